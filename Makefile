@@ -1,0 +1,158 @@
+# llmemd - GNU make.
+#
+#   make            libraries and the daemon          make lint       the walls of the house
+#   make run        install what is missing, start    make accuracy   the table of docs/accuracy.md
+#   make test       every test under tests/           make bench      what bench/ measures
+#   make test-asan  the same under ASan and UBSan     make install    DESTDIR= PREFIX=
+#   make test-tsan  the same under TSan               make clean
+#
+# Variables: CC, BUILD (where everything that is built goes), SAN (address,undefined or thread), V=1 shows commands.
+# A new file in a folder below is found by itself.
+
+CC      ?= cc
+ifeq ($(origin CC),default)
+CC      := cc
+endif
+BUILD   ?= build
+SAN     ?=
+PREFIX  ?= /usr/local
+VERSION := 0.1.0
+
+MAKEFLAGS += --no-builtin-rules
+Q := $(if $(V),,@)
+
+WARN     := -Wall -Wextra -Wconversion -Wshadow -Werror
+CFLAGS   := -std=c11 -O2 -g $(WARN) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer $(if $(findstring undefined,$(SAN)),-fno-sanitize-recover=undefined))
+CPPFLAGS := -Icore -I. -I$(BUILD)
+LDFLAGS  := $(if $(SAN),-fsanitize=$(SAN))
+LDLIBS   := -lcjson -lm
+
+# core/ is standard C and nothing else; api/ too, but knows the version it serves.
+api_CPPFLAGS    := -DLLMEMD_VERSION='"$(VERSION)"'
+server_CPPFLAGS := $(api_CPPFLAGS) -D_GNU_SOURCE
+tests_CPPFLAGS  := $(server_CPPFLAGS)
+bench_CPPFLAGS  := $(server_CPPFLAGS)
+
+core_sources   := $(wildcard core/*/*.c core/models/families/*.c)
+api_sources    := $(wildcard api/*.c)
+server_sources := $(wildcard server/*.c server/*/*.c)
+curl_used      := $(if $(server_sources),$(shell grep -ls 'curl/curl\.h' $(server_sources)))
+server_LIBS    := -lmicrohttpd $(if $(curl_used),-lcurl) -lpthread
+
+# One program for each file in these, one for the whole of tests/accuracy.
+unit_sources     := $(wildcard tests/unit/*.c tests/api/*.c tests/laws/*.c)
+bench_sources    := $(wildcard bench/*.c)
+support_sources  := $(wildcard tests/support/*.c)
+accuracy_sources := $(wildcard tests/accuracy/*.c)
+unit_programs    := $(unit_sources:%.c=$(BUILD)/%)
+bench_programs   := $(bench_sources:%.c=$(BUILD)/%)
+
+objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
+libs    := $(BUILD)/libapi.a $(BUILD)/libcore.a
+daemon  := $(if $(server_sources),$(BUILD)/llmemd)
+
+.PHONY: all run test test-asan test-tsan tests lint lint-pure accuracy bench install clean FORCE
+.DELETE_ON_ERROR:
+.SECONDARY:
+
+all: $(libs) $(daemon)
+
+# --- libraries and the daemon --------------------------------------------------------------------------------------------------
+
+# A list that changes only when its content does: a removed source or another flag rebuilds what depended on it.
+define list
+	@mkdir -p $(@D)
+	@printf '%s\n' $(1) | cmp -s - $@ || printf '%s\n' $(1) > $@
+endef
+
+$(BUILD)/core.list: FORCE
+	$(call list,$(core_sources))
+$(BUILD)/api.list: FORCE
+	$(call list,$(api_sources))
+$(BUILD)/flags.list: FORCE
+	$(call list,'$(CC) $(CFLAGS) $(VERSION)')
+
+# ar keeps the members of deleted sources: begin anew.
+$(BUILD)/libcore.a: $(call objects,$(core_sources)) $(BUILD)/core.list
+	$(Q)rm -f $@
+	$(Q)ar rcs $@ $(filter %.o,$^)
+
+$(BUILD)/libapi.a: $(call objects,$(api_sources)) $(BUILD)/api.list
+	$(Q)rm -f $@
+	$(Q)ar rcs $@ $(filter %.o,$^)
+
+$(BUILD)/llmemd: $(call objects,$(server_sources)) $(libs)
+	@echo "  LD    $@"
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(libs) $(LDLIBS) $(server_LIBS)
+
+room = $(firstword $(subst /, ,$(1)))
+
+$(BUILD)/%.o: %.c $(BUILD)/flags.list
+	@mkdir -p $(@D)
+	@echo "  CC    $<"
+	$(Q)$(CC) $(CFLAGS) $(CPPFLAGS) $($(call room,$<)_CPPFLAGS) -MMD -MP -c -o $@ $<
+
+-include $(patsubst %.c,$(BUILD)/%.d,$(core_sources) $(api_sources) $(server_sources) $(unit_sources) $(support_sources) $(accuracy_sources) $(bench_sources))
+
+# --- what is embedded ----------------------------------------------------------------------------------------------------------
+
+include tools/embed.mk
+
+# --- tests ---------------------------------------------------------------------------------------------------------------------
+
+# Lazily: pkg-config may be missing until install-deps has run.
+CHECK_LIBS = $(shell pkg-config --libs check 2>/dev/null || echo -lcheck -lsubunit -lrt -lpthread)
+
+$(unit_programs): $(BUILD)/%: $(BUILD)/%.o $(call objects,$(support_sources)) $(libs)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(libs) $(LDLIBS) $(CHECK_LIBS) -lpthread
+
+$(BUILD)/accuracy: $(call objects,$(accuracy_sources)) $(libs)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(libs) $(LDLIBS)
+
+$(bench_programs): $(BUILD)/%: $(BUILD)/%.o $(libs)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(libs) $(LDLIBS) -lpthread
+
+tests: all $(unit_programs) $(if $(accuracy_sources),$(BUILD)/accuracy)
+
+# Recursion, because install-deps has to run before anything is built, and in parallel whatever the caller said.
+jobs := $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))
+
+run:
+	@tools/install-deps build
+	@$(MAKE) --no-print-directory $(jobs) all
+	@exec $(BUILD)/llmemd
+
+test:
+	@tools/install-deps build test
+	@$(MAKE) --no-print-directory $(jobs) tests
+	@BUILD=$(BUILD) tests/run $(unit_programs)
+
+test-asan:
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)-asan SAN=address,undefined test
+
+test-tsan:
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)-tsan SAN=thread test
+
+accuracy: tests
+	$(BUILD)/accuracy
+
+bench: all $(bench_programs)
+	@for b in $(bench_programs); do echo "$$b"; $$b || exit 1; done
+
+# --- lint ----------------------------------------------------------------------------------------------------------------------
+
+lint: lint-pure
+	@tools/lint-arrows
+	@tools/lint-versions
+	@tools/lint-format
+
+lint-pure: $(BUILD)/libcore.a
+	@tools/lint-pure $<
+
+# --- the rest ------------------------------------------------------------------------------------------------------------------
+
+install: all
+	install -D -m 755 $(BUILD)/llmemd $(DESTDIR)$(PREFIX)/bin/llmemd
+
+clean:
+	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan
