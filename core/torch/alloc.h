@@ -1,0 +1,67 @@
+/*
+ * alloc.h - a model of PyTorch's CUDA caching allocator.
+ *
+ * Purpose   turn births and deaths of storages into what torch.cuda reports: allocated and reserved, now and at their peaks.
+ * Units     bytes, uint64_t.
+ * Models    one device, one stream, the small and the large pool; default segments or expandable ones
+ *           (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True); a device that is full: cached memory is released, then one retry.
+ *           Not modelled: more streams, max_split_size_mb, roundup_power2_divisions, garbage_collection_threshold, graph pools.
+ * Source    c10/cuda/CUDACachingAllocator.cpp (the rules below are the same from torch 1.10 to 2.15).
+ * Errors    too small an arena is ERR_NOMEM from torch_alloc_new(). After that the builder is sticky: when the blocks run out
+ *           (ERR_NOMEM) or a handle is misused (ERR_INTERNAL) nothing moves any more, and torch_alloc_status() says why.
+ *           A device without room is a result (stats.oom), not an error.
+ * Owner     all state lives in the arena given to torch_alloc_new().
+ * Threads   pure; one arena, one thread.
+ */
+#ifndef TORCH_ALLOC_H
+#define TORCH_ALLOC_H
+
+#include "base/arena.h"
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct torch_alloc;
+
+struct torch_alloc_options {
+    bool expandable;
+    uint64_t capacity_bytes; /* what the device grants; 0: no limit */
+    uint32_t max_live;       /* handles are 0..max_live-1 */
+    uint32_t max_blocks;     /* live and free blocks together; 0: 3 * max_live + 1024 */
+};
+
+struct torch_alloc_stats {
+    uint64_t allocated_bytes, allocated_peak_bytes;
+    uint64_t reserved_bytes, reserved_peak_bytes;
+    uint64_t requested_bytes, requested_peak_bytes;
+    uint64_t slack_bytes, slack_peak_bytes; /* part of allocated: remainders that were too small to be split off */
+    uint32_t retries;                       /* times the cache was released because the device was full */
+    bool oom;                               /* a take found no room even then */
+};
+
+MUST_CHECK enum err_code torch_alloc_new(struct arena *a, const struct torch_alloc_options *options, struct torch_alloc **ret,
+                                         struct err *err);
+
+/* What a request counts in a walk: the next multiple of 512, at least 512. */
+uint64_t torch_alloc_round(uint64_t bytes);
+
+/*
+ * A storage of `bytes` is born under a free handle of the caller's choice. False: out of memory (stats.oom; the caller may go
+ * on, as a program that catches the exception) or the status is no longer ERR_OK; the handle then stays free.
+ * Storages without bytes have no block in PyTorch: they are not taken.
+ */
+bool torch_alloc_take(struct torch_alloc *t, uint32_t handle, uint64_t bytes);
+
+/* Its last owner has gone. A handle that holds nothing is left alone. */
+void torch_alloc_give(struct torch_alloc *t, uint32_t handle);
+
+/* The size of a live block, what allocated counts for it; 0 when the handle holds nothing. */
+uint64_t torch_alloc_block_bytes(const struct torch_alloc *t, uint32_t handle);
+
+void torch_alloc_empty_cache(struct torch_alloc *t); /* torch.cuda.empty_cache() */
+void torch_alloc_reset_peaks(struct torch_alloc *t); /* torch.cuda.reset_peak_memory_stats() */
+struct torch_alloc_stats torch_alloc_stats(const struct torch_alloc *t);
+enum err_code torch_alloc_status(const struct torch_alloc *t, struct err *err);
+
+#endif
