@@ -6,7 +6,8 @@
 #   make test-asan  the same under ASan and UBSan     make install    DESTDIR= PREFIX=
 #   make test-tsan  the same under TSan               make clean
 #
-# Variables: CC, BUILD (where everything that is built goes), SAN (address,undefined or thread), V=1 shows commands.
+# Variables: CC, BUILD (where everything that is built goes), SAN (address,undefined or thread), V=1 shows commands;
+# to work on a part: ROOMS="base catalog" (folders of core/), TESTS="base_json laws_%" (names of test programs).
 # A new file in a folder below is found by itself.
 
 CC      ?= cc
@@ -33,9 +34,12 @@ server_CPPFLAGS := $(api_CPPFLAGS) -D_GNU_SOURCE
 tests_CPPFLAGS  := $(server_CPPFLAGS)
 bench_CPPFLAGS  := $(server_CPPFLAGS)
 
-core_sources   := $(wildcard core/*/*.c core/models/families/*.c)
-api_sources    := $(wildcard api/*.c)
-server_sources := $(wildcard server/*.c server/*/*.c)
+ROOMS := *
+TESTS := %
+
+core_sources   := $(wildcard $(ROOMS:%=core/%/*.c) $(if $(filter * models,$(ROOMS)),core/models/families/*.c))
+api_sources    := $(if $(filter *,$(ROOMS)),$(wildcard api/*.c))
+server_sources := $(if $(filter *,$(ROOMS)),$(wildcard server/*.c server/*/*.c))
 curl_used      := $(if $(server_sources),$(shell grep -ls 'curl/curl\.h' $(server_sources)))
 server_LIBS    := -lmicrohttpd $(if $(curl_used),-lcurl) -lpthread
 
@@ -43,8 +47,8 @@ server_LIBS    := -lmicrohttpd $(if $(curl_used),-lcurl) -lpthread
 unit_sources     := $(wildcard tests/unit/*.c tests/api/*.c tests/laws/*.c)
 bench_sources    := $(wildcard bench/*.c)
 support_sources  := $(wildcard tests/support/*.c)
-accuracy_sources := $(wildcard tests/accuracy/*.c)
-unit_programs    := $(unit_sources:%.c=$(BUILD)/%)
+accuracy_sources := $(if $(filter *,$(ROOMS)),$(wildcard tests/accuracy/*.c))
+unit_programs    := $(foreach s,$(unit_sources),$(if $(filter $(TESTS),$(basename $(notdir $(s)))),$(BUILD)/$(basename $(s))))
 bench_programs   := $(bench_sources:%.c=$(BUILD)/%)
 
 objects = $(patsubst %.c,$(BUILD)/%.o,$(1))

@@ -1,0 +1,82 @@
+#include "base/arena.h"
+#include "tests/support/unit.h"
+
+#include <string.h>
+
+static unsigned char block[4096];
+
+START_TEST(the_block_is_the_limit)
+{
+    struct arena a;
+
+    arena_init(&a, block, 64);
+    ck_assert_ptr_nonnull(arena_push(&a, 1, 1, 64));
+    ck_assert_ptr_null(arena_push(&a, 1, 1, 1));
+    ck_assert_ptr_nonnull(arena_push(&a, 1, 1, 0));
+}
+END_TEST
+
+START_TEST(huge_counts_do_not_wrap)
+{
+    struct arena a;
+
+    arena_init(&a, block, sizeof block);
+    ck_assert_ptr_null(arena_array(&a, uint64_t, SIZE_MAX));
+    ck_assert_ptr_null(arena_array(&a, uint64_t, SIZE_MAX / 8 + 1));
+    ck_assert_ptr_null(arena_push(&a, SIZE_MAX, 1, 2));
+    ck_assert_ptr_nonnull(arena_new(&a, uint64_t));
+}
+END_TEST
+
+START_TEST(memory_is_aligned_and_zero)
+{
+    struct arena a;
+
+    memset(block, 0xAA, sizeof block);
+    arena_init(&a, block, sizeof block);
+    for (size_t n = 1; n < 40; n++) {
+        char *bytes = arena_array(&a, char, n % 3);
+        uint64_t *word = arena_new(&a, uint64_t);
+
+        ck_assert_ptr_nonnull(bytes);
+        ck_assert_ptr_nonnull(word);
+        ck_assert_uint_eq((uintptr_t)word % _Alignof(uint64_t), 0);
+        ck_assert_uint_eq(*word, 0);
+        *word = UINT64_MAX;
+    }
+}
+END_TEST
+
+START_TEST(rewinding_gives_back)
+{
+    struct arena a;
+    unsigned char *mark;
+
+    arena_init(&a, block, 128);
+    ck_assert_ptr_nonnull(arena_push(&a, 1, 1, 100));
+    mark = a.cur;
+    ck_assert_ptr_nonnull(arena_push(&a, 1, 1, 28));
+    ck_assert_ptr_null(arena_push(&a, 1, 1, 1));
+    arena_rewind(&a, mark);
+    ck_assert_ptr_nonnull(arena_push(&a, 1, 1, 28));
+}
+END_TEST
+
+START_TEST(strings_are_terminated)
+{
+    struct arena a;
+
+    arena_init(&a, block, 6);
+    ck_assert_str_eq(arena_str(&a, "abcdef", 5), "abcde");
+    arena_init(&a, block, 5);
+    ck_assert_ptr_null(arena_str(&a, "abcdef", 5));
+}
+END_TEST
+
+UNIT_TESTS("base/arena",
+    unit_test(the_block_is_the_limit);
+    unit_test(huge_counts_do_not_wrap);
+    unit_test(memory_is_aligned_and_zero);
+    unit_test(rewinding_gives_back);
+    unit_test(strings_are_terminated);
+)
