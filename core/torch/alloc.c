@@ -13,11 +13,13 @@
 #define MIN_LARGE_BYTES (10 * MIB)
 #define ROUND_LARGE_BYTES (2 * MIB)
 
-/* Made-up addresses. Only their order within a pool matters; a new segment lies above all earlier ones. */
+/* Made-up addresses. Only their order within a pool matters; a new segment lies above all earlier ones, also above those that
+ * were given back: there is room for 512 TiB of segments in the life of an allocator. */
 #define SEGMENT_MAX_BYTES (UINT64_C(1) << 45)
 #define ADDRESS_END (UINT64_C(1) << 49)
 
-enum { NO_BLOCK = 0, NODE_BITS = 24, NODES_MAX = 1 << NODE_BITS, SPARE_NODES = 8 };
+/* SPARE_ROWS: writes of the one operation in which the nodes run out; each row is another block until then. */
+enum { NO_BLOCK = 0, NODE_BITS = 24, NODES_MAX = 1 << NODE_BITS, SPARE_ROWS = 8 };
 #define NO_ROW UINT32_MAX
 
 /* A stretch of a segment. Node 0 is no block: a sink for writes once the nodes have run out. */
@@ -483,11 +485,11 @@ enum err_code torch_alloc_new(struct arena *a, const struct torch_alloc_options 
     t->small.small = true;
     t->live = arena_array(a, uint32_t, t->n_live);
     t->blocks = arena_array(a, struct block, t->n_blocks);
-    t->small.free.rows = arena_array(a, struct row, t->n_blocks + SPARE_NODES);
-    t->large.free.rows = arena_array(a, struct row, t->n_blocks + SPARE_NODES);
+    t->small.free.rows = arena_array(a, struct row, t->n_blocks + SPARE_ROWS);
+    t->large.free.rows = arena_array(a, struct row, t->n_blocks + SPARE_ROWS);
     if (t->expandable) {
-        t->small.holes.rows = arena_array(a, struct row, t->n_blocks + SPARE_NODES);
-        t->large.holes.rows = arena_array(a, struct row, t->n_blocks + SPARE_NODES);
+        t->small.holes.rows = arena_array(a, struct row, t->n_blocks + SPARE_ROWS);
+        t->large.holes.rows = arena_array(a, struct row, t->n_blocks + SPARE_ROWS);
     }
     if (!t->live || !t->blocks || !t->small.free.rows || !t->large.free.rows ||
         (t->expandable && (!t->small.holes.rows || !t->large.holes.rows)))

@@ -1,0 +1,348 @@
+/* core/torch/alloc: PyTorch's caching allocator, rule by rule, against tapes of the real one, and by its laws. */
+#include "tests/support/alloc_tape.h"
+#include "tests/support/unit.h"
+
+static unsigned char block[4 << 20];
+
+static struct torch_alloc *alloc_new(struct torch_alloc_options options)
+{
+    struct torch_alloc *t = NULL;
+    struct arena a;
+    struct err err;
+
+    arena_init(&a, block, sizeof block);
+    ck_assert_int_eq(torch_alloc_new(&a, &options, &t, &err), ERR_OK);
+    return t;
+}
+
+/* Rule by rule ------------------------------------------------------------------------------------------------------------
+ *
+ *   +h:N  a birth    !h:N  a birth that is refused    -h  a death    e  empty_cache    z  reset_peaks
+ *   what=N is then what the allocator says: a allocated, r reserved, q requested, A R Q their peaks, s S slack and its peak,
+ *   n retries, o oom, 0..9 the block of that handle. Sizes end in M for MiB.
+ */
+static const struct {
+    const char *name;
+    bool expandable;
+    const char *capacity, *script;
+} rule[] = {
+    {"512 B are the smallest block", false, "0", "+0:1 a=512 q=1 +1:512 a=1024 +2:513 a=2048 q=1026 0=512 2=1024 r=2M"},
+    {"up to 1 MiB is small", false, "0", "+0:1M r=2M +1:1M r=2M a=2M"},
+    {"one byte over 1 MiB is large", false, "0", "+0:1048577 0=1049088 r=20M"},
+    {"pools share nothing", false, "0", "+0:2M r=20M +1:512 r=22M -0 +2:1M r=22M +3:1M r=24M"},
+    {"under 10 MiB: a segment of 20 MiB", false, "0", "+0:10485248 r=20M"},
+    {"10 MiB less a byte are 10 MiB when rounded", false, "0", "+0:10485759 r=10M 0=10M"},
+    {"from 10 MiB: rounded up to 2 MiB", false, "0", "+0:10M r=10M +1:10485761 r=22M +2:31M r=54M"},
+    {"large: a rest of 1 MiB is not split off", false, "0", "+0:11M r=12M 0=12M a=12M q=11M s=1M -0 a=0 s=0 S=1M r=12M"},
+    {"large: a rest over 1 MiB is", false, "0", "+0:11533824 0=11533824 s=0 +1:1048577 r=12M +2:1048577 r=32M"},
+    {"small: a rest of 512 B is split off", false, "0", "+0:1M +1:1048064 1=1048064 r=2M +2:1 2=512 r=2M a=2M +3:1 r=4M"},
+    {"a freed block merges with both neighbours", false, "0", "+0:5M +1:5M +2:5M r=20M -0 -2 -1 +3:20M r=20M 3=20M"},
+    {"with the lower one", false, "0", "+0:5M +1:5M +2:9M r=20M -0 -1 +3:10M r=20M"},
+    {"with the upper one", false, "0", "+0:5M +1:5M +2:9M r=20M -1 -0 +3:10M r=20M"},
+    {"not over the border of a segment", false, "0", "+0:10M +1:10M r=20M -0 -1 +2:20M r=40M"},
+    {"best fit: the smallest", false, "0", "+0:4M +1:2M +2:3M +3:11M r=20M -0 -2 +4:3M +5:4M r=20M a=20M"},
+    {"best fit: the lowest among equals", false, "0", "+0:3M +1:2M +2:3M +3:9M +6:3M r=20M -0 -2 +4:3M -3 +5:12M r=20M a=20M"},
+    {"a new segment lies above the old ones", false, "0", "+0:10M +1:10M -1 -0 +2:8M -1 +3:10M r=20M +4:2M r=20M"},
+    {"empty_cache gives wholly free segments back", false, "0", "+0:10M +1:2M +2:2M +3:512 -0 -1 e r=22M -2 e r=2M -3 e r=0 +4:10M r=10M"},
+    {"reset_peaks", false, "0", "+0:10M +1:512 -0 A=10486272 R=12M z A=512 R=12M Q=512 e z R=2M"},
+    {"full: the cache is released, then one retry", false, "60M", "+0:20M +1:20M -0 +2:30M n=1 o=0 r=50M R=50M"},
+    {"full: both pools are released", false, "22M", "+0:1M +1:1M -0 -1 r=2M +2:22M n=1 r=22M"},
+    {"full: a segment in use stays", false, "40M", "+0:6M +1:6M +2:20M -0 !3:10M n=1 o=1 r=40M a=26M +4:6M a=32M r=40M"},
+    {"refused, then room", false, "40M", "+0:20M +1:20M !2:2M n=1 o=1 a=40M 2=0 -0 +2:2M a=22M r=40M n=1"},
+    {"the limit itself may be reached", false, "20M", "+0:20M n=0 o=0 r=20M"},
+    {"no address space is that large", false, "0", "!0:18446744073709551615 o=1 !1:281474976710656 a=0 r=0"},
+
+    {"expandable: pages of 2 and 20 MiB", true, "0", "+0:1 r=2M +1:2M r=22M +2:50M r=62M +3:1M r=62M +4:1M r=64M"},
+    {"expandable: pages are added to a free end", true, "0", "+0:15M r=20M +1:10M r=40M +2:15M r=40M a=40M"},
+    {"expandable: every rest of 512 B is split off", true, "0", "+0:20M -0 +1:20970496 1=20970496 s=0 r=20M -1 +2:20971008 s=0 r=20M"},
+    {"expandable: a growable end counts as large as it could grow", true, "0", "+0:6M +1:9M -0 r=20M +2:4M r=20M +3:25M r=40M"},
+    {"expandable: the end is used when nothing else fits", true, "0", "+0:3M +1:12M -0 +2:4M r=20M +3:20M r=40M"},
+    {"expandable: empty_cache unmaps whole pages", true, "0", "+0:15M +1:15M -0 e r=40M -1 e r=0"},
+    {"expandable: what remains of a page is used again", true, "0", "+0:30M +1:5M r=40M -0 e r=20M +2:10M r=20M +3:5M r=20M"},
+    {"expandable: a hole is filled before the end grows", true, "0", "+0:20M +1:20M -0 e r=20M +2:15M r=40M +3:25M r=80M"},
+    {"expandable: too small a hole is passed over", true, "0", "+0:20M +1:20M +2:20M -0 e r=40M +3:21M r=80M +4:19M r=80M"},
+    {"expandable: a hole and the free block below it", true, "0", "+0:10M +1:10M +2:20M +3:20M r=60M -2 e r=40M -1 +4:25M r=60M +5:5M r=60M"},
+    {"expandable: a filled hole joins the free block above", true, "0", "+0:20M +1:10M +2:10M -0 e r=20M -1 +3:15M r=40M +4:15M r=40M"},
+    {"expandable: neighbouring holes are one", true, "0", "+0:20M +1:20M +2:20M -0 e -1 e r=20M +3:40M r=60M +4:20M r=80M"},
+    {"expandable: holes join downwards and upwards", true, "0", "+0:20M +1:20M +2:20M +3:20M -0 e -2 e -1 e r=20M +4:60M r=80M"},
+    {"expandable: full", true, "60M", "+0:20M +1:20M -0 +2:40M n=1 r=60M o=0 !3:2M n=2 o=1 r=60M"},
+    {"expandable: full, small pages", true, "24M", "+0:1M +1:1M +2:1M r=4M -0 -1 +3:20M r=24M n=0 !4:20M n=1 r=22M"},
+};
+
+static uint64_t number(const char **s)
+{
+    char *end;
+    uint64_t n = strtoull(*s, &end, 10);
+
+    if (*end == 'M') {
+        n <<= 20;
+        end++;
+    }
+    *s = end;
+    return n;
+}
+
+static uint64_t said(const struct torch_alloc *t, char what)
+{
+    struct torch_alloc_stats s = torch_alloc_stats(t);
+
+    switch (what) {
+    case 'a': return s.allocated_bytes;
+    case 'A': return s.allocated_peak_bytes;
+    case 'r': return s.reserved_bytes;
+    case 'R': return s.reserved_peak_bytes;
+    case 'q': return s.requested_bytes;
+    case 'Q': return s.requested_peak_bytes;
+    case 's': return s.slack_bytes;
+    case 'S': return s.slack_peak_bytes;
+    case 'n': return s.retries;
+    case 'o': return s.oom;
+    default: return torch_alloc_block_bytes(t, (uint32_t)(what - '0'));
+    }
+}
+
+START_TEST(follows_the_rule)
+{
+    const char *capacity = rule[_i].capacity;
+    struct torch_alloc *t = alloc_new((struct torch_alloc_options){rule[_i].expandable, number(&capacity), 10, 0});
+
+    for (const char *s = rule[_i].script; *s; s += *s == ' ') {
+        const char *from = s;
+        char verb = *s++;
+
+        if (verb == 'e') {
+            torch_alloc_empty_cache(t);
+        } else if (verb == 'z') {
+            torch_alloc_reset_peaks(t);
+        } else if (verb == '-') {
+            torch_alloc_give(t, (uint32_t)number(&s));
+        } else if (verb == '+' || verb == '!') {
+            uint32_t handle = (uint32_t)number(&s);
+
+            s++;
+            ck_assert_msg(torch_alloc_take(t, handle, number(&s)) == (verb == '+'), "%s: at '%s'", rule[_i].name, from);
+        } else {
+            s++;
+            uint64_t want = number(&s), is = said(t, verb);
+            ck_assert_msg(is == want, "%s: %" PRIu64 " at '%s'", rule[_i].name, is, from);
+        }
+    }
+    ck_assert_int_eq(torch_alloc_status(t, NULL), ERR_OK);
+}
+END_TEST
+
+/* Tapes ------------------------------------------------------------------------------------------------------------------ */
+
+static const char *const tape_name[] = {
+    "random-1-small", "random-2-large", "random-3-mixed", "random-4-few",  "random-5-mixed", "random-6-large",
+    "llama-4l",       "gpt2-3l-fp32",   "opt-3l-sgd",     "llama-3l-lora", "bloom-2l-mixed", "llama-32l",
+};
+
+static void tape_open(const char *name, struct tape *tape)
+{
+    char path[128];
+
+    snprintf(path, sizeof path, "tests/data/alloc/%s.tape", name);
+    ck_assert_msg(tape_read(path, tape), "%s is not a tape", path);
+}
+
+static uint64_t mix(uint64_t hash, uint64_t value) { return (hash ^ value) * UINT64_C(0x100000001b3); }
+
+/* Replays it all; the same hash as make_tapes.py. */
+static uint64_t replay(struct torch_alloc *t, const struct tape *tape, uint32_t *ret_refused)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+    *ret_refused = 0;
+    for (uint32_t i = 0; i < tape->n_events; i++) {
+        *ret_refused += !tape_step(t, &tape->events[i]);
+
+        struct torch_alloc_stats s = torch_alloc_stats(t);
+        hash = mix(mix(hash, s.allocated_bytes), s.reserved_bytes);
+    }
+    return hash;
+}
+
+START_TEST(equals_the_real_one)
+{
+    struct tape tape;
+
+    tape_open(tape_name[_i], &tape);
+    for (const struct tape_expect *x = tape.expects; x < tape.expects + tape.n_expects; x++) {
+        struct torch_alloc *t = alloc_new((struct torch_alloc_options){x->expandable, x->capacity_bytes, tape.slots, 0});
+        uint32_t refused;
+        uint64_t hash = replay(t, &tape, &refused);
+        struct torch_alloc_stats s = torch_alloc_stats(t);
+
+        ck_assert_int_eq(torch_alloc_status(t, NULL), ERR_OK);
+        ck_assert_uint_eq(s.allocated_peak_bytes, x->allocated_peak_bytes);
+        ck_assert_uint_eq(s.reserved_peak_bytes, x->reserved_peak_bytes);
+        ck_assert_uint_eq(s.requested_peak_bytes, x->requested_peak_bytes);
+        ck_assert_uint_eq(s.retries, x->retries);
+        ck_assert_uint_eq(refused, x->refused);
+        ck_assert_int_eq(s.oom, x->refused > 0);
+        ck_assert_msg(hash == x->hash, "%s: the peaks agree, a moment between them does not", tape_name[_i]);
+    }
+    tape_release(&tape);
+}
+END_TEST
+
+/* Laws ------------------------------------------------------------------------------------------------------------------- */
+
+enum { SLOTS = 150, EVENTS = 4000 };
+
+static uint64_t dice(uint64_t *state, uint64_t sides)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return (*state >> 16) % sides;
+}
+
+/* Sizes of every order of magnitude from one byte to 64 MiB. */
+static uint64_t any_size(uint64_t *state) { return 1 + dice(state, UINT64_C(1) << (1 + dice(state, 26))); }
+
+static void check_laws(const struct torch_alloc *t, const uint64_t *live, const struct torch_alloc_options *o)
+{
+    struct torch_alloc_stats s = torch_alloc_stats(t);
+    uint64_t rounded = 0, requested = 0, blocks = 0;
+
+    for (uint32_t i = 0; i < SLOTS; i++) {
+        requested += live[i];
+        rounded += live[i] ? torch_alloc_round(live[i]) : 0;
+        blocks += torch_alloc_block_bytes(t, i);
+    }
+    ck_assert_uint_eq(s.requested_bytes, requested);
+    ck_assert_uint_eq(s.allocated_bytes, blocks);
+    ck_assert_uint_eq(s.allocated_bytes, rounded + s.slack_bytes);
+    ck_assert_uint_ge(s.reserved_bytes, s.allocated_bytes);
+    ck_assert_uint_eq(s.reserved_bytes % (2 << 20), 0);
+    ck_assert_uint_ge(s.allocated_peak_bytes, s.allocated_bytes);
+    ck_assert_uint_ge(s.reserved_peak_bytes, s.reserved_bytes);
+    ck_assert_uint_ge(s.slack_peak_bytes, s.slack_bytes);
+    if (o->capacity_bytes)
+        ck_assert_uint_le(s.reserved_peak_bytes, o->capacity_bytes);
+    if (o->expandable)
+        ck_assert_uint_eq(s.slack_bytes, 0); /* every remainder is split off */
+}
+
+/* One random life; the hash of all its moments. At its end everything is given back, to the last byte. */
+static uint64_t live_a_life(uint64_t seed, const struct torch_alloc_options *o)
+{
+    struct torch_alloc *t = alloc_new(*o);
+    uint64_t live[SLOTS] = {0}, hash = 0, state = seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
+
+    for (int i = 0; i < EVENTS; i++) {
+        uint32_t slot = (uint32_t)dice(&state, SLOTS);
+
+        if (dice(&state, 500) == 0) {
+            torch_alloc_empty_cache(t);
+        } else if (live[slot]) {
+            torch_alloc_give(t, slot);
+            live[slot] = 0;
+        } else {
+            uint64_t bytes = any_size(&state);
+
+            live[slot] = torch_alloc_take(t, slot, bytes) ? bytes : 0;
+        }
+        check_laws(t, live, o);
+        hash = mix(mix(hash, torch_alloc_stats(t).allocated_bytes), torch_alloc_stats(t).reserved_bytes);
+    }
+    ck_assert(!torch_alloc_stats(t).oom || torch_alloc_stats(t).retries > 0);
+    for (uint32_t i = 0; i < SLOTS; i++)
+        torch_alloc_give(t, i);
+    ck_assert_uint_eq(torch_alloc_stats(t).allocated_bytes, 0);
+    ck_assert_uint_eq(torch_alloc_stats(t).slack_bytes, 0);
+    torch_alloc_empty_cache(t);
+    ck_assert_uint_eq(torch_alloc_stats(t).reserved_bytes, 0);
+    ck_assert_int_eq(torch_alloc_status(t, NULL), ERR_OK);
+    return hash;
+}
+
+static const struct torch_alloc_options life[] = {
+    {false, 0, SLOTS, 0},
+    {true, 0, SLOTS, 0},
+    {false, UINT64_C(200) << 20, SLOTS, 0},
+    {true, UINT64_C(200) << 20, SLOTS, 0},
+};
+
+START_TEST(keeps_its_laws)
+{
+    for (uint64_t seed = 1; seed <= 8; seed++)
+        ck_assert_uint_eq(live_a_life(seed, &life[_i]), live_a_life(seed, &life[_i]));
+}
+END_TEST
+
+/* Errors ----------------------------------------------------------------------------------------------------------------- */
+
+/* Too few blocks: ERR_NOMEM and nothing moves; enough: the right answer. Nothing between. */
+START_TEST(survives_any_number_of_blocks)
+{
+    struct tape tape;
+    bool done = false;
+
+    tape_open("random-5-mixed", &tape);
+    for (uint32_t blocks = 1; blocks < 200; blocks++) {
+        for (const struct tape_expect *x = tape.expects; x < tape.expects + tape.n_expects; x++) {
+            struct torch_alloc *t = alloc_new((struct torch_alloc_options){x->expandable, x->capacity_bytes, tape.slots, blocks});
+            struct err err = {0};
+            uint32_t refused;
+            uint64_t hash = replay(t, &tape, &refused);
+            enum err_code rc = torch_alloc_status(t, &err);
+
+            ck_assert_msg(rc == ERR_NOMEM || (rc == ERR_OK && hash == x->hash), "%u blocks: %s", blocks, err_slug(rc));
+            done = rc == ERR_OK;
+        }
+    }
+    ck_assert(done);
+    tape_release(&tape);
+}
+END_TEST
+
+START_TEST(survives_any_arena_size)
+{
+    const struct torch_alloc_options o = {true, 0, 16, 32};
+    size_t room = 0;
+
+    for (enum err_code rc = ERR_NOMEM; rc; room += 8) {
+        struct torch_alloc *t = NULL;
+        struct arena a;
+        struct err err = {0};
+
+        ck_assert_uint_lt(room, sizeof block);
+        arena_init(&a, block, room);
+        rc = torch_alloc_new(&a, &o, &t, &err);
+        ck_assert(rc == ERR_NOMEM ? !t && err.code == ERR_NOMEM : rc == ERR_OK && torch_alloc_take(t, 15, 100));
+    }
+    ck_assert_uint_gt(room, 1000);
+}
+END_TEST
+
+START_TEST(says_when_it_is_misused)
+{
+    struct torch_alloc *t = alloc_new((struct torch_alloc_options){.max_live = 4});
+    struct err err = {0};
+
+    torch_alloc_give(t, 3); /* holds nothing */
+    ck_assert(torch_alloc_take(t, 3, 100));
+    ck_assert_int_eq(torch_alloc_status(t, &err), ERR_OK);
+    ck_assert(!torch_alloc_take(t, 3, 100));
+    ck_assert_int_eq(torch_alloc_status(t, &err), ERR_INTERNAL);
+    ck_assert(!torch_alloc_take(t, 2, 100));
+    ck_assert_uint_eq(torch_alloc_stats(t).allocated_bytes, 512);
+
+    t = alloc_new((struct torch_alloc_options){.max_live = 4});
+    ck_assert(!torch_alloc_take(t, 4, 100));
+    ck_assert_int_eq(torch_alloc_status(t, &err), ERR_INTERNAL);
+    ck_assert_uint_eq(torch_alloc_block_bytes(t, 4), 0);
+}
+END_TEST
+
+UNIT_TESTS("torch/alloc",
+    unit_rows(follows_the_rule, rule);
+    unit_rows(equals_the_real_one, tape_name);
+    unit_rows(keeps_its_laws, life);
+    unit_test(survives_any_number_of_blocks);
+    unit_test(survives_any_arena_size);
+    unit_test(says_when_it_is_misused);
+)
