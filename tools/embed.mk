@@ -1,1 +1,37 @@
-# What the programs carry within them. Generated headers lie in $(BUILD)/gen and are included as "gen/NAME.inc".
+# What the programs carry within them. Generated parts lie in $(BUILD)/gen; `#include "gen/NAME.inc"` in the middle of an
+# initialiser. The tool runs while building, so it is never built with a sanitizer.
+
+embed := $(BUILD)/tools/embed
+data  := core/catalog/data
+
+$(embed): tools/embed.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=c11 -O1 $(WARN) -o $@ $<
+
+# The columns that core/catalog/gpus.h declares: s string, n number.
+gpu_columns := name:s aliases:s vendor:s arch:s compute_capability:s multiprocessors:n memory_gb_marketing:n memory_bytes:n \
+               usable_bytes:n context_mib:n
+
+$(BUILD)/gen/gpus.inc: $(data)/gpus.csv $(embed) tools/embed.mk
+	@mkdir -p $(@D)
+	$(Q)$(embed) rows $< $(gpu_columns) > $@
+
+configs := $(sort $(wildcard $(data)/configs/*.json))
+
+$(BUILD)/configs.list: FORCE
+	$(call list,$(configs))
+
+$(BUILD)/gen/configs.inc: $(configs) $(BUILD)/configs.list $(embed)
+	@mkdir -p $(@D)
+	$(Q)$(embed) configs $(configs) > $@
+
+$(BUILD)/gen/openapi.inc: openapi.yaml $(embed)
+	@mkdir -p $(@D)
+	$(Q)$(embed) text $< > $@
+
+# The first build has no dependency files yet.
+$(BUILD)/core/catalog/gpus.o: $(BUILD)/gen/gpus.inc
+$(BUILD)/core/catalog/builtin.o: $(BUILD)/gen/configs.inc
+ifneq ($(wildcard openapi.yaml),)
+$(call objects,$(api_sources)): | $(BUILD)/gen/openapi.inc
+endif

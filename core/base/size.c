@@ -1,5 +1,7 @@
 #include "base/size.h"
 
+#include "base/ascii.h"
+
 #include <string.h>
 
 __extension__ typedef unsigned __int128 wide;
@@ -22,16 +24,6 @@ bool size_mul(uint64_t a, uint64_t b, uint64_t *ret)
     return true;
 }
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
-static char lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
 /* "", "b", "k", "kb", "ki", "kib", ...: bytes of one unit; 0 for another word. */
 static uint64_t unit_bytes(const char *unit)
 {
@@ -42,17 +34,17 @@ static uint64_t unit_bytes(const char *unit)
 
     if (!*unit)
         return 1;
-    prefix = memchr(prefixes, lower(*unit), sizeof prefixes - 1);
+    prefix = memchr(prefixes, ascii_lower(*unit), sizeof prefixes - 1);
     if (prefix) {
         unit++;
-        if (lower(*unit) == 'i') {
+        if (ascii_lower(*unit) == 'i') {
             step = 1024;
             unit++;
         }
         for (const char *p = prefixes; p <= prefix; p++)
             bytes *= step;
     }
-    if (lower(*unit) == 'b')
+    if (ascii_lower(*unit) == 'b')
         unit++;
     return *unit ? 0 : bytes;
 }
@@ -63,13 +55,13 @@ bool size_parse(const char *text, uint64_t *ret_bytes)
     const char *p = text;
     int digits = 0;
 
-    if (!is_digit(*p))
+    if (!ascii_digit(*p))
         return false;
-    for (; is_digit(*p); p++)
+    for (; ascii_digit(*p); p++)
         if (!size_mul(whole, 10, &whole) || !size_add(whole, (uint64_t)(*p - '0'), &whole))
             return false;
     if (*p == '.') {
-        for (p++; is_digit(*p); p++) {
+        for (p++; ascii_digit(*p); p++) {
             if (++digits > MAX_FRACTION_DIGITS)
                 return false;
             fraction = fraction * 10 + (uint64_t)(*p - '0');

@@ -1,0 +1,38 @@
+#include "catalog/builtin.h"
+
+#include "base/ascii.h"
+
+#include <stdbool.h>
+
+static const struct builtin builtins[] = {
+#include "gen/configs.inc"
+};
+
+enum { N_BUILTINS = sizeof builtins / sizeof *builtins };
+
+size_t builtin_count(void)
+{
+    return N_BUILTINS;
+}
+
+const struct builtin *builtin_at(size_t i)
+{
+    return i < N_BUILTINS ? &builtins[i] : NULL;
+}
+
+static bool same_id(const char *a, const char *b)
+{
+    while (*a && ascii_lower(*a) == ascii_lower(*b)) {
+        a++;
+        b++;
+    }
+    return *a == *b;
+}
+
+const struct builtin *builtin_find(const char *id)
+{
+    for (size_t i = 0; i < N_BUILTINS; i++)
+        if (same_id(id, builtins[i].id))
+            return &builtins[i];
+    return NULL;
+}

@@ -1,0 +1,61 @@
+/*
+ * gpus.h - the GPUs that a request may name.
+ *
+ * Purpose   a name as people type it -> a row of data/gpus.csv -> the struct device that the engine reads.
+ * Models    NVIDIA by CUDA's compute capability. AMD as the nearest data-centre NVIDIA part (8.0): PyTorch's allocator is the same,
+ *           the kernels are not. No others: PyTorch's CUDA allocator does not run on them.
+ * Source    data/gpus.csv, whose cells name theirs. An empty cell (0 or NULL here) means that no source gave the figure; what
+ *           gpu_device() puts in its place it says in notes.
+ * Threads   const tables, embedded.
+ */
+#ifndef CATALOG_GPUS_H
+#define CATALOG_GPUS_H
+
+#include "stack/device.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct gpu {
+    const char *name;
+    const char *aliases;            /* joined by ';' */
+    const char *vendor, *arch;
+    const char *compute_capability; /* "8.0"; AMD: "gfx90a" */
+    unsigned multiprocessors;       /* SMs, CUs, or work-group processors: what torch counts */
+    double memory_gb_marketing;
+    uint64_t memory_bytes;          /* one total as a driver reported it */
+    uint64_t usable_bytes;          /* the lowest total that any program saw */
+    double context_mib;             /* before CUDA 11.7, when all kernels were loaded at start: not what a process of today holds */
+};
+
+/* Compares without case, blanks, '-' and '_', over names and aliases; NULL when there is none. "A100-40GB", "a100 80gb". */
+const struct gpu *gpu_find(const char *name);
+
+size_t gpu_count(void);
+const struct gpu *gpu_at(size_t i); /* in the order of the file */
+
+/* What was put in the place of figures that no source gives: one sentence each, for `assumptions`. */
+enum { GPU_MAX_NOTES = 4 };
+
+struct gpu_notes {
+    unsigned n;
+    char text[GPU_MAX_NOTES][256];
+};
+
+/* false: a device without CUDA or ROCm. */
+bool gpu_device(const struct gpu *gpu, struct device *ret, struct gpu_notes *ret_notes);
+
+/* --- for a GPU that a request describes by numbers ----------------------------------------------------------------------------- */
+
+/* "8.6" -> 8, 6; false for anything else. */
+bool gpu_capability(const char *text, unsigned *ret_major, unsigned *ret_minor);
+
+/* Resident threads of a multiprocessor. Source: CUDA C++ Programming Guide 13, "Technical Specifications per Compute Capability".
+ * A capability that is not in it gets that of the highest known one below it. */
+unsigned gpu_threads_per_multiprocessor(unsigned cc_major, unsigned cc_minor);
+
+/* What a process of a current stack holds before its first tensor: kernels are loaded when first used since CUDA 11.7. */
+enum { GPU_CONTEXT_MIB = 300 }; /* pytorch/pytorch issue 107667 */
+
+#endif

@@ -1,0 +1,211 @@
+/*
+ * embed - turns data files into C initialisers, at build time.
+ *
+ *   embed rows FILE.csv COLUMN:KIND...   one `{.COLUMN = value, ...},` a row; KIND s: string, n: number. Empty cells are left out,
+ *                                        so they become NULL or 0. CSV after RFC 4180.
+ *   embed configs FILE.json...           one `{"org/name", "text", bytes},` a file named org__name.json, sorted by id
+ *   embed text FILE                      one string literal
+ *
+ * Writes to standard output; exit status 1 and a sentence when the data is not what was promised.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_COLUMNS = 128, MAX_FILE_BYTES = 16 << 20 };
+
+struct text {
+    char *data;
+    size_t bytes;
+};
+
+static _Noreturn void die(const char *file, const char *what, const char *detail)
+{
+    fprintf(stderr, "embed: %s: %s%s\n", file, what, detail);
+    exit(1);
+}
+
+static struct text read_file(const char *name)
+{
+    struct text t = {malloc(MAX_FILE_BYTES), 0};
+    FILE *f = fopen(name, "rb");
+
+    if (!t.data || !f)
+        die(name, "cannot be read", "");
+    t.bytes = fread(t.data, 1, MAX_FILE_BYTES, f);
+    if (ferror(f) || t.bytes == MAX_FILE_BYTES)
+        die(name, "cannot be read, or is too large", "");
+    fclose(f);
+    t.data[t.bytes] = '\0';
+    return t;
+}
+
+static void put_literal(const char *s, size_t bytes)
+{
+    putchar('"');
+    for (size_t i = 0; i < bytes; i++) {
+        unsigned char c = (unsigned char)s[i];
+
+        if (c == '\n')
+            printf(i + 1 < bytes ? "\\n\"\n\"" : "\\n");
+        else if (c == '"' || c == '\\' || c == '?') /* ? could begin a trigraph */
+            printf("\\%c", c);
+        else if (c < 0x20 || c > 0x7E)
+            printf("\\%03o", c);
+        else
+            putchar(c);
+    }
+    putchar('"');
+}
+
+/* --- rows ---------------------------------------------------------------------------------------------------------------------- */
+
+/* Splits the record at *p in place, moves *p behind it and returns the number of cells; 0 at the end. */
+static size_t next_record(const char *file, char **p, char *cells[MAX_COLUMNS])
+{
+    char *in = *p, *out = *p;
+    size_t n = 0;
+
+    if (!*in)
+        return 0;
+    for (;;) {
+        char end;
+
+        if (n == MAX_COLUMNS)
+            die(file, "too many columns", "");
+        cells[n++] = out;
+        if (*in == '"') {
+            for (in++; *in && (*in != '"' || in[1] == '"'); in++) {
+                if (*in == '"')
+                    in++;
+                *out++ = *in;
+            }
+            if (*in++ != '"')
+                die(file, "a quote is not closed near ", cells[0]);
+        } else {
+            while (*in && *in != ',' && *in != '\n' && *in != '\r')
+                *out++ = *in++;
+        }
+        while (*in == '\r')
+            in++;
+        end = *in;
+        if (end && end != ',' && end != '\n')
+            die(file, "text after a quoted cell near ", cells[0]);
+        if (end)
+            in++;
+        *out++ = '\0';
+        if (end != ',') {
+            *p = in;
+            return n;
+        }
+    }
+}
+
+static void put_cell(const char *file, const char *column, char kind, const char *cell)
+{
+    if (!*cell)
+        return;
+    printf(".%s = ", column);
+    if (kind == 's') {
+        put_literal(cell, strlen(cell));
+    } else {
+        if (strspn(cell, "0123456789.") != strlen(cell))
+            die(file, "not a number: ", cell);
+        printf("%s", cell);
+    }
+    printf(", ");
+}
+
+static void rows(const char *file, char **specs, int n_specs)
+{
+    struct text t = read_file(file);
+    char *p = t.data, *header[MAX_COLUMNS], *cells[MAX_COLUMNS];
+    size_t n_header = next_record(file, &p, header), n;
+    size_t at[MAX_COLUMNS];
+
+    for (int i = 0; i < n_specs; i++) {
+        size_t length = strcspn(specs[i], ":");
+
+        for (at[i] = 0; at[i] < n_header; at[i]++)
+            if (strlen(header[at[i]]) == length && strncmp(header[at[i]], specs[i], length) == 0)
+                break;
+        if (at[i] == n_header || i == MAX_COLUMNS - 1)
+            die(file, "no such column: ", specs[i]);
+        specs[i][length] = '\0';
+    }
+    while ((n = next_record(file, &p, cells)) > 0) {
+        if (n != n_header)
+            die(file, "another number of cells than the header in the row of ", cells[0]);
+        printf("{");
+        for (int i = 0; i < n_specs; i++)
+            put_cell(file, specs[i], specs[i][strlen(specs[i]) + 1], cells[at[i]]);
+        printf("},\n");
+    }
+    free(t.data);
+}
+
+/* --- files --------------------------------------------------------------------------------------------------------------------- */
+
+/* dir/org__name.json -> org/name; the caller frees it. */
+static char *id_of(const char *file)
+{
+    const char *base = strrchr(file, '/') ? strrchr(file, '/') + 1 : file;
+    size_t bytes = strlen(base);
+    char *id = malloc(bytes + 1), *gap;
+
+    if (!id || bytes < 6 || strcmp(base + bytes - 5, ".json") != 0)
+        die(file, "no .json", "");
+    memcpy(id, base, bytes + 1);
+    id[bytes - 5] = '\0';
+    gap = strstr(id, "__");
+    if (gap) {
+        *gap = '/';
+        memmove(gap + 1, gap + 2, strlen(gap + 2) + 1);
+    }
+    return id;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    char *const *x = a, *const *y = b;
+    char *first = id_of(*x), *second = id_of(*y);
+    int order = strcmp(first, second);
+
+    free(first);
+    free(second);
+    return order;
+}
+
+static void configs(char **files, int n)
+{
+    qsort(files, (size_t)n, sizeof *files, by_id);
+    for (int i = 0; i < n; i++) {
+        struct text t = read_file(files[i]);
+        char *id = id_of(files[i]);
+
+        printf("{\"%s\",\n", id);
+        put_literal(t.data, t.bytes);
+        printf(", %zu},\n", t.bytes);
+        free(id);
+        free(t.data);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc >= 4 && strcmp(argv[1], "rows") == 0) {
+        rows(argv[2], argv + 3, argc - 3);
+    } else if (argc >= 3 && strcmp(argv[1], "configs") == 0) {
+        configs(argv + 2, argc - 2);
+    } else if (argc == 3 && strcmp(argv[1], "text") == 0) {
+        struct text t = read_file(argv[2]);
+
+        put_literal(t.data, t.bytes);
+        putchar('\n');
+        free(t.data);
+    } else {
+        fprintf(stderr, "embed rows FILE COLUMN:KIND... | configs FILE... | text FILE\n");
+        return 2;
+    }
+    return fflush(stdout) || ferror(stdout) ? 1 : 0;
+}
