@@ -119,7 +119,4 @@ MUST_CHECK enum err_code arch_parse(const struct json *config, struct arena *are
 enum family family_find(const char *model_type);
 const char *family_name(enum family family);
 
-/* The first transformers release that has the class, major * 1000 + minor (struct stack's `release`); 0: before all that are known. */
-uint32_t family_since(enum family family);
-
 #endif

@@ -243,19 +243,19 @@ static const struct arch_key gemma2_keys[] = {
 };
 
 const struct family_row family_rows[FAMILY_COUNT] = {
-    [FAMILY_OPT]         = {"opt",         0,    opt_keys,         0,    LAYERS_FULL,      true,  opt_rule},
-    [FAMILY_BLOOM]       = {"bloom",       0,    bloom_keys,       0,    LAYERS_FULL,      true,  NULL},
-    [FAMILY_CODEGEN]     = {"codegen",     0,    codegen_keys,     0,    LAYERS_FULL,      true,  codegen_rule},
-    [FAMILY_BIOGPT]      = {"biogpt",      0,    biogpt_keys,      0,    LAYERS_FULL,      true,  NULL},
-    [FAMILY_GPT_BIGCODE] = {"gpt_bigcode", 0,    gpt_bigcode_keys, 0,    LAYERS_FULL,      true,  gpt_bigcode_rule},
-    [FAMILY_GPT_NEO]     = {"gpt_neo",     0,    gpt_neo_keys,     0,    LAYERS_GPT_NEO,   true,  NULL},
-    [FAMILY_GPT2]        = {"gpt2",        0,    gpt2_keys,        0,    LAYERS_FULL,      true,  NULL},
-    [FAMILY_GPT_NEOX]    = {"gpt_neox",    0,    gpt_neox_keys,    0.25, LAYERS_FULL,      true,  NULL},
-    [FAMILY_LLAMA]       = {"llama",       0,    llama_keys,       1,    LAYERS_FULL,      true,  NULL},
-    [FAMILY_MISTRAL]     = {"mistral",     0,    mistral_keys,     1,    LAYERS_WINDOWED,  false, NULL},
-    [FAMILY_QWEN2]       = {"qwen2",       0,    qwen2_keys,       1,    LAYERS_ABOVE,     false, NULL},
-    [FAMILY_QWEN3]       = {"qwen3",       4051, qwen3_keys,       1,    LAYERS_ABOVE,     false, NULL},
-    [FAMILY_GEMMA2]      = {"gemma2",      4042, gemma2_keys,      1,    LAYERS_ALTERNATE, true,  NULL},
+    [FAMILY_OPT]         = {"opt",         opt_keys,         0,    LAYERS_FULL,      true,  opt_rule},
+    [FAMILY_BLOOM]       = {"bloom",       bloom_keys,       0,    LAYERS_FULL,      true,  NULL},
+    [FAMILY_CODEGEN]     = {"codegen",     codegen_keys,     0,    LAYERS_FULL,      true,  codegen_rule},
+    [FAMILY_BIOGPT]      = {"biogpt",      biogpt_keys,      0,    LAYERS_FULL,      true,  NULL},
+    [FAMILY_GPT_BIGCODE] = {"gpt_bigcode", gpt_bigcode_keys, 0,    LAYERS_FULL,      true,  gpt_bigcode_rule},
+    [FAMILY_GPT_NEO]     = {"gpt_neo",     gpt_neo_keys,     0,    LAYERS_GPT_NEO,   true,  NULL},
+    [FAMILY_GPT2]        = {"gpt2",        gpt2_keys,        0,    LAYERS_FULL,      true,  NULL},
+    [FAMILY_GPT_NEOX]    = {"gpt_neox",    gpt_neox_keys,    0.25, LAYERS_FULL,      true,  NULL},
+    [FAMILY_LLAMA]       = {"llama",       llama_keys,       1,    LAYERS_FULL,      true,  NULL},
+    [FAMILY_MISTRAL]     = {"mistral",     mistral_keys,     1,    LAYERS_WINDOWED,  false, NULL},
+    [FAMILY_QWEN2]       = {"qwen2",       qwen2_keys,       1,    LAYERS_ABOVE,     false, NULL},
+    [FAMILY_QWEN3]       = {"qwen3",       qwen3_keys,       1,    LAYERS_ABOVE,     false, NULL},
+    [FAMILY_GEMMA2]      = {"gemma2",      gemma2_keys,      1,    LAYERS_ALTERNATE, true,  NULL},
 };
 
 enum family family_find(const char *model_type)
@@ -278,9 +278,4 @@ void family_names(char *ret, size_t bytes)
 const char *family_name(enum family family)
 {
     return family_rows[family].name;
-}
-
-uint32_t family_since(enum family family)
-{
-    return family_rows[family].since;
 }

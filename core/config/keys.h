@@ -49,7 +49,6 @@ enum layer_rule { LAYERS_FULL, LAYERS_WINDOWED, LAYERS_ABOVE, LAYERS_ALTERNATE, 
 
 struct family_row {
     const char *name;
-    uint32_t since;             /* first transformers release with the class, major * 1000 + minor; 0: before 4.0 */
     const struct arch_key *keys;
     double rotary;              /* share of head_dim the class rotates by default; 0: no rope_parameters */
     enum layer_rule layers;

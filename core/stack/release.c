@@ -1,0 +1,223 @@
+#include "stack/release.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    size_t at;
+} packages[PACKAGE_COUNT] = {
+    [PACKAGE_TORCH]        = {"torch", offsetof(struct stack, torch)},
+    [PACKAGE_TRANSFORMERS] = {"transformers", offsetof(struct stack, transformers)},
+    [PACKAGE_PEFT]         = {"peft", offsetof(struct stack, peft)},
+    [PACKAGE_ACCELERATE]   = {"accelerate", offsetof(struct stack, accelerate)},
+    [PACKAGE_BITSANDBYTES] = {"bitsandbytes", offsetof(struct stack, bitsandbytes)},
+    [PACKAGE_DEEPSPEED]    = {"deepspeed", offsetof(struct stack, deepspeed)},
+    [PACKAGE_FLASH_ATTN]   = {"flash_attn", offsetof(struct stack, flash_attn)},
+};
+
+/* Sorted by date within a package. */
+static const struct released {
+    size_t package; /* offset in struct stack */
+    release release;
+    uint32_t day;   /* 20240418 */
+} released[] = {
+#define RELEASE(package, major, minor, year, month, day) {offsetof(struct stack, package), (major) * 1000 + (minor), (year) * 10000 + (month) * 100 + (day)},
+#include "stack/releases.def"
+#undef RELEASE
+};
+
+#define RELEASED (sizeof released / sizeof *released)
+
+static const struct stack traced_2024 = {2002, 4040, 10, 29, 43, 14, 2005};
+static const struct stack traced_2026 = {2015, 5023, 21, 1015, 50, 19, 2008};
+
+const char *package_name(enum package package)
+{
+    return packages[package].name;
+}
+
+static release *member(struct stack *s, enum package package)
+{
+    return (release *)(void *)((char *)s + packages[package].at);
+}
+
+release stack_release(const struct stack *s, enum package package)
+{
+    release r;
+
+    memcpy(&r, (const char *)s + packages[package].at, sizeof r);
+    return r;
+}
+
+static const char *digits(const char *p, release *ret)
+{
+    const char *start = p;
+    release n = 0;
+
+    while (*p >= '0' && *p <= '9' && p - start < 4)
+        n = n * 10 + (release)(*p++ - '0');
+    if (p == start || n > 999 || (*start == '0' && p - start > 1))
+        return NULL;
+    *ret = n;
+    return p;
+}
+
+/* ".0", "+cu121", "a0", "rc1", ".post2", ".dev0": whatever may follow major.minor. */
+static bool is_tail(const char *p)
+{
+    static const char word[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+    while (*p) {
+        size_t n;
+
+        p += *p == '.' || *p == '+' || *p == '-' || *p == '_';
+        n = strspn(p, word);
+        if (!n)
+            return false;
+        p += n;
+    }
+    return true;
+}
+
+bool release_parse(const char *text, release *ret)
+{
+    release major, minor;
+    const char *p = strlen(text) <= 64 ? digits(text, &major) : NULL;
+
+    if (!p || *p != '.')
+        return false;
+    p = digits(p + 1, &minor);
+    if (!p || (*p && !strchr(".+-_abrdp", *p)) || !is_tail(p))
+        return false;
+    *ret = major * 1000 + minor;
+    return true;
+}
+
+struct release_text release_text(release r)
+{
+    struct release_text t;
+
+    (void)snprintf(t.text, sizeof t.text, "%u.%u", r / 1000, r % 1000);
+    return t;
+}
+
+static bool of(const struct released *row, enum package package)
+{
+    return row->package == packages[package].at;
+}
+
+/* The release of the package that was current on `day`, 0 before the first. */
+static release current(enum package package, uint32_t day)
+{
+    release r = 0;
+
+    for (size_t i = 0; i < RELEASED; i++)
+        if (of(&released[i], package) && released[i].day <= day)
+            r = released[i].release;
+    return r;
+}
+
+static release oldest(enum package package)
+{
+    size_t i = 0;
+
+    while (!of(&released[i], package))
+        i++;
+    return released[i].release;
+}
+
+static uint32_t day_of(enum package package, release r)
+{
+    for (size_t i = 0; i < RELEASED; i++)
+        if (of(&released[i], package) && released[i].release == r)
+            return released[i].day;
+    return 0;
+}
+
+static enum err_code refuse(enum package package, const char *what, struct err *err)
+{
+    struct release_text from = release_text(oldest(package)), to = release_text(current(package, UINT32_MAX));
+    char at[32];
+
+    (void)snprintf(at, sizeof at, "/%s", packages[package].name);
+    return err_set(err, ERR_FIELD_VALUE, at, "%s; known are the releases of %s from %s to %s, written as \"%s\" or \"%s.0\"", what,
+                   packages[package].name, from.text, to.text, to.text, to.text);
+}
+
+static enum err_code check_known(enum package package, release r, struct err *err)
+{
+    char what[64];
+
+    if (day_of(package, r))
+        return ERR_OK;
+    (void)snprintf(what, sizeof what, "%s is not known here", release_text(r).text);
+    return refuse(package, what, err);
+}
+
+enum err_code stack_name(struct stack *s, enum package package, const char *text, struct err *err)
+{
+    char what[96];
+    release r;
+    enum err_code rc;
+
+    if (!release_parse(text, &r)) {
+        (void)snprintf(what, sizeof what, "'%.40s' is not a version", text);
+        return refuse(package, what, err);
+    }
+    rc = check_known(package, r, err);
+    if (!rc)
+        *member(s, package) = r;
+    return rc;
+}
+
+enum err_code stack_complete(struct stack *s, struct err *err)
+{
+    uint32_t day = 0;
+
+    for (int i = 0; i < PACKAGE_COUNT; i++) {
+        enum package p = (enum package)i;
+        release r = stack_release(s, p);
+        enum err_code rc = r ? check_known(p, r, err) : ERR_OK;
+
+        if (rc)
+            return rc;
+        if (r && day_of(p, r) > day)
+            day = day_of(p, r);
+    }
+    for (int i = 0; i < PACKAGE_COUNT; i++) {
+        enum package p = (enum package)i;
+        release r = current(p, day ? day : UINT32_MAX);
+
+        if (!*member(s, p))
+            *member(s, p) = r ? r : oldest(p);
+    }
+    return ERR_OK;
+}
+
+static unsigned differing(const struct stack *a, const struct stack *b, unsigned matters)
+{
+    unsigned bits = 0;
+
+    for (int i = 0; i < PACKAGE_COUNT; i++)
+        if (stack_release(a, (enum package)i) != stack_release(b, (enum package)i))
+            bits |= PACKAGE_BIT(i);
+    return bits & matters;
+}
+
+/* Is anything asked that came after traced_2024? */
+static bool later(const struct stack *asked, unsigned matters)
+{
+    for (int i = 0; i < PACKAGE_COUNT; i++)
+        if (matters & PACKAGE_BIT(i) && stack_release(asked, (enum package)i) > stack_release(&traced_2024, (enum package)i))
+            return true;
+    return false;
+}
+
+struct stack_answer stack_modelled(const struct stack *complete, unsigned matters)
+{
+    if (!differing(complete, &traced_2026, matters))
+        return (struct stack_answer){traced_2026, traced_2026, 0};
+    return (struct stack_answer){traced_2024, later(complete, matters) ? traced_2026 : traced_2024, differing(complete, &traced_2024, matters)};
+}
