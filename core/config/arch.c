@@ -77,7 +77,8 @@ static enum err_code check_heads(struct arch *a, const struct family_row *f, con
     if (!a->kv_heads)
         a->kv_heads = a->heads;
     if (a->heads % a->kv_heads)
-        return keys_refuse(err, ERR_ARCH_INVALID, keys_spelling(f->keys, AT(kv_heads), config), "%u key/value heads do not divide %u heads", a->kv_heads, a->heads);
+        return keys_refuse(err, ERR_ARCH_INVALID, keys_spelling(f->keys, AT(kv_heads), config),
+                           "%u key/value heads do not divide %u heads", a->kv_heads, a->heads);
     return ERR_OK;
 }
 
@@ -99,7 +100,8 @@ static enum err_code check_padding(struct arch *a, struct err *err)
     if (a->pad_token_id == NO_TOKEN)
         row = -1;
     else if (row < 0 || row >= a->vocab)
-        return keys_refuse(err, ERR_ARCH_INVALID, "pad_token_id", "%lld is no row of the %u of the vocabulary", (long long)a->pad_token_id, a->vocab);
+        return keys_refuse(err, ERR_ARCH_INVALID, "pad_token_id", "%lld is no row of the %u of the vocabulary",
+                           (long long)a->pad_token_id, a->vocab);
     a->pad_token_id = row;
     return ERR_OK;
 }

@@ -88,7 +88,8 @@ static enum err_code codegen_rule(struct arch *a, const struct json *config, str
 {
     /* CodeGenAttention.forward: mp_num = 4 shares of whole heads. */
     if (a->heads % 4)
-        return keys_refuse(err, ERR_ARCH_INVALID, keys_spelling(codegen_keys, AT(heads), config), "%u heads do not split into the 4 parts of CodeGen's qkv_proj", a->heads);
+        return keys_refuse(err, ERR_ARCH_INVALID, keys_spelling(codegen_keys, AT(heads), config),
+                           "%u heads do not split into the 4 parts of CodeGen's qkv_proj", a->heads);
     return ERR_OK;
 }
 

@@ -37,7 +37,8 @@ static enum err_code counted(const struct kinds *k, const char *key, struct err 
     return ERR_OK;
 }
 
-static enum err_code listed(struct kinds *k, const struct json *names, const char *key, const char *full, const char *sliding, struct err *err)
+static enum err_code listed(struct kinds *k, const struct json *names, const char *key, const char *full, const char *sliding,
+                            struct err *err)
 {
     const char *unknown;
 

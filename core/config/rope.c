@@ -94,7 +94,8 @@ static enum err_code attention_scaling(struct arch *a, const struct json *rope, 
 }
 
 /* GPTNeoXConfig.convert_rope_params_to_dict: in the dictionary, else rotary_pct, else the class default. Others rotate the whole head. */
-static enum err_code rotated(struct arch *a, double share, const struct json *config, const struct json *rope, const char *dict, struct err *err)
+static enum err_code rotated(struct arch *a, double share, const struct json *config, const struct json *rope, const char *dict,
+                             struct err *err)
 {
     struct { double pct; } outer;
     const struct arch_key pct[] = {{KEY_RATE, "rotary_pct", NULL, 0, share, 0, false, false}, {KEY_END, NULL, NULL, 0, 0, 0, false, false}};
@@ -111,6 +112,8 @@ static enum err_code rotated(struct arch *a, double share, const struct json *co
             return refuse_in(err, ERR_FIELD_RANGE, dict, "partial_rotary_factor", "must be within 0..1");
     }
     a->rotary_dim = (uint32_t)((double)a->head_dim * share);
+    if (!a->rotary_dim)
+        return keys_refuse(err, ERR_ARCH_INVALID, "rotary_pct", "leaves nothing of a head of %u to rotate", a->head_dim);
     a->rotary_dim += a->rotary_dim % 2; /* arange(0, dim, 2) doubled */
     return ERR_OK;
 }

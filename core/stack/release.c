@@ -23,7 +23,8 @@ static const struct released {
     release release;
     uint32_t day;   /* 20240418 */
 } released[] = {
-#define RELEASE(package, major, minor, year, month, day) {offsetof(struct stack, package), (major) * 1000 + (minor), (year) * 10000 + (month) * 100 + (day)},
+#define RELEASE(package, major, minor, year, month, day) \
+    {offsetof(struct stack, package), (major) * 1000 + (minor), (year) * 10000 + (month) * 100 + (day)},
 #include "stack/releases.def"
 #undef RELEASE
 };
@@ -219,5 +220,6 @@ struct stack_answer stack_modelled(const struct stack *complete, unsigned matter
 {
     if (!differing(complete, &traced_2026, matters))
         return (struct stack_answer){traced_2026, traced_2026, 0};
-    return (struct stack_answer){traced_2024, later(complete, matters) ? traced_2026 : traced_2024, differing(complete, &traced_2024, matters)};
+    return (struct stack_answer){traced_2024, later(complete, matters) ? traced_2026 : traced_2024,
+                                 differing(complete, &traced_2024, matters)};
 }

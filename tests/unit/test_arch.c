@@ -197,6 +197,8 @@ static const struct {
     {QWEN3(",\"layer_types\":[\"full_attention\",\"linear_attention\"]"), ERR_FIELD_VALUE, "/layer_types", "linear_attention"},
     {QWEN3(",\"layer_types\":[\"full_attention\",\"sliding_attention\"]"), ERR_ARCH_INVALID, "/sliding_window", ""},
     {QWEN3(",\"max_window_layers\":\"2\""), ERR_FIELD_TYPE, "/max_window_layers", ""},
+    {"{\"model_type\":\"gpt_neox\",\"hidden_size\":64,\"num_hidden_layers\":2,\"num_attention_heads\":4,\"intermediate_size\":9,\"vocab_size\":9,"
+     "\"rotary_pct\":0}", ERR_ARCH_INVALID, "/rotary_pct", ""},
     {MISTRAL(",\"sliding_window\":-1"), ERR_FIELD_RANGE, "/sliding_window", ""},
     {MISTRAL(",\"num_attention_heads\":128"), ERR_ARCH_INVALID, "/num_attention_heads", ""},
     {"{\"text_config\":{\"model_type\":\"llama\",\"head_dim\":-1}}", ERR_FIELD_RANGE, "/text_config/head_dim", ""},
