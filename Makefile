@@ -4,10 +4,11 @@
 #   make run        install what is missing, start    make accuracy   the table of docs/accuracy.md
 #   make test       every test under tests/           make bench      what bench/ measures
 #   make test-asan  the same under ASan and UBSan     make install    DESTDIR= PREFIX=
-#   make test-tsan  the same under TSan               make clean
+#   make test-tsan  the same under TSan               make tidy       clang-tidy over core, api, server
+#                                                     make clean
 #
 # Variables: CC, BUILD (where everything that is built goes), SAN (address,undefined or thread), V=1 shows commands;
-# to work on a part: ROOMS="base catalog" (folders of core/), TESTS="base_json laws_%" (names of test programs).
+# to work on a part: ROOMS="base catalog" (folders of core/), TESTS="test_json test_a%" (names of test programs).
 # A new file in a folder below is found by itself.
 
 CC      ?= cc
@@ -53,9 +54,11 @@ bench_programs   := $(bench_sources:%.c=$(BUILD)/%)
 
 objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 libs    := $(BUILD)/libapi.a $(BUILD)/libcore.a
+# An archive, so that a program without libcheck takes nothing that needs it.
+support := $(BUILD)/libsupport.a
 daemon  := $(if $(server_sources),$(BUILD)/llmemd)
 
-.PHONY: all run test test-asan test-tsan tests lint lint-pure accuracy bench install clean FORCE
+.PHONY: all run test test-asan test-tsan tests lint lint-pure tidy accuracy bench install clean FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -73,6 +76,8 @@ $(BUILD)/core.list: FORCE
 	$(call list,$(core_sources))
 $(BUILD)/api.list: FORCE
 	$(call list,$(api_sources))
+$(BUILD)/support.list: FORCE
+	$(call list,$(support_sources))
 $(BUILD)/flags.list: FORCE
 	$(call list,'$(CC) $(CFLAGS) $(VERSION)')
 
@@ -107,14 +112,18 @@ include tools/embed.mk
 # Lazily: pkg-config may be missing until install-deps has run.
 CHECK_LIBS = $(shell pkg-config --libs check 2>/dev/null || echo -lcheck -lsubunit -lrt -lpthread)
 
-$(unit_programs): $(BUILD)/%: $(BUILD)/%.o $(call objects,$(support_sources)) $(libs)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(libs) $(LDLIBS) $(CHECK_LIBS) -lpthread
+$(support): $(call objects,$(support_sources)) $(BUILD)/support.list
+	$(Q)rm -f $@
+	$(Q)ar rcs $@ $(filter %.o,$^)
 
-$(BUILD)/accuracy: $(call objects,$(accuracy_sources)) $(libs)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(libs) $(LDLIBS)
+$(unit_programs): $(BUILD)/%: $(BUILD)/%.o $(support) $(libs)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(support) $(libs) $(LDLIBS) $(CHECK_LIBS) -lpthread
 
-$(bench_programs): $(BUILD)/%: $(BUILD)/%.o $(libs)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(libs) $(LDLIBS) -lpthread
+$(BUILD)/accuracy: $(call objects,$(accuracy_sources)) $(support) $(libs)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(support) $(libs) $(LDLIBS) -lpthread
+
+$(bench_programs): $(BUILD)/%: $(BUILD)/%.o $(support) $(libs)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(support) $(libs) $(LDLIBS) -lpthread
 
 tests: all $(unit_programs) $(if $(accuracy_sources),$(BUILD)/accuracy)
 
@@ -152,6 +161,11 @@ lint: lint-pure
 
 lint-pure: $(BUILD)/libcore.a
 	@tools/lint-pure $<
+
+# Wants clang-tidy (tools/install-deps lint), so it stands apart.
+tidy: all
+	@for f in $(core_sources) $(api_sources) $(server_sources); do \
+	    clang-tidy --quiet $$f -- -std=c11 -D_GNU_SOURCE $(CPPFLAGS) $(api_CPPFLAGS) 2>/dev/null || bad=1; done; test -z "$$bad"
 
 # --- the rest ------------------------------------------------------------------------------------------------------------------
 

@@ -39,7 +39,7 @@ static bool grow(struct buf *b, size_t need)
         data = arena_push(b->arena, 1, 1, cap);
         if (!data)
             return false;
-        if (b->bytes)
+        if (b->data)
             memcpy(data, b->data, b->bytes);
         b->data = data;
     }

@@ -170,15 +170,20 @@ void jsonw_raw(struct jsonw *w, const char *name, const char *json, size_t bytes
     buf_add(w->out, json, bytes);
 }
 
-static void fraction(struct buf *out, uint64_t value, uint64_t scale)
+enum { MAX_DECIMALS = 9 };
+
+static void fraction(struct buf *out, uint64_t part, unsigned decimals)
 {
-    if (!value)
+    char digits[MAX_DECIMALS];
+
+    for (unsigned i = decimals; i--; part /= 10)
+        digits[i] = (char)('0' + part % 10);
+    while (decimals && digits[decimals - 1] == '0')
+        decimals--;
+    if (!decimals)
         return;
     buf_char(out, '.');
-    for (scale /= 10; value; scale /= 10) {
-        buf_char(out, (char)('0' + value / scale));
-        value %= scale;
-    }
+    buf_add(out, digits, decimals);
 }
 
 void jsonw_fixed(struct jsonw *w, const char *name, double value, unsigned decimals)
@@ -187,7 +192,7 @@ void jsonw_fixed(struct jsonw *w, const char *name, double value, unsigned decim
     uint64_t scale = 1, whole, part;
     double size = fabs(value);
 
-    assert(decimals <= 9);
+    assert(decimals <= MAX_DECIMALS);
     if (!(size <= 1.7976931348623157e308)) {
         jsonw_null(w, name);
         return;
@@ -211,7 +216,7 @@ void jsonw_fixed(struct jsonw *w, const char *name, double value, unsigned decim
     if (value < 0 && (whole || part))
         buf_char(w->out, '-');
     buf_u64(w->out, whole);
-    fraction(w->out, part, scale);
+    fraction(w->out, part, decimals);
 }
 
 bool jsonw_done(const struct jsonw *w)

@@ -4,10 +4,6 @@
 
 #include <string.h>
 
-__extension__ typedef unsigned __int128 wide;
-
-enum { MAX_FRACTION_DIGITS = 18 };
-
 bool size_add(uint64_t a, uint64_t b, uint64_t *ret)
 {
     if (b > UINT64_MAX - a)
@@ -49,31 +45,46 @@ static uint64_t unit_bytes(const char *unit)
     return *unit ? 0 : bytes;
 }
 
+/* floor(0.d1d2...dn x unit): from the last digit on, so that nothing but the last floor is lost and nothing overflows. */
+static uint64_t fraction_bytes(const char *digits, size_t n, uint64_t unit)
+{
+    uint64_t bytes = 0;
+
+    while (n--)
+        bytes = ((uint64_t)(digits[n] - '0') * unit + bytes) / 10;
+    return bytes;
+}
+
+static size_t count_digits(const char *p)
+{
+    size_t n = 0;
+
+    while (ascii_digit(p[n]))
+        n++;
+    return n;
+}
+
 bool size_parse(const char *text, uint64_t *ret_bytes)
 {
-    uint64_t whole = 0, fraction = 0, scale = 1, unit, bytes;
-    const char *p = text;
-    int digits = 0;
+    size_t whole_digits = count_digits(text), digits = 0;
+    const char *p = text + whole_digits, *fraction = p + 1;
+    uint64_t whole = 0, unit, bytes;
 
-    if (!ascii_digit(*p))
+    if (!whole_digits)
         return false;
-    for (; ascii_digit(*p); p++)
-        if (!size_mul(whole, 10, &whole) || !size_add(whole, (uint64_t)(*p - '0'), &whole))
+    for (size_t i = 0; i < whole_digits; i++)
+        if (!size_mul(whole, 10, &whole) || !size_add(whole, (uint64_t)(text[i] - '0'), &whole))
             return false;
     if (*p == '.') {
-        for (p++; ascii_digit(*p); p++) {
-            if (++digits > MAX_FRACTION_DIGITS)
-                return false;
-            fraction = fraction * 10 + (uint64_t)(*p - '0');
-            scale *= 10;
-        }
+        digits = count_digits(fraction);
         if (!digits)
             return false;
+        p = fraction + digits;
     }
     while (*p == ' ')
         p++;
     unit = unit_bytes(p);
     if (!unit || !size_mul(whole, unit, &bytes))
         return false;
-    return size_add(bytes, (uint64_t)((wide)fraction * unit / scale), ret_bytes);
+    return size_add(bytes, fraction_bytes(fraction, digits, unit), ret_bytes);
 }

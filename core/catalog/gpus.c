@@ -101,7 +101,9 @@ static bool has_capability(const struct gpu *gpu, unsigned major, int minor)
 {
     unsigned m, n;
 
-    return gpu->compute_capability && gpu_capability(gpu->compute_capability, &m, &n) && m == major && (minor < 0 || n == (unsigned)minor);
+    if (!gpu->compute_capability || !gpu_capability(gpu->compute_capability, &m, &n))
+        return false;
+    return m == major && (minor < 0 || n == (unsigned)minor);
 }
 
 /* Of the same capability (any minor version when `minor` < 0), the one with most multiprocessors: grids grow with them. */
@@ -135,7 +137,8 @@ static uint64_t usable_bytes_of(const struct gpu *gpu, struct gpu_notes *notes)
     if (gpu->usable_bytes)
         return gpu->usable_bytes;
     if (gpu->memory_bytes) {
-        note(notes, "no source gives what a program sees of the memory of %s: all %" PRIu64 " bytes stand for it", gpu->name, gpu->memory_bytes);
+        note(notes, "no source gives what a program sees of the memory of %s: all %" PRIu64 " bytes stand for it", gpu->name,
+             gpu->memory_bytes);
         return gpu->memory_bytes;
     }
     note(notes, "no source gives the bytes of %s: its %.0f GB are taken as billions", gpu->name, gpu->memory_gb_marketing);

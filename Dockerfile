@@ -1,0 +1,20 @@
+# docker build -t llmemd . && docker run --rm -p 8080:8080 --read-only --cap-drop ALL llmemd
+
+FROM debian:12-slim AS build
+WORKDIR /src
+RUN apt-get update && apt-get install -y --no-install-recommends make && rm -rf /var/lib/apt/lists/*
+COPY tools/install-deps tools/
+RUN tools/install-deps build
+COPY . .
+RUN make BUILD=/tmp/build && make BUILD=/tmp/build DESTDIR=/out PREFIX=/usr install
+
+FROM debian:12-slim
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends libmicrohttpd12 libcjson1 curl \
+    && rm -rf /var/lib/apt/lists/*
+COPY --from=build /out/ /
+# A number, so that Kubernetes' runAsNonRoot can tell.
+USER 65532:65532
+EXPOSE 8080
+HEALTHCHECK --interval=30s --timeout=3s --start-period=5s CMD ["curl", "-fsS", "-o", "/dev/null", "http://127.0.0.1:8080/healthz"]
+ENTRYPOINT ["llmemd"]
