@@ -128,7 +128,7 @@ $(bench_programs): $(BUILD)/%: $(BUILD)/%.o $(support) $(libs)
 tests: all $(unit_programs) $(if $(accuracy_sources),$(BUILD)/accuracy)
 
 # Recursion, because install-deps has to run before anything is built, and in parallel whatever the caller said.
-jobs := $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))
+jobs = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))
 
 run:
 	@tools/install-deps build

@@ -1,6 +1,8 @@
 #include "base/json.h"
 #include "tests/support/unit.h"
 
+#include <cjson/cJSON.h>
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -433,6 +435,51 @@ START_TEST(merging_giants_is_refused)
 }
 END_TEST
 
+/* --- every allocation's turn to fail ------------------------------------------------------------------------------------------- */
+
+static size_t allocations_left;
+
+static void *scarce_malloc(size_t bytes)
+{
+    if (!allocations_left)
+        return NULL;
+    allocations_left--;
+    return malloc(bytes);
+}
+
+static enum err_code parse_and_merge(const char *text, struct err *err)
+{
+    struct json *target = NULL, *patch = NULL;
+    enum err_code rc = parse(text, &json_limits_config, &target, err);
+
+    if (!rc)
+        rc = parse("{\"b\":{\"c\":{\"n\":NaN}},\"new\":{\"x\":[1,\"y\"]}}", &json_limits_config, &patch, err);
+    if (!rc)
+        rc = json_merge_patch(target, patch, err);
+    json_free(target);
+    json_free(patch);
+    return rc;
+}
+
+START_TEST(any_allocation_may_fail)
+{
+    cJSON_Hooks hooks = {scarce_malloc, free};
+    enum err_code rc = ERR_NOMEM;
+    size_t n;
+
+    cJSON_InitHooks(&hooks); /* of this forked test only */
+    for (n = 0; rc && n < 1000; n++) {
+        struct err err = {0};
+
+        allocations_left = n;
+        rc = parse_and_merge(sample, &err);
+        ck_assert_msg(rc == ERR_OK || rc == ERR_NOMEM, "%zu: %s", n, err.detail);
+    }
+    ck_assert_int_eq(rc, ERR_OK);
+    ck_assert_uint_gt(n, 30);
+}
+END_TEST
+
 UNIT_TESTS("base/json",
     unit_rows(grammar, texts);
     unit_test(a_zero_byte_is_no_end);
@@ -449,4 +496,5 @@ UNIT_TESTS("base/json",
     unit_rows(merge_patch, merges);
     unit_test(merge_patch_goes_into_objects);
     unit_test(merging_giants_is_refused);
+    unit_test(any_allocation_may_fail);
 )
