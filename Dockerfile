@@ -15,6 +15,8 @@ RUN apt-get update \
 COPY --from=build /out/ /
 # A number, so that Kubernetes' runAsNonRoot can tell.
 USER 65532:65532
+# The default, 127.0.0.1, could not be reached from outside the container.
+ENV LLMEMD_LISTEN=0.0.0.0:8080
 EXPOSE 8080
 HEALTHCHECK --interval=30s --timeout=3s --start-period=5s CMD ["curl", "-fsS", "-o", "/dev/null", "http://127.0.0.1:8080/healthz"]
 ENTRYPOINT ["llmemd"]
