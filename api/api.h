@@ -1,0 +1,64 @@
+/*
+ * api.h - a request in, a response out; no socket, no clock, no waiting.
+ *
+ * Purpose   api_needs() names the model configs that an answer needs; whoever serves gets them, from wherever, and calls
+ *           api_answer() with them. An HTTP daemon and a command line are two callers of the same two functions.
+ * Errors    api_answer never fails: every error becomes a problem+json response (RFC 9457).
+ * Owner     everything of the response lives in the request's arena or is constant. An arena of API_ARENA_BYTES is enough for
+ *           models of 200 layers; a smaller one answers 503 out-of-memory.
+ * Threads   pure; one arena a thread.
+ */
+#ifndef API_API_H
+#define API_API_H
+
+#include "base/arena.h"
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { API_BODY_MAX = 1 << 20 };
+#define API_ARENA_BYTES ((size_t)256 << 20)
+
+struct api_request {
+    const char *method, *path; /* path: percent-decoded, without the query */
+    const char *content_type;  /* NULL: none was given */
+    const char *body;
+    size_t body_bytes;
+    struct arena *arena;
+};
+
+/* A model whose config.json is needed. NULL: none is. */
+struct api_needs {
+    const char *model, *revision;
+};
+
+/* What was found for it. text NULL: nothing. */
+struct api_config {
+    const char *model, *text;
+    size_t bytes;
+    const char *source; /* "builtin" */
+};
+
+struct api_response {
+    int status;
+    const char *content_type, *body;
+    size_t bytes;
+    const char *allow;       /* of a 405 */
+    const char *accept_post; /* of a 415 */
+    unsigned retry_after_s;  /* of a 503; 0: none */
+    const char *route;       /* "/models/{id}": for logs, never what the caller typed */
+    const char *code;        /* of a problem, "field-range"; NULL */
+    bool fits, modelled;     /* of an estimate */
+};
+
+/* Nothing is needed of a request that is broken: api_answer says so. */
+void api_needs(const struct api_request *rq, struct api_needs *ret);
+
+void api_answer(const struct api_request *rq, const struct api_config *configs, size_t n, struct api_response *ret);
+
+/* A problem without a request: 413, 503 and the like, which the server decides. */
+void api_problem(const struct err *err, struct arena *arena, struct api_response *ret);
+
+#endif

@@ -1,0 +1,478 @@
+#include "api/decode.h"
+
+#include "base/size.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void note(struct notes *notes, const char *fmt, ...)
+{
+    char text[320];
+    va_list ap;
+    int n;
+
+    if (notes->n == NOTES_MAX)
+        return;
+    va_start(ap, fmt);
+    n = vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    if (n < 0)
+        return;
+    notes->v[notes->n] = arena_str(notes->arena, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+    if (notes->v[notes->n])
+        notes->n++;
+}
+
+enum err_code decode_fail(struct decoding *d, enum err_code code, const char *fmt, ...)
+{
+    char text[sizeof d->err->detail];
+    va_list ap;
+
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    return err_set(d->err, code, d->path, "%s", text);
+}
+
+/* --- words -------------------------------------------------------------------------------------------------------------------- */
+
+static bool is_joint(char c)
+{
+    return c == ' ' || c == '-' || c == '_';
+}
+
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+bool word_same(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
+{
+    size_t i = 0, j = 0;
+
+    for (;;) {
+        while (i < a_bytes && is_joint(a[i]))
+            i++;
+        while (j < b_bytes && is_joint(b[j]))
+            j++;
+        if (i == a_bytes || j == b_bytes)
+            return i == a_bytes && j == b_bytes;
+        if (lower(a[i++]) != lower(b[j++]))
+            return false;
+    }
+}
+
+static bool among(const char *joined, const char *text, size_t bytes, bool folded)
+{
+    for (const char *p = joined; p && *p;) {
+        size_t n = strcspn(p, "|");
+
+        if (folded ? word_same(p, n, text, bytes) : n == bytes && !memcmp(p, text, n))
+            return true;
+        p += n + (p[n] == '|');
+    }
+    return false;
+}
+
+int word_find(const struct word *words, const char *text, size_t bytes)
+{
+    for (int i = 0; words[i].name; i++)
+        if (word_same(words[i].name, strlen(words[i].name), text, bytes) || among(words[i].also, text, bytes, true))
+            return i;
+    return -1;
+}
+
+/* "a, b, c": as many as fit in a sentence. */
+static void list_words(const struct word *words, char *text, size_t room)
+{
+    size_t used = 0;
+
+    text[0] = 0;
+    for (; words->name; words++) {
+        int n = snprintf(text + used, room - used, "%s%s", used ? ", " : "", words->name);
+
+        if (n < 0 || (size_t)n + 6 >= room - used) {
+            (void)snprintf(text + used, room - used, ", ...");
+            return;
+        }
+        used += (size_t)n;
+    }
+}
+
+static enum err_code unknown_word(struct decoding *d, const struct word *words, const char *text)
+{
+    char list[200];
+
+    list_words(words, list, sizeof list);
+    return decode_fail(d, ERR_FIELD_VALUE, "'%.40s' is not known; one of: %s", text, list);
+}
+
+/* --- the path ----------------------------------------------------------------------------------------------------------------- */
+
+/* Appends "/name" with the escapes of RFC 6901; what is too long is cut. */
+static void path_push(struct decoding *d, const char *name)
+{
+    size_t n = strlen(d->path);
+
+    if (n < sizeof d->path - 1)
+        d->path[n++] = '/';
+    for (; *name && n < sizeof d->path - 2; name++) {
+        if (*name == '~' || *name == '/') {
+            d->path[n++] = '~';
+            d->path[n++] = *name == '~' ? '0' : '1';
+        } else {
+            d->path[n++] = *name;
+        }
+    }
+    d->path[n < sizeof d->path ? n : sizeof d->path - 1] = 0;
+}
+
+static void path_push_index(struct decoding *d, size_t index)
+{
+    char text[24];
+
+    (void)snprintf(text, sizeof text, "%zu", index);
+    path_push(d, text);
+}
+
+/* --- values ------------------------------------------------------------------------------------------------------------------- */
+
+static enum err_code wrong_type(struct decoding *d, const char *wanted, const struct json *v)
+{
+    return decode_fail(d, ERR_FIELD_TYPE, "must be %s, not %s", wanted, json_type_name(json_type(v)));
+}
+
+static enum err_code read_str(struct decoding *d, const struct member *m, const struct json *v, void *at)
+{
+    const char *s = json_str(v);
+
+    if (!s)
+        return wrong_type(d, "a string", v);
+    if (strlen(s) < m->min || strlen(s) > m->max)
+        return decode_fail(d, ERR_FIELD_RANGE, "must have %u to %u bytes, not %zu", (unsigned)m->min, (unsigned)m->max, strlen(s));
+    memcpy(at, &s, sizeof s);
+    return ERR_OK;
+}
+
+static enum err_code check_range(struct decoding *d, const struct member *m, uint64_t n)
+{
+    if (n < m->min || n > m->max)
+        return decode_fail(d, ERR_FIELD_RANGE, "must be within %llu..%llu", (unsigned long long)m->min, (unsigned long long)m->max);
+    return ERR_OK;
+}
+
+static enum err_code read_whole(struct decoding *d, const struct member *m, const struct json *v, void *at)
+{
+    struct quantity q = {.set = true};
+    double real;
+
+    if (m->kind == KIND_BYTES && json_str(v)) {
+        if (!size_parse(json_str(v), &q.whole))
+            return decode_fail(d, ERR_FIELD_VALUE, "'%.40s' is no size; bytes as a number, or like \"80GB\", \"79.6GiB\"", json_str(v));
+    } else if (!json_number(v, &real)) {
+        return wrong_type(d, m->kind == KIND_BYTES ? "a number of bytes or a size like \"80GB\"" : "a whole number", v);
+    } else if (!json_uint64(v, &q.whole)) {
+        if (real != floor(real) && real >= (double)m->min && real <= (double)m->max)
+            return decode_fail(d, ERR_FIELD_TYPE, "must be a whole number");
+        return decode_fail(d, ERR_FIELD_RANGE, "must be within %llu..%llu", (unsigned long long)m->min, (unsigned long long)m->max);
+    }
+    q.real = (double)q.whole;
+    memcpy(at, &q, sizeof q);
+    return check_range(d, m, q.whole);
+}
+
+static enum err_code read_real(struct decoding *d, const struct member *m, const struct json *v, void *at)
+{
+    struct quantity q = {.set = true};
+
+    if (!json_number(v, &q.real))
+        return wrong_type(d, "a number", v);
+    if (!(q.real >= (double)m->min) || q.real > (double)m->max || (m->open && q.real >= (double)m->max))
+        return decode_fail(d, ERR_FIELD_RANGE, "must be %llu or more and %s %llu", (unsigned long long)m->min,
+                           m->open ? "below" : "at most", (unsigned long long)m->max);
+    memcpy(at, &q, sizeof q);
+    return ERR_OK;
+}
+
+static enum err_code read_bool(struct decoding *d, const struct json *v, void *at)
+{
+    enum tri t;
+    bool b;
+
+    if (!json_bool(v, &b))
+        return wrong_type(d, "true or false", v);
+    t = b ? TRI_TRUE : TRI_FALSE;
+    memcpy(at, &t, sizeof t);
+    return ERR_OK;
+}
+
+static enum err_code read_word(struct decoding *d, const struct member *m, const struct json *v, struct words *w)
+{
+    const char *text = json_str(v);
+    bool b;
+    int at;
+
+    if (!text && json_bool(v, &b))
+        text = b ? "true" : "false";
+    if (!text)
+        return wrong_type(d, m->list ? "a name or a list of names" : "a name", v);
+    at = word_find(m->words, text, strlen(text));
+    if (at < 0)
+        return unknown_word(d, m->words, text);
+    for (unsigned i = 0; i < w->n; i++)
+        if (w->at[i] == at)
+            return ERR_OK;
+    if (w->n == WORDS_MAX)
+        return decode_fail(d, ERR_FIELD_RANGE, "at most %d of them", (int)WORDS_MAX);
+    w->at[w->n++] = (uint8_t)at;
+    return ERR_OK;
+}
+
+static enum err_code read_words(struct decoding *d, const struct member *m, const struct json *v, struct words *w)
+{
+    size_t n = strlen(d->path), i = 0;
+    enum err_code rc;
+
+    if (json_type(v) != JSON_ARRAY || !m->list)
+        return read_word(d, m, v, w);
+    if (!json_count(v) && m->min)
+        return decode_fail(d, ERR_FIELD_RANGE, "must name at least one; leave it out for the planner's choice");
+    json_each(e, v) {
+        path_push_index(d, i++);
+        rc = read_word(d, m, e, w);
+        if (rc)
+            return rc;
+        d->path[n] = 0;
+    }
+    return ERR_OK;
+}
+
+static enum err_code read_strs(struct decoding *d, const struct member *m, const struct json *v, struct strs *s)
+{
+    size_t n = strlen(d->path), i = 0;
+
+    if (json_str(v) && m->words) {
+        int at = word_find(m->words, json_str(v), strlen(json_str(v)));
+
+        if (at < 0)
+            return unknown_word(d, m->words, json_str(v));
+        *s = (struct strs){.set = true, .is_string = true, .n = 1, .v = {m->words[at].name}};
+        return ERR_OK;
+    }
+    if (json_type(v) != JSON_ARRAY)
+        return wrong_type(d, m->words ? "a list of names or \"all-linear\"" : "a list of names", v);
+    if (json_count(v) < m->min || json_count(v) > STRS_MAX)
+        return decode_fail(d, ERR_FIELD_RANGE, "must have %u to %d names", (unsigned)m->min, (int)STRS_MAX);
+    json_each(e, v) {
+        path_push_index(d, i++);
+        if (!json_str(e))
+            return wrong_type(d, "a string", e);
+        if (!json_str(e)[0] || strlen(json_str(e)) > m->max)
+            return decode_fail(d, ERR_FIELD_RANGE, "must have 1 to %u bytes", (unsigned)m->max);
+        s->v[s->n++] = json_str(e);
+        d->path[n] = 0;
+    }
+    s->set = true;
+    return ERR_OK;
+}
+
+enum err_code decode_value(struct decoding *d, const struct member *m, const struct json *v, void *at)
+{
+    switch (m->kind) {
+    case KIND_STR:
+        return read_str(d, m, v, at);
+    case KIND_WHOLE:
+    case KIND_BYTES:
+        return read_whole(d, m, v, at);
+    case KIND_REAL:
+        return read_real(d, m, v, at);
+    case KIND_BOOL:
+        return read_bool(d, v, at);
+    case KIND_WORDS:
+        return read_words(d, m, v, at);
+    case KIND_STRS:
+        return read_strs(d, m, v, at);
+    case KIND_OBJECT:
+        return decode(d, v, m->members, at);
+    case KIND_OWN:
+        return m->own(d, v, at);
+    case KIND_JSON:
+        break;
+    }
+    if (json_type(v) != JSON_OBJECT)
+        return wrong_type(d, "an object", v);
+    memcpy(at, &v, sizeof v);
+    return ERR_OK;
+}
+
+/* --- objects ------------------------------------------------------------------------------------------------------------------ */
+
+static const struct member *find_member(const struct member *members, const char *name)
+{
+    for (const struct member *m = members; m->key; m++)
+        if (!strcmp(m->key, name) || among(m->also, name, strlen(name), false))
+            return m;
+    return NULL;
+}
+
+/* Of duplicate names the last counts (json.h), so only that one is read. */
+static bool is_current(const struct json *object, const struct json *v)
+{
+    return json_get(object, json_name(v)) == v;
+}
+
+enum err_code decode(struct decoding *d, const struct json *doc, const struct member *members, void *into)
+{
+    size_t n = strlen(d->path);
+    uint64_t seen = 0; /* no table has more than 64 members */
+
+    if (json_type(doc) != JSON_OBJECT)
+        return wrong_type(d, "an object", doc);
+    json_each(v, doc) {
+        const struct member *m = find_member(members, json_name(v));
+        enum err_code rc;
+
+        if (!is_current(doc, v) || json_type(v) == JSON_NULL)
+            continue;
+        path_push(d, json_name(v));
+        if (!m) {
+            note(d->warnings, "%.100s is not known and was ignored", d->path);
+        } else {
+            uint64_t bit = UINT64_C(1) << (m - members);
+
+            if (seen & bit)
+                return decode_fail(d, ERR_FIELD_CONFLICT, "is %s by another name: give it once", m->key);
+            seen |= bit;
+            rc = decode_value(d, m, v, (char *)into + m->at);
+            if (rc)
+                return rc;
+        }
+        d->path[n] = 0;
+    }
+    return ERR_OK;
+}
+
+/* --- and back ----------------------------------------------------------------------------------------------------------------- */
+
+static void write_word(struct jsonw *w, const char *key, const struct word *word)
+{
+    if (!strcmp(word->name, "true") || !strcmp(word->name, "false"))
+        jsonw_bool(w, key, word->name[0] == 't');
+    else
+        jsonw_str(w, key, word->name);
+}
+
+static void write_words(struct jsonw *w, const struct member *m, const struct words *v)
+{
+    if (!m->list || (v->n == 1 && m->min)) {
+        write_word(w, m->key, &m->words[v->at[0]]);
+        return;
+    }
+    jsonw_array(w, m->key);
+    for (unsigned i = 0; i < v->n; i++)
+        write_word(w, NULL, &m->words[v->at[i]]);
+    jsonw_end(w);
+}
+
+static void write_strs(struct jsonw *w, const char *key, const struct strs *s)
+{
+    if (s->is_string) {
+        jsonw_str(w, key, s->v[0]);
+        return;
+    }
+    jsonw_array(w, key);
+    for (uint32_t i = 0; i < s->n; i++)
+        jsonw_str(w, NULL, s->v[i]);
+    jsonw_end(w);
+}
+
+static bool is_set(const struct member *m, const void *at);
+
+static bool any_set(const struct member *members, const void *from)
+{
+    for (const struct member *m = members; m->key; m++)
+        if (is_set(m, (const char *)from + m->at))
+            return true;
+    return false;
+}
+
+static bool is_set(const struct member *m, const void *at)
+{
+    const char *s;
+    enum tri t;
+
+    switch (m->kind) {
+    case KIND_STR:
+        memcpy(&s, at, sizeof s);
+        return s != NULL;
+    case KIND_WHOLE:
+    case KIND_BYTES:
+    case KIND_REAL:
+        return ((const struct quantity *)at)->set;
+    case KIND_BOOL:
+        memcpy(&t, at, sizeof t);
+        return t != TRI_UNSET;
+    case KIND_WORDS:
+        return ((const struct words *)at)->n || (m->list && !m->min);
+    case KIND_STRS:
+        return ((const struct strs *)at)->set;
+    case KIND_OBJECT:
+        return any_set(m->members, at);
+    case KIND_OWN:
+        return true; /* its writer knows */
+    case KIND_JSON:
+        return false; /* the caller's own document is not repeated */
+    }
+    return false;
+}
+
+static void write_member(struct jsonw *w, const struct member *m, const void *at)
+{
+    const struct quantity *q = at;
+    const char *s;
+
+    switch (m->kind) {
+    case KIND_STR:
+        memcpy(&s, at, sizeof s);
+        jsonw_str(w, m->key, s);
+        return;
+    case KIND_WHOLE:
+    case KIND_BYTES:
+        jsonw_u64(w, m->key, q->whole);
+        return;
+    case KIND_REAL:
+        jsonw_fixed(w, m->key, q->real, 9);
+        return;
+    case KIND_BOOL:
+        jsonw_bool(w, m->key, *(const enum tri *)at == TRI_TRUE);
+        return;
+    case KIND_WORDS:
+        write_words(w, m, at);
+        return;
+    case KIND_STRS:
+        write_strs(w, m->key, at);
+        return;
+    case KIND_OBJECT:
+        jsonw_object(w, m->key);
+        encode_members(w, m->members, at);
+        jsonw_end(w);
+        return;
+    case KIND_OWN:
+        m->write(w, m->key, at);
+        return;
+    case KIND_JSON:
+        return;
+    }
+}
+
+void encode_members(struct jsonw *w, const struct member *members, const void *from)
+{
+    for (const struct member *m = members; m->key; m++) {
+        const char *at = (const char *)from + m->at;
+
+        if (is_set(m, at))
+            write_member(w, m, at);
+    }
+}

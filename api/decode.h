@@ -1,0 +1,110 @@
+/*
+ * decode.h - a JSON object into a struct, by a table of members.
+ *
+ * Purpose   the request's schema is data: kinds, ranges, words and what else people call them. The same table writes the struct
+ *           back (resolved), so that nothing is accepted that is not echoed. openapi.yaml is tested against these tables.
+ * Rules     null is "left out". Unknown members are noted, not dropped in silence. Words compare without case, blanks, - and _.
+ *           A member under two names is a conflict.
+ * Errors    the first violation: ERR_FIELD_* with the JSON Pointer of the member.
+ * Owner     strings point into the JSON document or the tables; notes into the arena.
+ */
+#ifndef API_DECODE_H
+#define API_DECODE_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/jsonw.h"
+#include "train/recipe.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A word of a closed vocabulary. value: an enum of core/, or WORD_UNMODELLED. also: other spellings, joined by '|'. */
+struct word {
+    const char *name;
+    int value;
+    const char *also;
+};
+enum { WORD_UNMODELLED = -1 };
+
+enum { WORDS_MAX = 16, STRS_MAX = 64 };
+
+/* Chosen words, as positions in their vocabulary; n 0: left out. */
+struct words {
+    uint8_t n, at[WORDS_MAX];
+};
+
+struct quantity {
+    bool set;
+    uint64_t whole; /* KIND_WHOLE, KIND_BYTES */
+    double real;    /* KIND_REAL */
+};
+
+struct strs {
+    bool set, is_string;
+    uint32_t n;
+    const char *v[STRS_MAX];
+};
+
+enum member_kind {
+    KIND_STR,    /* const char *; min..max bytes */
+    KIND_WHOLE,  /* struct quantity; min..max */
+    KIND_BYTES,  /* struct quantity: a whole number or "80GB" */
+    KIND_REAL,   /* struct quantity; 0 or more, up to max; `open`: below max */
+    KIND_BOOL,   /* enum tri */
+    KIND_WORDS,  /* struct words: one, or a list where `list` is set; JSON booleans stand for the words "true" and "false" */
+    KIND_STRS,   /* struct strs: a list of strings, or the one string `words` allows */
+    KIND_OBJECT, /* a struct of its own, `members` */
+    KIND_JSON,   /* const struct json *: an object that others read */
+    KIND_OWN     /* `own` reads and writes it */
+};
+
+struct decoding;
+
+struct member {
+    const char *key, *also; /* also: other spellings, joined by '|' */
+    enum member_kind kind;
+    size_t at;
+    bool list, open;
+    uint64_t min, max;
+    const struct word *words;
+    const struct member *members;
+    enum err_code (*own)(struct decoding *d, const struct json *v, void *at);
+    void (*write)(struct jsonw *w, const char *key, const void *at);
+};
+
+/* Lines for people, in the order in which they were noted. */
+enum { NOTES_MAX = 48 };
+struct notes {
+    struct arena *arena;
+    uint32_t n;
+    const char *v[NOTES_MAX];
+};
+void note(struct notes *notes, const char *fmt, ...) PRINTF(2, 3);
+
+struct decoding {
+    struct arena *arena;
+    struct notes *warnings;
+    struct err *err;
+    char path[128]; /* JSON Pointer of what is being read */
+};
+
+/* Reads `doc` into the zeroed struct at `into`. */
+MUST_CHECK enum err_code decode(struct decoding *d, const struct json *doc, const struct member *members, void *into);
+
+/* Reads one value as the first row of a table says. */
+MUST_CHECK enum err_code decode_value(struct decoding *d, const struct member *m, const struct json *v, void *at);
+
+/* An error at the current path. */
+enum err_code decode_fail(struct decoding *d, enum err_code code, const char *fmt, ...) PRINTF(3, 4);
+
+/* Position of a spelling in a vocabulary; -1. `bytes` of text. */
+int word_find(const struct word *words, const char *text, size_t bytes);
+bool word_same(const char *a, size_t a_bytes, const char *b, size_t b_bytes); /* without case, blanks, - and _ */
+
+/* Writes what is set, members in the table's order. */
+void encode_members(struct jsonw *w, const struct member *members, const void *from);
+
+#endif

@@ -1,0 +1,112 @@
+/* POST /estimate: which way of training fits, with which batch. */
+#include "api/estimate.h"
+
+#include <string.h>
+
+void estimate_needs(const struct json *doc, struct arena *arena, struct api_needs *ret)
+{
+    const char *id = json_str(json_get(doc, "model"));
+    const char *revision = json_str(json_get(doc, "revision"));
+
+    if (!id || model_id_fault(id))
+        return;
+    ret->model = arena_str(arena, id, strlen(id)); /* the document does not outlive this call */
+    ret->revision = revision ? arena_str(arena, revision, strlen(revision)) : NULL;
+}
+
+/* Most of what is left is for the runs, which come and go; the rest keeps the answer. */
+static struct arena scratch_of(struct arena *arena)
+{
+    size_t room = (size_t)(arena->end - arena->cur);
+    struct arena scratch = {arena->end - room / 4 * 3, arena->end};
+
+    arena->end = scratch.cur;
+    return scratch;
+}
+
+static const struct plan_candidate *first_modelled(const struct plan_answer *a)
+{
+    for (uint32_t i = 0; i < a->n; i++)
+        if (a->candidates[i].modelled)
+            return &a->candidates[i];
+    return NULL;
+}
+
+/* Adapters that found no module: peft refuses (tuners_utils.py, inject_adapter). */
+static enum err_code check_targets(const struct estimate *e, const struct plan_candidate *c)
+{
+    if (c->step.r.tuning != TUNING_LORA || e->inventory.adapted_modules)
+        return ERR_OK;
+    return err_set(e->call->err, ERR_FIELD_VALUE, "/training/lora/target_modules", "none of them is a module of this model");
+}
+
+static enum err_code take_inventory(struct estimate *e)
+{
+    const struct plan_candidate *c = first_modelled(&e->answer);
+    enum err_code rc;
+
+    if (!c)
+        return ERR_OK;
+    rc = inventory_of(&e->model.arch, &c->step, e->call->arena, &e->inventory, e->call->err);
+    return rc ? rc : check_targets(e, c);
+}
+
+static void assume(struct estimate *e)
+{
+    const struct plan_candidate *c = first_modelled(&e->answer);
+
+    if (!c)
+        return;
+    if (!e->rq.training.seq_len.set)
+        note(&e->assumptions, "training.seq_len %u: left out, the smaller of 2048 and the model's maximum", c->step.r.seq_len_tokens);
+    if (e->answer.n > 1)
+        note(&e->assumptions, "step times are not modelled yet: of candidates that fit, those without checkpointing come first, then those "
+                              "with the larger micro-batch");
+    if (!e->rq.training.micro_batch_size.set)
+        note(&e->assumptions, "micro_batch_size is the largest that fits%s, not the fastest",
+             e->rq.training.global_batch_size.set ? " and divides the global batch" : "");
+    if (c->step.r.attention == ATTENTION_EAGER && e->rq.training.attention.n && c->choice[AXIS_ATTENTION]->value == ATTENTION_SDPA)
+        note(&e->warnings, "/training/attention: the %s class of this release has no sdpa, it runs eager", e->model.model_type);
+    if (c->step.r.use_cache == TRI_FALSE && e->rq.training.use_cache == TRI_TRUE)
+        note(&e->warnings, "/training/use_cache: switched off while checkpointing, as transformers does");
+}
+
+static enum err_code estimate(struct estimate *e)
+{
+    struct call *c = e->call;
+    struct arena scratch;
+    enum err_code rc = request_read(c->doc, c->arena, &e->warnings, &e->rq, c->err);
+
+    if (!rc)
+        rc = stack_read(&e->rq.stack, &e->stack, c->err);
+    if (!rc)
+        rc = model_read(c, e->rq.model, e->rq.config, &e->warnings, &e->model);
+    if (!rc)
+        rc = question_build(e);
+    if (rc)
+        return rc;
+    scratch = scratch_of(c->arena);
+    rc = plan_answer(&e->question, c->arena, &scratch, &e->answer, c->err);
+    c->arena->end = scratch.end;
+    if (!rc)
+        rc = take_inventory(e);
+    if (rc)
+        return rc;
+    assume(e);
+    resolve_request(e);
+    return answer_write(e);
+}
+
+enum err_code post_estimate(struct call *c)
+{
+    struct estimate *e = arena_new(c->arena, struct estimate);
+    enum err_code rc;
+
+    if (!e)
+        return err_set(c->err, ERR_NOMEM, "", "no room for the request");
+    e->call = c;
+    e->warnings.arena = e->assumptions.arena = c->arena;
+    rc = estimate(e);
+    json_free(e->model.owned);
+    return rc;
+}

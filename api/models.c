@@ -1,0 +1,210 @@
+/* /models: what is carried, and one model's tensors to the last parameter. */
+#include "api/estimate.h"
+
+#include "catalog/builtin.h"
+
+#include <string.h>
+
+struct models_request {
+    const char *model, *revision;
+    const struct json *config, *lora_doc;
+    struct lora_request lora;
+    struct words dtype;
+    struct stack_request stack;
+};
+
+static enum err_code lora_present(struct decoding *d, const struct json *v, void *at)
+{
+    struct models_request *rq = (struct models_request *)(void *)((char *)at - offsetof(struct models_request, lora));
+
+    rq->lora_doc = v;
+    return decode(d, v, lora_members, at);
+}
+
+#define AT(member) .key = #member, .at = offsetof(struct models_request, member)
+static const struct member models_members[] = {
+    {AT(model), .kind = KIND_STR, .min = 1, .max = 96},
+    {AT(revision), .kind = KIND_STR, .min = 1, .max = 128},
+    {AT(config), .kind = KIND_JSON},
+    {AT(lora), .kind = KIND_OWN, .own = lora_present},
+    {AT(dtype), .kind = KIND_WORDS, .words = compute_words, .also = "torch_dtype"},
+    {AT(stack), .kind = KIND_OBJECT, .members = stack_members},
+    {0},
+};
+
+struct asked_model {
+    struct call *call;
+    struct models_request rq;
+    struct model_info info;
+    struct notes warnings;
+    struct inventory inventory;
+};
+
+static enum err_code read_request(struct asked_model *m)
+{
+    struct call *c = m->call;
+    struct decoding d = {.arena = c->arena, .warnings = &m->warnings, .err = c->err};
+    enum err_code rc = decode(&d, c->doc, models_members, &m->rq);
+    const char *fault;
+
+    if (rc)
+        return rc;
+    if (!m->rq.model && !m->rq.config)
+        return err_set(c->err, ERR_FIELD_MISSING, "/config", "a config.json, or a model's id as `model`");
+    fault = m->rq.model ? model_id_fault(m->rq.model) : NULL;
+    return fault ? err_set(c->err, ERR_FIELD_VALUE, "/model", "'%.40s': an id %s", m->rq.model, fault) : ERR_OK;
+}
+
+/* The dtype the weights have: as asked, else as saved. The Trainer has no part in it. */
+static enum precision precision_of(const struct asked_model *m)
+{
+    static const enum precision by_word[] = {PRECISION_BF16, PRECISION_FP16, PRECISION_FP32};
+
+    if (m->rq.dtype.n)
+        return by_word[m->rq.dtype.at[0]];
+    return m->info.arch.saved == SAVED_BF16 ? PRECISION_BF16 : m->info.arch.saved == SAVED_FP16 ? PRECISION_FP16 : PRECISION_FP32;
+}
+
+static enum err_code take_inventory(struct asked_model *m)
+{
+    static const struct device any = {.cc_major = 8, .multiprocessors = 108, .threads_per_multiprocessor = 2048};
+    struct call *c = m->call;
+    struct recipe r = {.max_grad_norm = -1, .precision = precision_of(m), .tuning = m->rq.lora_doc ? TUNING_LORA : TUNING_FULL};
+    struct step step;
+    enum err_code rc = stack_read(&m->rq.stack, &r.stack, c->err);
+
+    lora_read(&m->rq.lora, &r.lora);
+    if (!rc)
+        rc = train_resolve(&r, &m->info.arch, &any, c->arena, &step, c->err);
+    if (rc == ERR_NO_TARGETS)
+        return err_set(c->err, rc, "/lora/target_modules", "peft has no default target modules for '%.60s': name them, or write \"all-linear\"",
+                       m->info.model_type);
+    if (!rc)
+        rc = inventory_of(&m->info.arch, &step, c->arena, &m->inventory, c->err);
+    if (!rc && m->rq.lora_doc && !m->inventory.adapted_modules)
+        rc = err_set(c->err, ERR_FIELD_VALUE, "/lora/target_modules", "none of them is a module of this model");
+    return rc;
+}
+
+/* --- writing ------------------------------------------------------------------------------------------------------------------ */
+
+static void write_tensor(struct jsonw *w, const struct tensor_info *t)
+{
+    jsonw_object(w, NULL);
+    jsonw_str(w, "name", t->name);
+    jsonw_array(w, "shape");
+    for (uint32_t i = 0; i < t->ndim; i++)
+        jsonw_u64(w, NULL, t->shape[i]);
+    jsonw_end(w);
+    jsonw_str(w, "dtype", t->dtype);
+    if (!t->buffer)
+        jsonw_bool(w, "trainable", t->trainable);
+    if (t->tied_to)
+        jsonw_str(w, "tied_to", t->tied_to);
+    jsonw_end(w);
+}
+
+static void write_tensors(struct jsonw *w, const char *name, const struct inventory *inv, bool buffers)
+{
+    jsonw_array(w, name);
+    for (uint32_t i = 0; i < inv->n; i++)
+        if (inv->rows[i].buffer == buffers)
+            write_tensor(w, &inv->rows[i]);
+    jsonw_end(w);
+}
+
+static void write_arch(struct jsonw *w, const struct arch *a)
+{
+    jsonw_object(w, "architecture");
+    jsonw_str(w, "class", a->architecture);
+    jsonw_u64(w, "hidden", a->hidden);
+    jsonw_u64(w, "layers", a->layers);
+    jsonw_u64(w, "heads", a->heads);
+    jsonw_u64(w, "kv_heads", a->kv_heads);
+    jsonw_u64(w, "head_dim", a->head_dim);
+    jsonw_u64(w, "ffn", a->ffn);
+    jsonw_u64(w, "vocab", a->vocab);
+    jsonw_u64(w, "max_positions", a->max_positions);
+    jsonw_bool(w, "tied_embeddings", a->tie_embeddings);
+    jsonw_end(w);
+}
+
+static enum err_code write_model(struct asked_model *m)
+{
+    const struct inventory *inv = &m->inventory;
+    struct buf out;
+    struct jsonw w;
+
+    begin_json(m->call, &out, &w);
+    jsonw_object(&w, NULL);
+    if (m->info.id)
+        jsonw_str(&w, "id", m->info.id);
+    jsonw_str(&w, "source", m->info.source);
+    jsonw_str(&w, "model_type", m->info.model_type);
+    write_arch(&w, &m->info.arch);
+    jsonw_u64(&w, "parameters", inv->base_parameters);
+    jsonw_u64(&w, "trainable_parameters", inv->trainable_parameters);
+    jsonw_u64(&w, "active_parameters", inv->base_parameters); /* no family with experts has a program yet */
+    jsonw_u64(&w, "adapted_modules", inv->adapted_modules);
+    jsonw_u64(&w, "n_tensors", inv->tensors);
+    write_tensors(&w, "tensors", inv, false);
+    write_tensors(&w, "buffers", inv, true);
+    jsonw_array(&w, "warnings");
+    for (uint32_t i = 0; i < m->warnings.n; i++)
+        jsonw_str(&w, NULL, m->warnings.v[i]);
+    jsonw_end(&w);
+    jsonw_end(&w);
+    return finish_json(m->call, &w);
+}
+
+static enum err_code answer(struct asked_model *m)
+{
+    enum err_code rc = model_read(m->call, m->rq.model, m->rq.config, &m->warnings, &m->info);
+
+    if (!rc && !m->info.has_program)
+        rc = err_set(m->call->err, ERR_ARCH_UNKNOWN, m->rq.config ? "/config/model_type" : "/model",
+                     "model type '%.60s' has no program yet", m->info.model_type);
+    if (!rc)
+        rc = take_inventory(m);
+    if (!rc)
+        rc = write_model(m);
+    json_free(m->info.owned);
+    return rc;
+}
+
+enum err_code post_models(struct call *c)
+{
+    struct asked_model m = {.call = c, .warnings.arena = c->arena};
+    enum err_code rc = read_request(&m);
+
+    return rc ? rc : answer(&m);
+}
+
+enum err_code get_model(struct call *c)
+{
+    struct asked_model m = {.call = c, .rq.model = c->rest, .warnings.arena = c->arena};
+    const char *fault = model_id_fault(c->rest);
+
+    if (fault)
+        return err_set(c->err, ERR_FIELD_VALUE, "/model", "'%.40s': an id %s", c->rest, fault);
+    return answer(&m);
+}
+
+enum err_code get_models(struct call *c)
+{
+    struct buf out;
+    struct jsonw w;
+
+    begin_json(c, &out, &w);
+    jsonw_object(&w, NULL);
+    jsonw_array(&w, "models");
+    for (size_t i = 0; i < builtin_count(); i++) {
+        jsonw_object(&w, NULL);
+        jsonw_str(&w, "id", builtin_at(i)->id);
+        jsonw_str(&w, "source", "builtin");
+        jsonw_end(&w);
+    }
+    jsonw_end(&w);
+    jsonw_end(&w);
+    return finish_json(c, &w);
+}

@@ -1,0 +1,293 @@
+/* A decoded request into the question that plan/ answers. */
+#include "api/estimate.h"
+
+#include "catalog/gpus.h"
+#include "stack/defaults.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* --- the GPU ------------------------------------------------------------------------------------------------------------------ */
+
+static enum err_code named_gpu(struct estimate *e, struct device *ret)
+{
+    struct gpu_request *asked = &e->rq.cluster.gpu;
+    const struct gpu *gpu = gpu_find(asked->name);
+    struct gpu_notes notes = {0};
+
+    if (!gpu)
+        return err_set(e->call->err, ERR_FIELD_VALUE, "/cluster/gpu",
+                       "'%.40s' is no GPU that is known: GET /gpus lists them, or give an object of its numbers", asked->name);
+    if (!gpu_device(gpu, ret, &notes))
+        return err_set(e->call->err, ERR_FIELD_VALUE, "/cluster/gpu", "%.60s has neither CUDA nor ROCm: PyTorch's allocator does not run on it",
+                       gpu->name);
+    for (unsigned i = 0; i < notes.n; i++)
+        note(&e->assumptions, "%s", notes.text[i]);
+    asked->name = gpu->name;
+    return ERR_OK;
+}
+
+/* What the engine needs and the numbers leave out is an A100's. */
+static enum err_code described_gpu(struct estimate *e, struct device *ret)
+{
+    struct gpu_numbers *n = &e->rq.cluster.gpu.numbers;
+    struct device d = {.cc_major = 8, .multiprocessors = 108, .context_bytes = (uint64_t)GPU_CONTEXT_MIB << 20};
+
+    if (n->compute_capability && !gpu_capability(n->compute_capability, &d.cc_major, &d.cc_minor))
+        return err_set(e->call->err, ERR_FIELD_VALUE, "/cluster/gpu/compute_capability", "'%.8s' is none, like \"8.0\"", n->compute_capability);
+    if (!n->compute_capability) {
+        n->compute_capability = "8.0";
+        note(&e->assumptions, "cluster.gpu.compute_capability 8.0, an A100's: left out");
+    }
+    if (n->multiprocessors.set)
+        d.multiprocessors = (unsigned)n->multiprocessors.whole;
+    else
+        note(&e->assumptions, "cluster.gpu.multiprocessors 108, an A100's: left out");
+    n->multiprocessors = (struct quantity){.set = true, .whole = d.multiprocessors};
+    note(&e->assumptions, "a process holds %d MiB before its first tensor", (int)GPU_CONTEXT_MIB);
+    d.threads_per_multiprocessor = gpu_threads_per_multiprocessor(d.cc_major, d.cc_minor);
+    d.usable_bytes = n->memory_bytes.whole;
+    *ret = d;
+    return ERR_OK;
+}
+
+static enum err_code read_device(struct estimate *e)
+{
+    struct plan_question *q = &e->question;
+    const struct quantity *free_bytes = &e->rq.cluster.free_memory_bytes;
+    enum err_code rc = e->rq.cluster.gpu.by_numbers ? described_gpu(e, &q->device) : named_gpu(e, &q->device);
+
+    if (rc)
+        return rc;
+    q->capacity_bytes = q->device.usable_bytes;
+    if (free_bytes->set && free_bytes->whole < q->capacity_bytes)
+        q->capacity_bytes = free_bytes->whole;
+    if (q->device.cc_major < 8)
+        note(&e->warnings, "kernels of compute capability %u.%u were not traced: those of 8.0 answer for it", q->device.cc_major,
+             q->device.cc_minor);
+    return ERR_OK;
+}
+
+/* --- what has no model -------------------------------------------------------------------------------------------------------- */
+
+static const char *word_of(const struct words *w, const struct word *vocabulary)
+{
+    return w->n && vocabulary[w->at[0]].value == WORD_UNMODELLED ? vocabulary[w->at[0]].name : NULL;
+}
+
+static uint64_t degrees(const struct training_request *t)
+{
+    const struct quantity *d[] = {&t->tensor_parallel, &t->pipeline_parallel, &t->context_parallel, &t->expert_parallel};
+    uint64_t most = 1;
+
+    for (size_t i = 0; i < sizeof d / sizeof *d; i++)
+        if (d[i]->set && d[i]->whole > most)
+            most = d[i]->whole;
+    return most;
+}
+
+/* A sentence about the first part of the request that no candidate can model; "" when there is none. */
+static void find_gap(const struct estimate *e, char *text, size_t room)
+{
+    const struct estimate_request *rq = &e->rq;
+    const struct training_request *t = &rq->training;
+    const struct {
+        const char *member, *word;
+    } parts[] = {
+        {"workload", word_of(&rq->workload, workload_words)},
+        {"stack.framework", word_of(&rq->stack.framework, framework_words)},
+        {"training.quantization", word_of(&t->quantization, quantization_words)},
+        {"training.prepare_kbit", word_of(&t->prepare_kbit, prepare_kbit_words)},
+        {"training.float8", word_of(&t->float8, float8_words)},
+        {"training.liger_kernels", word_of(&t->liger_kernels, liger_words)},
+        {"training.compile", t->compile == TRI_TRUE ? "true" : NULL},
+        {"training.optimizer_in_backward", t->optimizer_in_backward == TRI_TRUE ? "true" : NULL},
+        {"training.lora.modules_to_save", t->lora.modules_to_save.n ? t->lora.modules_to_save.v[0] : NULL},
+        {"deepspeed_config", rq->deepspeed_config ? "" : NULL},
+        {"accelerate_config", rq->accelerate_config ? "" : NULL},
+        {"training_arguments", rq->training_arguments ? "" : NULL},
+    };
+    struct stack by = stack_modelled(&e->stack, ~0U).by;
+
+    text[0] = 0;
+    if (!e->model.has_program)
+        (void)snprintf(text, room, "model type '%.60s' has no program yet", e->model.model_type);
+    else if (!stack_class_attention(e->model.model_type, &by))
+        (void)snprintf(text, room, "transformers %s, which answers for the asked stack, has no %s", release_text(by.transformers).text,
+                       e->model.model_type);
+    else if (degrees(t) > 1 && !t->methods.n)
+        (void)snprintf(text, room, "parallel degrees above 1 are not modelled yet");
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && !text[0]; i++)
+        if (parts[i].word)
+            (void)snprintf(text, room, "%s%s%.60s is not modelled yet", parts[i].member, parts[i].word[0] ? " " : "", parts[i].word);
+}
+
+/* --- axes --------------------------------------------------------------------------------------------------------------------- */
+
+/* The words of the request, or what makes sense when it names none. */
+static enum err_code axis_of(struct estimate *e, enum plan_axis_name axis, const struct words *asked, const struct word *vocabulary,
+                             const struct plan_choice *otherwise, uint32_t n_otherwise)
+{
+    struct plan_choice *c = arena_array(e->call->arena, struct plan_choice, WORDS_MAX);
+
+    if (!c)
+        return err_set(e->call->err, ERR_NOMEM, "", "no room for the question");
+    for (unsigned i = 0; i < asked->n; i++)
+        c[i] = (struct plan_choice){vocabulary[asked->at[i]].name, vocabulary[asked->at[i]].value};
+    e->question.axes[axis] = (struct plan_axis){asked->n ? c : otherwise, asked->n ? asked->n : n_otherwise, asked->n > 0};
+    return ERR_OK;
+}
+
+/* Unasked: one GPU, and beside it the ways to use several, which have no model yet. */
+static enum err_code axis_methods(struct estimate *e)
+{
+    static const struct plan_choice likely[] = {
+        {"single", METHOD_SINGLE}, {"ddp", PLAN_UNMODELLED}, {"zero1", PLAN_UNMODELLED}, {"zero2", PLAN_UNMODELLED}, {"zero3", PLAN_UNMODELLED},
+        {"fsdp2", PLAN_UNMODELLED}, {"tp", PLAN_UNMODELLED}, {"pp", PLAN_UNMODELLED},
+    };
+    const struct methods *m = &e->rq.training.methods;
+    uint32_t n = request_gpus(&e->rq) > 1 ? sizeof likely / sizeof *likely : 1;
+    struct plan_choice *c = arena_array(e->call->arena, struct plan_choice, METHODS_MAX);
+
+    if (!c)
+        return err_set(e->call->err, ERR_NOMEM, "", "no room for the question");
+    for (unsigned i = 0; i < m->n; i++)
+        c[i] = (struct plan_choice){m->v[i], strcmp(m->v[i], "single") ? PLAN_UNMODELLED : METHOD_SINGLE};
+    e->question.axes[AXIS_METHOD] = (struct plan_axis){m->n ? c : likely, m->n ? m->n : n, m->n > 0};
+    if (request_gpus(&e->rq) > 1 && (!m->n || !strcmp(m->v[0], "single")))
+        note(&e->assumptions, "method single is judged on one GPU of the cluster");
+    return ERR_OK;
+}
+
+/* LoRA over quantised weights is qlora, whatever it was called. */
+static enum err_code axis_tuning(struct estimate *e)
+{
+    static const struct plan_choice kinds[] = {{"full", TUNING_FULL}, {"lora", TUNING_LORA}, {"qlora", PLAN_UNMODELLED}};
+    static const struct plan_choice quantised[] = {{"qlora", PLAN_UNMODELLED}};
+
+    if (word_of(&e->rq.training.quantization, quantization_words)) {
+        e->question.axes[AXIS_TUNING] = (struct plan_axis){quantised, 1, e->rq.training.tuning.n > 0};
+        return ERR_OK;
+    }
+    return axis_of(e, AXIS_TUNING, &e->rq.training.tuning, tuning_words, kinds, 3);
+}
+
+static enum err_code build_axes(struct estimate *e)
+{
+    static const struct plan_choice open = {NULL, 0}, none = {"none", 0}, hf = {"hf", 0};
+    static const struct plan_choice both[] = {{"false", TRI_FALSE}, {"true", TRI_TRUE}};
+    const struct training_request *t = &e->rq.training;
+    const struct {
+        enum plan_axis_name axis;
+        const struct words *asked;
+        const struct word *words;
+        const struct plan_choice *otherwise;
+        uint32_t n;
+    } axes[] = {
+        {AXIS_OFFLOAD, &t->offload, offload_words, &none, 1},       {AXIS_PRECISION, &t->precision, precision_words, &open, 1},
+        {AXIS_OPTIMIZER, &t->optimizer, optimizer_words, &open, 1}, {AXIS_ATTENTION, &t->attention, attention_words, &open, 1},
+        {AXIS_LOSS, &t->loss, loss_words, &hf, 1},                  {AXIS_CHECKPOINTING, &t->gradient_checkpointing, checkpointing_words, both, 2},
+    };
+    enum err_code rc = axis_methods(e);
+
+    if (!rc)
+        rc = axis_tuning(e);
+    for (size_t i = 0; i < sizeof axes / sizeof *axes && !rc; i++)
+        rc = axis_of(e, axes[i].axis, axes[i].asked, axes[i].words, axes[i].otherwise, axes[i].n);
+    return rc;
+}
+
+/* --- the rest ----------------------------------------------------------------------------------------------------------------- */
+
+static void build_recipe(struct estimate *e)
+{
+    const struct training_request *t = &e->rq.training;
+
+    e->question.recipe = (struct recipe){
+        .seq_len_tokens = (uint32_t)t->seq_len.whole,
+        .micro_batch_size = (uint32_t)t->micro_batch_size.whole,
+        .gradient_accumulation_steps = (uint32_t)t->gradient_accumulation_steps.whole,
+        .max_grad_norm = t->max_grad_norm.set ? t->max_grad_norm.real : -1,
+        .checkpoint_reentrant = t->checkpoint_reentrant,
+        .use_cache = t->use_cache,
+        .keep_outputs = t->keep_outputs,
+        .padded = t->padded == TRI_TRUE,
+        .framework = e->rq.stack.framework.n ? (enum framework)framework_words[e->rq.stack.framework.at[0]].value : FRAMEWORK_TRANSFORMERS,
+        .stack = e->stack,
+    };
+    if (t->global_batch_size.set && t->micro_batch_size.set && !t->methods.n)
+        e->question.recipe.gradient_accumulation_steps = 0; /* the planner's methods differ in replicas: each fills the global batch */
+    lora_read(&t->lora, &e->question.recipe.lora);
+}
+
+/* Packages that the request runs at all; the others never make two stacks differ. */
+static unsigned packages_that_matter(const struct estimate *e)
+{
+    unsigned bits = PACKAGE_BIT(PACKAGE_TORCH) | PACKAGE_BIT(PACKAGE_TRANSFORMERS);
+
+    for (unsigned i = 0; i < e->rq.training.tuning.n; i++)
+        if (tuning_words[e->rq.training.tuning.at[i]].value != TUNING_FULL)
+            bits |= PACKAGE_BIT(PACKAGE_PEFT);
+    return bits;
+}
+
+static void build_stack(struct estimate *e)
+{
+    struct stack_answer a = stack_modelled(&e->stack, packages_that_matter(e));
+
+    for (int i = 0; i < PACKAGE_COUNT; i++)
+        if (a.differing & PACKAGE_BIT((enum package)i))
+            note(&e->warnings, "%s %s was not traced: %s answers for it", package_name((enum package)i),
+                 release_text(stack_release(&e->stack, (enum package)i)).text, release_text(stack_release(&a.by, (enum package)i)).text);
+    e->other = a.other;
+    if (memcmp(&a.other, &a.by, sizeof a.by) && a.differing)
+        e->question.other = &e->other;
+}
+
+static void warn(struct estimate *e)
+{
+    const struct estimate_request *rq = &e->rq;
+
+    if (rq->training.optim_args && rq->training.optim_args[0])
+        note(&e->warnings, "/training/optim_args is not read: no optimizer that has a model takes memory by it");
+    if (rq->llmem.variant.n || rq->llmem.base_bytes.set)
+        note(&e->warnings, "/llmem: the baseline is not computed yet");
+    if (rq->cluster.name)
+        note(&e->warnings, "/cluster/name: clusters are not known by name yet; the GPU counts");
+    if (rq->revision && rq->model)
+        note(&e->warnings, "/revision is not looked at yet: the config at hand is that of main");
+}
+
+static enum err_code check_global(const struct estimate *e)
+{
+    const struct training_request *t = &e->rq.training;
+
+    if (t->global_batch_size.set && t->micro_batch_size.set && t->global_batch_size.whole < t->micro_batch_size.whole)
+        return err_set(e->call->err, ERR_FIELD_CONFLICT, "/training/global_batch_size", "is smaller than the micro-batch");
+    return ERR_OK;
+}
+
+enum err_code question_build(struct estimate *e)
+{
+    struct plan_question *q = &e->question;
+    char gap[200];
+    enum err_code rc = check_global(e);
+
+    if (!rc)
+        rc = read_device(e);
+    if (!rc)
+        rc = build_axes(e);
+    if (rc)
+        return rc;
+    find_gap(e, gap, sizeof gap);
+    q->arch = e->model.has_program ? &e->model.arch : NULL;
+    q->gap = gap[0] ? arena_str(e->call->arena, gap, strlen(gap)) : NULL;
+    q->margin = e->rq.margin.real;
+    q->expandable_segments = e->rq.allocator.expandable_segments == TRI_TRUE;
+    q->objective = e->rq.objective.n ? (enum objective)objective_words[e->rq.objective.at[0]].value : OBJECTIVE_FASTEST;
+    q->global_batch_size = (uint32_t)e->rq.training.global_batch_size.whole;
+    build_recipe(e);
+    build_stack(e);
+    warn(e);
+    return gap[0] && !q->gap ? err_set(e->call->err, ERR_NOMEM, "", "no room for the question") : ERR_OK;
+}

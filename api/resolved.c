@@ -1,0 +1,169 @@
+/* The request with nothing left open: what `resolved` of the answer shows. */
+#include "api/estimate.h"
+
+#include <string.h>
+
+static void whole(struct quantity *q, uint64_t value)
+{
+    if (!q->set)
+        *q = (struct quantity){.set = true, .whole = value, .real = (double)value};
+}
+
+static void flag(enum tri *t, enum tri value)
+{
+    if (*t == TRI_UNSET)
+        *t = value == TRI_UNSET ? TRI_FALSE : value;
+}
+
+/* Adds the word that means `value`. */
+static void word_add(struct words *w, const struct word *vocabulary, int value)
+{
+    for (uint8_t i = 0; vocabulary[i].name; i++)
+        if (vocabulary[i].value == value) {
+            for (unsigned j = 0; j < w->n; j++)
+                if (w->at[j] == i)
+                    return;
+            if (w->n < WORDS_MAX)
+                w->at[w->n++] = i;
+            return;
+        }
+}
+
+static void word(struct words *w, const struct word *vocabulary, int value)
+{
+    if (!w->n)
+        word_add(w, vocabulary, value);
+}
+
+static void text(const char **s, struct arena *a, release r)
+{
+    struct release_text t = release_text(r);
+
+    if (!*s)
+        *s = arena_str(a, t.text, strlen(t.text));
+}
+
+static void resolve_stack(struct estimate *e)
+{
+    struct stack_request *s = &e->rq.stack;
+    struct arena *a = e->call->arena;
+
+    word(&s->framework, framework_words, FRAMEWORK_TRANSFORMERS);
+    text(&s->torch, a, e->stack.torch);
+    text(&s->transformers, a, e->stack.transformers);
+    text(&s->peft, a, e->stack.peft);
+    text(&s->accelerate, a, e->stack.accelerate);
+    text(&s->bitsandbytes, a, e->stack.bitsandbytes);
+    text(&s->deepspeed, a, e->stack.deepspeed);
+    text(&s->flash_attn, a, e->stack.flash_attn);
+}
+
+static void resolve_lora(struct lora_request *l, const struct lora *lora, const struct recipe *r)
+{
+    bool fp16 = r->precision == PRECISION_FP16 || r->precision == PRECISION_FP16_AUTOCAST;
+    bool bf16 = r->precision == PRECISION_BF16 || r->precision == PRECISION_BF16_AUTOCAST;
+
+    whole(&l->rank, lora->rank);
+    whole(&l->dropout, 0);
+    if (!l->dtype.n)
+        l->dtype = (struct words){.n = 1, .at = {(uint8_t)(lora->dtype == LORA_DTYPE_FP32 || !(fp16 || bf16) ? 0 : bf16 ? 1 : 2)}};
+    if (l->target_modules.set)
+        return;
+    l->target_modules.set = true;
+    for (uint32_t i = 0; i < lora->n_targets && i < STRS_MAX; i++)
+        l->target_modules.v[l->target_modules.n++] = lora->targets[i];
+}
+
+static void resolve_methods(struct methods *m, const struct plan_answer *a)
+{
+    for (uint32_t i = 0; i < a->n; i++) {
+        const char *name = a->candidates[i].choice[AXIS_METHOD]->name;
+        bool known = m->n == METHODS_MAX;
+
+        for (unsigned k = 0; k < m->n; k++)
+            known |= !strcmp(m->v[k], name);
+        if (!known)
+            m->v[m->n++] = name;
+    }
+}
+
+/* What the candidates tried, each once. */
+static void resolve_axes(struct training_request *t, const struct plan_answer *a)
+{
+    struct words tuning = {0}, checkpointing = {0};
+
+    for (uint32_t i = 0; i < a->n; i++) {
+        const struct plan_candidate *c = &a->candidates[i];
+
+        if (!c->modelled)
+            continue;
+        word_add(&tuning, tuning_words, (int)c->step.r.tuning);
+        word_add(&checkpointing, checkpointing_words, (int)c->step.r.gradient_checkpointing);
+    }
+    if (!t->tuning.n)
+        t->tuning = tuning;
+    if (!t->gradient_checkpointing.n)
+        t->gradient_checkpointing = checkpointing;
+    if (!t->methods.n)
+        resolve_methods(&t->methods, a);
+}
+
+static void resolve_step(struct estimate *e, const struct plan_candidate *c)
+{
+    struct training_request *t = &e->rq.training;
+    const struct recipe *r = &c->step.r;
+
+    whole(&t->seq_len, r->seq_len_tokens);
+    whole(&t->micro_batch_size, r->micro_batch_size);
+    if (!t->methods.n || request_gpus(&e->rq) == 1) {
+        whole(&t->gradient_accumulation_steps, r->gradient_accumulation_steps);
+        whole(&t->global_batch_size, c->global_batch_size);
+    }
+    whole(&t->max_grad_norm, 0);
+    t->max_grad_norm.real = r->max_grad_norm;
+    word(&t->precision, precision_words, (int)r->precision);
+    word(&t->optimizer, optimizer_words, (int)r->optimizer);
+    word(&t->attention, attention_words, (int)r->attention);
+    flag(&t->checkpoint_reentrant, r->checkpoint_reentrant);
+    flag(&t->use_cache, r->use_cache);
+    flag(&t->keep_outputs, r->keep_outputs);
+    if (r->tuning == TUNING_LORA)
+        resolve_lora(&t->lora, &r->lora, r);
+}
+
+static void resolve_words(struct estimate_request *rq)
+{
+    struct training_request *t = &rq->training;
+    bool int8 = t->quantization.n && !strcmp(quantization_words[t->quantization.at[0]].name, "int8");
+
+    word(&rq->workload, workload_words, 0);
+    word(&rq->objective, objective_words, OBJECTIVE_FASTEST);
+    word(&t->quantization, quantization_words, 0);
+    if (!t->prepare_kbit.n)
+        t->prepare_kbit = (struct words){.n = 1, .at = {int8 ? 1 : 0}};
+    word(&t->float8, float8_words, 0);
+    word(&t->loss, loss_words, 0);
+    word(&t->offload, offload_words, 0);
+    flag(&t->compile, TRI_FALSE);
+    flag(&t->optimizer_in_backward, TRI_FALSE);
+    flag(&t->padded, TRI_FALSE);
+}
+
+void resolve_request(struct estimate *e)
+{
+    const struct plan_answer *a = &e->answer;
+    struct estimate_request *rq = &e->rq;
+
+    whole(&rq->cluster.gpus_per_node, 1);
+    whole(&rq->cluster.nodes, 1);
+    whole(&rq->margin, 0);
+    flag(&rq->allocator.expandable_segments, TRI_FALSE);
+    resolve_stack(e);
+    resolve_words(rq);
+    resolve_axes(&rq->training, a);
+    for (uint32_t i = 0; i < a->n; i++)
+        if (a->candidates[i].modelled) {
+            resolve_step(e, &a->candidates[i]);
+            break;
+        }
+}

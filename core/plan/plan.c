@@ -1,0 +1,313 @@
+#include "plan/plan.h"
+
+#include "plan/rank.h"
+#include "plan/search.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct planning {
+    const struct plan_question *q;
+    struct arena *keep, *scratch;
+    struct plan_answer *answer;
+    uint32_t measured;
+    struct err *err;
+};
+
+/* Member of /training and how a sentence names it. */
+static const char *const axis_members[AXIS_COUNT] = {
+    [AXIS_METHOD] = "methods",       [AXIS_TUNING] = "tuning",       [AXIS_OFFLOAD] = "offload",
+    [AXIS_PRECISION] = "precision",  [AXIS_OPTIMIZER] = "optimizer", [AXIS_ATTENTION] = "attention",
+    [AXIS_LOSS] = "loss",            [AXIS_CHECKPOINTING] = "gradient_checkpointing",
+};
+
+const char *plan_axis_member(enum plan_axis_name axis)
+{
+    return axis_members[axis];
+}
+
+static enum err_code no_room(struct planning *p)
+{
+    return err_set(p->err, ERR_NOMEM, "", "no room for the candidates");
+}
+
+static struct recipe recipe_of(const struct plan_question *q, const struct plan_candidate *c)
+{
+    struct recipe r = q->recipe;
+
+    r.tuning = (enum tuning)c->choice[AXIS_TUNING]->value;
+    r.precision = (enum precision)c->choice[AXIS_PRECISION]->value;
+    r.optimizer = (enum optimizer)c->choice[AXIS_OPTIMIZER]->value;
+    r.attention = (enum attention)c->choice[AXIS_ATTENTION]->value;
+    r.gradient_checkpointing = (enum tri)c->choice[AXIS_CHECKPOINTING]->value;
+    return r;
+}
+
+/* The first thing of a candidate that has no model, as a sentence; NULL when all of it has. */
+static const char *gap_of(struct planning *p, const struct plan_candidate *c)
+{
+    char text[160];
+
+    if (p->q->gap)
+        return p->q->gap;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        if (c->choice[a]->value == PLAN_UNMODELLED) {
+            int n = snprintf(text, sizeof text, "%s %.80s is not modelled yet", a == AXIS_METHOD ? "method" : axis_members[a],
+                             c->choice[a]->name);
+
+            return arena_str(p->keep, text, (size_t)n);
+        }
+    return NULL;
+}
+
+/* A candidate without a model is named once, not once for each value that was nobody's wish. */
+static bool is_variation(const struct planning *p, const struct plan_candidate *c)
+{
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        bool kind = a == AXIS_TUNING && c->choice[AXIS_METHOD]->value != PLAN_UNMODELLED;
+
+        if (!p->q->axes[a].asked && !kind && a != AXIS_METHOD && c->choice[a] != p->q->axes[a].choices)
+            return true;
+    }
+    return false;
+}
+
+/* What the other neighbour of the asked stack would need, with the same options. */
+static enum err_code widen(struct planning *p, struct plan_candidate *c, uint32_t n)
+{
+    struct step step = c->step;
+    struct probe probe = {p->q, &step, p->keep, p->scratch, p->err};
+    struct verdict v;
+    enum err_code rc;
+
+    c->low_bytes = c->high_bytes = c->memory.peak_allocated_bytes;
+    if (!p->q->other)
+        return ERR_OK;
+    step.quirks = quirks_of(p->q->other);
+    rc = probe_judge(&probe, n, &v);
+    if (rc)
+        return rc == ERR_FIELD_CONFLICT ? ERR_OK : rc;
+    if (v.memory.peak_allocated_bytes < c->low_bytes)
+        c->low_bytes = v.memory.peak_allocated_bytes;
+    else
+        c->high_bytes = v.memory.peak_allocated_bytes;
+    return ERR_OK;
+}
+
+static enum err_code fill(struct planning *p, struct plan_candidate *c, uint32_t n)
+{
+    struct probe probe = {p->q, &c->step, p->keep, p->scratch, p->err};
+    struct verdict v;
+    enum err_code rc = probe_judge(&probe, n, &v);
+
+    if (rc)
+        return rc;
+    c->modelled = true;
+    c->fits = v.fits;
+    c->tight = v.tight;
+    c->memory = v.memory;
+    c->device_bytes = v.device_bytes;
+    c->step.r.micro_batch_size = n;
+    c->step.r.gradient_accumulation_steps = plan_accumulation(p->q, n);
+    c->global_batch_size = n * c->step.r.gradient_accumulation_steps;
+    return widen(p, c, n);
+}
+
+/* The micro-batch of a searched candidate: its largest, or the largest that divides the global batch. */
+static uint32_t preferred(const struct plan_question *q, uint32_t largest)
+{
+    uint32_t n = largest ? largest : 1;
+
+    if (q->global_batch_size)
+        while (n > 1 && (n > q->global_batch_size || q->global_batch_size % n))
+            n--;
+    return n;
+}
+
+static enum err_code measure(struct planning *p, struct plan_candidate *c)
+{
+    struct probe probe = {p->q, &c->step, p->keep, p->scratch, p->err};
+    uint32_t asked = p->q->recipe.micro_batch_size;
+    enum err_code rc;
+
+    if (p->measured++ == PLAN_MAX_MEASURED)
+        return err_set(p->err, ERR_FIELD_RANGE, "/training", "the lists ask for more than %d combinations: name fewer",
+                       (int)PLAN_MAX_MEASURED);
+    rc = probe_largest(&probe, &c->max_micro_batch_size);
+    return rc ? rc : fill(p, c, asked ? asked : preferred(p->q, c->max_micro_batch_size));
+}
+
+/* LoRA without targets is an error only of who asked for LoRA. */
+static enum err_code judge(struct planning *p, struct plan_candidate *c)
+{
+    struct recipe r = recipe_of(p->q, c);
+    struct err *err = p->err;
+    enum err_code rc = train_resolve(&r, p->q->arch, &p->q->device, p->keep, &c->step, err);
+
+    if (rc == ERR_NO_TARGETS && !p->q->axes[AXIS_TUNING].asked) {
+        c->reason = (struct plan_reason){.code = err_slug(rc), .detail = arena_str(p->keep, err->detail, strlen(err->detail))};
+        return ERR_OK;
+    }
+    if (rc)
+        return rc;
+    rc = measure(p, c);
+    if (rc != ERR_FIELD_CONFLICT)
+        return rc;
+    c->modelled = false; /* measure.h: an option that the model cannot run */
+    c->reason = (struct plan_reason){.code = "not-modelled", .detail = arena_str(p->keep, err->detail, strlen(err->detail))};
+    return ERR_OK;
+}
+
+static enum err_code add(struct planning *p, const uint32_t *at)
+{
+    struct plan_answer *answer = p->answer;
+    struct plan_candidate *c = &answer->candidates[answer->n];
+    const char *gap;
+    enum err_code rc = ERR_OK;
+
+    memset(c, 0, sizeof *c);
+    for (int a = 0; a < AXIS_COUNT; a++)
+        c->choice[a] = &p->q->axes[a].choices[at[a]];
+    gap = gap_of(p, c);
+    if (gap && is_variation(p, c))
+        return ERR_OK;
+    if (answer->n == PLAN_MAX_CANDIDATES)
+        return err_set(p->err, ERR_FIELD_RANGE, "/training", "the lists ask for more than %d candidates: name fewer",
+                       (int)PLAN_MAX_CANDIDATES);
+    if (gap)
+        c->reason = (struct plan_reason){.code = "not-modelled", .detail = gap};
+    else
+        rc = judge(p, c);
+    if (rc)
+        return rc;
+    answer->any_fits |= c->modelled && c->fits;
+    answer->any_modelled |= c->modelled;
+    answer->n++;
+    return ERR_OK;
+}
+
+/* Counts `at` up within the axes; the tuning stays when it is tried kind by kind. */
+static bool next(const struct plan_question *q, uint32_t *at, bool tuning_stays)
+{
+    for (int a = AXIS_COUNT - 1; a >= 0; a--) {
+        if (a == AXIS_TUNING && tuning_stays)
+            continue;
+        if (++at[a] < q->axes[a].n)
+            return true;
+        at[a] = 0;
+    }
+    return false;
+}
+
+static enum err_code enumerate(struct planning *p)
+{
+    bool staged = !p->q->axes[AXIS_TUNING].asked;
+    const struct plan_answer *so_far = p->answer;
+    uint32_t at[AXIS_COUNT] = {0};
+    enum err_code rc = ERR_OK;
+
+    do {
+        do
+            rc = add(p, at);
+        while (!rc && next(p->q, at, staged));
+    } while (!rc && staged && so_far->any_modelled && !so_far->any_fits && ++at[AXIS_TUNING] < p->q->axes[AXIS_TUNING].n);
+    return rc;
+}
+
+/* A row more than the limit, which add() fills before it knows that there is one too many. */
+static struct plan_candidate *room_for_candidates(const struct plan_question *q, struct arena *keep)
+{
+    uint64_t n = 1;
+
+    for (int a = 0; a < AXIS_COUNT; a++)
+        if (n <= PLAN_MAX_CANDIDATES)
+            n *= q->axes[a].n;
+    if (n > PLAN_MAX_CANDIDATES)
+        n = PLAN_MAX_CANDIDATES;
+    return arena_array(keep, struct plan_candidate, (size_t)n + 1);
+}
+
+/* Would it fit with this tuning and checkpointing, as it stands otherwise? */
+static enum err_code would_fit(struct planning *p, const struct plan_candidate *c, enum tuning tuning, enum tri checkpointing, bool *ret)
+{
+    struct recipe r = recipe_of(p->q, c);
+    struct step step;
+    struct probe probe = {p->q, &step, p->keep, p->scratch, p->err};
+    struct verdict v = {0};
+    enum err_code rc;
+
+    r.tuning = tuning;
+    r.gradient_checkpointing = checkpointing;
+    *ret = false;
+    rc = train_resolve(&r, p->q->arch, &p->q->device, p->keep, &step, p->err);
+    if (!rc)
+        rc = probe_judge(&probe, c->step.r.micro_batch_size, &v);
+    if (rc == ERR_NOMEM)
+        return rc;
+    *ret = !rc && v.fits; /* what cannot be run at all is no advice */
+    return ERR_OK;
+}
+
+/* One thing at a time first; checkpointing before a smaller batch before adapters. */
+static enum err_code find_nearest(struct planning *p, struct plan_candidate *c)
+{
+    enum tuning tuning = c->step.r.tuning;
+    bool plain = c->step.r.gradient_checkpointing == TRI_FALSE, ok = false;
+    struct plan_nearest *near = &c->reason.nearest;
+    enum err_code rc = ERR_OK;
+
+    if (plain)
+        rc = would_fit(p, c, tuning, TRI_TRUE, &ok);
+    if (ok)
+        near->gradient_checkpointing = TRI_TRUE;
+    else if (c->max_micro_batch_size)
+        near->micro_batch_size = c->max_micro_batch_size;
+    if (rc || ok || c->max_micro_batch_size || tuning != TUNING_FULL)
+        return rc;
+    rc = would_fit(p, c, TUNING_LORA, c->step.r.gradient_checkpointing, &ok);
+    if (!rc && !ok && plain) {
+        rc = would_fit(p, c, TUNING_LORA, TRI_TRUE, &ok);
+        near->gradient_checkpointing = ok ? TRI_TRUE : TRI_UNSET;
+    }
+    near->tuning = ok ? "lora" : NULL;
+    return rc;
+}
+
+static enum err_code explain(struct planning *p, struct plan_candidate *c)
+{
+    const struct measured *m = &c->memory;
+    uint64_t budget = probe_budget(p->q);
+    uint64_t reserved = c->device_bytes - p->q->device.context_bytes;
+    uint64_t need = m->peak_allocated_bytes > budget ? m->peak_allocated_bytes : reserved;
+    char text[160];
+    int n;
+
+    if (m->peak_allocated_bytes > budget)
+        n = snprintf(text, sizeof text, "needs %.1f GiB more at %s", (double)(need - budget) / 1073741824.0, phase_name(m->peak_phase));
+    else
+        n = snprintf(text, sizeof text, "needs %.1f GiB more at %s: the allocator cannot find a free block among those it holds",
+                     (double)(need - budget) / 1073741824.0, phase_name(m->peak_phase));
+    c->reason.code = "does-not-fit";
+    c->reason.detail = arena_str(p->keep, text, (size_t)n);
+    return c->reason.detail ? find_nearest(p, c) : no_room(p);
+}
+
+enum err_code plan_answer(const struct plan_question *q, struct arena *keep, struct arena *scratch, struct plan_answer *ret,
+                          struct err *err)
+{
+    struct plan_answer answer = {.candidates = room_for_candidates(q, keep)};
+    struct planning p = {q, keep, scratch, &answer, 0, err};
+    enum err_code rc;
+
+    if (!answer.candidates)
+        return no_room(&p);
+    rc = enumerate(&p);
+    for (uint32_t i = 0; !rc && i < answer.n; i++)
+        if (answer.candidates[i].modelled && !answer.candidates[i].fits)
+            rc = explain(&p, &answer.candidates[i]);
+    if (rc)
+        return rc;
+    rank(q, &answer);
+    *ret = answer;
+    return ERR_OK;
+}

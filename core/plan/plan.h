@@ -1,0 +1,107 @@
+/*
+ * plan.h - which ways of training fit on this GPU, with which batch, and which of them first.
+ *
+ * Purpose   a question (what is fixed, and axes of what may vary) becomes ranked candidates: each resolved, its largest
+ *           micro-batch searched, judged by the replay, with a reason and the nearest change where it does not fit.
+ * Search    the walk is a lower bound of the peak: secant, bracket and bisection on it find the largest micro-batch it allows;
+ *           from there the replay decides, downwards. n is the answer when its replay fits and that of n + 1 does not.
+ * Fits      reserved + context within capacity - margin * capacity; else a second replay at that capacity decides.
+ * Models    one GPU. A known word without a model keeps its candidate: modelled = false, with a reason and no figures.
+ * Errors    ERR_NOMEM; what train_resolve refuses of an asked option. Not fitting is a result.
+ * Owner     the answer lives in `keep`; `scratch` is empty again afterwards.
+ */
+#ifndef PLAN_PLAN_H
+#define PLAN_PLAN_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "train/measure.h"
+#include "train/recipe.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { PLAN_MAX_CANDIDATES = 256, PLAN_MAX_MEASURED = 64, PLAN_MAX_MICRO_BATCH = 65536 };
+
+enum { PLAN_UNMODELLED = -1 };
+
+/* One word that an axis may take: the enum of recipe.h it means, or PLAN_UNMODELLED. */
+struct plan_choice {
+    const char *name;
+    int value;
+};
+
+enum plan_axis_name {
+    AXIS_METHOD,
+    AXIS_TUNING,
+    AXIS_OFFLOAD,
+    AXIS_PRECISION,
+    AXIS_OPTIMIZER,
+    AXIS_ATTENTION,
+    AXIS_LOSS,
+    AXIS_CHECKPOINTING, /* enum tri */
+    AXIS_COUNT
+};
+
+struct plan_axis {
+    const struct plan_choice *choices;
+    uint32_t n;     /* >= 1 */
+    bool asked;
+};
+
+enum objective { OBJECTIVE_FASTEST, OBJECTIVE_LEAST_MEMORY, OBJECTIVE_FEWEST_GPUS, OBJECTIVE_LONGEST_SEQUENCE, OBJECTIVE_COUNT };
+
+struct plan_question {
+    const struct arch *arch;  /* NULL: nothing is modelled, `gap` says why */
+    const char *gap;          /* a part of the request without a model; NULL: there is none */
+    const struct stack *other; /* the modelled stack on the other side of the asked one, for low..high; NULL: none */
+    struct device device;
+    uint64_t capacity_bytes;  /* the smaller of what the GPU has and what is free on it */
+    double margin;            /* fraction of it that stays free */
+    bool expandable_segments;
+    enum objective objective;
+    struct recipe recipe;     /* what no axis varies; micro_batch_size 0: searched */
+    uint32_t global_batch_size; /* 0: left out */
+    struct plan_axis axes[AXIS_COUNT]; /* unasked tuning: tried in this order until one fits */
+};
+
+/* What was tried and fits; 0, NULL and TRI_UNSET: stays as it is. */
+struct plan_nearest {
+    const char *tuning;
+    enum tri gradient_checkpointing;
+    uint32_t micro_batch_size;
+};
+
+struct plan_reason {
+    const char *code; /* NULL: none. Slugs of openapi.yaml: "does-not-fit", "not-modelled", ... */
+    const char *detail;
+    struct plan_nearest nearest;
+};
+
+struct plan_candidate {
+    const struct plan_choice *choice[AXIS_COUNT];
+    bool modelled;
+    struct plan_reason reason;
+    /* the rest only when modelled */
+    bool fits, tight;
+    struct step step; /* micro_batch_size: as asked, else the one chosen */
+    uint32_t max_micro_batch_size;
+    uint32_t global_batch_size;
+    uint64_t device_bytes; /* reserved + context */
+    uint64_t low_bytes, high_bytes; /* peak allocated, by both neighbours of the asked stack */
+    struct measured memory;
+};
+
+struct plan_answer {
+    struct plan_candidate *candidates; /* ranked */
+    uint32_t n;
+    bool any_fits, any_modelled;
+};
+
+MUST_CHECK enum err_code plan_answer(const struct plan_question *q, struct arena *keep, struct arena *scratch,
+                                     struct plan_answer *ret, struct err *err);
+
+/* The axis of an option that the contract names: "optimizer". */
+const char *plan_axis_member(enum plan_axis_name axis);
+
+#endif

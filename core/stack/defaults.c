@@ -1,0 +1,82 @@
+#include "stack/defaults.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#define PACKAGE(name) offsetof(struct stack, name)
+#define NEVER UINT32_MAX
+
+/* One default that begins to hold with a release of a package and ceases with another. */
+static const struct since {
+    size_t flag, package;
+    release from, to; /* to: the first release without it */
+} since[] = {
+    /* training_args.py of transformers 5: default_optim, if is_torch_greater_or_equal_than_2_8 (both rows must hold) */
+    {offsetof(struct stack_defaults, fused_adamw), PACKAGE(torch), 2008, NEVER},
+    {offsetof(struct stack_defaults, fused_adamw), PACKAGE(transformers), 5000, NEVER},
+    /* modeling_utils.py, gradient_checkpointing_enable: {"use_reentrant": True} in 4.40, False in 5.23 */
+    {offsetof(struct stack_defaults, reentrant), PACKAGE(transformers), 0, 5000},
+    /* trainer.py of transformers 5: self.model.config.use_cache = self.args.use_cache (training_args.py: False) */
+    {offsetof(struct stack_defaults, cache_off), PACKAGE(transformers), 5000, NEVER},
+    /* modeling_utils.py, from_pretrained: dtype="auto" by itself in 5, torch_dtype=None (fp32) in 4 */
+    {offsetof(struct stack_defaults, loads_as_saved), PACKAGE(transformers), 5000, NEVER},
+    /* peft_model.py: autocast_adapter_dtype=True, since peft 0.12; tuners/lora/layer.py of 0.10 takes the base's dtype */
+    {offsetof(struct stack_defaults, adapters_in_fp32), PACKAGE(peft), 12, NEVER},
+};
+
+static bool holds(const struct since *row, const struct stack *s)
+{
+    release have;
+
+    memcpy(&have, (const char *)s + row->package, sizeof have);
+    return have >= row->from && have < row->to;
+}
+
+struct stack_defaults stack_defaults_of(const struct stack *s)
+{
+    struct stack_defaults d = {true, true, true, true, true};
+
+    for (size_t i = 0; i < sizeof since / sizeof *since; i++)
+        if (!holds(&since[i], s))
+            *(bool *)((char *)&d + since[i].flag) = false;
+    return d;
+}
+
+#define E CLASS_EAGER
+#define S CLASS_SDPA
+#define F CLASS_FLASH_2
+
+/*
+ * What ATTENTION_CLASSES, _supports_sdpa and _supports_flash_attn(_2) of models/<type>/modeling_<type>.py say, in the two
+ * releases whose files were read. A release between them is answered by the older one.
+ */
+static const release read_releases[2] = {4040, 5023};
+static const struct {
+    const char *model_type;
+    unsigned char offers[2];
+} classes[] = {
+    {"opt", {E | F, E | S | F}},
+    {"bloom", {E, E}},
+    {"codegen", {E, E}},
+    {"biogpt", {E, E | S | F}},
+    {"gpt_bigcode", {E | S | F, E | S | F}},
+    {"gpt_neo", {E | F, E | F}},
+    {"gpt2", {E | F, E | S | F}},
+    {"gpt_neox", {E | F, E | S | F}},
+    {"llama", {E | S | F, E | S | F}},
+    {"mistral", {E | S | F, E | S | F}},
+    {"qwen2", {E | S | F, E | S | F}},
+    {"qwen3", {0, E | S | F}},
+    {"gemma2", {0, E | F}}, /* 5.23: "sdpa does not support softcapping" */
+    {"gptj", {E | F, E | F}},
+};
+
+unsigned stack_class_attention(const char *model_type, const struct stack *s)
+{
+    size_t column = s->transformers >= read_releases[1] ? 1 : 0;
+
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
+        if (!strcmp(classes[i].model_type, model_type))
+            return classes[i].offers[column];
+    return E | S | F;
+}

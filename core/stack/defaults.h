@@ -1,0 +1,30 @@
+/*
+ * defaults.h - what a stack does when nobody asks: the defaults that moved between releases.
+ *
+ * Purpose   stack_defaults_of() runs once per request; train/resolve.c reads d.reentrant, never a version number.
+ * Source    a row of defaults.c each, with the file it was read in.
+ */
+#ifndef STACK_DEFAULTS_H
+#define STACK_DEFAULTS_H
+
+#include "stack/stack.h"
+
+#include <stdbool.h>
+
+struct stack_defaults {
+    bool fused_adamw;      /* the Trainer's optimizer is adamw_torch_fused */
+    bool reentrant;        /* gradient_checkpointing_enable() checkpoints with use_reentrant=True */
+    bool cache_off;        /* the Trainer sets config.use_cache to False */
+    bool loads_as_saved;   /* from_pretrained keeps the checkpoint's dtype; else fp32 */
+    bool adapters_in_fp32; /* get_peft_model casts half adapters to fp32 */
+};
+
+struct stack_defaults stack_defaults_of(const struct stack *s);
+
+/* The attention kernels a model class can run with. */
+enum { CLASS_EAGER = 1, CLASS_SDPA = 2, CLASS_FLASH_2 = 4 };
+
+/* 0: that release has no such class. Types that have no row here: everything. */
+unsigned stack_class_attention(const char *model_type, const struct stack *s);
+
+#endif

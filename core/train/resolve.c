@@ -1,0 +1,146 @@
+/*
+ * Every default of a fine-tuning step, one line each. Defaults are those of the asked stack (stack/defaults.h); the programs that
+ * run are those of the modelled stack that answers for it.
+ */
+#include "config/arch.h"
+#include "stack/defaults.h"
+#include "stack/release.h"
+#include "train/recipe.h"
+#include "tuning/targets.h"
+
+
+struct resolving {
+    const struct arch *arch;
+    const struct device *device;
+    const struct stack *by;
+    struct stack_defaults defaults;
+    struct err *err;
+};
+
+static enum tri tri_of(bool b)
+{
+    return b ? TRI_TRUE : TRI_FALSE;
+}
+
+static void tri_default(enum tri *t, bool otherwise)
+{
+    if (*t == TRI_UNSET)
+        *t = tri_of(otherwise);
+}
+
+/* Lengths and counts. 2048 or what the model was made for: training beyond it is a wish, not a default. */
+static void resolve_batch(struct recipe *r, const struct arch *arch)
+{
+    uint32_t longest = arch->max_positions;
+
+    if (!r->seq_len_tokens)
+        r->seq_len_tokens = longest && longest < 2048 ? longest : 2048;
+    if (!r->micro_batch_size)
+        r->micro_batch_size = 1;
+    if (!r->gradient_accumulation_steps)
+        r->gradient_accumulation_steps = 1; /* training_args.py */
+}
+
+/* The Trainer's bf16=True or fp16=True on the weights as from_pretrained loads them. */
+static enum precision precision_default(const struct resolving *c)
+{
+    bool half = c->arch->saved == SAVED_BF16 || c->arch->saved == SAVED_FP16;
+
+    if (c->device->cc_major < 8) /* no bf16 tensor cores before Ampere */
+        return PRECISION_FP16_MIXED;
+    return half && c->defaults.loads_as_saved ? PRECISION_BF16_AUTOCAST : PRECISION_BF16_MIXED;
+}
+
+static const char *precision_gap(const struct recipe *r)
+{
+    if (r->precision == PRECISION_FP32 && r->attention == ATTENTION_FLASH_2)
+        return "flash_attention_2 computes in fp16 and bf16 only: another precision, or attention sdpa";
+    return NULL;
+}
+
+static enum err_code resolve_attention(struct recipe *r, const struct resolving *c)
+{
+    unsigned offers = stack_class_attention(c->arch->model_type, c->by);
+    const char *gap;
+
+    if (r->attention == ATTENTION_UNSET)
+        r->attention = ATTENTION_SDPA; /* modeling_utils.py takes it where the class has it */
+    if (r->attention == ATTENTION_SDPA && !(offers & CLASS_SDPA))
+        r->attention = ATTENTION_EAGER;
+    if (r->attention != ATTENTION_FLASH_2)
+        return ERR_OK;
+    if (!(offers & CLASS_FLASH_2))
+        return err_set(c->err, ERR_FIELD_CONFLICT, "/training/attention",
+                       "the %s class of this transformers release has no flash_attention_2", c->arch->model_type);
+    if (c->device->cc_major < 8) /* flash-attn 2's README: Ampere, Ada, Hopper */
+        return err_set(c->err, ERR_FIELD_CONFLICT, "/training/attention", "flash_attention_2 needs compute capability 8.0 or newer");
+    gap = precision_gap(r);
+    return gap ? err_set(c->err, ERR_FIELD_CONFLICT, "/training/attention", "%s", gap) : ERR_OK;
+}
+
+static enum err_code resolve_lora(struct recipe *r, const struct resolving *c)
+{
+    struct lora *l = &r->lora;
+
+    if (r->tuning == TUNING_FULL)
+        return ERR_OK;
+    if (!l->rank)
+        l->rank = 8; /* peft tuners/lora/config.py, as is the dropout of 0 */
+    if (l->dtype == LORA_DTYPE_UNSET)
+        l->dtype = c->defaults.adapters_in_fp32 ? LORA_DTYPE_FP32 : LORA_DTYPE_BASE;
+    if (l->n_targets || l->all_linear)
+        return ERR_OK;
+    if (!targets_default(c->arch->model_type, r->stack.peft, &l->targets, &l->n_targets))
+        return err_set(c->err, ERR_NO_TARGETS, "/training/lora/target_modules",
+                       "this peft release has no default target modules for '%.64s': name them, or write \"all-linear\"",
+                       c->arch->model_type);
+    return ERR_OK;
+}
+
+/* A KV cache is built in forward when config.use_cache says so; the classes switch it off when they checkpoint. */
+static void resolve_cache(struct recipe *r, const struct resolving *c)
+{
+    bool trainer = r->framework == FRAMEWORK_TRANSFORMERS;
+
+    tri_default(&r->use_cache, c->arch->use_cache && !(trainer && c->defaults.cache_off));
+    if (r->gradient_checkpointing == TRI_TRUE)
+        r->use_cache = TRI_FALSE;
+}
+
+static void resolve_loop(struct recipe *r, const struct resolving *c)
+{
+    if (r->optimizer == OPTIMIZER_UNSET)
+        r->optimizer = c->defaults.fused_adamw ? OPTIMIZER_ADAMW_TORCH_FUSED : OPTIMIZER_ADAMW_TORCH;
+    if (r->max_grad_norm < 0)
+        r->max_grad_norm = 1.0; /* training_args.py */
+    tri_default(&r->gradient_checkpointing, false);
+    tri_default(&r->checkpoint_reentrant, c->defaults.reentrant);
+    tri_default(&r->keep_outputs, r->framework == FRAMEWORK_TORCH); /* trainer.py drops the outputs before backward */
+    resolve_cache(r, c);
+}
+
+enum err_code train_resolve(const struct recipe *asked, const struct arch *arch, const struct device *device, struct arena *arena,
+                            struct step *ret, struct err *err)
+{
+    struct stack by = stack_modelled(&asked->stack, ~0U).by;
+    struct resolving c = {arch, device, &by, stack_defaults_of(&asked->stack), err};
+    struct step s = {.r = *asked};
+    enum err_code rc;
+
+    (void)arena; /* every list is the caller's or a table's */
+    if (!stack_class_attention(arch->model_type, &by))
+        return err_set(err, ERR_FIELD_CONFLICT, "/stack/transformers", "transformers %s has no %s", release_text(by.transformers).text,
+                       arch->model_type);
+    if (s.r.precision == PRECISION_UNSET)
+        s.r.precision = precision_default(&c);
+    resolve_batch(&s.r, arch);
+    resolve_loop(&s.r, &c);
+    rc = resolve_attention(&s.r, &c);
+    if (!rc)
+        rc = resolve_lora(&s.r, &c);
+    if (rc)
+        return rc;
+    s.quirks = quirks_of(&by);
+    *ret = s;
+    return ERR_OK;
+}

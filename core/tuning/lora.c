@@ -1,0 +1,153 @@
+#include "tuning/lora.h"
+
+#include "torch/ops.h"
+
+#include <string.h>
+
+struct adapter {
+    struct module *base, *dropout, *a, *b;
+};
+
+/* result = base(x); result = result + B(A(dropout(x.to(adapter)))) * scaling; result = result.to(dtype of base's result) */
+static val lora_forward(struct run *r, struct module *m, val x)
+{
+    const struct adapter *l = m->extra;
+    struct frame f = frame_enter(r);
+    val input, result, delta;
+    enum dtype dtype;
+
+    input = local(r, x);
+    result = local(r, call(r, l->base, input));
+    if (run_dead(r))
+        return frame_leave(r, f, 0);
+    dtype = dtype_of(r, result);
+    rebind(r, &input, to_dtype(r, input, l->a->weight->dtype));
+    delta = call(r, l->a, l->dropout ? call(r, l->dropout, input) : input);
+    delta = mul_scalar(r, call(r, l->b, delta));
+    rebind(r, &result, add(r, result, delta));
+    rebind(r, &result, to_dtype(r, result, dtype));
+    return frame_leave(r, f, result);
+}
+
+static bool matches(const struct tree *t, const struct module *m, const struct lora_options *o)
+{
+    char buf[256];
+    const char *path;
+    size_t n;
+
+    if (m->kind != MODULE_LINEAR && m->kind != MODULE_CONV1D)
+        return false;
+    if (o->all_linear)
+        return m != t->head;
+    path = module_path(t, m->number, buf, sizeof buf);
+    n = strlen(path);
+    for (uint32_t i = 0; i < o->n_targets; i++) {
+        size_t k = strlen(o->targets[i]);
+
+        if (n >= k && !strcmp(path + n - k, o->targets[i]) && (n == k || path[n - k - 1] == '.'))
+            return true;
+    }
+    return false;
+}
+
+static struct module *adapter_part(struct tree *t, struct module *m, const char *list, int64_t in, int64_t out, enum dtype dtype)
+{
+    struct module *part = linear(t, container(t, m, list), "default", in, out, false);
+
+    if (!t->error.code) {
+        part->weight->dtype = dtype;
+        part->weight->requires_grad = true;
+    }
+    return part;
+}
+
+static void adapt(struct tree *t, struct module *m, const struct lora_options *o)
+{
+    struct adapter *l = arena_new(t->arena, struct adapter);
+    struct module *base = container(t, m, "base_layer");
+
+    if (!l || t->error.code) {
+        if (!t->error.code)
+            (void)err_set(&t->error, ERR_NOMEM, "", "the working memory of one request is too small for the adapters");
+        return;
+    }
+    base->kind = m->kind; /* the node's own parameters move to the base layer */
+    base->forward = m->forward;
+    base->in = m->in;
+    base->out = m->out;
+    base->weight = m->weight;
+    base->bias = m->bias;
+    base->params = m->params;
+    base->last_param = m->last_param;
+    for (struct param *p = base->params; p; p = p->next)
+        p->owner = base;
+    l->base = base;
+    if (o->dropout > 0)
+        l->dropout = dropout_module(t, container(t, m, "lora_dropout"), "default", o->dropout);
+    l->a = adapter_part(t, m, "lora_A", m->in, o->rank, o->dtype);
+    l->b = adapter_part(t, m, "lora_B", o->rank, m->out, o->dtype);
+    m->kind = MODULE_CONTAINER;
+    m->forward = lora_forward;
+    m->weight = m->bias = NULL;
+    m->params = m->last_param = NULL;
+    m->extra = l;
+}
+
+static void freeze(void *context, struct module *m, struct param *p)
+{
+    (void)context;
+    (void)m;
+    p->requires_grad = false;
+}
+
+enum err_code lora_apply(struct tree *t, const struct lora_options *o, uint32_t *ret, struct err *err)
+{
+    uint32_t declared = t->n_modules, n = 0;
+
+    params_visit(t->root, freeze, NULL);
+    for (uint32_t i = 1; i < declared; i++)
+        if (matches(t, t->modules[i], o)) {
+            adapt(t, t->modules[i], o);
+            n++;
+        }
+    if (t->error.code) {
+        *err = t->error;
+        return t->error.code;
+    }
+    if (!n)
+        return err_set(err, ERR_FIELD_VALUE, "/training/lora/target_modules", "no linear module of this model has such a name");
+    *ret = n;
+    return ERR_OK;
+}
+
+static val birth(struct run *r, const struct param *p, enum dtype dtype)
+{
+    val v = value_empty(r, OP_TO_COPY, dtype, p->ndim, p->size);
+
+    if (v)
+        r->values[v].floating = false;
+    return v;
+}
+
+void lora_materialise(struct run *r, struct tree *t, const struct lora_options *o)
+{
+    (void)o;
+    for (int pass = 0; pass < 2; pass++)
+        for (uint32_t i = 1; i < t->n_modules; i++) {
+            const struct adapter *l = t->modules[i]->forward == lora_forward ? t->modules[i]->extra : NULL;
+
+            for (int k = 0; l && k < 2; k++) {
+                struct param *p = (k ? l->b : l->a)->weight;
+                val old = p->value;
+
+                if (!pass) {
+                    p->value = birth(r, p, t->dtype);
+                } else if (p->dtype != t->dtype) {
+                    p->value = birth(r, p, p->dtype);
+                    value_unref(r, old);
+                }
+                if (pass)
+                    mark_block(r, p->value, MARK_PARAMETER);
+            }
+        }
+}

@@ -1,0 +1,32 @@
+/*
+ * lora.h - peft's LoRA: rewrites target modules of a declared tree into adapted ones.
+ *
+ * Purpose   lora_apply() freezes the base, finds the targets by name suffix, hangs lora_dropout, lora_A and lora_B beside the
+ *           base layer and gives their births to the run. The family's pointers stay valid: the node itself is rewritten.
+ * Source    peft tuners/lora/layer.py Linear (0.10.0, 0.21.2), tuners/tuners_utils.py check_target_module_exists.
+ * Errors    ERR_FIELD_VALUE at /training/lora/target_modules when no module of the model has such a name.
+ */
+#ifndef TUNING_LORA_H
+#define TUNING_LORA_H
+
+#include "torch/module.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct lora_options {
+    uint32_t rank;
+    double dropout;
+    enum dtype dtype;         /* of the adapters */
+    bool all_linear;          /* every linear but the output embeddings */
+    uint32_t n_targets;
+    const char *const *targets;
+};
+
+/* Declares the adapters. The number of adapted modules in *ret. */
+MUST_CHECK enum err_code lora_apply(struct tree *t, const struct lora_options *o, uint32_t *ret, struct err *err);
+
+/* Their births, in peft's order: made in the base's dtype, then cast one after the other. After materialise(). */
+void lora_materialise(struct run *r, struct tree *t, const struct lora_options *o);
+
+#endif
