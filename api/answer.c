@@ -55,11 +55,17 @@ static void write_phases(struct jsonw *w, const struct measured *m)
     jsonw_end(w);
 }
 
-static void write_breakdown(struct jsonw *w, const struct measured *m)
+/* Expandable segments split every block: of the same tensors only what could not be split off differs. */
+static void write_breakdown(struct jsonw *w, const struct measured *m, uint64_t allocated)
 {
+    uint64_t tensors = 0;
+
+    for (int c = 0; c < CATEGORY_BLOCK_SLACK; c++)
+        tensors += m->breakdown_bytes[c];
     jsonw_object(w, "breakdown_bytes");
-    for (int c = 0; c < CATEGORY_COUNT; c++)
+    for (int c = 0; c < CATEGORY_BLOCK_SLACK; c++)
         jsonw_u64(w, category_name((enum category)c), m->breakdown_bytes[c]);
+    jsonw_u64(w, category_name(CATEGORY_BLOCK_SLACK), allocated > tensors ? allocated - tensors : 0);
     jsonw_end(w);
 }
 
@@ -84,7 +90,7 @@ static void write_memory(struct jsonw *w, const struct estimate *e, const struct
     jsonw_u64(w, "high_bytes", c->high_bytes);
     jsonw_str(w, "peak_phase", phase_name(m->peak_phase));
     jsonw_u64(w, "worst_rank", 0);
-    write_breakdown(w, m);
+    write_breakdown(w, m, allocated);
     jsonw_u64(w, "context_bytes", q->device.context_bytes);
     jsonw_u64(w, "nccl_bytes", 0);
     write_largest(w, m);

@@ -2,7 +2,21 @@
 
 #include "catalog/builtin.h"
 
+#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
+
+/* Ids from before organisations, which the hub still redirects: "gpt2" is openai-community/gpt2. */
+static const struct builtin *find(const char *id)
+{
+    const struct builtin *found = builtin_find(id);
+    char moved[128];
+
+    if (found || strchr(id, '/'))
+        return found;
+    (void)snprintf(moved, sizeof moved, "openai-community/%s", id);
+    return builtin_find(moved);
+}
 
 void serve(const struct api_request *rq, struct api_response *ret)
 {
@@ -11,7 +25,7 @@ void serve(const struct api_request *rq, struct api_response *ret)
     const struct builtin *found;
 
     api_needs(rq, &needs);
-    found = needs.model ? builtin_find(needs.model) : NULL;
+    found = needs.model ? find(needs.model) : NULL;
     if (found)
         config = (struct api_config){needs.model, found->text, found->bytes, "builtin"};
     api_answer(rq, &config, found ? 1 : 0, ret);
