@@ -7,24 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-void note(struct notes *notes, const char *fmt, ...)
-{
-    char text[320];
-    va_list ap;
-    int n;
-
-    if (notes->n == NOTES_MAX)
-        return;
-    va_start(ap, fmt);
-    n = vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    if (n < 0)
-        return;
-    notes->v[notes->n] = arena_str(notes->arena, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
-    if (notes->v[notes->n])
-        notes->n++;
-}
-
 enum err_code decode_fail(struct decoding *d, enum err_code code, const char *fmt, ...)
 {
     char text[sizeof d->err->detail];
@@ -34,54 +16,6 @@ enum err_code decode_fail(struct decoding *d, enum err_code code, const char *fm
     (void)vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     return err_set(d->err, code, d->path, "%s", text);
-}
-
-/* --- words -------------------------------------------------------------------------------------------------------------------- */
-
-static bool is_joint(char c)
-{
-    return c == ' ' || c == '-' || c == '_';
-}
-
-static char lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
-bool word_same(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
-{
-    size_t i = 0, j = 0;
-
-    for (;;) {
-        while (i < a_bytes && is_joint(a[i]))
-            i++;
-        while (j < b_bytes && is_joint(b[j]))
-            j++;
-        if (i == a_bytes || j == b_bytes)
-            return i == a_bytes && j == b_bytes;
-        if (lower(a[i++]) != lower(b[j++]))
-            return false;
-    }
-}
-
-static bool among(const char *joined, const char *text, size_t bytes, bool folded)
-{
-    for (const char *p = joined; p && *p;) {
-        size_t n = strcspn(p, "|");
-
-        if (folded ? word_same(p, n, text, bytes) : n == bytes && !memcmp(p, text, n))
-            return true;
-        p += n + (p[n] == '|');
-    }
-    return false;
-}
-
-int word_find(const struct word *words, const char *text, size_t bytes)
-{
-    for (int i = 0; words[i].name; i++)
-        if (word_same(words[i].name, strlen(words[i].name), text, bytes) || among(words[i].also, text, bytes, true))
-            return i;
-    return -1;
 }
 
 /* "a, b, c": as many as fit in a sentence. */
@@ -312,7 +246,7 @@ enum err_code decode_value(struct decoding *d, const struct member *m, const str
 static const struct member *find_member(const struct member *members, const char *name)
 {
     for (const struct member *m = members; m->key; m++)
-        if (!strcmp(m->key, name) || among(m->also, name, strlen(name), false))
+        if (!strcmp(m->key, name) || word_among(m->also, name, strlen(name), false))
             return m;
     return NULL;
 }
@@ -352,127 +286,4 @@ enum err_code decode(struct decoding *d, const struct json *doc, const struct me
         d->path[n] = 0;
     }
     return ERR_OK;
-}
-
-/* --- and back ----------------------------------------------------------------------------------------------------------------- */
-
-static void write_word(struct jsonw *w, const char *key, const struct word *word)
-{
-    if (!strcmp(word->name, "true") || !strcmp(word->name, "false"))
-        jsonw_bool(w, key, word->name[0] == 't');
-    else
-        jsonw_str(w, key, word->name);
-}
-
-static void write_words(struct jsonw *w, const struct member *m, const struct words *v)
-{
-    if (!m->list || (v->n == 1 && m->min)) {
-        write_word(w, m->key, &m->words[v->at[0]]);
-        return;
-    }
-    jsonw_array(w, m->key);
-    for (unsigned i = 0; i < v->n; i++)
-        write_word(w, NULL, &m->words[v->at[i]]);
-    jsonw_end(w);
-}
-
-static void write_strs(struct jsonw *w, const char *key, const struct strs *s)
-{
-    if (s->is_string) {
-        jsonw_str(w, key, s->v[0]);
-        return;
-    }
-    jsonw_array(w, key);
-    for (uint32_t i = 0; i < s->n; i++)
-        jsonw_str(w, NULL, s->v[i]);
-    jsonw_end(w);
-}
-
-static bool is_set(const struct member *m, const void *at);
-
-static bool any_set(const struct member *members, const void *from)
-{
-    for (const struct member *m = members; m->key; m++)
-        if (is_set(m, (const char *)from + m->at))
-            return true;
-    return false;
-}
-
-static bool is_set(const struct member *m, const void *at)
-{
-    const char *s;
-    enum tri t;
-
-    switch (m->kind) {
-    case KIND_STR:
-        memcpy(&s, at, sizeof s);
-        return s != NULL;
-    case KIND_WHOLE:
-    case KIND_BYTES:
-    case KIND_REAL:
-        return ((const struct quantity *)at)->set;
-    case KIND_BOOL:
-        memcpy(&t, at, sizeof t);
-        return t != TRI_UNSET;
-    case KIND_WORDS:
-        return ((const struct words *)at)->n || (m->list && !m->min);
-    case KIND_STRS:
-        return ((const struct strs *)at)->set;
-    case KIND_OBJECT:
-        return any_set(m->members, at);
-    case KIND_OWN:
-        return true; /* its writer knows */
-    case KIND_JSON:
-        return false; /* the caller's own document is not repeated */
-    }
-    return false;
-}
-
-static void write_member(struct jsonw *w, const struct member *m, const void *at)
-{
-    const struct quantity *q = at;
-    const char *s;
-
-    switch (m->kind) {
-    case KIND_STR:
-        memcpy(&s, at, sizeof s);
-        jsonw_str(w, m->key, s);
-        return;
-    case KIND_WHOLE:
-    case KIND_BYTES:
-        jsonw_u64(w, m->key, q->whole);
-        return;
-    case KIND_REAL:
-        jsonw_fixed(w, m->key, q->real, 9);
-        return;
-    case KIND_BOOL:
-        jsonw_bool(w, m->key, *(const enum tri *)at == TRI_TRUE);
-        return;
-    case KIND_WORDS:
-        write_words(w, m, at);
-        return;
-    case KIND_STRS:
-        write_strs(w, m->key, at);
-        return;
-    case KIND_OBJECT:
-        jsonw_object(w, m->key);
-        encode_members(w, m->members, at);
-        jsonw_end(w);
-        return;
-    case KIND_OWN:
-        m->write(w, m->key, at);
-        return;
-    case KIND_JSON:
-        return;
-    }
-}
-
-void encode_members(struct jsonw *w, const struct member *members, const void *from)
-{
-    for (const struct member *m = members; m->key; m++) {
-        const char *at = (const char *)from + m->at;
-
-        if (is_set(m, at))
-            write_member(w, m, at);
-    }
 }

@@ -104,6 +104,8 @@ enum err_code decode_fail(struct decoding *d, enum err_code code, const char *fm
 int word_find(const struct word *words, const char *text, size_t bytes);
 bool word_same(const char *a, size_t a_bytes, const char *b, size_t b_bytes); /* without case, blanks, - and _ */
 
+bool word_among(const char *joined, const char *text, size_t bytes, bool folded); /* one of those joined by '|' */
+
 /* Writes what is set, members in the table's order. */
 void encode_members(struct jsonw *w, const struct member *members, const void *from);
 

@@ -280,6 +280,7 @@ static unsigned cores(void)
 
 static bool start(struct httpd *h, const struct options *o)
 {
+    const unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL | MHD_USE_ITC | MHD_USE_ERROR_LOG;
     char name[160];
 
     if (!make_blocks(h, o->threads ? o->threads : cores())) {
@@ -289,10 +290,9 @@ static bool start(struct httpd *h, const struct options *o)
     h->fd = listen_at(o->listen, name, sizeof name);
     if (h->fd < 0)
         return false;
-    h->daemon = MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL | MHD_USE_ITC | MHD_USE_ERROR_LOG, 0, NULL, NULL,
-                                 on_request, h, MHD_OPTION_LISTEN_SOCKET, h->fd, MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,
-                                 MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADER_BYTES, MHD_OPTION_CONNECTION_LIMIT, o->connections,
-                                 MHD_OPTION_CONNECTION_TIMEOUT, o->idle_s, MHD_OPTION_END);
+    h->daemon = MHD_start_daemon(flags, 0, NULL, NULL, on_request, h, MHD_OPTION_LISTEN_SOCKET, h->fd, MHD_OPTION_NOTIFY_COMPLETED,
+                                 on_completed, NULL, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADER_BYTES,
+                                 MHD_OPTION_CONNECTION_LIMIT, o->connections, MHD_OPTION_CONNECTION_TIMEOUT, o->idle_s, MHD_OPTION_END);
     if (!h->daemon) {
         fprintf(stderr, "llmemd: libmicrohttpd does not start\n");
         return false;
