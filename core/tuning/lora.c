@@ -57,6 +57,7 @@ static struct module *adapter_part(struct tree *t, struct module *m, const char 
     if (!t->error.code) {
         part->weight->dtype = dtype;
         part->weight->requires_grad = true;
+        part->weight->late = true;
     }
     return part;
 }

@@ -1,0 +1,54 @@
+#include "base/arena.h"
+
+#include <string.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define ARENA_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ARENA_ASAN 1
+#endif
+#endif
+#ifdef ARENA_ASAN
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
+#define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
+#endif
+
+void arena_init(struct arena *a, void *block, size_t bytes)
+{
+    a->cur = block;
+    a->end = a->cur + bytes;
+    ASAN_POISON_MEMORY_REGION(block, bytes);
+}
+
+void *arena_push(struct arena *a, size_t size, size_t align, size_t count)
+{
+    size_t pad = -(uintptr_t)a->cur & (align - 1);
+    size_t room = (size_t)(a->end - a->cur);
+
+    if (pad > room || (size && count > (room - pad) / size))
+        return NULL;
+
+    unsigned char *p = a->cur + pad;
+
+    a->cur = p + size * count;
+    ASAN_UNPOISON_MEMORY_REGION(p, size * count);
+    return memset(p, 0, size * count);
+}
+
+char *arena_str(struct arena *a, const char *s, size_t bytes)
+{
+    char *p = arena_push(a, 1, 1, bytes + 1);
+
+    if (p)
+        memcpy(p, s, bytes);
+    return p;
+}
+
+void arena_rewind(struct arena *a, unsigned char *mark)
+{
+    ASAN_POISON_MEMORY_REGION(mark, (size_t)(a->cur - mark));
+    a->cur = mark; /* use after rewind is now a report */
+}

@@ -1,0 +1,32 @@
+/*
+ * arena.h - one block of memory, one owner, one lifetime.
+ *
+ * Purpose   everything a request computes lives in one arena and goes away with it.
+ *           The block is the limit: a full arena is ERR_NOMEM for the caller, never malloc.
+ * Errors    arena_push returns NULL when the block is full; memory is zeroed.
+ * Owner     the caller owns the block. Not thread-safe: one arena, one thread.
+ */
+#ifndef BASE_ARENA_H
+#define BASE_ARENA_H
+
+#include <stdalign.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct arena {
+    unsigned char *cur, *end;
+};
+
+void arena_init(struct arena *a, void *block, size_t bytes);
+void *arena_push(struct arena *a, size_t size, size_t align, size_t count);
+
+/* A copy of `bytes` characters with a terminating zero; NULL when the arena is full. */
+char *arena_str(struct arena *a, const char *s, size_t bytes);
+
+/* Gives back everything pushed since `mark` (= a->cur at that time). */
+void arena_rewind(struct arena *a, unsigned char *mark);
+
+#define arena_array(a, type, n) ((type *)arena_push((a), sizeof(type), _Alignof(type), (n)))
+#define arena_new(a, type) arena_array(a, type, 1)
+
+#endif

@@ -1,0 +1,53 @@
+#include "base/err.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    int status;
+    const char *slug, *title;
+} registry[ERR_COUNT] = {
+    [ERR_OK] = {200, "ok", "No error"},
+#define ERR(code, status, slug, title) [ERR_##code] = {status, slug, title},
+#include "base/err.def"
+#undef ERR
+};
+
+enum err_code err_set(struct err *e, enum err_code code, const char *at, const char *fmt, ...)
+{
+    va_list args;
+
+    if (!e)
+        return code;
+    e->code = code;
+    (void)snprintf(e->at, sizeof e->at, "%s", at);
+    va_start(args, fmt);
+    (void)vsnprintf(e->detail, sizeof e->detail, fmt, args);
+    va_end(args);
+    return code;
+}
+
+enum err_code err_under(struct err *e, const char *prefix)
+{
+    char old[sizeof e->at];
+
+    memcpy(old, e->at, sizeof old);
+    (void)snprintf(e->at, sizeof e->at, "%s%.*s", prefix, (int)(sizeof old - 1 - strlen(prefix)), old);
+    return e->code;
+}
+
+int err_status(enum err_code code)
+{
+    return registry[code].status;
+}
+
+const char *err_slug(enum err_code code)
+{
+    return registry[code].slug;
+}
+
+const char *err_title(enum err_code code)
+{
+    return registry[code].title;
+}

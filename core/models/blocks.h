@@ -1,0 +1,68 @@
+/*
+ * blocks.h - what several families of transformers write alike: norms, rotary, attention, masks, activations, losses, caches.
+ *
+ * Each function mirrors one Python function or module, named beside it; nobody here says what is kept. Where two releases wrote
+ * it differently there are two functions, chosen by a quirk where the family calls.
+ */
+#ifndef MODELS_BLOCKS_H
+#define MODELS_BLOCKS_H
+
+#include "models/model.h"
+
+/* ---- declarations */
+struct module *rms_norm(struct tree *t, struct module *parent, const char *name, int64_t width);
+/* activation: a module of ACT2FN; call() it */
+struct module *activation_module(struct tree *t, struct module *parent, const char *name, enum activation act);
+
+/* ---- rotary position embedding */
+struct two {
+    val a, b; /* temporaries */
+};
+/* LlamaRotaryEmbedding.forward of 5.x: float product; of 4.40: matmul. `ids` stays the caller's. */
+struct two rotary_tables(struct run *r, struct module *m, val ids, enum dtype dtype, val inv_freq);
+struct two rotary_tables_matmul(struct run *r, struct module *m, val ids, enum dtype dtype, val inv_freq);
+val rotate_half(struct run *r, val x);
+/* apply_rotary_pos_emb: q, k arguments of the caller's; tables unsqueezed at dimension 1 */
+struct two apply_rotary(struct run *r, val q, val k, val cos, val sin);
+
+/* ---- attention; q, k, v: [batch, heads, seq, head_dim] */
+val repeat_kv(struct run *r, const struct model *m, val x, int64_t n);
+struct attention_call {
+    val mask;            /* 0: none */
+    double dropout;
+    int64_t groups;      /* query heads a key head serves */
+    double softcap;      /* 0: none */
+    bool scale_by_division; /* / sqrt(d) before 5.x, * scaling since */
+};
+/* transformers 5 ALL_ATTENTION_FUNCTIONS: sdpa_attention.py, eager_attention_forward, flash_attention.py.
+ * Takes q, k, v (temporaries or not); returns [batch, seq, heads, head_dim] contiguous. */
+val attention_interface(struct run *r, struct model *m, val q, val k, val v, const struct attention_call *c);
+/* the flash-attn package through transformers: fixed length, or unpadded by the 2-D mask */
+val flash_attention_2(struct run *r, struct model *m, val q, val k, val v, const struct attention_call *c);
+val flash_attention_mask(struct run *r, struct model *m, val mask);
+
+/* ---- masks */
+/* masking_utils.create_causal_mask of 5.x: 0 where the kernel needs none. window: 0, or the sliding window. */
+val causal_mask(struct run *r, struct model *m, val embeds, val mask_2d, int64_t window);
+/* 4.40 LlamaModel._update_causal_mask */
+val causal_mask_llama_440(struct run *r, struct model *m, val embeds, val mask_2d, val cache_position);
+/* 4.40 modeling_attn_mask_utils._prepare_4d_causal_attention_mask (eager), .._for_sdpa */
+val causal_mask_4d_440(struct run *r, struct model *m, val embeds, val mask_2d, int64_t window, bool for_sdpa);
+/* 4.40 flash attention: the 2-D mask where it holds zeros */
+val flash_mask_440(const struct model *m, val mask_2d);
+
+/* ---- losses: the stage is LOSS already; `logits` is the caller's local, labels the batch's */
+/* loss_utils.ForCausalLMLoss: upcast, shifted labels; items: num_items_in_batch or 0 */
+val causal_lm_loss(struct run *r, val logits, val labels, bool by_items);
+/* up to 4.45: shift_logits = logits[..., :-1, :].contiguous() and CrossEntropyLoss; the caller upcast or did not */
+val shifted_loss(struct run *r, const struct model *m, val logits, val labels);
+
+/* ---- a KV cache that is built while training (transformers 4) */
+void cache_update(struct run *r, struct model *m, uint32_t layer, val key, val value);
+
+/* gradient_checkpointing: runs a decoder layer, checkpointed where the step asks for it.
+ * args[0] is the hidden states; in 5.x the others are closed over, in 4.x they are positional. */
+val decoder_layer(struct run *r, struct model *m, val (*run)(struct run *, void *, const val *), void *context, int n_args,
+                  const val *args, int n_closed, const val *closed);
+
+#endif

@@ -1,0 +1,11 @@
+/*
+ * families.h - the programs that models/families/ define, one name each. A new family: its file, a line here and in families.def.
+ */
+#ifndef MODELS_FAMILIES_H
+#define MODELS_FAMILIES_H
+
+#include "models/model.h"
+
+extern const struct family_program llama_program, mistral_program, qwen2_program, qwen3_program;
+
+#endif

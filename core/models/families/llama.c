@@ -1,0 +1,249 @@
+/*
+ * llama.c - llama, mistral, qwen2, qwen3: one program. What they add to each other is a member of arch: biases, query and key
+ * norms, sliding windows.
+ */
+#include "models/blocks.h"
+#include "models/families.h"
+
+struct llama_layer {
+    struct model *model;
+    uint32_t index;
+    struct module *self, *attn, *q, *k, *v, *o, *q_norm, *k_norm, *rotary, *mlp, *gate, *up, *down, *act, *norm1, *norm2;
+    struct param *inv_freq;
+};
+
+struct llama {
+    struct module *decoder, *norm, *rotary;
+    struct param *inv_freq;
+    val shared[4]; /* of the forward that runs: mask, cos and sin, position ids */
+};
+
+/* -------------------------------------------------------------------------------------------------------- declaration */
+static struct param *rotary_buffers(struct model *m, struct module *rotary)
+{
+    struct tree *t = &m->tree;
+    int64_t half = m->arch->rotary_dim / 2, rows = m->arch->max_positions;
+    struct param *inv_freq = buffer_add(t, rotary, "inv_freq", DTYPE_FP32, SHAPE(half));
+
+    if (m->q->rope_once) {
+        (void)buffer_add(t, rotary, "original_inv_freq", DTYPE_FP32, SHAPE(half));
+    } else { /* 4.40: tables that nobody reads any more, in the model's dtype */
+        (void)buffer_add(t, rotary, "_cos_cached", t->dtype, SHAPE(rows, 2 * half));
+        (void)buffer_add(t, rotary, "_sin_cached", t->dtype, SHAPE(rows, 2 * half));
+    }
+    return inv_freq;
+}
+
+static void declare_layer(struct model *m, struct module *list, struct llama_layer *l, uint32_t index)
+{
+    const struct arch *a = m->arch;
+    struct tree *t = &m->tree;
+    int64_t d = a->head_dim, q = a->heads * d, kv = a->kv_heads * d;
+    bool qkv_bias = a->family == FAMILY_QWEN2 || a->attention_bias, o_bias = a->attention_bias;
+
+    l->model = m;
+    l->index = index;
+    l->self = container_at(t, list, index);
+    l->attn = container(t, l->self, "self_attn");
+    l->q = linear(t, l->attn, "q_proj", a->hidden, q, qkv_bias);
+    l->k = linear(t, l->attn, "k_proj", a->hidden, kv, qkv_bias);
+    l->v = linear(t, l->attn, "v_proj", a->hidden, kv, qkv_bias);
+    l->o = linear(t, l->attn, "o_proj", q, a->hidden, o_bias);
+    if (a->family == FAMILY_QWEN3) {
+        l->q_norm = rms_norm(t, l->attn, "q_norm", d);
+        l->k_norm = rms_norm(t, l->attn, "k_norm", d);
+    }
+    if (!m->q->rope_once) {
+        l->rotary = container(t, l->attn, "rotary_emb");
+        l->inv_freq = rotary_buffers(m, l->rotary);
+    }
+    l->mlp = container(t, l->self, "mlp");
+    l->gate = linear(t, l->mlp, "gate_proj", a->hidden, a->ffn, a->mlp_bias);
+    l->up = linear(t, l->mlp, "up_proj", a->hidden, a->ffn, a->mlp_bias);
+    l->down = linear(t, l->mlp, "down_proj", a->ffn, a->hidden, a->mlp_bias);
+    l->act = activation_module(t, l->mlp, "act_fn", a->activation);
+    l->norm1 = rms_norm(t, l->self, "input_layernorm", a->hidden);
+    l->norm2 = rms_norm(t, l->self, "post_attention_layernorm", a->hidden);
+}
+
+static void declare(struct model *m)
+{
+    const struct arch *a = m->arch;
+    struct tree *t = &m->tree;
+    struct llama *p = m->parts = arena_new(t->arena, struct llama);
+    struct llama_layer *layers = m->layers = arena_array(t->arena, struct llama_layer, a->layers);
+    struct module *root = container(t, NULL, ""), *list;
+
+    if (!p || !layers) {
+        (void)err_set(&t->error, ERR_NOMEM, "", "the working memory of one request is too small for this model");
+        return;
+    }
+    p->decoder = container(t, root, "model");
+    m->embeddings = embedding(t, p->decoder, "embed_tokens", a->vocab, a->hidden, a->pad_token_id >= 0);
+    list = container(t, p->decoder, "layers");
+    for (uint32_t i = 0; i < a->layers; i++)
+        declare_layer(m, list, &layers[i], i);
+    p->norm = rms_norm(t, p->decoder, "norm", a->hidden);
+    if (m->q->rope_once) {
+        p->rotary = container(t, p->decoder, "rotary_emb");
+        p->inv_freq = rotary_buffers(m, p->rotary);
+    }
+    t->head = linear(t, root, "lm_head", a->hidden, a->vocab, false);
+    if (a->tie_embeddings)
+        tie(t->head->weight, m->embeddings->weight);
+}
+
+/* ------------------------------------------------------------------------------------------------------------ forward */
+static val heads(struct run *r, val x, int64_t d)
+{
+    return transpose(r, view(r, x, SHAPE(size_of(r, x, 0), size_of(r, x, 1), -1, d)), 1, 2);
+}
+
+/* LlamaAttention.forward */
+static val attention(struct run *r, struct llama_layer *l, val x, val mask, val cos, val sin, val ids)
+{
+    const struct arch *a = l->model->arch;
+    struct attention_call c = {.mask = mask, .dropout = a->attention_dropout, .groups = a->heads / a->kv_heads};
+    struct frame f = module_enter(r, l->attn);
+    int64_t rows, seq, d = a->head_dim;
+    struct two qk;
+    val q, k, v, out;
+
+    if (run_dead(r))
+        return frame_leave(r, f, 0);
+    (void)hold(r, x);
+    rows = size_of(r, x, 0);
+    seq = size_of(r, x, 1);
+    q = call(r, l->q, x);
+    if (l->q_norm) {
+        q = local(r, transpose(r, call(r, l->q_norm, view(r, q, SHAPE(rows, seq, -1, d))), 1, 2));
+        k = view(r, call(r, l->k, x), SHAPE(rows, seq, -1, d));
+        k = local(r, transpose(r, call(r, l->k_norm, k), 1, 2));
+        v = local(r, heads(r, call(r, l->v, x), d));
+    } else if (l->model->q->attention_interface) {
+        q = local(r, heads(r, q, d));
+        k = local(r, heads(r, call(r, l->k, x), d));
+        v = local(r, heads(r, call(r, l->v, x), d));
+    } else { /* 4.40 projects first, then rebinds the views */
+        q = local(r, q);
+        k = local(r, call(r, l->k, x));
+        v = local(r, call(r, l->v, x));
+        rebind(r, &q, heads(r, q, d));
+        rebind(r, &k, heads(r, k, d));
+        rebind(r, &v, heads(r, v, d));
+    }
+    if (!l->model->q->rope_once) {
+        qk = rotary_tables_matmul(r, l->rotary, ids, v ? dtype_of(r, v) : DTYPE_FP32, l->inv_freq->value);
+        cos = local(r, qk.a);
+        sin = local(r, qk.b);
+    }
+    qk = apply_rotary(r, q, k, cos, sin);
+    rebind(r, &q, qk.a);
+    rebind(r, &k, qk.b);
+    cache_update(r, l->model, l->index, k, v);
+    out = attention_interface(r, l->model, q, k, v, &c);
+    out = local(r, out);
+    rebind(r, &out, reshape(r, out, SHAPE(rows, seq, -1)));
+    if (l->model->q->attention_interface)
+        rebind(r, &out, contiguous(r, out));
+    rebind(r, &out, call(r, l->o, out));
+    return frame_leave(r, f, out);
+}
+
+/* LlamaMLP.forward */
+static val mlp_forward(struct run *r, struct llama_layer *l, val x)
+{
+    struct frame f = module_enter(r, l->mlp);
+    val gate;
+
+    (void)hold(r, x);
+    gate = call(r, l->act, call(r, l->gate, x));
+    gate = mul(r, gate, call(r, l->up, x));
+    return frame_leave(r, f, local(r, call(r, l->down, gate)));
+}
+
+/* LlamaDecoderLayer.forward; args: hidden states, mask, cos, sin, position ids */
+static val layer_forward(struct run *r, void *context, const val *args)
+{
+    struct llama_layer *l = context;
+    const struct llama *p = l->model->parts;
+    struct frame f = module_enter(r, l->self);
+    val hidden, residual;
+
+    (void)hold(r, args[0]);
+    hidden = local(r, args[0]);
+    residual = local(r, hidden);
+    rebind(r, &hidden, call(r, l->norm1, hidden));
+    rebind(r, &hidden, attention(r, l, hidden, p->shared[0], p->shared[1], p->shared[2], p->shared[3]));
+    rebind(r, &hidden, add(r, residual, hidden));
+    rebind(r, &residual, hidden);
+    rebind(r, &hidden, call(r, l->norm2, hidden));
+    rebind(r, &hidden, mlp_forward(r, l, hidden));
+    rebind(r, &hidden, add(r, residual, hidden));
+    return frame_leave(r, f, hidden);
+}
+
+/* LlamaModel.forward */
+static val decoder_forward(struct run *r, struct model *m, const struct batch *b)
+{
+    struct llama *p = m->parts;
+    struct llama_layer *layers = m->layers;
+    struct frame f = module_enter(r, p->decoder);
+    val *position_ids = slot(r), embeds, ids, position, mask, hidden, layer_outputs, args[2], closed[4];
+    struct two tables = {0};
+
+    embeds = local(r, call_embeddings(r, m, b->ids));
+    if (run_dead(r))
+        return frame_leave(r, f, 0);
+    ids = factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(size_of(r, b->ids, 1)));
+    position = bind(r, position_ids, m->q->attention_interface ? unsqueeze(r, add_scalar(r, ids), 0) : unsqueeze(r, local(r, ids), 0));
+    mask = local(r, m->q->attention_interface ? causal_mask(r, m, embeds, b->mask, m->arch->sliding_window)
+                                               : causal_mask_llama_440(r, m, embeds, b->mask, position));
+    hidden = local(r, embeds);
+    if (m->q->rope_once)
+        tables = rotary_tables(r, p->rotary, position, dtype_of(r, embeds), p->inv_freq->value);
+    p->shared[0] = mask;
+    p->shared[1] = local(r, tables.a);
+    p->shared[2] = local(r, tables.b);
+    p->shared[3] = position;
+    args[1] = mask;
+    closed[0] = mask; /* in the order in which the layer's keywords let go of them: a tuple drops its last first */
+    closed[1] = p->shared[2];
+    closed[2] = p->shared[1];
+    closed[3] = position;
+    layer_outputs = local(r, 0);
+    for (uint32_t i = 0; i < m->n_layers; i++) {
+        val out;
+
+        args[0] = hidden;
+        out = decoder_layer(r, m, layer_forward, &layers[i], 1, args, 4, closed);
+        if (!m->q->attention_interface) /* 4.40: layer_outputs = layer(..); hidden_states = layer_outputs[0] */
+            rebind(r, &layer_outputs, out);
+        rebind(r, &hidden, out);
+    }
+    rebind(r, &hidden, call(r, p->norm, hidden));
+    return frame_leave(r, f, hidden);
+}
+
+/* LlamaForCausalLM.forward */
+static void forward(struct run *r, struct model *m, const struct batch *b, struct outputs *ret)
+{
+    struct frame f = module_enter(r, m->tree.root);
+    val hidden = local(r, decoder_forward(r, m, b)), logits, loss;
+
+    logits = local(r, call_head(r, m, hidden));
+    if (m->q->loss_shifts_labels) {
+        loss = local(r, causal_lm_loss(r, logits, b->labels, m->family->takes_item_count));
+    } else {
+        rebind(r, &logits, to_dtype(r, logits, DTYPE_FP32));
+        loss = local(r, shifted_loss(r, m, logits, b->labels));
+    }
+    ret->loss = give(r, loss);
+    ret->logits = give(r, logits);
+    (void)frame_leave(r, f, 0);
+}
+
+const struct family_program llama_program = {"llama", "models/llama/modeling_llama.py", declare, forward, true};
+const struct family_program mistral_program = {"mistral", "models/mistral/modeling_mistral.py", declare, forward, true};
+const struct family_program qwen2_program = {"qwen2", "models/qwen2/modeling_qwen2.py", declare, forward, true};
+const struct family_program qwen3_program = {"qwen3", "models/qwen3/modeling_qwen3.py", declare, forward, true};

@@ -1,0 +1,140 @@
+/* masks.c - attention masks: masking_utils.py of transformers 5, modeling_attn_mask_utils.py and model code of 4.40. */
+#include "models/blocks.h"
+
+/* masking_utils.fast_all: tensor.sum() == tensor.numel() */
+static void fast_all(struct run *r, val mask)
+{
+    consume(r, compare(r, OP_EQ, sum_all(r, mask), 0));
+}
+
+/* sdpa_mask: index arithmetic broadcast to [batch, 1, seq, seq], bool */
+static val sdpa_mask(struct run *r, val mask, int64_t b, int64_t s, int64_t window)
+{
+    struct frame f = frame_enter(r);
+    val batch, head, q, kv, result, both;
+
+    batch = local(r, factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(b)));
+    head = local(r, factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(1)));
+    q = local(r, add_scalar(r, factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(s))));
+    kv = local(r, add_scalar(r, factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(s))));
+    (void)head;
+    val rows = local(r, view(r, q, SHAPE(1, 1, s, 1))), columns = local(r, view(r, kv, SHAPE(1, 1, 1, s)));
+    val batches = local(r, view(r, batch, SHAPE(b, 1, 1, 1)));
+
+    /* and_masks: result = q_idx.new_ones((), bool); result = result & mask(..) */
+    result = local(r, factory(r, OP_NEW_ONES, DTYPE_BOOL, 0, NULL));
+    if (window) {
+        val inner = local(r, factory(r, OP_NEW_ONES, DTYPE_BOOL, 0, NULL));
+
+        rebind(r, &inner, pointwise_op(r, OP_BITWISE_AND, DTYPE_BOOL, inner,
+                                       compare(r, OP_GT, columns, sub_scalar(r, rows))));
+        rebind(r, &inner, pointwise_op(r, OP_BITWISE_AND, DTYPE_BOOL, inner, compare(r, OP_LE, columns, rows)));
+        if (!mask) {
+            drop(r, &result);
+            result = inner;
+        } else {
+            rebind(r, &result, pointwise_op(r, OP_BITWISE_AND, DTYPE_BOOL, result, inner));
+            drop(r, &inner);
+        }
+    } else {
+        both = compare(r, OP_LE, columns, rows);
+        rebind(r, &result, pointwise_op(r, OP_BITWISE_AND, DTYPE_BOOL, result, both));
+    }
+    if (mask) { /* padding_mask[batch_idx, kv_idx]: both index tensors are expanded and copied */
+        val i = local(r, contiguous(r, expand(r, batches, SHAPE(b, 1, 1, s))));
+        val j = local(r, contiguous(r, expand(r, columns, SHAPE(b, 1, 1, s))));
+        val picked = factory(r, OP_INDEX, DTYPE_BOOL, SHAPE(b, 1, 1, s));
+
+        drop(r, &j);
+        drop(r, &i);
+        rebind(r, &result, pointwise_op(r, OP_BITWISE_AND, DTYPE_BOOL, result, picked));
+    }
+    return frame_leave(r, f, expand(r, result, SHAPE(b, -1, s, s)));
+}
+
+val causal_mask(struct run *r, struct model *m, val embeds, val mask_2d, int64_t window)
+{
+    struct frame f = frame_enter(r);
+    int64_t b, s;
+    val mask, out;
+
+    if (run_dead(r))
+        return frame_leave(r, f, 0);
+    b = size_of(r, embeds, 0);
+    s = size_of(r, embeds, 1);
+    mask = local(r, to_dtype(r, mask_2d, DTYPE_BOOL));
+    if (m->attention == KERNEL_FLASH_2)
+        return frame_leave(r, f, flash_attention_mask(r, m, mask));
+    if (window && s < window)
+        window = window; /* the factory is the sliding one all the same */
+    if (m->attention == KERNEL_SDPA && !(window && s >= window)) {
+        fast_all(r, mask); /* kv_length == q_length and .. */
+        if (!m->padded)
+            return frame_leave(r, f, 0);
+        fast_all(r, mask); /* q_offset == 0 and .. */
+    }
+    out = local(r, sdpa_mask(r, mask, b, s, window));
+    if (m->attention == KERNEL_EAGER) { /* eager_mask: where(mask, 0.0, min) in the embeddings' dtype */
+        val zero = factory(r, OP_SCALAR_TENSOR, dtype_of(r, embeds), 0, NULL);
+
+        consume(r, zero);
+        rebind(r, &out, pointwise_op(r, OP_WHERE, dtype_of(r, embeds), out, 0));
+    }
+    return frame_leave(r, f, out);
+}
+
+/* torch.all(attention_mask == 1) of _ignore_causal_mask_sdpa */
+static bool ignore_440(struct run *r, const struct model *m, val mask_2d)
+{
+    val equal = local(r, compare(r, OP_EQ, mask_2d, 0));
+    val all = local(r, factory(r, OP_ALL, DTYPE_BOOL, 0, NULL));
+
+    drop(r, &equal);
+    drop(r, &all);
+    return !m->padded;
+}
+
+val flash_mask_440(const struct model *m, val mask_2d)
+{
+    return m->padded ? mask_2d : 0;
+}
+
+val causal_mask_llama_440(struct run *r, struct model *m, val embeds, val mask_2d, val cache_position)
+{
+    struct frame f = frame_enter(r);
+    int64_t b, s;
+    enum dtype dtype;
+    val mask, above, grid, blank, padding;
+
+    if (run_dead(r))
+        return frame_leave(r, f, 0);
+    b = size_of(r, embeds, 0);
+    s = size_of(r, embeds, 1);
+    dtype = dtype_of(r, embeds);
+    if (m->attention == KERNEL_FLASH_2)
+        return frame_leave(r, f, flash_mask_440(m, mask_2d));
+    if (m->attention == KERNEL_SDPA && ignore_440(r, m, mask_2d))
+        return frame_leave(r, f, 0);
+    mask = local(r, factory(r, OP_FULL, dtype, SHAPE(s, s)));
+    rebind(r, &mask, factory(r, OP_TRIU, dtype, SHAPE(s, s)));
+    grid = factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(s));
+    above = compare(r, OP_GT, grid, view(r, cache_position, SHAPE(-1, 1)));
+    consume(r, above); /* multiplied in place */
+    rebind(r, &mask, expand(r, view(r, mask, SHAPE(1, 1, s, s)), SHAPE(b, 1, s, s)));
+    rebind(r, &mask, contiguous(r, mask)); /* clone() */
+    blank = local(r, compare(r, OP_EQ, mask, 0));
+    padding = compare(r, OP_EQ, view(r, mask_2d, SHAPE(b, 1, 1, s)), 0);
+    rebind(r, &blank, pointwise_op(r, OP_MUL, DTYPE_BOOL, blank, padding));
+    consume(r, masked_fill(r, mask, blank)); /* copied back into the slice */
+    if (m->attention == KERNEL_SDPA) { /* _unmask_unattended: mask.mul(~all(mask == min, dim=-1, keepdim=True)) */
+        val equal = compare(r, OP_EQ, mask, 0);
+        val rows;
+
+        equal = local(r, equal);
+        rows = factory(r, OP_ALL, DTYPE_BOOL, SHAPE(b, 1, s, 1));
+        drop(r, &equal);
+        rows = pointwise_op(r, OP_BITWISE_NOT, DTYPE_BOOL, rows, 0);
+        rebind(r, &mask, pointwise_op(r, OP_MUL, dtype, mask, rows));
+    }
+    return frame_leave(r, f, mask);
+}

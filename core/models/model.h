@@ -1,0 +1,64 @@
+/*
+ * model.h - a causal language model: its declared tree, its forward, and what they may know of the step.
+ *
+ * Purpose   a family is a file in families/: declare() builds the tree in the order of __init__, forward() reads like the
+ *           Python forward of that class. Both are rows of model.c's table. Options that change what runs are members here;
+ *           they choose which block function is called and never reach the interpreter.
+ * Threads   one model, one run.
+ */
+#ifndef MODELS_MODEL_H
+#define MODELS_MODEL_H
+
+#include "config/arch.h"
+#include "stack/stack.h"
+#include "torch/module.h"
+#include "torch/ops.h"
+
+enum attention_kernel { KERNEL_SDPA, KERNEL_EAGER, KERNEL_FLASH_2 };
+
+struct model;
+
+struct batch {
+    val ids, mask, labels;  /* int64 [batch, seq]; held by the caller */
+};
+
+struct outputs {
+    val loss, logits;       /* temporaries */
+    uint32_t cache_from, cache_to; /* the KV cache: rows of model.cache */
+};
+
+struct family_program {
+    const char *name;
+    const char *source;     /* the Python file it mirrors */
+    void (*declare)(struct model *m);
+    void (*forward)(struct run *r, struct model *m, const struct batch *b, struct outputs *ret);
+    bool takes_item_count;  /* transformers 5: forward has **kwargs, so the Trainer hands it num_items_in_batch */
+};
+
+struct model {
+    struct tree tree;
+    const struct arch *arch;
+    const struct quirks *q;
+    const struct family_program *family;
+    enum attention_kernel attention;
+    bool padded, use_cache, checkpointing, reentrant;
+    bool embeddings_require_grad; /* peft's enable_input_require_grads() */
+    struct module *embeddings;    /* get_input_embeddings() */
+    void *layers;                 /* the family's own: an array in the arena */
+    void *parts;                  /* the family's own: modules outside the layers */
+    uint32_t n_layers;
+    val *cache;                   /* key and value of each layer while a forward builds a cache */
+};
+
+const struct family_program *family_program(enum family family); /* NULL: no program yet */
+
+/* Declares the tree. Memory from tree.arena, which tree_init() was given. */
+MUST_CHECK enum err_code model_declare(struct model *m, struct err *err);
+
+/* The head's call: when it returns, the loss begins. */
+val call_head(struct run *r, struct model *m, val hidden);
+
+/* The input embeddings' call; under peft with checkpointing their result becomes a leaf that wants a gradient. */
+val call_embeddings(struct run *r, struct model *m, val ids);
+
+#endif

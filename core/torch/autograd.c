@@ -1,0 +1,483 @@
+/* autograd.c - the graph and the engine. The formulas of each node are in formulas.c. */
+#include "torch/autograd.h"
+
+#include "torch/checkpoint.h"
+
+#include <string.h>
+
+const struct op_row op_rows[OP_COUNT] = {
+    [OP_NONE] = {"", "", "", SAVES_NONE, AUTOCAST_KEEP, WORK_NONE},
+#define OP(id, aten, node, saves, backward, autocast, work, source) [OP_##id] = {aten, node, source, SAVES_##saves, AUTOCAST_##autocast, WORK_##work},
+#include "torch/ops.def"
+#undef OP
+};
+
+static const formula formulas[OP_COUNT] = {
+#define OP(id, aten, node, saves, backward, autocast, work, source) [OP_##id] = backward,
+#include "torch/ops.def"
+#undef OP
+};
+
+/* ------------------------------------------------------------------------------------------------------------- graph */
+uint32_t node_new(struct run *r, enum op op, int n_outputs)
+{
+    uint32_t i = r->free_node;
+    struct node *n;
+
+    if (i) {
+        r->free_node = r->nodes[i].refs;
+    } else if (r->n_nodes < r->max_nodes) {
+        i = r->n_nodes++;
+    } else {
+        run_fail(r, ERR_NOMEM, "", "the autograd graph is too large for the working memory of one request");
+        return 0;
+    }
+    n = &r->nodes[i];
+    memset(n, 0, sizeof *n);
+    n->op = (uint16_t)op;
+    n->n_outputs = (uint8_t)n_outputs;
+    n->sequence = ++r->sequence;
+    n->module = r->module;
+    n->stage = r->stage;
+    return i;
+}
+
+void node_ref(struct run *r, uint32_t n)
+{
+    if (n)
+        r->nodes[n].refs++;
+}
+
+static void release_saved(struct run *r, struct node *n)
+{
+    if (n->released)
+        return;
+    n->released = true;
+    for (int i = 0; i < n->n_saved; i++) {
+        val v = n->saved[i];
+
+        n->saved[i] = 0;
+        if (v & SAVED_PACKED)
+            region_drop(r, n->region, v & ~SAVED_PACKED);
+        else
+            value_unref(r, v);
+    }
+    if (n->region) {
+        struct region *region = n->region;
+
+        n->region = NULL;
+        region_unref(r, region);
+    }
+}
+
+/* Releases what a dying node holds; nodes that die with it are put on the list, last first out (function.cpp deleteNode). */
+static void node_bury(struct run *r, uint32_t i, uint32_t *list)
+{
+    struct node *n = &r->nodes[i];
+
+    release_saved(r, n);
+    if (n->closure)
+        region_unref(r, n->closure);
+    for (int e = 0; e < MAX_EDGES; e++)
+        value_unref(r, n->meta[e]);
+    for (int g = 0; g < MAX_OUTPUTS; g++)
+        value_unref(r, n->grad[g]);
+    value_unref(r, n->accumulated);
+    if (n->variable) { /* the leaf's own reference to its node is weak */
+        r->values[n->variable].node = 0;
+        value_unref(r, n->variable);
+    }
+    for (int e = 0; e < n->n_edges; e++) {
+        uint32_t to = n->edge[e].node;
+
+        if (to && !--r->nodes[to].refs && !r->nodes[to].pinned) {
+            r->nodes[to].dependencies = *list;
+            *list = to;
+        }
+    }
+    n->refs = r->free_node;
+    r->free_node = i;
+}
+
+void node_unref(struct run *r, uint32_t i)
+{
+    uint32_t list;
+
+    if (!i || --r->nodes[i].refs || r->nodes[i].pinned)
+        return;
+    r->nodes[i].dependencies = 0;
+    for (list = i; list;) {
+        uint32_t next = list;
+
+        list = r->nodes[next].dependencies;
+        node_bury(r, next, &list);
+    }
+}
+
+/* The AccumulateGrad of a leaf, made when it is first needed. Parameters keep theirs. */
+static uint32_t accumulate_node(struct run *r, val leaf)
+{
+    struct value *x = &r->values[leaf];
+    uint64_t sequence = r->sequence;
+
+    if (!x->node) {
+        uint32_t i = node_new(r, OP_ACCUMULATE_GRAD, 1);
+
+        r->sequence = sequence; /* AccumulateGrad takes no number: it runs before all others */
+        if (!i)
+            return 0;
+        r->nodes[i].sequence = UINT64_MAX;
+        r->nodes[i].variable = leaf;
+        x->refs++;
+        x->node = i;
+    }
+    return x->node;
+}
+
+void require_grad(struct run *r, val v)
+{
+    if (!v)
+        return;
+    r->values[v].leaf = true;
+    r->values[v].requires_grad = true;
+}
+
+void pin_leaf(struct run *r, val leaf)
+{
+    uint32_t n = accumulate_node(r, leaf);
+
+    if (n)
+        r->nodes[n].pinned = true;
+}
+
+val *grad_of(struct run *r, val leaf)
+{
+    uint32_t n = r->values[leaf].node;
+
+    return n ? &r->nodes[n].accumulated : NULL;
+}
+
+bool wants_grad(const struct run *r, val v)
+{
+    return v && r->values[v].requires_grad;
+}
+
+uint32_t attach(struct run *r, enum op op, int n_in, const val *in)
+{
+    bool any = false;
+    uint32_t i;
+    struct node *n;
+
+    if (!r->grad_enabled || run_dead(r))
+        return 0;
+    for (int k = 0; k < n_in; k++)
+        any |= wants_grad(r, in[k]);
+    if (!any)
+        return 0;
+    i = node_new(r, op, 1);
+    if (!i)
+        return 0;
+    n = &r->nodes[i];
+    n->n_edges = (uint8_t)n_in;
+    for (int k = 0; k < n_in; k++) {
+        struct value *x = &r->values[in[k]];
+        uint32_t to;
+
+        if (!wants_grad(r, in[k]))
+            continue;
+        to = x->leaf ? accumulate_node(r, in[k]) : x->node;
+        n = &r->nodes[i];
+        n->edge[k] = (struct edge){to, x->leaf ? 0 : x->output_nr};
+        node_ref(r, to);
+    }
+    return i;
+}
+
+void attach_output(struct run *r, uint32_t node, val out, int nr)
+{
+    struct value *x = &r->values[out];
+
+    if (!node)
+        return;
+    if (!out) { /* the operator did not run: a region stopped recomputing while it saved its inputs */
+        if (!r->nodes[node].refs) {
+            node_ref(r, node);
+            node_unref(r, node);
+        }
+        return;
+    }
+    x->node = node;
+    x->output_nr = (uint8_t)nr;
+    x->requires_grad = true;
+    node_ref(r, node);
+    if (nr >= r->nodes[node].n_outputs)
+        r->nodes[node].n_outputs = (uint8_t)(nr + 1);
+}
+
+void meta_of(struct run *r, uint32_t node, int edge, val in)
+{
+    struct value *x = &r->values[in];
+    val m;
+
+    if (!node || !r->nodes[node].edge[edge].node)
+        return;
+    m = value_new(r, (enum dtype)x->dtype, x->ndim, x->size);
+    if (m)
+        r->values[m].floating = false;
+    r->nodes[node].meta[edge] = m;
+}
+
+void save(struct run *r, uint32_t node, val v)
+{
+    struct node *n = &r->nodes[node];
+
+    if (!node || !v || run_dead(r))
+        return;
+    if (r->region && !region_recomputes(r->region)) {
+        if (!n->region)
+            region_ref(n->region = r->region);
+        n->saved[n->n_saved++] = region_pack(r, r->region) | SAVED_PACKED;
+        return;
+    }
+    if (r->region)
+        region_keep(r, r->region, v);
+    if (run_dead(r))
+        return;
+    v = value_alias(r, v);
+    if (v)
+        r->values[v].floating = false;
+    n->saved[n->n_saved++] = v;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ engine */
+static void sift_up(struct run *r, uint32_t base, uint32_t at)
+{
+    while (at > base) {
+        uint32_t up = base + (at - base - 1) / 2, t = r->ready[at];
+
+        if (r->nodes[r->ready[up]].sequence >= r->nodes[t].sequence)
+            return;
+        r->ready[at] = r->ready[up];
+        r->ready[up] = t;
+        at = up;
+    }
+}
+
+static void ready_push(struct run *r, uint32_t base, uint32_t node)
+{
+    if (r->n_ready == r->max_ready) {
+        run_fail(r, ERR_NOMEM, "", "too many autograd nodes are ready at once");
+        return;
+    }
+    r->ready[r->n_ready++] = node;
+    sift_up(r, base, r->n_ready - 1);
+}
+
+static uint32_t ready_pop(struct run *r, uint32_t base)
+{
+    uint32_t top = r->ready[base], at = base;
+
+    r->ready[base] = r->ready[--r->n_ready];
+    for (;;) {
+        uint32_t kid = base + 2 * (at - base) + 1, t = r->ready[at];
+
+        if (kid >= r->n_ready)
+            break;
+        if (kid + 1 < r->n_ready && r->nodes[r->ready[kid + 1]].sequence > r->nodes[r->ready[kid]].sequence)
+            kid++;
+        if (r->nodes[t].sequence >= r->nodes[r->ready[kid]].sequence)
+            break;
+        r->ready[at] = r->ready[kid];
+        r->ready[kid] = t;
+        at = kid;
+    }
+    return top;
+}
+
+/* Counts for every node below `root` how many others feed it. */
+static void count_dependencies(struct run *r, uint32_t root, uint32_t stamp)
+{
+    uint32_t base = r->n_ready;
+
+    r->nodes[root].seen = stamp;
+    r->nodes[root].dependencies = 0;
+    r->ready[r->n_ready++] = root; /* the heap's memory serves as the stack: it is empty above `base` */
+    while (r->n_ready > base) {
+        struct node *n = &r->nodes[r->ready[--r->n_ready]];
+
+        for (int e = 0; e < n->n_edges; e++) {
+            uint32_t to = n->edge[e].node;
+
+            if (!to)
+                continue;
+            if (r->nodes[to].seen != stamp) {
+                r->nodes[to].seen = stamp;
+                r->nodes[to].dependencies = 0;
+                if (r->n_ready == r->max_ready) {
+                    run_fail(r, ERR_NOMEM, "", "the autograd graph is too large");
+                    r->n_ready = base;
+                    return;
+                }
+                r->ready[r->n_ready++] = to;
+            }
+            r->nodes[to].dependencies++;
+        }
+    }
+}
+
+/* input_buffer.cpp can_accumulate_inplace: nobody else holds the tensor or its storage, a view holds its base. */
+static bool own(const struct run *r, val v)
+{
+    const struct value *x = &r->values[v];
+
+    return x->refs == 1 && !x->view && x->storage && r->storages[x->storage].refs == 1 && dense(x);
+}
+
+static void buffer_add(struct run *r, val *slot, val grad)
+{
+    val sum;
+
+    if (!*slot) {
+        *slot = grad;
+        return;
+    }
+    if (own(r, *slot)) {
+        value_unref(r, grad);
+        return;
+    }
+    sum = add_like(r, *slot, grad);
+    r->values[sum].floating = false;
+    value_unref(r, *slot);
+    *slot = sum;
+    value_unref(r, grad);
+}
+
+static bool obeys_layout(const struct value *g, const struct value *p)
+{
+    for (int i = 0; i < p->ndim; i++)
+        if (g->size[i] != p->size[i] || (p->size[i] != 1 && g->stride[i] != p->stride[i]))
+            return false;
+    return g->ndim == p->ndim;
+}
+
+static void accumulate(struct run *r, uint32_t node)
+{
+    struct node *n = &r->nodes[node];
+    val grad = n->grad[0];
+
+    n->grad[0] = 0;
+    if (!grad)
+        return;
+    if (n->accumulated) { /* in place onto .grad */
+        value_unref(r, grad);
+        return;
+    }
+    if (r->values[grad].refs <= 1 && obeys_layout(&r->values[grad], &r->values[n->variable])) {
+        n->accumulated = grad; /* stolen */
+        return;
+    }
+    val leaf = n->variable;
+    val copy = value_empty(r, OP_EMPTY_STRIDED, dtype_of(r, leaf), r->values[leaf].ndim, r->values[leaf].size);
+
+    r->values[copy].floating = false;
+    r->nodes[node].accumulated = copy;
+    value_unref(r, grad);
+}
+
+/* The new value takes the slot's place; the old one dies after it was born. */
+static void replace(struct run *r, val *slot, val with)
+{
+    val old = *slot;
+
+    if (with == old || !with)
+        return;
+    r->values[with].floating = false;
+    *slot = with;
+    value_unref(r, old);
+}
+
+/* validate_outputs: a gradient is summed to the shape of its input and cast to its dtype. */
+static void validate(struct run *r, uint32_t node, val out[MAX_EDGES])
+{
+    for (int e = 0; e < r->nodes[node].n_edges; e++) {
+        val m = r->nodes[node].meta[e];
+
+        if (!m || !out[e])
+            continue;
+        replace(r, &out[e], sum_to(r, out[e], m));
+        if (dtype_of(r, out[e]) != dtype_of(r, m))
+            replace(r, &out[e], cast_copy(r, out[e], dtype_of(r, m)));
+    }
+}
+
+static void evaluate(struct run *r, uint32_t base, uint32_t node)
+{
+    struct back b = {.r = r, .node = node};
+    struct node *n = &r->nodes[node];
+    uint32_t module = r->module, running = r->node_running;
+    bool recompute = r->recompute;
+
+    r->node_running = node;
+    if (n->op == OP_ACCUMULATE_GRAD) {
+        accumulate(r, node);
+        r->node_running = running;
+        return;
+    }
+    r->module = n->module;
+    r->recompute = false;
+    for (int i = 0; i < MAX_OUTPUTS; i++) {
+        b.grad[i] = n->grad[i];
+        n->grad[i] = 0;
+    }
+    for (int i = 0; i < n->n_saved; i++)
+        b.saved[i] = n->saved[i] & SAVED_PACKED ? region_unpack(r, n->region, n->saved[i] & ~SAVED_PACKED) : n->saved[i];
+    formulas[n->op](&b);
+    while (b.n_temps)
+        value_unref(r, b.temp[--b.n_temps]);
+    for (int i = n->n_saved; i-- > 0;) /* what a checkpoint recomputed dies with the formula */
+        if (n->saved[i] & SAVED_PACKED)
+            value_unref(r, b.saved[i]);
+    validate(r, node, b.out);
+    n = &r->nodes[node];
+    for (int i = 0; i < MAX_OUTPUTS; i++)
+        value_unref(r, b.grad[i]);
+    release_saved(r, n);
+    for (int e = 0; e < n->n_edges; e++) {
+        struct edge to = n->edge[e];
+
+        if (!to.node)
+            continue;
+        if (b.out[e])
+            buffer_add(r, &r->nodes[to.node].grad[to.input], b.out[e]);
+        if (--r->nodes[to.node].dependencies == 0)
+            ready_push(r, base, to.node);
+    }
+    r->module = module;
+    r->node_running = running;
+    r->recompute = recompute;
+}
+
+void run_graph(struct run *r, uint32_t root, int output_nr, val gradient)
+{
+    uint32_t base = r->n_ready;
+    bool grad_enabled = r->grad_enabled, in_backward = r->in_backward;
+
+    if (run_dead(r) || !root) {
+        consume(r, gradient);
+        return;
+    }
+    if (r->values[gradient].floating)
+        r->values[gradient].floating = false;
+    else
+        value_ref(r, gradient);
+    count_dependencies(r, root, ++r->backward_calls);
+    r->grad_enabled = false;
+    r->in_backward = true;
+    r->nodes[root].grad[output_nr] = gradient;
+    ready_push(r, base, root);
+    while (r->n_ready > base && !run_dead(r))
+        evaluate(r, base, ready_pop(r, base));
+    r->n_ready = base;
+    r->grad_enabled = grad_enabled;
+    r->in_backward = in_backward;
+}

@@ -1,0 +1,234 @@
+#include "torch/checkpoint.h"
+
+#include "torch/autograd.h"
+
+enum { REGION_SAVES = 512 };
+
+struct region {
+    region_function run;
+    void *context;
+    val args[REGION_ARGS], closed[REGION_CLOSED];
+    int n_args, n_closed;
+    uint32_t refs;
+    bool recomputing, recomputed, autocast;
+    enum dtype autocast_dtype;
+    uint32_t packed, seen;            /* saves of the forward; of the recomputation so far */
+    val kept[REGION_SAVES];           /* what the recomputation saved under each handle */
+    bool open[REGION_SAVES];          /* its SavedVariable still waits for it */
+    struct region *next;
+};
+
+static struct region *region_new(struct run *r)
+{
+    struct region *g = r->free_region;
+
+    if (g)
+        r->free_region = g->next;
+    else
+        g = arena_new(r->arena, struct region);
+    if (!g)
+        run_fail(r, ERR_NOMEM, "", "too many checkpointed regions for the working memory of one request");
+    else
+        *g = (struct region){.autocast = r->autocast, .autocast_dtype = r->autocast_dtype};
+    return g;
+}
+
+static void region_hold(struct run *r, struct region *g, region_function run, void *context, int n_args, const val *args,
+                        int n_closed, const val *closed)
+{
+    g->run = run;
+    g->context = context;
+    g->n_args = n_args;
+    g->n_closed = n_closed;
+    for (int i = 0; i < n_args; i++)
+        value_ref(r, g->args[i] = args[i]);
+    for (int i = 0; i < n_closed; i++)
+        value_ref(r, g->closed[i] = closed[i]);
+}
+
+void region_ref(struct region *g)
+{
+    g->refs++;
+}
+
+void region_unref(struct run *r, struct region *g)
+{
+    if (--g->refs)
+        return;
+    for (int i = 0; i < g->n_closed; i++)
+        value_unref(r, g->closed[i]);
+    for (int i = 0; i < g->n_args; i++)
+        value_unref(r, g->args[i]);
+    g->next = r->free_region;
+    r->free_region = g;
+}
+
+/* ----------------------------------------------------------------------------------------------------- not reentrant */
+bool region_recomputes(const struct region *g)
+{
+    return g->recomputing;
+}
+
+uint32_t region_pack(struct run *r, struct region *g)
+{
+    if (g->packed == REGION_SAVES) {
+        run_fail(r, ERR_INTERNAL, "", "a checkpointed region saves more tensors than the model of it holds");
+        return 0;
+    }
+    g->open[g->packed] = true;
+    return g->packed++;
+}
+
+/* _recomputation_hook.pack_hook: keep the tensor for its handle; after the last one the recomputation ends. */
+void region_keep(struct run *r, struct region *g, val v)
+{
+    uint32_t i = g->seen++;
+
+    if (i < g->packed && g->open[i]) {
+        val kept = value_alias(r, v);
+
+        if (kept)
+            r->values[kept].floating = false;
+        g->kept[i] = kept;
+    }
+    if (g->seen == g->packed)
+        r->stopped = true;
+}
+
+static void recompute(struct run *r, struct region *g)
+{
+    bool grad_enabled = r->grad_enabled, flag = r->recompute;
+    uint32_t running = r->node_running;
+    struct region *outer = r->region;
+    struct frame f = frame_enter(r);
+
+    r->grad_enabled = true;
+    r->recompute = true;
+    r->node_running = 0;
+    r->region = g;
+    g->recomputing = true;
+    if (g->autocast)
+        autocast_enter(r, g->autocast_dtype);
+    val out = g->run(r, g->context, g->args);
+
+    if (r->stopped) /* unwinding: the frames' locals are gone, a result there is none */
+        r->stopped = false;
+    else
+        consume(r, out);
+    if (g->autocast)
+        autocast_leave(r);
+    (void)frame_leave(r, f, 0);
+    g->recomputing = false;
+    g->recomputed = true;
+    r->region = outer;
+    r->node_running = running;
+    r->recompute = flag;
+    r->grad_enabled = grad_enabled;
+}
+
+val region_unpack(struct run *r, struct region *g, uint32_t handle)
+{
+    val v;
+
+    if (!g->recomputed)
+        recompute(r, g);
+    v = g->kept[handle];
+    g->kept[handle] = 0;
+    return v;
+}
+
+void region_drop(struct run *r, struct region *g, uint32_t handle)
+{
+    g->open[handle] = false;
+    value_unref(r, g->kept[handle]);
+    g->kept[handle] = 0;
+}
+
+/* --------------------------------------------------------------------------------------------------------- reentrant */
+static val reentrant_forward(struct run *r, region_function run, void *context, int n_args, const val *args, int n_closed,
+                             const val *closed)
+{
+    bool grad_enabled = r->grad_enabled;
+    uint32_t node = attach(r, OP_CHECKPOINT, n_args, args);
+    struct region *g;
+    val out;
+
+    if (node) {
+        g = region_new(r);
+        if (g) {
+            region_hold(r, g, run, context, 0, args, n_closed, closed);
+            region_ref(r->nodes[node].closure = g);
+        }
+        for (int i = 0; i < n_args; i++)
+            save(r, node, args[i]);
+    }
+    r->grad_enabled = false;
+    out = run(r, context, args);
+    r->grad_enabled = grad_enabled;
+    attach_output(r, node, out, 0);
+    return out;
+}
+
+void back_checkpoint(struct back *b)
+{
+    struct run *r = b->r;
+    struct node *n = &r->nodes[b->node];
+    struct region *g = n->closure;
+    struct frame f = frame_enter(r);
+    bool flag = r->recompute;
+    uint32_t running = r->node_running;
+    val inputs[REGION_ARGS] = {0}, out;
+    int n_args = n->n_saved;
+
+    for (int i = 0; i < n_args; i++) {
+        inputs[i] = local(r, value_alias(r, b->saved[i]));
+        if (n->edge[i].node)
+            require_grad(r, inputs[i]);
+    }
+    r->grad_enabled = true;
+    r->recompute = true;
+    r->node_running = 0;
+    if (g->autocast)
+        autocast_enter(r, g->autocast_dtype);
+    out = local(r, g->run(r, g->context, inputs));
+    if (g->autocast)
+        autocast_leave(r);
+    r->grad_enabled = false;
+    r->recompute = flag;
+    r->node_running = running;
+    if (!run_dead(r))
+        run_graph(r, r->values[out].node, r->values[out].output_nr, b->grad[0]);
+    for (int i = 0; i < n_args; i++) {
+        val *grad = n->edge[i].node ? grad_of(r, inputs[i]) : NULL;
+
+        if (grad && *grad)
+            value_ref(r, b->out[i] = *grad);
+    }
+    (void)frame_leave(r, f, 0);
+}
+
+val checkpoint(struct run *r, bool reentrant, region_function run, void *context, int n_args, const val *args, int n_closed,
+               const val *closed)
+{
+    struct region *outer = r->region, *g;
+    struct frame f;
+    val out;
+
+    if (run_dead(r))
+        return 0;
+    f = frame_enter(r);
+    for (int i = 0; i < n_args; i++)
+        (void)local(r, args[i]);
+    if (reentrant)
+        return frame_leave(r, f, reentrant_forward(r, run, context, n_args, args, n_closed, closed));
+    g = region_new(r);
+    if (!g || !r->grad_enabled)
+        return frame_leave(r, f, run(r, context, args));
+    region_hold(r, g, run, context, n_args, args, n_closed, closed);
+    region_ref(g);
+    r->region = g;
+    out = run(r, context, args);
+    r->region = outer;
+    region_unref(r, g);
+    return frame_leave(r, f, out);
+}

@@ -1,0 +1,33 @@
+/*
+ * checkpoint.h - torch.utils.checkpoint, reentrant and not.
+ *
+ * Purpose   checkpoint() runs a layer so that its activations are made again in backward.
+ *           Reentrant: forward under no_grad; one node saves the tensor arguments, its backward recomputes and runs a
+ *           backward of its own. Not reentrant: forward builds its graph, but what it saves is a handle; the first handle
+ *           that is opened runs the layer again, up to the last tensor that was saved (early stop).
+ * Lives     positional tensors are saved; what the function closes over (keyword arguments) lives as long as the region.
+ * Source    torch/utils/checkpoint.py 2.2 and 2.15.
+ */
+#ifndef TORCH_CHECKPOINT_H
+#define TORCH_CHECKPOINT_H
+
+#include "torch/run.h"
+
+enum { REGION_ARGS = 4, REGION_CLOSED = 6 };
+
+/* Runs the layer on its positional arguments; the result is a temporary. `context` outlives the step. */
+typedef val (*region_function)(struct run *r, void *context, const val *args);
+
+val checkpoint(struct run *r, bool reentrant, region_function run, void *context, int n_args, const val *args, int n_closed,
+               const val *closed);
+
+/* Used by autograd.c. */
+bool region_recomputes(const struct region *region);
+uint32_t region_pack(struct run *r, struct region *region);
+void region_keep(struct run *r, struct region *region, val v);
+val region_unpack(struct run *r, struct region *region, uint32_t handle); /* the caller owns it */
+void region_drop(struct run *r, struct region *region, uint32_t handle);
+void region_ref(struct region *region);
+void region_unref(struct run *r, struct region *region);
+
+#endif

@@ -1,0 +1,607 @@
+/*
+ * formulas.c - the backward of every node, in the order in which generated code and FunctionsManual.cpp evaluate it.
+ *
+ * Gradients are computed by falling name of the input (mat2 before self, other before self): the generator sorts them.
+ * T() is a temporary of a C++ full expression: all of them die when the formula has run, the last first.
+ */
+#include "torch/autograd.h"
+#include "torch/sdpa.h"
+
+#include <string.h>
+
+static bool need(const struct back *b, int edge)
+{
+    return b->r->nodes[b->node].edge[edge].node != 0;
+}
+
+/* The gradient of input `edge`; a value that is passed on is held once more. */
+static void put(struct back *b, int edge, val v)
+{
+    struct value *x = &b->r->values[v];
+
+    if (!v)
+        return;
+    if (x->floating)
+        x->floating = false;
+    else
+        x->refs++;
+    b->out[edge] = v;
+}
+
+static val T(struct back *b, val v)
+{
+    if (v && b->r->values[v].floating) {
+        b->r->values[v].floating = false;
+        b->temp[b->n_temps++] = v;
+    }
+    return v;
+}
+
+static val saved(struct back *b, int slot)
+{
+    return b->saved[slot];
+}
+
+static val point(struct back *b, enum op op, val a, val c)
+{
+    enum dtype t = dtype_of(b->r, a);
+
+    if (c && dtype_of(b->r, c) > t && b->r->values[c].ndim)
+        t = dtype_of(b->r, c);
+    return pointwise(b->r, op, t, c ? 2 : 1, (val[]){a, c});
+}
+
+static struct node *self(struct back *b)
+{
+    return &b->r->nodes[b->node];
+}
+
+void back_none(struct back *b)
+{
+    run_fail(b->r, ERR_INTERNAL, "", "a node without a formula was reached by backward");
+}
+
+void back_pass(struct back *b)
+{
+    put(b, 0, b->grad[0]);
+}
+
+/* ------------------------------------------------------------------------------------------------------- elementwise */
+void back_add(struct back *b)
+{
+    if (need(b, 1))
+        put(b, 1, b->grad[0]);
+    if (need(b, 0))
+        put(b, 0, b->grad[0]);
+}
+
+void back_sub(struct back *b)
+{
+    if (self(b)->n_edges > 1 && need(b, 1))
+        put(b, 1, point(b, OP_NEG, b->grad[0], 0));
+    if (need(b, 0))
+        put(b, 0, self(b)->op == OP_RSUB ? point(b, OP_NEG, b->grad[0], 0) : b->grad[0]);
+}
+
+void back_mul(struct back *b)
+{
+    struct node *n = self(b);
+    int slot = 0;
+    val for_self = 0, for_other = 0;
+
+    if (n->n_edges == 1) { /* times a number */
+        put(b, 0, point(b, OP_MUL, b->grad[0], 0));
+        return;
+    }
+    if (need(b, 0))
+        for_self = saved(b, slot++);
+    if (need(b, 1))
+        for_other = saved(b, slot);
+    if (need(b, 1))
+        put(b, 1, point(b, OP_MUL, b->grad[0], for_other));
+    if (need(b, 0))
+        put(b, 0, point(b, OP_MUL, b->grad[0], for_self));
+}
+
+void back_div(struct back *b)
+{
+    struct node *n = self(b);
+
+    if (n->n_edges == 1) {
+        put(b, 0, point(b, OP_DIV, b->grad[0], 0));
+        return;
+    }
+    if (need(b, 1)) { /* -grad * ((self / other) / other) */
+        val negative = T(b, point(b, OP_NEG, b->grad[0], 0));
+        val once = T(b, point(b, OP_DIV, saved(b, 1), saved(b, 0)));
+        val twice = T(b, point(b, OP_DIV, once, saved(b, 0)));
+
+        put(b, 1, point(b, OP_MUL, negative, twice));
+    }
+    if (need(b, 0))
+        put(b, 0, point(b, OP_DIV, b->grad[0], saved(b, 0)));
+}
+
+void back_neg(struct back *b)
+{
+    put(b, 0, point(b, OP_NEG, b->grad[0], 0));
+}
+
+/* FunctionsManual.cpp pow_backward: grad * (exponent * self.pow(exponent - 1)) */
+void back_pow(struct back *b)
+{
+    val power = T(b, point(b, OP_POW, saved(b, 0), 0));
+    val scaled = T(b, point(b, OP_MUL, power, 0));
+
+    put(b, 0, point(b, OP_MUL, b->grad[0], scaled));
+}
+
+/* -0.5 * grad * result.pow(3) */
+void back_rsqrt(struct back *b)
+{
+    val cubed = T(b, point(b, OP_POW, saved(b, 0), 0));
+    val halved = T(b, point(b, OP_MUL, b->grad[0], 0));
+
+    put(b, 0, point(b, OP_MUL, halved, cubed));
+}
+
+void back_tanh(struct back *b)
+{
+    put(b, 0, point(b, OP_TANH_BACKWARD, b->grad[0], saved(b, 0)));
+}
+
+void back_silu(struct back *b)
+{
+    put(b, 0, point(b, OP_SILU_BACKWARD, b->grad[0], saved(b, 0)));
+}
+
+void back_gelu(struct back *b)
+{
+    put(b, 0, point(b, OP_GELU_BACKWARD, b->grad[0], saved(b, 0)));
+}
+
+void back_relu(struct back *b)
+{
+    put(b, 0, point(b, OP_THRESHOLD_BACKWARD, b->grad[0], saved(b, 0)));
+}
+
+void back_to_copy(struct back *b)
+{
+    put(b, 0, cast_copy(b->r, b->grad[0], (enum dtype)self(b)->at.dim));
+}
+
+void back_masked_fill(struct back *b)
+{
+    put(b, 0, pointwise(b->r, OP_MASKED_FILL, dtype_of(b->r, b->grad[0]), 2, (val[]){b->grad[0], saved(b, 0)}));
+}
+
+/* where(condition, grad, 0), where(condition, 0, grad): the zero is a scalar tensor of its own */
+void back_where(struct back *b)
+{
+    for (int e = 1; e >= 0; e--)
+        if (need(b, e)) {
+            val zero = T(b, value_empty(b->r, OP_SCALAR_TENSOR, dtype_of(b->r, b->grad[0]), 0, NULL));
+
+            put(b, e, pointwise(b->r, OP_WHERE, dtype_of(b->r, b->grad[0]), 3, (val[]){saved(b, 0), b->grad[0], zero}));
+        }
+}
+
+void back_dropout(struct back *b)
+{
+    put(b, 0, pointwise(b->r, OP_DROPOUT_BACKWARD, dtype_of(b->r, b->grad[0]), 2, (val[]){b->grad[0], saved(b, 0)}));
+}
+
+/* -------------------------------------------------------------------------------------------------------- reductions */
+void back_sum(struct back *b)
+{
+    val m = self(b)->meta[0];
+    val wide = T(b, unsqueeze(b->r, T(b, detach(b->r, b->grad[0])), -1));
+
+    (void)wide;
+    put(b, 0, expand(b->r, wide, b->r->values[m].ndim, b->r->values[m].size));
+}
+
+/* mean_backward: sum_backward(grad).div(n): the expanded gradient is divided into a tensor of its own */
+void back_mean(struct back *b)
+{
+    int64_t size[MAX_DIMS];
+    int nd = b->r->values[b->grad[0]].ndim;
+
+    memcpy(size, self(b)->at.i, sizeof size);
+    val wide = T(b, expand(b->r, b->grad[0], nd, size));
+
+    put(b, 0, point(b, OP_DIV, wide, 0));
+}
+
+/* SoftMax.cu: the kernel wants a contiguous gradient; fp32 results of half inputs come back in half */
+static void softmax_like(struct back *b, enum op op, enum dtype dtype)
+{
+    val g = T(b, contiguous(b->r, b->grad[0]));
+
+    put(b, 0, value_empty(b->r, op, dtype, b->r->values[g].ndim, b->r->values[g].size));
+}
+
+void back_softmax(struct back *b)
+{
+    softmax_like(b, OP_SOFTMAX_BACKWARD, (enum dtype)self(b)->at.dim);
+}
+
+void back_log_softmax(struct back *b)
+{
+    softmax_like(b, OP_LOG_SOFTMAX_BACKWARD, dtype_of(b->r, saved(b, 0)));
+}
+
+void back_nll_loss(struct back *b)
+{
+    val x = saved(b, 0);
+
+    put(b, 0, value_empty(b->r, OP_NLL_LOSS_BACKWARD, dtype_of(b->r, x), b->r->values[x].ndim, b->r->values[x].size));
+}
+
+/* saved: bias, input, weight, mean, rstd */
+void back_layer_norm(struct back *b)
+{
+    struct run *r = b->r;
+    struct node *n = self(b);
+    int slot = n->n_saved - 4; /* without a bias there is one less */
+    val x = saved(b, slot), w = saved(b, slot + 1);
+    int64_t width = size_of(r, x, -1);
+    val g = T(b, contiguous(r, b->grad[0]));
+
+    (void)g;
+    if (need(b, 0))
+        put(b, 0, value_empty(r, OP_LAYER_NORM_BACKWARD, dtype_of(r, x), r->values[x].ndim, r->values[x].size));
+    if (need(b, 1))
+        put(b, 1, value_empty(r, OP_LAYER_NORM_BACKWARD, dtype_of(r, w), SHAPE(width)));
+    if (n->n_edges > 2 && need(b, 2))
+        put(b, 2, value_empty(r, OP_LAYER_NORM_BACKWARD, dtype_of(r, w), SHAPE(width)));
+}
+
+/* --------------------------------------------------------------------------------------------------- matrix products */
+static val flip(struct back *b, val v)
+{
+    return T(b, transposed(b->r, v, -2, -1));
+}
+
+/* mm_mat2_backward: a column-major factor gets a column-major gradient */
+static void gradient_of_second(struct back *b, int edge, val first)
+{
+    struct run *r = b->r;
+
+    if (self(b)->at.dim2) {
+        val g = flip(b, b->grad[0]);
+
+        put(b, edge, transposed(r, T(b, mm_raw(r, g, first)), 0, 1));
+    } else {
+        put(b, edge, mm_raw(r, flip(b, first), b->grad[0]));
+    }
+}
+
+static void gradient_of_first(struct back *b, int edge, val second)
+{
+    struct run *r = b->r;
+
+    if (self(b)->at.dim) {
+        val g = flip(b, b->grad[0]);
+
+        put(b, edge, transposed(r, T(b, mm_raw(r, second, g)), 0, 1));
+    } else {
+        put(b, edge, mm_raw(r, b->grad[0], flip(b, second)));
+    }
+}
+
+void back_mm(struct back *b)
+{
+    int slot = 0;
+    val second = need(b, 0) ? saved(b, slot++) : 0, first = need(b, 1) ? saved(b, slot) : 0;
+
+    if (need(b, 1))
+        gradient_of_second(b, 1, first);
+    if (need(b, 0))
+        gradient_of_first(b, 0, second);
+}
+
+/* edges: self (the bias), mat1, mat2; saved: mat1, mat2 */
+void back_addmm(struct back *b)
+{
+    int slot = 0;
+    val first = need(b, 2) ? saved(b, slot++) : 0, second = need(b, 1) ? saved(b, slot) : 0;
+
+    if (need(b, 1))
+        gradient_of_first(b, 1, second);
+    if (need(b, 2))
+        gradient_of_second(b, 2, first);
+    if (need(b, 0))
+        put(b, 0, b->grad[0]);
+}
+
+void back_bmm(struct back *b)
+{
+    struct run *r = b->r;
+    int slot = 0;
+    val second = need(b, 0) ? saved(b, slot++) : 0, first = need(b, 1) ? saved(b, slot) : 0;
+
+    if (need(b, 1))
+        put(b, 1, bmm_raw(r, flip(b, first), b->grad[0]));
+    if (need(b, 0))
+        put(b, 0, bmm_raw(r, b->grad[0], flip(b, second)));
+}
+
+void back_baddbmm(struct back *b)
+{
+    struct run *r = b->r;
+    int slot = 0;
+    val first = need(b, 2) ? saved(b, slot++) : 0, second = need(b, 1) ? saved(b, slot) : 0;
+
+    if (need(b, 1))
+        put(b, 1, bmm_raw(r, b->grad[0], flip(b, second)));
+    if (need(b, 2))
+        put(b, 2, bmm_raw(r, flip(b, first), b->grad[0]));
+    if (need(b, 0))
+        put(b, 0, b->grad[0]);
+}
+
+/* --------------------------------------------------------------------------------------------------------- attention */
+static int64_t round_up(int64_t n, int64_t m)
+{
+    return (n + m - 1) / m * m;
+}
+
+/* saved: key, query, value, logsumexp, output, rng state */
+void back_flash(struct back *b)
+{
+    struct run *r = b->r;
+    val k = saved(b, 0), q = saved(b, 1);
+    int64_t n = size_of(r, q, 0), h = size_of(r, q, 1), s = size_of(r, q, 2), d = size_of(r, q, 3);
+    int64_t kv = size_of(r, k, 1), sk = size_of(r, k, 2), rows = round_up(s, 128);
+    enum dtype t = dtype_of(r, q);
+    val dq, dk, dv;
+    uint32_t delta, accum, wide_k = 0, wide_v = 0;
+
+    dq = value_empty(r, OP_FLASH_BACKWARD, t, SHAPE(n, s, h, d));
+    dk = value_empty(r, OP_FLASH_BACKWARD, t, SHAPE(n, sk, kv, d));
+    dv = value_empty(r, OP_FLASH_BACKWARD, t, SHAPE(n, sk, kv, d));
+    delta = scratch_take(r, OP_FLASH_BACKWARD, (uint64_t)(n * h * rows * 4), MARK_NONE);
+    accum = scratch_take(r, OP_FLASH_BACKWARD, (uint64_t)(n * rows * h * flash_head_rounded(r, d) * 4), MARK_NONE);
+    if (kv != h) {
+        wide_k = scratch_take(r, OP_FLASH_BACKWARD, (uint64_t)(n * sk * h * d) * dtype_bytes(t), MARK_NONE);
+        wide_v = scratch_take(r, OP_FLASH_BACKWARD, (uint64_t)(n * sk * h * d) * dtype_bytes(t), MARK_NONE);
+    }
+    scratch_give(r, wide_v);
+    scratch_give(r, wide_k);
+    scratch_give(r, accum);
+    scratch_give(r, delta);
+    put(b, 0, transpose(r, dq, 1, 2));
+    put(b, 1, transpose(r, dk, 1, 2));
+    put(b, 2, transpose(r, dv, 1, 2));
+    for (int e = 0; e < 3; e++) /* made below autograd: no base is held */
+        if (b->out[e])
+            r->values[b->out[e]].view = false;
+}
+
+/* saved: bias (if any), key, query, value, logsumexp, output, philox */
+void back_efficient(struct back *b)
+{
+    struct run *r = b->r;
+    int first = self(b)->at.dim; /* 1 with a mask */
+    val k = saved(b, first), q = saved(b, first + 1), v = saved(b, first + 2);
+    int64_t n = size_of(r, q, 0), h = size_of(r, q, 1), s = size_of(r, q, 2), d = size_of(r, q, 3), sk = size_of(r, k, 2);
+    enum dtype t = dtype_of(r, q);
+    bool half = t != DTYPE_FP32;
+    uint32_t delta, workspace;
+    val dq, dk, dv;
+
+    dq = value_empty(r, OP_EFFICIENT_BACKWARD, t, SHAPE(n, s, h, d));
+    dk = value_empty(r, OP_EFFICIENT_BACKWARD, t, SHAPE(n, sk, h, d));
+    dv = value_empty(r, OP_EFFICIENT_BACKWARD, t, SHAPE(n, sk, h, size_of(r, v, 3)));
+    if (half) { /* the kernel computes delta itself */
+        delta = scratch_take(r, OP_EFFICIENT_BACKWARD, (uint64_t)(n * h * s * 4), MARK_NONE);
+    } else { /* (grad.to(float) * out.to(float)).sum(-1).transpose(-2, -1).contiguous() */
+        uint32_t product = scratch_take(r, OP_MUL, (uint64_t)(n * h * s * d * 4), MARK_NONE);
+        uint32_t sum = scratch_take(r, OP_SUM, (uint64_t)(n * h * s * 4), MARK_NONE);
+
+        delta = scratch_take(r, OP_CLONE, (uint64_t)(n * h * s * 4), MARK_NONE);
+        scratch_give(r, sum);
+        scratch_give(r, product);
+    }
+    workspace = scratch_take(r, OP_EFFICIENT_BACKWARD, (uint64_t)efficient_workspace_bytes(r, n, h, s, sk, d, half), MARK_NONE);
+    scratch_give(r, delta);
+    scratch_give(r, workspace);
+    put(b, 0, transpose(r, dq, 1, 2));
+    put(b, 1, transpose(r, dk, 1, 2));
+    put(b, 2, transpose(r, dv, 1, 2));
+    for (int e = 0; e < 3; e++)
+        if (b->out[e])
+            r->values[b->out[e]].view = false;
+}
+
+/* -------------------------------------------------------------------------------------------------------- embeddings */
+/* cuda/Embedding.cu: up to 3,072 ids (and in other cases, see the source) one kernel into zeros; more are sorted first.
+ * EmbeddingBackwardKernel.cu: what the segments of equal ids take. The scratch of cub's sort and scans was read off both
+ * traced versions (tests/data/ops): keys and values once more, a histogram a tile. */
+enum { SHORT_PATH_IDS = 3072, SORT_TILE = 3584, ROWS_PER_THREAD = 10 };
+
+void back_embedding(struct back *b)
+{
+    struct run *r = b->r;
+    int64_t rows = self(b)->at.i[0], ids = self(b)->at.i[1], width = size_of(r, b->grad[0], -1), bytes = ids * 8;
+    int64_t segments = ids < rows ? ids : rows, partial = ids / ROWS_PER_THREAD + segments;
+    enum op op = OP_EMBEDDING_DENSE_BACKWARD;
+    uint32_t keep[9], range;
+    int64_t sort;
+
+    if (ids <= SHORT_PATH_IDS) {
+        put(b, 0, value_empty(r, OP_ZEROS, dtype_of(r, b->grad[0]), SHAPE(rows, width)));
+        return;
+    }
+    sort = 2 * round_up(bytes, 256) + (ids + SORT_TILE - 1) / SORT_TILE * 1024 + r->q->cub_sort_scratch_bytes;
+    keep[0] = scratch_take(r, op, (uint64_t)bytes, MARK_NONE); /* sorted ids */
+    keep[1] = scratch_take(r, op, (uint64_t)bytes, MARK_NONE); /* their places */
+    range = scratch_take(r, OP_ARANGE, (uint64_t)bytes, MARK_NONE);
+    scratch(r, op, (uint64_t)sort);
+    scratch_give(r, range);
+    put(b, 0, value_empty(r, OP_ZEROS, dtype_of(r, b->grad[0]), SHAPE(rows, width)));
+    keep[2] = scratch_take(r, op, (uint64_t)bytes, MARK_NONE); /* segment offsets */
+    keep[3] = scratch_take(r, op, 8, MARK_NONE);
+    range = scratch_take(r, op, (uint64_t)bytes, MARK_NONE);
+    scratch(r, op, (uint64_t)r->q->cub_scan_scratch_bytes);
+    scratch_give(r, range);
+    keep[4] = scratch_take(r, op, (uint64_t)bytes, MARK_NONE); /* partials of a segment */
+    keep[5] = scratch_take(r, op, (uint64_t)bytes, MARK_NONE);
+    scratch(r, op, (uint64_t)r->q->cub_scan_scratch_bytes);
+    keep[6] = scratch_take(r, op, 8, MARK_NONE);
+    keep[7] = scratch_take(r, op, (uint64_t)partial * 8, MARK_NONE);
+    keep[8] = scratch_take(r, op, (uint64_t)(partial * width * 4), MARK_NONE);
+    for (int i = 9; i-- > 0;)
+        scratch_give(r, keep[i]);
+}
+
+/* ------------------------------------------------------------------------------------------------------------ shapes */
+void back_view(struct back *b)
+{
+    struct node *n = self(b);
+    int64_t size[MAX_DIMS];
+    int nd = n->at.dim2;
+
+    memcpy(size, n->at.i, sizeof size);
+    put(b, 0, view_as(b->r, b->grad[0], nd, size));
+}
+
+void back_transpose(struct back *b)
+{
+    int packed = self(b)->at.dim;
+
+    put(b, 0, transposed(b->r, b->grad[0], packed / MAX_DIMS, packed % MAX_DIMS));
+}
+
+void back_permute(struct back *b)
+{
+    int packed = self(b)->at.dim, nd = self(b)->at.dim2, back[MAX_DIMS];
+
+    for (int i = 0; i < nd; i++)
+        back[packed >> (3 * i) & 7] = i;
+    put(b, 0, permute(b->r, b->grad[0], nd, back));
+}
+
+void back_unsqueeze(struct back *b)
+{
+    put(b, 0, squeeze(b->r, b->grad[0], self(b)->at.dim));
+}
+
+void back_squeeze(struct back *b)
+{
+    put(b, 0, unsqueeze(b->r, b->grad[0], self(b)->at.dim));
+}
+
+/* at::sum_to(grad, self.sizes()) */
+void back_expand(struct back *b)
+{
+    struct node *n = self(b);
+    val like = T(b, value_new(b->r, DTYPE_BOOL, n->at.dim2, n->at.i));
+
+    put(b, 0, sum_to(b->r, b->grad[0], like));
+}
+
+/* zeros of the whole, the gradient copied into its part */
+static void part_of_zeros(struct back *b)
+{
+    struct node *n = self(b);
+
+    put(b, 0, value_empty(b->r, OP_ZEROS, dtype_of(b->r, b->grad[0]), n->at.dim2, n->at.i));
+}
+
+void back_slice(struct back *b)
+{
+    part_of_zeros(b);
+}
+
+void back_select(struct back *b)
+{
+    part_of_zeros(b);
+}
+
+/* split_backward: what has no gradient is zeros, then everything is concatenated */
+void back_split(struct back *b)
+{
+    struct node *n = self(b);
+    val m = n->meta[0];
+    enum dtype t = dtype_of(b->r, m);
+    int parts = n->n_outputs;
+
+    for (int k = 0; k < parts; k++)
+        if (!b->grad[k]) {
+            int64_t size[MAX_DIMS];
+
+            memcpy(size, b->r->values[m].size, sizeof size);
+            size[n->at.dim] = n->at.i[k];
+            (void)T(b, value_empty(b->r, OP_ZEROS, t, b->r->values[m].ndim, size));
+        }
+    put(b, 0, value_empty(b->r, OP_CAT, t, b->r->values[m].ndim, b->r->values[m].size));
+}
+
+/* cat_tensors_backward: views of the gradient */
+void back_cat(struct back *b)
+{
+    struct node *n = self(b);
+    int64_t from = 0;
+
+    for (int k = 0; k < n->n_edges; k++) {
+        int64_t length = n->at.i[k];
+
+        if (need(b, k))
+            put(b, k, slice(b->r, b->grad[0], n->at.dim, from, from + length));
+        from += length;
+    }
+}
+
+/* -------------------------------------------------------------------------------------------------- the flash-attn package */
+static val empty_like(struct back *b, val of)
+{
+    return pointwise(b->r, b->r->values[of].contiguous ? OP_EMPTY : OP_EMPTY_STRIDED, dtype_of(b->r, of), 1, &of);
+}
+
+/* flash_api.cpp mha_bwd: saved q, k, v, out, lse, rng state; grouped heads are computed wide and summed */
+void back_flash_attn(struct back *b)
+{
+    struct run *r = b->r;
+    val q = b->saved[0], k = b->saved[1], v = b->saved[2];
+    int64_t n = size_of(r, q, 0), s = size_of(r, q, 1), h = size_of(r, q, 2), d = size_of(r, q, 3);
+    int64_t sk = size_of(r, k, 1), kv = size_of(r, k, 2), rows = round_up(s, 128);
+    int64_t wide_head = d <= 192 ? round_up(d, 32) : 256;
+    uint32_t delta, accum, wide_k = 0, wide_v = 0;
+
+    put(b, 0, empty_like(b, q));
+    put(b, 1, empty_like(b, k));
+    put(b, 2, empty_like(b, v));
+    delta = scratch_take(r, OP_EMPTY, (uint64_t)(n * h * rows * 4), MARK_NONE);
+    accum = scratch_take(r, OP_EMPTY, (uint64_t)(n * rows * h * wide_head * 4), MARK_NONE);
+    if (kv != h) {
+        wide_k = scratch_take(r, OP_EMPTY, (uint64_t)(n * sk * h * d) * dtype_bytes(dtype_of(r, k)), MARK_NONE);
+        wide_v = scratch_take(r, OP_EMPTY, (uint64_t)(n * sk * h * d) * dtype_bytes(dtype_of(r, v)), MARK_NONE);
+    }
+    scratch_give(r, delta);
+    scratch_give(r, accum);
+    scratch_give(r, wide_k);
+    scratch_give(r, wide_v);
+}
+
+/* ------------------------------------------------------------------------------------------------------- bloom's GeLU */
+/* modeling_bloom.py bloom_gelu_back(g, x); Python's order of temporaries. Gradients are off, so these are plain operators. */
+void back_gelu_function(struct back *b)
+{
+    struct run *r = b->r;
+    struct frame f = frame_enter(r);
+    val x = b->saved[0], inner, squared, tanh_out, slope, left, out;
+
+    inner = mul_scalar(r, x);                              /* 0.79788456 * x */
+    squared = add_scalar(r, mul(r, mul_scalar(r, x), x));  /* 1 + 0.044715 * x * x */
+    tanh_out = local(r, tanh_op(r, mul(r, inner, squared)));
+    left = mul_scalar(r, x);                               /* 0.5 * x */
+    slope = rsub_scalar(r, mul(r, tanh_out, tanh_out));    /* 1 - tanh_out * tanh_out */
+    squared = add_scalar(r, mul(r, mul_scalar(r, x), x));  /* 0.79788456 + 0.1070322243 * x * x */
+    left = mul(r, left, mul(r, slope, squared));
+    slope = mul_scalar(r, add_scalar(r, tanh_out));        /* 0.5 * (1 + tanh_out) */
+    out = local(r, add(r, left, slope));
+    put(b, 0, mul(r, out, b->grad[0]));
+    (void)frame_leave(r, f, 0);
+}

@@ -1,0 +1,328 @@
+/* matmul.c - matrix products: cuda/Blas.cpp, LinearAlgebra.cpp (matmul, should_fold), Linear.cpp, CUDABlas.cpp (workspaces). */
+#include "torch/autograd.h"
+
+#include <string.h>
+
+val unsafe_view(struct run *r, val a, int ndim, const int64_t *size);
+
+enum { MIB = 1 << 20 };
+
+/* CublasHandlePool.cpp getChosenWorkspaceSize: `:4096:2:16:8`, 32 MiB on compute capability 9.0. */
+static uint64_t workspace_bytes(const struct run *r)
+{
+    return r->device.cc_major == 9 && r->device.cc_minor == 0 ? 32 * MIB : 2 * 4 * MIB + 8 * 16 * 1024;
+}
+
+/* Kept per thread that calls cuBLAS (forward, autograd), or taken and freed inside each product. */
+static void cublas_workspace(struct run *r, enum op op)
+{
+    if (run_dead(r))
+        return;
+    if (!r->q->cublas_workspace_kept) {
+        scratch_give(r, scratch_take(r, op, workspace_bytes(r), MARK_WORKSPACE));
+    } else if (!r->workspaces[r->in_backward]) {
+        r->workspaces[r->in_backward] = scratch_take(r, op, workspace_bytes(r), MARK_WORKSPACE);
+    }
+}
+
+/* CUDABlas.cpp gemm_and_bias: 1 MiB, and where handles keep a workspace the handle is made first. */
+static void lt_workspace(struct run *r)
+{
+    uint32_t w = scratch_take(r, OP_ADDMM, MIB, MARK_NONE);
+
+    if (r->q->cublas_workspace_kept)
+        cublas_workspace(r, OP_ADDMM);
+    scratch_give(r, w);
+}
+
+/* Blas.cpp prepare_matrix_for_cublas: neither orientation has unit stride and a leading dimension that is long enough. */
+static bool needs_copy(const struct value *x, int d0, int d1)
+{
+    int64_t s0 = x->stride[d0], s1 = x->stride[d1];
+
+    if (s0 == 1 && s1 >= (x->size[d0] > 1 ? x->size[d0] : 1))
+        return false;
+    return !(s1 == 1 && s0 >= (x->size[d1] > 1 ? x->size[d1] : 1));
+}
+
+static val copy_for_blas(struct run *r, val v, int d0, int d1)
+{
+    if (!v || !needs_copy(&r->values[v], d0, d1))
+        return 0;
+    return value_empty(r, OP_CLONE, dtype_of(r, v), r->values[v].ndim, r->values[v].size);
+}
+
+val mm_raw(struct run *r, val a, val b)
+{
+    val out, ca, cb;
+
+    if (run_dead(r))
+        return 0;
+    out = value_empty(r, OP_MM, dtype_of(r, a), SHAPE(size_of(r, a, 0), size_of(r, b, 1)));
+    ca = copy_for_blas(r, a, 0, 1);
+    cb = copy_for_blas(r, b, 0, 1);
+    cublas_workspace(r, OP_MM);
+    consume(r, cb);
+    consume(r, ca);
+    return out;
+}
+
+val bmm_raw(struct run *r, val a, val b)
+{
+    val out, ca, cb;
+
+    if (run_dead(r))
+        return 0;
+    out = value_empty(r, OP_BMM, dtype_of(r, a), SHAPE(size_of(r, a, 0), size_of(r, a, 1), size_of(r, b, 2)));
+    ca = copy_for_blas(r, a, 1, 2);
+    cb = copy_for_blas(r, b, 1, 2);
+    cublas_workspace(r, OP_BMM);
+    consume(r, cb);
+    consume(r, ca);
+    return out;
+}
+
+/* Whether the gradient of the second factor comes out transposed depends on its strides: FunctionsManual.cpp mm_mat2_backward. */
+static bool column_major(const struct value *x)
+{
+    return x->stride[0] == 1 && x->stride[1] == x->size[0];
+}
+
+static val product(struct run *r, enum op op, val (*kernel)(struct run *, val, val), val a, val b)
+{
+    val in[2] = {a, b}, out;
+    uint32_t node = attach(r, op, 2, in);
+
+    if (node) {
+        struct node *n = &r->nodes[node];
+
+        n->at.dim = column_major(&r->values[a]);
+        n->at.dim2 = column_major(&r->values[b]);
+    }
+    if (wants_grad(r, a))
+        save(r, node, b);
+    if (wants_grad(r, b))
+        save(r, node, a);
+    out = kernel(r, a, b);
+    attach_output(r, node, out, 0);
+    consume(r, a);
+    consume(r, b);
+    return out;
+}
+
+static val mm(struct run *r, val a, val b)
+{
+    return product(r, OP_MM, mm_raw, a, b);
+}
+
+/* The halves that autocast makes are temporaries of the operator. */
+val bmm(struct run *r, val a, val b)
+{
+    struct pins p = {0};
+    val ha, out;
+
+    pin(r, &p, a);
+    pin(r, &p, b);
+    ha = autocast_half(r, a);
+    out = product(r, OP_BMM, bmm_raw, ha, autocast_half(r, b));
+    unpin(r, &p);
+    return out;
+}
+
+/* Blas.cpp addmm: a one-dimensional bias goes into cuBLASLt's epilogue, else the bias is copied and cuBLAS adds onto it. */
+static val addmm_plain(struct run *r, val bias, val a, val b)
+{
+    val in[3] = {bias, a, b}, out, ca = 0, cb = 0;
+    uint32_t node = attach(r, OP_ADDMM, 3, in);
+
+    if (node) {
+        r->nodes[node].at.dim = column_major(&r->values[a]);
+        r->nodes[node].at.dim2 = column_major(&r->values[b]);
+        meta_of(r, node, 0, bias);
+    }
+    if (wants_grad(r, b))
+        save(r, node, a);
+    if (wants_grad(r, a))
+        save(r, node, b);
+    out = run_dead(r) ? 0 : value_empty(r, OP_ADDMM, dtype_of(r, a), SHAPE(size_of(r, a, 0), size_of(r, b, 1)));
+    if (out) {
+        ca = copy_for_blas(r, a, 0, 1);
+        cb = copy_for_blas(r, b, 0, 1);
+        if (r->values[bias].ndim == 1 && size_of(r, a, 1) > 1 && size_of(r, b, 1) > 1)
+            lt_workspace(r);
+        else
+            cublas_workspace(r, OP_ADDMM);
+        consume(r, cb);
+        consume(r, ca);
+    }
+    attach_output(r, node, out, 0);
+    consume(r, bias);
+    consume(r, a);
+    consume(r, b);
+    return out;
+}
+
+val addmm(struct run *r, val bias, val a, val b)
+{
+    struct pins p = {0};
+    val hc, ha, out;
+
+    pin(r, &p, bias);
+    pin(r, &p, a);
+    pin(r, &p, b);
+    hc = autocast_half(r, bias);
+    ha = autocast_half(r, a);
+    out = addmm_plain(r, hc, ha, autocast_half(r, b));
+    unpin(r, &p);
+    return out;
+}
+
+val baddbmm(struct run *r, val input, val a, val b)
+{
+    struct pins p = {0};
+    val in[3], out, ca = 0, cb = 0;
+    uint32_t node;
+
+    pin(r, &p, input);
+    pin(r, &p, a);
+    pin(r, &p, b);
+    in[0] = autocast_half(r, input);
+    in[1] = autocast_half(r, a);
+    in[2] = autocast_half(r, b);
+    node = attach(r, OP_BADDBMM, 3, in);
+    if (wants_grad(r, in[2]))
+        save(r, node, in[1]);
+    if (wants_grad(r, in[1]))
+        save(r, node, in[2]);
+    out = run_dead(r) ? 0
+                      : value_empty(r, OP_BADDBMM, dtype_of(r, in[1]),
+                                    SHAPE(size_of(r, in[1], 0), size_of(r, in[1], 1), size_of(r, in[2], 2)));
+    if (out) {
+        if (wants_grad(r, in[0]) && numel(r, in[0]) != numel(r, out))
+            meta_of(r, node, 0, in[0]);
+        ca = copy_for_blas(r, in[1], 1, 2);
+        cb = copy_for_blas(r, in[2], 1, 2);
+        cublas_workspace(r, OP_BADDBMM);
+        consume(r, cb);
+        consume(r, ca);
+    }
+    attach_output(r, node, out, 0);
+    for (int k = 0; k < 3; k++)
+        consume(r, in[k]);
+    unpin(r, &p);
+    return out;
+}
+
+/* LinearAlgebra.cpp should_fold for a tensor of three or more dimensions times a matrix. */
+static bool should_fold(const struct run *r, val a, val b)
+{
+    const struct value *x = &r->values[a];
+
+    if (wants_grad(r, b))
+        return true;
+    for (int i = 0; i < x->ndim - 2; i++)
+        if (x->stride[i] != x->stride[i + 1] * x->size[i + 1])
+            return false;
+    return true;
+}
+
+static val matmul_batched(struct run *r, val a, val b)
+{
+    const struct value *x = &r->values[a], *y = &r->values[b];
+    int nd = x->ndim > y->ndim ? x->ndim : y->ndim;
+    int64_t batch[MAX_DIMS], sa[MAX_DIMS], sb[MAX_DIMS], so[MAX_DIMS], n = 1, m = x->size[x->ndim - 2], p = y->size[y->ndim - 1];
+    val fa, fb;
+
+    for (int i = 0; i < nd - 2; i++) {
+        int ax = i - (nd - x->ndim), ay = i - (nd - y->ndim);
+        int64_t px = ax < 0 ? 1 : x->size[ax], py = ay < 0 ? 1 : y->size[ay];
+
+        batch[i] = px > py ? px : py;
+        n *= batch[i];
+    }
+    memcpy(sa, batch, sizeof sa);
+    memcpy(sb, batch, sizeof sb);
+    memcpy(so, batch, sizeof so);
+    sa[nd - 2] = m;
+    sa[nd - 1] = x->size[x->ndim - 1];
+    sb[nd - 2] = y->size[y->ndim - 2];
+    sb[nd - 1] = p;
+    so[nd - 2] = m;
+    so[nd - 1] = p;
+    fa = reshape(r, expand(r, a, nd, sa), SHAPE(n, sa[nd - 2], sa[nd - 1]));
+    fb = reshape(r, expand(r, b, nd, sb), SHAPE(n, sb[nd - 2], sb[nd - 1]));
+    return unsafe_view(r, product(r, OP_BMM, bmm_raw, fa, fb), nd, so);
+}
+
+static val matmul_plain(struct run *r, val a, val b)
+{
+    const struct value *x = &r->values[a], *y = &r->values[b];
+
+    if (run_dead(r))
+        return 0;
+    if (x->ndim == 2 && y->ndim == 2)
+        return mm(r, a, b);
+    if (x->ndim >= 3 && y->ndim == 2 && should_fold(r, a, b)) {
+        int64_t size[MAX_DIMS];
+        int nd = x->ndim;
+
+        memcpy(size, x->size, sizeof size);
+        size[nd - 1] = y->size[1];
+        return unsafe_view(r, mm(r, reshape(r, a, SHAPE(-1, x->size[nd - 1])), b), nd, size);
+    }
+    return matmul_batched(r, a, b);
+}
+
+val matmul(struct run *r, val a, val b)
+{
+    struct pins p = {0};
+    val ha, out;
+
+    if (run_dead(r))
+        return 0;
+    pin(r, &p, a);
+    pin(r, &p, b);
+    ha = autocast_half(r, a);
+    out = matmul_plain(r, ha, autocast_half(r, b));
+    unpin(r, &p);
+    return out;
+}
+
+/* Linear.cpp: with a bias two and three dimensions go through addmm, contiguous ones flattened; without through matmul. */
+static val linear_plain(struct run *r, val x, val weight, val bias)
+{
+    const struct value *v = &r->values[x];
+    int64_t size[MAX_DIMS];
+    int nd = v->ndim;
+    val out;
+
+    if (bias && nd == 2)
+        return addmm_plain(r, bias, x, t_op(r, weight));
+    if (bias && nd == 3 && v->contiguous) {
+        memcpy(size, v->size, sizeof size);
+        size[nd - 1] = size_of(r, weight, 0);
+        x = reshape(r, x, SHAPE(size[0] * size[1], v->size[2]));
+        return view(r, addmm_plain(r, bias, x, t_op(r, weight)), nd, size);
+    }
+    out = matmul_plain(r, x, t_op(r, weight));
+    return bias ? add(r, out, bias) : out;
+}
+
+val linear_op(struct run *r, val x, val weight, val bias)
+{
+    struct pins p = {0};
+    val hx, hw, hb, out;
+
+    if (run_dead(r))
+        return 0;
+    pin(r, &p, x);
+    hx = autocast_half(r, x);
+    hw = autocast_half(r, weight);
+    hb = autocast_half(r, bias);
+    pin(r, &p, hx);
+    pin(r, &p, hw);
+    pin(r, &p, hb);
+    out = linear_plain(r, hx, hw, hb);
+    unpin(r, &p);
+    return out;
+}

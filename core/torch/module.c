@@ -1,0 +1,289 @@
+#include "torch/module.h"
+
+#include "torch/autograd.h"
+#include "torch/ops.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum err_code tree_init(struct tree *t, struct arena *arena, enum dtype dtype, uint32_t max_modules, struct err *err)
+{
+    *t = (struct tree){.arena = arena, .dtype = dtype, .max_modules = max_modules};
+    t->modules = arena_array(arena, struct module *, max_modules);
+    if (!t->modules)
+        return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for a model of this size");
+    t->n_modules = 1;
+    return ERR_OK;
+}
+
+static const struct module none; /* what a full tree hands out: nothing is written to it */
+
+static void tree_full(struct tree *t)
+{
+    if (!t->error.code)
+        (void)err_set(&t->error, ERR_NOMEM, "", "the working memory of one request is too small for a model of this size");
+}
+
+struct module *container(struct tree *t, struct module *parent, const char *name)
+{
+    struct module *m = t->n_modules < t->max_modules ? arena_new(t->arena, struct module) : NULL;
+
+    if (!m) {
+        tree_full(t);
+        return (struct module *)(uintptr_t)&none;
+    }
+    m->name = name;
+    m->parent = parent;
+    m->number = t->n_modules;
+    t->modules[t->n_modules++] = m;
+    if (!parent)
+        t->root = m;
+    else if (parent->last)
+        parent->last = parent->last->next = m;
+    else
+        parent->first = parent->last = m;
+    return m;
+}
+
+struct module *container_at(struct tree *t, struct module *parent, uint32_t index)
+{
+    char *name = arena_array(t->arena, char, 12);
+
+    if (!name) {
+        tree_full(t);
+        return (struct module *)(uintptr_t)&none;
+    }
+    (void)snprintf(name, 12, "%u", index);
+    return container(t, parent, name);
+}
+
+static struct param *add_param(struct tree *t, struct module *m, const char *name, enum dtype dtype, bool buffer, int ndim,
+                               const int64_t *size)
+{
+    struct param *p = arena_new(t->arena, struct param);
+
+    if (!p || t->error.code) {
+        tree_full(t);
+        return NULL;
+    }
+    p->name = name;
+    p->owner = m;
+    p->dtype = dtype;
+    p->buffer = buffer;
+    p->ndim = ndim;
+    for (int i = 0; i < ndim; i++)
+        p->size[i] = size[i];
+    if (m->last_param)
+        m->last_param = m->last_param->next = p;
+    else
+        m->params = m->last_param = p;
+    return p;
+}
+
+struct param *param_add(struct tree *t, struct module *m, const char *name, int ndim, const int64_t *size)
+{
+    return add_param(t, m, name, t->dtype, false, ndim, size);
+}
+
+struct param *buffer_add(struct tree *t, struct module *m, const char *name, enum dtype dtype, int ndim, const int64_t *size)
+{
+    return add_param(t, m, name, dtype, true, ndim, size);
+}
+
+void tie(struct param *p, struct param *to)
+{
+    if (p)
+        p->tied = to;
+}
+
+/* ------------------------------------------------------------------------------------------------------ leaf modules */
+static val linear_forward(struct run *r, struct module *m, val x)
+{
+    return linear_op(r, x, m->weight->value, m->bias ? m->bias->value : 0);
+}
+
+/* pytorch_utils.py Conv1D: addmm(bias, x.view(-1, in), weight).view(..) */
+static val conv1d_forward(struct run *r, struct module *m, val x)
+{
+    const struct value *v = &r->values[x];
+    int64_t size[MAX_DIMS];
+    int nd = v->ndim;
+
+    memcpy(size, v->size, sizeof size);
+    size[nd - 1] = m->out;
+    x = local(r, addmm(r, m->bias->value, view(r, x, SHAPE(-1, m->in)), m->weight->value));
+    return view(r, x, nd, size);
+}
+
+static val embedding_forward(struct run *r, struct module *m, val ids)
+{
+    return embedding_op(r, m->weight->value, ids, m->padding_idx);
+}
+
+static val layer_norm_forward(struct run *r, struct module *m, val x)
+{
+    return layer_norm(r, x, m->weight ? m->weight->value : 0, m->bias ? m->bias->value : 0);
+}
+
+static val dropout_forward(struct run *r, struct module *m, val x)
+{
+    return dropout(r, x, m->p);
+}
+
+static struct module *leaf(struct tree *t, struct module *parent, const char *name, enum module_kind kind, module_forward forward)
+{
+    struct module *m = container(t, parent, name);
+
+    if (m != &none) {
+        m->kind = kind;
+        m->forward = forward;
+    }
+    return m;
+}
+
+struct module *linear(struct tree *t, struct module *parent, const char *name, int64_t in, int64_t out, bool bias)
+{
+    struct module *m = leaf(t, parent, name, MODULE_LINEAR, linear_forward);
+
+    if (t->error.code)
+        return m;
+    m->in = in;
+    m->out = out;
+    m->weight = param_add(t, m, "weight", SHAPE(out, in));
+    if (bias)
+        m->bias = param_add(t, m, "bias", SHAPE(out));
+    return m;
+}
+
+struct module *conv1d(struct tree *t, struct module *parent, const char *name, int64_t in, int64_t out)
+{
+    struct module *m = leaf(t, parent, name, MODULE_CONV1D, conv1d_forward);
+
+    if (t->error.code)
+        return m;
+    m->in = in;
+    m->out = out;
+    m->weight = param_add(t, m, "weight", SHAPE(in, out));
+    m->bias = param_add(t, m, "bias", SHAPE(out));
+    return m;
+}
+
+struct module *embedding(struct tree *t, struct module *parent, const char *name, int64_t rows, int64_t width, bool padding_idx)
+{
+    struct module *m = leaf(t, parent, name, MODULE_EMBEDDING, embedding_forward);
+
+    if (t->error.code)
+        return m;
+    m->in = rows;
+    m->out = width;
+    m->padding_idx = padding_idx;
+    m->weight = param_add(t, m, "weight", SHAPE(rows, width));
+    return m;
+}
+
+struct module *layer_norm_module(struct tree *t, struct module *parent, const char *name, int64_t width, bool affine)
+{
+    struct module *m = leaf(t, parent, name, MODULE_LAYER_NORM, layer_norm_forward);
+
+    if (t->error.code || !affine)
+        return m;
+    m->weight = param_add(t, m, "weight", SHAPE(width));
+    m->bias = param_add(t, m, "bias", SHAPE(width));
+    return m;
+}
+
+struct module *dropout_module(struct tree *t, struct module *parent, const char *name, double p)
+{
+    struct module *m = leaf(t, parent, name, MODULE_DROPOUT, dropout_forward);
+
+    if (!t->error.code)
+        m->p = p;
+    return m;
+}
+
+/* -------------------------------------------------------------------------------------------------------------- call */
+struct frame module_enter(struct run *r, struct module *m)
+{
+    struct frame f = frame_enter(r);
+
+    r->module = m->number;
+    return f;
+}
+
+val call(struct run *r, struct module *m, val x)
+{
+    struct frame f = module_enter(r, m);
+
+    if (run_dead(r)) {
+        r->module = f.module;
+        return 0;
+    }
+    (void)hold(r, x);
+    return frame_leave(r, f, m->forward(r, m, x));
+}
+
+const char *module_path(const struct tree *t, uint32_t number, char *buf, size_t bytes)
+{
+    size_t at = bytes - 1;
+    const struct module *m = number && number < t->n_modules ? t->modules[number] : NULL;
+
+    buf[at] = 0;
+    for (; m && m->parent; m = m->parent) {
+        size_t n = strlen(m->name);
+
+        if (n + 1 > at)
+            break;
+        at -= n;
+        memcpy(buf + at, m->name, n);
+        if (m->parent->parent)
+            buf[--at] = '.';
+    }
+    return buf + at;
+}
+
+/* ------------------------------------------------------------------------------------------------------- on the device */
+static void place(struct run *r, struct param *p)
+{
+    val v;
+
+    if (p->tied) {
+        if (!p->tied->value)
+            place(r, p->tied);
+        p->value = p->tied->value;
+        return;
+    }
+    if (p->value || p->late)
+        return;
+    v = value_empty(r, OP_EMPTY, p->dtype, p->ndim, p->size);
+    if (!v)
+        return;
+    r->values[v].floating = false;
+    mark_block(r, v, p->buffer ? MARK_BUFFER : MARK_PARAMETER);
+    p->value = v;
+}
+
+static void materialise_module(struct run *r, struct module *m)
+{
+    for (struct module *c = m->first; c; c = c->next)
+        materialise_module(r, c);
+    for (struct param *p = m->params; p; p = p->next)
+        if (!p->buffer)
+            place(r, p);
+    for (struct param *p = m->params; p; p = p->next)
+        if (p->buffer)
+            place(r, p);
+}
+
+void materialise(struct run *r, struct tree *t)
+{
+    materialise_module(r, t->root);
+}
+
+void params_visit(struct module *m, param_visitor visit, void *context)
+{
+    for (struct param *p = m->params; p; p = p->next)
+        if (!p->buffer)
+            visit(context, m, p);
+    for (struct module *c = m->first; c; c = c->next)
+        params_visit(c, visit, context);
+}

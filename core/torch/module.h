@@ -1,0 +1,88 @@
+/*
+ * module.h - torch.nn: a tree of modules with parameters, declared once and read by every meter.
+ *
+ * Purpose   a family declares its tree (names, shapes, ties) in the order of its __init__; its forward calls what stands
+ *           there. LoRA and the like replace a node's forward before the run; the family does not notice.
+ * Owner     the tree's arena. One tree, one run.
+ */
+#ifndef TORCH_MODULE_H
+#define TORCH_MODULE_H
+
+#include "torch/run.h"
+
+struct module;
+
+struct param {
+    const char *name;     /* "weight" */
+    struct module *owner;
+    struct param *next, *tied; /* tied: another parameter whose storage this is */
+    int64_t size[4];
+    int ndim;
+    enum dtype dtype;
+    bool requires_grad, buffer;
+    bool late;            /* not part of the checkpoint: who added it gives its birth */
+    val value;            /* once the model stands on the device */
+};
+
+enum module_kind { MODULE_CONTAINER, MODULE_LINEAR, MODULE_CONV1D, MODULE_EMBEDDING, MODULE_LAYER_NORM, MODULE_NORM, MODULE_DROPOUT, MODULE_ACTIVATION };
+
+typedef val (*module_forward)(struct run *r, struct module *m, val x);
+
+struct module {
+    const char *name;
+    struct module *parent, *first, *last, *next;
+    struct param *params, *last_param;
+    struct param *weight, *bias; /* of the leaf kinds */
+    module_forward forward;
+    enum module_kind kind;
+    uint32_t number;      /* in the order of declaration, from 1 */
+    int64_t in, out;
+    double p;             /* dropout */
+    int variant;          /* which formula an activation is; what else a kind needs */
+    bool padding_idx;
+    void *extra;          /* of what replaced the node */
+};
+
+struct tree {
+    struct arena *arena;
+    struct module *root;
+    struct module **modules;  /* by number */
+    uint32_t n_modules, max_modules;
+    enum dtype dtype;         /* of parameters, and of buffers that follow them */
+    struct module *head;      /* the output embeddings: when they return, the loss begins */
+    struct err error;         /* sticky */
+};
+
+MUST_CHECK enum err_code tree_init(struct tree *t, struct arena *arena, enum dtype dtype, uint32_t max_modules, struct err *err);
+
+/* Children and parameters stand in the order of these calls. */
+struct module *container(struct tree *t, struct module *parent, const char *name);
+struct module *container_at(struct tree *t, struct module *parent, uint32_t index); /* of a ModuleList */
+struct module *linear(struct tree *t, struct module *parent, const char *name, int64_t in, int64_t out, bool bias);
+struct module *conv1d(struct tree *t, struct module *parent, const char *name, int64_t in, int64_t out); /* transformers' Conv1D */
+struct module *embedding(struct tree *t, struct module *parent, const char *name, int64_t rows, int64_t width, bool padding_idx);
+struct module *layer_norm_module(struct tree *t, struct module *parent, const char *name, int64_t width, bool affine);
+struct module *dropout_module(struct tree *t, struct module *parent, const char *name, double p);
+struct param *param_add(struct tree *t, struct module *m, const char *name, int ndim, const int64_t *size);
+struct param *buffer_add(struct tree *t, struct module *m, const char *name, enum dtype dtype, int ndim, const int64_t *size);
+void tie(struct param *p, struct param *to);
+
+/* nn.Module.__call__: the argument lives until the module returns. */
+val call(struct run *r, struct module *m, val x);
+struct frame module_enter(struct run *r, struct module *m); /* for forwards with more arguments: hold() each, then frame_leave() */
+static inline val hold(struct run *r, val v)
+{
+    return local(r, v);
+}
+
+/* "model.layers.0.self_attn.q_proj"; for reports, into buf. */
+const char *module_path(const struct tree *t, uint32_t number, char *buf, size_t bytes);
+
+/* model.to(device): every parameter and buffer once, children before their parent, in declaration order. */
+void materialise(struct run *r, struct tree *t);
+
+/* Walks model.named_parameters(): a module's own parameters, then its children. */
+typedef void (*param_visitor)(void *context, struct module *m, struct param *p);
+void params_visit(struct module *m, param_visitor visit, void *context);
+
+#endif

@@ -1,0 +1,863 @@
+/* ops.c - elementwise operators, factories, autocast, shapes. */
+#include "torch/autograd.h"
+
+#include <string.h>
+
+/* --------------------------------------------------------------------------------------------------- TensorIterator */
+/* TensorIterator.cpp reorder_dimensions: +1: the dimension `a` must move outwards of `b`. */
+static int should_swap(const int64_t (*stride)[MAX_DIMS], int n, const int64_t *shape, int a, int b)
+{
+    for (int k = 0; k < n; k++) {
+        int64_t sa = stride[k][a], sb = stride[k][b];
+
+        if (sa == 0 || sb == 0)
+            continue;
+        if (sa < sb)
+            return -1;
+        if (sa > sb)
+            return 1;
+        if (shape[a] > shape[b])
+            return 1;
+    }
+    return 0;
+}
+
+static void iterator_strides(struct value *out, const int64_t (*stride)[MAX_DIMS], int n)
+{
+    int perm[MAX_DIMS], nd = out->ndim;
+    int64_t step = 1;
+
+    for (int i = 0; i < nd; i++)
+        perm[i] = nd - 1 - i;
+    for (int i = 1; i < nd; i++) {
+        int at = i;
+
+        for (int j = i - 1; j >= 0; j--) {
+            int c = should_swap(stride, n, out->size, perm[j], perm[at]);
+
+            if (c > 0) {
+                int t = perm[j];
+
+                perm[j] = perm[at];
+                perm[at] = t;
+                at = j;
+            } else if (c < 0) {
+                break;
+            }
+        }
+    }
+    out->contiguous = true;
+    for (int i = 0; i < nd; i++) {
+        out->stride[perm[i]] = step;
+        step *= out->size[perm[i]];
+    }
+    step = 1;
+    for (int i = nd; i-- > 0;) {
+        if (out->size[i] != 1 && out->stride[i] != step)
+            out->contiguous = false;
+        step *= out->size[i];
+    }
+}
+
+val pointwise(struct run *r, enum op op, enum dtype dtype, int n, const val *in)
+{
+    int64_t stride[3][MAX_DIMS], size[MAX_DIMS];
+    const struct value *first;
+    int nd = 0;
+    bool plain = true;
+    val out;
+
+    if (run_dead(r))
+        return 0;
+    first = &r->values[in[0]];
+    for (int k = 0; k < n; k++) {
+        const struct value *x = &r->values[in[k]];
+
+        plain = plain && x->contiguous && x->ndim == first->ndim &&
+                !memcmp(x->size, first->size, sizeof x->size[0] * x->ndim);
+        if (x->ndim > nd)
+            nd = x->ndim;
+    }
+    if (plain)
+        return value_empty(r, op, dtype, nd, first->size);
+    for (int i = 0; i < nd; i++)
+        size[i] = 1;
+    for (int k = 0; k < n; k++) {
+        const struct value *x = &r->values[in[k]];
+
+        for (int i = 0; i < x->ndim; i++) {
+            int at = i + nd - x->ndim;
+
+            if (x->size[i] != 1)
+                size[at] = x->size[i];
+        }
+    }
+    for (int k = 0; k < n; k++) {
+        const struct value *x = &r->values[in[k]];
+
+        for (int i = 0; i < nd; i++) {
+            int at = i - (nd - x->ndim);
+
+            stride[k][i] = at < 0 || (x->size[at] == 1 && size[i] != 1) ? 0 : x->stride[at];
+        }
+    }
+    out = value_new(r, dtype, nd, size);
+    if (!out)
+        return 0;
+    iterator_strides(&r->values[out], (const int64_t(*)[MAX_DIMS])stride, n);
+    value_birth(r, out, op, (uint64_t)numel(r, out) * dtype_bytes(dtype));
+    return out;
+}
+
+static enum dtype promote(const struct run *r, val a, val b)
+{
+    const struct value *x = &r->values[a], *y = &r->values[b];
+    enum dtype p = (enum dtype)x->dtype, q = (enum dtype)y->dtype;
+
+    if (dtype_is_float(p) == dtype_is_float(q) && (x->ndim == 0) != (y->ndim == 0))
+        return x->ndim ? p : q; /* a 0-dim tensor of the same category does not promote */
+    if ((p == DTYPE_FP16 && q == DTYPE_BF16) || (p == DTYPE_BF16 && q == DTYPE_FP16))
+        return DTYPE_FP32;
+    return p > q ? p : q;
+}
+
+static bool same_shape(const struct run *r, val a, val b)
+{
+    const struct value *x = &r->values[a], *y = &r->values[b];
+
+    return x->ndim == y->ndim && !memcmp(x->size, y->size, sizeof x->size[0] * x->ndim);
+}
+
+val add_like(struct run *r, val a, val b)
+{
+    return pointwise(r, OP_ADD, promote(r, a, b), 2, (val[]){a, b});
+}
+
+/* `to` keeps the layout of a dense tensor (MemoryFormat::Preserve). */
+val cast_copy(struct run *r, val v, enum dtype dtype)
+{
+    return pointwise(r, OP_TO_COPY, dtype, 1, &v);
+}
+
+/* ---------------------------------------------------------------------------------------------------------- autocast */
+void autocast_enter(struct run *r, enum dtype dtype)
+{
+    r->autocast_depth++;
+    r->autocast = true;
+    r->autocast_dtype = dtype;
+}
+
+void autocast_leave(struct run *r)
+{
+    if (--r->autocast_depth)
+        return;
+    r->autocast = false;
+    for (uint32_t i = 0; i < r->n_casts; i++) {
+        struct value *leaf = &r->values[r->casts[i]];
+        val cast = leaf->cast;
+
+        leaf->cast = 0;
+        value_unref(r, cast);
+    }
+    r->n_casts = 0;
+}
+
+/* autocast_mode.cpp cached_cast: the half copy of an fp32 leaf that trains is made once. */
+val autocast_half(struct run *r, val v)
+{
+    struct value *x = &r->values[v];
+    val cast;
+
+    if (!r->autocast || !v || !dtype_is_float((enum dtype)x->dtype) || x->dtype == r->autocast_dtype || x->dtype == DTYPE_FP64)
+        return v;
+    if (x->cast)
+        return x->cast;
+    cast = to_dtype(r, v, r->autocast_dtype);
+    x = &r->values[v];
+    if (x->leaf && x->requires_grad && x->dtype == DTYPE_FP32 && !x->view && r->n_casts < r->max_casts && cast) {
+        x->cast = cast;
+        value_ref(r, cast);
+        r->casts[r->n_casts++] = v;
+    }
+    return cast;
+}
+
+val autocast_full(struct run *r, val v)
+{
+    if (!r->autocast || !v || (dtype_of(r, v) != DTYPE_FP16 && dtype_of(r, v) != DTYPE_BF16))
+        return v;
+    return to_dtype(r, v, DTYPE_FP32);
+}
+
+/* ------------------------------------------------------------------------------------------------------- elementwise */
+static void metas(struct run *r, uint32_t node, int n, const val *in, val out)
+{
+    if (!node || !out)
+        return;
+    for (int k = 0; k < n; k++)
+        if (in[k] && (!same_shape(r, in[k], out) || dtype_of(r, in[k]) != dtype_of(r, out)))
+            meta_of(r, node, k, in[k]);
+}
+
+static val binary(struct run *r, enum op op, val a, val b)
+{
+    val in[2] = {a, b}, out;
+    uint32_t node = attach(r, op, 2, in);
+
+    if (op_rows[op].saves == SAVES_CROSS) {
+        if (wants_grad(r, a))
+            save(r, node, b);
+        if (wants_grad(r, b))
+            save(r, node, a);
+    } else if (op == OP_DIV) {
+        save(r, node, b);
+        if (wants_grad(r, b))
+            save(r, node, a);
+    }
+    out = pointwise(r, op, promote(r, a, b), 2, in);
+    if (op == OP_DIV && out && !dtype_is_float(dtype_of(r, out)))
+        run_fail(r, ERR_INTERNAL, "", "division of integers");
+    metas(r, node, 2, in, out);
+    attach_output(r, node, out, 0);
+    consume(r, a);
+    consume(r, b);
+    return out;
+}
+
+/* One tensor, whatever else the operator takes is a number. */
+static val unary(struct run *r, enum op op, val a, enum dtype dtype, double p)
+{
+    uint32_t node = attach(r, op, 1, &a);
+    val out;
+
+    if (node)
+        r->nodes[node].at.p = p;
+    if (op_rows[op].saves == SAVES_IN0)
+        save(r, node, a);
+    out = pointwise(r, op, dtype, 1, &a);
+    if (op_rows[op].saves == SAVES_RESULT)
+        save(r, node, out);
+    attach_output(r, node, out, 0);
+    consume(r, a);
+    return out;
+}
+
+static val unary_same(struct run *r, enum op op, val a)
+{
+    return unary(r, op, a, dtype_of(r, a), 0);
+}
+
+/* An integer tensor and a Python float make a tensor of the default dtype. */
+static val with_scalar(struct run *r, enum op op, val a)
+{
+    return unary(r, op, a, dtype_is_float(dtype_of(r, a)) || op != OP_DIV ? dtype_of(r, a) : DTYPE_FP32, 0);
+}
+
+val add(struct run *r, val a, val b)
+{
+    return binary(r, OP_ADD, a, b);
+}
+
+val sub(struct run *r, val a, val b)
+{
+    return binary(r, OP_SUB, a, b);
+}
+
+val mul(struct run *r, val a, val b)
+{
+    return binary(r, OP_MUL, a, b);
+}
+
+val divide(struct run *r, val a, val b)
+{
+    if (!dtype_is_float(dtype_of(r, a)) && !dtype_is_float(dtype_of(r, b))) {
+        val out = pointwise(r, OP_DIV, DTYPE_FP32, 2, (val[]){a, b});
+
+        consume(r, a);
+        consume(r, b);
+        return out;
+    }
+    return binary(r, OP_DIV, a, b);
+}
+
+val add_scalar(struct run *r, val a)
+{
+    return with_scalar(r, OP_ADD, a);
+}
+
+val sub_scalar(struct run *r, val a)
+{
+    return with_scalar(r, OP_SUB, a);
+}
+
+val rsub_scalar(struct run *r, val a)
+{
+    return with_scalar(r, OP_RSUB, a);
+}
+
+val mul_scalar(struct run *r, val a)
+{
+    return with_scalar(r, OP_MUL, a);
+}
+
+val div_scalar(struct run *r, val a)
+{
+    return with_scalar(r, OP_DIV, a);
+}
+
+val neg(struct run *r, val a)
+{
+    return unary_same(r, OP_NEG, a);
+}
+
+val pow_scalar(struct run *r, val a, double exponent)
+{
+    val x = autocast_full(r, a);
+    val out = unary(r, OP_POW, x, dtype_of(r, x), exponent);
+
+    if (x != a)
+        consume(r, a);
+    return out;
+}
+
+val rsqrt(struct run *r, val a)
+{
+    val x = autocast_full(r, a);
+    val out = unary_same(r, OP_RSQRT, x);
+
+    if (x != a)
+        consume(r, a);
+    return out;
+}
+
+val tanh_op(struct run *r, val a)
+{
+    return unary_same(r, OP_TANH, a);
+}
+
+val cos_op(struct run *r, val a)
+{
+    return unary_same(r, OP_COS, a);
+}
+
+val sin_op(struct run *r, val a)
+{
+    return unary_same(r, OP_SIN, a);
+}
+
+val silu(struct run *r, val a)
+{
+    return unary_same(r, OP_SILU, a);
+}
+
+val gelu(struct run *r, val a)
+{
+    return unary_same(r, OP_GELU, a);
+}
+
+val relu(struct run *r, val a)
+{
+    return unary_same(r, OP_RELU, a);
+}
+
+val to_dtype(struct run *r, val a, enum dtype dtype)
+{
+    uint32_t node;
+    val out;
+
+    if (run_dead(r) || dtype_of(r, a) == dtype)
+        return a;
+    node = attach(r, OP_TO_COPY, 1, &a);
+    if (node)
+        r->nodes[node].at.dim = (int32_t)dtype_of(r, a);
+    out = cast_copy(r, a, dtype);
+    attach_output(r, node, out, 0);
+    consume(r, a);
+    return out;
+}
+
+val clone(struct run *r, val a)
+{
+    return unary_same(r, OP_CLONE, a);
+}
+
+val contiguous(struct run *r, val a)
+{
+    uint32_t node;
+    val out;
+
+    if (run_dead(r) || r->values[a].contiguous)
+        return a;
+    node = attach(r, OP_CLONE, 1, &a);
+    out = value_empty(r, OP_CLONE, dtype_of(r, a), r->values[a].ndim, r->values[a].size);
+    attach_output(r, node, out, 0);
+    consume(r, a);
+    return out;
+}
+
+val masked_fill(struct run *r, val a, val mask)
+{
+    uint32_t node = attach(r, OP_MASKED_FILL, 1, &a);
+    val out;
+
+    save(r, node, mask);
+    out = pointwise(r, OP_MASKED_FILL, dtype_of(r, a), 2, (val[]){a, mask});
+    metas(r, node, 1, &a, out);
+    attach_output(r, node, out, 0);
+    consume(r, a);
+    consume(r, mask);
+    return out;
+}
+
+val where(struct run *r, val condition, val a, val b)
+{
+    val in[2] = {a, b}, out;
+    uint32_t node = attach(r, OP_WHERE, 2, in);
+
+    save(r, node, condition);
+    out = pointwise(r, OP_WHERE, promote(r, a, b), 3, (val[]){condition, a, b});
+    metas(r, node, 2, in, out);
+    attach_output(r, node, out, 0);
+    consume(r, condition);
+    consume(r, a);
+    consume(r, b);
+    return out;
+}
+
+val pointwise_op(struct run *r, enum op op, enum dtype dtype, val a, val b)
+{
+    val out = pointwise(r, op, dtype, b ? 2 : 1, (val[]){a, b});
+
+    consume(r, a);
+    consume(r, b);
+    return out;
+}
+
+val compare(struct run *r, enum op op, val a, val b)
+{
+    return pointwise_op(r, op, DTYPE_BOOL, a, b);
+}
+
+/* cuda/Dropout.cu: the mask is a bool of its own, born before the result. */
+val dropout(struct run *r, val a, double p)
+{
+    uint32_t node;
+    val out, mask;
+
+    if (p <= 0)
+        return a;
+    node = attach(r, OP_DROPOUT, 1, &a);
+    mask = pointwise(r, OP_DROPOUT, DTYPE_BOOL, 1, &a);
+    out = pointwise(r, OP_DROPOUT, dtype_of(r, a), 1, &a);
+    save(r, node, mask);
+    attach_output(r, node, out, 0);
+    consume(r, mask);
+    consume(r, a);
+    return out;
+}
+
+/* --------------------------------------------------------------------------------------------------------- factories */
+val empty(struct run *r, enum dtype dtype, int ndim, const int64_t *size)
+{
+    return value_empty(r, OP_EMPTY, dtype, ndim, size);
+}
+
+val factory(struct run *r, enum op op, enum dtype dtype, int ndim, const int64_t *size)
+{
+    return value_empty(r, op, dtype, ndim, size);
+}
+
+/* ------------------------------------------------------------------------------------------------------------ shapes */
+static bool is_contiguous(const struct value *x)
+{
+    int64_t step = 1;
+
+    for (int i = x->ndim; i-- > 0;) {
+        if (x->size[i] != 1 && x->stride[i] != step)
+            return false;
+        step *= x->size[i];
+    }
+    return true;
+}
+
+/* A tensor on a's storage. Autograd's views hold their base, so such a gradient is never added to in place. */
+static val alias_view(struct run *r, val a)
+{
+    val v = value_alias(r, a);
+
+    if (v)
+        r->values[v].view = true;
+    return v;
+}
+
+static val finish_view(struct run *r, enum op op, val a, val out, struct attributes at)
+{
+    uint32_t node = attach(r, op, 1, &a);
+    struct value *x = &r->values[a], *y = &r->values[out];
+
+    if (node) {
+        struct node *n = &r->nodes[node];
+
+        n->at = at;
+        n->at.dim2 = x->ndim;
+        if (op != OP_SLICE && op != OP_SELECT)
+            memcpy(n->at.i, x->size, sizeof n->at.i);
+        else
+            n->meta[3] = 0;
+    }
+    if (out) {
+        y->contiguous = is_contiguous(y);
+        attach_output(r, node, out, 0);
+    } else {
+        attach_output(r, node, 0, 0);
+    }
+    consume(r, a);
+    return out;
+}
+
+/* at::detail::computeStride: can `size` be had without a copy? */
+static bool compute_stride(const struct value *x, int ndim, const int64_t *size, int64_t *stride)
+{
+    int view_d = ndim - 1;
+    int64_t chunk_base, tensor_numel = 1, view_numel = 1;
+
+    if (!x->ndim) {
+        for (int i = 0; i < ndim; i++)
+            stride[i] = 1;
+        return true;
+    }
+    chunk_base = x->stride[x->ndim - 1];
+    for (int d = x->ndim - 1; d >= 0; d--) {
+        tensor_numel *= x->size[d];
+        if (d == 0 || (x->size[d - 1] != 1 && x->stride[d - 1] != tensor_numel * chunk_base)) {
+            while (view_d >= 0 && (view_numel < tensor_numel || size[view_d] == 1)) {
+                stride[view_d] = view_numel * chunk_base;
+                view_numel *= size[view_d];
+                view_d--;
+            }
+            if (view_numel != tensor_numel)
+                return false;
+            if (d > 0) {
+                chunk_base = x->stride[d - 1];
+                tensor_numel = view_numel = 1;
+            }
+        }
+    }
+    return view_d == -1;
+}
+
+static int64_t fill_minus_one(const struct run *r, val a, int ndim, const int64_t *size, int64_t *ret)
+{
+    int64_t known = 1, n = numel(r, a);
+    int at = -1;
+
+    for (int i = 0; i < ndim; i++) {
+        ret[i] = size[i];
+        if (size[i] == -1)
+            at = i;
+        else
+            known *= size[i];
+    }
+    if (at >= 0)
+        ret[at] = known ? n / known : 0;
+    return n;
+}
+
+static val viewed(struct run *r, enum op op, val a, int ndim, const int64_t *asked, bool tracked)
+{
+    int64_t size[MAX_DIMS], stride[MAX_DIMS] = {0};
+    struct value *y;
+    val out;
+
+    if (run_dead(r) || !a)
+        return a;
+    fill_minus_one(r, a, ndim, asked, size);
+    if (!compute_stride(&r->values[a], ndim, size, stride)) {
+        run_fail(r, ERR_INTERNAL, "", "view of a tensor whose strides do not allow it");
+        return a;
+    }
+    out = tracked ? alias_view(r, a) : value_alias(r, a);
+    if (!out)
+        return 0;
+    y = &r->values[out];
+    y->ndim = (uint8_t)ndim;
+    memcpy(y->size, size, sizeof size[0] * (size_t)ndim);
+    memcpy(y->stride, stride, sizeof stride[0] * (size_t)ndim);
+    return finish_view(r, op, a, out, (struct attributes){0});
+}
+
+val view(struct run *r, val a, int ndim, const int64_t *size)
+{
+    return viewed(r, OP_VIEW, a, ndim, size, true);
+}
+
+val unsafe_view(struct run *r, val a, int ndim, const int64_t *size)
+{
+    return viewed(r, OP_UNSAFE_VIEW, a, ndim, size, false);
+}
+
+val reshape(struct run *r, val a, int ndim, const int64_t *asked)
+{
+    int64_t size[MAX_DIMS], stride[MAX_DIMS];
+
+    if (run_dead(r) || !a)
+        return a;
+    fill_minus_one(r, a, ndim, asked, size);
+    if (compute_stride(&r->values[a], ndim, size, stride))
+        return view(r, a, ndim, size);
+    return unsafe_view(r, contiguous(r, a), ndim, size);
+}
+
+val view_as(struct run *r, val v, int ndim, const int64_t *size)
+{
+    value_ref(r, v); /* formulas keep their arguments */
+    r->values[v].floating = false;
+    val out = reshape(r, v, ndim, size);
+
+    r->values[v].refs--;
+    return out;
+}
+
+val transpose(struct run *r, val a, int d0, int d1)
+{
+    val out = run_dead(r) ? 0 : alias_view(r, a);
+    struct value *y = &r->values[out];
+    int64_t s;
+
+    if (!out)
+        return 0;
+    d0 += d0 < 0 ? y->ndim : 0;
+    d1 += d1 < 0 ? y->ndim : 0;
+    s = y->size[d0];
+    y->size[d0] = y->size[d1];
+    y->size[d1] = s;
+    s = y->stride[d0];
+    y->stride[d0] = y->stride[d1];
+    y->stride[d1] = s;
+    return finish_view(r, OP_TRANSPOSE, a, out, (struct attributes){.dim = d0 * MAX_DIMS + d1});
+}
+
+val t_op(struct run *r, val a)
+{
+    val out = run_dead(r) ? 0 : alias_view(r, a);
+    struct value *x = &r->values[a], *y = &r->values[out];
+
+    if (!out)
+        return 0;
+    for (int i = 0; i < 2; i++) {
+        y->size[i] = x->size[1 - i];
+        y->stride[i] = x->stride[1 - i];
+    }
+    return finish_view(r, OP_T, a, out, (struct attributes){.dim = 1});
+}
+
+val transposed(struct run *r, val v, int d0, int d1)
+{
+    bool floating = r->values[v].floating;
+    val out;
+
+    r->values[v].floating = false;
+    out = transpose(r, v, d0, d1);
+    r->values[v].floating = floating;
+    return out;
+}
+
+val permute(struct run *r, val a, int ndim, const int *order)
+{
+    val out = run_dead(r) ? 0 : alias_view(r, a);
+    struct value *x = &r->values[a], *y = &r->values[out];
+    struct attributes at = {0};
+
+    if (!out)
+        return 0;
+    for (int i = 0; i < ndim; i++) {
+        y->size[i] = x->size[order[i]];
+        y->stride[i] = x->stride[order[i]];
+        at.dim |= order[i] << (3 * i);
+    }
+    return finish_view(r, OP_PERMUTE, a, out, at);
+}
+
+val unsqueeze(struct run *r, val a, int dim)
+{
+    val out = run_dead(r) ? 0 : alias_view(r, a);
+    struct value *y = &r->values[out];
+
+    if (!out)
+        return 0;
+    dim += dim < 0 ? y->ndim + 1 : 0;
+    for (int i = y->ndim; i > dim; i--) {
+        y->size[i] = y->size[i - 1];
+        y->stride[i] = y->stride[i - 1];
+    }
+    y->stride[dim] = dim < y->ndim ? y->size[dim + 1] * y->stride[dim + 1] : 1;
+    y->size[dim] = 1;
+    y->ndim++;
+    return finish_view(r, OP_UNSQUEEZE, a, out, (struct attributes){.dim = dim});
+}
+
+val squeeze(struct run *r, val a, int dim)
+{
+    val out = run_dead(r) ? 0 : alias_view(r, a);
+    struct value *y = &r->values[out];
+
+    if (!out)
+        return 0;
+    dim += dim < 0 ? y->ndim : 0;
+    if (y->size[dim] == 1) {
+        for (int i = dim; i + 1 < y->ndim; i++) {
+            y->size[i] = y->size[i + 1];
+            y->stride[i] = y->stride[i + 1];
+        }
+        y->ndim--;
+    }
+    return finish_view(r, OP_SQUEEZE, a, out, (struct attributes){.dim = dim});
+}
+
+val expand(struct run *r, val a, int ndim, const int64_t *size)
+{
+    val out = run_dead(r) ? 0 : alias_view(r, a);
+    struct value *x = &r->values[a], *y = &r->values[out];
+
+    if (!out)
+        return 0;
+    y->ndim = (uint8_t)ndim;
+    for (int i = 0; i < ndim; i++) {
+        int at = i - (ndim - x->ndim);
+        bool wide = size[i] != -1 && (at < 0 || x->size[at] != size[i]);
+
+        y->size[i] = size[i] == -1 ? x->size[at] : size[i];
+        y->stride[i] = wide ? 0 : x->stride[at];
+    }
+    return finish_view(r, OP_EXPAND, a, out, (struct attributes){0});
+}
+
+val slice_step(struct run *r, val a, int dim, int64_t start, int64_t end, int64_t step)
+{
+    val out = run_dead(r) ? 0 : alias_view(r, a);
+    struct value *x = &r->values[a], *y = &r->values[out];
+    struct attributes at = {0};
+
+    if (!out)
+        return 0;
+    dim += dim < 0 ? y->ndim : 0;
+    if (start < 0)
+        start += y->size[dim];
+    if (end < 0)
+        end += y->size[dim];
+    if (end > y->size[dim])
+        end = y->size[dim];
+    y->size[dim] = end > start ? (end - start + step - 1) / step : 0;
+    y->stride[dim] *= step;
+    at.dim = dim;
+    memcpy(at.i, x->size, sizeof at.i);
+    return finish_view(r, OP_SLICE, a, out, at);
+}
+
+val slice(struct run *r, val a, int dim, int64_t start, int64_t end)
+{
+    return slice_step(r, a, dim, start, end, 1);
+}
+
+val select_op(struct run *r, val a, int dim, int64_t at_index)
+{
+    val out = run_dead(r) ? 0 : alias_view(r, a);
+    struct value *x = &r->values[a], *y = &r->values[out];
+    struct attributes at = {0};
+
+    (void)at_index;
+    if (!out)
+        return 0;
+    dim += dim < 0 ? x->ndim : 0;
+    for (int i = dim; i + 1 < x->ndim; i++) {
+        y->size[i] = x->size[i + 1];
+        y->stride[i] = x->stride[i + 1];
+    }
+    y->ndim--;
+    at.dim = dim;
+    memcpy(at.i, x->size, sizeof at.i);
+    return finish_view(r, OP_SELECT, a, out, at);
+}
+
+void split(struct run *r, val a, int dim, int n, const int64_t *sizes, val *ret)
+{
+    uint32_t node = attach(r, OP_SPLIT, 1, &a);
+    struct value *x = &r->values[a];
+
+    for (int k = 0; k < n; k++)
+        ret[k] = 0;
+    if (run_dead(r))
+        return;
+    dim += dim < 0 ? x->ndim : 0;
+    if (node) {
+        r->nodes[node].at.dim = dim;
+        r->nodes[node].at.dim2 = x->ndim;
+        r->nodes[node].n_outputs = (uint8_t)n;
+        meta_of(r, node, 0, a);
+        for (int k = 0; k < n; k++)
+            r->nodes[node].at.i[k] = sizes[k];
+    }
+    for (int k = 0; k < n; k++) {
+        val v = alias_view(r, a);
+        struct value *y = &r->values[v];
+
+        if (!v)
+            return;
+        y->size[dim] = sizes[k];
+        y->contiguous = is_contiguous(y);
+        attach_output(r, node, v, k);
+        ret[k] = v;
+    }
+    consume(r, a);
+}
+
+/* ---------------------------------------------------------------------------------------------------- cat, detach */
+val cat(struct run *r, int n, const val *in, int dim)
+{
+    int64_t size[MAX_DIMS];
+    enum dtype dtype;
+    uint32_t node;
+    val out;
+    int nd;
+
+    if (run_dead(r))
+        return 0;
+    nd = r->values[in[0]].ndim;
+    dim += dim < 0 ? nd : 0;
+    dtype = dtype_of(r, in[0]);
+    memcpy(size, r->values[in[0]].size, sizeof size);
+    size[dim] = 0;
+    for (int k = 0; k < n; k++) {
+        size[dim] += r->values[in[k]].size[dim];
+        dtype = dtype_of(r, in[k]) > dtype ? dtype_of(r, in[k]) : dtype;
+    }
+    node = attach(r, OP_CAT, n, in);
+    if (node) {
+        r->nodes[node].at.dim = dim;
+        for (int k = 0; k < n; k++)
+            r->nodes[node].at.i[k] = r->values[in[k]].size[dim];
+    }
+    out = value_empty(r, OP_CAT, dtype, nd, size);
+    metas(r, node, 0, in, out);
+    attach_output(r, node, out, 0);
+    for (int k = 0; k < n; k++)
+        consume(r, in[k]);
+    return out;
+}
+
+val stack_op(struct run *r, int n, const val *in, int dim)
+{
+    val wide[MAX_EDGES];
+
+    for (int k = 0; k < n; k++)
+        wide[k] = unsqueeze(r, in[k], dim);
+    return cat(r, n, wide, dim < 0 ? dim : dim);
+}
+
+val detach(struct run *r, val a)
+{
+    val out = alias_view(r, a);
+
+    consume(r, a);
+    return out;
+}

@@ -1,0 +1,94 @@
+/*
+ * ops.h - ATen operators as models call them. Names, argument order and defaults are torch's.
+ *
+ * Every function takes values and returns a temporary; temporaries among its arguments die when it has run. C leaves the order
+ * of a call's arguments open: at most one operator among them.
+ */
+#ifndef TORCH_OPS_H
+#define TORCH_OPS_H
+
+#include "torch/run.h"
+
+/* elementwise */
+val add(struct run *r, val a, val b);
+val sub(struct run *r, val a, val b);
+val mul(struct run *r, val a, val b);
+val divide(struct run *r, val a, val b);
+val add_scalar(struct run *r, val a); /* x + 1.0, 1.0 + x */
+val sub_scalar(struct run *r, val a); /* x - 1.0 */
+val rsub_scalar(struct run *r, val a); /* 1.0 - x */
+val mul_scalar(struct run *r, val a); /* x * 0.5 */
+val div_scalar(struct run *r, val a);
+val neg(struct run *r, val a);
+val pow_scalar(struct run *r, val a, double exponent);
+val rsqrt(struct run *r, val a);
+val tanh_op(struct run *r, val a);
+val cos_op(struct run *r, val a);
+val sin_op(struct run *r, val a);
+val silu(struct run *r, val a);
+val gelu(struct run *r, val a);
+val relu(struct run *r, val a);
+val to_dtype(struct run *r, val a, enum dtype dtype); /* the same tensor when it has that dtype */
+val clone(struct run *r, val a);
+val contiguous(struct run *r, val a); /* the same tensor when it is */
+val masked_fill(struct run *r, val a, val mask);
+val where(struct run *r, val condition, val a, val b);
+val compare(struct run *r, enum op op, val a, val b); /* bool; b may be 0: a scalar */
+val pointwise_op(struct run *r, enum op op, enum dtype dtype, val a, val b); /* no gradient; b may be 0 */
+val dropout(struct run *r, val a, double p); /* in training; p = 0 returns its argument */
+
+/* without inputs */
+val empty(struct run *r, enum dtype dtype, int ndim, const int64_t *size);
+val factory(struct run *r, enum op op, enum dtype dtype, int ndim, const int64_t *size); /* OP_ZEROS, OP_ONES, OP_FULL, OP_ARANGE .. */
+
+/* reductions */
+val mean_last(struct run *r, val a);              /* mean(-1, keepdim=True) */
+val sum_all(struct run *r, val a);                /* sum() */
+val sum_dim(struct run *r, val a, int dim, bool keepdim);
+val softmax(struct run *r, val a, enum dtype dtype); /* over the last dimension; dtype = DTYPE_COUNT: as it is */
+val cross_entropy(struct run *r, val logits, val target); /* [rows, classes], [rows] */
+val layer_norm(struct run *r, val x, val weight, val bias);
+
+/* matrix products */
+val matmul(struct run *r, val a, val b);
+val bmm(struct run *r, val a, val b);
+val addmm(struct run *r, val bias, val a, val b);
+val baddbmm(struct run *r, val input, val a, val b);
+val linear_op(struct run *r, val x, val weight, val bias); /* F.linear */
+
+/* attention kernels: q, k, v of [batch, heads, seq, head_dim] */
+val scaled_dot_product_attention(struct run *r, val q, val k, val v, val mask, double dropout_p, bool causal, bool enable_gqa);
+
+val flash_attn_func(struct run *r, val q, val k, val v, double dropout_p); /* [batch, seq, heads, head_dim] */
+
+/* embeddings, indexing */
+val embedding_op(struct run *r, val weight, val ids, bool has_padding_idx);
+val index_rows(struct run *r, val table, val ids); /* table[ids] of a table without gradient: aten::index */
+
+/* shapes */
+val view(struct run *r, val a, int ndim, const int64_t *size);
+val reshape(struct run *r, val a, int ndim, const int64_t *size);
+val transpose(struct run *r, val a, int d0, int d1);
+val t_op(struct run *r, val a);
+val permute(struct run *r, val a, int ndim, const int *order);
+val unsqueeze(struct run *r, val a, int dim);
+val squeeze(struct run *r, val a, int dim);
+val expand(struct run *r, val a, int ndim, const int64_t *size);
+val slice(struct run *r, val a, int dim, int64_t start, int64_t end);
+val slice_step(struct run *r, val a, int dim, int64_t start, int64_t end, int64_t step);
+val select_op(struct run *r, val a, int dim, int64_t at);
+void split(struct run *r, val a, int dim, int n, const int64_t *sizes, val *ret); /* ret: n temporaries, views of one storage */
+val cat(struct run *r, int n, const val *in, int dim);
+val stack_op(struct run *r, int n, const val *in, int dim);
+val detach(struct run *r, val a);
+
+#define SHAPE(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__}
+
+/* torch.autocast(dtype): casts of weights are kept until the outermost region is left */
+void autocast_enter(struct run *r, enum dtype dtype);
+void autocast_leave(struct run *r);
+
+/* scratch of a reduction over `dims` of v, cuda/Reduce.cuh setReduceConfig; acc_bytes: size of what it accumulates in */
+void reduce_scratch(struct run *r, enum op op, val v, unsigned dims, unsigned acc_bytes);
+
+#endif

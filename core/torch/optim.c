@@ -1,0 +1,213 @@
+#include "torch/optim.h"
+
+#include "torch/autograd.h"
+
+static val owned(struct run *r, val v)
+{
+    if (v)
+        r->values[v].floating = false;
+    return v;
+}
+
+static val like(struct run *r, enum op op, val of)
+{
+    val v = value_empty(r, op, dtype_of(r, of), r->values[of].ndim, r->values[of].size);
+
+    if (v && !r->values[of].contiguous)
+        for (int i = 0; i < r->values[of].ndim; i++)
+            r->values[v].stride[i] = r->values[of].stride[i];
+    return owned(r, v);
+}
+
+static val state(struct run *r, enum op op, val of)
+{
+    val v = like(r, op, of);
+
+    mark_block(r, v, MARK_OPTIMIZER_STATE);
+    return v;
+}
+
+static bool has_grad(const struct run *r, val leaf)
+{
+    val *g = grad_of((struct run *)(uintptr_t)r, leaf);
+
+    return g && *g;
+}
+
+/* adam.py _init_group: fused keeps its step on the device */
+static void init_states(struct run *r, struct optim *o, int g)
+{
+    for (uint32_t i = 0; i < o->n_group[g]; i++) {
+        struct optim_state *s = &o->state[g][i];
+
+        if (s->exp_avg || !has_grad(r, o->group[g][i]))
+            continue;
+        if (o->kind == OPTIM_ADAMW_FUSED) {
+            s->step = owned(r, value_empty(r, OP_ZEROS, DTYPE_FP32, 0, NULL));
+            mark_block(r, s->step, MARK_OPTIMIZER_STATE);
+        }
+        s->exp_avg = state(r, OP_ZEROS_LIKE, o->group[g][i]);
+        s->exp_avg_sq = state(r, OP_ZEROS_LIKE, o->group[g][i]);
+    }
+}
+
+/* _multi_tensor_adam: exp_avg_sq_sqrt = torch._foreach_sqrt(..), one list for each dtype */
+static void foreach_adamw(struct run *r, struct optim *o, int g)
+{
+    uint32_t n = o->n_group[g];
+    unsigned char *mark = r->arena->cur;
+    val *roots = arena_array(r->arena, val, n);
+
+    if (!roots) {
+        run_fail(r, ERR_NOMEM, "", "the working memory of one request is too small for the optimizer's lists");
+        return;
+    }
+    for (int t = 0; t < DTYPE_COUNT; t++) {
+        uint32_t m = 0;
+
+        for (uint32_t i = 0; i < n; i++)
+            if (o->state[g][i].exp_avg_sq && dtype_of(r, o->group[g][i]) == (enum dtype)t)
+                roots[m++] = like(r, OP_FOREACH_SQRT, o->state[g][i].exp_avg_sq);
+        while (m)
+            value_unref(r, roots[--m]);
+    }
+    arena_rewind(r->arena, mark);
+}
+
+/* _single_tensor_adam: (exp_avg_sq.sqrt() / bias_correction2_sqrt).add_(eps) */
+static void loop_adamw(struct run *r, struct optim *o, int g)
+{
+    for (uint32_t i = 0; i < o->n_group[g]; i++) {
+        val root, denominator;
+
+        if (!o->state[g][i].exp_avg_sq)
+            continue;
+        root = like(r, OP_SQRT, o->state[g][i].exp_avg_sq);
+        denominator = like(r, OP_DIV, o->state[g][i].exp_avg_sq);
+        value_unref(r, root);
+        value_unref(r, denominator);
+    }
+}
+
+void optim_step(struct run *r, struct optim *o)
+{
+    for (int g = 0; g < 2 && o->kind != OPTIM_SGD; g++) {
+        init_states(r, o, g);
+        if (o->kind == OPTIM_ADAMW_FOREACH)
+            foreach_adamw(r, o, g);
+        else if (o->kind == OPTIM_ADAMW_LOOP)
+            loop_adamw(r, o, g);
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------------------- clipping */
+enum { CHUNK = 65536 }; /* MultiTensorApply.cuh kChunkSize */
+
+static int64_t chunks(const struct run *r, val v)
+{
+    return (numel(r, v) + CHUNK - 1) / CHUNK;
+}
+
+/* ForeachReduceOp.cu foreach_tensor_norm_cuda: fp32 partial sums of every chunk, then one norm a tensor. */
+static uint32_t foreach_norm(struct run *r, enum dtype t, uint32_t n, const val *leaves, val *norms)
+{
+    uint32_t m = 0, partial, offsets = 0;
+    int64_t total = 0, most = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        if (has_grad(r, leaves[i]) && dtype_of(r, leaves[i]) == t) {
+            int64_t c = chunks(r, leaves[i]);
+
+            total += c;
+            most = c > most ? c : most;
+            m++;
+        }
+    if (!m)
+        return 0;
+    if (r->q->foreach_norm_per_tensor) {
+        offsets = scratch_take(r, OP_TO_COPY, (m + 1) * 8, MARK_NONE);
+        partial = scratch_take(r, OP_FOREACH_NORM, (uint64_t)total * 4, MARK_NONE);
+        for (uint32_t i = 0; i < m; i++)
+            norms[i] = owned(r, value_empty(r, OP_FOREACH_NORM, t, 0, NULL));
+        scratch_give(r, partial);
+        scratch_give(r, offsets);
+        return m;
+    }
+    partial = scratch_take(r, OP_ZEROS, (uint64_t)(m * most) * 4, MARK_NONE);
+    norms[0] = owned(r, value_empty(r, OP_FOREACH_NORM, t, SHAPE(m))); /* the list is views of one tensor */
+    scratch_give(r, partial);
+    return 1;
+}
+
+val clip_grad_norm(struct run *r, uint32_t n, const val *leaves)
+{
+    unsigned char *mark = r->arena->cur;
+    val *norms = arena_array(r->arena, val, n ? n : 1), stacked, total, sum, inverse, coefficient, clamped;
+    uint32_t m = 0, count = 0;
+    enum dtype t = DTYPE_FP32;
+
+    if (!norms) {
+        run_fail(r, ERR_NOMEM, "", "the working memory of one request is too small for the gradients' norms");
+        return 0;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        if (has_grad(r, leaves[i])) {
+            t = count++ ? t : dtype_of(r, leaves[i]);
+        }
+    for (int k = 0; k < DTYPE_COUNT; k++)
+        m += foreach_norm(r, (enum dtype)k, n, leaves, norms + m);
+    if (!m) {
+        arena_rewind(r->arena, mark);
+        return 0;
+    }
+    stacked = owned(r, value_empty(r, OP_CAT, t, SHAPE(count)));
+    total = owned(r, value_empty(r, OP_VECTOR_NORM, t, 0, NULL));
+    value_unref(r, stacked);
+    while (m && r->q->foreach_norm_per_tensor) /* locals of _get_total_norm; before, of clip_grad_norm_ itself */
+        value_unref(r, norms[--m]);
+    /* max_norm / (total_norm + 1e-6): add, then reciprocal and mul; clamp; the gradients are multiplied in place */
+    sum = owned(r, value_empty(r, OP_ADD, t, 0, NULL));
+    inverse = owned(r, value_empty(r, OP_RECIPROCAL, t, 0, NULL));
+    coefficient = owned(r, value_empty(r, OP_MUL, t, 0, NULL));
+    value_unref(r, inverse);
+    value_unref(r, sum);
+    clamped = owned(r, value_empty(r, OP_CLAMP, t, 0, NULL));
+    value_unref(r, coefficient);
+    value_unref(r, clamped);
+    while (m)
+        value_unref(r, norms[--m]);
+    arena_rewind(r->arena, mark);
+    return total;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ scaler */
+val scaler_scale(struct run *r, struct scaler *s, val loss)
+{
+    if (!s->scale) {
+        s->scale = owned(r, value_empty(r, OP_FULL, DTYPE_FP32, 0, NULL));
+        s->growth_tracker = owned(r, value_empty(r, OP_FULL, DTYPE_INT32, 0, NULL));
+    }
+    return mul(r, loss, s->scale);
+}
+
+/* unscale_: 1 / scale in double and back, one found_inf for each device */
+void scaler_unscale(struct run *r, struct scaler *s)
+{
+    val wide = owned(r, value_empty(r, OP_TO_COPY, DTYPE_FP64, 0, NULL));
+    val inverse = owned(r, value_empty(r, OP_RECIPROCAL, DTYPE_FP64, 0, NULL)), narrow;
+
+    value_unref(r, wide);
+    narrow = owned(r, value_empty(r, OP_TO_COPY, DTYPE_FP32, 0, NULL));
+    value_unref(r, inverse);
+    if (s->found_inf)
+        value_unref(r, s->found_inf);
+    s->found_inf = owned(r, value_empty(r, OP_FULL, DTYPE_FP32, 0, NULL));
+    value_unref(r, narrow);
+}
+
+void scaler_update(struct run *r, struct scaler *s)
+{
+    if (s->found_inf)
+        value_unref(r, s->found_inf);
+    s->found_inf = 0;
+}

@@ -1,0 +1,38 @@
+/*
+ * optim.h - torch.optim as the Trainer uses it, gradient clipping and the gradient scaler.
+ *
+ * Models    AdamW (foreach, fused, one by one) and SGD without momentum; two parameter groups; states are born at the first step.
+ * Source    torch/optim/adam.py, adamw.py, sgd.py, optimizer.py; torch/nn/utils/clip_grad.py; torch/amp/grad_scaler.py.
+ */
+#ifndef TORCH_OPTIM_H
+#define TORCH_OPTIM_H
+
+#include "torch/run.h"
+
+enum optim_kind { OPTIM_ADAMW_FOREACH, OPTIM_ADAMW_FUSED, OPTIM_ADAMW_LOOP, OPTIM_SGD };
+
+struct optim_state {
+    val exp_avg, exp_avg_sq, step;
+};
+
+struct optim {
+    enum optim_kind kind;
+    uint32_t n_group[2];
+    val *group[2];             /* trainable leaves: with weight decay, without */
+    struct optim_state *state[2];
+};
+
+void optim_step(struct run *r, struct optim *o);
+
+/* clip_grad_norm_ over all leaves that have a gradient; returns the norm, which the caller keeps (owned, not floating). */
+val clip_grad_norm(struct run *r, uint32_t n, const val *leaves);
+
+/* GradScaler: scale and growth tracker are born with the first scaled loss. */
+struct scaler {
+    val scale, growth_tracker, found_inf;
+};
+val scaler_scale(struct run *r, struct scaler *s, val loss);
+void scaler_unscale(struct run *r, struct scaler *s);
+void scaler_update(struct run *r, struct scaler *s);
+
+#endif

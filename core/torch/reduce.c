@@ -1,0 +1,369 @@
+/* reduce.c - reductions, norms, losses, embeddings: operators whose kernels take scratch that depends on the GPU. */
+#include "torch/autograd.h"
+
+#include <string.h>
+
+
+/* ---------------------------------------------------------------------------------------- cuda/Reduce.cuh setReduceConfig */
+struct axis {
+    int64_t size, in, out; /* strides in elements; out = 0: reduced */
+};
+
+static int64_t div_up(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static int64_t last_pow2(int64_t n)
+{
+    int64_t p = 1;
+
+    while (2 * p <= n)
+        p *= 2;
+    return p;
+}
+
+/* TensorIterator for a reduction: reduced dimensions first, then by rising stride; what can be merged is. */
+static int axes_of(const struct value *x, unsigned dims, struct axis *ret)
+{
+    struct axis all[MAX_DIMS];
+    int64_t step = 1;
+    int n = 0, m = 0;
+
+    for (int i = x->ndim; i-- > 0;) {
+        bool reduced = dims >> i & 1;
+
+        all[i] = (struct axis){x->size[i], x->stride[i], reduced ? 0 : step};
+        if (!reduced)
+            step *= x->size[i];
+    }
+    for (int i = x->ndim; i-- > 0;)
+        if (all[i].size != 1)
+            ret[n++] = all[i];
+    for (int i = 1; i < n; i++)
+        for (int j = i; j > 0; j--) {
+            struct axis *a = &ret[j - 1], *b = &ret[j], t;
+            bool ra = a->out == 0, rb = b->out == 0;
+
+            if (ra != rb ? ra : a->in <= b->in)
+                break;
+            t = *a;
+            *a = *b;
+            *b = t;
+        }
+    for (int i = 0; i < n; i++) {
+        struct axis *a = m ? &ret[m - 1] : NULL;
+
+        if (a && (a->out == 0) == (ret[i].out == 0) && a->in * a->size == ret[i].in && a->out * a->size == ret[i].out)
+            a->size *= ret[i].size;
+        else
+            ret[m++] = ret[i];
+    }
+    return m;
+}
+
+static void reduce_part(struct run *r, enum op op, struct axis *ax, int n, unsigned acc_bytes, unsigned element)
+{
+    int64_t outputs = 1, inputs = 1, dim0, dim1, fastest, extent = 1;
+    int64_t step_in = 1, step_out = 1, width, height, values, grid, target, ctas = 1;
+    int vec = 1, limit, n_reduced = 0;
+    bool along, block_y = false;
+    uint32_t buffer, semaphores;
+
+    for (int i = 0; i < n; i++) {
+        if (ax[i].out)
+            outputs *= ax[i].size;
+        else
+            inputs *= ax[i].size, n_reduced++;
+        extent += (ax[i].size - 1) * ax[i].in * element;
+    }
+    if (extent > INT32_MAX) { /* with_32bit_indexing: halves of the widest dimension, one after the other */
+        int widest = 0;
+
+        for (int i = 1; i < n; i++)
+            if ((ax[i].size - 1) * ax[i].in >= (ax[widest].size - 1) * ax[widest].in)
+                widest = i;
+        struct axis half[MAX_DIMS];
+
+        memcpy(half, ax, sizeof half[0] * (size_t)n);
+        half[widest].size = ax[widest].size / 2;
+        reduce_part(r, op, half, n, acc_bytes, element);
+        half[widest].size = ax[widest].size - ax[widest].size / 2;
+        reduce_part(r, op, half, n, acc_bytes, element);
+        return;
+    }
+    if (!n)
+        return;
+    along = n_reduced == n || (n_reduced && ax[0].in < ax[n_reduced].in);
+    dim0 = along ? inputs : outputs;
+    dim1 = along ? outputs : inputs;
+    fastest = along ? ax[0].in : ax[n_reduced].in;
+    if (fastest == 1) {
+        if (along && dim0 >= 128 && n_reduced == 1) {
+            dim0 /= 4;
+        } else if (!along) { /* get_output_vec_size */
+            vec = 4;
+            while (ax[n_reduced].size % vec)
+                vec /= 2;
+            for (int i = 0; i < n; i++)
+                while (i != n_reduced && ax[i].in % vec)
+                    vec /= 2;
+            dim0 /= vec;
+        }
+    }
+    limit = 512 / vec;
+    int64_t p0 = dim0 < limit ? last_pow2(dim0 > 0 ? dim0 : 1) : limit, p1 = dim1 < limit ? last_pow2(dim1) : limit;
+
+    width = p0 < 32 ? p0 : 32;
+    height = p1 < limit / width ? p1 : limit / width;
+    width = p0 < limit / height ? p0 : limit / height;
+    if (along)
+        step_in *= width;
+    else
+        step_out *= width;
+    values = div_up(inputs, step_in);
+    if (values >= (height * 16 < 256 ? height * 16 : 256)) {
+        block_y = true;
+        step_in *= height;
+    } else {
+        step_out *= height;
+    }
+    step_out *= vec; /* grid.x counts vectors of outputs */
+    grid = div_up(outputs, step_out);
+    target = (int64_t)r->device.multiprocessors * (r->device.threads_per_multiprocessor / (width * height));
+    values = div_up(inputs, step_in);
+    if (!block_y || values < 256 || grid > target)
+        return;
+    int64_t c1 = div_up(target, grid), c2 = div_up(values, 16), c3 = div_up(values, 256);
+
+    ctas = c1 < c3 ? c3 : c1 > c2 ? c2 : c1;
+    if (ctas <= 1)
+        return;
+    buffer = scratch_take(r, op, (uint64_t)(acc_bytes * outputs * ctas * (along ? 1 : width * vec)), MARK_NONE);
+    semaphores = scratch_take(r, op, (uint64_t)(4 * grid), MARK_NONE);
+    scratch_give(r, semaphores);
+    scratch_give(r, buffer);
+}
+
+void reduce_scratch(struct run *r, enum op op, val v, unsigned dims, unsigned acc_bytes)
+{
+    struct axis ax[MAX_DIMS];
+
+    if (!run_dead(r))
+        reduce_part(r, op, ax, axes_of(&r->values[v], dims, ax), acc_bytes, dtype_bytes(dtype_of(r, v)));
+}
+
+/* ------------------------------------------------------------------------------------------------------------- sums */
+static val sum_raw(struct run *r, val a, unsigned dims, bool keepdim, enum op op)
+{
+    const struct value *x = &r->values[a];
+    enum dtype dtype = dtype_is_float((enum dtype)x->dtype) ? (enum dtype)x->dtype : DTYPE_INT64;
+    int64_t size[MAX_DIMS];
+    uint32_t cast = 0;
+    int nd = 0;
+    val out;
+
+    if (run_dead(r))
+        return 0;
+    for (int i = 0; i < x->ndim; i++)
+        if (!(dims >> i & 1))
+            size[nd++] = x->size[i];
+        else if (keepdim)
+            size[nd++] = 1;
+    out = value_empty(r, op, dtype, nd, size);
+    if (out && x->dtype != (uint8_t)dtype && op == OP_SUM) /* ReduceOps.cpp: integers are converted first */
+        cast = scratch_take(r, OP_TO_COPY, (uint64_t)numel(r, a) * dtype_bytes(dtype), MARK_NONE);
+    reduce_scratch(r, op, a, dims, dtype_bytes(dtype) < 4 ? 4 : dtype_bytes(dtype));
+    scratch_give(r, cast);
+    return out;
+}
+
+/* ExpandUtils.h sum_to: sums with keepdim, then views the leading ones away. */
+val sum_to(struct run *r, val v, val like)
+{
+    const struct value *x = &r->values[v], *y = &r->values[like];
+    int lead = x->ndim - y->ndim;
+    unsigned dims = 0;
+    val out;
+
+    for (int i = 0; i < x->ndim; i++)
+        if (i < lead || (y->size[i - lead] == 1 && x->size[i] != 1))
+            dims |= 1u << i;
+    if (!dims)
+        return v;
+    out = sum_raw(r, v, dims, true, OP_SUM);
+    return lead && out ? view(r, out, y->ndim, y->size) : out;
+}
+
+val sum_all(struct run *r, val a)
+{
+    uint32_t node = attach(r, OP_SUM, 1, &a);
+    val out;
+
+    if (node)
+        meta_of(r, node, 0, a);
+    out = sum_raw(r, a, (1u << r->values[a].ndim) - 1, false, OP_SUM);
+    attach_output(r, node, out, 0);
+    consume(r, a);
+    return out;
+}
+
+val sum_dim(struct run *r, val a, int dim, bool keepdim)
+{
+    uint32_t node = attach(r, OP_SUM, 1, &a);
+    val out;
+
+    dim += dim < 0 ? r->values[a].ndim : 0;
+    if (node)
+        meta_of(r, node, 0, a);
+    out = sum_raw(r, a, 1u << dim, keepdim, OP_SUM);
+    attach_output(r, node, out, 0);
+    consume(r, a);
+    return out;
+}
+
+val mean_last(struct run *r, val a)
+{
+    uint32_t node = attach(r, OP_MEAN, 1, &a);
+    val out;
+
+    if (node)
+        memcpy(r->nodes[node].at.i, r->values[a].size, sizeof r->nodes[node].at.i);
+    out = run_dead(r) ? 0 : sum_raw(r, a, 1u << (r->values[a].ndim - 1), true, OP_MEAN);
+    attach_output(r, node, out, 0);
+    consume(r, a);
+    return out;
+}
+
+/* ------------------------------------------------------------------------------------------------------ softmax, loss */
+/* SoftMax.cpp: fp16 input with dtype=fp32 is one kernel; bf16 is cast first. */
+val softmax(struct run *r, val a, enum dtype dtype)
+{
+    struct pins p = {0};
+    val x, out;
+    uint32_t node;
+
+    if (run_dead(r))
+        return 0;
+    pin(r, &p, a);
+    x = dtype == DTYPE_COUNT ? autocast_full(r, a) : a;
+    if (dtype == DTYPE_COUNT)
+        dtype = dtype_of(r, x);
+    if (dtype != dtype_of(r, x) && !(dtype_of(r, x) == DTYPE_FP16 && dtype == DTYPE_FP32))
+        x = to_dtype(r, x, dtype);
+    node = attach(r, OP_SOFTMAX, 1, &x);
+    if (node)
+        r->nodes[node].at.dim = (int32_t)dtype_of(r, x);
+    out = value_empty(r, OP_SOFTMAX, dtype, r->values[x].ndim, r->values[x].size);
+    save(r, node, out);
+    attach_output(r, node, out, 0);
+    consume(r, x);
+    unpin(r, &p);
+    return out;
+}
+
+val cross_entropy(struct run *r, val logits, val target)
+{
+    struct pins p = {0};
+    val x, logp, out, total;
+    uint32_t node;
+
+    if (run_dead(r))
+        return 0;
+    pin(r, &p, logits);
+    pin(r, &p, target);
+    x = autocast_full(r, logits);
+    node = attach(r, OP_LOG_SOFTMAX, 1, &x);
+    logp = value_empty(r, OP_LOG_SOFTMAX, dtype_of(r, x), r->values[x].ndim, r->values[x].size);
+    save(r, node, logp);
+    attach_output(r, node, logp, 0);
+    consume(r, x);
+    node = attach(r, OP_NLL_LOSS, 1, &logp);
+    save(r, node, logp);
+    save(r, node, target);
+    out = value_empty(r, OP_NLL_LOSS, dtype_of(r, logp), 0, NULL);
+    total = value_empty(r, OP_NLL_LOSS, dtype_of(r, logp), 0, NULL);
+    save(r, node, total);
+    attach_output(r, node, out, 0);
+    consume(r, total);
+    consume(r, logp);
+    unpin(r, &p);
+    return out;
+}
+
+/* ------------------------------------------------------------------------------------------------------------- norms */
+val layer_norm(struct run *r, val a, val weight, val bias)
+{
+    struct pins p = {0};
+    val in[3], out, mean, rstd;
+    int64_t rows;
+    uint32_t node;
+
+    if (run_dead(r))
+        return 0;
+    pin(r, &p, a);
+    in[0] = autocast_full(r, a);
+    in[1] = autocast_full(r, weight);
+    in[2] = autocast_full(r, bias);
+    node = attach(r, OP_LAYER_NORM, 3, in);
+    save(r, node, in[2]);
+    save(r, node, in[0]);
+    save(r, node, in[1]);
+    rows = numel(r, in[0]) / size_of(r, in[0], -1);
+    out = value_empty(r, OP_LAYER_NORM, dtype_of(r, in[0]), r->values[in[0]].ndim, r->values[in[0]].size);
+    /* layer_norm_kernel.cu: statistics in fp32 */
+    mean = value_empty(r, OP_LAYER_NORM, DTYPE_FP32, 1, &rows);
+    rstd = value_empty(r, OP_LAYER_NORM, DTYPE_FP32, 1, &rows);
+    save(r, node, mean);
+    save(r, node, rstd);
+    attach_output(r, node, out, 0);
+    consume(r, mean);
+    consume(r, rstd);
+    for (int k = 0; k < 3; k++)
+        consume(r, in[k]);
+    unpin(r, &p);
+    return out;
+}
+
+/* -------------------------------------------------------------------------------------------------------- embeddings */
+/* Embedding.cpp: weight.index_select(0, ids.reshape(-1)).view(..) */
+val embedding_op(struct run *r, val weight, val ids, bool has_padding_idx)
+{
+    uint32_t node = attach(r, OP_INDEX_SELECT, 1, &weight);
+    int64_t size[MAX_DIMS];
+    int nd;
+    val out;
+
+    if (run_dead(r))
+        return 0;
+    nd = r->values[ids].ndim;
+    memcpy(size, r->values[ids].size, sizeof size);
+    size[nd] = size_of(r, weight, 1);
+    if (node) {
+        r->nodes[node].at.i[0] = size_of(r, weight, 0);
+        r->nodes[node].at.i[1] = numel(r, ids);
+        r->nodes[node].at.dim = has_padding_idx;
+    }
+    save(r, node, ids);
+    out = value_empty(r, OP_INDEX_SELECT, dtype_of(r, weight), nd + 1, size);
+    attach_output(r, node, out, 0);
+    consume(r, ids);
+    return out;
+}
+
+val index_rows(struct run *r, val table, val ids)
+{
+    int64_t size[MAX_DIMS];
+    int nd = r->values[ids].ndim;
+    val out;
+
+    if (run_dead(r))
+        return 0;
+    memcpy(size, r->values[ids].size, sizeof size);
+    for (int i = 1; i < r->values[table].ndim; i++)
+        size[nd + i - 1] = r->values[table].size[i];
+    out = value_empty(r, OP_INDEX, dtype_of(r, table), nd + r->values[table].ndim - 1, size);
+    consume(r, ids);
+    consume(r, table);
+    return out;
+}

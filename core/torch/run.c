@@ -1,0 +1,383 @@
+#include "torch/run.h"
+
+#include <string.h>
+
+const char *dtype_name(enum dtype t)
+{
+    static const char *const names[DTYPE_COUNT] = {"bool", "uint8", "int32", "int64", "fp16", "bf16", "fp32", "fp64"};
+
+    return names[t];
+}
+
+unsigned dtype_bytes(enum dtype t)
+{
+    static const uint8_t bytes[DTYPE_COUNT] = {1, 1, 4, 8, 2, 2, 4, 8};
+
+    return bytes[t];
+}
+
+/* ------------------------------------------------------------------------------------------------------------- pools */
+enum err_code run_init(struct run *r, struct arena *arena, const struct quirks *q, struct device device, struct run_limits limits,
+                       struct err *err)
+{
+    *r = (struct run){.arena = arena, .q = q, .device = device, .grad_enabled = true};
+    r->max_values = limits.values;
+    r->max_storages = limits.storages;
+    r->max_nodes = limits.nodes;
+    r->max_births = limits.births;
+    r->max_events = 2 * limits.births;
+    r->max_locals = 4096;
+    r->max_ready = limits.nodes;
+    r->max_casts = limits.values / 8;
+    r->values = arena_array(arena, struct value, limits.values);
+    r->storages = arena_array(arena, struct storage, limits.storages);
+    r->nodes = arena_array(arena, struct node, limits.nodes);
+    r->births = arena_array(arena, struct birth, limits.births);
+    r->events = arena_array(arena, uint32_t, r->max_events);
+    r->locals = arena_array(arena, val, r->max_locals);
+    r->ready = arena_array(arena, uint32_t, r->max_ready);
+    r->casts = arena_array(arena, val, r->max_casts);
+    if (!r->values || !r->storages || !r->nodes || !r->births || !r->events || !r->locals || !r->ready || !r->casts)
+        return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for a run of this model");
+    r->n_values = r->n_storages = r->n_nodes = 1; /* 0 is None */
+    return ERR_OK;
+}
+
+void run_fail(struct run *r, enum err_code code, const char *at, const char *detail)
+{
+    if (!r->error.code)
+        (void)err_set(&r->error, code, at, "%s", detail);
+}
+
+static uint32_t storage_new(struct run *r)
+{
+    uint32_t s = r->free_storage;
+
+    if (s) {
+        r->free_storage = r->storages[s].block;
+    } else if (r->n_storages < r->max_storages) {
+        s = r->n_storages++;
+    } else {
+        run_fail(r, ERR_NOMEM, "", "too many storages live at once for the working memory of one request");
+        return 0;
+    }
+    return s;
+}
+
+static uint64_t rounded(uint64_t bytes)
+{
+    return bytes < 512 ? 512 : (bytes + 511) & ~UINT64_C(511);
+}
+
+static uint32_t storage_birth(struct run *r, enum op op, uint64_t bytes, enum mark mark)
+{
+    uint32_t s;
+    struct birth *b;
+
+    if (!bytes)
+        return 0;
+    s = storage_new(r);
+    if (!s)
+        return 0;
+    if (r->n_births >= r->max_births || r->n_events >= r->max_events) {
+        run_fail(r, ERR_NOMEM, "", "the run has more births of blocks than the working memory of one request holds");
+        return 0;
+    }
+    b = &r->births[r->n_births];
+    b->bytes = bytes;
+    b->module = r->module;
+    b->op = (uint16_t)(r->op_over ? r->op_over : op);
+    b->node = r->node_running ? r->nodes[r->node_running].op : OP_NONE;
+    b->stage = r->stage;
+    b->forward_stage = r->node_running ? r->nodes[r->node_running].stage : r->stage;
+    b->mark = (uint8_t)mark;
+    b->recompute = r->recompute;
+    r->storages[s] = (struct storage){bytes, 1, r->n_births};
+    r->events[r->n_events++] = r->n_births++;
+    r->live_bytes += rounded(bytes);
+    return s;
+}
+
+static void storage_unref(struct run *r, uint32_t s)
+{
+    struct storage *x = &r->storages[s];
+
+    if (!s || --x->refs)
+        return;
+    r->live_bytes -= rounded(x->bytes);
+    if (r->n_events < r->max_events)
+        r->events[r->n_events++] = x->block | EVENT_DEATH;
+    else
+        run_fail(r, ERR_NOMEM, "", "the tape is full");
+    x->block = r->free_storage;
+    r->free_storage = s;
+}
+
+uint32_t scratch_take(struct run *r, enum op op, uint64_t bytes, enum mark mark)
+{
+    return run_dead(r) ? 0 : storage_birth(r, op, bytes, mark);
+}
+
+void scratch_give(struct run *r, uint32_t storage)
+{
+    storage_unref(r, storage);
+}
+
+void scratch(struct run *r, enum op op, uint64_t bytes)
+{
+    scratch_give(r, scratch_take(r, op, bytes, MARK_NONE));
+}
+
+/* ------------------------------------------------------------------------------------------------------------ values */
+int64_t numel(const struct run *r, val v)
+{
+    const struct value *x = &r->values[v];
+    int64_t n = 1;
+
+    for (int i = 0; i < x->ndim; i++)
+        n *= x->size[i];
+    return n;
+}
+
+void value_strides(struct value *x)
+{
+    int64_t step = 1;
+
+    for (int i = x->ndim; i-- > 0;) {
+        x->stride[i] = step;
+        step *= x->size[i];
+    }
+    x->contiguous = true;
+}
+
+/* c10 TensorImpl::compute_non_overlapping_and_dense: the dimensions, by falling stride, fill the storage without holes. */
+bool dense(const struct value *x)
+{
+    int64_t step = 1;
+    bool used[MAX_DIMS] = {false};
+
+    if (x->contiguous)
+        return true;
+    for (int n = 0; n < x->ndim; n++) {
+        int best = -1;
+
+        for (int i = 0; i < x->ndim; i++)
+            if (!used[i] && x->size[i] != 1 && (best < 0 || x->stride[i] < x->stride[best]))
+                best = i;
+        if (best < 0)
+            return true;
+        if (x->stride[best] != step)
+            return false;
+        used[best] = true;
+        step *= x->size[best];
+    }
+    return true;
+}
+
+static val value_take(struct run *r)
+{
+    val v = r->free_value;
+
+    if (v) {
+        r->free_value = r->values[v].storage;
+    } else if (r->n_values < r->max_values) {
+        v = r->n_values++;
+    } else {
+        run_fail(r, ERR_NOMEM, "", "too many tensors live at once for the working memory of one request");
+        return 0;
+    }
+    return v;
+}
+
+val value_new(struct run *r, enum dtype dtype, int ndim, const int64_t *size)
+{
+    val v = run_dead(r) ? 0 : value_take(r);
+    struct value *x = &r->values[v];
+
+    if (!v)
+        return 0;
+    x->storage = x->node = 0;
+    x->refs = 1;
+    x->dtype = (uint8_t)dtype;
+    x->ndim = (uint8_t)ndim;
+    x->output_nr = 0;
+    x->requires_grad = x->leaf = x->view = false;
+    x->floating = true;
+    x->cast = 0;
+    for (int i = 0; i < ndim; i++)
+        x->size[i] = size[i];
+    value_strides(x);
+    return v;
+}
+
+void value_birth(struct run *r, val v, enum op op, uint64_t bytes)
+{
+    if (v)
+        r->values[v].storage = storage_birth(r, op, bytes, MARK_NONE);
+}
+
+val value_empty(struct run *r, enum op op, enum dtype dtype, int ndim, const int64_t *size)
+{
+    val v = value_new(r, dtype, ndim, size);
+
+    if (v)
+        value_birth(r, v, op, (uint64_t)numel(r, v) * dtype_bytes(dtype));
+    return v;
+}
+
+val value_alias(struct run *r, val of)
+{
+    val v = run_dead(r) || !of ? 0 : value_take(r);
+    struct value *x = &r->values[v];
+
+    if (!v)
+        return 0;
+    *x = r->values[of];
+    x->node = 0;
+    x->refs = 1;
+    x->output_nr = 0;
+    x->requires_grad = x->leaf = false;
+    x->view = false;
+    x->floating = true;
+    x->cast = 0;
+    if (x->storage)
+        r->storages[x->storage].refs++;
+    return v;
+}
+
+void value_ref(struct run *r, val v)
+{
+    if (v)
+        r->values[v].refs++;
+}
+
+void value_unref(struct run *r, val v)
+{
+    struct value *x = &r->values[v];
+    uint32_t storage, node;
+
+    if (!v || --x->refs)
+        return;
+    storage = x->storage;
+    node = x->node;
+    x->storage = r->free_value;
+    r->free_value = v;
+    if (storage)
+        storage_unref(r, storage);
+    if (node)
+        node_unref(r, node);
+}
+
+void consume(struct run *r, val v)
+{
+    struct value *x = &r->values[v];
+
+    if (!v || !x->floating)
+        return;
+    x->floating = false;
+    value_unref(r, v);
+}
+
+void mark_block(struct run *r, val v, enum mark mark)
+{
+    uint32_t s = v ? r->values[v].storage : 0;
+
+    if (s && r->births[r->storages[s].block].mark == MARK_NONE)
+        r->births[r->storages[s].block].mark = (uint8_t)mark;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ frames */
+struct frame frame_enter(struct run *r)
+{
+    return (struct frame){r->n_locals, r->module};
+}
+
+val local(struct run *r, val v)
+{
+    struct value *x = &r->values[v];
+
+    if (r->n_locals == r->max_locals) {
+        run_fail(r, ERR_NOMEM, "", "frames nest too deeply");
+        return v;
+    }
+    r->locals[r->n_locals++] = v;
+    if (!v)
+        return 0;
+    if (x->floating)
+        x->floating = false;
+    else
+        x->refs++;
+    return v;
+}
+
+val *slot(struct run *r)
+{
+    (void)local(r, 0);
+    return &r->locals[r->n_locals - 1];
+}
+
+val bind(struct run *r, val *at, val v)
+{
+    (void)local(r, v);
+    *at = r->locals[--r->n_locals];
+    return v;
+}
+
+static val *slot_of(struct run *r, val v)
+{
+    for (uint32_t i = r->n_locals; i-- > 0;)
+        if (r->locals[i] == v)
+            return &r->locals[i];
+    return NULL;
+}
+
+void rebind(struct run *r, val *name, val v)
+{
+    struct value *x = &r->values[v];
+    val *slot = slot_of(r, *name);
+    val old = *name;
+
+    *name = v;
+    if (v && x->floating)
+        x->floating = false;
+    else
+        value_ref(r, v);
+    if (slot) {
+        *slot = v;
+        value_unref(r, old);
+    } else {
+        r->locals[r->n_locals++] = v;
+    }
+}
+
+void drop(struct run *r, val *name)
+{
+    val *slot = slot_of(r, *name);
+
+    if (slot) {
+        *slot = 0;
+        value_unref(r, *name);
+    }
+    *name = 0;
+}
+
+val give(struct run *r, val v)
+{
+    struct value *x = &r->values[v];
+
+    if (v && !x->floating) {
+        x->refs++;
+        x->floating = true;
+    }
+    return v;
+}
+
+val frame_leave(struct run *r, struct frame f, val result)
+{
+    give(r, result);
+    for (uint32_t i = f.locals; i < r->n_locals; i++)
+        value_unref(r, r->locals[i]);
+    r->n_locals = f.locals;
+    r->module = f.module;
+    return result;
+}

@@ -1,0 +1,249 @@
+/*
+ * run.h - the interpreter: values, Python's frames, autograd's graph, and the tape of births and deaths they leave.
+ *
+ * Purpose   a model's program calls the functions of ops.h on values that have sizes and strides but no content. Every storage
+ *           that PyTorch would allocate is born and dies on the tape, in PyTorch's order.
+ * Values    `val` is a handle; 0 is None. What an op returns is a temporary: it dies when the op that takes it has run.
+ *           local() binds it to the frame, as a Python local: it dies when the frame ends or rebind() binds the name anew.
+ * Graph     an op whose input requires grad makes a node that holds what its backward reads (ops.def). backward() runs the
+ *           nodes as the engine does: falling sequence number, AccumulateGrad first, fan-in in place where the buffer is its own.
+ * Source    torch/csrc/autograd/{engine,input_buffer,functions/accumulate_grad}.cpp, torch/utils/checkpoint.py; CPython's order of
+ *           releasing locals. Checked block by block against the oracle's tapes (tests/accuracy).
+ * Errors    sticky: the first failure stands in run.error, later ops return 0. A run without room is ERR_NOMEM.
+ * Threads   none: one run, one thread. All memory is the arena's.
+ * Not modelled: more than one stream, double backward, CUDA graphs.
+ */
+#ifndef TORCH_RUN_H
+#define TORCH_RUN_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "stack/device.h"
+#include "stack/stack.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef uint32_t val;
+
+enum { MAX_DIMS = 5, MAX_EDGES = 4, MAX_SAVED = 9, MAX_OUTPUTS = 4 };
+
+enum dtype { DTYPE_BOOL, DTYPE_UINT8, DTYPE_INT32, DTYPE_INT64, DTYPE_FP16, DTYPE_BF16, DTYPE_FP32, DTYPE_FP64, DTYPE_COUNT };
+
+const char *dtype_name(enum dtype t); /* "bf16" */
+unsigned dtype_bytes(enum dtype t);
+static inline bool dtype_is_float(enum dtype t)
+{
+    return t >= DTYPE_FP16;
+}
+
+/* Where the program is; the tape names them as api.md does, once `loss` is told apart in backward. */
+enum stage {
+    STAGE_INIT,
+    STAGE_BATCH,
+    STAGE_FORWARD,
+    STAGE_LOSS,
+    STAGE_BACKWARD,
+    STAGE_BETWEEN,
+    STAGE_CLIP,
+    STAGE_OPTIMIZER,
+    STAGE_ZERO_GRAD,
+    STAGE_REST,
+    STAGE_COUNT
+};
+
+/* What a block turned out to be; MARK_NONE: its category follows from where it was born. */
+enum mark { MARK_NONE, MARK_PARAMETER, MARK_BUFFER, MARK_GRADIENT, MARK_OPTIMIZER_STATE, MARK_WORKSPACE };
+
+enum op {
+    OP_NONE,
+#define OP(id, aten, node, saves, backward, autocast, work, source) OP_##id,
+#include "torch/ops.def"
+#undef OP
+    OP_COUNT
+};
+
+/* One block's life. Blocks are numbered by birth; deaths name the birth's number. */
+struct birth {
+    uint64_t bytes;
+    uint32_t module;    /* number of the module that runs, or that the running node's forward ran in */
+    uint16_t op;        /* enum op: the kernel that allocates */
+    uint16_t node;      /* enum op of the autograd node that runs; OP_NONE in forward */
+    uint8_t stage, forward_stage; /* now; and of the node's forward */
+    uint8_t mark;
+    bool recompute;     /* a checkpointed region runs again */
+};
+
+/* bit 31 set: death of block `block & EVENT_BLOCK`; EVENT_RELEASE: torch.cuda.empty_cache() */
+enum { EVENT_DEATH = 1u << 31, EVENT_BLOCK = EVENT_DEATH - 1 };
+#define EVENT_RELEASE EVENT_BLOCK
+
+struct value {
+    int64_t size[MAX_DIMS], stride[MAX_DIMS]; /* elements */
+    uint32_t storage;
+    uint32_t node;          /* grad_fn, or the leaf's AccumulateGrad; 0: none */
+    uint32_t refs;
+    uint8_t dtype, ndim;
+    uint8_t output_nr;      /* which output of `node` */
+    bool requires_grad, leaf, view, floating, contiguous;
+    val cast;               /* a leaf's half copy in autocast's cache, 0: none */
+};
+
+struct storage {
+    uint64_t bytes;
+    uint32_t refs;
+    uint32_t block;         /* number of its birth */
+};
+
+struct edge {
+    uint32_t node;
+    uint8_t input;          /* which output of that node's forward this is the gradient of */
+};
+
+struct region;
+
+/* Scalars an op's backward needs; what they mean is the op's. */
+struct attributes {
+    int64_t i[MAX_DIMS];
+    int32_t dim, dim2;
+    double p;
+};
+
+struct node {
+    struct edge edge[MAX_EDGES];
+    val saved[MAX_SAVED];   /* storages kept for backward; bit 31: packed by a checkpoint region, see checkpoint.c */
+    val grad[MAX_OUTPUTS];  /* input buffer: gradients of the forward's outputs */
+    val meta[MAX_EDGES];    /* shape and dtype of each differentiable input, a value without storage */
+    struct attributes at;
+    uint64_t sequence;
+    uint32_t module, refs, dependencies;
+    uint32_t seen;          /* number of the backward call that counted it */
+    uint16_t op;
+    uint8_t stage, n_edges, n_saved, n_outputs;
+    bool released, pinned;
+    struct region *region;  /* whose recomputation unpacks the saves */
+    struct region *closure; /* of a reentrant checkpoint: what it calls */
+    val variable, accumulated; /* AccumulateGrad: the leaf and its .grad */
+};
+
+struct frame {
+    uint32_t locals, module;
+};
+
+struct run {
+    struct err error;
+    struct arena *arena;
+    const struct quirks *q;
+    struct device device;
+
+    /* switches of the running thread */
+    bool grad_enabled, in_backward, stopped, recording_region, recompute;
+    uint8_t stage;
+    int autocast_depth;
+    bool autocast;
+    enum dtype autocast_dtype;
+    uint32_t module;             /* that runs now */
+    uint32_t node_running;       /* autograd node, 0 in forward */
+    struct region *region;       /* checkpoint region that packs saves, or keeps them while it recomputes */
+    struct region *free_region;
+    uint64_t sequence;           /* of the forward thread */
+
+    /* pools, grown never */
+    struct value *values;
+    struct storage *storages;
+    struct node *nodes;
+    uint32_t n_values, n_storages, n_nodes, max_values, max_storages, max_nodes;
+    uint32_t free_value, free_storage, free_node; /* heads of free lists */
+    val *locals;
+    uint32_t n_locals, max_locals;
+    uint32_t *ready;
+    uint32_t n_ready, max_ready;
+    uint32_t backward_calls;
+    val *casts;                  /* leaves whose half copy autocast caches */
+    uint32_t n_casts, max_casts;
+
+    /* the tape */
+    struct birth *births;
+    uint32_t n_births, max_births;
+    uint32_t *events;
+    uint32_t n_events, max_events;
+    uint64_t live_bytes;         /* rounded to 512 B */
+    val workspaces[2];           /* cuBLAS of the forward and of the autograd thread, where they are kept */
+    uint16_t op_over;            /* names the births of a composite instead of the op itself */
+};
+
+struct run_limits {
+    uint32_t values, storages, nodes, births;
+};
+
+MUST_CHECK enum err_code run_init(struct run *r, struct arena *arena, const struct quirks *q, struct device device,
+                                  struct run_limits limits, struct err *err);
+
+void run_fail(struct run *r, enum err_code code, const char *at, const char *detail);
+static inline bool run_dead(const struct run *r)
+{
+    return r->stopped || r->error.code;
+}
+
+/* ---- values */
+static inline struct value *value_of(const struct run *r, val v)
+{
+    return &r->values[v];
+}
+int64_t numel(const struct run *r, val v);
+static inline int64_t size_of(const struct run *r, val v, int dim)
+{
+    const struct value *x = &r->values[v];
+
+    return x->size[dim < 0 ? dim + x->ndim : dim];
+}
+static inline enum dtype dtype_of(const struct run *r, val v)
+{
+    return (enum dtype)r->values[v].dtype;
+}
+
+val value_new(struct run *r, enum dtype dtype, int ndim, const int64_t *size); /* contiguous, no storage yet, floating */
+val value_empty(struct run *r, enum op op, enum dtype dtype, int ndim, const int64_t *size);
+val value_alias(struct run *r, val of);        /* same storage, sizes and strides; no graph; floating */
+void value_birth(struct run *r, val v, enum op op, uint64_t bytes);
+void value_ref(struct run *r, val v);
+void value_unref(struct run *r, val v);
+void consume(struct run *r, val v);            /* a temporary dies here, anything else lives on */
+void value_strides(struct value *x);           /* contiguous strides for its sizes */
+bool dense(const struct value *x);             /* non-overlapping and dense */
+void mark_block(struct run *r, val v, enum mark mark);
+
+/* A block born and dead inside a kernel. */
+uint32_t scratch_take(struct run *r, enum op op, uint64_t bytes, enum mark mark);
+void scratch_give(struct run *r, uint32_t storage);
+void scratch(struct run *r, enum op op, uint64_t bytes);
+
+/* ---- Python's frames */
+struct frame frame_enter(struct run *r);
+val frame_leave(struct run *r, struct frame f, val result); /* locals die in the order they were bound */
+val local(struct run *r, val v);
+val *slot(struct run *r);                      /* a parameter that is None so far: it dies in its place among the locals */
+val bind(struct run *r, val *slot, val v);
+void rebind(struct run *r, val *name, val v);
+void drop(struct run *r, val *name);           /* del name */
+val give(struct run *r, val v);                /* a local as a further result of its frame: call before frame_leave */
+
+/* ---- autograd */
+void require_grad(struct run *r, val v);       /* makes a leaf */
+void backward(struct run *r, val root, val gradient);
+val *grad_of(struct run *r, val leaf);         /* .grad of a leaf */
+uint32_t node_new(struct run *r, enum op op, int n_outputs);
+void node_ref(struct run *r, uint32_t n);
+void node_unref(struct run *r, uint32_t n);
+
+enum saves { SAVES_NONE, SAVES_IN0, SAVES_RESULT, SAVES_CROSS, SAVES_OWN };
+enum autocast_class { AUTOCAST_KEEP, AUTOCAST_HALF, AUTOCAST_FULL, AUTOCAST_PROMOTE };
+enum work { WORK_NONE, WORK_MOVE, WORK_POINT, WORK_REDUCE, WORK_MATMUL, WORK_ATTENTION };
+
+struct op_row {
+    const char *aten, *node, *source;
+    uint8_t saves, autocast, work; /* enum saves, autocast_class, work */
+};
+extern const struct op_row op_rows[OP_COUNT];
+
+#endif

@@ -1,0 +1,266 @@
+/*
+ * sdpa.c - scaled_dot_product_attention: the kernel PyTorch picks, and what its host code allocates.
+ *
+ * Source  transformers/attention.cpp (choice, mask conversion, padding), transformers/cuda/sdp_utils.cpp (conditions),
+ *         flash_attn/flash_api.cpp (split keys, rounding), mem_eff_attention/kernel_backward.h (workspace), torch 2.2 and 2.15;
+ *         sizes checked against both by tests/data/ops.
+ */
+#include "torch/autograd.h"
+#include "torch/sdpa.h"
+
+#include <string.h>
+
+static int64_t round_up(int64_t n, int64_t m)
+{
+    return (n + m - 1) / m * m;
+}
+
+static int64_t div_up(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* flash_api.cpp: rows of the accumulators are padded to what the kernel's tile covers. */
+int64_t flash_head_rounded(const struct run *r, int64_t d)
+{
+    return r->q->flash_rounds_wide_heads && d > 128 ? round_up(d, 64) : round_up(d, 32);
+}
+
+/* flash_api.cpp num_splits_heuristic: the fewest splits of the keys within 85 % of the best fill of the multiprocessors. */
+static int64_t flash_splits(const struct run *r, int64_t batch, int64_t heads, int64_t sq, int64_t sk, int64_t d)
+{
+    int64_t block_n = d <= 64 ? 256 : d <= 128 ? 128 : 64, n_blocks = div_up(sk, block_n);
+    int64_t sms = (int64_t)r->device.multiprocessors * (r->q->flash_splits_count_twice ? 2 : 1);
+    int64_t work = batch * heads * div_up(sq, 64), most = n_blocks < 128 ? n_blocks : 128;
+    float best = 0;
+
+    if ((float)work >= 0.8f * (float)sms)
+        return 1;
+    most = most < sms ? most : sms;
+    for (int pass = 0; pass < 2; pass++)
+        for (int64_t n = 1; n <= most; n++) {
+            float waves = (float)(work * n) / (float)sms, eff = waves / (float)div_up(work * n, sms);
+
+            if (n > 1 && div_up(n_blocks, n) == div_up(n_blocks, n - 1))
+                continue;
+            if (!pass)
+                best = eff > best ? eff : best;
+            else if (eff >= 0.85f * best)
+                return n;
+        }
+    return 1;
+}
+
+/* [batch, heads, seq, d], laid out as [batch, seq, heads, d] */
+static val attention_output(struct run *r, enum op op, val q, int64_t d)
+{
+    const struct value *x = &r->values[q];
+    val v = value_new(r, (enum dtype)x->dtype, SHAPE(x->size[0], x->size[1], x->size[2], d));
+    struct value *y = &r->values[v];
+
+    if (!v)
+        return 0;
+    y->stride[3] = 1;
+    y->stride[1] = d;
+    y->stride[2] = d * x->size[1];
+    y->stride[0] = y->stride[2] * x->size[2];
+    y->contiguous = x->size[1] == 1 || x->size[2] == 1;
+    value_birth(r, v, op, (uint64_t)numel(r, v) * dtype_bytes((enum dtype)x->dtype));
+    return v;
+}
+
+static val flash(struct run *r, val q, val k, val v, double p)
+{
+    val in[3] = {q, k, v}, out, lse, seed = 0, offset = 0;
+    int64_t b = size_of(r, q, 0), h = size_of(r, q, 1), s = size_of(r, q, 2), d = size_of(r, q, 3), sk = size_of(r, k, 2);
+    uint32_t node = attach(r, OP_FLASH, 3, in), acc = 0, acc_lse = 0;
+
+    save(r, node, k);
+    save(r, node, q);
+    save(r, node, v);
+    out = attention_output(r, OP_FLASH, q, d);
+    lse = value_empty(r, OP_FLASH, DTYPE_FP32, SHAPE(b, h, s));
+    if (p <= 0 && !run_dead(r)) {
+        int64_t n = flash_splits(r, b, h, s, sk, d);
+
+        if (n > 1) {
+            acc_lse = scratch_take(r, OP_FLASH, (uint64_t)(n * b * h * s * 4), MARK_NONE);
+            acc = scratch_take(r, OP_FLASH, (uint64_t)(n * b * h * s * flash_head_rounded(r, d) * 4), MARK_NONE);
+        }
+    }
+    if (r->q->sdpa_seed_on_device) {
+        seed = value_empty(r, OP_FLASH, DTYPE_INT64, SHAPE(2));
+        offset = value_empty(r, OP_FLASH, DTYPE_INT64, 0, NULL);
+        if (p > 0)
+            scratch(r, OP_FLASH, 16);
+    }
+    if (r->q->flash_frees_split_first) {
+        scratch_give(r, acc);
+        scratch_give(r, acc_lse);
+    } else {
+        scratch_give(r, acc_lse);
+        scratch_give(r, acc);
+    }
+    save(r, node, lse);
+    save(r, node, out);
+    save(r, node, seed);
+    save(r, node, offset);
+    attach_output(r, node, out, 0);
+    consume(r, lse);
+    consume(r, seed);
+    consume(r, offset);
+    return out;
+}
+
+/* attention.cpp convert_boolean_attn_mask: a mask of bool becomes one of q's dtype, in each call. */
+static val float_mask(struct run *r, val mask, enum dtype dtype)
+{
+    val zero, inf, out;
+
+    if (!mask || dtype_of(r, mask) != DTYPE_BOOL)
+        return mask;
+    if (r->q->sdpa_bool_mask_by_where) {
+        inf = value_empty(r, OP_SCALAR_TENSOR, dtype, 0, NULL);
+        zero = value_empty(r, OP_SCALAR_TENSOR, dtype, 0, NULL);
+        out = pointwise(r, OP_WHERE, dtype, 1, &mask);
+        consume(r, zero);
+        consume(r, inf);
+    } else {
+        out = value_empty(r, OP_ZEROS_LIKE, dtype, r->values[mask].ndim, r->values[mask].size);
+        consume(r, pointwise(r, OP_LOGICAL_NOT, DTYPE_BOOL, 1, &mask));
+    }
+    return out;
+}
+
+/* attention.cpp pad_bias: rows of the mask whose length is no multiple of 8 are copied to the next multiple of 16. */
+static val aligned_mask(struct run *r, val mask)
+{
+    int64_t size[MAX_DIMS], last;
+    val padded;
+
+    if (!mask)
+        return 0;
+    last = size_of(r, mask, -1);
+    if (last % 8 == 0)
+        return mask;
+    memcpy(size, r->values[mask].size, sizeof size);
+    size[r->values[mask].ndim - 1] = round_up(last, 16);
+    padded = value_empty(r, OP_CONSTANT_PAD, dtype_of(r, mask), r->values[mask].ndim, size);
+    return slice(r, padded, -1, 0, last);
+}
+
+static val efficient(struct run *r, val q, val k, val v, val given, double p)
+{
+    val in[3] = {q, k, v}, out, lse, mask, wide, seed = 0, offset = 0;
+    int64_t b = size_of(r, q, 0), h = size_of(r, q, 1), s = size_of(r, q, 2), d = size_of(r, v, 3);
+    uint32_t node;
+
+    mask = float_mask(r, given, dtype_of(r, q));
+    wide = aligned_mask(r, mask);
+    node = attach(r, OP_EFFICIENT, 3, in);
+    save(r, node, wide);
+    save(r, node, k);
+    save(r, node, q);
+    save(r, node, v);
+    if (r->q->sdpa_seed_on_device && p <= 0) {
+        seed = value_empty(r, OP_ZEROS, DTYPE_INT64, 0, NULL);
+        offset = value_empty(r, OP_ZEROS, DTYPE_INT64, 0, NULL);
+    }
+    out = attention_output(r, OP_EFFICIENT, q, d);
+    lse = value_empty(r, OP_EFFICIENT, DTYPE_FP32, SHAPE(b, h, node ? round_up(s, 32) : 0));
+    if (d > 128 && dtype_of(r, q) != DTYPE_FP32) /* kernel_forward.h kNeedsOutputAccumulatorBuffer */
+        scratch(r, OP_EFFICIENT, (uint64_t)(b * h * s * d * 4));
+    save(r, node, lse);
+    save(r, node, out);
+    save(r, node, offset);
+    save(r, node, seed);
+    attach_output(r, node, out, 0);
+    consume(r, lse);
+    consume(r, seed);
+    consume(r, offset);
+    consume(r, wide);
+    if (wide != mask)
+        consume(r, mask);
+    return out;
+}
+
+/* kernel_backward.h workspace_size: locks and tiles of dq; dk and dv too where the output's dtype cannot hold the sum. */
+int64_t efficient_workspace_bytes(const struct run *r, int64_t b, int64_t h, int64_t sq, int64_t sk, int64_t d, bool half)
+{
+    int64_t tile_i = d <= 64 ? 64 : 128, tile_n = d <= 64 || d > 128 || !half ? 64 : 128, keys = 64, splits = 1;
+    int64_t dq = div_up(sq, tile_i) * div_up(d, tile_n) * (tile_i * tile_n * 4 + 16), dkv = 0;
+
+    if (d > 128 && half) {
+        if (r->q->efficient_splits_keys) {
+            splits = 256 / (b * h) > 1 ? 256 / (b * h) : 1;
+            splits = splits < div_up(sk, keys) ? splits : div_up(sk, keys);
+        }
+        dkv = 2 * splits * round_up(sk, keys) * round_up(d, 128) * 4;
+    }
+    return b * h * (dq + dkv);
+}
+
+static bool flash_allowed(const struct run *r, val q, val mask)
+{
+    enum dtype t = dtype_of(r, q);
+
+    return !mask && (t == DTYPE_BF16 || t == DTYPE_FP16) && size_of(r, q, 3) <= 256 && r->device.cc_major >= 8;
+}
+
+val scaled_dot_product_attention(struct run *r, val q, val k, val v, val mask, double dropout_p, bool causal, bool enable_gqa)
+{
+    struct pins p = {0}, casts = {0};
+    val in[4] = {q, k, v, mask}, half[4], out;
+
+    (void)causal;
+    if (run_dead(r))
+        return 0;
+    for (int i = 0; i < 4; i++)
+        pin(r, &p, in[i]);
+    for (int i = 0; i < 4; i++) {
+        half[i] = autocast_half(r, in[i]);
+        pin(r, &casts, half[i]);
+    }
+    if (size_of(r, q, 3) % 8)
+        run_fail(r, ERR_FIELD_CONFLICT, "/training/attention", "sdpa pads heads whose width is no multiple of 8; that is not modelled");
+    if (flash_allowed(r, half[0], mask))
+        out = flash(r, half[0], half[1], half[2], dropout_p);
+    else if (enable_gqa)
+        out = (run_fail(r, ERR_FIELD_CONFLICT, "/training/attention", "grouped heads outside the flash kernel are not modelled"), 0);
+    else
+        out = efficient(r, half[0], half[1], half[2], half[3], dropout_p);
+    unpin(r, &casts);
+    unpin(r, &p);
+    return out;
+}
+
+/* ------------------------------------------------------------------------------------------------ the flash-attn package */
+/* flash_attn_func(q, k, v): [batch, seq, heads, head_dim]; saves q, k, v, out, lse, rng state. empty_like keeps q's layout. */
+val flash_attn_func(struct run *r, val q, val k, val v, double dropout_p)
+{
+    struct pins p = {0};
+    val in[3] = {q, k, v}, out, lse, rng;
+    uint32_t node;
+
+    (void)dropout_p;
+    if (run_dead(r))
+        return 0;
+    for (int i = 0; i < 3; i++)
+        pin(r, &p, in[i]);
+    if (size_of(r, q, -1) % 8)
+        run_fail(r, ERR_FIELD_CONFLICT, "/training/attention", "flash-attn pads heads whose width is no multiple of 8; that is not modelled");
+    node = attach(r, OP_FLASH_ATTN, 3, in);
+    out = pointwise(r, r->values[q].contiguous ? OP_EMPTY : OP_EMPTY_STRIDED, dtype_of(r, q), 1, &q);
+    lse = value_empty(r, OP_EMPTY, DTYPE_FP32, SHAPE(size_of(r, q, 0), size_of(r, q, 2), size_of(r, q, 1)));
+    rng = value_empty(r, OP_EMPTY, DTYPE_INT64, SHAPE(2));
+    for (int i = 0; i < 3; i++)
+        save(r, node, in[i]);
+    save(r, node, out);
+    save(r, node, lse);
+    save(r, node, rng);
+    attach_output(r, node, out, 0);
+    consume(r, lse);
+    consume(r, rng);
+    unpin(r, &p);
+    return out;
+}

@@ -1,0 +1,43 @@
+/*
+ * inventory.h - every parameter tensor of a model, read from the same declaration that the memory run walks.
+ *
+ * Purpose   exact counts: names, shapes, ties as model.named_parameters() of transformers gives them (state-dict names of
+ *           the CausalLM class), buffers that live on the device, and the trainable elements of a peft LoRA.
+ */
+#ifndef TRAIN_INVENTORY_H
+#define TRAIN_INVENTORY_H
+
+#include "base/arena.h"
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct arch;
+struct step;
+
+struct tensor_info {
+    const char *name;    /* "model.layers.0.self_attn.q_proj.weight" */
+    const char *tied_to; /* NULL: a storage of its own */
+    uint32_t ndim;
+    uint64_t shape[4];
+    uint64_t elems;
+    bool trainable;
+    bool buffer;         /* on the device but not a parameter */
+    const char *dtype;   /* "bf16", "fp32", "fp16", "bool", "int64" */
+};
+
+struct inventory {
+    uint32_t n;                     /* all rows, tied ones and buffers included */
+    const struct tensor_info *rows; /* in the model's own order */
+    uint32_t tensors;               /* distinct parameter tensors */
+    uint64_t parameters, trainable_parameters; /* tied ones once; adapters count in both when step tunes by LoRA */
+    uint64_t base_parameters;       /* without adapters */
+    uint32_t adapted_modules;
+};
+
+/* Walks the declaration for `step` (tuning, lora, dtype). Memory from `arena`. */
+MUST_CHECK enum err_code inventory_of(const struct arch *arch, const struct step *step, struct arena *arena,
+                                      struct inventory *ret, struct err *err);
+
+#endif

@@ -1,0 +1,96 @@
+/*
+ * measure.h - a resolved step in, its memory figures out.
+ *
+ * Purpose   train_walk()    runs the program of loading and two steps and sums live storages: a lower bound, microseconds.
+ *           train_measure() also replays the run on the model of PyTorch's caching allocator: what users read off torch.cuda.
+ * Units     bytes, uint64_t.
+ * Models    one GPU, one stream. Not modelled: CUDA context beyond device.context_bytes, variable lengths.
+ * Errors    ERR_NOMEM when the arena is too small (64 MiB are enough for 200 layers; see plan/), ERR_FIELD_CONFLICT for an
+ *           option the model cannot run. Not fitting is a result.
+ * Threads   pure; one arena a thread.
+ */
+#ifndef TRAIN_MEASURE_H
+#define TRAIN_MEASURE_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "stack/device.h"
+#include "train/recipe.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct arch;
+
+/* Phases of api.md, in the order in which a step passes them. */
+enum phase {
+    PHASE_INIT, /* before the first step: loading; no peak is reported for it */
+    PHASE_BATCH,
+    PHASE_FORWARD,
+    PHASE_LOSS,
+    PHASE_LOSS_BACKWARD,
+    PHASE_BACKWARD,
+    PHASE_CLIP,
+    PHASE_OPTIMIZER,
+    PHASE_BETWEEN,
+    PHASE_COUNT
+};
+
+enum category {
+    CATEGORY_PARAMETERS,
+    CATEGORY_GRADIENTS,
+    CATEGORY_OPTIMIZER_STATES,
+    CATEGORY_ACTIVATIONS,
+    CATEGORY_LOGITS_AND_LOSS,
+    CATEGORY_COMMUNICATION,
+    CATEGORY_TEMPORARIES,
+    CATEGORY_WORKSPACES,
+    CATEGORY_BUFFERS,
+    CATEGORY_INPUTS,
+    CATEGORY_BLOCK_SLACK,
+    CATEGORY_COUNT
+};
+
+const char *phase_name(enum phase phase);          /* "loss_backward" */
+const char *category_name(enum category category); /* "logits_and_loss" */
+
+/* Live blocks at the peak that have the same op, category, phase and size; largest sum first. */
+struct largest {
+    const char *op;     /* "aten::mm" */
+    enum category category;
+    const char *phase;  /* the program's phase at birth, as the oracle names it: init, optimizer_init, batch, forward, loss, backward, ... */
+    const char *module; /* path of the module of the oldest such block, "model.layers.0.mlp.gate_proj" */
+    uint64_t bytes_each; /* rounded to the allocator's 512 B */
+    uint32_t count;
+};
+
+enum { LARGEST_MAX = 32 };
+
+struct measured {
+    uint64_t walk_peak_bytes;    /* sum of live blocks rounded to 512 B: lower bound of peak_allocated_bytes */
+    uint64_t peak_allocated_bytes, peak_reserved_bytes, peak_reserved_expandable_bytes; /* 0 after train_walk, except allocated = walk */
+    uint64_t peak_allocated_expandable_bytes;
+    uint64_t static_bytes, resting_bytes;
+    uint64_t phase_peaks_bytes[PHASE_COUNT];
+    uint64_t breakdown_bytes[CATEGORY_COUNT]; /* sums to peak_allocated_bytes */
+    enum phase peak_phase;
+    uint32_t n_largest;
+    struct largest largest[LARGEST_MAX];
+    uint64_t max_slack_bytes;    /* largest sum of unsplit remainders at any moment of the replay */
+    uint32_t births, deaths;     /* of the whole run */
+    uint64_t parameters, trainable_parameters;
+    uint32_t tensors;
+};
+
+MUST_CHECK enum err_code train_walk(const struct arch *arch, const struct step *step, const struct device *device,
+                                    struct arena *arena, struct measured *ret, struct err *err);
+MUST_CHECK enum err_code train_measure(const struct arch *arch, const struct step *step, const struct device *device,
+                                       struct arena *arena, struct measured *ret, struct err *err);
+
+/* Replays the run on a GPU with `capacity_bytes` for the allocator; false in *ret_fits when even release-and-retry does not
+ * help. *ret_retries counts how often cached segments had to be given back. */
+MUST_CHECK enum err_code train_fits(const struct arch *arch, const struct step *step, const struct device *device,
+                                    uint64_t capacity_bytes, bool expandable_segments, struct arena *arena,
+                                    bool *ret_fits, uint32_t *ret_retries, struct err *err);
+
+#endif

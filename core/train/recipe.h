@@ -1,0 +1,83 @@
+/*
+ * recipe.h - what is asked of a fine-tuning step, and the step with every default made explicit.
+ *
+ * Purpose   api decodes a request into a recipe; train_resolve() turns it into a step in which nothing is left open.
+ *           `resolved` of the answer is a step, written out.
+ * Source    defaults: ../api.md's table, each row's source file beside its line in resolve.c.
+ * Errors    ERR_FIELD_VALUE / ERR_FIELD_CONFLICT at the member's JSON Pointer under /training; ERR_NO_TARGETS at
+ *           /training/lora/target_modules.
+ * Units     tokens, elements, bytes as named.
+ */
+#ifndef TRAIN_RECIPE_H
+#define TRAIN_RECIPE_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "stack/device.h"
+#include "stack/stack.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct arch;
+
+enum tri { TRI_UNSET, TRI_FALSE, TRI_TRUE };
+
+enum tuning { TUNING_FULL, TUNING_LORA, TUNING_QLORA, TUNING_COUNT };
+
+enum precision {
+    PRECISION_UNSET,
+    PRECISION_BF16,          /* pure half: weights, gradients, states in it */
+    PRECISION_BF16_AUTOCAST, /* bf16 weights, autocast on */
+    PRECISION_BF16_MIXED,    /* fp32 weights, autocast on */
+    PRECISION_FP16,
+    PRECISION_FP16_AUTOCAST,
+    PRECISION_FP16_MIXED,    /* fp32 weights, autocast on, GradScaler */
+    PRECISION_FP32,
+    PRECISION_COUNT
+};
+
+enum optimizer { OPTIMIZER_UNSET, OPTIMIZER_ADAMW_TORCH, OPTIMIZER_ADAMW_TORCH_FUSED, OPTIMIZER_ADAMW_TORCH_LOOP, OPTIMIZER_SGD, OPTIMIZER_COUNT };
+
+enum attention { ATTENTION_UNSET, ATTENTION_SDPA, ATTENTION_EAGER, ATTENTION_FLASH_2, ATTENTION_COUNT };
+
+enum framework { FRAMEWORK_TRANSFORMERS, FRAMEWORK_TORCH };
+
+enum lora_dtype { LORA_DTYPE_UNSET, LORA_DTYPE_FP32, LORA_DTYPE_BASE };
+
+struct lora {
+    uint32_t rank;              /* 0: left out */
+    double dropout;
+    enum lora_dtype dtype;      /* FP32: adapters in fp32; BASE: in the dtype of the base weights */
+    bool all_linear;            /* target_modules: "all-linear" */
+    uint32_t n_targets;         /* 0 and not all_linear: peft's table for the model type */
+    const char *const *targets; /* module names, matched as suffixes like peft does */
+};
+
+/* 0 / UNSET = left out. */
+struct recipe {
+    uint32_t seq_len_tokens, micro_batch_size, gradient_accumulation_steps;
+    enum tuning tuning;
+    struct lora lora;
+    enum precision precision;
+    enum optimizer optimizer;
+    double max_grad_norm;       /* < 0: left out; 0: no clipping */
+    enum tri gradient_checkpointing, checkpoint_reentrant, use_cache, keep_outputs;
+    enum attention attention;
+    bool padded;
+    enum framework framework;
+    struct stack stack;         /* 0 = left out: stack_complete() */
+};
+
+/* The same with nothing left open; n_targets > 0 whenever tuning is LoRA. attention is the kernel family that will run:
+ * classes without SDPA in that version run eager, as transformers does by itself. */
+struct step {
+    struct recipe r;
+    struct quirks quirks;
+};
+
+/* Fills what `asked` left out. `arch` gives the model's own defaults (saved dtype, use_cache, maximum length). */
+MUST_CHECK enum err_code train_resolve(const struct recipe *asked, const struct arch *arch, const struct device *device,
+                                       struct arena *arena, struct step *ret, struct err *err);
+
+#endif

@@ -1,0 +1,39 @@
+/*
+ * trainer.h - a fine-tuning run as transformers.Trainer makes it: load, then steps of batch, forward, backward, clip, optimizer.
+ *
+ * Purpose   trainer_run() drives the model's program through the interpreter; what it leaves is the run's tape.
+ * Source    transformers/trainer.py 4.40 (inner loop) and 5.23 (get_batch_samples, training_step, _clip_grad_norm),
+ *           accelerate's autocast wrapper and convert_outputs_to_fp32; what Trainer's own variables keep alive from one step
+ *           to the next: the batches, the last loss, the gradient norm.
+ * Models    one GPU. `steps` of two: the second has optimizer states.
+ */
+#ifndef TRAIN_TRAINER_H
+#define TRAIN_TRAINER_H
+
+#include "models/model.h"
+#include "torch/optim.h"
+#include "train/recipe.h"
+
+struct trainer {
+    struct run run;
+    struct model model;
+    const struct step *step;
+    struct optim optim;
+    struct scaler scaler;
+    uint32_t n_trainable;
+    val *trainable;
+    bool autocast;
+    enum dtype autocast_dtype;
+    uint32_t adapted_modules;
+    /* marks on the tape: numbers of events */
+    uint32_t after_load, steps_begin, after_step[2];
+};
+
+/* Declares the model for this step, adapters included; no run is needed for an inventory. */
+MUST_CHECK enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const struct step *step, struct arena *arena,
+                                         struct err *err);
+
+MUST_CHECK enum err_code trainer_run(struct trainer *t, const struct arch *arch, const struct step *step,
+                                     const struct device *device, struct arena *arena, struct err *err);
+
+#endif
