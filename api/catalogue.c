@@ -1,6 +1,7 @@
-/* GET /gpus, /methods, /optimizers, /dtypes: the catalogue, and every word that a request may use. */
+/* GET /gpus, /clusters, /methods, /optimizers, /dtypes: the catalogue, and every word that a request may use. */
 #include "api/routes.h"
 #include "api/words.h"
+#include "catalog/clusters.h"
 #include "catalog/gpus.h"
 
 #include <string.h>
@@ -139,6 +140,33 @@ enum err_code get_gpus(struct call *c)
         write_figure(&w, "multiprocessors", g->multiprocessors);
         write_figure(&w, "memory_bytes", g->memory_bytes);
         write_figure(&w, "usable_bytes", g->usable_bytes);
+        jsonw_end(&w);
+    }
+    jsonw_end(&w);
+    jsonw_end(&w);
+    return finish_json(c, &w);
+}
+
+enum err_code get_clusters(struct call *c)
+{
+    struct buf out;
+    struct jsonw w;
+
+    begin_json(c, &out, &w);
+    jsonw_object(&w, NULL);
+    jsonw_array(&w, "clusters");
+    for (size_t i = 0; i < cluster_count(); i++) {
+        const struct cluster *k = cluster_at(i);
+
+        jsonw_object(&w, NULL);
+        jsonw_str(&w, "name", k->name);
+        write_aliases(&w, k->aliases);
+        jsonw_str(&w, "gpu", k->gpu);
+        jsonw_u64(&w, "gpus_per_node", k->gpus_per_node);
+        write_figure(&w, "nodes", k->nodes);
+        write_figure(&w, "host_memory_bytes_per_node", (uint64_t)(k->host_memory_gb_per_node * 1e9));
+        jsonw_str(&w, "intra_node", k->intra_node);
+        jsonw_str(&w, "inter_node", k->inter_node);
         jsonw_end(&w);
     }
     jsonw_end(&w);

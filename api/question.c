@@ -252,8 +252,6 @@ static void warn(struct estimate *e)
         note(&e->warnings, "/training/optim_args is not read: no optimizer that has a model takes memory by it");
     if (rq->llmem.variant.n || rq->llmem.base_bytes.set)
         note(&e->warnings, "/llmem: the baseline is not computed yet");
-    if (rq->cluster.name)
-        note(&e->warnings, "/cluster/name: clusters are not known by name yet; the GPU counts");
     if (rq->revision && rq->model)
         note(&e->warnings, "/revision is not looked at yet: the config at hand is that of main");
 }

@@ -1,6 +1,8 @@
 /* What one member of a request alone cannot tell. */
 #include "api/request.h"
 
+#include "catalog/clusters.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -126,15 +128,37 @@ static enum err_code check_model(const struct estimate_request *rq, struct err *
     return ERR_OK;
 }
 
+/* What a cluster's name says and the request does not. How many nodes a job takes is never the name's to say. */
+static enum err_code take_preset(struct cluster_request *c, struct err *err)
+{
+    const struct cluster *preset = c->name ? cluster_find(c->name) : NULL;
+
+    if (!c->name)
+        return ERR_OK;
+    if (!preset)
+        return err_set(err, ERR_FIELD_VALUE, "/cluster/name", "'%.40s' is no cluster that is known: GET /clusters lists them, or give cluster.gpu",
+                       c->name);
+    c->name = preset->name;
+    if (!c->gpu.name && !c->gpu.by_numbers)
+        c->gpu.name = preset->gpu;
+    if (!c->gpus_per_node.set)
+        c->gpus_per_node = (struct quantity){.set = true, .whole = preset->gpus_per_node};
+    if (!c->host_memory_bytes_per_node.set && preset->host_memory_gb_per_node > 0)
+        c->host_memory_bytes_per_node = (struct quantity){.set = true, .whole = (uint64_t)(preset->host_memory_gb_per_node * 1e9)};
+    if (!c->intra_node)
+        c->intra_node = preset->intra_node;
+    if (!c->inter_node)
+        c->inter_node = preset->inter_node;
+    return ERR_OK;
+}
+
 static enum err_code check_gpu(const struct cluster_request *c, struct err *err)
 {
     if (c->gpu.by_numbers && !c->gpu.numbers.memory_bytes.set)
         return err_set(err, ERR_FIELD_MISSING, "/cluster/gpu/memory_bytes", "what the GPU offers to a program");
-    if (c->gpu.name || c->gpu.by_numbers)
-        return ERR_OK;
-    if (c->name)
-        return err_set(err, ERR_FIELD_VALUE, "/cluster/name", "clusters are not known by name yet: give cluster.gpu and gpus_per_node");
-    return err_set(err, ERR_FIELD_MISSING, "/cluster/gpu", "a GPU's name (GET /gpus lists them), or an object of its numbers");
+    if (!c->gpu.name && !c->gpu.by_numbers)
+        return err_set(err, ERR_FIELD_MISSING, "/cluster/gpu", "a GPU's name (GET /gpus lists them), or an object of its numbers");
+    return ERR_OK;
 }
 
 enum err_code request_read(const struct json *doc, struct arena *arena, struct notes *warnings, struct estimate_request *ret,
@@ -147,6 +171,8 @@ enum err_code request_read(const struct json *doc, struct arena *arena, struct n
     rc = decode(&d, doc, estimate_members, ret);
     if (!rc)
         rc = check_model(ret, err);
+    if (!rc)
+        rc = take_preset(&ret->cluster, err);
     if (!rc)
         rc = check_gpu(&ret->cluster, err);
     if (!rc)

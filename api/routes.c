@@ -15,6 +15,7 @@ static const struct route {
     {"GET", "/models", get_models, "/models"},
     {"GET", "/models/...", get_model, "/models/{id}"},
     {"GET", "/gpus", get_gpus, "/gpus"},
+    {"GET", "/clusters", get_clusters, "/clusters"},
     {"GET", "/methods", get_methods, "/methods"},
     {"GET", "/optimizers", get_optimizers, "/optimizers"},
     {"GET", "/dtypes", get_dtypes, "/dtypes"},

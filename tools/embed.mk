@@ -16,6 +16,12 @@ $(BUILD)/gen/gpus.inc: $(data)/gpus.csv $(embed) tools/embed.mk
 	@mkdir -p $(@D)
 	$(Q)$(embed) rows $< $(gpu_columns) > $@
 
+cluster_columns := name:s aliases:s gpu:s gpus_per_node:n nodes:n host_memory_gb_per_node:n intra_node:s inter_node:s
+
+$(BUILD)/gen/clusters.inc: $(data)/clusters.csv $(embed) tools/embed.mk
+	@mkdir -p $(@D)
+	$(Q)$(embed) rows $< $(cluster_columns) > $@
+
 configs := $(sort $(wildcard $(data)/configs/*.json))
 
 $(BUILD)/configs.list: FORCE
@@ -31,6 +37,7 @@ $(BUILD)/gen/openapi.inc: openapi.yaml $(embed)
 
 # The first build has no dependency files yet.
 $(BUILD)/core/catalog/gpus.o: $(BUILD)/gen/gpus.inc
+$(BUILD)/core/catalog/clusters.o: $(BUILD)/gen/clusters.inc
 $(BUILD)/core/catalog/builtin.o: $(BUILD)/gen/configs.inc
 ifneq ($(wildcard openapi.yaml),)
 $(call objects,$(api_sources)): | $(BUILD)/gen/openapi.inc

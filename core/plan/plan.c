@@ -72,25 +72,30 @@ static bool is_variation(const struct planning *p, const struct plan_candidate *
     return false;
 }
 
+static uint64_t peak_of(const struct plan_question *q, const struct measured *m)
+{
+    return q->expandable_segments ? m->peak_allocated_expandable_bytes : m->peak_allocated_bytes;
+}
+
 /* What the other neighbour of the asked stack would need, with the same options. */
 static enum err_code widen(struct planning *p, struct plan_candidate *c, uint32_t n)
 {
     struct step step = c->step;
     struct probe probe = {p->q, &step, p->keep, p->scratch, p->err};
     struct verdict v;
+    uint64_t other;
     enum err_code rc;
 
-    c->low_bytes = c->high_bytes = c->memory.peak_allocated_bytes;
+    c->low_bytes = c->high_bytes = peak_of(p->q, &c->memory);
     if (!p->q->other)
         return ERR_OK;
     step.quirks = quirks_of(p->q->other);
     rc = probe_judge(&probe, n, &v);
     if (rc)
         return rc == ERR_FIELD_CONFLICT ? ERR_OK : rc;
-    if (v.memory.peak_allocated_bytes < c->low_bytes)
-        c->low_bytes = v.memory.peak_allocated_bytes;
-    else
-        c->high_bytes = v.memory.peak_allocated_bytes;
+    other = peak_of(p->q, &v.memory);
+    c->low_bytes = other < c->low_bytes ? other : c->low_bytes;
+    c->high_bytes = other > c->high_bytes ? other : c->high_bytes;
     return ERR_OK;
 }
 
@@ -278,11 +283,12 @@ static enum err_code explain(struct planning *p, struct plan_candidate *c)
     const struct measured *m = &c->memory;
     uint64_t budget = probe_budget(p->q);
     uint64_t reserved = c->device_bytes - p->q->device.context_bytes;
-    uint64_t need = m->peak_allocated_bytes > budget ? m->peak_allocated_bytes : reserved;
+    uint64_t allocated = peak_of(p->q, m);
+    uint64_t need = allocated > budget ? allocated : reserved;
     char text[160];
     int n;
 
-    if (m->peak_allocated_bytes > budget)
+    if (allocated > budget)
         n = snprintf(text, sizeof text, "needs %.1f GiB more at %s", (double)(need - budget) / 1073741824.0, phase_name(m->peak_phase));
     else
         n = snprintf(text, sizeof text, "needs %.1f GiB more at %s: the allocator cannot find a free block among those it holds",
