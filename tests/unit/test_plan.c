@@ -1,0 +1,277 @@
+/* The planner over a made-up memory: train_walk and its sisters are this file's, so that the answer is known. */
+#include "config/arch.h"
+#include "plan/plan.h"
+#include "stack/release.h"
+#include "tests/support/unit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- a memory that is a formula ------------------------------------------------------------------------------------------------ */
+
+struct formula {
+    const char *name;
+    uint64_t flat, base, slope;  /* walk = max(flat, base + slope * n) */
+    uint64_t slack;              /* the replay adds n * slack % 1000 */
+    uint64_t capacity;
+    uint32_t largest;
+};
+
+static const struct formula formulas[] = {
+    {"a line", 0, 1000, 100, 0, 5000, 40},
+    {"exactly full", 0, 1000, 100, 0, 4900, 39},
+    {"one byte short", 0, 1000, 100, 0, 4899, 38},
+    {"nothing fits", 0, 10000, 100, 0, 5000, 0},
+    {"one fits", 0, 1000, 4000, 0, 5000, 1},
+    {"two fit", 0, 1000, 2000, 0, 5000, 2},
+    {"flat, then a line", 3000, 10, 100, 0, 5000, 49},
+    {"flat beyond the capacity", 6000, 10, 100, 0, 5000, 0},
+    {"no slope: the most that there is", 0, 100, 0, 0, 5000, PLAN_MAX_MICRO_BATCH},
+    {"steep after a long flat", 4999, 0, 1, 0, 5000, 5000},
+    {"slack decides", 0, 0, 1000, 301, 100000, 99},
+    {"much slack", 0, 0, 100, 999, 5000, 0 /* see the law */},
+};
+
+static const struct formula *now;
+static unsigned walks, replays;
+
+static uint64_t walk_at(uint32_t n)
+{
+    uint64_t line = now->base + now->slope * n;
+
+    return line > now->flat ? line : now->flat;
+}
+
+static uint64_t replay_at(uint32_t n)
+{
+    return walk_at(n) + (now->slack ? n * now->slack % 1000 : 0);
+}
+
+/* Checkpointing needs half of it, LoRA a tenth. */
+static uint64_t less(const struct step *step, uint64_t bytes)
+{
+    bytes /= step->r.gradient_checkpointing == TRI_TRUE ? 2 : 1;
+    return bytes / (step->r.tuning == TUNING_LORA ? 10 : 1);
+}
+
+const char *phase_name(enum phase phase)
+{
+    return phase == PHASE_BACKWARD ? "backward" : "another";
+}
+
+enum err_code train_walk(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
+                         struct measured *ret, struct err *err)
+{
+    (void)arch, (void)device, (void)arena, (void)err;
+    walks++;
+    *ret = (struct measured){.walk_peak_bytes = less(step, walk_at(step->r.micro_batch_size))};
+    return ERR_OK;
+}
+
+enum err_code train_measure(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
+                            struct measured *ret, struct err *err)
+{
+    uint64_t bytes = less(step, replay_at(step->r.micro_batch_size));
+    char *module = arena_str(arena, "layers.0", 8);
+
+    (void)arch, (void)device;
+    replays++;
+    if (!module)
+        return err_set(err, ERR_NOMEM, "", "no room");
+    *ret = (struct measured){.walk_peak_bytes = bytes, .peak_allocated_bytes = bytes, .peak_reserved_bytes = bytes, .peak_phase = PHASE_BACKWARD,
+                             .n_largest = 1, .largest = {{.op = "aten::mm", .phase = "forward", .module = module}}};
+    return ERR_OK;
+}
+
+enum err_code train_fits(const struct arch *arch, const struct step *step, const struct device *device, uint64_t capacity_bytes,
+                         bool expandable_segments, struct arena *arena, bool *ret_fits, uint32_t *ret_retries, struct err *err)
+{
+    struct measured m;
+    enum err_code rc = train_measure(arch, step, device, arena, &m, err);
+
+    (void)expandable_segments;
+    *ret_fits = m.peak_reserved_bytes <= capacity_bytes;
+    *ret_retries = 0;
+    return rc;
+}
+
+/* --- questions ------------------------------------------------------------------------------------------------------------------ */
+
+static const struct plan_choice single = {"single", 0}, full = {"full", TUNING_FULL}, none = {"none", 0}, open = {NULL, 0}, hf = {"hf", 0},
+                                plain = {"false", TRI_FALSE};
+static const struct plan_choice kinds[] = {{"full", TUNING_FULL}, {"lora", TUNING_LORA}, {"qlora", PLAN_UNMODELLED}};
+static const struct plan_choice both[] = {{"false", TRI_FALSE}, {"true", TRI_TRUE}};
+static const struct plan_choice methods[] = {{"single", 0}, {"ddp", PLAN_UNMODELLED}};
+
+static const struct arch model = {.family = FAMILY_LLAMA, .model_type = "llama", .hidden = 8, .layers = 1, .max_positions = 16};
+
+static struct plan_question question(void)
+{
+    struct plan_question q = {
+        .arch = &model,
+        .device = {.cc_major = 8},
+        .capacity_bytes = now->capacity,
+        .recipe = {.max_grad_norm = -1},
+        .axes = {
+            [AXIS_METHOD] = {&single, 1, false},   [AXIS_TUNING] = {&full, 1, true},     [AXIS_OFFLOAD] = {&none, 1, false},
+            [AXIS_PRECISION] = {&open, 1, false},  [AXIS_OPTIMIZER] = {&open, 1, false}, [AXIS_ATTENTION] = {&open, 1, false},
+            [AXIS_LOSS] = {&hf, 1, false},         [AXIS_CHECKPOINTING] = {&plain, 1, true},
+        },
+    };
+    struct err err;
+
+    ck_assert_int_eq(stack_complete(&q.recipe.stack, &err), ERR_OK);
+    return q;
+}
+
+static unsigned char keep_block[4 << 20], scratch_block[1 << 16];
+
+static struct plan_answer answer(const struct plan_question *q)
+{
+    struct arena keep, scratch;
+    struct plan_answer a = {0};
+    struct err err = {0};
+
+    arena_init(&keep, keep_block, sizeof keep_block);
+    arena_init(&scratch, scratch_block, sizeof scratch_block);
+    walks = replays = 0;
+    ck_assert_msg(plan_answer(q, &keep, &scratch, &a, &err) == ERR_OK, "%s", err.detail);
+    ck_assert_ptr_eq(scratch.cur, scratch_block);
+    return a;
+}
+
+/* The law: its replay fits, and that of one more does not. */
+START_TEST(finds_the_largest_batch)
+{
+    struct plan_question q;
+    struct plan_answer a;
+    uint32_t n;
+
+    now = &formulas[_i];
+    q = question();
+    a = answer(&q);
+    n = a.candidates[0].max_micro_batch_size;
+    if (now->largest)
+        ck_assert_msg(n == now->largest, "%s: %u, not %u", now->name, n, now->largest);
+    ck_assert_msg(n == 0 || replay_at(n) <= now->capacity, "%s: %u does not fit", now->name, n);
+    ck_assert_msg(n == PLAN_MAX_MICRO_BATCH || replay_at(n + 1) > now->capacity, "%s: %u fits too", now->name, n + 1);
+    ck_assert_msg(walks <= 40 && replays <= 24, "%s: %u walks, %u replays", now->name, walks, replays);
+    ck_assert_int_eq(a.any_fits, n > 0);
+}
+END_TEST
+
+START_TEST(keeps_the_margin_and_the_context_free)
+{
+    struct plan_question q;
+
+    now = &formulas[0];
+    q = question();
+    q.device.context_bytes = 500;
+    ck_assert_uint_eq(answer(&q).candidates[0].max_micro_batch_size, 35);
+    q.margin = 0.1;
+    ck_assert_uint_eq(answer(&q).candidates[0].max_micro_batch_size, 30);
+    q.capacity_bytes = 400;
+    ck_assert(!answer(&q).any_fits);
+}
+END_TEST
+
+START_TEST(fills_the_global_batch)
+{
+    struct plan_question q;
+    struct plan_answer a;
+
+    now = &formulas[0]; /* 40 at most */
+    q = question();
+    q.global_batch_size = 96;
+    a = answer(&q);
+    ck_assert_uint_eq(a.candidates[0].step.r.micro_batch_size, 32);
+    ck_assert_uint_eq(a.candidates[0].step.r.gradient_accumulation_steps, 3);
+    ck_assert_uint_eq(a.candidates[0].global_batch_size, 96);
+    q.recipe.micro_batch_size = 4;
+    a = answer(&q);
+    ck_assert_uint_eq(a.candidates[0].step.r.gradient_accumulation_steps, 24);
+    ck_assert_uint_eq(a.candidates[0].max_micro_batch_size, 40);
+}
+END_TEST
+
+START_TEST(advises_one_change_that_fits)
+{
+    struct plan_question q;
+    struct plan_answer a;
+
+    now = &(struct formula){"", 0, 1000, 100, 0, 5000, 0};
+    q = question();
+    q.recipe.micro_batch_size = 60; /* 7000: half of it fits */
+    a = answer(&q);
+    ck_assert(!a.any_fits && a.any_modelled);
+    ck_assert_str_eq(a.candidates[0].reason.code, "does-not-fit");
+    ck_assert(strstr(a.candidates[0].reason.detail, "at backward"));
+    ck_assert_int_eq(a.candidates[0].reason.nearest.gradient_checkpointing, TRI_TRUE);
+    q.recipe.micro_batch_size = 200; /* 21000: half does not */
+    a = answer(&q);
+    ck_assert_uint_eq(a.candidates[0].reason.nearest.micro_batch_size, 40);
+    ck_assert_int_eq(a.candidates[0].reason.nearest.gradient_checkpointing, TRI_UNSET);
+    now = &(struct formula){"", 0, 20000, 100, 0, 5000, 0};
+    q.recipe.micro_batch_size = 1; /* no batch fits, no checkpointing helps, a tenth does */
+    a = answer(&q);
+    ck_assert_str_eq(a.candidates[0].reason.nearest.tuning, "lora");
+}
+END_TEST
+
+START_TEST(tries_the_kinds_of_tuning_in_order)
+{
+    struct plan_question q;
+    struct plan_answer a;
+
+    now = &formulas[0];
+    q = question();
+    q.axes[AXIS_TUNING] = (struct plan_axis){kinds, 3, false};
+    q.axes[AXIS_CHECKPOINTING] = (struct plan_axis){both, 2, false};
+    q.axes[AXIS_METHOD] = (struct plan_axis){methods, 2, false};
+    a = answer(&q);
+    ck_assert_uint_eq(a.n, 3); /* full twice, ddp once */
+    ck_assert_int_eq(a.candidates[0].step.r.gradient_checkpointing, TRI_FALSE);
+    ck_assert(!a.candidates[2].modelled);
+    ck_assert_str_eq(a.candidates[2].reason.code, "not-modelled");
+    now = &(struct formula){"", 20000, 0, 100, 0, 5000, 0}; /* full does not fit, nor does half of it */
+    a = answer(&q);
+    ck_assert(a.any_fits);
+    ck_assert_uint_eq(a.n, 5); /* LoRA twice, full twice, ddp once */
+    ck_assert_int_eq(a.candidates[0].step.r.tuning, TUNING_LORA);
+    ck_assert_str_eq(a.candidates[2].reason.nearest.tuning, "lora");
+    now = &(struct formula){"", 200000, 0, 100, 0, 5000, 0};
+    a = answer(&q);
+    ck_assert(!a.any_fits);
+    ck_assert_uint_eq(a.n, 6); /* and qlora, which has no model */
+    ck_assert_str_eq(a.candidates[5].reason.code, "not-modelled");
+}
+END_TEST
+
+START_TEST(bounds_what_is_asked)
+{
+    static struct plan_choice many[100];
+    struct plan_question q;
+    struct plan_answer a;
+    struct arena keep, scratch;
+    struct err err = {0};
+
+    now = &formulas[0];
+    q = question();
+    for (int i = 0; i < 100; i++)
+        many[i] = (struct plan_choice){"bf16", PRECISION_BF16};
+    q.axes[AXIS_PRECISION] = (struct plan_axis){many, 100, true};
+    arena_init(&keep, keep_block, sizeof keep_block);
+    arena_init(&scratch, scratch_block, sizeof scratch_block);
+    ck_assert_int_eq(plan_answer(&q, &keep, &scratch, &a, &err), ERR_FIELD_RANGE);
+    ck_assert_str_eq(err.at, "/training");
+}
+END_TEST
+
+UNIT_TESTS("plan",
+    unit_rows(finds_the_largest_batch, formulas);
+    unit_test(keeps_the_margin_and_the_context_free);
+    unit_test(fills_the_global_batch);
+    unit_test(advises_one_change_that_fits);
+    unit_test(tries_the_kinds_of_tuning_in_order);
+    unit_test(bounds_what_is_asked);
+)
