@@ -20,6 +20,7 @@
 
 enum { API_BODY_MAX = 1 << 20 };
 #define API_ARENA_BYTES ((size_t)256 << 20)
+#define API_CHEAP_BYTES ((size_t)256 << 10)
 
 struct api_request {
     const char *method, *path; /* path: percent-decoded, without the query */
@@ -57,6 +58,9 @@ struct api_response {
 void api_needs(const struct api_request *rq, struct api_needs *ret);
 
 void api_answer(const struct api_request *rq, const struct api_config *configs, size_t n, struct api_response *ret);
+
+/* True for what only reads tables: it needs API_CHEAP_BYTES and no wait for one of few large arenas. */
+bool api_is_cheap(const struct api_request *rq);
 
 /* A problem without a request: 413, 503 and the like, which the server decides. */
 void api_problem(const struct err *err, struct arena *arena, struct api_response *ret);

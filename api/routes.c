@@ -9,18 +9,19 @@ static const struct route {
     const char *method, *path; /* "/..." at the end: whatever follows */
     endpoint *answer;
     const char *name; /* as openapi.yaml writes it */
+    bool cheap;
 } routes[] = {
-    {"POST", "/estimate", post_estimate, "/estimate"},
-    {"POST", "/models", post_models, "/models"},
-    {"GET", "/models", get_models, "/models"},
-    {"GET", "/models/...", get_model, "/models/{id}"},
-    {"GET", "/gpus", get_gpus, "/gpus"},
-    {"GET", "/clusters", get_clusters, "/clusters"},
-    {"GET", "/methods", get_methods, "/methods"},
-    {"GET", "/optimizers", get_optimizers, "/optimizers"},
-    {"GET", "/dtypes", get_dtypes, "/dtypes"},
-    {"GET", "/healthz", get_health, "/healthz"},
-    {"GET", "/openapi.yaml", get_openapi, "/openapi.yaml"},
+    {"POST", "/estimate", post_estimate, "/estimate", false},
+    {"POST", "/models", post_models, "/models", false},
+    {"GET", "/models", get_models, "/models", true},
+    {"GET", "/models/...", get_model, "/models/{id}", false},
+    {"GET", "/gpus", get_gpus, "/gpus", true},
+    {"GET", "/clusters", get_clusters, "/clusters", true},
+    {"GET", "/methods", get_methods, "/methods", true},
+    {"GET", "/optimizers", get_optimizers, "/optimizers", true},
+    {"GET", "/dtypes", get_dtypes, "/dtypes", true},
+    {"GET", "/healthz", get_health, "/healthz", true},
+    {"GET", "/openapi.yaml", get_openapi, "/openapi.yaml", true},
 };
 enum { ROUTES = sizeof routes / sizeof *routes };
 
@@ -51,6 +52,15 @@ static const struct route *find(const struct api_request *rq, const char **ret_r
             return &routes[i];
     }
     return NULL;
+}
+
+bool api_is_cheap(const struct api_request *rq)
+{
+    bool path_known;
+    const char *rest;
+    const struct route *route = find(rq, &rest, &path_known);
+
+    return !route || route->cheap;
 }
 
 /* "GET, HEAD, POST": what the path answers. */

@@ -16,6 +16,7 @@ enum {
     SWALLOW_BYTES = 64 << 20,     /* of a body that is too large, so that its sender reads the 413 */
     BLOCK_KEEP_BYTES = 16 << 20,  /* of a block, kept between two answers */
     BLOCKS_MAX = 256,
+    WAITING_MAX = 128,            /* callers without a block; who comes then is told to come back */
 };
 
 struct httpd {
@@ -26,7 +27,7 @@ struct httpd {
     pthread_mutex_t lock;
     pthread_cond_t given_back;
     void *blocks[BLOCKS_MAX]; /* those that nobody uses */
-    unsigned n_blocks;
+    unsigned n_blocks, waiting;
 };
 
 /* One request, from its first byte to its last. */
@@ -40,14 +41,19 @@ struct exchange {
 
 /* --- blocks of memory to answer in --------------------------------------------------------------------------------------------- */
 
+/* NULL: too many wait already. */
 static void *block_take(struct httpd *h)
 {
-    void *block;
+    void *block = NULL;
 
     pthread_mutex_lock(&h->lock);
-    while (!h->n_blocks)
-        pthread_cond_wait(&h->given_back, &h->lock);
-    block = h->blocks[--h->n_blocks];
+    if (h->waiting < WAITING_MAX) {
+        h->waiting++;
+        while (!h->n_blocks)
+            pthread_cond_wait(&h->given_back, &h->lock);
+        h->waiting--;
+        block = h->blocks[--h->n_blocks];
+    }
     pthread_mutex_unlock(&h->lock);
     return block;
 }
@@ -191,31 +197,52 @@ static enum MHD_Result refuse(struct exchange *x, struct MHD_Connection *connect
     return send_response(connection, &r);
 }
 
-static enum MHD_Result answer(struct exchange *x, struct MHD_Connection *connection, const char *url, const char *method)
+static enum MHD_Result answer_within(struct exchange *x, struct MHD_Connection *connection, struct api_request *rq, void *block, size_t bytes)
 {
     struct arena arena;
     struct api_response r;
+    enum MHD_Result rc;
+
+    arena_init(&arena, block, bytes);
+    rq->arena = &arena;
+    serve(rq, &r);
+    rc = send_response(connection, &r);
+    log_line(x, rq->method, &r);
+    return rc;
+}
+
+/* From tables: nobody who computes is waited for. */
+static enum MHD_Result answer_cheap(struct exchange *x, struct MHD_Connection *connection, struct api_request *rq)
+{
+    void *block = malloc(API_CHEAP_BYTES);
+    enum MHD_Result rc = block ? answer_within(x, connection, rq, block, API_CHEAP_BYTES) : MHD_NO;
+
+    free(block);
+    return rc;
+}
+
+static enum MHD_Result answer(struct exchange *x, struct MHD_Connection *connection, const char *url, const char *method)
+{
     struct api_request rq = {
         .method = method,
         .path = url,
         .content_type = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_TYPE),
         .body = x->body ? x->body : "",
         .body_bytes = x->bytes,
-        .arena = &arena,
     };
-
     enum MHD_Result rc;
     void *block;
 
     if (x->too_large)
         return refuse(x, connection, method, ERR_TOO_LARGE, "a body may have 1048576 bytes");
+    if (api_is_cheap(&rq))
+        return answer_cheap(x, connection, &rq);
     block = block_take(x->h);
-    arena_init(&arena, block, API_ARENA_BYTES);
-    serve(&rq, &r);
-    rc = send_response(connection, &r);
+    if (!block)
+        return refuse(x, connection, method, ERR_OVERLOADED, "too many requests are waiting to be computed");
+    rc = answer_within(x, connection, &rq, block, API_ARENA_BYTES);
     block_trim(block, BLOCK_KEEP_BYTES, API_ARENA_BYTES);
     block_give(x->h, block);
-    log_line(x, method, &r); /* no word of it lies in the block */
     return rc;
 }
 
