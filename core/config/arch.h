@@ -74,7 +74,8 @@ struct arch {
     uint32_t head_dim;        /* 4.40.0: hidden / heads whatever the key says */
     uint32_t max_positions;   /* 0: bloom has no limit */
     uint32_t rotary_dim;      /* elements of head_dim that are rotated; 0: no rotary */
-    uint32_t sliding_window;  /* 0: none. gpt_neo: its window_size. qwen2 of 4.40.0: also cut into the 4-D masks where unused here */
+    uint32_t sliding_window;  /* 0: none. gpt_neo: its window_size */
+    uint32_t declared_window; /* sliding_window as the file or class has it, used or not: 4.40.0 cuts it into the 4-D masks all the same */
     uint32_t pretraining_tp;  /* llama of 4.40.0 cuts its linears into so many pieces when > 1; bloom only if slow_but_exact */
     uint32_t embed_dim;       /* opt word_embed_proj_dim; elsewhere = hidden */
     int64_t pad_token_id;     /* padding_idx of the embedding, as a row of it; -1: the class gives it none */

@@ -98,7 +98,7 @@ static enum err_code kinds_above(struct arch *a, struct kinds *k, const struct j
     if (json_type(from) > JSON_NULL && !json_uint64(from, &first))
         return keys_refuse(err, ERR_FIELD_TYPE, "max_window_layers", "must be a whole number");
     if (!window.use)
-        a->sliding_window = 0;
+        a->sliding_window = 0; /* declared_window keeps it */
     for (uint32_t i = 0; i < a->layers; i++)
         repeat(k, a->sliding_window && i >= first ? LAYER_SLIDING : LAYER_FULL);
     return ERR_OK;
@@ -123,6 +123,7 @@ enum err_code layers_read(struct arch *a, const struct family_row *f, const stru
 
     if (!k.kind)
         return err_set(err, ERR_NOMEM, "", "no room for %u layers", a->layers);
+    a->declared_window = a->sliding_window;
     rc = by_rule(a, f->layers, &k, config, err);
     if (!rc && (f->layers == LAYERS_ABOVE || f->layers == LAYERS_ALTERNATE) && json_type(types) > JSON_NULL) {
         k.used = 0;

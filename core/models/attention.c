@@ -76,34 +76,39 @@ static val eager(struct run *r, struct model *m, val q, val k, val v, const stru
     rebind(r, &weights, dropout(r, weights, c->dropout));
     out = local(r, matmul(r, weights, v));
     rebind(r, &out, contiguous(r, transpose(r, out, 1, 2)));
+    if (c->weights)
+        *c->weights = give(r, weights);
     return frame_leave(r, f, out);
 }
 
 /* LlamaSdpaAttention.forward and its like of 4.40: grouped heads are always repeated, a mask wants contiguous heads. */
-static val sdpa_440(struct run *r, struct model *m, val q, val k, val v, const struct attention_call *c)
+static val sdpa_440(struct run *r, struct model *m, val *q, val *k, val *v, const struct attention_call *c)
 {
-    struct frame f = frame_enter(r);
     val out;
 
-    q = local(r, q);
-    k = local(r, k);
-    v = local(r, v);
-    rebind(r, &k, repeat_kv(r, m, k, c->groups));
-    rebind(r, &v, repeat_kv(r, m, v, c->groups));
+    rebind(r, k, repeat_kv(r, m, *k, c->groups));
+    rebind(r, v, repeat_kv(r, m, *v, c->groups));
     if (c->mask) {
-        rebind(r, &q, contiguous(r, q));
-        rebind(r, &k, contiguous(r, k));
-        rebind(r, &v, contiguous(r, v));
+        rebind(r, q, contiguous(r, *q));
+        rebind(r, k, contiguous(r, *k));
+        rebind(r, v, contiguous(r, *v));
     }
-    out = local(r, scaled_dot_product_attention(r, q, k, v, c->mask, c->dropout, !c->mask, false));
+    out = local(r, scaled_dot_product_attention(r, *q, *k, *v, c->mask, c->dropout, !c->mask, false));
     rebind(r, &out, contiguous(r, transpose(r, out, 1, 2)));
-    return frame_leave(r, f, out);
+    return out;
+}
+
+val attention_440(struct run *r, struct model *m, val *q, val *k, val *v, const struct attention_call *c)
+{
+    if (run_dead(r))
+        return 0;
+    if (m->attention == KERNEL_SDPA)
+        return sdpa_440(r, m, q, k, v, c);
+    return attention_interface(r, m, *q, *k, *v, c);
 }
 
 val attention_interface(struct run *r, struct model *m, val q, val k, val v, const struct attention_call *c)
 {
-    if (m->attention == KERNEL_SDPA && !m->q->attention_interface)
-        return sdpa_440(r, m, q, k, v, c);
     switch (m->attention) {
     case KERNEL_SDPA:
         return sdpa(r, m, q, k, v, c);

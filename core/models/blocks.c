@@ -141,7 +141,7 @@ val rotate_half(struct run *r, val x)
     return frame_leave(r, f, cat(r, 2, (val[]){neg(r, x2), x1}, -1));
 }
 
-struct two apply_rotary(struct run *r, val q, val k, val cos, val sin)
+struct two apply_rotary_at(struct run *r, val q, val k, val cos, val sin, val ids)
 {
     struct frame f = frame_enter(r);
     struct two out = {0};
@@ -151,8 +151,8 @@ struct two apply_rotary(struct run *r, val q, val k, val cos, val sin)
     in[1] = k;
     if (run_dead(r))
         return out;
-    c = local(r, unsqueeze(r, cos, 1));
-    s = local(r, unsqueeze(r, sin, 1));
+    c = local(r, unsqueeze(r, ids ? index_rows(r, cos, ids) : cos, 1));
+    s = local(r, unsqueeze(r, ids ? index_rows(r, sin, ids) : sin, 1));
     for (int i = 0; i < 2; i++) {
         val straight = mul(r, in[i], c), turned = mul(r, rotate_half(r, in[i]), s);
 
@@ -162,6 +162,11 @@ struct two apply_rotary(struct run *r, val q, val k, val cos, val sin)
     out.b = give(r, embed[1]);
     (void)frame_leave(r, f, 0);
     return out;
+}
+
+struct two apply_rotary(struct run *r, val q, val k, val cos, val sin)
+{
+    return apply_rotary_at(r, q, k, cos, sin, 0);
 }
 
 /* -------------------------------------------------------------------------------------------------------------- losses */
@@ -216,10 +221,18 @@ void cache_update(struct run *r, struct model *m, uint32_t layer, val key, val v
     value_ref(r, m->cache[2 * layer + 1] = value);
 }
 
-val decoder_layer(struct run *r, struct model *m, val (*run)(struct run *, void *, const val *), void *context, int n_args,
-                  const val *args, int n_closed, const val *closed)
+val decoder_layer(struct run *r, struct model *m, struct module *self, val (*run)(struct run *, void *, const val *), void *context,
+                  int n_args, const val *args, int n_closed, const val *closed)
 {
-    if (!m->checkpointing)
-        return run(r, context, args);
-    return checkpoint(r, m->reentrant, run, context, n_args, args, n_closed, closed);
+    struct frame f;
+    val out;
+
+    if (m->checkpointing && !m->q->checkpoint_keywords)
+        return checkpoint(r, m->reentrant, self, run, context, n_args, args, n_closed, closed);
+    f = module_enter(r, self);
+    for (int i = 0; i < n_args; i++)
+        (void)hold(r, args[i]);
+    out = m->checkpointing ? checkpoint(r, m->reentrant, NULL, run, context, n_args, args, n_closed, closed)
+                           : run(r, context, args);
+    return frame_leave(r, f, out);
 }

@@ -24,6 +24,8 @@ struct two rotary_tables_matmul(struct run *r, struct module *m, val ids, enum d
 val rotate_half(struct run *r, val x);
 /* apply_rotary_pos_emb: q, k arguments of the caller's; tables unsqueezed at dimension 1 */
 struct two apply_rotary(struct run *r, val q, val k, val cos, val sin);
+/* 4.40 mistral and its copies: cos[position_ids], sin[position_ids] first */
+struct two apply_rotary_at(struct run *r, val q, val k, val cos, val sin, val ids);
 
 /* ---- attention; q, k, v: [batch, heads, seq, head_dim] */
 val repeat_kv(struct run *r, const struct model *m, val x, int64_t n);
@@ -33,10 +35,13 @@ struct attention_call {
     int64_t groups;      /* query heads a key head serves */
     double softcap;      /* 0: none */
     bool scale_by_division; /* / sqrt(d) before 5.x, * scaling since */
+    val *weights;        /* eager: what it returns beside the output, a temporary; NULL: the caller lets go of them at once */
 };
 /* transformers 5 ALL_ATTENTION_FUNCTIONS: sdpa_attention.py, eager_attention_forward, flash_attention.py.
  * Takes q, k, v (temporaries or not); returns [batch, seq, heads, head_dim] contiguous. */
 val attention_interface(struct run *r, struct model *m, val q, val k, val v, const struct attention_call *c);
+/* The same inside a 4.40 attention's own forward: q, k, v are its locals and are bound anew; the result is one more. */
+val attention_440(struct run *r, struct model *m, val *q, val *k, val *v, const struct attention_call *c);
 /* the flash-attn package through transformers: fixed length, or unpadded by the 2-D mask */
 val flash_attention_2(struct run *r, struct model *m, val q, val k, val v, const struct attention_call *c);
 val flash_attention_mask(struct run *r, struct model *m, val mask);
@@ -60,9 +65,10 @@ val shifted_loss(struct run *r, const struct model *m, val logits, val labels);
 /* ---- a KV cache that is built while training (transformers 4) */
 void cache_update(struct run *r, struct model *m, uint32_t layer, val key, val value);
 
-/* gradient_checkpointing: runs a decoder layer, checkpointed where the step asks for it.
- * args[0] is the hidden states; in 5.x the others are closed over, in 4.x they are positional. */
-val decoder_layer(struct run *r, struct model *m, val (*run)(struct run *, void *, const val *), void *context, int n_args,
+/* Calls a decoder layer (`self`; `run` is its forward and does not enter it), checkpointed where the step asks for it.
+ * args[0] is the hidden states; in 5.x the others are closed over and forward alone is checkpointed, in 4.x all are positional
+ * and the module's __call__ is. */
+val decoder_layer(struct run *r, struct model *m, struct module *self, val (*run)(struct run *, void *, const val *), void *context, int n_args,
                   const val *args, int n_closed, const val *closed);
 
 #endif

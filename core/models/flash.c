@@ -1,9 +1,10 @@
 /* flash.c - attention through the flash-attn package: integrations/flash_attention.py, modeling_flash_attention_utils.py. */
 #include "models/blocks.h"
 
+/* masking_utils.flash_attention_mask: if attention_mask.all(): attention_mask = None */
 val flash_attention_mask(struct run *r, struct model *m, val mask)
 {
-    (void)r;
+    consume(r, factory(r, OP_ALL, DTYPE_BOOL, 0, NULL));
     return m->padded ? mask : 0;
 }
 

@@ -74,11 +74,13 @@ val causal_mask(struct run *r, struct model *m, val embeds, val mask_2d, int64_t
         fast_all(r, mask); /* q_offset == 0 and .. */
     }
     out = local(r, sdpa_mask(r, mask, b, s, window));
-    if (m->attention == KERNEL_EAGER) { /* eager_mask: where(mask, 0.0, min) in the embeddings' dtype */
-        val zero = factory(r, OP_SCALAR_TENSOR, dtype_of(r, embeds), 0, NULL);
+    if (m->attention == KERNEL_EAGER) { /* eager_mask: where(mask, tensor(0.0), min) in the embeddings' dtype */
+        enum dtype dtype = dtype_of(r, embeds);
+        val zero = local(r, factory(r, OP_ZEROS, dtype, 0, NULL)), least = local(r, factory(r, OP_SCALAR_TENSOR, dtype, 0, NULL));
 
-        consume(r, zero);
-        rebind(r, &out, pointwise_op(r, OP_WHERE, dtype_of(r, embeds), out, 0));
+        rebind(r, &out, pointwise_op(r, OP_WHERE, dtype, out, 0));
+        drop(r, &least);
+        drop(r, &zero);
     }
     return frame_leave(r, f, out);
 }
@@ -92,6 +94,70 @@ static bool ignore_440(struct run *r, const struct model *m, val mask_2d)
     drop(r, &equal);
     drop(r, &all);
     return !m->padded;
+}
+
+/* AttentionMaskConverter._make_causal_mask: made in fp32, cast to the model's dtype */
+static val make_causal_440(struct run *r, enum dtype dtype, int64_t b, int64_t s, int64_t window)
+{
+    struct frame f = frame_enter(r);
+    val mask = local(r, factory(r, OP_FULL, DTYPE_FP32, SHAPE(s, s)));
+    val cond = local(r, factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(s)));
+    val next = view(r, add_scalar(r, cond), SHAPE(s, 1));
+
+    consume(r, compare(r, OP_LT, cond, next)); /* masked_fill_ in place */
+    rebind(r, &mask, to_dtype(r, mask, dtype));
+    if (window) {
+        val ones = factory(r, OP_ONES_LIKE, DTYPE_BOOL, SHAPE(s, s));
+
+        (void)local(r, pointwise_op(r, OP_TRIL, DTYPE_BOOL, ones, 0)); /* context_mask */
+    }
+    return frame_leave(r, f, expand(r, view(r, mask, SHAPE(1, 1, s, s)), SHAPE(b, 1, s, s)));
+}
+
+/* AttentionMaskConverter._expand_mask */
+static val expand_mask_440(struct run *r, val mask_2d, enum dtype dtype, int64_t b, int64_t s)
+{
+    struct frame f = frame_enter(r);
+    val wide = expand(r, view(r, mask_2d, SHAPE(b, 1, 1, s)), SHAPE(b, 1, s, s)), inverted, out;
+
+    wide = local(r, to_dtype(r, wide, dtype));
+    inverted = local(r, rsub_scalar(r, wide));
+    out = masked_fill(r, inverted, to_dtype(r, inverted, DTYPE_BOOL));
+    return frame_leave(r, f, out);
+}
+
+/* AttentionMaskConverter._unmask_unattended: mask.mul(~all(mask == min, dim=-1, keepdim=True)) */
+static val unmask_unattended_440(struct run *r, val mask, int64_t b, int64_t s)
+{
+    val equal = local(r, compare(r, OP_EQ, mask, 0)), rows;
+
+    rows = factory(r, OP_ALL, DTYPE_BOOL, SHAPE(b, 1, s, 1));
+    drop(r, &equal);
+    rows = pointwise_op(r, OP_BITWISE_NOT, DTYPE_BOOL, rows, 0);
+    return pointwise_op(r, OP_MUL, dtype_of(r, mask), mask, rows);
+}
+
+val causal_mask_4d_440(struct run *r, struct model *m, val embeds, val mask_2d, int64_t window, bool for_sdpa)
+{
+    struct frame f = frame_enter(r);
+    int64_t b, s;
+    enum dtype dtype;
+    val causal, expanded;
+
+    if (run_dead(r))
+        return frame_leave(r, f, 0);
+    b = size_of(r, embeds, 0);
+    s = size_of(r, embeds, 1);
+    dtype = dtype_of(r, embeds);
+    if (for_sdpa && (!window || s < window) && ignore_440(r, m, mask_2d))
+        return frame_leave(r, f, 0);
+    causal = local(r, make_causal_440(r, dtype, b, s, window));
+    expanded = local(r, expand_mask_440(r, mask_2d, dtype, b, s));
+    rebind(r, &expanded, masked_fill(r, causal, to_dtype(r, expanded, DTYPE_BOOL)));
+    drop(r, &causal);
+    if (for_sdpa)
+        rebind(r, &expanded, unmask_unattended_440(r, expanded, b, s));
+    return frame_leave(r, f, expanded);
 }
 
 val flash_mask_440(const struct model *m, val mask_2d)
@@ -126,15 +192,7 @@ val causal_mask_llama_440(struct run *r, struct model *m, val embeds, val mask_2
     padding = compare(r, OP_EQ, view(r, mask_2d, SHAPE(b, 1, 1, s)), 0);
     rebind(r, &blank, pointwise_op(r, OP_MUL, DTYPE_BOOL, blank, padding));
     consume(r, masked_fill(r, mask, blank)); /* copied back into the slice */
-    if (m->attention == KERNEL_SDPA) { /* _unmask_unattended: mask.mul(~all(mask == min, dim=-1, keepdim=True)) */
-        val equal = compare(r, OP_EQ, mask, 0);
-        val rows;
-
-        equal = local(r, equal);
-        rows = factory(r, OP_ALL, DTYPE_BOOL, SHAPE(b, 1, s, 1));
-        drop(r, &equal);
-        rows = pointwise_op(r, OP_BITWISE_NOT, DTYPE_BOOL, rows, 0);
-        rebind(r, &mask, pointwise_op(r, OP_MUL, dtype, mask, rows));
-    }
+    if (m->attention == KERNEL_SDPA)
+        rebind(r, &mask, unmask_unattended_440(r, mask, b, s));
     return frame_leave(r, f, mask);
 }

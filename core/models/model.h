@@ -33,6 +33,7 @@ struct family_program {
     void (*declare)(struct model *m);
     void (*forward)(struct run *r, struct model *m, const struct batch *b, struct outputs *ret);
     bool takes_item_count;  /* transformers 5: forward has **kwargs, so the Trainer hands it num_items_in_batch */
+    bool norm_registered;   /* its own norm class is in ALL_LAYERNORM_LAYERS of 4.40: such weights do not decay */
 };
 
 struct model {

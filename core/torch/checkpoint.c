@@ -1,14 +1,17 @@
 #include "torch/checkpoint.h"
 
 #include "torch/autograd.h"
+#include "torch/module.h"
 
 enum { REGION_SAVES = 512 };
 
 struct region {
+    struct module *module;
     region_function run;
     void *context;
     val args[REGION_ARGS], closed[REGION_CLOSED];
     int n_args, n_closed;
+    bool given[REGION_ARGS];          /* which arguments are tensors */
     uint32_t refs;
     bool recomputing, recomputed, autocast;
     enum dtype autocast_dtype;
@@ -33,9 +36,23 @@ static struct region *region_new(struct run *r)
     return g;
 }
 
-static void region_hold(struct run *r, struct region *g, region_function run, void *context, int n_args, const val *args,
+/* module(*args): the arguments live until it returns */
+static val run_in(struct run *r, struct module *module, region_function run, void *context, int n_args, const val *args)
+{
+    struct frame f;
+
+    if (!module)
+        return run(r, context, args);
+    f = module_enter(r, module);
+    for (int i = 0; i < n_args; i++)
+        (void)hold(r, args[i]);
+    return frame_leave(r, f, run(r, context, args));
+}
+
+static void region_hold(struct run *r, struct region *g, struct module *module, region_function run, void *context, int n_args, const val *args,
                         int n_closed, const val *closed)
 {
+    g->module = module;
     g->run = run;
     g->context = context;
     g->n_args = n_args;
@@ -97,19 +114,16 @@ void region_keep(struct run *r, struct region *g, val v)
 
 static void recompute(struct run *r, struct region *g)
 {
-    bool grad_enabled = r->grad_enabled, flag = r->recompute;
-    uint32_t running = r->node_running;
+    bool grad_enabled = r->grad_enabled;
     struct region *outer = r->region;
     struct frame f = frame_enter(r);
 
     r->grad_enabled = true;
-    r->recompute = true;
-    r->node_running = 0;
     r->region = g;
     g->recomputing = true;
     if (g->autocast)
         autocast_enter(r, g->autocast_dtype);
-    val out = g->run(r, g->context, g->args);
+    val out = run_in(r, g->module, g->run, g->context, g->n_args, g->args);
 
     if (r->stopped) /* unwinding: the frames' locals are gone, a result there is none */
         r->stopped = false;
@@ -121,8 +135,6 @@ static void recompute(struct run *r, struct region *g)
     g->recomputing = false;
     g->recomputed = true;
     r->region = outer;
-    r->node_running = running;
-    r->recompute = flag;
     r->grad_enabled = grad_enabled;
 }
 
@@ -145,8 +157,8 @@ void region_drop(struct run *r, struct region *g, uint32_t handle)
 }
 
 /* --------------------------------------------------------------------------------------------------------- reentrant */
-static val reentrant_forward(struct run *r, region_function run, void *context, int n_args, const val *args, int n_closed,
-                             const val *closed)
+static val reentrant_forward(struct run *r, struct module *module, region_function run, void *context, int n_args,
+                             const val *args, int n_closed, const val *closed)
 {
     bool grad_enabled = r->grad_enabled;
     uint32_t node = attach(r, OP_CHECKPOINT, n_args, args);
@@ -156,14 +168,16 @@ static val reentrant_forward(struct run *r, region_function run, void *context, 
     if (node) {
         g = region_new(r);
         if (g) {
-            region_hold(r, g, run, context, 0, args, n_closed, closed);
+            region_hold(r, g, module, run, context, 0, args, n_closed, closed);
+            for (int i = 0; i < n_args; i++)
+                g->given[i] = args[i] != 0;
             region_ref(r->nodes[node].closure = g);
         }
         for (int i = 0; i < n_args; i++)
             save(r, node, args[i]);
     }
     r->grad_enabled = false;
-    out = run(r, context, args);
+    out = run_in(r, module, run, context, n_args, args);
     r->grad_enabled = grad_enabled;
     attach_output(r, node, out, 0);
     return out;
@@ -175,27 +189,23 @@ void back_checkpoint(struct back *b)
     struct node *n = &r->nodes[b->node];
     struct region *g = n->closure;
     struct frame f = frame_enter(r);
-    bool flag = r->recompute;
-    uint32_t running = r->node_running;
     val inputs[REGION_ARGS] = {0}, out;
-    int n_args = n->n_saved;
+    int n_args = n->n_edges;
 
-    for (int i = 0; i < n_args; i++) {
-        inputs[i] = local(r, value_alias(r, b->saved[i]));
+    for (int i = 0, slot = 0; i < n_args; i++) {
+        if (!g->given[i])
+            continue;
+        inputs[i] = local(r, value_alias(r, b->saved[slot++]));
         if (n->edge[i].node)
             require_grad(r, inputs[i]);
     }
     r->grad_enabled = true;
-    r->recompute = true;
-    r->node_running = 0;
     if (g->autocast)
         autocast_enter(r, g->autocast_dtype);
-    out = local(r, g->run(r, g->context, inputs));
+    out = local(r, run_in(r, g->module, g->run, g->context, n_args, inputs));
     if (g->autocast)
         autocast_leave(r);
     r->grad_enabled = false;
-    r->recompute = flag;
-    r->node_running = running;
     if (!run_dead(r))
         run_graph(r, r->values[out].node, r->values[out].output_nr, b->grad[0]);
     for (int i = 0; i < n_args; i++) {
@@ -207,8 +217,8 @@ void back_checkpoint(struct back *b)
     (void)frame_leave(r, f, 0);
 }
 
-val checkpoint(struct run *r, bool reentrant, region_function run, void *context, int n_args, const val *args, int n_closed,
-               const val *closed)
+val checkpoint(struct run *r, bool reentrant, struct module *module, region_function run, void *context, int n_args,
+               const val *args, int n_closed, const val *closed)
 {
     struct region *outer = r->region, *g;
     struct frame f;
@@ -220,14 +230,14 @@ val checkpoint(struct run *r, bool reentrant, region_function run, void *context
     for (int i = 0; i < n_args; i++)
         (void)local(r, args[i]);
     if (reentrant)
-        return frame_leave(r, f, reentrant_forward(r, run, context, n_args, args, n_closed, closed));
+        return frame_leave(r, f, reentrant_forward(r, module, run, context, n_args, args, n_closed, closed));
     g = region_new(r);
     if (!g || !r->grad_enabled)
-        return frame_leave(r, f, run(r, context, args));
-    region_hold(r, g, run, context, n_args, args, n_closed, closed);
+        return frame_leave(r, f, run_in(r, module, run, context, n_args, args));
+    region_hold(r, g, module, run, context, n_args, args, n_closed, closed);
     region_ref(g);
     r->region = g;
-    out = run(r, context, args);
+    out = run_in(r, module, run, context, n_args, args);
     r->region = outer;
     region_unref(r, g);
     return frame_leave(r, f, out);

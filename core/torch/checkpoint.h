@@ -18,8 +18,11 @@ enum { REGION_ARGS = 4, REGION_CLOSED = 6 };
 /* Runs the layer on its positional arguments; the result is a temporary. `context` outlives the step. */
 typedef val (*region_function)(struct run *r, void *context, const val *args);
 
-val checkpoint(struct run *r, bool reentrant, region_function run, void *context, int n_args, const val *args, int n_closed,
-               const val *closed);
+struct module;
+
+/* `module`: whose __call__ the checkpointed function is; NULL where only its forward is (the caller then enters it once). */
+val checkpoint(struct run *r, bool reentrant, struct module *module, region_function run, void *context, int n_args,
+               const val *args, int n_closed, const val *closed);
 
 /* Used by autograd.c. */
 bool region_recomputes(const struct region *region);

@@ -14,20 +14,6 @@ static bool need(const struct back *b, int edge)
     return b->r->nodes[b->node].edge[edge].node != 0;
 }
 
-/* The gradient of input `edge`; a value that is passed on is held once more. */
-static void put(struct back *b, int edge, val v)
-{
-    struct value *x = &b->r->values[v];
-
-    if (!v)
-        return;
-    if (x->floating)
-        x->floating = false;
-    else
-        x->refs++;
-    b->out[edge] = v;
-}
-
 static val T(struct back *b, val v)
 {
     if (v && b->r->values[v].floating) {
@@ -35,6 +21,24 @@ static val T(struct back *b, val v)
         b->temp[b->n_temps++] = v;
     }
     return v;
+}
+
+/* The gradient of input `edge`; a value that is passed on is held once more, one that nobody wants dies with the formula. */
+static void put(struct back *b, int edge, val v)
+{
+    struct value *x = &b->r->values[v];
+
+    if (!v)
+        return;
+    if (!need(b, edge)) {
+        (void)T(b, v);
+        return;
+    }
+    if (x->floating)
+        x->floating = false;
+    else
+        x->refs++;
+    b->out[edge] = v;
 }
 
 static val saved(struct back *b, int slot)
@@ -170,9 +174,21 @@ void back_to_copy(struct back *b)
     put(b, 0, cast_copy(b->r, b->grad[0], (enum dtype)self(b)->at.dim));
 }
 
+/* at::where(self == other, grad / 2, grad).masked_fill_(self < other, 0) */
+void back_maximum(struct back *b)
+{
+    enum dtype t = dtype_of(b->r, b->grad[0]);
+    val half = T(b, point(b, OP_DIV, b->grad[0], 0));
+    val equal = T(b, pointwise(b->r, OP_EQ, DTYPE_BOOL, 2, (val[]){saved(b, 1), saved(b, 0)}));
+
+    (void)half;
+    put(b, 0, pointwise(b->r, OP_WHERE, t, 3, (val[]){equal, half, b->grad[0]}));
+    (void)T(b, pointwise(b->r, OP_LT, DTYPE_BOOL, 2, (val[]){saved(b, 1), saved(b, 0)}));
+}
+
 void back_masked_fill(struct back *b)
 {
-    put(b, 0, pointwise(b->r, OP_MASKED_FILL, dtype_of(b->r, b->grad[0]), 2, (val[]){b->grad[0], saved(b, 0)}));
+    put(b, 0, pointwise(b->r, OP_CLONE, dtype_of(b->r, b->grad[0]), 2, (val[]){b->grad[0], saved(b, 0)}));
 }
 
 /* where(condition, grad, 0), where(condition, 0, grad): the zero is a scalar tensor of its own */
@@ -221,9 +237,11 @@ static void softmax_like(struct back *b, enum op op, enum dtype dtype)
     put(b, 0, value_empty(b->r, op, dtype, b->r->values[g].ndim, b->r->values[g].size));
 }
 
+/* SoftMax.cu softmax_backward_cuda_out: tmp = grad * output */
 void back_softmax(struct back *b)
 {
     softmax_like(b, OP_SOFTMAX_BACKWARD, (enum dtype)self(b)->at.dim);
+    (void)T(b, point(b, OP_MUL, b->grad[0], saved(b, 0)));
 }
 
 void back_log_softmax(struct back *b)
@@ -383,17 +401,22 @@ void back_flash(struct back *b)
 void back_efficient(struct back *b)
 {
     struct run *r = b->r;
-    int first = self(b)->at.dim; /* 1 with a mask */
+    int first = self(b)->at.dim; /* 1 with a mask: it is saved before the others */
     val k = saved(b, first), q = saved(b, first + 1), v = saved(b, first + 2);
     int64_t n = size_of(r, q, 0), h = size_of(r, q, 1), s = size_of(r, q, 2), d = size_of(r, q, 3), sk = size_of(r, k, 2);
+    int64_t kv = size_of(r, k, 1);
     enum dtype t = dtype_of(r, q);
     bool half = t != DTYPE_FP32;
-    uint32_t delta, workspace;
+    uint32_t delta, workspace, wide_k = 0, wide_v = 0;
     val dq, dk, dv;
 
     dq = value_empty(r, OP_EFFICIENT_BACKWARD, t, SHAPE(n, s, h, d));
-    dk = value_empty(r, OP_EFFICIENT_BACKWARD, t, SHAPE(n, sk, h, d));
-    dv = value_empty(r, OP_EFFICIENT_BACKWARD, t, SHAPE(n, sk, h, size_of(r, v, 3)));
+    dk = value_empty(r, OP_EFFICIENT_BACKWARD, t, SHAPE(n, sk, kv, d));
+    dv = value_empty(r, OP_EFFICIENT_BACKWARD, t, SHAPE(n, sk, kv, size_of(r, v, 3)));
+    if (kv != h) { /* grouped heads: computed wide, then summed */
+        wide_k = scratch_take(r, OP_EFFICIENT_BACKWARD, (uint64_t)(n * sk * h * d) * dtype_bytes(t), MARK_NONE);
+        wide_v = scratch_take(r, OP_EFFICIENT_BACKWARD, (uint64_t)(n * sk * h * d) * dtype_bytes(t), MARK_NONE);
+    }
     if (half) { /* the kernel computes delta itself */
         delta = scratch_take(r, OP_EFFICIENT_BACKWARD, (uint64_t)(n * h * s * 4), MARK_NONE);
     } else { /* (grad.to(float) * out.to(float)).sum(-1).transpose(-2, -1).contiguous() */
@@ -407,6 +430,8 @@ void back_efficient(struct back *b)
     workspace = scratch_take(r, OP_EFFICIENT_BACKWARD, (uint64_t)efficient_workspace_bytes(r, n, h, s, sk, d, half), MARK_NONE);
     scratch_give(r, delta);
     scratch_give(r, workspace);
+    scratch_give(r, wide_v);
+    scratch_give(r, wide_k);
     put(b, 0, transpose(r, dq, 1, 2));
     put(b, 1, transpose(r, dk, 1, 2));
     put(b, 2, transpose(r, dv, 1, 2));
@@ -554,10 +579,20 @@ void back_cat(struct back *b)
     }
 }
 
+/* stack_tensors_backward: the same, one index each */
+void back_stack(struct back *b)
+{
+    struct node *n = self(b);
+
+    for (int k = 0; k < n->n_edges; k++)
+        if (need(b, k))
+            put(b, k, select_op(b->r, b->grad[0], n->at.dim, k));
+}
+
 /* -------------------------------------------------------------------------------------------------- the flash-attn package */
 static val empty_like(struct back *b, val of)
 {
-    return pointwise(b->r, b->r->values[of].contiguous ? OP_EMPTY : OP_EMPTY_STRIDED, dtype_of(b->r, of), 1, &of);
+    return pointwise(b->r, OP_EMPTY_STRIDED, dtype_of(b->r, of), 1, &of);
 }
 
 /* flash_api.cpp mha_bwd: saved q, k, v, out, lse, rng state; grouped heads are computed wide and summed */

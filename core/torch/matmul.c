@@ -119,12 +119,13 @@ static val mm(struct run *r, val a, val b)
 val bmm(struct run *r, val a, val b)
 {
     struct pins p = {0};
-    val ha, out;
+    val ha, hb, out;
 
     pin(r, &p, a);
     pin(r, &p, b);
+    hb = autocast_half(r, b); /* autocast_mode.h casts the arguments of one call: compilers take the last first */
     ha = autocast_half(r, a);
-    out = product(r, OP_BMM, bmm_raw, ha, autocast_half(r, b));
+    out = product(r, OP_BMM, bmm_raw, ha, hb);
     unpin(r, &p);
     return out;
 }
@@ -165,14 +166,15 @@ static val addmm_plain(struct run *r, val bias, val a, val b)
 val addmm(struct run *r, val bias, val a, val b)
 {
     struct pins p = {0};
-    val hc, ha, out;
+    val hc, ha, hb, out;
 
     pin(r, &p, bias);
     pin(r, &p, a);
     pin(r, &p, b);
-    hc = autocast_half(r, bias);
+    hb = autocast_half(r, b);
     ha = autocast_half(r, a);
-    out = addmm_plain(r, hc, ha, autocast_half(r, b));
+    hc = autocast_half(r, bias);
+    out = addmm_plain(r, hc, ha, hb);
     unpin(r, &p);
     return out;
 }
@@ -186,9 +188,9 @@ val baddbmm(struct run *r, val input, val a, val b)
     pin(r, &p, input);
     pin(r, &p, a);
     pin(r, &p, b);
-    in[0] = autocast_half(r, input);
-    in[1] = autocast_half(r, a);
     in[2] = autocast_half(r, b);
+    in[1] = autocast_half(r, a);
+    in[0] = autocast_half(r, input);
     node = attach(r, OP_BADDBMM, 3, in);
     if (wants_grad(r, in[2]))
         save(r, node, in[1]);
@@ -276,14 +278,15 @@ static val matmul_plain(struct run *r, val a, val b)
 val matmul(struct run *r, val a, val b)
 {
     struct pins p = {0};
-    val ha, out;
+    val ha, hb, out;
 
     if (run_dead(r))
         return 0;
     pin(r, &p, a);
     pin(r, &p, b);
+    hb = autocast_half(r, b);
     ha = autocast_half(r, a);
-    out = matmul_plain(r, ha, autocast_half(r, b));
+    out = matmul_plain(r, ha, hb);
     unpin(r, &p);
     return out;
 }
@@ -316,9 +319,9 @@ val linear_op(struct run *r, val x, val weight, val bias)
     if (run_dead(r))
         return 0;
     pin(r, &p, x);
-    hx = autocast_half(r, x);
-    hw = autocast_half(r, weight);
     hb = autocast_half(r, bias);
+    hw = autocast_half(r, weight);
+    hx = autocast_half(r, x);
     pin(r, &p, hx);
     pin(r, &p, hw);
     pin(r, &p, hb);

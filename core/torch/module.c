@@ -207,17 +207,20 @@ struct frame module_enter(struct run *r, struct module *m)
     struct frame f = frame_enter(r);
 
     r->module = m->number;
+    if (r->node_running) { /* a module that runs inside a node: a checkpoint runs again */
+        r->node_running = 0;
+        r->recompute = true;
+    }
     return f;
 }
 
 val call(struct run *r, struct module *m, val x)
 {
-    struct frame f = module_enter(r, m);
+    struct frame f;
 
-    if (run_dead(r)) {
-        r->module = f.module;
+    if (run_dead(r))
         return 0;
-    }
+    f = module_enter(r, m);
     (void)hold(r, x);
     return frame_leave(r, f, m->forward(r, m, x));
 }

@@ -395,13 +395,29 @@ val contiguous(struct run *r, val a)
     return out;
 }
 
+/* derivatives.yaml saves both, other first */
+val maximum(struct run *r, val a, val b)
+{
+    val in[2] = {a, b}, out;
+    uint32_t node = attach(r, OP_MAXIMUM, 2, in);
+
+    save(r, node, b);
+    save(r, node, a);
+    out = pointwise(r, OP_MAXIMUM, promote(r, a, b), 2, in);
+    metas(r, node, 2, in, out);
+    attach_output(r, node, out, 0);
+    consume(r, a);
+    consume(r, b);
+    return out;
+}
+
 val masked_fill(struct run *r, val a, val mask)
 {
     uint32_t node = attach(r, OP_MASKED_FILL, 1, &a);
     val out;
 
     save(r, node, mask);
-    out = pointwise(r, OP_MASKED_FILL, dtype_of(r, a), 2, (val[]){a, mask});
+    out = pointwise(r, OP_CLONE, dtype_of(r, a), 2, (val[]){a, mask}); /* a clone, filled in place */
     metas(r, node, 1, &a, out);
     attach_output(r, node, out, 0);
     consume(r, a);
@@ -812,46 +828,71 @@ void split(struct run *r, val a, int dim, int n, const int64_t *sizes, val *ret)
 }
 
 /* ---------------------------------------------------------------------------------------------------- cat, detach */
+/* Under autocast the narrower tensors are cast to the widest dtype first (AutocastCPUTemplate: promote); the kernel alone needs no copy. */
+static enum dtype widen(struct run *r, int n, val *in)
+{
+    enum dtype widest = dtype_of(r, in[0]);
+
+    for (int k = 1; k < n; k++)
+        widest = dtype_of(r, in[k]) > widest ? dtype_of(r, in[k]) : widest;
+    for (int k = 0; k < n && r->autocast && dtype_is_float(widest); k++)
+        in[k] = to_dtype(r, in[k], widest);
+    return widest;
+}
+
+/* cat and stack differ in what they call the dimension: `size` is the result's. */
+static val joined(struct run *r, enum op op, int n, const val *given, int dim, int nd, const int64_t *size)
+{
+    struct pins p = {0};
+    val in[MAX_EDGES], out;
+    enum dtype dtype;
+    uint32_t node;
+
+    for (int k = 0; k < n; k++)
+        pin(r, &p, in[k] = given[k]);
+    dtype = widen(r, n, in);
+    node = attach(r, op, n, in);
+    out = value_empty(r, op, dtype, nd, size);
+    for (int k = 0; k < n && node && out; k++) {
+        r->nodes[node].at.dim = dim;
+        r->nodes[node].at.i[k] = r->values[in[k]].size[dim];
+        if (dtype_of(r, in[k]) != dtype)
+            meta_of(r, node, k, in[k]);
+    }
+    attach_output(r, node, out, 0);
+    for (int k = 0; k < n; k++)
+        consume(r, in[k]);
+    unpin(r, &p);
+    return out;
+}
+
 val cat(struct run *r, int n, const val *in, int dim)
 {
     int64_t size[MAX_DIMS];
-    enum dtype dtype;
-    uint32_t node;
-    val out;
     int nd;
 
     if (run_dead(r))
         return 0;
     nd = r->values[in[0]].ndim;
     dim += dim < 0 ? nd : 0;
-    dtype = dtype_of(r, in[0]);
     memcpy(size, r->values[in[0]].size, sizeof size);
-    size[dim] = 0;
-    for (int k = 0; k < n; k++) {
+    for (int k = 1; k < n; k++)
         size[dim] += r->values[in[k]].size[dim];
-        dtype = dtype_of(r, in[k]) > dtype ? dtype_of(r, in[k]) : dtype;
-    }
-    node = attach(r, OP_CAT, n, in);
-    if (node) {
-        r->nodes[node].at.dim = dim;
-        for (int k = 0; k < n; k++)
-            r->nodes[node].at.i[k] = r->values[in[k]].size[dim];
-    }
-    out = value_empty(r, OP_CAT, dtype, nd, size);
-    metas(r, node, 0, in, out);
-    attach_output(r, node, out, 0);
-    for (int k = 0; k < n; k++)
-        consume(r, in[k]);
-    return out;
+    return joined(r, OP_CAT, n, in, dim, nd, size);
 }
 
 val stack_op(struct run *r, int n, const val *in, int dim)
 {
-    val wide[MAX_EDGES];
+    int64_t size[MAX_DIMS];
+    int nd;
 
-    for (int k = 0; k < n; k++)
-        wide[k] = unsqueeze(r, in[k], dim);
-    return cat(r, n, wide, dim < 0 ? dim : dim);
+    if (run_dead(r))
+        return 0;
+    nd = r->values[in[0]].ndim + 1;
+    dim += dim < 0 ? nd : 0;
+    for (int i = 0; i < nd; i++)
+        size[i] = i == dim ? n : r->values[in[0]].size[i - (i > dim)];
+    return joined(r, OP_STACK, n, in, dim, nd, size);
 }
 
 val detach(struct run *r, val a)

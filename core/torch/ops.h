@@ -31,6 +31,7 @@ val relu(struct run *r, val a);
 val to_dtype(struct run *r, val a, enum dtype dtype); /* the same tensor when it has that dtype */
 val clone(struct run *r, val a);
 val contiguous(struct run *r, val a); /* the same tensor when it is */
+val maximum(struct run *r, val a, val b); /* torch.max(a, b); b wants no gradient */
 val masked_fill(struct run *r, val a, val mask);
 val where(struct run *r, val condition, val a, val b);
 val compare(struct run *r, enum op op, val a, val b); /* bool; b may be 0: a scalar */

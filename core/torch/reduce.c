@@ -302,9 +302,9 @@ val layer_norm(struct run *r, val a, val weight, val bias)
     if (run_dead(r))
         return 0;
     pin(r, &p, a);
-    in[0] = autocast_full(r, a);
-    in[1] = autocast_full(r, weight);
     in[2] = autocast_full(r, bias);
+    in[1] = autocast_full(r, weight);
+    in[0] = autocast_full(r, a);
     node = attach(r, OP_LAYER_NORM, 3, in);
     save(r, node, in[2]);
     save(r, node, in[0]);

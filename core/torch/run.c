@@ -289,7 +289,7 @@ void mark_block(struct run *r, val v, enum mark mark)
 /* ------------------------------------------------------------------------------------------------------------ frames */
 struct frame frame_enter(struct run *r)
 {
-    return (struct frame){r->n_locals, r->module};
+    return (struct frame){r->n_locals, r->module, r->node_running, r->recompute};
 }
 
 val local(struct run *r, val v)
@@ -379,5 +379,7 @@ val frame_leave(struct run *r, struct frame f, val result)
         value_unref(r, r->locals[i]);
     r->n_locals = f.locals;
     r->module = f.module;
+    r->node_running = f.node;
+    r->recompute = f.recompute;
     return result;
 }

@@ -127,7 +127,8 @@ struct node {
 };
 
 struct frame {
-    uint32_t locals, module;
+    uint32_t locals, module, node;
+    bool recompute;
 };
 
 struct run {

@@ -132,7 +132,7 @@ static val float_mask(struct run *r, val mask, enum dtype dtype)
     return out;
 }
 
-/* attention.cpp pad_bias: rows of the mask whose length is no multiple of 8 are copied to the next multiple of 16. */
+/* attention.cpp pad_bias: rows of the mask whose length is no multiple of 8 are copied to the next one. */
 static val aligned_mask(struct run *r, val mask)
 {
     int64_t size[MAX_DIMS], last;
@@ -144,7 +144,7 @@ static val aligned_mask(struct run *r, val mask)
     if (last % 8 == 0)
         return mask;
     memcpy(size, r->values[mask].size, sizeof size);
-    size[r->values[mask].ndim - 1] = round_up(last, 16);
+    size[r->values[mask].ndim - 1] = round_up(last, 8);
     padded = value_empty(r, OP_CONSTANT_PAD, dtype_of(r, mask), r->values[mask].ndim, size);
     return slice(r, padded, -1, 0, last);
 }
@@ -157,7 +157,11 @@ static val efficient(struct run *r, val q, val k, val v, val given, double p)
 
     mask = float_mask(r, given, dtype_of(r, q));
     wide = aligned_mask(r, mask);
+    if (wide != mask && mask != given)
+        consume(r, mask);
     node = attach(r, OP_EFFICIENT, 3, in);
+    if (node)
+        r->nodes[node].at.dim = wide != 0;
     save(r, node, wide);
     save(r, node, k);
     save(r, node, q);
@@ -179,8 +183,6 @@ static val efficient(struct run *r, val q, val k, val v, val given, double p)
     consume(r, seed);
     consume(r, offset);
     consume(r, wide);
-    if (wide != mask)
-        consume(r, mask);
     return out;
 }
 
@@ -213,11 +215,12 @@ val scaled_dot_product_attention(struct run *r, val q, val k, val v, val mask, d
     val in[4] = {q, k, v, mask}, half[4], out;
 
     (void)causal;
+    (void)enable_gqa; /* both kernels take key and value heads as they are */
     if (run_dead(r))
         return 0;
     for (int i = 0; i < 4; i++)
         pin(r, &p, in[i]);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 3; i >= 0; i--) {
         half[i] = autocast_half(r, in[i]);
         pin(r, &casts, half[i]);
     }
@@ -225,8 +228,6 @@ val scaled_dot_product_attention(struct run *r, val q, val k, val v, val mask, d
         run_fail(r, ERR_FIELD_CONFLICT, "/training/attention", "sdpa pads heads whose width is no multiple of 8; that is not modelled");
     if (flash_allowed(r, half[0], mask))
         out = flash(r, half[0], half[1], half[2], dropout_p);
-    else if (enable_gqa)
-        out = (run_fail(r, ERR_FIELD_CONFLICT, "/training/attention", "grouped heads outside the flash kernel are not modelled"), 0);
     else
         out = efficient(r, half[0], half[1], half[2], half[3], dropout_p);
     unpin(r, &casts);
@@ -250,9 +251,9 @@ val flash_attn_func(struct run *r, val q, val k, val v, double dropout_p)
     if (size_of(r, q, -1) % 8)
         run_fail(r, ERR_FIELD_CONFLICT, "/training/attention", "flash-attn pads heads whose width is no multiple of 8; that is not modelled");
     node = attach(r, OP_FLASH_ATTN, 3, in);
-    out = pointwise(r, r->values[q].contiguous ? OP_EMPTY : OP_EMPTY_STRIDED, dtype_of(r, q), 1, &q);
-    lse = value_empty(r, OP_EMPTY, DTYPE_FP32, SHAPE(size_of(r, q, 0), size_of(r, q, 2), size_of(r, q, 1)));
-    rng = value_empty(r, OP_EMPTY, DTYPE_INT64, SHAPE(2));
+    out = pointwise(r, OP_FLASH_ATTN, dtype_of(r, q), 1, &q);
+    lse = value_empty(r, OP_FLASH_ATTN, DTYPE_FP32, SHAPE(size_of(r, q, 0), size_of(r, q, 2), size_of(r, q, 1)));
+    rng = value_empty(r, OP_FLASH_ATTN, DTYPE_INT64, SHAPE(2));
     for (int i = 0; i < 3; i++)
         save(r, node, in[i]);
     save(r, node, out);

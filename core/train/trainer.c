@@ -96,7 +96,7 @@ static bool decays(const struct trainer *t, const struct module *m, const struct
     if (holds(p->name, "bias") || holds(path, "bias"))
         return false;
     if (!t->step->quirks.decay_by_name)
-        return m->kind != MODULE_LAYER_NORM && m->kind != MODULE_NORM;
+        return m->kind != MODULE_LAYER_NORM && !(m->kind == MODULE_NORM && t->model.family->norm_registered);
     /* bias, layernorm, rmsnorm, (^|.)norm($|.), _norm($|.) in any case of letters */
     if (holds(path, "layernorm") || holds(path, "rmsnorm") || holds(path, "_norm."))
         return false;

@@ -9,17 +9,18 @@ struct llama_layer {
     struct model *model;
     uint32_t index;
     struct module *self, *attn, *q, *k, *v, *o, *q_norm, *k_norm, *rotary, *mlp, *gate, *up, *down, *act, *norm1, *norm2;
-    struct param *inv_freq;
+    struct param *inv_freq, *tables[2]; /* cos and sin where attention reads them */
 };
 
 struct llama {
     struct module *decoder, *norm, *rotary;
     struct param *inv_freq;
-    val shared[4]; /* of the forward that runs: mask, cos and sin, position ids */
+    val masks[2];  /* of the forward that runs: for full and for sliding layers */
+    val shared[3]; /* cos and sin, position ids */
 };
 
 /* -------------------------------------------------------------------------------------------------------- declaration */
-static struct param *rotary_buffers(struct model *m, struct module *rotary)
+static struct param *rotary_buffers(struct model *m, struct module *rotary, struct param **tables)
 {
     struct tree *t = &m->tree;
     int64_t half = m->arch->rotary_dim / 2, rows = m->arch->max_positions;
@@ -27,9 +28,12 @@ static struct param *rotary_buffers(struct model *m, struct module *rotary)
 
     if (m->q->rope_once) {
         (void)buffer_add(t, rotary, "original_inv_freq", DTYPE_FP32, SHAPE(half));
-    } else { /* 4.40: tables that nobody reads any more, in the model's dtype */
+    } else if (m->arch->family == FAMILY_LLAMA) { /* 4.40: tables that nobody reads any more, in the model's dtype */
         (void)buffer_add(t, rotary, "_cos_cached", t->dtype, SHAPE(rows, 2 * half));
         (void)buffer_add(t, rotary, "_sin_cached", t->dtype, SHAPE(rows, 2 * half));
+    } else { /* mistral and qwen2 of 4.40 read theirs */
+        tables[0] = buffer_add(t, rotary, "cos_cached", t->dtype, SHAPE(rows, 2 * half));
+        tables[1] = buffer_add(t, rotary, "sin_cached", t->dtype, SHAPE(rows, 2 * half));
     }
     return inv_freq;
 }
@@ -55,7 +59,7 @@ static void declare_layer(struct model *m, struct module *list, struct llama_lay
     }
     if (!m->q->rope_once) {
         l->rotary = container(t, l->attn, "rotary_emb");
-        l->inv_freq = rotary_buffers(m, l->rotary);
+        l->inv_freq = rotary_buffers(m, l->rotary, l->tables);
     }
     l->mlp = container(t, l->self, "mlp");
     l->gate = linear(t, l->mlp, "gate_proj", a->hidden, a->ffn, a->mlp_bias);
@@ -86,7 +90,7 @@ static void declare(struct model *m)
     p->norm = rms_norm(t, p->decoder, "norm", a->hidden);
     if (m->q->rope_once) {
         p->rotary = container(t, p->decoder, "rotary_emb");
-        p->inv_freq = rotary_buffers(m, p->rotary);
+        p->inv_freq = rotary_buffers(m, p->rotary, NULL);
     }
     t->head = linear(t, root, "lm_head", a->hidden, a->vocab, false);
     if (a->tie_embeddings)
@@ -97,6 +101,18 @@ static void declare(struct model *m)
 static val heads(struct run *r, val x, int64_t d)
 {
     return transpose(r, view(r, x, SHAPE(size_of(r, x, 0), size_of(r, x, 1), -1, d)), 1, 2);
+}
+
+/* MistralRotaryEmbedding.forward of 4.40: cos_cached[:seq_len].to(x.dtype) */
+static val rotary_rows(struct run *r, const struct llama_layer *l, int table, val like, int64_t seq)
+{
+    uint32_t module = r->module;
+    val rows;
+
+    r->module = l->rotary->number;
+    rows = to_dtype(r, slice(r, l->tables[table]->value, 0, 0, seq), like ? dtype_of(r, like) : DTYPE_FP32);
+    r->module = module;
+    return local(r, rows);
 }
 
 /* LlamaAttention.forward */
@@ -132,17 +148,26 @@ static val attention(struct run *r, struct llama_layer *l, val x, val mask, val 
         rebind(r, &k, heads(r, k, d));
         rebind(r, &v, heads(r, v, d));
     }
-    if (!l->model->q->rope_once) {
+    if (l->tables[0]) {
+        if (l->model->attention == KERNEL_FLASH_2) /* position_ids[:, -1].max() */
+            consume(r, factory(r, OP_MAX, DTYPE_INT64, 0, NULL));
+        cos = rotary_rows(r, l, 0, v, seq);
+        sin = rotary_rows(r, l, 1, v, seq);
+        qk = apply_rotary_at(r, q, k, cos, sin, ids);
+    } else if (!l->model->q->rope_once) {
         qk = rotary_tables_matmul(r, l->rotary, ids, v ? dtype_of(r, v) : DTYPE_FP32, l->inv_freq->value);
         cos = local(r, qk.a);
         sin = local(r, qk.b);
+        qk = apply_rotary(r, q, k, cos, sin);
+    } else {
+        qk = apply_rotary(r, q, k, cos, sin);
     }
-    qk = apply_rotary(r, q, k, cos, sin);
     rebind(r, &q, qk.a);
     rebind(r, &k, qk.b);
     cache_update(r, l->model, l->index, k, v);
-    out = attention_interface(r, l->model, q, k, v, &c);
-    out = local(r, out);
+    c.scale_by_division = !l->model->q->attention_interface;
+    out = local(r, c.scale_by_division ? attention_440(r, l->model, &q, &k, &v, &c)
+                                       : attention_interface(r, l->model, q, k, v, &c));
     rebind(r, &out, reshape(r, out, SHAPE(rows, seq, -1)));
     if (l->model->q->attention_interface)
         rebind(r, &out, contiguous(r, out));
@@ -162,19 +187,28 @@ static val mlp_forward(struct run *r, struct llama_layer *l, val x)
     return frame_leave(r, f, local(r, call(r, l->down, gate)));
 }
 
-/* LlamaDecoderLayer.forward; args: hidden states, mask, cos, sin, position ids */
+static val layer_mask(const struct llama_layer *l)
+{
+    const struct llama *p = l->model->parts;
+
+    return p->masks[l->model->arch->layer_kinds[l->index] == LAYER_SLIDING];
+}
+
+/* LlamaDecoderLayer.forward; args: hidden states, and in 4.40 mask and position ids */
 static val layer_forward(struct run *r, void *context, const val *args)
 {
     struct llama_layer *l = context;
     const struct llama *p = l->model->parts;
-    struct frame f = module_enter(r, l->self);
+    struct frame f = frame_enter(r);
     val hidden, residual;
 
-    (void)hold(r, args[0]);
     hidden = local(r, args[0]);
     residual = local(r, hidden);
     rebind(r, &hidden, call(r, l->norm1, hidden));
-    rebind(r, &hidden, attention(r, l, hidden, p->shared[0], p->shared[1], p->shared[2], p->shared[3]));
+    if (l->model->q->checkpoint_keywords)
+        rebind(r, &hidden, attention(r, l, hidden, layer_mask(l), p->shared[0], p->shared[1], p->shared[2]));
+    else
+        rebind(r, &hidden, attention(r, l, hidden, args[1], 0, 0, args[2]));
     rebind(r, &hidden, add(r, residual, hidden));
     rebind(r, &residual, hidden);
     rebind(r, &hidden, call(r, l->norm2, hidden));
@@ -183,40 +217,78 @@ static val layer_forward(struct run *r, void *context, const val *args)
     return frame_leave(r, f, hidden);
 }
 
+/* MistralModel.forward, Qwen2Model.forward of 4.40 */
+static val mask_440(struct run *r, struct model *m, val embeds, val mask_2d)
+{
+    if (m->attention == KERNEL_FLASH_2)
+        return flash_mask_440(m, mask_2d);
+    return causal_mask_4d_440(r, m, embeds, mask_2d, m->arch->declared_window, m->attention == KERNEL_SDPA);
+}
+
+/* 5.x: one mask for each kind of layer that the model has */
+static void layer_masks(struct run *r, struct model *m, val embeds, val mask_2d)
+{
+    struct llama *p = m->parts;
+    bool has[2] = {false, false};
+
+    for (uint32_t i = 0; i < m->n_layers; i++)
+        has[m->arch->layer_kinds[i] == LAYER_SLIDING] = true;
+    for (int kind = 0; kind < 2; kind++)
+        p->masks[kind] = has[kind] ? local(r, causal_mask(r, m, embeds, mask_2d, kind ? m->arch->sliding_window : 0)) : 0;
+}
+
 /* LlamaModel.forward */
 static val decoder_forward(struct run *r, struct model *m, const struct batch *b)
 {
     struct llama *p = m->parts;
     struct llama_layer *layers = m->layers;
     struct frame f = module_enter(r, p->decoder);
-    val *position_ids = slot(r), embeds, ids, position, mask, hidden, layer_outputs, args[2], closed[4];
+    val *position_ids = slot(r), embeds, ids, position, mask, hidden, layer_outputs, args[3], closed[4];
     struct two tables = {0};
 
-    embeds = local(r, call_embeddings(r, m, b->ids));
+    if (!m->q->attention_interface && m->arch->family != FAMILY_LLAMA) { /* mistral and qwen2 of 4.40 */
+        ids = factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(size_of(r, b->ids, 1)));
+        position = bind(r, position_ids, unsqueeze(r, ids, 0));
+        embeds = local(r, call_embeddings(r, m, b->ids));
+        mask = local(r, mask_440(r, m, embeds, b->mask));
+    } else {
+        embeds = local(r, call_embeddings(r, m, b->ids));
+        if (run_dead(r))
+            return frame_leave(r, f, 0);
+        ids = factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(size_of(r, b->ids, 1)));
+        if (m->q->attention_interface)
+            ids = add_scalar(r, ids);
+        else
+            ids = local(r, ids); /* cache_position */
+        position = bind(r, position_ids, unsqueeze(r, ids, 0));
+        mask = m->q->attention_interface ? 0 : local(r, causal_mask_llama_440(r, m, embeds, b->mask, position));
+    }
     if (run_dead(r))
         return frame_leave(r, f, 0);
-    ids = factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(size_of(r, b->ids, 1)));
-    position = bind(r, position_ids, m->q->attention_interface ? unsqueeze(r, add_scalar(r, ids), 0) : unsqueeze(r, local(r, ids), 0));
-    mask = local(r, m->q->attention_interface ? causal_mask(r, m, embeds, b->mask, m->arch->sliding_window)
-                                               : causal_mask_llama_440(r, m, embeds, b->mask, position));
+    p->masks[0] = p->masks[1] = mask;
+    if (m->q->attention_interface)
+        layer_masks(r, m, embeds, b->mask);
     hidden = local(r, embeds);
     if (m->q->rope_once)
         tables = rotary_tables(r, p->rotary, position, dtype_of(r, embeds), p->inv_freq->value);
-    p->shared[0] = mask;
-    p->shared[1] = local(r, tables.a);
-    p->shared[2] = local(r, tables.b);
-    p->shared[3] = position;
+    p->shared[0] = local(r, tables.a);
+    p->shared[1] = local(r, tables.b);
+    p->shared[2] = position;
     args[1] = mask;
-    closed[0] = mask; /* in the order in which the layer's keywords let go of them: a tuple drops its last first */
-    closed[1] = p->shared[2];
-    closed[2] = p->shared[1];
+    args[2] = position;
+    closed[1] = p->shared[1]; /* in the order in which the layer's keywords let go of them: a tuple drops its last first */
+    closed[2] = p->shared[0];
     closed[3] = position;
     layer_outputs = local(r, 0);
     for (uint32_t i = 0; i < m->n_layers; i++) {
         val out;
 
         args[0] = hidden;
-        out = decoder_layer(r, m, layer_forward, &layers[i], 1, args, 4, closed);
+        closed[0] = layer_mask(&layers[i]);
+        if (m->q->checkpoint_keywords)
+            out = decoder_layer(r, m, layers[i].self, layer_forward, &layers[i], 1, args, 4, closed);
+        else
+            out = decoder_layer(r, m, layers[i].self, layer_forward, &layers[i], 3, args, 0, NULL);
         if (!m->q->attention_interface) /* 4.40: layer_outputs = layer(..); hidden_states = layer_outputs[0] */
             rebind(r, &layer_outputs, out);
         rebind(r, &hidden, out);
@@ -243,7 +315,7 @@ static void forward(struct run *r, struct model *m, const struct batch *b, struc
     (void)frame_leave(r, f, 0);
 }
 
-const struct family_program llama_program = {"llama", "models/llama/modeling_llama.py", declare, forward, true};
-const struct family_program mistral_program = {"mistral", "models/mistral/modeling_mistral.py", declare, forward, true};
-const struct family_program qwen2_program = {"qwen2", "models/qwen2/modeling_qwen2.py", declare, forward, true};
-const struct family_program qwen3_program = {"qwen3", "models/qwen3/modeling_qwen3.py", declare, forward, true};
+const struct family_program llama_program = {"llama", "models/llama/modeling_llama.py", declare, forward, true, true};
+const struct family_program mistral_program = {"mistral", "models/mistral/modeling_mistral.py", declare, forward, true, false};
+const struct family_program qwen2_program = {"qwen2", "models/qwen2/modeling_qwen2.py", declare, forward, true, false};
+const struct family_program qwen3_program = {"qwen3", "models/qwen3/modeling_qwen3.py", declare, forward, true, false};
