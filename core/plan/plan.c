@@ -81,7 +81,7 @@ static uint64_t peak_of(const struct plan_question *q, const struct measured *m)
 static enum err_code widen(struct planning *p, struct plan_candidate *c, uint32_t n)
 {
     struct step step = c->step;
-    struct probe probe = {p->q, &step, p->keep, p->scratch, p->err};
+    struct probe probe = {p->q, &step, p->scratch, p->err};
     struct verdict v;
     uint64_t other;
     enum err_code rc;
@@ -101,7 +101,7 @@ static enum err_code widen(struct planning *p, struct plan_candidate *c, uint32_
 
 static enum err_code fill(struct planning *p, struct plan_candidate *c, uint32_t n)
 {
-    struct probe probe = {p->q, &c->step, p->keep, p->scratch, p->err};
+    struct probe probe = {p->q, &c->step, p->scratch, p->err};
     struct verdict v;
     enum err_code rc = probe_judge(&probe, n, &v);
 
@@ -131,7 +131,7 @@ static uint32_t preferred(const struct plan_question *q, uint32_t largest)
 
 static enum err_code measure(struct planning *p, struct plan_candidate *c)
 {
-    struct probe probe = {p->q, &c->step, p->keep, p->scratch, p->err};
+    struct probe probe = {p->q, &c->step, p->scratch, p->err};
     uint32_t asked = p->q->recipe.micro_batch_size;
     enum err_code rc;
 
@@ -237,7 +237,7 @@ static enum err_code would_fit(struct planning *p, const struct plan_candidate *
 {
     struct recipe r = recipe_of(p->q, c);
     struct step step;
-    struct probe probe = {p->q, &step, p->keep, p->scratch, p->err};
+    struct probe probe = {p->q, &step, p->scratch, p->err};
     struct verdict v = {0};
     enum err_code rc;
 

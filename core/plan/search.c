@@ -1,7 +1,5 @@
 #include "plan/search.h"
 
-#include <string.h>
-
 uint64_t probe_budget(const struct plan_question *q)
 {
     double kept = q->margin * (double)q->capacity_bytes;
@@ -39,21 +37,6 @@ static enum err_code walk(const struct probe *p, uint32_t n, uint64_t *ret_bytes
     return rc;
 }
 
-/* The names of the largest blocks outlive the run they were read from. */
-static enum err_code keep_names(const struct probe *p, struct measured *m)
-{
-    for (uint32_t i = 0; i < m->n_largest; i++) {
-        struct largest *l = &m->largest[i];
-
-        l->op = arena_str(p->keep, l->op, strlen(l->op));
-        l->phase = arena_str(p->keep, l->phase, strlen(l->phase));
-        l->module = arena_str(p->keep, l->module, strlen(l->module));
-        if (!l->op || !l->phase || !l->module)
-            return err_set(p->err, ERR_NOMEM, "", "no room for the answer");
-    }
-    return ERR_OK;
-}
-
 /* Beyond the budget only a second replay, with release and retry, can tell; not if the live blocks alone exceed it. */
 static enum err_code retry(const struct probe *p, const struct step *s, struct verdict *v)
 {
@@ -82,22 +65,19 @@ static enum err_code judge(const struct probe *p, uint32_t n, struct verdict *v)
     if (!v->fits)
         rc = retry(p, &s, v);
     v->tight = v->tight && v->fits;
-    return rc ? rc : keep_names(p, &v->memory);
+    return rc;
 }
 
 enum err_code probe_judge(const struct probe *p, uint32_t n, struct verdict *ret)
 {
-    unsigned char *mark = p->scratch->cur, *kept = p->keep->cur;
+    unsigned char *mark = p->scratch->cur;
     struct verdict v = {0};
     enum err_code rc = judge(p, n, &v);
 
     arena_rewind(p->scratch, mark);
-    if (rc) {
-        arena_rewind(p->keep, kept);
-        return rc;
-    }
-    *ret = v;
-    return ERR_OK;
+    if (!rc)
+        *ret = v;
+    return rc;
 }
 
 /* A bracket on the walk: `fits` is known to stay within the budget, `exceeds` not to. */
@@ -165,11 +145,9 @@ static enum err_code largest_walk(const struct probe *p, uint32_t *ret)
 
 static enum err_code fits(const struct probe *p, uint32_t n, bool *ret)
 {
-    unsigned char *kept = p->keep->cur;
     struct verdict v;
     enum err_code rc = probe_judge(p, n, &v);
 
-    arena_rewind(p->keep, kept);
     if (!rc)
         *ret = v.fits;
     return rc;

@@ -10,7 +10,7 @@
 struct probe {
     const struct plan_question *q;
     const struct step *step;
-    struct arena *keep, *scratch;
+    struct arena *scratch;
     struct err *err;
 };
 
@@ -20,7 +20,7 @@ struct verdict {
     struct measured memory;
 };
 
-/* Replays at micro-batch n and judges. Names in ret->memory live in `keep`. */
+/* Replays at micro-batch n and judges. */
 MUST_CHECK enum err_code probe_judge(const struct probe *p, uint32_t n, struct verdict *ret);
 
 /* 0 when not even one sequence fits. */

@@ -72,14 +72,11 @@ enum err_code train_measure(const struct arch *arch, const struct step *step, co
                             struct measured *ret, struct err *err)
 {
     uint64_t bytes = less(step, replay_at(step->r.micro_batch_size));
-    char *module = arena_str(arena, "layers.0", 8);
 
-    (void)arch, (void)device;
+    (void)arch, (void)device, (void)arena, (void)err;
     replays++;
-    if (!module)
-        return err_set(err, ERR_NOMEM, "", "no room");
     *ret = (struct measured){.walk_peak_bytes = bytes, .peak_allocated_bytes = bytes, .peak_reserved_bytes = bytes, .peak_phase = PHASE_BACKWARD,
-                             .n_largest = 1, .largest = {{.op = "aten::mm", .phase = "forward", .module = module}}};
+                             .n_largest = 1, .largest = {{.op = "aten::mm", .phase = "forward", .module = "layers.0"}}};
     return ERR_OK;
 }
 
