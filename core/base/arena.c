@@ -23,7 +23,7 @@ void arena_init(struct arena *a, void *block, size_t bytes)
     ASAN_POISON_MEMORY_REGION(block, bytes);
 }
 
-void *arena_push(struct arena *a, size_t size, size_t align, size_t count)
+void *arena_push_raw(struct arena *a, size_t size, size_t align, size_t count)
 {
     size_t pad = -(uintptr_t)a->cur & (align - 1);
     size_t room = (size_t)(a->end - a->cur);
@@ -35,7 +35,14 @@ void *arena_push(struct arena *a, size_t size, size_t align, size_t count)
 
     a->cur = p + size * count;
     ASAN_UNPOISON_MEMORY_REGION(p, size * count);
-    return memset(p, 0, size * count);
+    return p;
+}
+
+void *arena_push(struct arena *a, size_t size, size_t align, size_t count)
+{
+    void *p = arena_push_raw(a, size, align, count);
+
+    return p ? memset(p, 0, size * count) : NULL;
 }
 
 char *arena_str(struct arena *a, const char *s, size_t bytes)

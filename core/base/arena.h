@@ -20,6 +20,9 @@ struct arena {
 void arena_init(struct arena *a, void *block, size_t bytes);
 void *arena_push(struct arena *a, size_t size, size_t align, size_t count);
 
+/* The same without zeroing, for large tables that are written before they are read. */
+void *arena_push_raw(struct arena *a, size_t size, size_t align, size_t count);
+
 /* A copy of `bytes` characters with a terminating zero; NULL when the arena is full. */
 char *arena_str(struct arena *a, const char *s, size_t bytes);
 
@@ -27,6 +30,7 @@ char *arena_str(struct arena *a, const char *s, size_t bytes);
 void arena_rewind(struct arena *a, unsigned char *mark);
 
 #define arena_array(a, type, n) ((type *)arena_push((a), sizeof(type), _Alignof(type), (n)))
+#define arena_array_raw(a, type, n) ((type *)arena_push_raw((a), sizeof(type), _Alignof(type), (n)))
 #define arena_new(a, type) arena_array(a, type, 1)
 
 #endif

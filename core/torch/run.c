@@ -29,17 +29,20 @@ enum err_code run_init(struct run *r, struct arena *arena, const struct quirks *
     r->max_locals = 4096;
     r->max_ready = limits.nodes;
     r->max_casts = limits.values / 8;
-    r->values = arena_array(arena, struct value, limits.values);
-    r->storages = arena_array(arena, struct storage, limits.storages);
-    r->nodes = arena_array(arena, struct node, limits.nodes);
-    r->births = arena_array(arena, struct birth, limits.births);
-    r->events = arena_array(arena, uint32_t, r->max_events);
-    r->locals = arena_array(arena, val, r->max_locals);
-    r->ready = arena_array(arena, uint32_t, r->max_ready);
-    r->casts = arena_array(arena, val, r->max_casts);
+    r->values = arena_array_raw(arena, struct value, limits.values);
+    r->storages = arena_array_raw(arena, struct storage, limits.storages);
+    r->nodes = arena_array_raw(arena, struct node, limits.nodes);
+    r->births = arena_array_raw(arena, struct birth, limits.births);
+    r->events = arena_array_raw(arena, uint32_t, r->max_events);
+    r->locals = arena_array_raw(arena, val, r->max_locals);
+    r->ready = arena_array_raw(arena, uint32_t, r->max_ready);
+    r->casts = arena_array_raw(arena, val, r->max_casts);
     if (!r->values || !r->storages || !r->nodes || !r->births || !r->events || !r->locals || !r->ready || !r->casts)
         return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for a run of this model");
     r->n_values = r->n_storages = r->n_nodes = 1; /* 0 is None */
+    memset(r->values, 0, sizeof *r->values);
+    memset(r->storages, 0, sizeof *r->storages);
+    memset(r->nodes, 0, sizeof *r->nodes);
     return ERR_OK;
 }
 

@@ -14,6 +14,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "meters/peak.h"
 #include "stack/device.h"
 #include "train/recipe.h"
 
@@ -22,44 +23,12 @@
 
 struct arch;
 
-/* Phases of api.md, in the order in which a step passes them. */
-enum phase {
-    PHASE_INIT, /* before the first step: loading; no peak is reported for it */
-    PHASE_BATCH,
-    PHASE_FORWARD,
-    PHASE_LOSS,
-    PHASE_LOSS_BACKWARD,
-    PHASE_BACKWARD,
-    PHASE_CLIP,
-    PHASE_OPTIMIZER,
-    PHASE_BETWEEN,
-    PHASE_COUNT
-};
-
-enum category {
-    CATEGORY_PARAMETERS,
-    CATEGORY_GRADIENTS,
-    CATEGORY_OPTIMIZER_STATES,
-    CATEGORY_ACTIVATIONS,
-    CATEGORY_LOGITS_AND_LOSS,
-    CATEGORY_COMMUNICATION,
-    CATEGORY_TEMPORARIES,
-    CATEGORY_WORKSPACES,
-    CATEGORY_BUFFERS,
-    CATEGORY_INPUTS,
-    CATEGORY_BLOCK_SLACK,
-    CATEGORY_COUNT
-};
-
-const char *phase_name(enum phase phase);          /* "loss_backward" */
-const char *category_name(enum category category); /* "logits_and_loss" */
-
 /* Live blocks at the peak that have the same op, category, phase and size; largest sum first. */
 struct largest {
     const char *op;     /* "aten::mm" */
     enum category category;
     const char *phase;  /* the program's phase at birth, as the oracle names it: init, optimizer_init, batch, forward, loss, backward, ... */
-    const char *module; /* path of the module of the oldest such block, "model.layers.0.mlp.gate_proj" */
+    char module[128];    /* path of the module of the oldest such block, "model.layers.0.mlp.gate_proj" */
     uint64_t bytes_each; /* rounded to the allocator's 512 B */
     uint32_t count;
 };

@@ -95,8 +95,10 @@ static bool decays(const struct trainer *t, const struct module *m, const struct
 
     if (holds(p->name, "bias") || holds(path, "bias"))
         return false;
+    if (m->kind == MODULE_LAYER_NORM)
+        return false;
     if (!t->step->quirks.decay_by_name)
-        return m->kind != MODULE_LAYER_NORM && !(m->kind == MODULE_NORM && t->model.family->norm_registered);
+        return !(m->kind == MODULE_NORM && t->model.family->norm_registered);
     /* bias, layernorm, rmsnorm, (^|.)norm($|.), _norm($|.) in any case of letters */
     if (holds(path, "layernorm") || holds(path, "rmsnorm") || holds(path, "_norm."))
         return false;
@@ -427,9 +429,12 @@ static void one_step(struct trainer *t, struct held *h)
     }
     clip(t, h);
     r->stage = STAGE_OPTIMIZER;
-    optim_step(r, &t->optim);
-    if (t->scaler.scale)
+    if (t->scaler.scale) {
+        scaler_step(r, &t->scaler, &t->optim);
         scaler_update(r, &t->scaler);
+    } else {
+        optim_step(r, &t->optim);
+    }
     end_step(t);
 }
 
@@ -442,7 +447,7 @@ static struct run_limits limits_of(const struct arch *a, const struct step *s)
     l.values = 4096 + layers * 512;
     l.storages = 2048 + layers * 256;
     l.nodes = 1024 + layers * 256;
-    l.births = 8192 + layers * (640 * steps + 256);
+    l.births = 8192 + layers * (1200 * steps + 512);
     return l;
 }
 

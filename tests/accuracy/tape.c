@@ -3,6 +3,8 @@
  *
  *   tape CONFIG.json OPTIONS.json STACK [step]    STACK: 2.15/5.23/0.21 or 2.2/4.40/0.10
  */
+#include "tests/accuracy/accuracy.h"
+
 #include "base/json.h"
 #include "config/arch.h"
 #include "stack/release.h"
@@ -59,7 +61,7 @@ static enum precision precision_of(const char *s)
     return PRECISION_BF16;
 }
 
-int main(int argc, char **argv)
+int tape_main(int argc, char **argv)
 {
     static const char *const stages[] = {"init",     "batch",     "forward", "loss",      "backward", "between",
                                          "clip",     "optimizer", "zero_grad", "rest"};
@@ -150,4 +152,10 @@ int main(int argc, char **argv)
                module_path(&t->model.tree, b->module, buf, sizeof buf), b->recompute, b->mark);
     }
     return err.code != 0;
+}
+
+/* Alone, without accuracy.c, it is a program of its own. */
+__attribute__((weak)) int main(int argc, char **argv)
+{
+    return tape_main(argc, argv);
 }

@@ -1,0 +1,222 @@
+#include "meters/peak.h"
+
+#include <string.h>
+
+const char *phase_name(enum phase phase)
+{
+    static const char *const names[PHASE_COUNT] = {"init", "batch", "forward", "loss",     "loss_backward",
+                                                   "backward", "clip", "optimizer", "between"};
+
+    return names[phase];
+}
+
+const char *category_name(enum category category)
+{
+    static const char *const names[CATEGORY_COUNT] = {"parameters",    "gradients",  "optimizer_states", "activations",
+                                                      "logits_and_loss", "communication", "temporaries",  "workspaces",
+                                                      "buffers",       "inputs",     "block_slack"};
+
+    return names[category];
+}
+
+const char *stage_name(enum stage stage)
+{
+    static const char *const names[STAGE_COUNT] = {"init", "batch",     "forward",   "loss", "backward",
+                                                   "between", "clip", "optimizer", "zero_grad", "rest"};
+
+    return names[stage];
+}
+
+enum phase phase_of(const struct birth *b)
+{
+    static const uint8_t phases[STAGE_COUNT] = {PHASE_INIT,    PHASE_BATCH, PHASE_FORWARD,   PHASE_LOSS,    PHASE_BACKWARD,
+                                                PHASE_BETWEEN, PHASE_CLIP,  PHASE_OPTIMIZER, PHASE_BETWEEN, PHASE_BETWEEN};
+
+    if (b->stage == STAGE_BACKWARD && b->forward_stage == STAGE_LOSS)
+        return PHASE_LOSS_BACKWARD;
+    return (enum phase)phases[b->stage];
+}
+
+enum category category_of(const struct tape *t, const struct birth *b)
+{
+    static const uint8_t marked[] = {[MARK_PARAMETER] = CATEGORY_PARAMETERS,
+                                     [MARK_BUFFER] = CATEGORY_BUFFERS,
+                                     [MARK_GRADIENT] = CATEGORY_GRADIENTS,
+                                     [MARK_OPTIMIZER_STATE] = CATEGORY_OPTIMIZER_STATES,
+                                     [MARK_WORKSPACE] = CATEGORY_WORKSPACES};
+
+    if (b->mark)
+        return (enum category)marked[b->mark];
+    switch ((enum stage)b->stage) {
+    case STAGE_INIT:
+        return CATEGORY_PARAMETERS; /* what loading leaves behind */
+    case STAGE_BATCH:
+        return CATEGORY_INPUTS;
+    case STAGE_LOSS:
+        return CATEGORY_LOGITS_AND_LOSS;
+    case STAGE_FORWARD:
+        return b->module == t->head_module && b->module ? CATEGORY_LOGITS_AND_LOSS : CATEGORY_ACTIVATIONS;
+    case STAGE_BACKWARD:
+        if (b->forward_stage == STAGE_LOSS)
+            return CATEGORY_LOGITS_AND_LOSS;
+        return b->recompute ? CATEGORY_ACTIVATIONS : CATEGORY_TEMPORARIES;
+    default:
+        return CATEGORY_TEMPORARIES;
+    }
+}
+
+/* -------------------------------------------------------------------------------------------------------------- peaks */
+static void note(const struct tape *t, struct peak *p, uint32_t at, uint32_t block, uint64_t live)
+{
+    enum phase phase;
+
+    if (at < t->steps_begin)
+        return;
+    phase = phase_of(&t->births[block]);
+    if (live > p->phase_bytes[phase])
+        p->phase_bytes[phase] = live;
+    if (live > p->peak_bytes) {
+        p->peak_bytes = live;
+        p->peak_event = at;
+        p->peak_phase = phase;
+    }
+}
+
+void peak_walk(const struct tape *t, struct peak *ret)
+{
+    struct peak p = {0};
+    uint64_t live = 0;
+    uint32_t blocks = 0;
+
+    for (uint32_t i = 0; i < t->n_events; i++) {
+        uint32_t e = t->events[i], block = e & EVENT_BLOCK;
+
+        if (i == t->steps_begin)
+            p.static_bytes = p.peak_bytes = live;
+        if (e == EVENT_RELEASE)
+            continue;
+        if (e & EVENT_DEATH) {
+            live -= torch_alloc_round(t->births[block].bytes);
+            blocks--;
+            continue;
+        }
+        live += torch_alloc_round(t->births[block].bytes);
+        if (++blocks > p.most_live)
+            p.most_live = blocks;
+        note(t, &p, i, block, live);
+    }
+    p.resting_bytes = live;
+    *ret = p;
+}
+
+bool peak_replay(const struct tape *t, struct torch_alloc *alloc, struct peak *ret)
+{
+    struct peak p = {0};
+    uint64_t live = 0;
+
+    for (uint32_t i = 0; i < t->n_events; i++) {
+        uint32_t e = t->events[i], block = e & EVENT_BLOCK;
+
+        if (i == t->steps_begin) {
+            torch_alloc_reset_peaks(alloc);
+            p.static_bytes = p.peak_bytes = live;
+        }
+        if (e == EVENT_RELEASE) {
+            torch_alloc_empty_cache(alloc);
+            continue;
+        }
+        if (e & EVENT_DEATH) {
+            live -= torch_alloc_block_bytes(alloc, block);
+            torch_alloc_give(alloc, block);
+            continue;
+        }
+        if (!torch_alloc_take(alloc, block, t->births[block].bytes))
+            return false;
+        live += torch_alloc_block_bytes(alloc, block);
+        note(t, &p, i, block, live);
+    }
+    p.resting_bytes = live;
+    *ret = p;
+    return true;
+}
+
+/* -------------------------------------------------------------------------------------------------------- what is alive */
+static bool same(const struct alike *a, const struct alike *b)
+{
+    return a->op == b->op && a->category == b->category && a->stage == b->stage && a->bytes_each == b->bytes_each;
+}
+
+enum { KINDS = 4096 }; /* different groups alive at once; open addressing */
+
+static struct alike *kind_of(struct alike *table, const struct alike *key)
+{
+    uint64_t h = (key->bytes_each / 512) * UINT64_C(0x9E3779B97F4A7C15) + key->op * UINT64_C(0x85EBCA6B) +
+                 key->category * UINT64_C(0xC2B2AE35) + key->stage * UINT64_C(0x27D4EB2F);
+
+    for (uint32_t i = 0; i < KINDS; i++) {
+        struct alike *k = &table[((h >> 20 ^ h) + i) & (KINDS - 1)];
+
+        if (!k->count || same(k, key))
+            return k;
+    }
+    return NULL;
+}
+
+static void keep_largest(struct alike *groups, uint32_t *n, uint32_t max, const struct alike *k)
+{
+    uint32_t at = *n;
+    uint64_t sum = k->bytes_each * k->count;
+
+    while (at && (groups[at - 1].bytes_each * groups[at - 1].count < sum ||
+                  (groups[at - 1].bytes_each * groups[at - 1].count == sum && groups[at - 1].first > k->first)))
+        at--;
+    if (at >= max)
+        return;
+    if (*n < max)
+        ++*n;
+    for (uint32_t i = *n - 1; i > at; i--)
+        groups[i] = groups[i - 1];
+    groups[at] = *k;
+}
+
+enum err_code peak_describe(const struct tape *t, const struct peak *p, struct arena *scratch,
+                            uint64_t breakdown[CATEGORY_COUNT], uint32_t max_groups, struct alike *groups, uint32_t *ret_groups,
+                            struct err *err)
+{
+    unsigned char *mark = scratch->cur;
+    uint8_t *live = arena_array(scratch, uint8_t, t->n_births + 1);
+    struct alike *table = arena_array(scratch, struct alike, KINDS);
+    uint64_t sum = 0;
+    uint32_t n = 0;
+
+    if (!live || !table)
+        return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small to describe the peak");
+    memset(breakdown, 0, sizeof breakdown[0] * CATEGORY_COUNT);
+    for (uint32_t i = 0; i <= p->peak_event && i < t->n_events; i++)
+        if (t->events[i] != EVENT_RELEASE)
+            live[t->events[i] & EVENT_BLOCK] = !(t->events[i] & EVENT_DEATH);
+    for (uint32_t i = 0; i < t->n_births; i++) {
+        const struct birth *b = &t->births[i];
+        struct alike key = {b->op, 0, b->stage, i, 0, 0}, *k;
+
+        if (!live[i])
+            continue;
+        key.category = (uint8_t)category_of(t, b);
+        key.bytes_each = torch_alloc_round(b->bytes);
+        breakdown[key.category] += key.bytes_each;
+        sum += key.bytes_each;
+        k = kind_of(table, &key);
+        if (!k)
+            continue;
+        if (!k->count)
+            *k = key;
+        k->count++;
+    }
+    breakdown[CATEGORY_BLOCK_SLACK] = p->peak_bytes - sum;
+    for (uint32_t i = 0; i < KINDS; i++)
+        if (table[i].count)
+            keep_largest(groups, &n, max_groups, &table[i]);
+    *ret_groups = n;
+    arena_rewind(scratch, mark);
+    return ERR_OK;
+}

@@ -1,0 +1,90 @@
+/*
+ * peak.h - the meter of a run's tape: phase peaks, what is alive at the peak, the largest storages.
+ *
+ * Purpose   reads births and deaths; with an allocator model it reads block sizes from there, else each birth counts rounded
+ *           to 512 B (the walk: a lower bound).
+ * Phases    api.md: batch, forward, loss, loss_backward (nodes born in loss), backward, clip, optimizer, between. A phase's
+ *           peak is the highest allocated at an allocation made in it. Loading comes before: no peak is taken there.
+ * Source    categories as the oracle's report.py tells them.
+ */
+#ifndef METERS_PEAK_H
+#define METERS_PEAK_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "torch/alloc.h"
+#include "torch/run.h"
+
+enum phase { /* of api.md, in the order in which a step passes them */
+    PHASE_INIT,
+    PHASE_BATCH,
+    PHASE_FORWARD,
+    PHASE_LOSS,
+    PHASE_LOSS_BACKWARD,
+    PHASE_BACKWARD,
+    PHASE_CLIP,
+    PHASE_OPTIMIZER,
+    PHASE_BETWEEN,
+    PHASE_COUNT
+};
+
+enum category {
+    CATEGORY_PARAMETERS,
+    CATEGORY_GRADIENTS,
+    CATEGORY_OPTIMIZER_STATES,
+    CATEGORY_ACTIVATIONS,
+    CATEGORY_LOGITS_AND_LOSS,
+    CATEGORY_COMMUNICATION,
+    CATEGORY_TEMPORARIES,
+    CATEGORY_WORKSPACES,
+    CATEGORY_BUFFERS,
+    CATEGORY_INPUTS,
+    CATEGORY_BLOCK_SLACK,
+    CATEGORY_COUNT
+};
+
+const char *phase_name(enum phase phase);          /* "loss_backward" */
+const char *category_name(enum category category); /* "logits_and_loss" */
+const char *stage_name(enum stage stage);          /* "zero_grad" */
+
+struct tape {
+    const struct birth *births;
+    const uint32_t *events;
+    uint32_t n_births, n_events;
+    uint32_t steps_begin; /* events before it are loading */
+    uint32_t head_module;
+};
+
+struct peak {
+    uint64_t peak_bytes;       /* allocated; from the first step on */
+    uint32_t peak_event;
+    enum phase peak_phase;
+    uint64_t phase_bytes[PHASE_COUNT];
+    uint64_t static_bytes, resting_bytes; /* when the steps begin; when the tape ends */
+    uint32_t most_live;        /* blocks */
+};
+
+enum phase phase_of(const struct birth *b);
+enum category category_of(const struct tape *t, const struct birth *b);
+
+/* Sums live births rounded to 512 B. */
+void peak_walk(const struct tape *t, struct peak *ret);
+
+/* Plays the tape on `alloc`, empty so far; its handles are birth numbers. False when the device ran out of memory. */
+bool peak_replay(const struct tape *t, struct torch_alloc *alloc, struct peak *ret);
+
+/* Live blocks of one op, category, stage and size at the peak. */
+struct alike {
+    uint16_t op;
+    uint8_t category, stage;
+    uint32_t first;            /* the oldest such birth */
+    uint32_t count;
+    uint64_t bytes_each;
+};
+
+/* What is alive at p->peak_event: sums by category (block_slack is what remains of the peak), the largest groups by sum. */
+MUST_CHECK enum err_code peak_describe(const struct tape *t, const struct peak *p, struct arena *scratch,
+                                       uint64_t breakdown[CATEGORY_COUNT], uint32_t max_groups, struct alike *groups,
+                                       uint32_t *ret_groups, struct err *err);
+
+#endif

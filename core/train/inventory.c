@@ -1,0 +1,97 @@
+#include "train/inventory.h"
+
+#include "train/trainer.h"
+
+#include <string.h>
+
+struct listing {
+    const struct tree *tree;
+    struct arena *arena;
+    struct tensor_info *rows; /* NULL: count only */
+    uint32_t n;
+    struct inventory total;
+    bool full;
+};
+
+static const char *full_name(struct listing *l, const struct param *p)
+{
+    char buf[256];
+    const char *path = module_path(l->tree, p->owner->number, buf, sizeof buf);
+    size_t n = strlen(path), k = strlen(p->name);
+    char *name = arena_array(l->arena, char, n + k + 2);
+
+    if (!name) {
+        l->full = true;
+        return "";
+    }
+    memcpy(name, path, n);
+    if (n)
+        name[n++] = '.';
+    memcpy(name + n, p->name, k);
+    return name;
+}
+
+static void list_one(struct listing *l, const struct param *p)
+{
+    struct tensor_info *row = l->rows ? &l->rows[l->n] : NULL;
+    uint64_t elems = 1;
+
+    l->n++;
+    for (int i = 0; i < p->ndim; i++)
+        elems *= (uint64_t)p->size[i];
+    if (row) {
+        row->name = full_name(l, p);
+        row->tied_to = p->tied ? full_name(l, p->tied) : NULL;
+        row->ndim = (uint32_t)p->ndim;
+        for (int i = 0; i < p->ndim; i++)
+            row->shape[i] = (uint64_t)p->size[i];
+        row->elems = elems;
+        row->trainable = p->requires_grad && !p->buffer;
+        row->buffer = p->buffer;
+        row->dtype = dtype_name(p->dtype);
+    }
+    if (p->buffer || p->tied)
+        return;
+    l->total.tensors++;
+    l->total.parameters += elems;
+    l->total.base_parameters += p->late ? 0 : elems;
+    l->total.trainable_parameters += p->requires_grad ? elems : 0;
+}
+
+/* model.named_parameters(): a module's own first, then its children; buffers beside them. */
+static void list_module(struct listing *l, const struct module *m)
+{
+    for (const struct param *p = m->params; p; p = p->next)
+        list_one(l, p);
+    for (const struct module *c = m->first; c; c = c->next)
+        list_module(l, c);
+}
+
+enum err_code inventory_of(const struct arch *arch, const struct step *step, struct arena *arena, struct inventory *ret,
+                           struct err *err)
+{
+    struct trainer *t = arena_new(arena, struct trainer);
+    struct listing l = {.arena = arena};
+    enum err_code rc;
+
+    if (!t)
+        return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for an inventory");
+    rc = trainer_declare(t, arch, step, arena, err);
+    if (rc)
+        return rc;
+    l.tree = &t->model.tree;
+    list_module(&l, t->model.tree.root);
+    l.rows = arena_array(arena, struct tensor_info, l.n + 1);
+    if (!l.rows)
+        return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for an inventory");
+    l.n = 0;
+    l.total = (struct inventory){0};
+    list_module(&l, t->model.tree.root);
+    if (l.full)
+        return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for the names of an inventory");
+    l.total.n = l.n;
+    l.total.rows = l.rows;
+    l.total.adapted_modules = t->adapted_modules;
+    *ret = l.total;
+    return ERR_OK;
+}

@@ -1,0 +1,205 @@
+#include "train/measure.h"
+
+#include "train/trainer.h"
+
+#include <string.h>
+
+/* ---------------------------------------------------------------------------------------------------------- one run */
+static struct tape tape_of(const struct trainer *t)
+{
+    return (struct tape){
+        .births = t->run.births,
+        .events = t->run.events,
+        .n_births = t->run.n_births,
+        .n_events = t->run.n_events,
+        .steps_begin = t->steps_begin,
+        .head_module = t->model.tree.head->number,
+    };
+}
+
+struct counted {
+    uint64_t parameters, trainable;
+    uint32_t tensors;
+};
+
+static void count(void *context, struct module *m, struct param *p)
+{
+    struct counted *c = context;
+    uint64_t n = 1;
+
+    (void)m;
+    if (p->tied)
+        return;
+    for (int i = 0; i < p->ndim; i++)
+        n *= (uint64_t)p->size[i];
+    c->parameters += n;
+    c->trainable += p->requires_grad ? n : 0;
+    c->tensors++;
+}
+
+static void describe_run(const struct trainer *t, const struct peak *walk, struct measured *m)
+{
+    struct counted c = {0};
+
+    params_visit(t->model.tree.root, count, &c);
+    m->parameters = c.parameters;
+    m->trainable_parameters = c.trainable;
+    m->tensors = c.tensors;
+    m->births = t->run.n_births;
+    m->deaths = t->run.n_events - t->run.n_births - 1; /* one event is the release of the cache */
+    m->walk_peak_bytes = m->peak_allocated_bytes = walk->peak_bytes;
+    m->static_bytes = walk->static_bytes;
+    m->resting_bytes = walk->resting_bytes;
+    m->peak_phase = walk->peak_phase;
+    memcpy(m->phase_peaks_bytes, walk->phase_bytes, sizeof m->phase_peaks_bytes);
+}
+
+static enum err_code run_step(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
+                              struct trainer **ret, struct tape *tape, struct peak *walk, struct err *err)
+{
+    struct trainer *t = arena_new(arena, struct trainer);
+    enum err_code rc;
+
+    if (!t)
+        return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small");
+    rc = trainer_run(t, arch, step, device, arena, err);
+    if (rc)
+        return rc;
+    *tape = tape_of(t);
+    peak_walk(tape, walk);
+    *ret = t;
+    return ERR_OK;
+}
+
+static enum err_code allocator(const struct tape *tape, const struct peak *walk, bool expandable, uint64_t capacity_bytes,
+                               struct arena *arena, struct torch_alloc **ret, struct err *err)
+{
+    struct torch_alloc_options o = {
+        .expandable = expandable,
+        .capacity_bytes = capacity_bytes,
+        .max_live = tape->n_births,
+        .max_blocks = 3 * walk->most_live + 4096,
+    };
+
+    return torch_alloc_new(arena, &o, ret, err);
+}
+
+/* ----------------------------------------------------------------------------------------------------------- the three */
+enum err_code train_walk(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
+                         struct measured *ret, struct err *err)
+{
+    unsigned char *mark = arena->cur;
+    struct measured m = {0};
+    struct trainer *t;
+    struct tape tape;
+    struct peak walk;
+    enum err_code rc = run_step(arch, step, device, arena, &t, &tape, &walk, err);
+
+    if (!rc) {
+        describe_run(t, &walk, &m);
+        *ret = m;
+    }
+    arena_rewind(arena, mark);
+    return rc;
+}
+
+static void name_largest(const struct trainer *t, const struct tape *tape, uint32_t n, const struct alike *groups, struct measured *m)
+{
+    m->n_largest = n;
+    for (uint32_t i = 0; i < n; i++) {
+        struct largest *l = &m->largest[i];
+        char buf[sizeof l->module];
+        const char *path;
+
+        l->op = op_rows[groups[i].op].aten;
+        l->category = (enum category)groups[i].category;
+        l->phase = stage_name((enum stage)groups[i].stage);
+        l->bytes_each = groups[i].bytes_each;
+        l->count = groups[i].count;
+        path = module_path(&t->model.tree, tape->births[groups[i].first].module, buf, sizeof buf);
+        memcpy(l->module, path, strlen(path) + 1);
+    }
+}
+
+static enum err_code measure(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
+                             struct measured *m, struct err *err)
+{
+    struct trainer *t;
+    struct tape tape;
+    struct peak walk, replay;
+    struct torch_alloc *a;
+    struct torch_alloc_stats s;
+    struct alike groups[LARGEST_MAX];
+    uint32_t n = 0;
+    unsigned char *mark;
+    enum err_code rc = run_step(arch, step, device, arena, &t, &tape, &walk, err);
+
+    if (rc)
+        return rc;
+    describe_run(t, &walk, m);
+    mark = arena->cur;
+    for (int expandable = 1; expandable >= 0; expandable--) {
+        arena_rewind(arena, mark);
+        rc = allocator(&tape, &walk, expandable, 0, arena, &a, err);
+        if (rc)
+            return rc;
+        (void)peak_replay(&tape, a, &replay);
+        rc = torch_alloc_status(a, err);
+        if (rc)
+            return rc;
+        s = torch_alloc_stats(a);
+        if (expandable) {
+            m->peak_reserved_expandable_bytes = s.reserved_peak_bytes;
+            m->peak_allocated_expandable_bytes = s.allocated_peak_bytes;
+        }
+    }
+    m->peak_allocated_bytes = s.allocated_peak_bytes;
+    m->peak_reserved_bytes = s.reserved_peak_bytes;
+    m->max_slack_bytes = s.slack_peak_bytes;
+    m->static_bytes = replay.static_bytes;
+    m->resting_bytes = replay.resting_bytes;
+    m->peak_phase = replay.peak_phase;
+    memcpy(m->phase_peaks_bytes, replay.phase_bytes, sizeof m->phase_peaks_bytes);
+    rc = peak_describe(&tape, &replay, arena, m->breakdown_bytes, LARGEST_MAX, groups, &n, err);
+    if (!rc)
+        name_largest(t, &tape, n, groups, m);
+    return rc;
+}
+
+enum err_code train_measure(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
+                            struct measured *ret, struct err *err)
+{
+    unsigned char *mark = arena->cur;
+    struct measured m = {0};
+    enum err_code rc = measure(arch, step, device, arena, &m, err);
+
+    if (!rc)
+        *ret = m;
+    arena_rewind(arena, mark);
+    return rc;
+}
+
+enum err_code train_fits(const struct arch *arch, const struct step *step, const struct device *device, uint64_t capacity_bytes,
+                         bool expandable_segments, struct arena *arena, bool *ret_fits, uint32_t *ret_retries, struct err *err)
+{
+    unsigned char *mark = arena->cur;
+    struct trainer *t;
+    struct tape tape;
+    struct peak walk, replay;
+    struct torch_alloc *a;
+    enum err_code rc = run_step(arch, step, device, arena, &t, &tape, &walk, err);
+
+    if (!rc)
+        rc = allocator(&tape, &walk, expandable_segments, capacity_bytes, arena, &a, err);
+    if (!rc) {
+        bool fits = peak_replay(&tape, a, &replay);
+
+        rc = torch_alloc_status(a, err);
+        if (!rc) {
+            *ret_fits = fits;
+            *ret_retries = torch_alloc_stats(a).retries;
+        }
+    }
+    arena_rewind(arena, mark);
+    return rc;
+}

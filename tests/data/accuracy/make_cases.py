@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""Makes cases.jsonl and inventory.jsonl of this folder from the ground truth.
+
+    make_cases.py GROUNDTRUTH CONFIGS
+
+cases.jsonl: the single-GPU traces of the modelled families with loss hf, no quantisation, and the optimizers that are modelled.
+  body is the request as it is posted, config inline; the rest is what the traced run showed.
+inventory.jsonl: exact parameter totals, LoRA counts, and per config a digest of all tensors: FNV-1a 64 of the sorted
+  lines "name|shape|tied_to".
+"""
+import collections
+import csv
+import gzip
+import json
+import os
+import sys
+
+FAMILIES = {"opt", "bloom", "codegen", "biogpt", "gpt_bigcode", "gpt_neo", "gpt2", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "gemma2", "gptj"}
+OPTIMIZERS = {"adamw_torch", "adamw_torch_fused", "sgd"}
+
+
+def fnv(lines):
+    h = 0xcbf29ce484222325
+    for line in lines:
+        for byte in line.encode() + b"\n":
+            h = ((h ^ byte) * 0x100000001b3) & 0xffffffffffffffff
+    return "%016x" % h
+
+
+def config_of(folder, name):
+    with open(os.path.join(folder, name), encoding="utf-8") as f:
+        return {k: v for k, v in json.load(f).items() if not k.startswith("_")}
+
+
+def cases(truth, configs, out):
+    for line in open(os.path.join(truth, "trace_dev.jsonl"), encoding="utf-8"):
+        c = json.loads(line)
+        config = config_of(configs, c["config_file"])
+        t = c["request"]["training"]
+        if config.get("model_type") not in FAMILIES or t["loss"] != "hf" or t["quantization"] != "none" or t["optimizer"] not in OPTIMIZERS:
+            continue
+        r = c["result"]
+        row = {"id": c["id"], "family": config["model_type"], "body": json.dumps(dict(c["request"], config=config), separators=(",", ":")),
+               "peak_allocated_bytes": r["peak_allocated_bytes"], "peak_reserved_bytes": r["peak_reserved_bytes"],
+               "peak_reserved_expandable_bytes": r["peak_reserved_expandable_bytes"], "static_bytes": r["static_bytes"],
+               "resting_bytes": r["resting_bytes"][-1], "peak_phase": r["peak_phase"], "phase_peaks_bytes": r["phase_peaks_bytes"],
+               "breakdown_bytes": r["breakdown_bytes"],
+               "groups": [{k: g[k] for k in ("op", "category", "phase", "bytes_each", "count", "bytes")} for g in r["top_groups"]]}
+        out.write(json.dumps(row, separators=(",", ":")) + "\n")
+
+
+def tensors(truth, configs, folder):
+    rows = list(csv.DictReader(open(os.path.join(truth, "params_dev.csv"), encoding="utf-8")))
+    wanted = {}
+    for r in rows:
+        name = r["file"]
+        path = os.path.join(configs, name)
+        if r["status"] == "exact" and os.path.exists(path) and config_of(configs, name).get("model_type") in FAMILIES:
+            wanted[name] = r
+    files = {r["hub_id"]: name for name, r in wanted.items()}
+    lines = collections.defaultdict(list)
+    with gzip.open(os.path.join(truth, "tensors_dev.csv.gz"), "rt", encoding="utf-8") as f:
+        for t in csv.DictReader(f):
+            if t["hub_id"] in files:
+                lines[files[t["hub_id"]]].append("%s|%s|%s" % (t["tensor"], t["shape"], t["tied_to"] or ""))
+    with open(os.path.join(folder, "inventory.jsonl"), "w", encoding="utf-8") as out:
+        for name, r in sorted(wanted.items()):
+            number = lambda key: int(r[key]) if r.get(key) else None
+            out.write(json.dumps({"config_file": name, "config": config_of(configs, name), "total": int(r["total"]), "tensors": int(r["tensors"]),
+                                  "lora_r16_default": number("lora_r16_default"), "lora_r16_all_linear": number("lora_r16_all_linear"),
+                                  "lora_default_modules": number("lora_r16_default_modules"), "digest": fnv(sorted(lines[name])), "rows": len(lines[name])},
+                                 separators=(",", ":")) + "\n")
+
+
+def main():
+    truth, configs = sys.argv[1:3]
+    folder = os.path.dirname(os.path.abspath(__file__))
+    with open(os.path.join(folder, "cases.jsonl"), "w", encoding="utf-8") as out:
+        cases(truth, configs, out)
+    tensors(truth, configs, folder)
+
+
+if __name__ == "__main__":
+    main()
