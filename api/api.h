@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 enum { API_BODY_MAX = 1 << 20 };
-#define API_ARENA_BYTES ((size_t)256 << 20)
+#define API_ARENA_BYTES ((size_t)128 << 20)
 #define API_CHEAP_BYTES ((size_t)256 << 10)
 
 struct api_request {

@@ -156,9 +156,9 @@ static enum err_code judge(struct planning *p, struct plan_candidate *c)
     if (rc)
         return rc;
     rc = measure(p, c);
-    if (rc != ERR_FIELD_CONFLICT)
+    if (rc != ERR_FIELD_CONFLICT && rc != ERR_ARCH_UNKNOWN)
         return rc;
-    c->modelled = false; /* measure.h: an option that the model cannot run */
+    c->modelled = false; /* measure.h: an option or a family that the model cannot run */
     c->reason = (struct plan_reason){.code = "not-modelled", .detail = arena_str(p->keep, err->detail, strlen(err->detail))};
     return ERR_OK;
 }
