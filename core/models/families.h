@@ -8,4 +8,6 @@
 
 extern const struct family_program llama_program, mistral_program, qwen2_program, qwen3_program;
 
+extern const struct family_program gpt2_program;
+
 #endif

@@ -160,6 +160,20 @@ val causal_mask_4d_440(struct run *r, struct model *m, val embeds, val mask_2d, 
     return frame_leave(r, f, expanded);
 }
 
+/* attention_mask[:, None, None, :]; (1.0 - attention_mask.to(dtype)) * finfo(dtype).min */
+val additive_mask_440(struct run *r, struct model *m, val mask_2d)
+{
+    struct frame f = frame_enter(r);
+    val mask;
+
+    if (run_dead(r))
+        return 0;
+    mask = local(r, view(r, mask_2d, SHAPE(size_of(r, mask_2d, 0), 1, 1, size_of(r, mask_2d, 1))));
+    rebind(r, &mask, to_dtype(r, mask, m->tree.dtype));
+    rebind(r, &mask, mul_scalar(r, rsub_scalar(r, mask)));
+    return frame_leave(r, f, mask);
+}
+
 val flash_mask_440(const struct model *m, val mask_2d)
 {
     return m->padded ? mask_2d : 0;

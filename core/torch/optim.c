@@ -190,19 +190,34 @@ val scaler_scale(struct run *r, struct scaler *s, val loss)
     return mul(r, loss, s->scale);
 }
 
-/* unscale_: 1 / scale in double and back, one found_inf for each device */
+/* unscale_: 1 / scale in double and back; _MultiDeviceReplicator.get copies found_inf, which stays, and the inverse */
 void scaler_unscale(struct run *r, struct scaler *s)
 {
     val wide = owned(r, value_empty(r, OP_TO_COPY, DTYPE_FP64, 0, NULL));
-    val inverse = owned(r, value_empty(r, OP_RECIPROCAL, DTYPE_FP64, 0, NULL)), narrow;
+    val inverse = owned(r, value_empty(r, OP_RECIPROCAL, DTYPE_FP64, 0, NULL)), narrow, master, copy;
 
     value_unref(r, wide);
     narrow = owned(r, value_empty(r, OP_TO_COPY, DTYPE_FP32, 0, NULL));
     value_unref(r, inverse);
-    if (s->found_inf)
-        value_unref(r, s->found_inf);
-    s->found_inf = owned(r, value_empty(r, OP_FULL, DTYPE_FP32, 0, NULL));
+    master = owned(r, value_empty(r, OP_FULL, DTYPE_FP32, 0, NULL));
+    s->found_inf = owned(r, value_empty(r, OP_TO_COPY, DTYPE_FP32, 0, NULL));
+    copy = owned(r, value_empty(r, OP_TO_COPY, DTYPE_FP32, 0, NULL));
+    value_unref(r, copy);
+    value_unref(r, master);
     value_unref(r, narrow);
+}
+
+/* step: without clipping nobody unscaled yet; fused kernels are handed sum(found_inf), which dies with the step */
+void scaler_step(struct run *r, struct scaler *s, struct optim *o)
+{
+    val sum = 0;
+
+    if (!s->found_inf)
+        scaler_unscale(r, s);
+    if (o->kind == OPTIM_ADAMW_FUSED)
+        sum = owned(r, value_empty(r, OP_ADD, DTYPE_FP32, 0, NULL));
+    optim_step(r, o);
+    value_unref(r, sum);
 }
 
 void scaler_update(struct run *r, struct scaler *s)

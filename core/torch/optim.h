@@ -33,6 +33,7 @@ struct scaler {
 };
 val scaler_scale(struct run *r, struct scaler *s, val loss);
 void scaler_unscale(struct run *r, struct scaler *s);
+void scaler_step(struct run *r, struct scaler *s, struct optim *o); /* optim_step() under the scaler */
 void scaler_update(struct run *r, struct scaler *s);
 
 #endif

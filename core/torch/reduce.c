@@ -246,9 +246,9 @@ val softmax(struct run *r, val a, enum dtype dtype)
     if (run_dead(r))
         return 0;
     pin(r, &p, a);
-    x = dtype == DTYPE_COUNT ? autocast_full(r, a) : a;
-    if (dtype == DTYPE_COUNT)
-        dtype = dtype_of(r, x);
+    x = a;
+    if (dtype == DTYPE_COUNT) /* autocast_mode.h fp32_set_opt_dtype */
+        dtype = r->autocast && dtype_is_float(dtype_of(r, a)) ? DTYPE_FP32 : dtype_of(r, a);
     if (dtype != dtype_of(r, x) && !(dtype_of(r, x) == DTYPE_FP16 && dtype == DTYPE_FP32))
         x = to_dtype(r, x, dtype);
     node = attach(r, OP_SOFTMAX, 1, &x);
@@ -265,19 +265,22 @@ val softmax(struct run *r, val a, enum dtype dtype)
 val cross_entropy(struct run *r, val logits, val target)
 {
     struct pins p = {0};
-    val x, logp, out, total;
+    val x, half, logp, out, total;
     uint32_t node;
 
     if (run_dead(r))
         return 0;
     pin(r, &p, logits);
     pin(r, &p, target);
-    x = autocast_full(r, logits);
+    x = logits; /* cross_entropy_loss names the dtype, so autocast leaves log_softmax in half */
     node = attach(r, OP_LOG_SOFTMAX, 1, &x);
     logp = value_empty(r, OP_LOG_SOFTMAX, dtype_of(r, x), r->values[x].ndim, r->values[x].size);
     save(r, node, logp);
     attach_output(r, node, logp, 0);
     consume(r, x);
+    half = logp;
+    pin(r, &p, half);
+    logp = autocast_full(r, half);
     node = attach(r, OP_NLL_LOSS, 1, &logp);
     save(r, node, logp);
     save(r, node, target);

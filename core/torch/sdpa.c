@@ -78,7 +78,7 @@ static val flash(struct run *r, val q, val k, val v, double p)
     save(r, node, k);
     save(r, node, q);
     save(r, node, v);
-    out = attention_output(r, OP_FLASH, q, d);
+    out = pointwise(r, OP_FLASH, dtype_of(r, q), 1, &q); /* empty_like(q): q's layout */
     lse = value_empty(r, OP_FLASH, DTYPE_FP32, SHAPE(b, h, s));
     if (p <= 0 && !run_dead(r)) {
         int64_t n = flash_splits(r, b, h, s, sk, d);
@@ -91,8 +91,12 @@ static val flash(struct run *r, val q, val k, val v, double p)
     if (r->q->sdpa_seed_on_device) {
         seed = value_empty(r, OP_FLASH, DTYPE_INT64, SHAPE(2));
         offset = value_empty(r, OP_FLASH, DTYPE_INT64, 0, NULL);
-        if (p > 0)
-            scratch(r, OP_FLASH, 16);
+        if (p > 0) { /* the kernel's own rng_state takes the place of the first */
+            val state = value_empty(r, OP_FLASH, DTYPE_INT64, SHAPE(2));
+
+            consume(r, seed);
+            seed = state;
+        }
     }
     if (r->q->flash_frees_split_first) {
         scratch_give(r, acc);

@@ -1,0 +1,53 @@
+/*
+ * gpt.h - the skeleton that gpt2, gpt_bigcode and gpt_neo share: transformer.{wte, wpe, drop, h, ln_f}, GPT2Block, GPT2MLP, the
+ * head. What a family does its own way is a member of gpt_style: its attention. Position ids and masks stand in its forward.
+ *
+ * Source  models/{gpt2,gpt_bigcode,gpt_neo}/modeling_*.py: the other two copy GPT2Block and GPT2MLP line by line.
+ */
+#ifndef MODELS_GPT_H
+#define MODELS_GPT_H
+
+#include "models/blocks.h"
+
+struct gpt_layer;
+
+struct gpt_style {
+    bool conv1d;                   /* linear modules are transformers' Conv1D */
+    void (*declare_attention)(struct model *m, struct gpt_layer *l);
+    /* a: the attention's output, b: the weights it returns beside it (0: none). x is the caller's local. */
+    struct two (*attention)(struct run *r, struct gpt_layer *l, val x, val mask);
+};
+
+struct gpt_layer {
+    struct model *model;
+    const struct gpt_style *style;
+    uint32_t index;
+    struct module *self, *attn, *ln_1, *ln_2, *mlp, *c_fc, *c_proj, *act, *dropout;
+    /* the attention's own */
+    struct module *inner, *qkv, *q, *k, *v, *out, *attn_dropout, *resid_dropout;
+    struct param *bias;            /* the causal mask it keeps as a buffer */
+    val weights;                   /* a second result of the block, until the model binds it; 0: none */
+};
+
+struct gpt {
+    struct module *transformer, *wpe, *dropout, *ln_f;
+    struct param *bias;
+    val mask;                      /* of the forward that runs, where the layer gets it as a keyword */
+    bool mask_is_keyword;
+    bool block_returns_weights;    /* gpt_neo of 5.x */
+    bool upcasts_logits;           /* gpt_neo up to 4.45: the loss is computed in fp32 and comes back in the model's dtype */
+};
+
+/* The whole tree. Buffers of `transformer` itself are added after it: they are born last all the same. */
+struct gpt *gpt_declare(struct model *m, const struct gpt_style *style);
+/* The declaration of a projection as the style has it. */
+struct module *gpt_linear(struct gpt_layer *l, struct module *parent, const char *name, int64_t in, int64_t out, bool bias);
+
+/* Inside the model's forward: every block and ln_f. Locals are the caller's; closed: what a layer of 5.x gets as keywords. */
+val gpt_blocks(struct run *r, struct model *m, val hidden, int n_closed, const val *closed);
+
+/* GPT2LMHeadModel.forward around the family's model forward. */
+void gpt_forward(struct run *r, struct model *m, const struct batch *b, struct outputs *ret,
+                 val (*model_forward)(struct run *r, struct model *m, const struct batch *b));
+
+#endif
