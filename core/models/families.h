@@ -7,7 +7,8 @@
 #include "models/model.h"
 
 extern const struct family_program llama_program, mistral_program, qwen2_program, qwen3_program;
-
 extern const struct family_program gpt2_program;
+extern const struct family_program opt_program;
+extern const struct family_program gpt_neox_program;
 
 #endif

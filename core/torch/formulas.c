@@ -345,6 +345,18 @@ void back_bmm(struct back *b)
         put(b, 0, bmm_raw(r, b->grad[0], flip(b, second)));
 }
 
+/* FunctionsManual.cpp maybe_multiply(product, alpha) */
+static val scaled(struct back *b, val product)
+{
+    val out;
+
+    if (self(b)->at.p == 0)
+        return product;
+    out = point(b, OP_MUL, product, 0);
+    consume(b->r, product);
+    return out;
+}
+
 void back_baddbmm(struct back *b)
 {
     struct run *r = b->r;
@@ -352,9 +364,9 @@ void back_baddbmm(struct back *b)
     val first = need(b, 2) ? saved(b, slot++) : 0, second = need(b, 1) ? saved(b, slot) : 0;
 
     if (need(b, 1))
-        put(b, 1, bmm_raw(r, b->grad[0], flip(b, second)));
+        put(b, 1, scaled(b, bmm_raw(r, b->grad[0], flip(b, second))));
     if (need(b, 2))
-        put(b, 2, bmm_raw(r, flip(b, first), b->grad[0]));
+        put(b, 2, scaled(b, bmm_raw(r, flip(b, first), b->grad[0])));
     if (need(b, 0))
         put(b, 0, b->grad[0]);
 }
@@ -369,16 +381,18 @@ static int64_t round_up(int64_t n, int64_t m)
 void back_flash(struct back *b)
 {
     struct run *r = b->r;
-    val k = saved(b, 0), q = saved(b, 1);
+    val k = saved(b, 0), q = saved(b, 1), v = saved(b, 2);
     int64_t n = size_of(r, q, 0), h = size_of(r, q, 1), s = size_of(r, q, 2), d = size_of(r, q, 3);
     int64_t kv = size_of(r, k, 1), sk = size_of(r, k, 2), rows = round_up(s, 128);
     enum dtype t = dtype_of(r, q);
     val dq, dk, dv;
     uint32_t delta, accum, wide_k = 0, wide_v = 0;
 
-    dq = value_empty(r, OP_FLASH_BACKWARD, t, SHAPE(n, s, h, d));
-    dk = value_empty(r, OP_FLASH_BACKWARD, t, SHAPE(n, sk, kv, d));
-    dv = value_empty(r, OP_FLASH_BACKWARD, t, SHAPE(n, sk, kv, d));
+    (void)T(b, contiguous(r, T(b, transposed(r, b->grad[0], 1, 2)))); /* grad_out.contiguous(), out.contiguous() */
+    (void)T(b, contiguous(r, T(b, transposed(r, saved(b, 4), 1, 2))));
+    dq = pointwise(r, OP_FLASH_BACKWARD, t, 1, &q); /* empty_like: each has the layout of what it is the gradient of */
+    dk = pointwise(r, OP_FLASH_BACKWARD, t, 1, &k);
+    dv = pointwise(r, OP_FLASH_BACKWARD, t, 1, &v);
     delta = scratch_take(r, OP_FLASH_BACKWARD, (uint64_t)(n * h * rows * 4), MARK_NONE);
     accum = scratch_take(r, OP_FLASH_BACKWARD, (uint64_t)(n * rows * h * flash_head_rounded(r, d) * 4), MARK_NONE);
     if (kv != h) {
@@ -389,12 +403,9 @@ void back_flash(struct back *b)
     scratch_give(r, wide_k);
     scratch_give(r, accum);
     scratch_give(r, delta);
-    put(b, 0, transpose(r, dq, 1, 2));
-    put(b, 1, transpose(r, dk, 1, 2));
-    put(b, 2, transpose(r, dv, 1, 2));
-    for (int e = 0; e < 3; e++) /* made below autograd: no base is held */
-        if (b->out[e])
-            r->values[b->out[e]].view = false;
+    put(b, 0, dq);
+    put(b, 1, dk);
+    put(b, 2, dv);
 }
 
 /* saved: bias (if any), key, query, value, logsumexp, output, philox */

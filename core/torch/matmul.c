@@ -179,7 +179,7 @@ val addmm(struct run *r, val bias, val a, val b)
     return out;
 }
 
-val baddbmm(struct run *r, val input, val a, val b)
+val baddbmm(struct run *r, val input, val a, val b, bool scaled)
 {
     struct pins p = {0};
     val in[3], out, ca = 0, cb = 0;
@@ -192,6 +192,8 @@ val baddbmm(struct run *r, val input, val a, val b)
     in[1] = autocast_half(r, a);
     in[0] = autocast_half(r, input);
     node = attach(r, OP_BADDBMM, 3, in);
+    if (node)
+        r->nodes[node].at.p = scaled;
     if (wants_grad(r, in[2]))
         save(r, node, in[1]);
     if (wants_grad(r, in[1]))

@@ -828,29 +828,15 @@ void split(struct run *r, val a, int dim, int n, const int64_t *sizes, val *ret)
 }
 
 /* ---------------------------------------------------------------------------------------------------- cat, detach */
-/* Under autocast the narrower tensors are cast to the widest dtype first (AutocastCPUTemplate: promote); the kernel alone needs no copy. */
-static enum dtype widen(struct run *r, int n, val *in)
+/* cat and stack differ in what they call the dimension: `size` is the result's. Autocast leaves both alone, the kernels promote. */
+static val joined(struct run *r, enum op op, int n, const val *in, int dim, int nd, const int64_t *size)
 {
-    enum dtype widest = dtype_of(r, in[0]);
+    enum dtype dtype = dtype_of(r, in[0]);
+    uint32_t node;
+    val out;
 
     for (int k = 1; k < n; k++)
-        widest = dtype_of(r, in[k]) > widest ? dtype_of(r, in[k]) : widest;
-    for (int k = 0; k < n && r->autocast && dtype_is_float(widest); k++)
-        in[k] = to_dtype(r, in[k], widest);
-    return widest;
-}
-
-/* cat and stack differ in what they call the dimension: `size` is the result's. */
-static val joined(struct run *r, enum op op, int n, const val *given, int dim, int nd, const int64_t *size)
-{
-    struct pins p = {0};
-    val in[MAX_EDGES], out;
-    enum dtype dtype;
-    uint32_t node;
-
-    for (int k = 0; k < n; k++)
-        pin(r, &p, in[k] = given[k]);
-    dtype = widen(r, n, in);
+        dtype = dtype_of(r, in[k]) > dtype ? dtype_of(r, in[k]) : dtype;
     node = attach(r, op, n, in);
     out = value_empty(r, op, dtype, nd, size);
     for (int k = 0; k < n && node && out; k++) {
@@ -862,7 +848,6 @@ static val joined(struct run *r, enum op op, int n, const val *given, int dim, i
     attach_output(r, node, out, 0);
     for (int k = 0; k < n; k++)
         consume(r, in[k]);
-    unpin(r, &p);
     return out;
 }
 

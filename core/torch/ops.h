@@ -45,6 +45,7 @@ val factory(struct run *r, enum op op, enum dtype dtype, int ndim, const int64_t
 /* reductions */
 val mean_last(struct run *r, val a);              /* mean(-1, keepdim=True) */
 val sum_all(struct run *r, val a);                /* sum() */
+val cumsum(struct run *r, val a, int dim);         /* of integers */
 val sum_dim(struct run *r, val a, int dim, bool keepdim);
 val softmax(struct run *r, val a, enum dtype dtype); /* over the last dimension; dtype = DTYPE_COUNT: as it is */
 val cross_entropy(struct run *r, val logits, val target); /* [rows, classes], [rows] */
@@ -54,7 +55,7 @@ val layer_norm(struct run *r, val x, val weight, val bias);
 val matmul(struct run *r, val a, val b);
 val bmm(struct run *r, val a, val b);
 val addmm(struct run *r, val bias, val a, val b);
-val baddbmm(struct run *r, val input, val a, val b);
+val baddbmm(struct run *r, val input, val a, val b, bool scaled); /* scaled: alpha is not 1 */
 val linear_op(struct run *r, val x, val weight, val bias); /* F.linear */
 
 /* attention kernels: q, k, v of [batch, heads, seq, head_dim] */

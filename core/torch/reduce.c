@@ -208,6 +208,20 @@ val sum_all(struct run *r, val a)
     return out;
 }
 
+/* cuda/ScanKernels.cpp: a tensor that is one row is scanned by cub, which takes scratch. */
+val cumsum(struct run *r, val a, int dim)
+{
+    val out;
+
+    if (run_dead(r))
+        return 0;
+    out = value_empty(r, OP_CUMSUM, DTYPE_INT64, r->values[a].ndim, r->values[a].size);
+    if (numel(r, a) == size_of(r, a, dim))
+        scratch(r, OP_CUMSUM, (uint64_t)r->q->cub_scan_scratch_bytes);
+    consume(r, a);
+    return out;
+}
+
 val sum_dim(struct run *r, val a, int dim, bool keepdim)
 {
     uint32_t node = attach(r, OP_SUM, 1, &a);
