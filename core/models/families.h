@@ -8,7 +8,8 @@
 
 extern const struct family_program llama_program, mistral_program, qwen2_program, qwen3_program;
 extern const struct family_program gpt2_program;
+extern const struct family_program gpt_bigcode_program;
 extern const struct family_program opt_program;
-extern const struct family_program gpt_neox_program;
+extern const struct family_program gpt_neox_program, gemma2_program;
 
 #endif

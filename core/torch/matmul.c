@@ -288,6 +288,8 @@ val matmul(struct run *r, val a, val b)
     pin(r, &p, b);
     hb = autocast_half(r, b);
     ha = autocast_half(r, a);
+    pin(r, &p, ha);
+    pin(r, &p, hb);
     out = matmul_plain(r, ha, hb);
     unpin(r, &p);
     return out;
