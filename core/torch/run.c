@@ -319,7 +319,7 @@ val *slot(struct run *r)
     return &r->locals[r->n_locals - 1];
 }
 
-val bind(struct run *r, val *at, val v)
+val bind_slot(struct run *r, val *at, val v)
 {
     (void)local(r, v);
     *at = r->locals[--r->n_locals];

@@ -147,6 +147,7 @@ struct run {
     uint32_t node_running;       /* autograd node, 0 in forward */
     struct region *region;       /* checkpoint region that packs saves, or keeps them while it recomputes */
     struct region *free_region;
+    val second;                  /* a further result of the region function that just returned, a temporary; 0: none */
     uint64_t sequence;           /* of the forward thread */
 
     /* pools, grown never */
@@ -224,7 +225,7 @@ struct frame frame_enter(struct run *r);
 val frame_leave(struct run *r, struct frame f, val result); /* locals die in the order they were bound */
 val local(struct run *r, val v);
 val *slot(struct run *r);                      /* a parameter that is None so far: it dies in its place among the locals */
-val bind(struct run *r, val *slot, val v);
+val bind_slot(struct run *r, val *slot, val v); /* not `bind`: libc has one, and the daemon calls it */
 void rebind(struct run *r, val *name, val v);
 void drop(struct run *r, val *name);           /* del name */
 val give(struct run *r, val v);                /* a local as a further result of its frame: call before frame_leave */

@@ -248,7 +248,7 @@ static val decoder_forward(struct run *r, struct model *m, const struct batch *b
 
     if (!m->q->attention_interface && m->arch->family != FAMILY_LLAMA) { /* mistral and qwen2 of 4.40 */
         ids = factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(size_of(r, b->ids, 1)));
-        position = bind(r, position_ids, unsqueeze(r, ids, 0));
+        position = bind_slot(r, position_ids, unsqueeze(r, ids, 0));
         embeds = local(r, call_embeddings(r, m, b->ids));
         mask = local(r, mask_440(r, m, embeds, b->mask));
     } else {
@@ -260,7 +260,7 @@ static val decoder_forward(struct run *r, struct model *m, const struct batch *b
             ids = add_scalar(r, ids);
         else
             ids = local(r, ids); /* cache_position */
-        position = bind(r, position_ids, unsqueeze(r, ids, 0));
+        position = bind_slot(r, position_ids, unsqueeze(r, ids, 0));
         mask = m->q->attention_interface ? 0 : local(r, causal_mask_llama_440(r, m, embeds, b->mask, position));
     }
     if (run_dead(r))
