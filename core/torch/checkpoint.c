@@ -10,6 +10,7 @@ struct region {
     region_function run;
     void *context;
     val args[REGION_ARGS], closed[REGION_CLOSED];
+    val second;                       /* the shape of a second result, without storage; 0: one result */
     int n_args, n_closed;
     bool given[REGION_ARGS];          /* which arguments are tensors */
     uint32_t refs;
@@ -76,6 +77,7 @@ void region_unref(struct run *r, struct region *g)
         value_unref(r, g->closed[i]);
     for (int i = 0; i < g->n_args; i++)
         value_unref(r, g->args[i]);
+    value_unref(r, g->second);
     g->next = r->free_region;
     r->free_region = g;
 }
@@ -112,6 +114,12 @@ void region_keep(struct run *r, struct region *g, val v)
         r->stopped = true;
 }
 
+static void drop_second(struct run *r)
+{
+    consume(r, r->second);
+    r->second = 0;
+}
+
 static void recompute(struct run *r, struct region *g)
 {
     bool grad_enabled = r->grad_enabled;
@@ -125,10 +133,8 @@ static void recompute(struct run *r, struct region *g)
         autocast_enter(r, g->autocast_dtype);
     val out = run_in(r, g->module, g->run, g->context, g->n_args, g->args);
 
-    if (r->stopped) /* unwinding: the frames' locals are gone, a result there is none */
-        r->stopped = false;
-    else
-        consume(r, out);
+    r->stopped = false; /* unwound: the frames' locals are gone, and so is what the last operator had made */
+    consume(r, out);
     if (g->autocast)
         autocast_leave(r);
     (void)frame_leave(r, f, 0);
@@ -157,6 +163,18 @@ void region_drop(struct run *r, struct region *g, uint32_t handle)
 }
 
 /* --------------------------------------------------------------------------------------------------------- reentrant */
+static void attach_second(struct run *r, uint32_t node)
+{
+    const struct value *x = &r->values[r->second];
+    val shape = value_new(r, (enum dtype)x->dtype, x->ndim, x->size);
+
+    if (shape)
+        r->values[shape].floating = false;
+    if (r->nodes[node].closure)
+        r->nodes[node].closure->second = shape;
+    attach_output(r, node, r->second, 1);
+}
+
 static val reentrant_forward(struct run *r, struct module *module, region_function run, void *context, int n_args,
                              const val *args, int n_closed, const val *closed)
 {
@@ -180,6 +198,8 @@ static val reentrant_forward(struct run *r, struct module *module, region_functi
     out = run_in(r, module, run, context, n_args, args);
     r->grad_enabled = grad_enabled;
     attach_output(r, node, out, 0);
+    if (node && r->second)
+        attach_second(r, node);
     return out;
 }
 
@@ -189,9 +209,15 @@ void back_checkpoint(struct back *b)
     struct node *n = &r->nodes[b->node];
     struct region *g = n->closure;
     struct frame f = frame_enter(r);
-    val inputs[REGION_ARGS] = {0}, out;
+    val inputs[REGION_ARGS] = {0}, out[2] = {0};
     int n_args = n->n_edges;
 
+    if (g->second && !b->grad[1]) { /* materialize_grads: what nobody used gets zeros */
+        const struct value *x = &r->values[g->second];
+
+        b->grad[1] = value_empty(r, OP_ZEROS, (enum dtype)x->dtype, x->ndim, x->size);
+        r->values[b->grad[1]].floating = false;
+    }
     for (int i = 0, slot = 0; i < n_args; i++) {
         if (!g->given[i])
             continue;
@@ -202,12 +228,14 @@ void back_checkpoint(struct back *b)
     r->grad_enabled = true;
     if (g->autocast)
         autocast_enter(r, g->autocast_dtype);
-    out = local(r, run_in(r, g->module, g->run, g->context, n_args, inputs));
+    out[0] = local(r, run_in(r, g->module, g->run, g->context, n_args, inputs));
+    out[1] = local(r, r->second);
+    r->second = 0;
     if (g->autocast)
         autocast_leave(r);
     r->grad_enabled = false;
     if (!run_dead(r))
-        run_graph(r, r->values[out].node, r->values[out].output_nr, b->grad[0]);
+        run_graph(r, g->second ? 2 : 1, out, b->grad);
     for (int i = 0; i < n_args; i++) {
         val *grad = n->edge[i].node ? grad_of(r, inputs[i]) : NULL;
 
