@@ -66,6 +66,7 @@ enum rope { ROPE_NONE, ROPE_DEFAULT, ROPE_LINEAR, ROPE_DYNAMIC, ROPE_YARN, ROPE_
 struct arch {
     enum family family;
     const char *model_type;   /* "llama" */
+    uint32_t num_labels;      /* of a *ForSequenceClassification: num_labels, the length of id2label, else 2 (PretrainedConfig) */
     const char *architecture; /* architectures[0], "LlamaForCausalLM"; "" when absent */
 
     const char *quantization; /* quantization_config.quant_method, "unknown" without it; "": not quantised. Shapes are unquantised */

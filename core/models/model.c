@@ -2,6 +2,8 @@
 
 #include "models/families.h"
 
+#include <string.h>
+
 static const struct family_program *const programs[FAMILY_COUNT] = {
 #define FAMILY_PROGRAM(id, program) [FAMILY_##id] = &(program),
 #include "models/families.def"
@@ -23,11 +25,54 @@ enum err_code model_declare(struct model *m, struct err *err)
     if (!m->cache)
         return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for a model of this size");
     m->family->declare(m);
+    if (m->checkpointing && !m->cache_checkpointed)
+        m->use_cache = false;
     if (m->tree.error.code) {
         *err = m->tree.error;
         return err->code;
     }
     return ERR_OK;
+}
+
+static bool ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s), k = strlen(end);
+
+    return n >= k && !strcmp(s + n - k, end);
+}
+
+static void unlink_child(struct module *parent, struct module *child)
+{
+    struct module **at = &parent->first, *last = NULL;
+
+    while (*at) {
+        if (*at == child)
+            *at = child->next;
+        else
+            at = &(last = *at)->next;
+    }
+    parent->last = last;
+}
+
+void model_take_class(struct model *m)
+{
+    struct tree *t = &m->tree;
+    struct module *head = t->head;
+
+    if (ends_with(m->arch->architecture, "ForSequenceClassification")) {
+        m->score_head = true;
+        head->name = "score";
+        head->out = m->arch->num_labels;
+        head->weight->size[0] = head->out;
+        head->weight->tied = NULL;
+        head->params = head->last_param = head->weight; /* never a bias */
+        head->weight->next = NULL;
+        head->bias = NULL;
+    } else if (ends_with(m->arch->architecture, "Model") && !ends_with(m->arch->architecture, "LMHeadModel") && t->root->first != head) {
+        unlink_child(t->root, head);
+        t->root = t->root->first;
+        t->root->parent = NULL;
+    }
 }
 
 val call_head(struct run *r, struct model *m, val hidden)

@@ -43,6 +43,8 @@ struct model {
     const struct family_program *family;
     enum attention_kernel attention;
     bool padded, use_cache, checkpointing, reentrant;
+    bool score_head;              /* model_take_class() made it a classifier: peft trains the head in full */
+    bool cache_checkpointed;      /* declare() says so: the class leaves use_cache on when it checkpoints */
     bool embeddings_require_grad; /* peft's enable_input_require_grads() */
     struct module *embeddings;    /* get_input_embeddings() */
     void *layers;                 /* the family's own: an array in the arena */
@@ -55,6 +57,10 @@ const struct family_program *family_program(enum family family); /* NULL: no pro
 
 /* Declares the tree. Memory from tree.arena, which tree_init() was given. */
 MUST_CHECK enum err_code model_declare(struct model *m, struct err *err);
+
+/* Makes the declared causal language model the class that architectures[0] names: a score head for
+ * *ForSequenceClassification, no head and no prefix for *Model. For inventories; only the causal model has a forward. */
+void model_take_class(struct model *m);
 
 /* The head's call: when it returns, the loss begins. */
 val call_head(struct run *r, struct model *m, val hidden);

@@ -61,15 +61,21 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
     m->padded = s->padded;
     m->checkpointing = s->gradient_checkpointing == TRI_TRUE;
     m->reentrant = s->checkpoint_reentrant == TRI_TRUE;
-    m->use_cache = s->use_cache == TRI_TRUE && !m->checkpointing;
+    m->use_cache = s->use_cache == TRI_TRUE;
     m->embeddings_require_grad = s->tuning != TUNING_FULL && m->checkpointing;
     rc = tree_init(&m->tree, arena, weights_dtype(s->precision), modules_of(arch), err);
     if (!rc)
         rc = model_declare(m, err);
     if (rc)
         return rc;
-    if (s->tuning != TUNING_FULL)
-        return declare_adapters(t, err);
+    if (t->as_saved)
+        model_take_class(m);
+    if (s->tuning != TUNING_FULL) {
+        rc = declare_adapters(t, err);
+        if (!rc && m->score_head)
+            m->tree.head->weight->requires_grad = true;
+        return rc;
+    }
     params_visit(m->tree.root, train_all, NULL);
     return ERR_OK;
 }
@@ -316,7 +322,7 @@ static void backward_of(struct trainer *t, val loss)
     if (run_dead(r))
         return;
     one = owned(r, value_empty(r, OP_ONES_LIKE, dtype_of(r, root), 0, NULL));
-    run_graph(r, r->values[root].node, r->values[root].output_nr, one);
+    run_graph(r, 1, &root, &one);
     value_unref(r, one);
     if (scaled)
         value_unref(r, root);

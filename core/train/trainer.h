@@ -22,6 +22,7 @@ struct trainer {
     struct scaler scaler;
     uint32_t n_trainable;
     val *trainable;
+    bool as_saved;             /* declare the class that the config names, not the causal model: inventories */
     bool autocast;
     enum dtype autocast_dtype;
     uint32_t adapted_modules;
