@@ -55,6 +55,8 @@ val causal_mask_llama_440(struct run *r, struct model *m, val embeds, val mask_2
 val causal_mask_4d_440(struct run *r, struct model *m, val embeds, val mask_2d, int64_t window, bool for_sdpa);
 /* 4.40 gpt2 and its like, whose causal mask is a buffer: padding alone, [batch, 1, 1, seq], to be added to the scores */
 val additive_mask_440(struct run *r, struct model *m, val mask_2d);
+/* 4.40 AttentionMaskConverter._unmask_unattended of a [b, 1, s, s] mask that is added */
+val unmask_unattended_440(struct run *r, val mask, int64_t b, int64_t s);
 /* 4.40 flash attention: the 2-D mask where it holds zeros */
 val flash_mask_440(const struct model *m, val mask_2d);
 

@@ -76,39 +76,53 @@ static val block_forward(struct run *r, void *context, const val *args)
     const struct gpt *p = l->model->parts;
     struct frame f = frame_enter(r);
     struct two attn;
-    val hidden, residual, attn_output, weights, feed_forward;
+    val hidden, residual, attn_output, beside, feed_forward;
 
     hidden = local(r, args[0]);
     residual = local(r, hidden);
     rebind(r, &hidden, call(r, l->ln_1, hidden));
     attn = l->style->attention(r, l, hidden, p->mask_is_keyword ? p->mask : args[1]);
     attn_output = local(r, attn.a);
-    weights = local(r, attn.b);
+    beside = local(r, attn.b);
     rebind(r, &hidden, add(r, attn_output, residual));
     rebind(r, &residual, hidden);
     rebind(r, &hidden, call(r, l->ln_2, hidden));
     feed_forward = local(r, mlp_forward(r, l, hidden));
     rebind(r, &hidden, add(r, residual, feed_forward));
-    if (p->block_returns_weights && !r->recompute)
-        l->weights = give(r, weights);
+    if (p->second && !run_dead(r))
+        r->second = give(r, beside);
     return frame_leave(r, f, hidden);
+}
+
+/* What a block returns beside its hidden states: the KV cache keeps it, or the tuple it came in until the next block's. */
+static void keep_second(struct run *r, struct model *m, uint32_t layer, val *tuple)
+{
+    const struct gpt *p = m->parts;
+    val second = r->second;
+
+    r->second = 0;
+    if (p->second == GPT_SECOND_CACHE && second) {
+        cache_update(r, m, layer, second, 0);
+        consume(r, second);
+    } else if (p->second == GPT_SECOND_WEIGHTS) {
+        rebind(r, tuple, second);
+    }
 }
 
 val gpt_blocks(struct run *r, struct model *m, val hidden, int n_closed, const val *closed)
 {
     struct gpt *p = m->parts;
     struct gpt_layer *layers = m->layers;
-    val outputs = local(r, 0), weights = 0;
+    val outputs = local(r, 0), second = 0;
 
     for (uint32_t i = 0; i < m->n_layers && !run_dead(r); i++) {
         val args[2] = {hidden, p->mask_is_keyword ? 0 : p->mask};
-        val out = decoder_layer(r, m, layers[i].self, block_forward, &layers[i], p->mask_is_keyword ? 1 : 2, args,
-                                n_closed, closed);
+        val out = decoder_layer(r, m, layers[i].self, block_forward, &layers[i], p->mask_is_keyword ? 1 : 2, args, n_closed,
+                                closed);
 
-        if (!m->q->attention_interface || p->block_returns_weights) /* outputs = block(..); hidden_states = outputs[0] */
+        keep_second(r, m, i, &second);
+        if (!m->q->attention_interface || second) /* outputs = block(..); hidden_states = outputs[0] */
             rebind(r, &outputs, out);
-        if (p->block_returns_weights)
-            rebind(r, &weights, layers[i].weights);
         rebind(r, &hidden, out);
     }
     rebind(r, &hidden, call(r, p->ln_f, hidden));

@@ -14,7 +14,7 @@ struct gpt_layer;
 struct gpt_style {
     bool conv1d;                   /* linear modules are transformers' Conv1D */
     void (*declare_attention)(struct model *m, struct gpt_layer *l);
-    /* a: the attention's output, b: the weights it returns beside it (0: none). x is the caller's local. */
+    /* a: the attention's output, b: what it returns beside it (0: nothing). x is the caller's local. */
     struct two (*attention)(struct run *r, struct gpt_layer *l, val x, val mask);
 };
 
@@ -26,7 +26,14 @@ struct gpt_layer {
     /* the attention's own */
     struct module *inner, *qkv, *q, *k, *v, *out, *attn_dropout, *resid_dropout;
     struct param *bias;            /* the causal mask it keeps as a buffer */
-    val weights;                   /* a second result of the block, until the model binds it; 0: none */
+    val mask_value;                /* gpt_bigcode of 4.40 keeps the scalar it fills masked scores with; 0: not yet */
+};
+
+/* What GPT2Block.forward returns beside the hidden states. gpt2's cache is told within the attention: it is never checkpointed. */
+enum gpt_second {
+    GPT_SECOND_NONE,
+    GPT_SECOND_WEIGHTS, /* gpt_neo of 5.x */
+    GPT_SECOND_CACHE,   /* gpt_bigcode of 4.40, which keeps its cache when it checkpoints */
 };
 
 struct gpt {
@@ -34,7 +41,7 @@ struct gpt {
     struct param *bias;
     val mask;                      /* of the forward that runs, where the layer gets it as a keyword */
     bool mask_is_keyword;
-    bool block_returns_weights;    /* gpt_neo of 5.x */
+    enum gpt_second second;
     bool upcasts_logits;           /* gpt_neo up to 4.45: the loss is computed in fp32 and comes back in the model's dtype */
 };
 

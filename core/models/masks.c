@@ -127,7 +127,7 @@ static val expand_mask_440(struct run *r, val mask_2d, enum dtype dtype, int64_t
 }
 
 /* AttentionMaskConverter._unmask_unattended: mask.mul(~all(mask == min, dim=-1, keepdim=True)) */
-static val unmask_unattended_440(struct run *r, val mask, int64_t b, int64_t s)
+val unmask_unattended_440(struct run *r, val mask, int64_t b, int64_t s)
 {
     val equal = local(r, compare(r, OP_EQ, mask, 0)), rows;
 

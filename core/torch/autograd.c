@@ -294,14 +294,16 @@ static uint32_t ready_pop(struct run *r, uint32_t base)
     return top;
 }
 
-/* Counts for every node below `root` how many others feed it. */
-static void count_dependencies(struct run *r, uint32_t root, uint32_t stamp)
+/* Counts for every node below the roots how many others feed it. */
+static void count_dependencies(struct run *r, uint32_t n_roots, const uint32_t *roots, uint32_t stamp)
 {
     uint32_t base = r->n_ready;
 
-    r->nodes[root].seen = stamp;
-    r->nodes[root].dependencies = 0;
-    r->ready[r->n_ready++] = root; /* the heap's memory serves as the stack: it is empty above `base` */
+    for (uint32_t i = 0; i < n_roots; i++) {
+        r->nodes[roots[i]].seen = stamp;
+        r->nodes[roots[i]].dependencies = 0;
+        r->ready[r->n_ready++] = roots[i]; /* the heap's memory serves as the stack: it is empty above `base` */
+    }
     while (r->n_ready > base) {
         struct node *n = &r->nodes[r->ready[--r->n_ready]];
 
@@ -457,24 +459,34 @@ static void evaluate(struct run *r, uint32_t base, uint32_t node)
     r->recompute = recompute;
 }
 
-void run_graph(struct run *r, uint32_t root, int output_nr, val gradient)
+/* GraphRoot hands each output its gradient; a root that others of the graph feed waits for them. */
+void run_graph(struct run *r, int n, const val *outputs, const val *gradients)
 {
-    uint32_t base = r->n_ready;
+    uint32_t base = r->n_ready, roots[MAX_ROOTS], n_roots = 0;
     bool grad_enabled = r->grad_enabled, in_backward = r->in_backward;
 
-    if (run_dead(r) || !root) {
-        consume(r, gradient);
-        return;
+    for (int i = 0; i < n; i++) {
+        const struct value *out = &r->values[outputs[i]];
+
+        if (run_dead(r) || !out->node) {
+            consume(r, gradients[i]);
+            continue;
+        }
+        if (r->values[gradients[i]].floating)
+            r->values[gradients[i]].floating = false;
+        else
+            value_ref(r, gradients[i]);
+        buffer_add(r, &r->nodes[out->node].grad[out->output_nr], gradients[i]);
+        roots[n_roots++] = out->node;
     }
-    if (r->values[gradient].floating)
-        r->values[gradient].floating = false;
-    else
-        value_ref(r, gradient);
-    count_dependencies(r, root, ++r->backward_calls);
+    if (!n_roots)
+        return;
+    count_dependencies(r, n_roots, roots, ++r->backward_calls);
     r->grad_enabled = false;
     r->in_backward = true;
-    r->nodes[root].grad[output_nr] = gradient;
-    ready_push(r, base, root);
+    for (uint32_t i = 0; i < n_roots; i++)
+        if (!r->nodes[roots[i]].dependencies)
+            ready_push(r, base, roots[i]);
     while (r->n_ready > base && !run_dead(r))
         evaluate(r, base, ready_pop(r, base));
     r->n_ready = base;

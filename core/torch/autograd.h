@@ -56,7 +56,8 @@ void attach_output(struct run *r, uint32_t node, val out, int nr);
 void meta_of(struct run *r, uint32_t node, int edge, val in);
 void save(struct run *r, uint32_t node, val v);
 void pin_leaf(struct run *r, val leaf);
-void run_graph(struct run *r, uint32_t root, int output_nr, val gradient);
+enum { MAX_ROOTS = 2 };
+void run_graph(struct run *r, int n, const val *outputs, const val *gradients); /* torch.autograd.backward(outputs, gradients) */
 
 /* Kernels without graph and without taking their arguments: for formulas and the engine. Results float. */
 val pointwise(struct run *r, enum op op, enum dtype dtype, int n, const val *in);

@@ -135,6 +135,7 @@ static void recompute(struct run *r, struct region *g)
 
     r->stopped = false; /* unwound: the frames' locals are gone, and so is what the last operator had made */
     consume(r, out);
+    drop_second(r);
     if (g->autocast)
         autocast_leave(r);
     (void)frame_leave(r, f, 0);

@@ -795,9 +795,9 @@ val select_op(struct run *r, val a, int dim, int64_t at_index)
     return finish_view(r, OP_SELECT, a, out, at);
 }
 
-void split(struct run *r, val a, int dim, int n, const int64_t *sizes, val *ret)
+static void split_as(struct run *r, enum op op, val a, int dim, int n, const int64_t *sizes, val *ret)
 {
-    uint32_t node = attach(r, OP_SPLIT, 1, &a);
+    uint32_t node = attach(r, op, 1, &a);
     struct value *x = &r->values[a];
 
     for (int k = 0; k < n; k++)
@@ -825,6 +825,16 @@ void split(struct run *r, val a, int dim, int n, const int64_t *sizes, val *ret)
         ret[k] = v;
     }
     consume(r, a);
+}
+
+void split(struct run *r, val a, int dim, int n, const int64_t *sizes, val *ret)
+{
+    split_as(r, OP_SPLIT, a, dim, n, sizes, ret);
+}
+
+void split_with_sizes(struct run *r, val a, int dim, int n, const int64_t *sizes, val *ret)
+{
+    split_as(r, OP_SPLIT_WITH_SIZES, a, dim, n, sizes, ret);
 }
 
 /* ---------------------------------------------------------------------------------------------------- cat, detach */

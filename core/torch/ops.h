@@ -80,6 +80,7 @@ val slice(struct run *r, val a, int dim, int64_t start, int64_t end);
 val slice_step(struct run *r, val a, int dim, int64_t start, int64_t end, int64_t step);
 val select_op(struct run *r, val a, int dim, int64_t at);
 void split(struct run *r, val a, int dim, int n, const int64_t *sizes, val *ret); /* ret: n temporaries, views of one storage */
+void split_with_sizes(struct run *r, val a, int dim, int n, const int64_t *sizes, val *ret); /* a.split([..]) */
 val cat(struct run *r, int n, const val *in, int dim);
 val stack_op(struct run *r, int n, const val *in, int dim);
 val detach(struct run *r, val a);

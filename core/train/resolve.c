@@ -97,13 +97,15 @@ static enum err_code resolve_lora(struct recipe *r, const struct resolving *c)
     return ERR_OK;
 }
 
-/* A KV cache is built in forward when config.use_cache says so; the classes switch it off when they checkpoint. */
+/* A KV cache is built in forward when config.use_cache says so; the classes switch it off when they checkpoint, save
+ * gpt_bigcode before transformers 5. */
 static void resolve_cache(struct recipe *r, const struct resolving *c)
 {
     bool trainer = r->framework == FRAMEWORK_TRANSFORMERS;
+    bool keeps = c->arch->family == FAMILY_GPT_BIGCODE && !c->defaults.cache_off;
 
     tri_default(&r->use_cache, c->arch->use_cache && !(trainer && c->defaults.cache_off));
-    if (r->gradient_checkpointing == TRI_TRUE)
+    if (r->gradient_checkpointing == TRI_TRUE && !keeps)
         r->use_cache = TRI_FALSE;
 }
 
