@@ -7,9 +7,10 @@
 #include "models/model.h"
 
 extern const struct family_program llama_program, mistral_program, qwen2_program, qwen3_program;
+extern const struct family_program gpt_neo_program;
 extern const struct family_program gpt2_program;
 extern const struct family_program gpt_bigcode_program;
-extern const struct family_program opt_program;
-extern const struct family_program gpt_neox_program, gemma2_program;
+extern const struct family_program opt_program, biogpt_program;
+extern const struct family_program gpt_neox_program, gemma2_program, codegen_program;
 
 #endif
