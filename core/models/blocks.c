@@ -75,7 +75,7 @@ struct module *activation_module(struct tree *t, struct module *parent, const ch
         return m;
     m->kind = MODULE_ACTIVATION;
     m->forward = activation_forward;
-    m->variant = act;
+    m->variant = (int)act;
     return m;
 }
 

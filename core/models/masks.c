@@ -65,8 +65,6 @@ val causal_mask(struct run *r, struct model *m, val embeds, val mask_2d, int64_t
     mask = local(r, to_dtype(r, mask_2d, DTYPE_BOOL));
     if (m->attention == KERNEL_FLASH_2)
         return frame_leave(r, f, flash_attention_mask(r, m, mask));
-    if (window && s < window)
-        window = window; /* the factory is the sliding one all the same */
     if (m->attention == KERNEL_SDPA && !(window && s >= window)) {
         fast_all(r, mask); /* kv_length == q_length and .. */
         if (!m->padded)
