@@ -72,7 +72,10 @@ static val eager(struct run *r, struct model *m, val q, val k, val v, const stru
     }
     if (c->mask)
         rebind(r, &weights, add(r, weights, c->mask));
-    rebind(r, &weights, to_dtype(r, softmax(r, weights, DTYPE_FP32), dtype));
+    if (c->softmax_as_is)
+        rebind(r, &weights, softmax(r, weights, DTYPE_COUNT));
+    else
+        rebind(r, &weights, to_dtype(r, softmax(r, weights, DTYPE_FP32), dtype));
     rebind(r, &weights, dropout(r, weights, c->dropout));
     out = local(r, matmul(r, weights, v));
     rebind(r, &out, contiguous(r, transpose(r, out, 1, 2)));

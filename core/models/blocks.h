@@ -35,6 +35,7 @@ struct attention_call {
     int64_t groups;      /* query heads a key head serves */
     double softcap;      /* 0: none */
     bool scale_by_division; /* / sqrt(d) before 5.x, * scaling since */
+    bool softmax_as_is;  /* eager: softmax in the scores' dtype, not in fp32 and back */
     val *weights;        /* eager: what it returns beside the output, a temporary; NULL: the caller lets go of them at once */
 };
 /* transformers 5 ALL_ATTENTION_FUNCTIONS: sdpa_attention.py, eager_attention_forward, flash_attention.py.

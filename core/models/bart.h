@@ -1,0 +1,39 @@
+/*
+ * bart.h - the decoder layer that opt and biogpt have from BART: its modules, its attention, its positions with an offset.
+ *
+ * Source  models/{opt,biogpt}/modeling_*.py: BioGptAttention is BartAttention, OPTAttention of 4.40 that and a clamp of the scores.
+ */
+#ifndef MODELS_BART_H
+#define MODELS_BART_H
+
+#include "models/blocks.h"
+#include "torch/checkpoint.h"
+
+struct bart_layer {
+    struct model *model;
+    uint32_t index;
+    struct module *self, *attn, *k, *v, *q, *out, *act, *norm1, *fc1, *fc2, *norm2;
+};
+
+/* what an attention returns beside its output: held by the layer as long as it runs */
+struct bart_beside {
+    val weights, key, value;
+};
+
+void bart_layer_declare(struct model *m, struct module *list, struct bart_layer *l, uint32_t index, bool bias, bool affine);
+struct module *bart_positions_declare(struct model *m, struct module *parent);
+
+/* Attention's module; the results in `ret` are temporaries. */
+val bart_attention(struct run *r, struct bart_layer *l, val x, val mask, struct bart_beside *ret);
+
+/* OPTLearnedPositionalEmbedding.forward; ids 0: made of the mask */
+val bart_positions(struct run *r, struct module *positions, val ids, val mask);
+
+/* The decoder's layers one after the other. Locals are the caller's; closed: what a layer of 5.x gets as keywords. */
+val bart_layers(struct run *r, struct model *m, region_function layer, val hidden, val mask, int n_closed, const val *closed);
+
+/* OPTForCausalLM.forward around the decoder's */
+void bart_forward(struct run *r, struct model *m, const struct batch *b, struct outputs *ret,
+                  val (*decoder)(struct run *r, struct model *m, const struct batch *b));
+
+#endif

@@ -1,0 +1,107 @@
+/* biogpt.c - BioGPT: OPT's skeleton with scaled embeddings, dropout on them and after the activation (bart.c). */
+#include "models/bart.h"
+#include "models/families.h"
+
+struct biogpt {
+    struct module *model, *positions, *norm;
+    val mask; /* of the forward that runs */
+};
+
+/* BioGptScaledWordEmbedding.forward of 5.x */
+static val scaled_embedding(struct run *r, struct module *m, val ids)
+{
+    return mul_scalar(r, embedding_op(r, m->weight->value, ids, m->padding_idx));
+}
+
+static void declare(struct model *m)
+{
+    const struct arch *a = m->arch;
+    struct tree *t = &m->tree;
+    struct biogpt *p = m->parts = arena_new(t->arena, struct biogpt);
+    struct bart_layer *layers = m->layers = arena_array(t->arena, struct bart_layer, a->layers);
+    struct module *root = container(t, NULL, ""), *list;
+
+    if (!p || !layers) {
+        (void)err_set(&t->error, ERR_NOMEM, "", "the working memory of one request is too small for this model");
+        return;
+    }
+    p->model = container(t, root, "biogpt");
+    m->embeddings = embedding(t, p->model, "embed_tokens", a->vocab, a->hidden, a->pad_token_id >= 0);
+    if (m->q->attention_interface && !t->error.code)
+        m->embeddings->forward = scaled_embedding;
+    p->positions = bart_positions_declare(m, p->model);
+    list = container(t, p->model, "layers");
+    for (uint32_t i = 0; i < a->layers; i++)
+        bart_layer_declare(m, list, &layers[i], i, true, true);
+    p->norm = layer_norm_module(t, p->model, "layer_norm", a->hidden, true);
+    t->head = linear(t, root, "output_projection", a->hidden, a->vocab, false);
+    if (a->tie_embeddings)
+        tie(t->head->weight, m->embeddings->weight);
+}
+
+/* BioGptDecoderLayer.forward; args: hidden states, and in 4.40 the mask */
+static val layer_forward(struct run *r, void *context, const val *args)
+{
+    struct bart_layer *l = context;
+    const struct arch *a = l->model->arch;
+    const struct biogpt *p = l->model->parts;
+    struct frame f = frame_enter(r);
+    val hidden, residual, mask = l->model->q->checkpoint_keywords ? p->mask : args[1];
+    struct bart_beside beside = {0};
+
+    hidden = local(r, args[0]);
+    residual = local(r, hidden);
+    rebind(r, &hidden, call(r, l->norm1, hidden));
+    rebind(r, &hidden, bart_attention(r, l, hidden, mask, &beside));
+    (void)local(r, beside.weights);
+    (void)local(r, beside.key);
+    (void)local(r, beside.value);
+    rebind(r, &hidden, dropout(r, hidden, a->residual_dropout));
+    rebind(r, &hidden, add(r, residual, hidden));
+    rebind(r, &residual, hidden);
+    rebind(r, &hidden, call(r, l->norm2, hidden));
+    rebind(r, &hidden, call(r, l->fc1, hidden));
+    rebind(r, &hidden, call(r, l->act, hidden));
+    rebind(r, &hidden, dropout(r, hidden, a->activation_dropout));
+    rebind(r, &hidden, call(r, l->fc2, hidden));
+    rebind(r, &hidden, dropout(r, hidden, a->residual_dropout));
+    rebind(r, &hidden, add(r, residual, hidden));
+    return frame_leave(r, f, hidden);
+}
+
+/* BioGptModel.forward */
+static val model_forward(struct run *r, struct model *m, const struct batch *b)
+{
+    struct biogpt *p = m->parts;
+    struct frame f = module_enter(r, p->model);
+    val embeds, positions, ids = 0, hidden, closed[2];
+
+    embeds = call_embeddings(r, m, b->ids);
+    if (run_dead(r))
+        return frame_leave(r, f, 0);
+    if (m->q->attention_interface) {
+        embeds = local(r, embeds);
+        p->mask = local(r, causal_mask(r, m, embeds, b->mask, 0));
+        ids = local(r, add_scalar(r, factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(size_of(r, b->ids, 1)))));
+        rebind(r, &ids, unsqueeze(r, ids, 0));
+        positions = local(r, bart_positions(r, p->positions, ids, b->mask));
+    } else {
+        embeds = local(r, mul_scalar(r, embeds));
+        positions = local(r, bart_positions(r, p->positions, 0, b->mask));
+        p->mask = local(r, causal_mask_4d_440(r, m, embeds, b->mask, 0, false));
+    }
+    hidden = local(r, add(r, embeds, positions));
+    rebind(r, &hidden, dropout(r, hidden, m->arch->embed_dropout));
+    closed[0] = p->mask;
+    closed[1] = ids;
+    hidden = bart_layers(r, m, layer_forward, hidden, p->mask, 2, closed);
+    rebind(r, &hidden, call(r, p->norm, hidden));
+    return frame_leave(r, f, hidden);
+}
+
+static void forward(struct run *r, struct model *m, const struct batch *b, struct outputs *ret)
+{
+    bart_forward(r, m, b, ret, model_forward);
+}
+
+const struct family_program biogpt_program = {"biogpt", "models/biogpt/modeling_biogpt.py", declare, forward, true, false};
