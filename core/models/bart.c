@@ -165,13 +165,14 @@ val bart_layers(struct run *r, struct model *m, region_function layer, val hidde
 {
     struct bart_layer *layers = m->layers;
     val layer_outputs = local(r, 0), args[2];
+    bool keywords = m->q->checkpoint_keywords; /* 5.x; in 4.40 the mask is positional */
 
     args[1] = mask;
     for (uint32_t i = 0; i < m->n_layers; i++) {
         val out;
 
         args[0] = hidden;
-        out = decoder_layer(r, m, layers[i].self, layer, &layers[i], m->q->checkpoint_keywords ? 1 : 2, args, n_closed, closed);
+        out = decoder_layer(r, m, layers[i].self, layer, &layers[i], keywords ? 1 : 2, args, keywords ? n_closed : 0, closed);
         if (!m->q->attention_interface) /* 4.40: layer_outputs = layer(..); hidden_states = layer_outputs[0] */
             rebind(r, &layer_outputs, out);
         rebind(r, &hidden, out);
