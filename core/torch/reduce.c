@@ -5,6 +5,8 @@
 
 
 /* ---------------------------------------------------------------------------------------- cuda/Reduce.cuh setReduceConfig */
+static const int64_t LARGEST_TENSOR = INT64_C(512) << 30; /* bytes */
+
 struct axis {
     int64_t size, in, out; /* strides in elements; out = 0: reduced */
 };
@@ -88,6 +90,8 @@ static void reduce_part(struct run *r, enum op op, struct axis *ax, int n, unsig
         memcpy(half, ax, sizeof half[0] * (size_t)n);
         half[widest].size = ax[widest].size / 2;
         reduce_part(r, op, half, n, acc_bytes, element);
+        if (extent > LARGEST_TENSOR) /* more than any GPU holds: the halves repeat each other, one stands for both */
+            return;
         half[widest].size = ax[widest].size - ax[widest].size / 2;
         reduce_part(r, op, half, n, acc_bytes, element);
         return;
