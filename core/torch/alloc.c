@@ -65,8 +65,6 @@ static uint64_t round_up(uint64_t n, uint64_t unit) { return (n + unit - 1) / un
 static uint64_t max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 /* round_size() */
-uint64_t torch_alloc_round(uint64_t bytes) { return bytes < MIN_BLOCK_BYTES ? MIN_BLOCK_BYTES : round_up(bytes, MIN_BLOCK_BYTES); }
-
 /* get_allocation_size() */
 static uint64_t segment_bytes(uint64_t bytes)
 {

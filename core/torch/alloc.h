@@ -44,7 +44,10 @@ MUST_CHECK enum err_code torch_alloc_new(struct arena *a, const struct torch_all
                                          struct err *err);
 
 /* What a request counts in a walk: the next multiple of 512, at least 512. */
-uint64_t torch_alloc_round(uint64_t bytes);
+static inline uint64_t torch_alloc_round(uint64_t bytes)
+{
+    return bytes < 512 ? 512 : (bytes + 511) & ~UINT64_C(511);
+}
 
 /*
  * A storage of `bytes` is born under a free handle of the caller's choice. False: out of memory (stats.oom; the caller may go

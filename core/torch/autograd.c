@@ -3,6 +3,7 @@
 
 #include "torch/checkpoint.h"
 
+#include <stddef.h>
 #include <string.h>
 
 const struct op_row op_rows[OP_COUNT] = {
@@ -33,19 +34,13 @@ uint32_t node_new(struct run *r, enum op op, int n_outputs)
         return 0;
     }
     n = &r->nodes[i];
-    memset(n, 0, sizeof *n);
+    memset(n, 0, offsetof(struct node, saved)); /* of saved[], the first n_saved are set */
     n->op = (uint16_t)op;
     n->n_outputs = (uint8_t)n_outputs;
     n->sequence = ++r->sequence;
     n->module = r->module;
     n->stage = r->stage;
     return i;
-}
-
-void node_ref(struct run *r, uint32_t n)
-{
-    if (n)
-        r->nodes[n].refs++;
 }
 
 static void release_saved(struct run *r, struct node *n)
@@ -78,9 +73,9 @@ static void node_bury(struct run *r, uint32_t i, uint32_t *list)
     release_saved(r, n);
     if (n->closure)
         region_unref(r, n->closure);
-    for (int e = 0; e < MAX_EDGES; e++)
+    for (int e = 0; e < n->n_edges; e++)
         value_unref(r, n->meta[e]);
-    for (int g = 0; g < MAX_OUTPUTS; g++)
+    for (int g = 0; g < n->n_outputs; g++)
         value_unref(r, n->grad[g]);
     value_unref(r, n->accumulated);
     if (n->variable) { /* the leaf's own reference to its node is weak */
@@ -99,12 +94,10 @@ static void node_bury(struct run *r, uint32_t i, uint32_t *list)
     r->free_node = i;
 }
 
-void node_unref(struct run *r, uint32_t i)
+void node_die(struct run *r, uint32_t i)
 {
     uint32_t list;
 
-    if (!i || --r->nodes[i].refs || r->nodes[i].pinned)
-        return;
     r->nodes[i].dependencies = 0;
     for (list = i; list;) {
         uint32_t next = list;
@@ -227,7 +220,7 @@ void meta_of(struct run *r, uint32_t node, int edge, val in)
     r->nodes[node].meta[edge] = m;
 }
 
-void save(struct run *r, uint32_t node, val v)
+static void save_as(struct run *r, uint32_t node, val v, bool result)
 {
     struct node *n = &r->nodes[node];
 
@@ -243,10 +236,24 @@ void save(struct run *r, uint32_t node, val v)
         region_keep(r, r->region, v);
     if (run_dead(r))
         return;
-    v = value_alias(r, v);
-    if (v)
+    if (result) {
+        v = value_alias(r, v);
         r->values[v].floating = false;
+    } else {
+        value_ref(r, v);
+    }
     n->saved[n->n_saved++] = v;
+}
+
+void save(struct run *r, uint32_t node, val v)
+{
+    save_as(r, node, v, false);
+}
+
+/* saved_variable.cpp is_output: without the result's grad_fn, which is this node and would never die */
+void save_result(struct run *r, uint32_t node, val v)
+{
+    save_as(r, node, v, true);
 }
 
 /* ------------------------------------------------------------------------------------------------------------ engine */
@@ -414,7 +421,7 @@ static void validate(struct run *r, uint32_t node, val out[MAX_EDGES])
 
 static void evaluate(struct run *r, uint32_t base, uint32_t node)
 {
-    struct back b = {.r = r, .node = node};
+    struct back b;
     struct node *n = &r->nodes[node];
     uint32_t module = r->module, running = r->node_running;
     bool recompute = r->recompute;
@@ -427,7 +434,13 @@ static void evaluate(struct run *r, uint32_t base, uint32_t node)
     }
     r->module = n->module;
     r->recompute = false;
-    for (int i = 0; i < MAX_OUTPUTS; i++) {
+    b.r = r;
+    b.node = node;
+    b.n_temps = 0;
+    memset(b.grad, 0, sizeof b.grad);
+    memset(b.out, 0, sizeof b.out);
+    memset(b.saved, 0, sizeof b.saved);
+    for (int i = 0; i < n->n_outputs; i++) {
         b.grad[i] = n->grad[i];
         n->grad[i] = 0;
     }
@@ -441,7 +454,7 @@ static void evaluate(struct run *r, uint32_t base, uint32_t node)
             value_unref(r, b.saved[i]);
     validate(r, node, b.out);
     n = &r->nodes[node];
-    for (int i = 0; i < MAX_OUTPUTS; i++)
+    for (int i = 0; i < n->n_outputs; i++)
         value_unref(r, b.grad[i]);
     release_saved(r, n);
     for (int e = 0; e < n->n_edges; e++) {

@@ -54,7 +54,8 @@ val autocast_full(struct run *r, val v);
 uint32_t attach(struct run *r, enum op op, int n_in, const val *in);
 void attach_output(struct run *r, uint32_t node, val out, int nr);
 void meta_of(struct run *r, uint32_t node, int edge, val in);
-void save(struct run *r, uint32_t node, val v);
+void save(struct run *r, uint32_t node, val v);        /* an input, or what the kernel made beside its result */
+void save_result(struct run *r, uint32_t node, val v);
 void pin_leaf(struct run *r, val leaf);
 enum { MAX_ROOTS = 2 };
 void run_graph(struct run *r, int n, const val *outputs, const val *gradients); /* torch.autograd.backward(outputs, gradients) */

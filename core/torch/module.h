@@ -20,6 +20,7 @@ struct param {
     int ndim;
     enum dtype dtype;
     bool requires_grad, buffer;
+    uint8_t group;        /* of the optimizer: 0 decays */
     bool late;            /* not part of the checkpoint: who added it gives its birth */
     val value;            /* once the model stands on the device */
 };

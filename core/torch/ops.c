@@ -236,7 +236,7 @@ static val unary(struct run *r, enum op op, val a, enum dtype dtype, double p)
         save(r, node, a);
     out = pointwise(r, op, dtype, 1, &a);
     if (op_rows[op].saves == SAVES_RESULT)
-        save(r, node, out);
+        save_result(r, node, out);
     attach_output(r, node, out, 0);
     consume(r, a);
     return out;
@@ -358,6 +358,27 @@ val gelu(struct run *r, val a)
 val relu(struct run *r, val a)
 {
     return unary_same(r, OP_RELU, a);
+}
+
+/* x * 0.5 * (1.0 + torch.tanh(0.79788456 * x * (1 + 0.044715 * x * x))) without a graph; x is saved when it has run. */
+val gelu_function(struct run *r, val x)
+{
+    struct frame f = frame_enter(r);
+    bool grad_enabled = r->grad_enabled;
+    uint32_t node = attach(r, OP_GELU_FUNCTION, 1, &x);
+    val half, inner, squared;
+
+    (void)local(r, x);
+    r->grad_enabled = false;
+    half = mul_scalar(r, x);
+    inner = mul_scalar(r, x);
+    squared = add_scalar(r, mul(r, mul_scalar(r, x), x));
+    inner = add_scalar(r, tanh_op(r, mul(r, inner, squared)));
+    half = local(r, mul(r, half, inner));
+    r->grad_enabled = grad_enabled;
+    save(r, node, x);
+    attach_output(r, node, half, 0);
+    return frame_leave(r, f, half);
 }
 
 val to_dtype(struct run *r, val a, enum dtype dtype)
@@ -506,7 +527,8 @@ static val alias_view(struct run *r, val a)
     return v;
 }
 
-static val finish_view(struct run *r, enum op op, val a, val out, struct attributes at)
+/* The node of a view remembers the sizes it had before and which dimension it changed. */
+static val finish_view(struct run *r, enum op op, val a, val out, int dim)
 {
     uint32_t node = attach(r, op, 1, &a);
     struct value *x = &r->values[a], *y = &r->values[out];
@@ -514,19 +536,13 @@ static val finish_view(struct run *r, enum op op, val a, val out, struct attribu
     if (node) {
         struct node *n = &r->nodes[node];
 
-        n->at = at;
+        n->at.dim = dim;
         n->at.dim2 = x->ndim;
-        if (op != OP_SLICE && op != OP_SELECT)
-            memcpy(n->at.i, x->size, sizeof n->at.i);
-        else
-            n->meta[3] = 0;
+        memcpy(n->at.i, x->size, sizeof n->at.i);
     }
-    if (out) {
+    if (out)
         y->contiguous = is_contiguous(y);
-        attach_output(r, node, out, 0);
-    } else {
-        attach_output(r, node, 0, 0);
-    }
+    attach_output(r, node, out, 0);
     consume(r, a);
     return out;
 }
@@ -599,7 +615,7 @@ static val viewed(struct run *r, enum op op, val a, int ndim, const int64_t *ask
     y->ndim = (uint8_t)ndim;
     memcpy(y->size, size, sizeof size[0] * (size_t)ndim);
     memcpy(y->stride, stride, sizeof stride[0] * (size_t)ndim);
-    return finish_view(r, op, a, out, (struct attributes){0});
+    return finish_view(r, op, a, out, 0);
 }
 
 val view(struct run *r, val a, int ndim, const int64_t *size)
@@ -650,7 +666,7 @@ val transpose(struct run *r, val a, int d0, int d1)
     s = y->stride[d0];
     y->stride[d0] = y->stride[d1];
     y->stride[d1] = s;
-    return finish_view(r, OP_TRANSPOSE, a, out, (struct attributes){.dim = d0 * MAX_DIMS + d1});
+    return finish_view(r, OP_TRANSPOSE, a, out, d0 * MAX_DIMS + d1);
 }
 
 val t_op(struct run *r, val a)
@@ -664,7 +680,7 @@ val t_op(struct run *r, val a)
         y->size[i] = x->size[1 - i];
         y->stride[i] = x->stride[1 - i];
     }
-    return finish_view(r, OP_T, a, out, (struct attributes){.dim = 1});
+    return finish_view(r, OP_T, a, out, 1);
 }
 
 val transposed(struct run *r, val v, int d0, int d1)
@@ -682,16 +698,16 @@ val permute(struct run *r, val a, int ndim, const int *order)
 {
     val out = run_dead(r) ? 0 : alias_view(r, a);
     struct value *x = &r->values[a], *y = &r->values[out];
-    struct attributes at = {0};
+    int packed = 0;
 
     if (!out)
         return 0;
     for (int i = 0; i < ndim; i++) {
         y->size[i] = x->size[order[i]];
         y->stride[i] = x->stride[order[i]];
-        at.dim |= order[i] << (3 * i);
+        packed |= order[i] << (3 * i);
     }
-    return finish_view(r, OP_PERMUTE, a, out, at);
+    return finish_view(r, OP_PERMUTE, a, out, packed);
 }
 
 val unsqueeze(struct run *r, val a, int dim)
@@ -709,7 +725,7 @@ val unsqueeze(struct run *r, val a, int dim)
     y->stride[dim] = dim < y->ndim ? y->size[dim + 1] * y->stride[dim + 1] : 1;
     y->size[dim] = 1;
     y->ndim++;
-    return finish_view(r, OP_UNSQUEEZE, a, out, (struct attributes){.dim = dim});
+    return finish_view(r, OP_UNSQUEEZE, a, out, dim);
 }
 
 val squeeze(struct run *r, val a, int dim)
@@ -727,7 +743,7 @@ val squeeze(struct run *r, val a, int dim)
         }
         y->ndim--;
     }
-    return finish_view(r, OP_SQUEEZE, a, out, (struct attributes){.dim = dim});
+    return finish_view(r, OP_SQUEEZE, a, out, dim);
 }
 
 val expand(struct run *r, val a, int ndim, const int64_t *size)
@@ -745,14 +761,13 @@ val expand(struct run *r, val a, int ndim, const int64_t *size)
         y->size[i] = size[i] == -1 ? x->size[at] : size[i];
         y->stride[i] = wide ? 0 : x->stride[at];
     }
-    return finish_view(r, OP_EXPAND, a, out, (struct attributes){0});
+    return finish_view(r, OP_EXPAND, a, out, 0);
 }
 
 val slice_step(struct run *r, val a, int dim, int64_t start, int64_t end, int64_t step)
 {
     val out = run_dead(r) ? 0 : alias_view(r, a);
-    struct value *x = &r->values[a], *y = &r->values[out];
-    struct attributes at = {0};
+    struct value *y = &r->values[out];
 
     if (!out)
         return 0;
@@ -765,9 +780,7 @@ val slice_step(struct run *r, val a, int dim, int64_t start, int64_t end, int64_
         end = y->size[dim];
     y->size[dim] = end > start ? (end - start + step - 1) / step : 0;
     y->stride[dim] *= step;
-    at.dim = dim;
-    memcpy(at.i, x->size, sizeof at.i);
-    return finish_view(r, OP_SLICE, a, out, at);
+    return finish_view(r, OP_SLICE, a, out, dim);
 }
 
 val slice(struct run *r, val a, int dim, int64_t start, int64_t end)
@@ -779,7 +792,6 @@ val select_op(struct run *r, val a, int dim, int64_t at_index)
 {
     val out = run_dead(r) ? 0 : alias_view(r, a);
     struct value *x = &r->values[a], *y = &r->values[out];
-    struct attributes at = {0};
 
     (void)at_index;
     if (!out)
@@ -790,9 +802,7 @@ val select_op(struct run *r, val a, int dim, int64_t at_index)
         y->stride[i] = x->stride[i + 1];
     }
     y->ndim--;
-    at.dim = dim;
-    memcpy(at.i, x->size, sizeof at.i);
-    return finish_view(r, OP_SELECT, a, out, at);
+    return finish_view(r, OP_SELECT, a, out, dim);
 }
 
 static void split_as(struct run *r, enum op op, val a, int dim, int n, const int64_t *sizes, val *ret)

@@ -273,7 +273,7 @@ val softmax(struct run *r, val a, enum dtype dtype)
     if (node)
         r->nodes[node].at.dim = (int32_t)dtype_of(r, x);
     out = value_empty(r, OP_SOFTMAX, dtype, r->values[x].ndim, r->values[x].size);
-    save(r, node, out);
+    save_result(r, node, out);
     attach_output(r, node, out, 0);
     consume(r, x);
     unpin(r, &p);
@@ -293,7 +293,7 @@ val cross_entropy(struct run *r, val logits, val target)
     x = logits; /* cross_entropy_loss names the dtype, so autocast leaves log_softmax in half */
     node = attach(r, OP_LOG_SOFTMAX, 1, &x);
     logp = value_empty(r, OP_LOG_SOFTMAX, dtype_of(r, x), r->values[x].ndim, r->values[x].size);
-    save(r, node, logp);
+    save_result(r, node, logp);
     attach_output(r, node, logp, 0);
     consume(r, x);
     half = logp;

@@ -52,7 +52,7 @@ void run_fail(struct run *r, enum err_code code, const char *at, const char *det
         (void)err_set(&r->error, code, at, "%s", detail);
 }
 
-static uint32_t storage_new(struct run *r)
+static inline uint32_t storage_new(struct run *r)
 {
     uint32_t s = r->free_storage;
 
@@ -67,11 +67,6 @@ static uint32_t storage_new(struct run *r)
     return s;
 }
 
-static uint64_t rounded(uint64_t bytes)
-{
-    return bytes < 512 ? 512 : (bytes + 511) & ~UINT64_C(511);
-}
-
 static uint32_t storage_birth(struct run *r, enum op op, uint64_t bytes, enum mark mark)
 {
     uint32_t s;
@@ -82,7 +77,7 @@ static uint32_t storage_birth(struct run *r, enum op op, uint64_t bytes, enum ma
     s = storage_new(r);
     if (!s)
         return 0;
-    if (r->n_births >= r->max_births || r->n_events >= r->max_events) {
+    if (r->n_births >= r->max_births) { /* a block dies once: twice as many events always have room */
         run_fail(r, ERR_NOMEM, "", "the run has more births of blocks than the working memory of one request holds");
         return 0;
     }
@@ -97,21 +92,16 @@ static uint32_t storage_birth(struct run *r, enum op op, uint64_t bytes, enum ma
     b->recompute = r->recompute;
     r->storages[s] = (struct storage){bytes, 1, r->n_births};
     r->events[r->n_events++] = r->n_births++;
-    r->live_bytes += rounded(bytes);
     return s;
 }
 
-static void storage_unref(struct run *r, uint32_t s)
+static inline void storage_unref(struct run *r, uint32_t s)
 {
     struct storage *x = &r->storages[s];
 
     if (!s || --x->refs)
         return;
-    r->live_bytes -= rounded(x->bytes);
-    if (r->n_events < r->max_events)
-        r->events[r->n_events++] = x->block | EVENT_DEATH;
-    else
-        run_fail(r, ERR_NOMEM, "", "the tape is full");
+    r->events[r->n_events++] = x->block | EVENT_DEATH;
     x->block = r->free_storage;
     r->free_storage = s;
 }
@@ -132,27 +122,6 @@ void scratch(struct run *r, enum op op, uint64_t bytes)
 }
 
 /* ------------------------------------------------------------------------------------------------------------ values */
-int64_t numel(const struct run *r, val v)
-{
-    const struct value *x = &r->values[v];
-    int64_t n = 1;
-
-    for (int i = 0; i < x->ndim; i++)
-        n *= x->size[i];
-    return n;
-}
-
-void value_strides(struct value *x)
-{
-    int64_t step = 1;
-
-    for (int i = x->ndim; i-- > 0;) {
-        x->stride[i] = step;
-        step *= x->size[i];
-    }
-    x->contiguous = true;
-}
-
 /* c10 TensorImpl::compute_non_overlapping_and_dense: the dimensions, by falling stride, fill the storage without holes. */
 bool dense(const struct value *x)
 {
@@ -177,7 +146,7 @@ bool dense(const struct value *x)
     return true;
 }
 
-static val value_take(struct run *r)
+static inline val value_take(struct run *r)
 {
     val v = r->free_value;
 
@@ -248,37 +217,15 @@ val value_alias(struct run *r, val of)
     return v;
 }
 
-void value_ref(struct run *r, val v)
-{
-    if (v)
-        r->values[v].refs++;
-}
-
-void value_unref(struct run *r, val v)
+void value_die(struct run *r, val v)
 {
     struct value *x = &r->values[v];
-    uint32_t storage, node;
+    uint32_t storage = x->storage, node = x->node;
 
-    if (!v || --x->refs)
-        return;
-    storage = x->storage;
-    node = x->node;
     x->storage = r->free_value;
     r->free_value = v;
-    if (storage)
-        storage_unref(r, storage);
-    if (node)
-        node_unref(r, node);
-}
-
-void consume(struct run *r, val v)
-{
-    struct value *x = &r->values[v];
-
-    if (!v || !x->floating)
-        return;
-    x->floating = false;
-    value_unref(r, v);
+    storage_unref(r, storage);
+    node_unref(r, node);
 }
 
 void mark_block(struct run *r, val v, enum mark mark)

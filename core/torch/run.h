@@ -111,7 +111,6 @@ struct attributes {
 
 struct node {
     struct edge edge[MAX_EDGES];
-    val saved[MAX_SAVED];   /* storages kept for backward; bit 31: packed by a checkpoint region, see checkpoint.c */
     val grad[MAX_OUTPUTS];  /* input buffer: gradients of the forward's outputs */
     val meta[MAX_EDGES];    /* shape and dtype of each differentiable input, a value without storage */
     struct attributes at;
@@ -124,6 +123,7 @@ struct node {
     struct region *region;  /* whose recomputation unpacks the saves */
     struct region *closure; /* of a reentrant checkpoint: what it calls */
     val variable, accumulated; /* AccumulateGrad: the leaf and its .grad */
+    val saved[MAX_SAVED];   /* storages kept for backward; bit 31: packed by a checkpoint region, see checkpoint.c */
 };
 
 struct frame {
@@ -169,7 +169,6 @@ struct run {
     uint32_t n_births, max_births;
     uint32_t *events;
     uint32_t n_events, max_events;
-    uint64_t live_bytes;         /* rounded to 512 B */
     val workspaces[2];           /* cuBLAS of the forward and of the autograd thread, where they are kept */
     uint16_t op_over;            /* names the births of a composite instead of the op itself */
 };
@@ -192,7 +191,15 @@ static inline struct value *value_of(const struct run *r, val v)
 {
     return &r->values[v];
 }
-int64_t numel(const struct run *r, val v);
+static inline int64_t numel(const struct run *r, val v)
+{
+    const struct value *x = &r->values[v];
+    int64_t n = 1;
+
+    for (int i = 0; i < x->ndim; i++)
+        n *= x->size[i];
+    return n;
+}
 static inline int64_t size_of(const struct run *r, val v, int dim)
 {
     const struct value *x = &r->values[v];
@@ -208,10 +215,34 @@ val value_new(struct run *r, enum dtype dtype, int ndim, const int64_t *size); /
 val value_empty(struct run *r, enum op op, enum dtype dtype, int ndim, const int64_t *size);
 val value_alias(struct run *r, val of);        /* same storage, sizes and strides; no graph; floating */
 void value_birth(struct run *r, val v, enum op op, uint64_t bytes);
-void value_ref(struct run *r, val v);
-void value_unref(struct run *r, val v);
-void consume(struct run *r, val v);            /* a temporary dies here, anything else lives on */
-void value_strides(struct value *x);           /* contiguous strides for its sizes */
+void value_die(struct run *r, val v);          /* nothing refers to it any more */
+static inline void value_ref(struct run *r, val v)
+{
+    if (v)
+        r->values[v].refs++;
+}
+static inline void value_unref(struct run *r, val v)
+{
+    if (v && !--r->values[v].refs)
+        value_die(r, v);
+}
+static inline void consume(struct run *r, val v) /* a temporary dies here, anything else lives on */
+{
+    if (v && r->values[v].floating) {
+        r->values[v].floating = false;
+        value_unref(r, v);
+    }
+}
+static inline void value_strides(struct value *x) /* contiguous strides for its sizes */
+{
+    int64_t step = 1;
+
+    for (int i = x->ndim; i-- > 0;) {
+        x->stride[i] = step;
+        step *= x->size[i];
+    }
+    x->contiguous = true;
+}
 bool dense(const struct value *x);             /* non-overlapping and dense */
 void mark_block(struct run *r, val v, enum mark mark);
 
@@ -235,8 +266,17 @@ void require_grad(struct run *r, val v);       /* makes a leaf */
 void backward(struct run *r, val root, val gradient);
 val *grad_of(struct run *r, val leaf);         /* .grad of a leaf */
 uint32_t node_new(struct run *r, enum op op, int n_outputs);
-void node_ref(struct run *r, uint32_t n);
-void node_unref(struct run *r, uint32_t n);
+void node_die(struct run *r, uint32_t n);
+static inline void node_ref(struct run *r, uint32_t n)
+{
+    if (n)
+        r->nodes[n].refs++;
+}
+static inline void node_unref(struct run *r, uint32_t n)
+{
+    if (n && !--r->nodes[n].refs && !r->nodes[n].pinned)
+        node_die(r, n);
+}
 
 enum saves { SAVES_NONE, SAVES_IN0, SAVES_RESULT, SAVES_CROSS, SAVES_OWN };
 enum autocast_class { AUTOCAST_KEEP, AUTOCAST_HALF, AUTOCAST_FULL, AUTOCAST_PROMOTE };

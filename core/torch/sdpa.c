@@ -106,7 +106,7 @@ static val flash(struct run *r, val q, val k, val v, double p)
         scratch_give(r, acc);
     }
     save(r, node, lse);
-    save(r, node, out);
+    save_result(r, node, out);
     save(r, node, seed);
     save(r, node, offset);
     attach_output(r, node, out, 0);
@@ -179,7 +179,7 @@ static val efficient(struct run *r, val q, val k, val v, val given, double p)
     if (d > 128 && dtype_of(r, q) != DTYPE_FP32) /* kernel_forward.h kNeedsOutputAccumulatorBuffer */
         scratch(r, OP_EFFICIENT, (uint64_t)(b * h * s * d * 4));
     save(r, node, lse);
-    save(r, node, out);
+    save_result(r, node, out);
     save(r, node, offset);
     save(r, node, seed);
     attach_output(r, node, out, 0);
@@ -260,7 +260,7 @@ val flash_attn_func(struct run *r, val q, val k, val v, double dropout_p)
     rng = value_empty(r, OP_FLASH_ATTN, DTYPE_INT64, SHAPE(2));
     for (int i = 0; i < 3; i++)
         save(r, node, in[i]);
-    save(r, node, out);
+    save_result(r, node, out);
     save(r, node, lse);
     save(r, node, rng);
     attach_output(r, node, out, 0);

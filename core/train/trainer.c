@@ -117,10 +117,13 @@ static void collect(void *context, struct module *m, struct param *p)
 {
     struct collect *c = context;
     struct trainer *t = c->t;
-    int g = decays(t, m, p) ? 0 : 1;
+    int g;
 
     if (!p->requires_grad || p->tied)
         return;
+    if (!c->fill)
+        p->group = decays(t, m, p) ? 0 : 1;
+    g = p->group;
     if (c->fill) {
         struct run *r = &t->run;
 
