@@ -79,10 +79,11 @@ void gptj_declare(struct model *m, const struct gptj_style *style)
 /* x[:, :, :, from:to:step] */
 static val part_of_last(struct run *r, const struct model *m, val x, int64_t from, int64_t to, int64_t step)
 {
-    if (m->q->full_slices_are_nodes) /* each `:` is a slice of its own in torch 2.2 */
-        for (int dim = 0; dim < 3; dim++)
-            x = slice(r, x, dim, 0, size_of(r, x, dim));
-    return slice_step(r, x, 3, from, to, step);
+    if (!m->q->full_slices_are_nodes)
+        return index_slice(r, x, 3, from, to, step);
+    for (int dim = 0; dim < 3; dim++) /* each `:` is a slice of its own in torch 2.2 */
+        x = slice(r, x, dim, 0, size_of(r, x, dim));
+    return index_slice(r, x, 3, from, to, step);
 }
 
 /* torch.repeat_interleave(x[:, :, None, :], 2, 3) */

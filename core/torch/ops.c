@@ -788,6 +788,14 @@ val slice(struct run *r, val a, int dim, int64_t start, int64_t end)
     return slice_step(r, a, dim, start, end, 1);
 }
 
+/* python_variable_indexing.cpp: a slice that cuts nothing is the tensor itself, which indexing returns as an alias. */
+val index_slice(struct run *r, val a, int dim, int64_t start, int64_t end, int64_t step)
+{
+    if (run_dead(r) || start || end != size_of(r, a, dim) || step != 1)
+        return slice_step(r, a, dim, start, end, step);
+    return finish_view(r, OP_ALIAS, a, alias_view(r, a), 0);
+}
+
 val select_op(struct run *r, val a, int dim, int64_t at_index)
 {
     val out = run_dead(r) ? 0 : alias_view(r, a);

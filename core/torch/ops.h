@@ -28,6 +28,7 @@ val sin_op(struct run *r, val a);
 val silu(struct run *r, val a);
 val gelu(struct run *r, val a);
 val relu(struct run *r, val a);
+val gelu_function(struct run *r, val x); /* modeling_bloom.py GeLUFunction, an autograd.Function of its own */
 val to_dtype(struct run *r, val a, enum dtype dtype); /* the same tensor when it has that dtype */
 val clone(struct run *r, val a);
 val contiguous(struct run *r, val a); /* the same tensor when it is */
@@ -78,6 +79,7 @@ val squeeze(struct run *r, val a, int dim);
 val expand(struct run *r, val a, int ndim, const int64_t *size);
 val slice(struct run *r, val a, int dim, int64_t start, int64_t end);
 val slice_step(struct run *r, val a, int dim, int64_t start, int64_t end, int64_t step);
+val index_slice(struct run *r, val a, int dim, int64_t start, int64_t end, int64_t step); /* Python's a[.., start:end:step] */
 val select_op(struct run *r, val a, int dim, int64_t at);
 void split(struct run *r, val a, int dim, int n, const int64_t *sizes, val *ret); /* ret: n temporaries, views of one storage */
 void split_with_sizes(struct run *r, val a, int dim, int n, const int64_t *sizes, val *ret); /* a.split([..]) */

@@ -96,14 +96,15 @@ static void declare(struct model *m)
 static struct two rotate_part(struct run *r, val q, val k, val cos, val sin, val ids)
 {
     struct frame f = frame_enter(r);
+    int64_t width = size_of(r, cos, -1), d = size_of(r, q, -1);
     val in[2] = {q, k}, turned[2], passed[2], embed[2];
     struct two qk = {0};
 
     if (run_dead(r))
         return qk;
     for (int i = 0; i < 2; i++) {
-        turned[i] = local(r, slice(r, in[i], -1, 0, size_of(r, cos, -1)));
-        passed[i] = local(r, slice(r, in[i], -1, size_of(r, cos, -1), size_of(r, in[i], -1)));
+        turned[i] = local(r, index_slice(r, in[i], -1, 0, width, 1));
+        passed[i] = local(r, index_slice(r, in[i], -1, width, d, 1));
     }
     qk = apply_rotary_at(r, turned[0], turned[1], cos, sin, ids);
     embed[0] = local(r, qk.a);
