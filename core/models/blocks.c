@@ -58,6 +58,8 @@ static val activation_forward(struct run *r, struct module *m, val x)
         return relu(r, x);
     case ACT_GELU_NEW:
         return gelu_new(r, x);
+    case ACT_BLOOM_GELU:
+        return gelu_function(r, x);
     case ACT_GELU:
     case ACT_GELU_PYTORCH_TANH:
         return gelu(r, x);
