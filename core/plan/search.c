@@ -94,21 +94,24 @@ static uint32_t most(const struct probe *p)
     return n > PLAN_MAX_MICRO_BATCH ? PLAN_MAX_MICRO_BATCH : n ? (uint32_t)n : 1;
 }
 
-/* From B = 2 on the peak is nearly a maximum of lines: the secant proposes, every third time the middle does. */
+/* From B = 2 on the peak is nearly a maximum of lines: the secant proposes, every third time the middle does. Until a batch is known
+ * that exceeds, no leap goes beyond eightfold: the optimizer's peak hides the slope, and kernels cut tensors over 2^31 elements. */
 static uint32_t propose(const struct bracket *b, uint64_t budget, unsigned turn)
 {
-    uint64_t room = budget - b->fits_bytes, next;
+    uint64_t room = budget - b->fits_bytes, next, last = b->exceeds - 1;
     uint32_t width = b->exceeds - b->fits;
 
+    if (!b->exceeds_bytes && last > 8 * (uint64_t)b->fits)
+        last = 8 * (uint64_t)b->fits;
     if (turn % 3 == 2)
-        return b->fits + width / 2;
-    if (b->exceeds_bytes)
+        next = b->fits + width / 2;
+    else if (b->exceeds_bytes)
         next = b->fits + (uint64_t)((double)room / (double)(b->exceeds_bytes - b->fits_bytes) * width);
     else
-        next = b->slope_bytes ? b->fits + room / b->slope_bytes : b->exceeds - 1;
+        next = b->slope_bytes ? b->fits + room / b->slope_bytes : last;
     if (next <= b->fits)
         return b->fits + 1;
-    return next >= b->exceeds ? b->exceeds - 1 : (uint32_t)next;
+    return (uint32_t)(next > last ? last : next);
 }
 
 static enum err_code try_walk(const struct probe *p, struct bracket *b, uint32_t n)

@@ -394,6 +394,9 @@ static void end_step(struct trainer *t)
     r->stage = STAGE_REST;
 }
 
+/* The third micro-step finds what the second left, and so on to the last: those between would repeat each other birth by birth. */
+enum { MICRO_STEPS = 4 };
+
 static void one_step(struct trainer *t, struct held *h)
 {
     struct run *r = &t->run;
@@ -432,6 +435,8 @@ static void one_step(struct trainer *t, struct held *h)
         if (h->inputs.ids)
             batch_unref(r, &h->inputs);
         h->inputs = next;
+        if (i + 1 >= MICRO_STEPS && i + 1 < n)
+            continue;
         kept = training_step(t, &h->inputs);
         value_unref(r, h->loss_step);
         h->loss_step = kept;
@@ -447,16 +452,22 @@ static void one_step(struct trainer *t, struct held *h)
     end_step(t);
 }
 
+static uint32_t micro_steps(const struct step *s)
+{
+    return s->r.gradient_accumulation_steps < MICRO_STEPS ? s->r.gradient_accumulation_steps : MICRO_STEPS;
+}
+
 /* Bounds of a run: each layer makes at most so many of each in forward and backward; checkpointing makes forward twice. */
 static struct run_limits limits_of(const struct arch *a, const struct step *s)
 {
-    uint32_t layers = a->layers + 4, steps = 2 * s->r.gradient_accumulation_steps;
+    uint32_t layers = a->layers + 4, steps = 2 * micro_steps(s);
+    uint32_t batches = s->r.gradient_accumulation_steps; /* all on the device at once since transformers 4.46 */
     struct run_limits l;
 
-    l.values = 4096 + layers * 512;
-    l.storages = 2048 + layers * 256;
+    l.values = 4096 + layers * 512 + 8 * batches;
+    l.storages = 2048 + layers * 256 + 8 * batches;
     l.nodes = 1024 + layers * 256;
-    l.births = 8192 + layers * (1200 * steps + 512);
+    l.births = 8192 + layers * (2400 * steps + 512) + 16 * batches;
     return l;
 }
 
