@@ -69,7 +69,7 @@ static val powers_of(struct run *r, const struct model *m, int64_t n)
     return pointwise_op(r, OP_POW, DTYPE_FP32, base, powers);
 }
 
-/* _get_alibi_slopes: heads that are no power of two take every other slope of the next one */
+/* _get_alibi_slopes, in 4.40 lines of build_alibi_tensor: heads that are no power of two take every other slope of the next one */
 static val alibi_slopes(struct run *r, const struct model *m)
 {
     struct frame f = frame_enter(r);
@@ -84,7 +84,7 @@ static val alibi_slopes(struct run *r, const struct model *m)
         extra = powers_of(r, m, rest);
         rebind(r, &slopes, cat(r, 2, (val[]){slopes, extra}, 0));
     }
-    return frame_leave(r, f, slopes);
+    return m->q->attention_interface ? frame_leave(r, f, slopes) : slopes;
 }
 
 /* build_alibi_tensor: [batch * heads, 1, seq] */
@@ -134,18 +134,17 @@ static val dropout_add(struct run *r, val x, val residual, double p)
 }
 
 /* softmax(scores + mask, dtype=fp32).to(dtype); 4.40 fills where a bool mask stands */
-static val probabilities(struct run *r, const struct bloom_layer *l, val *scores, val mask, enum dtype dtype)
+static val probabilities(struct run *r, const struct bloom_layer *l, val scores, val mask, enum dtype dtype)
 {
-    val weights;
+    val weights = scores;
 
     if (l->model->q->attention_interface) {
-        weights = local(r, *scores);
         if (mask)
             rebind(r, &weights, add(r, weights, mask));
     } else {
         if (dtype == DTYPE_FP16)
-            rebind(r, scores, to_dtype(r, *scores, DTYPE_FP32));
-        weights = local(r, masked_fill(r, *scores, mask));
+            rebind(r, &scores, to_dtype(r, scores, DTYPE_FP32));
+        weights = local(r, masked_fill(r, scores, mask));
     }
     return to_dtype(r, softmax(r, weights, DTYPE_FP32), dtype);
 }
@@ -179,9 +178,9 @@ static val attention(struct run *r, struct bloom_layer *l, val x, val residual, 
         rebind(r, &k, reshape(r, permute(r, k, 4, (const int[]){0, 2, 3, 1}), SHAPE(n, d, s)));
     rebind(r, &v, reshape(r, transpose(r, v, 1, 2), SHAPE(n, s, d)));
     cache_update(r, l->model, l->index, k, v);
-    scores = local(r, baddbmm(r, alibi_tensor, q, k, true));
-    rebind(r, &scores, view(r, scores, SHAPE(b, a->heads, s, s)));
-    probs = local(r, probabilities(r, l, &scores, mask, dtype_of(r, new ? q : scores)));
+    scores = local(r, baddbmm(r, alibi_tensor, q, k, true)); /* stays while its view is bound anew */
+    scores = local(r, view(r, scores, SHAPE(b, a->heads, s, s)));
+    probs = local(r, probabilities(r, l, scores, mask, dtype_of(r, new ? q : scores)));
     rebind(r, &probs, call(r, l->dropout, probs));
     out = local(r, bmm(r, view(r, probs, SHAPE(n, s, s)), v));
     rebind(r, &out, merge_heads(r, out, b, s, a));
