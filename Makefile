@@ -24,7 +24,7 @@ MAKEFLAGS += --no-builtin-rules
 Q := $(if $(V),,@)
 
 WARN     := -Wall -Wextra -Wconversion -Wshadow -Werror
-CFLAGS   := -std=c11 -O2 -g $(WARN) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer $(if $(findstring undefined,$(SAN)),-fno-sanitize-recover=undefined))
+CFLAGS   := -std=c11 -O3 -g $(WARN) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer $(if $(findstring undefined,$(SAN)),-fno-sanitize-recover=undefined))
 CPPFLAGS := -Icore -I. -I$(BUILD)
 LDFLAGS  := $(if $(SAN),-fsanitize=$(SAN))
 LDLIBS   := -lcjson -lm

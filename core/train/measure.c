@@ -90,7 +90,7 @@ enum err_code train_walk(const struct arch *arch, const struct step *step, const
 {
     unsigned char *mark = arena->cur;
     struct measured m = {0};
-    struct trainer *t;
+    struct trainer *t = NULL;
     struct tape tape;
     struct peak walk;
     enum err_code rc = run_step(arch, step, device, arena, &t, &tape, &walk, err);
@@ -124,7 +124,7 @@ static void name_largest(const struct trainer *t, const struct tape *tape, uint3
 static enum err_code measure(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
                              struct measured *m, struct err *err)
 {
-    struct trainer *t;
+    struct trainer *t = NULL;
     struct tape tape;
     struct peak walk, replay;
     struct torch_alloc *a;
@@ -183,7 +183,7 @@ enum err_code train_fits(const struct arch *arch, const struct step *step, const
                          bool expandable_segments, struct arena *arena, bool *ret_fits, uint32_t *ret_retries, struct err *err)
 {
     unsigned char *mark = arena->cur;
-    struct trainer *t;
+    struct trainer *t = NULL;
     struct tape tape;
     struct peak walk, replay;
     struct torch_alloc *a;
