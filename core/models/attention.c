@@ -107,6 +107,14 @@ val attention_440(struct run *r, struct model *m, val *q, val *k, val *v, const 
         return 0;
     if (m->attention == KERNEL_SDPA)
         return sdpa_440(r, m, q, k, v, c);
+    if (m->attention == KERNEL_EAGER) {
+        struct attention_call one = *c;
+
+        rebind(r, k, repeat_kv(r, m, *k, c->groups));
+        rebind(r, v, repeat_kv(r, m, *v, c->groups));
+        one.groups = 1;
+        return eager(r, m, *q, *k, *v, &one);
+    }
     return attention_interface(r, m, *q, *k, *v, c);
 }
 

@@ -115,11 +115,11 @@ static val rotary_rows(struct run *r, const struct llama_layer *l, int table, va
     return local(r, rows);
 }
 
-/* LlamaAttention.forward */
-static val attention(struct run *r, struct llama_layer *l, val x, val mask, val cos, val sin, val ids)
+/* LlamaAttention.forward; *weights: what the layer's `_` holds in 5.x, a temporary */
+static val attention(struct run *r, struct llama_layer *l, val x, val mask, val cos, val sin, val ids, val *weights)
 {
     const struct arch *a = l->model->arch;
-    struct attention_call c = {.mask = mask, .dropout = a->attention_dropout, .groups = a->heads / a->kv_heads};
+    struct attention_call c = {.mask = mask, .dropout = a->attention_dropout, .groups = a->heads / a->kv_heads, .weights = weights};
     struct frame f = module_enter(r, l->attn);
     int64_t rows, seq, d = a->head_dim;
     struct two qk;
@@ -168,10 +168,12 @@ static val attention(struct run *r, struct llama_layer *l, val x, val mask, val 
     c.scale_by_division = !l->model->q->attention_interface;
     out = local(r, c.scale_by_division ? attention_440(r, l->model, &q, &k, &v, &c)
                                        : attention_interface(r, l->model, q, k, v, &c));
+    (void)local(r, *weights);
     rebind(r, &out, reshape(r, out, SHAPE(rows, seq, -1)));
     if (l->model->q->attention_interface)
         rebind(r, &out, contiguous(r, out));
     rebind(r, &out, call(r, l->o, out));
+    *weights = c.scale_by_division ? 0 : give(r, *weights); /* 4.40: attn_weights = None */
     return frame_leave(r, f, out);
 }
 
@@ -200,15 +202,16 @@ static val layer_forward(struct run *r, void *context, const val *args)
     struct llama_layer *l = context;
     const struct llama *p = l->model->parts;
     struct frame f = frame_enter(r);
-    val hidden, residual;
+    val hidden, residual, weights = 0;
 
     hidden = local(r, args[0]);
     residual = local(r, hidden);
     rebind(r, &hidden, call(r, l->norm1, hidden));
     if (l->model->q->checkpoint_keywords)
-        rebind(r, &hidden, attention(r, l, hidden, layer_mask(l), p->shared[0], p->shared[1], p->shared[2]));
+        rebind(r, &hidden, attention(r, l, hidden, layer_mask(l), p->shared[0], p->shared[1], p->shared[2], &weights));
     else
-        rebind(r, &hidden, attention(r, l, hidden, args[1], 0, 0, args[2]));
+        rebind(r, &hidden, attention(r, l, hidden, args[1], 0, 0, args[2], &weights));
+    (void)local(r, weights);
     rebind(r, &hidden, add(r, residual, hidden));
     rebind(r, &residual, hidden);
     rebind(r, &hidden, call(r, l->norm2, hidden));
