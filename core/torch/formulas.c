@@ -256,12 +256,12 @@ void back_nll_loss(struct back *b)
     put(b, 0, value_empty(b->r, OP_NLL_LOSS_BACKWARD, dtype_of(b->r, x), b->r->values[x].ndim, b->r->values[x].size));
 }
 
-/* saved: bias, input, weight, mean, rstd */
+/* saved: bias, input, weight, mean, rstd; what the module has none of is not there */
 void back_layer_norm(struct back *b)
 {
     struct run *r = b->r;
     struct node *n = self(b);
-    int slot = n->n_saved - 4; /* without a bias there is one less */
+    int slot = n->n_saved > 4; /* no bias: input first; no affine weight either: mean next */
     val x = saved(b, slot), w = saved(b, slot + 1);
     int64_t width = size_of(r, x, -1);
     val g = T(b, contiguous(r, b->grad[0]));
