@@ -247,6 +247,7 @@ const struct family_row family_rows[FAMILY_COUNT] = {
     [FAMILY_OPT]         = {"opt",         opt_keys,         0,    LAYERS_FULL,      true,  opt_rule},
     [FAMILY_BLOOM]       = {"bloom",       bloom_keys,       0,    LAYERS_FULL,      true,  NULL},
     [FAMILY_CODEGEN]     = {"codegen",     codegen_keys,     0,    LAYERS_FULL,      true,  codegen_rule},
+    [FAMILY_GPTJ]        = {"gptj",        codegen_keys,     0,    LAYERS_FULL,      true,  NULL},
     [FAMILY_BIOGPT]      = {"biogpt",      biogpt_keys,      0,    LAYERS_FULL,      true,  NULL},
     [FAMILY_GPT_BIGCODE] = {"gpt_bigcode", gpt_bigcode_keys, 0,    LAYERS_FULL,      true,  gpt_bigcode_rule},
     [FAMILY_GPT_NEO]     = {"gpt_neo",     gpt_neo_keys,     0,    LAYERS_GPT_NEO,   true,  NULL},

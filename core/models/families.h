@@ -11,6 +11,6 @@ extern const struct family_program gpt_neo_program;
 extern const struct family_program gpt2_program;
 extern const struct family_program gpt_bigcode_program;
 extern const struct family_program opt_program, biogpt_program, bloom_program;
-extern const struct family_program gpt_neox_program, gemma2_program, codegen_program;
+extern const struct family_program gpt_neox_program, gemma2_program, codegen_program, gptj_program;
 
 #endif

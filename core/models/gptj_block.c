@@ -25,6 +25,8 @@ static void declare_layer(struct model *m, struct module *list, struct gptj_laye
         l->positions = buffer_add(t, l->attn, "embed_positions", DTYPE_FP32, SHAPE(rows, a->rotary_dim));
     else
         l->bias = buffer_add(t, l->attn, l->style->mask, DTYPE_BOOL, SHAPE(1, 1, rows, rows));
+    if (l->style->mask_value && !m->q->attention_interface)
+        (void)buffer_add(t, l->attn, l->style->mask_value, DTYPE_FP32, 0, NULL);
     l->mlp = container(t, l->self, "mlp");
     l->fc_in = linear(t, l->mlp, "fc_in", a->hidden, a->ffn, true);
     l->fc_out = linear(t, l->mlp, "fc_out", a->ffn, a->hidden, true);
@@ -167,6 +169,20 @@ static struct two attend(struct run *r, struct gptj_layer *l, val q, val k, val 
     return out;
 }
 
+/* GPTJFlashAttention2.forward: what the rotation left in fp32 is cast to the dtype of autocast or of q_proj.weight */
+static val attend_flash(struct run *r, struct gptj_layer *l, val *q, val *k, val *v, val mask)
+{
+    struct attention_call c = {.mask = mask, .dropout = l->model->arch->attention_dropout, .groups = 1};
+    val *in[3] = {q, k, v};
+
+    if (run_dead(r))
+        return 0;
+    if (dtype_of(r, *q) == DTYPE_FP32)
+        for (int i = 0; i < 3; i++)
+            rebind(r, in[i], to_dtype(r, *in[i], r->autocast ? r->autocast_dtype : l->q->weight->dtype));
+    return flash_attention_2(r, l->model, *q, *k, *v, &c);
+}
+
 /* GPTJAttention.forward; b: the weights it returns beside the output in 5.x */
 static struct two attention(struct run *r, struct gptj_layer *l, val x, val mask, val ids)
 {
@@ -195,11 +211,16 @@ static struct two attention(struct run *r, struct gptj_layer *l, val x, val mask
         rebind(r, in[i], permute(r, *in[i], 4, (int[]){0, 2, 1, 3}));
     if (m->use_cache)
         cache_update(r, l->model, l->index, local(r, to_dtype(r, key, dtype)), value);
-    out = attend(r, l, query, key, value, mask);
-    (void)local(r, out.a);
-    (void)local(r, out.b);
-    rebind(r, &out.a, contiguous(r, permute(r, out.a, 4, (int[]){0, 2, 1, 3}))); /* _merge_heads */
-    rebind(r, &out.a, view(r, out.a, SHAPE(rows, seq, m->arch->hidden)));
+    if (m->attention == KERNEL_FLASH_2) {
+        out.b = local(r, attend_flash(r, l, &query, &key, &value, mask));
+        out.a = local(r, reshape(r, out.b, SHAPE(rows, seq, m->arch->hidden)));
+    } else {
+        out = attend(r, l, query, key, value, mask);
+        (void)local(r, out.a);
+        (void)local(r, out.b);
+        rebind(r, &out.a, contiguous(r, permute(r, out.a, 4, (int[]){0, 2, 1, 3}))); /* _merge_heads */
+        rebind(r, &out.a, view(r, out.a, SHAPE(rows, seq, m->arch->hidden)));
+    }
     rebind(r, &out.a, call(r, l->out, out.a));
     rebind(r, &out.a, call(r, l->resid_dropout, out.a));
     out.b = m->q->attention_interface ? give(r, out.b) : 0;
@@ -254,7 +275,8 @@ static val before_blocks(struct run *r, struct model *m, const struct batch *b)
     if (seq > m->arch->max_positions)
         run_fail(r, ERR_FIELD_RANGE, "/training/seq_len", "longer than the positions this model has");
     p->ids = local(r, unsqueeze(r, new ? add_scalar(r, ids) : ids, 0));
-    p->mask = local(r, new ? causal_mask(r, m, embeds, b->mask, 0) : additive_mask_440(r, m, b->mask));
+    p->mask = local(r, new ? causal_mask(r, m, embeds, b->mask, 0)
+                            : m->attention == KERNEL_FLASH_2 ? b->mask /* 4.40 always unpads */ : additive_mask_440(r, m, b->mask));
     if (!new)
         embeds = local(r, call_embeddings(r, m, b->ids));
     return local(r, call(r, p->drop, embeds));

@@ -11,7 +11,7 @@
 struct gptj_layer;
 
 struct gptj_style {
-    const char *mask;   /* the causal mask's name among the buffers of 4.40 */
+    const char *mask, *mask_value; /* buffers of 4.40: the causal mask; a number beside it that nothing reads, NULL: none */
     /* The projections, between the attention's dropouts and out_proj. */
     void (*declare_projections)(struct model *m, struct gptj_layer *l);
     /* query and key: [batch, seq, heads, head_dim], value: [batch, heads, seq, head_dim]; locals of the caller's frame. */
