@@ -105,7 +105,9 @@ int tape_main(int argc, char **argv)
     r->checkpoint_reentrant = strstr(argv[3], "new") ? TRI_FALSE : TRI_TRUE;
     if (json_get(o, "use_reentrant") && json_type(json_get(o, "use_reentrant")) == JSON_BOOL)
         r->checkpoint_reentrant = flag(o, "use_reentrant") ? TRI_TRUE : TRI_FALSE;
-    r->use_cache = strstr(argv[3], "new") ? TRI_FALSE : arch.use_cache ? TRI_TRUE : TRI_FALSE;
+    r->use_cache = strstr(argv[3], "new") && strcmp(text(o, "train_loop", ""), "plain") ? TRI_FALSE : arch.use_cache ? TRI_TRUE : TRI_FALSE;
+    if (json_get(o, "use_cache") && json_type(json_get(o, "use_cache")) == JSON_BOOL)
+        r->use_cache = flag(o, "use_cache") ? TRI_TRUE : TRI_FALSE;
     r->attention = !strcmp(text(o, "attention_used", text(o, "attention", "sdpa")), "eager") ? ATTENTION_EAGER
                    : !strcmp(text(o, "attention_used", text(o, "attention", "sdpa")), "flash_attention_2") ? ATTENTION_FLASH_2
                                                                                                            : ATTENTION_SDPA;
@@ -128,6 +130,8 @@ int tape_main(int argc, char **argv)
             json_each(v, targets)
                 given[r->lora.n_targets++] = json_str(v);
             r->lora.targets = given;
+        } else if (targets && json_str(targets) && !strcmp(json_str(targets), "all-linear")) {
+            r->lora.all_linear = true;
         } else if (!targets_default(arch.model_type, r->stack.peft, &r->lora.targets, &r->lora.n_targets)) {
             fprintf(stderr, "no default targets\n");
             return 1;
