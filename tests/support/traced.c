@@ -1,0 +1,105 @@
+#include "tests/support/traced.h"
+
+#include "tuning/targets.h"
+
+#include <string.h>
+
+const struct stack traced_new = {2015, 5023, 21, 1015, 50, 19, 2007}, traced_old = {2002, 4040, 10, 29, 43, 14, 2005};
+const struct device traced_device = {8, 0, 108, 2048, UINT64_C(84974239744), 0};
+
+struct name {
+    const char *name;
+    int value;
+};
+
+static const struct name precisions[] = {
+    {"bf16", PRECISION_BF16}, {"bf16-autocast", PRECISION_BF16_AUTOCAST}, {"bf16-mixed", PRECISION_BF16_MIXED},
+    {"fp16", PRECISION_FP16}, {"fp16-autocast", PRECISION_FP16_AUTOCAST}, {"fp16-mixed", PRECISION_FP16_MIXED},
+    {"fp32", PRECISION_FP32}, {NULL, 0},
+};
+static const struct name attentions[] = {
+    {"sdpa", ATTENTION_SDPA}, {"eager", ATTENTION_EAGER}, {"flash_attention_2", ATTENTION_FLASH_2}, {NULL, 0},
+};
+static const struct name optimizers[] = {
+    {"adamw_torch", OPTIMIZER_ADAMW_TORCH}, {"adamw_torch_fused", OPTIMIZER_ADAMW_TORCH_FUSED},
+    {"adamw_torch_loop", OPTIMIZER_ADAMW_TORCH_LOOP}, {"sgd", OPTIMIZER_SGD}, {NULL, 0},
+};
+static const struct name tunings[] = {{"full", TUNING_FULL}, {"lora", TUNING_LORA}, {NULL, 0}};
+static const struct name lora_dtypes[] = {{"fp32", LORA_DTYPE_FP32}, {"bf16", LORA_DTYPE_BASE}, {NULL, 0}};
+
+/* The first name stands for what is left out; -1: not one of them. */
+static int word(const struct json *o, const char *key, const struct name *names)
+{
+    const char *s = json_str(json_get(o, key));
+
+    if (!s)
+        return names[0].value;
+    for (; names->name; names++)
+        if (!strcmp(names->name, s))
+            return names->value;
+    return -1;
+}
+
+static double number(const struct json *o, const char *key, double otherwise)
+{
+    (void)json_number(json_get(o, key), &otherwise);
+    return otherwise;
+}
+
+static enum tri flag(const struct json *o, const char *key, enum tri otherwise)
+{
+    bool b;
+
+    return json_bool(json_get(o, key), &b) ? b ? TRI_TRUE : TRI_FALSE : otherwise;
+}
+
+static const char *lora(const struct json *o, const struct arch *arch, const char *targets[TRACED_TARGETS], struct recipe *r)
+{
+    const struct json *l = json_get(o, "lora"), *given = json_get(l, "target_modules");
+
+    r->lora.rank = (uint32_t)number(l, "rank", 16);
+    r->lora.dropout = number(l, "dropout", 0);
+    r->lora.dtype = (enum lora_dtype)word(l, "dtype", lora_dtypes);
+    if (json_type(given) != JSON_ARRAY)
+        return targets_default(arch->model_type, r->stack.peft, &r->lora.targets, &r->lora.n_targets) ? NULL : "no default targets";
+    json_each(t, given) {
+        if (r->lora.n_targets == TRACED_TARGETS)
+            return "too many targets";
+        targets[r->lora.n_targets++] = json_str(t);
+    }
+    r->lora.targets = targets;
+    return NULL;
+}
+
+const char *traced_step(const struct json *options, const struct arch *arch, bool new_stack, const char *targets[TRACED_TARGETS],
+                        struct step *ret)
+{
+    struct recipe *r = &ret->r;
+    int precision = word(options, "precision", precisions), attention = word(options, "attention", attentions),
+        optimizer = word(options, "optimizer", optimizers), tuning = word(options, "tuning", tunings);
+    const char *weights = json_str(json_get(options, "weights_dtype"));
+
+    *ret = (struct step){0};
+    r->stack = new_stack ? traced_new : traced_old;
+    ret->quirks = quirks_of(&r->stack);
+    if (json_str(json_get(options, "attention_used")))
+        attention = word(options, "attention_used", attentions);
+    if (precision < 0 || attention < 0 || optimizer < 0 || tuning < 0)
+        return "an unknown precision, attention, optimizer or tuning";
+    r->seq_len_tokens = (uint32_t)number(options, "seq_len", 1024);
+    r->micro_batch_size = (uint32_t)number(options, "micro_batch_size", 1);
+    r->gradient_accumulation_steps = (uint32_t)number(options, "gradient_accumulation_steps", 1);
+    r->precision = (enum precision)precision;
+    if (precision == PRECISION_BF16_MIXED && weights && !strcmp(weights, "bf16"))
+        r->precision = PRECISION_BF16_AUTOCAST;
+    r->gradient_checkpointing = flag(options, "gradient_checkpointing", TRI_FALSE);
+    r->checkpoint_reentrant = flag(options, "use_reentrant", new_stack ? TRI_FALSE : TRI_TRUE);
+    r->use_cache = !new_stack && arch->use_cache ? TRI_TRUE : TRI_FALSE;
+    r->keep_outputs = TRI_FALSE;
+    r->attention = (enum attention)attention;
+    r->padded = flag(options, "padded", TRI_FALSE) == TRI_TRUE;
+    r->max_grad_norm = number(options, "max_grad_norm", 1);
+    r->optimizer = (enum optimizer)optimizer;
+    r->tuning = (enum tuning)tuning;
+    return tuning == TUNING_LORA ? lora(options, arch, targets, r) : NULL;
+}

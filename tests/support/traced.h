@@ -1,0 +1,24 @@
+/*
+ * traced.h - the options of a traced run as a resolved step: what tests and the accuracy tool walk beside a tape.
+ *
+ * Reads     seq_len, micro_batch_size, gradient_accumulation_steps, precision, weights_dtype, tuning, lora {rank, dropout, dtype,
+ *           target_modules}, gradient_checkpointing, use_reentrant, attention_used or attention, padded, optimizer, max_grad_norm,
+ *           each left out = the default of tests/data/tapes/make_tapes.py.
+ * Models    the traced stacks: torch 2.15 with transformers 5.23, torch 2.2 with transformers 4.40; the A100 they were traced on.
+ */
+#ifndef SUPPORT_TRACED_H
+#define SUPPORT_TRACED_H
+
+#include "base/json.h"
+#include "config/arch.h"
+#include "train/recipe.h"
+
+extern const struct stack traced_new, traced_old;
+extern const struct device traced_device;
+
+/* NULL, or what is wrong with the options. LoRA's targets point into `options` or into `targets`. */
+enum { TRACED_TARGETS = 16 };
+const char *traced_step(const struct json *options, const struct arch *arch, bool new_stack, const char *targets[TRACED_TARGETS],
+                        struct step *ret);
+
+#endif
