@@ -40,7 +40,8 @@ static val attention(struct run *r, struct bart_layer *l, val x, val mask, struc
     const struct arch *a = l->model->arch;
     struct frame f = module_enter(r, l->attn);
     val q, k, v, out, weights = 0;
-    struct attention_call c = {.mask = mask, .dropout = a->attention_dropout, .groups = 1, .weights = &weights, .softmax_as_is = a->family != FAMILY_OPT};
+    struct attention_call c = {.mask = mask, .dropout = a->attention_dropout, .groups = 1, .softmax_as_is = a->family != FAMILY_OPT,
+                               .weights = &weights};
     int64_t rows, seq;
 
     if (run_dead(r))

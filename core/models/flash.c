@@ -8,17 +8,32 @@ val flash_attention_mask(struct run *r, struct model *m, val mask)
     return m->padded ? mask : 0;
 }
 
+/* _is_packed_sequence: a batch of one row may be several sequences behind one another; positions that start anew tell */
+static void look_for_packing(struct run *r, val ids)
+{
+    struct frame f = frame_enter(r);
+    val steps, least, increasing, off;
+
+    steps = factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(size_of(r, ids, 1)));
+    least = factory(r, OP_MIN, DTYPE_INT64, 0, NULL);
+    increasing = local(r, add(r, steps, least));
+    off = pointwise_op(r, OP_ABS, DTYPE_INT64, sub(r, increasing, ids), 0);
+    consume(r, to_dtype(r, sum_all(r, off), DTYPE_BOOL));
+    (void)frame_leave(r, f, 0);
+}
+
 val flash_attention_2(struct run *r, struct model *m, val q, val k, val v, const struct attention_call *c)
 {
     struct frame f = frame_enter(r);
     val out;
 
-    (void)m;
     q = local(r, transpose(r, q, 1, 2));
     k = local(r, transpose(r, k, 1, 2));
     v = local(r, transpose(r, v, 1, 2));
     if (c->mask)
         run_fail(r, ERR_FIELD_CONFLICT, "/training/attention", "flash_attention_2 on a padded batch is not modelled");
+    if (m->q->attention_interface && m->position_ids && !run_dead(r) && size_of(r, q, 0) == 1 && size_of(r, q, 1) > 1)
+        look_for_packing(r, m->position_ids);
     out = flash_attn_func(r, q, k, v, c->dropout);
     return frame_leave(r, f, out);
 }

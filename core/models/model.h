@@ -50,6 +50,7 @@ struct model {
     void *layers;                 /* the family's own: an array in the arena */
     void *parts;                  /* the family's own: modules outside the layers */
     uint32_t n_layers;
+    val position_ids;             /* of the forward that runs, where the layers of 5.x hand them to the attention kernel */
     val *cache;                   /* key and value of each layer while a forward builds a cache */
 };
 

@@ -454,8 +454,18 @@ void back_efficient(struct back *b)
 /* -------------------------------------------------------------------------------------------------------- embeddings */
 /* cuda/Embedding.cu: up to 3,072 ids (and in other cases, see the source) one kernel into zeros; more are sorted first.
  * EmbeddingBackwardKernel.cu: what the segments of equal ids take. The scratch of cub's sort and scans was read off both
- * traced versions (tests/data/ops): keys and values once more, a histogram a tile. */
+ * traced versions (tests/data/ops): keys and values once more, a histogram a tile and one a pass. */
 enum { SHORT_PATH_IDS = 3072, SORT_TILE = 3584, ROWS_PER_THREAD = 10 };
+
+/* cub's radix sort: a histogram of 256 counts for each 8 bits of the keys */
+static int64_t sort_passes(const struct run *r, int64_t rows)
+{
+    int64_t bits = 1;
+
+    for (; rows > 1; rows >>= 1)
+        bits++;
+    return r->q->embedding_sorts_all_bits ? 8 : (bits + 7) / 8;
+}
 
 void back_embedding(struct back *b)
 {
@@ -470,7 +480,7 @@ void back_embedding(struct back *b)
         put(b, 0, value_empty(r, OP_ZEROS, dtype_of(r, b->grad[0]), SHAPE(rows, width)));
         return;
     }
-    sort = 2 * round_up(bytes, 256) + (ids + SORT_TILE - 1) / SORT_TILE * 1024 + r->q->cub_sort_scratch_bytes;
+    sort = 2 * round_up(bytes, 256) + (ids + SORT_TILE - 1) / SORT_TILE * 1024 + sort_passes(r, rows) * 2048 + 511;
     keep[0] = scratch_take(r, op, (uint64_t)bytes, MARK_NONE); /* sorted ids */
     keep[1] = scratch_take(r, op, (uint64_t)bytes, MARK_NONE); /* their places */
     range = scratch_take(r, OP_ARANGE, (uint64_t)bytes, MARK_NONE);
@@ -482,8 +492,8 @@ void back_embedding(struct back *b)
     range = scratch_take(r, op, (uint64_t)bytes, MARK_NONE);
     scratch(r, op, (uint64_t)r->q->cub_scan_scratch_bytes);
     scratch_give(r, range);
-    keep[4] = scratch_take(r, op, (uint64_t)bytes, MARK_NONE); /* partials of a segment */
-    keep[5] = scratch_take(r, op, (uint64_t)bytes, MARK_NONE);
+    keep[4] = scratch_take(r, op, (uint64_t)segments * 8, MARK_NONE); /* partials of a segment */
+    keep[5] = scratch_take(r, op, (uint64_t)segments * 8, MARK_NONE);
     scratch(r, op, (uint64_t)r->q->cub_scan_scratch_bytes);
     keep[6] = scratch_take(r, op, 8, MARK_NONE);
     keep[7] = scratch_take(r, op, (uint64_t)partial * 8, MARK_NONE);

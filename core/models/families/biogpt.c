@@ -93,7 +93,7 @@ static val model_forward(struct run *r, struct model *m, const struct batch *b)
     hidden = local(r, add(r, embeds, positions));
     rebind(r, &hidden, dropout(r, hidden, m->arch->embed_dropout));
     closed[0] = p->mask;
-    closed[1] = ids;
+    closed[1] = m->position_ids = ids;
     hidden = bart_layers(r, m, layer_forward, hidden, p->mask, 2, closed);
     rebind(r, &hidden, call(r, p->norm, hidden));
     return frame_leave(r, f, hidden);

@@ -215,7 +215,7 @@ static val decoder_forward(struct run *r, struct model *m, const struct batch *b
     tables = rotary_tables(r, p->rotary, ids, dtype_of(r, hidden), p->inv_freq->value);
     p->cos = closed[2] = local(r, tables.a);
     p->sin = closed[1] = local(r, tables.b);
-    closed[3] = ids;
+    closed[3] = m->position_ids = ids;
     for (uint32_t i = 0; i < m->n_layers; i++) {
         closed[0] = layer_mask(&layers[i]);
         rebind(r, &hidden, decoder_layer(r, m, layers[i].self, layer_forward, &layers[i], 1, &hidden, 4, closed));

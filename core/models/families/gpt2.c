@@ -199,7 +199,7 @@ static val model_forward(struct run *r, struct model *m, const struct batch *b)
         hidden = local(r, add(r, embeds, positions));
     }
     rebind(r, &hidden, call(r, p->dropout, hidden));
-    closed[0] = ids;
+    closed[0] = m->position_ids = ids;
     return frame_leave(r, f, gpt_blocks(r, m, hidden, m->q->checkpoint_keywords ? 1 : 0, closed));
 }
 

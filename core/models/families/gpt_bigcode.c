@@ -186,6 +186,8 @@ static struct two attention_before(struct run *r, struct gpt_layer *l, val x, va
     if (!a->multi_query && l->model->attention != KERNEL_FLASH_2)
         rebind(r, &out, transpose(r, out, 1, 2));
     rebind(r, &out, reshape(r, out, SHAPE(rows, seq, a->hidden)));
+    if (l->model->attention == KERNEL_FLASH_2) /* attn_weights_reshaped */
+        (void)local(r, out);
     rebind(r, &out, call(r, l->out, out));
     rebind(r, &out, call(r, l->resid_dropout, out));
     ret = (struct two){give(r, out), l->model->use_cache ? give(r, part[1]) : 0};

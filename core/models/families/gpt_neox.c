@@ -298,7 +298,7 @@ static val decoder_forward(struct run *r, struct model *m, const struct batch *b
     val hidden = before_layers(r, m, b), outputs = local(r, 0), args[3], closed[4];
 
     args[1] = closed[0] = p->mask;
-    args[2] = closed[1] = p->ids;
+    args[2] = closed[1] = m->position_ids = p->ids;
     closed[2] = p->sin;
     closed[3] = p->cos;
     for (uint32_t i = 0; i < m->n_layers; i++) {

@@ -276,7 +276,7 @@ static val decoder_forward(struct run *r, struct model *m, const struct batch *b
         tables = rotary_tables(r, p->rotary, position, dtype_of(r, embeds), p->inv_freq->value);
     p->shared[0] = local(r, tables.a);
     p->shared[1] = local(r, tables.b);
-    p->shared[2] = position;
+    p->shared[2] = m->position_ids = position;
     args[1] = mask;
     args[2] = position;
     closed[1] = p->shared[1]; /* in the order in which the layer's keywords let go of them: a tuple drops its last first */

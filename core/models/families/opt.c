@@ -102,7 +102,7 @@ static val decoder_forward(struct run *r, struct model *m, const struct batch *b
         rebind(r, &embeds, call(r, p->project_in, embeds));
     hidden = local(r, add(r, embeds, positions));
     closed[0] = p->mask;
-    closed[1] = ids;
+    closed[1] = m->position_ids = ids;
     hidden = bart_layers(r, m, layer_forward, hidden, p->mask, 2, closed);
     if (p->norm)
         rebind(r, &hidden, call(r, p->norm, hidden));
