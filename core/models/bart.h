@@ -1,6 +1,7 @@
 /*
  * bart.h - the decoder layer that opt and biogpt have from BART: its modules, its attention, its positions with an offset.
  *
+ * Models  every layer: with layerdrop a step skips some at random, this is the most that one takes.
  * Source  models/{opt,biogpt}/modeling_*.py: BioGptAttention is BartAttention, OPTAttention of 4.40 that and a clamp of the scores.
  */
 #ifndef MODELS_BART_H
