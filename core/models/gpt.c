@@ -140,7 +140,7 @@ void gpt_forward(struct run *r, struct model *m, const struct batch *b, struct o
 
     logits = local(r, call_head(r, m, hidden));
     if (m->q->loss_shifts_labels) {
-        loss = local(r, causal_lm_loss(r, logits, b->labels, m->family->takes_item_count));
+        loss = local(r, causal_lm_loss(r, logits, b->labels, m->counts_items));
     } else {
         if (p->upcasts_logits)
             rebind(r, &logits, to_dtype(r, logits, DTYPE_FP32));

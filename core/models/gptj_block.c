@@ -317,7 +317,7 @@ void gptj_forward(struct run *r, struct model *m, const struct batch *b, struct 
 
     if (m->q->loss_shifts_labels) {
         logits = local(r, logits);
-        loss = local(r, causal_lm_loss(r, logits, b->labels, m->family->takes_item_count));
+        loss = local(r, causal_lm_loss(r, logits, b->labels, m->counts_items));
     } else {
         logits = local(r, to_dtype(r, logits, DTYPE_FP32));
         loss = local(r, shifted_loss(r, m, logits, b->labels));

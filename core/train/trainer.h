@@ -1,5 +1,6 @@
 /*
- * trainer.h - a fine-tuning run as transformers.Trainer makes it: load, then steps of batch, forward, backward, clip, optimizer.
+ * trainer.h - a fine-tuning run as transformers.Trainer or a plain loop makes it: load, then steps of batch, forward, backward, clip,
+ * optimizer.
  *
  * Purpose   trainer_run() drives the model's program through the interpreter; what it leaves is the run's tape.
  * Source    transformers/trainer.py 4.40 (inner loop) and 5.23 (get_batch_samples, training_step, _clip_grad_norm),
@@ -23,11 +24,12 @@ struct trainer {
     uint32_t n_trainable;
     val *trainable;
     bool as_saved;             /* declare the class that the config names, not the causal model: inventories */
+    bool plain;                /* a loop over torch alone */
     bool autocast;
     enum dtype autocast_dtype;
     uint32_t adapted_modules;
     /* marks on the tape: numbers of events */
-    uint32_t after_load, steps_begin, after_step[2];
+    uint32_t after_load, steps_begin, after_step[2], n_releases;
 };
 
 /* Declares the model for this step, adapters included; no run is needed for an inventory. */

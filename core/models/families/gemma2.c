@@ -236,7 +236,7 @@ static void forward(struct run *r, struct model *m, const struct batch *b, struc
         rebind(r, &logits, tanh_op(r, logits));
         rebind(r, &logits, mul_scalar(r, logits));
     }
-    loss = local(r, causal_lm_loss(r, logits, b->labels, m->family->takes_item_count));
+    loss = local(r, causal_lm_loss(r, logits, b->labels, m->counts_items));
     ret->loss = give(r, loss);
     ret->logits = give(r, logits);
     (void)frame_leave(r, f, 0);

@@ -325,7 +325,7 @@ static void forward(struct run *r, struct model *m, const struct batch *b, struc
 
     logits = local(r, call_head(r, m, hidden));
     if (m->q->loss_shifts_labels)
-        loss = causal_lm_loss(r, logits, b->labels, m->family->takes_item_count);
+        loss = causal_lm_loss(r, logits, b->labels, m->counts_items);
     else /* lm_logits[:, :-1, :], never upcast */
         loss = shifted_loss(r, m, m->q->full_slices_are_nodes ? slice(r, logits, 0, 0, size_of(r, b->ids, 0)) : logits, b->labels);
     ret->loss = give(r, local(r, loss));

@@ -308,7 +308,7 @@ static void forward(struct run *r, struct model *m, const struct batch *b, struc
 
     logits = local(r, call_head(r, m, hidden));
     if (m->q->loss_shifts_labels) {
-        loss = local(r, causal_lm_loss(r, logits, b->labels, m->family->takes_item_count));
+        loss = local(r, causal_lm_loss(r, logits, b->labels, m->counts_items));
     } else {
         rebind(r, &logits, to_dtype(r, logits, DTYPE_FP32));
         loss = local(r, shifted_loss(r, m, logits, b->labels));
