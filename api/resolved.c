@@ -58,15 +58,11 @@ static void resolve_stack(struct estimate *e)
     text(&s->flash_attn, a, e->stack.flash_attn);
 }
 
-static void resolve_lora(struct lora_request *l, const struct lora *lora, const struct recipe *r)
+static void resolve_lora(struct lora_request *l, const struct lora *lora)
 {
-    bool fp16 = r->precision == PRECISION_FP16 || r->precision == PRECISION_FP16_AUTOCAST;
-    bool bf16 = r->precision == PRECISION_BF16 || r->precision == PRECISION_BF16_AUTOCAST;
-
     whole(&l->rank, lora->rank);
     whole(&l->dropout, 0);
-    if (!l->dtype.n)
-        l->dtype = (struct words){.n = 1, .at = {(uint8_t)(lora->dtype == LORA_DTYPE_FP32 || !(fp16 || bf16) ? 0 : bf16 ? 1 : 2)}};
+    word(&l->dtype, lora_dtype_words, (int)lora->dtype);
     if (l->target_modules.set)
         return;
     l->target_modules.set = true;
@@ -128,7 +124,7 @@ static void resolve_step(struct estimate *e, const struct plan_candidate *c)
     flag(&t->use_cache, r->use_cache);
     flag(&t->keep_outputs, r->keep_outputs);
     if (r->tuning == TUNING_LORA)
-        resolve_lora(&t->lora, &r->lora, r);
+        resolve_lora(&t->lora, &r->lora);
 }
 
 static void resolve_words(struct estimate_request *rq)

@@ -110,7 +110,7 @@ const struct word offload_words[] = {
 };
 
 const struct word lora_dtype_words[] = {
-    {"fp32", LORA_DTYPE_FP32, "float32"}, {"bf16", LORA_DTYPE_BASE, "bfloat16"}, {"fp16", LORA_DTYPE_BASE, "float16|half"}, {0},
+    {"fp32", LORA_DTYPE_FP32, "float32"}, {"bf16", LORA_DTYPE_BF16, "bfloat16"}, {"fp16", LORA_DTYPE_FP16, "float16|half"}, {0},
 };
 const struct word target_words[] = {{"all-linear", 0, NULL}, {0}};
 

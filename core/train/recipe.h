@@ -43,12 +43,12 @@ enum attention { ATTENTION_UNSET, ATTENTION_SDPA, ATTENTION_EAGER, ATTENTION_FLA
 
 enum framework { FRAMEWORK_TRANSFORMERS, FRAMEWORK_TORCH };
 
-enum lora_dtype { LORA_DTYPE_UNSET, LORA_DTYPE_FP32, LORA_DTYPE_BASE };
+enum lora_dtype { LORA_DTYPE_UNSET, LORA_DTYPE_FP32, LORA_DTYPE_BF16, LORA_DTYPE_FP16 };
 
 struct lora {
     uint32_t rank;              /* 0: left out */
     double dropout;
-    enum lora_dtype dtype;      /* FP32: adapters in fp32; BASE: in the dtype of the base weights */
+    enum lora_dtype dtype;      /* of the adapters, whatever the base weights have */
     bool all_linear;            /* target_modules: "all-linear" */
     uint32_t n_targets;         /* 0 and not all_linear: peft's table for the model type */
     const char *const *targets; /* module names, matched as suffixes like peft does */

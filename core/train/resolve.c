@@ -78,6 +78,25 @@ static enum err_code resolve_attention(struct recipe *r, const struct resolving 
     return gap ? err_set(c->err, ERR_FIELD_CONFLICT, "/training/attention", "%s", gap) : ERR_OK;
 }
 
+static enum lora_dtype base_dtype(enum precision p)
+{
+    switch (p) {
+    case PRECISION_BF16:
+    case PRECISION_BF16_AUTOCAST:
+        return LORA_DTYPE_BF16;
+    case PRECISION_FP16:
+    case PRECISION_FP16_AUTOCAST:
+        return LORA_DTYPE_FP16;
+    default:
+        return LORA_DTYPE_FP32;
+    }
+}
+
+static bool scales_loss(enum precision p)
+{
+    return p == PRECISION_FP16_AUTOCAST || p == PRECISION_FP16_MIXED;
+}
+
 static enum err_code resolve_lora(struct recipe *r, const struct resolving *c)
 {
     struct lora *l = &r->lora;
@@ -87,7 +106,9 @@ static enum err_code resolve_lora(struct recipe *r, const struct resolving *c)
     if (!l->rank)
         l->rank = 8; /* peft tuners/lora/config.py, as is the dropout of 0 */
     if (l->dtype == LORA_DTYPE_UNSET)
-        l->dtype = c->defaults.adapters_in_fp32 ? LORA_DTYPE_FP32 : LORA_DTYPE_BASE;
+        l->dtype = c->defaults.adapters_in_fp32 ? LORA_DTYPE_FP32 : base_dtype(r->precision);
+    if (scales_loss(r->precision) && l->dtype != LORA_DTYPE_FP32) /* torch/amp/grad_scaler.py, cuda/AmpKernels.cu */
+        return err_set(c->err, ERR_FIELD_CONFLICT, "/training/lora/dtype", "the GradScaler of fp16 precisions unscales fp32 gradients only: fp32 adapters");
     if (l->n_targets || l->all_linear)
         return ERR_OK;
     if (!targets_default(c->arch->model_type, r->stack.peft, &l->targets, &l->n_targets))

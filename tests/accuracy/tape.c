@@ -121,7 +121,7 @@ int tape_main(int argc, char **argv)
     lora = json_get(o, "lora");
     r->lora.rank = lora ? (uint32_t)number(lora, "rank", 16) : 16;
     r->lora.dropout = lora ? number(lora, "dropout", 0) : 0;
-    r->lora.dtype = lora && !strcmp(text(lora, "dtype", "fp32"), "bf16") ? LORA_DTYPE_BASE : LORA_DTYPE_FP32;
+    r->lora.dtype = lora && !strcmp(text(lora, "dtype", "fp32"), "bf16") ? LORA_DTYPE_BF16 : LORA_DTYPE_FP32;
     if (r->tuning == TUNING_LORA) {
         static const char *given[16];
         const struct json *targets = lora ? json_get(lora, "target_modules") : NULL;

@@ -25,7 +25,7 @@ static const struct name optimizers[] = {
     {"adamw_torch_loop", OPTIMIZER_ADAMW_TORCH_LOOP}, {"sgd", OPTIMIZER_SGD}, {NULL, 0},
 };
 static const struct name tunings[] = {{"full", TUNING_FULL}, {"lora", TUNING_LORA}, {NULL, 0}};
-static const struct name lora_dtypes[] = {{"fp32", LORA_DTYPE_FP32}, {"bf16", LORA_DTYPE_BASE}, {NULL, 0}};
+static const struct name lora_dtypes[] = {{"fp32", LORA_DTYPE_FP32}, {"bf16", LORA_DTYPE_BF16}, {NULL, 0}};
 
 /* The first name stands for what is left out; -1: not one of them. */
 static int word(const struct json *o, const char *key, const struct name *names)
