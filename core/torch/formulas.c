@@ -430,12 +430,13 @@ void back_efficient(struct back *b)
     }
     if (half) { /* the kernel computes delta itself */
         delta = scratch_take(r, OP_EFFICIENT_BACKWARD, (uint64_t)(n * h * s * 4), MARK_NONE);
-    } else { /* (grad.to(float) * out.to(float)).sum(-1).transpose(-2, -1).contiguous() */
+    } else { /* (grad.to(float) * out.to(float)).sum(-1).transpose(-2, -1).contiguous(), which it is where one of them is 1 */
         uint32_t product = scratch_take(r, OP_MUL, (uint64_t)(n * h * s * d * 4), MARK_NONE);
         uint32_t sum = scratch_take(r, OP_SUM, (uint64_t)(n * h * s * 4), MARK_NONE);
 
-        delta = scratch_take(r, OP_CLONE, (uint64_t)(n * h * s * 4), MARK_NONE);
-        scratch_give(r, sum);
+        delta = s == 1 || h == 1 ? sum : scratch_take(r, OP_CLONE, (uint64_t)(n * h * s * 4), MARK_NONE);
+        if (delta != sum)
+            scratch_give(r, sum);
         scratch_give(r, product);
     }
     workspace = scratch_take(r, OP_EFFICIENT_BACKWARD, (uint64_t)efficient_workspace_bytes(r, n, h, s, sk, d, half), MARK_NONE);
@@ -455,7 +456,7 @@ void back_efficient(struct back *b)
 /* cuda/Embedding.cu: up to 3,072 ids (and in other cases, see the source) one kernel into zeros; more are sorted first.
  * EmbeddingBackwardKernel.cu: what the segments of equal ids take. The scratch of cub's sort and scans was read off both
  * traced versions (tests/data/ops): keys and values once more, a histogram a tile and one a pass. */
-enum { SHORT_PATH_IDS = 3072, SORT_TILE = 3584, ROWS_PER_THREAD = 10 };
+enum { SHORT_PATH_IDS = 3072, SORT_TILE = 3840, ROWS_PER_THREAD = 10 };
 
 /* cub's radix sort: a histogram of 256 counts for each 8 bits of the keys */
 static int64_t sort_passes(const struct run *r, int64_t rows)
@@ -490,11 +491,11 @@ void back_embedding(struct back *b)
     keep[2] = scratch_take(r, op, (uint64_t)bytes, MARK_NONE); /* segment offsets */
     keep[3] = scratch_take(r, op, 8, MARK_NONE);
     range = scratch_take(r, op, (uint64_t)bytes, MARK_NONE);
-    scratch(r, op, (uint64_t)r->q->cub_scan_scratch_bytes);
+    scratch(r, op, (uint64_t)(cub_states_bytes(ids, r->q->cub_unique_tile) + r->q->cub_unique_tail_bytes));
     scratch_give(r, range);
     keep[4] = scratch_take(r, op, (uint64_t)segments * 8, MARK_NONE); /* partials of a segment */
     keep[5] = scratch_take(r, op, (uint64_t)segments * 8, MARK_NONE);
-    scratch(r, op, (uint64_t)r->q->cub_scan_scratch_bytes);
+    scratch(r, op, (uint64_t)cub_scan_bytes(r, segments));
     keep[6] = scratch_take(r, op, 8, MARK_NONE);
     keep[7] = scratch_take(r, op, (uint64_t)partial * 8, MARK_NONE);
     keep[8] = scratch_take(r, op, (uint64_t)(partial * width * 4), MARK_NONE);

@@ -212,6 +212,16 @@ val sum_all(struct run *r, val a)
     return out;
 }
 
+int64_t cub_states_bytes(int64_t n, int64_t tile)
+{
+    return div_up(16 * (div_up(n, tile) + 32), 256) * 256;
+}
+
+int64_t cub_scan_bytes(const struct run *r, int64_t n)
+{
+    return cub_states_bytes(n, 896) + r->q->cub_scan_tail_bytes;
+}
+
 /* cuda/ScanKernels.cpp: a tensor that is one row is scanned by cub, which takes scratch. */
 val cumsum(struct run *r, val a, int dim)
 {
@@ -221,7 +231,7 @@ val cumsum(struct run *r, val a, int dim)
         return 0;
     out = value_empty(r, OP_CUMSUM, DTYPE_INT64, r->values[a].ndim, r->values[a].size);
     if (numel(r, a) == size_of(r, a, dim))
-        scratch(r, OP_CUMSUM, (uint64_t)r->q->cub_scan_scratch_bytes);
+        scratch(r, OP_CUMSUM, (uint64_t)cub_scan_bytes(r, numel(r, a)));
     consume(r, a);
     return out;
 }

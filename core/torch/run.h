@@ -5,7 +5,7 @@
  *           that PyTorch would allocate is born and dies on the tape, in PyTorch's order.
  * Values    `val` is a handle; 0 is None. What an op returns is a temporary: it dies when the op that takes it has run.
  *           local() binds it to the frame, as a Python local: it dies when the frame ends or rebind() binds the name anew.
- * Graph     an op whose input requires grad makes a node that holds what its backward reads (ops.def). backward() runs the
+ * Graph     an op whose input requires grad makes a node that holds what its backward reads (ops.def). run_graph() runs the
  *           nodes as the engine does: falling sequence number, AccumulateGrad first, fan-in in place where the buffer is its own.
  * Source    torch/csrc/autograd/{engine,input_buffer,functions/accumulate_grad}.cpp, torch/utils/checkpoint.py; CPython's order of
  *           releasing locals. Checked block by block against the oracle's tapes (tests/accuracy).
@@ -263,7 +263,6 @@ val give(struct run *r, val v);                /* a local as a further result of
 
 /* ---- autograd */
 void require_grad(struct run *r, val v);       /* makes a leaf */
-void backward(struct run *r, val root, val gradient);
 val *grad_of(struct run *r, val leaf);         /* .grad of a leaf */
 uint32_t node_new(struct run *r, enum op op, int n_outputs);
 void node_die(struct run *r, uint32_t n);
