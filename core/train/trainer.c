@@ -63,11 +63,13 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
     m->reentrant = s->checkpoint_reentrant == TRI_TRUE;
     m->use_cache = s->use_cache == TRI_TRUE;
     m->embeddings_require_grad = s->tuning != TUNING_FULL && m->checkpointing;
+    t->plain = s->framework == FRAMEWORK_TORCH;
     rc = tree_init(&m->tree, arena, weights_dtype(s->precision), modules_of(arch), err);
     if (!rc)
         rc = model_declare(m, err);
     if (rc)
         return rc;
+    m->counts_items = m->family->takes_item_count && !t->plain;
     if (t->as_saved)
         model_take_class(m);
     if (s->tuning != TUNING_FULL) {
@@ -121,8 +123,8 @@ static void collect(void *context, struct module *m, struct param *p)
 
     if (!p->requires_grad || p->tied)
         return;
-    if (!c->fill)
-        p->group = decays(t, m, p) ? 0 : 1;
+    if (!c->fill) /* a plain loop hands model.parameters() to the optimizer as they come */
+        p->group = t->plain || decays(t, m, p) ? 0 : 1;
     g = p->group;
     if (c->fill) {
         struct run *r = &t->run;
@@ -169,8 +171,10 @@ static void load(struct trainer *t)
     if (s->tuning != TUNING_FULL)
         lora_materialise(r, &t->model.tree, NULL);
     t->after_load = r->n_events;
-    if (r->n_events < r->max_events)
+    if (!t->plain && r->n_events < r->max_events) {
         r->events[r->n_events++] = EVENT_RELEASE; /* Accelerator.free_memory when train() begins */
+        t->n_releases++;
+    }
     gather_trainable(t);
     t->steps_begin = r->n_events;
     t->autocast = s->precision == PRECISION_BF16_AUTOCAST || s->precision == PRECISION_BF16_MIXED ||
@@ -232,7 +236,7 @@ static val count_items(struct trainer *t, const struct batch *b, uint32_t n)
     struct run *r = &t->run;
     val total = 0;
 
-    if (!t->model.family->takes_item_count)
+    if (!t->model.counts_items)
         return 0;
     for (uint32_t i = 0; i < n; i++) {
         val valid = compare(r, OP_NE, slice(r, b[i].labels, -1, 1, t->step->r.seq_len_tokens), 0), sum, old = total;
@@ -290,12 +294,10 @@ static void convert_outputs(struct trainer *t, struct outputs *o)
     }
 }
 
-/* Trainer.compute_loss: the outputs die when it returns. */
-static val compute_loss(struct trainer *t, const struct batch *b)
+static struct outputs call_model(struct trainer *t, const struct batch *b)
 {
     struct run *r = &t->run;
     struct outputs o = {0};
-    val loss;
 
     if (t->autocast)
         autocast_enter(r, t->autocast_dtype);
@@ -304,24 +306,38 @@ static val compute_loss(struct trainer *t, const struct batch *b)
         struct frame f = frame_enter(r);
 
         autocast_leave(r);
-        if (!run_dead(r))
+        if (!run_dead(r) && !t->plain) /* accelerate's; torch.autocast leaves outputs as they are */
             convert_outputs(t, &o);
         (void)frame_leave(r, f, 0);
     }
-    loss = owned(r, o.loss);
-    consume(r, o.logits);
+    return o;
+}
+
+static void drop_outputs(struct trainer *t, struct outputs *o)
+{
+    consume(&t->run, o->logits);
     drop_cache(t);
+}
+
+/* Trainer.compute_loss: the outputs die when it returns. */
+static val compute_loss(struct trainer *t, const struct batch *b)
+{
+    struct outputs o = call_model(t, b);
+    val loss = owned(&t->run, o.loss);
+
+    drop_outputs(t, &o);
     return loss;
 }
 
+/* loss.backward(), through the scaler where there is one */
 static void backward_of(struct trainer *t, val loss)
 {
     struct run *r = &t->run;
     bool scaled = t->step->r.precision == PRECISION_FP16_MIXED || t->step->r.precision == PRECISION_FP16_AUTOCAST;
-    val part = owned(r, div_scalar(r, loss)), root = part, one;
+    val root = loss, one;
 
     if (scaled)
-        root = owned(r, scaler_scale(r, &t->scaler, part));
+        root = owned(r, scaler_scale(r, &t->scaler, loss));
     if (run_dead(r))
         return;
     one = owned(r, value_empty(r, OP_ONES_LIKE, dtype_of(r, root), 0, NULL));
@@ -329,25 +345,26 @@ static void backward_of(struct trainer *t, val loss)
     value_unref(r, one);
     if (scaled)
         value_unref(r, root);
-    value_unref(r, part);
 }
 
 /* Trainer.training_step; returns what the loop keeps of the loss. */
 static val training_step(struct trainer *t, const struct batch *b)
 {
     struct run *r = &t->run;
-    val loss, kept;
+    val loss, part, kept;
 
     r->stage = STAGE_FORWARD;
     loss = compute_loss(t, b);
     r->stage = STAGE_BACKWARD;
-    if (t->step->quirks.trainer_counts_items && !t->model.family->takes_item_count) {
+    if (t->step->quirks.trainer_counts_items && !t->model.counts_items) {
         val whole = loss;
 
         loss = owned(r, div_scalar(r, whole));
         value_unref(r, whole);
     }
-    backward_of(t, loss);
+    part = owned(r, div_scalar(r, loss)); /* Accelerator.backward */
+    backward_of(t, part);
+    value_unref(r, part);
     r->stage = STAGE_BETWEEN;
     kept = t->step->quirks.trainer_counts_items ? owned(r, detach(r, loss))
                                                 : owned(r, pointwise_op(r, OP_DIV, DTYPE_FP32, loss, 0));
@@ -360,7 +377,7 @@ static void clip(struct trainer *t, struct held *h)
     struct run *r = &t->run;
     val norm;
 
-    if (t->step->r.max_grad_norm == 0 && !t->step->quirks.trainer_counts_items)
+    if (t->step->r.max_grad_norm == 0 && (t->plain || !t->step->quirks.trainer_counts_items))
         return;
     r->stage = STAGE_CLIP;
     if (t->scaler.scale)
@@ -374,6 +391,13 @@ static void end_step(struct trainer *t)
 {
     struct run *r = &t->run;
 
+    r->stage = STAGE_OPTIMIZER;
+    if (t->scaler.scale) {
+        scaler_step(r, &t->scaler, &t->optim);
+        scaler_update(r, &t->scaler);
+    } else {
+        optim_step(r, &t->optim);
+    }
     for (uint32_t i = 0; i < t->n_trainable; i++) {
         val *g = grad_of(r, t->trainable[i]);
 
@@ -442,14 +466,48 @@ static void one_step(struct trainer *t, struct held *h)
         h->loss_step = kept;
     }
     clip(t, h);
-    r->stage = STAGE_OPTIMIZER;
-    if (t->scaler.scale) {
-        scaler_step(r, &t->scaler, &t->optim);
-        scaler_update(r, &t->scaler);
-    } else {
-        optim_step(r, &t->optim);
-    }
     end_step(t);
+}
+
+/*
+ * One step of a plain loop: a batch moved to the device; out = model(**batch); out.loss.backward(); clip, step, zero_grad. The names of an
+ * iteration are deleted with it. `keep_outputs`: `out` lives through backward, else only its loss.
+ */
+static void plain_step(struct trainer *t, struct held *h)
+{
+    struct run *r = &t->run;
+    uint32_t n = t->step->r.gradient_accumulation_steps;
+    bool keeps = t->step->r.keep_outputs == TRI_TRUE;
+
+    for (uint32_t i = 0; i < n; i++) {
+        struct batch next;
+        struct outputs out;
+        val loss;
+
+        r->stage = STAGE_BATCH;
+        next = make_batch(t);
+        if (h->inputs.ids)
+            batch_unref(r, &h->inputs);
+        h->inputs = next;
+        if (i + 1 >= MICRO_STEPS && i + 1 < n)
+            continue;
+        r->stage = STAGE_FORWARD;
+        out = call_model(t, &h->inputs);
+        loss = owned(r, out.loss);
+        if (!keeps)
+            drop_outputs(t, &out);
+        r->stage = STAGE_BACKWARD;
+        backward_of(t, loss);
+        if (keeps)
+            drop_outputs(t, &out);
+        value_unref(r, loss);
+    }
+    clip(t, h);
+    value_unref(r, h->grad_norm);
+    h->grad_norm = 0;
+    end_step(t);
+    batch_unref(r, &h->inputs);
+    h->inputs = (struct batch){0};
 }
 
 static uint32_t micro_steps(const struct step *s)
@@ -489,7 +547,7 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
         return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for so many batches");
     load(t);
     for (int i = 0; i < 2 && !t->run.error.code; i++) {
-        one_step(t, &h);
+        (t->plain ? plain_step : one_step)(t, &h);
         t->after_step[i] = t->run.n_events;
     }
     if (t->run.error.code) {
