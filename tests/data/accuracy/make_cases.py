@@ -7,6 +7,7 @@ cases.jsonl: the single-GPU traces of the modelled families with loss hf, no qua
   body is the request as it is posted, config inline; the rest is what the traced run showed.
 inventory.jsonl: exact parameter totals, LoRA counts, and per config a digest of all tensors: FNV-1a 64 of the sorted
   lines "name|shape|tied_to".
+published.jsonl: figures that others measured on one real GPU, of the same families and options.
 """
 import collections
 import csv
@@ -49,6 +50,23 @@ def cases(truth, configs, out):
         out.write(json.dumps(row, separators=(",", ":")) + "\n")
 
 
+def published(truth, configs, out):
+    """Figures that others measured on one GPU and published, where the request asks for nothing but what is modelled."""
+    for line in open(os.path.join(truth, "published_dev.jsonl"), encoding="utf-8"):
+        c = json.loads(line)
+        if c.get("needs") or not c.get("config_file") or not c["metric"].endswith("_bytes") or "request" not in c:
+            continue
+        config, request = config_of(configs, c["config_file"]), c["request"]
+        t, cluster, stack = request.get("training", {}), request.get("cluster", {}), request.get("stack", {})
+        single = t.get("methods", "single") in ("single", ["single"]) and cluster.get("gpus_per_node", 1) * cluster.get("nodes", 1) == 1
+        if config.get("model_type") not in FAMILIES or not single or request.get("workload", "finetune") != "finetune" or \
+                stack.get("framework", "transformers") not in ("transformers", "torch") or "quantization" in t or "qlora" in t.get("tuning", ""):
+            continue
+        out.write(json.dumps({"id": "%s/%s" % (c["source"], c["id"]), "metric": c["metric"], "expected": c["expected"], "grade": c["grade"],
+                              "source_ref": c.get("source_ref"), "body": json.dumps(dict(request, config=config), separators=(",", ":"))},
+                             separators=(",", ":")) + "\n")
+
+
 def tensors(truth, configs, folder):
     rows = list(csv.DictReader(open(os.path.join(truth, "params_dev.csv"), encoding="utf-8")))
     wanted = {}
@@ -77,6 +95,8 @@ def main():
     folder = os.path.dirname(os.path.abspath(__file__))
     with open(os.path.join(folder, "cases.jsonl"), "w", encoding="utf-8") as out:
         cases(truth, configs, out)
+    with open(os.path.join(folder, "published.jsonl"), "w", encoding="utf-8") as out:
+        published(truth, configs, out)
     tensors(truth, configs, folder)
 
 
