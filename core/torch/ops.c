@@ -636,7 +636,7 @@ val reshape(struct run *r, val a, int ndim, const int64_t *asked)
         return a;
     fill_minus_one(r, a, ndim, asked, size);
     if (compute_stride(&r->values[a], ndim, size, stride))
-        return view(r, a, ndim, size);
+        return viewed(r, r->values[a].contiguous ? OP_VIEW : OP_RESHAPE_ALIAS, a, ndim, size, true); /* TensorShape.cpp reshape_symint */
     return unsafe_view(r, contiguous(r, a), ndim, size);
 }
 

@@ -74,19 +74,22 @@ static void foreach_adamw(struct run *r, struct optim *o, int g)
     arena_rewind(r->arena, mark);
 }
 
-/* _single_tensor_adam: (exp_avg_sq.sqrt() / bias_correction2_sqrt).add_(eps) */
+/* _single_tensor_adam: denom = (exp_avg_sq.sqrt() / bias_correction2_sqrt).add_(eps), a local that the next parameter binds anew */
 static void loop_adamw(struct run *r, struct optim *o, int g)
 {
+    val denominator = 0;
+
     for (uint32_t i = 0; i < o->n_group[g]; i++) {
-        val root, denominator;
+        val root, last = denominator;
 
         if (!o->state[g][i].exp_avg_sq)
             continue;
         root = like(r, OP_SQRT, o->state[g][i].exp_avg_sq);
         denominator = like(r, OP_DIV, o->state[g][i].exp_avg_sq);
         value_unref(r, root);
-        value_unref(r, denominator);
+        value_unref(r, last);
     }
+    value_unref(r, denominator);
 }
 
 void optim_step(struct run *r, struct optim *o)
