@@ -64,9 +64,19 @@ static int axes_of(const struct value *x, unsigned dims, struct axis *ret)
     return m;
 }
 
+/* Bytes from the first element to the last; beyond INT32_MAX the iterator is cut. */
+static int64_t extent_of(const struct axis *ax, int n, unsigned element)
+{
+    int64_t extent = 1;
+
+    for (int i = 0; i < n; i++)
+        extent += (ax[i].size - 1) * ax[i].in * element;
+    return extent;
+}
+
 static void reduce_part(struct run *r, enum op op, struct axis *ax, int n, unsigned acc_bytes, unsigned element)
 {
-    int64_t outputs = 1, inputs = 1, dim0, dim1, fastest, extent = 1;
+    int64_t outputs = 1, inputs = 1, dim0, dim1, fastest, extent = extent_of(ax, n, element);
     int64_t step_in = 1, step_out = 1, width, height, values, grid, target, ctas = 1;
     int vec = 1, limit, n_reduced = 0;
     bool along, block_y = false;
@@ -77,7 +87,6 @@ static void reduce_part(struct run *r, enum op op, struct axis *ax, int n, unsig
             outputs *= ax[i].size;
         else
             inputs *= ax[i].size, n_reduced++;
-        extent += (ax[i].size - 1) * ax[i].in * element;
     }
     if (extent > INT32_MAX) { /* with_32bit_indexing: halves of the widest dimension, one after the other */
         int widest = 0;
@@ -152,9 +161,21 @@ static void reduce_part(struct run *r, enum op op, struct axis *ax, int n, unsig
 void reduce_scratch(struct run *r, enum op op, val v, unsigned dims, unsigned acc_bytes)
 {
     struct axis ax[MAX_DIMS];
+    int64_t outputs = 1;
+    uint32_t sums = 0;
+    unsigned element;
+    int n;
 
-    if (!run_dead(r))
-        reduce_part(r, op, ax, axes_of(&r->values[v], dims, ax), acc_bytes, dtype_bytes(dtype_of(r, v)));
+    if (run_dead(r))
+        return;
+    n = axes_of(&r->values[v], dims, ax);
+    element = dtype_bytes(dtype_of(r, v));
+    for (int i = 0; i < n; i++)
+        outputs *= ax[i].out ? ax[i].size : 1;
+    if (element == 2 && extent_of(ax, n, element) > INT32_MAX) /* Reduce.cuh AccumulationBuffer: parts of a half sum meet outside it */
+        sums = scratch_take(r, op, (uint64_t)outputs * acc_bytes, MARK_NONE);
+    reduce_part(r, op, ax, n, acc_bytes, element);
+    scratch_give(r, sums);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- sums */
