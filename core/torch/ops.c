@@ -547,6 +547,15 @@ static val finish_view(struct run *r, enum op op, val a, val out, int dim)
     return out;
 }
 
+static int64_t count(int ndim, const int64_t *size)
+{
+    int64_t n = 1;
+
+    for (int i = 0; i < ndim; i++)
+        n *= size[i];
+    return n;
+}
+
 /* at::detail::computeStride: can `size` be had without a copy? */
 static bool compute_stride(const struct value *x, int ndim, const int64_t *size, int64_t *stride)
 {
@@ -556,6 +565,13 @@ static bool compute_stride(const struct value *x, int ndim, const int64_t *size,
     if (!x->ndim) {
         for (int i = 0; i < ndim; i++)
             stride[i] = 1;
+        return true;
+    }
+    if (!count(x->ndim, x->size)) { /* nothing in it: any shape of nothing will do */
+        for (int64_t i = ndim, step = 1; i-- > 0;) {
+            stride[i] = step;
+            step *= size[i] > 1 ? size[i] : 1;
+        }
         return true;
     }
     chunk_base = x->stride[x->ndim - 1];
