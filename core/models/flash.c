@@ -22,6 +22,12 @@ static void look_for_packing(struct run *r, val ids)
     (void)frame_leave(r, f, 0);
 }
 
+/* get_target_dtype(): what autocast computes in, else the dtype of the first linear's weight */
+static enum dtype flash_dtype(const struct run *r, const struct model *m)
+{
+    return r->autocast ? r->autocast_dtype : m->tree.dtype;
+}
+
 val flash_attention_2(struct run *r, struct model *m, val q, val k, val v, const struct attention_call *c)
 {
     struct frame f = frame_enter(r);
@@ -32,6 +38,11 @@ val flash_attention_2(struct run *r, struct model *m, val q, val k, val v, const
     v = local(r, transpose(r, v, 1, 2));
     if (c->mask)
         run_fail(r, ERR_FIELD_CONFLICT, "/training/attention", "flash_attention_2 on a padded batch is not modelled");
+    if (!run_dead(r) && dtype_of(r, q) == DTYPE_FP32) { /* fa_peft_integration_check(); the caller's own stay until it returns */
+        q = local(r, to_dtype(r, q, flash_dtype(r, m)));
+        k = local(r, to_dtype(r, k, flash_dtype(r, m)));
+        v = local(r, to_dtype(r, v, flash_dtype(r, m)));
+    }
     if (m->q->attention_interface && m->position_ids && !run_dead(r) && size_of(r, q, 0) == 1 && size_of(r, q, 1) > 1)
         look_for_packing(r, m->position_ids);
     out = flash_attn_func(r, q, k, v, c->dropout);

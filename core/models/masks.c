@@ -199,7 +199,7 @@ val causal_mask_llama_440(struct run *r, struct model *m, val embeds, val mask_2
     above = compare(r, OP_GT, grid, view(r, cache_position, SHAPE(-1, 1)));
     consume(r, above); /* multiplied in place */
     rebind(r, &mask, expand(r, view(r, mask, SHAPE(1, 1, s, s)), SHAPE(b, 1, s, s)));
-    rebind(r, &mask, contiguous(r, mask)); /* clone() */
+    rebind(r, &mask, clone(r, mask)); /* copied to memory that may be written */
     blank = local(r, compare(r, OP_EQ, mask, 0));
     padding = compare(r, OP_EQ, view(r, mask_2d, SHAPE(b, 1, 1, s)), 0);
     rebind(r, &blank, pointwise_op(r, OP_MUL, DTYPE_BOOL, blank, padding));

@@ -151,8 +151,8 @@ static val attention(struct run *r, struct llama_layer *l, val x, val mask, val 
     if (l->tables[0]) {
         if (l->model->attention == KERNEL_FLASH_2) /* position_ids[:, -1].max() */
             consume(r, factory(r, OP_MAX, DTYPE_INT64, 0, NULL));
-        cos = rotary_rows(r, l, 0, v, seq);
-        sin = rotary_rows(r, l, 1, v, seq);
+        cos = rotary_rows(r, l, 0, v, seq + (l->model->attention == KERNEL_FLASH_2)); /* rotary_seq_len = max(..) + 1 */
+        sin = rotary_rows(r, l, 1, v, seq + (l->model->attention == KERNEL_FLASH_2));
         qk = apply_rotary_at(r, q, k, cos, sin, ids);
     } else if (!l->model->q->rope_once) {
         qk = rotary_tables_matmul(r, l->rotary, ids, v ? dtype_of(r, v) : DTYPE_FP32, l->inv_freq->value);
@@ -166,6 +166,10 @@ static val attention(struct run *r, struct llama_layer *l, val x, val mask, val 
     rebind(r, &k, qk.b);
     cache_update(r, l->model, l->index, k, v);
     c.scale_by_division = !l->model->q->attention_interface;
+    if (l->tables[0] && l->model->attention == KERNEL_FLASH_2) { /* MistralFlashAttention2 repeats what the kernel could share */
+        rebind(r, &k, repeat_kv(r, l->model, k, c.groups));
+        rebind(r, &v, repeat_kv(r, l->model, v, c.groups));
+    }
     out = local(r, c.scale_by_division ? attention_440(r, l->model, &q, &k, &v, &c)
                                        : attention_interface(r, l->model, q, k, v, &c));
     (void)local(r, *weights);
