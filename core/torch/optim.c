@@ -54,7 +54,7 @@ static void init_states(struct run *r, struct optim *o, int g)
 /* _multi_tensor_adam: exp_avg_sq_sqrt = torch._foreach_sqrt(..), one list for each dtype */
 static void foreach_adamw(struct run *r, struct optim *o, int g)
 {
-    uint32_t n = o->n_group[g];
+    uint32_t n = o->n_group[g], dtypes = 0;
     unsigned char *mark = r->arena->cur;
     val *roots = arena_array(r->arena, val, n);
 
@@ -62,10 +62,12 @@ static void foreach_adamw(struct run *r, struct optim *o, int g)
         run_fail(r, ERR_NOMEM, "", "the working memory of one request is too small for the optimizer's lists");
         return;
     }
+    for (uint32_t i = 0; i < n; i++)
+        dtypes |= 1u << dtype_of(r, o->group[g][i]);
     for (int t = 0; t < DTYPE_COUNT; t++) {
         uint32_t m = 0;
 
-        for (uint32_t i = 0; i < n; i++)
+        for (uint32_t i = 0; i < n && dtypes >> t & 1; i++)
             if (o->state[g][i].exp_avg_sq && dtype_of(r, o->group[g][i]) == (enum dtype)t)
                 roots[m++] = like(r, OP_FOREACH_SQRT, o->state[g][i].exp_avg_sq);
         while (m)
@@ -146,7 +148,7 @@ val clip_grad_norm(struct run *r, uint32_t n, const val *leaves)
 {
     unsigned char *mark = r->arena->cur;
     val *norms = arena_array(r->arena, val, n ? n : 1), stacked, total, sum, inverse, coefficient, clamped;
-    uint32_t m = 0, count = 0;
+    uint32_t m = 0, count = 0, dtypes = 0;
     enum dtype t = DTYPE_FP32;
 
     if (!norms) {
@@ -156,9 +158,10 @@ val clip_grad_norm(struct run *r, uint32_t n, const val *leaves)
     for (uint32_t i = 0; i < n; i++)
         if (has_grad(r, leaves[i])) {
             t = count++ ? t : dtype_of(r, leaves[i]);
+            dtypes |= 1u << dtype_of(r, leaves[i]);
         }
     for (int k = 0; k < DTYPE_COUNT; k++)
-        m += foreach_norm(r, (enum dtype)k, n, leaves, norms + m);
+        m += !(dtypes >> k & 1) ? 0 : foreach_norm(r, (enum dtype)k, n, leaves, norms + m);
     if (!m) {
         arena_rewind(r->arena, mark);
         return 0;
