@@ -194,7 +194,8 @@ val causal_mask_llama_440(struct run *r, struct model *m, val embeds, val mask_2
     if (m->attention == KERNEL_SDPA && ignore_440(r, m, mask_2d))
         return frame_leave(r, f, 0);
     mask = local(r, factory(r, OP_FULL, dtype, SHAPE(s, s)));
-    rebind(r, &mask, factory(r, OP_TRIU, dtype, SHAPE(s, s)));
+    if (s != 1)
+        rebind(r, &mask, factory(r, OP_TRIU, dtype, SHAPE(s, s)));
     grid = factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(s));
     above = compare(r, OP_GT, grid, view(r, cache_position, SHAPE(-1, 1)));
     consume(r, above); /* multiplied in place */
