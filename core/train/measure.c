@@ -126,8 +126,8 @@ static enum err_code measure(const struct arch *arch, const struct step *step, c
 {
     struct trainer *t = NULL;
     struct tape tape;
-    struct peak walk, replay;
-    struct torch_alloc *a;
+    struct peak walk = {0}, replay = {0};
+    struct torch_alloc *a = NULL;
     struct torch_alloc_stats s;
     struct alike groups[LARGEST_MAX];
     uint32_t n = 0;
@@ -185,8 +185,8 @@ enum err_code train_fits(const struct arch *arch, const struct step *step, const
     unsigned char *mark = arena->cur;
     struct trainer *t = NULL;
     struct tape tape;
-    struct peak walk, replay;
-    struct torch_alloc *a;
+    struct peak walk = {0}, replay = {0};
+    struct torch_alloc *a = NULL;
     enum err_code rc = run_step(arch, step, device, arena, &t, &tape, &walk, err);
 
     if (!rc)
