@@ -56,6 +56,7 @@ static val attention(struct run *r, struct bart_layer *l, val x, val mask, struc
     v = local(r, call(r, l->v, x));
     rebind(r, &k, heads(r, a, k));
     rebind(r, &v, heads(r, a, v));
+    cache_update(r, l->model, l->index, &k, &v);
     out = local(r, attention_interface(r, l->model, q, k, v, &c));
     weights = local(r, weights);
     rebind(r, &out, contiguous(r, reshape(r, out, SHAPE(rows, seq, -1))));
@@ -128,7 +129,7 @@ static val attention_4(struct run *r, struct bart_layer *l, val x, val mask, str
     v = local(r, shape(r, a, call(r, l->v, x)));
     ret->key = local(r, k); /* past_key_value: made whether a cache is asked for or not */
     ret->value = local(r, v);
-    cache_update(r, l->model, l->index, k, v);
+    cache_update(r, l->model, l->index, &k, &v);
     out = local(r, flash ? flash_4(r, l, &q, &k, &v, mask) : eager_4(r, l, &q, &k, &v, mask));
     rebind(r, &out, reshape(r, out, SHAPE(b, s, a->hidden)));
     rebind(r, &out, call(r, l->out, out));

@@ -215,12 +215,20 @@ val shifted_loss(struct run *r, const struct model *m, val logits, val labels)
 }
 
 /* -------------------------------------------------------------------------------------------------------- cache, layers */
-void cache_update(struct run *r, struct model *m, uint32_t layer, val key, val value)
+void cache_update(struct run *r, struct model *m, uint32_t layer, val *key, val *value)
 {
+    val *in[2] = {key, value}, *kept = &m->cache[2 * layer], copy[2] = {0};
+
     if (!m->use_cache || run_dead(r))
         return;
-    value_ref(r, m->cache[2 * layer] = key);
-    value_ref(r, m->cache[2 * layer + 1] = value);
+    for (int i = 0; i < 2 && m->q->attention_interface; i++) /* self.keys = torch.cat([self.keys, key_states], dim=-2) */
+        copy[i] = local(r, cat_to_empty(r, *in[i], dtype_of(r, *key), -2));
+    for (int i = 0; i < 2 && !run_dead(r); i++) {
+        if (copy[i])
+            rebind(r, in[i], copy[i]);
+        if (in[i])
+            value_ref(r, kept[i] = *in[i]);
+    }
 }
 
 val decoder_layer(struct run *r, struct model *m, struct module *self, val (*run)(struct run *, void *, const val *), void *context,

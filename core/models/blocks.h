@@ -67,8 +67,9 @@ val causal_lm_loss(struct run *r, val logits, val labels, bool by_items);
 /* up to 4.45: shift_logits = logits[..., :-1, :].contiguous() and CrossEntropyLoss; the caller upcast or did not */
 val shifted_loss(struct run *r, const struct model *m, val logits, val labels);
 
-/* ---- a KV cache that is built while training (transformers 4) */
-void cache_update(struct run *r, struct model *m, uint32_t layer, val key, val value);
+/* ---- a KV cache that is built while training: 4.40 keeps what it is given, 5.x (cache_utils.py DynamicLayer.update) its own copy,
+ * which takes the place of the caller's locals. value: NULL where one tensor holds both. */
+void cache_update(struct run *r, struct model *m, uint32_t layer, val *key, val *value);
 
 /* Calls a decoder layer (`self`; `run` is its forward and does not enter it), checkpointed where the step asks for it.
  * args[0] is the hidden states; in 5.x the others are closed over and forward alone is checkpointed, in 4.x all are positional

@@ -102,7 +102,7 @@ static void keep_second(struct run *r, struct model *m, uint32_t layer, val *tup
 
     r->second = 0;
     if (p->second == GPT_SECOND_CACHE && second) {
-        cache_update(r, m, layer, second, 0);
+        cache_update(r, m, layer, &second, NULL);
         consume(r, second);
     } else if (p->second == GPT_SECOND_WEIGHTS) {
         rebind(r, tuple, second);

@@ -169,7 +169,7 @@ static struct two attend(struct run *r, struct gptj_layer *l, val q, val k, val 
     return out;
 }
 
-/* GPTJFlashAttention2.forward: what the rotation left in fp32 is cast to the dtype of autocast or of q_proj.weight */
+/* GPTJFlashAttention2.forward: what the rotation left in fp32 is cast to the dtype of autocast or of q_proj.weight, the base's under peft */
 static val attend_flash(struct run *r, struct gptj_layer *l, val *q, val *k, val *v, val mask)
 {
     struct attention_call c = {.mask = mask, .dropout = l->model->arch->attention_dropout, .groups = 1};
@@ -179,8 +179,23 @@ static val attend_flash(struct run *r, struct gptj_layer *l, val *q, val *k, val
         return 0;
     if (dtype_of(r, *q) == DTYPE_FP32)
         for (int i = 0; i < 3; i++)
-            rebind(r, in[i], to_dtype(r, *in[i], r->autocast ? r->autocast_dtype : l->q->weight->dtype));
+            rebind(r, in[i], to_dtype(r, *in[i], r->autocast ? r->autocast_dtype : l->model->tree.dtype));
     return flash_attention_2(r, l->model, *q, *k, *v, &c);
+}
+
+/* codegen caches key.to(hidden_states.dtype), and in 5.x computes with it; gptj of 4.40 alone casts too */
+static void update_cache(struct run *r, struct gptj_layer *l, val *key, val *value, enum dtype dtype)
+{
+    struct model *m = l->model;
+    val cast = *key;
+
+    if (!m->use_cache)
+        return;
+    if (!m->q->attention_interface || m->arch->family == FAMILY_CODEGEN)
+        cast = local(r, to_dtype(r, *key, dtype));
+    cache_update(r, m, l->index, &cast, value);
+    if (m->q->attention_interface)
+        rebind(r, key, cast);
 }
 
 /* GPTJAttention.forward; b: the weights it returns beside the output in 5.x */
@@ -209,8 +224,7 @@ static struct two attention(struct run *r, struct gptj_layer *l, val x, val mask
         rebind(r, in[i], cat(r, 2, (val[]){rot[i], pass[i]}, -1));
     for (int i = 0; i < 2; i++)
         rebind(r, in[i], permute(r, *in[i], 4, (int[]){0, 2, 1, 3}));
-    if (m->use_cache)
-        cache_update(r, l->model, l->index, local(r, to_dtype(r, key, dtype)), value);
+    update_cache(r, l, &key, &value, dtype);
     if (m->attention == KERNEL_FLASH_2) {
         out.b = local(r, attend_flash(r, l, &query, &key, &value, mask));
         out.a = local(r, reshape(r, out.b, SHAPE(rows, seq, m->arch->hidden)));

@@ -873,13 +873,12 @@ void split_with_sizes(struct run *r, val a, int dim, int n, const int64_t *sizes
 
 /* ---------------------------------------------------------------------------------------------------- cat, detach */
 /* cat and stack differ in what they call the dimension: `size` is the result's. Autocast leaves both alone, the kernels promote. */
-static val joined(struct run *r, enum op op, int n, const val *in, int dim, int nd, const int64_t *size)
+static val joined(struct run *r, enum op op, enum dtype dtype, int n, const val *in, int dim, int nd, const int64_t *size)
 {
-    enum dtype dtype = dtype_of(r, in[0]);
     uint32_t node;
     val out;
 
-    for (int k = 1; k < n; k++)
+    for (int k = 0; k < n; k++)
         dtype = dtype_of(r, in[k]) > dtype ? dtype_of(r, in[k]) : dtype;
     node = attach(r, op, n, in);
     out = value_empty(r, op, dtype, nd, size);
@@ -907,7 +906,14 @@ val cat(struct run *r, int n, const val *in, int dim)
     memcpy(size, r->values[in[0]].size, sizeof size);
     for (int k = 1; k < n; k++)
         size[dim] += r->values[in[k]].size[dim];
-    return joined(r, OP_CAT, n, in, dim, nd, size);
+    return joined(r, OP_CAT, DTYPE_BOOL, n, in, dim, nd, size);
+}
+
+val cat_to_empty(struct run *r, val a, enum dtype empty, int dim)
+{
+    const struct value *x = &r->values[a];
+
+    return run_dead(r) ? 0 : joined(r, OP_CAT, empty, 1, &a, dim < 0 ? dim + x->ndim : dim, x->ndim, x->size);
 }
 
 val stack_op(struct run *r, int n, const val *in, int dim)
@@ -921,7 +927,7 @@ val stack_op(struct run *r, int n, const val *in, int dim)
     dim += dim < 0 ? nd : 0;
     for (int i = 0; i < nd; i++)
         size[i] = i == dim ? n : r->values[in[0]].size[i - (i > dim)];
-    return joined(r, OP_STACK, n, in, dim, nd, size);
+    return joined(r, OP_STACK, DTYPE_BOOL, n, in, dim, nd, size);
 }
 
 val detach(struct run *r, val a)

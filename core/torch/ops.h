@@ -84,6 +84,7 @@ val select_op(struct run *r, val a, int dim, int64_t at);
 void split(struct run *r, val a, int dim, int n, const int64_t *sizes, val *ret); /* ret: n temporaries, views of one storage */
 void split_with_sizes(struct run *r, val a, int dim, int n, const int64_t *sizes, val *ret); /* a.split([..]) */
 val cat(struct run *r, int n, const val *in, int dim);
+val cat_to_empty(struct run *r, val a, enum dtype empty, int dim); /* cat([torch.tensor([]), a]): the empty one counts in the dtype */
 val stack_op(struct run *r, int n, const val *in, int dim);
 val detach(struct run *r, val a);
 

@@ -261,7 +261,8 @@ static void drop_cache(struct trainer *t)
     }
 }
 
-/* operations.py convert_outputs_to_fp32: every half tensor of the outputs, the cache's too, becomes fp32; the old die after. */
+/* operations.py convert_outputs_to_fp32: every half tensor of the outputs becomes fp32, the cache's too where it is a tuple (5.x: an
+ * object); the old die after. */
 static void convert_outputs(struct trainer *t, struct outputs *o)
 {
     struct run *r = &t->run;
@@ -281,7 +282,7 @@ static void convert_outputs(struct trainer *t, struct outputs *o)
     for (uint32_t i = 0; i < 2 * t->model.n_layers; i++) {
         val v = t->model.cache[i];
 
-        if (v && (dtype_of(r, v) == DTYPE_BF16 || dtype_of(r, v) == DTYPE_FP16))
+        if (v && !t->step->quirks.attention_interface && (dtype_of(r, v) == DTYPE_BF16 || dtype_of(r, v) == DTYPE_FP16))
             t->model.cache[i] = owned(r, to_dtype(r, v, DTYPE_FP32));
         else
             value_ref(r, v);

@@ -171,13 +171,19 @@ static val attention(struct run *r, struct bloom_layer *l, val x, val residual, 
     k = local(r, part_of(r, l->model, split, 1));
     v = local(r, part_of(r, l->model, split, 2));
     drop(r, &split);
+    if (new) {
+        rebind(r, &k, transpose(r, k, 1, 2));
+        rebind(r, &v, transpose(r, v, 1, 2));
+        cache_update(r, l->model, l->index, &k, &v);
+    }
     rebind(r, &q, reshape(r, transpose(r, q, 1, 2), SHAPE(n, s, d)));
     if (new)
-        rebind(r, &k, transpose(r, reshape(r, transpose(r, k, 1, 2), SHAPE(n, s, d)), -1, -2));
+        rebind(r, &k, transpose(r, reshape(r, k, SHAPE(n, s, d)), -1, -2));
     else
         rebind(r, &k, reshape(r, permute(r, k, 4, (const int[]){0, 2, 3, 1}), SHAPE(n, d, s)));
-    rebind(r, &v, reshape(r, transpose(r, v, 1, 2), SHAPE(n, s, d)));
-    cache_update(r, l->model, l->index, k, v);
+    rebind(r, &v, reshape(r, new ? v : transpose(r, v, 1, 2), SHAPE(n, s, d)));
+    if (!new)
+        cache_update(r, l->model, l->index, &k, &v);
     scores = local(r, baddbmm(r, alibi_tensor, q, k, true)); /* stays while its view is bound anew */
     scores = local(r, view(r, scores, SHAPE(b, a->heads, s, s)));
     probs = local(r, probabilities(r, l, scores, mask, dtype_of(r, new ? q : scores)));

@@ -150,7 +150,7 @@ static struct two attention(struct run *r, struct gpt_layer *l, val x, val mask)
 
         rebind(r, &part[k], heads(r, part[k], a->heads));
     }
-    cache_update(r, l->model, l->index, part[1], part[2]);
+    cache_update(r, l->model, l->index, &part[1], &part[2]);
     if (!run_dead(r))
         ret = kernel(r, l, part[0], part[1], part[2], mask);
     out = local(r, ret.a);

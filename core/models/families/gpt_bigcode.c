@@ -46,6 +46,7 @@ static struct two attention(struct run *r, struct gpt_layer *l, val x, val mask)
         (void)local(r, part[i]);
     if (a->multi_query)
         rebind(r, &part[0], transpose(r, view(r, part[0], SHAPE(rows, seq, -1, d)), 1, 2));
+    cache_update(r, l->model, l->index, &part[1], &part[2]);
     out = local(r, attention_interface(r, l->model, part[0], part[1], part[2], &c));
     weights = local(r, ret.b);
     rebind(r, &out, contiguous(r, reshape(r, out, SHAPE(rows, seq, -1))));

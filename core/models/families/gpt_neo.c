@@ -80,7 +80,7 @@ static struct two self_attention(struct run *r, struct gpt_layer *l, val x, val 
     rebind(r, &q, heads(r, l, q));
     rebind(r, &k, heads(r, l, k));
     rebind(r, &v, heads(r, l, v));
-    cache_update(r, l->model, l->index, k, v);
+    cache_update(r, l->model, l->index, &k, &v);
     if (flash)
         ret.a = flash_attention_2(r, l->model, q, k, v, &c);
     else

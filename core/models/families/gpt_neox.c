@@ -137,6 +137,7 @@ static struct two attention(struct run *r, struct neox_layer *l, val x)
     qk = rotate_part(r, part[0], part[1], p->cos, p->sin, 0);
     rebind(r, &part[0], qk.a);
     rebind(r, &part[1], qk.b);
+    cache_update(r, l->model, l->index, &part[1], &part[2]);
     out.a = local(r, attention_interface(r, l->model, part[0], part[1], part[2], &c));
     (void)local(r, out.b);
     rebind(r, &out.a, contiguous(r, reshape(r, out.a, SHAPE(rows, seq, -1))));
@@ -207,7 +208,7 @@ static val attention_forward_440(struct run *r, struct neox_layer *l, val x, val
     two = rotate_part(r, part[0], part[1], cos, sin, ids);
     rebind(r, &part[0], two.a);
     rebind(r, &part[1], two.b);
-    cache_update(r, l->model, l->index, part[1], part[2]);
+    cache_update(r, l->model, l->index, &part[1], &part[2]);
     if (l->model->attention == KERNEL_FLASH_2) {
         out = flash_440(r, l, &part[0], &part[1], &part[2], mask);
         out = local(r, reshape(r, out, SHAPE(rows, seq, a->heads * d)));

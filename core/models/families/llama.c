@@ -164,7 +164,7 @@ static val attention(struct run *r, struct llama_layer *l, val x, val mask, val 
     }
     rebind(r, &q, qk.a);
     rebind(r, &k, qk.b);
-    cache_update(r, l->model, l->index, k, v);
+    cache_update(r, l->model, l->index, &k, &v);
     c.scale_by_division = !l->model->q->attention_interface;
     if (l->tables[0] && l->model->attention == KERNEL_FLASH_2) { /* MistralFlashAttention2 repeats what the kernel could share */
         rebind(r, &k, repeat_kv(r, l->model, k, c.groups));
