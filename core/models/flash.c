@@ -22,6 +22,46 @@ static void look_for_packing(struct run *r, val ids)
     (void)frame_leave(r, f, 0);
 }
 
+/* A padded row is one token short: how many are is data, and fewer are less. */
+enum { PADDING_OF_A_ROW = 1 };
+
+/* _get_unpad_data(attention_mask): indices of the tokens; *cumulative: lengths of the rows, summed up */
+static val unpad_data(struct run *r, val mask, val *cumulative)
+{
+    struct frame f = frame_enter(r);
+    int64_t rows = size_of(r, mask, 0), seq = size_of(r, mask, 1), tokens = rows * (seq - PADDING_OF_A_ROW);
+    val indices, sums, lengths = local(r, factory(r, OP_SUM, DTYPE_INT32, SHAPE(rows)));
+
+    scratch(r, OP_TO_COPY, (uint64_t)(rows * seq * 4)); /* sum(dtype=int32) casts first */
+    indices = local(r, factory(r, OP_NONZERO, DTYPE_INT64, SHAPE(tokens)));
+    consume(r, factory(r, OP_MAX, DTYPE_INT32, 0, NULL));
+    sums = cumsum_as(r, lengths, 0, DTYPE_INT32);
+    *cumulative = give(r, local(r, factory(r, OP_CONSTANT_PAD, DTYPE_INT32, SHAPE(rows + 1))));
+    consume(r, sums);
+    return frame_leave(r, f, indices);
+}
+
+/* _flash_attention_forward with a mask: _upad_input(), flash_attn_varlen_func(), pad_input() */
+static val without_padding(struct run *r, struct model *m, val q, val k, val v, val mask)
+{
+    struct frame f = frame_enter(r);
+    enum op index = m->q->attention_interface ? OP_INDEX : OP_INDEX_FIRST; /* 5.x indexes as any tensor is */
+    int64_t rows, seq, d;
+    val indices, cumulative, out;
+
+    if (run_dead(r))
+        return frame_leave(r, f, 0);
+    rows = size_of(r, q, 0), seq = size_of(r, q, 1), d = size_of(r, q, 3);
+    indices = local(r, unpad_data(r, mask, &cumulative));
+    cumulative = local(r, cumulative);
+    k = local(r, index_first(r, index, reshape(r, k, SHAPE(rows * seq, -1, d)), indices));
+    v = local(r, index_first(r, index, reshape(r, v, SHAPE(rows * seq, -1, d)), indices));
+    q = local(r, index_first(r, index, reshape(r, q, SHAPE(rows * seq, -1, d)), indices));
+    out = local(r, flash_attn_varlen(r, q, k, v, cumulative, rows));
+    out = index_put_first(r, out, indices, rows * seq);
+    return frame_leave(r, f, view(r, out, SHAPE(rows, seq, -1, d)));
+}
+
 /* get_target_dtype(): what autocast computes in, else the dtype of the first linear's weight */
 static enum dtype flash_dtype(const struct run *r, const struct model *m)
 {
@@ -36,13 +76,13 @@ val flash_attention_2(struct run *r, struct model *m, val q, val k, val v, const
     q = local(r, transpose(r, q, 1, 2));
     k = local(r, transpose(r, k, 1, 2));
     v = local(r, transpose(r, v, 1, 2));
-    if (c->mask)
-        run_fail(r, ERR_FIELD_CONFLICT, "/training/attention", "flash_attention_2 on a padded batch is not modelled");
     if (!run_dead(r) && dtype_of(r, q) == DTYPE_FP32) { /* fa_peft_integration_check(); the caller's own stay until it returns */
         q = local(r, to_dtype(r, q, flash_dtype(r, m)));
         k = local(r, to_dtype(r, k, flash_dtype(r, m)));
         v = local(r, to_dtype(r, v, flash_dtype(r, m)));
     }
+    if (c->mask)
+        return frame_leave(r, f, without_padding(r, m, q, k, v, c->mask));
     if (m->q->attention_interface && m->position_ids && !run_dead(r) && size_of(r, q, 0) == 1 && size_of(r, q, 1) > 1)
         look_for_packing(r, m->position_ids);
     out = flash_attn_func(r, q, k, v, c->dropout);

@@ -71,7 +71,7 @@ val mm_raw(struct run *r, val a, val b);
 val bmm_raw(struct run *r, val a, val b);
 
 /* Scratch of cub's single-pass algorithms over n: a state of 16 bytes for each tile and a warp more; of DeviceScan over int64. */
-int64_t cub_states_bytes(int64_t n, int64_t tile);
-int64_t cub_scan_bytes(const struct run *r, int64_t n);
+int64_t cub_states_bytes(int64_t n, int64_t tile, unsigned element); /* a status and an element for each tile */
+int64_t cub_scan_bytes(const struct run *r, int64_t n, unsigned element);
 
 #endif

@@ -456,16 +456,21 @@ void back_efficient(struct back *b)
 /* cuda/Embedding.cu: up to 3,072 ids (and in other cases, see the source) one kernel into zeros; more are sorted first.
  * EmbeddingBackwardKernel.cu: what the segments of equal ids take. The scratch of cub's sort and scans was read off both
  * traced versions (tests/data/ops): keys and values once more, a histogram a tile and one a pass. */
-enum { SHORT_PATH_IDS = 3072, SORT_TILE = 3840, ROWS_PER_THREAD = 10 };
+enum { SHORT_PATH_IDS = 3072, SORT_ONE_TILE = 2304, SORT_TILE = 3840, ROWS_PER_THREAD = 10 };
 
-/* cub's radix sort: a histogram of 256 counts for each 8 bits of the keys */
-static int64_t sort_passes(const struct run *r, int64_t rows)
+static int64_t key_bits(int64_t largest)
 {
     int64_t bits = 1;
 
-    for (; rows > 1; rows >>= 1)
+    for (; largest > 1; largest >>= 1)
         bits++;
-    return r->q->embedding_sorts_all_bits ? 8 : (bits + 7) / 8;
+    return bits;
+}
+
+/* cub's radix sort of int64 pairs: both once more, counts of 256 digits for each tile and for each 8 bits of the keys */
+static int64_t sort_bytes(int64_t n, int64_t bits)
+{
+    return 2 * round_up(n * 8, 256) + (n + SORT_TILE - 1) / SORT_TILE * 1024 + (bits + 7) / 8 * 2048 + 511;
 }
 
 void back_embedding(struct back *b)
@@ -481,7 +486,7 @@ void back_embedding(struct back *b)
         put(b, 0, value_empty(r, OP_ZEROS, dtype_of(r, b->grad[0]), SHAPE(rows, width)));
         return;
     }
-    sort = 2 * round_up(bytes, 256) + (ids + SORT_TILE - 1) / SORT_TILE * 1024 + sort_passes(r, rows) * 2048 + 511;
+    sort = sort_bytes(ids, r->q->embedding_sorts_all_bits ? 64 : key_bits(rows));
     keep[0] = scratch_take(r, op, (uint64_t)bytes, MARK_NONE); /* sorted ids */
     keep[1] = scratch_take(r, op, (uint64_t)bytes, MARK_NONE); /* their places */
     range = scratch_take(r, OP_ARANGE, (uint64_t)bytes, MARK_NONE);
@@ -491,11 +496,11 @@ void back_embedding(struct back *b)
     keep[2] = scratch_take(r, op, (uint64_t)bytes, MARK_NONE); /* segment offsets */
     keep[3] = scratch_take(r, op, 8, MARK_NONE);
     range = scratch_take(r, op, (uint64_t)bytes, MARK_NONE);
-    scratch(r, op, (uint64_t)(cub_states_bytes(ids, r->q->cub_unique_tile) + r->q->cub_unique_tail_bytes));
+    scratch(r, op, (uint64_t)(cub_states_bytes(ids, r->q->cub_unique_tile, 8) + r->q->cub_unique_tail_bytes));
     scratch_give(r, range);
     keep[4] = scratch_take(r, op, (uint64_t)segments * 8, MARK_NONE); /* partials of a segment */
     keep[5] = scratch_take(r, op, (uint64_t)segments * 8, MARK_NONE);
-    scratch(r, op, (uint64_t)cub_scan_bytes(r, segments));
+    scratch(r, op, (uint64_t)cub_scan_bytes(r, segments, 8));
     keep[6] = scratch_take(r, op, 8, MARK_NONE);
     keep[7] = scratch_take(r, op, (uint64_t)partial * 8, MARK_NONE);
     keep[8] = scratch_take(r, op, (uint64_t)(partial * width * 4), MARK_NONE);
@@ -640,6 +645,72 @@ void back_flash_attn(struct back *b)
     scratch_give(r, accum);
     scratch_give(r, wide_k);
     scratch_give(r, wide_v);
+}
+
+/* flash_api.cpp mha_varlen_bwd: the tiles of each sequence are rounded up apart */
+void back_flash_varlen(struct back *b)
+{
+    struct run *r = b->r;
+    val q = b->saved[0], k = b->saved[1], v = b->saved[2];
+    int64_t tokens = size_of(r, q, 0), h = size_of(r, q, 1), d = size_of(r, q, 2), kv = size_of(r, k, 1);
+    int64_t rows = tokens + 128 * self(b)->at.i[0], wide_head = d <= 192 ? round_up(d, 32) : 256;
+    uint32_t delta, accum, wide_k = 0, wide_v = 0;
+
+    put(b, 0, empty_like(b, q));
+    put(b, 1, empty_like(b, k));
+    put(b, 2, empty_like(b, v));
+    delta = scratch_take(r, OP_EMPTY, (uint64_t)(h * rows * 4), MARK_NONE);
+    accum = scratch_take(r, OP_EMPTY, (uint64_t)(rows * h * wide_head * 4), MARK_NONE);
+    if (kv != h) {
+        wide_k = scratch_take(r, OP_EMPTY, (uint64_t)(tokens * h * d) * dtype_bytes(dtype_of(r, k)), MARK_NONE);
+        wide_v = scratch_take(r, OP_EMPTY, (uint64_t)(tokens * h * d) * dtype_bytes(dtype_of(r, v)), MARK_NONE);
+    }
+    scratch_give(r, delta);
+    scratch_give(r, accum);
+    scratch_give(r, wide_k);
+    scratch_give(r, wide_v);
+}
+
+/* bert_padding.py: the gradient of picking rows is zeros with rows put among them, and the reverse */
+static val rows_of_gradient(struct back *b, enum op op, int64_t rows)
+{
+    int64_t size[MAX_DIMS];
+    val g = b->grad[0];
+
+    memcpy(size, b->r->values[g].size, sizeof size);
+    size[0] = rows;
+    return value_empty(b->r, op, dtype_of(b->r, g), b->r->values[g].ndim, size);
+}
+
+void back_index_first(struct back *b)
+{
+    put(b, 0, rows_of_gradient(b, OP_ZEROS, self(b)->at.i[0]));
+}
+
+void back_index_put_first(struct back *b)
+{
+    put(b, 0, rows_of_gradient(b, OP_INDEX, numel(b->r, b->saved[0])));
+}
+
+/* index_backward: _index_put_impl_ of zeros, accumulating: linear indices are sorted, in one tile while they fit it */
+void back_index(struct back *b)
+{
+    struct run *r = b->r;
+    int64_t n = numel(r, b->saved[0]), rows = self(b)->at.i[0], bytes = n * 8;
+    uint32_t wrapped, linear, sorted, places, range;
+
+    put(b, 0, rows_of_gradient(b, OP_NEW_ZEROS, rows));
+    wrapped = scratch_take(r, OP_REMAINDER, (uint64_t)bytes, MARK_NONE);
+    linear = scratch_take(r, OP_MUL, (uint64_t)bytes, MARK_NONE);
+    scratch_give(r, wrapped);
+    sorted = scratch_take(r, OP_INDEX_PUT, (uint64_t)bytes, MARK_NONE);
+    places = scratch_take(r, OP_INDEX_PUT, (uint64_t)bytes, MARK_NONE);
+    range = scratch_take(r, OP_ARANGE, (uint64_t)bytes, MARK_NONE);
+    scratch(r, OP_INDEX_PUT, n <= SORT_ONE_TILE ? 1 : (uint64_t)sort_bytes(n, key_bits(rows - 1)));
+    scratch_give(r, range);
+    scratch_give(r, places);
+    scratch_give(r, sorted);
+    scratch_give(r, linear);
 }
 
 /* ------------------------------------------------------------------------------------------------------- bloom's GeLU */

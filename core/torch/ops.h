@@ -47,6 +47,7 @@ val factory(struct run *r, enum op op, enum dtype dtype, int ndim, const int64_t
 val mean_last(struct run *r, val a);              /* mean(-1, keepdim=True) */
 val sum_all(struct run *r, val a);                /* sum() */
 val cumsum(struct run *r, val a, int dim);         /* of integers */
+val cumsum_as(struct run *r, val a, int dim, enum dtype dtype);
 val sum_dim(struct run *r, val a, int dim, bool keepdim);
 val softmax(struct run *r, val a, enum dtype dtype); /* over the last dimension; dtype = DTYPE_COUNT: as it is */
 val cross_entropy(struct run *r, val logits, val target); /* [rows, classes], [rows] */
@@ -64,9 +65,14 @@ val scaled_dot_product_attention(struct run *r, val q, val k, val v, val mask, d
 
 val flash_attn_func(struct run *r, val q, val k, val v, double dropout_p); /* [batch, seq, heads, head_dim] */
 
+/* q, k, v: [tokens, heads, head_dim] of `rows` sequences one behind another, `cumulative` lengths */
+val flash_attn_varlen(struct run *r, val q, val k, val v, val cumulative, int64_t rows);
+
 /* embeddings, indexing */
 val embedding_op(struct run *r, val weight, val ids, bool has_padding_idx);
 val index_rows(struct run *r, val table, val ids); /* table[ids] of a table without gradient: aten::index */
+val index_first(struct run *r, enum op op, val x, val indices); /* rows of x: OP_INDEX is x[indices], OP_INDEX_FIRST flash-attn's own */
+val index_put_first(struct run *r, val x, val indices, int64_t rows); /* zeros of so many rows, those of x put among them */
 
 /* shapes */
 val view(struct run *r, val a, int ndim, const int64_t *size);

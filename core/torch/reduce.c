@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-
 /* ---------------------------------------------------------------------------------------- cuda/Reduce.cuh setReduceConfig */
 static const int64_t LARGEST_TENSOR = INT64_C(512) << 30; /* bytes */
 
@@ -233,28 +232,33 @@ val sum_all(struct run *r, val a)
     return out;
 }
 
-int64_t cub_states_bytes(int64_t n, int64_t tile)
+int64_t cub_states_bytes(int64_t n, int64_t tile, unsigned element)
 {
-    return div_up(16 * (div_up(n, tile) + 32), 256) * 256;
+    return div_up(2 * element * (div_up(n, tile) + 32), 256) * 256;
 }
 
-int64_t cub_scan_bytes(const struct run *r, int64_t n)
+int64_t cub_scan_bytes(const struct run *r, int64_t n, unsigned element)
 {
-    return cub_states_bytes(n, 896) + r->q->cub_scan_tail_bytes;
+    return cub_states_bytes(n, 7168 / element, element) + r->q->cub_scan_tail_bytes;
 }
 
 /* cuda/ScanKernels.cpp: a tensor that is one row is scanned by cub, which takes scratch. */
-val cumsum(struct run *r, val a, int dim)
+val cumsum_as(struct run *r, val a, int dim, enum dtype dtype)
 {
     val out;
 
     if (run_dead(r))
         return 0;
-    out = value_empty(r, OP_CUMSUM, DTYPE_INT64, r->values[a].ndim, r->values[a].size);
+    out = value_empty(r, OP_CUMSUM, dtype, r->values[a].ndim, r->values[a].size);
     if (numel(r, a) == size_of(r, a, dim))
-        scratch(r, OP_CUMSUM, (uint64_t)cub_scan_bytes(r, numel(r, a)));
+        scratch(r, OP_CUMSUM, (uint64_t)cub_scan_bytes(r, numel(r, a), dtype_bytes(dtype)));
     consume(r, a);
     return out;
+}
+
+val cumsum(struct run *r, val a, int dim)
+{
+    return cumsum_as(r, a, dim, DTYPE_INT64);
 }
 
 val sum_dim(struct run *r, val a, int dim, bool keepdim)
@@ -417,5 +421,46 @@ val index_rows(struct run *r, val table, val ids)
     out = value_empty(r, OP_INDEX, dtype_of(r, table), nd + r->values[table].ndim - 1, size);
     consume(r, ids);
     consume(r, table);
+    return out;
+}
+
+static val rows_like(struct run *r, enum op op, val x, int64_t rows)
+{
+    int64_t size[MAX_DIMS];
+
+    if (run_dead(r))
+        return 0;
+    memcpy(size, r->values[x].size, sizeof size);
+    size[0] = rows;
+    return value_empty(r, op, dtype_of(r, x), r->values[x].ndim, size);
+}
+
+val index_first(struct run *r, enum op op, val x, val indices)
+{
+    uint32_t node = attach(r, op, 1, &x);
+    val out;
+
+    if (run_dead(r))
+        return 0;
+    if (node)
+        r->nodes[node].at.i[0] = size_of(r, x, 0);
+    save(r, node, indices);
+    out = rows_like(r, op, x, numel(r, indices));
+    attach_output(r, node, out, 0);
+    consume(r, indices);
+    consume(r, x);
+    return out;
+}
+
+val index_put_first(struct run *r, val x, val indices, int64_t rows)
+{
+    uint32_t node = attach(r, OP_INDEX_PUT_FIRST, 1, &x);
+    val out;
+
+    save(r, node, indices);
+    out = rows_like(r, OP_INDEX_PUT_FIRST, x, rows);
+    attach_output(r, node, out, 0);
+    consume(r, indices);
+    consume(r, x);
     return out;
 }

@@ -269,3 +269,31 @@ val flash_attn_func(struct run *r, val q, val k, val v, double dropout_p)
     unpin(r, &p);
     return out;
 }
+
+/* mha_varlen_fwd: the same with [tokens, heads, head_dim]; the cumulative lengths are saved too, once for queries and keys */
+val flash_attn_varlen(struct run *r, val q, val k, val v, val cumulative, int64_t rows)
+{
+    val in[3] = {q, k, v}, out, lse, rng;
+    uint32_t node;
+
+    if (run_dead(r))
+        return 0;
+    if (size_of(r, q, -1) % 8)
+        run_fail(r, ERR_FIELD_CONFLICT, "/training/attention", "flash-attn pads heads whose width is no multiple of 8; that is not modelled");
+    node = attach(r, OP_FLASH_VARLEN, 3, in);
+    if (node)
+        r->nodes[node].at.i[0] = rows;
+    out = pointwise(r, OP_FLASH_VARLEN, dtype_of(r, q), 1, &q);
+    lse = value_empty(r, OP_FLASH_VARLEN, DTYPE_FP32, SHAPE(size_of(r, q, 1), size_of(r, q, 0)));
+    rng = value_empty(r, OP_FLASH_VARLEN, DTYPE_INT64, SHAPE(2));
+    for (int i = 0; i < 3; i++)
+        save(r, node, in[i]);
+    save_result(r, node, out);
+    save(r, node, lse);
+    save(r, node, cumulative);
+    save(r, node, rng);
+    attach_output(r, node, out, 0);
+    consume(r, lse);
+    consume(r, rng);
+    return out;
+}
