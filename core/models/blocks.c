@@ -215,12 +215,22 @@ val shifted_loss(struct run *r, const struct model *m, val logits, val labels)
 }
 
 /* -------------------------------------------------------------------------------------------------------- cache, layers */
+/* DynamicSlidingWindowLayer moves its window to the device; gpt_neo's local layers are not of that class */
+static bool slides(const struct model *m, uint32_t layer)
+{
+    return m->q->attention_interface && m->arch->family != FAMILY_GPT_NEO && m->arch->layer_kinds[layer] == LAYER_SLIDING;
+}
+
 void cache_update(struct run *r, struct model *m, uint32_t layer, val *key, val *value)
 {
-    val *in[2] = {key, value}, *kept = &m->cache[2 * layer], copy[2] = {0};
+    val *in[2] = {key, value}, *kept = &m->cache[CACHE_ROWS * layer], copy[2] = {0};
 
     if (!m->use_cache || run_dead(r))
         return;
+    if (slides(m, layer)) {
+        kept[CACHE_WINDOW] = value_empty(r, OP_TO_COPY, DTYPE_INT64, 0, NULL);
+        r->values[kept[CACHE_WINDOW]].floating = false;
+    }
     for (int i = 0; i < 2 && m->q->attention_interface; i++) /* self.keys = torch.cat([self.keys, key_states], dim=-2) */
         copy[i] = local(r, cat_to_empty(r, *in[i], dtype_of(r, *key), -2));
     for (int i = 0; i < 2 && !run_dead(r); i++) {

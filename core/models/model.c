@@ -21,7 +21,7 @@ enum err_code model_declare(struct model *m, struct err *err)
     if (!m->family)
         return err_set(err, ERR_ARCH_UNKNOWN, "/model_type", "'%.40s' has no program here yet", m->arch->model_type);
     m->n_layers = m->arch->layers;
-    m->cache = arena_array(m->tree.arena, val, 2 * (size_t)m->arch->layers);
+    m->cache = arena_array(m->tree.arena, val, CACHE_ROWS * (size_t)m->arch->layers);
     if (!m->cache)
         return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for a model of this size");
     m->family->declare(m);

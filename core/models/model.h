@@ -36,6 +36,9 @@ struct family_program {
     bool norm_registered;   /* its own norm class is in ALL_LAYERNORM_LAYERS of 4.40: such weights do not decay */
 };
 
+/* Of a layer in the KV cache: key, value, and since 5.x the width of a sliding layer's window. */
+enum { CACHE_KEY, CACHE_VALUE, CACHE_WINDOW, CACHE_ROWS };
+
 struct model {
     struct tree tree;
     const struct arch *arch;
@@ -52,7 +55,7 @@ struct model {
     void *parts;                  /* the family's own: modules outside the layers */
     uint32_t n_layers;
     val position_ids;             /* of the forward that runs, where the layers of 5.x hand them to the attention kernel */
-    val *cache;                   /* key and value of each layer while a forward builds a cache */
+    val *cache;                   /* CACHE_ROWS of each layer while a forward builds a cache */
 };
 
 const struct family_program *family_program(enum family family); /* NULL: no program yet */

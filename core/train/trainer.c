@@ -255,7 +255,7 @@ static void drop_cache(struct trainer *t)
 {
     struct model *m = &t->model;
 
-    for (uint32_t i = 2 * m->n_layers; i-- > 0;) { /* a tuple of tuples lets go of its last first */
+    for (uint32_t i = CACHE_ROWS * m->n_layers; i-- > 0;) { /* a tuple of tuples lets go of its last first */
         value_unref(&t->run, m->cache[i]);
         m->cache[i] = 0;
     }
@@ -279,7 +279,7 @@ static void convert_outputs(struct trainer *t, struct outputs *o)
         else
             *fields[i] = owned(r, to_dtype(r, old[i], DTYPE_FP32));
     }
-    for (uint32_t i = 0; i < 2 * t->model.n_layers; i++) {
+    for (uint32_t i = 0; i < CACHE_ROWS * t->model.n_layers; i++) {
         val v = t->model.cache[i];
 
         if (v && !t->step->quirks.attention_interface && (dtype_of(r, v) == DTYPE_BF16 || dtype_of(r, v) == DTYPE_FP16))

@@ -152,6 +152,7 @@ static struct two attention(struct run *r, struct gemma2_layer *l, val x)
     qk = apply_rotary(r, q, k, p->cos, p->sin);
     rebind(r, &q, qk.a);
     rebind(r, &k, qk.b);
+    cache_update(r, l->model, l->index, &k, &v);
     out.a = local(r, attention_interface(r, l->model, q, k, v, &c));
     (void)local(r, out.b);
     rebind(r, &out.a, contiguous(r, reshape(r, out.a, SHAPE(rows, seq, -1))));
