@@ -25,6 +25,7 @@ void bart_layer_declare(struct model *m, struct module *list, struct bart_layer 
 
 struct module *bart_positions_declare(struct model *m, struct module *parent)
 {
+    m->position_table = true;
     return embedding(&m->tree, parent, "embed_positions", m->arch->max_positions + POSITION_OFFSET, m->arch->hidden, false);
 }
 

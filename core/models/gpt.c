@@ -39,6 +39,7 @@ struct gpt *gpt_declare(struct model *m, const struct gpt_style *style)
     }
     p->transformer = container(t, root, "transformer");
     m->embeddings = embedding(t, p->transformer, "wte", a->vocab, a->hidden, false);
+    m->position_table = true;
     p->wpe = embedding(t, p->transformer, "wpe", a->max_positions, a->hidden, false);
     p->dropout = dropout_module(t, p->transformer, "drop", a->embed_dropout);
     list = container(t, p->transformer, "h");

@@ -59,6 +59,7 @@ void gptj_declare(struct model *m, const struct gptj_style *style)
         return;
     }
     m->attention = m->attention == KERNEL_SDPA ? KERNEL_EAGER : m->attention; /* neither release has an SDPA class */
+    m->position_table = true;
     p->transformer = container(t, root, "transformer");
     m->embeddings = embedding(t, p->transformer, "wte", a->vocab, a->hidden, false);
     p->drop = dropout_module(t, p->transformer, "drop", a->embed_dropout);
@@ -286,8 +287,6 @@ static val before_blocks(struct run *r, struct model *m, const struct batch *b)
     val embeds = new ? local(r, call_embeddings(r, m, b->ids)) : 0;
     val ids = factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(seq));
 
-    if (seq > m->arch->max_positions)
-        run_fail(r, ERR_FIELD_RANGE, "/training/seq_len", "longer than the positions this model has");
     p->ids = local(r, unsqueeze(r, new ? add_scalar(r, ids) : ids, 0));
     p->mask = local(r, new ? causal_mask(r, m, embeds, b->mask, 0)
                             : m->attention == KERNEL_FLASH_2 ? b->mask /* 4.40 always unpads */ : additive_mask_440(r, m, b->mask));

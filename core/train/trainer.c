@@ -540,6 +540,8 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
     rc = trainer_declare(t, arch, step, arena, err);
     if (rc)
         return rc;
+    if (t->model.position_table && step->r.seq_len_tokens > arch->max_positions)
+        return err_set(err, ERR_FIELD_RANGE, "/training/seq_len", "this model has positions for %u tokens and no more", arch->max_positions);
     rc = run_init(&t->run, arena, &step->quirks, *device, limits_of(arch, step), err);
     if (rc)
         return rc;
