@@ -143,6 +143,8 @@ static const struct {
     {TRAIN("\"compile\":\"yes\""), 422, "field-type", "/training/compile"},
     {TRAIN("\"fsdp\":{\"wrap\":\"tightly\"}"), 422, "field-value", "/training/fsdp/wrap"},
     {TRAIN("\"buckets\":{\"reduce_elems\":0}"), 422, "field-range", "/training/buckets/reduce_elems"},
+    {"{\"model\":\"openai-community/gpt2\"," GPU ",\"training\":{\"seq_len\":1025}}", 422, "field-range", "/training/seq_len"},
+    {"{\"model\":\"facebook/opt-1.3b\"," GPU ",\"training\":{\"seq_len\":2049}}", 422, "field-range", "/training/seq_len"},
     {"{\"model\":\"Salesforce/codegen-350M-mono\"," GPU ",\"training\":{\"attention\":\"flash_attention_2\"}}", 422, "field-conflict", "/training/attention"},
     {"{\"model\":\"microsoft/biogpt\"," GPU ",\"training\":{\"tuning\":\"lora\"}}", 422, "no-default-targets", "/training/lora/target_modules"},
 };
