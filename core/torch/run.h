@@ -204,7 +204,8 @@ static inline int64_t size_of(const struct run *r, val v, int dim)
 {
     const struct value *x = &r->values[v];
 
-    return x->size[dim < 0 ? dim + x->ndim : dim];
+    dim += dim < 0 ? x->ndim : 0;
+    return dim < 0 ? 1 : x->size[dim]; /* None, after the run has failed, has no last dimension */
 }
 static inline enum dtype dtype_of(const struct run *r, val v)
 {
