@@ -367,8 +367,9 @@ END_TEST
 
 /* --- of the whole answer ------------------------------------------------------------------------------------------------------- */
 
-static size_t ask(const char *body, const struct builtin *model, unsigned char fill, void *arena_block, char **ret)
+static size_t ask(const char *body, const struct builtin *model, unsigned char fill, char **ret)
 {
+    void *arena_block = malloc(API_ARENA_BYTES);
     struct arena a;
     struct api_request rq = {.method = "POST", .path = "/estimate", .content_type = "application/json", .body = body, .body_bytes = strlen(body), .arena = &a};
     struct api_config config = {model->id, model->text, model->bytes, "builtin"};
@@ -379,6 +380,7 @@ static size_t ask(const char *body, const struct builtin *model, unsigned char f
     api_answer(&rq, &config, 1, &rs);
     *ret = malloc(rs.bytes);
     memcpy(*ret, rs.body, rs.bytes);
+    free(arena_block);
     return rs.bytes;
 }
 
@@ -387,7 +389,6 @@ START_TEST(equal_requests_get_equal_answers)
 {
     static const char *const gpus[] = {"A100-80GB", "H100", "RTX 4090", "T4"}, *const tunings[] = {"full", "lora"},
                       *const precisions[] = {"bf16", "bf16-mixed", "fp16-mixed", "fp32"};
-    void *arena_block = malloc(API_ARENA_BYTES);
 
     begin("answers");
     for (int i = 0; i < ASKED; i++) {
@@ -399,13 +400,12 @@ START_TEST(equal_requests_get_equal_answers)
                        "{\"model\":\"%s\",\"cluster\":{\"gpu\":\"%s\"},\"training\":{\"seq_len\":%" PRIu32 ",\"micro_batch_size\":%" PRIu32
                        ",\"tuning\":\"%s\",\"precision\":\"%s\",\"gradient_checkpointing\":%s}}",
                        model->id, gpus[below(4)], 1 + below(1024), 1 + below(4), tunings[below(2)], precisions[below(4)], chance(50) ? "true" : "false");
-        n = ask(body, model, 0, arena_block, &first);
-        m = ask(body, model, 0xa5, arena_block, &second);
+        n = ask(body, model, 0, &first);
+        m = ask(body, model, 0xa5, &second);
         ck_assert_msg(n == m && !memcmp(first, second, n), "%s: two answers", body);
         free(first);
         free(second);
     }
-    free(arena_block);
     end(DRAWS);
 }
 END_TEST
