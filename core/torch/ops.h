@@ -41,7 +41,7 @@ val dropout(struct run *r, val a, double p); /* in training; p = 0 returns its a
 
 /* without inputs */
 val empty(struct run *r, enum dtype dtype, int ndim, const int64_t *size);
-val factory(struct run *r, enum op op, enum dtype dtype, int ndim, const int64_t *size); /* OP_ZEROS, OP_ONES, OP_FULL, OP_ARANGE .. */
+val factory(struct run *r, enum op op, enum dtype dtype, int ndim, const int64_t *size); /* OP_ZEROS, OP_FULL, OP_ARANGE .. */
 
 /* reductions */
 val mean_last(struct run *r, val a);              /* mean(-1, keepdim=True) */
