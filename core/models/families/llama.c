@@ -44,6 +44,7 @@ static void declare_layer(struct model *m, struct module *list, struct llama_lay
     struct tree *t = &m->tree;
     int64_t d = a->head_dim, q = a->heads * d, kv = a->kv_heads * d;
     bool qkv_bias = a->family == FAMILY_QWEN2 || a->attention_bias, o_bias = a->attention_bias;
+    bool mlp_bias = a->mlp_bias && m->q->attention_interface; /* LlamaMLP of 4.40 knows none */
 
     l->model = m;
     l->index = index;
@@ -62,9 +63,9 @@ static void declare_layer(struct model *m, struct module *list, struct llama_lay
         l->inv_freq = rotary_buffers(m, l->rotary, l->tables);
     }
     l->mlp = container(t, l->self, "mlp");
-    l->gate = linear(t, l->mlp, "gate_proj", a->hidden, a->ffn, a->mlp_bias);
-    l->up = linear(t, l->mlp, "up_proj", a->hidden, a->ffn, a->mlp_bias);
-    l->down = linear(t, l->mlp, "down_proj", a->ffn, a->hidden, a->mlp_bias);
+    l->gate = linear(t, l->mlp, "gate_proj", a->hidden, a->ffn, mlp_bias);
+    l->up = linear(t, l->mlp, "up_proj", a->hidden, a->ffn, mlp_bias);
+    l->down = linear(t, l->mlp, "down_proj", a->ffn, a->hidden, mlp_bias);
     l->act = activation_module(t, l->mlp, "act_fn", a->activation);
     l->norm1 = rms_norm(t, l->self, "input_layernorm", a->hidden);
     l->norm2 = rms_norm(t, l->self, "post_attention_layernorm", a->hidden);
@@ -308,8 +309,11 @@ static val decoder_forward(struct run *r, struct model *m, const struct batch *b
 static void forward(struct run *r, struct model *m, const struct batch *b, struct outputs *ret)
 {
     struct frame f = module_enter(r, m->tree.root);
-    val hidden = local(r, decoder_forward(r, m, b)), logits, loss;
+    val hidden, logits, loss;
 
+    if (m->arch->family == FAMILY_LLAMA && m->arch->pretraining_tp > 1 && !m->q->attention_interface)
+        run_fail(r, ERR_FIELD_CONFLICT, "/pretraining_tp", "before transformers 5 this cuts the linears in pieces; that is not modelled");
+    hidden = local(r, decoder_forward(r, m, b));
     logits = local(r, call_head(r, m, hidden));
     if (m->q->loss_shifts_labels) {
         loss = local(r, causal_lm_loss(r, logits, b->labels, m->counts_items));
