@@ -96,6 +96,7 @@ struct arch {
     bool norm_affine;                         /* opt layer_norm_elementwise_affine */
     bool residual_post_norm;                  /* bloom apply_residual_connection_post_layernorm */
     bool slow_but_exact;                      /* bloom */
+    bool is_causal;                           /* llama and its kin; false: an embedding model whose mask hides nothing */
     bool scale_embedding;                     /* biogpt */
     bool scale_attn_weights;                  /* gpt2, gpt_bigcode */
     bool scale_attn_by_inverse_layer_idx, reorder_and_upcast_attn; /* gpt2 */

@@ -188,7 +188,7 @@ static const struct arch_key gpt_neox_keys[] = {
     REQUIRED(vocab, "vocab_size", NULL, v),                         \
     SIZE(max_positions, "max_position_embeddings", NULL, positions), \
     RATE(attention_dropout, "attention_dropout", 0),                \
-    CACHE
+    FLAG(is_causal, "is_causal", 1), CACHE
 
 static const struct arch_key llama_keys[] = {
     LLAMA_KEYS(4096, 32, 32, 11008, 32000, 2048),

@@ -157,9 +157,3 @@ int tape_main(int argc, char **argv)
     }
     return err.code != 0;
 }
-
-/* Alone, without accuracy.c, it is a program of its own. */
-__attribute__((weak)) int main(int argc, char **argv)
-{
-    return tape_main(argc, argv);
-}

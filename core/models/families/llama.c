@@ -311,6 +311,8 @@ static void forward(struct run *r, struct model *m, const struct batch *b, struc
     struct frame f = module_enter(r, m->tree.root);
     val hidden, logits, loss;
 
+    if (!m->arch->is_causal && m->q->attention_interface)
+        run_fail(r, ERR_FIELD_CONFLICT, "/is_causal", "false: attention in both directions is not modelled");
     if (m->arch->family == FAMILY_LLAMA && m->arch->pretraining_tp > 1 && !m->q->attention_interface)
         run_fail(r, ERR_FIELD_CONFLICT, "/pretraining_tp", "before transformers 5 this cuts the linears in pieces; that is not modelled");
     hidden = local(r, decoder_forward(r, m, b));
