@@ -101,6 +101,9 @@ static enum err_code resolve_lora(struct recipe *r, const struct resolving *c)
 {
     struct lora *l = &r->lora;
 
+    if (r->tuning == TUNING_FULL && r->precision == PRECISION_FP16_AUTOCAST) /* torch/amp/grad_scaler.py: "Attempting to unscale FP16 gradients." */
+        return err_set(c->err, ERR_FIELD_CONFLICT, "/training/precision",
+                       "the GradScaler refuses to unscale gradients of fp16 weights: fp16-mixed keeps them in fp32");
     if (r->tuning == TUNING_FULL)
         return ERR_OK;
     if (!l->rank)
