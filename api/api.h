@@ -24,22 +24,35 @@ enum { API_BODY_MAX = 1 << 20 };
 
 struct api_request {
     const char *method, *path; /* path: percent-decoded, without the query */
+    const char *query;         /* what follows '?', as it was sent; NULL: none */
     const char *content_type;  /* NULL: none was given */
     const char *body;
     size_t body_bytes;
     struct arena *arena;
 };
 
-/* A model whose config.json is needed. NULL: none is. */
-struct api_needs {
-    const char *model, *revision;
+/* A model whose config.json is needed, once however often the request names it. */
+struct api_need {
+    const char *model, *revision; /* "main" where none was named */
 };
 
-/* What was found for it. text NULL: nothing. */
+enum { API_NEEDS_MAX = 1000 };
+
+struct api_needs {
+    uint32_t n;
+    const struct api_need *v; /* in the request's arena */
+};
+
+/* What was found for a need, and where. */
 struct api_config {
-    const char *model, *text;
+    const char *model, *revision; /* of the need */
+    const char *text;             /* config.json; NULL: `err` says why there is none */
     size_t bytes;
-    const char *source; /* "builtin" */
+    const char *source;           /* "hf_cache", "hub", "builtin" */
+    const char *commit;           /* 40 hex digits; NULL: not known */
+    const char *note;             /* what a person should know: "the hub did not answer: ..."; NULL */
+    uint64_t parameters;          /* that the hub counts in the safetensors files; 0: not known */
+    const struct err *err;
 };
 
 struct api_response {
@@ -51,10 +64,11 @@ struct api_response {
     unsigned retry_after_s;  /* of a 503; 0: none */
     const char *route;       /* "/models/{id}": for logs, never what the caller typed */
     const char *code;        /* of a problem, "field-range"; NULL */
+    unsigned max_age_s;      /* of a 200 that others may keep; 0: not to be kept */
     bool fits, modelled;     /* of an estimate */
 };
 
-/* Nothing is needed of a request that is broken: api_answer says so. */
+/* Nothing is needed of a request that is broken: api_answer says so. Uses the request's arena. */
 void api_needs(const struct api_request *rq, struct api_needs *ret);
 
 void api_answer(const struct api_request *rq, const struct api_config *configs, size_t n, struct api_response *ret);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-void estimate_needs(const struct json *doc, struct arena *arena, struct api_needs *ret)
+void estimate_needs(const struct json *doc, struct arena *arena, struct api_need *ret)
 {
     const char *id = json_str(json_get(doc, "model"));
     const char *revision = json_str(json_get(doc, "revision"));

@@ -5,14 +5,19 @@
 static const struct api_config *config_find(const struct call *c, const char *id)
 {
     for (size_t i = 0; i < c->n_configs; i++)
-        if (c->configs[i].text && !strcmp(c->configs[i].model, id))
+        if (!strcmp(c->configs[i].model, id))
             return &c->configs[i];
     return NULL;
 }
 
 /* The inline config alone, which has to be whole then. */
-static enum err_code read_inline(struct call *c, const char *id, const struct json *config, struct notes *warnings, struct model_info *info)
+static enum err_code read_inline(struct call *c, const char *id, const struct api_config *f, const struct json *config,
+                                 struct notes *warnings, struct model_info *info)
 {
+    if (!config && f && f->err) {
+        *c->err = *f->err;
+        return c->err->code;
+    }
     if (!config)
         return err_set(c->err, ERR_MODEL_NOT_FOUND, "/model",
                        "'%.96s' is none of the models that are carried here (GET /models): send its config.json as `config`", id);
@@ -57,7 +62,9 @@ enum err_code model_read(struct call *c, const char *id, const struct json *conf
     enum err_code rc;
 
     info->id = id;
-    rc = f ? read_fetched(c, f, config, info) : read_inline(c, id, config, warnings, info);
+    if (f && f->note)
+        note(warnings, "%s", f->note);
+    rc = f && f->text ? read_fetched(c, f, config, info) : read_inline(c, id, f, config, warnings, info);
     return rc ? rc : read_arch(c, info);
 }
 

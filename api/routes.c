@@ -206,9 +206,23 @@ void api_answer(const struct api_request *rq, const struct api_config *configs, 
     *ret = response;
 }
 
+/* At most one so far. */
+static void keep_need(struct arena *arena, struct api_need need, struct api_needs *ret)
+{
+    struct api_need *v = need.model ? arena_new(arena, struct api_need) : NULL;
+
+    if (!v)
+        return;
+    *v = need;
+    if (!v->revision)
+        v->revision = "main";
+    *ret = (struct api_needs){.n = 1, .v = v};
+}
+
 void api_needs(const struct api_request *rq, struct api_needs *ret)
 {
     struct json *doc = NULL;
+    struct api_need need = {0};
     bool path_known;
     const char *rest;
     const struct route *route = find(rq, &rest, &path_known);
@@ -217,10 +231,9 @@ void api_needs(const struct api_request *rq, struct api_needs *ret)
     if (!route)
         return;
     if (route->answer == get_model)
-        ret->model = rest;
-    if (route->answer != post_estimate && route->answer != post_models)
-        return;
-    if (!read_body(rq, &doc, NULL))
-        estimate_needs(doc, rq->arena, ret);
+        need.model = rest;
+    if ((route->answer == post_estimate || route->answer == post_models) && !read_body(rq, &doc, NULL))
+        estimate_needs(doc, rq->arena, &need);
     json_free(doc);
+    keep_need(rq->arena, need, ret);
 }

@@ -25,8 +25,8 @@ typedef enum err_code endpoint(struct call *c);
 
 endpoint post_estimate, post_models, get_models, get_model, get_gpus, get_clusters, get_methods, get_optimizers, get_dtypes, get_health, get_openapi;
 
-/* Needs of a body, or of the rest of a path. */
-void estimate_needs(const struct json *doc, struct arena *arena, struct api_needs *ret);
+/* The config that a body asks for; ret->model stays NULL where there is none. */
+void estimate_needs(const struct json *doc, struct arena *arena, struct api_need *ret);
 
 enum { ANSWER_MAX_BYTES = 32 << 20 };
 

@@ -92,7 +92,7 @@ static int run_estimate(int argc, char **argv, int first)
         fprintf(stderr, "llmemd estimate: %s: the request is read from standard input\n", argv[first]);
         code = EXIT_BAD_REQUEST;
     } else if (body && block) {
-        struct api_request rq = {"POST", "/estimate", NULL, body, read_all(body, API_BODY_MAX + 1), &arena};
+        struct api_request rq = {.method = "POST", .path = "/estimate", .body = body, .body_bytes = read_all(body, API_BODY_MAX + 1), .arena = &arena};
 
         arena_init(&arena, block, API_ARENA_BYTES);
         serve(&rq, &r);

@@ -25,9 +25,10 @@ void serve(const struct api_request *rq, struct api_response *ret)
     const struct builtin *found;
 
     api_needs(rq, &needs);
-    found = needs.model ? find(needs.model) : NULL;
+    found = needs.n ? find(needs.v->model) : NULL;
     if (found)
-        config = (struct api_config){needs.model, found->text, found->bytes, "builtin"};
+        config = (struct api_config){.model = needs.v->model, .revision = needs.v->revision, .text = found->text, .bytes = found->bytes,
+                                     .source = "builtin"};
     api_answer(rq, &config, found ? 1 : 0, ret);
 }
 

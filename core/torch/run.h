@@ -169,6 +169,7 @@ struct run {
     uint32_t n_births, max_births;
     uint32_t *events;
     uint32_t n_events, max_events;
+    struct work *work;           /* work.h: the log of kernels and messages; NULL: none is kept */
     val workspaces[2];           /* cuBLAS of the forward and of the autograd thread, where they are kept */
     uint16_t op_over;            /* names the births of a composite instead of the op itself */
 };
@@ -280,11 +281,11 @@ static inline void node_unref(struct run *r, uint32_t n)
 
 enum saves { SAVES_NONE, SAVES_IN0, SAVES_RESULT, SAVES_CROSS, SAVES_OWN };
 enum autocast_class { AUTOCAST_KEEP, AUTOCAST_HALF, AUTOCAST_FULL, AUTOCAST_PROMOTE };
-enum work { WORK_NONE, WORK_MOVE, WORK_POINT, WORK_REDUCE, WORK_MATMUL, WORK_ATTENTION };
+enum work_class { WORK_NONE, WORK_MOVE, WORK_POINT, WORK_REDUCE, WORK_MATMUL, WORK_ATTENTION };
 
 struct op_row {
     const char *aten, *node, *source;
-    uint8_t saves, autocast, work; /* enum saves, autocast_class, work */
+    uint8_t saves, autocast, work; /* enum saves, autocast_class, work_class */
 };
 extern const struct op_row op_rows[OP_COUNT];
 

@@ -18,7 +18,7 @@ static struct reply ask_within(size_t room, const char *method, const char *path
 {
     struct reply reply = {.block = malloc(room)};
     struct arena arena;
-    struct api_request rq = {method, path, type, body, strlen(body), &arena};
+    struct api_request rq = {.method = method, .path = path, .content_type = type, .body = body, .body_bytes = strlen(body), .arena = &arena};
     struct api_needs needs;
     struct api_config config = {0};
     const struct builtin *b;
@@ -26,9 +26,9 @@ static struct reply ask_within(size_t room, const char *method, const char *path
 
     arena_init(&arena, reply.block, room);
     api_needs(&rq, &needs);
-    b = needs.model ? builtin_find(needs.model) : NULL;
+    b = needs.n ? builtin_find(needs.v->model) : NULL;
     if (b)
-        config = (struct api_config){needs.model, b->text, b->bytes, "builtin"};
+        config = (struct api_config){.model = needs.v->model, .revision = needs.v->revision, .text = b->text, .bytes = b->bytes, .source = "builtin"};
     api_answer(&rq, &config, b ? 1 : 0, &reply.r);
     if (reply.r.content_type && strstr(reply.r.content_type, "json"))
         ck_assert_msg(!json_parse(reply.r.body, reply.r.bytes, &(struct json_limits){64 << 20, 64, 1000000, false}, &reply.doc, &err),

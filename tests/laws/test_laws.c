@@ -372,7 +372,7 @@ static size_t ask(const char *body, const struct builtin *model, unsigned char f
     void *arena_block = malloc(API_ARENA_BYTES);
     struct arena a;
     struct api_request rq = {.method = "POST", .path = "/estimate", .content_type = "application/json", .body = body, .body_bytes = strlen(body), .arena = &a};
-    struct api_config config = {model->id, model->text, model->bytes, "builtin"};
+    struct api_config config = {.model = model->id, .revision = "main", .text = model->text, .bytes = model->bytes, .source = "builtin"};
     struct api_response rs = {0};
 
     memset(arena_block, fill, API_ARENA_BYTES);

@@ -1,0 +1,89 @@
+/*
+ * hub.h - config.json of a model, from the cheapest place that has it, without ever blocking the thread that asks.
+ *
+ * Purpose   the ladder memory -> disk -> $HF_HOME/hub -> hub -> builtin. One fetch a key however many ask; a failed one wakes the
+ *           others into one new leader. Whoever asks learns where the text came from, and which commit it is.
+ * Loop      each event thread owns one hub_loop: hub_loop_wait() is its poll (curl's sockets and its own descriptor together),
+ *           hub_loop_turn() moves transfers on and calls back what has become ready, on this thread only. hub_loop_wake() may be
+ *           called from any thread. Files are read and written by a thread of the hub's own.
+ * Tokens    the caller's own goes to the configured endpoint only, never to another host, and is never logged; what it opened is
+ *           shared with callers of the same token alone. The server's own opens gated models to anonymous callers only where
+ *           the owner says so (share_token).
+ * Source    ../facts/hub.md of the field: huggingface_hub 1.29 file_download.py, utils/_http.py, utils/_auth.py, constants.py.
+ * Errors    hub_config.err: model-not-found, revision-not-found, config-not-found, model-gated, hub-forbidden, hub-token-refused,
+ *           hub-failed, hub-timeout, hub-rate-limited; each with a sentence for people.
+ * Threads   struct hub is shared; a hub_loop and its asks belong to one thread.
+ */
+#ifndef SERVER_HUB_HUB_H
+#define SERVER_HUB_HUB_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct hub;
+struct hub_loop;
+
+struct hub_options {
+    const char *endpoint;   /* "https://huggingface.co"; plain http only to loopback */
+    const char *token;      /* the server owner's; NULL: none */
+    bool share_token;       /* anonymous callers may use it for gated models */
+    bool offline;           /* no socket, not even DNS */
+    const char *cache_dir;  /* our own; NULL: nothing is kept on disk */
+    const char *hf_cache;   /* $HF_HUB_CACHE, read only; NULL: none */
+    unsigned connect_ms, total_ms; /* of one transfer */
+    unsigned fresh_s;       /* how long a config of a branch is served without asking again */
+};
+
+/* Immutable and counted: shared by all who asked for it. */
+struct hub_config {
+    const char *model, *revision;
+    const char *text;       /* config.json, terminated by a zero; NULL: err says why */
+    size_t bytes;
+    const char *source;     /* "hub", "hf_cache", "builtin" */
+    const char *tier;       /* for Cache-Status: "memory", "disk", "hf_cache", "hub", "builtin" */
+    const char *commit;     /* NULL: not known */
+    const char *note;       /* why it is not the hub's own answer of today; NULL */
+    uint64_t parameters;    /* of the safetensors metadata; 0: not known */
+    bool is_private;        /* opened by a token: not for others */
+    struct err err;
+};
+
+struct hub_request {
+    const char *model, *revision; /* checked names; copied */
+    const char *token;            /* the caller's own; NULL: none */
+};
+
+/* `config` is the callee's to give back. Called from hub_loop_turn(). */
+typedef void hub_done(void *arg, const struct hub_config *config);
+
+/* NULL: a line on standard error says why. Defaults and environment: hub_options_read(). */
+struct hub *hub_new(const struct hub_options *o);
+void hub_free(struct hub *h); /* after its loops */
+
+/* HF_TOKEN, HF_TOKEN_PATH, HF_HOME, HF_HUB_CACHE, HF_ENDPOINT, HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE, ... as huggingface_hub reads them. */
+bool hub_options_read(struct hub_options *ret);
+
+struct hub_loop *hub_loop_new(struct hub *h);
+void hub_loop_free(struct hub_loop *l); /* asks that are still open are called back with hub-failed first */
+
+/* true: *ret is at hand in memory, the caller gives it back. false: under way, `done` is called later. */
+bool hub_ask(struct hub_loop *l, const struct hub_request *rq, hub_done *done, void *arg, const struct hub_config **ret);
+void hub_give_back(const struct hub_config *c);
+
+/* Until `fd` is readable, a transfer can go on, somebody wakes it, or `timeout_ms` have passed. */
+void hub_loop_wait(struct hub_loop *l, int fd, unsigned timeout_ms);
+void hub_loop_turn(struct hub_loop *l);
+void hub_loop_wake(struct hub_loop *l);
+unsigned hub_loop_open(const struct hub_loop *l); /* asks without an answer yet */
+
+/* For metrics: counts since the start. */
+struct hub_counts {
+    uint64_t memory, disk, hf_cache, hub, builtin, failed; /* answers by tier */
+    uint64_t transfers, transfer_errors, limited;
+};
+void hub_counts_read(struct hub *h, struct hub_counts *ret);
+
+#endif
