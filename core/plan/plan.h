@@ -3,8 +3,9 @@
  *
  * Purpose   a question (what is fixed, and axes of what may vary) becomes ranked candidates: each resolved, its largest
  *           micro-batch searched, judged by the replay, with a reason and the nearest change where it does not fit.
- * Search    the walk is a lower bound of the peak: secant, bracket and bisection on it find the largest micro-batch it allows;
- *           from there the replay decides, downwards. n is the answer when its replay fits and that of n + 1 does not.
+ * Search    a model of few layers proposes the largest micro-batch, replays decide: n is the answer when its replay fits and that
+ *           of n + 1 does not, or its live blocks alone exceed the budget.
+ * Basis     replayed: played on the allocator's model. bounded: live blocks only, between low and high; the recommendation never is.
  * Fits      reserved + context within capacity - margin * capacity; else a second replay at that capacity decides.
  * Models    one GPU. A known word without a model keeps its candidate: modelled = false, with a reason and no figures.
  * Errors    ERR_NOMEM; what train_resolve refuses of an asked option. Not fitting is a result.
@@ -24,6 +25,8 @@
 enum { PLAN_MAX_CANDIDATES = 256, PLAN_MAX_MEASURED = 64, PLAN_MAX_MICRO_BATCH = 65536 };
 
 enum { PLAN_UNMODELLED = -1 };
+
+enum { PLAN_REPLAY_ALL = 8 }; /* with at most so many candidates all are replayed */
 
 /* One word that an axis may take: the enum of recipe.h it means, or PLAN_UNMODELLED. */
 struct plan_choice {
@@ -69,7 +72,7 @@ struct plan_question {
 struct plan_nearest {
     const char *tuning;
     enum tri gradient_checkpointing;
-    uint32_t micro_batch_size;
+    uint32_t micro_batch_size, seq_len_tokens;
 };
 
 struct plan_reason {
@@ -78,17 +81,20 @@ struct plan_reason {
     struct plan_nearest nearest;
 };
 
+enum basis { BASIS_BOUNDED, BASIS_REPLAYED };
+
 struct plan_candidate {
     const struct plan_choice *choice[AXIS_COUNT];
     bool modelled;
     struct plan_reason reason;
     /* the rest only when modelled */
     bool fits, tight;
+    enum basis basis; /* bounded: memory is train_walk()'s, device_bytes is not known */
     struct step step; /* micro_batch_size: as asked, else the one chosen */
     uint32_t max_micro_batch_size;
     uint32_t global_batch_size;
     uint64_t device_bytes; /* reserved + context */
-    uint64_t low_bytes, high_bytes; /* peak allocated, by both neighbours of the asked stack */
+    uint64_t low_bytes, high_bytes; /* peak allocated: both neighbours of the asked stack; bounded: the remainders too */
     struct measured memory;
 };
 
@@ -100,8 +106,5 @@ struct plan_answer {
 
 MUST_CHECK enum err_code plan_answer(const struct plan_question *q, struct arena *keep, struct arena *scratch,
                                      struct plan_answer *ret, struct err *err);
-
-/* The axis of an option that the contract names: "optimizer". */
-const char *plan_axis_member(enum plan_axis_name axis);
 
 #endif

@@ -1,18 +1,15 @@
 #include "plan/search.h"
 
+#include "config/arch.h"
+
+#include <string.h>
+
 uint64_t probe_budget(const struct plan_question *q)
 {
     double kept = q->margin * (double)q->capacity_bytes;
-    uint64_t limit = q->capacity_bytes - (uint64_t)kept;
+    uint64_t limit = q->capacity_bytes - (uint64_t)kept, taken = q->device.context_bytes;
 
-    return limit > q->device.context_bytes ? limit - q->device.context_bytes : 0;
-}
-
-uint32_t plan_accumulation(const struct plan_question *q, uint32_t n)
-{
-    if (q->recipe.gradient_accumulation_steps)
-        return q->recipe.gradient_accumulation_steps;
-    return q->global_batch_size > n ? (q->global_batch_size + n - 1) / n : 1;
+    return limit > taken ? limit - taken : 0;
 }
 
 static struct step at(const struct probe *p, uint32_t n)
@@ -20,33 +17,37 @@ static struct step at(const struct probe *p, uint32_t n)
     struct step s = *p->step;
 
     s.r.micro_batch_size = n;
-    s.r.gradient_accumulation_steps = plan_accumulation(p->q, n);
+    s.r.gradient_accumulation_steps = plan_accumulation(p->q, &s, n);
     return s;
 }
 
-static enum err_code walk(const struct probe *p, uint32_t n, uint64_t *ret_bytes)
+enum err_code probe_walk(const struct probe *p, uint32_t n, struct measured *ret)
 {
-    unsigned char *mark = p->scratch->cur;
     struct step s = at(p, n);
-    struct measured m;
-    enum err_code rc = train_walk(p->q->arch, &s, &p->q->device, p->scratch, &m, p->err);
 
-    arena_rewind(p->scratch, mark);
-    if (!rc)
-        *ret_bytes = m.walk_peak_bytes;
-    return rc;
+    return train_walk(p->q->arch, &s, &p->q->device, p->scratch, ret, p->err);
 }
 
-/* Beyond the budget only a second replay, with release and retry, can tell; not if the live blocks alone exceed it. */
-static enum err_code retry(const struct probe *p, const struct step *s, struct verdict *v)
+enum err_code probe_fits(const struct probe *p, uint32_t n, struct fit *ret)
 {
-    uint64_t budget = probe_budget(p->q);
-    uint32_t retries = 0;
+    struct step s = at(p, n);
 
-    if (v->memory.walk_peak_bytes > budget)
+    return train_fits(p->q->arch, &s, &p->q->device, probe_budget(p->q), p->q->expandable_segments, p->scratch, ret, p->err);
+}
+
+/* --- the verdict --------------------------------------------------------------------------------------------------------------- */
+
+/* Beyond the budget only a second replay, with release and retry, can tell; not if the live blocks alone exceed it. */
+static enum err_code retry(const struct probe *p, uint32_t n, struct verdict *v)
+{
+    struct fit fit;
+    enum err_code rc;
+
+    if (v->memory.walk_peak_bytes > probe_budget(p->q))
         return ERR_OK;
-    v->tight = true;
-    return train_fits(p->q->arch, s, &p->q->device, budget, p->q->expandable_segments, p->scratch, &v->fits, &retries, p->err);
+    rc = probe_fits(p, n, &fit);
+    v->tight = v->fits = !rc && fit.fits;
+    return rc;
 }
 
 static enum err_code judge(const struct probe *p, uint32_t n, struct verdict *v)
@@ -62,28 +63,69 @@ static enum err_code judge(const struct probe *p, uint32_t n, struct verdict *v)
     v->device_bytes = reserved + p->q->device.context_bytes;
     v->fits = reserved <= probe_budget(p->q);
     v->tight = v->fits && (double)v->device_bytes > 0.95 * (double)p->q->capacity_bytes;
-    if (!v->fits)
-        rc = retry(p, &s, v);
-    v->tight = v->tight && v->fits;
-    return rc;
+    return v->fits ? ERR_OK : retry(p, n, v);
 }
 
 enum err_code probe_judge(const struct probe *p, uint32_t n, struct verdict *ret)
 {
-    unsigned char *mark = p->scratch->cur;
     struct verdict v = {0};
     enum err_code rc = judge(p, n, &v);
 
-    arena_rewind(p->scratch, mark);
     if (!rc)
         *ret = v;
     return rc;
 }
 
-/* A bracket on the walk: `fits` is known to stay within the budget, `exceeds` not to. */
+/* --- what a model of few layers says of the whole ------------------------------------------------------------------------------- */
+
+/* Even, so that layers which alternate stand in both alike. */
+enum { SHALLOW = 2, LESS_SHALLOW = 4, DEEP_ENOUGH = 10 };
+
+static enum err_code walk_layers(const struct probe *p, uint32_t n, uint32_t layers, struct measured *ret)
+{
+    struct arch few = *p->q->arch;
+    struct plan_question q = *p->q;
+    struct probe shallow = {&q, p->step, p->scratch, p->err};
+
+    few.layers = layers;
+    q.arch = &few;
+    return probe_walk(&shallow, n, ret);
+}
+
+/* The walk's peak at micro-batch n: exact for few layers, else each phase's peak on a straight line over the depth. */
+enum err_code probe_foresee(const struct probe *p, uint32_t n, uint64_t *ret_bytes)
+{
+    uint32_t layers = p->q->arch->layers;
+    struct measured a, b;
+    enum err_code rc;
+    double peak = 0;
+
+    if (layers < DEEP_ENOUGH) {
+        rc = probe_walk(p, n, &a);
+        *ret_bytes = rc ? 0 : a.walk_peak_bytes;
+        return rc;
+    }
+    rc = walk_layers(p, n, SHALLOW, &a);
+    if (!rc)
+        rc = walk_layers(p, n, LESS_SHALLOW, &b);
+    if (rc)
+        return rc;
+    for (int i = 0; i < PHASE_COUNT; i++) {
+        double near = (double)a.phase_peaks_bytes[i], far = (double)b.phase_peaks_bytes[i];
+        double whole = near + (far - near) / (LESS_SHALLOW - SHALLOW) * (layers - SHALLOW);
+
+        peak = whole > peak ? whole : peak;
+    }
+    *ret_bytes = (uint64_t)peak;
+    return ERR_OK;
+}
+
+/* --- the largest ---------------------------------------------------------------------------------------------------------------- */
+
+/* A bracket: `fits` is known to stay within the budget, `exceeds` not to. */
 struct bracket {
     uint32_t fits, exceeds;
-    uint64_t fits_bytes, exceeds_bytes; /* exceeds_bytes 0: not walked yet, only a limit */
+    uint64_t fits_bytes, exceeds_bytes; /* exceeds_bytes 0: not tried yet, only a limit */
     uint64_t slope_bytes;               /* last rise a sequence */
 };
 
@@ -114,10 +156,10 @@ static uint32_t propose(const struct bracket *b, uint64_t budget, unsigned turn)
     return (uint32_t)(next > last ? last : next);
 }
 
-static enum err_code try_walk(const struct probe *p, struct bracket *b, uint32_t n)
+static enum err_code try_batch(const struct probe *p, struct bracket *b, uint32_t n)
 {
     uint64_t bytes, budget = probe_budget(p->q);
-    enum err_code rc = walk(p, n, &bytes);
+    enum err_code rc = probe_foresee(p, n, &bytes);
 
     if (rc)
         return rc;
@@ -133,59 +175,71 @@ static enum err_code try_walk(const struct probe *p, struct bracket *b, uint32_t
     return ERR_OK;
 }
 
-static enum err_code largest_walk(const struct probe *p, uint32_t *ret)
+static enum err_code foresee_largest(const struct probe *p, uint32_t *ret)
 {
     struct bracket b = {.exceeds = most(p) + 1};
-    enum err_code rc = try_walk(p, &b, 1);
+    enum err_code rc = try_batch(p, &b, 1);
 
     if (!rc && b.fits && b.exceeds > 2)
-        rc = try_walk(p, &b, 2);
+        rc = try_batch(p, &b, 2);
     for (unsigned turn = 0; !rc && b.fits && b.exceeds - b.fits > 1; turn++)
-        rc = try_walk(p, &b, propose(&b, probe_budget(p->q), turn));
+        rc = try_batch(p, &b, propose(&b, probe_budget(p->q), turn));
     *ret = b.fits;
     return rc;
 }
 
-static enum err_code fits(const struct probe *p, uint32_t n, bool *ret)
-{
-    struct verdict v;
-    enum err_code rc = probe_judge(p, n, &v);
+/* What is known of the largest: `good` was played and fits, `bad` does not, or is one more than there can be. */
+struct played {
+    struct largest_fit good;
+    uint32_t bad, stride;
+    bool bad_was_played;
+};
 
-    if (!rc)
-        *ret = v.fits;
-    return rc;
-}
-
-/* Down from what the walk allows, in steps that double until one fits, then halves between. */
-enum err_code probe_largest(const struct probe *p, uint32_t *ret)
+static enum err_code play(const struct probe *p, uint32_t n, struct played *k)
 {
-    uint32_t good = 0, bad, stride = 1;
-    bool ok = false;
-    enum err_code rc = largest_walk(p, &bad);
+    struct fit fit;
+    enum err_code rc = probe_fits(p, n, &fit);
 
     if (rc)
         return rc;
-    for (uint32_t n = bad++; n && !rc && !ok; n = n > stride ? n - stride : 0, stride *= 2) {
-        rc = fits(p, n, &ok);
-        if (ok)
-            good = n;
-        else
-            bad = n;
+    if (fit.fits || n == 1)
+        k->good.walk = fit.walk;
+    if (!fit.fits) {
+        k->bad = n;
+        k->bad_was_played = true;
+        return ERR_OK;
     }
-    if (!ok && bad > 1 && !rc) { /* the strides passed over 1 */
-        rc = fits(p, 1, &ok);
-        good = ok ? 1 : 0;
-    }
-    while (!rc && good && bad - good > 1) {
-        uint32_t middle = good + (bad - good) / 2;
+    k->good.n = n;
+    k->good.retries = fit.retries;
+    if (!fit.retries)
+        k->good.without_retry = n;
+    return ERR_OK;
+}
 
-        rc = fits(p, middle, &ok);
-        if (ok)
-            good = middle;
-        else
-            bad = middle;
-    }
+/* Down from what failed, or up from what fits, in steps that double; once there are both, the middle. */
+static uint32_t next_to_play(struct played *k)
+{
+    uint32_t step = k->stride;
+
+    k->stride *= 2;
+    if (!k->good.n)
+        return k->bad > step ? k->bad - step : 1;
+    if (k->bad_was_played)
+        return k->good.n + (k->bad - k->good.n) / 2;
+    return k->bad - k->good.n > step ? k->good.n + step : k->bad - 1;
+}
+
+enum err_code probe_largest(const struct probe *p, struct largest_fit *ret)
+{
+    struct played k = {.bad = most(p) + 1, .stride = 1};
+    uint32_t first;
+    enum err_code rc = foresee_largest(p, &first);
+
     if (!rc)
-        *ret = good;
+        rc = play(p, first ? first : 1, &k);
+    while (!rc && k.bad > 1 && k.bad - k.good.n > 1)
+        rc = play(p, next_to_play(&k), &k);
+    if (!rc)
+        *ret = k.good;
     return rc;
 }

@@ -1,12 +1,16 @@
 /*
- * search.h - the largest micro-batch of one step that fits. Only plan.c includes this.
+ * search.h - one step measured at any micro-batch: the verdict at one, and the largest that fits. Only plan/ includes this.
+ *
+ * Search    a model of few layers, walked at two depths and carried on in a straight line, proposes: it costs a tenth of the whole
+ *           model. What is answered was played: the largest fits on the allocator's model, the next does not or its live blocks
+ *           alone exceed the budget.
  */
 #ifndef PLAN_SEARCH_H
 #define PLAN_SEARCH_H
 
 #include "plan/plan.h"
 
-/* One step on one GPU, measured at any micro-batch. */
+/* One step on one GPU. */
 struct probe {
     const struct plan_question *q;
     const struct step *step;
@@ -20,16 +24,30 @@ struct verdict {
     struct measured memory;
 };
 
-/* Replays at micro-batch n and judges. */
+/* Replays at micro-batch n without a limit, and under the budget where that exceeds it. */
 MUST_CHECK enum err_code probe_judge(const struct probe *p, uint32_t n, struct verdict *ret);
 
-/* 0 when not even one sequence fits. */
-MUST_CHECK enum err_code probe_largest(const struct probe *p, uint32_t *ret);
+/* Live blocks only: what memory of a verdict says after train_walk(). */
+MUST_CHECK enum err_code probe_walk(const struct probe *p, uint32_t n, struct measured *ret);
 
-/* Bytes that may be reserved, context taken off. */
-uint64_t probe_budget(const struct plan_question *q);
+/* A replay under the budget, release-and-retry included. */
+MUST_CHECK enum err_code probe_fits(const struct probe *p, uint32_t n, struct fit *ret);
+
+struct largest_fit {
+    uint32_t n;             /* 0 when not even one sequence fits */
+    uint32_t retries;       /* of the allocator at n, in the replayed steps */
+    uint32_t without_retry; /* the largest seen that needs none; 0: none was seen */
+    struct measured walk;   /* at n; at 1 when n is 0 */
+};
+MUST_CHECK enum err_code probe_largest(const struct probe *p, struct largest_fit *ret);
+
+/* What a shallower model foretells of the walk's peak: for proposals, never for an answer. */
+MUST_CHECK enum err_code probe_foresee(const struct probe *p, uint32_t n, uint64_t *ret_bytes);
 
 /* Accumulation steps of micro-batch n: as asked, else what fills the global batch, else 1. */
-uint32_t plan_accumulation(const struct plan_question *q, uint32_t n);
+uint32_t plan_accumulation(const struct plan_question *q, const struct step *step, uint32_t n);
+
+/* Bytes that may be reserved, context and NCCL taken off. */
+uint64_t probe_budget(const struct plan_question *q);
 
 #endif

@@ -179,27 +179,36 @@ enum err_code train_measure(const struct arch *arch, const struct step *step, co
     return rc;
 }
 
+static enum err_code play_within(const struct tape *tape, const struct peak *walk, uint64_t capacity_bytes, bool expandable, struct arena *arena,
+                                 struct fit *fit, struct err *err)
+{
+    struct torch_alloc *a = NULL;
+    struct peak replay;
+    enum err_code rc = allocator(tape, walk, expandable, capacity_bytes, arena, &a, err);
+
+    if (rc)
+        return rc;
+    fit->fits = peak_replay(tape, a, &replay);
+    fit->retries = torch_alloc_stats(a).retries;
+    return torch_alloc_status(a, err);
+}
+
 enum err_code train_fits(const struct arch *arch, const struct step *step, const struct device *device, uint64_t capacity_bytes,
-                         bool expandable_segments, struct arena *arena, bool *ret_fits, uint32_t *ret_retries, struct err *err)
+                         bool expandable_segments, struct arena *arena, struct fit *ret, struct err *err)
 {
     unsigned char *mark = arena->cur;
     struct trainer *t = NULL;
     struct tape tape;
-    struct peak walk = {0}, replay = {0};
-    struct torch_alloc *a = NULL;
+    struct peak walk = {0};
+    struct fit fit = {0};
     enum err_code rc = run_step(arch, step, device, arena, &t, &tape, &walk, err);
 
     if (!rc)
-        rc = allocator(&tape, &walk, expandable_segments, capacity_bytes, arena, &a, err);
-    if (!rc) {
-        bool fits = peak_replay(&tape, a, &replay);
-
-        rc = torch_alloc_status(a, err);
-        if (!rc) {
-            *ret_fits = fits;
-            *ret_retries = torch_alloc_stats(a).retries;
-        }
-    }
+        describe_run(t, &walk, &fit.walk);
+    if (!rc && walk.peak_bytes <= capacity_bytes)
+        rc = play_within(&tape, &walk, capacity_bytes, expandable_segments, arena, &fit, err);
     arena_rewind(arena, mark);
+    if (!rc)
+        *ret = fit;
     return rc;
 }

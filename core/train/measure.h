@@ -56,10 +56,15 @@ MUST_CHECK enum err_code train_walk(const struct arch *arch, const struct step *
 MUST_CHECK enum err_code train_measure(const struct arch *arch, const struct step *step, const struct device *device,
                                        struct arena *arena, struct measured *ret, struct err *err);
 
-/* Replays the run on a GPU with `capacity_bytes` for the allocator; false in *ret_fits when even release-and-retry does not
- * help. *ret_retries counts how often cached segments had to be given back. */
+struct fit {
+    bool fits;              /* false: even release-and-retry does not help */
+    uint32_t retries;       /* how often cached segments had to be given back */
+    struct measured walk;   /* as train_walk() has it */
+};
+
+/* Replays the run on a GPU with `capacity_bytes` for the allocator; not where the live blocks alone exceed it. */
 MUST_CHECK enum err_code train_fits(const struct arch *arch, const struct step *step, const struct device *device,
                                     uint64_t capacity_bytes, bool expandable_segments, struct arena *arena,
-                                    bool *ret_fits, uint32_t *ret_retries, struct err *err);
+                                    struct fit *ret, struct err *err);
 
 #endif

@@ -333,8 +333,7 @@ START_TEST(the_replay_stays_within_its_slack)
         struct arena a;
         struct err err = {0};
         uint64_t sum = 0;
-        bool fits = false;
-        uint32_t retries = 1;
+        struct fit fit = {.retries = 1};
 
         ck_assert(resolved(&d, &step));
         arena_init(&a, block, ROOM);
@@ -354,12 +353,12 @@ START_TEST(the_replay_stays_within_its_slack)
             never_less(&d, "the peak over a phase's", m.phase_peaks_bytes[p], m.peak_allocated_bytes);
         ck_assert_uint_le(m.deaths, m.births);
         arena_init(&a, block, ROOM);
-        ck_assert(!train_fits(&d.arch, &step, &d.device, m.peak_reserved_bytes, false, &a, &fits, &retries, &err));
-        ck_assert_msg(fits && retries == 0, "%s: %" PRIu64 " bytes are not enough, or only after %" PRIu32 " retries", say(&d), m.peak_reserved_bytes,
-                      retries);
+        ck_assert(!train_fits(&d.arch, &step, &d.device, m.peak_reserved_bytes, false, &a, &fit, &err));
+        ck_assert_msg(fit.fits && fit.retries == 0, "%s: %" PRIu64 " bytes are not enough, or only after %" PRIu32 " retries", say(&d), m.peak_reserved_bytes,
+                      fit.retries);
         arena_init(&a, block, ROOM);
-        ck_assert(!train_fits(&d.arch, &step, &d.device, m.walk_peak_bytes - 1, false, &a, &fits, &retries, &err));
-        ck_assert_msg(!fits, "%s: fits below what lives at once", say(&d));
+        ck_assert(!train_fits(&d.arch, &step, &d.device, m.walk_peak_bytes - 1, false, &a, &fit, &err));
+        ck_assert_msg(!fit.fits, "%s: fits below what lives at once", say(&d));
     }
     end(DRAWS);
 }

@@ -81,14 +81,13 @@ enum err_code train_measure(const struct arch *arch, const struct step *step, co
 }
 
 enum err_code train_fits(const struct arch *arch, const struct step *step, const struct device *device, uint64_t capacity_bytes,
-                         bool expandable_segments, struct arena *arena, bool *ret_fits, uint32_t *ret_retries, struct err *err)
+                         bool expandable_segments, struct arena *arena, struct fit *ret, struct err *err)
 {
     struct measured m;
     enum err_code rc = train_measure(arch, step, device, arena, &m, err);
 
     (void)expandable_segments;
-    *ret_fits = m.peak_reserved_bytes <= capacity_bytes;
-    *ret_retries = 0;
+    *ret = (struct fit){.fits = m.peak_reserved_bytes <= capacity_bytes, .walk = m};
     return rc;
 }
 

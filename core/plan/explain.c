@@ -1,0 +1,133 @@
+/* Why a candidate does not fit, and what would: first among the other candidates, which are known, else tried. */
+#include "plan/planning.h"
+
+#include <stdio.h>
+
+static enum err_code no_room(struct planning *p)
+{
+    return err_set(p->err, ERR_NOMEM, "", "no room for the candidates");
+}
+
+/* --- the nearest change --------------------------------------------------------------------------------------------------------- */
+
+struct change {
+    enum tuning tuning;
+    enum tri checkpointing;
+};
+
+static bool differs_only_so(const struct plan_candidate *a, const struct plan_candidate *b, struct change to)
+{
+    for (int i = 0; i < AXIS_COUNT; i++)
+        if (i != AXIS_TUNING && i != AXIS_CHECKPOINTING && a->choice[i] != b->choice[i])
+            return false;
+    return b->step.r.tuning == to.tuning && b->step.r.gradient_checkpointing == to.checkpointing;
+}
+
+/* Another candidate is this change: its search has told already. */
+static const struct plan_candidate *twin(const struct planning *p, const struct plan_candidate *c, struct change to)
+{
+    for (uint32_t i = 0; i < p->answer->n; i++) {
+        const struct plan_candidate *other = &p->answer->candidates[i];
+
+        if (other != c && other->modelled && differs_only_so(c, other, to))
+            return other;
+    }
+    return NULL;
+}
+
+/* The candidate with the change, at the same micro-batch and length. What cannot be run at all is no advice. */
+static enum err_code would_fit(struct planning *p, const struct plan_candidate *c, struct change to, uint32_t seq_len_tokens, bool *ret)
+{
+    const struct plan_candidate *known = seq_len_tokens ? NULL : twin(p, c, to);
+    struct recipe r = recipe_of(p->q, c);
+    struct step step;
+    struct probe probe = {p->q, &step, p->scratch, p->err};
+    uint32_t n = c->step.r.micro_batch_size;
+    struct fit fit = {0};
+    enum err_code rc;
+
+    if (known) {
+        *ret = known->max_micro_batch_size >= n;
+        return ERR_OK;
+    }
+    r.tuning = to.tuning;
+    r.gradient_checkpointing = to.checkpointing;
+    r.seq_len_tokens = seq_len_tokens ? seq_len_tokens : c->step.r.seq_len_tokens;
+    rc = train_resolve(&r, p->q->arch, &p->q->device, p->keep, &step, p->err);
+    if (!rc)
+        rc = probe_fits(&probe, n, &fit);
+    *ret = !rc && fit.fits;
+    return rc == ERR_NOMEM ? rc : ERR_OK;
+}
+
+enum { SHORTEST = 128 };
+
+/* Half the length, and half of that: only for one sequence that is too long. */
+static enum err_code try_shorter(struct planning *p, struct plan_candidate *c, struct change as_it_is)
+{
+    bool ok = false;
+    enum err_code rc = ERR_OK;
+
+    for (uint32_t s = c->step.r.seq_len_tokens / 2; !rc && !ok && s >= SHORTEST; s /= 2) {
+        rc = would_fit(p, c, as_it_is, s, &ok);
+        if (ok)
+            c->reason.nearest.seq_len_tokens = s;
+    }
+    return rc;
+}
+
+static enum err_code try_adapters(struct planning *p, struct plan_candidate *c, bool *ret)
+{
+    struct change to = {TUNING_LORA, c->step.r.gradient_checkpointing};
+    enum err_code rc = would_fit(p, c, to, 0, ret);
+
+    if (!rc && !*ret && to.checkpointing == TRI_FALSE) {
+        to.checkpointing = TRI_TRUE;
+        rc = would_fit(p, c, to, 0, ret);
+        c->reason.nearest.gradient_checkpointing = *ret ? TRI_TRUE : TRI_UNSET;
+    }
+    c->reason.nearest.tuning = *ret ? "lora" : NULL;
+    return rc;
+}
+
+/* What stands before the first step is the least that any length needs. */
+static bool is_hopeless(const struct planning *p, const struct plan_candidate *c)
+{
+    return c->memory.static_bytes > probe_budget(p->q);
+}
+
+/* One thing at a time first; checkpointing before a smaller batch before adapters before a shorter sequence. */
+static enum err_code find_nearest(struct planning *p, struct plan_candidate *c)
+{
+    struct change as_it_is = {c->step.r.tuning, c->step.r.gradient_checkpointing}, checkpointed = {c->step.r.tuning, TRI_TRUE};
+    struct plan_nearest *near = &c->reason.nearest;
+    enum err_code rc = ERR_OK;
+    bool ok = false;
+
+    if (as_it_is.checkpointing == TRI_FALSE && !is_hopeless(p, c))
+        rc = would_fit(p, c, checkpointed, 0, &ok);
+    if (ok)
+        near->gradient_checkpointing = TRI_TRUE;
+    else if (c->max_micro_batch_size)
+        near->micro_batch_size = c->max_micro_batch_size;
+    if (rc || ok || c->max_micro_batch_size)
+        return rc;
+    if (c->step.r.tuning == TUNING_FULL)
+        rc = try_adapters(p, c, &ok);
+    return rc || ok || is_hopeless(p, c) ? rc : try_shorter(p, c, as_it_is);
+}
+
+/* --- the reason ----------------------------------------------------------------------------------------------------------------- */
+
+enum err_code explain(struct planning *p, struct plan_candidate *c)
+{
+    uint64_t budget = probe_budget(p->q), allocated = peak_of(p->q, c);
+    uint64_t need = allocated > budget ? allocated : c->device_bytes - p->q->device.context_bytes;
+    const char *why = allocated > budget ? "" : ": the allocator cannot find a free block among those it holds";
+    char text[160];
+    int n = snprintf(text, sizeof text, "needs %.1f GiB more at %s%s", (double)(need - budget) / 1073741824.0, phase_name(c->memory.peak_phase), why);
+
+    c->reason.code = "does-not-fit";
+    c->reason.detail = arena_str(p->keep, text, (size_t)n);
+    return c->reason.detail ? find_nearest(p, c) : no_room(p);
+}
