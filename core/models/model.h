@@ -24,7 +24,6 @@ struct batch {
 
 struct outputs {
     val loss, logits;       /* temporaries */
-    uint32_t cache_from, cache_to; /* the KV cache: rows of model.cache */
 };
 
 struct family_program {

@@ -2,13 +2,6 @@
 
 #include "torch/autograd.h"
 
-static val owned(struct run *r, val v)
-{
-    if (v)
-        r->values[v].floating = false;
-    return v;
-}
-
 static val like(struct run *r, enum op op, val of)
 {
     val v = value_empty(r, op, dtype_of(r, of), r->values[of].ndim, r->values[of].size);

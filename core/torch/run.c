@@ -25,7 +25,7 @@ enum err_code run_init(struct run *r, struct arena *arena, const struct quirks *
     r->max_storages = limits.storages;
     r->max_nodes = limits.nodes;
     r->max_births = limits.births;
-    r->max_events = 2 * limits.births;
+    r->max_events = 2 * limits.births + 1; /* a birth and a death each, and one EVENT_RELEASE */
     r->max_locals = 4096;
     r->max_ready = limits.nodes;
     r->max_casts = limits.values / 8;
@@ -77,7 +77,7 @@ static uint32_t storage_birth(struct run *r, enum op op, uint64_t bytes, enum ma
     s = storage_new(r);
     if (!s)
         return 0;
-    if (r->n_births >= r->max_births) { /* a block dies once: twice as many events always have room */
+    if (r->n_births >= r->max_births) { /* a block dies once: max_events always suffices */
         run_fail(r, ERR_NOMEM, "", "the run has more births of blocks than the working memory of one request holds");
         return 0;
     }
@@ -119,6 +119,14 @@ void scratch_give(struct run *r, uint32_t storage)
 void scratch(struct run *r, enum op op, uint64_t bytes)
 {
     scratch_give(r, scratch_take(r, op, bytes, MARK_NONE));
+}
+
+void release_cached(struct run *r)
+{
+    if (r->released)
+        return;
+    r->released = true;
+    r->events[r->n_events++] = EVENT_RELEASE;
 }
 
 /* ------------------------------------------------------------------------------------------------------------ values */
@@ -242,17 +250,22 @@ struct frame frame_enter(struct run *r)
     return (struct frame){r->n_locals, r->module, r->node_running, r->recompute};
 }
 
+static bool push_local(struct run *r, val v)
+{
+    if (r->n_locals == r->max_locals) {
+        run_fail(r, ERR_NOMEM, "", "frames nest too deeply");
+        return false;
+    }
+    r->locals[r->n_locals++] = v;
+    return true;
+}
+
 val local(struct run *r, val v)
 {
     struct value *x = &r->values[v];
 
-    if (r->n_locals == r->max_locals) {
-        run_fail(r, ERR_NOMEM, "", "frames nest too deeply");
+    if (!push_local(r, v) || !v)
         return v;
-    }
-    r->locals[r->n_locals++] = v;
-    if (!v)
-        return 0;
     if (x->floating)
         x->floating = false;
     else
@@ -296,7 +309,7 @@ void rebind(struct run *r, val *name, val v)
         *slot = v;
         value_unref(r, old);
     } else {
-        r->locals[r->n_locals++] = v;
+        (void)push_local(r, v);
     }
 }
 

@@ -138,7 +138,7 @@ struct run {
     struct device device;
 
     /* switches of the running thread */
-    bool grad_enabled, in_backward, stopped, recording_region, recompute;
+    bool grad_enabled, in_backward, stopped, recompute;
     uint8_t stage;
     int autocast_depth;
     bool autocast;
@@ -169,6 +169,7 @@ struct run {
     uint32_t n_births, max_births;
     uint32_t *events;
     uint32_t n_events, max_events;
+    bool released;               /* EVENT_RELEASE stands on the tape */
     struct work *work;           /* work.h: the log of kernels and messages; NULL: none is kept */
     val workspaces[2];           /* cuBLAS of the forward and of the autograd thread, where they are kept */
     uint16_t op_over;            /* names the births of a composite instead of the op itself */
@@ -228,6 +229,12 @@ static inline void value_unref(struct run *r, val v)
     if (v && !--r->values[v].refs)
         value_die(r, v);
 }
+static inline val owned(struct run *r, val v) /* a temporary becomes the caller's: value_unref() ends it */
+{
+    if (v)
+        r->values[v].floating = false;
+    return v;
+}
 static inline void consume(struct run *r, val v) /* a temporary dies here, anything else lives on */
 {
     if (v && r->values[v].floating) {
@@ -252,6 +259,8 @@ void mark_block(struct run *r, val v, enum mark mark);
 uint32_t scratch_take(struct run *r, enum op op, uint64_t bytes, enum mark mark);
 void scratch_give(struct run *r, uint32_t storage);
 void scratch(struct run *r, enum op op, uint64_t bytes);
+
+void release_cached(struct run *r); /* torch.cuda.empty_cache(), once a run */
 
 /* ---- Python's frames */
 struct frame frame_enter(struct run *r);

@@ -37,6 +37,15 @@ enum precision {
     PRECISION_COUNT
 };
 
+static inline bool precision_autocasts(enum precision p)
+{
+    return p == PRECISION_BF16_AUTOCAST || p == PRECISION_BF16_MIXED || p == PRECISION_FP16_AUTOCAST || p == PRECISION_FP16_MIXED;
+}
+static inline bool precision_scales_loss(enum precision p) /* under a GradScaler */
+{
+    return p == PRECISION_FP16_AUTOCAST || p == PRECISION_FP16_MIXED;
+}
+
 enum optimizer { OPTIMIZER_UNSET, OPTIMIZER_ADAMW_TORCH, OPTIMIZER_ADAMW_TORCH_FUSED, OPTIMIZER_ADAMW_TORCH_LOOP, OPTIMIZER_SGD, OPTIMIZER_COUNT };
 
 enum attention { ATTENTION_UNSET, ATTENTION_SDPA, ATTENTION_EAGER, ATTENTION_FLASH_2, ATTENTION_COUNT };

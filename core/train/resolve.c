@@ -8,7 +8,6 @@
 #include "train/recipe.h"
 #include "tuning/targets.h"
 
-
 struct resolving {
     const struct arch *arch;
     const struct device *device;
@@ -92,11 +91,6 @@ static enum lora_dtype base_dtype(enum precision p)
     }
 }
 
-static bool scales_loss(enum precision p)
-{
-    return p == PRECISION_FP16_AUTOCAST || p == PRECISION_FP16_MIXED;
-}
-
 static enum err_code resolve_lora(struct recipe *r, const struct resolving *c)
 {
     struct lora *l = &r->lora;
@@ -110,7 +104,7 @@ static enum err_code resolve_lora(struct recipe *r, const struct resolving *c)
         l->rank = 8; /* peft tuners/lora/config.py, as is the dropout of 0 */
     if (l->dtype == LORA_DTYPE_UNSET)
         l->dtype = c->defaults.adapters_in_fp32 ? LORA_DTYPE_FP32 : base_dtype(r->precision);
-    if (scales_loss(r->precision) && l->dtype != LORA_DTYPE_FP32) /* torch/amp/grad_scaler.py, cuda/AmpKernels.cu */
+    if (precision_scales_loss(r->precision) && l->dtype != LORA_DTYPE_FP32) /* torch/amp/grad_scaler.py, cuda/AmpKernels.cu */
         return err_set(c->err, ERR_FIELD_CONFLICT, "/training/lora/dtype", "the GradScaler of fp16 precisions unscales fp32 gradients only: fp32 adapters");
     if (l->n_targets || l->all_linear)
         return ERR_OK;

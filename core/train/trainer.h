@@ -28,8 +28,7 @@ struct trainer {
     bool autocast;
     enum dtype autocast_dtype;
     uint32_t adapted_modules;
-    /* marks on the tape: numbers of events */
-    uint32_t after_load, steps_begin, after_step[2], n_releases;
+    uint32_t steps_begin;      /* events before it are loading */
 };
 
 /* Declares the model for this step, adapters included; no run is needed for an inventory. */

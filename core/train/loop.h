@@ -1,0 +1,38 @@
+/*
+ * loop.h - what the loops of core/train share: batches, the model's call, backward, clipping, the end of a step. Included by core/train only.
+ */
+#ifndef TRAIN_LOOP_H
+#define TRAIN_LOOP_H
+
+#include "train/trainer.h"
+
+/* What the loop's own variables hold; all owned. */
+struct held {
+    struct batch *batches, inputs;
+    uint32_t n_batches;
+    val items, loss_step, grad_norm, total;
+};
+
+void trainer_load(struct trainer *t);                  /* load.c */
+void trainer_step(struct trainer *t, struct held *h);  /* loop_trainer.c */
+void plain_step(struct trainer *t, struct held *h);    /* loop_plain.c */
+
+struct batch make_batch(struct trainer *t);
+void batch_ref(struct run *r, const struct batch *b);
+void batch_unref(struct run *r, const struct batch *b);
+void bind_inputs(struct trainer *t, struct held *h, struct batch next); /* inputs = next: the last ones die when these stand */
+
+/* The third micro-step finds what the second left, and so on to the last: those between would repeat each other birth by birth. */
+enum { MICRO_STEPS = 4 };
+static inline bool repeats(uint32_t micro_step, uint32_t n)
+{
+    return micro_step + 1 >= MICRO_STEPS && micro_step + 1 < n;
+}
+
+struct outputs call_model(struct trainer *t, const struct batch *b);
+void drop_outputs(struct trainer *t, struct outputs *o);
+void backward_of(struct trainer *t, val loss);         /* loss.backward(), through the scaler where there is one */
+void clip(struct trainer *t, struct held *h);
+void end_step(struct trainer *t);
+
+#endif

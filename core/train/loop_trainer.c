@@ -1,0 +1,115 @@
+/* loop_trainer.c - Trainer._inner_training_loop, training_step and compute_loss: transformers 4.40 and 5.23. */
+#include "torch/autograd.h"
+#include "train/loop.h"
+
+/* get_batch_samples: sum((labels[..., 1:] != -100).sum() for each batch), / 1 */
+static val count_items(struct trainer *t, const struct batch *b, uint32_t n)
+{
+    struct run *r = &t->run;
+    val total = 0, count;
+
+    if (!t->model.counts_items)
+        return 0;
+    for (uint32_t i = 0; i < n; i++) {
+        val valid = compare(r, OP_NE, slice(r, b[i].labels, -1, 1, t->step->r.seq_len_tokens), 0), sum, old = total;
+
+        sum = sum_all(r, valid);
+        total = owned(r, old ? add(r, old, sum) : add_scalar(r, sum));
+        value_unref(r, old);
+    }
+    count = owned(r, pointwise_op(r, OP_DIV, DTYPE_FP32, total, 0));
+    value_unref(r, total);
+    return count;
+}
+
+/* Since 4.46 the batches of a step are all fetched before its first: the last step's live until these stand. */
+static void fetch(struct trainer *t, struct held *h)
+{
+    struct run *r = &t->run;
+    uint32_t n = t->step->r.gradient_accumulation_steps;
+    struct batch *fresh = h->batches + n; /* the upper half */
+    val items;
+
+    for (uint32_t i = 0; i < n; i++)
+        fresh[i] = make_batch(t);
+    items = count_items(t, fresh, n);
+    value_unref(r, h->items);
+    h->items = items;
+    for (uint32_t i = 0; i < h->n_batches; i++)
+        batch_unref(r, &h->batches[i]);
+    for (uint32_t i = 0; i < n; i++)
+        h->batches[i] = fresh[i];
+    h->n_batches = n;
+}
+
+static struct batch next_batch(struct trainer *t, const struct held *h, uint32_t i)
+{
+    struct batch next;
+
+    if (!t->step->quirks.trainer_counts_items) {
+        t->run.stage = STAGE_BATCH;
+        return make_batch(t);
+    }
+    next = h->batches[i];
+    batch_ref(&t->run, &next);
+    return next;
+}
+
+/* Trainer.compute_loss: the outputs die when it returns. */
+static val compute_loss(struct trainer *t, const struct batch *b)
+{
+    struct outputs o = call_model(t, b);
+    val loss = owned(&t->run, o.loss);
+
+    drop_outputs(t, &o);
+    return loss;
+}
+
+/* Trainer.training_step; returns what the loop keeps of the loss. */
+static val training_step(struct trainer *t, const struct batch *b)
+{
+    struct run *r = &t->run;
+    val loss, part, kept;
+
+    r->stage = STAGE_FORWARD;
+    loss = compute_loss(t, b);
+    r->stage = STAGE_BACKWARD;
+    if (t->step->quirks.trainer_counts_items && !t->model.counts_items) {
+        val whole = loss;
+
+        loss = owned(r, div_scalar(r, whole));
+        value_unref(r, whole);
+    }
+    part = owned(r, div_scalar(r, loss)); /* Accelerator.backward */
+    backward_of(t, part);
+    value_unref(r, part);
+    r->stage = STAGE_BETWEEN;
+    kept = t->step->quirks.trainer_counts_items ? owned(r, detach(r, loss))
+                                                : owned(r, pointwise_op(r, OP_DIV, DTYPE_FP32, loss, 0));
+    value_unref(r, loss);
+    return kept;
+}
+
+void trainer_step(struct trainer *t, struct held *h)
+{
+    struct run *r = &t->run;
+    uint32_t n = t->step->r.gradient_accumulation_steps;
+
+    r->stage = STAGE_BATCH;
+    if (!h->total)
+        h->total = owned(r, value_empty(r, OP_TO_COPY, DTYPE_FP32, 0, NULL));
+    if (t->step->quirks.trainer_counts_items)
+        fetch(t, h);
+    for (uint32_t i = 0; i < n; i++) {
+        val kept;
+
+        bind_inputs(t, h, next_batch(t, h, i));
+        if (repeats(i, n))
+            continue;
+        kept = training_step(t, &h->inputs);
+        value_unref(r, h->loss_step);
+        h->loss_step = kept;
+    }
+    clip(t, h);
+    end_step(t);
+}
