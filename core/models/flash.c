@@ -85,6 +85,6 @@ val flash_attention_2(struct run *r, struct model *m, val q, val k, val v, const
         return frame_leave(r, f, without_padding(r, m, q, k, v, c->mask));
     if (m->q->attention_interface && m->position_ids && !run_dead(r) && size_of(r, q, 0) == 1 && size_of(r, q, 1) > 1)
         look_for_packing(r, m->position_ids);
-    out = flash_attn_func(r, q, k, v, c->dropout);
+    out = flash_attn_func(r, q, k, v);
     return frame_leave(r, f, out);
 }

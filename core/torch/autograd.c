@@ -351,6 +351,7 @@ static void buffer_add(struct run *r, val *slot, val grad)
         return;
     }
     if (own(r, *slot)) {
+        launch(r, OP_ADD, *slot, 2, (val[]){*slot, grad});
         value_unref(r, grad);
         return;
     }
@@ -378,6 +379,7 @@ static void accumulate(struct run *r, uint32_t node)
     if (!grad)
         return;
     if (n->accumulated) { /* in place onto .grad */
+        launch(r, OP_ADD, n->accumulated, 2, (val[]){n->accumulated, grad});
         value_unref(r, grad);
         return;
     }
@@ -388,6 +390,7 @@ static void accumulate(struct run *r, uint32_t node)
     val leaf = n->variable;
     val copy = value_empty(r, OP_EMPTY_STRIDED, dtype_of(r, leaf), r->values[leaf].ndim, r->values[leaf].size);
 
+    launch(r, OP_CLONE, copy, 1, &grad);
     r->values[copy].floating = false;
     r->nodes[node].accumulated = copy;
     value_unref(r, grad);
@@ -426,6 +429,7 @@ static void evaluate(struct run *r, uint32_t base, uint32_t node)
     uint32_t module = r->module, running = r->node_running;
     bool recompute = r->recompute;
 
+    host_call(r);
     r->node_running = node;
     if (n->op == OP_ACCUMULATE_GRAD) {
         accumulate(r, node);

@@ -6,6 +6,16 @@
 
 #include "torch/ops.h"
 #include "torch/run.h"
+#include "torch/work.h"
+
+static inline int64_t div_up(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+static inline int64_t round_up(int64_t n, int64_t m)
+{
+    return div_up(n, m) * m;
+}
 
 #define SAVED_PACKED UINT32_C(0x80000000)
 
@@ -27,6 +37,43 @@ typedef void (*formula)(struct back *b);
 
 bool wants_grad(const struct run *r, val v);
 
+/* ---- the log of work.h, where there is one */
+struct attended;
+void work_launch(struct run *r, enum op op, val out, int n, const val *in);
+void work_product(struct run *r, enum op op, val out, val a, val b, val added);
+void work_attention(struct run *r, enum op op, const struct attended *a, val q, val k);
+
+static inline void host_call(struct run *r) /* an operator without a kernel, an autograd node */
+{
+    if (r->work)
+        r->work->calls++;
+}
+static inline void launch(struct run *r, enum op op, val out, int n, const val *in) /* reads `in`, writes `out` */
+{
+    if (r->work)
+        work_launch(r, op, out, n, in);
+}
+static inline void launch_product(struct run *r, enum op op, val out, val a, val b, val added) /* [batch] rows x inner times inner x columns */
+{
+    if (r->work)
+        work_product(r, op, out, a, b, added);
+}
+/* softmax(q k') v: how many of what; a causal one computes the lower triangle. Backward is 5 products where forward is 2. */
+struct attended {
+    int64_t batch, heads, queries, keys, head_dim;
+    bool causal;
+};
+static inline void launch_attention(struct run *r, enum op op, struct attended a, val q, val k)
+{
+    if (r->work)
+        work_attention(r, op, &a, q, k);
+}
+static inline void launch_move(struct run *r, enum op op, uint64_t bytes, uint32_t launches)
+{
+    if (r->work)
+        work_add(r, op, 0, bytes, launches);
+}
+
 /* Python holds an operator's arguments until it returns: composites pin temporaries for as long. */
 struct pins {
     val held[4];
@@ -45,9 +92,10 @@ static inline void unpin(struct run *r, struct pins *p)
         value_unref(r, p->held[i]);
 }
 
-/* autocast_mode.cpp cached_cast; the argument itself where nothing is cast. What they make is a temporary. */
-val autocast_half(struct run *r, val v);
-val autocast_full(struct run *r, val v);
+/* autocast_mode.cpp cached_cast: what the operator's row of ops.def says of one argument; itself where nothing is cast. A temporary. */
+val autocast_arg(struct run *r, enum op op, val v);
+/* The dtype that an operator of class DTYPE is told when its caller names none (DTYPE_COUNT). */
+enum dtype autocast_dtype(const struct run *r, enum op op, val v, enum dtype asked);
 
 /* Makes the node of `op` when an input wants a gradient; 0 otherwise. Edge k is input k. Inputs are saved before the kernel
  * runs, as generated code does; attach_output() ties the result to it. */
@@ -62,6 +110,7 @@ void run_graph(struct run *r, int n, const val *outputs, const val *gradients); 
 
 /* Kernels without graph and without taking their arguments: for formulas and the engine. Results float. */
 val pointwise(struct run *r, enum op op, enum dtype dtype, int n, const val *in);
+val pointwise_empty(struct run *r, enum op op, enum dtype dtype, int n, const val *in); /* its result, without the kernel */
 val add_like(struct run *r, val a, val b);
 val cast_copy(struct run *r, val v, enum dtype dtype);
 val sum_to(struct run *r, val v, val like);

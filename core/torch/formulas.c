@@ -182,13 +182,21 @@ void back_maximum(struct back *b)
     val equal = T(b, pointwise(b->r, OP_EQ, DTYPE_BOOL, 2, (val[]){saved(b, 1), saved(b, 0)}));
 
     (void)half;
-    put(b, 0, pointwise(b->r, OP_WHERE, t, 3, (val[]){equal, half, b->grad[0]}));
-    (void)T(b, pointwise(b->r, OP_LT, DTYPE_BOOL, 2, (val[]){saved(b, 1), saved(b, 0)}));
+    val out = pointwise(b->r, OP_WHERE, t, 3, (val[]){equal, half, b->grad[0]});
+
+    put(b, 0, out);
+    val less = T(b, pointwise(b->r, OP_LT, DTYPE_BOOL, 2, (val[]){saved(b, 1), saved(b, 0)}));
+
+    launch(b->r, OP_MASKED_FILL, out, 1, &less);
 }
 
 void back_masked_fill(struct back *b)
 {
-    put(b, 0, pointwise(b->r, OP_CLONE, dtype_of(b->r, b->grad[0]), 2, (val[]){b->grad[0], saved(b, 0)}));
+    val out = pointwise_empty(b->r, OP_CLONE, dtype_of(b->r, b->grad[0]), 2, (val[]){b->grad[0], saved(b, 0)});
+
+    launch(b->r, OP_CLONE, out, 1, &b->grad[0]);
+    launch(b->r, OP_MASKED_FILL, out, 1, &b->saved[0]);
+    put(b, 0, out);
 }
 
 /* where(condition, grad, 0), where(condition, 0, grad): the zero is a scalar tensor of its own */
@@ -196,7 +204,7 @@ void back_where(struct back *b)
 {
     for (int e = 1; e >= 0; e--)
         if (need(b, e)) {
-            val zero = T(b, value_empty(b->r, OP_SCALAR_TENSOR, dtype_of(b->r, b->grad[0]), 0, NULL));
+            val zero = T(b, factory(b->r, OP_SCALAR_TENSOR, dtype_of(b->r, b->grad[0]), 0, NULL));
 
             put(b, e, pointwise(b->r, OP_WHERE, dtype_of(b->r, b->grad[0]), 3, (val[]){saved(b, 0), b->grad[0], zero}));
         }
@@ -233,8 +241,10 @@ void back_mean(struct back *b)
 static void softmax_like(struct back *b, enum op op, enum dtype dtype)
 {
     val g = T(b, contiguous(b->r, b->grad[0]));
+    val out = value_empty(b->r, op, dtype, b->r->values[g].ndim, b->r->values[g].size);
 
-    put(b, 0, value_empty(b->r, op, dtype, b->r->values[g].ndim, b->r->values[g].size));
+    launch(b->r, op, out, 2, (val[]){g, saved(b, 0)});
+    put(b, 0, out);
 }
 
 /* SoftMax.cu softmax_backward_cuda_out: tmp = grad * output */
@@ -253,7 +263,10 @@ void back_nll_loss(struct back *b)
 {
     val x = saved(b, 0);
 
-    put(b, 0, value_empty(b->r, OP_NLL_LOSS_BACKWARD, dtype_of(b->r, x), b->r->values[x].ndim, b->r->values[x].size));
+    val out = value_empty(b->r, OP_NLL_LOSS_BACKWARD, dtype_of(b->r, x), b->r->values[x].ndim, b->r->values[x].size);
+
+    launch(b->r, OP_NLL_LOSS_BACKWARD, out, 0, NULL); /* zeros, then one element of each row */
+    put(b, 0, out);
 }
 
 /* saved: bias, input, weight, mean, rstd; what the module has none of is not there */
@@ -266,9 +279,14 @@ void back_layer_norm(struct back *b)
     int64_t width = size_of(r, x, -1);
     val g = T(b, contiguous(r, b->grad[0]));
 
-    (void)g;
-    if (need(b, 0))
-        put(b, 0, value_empty(r, OP_LAYER_NORM_BACKWARD, dtype_of(r, x), r->values[x].ndim, r->values[x].size));
+    if (need(b, 0)) {
+        val dx = value_empty(r, OP_LAYER_NORM_BACKWARD, dtype_of(r, x), r->values[x].ndim, r->values[x].size);
+
+        launch(r, OP_LAYER_NORM_BACKWARD, dx, 2, (val[]){g, x});
+        put(b, 0, dx);
+    }
+    if (need(b, 1) || (n->n_edges > 2 && need(b, 2))) /* GammaBetaBackward: one kernel for both */
+        launch(r, OP_LAYER_NORM_BACKWARD, x, 1, &g);
     if (need(b, 1))
         put(b, 1, value_empty(r, OP_LAYER_NORM_BACKWARD, dtype_of(r, w), SHAPE(width)));
     if (n->n_edges > 2 && need(b, 2))
@@ -372,11 +390,6 @@ void back_baddbmm(struct back *b)
 }
 
 /* --------------------------------------------------------------------------------------------------------- attention */
-static int64_t round_up(int64_t n, int64_t m)
-{
-    return (n + m - 1) / m * m;
-}
-
 /* saved: key, query, value, logsumexp, output, rng state */
 void back_flash(struct back *b)
 {
@@ -393,6 +406,7 @@ void back_flash(struct back *b)
     dq = pointwise(r, OP_FLASH_BACKWARD, t, 1, &q); /* empty_like: each has the layout of what it is the gradient of */
     dk = pointwise(r, OP_FLASH_BACKWARD, t, 1, &k);
     dv = pointwise(r, OP_FLASH_BACKWARD, t, 1, &v);
+    launch_attention(r, OP_FLASH_BACKWARD, (struct attended){n, h, s, sk, d, self(b)->at.dim2}, q, k);
     delta = scratch_take(r, OP_FLASH_BACKWARD, (uint64_t)(n * h * rows * 4), MARK_NONE);
     accum = scratch_take(r, OP_FLASH_BACKWARD, (uint64_t)(n * rows * h * flash_head_rounded(r, d) * 4), MARK_NONE);
     if (kv != h) {
@@ -424,6 +438,7 @@ void back_efficient(struct back *b)
     dq = value_empty(r, OP_EFFICIENT_BACKWARD, t, SHAPE(n, s, h, d));
     dk = value_empty(r, OP_EFFICIENT_BACKWARD, t, SHAPE(n, sk, kv, d));
     dv = value_empty(r, OP_EFFICIENT_BACKWARD, t, SHAPE(n, sk, kv, size_of(r, v, 3)));
+    launch_attention(r, OP_EFFICIENT_BACKWARD, (struct attended){n, h, s, sk, d, self(b)->at.dim2}, q, k);
     if (kv != h) { /* grouped heads: computed wide, then summed */
         wide_k = scratch_take(r, OP_EFFICIENT_BACKWARD, (uint64_t)(n * sk * h * d) * dtype_bytes(t), MARK_NONE);
         wide_v = scratch_take(r, OP_EFFICIENT_BACKWARD, (uint64_t)(n * sk * h * d) * dtype_bytes(t), MARK_NONE);
@@ -456,6 +471,7 @@ void back_efficient(struct back *b)
 /* cuda/Embedding.cu: up to 3,072 ids (and in other cases, see the source) one kernel into zeros; more are sorted first.
  * EmbeddingBackwardKernel.cu: what the segments of equal ids take. The scratch of cub's sort and scans was read off both
  * traced versions (tests/data/ops): keys and values once more, a histogram a tile and one a pass. */
+enum { SORT_PASSES = 12 }; /* reads and writes of the ids: sort, segments, scans */
 enum { SHORT_PATH_IDS = 3072, SORT_ONE_TILE = 2304, SORT_TILE = 3840, ROWS_PER_THREAD = 10 };
 
 static int64_t key_bits(int64_t largest)
@@ -483,7 +499,8 @@ void back_embedding(struct back *b)
     int64_t sort;
 
     if (ids <= SHORT_PATH_IDS) {
-        put(b, 0, value_empty(r, OP_ZEROS, dtype_of(r, b->grad[0]), SHAPE(rows, width)));
+        put(b, 0, factory(r, OP_ZEROS, dtype_of(r, b->grad[0]), SHAPE(rows, width)));
+        launch(r, op, b->grad[0], 1, b->grad); /* adds rows onto rows */
         return;
     }
     sort = sort_bytes(ids, r->q->embedding_sorts_all_bits ? 64 : key_bits(rows));
@@ -492,7 +509,9 @@ void back_embedding(struct back *b)
     range = scratch_take(r, OP_ARANGE, (uint64_t)bytes, MARK_NONE);
     scratch(r, op, (uint64_t)sort);
     scratch_give(r, range);
-    put(b, 0, value_empty(r, OP_ZEROS, dtype_of(r, b->grad[0]), SHAPE(rows, width)));
+    put(b, 0, factory(r, OP_ZEROS, dtype_of(r, b->grad[0]), SHAPE(rows, width)));
+    launch(r, op, b->grad[0], 1, b->grad);
+    launch_move(r, op, (uint64_t)bytes * SORT_PASSES, SORT_PASSES);
     keep[2] = scratch_take(r, op, (uint64_t)bytes, MARK_NONE); /* segment offsets */
     keep[3] = scratch_take(r, op, 8, MARK_NONE);
     range = scratch_take(r, op, (uint64_t)bytes, MARK_NONE);
@@ -559,7 +578,8 @@ static void part_of_zeros(struct back *b)
 {
     struct node *n = self(b);
 
-    put(b, 0, value_empty(b->r, OP_ZEROS, dtype_of(b->r, b->grad[0]), n->at.dim2, n->at.i));
+    put(b, 0, factory(b->r, OP_ZEROS, dtype_of(b->r, b->grad[0]), n->at.dim2, n->at.i));
+    launch(b->r, OP_CLONE, b->grad[0], 1, b->grad);
 }
 
 void back_slice(struct back *b)
@@ -586,9 +606,12 @@ void back_split(struct back *b)
 
             memcpy(size, b->r->values[m].size, sizeof size);
             size[n->at.dim] = n->at.i[k];
-            (void)T(b, value_empty(b->r, OP_ZEROS, t, b->r->values[m].ndim, size));
+            (void)T(b, factory(b->r, OP_ZEROS, t, b->r->values[m].ndim, size));
         }
-    put(b, 0, value_empty(b->r, OP_CAT, t, b->r->values[m].ndim, b->r->values[m].size));
+    val whole = value_empty(b->r, OP_CAT, t, b->r->values[m].ndim, b->r->values[m].size);
+
+    launch(b->r, OP_CAT, whole, 1, &whole); /* the parts are as large as the whole */
+    put(b, 0, whole);
 }
 
 /* cat_tensors_backward: views of the gradient */
@@ -635,6 +658,7 @@ void back_flash_attn(struct back *b)
     put(b, 0, empty_like(b, q));
     put(b, 1, empty_like(b, k));
     put(b, 2, empty_like(b, v));
+    launch_attention(r, OP_FLASH_BACKWARD, (struct attended){n, h, s, sk, d, true}, q, k);
     delta = scratch_take(r, OP_EMPTY, (uint64_t)(n * h * rows * 4), MARK_NONE);
     accum = scratch_take(r, OP_EMPTY, (uint64_t)(n * rows * h * wide_head * 4), MARK_NONE);
     if (kv != h) {
@@ -659,6 +683,8 @@ void back_flash_varlen(struct back *b)
     put(b, 0, empty_like(b, q));
     put(b, 1, empty_like(b, k));
     put(b, 2, empty_like(b, v));
+    launch_attention(r, OP_FLASH_BACKWARD,
+                     (struct attended){self(b)->at.i[0], h, div_up(tokens, self(b)->at.i[0]), div_up(size_of(r, k, 0), self(b)->at.i[0]), d, true}, q, k);
     delta = scratch_take(r, OP_EMPTY, (uint64_t)(h * rows * 4), MARK_NONE);
     accum = scratch_take(r, OP_EMPTY, (uint64_t)(rows * h * wide_head * 4), MARK_NONE);
     if (kv != h) {
@@ -677,9 +703,13 @@ static val rows_of_gradient(struct back *b, enum op op, int64_t rows)
     int64_t size[MAX_DIMS];
     val g = b->grad[0];
 
+    val out;
+
     memcpy(size, b->r->values[g].size, sizeof size);
     size[0] = rows;
-    return value_empty(b->r, op, dtype_of(b->r, g), b->r->values[g].ndim, size);
+    out = value_empty(b->r, op, dtype_of(b->r, g), b->r->values[g].ndim, size);
+    launch(b->r, op, out, 1, &g);
+    return out;
 }
 
 void back_index_first(struct back *b)

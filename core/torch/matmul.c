@@ -47,9 +47,13 @@ static bool needs_copy(const struct value *x, int d0, int d1)
 
 static val copy_for_blas(struct run *r, val v, int d0, int d1)
 {
+    val copy;
+
     if (!v || !needs_copy(&r->values[v], d0, d1))
         return 0;
-    return value_empty(r, OP_CLONE, dtype_of(r, v), r->values[v].ndim, r->values[v].size);
+    copy = value_empty(r, OP_CLONE, dtype_of(r, v), r->values[v].ndim, r->values[v].size);
+    launch(r, OP_CLONE, copy, 1, &v);
+    return copy;
 }
 
 val mm_raw(struct run *r, val a, val b)
@@ -62,6 +66,7 @@ val mm_raw(struct run *r, val a, val b)
     ca = copy_for_blas(r, a, 0, 1);
     cb = copy_for_blas(r, b, 0, 1);
     cublas_workspace(r, OP_MM);
+    launch_product(r, OP_MM, out, a, b, 0);
     consume(r, cb);
     consume(r, ca);
     return out;
@@ -77,6 +82,7 @@ val bmm_raw(struct run *r, val a, val b)
     ca = copy_for_blas(r, a, 1, 2);
     cb = copy_for_blas(r, b, 1, 2);
     cublas_workspace(r, OP_BMM);
+    launch_product(r, OP_BMM, out, a, b, 0);
     consume(r, cb);
     consume(r, ca);
     return out;
@@ -123,8 +129,8 @@ val bmm(struct run *r, val a, val b)
 
     pin(r, &p, a);
     pin(r, &p, b);
-    hb = autocast_half(r, b); /* autocast_mode.h casts the arguments of one call: compilers take the last first */
-    ha = autocast_half(r, a);
+    hb = autocast_arg(r, OP_BMM, b); /* autocast_mode.h casts the arguments of one call: compilers take the last first */
+    ha = autocast_arg(r, OP_BMM, a);
     out = product(r, OP_BMM, bmm_raw, ha, hb);
     unpin(r, &p);
     return out;
@@ -153,6 +159,7 @@ static val addmm_plain(struct run *r, val bias, val a, val b)
             lt_workspace(r);
         else
             cublas_workspace(r, OP_ADDMM);
+        launch_product(r, OP_ADDMM, out, a, b, bias);
         consume(r, cb);
         consume(r, ca);
     }
@@ -171,9 +178,9 @@ val addmm(struct run *r, val bias, val a, val b)
     pin(r, &p, bias);
     pin(r, &p, a);
     pin(r, &p, b);
-    hb = autocast_half(r, b);
-    ha = autocast_half(r, a);
-    hc = autocast_half(r, bias);
+    hb = autocast_arg(r, OP_ADDMM, b);
+    ha = autocast_arg(r, OP_ADDMM, a);
+    hc = autocast_arg(r, OP_ADDMM, bias);
     out = addmm_plain(r, hc, ha, hb);
     unpin(r, &p);
     return out;
@@ -188,9 +195,9 @@ val baddbmm(struct run *r, val input, val a, val b, bool scaled)
     pin(r, &p, input);
     pin(r, &p, a);
     pin(r, &p, b);
-    in[2] = autocast_half(r, b);
-    in[1] = autocast_half(r, a);
-    in[0] = autocast_half(r, input);
+    in[2] = autocast_arg(r, OP_BADDBMM, b);
+    in[1] = autocast_arg(r, OP_BADDBMM, a);
+    in[0] = autocast_arg(r, OP_BADDBMM, input);
     node = attach(r, OP_BADDBMM, 3, in);
     if (node)
         r->nodes[node].at.p = scaled;
@@ -207,6 +214,7 @@ val baddbmm(struct run *r, val input, val a, val b, bool scaled)
         ca = copy_for_blas(r, in[1], 1, 2);
         cb = copy_for_blas(r, in[2], 1, 2);
         cublas_workspace(r, OP_BADDBMM);
+        launch_product(r, OP_BADDBMM, out, in[1], in[2], in[0]);
         consume(r, cb);
         consume(r, ca);
     }
@@ -286,8 +294,8 @@ val matmul(struct run *r, val a, val b)
         return 0;
     pin(r, &p, a);
     pin(r, &p, b);
-    hb = autocast_half(r, b);
-    ha = autocast_half(r, a);
+    hb = autocast_arg(r, OP_MM, b);
+    ha = autocast_arg(r, OP_MM, a);
     pin(r, &p, ha);
     pin(r, &p, hb);
     out = matmul_plain(r, ha, hb);
@@ -323,9 +331,9 @@ val linear_op(struct run *r, val x, val weight, val bias)
     if (run_dead(r))
         return 0;
     pin(r, &p, x);
-    hb = autocast_half(r, bias);
-    hw = autocast_half(r, weight);
-    hx = autocast_half(r, x);
+    hb = autocast_arg(r, OP_ADDMM, bias);
+    hw = autocast_arg(r, OP_ADDMM, weight);
+    hx = autocast_arg(r, OP_ADDMM, x);
     pin(r, &p, hx);
     pin(r, &p, hw);
     pin(r, &p, hb);

@@ -59,7 +59,7 @@ static void iterator_strides(struct value *out, const int64_t (*stride)[MAX_DIMS
     }
 }
 
-val pointwise(struct run *r, enum op op, enum dtype dtype, int n, const val *in)
+val pointwise_empty(struct run *r, enum op op, enum dtype dtype, int n, const val *in)
 {
     int64_t stride[3][MAX_DIMS], size[MAX_DIMS];
     const struct value *first;
@@ -106,6 +106,14 @@ val pointwise(struct run *r, enum op op, enum dtype dtype, int n, const val *in)
         return 0;
     iterator_strides(&r->values[out], (const int64_t(*)[MAX_DIMS])stride, n);
     value_birth(r, out, op, (uint64_t)numel(r, out) * dtype_bytes(dtype));
+    return out;
+}
+
+val pointwise(struct run *r, enum op op, enum dtype dtype, int n, const val *in)
+{
+    val out = pointwise_empty(r, op, dtype, n, in);
+
+    launch(r, op, out, n, in);
     return out;
 }
 
@@ -163,7 +171,7 @@ void autocast_leave(struct run *r)
 }
 
 /* autocast_mode.cpp cached_cast: the half copy of an fp32 leaf that trains is made once. */
-val autocast_half(struct run *r, val v)
+static val autocast_half(struct run *r, val v)
 {
     struct value *x = &r->values[v];
     val cast;
@@ -182,11 +190,34 @@ val autocast_half(struct run *r, val v)
     return cast;
 }
 
-val autocast_full(struct run *r, val v)
+static val autocast_full(struct run *r, val v)
 {
     if (!r->autocast || !v || (dtype_of(r, v) != DTYPE_FP16 && dtype_of(r, v) != DTYPE_BF16))
         return v;
     return to_dtype(r, v, DTYPE_FP32);
+}
+
+val autocast_arg(struct run *r, enum op op, val v)
+{
+    if (!r->autocast)
+        return v;
+    switch (op_rows[op].autocast) {
+    case AUTOCAST_HALF:
+        return autocast_half(r, v);
+    case AUTOCAST_FULL:
+        return autocast_full(r, v);
+    default:
+        return v;
+    }
+}
+
+enum dtype autocast_dtype(const struct run *r, enum op op, val v, enum dtype asked)
+{
+    enum dtype t = dtype_of(r, v);
+
+    if (asked != DTYPE_COUNT)
+        return asked;
+    return r->autocast && op_rows[op].autocast == AUTOCAST_DTYPE && dtype_is_float(t) ? DTYPE_FP32 : t;
 }
 
 /* ------------------------------------------------------------------------------------------------------- elementwise */
@@ -312,7 +343,7 @@ val neg(struct run *r, val a)
 
 val pow_scalar(struct run *r, val a, double exponent)
 {
-    val x = autocast_full(r, a);
+    val x = autocast_arg(r, OP_POW, a);
     val out = unary(r, OP_POW, x, dtype_of(r, x), exponent);
 
     if (x != a)
@@ -322,7 +353,7 @@ val pow_scalar(struct run *r, val a, double exponent)
 
 val rsqrt(struct run *r, val a)
 {
-    val x = autocast_full(r, a);
+    val x = autocast_arg(r, OP_RSQRT, a);
     val out = unary_same(r, OP_RSQRT, x);
 
     if (x != a)
@@ -411,6 +442,7 @@ val contiguous(struct run *r, val a)
         return a;
     node = attach(r, OP_CLONE, 1, &a);
     out = value_empty(r, OP_CLONE, dtype_of(r, a), r->values[a].ndim, r->values[a].size);
+    launch(r, OP_CLONE, out, 1, &a);
     attach_output(r, node, out, 0);
     consume(r, a);
     return out;
@@ -438,7 +470,9 @@ val masked_fill(struct run *r, val a, val mask)
     val out;
 
     save(r, node, mask);
-    out = pointwise(r, OP_CLONE, dtype_of(r, a), 2, (val[]){a, mask}); /* a clone, filled in place */
+    out = pointwise_empty(r, OP_CLONE, dtype_of(r, a), 2, (val[]){a, mask}); /* a clone, filled in place */
+    launch(r, OP_CLONE, out, 1, &a);
+    launch(r, OP_MASKED_FILL, out, 2, (val[]){out, mask});
     metas(r, node, 1, &a, out);
     attach_output(r, node, out, 0);
     consume(r, a);
@@ -484,8 +518,9 @@ val dropout(struct run *r, val a, double p)
     if (p <= 0)
         return a;
     node = attach(r, OP_DROPOUT, 1, &a);
-    mask = pointwise(r, OP_DROPOUT, DTYPE_BOOL, 1, &a);
-    out = pointwise(r, OP_DROPOUT, dtype_of(r, a), 1, &a);
+    mask = pointwise_empty(r, OP_DROPOUT, DTYPE_BOOL, 1, &a);
+    out = pointwise_empty(r, OP_DROPOUT, dtype_of(r, a), 1, &a);
+    launch(r, OP_DROPOUT, out, 2, (val[]){a, mask});
     save(r, node, mask);
     attach_output(r, node, out, 0);
     consume(r, mask);
@@ -501,7 +536,10 @@ val empty(struct run *r, enum dtype dtype, int ndim, const int64_t *size)
 
 val factory(struct run *r, enum op op, enum dtype dtype, int ndim, const int64_t *size)
 {
-    return value_empty(r, op, dtype, ndim, size);
+    val out = value_empty(r, op, dtype, ndim, size);
+
+    launch(r, op, out, 0, NULL);
+    return out;
 }
 
 /* ------------------------------------------------------------------------------------------------------------ shapes */
@@ -533,6 +571,7 @@ static val finish_view(struct run *r, enum op op, val a, val out, int dim)
     uint32_t node = attach(r, op, 1, &a);
     struct value *x = &r->values[a], *y = &r->values[out];
 
+    host_call(r);
     if (node) {
         struct node *n = &r->nodes[node];
 
@@ -838,6 +877,7 @@ static void split_as(struct run *r, enum op op, val a, int dim, int n, const int
         ret[k] = 0;
     if (run_dead(r))
         return;
+    host_call(r);
     dim += dim < 0 ? x->ndim : 0;
     if (node) {
         r->nodes[node].at.dim = dim;
@@ -882,6 +922,7 @@ static val joined(struct run *r, enum op op, enum dtype dtype, int n, const val 
         dtype = dtype_of(r, in[k]) > dtype ? dtype_of(r, in[k]) : dtype;
     node = attach(r, op, n, in);
     out = value_empty(r, op, dtype, nd, size);
+    launch(r, op, out, n, in);
     for (int k = 0; k < n && node && out; k++) {
         r->nodes[node].at.dim = dim;
         r->nodes[node].at.i[k] = r->values[in[k]].size[dim];

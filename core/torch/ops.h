@@ -63,7 +63,7 @@ val linear_op(struct run *r, val x, val weight, val bias); /* F.linear */
 /* attention kernels: q, k, v of [batch, heads, seq, head_dim] */
 val scaled_dot_product_attention(struct run *r, val q, val k, val v, val mask, double dropout_p, bool causal, bool enable_gqa);
 
-val flash_attn_func(struct run *r, val q, val k, val v, double dropout_p); /* [batch, seq, heads, head_dim] */
+val flash_attn_func(struct run *r, val q, val k, val v); /* [batch, seq, heads, head_dim] */
 
 /* q, k, v: [tokens, heads, head_dim] of `rows` sequences one behind another, `cumulative` lengths */
 val flash_attn_varlen(struct run *r, val q, val k, val v, val cumulative, int64_t rows);

@@ -10,11 +10,6 @@ struct axis {
     int64_t size, in, out; /* strides in elements; out = 0: reduced */
 };
 
-static int64_t div_up(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 static int64_t last_pow2(int64_t n)
 {
     int64_t p = 1;
@@ -181,7 +176,7 @@ void reduce_scratch(struct run *r, enum op op, val v, unsigned dims, unsigned ac
 static val sum_raw(struct run *r, val a, unsigned dims, bool keepdim, enum op op)
 {
     const struct value *x = &r->values[a];
-    enum dtype dtype = dtype_is_float((enum dtype)x->dtype) ? (enum dtype)x->dtype : DTYPE_INT64;
+    enum dtype dtype = dtype_is_float((enum dtype)x->dtype) ? autocast_dtype(r, op, a, DTYPE_COUNT) : DTYPE_INT64;
     int64_t size[MAX_DIMS];
     uint32_t cast = 0;
     int nd = 0;
@@ -195,8 +190,11 @@ static val sum_raw(struct run *r, val a, unsigned dims, bool keepdim, enum op op
         else if (keepdim)
             size[nd++] = 1;
     out = value_empty(r, op, dtype, nd, size);
-    if (out && x->dtype != (uint8_t)dtype && op == OP_SUM) /* ReduceOps.cpp: integers are converted first */
+    if (out && dtype == DTYPE_INT64 && x->dtype != (uint8_t)dtype && op == OP_SUM) { /* ReduceOps.cpp: integers are converted first */
         cast = scratch_take(r, OP_TO_COPY, (uint64_t)numel(r, a) * dtype_bytes(dtype), MARK_NONE);
+        launch_move(r, OP_TO_COPY, (uint64_t)numel(r, a) * (dtype_bytes((enum dtype)x->dtype) + dtype_bytes(dtype)), 1);
+    }
+    launch(r, op, out, 1, &a);
     reduce_scratch(r, op, a, dims, dtype_bytes(dtype) < 4 ? 4 : dtype_bytes(dtype));
     scratch_give(r, cast);
     return out;
@@ -250,6 +248,7 @@ val cumsum_as(struct run *r, val a, int dim, enum dtype dtype)
     if (run_dead(r))
         return 0;
     out = value_empty(r, OP_CUMSUM, dtype, r->values[a].ndim, r->values[a].size);
+    launch(r, OP_CUMSUM, out, 1, &a);
     if (numel(r, a) == size_of(r, a, dim))
         scratch(r, OP_CUMSUM, (uint64_t)cub_scan_bytes(r, numel(r, a), dtype_bytes(dtype)));
     consume(r, a);
@@ -300,14 +299,14 @@ val softmax(struct run *r, val a, enum dtype dtype)
         return 0;
     pin(r, &p, a);
     x = a;
-    if (dtype == DTYPE_COUNT) /* autocast_mode.h fp32_set_opt_dtype */
-        dtype = r->autocast && dtype_is_float(dtype_of(r, a)) ? DTYPE_FP32 : dtype_of(r, a);
+    dtype = autocast_dtype(r, OP_SOFTMAX, a, dtype);
     if (dtype != dtype_of(r, x) && !(dtype_of(r, x) == DTYPE_FP16 && dtype == DTYPE_FP32))
         x = to_dtype(r, x, dtype);
     node = attach(r, OP_SOFTMAX, 1, &x);
     if (node)
         r->nodes[node].at.dim = (int32_t)dtype_of(r, x);
     out = value_empty(r, OP_SOFTMAX, dtype, r->values[x].ndim, r->values[x].size);
+    launch(r, OP_SOFTMAX, out, 1, &x);
     save_result(r, node, out);
     attach_output(r, node, out, 0);
     consume(r, x);
@@ -327,18 +326,20 @@ val cross_entropy(struct run *r, val logits, val target)
     pin(r, &p, target);
     x = logits; /* cross_entropy_loss names the dtype, so autocast leaves log_softmax in half */
     node = attach(r, OP_LOG_SOFTMAX, 1, &x);
-    logp = value_empty(r, OP_LOG_SOFTMAX, dtype_of(r, x), r->values[x].ndim, r->values[x].size);
+    logp = value_empty(r, OP_LOG_SOFTMAX, autocast_dtype(r, OP_LOG_SOFTMAX, x, dtype_of(r, x)), r->values[x].ndim, r->values[x].size);
+    launch(r, OP_LOG_SOFTMAX, logp, 1, &x);
     save_result(r, node, logp);
     attach_output(r, node, logp, 0);
     consume(r, x);
     half = logp;
     pin(r, &p, half);
-    logp = autocast_full(r, half);
+    logp = autocast_arg(r, OP_NLL_LOSS, half);
     node = attach(r, OP_NLL_LOSS, 1, &logp);
     save(r, node, logp);
     save(r, node, target);
     out = value_empty(r, OP_NLL_LOSS, dtype_of(r, logp), 0, NULL);
     total = value_empty(r, OP_NLL_LOSS, dtype_of(r, logp), 0, NULL);
+    launch(r, OP_NLL_LOSS, out, 1, &target); /* one element of each row */
     save(r, node, total);
     attach_output(r, node, out, 0);
     consume(r, total);
@@ -358,9 +359,9 @@ val layer_norm(struct run *r, val a, val weight, val bias)
     if (run_dead(r))
         return 0;
     pin(r, &p, a);
-    in[2] = autocast_full(r, bias);
-    in[1] = autocast_full(r, weight);
-    in[0] = autocast_full(r, a);
+    in[2] = autocast_arg(r, OP_LAYER_NORM, bias);
+    in[1] = autocast_arg(r, OP_LAYER_NORM, weight);
+    in[0] = autocast_arg(r, OP_LAYER_NORM, a);
     node = attach(r, OP_LAYER_NORM, 3, in);
     save(r, node, in[2]);
     save(r, node, in[0]);
@@ -370,6 +371,7 @@ val layer_norm(struct run *r, val a, val weight, val bias)
     /* layer_norm_kernel.cu: statistics in fp32 */
     mean = value_empty(r, OP_LAYER_NORM, DTYPE_FP32, 1, &rows);
     rstd = value_empty(r, OP_LAYER_NORM, DTYPE_FP32, 1, &rows);
+    launch(r, OP_LAYER_NORM, out, 3, in);
     save(r, node, mean);
     save(r, node, rstd);
     attach_output(r, node, out, 0);
@@ -402,6 +404,7 @@ val embedding_op(struct run *r, val weight, val ids, bool has_padding_idx)
     }
     save(r, node, ids);
     out = value_empty(r, OP_INDEX_SELECT, dtype_of(r, weight), nd + 1, size);
+    launch(r, OP_INDEX_SELECT, out, 2, (val[]){out, ids}); /* as many rows read as written */
     attach_output(r, node, out, 0);
     consume(r, ids);
     return out;
@@ -419,6 +422,7 @@ val index_rows(struct run *r, val table, val ids)
     for (int i = 1; i < r->values[table].ndim; i++)
         size[nd + i - 1] = r->values[table].size[i];
     out = value_empty(r, OP_INDEX, dtype_of(r, table), nd + r->values[table].ndim - 1, size);
+    launch(r, OP_INDEX, out, 2, (val[]){out, ids});
     consume(r, ids);
     consume(r, table);
     return out;
@@ -446,6 +450,7 @@ val index_first(struct run *r, enum op op, val x, val indices)
         r->nodes[node].at.i[0] = size_of(r, x, 0);
     save(r, node, indices);
     out = rows_like(r, op, x, numel(r, indices));
+    launch(r, op, out, 2, (val[]){out, indices});
     attach_output(r, node, out, 0);
     consume(r, indices);
     consume(r, x);
@@ -459,6 +464,7 @@ val index_put_first(struct run *r, val x, val indices, int64_t rows)
 
     save(r, node, indices);
     out = rows_like(r, OP_INDEX_PUT_FIRST, x, rows);
+    launch(r, OP_INDEX_PUT_FIRST, out, 2, (val[]){x, indices});
     attach_output(r, node, out, 0);
     consume(r, indices);
     consume(r, x);

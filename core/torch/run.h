@@ -289,7 +289,7 @@ static inline void node_unref(struct run *r, uint32_t n)
 }
 
 enum saves { SAVES_NONE, SAVES_IN0, SAVES_RESULT, SAVES_CROSS, SAVES_OWN };
-enum autocast_class { AUTOCAST_KEEP, AUTOCAST_HALF, AUTOCAST_FULL, AUTOCAST_PROMOTE };
+enum autocast_class { AUTOCAST_KEEP, AUTOCAST_HALF, AUTOCAST_FULL, AUTOCAST_DTYPE };
 enum work_class { WORK_NONE, WORK_MOVE, WORK_POINT, WORK_REDUCE, WORK_MATMUL, WORK_ATTENTION };
 
 struct op_row {

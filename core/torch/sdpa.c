@@ -10,16 +10,6 @@
 
 #include <string.h>
 
-static int64_t round_up(int64_t n, int64_t m)
-{
-    return (n + m - 1) / m * m;
-}
-
-static int64_t div_up(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 /* flash_api.cpp: rows of the accumulators are padded to what the kernel's tile covers. */
 int64_t flash_head_rounded(const struct run *r, int64_t d)
 {
@@ -69,17 +59,20 @@ static val attention_output(struct run *r, enum op op, val q, int64_t d)
     return v;
 }
 
-static val flash(struct run *r, val q, val k, val v, double p)
+static val flash(struct run *r, val q, val k, val v, double p, bool causal)
 {
     val in[3] = {q, k, v}, out, lse, seed = 0, offset = 0;
     int64_t b = size_of(r, q, 0), h = size_of(r, q, 1), s = size_of(r, q, 2), d = size_of(r, q, 3), sk = size_of(r, k, 2);
     uint32_t node = attach(r, OP_FLASH, 3, in), acc = 0, acc_lse = 0;
 
+    if (node)
+        r->nodes[node].at.dim2 = causal;
     save(r, node, k);
     save(r, node, q);
     save(r, node, v);
     out = pointwise(r, OP_FLASH, dtype_of(r, q), 1, &q); /* empty_like(q): q's layout */
     lse = value_empty(r, OP_FLASH, DTYPE_FP32, SHAPE(b, h, s));
+    launch_attention(r, OP_FLASH, (struct attended){b, h, s, sk, d, causal}, q, k);
     if (p <= 0 && !run_dead(r)) {
         int64_t n = flash_splits(r, b, h, s, sk, d);
 
@@ -124,14 +117,15 @@ static val float_mask(struct run *r, val mask, enum dtype dtype)
     if (!mask || dtype_of(r, mask) != DTYPE_BOOL)
         return mask;
     if (r->q->sdpa_bool_mask_by_where) {
-        inf = value_empty(r, OP_SCALAR_TENSOR, dtype, 0, NULL);
-        zero = value_empty(r, OP_SCALAR_TENSOR, dtype, 0, NULL);
+        inf = factory(r, OP_SCALAR_TENSOR, dtype, 0, NULL);
+        zero = factory(r, OP_SCALAR_TENSOR, dtype, 0, NULL);
         out = pointwise(r, OP_WHERE, dtype, 1, &mask);
         consume(r, zero);
         consume(r, inf);
     } else {
-        out = value_empty(r, OP_ZEROS_LIKE, dtype, r->values[mask].ndim, r->values[mask].size);
+        out = factory(r, OP_ZEROS_LIKE, dtype, r->values[mask].ndim, r->values[mask].size);
         consume(r, pointwise(r, OP_LOGICAL_NOT, DTYPE_BOOL, 1, &mask));
+        launch(r, OP_MASKED_FILL, out, 1, &mask);
     }
     return out;
 }
@@ -150,10 +144,11 @@ static val aligned_mask(struct run *r, val mask)
     memcpy(size, r->values[mask].size, sizeof size);
     size[r->values[mask].ndim - 1] = round_up(last, 8);
     padded = value_empty(r, OP_CONSTANT_PAD, dtype_of(r, mask), r->values[mask].ndim, size);
+    launch(r, OP_CONSTANT_PAD, padded, 1, &mask);
     return slice(r, padded, -1, 0, last);
 }
 
-static val efficient(struct run *r, val q, val k, val v, val given, double p)
+static val efficient(struct run *r, val q, val k, val v, val given, double p, bool causal)
 {
     val in[3] = {q, k, v}, out, lse, mask, wide, seed = 0, offset = 0;
     int64_t b = size_of(r, q, 0), h = size_of(r, q, 1), s = size_of(r, q, 2), d = size_of(r, v, 3);
@@ -164,8 +159,10 @@ static val efficient(struct run *r, val q, val k, val v, val given, double p)
     if (wide != mask && mask != given)
         consume(r, mask);
     node = attach(r, OP_EFFICIENT, 3, in);
-    if (node)
+    if (node) {
         r->nodes[node].at.dim = wide != 0;
+        r->nodes[node].at.dim2 = causal;
+    }
     save(r, node, wide);
     save(r, node, k);
     save(r, node, q);
@@ -178,6 +175,7 @@ static val efficient(struct run *r, val q, val k, val v, val given, double p)
     lse = value_empty(r, OP_EFFICIENT, DTYPE_FP32, SHAPE(b, h, node ? round_up(s, 32) : 0));
     if (d > 128 && dtype_of(r, q) != DTYPE_FP32) /* kernel_forward.h kNeedsOutputAccumulatorBuffer */
         scratch(r, OP_EFFICIENT, (uint64_t)(b * h * s * d * 4));
+    launch_attention(r, OP_EFFICIENT, (struct attended){b, h, s, size_of(r, k, 2), d, causal}, q, k);
     save(r, node, lse);
     save_result(r, node, out);
     save(r, node, offset);
@@ -218,74 +216,43 @@ val scaled_dot_product_attention(struct run *r, val q, val k, val v, val mask, d
     struct pins p = {0}, casts = {0};
     val in[4] = {q, k, v, mask}, half[4], out;
 
-    (void)causal;
     (void)enable_gqa; /* both kernels take key and value heads as they are */
     if (run_dead(r))
         return 0;
     for (int i = 0; i < 4; i++)
         pin(r, &p, in[i]);
     for (int i = 3; i >= 0; i--) {
-        half[i] = autocast_half(r, in[i]);
+        half[i] = autocast_arg(r, OP_FLASH, in[i]); /* scaled_dot_product_attention stands in autocast's list, whichever kernel runs */
         pin(r, &casts, half[i]);
     }
     if (size_of(r, q, 3) % 8)
         run_fail(r, ERR_FIELD_CONFLICT, "/training/attention", "sdpa pads heads whose width is no multiple of 8; that is not modelled");
     if (flash_allowed(r, half[0], mask))
-        out = flash(r, half[0], half[1], half[2], dropout_p);
+        out = flash(r, half[0], half[1], half[2], dropout_p, causal);
     else
-        out = efficient(r, half[0], half[1], half[2], half[3], dropout_p);
+        out = efficient(r, half[0], half[1], half[2], half[3], dropout_p, causal && !mask);
     unpin(r, &casts);
     unpin(r, &p);
     return out;
 }
 
 /* ------------------------------------------------------------------------------------------------ the flash-attn package */
-/* flash_attn_func(q, k, v): [batch, seq, heads, head_dim]; saves q, k, v, out, lse, rng state. empty_like keeps q's layout. */
-val flash_attn_func(struct run *r, val q, val k, val v, double dropout_p)
+/* flash_attn_interface.py FlashAttnFunc, FlashAttnVarlenFunc: saves q, k, v, out, lse, what is its own of varlen, rng state. empty_like keeps
+ * q's layout. Decoders call it causal. */
+static val flash_package(struct run *r, enum op op, const val in[3], val cumulative, struct attended shape, int n_lse, const int64_t *lse_size)
 {
-    struct pins p = {0};
-    val in[3] = {q, k, v}, out, lse, rng;
+    val out, lse, rng;
     uint32_t node;
 
-    (void)dropout_p;
-    if (run_dead(r))
-        return 0;
-    for (int i = 0; i < 3; i++)
-        pin(r, &p, in[i]);
-    if (size_of(r, q, -1) % 8)
+    if (shape.head_dim % 8)
         run_fail(r, ERR_FIELD_CONFLICT, "/training/attention", "flash-attn pads heads whose width is no multiple of 8; that is not modelled");
-    node = attach(r, OP_FLASH_ATTN, 3, in);
-    out = pointwise(r, OP_FLASH_ATTN, dtype_of(r, q), 1, &q);
-    lse = value_empty(r, OP_FLASH_ATTN, DTYPE_FP32, SHAPE(size_of(r, q, 0), size_of(r, q, 2), size_of(r, q, 1)));
-    rng = value_empty(r, OP_FLASH_ATTN, DTYPE_INT64, SHAPE(2));
-    for (int i = 0; i < 3; i++)
-        save(r, node, in[i]);
-    save_result(r, node, out);
-    save(r, node, lse);
-    save(r, node, rng);
-    attach_output(r, node, out, 0);
-    consume(r, lse);
-    consume(r, rng);
-    unpin(r, &p);
-    return out;
-}
-
-/* mha_varlen_fwd: the same with [tokens, heads, head_dim]; the cumulative lengths are saved too, once for queries and keys */
-val flash_attn_varlen(struct run *r, val q, val k, val v, val cumulative, int64_t rows)
-{
-    val in[3] = {q, k, v}, out, lse, rng;
-    uint32_t node;
-
-    if (run_dead(r))
-        return 0;
-    if (size_of(r, q, -1) % 8)
-        run_fail(r, ERR_FIELD_CONFLICT, "/training/attention", "flash-attn pads heads whose width is no multiple of 8; that is not modelled");
-    node = attach(r, OP_FLASH_VARLEN, 3, in);
+    node = attach(r, op, 3, in);
     if (node)
-        r->nodes[node].at.i[0] = rows;
-    out = pointwise(r, OP_FLASH_VARLEN, dtype_of(r, q), 1, &q);
-    lse = value_empty(r, OP_FLASH_VARLEN, DTYPE_FP32, SHAPE(size_of(r, q, 1), size_of(r, q, 0)));
-    rng = value_empty(r, OP_FLASH_VARLEN, DTYPE_INT64, SHAPE(2));
+        r->nodes[node].at.i[0] = shape.batch;
+    out = pointwise(r, op, dtype_of(r, in[0]), 1, in);
+    lse = value_empty(r, op, DTYPE_FP32, n_lse, lse_size);
+    rng = value_empty(r, op, DTYPE_INT64, SHAPE(2));
+    launch_attention(r, op, shape, in[0], in[1]);
     for (int i = 0; i < 3; i++)
         save(r, node, in[i]);
     save_result(r, node, out);
@@ -296,4 +263,35 @@ val flash_attn_varlen(struct run *r, val q, val k, val v, val cumulative, int64_
     consume(r, lse);
     consume(r, rng);
     return out;
+}
+
+/* [batch, seq, heads, head_dim] */
+val flash_attn_func(struct run *r, val q, val k, val v)
+{
+    struct pins p = {0};
+    val in[3] = {q, k, v}, out;
+    struct attended shape;
+
+    if (run_dead(r))
+        return 0;
+    for (int i = 0; i < 3; i++)
+        pin(r, &p, in[i]);
+    shape = (struct attended){size_of(r, q, 0), size_of(r, q, 2), size_of(r, q, 1), size_of(r, k, 1), size_of(r, q, 3), true};
+    out = flash_package(r, OP_FLASH_ATTN, in, 0, shape, SHAPE(shape.batch, shape.heads, shape.queries));
+    unpin(r, &p);
+    return out;
+}
+
+/* mha_varlen_fwd: [tokens, heads, head_dim]; the cumulative lengths are saved too, once for queries and keys */
+val flash_attn_varlen(struct run *r, val q, val k, val v, val cumulative, int64_t rows)
+{
+    val in[3] = {q, k, v};
+    int64_t tokens;
+
+    if (run_dead(r))
+        return 0;
+    tokens = size_of(r, q, 0);
+    return flash_package(r, OP_FLASH_VARLEN, in, cumulative,
+                         (struct attended){rows, size_of(r, q, 1), div_up(tokens, rows), div_up(size_of(r, k, 0), rows), size_of(r, q, 2), true},
+                         SHAPE(size_of(r, q, 1), tokens));
 }

@@ -1,6 +1,14 @@
 #include "torch/work.h"
 
-#include "torch/run.h"
+#include "torch/autograd.h"
+
+bool work_init(struct work *w, struct arena *arena, uint32_t max_kernels, uint32_t max_messages)
+{
+    *w = (struct work){.max_kernels = max_kernels, .max_messages = max_messages};
+    w->kernels = arena_array_raw(arena, struct kernel, max_kernels);
+    w->messages = arena_array_raw(arena, struct message, max_messages);
+    return w->kernels && w->messages;
+}
 
 void work_message(struct run *r, enum collective c, uint64_t bytes)
 {
@@ -13,4 +21,109 @@ void work_message(struct run *r, enum collective c, uint64_t bytes)
         return;
     }
     w->messages[w->n_messages++] = (struct message){.bytes = bytes, .kernels_before = w->n_kernels, .collective = (uint8_t)c, .stage = r->stage};
+}
+
+/* ------------------------------------------------------------------------------------------------------------- sizes */
+/* An expanded dimension is read once. */
+static uint64_t moved_elems(const struct run *r, val v)
+{
+    const struct value *x = &r->values[v];
+    uint64_t n = 1;
+
+    for (int i = 0; i < x->ndim; i++)
+        n *= x->stride[i] ? (uint64_t)x->size[i] : 1;
+    return n;
+}
+
+static uint64_t moved_bytes(const struct run *r, val v)
+{
+    return v ? moved_elems(r, v) * dtype_bytes(dtype_of(r, v)) : 0;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- kernels */
+static struct kernel *append(struct run *r, enum op op, enum dtype dtype)
+{
+    struct work *w = r->work;
+    struct kernel *k;
+
+    if (w->n_kernels == w->max_kernels) {
+        run_fail(r, ERR_NOMEM, "", "the working memory of one request is too small for the kernels of a step");
+        return NULL;
+    }
+    k = &w->kernels[w->n_kernels++];
+    *k = (struct kernel){
+        .launches = 1,
+        .op = (uint16_t)op,
+        .calls = (uint16_t)(w->calls < UINT16_MAX ? w->calls + 1 : UINT16_MAX),
+        .work = op_rows[op].work,
+        .dtype = (uint8_t)dtype,
+        .stage = r->stage,
+        .recompute = r->recompute,
+    };
+    w->calls = 0;
+    return k;
+}
+
+void work_launch(struct run *r, enum op op, val out, int n, const val *in)
+{
+    enum work_class work = (enum work_class)op_rows[op].work;
+    struct kernel *k;
+
+    if (!out || run_dead(r) || work == WORK_NONE || work >= WORK_MATMUL) /* products and attention know their shapes: they log themselves */
+        return;
+    k = append(r, op, dtype_of(r, out));
+    if (!k)
+        return;
+    k->bytes = moved_bytes(r, out);
+    for (int i = 0; i < n; i++)
+        k->bytes += moved_bytes(r, in[i]);
+    if (work == WORK_POINT)
+        k->flops = (uint64_t)numel(r, out);
+    else if (work == WORK_REDUCE)
+        k->flops = (uint64_t)numel(r, n ? in[0] : out);
+}
+
+void work_product(struct run *r, enum op op, val out, val a, val b, val added)
+{
+    struct kernel *k = !out || run_dead(r) ? NULL : append(r, op, dtype_of(r, out));
+
+    if (!k)
+        return;
+    k->rows = (uint32_t)size_of(r, out, -2);
+    k->columns = (uint32_t)size_of(r, out, -1);
+    k->inner = (uint32_t)size_of(r, a, -1);
+    k->batch = value_of(r, out)->ndim > 2 ? (uint32_t)size_of(r, out, 0) : 1;
+    k->flops = 2 * (uint64_t)numel(r, out) * k->inner;
+    k->bytes = moved_bytes(r, out) + moved_bytes(r, a) + moved_bytes(r, b) + moved_bytes(r, added);
+}
+
+/* Forward multiplies twice (scores, output), backward five times: flash-attention recomputes the scores, then dv, dp, dq, dk. It reads
+ * what forward read and wrote with the gradient of the output, writes three gradients, and adds to dq in fp32. */
+void work_attention(struct run *r, enum op op, const struct attended *a, val q, val k)
+{
+    bool backward = op == OP_FLASH_BACKWARD || op == OP_EFFICIENT_BACKWARD;
+    uint64_t pairs = (uint64_t)(a->batch * a->heads) * (uint64_t)(a->causal ? a->queries * (2 * a->keys - a->queries + 1) / 2 : a->queries * a->keys);
+    uint64_t q_bytes, kv_bytes;
+    struct kernel *x = run_dead(r) ? NULL : append(r, op, dtype_of(r, q));
+
+    if (!x)
+        return;
+    q_bytes = (uint64_t)numel(r, q) * dtype_bytes(dtype_of(r, q));
+    kv_bytes = 2 * (uint64_t)numel(r, k) * dtype_bytes(dtype_of(r, k));
+    x->inner = (uint32_t)a->head_dim;
+    x->rows = (uint32_t)a->queries;
+    x->flops = pairs * (uint64_t)a->head_dim * (backward ? 10 : 4);
+    x->bytes = backward ? 4 * q_bytes + 2 * kv_bytes + (uint64_t)numel(r, q) * 4 * 2 : 2 * q_bytes + kv_bytes;
+}
+
+void work_add(struct run *r, unsigned op, uint64_t flops, uint64_t bytes, uint32_t launches)
+{
+    struct kernel *k = !r->work || run_dead(r) || !launches ? NULL : append(r, (enum op)op, DTYPE_FP32);
+
+    if (!k)
+        return;
+    k->flops = flops;
+    k->bytes = bytes;
+    k->launches = launches;
+    k->calls = (uint16_t)(k->calls + (launches < 1024 ? launches - 1 : 1023));
 }

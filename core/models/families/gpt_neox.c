@@ -176,7 +176,7 @@ static struct two attend_440(struct run *r, struct neox_layer *l, val q, val k, 
 }
 
 /* GPTNeoXFlashAttention2.forward of 4.40: q and k, turned in fp32, are cast back to v's dtype */
-static val flash_440(struct run *r, struct neox_layer *l, val *q, val *k, val *v, val mask)
+static val flash_440(struct run *r, val *q, val *k, val *v, val mask)
 {
     val *in[3] = {q, k, v};
 
@@ -186,7 +186,7 @@ static val flash_440(struct run *r, struct neox_layer *l, val *q, val *k, val *v
         rebind(r, in[i], permute(r, *in[i], 4, (int[]){0, 2, 1, 3}));
     if (mask)
         run_fail(r, ERR_FIELD_CONFLICT, "/training/attention", "flash_attention_2 on a padded batch is not modelled");
-    return local(r, flash_attn_func(r, *q, *k, *v, l->model->arch->attention_dropout));
+    return local(r, flash_attn_func(r, *q, *k, *v));
 }
 
 /* GPTNeoXAttention.forward of 4.40 */
@@ -210,7 +210,7 @@ static val attention_forward_440(struct run *r, struct neox_layer *l, val x, val
     rebind(r, &part[1], two.b);
     cache_update(r, l->model, l->index, &part[1], &part[2]);
     if (l->model->attention == KERNEL_FLASH_2) {
-        out = flash_440(r, l, &part[0], &part[1], &part[2], mask);
+        out = flash_440(r, &part[0], &part[1], &part[2], mask);
         out = local(r, reshape(r, out, SHAPE(rows, seq, a->heads * d)));
     } else {
         two = attend_440(r, l, part[0], part[1], part[2], mask);
