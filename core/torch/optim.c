@@ -1,6 +1,7 @@
 #include "torch/optim.h"
 
 #include "torch/autograd.h"
+#include "torch/work.h"
 
 static val like(struct run *r, enum op op, val of)
 {
@@ -25,6 +26,79 @@ static bool has_grad(const struct run *r, val leaf)
     val *g = grad_of((struct run *)(uintptr_t)r, leaf);
 
     return g && *g;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- kernels */
+enum { CHUNK = 65536, BLOCKS_MAX = 320 }; /* MultiTensorApply.cuh kChunkSize; depth_to_max_blocks */
+
+/* What one kernel does with each element of a parameter: tensors it reads and writes, in the parameter's dtype. `lists` of a foreach
+ * kernel: depth_to_max_tensors of MultiTensorApply.cuh, indexed from 1. */
+struct update {
+    uint8_t op, accesses, flops, lists;
+};
+enum { MAX_UPDATES = 8 };
+static const uint8_t tensors_max[] = {0, 110, 64, 48, 36, 30};
+
+/* adam.py _multi_tensor_adam and _single_tensor_adam: decay, lerp_, mul_, addcmul_, sqrt, div_, add_, addcdiv_; fused_adam_impl.cu reads and
+ * writes parameter and two states and reads the gradient; sgd.py: one add_. */
+static const struct update updates[][MAX_UPDATES] = {
+    [OPTIM_ADAMW_FOREACH] = {{OP_MUL, 2, 1, 1}, {OP_ADD, 3, 3, 2}, {OP_MUL, 2, 1, 1}, {OP_ADD, 3, 3, 3}, {OP_FOREACH_SQRT, 2, 1, 2},
+                             {OP_DIV, 2, 1, 1}, {OP_ADD, 2, 1, 1}, {OP_DIV, 4, 3, 3}},
+    [OPTIM_ADAMW_FUSED] = {{OP_ADD, 7, 14, 4}},
+    [OPTIM_ADAMW_LOOP] = {{OP_MUL, 2, 1, 0}, {OP_ADD, 3, 3, 0}, {OP_MUL, 2, 1, 0}, {OP_ADD, 3, 3, 0}, {OP_SQRT, 2, 1, 0}, {OP_DIV, 2, 1, 0},
+                          {OP_ADD, 2, 1, 0}, {OP_DIV, 4, 3, 0}},
+    [OPTIM_SGD] = {{OP_ADD, 3, 2, 2}},
+};
+
+struct sums {
+    uint64_t elems, bytes, chunks, tensors;
+};
+
+static struct sums sums_of(const struct run *r, uint32_t n, const val *leaves)
+{
+    struct sums s = {0};
+
+    for (uint32_t i = 0; i < n; i++)
+        if (has_grad(r, leaves[i])) {
+            uint64_t elems = (uint64_t)numel(r, leaves[i]);
+
+            s.elems += elems;
+            s.bytes += elems * dtype_bytes(dtype_of(r, leaves[i]));
+            s.chunks += (elems + CHUNK - 1) / CHUNK;
+            s.tensors++;
+        }
+    return s;
+}
+
+static void launch_update(struct run *r, const struct update *u, const struct sums *s)
+{
+    uint64_t launches = s->tensors;
+
+    if (u->lists && s->tensors)
+        launches = 1 + s->chunks / BLOCKS_MAX + s->tensors / tensors_max[u->lists];
+    work_add(r, u->op, s->elems * u->flops, s->bytes * u->accesses, (uint32_t)launches);
+}
+
+static void launch_updates(struct run *r, const struct optim *o, int g)
+{
+    struct sums s;
+
+    if (!r->work || !o->n_group[g])
+        return;
+    s = sums_of(r, o->n_group[g], o->group[g]);
+    for (int i = 0; i < MAX_UPDATES && updates[o->kind][i].accesses; i++)
+        launch_update(r, &updates[o->kind][i], &s);
+}
+
+/* _foreach_norm and _foreach_mul_ of the gradients, _amp_foreach_non_finite_check_and_unscale_ */
+static void launch_over_gradients(struct run *r, enum op op, unsigned accesses, uint32_t n, const val *leaves)
+{
+    struct sums s;
+
+    if (!r->work)
+        return;
+    s = sums_of(r, n, leaves);
+    launch_update(r, &(struct update){(uint8_t)op, (uint8_t)accesses, 1, 1}, &s);
 }
 
 /* adam.py _init_group: fused keeps its step on the device */
@@ -89,7 +163,10 @@ static void loop_adamw(struct run *r, struct optim *o, int g)
 
 void optim_step(struct run *r, struct optim *o)
 {
-    for (int g = 0; g < 2 && o->kind != OPTIM_SGD; g++) {
+    for (int g = 0; g < 2; g++) {
+        launch_updates(r, o, g);
+        if (o->kind == OPTIM_SGD)
+            continue;
         init_states(r, o, g);
         if (o->kind == OPTIM_ADAMW_FOREACH)
             foreach_adamw(r, o, g);
@@ -99,8 +176,6 @@ void optim_step(struct run *r, struct optim *o)
 }
 
 /* ---------------------------------------------------------------------------------------------------------- clipping */
-enum { CHUNK = 65536 }; /* MultiTensorApply.cuh kChunkSize */
-
 static int64_t chunks(const struct run *r, val v)
 {
     return (numel(r, v) + CHUNK - 1) / CHUNK;
@@ -153,6 +228,8 @@ val clip_grad_norm(struct run *r, uint32_t n, const val *leaves)
             t = count++ ? t : dtype_of(r, leaves[i]);
             dtypes |= 1u << dtype_of(r, leaves[i]);
         }
+    launch_over_gradients(r, OP_FOREACH_NORM, 1, n, leaves);
+    launch_over_gradients(r, OP_MUL, 2, n, leaves);
     for (int k = 0; k < DTYPE_COUNT; k++)
         m += !(dtypes >> k & 1) ? 0 : foreach_norm(r, (enum dtype)k, n, leaves, norms + m);
     if (!m) {
@@ -213,6 +290,8 @@ void scaler_step(struct run *r, struct scaler *s, struct optim *o)
 
     if (!s->found_inf)
         scaler_unscale(r, s);
+    for (int g = 0; g < 2; g++)
+        launch_over_gradients(r, OP_MUL, 2, o->n_group[g], o->group[g]);
     if (o->kind == OPTIM_ADAMW_FUSED)
         sum = owned(r, value_empty(r, OP_ADD, DTYPE_FP32, 0, NULL));
     optim_step(r, o);

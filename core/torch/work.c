@@ -5,8 +5,8 @@
 bool work_init(struct work *w, struct arena *arena, uint32_t max_kernels, uint32_t max_messages)
 {
     *w = (struct work){.max_kernels = max_kernels, .max_messages = max_messages};
-    w->kernels = arena_array_raw(arena, struct kernel, max_kernels);
     w->messages = arena_array_raw(arena, struct message, max_messages);
+    w->kernels = arena_array_raw(arena, struct kernel, max_kernels);
     return w->kernels && w->messages;
 }
 

@@ -272,9 +272,11 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
                           struct arena *arena, struct err *err)
 {
     struct held h = {0};
+    struct work *log = t->log;
     enum err_code rc;
 
     memset(t, 0, sizeof *t);
+    t->log = log;
     rc = trainer_declare(t, arch, step, arena, err);
     if (rc)
         return rc;
@@ -287,8 +289,10 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
     if (!h.batches)
         return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for so many batches");
     trainer_load(t);
-    for (int i = 0; i < 2 && !t->run.error.code; i++)
+    for (int i = 0; i < 2 && !t->run.error.code; i++) {
+        t->run.work = i ? log : NULL;
         (t->plain ? plain_step : trainer_step)(t, &h);
+    }
     if (t->run.error.code) {
         *err = t->run.error;
         return err->code;

@@ -29,6 +29,7 @@ struct trainer {
     enum dtype autocast_dtype;
     uint32_t adapted_modules;
     uint32_t steps_begin;      /* events before it are loading */
+    struct work *log;          /* set before trainer_run(): what the last step gives the GPU to do; NULL: nobody asks */
 };
 
 /* Declares the model for this step, adapters included; no run is needed for an inventory. */

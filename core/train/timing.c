@@ -1,0 +1,64 @@
+#include "train/timing.h"
+
+#include "train/trainer.h"
+
+/* A layer's kernels in forward, backward and recomputation, for each micro-step; what stands outside the layers; messages: a bucket each. */
+enum { KERNELS_OF_LAYER = 640, KERNELS_BESIDE = 4096, MESSAGES_OF_LAYER = 64, MESSAGES_BESIDE = 256 };
+
+struct counted {
+    uint64_t trained, frozen;
+};
+
+static void count(void *context, struct module *m, struct param *p)
+{
+    struct counted *c = context;
+    uint64_t n = 1;
+
+    (void)m;
+    if (p->tied)
+        return;
+    for (int i = 0; i < p->ndim; i++)
+        n *= (uint64_t)p->size[i];
+    *(p->requires_grad ? &c->trained : &c->frozen) += n;
+}
+
+static double model_flops(const struct trainer *t, const struct arch *a, const struct recipe *r)
+{
+    struct counted c = {0};
+    double tokens = (double)r->micro_batch_size * r->seq_len_tokens;
+
+    params_visit(t->model.tree.root, count, &c);
+    return tokens * (6 * (double)c.trained + 4 * (double)c.frozen + 12.0 * a->layers * a->heads * a->head_dim * r->seq_len_tokens);
+}
+
+enum err_code train_cost(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
+                         struct cost *ret, struct err *err)
+{
+    unsigned char *mark = arena->cur;
+    struct step s = *step;
+    struct work log;
+    struct cost c;
+    struct trainer *t;
+    enum err_code rc;
+
+    s.r.gradient_accumulation_steps = step->r.gradient_accumulation_steps > 1 ? 2 : 1;
+    if (!work_init(&log, arena, (KERNELS_BESIDE + arch->layers * KERNELS_OF_LAYER) * s.r.gradient_accumulation_steps,
+                   MESSAGES_BESIDE + arch->layers * MESSAGES_OF_LAYER))
+        return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for the kernels of a step");
+    t = arena_new(arena, struct trainer);
+    if (!t)
+        return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small");
+    t->log = &log;
+    rc = trainer_run(t, arch, &s, device, arena, err);
+    if (rc) {
+        arena_rewind(arena, mark);
+        return rc;
+    }
+    cost_read(&log, step->r.gradient_accumulation_steps, &c);
+    c.micro_batch_size = step->r.micro_batch_size;
+    c.seq_len_tokens = step->r.seq_len_tokens;
+    c.model_flops = model_flops(t, arch, &s.r);
+    arena_rewind(arena, (unsigned char *)(log.kernels + log.n_kernels));
+    *ret = c;
+    return ERR_OK;
+}

@@ -1,0 +1,25 @@
+/*
+ * timing.h - what one optimizer step of a resolved step costs one rank.
+ *
+ * Purpose   train_cost() drives the same run that memory is measured on, with the log of work.h on in its second step, when optimizer states
+ *           stand; perf_step_time() makes seconds of it. As cheap as a walk. Of an accumulation two micro-steps are played: the first, which
+ *           finds no gradients, and the last; those between repeat the last.
+ * Flops     model_flops = (6 N + 12 L h s) a token with N trained parameters, 4 N for frozen ones (no gradient of the weight): the count
+ *           that published MFU use, attention in full and no recomputation. It serves MFU alone; times come from the log.
+ *           Source: PaLM (arXiv 2204.02311) appendix B; llm-foundry's benchmark tables count alike.
+ * Errors    as train_walk().
+ * Owner     kernels and messages of *ret live in `arena`; what the run took besides is given back.
+ */
+#ifndef TRAIN_TIMING_H
+#define TRAIN_TIMING_H
+
+#include "meters/cost.h"
+#include "stack/device.h"
+#include "train/recipe.h"
+
+struct arch;
+
+MUST_CHECK enum err_code train_cost(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
+                                    struct cost *ret, struct err *err);
+
+#endif
