@@ -33,8 +33,13 @@ struct hub_options {
     bool offline;           /* no socket, not even DNS */
     const char *cache_dir;  /* our own; NULL: nothing is kept on disk */
     const char *hf_cache;   /* $HF_HUB_CACHE, read only; NULL: none */
+    const char *ca;         /* file or directory of certificates to trust; NULL: the system's */
+    const char *origin;     /* HF_HUB_USER_AGENT_ORIGIN: the end of User-Agent; NULL: none */
     unsigned connect_ms, total_ms; /* of one transfer */
     unsigned fresh_s;       /* how long a config of a branch is served without asking again */
+    unsigned absent_s;      /* how long "not found", "gated" and the like are */
+    unsigned down_s;        /* how long a hub that could not be reached is left alone */
+    void *owned;            /* what hub_options_read() made, for hub_options_release() */
 };
 
 /* Immutable and counted: shared by all who asked for it. */
@@ -48,6 +53,7 @@ struct hub_config {
     const char *note;       /* why it is not the hub's own answer of today; NULL */
     uint64_t parameters;    /* of the safetensors metadata; 0: not known */
     bool is_private;        /* opened by a token: not for others */
+    unsigned retry_after_s; /* of hub-rate-limited; 0: not known */
     struct err err;
 };
 
@@ -59,21 +65,25 @@ struct hub_request {
 /* `config` is the callee's to give back. Called from hub_loop_turn(). */
 typedef void hub_done(void *arg, const struct hub_config *config);
 
-/* NULL: a line on standard error says why. Defaults and environment: hub_options_read(). */
+/* NULL: a line on standard error says why. Copies the options. Defaults and environment: hub_options_read(). */
 struct hub *hub_new(const struct hub_options *o);
 void hub_free(struct hub *h); /* after its loops */
 
-/* HF_TOKEN, HF_TOKEN_PATH, HF_HOME, HF_HUB_CACHE, HF_ENDPOINT, HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE, ... as huggingface_hub reads them. */
+/*
+ * HF_TOKEN, HF_TOKEN_PATH, HF_HOME, HF_HUB_CACHE, HF_ENDPOINT, HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE, ... as huggingface_hub reads
+ * them. cache_dir is NULL and share_token false: the owner's own flags say. false: a line on standard error says what is wrong.
+ */
 bool hub_options_read(struct hub_options *ret);
+void hub_options_release(struct hub_options *o); /* may follow hub_new() at once */
 
 struct hub_loop *hub_loop_new(struct hub *h);
 void hub_loop_free(struct hub_loop *l); /* asks that are still open are called back with hub-failed first */
 
-/* true: *ret is at hand in memory, the caller gives it back. false: under way, `done` is called later. */
+/* true: *ret is at hand, the caller gives it back. false: under way, `done` is called later, never from within hub_ask(). */
 bool hub_ask(struct hub_loop *l, const struct hub_request *rq, hub_done *done, void *arg, const struct hub_config **ret);
 void hub_give_back(const struct hub_config *c);
 
-/* Until `fd` is readable, a transfer can go on, somebody wakes it, or `timeout_ms` have passed. */
+/* Until `fd` (-1: none) is readable, a transfer can go on, somebody wakes it, or `timeout_ms` have passed. */
 void hub_loop_wait(struct hub_loop *l, int fd, unsigned timeout_ms);
 void hub_loop_turn(struct hub_loop *l);
 void hub_loop_wake(struct hub_loop *l);
