@@ -53,6 +53,7 @@ struct api_config {
     const char *note;             /* what a person should know: "the hub did not answer: ..."; NULL */
     uint64_t parameters;          /* that the hub counts in the safetensors files; 0: not known */
     const struct err *err;
+    unsigned retry_after_s;       /* of an err with status 503, where the hub says so; 0: not known */
 };
 
 struct api_response {

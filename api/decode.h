@@ -58,7 +58,7 @@ enum member_kind {
     KIND_STRS,   /* struct strs: a list of strings, or the one string `words` allows */
     KIND_OBJECT, /* a struct of its own, `members` */
     KIND_JSON,   /* const struct json *: an object that others read */
-    KIND_OWN     /* `own` reads and writes it */
+    KIND_OWN     /* `own` reads it, `write` writes it; `list` and `members` only say what a query may write for it */
 };
 
 struct decoding;

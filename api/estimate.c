@@ -1,18 +1,7 @@
-/* POST /estimate: which way of training fits, with which batch. */
+/* One question: which way of training fits, with which batch. */
 #include "api/estimate.h"
 
 #include <string.h>
-
-void estimate_needs(const struct json *doc, struct arena *arena, struct api_need *ret)
-{
-    const char *id = json_str(json_get(doc, "model"));
-    const char *revision = json_str(json_get(doc, "revision"));
-
-    if (!id || model_id_fault(id))
-        return;
-    ret->model = arena_str(arena, id, strlen(id)); /* the document does not outlive this call */
-    ret->revision = revision ? arena_str(arena, revision, strlen(revision)) : NULL;
-}
 
 /* Most of what is left is for the runs, which come and go; the rest keeps the answer. */
 static struct arena scratch_of(struct arena *arena)
@@ -80,7 +69,7 @@ static enum err_code estimate(struct estimate *e)
     if (!rc)
         rc = stack_read(&e->rq.stack, &e->stack, c->err);
     if (!rc)
-        rc = model_read(c, e->rq.model, e->rq.config, &e->warnings, &e->model);
+        rc = model_read(c, e->rq.model, e->rq.revision, e->rq.config, &e->warnings, &e->model);
     if (!rc)
         rc = question_build(e);
     if (rc)
@@ -92,12 +81,13 @@ static enum err_code estimate(struct estimate *e)
         rc = take_inventory(e);
     if (rc)
         return rc;
+    model_compare_count(&e->model, e->inventory.base_parameters, &e->warnings);
     assume(e);
     resolve_request(e);
     return answer_write(e);
 }
 
-enum err_code post_estimate(struct call *c)
+enum err_code estimate_answer(struct call *c, const struct shape *shape, const struct notes *noted)
 {
     struct estimate *e = arena_new(c->arena, struct estimate);
     enum err_code rc;
@@ -105,7 +95,10 @@ enum err_code post_estimate(struct call *c)
     if (!e)
         return err_set(c->err, ERR_NOMEM, "", "no room for the request");
     e->call = c;
+    e->shape = shape;
     e->warnings.arena = e->assumptions.arena = c->arena;
+    for (uint32_t i = 0; noted && i < noted->n; i++)
+        note(&e->warnings, "%s", noted->v[i]);
     rc = estimate(e);
     json_free(e->model.owned);
     return rc;

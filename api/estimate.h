@@ -4,8 +4,8 @@
 #ifndef API_ESTIMATE_H
 #define API_ESTIMATE_H
 
+#include "api/call.h"
 #include "api/request.h"
-#include "api/routes.h"
 #include "config/arch.h"
 #include "plan/plan.h"
 #include "stack/release.h"
@@ -14,13 +14,23 @@
 struct model_info {
     struct json *owned;        /* a fetched config.json, parsed; the caller frees it */
     const struct json *config;
-    const char *id, *source, *model_type;
+    const char *id, *revision, *commit, *source, *model_type;
+    uint64_t hub_parameters;   /* as the hub counts them; 0: not known, or the config was patched */
     bool has_program;
     struct arch arch;
 };
 
+/* What a query says of the answer's shape, whatever the question. */
+struct shape {
+    struct quantity top;   /* candidates written at most; default SHAPE_TOP */
+    struct words launch;   /* launch files of the recommendation, or of "all" */
+    enum tri timeline;
+};
+enum { SHAPE_TOP = 50 };
+
 struct estimate {
     struct call *call;
+    const struct shape *shape;
     struct estimate_request rq;
     struct notes warnings, assumptions;
     struct model_info model;
@@ -31,8 +41,14 @@ struct estimate {
 };
 
 /* A model's config: fetched, inline, or the one patched by the other. info->owned is set even when it fails. */
-MUST_CHECK enum err_code model_read(struct call *c, const char *id, const struct json *config, struct notes *warnings,
-                                    struct model_info *info);
+MUST_CHECK enum err_code model_read(struct call *c, const char *id, const char *revision, const struct json *config,
+                                    struct notes *warnings, struct model_info *info);
+
+/* id, revision, commit, source, model_type. */
+void model_write_origin(struct jsonw *w, const struct model_info *info);
+
+/* The hub counts what stands in the files: a line where that is not what the inventory counts. */
+void model_compare_count(const struct model_info *info, uint64_t parameters, struct notes *warnings);
 
 /* Versions as asked, completed. */
 MUST_CHECK enum err_code stack_read(const struct stack_request *asked, struct stack *ret, struct err *err);
@@ -47,5 +63,11 @@ void lora_read(const struct lora_request *asked, struct lora *ret);
 void resolve_request(struct estimate *e);
 
 MUST_CHECK enum err_code answer_write(struct estimate *e);
+
+/* One question, c->doc, to its answer in c->ret. `noted`: lines for its warnings, or NULL. */
+MUST_CHECK enum err_code estimate_answer(struct call *c, const struct shape *shape, const struct notes *noted);
+
+/* ?top, ?launch, ?timeline. ret_noted: what a POST's query holds beside them; it has its arena. */
+MUST_CHECK enum err_code shape_read(struct call *c, struct shape *ret, struct notes *ret_noted);
 
 #endif

@@ -126,10 +126,10 @@ static void str_write(struct jsonw *w, const char *key, const void *at)
 #define S struct cluster_request
 static const struct member cluster_members[] = {
     {STR(name, 64)},
-    {OWN(gpu, gpu_read, gpu_write)},
+    {OWN(gpu, gpu_read, gpu_write), .members = gpu_members},
     {WHOLE(gpus_per_node, 1, 1024), .also = "gpus"},
     {WHOLE(nodes, 1, MOST_GPUS)},
-    {OWN(free_memory_bytes, free_read, free_write)},
+    {OWN(free_memory_bytes, free_read, free_write), .list = true},
     {BYTES(host_memory_bytes_per_node)},
     {OWN(intra_node, link_read, str_write)},
     {OWN(inter_node, link_read, str_write)},
@@ -173,7 +173,7 @@ static const struct member training_members[] = {
     {WHOLE(micro_batch_size, 1, 65536), .also = "per_device_train_batch_size|train_micro_batch_size_per_gpu"},
     {WHOLE(global_batch_size, 1, UINT64_C(1) << 30), .also = "train_batch_size"},
     {WHOLE(gradient_accumulation_steps, 1, 65536)},
-    {OWN(methods, methods_read, methods_write), .also = "method"},
+    {OWN(methods, methods_read, methods_write), .list = true, .also = "method"},
     {WHOLE(tensor_parallel, 1, MOST_GPUS), .also = "tensor_parallel_size"},
     {WHOLE(pipeline_parallel, 1, MOST_GPUS), .also = "pipeline_parallel_size"},
     {WHOLE(context_parallel, 1, MOST_GPUS), .also = "context_parallel_size"},

@@ -1,5 +1,6 @@
 /* /models: what is carried, and one model's tensors to the last parameter. */
 #include "api/estimate.h"
+#include "api/routes.h"
 
 #include "catalog/builtin.h"
 
@@ -52,7 +53,10 @@ static enum err_code read_request(struct asked_model *m)
     if (!m->rq.model && !m->rq.config)
         return err_set(c->err, ERR_FIELD_MISSING, "/config", "a config.json, or a model's id as `model`");
     fault = m->rq.model ? model_id_fault(m->rq.model) : NULL;
-    return fault ? err_set(c->err, ERR_FIELD_VALUE, "/model", "'%.40s': an id %s", m->rq.model, fault) : ERR_OK;
+    if (fault)
+        return err_set(c->err, ERR_FIELD_VALUE, "/model", "'%.40s': an id %s", m->rq.model, fault);
+    fault = m->rq.revision ? revision_fault(m->rq.revision) : NULL;
+    return fault ? err_set(c->err, ERR_FIELD_VALUE, "/revision", "%s", fault) : ERR_OK;
 }
 
 /* The dtype the weights have: as asked, else as saved. The Trainer has no part in it. */
@@ -137,10 +141,7 @@ static enum err_code write_model(struct asked_model *m)
 
     begin_json(m->call, &out, &w);
     jsonw_object(&w, NULL);
-    if (m->info.id)
-        jsonw_str(&w, "id", m->info.id);
-    jsonw_str(&w, "source", m->info.source);
-    jsonw_str(&w, "model_type", m->info.model_type);
+    model_write_origin(&w, &m->info);
     write_arch(&w, &m->info.arch);
     jsonw_u64(&w, "parameters", inv->base_parameters);
     jsonw_u64(&w, "trainable_parameters", inv->trainable_parameters);
@@ -159,13 +160,14 @@ static enum err_code write_model(struct asked_model *m)
 
 static enum err_code answer(struct asked_model *m)
 {
-    enum err_code rc = model_read(m->call, m->rq.model, m->rq.config, &m->warnings, &m->info);
+    enum err_code rc = model_read(m->call, m->rq.model, m->rq.revision, m->rq.config, &m->warnings, &m->info);
 
     if (!rc && !m->info.has_program)
         rc = err_set(m->call->err, ERR_ARCH_UNKNOWN, m->rq.config ? "/config/model_type" : "/model",
                      "model type '%.60s' has no program yet", m->info.model_type);
     if (!rc)
         rc = take_inventory(m);
+    model_compare_count(&m->info, m->inventory.base_parameters, &m->warnings);
     if (!rc)
         rc = write_model(m);
     json_free(m->info.owned);
@@ -180,13 +182,26 @@ enum err_code post_models(struct call *c)
     return rc ? rc : answer(&m);
 }
 
+void get_model_needs(const struct call *c, struct needs *needs)
+{
+    need_add(needs, c->rest, query_value(&c->query, "revision"));
+}
+
 enum err_code get_model(struct call *c)
 {
-    struct asked_model m = {.call = c, .rq.model = c->rest, .warnings.arena = c->arena};
+    struct asked_model m = {.call = c, .rq = {.model = c->rest, .revision = query_value(&c->query, "revision")}, .warnings.arena = c->arena};
     const char *fault = model_id_fault(c->rest);
 
     if (fault)
         return err_set(c->err, ERR_FIELD_VALUE, "/model", "'%.40s': an id %s", c->rest, fault);
+    fault = m.rq.revision ? revision_fault(m.rq.revision) : NULL;
+    if (fault) {
+        c->parameter = "revision";
+        return err_set(c->err, ERR_FIELD_VALUE, "/revision", "%s", fault);
+    }
+    for (uint32_t i = 0; i < c->query.n; i++)
+        if (strcmp(c->query.v[i].name, "revision"))
+            note(&m.warnings, "?%.80s is not known and was ignored", c->query.v[i].name);
     return answer(&m);
 }
 

@@ -25,6 +25,16 @@ const char *model_id_fault(const char *id)
     return n > 4 && !strcmp(id + n - 4, ".git") ? "does not end in .git" : NULL;
 }
 
+const char *revision_fault(const char *revision)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-/";
+    size_t n = strlen(revision);
+
+    if (!n || n > 128 || strspn(revision, letters) != n || revision[0] == '/' || revision[n - 1] == '/' || strstr(revision, ".."))
+        return "a branch, a tag, refs/pr/N or a commit";
+    return NULL;
+}
+
 uint64_t request_gpus(const struct estimate_request *rq)
 {
     const struct cluster_request *c = &rq->cluster;
@@ -123,9 +133,8 @@ static enum err_code check_model(const struct estimate_request *rq, struct err *
     fault = rq->model ? model_id_fault(rq->model) : NULL;
     if (fault)
         return err_set(err, ERR_FIELD_VALUE, "/model", "'%.40s': an id %s", rq->model, fault);
-    if (rq->revision && strspn(rq->revision, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-/") != strlen(rq->revision))
-        return err_set(err, ERR_FIELD_VALUE, "/revision", "a branch, a tag, refs/pr/N or a commit");
-    return ERR_OK;
+    fault = rq->revision ? revision_fault(rq->revision) : NULL;
+    return fault ? err_set(err, ERR_FIELD_VALUE, "/revision", "%s", fault) : ERR_OK;
 }
 
 /* What a cluster's name says and the request does not. How many nodes a job takes is never the name's to say. */

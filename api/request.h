@@ -114,6 +114,9 @@ MUST_CHECK enum err_code request_read(const struct json *doc, struct arena *aren
 /* A repository's id as the hub takes it; a sentence saying what is wrong, or NULL. Source: huggingface_hub utils/_validators.py. */
 const char *model_id_fault(const char *id);
 
+/* The same for a branch, a tag, refs/pr/N or a commit. */
+const char *revision_fault(const char *revision);
+
 /* GPUs that the request has: nodes x GPUs per node. */
 uint64_t request_gpus(const struct estimate_request *rq);
 

@@ -5,23 +5,28 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { AN_HOUR_S = 3600, FIVE_MINUTES_S = 300 }; /* tables change with the program, a branch of a model when somebody pushes */
+
 static const struct route {
     const char *method, *path; /* "/..." at the end: whatever follows */
     endpoint *answer;
-    const char *name; /* as openapi.yaml writes it */
-    bool cheap;
+    endpoint_needs *needs;     /* NULL: tables are enough, and the answer is cheap */
+    const char *name;          /* as openapi.yaml writes it */
+    unsigned max_age_s;
 } routes[] = {
-    {"POST", "/estimate", post_estimate, "/estimate", false},
-    {"POST", "/models", post_models, "/models", false},
-    {"GET", "/models", get_models, "/models", true},
-    {"GET", "/models/...", get_model, "/models/{id}", false},
-    {"GET", "/gpus", get_gpus, "/gpus", true},
-    {"GET", "/clusters", get_clusters, "/clusters", true},
-    {"GET", "/methods", get_methods, "/methods", true},
-    {"GET", "/optimizers", get_optimizers, "/optimizers", true},
-    {"GET", "/dtypes", get_dtypes, "/dtypes", true},
-    {"GET", "/healthz", get_health, "/healthz", true},
-    {"GET", "/openapi.yaml", get_openapi, "/openapi.yaml", true},
+    {"GET", "/estimate", get_estimate, get_estimate_needs, "/estimate", FIVE_MINUTES_S},
+    {"POST", "/estimate", post_estimate, estimate_needs, "/estimate", 0},
+    {"POST", "/estimate/batch", post_batch, batch_needs, "/estimate/batch", 0},
+    {"GET", "/models", get_models, NULL, "/models", AN_HOUR_S},
+    {"POST", "/models", post_models, estimate_needs, "/models", 0},
+    {"GET", "/models/...", get_model, get_model_needs, "/models/{id}", FIVE_MINUTES_S},
+    {"GET", "/gpus", get_gpus, NULL, "/gpus", AN_HOUR_S},
+    {"GET", "/clusters", get_clusters, NULL, "/clusters", AN_HOUR_S},
+    {"GET", "/methods", get_methods, NULL, "/methods", AN_HOUR_S},
+    {"GET", "/optimizers", get_optimizers, NULL, "/optimizers", AN_HOUR_S},
+    {"GET", "/dtypes", get_dtypes, NULL, "/dtypes", AN_HOUR_S},
+    {"GET", "/healthz", get_health, NULL, "/healthz", 0},
+    {"GET", "/openapi.yaml", get_openapi, NULL, "/openapi.yaml", AN_HOUR_S},
 };
 enum { ROUTES = sizeof routes / sizeof *routes };
 
@@ -60,7 +65,7 @@ bool api_is_cheap(const struct api_request *rq)
     const char *rest;
     const struct route *route = find(rq, &rest, &path_known);
 
-    return !route || route->cheap;
+    return !route || !route->needs;
 }
 
 /* "GET, HEAD, POST": what the path answers. */
@@ -114,76 +119,47 @@ static enum err_code read_body(const struct api_request *rq, struct json **ret, 
 
 /* --- answers ------------------------------------------------------------------------------------------------------------------ */
 
-void begin_json(struct call *c, struct buf *out, struct jsonw *w)
+/* Query and body, as far as the route reads them. */
+static enum err_code read_call(const struct route *route, struct call *c, struct json **ret_doc)
 {
-    buf_init(out, c->arena, ANSWER_MAX_BYTES);
-    jsonw_init(w, out, true);
-}
+    enum err_code rc = query_read(c->rq->query, c->arena, &c->query, c->err);
 
-enum err_code finish_json(struct call *c, const struct jsonw *w)
-{
-    bool done = jsonw_done(w);
-
-    buf_char(w->out, '\n');
-    if (!done || !buf_ok(w->out))
-        return err_set(c->err, ERR_NOMEM, "", "the answer is larger than the service grants");
-    c->ret->status = 200;
-    c->ret->content_type = "application/json";
-    c->ret->body = buf_text(w->out);
-    c->ret->bytes = w->out->bytes;
-    return ERR_OK;
-}
-
-void api_problem(const struct err *err, struct arena *arena, struct api_response *ret)
-{
-    static const char last_resort[] = "{\"type\":\"urn:llmemd:problem:out-of-memory\",\"status\":503,\"code\":\"out-of-memory\"}\n";
-    const char *slug = err_slug(err->code);
-    char type[96];
-    struct buf out;
-    struct jsonw w;
-
-    ret->status = err_status(err->code);
-    ret->code = slug;
-    ret->content_type = "application/problem+json";
-    ret->retry_after_s = ret->status == 503 ? 1 : 0;
-    ret->accept_post = ret->status == 415 ? "application/json" : NULL;
-    buf_init(&out, arena, 8192);
-    jsonw_init(&w, &out, true);
-    (void)snprintf(type, sizeof type, "urn:llmemd:problem:%s", slug);
-    jsonw_object(&w, NULL);
-    jsonw_str(&w, "type", type);
-    jsonw_str(&w, "title", err_title(err->code));
-    jsonw_u64(&w, "status", (uint64_t)ret->status);
-    jsonw_str(&w, "detail", err->detail);
-    jsonw_str(&w, "code", slug);
-    if (err->at[0])
-        jsonw_str(&w, "pointer", err->at);
-    jsonw_end(&w);
-    if (jsonw_done(&w))
-        buf_char(&out, '\n');
-    ret->body = buf_ok(&out) ? buf_text(&out) : last_resort;
-    ret->bytes = strlen(ret->body);
+    if (!rc && !strcmp(route->method, "POST"))
+        rc = read_body(c->rq, ret_doc, c->err);
+    c->doc = *ret_doc;
+    return rc;
 }
 
 static enum err_code answer(const struct route *route, struct call *c)
 {
     struct json *doc = NULL;
-    enum err_code rc = ERR_OK;
+    enum err_code rc = read_call(route, c, &doc);
 
-    if (!strcmp(route->method, "POST"))
-        rc = read_body(c->rq, &doc, c->err);
-    c->doc = doc;
+    c->ret->max_age_s = route->max_age_s;
     if (!rc)
         rc = route->answer(c);
     json_free(doc);
     return rc;
 }
 
+/* What has been computed so far makes room for the problem document. */
+static void refuse(struct call *c, unsigned char *mark)
+{
+    char name[sizeof c->err->at];
+
+    if (c->parameter) {
+        (void)snprintf(name, sizeof name, "%s", c->parameter);
+        c->parameter = name;
+    }
+    arena_rewind(c->arena, mark);
+    problem(c);
+}
+
 void api_answer(const struct api_request *rq, const struct api_config *configs, size_t n, struct api_response *ret)
 {
     struct api_response response = {.route = "-"};
     struct err err = {0};
-    struct call c = {rq, configs, n, "", NULL, rq->arena, &response, &err};
+    struct call c = {.rq = rq, .configs = configs, .n_configs = n, .rest = "", .arena = rq->arena, .ret = &response, .err = &err};
     unsigned char *mark = rq->arena->cur;
     bool path_known;
     const struct route *route = find(rq, &c.rest, &path_known);
@@ -198,42 +174,26 @@ void api_answer(const struct api_request *rq, const struct api_config *configs, 
     } else {
         rc = err_set(&err, ERR_NOT_FOUND, "", "the endpoints are listed in /openapi.yaml");
     }
-    if (rc) {
-        if (rc != ERR_METHOD)
-            arena_rewind(rq->arena, mark);
-        api_problem(&err, rq->arena, &response);
-    }
+    if (rc)
+        refuse(&c, rc == ERR_METHOD ? rq->arena->cur : mark);
     *ret = response;
 }
 
-/* At most one so far. */
-static void keep_need(struct arena *arena, struct api_need need, struct api_needs *ret)
-{
-    struct api_need *v = need.model ? arena_new(arena, struct api_need) : NULL;
-
-    if (!v)
-        return;
-    *v = need;
-    if (!v->revision)
-        v->revision = "main";
-    *ret = (struct api_needs){.n = 1, .v = v};
-}
+/* --- needs -------------------------------------------------------------------------------------------------------------------- */
 
 void api_needs(const struct api_request *rq, struct api_needs *ret)
 {
     struct json *doc = NULL;
-    struct api_need need = {0};
+    struct call c = {.rq = rq, .rest = "", .arena = rq->arena};
+    struct needs needs = {.arena = rq->arena};
     bool path_known;
-    const char *rest;
-    const struct route *route = find(rq, &rest, &path_known);
+    const struct route *route = find(rq, &c.rest, &path_known);
 
     *ret = (struct api_needs){0};
-    if (!route)
+    if (!route || !route->needs)
         return;
-    if (route->answer == get_model)
-        need.model = rest;
-    if ((route->answer == post_estimate || route->answer == post_models) && !read_body(rq, &doc, NULL))
-        estimate_needs(doc, rq->arena, &need);
+    if (needs_init(&needs, route->needs == batch_needs ? API_NEEDS_MAX : 1) && !read_call(route, &c, &doc))
+        route->needs(&c, &needs);
     json_free(doc);
-    keep_need(rq->arena, need, ret);
+    *ret = (struct api_needs){needs.n, needs.v};
 }

@@ -1,37 +1,28 @@
 /*
- * routes.h - what each endpoint is given and gives back. One file per endpoint; routes.c is the table.
+ * routes.h - the endpoints: one function each, in a file of its own or beside its kin; routes.c is the table.
  */
 #ifndef API_ROUTES_H
 #define API_ROUTES_H
 
-#include "api/api.h"
-#include "api/decode.h"
-#include "base/buf.h"
-#include "base/json.h"
-#include "base/jsonw.h"
-
-struct call {
-    const struct api_request *rq;
-    const struct api_config *configs;
-    size_t n_configs;
-    const char *rest;       /* of the path, after a route that ends in "/..." */
-    const struct json *doc; /* the body; NULL for GET */
-    struct arena *arena;
-    struct api_response *ret;
-    struct err *err;
-};
+#include "api/call.h"
 
 typedef enum err_code endpoint(struct call *c);
 
-endpoint post_estimate, post_models, get_models, get_model, get_gpus, get_clusters, get_methods, get_optimizers, get_dtypes, get_health, get_openapi;
+endpoint post_estimate, get_estimate, post_batch, post_models, get_models, get_model, get_gpus, get_clusters, get_methods, get_optimizers,
+    get_dtypes, get_health, get_openapi;
 
-/* The config that a body asks for; ret->model stays NULL where there is none. */
-void estimate_needs(const struct json *doc, struct arena *arena, struct api_need *ret);
+/* The configs that a call needs: each is put with need_add(). Bodies that are broken need nothing. */
+struct needs {
+    struct arena *arena;
+    struct api_need *v;
+    uint16_t *slots; /* a hash table of positions in v, 1 for the first */
+    uint32_t n, most, n_slots;
+};
 
-enum { ANSWER_MAX_BYTES = 32 << 20 };
+bool needs_init(struct needs *needs, uint32_t most); /* needs->arena is set; false: it is full */
+void need_add(struct needs *needs, const char *model, const char *revision);
 
-/* Begins an answer of JSON; finish_json() ends it with a newline and puts it into the response. */
-void begin_json(struct call *c, struct buf *out, struct jsonw *w);
-MUST_CHECK enum err_code finish_json(struct call *c, const struct jsonw *w);
+typedef void endpoint_needs(const struct call *c, struct needs *needs);
+endpoint_needs estimate_needs, get_estimate_needs, batch_needs, get_model_needs;
 
 #endif

@@ -1,0 +1,107 @@
+#include "tests/support/ask.h"
+
+#include "catalog/builtin.h"
+#include "tests/support/unit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CONFIGS_MAX = 64 };
+
+static size_t builtin_configs(const struct api_needs *needs, struct api_config *ret)
+{
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < needs->n && n < CONFIGS_MAX; i++) {
+        const struct builtin *b = builtin_find(needs->v[i].model);
+
+        if (b)
+            ret[n++] = (struct api_config){.model = needs->v[i].model, .revision = needs->v[i].revision, .text = b->text, .bytes = b->bytes,
+                                           .source = "builtin"};
+    }
+    return n;
+}
+
+static struct reply run(size_t room, const struct api_config *configs, size_t n, const char *method, const char *path, const char *type,
+                        const char *body)
+{
+    struct reply reply = {.block = malloc(room)};
+    struct arena arena;
+    char *plain = strdup(path), *query = strchr(plain, '?');
+    struct api_request rq = {.method = method, .path = plain, .content_type = type, .body = body, .body_bytes = strlen(body), .arena = &arena};
+    struct api_config found[CONFIGS_MAX];
+    struct err err = {0};
+
+    if (query) {
+        *query = 0;
+        rq.query = query + 1;
+    }
+    arena_init(&arena, reply.block, room);
+    api_needs(&rq, &reply.needs);
+    if (!configs)
+        n = builtin_configs(&reply.needs, found);
+    api_answer(&rq, configs ? configs : found, n, &reply.r);
+    if (reply.r.content_type && strstr(reply.r.content_type, "json"))
+        ck_assert_msg(!json_parse(reply.r.body, reply.r.bytes, &(struct json_limits){64 << 20, 64, 10000000, false}, &reply.doc, &err),
+                      "%.*s: %s", 200, reply.r.body, err.detail);
+    free(plain);
+    return reply;
+}
+
+struct reply ask_within(size_t room, const char *method, const char *path, const char *type, const char *body)
+{
+    return run(room, NULL, 0, method, path, type, body);
+}
+
+struct reply ask_with(const struct api_config *configs, size_t n, const char *method, const char *path, const char *body)
+{
+    return run(API_ARENA_BYTES, configs, n, method, path, NULL, body);
+}
+
+struct reply ask(const char *body)
+{
+    return run(API_ARENA_BYTES, NULL, 0, "POST", "/estimate", NULL, body);
+}
+
+struct reply ask_get(const char *path)
+{
+    return run(API_ARENA_BYTES, NULL, 0, "GET", path, NULL, "");
+}
+
+void reply_done(struct reply reply)
+{
+    json_free(reply.doc);
+    free(reply.block);
+}
+
+const char *reply_text(const struct reply *reply, const char *name)
+{
+    const char *s = json_str(json_get(reply->doc, name));
+
+    return s ? s : "";
+}
+
+static const struct json *element(const struct json *array, unsigned long i)
+{
+    const struct json *v = json_first(array);
+
+    while (v && i--)
+        v = json_next(v);
+    return v;
+}
+
+const struct json *reply_at(const struct reply *reply, const char *path)
+{
+    const struct json *v = reply->doc;
+    char name[128];
+
+    while (v && *path) {
+        size_t n = strcspn(path, "/");
+
+        memcpy(name, path, n);
+        name[n] = 0;
+        v = json_type(v) == JSON_ARRAY ? element(v, strtoul(name, NULL, 10)) : json_get(v, name);
+        path += n + (path[n] == '/');
+    }
+    return v;
+}
