@@ -181,9 +181,10 @@ static void write_head(struct jsonw *w, const struct estimate *e)
         jsonw_null(w, "recommendation");
     }
     jsonw_array(w, "candidates");
-    for (uint32_t i = 0; i < a->n; i++)
+    for (uint32_t i = 0; i < a->n && i < e->shape->top.whole; i++)
         write_candidate(w, NULL, e, &a->candidates[i]);
     jsonw_end(w);
+    jsonw_u64(w, "candidates_total", a->n);
 }
 
 /* Parameters of the module that owns most of its own: what DeepSpeed's estimator calls the largest layer. */
@@ -228,10 +229,7 @@ static void write_rules(struct jsonw *w, const struct estimate *e)
 static void write_model(struct jsonw *w, const struct estimate *e)
 {
     jsonw_object(w, "model");
-    if (e->model.id)
-        jsonw_str(w, "id", e->model.id);
-    jsonw_str(w, "source", e->model.source);
-    jsonw_str(w, "model_type", e->model.model_type);
+    model_write_origin(w, &e->model);
     if (e->inventory.n) {
         jsonw_u64(w, "parameters", e->inventory.base_parameters);
         jsonw_u64(w, "trainable_parameters", e->inventory.trainable_parameters);

@@ -254,8 +254,10 @@ static void warn(struct estimate *e)
         note(&e->warnings, "/training/optim_args is not read: no optimizer that has a model takes memory by it");
     if (rq->llmem.variant.n || rq->llmem.base_bytes.set)
         note(&e->warnings, "/llmem: the baseline is not computed yet");
-    if (rq->revision && rq->model)
-        note(&e->warnings, "/revision is not looked at yet: the config at hand is that of main");
+    if (e->shape->launch.n)
+        note(&e->warnings, "?launch: no launch files are written yet");
+    if (e->shape->timeline == TRI_TRUE)
+        note(&e->warnings, "?timeline: births and deaths over the step are not written yet");
 }
 
 static enum err_code check_global(const struct estimate *e)
