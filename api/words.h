@@ -19,7 +19,7 @@ struct method_part {
 };
 extern const struct method_part method_parts[];
 
-enum { METHODS_MAX = 16, METHOD_SINGLE = 0 };
+enum { METHODS_MAX = 16 };
 
 struct methods {
     uint8_t n;

@@ -43,7 +43,8 @@ enum category category_of(const struct tape *t, const struct birth *b)
                                      [MARK_BUFFER] = CATEGORY_BUFFERS,
                                      [MARK_GRADIENT] = CATEGORY_GRADIENTS,
                                      [MARK_OPTIMIZER_STATE] = CATEGORY_OPTIMIZER_STATES,
-                                     [MARK_WORKSPACE] = CATEGORY_WORKSPACES};
+                                     [MARK_WORKSPACE] = CATEGORY_WORKSPACES,
+                                     [MARK_COMMUNICATION] = CATEGORY_COMMUNICATION};
 
     if (b->mark)
         return (enum category)marked[b->mark];
@@ -70,8 +71,11 @@ static void note(const struct tape *t, struct peak *p, uint32_t at, uint32_t blo
 {
     enum phase phase;
 
-    if (at < t->steps_begin)
+    if (at < t->peaks_begin) {
+        if (at >= t->steps_begin && live > p->first_bytes)
+            p->first_bytes = live;
         return;
+    }
     phase = phase_of(&t->births[block]);
     if (live > p->phase_bytes[phase])
         p->phase_bytes[phase] = live;
@@ -92,7 +96,9 @@ void peak_walk(const struct tape *t, struct peak *ret)
         uint32_t e = t->events[i], block = e & EVENT_BLOCK;
 
         if (i == t->steps_begin)
-            p.static_bytes = p.peak_bytes = live;
+            p.static_bytes = live;
+        if (i == t->peaks_begin)
+            p.peak_bytes = live;
         if (e == EVENT_RELEASE)
             continue;
         if (e & EVENT_DEATH) {
@@ -119,8 +125,10 @@ bool peak_replay(const struct tape *t, struct torch_alloc *alloc, struct peak *r
 
         if (i == t->steps_begin) {
             torch_alloc_reset_peaks(alloc);
-            p.static_bytes = p.peak_bytes = live;
+            p.static_bytes = live;
         }
+        if (i == t->peaks_begin)
+            p.peak_bytes = live;
         if (e == EVENT_RELEASE) {
             torch_alloc_empty_cache(alloc);
             continue;

@@ -52,15 +52,17 @@ struct tape {
     const uint32_t *events;
     uint32_t n_births, n_events;
     uint32_t steps_begin; /* events before it are loading */
+    uint32_t peaks_begin; /* first event of the steps whose peaks are taken; steps_begin, or later where the first steps differ from all others */
     uint32_t head_module;
 };
 
 struct peak {
-    uint64_t peak_bytes;       /* allocated; from the first step on */
+    uint64_t peak_bytes;       /* allocated; from peaks_begin on */
     uint32_t peak_event;
     enum phase peak_phase;
     uint64_t phase_bytes[PHASE_COUNT];
     uint64_t static_bytes, resting_bytes; /* when the steps begin; when the tape ends */
+    uint64_t first_bytes;      /* highest of the steps before peaks_begin; 0: there are none */
     uint32_t most_live;        /* blocks */
 };
 

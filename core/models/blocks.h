@@ -48,8 +48,11 @@ val flash_attention_2(struct run *r, struct model *m, val q, val k, val v, const
 val flash_attention_mask(struct run *r, struct model *m, val mask);
 
 /* ---- masks */
-/* masking_utils.create_causal_mask of 5.x: 0 where the kernel needs none. window: 0, or the sliding window. */
-val causal_mask(struct run *r, struct model *m, val embeds, val mask_2d, int64_t window);
+/*
+ * masking_utils.create_causal_mask of 5.x: 0 where the kernel needs none. window: 0, or the sliding window. ids: position ids, where
+ * the class hands them over. A batch without a mask counts as packed then, several sequences in a row, each blind to the others.
+ */
+val causal_mask(struct run *r, struct model *m, val embeds, val mask_2d, val ids, int64_t window);
 /* 4.40 LlamaModel._update_causal_mask */
 val causal_mask_llama_440(struct run *r, struct model *m, val embeds, val mask_2d, val cache_position);
 /* 4.40 modeling_attn_mask_utils._prepare_4d_causal_attention_mask (eager), .._for_sdpa */

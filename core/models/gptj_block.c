@@ -288,7 +288,7 @@ static val before_blocks(struct run *r, struct model *m, const struct batch *b)
     val ids = factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(seq));
 
     p->ids = local(r, unsqueeze(r, new ? add_scalar(r, ids) : ids, 0));
-    p->mask = local(r, new ? causal_mask(r, m, embeds, b->mask, 0)
+    p->mask = local(r, new ? causal_mask(r, m, embeds, b->mask, p->ids, 0)
                             : m->attention == KERNEL_FLASH_2 ? b->mask /* 4.40 always unpads */ : additive_mask_440(r, m, b->mask));
     if (!new)
         embeds = local(r, call_embeddings(r, m, b->ids));

@@ -7,79 +7,146 @@ static void fast_all(struct run *r, val mask)
     consume(r, compare(r, OP_EQ, sum_all(r, mask), 0));
 }
 
-/* sdpa_mask: index arithmetic broadcast to [batch, 1, seq, seq], bool */
-static val sdpa_mask(struct run *r, val mask, int64_t b, int64_t s, int64_t window)
+/* find_packed_sequence_indices: (torch.diff(position_ids, prepend=first - 1) != 1).cumsum(-1); which sequence each token is of */
+static val packed_indices(struct run *r, val ids, int64_t b, int64_t s)
 {
     struct frame f = frame_enter(r);
-    val batch, head, q, kv, result, both;
+    val first, joined, diff, packed, all;
+
+    ids = local(r, expand(r, ids, SHAPE(b, s)));
+    first = local(r, factory(r, OP_SUB, DTYPE_INT64, SHAPE(b, 1)));
+    joined = factory(r, OP_CAT, DTYPE_INT64, SHAPE(b, s + 1));
+    diff = local(r, factory(r, OP_SUB, DTYPE_INT64, SHAPE(b, s)));
+    consume(r, joined);
+    (void)first;
+    packed = local(r, cumsum(r, compare(r, OP_NE, diff, 0), -1));
+    all = factory(r, OP_EQ, DTYPE_BOOL, SHAPE(b)); /* (packed_sequence_mask[:, -1] == 0).all() */
+    consume(r, factory(r, OP_ALL, DTYPE_BOOL, 0, NULL));
+    consume(r, all);
+    return frame_leave(r, f, packed);
+}
+
+/* What mask functions are called with: [batch, 1, 1, 1], [1, 1, q, 1], [1, 1, 1, kv] */
+struct grid {
+    val batches, rows, columns;
+    int64_t b, s;
+};
+
+/* of[batch_idx, q_idx] or of[batch_idx, kv_idx]: index tensors that have to be expanded are copied */
+static val picked(struct run *r, const struct grid *g, enum dtype dtype, bool by_columns)
+{
+    int64_t rows = by_columns ? 1 : g->s, columns = by_columns ? g->s : 1;
+    val i = local(r, contiguous(r, expand(r, g->batches, SHAPE(g->b, 1, rows, columns))));
+    val j = local(r, contiguous(r, expand(r, by_columns ? g->columns : g->rows, SHAPE(g->b, 1, rows, columns))));
+    val out = factory(r, OP_INDEX, dtype, SHAPE(g->b, 1, rows, columns));
+
+    drop(r, &j);
+    drop(r, &i);
+    return out;
+}
+
+/* result = result & mask(..) of and_masks */
+static void and_mask(struct run *r, val *result, val mask)
+{
+    rebind(r, result, pointwise_op(r, OP_BITWISE_AND, DTYPE_BOOL, *result, mask));
+}
+
+/* causal_mask_function, or sliding_window_causal_mask_function */
+static val plain_mask(struct run *r, val rows, val columns, int64_t window)
+{
+    struct frame f = frame_enter(r);
+    val result;
+
+    if (!window)
+        return frame_leave(r, f, compare(r, OP_LE, columns, rows));
+    result = local(r, factory(r, OP_NEW_ONES, DTYPE_BOOL, 0, NULL));
+    and_mask(r, &result, compare(r, OP_GT, columns, sub_scalar(r, rows)));
+    and_mask(r, &result, compare(r, OP_LE, columns, rows));
+    return frame_leave(r, f, result);
+}
+
+/* packed_sequence_compatibility_function: of the same sequence, and the mask by positions within it */
+static val packed_mask(struct run *r, const struct grid *g, int64_t window)
+{
+    struct frame f = frame_enter(r);
+    val result = local(r, factory(r, OP_NEW_ONES, DTYPE_BOOL, 0, NULL)), q, kv, same;
+
+    q = local(r, picked(r, g, DTYPE_INT64, false));
+    kv = local(r, picked(r, g, DTYPE_INT64, true));
+    same = compare(r, OP_EQ, q, kv);
+    drop(r, &q);
+    drop(r, &kv);
+    and_mask(r, &result, same);
+    q = local(r, picked(r, g, DTYPE_INT64, false));
+    kv = local(r, picked(r, g, DTYPE_INT64, true));
+    same = plain_mask(r, q, kv, window);
+    drop(r, &q);
+    drop(r, &kv);
+    and_mask(r, &result, same);
+    return frame_leave(r, f, result);
+}
+
+/* sdpa_mask: index arithmetic broadcast to [batch, 1, seq, seq], bool */
+static val sdpa_mask(struct run *r, val mask, bool packed, int64_t b, int64_t s, int64_t window)
+{
+    struct frame f = frame_enter(r);
+    val batch, q, kv, result;
+    struct grid g = {.b = b, .s = s};
 
     batch = local(r, factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(b)));
-    head = local(r, factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(1)));
+    (void)local(r, factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(1))); /* heads */
     q = local(r, add_scalar(r, factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(s))));
     kv = local(r, add_scalar(r, factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(s))));
-    (void)head;
-    val rows = local(r, view(r, q, SHAPE(1, 1, s, 1))), columns = local(r, view(r, kv, SHAPE(1, 1, 1, s)));
-    val batches = local(r, view(r, batch, SHAPE(b, 1, 1, 1)));
-
-    /* and_masks: result = q_idx.new_ones((), bool); result = result & mask(..) */
-    result = local(r, factory(r, OP_NEW_ONES, DTYPE_BOOL, 0, NULL));
-    if (window) {
-        val inner = local(r, factory(r, OP_NEW_ONES, DTYPE_BOOL, 0, NULL));
-
-        rebind(r, &inner, pointwise_op(r, OP_BITWISE_AND, DTYPE_BOOL, inner,
-                                       compare(r, OP_GT, columns, sub_scalar(r, rows))));
-        rebind(r, &inner, pointwise_op(r, OP_BITWISE_AND, DTYPE_BOOL, inner, compare(r, OP_LE, columns, rows)));
-        if (!mask) {
-            drop(r, &result);
-            result = inner;
-        } else {
-            rebind(r, &result, pointwise_op(r, OP_BITWISE_AND, DTYPE_BOOL, result, inner));
-            drop(r, &inner);
-        }
+    g.rows = local(r, view(r, q, SHAPE(1, 1, s, 1)));
+    g.columns = local(r, view(r, kv, SHAPE(1, 1, 1, s)));
+    g.batches = local(r, view(r, batch, SHAPE(b, 1, 1, 1)));
+    if (packed) {
+        result = local(r, packed_mask(r, &g, window));
+    } else if (!mask) {
+        result = local(r, plain_mask(r, g.rows, g.columns, window));
     } else {
-        both = compare(r, OP_LE, columns, rows);
-        rebind(r, &result, pointwise_op(r, OP_BITWISE_AND, DTYPE_BOOL, result, both));
-    }
-    if (mask) { /* padding_mask[batch_idx, kv_idx]: both index tensors are expanded and copied */
-        val i = local(r, contiguous(r, expand(r, batches, SHAPE(b, 1, 1, s))));
-        val j = local(r, contiguous(r, expand(r, columns, SHAPE(b, 1, 1, s))));
-        val picked = factory(r, OP_INDEX, DTYPE_BOOL, SHAPE(b, 1, 1, s));
-
-        drop(r, &j);
-        drop(r, &i);
-        rebind(r, &result, pointwise_op(r, OP_BITWISE_AND, DTYPE_BOOL, result, picked));
+        result = local(r, factory(r, OP_NEW_ONES, DTYPE_BOOL, 0, NULL));
+        and_mask(r, &result, plain_mask(r, g.rows, g.columns, window));
+        and_mask(r, &result, picked(r, &g, DTYPE_BOOL, true)); /* padding_mask[batch_idx, kv_idx] */
     }
     return frame_leave(r, f, expand(r, result, SHAPE(b, -1, s, s)));
 }
 
-val causal_mask(struct run *r, struct model *m, val embeds, val mask_2d, int64_t window)
+/* eager_mask: where(mask, tensor(0.0), min) in the embeddings' dtype */
+static void eager_mask(struct run *r, val *mask, enum dtype dtype)
+{
+    val zero = local(r, factory(r, OP_ZEROS, dtype, 0, NULL)), least = local(r, factory(r, OP_SCALAR_TENSOR, dtype, 0, NULL));
+
+    rebind(r, mask, pointwise_op(r, OP_WHERE, dtype, *mask, 0));
+    drop(r, &least);
+    drop(r, &zero);
+}
+
+val causal_mask(struct run *r, struct model *m, val embeds, val mask_2d, val ids, int64_t window)
 {
     struct frame f = frame_enter(r);
     int64_t b, s;
-    val mask, out;
+    val mask, packed = 0, out;
 
     if (run_dead(r))
         return frame_leave(r, f, 0);
     b = size_of(r, embeds, 0);
     s = size_of(r, embeds, 1);
-    mask = local(r, to_dtype(r, mask_2d, DTYPE_BOOL));
+    mask = mask_2d ? local(r, to_dtype(r, mask_2d, DTYPE_BOOL)) : 0;
+    if (!mask && ids && !m->use_cache)
+        packed = local(r, packed_indices(r, ids, b, s));
     if (m->attention == KERNEL_FLASH_2)
-        return frame_leave(r, f, flash_attention_mask(r, m, mask));
-    if (m->attention == KERNEL_SDPA && !(window && s >= window)) {
-        fast_all(r, mask); /* kv_length == q_length and .. */
-        if (!m->padded)
+        return frame_leave(r, f, mask ? flash_attention_mask(r, m, mask) : 0);
+    if (m->attention == KERNEL_SDPA && !(window && s >= window) && !packed) {
+        if (mask)
+            fast_all(r, mask); /* kv_length == q_length and .. */
+        if (!mask || !m->padded)
             return frame_leave(r, f, 0);
         fast_all(r, mask); /* q_offset == 0 and .. */
     }
-    out = local(r, sdpa_mask(r, mask, b, s, window));
-    if (m->attention == KERNEL_EAGER) { /* eager_mask: where(mask, tensor(0.0), min) in the embeddings' dtype */
-        enum dtype dtype = dtype_of(r, embeds);
-        val zero = local(r, factory(r, OP_ZEROS, dtype, 0, NULL)), least = local(r, factory(r, OP_SCALAR_TENSOR, dtype, 0, NULL));
-
-        rebind(r, &out, pointwise_op(r, OP_WHERE, dtype, out, 0));
-        drop(r, &least);
-        drop(r, &zero);
-    }
+    out = local(r, sdpa_mask(r, mask, packed != 0, b, s, window));
+    if (m->attention == KERNEL_EAGER)
+        eager_mask(r, &out, dtype_of(r, embeds));
     return frame_leave(r, f, out);
 }
 

@@ -433,6 +433,8 @@ static void evaluate(struct run *r, uint32_t base, uint32_t node)
     r->node_running = node;
     if (n->op == OP_ACCUMULATE_GRAD) {
         accumulate(r, node);
+        if (r->grad_ready && r->nodes[node].accumulated)
+            r->grad_ready(r->grad_ready_of, r->nodes[node].variable);
         r->node_running = running;
         return;
     }

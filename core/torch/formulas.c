@@ -70,6 +70,13 @@ void back_pass(struct back *b)
     put(b, 0, b->grad[0]);
 }
 
+void back_pass_each(struct back *b)
+{
+    for (int i = 0; i < b->r->nodes[b->node].n_edges; i++)
+        if (b->grad[i])
+            put(b, i, b->grad[i]);
+}
+
 /* ------------------------------------------------------------------------------------------------------- elementwise */
 void back_add(struct back *b)
 {

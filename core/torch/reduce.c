@@ -243,14 +243,17 @@ int64_t cub_scan_bytes(const struct run *r, int64_t n, unsigned element)
 /* cuda/ScanKernels.cpp: a tensor that is one row is scanned by cub, which takes scratch. */
 val cumsum_as(struct run *r, val a, int dim, enum dtype dtype)
 {
-    val out;
+    val out, cast = 0;
 
     if (run_dead(r))
         return 0;
     out = value_empty(r, OP_CUMSUM, dtype, r->values[a].ndim, r->values[a].size);
     launch(r, OP_CUMSUM, out, 1, &a);
+    if (dtype_of(r, a) != dtype) /* self.toType(dtype) */
+        cast = owned(r, value_empty(r, OP_TO_COPY, dtype, r->values[a].ndim, r->values[a].size));
     if (numel(r, a) == size_of(r, a, dim))
         scratch(r, OP_CUMSUM, (uint64_t)cub_scan_bytes(r, numel(r, a), dtype_bytes(dtype)));
+    value_unref(r, cast);
     consume(r, a);
     return out;
 }

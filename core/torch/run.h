@@ -53,7 +53,7 @@ enum stage {
 };
 
 /* What a block turned out to be; MARK_NONE: its category follows from where it was born. */
-enum mark { MARK_NONE, MARK_PARAMETER, MARK_BUFFER, MARK_GRADIENT, MARK_OPTIMIZER_STATE, MARK_WORKSPACE };
+enum mark { MARK_NONE, MARK_PARAMETER, MARK_BUFFER, MARK_GRADIENT, MARK_OPTIMIZER_STATE, MARK_WORKSPACE, MARK_COMMUNICATION };
 
 enum op {
     OP_NONE,
@@ -172,6 +172,8 @@ struct run {
     bool released;               /* EVENT_RELEASE stands on the tape */
     struct work *work;           /* work.h: the log of kernels and messages; NULL: none is kept */
     val workspaces[2];           /* cuBLAS of the forward and of the autograd thread, where they are kept */
+    void (*grad_ready)(void *of, val leaf); /* AccumulateGrad's post hook: `leaf` has its gradient; NULL: nobody waits for it */
+    void *grad_ready_of;
     uint16_t op_over;            /* names the births of a composite instead of the op itself */
 };
 

@@ -1,4 +1,5 @@
 /* load.c - the model on the device, and its parameters in the optimizer's groups. */
+#include "parallel/ddp.h"
 #include "torch/autograd.h"
 #include "train/loop.h"
 #include "tuning/lora.h"
@@ -83,6 +84,22 @@ static void gather_trainable(struct trainer *t)
     params_visit(t->model.tree.root, collect, &c);
 }
 
+/* The model as it stands becomes one of several replicas. */
+static void wrap(struct trainer *t)
+{
+    const struct step *s = t->step;
+    uint64_t cap = s->r.ddp_bucket_bytes;
+    bool left_out = cap == (uint64_t)DDP_BUCKET_MIB << 20;
+    struct ddp_options o = {
+        .bucket_bytes = cap,
+        .first_bucket_bytes = left_out || s->quirks.ddp_small_first_bucket ? DDP_FIRST_BUCKET_BYTES : cap,
+        .find_unused_parameters = s->find_unused_parameters,
+        .bucket_view = s->r.gradient_as_bucket_view == TRI_TRUE,
+    };
+
+    t->ddp = ddp_new(&t->run, &o, t->n_trainable, t->trainable);
+}
+
 void trainer_load(struct trainer *t)
 {
     struct run *r = &t->run;
@@ -92,9 +109,11 @@ void trainer_load(struct trainer *t)
     materialise(r, &t->model.tree);
     if (s->tuning != TUNING_FULL)
         lora_materialise(r, &t->model.tree, NULL);
-    if (!t->plain)
-        release_cached(r); /* Accelerator.free_memory when train() begins */
     gather_trainable(t);
+    if (s->method == METHOD_DDP && !run_dead(r))
+        wrap(t);
+    if (!t->plain || t->ddp)
+        release_cached(r); /* Accelerator.free_memory when train() begins */
     t->steps_begin = r->n_events;
     t->autocast = precision_autocasts(s->precision);
     t->autocast_dtype = precision_scales_loss(s->precision) ? DTYPE_FP16 : DTYPE_BF16; /* fp16 is what needs the scaler */

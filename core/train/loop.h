@@ -29,6 +29,8 @@ static inline bool repeats(uint32_t micro_step, uint32_t n)
     return micro_step + 1 >= MICRO_STEPS && micro_step + 1 < n;
 }
 
+/* Whether gradients are reduced after this micro-step; the others stand under no_sync(). */
+void sync_gradients(struct trainer *t, uint32_t micro_step);
 struct outputs call_model(struct trainer *t, const struct batch *b);
 void drop_outputs(struct trainer *t, struct outputs *o);
 void backward_of(struct trainer *t, val loss);         /* loss.backward(), through the scaler where there is one */

@@ -30,8 +30,10 @@ void plain_step(struct trainer *t, struct held *h)
     for (uint32_t i = 0; i < n; i++) {
         r->stage = STAGE_BATCH;
         bind_inputs(t, h, make_batch(t));
-        if (!repeats(i, n))
-            micro_step(t, h);
+        if (repeats(i, n))
+            continue;
+        sync_gradients(t, i);
+        micro_step(t, h);
     }
     clip(t, h);
     value_unref(r, h->grad_norm);

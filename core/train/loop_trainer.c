@@ -55,34 +55,54 @@ static struct batch next_batch(struct trainer *t, const struct held *h, uint32_t
     return next;
 }
 
+/* The loss by a number: the old value dies when the new one stands, but where the graph keeps it. */
+static val scaled(struct run *r, val loss, val (*by)(struct run *, val))
+{
+    val result = owned(r, by(r, loss));
+
+    value_unref(r, loss);
+    return result;
+}
+
 /* Trainer.compute_loss: the outputs die when it returns. */
 static val compute_loss(struct trainer *t, const struct batch *b)
 {
     struct outputs o = call_model(t, b);
     val loss = owned(&t->run, o.loss);
 
+    if (t->ddp && t->step->quirks.loss_over_ranks)
+        loss = scaled(&t->run, loss, mul_scalar);
     drop_outputs(t, &o);
     return loss;
+}
+
+/* Accelerator.backward divides. The loop that was traced under DistributedDataParallel does not; the difference is one scalar. */
+static void accelerator_backward(struct trainer *t, val loss)
+{
+    struct run *r = &t->run;
+    val part;
+
+    if (t->ddp) {
+        backward_of(t, loss);
+        return;
+    }
+    part = owned(r, div_scalar(r, loss));
+    backward_of(t, part);
+    value_unref(r, part);
 }
 
 /* Trainer.training_step; returns what the loop keeps of the loss. */
 static val training_step(struct trainer *t, const struct batch *b)
 {
     struct run *r = &t->run;
-    val loss, part, kept;
+    val loss, kept;
 
     r->stage = STAGE_FORWARD;
     loss = compute_loss(t, b);
     r->stage = STAGE_BACKWARD;
-    if (t->step->quirks.trainer_counts_items && !t->model.counts_items) {
-        val whole = loss;
-
-        loss = owned(r, div_scalar(r, whole));
-        value_unref(r, whole);
-    }
-    part = owned(r, div_scalar(r, loss)); /* Accelerator.backward */
-    backward_of(t, part);
-    value_unref(r, part);
+    if (t->step->quirks.trainer_counts_items && !t->model.counts_items)
+        loss = scaled(r, loss, div_scalar);
+    accelerator_backward(t, loss);
     r->stage = STAGE_BETWEEN;
     kept = t->step->quirks.trainer_counts_items ? owned(r, detach(r, loss))
                                                 : owned(r, pointwise_op(r, OP_DIV, DTYPE_FP32, loss, 0));
@@ -106,6 +126,7 @@ void trainer_step(struct trainer *t, struct held *h)
         bind_inputs(t, h, next_batch(t, h, i));
         if (repeats(i, n))
             continue;
+        sync_gradients(t, i);
         kept = training_step(t, &h->inputs);
         value_unref(r, h->loss_step);
         h->loss_step = kept;

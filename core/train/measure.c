@@ -13,6 +13,7 @@ static struct tape tape_of(const struct trainer *t)
         .n_births = t->run.n_births,
         .n_events = t->run.n_events,
         .steps_begin = t->steps_begin,
+        .peaks_begin = t->ddp ? t->last_begins : t->steps_begin,
         .head_module = t->model.tree.head->number,
     };
 }
@@ -150,10 +151,11 @@ static enum err_code measure(const struct arch *arch, const struct step *step, c
         s = torch_alloc_stats(a);
         if (expandable) {
             m->peak_reserved_expandable_bytes = s.reserved_peak_bytes;
-            m->peak_allocated_expandable_bytes = s.allocated_peak_bytes;
+            m->peak_allocated_expandable_bytes = replay.peak_bytes;
         }
     }
-    m->peak_allocated_bytes = s.allocated_peak_bytes;
+    m->peak_allocated_bytes = replay.peak_bytes;
+    m->first_steps_peak_bytes = replay.first_bytes;
     m->peak_reserved_bytes = s.reserved_peak_bytes;
     m->max_slack_bytes = s.slack_peak_bytes;
     m->static_bytes = replay.static_bytes;

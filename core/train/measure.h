@@ -1,10 +1,10 @@
 /*
  * measure.h - a resolved step in, its memory figures out.
  *
- * Purpose   train_walk()    runs the program of loading and two steps and sums live storages: a lower bound, microseconds.
+ * Purpose   train_walk()    runs the program of loading and two steps (DDP: three) and sums live storages: a lower bound, microseconds.
  *           train_measure() also replays the run on the model of PyTorch's caching allocator: what users read off torch.cuda.
  * Units     bytes, uint64_t.
- * Models    one GPU, one stream. Not modelled: CUDA context beyond device.context_bytes, variable lengths.
+ * Models    one rank, one stream: DDP's collectives own no blocks, so what is active is what is allocated. Not modelled: CUDA context beyond device.context_bytes, variable lengths.
  * Errors    ERR_NOMEM when the arena is too small (64 MiB are enough for 200 layers; see plan/), ERR_FIELD_CONFLICT for an
  *           option the model cannot run. Not fitting is a result.
  * Threads   pure; one arena a thread.
@@ -39,6 +39,7 @@ struct measured {
     uint64_t walk_peak_bytes;    /* sum of live blocks rounded to 512 B: lower bound of peak_allocated_bytes */
     uint64_t peak_allocated_bytes, peak_reserved_bytes, peak_reserved_expandable_bytes; /* 0 after train_walk, except allocated = walk */
     uint64_t peak_allocated_expandable_bytes;
+    uint64_t first_steps_peak_bytes; /* DDP: allocated, of the steps before the last, which the other peaks are of; 0: of all steps */
     uint64_t static_bytes, resting_bytes;
     uint64_t phase_peaks_bytes[PHASE_COUNT];
     uint64_t breakdown_bytes[CATEGORY_COUNT]; /* sums to peak_allocated_bytes */

@@ -52,6 +52,8 @@ enum attention { ATTENTION_UNSET, ATTENTION_SDPA, ATTENTION_EAGER, ATTENTION_FLA
 
 enum framework { FRAMEWORK_TRANSFORMERS, FRAMEWORK_TORCH };
 
+enum method { METHOD_SINGLE, METHOD_DDP };
+
 enum lora_dtype { LORA_DTYPE_UNSET, LORA_DTYPE_FP32, LORA_DTYPE_BF16, LORA_DTYPE_FP16 };
 
 struct lora {
@@ -74,7 +76,12 @@ struct recipe {
     enum tri gradient_checkpointing, checkpoint_reentrant, use_cache, keep_outputs;
     enum attention attention;
     bool padded;
+    enum tri packed;            /* batches without a mask; before transformers 5 they always have one */
     enum framework framework;
+    enum method method;
+    uint32_t data_parallel;     /* ranks that hold a replica, each with a micro-batch of its own */
+    uint64_t ddp_bucket_bytes;
+    enum tri gradient_as_bucket_view, sync_each_batch; /* sync_each_batch: no no_sync() while gradients accumulate */
     struct stack stack;         /* 0 = left out: stack_complete() */
 };
 
@@ -82,6 +89,7 @@ struct recipe {
  * classes without SDPA in that version run eager, as transformers does by itself. */
 struct step {
     struct recipe r;
+    bool find_unused_parameters; /* of DistributedDataParallel: what the Trainer sets */
     struct quirks quirks;
 };
 

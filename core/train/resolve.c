@@ -3,6 +3,7 @@
  * run are those of the modelled stack that answers for it.
  */
 #include "config/arch.h"
+#include "parallel/ddp.h"
 #include "stack/defaults.h"
 #include "stack/release.h"
 #include "train/recipe.h"
@@ -139,6 +140,33 @@ static void resolve_loop(struct recipe *r, const struct resolving *c)
     resolve_cache(r, c);
 }
 
+/* trainer.py sets it for whatever is no PreTrainedModel (peft's is none), and for what does not checkpoint. A plain loop leaves it. */
+static bool finds_unused(const struct recipe *r)
+{
+    return r->framework == FRAMEWORK_TRANSFORMERS && (r->gradient_checkpointing != TRI_TRUE || r->tuning != TUNING_FULL);
+}
+
+static enum err_code resolve_method(struct step *s, const struct resolving *c)
+{
+    struct recipe *r = &s->r;
+
+    if (!r->data_parallel)
+        r->data_parallel = 1;
+    if (!r->ddp_bucket_bytes)
+        r->ddp_bucket_bytes = (uint64_t)DDP_BUCKET_MIB << 20;
+    tri_default(&r->gradient_as_bucket_view, false); /* nn/parallel/distributed.py */
+    tri_default(&r->sync_each_batch, false);         /* accelerate utils/dataclasses.py GradientAccumulationPlugin */
+    tri_default(&r->packed, r->method == METHOD_DDP && !r->padded); /* so the runs of several GPUs were traced */
+    if (r->padded || !quirks_of(c->by).attention_interface)
+        r->packed = TRI_FALSE;
+    s->find_unused_parameters = r->method == METHOD_DDP && finds_unused(r);
+    if (s->find_unused_parameters && r->gradient_checkpointing == TRI_TRUE && r->checkpoint_reentrant == TRI_TRUE)
+        return err_set(c->err, ERR_FIELD_CONFLICT, "/training/checkpoint_reentrant",
+                       "DistributedDataParallel looks for unused parameters in the Trainer's run of an adapted model and takes those of a reentrant "
+                       "checkpoint for such: it ends in \"Expected to mark a variable ready only once\"");
+    return ERR_OK;
+}
+
 enum err_code train_resolve(const struct recipe *asked, const struct arch *arch, const struct device *device, struct arena *arena,
                             struct step *ret, struct err *err)
 {
@@ -158,6 +186,8 @@ enum err_code train_resolve(const struct recipe *asked, const struct arch *arch,
     rc = resolve_attention(&s.r, &c);
     if (!rc)
         rc = resolve_lora(&s.r, &c);
+    if (!rc)
+        rc = resolve_method(&s, &c);
     if (rc)
         return rc;
     s.quirks = quirks_of(&by);

@@ -1,5 +1,6 @@
 #include "train/trainer.h"
 
+#include "parallel/ddp.h"
 #include "torch/autograd.h"
 #include "train/loop.h"
 #include "tuning/lora.h"
@@ -88,10 +89,11 @@ struct batch make_batch(struct trainer *t)
 {
     struct run *r = &t->run;
     int64_t size[2] = {t->step->r.micro_batch_size, t->step->r.seq_len_tokens};
-    struct batch b;
+    struct batch b = {0};
 
     b.ids = owned(r, empty(r, DTYPE_INT64, 2, size));
-    b.mask = owned(r, empty(r, DTYPE_INT64, 2, size));
+    if (t->step->r.packed != TRI_TRUE)
+        b.mask = owned(r, empty(r, DTYPE_INT64, 2, size));
     b.labels = owned(r, empty(r, DTYPE_INT64, 2, size));
     return b;
 }
@@ -160,14 +162,48 @@ static void convert_outputs(struct trainer *t, struct outputs *o)
     }
 }
 
+void sync_gradients(struct trainer *t, uint32_t micro_step)
+{
+    const struct recipe *s = &t->step->r;
+
+    if (t->ddp)
+        ddp_sync(t->ddp, s->sync_each_batch == TRI_TRUE || micro_step + 1 == s->gradient_accumulation_steps);
+}
+
+/* The wrapper's way with what forward returns: loss, logits, and before 5.x the cache, a tuple. */
+static void post_forward(struct trainer *t, struct outputs *o)
+{
+    struct run *r = &t->run;
+    struct model *m = &t->model;
+    uint32_t cached = t->step->quirks.attention_interface ? 0 : CACHE_ROWS * m->n_layers;
+    val *all = arena_array(r->arena, val, 2 + (size_t)cached);
+
+    if (!all) {
+        run_fail(r, ERR_NOMEM, "", "the working memory of one request is too small for the model's outputs");
+        return;
+    }
+    all[0] = owned(r, o->loss);
+    all[1] = owned(r, o->logits);
+    memcpy(all + 2, m->cache, cached * sizeof *all);
+    ddp_post_forward(t->ddp, 2 + cached, all);
+    memcpy(m->cache, all + 2, cached * sizeof *all);
+    o->loss = all[0];
+    o->logits = all[1];
+    r->values[o->loss].floating = r->values[o->logits].floating = true;
+}
+
 struct outputs call_model(struct trainer *t, const struct batch *b)
 {
     struct run *r = &t->run;
     struct outputs o = {0};
 
+    if (t->ddp)
+        ddp_pre_forward(t->ddp);
     if (t->autocast)
         autocast_enter(r, t->autocast_dtype);
     t->model.family->forward(r, &t->model, b, &o);
+    if (t->step->find_unused_parameters && !run_dead(r))
+        post_forward(t, &o);
     if (t->autocast) {
         struct frame f = frame_enter(r);
 
@@ -254,10 +290,15 @@ static uint32_t micro_steps(const struct step *s)
     return s->r.gradient_accumulation_steps < MICRO_STEPS ? s->r.gradient_accumulation_steps : MICRO_STEPS;
 }
 
+static uint32_t n_steps(const struct step *s)
+{
+    return s->r.method == METHOD_DDP ? 3 : 2;
+}
+
 /* Bounds of a run: each layer makes at most so many of each in forward and backward; checkpointing makes forward twice. */
 static struct run_limits limits_of(const struct arch *a, const struct step *s)
 {
-    uint32_t layers = a->layers + 4, steps = 2 * micro_steps(s);
+    uint32_t layers = a->layers + 4, steps = n_steps(s) * micro_steps(s);
     uint32_t batches = s->r.gradient_accumulation_steps; /* all on the device at once since transformers 4.46 */
     struct run_limits l;
 
@@ -289,8 +330,9 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
     if (!h.batches)
         return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for so many batches");
     trainer_load(t);
-    for (int i = 0; i < 2 && !t->run.error.code; i++) {
-        t->run.work = i ? log : NULL;
+    for (uint32_t i = 0; i < n_steps(step) && !t->run.error.code; i++) {
+        t->last_begins = t->run.n_events;
+        t->run.work = i + 1 == n_steps(step) ? log : NULL;
         (t->plain ? plain_step : trainer_step)(t, &h);
     }
     if (t->run.error.code) {

@@ -6,7 +6,7 @@
  * Source    transformers/trainer.py 4.40 (inner loop) and 5.23 (get_batch_samples, training_step, _clip_grad_norm),
  *           accelerate's autocast wrapper and convert_outputs_to_fp32; what Trainer's own variables keep alive from one step
  *           to the next: the batches, the last loss, the gradient norm.
- * Models    one GPU. `steps` of two: the second has optimizer states.
+ * Models    one rank. Two steps: the second has optimizer states. Under DistributedDataParallel three: it makes its buckets anew in the second.
  */
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
@@ -14,6 +14,8 @@
 #include "models/model.h"
 #include "torch/optim.h"
 #include "train/recipe.h"
+
+struct ddp;
 
 struct trainer {
     struct run run;
@@ -28,8 +30,10 @@ struct trainer {
     bool autocast;
     enum dtype autocast_dtype;
     uint32_t adapted_modules;
+    struct ddp *ddp;           /* NULL: the model is not wrapped */
     uint32_t steps_begin;      /* events before it are loading */
     struct work *log;          /* set before trainer_run(): what the last step gives the GPU to do; NULL: nobody asks */
+    uint32_t last_begins;      /* first event of the last step */
 };
 
 /* Declares the model for this step, adapters included; no run is needed for an inventory. */

@@ -1,13 +1,15 @@
 /*
  * tape.c - prints the tape of a run, one birth or death a line, to be laid beside the oracle's.
  *
- *   tape CONFIG.json OPTIONS.json STACK [step]    STACK: 2.15/5.23/0.21 or 2.2/4.40/0.10
+ *   tape CONFIG.json OPTIONS.json STACK [figures]    STACK: new (2.15/5.23/0.21) or old (2.2/4.40/0.10); figures: those of a replay instead
  */
 #include "tests/accuracy/accuracy.h"
 
 #include "base/json.h"
 #include "config/arch.h"
 #include "stack/release.h"
+#include "tests/support/traced.h"
+#include "train/measure.h"
 #include "train/trainer.h"
 #include "tuning/targets.h"
 
@@ -61,6 +63,23 @@ static enum precision precision_of(const char *s)
     return PRECISION_BF16;
 }
 
+static int figures(const struct arch *arch, const struct step *step, const struct device *device, struct arena *a)
+{
+    struct measured m;
+    struct err err = {0};
+
+    if (train_measure(arch, step, device, a, &m, &err)) {
+        fprintf(stderr, "%s %s\n", err.at, err.detail);
+        return 1;
+    }
+    printf("static %llu peak %llu reserved %llu resting %llu first %llu\n", (unsigned long long)m.static_bytes,
+           (unsigned long long)m.peak_allocated_bytes, (unsigned long long)m.peak_reserved_bytes, (unsigned long long)m.resting_bytes,
+           (unsigned long long)m.first_steps_peak_bytes);
+    for (int i = 0; i < PHASE_COUNT; i++)
+        printf("%s %llu\n", phase_name((enum phase)i), (unsigned long long)m.phase_peaks_bytes[i]);
+    return 0;
+}
+
 int tape_main(int argc, char **argv)
 {
     static const char *const stages[] = {"init",     "batch",     "forward", "loss",      "backward", "between",
@@ -91,9 +110,9 @@ int tape_main(int argc, char **argv)
         return 1;
     }
     if (strstr(argv[3], "new"))
-        r->stack = (struct stack){2015, 5023, 21, 1015, 50, 19, 2007};
+        r->stack = traced_new;
     else
-        r->stack = (struct stack){2002, 4040, 10, 29, 43, 14, 2005};
+        r->stack = traced_old;
     step.quirks = quirks_of(&r->stack);
     r->seq_len_tokens = (uint32_t)number(o, "seq_len", 1024);
     r->micro_batch_size = (uint32_t)number(o, "micro_batch_size", 1);
@@ -137,6 +156,18 @@ int tape_main(int argc, char **argv)
             return 1;
         }
     }
+    if (!strcmp(text(o, "method", ""), "ddp")) {
+        static const char *ddp_targets[TRACED_TARGETS];
+        struct recipe asked;
+        const char *wrong = traced_ddp_recipe(o, &arch, strstr(argv[3], "new") != NULL, ddp_targets, &asked);
+
+        if (wrong || train_resolve(&asked, &arch, &device, &a, &step, &err)) {
+            fprintf(stderr, "%s\n", wrong ? wrong : err.detail);
+            return 1;
+        }
+    }
+    if (argc > 4)
+        return figures(&arch, &step, &device, &a);
     t = arena_new(&a, struct trainer);
     if (trainer_run(t, &arch, &step, &device, &a, &err)) {
         fprintf(stderr, "%s %s: %s (after %u births)\n", err_slug(err.code), err.at, err.detail, t->run.n_births);

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-const struct stack traced_new = {2015, 5023, 21, 1015, 50, 19, 2007}, traced_old = {2002, 4040, 10, 29, 43, 14, 2005};
+const struct stack traced_new = {2015, 5023, 21, 1015, 50, 19, 2008}, traced_old = {2002, 4040, 10, 29, 43, 14, 2005};
 const struct device traced_device = {8, 0, 108, 2048, UINT64_C(84974239744), 0};
 
 struct name {
@@ -99,6 +99,51 @@ const char *traced_step(const struct json *options, const struct arch *arch, boo
     r->attention = (enum attention)attention;
     r->padded = flag(options, "padded", TRI_FALSE) == TRI_TRUE;
     r->max_grad_norm = number(options, "max_grad_norm", 1);
+    r->optimizer = (enum optimizer)optimizer;
+    r->tuning = (enum tuning)tuning;
+    return tuning == TUNING_LORA ? lora(options, arch, targets, r) : NULL;
+}
+
+/* Base weights of adapters are in half whatever the suffix says; `autocast` is what a mixed precision means here. */
+static enum precision traced_precision(const struct json *o, bool lora_on)
+{
+    enum precision p = json_str(json_get(o, "precision")) ? (enum precision)word(o, "precision", precisions) : PRECISION_BF16_MIXED;
+
+    if (flag(o, "autocast", TRI_FALSE) == TRI_TRUE && p == PRECISION_BF16)
+        return PRECISION_BF16_AUTOCAST;
+    if (lora_on && p == PRECISION_BF16_MIXED)
+        return PRECISION_BF16_AUTOCAST;
+    return lora_on && p == PRECISION_FP16_MIXED ? PRECISION_FP16_AUTOCAST : p;
+}
+
+const char *traced_ddp_recipe(const struct json *options, const struct arch *arch, bool new_stack, const char *targets[TRACED_TARGETS],
+                              struct recipe *ret)
+{
+    struct recipe *r = ret;
+    int attention = word(options, "attention", attentions), optimizer = word(options, "optimizer", optimizers),
+        tuning = word(options, "tuning", tunings);
+    const char *loop = json_str(json_get(options, "loop"));
+
+    *ret = (struct recipe){.method = METHOD_DDP, .stack = new_stack ? traced_new : traced_old};
+    if (attention < 0 || optimizer < 0 || tuning < 0)
+        return "an unknown attention, optimizer or tuning";
+    r->framework = loop && !strcmp(loop, "trainer") ? FRAMEWORK_TRANSFORMERS : FRAMEWORK_TORCH;
+    r->data_parallel = (uint32_t)number(options, "world_size", 8);
+    r->ddp_bucket_bytes = (uint64_t)number(options, "ddp_bytes", 0);
+    r->gradient_as_bucket_view = flag(options, "gradient_as_bucket_view", TRI_UNSET);
+    r->sync_each_batch = flag(options, "no_sync", TRI_TRUE) == TRI_TRUE ? TRI_FALSE : TRI_TRUE;
+    r->seq_len_tokens = (uint32_t)number(options, "seq_len", 1024);
+    r->micro_batch_size = (uint32_t)number(options, "micro_batch_size", 1);
+    r->gradient_accumulation_steps = (uint32_t)number(options, "gradient_accumulation_steps", 1);
+    r->precision = traced_precision(options, tuning == TUNING_LORA);
+    r->gradient_checkpointing = flag(options, "gradient_checkpointing", TRI_FALSE);
+    r->checkpoint_reentrant = flag(options, "checkpoint_reentrant", new_stack ? TRI_FALSE : TRI_TRUE);
+    r->use_cache = flag(options, "use_cache", TRI_FALSE);
+    if (r->framework == FRAMEWORK_TORCH)
+        r->keep_outputs = flag(options, "drop_outputs", TRI_FALSE) == TRI_TRUE ? TRI_FALSE : TRI_TRUE;
+    r->attention = (enum attention)attention;
+    r->padded = flag(options, "attention_mask", TRI_FALSE) == TRI_TRUE;
+    r->max_grad_norm = number(options, "gradient_clipping", 1);
     r->optimizer = (enum optimizer)optimizer;
     r->tuning = (enum tuning)tuning;
     return tuning == TUNING_LORA ? lora(options, arch, targets, r) : NULL;

@@ -74,17 +74,18 @@ static val model_forward(struct run *r, struct model *m, const struct batch *b)
 {
     struct biogpt *p = m->parts;
     struct frame f = module_enter(r, p->model);
-    val embeds, positions, ids = 0, hidden, closed[2];
+    val embeds, positions, mask, ids = 0, hidden, closed[2];
 
     embeds = call_embeddings(r, m, b->ids);
     if (run_dead(r))
         return frame_leave(r, f, 0);
     if (m->q->attention_interface) {
         embeds = local(r, embeds);
-        p->mask = local(r, causal_mask(r, m, embeds, b->mask, 0));
+        mask = b->mask ? b->mask : local(r, factory(r, OP_FULL, DTYPE_FP32, 2, r->values[b->ids].size)); /* torch.ones(..) */
+        p->mask = local(r, causal_mask(r, m, embeds, mask, 0, 0));
         ids = local(r, add_scalar(r, factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(size_of(r, b->ids, 1)))));
         rebind(r, &ids, unsqueeze(r, ids, 0));
-        positions = local(r, bart_positions(r, p->positions, ids, b->mask));
+        positions = local(r, bart_positions(r, p->positions, ids, mask));
     } else {
         embeds = local(r, mul_scalar(r, embeds));
         positions = local(r, bart_positions(r, p->positions, 0, b->mask));

@@ -105,6 +105,18 @@ static val alibi(struct run *r, const struct model *m, val mask, enum dtype dtyp
     return frame_leave(r, f, to_dtype(r, reshape(r, out, SHAPE(b * m->arch->heads, 1, s)), dtype));
 }
 
+/* BloomModel.forward without a mask: slopes[:, None, None] * torch.arange(seq), repeated for each row */
+static val alibi_unmasked(struct run *r, const struct model *m, int64_t b, int64_t s, enum dtype dtype)
+{
+    struct frame f = frame_enter(r);
+    val slopes = local(r, alibi_slopes(r, m)), alibi;
+    val positions = factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(s));
+
+    alibi = local(r, pointwise_op(r, OP_MUL, DTYPE_FP32, view(r, slopes, SHAPE(m->arch->heads, 1, 1)), positions));
+    alibi = factory(r, OP_REPEAT, DTYPE_FP32, SHAPE(b * m->arch->heads, 1, s));
+    return frame_leave(r, f, to_dtype(r, alibi, dtype));
+}
+
 /* ---------------------------------------------------------------------------------------------------------- attention */
 /* fused_qkv[..., i, :] of [batch, seq, heads, 3, head_dim] */
 static val part_of(struct run *r, const struct model *m, val fused, int i)
@@ -243,9 +255,10 @@ static val model_forward(struct run *r, struct model *m, const struct batch *b)
     hidden = local(r, call(r, p->embed_norm, embeds));
     if (run_dead(r))
         return frame_leave(r, f, 0);
-    p->alibi = local(r, alibi(r, m, b->mask, dtype_of(r, hidden)));
+    p->alibi = local(r, b->mask ? alibi(r, m, b->mask, dtype_of(r, hidden))
+                                : alibi_unmasked(r, m, size_of(r, b->ids, 0), size_of(r, b->ids, 1), dtype_of(r, hidden)));
     if (m->q->attention_interface) {
-        p->mask = local(r, causal_mask(r, m, embeds, b->mask, 0));
+        p->mask = local(r, causal_mask(r, m, embeds, b->mask, 0, 0));
     } else {
         p->mask = local(r, causal_mask_4d_440(r, m, embeds, b->mask, 0, false));
         rebind(r, &p->mask, to_dtype(r, p->mask, DTYPE_BOOL));

@@ -210,8 +210,8 @@ static val decoder_forward(struct run *r, struct model *m, const struct batch *b
         return frame_leave(r, f, 0);
     ids = factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(size_of(r, b->ids, 1)));
     ids = local(r, unsqueeze(r, add_scalar(r, ids), 0));
-    p->masks[0] = local(r, causal_mask(r, m, embeds, b->mask, 0));
-    p->masks[1] = local(r, causal_mask(r, m, embeds, b->mask, m->arch->sliding_window));
+    p->masks[0] = local(r, causal_mask(r, m, embeds, b->mask, ids, 0));
+    p->masks[1] = local(r, causal_mask(r, m, embeds, b->mask, ids, m->arch->sliding_window));
     hidden = local(r, embeds);
     tables = rotary_tables(r, p->rotary, ids, dtype_of(r, hidden), p->inv_freq->value);
     p->cos = closed[2] = local(r, tables.a);

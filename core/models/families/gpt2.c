@@ -190,7 +190,7 @@ static val model_forward(struct run *r, struct model *m, const struct batch *b)
         ids = local(r, unsqueeze(r, ids, 0));
         positions = local(r, call(r, p->wpe, ids));
         hidden = local(r, add(r, embeds, positions));
-        p->mask = local(r, causal_mask(r, m, embeds, b->mask, 0));
+        p->mask = local(r, causal_mask(r, m, embeds, b->mask, ids, 0));
     } else {
         ids = local(r, unsqueeze(r, factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(size_of(r, b->ids, 1))), 0));
         p->mask = local(r, m->attention == KERNEL_FLASH_2 ? flash_mask_440(m, b->mask) : additive_mask_440(r, m, b->mask));

@@ -257,7 +257,7 @@ static val model_forward(struct run *r, struct model *m, const struct batch *b)
         embeds = local(r, call_embeddings(r, m, b->ids));
         ids = add_scalar(r, factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(size_of(r, b->ids, 1))));
         ids = local(r, unsqueeze(r, ids, 0));
-        p->mask = local(r, causal_mask(r, m, embeds, b->mask, 0));
+        p->mask = local(r, causal_mask(r, m, embeds, b->mask, ids, 0));
     } else {
         ids = position_ids_440(r, b->mask);
         p->mask = m->attention == KERNEL_FLASH_2 ? flash_mask_440(m, b->mask) : self_attention_mask_440(r, m, p, b->mask);

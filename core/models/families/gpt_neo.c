@@ -141,7 +141,7 @@ static val model_forward(struct run *r, struct model *m, const struct batch *b)
         embeds = local(r, call_embeddings(r, m, b->ids));
         ids = add_scalar(r, factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(size_of(r, b->ids, 1))));
         ids = local(r, unsqueeze(r, ids, 0));
-        p->mask = local(r, causal_mask(r, m, embeds, b->mask, 0));
+        p->mask = local(r, causal_mask(r, m, embeds, b->mask, ids, 0));
         positions = local(r, call(r, p->wpe, ids));
         hidden = local(r, add(r, embeds, positions));
     } else {

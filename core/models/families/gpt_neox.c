@@ -276,7 +276,7 @@ static val before_layers(struct run *r, struct model *m, const struct batch *b)
 
     p->ids = local(r, unsqueeze(r, new ? add_scalar(r, ids) : ids, 0));
     if (new) {
-        p->mask = local(r, causal_mask(r, m, embeds, b->mask, 0));
+        p->mask = local(r, causal_mask(r, m, embeds, b->mask, p->ids, 0));
         hidden = local(r, call(r, p->embed_drop, embeds));
         tables = rotary_tables(r, p->rotary, p->ids, dtype_of(r, hidden), p->inv_freq->value);
         p->cos = local(r, tables.a);

@@ -234,7 +234,7 @@ static val mask_440(struct run *r, struct model *m, val embeds, val mask_2d)
 }
 
 /* 5.x: one mask for each kind of layer that the model has */
-static void layer_masks(struct run *r, struct model *m, val embeds, val mask_2d)
+static void layer_masks(struct run *r, struct model *m, val embeds, val mask_2d, val ids)
 {
     struct llama *p = m->parts;
     bool has[2] = {false, false};
@@ -242,7 +242,7 @@ static void layer_masks(struct run *r, struct model *m, val embeds, val mask_2d)
     for (uint32_t i = 0; i < m->n_layers; i++)
         has[m->arch->layer_kinds[i] == LAYER_SLIDING] = true;
     for (int kind = 0; kind < 2; kind++)
-        p->masks[kind] = has[kind] ? local(r, causal_mask(r, m, embeds, mask_2d, kind ? m->arch->sliding_window : 0)) : 0;
+        p->masks[kind] = has[kind] ? local(r, causal_mask(r, m, embeds, mask_2d, ids, kind ? m->arch->sliding_window : 0)) : 0;
 }
 
 /* LlamaModel.forward */
@@ -275,7 +275,7 @@ static val decoder_forward(struct run *r, struct model *m, const struct batch *b
         return frame_leave(r, f, 0);
     p->masks[0] = p->masks[1] = mask;
     if (m->q->attention_interface)
-        layer_masks(r, m, embeds, b->mask);
+        layer_masks(r, m, embeds, b->mask, position);
     hidden = local(r, embeds);
     if (m->q->rope_once)
         tables = rotary_tables(r, p->rotary, position, dtype_of(r, embeds), p->inv_freq->value);

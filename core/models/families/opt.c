@@ -77,6 +77,26 @@ static val layer_forward(struct run *r, void *context, const val *args)
     return frame_leave(r, f, hidden);
 }
 
+/* position_ids = cumsum(mask); position_ids = (position_ids * mask - 1).long() */
+static val masked_positions(struct run *r, val mask)
+{
+    struct frame f = frame_enter(r);
+    val ids = local(r, cumsum(r, mask, 1));
+
+    return frame_leave(r, f, sub_scalar(r, pointwise_op(r, OP_MUL, DTYPE_INT64, ids, mask)));
+}
+
+/* The same over torch.ones(batch, seq), in fp32; those ones live as long as the caller */
+static val unmasked_positions(struct run *r, val tokens)
+{
+    val ones = local(r, factory(r, OP_FULL, DTYPE_FP32, 2, r->values[tokens].size));
+    struct frame f = frame_enter(r);
+    val ids = local(r, cumsum_as(r, ones, 1, DTYPE_FP32));
+
+    ids = sub_scalar(r, pointwise_op(r, OP_MUL, DTYPE_FP32, ids, ones));
+    return frame_leave(r, f, to_dtype(r, ids, DTYPE_INT64));
+}
+
 /* OPTDecoder.forward */
 static val decoder_forward(struct run *r, struct model *m, const struct batch *b)
 {
@@ -87,11 +107,9 @@ static val decoder_forward(struct run *r, struct model *m, const struct batch *b
     embeds = local(r, call_embeddings(r, m, b->ids));
     if (run_dead(r))
         return frame_leave(r, f, 0);
-    if (m->q->attention_interface) { /* position_ids = cumsum(mask); position_ids = (position_ids * mask - 1).long() */
-        ids = local(r, cumsum(r, b->mask, 1));
-        positions = pointwise_op(r, OP_MUL, DTYPE_INT64, ids, b->mask);
-        rebind(r, &ids, sub_scalar(r, positions));
-        p->mask = local(r, causal_mask(r, m, embeds, b->mask, 0));
+    if (m->q->attention_interface) {
+        ids = local(r, b->mask ? masked_positions(r, b->mask) : unmasked_positions(r, b->ids));
+        p->mask = local(r, causal_mask(r, m, embeds, b->mask, 0, 0));
     } else if (m->attention == KERNEL_FLASH_2) {
         p->mask = flash_mask_440(m, b->mask);
     } else {
