@@ -10,7 +10,8 @@ $(embed): tools/embed.c
 
 # The columns that core/catalog/gpus.h declares: s string, n number.
 gpu_columns := name:s aliases:s vendor:s arch:s compute_capability:s multiprocessors:n memory_gb_marketing:n memory_bytes:n \
-               usable_bytes:n context_mib:n
+               usable_bytes:n context_mib:n mem_bw_gbs:n fp32_tflops:n tf32_tflops:n fp16_tflops:n bf16_tflops:n \
+               matmul_bf16_best_tflops:n nvlink_gen:s nvlink_gbs_per_dir:n pcie_gen:s
 
 $(BUILD)/gen/gpus.inc: $(data)/gpus.csv $(embed) tools/embed.mk
 	@mkdir -p $(@D)
@@ -21,6 +22,12 @@ cluster_columns := name:s aliases:s gpu:s gpus_per_node:n nodes:n host_memory_gb
 $(BUILD)/gen/clusters.inc: $(data)/clusters.csv $(embed) tools/embed.mk
 	@mkdir -p $(@D)
 	$(Q)$(embed) rows $< $(cluster_columns) > $@
+
+link_columns := name:s kind:s scope:s theoretical_gbs_per_dir:n measured_bus_gbs:n measured_setup:s latency_us:n
+
+$(BUILD)/gen/links.inc: $(data)/links.csv $(embed) tools/embed.mk
+	@mkdir -p $(@D)
+	$(Q)$(embed) rows $< $(link_columns) > $@
 
 configs := $(sort $(wildcard $(data)/configs/*.json))
 
@@ -38,6 +45,7 @@ $(BUILD)/gen/openapi.inc: openapi.yaml $(embed)
 # The first build has no dependency files yet.
 $(BUILD)/core/catalog/gpus.o: $(BUILD)/gen/gpus.inc
 $(BUILD)/core/catalog/clusters.o: $(BUILD)/gen/clusters.inc
+$(BUILD)/core/catalog/links.o: $(BUILD)/gen/links.inc
 $(BUILD)/core/catalog/builtin.o: $(BUILD)/gen/configs.inc
 ifneq ($(wildcard openapi.yaml),)
 $(call objects,$(api_sources)): | $(BUILD)/gen/openapi.inc

@@ -27,6 +27,12 @@ struct gpu {
     uint64_t memory_bytes;          /* one total as a driver reported it */
     uint64_t usable_bytes;          /* the lowest total that any program saw */
     double context_mib;             /* before CUDA 11.7, when all kernels were loaded at start: not what a process of today holds */
+    double mem_bw_gbs;              /* 10^9 bytes a second */
+    double fp32_tflops, tf32_tflops, fp16_tflops, bf16_tflops; /* dense peaks */
+    double matmul_bf16_best_tflops; /* best published single product */
+    const char *nvlink_gen;         /* "3", "3 bridge": joins pairs, "5 NVL72", AMD: "xGMI" */
+    double nvlink_gbs_per_dir;      /* of a GPU */
+    const char *pcie_gen;           /* "4", "5/C2C" */
 };
 
 /* Compares without case, blanks, '-' and '_', over names and aliases; NULL when there is none. "A100-40GB", "a100 80gb". */

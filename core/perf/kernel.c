@@ -1,0 +1,85 @@
+#include "perf/kernel.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Tiles that cuBLAS's kernels have, largest first. */
+static const struct {
+    double rows, columns;
+} tiles[] = {{256, 128}, {128, 256}, {128, 128}, {128, 64}, {64, 128}, {64, 64}};
+
+enum { TILES = sizeof tiles / sizeof *tiles, SPLITS_MAX = 16 };
+
+/* Multiply-adds that a tile must do for each element it reads before its reads no longer count, in rows and columns: shared memory feeds a
+ * multiprocessor's tensor cores at about this ratio. And what starting and ending a tile takes, in steps along the inner dimension. */
+static const double TILE_READS = 32, INNER_START = 64;
+
+static double tile_share(double rows, double columns)
+{
+    static const double best = 1 + 32 * (1.0 / 256 + 1.0 / 128);
+
+    return best / (1 + TILE_READS * (1 / rows + 1 / columns));
+}
+
+/* One tile shape: waves of tiles, each for its inner part; parts of a split product are written in fp32 and read again. */
+static double tiled_s(const struct rates *r, const struct kernel *k, double per_s, size_t tile, unsigned splits)
+{
+    double rows = tiles[tile].rows, columns = tiles[tile].columns, inner = ceil((double)k->inner / splits);
+    double n = ceil(k->rows / rows) * ceil(k->columns / columns) * k->batch * splits;
+    double one_s = 2 * rows * columns * (inner + INNER_START) * r->multiprocessors / (per_s * tile_share(rows, columns));
+    double parts_s = splits > 1 ? 8.0 * splits * k->rows * k->columns * k->batch / r->memory_bytes_per_s : 0;
+
+    return ceil(n / r->multiprocessors) * one_s + parts_s;
+}
+
+static double product_s(const struct rates *r, const struct kernel *k)
+{
+    double per_s = r->products_per_s[k->dtype], best = INFINITY, memory = (double)k->bytes / r->memory_bytes_per_s;
+
+    for (size_t i = 0; i < TILES; i++)
+        for (unsigned splits = 1; splits <= SPLITS_MAX && splits * 128 <= k->inner; splits *= 2)
+            best = fmin(best, tiled_s(r, k, per_s, i, splits));
+    if (isinf(best)) /* too short to be split */
+        for (size_t i = 0; i < TILES; i++)
+            best = fmin(best, tiled_s(r, k, per_s, i, 1));
+    return fmax(best, memory);
+}
+
+static double kept_product_s(struct rates *r, const struct kernel *k)
+{
+    uint32_t hash = (k->rows * 31 + k->columns) * 31 + k->inner + k->batch;
+    struct shape *s = &r->kept[(hash ^ hash >> 8) % SHAPES_KEPT];
+
+    if (s->rows != k->rows || s->columns != k->columns || s->inner != k->inner || s->batch != k->batch || s->dtype != k->dtype)
+        *s = (struct shape){k->rows, k->columns, k->inner, k->batch, k->dtype, product_s(r, k)};
+    return s->seconds;
+}
+
+static double attention_s(const struct rates *r, const struct kernel *k)
+{
+    return fmax((double)k->flops / r->attention_per_s[k->dtype], (double)k->bytes / r->memory_bytes_per_s);
+}
+
+double kernel_s(struct rates *r, const struct kernel *k)
+{
+    double fixed = k->launches * r->constants[PERF_KERNEL_S];
+
+    if (k->work == WORK_MATMUL && k->batch)
+        return fixed + kept_product_s(r, k);
+    if (k->work == WORK_ATTENTION)
+        return fixed + attention_s(r, k);
+    return fixed + (double)k->bytes / r->memory_bytes_per_s;
+}
+
+void rates_of(const double *constants, const struct perf_system *s, struct rates *ret)
+{
+    struct rates r = {.constants = constants, .system = s, .multiprocessors = s->multiprocessors};
+    double best = s->best_products > 0 ? s->best_products : constants[PERF_BEST_SHARE];
+
+    r.memory_bytes_per_s = s->memory_bytes_per_s * constants[PERF_MEMORY_SHARE];
+    for (int t = 0; t < DTYPE_COUNT; t++) {
+        r.products_per_s[t] = s->flops_per_s[t] * best * constants[PERF_PRODUCT_SHARE];
+        r.attention_per_s[t] = r.products_per_s[t] * constants[PERF_ATTENTION_SHARE];
+    }
+    *ret = r;
+}

@@ -1,0 +1,33 @@
+/*
+ * kernel.h - seconds of one kernel on one GPU. Inside core/perf only.
+ *
+ * Products  the output is cut into tiles, a wave of them runs at a time, one tile a multiprocessor; a tile's rate grows with its size (it reads
+ *           rows + columns for rows x columns products), thin ones are split along the inner dimension when that fills the GPU. The fastest of
+ *           the tiles that cuBLAS has is taken; a product that has too little to compute for what it moves goes by memory.
+ * Source    NVIDIA, "Matrix Multiplication Background User's Guide" (tile and wave quantisation, tile efficiency).
+ */
+#ifndef PERF_KERNEL_H
+#define PERF_KERNEL_H
+
+#include "perf/perf.h"
+
+/* What a GPU and the constants come to, computed once a step; shapes of products repeat from layer to layer: the last ones are kept. */
+enum { SHAPES_KEPT = 64 };
+
+struct rates {
+    const double *constants;
+    const struct perf_system *system;
+    double products_per_s[DTYPE_COUNT], attention_per_s[DTYPE_COUNT];
+    double memory_bytes_per_s, multiprocessors;
+    struct shape {
+        uint32_t rows, columns, inner, batch;
+        uint8_t dtype;
+        double seconds;
+    } kept[SHAPES_KEPT];
+};
+
+void rates_of(const double *constants, const struct perf_system *s, struct rates *ret);
+
+double kernel_s(struct rates *r, const struct kernel *k);
+
+#endif
