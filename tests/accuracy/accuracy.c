@@ -5,8 +5,10 @@
  *   accuracy --smoke     all cases and the goals of the table: exits 1 where one is missed
  *   accuracy --case ID   one case, every figure beside the truth
  *   accuracy tape ..     one run's tape, see tape.c
+ *   accuracy speed ..    published speeds, see speed.c
  */
 #include "tests/accuracy/accuracy.h"
+#include "tests/accuracy/speed.h"
 
 #include "api/api.h"
 #include "base/json.h"
@@ -306,6 +308,8 @@ static void write_page(void)
             tally.published_answered, tally.published);
     by_source(f, &series[PEAK]);
     by_source(f, &series[PUBLISHED]);
+    fprintf(f, "\n## Speed\n\n");
+    (void)speed_report(f, true, false);
     fprintf(f, "\n## Peak allocated, deviations over 0.3 %%\n\n");
     worst(f, &series[PEAK], 0.3, "- ");
     fprintf(f, "\n## Phase peaks, deviations over 0.3 %%\n\n");
@@ -364,6 +368,8 @@ int main(int argc, char **argv)
 
     if (argc > 1 && !strcmp(argv[1], "tape"))
         return tape_main(argc - 1, argv + 1);
+    if (argc > 1 && !strcmp(argv[1], "speed"))
+        return speed_main(argc - 1, argv + 1);
     block = malloc(room);
     if (!block || !read_cases("tests/data/accuracy/cases.jsonl", only, judge, block, room))
         return 2;

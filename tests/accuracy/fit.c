@@ -1,0 +1,73 @@
+/* fit.c - the constants of core/perf/constants.c by coordinate search over the rows of speed.jsonl; prints what to write there. */
+#include "tests/accuracy/speed.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Every source and GPU model the same weight per square root of its rows; |log error|, so that one odd row does not pull. */
+static double loss(struct speed_rows *rows, const double *constants)
+{
+    double sum = 0, weights = 0;
+
+    speed_predict(rows, constants);
+    for (size_t i = 0; i < rows->n; i++) {
+        const struct speed_row *r = &rows->row[i];
+        double alike = 0, w;
+
+        if (r->refused)
+            continue;
+        for (size_t k = 0; k < rows->n; k++)
+            alike += !rows->row[k].refused && !strcmp(rows->row[k].source, r->source) &&
+                     rows->row[k].system.memory_bytes_per_s == r->system.memory_bytes_per_s;
+        w = 1 / sqrt(alike);
+        sum += w * fabs(log(r->predicted / r->published));
+        weights += w;
+    }
+    return sum / weights;
+}
+
+static double search(struct speed_rows *rows, double *c)
+{
+    static const double steps[] = {1.2, 1.06, 1.02};
+    double best = loss(rows, c);
+
+    for (size_t s = 0; s < sizeof steps / sizeof *steps; s++)
+        for (bool better = true; better;) {
+            better = false;
+            for (int i = 0; i < PERF_CONSTANTS; i++)
+                for (int sign = -1; sign <= 1; sign += 2) {
+                    double was = c[i], now;
+
+                    c[i] *= sign > 0 ? steps[s] : 1 / steps[s];
+                    now = perf_constant((enum perf_constant_id)i)->unit[0] == 'o' && c[i] > 1 ? INFINITY : loss(rows, c); /* shares end at 1 */
+                    if (now < best - 1e-5)
+                        best = now, better = true;
+                    else
+                        c[i] = was;
+                }
+        }
+    return best;
+}
+
+static int fit(void)
+{
+    static struct speed_rows rows;
+    double c[PERF_CONSTANTS], before;
+
+    if (!speed_read(&rows))
+        return 1;
+    for (int i = 0; i < PERF_CONSTANTS; i++)
+        c[i] = perf_constant((enum perf_constant_id)i)->value;
+    before = loss(&rows, c);
+    printf("mean weighted |log error| %.4f before, %.4f after\n", before, search(&rows, c));
+    for (int i = 0; i < PERF_CONSTANTS; i++)
+        printf("%-24s %.4g\n", perf_constant((enum perf_constant_id)i)->name, c[i]);
+    return 0;
+}
+
+int speed_main(int argc, char **argv)
+{
+    if (argc > 1 && !strcmp(argv[1], "fit"))
+        return fit();
+    return speed_report(stdout, false, argc > 1 && !strcmp(argv[1], "rows")) ? 0 : 1;
+}

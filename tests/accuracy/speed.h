@@ -1,0 +1,36 @@
+/*
+ * speed.h - published measurements of training speed beside ours: tests/data/accuracy/speed.jsonl, written by make_speed.py there.
+ */
+#ifndef ACCURACY_SPEED_H
+#define ACCURACY_SPEED_H
+
+#include "perf/perf.h"
+
+#include <stdio.h>
+
+enum { SPEED_MAX_ROWS = 256 };
+
+struct speed_row {
+    char id[48], source[32];
+    bool answered;           /* else: the kernels of one rank alone, see make_speed.py */
+    bool refused;            /* the run or the system has an error */
+    double published, predicted; /* tokens/s of the whole job */
+    unsigned n_gpus;
+    struct cost cost;
+    struct perf_system system;
+};
+
+struct speed_rows {
+    struct speed_row row[SPEED_MAX_ROWS];
+    size_t n;
+};
+
+/* Reads and runs every row; memory for their costs is never given back. */
+bool speed_read(struct speed_rows *ret);
+void speed_predict(struct speed_rows *rows, const double constants[PERF_CONSTANTS]);
+double speed_median(const struct speed_rows *rows, bool answered, const char *source, size_t *ret_n); /* of |log error|; source NULL: all */
+
+bool speed_report(FILE *f, bool markdown, bool each_row); /* the section of docs/accuracy.md */
+int speed_main(int argc, char **argv); /* accuracy speed [rows|fit] */
+
+#endif

@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""Writes speed.jsonl and speed_pairs.jsonl from published measurements of training speed. Python standard library only.
+
+    make_speed.py SPEED.jsonl PAIRS.jsonl CONFIGS_FOLDER
+
+A row of speed.jsonl is a request that is answered (`use`: "answer"), or one whose kernels are those of a method that is answered though its
+method is not (`use`: "kernels"): full sharding inside one node of NVLink, or over one GPU, computes what a single GPU does. Such a row takes part in
+fitting the constants of core/perf/constants.c, with the optimizer's states divided by the GPUs, and in no figure of the answers.
+"""
+import json
+import os
+import sys
+
+PROGRAMS = {"llama", "mistral", "qwen2", "qwen3", "gpt2", "opt", "gpt_neox", "gemma2", "gpt_bigcode", "gpt_neo", "codegen", "biogpt", "bloom", "gptj"}
+
+
+def one(v):
+    return v[0] if isinstance(v, list) and v else v
+
+
+def use(row, t, config):
+    method, tuning = one(t["methods"]), one(t["tuning"])
+    plain = (one(t.get("loss", "hf")) == "hf" and not t.get("liger_kernels") and not t.get("compile") and t.get("float8", "none") == "none"
+             and one(t.get("offload", "none")) == "none" and tuning in ("full", "lora") and config["model_type"] in PROGRAMS and not row.get("needs"))
+    framework = row["request"].get("stack", {}).get("framework", "transformers")
+    if not plain:
+        return None
+    if method in ("single", "ddp") and framework in ("transformers", "torch"):
+        return "answer"
+    tokens = t["seq_len"] * t.get("micro_batch_size", 0)
+    if row["source"] == "gpjt" and method == "zero3" and row["n_gpus"] == 1 and tokens >= 512:
+        return "kernels"
+    if row["source"] == "llm-foundry" and row["n_gpus"] == 8 and t["seq_len"] <= 16384 and config["n_embd"] <= 4096:
+        return "kernels"
+    if row["source"] == "torchtitan" and method in ("fsdp", "fsdp2") and row["n_gpus"] == 8:
+        return "kernels"
+    return "kernels" if row["source"] == "torchtune" and method == "single" else None
+
+
+def thinned(rows, paired):
+    """Long sweeps by every fourth row, and those that pairs compare."""
+    seen = {}
+    for r in rows:
+        n = seen[r["source"]] = seen.get(r["source"], -1) + 1
+        if r["use"] == "answer" or r["source"] not in ("gpjt", "llm-foundry") or n % 4 == 0 or r["id"] in paired:
+            yield r
+
+
+def made(row, configs):
+    with open(os.path.join(configs, row["config_file"]), encoding="utf-8") as f:
+        config = {k: v for k, v in json.load(f).items() if not k.startswith("_")}
+    for k, v in (row.get("config_set") or {}).items():
+        config.pop(k, None) if v is None else config.__setitem__(k, v)
+    t = {k: one(v) if k != "lora" else v for k, v in row["request"]["training"].items()}
+    kind = use(row, t, config)
+    if not kind:
+        return None
+    if kind == "kernels":  # sharded weights are gathered in half: what multiplies is half
+        t["precision"] = {"bf16-mixed": "bf16", "fp16-mixed": "fp16"}.get(t["precision"], t["precision"])
+    return {"id": row["id"], "use": kind, "source": row["source"], "source_ref": row["source_ref"], "series": row["series"], "grade": row["grade"],
+            "tolerance": row["tolerance"], "n_gpus": row["n_gpus"], "tokens_per_s": row["expected"], "cluster": row["request"]["cluster"],
+            "training": t, "stack": row["request"].get("stack", {}), "config": config}
+
+
+def main():
+    speed, pairs, configs = sys.argv[1:]
+    here = os.path.dirname(os.path.abspath(__file__))
+    with open(speed, encoding="utf-8") as f:
+        rows = [r for r in (made(json.loads(line), configs) for line in f) if r]
+    known = {r["id"]: r["use"] for r in rows}
+    with open(pairs, encoding="utf-8") as f:
+        pairs = [p for p in map(json.loads, f) if p["a"] in known and p["b"] in known and p["kind"] != "length"]
+    rows = list(thinned(rows, {p[side] for p in pairs for side in "ab"}))
+    with open(os.path.join(here, "speed.jsonl"), "w", encoding="utf-8") as f:
+        for r in rows:
+            f.write(json.dumps(r) + "\n")
+    with open(os.path.join(here, "speed_pairs.jsonl"), "w", encoding="utf-8") as f:
+        for p in pairs:
+            use = "answer" if known[p["a"]] == known[p["b"]] == "answer" else "kernels"
+            f.write(json.dumps(dict({k: p[k] for k in ("id", "source", "series", "kind", "a", "b", "faster", "ratio")}, use=use)) + "\n")
+
+
+if __name__ == "__main__":
+    main()
