@@ -5,6 +5,7 @@
 #include <string.h>
 
 struct listing {
+    const struct model *model;
     const struct tree *tree;
     struct arena *arena;
     struct tensor_info *rows; /* NULL: count only */
@@ -48,6 +49,9 @@ static void list_one(struct listing *l, const struct param *p)
         row->elems = elems;
         row->trainable = p->requires_grad && !p->buffer;
         row->buffer = p->buffer;
+        row->kind = p->owner->kind;
+        row->input_embeddings = p->owner == l->model->embeddings;
+        row->output_embeddings = p->owner == l->tree->head;
         row->dtype = dtype_name(p->dtype);
     }
     if (p->buffer || p->tied)
@@ -80,6 +84,7 @@ enum err_code inventory_of(const struct arch *arch, const struct step *step, str
     rc = trainer_declare(t, arch, step, arena, err);
     if (rc)
         return rc;
+    l.model = &t->model;
     l.tree = &t->model.tree;
     list_module(&l, t->model.tree.root);
     l.rows = arena_array(arena, struct tensor_info, l.n + 1);

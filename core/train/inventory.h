@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "torch/module.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,6 +25,8 @@ struct tensor_info {
     uint64_t elems;
     bool trainable;
     bool buffer;         /* on the device but not a parameter */
+    enum module_kind kind; /* of the module that owns it */
+    bool input_embeddings, output_embeddings; /* get_input_embeddings(), get_output_embeddings(): all their tensors */
     const char *dtype;   /* "bf16", "fp32", "fp16", "bool", "int64" */
 };
 

@@ -1,0 +1,26 @@
+/*
+ * variants.h - the two readings of the estimator. Only llmem.c includes this.
+ */
+#ifndef LLMEM_VARIANTS_H
+#define LLMEM_VARIANTS_H
+
+#include "llmem/llmem.h"
+
+/* How one method lays the GPUs out: dp * tp of them share the states. CDP: 1 x 1, whatever the cluster has. */
+struct layout {
+    enum llmem_method method;
+    uint32_t dp, tp;
+};
+
+struct variant {
+    const char *name;
+    void (*at_rest)(const struct llmem_question *q, const struct layout *l, struct llmem_terms *ret);                 /* no batch changes it */
+    void (*of_batch)(const struct llmem_question *q, const struct layout *l, uint32_t batch, struct llmem_terms *ret); /* what one does */
+};
+
+extern const struct variant llmem_paper, llmem_repository;
+
+/* The three tensors of the loss: logits, their copy shifted by one token, one more for the loss. */
+uint64_t llmem_logits_bytes(const struct llmem_question *q, uint32_t batch);
+
+#endif
