@@ -53,6 +53,9 @@ support_sources  := $(wildcard tests/support/*.c)
 accuracy_sources := $(if $(filter *,$(ROOMS)),$(wildcard tests/accuracy/*.c))
 unit_programs    := $(foreach s,$(unit_sources),$(if $(filter $(TESTS),$(basename $(notdir $(s)))),$(BUILD)/$(basename $(s))))
 bench_programs   := $(bench_sources:%.c=$(BUILD)/%)
+# The hub's client without the daemon, for tests/hub.
+hub_sources      := $(filter server/hub/%,$(server_sources))
+hub_probe        := $(if $(hub_sources),$(BUILD)/tests/hub/hub_probe)
 
 objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 libs    := $(BUILD)/libapi.a $(BUILD)/libcore.a
@@ -103,7 +106,7 @@ $(BUILD)/%.o: %.c $(BUILD)/flags.list
 	@echo "  CC    $<"
 	$(Q)$(CC) $(CFLAGS) $(if $(filter core/%,$<),$(LTO)) $(CPPFLAGS) $($(call room,$<)_CPPFLAGS) -MMD -MP -c -o $@ $<
 
--include $(patsubst %.c,$(BUILD)/%.d,$(core_sources) $(api_sources) $(server_sources) $(unit_sources) $(support_sources) $(accuracy_sources) $(bench_sources))
+-include $(patsubst %.c,$(BUILD)/%.d,$(core_sources) $(api_sources) $(server_sources) $(unit_sources) $(support_sources) $(accuracy_sources) $(bench_sources) tests/hub/hub_probe.c)
 
 # --- what is embedded ----------------------------------------------------------------------------------------------------------
 
@@ -121,13 +124,16 @@ $(support): $(call objects,$(support_sources)) $(BUILD)/support.list
 $(unit_programs): $(BUILD)/%: $(BUILD)/%.o $(support) $(libs)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(support) $(libs) $(LDLIBS) $(CHECK_LIBS) -lpthread
 
+$(hub_probe): $(BUILD)/tests/hub/hub_probe.o $(call objects,$(hub_sources)) $(libs)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(libs) $(LDLIBS) -lcurl -lpthread
+
 $(BUILD)/accuracy: $(call objects,$(accuracy_sources)) $(support) $(libs)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(support) $(libs) $(LDLIBS) -lpthread
 
 $(bench_programs): $(BUILD)/%: $(BUILD)/%.o $(support) $(libs)
 	$(Q)$(CC) $(CFLAGS) $(LTO) $(LDFLAGS) -o $@ $< $(support) $(libs) $(LDLIBS) -lpthread
 
-tests: all $(unit_programs) $(if $(accuracy_sources),$(BUILD)/accuracy)
+tests: all $(unit_programs) $(hub_probe) $(if $(accuracy_sources),$(BUILD)/accuracy)
 
 # Recursion, because install-deps has to run before anything is built, and in parallel whatever the caller said.
 jobs = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))

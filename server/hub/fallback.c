@@ -1,0 +1,192 @@
+#include "server/hub/inside.h"
+
+#include "catalog/builtin.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* What each verdict lets be shown, by rows: ours that is stale, huggingface_hub's, the one carried. */
+static const struct row {
+    enum err_code code;
+    bool mine, theirs, builtin;
+    enum { KEEP_FAILED, KEEP_ABSENT, KEEP_FRESH, KEEP_DOWN, KEEP_LIMIT } keep;
+} rows[VERDICTS] = {
+    [VERDICT_REVISION_ABSENT] = {ERR_REVISION_NOT_FOUND, false, false, false, KEEP_ABSENT},
+    [VERDICT_CONFIG_ABSENT] = {ERR_CONFIG_NOT_FOUND, false, false, false, KEEP_ABSENT},
+    [VERDICT_GATED] = {ERR_MODEL_GATED, true, false, true, KEEP_ABSENT},
+    [VERDICT_DISABLED] = {ERR_MODEL_NOT_FOUND, false, false, false, KEEP_ABSENT},
+    [VERDICT_MODEL_ABSENT] = {ERR_MODEL_NOT_FOUND, false, false, false, KEEP_ABSENT},
+    [VERDICT_TOKEN_REFUSED] = {ERR_HUB_TOKEN, false, false, false, KEEP_ABSENT},
+    [VERDICT_FORBIDDEN] = {ERR_HUB_FORBIDDEN, false, false, false, KEEP_ABSENT},
+    [VERDICT_LIMITED] = {ERR_HUB_LIMITED, true, true, true, KEEP_LIMIT},
+    [VERDICT_FAILED] = {ERR_HUB_FAILED, true, true, true, KEEP_FAILED},
+    [VERDICT_USELESS] = {ERR_HUB_FAILED, true, true, true, KEEP_FAILED},
+    [VERDICT_TIMEOUT] = {ERR_HUB_TIMEOUT, true, true, true, KEEP_FAILED},
+    [VERDICT_UNREACHABLE] = {ERR_HUB_FAILED, true, true, true, KEEP_DOWN},
+    [VERDICT_OFFLINE] = {ERR_MODEL_NOT_FOUND, true, true, true, KEEP_FRESH},
+};
+
+/* A row for who sent no token of his own: what the server's cannot open is not his fault. */
+static const struct row *row_of(const struct flight *f)
+{
+    return f->verdict == VERDICT_TOKEN_REFUSED && !f->is_callers ? &rows[VERDICT_FAILED] : &rows[f->verdict];
+}
+
+static uint64_t keep_ms(struct flight *f, const struct row *row)
+{
+    struct hub *h = f->loop->hub;
+    unsigned down_s;
+
+    switch (row->keep) {
+    case KEEP_ABSENT:
+        return (uint64_t)h->o.absent_s * 1000;
+    case KEEP_FRESH:
+        return (uint64_t)h->o.fresh_s * 1000;
+    case KEEP_LIMIT:
+        return (uint64_t)f->retry_after_s * 1000;
+    case KEEP_DOWN:
+        pthread_mutex_lock(&h->lock);
+        down_s = limit_down_s(&h->limits, hub_now_ms());
+        pthread_mutex_unlock(&h->lock);
+        return (uint64_t)down_s * 1000;
+    default:
+        return FAILED_KEEP_MS;
+    }
+}
+
+/* --- words ---------------------------------------------------------------------------------------------------------------------------- */
+
+/* A clause: why this is not the hub's own answer of today. */
+static void say_why(const struct flight *f, char *ret, size_t bytes)
+{
+    switch (f->verdict) {
+    case VERDICT_OFFLINE:
+        (void)snprintf(ret, bytes, "the service runs offline");
+        return;
+    case VERDICT_GATED:
+        (void)snprintf(ret, bytes, "%.96s is gated on the hub", f->model);
+        return;
+    case VERDICT_LIMITED:
+        (void)snprintf(ret, bytes, "the hub limits this service for %u s", f->retry_after_s);
+        return;
+    case VERDICT_TOKEN_REFUSED:
+        (void)snprintf(ret, bytes, "the hub does not accept the server's token");
+        return;
+    case VERDICT_TIMEOUT:
+        (void)snprintf(ret, bytes, "the hub did not answer in time");
+        return;
+    case VERDICT_UNREACHABLE:
+        (void)snprintf(ret, bytes, "the hub could not be reached (%.150s)", f->why);
+        return;
+    default:
+        (void)snprintf(ret, bytes, "the hub gave no usable answer (%.150s)", f->why);
+    }
+}
+
+static void say_gated(const struct flight *f, struct err *e)
+{
+    const char *endpoint = f->loop->hub->o.endpoint;
+
+    if (f->has_token)
+        (void)err_set(e, ERR_MODEL_GATED, "/model",
+                      "the token's owner has no access to '%.96s' yet: ask for it at %.120s/%.96s, or send its config.json as `config`",
+                      f->model, endpoint, f->model);
+    else
+        (void)err_set(e, ERR_MODEL_GATED, "/model",
+                      "'%.96s' is gated: accept its terms at %.120s/%.96s and send a token of yours as X-HF-Token, or its config.json as `config`",
+                      f->model, endpoint, f->model);
+}
+
+static void say(const struct flight *f, const struct row *row, struct err *e)
+{
+    char why[220];
+
+    switch (f->verdict) {
+    case VERDICT_REVISION_ABSENT:
+        (void)err_set(e, row->code, "/revision", "'%.96s' has no branch, tag or commit '%.80s'", f->model, f->revision);
+        return;
+    case VERDICT_CONFIG_ABSENT:
+        (void)err_set(e, row->code, "/model", "'%.96s' has no config.json%.160s", f->model, f->about);
+        return;
+    case VERDICT_GATED:
+        say_gated(f, e);
+        return;
+    case VERDICT_DISABLED:
+        (void)err_set(e, row->code, "/model", "the hub has disabled '%.96s'", f->model);
+        return;
+    case VERDICT_MODEL_ABSENT:
+        (void)err_set(e, row->code, "/model", "'%.96s' does not exist on the hub, or is private%s", f->model,
+                      f->has_token ? " and not open to this token" : ": a token of yours goes into X-HF-Token");
+        return;
+    case VERDICT_FORBIDDEN:
+        (void)err_set(e, row->code, "/model", "the token may not read '%.96s': a fine-grained one needs read access to gated repositories", f->model);
+        return;
+    case VERDICT_TOKEN_REFUSED:
+        if (f->is_callers) {
+            (void)err_set(e, row->code, "", "the hub does not know the token in X-HF-Token, or it has expired");
+            return;
+        }
+        break;
+    default:
+        break;
+    }
+    say_why(f, why, sizeof why);
+    (void)err_set(e, row->code, "/model", "%s, and no config.json of '%.96s' is at hand: send it as `config`", why, f->model);
+}
+
+/* --- what there is --------------------------------------------------------------------------------------------------------------------- */
+
+/* Ids from before organisations, which the hub still redirects. */
+static const struct builtin *carried(const char *model)
+{
+    const struct builtin *found = builtin_find(model);
+    char moved[160];
+
+    if (found || strchr(model, '/'))
+        return found;
+    (void)snprintf(moved, sizeof moved, "openai-community/%s", model);
+    return builtin_find(moved);
+}
+
+/* What is carried is what main had once: of another revision nothing is known. A token that was sent was to open the real one. */
+static struct snapshot *take_builtin(const struct flight *f)
+{
+    const struct builtin *found = strcmp(f->revision, "main") != 0 || (f->verdict == VERDICT_GATED && f->is_callers) ? NULL : carried(f->model);
+    struct snapshot_facts facts = {.source = "builtin", .parameters = f->has_facts ? f->facts.parameters : 0};
+
+    return found ? snapshot_new(found->text, found->bytes, &facts) : NULL;
+}
+
+static const char *take(struct flight *f, const struct row *row, struct snapshot **ret)
+{
+    if (row->mine && f->mine) {
+        *ret = snapshot_hold(f->mine);
+        return f->mine_tier;
+    }
+    if (row->theirs && f->theirs) {
+        *ret = snapshot_hold(f->theirs);
+        return "hf_cache";
+    }
+    *ret = row->builtin ? take_builtin(f) : NULL;
+    return *ret ? "builtin" : "hub";
+}
+
+bool fallback_find(struct flight *f, struct fallback *ret)
+{
+    const struct row *row = row_of(f);
+    char why[220];
+
+    *ret = (struct fallback){.view = {.model = f->model, .revision = f->revision}, .keep_ms = keep_ms(f, row)};
+    ret->view.tier = take(f, row, &ret->view.snapshot);
+    ret->view.retry_after_s = f->verdict == VERDICT_LIMITED && !ret->view.snapshot ? f->retry_after_s : 0;
+    if (ret->view.snapshot) {
+        say_why(f, why, sizeof why);
+        (void)snprintf(ret->note, sizeof ret->note, "%s: this is %s", why,
+                       !strcmp(ret->view.tier, "builtin") ? "the config.json that is carried here" : "the config.json that was kept here");
+        ret->view.note = ret->note;
+        return true;
+    }
+    say(f, row, &ret->err);
+    ret->view.err = &ret->err;
+    return false;
+}

@@ -1,0 +1,107 @@
+/*
+ * inside.h - what hub.c, flight.c and fallback.c share: the hub, its loops, and one flight for each key that is being fetched.
+ *
+ * Threads   struct hub's cache, limits and counts, and each loop's inbox and ready list: under hub.lock. A flight belongs to the
+ *           thread of the loop that leads it, or to the helper while it has a job there.
+ */
+#ifndef SERVER_HUB_INSIDE_H
+#define SERVER_HUB_INSIDE_H
+
+#include "server/hub/cache.h"
+#include "server/hub/disk.h"
+#include "server/hub/facts.h"
+#include "server/hub/helper.h"
+#include "server/hub/hub.h"
+#include "server/hub/limit.h"
+#include "server/hub/sha256.h"
+#include "server/hub/transfer.h"
+
+#include <pthread.h>
+
+enum { ENTRIES_MAX = 4096, MEMORY_MAX = 64 << 20, KEY_BYTES = 512, AGAIN_MS = 300, GRACE_MS = 2000, FAILED_KEEP_MS = 5000 };
+
+struct hub {
+    struct hub_options o;
+    char user_agent[256];
+    pthread_mutex_t lock;
+    struct cache *cache;
+    struct limits limits;
+    struct hub_counts counts;
+    uint64_t token_told_ms; /* when the log last heard that the hub refuses the server's token */
+    struct disk *disk;
+    struct helper *helper;
+};
+
+struct ask {
+    struct waiter waiter; /* first */
+    struct ask *next;     /* of a loop's ready list */
+    struct hub_loop *loop;
+    hub_done *done;
+    void *arg;
+    const struct hub_config *config;
+};
+
+enum stage { STAGE_READ, STAGE_TRANSFER, STAGE_AGAIN, STAGE_CHECKED, STAGE_ADOPTED };
+
+struct flight {
+    struct job job; /* first */
+    struct flight *next_in_inbox, *prev, *next;
+    struct hub_loop *loop;
+    struct pending *pending;
+    enum stage stage;
+    char key[KEY_BYTES], model[97], revision[256], token[1040];
+    bool has_token, is_callers;  /* a token is sent; it is the caller's */
+    struct snapshot *mine, *theirs; /* what may be shown or confirmed: ours; huggingface_hub's */
+    const char *mine_tier;
+    bool absent;                 /* known to huggingface_hub's cache */
+    struct transfer *config_transfer, *facts_transfer;
+    struct reply config;
+    bool has_config, has_facts, asked_facts, asked_pinned, asked_about;
+    struct facts facts;
+    char about[160], why[200];
+    enum verdict verdict;
+    unsigned attempt, retry_after_s;
+    uint64_t due_ms;             /* 0: nothing */
+    struct snapshot *fetched;
+};
+
+struct hub_loop {
+    struct hub *hub;
+    struct transfers *transfers;
+    struct flight *inbox, **inbox_last;
+    struct ask *ready, **ready_last;
+    struct flight *flights;
+    unsigned open;
+};
+
+uint64_t hub_now_ms(void);
+
+/* --- flight.c: the leader's thread ----------------------------------------------------------------------------------------------- */
+
+struct flight *flight_new(struct hub_loop *l, const struct hub_request *rq, const char *key);
+void flight_begin(struct flight *f);            /* from the first step, also once more for another loop */
+void flight_advance(struct flight *f);          /* taken out of the inbox */
+void flight_tick(struct flight *f, uint64_t now_ms);
+void flight_abandon(struct flight *f);          /* transfers end without an answer; what it has found is dropped */
+void flight_free(struct flight *f);
+
+/* --- fallback.c: what is answered when the hub gives nothing ------------------------------------------------------------------------ */
+
+struct fallback {
+    struct view view;
+    struct err err;
+    char note[400];
+    uint64_t keep_ms;
+};
+
+/* true: there is something to show in place of an answer. Either way ret is what to answer. ret->view.snapshot is to be released. */
+bool fallback_find(struct flight *f, struct fallback *ret);
+
+/* --- hub.c --------------------------------------------------------------------------------------------------------------------------- */
+
+void loop_post(struct hub_loop *l, struct flight *f); /* from any thread: flight_advance() on the loop's */
+
+/* Answers all who wait, remembers the answer, and ends the flight. */
+void flight_settle(struct flight *f, const struct view *v, uint64_t keep_ms);
+
+#endif

@@ -1,0 +1,505 @@
+#include "server/hub/transfer.h"
+
+#include "server/hub/name.h"
+
+#include <arpa/inet.h>
+#include <curl/curl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <time.h>
+
+enum { HOPS_MAX = 5, HEADERS_MAX = 64 << 10, CONNECTIONS_MAX = 32, IDLE_HANDLES = 16 };
+
+struct transfers {
+    CURLM *multi;
+    struct transfer_options o;
+    bool ca_is_dir;
+    struct transfer *open;
+    CURL *idle[IDLE_HANDLES]; /* reused, with their buffers */
+    unsigned n_idle;
+};
+
+struct transfer {
+    struct transfers *of;
+    struct transfer *prev, *next;
+    CURL *easy;
+    CURLU *url, *home; /* where it is, and the endpoint */
+    struct curl_slist *headers;
+    bool has_token;
+    char token[1040], etag[144], known[41];
+    size_t max_bytes, cap;
+    unsigned hops;
+    uint64_t ends_ms;
+    struct reply reply;
+    transfer_done *done;
+    void *arg;
+};
+
+static uint64_t now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+bool transfer_library_open(void)
+{
+    return curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
+}
+
+void transfer_library_close(void)
+{
+    curl_global_cleanup();
+}
+
+/* --- where a hop may lead --------------------------------------------------------------------------------------------------------- */
+
+struct origin {
+    char *scheme, *host, *port;
+};
+
+static bool origin_of(CURLU *url, struct origin *o)
+{
+    *o = (struct origin){0};
+    return !curl_url_get(url, CURLUPART_SCHEME, &o->scheme, 0) && !curl_url_get(url, CURLUPART_HOST, &o->host, 0) &&
+           !curl_url_get(url, CURLUPART_PORT, &o->port, CURLU_DEFAULT_PORT);
+}
+
+static void origin_release(struct origin *o)
+{
+    curl_free(o->scheme);
+    curl_free(o->host);
+    curl_free(o->port);
+}
+
+static bool has_part(CURLU *url, CURLUPart part)
+{
+    char *text = NULL;
+    bool has = !curl_url_get(url, part, &text, 0);
+
+    curl_free(text);
+    return has;
+}
+
+static bool is_number(const char *host)
+{
+    struct in_addr four;
+
+    return host[0] == '[' || inet_aton(host, &four);
+}
+
+static bool same_origin(const struct origin *a, const struct origin *b)
+{
+    return !strcasecmp(a->scheme, b->scheme) && !strcasecmp(a->host, b->host) && !strcmp(a->port, b->port);
+}
+
+/* What is wrong with a hop from `from`, of an endpoint at `home`; NULL: nothing. */
+static const char *hop_fault(const struct origin *home, const struct origin *from, const struct origin *to)
+{
+    bool secure = !strcasecmp(to->scheme, "https");
+
+    if (!secure && strcasecmp(to->scheme, "http"))
+        return "to something that is not http";
+    if (!secure && !strcasecmp(from->scheme, "https"))
+        return "from https to http";
+    if (same_origin(home, to))
+        return NULL;
+    if (is_loopback(home->host) && is_loopback(to->host))
+        return NULL;
+    if (!secure || strcmp(to->port, "443"))
+        return "to another port";
+    return is_number(to->host) ? "to a bare address" : NULL;
+}
+
+/* Moves x->url to its reply's Location. NULL, or what is wrong. */
+static const char *move_to_location(struct transfer *x)
+{
+    struct origin home, from, to;
+    const char *fault;
+
+    if (x->reply.location_bad || !x->reply.location[0])
+        return "without a usable Location";
+    fault = origin_of(x->home, &home) && origin_of(x->url, &from) ? NULL : "from nowhere";
+    if (fault) /* cannot be: both were parsed before */
+        return fault;
+    if (curl_url_set(x->url, CURLUPART_URL, x->reply.location, 0)) /* none but supported schemes; relative ones are resolved */
+        fault = "to something that is no http address";
+    to = (struct origin){0};
+    if (!fault && !origin_of(x->url, &to))
+        fault = "to nowhere";
+    if (!fault && (has_part(x->url, CURLUPART_USER) || has_part(x->url, CURLUPART_PASSWORD)))
+        fault = "to an address with a user's name in it";
+    if (!fault)
+        fault = hop_fault(&home, &from, &to);
+    if (!fault && !same_origin(&home, &to))
+        x->reply.away = true; /* for good: who sends us back gets no token either */
+    origin_release(&home);
+    origin_release(&from);
+    origin_release(&to);
+    return fault;
+}
+
+const char *transfer_endpoint_fault(const char *endpoint)
+{
+    CURLU *url = curl_url();
+    struct origin o = {0};
+    const char *fault = NULL;
+
+    if (!url)
+        return "no memory";
+    if (curl_url_set(url, CURLUPART_URL, endpoint, 0) || !origin_of(url, &o))
+        fault = "not an address, like https://huggingface.co";
+    else if (has_part(url, CURLUPART_USER) || has_part(url, CURLUPART_QUERY) || has_part(url, CURLUPART_FRAGMENT))
+        fault = "may have neither a user, nor a query, nor a fragment";
+    else if (strcasecmp(o.scheme, "https") && (strcasecmp(o.scheme, "http") || !is_loopback(o.host)))
+        fault = "must be https; plain http only on loopback";
+    origin_release(&o);
+    curl_url_cleanup(url);
+    return fault;
+}
+
+/* --- what comes in ------------------------------------------------------------------------------------------------------------------ */
+
+static void fault(struct transfer *x, enum reply_fault kind, const char *why)
+{
+    if (x->reply.fault != FAULT_NONE)
+        return;
+    x->reply.fault = kind;
+    (void)snprintf(x->reply.why, sizeof x->reply.why, "%s", why);
+}
+
+static size_t on_header(char *line, size_t size, size_t n, void *arg)
+{
+    struct transfer *x = arg;
+    struct rate rate = x->reply.rate;
+
+    reply_line(&x->reply, line, size * n);
+    if (x->reply.away)
+        x->reply.rate = rate; /* another host's quota is not the hub's */
+    if (x->reply.header_bytes <= HEADERS_MAX)
+        return size * n;
+    fault(x, FAULT_TOO_LARGE, "its headers are longer than 64 KiB");
+    return 0;
+}
+
+static size_t on_body(char *data, size_t size, size_t n, void *arg)
+{
+    struct transfer *x = arg;
+    struct reply *r = &x->reply;
+    size_t bytes = size * n, cap = x->cap ? x->cap : 4096;
+    char *grown;
+
+    if (bytes > x->max_bytes - r->bytes) {
+        fault(x, FAULT_TOO_LARGE, "the file is larger than what is read here");
+        return 0;
+    }
+    while (cap < r->bytes + bytes + 1)
+        cap *= 2;
+    grown = cap > x->cap ? realloc(r->body, cap) : r->body;
+    if (!grown) {
+        fault(x, FAULT_MEMORY, "no memory for the file");
+        return 0;
+    }
+    r->body = grown;
+    x->cap = cap;
+    memcpy(r->body + r->bytes, data, bytes);
+    r->bytes += bytes;
+    r->body[r->bytes] = 0;
+    return bytes;
+}
+
+/* --- one hop ------------------------------------------------------------------------------------------------------------------------ */
+
+static bool add_header(struct transfer *x, const char *name, const char *value)
+{
+    char line[1100];
+    struct curl_slist *longer;
+
+    (void)snprintf(line, sizeof line, "%s: %s", name, value);
+    longer = curl_slist_append(x->headers, line);
+    x->headers = longer ? longer : x->headers;
+    return longer;
+}
+
+static bool set_headers(struct transfer *x)
+{
+    char quoted[160], bearer[1060];
+    bool ok = true;
+
+    curl_slist_free_all(x->headers);
+    x->headers = NULL;
+    (void)snprintf(quoted, sizeof quoted, "\"%s\"", x->etag);
+    (void)snprintf(bearer, sizeof bearer, "Bearer %s", x->token);
+    ok = add_header(x, "Accept", "application/json, text/plain, */*");
+    if (ok && x->etag[0])
+        ok = add_header(x, "If-None-Match", quoted);
+    if (ok && x->has_token && !x->reply.away)
+        ok = add_header(x, "Authorization", bearer);
+    return ok && !curl_easy_setopt(x->easy, CURLOPT_HTTPHEADER, x->headers);
+}
+
+/* Whatever differs between hops; the rest was set once. */
+static bool begin_hop(struct transfer *x)
+{
+    uint64_t now = now_ms();
+    char *url = NULL;
+    bool ok;
+
+    if (now >= x->ends_ms) {
+        fault(x, FAULT_TIMEOUT, "it did not answer in time");
+        return false;
+    }
+    reply_release(&x->reply);
+    x->cap = 0;
+    ok = set_headers(x) && !curl_url_get(x->url, CURLUPART_URL, &url, 0) && !curl_easy_setopt(x->easy, CURLOPT_URL, url) &&
+         !curl_easy_setopt(x->easy, CURLOPT_TIMEOUT_MS, (long)(x->ends_ms - now)) && !curl_multi_add_handle(x->of->multi, x->easy);
+    curl_free(url);
+    if (!ok)
+        fault(x, FAULT_MEMORY, "no memory for a request");
+    return ok;
+}
+
+/* What is the same for every request of these transfers. */
+static void set_up(struct transfers *t, CURL *easy)
+{
+    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
+    curl_easy_setopt(easy, CURLOPT_HTTP09_ALLOWED, 0L);
+    curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L); /* a proxy's are not the hub's */
+    curl_easy_setopt(easy, CURLOPT_ACCEPT_ENCODING, "gzip");
+    curl_easy_setopt(easy, CURLOPT_USERAGENT, t->o.user_agent);
+    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)t->o.connect_ms);
+    if (t->o.ca)
+        curl_easy_setopt(easy, t->ca_is_dir ? CURLOPT_CAPATH : CURLOPT_CAINFO, t->o.ca);
+    curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
+}
+
+static CURL *easy_take(struct transfers *t)
+{
+    CURL *easy = t->n_idle ? t->idle[--t->n_idle] : curl_easy_init();
+
+    if (easy)
+        set_up(t, easy);
+    return easy;
+}
+
+static void easy_give(struct transfers *t, CURL *easy)
+{
+    if (t->n_idle < IDLE_HANDLES) {
+        curl_easy_reset(easy);
+        t->idle[t->n_idle++] = easy;
+    } else {
+        curl_easy_cleanup(easy);
+    }
+}
+
+/* --- one transfer --------------------------------------------------------------------------------------------------------------------- */
+
+static void transfer_free(struct transfer *x)
+{
+    if (x->easy)
+        easy_give(x->of, x->easy);
+    curl_slist_free_all(x->headers);
+    curl_url_cleanup(x->url);
+    curl_url_cleanup(x->home);
+    reply_release(&x->reply);
+    explicit_bzero(x->token, sizeof x->token);
+    free(x);
+}
+
+static void open_link(struct transfer *x)
+{
+    struct transfers *t = x->of;
+
+    x->next = t->open;
+    if (x->next)
+        x->next->prev = x;
+    t->open = x;
+}
+
+static void open_unlink(struct transfer *x)
+{
+    *(x->prev ? &x->prev->next : &x->of->open) = x->next;
+    if (x->next)
+        x->next->prev = x->prev;
+}
+
+static bool prepare(struct transfer *x, const struct transfer_request *rq)
+{
+    x->easy = easy_take(x->of);
+    x->url = curl_url();
+    x->home = curl_url();
+    if (!x->easy || !x->url || !x->home || curl_url_set(x->home, CURLUPART_URL, x->of->o.endpoint, 0) ||
+        curl_url_set(x->url, CURLUPART_URL, rq->url, 0))
+        return false;
+    curl_easy_setopt(x->easy, CURLOPT_PRIVATE, x);
+    curl_easy_setopt(x->easy, CURLOPT_HEADERDATA, x);
+    curl_easy_setopt(x->easy, CURLOPT_WRITEDATA, x);
+    return begin_hop(x);
+}
+
+struct transfer *transfer_start(struct transfers *t, const struct transfer_request *rq, transfer_done *done, void *arg)
+{
+    struct transfer *x = calloc(1, sizeof *x);
+
+    if (!x)
+        return NULL;
+    x->of = t;
+    x->done = done;
+    x->arg = arg;
+    x->max_bytes = rq->max_bytes;
+    x->ends_ms = now_ms() + t->o.total_ms;
+    x->has_token = rq->token;
+    (void)snprintf(x->token, sizeof x->token, "%s", rq->token ? rq->token : "");
+    (void)snprintf(x->etag, sizeof x->etag, "%s", rq->etag ? rq->etag : "");
+    (void)snprintf(x->known, sizeof x->known, "%s", rq->known_commit ? rq->known_commit : "");
+    reply_init(&x->reply);
+    if (!prepare(x, rq)) {
+        transfer_free(x);
+        return NULL;
+    }
+    open_link(x);
+    return x;
+}
+
+void transfer_cancel(struct transfer *x)
+{
+    curl_multi_remove_handle(x->of->multi, x->easy);
+    open_unlink(x);
+    transfer_free(x);
+}
+
+/* The reply changes hands; the transfer is gone before the call, which may start others. */
+static void finish(struct transfer *x)
+{
+    struct reply reply = x->reply;
+    transfer_done *done = x->done;
+    void *arg = x->arg;
+
+    x->reply.body = NULL;
+    open_unlink(x);
+    transfer_free(x);
+    done(arg, &reply);
+}
+
+/* --- when a hop has ended --------------------------------------------------------------------------------------------------------------- */
+
+static bool was_connected(CURL *easy)
+{
+    curl_off_t us = 0;
+
+    return !curl_easy_getinfo(easy, CURLINFO_PRETRANSFER_TIME_T, &us) && us > 0;
+}
+
+static enum reply_fault fault_of(CURLcode code, CURL *easy)
+{
+    switch (code) {
+    case CURLE_OPERATION_TIMEDOUT:
+        return was_connected(easy) ? FAULT_TIMEOUT : FAULT_UNREACHABLE;
+    case CURLE_COULDNT_RESOLVE_PROXY:
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_PROXY:
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_ISSUER_ERROR:
+    case CURLE_SSL_CERTPROBLEM:
+        return FAULT_UNREACHABLE;
+    case CURLE_OUT_OF_MEMORY:
+        return FAULT_MEMORY;
+    default:
+        return FAULT_CUT;
+    }
+}
+
+/* true: it goes on to another place. */
+static bool follow(struct transfer *x)
+{
+    const char *wrong = x->hops++ < HOPS_MAX ? move_to_location(x) : "too often";
+    char why[120];
+
+    if (!wrong)
+        return begin_hop(x);
+    (void)snprintf(why, sizeof why, "it redirects %s", wrong);
+    fault(x, FAULT_REDIRECT, why);
+    return false;
+}
+
+static void on_hop(struct transfer *x, CURLcode code)
+{
+    struct reply *r = &x->reply;
+
+    if (code)
+        fault(x, fault_of(code, x->easy), curl_easy_strerror(code));
+    curl_multi_remove_handle(x->of->multi, x->easy);
+    r->unchanged = !code && x->etag[0] && r->status == 304;
+    if (!code && reply_is_redirect(r) && x->known[0] && !r->commit_bad && !r->error_code[0] && !strcmp(r->commit, x->known))
+        r->unchanged = true;
+    else if (!code && reply_is_redirect(r) && follow(x))
+        return;
+    finish(x);
+}
+
+/* --- all of them --------------------------------------------------------------------------------------------------------------------- */
+
+struct transfers *transfers_new(const struct transfer_options *o)
+{
+    struct transfers *t = calloc(1, sizeof *t);
+    struct stat s;
+
+    if (!t)
+        return NULL;
+    t->o = *o;
+    t->ca_is_dir = o->ca && !stat(o->ca, &s) && S_ISDIR(s.st_mode);
+    t->multi = curl_multi_init();
+    if (!t->multi) {
+        free(t);
+        return NULL;
+    }
+    curl_multi_setopt(t->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, (long)CONNECTIONS_MAX);
+    return t;
+}
+
+void transfers_free(struct transfers *t)
+{
+    while (t->open)
+        transfer_cancel(t->open);
+    while (t->n_idle)
+        curl_easy_cleanup(t->idle[--t->n_idle]);
+    curl_multi_cleanup(t->multi);
+    free(t);
+}
+
+void transfers_wait(struct transfers *t, int fd, unsigned timeout_ms)
+{
+    struct curl_waitfd also = {.fd = fd, .events = CURL_WAIT_POLLIN};
+
+    (void)curl_multi_poll(t->multi, &also, fd >= 0, (int)timeout_ms, NULL);
+}
+
+void transfers_turn(struct transfers *t)
+{
+    struct transfer *x;
+    const CURLMsg *m;
+    int running, left;
+
+    (void)curl_multi_perform(t->multi, &running);
+    while ((m = curl_multi_info_read(t->multi, &left))) {
+        CURLcode code = m->data.result; /* gone once the handle is removed */
+
+        if (m->msg == CURLMSG_DONE && !curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&x))
+            on_hop(x, code);
+    }
+}
+
+void transfers_wake(struct transfers *t)
+{
+    (void)curl_multi_wakeup(t->multi);
+}
