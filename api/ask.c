@@ -7,7 +7,7 @@
 
 /* --- the query of any of them -------------------------------------------------------------------------------------------------- */
 
-static const struct word launch_words[] = {{.name = "all"}, {.name = "recommendation"}, {0}};
+static const struct word launch_words[] = {{"all", 0, NULL, NULL}, {"recommendation", 0, NULL, NULL}, {0}};
 
 #define AT(member) .key = #member, .at = offsetof(struct shape, member)
 static const struct member shape_members[] = {

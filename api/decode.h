@@ -21,11 +21,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A word of a closed vocabulary. value: an enum of core/, or WORD_UNMODELLED. also: other spellings, joined by '|'. */
+/* A word of a closed vocabulary. value: an enum of core/, or WORD_UNMODELLED. also: other spellings, joined by '|'.
+ * says: one sentence for people. */
 struct word {
     const char *name;
     int value;
-    const char *also;
+    const char *also, *says;
 };
 enum { WORD_UNMODELLED = -1 };
 

@@ -29,6 +29,29 @@ $(BUILD)/gen/links.inc: $(data)/links.csv $(embed) tools/embed.mk
 	@mkdir -p $(@D)
 	$(Q)$(embed) rows $< $(link_columns) > $@
 
+# GET /gpus and /clusters: every column that helps to choose or to check, by its name in the answer.
+gpus_json := name:s:name aliases:l:aliases vendor:s:vendor arch:s:arch compute_capability:s:compute_capability multiprocessors:n:multiprocessors \
+             memory_gb_marketing:n:memory_gb_marketing memory_bytes:n:memory_bytes memory_source:s:memory_source usable_bytes:n:usable_bytes \
+             context_mib:M:context_bytes context_source:s:context_source mem_bw_gbs:n:memory_gbs fp32_tflops:n:fp32_tflops \
+             tf32_tflops:n:tf32_tflops fp16_tflops:n:fp16_tflops bf16_tflops:n:bf16_tflops fp8_tflops:n:fp8_tflops int8_tops:n:int8_tops \
+             nvlink_gen:s:nvlink_generation nvlink_gbs_per_dir:n:nvlink_gbs_per_direction pcie_gen:s:pcie_generation \
+             matmul_bf16_best_tflops:n:matmul_bf16_best_tflops matmul_fp8_best_tflops:n:matmul_fp8_best_tflops source:l:source \
+             unverified:c:unverified notes:s:notes
+
+$(BUILD)/gen/gpus_json.inc: $(data)/gpus.csv $(embed) tools/embed.mk
+	@mkdir -p $(@D)
+	$(Q)$(embed) json $< $(gpus_json) > $@
+
+clusters_json := name:s:name aliases:l:aliases site:s:site gpu:s:gpu gpus_per_node:n:gpus_per_node nodes:n:nodes \
+                 host_memory_gb_per_node:G:host_memory_bytes_per_node cpu_cores_per_node:n:cpu_cores_per_node \
+                 cpu_cores_per_gpu:n:cpu_cores_per_gpu local_scratch_gb:n:local_scratch_gb intra_node:s:intra_node inter_node:s:inter_node \
+                 network_gbps_per_node:n:network_gbps_per_node slurm_partition:l:slurm_partitions slurm_account_flag:s:slurm_account_flag \
+                 slurm_gpu_flag:s:slurm_gpu_flag time_limit:s:time_limit status:s:status source:l:source unverified:c:unverified notes:s:notes
+
+$(BUILD)/gen/clusters_json.inc: $(data)/clusters.csv $(embed) tools/embed.mk
+	@mkdir -p $(@D)
+	$(Q)$(embed) json $< $(clusters_json) > $@
+
 configs := $(sort $(wildcard $(data)/configs/*.json))
 
 $(BUILD)/configs.list: FORCE
@@ -47,6 +70,7 @@ $(BUILD)/core/catalog/gpus.o: $(BUILD)/gen/gpus.inc
 $(BUILD)/core/catalog/clusters.o: $(BUILD)/gen/clusters.inc
 $(BUILD)/core/catalog/links.o: $(BUILD)/gen/links.inc
 $(BUILD)/core/catalog/builtin.o: $(BUILD)/gen/configs.inc
+$(BUILD)/api/catalogue.o: $(BUILD)/gen/gpus_json.inc $(BUILD)/gen/clusters_json.inc
 ifneq ($(wildcard openapi.yaml),)
 $(call objects,$(api_sources)): | $(BUILD)/gen/openapi.inc
 endif
