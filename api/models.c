@@ -56,7 +56,7 @@ static enum err_code read_request(struct asked_model *m)
     if (fault)
         return err_set(c->err, ERR_FIELD_VALUE, "/model", "'%.40s': an id %s", m->rq.model, fault);
     fault = m->rq.revision ? revision_fault(m->rq.revision) : NULL;
-    return fault ? err_set(c->err, ERR_FIELD_VALUE, "/revision", "%s", fault) : ERR_OK;
+    return fault ? err_set(c->err, ERR_FIELD_VALUE, "/revision", "a revision %s", fault) : ERR_OK;
 }
 
 /* The dtype the weights have: as asked, else as saved. The Trainer has no part in it. */
@@ -197,7 +197,7 @@ enum err_code get_model(struct call *c)
     fault = m.rq.revision ? revision_fault(m.rq.revision) : NULL;
     if (fault) {
         c->parameter = "revision";
-        return err_set(c->err, ERR_FIELD_VALUE, "/revision", "%s", fault);
+        return err_set(c->err, ERR_FIELD_VALUE, "/revision", "a revision %s", fault);
     }
     for (uint32_t i = 0; i < c->query.n; i++)
         if (strcmp(c->query.v[i].name, "revision"))

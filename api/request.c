@@ -25,13 +25,31 @@ const char *model_id_fault(const char *id)
     return n > 4 && !strcmp(id + n - 4, ".git") ? "does not end in .git" : NULL;
 }
 
+/* git check-ref-format */
+static bool has_bad_part(const char *revision)
+{
+    for (const char *part = revision; part; part = strchr(part, '/')) {
+        size_t n;
+
+        part += *part == '/';
+        n = strcspn(part, "/");
+        if (!n || part[0] == '.' || part[n - 1] == '.' || (n > 5 && !strncmp(part + n - 5, ".lock", 5)))
+            return true;
+    }
+    return false;
+}
+
 const char *revision_fault(const char *revision)
 {
-    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-/";
     size_t n = strlen(revision);
 
-    if (!n || n > 128 || strspn(revision, letters) != n || revision[0] == '/' || revision[n - 1] == '/' || strstr(revision, ".."))
-        return "a branch, a tag, refs/pr/N or a commit";
+    if (!n || n > REVISION_MAX)
+        return "has 1 to 255 characters";
+    for (const char *p = revision; *p; p++)
+        if (*p <= ' ' || *p > '~' || strchr("~^:?*[\\\"<>|", *p))
+            return "is a branch, a tag, refs/pr/N or a commit";
+    if (strstr(revision, "..") || strstr(revision, "@{") || has_bad_part(revision))
+        return "has no \"..\", no empty part and none that begins or ends with '.'";
     return NULL;
 }
 
@@ -134,7 +152,7 @@ static enum err_code check_model(const struct estimate_request *rq, struct err *
     if (fault)
         return err_set(err, ERR_FIELD_VALUE, "/model", "'%.40s': an id %s", rq->model, fault);
     fault = rq->revision ? revision_fault(rq->revision) : NULL;
-    return fault ? err_set(err, ERR_FIELD_VALUE, "/revision", "%s", fault) : ERR_OK;
+    return fault ? err_set(err, ERR_FIELD_VALUE, "/revision", "a revision %s", fault) : ERR_OK;
 }
 
 /* What a cluster's name says and the request does not. How many nodes a job takes is never the name's to say. */

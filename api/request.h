@@ -115,6 +115,7 @@ MUST_CHECK enum err_code request_read(const struct json *doc, struct arena *aren
 const char *model_id_fault(const char *id);
 
 /* The same for a branch, a tag, refs/pr/N or a commit. */
+enum { REVISION_MAX = 255 };
 const char *revision_fault(const char *revision);
 
 /* GPUs that the request has: nodes x GPUs per node. */

@@ -1,38 +1,13 @@
 #include "server/hub/name.h"
 
+#include "api/request.h"
+
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-enum { REVISION_MAX = 255, TOKEN_MAX = 1024 };
-
-static bool has_bad_part(const char *revision)
-{
-    for (const char *part = revision; part; part = strchr(part, '/')) {
-        size_t n;
-
-        part += *part == '/';
-        n = strcspn(part, "/");
-        if (!n || part[0] == '.' || part[n - 1] == '.' || (n > 5 && !strncmp(part + n - 5, ".lock", 5)))
-            return true;
-    }
-    return false;
-}
-
-const char *revision_fault(const char *revision)
-{
-    size_t n = strlen(revision);
-
-    if (!n || n > REVISION_MAX)
-        return "has 1 to 255 characters";
-    for (const char *p = revision; *p; p++)
-        if (*p <= ' ' || *p > '~' || strchr("~^:?*[\\\"<>|", *p))
-            return "is a branch, a tag, refs/pr/N or a commit";
-    if (strstr(revision, "..") || strstr(revision, "@{") || has_bad_part(revision))
-        return "has no \"..\", no empty part and none that begins or ends with '.'";
-    return NULL;
-}
+enum { TOKEN_MAX = 1024 };
 
 const char *token_fault(const char *token)
 {

@@ -1,8 +1,9 @@
 /*
  * name.h - the names that go into a hub's URLs, and the URLs.
  *
- * Purpose   nothing is asked of the hub, or looked for on disk, under a name that did not pass here. Ids: model_id_fault() of api.
- * Source    huggingface_hub 1.29 file_download.py (hf_hub_url, REGEX_COMMIT_HASH); git check-ref-format for revisions.
+ * Purpose   nothing is asked of the hub, or looked for on disk, under a name that did not pass here. Ids and
+ *           revisions: model_id_fault(), revision_fault() of api.
+ * Source    huggingface_hub 1.29 file_download.py (hf_hub_url, REGEX_COMMIT_HASH).
  */
 #ifndef SERVER_HUB_NAME_H
 #define SERVER_HUB_NAME_H
@@ -10,10 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What is wrong, as the end of a sentence: "a revision ..."; NULL: nothing. */
-const char *revision_fault(const char *revision);
-
-/* The same for a token: what could break out of a header is none. */
+/* What is wrong, as the end of a sentence: "a token ..."; NULL: nothing. What could break out of a header is none. */
 const char *token_fault(const char *token);
 
 /* 40 lower-case hex digits: content that never changes. */
