@@ -244,8 +244,8 @@ START_TEST(a_larger_vocabulary_never_needs_less)
 }
 END_TEST
 
-/* Four layers, so that the activations of three weigh more than one layer's twice. Where the weights are wider than a micro-step
- * has tokens, backward peaks at its end, when AccumulateGrad holds every gradient: a recomputed first layer then stands beside them
+/* Four layers, so that the activations of three weigh more than one layer's twice. Where a quarter of a micro-step
+ * has fewer tokens than the weights are wide, backward peaks at its end, when AccumulateGrad holds every gradient: a recomputed first layer then stands beside them
  * with its output and its arguments, which backward without checkpointing has let go by then. Such steps are left out; LoRA has
  * few gradients and is not. */
 START_TEST(checkpointing_never_raises_forward_and_backward)
@@ -257,7 +257,7 @@ START_TEST(checkpointing_never_raises_forward_and_backward)
         struct measured a, b;
         struct draw d = draw(&a);
 
-        if (d.arch.layers < 4 || (d.recipe.tuning == TUNING_FULL && d.recipe.micro_batch_size * d.recipe.seq_len_tokens < d.arch.hidden))
+        if (d.arch.layers < 4 || (d.recipe.tuning == TUNING_FULL && d.recipe.micro_batch_size * d.recipe.seq_len_tokens < 4 * d.arch.hidden))
             continue;
         d.recipe.gradient_checkpointing = TRI_FALSE;
         if (!walk(&d, &b))
