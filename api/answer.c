@@ -3,188 +3,44 @@
 
 #include <string.h>
 
-static void write_nearest(struct jsonw *w, const struct plan_nearest *n)
+static void write_recommendation(struct jsonw *w, const struct estimate *e)
 {
-    if (!n->tuning && !n->gradient_checkpointing && !n->micro_batch_size)
+    const struct plan_candidate *first = e->answer.candidates;
+
+    if (e->answer.any_fits) {
+        jsonw_str(w, "method", first->choice[AXIS_METHOD]->name);
+        jsonw_u64(w, "micro_batch_size", first->step.r.micro_batch_size);
+        candidate_write(w, "recommendation", e, first);
         return;
-    jsonw_object(w, "nearest");
-    if (n->tuning)
-        jsonw_str(w, "tuning", n->tuning);
-    if (n->gradient_checkpointing)
-        jsonw_bool(w, "gradient_checkpointing", n->gradient_checkpointing == TRI_TRUE);
-    if (n->micro_batch_size)
-        jsonw_u64(w, "micro_batch_size", n->micro_batch_size);
-    jsonw_end(w);
-}
-
-static void write_reason(struct jsonw *w, const struct plan_reason *r)
-{
-    if (!r->code)
-        return;
-    jsonw_object(w, "reason");
-    jsonw_str(w, "code", r->code);
-    jsonw_str(w, "detail", r->detail);
-    write_nearest(w, &r->nearest);
-    jsonw_end(w);
-}
-
-static void write_largest(struct jsonw *w, const struct measured *m)
-{
-    jsonw_array(w, "largest");
-    for (uint32_t i = 0; i < m->n_largest; i++) {
-        const struct largest *l = &m->largest[i];
-
-        jsonw_object(w, NULL);
-        jsonw_str(w, "op", l->op);
-        jsonw_str(w, "category", category_name(l->category));
-        jsonw_str(w, "phase", l->phase);
-        jsonw_str(w, "module", l->module);
-        jsonw_u64(w, "bytes_each", l->bytes_each);
-        jsonw_u64(w, "count", l->count);
-        jsonw_u64(w, "bytes", l->bytes_each * l->count);
-        jsonw_end(w);
     }
-    jsonw_end(w);
+    jsonw_null(w, "method");
+    jsonw_null(w, "micro_batch_size");
+    jsonw_null(w, "recommendation");
 }
 
-static void write_phases(struct jsonw *w, const struct measured *m)
-{
-    jsonw_object(w, "phase_peaks_bytes");
-    for (int p = PHASE_BATCH; p < PHASE_COUNT; p++)
-        jsonw_u64(w, phase_name((enum phase)p), m->phase_peaks_bytes[p]);
-    jsonw_end(w);
-}
-
-/* Expandable segments split every block: of the same tensors only what could not be split off differs. */
-static void write_breakdown(struct jsonw *w, const struct measured *m, uint64_t allocated)
-{
-    uint64_t tensors = 0;
-
-    for (int c = 0; c < CATEGORY_BLOCK_SLACK; c++)
-        tensors += m->breakdown_bytes[c];
-    jsonw_object(w, "breakdown_bytes");
-    for (int c = 0; c < CATEGORY_BLOCK_SLACK; c++)
-        jsonw_u64(w, category_name((enum category)c), m->breakdown_bytes[c]);
-    jsonw_u64(w, category_name(CATEGORY_BLOCK_SLACK), allocated > tensors ? allocated - tensors : 0);
-    jsonw_end(w);
-}
-
-/* low and high differ only when two modelled stacks answer: the replay itself is exact. */
-static void write_memory(struct jsonw *w, const struct estimate *e, const struct plan_candidate *c)
-{
-    const struct plan_question *q = &e->question;
-    const struct measured *m = &c->memory;
-    uint64_t allocated = q->expandable_segments ? m->peak_allocated_expandable_bytes : m->peak_allocated_bytes;
-
-    jsonw_object(w, "memory");
-    jsonw_u64(w, "peak_allocated_bytes", allocated);
-    jsonw_u64(w, "peak_active_bytes", allocated); /* one stream: nothing waits on another */
-    jsonw_u64(w, "peak_reserved_bytes", q->expandable_segments ? m->peak_reserved_expandable_bytes : m->peak_reserved_bytes);
-    jsonw_u64(w, "peak_reserved_expandable_bytes", m->peak_reserved_expandable_bytes);
-    jsonw_u64(w, "device_bytes", c->device_bytes);
-    jsonw_u64(w, "capacity_bytes", q->capacity_bytes);
-    jsonw_u64(w, "static_bytes", m->static_bytes);
-    jsonw_u64(w, "resting_bytes", m->resting_bytes);
-    jsonw_str(w, "basis", "replayed");
-    jsonw_u64(w, "low_bytes", c->low_bytes);
-    jsonw_u64(w, "high_bytes", c->high_bytes);
-    jsonw_str(w, "peak_phase", phase_name(m->peak_phase));
-    jsonw_u64(w, "worst_rank", 0);
-    write_breakdown(w, m, allocated);
-    jsonw_u64(w, "context_bytes", q->device.context_bytes);
-    jsonw_u64(w, "nccl_bytes", 0);
-    write_largest(w, m);
-    write_phases(w, m);
-    jsonw_u64(w, "host_bytes_per_node", 0);
-    jsonw_end(w);
-}
-
-static void write_word(struct jsonw *w, const char *name, const char *word)
-{
-    if (!word)
-        return;
-    if (!strcmp(word, "true") || !strcmp(word, "false"))
-        jsonw_bool(w, name, word[0] == 't');
-    else
-        jsonw_str(w, name, word);
-}
-
-static const char *name_of(const struct word *words, int value)
-{
-    for (; words->name; words++)
-        if (words->value == value)
-            return words->name;
-    return NULL;
-}
-
-/* The axes of a measured candidate are its step's; of another, what was asked. */
-static void write_choices(struct jsonw *w, const struct plan_question *q, const struct plan_candidate *c)
-{
-    const struct recipe *r = &c->step.r;
-
-    jsonw_str(w, "method", c->choice[AXIS_METHOD]->name);
-    jsonw_str(w, "tuning", c->choice[AXIS_TUNING]->name);
-    if (c->modelled || q->axes[AXIS_CHECKPOINTING].asked)
-        write_word(w, "gradient_checkpointing", c->choice[AXIS_CHECKPOINTING]->name);
-    jsonw_str(w, "offload", c->choice[AXIS_OFFLOAD]->name);
-    write_word(w, "precision", c->modelled ? name_of(precision_words, (int)r->precision) : c->choice[AXIS_PRECISION]->name);
-    write_word(w, "optimizer", c->modelled ? name_of(optimizer_words, (int)r->optimizer) : c->choice[AXIS_OPTIMIZER]->name);
-    write_word(w, "attention", c->modelled ? name_of(attention_words, (int)r->attention) : c->choice[AXIS_ATTENTION]->name);
-    jsonw_str(w, "loss", c->choice[AXIS_LOSS]->name);
-}
-
-static void write_degrees(struct jsonw *w)
-{
-    static const char *const names[] = {"data_parallel", "tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel"};
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        jsonw_u64(w, names[i], 1);
-}
-
-static void write_candidate(struct jsonw *w, const char *name, const struct estimate *e, const struct plan_candidate *c)
-{
-    jsonw_object(w, name);
-    if (c->modelled)
-        jsonw_bool(w, "fits", c->fits);
-    else
-        jsonw_null(w, "fits");
-    if (c->modelled && c->tight)
-        jsonw_bool(w, "tight", true);
-    write_choices(w, &e->question, c);
-    if (c->modelled) {
-        write_degrees(w);
-        jsonw_u64(w, "micro_batch_size", c->step.r.micro_batch_size);
-        jsonw_u64(w, "max_micro_batch_size", c->max_micro_batch_size);
-        jsonw_u64(w, "gradient_accumulation_steps", c->step.r.gradient_accumulation_steps);
-        jsonw_u64(w, "global_batch_size", c->global_batch_size);
-        write_memory(w, e, c);
-    }
-    write_reason(w, &c->reason);
-    jsonw_end(w);
-}
-
+/* Where the request names LLMem's methods alone, Algorithm 1 recommends. */
 static void write_head(struct jsonw *w, const struct estimate *e)
 {
     const struct plan_answer *a = &e->answer;
+    bool theirs = e->has_baseline && baseline_only(&e->rq);
 
-    if (a->any_modelled)
+    if (theirs)
+        jsonw_bool(w, "fits", e->baseline.method != LLMEM_OFFLOAD);
+    else if (a->any_modelled)
         jsonw_bool(w, "fits", a->any_fits);
     else
         jsonw_null(w, "fits");
-    if (a->any_fits) {
-        jsonw_str(w, "method", a->candidates[0].choice[AXIS_METHOD]->name);
-        jsonw_u64(w, "micro_batch_size", a->candidates[0].step.r.micro_batch_size);
-        write_candidate(w, "recommendation", e, &a->candidates[0]);
-    } else {
-        jsonw_null(w, "method");
-        jsonw_null(w, "micro_batch_size");
-        jsonw_null(w, "recommendation");
-    }
+    if (theirs)
+        baseline_write_recommendation(w, e);
+    else
+        write_recommendation(w, e);
     jsonw_array(w, "candidates");
     for (uint32_t i = 0; i < a->n && i < e->shape->top.whole; i++)
-        write_candidate(w, NULL, e, &a->candidates[i]);
+        candidate_write(w, NULL, e, &a->candidates[i]);
+    baseline_write_candidates(w, e);
     jsonw_end(w);
     jsonw_u64(w, "candidates_total", a->n);
+    baseline_write(w, e);
 }
 
 /* Parameters of the module that owns most of its own: what DeepSpeed's estimator calls the largest layer. */
@@ -263,7 +119,7 @@ enum err_code answer_write(struct estimate *e)
     write_notes(&w, "assumptions", &e->assumptions);
     write_notes(&w, "warnings", &e->warnings);
     jsonw_end(&w);
-    c->ret->fits = e->answer.any_fits;
-    c->ret->modelled = e->answer.any_modelled;
+    c->ret->fits = e->answer.any_fits || (e->has_baseline && baseline_only(&e->rq) && e->baseline.method != LLMEM_OFFLOAD);
+    c->ret->modelled = e->answer.any_modelled || e->has_baseline;
     return finish_json(c, &w);
 }

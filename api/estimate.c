@@ -1,6 +1,8 @@
 /* One question: which way of training fits, with which batch. */
 #include "api/estimate.h"
 
+#include "parallel/nccl.h"
+
 #include <string.h>
 
 /* Most of what is left is for the runs, which come and go; the rest keeps the answer. */
@@ -48,12 +50,16 @@ static void assume(struct estimate *e)
         return;
     if (!e->rq.training.seq_len.set)
         note(&e->assumptions, "training.seq_len %u: left out, the smaller of 2048 and the model's maximum", c->step.r.seq_len_tokens);
-    if (e->answer.n > 1)
-        note(&e->assumptions, "step times are not modelled yet: of candidates that fit, those without checkpointing come first, then those "
-                              "with the larger micro-batch");
+    if (e->question.system)
+        note(&e->assumptions, "%s", perf_assumption());
+    if (e->question.system && e->answer.n > 1)
+        note(&e->assumptions, "of candidates within 5 %% of the fastest the simplest comes first: one GPU, then no checkpointing");
     if (!e->rq.training.micro_batch_size.set)
-        note(&e->assumptions, "micro_batch_size is the largest that fits%s, not the fastest",
-             e->rq.training.global_batch_size.set ? " and divides the global batch" : "");
+        note(&e->assumptions, "micro_batch_size: the fastest of those that fit%s; of equal speeds the smaller",
+             e->rq.training.global_batch_size.set ? " and divide the global batch" : "");
+    if (c->step.r.data_parallel > 1)
+        note(&e->assumptions, "NCCL holds %d MiB on a GPU of a pair, %d MiB of more (NVIDIA/nccl issue 964: 4 A100, NVLink)", (int)NCCL_MIB_PAIR,
+             (int)NCCL_MIB_MORE);
     if (c->step.r.attention == ATTENTION_EAGER && e->rq.training.attention.n && c->choice[AXIS_ATTENTION]->value == ATTENTION_SDPA)
         note(&e->warnings, "/training/attention: the %s class of this release has no sdpa, it runs eager", e->model.model_type);
     if (c->step.r.use_cache == TRI_FALSE && e->rq.training.use_cache == TRI_TRUE)
@@ -75,7 +81,9 @@ static enum err_code estimate(struct estimate *e)
     if (rc)
         return rc;
     scratch = scratch_of(c->arena);
-    rc = plan_answer(&e->question, c->arena, &scratch, &e->answer, c->err);
+    rc = baseline_read(e, &scratch);
+    if (!rc && !baseline_only(&e->rq))
+        rc = plan_answer(&e->question, c->arena, &scratch, &e->answer, c->err);
     c->arena->end = scratch.end;
     if (!rc)
         rc = take_inventory(e);

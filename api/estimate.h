@@ -7,6 +7,7 @@
 #include "api/call.h"
 #include "api/request.h"
 #include "config/arch.h"
+#include "llmem/llmem.h"
 #include "plan/plan.h"
 #include "stack/release.h"
 #include "train/inventory.h"
@@ -35,9 +36,12 @@ struct estimate {
     struct notes warnings, assumptions;
     struct model_info model;
     struct stack stack, other; /* complete, as asked; the neighbour for low..high */
+    struct perf_system system;
     struct plan_question question;
     struct plan_answer answer;
     struct inventory inventory; /* of the first modelled candidate */
+    struct llmem_answer baseline;
+    bool has_baseline;
 };
 
 /* A model's config: fetched, inline, or the one patched by the other. info->owned is set even when it fails. */
@@ -53,6 +57,9 @@ void model_compare_count(const struct model_info *info, uint64_t parameters, str
 /* Versions as asked, completed. */
 MUST_CHECK enum err_code stack_read(const struct stack_request *asked, struct stack *ret, struct err *err);
 
+/* The cluster's part of e->question. */
+MUST_CHECK enum err_code cluster_read(struct estimate *e);
+
 /* Fills e->question from e->rq, e->model and e->stack. */
 MUST_CHECK enum err_code question_build(struct estimate *e);
 
@@ -61,6 +68,17 @@ void lora_read(const struct lora_request *asked, struct lora *ret);
 
 /* e->rq with every default made explicit. */
 void resolve_request(struct estimate *e);
+
+/* LLMem's answer where the request names it: e->baseline. */
+MUST_CHECK enum err_code baseline_read(struct estimate *e, struct arena *scratch);
+
+/* The request names LLMem's methods and no other: its recommendation is Algorithm 1's. */
+bool baseline_only(const struct estimate_request *rq);
+void baseline_write(struct jsonw *w, const struct estimate *e);
+void baseline_write_candidates(struct jsonw *w, const struct estimate *e);
+void baseline_write_recommendation(struct jsonw *w, const struct estimate *e);
+
+void candidate_write(struct jsonw *w, const char *name, const struct estimate *e, const struct plan_candidate *c);
 
 MUST_CHECK enum err_code answer_write(struct estimate *e);
 

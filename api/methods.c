@@ -1,6 +1,8 @@
 /* Methods: the parts, and how composed ones are read. */
 #include "api/words.h"
 
+#include "train/recipe.h"
+
 #include <string.h>
 
 /* Known, accepted, not modelled yet. */
@@ -9,7 +11,7 @@
 
 const struct method_part method_parts[] = {
     {{"single", METHOD_SINGLE, NULL, "One GPU; of a cluster, one of its GPUs."}, 0},
-    {LATER("ddp", "A whole copy on every GPU; gradients are averaged in buckets (torch DDP)."), 5},
+    {{"ddp", METHOD_DDP, NULL, "A whole copy on every GPU; gradients are averaged in buckets (torch DDP)."}, 5},
     {LATER_TOO("zero0", "z0", "DeepSpeed without sharding: half weights, an fp32 master."), 5},
     {LATER_TOO("zero1", "z1", "Optimizer states are sharded (DeepSpeed ZeRO-1)."), 5},
     {LATER_TOO("zero2", "z2", "Gradients too (ZeRO-2)."), 5},

@@ -1,72 +1,10 @@
 /* A decoded request into the question that plan/ answers. */
 #include "api/estimate.h"
 
-#include "catalog/gpus.h"
 #include "stack/defaults.h"
 
 #include <stdio.h>
 #include <string.h>
-
-/* --- the GPU ------------------------------------------------------------------------------------------------------------------ */
-
-static enum err_code named_gpu(struct estimate *e, struct device *ret)
-{
-    struct gpu_request *asked = &e->rq.cluster.gpu;
-    const struct gpu *gpu = gpu_find(asked->name);
-    struct gpu_notes notes = {0};
-
-    if (!gpu)
-        return err_set(e->call->err, ERR_FIELD_VALUE, "/cluster/gpu",
-                       "'%.40s' is no GPU that is known: GET /gpus lists them, or give an object of its numbers", asked->name);
-    if (!gpu_device(gpu, ret, &notes))
-        return err_set(e->call->err, ERR_FIELD_VALUE, "/cluster/gpu", "%.60s has neither CUDA nor ROCm: PyTorch's allocator does not run on it",
-                       gpu->name);
-    for (unsigned i = 0; i < notes.n; i++)
-        note(&e->assumptions, "%s", notes.text[i]);
-    asked->name = gpu->name;
-    return ERR_OK;
-}
-
-/* What the engine needs and the numbers leave out is an A100's. */
-static enum err_code described_gpu(struct estimate *e, struct device *ret)
-{
-    struct gpu_numbers *n = &e->rq.cluster.gpu.numbers;
-    struct device d = {.cc_major = 8, .multiprocessors = 108, .context_bytes = (uint64_t)GPU_CONTEXT_MIB << 20};
-
-    if (n->compute_capability && !gpu_capability(n->compute_capability, &d.cc_major, &d.cc_minor))
-        return err_set(e->call->err, ERR_FIELD_VALUE, "/cluster/gpu/compute_capability", "'%.8s' is none, like \"8.0\"", n->compute_capability);
-    if (!n->compute_capability) {
-        n->compute_capability = "8.0";
-        note(&e->assumptions, "cluster.gpu.compute_capability 8.0, an A100's: left out");
-    }
-    if (n->multiprocessors.set)
-        d.multiprocessors = (unsigned)n->multiprocessors.whole;
-    else
-        note(&e->assumptions, "cluster.gpu.multiprocessors 108, an A100's: left out");
-    n->multiprocessors = (struct quantity){.set = true, .whole = d.multiprocessors};
-    note(&e->assumptions, "a process holds %d MiB before its first tensor", (int)GPU_CONTEXT_MIB);
-    d.threads_per_multiprocessor = gpu_threads_per_multiprocessor(d.cc_major, d.cc_minor);
-    d.usable_bytes = n->memory_bytes.whole;
-    *ret = d;
-    return ERR_OK;
-}
-
-static enum err_code read_device(struct estimate *e)
-{
-    struct plan_question *q = &e->question;
-    const struct quantity *free_bytes = &e->rq.cluster.free_memory_bytes;
-    enum err_code rc = e->rq.cluster.gpu.by_numbers ? described_gpu(e, &q->device) : named_gpu(e, &q->device);
-
-    if (rc)
-        return rc;
-    q->capacity_bytes = q->device.usable_bytes;
-    if (free_bytes->set && free_bytes->whole < q->capacity_bytes)
-        q->capacity_bytes = free_bytes->whole;
-    if (q->device.cc_major < 8)
-        note(&e->warnings, "kernels of compute capability %u.%u were not traced: those of 8.0 answer for it", q->device.cc_major,
-             q->device.cc_minor);
-    return ERR_OK;
-}
 
 /* --- what has no model -------------------------------------------------------------------------------------------------------- */
 
@@ -140,24 +78,36 @@ static enum err_code axis_of(struct estimate *e, enum plan_axis_name axis, const
     return ERR_OK;
 }
 
-/* Unasked: one GPU, and beside it the ways to use several, which have no model yet. */
+/* Methods with a model, by the name that the contract gives them. */
+static int method_value(const char *name)
+{
+    for (const struct method_part *p = method_parts; p->word.name; p++)
+        if (!strcmp(p->word.name, name))
+            return p->word.value == WORD_UNMODELLED ? PLAN_UNMODELLED : p->word.value;
+    return PLAN_UNMODELLED; /* composed */
+}
+
+/* Unasked: one GPU, or the ways to use several. LLMem's own methods are its block's, see baseline. */
 static enum err_code axis_methods(struct estimate *e)
 {
-    static const struct plan_choice likely[] = {
-        {"single", METHOD_SINGLE}, {"ddp", PLAN_UNMODELLED}, {"zero1", PLAN_UNMODELLED}, {"zero2", PLAN_UNMODELLED}, {"zero3", PLAN_UNMODELLED},
-        {"fsdp2", PLAN_UNMODELLED}, {"tp", PLAN_UNMODELLED}, {"pp", PLAN_UNMODELLED},
-    };
+    static const char *const likely[] = {"ddp", "zero1", "zero2", "zero3", "fsdp2", "tp", "pp", "single"};
+    enum { LIKELY = sizeof likely / sizeof *likely };
     const struct methods *m = &e->rq.training.methods;
-    uint32_t n = request_gpus(&e->rq) > 1 ? sizeof likely / sizeof *likely : 1;
+    bool fewest = e->question.objective == OBJECTIVE_FEWEST_GPUS;
     struct plan_choice *c = arena_array(e->call->arena, struct plan_choice, METHODS_MAX);
+    uint32_t n = 0;
 
     if (!c)
         return err_set(e->call->err, ERR_NOMEM, "", "no room for the question");
     for (unsigned i = 0; i < m->n; i++)
-        c[i] = (struct plan_choice){m->v[i], strcmp(m->v[i], "single") ? PLAN_UNMODELLED : METHOD_SINGLE};
-    e->question.axes[AXIS_METHOD] = (struct plan_axis){m->n ? c : likely, m->n ? m->n : n, m->n > 0};
-    if (request_gpus(&e->rq) > 1 && (!m->n || !strcmp(m->v[0], "single")))
-        note(&e->assumptions, "method single is judged on one GPU of the cluster");
+        if (strncmp(m->v[i], "llmem_", 6))
+            c[n++] = (struct plan_choice){m->v[i], method_value(m->v[i])};
+    if (!m->n && e->question.gpus > 1)
+        for (unsigned i = 0; i + !fewest < LIKELY; i++)
+            c[n++] = (struct plan_choice){likely[i], method_value(likely[i])};
+    if (!m->n && e->question.gpus == 1)
+        c[n++] = (struct plan_choice){"single", METHOD_SINGLE};
+    e->question.axes[AXIS_METHOD] = (struct plan_axis){c, n, m->n > 0};
     return ERR_OK;
 }
 
@@ -213,12 +163,13 @@ static void build_recipe(struct estimate *e)
         .checkpoint_reentrant = t->checkpoint_reentrant,
         .use_cache = t->use_cache,
         .keep_outputs = t->keep_outputs,
+        .ddp_bucket_bytes = t->buckets.ddp_bytes.whole,
+        .gradient_as_bucket_view = t->gradient_as_bucket_view,
+        .sync_each_batch = t->sync_each_batch,
         .padded = t->padded == TRI_TRUE,
         .framework = e->rq.stack.framework.n ? (enum framework)framework_words[e->rq.stack.framework.at[0]].value : FRAMEWORK_TRANSFORMERS,
         .stack = e->stack,
     };
-    if (t->global_batch_size.set && t->micro_batch_size.set && !t->methods.n)
-        e->question.recipe.gradient_accumulation_steps = 0; /* the planner's methods differ in replicas: each fills the global batch */
     lora_read(&t->lora, &e->question.recipe.lora);
 }
 
@@ -252,8 +203,6 @@ static void warn(struct estimate *e)
 
     if (rq->training.optim_args && rq->training.optim_args[0])
         note(&e->warnings, "/training/optim_args is not read: no optimizer that has a model takes memory by it");
-    if (rq->llmem.variant.n || rq->llmem.base_bytes.set)
-        note(&e->warnings, "/llmem: the baseline is not computed yet");
     if (e->shape->launch.n)
         note(&e->warnings, "?launch: no launch files are written yet");
     if (e->shape->timeline == TRI_TRUE)
@@ -275,8 +224,9 @@ enum err_code question_build(struct estimate *e)
     char gap[200];
     enum err_code rc = check_global(e);
 
+    q->objective = e->rq.objective.n ? (enum objective)objective_words[e->rq.objective.at[0]].value : OBJECTIVE_FASTEST;
     if (!rc)
-        rc = read_device(e);
+        rc = cluster_read(e);
     if (!rc)
         rc = build_axes(e);
     if (rc)
@@ -286,7 +236,6 @@ enum err_code question_build(struct estimate *e)
     q->gap = gap[0] ? arena_str(e->call->arena, gap, strlen(gap)) : NULL;
     q->margin = e->rq.margin.real;
     q->expandable_segments = e->rq.allocator.expandable_segments == TRI_TRUE;
-    q->objective = e->rq.objective.n ? (enum objective)objective_words[e->rq.objective.at[0]].value : OBJECTIVE_FASTEST;
     q->global_batch_size = (uint32_t)e->rq.training.global_batch_size.whole;
     build_recipe(e);
     build_stack(e);

@@ -104,6 +104,13 @@ static void resolve_axes(struct training_request *t, const struct plan_answer *a
         resolve_methods(&t->methods, a);
 }
 
+static void resolve_ddp(struct training_request *t, const struct recipe *r)
+{
+    whole(&t->buckets.ddp_bytes, r->ddp_bucket_bytes);
+    flag(&t->gradient_as_bucket_view, r->gradient_as_bucket_view);
+    flag(&t->sync_each_batch, r->sync_each_batch);
+}
+
 static void resolve_step(struct estimate *e, const struct plan_candidate *c)
 {
     struct training_request *t = &e->rq.training;
@@ -111,10 +118,10 @@ static void resolve_step(struct estimate *e, const struct plan_candidate *c)
 
     whole(&t->seq_len, r->seq_len_tokens);
     whole(&t->micro_batch_size, r->micro_batch_size);
-    if (!t->methods.n || request_gpus(&e->rq) == 1) {
-        whole(&t->gradient_accumulation_steps, r->gradient_accumulation_steps);
-        whole(&t->global_batch_size, c->global_batch_size);
-    }
+    whole(&t->gradient_accumulation_steps, r->gradient_accumulation_steps);
+    whole(&t->global_batch_size, c->global_batch_size);
+    if (r->method == METHOD_DDP)
+        resolve_ddp(t, r);
     whole(&t->max_grad_norm, 0);
     t->max_grad_norm.real = r->max_grad_norm;
     word(&t->precision, precision_words, (int)r->precision);

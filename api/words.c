@@ -186,7 +186,7 @@ const struct word objective_words[] = {
 
 const struct word llmem_words[] = {
     {"paper", 0, NULL, "The formulas as the paper prints them."},
-    {"repository", 0, "repo", "The formulas as the authors' code computes them."},
+    {"repository", 1, "repo", "The formulas as the authors' code computes them."},
     {0},
 };
 

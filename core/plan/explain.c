@@ -1,4 +1,5 @@
 /* Why a candidate does not fit, and what would: first among the other candidates, which are known, else tried. */
+#include "parallel/nccl.h"
 #include "plan/planning.h"
 
 #include <stdio.h>
@@ -93,7 +94,9 @@ static enum err_code try_adapters(struct planning *p, struct plan_candidate *c, 
 /* What stands before the first step is the least that any length needs. */
 static bool is_hopeless(const struct planning *p, const struct plan_candidate *c)
 {
-    return c->memory.static_bytes > probe_budget(p->q);
+    struct probe probe = {p->q, &c->step, p->scratch, p->err};
+
+    return c->memory.static_bytes > probe_budget(&probe);
 }
 
 /* One thing at a time first; checkpointing before a smaller batch before adapters before a shorter sequence. */
@@ -121,8 +124,9 @@ static enum err_code find_nearest(struct planning *p, struct plan_candidate *c)
 
 enum err_code explain(struct planning *p, struct plan_candidate *c)
 {
-    uint64_t budget = probe_budget(p->q), allocated = peak_of(p->q, c);
-    uint64_t need = allocated > budget ? allocated : c->device_bytes - p->q->device.context_bytes;
+    struct probe probe = {p->q, &c->step, p->scratch, p->err};
+    uint64_t budget = probe_budget(&probe), allocated = peak_of(p->q, c);
+    uint64_t need = allocated > budget ? allocated : c->device_bytes - p->q->device.context_bytes - nccl_bytes(c->step.r.data_parallel);
     const char *why = allocated > budget ? "" : ": the allocator cannot find a free block among those it holds";
     char text[160];
     int n = snprintf(text, sizeof text, "needs %.1f GiB more at %s%s", (double)(need - budget) / 1073741824.0, phase_name(c->memory.peak_phase), why);

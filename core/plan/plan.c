@@ -1,5 +1,6 @@
 #include "plan/plan.h"
 
+#include "plan/pace.h"
 #include "plan/planning.h"
 #include "plan/rank.h"
 
@@ -18,18 +19,12 @@ static enum err_code no_room(struct planning *p)
     return err_set(p->err, ERR_NOMEM, "", "no room for the candidates");
 }
 
-uint32_t plan_accumulation(const struct plan_question *q, const struct step *step, uint32_t n)
-{
-    (void)step;
-    if (q->recipe.gradient_accumulation_steps)
-        return q->recipe.gradient_accumulation_steps;
-    return q->global_batch_size > n ? (q->global_batch_size + n - 1) / n : 1;
-}
-
 struct recipe recipe_of(const struct plan_question *q, const struct plan_candidate *c)
 {
     struct recipe r = q->recipe;
 
+    r.method = (enum method)c->choice[AXIS_METHOD]->value;
+    r.data_parallel = r.method == METHOD_DDP ? q->gpus : 1;
     r.tuning = (enum tuning)c->choice[AXIS_TUNING]->value;
     r.precision = (enum precision)c->choice[AXIS_PRECISION]->value;
     r.optimizer = (enum optimizer)c->choice[AXIS_OPTIMIZER]->value;
@@ -136,26 +131,15 @@ static enum err_code bound(struct planning *p, struct plan_candidate *c, const s
     c->high_bytes = c->low_bytes + (uint64_t)(largest_remainder * (double)c->low_bytes);
     c->fits = n <= f->n;
     c->tight = c->fits && n == f->n && f->retries;
-    if (c->fits ? c->high_bytes > probe_budget(p->q) : c->low_bytes <= probe_budget(p->q))
+    if (c->fits ? c->high_bytes > probe_budget(&probe) : c->low_bytes <= probe_budget(&probe))
         return replay(p, c);
     return p->q->other ? widen(p, c) : ERR_OK;
-}
-
-/* The micro-batch of a searched candidate: its largest, or the largest that divides what a replica has of the global batch. */
-static uint32_t preferred(const struct plan_question *q, uint32_t largest)
-{
-    uint32_t n = largest ? largest : 1;
-
-    if (q->global_batch_size)
-        while (n > 1 && (n > q->global_batch_size || q->global_batch_size % n))
-            n--;
-    return n;
 }
 
 static enum err_code measure(struct planning *p, struct plan_candidate *c)
 {
     struct probe probe = {p->q, &c->step, p->scratch, p->err};
-    uint32_t asked = p->q->recipe.micro_batch_size;
+    uint32_t n = p->q->recipe.micro_batch_size;
     struct largest_fit f;
     enum err_code rc;
 
@@ -163,35 +147,58 @@ static enum err_code measure(struct planning *p, struct plan_candidate *c)
         return err_set(p->err, ERR_FIELD_RANGE, "/training", "the lists ask for more than %d combinations: name fewer",
                        (int)PLAN_MAX_MEASURED);
     rc = probe_largest(&probe, &f);
+    if (!rc)
+        rc = n ? pace_at(&probe, n, &c->time) : pace_fastest(&probe, &f, &n, &c->time);
     if (rc)
         return rc;
     c->max_micro_batch_size = f.n;
-    c->step.r.micro_batch_size = asked ? asked : preferred(p->q, f.n);
-    c->step.r.gradient_accumulation_steps = plan_accumulation(p->q, &c->step, c->step.r.micro_batch_size);
-    c->global_batch_size = c->step.r.micro_batch_size * c->step.r.gradient_accumulation_steps;
+    c->step = probe_step(&probe, n);
+    c->global_batch_size = n * c->step.r.gradient_accumulation_steps * c->step.r.data_parallel;
     c->modelled = true;
     return bound(p, c, &f);
 }
 
-/* LoRA without targets is an error only of who asked for LoRA. */
+/* global = micro x accumulation x replicas, for some whole number of what was left out. */
+static bool shares_evenly(const struct plan_question *q, const struct step *s)
+{
+    uint64_t n = q->recipe.micro_batch_size, steps = q->recipe.gradient_accumulation_steps, dp = s->r.data_parallel, global = q->global_batch_size;
+    uint64_t at_once = dp * (n ? n : 1) * (steps ? steps : 1);
+
+    return !global || (n && steps ? at_once == global : global % at_once == 0);
+}
+
+static enum err_code set_aside(struct planning *p, struct plan_candidate *c, const char *code)
+{
+    c->modelled = false;
+    c->reason = (struct plan_reason){.code = code, .detail = arena_str(p->keep, p->err->detail, strlen(p->err->detail))};
+    return c->reason.detail ? ERR_OK : no_room(p);
+}
+
+/* LoRA without targets is an error only of who asked for LoRA. What contradicts itself in one combination of several is set aside; that
+ * all do is found at the end. */
 static enum err_code judge(struct planning *p, struct plan_candidate *c)
 {
     struct recipe r = recipe_of(p->q, c);
     struct err *err = p->err;
     enum err_code rc = train_resolve(&r, p->q->arch, &p->q->device, p->keep, &c->step, err);
 
-    if (rc == ERR_NO_TARGETS && !p->q->axes[AXIS_TUNING].asked) {
-        c->reason = (struct plan_reason){.code = err_slug(rc), .detail = arena_str(p->keep, err->detail, strlen(err->detail))};
-        return ERR_OK;
+    if (rc == ERR_NO_TARGETS && !p->q->axes[AXIS_TUNING].asked)
+        return set_aside(p, c, err_slug(rc));
+    if (rc == ERR_FIELD_CONFLICT) {
+        p->conflicts++;
+        return set_aside(p, c, "not-offered");
     }
     if (rc)
         return rc;
+    if (!shares_evenly(p->q, &c->step)) {
+        (void)err_set(err, ERR_FIELD_CONFLICT, "/training/global_batch_size", "%u sequences cannot be shared by %u replicas in whole micro-batches",
+                      p->q->global_batch_size, c->step.r.data_parallel);
+        return set_aside(p, c, "batch-conflict");
+    }
     rc = measure(p, c);
     if (rc != ERR_FIELD_CONFLICT && rc != ERR_ARCH_UNKNOWN)
         return rc;
-    c->modelled = false; /* measure.h: an option or a family that the model cannot run */
-    c->reason = (struct plan_reason){.code = "not-modelled", .detail = arena_str(p->keep, err->detail, strlen(err->detail))};
-    return ERR_OK;
+    return set_aside(p, c, "not-modelled"); /* measure.h: an option or a family that the model cannot run */
 }
 
 static enum err_code add(struct planning *p, const uint32_t *at)
@@ -297,12 +304,14 @@ enum err_code plan_answer(const struct plan_question *q, struct arena *keep, str
                           struct err *err)
 {
     struct plan_answer answer = {.candidates = room_for_candidates(q, keep)};
-    struct planning p = {q, keep, scratch, &answer, 0, err};
+    struct planning p = {.q = q, .keep = keep, .scratch = scratch, .answer = &answer, .err = err};
     enum err_code rc;
 
     if (!answer.candidates)
         return no_room(&p);
     rc = enumerate(&p);
+    if (!rc && answer.n && p.conflicts == answer.n)
+        rc = ERR_FIELD_CONFLICT; /* as train_resolve() said it last */
     if (!rc)
         rc = settle(&p);
     for (uint32_t i = 0; !rc && i < answer.n; i++)

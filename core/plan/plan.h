@@ -7,7 +7,8 @@
  *           of n + 1 does not, or its live blocks alone exceed the budget.
  * Basis     replayed: played on the allocator's model. bounded: live blocks only, between low and high; the recommendation never is.
  * Fits      reserved + context within capacity - margin * capacity; else a second replay at that capacity decides.
- * Models    one GPU. A known word without a model keeps its candidate: modelled = false, with a reason and no figures.
+ * Speed     each modelled candidate has a step time, fits or not; of a searched one the micro-batch is the fastest, see pace.h.
+ * Models    single, ddp. A known word without a model keeps its candidate: modelled = false, with a reason and no figures.
  * Errors    ERR_NOMEM; what train_resolve refuses of an asked option. Not fitting is a result.
  * Owner     the answer lives in `keep`; `scratch` is empty again afterwards.
  */
@@ -16,6 +17,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "perf/perf.h"
 #include "train/measure.h"
 #include "train/recipe.h"
 
@@ -59,6 +61,8 @@ struct plan_question {
     const char *gap;          /* a part of the request without a model; NULL: there is none */
     const struct stack *other; /* the modelled stack on the other side of the asked one, for low..high; NULL: none */
     struct device device;
+    uint32_t gpus;            /* of the cluster: a method that replicates takes them all */
+    const struct perf_system *system; /* NULL: nothing gives its rates, candidates have no times */
     uint64_t capacity_bytes;  /* the smaller of what the GPU has and what is free on it */
     double margin;            /* fraction of it that stays free */
     bool expandable_segments;
@@ -92,8 +96,10 @@ struct plan_candidate {
     enum basis basis; /* bounded: memory is train_walk()'s, device_bytes is not known */
     struct step step; /* micro_batch_size: as asked, else the one chosen */
     uint32_t max_micro_batch_size;
+    uint32_t max_seq_len_tokens; /* of one micro-batch, asked or 1; 0 unless the objective is the longest sequence */
     uint32_t global_batch_size;
-    uint64_t device_bytes; /* reserved + context */
+    uint64_t device_bytes; /* reserved + context + NCCL */
+    struct step_time time; /* tokens_per_s 0: not known */
     uint64_t low_bytes, high_bytes; /* peak allocated: both neighbours of the asked stack; bounded: the remainders too */
     struct measured memory;
 };

@@ -11,7 +11,7 @@ struct planning {
     const struct plan_question *q;
     struct arena *keep, *scratch;
     struct plan_answer *answer;
-    uint32_t measured;
+    uint32_t measured, conflicts;
     struct err *err;
 };
 

@@ -1,5 +1,7 @@
 #include "plan/rank.h"
 
+static const double TIE = 0.95;
+
 static int standing(const struct plan_candidate *c)
 {
     return !c->modelled ? 2 : !c->fits;
@@ -15,14 +17,38 @@ static int by_kind(const struct plan_candidate *a, const struct plan_candidate *
     return by_number((uint64_t)a->step.r.tuning, (uint64_t)b->step.r.tuning);
 }
 
+static int by_simplicity(const struct plan_candidate *a, const struct plan_candidate *b)
+{
+    int c = by_number((uint64_t)a->step.r.method, (uint64_t)b->step.r.method);
+
+    return c ? c : by_number(a->step.r.gradient_checkpointing, b->step.r.gradient_checkpointing);
+}
+
 static int by_speed(const struct plan_candidate *a, const struct plan_candidate *b)
 {
-    int c = by_number(a->step.r.gradient_checkpointing, b->step.r.gradient_checkpointing);
+    int c = (a->time.tokens_per_s < b->time.tokens_per_s) - (a->time.tokens_per_s > b->time.tokens_per_s);
 
+    if (!c)
+        c = by_simplicity(a, b);
     return c ? c : by_number(b->max_micro_batch_size, a->max_micro_batch_size);
 }
 
-static int compare(const struct plan_question *q, const struct plan_candidate *a, const struct plan_candidate *b)
+static int by_objective(enum objective objective, const struct plan_candidate *a, const struct plan_candidate *b)
+{
+    switch (objective) {
+    case OBJECTIVE_LEAST_MEMORY:
+        return by_number(a->high_bytes, b->high_bytes);
+    case OBJECTIVE_FEWEST_GPUS:
+        return by_number(a->step.r.data_parallel, b->step.r.data_parallel);
+    case OBJECTIVE_LONGEST_SEQUENCE:
+        return by_number(b->max_seq_len_tokens, a->max_seq_len_tokens);
+    default:
+        return 0;
+    }
+}
+
+/* What is decided before speed is. */
+static int by_group(const struct plan_question *q, const struct plan_candidate *a, const struct plan_candidate *b)
 {
     int c = by_number((uint64_t)standing(a), (uint64_t)standing(b));
 
@@ -30,9 +56,35 @@ static int compare(const struct plan_question *q, const struct plan_candidate *a
         return c;
     if (!q->axes[AXIS_TUNING].asked)
         c = by_kind(a, b);
-    if (!c && q->objective == OBJECTIVE_LEAST_MEMORY)
-        c = by_number(a->device_bytes, b->device_bytes);
-    return c ? c : by_speed(a, b);
+    return c ? c : by_objective(q->objective, a, b);
+}
+
+static int compare(const struct plan_question *q, const struct plan_candidate *a, const struct plan_candidate *b)
+{
+    int c = by_group(q, a, b);
+
+    return c || !a->modelled ? c : by_speed(a, b);
+}
+
+static void move_up(struct plan_candidate *v, uint32_t from, uint32_t to)
+{
+    struct plan_candidate moved = v[from];
+
+    for (; from > to; from--)
+        v[from] = v[from - 1];
+    v[to] = moved;
+}
+
+/* The simplest of those that are as fast as the first. */
+static void settle_ties(const struct plan_question *q, struct plan_answer *answer)
+{
+    struct plan_candidate *v = answer->candidates;
+    uint32_t best = 0;
+
+    for (uint32_t i = 1; i < answer->n && v[i].modelled && !by_group(q, v, &v[i]) && v[i].time.tokens_per_s >= TIE * v[0].time.tokens_per_s; i++)
+        if (by_simplicity(&v[i], &v[best]) < 0)
+            best = i;
+    move_up(v, best, 0);
 }
 
 /* Insertion: stable, and there are few. */
@@ -41,11 +93,12 @@ void rank(const struct plan_question *q, struct plan_answer *answer)
     struct plan_candidate *v = answer->candidates;
 
     for (uint32_t i = 1; i < answer->n; i++) {
-        struct plan_candidate moved = v[i];
         uint32_t at = i;
 
-        for (; at && compare(q, &moved, &v[at - 1]) < 0; at--)
-            v[at] = v[at - 1];
-        v[at] = moved;
+        while (at && compare(q, &v[i], &v[at - 1]) < 0)
+            at--;
+        move_up(v, i, at);
     }
+    if (answer->n)
+        settle_ties(q, answer);
 }

@@ -1,7 +1,8 @@
 /*
- * rank.h - the order of candidates: what fits, the kind of tuning when nobody asked, the objective. Only plan.c includes this.
+ * rank.h - the order of candidates: what fits, the kind of tuning when nobody asked, the objective. Only plan/ includes this.
  *
- * Until step times are modelled "fastest" is: no recomputation before recomputation, then the larger micro-batch.
+ * Speed     tokens a second of the whole job. Of what is within 5 % of the fastest the simplest comes first: one GPU before several, no
+ *           recomputation before recomputation; step times are not known better than that. Without step times: the larger micro-batch.
  */
 #ifndef PLAN_RANK_H
 #define PLAN_RANK_H

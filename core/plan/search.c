@@ -1,38 +1,55 @@
 #include "plan/search.h"
 
 #include "config/arch.h"
+#include "parallel/nccl.h"
 
 #include <string.h>
 
-uint64_t probe_budget(const struct plan_question *q)
+/* What the process holds beside the allocator. */
+static uint64_t beside(const struct probe *p)
 {
-    double kept = q->margin * (double)q->capacity_bytes;
-    uint64_t limit = q->capacity_bytes - (uint64_t)kept, taken = q->device.context_bytes;
+    return p->q->device.context_bytes + nccl_bytes(p->step->r.data_parallel);
+}
+
+uint64_t probe_budget(const struct probe *p)
+{
+    double kept = p->q->margin * (double)p->q->capacity_bytes;
+    uint64_t limit = p->q->capacity_bytes - (uint64_t)kept, taken = beside(p);
 
     return limit > taken ? limit - taken : 0;
 }
 
-static struct step at(const struct probe *p, uint32_t n)
+/* As asked, else what fills the global batch, else 1. */
+static uint32_t accumulation(const struct probe *p, uint32_t n)
+{
+    uint64_t at_once = (uint64_t)n * p->step->r.data_parallel;
+
+    if (p->q->recipe.gradient_accumulation_steps)
+        return p->q->recipe.gradient_accumulation_steps;
+    return p->q->global_batch_size > at_once ? (uint32_t)((p->q->global_batch_size + at_once - 1) / at_once) : 1;
+}
+
+struct step probe_step(const struct probe *p, uint32_t n)
 {
     struct step s = *p->step;
 
     s.r.micro_batch_size = n;
-    s.r.gradient_accumulation_steps = plan_accumulation(p->q, &s, n);
+    s.r.gradient_accumulation_steps = accumulation(p, n);
     return s;
 }
 
 enum err_code probe_walk(const struct probe *p, uint32_t n, struct measured *ret)
 {
-    struct step s = at(p, n);
+    struct step s = probe_step(p, n);
 
     return train_walk(p->q->arch, &s, &p->q->device, p->scratch, ret, p->err);
 }
 
 enum err_code probe_fits(const struct probe *p, uint32_t n, struct fit *ret)
 {
-    struct step s = at(p, n);
+    struct step s = probe_step(p, n);
 
-    return train_fits(p->q->arch, &s, &p->q->device, probe_budget(p->q), p->q->expandable_segments, p->scratch, ret, p->err);
+    return train_fits(p->q->arch, &s, &p->q->device, probe_budget(p), p->q->expandable_segments, p->scratch, ret, p->err);
 }
 
 /* --- the verdict --------------------------------------------------------------------------------------------------------------- */
@@ -43,7 +60,7 @@ static enum err_code retry(const struct probe *p, uint32_t n, struct verdict *v)
     struct fit fit;
     enum err_code rc;
 
-    if (v->memory.walk_peak_bytes > probe_budget(p->q))
+    if (v->memory.walk_peak_bytes > probe_budget(p))
         return ERR_OK;
     rc = probe_fits(p, n, &fit);
     v->tight = v->fits = !rc && fit.fits;
@@ -52,7 +69,7 @@ static enum err_code retry(const struct probe *p, uint32_t n, struct verdict *v)
 
 static enum err_code judge(const struct probe *p, uint32_t n, struct verdict *v)
 {
-    struct step s = at(p, n);
+    struct step s = probe_step(p, n);
     const struct measured *m = &v->memory;
     enum err_code rc = train_measure(p->q->arch, &s, &p->q->device, p->scratch, &v->memory, p->err);
     uint64_t reserved;
@@ -60,8 +77,8 @@ static enum err_code judge(const struct probe *p, uint32_t n, struct verdict *v)
     if (rc)
         return rc;
     reserved = p->q->expandable_segments ? m->peak_reserved_expandable_bytes : m->peak_reserved_bytes;
-    v->device_bytes = reserved + p->q->device.context_bytes;
-    v->fits = reserved <= probe_budget(p->q);
+    v->device_bytes = reserved + beside(p);
+    v->fits = reserved <= probe_budget(p);
     v->tight = v->fits && (double)v->device_bytes > 0.95 * (double)p->q->capacity_bytes;
     return v->fits ? ERR_OK : retry(p, n, v);
 }
@@ -158,7 +175,7 @@ static uint32_t propose(const struct bracket *b, uint64_t budget, unsigned turn)
 
 static enum err_code try_batch(const struct probe *p, struct bracket *b, uint32_t n)
 {
-    uint64_t bytes, budget = probe_budget(p->q);
+    uint64_t bytes, budget = probe_budget(p);
     enum err_code rc = probe_foresee(p, n, &bytes);
 
     if (rc)
@@ -183,7 +200,7 @@ static enum err_code foresee_largest(const struct probe *p, uint32_t *ret)
     if (!rc && b.fits && b.exceeds > 2)
         rc = try_batch(p, &b, 2);
     for (unsigned turn = 0; !rc && b.fits && b.exceeds - b.fits > 1; turn++)
-        rc = try_batch(p, &b, propose(&b, probe_budget(p->q), turn));
+        rc = try_batch(p, &b, propose(&b, probe_budget(p), turn));
     *ret = b.fits;
     return rc;
 }

@@ -24,6 +24,9 @@ struct verdict {
     struct measured memory;
 };
 
+/* The step at micro-batch n, with the accumulation that goes with it. */
+struct step probe_step(const struct probe *p, uint32_t n);
+
 /* Replays at micro-batch n without a limit, and under the budget where that exceeds it. */
 MUST_CHECK enum err_code probe_judge(const struct probe *p, uint32_t n, struct verdict *ret);
 
@@ -44,10 +47,7 @@ MUST_CHECK enum err_code probe_largest(const struct probe *p, struct largest_fit
 /* What a shallower model foretells of the walk's peak: for proposals, never for an answer. */
 MUST_CHECK enum err_code probe_foresee(const struct probe *p, uint32_t n, uint64_t *ret_bytes);
 
-/* Accumulation steps of micro-batch n: as asked, else what fills the global batch, else 1. */
-uint32_t plan_accumulation(const struct plan_question *q, const struct step *step, uint32_t n);
-
-/* Bytes that may be reserved, context and NCCL taken off. */
-uint64_t probe_budget(const struct plan_question *q);
+/* Bytes that may be reserved: the context and NCCL taken off. */
+uint64_t probe_budget(const struct probe *p);
 
 #endif

@@ -1,0 +1,19 @@
+/*
+ * pace.h - how fast a candidate runs, and which of the micro-batches that fit is the fastest. Only plan/ includes this.
+ *
+ * Fastest   the largest that fits, or one of its halves while they are not slower: of equal speeds the smaller, which leaves memory free.
+ *           A micro-batch at which the allocator has to give cached segments back and try again every step is passed over where a
+ *           smaller one need not: those calls stall the GPU, and step times know nothing of them.
+ */
+#ifndef PLAN_PACE_H
+#define PLAN_PACE_H
+
+#include "plan/search.h"
+
+/* Zero where the question has no system. */
+MUST_CHECK enum err_code pace_at(const struct probe *p, uint32_t n, struct step_time *ret);
+
+/* The micro-batch among 1..f->n, and its time; 1 where nothing fits. Of a global batch only what divides a replica's share. */
+MUST_CHECK enum err_code pace_fastest(const struct probe *p, const struct largest_fit *f, uint32_t *ret_n, struct step_time *ret);
+
+#endif
