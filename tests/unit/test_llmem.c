@@ -6,9 +6,11 @@
 #include "base/json.h"
 #include "catalog/builtin.h"
 #include "config/arch.h"
+#include "llmem/chunks.h"
 #include "plan/baseline.h"
 #include "tests/support/unit.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -422,6 +424,107 @@ START_TEST(a_small_model_stays_gathered)
 }
 END_TEST
 
+/* --- the chunk search, candidate by candidate as search_chunk_configuration() goes -------------------------------------------------- */
+
+static uint64_t waste(const uint64_t *sizes, uint32_t n, uint64_t cs)
+{
+    uint64_t lost = 0, left = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (sizes[i] > left) {
+            lost += left;
+            left = cs;
+        }
+        left -= sizes[i];
+    }
+    return lost + left;
+}
+
+static uint32_t filter(uint64_t *sizes, uint32_t n)
+{
+    double mean = 0, square = 0;
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        mean += (double)sizes[i] / n;
+    for (uint32_t i = 0; i < n; i++)
+        square += ((double)sizes[i] - mean) * ((double)sizes[i] - mean) / n;
+    for (uint32_t i = 0; i < n; i++)
+        if ((double)sizes[i] <= mean + 3 * sqrt(square))
+            sizes[kept++] = sizes[i];
+    return kept;
+}
+
+static uint64_t plain_search(const struct llmem_model *m, uint32_t tp)
+{
+    uint64_t *sizes = malloc((m->n + 1) * sizeof *sizes), start = 33554432, best = 0, least = UINT64_MAX;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < m->n; i++) {
+        bool split = m->tensors[i].kind == LLMEM_EMBEDDING || m->tensors[i].kind == LLMEM_LINEAR_WEIGHT;
+
+        if (!m->tensors[i].tied)
+            sizes[n++] = m->tensors[i].elems / (split ? tp : 1);
+    }
+    n = filter(sizes, n);
+    for (uint32_t i = 0; i < n; i++)
+        start = sizes[i] > start ? sizes[i] : start;
+    start = (start + 1023) / 1024 * 1024;
+    for (uint64_t cs = start; cs <= start + 33554432; cs += 1024) {
+        uint64_t w = waste(sizes, n, cs);
+
+        best = w < least ? cs : best;
+        least = w < least ? w : least;
+    }
+    free(sizes);
+    return best;
+}
+
+static const struct searched {
+    const char *id;
+    uint32_t tp;
+} searched[] = {
+    {"facebook/opt-350m", 1}, {"facebook/opt-350m", 2}, {"bigscience/bloom-560m", 2}, {"microsoft/biogpt", 1},   {"Qwen/Qwen3-0.6B", 1},
+    {"facebook/opt-2.7b", 4}, {"facebook/opt-2.7b", 1}, {"EleutherAI/gpt-neo-1.3B", 2}, {"google/gemma-2-2b-it", 2},
+};
+
+START_TEST(leaps_to_the_chunk_size_that_a_plain_search_finds)
+{
+    static unsigned char block[ROOM];
+    const struct searched *s = &searched[_i];
+    struct llmem_model m;
+    struct err err = {0};
+    struct arch arch;
+    struct arena a;
+
+    arena_init(&a, block, sizeof block);
+    load(s->id, &a, &arch);
+    ck_assert_msg(!baseline_model(&arch, s->id, &a, &m, &err), "%s", err.detail);
+    ck_assert_uint_eq(chunks_of(&m, s->tp, 1).cs_elems, plain_search(&m, s->tp));
+    ck_assert_uint_eq(chunks_of(&m, s->tp, 3).cs_elems % 3, 0);
+}
+END_TEST
+
+/* A tensor larger than a chunk closes the open one and stands alone; the degree divides each. */
+START_TEST(lays_chunks_out_in_order)
+{
+    struct llmem_tensor t[60] = {0};
+    struct llmem_model m = {.tensors = t, .n = 60};
+    struct chunks c;
+
+    for (int i = 0; i < 60; i++)
+        t[i] = (struct llmem_tensor){.elems = 8 << 20, .kind = LLMEM_OTHER};
+    t[30] = (struct llmem_tensor){.elems = (256 << 20) + 1, .kind = LLMEM_EMBEDDING};
+    c = chunks_of(&m, 1, 1);
+    ck_assert_uint_eq(c.cs_elems, 32 << 20); /* 59 in fours: 15 chunks, the least waste */
+    ck_assert_uint_eq(c.n, 8 + 1 + 8);       /* 30 in fours, the large one, 29 in fours */
+    c = chunks_of(&m, 1, 2);
+    ck_assert_uint_eq(c.fp16_bytes, 16 * MIB(32) + MIB(256) + MIB(2));
+    c = chunks_of(&m, 2, 1); /* the embedding is split, the others are not weights */
+    ck_assert_uint_eq(c.fp16_bytes, 16 * MIB(64) + MIB(256) + MIB(2));
+}
+END_TEST
+
 /* --- laws -------------------------------------------------------------------------------------------------------------------- */
 
 static const char *const various[] = {
@@ -535,6 +638,8 @@ UNIT_TESTS("llmem",
     unit_test(the_repository_reads_the_name_and_the_paper_the_code);
     unit_test(a_projection_is_gathered_backward);
     unit_test(a_small_model_stays_gathered);
+    unit_rows(leaps_to_the_chunk_size_that_a_plain_search_finds, searched);
+    unit_test(lays_chunks_out_in_order);
     unit_rows(more_capacity_never_means_a_smaller_batch, various);
     unit_rows(the_batch_is_the_largest, various);
     unit_rows(more_gpus_never_mean_a_smaller_adp_batch, various);
