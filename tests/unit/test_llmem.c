@@ -424,6 +424,33 @@ START_TEST(a_small_model_stays_gathered)
 }
 END_TEST
 
+/* One embedding and one linear weight of one element: each rounds on its own. */
+START_TEST(rounds_each_sum_of_the_paper_by_itself)
+{
+    static const struct llmem_tensor t[] = {{.elems = 1, .kind = LLMEM_EMBEDDING, .input_embedding = true},
+                                            {.elems = 1, .kind = LLMEM_LINEAR_WEIGHT},
+                                            {.elems = 1, .kind = LLMEM_LINEAR_WEIGHT, .lm_head = true}};
+    struct llmem_question q = {.model = {.tensors = t, .n = 3, .layers = 3, .hidden = 1, .ffn = 1, .vocab = 1, .embed_dim = 1},
+                               .seq_len_tokens = 2, .gpus = 1, .micro_batch_size = 1, .capacity_bytes = FOR_EVER};
+    struct llmem_terms terms;
+    struct llmem_answer a;
+
+    llmem_answer(&q, &a);
+    terms = a.methods[LLMEM_CDP].terms;
+    ck_assert_uint_eq(terms.m_os_bytes, MIB(2 + 2));
+    ck_assert_uint_eq(terms.m_p16_bytes + terms.m_p32_bytes, MIB(2));
+    ck_assert_uint_eq(terms.lm_p_bytes, 2);
+    ck_assert_uint_eq(terms.m_out_bytes, MIB(2));
+    ck_assert_uint_eq(terms.m_logits_bytes, MIB(2 + 2 * 2));
+    q.variant = LLMEM_REPOSITORY;
+    llmem_answer(&q, &a);
+    terms = a.methods[LLMEM_CDP].terms;
+    ck_assert_uint_eq(terms.m_os_bytes, 2 * MIB(2 + 2)); /* the last has none */
+    ck_assert_uint_eq(terms.m_out_bytes, (2 + 3) * MIB(2));
+    ck_assert_uint_eq(terms.lm_p_bytes, MIB(2));
+}
+END_TEST
+
 /* --- the chunk search, candidate by candidate as search_chunk_configuration() goes -------------------------------------------------- */
 
 static uint64_t waste(const uint64_t *sizes, uint32_t n, uint64_t cs)
@@ -638,6 +665,7 @@ UNIT_TESTS("llmem",
     unit_test(the_repository_reads_the_name_and_the_paper_the_code);
     unit_test(a_projection_is_gathered_backward);
     unit_test(a_small_model_stays_gathered);
+    unit_test(rounds_each_sum_of_the_paper_by_itself);
     unit_rows(leaps_to_the_chunk_size_that_a_plain_search_finds, searched);
     unit_test(lays_chunks_out_in_order);
     unit_rows(more_capacity_never_means_a_smaller_batch, various);
