@@ -56,6 +56,7 @@ static struct llmem_answer ask(const char *id, struct baseline_question q)
     static unsigned char block[ROOM];
     struct llmem_answer answer;
     struct err err = {0};
+    unsigned char *mark;
     struct arch arch;
     struct arena a;
 
@@ -65,7 +66,9 @@ static struct llmem_answer ask(const char *id, struct baseline_question q)
     q.model_id = builtin_find(id) ? id : NULL;
     if (!q.seq_len_tokens)
         q.seq_len_tokens = 512;
+    mark = a.cur;
     ck_assert_msg(!baseline_answer(&q, &a, &answer, &err), "%s: %s", id, err.detail);
+    ck_assert_ptr_eq(a.cur, mark);
     return answer;
 }
 
@@ -197,7 +200,7 @@ static const struct choice {
 static const struct baseline_question v100s = {
     .variant = LLMEM_REPOSITORY,
     .gpus = 4,
-    .base_bytes = LLMEM_DEFAULT_BASE_BYTES,
+    .base_bytes = MIB(600),
     .capacity_bytes = MIB(16384),
 };
 
@@ -318,7 +321,8 @@ END_TEST
 
 START_TEST(offload_names_the_lowest_peak)
 {
-    struct llmem_answer a = ask(llama_7b, v100s);
+    struct baseline_question q = v100s;
+    struct llmem_answer a = ask(llama_7b, q);
 
     ck_assert_str_eq(llmem_method_name(a.method), "offload");
     ck_assert_uint_eq(a.micro_batch_size, 0);
@@ -326,6 +330,49 @@ START_TEST(offload_names_the_lowest_peak)
     ck_assert_uint_eq(a.methods[LLMEM_TP].peak_micro_batch_size, 1);
     ck_assert_uint_gt(a.peak_bytes, MIB(16384));
     ck_assert_uint_lt(a.peak_bytes, a.methods[LLMEM_ADP].peak_bytes);
+    q.left_out[LLMEM_DPTP] = true; /* what is absent has no peak */
+    ck_assert_uint_eq(ask(llama_7b, q).peak_bytes, a.peak_bytes);
+}
+END_TEST
+
+START_TEST(the_last_byte_of_the_capacity_counts)
+{
+    for (uint32_t batch = 1; batch <= 8; batch++) {
+        struct baseline_question q = {.gpus = 2, .micro_batch_size = batch, .capacity_bytes = FOR_EVER};
+
+        q.capacity_bytes = ask("facebook/opt-125m", q).methods[LLMEM_CDP].peak_bytes;
+        ck_assert_uint_eq(ask("facebook/opt-125m", q).methods[LLMEM_CDP].max_micro_batch_size, batch);
+        q.capacity_bytes--;
+        ck_assert_uint_eq(ask("facebook/opt-125m", q).methods[LLMEM_CDP].max_micro_batch_size, batch - 1);
+    }
+}
+END_TEST
+
+START_TEST(cdp_has_its_bonus)
+{
+    struct baseline_question q = {.gpus = 4, .base_bytes = MIB(600), .capacity_bytes = MIB(16384)};
+    struct llmem_answer a = ask("facebook/opt-125m", q);
+    const struct llmem_method_answer *cdp = &a.methods[LLMEM_CDP];
+
+    ck_assert_int_eq(a.method, LLMEM_CDP);
+    ck_assert_double_eq(cdp->evaluation, 6.0 * cdp->max_micro_batch_size);
+    ck_assert_uint_eq(cdp->dp, 4);
+    ck_assert_uint_eq(cdp->tp, 1);
+}
+END_TEST
+
+/* Conv1D is no Linear: of gpt2 the estimator sees the embeddings' states alone. A classifier's config means the causal model. */
+START_TEST(sees_what_the_estimator_sees)
+{
+    static const char causal[] = "{\"model_type\": \"llama\", \"hidden_size\": 512, \"intermediate_size\": 2048, \"num_attention_heads\": 8,"
+                                 "\"num_hidden_layers\": 16, \"vocab_size\": 32000, \"architectures\": [\"LlamaForCausalLM\"]}";
+    static const char classifier[] = "{\"model_type\": \"llama\", \"hidden_size\": 512, \"intermediate_size\": 2048, \"num_attention_heads\": 8,"
+                                     "\"num_hidden_layers\": 16, \"vocab_size\": 32000, \"architectures\": [\"LlamaForSequenceClassification\"]}";
+    struct baseline_question q = {.gpus = 1, .micro_batch_size = 1, .capacity_bytes = FOR_EVER};
+    uint64_t states = UINT64_C(8) * (50257 + 1024) * 768;
+
+    ck_assert_uint_eq(ask("openai-community/gpt2", q).methods[LLMEM_CDP].terms.m_os_bytes, (states + MIB(2) - 1) / MIB(2) * MIB(2));
+    ck_assert_uint_eq(ask(classifier, q).peak_bytes, ask(causal, q).peak_bytes);
 }
 END_TEST
 
@@ -336,6 +383,7 @@ START_TEST(leaves_out_what_was_not_asked)
 
     q.left_out[LLMEM_ADP] = q.left_out[LLMEM_DPTP] = true;
     a = ask("facebook/opt-1.3b", q);
+    ck_assert_uint_eq(LLMEM_DEFAULT_BASE_BYTES, MIB(600));
     ck_assert_int_eq(a.method, LLMEM_TP);
     ck_assert_ptr_nonnull(a.methods[LLMEM_ADP].absent);
     ck_assert_uint_eq(a.methods[LLMEM_ADP].peak_bytes, 0);
@@ -451,6 +499,28 @@ START_TEST(rounds_each_sum_of_the_paper_by_itself)
 }
 END_TEST
 
+/* Every width that tensor parallelism cuts has to divide; a product that does not fit into 64 bits stays at the largest. */
+START_TEST(refuses_widths_that_do_not_divide)
+{
+    static const struct {
+        uint32_t hidden, ffn, embed_dim;
+        bool absent;
+    } rows[] = {{4, 8, 4, false}, {6, 8, 4, true}, {4, 6, 4, true}, {4, 8, 2, true}};
+    static const struct llmem_tensor t[] = {{.elems = 16, .kind = LLMEM_EMBEDDING, .input_embedding = true}};
+
+    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct llmem_question q = {.model = {.tensors = t, .n = 1, .layers = 1, .hidden = rows[i].hidden, .ffn = rows[i].ffn, .vocab = 4,
+                                             .embed_dim = rows[i].embed_dim},
+                                   .seq_len_tokens = 1U << 31, .gpus = 4, .micro_batch_size = 1U << 31};
+        struct llmem_answer a;
+
+        llmem_answer(&q, &a);
+        ck_assert_int_eq(a.methods[LLMEM_TP].absent != NULL, rows[i].absent);
+        ck_assert_uint_eq(a.methods[LLMEM_CDP].terms.m_out_bytes, UINT64_MAX);
+    }
+}
+END_TEST
+
 /* --- the chunk search, candidate by candidate as search_chunk_configuration() goes -------------------------------------------------- */
 
 static uint64_t waste(const uint64_t *sizes, uint32_t n, uint64_t cs)
@@ -549,6 +619,17 @@ START_TEST(lays_chunks_out_in_order)
     ck_assert_uint_eq(c.fp16_bytes, 16 * MIB(32) + MIB(256) + MIB(2));
     c = chunks_of(&m, 2, 1); /* the embedding is split, the others are not weights */
     ck_assert_uint_eq(c.fp16_bytes, 16 * MIB(64) + MIB(256) + MIB(2));
+}
+END_TEST
+
+/* 22, 21 and 21 Mi: in one chunk only at the very last candidate. */
+START_TEST(tries_the_last_candidate)
+{
+    static const struct llmem_tensor t[] = {{.elems = 22 << 20}, {.elems = 21 << 20}, {.elems = 21 << 20}};
+    struct llmem_model m = {.tensors = t, .n = 3};
+
+    ck_assert_uint_eq(chunks_of(&m, 1, 1).cs_elems, 64 << 20);
+    ck_assert_uint_eq(chunks_of(&m, 1, 1).n, 1);
 }
 END_TEST
 
@@ -660,6 +741,11 @@ UNIT_TESTS("llmem",
     unit_test(the_paper_divides_as_its_equations);
     unit_test(gives_the_peak_of_the_asked_batch_beside_the_chosen_one);
     unit_test(offload_names_the_lowest_peak);
+    unit_test(the_last_byte_of_the_capacity_counts);
+    unit_test(cdp_has_its_bonus);
+    unit_test(sees_what_the_estimator_sees);
+    unit_test(refuses_widths_that_do_not_divide);
+    unit_test(tries_the_last_candidate);
     unit_test(leaves_out_what_was_not_asked);
     unit_rows(a_split_without_an_equation_is_absent, undefined);
     unit_test(the_repository_reads_the_name_and_the_paper_the_code);
