@@ -14,8 +14,9 @@ struct layout {
 
 struct variant {
     const char *name;
-    void (*at_rest)(const struct llmem_question *q, const struct layout *l, struct llmem_terms *ret);                 /* no batch changes it */
-    void (*of_batch)(const struct llmem_question *q, const struct layout *l, uint32_t batch, struct llmem_terms *ret); /* what one does */
+    /* terms that no batch changes, and those that one brings */
+    void (*at_rest)(const struct llmem_question *q, const struct layout *l, struct llmem_terms *ret);
+    void (*of_batch)(const struct llmem_question *q, const struct layout *l, uint32_t batch, struct llmem_terms *ret);
 };
 
 extern const struct variant llmem_paper, llmem_repository;
