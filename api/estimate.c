@@ -42,6 +42,24 @@ static enum err_code take_inventory(struct estimate *e)
     return rc ? rc : check_targets(e, c);
 }
 
+static bool any_ddp(const struct plan_answer *a)
+{
+    for (uint32_t i = 0; i < a->n; i++)
+        if (a->candidates[i].modelled && a->candidates[i].step.r.method == METHOD_DDP)
+            return true;
+    return false;
+}
+
+static void assume_ddp(struct estimate *e)
+{
+    struct stack by = stack_modelled(&e->stack, ~0U).by;
+
+    note(&e->assumptions, "ddp: peaks are those of the third step; DistributedDataParallel makes its buckets anew in the second");
+    if (e->rq.training.padded != TRI_TRUE && quirks_of(&by).attention_interface)
+        note(&e->assumptions, "ddp: batches have no attention mask, and transformers takes their rows for packed sequences where it looks for them: "
+                              "it makes a mask of its own; training.padded true hands one over");
+}
+
 static void assume(struct estimate *e)
 {
     const struct plan_candidate *c = first_modelled(&e->answer);
@@ -57,6 +75,8 @@ static void assume(struct estimate *e)
     if (!e->rq.training.micro_batch_size.set)
         note(&e->assumptions, "micro_batch_size: the fastest of those that fit%s; of equal speeds the smaller",
              e->rq.training.global_batch_size.set ? " and divide the global batch" : "");
+    if (any_ddp(&e->answer))
+        assume_ddp(e);
     if (c->step.r.data_parallel > 1)
         note(&e->assumptions, "NCCL holds %d MiB on a GPU of a pair, %d MiB of more (NVIDIA/nccl issue 964: 4 A100, NVLink)", (int)NCCL_MIB_PAIR,
              (int)NCCL_MIB_MORE);

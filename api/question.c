@@ -78,9 +78,11 @@ static enum err_code axis_of(struct estimate *e, enum plan_axis_name axis, const
     return ERR_OK;
 }
 
-/* Methods with a model, by the name that the contract gives them. */
-static int method_value(const char *name)
+/* Methods with a model, by the name that the contract gives them; a degree above 1 composes them with what has none. */
+static int method_value(const struct training_request *t, const char *name)
 {
+    if (degrees(t) > 1 && strcmp(name, "single"))
+        return PLAN_UNMODELLED;
     for (const struct method_part *p = method_parts; p->word.name; p++)
         if (!strcmp(p->word.name, name))
             return p->word.value == WORD_UNMODELLED ? PLAN_UNMODELLED : p->word.value;
@@ -101,10 +103,10 @@ static enum err_code axis_methods(struct estimate *e)
         return err_set(e->call->err, ERR_NOMEM, "", "no room for the question");
     for (unsigned i = 0; i < m->n; i++)
         if (strncmp(m->v[i], "llmem_", 6))
-            c[n++] = (struct plan_choice){m->v[i], method_value(m->v[i])};
+            c[n++] = (struct plan_choice){m->v[i], method_value(&e->rq.training, m->v[i])};
     if (!m->n && e->question.gpus > 1)
         for (unsigned i = 0; i + !fewest < LIKELY; i++)
-            c[n++] = (struct plan_choice){likely[i], method_value(likely[i])};
+            c[n++] = (struct plan_choice){likely[i], method_value(&e->rq.training, likely[i])};
     if (!m->n && e->question.gpus == 1)
         c[n++] = (struct plan_choice){"single", METHOD_SINGLE};
     e->question.axes[AXIS_METHOD] = (struct plan_axis){c, n, m->n > 0};
