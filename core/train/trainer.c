@@ -37,6 +37,7 @@ static enum err_code declare_adapters(struct trainer *t, struct err *err)
         .all_linear = l->all_linear,
         .n_targets = l->n_targets,
         .targets = l->targets,
+        .on_host = t->step->r.method == METHOD_DDP && !t->plain, /* the Trainer moves the model when it wraps it */
     };
 
     return lora_apply(&t->model.tree, &o, &t->adapted_modules, err);

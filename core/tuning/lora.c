@@ -50,14 +50,14 @@ static bool matches(const struct tree *t, const struct module *m, const struct l
     return false;
 }
 
-static struct module *adapter_part(struct tree *t, struct module *m, const char *list, int64_t in, int64_t out, enum dtype dtype)
+static struct module *adapter_part(struct tree *t, struct module *m, const char *list, int64_t in, int64_t out, const struct lora_options *o)
 {
     struct module *part = linear(t, container(t, m, list), "default", in, out, false);
 
     if (!t->error.code) {
-        part->weight->dtype = dtype;
+        part->weight->dtype = o->dtype;
         part->weight->requires_grad = true;
-        part->weight->late = true;
+        part->weight->late = !o->on_host;
     }
     return part;
 }
@@ -85,8 +85,8 @@ static void adapt(struct tree *t, struct module *m, const struct lora_options *o
     l->base = base;
     if (o->dropout > 0)
         l->dropout = dropout_module(t, container(t, m, "lora_dropout"), "default", o->dropout);
-    l->a = adapter_part(t, m, "lora_A", m->in, o->rank, o->dtype);
-    l->b = adapter_part(t, m, "lora_B", o->rank, m->out, o->dtype);
+    l->a = adapter_part(t, m, "lora_A", m->in, o->rank, o);
+    l->b = adapter_part(t, m, "lora_B", o->rank, m->out, o);
     m->kind = MODULE_CONTAINER;
     m->forward = lora_forward;
     m->weight = m->bias = NULL;
@@ -141,6 +141,8 @@ void lora_materialise(struct run *r, struct tree *t, const struct lora_options *
                 struct param *p = (k ? l->b : l->a)->weight;
                 val old = p->value;
 
+                if (!p->late)
+                    continue;
                 if (!pass) {
                     p->value = birth(r, p, t->dtype);
                 } else if (p->dtype != t->dtype) {

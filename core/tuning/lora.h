@@ -21,6 +21,7 @@ struct lora_options {
     bool all_linear;          /* every linear but the output embeddings */
     uint32_t n_targets;
     const char *const *targets;
+    bool on_host;       /* adapters are made before the model stands on the device, and go there with it */
 };
 
 /* Declares the adapters. The number of adapted modules in *ret. */
