@@ -62,6 +62,22 @@ unsigned gpu_threads_per_multiprocessor(unsigned cc_major, unsigned cc_minor)
     return threads;
 }
 
+uint64_t gpu_cache_bytes(unsigned cc_major, unsigned cc_minor, unsigned multiprocessors)
+{
+    static const struct {
+        unsigned capability, multiprocessors, mib; /* from so many multiprocessors on */
+    } table[] = {
+        {60, 0, 4},  {70, 0, 6},   {75, 0, 4},   {75, 60, 6},  {80, 0, 40},  {86, 0, 4},  {86, 60, 6}, {89, 0, 32},
+        {89, 58, 48}, {89, 70, 64}, {89, 100, 72}, {89, 142, 96}, {90, 0, 50}, {100, 0, 126}, {120, 0, 32}, {120, 60, 64}, {120, 100, 96},
+    };
+    unsigned mib = table[0].mib;
+
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (table[i].capability <= cc_major * 10 + cc_minor && table[i].multiprocessors <= multiprocessors)
+            mib = table[i].mib;
+    return (uint64_t)mib << 20;
+}
+
 /* --- a row becomes a device ---------------------------------------------------------------------------------------------------- */
 
 /* A sentence, for as many as there is room. */

@@ -61,6 +61,13 @@ bool gpu_capability(const char *text, unsigned *ret_major, unsigned *ret_minor);
  * A capability that is not in it gets that of the highest known one below it. */
 unsigned gpu_threads_per_multiprocessor(unsigned cc_major, unsigned cc_minor);
 
+/*
+ * L2 cache, by capability and, where dies of one capability differ, by how many multiprocessors the product has.
+ * Source: NVIDIA's tuning guides, "Increased L2 capacity": Ampere (40 MB of A100, 6 MB of V100), Hopper (50 MB), Ada (98,304 KB of AD102, 16 times
+ * GA102), Blackwell (126 MB of B200); whitepapers of GA102, AD102, GB202 for smaller dies and cut ones. AMD's by the capability that answers for it.
+ */
+uint64_t gpu_cache_bytes(unsigned cc_major, unsigned cc_minor, unsigned multiprocessors);
+
 /* What a process of a current stack holds before its first tensor: kernels are loaded when first used since CUDA 11.7. */
 enum { GPU_CONTEXT_MIB = 300 }; /* pytorch/pytorch issue 107667 */
 

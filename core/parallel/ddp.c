@@ -215,6 +215,9 @@ static void reduce_ready(struct ddp *d)
 
         work_message(d->r, COLLECTIVE_ALL_REDUCE, d->r->storages[d->r->values[b->flat].storage].bytes);
     }
+    if (d->next_bucket == d->assignment.n_buckets && !d->options.bucket_view) /* finalize_backward copies every bucket back, leaf by leaf */
+        for (uint32_t i = 0; i < d->n; i++)
+            work_add(d->r, OP_CLONE, 0, 2 * d->tensors[i].bytes, 1);
     if (d->next_bucket == d->assignment.n_buckets && d->options.find_unused_parameters)
         work_message(d->r, COLLECTIVE_ALL_REDUCE, 4 * (uint64_t)d->n);
 }
@@ -229,6 +232,7 @@ static void grad_ready(void *of, val leaf)
         return;
     if (!d->rebuilt && d->n_arrived < d->n)
         d->arrived[d->n_arrived++] = param;
+    work_add(d->r, OP_MUL, 0, 2 * d->tensors[param].bytes, 1);
     if (d->options.bucket_view)
         make_view(d, param);
     if (--d->buckets[d->bucket_of[param]].pending == 0)

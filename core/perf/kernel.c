@@ -14,6 +14,14 @@ enum { TILES = sizeof tiles / sizeof *tiles, SPLITS_MAX = 16 };
  * multiprocessor's tensor cores at about this ratio. And what starting and ending a tile takes, in steps along the inner dimension. */
 static const double TILE_READS = 32, INNER_START = 64;
 
+/* What a kernel reads was written just before, mostly: as much as the cache holds of it comes from there. */
+static double moved_s(const struct rates *r, uint64_t bytes)
+{
+    double cached = fmin((double)bytes, (double)r->system->cache_bytes);
+
+    return ((double)bytes - cached + cached / r->constants[PERF_CACHE_SPEED]) / r->memory_bytes_per_s;
+}
+
 static double tile_share(double rows, double columns)
 {
     static const double best = 1 + 32 * (1.0 / 256 + 1.0 / 128);
@@ -34,7 +42,7 @@ static double tiled_s(const struct rates *r, const struct kernel *k, double per_
 
 static double product_s(const struct rates *r, const struct kernel *k)
 {
-    double per_s = r->products_per_s[k->dtype], best = INFINITY, memory = (double)k->bytes / r->memory_bytes_per_s;
+    double per_s = r->products_per_s[k->dtype], best = INFINITY, memory = moved_s(r, k->bytes);
 
     for (size_t i = 0; i < TILES; i++)
         for (unsigned splits = 1; splits <= SPLITS_MAX && splits * 128 <= k->inner; splits *= 2)
@@ -57,7 +65,10 @@ static double kept_product_s(struct rates *r, const struct kernel *k)
 
 static double attention_s(const struct rates *r, const struct kernel *k)
 {
-    return fmax((double)k->flops / r->attention_per_s[k->dtype], (double)k->bytes / r->memory_bytes_per_s);
+    bool efficient = k->op == OP_EFFICIENT || k->op == OP_EFFICIENT_BACKWARD;
+    double per_s = r->products_per_s[k->dtype] * r->constants[efficient ? PERF_EFFICIENT_SHARE : PERF_ATTENTION_SHARE];
+
+    return fmax((double)k->flops / per_s, moved_s(r, k->bytes));
 }
 
 double kernel_s(struct rates *r, const struct kernel *k)
@@ -68,18 +79,24 @@ double kernel_s(struct rates *r, const struct kernel *k)
         return fixed + kept_product_s(r, k);
     if (k->work == WORK_ATTENTION)
         return fixed + attention_s(r, k);
-    return fixed + (double)k->bytes / r->memory_bytes_per_s;
+    return fixed + moved_s(r, k->bytes);
+}
+
+/* Of the dense peak, where no single product was published for the GPU. */
+static double best_share(const double *constants, const struct perf_system *s)
+{
+    if (s->best_products > 0)
+        return s->best_products;
+    return constants[s->capability == 86 ? PERF_BEST_SHARE_86 : s->capability == 89 ? PERF_BEST_SHARE_89 : PERF_BEST_SHARE];
 }
 
 void rates_of(const double *constants, const struct perf_system *s, struct rates *ret)
 {
     struct rates r = {.constants = constants, .system = s, .multiprocessors = s->multiprocessors};
-    double best = s->best_products > 0 ? s->best_products : constants[PERF_BEST_SHARE];
+    double best = best_share(constants, s);
 
     r.memory_bytes_per_s = s->memory_bytes_per_s * constants[PERF_MEMORY_SHARE];
-    for (int t = 0; t < DTYPE_COUNT; t++) {
+    for (int t = 0; t < DTYPE_COUNT; t++)
         r.products_per_s[t] = s->flops_per_s[t] * best * constants[PERF_PRODUCT_SHARE];
-        r.attention_per_s[t] = r.products_per_s[t] * constants[PERF_ATTENTION_SHARE];
-    }
     *ret = r;
 }

@@ -17,7 +17,7 @@ enum { SHAPES_KEPT = 64 };
 struct rates {
     const double *constants;
     const struct perf_system *system;
-    double products_per_s[DTYPE_COUNT], attention_per_s[DTYPE_COUNT];
+    double products_per_s[DTYPE_COUNT];
     double memory_bytes_per_s, multiprocessors;
     struct shape {
         uint32_t rows, columns, inner, batch;

@@ -26,7 +26,9 @@ struct perf_link {
 struct perf_system {
     double flops_per_s[DTYPE_COUNT]; /* dense peaks of products, by what they compute in */
     double best_products;   /* best published product / peak, 0: none */
+    unsigned capability;    /* CUDA's, 10 x major + minor */
     double memory_bytes_per_s;
+    uint64_t cache_bytes;   /* L2 */
     unsigned multiprocessors;
     struct perf_link intra, inter;
     unsigned gpus_per_node, nodes;
@@ -48,9 +50,12 @@ double perf_collective_s(const struct perf_system *s, enum collective what, uint
 enum perf_constant_id {
     PERF_PRODUCT_SHARE,
     PERF_BEST_SHARE,
+    PERF_BEST_SHARE_86,
+    PERF_BEST_SHARE_89,
     PERF_ATTENTION_SHARE,
-    PERF_ATTENTION_WIDE_SHARE,
+    PERF_EFFICIENT_SHARE,
     PERF_MEMORY_SHARE,
+    PERF_CACHE_SPEED,
     PERF_KERNEL_S,
     PERF_FORWARD_CALL_S,
     PERF_BACKWARD_CALL_S,
@@ -60,6 +65,7 @@ enum perf_constant_id {
 struct perf_constant {
     const char *name, *unit;
     double value;
+    double prior;           /* what is expected before any row; a fit pays for leaving it. 0: not fitted */
     const char *data;       /* what it was read off */
 };
 

@@ -71,6 +71,8 @@ static void rates(const struct system_request *a, struct perf_system *s, struct 
     s->best_products = g->matmul_bf16_best_tflops > 0 && a->bf16_tflops <= 0 ? g->matmul_bf16_best_tflops / g->bf16_tflops : 0;
     s->memory_bytes_per_s = first_of(a->memory_gbs, g->mem_bw_gbs, 0) * GIGA;
     s->multiprocessors = a->device.multiprocessors;
+    s->cache_bytes = gpu_cache_bytes(a->device.cc_major, a->device.cc_minor, a->device.multiprocessors);
+    s->capability = 10 * a->device.cc_major + a->device.cc_minor;
 }
 
 /* --------------------------------------------------------------------------------------------------------------- links */

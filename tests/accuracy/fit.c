@@ -4,7 +4,20 @@
 #include <math.h>
 #include <string.h>
 
-/* Every source and GPU model the same weight per square root of its rows; |log error|, so that one odd row does not pull. */
+/* A few sources cannot tell eleven constants apart: a factor e from what is expected costs as much as an error of 2 %. */
+static double leaving(const double *constants)
+{
+    double sum = 0;
+
+    for (int i = 0; i < PERF_CONSTANTS; i++) {
+        double prior = perf_constant((enum perf_constant_id)i)->prior, l = prior > 0 ? log(constants[i] / prior) : 0;
+
+        sum += 0.02 * l * l;
+    }
+    return sum;
+}
+
+/* Rows of several GPUs that wait for each other test the links and fit nothing. Every source and GPU model the same weight per square root of its rows; |log error|, so that one odd row does not pull. */
 static double loss(struct speed_rows *rows, const double *constants)
 {
     double sum = 0, weights = 0;
@@ -14,7 +27,7 @@ static double loss(struct speed_rows *rows, const double *constants)
         const struct speed_row *r = &rows->row[i];
         double alike = 0, w;
 
-        if (r->refused)
+        if (r->refused || (r->answered && r->n_gpus > 1))
             continue;
         for (size_t k = 0; k < rows->n; k++)
             alike += !rows->row[k].refused && !strcmp(rows->row[k].source, r->source) &&
@@ -23,7 +36,7 @@ static double loss(struct speed_rows *rows, const double *constants)
         sum += w * fabs(log(r->predicted / r->published));
         weights += w;
     }
-    return sum / weights;
+    return sum / weights + leaving(constants);
 }
 
 static double search(struct speed_rows *rows, double *c)
@@ -38,6 +51,8 @@ static double search(struct speed_rows *rows, double *c)
                 for (int sign = -1; sign <= 1; sign += 2) {
                     double was = c[i], now;
 
+                    if (perf_constant((enum perf_constant_id)i)->prior <= 0)
+                        continue;
                     c[i] *= sign > 0 ? steps[s] : 1 / steps[s];
                     now = perf_constant((enum perf_constant_id)i)->unit[0] == 'o' && c[i] > 1 ? INFINITY : loss(rows, c); /* shares end at 1 */
                     if (now < best - 1e-5)

@@ -124,6 +124,10 @@ static bool read_cost(const struct json *c, struct speed_row *row, const struct 
         return false;
     read_recipe(t, &r, targets);
     r.gradient_accumulation_steps = (uint32_t)(number(t, "global_batch_size", 0) / r.micro_batch_size / row->n_gpus);
+    if (!strcmp(text(t, "methods", ""), "ddp")) {
+        r.method = METHOD_DDP;
+        r.data_parallel = row->n_gpus;
+    }
     r.gradient_accumulation_steps += !r.gradient_accumulation_steps;
     return !train_resolve(&r, &arch, device, arena, &step, err) && !train_cost(&arch, &step, device, arena, &row->cost, err);
 }

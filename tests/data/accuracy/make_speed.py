@@ -4,7 +4,7 @@
     make_speed.py SPEED.jsonl PAIRS.jsonl CONFIGS_FOLDER
 
 A row of speed.jsonl is a request that is answered (`use`: "answer"), or one whose kernels are those of a method that is answered though its
-method is not (`use`: "kernels"): full sharding inside one node of NVLink, or over one GPU, computes what a single GPU does. Such a row takes part in
+method is not (`use`: "kernels"): full sharding inside one node of NVLink, or over one GPU of 1,024 tokens and more, computes what a single GPU does. Such a row takes part in
 fitting the constants of core/perf/constants.c, with the optimizer's states divided by the GPUs, and in no figure of the answers.
 """
 import json
@@ -28,11 +28,9 @@ def use(row, t, config):
     if method in ("single", "ddp") and framework in ("transformers", "torch"):
         return "answer"
     tokens = t["seq_len"] * t.get("micro_batch_size", 0)
-    if row["source"] == "gpjt" and method == "zero3" and row["n_gpus"] == 1 and tokens >= 512:
+    if row["source"] == "gpjt" and method == "zero3" and row["n_gpus"] == 1 and tokens >= 1024:
         return "kernels"
     if row["source"] == "llm-foundry" and row["n_gpus"] == 8 and t["seq_len"] <= 16384 and config["n_embd"] <= 4096:
-        return "kernels"
-    if row["source"] == "torchtitan" and method in ("fsdp", "fsdp2") and row["n_gpus"] == 8:
         return "kernels"
     return "kernels" if row["source"] == "torchtune" and method == "single" else None
 
