@@ -1,5 +1,7 @@
 #include "meters/cost.h"
 
+#include <string.h>
+
 enum cost_stage cost_stage_of(const struct kernel *k)
 {
     static const uint8_t stages[STAGE_COUNT] = {
@@ -45,16 +47,77 @@ static void cut(const struct work *log, struct cost *c)
     }
 }
 
+static void sum_up(struct cost *c)
+{
+    memset(c->sum, 0, sizeof c->sum);
+    for (uint32_t i = 0; i < c->n_kernels; i++) {
+        bool ends = i >= c->end_begin;
+        uint64_t times = ends || i < c->micro_begin[0] ? 1 : cost_times(c, c->n_micro == 2 && i >= c->micro_begin[1]);
+
+        add(&c->sum[cost_stage_of(&c->kernels[i])], &c->kernels[i], times);
+    }
+}
+
 void cost_read(const struct work *log, uint32_t accumulation, struct cost *ret)
 {
-    struct cost c = {.kernels = log->kernels, .messages = log->messages, .n_kernels = log->n_kernels, .n_messages = log->n_messages, .accumulation = accumulation};
+    struct cost c = {
+        .kernels = log->kernels,
+        .messages = log->messages,
+        .n_kernels = log->n_kernels,
+        .n_messages = log->n_messages,
+        .accumulation = accumulation,
+    };
 
     cut(log, &c);
-    for (uint32_t i = 0; i < c.n_kernels; i++) {
-        bool ends = i >= c.end_begin;
-        uint64_t times = ends || i < c.micro_begin[0] ? 1 : cost_times(&c, c.n_micro == 2 && i >= c.micro_begin[1]);
-
-        add(&c.sum[cost_stage_of(&c.kernels[i])], &c.kernels[i], times);
-    }
+    sum_up(&c);
     *ret = c;
+}
+
+/* ---------------------------------------------------------------------------------------------- another micro-batch */
+struct line {
+    int64_t from, step, at; /* micro-batches: a, b - a, asked - a */
+};
+
+static uint64_t on_line(const struct line *l, uint64_t a, uint64_t b)
+{
+    int64_t y = (int64_t)a + (int64_t)(b - a) / l->step * l->at + (int64_t)(b - a) % l->step * l->at / l->step;
+
+    return y > 0 ? (uint64_t)y : 0;
+}
+
+static bool between(const struct line *l, const struct kernel *a, const struct kernel *b, struct kernel *ret)
+{
+    if (a->op != b->op || a->stage != b->stage || a->recompute != b->recompute || a->dtype != b->dtype || !a->batch != !b->batch)
+        return false;
+    *ret = *a;
+    ret->flops = on_line(l, a->flops, b->flops);
+    ret->bytes = on_line(l, a->bytes, b->bytes);
+    ret->rows = (uint32_t)on_line(l, a->rows, b->rows);
+    ret->columns = (uint32_t)on_line(l, a->columns, b->columns);
+    ret->inner = (uint32_t)on_line(l, a->inner, b->inner);
+    ret->batch = (uint32_t)on_line(l, a->batch, b->batch);
+    return true;
+}
+
+bool cost_at(const struct cost *a, const struct cost *b, uint32_t micro_batch_size, uint32_t accumulation, struct arena *arena, struct cost *ret)
+{
+    struct line l = {a->micro_batch_size, (int64_t)b->micro_batch_size - a->micro_batch_size, (int64_t)micro_batch_size - a->micro_batch_size};
+    struct cost c = *a;
+    struct kernel *kernels;
+
+    if (!l.step || a->n_kernels != b->n_kernels || a->n_micro != b->n_micro || a->n_micro != (accumulation > 1 ? 2 : 1))
+        return false;
+    kernels = arena_array_raw(arena, struct kernel, a->n_kernels);
+    if (!kernels)
+        return false;
+    for (uint32_t i = 0; i < a->n_kernels; i++)
+        if (!between(&l, &a->kernels[i], &b->kernels[i], &kernels[i]))
+            return false;
+    c.kernels = kernels;
+    c.micro_batch_size = micro_batch_size;
+    c.accumulation = accumulation;
+    c.model_flops = a->model_flops / a->micro_batch_size * micro_batch_size;
+    sum_up(&c);
+    *ret = c;
+    return true;
 }

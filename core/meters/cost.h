@@ -39,6 +39,13 @@ const char *cost_stage_name(enum cost_stage s); /* "recompute" */
 /* `accumulation` micro-steps, of which the log holds one or two. The rest of *ret is the caller's to fill. */
 void cost_read(const struct work *log, uint32_t accumulation, struct cost *ret);
 
+/*
+ * The cost at another micro-batch, from two that were run: sizes of tensors are linear in it, so what a kernel computes and moves is too.
+ * False when the two logs are not the same kernels one by one (an operator chose another path), when both have the same micro-batch, or
+ * when the arena is full. `accumulation` is that of the result and plays as many micro-steps as the two. Messages are those of `a`.
+ */
+bool cost_at(const struct cost *a, const struct cost *b, uint32_t micro_batch_size, uint32_t accumulation, struct arena *arena, struct cost *ret);
+
 /* How often micro-step `i` of the log is made in a step. */
 static inline uint32_t cost_times(const struct cost *c, uint32_t i)
 {

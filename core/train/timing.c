@@ -31,25 +31,34 @@ static double model_flops(const struct trainer *t, const struct arch *a, const s
     return tokens * (6 * (double)c.trained + 4 * (double)c.frozen + 12.0 * a->layers * a->heads * a->head_dim * r->seq_len_tokens);
 }
 
+static enum err_code run_logged(struct trainer **ret, const struct arch *arch, const struct step *step, const struct device *device,
+                                struct arena *arena, struct work *log, struct err *err)
+{
+    uint32_t micro_steps = step->r.gradient_accumulation_steps;
+    struct trainer *t;
+
+    if (!work_init(log, arena, (KERNELS_BESIDE + arch->layers * KERNELS_OF_LAYER) * micro_steps, MESSAGES_BESIDE + arch->layers * MESSAGES_OF_LAYER))
+        return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for the kernels of a step");
+    t = arena_new(arena, struct trainer);
+    if (!t)
+        return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small");
+    t->log = log;
+    *ret = t;
+    return trainer_run(t, arch, step, device, arena, err);
+}
+
 enum err_code train_cost(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
                          struct cost *ret, struct err *err)
 {
     unsigned char *mark = arena->cur;
     struct step s = *step;
+    struct trainer *t;
     struct work log;
     struct cost c;
-    struct trainer *t;
     enum err_code rc;
 
     s.r.gradient_accumulation_steps = step->r.gradient_accumulation_steps > 1 ? 2 : 1;
-    if (!work_init(&log, arena, (KERNELS_BESIDE + arch->layers * KERNELS_OF_LAYER) * s.r.gradient_accumulation_steps,
-                   MESSAGES_BESIDE + arch->layers * MESSAGES_OF_LAYER))
-        return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for the kernels of a step");
-    t = arena_new(arena, struct trainer);
-    if (!t)
-        return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small");
-    t->log = &log;
-    rc = trainer_run(t, arch, &s, device, arena, err);
+    rc = run_logged(&t, arch, &s, device, arena, &log, err);
     if (rc) {
         arena_rewind(arena, mark);
         return rc;
@@ -58,7 +67,7 @@ enum err_code train_cost(const struct arch *arch, const struct step *step, const
     c.micro_batch_size = step->r.micro_batch_size;
     c.seq_len_tokens = step->r.seq_len_tokens;
     c.model_flops = model_flops(t, arch, &s.r);
-    arena_rewind(arena, (unsigned char *)(log.kernels + log.n_kernels));
+    arena_rewind(arena, (unsigned char *)(log.kernels + log.n_kernels)); /* the log stands first */
     *ret = c;
     return ERR_OK;
 }
