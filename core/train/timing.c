@@ -52,7 +52,7 @@ enum err_code train_cost(const struct arch *arch, const struct step *step, const
 {
     unsigned char *mark = arena->cur;
     struct step s = *step;
-    struct trainer *t;
+    struct trainer *t = NULL;
     struct work log;
     struct cost c;
     enum err_code rc;

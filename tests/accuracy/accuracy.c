@@ -359,7 +359,7 @@ static void write_page(void)
     by_source(f, &series[DDP_PEAK]);
     by_source(f, &series[PUBLISHED]);
     fprintf(f, "\n## Speed\n\n");
-    (void)speed_report(f, true, false);
+    (void)speed_report(f, true);
     fprintf(f, "\n## Peak allocated, deviations over 0.3 %%\n\n");
     worst(f, &series[PEAK], 0.3, "- ");
     worst(f, &series[DDP_PEAK], 0.01, "- ");

@@ -230,12 +230,14 @@ static struct figures figures_of(const struct speed_rows *rows, bool answered, c
     return f;
 }
 
-double speed_median(const struct speed_rows *rows, bool answered, const char *source, size_t *ret_n)
+void speed_print_source(FILE *f, const struct speed_rows *rows, const char *source)
 {
-    struct figures f = figures_of(rows, answered, source);
+    for (int answered = 0; answered < 2; answered++) {
+        struct figures x = figures_of(rows, answered, source);
 
-    *ret_n = f.n;
-    return f.median;
+        if (x.n)
+            fprintf(f, "%-18s %3zu %6.1f %%\n", source, x.n, 100 * expm1(x.median));
+    }
 }
 
 static const struct speed_row *find(const struct speed_rows *rows, const char *id)
@@ -312,23 +314,55 @@ static void table(FILE *f, const struct speed_rows *rows, bool answered, const c
         fprintf(f, "\n%.0f of %zu pairs that differ in one decision are in the order measured (a tie within 1 %% counts half).\n", right, n);
 }
 
-bool speed_report(FILE *f, bool markdown, bool each_row)
+static void print_rows(const struct speed_rows *rows)
 {
-    static struct speed_rows rows;
+    for (size_t i = 0; i < rows->n; i++) {
+        const struct speed_row *r = &rows->row[i];
+
+        if (!r->refused)
+            printf("%-22s %-8s %12.0f %12.0f  %+6.1f %%\n", r->id, r->answered ? "answer" : "kernels", r->published, r->predicted,
+                   100 * (r->predicted / r->published - 1));
+    }
+}
+
+static void predict_as_served(struct speed_rows *rows)
+{
     double constants[PERF_CONSTANTS];
 
     for (int i = 0; i < PERF_CONSTANTS; i++)
         constants[i] = perf_constant((enum perf_constant_id)i)->value;
+    speed_predict(rows, constants);
+}
+
+bool speed_report(FILE *f, bool markdown)
+{
+    static struct speed_rows rows;
+
     if (!speed_read(&rows))
         return false;
-    speed_predict(&rows, constants);
-    fprintf(f, "Tokens per second that others measured and published, against ours. Answered requests:\n\n");
+    predict_as_served(&rows);
+    fprintf(f, "Tokens per second of the whole job, published by others and ours. Requests that are answered:\n\n");
     table(f, &rows, true, "answer", markdown);
-    fprintf(f, "\nOne rank's kernels alone of methods that are not answered yet (sharded inside a node, or over one GPU), on which the constants of\n"
-               "core/perf/constants.c were fitted beside the above:\n\n");
+    fprintf(f, "\nOne rank's kernels alone, of runs whose method is not answered yet (sharded inside a node, or over one GPU); they took part in fitting\n"
+               "the constants of core/perf/constants.c:\n\n");
     table(f, &rows, false, "kernels", markdown);
-    for (size_t i = 0; each_row && i < rows.n; i++)
-        printf("%-22s %-8s %12.0f %12.0f  %+6.1f %%\n", rows.row[i].id, rows.row[i].answered ? "answer" : "kernels", rows.row[i].published,
-               rows.row[i].predicted, 100 * (rows.row[i].predicted / rows.row[i].published - 1));
     return true;
+}
+
+int speed_main(int argc, char **argv)
+{
+    static struct speed_rows rows;
+    const char *what = argc > 1 ? argv[1] : "";
+
+    if (!*what)
+        return speed_report(stdout, false) ? 0 : 1;
+    if (!speed_read(&rows))
+        return 1;
+    if (!strcmp(what, "fit"))
+        return speed_fit(&rows);
+    if (!strcmp(what, "held-out"))
+        return speed_held_out(&rows);
+    predict_as_served(&rows);
+    print_rows(&rows);
+    return 0;
 }

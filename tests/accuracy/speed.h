@@ -28,9 +28,13 @@ struct speed_rows {
 /* Reads and runs every row; memory for their costs is never given back. */
 bool speed_read(struct speed_rows *ret);
 void speed_predict(struct speed_rows *rows, const double constants[PERF_CONSTANTS]);
-double speed_median(const struct speed_rows *rows, bool answered, const char *source, size_t *ret_n); /* of |log error|; source NULL: all */
+void speed_print_source(FILE *f, const struct speed_rows *rows, const char *source);
 
-bool speed_report(FILE *f, bool markdown, bool each_row); /* the section of docs/accuracy.md */
-int speed_main(int argc, char **argv); /* accuracy speed [rows|fit] */
+bool speed_report(FILE *f, bool markdown); /* the section of docs/accuracy.md */
+int speed_main(int argc, char **argv); /* accuracy speed [rows|fit|held-out] */
+
+/* fit.c */
+int speed_fit(struct speed_rows *rows);
+int speed_held_out(struct speed_rows *rows);
 
 #endif

@@ -1,0 +1,383 @@
+/* Seconds of a step: laws over systems and steps, and tables of what one collective and one system come to. */
+#include "perf/perf.h"
+#include "plan/system.h"
+#include "tests/support/steps.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { ROOM = 512 << 20 };
+
+static struct arena arena;
+
+static void setup(void)
+{
+    static void *block;
+
+    block = block ? block : malloc(ROOM);
+    arena_init(&arena, block, ROOM);
+}
+
+/* --- systems ------------------------------------------------------------------------------------------------------------------- */
+
+static struct perf_system system_of(const char *gpu, const char *intra, const char *inter, unsigned gpus, unsigned nodes, struct system_notes *notes)
+{
+    struct system_request a = {.gpu = gpu_find(gpu), .intra_node = intra, .inter_node = inter, .gpus_per_node = gpus, .nodes = nodes};
+    struct gpu_notes ignored;
+    struct perf_system s;
+    struct err err = {0};
+
+    ck_assert(gpu_device(a.gpu, &a.device, &ignored));
+    ck_assert_msg(!plan_system(&a, &s, notes, &err), "%s %s", err.at, err.detail);
+    return s;
+}
+
+static struct perf_system gpus(const char *gpu, unsigned n)
+{
+    struct system_notes notes;
+
+    return system_of(gpu, "nvlink", NULL, n, 1, &notes);
+}
+
+static const struct {
+    const char *gpu, *intra, *inter;
+    unsigned gpus, nodes;
+    double bf16_tflops, intra_gbs, inter_gbs; /* 0: no such link */
+    unsigned notes;
+} systems[] = {
+    {"A100-80GB", "nvlink3", NULL, 8, 1, 312, 200, 0, 0},
+    {"A100-80GB", "nvlink", NULL, 8, 1, 312, 200, 0, 0},
+    {"A100-80GB", NULL, NULL, 8, 1, 312, 200, 0, 0},
+    {"A100-80GB", NULL, NULL, 1, 1, 312, 0, 0, 0},
+    {"H100", "nvlink", "ib-ndr x8", 8, 2, 989.4, 367.6, 332, 0},
+    {"H100", "nvlink", NULL, 8, 2, 989.4, 367.6, 10.375, 1},            /* a network nobody named */
+    {"H100", "nvlink", "slingshot-11-fallback", 8, 2, 989.4, 367.6, 5.4, 0}, /* measured below what it could */
+    {"RTX 3090", NULL, NULL, 2, 1, 71.2, 13.64, 0, 1},                  /* PCIe, said so */
+    {"RTX 3090", "nvlink", NULL, 2, 1, 71.2, 52.8, 0, 0},               /* the bridge */
+    {"RTX 3090", "nvlink", NULL, 4, 1, 71.2, 13.64, 0, 1},              /* joins pairs only */
+    {"L4", "nvlink", NULL, 8, 1, 121, 13.64, 0, 1},                     /* it has none */
+    {"V100", "nvlink", NULL, 4, 1, 15.7, 114, 0, 1},                    /* bf16 at fp32's rate */
+    {"GB10", NULL, NULL, 1, 1, 125, 0, 0, 1},                           /* no fp32 rate */
+};
+
+START_TEST(a_system_is_what_sources_say)
+{
+    struct system_notes notes;
+    struct perf_system s = system_of(systems[_i].gpu, systems[_i].intra, systems[_i].inter, systems[_i].gpus, systems[_i].nodes, &notes);
+
+    ck_assert_double_eq_tol(s.flops_per_s[DTYPE_BF16] / 1e12, systems[_i].bf16_tflops, 1e-6);
+    ck_assert_double_eq_tol(s.intra.bytes_per_s / 1e9, systems[_i].intra_gbs, 0.01);
+    ck_assert_double_eq_tol(s.inter.bytes_per_s / 1e9, systems[_i].inter_gbs, 0.01);
+    ck_assert_msg(notes.n == systems[_i].notes, "%u notes: %s", notes.n, notes.n ? notes.text[0] : "");
+    for (unsigned n = 0; n < notes.n; n++)
+        ck_assert_uint_lt(strlen(notes.text[n]), sizeof notes.text[n] - 1);
+}
+END_TEST
+
+START_TEST(every_gpu_and_cluster_is_a_system_or_says_what_is_missing)
+{
+    for (size_t i = 0; i < gpu_count() + cluster_count(); i++) {
+        const struct cluster *c = i < gpu_count() ? NULL : cluster_at(i - gpu_count());
+        struct system_request a = {.gpu = c ? gpu_find(c->gpu) : gpu_at(i), .cluster = c, .gpus_per_node = c ? c->gpus_per_node : 8, .nodes = 2};
+        struct perf_system s;
+        struct system_notes notes;
+        struct gpu_notes ignored;
+        struct err err = {0};
+
+        if (!gpu_device(a.gpu, &a.device, &ignored))
+            continue;
+        if (plan_system(&a, &s, &notes, &err)) {
+            ck_assert_msg(strlen(err.at) && strlen(err.detail), "%s", a.gpu->name);
+            continue;
+        }
+        ck_assert_msg(s.intra.bytes_per_s > 1e9 || a.gpus_per_node == 1, "%s", a.gpu->name);
+        ck_assert_double_gt(s.inter.bytes_per_s, 1e8);
+        for (int t = DTYPE_FP16; t < DTYPE_COUNT; t++)
+            ck_assert_msg(s.flops_per_s[t] > 1e12, "%s %s", a.gpu->name, dtype_name((enum dtype)t));
+    }
+}
+END_TEST
+
+START_TEST(numbers_go_before_names)
+{
+    struct system_request a = {.gpu = gpu_find("A100"), .intra_node = "pcie4", .intra_node_gbs = 100, .inter_node_gbs = 50, .gpus_per_node = 8, .nodes = 2};
+    struct perf_system s;
+    struct system_notes notes;
+    struct gpu_notes ignored;
+    struct err err = {0};
+
+    ck_assert(gpu_device(a.gpu, &a.device, &ignored));
+    ck_assert(!plan_system(&a, &s, &notes, &err));
+    ck_assert_double_eq_tol(s.intra.bytes_per_s, 76e9, 1e3);
+    ck_assert_double_eq_tol(s.inter.bytes_per_s, 41.5e9, 1e3);
+    a.intra_node_gbs = 0;
+    a.intra_node = "carrier pigeon";
+    ck_assert_int_eq(plan_system(&a, &s, &notes, &err), ERR_FIELD_VALUE);
+    ck_assert_str_eq(err.at, "/cluster/intra_node");
+}
+END_TEST
+
+/* --- collectives --------------------------------------------------------------------------------------------------------------- */
+
+static const struct {
+    unsigned gpus, nodes;
+    enum collective what;
+    double gib, ms;
+} collectives[] = {
+    {1, 1, COLLECTIVE_ALL_REDUCE, 1, 0},
+    {8, 1, COLLECTIVE_ALL_REDUCE, 1, 0.013 + 1073.741824 / 200 * 1.75},   /* 2 (n - 1) / n over the ring */
+    {8, 1, COLLECTIVE_ALL_GATHER, 1, 0.013 + 1073.741824 / 200 * 0.875},
+    {8, 1, COLLECTIVE_REDUCE_SCATTER, 1, 0.013 + 1073.741824 / 200 * 0.875},
+    {2, 1, COLLECTIVE_ALL_REDUCE, 1, 0.013 + 1073.741824 / 200},
+    {8, 4, COLLECTIVE_ALL_REDUCE, 1, 0.031 + 1073.741824 / 50 * 1.5},     /* the network is slower than the ring inside */
+    {1, 4, COLLECTIVE_ALL_REDUCE, 1, 0.018 + 1073.741824 / 50 * 1.5},
+    {8, 1, COLLECTIVE_ALL_REDUCE, 0, 0.013},
+};
+
+START_TEST(collectives_take_latency_and_bandwidth)
+{
+    struct perf_system s = {.intra = {200e9, 13e-6}, .inter = {50e9, 18e-6}, .gpus_per_node = collectives[_i].gpus, .nodes = collectives[_i].nodes};
+    double s_taken = perf_collective_s(&s, collectives[_i].what, (uint64_t)(collectives[_i].gib * 1073741824));
+
+    ck_assert_double_eq_tol(s_taken * 1e3, collectives[_i].ms, 1e-6);
+}
+END_TEST
+
+/* --- laws ---------------------------------------------------------------------------------------------------------------------- */
+
+static const struct small_llama mid_llama = {6, 1024, 16, 8, 2816, 8000};
+
+static struct recipe ddp_recipe(unsigned ranks)
+{
+    struct recipe r = small_recipe();
+
+    r.framework = FRAMEWORK_TORCH;
+    if (ranks > 1) {
+        r.method = METHOD_DDP;
+        r.data_parallel = ranks;
+    }
+    return r;
+}
+
+static struct step_time time_of(const struct small_llama *s, const struct recipe *r, const struct perf_system *system)
+{
+    struct cost c = cost_of(s, r, &arena);
+    struct step_time t;
+
+    perf_step_time(&c, system, &t);
+    ck_assert_double_gt(t.step_s, 0);
+    ck_assert_double_gt(t.mfu, 0);
+    ck_assert_double_lt(t.mfu, 1);
+    ck_assert_double_eq_tol(t.step_s, t.compute_s + t.communication_exposed_s + t.optimizer_s + t.offload_s + t.bubble_s, 1e-12);
+    ck_assert_double_eq_tol(t.tokens_per_s, t.samples_per_s * r->seq_len_tokens, 1e-6 * t.tokens_per_s);
+    return t;
+}
+
+static const char *const law_gpus[] = {"A100-80GB", "H100", "L4", "RTX 3090", "V100", "B200", "MI300X"};
+
+START_TEST(more_layers_are_never_faster)
+{
+    struct small_llama s = mid_llama;
+    struct recipe r = small_recipe();
+    struct perf_system system = gpus(law_gpus[_i], 1);
+    double last = 0;
+
+    for (s.layers = 1; s.layers < 9; s.layers++) {
+        double now;
+
+        setup();
+        now = time_of(&s, &r, &system).step_s;
+        ck_assert_double_gt(now, last);
+        last = now;
+    }
+}
+END_TEST
+
+START_TEST(batches_cost_more_and_never_twice_as_much_each)
+{
+    struct recipe r = small_recipe();
+    struct perf_system system = gpus(law_gpus[_i], 1);
+    struct step_time last = {0};
+
+    for (r.micro_batch_size = 1; r.micro_batch_size <= 64; r.micro_batch_size *= 2) {
+        struct step_time now;
+
+        setup();
+        now = time_of(&mid_llama, &r, &system);
+        ck_assert_double_ge(now.step_s, last.step_s);
+        ck_assert_double_gt(now.samples_per_s, 0.5 * last.samples_per_s);
+        last = now;
+    }
+}
+END_TEST
+
+START_TEST(checkpointing_is_never_faster)
+{
+    struct recipe r = small_recipe();
+    struct perf_system system = gpus(law_gpus[_i], 1);
+    double without;
+
+    setup();
+    without = time_of(&mid_llama, &r, &system).step_s;
+    r.gradient_checkpointing = TRI_TRUE;
+    ck_assert_double_gt(time_of(&mid_llama, &r, &system).step_s, without);
+    r.checkpoint_reentrant = TRI_TRUE;
+    ck_assert_double_gt(time_of(&mid_llama, &r, &system).step_s, without);
+}
+END_TEST
+
+START_TEST(a_faster_part_never_makes_it_slower)
+{
+    struct recipe r = ddp_recipe(8);
+    struct perf_system slow = gpus(law_gpus[_i], 8), fast;
+    double before;
+
+    slow.gpus_per_node = 4;
+    slow.nodes = 2;
+    slow.inter = (struct perf_link){20e9, 18e-6};
+    setup();
+    before = time_of(&mid_llama, &r, &slow).step_s;
+    for (int part = 0; part < 6; part++) {
+        fast = slow;
+        switch (part) {
+        case 0:
+            fast.intra.bytes_per_s *= 2;
+            break;
+        case 1:
+            fast.inter.bytes_per_s *= 2;
+            break;
+        case 2:
+            fast.inter.latency_s = fast.intra.latency_s = 0;
+            break;
+        case 3:
+            fast.memory_bytes_per_s *= 2;
+            break;
+        case 4:
+            fast.cache_bytes *= 2;
+            break;
+        default:
+            for (int t = 0; t < DTYPE_COUNT; t++)
+                fast.flops_per_s[t] *= 2;
+        }
+        ck_assert_msg(time_of(&mid_llama, &r, &fast).step_s <= before * (1 + 1e-12), "part %d", part);
+    }
+}
+END_TEST
+
+START_TEST(many_gpus_are_no_more_than_many_times_one)
+{
+    struct recipe one = ddp_recipe(1), many = ddp_recipe(8);
+    struct perf_system alone = gpus(law_gpus[_i], 1), eight = gpus(law_gpus[_i], 8);
+    struct step_time a, b;
+
+    setup();
+    a = time_of(&mid_llama, &one, &alone);
+    b = time_of(&mid_llama, &many, &eight);
+    ck_assert_double_eq(a.communication_exposed_s, 0);
+    ck_assert_double_gt(b.communication_exposed_s, 0); /* the last bucket, at least */
+    ck_assert_double_le(b.samples_per_s, 8 * a.samples_per_s * (1 + 1e-12));
+}
+END_TEST
+
+START_TEST(one_rank_of_ddp_communicates_nothing)
+{
+    struct recipe r = ddp_recipe(2);
+    struct perf_system alone = gpus("A100-80GB", 1);
+
+    setup();
+    ck_assert_double_eq(time_of(&mid_llama, &r, &alone).communication_exposed_s, 0);
+}
+END_TEST
+
+START_TEST(what_is_exposed_is_between_nothing_overlapped_and_all)
+{
+    struct recipe r = ddp_recipe(8);
+    struct perf_system s = gpus("A100-80GB", 8);
+
+    for (double gbs = 0.1; gbs < 1000; gbs *= 3) {
+        struct cost c;
+        struct step_time t;
+        double all = 0;
+
+        setup();
+        s.intra.bytes_per_s = gbs * 1e9;
+        c = cost_of(&mid_llama, &r, &arena);
+        perf_step_time(&c, &s, &t);
+        for (uint32_t i = 0; i < c.n_messages; i++)
+            all += perf_collective_s(&s, (enum collective)c.messages[i].collective, c.messages[i].bytes);
+        ck_assert_double_le(t.communication_exposed_s, all);
+        ck_assert_double_ge(t.communication_exposed_s, all - t.compute_s);
+    }
+}
+END_TEST
+
+START_TEST(accumulation_communicates_once_unless_each_batch_syncs)
+{
+    struct recipe r = ddp_recipe(8);
+    struct perf_system s = gpus("A100-80GB", 8);
+    struct step_time one, four, each;
+
+    s.intra.bytes_per_s = 5e9;
+    setup();
+    one = time_of(&mid_llama, &r, &s);
+    r.gradient_accumulation_steps = 4;
+    four = time_of(&mid_llama, &r, &s);
+    r.sync_each_batch = TRI_TRUE;
+    each = time_of(&mid_llama, &r, &s);
+    ck_assert_double_eq_tol(four.communication_exposed_s, one.communication_exposed_s, 0.1 * one.communication_exposed_s);
+    ck_assert_double_gt(each.communication_exposed_s, 3.5 * one.communication_exposed_s);
+    ck_assert_double_gt(four.samples_per_s, one.samples_per_s);
+    ck_assert_double_ge(four.compute_s, 3.9 * one.compute_s);
+}
+END_TEST
+
+START_TEST(adapters_are_faster_and_launches_bound_the_small)
+{
+    static const char *const targets[] = {"q_proj", "v_proj"};
+    struct recipe full = small_recipe(), lora = small_recipe();
+    struct perf_system s = gpus("A100-80GB", 1);
+    struct step_time a, b;
+
+    setup();
+    lora.tuning = TUNING_LORA;
+    lora.lora = (struct lora){.rank = 8, .dtype = LORA_DTYPE_BF16, .n_targets = 2, .targets = targets};
+    full.seq_len_tokens = lora.seq_len_tokens = 4096;
+    full.micro_batch_size = lora.micro_batch_size = 8;
+    a = time_of(&mid_llama, &full, &s);
+    b = time_of(&mid_llama, &lora, &s);
+    ck_assert_double_gt(b.tokens_per_s, a.tokens_per_s);
+    full.seq_len_tokens = lora.seq_len_tokens = 16; /* more operators, nothing to compute */
+    full.micro_batch_size = lora.micro_batch_size = 1;
+    ck_assert_double_gt(time_of(&mid_llama, &lora, &s).compute_s, time_of(&mid_llama, &full, &s).compute_s);
+}
+END_TEST
+
+START_TEST(constants_say_where_they_are_from)
+{
+    for (int i = 0; i < PERF_CONSTANTS; i++) {
+        const struct perf_constant *c = perf_constant((enum perf_constant_id)i);
+
+        ck_assert_double_gt(c->value, 0);
+        ck_assert_msg(strlen(c->data) > 20, "%s", c->name);
+        ck_assert(c->unit[0] != 'o' || c->value <= 1); /* "of the .." is a share */
+    }
+    ck_assert_uint_gt(strlen(perf_assumption()), 40);
+}
+END_TEST
+
+UNIT_TESTS("perf",
+    unit_rows(a_system_is_what_sources_say, systems);
+    unit_test(every_gpu_and_cluster_is_a_system_or_says_what_is_missing);
+    unit_test(numbers_go_before_names);
+    unit_rows(collectives_take_latency_and_bandwidth, collectives);
+    unit_rows(more_layers_are_never_faster, law_gpus);
+    unit_rows(batches_cost_more_and_never_twice_as_much_each, law_gpus);
+    unit_rows(checkpointing_is_never_faster, law_gpus);
+    unit_rows(a_faster_part_never_makes_it_slower, law_gpus);
+    unit_rows(many_gpus_are_no_more_than_many_times_one, law_gpus);
+    unit_test(one_rank_of_ddp_communicates_nothing);
+    unit_test(what_is_exposed_is_between_nothing_overlapped_and_all);
+    unit_test(accumulation_communicates_once_unless_each_batch_syncs);
+    unit_test(adapters_are_faster_and_launches_bound_the_small);
+    unit_test(constants_say_where_they_are_from);
+)
