@@ -120,6 +120,6 @@ enum err_code answer_write(struct estimate *e)
     write_notes(&w, "warnings", &e->warnings);
     jsonw_end(&w);
     c->ret->fits = e->answer.any_fits || (e->has_baseline && baseline_only(&e->rq) && e->baseline.method != LLMEM_OFFLOAD);
-    c->ret->modelled = e->answer.any_modelled || e->has_baseline;
+    c->ret->modelled = e->answer.any_modelled || (e->has_baseline && baseline_only(&e->rq));
     return finish_json(c, &w);
 }

@@ -29,9 +29,23 @@ bool baseline_only(const struct estimate_request *rq)
     return rq->training.methods.n && named(&rq->training.methods) == rq->training.methods.n;
 }
 
-static bool is_asked(const struct estimate_request *rq)
+/* The length that our own candidates take: resolve.c. */
+static uint32_t length_of(const struct estimate *e)
 {
-    return rq->llmem.variant.n || rq->llmem.base_bytes.set || named(&rq->training.methods);
+    uint32_t most = e->model.arch.max_positions;
+
+    if (e->rq.training.seq_len.set)
+        return (uint32_t)e->rq.training.seq_len.whole;
+    return most && most < 2048 ? most : 2048;
+}
+
+/* A sentence for whoever reads the figure. */
+static void assume(struct estimate *e, const struct baseline_question *q)
+{
+    note(&e->assumptions, "llmem: fp16 with fp32 masters, Adam, checkpointing, one node, as in the paper, whatever was asked%s",
+         e->rq.llmem.base_bytes.set ? "" : "; base_bytes 600 MiB: 0.55 to 0.65 GiB fits its repository's formula on a V100");
+    if (e->baseline.methods[LLMEM_DPTP].beyond_paper && !q->left_out[LLMEM_DPTP])
+        note(&e->assumptions, "llmem_dptp: the paper's equation is right for 2 x 2 GPUs alone");
 }
 
 enum err_code baseline_read(struct estimate *e, struct arena *scratch)
@@ -42,7 +56,7 @@ enum err_code baseline_read(struct estimate *e, struct arena *scratch)
         .arch = &e->model.arch,
         .model_id = e->model.id,
         .variant = rq->llmem.variant.n ? (enum llmem_variant)llmem_words[rq->llmem.variant.at[0]].value : LLMEM_PAPER,
-        .seq_len_tokens = t->seq_len.set ? (uint32_t)t->seq_len.whole : 512, /* the paper's */
+        .seq_len_tokens = length_of(e),
         .gpus = e->question.gpus,
         .tensor_parallel = (uint32_t)t->tensor_parallel.whole,
         .micro_batch_size = (uint32_t)t->micro_batch_size.whole,
@@ -51,7 +65,7 @@ enum err_code baseline_read(struct estimate *e, struct arena *scratch)
     };
     enum err_code rc;
 
-    if (!e->model.has_program || !is_asked(rq))
+    if (!e->model.has_program || (rq->workload.n && workload_words[rq->workload.at[0]].value == WORD_UNMODELLED))
         return ERR_OK;
     if (named(&t->methods))
         for (int m = 0; m < LLMEM_METHODS; m++)
@@ -63,11 +77,7 @@ enum err_code baseline_read(struct estimate *e, struct arena *scratch)
     if (rc)
         return rc;
     e->has_baseline = true;
-    if (!rq->llmem.base_bytes.set)
-        note(&e->assumptions, "llmem.base_bytes %llu: left out; 0.55 to 0.65 GiB fits its repository's formula on a V100",
-             (unsigned long long)q.base_bytes);
-    if (!t->seq_len.set)
-        note(&e->assumptions, "llmem: 512 tokens a sequence, as in the paper: training.seq_len is left out");
+    assume(e, &q);
     return ERR_OK;
 }
 
@@ -169,7 +179,10 @@ void baseline_write(struct jsonw *w, const struct estimate *e)
     jsonw_object(w, "llmem");
     jsonw_str(w, "method", llmem_method_name(a->method));
     jsonw_u64(w, "micro_batch_size", a->micro_batch_size);
-    jsonw_u64(w, "peak_bytes", a->peak_bytes);
+    if (a->peak_bytes)
+        jsonw_u64(w, "peak_bytes", a->peak_bytes);
+    else
+        jsonw_null(w, "peak_bytes");
     jsonw_str(w, "variant", llmem_variant_name(a->variant));
     jsonw_end(w);
 }

@@ -7,6 +7,16 @@ enum { TRIES = 4 };
 /* Slower by less is called equal: the model of time is not finer. */
 static const double EQUAL = 0.995;
 
+/* One GPU of the cluster, or all. */
+static struct perf_system system_of(const struct probe *p, const struct step *s)
+{
+    struct perf_system system = *p->q->system;
+
+    if (s->r.data_parallel == 1)
+        system.gpus_per_node = system.nodes = 1;
+    return system;
+}
+
 enum err_code pace_at(const struct probe *p, uint32_t n, struct step_time *ret)
 {
     unsigned char *mark = p->scratch->cur;
@@ -18,14 +28,34 @@ enum err_code pace_at(const struct probe *p, uint32_t n, struct step_time *ret)
     *ret = (struct step_time){0};
     if (!p->q->system)
         return ERR_OK;
-    system = *p->q->system;
-    if (s.r.data_parallel == 1)
-        system.gpus_per_node = system.nodes = 1;
+    system = system_of(p, &s);
     rc = train_cost(p->q->arch, &s, &p->q->device, p->scratch, &cost, p->err);
     if (!rc)
         perf_step_time(&cost, &system, ret);
     arena_rewind(p->scratch, mark);
     return rc;
+}
+
+enum err_code pace_hopeless(const struct probe *p, struct step_time *ret, struct measured *ret_walk, bool *ret_settled)
+{
+    unsigned char *mark = p->scratch->cur;
+    struct step s = probe_step(p, 1);
+    struct perf_system system;
+    struct cost cost;
+    uint64_t foreseen;
+    enum err_code rc = probe_foresee(p, 1, &foreseen);
+
+    *ret_settled = false;
+    if (rc || !p->q->system || foreseen <= probe_budget(p) || s.r.gradient_accumulation_steps > 2)
+        return rc;
+    rc = train_cost_and_walk(p->q->arch, &s, &p->q->device, p->scratch, &cost, ret_walk, p->err);
+    if (rc)
+        return rc;
+    system = system_of(p, &s);
+    perf_step_time(&cost, &system, ret);
+    arena_rewind(p->scratch, mark);
+    *ret_settled = ret_walk->walk_peak_bytes > probe_budget(p);
+    return ERR_OK;
 }
 
 /* --- which may be chosen -------------------------------------------------------------------------------------------------------- */

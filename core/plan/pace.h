@@ -13,6 +13,10 @@
 /* Zero where the question has no system. */
 MUST_CHECK enum err_code pace_at(const struct probe *p, uint32_t n, struct step_time *ret);
 
+/* The step time at one sequence and the walk of the same run; *ret_settled: the live blocks exceed the budget, so nothing fits. Not where
+ * one sequence is foreseen to fit, or has to be played otherwise. */
+MUST_CHECK enum err_code pace_hopeless(const struct probe *p, struct step_time *ret, struct measured *ret_walk, bool *ret_settled);
+
 /* The micro-batch among 1..f->n, and its time; 1 where nothing fits. Of a global batch only what divides a replica's share. */
 MUST_CHECK enum err_code pace_fastest(const struct probe *p, const struct largest_fit *f, uint32_t *ret_n, struct step_time *ret);
 

@@ -1,5 +1,6 @@
 #include "plan/plan.h"
 
+#include "plan/longest.h"
 #include "plan/pace.h"
 #include "plan/planning.h"
 #include "plan/rank.h"
@@ -140,15 +141,24 @@ static enum err_code measure(struct planning *p, struct plan_candidate *c)
 {
     struct probe probe = {p->q, &c->step, p->scratch, p->err};
     uint32_t n = p->q->recipe.micro_batch_size;
-    struct largest_fit f;
+    struct largest_fit f = {0};
+    bool settled = false;
     enum err_code rc;
 
     if (p->measured++ == PLAN_MAX_MEASURED)
         return err_set(p->err, ERR_FIELD_RANGE, "/training", "the lists ask for more than %d combinations: name fewer",
                        (int)PLAN_MAX_MEASURED);
-    rc = probe_largest(&probe, &f);
-    if (!rc)
+    rc = pace_hopeless(&probe, &c->time, &f.walk, &settled);
+    if (!rc && !settled)
+        rc = probe_largest(&probe, &f);
+    if (!rc && settled && n <= 1)
+        n = 1;
+    else if (!rc)
         rc = n ? pace_at(&probe, n, &c->time) : pace_fastest(&probe, &f, &n, &c->time);
+    if (rc)
+        return rc;
+    if (p->q->objective == OBJECTIVE_LONGEST_SEQUENCE)
+        rc = longest_sequence(&probe, p->q->recipe.micro_batch_size ? p->q->recipe.micro_batch_size : 1, &c->max_seq_len_tokens);
     if (rc)
         return rc;
     c->max_micro_batch_size = f.n;
