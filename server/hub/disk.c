@@ -262,22 +262,26 @@ static bool write_all(int fd, const char *data, size_t bytes)
     return true;
 }
 
-static bool write_file(int fd, const char *key, const struct snapshot *s)
+/* 0, or errno. Closes fd. */
+static int write_file(int fd, const char *key, const struct snapshot *s)
 {
     const struct snapshot_facts *f = &s->facts;
     char head[HEAD_MAX], sum[SHA256_HEX];
-    int n;
+    int n, why = 0;
 
     sha256_hex(s->text, s->bytes, sum);
     n = snprintf(head, sizeof head, "%s\n%s\n%s\n%s\n%" PRId64 "\n%" PRIu64 "\n%d\n%d\n%zu\n%s\n", magic, key, f->commit, f->etag,
                  f->checked_s < 0 ? 0 : f->checked_s, f->parameters, f->counted, f->is_private, s->bytes, sum);
-    return n > 0 && n < HEAD_MAX && write_all(fd, head, (size_t)n) && write_all(fd, s->text, s->bytes) && !fsync(fd);
+    errno = EINVAL;
+    if (n <= 0 || n >= HEAD_MAX || !write_all(fd, head, (size_t)n) || !write_all(fd, s->text, s->bytes) || fsync(fd))
+        why = errno;
+    return close(fd) && !why ? errno : why;
 }
 
-static bool failed(struct disk *d, const char *temporary)
+static bool failed(struct disk *d, const char *temporary, int why)
 {
     if (!d->told)
-        fprintf(stderr, "llmemd: cache directory: %s; configs are kept in memory alone\n", strerror(errno));
+        fprintf(stderr, "llmemd: cache directory: %s; configs are kept in memory alone\n", strerror(why));
     d->told = true;
     if (temporary)
         (void)unlinkat(d->dir, temporary, 0);
@@ -287,19 +291,20 @@ static bool failed(struct disk *d, const char *temporary)
 bool disk_write(struct disk *d, const char *key, const struct snapshot *s)
 {
     char name[SHA256_HEX], temporary[64];
-    bool ok, is_new;
-    int fd;
+    bool is_new;
+    int fd, why;
 
     sha256_hex(key, strlen(key), name);
     (void)snprintf(temporary, sizeof temporary, "%s%ld-%u", unfinished, (long)getpid(), d->serial++);
     fd = openat(d->dir, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
-        return failed(d, NULL);
-    ok = write_file(fd, key, s);
-    ok = !close(fd) && ok;
+        return failed(d, NULL, errno);
+    why = write_file(fd, key, s);
     is_new = faccessat(d->dir, name, F_OK, 0) != 0;
-    if (!ok || renameat(d->dir, temporary, d->dir, name))
-        return failed(d, temporary);
+    if (!why && renameat(d->dir, temporary, d->dir, name))
+        why = errno;
+    if (why)
+        return failed(d, temporary, why);
     (void)fsync(d->dir);
     d->files += is_new;
     if (d->files > DISK_FILES_MAX)

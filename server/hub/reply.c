@@ -196,7 +196,7 @@ static void begin_hop(struct reply *r, const char *line, size_t bytes)
         (void)number((struct span){blank + 1, 3}, &status);
     r->status = (int)status;
     r->etag[0] = r->error_code[0] = r->error_message[0] = r->content_type[0] = r->request_id[0] = r->location[0] = 0;
-    r->location_bad = false;
+    r->location_bad = r->whole = false;
     r->retry_after_s = 0;
 }
 
@@ -209,6 +209,7 @@ void reply_line(struct reply *r, const char *line, size_t bytes)
         begin_hop(r, line, bytes);
         return;
     }
+    r->whole = r->whole || !trim(line, bytes).n;
     if (!colon)
         return;
     for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {

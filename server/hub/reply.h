@@ -28,6 +28,7 @@ struct reply {
     enum reply_fault fault;
     char why[160];     /* of a fault, for people */
     int status;
+    bool whole;        /* the headers came to their end */
     char commit[41];   /* X-Repo-Commit; "" */
     bool commit_bad;   /* there was one that is none, or two that differ */
     bool away;         /* a redirect has left the endpoint */

@@ -438,7 +438,10 @@ static void on_hop(struct transfer *x, CURLcode code)
 
     if (code)
         fault(x, fault_of(code, x->easy), curl_easy_strerror(code));
+    else if (!r->whole)
+        fault(x, FAULT_CUT, "the connection was cut within the headers"); /* no error to libcurl */
     curl_multi_remove_handle(x->of->multi, x->easy);
+    code = r->fault != FAULT_NONE ? CURLE_RECV_ERROR : code;
     r->unchanged = !code && x->etag[0] && r->status == 304;
     if (!code && reply_is_redirect(r) && x->known[0] && !r->commit_bad && !r->error_code[0] && !strcmp(r->commit, x->known))
         r->unchanged = true;
