@@ -60,9 +60,10 @@ struct flight {
     struct facts facts;
     char about[160], why[200];
     enum verdict verdict;
-    unsigned attempt, retry_after_s;
+    unsigned retry_after_s;
+    bool is_second;              /* the first fetch failed */
     uint64_t due_ms;             /* 0: nothing */
-    struct snapshot *fetched;
+    struct snapshot *fetched;    /* not checked yet; NULL after the check: it is no config.json */
 };
 
 struct hub_loop {
@@ -75,15 +76,25 @@ struct hub_loop {
 };
 
 uint64_t hub_now_ms(void);
+int64_t hub_wall_s(void);
 
-/* --- flight.c: the leader's thread ----------------------------------------------------------------------------------------------- */
+/* --- flight.c: the ladder for one key, on the leader's thread -------------------------------------------------------------------- */
 
 struct flight *flight_new(struct hub_loop *l, const struct hub_request *rq, const char *key);
-void flight_begin(struct flight *f);            /* from the first step, also once more for another loop */
-void flight_advance(struct flight *f);          /* taken out of the inbox */
+void flight_begin(struct flight *f);   /* from the first step, also once more for another loop */
+void flight_advance(struct flight *f); /* taken out of the inbox */
 void flight_tick(struct flight *f, uint64_t now_ms);
-void flight_abandon(struct flight *f);          /* transfers end without an answer; what it has found is dropped */
+void flight_abandon(struct flight *f); /* transfers end without an answer; what they brought is dropped */
 void flight_free(struct flight *f);
+
+void flight_check(struct flight *f);   /* what was fetched, by the helper */
+void flight_fall_back(struct flight *f, enum verdict v, const char *why);
+
+/* --- fetch.c: the hub's own step of it --------------------------------------------------------------------------------------------- */
+
+void fetch_begin(struct flight *f);
+void fetch_conclude(struct flight *f); /* with what has come in */
+void fetch_end(struct flight *f);      /* forgets it */
 
 /* --- fallback.c: what is answered when the hub gives nothing ------------------------------------------------------------------------ */
 
@@ -97,9 +108,16 @@ struct fallback {
 /* true: there is something to show in place of an answer. Either way ret is what to answer. ret->view.snapshot is to be released. */
 bool fallback_find(struct flight *f, struct fallback *ret);
 
-/* --- hub.c --------------------------------------------------------------------------------------------------------------------------- */
+/* --- loop.c ------------------------------------------------------------------------------------------------------------------------- */
 
 void loop_post(struct hub_loop *l, struct flight *f); /* from any thread: flight_advance() on the loop's */
+void loop_link(struct hub_loop *l, struct flight *f); /* it leads */
+void loop_unlink(struct flight *f);
+
+/* With the lock: who asked is called back by his own loop. */
+void loop_ready(struct ask *a, const struct hub_config *c);
+
+/* --- hub.c -------------------------------------------------------------------------------------------------------------------------- */
 
 /* Answers all who wait, remembers the answer, and ends the flight. */
 void flight_settle(struct flight *f, const struct view *v, uint64_t keep_ms);

@@ -1,8 +1,8 @@
 #include "server/hub/transfer.h"
 
+#include "server/hub/hop.h"
 #include "server/hub/name.h"
 
-#include <arpa/inet.h>
 #include <curl/curl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,10 +58,6 @@ void transfer_library_close(void)
 
 /* --- where a hop may lead --------------------------------------------------------------------------------------------------------- */
 
-struct origin {
-    char *scheme, *host, *port;
-};
-
 static bool origin_of(CURLU *url, struct origin *o)
 {
     *o = (struct origin){0};
@@ -85,36 +81,6 @@ static bool has_part(CURLU *url, CURLUPart part)
     return has;
 }
 
-static bool is_number(const char *host)
-{
-    struct in_addr four;
-
-    return host[0] == '[' || inet_aton(host, &four);
-}
-
-static bool same_origin(const struct origin *a, const struct origin *b)
-{
-    return !strcasecmp(a->scheme, b->scheme) && !strcasecmp(a->host, b->host) && !strcmp(a->port, b->port);
-}
-
-/* What is wrong with a hop from `from`, of an endpoint at `home`; NULL: nothing. */
-static const char *hop_fault(const struct origin *home, const struct origin *from, const struct origin *to)
-{
-    bool secure = !strcasecmp(to->scheme, "https");
-
-    if (!secure && strcasecmp(to->scheme, "http"))
-        return "to something that is not http";
-    if (!secure && !strcasecmp(from->scheme, "https"))
-        return "from https to http";
-    if (same_origin(home, to))
-        return NULL;
-    if (is_loopback(home->host) && is_loopback(to->host))
-        return NULL;
-    if (!secure || strcmp(to->port, "443"))
-        return "to another port";
-    return is_number(to->host) ? "to a bare address" : NULL;
-}
-
 /* Moves x->url to its reply's Location. NULL, or what is wrong. */
 static const char *move_to_location(struct transfer *x)
 {
@@ -135,7 +101,7 @@ static const char *move_to_location(struct transfer *x)
         fault = "to an address with a user's name in it";
     if (!fault)
         fault = hop_fault(&home, &from, &to);
-    if (!fault && !same_origin(&home, &to))
+    if (!fault && !origin_same(&home, &to))
         x->reply.away = true; /* for good: who sends us back gets no token either */
     origin_release(&home);
     origin_release(&from);
