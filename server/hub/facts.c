@@ -28,7 +28,7 @@ static uint64_t count(const struct json *by_dtype)
     static const char *const floats[] = {"F64", "F32", "F16", "BF16"}, *const buffers[] = {"I64", "BOOL"};
     uint64_t sum = 0, n;
 
-    json_each(v, by_dtype) {
+    json_each (v, by_dtype) {
         if (is_one_of(json_name(v), buffers, sizeof buffers / sizeof *buffers))
             continue;
         if (!is_one_of(json_name(v), floats, sizeof floats / sizeof *floats) || !json_uint64(v, &n) || n > UINT64_MAX / 2 - sum)
@@ -69,7 +69,7 @@ static bool ends_in(const char *text, const char *end)
 
 static bool has_file(const struct json *siblings, const char *end)
 {
-    json_each(v, siblings) {
+    json_each (v, siblings) {
         const char *name = json_str(json_get(v, "rfilename"));
 
         if (name && ends_in(name, end))
@@ -99,6 +99,7 @@ void facts_about(const char *text, size_t bytes, char *ret, size_t ret_bytes)
     else if (has_file(files, ".gguf") || json_type(json_get(doc, "gguf")) == JSON_OBJECT)
         what = "it holds GGUF files";
     if (what || base)
-        (void)snprintf(ret, ret_bytes, ": %s%s%.96s%s", what ? what : "it was made", base ? " of '" : "", base ? base : "", base ? "'; ask for that one" : "");
+        (void)snprintf(ret, ret_bytes, ": %s%s%.96s%s", what ? what : "it was made", base ? " of '" : "", base ? base : "",
+                       base ? "'; ask for that one" : "");
     json_free(doc);
 }

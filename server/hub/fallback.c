@@ -92,9 +92,10 @@ static void say_gated(const struct flight *f, struct err *e)
                       "the token's owner has no access to '%.96s' yet: ask for it at %.120s/%.96s, or send its config.json as `config`",
                       f->model, endpoint, f->model);
     else
-        (void)err_set(e, ERR_MODEL_GATED, "/model",
-                      "'%.96s' is gated: accept its terms at %.120s/%.96s and send a token of yours as X-HF-Token, or its config.json as `config`",
-                      f->model, endpoint, f->model);
+        (void)err_set(
+            e, ERR_MODEL_GATED, "/model",
+            "'%.96s' is gated: accept its terms at %.120s/%.96s and send a token of yours as X-HF-Token, or its config.json as `config`",
+            f->model, endpoint, f->model);
 }
 
 static void say(const struct flight *f, const struct row *row, struct err *e)
@@ -119,7 +120,8 @@ static void say(const struct flight *f, const struct row *row, struct err *e)
                       f->has_token ? " and not open to this token" : ": a token of yours goes into X-HF-Token");
         return;
     case VERDICT_FORBIDDEN:
-        (void)err_set(e, row->code, "/model", "the token may not read '%.96s': a fine-grained one needs read access to gated repositories", f->model);
+        (void)err_set(e, row->code, "/model", "the token may not read '%.96s': a fine-grained one needs read access to gated repositories",
+                      f->model);
         return;
     case VERDICT_TOKEN_REFUSED:
         if (f->is_callers) {
@@ -151,7 +153,8 @@ static const struct builtin *carried(const char *model)
 /* What is carried is what main had once: of another revision nothing is known. A token that was sent was to open the real one. */
 static struct snapshot *take_builtin(const struct flight *f)
 {
-    const struct builtin *found = strcmp(f->revision, "main") != 0 || (f->verdict == VERDICT_GATED && f->is_callers) ? NULL : carried(f->model);
+    const struct builtin *found =
+        strcmp(f->revision, "main") != 0 || (f->verdict == VERDICT_GATED && f->is_callers) ? NULL : carried(f->model);
     struct snapshot_facts facts = {.source = "builtin", .parameters = f->has_facts ? f->facts.parameters : 0};
 
     return found ? snapshot_new(found->text, found->bytes, &facts) : NULL;

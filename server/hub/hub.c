@@ -60,7 +60,8 @@ static bool build(struct hub *h)
     uint64_t seed = 0;
 
     (void)getrandom(&seed, sizeof seed, 0);
-    (void)snprintf(h->user_agent, sizeof h->user_agent, "llmemd/" LLMEMD_VERSION "%s%.200s", h->o.origin ? "; " : "", h->o.origin ? h->o.origin : "");
+    (void)snprintf(h->user_agent, sizeof h->user_agent, "llmemd/" LLMEMD_VERSION "%s%.200s", h->o.origin ? "; " : "",
+                   h->o.origin ? h->o.origin : "");
     h->cache = cache_new(ENTRIES_MAX, MEMORY_MAX, seed);
     h->helper = helper_new();
     if (!h->cache || !h->helper) {
@@ -208,7 +209,8 @@ static struct flight *lead(struct hub_loop *l, const struct hub_request *rq, con
 }
 
 /* false: there is no memory to wait in. ret: what is at hand. */
-static bool find_or_wait(struct hub_loop *l, const struct hub_request *rq, struct ask *a, const struct hub_config **ret, struct flight **ret_lead)
+static bool find_or_wait(struct hub_loop *l, const struct hub_request *rq, struct ask *a, const struct hub_config **ret,
+                         struct flight **ret_lead)
 {
     struct hub *h = l->hub;
     struct pending *p = NULL;

@@ -5,7 +5,7 @@
  *           others into one new leader. Whoever asks learns where the text came from, and which commit it is.
  * Loop      each event thread owns one hub_loop: hub_loop_wait() is its poll (curl's sockets and its own descriptor together),
  *           hub_loop_turn() moves transfers on and calls back what has become ready, on this thread only. hub_loop_wake() may be
- *           called from any thread. Files are read and written by a thread of the hub's own.
+ *           called from any thread as long as the loop lives. Files are read and written by a thread of the hub's own.
  * Tokens    the caller's own goes to the configured endpoint only, never to another host, and is never logged; what it opened is
  *           shared with callers of the same token alone. The server's own opens gated models to anonymous callers only where
  *           the owner says so (share_token).

@@ -54,7 +54,8 @@ bool url_of_config(const char *endpoint, const char *model, const char *revision
 {
     char quoted[3 * REVISION_MAX + 1];
 
-    return url_quote(revision, quoted, sizeof quoted) && fits(snprintf(ret, bytes, "%s/%s/resolve/%s/config.json", endpoint, model, quoted), bytes);
+    return url_quote(revision, quoted, sizeof quoted) &&
+           fits(snprintf(ret, bytes, "%s/%s/resolve/%s/config.json", endpoint, model, quoted), bytes);
 }
 
 bool url_of_facts(const char *endpoint, const char *model, const char *revision, const char *query, char *ret, size_t bytes)

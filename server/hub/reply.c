@@ -180,9 +180,15 @@ static const struct header {
     const char *name;
     void (*take)(struct reply *r, struct span v);
 } headers[] = {
-    {"x-repo-commit", on_commit},       {"x-linked-etag", on_linked_etag}, {"etag", on_etag},
-    {"x-error-code", on_error_code},    {"x-error-message", on_error_message}, {"content-type", on_content_type},
-    {"x-request-id", on_request_id},    {"location", on_location},         {"retry-after", on_retry_after},
+    {"x-repo-commit", on_commit},
+    {"x-linked-etag", on_linked_etag},
+    {"etag", on_etag},
+    {"x-error-code", on_error_code},
+    {"x-error-message", on_error_message},
+    {"content-type", on_content_type},
+    {"x-request-id", on_request_id},
+    {"location", on_location},
+    {"retry-after", on_retry_after},
     {"ratelimit", on_rate_limit},
 };
 

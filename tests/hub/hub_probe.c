@@ -140,8 +140,8 @@ static void give(unsigned i, const struct question *asked)
     pthread_mutex_lock(&l->lock);
     q->next = l->first;
     l->first = q;
+    hub_loop_wake(l->hub); /* within the lock: the loop may end itself as soon as it has it */
     pthread_mutex_unlock(&l->lock);
-    hub_loop_wake(l->hub);
 }
 
 static void leave(unsigned i)
@@ -150,8 +150,8 @@ static void leave(unsigned i)
 
     pthread_mutex_lock(&l->lock);
     l->stop = true;
-    pthread_mutex_unlock(&l->lock);
     hub_loop_wake(l->hub);
+    pthread_mutex_unlock(&l->lock);
     pthread_join(l->thread, NULL);
     l->gone = true;
 }
@@ -177,8 +177,8 @@ static void tell_counts(struct hub *h)
     printf("{\"memory\":%llu,\"disk\":%llu,\"hf_cache\":%llu,\"hub\":%llu,\"builtin\":%llu,\"failed\":%llu,\"transfers\":%llu,"
            "\"transfer_errors\":%llu,\"limited\":%llu}\n",
            (unsigned long long)n.memory, (unsigned long long)n.disk, (unsigned long long)n.hf_cache, (unsigned long long)n.hub,
-           (unsigned long long)n.builtin, (unsigned long long)n.failed, (unsigned long long)n.transfers, (unsigned long long)n.transfer_errors,
-           (unsigned long long)n.limited);
+           (unsigned long long)n.builtin, (unsigned long long)n.failed, (unsigned long long)n.transfers,
+           (unsigned long long)n.transfer_errors, (unsigned long long)n.limited);
     (void)fflush(stdout);
 }
 
@@ -209,8 +209,8 @@ static bool read_flags(int argc, char **argv, struct hub_options *o)
     const struct {
         const char *name;
         unsigned *at;
-    } numbers[] = {{"--loops", &n_loops},         {"--total-ms", &o->total_ms}, {"--connect-ms", &o->connect_ms},
-                   {"--fresh-s", &o->fresh_s},    {"--absent-s", &o->absent_s}, {"--down-s", &o->down_s}};
+    } numbers[] = {{"--loops", &n_loops},      {"--total-ms", &o->total_ms}, {"--connect-ms", &o->connect_ms},
+                   {"--fresh-s", &o->fresh_s}, {"--absent-s", &o->absent_s}, {"--down-s", &o->down_s}};
 
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--share-token"))
