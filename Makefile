@@ -55,6 +55,7 @@ unit_programs    := $(foreach s,$(unit_sources),$(if $(filter $(TESTS),$(basenam
 bench_programs   := $(bench_sources:%.c=$(BUILD)/%)
 # The hub's client without the daemon, for tests/hub.
 hub_sources      := $(filter server/hub/%,$(server_sources))
+hub_units        := $(filter $(BUILD)/tests/unit/test_hub_%,$(unit_programs))
 hub_probe        := $(if $(hub_sources),$(BUILD)/tests/hub/hub_probe)
 
 objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
@@ -83,6 +84,8 @@ $(BUILD)/api.list: FORCE
 	$(call list,$(api_sources))
 $(BUILD)/support.list: FORCE
 	$(call list,$(support_sources))
+$(BUILD)/hub.list: FORCE
+	$(call list,$(hub_sources))
 $(BUILD)/flags.list: FORCE
 	$(call list,'$(CC) $(CFLAGS) $(LTO) $(VERSION)')
 
@@ -122,10 +125,18 @@ $(support): $(call objects,$(support_sources)) $(BUILD)/support.list
 	$(Q)ar rcs $@ $(filter %.o,$^)
 
 $(unit_programs): $(BUILD)/%: $(BUILD)/%.o $(support) $(libs)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(support) $(libs) $(LDLIBS) $(CHECK_LIBS) -lpthread
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(support) $(server_LIB) $(libs) $(LDLIBS) $(CHECK_LIBS) -lpthread
 
-$(hub_probe): $(BUILD)/tests/hub/hub_probe.o $(call objects,$(hub_sources)) $(libs)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(libs) $(LDLIBS) -lcurl -lpthread
+$(BUILD)/libhub.a: $(call objects,$(hub_sources)) $(BUILD)/hub.list
+	$(Q)rm -f $@
+	$(Q)ar rcs $@ $(filter %.o,$^)
+
+$(hub_probe) $(hub_units): $(BUILD)/libhub.a
+$(hub_units): server_LIB := $(BUILD)/libhub.a
+$(hub_units): CHECK_LIBS += -lcurl
+
+$(hub_probe): $(BUILD)/tests/hub/hub_probe.o $(libs)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(BUILD)/libhub.a $(libs) $(LDLIBS) -lcurl -lpthread
 
 $(BUILD)/accuracy: $(call objects,$(accuracy_sources)) $(support) $(libs)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(support) $(libs) $(LDLIBS) -lpthread

@@ -305,7 +305,6 @@ bool disk_write(struct disk *d, const char *key, const struct snapshot *s)
         why = errno;
     if (why)
         return failed(d, temporary, why);
-    (void)fsync(d->dir);
     d->files += is_new;
     if (d->files > DISK_FILES_MAX)
         prune(d);

@@ -85,7 +85,7 @@ static void keep_on_disk(struct hub *h, const char *key, struct snapshot *s)
         return;
     *w = (struct writing){.job.run = write_disk, .hub = h, .snapshot = snapshot_hold(s)};
     memcpy(w->key, key, sizeof w->key);
-    helper_give(h->helper, &w->job);
+    helper_give(h->helper, &w->job, HELPER_LATER);
 }
 
 /* --- answers ------------------------------------------------------------------------------------------------------------------------------ */
@@ -141,7 +141,7 @@ void flight_fall_back(struct flight *f, enum verdict v, const char *why)
 void flight_check(struct flight *f)
 {
     f->job.run = check_text;
-    helper_give(f->loop->hub->helper, &f->job);
+    helper_give(f->loop->hub->helper, &f->job, HELPER_NOW);
 }
 
 /* --- the ladder -------------------------------------------------------------------------------------------------------------------------------- */
@@ -233,7 +233,7 @@ void flight_begin(struct flight *f)
     f->stage = STAGE_READ;
     f->job.run = read_disks;
     if (h->disk || h->o.hf_cache)
-        helper_give(h->helper, &f->job);
+        helper_give(h->helper, &f->job, HELPER_NOW);
     else
         loop_post(f->loop, f);
 }

@@ -9,42 +9,47 @@ struct helper {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t given, idle;
-    struct job *first, **last;
+    struct {
+        struct job *first, **last;
+    } queue[HELPER_WHENS];
     bool busy, stop;
 };
 
+/* NULL: there is nothing to do. */
 static struct job *take(struct helper *h)
 {
-    struct job *j = h->first;
+    for (int when = HELPER_NOW; when < HELPER_WHENS; when++) {
+        struct job *j = h->queue[when].first;
 
-    h->first = j->next;
-    if (!h->first)
-        h->last = &h->first;
-    return j;
+        if (!j)
+            continue;
+        h->queue[when].first = j->next;
+        if (!j->next)
+            h->queue[when].last = &h->queue[when].first;
+        return j;
+    }
+    return NULL;
 }
 
 static void *work(void *arg)
 {
     struct helper *h = arg;
 
-    pthread_mutex_lock(&h->lock);
-    while (h->first || !h->stop) {
-        struct job *j;
+    struct job *j;
 
-        if (!h->first) {
-            h->busy = false;
-            pthread_cond_broadcast(&h->idle);
+    pthread_mutex_lock(&h->lock);
+    while ((j = take(h)) || !h->stop) {
+        h->busy = j;
+        if (!j) {
             pthread_cond_wait(&h->given, &h->lock);
             continue;
         }
-        h->busy = true;
-        j = take(h);
         pthread_mutex_unlock(&h->lock);
         j->run(j);
         pthread_mutex_lock(&h->lock);
+        h->busy = false;
+        pthread_cond_broadcast(&h->idle);
     }
-    h->busy = false;
-    pthread_cond_broadcast(&h->idle);
     pthread_mutex_unlock(&h->lock);
     return NULL;
 }
@@ -68,7 +73,8 @@ struct helper *helper_new(void)
 
     if (!h)
         return NULL;
-    h->last = &h->first;
+    for (int when = HELPER_NOW; when < HELPER_WHENS; when++)
+        h->queue[when].last = &h->queue[when].first;
     pthread_mutex_init(&h->lock, NULL);
     pthread_cond_init(&h->given, NULL);
     pthread_cond_init(&h->idle, NULL);
@@ -93,13 +99,12 @@ void helper_free(struct helper *h)
     free(h);
 }
 
-void helper_give(struct helper *h, struct job *j)
+void helper_give(struct helper *h, struct job *j, enum helper_when when)
 {
     j->next = NULL;
     pthread_mutex_lock(&h->lock);
-    *h->last = j;
-    h->last = &j->next;
-    h->busy = true;
+    *h->queue[when].last = j;
+    h->queue[when].last = &j->next;
     pthread_cond_signal(&h->given);
     pthread_mutex_unlock(&h->lock);
 }
@@ -107,7 +112,7 @@ void helper_give(struct helper *h, struct job *j)
 void helper_settle(struct helper *h)
 {
     pthread_mutex_lock(&h->lock);
-    while (h->first || h->busy)
+    while (h->queue[HELPER_NOW].first || h->busy)
         pthread_cond_wait(&h->idle, &h->lock);
     pthread_mutex_unlock(&h->lock);
 }

@@ -1,5 +1,5 @@
 /*
- * helper.h - one thread that does what may wait for a disk, in the order it was given.
+ * helper.h - one thread that does what may wait for a disk: what somebody waits for first, each kind in the order it was given.
  */
 #ifndef SERVER_HUB_HELPER_H
 #define SERVER_HUB_HELPER_H
@@ -13,9 +13,12 @@ struct job {
 
 struct helper *helper_new(void); /* NULL: no thread */
 void helper_free(struct helper *h); /* after all jobs have run */
-void helper_give(struct helper *h, struct job *j);
 
-/* Returns when nothing that was given before is left. Not from a job. */
+enum helper_when { HELPER_NOW, HELPER_LATER, HELPER_WHENS };
+
+void helper_give(struct helper *h, struct job *j, enum helper_when when);
+
+/* Returns when nothing is left that is to be done now, and nothing is being done. Not from a job. */
 void helper_settle(struct helper *h);
 
 #endif

@@ -9,7 +9,7 @@
  * Tokens    the caller's own goes to the configured endpoint only, never to another host, and is never logged; what it opened is
  *           shared with callers of the same token alone. The server's own opens gated models to anonymous callers only where
  *           the owner says so (share_token).
- * Source    ../facts/hub.md of the field: huggingface_hub 1.29 file_download.py, utils/_http.py, utils/_auth.py, constants.py.
+ * Source    huggingface_hub 1.29 file_download.py, utils/_http.py, utils/_auth.py, constants.py.
  * Errors    hub_config.err: model-not-found, revision-not-found, config-not-found, model-gated, hub-forbidden, hub-token-refused,
  *           hub-failed, hub-timeout, hub-rate-limited; each with a sentence for people.
  * Threads   struct hub is shared; a hub_loop and its asks belong to one thread.

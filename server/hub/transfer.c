@@ -208,6 +208,16 @@ static bool set_headers(struct transfer *x)
     return ok && !curl_easy_setopt(x->easy, CURLOPT_HTTPHEADER, x->headers);
 }
 
+/* What is on this machine is asked directly, whatever proxy the environment names. */
+static bool set_proxy(struct transfer *x)
+{
+    char *host = NULL;
+    bool ok = !curl_url_get(x->url, CURLUPART_HOST, &host, 0) && !curl_easy_setopt(x->easy, CURLOPT_PROXY, is_loopback(host) ? "" : NULL);
+
+    curl_free(host);
+    return ok;
+}
+
 /* Whatever differs between hops; the rest was set once. */
 static bool begin_hop(struct transfer *x)
 {
@@ -221,7 +231,7 @@ static bool begin_hop(struct transfer *x)
     }
     reply_release(&x->reply);
     x->cap = 0;
-    ok = set_headers(x) && !curl_url_get(x->url, CURLUPART_URL, &url, 0) && !curl_easy_setopt(x->easy, CURLOPT_URL, url) &&
+    ok = set_headers(x) && set_proxy(x) && !curl_url_get(x->url, CURLUPART_URL, &url, 0) && !curl_easy_setopt(x->easy, CURLOPT_URL, url) &&
          !curl_easy_setopt(x->easy, CURLOPT_TIMEOUT_MS, (long)(x->ends_ms - now)) && !curl_multi_add_handle(x->of->multi, x->easy);
     curl_free(url);
     if (!ok)
@@ -236,6 +246,7 @@ static void set_up(struct transfers *t, CURL *easy)
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(easy, CURLOPT_HTTP09_ALLOWED, 0L);
+    curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);               /* else a name server that is silent is waited for, on this thread */
     curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L); /* a proxy's are not the hub's */
     curl_easy_setopt(easy, CURLOPT_ACCEPT_ENCODING, "gzip");
     curl_easy_setopt(easy, CURLOPT_USERAGENT, t->o.user_agent);

@@ -440,6 +440,15 @@ class Down(Case):
                 self.came(p.ask("gpt2"), "builtin", "builtin")
                 self.assertLess(p.ms, 3500)
 
+    def test_proxies(self):
+        with self.probe(endpoint="https://hub.invalid", env={"NO_PROXY": "", "HTTPS_PROXY": self.hub.endpoint}) as p:
+            self.fails(p.ask("org/plain", token="sesame"), "hub-failed")
+        self.assertEqual({(r["path"], "authorization" in r["headers"]) for r in self.hub.requests}, {("CONNECT hub.invalid:443", False)})
+
+    def test_loopback_needs_no_proxy(self):
+        nowhere = "http://127.0.0.1:%d" % closed_port()
+        self.came(self.one("org/plain", env={"NO_PROXY": "", "http_proxy": nowhere, "ALL_PROXY": nowhere}))
+
     def test_comes_back(self):
         port = closed_port()
         with self.probe("--down-s", 1, endpoint="http://127.0.0.1:%d" % port) as p:

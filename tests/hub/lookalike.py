@@ -130,6 +130,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             facts["safetensors"] = {"parameters": repo.dtypes, "total": sum(repo.dtypes.values())}
         self.send(200, json.dumps(facts).encode(), {"Content-Type": "application/json"})
 
+    def do_CONNECT(self):
+        self.path = "CONNECT " + self.path
+        self.hub.note(self)
+        self.error(502)
+
     def do_GET(self):
         path, _, query = self.path.partition("?")
         if path == "/-/requests":
