@@ -60,7 +60,7 @@ static bool build(struct hub *h)
     uint64_t seed = 0;
 
     (void)getrandom(&seed, sizeof seed, 0);
-    (void)snprintf(h->user_agent, sizeof h->user_agent, "llmemd/" LLMEMD_VERSION "%s%.200s", h->o.origin ? "; " : "",
+    (void)snprintf(h->user_agent, sizeof h->user_agent, "llmemd/" LLMEMD_VERSION "%s%.200s", h->o.origin ? "; origin/" : "",
                    h->o.origin ? h->o.origin : "");
     h->cache = cache_new(ENTRIES_MAX, MEMORY_MAX, seed);
     h->helper = helper_new();

@@ -25,10 +25,9 @@ static const char *env(const char *name, const char *old)
     return value && value[0] ? value : NULL;
 }
 
-static bool is_true(const char *name)
+static bool is_true(const char *value)
 {
     static const char *const yes[] = {"1", "ON", "YES", "TRUE"};
-    const char *value = getenv(name);
 
     for (size_t i = 0; value && i < sizeof yes / sizeof *yes; i++)
         if (!strcasecmp(value, yes[i]))
@@ -64,15 +63,19 @@ static bool home_of(char *ret)
     return getenv("HOME") && join(ret, "~/.cache/huggingface", "");
 }
 
-/* Without white space at either end, line ends included. */
-static void strip(char *text)
+/* No line ends anywhere, no white space at either end. */
+static void clean_token(char *text)
 {
-    size_t n = strlen(text), skip = strspn(text, " \t\r\n\v\f");
+    size_t put = 0, skip;
 
-    while (n > skip && strchr(" \t\r\n\v\f", text[n - 1]))
-        n--;
-    memmove(text, text + skip, n - skip);
-    text[n - skip] = 0;
+    for (const char *p = text; *p; p++)
+        if (*p != '\r' && *p != '\n')
+            text[put++] = *p;
+    while (put && strchr(" \t\v\f", text[put - 1]))
+        put--;
+    text[put] = 0;
+    skip = strspn(text, " \t\v\f");
+    memmove(text, text + skip, put - skip + 1);
 }
 
 static void read_file(const char *path, char *ret)
@@ -93,13 +96,14 @@ static void read_token(const char *home, char *ret)
     char path[TEXT_BYTES];
 
     ret[0] = 0;
-    if (is_true("HF_HUB_DISABLE_IMPLICIT_TOKEN"))
+    if (is_true(getenv("HF_HUB_DISABLE_IMPLICIT_TOKEN")))
         return;
-    if (token)
-        (void)snprintf(ret, TEXT_BYTES, "%s", token);
-    else if (at ? join(path, at, "") : home[0] && join(path, home, "token"))
+    (void)snprintf(ret, TEXT_BYTES, "%s", token ? token : "");
+    clean_token(ret);
+    if (!ret[0] && (at ? join(path, at, "") : home[0] && join(path, home, "token"))) {
         read_file(path, ret);
-    strip(ret);
+        clean_token(ret);
+    }
 }
 
 static bool read_endpoint(char *ret)
@@ -171,7 +175,7 @@ bool hub_options_read(struct hub_options *ret)
     *ret = (struct hub_options){
         .endpoint = t->endpoint,
         .token = unless_empty(t->token),
-        .offline = is_true("HF_HUB_OFFLINE") || is_true("TRANSFORMERS_OFFLINE"),
+        .offline = is_true(env("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")),
         .hf_cache = unless_empty(t->hf_cache),
         .ca = unless_empty(t->ca),
         .origin = unless_empty(t->origin),

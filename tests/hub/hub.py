@@ -475,6 +475,20 @@ class Down(Case):
                 self.fails(p.ask("org/plain"), "model-not-found", "offline")
         self.assertEqual(self.hub.connections, 0)
 
+    def test_20_the_newer_name_decides(self):
+        self.came(self.one("org/plain", env={"HF_HUB_OFFLINE": "0", "TRANSFORMERS_OFFLINE": "1"}))
+
+    @unittest.skipUnless(shutil.which("openssl"), "no openssl to make a certificate with")
+    def test_19_certificates(self):
+        key, cert = (os.path.join(self.dir, n) for n in ("key.pem", "cert.pem"))
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=hub",
+                        "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", cert], check=True, stderr=subprocess.DEVNULL)
+        with Hub(certificate=(cert, key)) as hub:
+            self.fails(self.one("org/plain", endpoint=hub.endpoint), "hub-failed", "could not be reached")
+            self.assertEqual(hub.requests, [])
+            for name in "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE":
+                self.came(self.one("org/plain", endpoint=hub.endpoint, env={name: cert}), commit=COMMIT)
+
     @unittest.skipUnless(shutil.which("strace"), "no strace")
     def test_20_offline_traced(self):
         log = os.path.join(self.dir, "strace")
@@ -553,6 +567,17 @@ class Tokens(Case):
             f.write("\n owners \n")
         self.came(self.one("org/gated", flags=["--share-token"], env={"HF_TOKEN_PATH": f.name}), is_private=True)
 
+    def test_token_is_cleaned(self):
+        self.one("org/plain", flags=["--share-token"], env={"HF_TOKEN": "\t own\r\ners \n"})
+        self.assertEqual({r["headers"]["authorization"] for r in self.hub.requests}, {"Bearer owners"})
+
+    def test_blank_token_leaves_the_file(self):
+        os.makedirs(os.path.join(self.dir, "hf"))
+        with open(os.path.join(self.dir, "hf", "token"), "w") as f:
+            f.write("of-the-file")
+        self.one("org/plain", flags=["--share-token"], env={"HF_TOKEN": " ", "HF_HOME": os.path.join(self.dir, "hf")})
+        self.assertEqual({r["headers"]["authorization"] for r in self.hub.requests}, {"Bearer of-the-file"})
+
     def test_callers_token_wins(self):
         self.one("org/plain", token="callers", flags=["--share-token"], env={"HF_TOKEN": "owners"})
         self.assertEqual({r["headers"]["authorization"] for r in self.hub.requests}, {"Bearer callers"})
@@ -564,7 +589,7 @@ class Tokens(Case):
     def test_old_names(self):
         self.one("org/plain", flags=["--share-token"], env={"HUGGING_FACE_HUB_TOKEN": "old", "HF_HUB_USER_AGENT_ORIGIN": "tests/1"})
         self.assertIn("Bearer old", json.dumps(self.hub.requests))
-        self.assertTrue(self.hub.requests[0]["headers"]["user-agent"].endswith("tests/1"))
+        self.assertTrue(self.hub.requests[0]["headers"]["user-agent"].endswith("; origin/tests/1"))
 
     def test_token_is_nowhere_on_disk(self):
         cache = os.path.join(self.dir, "c")

@@ -13,6 +13,7 @@ import http.server
 import json
 import re
 import socket
+import ssl
 import sys
 import threading
 import time
@@ -351,7 +352,7 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 class Hub:
-    def __init__(self, port=0):
+    def __init__(self, port=0, certificate=None):
         self.lock = threading.Lock()
         self.requests, self.connections, self.sockets = [], 0, []
         self.rate = '"resolvers";r=2999;t=300'
@@ -361,9 +362,13 @@ class Hub:
         for address in ("127.0.0.1", port), ("127.0.0.2", 0), ("127.0.0.1", 0):
             server = Server(address, handler)
             server.hub = self
+            if certificate:
+                context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+                context.load_cert_chain(*certificate)
+                server.socket = context.wrap_socket(server.socket, server_side=True)
             self.servers.append(server)
         self.port, self.cdn_port, self.other_port = (s.server_address[1] for s in self.servers)
-        self.endpoint = "http://127.0.0.1:%d" % self.port
+        self.endpoint = "http%s://127.0.0.1:%d" % ("s" if certificate else "", self.port)
         self.cdn = "http://127.0.0.2:%d" % self.cdn_port
 
     def note(self, handler):
