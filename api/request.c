@@ -28,15 +28,17 @@ const char *model_id_fault(const char *id)
 /* git check-ref-format */
 static bool has_bad_part(const char *revision)
 {
-    for (const char *part = revision; part; part = strchr(part, '/')) {
-        size_t n;
+    const char *part = revision;
 
-        part += *part == '/';
-        n = strcspn(part, "/");
-        if (!n || part[0] == '.' || part[n - 1] == '.' || (n > 5 && !strncmp(part + n - 5, ".lock", 5)))
+    for (;;) {
+        size_t n = strcspn(part, "/");
+
+        if (!n || part[0] == '.' || part[n - 1] == '.' || (n >= 5 && !strncmp(part + n - 5, ".lock", 5)))
             return true;
+        if (!part[n])
+            return false;
+        part += n + 1;
     }
-    return false;
 }
 
 const char *revision_fault(const char *revision)

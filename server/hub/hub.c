@@ -147,12 +147,13 @@ void flight_settle(struct flight *f, const struct view *v, uint64_t keep_ms)
     flight_free(f);
 }
 
-static const struct hub_config *refuse(const struct hub_request *rq, enum err_code code, const char *at, const char *fault)
+static const struct hub_config *refuse(const struct hub_request *rq, enum err_code code, const char *at, const char *what,
+                                       const char *fault)
 {
     struct err err = {0};
     struct view v = {.model = rq->model, .revision = rq->revision, .tier = "hub", .err = &err};
 
-    (void)err_set(&err, code, at, "it %s", fault);
+    (void)err_set(&err, code, at, "%s %s", what, fault);
     return config_new(&v);
 }
 
@@ -162,12 +163,12 @@ static const struct hub_config *check(const struct hub_request *rq)
     const char *fault = model_id_fault(rq->model);
 
     if (fault)
-        return refuse(rq, ERR_FIELD_VALUE, "/model", fault);
+        return refuse(rq, ERR_FIELD_VALUE, "/model", "an id", fault);
     fault = revision_fault(rq->revision);
     if (fault)
-        return refuse(rq, ERR_FIELD_VALUE, "/revision", fault);
+        return refuse(rq, ERR_FIELD_VALUE, "/revision", "a revision", fault);
     fault = rq->token ? token_fault(rq->token) : NULL;
-    return fault ? refuse(rq, ERR_HUB_TOKEN, "", fault) : NULL;
+    return fault ? refuse(rq, ERR_HUB_TOKEN, "", "a token", fault) : NULL;
 }
 
 /* Who may share an answer: callers with the token that opened it, or all without one. */
@@ -243,7 +244,7 @@ bool hub_ask(struct hub_loop *l, const struct hub_request *rq, hub_done *done, v
     if (a)
         *a = (struct ask){.loop = l, .done = done, .arg = arg};
     if (!a || !find_or_wait(l, rq, a, ret, &f))
-        *ret = refuse(rq, ERR_OVERLOADED, "", "found no memory");
+        *ret = refuse(rq, ERR_OVERLOADED, "", "the hub's client", "found no memory");
     if (*ret) {
         free(a);
         return true;

@@ -1,3 +1,4 @@
+#include "api/request.h"
 #include "server/hub/hop.h"
 #include "server/hub/name.h"
 #include "server/hub/sha256.h"
