@@ -12,7 +12,7 @@
  * Source    huggingface_hub 1.29 file_download.py, utils/_http.py, utils/_auth.py, constants.py.
  * Errors    hub_config.err: model-not-found, revision-not-found, config-not-found, model-gated, hub-forbidden, hub-token-refused,
  *           hub-failed, hub-timeout, hub-rate-limited; each with a sentence for people.
- * Threads   struct hub is shared; a hub_loop and its asks belong to one thread.
+ * Threads   struct hub is shared; a hub_loop and its asks belong to one thread. The process ignores SIGPIPE: TLS writes plainly.
  */
 #ifndef SERVER_HUB_HUB_H
 #define SERVER_HUB_HUB_H

@@ -52,7 +52,8 @@ enum verdict reply_verdict(const struct reply *r, bool token_sent, char *ret_why
         return of_fault[r->fault];
     if (r->unchanged || r->status == 200)
         return judge_content(r, ret_why, bytes);
-    (void)snprintf(ret_why, bytes, "it answered %d%s%.120s", r->status, r->error_message[0] ? ": " : "", r->error_message);
+    (void)snprintf(ret_why, bytes, "it answered %d%s%.90s%s%.40s", r->status, r->error_message[0] ? ": " : "", r->error_message,
+                   r->request_id[0] ? ", request " : "", r->request_id);
     if (code_is(r, "RevisionNotFound"))
         return VERDICT_REVISION_ABSENT;
     if (code_is(r, "EntryNotFound"))

@@ -15,6 +15,7 @@
 #include "server/hub/hub.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -242,6 +243,7 @@ int main(int argc, char **argv)
     struct hub *h;
     char line[4096];
 
+    (void)signal(SIGPIPE, SIG_IGN);
     if (!hub_options_read(&o) || !read_flags(argc, argv, &o))
         return 2;
     h = hub_new(&o);
