@@ -43,8 +43,8 @@ struct cache *cache_new(size_t entries_max, size_t bytes_max, uint64_t seed)
     c->slots = 16;
     while (c->slots < entries_max)
         c->slots *= 2;
-    c->table = calloc(c->slots, sizeof *c->table);
-    c->pendings = calloc(c->slots, sizeof *c->pendings);
+    c->table = calloc(c->slots, sizeof(struct entry *));
+    c->pendings = calloc(c->slots, sizeof(struct pending *));
     if (c->table && c->pendings)
         return c;
     cache_free(c);
@@ -55,15 +55,24 @@ struct cache *cache_new(size_t entries_max, size_t bytes_max, uint64_t seed)
 
 static void age_unlink(struct cache *c, struct entry *e)
 {
-    *(e->newer ? &e->newer->older : &c->newest) = e->older;
-    *(e->older ? &e->older->newer : &c->oldest) = e->newer;
+    if (e->newer)
+        e->newer->older = e->older;
+    else
+        c->newest = e->older;
+    if (e->older)
+        e->older->newer = e->newer;
+    else
+        c->oldest = e->newer;
 }
 
 static void age_push(struct cache *c, struct entry *e)
 {
     e->newer = NULL;
     e->older = c->newest;
-    *(c->newest ? &c->newest->newer : &c->oldest) = e;
+    if (c->newest)
+        c->newest->newer = e;
+    else
+        c->oldest = e;
     c->newest = e;
 }
 
@@ -79,6 +88,15 @@ static void drop(struct cache *c, struct entry *e)
     c->bytes -= e->bytes;
     hub_give_back(e->config);
     free(e);
+}
+
+/* The least recently used go, down to what is allowed. */
+static void shrink(struct cache *c, size_t entries, size_t bytes)
+{
+    for (struct entry *e = c->oldest, *newer; e && (c->entries > entries || c->bytes > bytes); e = newer) {
+        newer = e->newer;
+        drop(c, e);
+    }
 }
 
 static struct entry *find(const struct cache *c, const char *key)
@@ -112,16 +130,14 @@ static void put(struct cache *c, const char *key, const struct hub_config *confi
     age_push(c, e);
     c->entries++;
     c->bytes += bytes;
-    while (c->entries > c->entries_max || c->bytes > c->bytes_max)
-        drop(c, c->oldest);
+    shrink(c, c->entries_max, c->bytes_max);
 }
 
 void cache_free(struct cache *c)
 {
     if (!c)
         return;
-    while (c->oldest)
-        drop(c, c->oldest);
+    shrink(c, 0, 0);
     free(c->table);
     free(c->pendings);
     free(c);

@@ -49,12 +49,15 @@ bool facts_read(const char *text, size_t bytes, struct facts *ret)
 {
     struct json *doc = parse(text, bytes);
     const char *sha = json_str(json_get(doc, "sha"));
-    const struct json *by_dtype = json_get(json_get(doc, "safetensors"), "parameters");
+    const struct json *weights = json_get(doc, "safetensors"), *by_dtype = json_get(weights, "parameters");
 
     *ret = (struct facts){0};
     if (sha && strlen(sha) == 40)
         memcpy(ret->sha, sha, 41);
-    ret->parameters = json_type(by_dtype) == JSON_OBJECT ? count(by_dtype) : 0;
+    if (json_type(by_dtype) == JSON_OBJECT)
+        ret->parameters = count(by_dtype);
+    else
+        (void)json_uint64(json_get(weights, "total"), &ret->parameters);
     ret->is_open = says_no(json_get(doc, "gated")) && says_no(json_get(doc, "private"));
     json_free(doc);
     return doc;

@@ -22,13 +22,13 @@ const char *hop_fault(const struct origin *home, const struct origin *from, cons
 {
     bool secure = !strcasecmp(to->scheme, "https");
 
-    if (!secure && strcasecmp(to->scheme, "http"))
+    if (!secure && strcasecmp(to->scheme, "http") != 0)
         return "to something that is not http";
     if (!secure && !strcasecmp(from->scheme, "https"))
         return "from https to http";
     if (origin_same(home, to) || (is_loopback(home->host) && is_loopback(to->host)))
         return NULL;
-    if (!secure || strcmp(to->port, "443"))
+    if (!secure || strcmp(to->port, "443") != 0)
         return "to another port";
     return is_number(to->host) || is_loopback(to->host) ? "to a bare address" : NULL;
 }

@@ -72,7 +72,7 @@ static void on_commit(struct reply *r, struct span v)
     }
     memcpy(text, v.at, 40);
     text[40] = 0;
-    if (strspn(text, "0123456789abcdef") != 40 || (r->commit[0] && strcmp(r->commit, text)))
+    if (strspn(text, "0123456789abcdef") != 40 || (r->commit[0] && strcmp(r->commit, text) != 0))
         r->commit_bad = true;
     else
         memcpy(r->commit, text, sizeof text);

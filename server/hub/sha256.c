@@ -20,8 +20,8 @@ static uint32_t turn(uint32_t x, unsigned n)
 
 static void spread(const uint8_t *block, uint32_t w[64])
 {
-    for (unsigned t = 0; t < 16; t++)
-        w[t] = (uint32_t)block[4 * t] << 24 | (uint32_t)block[4 * t + 1] << 16 | (uint32_t)block[4 * t + 2] << 8 | block[4 * t + 3];
+    for (unsigned t = 0; t < 16; t++, block += 4)
+        w[t] = (uint32_t)block[0] << 24 | (uint32_t)block[1] << 16 | (uint32_t)block[2] << 8 | block[3];
     for (unsigned t = 16; t < 64; t++) {
         uint32_t a = w[t - 15], b = w[t - 2];
 

@@ -121,7 +121,7 @@ const char *transfer_endpoint_fault(const char *endpoint)
         fault = "not an address, like https://huggingface.co";
     else if (has_part(url, CURLUPART_USER) || has_part(url, CURLUPART_QUERY) || has_part(url, CURLUPART_FRAGMENT))
         fault = "may have neither a user, nor a query, nor a fragment";
-    else if (strcasecmp(o.scheme, "https") && (strcasecmp(o.scheme, "http") || !is_loopback(o.host)))
+    else if (strcasecmp(o.scheme, "https") != 0 && (strcasecmp(o.scheme, "http") != 0 || !is_loopback(o.host)))
         fault = "must be https; plain http only on loopback";
     origin_release(&o);
     curl_url_cleanup(url);
@@ -449,8 +449,10 @@ struct transfers *transfers_new(const struct transfer_options *o)
 
 void transfers_free(struct transfers *t)
 {
-    while (t->open)
-        transfer_cancel(t->open);
+    for (struct transfer *x = t->open, *next; x; x = next) {
+        next = x->next;
+        transfer_cancel(x);
+    }
     while (t->n_idle)
         curl_easy_cleanup(t->idle[--t->n_idle]);
     curl_multi_cleanup(t->multi);
