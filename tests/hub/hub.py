@@ -800,7 +800,9 @@ class HfCache(Case):
         with open(secret, "w") as f:
             f.write('{"secret": 1}')
         link = os.path.join(self.snapshot, "config.json")
-        for target in secret, "../../../../../secret.json", "../../blobs/../../../../secret.json", "../../blobs/..", "/etc/passwd":
+        os.mkdir(os.path.join(self.repo, "blobs", "d"))
+        for target in (secret, "../../../../../secret.json", "../../blobs/../../../../secret.json", "../../blobs/d/../../../../../secret.json",
+                       "../../blobs/..", "../../blobs/d", "/etc/passwd"):
             os.remove(link)
             os.symlink(target, link)
             with self.subTest(target):
