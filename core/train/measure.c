@@ -49,6 +49,7 @@ static void describe_run(const struct trainer *t, const struct peak *walk, struc
     m->births = t->run.n_births;
     m->deaths = t->run.n_events - t->run.n_births - t->run.released;
     m->walk_peak_bytes = m->peak_allocated_bytes = walk->peak_bytes;
+    m->first_steps_peak_bytes = walk->first_bytes;
     m->static_bytes = walk->static_bytes;
     m->resting_bytes = walk->resting_bytes;
     m->peak_phase = walk->peak_phase;

@@ -64,10 +64,10 @@ static const char *say(const struct draw *d)
     const struct recipe *r = &d->recipe;
 
     (void)snprintf(said, sizeof said,
-                   "%s, %" PRIu32 " layers, torch %" PRIu32 ": B %" PRIu32 " S %" PRIu32 " accumulation %" PRIu32 " %s precision %d optimizer %d attention %d"
+                   "%s, %" PRIu32 " layers, torch %" PRIu32 ": B %" PRIu32 " S %" PRIu32 " accumulation %" PRIu32 " %s precision %d optimizer %d attention %d%s"
                    " checkpointing %d reentrant %d cache %d%s clip %g framework %d",
                    d->model->id, d->arch.layers, r->stack.torch, r->micro_batch_size, r->seq_len_tokens, r->gradient_accumulation_steps,
-                   r->tuning == TUNING_LORA ? "lora" : "full", (int)r->precision, (int)r->optimizer, (int)r->attention, (int)r->gradient_checkpointing,
+                   r->tuning == TUNING_LORA ? "lora" : "full", (int)r->precision, (int)r->optimizer, (int)r->attention, r->method == METHOD_DDP ? " ddp" : "", (int)r->gradient_checkpointing,
                    (int)r->checkpoint_reentrant, (int)r->use_cache, r->padded ? " padded" : "", r->max_grad_norm, (int)r->framework);
     return said;
 }
@@ -175,6 +175,22 @@ static void end(int kept)
 static void never_less(const struct draw *d, const char *what, uint64_t less, uint64_t more)
 {
     ck_assert_msg(less <= more, "%s: %s: %" PRIu64 ", before %" PRIu64, say(d), what, more, less);
+}
+
+/* The same step under DistributedDataParallel, of random buckets. Its batches have the mask that one GPU's have. */
+static void on_several(struct draw *d)
+{
+    d->recipe.method = METHOD_DDP;
+    d->recipe.packed = TRI_FALSE;
+    d->recipe.data_parallel = 1 + below(64);
+    d->recipe.ddp_bucket_bytes = chance(40) ? 0 : UINT64_C(1) << (10 + below(18));
+    d->recipe.gradient_as_bucket_view = (enum tri)below(3);
+    d->recipe.sync_each_batch = (enum tri)below(3);
+}
+
+static uint64_t highest(const struct measured *m)
+{
+    return m->walk_peak_bytes > m->first_steps_peak_bytes ? m->walk_peak_bytes : m->first_steps_peak_bytes;
 }
 
 /* --- of the walk --------------------------------------------------------------------------------------------------------------- */
@@ -323,6 +339,79 @@ END_TEST
 
 /* --- of the replay ------------------------------------------------------------------------------------------------------------- */
 
+START_TEST(ddp_is_the_same_on_any_number_of_ranks)
+{
+    int kept = 0;
+
+    begin("ranks");
+    for (int i = 0; i < DRAWS; i++) {
+        struct measured a, b;
+        struct draw d = draw(&a);
+
+        on_several(&d);
+        if (!walk(&d, &a))
+            continue;
+        d.recipe.data_parallel += 1 + below(1000);
+        ck_assert(walk(&d, &b));
+        ck_assert_msg(!memcmp(&a, &b, sizeof a), "%s: %" PRIu64 " and %" PRIu64, say(&d), a.walk_peak_bytes, b.walk_peak_bytes);
+        kept++;
+    }
+    end(kept);
+}
+END_TEST
+
+/* Without a cache in the outputs: the wrapper's clones of it are compact, what they take the place of may be views of more. */
+START_TEST(ddp_never_needs_less_than_one_gpu)
+{
+    int kept = 0;
+
+    begin("ddp");
+    for (int i = 0; i < DRAWS; i++) {
+        struct measured a, b;
+        struct draw d = draw(&a);
+
+        d.recipe.use_cache = TRI_FALSE;
+        ck_assert(walk(&d, &a));
+        on_several(&d);
+        if (!walk(&d, &b))
+            continue;
+        never_less(&d, "ddp", a.walk_peak_bytes, highest(&b) + 512 * (uint64_t)b.tensors); /* a view is not rounded up */
+        never_less(&d, "ddp, static", a.static_bytes, b.static_bytes);
+        kept++;
+    }
+    end(kept);
+}
+END_TEST
+
+/* Reducing each micro-batch, gradients become views before the last: that is never more either. A bucket's size is no such law: it only
+ * moves where blocks are rounded. */
+START_TEST(bucket_views_never_need_more)
+{
+    int kept = 0;
+
+    begin("views");
+    for (int i = 0; i < DRAWS; i++) {
+        struct measured a, b;
+        struct draw d = draw(&a);
+
+        on_several(&d);
+        d.recipe.gradient_as_bucket_view = TRI_FALSE;
+        if (!walk(&d, &b))
+            continue;
+        d.recipe.gradient_as_bucket_view = TRI_TRUE;
+        d.recipe.sync_each_batch = TRI_FALSE;
+        ck_assert(walk(&d, &a));
+        never_less(&d, "gradients beside buckets", highest(&a), highest(&b));
+        b = a;
+        d.recipe.sync_each_batch = TRI_TRUE;
+        ck_assert(walk(&d, &a));
+        never_less(&d, "views under no_sync", highest(&a), highest(&b));
+        kept++;
+    }
+    end(kept);
+}
+END_TEST
+
 START_TEST(the_replay_stays_within_its_slack)
 {
     begin("replay");
@@ -415,5 +504,8 @@ UNIT_TESTS("laws",
            unit_test(a_larger_vocabulary_never_needs_less);
            unit_test(checkpointing_never_raises_forward_and_backward);
            unit_test(lora_never_trains_more_than_full);
+           unit_test(ddp_is_the_same_on_any_number_of_ranks);
+           unit_test(ddp_never_needs_less_than_one_gpu);
+           unit_test(bucket_views_never_need_more);
            unit_test(the_replay_stays_within_its_slack);
            unit_test(equal_requests_get_equal_answers);)
