@@ -4,7 +4,8 @@
  * Purpose   train_walk()    runs the program of loading and two steps (DDP: three) and sums live storages: a lower bound, microseconds.
  *           train_measure() also replays the run on the model of PyTorch's caching allocator: what users read off torch.cuda.
  * Units     bytes, uint64_t.
- * Models    one rank, one stream: DDP's collectives own no blocks, so what is active is what is allocated. Not modelled: CUDA context beyond device.context_bytes, variable lengths.
+ * Models    one rank, one stream: DDP's collectives own no blocks, so what is active is what is allocated.
+ *           Not modelled: CUDA context beyond device.context_bytes, variable lengths.
  * Errors    ERR_NOMEM when the arena is too small (64 MiB are enough for 200 layers; see plan/), ERR_FIELD_CONFLICT for an
  *           option the model cannot run. Not fitting is a result.
  * Threads   pure; one arena a thread.

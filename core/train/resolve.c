@@ -146,7 +146,7 @@ static bool finds_unused(const struct recipe *r)
     return r->framework == FRAMEWORK_TRANSFORMERS && (r->gradient_checkpointing != TRI_TRUE || r->tuning != TUNING_FULL);
 }
 
-static enum err_code resolve_method(struct step *s, const struct resolving *c)
+static void resolve_method(struct step *s, const struct resolving *c)
 {
     struct recipe *r = &s->r;
 
@@ -160,11 +160,6 @@ static enum err_code resolve_method(struct step *s, const struct resolving *c)
     if (r->padded || !quirks_of(c->by).attention_interface)
         r->packed = TRI_FALSE;
     s->find_unused_parameters = r->method == METHOD_DDP && finds_unused(r);
-    if (s->find_unused_parameters && r->gradient_checkpointing == TRI_TRUE && r->checkpoint_reentrant == TRI_TRUE)
-        return err_set(c->err, ERR_FIELD_CONFLICT, "/training/checkpoint_reentrant",
-                       "DistributedDataParallel looks for unused parameters in the Trainer's run of an adapted model and takes those of a reentrant "
-                       "checkpoint for such: it ends in \"Expected to mark a variable ready only once\"");
-    return ERR_OK;
 }
 
 enum err_code train_resolve(const struct recipe *asked, const struct arch *arch, const struct device *device, struct arena *arena,
@@ -186,10 +181,9 @@ enum err_code train_resolve(const struct recipe *asked, const struct arch *arch,
     rc = resolve_attention(&s.r, &c);
     if (!rc)
         rc = resolve_lora(&s.r, &c);
-    if (!rc)
-        rc = resolve_method(&s, &c);
     if (rc)
         return rc;
+    resolve_method(&s, &c);
     s.quirks = quirks_of(&by);
     *ret = s;
     return ERR_OK;

@@ -1,0 +1,223 @@
+/* loop.c - what both loops share: batches, the model's call with its wrappers, backward, clipping, the end of a step. */
+#include "train/loop.h"
+
+#include "parallel/ddp.h"
+#include "torch/autograd.h"
+
+#include <string.h>
+
+struct batch make_batch(struct trainer *t)
+{
+    struct run *r = &t->run;
+    int64_t size[2] = {t->step->r.micro_batch_size, t->step->r.seq_len_tokens};
+    struct batch b = {0};
+
+    b.ids = owned(r, empty(r, DTYPE_INT64, 2, size));
+    if (t->step->r.packed != TRI_TRUE)
+        b.mask = owned(r, empty(r, DTYPE_INT64, 2, size));
+    b.labels = owned(r, empty(r, DTYPE_INT64, 2, size));
+    return b;
+}
+
+void batch_ref(struct run *r, const struct batch *b)
+{
+    value_ref(r, b->ids);
+    value_ref(r, b->mask);
+    value_ref(r, b->labels);
+}
+
+void batch_unref(struct run *r, const struct batch *b)
+{
+    value_unref(r, b->ids);
+    value_unref(r, b->mask);
+    value_unref(r, b->labels);
+}
+
+void bind_inputs(struct trainer *t, struct held *h, struct batch next)
+{
+    if (h->inputs.ids)
+        batch_unref(&t->run, &h->inputs);
+    h->inputs = next;
+}
+
+static void drop_cache(struct trainer *t)
+{
+    struct model *m = &t->model;
+
+    for (uint32_t i = CACHE_ROWS * m->n_layers; i-- > 0;) { /* a tuple of tuples lets go of its last first */
+        value_unref(&t->run, m->cache[i]);
+        m->cache[i] = 0;
+    }
+}
+
+/* operations.py convert_outputs_to_fp32: every half tensor of the outputs becomes fp32, the cache's too where it is a tuple (5.x: an
+ * object); the old die after. */
+static void convert_outputs(struct trainer *t, struct outputs *o)
+{
+    struct run *r = &t->run;
+    val *fields[2] = {&o->loss, &o->logits};
+    val old[2];
+
+    for (int i = 0; i < 2; i++) {
+        old[i] = *fields[i];
+        if (!old[i])
+            continue;
+        r->values[old[i]].floating = false;
+        if (dtype_of(r, old[i]) == DTYPE_FP32)
+            value_ref(r, *fields[i]);
+        else
+            *fields[i] = owned(r, to_dtype(r, old[i], DTYPE_FP32));
+    }
+    for (uint32_t i = 0; i < CACHE_ROWS * t->model.n_layers; i++) {
+        val v = local(r, t->model.cache[i]); /* dies with the caller's frame, after all are converted */
+
+        if (!v || t->step->quirks.attention_interface || (dtype_of(r, v) != DTYPE_BF16 && dtype_of(r, v) != DTYPE_FP16))
+            continue;
+        t->model.cache[i] = owned(r, to_dtype(r, v, DTYPE_FP32));
+        value_unref(r, v);
+    }
+    for (int i = 0; i < 2; i++) {
+        value_unref(r, old[i]);
+        if (*fields[i])
+            r->values[*fields[i]].floating = true;
+    }
+}
+
+void sync_gradients(struct trainer *t, uint32_t micro_step)
+{
+    const struct recipe *s = &t->step->r;
+
+    if (t->ddp)
+        ddp_sync(t->ddp, s->sync_each_batch == TRI_TRUE || micro_step + 1 == s->gradient_accumulation_steps);
+}
+
+/* The wrapper's way with what forward returns: loss, logits, and before 5.x the cache, a tuple. */
+static void post_forward(struct trainer *t, struct outputs *o)
+{
+    struct run *r = &t->run;
+    struct model *m = &t->model;
+    uint32_t cached = t->step->quirks.attention_interface ? 0 : CACHE_ROWS * m->n_layers;
+    unsigned char *mark = r->arena->cur;
+    val *all;
+
+    if (!t->step->find_unused_parameters || run_dead(r))
+        return;
+    all = arena_array(r->arena, val, 2 + (size_t)cached);
+    if (!all) {
+        run_fail(r, ERR_NOMEM, "", "the working memory of one request is too small for the model's outputs");
+        return;
+    }
+    all[0] = owned(r, o->loss);
+    all[1] = owned(r, o->logits);
+    memcpy(all + 2, m->cache, cached * sizeof *all);
+    ddp_post_forward(t->ddp, 2 + cached, all);
+    memcpy(m->cache, all + 2, cached * sizeof *all);
+    o->loss = all[0];
+    o->logits = all[1];
+    r->values[o->loss].floating = r->values[o->logits].floating = true;
+    arena_rewind(r->arena, mark);
+}
+
+/*
+ * accelerate wraps forward before DistributedDataParallel does: the clones are of what it converted. The traced runs of transformers 5 convert
+ * the clones instead. For logits either way holds twelve bytes of each at most; the cache, converted before 5.x only, is
+ * in accelerate's order.
+ */
+static bool clones_first(const struct trainer *t)
+{
+    return t->step->quirks.attention_interface;
+}
+
+struct outputs call_model(struct trainer *t, const struct batch *b)
+{
+    struct run *r = &t->run;
+    struct outputs o = {0};
+
+    if (t->ddp)
+        ddp_pre_forward(t->ddp);
+    if (t->autocast)
+        autocast_enter(r, t->autocast_dtype);
+    t->model.family->forward(r, &t->model, b, &o);
+    if (clones_first(t))
+        post_forward(t, &o);
+    if (t->autocast) {
+        struct frame f = frame_enter(r);
+
+        autocast_leave(r);
+        if (!run_dead(r) && !t->plain) /* accelerate's; torch.autocast leaves outputs as they are */
+            convert_outputs(t, &o);
+        (void)frame_leave(r, f, 0);
+    }
+    if (!clones_first(t))
+        post_forward(t, &o);
+    return o;
+}
+
+void drop_outputs(struct trainer *t, struct outputs *o)
+{
+    consume(&t->run, o->logits);
+    drop_cache(t);
+}
+
+void backward_of(struct trainer *t, val loss)
+{
+    struct run *r = &t->run;
+    bool scaled = precision_scales_loss(t->step->r.precision);
+    val root = loss, one;
+
+    if (scaled)
+        root = owned(r, scaler_scale(r, &t->scaler, loss));
+    if (run_dead(r))
+        return;
+    one = owned(r, value_empty(r, OP_ONES_LIKE, dtype_of(r, root), 0, NULL));
+    run_graph(r, 1, &root, &one);
+    value_unref(r, one);
+    if (scaled)
+        value_unref(r, root);
+}
+
+void clip(struct trainer *t, struct held *h)
+{
+    struct run *r = &t->run;
+    val norm;
+
+    if (t->step->r.max_grad_norm == 0 && (t->plain || !t->step->quirks.trainer_counts_items))
+        return;
+    r->stage = STAGE_CLIP;
+    if (t->scaler.scale)
+        scaler_unscale(r, &t->scaler);
+    norm = clip_grad_norm(r, t->n_trainable, t->trainable);
+    value_unref(r, h->grad_norm);
+    h->grad_norm = norm;
+}
+
+void end_step(struct trainer *t)
+{
+    struct run *r = &t->run;
+
+    r->stage = STAGE_OPTIMIZER;
+    if (t->scaler.scale) {
+        scaler_step(r, &t->scaler, &t->optim);
+        scaler_update(r, &t->scaler);
+    } else {
+        optim_step(r, &t->optim);
+    }
+    for (uint32_t i = 0; i < t->n_trainable; i++) {
+        val *g = grad_of(r, t->trainable[i]);
+
+        if (g && *g)
+            mark_block(r, *g, MARK_GRADIENT);
+    }
+    r->stage = STAGE_ZERO_GRAD;
+    for (uint32_t i = 0; i < t->n_trainable; i++) {
+        val *g = grad_of(r, t->trainable[i]);
+
+        if (g) {
+            val old = *g;
+
+            *g = 0;
+            value_unref(r, old);
+        }
+    }
+    r->stage = STAGE_REST;
+}
