@@ -427,7 +427,7 @@ static void evaluate(struct run *r, uint32_t base, uint32_t node)
     struct back b;
     struct node *n = &r->nodes[node];
     uint32_t module = r->module, running = r->node_running;
-    bool recompute = r->recompute;
+    bool recompute = r->recompute, any = false;
 
     host_call(r);
     r->node_running = node;
@@ -448,11 +448,13 @@ static void evaluate(struct run *r, uint32_t base, uint32_t node)
     memset(b.saved, 0, sizeof b.saved);
     for (int i = 0; i < n->n_outputs; i++) {
         b.grad[i] = n->grad[i];
+        any |= b.grad[i] != 0;
         n->grad[i] = 0;
     }
     for (int i = 0; i < n->n_saved; i++)
         b.saved[i] = n->saved[i] & SAVED_PACKED ? region_unpack(r, n->region, n->saved[i] & ~SAVED_PACKED) : n->saved[i];
-    formulas[n->op](&b);
+    if (any || n->closure) /* any_grad_defined of generated code; a checkpoint materialises its gradients */
+        formulas[n->op](&b);
     while (b.n_temps)
         value_unref(r, b.temp[--b.n_temps]);
     for (int i = n->n_saved; i-- > 0;) /* what a checkpoint recomputed dies with the formula */

@@ -5,7 +5,8 @@
 
 GROUNDTRUTH's dist_dev.jsonl gives its rows with method ddp and no quantisation. Each line of TRACED is a run of a model cut down:
 {"stack": "new" or "old", "config": file, "family", "options", "result": {"static", "steps", "reserved"}}, `options` in the words of the tracer, steps
-the phases of three steps. The old tracer runs are of models built on the host and of batches fetched one at a time, as the Trainer of 4.40 does.
+the phases of three steps. Those with "built": "host" are of models that were moved to the device; old ones fetch their batches one at a time and convert
+outputs to fp32 before DDP sees them, as accelerate and the Trainer of 4.40 do: two of them were laid beside the real Trainer, equal to the byte.
 Figures are those of the last step: the buckets are made anew in the second. A phase is the highest of all micro-steps, from its first moment on.
 """
 import json
@@ -45,7 +46,7 @@ def request(stack, config, o):
     t = {"seq_len": o["seq_len"], "micro_batch_size": o["micro_batch_size"], "gradient_accumulation_steps": o.get("gradient_accumulation_steps", 1),
          "methods": "ddp", "tuning": "lora" if lora else "full", "precision": precision.replace("mixed", "autocast") if lora else precision,
          "optimizer": o["optimizer"], "max_grad_norm": o["gradient_clipping"], "gradient_checkpointing": o["gradient_checkpointing"],
-         "attention": o["attention"], "padded": bool(o.get("attention_mask")) and not o.get("full_mask"), "use_cache": False,
+         "attention": o["attention"], "padded": bool(o.get("attention_mask")) and not o.get("full_mask"), "use_cache": bool(o.get("use_cache")),
          "gradient_as_bucket_view": bool(o.get("gradient_as_bucket_view")), "sync_each_batch": not o.get("no_sync", True),
          "keep_outputs": o["loop"] == "plain" and not o.get("drop_outputs")}
     if lora:
@@ -66,8 +67,8 @@ def comparable(row):
         return False        # a mask of ones cannot be asked for: left out, there is none
     if trainer and (not o["gradient_clipping"] or (o.get("lora") or {}).get("dtype") == "bf16"):
         return False        # the Trainer of 5.x takes the norm all the same; adapters stay in fp32 on the meta device
-    if stack == "old" and (family in ("codegen", "gptj") or trainer and o.get("gradient_accumulation_steps", 1) > 1):
-        return False        # tables stay on the host; the first batch lives through the step
+    if stack == "old" and family in ("codegen", "gptj"):
+        return False        # 4.40 keeps their tables as plain attributes, which stay on the host
     return trainer or moved or family not in ("neo", "bigcode", "codegen", "gptj")      # buffers that leave gaps when made on the device
 
 
