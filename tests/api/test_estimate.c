@@ -151,6 +151,70 @@ START_TEST(says_what_is_missing)
 }
 END_TEST
 
+static uint64_t whole(const struct json *o, const char *name)
+{
+    uint64_t n = 0;
+
+    ck_assert_msg(json_uint64(json_get(o, name), &n), "%s", name);
+    return n;
+}
+
+#define DDP(inner) "{" OPT ",\"cluster\":{\"gpu\":\"A100-40GB\",\"gpus_per_node\":4,\"nodes\":2},\"training\":{\"methods\":\"ddp\",\"seq_len\":64,\"tuning\":\"full\"," inner "}}"
+
+/* Eight replicas: the batch, the buckets, and what is taken for granted. */
+START_TEST(answers_for_ddp)
+{
+    struct reply reply = ask(DDP("\"precision\":\"bf16\",\"micro_batch_size\":2,\"global_batch_size\":48,\"gradient_checkpointing\":true"));
+    const struct json *c = json_first(json_get(reply.doc, "candidates")), *parts = json_get(json_get(c, "memory"), "breakdown_bytes");
+    const struct json *resolved = json_get(json_get(reply.doc, "resolved"), "training");
+    bool third_step = false;
+
+    ck_assert_int_eq(reply.r.status, 200);
+    ck_assert_str_eq(json_str(json_get(c, "method")), "ddp");
+    ck_assert_uint_eq(whole(c, "data_parallel"), 8);
+    ck_assert_uint_eq(whole(c, "gradient_accumulation_steps"), 3);
+    ck_assert_uint_eq(whole(c, "global_batch_size"), 48);
+    ck_assert_uint_ge(whole(parts, "communication"), 2 * UINT64_C(125239296)); /* a second copy of the gradients */
+    ck_assert_uint_lt(whole(parts, "communication"), 3 * UINT64_C(125239296));
+    ck_assert_uint_eq(whole(json_get(resolved, "buckets"), "ddp_bytes"), 26214400);
+    json_each(a, json_get(reply.doc, "assumptions"))
+        third_step |= json_str(a) && strstr(json_str(a), "third step");
+    ck_assert(third_step);
+    done(reply);
+}
+END_TEST
+
+START_TEST(fills_the_global_batch_with_every_replica)
+{
+    struct reply reply = ask(DDP("\"global_batch_size\":64,\"gradient_checkpointing\":false"));
+    const struct json *c = json_first(json_get(reply.doc, "candidates"));
+
+    ck_assert_uint_eq(whole(c, "micro_batch_size") * whole(c, "gradient_accumulation_steps") * 8, 64);
+    ck_assert_uint_eq(whole(c, "global_batch_size"), 64);
+    done(reply);
+}
+END_TEST
+
+static const struct {
+    const char *body, *detail;
+} no_ddp[] = {
+    {DDP("\"micro_batch_size\":1,\"tensor_parallel\":2"), "method ddp is"},
+    {"{" OPT ",\"cluster\":{\"gpu\":\"A100-40GB\",\"gpus_per_node\":2},\"training\":{\"methods\":\"ddp\",\"seq_len\":64,\"tuning\":\"lora\",\"micro_batch_size\":1,"
+     "\"gradient_checkpointing\":true,\"checkpoint_reentrant\":true}}", "mark a variable ready only once"},
+};
+
+START_TEST(gives_the_reason_why_ddp_cannot)
+{
+    struct reply reply = ask(no_ddp[_i].body);
+    const struct json *reason = json_get(json_first(json_get(reply.doc, "candidates")), "reason");
+
+    ck_assert_int_eq(reply.r.status, 200);
+    ck_assert_str_eq(json_str(json_get(reason, "code")), "not-modelled");
+    ck_assert_msg(strstr(json_str(json_get(reason, "detail")), no_ddp[_i].detail), "%s", json_str(json_get(reason, "detail")));
+    done(reply);
+}
+END_TEST
+
 /* Every allocation's turn to fail: an answer or a clean 503, whatever the room. */
 START_TEST(survives_any_arena_size)
 {
@@ -170,5 +234,8 @@ UNIT_TESTS("api/estimate",
     unit_test(equal_requests_get_equal_bytes);
     unit_test(a_larger_batch_than_the_largest_does_not_fit);
     unit_test(says_what_is_missing);
+    unit_test(answers_for_ddp);
+    unit_test(fills_the_global_batch_with_every_replica);
+    unit_rows(gives_the_reason_why_ddp_cannot, no_ddp);
     unit_test(survives_any_arena_size);
 )
