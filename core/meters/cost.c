@@ -58,6 +58,13 @@ static void sum_up(struct cost *c)
     }
 }
 
+/* What is sent to set a run up (DDP's ranks agree on new buckets) stands before what a step sends, and is no part of it. */
+static void skip_setting_up(struct cost *c)
+{
+    for (; c->n_messages && c->messages->stage == STAGE_INIT; c->n_messages--)
+        c->messages++;
+}
+
 void cost_read(const struct work *log, uint32_t accumulation, struct cost *ret)
 {
     struct cost c = {
@@ -68,6 +75,7 @@ void cost_read(const struct work *log, uint32_t accumulation, struct cost *ret)
         .accumulation = accumulation,
     };
 
+    skip_setting_up(&c);
     cut(log, &c);
     sum_up(&c);
     *ret = c;

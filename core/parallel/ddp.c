@@ -202,9 +202,12 @@ static void agree(struct ddp *d)
     struct run *r = d->r;
     val indices = owned(r, value_empty(r, OP_EMPTY, DTYPE_INT32, 1, (const int64_t[]){d->n + 1}));
     val sizes = owned(r, value_empty(r, OP_EMPTY, DTYPE_INT32, 1, (const int64_t[]){d->assignment.n_buckets}));
+    uint8_t stage = r->stage;
 
+    r->stage = STAGE_INIT; /* once in a run: no part of a step */
     work_message(r, COLLECTIVE_BROADCAST, 4 * ((uint64_t)d->n + 1));
     work_message(r, COLLECTIVE_BROADCAST, 4 * (uint64_t)d->assignment.n_buckets);
+    r->stage = stage;
     value_unref(r, sizes);
     value_unref(r, indices);
 }

@@ -1,6 +1,4 @@
-#include "perf/perf.h"
-
-#include <math.h>
+#include "perf/kernel.h"
 
 /* What each rank puts on the link for a payload of 1: NCCL's nccl-tests/doc/PERFORMANCE.md, "bus bandwidth". */
 static double factor(enum collective what, double n)
@@ -32,5 +30,5 @@ double perf_collective_s(const struct perf_system *s, enum collective what, uint
         between = factor(what, s->nodes) * (double)bytes / s->inter.bytes_per_s;
         latency += s->inter.latency_s;
     }
-    return latency + fmax(inside, between);
+    return latency + larger(inside, between);
 }

@@ -1,7 +1,6 @@
 #include "perf/kernel.h"
 
 #include <math.h>
-#include <string.h>
 
 /* Tiles that cuBLAS's kernels have, largest first. */
 static const struct {
@@ -17,9 +16,9 @@ static const double TILE_READS = 32, INNER_START = 64;
 /* What a kernel reads was written just before, mostly: as much as the cache holds of it comes from there. */
 static double moved_s(const struct rates *r, uint64_t bytes)
 {
-    double cached = fmin((double)bytes, (double)r->system->cache_bytes);
+    double cached = smaller((double)bytes, r->cache_bytes);
 
-    return ((double)bytes - cached + cached / r->constants[PERF_CACHE_SPEED]) / r->memory_bytes_per_s;
+    return ((double)bytes - cached * r->cached_share) * r->s_per_byte;
 }
 
 static double tile_share(double rows, double columns)
@@ -35,7 +34,7 @@ static double tiled_s(const struct rates *r, const struct kernel *k, double per_
     double rows = tiles[tile].rows, columns = tiles[tile].columns, inner = ceil((double)k->inner / splits);
     double n = ceil(k->rows / rows) * ceil(k->columns / columns) * k->batch * splits;
     double one_s = 2 * rows * columns * (inner + INNER_START) * r->multiprocessors / (per_s * tile_share(rows, columns));
-    double parts_s = splits > 1 ? 8.0 * splits * k->rows * k->columns * k->batch / r->memory_bytes_per_s : 0;
+    double parts_s = splits > 1 ? 8.0 * splits * k->rows * k->columns * k->batch * r->s_per_byte : 0;
 
     return ceil(n / r->multiprocessors) * one_s + parts_s;
 }
@@ -46,11 +45,11 @@ static double product_s(const struct rates *r, const struct kernel *k)
 
     for (size_t i = 0; i < TILES; i++)
         for (unsigned splits = 1; splits <= SPLITS_MAX && splits * 128 <= k->inner; splits *= 2)
-            best = fmin(best, tiled_s(r, k, per_s, i, splits));
+            best = smaller(best, tiled_s(r, k, per_s, i, splits));
     if (isinf(best)) /* too short to be split */
         for (size_t i = 0; i < TILES; i++)
-            best = fmin(best, tiled_s(r, k, per_s, i, 1));
-    return fmax(best, memory);
+            best = smaller(best, tiled_s(r, k, per_s, i, 1));
+    return larger(best, memory);
 }
 
 static double kept_product_s(struct rates *r, const struct kernel *k)
@@ -68,7 +67,7 @@ static double attention_s(const struct rates *r, const struct kernel *k)
     bool efficient = k->op == OP_EFFICIENT || k->op == OP_EFFICIENT_BACKWARD;
     double per_s = r->products_per_s[k->dtype] * r->constants[efficient ? PERF_EFFICIENT_SHARE : PERF_ATTENTION_SHARE];
 
-    return fmax((double)k->flops / per_s, moved_s(r, k->bytes));
+    return larger((double)k->flops / per_s, moved_s(r, k->bytes));
 }
 
 double kernel_s(struct rates *r, const struct kernel *k)
@@ -95,7 +94,9 @@ void rates_of(const double *constants, const struct perf_system *s, struct rates
     struct rates r = {.constants = constants, .system = s, .multiprocessors = s->multiprocessors};
     double best = best_share(constants, s);
 
-    r.memory_bytes_per_s = s->memory_bytes_per_s * constants[PERF_MEMORY_SHARE];
+    r.s_per_byte = 1 / (s->memory_bytes_per_s * constants[PERF_MEMORY_SHARE]);
+    r.cache_bytes = (double)s->cache_bytes;
+    r.cached_share = 1 - 1 / constants[PERF_CACHE_SPEED];
     for (int t = 0; t < DTYPE_COUNT; t++)
         r.products_per_s[t] = s->flops_per_s[t] * best * constants[PERF_PRODUCT_SHARE];
     *ret = r;

@@ -11,6 +11,15 @@
 
 #include "perf/perf.h"
 
+static inline double larger(double a, double b) /* no NaN comes here: fmax() would ask for it at each kernel */
+{
+    return a > b ? a : b;
+}
+static inline double smaller(double a, double b)
+{
+    return a < b ? a : b;
+}
+
 /* What a GPU and the constants come to, computed once a step; shapes of products repeat from layer to layer: the last ones are kept. */
 enum { SHAPES_KEPT = 64 };
 
@@ -18,7 +27,8 @@ struct rates {
     const double *constants;
     const struct perf_system *system;
     double products_per_s[DTYPE_COUNT];
-    double memory_bytes_per_s, multiprocessors;
+    double s_per_byte, cache_bytes, multiprocessors;
+    double cached_share;    /* of the time that a byte from memory takes, what one from the cache saves */
     struct shape {
         uint32_t rows, columns, inner, batch;
         uint8_t dtype;

@@ -1,8 +1,6 @@
 /* step.c - kernels and collectives of a step on their clocks. */
 #include "perf/kernel.h"
 
-#include <math.h>
-
 /* One part of the log, from its first kernel on. All clocks begin together: the Trainer reads the loss after each micro-step (trainer.py,
  * logging_nan_inf_filter), a loop over torch prints it. */
 struct clocks {
@@ -12,8 +10,8 @@ struct clocks {
 
 static void wait_for_wire(struct clocks *c)
 {
-    c->waited_s += fmax(0, c->wire_s - c->gpu_s);
-    c->gpu_s = fmax(c->gpu_s, c->wire_s);
+    c->waited_s += larger(0, c->wire_s - c->gpu_s);
+    c->gpu_s = larger(c->gpu_s, c->wire_s);
 }
 
 static double call_s(const struct rates *r, const struct kernel *k)
@@ -26,14 +24,14 @@ static double call_s(const struct rates *r, const struct kernel *k)
 static void play_kernel(struct rates *r, const struct kernel *k, struct clocks *c)
 {
     c->host_s += k->calls * call_s(r, k);
-    c->gpu_s = fmax(c->gpu_s, c->host_s) + kernel_s(r, k);
+    c->gpu_s = larger(c->gpu_s, c->host_s) + kernel_s(r, k);
 }
 
 /* Forward and optimizer wait for what they sent (buffers, parameters); backward does not, until all of it is sent: then the reducer waits and
  * copies its buckets back (reducer.cpp finalize_backward). */
 static void play_message(const struct rates *r, const struct message *m, struct clocks *c)
 {
-    c->wire_s = fmax(c->wire_s, c->gpu_s) + perf_collective_s(r->system, (enum collective)m->collective, m->bytes);
+    c->wire_s = larger(c->wire_s, c->gpu_s) + perf_collective_s(r->system, (enum collective)m->collective, m->bytes);
     if (m->stage != STAGE_BACKWARD)
         wait_for_wire(c);
 }

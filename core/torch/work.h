@@ -46,7 +46,7 @@ struct work {
     struct message *messages;
 };
 
-/* false when the arena is full. The kernels stand last: what they do not take can be given back. */
+/* false when the arena is full. max_kernels 0: messages alone. The kernels stand last: what they do not take can be given back. */
 bool work_init(struct work *w, struct arena *arena, uint32_t max_kernels, uint32_t max_messages);
 
 /* Nothing without a log. A full log fails the run with ERR_NOMEM. */

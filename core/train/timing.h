@@ -1,8 +1,9 @@
 /*
  * timing.h - what one optimizer step of a resolved step costs one rank.
  *
- * Purpose   train_cost() drives the same run that memory is measured on, with the log of work.h on in its second step, when optimizer states
- *           stand; perf_step_time() makes seconds of it. As cheap as a walk. Of an accumulation two micro-steps are played: the first, which
+ * Purpose   train_cost() drives the same run that memory is measured on, with the log of work.h on in its last step; perf_step_time() makes
+ *           seconds of it. Cheaper than a walk: what a step does is the same before and after optimizer states stand, so one step is played
+ *           (two under DDP, whose buckets are made anew after the first). Of an accumulation two micro-steps are played: the first, which
  *           finds no gradients, and the last; those between repeat the last.
  * Flops     model_flops = (6 N + 12 L h s) a token with N trained parameters, 4 N for frozen ones (no gradient of the weight): the count
  *           that published MFU use, attention in full and no recomputation. It serves MFU alone; times come from the log.

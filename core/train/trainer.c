@@ -127,6 +127,7 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
 {
     struct held h = {0};
     struct work *log = t->log;
+    uint32_t n = n_steps(step) - (log ? 1 : 0); /* the log: optimizer states and grown buckets change what is held, not what is done */
     enum err_code rc;
 
     memset(t, 0, sizeof *t);
@@ -143,9 +144,9 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
     if (!h.batches)
         return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for so many batches");
     trainer_load(t);
-    for (uint32_t i = 0; i < n_steps(step) && !t->run.error.code; i++) {
+    for (uint32_t i = 0; i < n && !t->run.error.code; i++) {
         t->last_begins = t->run.n_events;
-        t->run.work = i + 1 == n_steps(step) ? log : NULL;
+        t->run.work = i + 1 == n ? log : NULL;
         (t->plain ? plain_step : trainer_step)(t, &h);
     }
     if (t->run.error.code) {

@@ -298,7 +298,7 @@ START_TEST(the_log_changes_no_block)
     ck_assert(!trainer_run(with, &arch, &step, &step_device, &arena, &err));
     ck_assert(!trainer_run(without, &arch, &step, &step_device, &arena, &err));
     ck_assert_uint_gt(log.n_kernels, 100);
-    ck_assert_uint_eq(with->run.n_events, without->run.n_events);
+    ck_assert_uint_lt(with->run.n_events, without->run.n_events); /* it needs no second step */
     ck_assert(!memcmp(with->run.events, without->run.events, with->run.n_events * sizeof *with->run.events));
     for (uint32_t i = 0; i < with->run.n_births; i++)
         ck_assert_uint_eq(with->run.births[i].bytes, without->run.births[i].bytes);
