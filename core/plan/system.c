@@ -214,6 +214,21 @@ static enum err_code inter(const struct system_request *a, struct perf_system *s
     return ERR_OK;
 }
 
+/* The NVLink domain of a rack joins its nodes: inside it they are one (links.csv, nvlink5-nvl72). */
+enum { DOMAIN_GPUS = 72 };
+
+static void join_domain(const struct system_request *a, struct perf_system *s, struct system_notes *notes)
+{
+    const char *name = a->intra_node ? a->intra_node : a->cluster ? a->cluster->intra_node : "";
+    unsigned n = a->gpus_per_node * a->nodes;
+
+    if (!name || !name_same(name, "nvlink5-nvl72") || a->intra_node_gbs > 0 || a->nodes < 2 || n > DOMAIN_GPUS)
+        return;
+    s->gpus_per_node = n;
+    s->nodes = 1;
+    note(notes, "all %u GPUs are taken to stand in one NVLink domain of %d", n, (int)DOMAIN_GPUS);
+}
+
 enum err_code plan_system(const struct system_request *asked, struct perf_system *ret, struct system_notes *ret_notes, struct err *err)
 {
     struct perf_system s = {.gpus_per_node = asked->gpus_per_node, .nodes = asked->nodes};
@@ -229,6 +244,7 @@ enum err_code plan_system(const struct system_request *asked, struct perf_system
         rc = inter(asked, &s, &notes, err);
     if (rc)
         return rc;
+    join_domain(asked, &s, &notes);
     *ret = s;
     *ret_notes = notes;
     return ERR_OK;

@@ -58,6 +58,8 @@ static const struct {
     {"L4", "nvlink", NULL, 8, 1, 121, 13.64, 0, 1},                     /* it has none */
     {"V100", "nvlink", NULL, 4, 1, 15.7, 114, 0, 1},                    /* bf16 at fp32's rate */
     {"GB10", NULL, NULL, 1, 1, 125, 0, 0, 1},                           /* no fp32 rate */
+    {"GB200", "nvlink5-nvl72", "ib-ndr x4", 4, 4, 2500, 680, 166, 1},   /* one domain */
+    {"GB200", "nvlink5-nvl72", "ib-ndr x4", 4, 32, 2500, 680, 166, 0},  /* more than one */
 };
 
 START_TEST(a_system_is_what_sources_say)
@@ -71,6 +73,19 @@ START_TEST(a_system_is_what_sources_say)
     ck_assert_msg(notes.n == systems[_i].notes, "%u notes: %s", notes.n, notes.n ? notes.text[0] : "");
     for (unsigned n = 0; n < notes.n; n++)
         ck_assert_uint_lt(strlen(notes.text[n]), sizeof notes.text[n] - 1);
+}
+END_TEST
+
+START_TEST(a_domain_of_nvlink_has_no_network_inside)
+{
+    struct system_notes notes;
+    struct perf_system rack = system_of("GB200", "nvlink5-nvl72", "ib-ndr x4", 4, 18, &notes);
+    struct perf_system racks = system_of("GB200", "nvlink5-nvl72", "ib-ndr x4", 4, 19, &notes);
+
+    ck_assert_uint_eq(rack.gpus_per_node, 72);
+    ck_assert_uint_eq(rack.nodes, 1);
+    ck_assert_uint_eq(racks.nodes, 19);
+    ck_assert_double_lt(perf_collective_s(&rack, COLLECTIVE_ALL_REDUCE, 1 << 30), perf_collective_s(&racks, COLLECTIVE_ALL_REDUCE, 1 << 30));
 }
 END_TEST
 
@@ -367,6 +382,7 @@ END_TEST
 
 UNIT_TESTS("perf",
     unit_rows(a_system_is_what_sources_say, systems);
+    unit_test(a_domain_of_nvlink_has_no_network_inside);
     unit_test(every_gpu_and_cluster_is_a_system_or_says_what_is_missing);
     unit_test(numbers_go_before_names);
     unit_rows(collectives_take_latency_and_bandwidth, collectives);
