@@ -1,373 +1,483 @@
 #include "server/httpd.h"
 
+#include "server/clock.h"
+#include "server/exchange.h"
+#include "server/headers.h"
 #include "server/listen.h"
-#include "server/serve.h"
 
+#include <arpa/inet.h>
+#include <fcntl.h>
 #include <microhttpd.h>
-#include <pthread.h>
-#include <stdatomic.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 enum {
-    HEADER_BYTES = 32 << 10,      /* a connection's pool: request line and headers */
-    SWALLOW_BYTES = 64 << 20,     /* of a body that is too large, so that its sender reads the 413 */
-    BLOCK_KEEP_BYTES = 16 << 20,  /* of a block, kept between two answers */
-    BLOCKS_MAX = 256,
-    WAITING_MAX = 128,            /* callers without a block; who comes then is told to come back */
+    POOL_BYTES = 8 << 10, /* of a connection, request line and headers: the library zeroes all of it after each request */
+    SPARE = 128,          /* connections above what is admitted: they read their 503 */
+    SWEEP_MS = 1000,
+    GRACE_MS = 2000,      /* to read a refusal, before the end */
+};
+
+enum phase { PHASE_SERVE, PHASE_DRAIN, PHASE_REFUSE };
+enum client_phase { CLIENT_IDLE, CLIENT_READING, CLIENT_WAITING, CLIENT_SENDING };
+
+struct client {
+    struct client *next, **at;
+    int fd;
+    enum client_phase phase;
+    bool is_cut;
+    uint64_t since_ms;
+    char address[INET6_ADDRSTRLEN]; /* where a rate is kept; else "" */
+};
+
+struct loop {
+    struct httpd *h;
+    struct MHD_Daemon *daemon;
+    struct desk desk;
+    struct client *clients;
+    pthread_t thread;
+    int epoll_fd, listen_fd;
+    bool has_desk, has_thread, is_quiet;
+    uint64_t now_ms, swept_ms, refused_ms;
 };
 
 struct httpd {
-    struct MHD_Daemon *daemon;
-    int fd;
-    bool log;
-    atomic_uint active;
-    pthread_mutex_t lock;
-    pthread_cond_t given_back;
-    void *blocks[BLOCKS_MAX]; /* those that nobody uses */
-    unsigned n_blocks, waiting;
+    struct service *service;
+    _Atomic enum phase phase;
+    atomic_uint ended;
+    unsigned n;
+    struct loop loops[];
 };
 
-/* One request, from its first byte to its last. */
-struct exchange {
-    struct httpd *h;
-    char *body;
-    size_t bytes, cap;
-    bool too_large, started;
-    struct timespec began;
+/* --- what came in ----------------------------------------------------------------------------------------------------------------- */
+
+struct reading {
+    struct head *head;
+    unsigned lengths, codings, hosts;
 };
 
-/* --- blocks of memory to answer in --------------------------------------------------------------------------------------------- */
-
-/* NULL: too many wait already. */
-static void *block_take(struct httpd *h)
+static enum MHD_Result read_header(void *arg, enum MHD_ValueKind kind, const char *key, size_t key_bytes, const char *value, size_t value_bytes)
 {
-    void *block = NULL;
+    static const struct {
+        const char *name;
+        size_t bytes, at;
+    } wanted[] = {
+#define WANTED(name, member) {name, sizeof name - 1, offsetof(struct head, member)}
+        WANTED("Host", host),     WANTED("Content-Type", content_type),   WANTED("X-HF-Token", token),
+        WANTED("Origin", origin), WANTED("X-Request-Id", id),             WANTED("Access-Control-Request-Method", preflight),
+        WANTED("If-None-Match", if_none_match), WANTED("X-Forwarded-For", forwarded),
+    };
+    struct reading *r = arg;
 
-    pthread_mutex_lock(&h->lock);
-    if (h->waiting < WAITING_MAX) {
-        h->waiting++;
-        while (!h->n_blocks)
-            pthread_cond_wait(&h->given_back, &h->lock);
-        h->waiting--;
-        block = h->blocks[--h->n_blocks];
-    }
-    pthread_mutex_unlock(&h->lock);
-    return block;
-}
-
-static void block_give(struct httpd *h, void *block)
-{
-    pthread_mutex_lock(&h->lock);
-    h->blocks[h->n_blocks++] = block;
-    pthread_cond_signal(&h->given_back);
-    pthread_mutex_unlock(&h->lock);
-}
-
-/* --- one request --------------------------------------------------------------------------------------------------------------- */
-
-static struct exchange *exchange_new(struct httpd *h)
-{
-    struct exchange *x = calloc(1, sizeof *x);
-
-    if (!x)
-        return NULL;
-    x->h = h;
-    clock_gettime(CLOCK_MONOTONIC, &x->began);
-    atomic_fetch_add(&h->active, 1);
-    return x;
-}
-
-static void append(struct exchange *x, const char *data, size_t n)
-{
-    size_t cap = x->cap ? x->cap : 4096;
-
-    if (x->too_large || n > API_BODY_MAX - x->bytes) {
-        x->too_large = true;
-        return;
-    }
-    while (cap < x->bytes + n)
-        cap *= 2;
-    if (cap > x->cap) {
-        char *grown = realloc(x->body, cap);
-
-        if (!grown) {
-            x->too_large = true;
-            return;
-        }
-        x->body = grown;
-        x->cap = cap;
-    }
-    memcpy(x->body + x->bytes, data, n);
-    x->bytes += n;
-}
-
-struct header_count {
-    unsigned lengths, codings;
-    bool chunked;
-};
-
-static enum MHD_Result count_header(void *arg, enum MHD_ValueKind kind, const char *key, const char *value)
-{
-    struct header_count *n = arg;
-
-    (void)kind;
-    n->lengths += !strcasecmp(key, MHD_HTTP_HEADER_CONTENT_LENGTH);
-    if (!strcasecmp(key, MHD_HTTP_HEADER_TRANSFER_ENCODING)) {
-        n->codings++;
-        n->chunked = value && !strcasecmp(value, "chunked");
+    (void)kind, (void)value_bytes;
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+        if (wanted[i].bytes == key_bytes && !strcasecmp(wanted[i].name, key))
+            memcpy((char *)r->head + wanted[i].at, &value, sizeof value);
+    r->hosts += key_bytes == 4 && !strcasecmp(key, "Host");
+    if (key_bytes == 14 && !strcasecmp(key, "Content-Length")) {
+        r->lengths++;
+        r->head->length = value ? strtoull(value, NULL, 10) : 0;
+    } else if (key_bytes == 17 && !strcasecmp(key, "Transfer-Encoding")) {
+        r->codings++;
+        r->head->is_chunked = value && !strcasecmp(value, "chunked");
     }
     return MHD_YES;
 }
 
-/* Ways to say twice, and differently, where a body ends. */
-static bool is_smuggling(struct MHD_Connection *connection)
+/* Ambiguous: two ways to say, differently, where a body ends or who is asked. */
+static void read_head(struct MHD_Connection *connection, const char *url, struct head *ret)
 {
-    struct header_count n = {0};
+    struct reading r = {.head = ret};
 
-    (void)MHD_get_connection_values(connection, MHD_HEADER_KIND, count_header, &n);
-    return n.lengths > 1 || n.codings > 1 || (n.codings && (n.lengths || !n.chunked));
+    *ret = (struct head){.path = url};
+    (void)MHD_get_connection_values_n(connection, MHD_HEADER_KIND, read_header, &r);
+    ret->is_ambiguous = r.lengths > 1 || r.codings > 1 || r.hosts > 1 || (r.codings && (r.lengths || !ret->is_chunked));
 }
 
-static bool is_hopeless(struct MHD_Connection *connection)
+static struct client *client_of(struct MHD_Connection *connection)
 {
-    const char *length = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
-
-    return length && strtoull(length, NULL, 10) > SWALLOW_BYTES;
+    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 }
 
-static void log_line(const struct exchange *x, const char *method, const struct api_response *r)
+static void enter(struct loop *l, struct MHD_Connection *connection, enum client_phase phase)
 {
-    struct timespec now, wall;
-    struct tm utc;
-    char at[32];
-    double ms;
+    struct client *c = client_of(connection);
 
-    if (!x->h->log)
+    if (!c)
         return;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    clock_gettime(CLOCK_REALTIME, &wall);
-    gmtime_r(&wall.tv_sec, &utc);
-    strftime(at, sizeof at, "%Y-%m-%dT%H:%M:%S", &utc);
-    ms = (double)(now.tv_sec - x->began.tv_sec) * 1e3 + (double)(now.tv_nsec - x->began.tv_nsec) / 1e6;
-    fprintf(stderr, "%s.%03ldZ %.16s %s %d%s%s in=%zu out=%zu ms=%.1f\n", at, wall.tv_nsec / 1000000, method, r->route ? r->route : "-",
-            r->status, r->code ? " " : "", r->code ? r->code : "", x->bytes, r->bytes, ms);
+    c->phase = phase;
+    c->since_ms = l->now_ms;
 }
 
-static void header(struct MHD_Response *response, const char *name, const char *value)
+/* --- what goes out ---------------------------------------------------------------------------------------------------------------- */
+
+static void add_header(void *arg, const char *name, const char *value)
 {
-    if (value)
-        (void)MHD_add_response_header(response, name, value);
+    (void)MHD_add_response_header(arg, name, value);
 }
 
-/* Copied: a slow reader keeps his own answer, not the block that it was made in. */
-static enum MHD_Result send_response(struct MHD_Connection *connection, const struct api_response *r)
+static void give_back(void *answer)
 {
-    struct MHD_Response *response = MHD_create_response_from_buffer(r->bytes, (void *)(uintptr_t)r->body, MHD_RESPMEM_MUST_COPY);
+    answer_give_back(answer);
+}
+
+/* The answer's own bytes: nothing is copied, and a slow reader keeps his answer and nothing else. */
+static struct MHD_Response *response_of(struct exchange *x)
+{
+    struct answer *a = x->answer;
+    struct MHD_Response *r;
+
+    if (x->is_not_modified || !a->bytes)
+        return MHD_create_response_from_buffer(0, "", MHD_RESPMEM_PERSISTENT);
+    r = MHD_create_response_from_buffer_with_free_callback_cls(a->bytes, (void *)(uintptr_t)a->body, give_back, answer_hold(a));
+    if (!r)
+        answer_give_back(a);
+    return r;
+}
+
+static enum MHD_Result send_answer(struct loop *l, struct MHD_Connection *connection, struct exchange *x)
+{
+    struct MHD_Response *response;
     enum MHD_Result rc;
-    char seconds[16];
 
+    if (!x->answer)
+        return MHD_NO;
+    enter(l, connection, CLIENT_SENDING);
+    headers_decide(x);
+    response = response_of(x);
     if (!response)
         return MHD_NO;
-    header(response, MHD_HTTP_HEADER_CONTENT_TYPE, r->content_type);
-    header(response, "X-Content-Type-Options", "nosniff");
-    header(response, MHD_HTTP_HEADER_ALLOW, r->allow);
-    header(response, "Accept-Post", r->accept_post);
-    (void)snprintf(seconds, sizeof seconds, "%u", r->retry_after_s);
-    header(response, MHD_HTTP_HEADER_RETRY_AFTER, r->retry_after_s ? seconds : NULL);
-    rc = MHD_queue_response(connection, (unsigned)r->status, response);
+    headers_write(x, add_header, response);
+    rc = MHD_queue_response(connection, x->is_not_modified ? MHD_HTTP_NOT_MODIFIED : (unsigned)x->answer->status, response);
     MHD_destroy_response(response);
     return rc;
 }
 
-/* What is wrong with the message itself: no block is needed to say so. */
-static enum MHD_Result refuse(struct exchange *x, struct MHD_Connection *connection, const char *method, enum err_code code, const char *detail)
-{
-    char text[2048];
-    struct arena arena;
-    struct api_response r = {.route = "-"};
-    struct err err = {0};
+/* --- the library's calls ---------------------------------------------------------------------------------------------------------- */
 
-    arena_init(&arena, text, sizeof text);
-    (void)err_set(&err, code, "", "%s", detail);
-    api_problem(&err, &arena, &r);
-    log_line(x, method, &r);
-    return send_response(connection, &r);
+static void *on_request_line(void *arg, const char *uri, struct MHD_Connection *connection)
+{
+    struct loop *l = arg;
+
+    enter(l, connection, CLIENT_READING);
+    return exchange_new(&l->desk, connection, uri);
 }
 
-static enum MHD_Result answer_within(struct exchange *x, struct MHD_Connection *connection, struct api_request *rq, void *block, size_t bytes)
+static enum MHD_Result begin(struct loop *l, struct MHD_Connection *connection, struct exchange *x, const char *url, const char *method)
 {
-    struct arena arena;
-    struct api_response r;
-    enum MHD_Result rc;
+    struct client *c = client_of(connection);
+    struct head head;
 
-    arena_init(&arena, block, bytes);
-    rq->arena = &arena;
-    serve(rq, &r);
-    rc = send_response(connection, &r);
-    log_line(x, rq->method, &r);
-    return rc;
+    read_head(connection, url, &head);
+    head.address = c ? c->address : "";
+    return exchange_begin(x, method, &head) == NEXT_SEND ? send_answer(l, connection, x) : MHD_YES;
 }
 
-/* From tables: nobody who computes is waited for. */
-static enum MHD_Result answer_cheap(struct exchange *x, struct MHD_Connection *connection, struct api_request *rq)
+/* Suspended first: from then on anybody may have the answer ready. */
+static enum MHD_Result ask(struct loop *l, struct MHD_Connection *connection, struct exchange *x)
 {
-    void *block = malloc(API_CHEAP_BYTES);
-    enum MHD_Result rc = block ? answer_within(x, connection, rq, block, API_CHEAP_BYTES) : MHD_NO;
-
-    free(block);
-    return rc;
-}
-
-static enum MHD_Result answer(struct exchange *x, struct MHD_Connection *connection, const char *url, const char *method)
-{
-    struct api_request rq = {
-        .method = method,
-        .path = url,
-        .content_type = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_TYPE),
-        .body = x->body ? x->body : "",
-        .body_bytes = x->bytes,
-    };
-    enum MHD_Result rc;
-    void *block;
-
-    if (x->too_large)
-        return refuse(x, connection, method, ERR_TOO_LARGE, "a body may have 1048576 bytes");
-    if (api_is_cheap(&rq))
-        return answer_cheap(x, connection, &rq);
-    block = block_take(x->h);
-    if (!block)
-        return refuse(x, connection, method, ERR_OVERLOADED, "too many requests are waiting to be computed");
-    rc = answer_within(x, connection, &rq, block, API_ARENA_BYTES);
-    block_trim(block, BLOCK_KEEP_BYTES, API_ARENA_BYTES);
-    block_give(x->h, block);
-    return rc;
+    if (exchange_ask(x) == NEXT_SEND)
+        return send_answer(l, connection, x);
+    enter(l, connection, CLIENT_WAITING);
+    MHD_suspend_connection(connection);
+    exchange_go_on(x);
+    return MHD_YES;
 }
 
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *url, const char *method, const char *version,
                                   const char *data, size_t *data_bytes, void **context)
 {
     struct exchange *x = *context;
+    struct loop *l = arg;
 
     (void)version;
-    if (!x) {
-        x = exchange_new(arg);
-        *context = x;
-        if (!x)
-            return MHD_NO;
-        if (is_smuggling(connection))
-            return refuse(x, connection, method, ERR_REQUEST, "one Content-Length, or Transfer-Encoding: chunked, says where a body ends");
-        if (is_hopeless(connection))
-            return refuse(x, connection, method, ERR_TOO_LARGE, "a body may have 1048576 bytes");
-        return MHD_YES;
-    }
+    if (!x)
+        return MHD_NO;
+    if (!x->has_begun)
+        return begin(l, connection, x, url, method);
     if (*data_bytes) {
-        append(x, data, *data_bytes);
+        exchange_append(x, data, *data_bytes);
         *data_bytes = 0;
         return MHD_YES;
     }
-    return answer(x, connection, url, method);
+    return x->is_answered ? send_answer(l, connection, x) : ask(l, connection, x);
+}
+
+static const char *end_of(const struct client *c, enum MHD_RequestTerminationCode code)
+{
+    if (c && c->is_cut)
+        return "cut";
+    return code == MHD_REQUEST_TERMINATED_COMPLETED_OK ? "sent" : code == MHD_REQUEST_TERMINATED_DAEMON_SHUTDOWN ? "closed" : "left";
 }
 
 static void on_completed(void *arg, struct MHD_Connection *connection, void **context, enum MHD_RequestTerminationCode code)
 {
+    const union MHD_ConnectionInfo *status;
     struct exchange *x = *context;
 
-    (void)arg;
-    (void)connection;
-    (void)code;
     if (!x)
         return;
-    atomic_fetch_sub(&x->h->active, 1);
-    free(x->body);
-    free(x);
+    status = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_HTTP_STATUS);
+    exchange_closed(x, status ? (int)status->http_status : 0, end_of(client_of(connection), code));
+    *context = NULL;
+    enter(arg, connection, CLIENT_IDLE);
+}
+
+static void write_address(struct MHD_Connection *connection, char *ret, size_t bytes)
+{
+    const struct sockaddr *a = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
+
+    if (a && a->sa_family == AF_INET)
+        (void)inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)a)->sin_addr, ret, (socklen_t)bytes);
+    else if (a && a->sa_family == AF_INET6)
+        (void)inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr, ret, (socklen_t)bytes);
+}
+
+static void on_open(struct loop *l, struct MHD_Connection *connection, void **context)
+{
+    struct client *c = calloc(1, sizeof *c);
+
+    atomic_fetch_add(&l->h->service->connections, 1);
+    *context = c;
+    if (!c)
+        return;
+    c->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    c->since_ms = l->now_ms;
+    if (l->h->service->limit)
+        write_address(connection, c->address, sizeof c->address);
+    c->at = &l->clients;
+    c->next = l->clients;
+    if (c->next)
+        c->next->at = &c->next;
+    l->clients = c;
+}
+
+static void on_connection(void *arg, struct MHD_Connection *connection, void **context, enum MHD_ConnectionNotificationCode code)
+{
+    struct client *c = *context;
+    struct loop *l = arg;
+
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        on_open(l, connection, context);
+        return;
+    }
+    atomic_fetch_sub(&l->h->service->connections, 1);
+    if (!c)
+        return;
+    *c->at = c->next;
+    if (c->next)
+        c->next->at = c->at;
+    free(c);
     *context = NULL;
 }
 
-/* --- life ---------------------------------------------------------------------------------------------------------------------- */
+/* --- the loop --------------------------------------------------------------------------------------------------------------------- */
 
-static bool make_blocks(struct httpd *h, unsigned n)
+/* What was resumed is sent at once: in external mode nothing wakes the library for it. */
+static void turn(struct loop *l)
 {
-    for (; h->n_blocks < n; h->n_blocks++) {
-        h->blocks[h->n_blocks] = block_new(API_ARENA_BYTES);
-        if (!h->blocks[h->n_blocks])
-            return false;
+    struct exchange *ready;
+
+    l->now_ms = clock_ms();
+    do {
+        MHD_run(l->daemon);
+        ready = desk_turn(&l->desk);
+        for (struct exchange *x = ready, *next; x; x = next) {
+            next = x->next;
+            MHD_resume_connection(x->connection);
+        }
+    } while (ready);
+}
+
+static void sweep(struct loop *l)
+{
+    const struct options *o = l->h->service->o;
+    uint64_t deadline_ms = o->deadline_s * 1000ull, idle_ms = o->idle_s * 1000ull;
+
+    l->swept_ms = l->now_ms;
+    for (struct client *c = l->clients; c; c = c->next) {
+        if (c->phase == CLIENT_WAITING || l->now_ms - c->since_ms < (c->phase == CLIENT_IDLE ? idle_ms : deadline_ms))
+            continue;
+        c->is_cut = true;
+        (void)shutdown(c->fd, SHUT_RDWR);
     }
-    return true;
+    desk_refuse(&l->desk, (l->now_ms - deadline_ms) * 1000, ERR_OVERLOADED, "the answer took longer than the service grants a request");
 }
 
-static unsigned cores(void)
+static void follow_phase(struct loop *l)
 {
-    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    enum phase phase = atomic_load(&l->h->phase);
 
-    return n < 1 ? 1 : n > BLOCKS_MAX ? BLOCKS_MAX : (unsigned)n;
+    if (phase >= PHASE_DRAIN && !l->is_quiet) {
+        l->is_quiet = true;
+        (void)MHD_quiesce_daemon(l->daemon);
+        close(l->listen_fd);
+        l->listen_fd = -1;
+    }
+    if (phase >= PHASE_REFUSE && !l->desk.is_refusing) {
+        l->desk.is_refusing = true;
+        l->refused_ms = l->now_ms;
+        desk_refuse(&l->desk, UINT64_MAX, ERR_DRAINING, "the service is going away and the answer was not ready in time");
+        turn(l);
+    }
 }
 
-static bool start(struct httpd *h, const struct options *o)
+/* Never with a suspended connection: the library aborts the process then. */
+static bool is_over(const struct loop *l)
 {
-    const unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL | MHD_USE_ITC | MHD_USE_ERROR_LOG;
+    if (!l->is_quiet || l->desk.waiting || l->desk.ready)
+        return false;
+    return !l->desk.open || (l->desk.is_refusing && l->now_ms - l->refused_ms >= GRACE_MS);
+}
+
+static unsigned wait_ms(struct loop *l)
+{
+    MHD_UNSIGNED_LONG_LONG ms;
+
+    return MHD_get_timeout(l->daemon, &ms) == MHD_YES && ms < SWEEP_MS ? (unsigned)ms : l->is_quiet ? 50 : SWEEP_MS;
+}
+
+static void *run(void *arg)
+{
+    struct loop *l = arg;
+
+    l->now_ms = l->swept_ms = clock_ms();
+    while (!is_over(l)) {
+        hub_loop_wait(l->desk.hub, l->epoll_fd, wait_ms(l));
+        turn(l);
+        if (l->now_ms - l->swept_ms >= SWEEP_MS)
+            sweep(l);
+        follow_phase(l);
+    }
+    MHD_stop_daemon(l->daemon);
+    l->daemon = NULL;
+    while (l->desk.jobs) {
+        hub_loop_wait(l->desk.hub, -1, 100);
+        (void)desk_turn(&l->desk);
+    }
+    atomic_fetch_add(&l->h->ended, 1);
+    return NULL;
+}
+
+/* --- life ------------------------------------------------------------------------------------------------------------------------- */
+
+static bool complain(const char *what)
+{
+    fprintf(stderr, "llmemd: %s\n", what);
+    return false;
+}
+
+static bool start_loop(struct httpd *h, struct loop *l, int fd)
+{
+    const unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME;
+
+    l->h = h;
+    l->has_desk = true;
+    l->listen_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    if (!desk_open(&l->desk, h->service) || l->listen_fd < 0)
+        return complain("no memory for an event thread");
+    l->daemon = MHD_start_daemon(flags, 0, NULL, NULL, on_request, l, MHD_OPTION_LISTEN_SOCKET, l->listen_fd, MHD_OPTION_NOTIFY_COMPLETED,
+                                 on_completed, l, MHD_OPTION_NOTIFY_CONNECTION, on_connection, l, MHD_OPTION_URI_LOG_CALLBACK, on_request_line, l,
+                                 MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES, MHD_OPTION_CONNECTION_LIMIT,
+                                 h->service->o->connections + SPARE, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
+    if (!l->daemon)
+        return complain("libmicrohttpd does not start");
+    l->epoll_fd = MHD_get_daemon_info(l->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+    l->has_thread = !pthread_create(&l->thread, NULL, run, l);
+    return l->has_thread || complain("no thread to answer with");
+}
+
+/* As many descriptors as may be open at once; the system may grant fewer, and then accept() waits. */
+static void raise_limit(const struct options *o, unsigned loops)
+{
+    rlim_t wanted = o->connections + (rlim_t)loops * (SPARE + 64) + 64;
+    struct rlimit r;
+
+    if (getrlimit(RLIMIT_NOFILE, &r) || r.rlim_cur >= wanted)
+        return;
+    r.rlim_cur = wanted < r.rlim_max ? wanted : r.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &r);
+    if (r.rlim_cur < wanted)
+        fprintf(stderr, "llmemd: %u connections need %llu open files, the system grants %llu (ulimit -n)\n", o->connections, (unsigned long long)wanted,
+                (unsigned long long)r.rlim_cur);
+}
+
+static bool start(struct httpd *h, int fd)
+{
+    bool good = true;
+
+    raise_limit(h->service->o, h->n);
+    for (unsigned i = 0; good && i < h->n; i++)
+        good = start_loop(h, &h->loops[i], fd);
+    return good;
+}
+
+struct httpd *httpd_start(struct service *s)
+{
+    unsigned n = s->o->event_threads ? s->o->event_threads : cores();
+    struct httpd *h = calloc(1, sizeof *h + n * sizeof *h->loops);
     char name[160];
+    int fd = h ? listen_at(s->o->listen, name, sizeof name) : -1;
+    bool good;
 
-    if (!make_blocks(h, o->threads ? o->threads : cores())) {
-        fprintf(stderr, "llmemd: no memory for --threads %u\n", o->threads);
-        return false;
-    }
-    h->fd = listen_at(o->listen, name, sizeof name);
-    if (h->fd < 0)
-        return false;
-    h->daemon = MHD_start_daemon(flags, 0, NULL, NULL, on_request, h, MHD_OPTION_LISTEN_SOCKET, h->fd, MHD_OPTION_NOTIFY_COMPLETED,
-                                 on_completed, NULL, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADER_BYTES,
-                                 MHD_OPTION_CONNECTION_LIMIT, o->connections, MHD_OPTION_CONNECTION_TIMEOUT, o->idle_s, MHD_OPTION_END);
-    if (!h->daemon) {
-        fprintf(stderr, "llmemd: libmicrohttpd does not start\n");
-        return false;
-    }
-    fprintf(stderr, "listening on http://%s\n", name);
-    return true;
-}
-
-struct httpd *httpd_start(const struct options *o)
-{
-    struct httpd *h = calloc(1, sizeof *h);
-
-    if (!h)
+    if (fd < 0) {
+        free(h);
         return NULL;
-    h->fd = -1;
-    h->log = !strcmp(o->log, "requests");
-    pthread_mutex_init(&h->lock, NULL);
-    pthread_cond_init(&h->given_back, NULL);
-    if (start(h, o))
+    }
+    h->service = s;
+    h->n = n;
+    s->is_loopback = !strncmp(name, "127.", 4) || !strncmp(name, "[::1]", 5);
+    good = start(h, fd);
+    close(fd);
+    if (good) {
+        fprintf(stderr, "listening on http://%s\n", name);
         return h;
+    }
+    httpd_refuse(h);
     httpd_stop(h);
     return NULL;
 }
 
-void httpd_drain(struct httpd *h)
+static void enter_phase(struct httpd *h, enum phase phase)
 {
-    int fd = MHD_quiesce_daemon(h->daemon);
-
-    if (fd >= 0) {
-        close(fd);
-        h->fd = -1;
-    }
+    atomic_store(&h->phase, phase);
+    for (unsigned i = 0; i < h->n; i++)
+        if (h->loops[i].has_thread)
+            hub_loop_wake(h->loops[i].desk.hub);
 }
 
-unsigned httpd_active(struct httpd *h)
+void httpd_drain(struct httpd *h)
 {
-    return atomic_load(&h->active);
+    enter_phase(h, PHASE_DRAIN);
+}
+
+void httpd_refuse(struct httpd *h)
+{
+    enter_phase(h, PHASE_REFUSE);
+}
+
+bool httpd_has_ended(struct httpd *h)
+{
+    return atomic_load(&h->ended) == h->n;
 }
 
 void httpd_stop(struct httpd *h)
 {
-    if (h->daemon)
-        MHD_stop_daemon(h->daemon);
-    else if (h->fd >= 0)
-        close(h->fd);
-    while (h->n_blocks)
-        block_free(h->blocks[--h->n_blocks], API_ARENA_BYTES);
-    pthread_cond_destroy(&h->given_back);
-    pthread_mutex_destroy(&h->lock);
+    for (unsigned i = 0; i < h->n; i++) {
+        struct loop *l = &h->loops[i];
+
+        if (l->has_thread)
+            pthread_join(l->thread, NULL);
+        else if (l->daemon)
+            MHD_stop_daemon(l->daemon); /* closes its socket too */
+        else if (l->has_desk && l->listen_fd >= 0)
+            close(l->listen_fd);
+        if (l->has_desk)
+            desk_close(&l->desk);
+    }
     free(h);
 }

@@ -1,11 +1,15 @@
 #include "server/options.h"
 
+#include "api/api.h"
+
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum kind { KIND_TEXT, KIND_NUMBER, KIND_FLAG };
 
+#define AT(member) offsetof(struct options, member)
+// clang-format off
 static const struct option_row {
     const char *flag, *environment, *value, *help;
     enum kind kind;
@@ -13,13 +17,32 @@ static const struct option_row {
     unsigned least, most;
     const char *one_of; /* joined by '|' */
 } table[] = {
-    {"--listen", "LLMEMD_LISTEN", "ADDR:PORT", "where to listen; port 0 picks a free one (127.0.0.1:8080)", KIND_TEXT, offsetof(struct options, listen), 0, 0, NULL},
-    {"--threads", "LLMEMD_THREADS", "N", "answers computed at once; 0: one a core (0)", KIND_NUMBER, offsetof(struct options, threads), 0, 256, NULL},
-    {"--connections", "LLMEMD_CONNECTIONS", "N", "open connections (256)", KIND_NUMBER, offsetof(struct options, connections), 1, 4096, NULL},
-    {"--idle", "LLMEMD_IDLE", "SECONDS", "a connection without a byte is closed (30)", KIND_NUMBER, offsetof(struct options, idle_s), 1, 3600, NULL},
-    {"--log", "LLMEMD_LOG", "WHAT", "requests or none: lines on standard error (requests)", KIND_TEXT, offsetof(struct options, log), 0, 0, "requests|none"},
-    {"--offline", "LLMEMD_OFFLINE", NULL, "never ask the network; this version never does", KIND_FLAG, offsetof(struct options, offline), 0, 0, NULL},
+    {"--listen", "LLMEMD_LISTEN", "ADDR:PORT", "where to listen; port 0 picks a free one (127.0.0.1:8080)", KIND_TEXT, AT(listen), 0, 0, NULL},
+    {"--hosts", "LLMEMD_HOSTS", "NAME,..", "names besides localhost that a request to a loopback address may ask for", KIND_TEXT, AT(hosts), 0, 0, NULL},
+    {"--origins", "LLMEMD_ORIGINS", "URL,..", "web pages that may ask from a browser (CORS), or *", KIND_TEXT, AT(origins), 0, 0, NULL},
+    {"--proxies", "LLMEMD_PROXIES", "ADDR,..", "whose X-Forwarded-For is believed, for --rate", KIND_TEXT, AT(proxies), 0, 0, NULL},
+    {"--event-threads", "LLMEMD_EVENT_THREADS", "N", "threads that read and send; 0: one a core (0)", KIND_NUMBER, AT(event_threads), 0, 64, NULL},
+    {"--threads", "LLMEMD_THREADS", "N", "answers computed at once; 0: one a core (0)", KIND_NUMBER, AT(threads), 0, 256, NULL},
+    {"--connections", "LLMEMD_CONNECTIONS", "N", "open connections; who comes beyond is told to come back (1024)", KIND_NUMBER, AT(connections), 1, 65536, NULL},
+    {"--waiting", "LLMEMD_WAITING", "N", "requests that may wait for the hub or a thread at once (512)", KIND_NUMBER, AT(waiting), 1, 65536, NULL},
+    {"--queue", "LLMEMD_QUEUE", "N", "of these, how many may wait for a thread (256)", KIND_NUMBER, AT(queue), 1, 65536, NULL},
+    {"--rate", "LLMEMD_RATE", "N", "answers a minute computed for one caller; 0: no limit (0)", KIND_NUMBER, AT(rate), 0, 1000000, NULL},
+    {"--max-body", "LLMEMD_MAX_BODY", "BYTES", "of a request, at most 1048576 (1048576)", KIND_NUMBER, AT(max_body), 1, API_BODY_MAX, NULL},
+    {"--deadline", "LLMEMD_DEADLINE", "SECONDS", "for one request, from its first byte to its last (60)", KIND_NUMBER, AT(deadline_s), 1, 3600, NULL},
+    {"--idle", "LLMEMD_IDLE", "SECONDS", "a connection without a request is closed (30)", KIND_NUMBER, AT(idle_s), 1, 3600, NULL},
+    {"--drain-wait", "LLMEMD_DRAIN_WAIT", "SECONDS", "after SIGTERM: /readyz is red, everyone is still answered (0)", KIND_NUMBER, AT(drain_wait_s), 0, 3600, NULL},
+    {"--drain", "LLMEMD_DRAIN", "SECONDS", "then, nobody new: for the answers under way (30)", KIND_NUMBER, AT(drain_s), 0, 3600, NULL},
+    {"--answers", "LLMEMD_ANSWERS", "N", "ready answers kept; 0: none (10000)", KIND_NUMBER, AT(answers), 0, 10000000, NULL},
+    {"--answers-mib", "LLMEMD_ANSWERS_MIB", "MIB", "memory for them (128)", KIND_NUMBER, AT(answers_mib), 1, 1048576, NULL},
+    {"--cache-dir", "LLMEMD_CACHE_DIR", "DIR", "where fetched configs are kept; left out: in memory alone", KIND_TEXT, AT(cache_dir), 0, 0, NULL},
+    {"--offline", "LLMEMD_OFFLINE", NULL, "never ask the network, like HF_HUB_OFFLINE", KIND_FLAG, AT(offline), 0, 0, NULL},
+    {"--share-token", "LLMEMD_SHARE_TOKEN", NULL, "HF_TOKEN opens gated models for every caller, not for none", KIND_FLAG, AT(share_token), 0, 0, NULL},
+    {"--hub-connect", "LLMEMD_HUB_CONNECT", "MS", "to reach the hub; 0: as huggingface_hub (0)", KIND_NUMBER, AT(hub_connect_ms), 0, 600000, NULL},
+    {"--hub-timeout", "LLMEMD_HUB_TIMEOUT", "MS", "for one transfer; 0: as huggingface_hub (0)", KIND_NUMBER, AT(hub_total_ms), 0, 600000, NULL},
+    {"--hub-fresh", "LLMEMD_HUB_FRESH", "SECONDS", "a branch's config is served without asking again; 0: the default (0)", KIND_NUMBER, AT(hub_fresh_s), 0, 31536000, NULL},
+    {"--log", "LLMEMD_LOG", "FORMAT", "logfmt, json or none: a line a request on standard error (logfmt)", KIND_TEXT, AT(log), 0, 0, "logfmt|json|none"},
 };
+// clang-format on
 enum { ROWS = sizeof table / sizeof *table };
 
 static bool among(const char *joined, const char *word)
@@ -100,15 +123,21 @@ static bool read_flag(struct options *o, int argc, char **argv, int *i)
     return set(o, row, value) || refuse(arg, "not a value it can have");
 }
 
-bool options_read(struct options *ret, int argc, char **argv, int first)
+bool options_read(struct options *ret, int argc, char **argv, int first, struct options_rest *rest)
 {
-    struct options o = {.listen = "127.0.0.1:8080", .connections = 256, .idle_s = 30, .log = "requests"};
+    struct options o = {.listen = "127.0.0.1:8080", .connections = 1024, .waiting = 512, .queue = 256, .max_body = API_BODY_MAX, .deadline_s = 60,
+                        .idle_s = 30, .drain_s = 30, .answers = 10000, .answers_mib = 128, .log = "logfmt"};
 
     if (!read_environment(&o))
         return false;
-    for (int i = first; i < argc; i++)
-        if (!read_flag(&o, argc, argv, &i))
+    if (rest)
+        *rest = (struct options_rest){.v = argv + first};
+    for (int i = first; i < argc; i++) {
+        if (rest && strncmp(argv[i], "--", 2) != 0)
+            rest->v[rest->n++] = argv[i];
+        else if (!read_flag(&o, argc, argv, &i))
             return false;
+    }
     *ret = o;
     return true;
 }
@@ -119,6 +148,6 @@ void options_help(FILE *out)
         char flag[40];
 
         (void)snprintf(flag, sizeof flag, "%s %s", table[i].flag, table[i].value ? table[i].value : "");
-        fprintf(out, "  %-22s %-20s %s\n", flag, table[i].environment, table[i].help);
+        fprintf(out, "  %-24s %-21s %s\n", flag, table[i].environment, table[i].help);
     }
 }

@@ -8,15 +8,27 @@
 #include <stdio.h>
 
 struct options {
-    const char *listen; /* "127.0.0.1:8080", "[::1]:0", ":8080" */
-    unsigned threads;   /* answers computed at once; 0: one a core */
-    unsigned connections, idle_s;
-    const char *log;    /* "requests" or "none" */
-    bool offline;
+    const char *listen;                     /* "127.0.0.1:8080", "[::1]:0", ":8080" */
+    const char *hosts, *origins, *proxies;  /* joined by commas; NULL: none */
+    unsigned event_threads, threads;        /* 0: one a core */
+    unsigned connections, waiting, queue;
+    unsigned rate;                          /* a minute and caller; 0: no limit */
+    unsigned max_body;
+    unsigned deadline_s, idle_s, drain_wait_s, drain_s;
+    unsigned answers, answers_mib;
+    const char *cache_dir;                  /* NULL: none */
+    bool offline, share_token;
+    unsigned hub_connect_ms, hub_total_ms, hub_fresh_s; /* 0: the hub's defaults */
+    const char *log;                        /* "logfmt", "json" or "none" */
 };
 
-/* false: something is wrong, and a line on standard error says what. Reads argv[first...]. */
-bool options_read(struct options *ret, int argc, char **argv, int first);
+struct options_rest {
+    int n;
+    char **v; /* the arguments that are no options, moved to argv[first...] */
+};
+
+/* false: something is wrong, and a line on standard error says what. Reads argv[first...]; rest NULL: there are options only. */
+bool options_read(struct options *ret, int argc, char **argv, int first, struct options_rest *rest);
 
 void options_help(FILE *out);
 

@@ -1,0 +1,79 @@
+#include "server/answer.h"
+
+#include "server/clock.h"
+#include "server/hash.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Equal bytes have equal validators, on every server and after a restart. */
+static void write_etag(struct answer *a)
+{
+    static const struct hash_key fixed = {{0x6c6c6d656d64, 0x65746167}};
+    struct hash h;
+    struct digest d;
+
+    hash_begin(&h, &fixed);
+    hash_add(&h, a->body, a->bytes);
+    d = hash_end(&h);
+    (void)snprintf(a->etag, sizeof a->etag, "\"%016llx%016llx\"", (unsigned long long)d.d[0], (unsigned long long)d.d[1]);
+}
+
+static void write_cache_control(struct answer *a, const struct api_response *r, const struct answer_about *about)
+{
+    unsigned age = r->max_age_s < about->max_age_s ? r->max_age_s : about->max_age_s;
+
+    if (about->is_private)
+        (void)snprintf(a->cache_control, sizeof a->cache_control, "private, no-store");
+    else if (a->status != 200)
+        (void)snprintf(a->cache_control, sizeof a->cache_control, "no-store");
+    else if (age)
+        (void)snprintf(a->cache_control, sizeof a->cache_control, "public, max-age=%u", age);
+    else
+        (void)snprintf(a->cache_control, sizeof a->cache_control, "no-cache");
+}
+
+/* RFC 9211. */
+static void write_cache_status(struct answer *a, const struct answer_about *about)
+{
+    if (about->is_miss)
+        (void)snprintf(a->cache_status, sizeof a->cache_status, "llmemd; fwd=miss%s%s%s", about->is_kept ? "; stored" : "",
+                       about->tier ? "; detail=" : "", about->tier ? about->tier : "");
+}
+
+/* Constant strings are shared; `allow` is made for the request and moves in behind the body. */
+struct answer *answer_new(const struct api_response *r, const struct answer_about *about)
+{
+    static const struct answer_about nothing = {0};
+    size_t allow_bytes = r->allow ? strlen(r->allow) + 1 : 0;
+    struct answer *a = malloc(sizeof *a + r->bytes + allow_bytes);
+    char *text = (char *)(a + 1);
+
+    if (!a)
+        return NULL;
+    about = about ? about : &nothing;
+    *a = (struct answer){.status = r->status, .content_type = r->content_type, .accept_post = r->accept_post, .route = r->route, .code = r->code,
+                         .tier = about->tier, .body = text, .bytes = r->bytes, .made_ms = clock_ms(),
+                         .retry_after_s = r->retry_after_s > about->retry_after_s ? r->retry_after_s : about->retry_after_s};
+    atomic_init(&a->holders, 1);
+    memcpy(text, r->body, r->bytes);
+    if (r->allow)
+        a->allow = memcpy(text + r->bytes, r->allow, allow_bytes);
+    write_etag(a);
+    write_cache_control(a, r, about);
+    write_cache_status(a, about);
+    return a;
+}
+
+struct answer *answer_hold(struct answer *a)
+{
+    atomic_fetch_add_explicit(&a->holders, 1, memory_order_relaxed);
+    return a;
+}
+
+void answer_give_back(struct answer *a)
+{
+    if (a && atomic_fetch_sub_explicit(&a->holders, 1, memory_order_acq_rel) == 1)
+        free(a);
+}

@@ -1,0 +1,43 @@
+/*
+ * answer.h - what is sent: immutable, counted, shared by all who send it and by the cache.
+ *
+ * Owner     answer_new() hands out a count that answer_give_back() returns.
+ * Threads   any.
+ */
+#ifndef SERVER_ANSWER_H
+#define SERVER_ANSWER_H
+
+#include "api/api.h"
+
+#include <stdatomic.h>
+
+/* What the server knows of an answer beside api/'s response. */
+struct answer_about {
+    const char *tier;       /* where its config came from: "hub", "disk"; NULL: it needed none. Constant */
+    bool is_private;        /* a token was used: for its owner alone */
+    bool is_kept;           /* stands in the cache */
+    bool is_miss;           /* was looked for in the cache */
+    unsigned max_age_s;     /* no more than this; what the response says is cut to it */
+    unsigned retry_after_s; /* no less */
+};
+
+struct answer {
+    atomic_uint holders;
+    int status;
+    const char *content_type, *allow, *accept_post; /* constant, or within the answer */
+    const char *route, *code, *tier;                /* constant */
+    const char *body;
+    size_t bytes;
+    unsigned retry_after_s;
+    uint64_t made_ms;
+    char etag[36];          /* in quotes */
+    char cache_control[40];
+    char cache_status[64];  /* of its first sending; "": it was not looked for */
+};
+
+/* A copy of what api/ answered, held once. about NULL: nothing is known. NULL: no memory. */
+struct answer *answer_new(const struct api_response *r, const struct answer_about *about);
+struct answer *answer_hold(struct answer *a);
+void answer_give_back(struct answer *a); /* NULL: nothing */
+
+#endif

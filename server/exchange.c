@@ -1,0 +1,335 @@
+#include "server/exchange.h"
+
+#include "server/clock.h"
+#include "server/policy.h"
+#include "server/story.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    SLOT_BYTES = 64 << 10,    /* a body of more takes its slot before it is read */
+    SWALLOW_BYTES = 16 << 20, /* of a body that is too large, so that its sender reads the 413 */
+};
+
+/* --- birth and death -------------------------------------------------------------------------------------------------------------- */
+
+static bool copy_query(struct exchange *x, const char *uri)
+{
+    const char *query = uri ? strchr(uri, '?') : NULL;
+
+    if (!query)
+        return true;
+    x->query = strdup(query + 1);
+    return x->query;
+}
+
+struct exchange *exchange_new(struct desk *d, void *connection, const char *uri)
+{
+    struct exchange *x = malloc(sizeof *x);
+
+    if (!x)
+        return NULL;
+    memset(x, 0, offsetof(struct exchange, first));
+    x->desk = d;
+    x->connection = connection;
+    x->holders = 1;
+    x->began_us = clock_us();
+    x->body = x->first;
+    x->cap = sizeof x->first;
+    if (!copy_query(x, uri)) {
+        free(x);
+        return NULL;
+    }
+    /* A zero in a path would end it early. */
+    x->head.is_ambiguous = uri && strstr(uri, "%00");
+    d->open++;
+    atomic_fetch_add(&d->service->in_flight, 1);
+    return x;
+}
+
+void exchange_hold(struct exchange *x)
+{
+    x->holders++;
+}
+
+void exchange_let_go(struct exchange *x)
+{
+    if (--x->holders)
+        return;
+    if (x->has_slot)
+        atomic_fetch_sub(&x->desk->service->waiting, 1);
+    fetch_end(&x->fetch);
+    answer_give_back(x->answer);
+    answer_give_back(x->made);
+    if (x->body != x->first)
+        free(x->body);
+    free(x->query);
+    free(x->owned);
+    free((void *)(uintptr_t)x->needs.v);
+    free(x);
+}
+
+static void unlink_list(struct exchange *x)
+{
+    if (!x->at)
+        return;
+    *x->at = x->next;
+    if (x->next)
+        x->next->at = x->at;
+    x->at = NULL;
+}
+
+static void link_list(struct exchange **list, struct exchange *x)
+{
+    x->at = list;
+    x->next = *list;
+    if (x->next)
+        x->next->at = &x->next;
+    *list = x;
+}
+
+void exchange_closed(struct exchange *x, int status, const char *end)
+{
+    const struct answer *a = x->answer;
+    struct service *s = x->desk->service;
+    uint64_t us = clock_us() - x->began_us;
+    struct log_request line = {.id = x->id, .method = x->method, .route = a ? a->route : "-", .code = a ? a->code : NULL, .end = end,
+                               .cache = !a || !a->cache_status[0] ? NULL : x->is_hit ? "hit" : "miss", .tier = a && !x->is_hit ? a->tier : NULL,
+                               .status = x->is_not_modified ? 304 : a ? a->status : status, .in_bytes = x->bytes, .us = us};
+
+    line.out_bytes = a && !x->is_not_modified ? a->bytes : 0;
+    log_request(s->log, &line);
+    metrics_request(s->metrics, line.route, x->method, line.status, us, x->is_hit ? "answer" : line.tier);
+    unlink_list(x);
+    x->is_closed = x->is_answered = true;
+    x->desk->open--;
+    atomic_fetch_sub(&s->in_flight, 1);
+    exchange_let_go(x);
+}
+
+/* --- refusals --------------------------------------------------------------------------------------------------------------------- */
+
+enum exchange_next exchange_send(struct exchange *x, const struct api_response *r)
+{
+    x->answer = answer_new(r, NULL);
+    return NEXT_SEND;
+}
+
+enum exchange_next exchange_refuse(struct exchange *x, enum err_code code, unsigned retry_after_s, const char *fmt, ...)
+{
+    char detail[256];
+    struct api_response r = {.route = "-"};
+    struct arena arena;
+    struct err err = {0};
+    va_list args;
+
+    va_start(args, fmt);
+    (void)vsnprintf(detail, sizeof detail, fmt, args);
+    va_end(args);
+    arena_init(&arena, x->desk->scratch, API_CHEAP_BYTES);
+    (void)err_set(&err, code, "", "%s", detail);
+    api_problem(&err, &arena, &r);
+    r.retry_after_s = retry_after_s;
+    return exchange_send(x, &r);
+}
+
+bool exchange_take_slot(struct exchange *x)
+{
+    atomic_uint *waiting = &x->desk->service->waiting;
+
+    if (!x->has_slot && atomic_fetch_add(waiting, 1) >= x->desk->service->o->waiting)
+        atomic_fetch_sub(waiting, 1);
+    else
+        x->has_slot = true;
+    return x->has_slot;
+}
+
+/* --- the headers ------------------------------------------------------------------------------------------------------------------ */
+
+/* splitmix64: ids that do not look alike, of a random start that nobody guesses. */
+static void make_id(struct desk *d, char *ret, size_t bytes)
+{
+    uint64_t z = d->ids += 0x9e3779b97f4a7c15;
+
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+    z = (z ^ z >> 27) * 0x94d049bb133111eb;
+    z ^= z >> 31;
+    for (size_t i = 0; i < 16 && i + 1 < bytes; i++, z >>= 4)
+        ret[i] = "0123456789abcdef"[z & 15];
+}
+
+static void digest_token(struct exchange *x)
+{
+    struct hash h;
+
+    if (!x->head.token)
+        return;
+    hash_begin(&h, &x->desk->service->key);
+    hash_add(&h, x->head.token, strlen(x->head.token));
+    x->token_digest = hash_end(&h);
+}
+
+static void take_head(struct exchange *x, const char *method, const struct head *head)
+{
+    bool is_ambiguous = x->head.is_ambiguous;
+
+    x->has_begun = true;
+    x->head = *head;
+    x->head.is_ambiguous |= is_ambiguous;
+    (void)snprintf(x->method, sizeof x->method, "%s", method);
+    if (head->id && policy_id_is_good(head->id))
+        (void)snprintf(x->id, sizeof x->id, "%s", head->id);
+    else
+        make_id(x->desk, x->id, sizeof x->id);
+    if (x->head.token && !x->head.token[0])
+        x->head.token = NULL;
+    digest_token(x);
+}
+
+static enum exchange_next refuse_count(struct exchange *x, enum refusal why, const char *what)
+{
+    metrics_refused(x->desk->service->metrics, why);
+    return exchange_refuse(x, ERR_OVERLOADED, 1, "%s", what);
+}
+
+enum exchange_next exchange_begin(struct exchange *x, const char *method, const struct head *head)
+{
+    const struct service *s = x->desk->service;
+    bool is_long = head->is_chunked || head->length > SLOT_BYTES;
+
+    take_head(x, method, head);
+    if (x->head.is_ambiguous)
+        return exchange_refuse(x, ERR_REQUEST, 0, "one Content-Length, or Transfer-Encoding: chunked, says where a body ends; no zero is in a path");
+    if (s->is_loopback && head->host && !policy_host_is_ours(head->host, s->o->hosts))
+        return exchange_refuse(x, ERR_MISDIRECTED, 0, "this address answers for localhost; --hosts allows other names");
+    if (x->head.token && !policy_token_is_good(x->head.token))
+        return exchange_refuse(x, ERR_REQUEST, 0, "X-HF-Token: not a token");
+    if (s->connections > s->o->connections)
+        return refuse_count(x, REFUSED_CONNECTIONS, "too many connections are open");
+    if (head->length > SWALLOW_BYTES)
+        return exchange_refuse(x, ERR_TOO_LARGE, 0, "a body may have %u bytes", s->o->max_body);
+    if (is_long && !exchange_take_slot(x))
+        return refuse_count(x, REFUSED_WAITING, "too many requests are waiting");
+    return NEXT_READ;
+}
+
+/* --- the body --------------------------------------------------------------------------------------------------------------------- */
+
+static bool grow(struct exchange *x, size_t bytes)
+{
+    size_t cap = x->cap;
+    char *grown;
+
+    while (cap < bytes)
+        cap *= 2;
+    if (cap == x->cap)
+        return true;
+    grown = realloc(x->body == x->first ? NULL : x->body, cap);
+    if (!grown)
+        return false;
+    if (x->body == x->first)
+        memcpy(grown, x->first, x->bytes);
+    x->body = grown;
+    x->cap = cap;
+    return true;
+}
+
+void exchange_append(struct exchange *x, const char *data, size_t bytes)
+{
+    x->is_too_large |= bytes > x->desk->service->o->max_body - x->bytes || !grow(x, x->bytes + bytes);
+    if (x->is_too_large)
+        return;
+    memcpy(x->body + x->bytes, data, bytes);
+    x->bytes += bytes;
+}
+
+enum exchange_next exchange_ask(struct exchange *x)
+{
+    enum exchange_next next;
+
+    if (x->is_too_large)
+        return exchange_refuse(x, ERR_TOO_LARGE, 0, "a body may have %u bytes", x->desk->service->o->max_body);
+    next = own_answer(x);
+    return next == NEXT_READ ? story_ask(x) : next;
+}
+
+void exchange_go_on(struct exchange *x)
+{
+    link_list(&x->desk->waiting, x);
+    story_begin(x);
+}
+
+/* --- the desk --------------------------------------------------------------------------------------------------------------------- */
+
+void exchange_ready(struct exchange *x)
+{
+    x->is_answered = true;
+    unlink_list(x);
+    link_list(&x->desk->ready, x);
+}
+
+void exchange_give_up(struct exchange *x)
+{
+    (void)exchange_refuse(x, ERR_NOMEM, 1, "no memory, or no time, is left for the request");
+    exchange_ready(x);
+}
+
+static struct exchange *take_finished(struct desk *d)
+{
+    struct exchange *list;
+
+    pthread_mutex_lock(&d->lock);
+    list = d->finished;
+    d->finished = NULL;
+    pthread_mutex_unlock(&d->lock);
+    return list;
+}
+
+struct exchange *desk_turn(struct desk *d)
+{
+    struct exchange *ready;
+
+    hub_loop_turn(d->hub);
+    for (struct exchange *x = take_finished(d), *next; x; x = next) {
+        next = x->next_finished;
+        d->jobs--;
+        story_go_on(x);
+        exchange_let_go(x);
+    }
+    ready = d->ready;
+    d->ready = NULL;
+    for (struct exchange *x = ready; x; x = x->next)
+        x->at = NULL; /* of no list that is kept */
+    return ready;
+}
+
+void desk_refuse(struct desk *d, uint64_t began_us, enum err_code code, const char *detail)
+{
+    for (struct exchange *x = d->waiting, *next; x; x = next) {
+        next = x->next;
+        if (x->began_us > began_us)
+            continue;
+        metrics_refused(d->service->metrics, code == ERR_DRAINING ? REFUSED_DRAINING : REFUSED_DEADLINE);
+        (void)exchange_refuse(x, code, 1, "%s", detail);
+        exchange_ready(x);
+    }
+}
+
+bool desk_open(struct desk *d, struct service *s)
+{
+    *d = (struct desk){.service = s, .hub = hub_loop_new(s->hub), .scratch = malloc(API_CHEAP_BYTES)};
+    pthread_mutex_init(&d->lock, NULL);
+    return d->hub && d->scratch && getentropy(&d->ids, sizeof d->ids) == 0;
+}
+
+void desk_close(struct desk *d)
+{
+    if (d->hub)
+        hub_loop_free(d->hub);
+    free(d->scratch);
+    pthread_mutex_destroy(&d->lock);
+}

@@ -1,0 +1,108 @@
+/*
+ * exchange.h - one request, from its first byte to its last, without a socket.
+ *
+ * Purpose   the adapter (httpd.c) tells what arrived and sends what comes out; everything between is here and in story.c.
+ * Course    exchange_new() at the request line; exchange_begin() after the headers; exchange_append() for the body;
+ *           exchange_ask() at its end. NEXT_SEND: x->answer goes out. NEXT_WAIT: suspend the connection, then exchange_go_on();
+ *           when desk_turn() lists the exchange, resume it and send. exchange_closed() once, at the end.
+ * Owner     the connection, a job that runs and asks that are open each hold it: it is freed when the last lets go, so that a
+ *           client who leaves, or a deadline, disturbs nobody.
+ * Threads   all of one desk, except that a worker reads what belongs to the job (struct exchange says which) while it runs.
+ */
+#ifndef SERVER_EXCHANGE_H
+#define SERVER_EXCHANGE_H
+
+#include "server/fetch.h"
+#include "server/service.h"
+
+#include <pthread.h>
+
+enum exchange_next { NEXT_READ, NEXT_SEND, NEXT_WAIT };
+
+/* One a event thread. */
+struct desk {
+    struct service *service;
+    struct hub_loop *hub;
+    struct exchange *ready;    /* to be resumed */
+    struct exchange *waiting;  /* suspended */
+    pthread_mutex_t lock;
+    struct exchange *finished; /* under lock: jobs that workers are done with */
+    unsigned jobs;             /* pushed and not back */
+    unsigned open;             /* exchanges of connections */
+    bool is_refusing;          /* the last of a drain: nothing new is computed */
+    uint64_t ids;              /* made so far, from a random start */
+    void *scratch;             /* API_CHEAP_BYTES, for what is answered at once */
+};
+
+/* What the headers say; texts live as long as the request does in the adapter. */
+struct head {
+    const char *path;
+    const char *host, *content_type, *token, *id, *origin, *preflight, *if_none_match, *forwarded;
+    uint64_t length;    /* Content-Length; 0: none */
+    bool is_chunked, is_ambiguous;
+    const char *address; /* of the peer; NULL: not needed */
+};
+
+struct exchange {
+    struct desk *desk;
+    void *connection; /* the adapter's */
+    struct exchange *next, **at; /* of desk->ready, or of desk->waiting */
+    struct exchange *next_finished;
+    unsigned holders;
+    uint64_t began_us;
+    char method[16], id[132];
+    struct head head;
+    bool has_begun, is_closed, is_too_large, has_slot, is_answered;
+    bool is_hit, is_not_modified;
+    struct answer *answer; /* what is sent */
+
+    /* the job's, while one runs */
+    struct job job;
+    struct api_request rq;
+    bool has_needs, is_late;
+    char *body, *query, *owned;
+    size_t bytes, cap;
+    struct digest token_digest;
+    struct api_needs needs;
+    struct fetch fetch;
+    struct answer *made;
+    char first[400]; /* of the body: most are shorter */
+};
+
+bool desk_open(struct desk *d, struct service *s);
+void desk_close(struct desk *d); /* after its connections are closed and its jobs are back */
+
+/* Moves on what can go on; the list of exchanges to resume. */
+struct exchange *desk_turn(struct desk *d);
+
+/* Refuses those that wait: since before began_us, or all. */
+void desk_refuse(struct desk *d, uint64_t began_us, enum err_code code, const char *detail);
+
+/* `uri` as it was sent, with the query; may be NULL. NULL: no memory. */
+struct exchange *exchange_new(struct desk *d, void *connection, const char *uri);
+enum exchange_next exchange_begin(struct exchange *x, const char *method, const struct head *head);
+void exchange_append(struct exchange *x, const char *data, size_t bytes);
+enum exchange_next exchange_ask(struct exchange *x);
+void exchange_go_on(struct exchange *x);
+
+/* status: what the adapter has sent by itself, where there is no x->answer. end: for the log. */
+void exchange_closed(struct exchange *x, int status, const char *end);
+
+/* --- between exchange.c and story.c ------------------------------------------------------------------------------------------ */
+
+enum exchange_next exchange_refuse(struct exchange *x, enum err_code code, unsigned retry_after_s, const char *fmt, ...) PRINTF(4, 5);
+enum exchange_next exchange_send(struct exchange *x, const struct api_response *r);
+bool exchange_take_slot(struct exchange *x);
+void exchange_hold(struct exchange *x);
+void exchange_let_go(struct exchange *x);
+
+/* A waiting exchange has its answer: it is resumed in this turn. */
+void exchange_ready(struct exchange *x);
+
+/* A waiting exchange that there is no memory for. */
+void exchange_give_up(struct exchange *x);
+
+/* own.c: NEXT_READ: the path is none of the server's own. */
+enum exchange_next own_answer(struct exchange *x);
+
+#endif

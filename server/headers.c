@@ -1,0 +1,89 @@
+#include "server/headers.h"
+
+#include "server/clock.h"
+#include "server/policy.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void write_number(header_add *add, void *arg, const char *name, uint64_t n)
+{
+    char text[24];
+
+    (void)snprintf(text, sizeof text, "%llu", (unsigned long long)n);
+    add(arg, name, text);
+}
+
+/* RFC 9111 and 9211. What a token opened has no Age: it is kept for nobody else. */
+static void write_cache(const struct exchange *x, header_add *add, void *arg)
+{
+    const struct answer *a = x->answer;
+    uint64_t age_s = x->is_hit ? (clock_ms() - a->made_ms) / 1000 : 0;
+
+    add(arg, "Cache-Control", a->cache_control);
+    if (a->status == 200)
+        add(arg, "ETag", a->etag);
+    if (a->cache_status[0])
+        add(arg, "Cache-Status", x->is_hit ? "llmemd; hit" : a->cache_status);
+    if (age_s)
+        write_number(add, arg, "Age", age_s);
+}
+
+static void write_cors(const struct exchange *x, header_add *add, void *arg)
+{
+    const char *allowed = policy_origin(x->head.origin, x->desk->service->o->origins);
+
+    if (!allowed)
+        return;
+    add(arg, "Access-Control-Allow-Origin", allowed);
+    if (x->head.preflight && x->answer->status == 204) {
+        add(arg, "Access-Control-Allow-Methods", "GET, HEAD, POST");
+        add(arg, "Access-Control-Allow-Headers", "Content-Type, If-None-Match, X-HF-Token, X-Request-Id");
+        add(arg, "Access-Control-Max-Age", "600");
+    } else {
+        add(arg, "Access-Control-Expose-Headers", "Cache-Status, ETag, Retry-After, X-Request-Id");
+    }
+}
+
+/* An API answers data, never a page of its own: nothing in it may run or be framed. */
+static void write_security(header_add *add, void *arg)
+{
+    add(arg, "X-Content-Type-Options", "nosniff");
+    add(arg, "Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'");
+    add(arg, "Referrer-Policy", "no-referrer");
+}
+
+static void write_refusal(const struct answer *a, header_add *add, void *arg)
+{
+    if (a->allow)
+        add(arg, "Allow", a->allow);
+    if (a->accept_post)
+        add(arg, "Accept-Post", a->accept_post);
+    if (a->retry_after_s)
+        write_number(add, arg, "Retry-After", a->retry_after_s);
+    if (a->status == 401)
+        add(arg, "WWW-Authenticate", "Bearer");
+}
+
+void headers_decide(struct exchange *x)
+{
+    bool reads = !strcmp(x->method, "GET") || !strcmp(x->method, "HEAD");
+
+    x->is_not_modified = reads && x->answer->status == 200 && x->head.if_none_match && policy_etag_matches(x->head.if_none_match, x->answer->etag);
+}
+
+void headers_write(const struct exchange *x, header_add *add, void *arg)
+{
+    const struct service *s = x->desk->service;
+
+    if (x->answer->content_type && !x->is_not_modified)
+        add(arg, "Content-Type", x->answer->content_type);
+    write_cache(x, add, arg);
+    add(arg, "Vary", s->o->origins ? "X-HF-Token, Origin" : "X-HF-Token");
+    add(arg, "X-Request-Id", x->id);
+    write_security(add, arg);
+    write_cors(x, add, arg);
+    write_refusal(x->answer, add, arg);
+    if (s->is_draining)
+        add(arg, "Connection", "close");
+}

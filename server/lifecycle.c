@@ -1,0 +1,66 @@
+#include "server/lifecycle.h"
+
+#include "server/clock.h"
+#include "server/httpd.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { TICK_NS = 10000000, HURRIED = 1 };
+
+static sigset_t stop_signals(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    return set;
+}
+
+/* Until the time is over or the last answer is out. */
+static void pass(struct httpd *h, const sigset_t *set, uint64_t until_ms)
+{
+    static const struct timespec tick = {.tv_nsec = TICK_NS};
+
+    while (!httpd_has_ended(h) && clock_ms() < until_ms)
+        if (sigtimedwait(set, NULL, &tick) > 0)
+            _exit(HURRIED);
+}
+
+static void go_away(struct service *s, struct httpd *h, const sigset_t *set)
+{
+    atomic_store(&s->is_draining, true);
+    pass(h, set, clock_ms() + s->o->drain_wait_s * 1000ull);
+    httpd_drain(h);
+    pass(h, set, clock_ms() + s->o->drain_s * 1000ull);
+    httpd_refuse(h);
+    pass(h, set, UINT64_MAX);
+}
+
+static int serve(struct service *s, const sigset_t *set)
+{
+    struct httpd *h = httpd_start(s);
+    int which;
+
+    if (!h)
+        return EXIT_FAILURE;
+    (void)sigwait(set, &which);
+    go_away(s, h, set);
+    httpd_stop(h);
+    return EXIT_SUCCESS;
+}
+
+int lifecycle_serve(const struct options *o)
+{
+    sigset_t set = stop_signals();
+    struct service s;
+    int code;
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    pthread_sigmask(SIG_BLOCK, &set, NULL); /* before any thread begins: only this one takes them */
+    code = service_open(&s, o) ? serve(&s, &set) : EXIT_FAILURE;
+    service_close(&s);
+    return code;
+}

@@ -1,0 +1,266 @@
+#include "server/metrics.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ROUTES_MAX = 40, METHODS = 5, CLASSES = 6, BUCKETS = 14, TIERS = 8 };
+
+static const char *const methods[METHODS] = {"GET", "HEAD", "POST", "OPTIONS", "other"};
+static const char *const classes[CLASSES] = {"none", "1xx", "2xx", "3xx", "4xx", "5xx"};
+static const char *const tiers[TIERS] = {"none", "answer", "memory", "disk", "hf_cache", "hub", "builtin", "other"};
+static const char *const refusals[REFUSALS] = {"connections", "waiting", "queue", "rate", "deadline", "draining"};
+
+/* Upper ends: from a cached answer to a batch of a thousand. */
+static const struct {
+    uint64_t us;
+    const char *le;
+} buckets[BUCKETS] = {
+    {50, "0.00005"}, {100, "0.0001"}, {250, "0.00025"}, {1000, "0.001"},   {2500, "0.0025"},   {5000, "0.005"},    {10000, "0.01"},
+    {25000, "0.025"}, {50000, "0.05"}, {100000, "0.1"},  {250000, "0.25"}, {1000000, "1"},     {5000000, "5"},     {30000000, "30"},
+};
+
+struct route_row {
+    const char *_Atomic name;
+    atomic_ullong requests[METHODS][CLASSES], bucket[BUCKETS], slower, us;
+};
+
+struct metrics {
+    struct route_row rows[ROUTES_MAX];
+    atomic_ullong tiers[TIERS], refused[REFUSALS];
+    pthread_mutex_t lock; /* of new rows */
+    double started_s;
+};
+
+static void count(atomic_ullong *n, uint64_t by)
+{
+    atomic_fetch_add_explicit(n, by, memory_order_relaxed);
+}
+
+static unsigned long long read_count(atomic_ullong *n)
+{
+    return atomic_load_explicit(n, memory_order_relaxed);
+}
+
+/* The row of that name, or the first empty one; the last takes what there is no room for. */
+static struct route_row *row_at(struct metrics *m, const char *route, bool *ret_empty)
+{
+    struct route_row *r = m->rows;
+
+    for (*ret_empty = false; r < m->rows + ROUTES_MAX - 1; r++) {
+        const char *name = atomic_load_explicit(&r->name, memory_order_acquire);
+
+        if (!name)
+            *ret_empty = true;
+        if (!name || name == route || !strcmp(name, route))
+            return r;
+    }
+    return r;
+}
+
+static struct route_row *row_of(struct metrics *m, const char *route)
+{
+    bool empty;
+    struct route_row *r = row_at(m, route, &empty);
+
+    if (!empty)
+        return r;
+    pthread_mutex_lock(&m->lock);
+    r = row_at(m, route, &empty);
+    if (empty)
+        atomic_store_explicit(&r->name, route, memory_order_release);
+    pthread_mutex_unlock(&m->lock);
+    return r;
+}
+
+static int index_of(const char *const *names, int n, const char *name)
+{
+    int i = 0;
+
+    while (i < n - 1 && strcmp(names[i], name) != 0)
+        i++;
+    return i;
+}
+
+void metrics_request(struct metrics *m, const char *route, const char *method, int status, uint64_t us, const char *tier)
+{
+    struct route_row *r = row_of(m, route);
+    int class = status / 100 < CLASSES ? status / 100 : 0, b = 0;
+
+    count(&r->requests[index_of(methods, METHODS, method)][class], 1);
+    while (b < BUCKETS && us > buckets[b].us)
+        b++;
+    count(b < BUCKETS ? &r->bucket[b] : &r->slower, 1);
+    count(&r->us, us);
+    count(&m->tiers[tier ? index_of(tiers, TIERS, tier) : 0], 1);
+}
+
+void metrics_refused(struct metrics *m, enum refusal why)
+{
+    count(&m->refused[why], 1);
+}
+
+/* --- the page --------------------------------------------------------------------------------------------------------------------- */
+
+static void line(struct buf *out, const char *fmt, ...) PRINTF(2, 3);
+static void line(struct buf *out, const char *fmt, ...)
+{
+    char text[256];
+    va_list args;
+
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    buf_str(out, text);
+    buf_char(out, '\n');
+}
+
+static void family(struct buf *out, const char *name, const char *type, const char *help)
+{
+    line(out, "# HELP %s %s", name, help);
+    line(out, "# TYPE %s %s", name, type);
+}
+
+static void single(struct buf *out, const char *name, const char *type, uint64_t value, const char *help)
+{
+    family(out, name, type, help);
+    line(out, "%s %llu", name, (unsigned long long)value);
+}
+
+static void write_requests(struct metrics *m, struct buf *out)
+{
+    family(out, "llmemd_requests_total", "counter", "Requests that have ended, by route template, method and class of status.");
+    for (struct route_row *r = m->rows; r < m->rows + ROUTES_MAX; r++) {
+        const char *name = atomic_load_explicit(&r->name, memory_order_acquire);
+
+        for (int i = 0; name && i < METHODS * CLASSES; i++) {
+            unsigned long long n = read_count(&r->requests[i / CLASSES][i % CLASSES]);
+
+            if (n)
+                line(out, "llmemd_requests_total{route=\"%s\",method=\"%s\",status=\"%s\"} %llu", name, methods[i / CLASSES], classes[i % CLASSES], n);
+        }
+    }
+}
+
+static void write_durations(struct route_row *r, const char *name, struct buf *out)
+{
+    unsigned long long sum = 0, us;
+
+    for (int b = 0; b < BUCKETS; b++) {
+        sum += read_count(&r->bucket[b]);
+        line(out, "llmemd_request_duration_seconds_bucket{route=\"%s\",le=\"%s\"} %llu", name, buckets[b].le, sum);
+    }
+    sum += read_count(&r->slower);
+    us = read_count(&r->us);
+    line(out, "llmemd_request_duration_seconds_bucket{route=\"%s\",le=\"+Inf\"} %llu", name, sum);
+    line(out, "llmemd_request_duration_seconds_sum{route=\"%s\"} %llu.%06llu", name, us / 1000000, us % 1000000);
+    line(out, "llmemd_request_duration_seconds_count{route=\"%s\"} %llu", name, sum);
+}
+
+static void write_histogram(struct metrics *m, struct buf *out)
+{
+    family(out, "llmemd_request_duration_seconds", "histogram", "From the first byte of a request to the last of its answer.");
+    for (struct route_row *r = m->rows; r < m->rows + ROUTES_MAX; r++) {
+        const char *name = atomic_load_explicit(&r->name, memory_order_acquire);
+
+        if (name)
+            write_durations(r, name, out);
+    }
+}
+
+static void write_tiers(struct metrics *m, struct buf *out)
+{
+    family(out, "llmemd_answers_total", "counter", "Answers by where they came from: the answer cache, or else the dearest source of a config.");
+    for (int i = 0; i < TIERS; i++)
+        line(out, "llmemd_answers_total{tier=\"%s\"} %llu", tiers[i], read_count(&m->tiers[i]));
+    family(out, "llmemd_refused_total", "counter", "Requests that were refused for the sake of others, by what was exhausted.");
+    for (int i = 0; i < REFUSALS; i++)
+        line(out, "llmemd_refused_total{reason=\"%s\"} %llu", refusals[i], read_count(&m->refused[i]));
+}
+
+static void write_hub(const struct hub_counts *h, struct buf *out)
+{
+    const struct {
+        const char *tier;
+        uint64_t n;
+    } by[] = {{"memory", h->memory}, {"disk", h->disk}, {"hf_cache", h->hf_cache}, {"hub", h->hub}, {"builtin", h->builtin}, {"failed", h->failed}};
+
+    family(out, "llmemd_configs_total", "counter", "Model configs that were asked for, by where they were found.");
+    for (size_t i = 0; i < sizeof by / sizeof *by; i++)
+        line(out, "llmemd_configs_total{tier=\"%s\"} %llu", by[i].tier, (unsigned long long)by[i].n);
+    single(out, "llmemd_hub_transfers_total", "counter", h->transfers, "Requests sent to the hub.");
+    single(out, "llmemd_hub_transfer_errors_total", "counter", h->transfer_errors, "Requests to the hub without a usable answer.");
+    single(out, "llmemd_hub_limited_total", "counter", h->limited, "Times the hub limited this service.");
+}
+
+/* statm counts pages; the second figure is what is resident. */
+static uint64_t resident_bytes(void)
+{
+    unsigned long long all = 0, resident = 0;
+    FILE *f = fopen("/proc/self/statm", "re");
+
+    if (!f)
+        return 0;
+    if (fscanf(f, "%llu %llu", &all, &resident) != 2)
+        resident = 0;
+    fclose(f);
+    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static void write_process(const struct metrics *m, struct buf *out)
+{
+    struct rusage u;
+
+    family(out, "llmemd_build_info", "gauge", "The version that is running.");
+    line(out, "llmemd_build_info{version=\"" LLMEMD_VERSION "\"} 1");
+    family(out, "process_start_time_seconds", "gauge", "When the process began, in seconds since 1970.");
+    line(out, "process_start_time_seconds %.3f", m->started_s);
+    single(out, "process_resident_memory_bytes", "gauge", resident_bytes(), "Memory that is resident.");
+    if (getrusage(RUSAGE_SELF, &u))
+        return;
+    family(out, "process_cpu_seconds_total", "counter", "Time of processors, user and system.");
+    line(out, "process_cpu_seconds_total %.6f", (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6);
+}
+
+void metrics_write(struct metrics *m, const struct metrics_now *now, struct buf *out)
+{
+    write_process(m, out);
+    write_requests(m, out);
+    write_histogram(m, out);
+    write_tiers(m, out);
+    write_hub(&now->hub, out);
+    single(out, "llmemd_connections", "gauge", now->connections, "Open connections.");
+    single(out, "llmemd_requests_in_flight", "gauge", now->in_flight, "Requests that are being read or answered.");
+    single(out, "llmemd_requests_waiting", "gauge", now->waiting, "Requests that wait for a config or a worker.");
+    single(out, "llmemd_workers", "gauge", now->workers.threads, "Threads that compute answers.");
+    single(out, "llmemd_workers_busy", "gauge", now->workers.busy, "Threads that compute an answer now.");
+    single(out, "llmemd_queue_length", "gauge", now->workers.queued, "Answers that wait for a worker.");
+    single(out, "llmemd_answer_cache_entries", "gauge", now->answers.entries, "Answers in the cache.");
+    single(out, "llmemd_answer_cache_bytes", "gauge", now->answers.bytes, "Memory of the answers in the cache, with their keys.");
+    single(out, "llmemd_answer_cache_dropped_total", "counter", now->answers.dropped, "Answers that left the cache for want of room.");
+    single(out, "llmemd_log_lines_dropped_total", "counter", now->log_dropped, "Lines of the log that nobody read in time.");
+    single(out, "llmemd_draining", "gauge", now->draining, "1 while the service is going away.");
+}
+
+struct metrics *metrics_new(void)
+{
+    struct metrics *m = calloc(1, sizeof *m);
+    struct timespec now;
+
+    if (!m)
+        return NULL;
+    pthread_mutex_init(&m->lock, NULL);
+    clock_gettime(CLOCK_REALTIME, &now);
+    m->started_s = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+    return m;
+}
+
+void metrics_free(struct metrics *m)
+{
+    free(m);
+}

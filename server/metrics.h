@@ -1,0 +1,41 @@
+/*
+ * metrics.h - what is counted, and its text for Prometheus.
+ *
+ * Labels    route template, method, status class, tier, reason: few and closed. Never a model id, a path or a token.
+ * Source    the text format 0.0.4 of prometheus.io/docs/instrumenting/exposition_formats.
+ * Threads   any; counters are relaxed atomics: a reading may be a request behind.
+ */
+#ifndef SERVER_METRICS_H
+#define SERVER_METRICS_H
+
+#include "base/buf.h"
+#include "server/answers.h"
+#include "server/hub/hub.h"
+#include "server/workers.h"
+
+enum refusal { REFUSED_CONNECTIONS, REFUSED_WAITING, REFUSED_QUEUE, REFUSED_RATE, REFUSED_DEADLINE, REFUSED_DRAINING, REFUSALS };
+
+struct metrics;
+
+struct metrics *metrics_new(void); /* NULL: no memory */
+void metrics_free(struct metrics *m);
+
+/* One request, when it has ended. status 0: the connection broke before there was one. tier: NULL, or where the answer came from. */
+void metrics_request(struct metrics *m, const char *route, const char *method, int status, uint64_t us, const char *tier);
+
+void metrics_refused(struct metrics *m, enum refusal why);
+
+/* What is read elsewhere at the moment of asking. */
+struct metrics_now {
+    unsigned connections, in_flight, waiting;
+    bool draining;
+    uint64_t log_dropped;
+    struct workers_counts workers;
+    struct answers_counts answers;
+    struct hub_counts hub;
+};
+
+/* Appends the page: about 8 KiB and 2 KiB a route. */
+void metrics_write(struct metrics *m, const struct metrics_now *now, struct buf *out);
+
+#endif

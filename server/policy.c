@@ -1,0 +1,94 @@
+#include "server/policy.h"
+
+#include <string.h>
+#include <strings.h>
+
+enum { ID_MAX = 128, TOKEN_MAX = 512 };
+
+bool policy_listed(const char *list, const char *word, size_t bytes)
+{
+    for (const char *p = list; p && *p;) {
+        size_t n = strcspn(p, ",");
+
+        if (n == bytes && !strncasecmp(p, word, n))
+            return true;
+        p += n + (p[n] == ',');
+    }
+    return false;
+}
+
+/* "[::1]:8080" and "localhost:8080" without the port. */
+static size_t name_bytes(const char *host)
+{
+    const char *end = host[0] == '[' ? strchr(host, ']') : NULL;
+
+    return end ? (size_t)(end + 1 - host) : strcspn(host, ":");
+}
+
+static bool is_loopback_address(const char *host, size_t n)
+{
+    return n > 4 && !strncmp(host, "127.", 4) && strspn(host, "0123456789.") >= n;
+}
+
+bool policy_host_is_ours(const char *host, const char *listed)
+{
+    size_t n = name_bytes(host);
+
+    return policy_listed("localhost,[::1]", host, n) || is_loopback_address(host, n) || policy_listed(listed, host, n);
+}
+
+const char *policy_origin(const char *origin, const char *listed)
+{
+    if (!origin || !listed)
+        return NULL;
+    if (!strcmp(listed, "*"))
+        return "*";
+    return policy_listed(listed, origin, strlen(origin)) ? origin : NULL;
+}
+
+void policy_forwarded(const char *header, char *ret, size_t bytes)
+{
+    const char *last = strrchr(header, ',');
+    size_t n;
+
+    last = last ? last + 1 : header;
+    last += strspn(last, " \t");
+    n = strcspn(last, " \t");
+    if (n >= bytes)
+        n = bytes - 1;
+    memcpy(ret, last, n);
+    ret[n] = 0;
+}
+
+bool policy_id_is_good(const char *id)
+{
+    size_t n = strspn(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.:/+@");
+
+    return n && !id[n] && n <= ID_MAX;
+}
+
+bool policy_token_is_good(const char *token)
+{
+    size_t n = 0;
+
+    while (token[n] > ' ' && token[n] < 127)
+        n++;
+    return n && !token[n] && n <= TOKEN_MAX;
+}
+
+bool policy_etag_matches(const char *header, const char *etag)
+{
+    size_t n = strlen(etag);
+
+    for (const char *p = header; *p;) {
+        p += strspn(p, " \t,");
+        if (*p == '*')
+            return true;
+        if (!strncmp(p, "W/", 2))
+            p += 2;
+        if (!strncmp(p, etag, n) && (!p[n] || strchr(" \t,", p[n])))
+            return true;
+        p += strcspn(p, ",");
+    }
+    return false;
+}

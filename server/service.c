@@ -1,0 +1,83 @@
+#include "server/service.h"
+
+#include <string.h>
+#include <unistd.h>
+
+enum { CORES_MAX = 256 };
+
+unsigned cores(void)
+{
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+
+    return n < 1 ? 1 : n > CORES_MAX ? CORES_MAX : (unsigned)n;
+}
+
+struct hub *service_hub(const struct options *o, uint64_t *ret_fresh_ms)
+{
+    struct hub_options h;
+    struct hub *hub;
+
+    if (!hub_options_read(&h))
+        return NULL;
+    h.cache_dir = o->cache_dir;
+    h.offline |= o->offline;
+    h.share_token = o->share_token;
+    h.connect_ms = o->hub_connect_ms ? o->hub_connect_ms : h.connect_ms;
+    h.total_ms = o->hub_total_ms ? o->hub_total_ms : h.total_ms;
+    h.fresh_s = o->hub_fresh_s ? o->hub_fresh_s : h.fresh_s;
+    *ret_fresh_ms = h.fresh_s * 1000ull;
+    hub = hub_new(&h);
+    hub_options_release(&h);
+    return hub;
+}
+
+static enum log_format log_format_of(const char *word)
+{
+    return !strcmp(word, "json") ? LOG_JSON : !strcmp(word, "none") ? LOG_NONE : LOG_LOGFMT;
+}
+
+static bool complain(const char *what)
+{
+    fprintf(stderr, "llmemd: %s\n", what);
+    return false;
+}
+
+bool service_open(struct service *s, const struct options *o)
+{
+    *s = (struct service){.o = o};
+    s->hub = service_hub(o, &s->fresh_ms);
+    if (!s->hub)
+        return false;
+    if (!hash_key_draw(&s->key))
+        return complain("the system gives no random numbers");
+    s->log = log_new(log_format_of(o->log), STDERR_FILENO);
+    s->metrics = metrics_new();
+    s->workers = workers_new(o->threads ? o->threads : cores(), o->queue);
+    s->answers = answers_new(o->answers, (size_t)o->answers_mib << 20);
+    s->limit = limit_new(o->rate);
+    if (!s->log || !s->metrics || !s->workers || (o->answers && !s->answers) || (o->rate && !s->limit))
+        return complain("no memory or threads for what the options ask");
+    return true;
+}
+
+void service_close(struct service *s)
+{
+    workers_free(s->workers);
+    answers_free(s->answers);
+    limit_free(s->limit);
+    metrics_free(s->metrics);
+    log_free(s->log);
+    if (s->hub)
+        hub_free(s->hub);
+}
+
+void service_metrics(struct service *s, struct buf *out)
+{
+    struct metrics_now now = {.connections = s->connections, .in_flight = s->in_flight, .waiting = s->waiting, .draining = s->is_draining,
+                              .log_dropped = log_dropped(s->log)};
+
+    workers_counts_read(s->workers, &now.workers);
+    answers_counts_read(s->answers, &now.answers);
+    hub_counts_read(s->hub, &now.hub);
+    metrics_write(s->metrics, &now, out);
+}

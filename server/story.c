@@ -1,0 +1,311 @@
+#include "server/story.h"
+
+#include "server/clock.h"
+#include "server/policy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LARGE_BYTES = 16 << 10, /* a body of more is read by a worker, and its job is a large one */
+    PASSING_MS = 5000,      /* an answer that the hub's trouble shows in is kept this long */
+    PINNED_MS = 86400000,   /* one that cannot change */
+};
+
+static struct answer_key key_of(const struct exchange *x)
+{
+    const struct api_request *rq = &x->rq;
+
+    return (struct answer_key){.method = rq->method, .path = rq->path, .query = rq->query, .content_type = rq->content_type, .body = rq->body,
+                               .body_bytes = rq->body_bytes, .token = x->token_digest};
+}
+
+/* --- at once ---------------------------------------------------------------------------------------------------------------------- */
+
+static void read_question(struct exchange *x)
+{
+    bool is_post = !strcmp(x->method, "POST");
+
+    x->rq = (struct api_request){
+        .method = strcmp(x->method, "HEAD") ? x->method : "GET",
+        .path = x->head.path,
+        .query = x->query,
+        .content_type = is_post ? x->head.content_type : NULL,
+        .body = is_post ? x->body : "",
+        .body_bytes = is_post ? x->bytes : 0,
+    };
+}
+
+static uint64_t kept_ms(const struct service *s, const struct fetch_sum *sum)
+{
+    return sum->is_passing ? PASSING_MS : sum->is_pinned ? PINNED_MS : s->fresh_ms;
+}
+
+/* The response as an answer, in the cache where it may be. */
+static struct answer *make(struct exchange *x, const struct api_response *r, bool is_cheap)
+{
+    struct service *s = x->desk->service;
+    struct answer_key key = key_of(x);
+    struct fetch_sum sum;
+    struct answer_about about = {.is_miss = true};
+    uint64_t now = clock_ms();
+    struct answer *a;
+
+    fetch_sum(&x->fetch, &sum);
+    about.is_kept = s->answers && r->status == 200 && (r->max_age_s || !is_cheap);
+    about.tier = sum.tier;
+    about.is_private = sum.is_private || x->head.token;
+    about.max_age_s = (unsigned)(kept_ms(s, &sum) / 1000);
+    about.retry_after_s = r->status == 503 || r->status == 429 ? sum.retry_after_s : 0;
+    a = answer_new(r, &about);
+    if (a && about.is_kept)
+        answers_keep(s->answers, &key, a, now, now + kept_ms(s, &sum));
+    return a;
+}
+
+static enum exchange_next answer_cheap(struct exchange *x)
+{
+    struct api_response r;
+    struct arena arena;
+
+    arena_init(&arena, x->desk->scratch, API_CHEAP_BYTES);
+    x->rq.arena = &arena;
+    api_answer(&x->rq, NULL, 0, &r);
+    x->answer = make(x, &r, true);
+    return NEXT_SEND;
+}
+
+/* --- who may wait ----------------------------------------------------------------------------------------------------------------- */
+
+/* The caller's token, else his address, or what our proxy saw of it. */
+static struct digest caller_of(const struct exchange *x)
+{
+    const struct service *s = x->desk->service;
+    const char *who = x->head.address ? x->head.address : "";
+    char forwarded[64];
+    struct hash h;
+
+    if (x->head.token)
+        return x->token_digest;
+    if (x->head.forwarded && policy_listed(s->o->proxies, who, strlen(who))) {
+        policy_forwarded(x->head.forwarded, forwarded, sizeof forwarded);
+        who = forwarded;
+    }
+    hash_begin(&h, &s->key);
+    hash_add(&h, who, strlen(who));
+    return hash_end(&h);
+}
+
+/* The adapter's texts end with the connection; a job may last longer. */
+static bool own_texts(struct exchange *x)
+{
+    size_t path = strlen(x->rq.path) + 1, type = x->rq.content_type ? strlen(x->rq.content_type) + 1 : 0;
+
+    x->owned = malloc(path + type);
+    if (!x->owned)
+        return false;
+    x->rq.path = memcpy(x->owned, x->rq.path, path);
+    if (type)
+        x->rq.content_type = memcpy(x->owned + path, x->rq.content_type, type);
+    return true;
+}
+
+static enum exchange_next refuse(struct exchange *x, enum refusal why, enum err_code code, unsigned retry_after_s, const char *detail)
+{
+    metrics_refused(x->desk->service->metrics, why);
+    return exchange_refuse(x, code, retry_after_s, "%s", detail);
+}
+
+static enum exchange_next admit(struct exchange *x)
+{
+    struct service *s = x->desk->service;
+    unsigned wait_s = s->limit ? limit_take(s->limit, caller_of(x), clock_ms()) : 0;
+
+    if (wait_s)
+        return refuse(x, REFUSED_RATE, ERR_TOO_MANY, wait_s, "answers that have to be computed are limited for one caller; those in the cache are not");
+    if (x->desk->is_refusing)
+        return refuse(x, REFUSED_DRAINING, ERR_DRAINING, 1, "the service is going away");
+    if (!exchange_take_slot(x))
+        return refuse(x, REFUSED_WAITING, ERR_OVERLOADED, 1, "too many requests are waiting");
+    if (!own_texts(x))
+        return exchange_refuse(x, ERR_NOMEM, 1, "no memory for the request");
+    return NEXT_WAIT;
+}
+
+enum exchange_next story_ask(struct exchange *x)
+{
+    struct service *s = x->desk->service;
+    struct answer_key key;
+
+    read_question(x);
+    key = key_of(x);
+    x->answer = answers_find(s->answers, &key, clock_ms());
+    if (x->answer) {
+        x->is_hit = true;
+        return NEXT_SEND;
+    }
+    return api_is_cheap(&x->rq) ? answer_cheap(x) : admit(x);
+}
+
+/* --- the worker ------------------------------------------------------------------------------------------------------------------- */
+
+static void compute(struct exchange *x);
+static void ask_hub(struct exchange *x);
+
+static struct exchange *exchange_of(struct job *job)
+{
+    return (struct exchange *)(void *)((char *)job - offsetof(struct exchange, job));
+}
+
+/* On the worker. Under the lock, so that the desk is not gone before it was woken. */
+static void give_back(struct job *job)
+{
+    struct exchange *x = exchange_of(job);
+    struct desk *d = x->desk;
+
+    pthread_mutex_lock(&d->lock);
+    x->next_finished = d->finished;
+    d->finished = x;
+    hub_loop_wake(d->hub);
+    pthread_mutex_unlock(&d->lock);
+}
+
+static void push(struct exchange *x, void (*run)(struct job *job, struct arena *arena))
+{
+    struct desk *d = x->desk;
+
+    x->job = (struct job){.run = run, .done = give_back, .is_large = x->rq.body_bytes > LARGE_BYTES,
+                          .until_ms = x->began_us / 1000 + d->service->o->deadline_s * 1000ull};
+    exchange_hold(x);
+    d->jobs++;
+    if (workers_push(d->service->workers, &x->job))
+        return;
+    d->jobs--;
+    (void)refuse(x, REFUSED_QUEUE, ERR_OVERLOADED, 1, "too many requests are waiting to be computed");
+    exchange_ready(x);
+    exchange_let_go(x);
+}
+
+/* Another may have asked the same meanwhile. */
+static void run_answer(struct job *job, struct arena *arena)
+{
+    struct exchange *x = exchange_of(job);
+    struct answer_key key = key_of(x);
+    struct api_response r;
+
+    x->is_late = !arena;
+    if (!arena)
+        return;
+    x->made = answers_find(x->desk->service->answers, &key, clock_ms());
+    if (x->made)
+        return;
+    x->rq.arena = arena;
+    api_answer(&x->rq, fetch_configs(&x->fetch), x->fetch.n, &r);
+    x->made = make(x, &r, false);
+}
+
+static size_t text_bytes(const char *text)
+{
+    return strlen(text) + 1;
+}
+
+/* Out of the arena, into a block of their own. */
+static bool keep_needs(struct exchange *x, const struct api_needs *needs)
+{
+    size_t bytes = needs->n * sizeof *needs->v;
+    struct api_need *v;
+    char *text;
+
+    for (uint32_t i = 0; i < needs->n; i++)
+        bytes += text_bytes(needs->v[i].model) + text_bytes(needs->v[i].revision);
+    v = needs->n ? malloc(bytes) : NULL;
+    if (needs->n && !v)
+        return false;
+    text = (char *)(v + needs->n);
+    for (uint32_t i = 0; i < needs->n; i++) {
+        v[i].model = memcpy(text, needs->v[i].model, text_bytes(needs->v[i].model));
+        text += text_bytes(v[i].model);
+        v[i].revision = memcpy(text, needs->v[i].revision, text_bytes(needs->v[i].revision));
+        text += text_bytes(v[i].revision);
+    }
+    x->needs = (struct api_needs){.n = needs->n, .v = v};
+    return true;
+}
+
+static void read_needs(struct exchange *x, struct arena *arena)
+{
+    struct api_needs needs;
+
+    x->rq.arena = arena;
+    api_needs(&x->rq, &needs);
+    x->has_needs = keep_needs(x, &needs);
+}
+
+static void run_needs(struct job *job, struct arena *arena)
+{
+    struct exchange *x = exchange_of(job);
+
+    x->is_late = !arena;
+    if (arena)
+        read_needs(x, arena);
+}
+
+/* --- step by step ----------------------------------------------------------------------------------------------------------------- */
+
+void story_begin(struct exchange *x)
+{
+    struct arena arena;
+
+    if (x->rq.body_bytes > LARGE_BYTES) {
+        push(x, run_needs);
+        return;
+    }
+    arena_init(&arena, x->desk->scratch, API_CHEAP_BYTES);
+    read_needs(x, &arena);
+    ask_hub(x);
+}
+
+static void on_fetched(void *arg)
+{
+    struct exchange *x = arg;
+
+    if (!x->is_answered)
+        compute(x);
+    exchange_let_go(x);
+}
+
+static void ask_hub(struct exchange *x)
+{
+    if (x->has_needs && fetch_begin(&x->fetch, x->desk->hub, &x->needs, x->head.token, on_fetched, x))
+        compute(x);
+    else if (x->has_needs)
+        exchange_hold(x);
+    else
+        exchange_give_up(x);
+}
+
+static void compute(struct exchange *x)
+{
+    if (x->fetch.no_memory)
+        exchange_give_up(x);
+    else
+        push(x, run_answer);
+}
+
+void story_go_on(struct exchange *x)
+{
+    if (x->is_answered)
+        return;
+    if (x->job.run == run_needs && x->has_needs) {
+        ask_hub(x);
+        return;
+    }
+    x->answer = x->made;
+    x->made = NULL;
+    if (!x->answer && x->is_late)
+        (void)refuse(x, REFUSED_DEADLINE, ERR_OVERLOADED, 1, "the request waited longer than the service grants one");
+    if (x->answer)
+        exchange_ready(x);
+    else
+        exchange_give_up(x);
+}
