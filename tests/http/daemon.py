@@ -1,4 +1,5 @@
 """A running llmemd on a free port, and a hub that takes its time. Python's standard library only."""
+import atexit
 import concurrent.futures
 import http.client
 import http.server
@@ -23,8 +24,10 @@ class Daemon:
 
     def __init__(self, *options, env=None, drop=()):
         whole = {k: v for k, v in os.environ.items() if k not in drop}
-        self.process = subprocess.Popen([LLMEMD, "serve", "--listen", "127.0.0.1:0", *options], stderr=subprocess.PIPE, text=True,
+        self.process = subprocess.Popen([LLMEMD, "serve", "--listen", "127.0.0.1:0", *options], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.PIPE, text=True,
                                         env=dict(whole, **(env or {})))
+        atexit.register(self.process.kill)  # what a failed test left
         line = self.process.stderr.readline()
         found = re.fullmatch(r"listening on http://127\.0\.0\.1:(\d+)\n", line)
         if not found:
@@ -175,12 +178,18 @@ def question(model):
 
 def main(unittest, at_once=1):
     """Runs every test of the caller's file, some at once: they mostly wait."""
-    tests = list(unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"]))
-    flat = [t for suite in tests for t in suite if not sys.argv[1:] or t.id().split(".")[-1] in sys.argv[1:]]
+    cases = [c for c in vars(sys.modules["__main__"]).values() if isinstance(c, type) and issubclass(c, unittest.TestCase)]
+    wanted = [a for a in sys.argv[1:] if a.startswith("test_")]
+    flat = [t for c in cases for t in unittest.defaultTestLoader.loadTestsFromTestCase(c) if not wanted or t.id().split(".")[-1] in wanted]
     results = [unittest.TestResult() for _ in flat]
+    classes = {type(t) for t in flat}
     began = time.time()
+    for c in classes:
+        c.setUpClass()
     with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
         list(pool.map(lambda pair: pair[0].run(pair[1]), zip(flat, results)))
+    for c in classes:
+        c.tearDownClass()
     bad = [f for r in results for f in r.failures + r.errors]
     for test, trace in bad:
         print("FAILED: %s\n%s" % (test, trace))

@@ -11,7 +11,7 @@ import sys
 import time
 import unittest
 
-from daemon import LLMEMD, QUESTION, Daemon
+from daemon import LLMEMD, QUESTION, Daemon, main
 
 CONTRACT = sys.argv[1]
 
@@ -260,4 +260,4 @@ class CommandLine(unittest.TestCase):
             self.assertIn(line, done.stdout)
 
 
-unittest.main(argv=sys.argv[:1])
+main(unittest, 4)

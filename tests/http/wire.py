@@ -1,0 +1,384 @@
+"""What arrives on the wire: many at once, slowly, in pieces, too much, or wrong. wire.py"""
+import concurrent.futures
+import json
+import re
+import socket
+import subprocess
+import time
+import unittest
+
+from daemon import BODY, LLMEMD, SLOW, Daemon, main, question, read_answer, read_until, request
+
+HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+BATCH = '{"requests": [' + ",".join([BODY] * 400) + "]}"
+
+
+class Connections(unittest.TestCase):
+    def test_many_ready_at_once(self):
+        # The library's own loop sleeps when exactly 128 or 256 are ready.
+        for threads in ("1", "2"):
+            d = Daemon("--event-threads", threads)
+            d.ask("POST", "/estimate", BODY)
+            for n in (127, 128, 129, 256):
+                sockets = [d.connect() for _ in range(n)]
+                for _ in range(3):
+                    began = time.time()
+                    for s in sockets:
+                        s.sendall(request(BODY))
+                    answers = [read_answer(s) for s in sockets]
+                    if not SLOW:
+                        self.assertLess(time.time() - began, 5, n)
+                    self.assertEqual({a[0] for a in answers}, {200})
+                    self.assertEqual(len({a[2] for a in answers}), 1)
+                for s in sockets:
+                    s.close()
+            self.assertEqual(d.stop()[0], 0)
+
+    def test_too_many_are_told(self):
+        d = Daemon("--connections", "8")
+        kept = [d.connect() for _ in range(8)]
+        for s in kept:
+            s.sendall(HEALTH)
+            self.assertEqual(read_answer(s)[0], 200)
+        late = d.connect()
+        late.sendall(HEALTH)
+        status, headers, body, _ = read_answer(late)
+        self.assertEqual((status, json.loads(body)["code"], headers["retry-after"]), (503, "overloaded", "1"))
+        for s in kept:
+            s.close()
+        for _ in range(100):
+            if d.ask("GET", "/healthz")[0] == 200:
+                break
+            time.sleep(0.05)
+        self.assertEqual(d.ask("GET", "/healthz")[0], 200)
+        self.assertEqual(late.recv(1), b"")  # who was one too many is let go
+        late.close()
+        self.assertEqual(d.stop()[0], 0)
+
+    def test_a_connection_that_says_nothing_is_closed(self):
+        d = Daemon("--idle", "1", "--deadline", "2")
+        began = time.time()
+        with d.connect() as s:
+            self.assertEqual(s.recv(100), b"")
+        self.assertLess(time.time() - began, 10)
+        with d.connect() as s:
+            s.sendall(HEALTH)
+            self.assertEqual(read_answer(s)[0], 200)
+            self.assertEqual(s.recv(100), b"")
+        self.assertEqual(d.stop()[0], 0)
+
+    def drip(self, d, data):
+        """Byte by byte, each of which would restart an idle timer; the seconds until the connection is cut."""
+        began = time.time()
+        with d.connect() as s:
+            s.settimeout(0.2)
+            for byte in data:
+                try:
+                    s.sendall(bytes([byte]))
+                    if s.recv(100) == b"":
+                        return time.time() - began
+                except socket.timeout:
+                    continue
+                except OSError:
+                    return time.time() - began
+        return None
+
+    def test_slow_senders_are_cut(self):
+        d = Daemon("--idle", "2", "--deadline", "2")
+        drips = [b"G" * 100, HEALTH[:-2] + b"X: " + b"y" * 100, request(b"x" * 100)]
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            for seconds in pool.map(lambda data: self.drip(d, data), drips):
+                self.assertIsNotNone(seconds)
+                self.assertLess(seconds, 10)
+        code, log = d.stop()
+        self.assertEqual((code, log.count("end=cut")), (0, 2), log)
+
+    def test_slow_readers_hold_nobody(self):
+        d = Daemon("--threads", "1", "--event-threads", "1", "--deadline", "3")
+        lazy = []
+        for _ in range(20):
+            s = socket.socket()
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+            s.connect(("127.0.0.1", d.port))
+            s.sendall(b"GET /openapi.yaml HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100)
+            lazy.append(s)
+        time.sleep(0.2)
+        self.assertEqual(d.ask("POST", "/estimate", BODY)[0], 200)
+        d.wait_for("llmemd_connections", 1)
+        for s in lazy:
+            s.close()
+        self.assertEqual(d.stop()[0], 0)
+
+    def test_a_batch_does_not_starve_others(self):
+        d = Daemon("--threads", "2")
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            batches = [pool.submit(d.ask, "POST", "/estimate/batch", BATCH.replace("512", str(512 + i))) for i in range(4)]
+            time.sleep(0.3)
+            began = time.time()
+            self.assertEqual(d.ask("POST", "/estimate", BODY)[0], 200)
+            if not SLOW:
+                self.assertLess(time.time() - began, 5)
+            self.assertLessEqual({b.result()[0] for b in batches}, {200, 404, 405})
+        self.assertEqual(d.stop()[0], 0)
+
+
+class Messages(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.d = Daemon("--origins", "https://a.example,https://b.example", "--hosts", "planner.example", "--deadline", "20")
+
+    @classmethod
+    def tearDownClass(cls):
+        assert cls.d.stop()[0] == 0
+
+    def test_pipelining(self):
+        with self.d.connect() as s:
+            s.sendall(request(BODY) + HEALTH + request(BODY) + b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n" + request(BODY) * 20)
+            rest, statuses, bodies = b"", [], []
+            for _ in range(24):
+                status, _, body, rest = read_answer(s, rest)
+                statuses.append(status)
+                bodies.append(body)
+        self.assertEqual(statuses, [200, 200, 200, 404] + [200] * 20)
+        self.assertEqual(len({bodies[0], bodies[2], *bodies[4:]}), 1)
+
+    def test_chunks(self):
+        body = BODY.encode()
+        with self.d.connect() as s:
+            s.sendall(b"POST /estimate HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+            for i in range(0, len(body), 7):
+                s.sendall(b"%x\r\n%s\r\n" % (len(body[i:i + 7]), body[i:i + 7]))
+            s.sendall(b"0\r\n\r\n" + HEALTH)
+            status, _, answer, rest = read_answer(s)
+            self.assertEqual(status, 200)
+            self.assertEqual(answer, self.d.ask("POST", "/estimate", BODY)[2])
+            self.assertEqual(read_answer(s, rest)[0], 200)
+        for bad in (b"zz\r\n{}\r\n0\r\n\r\n", b"-1\r\n{}\r\n0\r\n\r\n"):
+            self.assertIn(self.d.raw(b"POST /estimate HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n" + bad).split(b" ")[1:2], ([b"400"], []))
+
+    def test_continue(self):
+        done = subprocess.run(["curl", "-sS", "-o", "/dev/null", "-w", "%{http_code}", "-H", "Expect: 100-continue", "-d", BODY,
+                               "http://127.0.0.1:%d/estimate" % self.d.port], capture_output=True, timeout=60)
+        self.assertEqual(done.stdout, b"200", done.stderr)
+
+    def test_head_is_get_without_a_body(self):
+        for path in ("/gpus", "/metrics", "/readyz", "/models/facebook/opt-125m", "/nothing"):
+            got, head = self.d.ask("GET", path), self.d.ask("HEAD", path)
+            self.assertEqual((head[0], head[2]), (got[0], b""), path)
+            if path != "/metrics":
+                self.assertEqual({k: head[1].get(k) for k in ("content-length", "etag", "content-type")},
+                                 {k: got[1].get(k) for k in ("content-length", "etag", "content-type")}, path)
+
+    def test_not_modified(self):
+        for path in ("/gpus", "/models/facebook/opt-125m", "/openapi.yaml"):
+            status, headers, body = self.d.ask("GET", path)
+            etag = headers["etag"]
+            self.assertRegex(etag, r'^"[0-9a-f]{32}"$')
+            for sent in (etag, "W/" + etag, '"x", %s' % etag, "*"):
+                for method in ("GET", "HEAD"):
+                    status, again, body = self.d.ask(method, path, headers={"If-None-Match": sent})
+                    self.assertEqual((status, body), (304, b""), (path, sent))
+                    for name in ("etag", "cache-control", "vary"):
+                        self.assertEqual(again[name], headers[name])
+            self.assertEqual(self.d.ask("GET", path, headers={"If-None-Match": '"x"'})[0], 200)
+        with self.d.connect() as s:  # nothing follows a 304
+            s.sendall(b"GET /gpus HTTP/1.1\r\nHost: localhost\r\nIf-None-Match: *\r\n\r\n" + HEALTH)
+            status, headers, body, rest = read_answer(s)
+            self.assertEqual((status, body), (304, b""))
+            self.assertEqual(read_answer(s, rest)[0], 200)
+
+    def test_validators_are_of_the_bytes(self):
+        first, hit = self.d.ask("POST", "/estimate", BODY), self.d.ask("POST", "/estimate", BODY)
+        spaced = self.d.ask("POST", "/estimate", " " + BODY)
+        other = self.d.ask("POST", "/estimate", BODY.replace("512", "513"))
+        self.assertEqual(len({first[1]["etag"], hit[1]["etag"], spaced[1]["etag"]}), 1)
+        self.assertEqual(len({first[2], hit[2], spaced[2]}), 1)
+        self.assertNotEqual(other[1]["etag"], hit[1]["etag"])
+        self.assertEqual(hit[1]["cache-status"], "llmemd; hit")
+
+    def test_request_ids(self):
+        self.assertEqual(self.d.ask("GET", "/gpus", headers={"X-Request-Id": "a-1.b:2"})[1]["x-request-id"], "a-1.b:2")
+        made = [self.d.ask("GET", "/gpus", headers={"X-Request-Id": bad} if bad else {})[1]["x-request-id"] for bad in (None, "with blank", "x" * 200, 'a"b')]
+        self.assertEqual(len(set(made)), 4)
+        for i in made:
+            self.assertRegex(i, "^[0-9a-f]{16}$")
+
+    def test_every_answer_is_guarded(self):
+        for answer in (self.d.ask("GET", "/gpus"), self.d.ask("GET", "/nothing"), self.d.ask("POST", "/estimate", BODY), self.d.ask("POST", "/estimate", "{")):
+            self.assertEqual(answer[1]["x-content-type-options"], "nosniff")
+            self.assertIn("default-src 'none'", answer[1]["content-security-policy"])
+            self.assertEqual(answer[1]["referrer-policy"], "no-referrer")
+        self.assertEqual(self.d.ask("GET", "/nothing")[1]["cache-control"], "no-store")
+
+    def test_browsers(self):
+        ask = {"Origin": "https://b.example", "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "content-type"}
+        status, headers, body = self.d.ask("OPTIONS", "/estimate", headers=ask)
+        self.assertEqual((status, body, headers["access-control-allow-origin"]), (204, b"", "https://b.example"))
+        self.assertIn("POST", headers["access-control-allow-methods"])
+        self.assertIn("X-HF-Token", headers["access-control-allow-headers"])
+        status, headers, _ = self.d.ask("GET", "/gpus", headers={"Origin": "https://a.example"})
+        self.assertEqual((status, headers["access-control-allow-origin"]), (200, "https://a.example"))
+        self.assertIn("Origin", headers["vary"])
+        foreign = dict(ask, Origin="https://a.example.evil")
+        self.assertNotIn("access-control-allow-origin", self.d.ask("OPTIONS", "/estimate", headers=foreign)[1])
+        self.assertNotIn("access-control-allow-origin", self.d.ask("GET", "/gpus", headers=foreign)[1])
+
+    def test_names_of_this_machine(self):
+        for good in ("localhost", "localhost:1234", "127.0.0.1", "127.0.0.1:%d" % self.d.port, "[::1]:80", "LOCALHOST", "planner.example:8080"):
+            self.assertEqual(self.d.ask("GET", "/healthz", headers={"Host": good})[0], 200, good)
+        for bad in ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "planner.example.evil", "[::2]", "10.0.0.1"):
+            status, _, body = self.d.ask("GET", "/healthz", headers={"Host": bad})
+            self.assertEqual((status, json.loads(body)["code"]), (421, "wrong-host"), bad)
+
+    def test_messages_that_contradict_themselves(self):
+        for lines in (b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n", b"Content-Length: 2\r\nContent-Length: 3\r\n", b"Transfer-Encoding: gzip\r\n",
+                      b"Host: localhost\r\nContent-Length: 2\r\n", b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"):
+            with self.d.connect() as s:
+                s.sendall(b"POST /estimate HTTP/1.1\r\nHost: localhost\r\n" + lines + b"\r\n{}\r\n")
+                got = read_until(s, b"!never!")  # and the connection is closed
+            self.assertTrue(got.startswith(b"HTTP/1.1 400 "), (lines, got[:80]))
+            self.assertEqual(got.count(b"HTTP/1.1"), 1)
+        for line in (b"GET /healthz%00x HTTP/1.1\r\n", b"GET / x HTTP/1.1\r\n", b"nonsense\r\n", b"GET /healthz HTTP/9.9\r\n"):
+            self.assertIn(self.d.raw(line + b"Host: localhost\r\n\r\n").split(b" ")[1:2], ([b"400"], [b"505"], []), line)
+        self.assertIn(self.d.raw(b"GET /healthz HTTP/1.1\r\n\r\n").split(b" ")[1:2], ([b"400"],))
+
+    def test_long_headers(self):
+        self.assertEqual(self.d.raw(HEALTH[:-2] + b"X: " + b"y" * 7000 + b"\r\n\r\n").split(b" ")[1], b"200")
+        for n in (8100, 9000, 20000, 100000):
+            self.assertIn(self.d.raw(HEALTH[:-2] + b"X: " + b"y" * n + b"\r\n\r\n").split(b" ")[1:2], ([b"431"], []), n)
+        self.assertEqual(self.d.raw(HEALTH[:-2] + b"X: " + b"y" * 9000 + b"\r\n\r\n").split(b" ")[1], b"431")
+        self.assertIn(self.d.raw(HEALTH[:-2] + b"X: y\r\n" * 3000 + b"\r\n").split(b" ")[1:2], ([b"431"], []))
+        self.assertEqual(self.d.raw(b"GET /" + b"x" * 9000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n").split(b" ")[1], b"414")
+        self.assertEqual(self.d.ask("GET", "/healthz")[0], 200)
+
+    def test_large_bodies(self):
+        small = Daemon("--max-body", "1000")
+        for n, status in ((1000, 400), (1001, 413), (200000, 413)):
+            answer = small.ask("POST", "/estimate", "{" + " " * (n - 1))
+            self.assertEqual(answer[0], status, n)
+        self.assertEqual(small.stop()[0], 0)
+        exact = BODY[:-1] + " " * (1048576 - len(BODY)) + "}"
+        self.assertEqual(self.d.ask("POST", "/estimate", exact)[0], 200)
+        self.assertEqual(self.d.ask("POST", "/estimate", exact + " ")[0], 413)
+        self.assertIn(b" 413 ", self.d.raw(b"POST /estimate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n"))
+
+    def test_rate(self):
+        d = Daemon("--rate", "3", "--proxies", "127.0.0.1")
+        asked = [question("facebook/opt-125m").replace("512", str(64 + i)) for i in range(6)]
+        statuses = [d.ask("POST", "/estimate", q)[0] for q in asked[:4]]
+        self.assertEqual(statuses, [200, 200, 200, 429])
+        status, headers, body = d.ask("POST", "/estimate", asked[4])
+        self.assertEqual((status, json.loads(body)["code"]), (429, "too-many-requests"))
+        self.assertTrue(1 <= int(headers["retry-after"]) <= 20, headers["retry-after"])
+        self.assertEqual(d.ask("POST", "/estimate", asked[0])[0], 200)  # the cache is free
+        self.assertEqual(d.ask("POST", "/estimate", asked[5], {"X-Forwarded-For": "1.2.3.4, 10.0.0.9"})[0], 200)
+        self.assertEqual(d.stop()[0], 0)
+
+    def test_json_log(self):
+        d = Daemon("--log", "json")
+        d.ask("POST", "/estimate", BODY, {"X-Request-Id": "mine", "X-HF-Token": "hf_secret"})
+        d.ask("GET", "/models/facebook/opt-125m")
+        code, log = d.stop()
+        lines = [json.loads(line) for line in log.splitlines()]
+        self.assertEqual([(line["method"], line["route"], line["status"]) for line in lines], [("POST", "/estimate", 200), ("GET", "/models/{id}", 200)])
+        self.assertEqual((lines[0]["id"], lines[0]["cache"], lines[0]["end"]), ("mine", "miss", "sent"))
+        self.assertNotIn("hf_secret", log)
+        self.assertNotIn("opt-125m", log)
+
+    def test_the_cache_is_bounded(self):
+        d = Daemon("--answers", "16", "--answers-mib", "8")
+        for i in range(24):
+            d.ask("POST", "/estimate", BODY.replace("512", str(64 + i)))
+        m = d.metrics()
+        self.assertLessEqual(float(m["llmemd_answer_cache_entries"]), 16)
+        self.assertLessEqual(float(m["llmemd_answer_cache_bytes"]), 8 << 20)
+        self.assertGreater(float(m["llmemd_answer_cache_dropped_total"]), 0)
+        self.assertEqual(d.stop()[0], 0)
+        d = Daemon("--answers", "0")
+        self.assertEqual([d.ask("POST", "/estimate", BODY)[1]["cache-status"] for _ in range(2)], ["llmemd; fwd=miss; detail=builtin", "llmemd; fwd=miss; detail=memory"])
+        self.assertEqual(d.stop()[0], 0)
+
+    def test_command_line_members(self):
+        done = subprocess.run([LLMEMD, "estimate", "what"], capture_output=True, timeout=60)
+        self.assertEqual(done.returncode, 2)
+        self.assertEqual(subprocess.run([LLMEMD, "estimate", "--no-such", "x=y"], capture_output=True, timeout=60).returncode, 2)
+
+
+class Metrics(unittest.TestCase):
+    """The text format 0.0.4, read strictly."""
+    NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
+    LABEL = r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"'
+
+    def parse(self, text):
+        self.assertTrue(text.endswith("\n"))
+        families, family, samples = {}, None, {}
+        for line in text.split("\n")[:-1]:
+            meta = re.fullmatch(r"# (HELP|TYPE) (%s) (.+)" % self.NAME, line)
+            if meta:
+                kind, name, rest = meta.groups()
+                if kind == "HELP":
+                    self.assertNotIn(name, families, "a family twice")
+                    families[name] = None
+                    family = name
+                else:
+                    self.assertEqual((name, families[name]), (family, None))
+                    self.assertIn(rest, ("counter", "gauge", "histogram"))
+                    families[name] = rest
+                continue
+            sample = re.fullmatch(r"(%s)(?:\{(.*)\})? (\S+)" % self.NAME, line)
+            self.assertTrue(sample, line)
+            name, labels, value = sample.groups()
+            self.assertIn(name, [family] + [family + e for e in ("_bucket", "_sum", "_count") if families[family] == "histogram"], line)
+            pairs = re.findall(self.LABEL, labels or "")
+            self.assertEqual(",".join('%s="%s"' % p for p in pairs), labels or "", line)
+            key = (name, tuple(sorted(pairs)))
+            self.assertNotIn(key, samples, "a sample twice")
+            samples[key] = float(value)
+            if families[family] == "counter":
+                self.assertTrue(name.endswith("_total"), name)
+        self.assertNotIn(None, families.values())
+        return families, samples
+
+    def check_histograms(self, families, samples):
+        for family in (f for f, kind in families.items() if kind == "histogram"):
+            series = {}
+            for (name, labels), value in samples.items():
+                if name == family + "_bucket":
+                    rest = tuple(p for p in labels if p[0] != "le")
+                    series.setdefault(rest, []).append((float(dict(labels)["le"]), value))
+            self.assertTrue(series)
+            for rest, buckets in series.items():
+                counts = [v for _, v in sorted(buckets)]
+                self.assertEqual(counts, sorted(counts))
+                self.assertEqual(sorted(buckets)[-1][0], float("inf"))
+                self.assertEqual(counts[-1], samples[(family + "_count", rest)])
+                self.assertGreaterEqual(samples[(family + "_sum", rest)], 0)
+
+    def test_page(self):
+        d = Daemon()
+        for _ in range(3):
+            d.ask("POST", "/estimate", BODY)
+        d.ask("POST", "/estimate", "{")
+        d.ask("GET", "/models/facebook/opt-125m")
+        d.ask("BREW", '/no"such\\thing')
+        status, headers, body = d.ask("GET", "/metrics")
+        self.assertEqual((status, headers["content-type"]), (200, "text/plain; version=0.0.4; charset=utf-8"))
+        families, samples = self.parse(body.decode())
+        self.check_histograms(families, samples)
+        self.assertEqual(samples[("llmemd_requests_total", (("method", "POST"), ("route", "/estimate"), ("status", "2xx")))], 3)
+        self.assertEqual(samples[("llmemd_requests_total", (("method", "POST"), ("route", "/estimate"), ("status", "4xx")))], 1)
+        self.assertEqual(samples[("llmemd_requests_total", (("method", "other"), ("route", "-"), ("status", "4xx")))], 1)
+        self.assertEqual(samples[("llmemd_answers_total", (("tier", "answer"),))], 2)
+        self.assertEqual(samples[("llmemd_requests_in_flight", ())], 1)
+        self.assertGreater(samples[("process_resident_memory_bytes", ())], 1 << 20)
+        self.assertLess(abs(samples[("process_start_time_seconds", ())] - time.time()), 600)
+        self.assertNotIn("opt-125m", body.decode())
+        again = self.parse(d.ask("GET", "/metrics")[2].decode())[1]
+        for key, value in samples.items():
+            if key[0].endswith("_total"):
+                self.assertGreaterEqual(again[key], value, key)
+        self.assertEqual(d.ask("POST", "/metrics", "x")[1]["allow"], "GET, HEAD")
+        self.assertEqual(d.stop()[0], 0)
+
+
+main(unittest, 4)
