@@ -141,6 +141,7 @@ $(hub_probe): $(BUILD)/tests/hub/hub_probe.o $(libs)
 $(BUILD)/accuracy: $(call objects,$(accuracy_sources)) $(support) $(libs)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(support) $(libs) $(LDLIBS) -lpthread
 
+$(BUILD)/bench/bench_http: LDLIBS += -lmicrohttpd
 $(bench_programs): $(BUILD)/%: $(BUILD)/%.o $(support) $(libs)
 	$(Q)$(CC) $(CFLAGS) $(LTO) $(LDFLAGS) -o $@ $< $(support) $(libs) $(LDLIBS) -lpthread
 
@@ -169,7 +170,7 @@ accuracy: tests
 	$(BUILD)/accuracy
 
 bench: all $(bench_programs)
-	@for b in $(bench_programs); do echo "$$b"; $$b || exit 1; done
+	@for b in $(bench_programs); do echo "$$b"; LLMEMD=$(BUILD)/llmemd $$b || exit 1; done
 
 # --- lint ----------------------------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import unittest
 from daemon import BODY, LLMEMD, SLOW, Daemon, main, question, read_answer, read_until, request
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
-BATCH = '{"requests": [' + ",".join([BODY] * 400) + "]}"
+BATCH = '{"requests": [' + ",".join([BODY] * (20 if SLOW else 200)) + "]}"
 
 
 class Connections(unittest.TestCase):
@@ -67,10 +67,11 @@ class Connections(unittest.TestCase):
             self.assertEqual(s.recv(100), b"")
         self.assertEqual(d.stop()[0], 0)
 
-    def drip(self, d, data):
+    def drip(self, d, at_once, data):
         """Byte by byte, each of which would restart an idle timer; the seconds until the connection is cut."""
         began = time.time()
         with d.connect() as s:
+            s.sendall(at_once)
             s.settimeout(0.2)
             for byte in data:
                 try:
@@ -85,16 +86,16 @@ class Connections(unittest.TestCase):
 
     def test_slow_senders_are_cut(self):
         d = Daemon("--idle", "2", "--deadline", "2")
-        drips = [b"G" * 100, HEALTH[:-2] + b"X: " + b"y" * 100, request(b"x" * 100)]
+        drips = [(b"", b"G" * 100), (HEALTH[:-2] + b"X: ", b"y" * 100), (request(b"x" * 100)[:-90], b"x" * 90)]
         with concurrent.futures.ThreadPoolExecutor(3) as pool:
-            for seconds in pool.map(lambda data: self.drip(d, data), drips):
+            for seconds in pool.map(lambda drip: self.drip(d, *drip), drips):
                 self.assertIsNotNone(seconds)
                 self.assertLess(seconds, 10)
         code, log = d.stop()
         self.assertEqual((code, log.count("end=cut")), (0, 2), log)
 
     def test_slow_readers_hold_nobody(self):
-        d = Daemon("--threads", "1", "--event-threads", "1", "--deadline", "3")
+        d = Daemon("--threads", "1", "--event-threads", "1", "--deadline", "20" if SLOW else "3")
         lazy = []
         for _ in range(20):
             s = socket.socket()
@@ -104,7 +105,7 @@ class Connections(unittest.TestCase):
             lazy.append(s)
         time.sleep(0.2)
         self.assertEqual(d.ask("POST", "/estimate", BODY)[0], 200)
-        d.wait_for("llmemd_connections", 1)
+        d.wait_for("llmemd_connections", 1, 60)
         for s in lazy:
             s.close()
         self.assertEqual(d.stop()[0], 0)
@@ -264,14 +265,14 @@ class Messages(unittest.TestCase):
 
     def test_rate(self):
         d = Daemon("--rate", "3", "--proxies", "127.0.0.1")
-        asked = [question("facebook/opt-125m").replace("512", str(64 + i)) for i in range(6)]
+        asked = [BODY] + ["{}" + " " * i for i in range(5)]
         statuses = [d.ask("POST", "/estimate", q)[0] for q in asked[:4]]
-        self.assertEqual(statuses, [200, 200, 200, 429])
+        self.assertEqual(statuses, [200, 422, 422, 429])
         status, headers, body = d.ask("POST", "/estimate", asked[4])
         self.assertEqual((status, json.loads(body)["code"]), (429, "too-many-requests"))
         self.assertTrue(1 <= int(headers["retry-after"]) <= 20, headers["retry-after"])
         self.assertEqual(d.ask("POST", "/estimate", asked[0])[0], 200)  # the cache is free
-        self.assertEqual(d.ask("POST", "/estimate", asked[5], {"X-Forwarded-For": "1.2.3.4, 10.0.0.9"})[0], 200)
+        self.assertEqual(d.ask("POST", "/estimate", asked[5], {"X-Forwarded-For": "1.2.3.4, 10.0.0.9"})[0], 422)
         self.assertEqual(d.stop()[0], 0)
 
     def test_json_log(self):
@@ -369,7 +370,7 @@ class Metrics(unittest.TestCase):
         self.assertEqual(samples[("llmemd_requests_total", (("method", "POST"), ("route", "/estimate"), ("status", "4xx")))], 1)
         self.assertEqual(samples[("llmemd_requests_total", (("method", "other"), ("route", "-"), ("status", "4xx")))], 1)
         self.assertEqual(samples[("llmemd_answers_total", (("tier", "answer"),))], 2)
-        self.assertEqual(samples[("llmemd_requests_in_flight", ())], 1)
+        self.assertIn(samples[("llmemd_requests_in_flight", ())], (1, 2))  # the one before may not have been counted out yet
         self.assertGreater(samples[("process_resident_memory_bytes", ())], 1 << 20)
         self.assertLess(abs(samples[("process_start_time_seconds", ())] - time.time()), 600)
         self.assertNotIn("opt-125m", body.decode())
