@@ -29,7 +29,7 @@ CFLAGS   := -std=c11 -O3 -g $(WARN) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-fram
 LTO      := $(if $(SAN),,$(shell $(CC) --version 2>/dev/null | grep -q 'Free Software Foundation' && echo -flto=auto -ffat-lto-objects))
 CPPFLAGS := -Icore -I. -I$(BUILD)
 LDFLAGS  := $(if $(SAN),-fsanitize=$(SAN))
-LDLIBS   := -lcjson -lm
+LDLIBS   := -lcjson -lyaml -lm
 
 # core/ is standard C and nothing else; api/ too, but knows the version it serves.
 api_CPPFLAGS    := -DLLMEMD_VERSION='"$(VERSION)"'

@@ -37,16 +37,20 @@ static void list_words(const struct word *words, char *text, size_t room)
 
 static enum err_code unknown_word(struct decoding *d, const struct word *words, const char *text)
 {
+    const char *best = NULL;
+    size_t least = SIZE_MAX;
     char list[200];
 
+    for (const struct word *w = words; w->name; w++)
+        word_nearer(w->name, text, &best, &least);
     list_words(words, list, sizeof list);
-    return decode_fail(d, ERR_FIELD_VALUE, "'%.40s' is not known; one of: %s", text, list);
+    return decode_fail(d, ERR_FIELD_VALUE, "'%.40s' is not known%s%s%s; one of: %s", text, best ? ", did you mean " : "", best ? best : "", best ? "?" : "",
+                       list);
 }
 
 /* --- the path ----------------------------------------------------------------------------------------------------------------- */
 
-/* Appends "/name" with the escapes of RFC 6901; what is too long is cut. */
-static void path_push(struct decoding *d, const char *name)
+void decode_path_push(struct decoding *d, const char *name)
 {
     size_t n = strlen(d->path);
 
@@ -68,12 +72,12 @@ static void path_push_index(struct decoding *d, size_t index)
     char text[24];
 
     (void)snprintf(text, sizeof text, "%zu", index);
-    path_push(d, text);
+    decode_path_push(d, text);
 }
 
 /* --- values ------------------------------------------------------------------------------------------------------------------- */
 
-static enum err_code wrong_type(struct decoding *d, const char *wanted, const struct json *v)
+enum err_code decode_wrong_type(struct decoding *d, const char *wanted, const struct json *v)
 {
     return decode_fail(d, ERR_FIELD_TYPE, "must be %s, not %s", wanted, json_type_name(json_type(v)));
 }
@@ -83,7 +87,7 @@ static enum err_code read_str(struct decoding *d, const struct member *m, const 
     const char *s = json_str(v);
 
     if (!s)
-        return wrong_type(d, "a string", v);
+        return decode_wrong_type(d, "a string", v);
     if (strlen(s) < m->min || strlen(s) > m->max)
         return decode_fail(d, ERR_FIELD_RANGE, "must have %u to %u bytes, not %zu", (unsigned)m->min, (unsigned)m->max, strlen(s));
     memcpy(at, &s, sizeof s);
@@ -106,7 +110,7 @@ static enum err_code read_whole(struct decoding *d, const struct member *m, cons
         if (!size_parse(json_str(v), &q.whole))
             return decode_fail(d, ERR_FIELD_VALUE, "'%.40s' is no size; bytes as a number, or like \"80GB\", \"79.6GiB\"", json_str(v));
     } else if (!json_number(v, &real)) {
-        return wrong_type(d, m->kind == KIND_BYTES ? "a number of bytes or a size like \"80GB\"" : "a whole number", v);
+        return decode_wrong_type(d, m->kind == KIND_BYTES ? "a number of bytes or a size like \"80GB\"" : "a whole number", v);
     } else if (!json_uint64(v, &q.whole)) {
         if (real != floor(real) && real >= (double)m->min && real <= (double)m->max)
             return decode_fail(d, ERR_FIELD_TYPE, "must be a whole number");
@@ -122,7 +126,7 @@ static enum err_code read_real(struct decoding *d, const struct member *m, const
     struct quantity q = {.set = true};
 
     if (!json_number(v, &q.real))
-        return wrong_type(d, "a number", v);
+        return decode_wrong_type(d, "a number", v);
     if (!(q.real >= (double)m->min) || q.real > (double)m->max || (m->open && q.real >= (double)m->max))
         return decode_fail(d, ERR_FIELD_RANGE, "must be %llu or more and %s %llu", (unsigned long long)m->min,
                            m->open ? "below" : "at most", (unsigned long long)m->max);
@@ -136,7 +140,7 @@ static enum err_code read_bool(struct decoding *d, const struct json *v, void *a
     bool b;
 
     if (!json_bool(v, &b))
-        return wrong_type(d, "true or false", v);
+        return decode_wrong_type(d, "true or false", v);
     t = b ? TRI_TRUE : TRI_FALSE;
     memcpy(at, &t, sizeof t);
     return ERR_OK;
@@ -145,13 +149,19 @@ static enum err_code read_bool(struct decoding *d, const struct json *v, void *a
 static enum err_code read_word(struct decoding *d, const struct member *m, const struct json *v, struct words *w)
 {
     const char *text = json_str(v);
+    char digits[24];
+    uint64_t n;
     bool b;
     int at;
 
     if (!text && json_bool(v, &b))
         text = b ? "true" : "false";
+    if (!text && json_uint64(v, &n)) { /* quantization_bit: 4 */
+        (void)snprintf(digits, sizeof digits, "%llu", (unsigned long long)n);
+        text = word_find(m->words, digits, strlen(digits)) < 0 ? NULL : digits;
+    }
     if (!text)
-        return wrong_type(d, m->list ? "a name or a list of names" : "a name", v);
+        return decode_wrong_type(d, m->list ? "a name or a list of names" : "a name", v);
     at = word_find(m->words, text, strlen(text));
     if (at < 0)
         return unknown_word(d, m->words, text);
@@ -196,13 +206,13 @@ static enum err_code read_strs(struct decoding *d, const struct member *m, const
         return ERR_OK;
     }
     if (json_type(v) != JSON_ARRAY)
-        return wrong_type(d, m->words ? "a list of names or \"all-linear\"" : "a list of names", v);
+        return decode_wrong_type(d, m->words ? "a list of names or \"all-linear\"" : "a list of names", v);
     if (json_count(v) < m->min || json_count(v) > STRS_MAX)
         return decode_fail(d, ERR_FIELD_RANGE, "must have %u to %d names", (unsigned)m->min, (int)STRS_MAX);
     json_each(e, v) {
         path_push_index(d, i++);
         if (!json_str(e))
-            return wrong_type(d, "a string", e);
+            return decode_wrong_type(d, "a string", e);
         if (!json_str(e)[0] || strlen(json_str(e)) > m->max)
             return decode_fail(d, ERR_FIELD_RANGE, "must have 1 to %u bytes", (unsigned)m->max);
         s->v[s->n++] = json_str(e);
@@ -235,55 +245,8 @@ enum err_code decode_value(struct decoding *d, const struct member *m, const str
     case KIND_JSON:
         break;
     }
-    if (json_type(v) != JSON_OBJECT)
-        return wrong_type(d, "an object", v);
+    if (json_type(v) != JSON_OBJECT && !(m->open && json_str(v)))
+        return decode_wrong_type(d, m->open ? "an object, or a file's text" : "an object", v);
     memcpy(at, &v, sizeof v);
-    return ERR_OK;
-}
-
-/* --- objects ------------------------------------------------------------------------------------------------------------------ */
-
-static const struct member *find_member(const struct member *members, const char *name)
-{
-    for (const struct member *m = members; m->key; m++)
-        if (!strcmp(m->key, name) || word_among(m->also, name, strlen(name), false))
-            return m;
-    return NULL;
-}
-
-/* Of duplicate names the last counts (json.h), so only that one is read. */
-static bool is_current(const struct json *object, const struct json *v)
-{
-    return json_get(object, json_name(v)) == v;
-}
-
-enum err_code decode(struct decoding *d, const struct json *doc, const struct member *members, void *into)
-{
-    size_t n = strlen(d->path);
-    uint64_t seen = 0; /* no table has more than 64 members */
-
-    if (json_type(doc) != JSON_OBJECT)
-        return wrong_type(d, "an object", doc);
-    json_each(v, doc) {
-        const struct member *m = find_member(members, json_name(v));
-        enum err_code rc;
-
-        if (!is_current(doc, v) || json_type(v) == JSON_NULL)
-            continue;
-        path_push(d, json_name(v));
-        if (!m) {
-            note(d->warnings, "%.100s is not known and was ignored", d->path);
-        } else {
-            uint64_t bit = UINT64_C(1) << (m - members);
-
-            if (seen & bit)
-                return decode_fail(d, ERR_FIELD_CONFLICT, "is %s by another name: give it once", m->key);
-            seen |= bit;
-            rc = decode_value(d, m, v, (char *)into + m->at);
-            if (rc)
-                return rc;
-        }
-        d->path[n] = 0;
-    }
     return ERR_OK;
 }

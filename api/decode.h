@@ -58,7 +58,7 @@ enum member_kind {
     KIND_WORDS,  /* struct words: one, or a list where `list` is set; JSON booleans stand for the words "true" and "false" */
     KIND_STRS,   /* struct strs: a list of strings, or the one string `words` allows */
     KIND_OBJECT, /* a struct of its own, `members` */
-    KIND_JSON,   /* const struct json *: an object that others read */
+    KIND_JSON,   /* const struct json *: an object that others read; `open`: or the text of a file */
     KIND_OWN     /* `own` reads it, `write` writes it; `list` and `members` only say what a query may write for it */
 };
 
@@ -98,14 +98,23 @@ MUST_CHECK enum err_code decode(struct decoding *d, const struct json *doc, cons
 /* Reads one value as the first row of a table says. */
 MUST_CHECK enum err_code decode_value(struct decoding *d, const struct member *m, const struct json *v, void *at);
 
+/* Appends "/name" to the path, with the escapes of RFC 6901; what is too long is cut. */
+void decode_path_push(struct decoding *d, const char *name);
+
 /* An error at the current path. */
 enum err_code decode_fail(struct decoding *d, enum err_code code, const char *fmt, ...) PRINTF(3, 4);
+enum err_code decode_wrong_type(struct decoding *d, const char *wanted, const struct json *v);
 
 /* Position of a spelling in a vocabulary; -1. `bytes` of text. */
 int word_find(const struct word *words, const char *text, size_t bytes);
 bool word_same(const char *a, size_t a_bytes, const char *b, size_t b_bytes); /* without case, blanks, - and _ */
 
+/* Keeps `name` as *best where it takes fewer changes to become `typed` than the best so far, and few enough to be what was meant. */
+void word_nearer(const char *name, const char *typed, const char **best, size_t *least);
+
 bool word_among(const char *joined, const char *text, size_t bytes, bool folded); /* one of those joined by '|' */
+
+bool member_is_set(const struct member *m, const void *at);
 
 /* Writes what is set, members in the table's order. */
 void encode_members(struct jsonw *w, const struct member *members, const void *from);

@@ -35,17 +35,15 @@ static void write_strs(struct jsonw *w, const char *key, const struct strs *s)
     jsonw_end(w);
 }
 
-static bool is_set(const struct member *m, const void *at);
-
 static bool any_set(const struct member *members, const void *from)
 {
     for (const struct member *m = members; m->key; m++)
-        if (is_set(m, (const char *)from + m->at))
+        if (member_is_set(m, (const char *)from + m->at))
             return true;
     return false;
 }
 
-static bool is_set(const struct member *m, const void *at)
+bool member_is_set(const struct member *m, const void *at)
 {
     const char *s;
     enum tri t;
@@ -119,7 +117,7 @@ void encode_members(struct jsonw *w, const struct member *members, const void *f
     for (const struct member *m = members; m->key; m++) {
         const char *at = (const char *)from + m->at;
 
-        if (is_set(m, at))
+        if (member_is_set(m, at))
             write_member(w, m, at);
     }
 }

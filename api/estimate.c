@@ -95,7 +95,13 @@ static enum err_code estimate(struct estimate *e)
     if (!rc)
         rc = stack_read(&e->rq.stack, &e->stack, c->err);
     if (!rc)
+        rc = theirs_read(e);
+    if (!rc)
+        rc = request_check(&e->rq, c->err);
+    if (!rc)
         rc = model_read(c, e->rq.model, e->rq.revision, e->rq.config, &e->warnings, &e->model);
+    if (!rc)
+        rc = theirs_resolve(e);
     if (!rc)
         rc = question_build(e);
     if (rc)
@@ -129,5 +135,7 @@ enum err_code estimate_answer(struct call *c, const struct shape *shape, const s
         note(&e->warnings, "%s", noted->v[i]);
     rc = estimate(e);
     json_free(e->model.owned);
+    for (size_t i = 0; i < sizeof e->owned / sizeof *e->owned; i++)
+        json_free(e->owned[i]);
     return rc;
 }

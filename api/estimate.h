@@ -29,10 +29,23 @@ struct shape {
 };
 enum { SHAPE_TOP = 50 };
 
+/* Autocast, where a user's own config says it; which precision that is depends on how the model is loaded. */
+enum amp { AMP_UNSAID, AMP_NO, AMP_BF16, AMP_FP16 };
+
+/* Bucket sizes that a DeepSpeed file leaves to transformers: made of the hidden size. */
+struct auto_buckets {
+    bool reduce, prefetch, persistence;
+};
+
 struct estimate {
     struct call *call;
     const struct shape *shape;
     struct estimate_request rq;
+    struct json *owned[3]; /* configs that came as text */
+    bool deepspeed;        /* one of them names DeepSpeed */
+    enum amp amp;
+    const char *amp_at;    /* the key that says so */
+    struct auto_buckets auto_buckets;
     struct notes warnings, assumptions;
     struct model_info model;
     struct stack stack, other; /* complete, as asked; the neighbour for low..high */
@@ -62,6 +75,10 @@ MUST_CHECK enum err_code cluster_read(struct estimate *e);
 
 /* Fills e->question from e->rq, e->model and e->stack. */
 MUST_CHECK enum err_code question_build(struct estimate *e);
+
+/* Users' own configs into e->rq; and, once e->model is known, what they leave to it. */
+MUST_CHECK enum err_code theirs_read(struct estimate *e);
+MUST_CHECK enum err_code theirs_resolve(struct estimate *e);
 
 /* Adapters as asked; the dtype stays open. */
 void lora_read(const struct lora_request *asked, struct lora *ret);

@@ -141,10 +141,10 @@ static const struct member cluster_members[] = {
 
 #define S struct lora_request
 const struct member lora_members[] = {
-    {WHOLE(rank, 1, 65536), .also = "r|lora_rank"},
+    {WHOLE(rank, 1, 65536), .also = "r|lora_rank|lora_r"},
     {REAL(alpha, 1000000), .also = "lora_alpha"},
-    {STRS(target_modules, 1), .words = target_words, .also = "lora_target"},
-    {STRS(modules_to_save, 0)},
+    {STRS(target_modules, 1), .words = target_words, .also = "lora_target|lora_target_modules"},
+    {STRS(modules_to_save, 0), .also = "lora_modules_to_save"},
     {REAL(dropout, 1), .open = true, .also = "lora_dropout"},
     {WORD(dtype, lora_dtype_words)},
     {0},
@@ -180,7 +180,7 @@ static const struct member training_members[] = {
     {WHOLE(expert_parallel, 1, MOST_GPUS), .also = "expert_parallel_size"},
     {WORDS(tuning, tuning_words), .also = "finetuning_type"},
     {OBJECT(lora, lora_members)},
-    {WORD(quantization, quantization_words)},
+    {WORD(quantization, quantization_words), .also = "quantization_bit"},
     {WORD(prepare_kbit, prepare_kbit_words)},
     {WORDS(precision, precision_words)},
     {WORD(float8, float8_words)},
@@ -264,9 +264,9 @@ const struct member estimate_members[] = {
     {WORD(objective, objective_words)},
     {REAL(margin, 1), .open = true},
     {OBJECT(llmem, llmem_members)},
-    {JSON(deepspeed_config)},
-    {JSON(accelerate_config)},
-    {JSON(training_arguments)},
+    {JSON(deepspeed_config), .open = true},
+    {JSON(accelerate_config), .open = true},
+    {JSON(training_arguments), .open = true},
     {0},
 };
 #undef S

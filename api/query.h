@@ -48,6 +48,8 @@ struct place {
     const char *rest; /* of the name, beyond the last row: within a JSON document of the caller's, or unknown; "" */
 };
 
+enum { POINTER_BYTES = 192 };
+void place_pointer(const struct place *p, char text[POINTER_BYTES]); /* "/training/lora/rank" */
 struct place place_find(const struct member *members, const char *name);
 
 /* The document as text; parameters named in `except` (joined by '|') are no members. */

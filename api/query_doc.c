@@ -1,13 +1,12 @@
-/* A query as the JSON document that a POST would have sent, and back from a pointer to the parameter. */
+/* A query as the JSON document that a POST would have sent. */
 #include "api/query.h"
 
 #include "base/buf.h"
 #include "base/jsonw.h"
 
-#include <stdio.h>
 #include <string.h>
 
-enum { DOCUMENT_MAX_BYTES = 1 << 20, POINTER_BYTES = 192 };
+enum { DOCUMENT_MAX_BYTES = 1 << 20 };
 
 struct draft {
     struct jsonw w;
@@ -19,22 +18,13 @@ struct draft {
     struct err *err;
 };
 
-static void pointer_of(const struct place *p, char text[POINTER_BYTES])
-{
-    size_t used = 0;
-
-    text[0] = 0;
-    for (unsigned i = 0; i < p->depth && used < POINTER_BYTES - 1; i++)
-        used += (size_t)snprintf(text + used, POINTER_BYTES - used, "/%s", p->row[i]->key);
-}
-
 static void refuse(struct draft *d, uint32_t i, enum err_code code, const char *what)
 {
     char at[POINTER_BYTES];
 
     if (d->rc)
         return;
-    pointer_of(&d->places[i], at);
+    place_pointer(&d->places[i], at);
     d->parameter = d->q->v[i].name;
     d->rc = err_set(d->err, code, at, "the parameter %.80s %s", d->parameter, what);
 }
@@ -276,54 +266,4 @@ enum err_code query_document(const struct query *q, const struct member *members
     if (!d.places || !jsonw_done(&d.w))
         return err_set(err, ERR_NOMEM, "", "no room for the query");
     return json_parse(buf_text(&out), out.bytes, &json_limits_request, ret, err);
-}
-
-/* --- whose fault -------------------------------------------------------------------------------------------------------------- */
-
-static bool is_within(const char *pointer, const char *place)
-{
-    size_t n = strlen(place);
-
-    return n && !strncmp(pointer, place, n) && (!pointer[n] || pointer[n] == '/');
-}
-
-/* The shortest name that means the pointer: its last name, its last two, ... */
-static const char *shortest_name(const struct member *members, const char *pointer, struct arena *arena)
-{
-    char *dotted = arena_str(arena, pointer + 1, strlen(pointer + 1)), at[POINTER_BYTES];
-    const char *best = dotted;
-
-    for (char *p = dotted; p && *p; p++)
-        if (*p == '/')
-            *p = '.';
-    for (const char *p = dotted; p; p = strchr(p, '.')) {
-        struct place place;
-
-        p += *p == '.';
-        place = place_find(members, p);
-        pointer_of(&place, at);
-        if (!place.rest[0] && !strcmp(at, pointer))
-            best = p;
-    }
-    return best;
-}
-
-const char *query_blame(const struct query *q, const struct member *members, const char *pointer, struct arena *arena)
-{
-    const char *best = NULL;
-    size_t most = 0;
-    char at[POINTER_BYTES];
-
-    if (pointer[0] != '/')
-        return NULL;
-    for (uint32_t i = 0; i < q->n; i++) {
-        struct place place = place_find(members, q->v[i].name);
-
-        pointer_of(&place, at);
-        if (place.depth && strlen(at) > most && is_within(pointer, at)) {
-            best = q->v[i].name;
-            most = strlen(at);
-        }
-    }
-    return best ? best : shortest_name(members, pointer, arena);
 }

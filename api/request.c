@@ -200,13 +200,16 @@ enum err_code request_read(const struct json *doc, struct arena *arena, struct n
     rc = decode(&d, doc, estimate_members, ret);
     if (!rc)
         rc = check_model(ret, err);
+    return rc ? rc : check_versions(&ret->stack, err);
+}
+
+enum err_code request_check(struct estimate_request *rq, struct err *err)
+{
+    enum err_code rc = take_preset(&rq->cluster, err);
+
     if (!rc)
-        rc = take_preset(&ret->cluster, err);
+        rc = check_gpu(&rq->cluster, err);
     if (!rc)
-        rc = check_gpu(&ret->cluster, err);
-    if (!rc)
-        rc = check_versions(&ret->stack, err);
-    if (!rc)
-        rc = check_loss(&ret->training, err);
-    return rc ? rc : check_batch(ret, err);
+        rc = check_loss(&rq->training, err);
+    return rc ? rc : check_batch(rq, err);
 }

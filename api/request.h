@@ -107,9 +107,12 @@ struct estimate_request {
 
 extern const struct member estimate_members[], lora_members[], stack_members[];
 
-/* Reads and checks what can be checked without the model. ret_warnings: what a person should know. */
+/* Reads the document; each member by itself is right then. warnings: what a person should know. */
 MUST_CHECK enum err_code request_read(const struct json *doc, struct arena *arena, struct notes *warnings,
                                       struct estimate_request *ret, struct err *err);
+
+/* What one member alone cannot tell, as far as it can be checked without the model. */
+MUST_CHECK enum err_code request_check(struct estimate_request *rq, struct err *err);
 
 /* A repository's id as the hub takes it; a sentence saying what is wrong, or NULL. Source: huggingface_hub utils/_validators.py. */
 const char *model_id_fault(const char *id);

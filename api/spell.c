@@ -68,3 +68,41 @@ int word_find(const struct word *words, const char *text, size_t bytes)
             return i;
     return -1;
 }
+
+enum { NEAR_MAX_BYTES = 48 };
+
+/* Levenshtein's distance, a row at a time. */
+static size_t distance(const char *a, size_t na, const char *b, size_t nb)
+{
+    size_t row[NEAR_MAX_BYTES + 1];
+
+    for (size_t j = 0; j <= nb; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= na; i++) {
+        size_t diagonal = row[0];
+
+        row[0] = i;
+        for (size_t j = 1; j <= nb; j++) {
+            size_t changed = diagonal + (lower(a[i - 1]) != lower(b[j - 1]));
+
+            diagonal = row[j];
+            row[j] = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
+            if (changed < row[j])
+                row[j] = changed;
+        }
+    }
+    return row[nb];
+}
+
+void word_nearer(const char *name, const char *typed, const char **best, size_t *least)
+{
+    size_t n = strlen(name), m = strlen(typed), d;
+
+    if (n > NEAR_MAX_BYTES || m > NEAR_MAX_BYTES || m < 3)
+        return;
+    d = distance(name, n, typed, m);
+    if (d < *least && d <= 1 + m / 4) {
+        *least = d;
+        *best = name;
+    }
+}

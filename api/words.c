@@ -22,9 +22,9 @@ const struct word tuning_words[] = {
 
 const struct word quantization_words[] = {
     {"none", 0, NULL, "Weights as loaded."},
-    LATER_TOO("int8", "8bit|llm.int8", "bitsandbytes LLM.int8(): 8-bit linear weights."),
+    LATER_TOO("int8", "8bit|llm.int8|8", "bitsandbytes LLM.int8(): 8-bit linear weights."),
     LATER_TOO("nf4", "int4|4bit", "bitsandbytes 4-bit NormalFloat, two values a byte."),
-    LATER_TOO("nf4-dq", "nf4-double-quant", "nf4 whose scales are quantised too."),
+    LATER_TOO("nf4-dq", "nf4-double-quant|4", "nf4 whose scales are quantised too."),
     LATER("gptq4", "A GPTQ checkpoint of 4 bits."),
     LATER("gptq8", "A GPTQ checkpoint of 8 bits."),
     LATER("awq4", "An AWQ checkpoint of 4 bits."),

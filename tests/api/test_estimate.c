@@ -29,7 +29,7 @@ static const struct {
     {"{" OPT "," GPU ",\"workload\":\"inference\",\"inference\":{\"weights\":\"nf4-dq\"}}", "workload inference is"},
     {"{" OPT "," GPU ",\"stack\":{\"framework\":\"litgpt\"}}", "framework litgpt is"},
     {"{" OPT "," GPU ",\"config\":{\"quantization_config\":{\"bits\":4}}}", "quantization_config"},
-    {"{" OPT "," GPU ",\"deepspeed_config\":{}}", "deepspeed_config is"},
+    {"{" OPT "," GPU ",\"deepspeed_config\":{}}", "method zero0 is"},
     {"{\"config\":{\"model_type\":\"a_type_of_tomorrow\"}," GPU "}", "'a_type_of_tomorrow' has no program"},
     {"{\"model\":\"Qwen/Qwen3-0.6B\"," GPU ",\"stack\":{\"transformers\":\"4.40\",\"torch\":\"2.2\"}}", "has no qwen3"},
 };

@@ -1,0 +1,182 @@
+/* Users' own configs: the walk through their keys. */
+#include "api/theirs.h"
+
+#include "api/yaml_text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *theirs_path(struct theirs *t)
+{
+    return arena_str(t->d.arena, t->d.path, strlen(t->d.path));
+}
+
+bool theirs_flag(const struct json *v, bool *ret)
+{
+    const char *s = json_str(v);
+    uint64_t n;
+
+    if (json_bool(v, ret))
+        return true;
+    if (json_uint64(v, &n) && n < 2) {
+        *ret = n;
+        return true;
+    }
+    if (!s || !word_among("true|false|yes|no", s, strlen(s), true))
+        return false;
+    *ret = word_among("true|yes", s, strlen(s), true);
+    return true;
+}
+
+enum err_code theirs_say_amp(struct theirs *t, enum amp amp)
+{
+    struct estimate *e = t->e;
+
+    if (e->amp != AMP_UNSAID && e->amp != amp)
+        return decode_fail(&t->d, ERR_FIELD_CONFLICT, "contradicts %s: give one of them, or the same", e->amp_at);
+    e->amp = amp;
+    e->amp_at = theirs_path(t);
+    return ERR_OK;
+}
+
+/* --- the walk ------------------------------------------------------------------------------------------------------------------- */
+
+static const struct their_key *key_named(const struct their_key *keys, const char *name)
+{
+    for (; keys->names; keys++)
+        if (word_among(keys->names, name, strlen(name), false))
+            return keys;
+    return NULL;
+}
+
+/* Set to something: true, a number but 0, a text but "no" and the like, an object or a list with something in it. */
+static bool is_on(const struct json *v)
+{
+    const char *s = json_str(v);
+    double number;
+    bool flag;
+
+    if (json_bool(v, &flag))
+        return flag;
+    if (json_number(v, &number))
+        return number < 0 || number > 0;
+    if (s)
+        return s[0] && !word_among("no|none|false|auto", s, strlen(s), true);
+    return json_count(v) > 0;
+}
+
+static bool is_auto(const struct json *v)
+{
+    return json_str(v) && !strcmp(json_str(v), "auto");
+}
+
+static enum err_code walk_within(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    if (json_type(v) == JSON_OBJECT)
+        return theirs_walk(t, v, key->keys, false);
+    if (json_str(v))
+        return decode_fail(&t->d, ERR_FIELD_VALUE, "is the name of a file on your side: give what is in it");
+    return decode_fail(&t->d, ERR_FIELD_TYPE, "must be an object, not %s", json_type_name(json_type(v)));
+}
+
+static enum err_code read_key(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    switch (key->effect) {
+    case SAYS:
+        return is_auto(v) ? ERR_OK : theirs_say(t, key->member, v); /* auto: what the request says, or its default */
+    case WITHIN:
+        return walk_within(t, key, v);
+    case READ:
+        return key->read(t, key, v);
+    case NOTED:
+        if (is_on(v))
+            note(t->d.warnings, "%.100s: %s is not in the figures", t->d.path, key->member);
+        return ERR_OK;
+    case QUIET:
+        break;
+    }
+    return ERR_OK;
+}
+
+static enum err_code unknown_key(struct theirs *t, bool complete)
+{
+    if (complete)
+        return decode_fail(&t->d, ERR_FIELD_VALUE, "is no key that accelerate knows: it refuses the file");
+    note(t->d.warnings, "%.100s is not known and was ignored", t->d.path);
+    return ERR_OK;
+}
+
+enum err_code theirs_walk(struct theirs *t, const struct json *doc, const struct their_key *keys, bool complete)
+{
+    const struct json *outer = t->doc;
+    size_t n = strlen(t->d.path);
+    enum err_code rc = ERR_OK;
+
+    t->doc = doc;
+    json_each(v, doc) {
+        const struct their_key *key = key_named(keys, json_name(v));
+
+        if (json_get(doc, json_name(v)) != v || (json_type(v) == JSON_NULL && key))
+            continue;
+        decode_path_push(&t->d, json_name(v));
+        rc = key ? read_key(t, key, v) : unknown_key(t, complete);
+        if (rc)
+            break;
+        t->d.path[n] = 0;
+    }
+    t->doc = outer;
+    return rc;
+}
+
+/* --- the three ------------------------------------------------------------------------------------------------------------------ */
+
+/* A file's text as it stands: JSON, else YAML. */
+static enum err_code read_text(struct theirs *t, const char *text, struct json **ret)
+{
+    size_t blank = strspn(text, " \t\r\n");
+    enum err_code rc = text[blank] == '{' ? json_parse(text, strlen(text), &json_limits_request, ret, t->d.err)
+                                          : yaml_parse(text, strlen(text), t->d.arena, ret, t->d.err);
+
+    if (rc)
+        return decode_fail(&t->d, rc == ERR_NOMEM ? rc : ERR_FIELD_VALUE, "%.300s", t->d.err->detail);
+    return json_type(*ret) == JSON_OBJECT ? ERR_OK : decode_fail(&t->d, ERR_FIELD_TYPE, "must hold an object, not %s", json_type_name(json_type(*ret)));
+}
+
+static enum err_code read_config(struct theirs *t, const char *name, const struct json *given, const struct their_key *keys, struct json **owned)
+{
+    const struct json *doc = given;
+    enum err_code rc = ERR_OK;
+
+    if (!given)
+        return ERR_OK;
+    (void)snprintf(t->d.path, sizeof t->d.path, "/%s", name);
+    if (json_str(given)) {
+        rc = read_text(t, json_str(given), owned);
+        doc = *owned;
+    }
+    if (!rc)
+        rc = theirs_walk(t, doc, keys, keys == accelerate_keys);
+    if (!rc && keys == accelerate_keys && !json_get(doc, "distributed_type"))
+        rc = err_set(t->d.err, ERR_FIELD_MISSING, "/accelerate_config/distributed_type", "accelerate refuses a file without it");
+    return rc;
+}
+
+enum err_code theirs_read(struct estimate *e)
+{
+    const struct estimate_request *rq = &e->rq;
+    struct theirs *t = arena_new(e->call->arena, struct theirs);
+    enum err_code rc;
+
+    if (!rq->training_arguments && !rq->accelerate_config && !rq->deepspeed_config)
+        return ERR_OK;
+    if (!t)
+        return err_set(e->call->err, ERR_NOMEM, "", "no room for the request");
+    t->e = e;
+    t->d = (struct decoding){.arena = e->call->arena, .warnings = &e->warnings, .err = e->call->err};
+    rc = read_config(t, "training_arguments", rq->training_arguments, trainer_keys, &e->owned[0]);
+    if (!rc)
+        rc = read_config(t, "accelerate_config", rq->accelerate_config, accelerate_keys, &e->owned[1]);
+    if (!rc)
+        rc = read_config(t, "deepspeed_config", rq->deepspeed_config, deepspeed_keys, &e->owned[2]);
+    return rc ? rc : theirs_settle(t);
+}
