@@ -41,9 +41,6 @@ static void find_gap(const struct estimate *e, char *text, size_t room)
         {"training.compile", t->compile == TRI_TRUE ? "true" : NULL},
         {"training.optimizer_in_backward", t->optimizer_in_backward == TRI_TRUE ? "true" : NULL},
         {"training.lora.modules_to_save", t->lora.modules_to_save.n ? t->lora.modules_to_save.v[0] : NULL},
-        {"deepspeed_config", rq->deepspeed_config ? "" : NULL},
-        {"accelerate_config", rq->accelerate_config ? "" : NULL},
-        {"training_arguments", rq->training_arguments ? "" : NULL},
     };
     struct stack by = stack_modelled(&e->stack, ~0U).by;
 
