@@ -43,45 +43,6 @@ static void write_head(struct jsonw *w, const struct estimate *e)
     baseline_write(w, e);
 }
 
-/* Parameters of the module that owns most of its own: what DeepSpeed's estimator calls the largest layer. */
-static uint64_t largest_layer(const struct inventory *inv)
-{
-    uint64_t largest = 0, sum = 0;
-    const char *module = "";
-    size_t module_bytes = 0;
-
-    for (uint32_t i = 0; i < inv->n; i++) {
-        const struct tensor_info *t = &inv->rows[i];
-        const char *dot = strrchr(t->name, '.');
-        size_t n = dot ? (size_t)(dot - t->name) : 0;
-
-        if (t->buffer || t->tied_to)
-            continue;
-        sum = n == module_bytes && !strncmp(t->name, module, n) ? sum + t->elems : t->elems;
-        module = t->name;
-        module_bytes = n;
-        if (sum > largest)
-            largest = sum;
-    }
-    return largest;
-}
-
-/* What people multiply by, beside the figures above: weights x 1.2, 16-bit weights x 5, DeepSpeed's states-only estimator
- * (stage3.py, estimate_zero3_model_states_mem_needs: 4 x largest layer + 18 x parameters / GPUs). */
-static void write_rules(struct jsonw *w, const struct estimate *e)
-{
-    const struct inventory *inv = &e->inventory;
-    uint64_t half = 2 * inv->base_parameters, gpus = request_gpus(&e->rq);
-
-    if (!inv->n)
-        return;
-    jsonw_object(w, "rules_of_thumb");
-    jsonw_u64(w, "inference_x1.2_bytes", half + half / 5);
-    jsonw_u64(w, "finetune_x5_bytes", half * 5);
-    jsonw_u64(w, "deepspeed_zero3_estimator_bytes", 4 * largest_layer(inv) + 18 * inv->base_parameters / gpus);
-    jsonw_end(w);
-}
-
 static void write_model(struct jsonw *w, const struct estimate *e)
 {
     jsonw_object(w, "model");
@@ -111,7 +72,7 @@ enum err_code answer_write(struct estimate *e)
     begin_json(c, &out, &w);
     jsonw_object(&w, NULL);
     write_head(&w, e);
-    write_rules(&w, e);
+    rules_write(&w, e);
     write_model(&w, e);
     jsonw_object(&w, "resolved");
     encode_members(&w, estimate_members, &e->rq);

@@ -97,6 +97,9 @@ void baseline_write_recommendation(struct jsonw *w, const struct estimate *e);
 
 void candidate_write(struct jsonw *w, const char *name, const struct estimate *e, const struct plan_candidate *c);
 
+/* "rules_of_thumb" of the answer; nothing where no candidate was modelled. */
+void rules_write(struct jsonw *w, const struct estimate *e);
+
 MUST_CHECK enum err_code answer_write(struct estimate *e);
 
 /* One question, c->doc, to its answer in c->ret. `noted`: lines for its warnings, or NULL. */

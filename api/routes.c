@@ -26,6 +26,9 @@ static const struct route {
     {"GET", "/optimizers", get_optimizers, NULL, "/optimizers", AN_HOUR_S},
     {"GET", "/dtypes", get_dtypes, NULL, "/dtypes", AN_HOUR_S},
     {"GET", "/healthz", get_health, NULL, "/healthz", 0},
+    {"GET", "/", get_page, NULL, "/", AN_HOUR_S},
+    {"GET", "/page.js", get_script, NULL, "/page.js", AN_HOUR_S},
+    {"GET", "/page.css", get_style, NULL, "/page.css", AN_HOUR_S},
     {"GET", "/openapi.yaml", get_openapi, NULL, "/openapi.yaml", AN_HOUR_S},
 };
 enum { ROUTES = sizeof routes / sizeof *routes };

@@ -65,11 +65,20 @@ $(BUILD)/gen/openapi.inc: openapi.yaml $(embed)
 	@mkdir -p $(@D)
 	$(Q)$(embed) text $< > $@
 
+$(BUILD)/gen/page_html.inc: api/web/index.html $(embed)
+	@mkdir -p $(@D)
+	$(Q)$(embed) text $< > $@
+
+$(BUILD)/gen/page_%.inc: api/web/page.% $(embed)
+	@mkdir -p $(@D)
+	$(Q)$(embed) text $< > $@
+
 # The first build has no dependency files yet.
 $(BUILD)/core/catalog/gpus.o: $(BUILD)/gen/gpus.inc
 $(BUILD)/core/catalog/clusters.o: $(BUILD)/gen/clusters.inc
 $(BUILD)/core/catalog/links.o: $(BUILD)/gen/links.inc
 $(BUILD)/core/catalog/builtin.o: $(BUILD)/gen/configs.inc
+$(BUILD)/api/page.o: $(BUILD)/gen/page_html.inc $(BUILD)/gen/page_js.inc $(BUILD)/gen/page_css.inc
 $(BUILD)/api/catalogue.o: $(BUILD)/gen/gpus_json.inc $(BUILD)/gen/clusters_json.inc
 ifneq ($(wildcard openapi.yaml),)
 $(call objects,$(api_sources)): | $(BUILD)/gen/openapi.inc

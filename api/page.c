@@ -1,0 +1,38 @@
+/* GET /: a form that asks GET /estimate, and what it loads. No inline script: the server's Content-Security-Policy forbids it. */
+#include "api/routes.h"
+
+static enum err_code give(struct call *c, const char *type, const char *text, size_t bytes)
+{
+    c->ret->status = 200;
+    c->ret->content_type = type;
+    c->ret->body = text;
+    c->ret->bytes = bytes;
+    return ERR_OK;
+}
+
+enum err_code get_page(struct call *c)
+{
+    static const char text[] =
+#include "gen/page_html.inc"
+        ;
+
+    return give(c, "text/html; charset=utf-8", text, sizeof text - 1);
+}
+
+enum err_code get_script(struct call *c)
+{
+    static const char text[] =
+#include "gen/page_js.inc"
+        ;
+
+    return give(c, "text/javascript; charset=utf-8", text, sizeof text - 1);
+}
+
+enum err_code get_style(struct call *c)
+{
+    static const char text[] =
+#include "gen/page_css.inc"
+        ;
+
+    return give(c, "text/css; charset=utf-8", text, sizeof text - 1);
+}
