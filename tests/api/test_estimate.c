@@ -180,7 +180,7 @@ START_TEST(answers_for_ddp)
     json_each(a, json_get(reply.doc, "assumptions"))
         third_step |= json_str(a) && strstr(json_str(a), "third step");
     ck_assert(third_step);
-    done(reply);
+    reply_done(reply);
 }
 END_TEST
 
@@ -191,7 +191,7 @@ START_TEST(fills_the_global_batch_with_every_replica)
 
     ck_assert_uint_eq(whole(c, "micro_batch_size") * whole(c, "gradient_accumulation_steps") * 8, 64);
     ck_assert_uint_eq(whole(c, "global_batch_size"), 64);
-    done(reply);
+    reply_done(reply);
 }
 END_TEST
 
@@ -211,7 +211,7 @@ START_TEST(gives_the_reason_why_ddp_cannot)
     ck_assert_int_eq(reply.r.status, 200);
     ck_assert_str_eq(json_str(json_get(reason, "code")), "not-modelled");
     ck_assert_msg(strstr(json_str(json_get(reason, "detail")), no_ddp[_i].detail), "%s", json_str(json_get(reason, "detail")));
-    done(reply);
+    reply_done(reply);
 }
 END_TEST
 
