@@ -50,11 +50,26 @@ static bool any_ddp(const struct plan_answer *a)
     return false;
 }
 
+/* Adapters under reentrant checkpoints in the Trainer's loop: resolve.c tells why. */
+static bool any_unused_ignored(const struct plan_answer *a)
+{
+    for (uint32_t i = 0; i < a->n; i++) {
+        const struct step *s = &a->candidates[i].step;
+
+        if (a->candidates[i].modelled && s->r.method == METHOD_DDP && s->r.framework == FRAMEWORK_TRANSFORMERS && s->r.tuning != TUNING_FULL &&
+            !s->find_unused_parameters)
+            return true;
+    }
+    return false;
+}
+
 static void assume_ddp(struct estimate *e)
 {
     struct stack by = stack_modelled(&e->stack, ~0U).by;
 
     note(&e->assumptions, "ddp: peaks are those of the third step; DistributedDataParallel makes its buckets anew in the second");
+    if (any_unused_ignored(&e->answer))
+        note(&e->assumptions, "ddp: ddp_find_unused_parameters is false, as it must be for adapters under reentrant checkpointing");
     if (e->rq.training.padded != TRI_TRUE && quirks_of(&by).attention_interface)
         note(&e->assumptions, "ddp: batches have no attention mask, and transformers takes their rows for packed sequences where it looks for them: "
                               "it makes a mask of its own; training.padded true hands one over");

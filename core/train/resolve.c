@@ -140,10 +140,16 @@ static void resolve_loop(struct recipe *r, const struct resolving *c)
     resolve_cache(r, c);
 }
 
-/* trainer.py sets it for whatever is no PreTrainedModel (peft's is none), and for what does not checkpoint. A plain loop leaves it. */
+/*
+ * trainer.py sets it for whatever is no PreTrainedModel (peft's is none), and for what does not checkpoint. A plain loop leaves it. What reentrant
+ * checkpoints hide counts as unused, and the step ends in "Expected to mark a variable ready only once" (reducer.cpp): who trains so has set
+ * ddp_find_unused_parameters to false.
+ */
 static bool finds_unused(const struct recipe *r)
 {
-    return r->framework == FRAMEWORK_TRANSFORMERS && (r->gradient_checkpointing != TRI_TRUE || r->tuning != TUNING_FULL);
+    if (r->framework != FRAMEWORK_TRANSFORMERS)
+        return false;
+    return r->gradient_checkpointing != TRI_TRUE || (r->tuning != TUNING_FULL && r->checkpoint_reentrant == TRI_FALSE);
 }
 
 static void resolve_method(struct step *s, const struct resolving *c)

@@ -108,20 +108,6 @@ static struct run_limits limits_of(const struct arch *a, const struct step *s)
     return l;
 }
 
-/* What the model, the wrapper or the kernel of such a step would refuse at run time. */
-static enum err_code check_step(const struct trainer *t, struct err *err)
-{
-    const struct step *s = t->step;
-
-    if (t->model.position_table && s->r.seq_len_tokens > t->model.arch->max_positions)
-        return err_set(err, ERR_FIELD_RANGE, "/training/seq_len", "this model has positions for %u tokens and no more", t->model.arch->max_positions);
-    if (s->find_unused_parameters && t->model.checkpointing && t->model.reentrant) /* Reducer::mark_variable_ready */
-        return err_set(err, ERR_FIELD_CONFLICT, "/training/checkpoint_reentrant",
-                       "true ends in \"Expected to mark a variable ready only once\": the Trainer has DistributedDataParallel look for unused parameters "
-                       "under adapters, and it finds those of reentrant checkpoints");
-    return ERR_OK;
-}
-
 enum err_code trainer_run(struct trainer *t, const struct arch *arch, const struct step *step, const struct device *device,
                           struct arena *arena, struct err *err)
 {
@@ -135,9 +121,9 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
     rc = trainer_declare(t, arch, step, arena, err);
     if (rc)
         return rc;
-    rc = check_step(t, err);
-    if (!rc)
-        rc = run_init(&t->run, arena, &step->quirks, *device, limits_of(arch, step), err);
+    if (t->model.position_table && step->r.seq_len_tokens > arch->max_positions)
+        return err_set(err, ERR_FIELD_RANGE, "/training/seq_len", "this model has positions for %u tokens and no more", arch->max_positions);
+    rc = run_init(&t->run, arena, &step->quirks, *device, limits_of(arch, step), err);
     if (rc)
         return rc;
     h.batches = arena_array(arena, struct batch, 2 * (size_t)step->r.gradient_accumulation_steps);
