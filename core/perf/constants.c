@@ -1,7 +1,7 @@
 #include "perf/perf.h"
 
 /*
- * Fitted together by `accuracy speed fit` on tests/data/accuracy/speed.jsonl: 73 published rows of six sources on A100, H100, L40S and RTX 3090,
+ * Fitted together by `accuracy speed fit` on tests/data/accuracy/speed.jsonl: 71 published rows of six sources on A100, H100, L40S and RTX 3090,
  * each source and GPU weighted by the root of its rows. `data` says which of them tell a constant; `prior` is what was expected before.
  */
 // clang-format off
@@ -38,6 +38,6 @@ const struct perf_constant *perf_constant(enum perf_constant_id id)
 
 const char *perf_assumption(void)
 {
-    return "step times: each kernel of the run by the GPU's peak and bandwidth, collectives by latency and bandwidth; ten empirical shares, fitted on 73 "
+    return "step times: each kernel of the run by the GPU's peak and bandwidth, collectives by latency and bandwidth; ten empirical shares, fitted on 71 "
            "published runs, stand in the program's core/perf/constants.c. A source left out of the fit is met within 5 to 16 % (median)";
 }

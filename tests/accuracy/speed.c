@@ -302,13 +302,17 @@ static void report_sources(FILE *f, const struct speed_rows *rows, bool answered
 
 static void table(FILE *f, const struct speed_rows *rows, bool answered, const char *use, bool markdown)
 {
-    size_t n;
+    size_t n, refused = 0;
     double right;
 
     fprintf(f, "%ssource             | rows | median | p90 | median signed | within 20 %% |\n", markdown ? "| " : "");
     if (markdown)
         fprintf(f, "|---|---|---|---|---|---|\n");
     report_sources(f, rows, answered, markdown);
+    for (size_t i = 0; i < rows->n; i++)
+        refused += rows->row[i].refused && rows->row[i].answered == answered;
+    if (refused)
+        fprintf(f, "\n%zu more is refused: its options cannot run together in the asked stack.\n", refused);
     judge_pairs(rows, use, &n, &right);
     if (n)
         fprintf(f, "\n%.0f of %zu pairs that differ in one decision are in the order measured (a tie within 1 %% counts half).\n", right, n);
