@@ -5,6 +5,7 @@
 #   make test       every test under tests/           make bench      what bench/ measures
 #   make test-asan  the same under ASan and UBSan     make install    DESTDIR= PREFIX=
 #   make test-tsan  the same under TSan               make tidy       clang-tidy over core, api, server
+#   make test-peers schemathesis and real parsers (fetches them once)
 #                                                     make clean
 #
 # Variables: CC, BUILD (where everything that is built goes), SAN (address,undefined or thread), V=1 shows commands;
@@ -64,7 +65,7 @@ libs    := $(BUILD)/libapi.a $(BUILD)/libcore.a
 support := $(BUILD)/libsupport.a
 daemon  := $(if $(server_sources),$(BUILD)/llmemd)
 
-.PHONY: all run test test-asan test-tsan tests lint lint-pure tidy accuracy bench install clean FORCE
+.PHONY: all run test test-peers test-asan test-tsan tests lint lint-pure tidy accuracy bench install clean FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -159,6 +160,12 @@ test:
 	@tools/install-deps build test
 	@$(MAKE) --no-print-directory $(jobs) tests
 	@BUILD=$(BUILD) tests/run $(unit_programs)
+
+# Real peers: schemathesis against the running daemon, the parsers of those whose files we read (PEERS=all). Fetches from PyPI once.
+test-peers: all
+	@tools/install-peers $(BUILD)/peers
+	@for t in tests/peers/*.sh; do case $$t in */daemon.sh) continue;; esac; echo "$$t"; \
+	    LLMEMD=$(BUILD)/llmemd PEERS_BIN=$(abspath $(BUILD))/peers/bin sh $$t || exit 1; done
 
 test-asan:
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)-asan SAN=address,undefined test

@@ -172,7 +172,7 @@ static const struct member training_members[] = {
     {WHOLE(seq_len, 1, UINT64_C(1) << 22), .also = "max_length|max_seq_length|cutoff_len|sequence_len"},
     {WHOLE(micro_batch_size, 1, 65536), .also = "per_device_train_batch_size|train_micro_batch_size_per_gpu"},
     {WHOLE(global_batch_size, 1, UINT64_C(1) << 30), .also = "train_batch_size"},
-    {WHOLE(gradient_accumulation_steps, 1, 65536)},
+    {WHOLE(gradient_accumulation_steps, 1, ACCUMULATION_MAX)},
     {OWN(methods, methods_read, methods_write), .list = true, .also = "method"},
     {WHOLE(tensor_parallel, 1, MOST_GPUS), .also = "tensor_parallel_size"},
     {WHOLE(pipeline_parallel, 1, MOST_GPUS), .also = "pipeline_parallel_size"},

@@ -90,6 +90,8 @@ static enum err_code check_batch(struct estimate_request *rq, struct err *err)
     uint64_t dp = request_data_parallel(rq), micro = t->micro_batch_size.whole, steps = t->gradient_accumulation_steps.whole;
     uint64_t global = t->global_batch_size.whole, at_once;
 
+    if (!steps && global > ACCUMULATION_MAX * (micro ? micro : 1) * (dp ? dp : 1))
+        return err_set(err, ERR_FIELD_RANGE, "/training/global_batch_size", "asks one GPU for more than %d micro-batches a step", (int)ACCUMULATION_MAX);
     if (!global || !dp || (!t->methods.n && request_gpus(rq) > 1) || !(micro || steps))
         return ERR_OK;
     at_once = dp * (micro ? micro : 1) * (steps ? steps : 1);
@@ -102,8 +104,8 @@ static enum err_code check_batch(struct estimate_request *rq, struct err *err)
         t->gradient_accumulation_steps = (struct quantity){.set = true, .whole = global / (dp * micro)};
     else
         t->micro_batch_size = (struct quantity){.set = true, .whole = global / (dp * steps)};
-    if (t->micro_batch_size.whole > 65536 || t->gradient_accumulation_steps.whole > 65536)
-        return err_set(err, ERR_FIELD_RANGE, "/training/global_batch_size", "makes a micro-batch or an accumulation above 65536");
+    if (t->micro_batch_size.whole > 65536 || t->gradient_accumulation_steps.whole > ACCUMULATION_MAX)
+        return err_set(err, ERR_FIELD_RANGE, "/training/global_batch_size", "makes a micro-batch above 65536 or an accumulation above 16384");
     return ERR_OK;
 }
 

@@ -10,6 +10,9 @@
 #include "api/decode.h"
 #include "api/words.h"
 
+/* Micro-batches of a step: all their inputs are on the device at once since transformers 4.46, and a run keeps a record of each. */
+enum { ACCUMULATION_MAX = 16384 };
+
 struct gpu_numbers {
     struct quantity memory_bytes, bf16_tflops, fp16_tflops, memory_gbs, multiprocessors;
     const char *compute_capability;

@@ -69,6 +69,8 @@ static const struct {
     {TRAIN("\"micro_batch_size\":65537"), 422, "field-range", "/training/micro_batch_size"},
     {TRAIN("\"micro_batch_size\":5,\"global_batch_size\":128"), 422, "field-conflict", "/training/global_batch_size"},
     {TRAIN("\"micro_batch_size\":4,\"gradient_accumulation_steps\":2,\"global_batch_size\":4"), 422, "field-conflict", "/training/global_batch_size"},
+    {TRAIN("\"gradient_accumulation_steps\":16385"), 422, "field-range", "/training/gradient_accumulation_steps"},
+    {TRAIN("\"global_batch_size\":16385"), 422, "field-range", "/training/global_batch_size"},
     {TRAIN("\"methods\":[]"), 422, "field-range", "/training/methods"},
     {TRAIN("\"methods\":\"zero4\""), 422, "field-value", "/training/methods"},
     {TRAIN("\"methods\":[\"pp+tp\"]"), 422, "field-value", "/training/methods"},
