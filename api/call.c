@@ -11,10 +11,7 @@ void begin_json(struct call *c, struct buf *out, struct jsonw *w)
 
 enum err_code finish_json(struct call *c, const struct jsonw *w)
 {
-    bool done = jsonw_done(w);
-
-    buf_char(w->out, '\n');
-    if (!done || !buf_ok(w->out))
+    if (!jsonw_done(w))
         return err_set(c->err, ERR_NOMEM, "", "the answer is larger than the service grants");
     c->ret->status = 200;
     c->ret->content_type = "application/json";
@@ -69,9 +66,7 @@ void problem(struct call *c)
     buf_init(&out, c->arena, 8192);
     jsonw_init(&w, &out, true);
     write_problem(&w, c);
-    if (jsonw_done(&w))
-        buf_char(&out, '\n');
-    ret->body = buf_ok(&out) ? buf_text(&out) : last_resort;
+    ret->body = jsonw_done(&w) ? buf_text(&out) : last_resort;
     ret->bytes = strlen(ret->body);
 }
 

@@ -27,7 +27,7 @@ struct call {
 
 enum { ANSWER_MAX_BYTES = 32 << 20 };
 
-/* Begins an answer of JSON; finish_json() ends it with a newline and puts it into the response. */
+/* Begins an answer of JSON; finish_json() puts it into the response. */
 void begin_json(struct call *c, struct buf *out, struct jsonw *w);
 MUST_CHECK enum err_code finish_json(struct call *c, const struct jsonw *w);
 

@@ -1,7 +1,7 @@
 /*
  * accelerate_config: the file that `accelerate config` writes.
  *
- * Source    accelerate 1.15.0 commands/config/config_args.py (an unknown key is an error there), commands/launch.py,
+ * Source    accelerate 1.15.0 and 0.29.3 commands/config/config_args.py (an unknown key is an error there), commands/launch.py,
  *           utils/dataclasses.py, parallelism_config.py.
  */
 #include "api/theirs.h"
@@ -132,6 +132,6 @@ const struct their_key accelerate_keys[] = {
     BY(read_dynamo, "dynamo_backend", "training.compile"),
     NOTE("megatron_lm_config|fp8_config|use_cpu", "this part of accelerate's file"),
     KNOWN("debug|machine_rank|gpu_ids|main_process_ip|main_process_port|rdzv_backend|same_network|main_training_function|enable_cpu_affinity|"
-          "mpirun_config|downcast_bf16|tpu_name|tpu_zone|tpu_use_cluster|tpu_use_sudo|command_file|commands|tpu_vm|tpu_env|fp16"),
+          "mpirun_config|ipex_config|downcast_bf16|tpu_name|tpu_zone|tpu_use_cluster|tpu_use_sudo|command_file|commands|tpu_vm|tpu_env|fp16"),
     {0},
 };

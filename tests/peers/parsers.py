@@ -28,15 +28,21 @@ def unknown(answer):
     return [w for w in answer[1]["warnings"] if "is not known" in w]
 
 
+def fields_of(model):
+    """Of a pydantic model, 2 or 1."""
+    return getattr(model, "model_fields", None) or model.__fields__
+
+
 # Every field, left at null: the name alone counts.
 fields = {f.name: None for f in dataclasses.fields(TrainingArguments) if not f.name.startswith("_")}
 assert not unknown(ask(training_arguments=fields)), unknown(ask(training_arguments=fields))
-zero = {n: None for k, f in DeepSpeedZeroConfig.model_fields.items() for n in (k, f.alias) if n}
-zero["offload_optimizer"] = dict.fromkeys(DeepSpeedZeroOffloadOptimizerConfig.model_fields)
-zero["offload_param"] = dict.fromkeys(DeepSpeedZeroOffloadParamConfig.model_fields)
+zero = {n: None for k, f in fields_of(DeepSpeedZeroConfig).items() for n in (k, f.alias) if n}
+zero["offload_optimizer"] = dict.fromkeys(fields_of(DeepSpeedZeroOffloadOptimizerConfig))
+zero["offload_param"] = dict.fromkeys(fields_of(DeepSpeedZeroOffloadParamConfig))
 assert not unknown(ask(deepspeed_config={"zero_optimization": zero})), unknown(ask(deepspeed_config={"zero_optimization": zero}))
 cluster = {f.name: None for f in dataclasses.fields(ClusterConfig)}
-assert ask(accelerate_config=dict(cluster, distributed_type="NO"))[0] == 200
+taken = ask(accelerate_config=dict(cluster, distributed_type="NO"))
+assert taken[0] == 200, taken[1]
 
 FILES = [
     "distributed_type: NO\n",
