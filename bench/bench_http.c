@@ -27,8 +27,8 @@
 enum { FAST = 64, SLOW = 32, ROUNDS = 7, ROUND_MS = 700, HUB_MS = 200, BUFFER = 256 << 10 };
 
 static const char question[] = "{\"config\":{\"model_type\":\"gpt2\",\"n_embd\":768,\"n_layer\":12,\"n_head\":12,\"vocab_size\":50257,\"n_positions\":1024},"
-                               "\"cluster\":{\"gpu\":\"A100-40GB\"},\"training\":{\"seq_len\":512,\"micro_batch_size\":1,"
-                               "\"methods\":\"single\",\"tuning\":\"full\",\"gradient_checkpointing\":true}}";
+                               "\"cluster\":{\"gpu\":\"A100-40GB\"},\"training\":{\"seq_len\":512,\"micro_batch_size\":1,\"methods\":\"single\","
+                               "\"tuning\":\"full\",\"gradient_checkpointing\":true}}";
 
 static double now_s(void)
 {

@@ -30,8 +30,8 @@ class Wait(unittest.TestCase):
                 self.assertEqual(d.ask("GET", "/gpus")[0], 200)
                 self.assertEqual(d.ask("POST", "/estimate", question("facebook/opt-125m"))[1]["cache-status"], "llmemd; hit")
                 times.append(time.time() - began)
-            self.assertGreater(len(times), 10)
             if not SLOW:
+                self.assertGreater(len(times), 10)
                 self.assertLess(sorted(times)[len(times) // 2], 0.1)
             answers = [f.result() for f in slow]
         self.assertEqual({a[0] for a in answers}, {200})
@@ -53,7 +53,7 @@ class Wait(unittest.TestCase):
 
     def test_stop_while_many_wait(self):
         hub = SlowHub(2)
-        d = hub.daemon()
+        d = hub.daemon("--drain", "200")
         with concurrent.futures.ThreadPoolExecutor(WAITING) as pool:
             slow = self.ask_many(d, pool, WAITING)
             d.wait_for("llmemd_requests_waiting", WAITING)
@@ -73,14 +73,14 @@ class Wait(unittest.TestCase):
             d.process.send_signal(signal.SIGTERM)
             answers = [f.result() for f in slow]
         self.assertEqual(d.ended()[0], 0)
-        self.assertLess(time.time() - began, 7)
+        self.assertLess(time.time() - began, 60 if SLOW else 7)
         for status, headers, body in answers:
             self.assertEqual((status, json.loads(body)["code"]), (503, "draining"))
             self.assertIn("retry-after", headers)
         hub.stop()
 
     def test_ready_is_red_while_draining(self):
-        hub = SlowHub(5)
+        hub = SlowHub(6)
         d = hub.daemon("--drain-wait", "2")
         self.assertEqual(d.ask("GET", "/readyz")[0], 200)
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
@@ -99,8 +99,8 @@ class Wait(unittest.TestCase):
         hub.stop()
 
     def test_a_second_signal_ends_it_at_once(self):
-        hub = SlowHub(5)
-        d = hub.daemon()
+        hub = SlowHub(30)
+        d = hub.daemon("--hub-timeout", "40000")
         s = d.connect()
         s.sendall(request(question("slow/one")))
         d.wait_for("llmemd_requests_waiting", 1)
@@ -109,7 +109,7 @@ class Wait(unittest.TestCase):
         began = time.time()
         d.process.send_signal(signal.SIGTERM)
         self.assertEqual(d.ended()[0], 1)
-        self.assertLess(time.time() - began, 2)
+        self.assertLess(time.time() - began, 20 if SLOW else 2)
         s.close()
         hub.stop()
 
@@ -130,11 +130,11 @@ class Wait(unittest.TestCase):
         hub.stop()
 
     def test_a_deadline_while_waiting(self):
-        hub = SlowHub(6)
+        hub = SlowHub(8)
         d = hub.daemon("--deadline", "1")
         began = time.time()
         status, headers, body = d.ask("POST", "/estimate", question("slow/one"))
-        self.assertLess(time.time() - began, 5)
+        self.assertLess(time.time() - began, 20 if SLOW else 5)
         self.assertEqual((status, json.loads(body)["code"]), (503, "overloaded"))
         self.assertEqual(d.ask("GET", "/healthz")[0], 200)
         self.assertEqual(d.stop()[0], 0)
