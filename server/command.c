@@ -1,6 +1,6 @@
 #include "server/command.h"
 
-#include "server/fetch.h"
+#include "server/gather.h"
 #include "server/options.h"
 #include "server/service.h"
 #include "server/workers.h"
@@ -54,24 +54,24 @@ static void nothing(void *arg)
 }
 
 /* The needs lie below the answer in the same arena. */
-static void answer(struct api_request *rq, struct hub_loop *loop, struct fetch *f, struct api_response *ret)
+static void answer(struct api_request *rq, struct hub_loop *loop, struct gather *f, struct api_response *ret)
 {
     struct api_needs needs;
 
     api_needs(rq, &needs);
-    if (!fetch_begin(f, loop, &needs, NULL, nothing, NULL))
-        while (fetch_is_open(f)) {
+    if (!gather_begin(f, loop, &needs, NULL, nothing, NULL))
+        while (gather_is_open(f)) {
             hub_loop_wait(loop, -1, 1000);
             hub_loop_turn(loop);
         }
-    api_answer(rq, fetch_configs(f), f->n, ret);
+    api_answer(rq, gather_configs(f), f->n, ret);
 }
 
 static int ask(struct api_request *rq, struct hub *hub)
 {
     struct hub_loop *loop = hub_loop_new(hub);
     void *block = block_new(API_ARENA_BYTES);
-    struct fetch f = {0};
+    struct gather f = {0};
     struct api_response r;
     struct arena arena;
     int code = EXIT_BROKEN;
@@ -82,7 +82,7 @@ static int ask(struct api_request *rq, struct hub *hub)
         answer(rq, loop, &f, &r);
         if (!f.no_memory && fwrite(r.body, 1, r.bytes, stdout) == r.bytes && !fflush(stdout))
             code = exit_code(&r);
-        fetch_end(&f);
+        gather_end(&f);
     }
     block_free(block, API_ARENA_BYTES);
     if (loop)

@@ -62,7 +62,7 @@ void exchange_let_go(struct exchange *x)
         return;
     if (x->has_slot)
         atomic_fetch_sub(&x->desk->service->waiting, 1);
-    fetch_end(&x->fetch);
+    gather_end(&x->gather);
     answer_give_back(x->answer);
     answer_give_back(x->made);
     if (x->body != x->first)

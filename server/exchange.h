@@ -12,7 +12,7 @@
 #ifndef SERVER_EXCHANGE_H
 #define SERVER_EXCHANGE_H
 
-#include "server/fetch.h"
+#include "server/gather.h"
 #include "server/service.h"
 
 #include <pthread.h>
@@ -64,7 +64,7 @@ struct exchange {
     size_t bytes, cap;
     struct digest token_digest;
     struct api_needs needs;
-    struct fetch fetch;
+    struct gather gather;
     struct answer *made;
     char first[400]; /* of the body: most are shorter */
 };

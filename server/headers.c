@@ -45,11 +45,14 @@ static void write_cors(const struct exchange *x, header_add *add, void *arg)
     }
 }
 
-/* An API answers data, never a page of its own: nothing in it may run or be framed. */
-static void write_security(header_add *add, void *arg)
+/* Data may run nothing and be framed by nobody; a page loads what this service serves, and no script within it. */
+static void write_security(const struct answer *a, header_add *add, void *arg)
 {
+    bool is_page = a->content_type && !strncmp(a->content_type, "text/html", 9);
+
     add(arg, "X-Content-Type-Options", "nosniff");
-    add(arg, "Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'");
+    add(arg, "Content-Security-Policy",
+        is_page ? "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'" : "default-src 'none'; frame-ancestors 'none'");
     add(arg, "Referrer-Policy", "no-referrer");
 }
 
@@ -81,7 +84,7 @@ void headers_write(const struct exchange *x, header_add *add, void *arg)
     write_cache(x, add, arg);
     add(arg, "Vary", s->o->origins ? "X-HF-Token, Origin" : "X-HF-Token");
     add(arg, "X-Request-Id", x->id);
-    write_security(add, arg);
+    write_security(x->answer, add, arg);
     write_cors(x, add, arg);
     write_refusal(x->answer, add, arg);
     if (s->is_draining)

@@ -36,7 +36,7 @@ static void read_question(struct exchange *x)
     };
 }
 
-static uint64_t kept_ms(const struct service *s, const struct fetch_sum *sum)
+static uint64_t kept_ms(const struct service *s, const struct gather_sum *sum)
 {
     return sum->is_passing ? PASSING_MS : sum->is_pinned ? PINNED_MS : s->fresh_ms;
 }
@@ -46,12 +46,12 @@ static struct answer *make(struct exchange *x, const struct api_response *r, boo
 {
     struct service *s = x->desk->service;
     struct answer_key key = key_of(x);
-    struct fetch_sum sum;
+    struct gather_sum sum;
     struct answer_about about = {.is_miss = true};
     uint64_t now = clock_ms();
     struct answer *a;
 
-    fetch_sum(&x->fetch, &sum);
+    gather_sum(&x->gather, &sum);
     about.is_kept = s->answers && r->status == 200 && (r->max_age_s || !is_cheap);
     about.tier = sum.tier;
     about.is_private = sum.is_private || x->head.token;
@@ -200,7 +200,7 @@ static void run_answer(struct job *job, struct arena *arena)
     if (x->made)
         return;
     x->rq.arena = arena;
-    api_answer(&x->rq, fetch_configs(&x->fetch), x->fetch.n, &r);
+    api_answer(&x->rq, gather_configs(&x->gather), x->gather.n, &r);
     x->made = make(x, &r, false);
 }
 
@@ -276,7 +276,7 @@ static void on_fetched(void *arg)
 
 static void ask_hub(struct exchange *x)
 {
-    if (x->has_needs && fetch_begin(&x->fetch, x->desk->hub, &x->needs, x->head.token, on_fetched, x))
+    if (x->has_needs && gather_begin(&x->gather, x->desk->hub, &x->needs, x->head.token, on_fetched, x))
         compute(x);
     else if (x->has_needs)
         exchange_hold(x);
@@ -286,7 +286,7 @@ static void ask_hub(struct exchange *x)
 
 static void compute(struct exchange *x)
 {
-    if (x->fetch.no_memory)
+    if (x->gather.no_memory)
         exchange_give_up(x);
     else
         push(x, run_answer);

@@ -209,6 +209,9 @@ class Messages(unittest.TestCase):
             self.assertEqual(answer[1]["x-content-type-options"], "nosniff")
             self.assertIn("default-src 'none'", answer[1]["content-security-policy"])
             self.assertEqual(answer[1]["referrer-policy"], "no-referrer")
+        page = self.d.ask("GET", "/")[1]
+        self.assertTrue(page["content-type"].startswith("text/html"))
+        self.assertTrue(page["content-security-policy"].startswith("default-src 'self'; base-uri 'none'"))
         self.assertEqual(self.d.ask("GET", "/nothing")[1]["cache-control"], "no-store")
 
     def test_browsers(self):

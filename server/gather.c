@@ -1,25 +1,25 @@
-#include "server/fetch.h"
+#include "server/gather.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct fetch_slot {
-    struct fetch *fetch;
+struct gather_slot {
+    struct gather *gather;
     const struct api_need *need;
     const struct hub_config *found;
 };
 
 static void on_done(void *arg, const struct hub_config *config)
 {
-    struct fetch_slot *slot = arg;
-    struct fetch *f = slot->fetch;
+    struct gather_slot *slot = arg;
+    struct gather *f = slot->gather;
 
     slot->found = config;
     if (--f->open == 0)
         f->done(f->arg);
 }
 
-static bool room_for(struct fetch *f, uint32_t n)
+static bool room_for(struct gather *f, uint32_t n)
 {
     f->slots = calloc(n, sizeof *f->slots);
     f->configs = calloc(n, sizeof *f->configs);
@@ -27,9 +27,9 @@ static bool room_for(struct fetch *f, uint32_t n)
     return !f->no_memory;
 }
 
-bool fetch_begin(struct fetch *f, struct hub_loop *loop, const struct api_needs *needs, const char *token, void (*done)(void *arg), void *arg)
+bool gather_begin(struct gather *f, struct hub_loop *loop, const struct api_needs *needs, const char *token, void (*done)(void *arg), void *arg)
 {
-    *f = (struct fetch){.done = done, .arg = arg};
+    *f = (struct gather){.done = done, .arg = arg};
     if (!needs->n || !room_for(f, needs->n))
         return true;
     f->n = needs->n;
@@ -37,18 +37,18 @@ bool fetch_begin(struct fetch *f, struct hub_loop *loop, const struct api_needs 
         const struct api_need *need = &needs->v[i];
         struct hub_request rq = {.model = need->model, .revision = need->revision, .token = token};
 
-        f->slots[i] = (struct fetch_slot){.fetch = f, .need = need};
+        f->slots[i] = (struct gather_slot){.gather = f, .need = need};
         f->open += !hub_ask(loop, &rq, on_done, &f->slots[i], &f->slots[i].found);
     }
     return f->open == 0;
 }
 
-bool fetch_is_open(const struct fetch *f)
+bool gather_is_open(const struct gather *f)
 {
     return f->open > 0;
 }
 
-static struct api_config config_of(const struct fetch_slot *slot)
+static struct api_config config_of(const struct gather_slot *slot)
 {
     const struct hub_config *c = slot->found;
 
@@ -56,7 +56,7 @@ static struct api_config config_of(const struct fetch_slot *slot)
                                .commit = c->commit, .note = c->note, .parameters = c->parameters, .err = c->text ? NULL : &c->err};
 }
 
-const struct api_config *fetch_configs(struct fetch *f)
+const struct api_config *gather_configs(struct gather *f)
 {
     for (uint32_t i = 0; i < f->n; i++)
         f->configs[i] = config_of(&f->slots[i]);
@@ -79,9 +79,9 @@ static bool is_commit(const char *revision)
     return strlen(revision) == 40 && strspn(revision, "0123456789abcdef") == 40;
 }
 
-void fetch_sum(const struct fetch *f, struct fetch_sum *ret)
+void gather_sum(const struct gather *f, struct gather_sum *ret)
 {
-    *ret = (struct fetch_sum){.is_pinned = true};
+    *ret = (struct gather_sum){.is_pinned = true};
     for (uint32_t i = 0; i < f->n; i++) {
         const struct hub_config *c = f->slots[i].found;
 
@@ -95,11 +95,11 @@ void fetch_sum(const struct fetch *f, struct fetch_sum *ret)
     }
 }
 
-void fetch_end(struct fetch *f)
+void gather_end(struct gather *f)
 {
     for (uint32_t i = 0; i < f->n; i++)
         hub_give_back(f->slots[i].found);
     free(f->slots);
     free(f->configs);
-    *f = (struct fetch){0};
+    *f = (struct gather){0};
 }
