@@ -24,9 +24,9 @@ class Daemon:
 
     def __init__(self, *options, env=None, drop=()):
         whole = {k: v for k, v in os.environ.items() if k not in drop}
-        self.process = subprocess.Popen([LLMEMD, "serve", "--listen", "127.0.0.1:0", *(("--deadline", "300") if SLOW else ()), *options], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                        stderr=subprocess.PIPE, text=True,
-                                        env=dict(whole, **(env or {})))
+        patient = ("--deadline", "300") if SLOW else ()
+        self.process = subprocess.Popen([LLMEMD, "serve", "--listen", "127.0.0.1:0", *patient, *options], stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=dict(whole, **(env or {})))
         atexit.register(self.process.kill)  # what a failed test left
         line = self.process.stderr.readline()
         found = re.fullmatch(r"listening on http://127\.0\.0\.1:(\d+)\n", line)
@@ -164,8 +164,8 @@ class SlowHub:
         self.server = Server(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
-    def daemon(self, *options):
-        return Daemon(*options, env={"HF_ENDPOINT": "http://127.0.0.1:%d" % self.server.server_port}, drop=("HF_HUB_OFFLINE", "HF_TOKEN"))
+    def daemon(self, *options, **env):
+        return Daemon(*options, env=dict(env, HF_ENDPOINT="http://127.0.0.1:%d" % self.server.server_port), drop=("HF_HUB_OFFLINE", "HF_TOKEN"))
 
     def stop(self):
         self.server.shutdown()
