@@ -25,6 +25,7 @@ enum err_code pace_at(const struct probe *p, uint32_t n, struct step_time *ret)
     struct cost cost;
     enum err_code rc;
 
+    s.r.packed = TRI_FALSE; /* the runs that were timed hand a mask over, whatever the traced ones did */
     *ret = (struct step_time){0};
     if (!p->q->system)
         return ERR_OK;
@@ -36,26 +37,49 @@ enum err_code pace_at(const struct probe *p, uint32_t n, struct step_time *ret)
     return rc;
 }
 
-enum err_code pace_hopeless(const struct probe *p, struct step_time *ret, struct measured *ret_walk, bool *ret_settled)
+static double along(double near, double far, uint32_t layers)
 {
-    unsigned char *mark = p->scratch->cur;
-    struct step s = probe_step(p, 1);
-    struct perf_system system;
-    struct cost cost;
-    uint64_t foreseen;
-    enum err_code rc = probe_foresee(p, 1, &foreseen);
+    return near + (far - near) / (LESS_SHALLOW - SHALLOW) * (layers - SHALLOW);
+}
 
-    *ret_settled = false;
-    if (rc || !p->q->system || foreseen <= probe_budget(p) || s.r.gradient_accumulation_steps > 2)
-        return rc;
-    rc = train_cost_and_walk(p->q->arch, &s, &p->q->device, p->scratch, &cost, ret_walk, p->err);
-    if (rc)
-        return rc;
-    system = system_of(p, &s);
-    perf_step_time(&cost, &system, ret);
-    arena_rewind(p->scratch, mark);
-    *ret_settled = ret_walk->walk_peak_bytes > probe_budget(p);
-    return ERR_OK;
+static struct step_time extend(const struct step_time *a, const struct step_time *b, uint32_t layers)
+{
+    double tokens = a->tokens_per_s * a->step_s, samples = a->samples_per_s * a->step_s;
+    bool hides = b->communication_exposed_s < a->communication_exposed_s; /* more backward hides more, to none */
+    double exposed = along(a->communication_exposed_s, b->communication_exposed_s, layers);
+    struct step_time t = {
+        .compute_s = along(a->compute_s, b->compute_s, layers),
+        .communication_exposed_s = hides && exposed < 0 ? 0 : exposed,
+        .optimizer_s = along(a->optimizer_s, b->optimizer_s, layers),
+        .offload_s = along(a->offload_s, b->offload_s, layers),
+        .bubble_s = along(a->bubble_s, b->bubble_s, layers),
+    };
+
+    t.step_s = t.compute_s + t.communication_exposed_s + t.optimizer_s + t.offload_s + t.bubble_s;
+    t.tokens_per_s = tokens / t.step_s;
+    t.samples_per_s = samples / t.step_s;
+    t.mfu = along(a->mfu * a->step_s, b->mfu * b->step_s, layers) / t.step_s;
+    return t;
+}
+
+enum err_code pace_foresee(const struct probe *p, uint32_t n, struct step_time *ret)
+{
+    uint32_t layers = p->q->arch->layers;
+    struct step_time near, far;
+    struct shallow s;
+    enum err_code rc;
+
+    *ret = (struct step_time){0};
+    if (layers < DEEP_ENOUGH || !p->q->system)
+        return pace_at(p, n, ret);
+    probe_shallow(p, SHALLOW, &s);
+    rc = pace_at(&s.probe, n, &near);
+    probe_shallow(p, LESS_SHALLOW, &s);
+    if (!rc)
+        rc = pace_at(&s.probe, n, &far);
+    if (!rc)
+        *ret = extend(&near, &far, layers);
+    return rc;
 }
 
 /* --- which may be chosen -------------------------------------------------------------------------------------------------------- */
@@ -104,28 +128,35 @@ static enum err_code avoid_retries(const struct probe *p, const struct largest_f
     return rc;
 }
 
+/* From n down by halves, as models of few layers run them. */
+static enum err_code choose(const struct probe *p, uint32_t *n)
+{
+    struct step_time best = {0}, half;
+    enum err_code rc = *n > 1 ? pace_foresee(p, *n, &best) : ERR_OK;
+
+    for (int i = 1; !rc && i < TRIES && *n > 1 && best.tokens_per_s > 0; i++) {
+        uint32_t next = allowed_below(p, *n / 2);
+
+        rc = pace_foresee(p, next, &half);
+        if (rc || half.tokens_per_s < EQUAL * best.tokens_per_s)
+            break;
+        *n = next;
+        best = half;
+    }
+    return rc;
+}
+
 enum err_code pace_fastest(const struct probe *p, const struct largest_fit *f, uint32_t *ret_n, struct step_time *ret)
 {
-    struct step_time best;
     uint32_t n = 1;
     enum err_code rc = f->n ? avoid_retries(p, f, &n) : ERR_OK;
 
     n = allowed_below(p, n);
     if (!rc)
-        rc = pace_at(p, n, &best);
-    for (int i = 1; !rc && i < TRIES && n > 1 && best.tokens_per_s > 0; i++) {
-        struct step_time half;
-        uint32_t next = allowed_below(p, n / 2);
-
-        rc = pace_at(p, next, &half);
-        if (rc || half.tokens_per_s < EQUAL * best.tokens_per_s)
-            break;
-        n = next;
-        best = half;
-    }
-    if (rc)
-        return rc;
-    *ret_n = n;
-    *ret = best;
-    return ERR_OK;
+        rc = choose(p, &n);
+    if (!rc)
+        rc = f->n ? pace_at(p, n, ret) : pace_foresee(p, n, ret);
+    if (!rc)
+        *ret_n = n;
+    return rc;
 }

@@ -3,7 +3,8 @@
  *
  * Fastest   the largest that fits, or one of its halves while they are not slower: of equal speeds the smaller, which leaves memory free.
  *           A micro-batch at which the allocator has to give cached segments back and try again every step is passed over where a
- *           smaller one need not: those calls stall the GPU, and step times know nothing of them.
+ *           smaller one need not: those calls stall the GPU, and step times know nothing of them. Models of few layers compare, the
+ *           whole model's time is answered.
  */
 #ifndef PLAN_PACE_H
 #define PLAN_PACE_H
@@ -13,9 +14,8 @@
 /* Zero where the question has no system. */
 MUST_CHECK enum err_code pace_at(const struct probe *p, uint32_t n, struct step_time *ret);
 
-/* The step time at one sequence and the walk of the same run; *ret_settled: the live blocks exceed the budget, so nothing fits. Not where
- * one sequence is foreseen to fit, or has to be played otherwise. */
-MUST_CHECK enum err_code pace_hopeless(const struct probe *p, struct step_time *ret, struct measured *ret_walk, bool *ret_settled);
+/* The same from models of few layers, carried on to the whole depth in straight lines: for comparing, and for what does not fit. */
+MUST_CHECK enum err_code pace_foresee(const struct probe *p, uint32_t n, struct step_time *ret);
 
 /* The micro-batch among 1..f->n, and its time; 1 where nothing fits. Of a global batch only what divides a replica's share. */
 MUST_CHECK enum err_code pace_fastest(const struct probe *p, const struct largest_fit *f, uint32_t *ret_n, struct step_time *ret);

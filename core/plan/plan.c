@@ -141,20 +141,17 @@ static enum err_code measure(struct planning *p, struct plan_candidate *c)
 {
     struct probe probe = {p->q, &c->step, p->scratch, p->err};
     uint32_t n = p->q->recipe.micro_batch_size;
-    struct largest_fit f = {0};
-    bool settled = false;
+    struct largest_fit f;
     enum err_code rc;
 
     if (p->measured++ == PLAN_MAX_MEASURED)
         return err_set(p->err, ERR_FIELD_RANGE, "/training", "the lists ask for more than %d combinations: name fewer",
                        (int)PLAN_MAX_MEASURED);
-    rc = pace_hopeless(&probe, &c->time, &f.walk, &settled);
-    if (!rc && !settled)
-        rc = probe_largest(&probe, &f);
-    if (!rc && settled && n <= 1)
-        n = 1;
+    rc = probe_largest(&probe, &f);
+    if (!rc && !n)
+        rc = pace_fastest(&probe, &f, &n, &c->time);
     else if (!rc)
-        rc = n ? pace_at(&probe, n, &c->time) : pace_fastest(&probe, &f, &n, &c->time);
+        rc = n <= f.n ? pace_at(&probe, n, &c->time) : pace_foresee(&probe, n, &c->time);
     if (rc)
         return rc;
     if (p->q->objective == OBJECTIVE_LONGEST_SEQUENCE)

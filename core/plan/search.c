@@ -1,6 +1,5 @@
 #include "plan/search.h"
 
-#include "config/arch.h"
 #include "parallel/nccl.h"
 
 #include <string.h>
@@ -95,18 +94,20 @@ enum err_code probe_judge(const struct probe *p, uint32_t n, struct verdict *ret
 
 /* --- what a model of few layers says of the whole ------------------------------------------------------------------------------- */
 
-/* Even, so that layers which alternate stand in both alike. */
-enum { SHALLOW = 2, LESS_SHALLOW = 4, DEEP_ENOUGH = 10 };
+void probe_shallow(const struct probe *p, uint32_t layers, struct shallow *ret)
+{
+    *ret = (struct shallow){.few = *p->q->arch, .q = *p->q, .probe = *p};
+    ret->few.layers = layers;
+    ret->q.arch = &ret->few;
+    ret->probe.q = &ret->q;
+}
 
 static enum err_code walk_layers(const struct probe *p, uint32_t n, uint32_t layers, struct measured *ret)
 {
-    struct arch few = *p->q->arch;
-    struct plan_question q = *p->q;
-    struct probe shallow = {&q, p->step, p->scratch, p->err};
+    struct shallow s;
 
-    few.layers = layers;
-    q.arch = &few;
-    return probe_walk(&shallow, n, ret);
+    probe_shallow(p, layers, &s);
+    return probe_walk(&s.probe, n, ret);
 }
 
 /* The walk's peak at micro-batch n: exact for few layers, else each phase's peak on a straight line over the depth. */

@@ -8,6 +8,7 @@
 #ifndef PLAN_SEARCH_H
 #define PLAN_SEARCH_H
 
+#include "config/arch.h"
 #include "plan/plan.h"
 
 /* One step on one GPU. */
@@ -43,6 +44,17 @@ struct largest_fit {
     struct measured walk;   /* at n; at 1 when n is 0 */
 };
 MUST_CHECK enum err_code probe_largest(const struct probe *p, struct largest_fit *ret);
+
+/* Even, so that layers which alternate stand in both alike. A model below DEEP_ENOUGH is run as it is. */
+enum { SHALLOW = 2, LESS_SHALLOW = 4, DEEP_ENOUGH = 10 };
+
+/* The same probe of the model with so many layers. */
+struct shallow {
+    struct arch few;
+    struct plan_question q;
+    struct probe probe;
+};
+void probe_shallow(const struct probe *p, uint32_t layers, struct shallow *ret);
 
 /* What a shallower model foretells of the walk's peak: for proposals, never for an answer. */
 MUST_CHECK enum err_code probe_foresee(const struct probe *p, uint32_t n, uint64_t *ret_bytes);

@@ -56,16 +56,6 @@ static void describe_run(const struct trainer *t, const struct peak *walk, struc
     memcpy(m->phase_peaks_bytes, walk->phase_bytes, sizeof m->phase_peaks_bytes);
 }
 
-void trainer_walked(const struct trainer *t, struct measured *ret)
-{
-    struct tape tape = tape_of(t);
-    struct peak walk;
-
-    *ret = (struct measured){0};
-    peak_walk(&tape, &walk);
-    describe_run(t, &walk, ret);
-}
-
 static enum err_code run_step(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
                               struct trainer **ret, struct tape *tape, struct peak *walk, struct err *err)
 {

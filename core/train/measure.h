@@ -53,11 +53,6 @@ struct measured {
     uint32_t tensors;
 };
 
-struct trainer;
-
-/* The figures of train_walk() of a run that has been made: for who makes it for another meter. */
-void trainer_walked(const struct trainer *t, struct measured *ret);
-
 MUST_CHECK enum err_code train_walk(const struct arch *arch, const struct step *step, const struct device *device,
                                     struct arena *arena, struct measured *ret, struct err *err);
 MUST_CHECK enum err_code train_measure(const struct arch *arch, const struct step *step, const struct device *device,

@@ -47,8 +47,8 @@ static enum err_code run_logged(struct trainer **ret, const struct arch *arch, c
     return trainer_run(t, arch, step, device, arena, err);
 }
 
-enum err_code train_cost_and_walk(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
-                                  struct cost *ret, struct measured *ret_walk, struct err *err)
+enum err_code train_cost(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
+                         struct cost *ret, struct err *err)
 {
     unsigned char *mark = arena->cur;
     struct step s = *step;
@@ -67,16 +67,7 @@ enum err_code train_cost_and_walk(const struct arch *arch, const struct step *st
     c.micro_batch_size = step->r.micro_batch_size;
     c.seq_len_tokens = step->r.seq_len_tokens;
     c.model_flops = model_flops(t, arch, &s.r);
-    trainer_walked(t, ret_walk);
     arena_rewind(arena, (unsigned char *)(log.kernels + log.n_kernels)); /* the log stands first */
     *ret = c;
     return ERR_OK;
-}
-
-enum err_code train_cost(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
-                         struct cost *ret, struct err *err)
-{
-    struct measured walk;
-
-    return train_cost_and_walk(arch, step, device, arena, ret, &walk, err);
 }

@@ -16,14 +16,9 @@
 
 #include "meters/cost.h"
 #include "stack/device.h"
-#include "train/measure.h"
 #include "train/recipe.h"
 
 struct arch;
-
-/* The same, and the figures of train_walk() from the one run, where the accumulation is played whole: at most two micro-steps. */
-MUST_CHECK enum err_code train_cost_and_walk(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
-                                             struct cost *ret, struct measured *ret_walk, struct err *err);
 
 MUST_CHECK enum err_code train_cost(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
                                     struct cost *ret, struct err *err);

@@ -104,14 +104,6 @@ enum err_code train_cost(const struct arch *arch, const struct step *step, const
     return ERR_OK;
 }
 
-enum err_code train_cost_and_walk(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
-                                  struct cost *ret, struct measured *ret_walk, struct err *err)
-{
-    enum err_code rc = train_walk(arch, step, device, arena, ret_walk, err);
-
-    return rc ? rc : train_cost(arch, step, device, arena, ret, err);
-}
-
 void perf_step_time(const struct cost *c, const struct perf_system *s, struct step_time *ret)
 {
     double n = c->micro_batch_size;
@@ -291,6 +283,128 @@ START_TEST(bounds_what_is_asked)
 }
 END_TEST
 
+static const struct plan_choice both_methods[] = {{"single", METHOD_SINGLE}, {"ddp", METHOD_DDP}};
+static const struct perf_system eight = {.gpus_per_node = 8, .nodes = 1};
+
+static struct plan_question timed_question(void)
+{
+    struct plan_question q = question();
+
+    most_tokens_per_s = 1000;
+    q.system = &eight;
+    q.gpus = 8;
+    return q;
+}
+
+/* Beside NCCL's 688 MiB a few bytes would not count. */
+static const struct formula in_mib = {"", 0, UINT64_C(1000) << 20, UINT64_C(100) << 20, 0, UINT64_C(5000) << 20, 40};
+
+/* Halves are taken while they are not slower: of a rate that is flat above 100 and half of what stands below it, those below. */
+START_TEST(takes_the_fastest_batch_that_fits)
+{
+    struct plan_question q;
+    struct plan_answer a;
+
+    now = &formulas[0]; /* 40 at most */
+    q = timed_question();
+    a = answer(&q);
+    ck_assert_uint_eq(a.candidates[0].max_micro_batch_size, 40);
+    ck_assert_uint_eq(a.candidates[0].step.r.micro_batch_size, 40); /* 40 / 43 beats 20 / 23 */
+    now = &(struct formula){"", 0, 0, 10, 0, 2000, 200};
+    q = timed_question();
+    a = answer(&q);
+    ck_assert_uint_eq(a.candidates[0].max_micro_batch_size, 200);
+    ck_assert_uint_eq(a.candidates[0].step.r.micro_batch_size, 50); /* 200 and 100 run at half the rate */
+    q.global_batch_size = 96;
+    a = answer(&q);
+    ck_assert_uint_eq(96 % a.candidates[0].step.r.micro_batch_size, 0);
+}
+END_TEST
+
+START_TEST(ranks_by_speed_and_by_objective)
+{
+    struct plan_question q;
+    struct plan_answer a;
+
+    now = &in_mib;
+    q = timed_question();
+    q.axes[AXIS_METHOD] = (struct plan_axis){both_methods, 2, true};
+    q.axes[AXIS_CHECKPOINTING] = (struct plan_axis){both, 2, false};
+    a = answer(&q);
+    ck_assert_uint_eq(a.n, 4);
+    ck_assert_int_eq(a.candidates[0].step.r.method, METHOD_DDP);
+    ck_assert_int_eq(a.candidates[0].step.r.gradient_checkpointing, TRI_FALSE);
+    ck_assert_uint_eq(a.candidates[0].step.r.data_parallel, 8);
+    ck_assert_uint_eq(a.candidates[0].global_batch_size, 8 * a.candidates[0].step.r.micro_batch_size);
+    q.objective = OBJECTIVE_FEWEST_GPUS;
+    a = answer(&q);
+    ck_assert_int_eq(a.candidates[0].step.r.method, METHOD_SINGLE);
+    q.objective = OBJECTIVE_LEAST_MEMORY;
+    a = answer(&q);
+    for (uint32_t i = 1; i < a.n; i++)
+        ck_assert_uint_le(a.candidates[i - 1].high_bytes, a.candidates[i].high_bytes);
+}
+END_TEST
+
+/* Four in a hundred slower is as fast: the simpler comes first. */
+START_TEST(prefers_the_simpler_of_equals)
+{
+    static const struct perf_system one = {.gpus_per_node = 1, .nodes = 1};
+    struct plan_question q;
+    struct plan_answer a;
+
+    now = &in_mib;
+    q = timed_question();
+    q.system = &one;
+    q.gpus = 1;
+    q.axes[AXIS_METHOD] = (struct plan_axis){both_methods, 2, true};
+    a = answer(&q);
+    ck_assert_int_eq(a.candidates[0].step.r.method, METHOD_SINGLE);
+    ck_assert_int_eq(a.candidates[1].step.r.method, METHOD_DDP);
+}
+END_TEST
+
+START_TEST(cannot_share_what_does_not_divide)
+{
+    struct plan_question q;
+    struct plan_answer a;
+
+    now = &in_mib;
+    q = timed_question();
+    q.axes[AXIS_METHOD] = (struct plan_axis){both_methods, 2, true};
+    q.global_batch_size = 12; /* of eight replicas */
+    a = answer(&q);
+    ck_assert(a.any_fits);
+    ck_assert_int_eq(a.candidates[0].step.r.method, METHOD_SINGLE);
+    ck_assert(!a.candidates[1].modelled);
+    ck_assert_str_eq(a.candidates[1].reason.code, "batch-conflict");
+}
+END_TEST
+
+/* With more than eight candidates only the recommendation is replayed, and nobody doubts what the rest is. */
+START_TEST(replays_what_it_recommends)
+{
+    static const struct plan_choice losses[] = {{"hf", 0}, {"hf", 0}, {"hf", 0}};
+    struct plan_question q;
+    struct plan_answer a;
+
+    now = &(struct formula){"", 0, 1000, 100, 0, UINT64_C(1) << 40, 0};
+    q = timed_question();
+    q.recipe.micro_batch_size = 4;
+    q.axes[AXIS_METHOD] = (struct plan_axis){both_methods, 2, true};
+    q.axes[AXIS_CHECKPOINTING] = (struct plan_axis){both, 2, true};
+    a = answer(&q);
+    for (uint32_t i = 0; i < a.n; i++)
+        ck_assert_int_eq(a.candidates[i].basis, BASIS_REPLAYED);
+    q.axes[AXIS_LOSS] = (struct plan_axis){losses, 3, true};
+    a = answer(&q);
+    ck_assert_uint_eq(a.n, 12);
+    ck_assert_int_eq(a.candidates[0].basis, BASIS_REPLAYED);
+    ck_assert_int_eq(a.candidates[11].basis, BASIS_BOUNDED);
+    ck_assert_uint_lt(a.candidates[11].low_bytes, a.candidates[11].high_bytes);
+}
+END_TEST
+
 UNIT_TESTS("plan",
     unit_rows(finds_the_largest_batch, formulas);
     unit_test(keeps_the_margin_and_the_context_free);
@@ -298,4 +412,9 @@ UNIT_TESTS("plan",
     unit_test(advises_one_change_that_fits);
     unit_test(tries_the_kinds_of_tuning_in_order);
     unit_test(bounds_what_is_asked);
+    unit_test(takes_the_fastest_batch_that_fits);
+    unit_test(ranks_by_speed_and_by_objective);
+    unit_test(prefers_the_simpler_of_equals);
+    unit_test(cannot_share_what_does_not_divide);
+    unit_test(replays_what_it_recommends);
 )
