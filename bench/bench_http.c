@@ -45,14 +45,14 @@ static void die(const char *what)
     exit(1);
 }
 
-/* Servers on the first core, everything else on the others. */
+/* Servers on the first core, everything else on the others. `all`: what the process may use before anything is pinned. */
+static cpu_set_t all;
+
 static void pin(bool server)
 {
-    cpu_set_t all, mine;
+    cpu_set_t mine;
     size_t first = CPU_SETSIZE;
 
-    if (sched_getaffinity(0, sizeof all, &all))
-        return;
     CPU_ZERO(&mine);
     for (size_t c = 0; c < CPU_SETSIZE; c++) {
         if (!CPU_ISSET(c, &all))
@@ -241,7 +241,7 @@ static size_t answer_bytes(struct caller *c)
 
     c->buffer[c->got] = 0;
     end = strstr(c->buffer, "\r\n\r\n");
-    length = end ? strcasestr(c->buffer, "\r\nContent-Length: ") : NULL;
+    length = end ? strstr(c->buffer, "\r\nContent-Length: ") : NULL;
     return length ? (size_t)(end + 4 - c->buffer) + strtoul(length + 18, NULL, 10) : 0;
 }
 
@@ -352,6 +352,7 @@ int main(void)
     size_t bytes;
 
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)sched_getaffinity(0, sizeof all, &all);
     hub = start_hub(&hub_port);
     server = start_llmemd(path, hub_port, &port);
     pin(false);
