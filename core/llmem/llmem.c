@@ -28,10 +28,10 @@ uint64_t llmem_logits_bytes(const struct llmem_question *q, uint32_t batch)
 }
 
 /* -------------------------------------------------------------------------------------------------------------- methods */
-static struct layout layout_of(const struct llmem_question *q, enum llmem_method method)
+static struct layout layout_of(const struct llmem_question *q, enum llmem_method method, const struct chunks *undivided)
 {
     uint32_t tp = q->tensor_parallel ? q->tensor_parallel : LLMEM_DEFAULT_TENSOR_PARALLEL;
-    struct layout l = {.method = method, .dp = 1, .tp = 1};
+    struct layout l = {.method = method, .dp = 1, .tp = 1, .undivided = undivided};
 
     if (method == LLMEM_ADP)
         l.dp = q->gpus;
@@ -103,9 +103,9 @@ static double evaluation(const struct llmem_question *q, const struct layout *l,
     return (double)batch * l->dp;
 }
 
-static void judge(const struct llmem_question *q, enum llmem_method method, struct llmem_method_answer *ret)
+static void judge(const struct llmem_question *q, enum llmem_method method, const struct chunks *undivided, struct llmem_method_answer *ret)
 {
-    struct layout l = layout_of(q, method);
+    struct layout l = layout_of(q, method, undivided);
     struct llmem_method_answer a = {.absent = absence(q, &l)};
 
     if (!a.absent) {
@@ -136,10 +136,11 @@ static uint64_t lowest_peak(const struct llmem_answer *a)
 void llmem_answer(const struct llmem_question *q, struct llmem_answer *ret)
 {
     struct llmem_answer a = {.variant = q->variant, .method = LLMEM_OFFLOAD};
+    struct chunks undivided = chunks_of(&q->model, 1, 1);
     double best = 0;
 
     for (int i = 0; i < LLMEM_METHODS; i++) {
-        judge(q, (enum llmem_method)i, &a.methods[i]);
+        judge(q, (enum llmem_method)i, &undivided, &a.methods[i]);
         if (!a.methods[i].absent && a.methods[i].evaluation > best) {
             best = a.methods[i].evaluation;
             a.method = (enum llmem_method)i;

@@ -1,5 +1,4 @@
 /* paper.c - the equations as the paper has them. Numbers in brackets are those of docs/internals/llmem.md. */
-#include "llmem/chunks.h"
 #include "llmem/round.h"
 #include "llmem/variants.h"
 
@@ -53,15 +52,15 @@ static void divide(const struct layout *l, struct llmem_terms *t)
 static void at_rest(const struct llmem_question *q, const struct layout *l, struct llmem_terms *ret)
 {
     struct sums s = sums_of(&q->model);
-    struct chunks c = chunks_of(&q->model, 1, 1);
-    uint64_t others = c.cs_elems ? divide_up(s.other_p, c.cs_elems) * c.cs_elems : 0, m_p = paged(times(s.embed_p + others, 2 + 4));
+    const struct chunks *c = l->undivided;
+    uint64_t others = c->cs_elems ? divide_up(s.other_p, c->cs_elems) * c->cs_elems : 0, m_p = paged(times(s.embed_p + others, 2 + 4));
 
     ret->m_p16_bytes = m_p * 2 / (2 + 4);
     ret->m_p32_bytes = m_p - ret->m_p16_bytes;
     ret->m_os_bytes = paged(times(s.embeddings, 4 + 4)) + paged(times(s.linears, 4 + 4));
     ret->lm_p_bytes = s.lm_p * 2;
-    ret->cs_elems = c.cs_elems;
-    ret->n_chunks = c.n;
+    ret->cs_elems = c->cs_elems;
+    ret->n_chunks = c->n;
     divide(l, ret);
 }
 

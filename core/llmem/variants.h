@@ -4,12 +4,13 @@
 #ifndef LLMEM_VARIANTS_H
 #define LLMEM_VARIANTS_H
 
-#include "llmem/llmem.h"
+#include "llmem/chunks.h"
 
 /* How one method lays the GPUs out: dp * tp of them share the states. CDP: 1 x 1, whatever the cluster has. */
 struct layout {
     enum llmem_method method;
     uint32_t dp, tp;
+    const struct chunks *undivided; /* of the whole model on one GPU: the search for their size is done once */
 };
 
 struct variant {

@@ -213,6 +213,16 @@ struct played {
     bool bad_was_played;
 };
 
+/* One sequence that is foreseen not to fit: its live blocks alone may say so. */
+static enum err_code exceeds(const struct probe *p, struct played *k)
+{
+    enum err_code rc = probe_walk(p, 1, &k->good.walk);
+
+    if (!rc && k->good.walk.walk_peak_bytes > probe_budget(p))
+        k->bad = 1;
+    return rc;
+}
+
 static enum err_code play(const struct probe *p, uint32_t n, struct played *k)
 {
     struct fit fit;
@@ -253,7 +263,9 @@ enum err_code probe_largest(const struct probe *p, struct largest_fit *ret)
     uint32_t first;
     enum err_code rc = foresee_largest(p, &first);
 
-    if (!rc)
+    if (!rc && !first)
+        rc = exceeds(p, &k);
+    if (!rc && k.bad > 1)
         rc = play(p, first ? first : 1, &k);
     while (!rc && k.bad > 1 && k.bad - k.good.n > 1)
         rc = play(p, next_to_play(&k), &k);

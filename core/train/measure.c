@@ -56,14 +56,15 @@ static void describe_run(const struct trainer *t, const struct peak *walk, struc
     memcpy(m->phase_peaks_bytes, walk->phase_bytes, sizeof m->phase_peaks_bytes);
 }
 
-static enum err_code run_step(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
-                              struct trainer **ret, struct tape *tape, struct peak *walk, struct err *err)
+static enum err_code run_step(const struct arch *arch, const struct step *step, const struct device *device, bool live_blocks_only,
+                              struct arena *arena, struct trainer **ret, struct tape *tape, struct peak *walk, struct err *err)
 {
     struct trainer *t = arena_new(arena, struct trainer);
     enum err_code rc;
 
     if (!t)
         return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small");
+    t->live_blocks_only = live_blocks_only;
     rc = trainer_run(t, arch, step, device, arena, err);
     if (rc)
         return rc;
@@ -95,7 +96,7 @@ enum err_code train_walk(const struct arch *arch, const struct step *step, const
     struct trainer *t = NULL;
     struct tape tape;
     struct peak walk;
-    enum err_code rc = run_step(arch, step, device, arena, &t, &tape, &walk, err);
+    enum err_code rc = run_step(arch, step, device, true, arena, &t, &tape, &walk, err);
 
     if (!rc) {
         describe_run(t, &walk, &m);
@@ -134,7 +135,7 @@ static enum err_code measure(const struct arch *arch, const struct step *step, c
     struct alike groups[LARGEST_MAX];
     uint32_t n = 0;
     unsigned char *mark;
-    enum err_code rc = run_step(arch, step, device, arena, &t, &tape, &walk, err);
+    enum err_code rc = run_step(arch, step, device, false, arena, &t, &tape, &walk, err);
 
     if (rc)
         return rc;
@@ -204,7 +205,7 @@ enum err_code train_fits(const struct arch *arch, const struct step *step, const
     struct tape tape;
     struct peak walk = {0};
     struct fit fit = {0};
-    enum err_code rc = run_step(arch, step, device, arena, &t, &tape, &walk, err);
+    enum err_code rc = run_step(arch, step, device, false, arena, &t, &tape, &walk, err);
 
     if (!rc)
         describe_run(t, &walk, &fit.walk);

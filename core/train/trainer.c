@@ -94,6 +94,15 @@ static uint32_t n_steps(const struct step *s)
     return s->r.method == METHOD_DDP ? 3 : 2;
 }
 
+/* The log and the live blocks of a step need fewer: optimizer states and grown buckets change what is held, not what is done; and where
+ * unused parameters are looked for, buckets are never made anew, so that the third step holds what the second held. */
+static uint32_t steps_to_play(const struct trainer *t, const struct step *s)
+{
+    if (t->log)
+        return n_steps(s) - 1;
+    return t->live_blocks_only && s->find_unused_parameters ? 2 : n_steps(s);
+}
+
 /* Bounds of a run: each layer makes at most so many of each in forward and backward; checkpointing makes forward twice. */
 static struct run_limits limits_of(const struct arch *a, const struct step *s)
 {
@@ -113,7 +122,7 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
 {
     struct held h = {0};
     struct work *log = t->log;
-    uint32_t n = n_steps(step) - (log ? 1 : 0); /* the log: optimizer states and grown buckets change what is held, not what is done */
+    uint32_t n = steps_to_play(t, step);
     enum err_code rc;
 
     memset(t, 0, sizeof *t);

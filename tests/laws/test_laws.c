@@ -361,6 +361,36 @@ START_TEST(ddp_is_the_same_on_any_number_of_ranks)
 END_TEST
 
 /* Without a cache in the outputs: the wrapper's clones of it are compact, what they take the place of may be views of more. */
+/* A walk leaves a step out where a replay does not; what lives is the same. Nothing fits into no byte, so nothing is replayed here. */
+START_TEST(ddp_walks_as_it_is_replayed)
+{
+    int kept = 0;
+
+    begin("walks");
+    for (int i = 0; i < DRAWS; i++) {
+        struct measured a;
+        struct draw d = draw(&a);
+        struct step step;
+        struct arena arena;
+        struct err err;
+        struct fit fit;
+
+        on_several(&d);
+        if (!walk(&d, &a) || !resolved(&d, &step))
+            continue;
+        arena_init(&arena, block, ROOM);
+        ck_assert(!train_fits(&d.arch, &step, &d.device, 0, false, &arena, &fit, &err));
+        ck_assert_msg(fit.walk.walk_peak_bytes == a.walk_peak_bytes, "%s: %" PRIu64 ", whole %" PRIu64, say(&d), a.walk_peak_bytes,
+                      fit.walk.walk_peak_bytes);
+        ck_assert_uint_eq(fit.walk.static_bytes, a.static_bytes);
+        ck_assert_uint_eq(fit.walk.resting_bytes, a.resting_bytes);
+        ck_assert(!memcmp(fit.walk.phase_peaks_bytes, a.phase_peaks_bytes, sizeof a.phase_peaks_bytes));
+        kept++;
+    }
+    end(kept);
+}
+END_TEST
+
 START_TEST(ddp_never_needs_less_than_one_gpu)
 {
     int kept = 0;
@@ -505,6 +535,7 @@ UNIT_TESTS("laws",
            unit_test(checkpointing_never_raises_forward_and_backward);
            unit_test(lora_never_trains_more_than_full);
            unit_test(ddp_is_the_same_on_any_number_of_ranks);
+           unit_test(ddp_walks_as_it_is_replayed);
            unit_test(ddp_never_needs_less_than_one_gpu);
            unit_test(bucket_views_never_need_more);
            unit_test(the_replay_stays_within_its_slack);
