@@ -141,7 +141,7 @@ static enum err_code choose(const struct probe *p, uint32_t *n)
         if (rc || half.tokens_per_s < EQUAL * best.tokens_per_s)
             break;
         *n = next;
-        best = half;
+        best = half.tokens_per_s > best.tokens_per_s ? half : best;
     }
     return rc;
 }

@@ -114,27 +114,38 @@ static enum err_code replay(struct planning *p, struct plan_candidate *c)
     return p->q->other ? widen(p, c) : ERR_OK;
 }
 
-/* Live blocks settle it where they, with the remainders, are clear of the budget; else it is played. */
-static enum err_code bound(struct planning *p, struct plan_candidate *c, const struct largest_fit *f)
+static enum err_code by_live_blocks(struct planning *p, struct plan_candidate *c)
 {
     struct probe probe = {p->q, &c->step, p->scratch, p->err};
-    uint32_t n = c->step.r.micro_batch_size;
-    enum err_code rc = ERR_OK;
 
     c->basis = BASIS_BOUNDED;
-    if (n == (f->n ? f->n : 1))
-        c->memory = f->walk;
-    else
-        rc = probe_walk(&probe, n, &c->memory);
-    if (rc)
-        return rc;
     c->low_bytes = c->memory.walk_peak_bytes;
     c->high_bytes = c->low_bytes + (uint64_t)(largest_remainder * (double)c->low_bytes);
-    c->fits = n <= f->n;
-    c->tight = c->fits && n == f->n && f->retries;
     if (c->fits ? c->high_bytes > probe_budget(&probe) : c->low_bytes <= probe_budget(&probe))
         return replay(p, c);
     return p->q->other ? widen(p, c) : ERR_OK;
+}
+
+/* Live blocks settle it where they, with the remainders, are clear of the budget; else it is played. */
+static enum err_code bound(struct planning *p, struct plan_candidate *c)
+{
+    struct probe probe = {p->q, &c->step, p->scratch, p->err};
+    enum err_code rc = probe_walk(&probe, c->step.r.micro_batch_size, &c->memory);
+
+    return rc ? rc : by_live_blocks(p, c);
+}
+
+/* The search has walked its largest. Another that fits is left open: it may be the one that is replayed. */
+static enum err_code first_look(struct planning *p, struct plan_candidate *c, const struct largest_fit *f)
+{
+    uint32_t n = c->step.r.micro_batch_size;
+
+    c->fits = n <= f->n;
+    if (n != (f->n ? f->n : 1))
+        return c->fits && p->q->objective != OBJECTIVE_LEAST_MEMORY ? ERR_OK : bound(p, c);
+    c->tight = c->fits && f->retries;
+    c->memory = f->walk;
+    return by_live_blocks(p, c);
 }
 
 static enum err_code measure(struct planning *p, struct plan_candidate *c)
@@ -162,7 +173,7 @@ static enum err_code measure(struct planning *p, struct plan_candidate *c)
     c->step = probe_step(&probe, n);
     c->global_batch_size = n * c->step.r.gradient_accumulation_steps * c->step.r.data_parallel;
     c->modelled = true;
-    return bound(p, c, &f);
+    return first_look(p, c, &f);
 }
 
 /* global = micro x accumulation x replicas, for some whole number of what was left out. */
@@ -279,15 +290,16 @@ static struct plan_candidate *room_for_candidates(const struct plan_question *q,
 
 /* --- the whole ------------------------------------------------------------------------------------------------------------------ */
 
-static enum err_code replay_all(struct planning *p)
+/* `all` by replays, or those that are open by their live blocks. */
+static enum err_code look_at(struct planning *p, bool all)
 {
     enum err_code rc = ERR_OK;
 
     for (uint32_t i = 0; !rc && i < p->answer->n; i++) {
         struct plan_candidate *c = &p->answer->candidates[i];
 
-        if (c->modelled && c->basis != BASIS_REPLAYED)
-            rc = replay(p, c);
+        if (c->modelled && (all ? c->basis != BASIS_REPLAYED : c->basis == BASIS_NONE))
+            rc = all ? replay(p, c) : bound(p, c);
     }
     return rc;
 }
@@ -296,13 +308,15 @@ static enum err_code replay_all(struct planning *p)
 static enum err_code settle(struct planning *p)
 {
     struct plan_candidate *first = p->answer->candidates;
-    enum err_code rc = p->answer->n <= PLAN_REPLAY_ALL ? replay_all(p) : ERR_OK;
+    enum err_code rc = p->answer->n <= PLAN_REPLAY_ALL ? look_at(p, true) : ERR_OK;
 
     rank(p->q, p->answer);
     while (!rc && p->answer->n && first->modelled && first->fits && first->basis != BASIS_REPLAYED) {
         rc = replay(p, first);
         rank(p->q, p->answer);
     }
+    if (!rc)
+        rc = look_at(p, false);
     p->answer->any_fits = p->answer->n && first->modelled && first->fits;
     return rc;
 }

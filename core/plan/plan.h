@@ -85,7 +85,7 @@ struct plan_reason {
     struct plan_nearest nearest;
 };
 
-enum basis { BASIS_BOUNDED, BASIS_REPLAYED };
+enum basis { BASIS_NONE, BASIS_BOUNDED, BASIS_REPLAYED };
 
 struct plan_candidate {
     const struct plan_choice *choice[AXIS_COUNT];
