@@ -4,11 +4,6 @@
 
 #include <stdio.h>
 
-static enum err_code no_room(struct planning *p)
-{
-    return err_set(p->err, ERR_NOMEM, "", "no room for the candidates");
-}
-
 /* --- the nearest change --------------------------------------------------------------------------------------------------------- */
 
 struct change {

@@ -172,7 +172,7 @@ void fetch_conclude(struct flight *f)
         flight_fall_back(f, VERDICT_USELESS, "no memory for its config.json");
 }
 
-void download_end(struct flight *f)
+void fetch_end(struct flight *f)
 {
     call_off(f, &f->config_transfer, BUCKET_RESOLVERS);
     call_off(f, &f->facts_transfer, BUCKET_API);
@@ -251,7 +251,7 @@ static bool ask_config(struct flight *f)
     return f->config_transfer;
 }
 
-void download_begin(struct flight *f)
+void fetch_begin(struct flight *f)
 {
     const struct snapshot *s = known(f);
 

@@ -168,7 +168,7 @@ static void after_read(struct flight *f)
     } else if (f->loop->hub->o.offline) {
         flight_fall_back(f, VERDICT_OFFLINE, "");
     } else {
-        download_begin(f);
+        fetch_begin(f);
     }
 }
 
@@ -197,9 +197,9 @@ void flight_tick(struct flight *f, uint64_t now_ms)
     if (!f->due_ms || now_ms < f->due_ms)
         return;
     if (f->stage == STAGE_AGAIN) {
-        download_end(f);
+        fetch_end(f);
         f->is_second = true;
-        download_begin(f);
+        fetch_begin(f);
     } else {
         fetch_conclude(f);
     }
@@ -240,7 +240,7 @@ void flight_begin(struct flight *f)
 
 void flight_abandon(struct flight *f)
 {
-    download_end(f);
+    fetch_end(f);
     let_go(&f->fetched);
     f->is_second = false;
 }

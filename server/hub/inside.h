@@ -92,9 +92,9 @@ void flight_fall_back(struct flight *f, enum verdict v, const char *why);
 
 /* --- fetch.c: the hub's own step of it --------------------------------------------------------------------------------------------- */
 
-void download_begin(struct flight *f);
+void fetch_begin(struct flight *f);
 void fetch_conclude(struct flight *f); /* with what has come in */
-void download_end(struct flight *f);      /* forgets it */
+void fetch_end(struct flight *f);      /* forgets it */
 
 /* --- fallback.c: what is answered when the hub gives nothing ------------------------------------------------------------------------ */
 
