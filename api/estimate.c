@@ -42,6 +42,14 @@ static enum err_code take_inventory(struct estimate *e)
     return rc ? rc : check_targets(e, c);
 }
 
+static bool any_bounded(const struct plan_answer *a)
+{
+    for (uint32_t i = 0; i < a->n; i++)
+        if (a->candidates[i].modelled && a->candidates[i].basis == BASIS_BOUNDED)
+            return true;
+    return false;
+}
+
 static bool any_ddp(const struct plan_answer *a)
 {
     for (uint32_t i = 0; i < a->n; i++)
@@ -87,6 +95,9 @@ static void assume(struct estimate *e)
         note(&e->assumptions, "%s", perf_assumption());
     if (e->question.system && e->answer.n > 1)
         note(&e->assumptions, "of candidates within 5 %% of the fastest the simplest comes first: one GPU, then no checkpointing");
+    if (any_bounded(&e->answer))
+        note(&e->assumptions, "basis bounded: low_bytes are live blocks, high_bytes add %.1f %%, the largest remainder of unsplit blocks that was traced",
+             100 * PLAN_LARGEST_REMAINDER);
     if (!e->rq.training.micro_batch_size.set)
         note(&e->assumptions, "micro_batch_size: the fastest of those that fit%s; of equal speeds the smaller",
              e->rq.training.global_batch_size.set ? " and divide the global batch" : "");

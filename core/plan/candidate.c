@@ -26,10 +26,6 @@ uint64_t peak_of(const struct plan_question *q, const struct plan_candidate *c)
     return c->basis == BASIS_REPLAYED && q->expandable_segments ? m->peak_allocated_expandable_bytes : m->peak_allocated_bytes;
 }
 
-/* Remainders of blocks that the allocator does not split: at most 2.6 % of the peak in the traced single-GPU cases
- * (tests/data/accuracy, block_slack; largest for models under 1 GB). Empirical. */
-static const double largest_remainder = 0.026;
-
 /* What the other neighbour of the asked stack would need, with the same options. */
 static enum err_code widen(struct planning *p, struct plan_candidate *c)
 {
@@ -74,7 +70,7 @@ static enum err_code by_live_blocks(struct planning *p, struct plan_candidate *c
 
     c->basis = BASIS_BOUNDED;
     c->low_bytes = c->memory.walk_peak_bytes;
-    c->high_bytes = c->low_bytes + (uint64_t)(largest_remainder * (double)c->low_bytes);
+    c->high_bytes = c->low_bytes + (uint64_t)(PLAN_LARGEST_REMAINDER * (double)c->low_bytes);
     if (c->fits ? c->high_bytes > probe_budget(&probe) : c->low_bytes <= probe_budget(&probe))
         return candidate_replay(p, c);
     return p->q->other ? widen(p, c) : ERR_OK;
