@@ -57,6 +57,7 @@ struct answer *answer_new(const struct api_response *r, const struct answer_abou
                          .tier = about->tier, .body = text, .bytes = r->bytes, .made_ms = clock_ms(),
                          .retry_after_s = r->retry_after_s > about->retry_after_s ? r->retry_after_s : about->retry_after_s};
     atomic_init(&a->holders, 1);
+    pthread_mutex_init(&a->lock, NULL);
     memcpy(text, r->body, r->bytes);
     if (r->allow)
         a->allow = memcpy(text + r->bytes, r->allow, allow_bytes);
@@ -72,8 +73,17 @@ struct answer *answer_hold(struct answer *a)
     return a;
 }
 
+static void answer_free(struct answer *a)
+{
+    for (int i = 0; i < FORMS; i++)
+        if (a->forms[i].made)
+            a->unmake(a->forms[i].made);
+    pthread_mutex_destroy(&a->lock);
+    free(a);
+}
+
 void answer_give_back(struct answer *a)
 {
     if (a && atomic_fetch_sub_explicit(&a->holders, 1, memory_order_acq_rel) == 1)
-        free(a);
+        answer_free(a);
 }

@@ -2,13 +2,16 @@
  * answer.h - what is sent: immutable, counted, shared by all who send it and by the cache.
  *
  * Owner     answer_new() hands out a count that answer_give_back() returns.
- * Threads   any.
+ * Forms     what the adapter makes of an answer once and sends often (httpd.c): the whole answer and "not modified", each with its
+ *           header lines. It refers to the answer's bytes and holds no count: who sends it holds the answer.
+ * Threads   any; the forms under their lock.
  */
 #ifndef SERVER_ANSWER_H
 #define SERVER_ANSWER_H
 
 #include "api/api.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 /* What the server knows of an answer beside api/'s response. */
@@ -19,6 +22,13 @@ struct answer_about {
     bool is_miss;           /* was looked for in the cache */
     unsigned max_age_s;     /* no more than this; what the response says is cut to it */
     unsigned retry_after_s; /* no less */
+};
+
+enum { FORM_WHOLE, FORM_NOT_MODIFIED, FORMS };
+
+struct answer_form {
+    void *made;     /* NULL: not yet */
+    uint64_t age_s; /* that it tells */
 };
 
 struct answer {
@@ -33,6 +43,10 @@ struct answer {
     char etag[36];          /* in quotes */
     char cache_control[40];
     char cache_status[64];  /* of its first sending; "": it was not looked for */
+
+    pthread_mutex_t lock; /* of what follows */
+    struct answer_form forms[FORMS];
+    void (*unmake)(void *made);
 };
 
 /* A copy of what api/ answered, held once. about NULL: nothing is known. NULL: no memory. */

@@ -13,6 +13,7 @@
 enum {
     SLOT_BYTES = 64 << 10,    /* a body of more takes its slot before it is read */
     SWALLOW_BYTES = 16 << 20, /* of a body that is too large, so that its sender reads the 413 */
+    SPARES_MAX = 256,         /* exchanges that a desk keeps for the next requests */
 };
 
 /* --- birth and death -------------------------------------------------------------------------------------------------------------- */
@@ -27,9 +28,31 @@ static bool copy_query(struct exchange *x, const char *uri)
     return x->query;
 }
 
+static struct exchange *take_spare(struct desk *d)
+{
+    struct exchange *x = d->spare;
+
+    if (!x)
+        return malloc(sizeof *x);
+    d->spare = x->next;
+    d->spares--;
+    return x;
+}
+
+static void give_spare(struct desk *d, struct exchange *x)
+{
+    if (d->spares == SPARES_MAX) {
+        free(x);
+        return;
+    }
+    x->next = d->spare;
+    d->spare = x;
+    d->spares++;
+}
+
 struct exchange *exchange_new(struct desk *d, void *connection, const char *uri)
 {
-    struct exchange *x = malloc(sizeof *x);
+    struct exchange *x = take_spare(d);
 
     if (!x)
         return NULL;
@@ -41,7 +64,7 @@ struct exchange *exchange_new(struct desk *d, void *connection, const char *uri)
     x->body = x->first;
     x->cap = sizeof x->first;
     if (!copy_query(x, uri)) {
-        free(x);
+        give_spare(d, x);
         return NULL;
     }
     /* A zero in a path would end it early. */
@@ -70,7 +93,7 @@ void exchange_let_go(struct exchange *x)
     free(x->query);
     free(x->owned);
     free((void *)(uintptr_t)x->needs.v);
-    free(x);
+    give_spare(x->desk, x);
 }
 
 static void unlink_list(struct exchange *x)
@@ -96,8 +119,8 @@ void exchange_closed(struct exchange *x, int status, const char *end)
 {
     const struct answer *a = x->answer;
     struct service *s = x->desk->service;
-    uint64_t us = clock_us() - x->began_us;
-    struct log_request line = {.id = x->id, .method = x->method, .route = a ? a->route : "-", .code = a ? a->code : NULL, .end = end,
+    uint64_t now_us = clock_us(), us = now_us - x->began_us;
+    struct log_request line = {.at_us = now_us, .id = x->id, .method = x->method, .route = a ? a->route : "-", .code = a ? a->code : NULL, .end = end,
                                .cache = !a || !a->cache_status[0] ? NULL : x->is_hit ? "hit" : "miss", .tier = a && !x->is_hit ? a->tier : NULL,
                                .status = x->is_not_modified ? 304 : a ? a->status : status, .in_bytes = x->bytes, .us = us};
 
@@ -173,6 +196,15 @@ static void digest_token(struct exchange *x)
     x->token_digest = hash_end(&h);
 }
 
+/* Cut to what there is room for. */
+static void copy(char *ret, size_t room, const char *text)
+{
+    size_t n = strnlen(text, room - 1);
+
+    memcpy(ret, text, n);
+    ret[n] = 0;
+}
+
 static void take_head(struct exchange *x, const char *method, const struct head *head)
 {
     bool is_ambiguous = x->head.is_ambiguous;
@@ -180,9 +212,10 @@ static void take_head(struct exchange *x, const char *method, const struct head 
     x->has_begun = true;
     x->head = *head;
     x->head.is_ambiguous |= is_ambiguous;
-    (void)snprintf(x->method, sizeof x->method, "%s", method);
-    if (head->id && policy_id_is_good(head->id))
-        (void)snprintf(x->id, sizeof x->id, "%s", head->id);
+    copy(x->method, sizeof x->method, method);
+    x->has_callers_id = head->id && policy_id_is_good(head->id);
+    if (x->has_callers_id)
+        copy(x->id, sizeof x->id, head->id);
     else
         make_id(x->desk, x->id, sizeof x->id);
     if (x->head.token && !x->head.token[0])
@@ -331,5 +364,9 @@ void desk_close(struct desk *d)
     if (d->hub)
         hub_loop_free(d->hub);
     free(d->scratch);
+    for (struct exchange *x = d->spare, *next; x; x = next) {
+        next = x->next;
+        free(x);
+    }
     pthread_mutex_destroy(&d->lock);
 }

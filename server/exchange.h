@@ -31,6 +31,9 @@ struct desk {
     unsigned open;             /* exchanges of connections */
     bool is_refusing;          /* the last of a drain: nothing new is computed */
     uint64_t ids;              /* made so far, from a random start */
+    uint64_t now_ms;           /* when this turn of the loop began */
+    struct exchange *spare;    /* by next: to be used again */
+    unsigned spares;
     void *scratch;             /* API_CHEAP_BYTES, for what is answered at once */
 };
 
@@ -53,7 +56,7 @@ struct exchange {
     char method[16], id[132];
     struct head head;
     bool has_begun, is_closed, is_too_large, has_slot, is_answered;
-    bool is_hit, is_not_modified;
+    bool is_hit, is_not_modified, has_callers_id;
     struct answer *answer; /* what is sent */
 
     /* the job's, while one runs */

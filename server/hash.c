@@ -1,5 +1,6 @@
 #include "server/hash.h"
 
+#include <endian.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -43,11 +44,10 @@ void hash_begin(struct hash *h, const struct hash_key *key)
 
 static uint64_t word_at(const unsigned char *p)
 {
-    uint64_t w = 0;
+    uint64_t w;
 
-    for (int i = 0; i < 8; i++)
-        w |= (uint64_t)p[i] << 8 * i;
-    return w;
+    memcpy(&w, p, sizeof w);
+    return le64toh(w);
 }
 
 static void take_byte(struct hash *h, unsigned char c)

@@ -1,6 +1,5 @@
 #include "server/headers.h"
 
-#include "server/clock.h"
 #include "server/policy.h"
 
 #include <stdio.h>
@@ -15,10 +14,9 @@ static void write_number(header_add *add, void *arg, const char *name, uint64_t 
 }
 
 /* RFC 9111 and 9211. What a token opened has no Age: it is kept for nobody else. */
-static void write_cache(const struct exchange *x, header_add *add, void *arg)
+static void write_cache(const struct exchange *x, uint64_t age_s, header_add *add, void *arg)
 {
     const struct answer *a = x->answer;
-    uint64_t age_s = x->is_hit ? (clock_ms() - a->made_ms) / 1000 : 0;
 
     add(arg, "Cache-Control", a->cache_control);
     if (a->status == 200)
@@ -75,18 +73,41 @@ void headers_decide(struct exchange *x)
     x->is_not_modified = reads && x->answer->status == 200 && x->head.if_none_match && policy_etag_matches(x->head.if_none_match, x->answer->etag);
 }
 
-void headers_write(const struct exchange *x, header_add *add, void *arg)
+/* A worker may have made it after this turn began. */
+uint64_t headers_age_s(const struct exchange *x)
+{
+    uint64_t now_ms = x->desk->now_ms, made_ms = x->answer->made_ms;
+
+    return x->is_hit && now_ms > made_ms ? (now_ms - made_ms) / 1000 : 0;
+}
+
+static bool tells_id(const struct exchange *x)
+{
+    return x->has_callers_id || !x->is_hit;
+}
+
+bool headers_are_common(const struct exchange *x)
 {
     const struct service *s = x->desk->service;
 
+    return !tells_id(x) && !s->is_draining && !policy_origin(x->head.origin, s->o->origins);
+}
+
+void headers_write_common(const struct exchange *x, uint64_t age_s, header_add *add, void *arg)
+{
     if (x->answer->content_type && !x->is_not_modified)
         add(arg, "Content-Type", x->answer->content_type);
-    write_cache(x, add, arg);
-    add(arg, "Vary", s->o->origins ? "X-HF-Token, Origin" : "X-HF-Token");
-    add(arg, "X-Request-Id", x->id);
+    write_cache(x, age_s, add, arg);
+    add(arg, "Vary", x->desk->service->o->origins ? "X-HF-Token, Origin" : "X-HF-Token");
     write_security(x->answer, add, arg);
-    write_cors(x, add, arg);
     write_refusal(x->answer, add, arg);
-    if (s->is_draining)
+}
+
+void headers_write_own(const struct exchange *x, header_add *add, void *arg)
+{
+    if (tells_id(x))
+        add(arg, "X-Request-Id", x->id);
+    write_cors(x, add, arg);
+    if (x->desk->service->is_draining)
         add(arg, "Connection", "close");
 }

@@ -42,7 +42,7 @@ struct loop {
     pthread_t thread;
     int epoll_fd, listen_fd;
     bool has_desk, has_thread, is_quiet;
-    uint64_t now_ms, swept_ms, refused_ms;
+    uint64_t swept_ms, refused_ms;
 };
 
 struct httpd {
@@ -110,7 +110,7 @@ static void enter(struct loop *l, struct MHD_Connection *connection, enum client
     if (!c)
         return;
     c->phase = phase;
-    c->since_ms = l->now_ms;
+    c->since_ms = l->desk.now_ms;
 }
 
 /* --- what goes out ---------------------------------------------------------------------------------------------------------------- */
@@ -139,22 +139,72 @@ static struct MHD_Response *response_of(struct exchange *x)
     return r;
 }
 
-static enum MHD_Result send_answer(struct loop *l, struct MHD_Connection *connection, struct exchange *x)
+static unsigned status_of(const struct exchange *x)
 {
-    struct MHD_Response *response;
+    return x->is_not_modified ? MHD_HTTP_NOT_MODIFIED : (unsigned)x->answer->status;
+}
+
+static enum MHD_Result send_own(struct MHD_Connection *connection, struct exchange *x)
+{
+    struct MHD_Response *response = response_of(x);
     enum MHD_Result rc;
 
+    if (!response)
+        return MHD_NO;
+    headers_write_common(x, headers_age_s(x), add_header, response);
+    headers_write_own(x, add_header, response);
+    rc = MHD_queue_response(connection, status_of(x), response);
+    MHD_destroy_response(response);
+    return rc;
+}
+
+static void unmake(void *made)
+{
+    MHD_destroy_response(made);
+}
+
+/* Under the answer's lock. All header lines are in before another may see it, and none changes: an older age is another response. */
+static struct MHD_Response *form_of(struct exchange *x)
+{
+    struct answer *a = x->answer;
+    struct answer_form *form = &a->forms[x->is_not_modified ? FORM_NOT_MODIFIED : FORM_WHOLE];
+    uint64_t age_s = headers_age_s(x);
+    struct MHD_Response *made;
+
+    if (form->made && form->age_s == age_s)
+        return form->made;
+    made = MHD_create_response_from_buffer(x->is_not_modified ? 0 : a->bytes, (void *)(uintptr_t)a->body, MHD_RESPMEM_PERSISTENT);
+    if (!made)
+        return NULL;
+    headers_write_common(x, age_s, add_header, made);
+    if (form->made)
+        MHD_destroy_response(form->made); /* who sends it still, holds it */
+    a->unmake = unmake;
+    *form = (struct answer_form){made, age_s};
+    return made;
+}
+
+/* The exchange holds the answer until its last byte is out. Queueing only counts the response: the lock is short. */
+static enum MHD_Result send_form(struct MHD_Connection *connection, struct exchange *x)
+{
+    enum MHD_Result rc = MHD_NO;
+    struct MHD_Response *form;
+
+    pthread_mutex_lock(&x->answer->lock);
+    form = form_of(x);
+    if (form)
+        rc = MHD_queue_response(connection, status_of(x), form);
+    pthread_mutex_unlock(&x->answer->lock);
+    return rc;
+}
+
+static enum MHD_Result send_answer(struct loop *l, struct MHD_Connection *connection, struct exchange *x)
+{
     if (!x->answer)
         return MHD_NO;
     enter(l, connection, CLIENT_SENDING);
     headers_decide(x);
-    response = response_of(x);
-    if (!response)
-        return MHD_NO;
-    headers_write(x, add_header, response);
-    rc = MHD_queue_response(connection, x->is_not_modified ? MHD_HTTP_NOT_MODIFIED : (unsigned)x->answer->status, response);
-    MHD_destroy_response(response);
-    return rc;
+    return headers_are_common(x) ? send_form(connection, x) : send_own(connection, x);
 }
 
 /* --- the library's calls ---------------------------------------------------------------------------------------------------------- */
@@ -246,7 +296,7 @@ static void on_open(struct loop *l, struct MHD_Connection *connection, void **co
     if (!c)
         return;
     c->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-    c->since_ms = l->now_ms;
+    c->since_ms = l->desk.now_ms;
     if (l->h->service->limit)
         write_address(connection, c->address, sizeof c->address);
     c->at = &l->clients;
@@ -282,7 +332,7 @@ static void turn(struct loop *l)
 {
     struct exchange *ready;
 
-    l->now_ms = clock_ms();
+    l->desk.now_ms = clock_ms();
     do {
         MHD_run(l->daemon);
         ready = desk_turn(&l->desk);
@@ -298,14 +348,14 @@ static void sweep(struct loop *l)
     const struct options *o = l->h->service->o;
     uint64_t deadline_ms = o->deadline_s * 1000ull, idle_ms = o->idle_s * 1000ull;
 
-    l->swept_ms = l->now_ms;
+    l->swept_ms = l->desk.now_ms;
     for (struct client *c = l->clients; c; c = c->next) {
-        if (c->phase == CLIENT_WAITING || l->now_ms - c->since_ms < (c->phase == CLIENT_IDLE ? idle_ms : deadline_ms))
+        if (c->phase == CLIENT_WAITING || l->desk.now_ms - c->since_ms < (c->phase == CLIENT_IDLE ? idle_ms : deadline_ms))
             continue;
         c->is_cut = true;
         (void)shutdown(c->fd, SHUT_RDWR);
     }
-    desk_refuse(&l->desk, (l->now_ms - deadline_ms) * 1000, ERR_OVERLOADED, "the answer took longer than the service grants a request");
+    desk_refuse(&l->desk, (l->desk.now_ms - deadline_ms) * 1000, ERR_OVERLOADED, "the answer took longer than the service grants a request");
 }
 
 static void follow_phase(struct loop *l)
@@ -320,7 +370,7 @@ static void follow_phase(struct loop *l)
     }
     if (phase >= PHASE_REFUSE && !l->desk.is_refusing) {
         l->desk.is_refusing = true;
-        l->refused_ms = l->now_ms;
+        l->refused_ms = l->desk.now_ms;
         desk_refuse(&l->desk, UINT64_MAX, ERR_DRAINING, "the service is going away and the answer was not ready in time");
         turn(l);
     }
@@ -331,7 +381,7 @@ static bool is_over(const struct loop *l)
 {
     if (!l->is_quiet || l->desk.waiting || l->desk.ready)
         return false;
-    return !l->desk.open || (l->desk.is_refusing && l->now_ms - l->refused_ms >= GRACE_MS);
+    return !l->desk.open || (l->desk.is_refusing && l->desk.now_ms - l->refused_ms >= GRACE_MS);
 }
 
 static unsigned wait_ms(struct loop *l)
@@ -345,11 +395,11 @@ static void *run(void *arg)
 {
     struct loop *l = arg;
 
-    l->now_ms = l->swept_ms = clock_ms();
+    l->desk.now_ms = l->swept_ms = clock_ms();
     while (!is_over(l)) {
         hub_loop_wait(l->desk.hub, l->epoll_fd, wait_ms(l));
         turn(l);
-        if (l->now_ms - l->swept_ms >= SWEEP_MS)
+        if (l->desk.now_ms - l->swept_ms >= SWEEP_MS)
             sweep(l);
         follow_phase(l);
     }

@@ -1,6 +1,7 @@
 #include "server/log.h"
 
-#include "base/jsonw.h"
+#include "server/clock.h"
+#include "server/log_line.h"
 
 #include <limits.h>
 #include <poll.h>
@@ -12,7 +13,16 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LOG_BYTES = 1 << 20, LINE_BYTES = 1024, GATHER_NS = 20000000, PATIENCE_MS = 500, STAMP_BYTES = sizeof "0000-00-00T00:00:00.000Z" };
+enum { LOG_BYTES = 1 << 20, LINE_BYTES = 1024, OUT_BYTES = 16 << 10, GATHER_NS = 20000000, PATIENCE_MS = 500 };
+
+/* What one line tells, as it waits. Behind it stand two texts, each with its zero: id and method of a request, level and message of a note. */
+struct record {
+    size_t bytes; /* with its texts, a multiple of its alignment */
+    size_t second; /* where the second text begins */
+    bool is_note;
+    struct log_request r;
+    char texts[];
+};
 
 struct log {
     enum log_format format;
@@ -21,9 +31,11 @@ struct log {
     pthread_mutex_t lock;
     pthread_cond_t filled;
     bool started, asleep, ending;
-    size_t bytes; /* waiting in `fill` */
+    size_t bytes; /* of records, waiting in `fill` */
     uint64_t dropped;
     char *fill, *drain; /* LOG_BYTES each: one is filled while the other is written */
+    char *out;          /* the writer's: OUT_BYTES of lines */
+    struct log_stamp stamp;
 };
 
 /* --- the writer ------------------------------------------------------------------------------------------------------------------- */
@@ -86,6 +98,51 @@ static size_t next_lot(struct log *l, bool *ret_ending)
     return n;
 }
 
+/* From the monotonic clock to the calendar's: asked once a lot. */
+static uint64_t calendar_offset_us(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000 - clock_us();
+}
+
+static void write_record(struct log *l, struct record *r, uint64_t offset_us, struct buf *b)
+{
+    const char *first = r->texts, *second = r->texts + r->second;
+
+    log_stamp_write(&l->stamp, r->r.at_us + offset_us);
+    if (r->is_note) {
+        log_line_note(b, l->format, l->stamp.text, first, second);
+        return;
+    }
+    r->r.id = first;
+    r->r.method = second;
+    log_line_request(b, l->format, l->stamp.text, &r->r);
+}
+
+/* A line that is too long is left out. */
+static void write_lot(struct log *l, char *lot, size_t bytes)
+{
+    uint64_t offset_us = calendar_offset_us();
+    size_t used = 0;
+
+    for (char *at = lot; at < lot + bytes;) {
+        struct record *r = (struct record *)(void *)at;
+        struct buf b;
+
+        if (OUT_BYTES - used < LINE_BYTES) {
+            write_all(l, l->out, used);
+            used = 0;
+        }
+        buf_init_fixed(&b, l->out + used, LINE_BYTES);
+        write_record(l, r, offset_us, &b);
+        used += buf_ok(&b) ? b.bytes : 0;
+        at += r->bytes;
+    }
+    write_all(l, l->out, used);
+}
+
 static void *run(void *arg)
 {
     struct log *l = arg;
@@ -94,23 +151,29 @@ static void *run(void *arg)
     while (!ending) {
         size_t n = next_lot(l, &ending);
 
-        write_all(l, l->drain, n);
+        write_lot(l, l->drain, n);
     }
     return NULL;
 }
 
-static void put(struct log *l, const struct buf *line)
+/* --- what is put in --------------------------------------------------------------------------------------------------------------- */
+
+static void put(struct log *l, const struct log_request *r, bool is_note, const char *first, const char *second)
 {
+    size_t n = strlen(first) + 1, m = strlen(second) + 1, align = _Alignof(struct record);
+    size_t bytes = (offsetof(struct record, texts) + n + m + align - 1) / align * align;
+    struct record *at;
     bool wake = false;
 
-    if (!buf_ok(line))
-        return;
     pthread_mutex_lock(&l->lock);
-    if (line->bytes > LOG_BYTES - l->bytes) {
+    if (bytes > LOG_BYTES - l->bytes) {
         l->dropped++;
     } else {
-        memcpy(l->fill + l->bytes, line->data, line->bytes);
-        l->bytes += line->bytes;
+        at = (struct record *)(void *)(l->fill + l->bytes);
+        *at = (struct record){.bytes = bytes, .second = n, .is_note = is_note, .r = *r};
+        memcpy(at->texts, first, n);
+        memcpy(at->texts + n, second, m);
+        l->bytes += bytes;
         wake = l->asleep;
         l->asleep = false;
     }
@@ -119,153 +182,24 @@ static void put(struct log *l, const struct buf *line)
         pthread_cond_signal(&l->filled);
 }
 
-/* --- lines ------------------------------------------------------------------------------------------------------------------------ */
-
-static void digits(char *at, unsigned value, int n)
-{
-    for (int i = n - 1; i >= 0; i--, value /= 10)
-        at[i] = (char)('0' + value % 10);
-}
-
-/* RFC 3339 in UTC. By hand: strftime takes as long as the rest of a line. The calendar is Hinnant's civil_from_days. */
-static void stamp(char ret[STAMP_BYTES])
-{
-    struct timespec now;
-    unsigned seconds, day, era, of_era, year_of_era, day_of_year, m;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    seconds = (unsigned)(now.tv_sec % 86400);
-    day = (unsigned)(now.tv_sec / 86400) + 719468;
-    era = day / 146097;
-    of_era = day % 146097;
-    year_of_era = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
-    day_of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    m = (5 * day_of_year + 2) / 153;
-    memcpy(ret, "0000-00-00T00:00:00.000Z", STAMP_BYTES);
-    digits(ret, year_of_era + era * 400 + (m >= 10), 4);
-    digits(ret + 5, m < 10 ? m + 3 : m - 9, 2);
-    digits(ret + 8, day_of_year - (153 * m + 2) / 5 + 1, 2);
-    digits(ret + 11, seconds / 3600, 2);
-    digits(ret + 14, seconds / 60 % 60, 2);
-    digits(ret + 17, seconds % 60, 2);
-    digits(ret + 20, (unsigned)(now.tv_nsec / 1000000), 3);
-}
-
-/* A word as it stands; anything else in quotes. */
-static void pair(struct buf *b, const char *name, const char *value)
-{
-    if (!value)
-        return;
-    if (b->bytes)
-        buf_char(b, ' ');
-    buf_str(b, name);
-    buf_char(b, '=');
-    if (value[0] && !strpbrk(value, " \"=\\\n")) {
-        buf_str(b, value);
-        return;
-    }
-    buf_char(b, '"');
-    for (; *value; value++) {
-        if (*value == '"' || *value == '\\')
-            buf_char(b, '\\');
-        buf_char(b, *value == '\n' ? ' ' : *value);
-    }
-    buf_char(b, '"');
-}
-
-static void pair_u64(struct buf *b, const char *name, uint64_t value)
-{
-    buf_char(b, ' ');
-    buf_str(b, name);
-    buf_char(b, '=');
-    buf_u64(b, value);
-}
-
-static void request_logfmt(struct buf *b, const char *at, const struct log_request *r)
-{
-    pair(b, "ts", at);
-    pair(b, "id", r->id);
-    pair(b, "method", r->method);
-    pair(b, "route", r->route);
-    pair_u64(b, "status", (uint64_t)r->status);
-    pair(b, "code", r->code);
-    pair(b, "cache", r->cache);
-    pair(b, "tier", r->tier);
-    pair_u64(b, "in_bytes", r->in_bytes);
-    pair_u64(b, "out_bytes", r->out_bytes);
-    pair_u64(b, "us", r->us);
-    pair(b, "end", r->end);
-}
-
-static void member(struct jsonw *w, const char *name, const char *value)
-{
-    if (value)
-        jsonw_str(w, name, value);
-}
-
-static void request_json(struct buf *b, const char *at, const struct log_request *r)
-{
-    struct jsonw w;
-
-    jsonw_init(&w, b, false);
-    jsonw_object(&w, NULL);
-    member(&w, "ts", at);
-    member(&w, "id", r->id);
-    member(&w, "method", r->method);
-    member(&w, "route", r->route);
-    jsonw_u64(&w, "status", (uint64_t)r->status);
-    member(&w, "code", r->code);
-    member(&w, "cache", r->cache);
-    member(&w, "tier", r->tier);
-    jsonw_u64(&w, "in_bytes", r->in_bytes);
-    jsonw_u64(&w, "out_bytes", r->out_bytes);
-    jsonw_u64(&w, "us", r->us);
-    member(&w, "end", r->end);
-    jsonw_end(&w);
-}
-
 void log_request(struct log *l, const struct log_request *r)
 {
-    char text[LINE_BYTES], at[STAMP_BYTES];
-    struct buf b;
-
-    if (l->format == LOG_NONE)
-        return;
-    buf_init_fixed(&b, text, sizeof text);
-    stamp(at);
-    (l->format == LOG_JSON ? request_json : request_logfmt)(&b, at, r);
-    buf_char(&b, '\n');
-    put(l, &b);
+    if (l->format != LOG_NONE)
+        put(l, r, false, r->id, r->method);
 }
 
 void log_note(struct log *l, const char *level, const char *fmt, ...)
 {
-    char text[LINE_BYTES], what[LINE_BYTES / 2], at[STAMP_BYTES];
-    struct buf b;
-    struct jsonw w;
+    struct log_request when = {.at_us = clock_us()};
+    char message[LINE_BYTES / 2];
     va_list args;
 
     if (l->format == LOG_NONE)
         return;
     va_start(args, fmt);
-    (void)vsnprintf(what, sizeof what, fmt, args);
+    (void)vsnprintf(message, sizeof message, fmt, args);
     va_end(args);
-    buf_init_fixed(&b, text, sizeof text);
-    stamp(at);
-    if (l->format == LOG_JSON) {
-        jsonw_init(&w, &b, false);
-        jsonw_object(&w, NULL);
-        member(&w, "ts", at);
-        member(&w, "level", level);
-        member(&w, "message", what);
-        jsonw_end(&w);
-    } else {
-        pair(&b, "ts", at);
-        pair(&b, "level", level);
-        pair(&b, "message", what);
-    }
-    buf_char(&b, '\n');
-    put(l, &b);
+    put(l, &when, true, level, message);
 }
 
 uint64_t log_dropped(struct log *l)
@@ -294,7 +228,8 @@ struct log *log_new(enum log_format format, int fd)
         return l;
     l->fill = malloc(LOG_BYTES);
     l->drain = malloc(LOG_BYTES);
-    l->started = l->fill && l->drain && !pthread_create(&l->thread, NULL, run, l);
+    l->out = malloc(OUT_BYTES);
+    l->started = l->fill && l->drain && l->out && !pthread_create(&l->thread, NULL, run, l);
     if (l->started)
         return l;
     log_free(l);
@@ -314,5 +249,6 @@ void log_free(struct log *l)
     }
     free(l->fill);
     free(l->drain);
+    free(l->out);
     free(l);
 }

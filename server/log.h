@@ -1,8 +1,8 @@
 /*
  * log.h - one line a request on a descriptor, written by a thread of its own.
  *
- * Purpose   who answers never waits for a terminal, a pipe or a disk: a line goes into a ring of LOG_BYTES; when that is full
- *           because nobody reads, lines are dropped and counted.
+ * Purpose   who answers never waits for a terminal, a pipe or a disk: what a line tells goes into a ring of LOG_BYTES,
+ *           and that thread makes the text of it; when the ring is full because nobody reads, lines are dropped and counted.
  * Format    logfmt (ts=2026-11-21T19:22:39.123Z id=.. method=POST route=/estimate status=200 ..) or JSON, a line each.
  *           Neither paths, model ids, bodies nor tokens are written: the route's template is.
  * Threads   any.
@@ -19,7 +19,9 @@ enum log_format { LOG_NONE, LOG_LOGFMT, LOG_JSON };
 
 struct log;
 
+/* Id and method are copied; the other texts are constant: they are read later. */
 struct log_request {
+    uint64_t at_us; /* when it ended, of clock_us() */
     const char *id, *method, *route;
     const char *code;  /* of a problem; NULL */
     const char *cache; /* "hit", "miss"; NULL */

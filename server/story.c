@@ -139,7 +139,7 @@ enum exchange_next story_ask(struct exchange *x)
 
     read_question(x);
     key = key_of(x);
-    x->answer = answers_find(s->answers, &key, clock_ms());
+    x->answer = answers_find(s->answers, &key, x->desk->now_ms);
     if (x->answer) {
         x->is_hit = true;
         return NEXT_SEND;
