@@ -59,14 +59,25 @@ static void take_byte(struct hash *h, unsigned char c)
     }
 }
 
+/* On a copy, which the compiler keeps in registers. */
+static const unsigned char *take_words(struct hash *h, const unsigned char *p, size_t n)
+{
+    struct hash copy = *h;
+
+    for (const unsigned char *end = p + 8 * n; p < end; p += 8)
+        take_word(&copy, word_at(p));
+    copy.bytes += 8 * n;
+    *h = copy;
+    return p;
+}
+
 void hash_add(struct hash *h, const void *data, size_t bytes)
 {
     const unsigned char *p = data, *end = p + bytes;
 
     while (p < end && (h->bytes & 7))
         take_byte(h, *p++);
-    for (; end - p >= 8; p += 8, h->bytes += 8)
-        take_word(h, word_at(p));
+    p = take_words(h, p, (size_t)(end - p) / 8);
     while (p < end)
         take_byte(h, *p++);
 }

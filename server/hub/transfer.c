@@ -20,6 +20,7 @@ struct transfers {
     struct transfer *open;
     CURL *idle[IDLE_HANDLES]; /* reused, with their buffers */
     unsigned n_idle;
+    bool is_due; /* since the last wait: a socket of a transfer is ready */
 };
 
 struct transfer {
@@ -462,8 +463,20 @@ void transfers_free(struct transfers *t)
 void transfers_wait(struct transfers *t, int fd, unsigned timeout_ms)
 {
     struct curl_waitfd also = {.fd = fd, .events = CURL_WAIT_POLLIN};
+    int n = 0;
 
-    (void)curl_multi_poll(t->multi, &also, fd >= 0, (int)timeout_ms, NULL);
+    (void)curl_multi_poll(t->multi, &also, fd >= 0, (int)timeout_ms, &n);
+    t->is_due |= n > (also.revents != 0);
+}
+
+/* A socket of a transfer is ready, or a timer: one that begins has a timer that is over. */
+static bool is_due(struct transfers *t)
+{
+    bool due = t->is_due;
+    long ms;
+
+    t->is_due = false;
+    return due || curl_multi_timeout(t->multi, &ms) || ms == 0;
 }
 
 void transfers_turn(struct transfers *t)
@@ -472,6 +485,8 @@ void transfers_turn(struct transfers *t)
     const CURLMsg *m;
     int running, left;
 
+    if (!is_due(t))
+        return; /* it would look at every open transfer, each time that anybody asks this server something */
     (void)curl_multi_perform(t->multi, &running);
     while ((m = curl_multi_info_read(t->multi, &left))) {
         CURLcode code = m->data.result; /* gone once the handle is removed */

@@ -199,10 +199,39 @@ class Messages(unittest.TestCase):
 
     def test_request_ids(self):
         self.assertEqual(self.d.ask("GET", "/gpus", headers={"X-Request-Id": "a-1.b:2"})[1]["x-request-id"], "a-1.b:2")
-        made = [self.d.ask("GET", "/gpus", headers={"X-Request-Id": bad} if bad else {})[1]["x-request-id"] for bad in (None, "with blank", "x" * 200, 'a"b')]
+        none = (None, "with blank", "x" * 200, 'a"b')
+        made = [self.d.ask("GET", "/nothing", headers={"X-Request-Id": bad} if bad else {})[1]["x-request-id"] for bad in none]
         self.assertEqual(len(set(made)), 4)
         for i in made:
             self.assertRegex(i, "^[0-9a-f]{16}$")
+        for bad in none:  # from the cache, one response goes to all
+            headers = self.d.ask("GET", "/gpus", headers={"X-Request-Id": bad} if bad else {})[1]
+            self.assertEqual(headers["cache-status"], "llmemd; hit")
+            self.assertNotIn("x-request-id", headers)
+
+    def test_a_hit_is_told_as_it_was_to_others(self):
+        """But for what the request itself adds: its id; the age; the validator that it brought."""
+        question = BODY.replace("512", "640")
+        miss = self.d.ask("POST", "/estimate", question)
+        plain = [self.d.ask("POST", "/estimate", question) for _ in range(3)]
+        named = self.d.ask("POST", "/estimate", question, {"X-Request-Id": "mine"})
+        for answer in (*plain, named):
+            self.assertEqual((answer[0], answer[2]), (200, miss[2]))
+            self.assertEqual(answer[1]["cache-status"], "llmemd; hit")
+            for name in miss[1].keys() - {"date", "cache-status", "x-request-id", "age"}:
+                self.assertEqual(answer[1][name], miss[1][name], name)
+        self.assertEqual(named[1]["x-request-id"], "mine")
+        time.sleep(2.1)
+        self.assertGreaterEqual(int(self.d.ask("POST", "/estimate", question)[1]["age"]), 2)
+        self.d.ask("GET", "/gpus")
+        whole = self.d.ask("GET", "/gpus")
+        for _ in range(2):
+            status, headers, body = self.d.ask("GET", "/gpus", headers={"If-None-Match": whole[1]["etag"]})
+            self.assertEqual((status, body, headers["etag"]), (304, b"", whole[1]["etag"]))
+            self.assertNotIn("content-type", headers)
+            self.assertEqual(self.d.ask("GET", "/gpus")[2], whole[2])
+            status, headers, body = self.d.ask("HEAD", "/gpus")
+            self.assertEqual((status, body, int(headers["content-length"])), (200, b"", len(whole[2])))
 
     def test_every_answer_is_guarded(self):
         for answer in (self.d.ask("GET", "/gpus"), self.d.ask("GET", "/nothing"), self.d.ask("POST", "/estimate", BODY), self.d.ask("POST", "/estimate", "{")):
