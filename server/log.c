@@ -17,7 +17,7 @@ enum { LOG_BYTES = 1 << 20, LINE_BYTES = 1024, OUT_BYTES = 16 << 10, GATHER_NS =
 
 /* What one line tells, as it waits. Behind it stand two texts, each with its zero: id and method of a request, level and message of a note. */
 struct record {
-    size_t bytes; /* with its texts, a multiple of its alignment */
+    size_t bytes;  /* with its texts, a multiple of its alignment */
     size_t second; /* where the second text begins */
     bool is_note;
     struct log_request r;

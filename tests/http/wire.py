@@ -318,6 +318,28 @@ class Messages(unittest.TestCase):
         self.assertNotIn("hf_secret", log)
         self.assertNotIn("opt-125m", log)
 
+    def test_a_log_that_nobody_reads_holds_up_nobody(self):
+        p = subprocess.Popen([LLMEMD, "serve", "--listen", "127.0.0.1:0"], stderr=subprocess.PIPE)
+        self.addCleanup(p.kill)
+        port = int(p.stderr.readline().decode().rsplit(":", 1)[1])
+        asked = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: " + b"i" * 128 + b"\r\n\r\n"
+        dropped = 0
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as s:
+            for _ in range(120):
+                s.sendall(asked * 100)
+                rest = b""
+                for _ in range(100):
+                    status, _, _, rest = read_answer(s, rest)
+                    self.assertEqual(status, 200)
+            s.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            dropped = int(re.search(r"\nllmemd_log_lines_dropped_total (\d+)", read_answer(s)[2].decode())[1])
+        self.assertTrue(1000 < dropped < 12000, dropped)
+        p.terminate()
+        self.assertEqual(p.wait(60), 0)
+        lines = p.stderr.read().decode().splitlines()
+        self.assertRegex(lines[0], "^ts=[0-9-]+T[0-9:.]+Z id=i{128} method=GET route=/healthz status=200 .* end=sent$")
+        p.stderr.close()
+
     def test_the_cache_is_bounded(self):
         d = Daemon("--answers", "16", "--answers-mib", "8")
         for i in range(24):
