@@ -129,8 +129,11 @@ static release oldest(enum package package)
     return released[i].release;
 }
 
+/* 0: newer than what is known, or none that ever was. What is older than all that is known counts as of the day of the oldest. */
 static uint32_t day_of(enum package package, release r)
 {
+    if (r && r < oldest(package))
+        r = oldest(package);
     for (size_t i = 0; i < RELEASED; i++)
         if (of(&released[i], package) && released[i].release == r)
             return released[i].day;

@@ -74,7 +74,7 @@ static const struct {
     {PACKAGE_TRANSFORMERS, "5.24", "/transformers", "5.24 is not known here; known are the releases of transformers from 4.27 to 5.23"},
     {PACKAGE_TRANSFORMERS, "four", "/transformers", "\"5.23\" or \"5.23.0\""},
     {PACKAGE_TRANSFORMERS, "4.58.0", "/transformers", "4.58"},
-    {PACKAGE_TORCH, "1.13.1", "/torch", "from 2.0 to 2.15"},
+    {PACKAGE_TORCH, "2.99", "/torch", "from 2.0 to 2.15"},
     {PACKAGE_TORCH, "99.1", "/torch", "2.15"},
     {PACKAGE_FLASH_ATTN, "3.0", "/flash_attn", "2.8"},
 };
@@ -88,6 +88,20 @@ START_TEST(refuses)
     ck_assert_str_eq(err.at, refusal[_i].at);
     ck_assert_msg(strstr(err.detail, refusal[_i].says) != NULL, "%s", err.detail);
     ck_assert(!memcmp(&s, &before, sizeof s));
+}
+END_TEST
+
+/* Older than all that is known: of the day of the oldest, and answered by the older traced stack. */
+START_TEST(takes_what_is_older_than_its_table)
+{
+    struct stack s = {0};
+    struct err err = {0};
+
+    ck_assert_int_eq(stack_name(&s, PACKAGE_TRANSFORMERS, "4.12.0", &err), ERR_OK);
+    ck_assert_int_eq(stack_complete(&s, &err), ERR_OK);
+    ck_assert_str_eq(release_text(s.transformers).text, "4.12");
+    ck_assert_uint_eq(stack_modelled(&s, ~0U).by.transformers, 4040);
+    ck_assert(stack_modelled(&s, ~0U).differing & PACKAGE_BIT(PACKAGE_TRANSFORMERS));
 }
 END_TEST
 
@@ -158,6 +172,7 @@ UNIT_TESTS("stack/release",
     unit_test(prints);
     unit_rows(completes, completion);
     unit_rows(refuses, refusal);
+    unit_test(takes_what_is_older_than_its_table);
     unit_test(refuses_to_complete_the_unknown);
     unit_test(names);
     unit_rows(answers, answer);
