@@ -13,9 +13,10 @@ static const char *word_of(const struct words *w, const struct word *vocabulary)
     return w->n && vocabulary[w->at[0]].value == WORD_UNMODELLED ? vocabulary[w->at[0]].name : NULL;
 }
 
+/* The highest of those that no method has a program for. */
 static uint64_t degrees(const struct training_request *t)
 {
-    const struct quantity *d[] = {&t->tensor_parallel, &t->pipeline_parallel, &t->context_parallel, &t->expert_parallel};
+    const struct quantity *d[] = {&t->context_parallel, &t->expert_parallel};
     uint64_t most = 1;
 
     for (size_t i = 0; i < sizeof d / sizeof *d; i++)
@@ -52,8 +53,8 @@ static void find_gap(const struct estimate *e, char *text, size_t room)
                        e->model.model_type);
     else if (json_type(json_get(e->model.config, "quantization_config")) == JSON_OBJECT)
         (void)snprintf(text, room, "a checkpoint with a quantization_config is not modelled yet (null beside the model's id removes it)");
-    else if (degrees(t) > 1 && !t->methods.n)
-        (void)snprintf(text, room, "parallel degrees above 1 are not modelled yet");
+    else if (degrees(t) > 1)
+        (void)snprintf(text, room, "context and expert parallelism are not modelled yet");
     for (size_t i = 0; i < sizeof parts / sizeof *parts && !text[0]; i++)
         if (parts[i].word)
             (void)snprintf(text, room, "%s%s%.60s is not modelled yet", parts[i].member, parts[i].word[0] ? " " : "", parts[i].word);
@@ -75,15 +76,13 @@ static enum err_code axis_of(struct estimate *e, enum plan_axis_name axis, const
     return ERR_OK;
 }
 
-/* Methods with a model, by the name that the contract gives them; a degree above 1 composes them with what has none. */
-static int method_value(const struct training_request *t, const char *name)
+/* Methods with a program, by the name that the contract gives them. */
+static int method_value(const char *name)
 {
-    if (degrees(t) > 1 && strcmp(name, "single"))
-        return PLAN_UNMODELLED;
-    for (const struct method_part *p = method_parts; p->word.name; p++)
-        if (!strcmp(p->word.name, name))
-            return p->word.value == WORD_UNMODELLED ? PLAN_UNMODELLED : p->word.value;
-    return PLAN_UNMODELLED; /* composed */
+    for (int m = 0; m < METHOD_COUNT; m++)
+        if (!strcmp(method_rows[m].name, name))
+            return method_is_modelled((enum method)m) ? m : PLAN_UNMODELLED;
+    return PLAN_UNMODELLED;
 }
 
 /* Unasked: one GPU, or the ways to use several. LLMem's own methods are its block's, see baseline. */
@@ -100,10 +99,10 @@ static enum err_code axis_methods(struct estimate *e)
         return err_set(e->call->err, ERR_NOMEM, "", "no room for the question");
     for (unsigned i = 0; i < m->n; i++)
         if (strncmp(m->v[i], "llmem_", 6))
-            c[n++] = (struct plan_choice){m->v[i], method_value(&e->rq.training, m->v[i])};
+            c[n++] = (struct plan_choice){m->v[i], method_value(m->v[i])};
     if (!m->n && e->question.gpus > 1)
         for (unsigned i = 0; i + !fewest < LIKELY; i++)
-            c[n++] = (struct plan_choice){likely[i], method_value(&e->rq.training, likely[i])};
+            c[n++] = (struct plan_choice){likely[i], method_value(likely[i])};
     if (!m->n && e->question.gpus == 1)
         c[n++] = (struct plan_choice){"single", METHOD_SINGLE};
     e->question.axes[AXIS_METHOD] = (struct plan_axis){c, n, m->n > 0};
@@ -135,9 +134,12 @@ static enum err_code build_axes(struct estimate *e)
         const struct plan_choice *otherwise;
         uint32_t n;
     } axes[] = {
-        {AXIS_OFFLOAD, &t->offload, offload_words, &none, 1},       {AXIS_PRECISION, &t->precision, precision_words, &open, 1},
-        {AXIS_OPTIMIZER, &t->optimizer, optimizer_words, &open, 1}, {AXIS_ATTENTION, &t->attention, attention_words, &open, 1},
-        {AXIS_LOSS, &t->loss, loss_words, &hf, 1},                  {AXIS_CHECKPOINTING, &t->gradient_checkpointing, checkpointing_words, both, 2},
+        {AXIS_OFFLOAD, &t->offload, offload_words, &none, 1},
+        {AXIS_PRECISION, &t->precision, precision_words, &open, 1},
+        {AXIS_OPTIMIZER, &t->optimizer, optimizer_words, &open, 1},
+        {AXIS_ATTENTION, &t->attention, attention_words, &open, 1},
+        {AXIS_LOSS, &t->loss, loss_words, &hf, 1},
+        {AXIS_CHECKPOINTING, &t->gradient_checkpointing, checkpointing_words, both, 2},
     };
     enum err_code rc = axis_methods(e);
 
@@ -149,6 +151,48 @@ static enum err_code build_axes(struct estimate *e)
 }
 
 /* --- the rest ----------------------------------------------------------------------------------------------------------------- */
+
+static int word_or(const struct words *w, const struct word *vocabulary, int otherwise)
+{
+    return w->n ? vocabulary[w->at[0]].value : otherwise;
+}
+
+static struct fsdp_recipe fsdp_recipe(const struct training_request *t)
+{
+    const struct fsdp_request *f = &t->fsdp;
+
+    return (struct fsdp_recipe){
+        .wrap = (enum fsdp_wrap)word_or(&f->wrap, wrap_words, FSDP_WRAP_UNSET),
+        .backward_prefetch = (enum fsdp_prefetch)word_or(&f->backward_prefetch, prefetch_words, FSDP_PREFETCH_UNSET),
+        .forward_prefetch = f->forward_prefetch,
+        .use_orig_params = f->use_orig_params,
+        .limit_all_gathers = f->limit_all_gathers,
+        .autocast = f->autocast,
+        .reduce_dtype = (enum half_or_full)word_or(&t->reduce_dtype, reduce_words, REDUCE_UNSET),
+    };
+}
+
+static uint64_t elems(const struct quantity *q)
+{
+    return q->set ? q->whole : ELEMS_UNSET;
+}
+
+static struct zero_recipe zero_recipe(const struct estimate *e)
+{
+    const struct training_request *t = &e->rq.training;
+    const struct buckets_request *b = &t->buckets;
+
+    return (struct zero_recipe){
+        .reduce_elems = elems(&b->reduce_elems),
+        .allgather_elems = elems(&b->allgather_elems),
+        .prefetch_elems = elems(&b->prefetch_elems),
+        .max_live_elems = elems(&b->max_live_elems),
+        .sub_group_elems = elems(&b->sub_group_elems),
+        .persistence_elems = elems(&b->persistence_elems),
+        .overlap_comm = t->overlap_comm,
+        .zero_init = e->rq.stack.zero_init,
+    };
+}
 
 static void build_recipe(struct estimate *e)
 {
@@ -165,6 +209,11 @@ static void build_recipe(struct estimate *e)
         .ddp_bucket_bytes = t->buckets.ddp_bytes.whole,
         .gradient_as_bucket_view = t->gradient_as_bucket_view,
         .sync_each_batch = t->sync_each_batch,
+        .tensor_parallel = (uint32_t)t->tensor_parallel.whole,
+        .pipeline_parallel = (uint32_t)t->pipeline_parallel.whole,
+        .shard_group = (uint32_t)t->shard_group.whole,
+        .fsdp = fsdp_recipe(t),
+        .zero = zero_recipe(e),
         .padded = t->padded == TRI_TRUE,
         .framework = e->rq.stack.framework.n ? (enum framework)framework_words[e->rq.stack.framework.at[0]].value : FRAMEWORK_TRANSFORMERS,
         .stack = e->stack,

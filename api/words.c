@@ -93,29 +93,29 @@ const struct word liger_words[] = {
 };
 
 const struct word reduce_words[] = {
-    LATER_TOO("fp32", "float32", "Gradients are reduced in fp32."),
-    LATER_TOO("bf16", "bfloat16", "Gradients are reduced in bf16."),
+    {"fp32", REDUCE_FP32, "float32", "Gradients are reduced in fp32."},
+    {"bf16", REDUCE_BF16, "bfloat16", "Gradients are reduced in bf16."},
     {0},
 };
 
 const struct word wrap_words[] = {
-    LATER("layers", "One FSDP unit a decoder layer, and the rest."),
-    LATER("titan", "As torchtitan: embedding, each layer, and norm with head."),
-    LATER("accelerate", "As accelerate's auto wrap policy."),
+    {"layers", FSDP_WRAP_LAYERS, NULL, "One FSDP unit a decoder layer, and the rest."},
+    {"titan", FSDP_WRAP_TITAN, NULL, "As torchtitan: embedding, each layer, and norm with head."},
+    {"accelerate", FSDP_WRAP_ACCELERATE, NULL, "As accelerate's auto wrap policy."},
     {0},
 };
 
 const struct word prefetch_words[] = {
-    LATER_TOO("pre", "BACKWARD_PRE", "The next unit is gathered before this one's backward."),
-    LATER_TOO("post", "BACKWARD_POST", "The next unit is gathered after this one's backward."),
-    LATER_TOO("none", "NO_PREFETCH", "Units are gathered when needed."),
+    {"pre", FSDP_PREFETCH_PRE, "BACKWARD_PRE", "The next unit is gathered before this one's backward."},
+    {"post", FSDP_PREFETCH_POST, "BACKWARD_POST", "The next unit is gathered after this one's backward."},
+    {"none", FSDP_PREFETCH_NONE, "NO_PREFETCH", "Units are gathered when needed."},
     {0},
 };
 
 const struct word offload_words[] = {
-    {"none", 0, NULL, "Everything stays on the GPU."},
-    LATER("optimizer", "Optimizer states and the step live on the host."),
-    LATER("optimizer+params", "Parameters too come from the host, a layer at a time."),
+    {"none", OFFLOAD_NONE, NULL, "Everything stays on the GPU."},
+    {"optimizer", OFFLOAD_OPTIMIZER, NULL, "Optimizer states and the step live on the host."},
+    {"optimizer+params", OFFLOAD_OPTIMIZER_PARAMS, NULL, "Parameters too come from the host, a layer at a time."},
     LATER("activations", "Kept activations wait for backward on the host."),
     LATER("optimizer+params+activations", "All three."),
     {0},

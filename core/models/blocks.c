@@ -2,6 +2,9 @@
 #include "models/blocks.h"
 
 #include "torch/checkpoint.h"
+#include "torch/hooks.h"
+
+#include <string.h>
 
 /* --------------------------------------------------------------------------------------------------------------- norms */
 /* LlamaRMSNorm.forward */
@@ -244,15 +247,21 @@ void cache_update(struct run *r, struct model *m, uint32_t layer, val *key, val 
 val decoder_layer(struct run *r, struct model *m, struct module *self, val (*run)(struct run *, void *, const val *), void *context,
                   int n_args, const val *args, int n_closed, const val *closed)
 {
-    struct frame f;
-    val out;
+    struct frame f, arguments;
+    val given[REGION_ARGS], out;
 
     if (m->checkpointing && !m->q->checkpoint_keywords)
         return checkpoint(r, m->reentrant, self, run, context, n_args, args, n_closed, closed);
-    f = module_enter(r, self);
+    memcpy(given, args, (size_t)n_args * sizeof *given);
+    arguments = frame_enter(r);
     for (int i = 0; i < n_args; i++)
         (void)hold(r, args[i]);
-    out = m->checkpointing ? checkpoint(r, m->reentrant, NULL, run, context, n_args, args, n_closed, closed)
-                           : run(r, context, args);
-    return frame_leave(r, f, out);
+    given[0] = wrapper_enters(r, self, given[0]);
+    if (m->checkpointing) {
+        out = checkpoint(r, m->reentrant, self, run, context, n_args, given, n_closed, closed);
+    } else {
+        f = module_enter_with(r, self, &given[0]);
+        out = frame_leave(r, f, run(r, context, given));
+    }
+    return frame_leave(r, arguments, wrapper_returns(r, self, out));
 }

@@ -1,5 +1,6 @@
 #include "parallel/ddp.h"
 
+#include "parallel/programs.h"
 #include "torch/autograd.h"
 #include "torch/work.h"
 
@@ -7,7 +8,7 @@
 
 struct bucket {
     val flat;
-    uint32_t begin, end;     /* in ddp.assignment.indices */
+    uint32_t begin, end; /* in ddp.assignment.indices */
     uint32_t pending;
 };
 
@@ -19,12 +20,12 @@ struct ddp {
     struct ddp_tensor *tensors;
     struct ddp_assignment assignment;
     struct bucket *buckets;
-    uint32_t *bucket_of;     /* by parameter */
-    uint32_t *index_of;      /* by value: parameter + 1 */
+    uint32_t *bucket_of; /* by parameter */
+    uint32_t *index_of;  /* by value: parameter + 1 */
     val last_param;
-    uint32_t *arrived;       /* parameters in the order in which their gradients came */
+    uint32_t *arrived; /* parameters in the order in which their gradients came */
     uint32_t n_arrived;
-    uint32_t next_bucket;    /* that is reduced next */
+    uint32_t next_bucket; /* that is reduced next */
     bool sync, rebuilt;
     val used_map;
 };
@@ -273,3 +274,38 @@ void ddp_post_forward(struct ddp *d, uint32_t n, val *outputs)
     }
     arena_rewind(r->arena, mark);
 }
+
+/* ----------------------------------------------------------------------------------------------------------- the program */
+static void *wrap(struct wrapping *w)
+{
+    const struct ddp_settings *s = &w->o->ddp;
+    struct ddp_options o = {s->bucket_bytes, s->first_bucket_bytes, s->find_unused_parameters, s->bucket_view};
+
+    w->place(w);
+    wrapping_train_all(w);
+    return ddp_new(w->r, &o, w->leaves.n, w->leaves.leaf);
+}
+
+static void begin_micro_step(void *of, bool sync)
+{
+    ddp_sync(of, sync);
+}
+
+static void pre_forward(void *of)
+{
+    ddp_pre_forward(of);
+}
+
+static void post_forward(void *of, uint32_t n, val *outputs)
+{
+    ddp_post_forward(of, n, outputs);
+}
+
+const struct method_program ddp_program = {
+    .source = "torch/nn/parallel/distributed.py, torch/csrc/distributed/c10d/reducer.cpp",
+    .wrap = wrap,
+    .begin_micro_step = begin_micro_step,
+    .pre_forward = pre_forward,
+    .post_forward = post_forward,
+    .steps = 3, /* buckets are made anew in the second */
+};

@@ -34,8 +34,8 @@ struct ddp_tensor {
 
 struct ddp_assignment {
     uint32_t n_buckets;
-    uint32_t *indices;   /* of the tensors, bucket by bucket */
-    uint32_t *ends;      /* ends[b]: where bucket b ends in `indices` */
+    uint32_t *indices; /* of the tensors, bucket by bucket */
+    uint32_t *ends;    /* ends[b]: where bucket b ends in `indices` */
 };
 
 /*
@@ -50,7 +50,7 @@ struct ddp;
 
 /* The constructor, over the trained leaves in the order of named_parameters(). NULL when the run has failed. */
 struct ddp *ddp_new(struct run *r, const struct ddp_options *options, uint32_t n, const val *params);
-void ddp_sync(struct ddp *d, bool sync);  /* require_backward_grad_sync of the micro-step that begins */
+void ddp_sync(struct ddp *d, bool sync); /* require_backward_grad_sync of the micro-step that begins */
 void ddp_pre_forward(struct ddp *d);
 
 /* The caller's outputs become those of _DDPSink: clones, and the old ones die. Nothing where unused parameters are not looked for. */

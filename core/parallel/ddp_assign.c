@@ -2,7 +2,7 @@
 #include "parallel/ddp.h"
 
 struct opened {
-    uint32_t n, limit;       /* tensors in it; which limit closes it */
+    uint32_t n, limit; /* tensors in it; which limit closes it */
     uint64_t bytes;
 };
 

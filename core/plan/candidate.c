@@ -5,12 +5,23 @@
 
 #include <string.h>
 
+/* The GPUs that the degrees leave are data-parallel ranks; what does not divide is seen before. */
+static void take_degrees(struct recipe *r, uint32_t gpus)
+{
+    bool tp = r->method == METHOD_TP || r->method == METHOD_TP_FSDP2;
+
+    r->pipeline_parallel = r->method == METHOD_PP ? (r->pipeline_parallel ? r->pipeline_parallel : gpus) : 1;
+    r->tensor_parallel = tp ? (r->tensor_parallel ? r->tensor_parallel : gpus) : 1;
+    r->data_parallel = r->method == METHOD_SINGLE ? 1 : gpus / (r->tensor_parallel * r->pipeline_parallel);
+}
+
 struct recipe recipe_of(const struct plan_question *q, const struct plan_candidate *c)
 {
     struct recipe r = q->recipe;
 
     r.method = (enum method)c->choice[AXIS_METHOD]->value;
-    r.data_parallel = r.method == METHOD_DDP ? q->gpus : 1;
+    r.offload = (enum offload)c->choice[AXIS_OFFLOAD]->value;
+    take_degrees(&r, q->gpus);
     r.tuning = (enum tuning)c->choice[AXIS_TUNING]->value;
     r.precision = (enum precision)c->choice[AXIS_PRECISION]->value;
     r.optimizer = (enum optimizer)c->choice[AXIS_OPTIMIZER]->value;
@@ -129,7 +140,8 @@ static enum err_code measure(struct planning *p, struct plan_candidate *c)
 /* global = micro x accumulation x replicas, for some whole number of what was left out. */
 static bool shares_evenly(const struct plan_question *q, const struct step *s)
 {
-    uint64_t n = q->recipe.micro_batch_size, steps = q->recipe.gradient_accumulation_steps, dp = s->r.data_parallel, global = q->global_batch_size;
+    uint64_t n = q->recipe.micro_batch_size, steps = q->recipe.gradient_accumulation_steps, dp = s->r.data_parallel,
+             global = q->global_batch_size;
     uint64_t at_once = dp * (n ? n : 1) * (steps ? steps : 1);
 
     return !global || (n && steps ? at_once == global : global % at_once == 0);
@@ -159,8 +171,9 @@ enum err_code candidate_judge(struct planning *p, struct plan_candidate *c)
     if (rc)
         return rc;
     if (!shares_evenly(p->q, &c->step)) {
-        (void)err_set(err, ERR_FIELD_CONFLICT, "/training/global_batch_size", "%u sequences cannot be shared by %u replicas in whole micro-batches",
-                      p->q->global_batch_size, c->step.r.data_parallel);
+        (void)err_set(err, ERR_FIELD_CONFLICT, "/training/global_batch_size",
+                      "%u sequences cannot be shared by %u replicas in whole micro-batches", p->q->global_batch_size,
+                      c->step.r.data_parallel);
         return set_aside(p, c, "batch-conflict");
     }
     rc = measure(p, c);

@@ -2,6 +2,7 @@
 #include "torch/autograd.h"
 
 #include "torch/checkpoint.h"
+#include "torch/hooks.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -73,6 +74,10 @@ static void node_bury(struct run *r, uint32_t i, uint32_t *list)
     release_saved(r, n);
     if (n->closure)
         region_unref(r, n->closure);
+    if (n->hooks || n->own) {
+        hooks_release(r, n->hooks);
+        hooks_release(r, n->own);
+    }
     for (int e = 0; e < n->n_edges; e++)
         value_unref(r, n->meta[e]);
     for (int g = 0; g < n->n_outputs; g++)
@@ -108,7 +113,7 @@ void node_die(struct run *r, uint32_t i)
 }
 
 /* The AccumulateGrad of a leaf, made when it is first needed. Parameters keep theirs. */
-static uint32_t accumulate_node(struct run *r, val leaf)
+uint32_t accumulate_node(struct run *r, val leaf)
 {
     struct value *x = &r->values[leaf];
     uint64_t sequence = r->sequence;
@@ -430,6 +435,8 @@ static void evaluate(struct run *r, uint32_t base, uint32_t node)
     bool recompute = r->recompute, any = false;
 
     host_call(r);
+    if (n->hooks)
+        hooks_run(r, n->hooks);
     r->node_running = node;
     if (n->op == OP_ACCUMULATE_GRAD) {
         accumulate(r, node);
@@ -484,6 +491,7 @@ static void evaluate(struct run *r, uint32_t base, uint32_t node)
 void run_graph(struct run *r, int n, const val *outputs, const val *gradients)
 {
     uint32_t base = r->n_ready, roots[MAX_ROOTS], n_roots = 0;
+    struct hook *outer;
     bool grad_enabled = r->grad_enabled, in_backward = r->in_backward;
 
     for (int i = 0; i < n; i++) {
@@ -505,12 +513,14 @@ void run_graph(struct run *r, int n, const val *outputs, const val *gradients)
     count_dependencies(r, n_roots, roots, ++r->backward_calls);
     r->grad_enabled = false;
     r->in_backward = true;
+    outer = backward_begins(r);
     for (uint32_t i = 0; i < n_roots; i++)
         if (!r->nodes[roots[i]].dependencies)
             ready_push(r, base, roots[i]);
     while (r->n_ready > base && !run_dead(r))
         evaluate(r, base, ready_pop(r, base));
     r->n_ready = base;
+    backward_ends(r, outer);
     r->grad_enabled = grad_enabled;
     r->in_backward = in_backward;
 }

@@ -105,6 +105,7 @@ void meta_of(struct run *r, uint32_t node, int edge, val in);
 void save(struct run *r, uint32_t node, val v);        /* an input, or what the kernel made beside its result */
 void save_result(struct run *r, uint32_t node, val v);
 void pin_leaf(struct run *r, val leaf);
+uint32_t accumulate_node(struct run *r, val leaf); /* made when it is first needed */
 enum { MAX_ROOTS = 2 };
 void run_graph(struct run *r, int n, const val *outputs, const val *gradients); /* torch.autograd.backward(outputs, gradients) */
 

@@ -3,6 +3,8 @@
 #include "torch/autograd.h"
 #include "torch/module.h"
 
+#include <string.h>
+
 enum { REGION_SAVES = 512 };
 
 struct region {
@@ -40,14 +42,17 @@ static struct region *region_new(struct run *r)
 /* module(*args): the arguments live until it returns */
 static val run_in(struct run *r, struct module *module, region_function run, void *context, int n_args, const val *args)
 {
-    struct frame f;
+    struct frame arguments, f;
+    val given[REGION_ARGS];
 
     if (!module)
         return run(r, context, args);
-    f = module_enter(r, module);
+    memcpy(given, args, (size_t)n_args * sizeof *given);
+    arguments = frame_enter(r);
     for (int i = 0; i < n_args; i++)
         (void)hold(r, args[i]);
-    return frame_leave(r, f, run(r, context, args));
+    f = module_enter_with(r, module, &given[0]);
+    return frame_leave(r, arguments, frame_leave(r, f, run(r, context, given)));
 }
 
 static void region_hold(struct run *r, struct region *g, struct module *module, region_function run, void *context, int n_args, const val *args,

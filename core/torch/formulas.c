@@ -5,6 +5,7 @@
  * T() is a temporary of a C++ full expression: all of them die when the formula has run, the last first.
  */
 #include "torch/autograd.h"
+#include "torch/hooks.h"
 #include "torch/sdpa.h"
 
 #include <string.h>
@@ -75,6 +76,12 @@ void back_pass_each(struct back *b)
     for (int i = 0; i < b->r->nodes[b->node].n_edges; i++)
         if (b->grad[i])
             put(b, i, b->grad[i]);
+}
+
+void back_hooked(struct back *b)
+{
+    hooks_run(b->r, self(b)->own);
+    put(b, 0, b->grad[0]);
 }
 
 /* ------------------------------------------------------------------------------------------------------- elementwise */

@@ -1,6 +1,7 @@
 #include "torch/module.h"
 
 #include "torch/autograd.h"
+#include "torch/hooks.h"
 #include "torch/ops.h"
 
 #include <stdio.h>
@@ -202,7 +203,22 @@ struct module *dropout_module(struct tree *t, struct module *parent, const char 
 }
 
 /* -------------------------------------------------------------------------------------------------------------- call */
-struct frame module_enter(struct run *r, struct module *m)
+void module_hook(struct tree *t, struct module_hook **list, struct module_hook hook)
+{
+    struct module_hook *h = arena_new(t->arena, struct module_hook);
+
+    if (!h) {
+        tree_full(t);
+        return;
+    }
+    *h = hook;
+    h->next = NULL;
+    while (*list)
+        list = &(*list)->next;
+    *list = h;
+}
+
+static struct frame enter(struct run *r, struct module *m)
 {
     struct frame f = frame_enter(r);
 
@@ -214,15 +230,46 @@ struct frame module_enter(struct run *r, struct module *m)
     return f;
 }
 
+/* What a hook returns takes the argument's place; the caller's own lives as long as the call. */
+struct frame module_enter_with(struct run *r, struct module *m, val *x)
+{
+    struct frame f = enter(r, m);
+
+    f.hooked = m->hooks ? m : NULL;
+    for (const struct module_hook *h = m->hooks; h && !run_dead(r); h = h->next) {
+        val was = *x;
+
+        if (!h->pre)
+            continue;
+        *x = h->pre(r, m, h->of, was);
+        if (*x != was)
+            (void)hold(r, *x);
+    }
+    return f;
+}
+
+struct frame module_enter(struct run *r, struct module *m)
+{
+    val none_given = 0;
+
+    return module_enter_with(r, m, &none_given);
+}
+
 val call(struct run *r, struct module *m, val x)
 {
-    struct frame f;
+    struct frame f, arguments;
 
     if (run_dead(r))
         return 0;
-    f = module_enter(r, m);
+    if (!m->hooks) {
+        f = enter(r, m);
+        (void)hold(r, x);
+        return frame_leave(r, f, m->forward(r, m, x));
+    }
+    arguments = frame_enter(r);
     (void)hold(r, x);
-    return frame_leave(r, f, m->forward(r, m, x));
+    f = module_enter_with(r, m, &x);
+    return frame_leave(r, arguments, frame_leave(r, f, m->forward(r, m, x)));
 }
 
 const char *module_path(const struct tree *t, uint32_t number, char *buf, size_t bytes)
@@ -289,4 +336,34 @@ void params_visit(struct module *m, param_visitor visit, void *context)
             visit(context, m, p);
     for (struct module *c = m->first; c; c = c->next)
         params_visit(c, visit, context);
+}
+
+static void count_elements(void *context, struct module *m, struct param *p)
+{
+    int64_t *n = context, elems = 1;
+
+    (void)m;
+    for (int i = 0; i < p->ndim; i++)
+        elems *= p->size[i];
+    *n += elems;
+}
+
+struct module *module_list(const struct tree *t)
+{
+    struct module *best = NULL;
+    int64_t most = 0;
+
+    for (uint32_t i = 1; i < t->n_modules; i++) {
+        struct module *m = t->modules[i];
+        int64_t n = 0;
+
+        if (!m->first || strcmp(m->first->name, "0") != 0)
+            continue;
+        params_visit(m, count_elements, &n);
+        if (n > most) {
+            most = n;
+            best = m;
+        }
+    }
+    return best;
 }

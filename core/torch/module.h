@@ -11,6 +11,7 @@
 #include "torch/run.h"
 
 struct module;
+struct module_hook;
 
 struct param {
     const char *name;     /* "weight" */
@@ -22,7 +23,8 @@ struct param {
     bool requires_grad, buffer;
     uint8_t group;        /* of the optimizer: 0 decays */
     bool late;            /* not part of the checkpoint: who added it gives its birth */
-    val value;            /* once the model stands on the device */
+    val value;            /* once the model stands on the device: what forward reads */
+    val shard;            /* what a sharding method trains in its place; 0: `value` itself */
 };
 
 enum module_kind { MODULE_CONTAINER, MODULE_LINEAR, MODULE_CONV1D, MODULE_EMBEDDING, MODULE_LAYER_NORM, MODULE_NORM, MODULE_DROPOUT, MODULE_ACTIVATION };
@@ -42,6 +44,8 @@ struct module {
     int variant;          /* which formula an activation is; what else a kind needs */
     bool padding_idx;
     void *extra;          /* of what replaced the node */
+    struct module_hook *hooks; /* hooks.h; inside a checkpoint that the call is part of */
+    struct module_hook *around; /* of a wrapper that stands in the module's place: outside of such a checkpoint where forward alone is checkpointed */
 };
 
 struct tree {
@@ -71,6 +75,8 @@ void tie(struct param *p, struct param *to);
 /* nn.Module.__call__: the argument lives until the module returns. */
 val call(struct run *r, struct module *m, val x);
 struct frame module_enter(struct run *r, struct module *m); /* for forwards with more arguments: hold() each, then frame_leave() */
+struct frame module_enter_with(struct run *r, struct module *m, val *x); /* its hooks see, and may replace, the first argument */
+void module_hook(struct tree *t, struct module_hook **list, struct module_hook hook); /* adds one at the end: &m->hooks or &m->around */
 static inline val hold(struct run *r, val v)
 {
     return local(r, v);
@@ -81,6 +87,9 @@ const char *module_path(const struct tree *t, uint32_t number, char *buf, size_t
 
 /* model.to(device): every parameter and buffer once, children before their parent, in declaration order. */
 void materialise(struct run *r, struct tree *t);
+
+/* The longest ModuleList: a container of "0", "1", .. with the most parameters; NULL: there is none. */
+struct module *module_list(const struct tree *t);
 
 /* Walks model.named_parameters(): a module's own parameters, then its children. */
 typedef void (*param_visitor)(void *context, struct module *m, struct param *p);

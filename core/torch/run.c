@@ -1,4 +1,5 @@
-#include "torch/run.h"
+#include "torch/hooks.h"
+#include "torch/module.h"
 
 #include <string.h>
 
@@ -25,7 +26,8 @@ enum err_code run_init(struct run *r, struct arena *arena, const struct quirks *
     r->max_storages = limits.storages;
     r->max_nodes = limits.nodes;
     r->max_births = limits.births;
-    r->max_events = 2 * limits.births + 1; /* a birth and a death each, and one EVENT_RELEASE */
+    r->max_marks = limits.marks + 1; /* EVENT_RELEASE */
+    r->max_events = 2 * limits.births + r->max_marks;
     r->max_locals = 4096;
     r->max_ready = limits.nodes;
     r->max_casts = limits.values / 8;
@@ -37,7 +39,9 @@ enum err_code run_init(struct run *r, struct arena *arena, const struct quirks *
     r->locals = arena_array_raw(arena, val, r->max_locals);
     r->ready = arena_array_raw(arena, uint32_t, r->max_ready);
     r->casts = arena_array_raw(arena, val, r->max_casts);
-    if (!r->values || !r->storages || !r->nodes || !r->births || !r->events || !r->locals || !r->ready || !r->casts)
+    r->max_hooks = limits.hooks;
+    r->hooks = arena_array_raw(arena, struct hook, limits.hooks + 1);
+    if (!r->hooks || !r->values || !r->storages || !r->nodes || !r->births || !r->events || !r->locals || !r->ready || !r->casts)
         return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for a run of this model");
     r->n_values = r->n_storages = r->n_nodes = 1; /* 0 is None */
     memset(r->values, 0, sizeof *r->values);
@@ -67,19 +71,13 @@ static inline uint32_t storage_new(struct run *r)
     return s;
 }
 
-static uint32_t storage_birth(struct run *r, enum op op, uint64_t bytes, enum mark mark)
+static struct birth *block_birth(struct run *r, enum op op, uint64_t bytes, enum mark mark)
 {
-    uint32_t s;
     struct birth *b;
 
-    if (!bytes)
-        return 0;
-    s = storage_new(r);
-    if (!s)
-        return 0;
     if (r->n_births >= r->max_births) { /* a block dies once: max_events always suffices */
         run_fail(r, ERR_NOMEM, "", "the run has more births of blocks than the working memory of one request holds");
-        return 0;
+        return NULL;
     }
     b = &r->births[r->n_births];
     b->bytes = bytes;
@@ -89,9 +87,22 @@ static uint32_t storage_birth(struct run *r, enum op op, uint64_t bytes, enum ma
     b->stage = r->stage;
     b->forward_stage = r->node_running ? r->nodes[r->node_running].stage : r->stage;
     b->mark = (uint8_t)mark;
+    b->stream = r->stream;
     b->recompute = r->recompute;
-    r->storages[s] = (struct storage){bytes, 1, r->n_births};
+    b->crossed = false;
     r->events[r->n_events++] = r->n_births++;
+    return b;
+}
+
+static uint32_t storage_birth(struct run *r, enum op op, uint64_t bytes, enum mark mark)
+{
+    uint32_t s = bytes ? storage_new(r) : 0;
+
+    if (!s)
+        return 0;
+    if (!block_birth(r, op, bytes, mark))
+        return 0;
+    r->storages[s] = (struct storage){bytes, 1, r->n_births - 1};
     return s;
 }
 
@@ -101,7 +112,8 @@ static inline void storage_unref(struct run *r, uint32_t s)
 
     if (!s || --x->refs)
         return;
-    r->events[r->n_events++] = x->block | EVENT_DEATH;
+    if (x->block != NO_BLOCK)
+        r->events[r->n_events++] = x->block | EVENT_DEATH;
     x->block = r->free_storage;
     r->free_storage = s;
 }
@@ -126,7 +138,66 @@ void release_cached(struct run *r)
     if (r->released)
         return;
     r->released = true;
+    r->n_marks++;
     r->events[r->n_events++] = EVENT_RELEASE;
+}
+
+void host_waits(struct run *r)
+{
+    if (run_dead(r) || (r->n_events && r->events[r->n_events - 1] == EVENT_SYNC))
+        return;
+    if (r->n_marks == r->max_marks) {
+        run_fail(r, ERR_NOMEM, "", "the host waits more often than the working memory of one request holds");
+        return;
+    }
+    r->n_marks++;
+    r->events[r->n_events++] = EVENT_SYNC;
+}
+
+void record_stream(struct run *r, val v)
+{
+    const struct storage *s = &r->storages[v ? r->values[v].storage : 0];
+
+    if (v && s->refs && s->block != NO_BLOCK)
+        r->births[s->block].crossed = true;
+}
+
+/* A storage that another one's block takes the place of keeps its number. */
+void storage_resize(struct run *r, val v, enum op op, uint64_t bytes)
+{
+    uint32_t s = v ? r->values[v].storage : 0;
+    struct storage *x = &r->storages[s];
+
+    if (!s || run_dead(r) || x->bytes == bytes)
+        return;
+    if (x->block != NO_BLOCK)
+        r->events[r->n_events++] = x->block | EVENT_DEATH;
+    x->block = NO_BLOCK;
+    x->bytes = bytes;
+    if (bytes && block_birth(r, op, bytes, MARK_NONE))
+        x->block = r->n_births - 1;
+}
+
+void set_data(struct run *r, val v, val from)
+{
+    struct value *x = &r->values[v];
+    const struct value *y = &r->values[from]; /* 0 is None: no sizes, no storage */
+    uint32_t old = x->storage;
+
+    if (!v || run_dead(r))
+        return;
+    x->storage = y->storage;
+    if (x->storage)
+        r->storages[x->storage].refs++;
+    if (from) {
+        memcpy(x->size, y->size, sizeof x->size);
+        memcpy(x->stride, y->stride, sizeof x->stride);
+        x->ndim = y->ndim;
+        x->dtype = y->dtype;
+        x->contiguous = y->contiguous;
+    }
+    storage_unref(r, old);
+    consume(r, from);
 }
 
 /* ------------------------------------------------------------------------------------------------------------ values */
@@ -240,14 +311,14 @@ void mark_block(struct run *r, val v, enum mark mark)
 {
     uint32_t s = v ? r->values[v].storage : 0;
 
-    if (s && r->births[r->storages[s].block].mark == MARK_NONE)
+    if (s && r->storages[s].block != NO_BLOCK && r->births[r->storages[s].block].mark == MARK_NONE)
         r->births[r->storages[s].block].mark = (uint8_t)mark;
 }
 
 /* ------------------------------------------------------------------------------------------------------------ frames */
 struct frame frame_enter(struct run *r)
 {
-    return (struct frame){r->n_locals, r->module, r->node_running, r->recompute};
+    return (struct frame){r->n_locals, r->module, r->node_running, r->recompute, NULL};
 }
 
 static bool push_local(struct run *r, val v)
@@ -341,6 +412,8 @@ val frame_leave(struct run *r, struct frame f, val result)
     for (uint32_t i = f.locals; i < r->n_locals; i++)
         value_unref(r, r->locals[i]);
     r->n_locals = f.locals;
+    if (f.hooked)
+        result = module_returns(r, f.hooked, result);
     r->module = f.module;
     r->node_running = f.node;
     r->recompute = f.recompute;

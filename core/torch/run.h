@@ -11,7 +11,9 @@
  *           releasing locals. Checked block by block against the oracle's tapes (tests/accuracy).
  * Errors    sticky: the first failure stands in run.error, later ops return 0. A run without room is ERR_NOMEM.
  * Threads   none: one run, one thread. All memory is the arena's.
- * Not modelled: more than one stream, double backward, CUDA graphs.
+ * Streams   a birth comes from the pool of the stream that is current; who else uses a block says record_stream(). Order between streams is not
+ *           played: the meters tell what a GPU that never lags holds and what one that always does.
+ * Not modelled: double backward, CUDA graphs.
  */
 #ifndef TORCH_RUN_H
 #define TORCH_RUN_H
@@ -55,6 +57,10 @@ enum stage {
 /* What a block turned out to be; MARK_NONE: its category follows from where it was born. */
 enum mark { MARK_NONE, MARK_PARAMETER, MARK_BUFFER, MARK_GRADIENT, MARK_OPTIMIZER_STATE, MARK_WORKSPACE, MARK_COMMUNICATION };
 
+/* Whose pool a block comes from. The names are those of torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py FSDPCommContext; other methods
+ * use those that do the same for them. */
+enum stream_id { STREAM_COMPUTE, STREAM_GATHER_COPY, STREAM_GATHER, STREAM_REDUCE, STREAM_ALL_REDUCE, STREAM_COPY, STREAM_COUNT };
+
 enum op {
     OP_NONE,
 #define OP(id, aten, node, saves, backward, autocast, work, source) OP_##id,
@@ -71,12 +77,15 @@ struct birth {
     uint16_t node;      /* enum op of the autograd node that runs; OP_NONE in forward */
     uint8_t stage, forward_stage; /* now; and of the node's forward */
     uint8_t mark;
+    uint8_t stream;     /* enum stream_id */
     bool recompute;     /* a checkpointed region runs again */
+    bool crossed;       /* record_stream(): freed, it stays active until another stream has passed */
 };
 
-/* bit 31 set: death of block `block & EVENT_BLOCK`; EVENT_RELEASE: torch.cuda.empty_cache() */
+/* bit 31 set: death of block `block & EVENT_BLOCK`; EVENT_RELEASE: torch.cuda.empty_cache(); EVENT_SYNC: the host waits for all streams */
 enum { EVENT_DEATH = 1u << 31, EVENT_BLOCK = EVENT_DEATH - 1 };
 #define EVENT_RELEASE EVENT_BLOCK
+#define EVENT_SYNC (EVENT_BLOCK - 1)
 
 struct value {
     int64_t size[MAX_DIMS], stride[MAX_DIMS]; /* elements */
@@ -92,8 +101,9 @@ struct value {
 struct storage {
     uint64_t bytes;
     uint32_t refs;
-    uint32_t block;         /* number of its birth */
+    uint32_t block;         /* number of its birth; NO_BLOCK: resized to nothing */
 };
+enum { NO_BLOCK = EVENT_BLOCK };
 
 struct edge {
     uint32_t node;
@@ -101,6 +111,8 @@ struct edge {
 };
 
 struct region;
+struct hook;
+struct module;
 
 /* Scalars an op's backward needs; what they mean is the op's. */
 struct attributes {
@@ -120,6 +132,7 @@ struct node {
     uint16_t op;
     uint8_t stage, n_edges, n_saved, n_outputs;
     bool released, pinned;
+    struct hook *hooks, *own; /* hooks.h: of the tensors that it made; of itself */
     struct region *region;  /* whose recomputation unpacks the saves */
     struct region *closure; /* of a reentrant checkpoint: what it calls */
     val variable, accumulated; /* AccumulateGrad: the leaf and its .grad */
@@ -129,6 +142,7 @@ struct node {
 struct frame {
     uint32_t locals, module, node;
     bool recompute;
+    struct module *hooked;  /* its hooks see what the frame returns; NULL: nobody does */
 };
 
 struct run {
@@ -139,7 +153,7 @@ struct run {
 
     /* switches of the running thread */
     bool grad_enabled, in_backward, stopped, recompute;
-    uint8_t stage;
+    uint8_t stage, stream;
     int autocast_depth;
     bool autocast;
     enum dtype autocast_dtype;
@@ -147,6 +161,9 @@ struct run {
     uint32_t node_running;       /* autograd node, 0 in forward */
     struct region *region;       /* checkpoint region that packs saves, or keeps them while it recomputes */
     struct region *free_region;
+    struct hook *free_hook, *at_end; /* hooks.h; at_end: of the backward that runs */
+    uint32_t n_hooks, max_hooks;
+    struct hook *hooks;
     val second;                  /* a further result of the region function that just returned, a temporary; 0: none */
     uint64_t sequence;           /* of the forward thread */
 
@@ -169,6 +186,7 @@ struct run {
     uint32_t n_births, max_births;
     uint32_t *events;
     uint32_t n_events, max_events;
+    uint32_t n_marks, max_marks; /* of them neither birth nor death */
     bool released;               /* EVENT_RELEASE stands on the tape */
     struct work *work;           /* work.h: the log of kernels and messages; NULL: none is kept */
     val workspaces[2];           /* cuBLAS of the forward and of the autograd thread, where they are kept */
@@ -179,6 +197,7 @@ struct run {
 
 struct run_limits {
     uint32_t values, storages, nodes, births;
+    uint32_t marks, hooks; /* host_waits(); hooks.h, at once */
 };
 
 MUST_CHECK enum err_code run_init(struct run *r, struct arena *arena, const struct quirks *q, struct device device,
@@ -263,6 +282,12 @@ void scratch_give(struct run *r, uint32_t storage);
 void scratch(struct run *r, enum op op, uint64_t bytes);
 
 void release_cached(struct run *r); /* torch.cuda.empty_cache(), once a run */
+void host_waits(struct run *r);     /* the host waits for the GPU: .item(), Event.synchronize() */
+void record_stream(struct run *r, val v); /* another stream uses what `v` holds */
+
+/* v.untyped_storage().resize_(): what is held dies, or is born; views and what autograd saved see the new block. Nothing where it has that size. */
+void storage_resize(struct run *r, val v, enum op op, uint64_t bytes);
+void set_data(struct run *r, val v, val from); /* v.data = from: storage, sizes and strides; 0: an empty tensor */
 
 /* ---- Python's frames */
 struct frame frame_enter(struct run *r);

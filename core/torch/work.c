@@ -10,17 +10,40 @@ bool work_init(struct work *w, struct arena *arena, uint32_t max_kernels, uint32
     return w->kernels && w->messages;
 }
 
-void work_message(struct run *r, enum collective c, uint64_t bytes)
+uint32_t work_send(struct run *r, struct work_sending s)
 {
     struct work *w = r->work;
 
     if (!w)
-        return;
+        return 0;
     if (w->n_messages == w->max_messages) {
         run_fail(r, ERR_NOMEM, "", "the working memory of one request is too small for the messages of a step");
-        return;
+        return 0;
     }
-    w->messages[w->n_messages++] = (struct message){.bytes = bytes, .kernels_before = w->n_kernels, .collective = (uint8_t)c, .stage = r->stage};
+    w->messages[w->n_messages++] = (struct message){
+        .bytes = s.bytes,
+        .kernels_before = w->n_kernels,
+        .waited_before = MESSAGE_UNWAITED,
+        .group = s.group,
+        .collective = (uint8_t)s.what,
+        .stage = r->stage,
+        .stream = (uint8_t)s.stream,
+        .after_compute = s.after_compute,
+    };
+    return w->n_messages;
+}
+
+void work_wait(struct run *r, uint32_t message)
+{
+    struct work *w = r->work;
+
+    if (w && message && w->messages[message - 1].waited_before == MESSAGE_UNWAITED)
+        w->messages[message - 1].waited_before = w->n_kernels;
+}
+
+void work_message(struct run *r, enum collective c, uint64_t bytes)
+{
+    (void)work_send(r, (struct work_sending){.what = c, .bytes = bytes, .stream = STREAM_ALL_REDUCE, .after_compute = true});
 }
 
 /* ------------------------------------------------------------------------------------------------------------- sizes */
@@ -104,7 +127,8 @@ void work_product(struct run *r, enum op op, val out, val a, val b, val added)
 void work_attention(struct run *r, enum op op, const struct attended *a, val q, val k)
 {
     bool backward = op == OP_FLASH_BACKWARD || op == OP_EFFICIENT_BACKWARD;
-    uint64_t pairs = (uint64_t)(a->batch * a->heads) * (uint64_t)(a->causal ? a->queries * (2 * a->keys - a->queries + 1) / 2 : a->queries * a->keys);
+    uint64_t pairs =
+        (uint64_t)(a->batch * a->heads) * (uint64_t)(a->causal ? a->queries * (2 * a->keys - a->queries + 1) / 2 : a->queries * a->keys);
     uint64_t q_bytes, kv_bytes;
     struct kernel *x = run_dead(r) ? NULL : append(r, op, dtype_of(r, q));
 

@@ -19,14 +19,35 @@
 
 struct run;
 
-enum collective { COLLECTIVE_ALL_REDUCE, COLLECTIVE_ALL_GATHER, COLLECTIVE_REDUCE_SCATTER, COLLECTIVE_BROADCAST, COLLECTIVE_COUNT };
+/* SEND: to one neighbour. TO_HOST, FROM_HOST: a copy over the bus. HOST_STEP: the optimizer on the host, bytes of its fp32 weights. */
+enum collective {
+    COLLECTIVE_ALL_REDUCE,
+    COLLECTIVE_ALL_GATHER,
+    COLLECTIVE_REDUCE_SCATTER,
+    COLLECTIVE_BROADCAST,
+    COLLECTIVE_SEND,
+    COLLECTIVE_TO_HOST,
+    COLLECTIVE_FROM_HOST,
+    COLLECTIVE_HOST_STEP,
+    COLLECTIVE_COUNT
+};
 
-/* A collective as it is enqueued: payload on one rank, and how many kernels stood in the compute stream before it. */
+/* `ranks` ranks, each `stride` from the next: {0, 0} is all of them. */
+struct work_group {
+    uint32_t ranks, stride;
+};
+
+/* A message as it is enqueued. bytes: what the whole tensor holds on the side where it is whole (gathered, or before it is scattered). */
 struct message {
     uint64_t bytes;
-    uint32_t kernels_before;
+    uint32_t kernels_before;   /* in the compute stream, when it was enqueued */
+    uint32_t waited_before;    /* the compute stream waits for it before this kernel; MESSAGE_UNWAITED */
+    struct work_group group;
     uint8_t collective, stage; /* enum collective, enum stage */
+    uint8_t stream;            /* enum stream_id: messages of one stream follow each other */
+    bool after_compute;        /* it also waits for the compute stream's kernels before it */
 };
+#define MESSAGE_UNWAITED UINT32_MAX
 
 /* One launch, or several alike that follow each other (the chunks of a foreach list). */
 struct kernel {
@@ -49,8 +70,20 @@ struct work {
 /* false when the arena is full. max_kernels 0: messages alone. The kernels stand last: what they do not take can be given back. */
 bool work_init(struct work *w, struct arena *arena, uint32_t max_kernels, uint32_t max_messages);
 
-/* Nothing without a log. A full log fails the run with ERR_NOMEM. */
+/* A gradient bucket's collective over all ranks: it waits for compute, and compute for it at the end of the stage. Nothing without a log; a full one fails
+ * the run with ERR_NOMEM. */
 void work_message(struct run *r, enum collective c, uint64_t bytes);
+
+/* Any other; returns what work_wait() takes, 0 without a log. */
+struct work_sending {
+    enum collective what;
+    uint64_t bytes;
+    struct work_group group;
+    unsigned stream;           /* enum stream_id */
+    bool after_compute;
+};
+uint32_t work_send(struct run *r, struct work_sending s);
+void work_wait(struct run *r, uint32_t message); /* the compute stream waits for it, here */
 
 /* For a foreach list or a kernel of one launch over plain arrays: optimizers, clipping. Nothing without a log. `op`: an enum op. */
 void work_add(struct run *r, unsigned op, uint64_t flops, uint64_t bytes, uint32_t launches);

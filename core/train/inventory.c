@@ -71,8 +71,7 @@ static void list_module(struct listing *l, const struct module *m)
         list_module(l, c);
 }
 
-enum err_code inventory_of(const struct arch *arch, const struct step *step, struct arena *arena, struct inventory *ret,
-                           struct err *err)
+enum err_code inventory_of(const struct arch *arch, const struct step *step, struct arena *arena, struct inventory *ret, struct err *err)
 {
     struct trainer *t = arena_new(arena, struct trainer);
     struct listing l = {.arena = arena};

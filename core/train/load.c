@@ -6,12 +6,6 @@
 
 #include <string.h>
 
-struct collect {
-    struct trainer *t;
-    uint32_t n, groups[2];
-    bool fill;
-};
-
 /* trainer.py get_decay_parameter_names: by name since 5.0, before by layer type and `bias` */
 static bool holds(const char *name, const char *part)
 {
@@ -38,87 +32,143 @@ static bool decays(const struct trainer *t, const struct module *m, const struct
     return true;
 }
 
-static void collect(void *context, struct module *m, struct param *p)
+/* Which parameters decay; a plain loop hands model.parameters() to the optimizer as they come. */
+static void tell_group(void *context, struct module *m, struct param *p)
 {
-    struct collect *c = context;
-    struct trainer *t = c->t;
-    int g;
+    const struct trainer *t = context;
 
-    if (!p->requires_grad || p->tied)
-        return;
-    if (!c->fill) /* a plain loop hands model.parameters() to the optimizer as they come */
-        p->group = t->plain || decays(t, m, p) ? 0 : 1;
-    g = p->group;
-    if (c->fill) {
-        struct run *r = &t->run;
-
-        require_grad(r, p->value);
-        pin_leaf(r, p->value);
-        t->trainable[c->n] = p->value;
-        t->optim.group[g][c->groups[g]] = p->value;
-    }
-    c->n++;
-    c->groups[g]++;
+    p->group = t->plain || decays(t, m, p) ? 0 : 1;
 }
 
-static void gather_trainable(struct trainer *t)
+static void place(struct wrapping *w)
 {
-    struct collect c = {.t = t};
+    materialise(w->r, w->tree);
+    if (w->o->adapters)
+        lora_materialise(w->r, w->tree, NULL);
+}
+
+static void count_leaf(void *context, struct module *m, struct param *p)
+{
+    uint32_t *n = context;
+
+    (void)m;
+    *n += p->requires_grad && !p->tied;
+}
+
+static bool make_room(struct trainer *t, struct wrapping *w)
+{
     struct arena *a = t->model.tree.arena;
+    uint32_t n = 1;
 
-    params_visit(t->model.tree.root, collect, &c);
-    t->n_trainable = c.n;
-    t->trainable = arena_array(a, val, c.n + 1);
+    params_visit(t->model.tree.root, count_leaf, &n);
+    w->leaves.max = n;
+    w->leaves.leaf = arena_array(a, val, n);
+    w->leaves.group = arena_array(a, uint8_t, n);
     for (int g = 0; g < 2; g++) {
-        t->optim.n_group[g] = c.groups[g];
-        t->optim.group[g] = arena_array(a, val, c.groups[g] + 1);
-        t->optim.state[g] = arena_array(a, struct optim_state, c.groups[g] + 1);
+        t->optim.group[g] = arena_array(a, val, n);
+        t->optim.state[g] = arena_array(a, struct optim_state, n);
         if (!t->optim.group[g] || !t->optim.state[g])
-            t->trainable = NULL;
+            return false;
     }
-    if (!t->trainable) {
-        run_fail(&t->run, ERR_NOMEM, "", "the working memory of one request is too small for the optimizer's states");
-        return;
-    }
-    c = (struct collect){.t = t, .fill = true};
-    params_visit(t->model.tree.root, collect, &c);
+    return w->leaves.leaf && w->leaves.group;
 }
 
-/* The model as it stands becomes one of several replicas. */
-static void wrap(struct trainer *t)
+static void take_leaves(struct trainer *t, const struct leaves *l)
 {
-    const struct step *s = t->step;
+    t->n_trainable = l->n;
+    t->trainable = l->leaf;
+    for (uint32_t i = 0; i < l->n; i++) {
+        int g = l->group[i];
+
+        t->optim.group[g][t->optim.n_group[g]++] = l->leaf[i];
+    }
+}
+
+/* A stated bucket size does away with the first bucket of 1 MiB, in newer releases. */
+static struct ddp_settings ddp_settings(const struct step *s)
+{
     uint64_t cap = s->r.ddp_bucket_bytes;
     bool left_out = cap == (uint64_t)DDP_BUCKET_MIB << 20;
-    struct ddp_options o = {
+
+    return (struct ddp_settings){
         .bucket_bytes = cap,
         .first_bucket_bytes = left_out || s->quirks.ddp_small_first_bucket ? DDP_FIRST_BUCKET_BYTES : cap,
         .find_unused_parameters = s->find_unused_parameters,
         .bucket_view = s->r.gradient_as_bucket_view == TRI_TRUE,
     };
+}
 
-    t->ddp = ddp_new(&t->run, &o, t->n_trainable, t->trainable);
+static enum optim_kind kind_of(enum optimizer o)
+{
+    return o == OPTIMIZER_SGD                 ? OPTIM_SGD
+           : o == OPTIMIZER_ADAMW_TORCH_FUSED ? OPTIM_ADAMW_FUSED
+           : o == OPTIMIZER_ADAMW_TORCH_LOOP  ? OPTIM_ADAMW_LOOP
+                                              : OPTIM_ADAMW_FOREACH;
+}
+
+void parallel_options_of(const struct step *s, struct parallel_options *ret)
+{
+    const struct recipe *r = &s->r;
+    const struct fsdp_recipe *f = &r->fsdp;
+    const struct zero_recipe *z = &r->zero;
+
+    *ret = (struct parallel_options){
+        .method = r->method,
+        .at = {r->data_parallel * r->tensor_parallel * r->pipeline_parallel, r->rank, r->data_parallel, r->tensor_parallel,
+               r->pipeline_parallel, r->shard_group},
+        .plain = r->framework == FRAMEWORK_TORCH,
+        .mixed = precision_is_mixed(r->precision),
+        .compute = compute_dtype(r->precision),
+        .checkpointing = r->gradient_checkpointing == TRI_TRUE,
+        .reentrant = r->checkpoint_reentrant == TRI_TRUE,
+        .adapters = r->tuning != TUNING_FULL,
+        .gradient_accumulation_steps = r->gradient_accumulation_steps,
+        .sync_each_batch = r->sync_each_batch == TRI_TRUE,
+        .max_grad_norm = r->max_grad_norm,
+        .optimizer = kind_of(r->optimizer),
+        .offload = r->offload,
+        .ddp = ddp_settings(s),
+        .fsdp = {f->wrap, f->backward_prefetch, f->forward_prefetch == TRI_TRUE, f->use_orig_params == TRI_TRUE,
+                 f->limit_all_gathers == TRI_TRUE, f->reduce_dtype == REDUCE_BF16 ? DTYPE_BF16 : DTYPE_FP32},
+        .zero = {z->reduce_elems, z->allgather_elems, z->prefetch_elems, z->max_live_elems, z->sub_group_elems, z->persistence_elems,
+                 z->overlap_comm == TRI_TRUE, z->zero_init == TRI_TRUE},
+    };
 }
 
 void trainer_load(struct trainer *t)
 {
     struct run *r = &t->run;
     const struct recipe *s = &t->step->r;
+    struct wrapping w = {
+        .r = r,
+        .tree = &t->model.tree,
+        .embeddings = t->model.embeddings,
+        .head = t->model.tree.head,
+        .o = &t->parallel,
+        .place = place,
+        .of = t,
+    };
 
     r->stage = STAGE_INIT;
-    materialise(r, &t->model.tree);
-    if (s->tuning != TUNING_FULL)
-        lora_materialise(r, &t->model.tree, NULL);
-    gather_trainable(t);
-    if (s->method == METHOD_DDP && !run_dead(r))
-        wrap(t);
-    if (!t->plain || t->ddp)
+    parallel_options_of(t->step, &t->parallel);
+    params_visit(t->model.tree.root, tell_group, t);
+    w.layers = module_list(&t->model.tree);
+    if (!make_room(t, &w)) {
+        run_fail(r, ERR_NOMEM, "", "the working memory of one request is too small for the optimizer's states");
+        return;
+    }
+    t->method = method_rows[s->method].program;
+    if (t->method) {
+        t->wrapped = t->method->wrap(&w);
+    } else {
+        place(&w);
+        wrapping_train_all(&w);
+    }
+    take_leaves(t, &w.leaves);
+    if (!t->plain || t->method)
         release_cached(r); /* Accelerator.free_memory when train() begins */
     t->steps_begin = r->n_events;
-    t->autocast = precision_autocasts(s->precision);
-    t->autocast_dtype = precision_scales_loss(s->precision) ? DTYPE_FP16 : DTYPE_BF16; /* fp16 is what needs the scaler */
-    t->optim.kind = s->optimizer == OPTIMIZER_SGD                 ? OPTIM_SGD
-                    : s->optimizer == OPTIMIZER_ADAMW_TORCH_FUSED ? OPTIM_ADAMW_FUSED
-                    : s->optimizer == OPTIMIZER_ADAMW_TORCH_LOOP  ? OPTIM_ADAMW_LOOP
-                                                                  : OPTIM_ADAMW_FOREACH;
+    t->autocast = t->step->autocast;
+    t->autocast_dtype = compute_dtype(s->precision);
+    t->optim.kind = t->parallel.optimizer;
 }

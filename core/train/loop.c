@@ -1,7 +1,6 @@
 /* loop.c - what both loops share: batches, the model's call with its wrappers, backward, clipping, the end of a step. */
 #include "train/loop.h"
 
-#include "parallel/ddp.h"
 #include "torch/autograd.h"
 
 #include <string.h>
@@ -87,8 +86,18 @@ void sync_gradients(struct trainer *t, uint32_t micro_step)
 {
     const struct recipe *s = &t->step->r;
 
-    if (t->ddp)
-        ddp_sync(t->ddp, s->sync_each_batch == TRI_TRUE || micro_step + 1 == s->gradient_accumulation_steps);
+    if (t->method && t->method->begin_micro_step)
+        t->method->begin_micro_step(t->wrapped, s->sync_each_batch == TRI_TRUE || micro_step + 1 == s->gradient_accumulation_steps);
+}
+
+void end_micro_step(struct trainer *t, uint32_t micro_step)
+{
+    bool boundary = micro_step + 1 == t->step->r.gradient_accumulation_steps;
+
+    if (!t->method || !t->method->end_micro_step)
+        return;
+    t->run.stage = boundary ? STAGE_OPTIMIZER : STAGE_BETWEEN;
+    t->method->end_micro_step(t->wrapped, boundary);
 }
 
 /* The wrapper's way with what forward returns: loss, logits, and before 5.x the cache, a tuple. */
@@ -100,7 +109,7 @@ static void post_forward(struct trainer *t, struct outputs *o)
     unsigned char *mark = r->arena->cur;
     val *all;
 
-    if (!t->step->find_unused_parameters || run_dead(r))
+    if (!t->method || !t->method->post_forward || run_dead(r))
         return;
     all = arena_array(r->arena, val, 2 + (size_t)cached);
     if (!all) {
@@ -110,7 +119,7 @@ static void post_forward(struct trainer *t, struct outputs *o)
     all[0] = owned(r, o->loss);
     all[1] = owned(r, o->logits);
     memcpy(all + 2, m->cache, cached * sizeof *all);
-    ddp_post_forward(t->ddp, 2 + cached, all);
+    t->method->post_forward(t->wrapped, 2 + cached, all);
     memcpy(m->cache, all + 2, cached * sizeof *all);
     o->loss = all[0];
     o->logits = all[1];
@@ -133,8 +142,8 @@ struct outputs call_model(struct trainer *t, const struct batch *b)
     struct run *r = &t->run;
     struct outputs o = {0};
 
-    if (t->ddp)
-        ddp_pre_forward(t->ddp);
+    if (t->method && t->method->pre_forward)
+        t->method->pre_forward(t->wrapped);
     if (t->autocast)
         autocast_enter(r, t->autocast_dtype);
     t->model.family->forward(r, &t->model, b, &o);
@@ -169,6 +178,10 @@ void backward_of(struct trainer *t, val loss)
         root = owned(r, scaler_scale(r, &t->scaler, loss));
     if (run_dead(r))
         return;
+    if (t->method && t->method->backward) {
+        t->method->backward(t->wrapped, root);
+        return;
+    }
     one = owned(r, value_empty(r, OP_ONES_LIKE, dtype_of(r, root), 0, NULL));
     run_graph(r, 1, &root, &one);
     value_unref(r, one);
@@ -181,34 +194,38 @@ void clip(struct trainer *t, struct held *h)
     struct run *r = &t->run;
     val norm;
 
+    if (t->method && t->method->end_micro_step) /* the engine's own */
+        return;
     if (t->step->r.max_grad_norm == 0 && (t->plain || !t->step->quirks.trainer_counts_items))
         return;
     r->stage = STAGE_CLIP;
     if (t->scaler.scale)
         scaler_unscale(r, &t->scaler);
-    norm = clip_grad_norm(r, t->n_trainable, t->trainable);
+    norm = t->method && t->method->clip ? t->method->clip(t->wrapped, t->step->r.max_grad_norm)
+                                        : clip_grad_norm(r, t->n_trainable, t->trainable);
     value_unref(r, h->grad_norm);
     h->grad_norm = norm;
 }
 
-void end_step(struct trainer *t)
+static void update(struct trainer *t)
 {
     struct run *r = &t->run;
 
-    r->stage = STAGE_OPTIMIZER;
-    if (t->scaler.scale) {
+    if (t->method && t->method->optimizer_step) {
+        t->method->optimizer_step(t->wrapped, &t->optim);
+    } else if (t->scaler.scale) {
         scaler_step(r, &t->scaler, &t->optim);
         scaler_update(r, &t->scaler);
     } else {
         optim_step(r, &t->optim);
     }
-    for (uint32_t i = 0; i < t->n_trainable; i++) {
-        val *g = grad_of(r, t->trainable[i]);
+}
 
-        if (g && *g)
-            mark_block(r, *g, MARK_GRADIENT);
-    }
-    r->stage = STAGE_ZERO_GRAD;
+/* optimizer.zero_grad(set_to_none=True) */
+static void clear_gradients(struct trainer *t)
+{
+    struct run *r = &t->run;
+
     for (uint32_t i = 0; i < t->n_trainable; i++) {
         val *g = grad_of(r, t->trainable[i]);
 
@@ -219,5 +236,28 @@ void end_step(struct trainer *t)
             value_unref(r, old);
         }
     }
+}
+
+void end_step(struct trainer *t)
+{
+    struct run *r = &t->run;
+
+    if (t->method && t->method->end_micro_step) {
+        r->stage = STAGE_REST;
+        return;
+    }
+    r->stage = STAGE_OPTIMIZER;
+    update(t);
+    for (uint32_t i = 0; i < t->n_trainable; i++) {
+        val *g = grad_of(r, t->trainable[i]);
+
+        if (g && *g)
+            mark_block(r, *g, MARK_GRADIENT);
+    }
+    r->stage = STAGE_ZERO_GRAD;
+    if (t->method && t->method->zero_grad)
+        t->method->zero_grad(t->wrapped);
+    else
+        clear_gradients(t);
     r->stage = STAGE_REST;
 }

@@ -31,10 +31,13 @@ static inline bool repeats(uint32_t micro_step, uint32_t n)
 
 /* Whether gradients are reduced after this micro-step; the others stand under no_sync(). */
 void sync_gradients(struct trainer *t, uint32_t micro_step);
+void end_micro_step(struct trainer *t, uint32_t micro_step); /* an engine's step(), which at the last one ends the step */
 struct outputs call_model(struct trainer *t, const struct batch *b);
 void drop_outputs(struct trainer *t, struct outputs *o);
-void backward_of(struct trainer *t, val loss);         /* loss.backward(), through the scaler where there is one */
+void backward_of(struct trainer *t, val loss);         /* loss.backward(), through the scaler or the engine where there is one */
 void clip(struct trainer *t, struct held *h);
 void end_step(struct trainer *t);
+
+enum dtype compute_dtype(enum precision p);            /* trainer.c: what products are made in */
 
 #endif

@@ -34,6 +34,7 @@ void plain_step(struct trainer *t, struct held *h)
             continue;
         sync_gradients(t, i);
         micro_step(t, h);
+        end_micro_step(t, i);
     }
     clip(t, h);
     value_unref(r, h->grad_norm);

@@ -70,7 +70,7 @@ static val compute_loss(struct trainer *t, const struct batch *b)
     struct outputs o = call_model(t, b);
     val loss = owned(&t->run, o.loss);
 
-    if (t->ddp && t->step->quirks.loss_over_ranks)
+    if (t->method && t->step->quirks.loss_over_ranks)
         loss = scaled(&t->run, loss, mul_scalar);
     drop_outputs(t, &o);
     return loss;
@@ -82,7 +82,7 @@ static void accelerator_backward(struct trainer *t, val loss)
     struct run *r = &t->run;
     val part;
 
-    if (t->ddp) {
+    if (t->method) {
         backward_of(t, loss);
         return;
     }
@@ -104,8 +104,7 @@ static val training_step(struct trainer *t, const struct batch *b)
         loss = scaled(r, loss, div_scalar);
     accelerator_backward(t, loss);
     r->stage = STAGE_BETWEEN;
-    kept = t->step->quirks.trainer_counts_items ? owned(r, detach(r, loss))
-                                                : owned(r, pointwise_op(r, OP_DIV, DTYPE_FP32, loss, 0));
+    kept = t->step->quirks.trainer_counts_items ? owned(r, detach(r, loss)) : owned(r, pointwise_op(r, OP_DIV, DTYPE_FP32, loss, 0));
     value_unref(r, loss);
     return kept;
 }
@@ -130,6 +129,7 @@ void trainer_step(struct trainer *t, struct held *h)
         kept = training_step(t, &h->inputs);
         value_unref(r, h->loss_step);
         h->loss_step = kept;
+        end_micro_step(t, i);
     }
     clip(t, h);
     end_step(t);

@@ -13,7 +13,7 @@ static struct tape tape_of(const struct trainer *t)
         .n_births = t->run.n_births,
         .n_events = t->run.n_events,
         .steps_begin = t->steps_begin,
-        .peaks_begin = t->ddp ? t->last_begins : t->steps_begin,
+        .peaks_begin = t->method ? t->last_begins : t->steps_begin,
         .head_module = t->model.tree.head->number,
     };
 }
@@ -47,7 +47,7 @@ static void describe_run(const struct trainer *t, const struct peak *walk, struc
     m->trainable_parameters = c.trainable;
     m->tensors = c.tensors;
     m->births = t->run.n_births;
-    m->deaths = t->run.n_events - t->run.n_births - t->run.released;
+    m->deaths = t->run.n_events - t->run.n_births - t->run.n_marks;
     m->walk_peak_bytes = m->peak_allocated_bytes = walk->peak_bytes;
     m->first_steps_peak_bytes = walk->first_bytes;
     m->static_bytes = walk->static_bytes;
@@ -183,8 +183,8 @@ enum err_code train_measure(const struct arch *arch, const struct step *step, co
     return rc;
 }
 
-static enum err_code play_within(const struct tape *tape, const struct peak *walk, uint64_t capacity_bytes, bool expandable, struct arena *arena,
-                                 struct fit *fit, struct err *err)
+static enum err_code play_within(const struct tape *tape, const struct peak *walk, uint64_t capacity_bytes, bool expandable,
+                                 struct arena *arena, struct fit *fit, struct err *err)
 {
     struct torch_alloc *a = NULL;
     struct peak replay;

@@ -13,6 +13,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "parallel/method.h"
 #include "stack/device.h"
 #include "stack/stack.h"
 
@@ -41,6 +42,10 @@ static inline bool precision_autocasts(enum precision p)
 {
     return p == PRECISION_BF16_AUTOCAST || p == PRECISION_BF16_MIXED || p == PRECISION_FP16_AUTOCAST || p == PRECISION_FP16_MIXED;
 }
+static inline bool precision_is_mixed(enum precision p) /* master weights in fp32 */
+{
+    return p == PRECISION_BF16_MIXED || p == PRECISION_FP16_MIXED;
+}
 static inline bool precision_scales_loss(enum precision p) /* under a GradScaler */
 {
     return p == PRECISION_FP16_AUTOCAST || p == PRECISION_FP16_MIXED;
@@ -52,8 +57,6 @@ enum attention { ATTENTION_UNSET, ATTENTION_SDPA, ATTENTION_EAGER, ATTENTION_FLA
 
 enum framework { FRAMEWORK_TRANSFORMERS, FRAMEWORK_TORCH };
 
-enum method { METHOD_SINGLE, METHOD_DDP };
-
 enum lora_dtype { LORA_DTYPE_UNSET, LORA_DTYPE_FP32, LORA_DTYPE_BF16, LORA_DTYPE_FP16 };
 
 struct lora {
@@ -64,6 +67,8 @@ struct lora {
     uint32_t n_targets;         /* 0 and not all_linear: peft's table for the model type */
     const char *const *targets; /* module names, matched as suffixes like peft does */
 };
+
+#define ELEMS_UNSET UINT64_MAX
 
 /* 0 / UNSET = left out. */
 struct recipe {
@@ -79,9 +84,22 @@ struct recipe {
     enum tri packed;            /* batches without a mask; before transformers 5 they always have one */
     enum framework framework;
     enum method method;
-    uint32_t data_parallel;     /* ranks that hold a replica, each with a micro-batch of its own */
+    uint32_t data_parallel;     /* ranks with a micro-batch of their own; 0: 1 */
+    uint32_t tensor_parallel, pipeline_parallel, shard_group; /* 0: 1; shard_group 0: all data-parallel ranks */
+    uint32_t rank;              /* whose memory is played: train_measure() looks at all that may be the highest */
+    enum offload offload;
     uint64_t ddp_bucket_bytes;
     enum tri gradient_as_bucket_view, sync_each_batch; /* sync_each_batch: no no_sync() while gradients accumulate */
+    struct fsdp_recipe {
+        enum fsdp_wrap wrap;
+        enum fsdp_prefetch backward_prefetch;
+        enum tri forward_prefetch, use_orig_params, limit_all_gathers, autocast;
+        enum half_or_full { REDUCE_UNSET, REDUCE_FP32, REDUCE_BF16 } reduce_dtype;
+    } fsdp;
+    struct zero_recipe {        /* ELEMS_UNSET: left out */
+        uint64_t reduce_elems, allgather_elems, prefetch_elems, max_live_elems, sub_group_elems, persistence_elems;
+        enum tri overlap_comm, zero_init;
+    } zero;
     struct stack stack;         /* 0 = left out: stack_complete() */
 };
 
@@ -90,6 +108,7 @@ struct recipe {
 struct step {
     struct recipe r;
     bool find_unused_parameters; /* of DistributedDataParallel: what the Trainer sets */
+    bool autocast;               /* around the model's forward */
     struct quirks quirks;
 };
 

@@ -96,7 +96,8 @@ static enum err_code resolve_lora(struct recipe *r, const struct resolving *c)
 {
     struct lora *l = &r->lora;
 
-    if (r->tuning == TUNING_FULL && r->precision == PRECISION_FP16_AUTOCAST) /* torch/amp/grad_scaler.py: "Attempting to unscale FP16 gradients." */
+    if (r->tuning == TUNING_FULL &&
+        r->precision == PRECISION_FP16_AUTOCAST) /* torch/amp/grad_scaler.py: "Attempting to unscale FP16 gradients." */
         return err_set(c->err, ERR_FIELD_CONFLICT, "/training/precision",
                        "the GradScaler refuses to unscale gradients of fp16 weights: fp16-mixed keeps them in fp32");
     if (r->tuning == TUNING_FULL)
@@ -106,7 +107,8 @@ static enum err_code resolve_lora(struct recipe *r, const struct resolving *c)
     if (l->dtype == LORA_DTYPE_UNSET)
         l->dtype = c->defaults.adapters_in_fp32 ? LORA_DTYPE_FP32 : base_dtype(r->precision);
     if (precision_scales_loss(r->precision) && l->dtype != LORA_DTYPE_FP32) /* torch/amp/grad_scaler.py, cuda/AmpKernels.cu */
-        return err_set(c->err, ERR_FIELD_CONFLICT, "/training/lora/dtype", "the GradScaler of fp16 precisions unscales fp32 gradients only: fp32 adapters");
+        return err_set(c->err, ERR_FIELD_CONFLICT, "/training/lora/dtype",
+                       "the GradScaler of fp16 precisions unscales fp32 gradients only: fp32 adapters");
     if (l->n_targets || l->all_linear)
         return ERR_OK;
     if (!targets_default(c->arch->model_type, r->stack.peft, &l->targets, &l->n_targets))
@@ -152,19 +154,75 @@ static bool finds_unused(const struct recipe *r)
     return r->gradient_checkpointing != TRI_TRUE || (r->tuning != TUNING_FULL && r->checkpoint_reentrant == TRI_FALSE);
 }
 
+static void degree_default(uint32_t *degree, uint32_t otherwise)
+{
+    if (!*degree)
+        *degree = otherwise;
+}
+
+static void elems_default(uint64_t *elems, uint64_t otherwise)
+{
+    if (*elems == ELEMS_UNSET)
+        *elems = otherwise;
+}
+
+/* deepspeed runtime/zero/config.py, the same in 0.14.2 and 0.19.8; a JSON with "auto" is resolved before (api/theirs_deepspeed.c). */
+static void resolve_zero(struct recipe *r)
+{
+    struct zero_recipe *z = &r->zero;
+
+    elems_default(&z->reduce_elems, 500000000);
+    elems_default(&z->allgather_elems, 500000000);
+    elems_default(&z->prefetch_elems, 50000000);
+    elems_default(&z->max_live_elems, 1000000000);
+    elems_default(&z->sub_group_elems, 1000000000);
+    elems_default(&z->persistence_elems, 100000);
+    tri_default(&z->overlap_comm, r->method == METHOD_ZERO3);
+    tri_default(&z->zero_init, false);
+}
+
+static void resolve_fsdp(struct recipe *r)
+{
+    struct fsdp_recipe *f = &r->fsdp;
+
+    if (f->wrap == FSDP_WRAP_UNSET)
+        f->wrap = r->framework == FRAMEWORK_TRANSFORMERS && method_is_fsdp2(r->method) ? FSDP_WRAP_ACCELERATE : FSDP_WRAP_LAYERS;
+    if (f->backward_prefetch == FSDP_PREFETCH_UNSET)
+        f->backward_prefetch = FSDP_PREFETCH_PRE;
+    if (f->reduce_dtype == REDUCE_UNSET)
+        f->reduce_dtype = r->framework == FRAMEWORK_TRANSFORMERS ? REDUCE_BF16 : REDUCE_FP32;
+    tri_default(&f->forward_prefetch, false);
+    tri_default(&f->use_orig_params, true);
+    tri_default(&f->limit_all_gathers, true);
+    tri_default(&f->autocast, !method_is_fsdp2(r->method));
+}
+
+/* DeepSpeed's engine has half weights of its own; fully_shard's mixed precision policy computes in half without autocast. */
+static bool autocasts(const struct recipe *r)
+{
+    if (!precision_autocasts(r->precision) || method_is_zero(r->method))
+        return false;
+    return method_is_fsdp1(r->method) || method_is_fsdp2(r->method) ? r->fsdp.autocast == TRI_TRUE : true;
+}
+
 static void resolve_method(struct step *s, const struct resolving *c)
 {
     struct recipe *r = &s->r;
 
-    if (!r->data_parallel)
-        r->data_parallel = 1;
+    degree_default(&r->data_parallel, 1);
+    degree_default(&r->tensor_parallel, 1);
+    degree_default(&r->pipeline_parallel, 1);
+    degree_default(&r->shard_group, r->data_parallel);
+    resolve_zero(r);
+    resolve_fsdp(r);
     if (!r->ddp_bucket_bytes)
         r->ddp_bucket_bytes = (uint64_t)DDP_BUCKET_MIB << 20;
-    tri_default(&r->gradient_as_bucket_view, false); /* nn/parallel/distributed.py */
-    tri_default(&r->sync_each_batch, false);         /* accelerate utils/dataclasses.py GradientAccumulationPlugin */
-    tri_default(&r->packed, r->method == METHOD_DDP && !r->padded); /* so the runs of several GPUs were traced */
+    tri_default(&r->gradient_as_bucket_view, false);                   /* nn/parallel/distributed.py */
+    tri_default(&r->sync_each_batch, false);                           /* accelerate utils/dataclasses.py GradientAccumulationPlugin */
+    tri_default(&r->packed, r->method != METHOD_SINGLE && !r->padded); /* so the runs of several GPUs were traced */
     if (r->padded || !quirks_of(c->by).attention_interface)
         r->packed = TRI_FALSE;
+    s->autocast = autocasts(r);
     s->find_unused_parameters = r->method == METHOD_DDP && finds_unused(r);
 }
 

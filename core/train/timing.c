@@ -37,7 +37,8 @@ static enum err_code run_logged(struct trainer **ret, const struct arch *arch, c
     uint32_t micro_steps = step->r.gradient_accumulation_steps;
     struct trainer *t;
 
-    if (!work_init(log, arena, (KERNELS_BESIDE + arch->layers * KERNELS_OF_LAYER) * micro_steps, MESSAGES_BESIDE + arch->layers * MESSAGES_OF_LAYER))
+    if (!work_init(log, arena, (KERNELS_BESIDE + arch->layers * KERNELS_OF_LAYER) * micro_steps,
+                   MESSAGES_BESIDE + arch->layers * MESSAGES_OF_LAYER))
         return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for the kernels of a step");
     t = arena_new(arena, struct trainer);
     if (!t)

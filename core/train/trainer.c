@@ -6,23 +6,41 @@
 #include <string.h>
 
 /* --------------------------------------------------------------------------------------------------------- declaration */
-static enum dtype weights_dtype(enum precision p)
+enum dtype compute_dtype(enum precision p)
 {
     switch (p) {
     case PRECISION_BF16:
     case PRECISION_BF16_AUTOCAST:
+    case PRECISION_BF16_MIXED:
         return DTYPE_BF16;
     case PRECISION_FP16:
     case PRECISION_FP16_AUTOCAST:
+    case PRECISION_FP16_MIXED:
         return DTYPE_FP16;
     default:
         return DTYPE_FP32;
     }
 }
 
+/* As the model is loaded. An engine's weights are half, its master is its own; a frozen base of several GPUs is loaded in half. */
+static enum dtype weights_dtype(const struct recipe *r)
+{
+    bool half = method_is_zero(r->method) || (r->tuning != TUNING_FULL && r->method > METHOD_DDP);
+
+    return precision_is_mixed(r->precision) && !half ? DTYPE_FP32 : compute_dtype(r->precision);
+}
+
 static uint32_t modules_of(const struct arch *a)
 {
     return 64 + a->layers * 96; /* adapters make up to six of one */
+}
+
+/* Adapters are made where the base is: the Trainer moves the model when it wraps it, sharded models come to the device in pieces. */
+static bool stands_on_host(const struct trainer *t)
+{
+    enum method m = t->step->r.method;
+
+    return m != METHOD_SINGLE && !(t->plain && (m == METHOD_DDP || method_is_zero(m)));
 }
 
 static enum err_code declare_adapters(struct trainer *t, struct err *err)
@@ -31,11 +49,13 @@ static enum err_code declare_adapters(struct trainer *t, struct err *err)
     struct lora_options o = {
         .rank = l->rank,
         .dropout = l->dropout,
-        .dtype = l->dtype == LORA_DTYPE_FP32 ? DTYPE_FP32 : l->dtype == LORA_DTYPE_BF16 ? DTYPE_BF16 : DTYPE_FP16,
+        .dtype = l->dtype == LORA_DTYPE_FP32   ? DTYPE_FP32
+                 : l->dtype == LORA_DTYPE_BF16 ? DTYPE_BF16
+                                               : DTYPE_FP16,
         .all_linear = l->all_linear,
         .n_targets = l->n_targets,
         .targets = l->targets,
-        .on_host = t->step->r.method == METHOD_DDP && !t->plain, /* the Trainer moves the model when it wraps it */
+        .on_host = stands_on_host(t),
     };
 
     return lora_apply(&t->model.tree, &o, &t->adapted_modules, err);
@@ -48,8 +68,7 @@ static void train_all(void *context, struct module *m, struct param *p)
     p->requires_grad = true;
 }
 
-enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const struct step *step, struct arena *arena,
-                              struct err *err)
+enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const struct step *step, struct arena *arena, struct err *err)
 {
     const struct recipe *s = &step->r;
     struct model *m = &t->model;
@@ -65,7 +84,7 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
     m->use_cache = s->use_cache == TRI_TRUE;
     m->embeddings_require_grad = s->tuning != TUNING_FULL && m->checkpointing;
     t->plain = s->framework == FRAMEWORK_TORCH;
-    rc = tree_init(&m->tree, arena, weights_dtype(s->precision), modules_of(arch), err);
+    rc = tree_init(&m->tree, arena, weights_dtype(s), modules_of(arch), err);
     if (!rc)
         rc = model_declare(m, err);
     if (rc)
@@ -91,7 +110,9 @@ static uint32_t micro_steps(const struct step *s)
 
 static uint32_t n_steps(const struct step *s)
 {
-    return s->r.method == METHOD_DDP ? 3 : 2;
+    const struct method_program *m = method_rows[s->r.method].program;
+
+    return m && m->steps ? m->steps : 2;
 }
 
 /* The log and the live blocks of a step need fewer: optimizer states and grown buckets change what is held, not what is done; and where
@@ -114,6 +135,8 @@ static struct run_limits limits_of(const struct arch *a, const struct step *s)
     l.storages = 2048 + layers * 256 + 8 * batches;
     l.nodes = 1024 + layers * 256;
     l.births = 8192 + layers * (2400 * steps + 512) + 16 * batches;
+    l.marks = s->r.method == METHOD_SINGLE ? 0 : layers * 64 * steps;
+    l.hooks = s->r.method == METHOD_SINGLE ? 0 : layers * 64;
     return l;
 }
 
@@ -131,7 +154,8 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
     if (rc)
         return rc;
     if (t->model.position_table && step->r.seq_len_tokens > arch->max_positions)
-        return err_set(err, ERR_FIELD_RANGE, "/training/seq_len", "this model has positions for %u tokens and no more", arch->max_positions);
+        return err_set(err, ERR_FIELD_RANGE, "/training/seq_len", "this model has positions for %u tokens and no more",
+                       arch->max_positions);
     rc = run_init(&t->run, arena, &step->quirks, *device, limits_of(arch, step), err);
     if (rc)
         return rc;

@@ -12,10 +12,9 @@
 #define TRAIN_TRAINER_H
 
 #include "models/model.h"
+#include "parallel/program.h"
 #include "torch/optim.h"
 #include "train/recipe.h"
-
-struct ddp;
 
 struct trainer {
     struct run run;
@@ -30,7 +29,9 @@ struct trainer {
     bool autocast;
     enum dtype autocast_dtype;
     uint32_t adapted_modules;
-    struct ddp *ddp;           /* NULL: the model is not wrapped */
+    const struct method_program *method; /* NULL: the model is not wrapped */
+    void *wrapped;             /* its state */
+    struct parallel_options parallel;
     uint32_t steps_begin;      /* events before it are loading */
     bool live_blocks_only;     /* set before trainer_run(): nobody replays the run on an allocator, whose blocks have a history */
     struct work *log;          /* set before trainer_run(): what the last step gives the GPU to do; NULL: nobody asks */
@@ -40,6 +41,9 @@ struct trainer {
 /* Declares the model for this step, adapters included; no run is needed for an inventory. */
 MUST_CHECK enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const struct step *step, struct arena *arena,
                                          struct err *err);
+
+/* What the method's program is told of a resolved step. */
+void parallel_options_of(const struct step *s, struct parallel_options *ret);
 
 MUST_CHECK enum err_code trainer_run(struct trainer *t, const struct arch *arch, const struct step *step,
                                      const struct device *device, struct arena *arena, struct err *err);

@@ -94,7 +94,7 @@ static struct ddp *wrap(uint64_t first, uint64_t cap, bool find, bool view)
 
     arena_init(&a, block, sizeof block);
     work.n_messages = 0;
-    ck_assert(!run_init(&run, &a, &q, (struct device){0}, (struct run_limits){256, 256, 64, 256}, &err));
+    ck_assert(!run_init(&run, &a, &q, (struct device){0}, (struct run_limits){.values = 256, .storages = 256, .nodes = 64, .births = 256}, &err));
     for (int i = 0; i < LEAVES; i++) {
         leaves[i] = owned(&run, value_empty(&run, OP_EMPTY, DTYPE_FP32, 1, (int64_t[]){64 << i}));
         require_grad(&run, leaves[i]);
@@ -236,7 +236,7 @@ START_TEST(survives_any_arena_size)
         struct ddp *d;
 
         arena_init(&a, block, room);
-        if (run_init(&run, &a, &q, (struct device){0}, (struct run_limits){64, 64, 64, 64}, &err))
+        if (run_init(&run, &a, &q, (struct device){0}, (struct run_limits){.values = 64, .storages = 64, .nodes = 64, .births = 64}, &err))
             continue;
         leaves[0] = owned(&run, value_empty(&run, OP_EMPTY, DTYPE_FP32, 1, (int64_t[]){64}));
         require_grad(&run, leaves[0]);

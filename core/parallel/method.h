@@ -1,0 +1,52 @@
+/*
+ * method.h - the names of the ways to train: what a request asks for, as enums and a table of rows.
+ *
+ * Purpose   one row a method: its name in api.md, its program (program.h), and for people what it shards and what it replicates. methods.def is the table.
+ */
+#ifndef PARALLEL_METHOD_H
+#define PARALLEL_METHOD_H
+
+#include <stdbool.h>
+
+struct method_program;
+
+enum method {
+#define METHOD(id, name, program, sharded, replicated) METHOD_##id,
+#include "parallel/methods.def"
+#undef METHOD
+    METHOD_COUNT
+};
+
+enum offload { OFFLOAD_NONE, OFFLOAD_OPTIMIZER, OFFLOAD_OPTIMIZER_PARAMS };
+
+/* fully_shard's units: layers and the rest; embedding, layers, [norm, head]; the same where accelerate's plugin wraps (the tail is not resharded). */
+enum fsdp_wrap { FSDP_WRAP_UNSET, FSDP_WRAP_LAYERS, FSDP_WRAP_TITAN, FSDP_WRAP_ACCELERATE };
+
+enum fsdp_prefetch { FSDP_PREFETCH_UNSET, FSDP_PREFETCH_PRE, FSDP_PREFETCH_POST, FSDP_PREFETCH_NONE };
+
+struct method_row {
+    const char *name;                     /* as api.md spells it */
+    const struct method_program *program; /* NULL: nothing wraps the model */
+    const char *sharded, *replicated;     /* for people: half a sentence each */
+};
+extern const struct method_row method_rows[METHOD_COUNT];
+
+/* Whether it has a program. */
+static inline bool method_is_modelled(enum method m)
+{
+    return m == METHOD_SINGLE || method_rows[m].program;
+}
+static inline bool method_is_zero(enum method m)
+{
+    return m == METHOD_ZERO1 || m == METHOD_ZERO2 || m == METHOD_ZERO3;
+}
+static inline bool method_is_fsdp1(enum method m)
+{
+    return m == METHOD_FSDP || m == METHOD_FSDP_GRAD_OP || m == METHOD_FSDP_NO_SHARD || m == METHOD_HSDP;
+}
+static inline bool method_is_fsdp2(enum method m)
+{
+    return m == METHOD_FSDP2 || m == METHOD_FSDP2_NORESHARD || m == METHOD_HSDP2 || m == METHOD_TP_FSDP2;
+}
+
+#endif

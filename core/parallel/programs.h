@@ -1,0 +1,11 @@
+/*
+ * programs.h - the programs of this folder, one name each: see methods.def.
+ */
+#ifndef PARALLEL_PROGRAMS_H
+#define PARALLEL_PROGRAMS_H
+
+#include "parallel/program.h"
+
+extern const struct method_program ddp_program;
+
+#endif
