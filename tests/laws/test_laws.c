@@ -10,6 +10,7 @@
 #include "config/arch.h"
 #include "tests/support/traced.h"
 #include "tests/support/unit.h"
+#include "train/fold.h"
 #include "train/inventory.h"
 #include "train/measure.h"
 
@@ -52,6 +53,7 @@ static bool chance(uint32_t percent)
 struct draw {
     const struct builtin *model;
     struct arch arch;
+    uint32_t deep; /* its own number of layers */
     struct recipe recipe;
     struct device device;
 };
@@ -83,6 +85,7 @@ static bool draw_arch(struct draw *d)
     arena_init(&a, config_block, CONFIG_ROOM);
     known = !json_parse(d->model->text, d->model->bytes, &json_limits_config, &config, &err) && !arch_parse(config, &a, &d->arch, &err);
     json_free(config);
+    d->deep = d->arch.layers;
     if (known && d->arch.layers > MAX_LAYERS)
         d->arch.layers = MAX_LAYERS;
     return known;
@@ -186,6 +189,27 @@ static void on_several(struct draw *d)
     d->recipe.ddp_bucket_bytes = chance(40) ? 0 : UINT64_C(1) << (10 + below(18));
     d->recipe.gradient_as_bucket_view = (enum tri)below(3);
     d->recipe.sync_each_batch = (enum tri)below(3);
+}
+
+/* Any method that has a program, on a few or many GPUs. */
+static void on_any(struct draw *d)
+{
+    struct recipe *r = &d->recipe;
+
+    do
+        r->method = (enum method)(1 + below(METHOD_COUNT - 1));
+    while (!method_is_modelled(r->method));
+    r->packed = TRI_FALSE;
+    r->data_parallel = 1 + below(chance(50) ? 8 : 64);
+    r->zero = (struct zero_recipe){ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, TRI_UNSET, TRI_UNSET};
+    if (r->method == METHOD_TP || r->method == METHOD_TP_FSDP2)
+        r->tensor_parallel = 2;
+    if (r->method == METHOD_PP)
+        r->pipeline_parallel = 2;
+    if (r->method == METHOD_HSDP || r->method == METHOD_HSDP2) {
+        r->shard_group = 1 + below(8);
+        r->data_parallel = r->shard_group * (1 + below(4));
+    }
 }
 
 static uint64_t highest(const struct measured *m)
@@ -413,6 +437,45 @@ START_TEST(ddp_never_needs_less_than_one_gpu)
 }
 END_TEST
 
+/* Buckets and foreach lists end in the middle of a layer: there a block is rounded more or less. */
+static void same_but_for_rounding(const struct draw *d, const char *what, uint64_t folded, uint64_t whole)
+{
+    uint64_t off = folded > whole ? folded - whole : whole - folded;
+
+    ck_assert_msg(off <= 4096 + whole / 10000, "%s %s: %s: %" PRIu64 ", whole %" PRIu64, method_rows[d->recipe.method].name, say(d), what, folded, whole);
+}
+
+/* A deep model from shallow ones, under every method that has a program. */
+START_TEST(a_folded_walk_is_the_whole_walk)
+{
+    int kept = 0;
+
+    begin("fold");
+    for (int i = 0; i < DRAWS / 2; i++) {
+        struct measured whole, folded;
+        struct draw d = draw(&whole);
+        struct arena arena;
+        struct step step;
+        struct err err;
+
+        d.arch.layers = d.deep > 16 ? 10 + below(7) : d.deep;
+        if (chance(80))
+            on_any(&d);
+        if (!walk(&d, &whole) || !resolved(&d, &step))
+            continue;
+        arena_init(&arena, block, ROOM);
+        ck_assert(!train_fold(&d.arch, &step, &d.device, &arena, &folded, &err));
+        same_but_for_rounding(&d, "peak", folded.walk_peak_bytes, whole.walk_peak_bytes);
+        same_but_for_rounding(&d, "static", folded.static_bytes, whole.static_bytes);
+        same_but_for_rounding(&d, "resting", folded.resting_bytes, whole.resting_bytes);
+        for (int k = 0; k < PHASE_COUNT; k++)
+            same_but_for_rounding(&d, phase_name((enum phase)k), folded.phase_peaks_bytes[k], whole.phase_peaks_bytes[k]);
+        kept++;
+    }
+    end(kept);
+}
+END_TEST
+
 /* Reducing each micro-batch, gradients become views before the last: that is never more either. A bucket's size is no such law: it only
  * moves where blocks are rounded. */
 START_TEST(bucket_views_never_need_more)
@@ -537,6 +600,7 @@ UNIT_TESTS("laws",
            unit_test(ddp_is_the_same_on_any_number_of_ranks);
            unit_test(ddp_walks_as_it_is_replayed);
            unit_test(ddp_never_needs_less_than_one_gpu);
+           unit_test(a_folded_walk_is_the_whole_walk);
            unit_test(bucket_views_never_need_more);
            unit_test(the_replay_stays_within_its_slack);
            unit_test(equal_requests_get_equal_answers);)

@@ -1,0 +1,24 @@
+/*
+ * fold.h - the walk of a deep model from walks of shallow ones.
+ *
+ * Purpose   layers repeat each other: what a step needs grows by the same bytes with every further period of the layer pattern. train_fold() walks
+ *           three depths, one period apart; where each figure lies on a straight line it carries the line on to the whole depth; where one
+ *           does not, or the model is not deep, it walks the whole model.
+ * Exact     to the byte where blocks are those of layers; where foreach lists and buckets cut across layers, to the rounding of a block. tests/laws holds
+ *           it against train_walk() over families and methods. For candidates that are bounded, never for a replay.
+ * Units     bytes.
+ * Errors    as train_walk().
+ */
+#ifndef TRAIN_FOLD_H
+#define TRAIN_FOLD_H
+
+#include "train/measure.h"
+
+/* walk_peak_bytes, phase peaks, static and resting bytes, peak_phase; births and parameters are those of the whole model only where all of it was walked. */
+MUST_CHECK enum err_code train_fold(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
+                                    struct measured *ret, struct err *err);
+
+/* Layers until the kinds repeat: 1 where all are alike. */
+uint32_t fold_period(const struct arch *arch);
+
+#endif
