@@ -1,8 +1,28 @@
 #include "train/fold.h"
 
 #include "config/arch.h"
+#include "train/trainer.h"
 
-enum { DEPTHS = 3, FEWEST = 4 }; /* FEWEST: hooks prefetch the layer after the next, and the ends of a model are unlike its middle */
+#include <string.h>
+
+enum {
+    DEPTHS = 3,
+    ENDS = 2, /* periods at either end of the model that are unlike its middle */
+    LONGEST_PERIOD = 8,
+    OUTSIDE = 4, /* slots of what is outside of layers: of modules before and after them, each before and after they ran in this phase */
+    SLOTS = OUTSIDE + 2 * ENDS * LONGEST_PERIOD,
+    MIDDLE = 255, /* the slot of layers between the ends */
+    STATIC = PHASE_COUNT * SLOTS,
+    BEGIN,
+    RESTING,
+    FIGURES, /* BEGIN: where peaks begin to be told */
+};
+
+/* The highest moments of a walk: of each phase, outside of layers and in each layer at either end. */
+struct moments {
+    uint64_t bytes[FIGURES];
+    uint64_t middle[PHASE_COUNT];
+};
 
 uint32_t fold_period(const struct arch *arch)
 {
@@ -14,29 +34,133 @@ uint32_t fold_period(const struct arch *arch)
     return period;
 }
 
-/* The figures that grow with the depth. */
-enum { FIGURES = PHASE_COUNT + 2 };
-
-static uint64_t *figure(struct measured *m, int i)
+static uint8_t slot_of(const struct module *m, const struct module *list, uint32_t layers, uint32_t period)
 {
-    return i < PHASE_COUNT ? &m->phase_peaks_bytes[i] : i == PHASE_COUNT ? &m->static_bytes : &m->resting_bytes;
+    uint32_t i = 0, number = m->number;
+
+    while (m && m->parent != list)
+        m = m->parent;
+    if (!m || !list)
+        return list && number > list->number ? 2 : 0;
+    for (const struct module *k = list->first; k != m; k = k->next)
+        i++;
+    if (i < ENDS * period)
+        return (uint8_t)(OUTSIDE + i);
+    return layers - i <= ENDS * period ? (uint8_t)(OUTSIDE + 2 * ENDS * period - (layers - i)) : MIDDLE;
 }
 
-static bool on_a_line(struct measured m[DEPTHS])
+static uint8_t *slots_of(const struct trainer *t, uint32_t layers, uint32_t period, struct arena *arena)
 {
-    for (int i = 0; i < FIGURES; i++)
-        if (*figure(&m[2], i) - *figure(&m[1], i) != *figure(&m[1], i) - *figure(&m[0], i))
+    const struct tree *tree = &t->model.tree;
+    const struct module *list = module_list(tree);
+    uint8_t *slots = arena_array(arena, uint8_t, tree->n_modules);
+
+    for (uint32_t i = 1; slots && i < tree->n_modules; i++)
+        slots[i] = slot_of(tree->modules[i], list, layers, period);
+    return slots;
+}
+
+static void note(struct moments *m, enum phase phase, uint8_t slot, uint64_t now)
+{
+    uint64_t *at = slot == MIDDLE ? &m->middle[phase] : &m->bytes[(int)phase * SLOTS + slot];
+
+    *at = now > *at ? now : *at;
+}
+
+static void look(const struct trainer *t, const uint8_t *slots, struct moments *ret)
+{
+    const struct run *r = &t->run;
+    uint32_t begin = trainer_peaks_begin(t);
+    enum phase was = PHASE_INIT;
+    bool past_layers = false;
+    uint64_t now = 0;
+
+    for (uint32_t i = 0; i < r->n_events; i++) {
+        uint32_t e = r->events[i];
+        const struct birth *b = &r->births[e & EVENT_BLOCK];
+        uint8_t slot;
+
+        if (i == t->steps_begin)
+            ret->bytes[STATIC] = now;
+        if (i == begin)
+            ret->bytes[BEGIN] = now;
+        if (e == EVENT_RELEASE || e == EVENT_SYNC)
+            continue;
+        if (e & EVENT_DEATH) {
+            now -= torch_alloc_round(b->bytes);
+            continue;
+        }
+        now += torch_alloc_round(b->bytes);
+        slot = slots[b->module];
+        past_layers = (past_layers && phase_of(b) == was) || slot >= OUTSIDE;
+        was = phase_of(b);
+        if (i >= begin)
+            note(ret, was, (uint8_t)(slot + (slot < OUTSIDE && past_layers)), now);
+    }
+    ret->bytes[RESTING] = now;
+}
+
+static enum err_code walk_at(const struct arch *arch, uint32_t layers, const struct step *step, const struct device *device,
+                             struct arena *arena, struct moments *ret, struct err *err)
+{
+    unsigned char *mark = arena->cur;
+    struct arch few = *arch;
+    struct trainer *t = arena_new(arena, struct trainer);
+    uint8_t *slots;
+    enum err_code rc;
+
+    if (!t)
+        return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small");
+    few.layers = layers;
+    t->live_blocks_only = true;
+    rc = trainer_run(t, &few, step, device, arena, err);
+    slots = rc ? NULL : slots_of(t, layers, fold_period(arch), arena);
+    if (!rc && !slots)
+        rc = err_set(err, ERR_NOMEM, "", "the working memory of one request is too small");
+    memset(ret, 0, sizeof *ret);
+    if (!rc)
+        look(t, slots, ret);
+    arena_rewind(arena, mark);
+    return rc;
+}
+
+/* What lies between the ends is no higher than they, as long as it rises or falls by the same from layer to layer. */
+static bool ends_are_highest(const struct moments *m)
+{
+    for (int phase = 0; phase < PHASE_COUNT; phase++) {
+        uint64_t highest = 0;
+
+        for (int slot = 0; slot < SLOTS; slot++)
+            highest = m->bytes[phase * SLOTS + slot] > highest ? m->bytes[phase * SLOTS + slot] : highest;
+        if (m->middle[phase] > highest)
             return false;
+    }
     return true;
 }
 
-static void carry_on(struct measured m[DEPTHS], uint32_t periods, struct measured *ret)
+static bool on_a_line(const struct moments m[DEPTHS])
 {
-    struct measured whole = m[2];
-
     for (int i = 0; i < FIGURES; i++)
-        *figure(&whole, i) += periods * (*figure(&m[2], i) - *figure(&m[1], i));
-    whole.walk_peak_bytes = 0;
+        if (m[2].bytes[i] - m[1].bytes[i] != m[1].bytes[i] - m[0].bytes[i])
+            return false;
+    return ends_are_highest(&m[2]);
+}
+
+static uint64_t carried(const struct moments m[DEPTHS], uint32_t periods, int i)
+{
+    return m[2].bytes[i] + periods * (m[2].bytes[i] - m[1].bytes[i]);
+}
+
+static void carry_on(const struct moments m[DEPTHS], uint32_t periods, struct measured *ret)
+{
+    struct measured whole = {.static_bytes = carried(m, periods, STATIC), .resting_bytes = carried(m, periods, RESTING)};
+
+    for (int i = 0; i < STATIC; i++) {
+        uint64_t bytes = carried(m, periods, i), *phase = &whole.phase_peaks_bytes[i / SLOTS];
+
+        *phase = bytes > *phase ? bytes : *phase;
+    }
+    whole.walk_peak_bytes = carried(m, periods, BEGIN);
     for (int i = 0; i < PHASE_COUNT; i++)
         if (whole.phase_peaks_bytes[i] > whole.walk_peak_bytes) {
             whole.walk_peak_bytes = whole.phase_peaks_bytes[i];
@@ -46,25 +170,23 @@ static void carry_on(struct measured m[DEPTHS], uint32_t periods, struct measure
     *ret = whole;
 }
 
+/* A cache makes moments outside of layers grow with their number, each by its own slope. */
 enum err_code train_fold(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
                          struct measured *ret, struct err *err)
 {
-    uint32_t period = fold_period(arch), least = FEWEST + (arch->layers - FEWEST) % period;
-    struct arch few = *arch;
-    struct measured m[DEPTHS];
+    uint32_t period = fold_period(arch), least = (2 * ENDS + 1) * period + arch->layers % period;
+    struct moments m[DEPTHS];
 
-    if (arch->layers < least + (DEPTHS + 1) * period)
+    if (step->r.use_cache == TRI_TRUE || period > LONGEST_PERIOD || arch->layers < least + (DEPTHS + 1) * period)
         return train_walk(arch, step, device, arena, ret, err);
     for (uint32_t i = 0; i < DEPTHS; i++) {
-        enum err_code rc;
+        enum err_code rc = walk_at(arch, least + i * period, step, device, arena, &m[i], err);
 
-        few.layers = least + i * period;
-        rc = train_walk(&few, step, device, arena, &m[i], err);
         if (rc)
             return rc;
     }
     if (!on_a_line(m))
         return train_walk(arch, step, device, arena, ret, err);
-    carry_on(m, (arch->layers - few.layers) / period, ret);
+    carry_on(m, (arch->layers - least) / period - (DEPTHS - 1), ret);
     return ERR_OK;
 }

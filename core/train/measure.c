@@ -13,7 +13,7 @@ static struct tape tape_of(const struct trainer *t)
         .n_births = t->run.n_births,
         .n_events = t->run.n_events,
         .steps_begin = t->steps_begin,
-        .peaks_begin = t->method ? t->last_begins : t->steps_begin,
+        .peaks_begin = trainer_peaks_begin(t),
         .head_module = t->model.tree.head->number,
     };
 }

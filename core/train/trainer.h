@@ -42,6 +42,12 @@ struct trainer {
 MUST_CHECK enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const struct step *step, struct arena *arena,
                                          struct err *err);
 
+/* The first event of the steps whose peaks are told: under a method that settles only in later steps, of the last. */
+static inline uint32_t trainer_peaks_begin(const struct trainer *t)
+{
+    return t->method ? t->last_begins : t->steps_begin;
+}
+
 /* What the method's program is told of a resolved step. */
 void parallel_options_of(const struct step *s, struct parallel_options *ret);
 

@@ -66,11 +66,13 @@ static const char *say(const struct draw *d)
     const struct recipe *r = &d->recipe;
 
     (void)snprintf(said, sizeof said,
-                   "%s, %" PRIu32 " layers, torch %" PRIu32 ": B %" PRIu32 " S %" PRIu32 " accumulation %" PRIu32 " %s precision %d optimizer %d attention %d%s"
+                   "%s, %" PRIu32 " layers, torch %" PRIu32 ": B %" PRIu32 " S %" PRIu32 " accumulation %" PRIu32
+                   " %s precision %d optimizer %d attention %d%s"
                    " checkpointing %d reentrant %d cache %d%s clip %g framework %d",
                    d->model->id, d->arch.layers, r->stack.torch, r->micro_batch_size, r->seq_len_tokens, r->gradient_accumulation_steps,
-                   r->tuning == TUNING_LORA ? "lora" : "full", (int)r->precision, (int)r->optimizer, (int)r->attention, r->method == METHOD_DDP ? " ddp" : "", (int)r->gradient_checkpointing,
-                   (int)r->checkpoint_reentrant, (int)r->use_cache, r->padded ? " padded" : "", r->max_grad_norm, (int)r->framework);
+                   r->tuning == TUNING_LORA ? "lora" : "full", (int)r->precision, (int)r->optimizer, (int)r->attention,
+                   r->method == METHOD_DDP ? " ddp" : "", (int)r->gradient_checkpointing, (int)r->checkpoint_reentrant, (int)r->use_cache,
+                   r->padded ? " padded" : "", r->max_grad_norm, (int)r->framework);
     return said;
 }
 
@@ -297,7 +299,8 @@ START_TEST(checkpointing_never_raises_forward_and_backward)
         struct measured a, b;
         struct draw d = draw(&a);
 
-        if (d.arch.layers < 4 || (d.recipe.tuning == TUNING_FULL && d.recipe.micro_batch_size * d.recipe.seq_len_tokens < 4 * d.arch.hidden))
+        if (d.arch.layers < 4 ||
+            (d.recipe.tuning == TUNING_FULL && d.recipe.micro_batch_size * d.recipe.seq_len_tokens < 4 * d.arch.hidden))
             continue;
         d.recipe.gradient_checkpointing = TRI_FALSE;
         if (!walk(&d, &b))
@@ -442,7 +445,8 @@ static void same_but_for_rounding(const struct draw *d, const char *what, uint64
 {
     uint64_t off = folded > whole ? folded - whole : whole - folded;
 
-    ck_assert_msg(off <= 4096 + whole / 10000, "%s %s: %s: %" PRIu64 ", whole %" PRIu64, method_rows[d->recipe.method].name, say(d), what, folded, whole);
+    ck_assert_msg(off <= 4096 + whole / 10000, "%s %s: %s: %" PRIu64 ", whole %" PRIu64, method_rows[d->recipe.method].name, say(d), what,
+                  folded, whole);
 }
 
 /* A deep model from shallow ones, under every method that has a program. */
@@ -528,7 +532,8 @@ START_TEST(the_replay_stays_within_its_slack)
         never_less(&d, "expandable reserved over allocated", m.peak_allocated_expandable_bytes, m.peak_reserved_expandable_bytes);
         for (int c = 0; c < CATEGORY_COUNT; c++)
             sum += m.breakdown_bytes[c];
-        ck_assert_msg(sum == m.peak_allocated_bytes, "%s: categories sum to %" PRIu64 ", the peak is %" PRIu64, say(&d), sum, m.peak_allocated_bytes);
+        ck_assert_msg(sum == m.peak_allocated_bytes, "%s: categories sum to %" PRIu64 ", the peak is %" PRIu64, say(&d), sum,
+                      m.peak_allocated_bytes);
         ck_assert_uint_le(m.breakdown_bytes[CATEGORY_BLOCK_SLACK], m.max_slack_bytes);
         ck_assert_uint_eq(m.phase_peaks_bytes[m.peak_phase], m.peak_allocated_bytes);
         for (int p = 0; p < PHASE_COUNT; p++)
@@ -536,8 +541,8 @@ START_TEST(the_replay_stays_within_its_slack)
         ck_assert_uint_le(m.deaths, m.births);
         arena_init(&a, block, ROOM);
         ck_assert(!train_fits(&d.arch, &step, &d.device, m.peak_reserved_bytes, false, &a, &fit, &err));
-        ck_assert_msg(fit.fits && fit.retries == 0, "%s: %" PRIu64 " bytes are not enough, or only after %" PRIu32 " retries", say(&d), m.peak_reserved_bytes,
-                      fit.retries);
+        ck_assert_msg(fit.fits && fit.retries == 0, "%s: %" PRIu64 " bytes are not enough, or only after %" PRIu32 " retries", say(&d),
+                      m.peak_reserved_bytes, fit.retries);
         arena_init(&a, block, ROOM);
         ck_assert(!train_fits(&d.arch, &step, &d.device, m.walk_peak_bytes - 1, false, &a, &fit, &err));
         ck_assert_msg(!fit.fits, "%s: fits below what lives at once", say(&d));
@@ -552,7 +557,8 @@ static size_t ask(const char *body, const struct builtin *model, unsigned char f
 {
     void *arena_block = malloc(API_ARENA_BYTES);
     struct arena a;
-    struct api_request rq = {.method = "POST", .path = "/estimate", .content_type = "application/json", .body = body, .body_bytes = strlen(body), .arena = &a};
+    struct api_request rq = {
+        .method = "POST", .path = "/estimate", .content_type = "application/json", .body = body, .body_bytes = strlen(body), .arena = &a};
     struct api_config config = {.model = model->id, .revision = "main", .text = model->text, .bytes = model->bytes, .source = "builtin"};
     struct api_response rs = {0};
 
@@ -569,7 +575,7 @@ static size_t ask(const char *body, const struct builtin *model, unsigned char f
 START_TEST(equal_requests_get_equal_answers)
 {
     static const char *const gpus[] = {"A100-80GB", "H100", "RTX 4090", "T4"}, *const tunings[] = {"full", "lora"},
-                      *const precisions[] = {"bf16", "bf16-mixed", "fp16-mixed", "fp32"};
+                             *const precisions[] = {"bf16", "bf16-mixed", "fp16-mixed", "fp32"};
 
     begin("answers");
     for (int i = 0; i < ASKED; i++) {
@@ -580,7 +586,8 @@ START_TEST(equal_requests_get_equal_answers)
         (void)snprintf(body, sizeof body,
                        "{\"model\":\"%s\",\"cluster\":{\"gpu\":\"%s\"},\"training\":{\"seq_len\":%" PRIu32 ",\"micro_batch_size\":%" PRIu32
                        ",\"tuning\":\"%s\",\"precision\":\"%s\",\"gradient_checkpointing\":%s}}",
-                       model->id, gpus[below(4)], 1 + below(1024), 1 + below(4), tunings[below(2)], precisions[below(4)], chance(50) ? "true" : "false");
+                       model->id, gpus[below(4)], 1 + below(1024), 1 + below(4), tunings[below(2)], precisions[below(4)],
+                       chance(50) ? "true" : "false");
         n = ask(body, model, 0, &first);
         m = ask(body, model, 0xa5, &second);
         ck_assert_msg(n == m && !memcmp(first, second, n), "%s: two answers", body);
@@ -591,16 +598,9 @@ START_TEST(equal_requests_get_equal_answers)
 }
 END_TEST
 
-UNIT_TESTS("laws",
-           unit_test(more_tokens_never_need_less);
-           unit_test(more_layers_never_need_less);
-           unit_test(a_larger_vocabulary_never_needs_less);
-           unit_test(checkpointing_never_raises_forward_and_backward);
-           unit_test(lora_never_trains_more_than_full);
-           unit_test(ddp_is_the_same_on_any_number_of_ranks);
-           unit_test(ddp_walks_as_it_is_replayed);
-           unit_test(ddp_never_needs_less_than_one_gpu);
-           unit_test(a_folded_walk_is_the_whole_walk);
-           unit_test(bucket_views_never_need_more);
-           unit_test(the_replay_stays_within_its_slack);
+UNIT_TESTS("laws", unit_test(more_tokens_never_need_less); unit_test(more_layers_never_need_less);
+           unit_test(a_larger_vocabulary_never_needs_less); unit_test(checkpointing_never_raises_forward_and_backward);
+           unit_test(lora_never_trains_more_than_full); unit_test(ddp_is_the_same_on_any_number_of_ranks);
+           unit_test(ddp_walks_as_it_is_replayed); unit_test(ddp_never_needs_less_than_one_gpu); unit_test(a_folded_walk_is_the_whole_walk);
+           unit_test(bucket_views_never_need_more); unit_test(the_replay_stays_within_its_slack);
            unit_test(equal_requests_get_equal_answers);)
