@@ -4,6 +4,7 @@
 #include "server/exchange.h"
 #include "server/headers.h"
 #include "server/listen.h"
+#include "server/thread.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -437,7 +438,7 @@ static bool start_loop(struct httpd *h, struct loop *l, int fd)
     if (!l->daemon)
         return complain("libmicrohttpd does not start");
     l->epoll_fd = MHD_get_daemon_info(l->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
-    l->has_thread = !pthread_create(&l->thread, NULL, run, l);
+    l->has_thread = thread_start(&l->thread, run, l);
     return l->has_thread || complain("no thread to answer with");
 }
 

@@ -2,10 +2,10 @@
 
 #include "server/clock.h"
 #include "server/log_line.h"
+#include "server/thread.h"
 
 #include <limits.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -229,7 +229,7 @@ struct log *log_new(enum log_format format, int fd)
     l->fill = malloc(LOG_BYTES);
     l->drain = malloc(LOG_BYTES);
     l->out = malloc(OUT_BYTES);
-    l->started = l->fill && l->drain && l->out && !pthread_create(&l->thread, NULL, run, l);
+    l->started = l->fill && l->drain && l->out && thread_start(&l->thread, run, l);
     if (l->started)
         return l;
     log_free(l);

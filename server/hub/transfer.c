@@ -1,5 +1,6 @@
 #include "server/hub/transfer.h"
 
+#include "server/clock.h"
 #include "server/hub/hop.h"
 #include "server/hub/name.h"
 
@@ -9,7 +10,6 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
-#include <time.h>
 
 enum { HOPS_MAX = 5, HEADERS_MAX = 64 << 10, CONNECTIONS_MAX = 32, IDLE_HANDLES = 16 };
 
@@ -38,14 +38,6 @@ struct transfer {
     transfer_done *done;
     void *arg;
 };
-
-static uint64_t now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
 
 bool transfer_library_open(void)
 {
@@ -222,7 +214,7 @@ static bool set_proxy(struct transfer *x)
 /* Whatever differs between hops; the rest was set once. */
 static bool begin_hop(struct transfer *x)
 {
-    uint64_t now = now_ms();
+    uint64_t now = clock_ms();
     char *url = NULL;
     bool ok;
 
@@ -332,7 +324,7 @@ struct transfer *transfer_start(struct transfers *t, const struct transfer_reque
     x->done = done;
     x->arg = arg;
     x->max_bytes = rq->max_bytes;
-    x->ends_ms = now_ms() + t->o.total_ms;
+    x->ends_ms = clock_ms() + t->o.total_ms;
     x->has_token = rq->token;
     (void)snprintf(x->token, sizeof x->token, "%s", rq->token ? rq->token : "");
     (void)snprintf(x->etag, sizeof x->etag, "%s", rq->etag ? rq->etag : "");
