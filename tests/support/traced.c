@@ -96,6 +96,7 @@ const char *traced_step(const struct json *options, const struct arch *arch, boo
     r->precision = (enum precision)precision;
     if (precision == PRECISION_BF16_MIXED && weights && !strcmp(weights, "bf16"))
         r->precision = PRECISION_BF16_AUTOCAST;
+    ret->autocast = precision_autocasts(r->precision);
     r->gradient_checkpointing = flag(options, "gradient_checkpointing", TRI_FALSE);
     r->checkpoint_reentrant = flag(options, "use_reentrant", new_stack ? TRI_FALSE : TRI_TRUE);
     r->use_cache = flag(options, "use_cache", (!new_stack || is_plain) && arch->use_cache ? TRI_TRUE : TRI_FALSE);
