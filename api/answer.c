@@ -55,14 +55,6 @@ static void write_model(struct jsonw *w, const struct estimate *e)
     jsonw_end(w);
 }
 
-static void write_notes(struct jsonw *w, const char *name, const struct notes *notes)
-{
-    jsonw_array(w, name);
-    for (uint32_t i = 0; i < notes->n; i++)
-        jsonw_str(w, NULL, notes->v[i]);
-    jsonw_end(w);
-}
-
 enum err_code answer_write(struct estimate *e)
 {
     struct call *c = e->call;
@@ -77,8 +69,8 @@ enum err_code answer_write(struct estimate *e)
     jsonw_object(&w, "resolved");
     encode_members(&w, estimate_members, &e->rq);
     jsonw_end(&w);
-    write_notes(&w, "assumptions", &e->assumptions);
-    write_notes(&w, "warnings", &e->warnings);
+    notes_write(&w, "assumptions", &e->assumptions);
+    notes_write(&w, "warnings", &e->warnings);
     jsonw_end(&w);
     c->ret->fits = e->answer.any_fits || (e->has_baseline && baseline_only(&e->rq) && e->baseline.method != LLMEM_OFFLOAD);
     c->ret->modelled = e->answer.any_modelled || (e->has_baseline && baseline_only(&e->rq));

@@ -15,7 +15,7 @@ struct call {
     const struct api_request *rq;
     const struct api_config *configs;
     size_t n_configs;
-    const char *rest;         /* of the path, after a route that ends in "/..." */
+    const char *rest;         /* of the path, after a route that ends in a parameter */
     struct query query;
     const struct json *doc;   /* the body; NULL for GET */
     struct arena *arena;

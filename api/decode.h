@@ -84,6 +84,7 @@ struct notes {
     const char *v[NOTES_MAX];
 };
 void note(struct notes *notes, const char *fmt, ...) PRINTF(2, 3);
+void notes_write(struct jsonw *w, const char *name, const struct notes *notes);
 
 struct decoding {
     struct arena *arena;

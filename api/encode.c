@@ -121,3 +121,11 @@ void encode_members(struct jsonw *w, const struct member *members, const void *f
             write_member(w, m, at);
     }
 }
+
+void notes_write(struct jsonw *w, const char *name, const struct notes *notes)
+{
+    jsonw_array(w, name);
+    for (uint32_t i = 0; i < notes->n; i++)
+        jsonw_str(w, NULL, notes->v[i]);
+    jsonw_end(w);
+}

@@ -41,22 +41,27 @@ struct asked_model {
     struct inventory inventory;
 };
 
+static enum err_code check_names(const struct models_request *rq, struct err *err)
+{
+    const char *fault = rq->model ? model_id_fault(rq->model) : NULL;
+
+    if (fault)
+        return err_set(err, ERR_FIELD_VALUE, "/model", "'%.40s': an id %s", rq->model, fault);
+    fault = rq->revision ? revision_fault(rq->revision) : NULL;
+    return fault ? err_set(err, ERR_FIELD_VALUE, "/revision", "a revision %s", fault) : ERR_OK;
+}
+
 static enum err_code read_request(struct asked_model *m)
 {
     struct call *c = m->call;
     struct decoding d = {.arena = c->arena, .warnings = &m->warnings, .err = c->err};
     enum err_code rc = decode(&d, c->doc, models_members, &m->rq);
-    const char *fault;
 
     if (rc)
         return rc;
     if (!m->rq.model && !m->rq.config)
         return err_set(c->err, ERR_FIELD_MISSING, "/config", "a config.json, or a model's id as `model`");
-    fault = m->rq.model ? model_id_fault(m->rq.model) : NULL;
-    if (fault)
-        return err_set(c->err, ERR_FIELD_VALUE, "/model", "'%.40s': an id %s", m->rq.model, fault);
-    fault = m->rq.revision ? revision_fault(m->rq.revision) : NULL;
-    return fault ? err_set(c->err, ERR_FIELD_VALUE, "/revision", "a revision %s", fault) : ERR_OK;
+    return check_names(&m->rq, c->err);
 }
 
 /* The dtype the weights have: as asked, else as saved. The Trainer has no part in it. */
@@ -150,10 +155,7 @@ static enum err_code write_model(struct asked_model *m)
     jsonw_u64(&w, "n_tensors", inv->tensors);
     write_tensors(&w, "tensors", inv, false);
     write_tensors(&w, "buffers", inv, true);
-    jsonw_array(&w, "warnings");
-    for (uint32_t i = 0; i < m->warnings.n; i++)
-        jsonw_str(&w, NULL, m->warnings.v[i]);
-    jsonw_end(&w);
+    notes_write(&w, "warnings", &m->warnings);
     jsonw_end(&w);
     return finish_json(m->call, &w);
 }
@@ -190,15 +192,12 @@ void get_model_needs(const struct call *c, struct needs *needs)
 enum err_code get_model(struct call *c)
 {
     struct asked_model m = {.call = c, .rq = {.model = c->rest, .revision = query_value(&c->query, "revision")}, .warnings.arena = c->arena};
-    const char *fault = model_id_fault(c->rest);
+    enum err_code rc = check_names(&m.rq, c->err);
 
-    if (fault)
-        return err_set(c->err, ERR_FIELD_VALUE, "/model", "'%.40s': an id %s", c->rest, fault);
-    fault = m.rq.revision ? revision_fault(m.rq.revision) : NULL;
-    if (fault) {
+    if (rc && !strcmp(c->err->at, "/revision"))
         c->parameter = "revision";
-        return err_set(c->err, ERR_FIELD_VALUE, "/revision", "a revision %s", fault);
-    }
+    if (rc)
+        return rc;
     for (uint32_t i = 0; i < c->query.n; i++)
         if (strcmp(c->query.v[i].name, "revision"))
             note(&m.warnings, "?%.80s is not known and was ignored", c->query.v[i].name);

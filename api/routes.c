@@ -8,38 +8,37 @@
 enum { AN_HOUR_S = 3600, FIVE_MINUTES_S = 300 }; /* tables change with the program, a branch of a model when somebody pushes */
 
 static const struct route {
-    const char *method, *path; /* "/..." at the end: whatever follows */
+    const char *method, *path; /* as openapi.yaml writes it; a parameter at the end is whatever follows */
     endpoint *answer;
     endpoint_needs *needs;     /* NULL: tables are enough, and the answer is cheap */
-    const char *name;          /* as openapi.yaml writes it */
     unsigned max_age_s;
 } routes[] = {
-    {"GET", "/estimate", get_estimate, get_estimate_needs, "/estimate", FIVE_MINUTES_S},
-    {"POST", "/estimate", post_estimate, estimate_needs, "/estimate", 0},
-    {"POST", "/estimate/batch", post_batch, batch_needs, "/estimate/batch", 0},
-    {"GET", "/models", get_models, NULL, "/models", AN_HOUR_S},
-    {"POST", "/models", post_models, estimate_needs, "/models", 0},
-    {"GET", "/models/...", get_model, get_model_needs, "/models/{id}", FIVE_MINUTES_S},
-    {"GET", "/gpus", get_gpus, NULL, "/gpus", AN_HOUR_S},
-    {"GET", "/clusters", get_clusters, NULL, "/clusters", AN_HOUR_S},
-    {"GET", "/methods", get_methods, NULL, "/methods", AN_HOUR_S},
-    {"GET", "/optimizers", get_optimizers, NULL, "/optimizers", AN_HOUR_S},
-    {"GET", "/dtypes", get_dtypes, NULL, "/dtypes", AN_HOUR_S},
-    {"GET", "/healthz", get_health, NULL, "/healthz", 0},
-    {"GET", "/", get_page, NULL, "/", AN_HOUR_S},
-    {"GET", "/page.js", get_script, NULL, "/page.js", AN_HOUR_S},
-    {"GET", "/page.css", get_style, NULL, "/page.css", AN_HOUR_S},
-    {"GET", "/openapi.yaml", get_openapi, NULL, "/openapi.yaml", AN_HOUR_S},
+    {"GET", "/estimate", get_estimate, get_estimate_needs, FIVE_MINUTES_S},
+    {"POST", "/estimate", post_estimate, estimate_needs, 0},
+    {"POST", "/estimate/batch", post_batch, batch_needs, 0},
+    {"GET", "/models", get_models, NULL, AN_HOUR_S},
+    {"POST", "/models", post_models, estimate_needs, 0},
+    {"GET", "/models/{id}", get_model, get_model_needs, FIVE_MINUTES_S},
+    {"GET", "/gpus", get_gpus, NULL, AN_HOUR_S},
+    {"GET", "/clusters", get_clusters, NULL, AN_HOUR_S},
+    {"GET", "/methods", get_methods, NULL, AN_HOUR_S},
+    {"GET", "/optimizers", get_optimizers, NULL, AN_HOUR_S},
+    {"GET", "/dtypes", get_dtypes, NULL, AN_HOUR_S},
+    {"GET", "/healthz", get_health, NULL, 0},
+    {"GET", "/", get_page, NULL, AN_HOUR_S},
+    {"GET", "/page.js", get_script, NULL, AN_HOUR_S},
+    {"GET", "/page.css", get_style, NULL, AN_HOUR_S},
+    {"GET", "/openapi.yaml", get_openapi, NULL, AN_HOUR_S},
 };
 enum { ROUTES = sizeof routes / sizeof *routes };
 
 /* What follows the route's path, "" for a whole one; NULL: it is another path. */
 static const char *match(const struct route *r, const char *path)
 {
-    size_t n = strlen(r->path);
+    size_t n = strcspn(r->path, "{");
 
-    if (n > 4 && !strcmp(r->path + n - 4, "/..."))
-        return !strncmp(path, r->path, n - 3) && path[n - 3] ? path + n - 3 : NULL;
+    if (r->path[n])
+        return !strncmp(path, r->path, n) && path[n] ? path + n : NULL;
     return strcmp(path, r->path) ? NULL : "";
 }
 
@@ -169,7 +168,7 @@ void api_answer(const struct api_request *rq, const struct api_config *configs, 
     enum err_code rc;
 
     if (route) {
-        response.route = route->name;
+        response.route = route->path;
         rc = answer(route, &c);
     } else if (path_known) {
         response.allow = allowed(rq);

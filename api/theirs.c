@@ -28,6 +28,35 @@ bool theirs_flag(const struct json *v, bool *ret)
     return true;
 }
 
+enum err_code theirs_flag_only(struct theirs *t, const struct json *v, bool *ret)
+{
+    if (theirs_flag(v, ret))
+        return ERR_OK;
+    return decode_fail(&t->d, ERR_FIELD_TYPE, "must be true or false, not %s", json_type_name(json_type(v)));
+}
+
+enum err_code theirs_read_flag(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    const char *value = strchr(key->member, '=');
+    const char *member = arena_str(t->d.arena, key->member, (size_t)(value - key->member));
+    bool on;
+    enum err_code rc = theirs_flag_only(t, v, &on);
+
+    if (!rc && !member)
+        rc = decode_fail(&t->d, ERR_NOMEM, "no room for the request");
+    return rc || !on ? rc : theirs_say_text(t, member, value + 1);
+}
+
+/* Of DeepSpeed's config: what is in the file may be in the request. */
+enum err_code theirs_read_file_name(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    (void)key;
+    (void)v;
+    if (t->e->rq.deepspeed_config)
+        return ERR_OK;
+    return decode_fail(&t->d, ERR_FIELD_VALUE, "is the name of a file on your side: give what is in it as the request's deepspeed_config");
+}
+
 enum err_code theirs_say_amp(struct theirs *t, enum amp amp)
 {
     struct estimate *e = t->e;

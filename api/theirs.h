@@ -37,12 +37,14 @@ struct their_key {
 extern const struct their_key deepspeed_keys[], accelerate_keys[], trainer_keys[], fsdp_keys[], parallelism_keys[];
 
 /* Readers of more than one table. */
-their_reader theirs_read_stage, theirs_read_device, theirs_read_fsdp;
+their_reader theirs_read_stage, theirs_read_device, theirs_read_fsdp, theirs_read_file_name;
+/* A flag that says one value of a member when it is on. `member`: "training.optimizer=\"adafactor\"". */
+their_reader theirs_read_flag;
 
 /* A row each; names_ are joined by '|'. */
 #define KEYS(names_, ...) {.names = names_, __VA_ARGS__}
 #define SAY(names_, member_) KEYS(names_, .effect = SAYS, .member = member_)
-#define FLAG(names_, member_) BY(read_flag, names_, member_)
+#define FLAG(names_, member_) BY(theirs_read_flag, names_, member_)
 #define BY(read_, names_, member_) KEYS(names_, .effect = READ, .read = read_, .member = member_)
 #define NOTE(names_, what) KEYS(names_, .effect = NOTED, .member = what)
 #define KNOWN(names_) KEYS(names_, .effect = QUIET)
@@ -85,6 +87,8 @@ MUST_CHECK enum err_code theirs_walk(struct theirs *t, const struct json *doc, c
 
 /* true, "true", "yes", 1: as YAML files write it. */
 bool theirs_flag(const struct json *v, bool *ret);
+/* The same where nothing else is taken. */
+MUST_CHECK enum err_code theirs_flag_only(struct theirs *t, const struct json *v, bool *ret);
 /* A copy of d.path. */
 const char *theirs_path(struct theirs *t);
 /* Whether the request, or a config before, has filled a member. */

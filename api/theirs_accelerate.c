@@ -81,17 +81,8 @@ static enum err_code read_dynamo(struct theirs *t, const struct their_key *key, 
     return s && word_among("no", s, strlen(s), true) ? ERR_OK : theirs_say_text(t, key->member, "true");
 }
 
-static enum err_code read_file_name(struct theirs *t, const struct their_key *key, const struct json *v)
-{
-    (void)key;
-    (void)v;
-    if (t->e->rq.deepspeed_config)
-        return ERR_OK;
-    return decode_fail(&t->d, ERR_FIELD_VALUE, "is the name of a file on your side: give what is in it as the request's deepspeed_config");
-}
-
 static const struct their_key accelerate_deepspeed_keys[] = {
-    BY(read_file_name, "deepspeed_config_file", NULL),
+    BY(theirs_read_file_name, "deepspeed_config_file", NULL),
     BY(theirs_read_stage, "zero_stage", NULL),
     BY(theirs_read_device, "offload_optimizer_device", "optimizer"),
     BY(theirs_read_device, "offload_param_device", "params"),

@@ -59,12 +59,11 @@ enum err_code theirs_read_device(struct theirs *t, const struct their_key *key, 
 static enum err_code read_old_offload(struct theirs *t, const struct their_key *key, const struct json *v)
 {
     bool on;
+    enum err_code rc = theirs_flag_only(t, v, &on);
 
-    if (!theirs_flag(v, &on))
-        return decode_fail(&t->d, ERR_FIELD_TYPE, "must be true or false, not %s", json_type_name(json_type(v)));
-    if (on)
+    if (!rc && on)
         offload(t, key);
-    return ERR_OK;
+    return rc;
 }
 
 /* An element count, or "auto": made of the hidden size once the model is known. */

@@ -69,22 +69,12 @@ static enum err_code read_version(struct theirs *t, const struct their_key *key,
 static enum err_code read_offload(struct theirs *t, const struct their_key *key, const struct json *v)
 {
     bool on;
+    enum err_code rc = theirs_flag_only(t, v, &on);
 
     (void)key;
-    if (!theirs_flag(v, &on))
-        return decode_fail(&t->d, ERR_FIELD_TYPE, "must be true or false, not %s", json_type_name(json_type(v)));
-    if (on)
+    if (!rc && on)
         t->at.offload_params = t->at.offload_optimizer = theirs_path(t);
-    return ERR_OK;
-}
-
-static enum err_code read_checkpointing(struct theirs *t, const struct their_key *key, const struct json *v)
-{
-    bool on;
-
-    if (!theirs_flag(v, &on))
-        return decode_fail(&t->d, ERR_FIELD_TYPE, "must be true or false, not %s", json_type_name(json_type(v)));
-    return on ? theirs_say_text(t, key->member, "true") : ERR_OK;
+    return rc;
 }
 
 static enum err_code read_wrap(struct theirs *t, const struct their_key *key, const struct json *v)
@@ -102,7 +92,7 @@ const struct their_key fsdp_keys[] = {
     BY(read_strategy, "fsdp_sharding_strategy|sharding_strategy", NULL),
     BY(read_reshard, "fsdp_reshard_after_forward|reshard_after_forward", NULL),
     BY(read_offload, "fsdp_offload_params|offload_params|fsdp_cpu_offload|cpu_offload", NULL),
-    BY(read_checkpointing, "fsdp_activation_checkpointing|activation_checkpointing", "training.gradient_checkpointing"),
+    FLAG("fsdp_activation_checkpointing|activation_checkpointing", "training.gradient_checkpointing=true"),
     BY(read_wrap, "fsdp_auto_wrap_policy|auto_wrap_policy", "training.fsdp.wrap"),
     SAY("fsdp_backward_prefetch|backward_prefetch|fsdp_backward_prefetch_policy", "training.fsdp.backward_prefetch"),
     SAY("fsdp_forward_prefetch|forward_prefetch", "training.fsdp.forward_prefetch"),

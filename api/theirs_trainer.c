@@ -12,40 +12,20 @@
 
 /* --- the Trainer ------------------------------------------------------------------------------------------------------------------ */
 
-static enum err_code not_a_flag(struct theirs *t, const struct json *v)
-{
-    return decode_fail(&t->d, ERR_FIELD_TYPE, "must be true or false, not %s", json_type_name(json_type(v)));
-}
-
 /* bf16 and fp16 are flags; axolotl's "auto" is bf16 where the GPU has it. false says nothing while the other may be true. */
 static enum err_code read_amp(struct theirs *t, const struct their_key *key, const struct json *v)
 {
     const char *s = json_str(v);
     bool on = s && word_among("auto|full", s, strlen(s), false);
+    enum err_code rc = on ? ERR_OK : theirs_flag_only(t, v, &on);
 
-    if (!on && !theirs_flag(v, &on))
-        return not_a_flag(t, v);
-    return on ? theirs_say_amp(t, !strcmp(key->member, "bf16") ? AMP_BF16 : AMP_FP16) : ERR_OK;
-}
-
-/* A flag that says one value of a member when it is on. `member`: "training.optimizer=\"adafactor\"". */
-static enum err_code read_flag(struct theirs *t, const struct their_key *key, const struct json *v)
-{
-    const char *value = strchr(key->member, '=');
-    const char *member = arena_str(t->d.arena, key->member, (size_t)(value - key->member));
-    bool on;
-
-    if (!member)
-        return decode_fail(&t->d, ERR_NOMEM, "no room for the request");
-    if (!theirs_flag(v, &on))
-        return not_a_flag(t, v);
-    return on ? theirs_say_text(t, member, value + 1) : ERR_OK;
+    return rc || !on ? rc : theirs_say_amp(t, !strcmp(key->member, "bf16") ? AMP_BF16 : AMP_FP16);
 }
 
 static enum err_code read_find_batch(struct theirs *t, const struct their_key *key, const struct json *v)
 {
     (void)key;
-    return theirs_flag(v, &t->find_batch) ? ERR_OK : not_a_flag(t, v);
+    return theirs_flag_only(t, v, &t->find_batch);
 }
 
 /* torch/nn/parallel/distributed.py: bucket_cap_mb x 1024 x 1024. */
@@ -69,15 +49,12 @@ static enum err_code read_every_n(struct theirs *t, const struct their_key *key,
 
 static enum err_code read_deepspeed(struct theirs *t, const struct their_key *key, const struct json *v)
 {
-    (void)key;
     t->e->deepspeed = true;
     if (json_type(v) == JSON_OBJECT)
         return theirs_walk(t, v, deepspeed_keys, false);
     if (!json_str(v))
         return decode_fail(&t->d, ERR_FIELD_TYPE, "must be an object, not %s", json_type_name(json_type(v)));
-    if (t->e->rq.deepspeed_config)
-        return ERR_OK;
-    return decode_fail(&t->d, ERR_FIELD_VALUE, "is the name of a file on your side: give what is in it as deepspeed_config");
+    return theirs_read_file_name(t, key, v);
 }
 
 /* --- LLaMA-Factory and axolotl ----------------------------------------------------------------------------------------------------- */
@@ -208,29 +185,23 @@ const struct their_key trainer_keys[] = {
     NOTE("eval_strategy|evaluation_strategy", "evaluation between steps"),
     NOTE("optim_target_modules", "the choice of modules of an optimizer"),
     NOTE("use_cpu|no_cuda|use_mps_device|torchdynamo|mp_parameters", "a run that is not on CUDA as it is by default"),
-    KNOWN("_n_gpu|accelerator_config|activation_checkpointing|activation_checkpointing_kwargs|adam_beta1|adam_beta2|adam_epsilon|"
-          "auto_find_batch_size|average_tokens_across_devices|batch_eval_metrics|bf16_full_eval|data_seed|dataloader_drop_last|"
-          "dataloader_in_order|dataloader_multiprocessing_context|dataloader_num_workers|dataloader_persistent_workers|"
-          "dataloader_pin_memory|dataloader_prefetch_factor|ddp_backend|ddp_broadcast_buffers|ddp_bucket_cap_mb|"
-          "ddp_find_unused_parameters|ddp_static_graph|ddp_timeout|debug|deepspeed|disable_tqdm|dispatch_batches|do_eval|"
-          "do_predict|do_train|enable_jit_checkpoint|eval_accumulation_steps|eval_delay|eval_do_concat_batches|eval_on_start|"
-          "eval_steps|eval_strategy|eval_use_gather_object|evaluation_strategy|fp16|fp16_backend|fp16_full_eval|fp16_opt_level|"
-          "fsdp|fsdp_config|fsdp_min_num_params|fsdp_transformer_layer_cls_to_wrap|full_determinism|gradient_accumulation_steps|"
-          "gradient_checkpointing|gradient_checkpointing_kwargs|greater_is_better|group_by_length|half_precision_backend|"
-          "hub_always_push|hub_model_id|hub_private_repo|hub_revision|hub_strategy|hub_token|ignore_data_skip|"
-          "include_for_metrics|include_inputs_for_metrics|include_num_input_tokens_seen|include_tokens_per_second|jit_mode_eval|"
-          "label_names|label_smoothing_factor|learning_rate|length_column_name|liger_kernel_config|load_best_model_at_end|"
-          "local_rank|log_level|log_level_replica|log_on_each_node|logging_dir|logging_first_step|logging_nan_inf_filter|"
-          "logging_steps|logging_strategy|lr_scheduler_kwargs|lr_scheduler_type|max_grad_norm|max_steps|metric_for_best_model|"
-          "mp_parameters|neftune_noise_alpha|no_cuda|num_train_epochs|optim|optim_args|optim_target_modules|output_dir|"
-          "overwrite_output_dir|parallelism_config|past_index|per_device_eval_batch_size|per_device_train_batch_size|"
-          "per_gpu_eval_batch_size|per_gpu_train_batch_size|prediction_loss_only|project|push_to_hub|push_to_hub_model_id|"
-          "push_to_hub_organization|push_to_hub_token|ray_scope|remove_unused_columns|report_to|"
-          "restore_callback_states_from_checkpoint|resume_from_checkpoint|run_name|save_on_each_node|save_only_model|"
-          "save_safetensors|save_steps|save_strategy|save_total_limit|seed|skip_memory_metrics|split_batches|tf32|torch_compile|"
-          "torch_compile_backend|torch_compile_mode|torch_empty_cache_steps|torchdynamo|tpu_metrics_debug|tpu_num_cores|"
-          "trackio_bucket_id|trackio_space_id|trackio_static_space_id|train_sampling_strategy|use_cache|use_cpu|use_ipex|"
-          "use_legacy_prediction_loop|use_liger_kernel|use_mps_device|warmup_ratio|warmup_steps|weight_decay"),
+    KNOWN("_n_gpu|adam_beta1|adam_beta2|adam_epsilon|average_tokens_across_devices|batch_eval_metrics|bf16_full_eval|data_seed|"
+          "dataloader_drop_last|dataloader_in_order|dataloader_multiprocessing_context|dataloader_num_workers|"
+          "dataloader_persistent_workers|dataloader_pin_memory|dataloader_prefetch_factor|ddp_backend|ddp_broadcast_buffers|"
+          "ddp_find_unused_parameters|ddp_static_graph|ddp_timeout|debug|disable_tqdm|dispatch_batches|do_eval|do_predict|do_train|"
+          "enable_jit_checkpoint|eval_accumulation_steps|eval_delay|eval_do_concat_batches|eval_on_start|eval_steps|"
+          "eval_use_gather_object|fp16_backend|fp16_full_eval|fp16_opt_level|fsdp_min_num_params|fsdp_transformer_layer_cls_to_wrap|"
+          "full_determinism|greater_is_better|group_by_length|half_precision_backend|hub_always_push|hub_model_id|hub_private_repo|"
+          "hub_revision|hub_strategy|hub_token|ignore_data_skip|include_for_metrics|include_inputs_for_metrics|"
+          "include_num_input_tokens_seen|include_tokens_per_second|jit_mode_eval|label_names|learning_rate|length_column_name|"
+          "load_best_model_at_end|local_rank|log_level|log_level_replica|log_on_each_node|logging_dir|logging_first_step|"
+          "logging_nan_inf_filter|logging_steps|logging_strategy|lr_scheduler_kwargs|lr_scheduler_type|max_steps|metric_for_best_model|"
+          "num_train_epochs|output_dir|overwrite_output_dir|past_index|per_device_eval_batch_size|per_gpu_eval_batch_size|"
+          "prediction_loss_only|project|push_to_hub|push_to_hub_model_id|push_to_hub_organization|push_to_hub_token|ray_scope|"
+          "remove_unused_columns|report_to|restore_callback_states_from_checkpoint|resume_from_checkpoint|run_name|save_on_each_node|"
+          "save_only_model|save_safetensors|save_steps|save_strategy|save_total_limit|seed|skip_memory_metrics|split_batches|"
+          "torch_compile_backend|torch_compile_mode|tpu_metrics_debug|tpu_num_cores|trackio_bucket_id|trackio_space_id|"
+          "trackio_static_space_id|train_sampling_strategy|use_ipex|use_legacy_prediction_loop|warmup_ratio|warmup_steps|weight_decay"),
     /* trl */
     SAY("max_length|max_seq_length|cutoff_len|sequence_len", "training.seq_len"),
     OBJECT("model_init_kwargs", model_init_kwargs),

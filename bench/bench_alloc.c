@@ -4,41 +4,12 @@
  * Printed beside a fixed loop (a chain of xorshift steps) of the same run, so that machines can be compared by the ratio.
  * Goal: 100 ns or less an event.
  */
+#include "bench/measure.h"
 #include "tests/support/alloc_tape.h"
 
-#include <time.h>
-
-enum { REFERENCE_STEPS = 100000000, ROUNDS = 100, RANDOM_SLOTS = 6000, RANDOM_EVENTS = 30000 };
+enum { ROUNDS = 100, RANDOM_SLOTS = 6000, RANDOM_EVENTS = 30000 };
 
 static unsigned char block[8 << 20];
-
-static double now_s(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static uint64_t step(uint64_t x)
-{
-    x ^= x << 13;
-    x ^= x >> 7;
-    return x ^ x << 17;
-}
-
-static double reference_ns(void)
-{
-    double start = now_s();
-    volatile uint64_t sink;
-    uint64_t x = 1;
-
-    for (int i = 0; i < REFERENCE_STEPS; i++)
-        x = step(x);
-    sink = x;
-    (void)sink;
-    return (now_s() - start) * 1e9 / REFERENCE_STEPS;
-}
 
 /* Each event turns a random slot over, so half of them live; sizes of many orders of magnitude. Far more free blocks than a
  * training step leaves: what the search costs at its worst. */
@@ -49,7 +20,7 @@ static bool random_tape(struct tape *t)
 
     *t = (struct tape){.slots = RANDOM_SLOTS, .n_events = RANDOM_EVENTS, .events = calloc(RANDOM_EVENTS, sizeof *t->events)};
     for (uint32_t i = 0; t->events && i < RANDOM_EVENTS; i++) {
-        x = step(x);
+        x = xorshift(x);
 
         uint32_t slot = (uint32_t)(x >> 40) % RANDOM_SLOTS;
         uint64_t bytes = 1 + (x >> 20) % (UINT64_C(1) << (9 + x % 16));
@@ -66,17 +37,17 @@ static bool measure(const struct tape *tape, bool expandable, double *ret_new_s,
     for (int round = 0; round < ROUNDS; round++) {
         struct torch_alloc *t;
         struct arena a;
-        double start = now_s();
+        double start = core_s();
 
         arena_init(&a, block, sizeof block);
         if (torch_alloc_new(&a, &(struct torch_alloc_options){.expandable = expandable, .max_live = tape->slots}, &t, NULL))
             return false;
 
-        double made = now_s();
+        double made = core_s();
         for (uint32_t i = 0; i < tape->n_events; i++)
             tape_step(t, &tape->events[i]);
 
-        double done = now_s();
+        double done = core_s();
         if (torch_alloc_status(t, NULL))
             return false;
         if (made - start < *ret_new_s)

@@ -6,6 +6,8 @@
  *
  * Read the ratio of processor time where the machine has other work: both servers get the same share of it.
  */
+#include "bench/measure.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -29,14 +31,6 @@ enum { FAST = 64, SLOW = 32, ROUNDS = 7, ROUND_MS = 700, HUB_MS = 200, BUFFER = 
 static const char question[] = "{\"config\":{\"model_type\":\"gpt2\",\"n_embd\":768,\"n_layer\":12,\"n_head\":12,\"vocab_size\":50257,\"n_positions\":1024},"
                                "\"cluster\":{\"gpu\":\"A100-40GB\"},\"training\":{\"seq_len\":512,\"micro_batch_size\":1,\"methods\":\"single\","
                                "\"tuning\":\"full\",\"gradient_checkpointing\":true}}";
-
-static double now_s(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 static void die(const char *what)
 {
@@ -288,7 +282,7 @@ static struct rate measure(uint16_t port, pid_t server, int n_slow)
         (void)epoll_ctl(set, EPOLL_CTL_ADD, c->fd, &e);
         ask_next(c);
     }
-    began = now_s();
+    began = wall_s();
     cpu = cpu_s(server);
     own = cpu_s(getpid());
     do {
@@ -302,7 +296,7 @@ static struct rate measure(uint16_t port, pid_t server, int n_slow)
             done[c->slow]++;
             ask_next(c);
         }
-        ended = now_s();
+        ended = wall_s();
     } while (ended - began < ROUND_MS / 1e3);
     cpu = cpu_s(server) - cpu;
     own = cpu_s(getpid()) - own;
@@ -329,19 +323,6 @@ static size_t body_bytes(uint16_t port)
 }
 
 /* --- the figures ------------------------------------------------------------------------------------------------------------------ */
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(double *v, int n)
-{
-    qsort(v, (size_t)n, sizeof *v, by_value);
-    return v[n / 2];
-}
 
 int main(void)
 {

@@ -3,6 +3,7 @@
  *
  *   make bench
  */
+#include "bench/measure.h"
 #include "catalog/builtin.h"
 #include "train/measure.h"
 #include "train/trainer.h"
@@ -12,48 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { ROUNDS = 40 };
-
-static double now_s(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* The loop that other machines can be compared by: xorshift64, one step each. */
-static double reference_ns(void)
-{
-    const long n = 50000000;
-    volatile uint64_t sink;
-    uint64_t x = 88172645463325252u;
-    double begin = now_s();
-
-    for (long i = 0; i < n; i++) {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-    }
-    sink = x;
-    (void)sink;
-    return (now_s() - begin) * 1e9 / (double)n;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return x < y ? -1 : x > y;
-}
-
-static double median(double *v, int n)
-{
-    qsort(v, (size_t)n, sizeof *v, by_value);
-    return v[n / 2];
-}
 
 int main(void)
 {
@@ -95,17 +56,17 @@ int main(void)
             step.r.max_grad_norm = 1;
             step.r.optimizer = OPTIMIZER_ADAMW_TORCH_FUSED;
             step.r.attention = ATTENTION_SDPA;
-            begin = now_s();
+            begin = core_s();
             if (train_walk(&arch, &step, &device, &a, &m, &err)) {
                 fprintf(stderr, "%s\n", err.detail);
                 return 1;
             }
-            middle = now_s();
+            middle = core_s();
             if (train_measure(&arch, &step, &device, &a, &m, &err))
                 return 1;
             events = m.births + m.deaths;
             walk[i] = (middle - begin) * 1e9 / events;
-            replay[i] = ((now_s() - middle) * 1e9 / events - walk[i]) / 2; /* measure walks once and replays on two allocators */
+            replay[i] = ((core_s() - middle) * 1e9 / events - walk[i]) / 2; /* measure walks once and replays on two allocators */
             json_free(config);
         }
         {

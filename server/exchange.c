@@ -8,12 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
     SLOT_BYTES = 64 << 10,    /* a body of more takes its slot before it is read */
     SWALLOW_BYTES = 16 << 20, /* of a body that is too large, so that its sender reads the 413 */
-    SPARES_MAX = 256,         /* exchanges that a desk keeps for the next requests */
 };
 
 /* --- birth and death -------------------------------------------------------------------------------------------------------------- */
@@ -28,31 +26,9 @@ static bool copy_query(struct exchange *x, const char *uri)
     return x->query;
 }
 
-static struct exchange *take_spare(struct desk *d)
-{
-    struct exchange *x = d->spare;
-
-    if (!x)
-        return malloc(sizeof *x);
-    d->spare = x->next;
-    d->spares--;
-    return x;
-}
-
-static void give_spare(struct desk *d, struct exchange *x)
-{
-    if (d->spares == SPARES_MAX) {
-        free(x);
-        return;
-    }
-    x->next = d->spare;
-    d->spare = x;
-    d->spares++;
-}
-
 struct exchange *exchange_new(struct desk *d, void *connection, const char *uri)
 {
-    struct exchange *x = take_spare(d);
+    struct exchange *x = desk_take(d);
 
     if (!x)
         return NULL;
@@ -64,7 +40,7 @@ struct exchange *exchange_new(struct desk *d, void *connection, const char *uri)
     x->body = x->first;
     x->cap = sizeof x->first;
     if (!copy_query(x, uri)) {
-        give_spare(d, x);
+        desk_give(d, x);
         return NULL;
     }
     /* A zero in a path would end it early. */
@@ -93,26 +69,7 @@ void exchange_let_go(struct exchange *x)
     free(x->query);
     free(x->owned);
     free((void *)(uintptr_t)x->needs.v);
-    give_spare(x->desk, x);
-}
-
-static void unlink_list(struct exchange *x)
-{
-    if (!x->at)
-        return;
-    *x->at = x->next;
-    if (x->next)
-        x->next->at = x->at;
-    x->at = NULL;
-}
-
-static void link_list(struct exchange **list, struct exchange *x)
-{
-    x->at = list;
-    x->next = *list;
-    if (x->next)
-        x->next->at = &x->next;
-    *list = x;
+    desk_give(x->desk, x);
 }
 
 void exchange_closed(struct exchange *x, int status, const char *end)
@@ -127,7 +84,7 @@ void exchange_closed(struct exchange *x, int status, const char *end)
     line.out_bytes = a && !x->is_not_modified ? a->bytes : 0;
     log_request(s->log, &line);
     metrics_request(s->metrics, line.route, x->method, line.status, us, x->is_hit ? "answer" : line.tier);
-    unlink_list(x);
+    desk_forget(x);
     x->is_closed = x->is_answered = true;
     x->desk->open--;
     atomic_fetch_sub(&s->in_flight, 1);
@@ -292,81 +249,12 @@ enum exchange_next exchange_ask(struct exchange *x)
 
 void exchange_go_on(struct exchange *x)
 {
-    link_list(&x->desk->waiting, x);
+    desk_wait(x);
     story_begin(x);
-}
-
-/* --- the desk --------------------------------------------------------------------------------------------------------------------- */
-
-void exchange_ready(struct exchange *x)
-{
-    x->is_answered = true;
-    unlink_list(x);
-    link_list(&x->desk->ready, x);
 }
 
 void exchange_give_up(struct exchange *x)
 {
     (void)exchange_refuse(x, ERR_NOMEM, 1, "no memory, or no time, is left for the request");
     exchange_ready(x);
-}
-
-static struct exchange *take_finished(struct desk *d)
-{
-    struct exchange *list;
-
-    pthread_mutex_lock(&d->lock);
-    list = d->finished;
-    d->finished = NULL;
-    pthread_mutex_unlock(&d->lock);
-    return list;
-}
-
-struct exchange *desk_turn(struct desk *d)
-{
-    struct exchange *ready;
-
-    hub_loop_turn(d->hub);
-    for (struct exchange *x = take_finished(d), *next; x; x = next) {
-        next = x->next_finished;
-        d->jobs--;
-        story_go_on(x);
-        exchange_let_go(x);
-    }
-    ready = d->ready;
-    d->ready = NULL;
-    for (struct exchange *x = ready; x; x = x->next)
-        x->at = NULL; /* of no list that is kept */
-    return ready;
-}
-
-void desk_refuse(struct desk *d, uint64_t began_us, enum err_code code, const char *detail)
-{
-    for (struct exchange *x = d->waiting, *next; x; x = next) {
-        next = x->next;
-        if (x->began_us > began_us)
-            continue;
-        metrics_refused(d->service->metrics, code == ERR_DRAINING ? REFUSED_DRAINING : REFUSED_DEADLINE);
-        (void)exchange_refuse(x, code, 1, "%s", detail);
-        exchange_ready(x);
-    }
-}
-
-bool desk_open(struct desk *d, struct service *s)
-{
-    *d = (struct desk){.service = s, .hub = hub_loop_new(s->hub), .scratch = malloc(API_CHEAP_BYTES)};
-    pthread_mutex_init(&d->lock, NULL);
-    return d->hub && d->scratch && getentropy(&d->ids, sizeof d->ids) == 0;
-}
-
-void desk_close(struct desk *d)
-{
-    if (d->hub)
-        hub_loop_free(d->hub);
-    free(d->scratch);
-    for (struct exchange *x = d->spare, *next; x; x = next) {
-        next = x->next;
-        free(x);
-    }
-    pthread_mutex_destroy(&d->lock);
 }

@@ -1,7 +1,7 @@
 /*
  * exchange.h - one request, from its first byte to its last, without a socket.
  *
- * Purpose   the adapter (httpd.c) tells what arrived and sends what comes out; everything between is here and in story.c.
+ * Purpose   the adapter (httpd.c) tells what arrived and sends what comes out; everything between is here, in desk.c and in story.c.
  * Course    exchange_new() at the request line; exchange_begin() after the headers; exchange_append() for the body;
  *           exchange_ask() at its end. NEXT_SEND: x->answer goes out. NEXT_WAIT: suspend the connection, then exchange_go_on();
  *           when desk_turn() lists the exchange, resume it and send. exchange_closed() once, at the end.
@@ -13,6 +13,7 @@
 #define SERVER_EXCHANGE_H
 
 #include "server/gather.h"
+#include "server/head.h"
 #include "server/service.h"
 
 #include <pthread.h>
@@ -35,15 +36,6 @@ struct desk {
     struct exchange *spare;    /* by next: to be used again */
     unsigned spares;
     void *scratch;             /* API_CHEAP_BYTES, for what is answered at once */
-};
-
-/* What the headers say; texts live as long as the request does in the adapter. */
-struct head {
-    const char *path;
-    const char *host, *content_type, *token, *id, *origin, *preflight, *if_none_match, *forwarded;
-    uint64_t length;    /* Content-Length; 0: none */
-    bool is_chunked, is_ambiguous;
-    const char *address; /* of the peer; NULL: not needed */
 };
 
 struct exchange {
@@ -91,7 +83,7 @@ void exchange_go_on(struct exchange *x);
 /* status: what the adapter has sent by itself, where there is no x->answer. end: for the log. */
 void exchange_closed(struct exchange *x, int status, const char *end);
 
-/* --- between exchange.c and story.c ------------------------------------------------------------------------------------------ */
+/* --- between exchange.c, story.c and desk.c ------------------------------------------------------------------------------------ */
 
 enum exchange_next exchange_refuse(struct exchange *x, enum err_code code, unsigned retry_after_s, const char *fmt, ...) PRINTF(4, 5);
 enum exchange_next exchange_send(struct exchange *x, const struct api_response *r);
@@ -104,6 +96,12 @@ void exchange_ready(struct exchange *x);
 
 /* A waiting exchange that there is no memory for. */
 void exchange_give_up(struct exchange *x);
+
+/* desk.c: room for an exchange, not zeroed; NULL: no memory. */
+struct exchange *desk_take(struct desk *d);
+void desk_give(struct desk *d, struct exchange *x);
+void desk_wait(struct exchange *x);   /* it is suspended */
+void desk_forget(struct exchange *x); /* of whatever list it is in */
 
 /* own.c: NEXT_READ: the path is none of the server's own. */
 enum exchange_next own_answer(struct exchange *x);

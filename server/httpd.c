@@ -1,18 +1,16 @@
 #include "server/httpd.h"
 
+#include "server/client.h"
 #include "server/clock.h"
 #include "server/exchange.h"
 #include "server/headers.h"
 #include "server/listen.h"
+#include "server/thread.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <microhttpd.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 enum {
@@ -23,16 +21,6 @@ enum {
 };
 
 enum phase { PHASE_SERVE, PHASE_DRAIN, PHASE_REFUSE };
-enum client_phase { CLIENT_IDLE, CLIENT_READING, CLIENT_WAITING, CLIENT_SENDING };
-
-struct client {
-    struct client *next, **at;
-    int fd;
-    enum client_phase phase;
-    bool is_cut;
-    uint64_t since_ms;
-    char address[INET6_ADDRSTRLEN]; /* where a rate is kept; else "" */
-};
 
 struct loop {
     struct httpd *h;
@@ -55,47 +43,20 @@ struct httpd {
 
 /* --- what came in ----------------------------------------------------------------------------------------------------------------- */
 
-struct reading {
-    struct head *head;
-    unsigned lengths, codings, hosts;
-};
-
 static enum MHD_Result read_header(void *arg, enum MHD_ValueKind kind, const char *key, size_t key_bytes, const char *value, size_t value_bytes)
 {
-    static const struct {
-        const char *name;
-        size_t bytes, at;
-    } wanted[] = {
-#define WANTED(name, member) {name, sizeof name - 1, offsetof(struct head, member)}
-        WANTED("Host", host),     WANTED("Content-Type", content_type),   WANTED("X-HF-Token", token),
-        WANTED("Origin", origin), WANTED("X-Request-Id", id),             WANTED("Access-Control-Request-Method", preflight),
-        WANTED("If-None-Match", if_none_match), WANTED("X-Forwarded-For", forwarded),
-    };
-    struct reading *r = arg;
-
     (void)kind, (void)value_bytes;
-    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
-        if (wanted[i].bytes == key_bytes && !strcasecmp(wanted[i].name, key))
-            memcpy((char *)r->head + wanted[i].at, &value, sizeof value);
-    r->hosts += key_bytes == 4 && !strcasecmp(key, "Host");
-    if (key_bytes == 14 && !strcasecmp(key, "Content-Length")) {
-        r->lengths++;
-        r->head->length = value ? strtoull(value, NULL, 10) : 0;
-    } else if (key_bytes == 17 && !strcasecmp(key, "Transfer-Encoding")) {
-        r->codings++;
-        r->head->is_chunked = value && !strcasecmp(value, "chunked");
-    }
+    head_line(arg, key, key_bytes, value);
     return MHD_YES;
 }
 
-/* Ambiguous: two ways to say, differently, where a body ends or who is asked. */
 static void read_head(struct MHD_Connection *connection, const char *url, struct head *ret)
 {
-    struct reading r = {.head = ret};
+    struct head_reading r = {.head = ret};
 
     *ret = (struct head){.path = url};
     (void)MHD_get_connection_values_n(connection, MHD_HEADER_KIND, read_header, &r);
-    ret->is_ambiguous = r.lengths > 1 || r.codings > 1 || r.hosts > 1 || (r.codings && (r.lengths || !ret->is_chunked));
+    head_end(&r);
 }
 
 static struct client *client_of(struct MHD_Connection *connection)
@@ -105,12 +66,7 @@ static struct client *client_of(struct MHD_Connection *connection)
 
 static void enter(struct loop *l, struct MHD_Connection *connection, enum client_phase phase)
 {
-    struct client *c = client_of(connection);
-
-    if (!c)
-        return;
-    c->phase = phase;
-    c->since_ms = l->desk.now_ms;
+    client_enter(client_of(connection), phase, l->desk.now_ms);
 }
 
 /* --- what goes out ---------------------------------------------------------------------------------------------------------------- */
@@ -277,38 +233,19 @@ static void on_completed(void *arg, struct MHD_Connection *connection, void **co
     enter(arg, connection, CLIENT_IDLE);
 }
 
-static void write_address(struct MHD_Connection *connection, char *ret, size_t bytes)
-{
-    const struct sockaddr *a = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
-
-    if (a && a->sa_family == AF_INET)
-        (void)inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)a)->sin_addr, ret, (socklen_t)bytes);
-    else if (a && a->sa_family == AF_INET6)
-        (void)inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr, ret, (socklen_t)bytes);
-}
-
 static void on_open(struct loop *l, struct MHD_Connection *connection, void **context)
 {
-    struct client *c = calloc(1, sizeof *c);
+    int fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    const struct sockaddr *address = NULL;
 
-    atomic_fetch_add(&l->h->service->connections, 1);
-    *context = c;
-    if (!c)
-        return;
-    c->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-    c->since_ms = l->desk.now_ms;
     if (l->h->service->limit)
-        write_address(connection, c->address, sizeof c->address);
-    c->at = &l->clients;
-    c->next = l->clients;
-    if (c->next)
-        c->next->at = &c->next;
-    l->clients = c;
+        address = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
+    atomic_fetch_add(&l->h->service->connections, 1);
+    *context = client_new(&l->clients, fd, address, l->desk.now_ms);
 }
 
 static void on_connection(void *arg, struct MHD_Connection *connection, void **context, enum MHD_ConnectionNotificationCode code)
 {
-    struct client *c = *context;
     struct loop *l = arg;
 
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
@@ -316,12 +253,7 @@ static void on_connection(void *arg, struct MHD_Connection *connection, void **c
         return;
     }
     atomic_fetch_sub(&l->h->service->connections, 1);
-    if (!c)
-        return;
-    *c->at = c->next;
-    if (c->next)
-        c->next->at = c->at;
-    free(c);
+    client_free(*context);
     *context = NULL;
 }
 
@@ -349,12 +281,7 @@ static void sweep(struct loop *l)
     uint64_t deadline_ms = o->deadline_s * 1000ull, idle_ms = o->idle_s * 1000ull;
 
     l->swept_ms = l->desk.now_ms;
-    for (struct client *c = l->clients; c; c = c->next) {
-        if (c->phase == CLIENT_WAITING || l->desk.now_ms - c->since_ms < (c->phase == CLIENT_IDLE ? idle_ms : deadline_ms))
-            continue;
-        c->is_cut = true;
-        (void)shutdown(c->fd, SHUT_RDWR);
-    }
+    clients_cut(l->clients, l->desk.now_ms, idle_ms, deadline_ms);
     desk_refuse(&l->desk, (l->desk.now_ms - deadline_ms) * 1000, ERR_OVERLOADED, "the answer took longer than the service grants a request");
 }
 
@@ -437,30 +364,15 @@ static bool start_loop(struct httpd *h, struct loop *l, int fd)
     if (!l->daemon)
         return complain("libmicrohttpd does not start");
     l->epoll_fd = MHD_get_daemon_info(l->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
-    l->has_thread = !pthread_create(&l->thread, NULL, run, l);
+    l->has_thread = thread_start(&l->thread, run, l);
     return l->has_thread || complain("no thread to answer with");
-}
-
-/* As many descriptors as may be open at once; the system may grant fewer, and then accept() waits. */
-static void raise_limit(const struct options *o, unsigned loops)
-{
-    rlim_t wanted = o->connections + (rlim_t)loops * (SPARE + 64) + 64;
-    struct rlimit r;
-
-    if (getrlimit(RLIMIT_NOFILE, &r) || r.rlim_cur >= wanted)
-        return;
-    r.rlim_cur = wanted < r.rlim_max ? wanted : r.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &r);
-    if (r.rlim_cur < wanted)
-        fprintf(stderr, "llmemd: %u connections need %llu open files, the system grants %llu (ulimit -n)\n", o->connections, (unsigned long long)wanted,
-                (unsigned long long)r.rlim_cur);
 }
 
 static bool start(struct httpd *h, int fd)
 {
     bool good = true;
 
-    raise_limit(h->service->o, h->n);
+    listen_raise_files(h->service->o->connections, h->n * (SPARE + 64) + 64);
     for (unsigned i = 0; good && i < h->n; i++)
         good = start_loop(h, &h->loops[i], fd);
     return good;

@@ -3,6 +3,7 @@
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -70,4 +71,18 @@ int listen_at(const char *where, char *ret_name, size_t bytes)
         name_of(fd, ret_name, bytes);
     freeaddrinfo(found);
     return fd;
+}
+
+void listen_raise_files(unsigned connections, unsigned others)
+{
+    rlim_t wanted = connections + (rlim_t)others;
+    struct rlimit r;
+
+    if (getrlimit(RLIMIT_NOFILE, &r) || r.rlim_cur >= wanted)
+        return;
+    r.rlim_cur = wanted < r.rlim_max ? wanted : r.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &r);
+    if (r.rlim_cur < wanted)
+        fprintf(stderr, "llmemd: %u connections need %llu open files, the system grants %llu (ulimit -n)\n", connections,
+                (unsigned long long)wanted, (unsigned long long)r.rlim_cur);
 }

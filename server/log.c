@@ -2,10 +2,10 @@
 
 #include "server/clock.h"
 #include "server/log_line.h"
+#include "server/thread.h"
 
 #include <limits.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +31,7 @@ struct log {
     pthread_mutex_t lock;
     pthread_cond_t filled;
     bool started, asleep, ending;
+    bool is_given_up; /* the writer's: at the end nobody read, and what is left is lost */
     size_t bytes; /* of records, waiting in `fill` */
     uint64_t dropped;
     char *fill, *drain; /* LOG_BYTES each: one is filled while the other is written */
@@ -55,12 +56,11 @@ static void write_all(struct log *l, const char *data, size_t bytes)
 {
     struct pollfd ready = {.fd = l->fd, .events = POLLOUT};
 
-    while (bytes) {
+    while (bytes && !l->is_given_up) {
         ssize_t n;
 
         if (poll(&ready, 1, PATIENCE_MS) == 0) {
-            if (is_ending(l))
-                return;
+            l->is_given_up = is_ending(l);
             continue;
         }
         n = write(l->fd, data, bytes < PIPE_BUF ? bytes : PIPE_BUF);
@@ -229,7 +229,7 @@ struct log *log_new(enum log_format format, int fd)
     l->fill = malloc(LOG_BYTES);
     l->drain = malloc(LOG_BYTES);
     l->out = malloc(OUT_BYTES);
-    l->started = l->fill && l->drain && l->out && !pthread_create(&l->thread, NULL, run, l);
+    l->started = l->fill && l->drain && l->out && thread_start(&l->thread, run, l);
     if (l->started)
         return l;
     log_free(l);

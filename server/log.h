@@ -34,7 +34,7 @@ struct log_request {
 
 /* NULL: no thread or memory. LOG_NONE: everything below does nothing. */
 struct log *log_new(enum log_format format, int fd);
-void log_free(struct log *l); /* what is left is written first */
+void log_free(struct log *l); /* what is left is written first, as long as somebody reads */
 
 void log_request(struct log *l, const struct log_request *r);
 

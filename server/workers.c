@@ -2,8 +2,8 @@
 
 #include "api/api.h"
 #include "server/clock.h"
+#include "server/thread.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -150,7 +150,7 @@ static bool start(struct workers *w)
 
     me->all = w;
     me->block = block_new(API_ARENA_BYTES);
-    if (me->block && !pthread_create(&me->thread, NULL, run, me))
+    if (me->block && thread_start(&me->thread, run, me))
         return true;
     block_free(me->block, API_ARENA_BYTES);
     return false;

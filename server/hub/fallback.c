@@ -46,7 +46,7 @@ static uint64_t keep_ms(struct flight *f, const struct row *row)
         return (uint64_t)f->retry_after_s * 1000;
     case KEEP_DOWN:
         pthread_mutex_lock(&h->lock);
-        down_s = limit_down_s(&h->limits, hub_now_ms());
+        down_s = limit_down_s(&h->limits, clock_ms());
         pthread_mutex_unlock(&h->lock);
         return (uint64_t)down_s * 1000;
     default:

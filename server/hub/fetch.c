@@ -18,7 +18,7 @@ static void on_facts(void *arg, struct reply *r)
     f->facts_transfer = NULL;
     pthread_mutex_lock(&h->lock);
     if (!f->is_callers)
-        limit_end(&h->limits, BUCKET_API, r, hub_now_ms());
+        limit_end(&h->limits, BUCKET_API, r, clock_ms());
     h->counts.transfer_errors += r->fault != FAULT_NONE || r->status >= 500;
     pthread_mutex_unlock(&h->lock);
     if (r->fault == FAULT_NONE && r->status == 200 && f->asked_about)
@@ -37,7 +37,7 @@ static bool admit(struct flight *f, enum bucket b)
 
     pthread_mutex_lock(&h->lock);
     if (!f->is_callers) {
-        wait_s = limit_wait_s(&h->limits, b, hub_now_ms());
+        wait_s = limit_wait_s(&h->limits, b, clock_ms());
         if (!wait_s)
             limit_begin(&h->limits, b);
     }
@@ -55,7 +55,7 @@ static void withdraw(struct flight *f, enum bucket b)
     reply_init(&nothing);
     pthread_mutex_lock(&h->lock);
     if (!f->is_callers)
-        limit_end(&h->limits, b, &nothing, hub_now_ms());
+        limit_end(&h->limits, b, &nothing, clock_ms());
     pthread_mutex_unlock(&h->lock);
 }
 
@@ -190,14 +190,14 @@ static void step(struct flight *f)
     if (!more_facts(f))
         fetch_conclude(f);
     else if (!f->due_ms)
-        f->due_ms = hub_now_ms() + GRACE_MS;
+        f->due_ms = clock_ms() + GRACE_MS;
 }
 
 /* What a failure says about the hub itself, for all who come after. */
 static void learn(struct flight *f, const struct reply *r)
 {
     struct hub *h = f->loop->hub;
-    uint64_t now = hub_now_ms();
+    uint64_t now = clock_ms();
 
     pthread_mutex_lock(&h->lock);
     if (!f->is_callers)
@@ -229,7 +229,7 @@ static bool is_down(struct flight *f)
     bool down;
 
     pthread_mutex_lock(&h->lock);
-    down = limit_down_s(&h->limits, hub_now_ms()) > 0;
+    down = limit_down_s(&h->limits, clock_ms()) > 0;
     if (down)
         (void)snprintf(f->why, sizeof f->why, "%s", h->limits.down_why);
     pthread_mutex_unlock(&h->lock);

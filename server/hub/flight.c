@@ -9,14 +9,6 @@
 #include <string.h>
 #include <time.h>
 
-uint64_t hub_now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 int64_t hub_wall_s(void)
 {
     return (int64_t)time(NULL);
@@ -106,7 +98,7 @@ static void settle_with(struct flight *f, struct snapshot *s, const char *tier, 
 static void tell_owner(struct flight *f)
 {
     struct hub *h = f->loop->hub;
-    uint64_t now = hub_now_ms();
+    uint64_t now = clock_ms();
     bool tell;
 
     pthread_mutex_lock(&h->lock);
@@ -131,7 +123,7 @@ void flight_fall_back(struct flight *f, enum verdict v, const char *why)
     found = fallback_find(f, &b);
     if (!found && v == VERDICT_FAILED && !f->is_second) {
         f->stage = STAGE_AGAIN;
-        f->due_ms = hub_now_ms() + AGAIN_MS;
+        f->due_ms = clock_ms() + AGAIN_MS;
         return;
     }
     flight_settle(f, &b.view, b.keep_ms);

@@ -1,8 +1,7 @@
 #include "server/hub/helper.h"
 
-#include <pthread.h>
-#include <signal.h>
-#include <stdbool.h>
+#include "server/thread.h"
+
 #include <stdlib.h>
 
 struct helper {
@@ -54,19 +53,6 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* Signals are for the threads that expect them. */
-static bool begin(struct helper *h)
-{
-    sigset_t all, before;
-    bool ok;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    ok = !pthread_create(&h->thread, NULL, work, h);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return ok;
-}
-
 struct helper *helper_new(void)
 {
     struct helper *h = calloc(1, sizeof *h);
@@ -78,7 +64,7 @@ struct helper *helper_new(void)
     pthread_mutex_init(&h->lock, NULL);
     pthread_cond_init(&h->given, NULL);
     pthread_cond_init(&h->idle, NULL);
-    if (begin(h))
+    if (thread_start(&h->thread, work, h))
         return h;
     free(h);
     return NULL;

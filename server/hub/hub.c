@@ -135,7 +135,7 @@ void flight_settle(struct flight *f, const struct view *v, uint64_t keep_ms)
     later.tier = "memory";
     kept = config_new(&later);
     pthread_mutex_lock(&h->lock);
-    for (struct waiter *w = cache_settle(h->cache, f->pending, kept, keep_ms, hub_now_ms()), *next; w; w = next) {
+    for (struct waiter *w = cache_settle(h->cache, f->pending, kept, keep_ms, clock_ms()), *next; w; w = next) {
         next = w->next;
         loop_ready((struct ask *)w, now);
         count_answer(&h->counts, now);
@@ -221,7 +221,7 @@ static bool find_or_wait(struct hub_loop *l, const struct hub_request *rq, struc
     key_of(h, rq, key);
     *ret_lead = NULL;
     pthread_mutex_lock(&h->lock);
-    found = cache_ask(h->cache, key, hub_now_ms(), &a->waiter, ret, &p);
+    found = cache_ask(h->cache, key, clock_ms(), &a->waiter, ret, &p);
     if (found == CACHE_HIT)
         count_answer(&h->counts, *ret);
     if (found == CACHE_LEADS) {

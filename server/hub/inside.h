@@ -7,6 +7,7 @@
 #ifndef SERVER_HUB_INSIDE_H
 #define SERVER_HUB_INSIDE_H
 
+#include "server/clock.h"
 #include "server/hub/cache.h"
 #include "server/hub/disk.h"
 #include "server/hub/facts.h"
@@ -75,7 +76,6 @@ struct hub_loop {
     unsigned open;
 };
 
-uint64_t hub_now_ms(void);
 int64_t hub_wall_s(void);
 
 /* --- flight.c: the ladder for one key, on the leader's thread -------------------------------------------------------------------- */

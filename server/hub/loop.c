@@ -91,7 +91,7 @@ unsigned hub_loop_open(const struct hub_loop *l)
 
 void hub_loop_wait(struct hub_loop *l, int fd, unsigned timeout_ms)
 {
-    uint64_t now = hub_now_ms();
+    uint64_t now = clock_ms();
 
     for (const struct flight *f = l->flights; f; f = f->next)
         if (f->due_ms && f->due_ms < now + timeout_ms)
@@ -135,7 +135,7 @@ void hub_loop_turn(struct hub_loop *l)
             flight_advance(f);
         }
     transfers_turn(l->transfers);
-    now = hub_now_ms();
+    now = clock_ms();
     for (struct flight *at = l->flights, *next; at; at = next) {
         next = at->next;
         flight_tick(at, now);

@@ -16,7 +16,47 @@ void reply_release(struct reply *r)
 {
     free(r->body);
     r->body = NULL;
-    r->bytes = 0;
+    r->bytes = r->cap = 0;
+}
+
+void reply_fail(struct reply *r, enum reply_fault kind, const char *why)
+{
+    if (r->fault != FAULT_NONE)
+        return;
+    r->fault = kind;
+    (void)snprintf(r->why, sizeof r->why, "%s", why);
+}
+
+/* --- the body -------------------------------------------------------------------------------------------------------------------- */
+
+static bool grow(struct reply *r, size_t bytes)
+{
+    size_t cap = r->cap ? r->cap : 4096;
+    char *grown;
+
+    while (cap < bytes)
+        cap *= 2;
+    grown = cap > r->cap ? realloc(r->body, cap) : r->body;
+    if (!grown)
+        return false;
+    r->body = grown;
+    r->cap = cap;
+    return true;
+}
+
+bool reply_body(struct reply *r, const char *data, size_t bytes, size_t max)
+{
+    if (bytes > max - r->bytes)
+        reply_fail(r, FAULT_TOO_LARGE, "the file is larger than what is read here");
+    else if (!grow(r, r->bytes + bytes + 1))
+        reply_fail(r, FAULT_MEMORY, "no memory for the file");
+    else {
+        memcpy(r->body + r->bytes, data, bytes);
+        r->bytes += bytes;
+        r->body[r->bytes] = 0;
+        return true;
+    }
+    return false;
 }
 
 /* --- values ---------------------------------------------------------------------------------------------------------------------- */

@@ -41,7 +41,7 @@ struct reply {
     unsigned retry_after_s;
     size_t header_bytes;
     char *body;        /* terminated by a zero; malloc'd, NULL: none */
-    size_t bytes;
+    size_t bytes, cap;
 };
 
 void reply_init(struct reply *r);
@@ -49,6 +49,12 @@ void reply_release(struct reply *r);
 
 /* One line, with or without its line end. */
 void reply_line(struct reply *r, const char *line, size_t bytes);
+
+/* Appends to the body, of `max` bytes at most. false: a fault. */
+bool reply_body(struct reply *r, const char *data, size_t bytes, size_t max);
+
+/* The first fault stays. */
+void reply_fail(struct reply *r, enum reply_fault kind, const char *why);
 
 bool reply_is_redirect(const struct reply *r);
 

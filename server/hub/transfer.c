@@ -1,5 +1,6 @@
 #include "server/hub/transfer.h"
 
+#include "server/clock.h"
 #include "server/hub/hop.h"
 #include "server/hub/name.h"
 
@@ -9,7 +10,6 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
-#include <time.h>
 
 enum { HOPS_MAX = 5, HEADERS_MAX = 64 << 10, CONNECTIONS_MAX = 32, IDLE_HANDLES = 16 };
 
@@ -31,21 +31,13 @@ struct transfer {
     struct curl_slist *headers;
     bool has_token;
     char token[1040], etag[144], known[41];
-    size_t max_bytes, cap;
+    size_t max_bytes;
     unsigned hops;
     uint64_t ends_ms;
     struct reply reply;
     transfer_done *done;
     void *arg;
 };
-
-static uint64_t now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
 
 bool transfer_library_open(void)
 {
@@ -131,14 +123,6 @@ const char *transfer_endpoint_fault(const char *endpoint)
 
 /* --- what comes in ------------------------------------------------------------------------------------------------------------------ */
 
-static void fault(struct transfer *x, enum reply_fault kind, const char *why)
-{
-    if (x->reply.fault != FAULT_NONE)
-        return;
-    x->reply.fault = kind;
-    (void)snprintf(x->reply.why, sizeof x->reply.why, "%s", why);
-}
-
 static size_t on_header(char *line, size_t size, size_t n, void *arg)
 {
     struct transfer *x = arg;
@@ -149,34 +133,15 @@ static size_t on_header(char *line, size_t size, size_t n, void *arg)
         x->reply.rate = rate; /* another host's quota is not the hub's */
     if (x->reply.header_bytes <= HEADERS_MAX)
         return size * n;
-    fault(x, FAULT_TOO_LARGE, "its headers are longer than 64 KiB");
+    reply_fail(&x->reply, FAULT_TOO_LARGE, "its headers are longer than 64 KiB");
     return 0;
 }
 
 static size_t on_body(char *data, size_t size, size_t n, void *arg)
 {
     struct transfer *x = arg;
-    struct reply *r = &x->reply;
-    size_t bytes = size * n, cap = x->cap ? x->cap : 4096;
-    char *grown;
 
-    if (bytes > x->max_bytes - r->bytes) {
-        fault(x, FAULT_TOO_LARGE, "the file is larger than what is read here");
-        return 0;
-    }
-    while (cap < r->bytes + bytes + 1)
-        cap *= 2;
-    grown = cap > x->cap ? realloc(r->body, cap) : r->body;
-    if (!grown) {
-        fault(x, FAULT_MEMORY, "no memory for the file");
-        return 0;
-    }
-    r->body = grown;
-    x->cap = cap;
-    memcpy(r->body + r->bytes, data, bytes);
-    r->bytes += bytes;
-    r->body[r->bytes] = 0;
-    return bytes;
+    return reply_body(&x->reply, data, size * n, x->max_bytes) ? size * n : 0;
 }
 
 /* --- one hop ------------------------------------------------------------------------------------------------------------------------ */
@@ -222,21 +187,20 @@ static bool set_proxy(struct transfer *x)
 /* Whatever differs between hops; the rest was set once. */
 static bool begin_hop(struct transfer *x)
 {
-    uint64_t now = now_ms();
+    uint64_t now = clock_ms();
     char *url = NULL;
     bool ok;
 
     if (now >= x->ends_ms) {
-        fault(x, FAULT_TIMEOUT, "it did not answer in time");
+        reply_fail(&x->reply, FAULT_TIMEOUT, "it did not answer in time");
         return false;
     }
     reply_release(&x->reply);
-    x->cap = 0;
     ok = set_headers(x) && set_proxy(x) && !curl_url_get(x->url, CURLUPART_URL, &url, 0) && !curl_easy_setopt(x->easy, CURLOPT_URL, url) &&
          !curl_easy_setopt(x->easy, CURLOPT_TIMEOUT_MS, (long)(x->ends_ms - now)) && !curl_multi_add_handle(x->of->multi, x->easy);
     curl_free(url);
     if (!ok)
-        fault(x, FAULT_MEMORY, "no memory for a request");
+        reply_fail(&x->reply, FAULT_MEMORY, "no memory for a request");
     return ok;
 }
 
@@ -332,7 +296,7 @@ struct transfer *transfer_start(struct transfers *t, const struct transfer_reque
     x->done = done;
     x->arg = arg;
     x->max_bytes = rq->max_bytes;
-    x->ends_ms = now_ms() + t->o.total_ms;
+    x->ends_ms = clock_ms() + t->o.total_ms;
     x->has_token = rq->token;
     (void)snprintf(x->token, sizeof x->token, "%s", rq->token ? rq->token : "");
     (void)snprintf(x->etag, sizeof x->etag, "%s", rq->etag ? rq->etag : "");
@@ -406,7 +370,7 @@ static bool follow(struct transfer *x)
     if (!wrong)
         return begin_hop(x);
     (void)snprintf(why, sizeof why, "it redirects %s", wrong);
-    fault(x, FAULT_REDIRECT, why);
+    reply_fail(&x->reply, FAULT_REDIRECT, why);
     return false;
 }
 
@@ -415,9 +379,9 @@ static void on_hop(struct transfer *x, CURLcode code)
     struct reply *r = &x->reply;
 
     if (code)
-        fault(x, fault_of(code, x->easy), curl_easy_strerror(code));
+        reply_fail(r, fault_of(code, x->easy), curl_easy_strerror(code));
     else if (!r->whole)
-        fault(x, FAULT_CUT, "the connection was cut within the headers"); /* no error to libcurl */
+        reply_fail(r, FAULT_CUT, "the connection was cut within the headers"); /* no error to libcurl */
     curl_multi_remove_handle(x->of->multi, x->easy);
     code = r->fault != FAULT_NONE ? CURLE_RECV_ERROR : code;
     r->unchanged = !code && x->etag[0] && r->status == 304;

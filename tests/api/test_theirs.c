@@ -1,4 +1,5 @@
 /* Users' own configs: what each key becomes, what contradicts what, and what is silently fine. */
+#include "api/theirs.h"
 #include "tests/support/ask.h"
 #include "tests/support/unit.h"
 
@@ -104,7 +105,7 @@ static const struct {
     {TRAIN("\"quantization_bit\":8,\"tuning\":\"lora\""), "training/quantization", "int8"},
 };
 
-static void value_of(const struct json *v, char text[64])
+static void text_of(const struct json *v, char text[64])
 {
     double number;
     bool flag;
@@ -125,7 +126,7 @@ START_TEST(becomes)
     char path[128], text[64];
 
     (void)snprintf(path, sizeof path, "resolved/%s", means[_i].path);
-    value_of(reply_at(&reply, path), text);
+    text_of(reply_at(&reply, path), text);
     ck_assert_msg(reply.r.status == 200, "%s: %s %s", means[_i].body, reply_text(&reply, "pointer"), reply_text(&reply, "detail"));
     ck_assert_msg(!strcmp(text, means[_i].value), "%s: %s is %s", means[_i].body, path, text);
     ck_assert_msg(json_count(json_get(reply.doc, "warnings")) == 0, "%s: %s", means[_i].body, json_str(reply_at(&reply, "warnings/0")));
@@ -220,7 +221,35 @@ START_TEST(notes)
 }
 END_TEST
 
+static const struct their_key *const tables[] = {deepspeed_keys, accelerate_keys, trainer_keys, fsdp_keys, parallelism_keys};
+
+static bool stands_before(const struct their_key *table, const struct their_key *end, const char *name, size_t n)
+{
+    for (; table < end; table++)
+        if (word_among(table->names, name, n, false))
+            return true;
+    return false;
+}
+
+static void check_names(const struct their_key *table, const struct their_key *row)
+{
+    for (const char *s = row->names; *s;) {
+        size_t n = strcspn(s, "|");
+
+        ck_assert_msg(!stands_before(table, row, s, n), "%.*s stands in two rows: the second is never read", (int)n, s);
+        s += n + (s[n] == '|');
+    }
+}
+
+START_TEST(each_name_has_one_row)
+{
+    for (const struct their_key *row = tables[_i]; row->names; row++)
+        check_names(tables[_i], row);
+}
+END_TEST
+
 UNIT_TESTS("api/theirs",
+    unit_rows(each_name_has_one_row, tables);
     unit_rows(becomes, means);
     unit_rows(refuses, refused);
     unit_rows(notes, noted);

@@ -60,6 +60,9 @@ static const char *lora(const struct json *o, const struct arch *arch, const cha
     r->lora.rank = (uint32_t)number(l, "rank", 16);
     r->lora.dropout = number(l, "dropout", 0);
     r->lora.dtype = (enum lora_dtype)word(l, "dtype", lora_dtypes);
+    r->lora.all_linear = json_str(given) && !strcmp(json_str(given), "all-linear");
+    if (r->lora.all_linear)
+        return NULL;
     if (json_type(given) != JSON_ARRAY)
         return targets_default(arch->model_type, r->stack.peft, &r->lora.targets, &r->lora.n_targets) ? NULL : "no default targets";
     json_each(t, given) {
@@ -77,7 +80,8 @@ const char *traced_step(const struct json *options, const struct arch *arch, boo
     struct recipe *r = &ret->r;
     int precision = word(options, "precision", precisions), attention = word(options, "attention", attentions),
         optimizer = word(options, "optimizer", optimizers), tuning = word(options, "tuning", tunings);
-    const char *weights = json_str(json_get(options, "weights_dtype"));
+    const char *weights = json_str(json_get(options, "weights_dtype")), *loop = json_str(json_get(options, "train_loop"));
+    bool is_plain = loop && !strcmp(loop, "plain"); /* the newer Trainer turns the cache off */
 
     *ret = (struct step){0};
     r->stack = new_stack ? traced_new : traced_old;
@@ -92,9 +96,10 @@ const char *traced_step(const struct json *options, const struct arch *arch, boo
     r->precision = (enum precision)precision;
     if (precision == PRECISION_BF16_MIXED && weights && !strcmp(weights, "bf16"))
         r->precision = PRECISION_BF16_AUTOCAST;
+    ret->autocast = precision_autocasts(r->precision);
     r->gradient_checkpointing = flag(options, "gradient_checkpointing", TRI_FALSE);
     r->checkpoint_reentrant = flag(options, "use_reentrant", new_stack ? TRI_FALSE : TRI_TRUE);
-    r->use_cache = !new_stack && arch->use_cache ? TRI_TRUE : TRI_FALSE;
+    r->use_cache = flag(options, "use_cache", (!new_stack || is_plain) && arch->use_cache ? TRI_TRUE : TRI_FALSE);
     r->keep_outputs = TRI_FALSE;
     r->attention = (enum attention)attention;
     r->padded = flag(options, "padded", TRI_FALSE) == TRI_TRUE;

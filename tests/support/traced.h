@@ -2,8 +2,8 @@
  * traced.h - the options of a traced run as a resolved step: what tests and the accuracy tool walk beside a tape.
  *
  * Reads     seq_len, micro_batch_size, gradient_accumulation_steps, precision, weights_dtype, tuning, lora {rank, dropout, dtype,
- *           target_modules}, gradient_checkpointing, use_reentrant, attention_used or attention, padded, optimizer, max_grad_norm,
- *           each left out = the default of tests/data/tapes/make_tapes.py.
+ *           target_modules}, gradient_checkpointing, use_reentrant, use_cache, train_loop ("plain": not the Trainer's), attention_used or
+ *           attention, padded, optimizer, max_grad_norm, each left out = the default of tests/data/tapes/make_tapes.py.
  * Models    the traced stacks: torch 2.15 with transformers 5.23, torch 2.2 with transformers 4.40; the A100 they were traced on.
  */
 #ifndef SUPPORT_TRACED_H

@@ -1,0 +1,59 @@
+#include "server/client.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+static void write_address(const struct sockaddr *a, char *ret, size_t bytes)
+{
+    if (a->sa_family == AF_INET)
+        (void)inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)a)->sin_addr, ret, (socklen_t)bytes);
+    else if (a->sa_family == AF_INET6)
+        (void)inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr, ret, (socklen_t)bytes);
+}
+
+struct client *client_new(struct client **list, int fd, const struct sockaddr *address, uint64_t now_ms)
+{
+    struct client *c = calloc(1, sizeof *c);
+
+    if (!c)
+        return NULL;
+    c->fd = fd;
+    c->since_ms = now_ms;
+    if (address)
+        write_address(address, c->address, sizeof c->address);
+    c->at = list;
+    c->next = *list;
+    if (c->next)
+        c->next->at = &c->next;
+    *list = c;
+    return c;
+}
+
+void client_free(struct client *c)
+{
+    if (!c)
+        return;
+    *c->at = c->next;
+    if (c->next)
+        c->next->at = c->at;
+    free(c);
+}
+
+void client_enter(struct client *c, enum client_phase phase, uint64_t now_ms)
+{
+    if (!c)
+        return;
+    c->phase = phase;
+    c->since_ms = now_ms;
+}
+
+void clients_cut(struct client *list, uint64_t now_ms, uint64_t idle_ms, uint64_t deadline_ms)
+{
+    for (struct client *c = list; c; c = c->next) {
+        if (c->phase == CLIENT_WAITING || now_ms - c->since_ms < (c->phase == CLIENT_IDLE ? idle_ms : deadline_ms))
+            continue;
+        c->is_cut = true;
+        (void)shutdown(c->fd, SHUT_RDWR);
+    }
+}

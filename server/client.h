@@ -1,0 +1,34 @@
+/*
+ * client.h - who is connected, and since when each does what: for deadlines that no byte starts anew.
+ *
+ * Threads   a list belongs to one.
+ */
+#ifndef SERVER_CLIENT_H
+#define SERVER_CLIENT_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum client_phase { CLIENT_IDLE, CLIENT_READING, CLIENT_WAITING, CLIENT_SENDING };
+
+struct client {
+    struct client *next, **at;
+    int fd; /* the adapter's */
+    enum client_phase phase;
+    bool is_cut;
+    uint64_t since_ms;
+    char address[INET6_ADDRSTRLEN]; /* where a rate is kept; else "" */
+};
+
+/* Idle. address: NULL: not needed. NULL: no memory. */
+struct client *client_new(struct client **list, int fd, const struct sockaddr *address, uint64_t now_ms);
+void client_free(struct client *c);
+
+/* c: may be NULL. */
+void client_enter(struct client *c, enum client_phase phase, uint64_t now_ms);
+
+/* Cuts who has been idle, or at one request, for too long. Who waits for an answer is not at fault. */
+void clients_cut(struct client *list, uint64_t now_ms, uint64_t idle_ms, uint64_t deadline_ms);
+
+#endif

@@ -1,0 +1,127 @@
+#include "server/exchange.h"
+
+#include "server/story.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { SPARES_MAX = 256 }; /* exchanges that are kept for the next requests */
+
+/* --- exchanges that are not in use ------------------------------------------------------------------------------------------------- */
+
+struct exchange *desk_take(struct desk *d)
+{
+    struct exchange *x = d->spare;
+
+    if (!x)
+        return malloc(sizeof *x);
+    d->spare = x->next;
+    d->spares--;
+    return x;
+}
+
+void desk_give(struct desk *d, struct exchange *x)
+{
+    if (d->spares == SPARES_MAX) {
+        free(x);
+        return;
+    }
+    x->next = d->spare;
+    d->spare = x;
+    d->spares++;
+}
+
+/* --- who waits, and who is ready ---------------------------------------------------------------------------------------------------- */
+
+static void link_list(struct exchange **list, struct exchange *x)
+{
+    x->at = list;
+    x->next = *list;
+    if (x->next)
+        x->next->at = &x->next;
+    *list = x;
+}
+
+void desk_forget(struct exchange *x)
+{
+    if (!x->at)
+        return;
+    *x->at = x->next;
+    if (x->next)
+        x->next->at = x->at;
+    x->at = NULL;
+}
+
+void desk_wait(struct exchange *x)
+{
+    link_list(&x->desk->waiting, x);
+}
+
+void exchange_ready(struct exchange *x)
+{
+    x->is_answered = true;
+    desk_forget(x);
+    link_list(&x->desk->ready, x);
+}
+
+static struct exchange *take_finished(struct desk *d)
+{
+    struct exchange *list;
+
+    pthread_mutex_lock(&d->lock);
+    list = d->finished;
+    d->finished = NULL;
+    pthread_mutex_unlock(&d->lock);
+    return list;
+}
+
+struct exchange *desk_turn(struct desk *d)
+{
+    struct exchange *ready;
+
+    hub_loop_turn(d->hub);
+    for (struct exchange *x = take_finished(d), *next; x; x = next) {
+        next = x->next_finished;
+        d->jobs--;
+        story_go_on(x);
+        exchange_let_go(x);
+    }
+    ready = d->ready;
+    d->ready = NULL;
+    for (struct exchange *x = ready; x; x = x->next)
+        x->at = NULL; /* of no list that is kept */
+    return ready;
+}
+
+void desk_refuse(struct desk *d, uint64_t began_us, enum err_code code, const char *detail)
+{
+    for (struct exchange *x = d->waiting, *next; x; x = next) {
+        next = x->next;
+        if (x->began_us > began_us)
+            continue;
+        metrics_refused(d->service->metrics, code == ERR_DRAINING ? REFUSED_DRAINING : REFUSED_DEADLINE);
+        (void)exchange_refuse(x, code, 1, "%s", detail);
+        exchange_ready(x);
+    }
+}
+
+/* --- life ------------------------------------------------------------------------------------------------------------------------ */
+
+bool desk_open(struct desk *d, struct service *s)
+{
+    *d = (struct desk){.service = s, .hub = hub_loop_new(s->hub), .scratch = malloc(API_CHEAP_BYTES)};
+    pthread_mutex_init(&d->lock, NULL);
+    return d->hub && d->scratch && getentropy(&d->ids, sizeof d->ids) == 0;
+}
+
+void desk_close(struct desk *d)
+{
+    if (d->hub)
+        hub_loop_free(d->hub);
+    free(d->scratch);
+    for (struct exchange *x = d->spare, *next; x; x = next) {
+        next = x->next;
+        free(x);
+    }
+    pthread_mutex_destroy(&d->lock);
+}

@@ -1,0 +1,35 @@
+#include "server/head.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+void head_line(struct head_reading *r, const char *name, size_t name_bytes, const char *value)
+{
+    static const struct {
+        const char *name;
+        size_t bytes, at;
+    } wanted[] = {
+#define WANTED(name, member) {name, sizeof name - 1, offsetof(struct head, member)}
+        WANTED("Host", host),     WANTED("Content-Type", content_type),   WANTED("X-HF-Token", token),
+        WANTED("Origin", origin), WANTED("X-Request-Id", id),             WANTED("Access-Control-Request-Method", preflight),
+        WANTED("If-None-Match", if_none_match), WANTED("X-Forwarded-For", forwarded),
+    };
+
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+        if (wanted[i].bytes == name_bytes && !strcasecmp(wanted[i].name, name))
+            memcpy((char *)r->head + wanted[i].at, &value, sizeof value);
+    r->hosts += name_bytes == 4 && !strcasecmp(name, "Host");
+    if (name_bytes == 14 && !strcasecmp(name, "Content-Length")) {
+        r->lengths++;
+        r->head->length = value ? strtoull(value, NULL, 10) : 0;
+    } else if (name_bytes == 17 && !strcasecmp(name, "Transfer-Encoding")) {
+        r->codings++;
+        r->head->is_chunked = value && !strcasecmp(value, "chunked");
+    }
+}
+
+void head_end(struct head_reading *r)
+{
+    r->head->is_ambiguous = r->lengths > 1 || r->codings > 1 || r->hosts > 1 || (r->codings && (r->lengths || !r->head->is_chunked));
+}

@@ -1,0 +1,29 @@
+/*
+ * head.h - the header lines that matter here, one after another.
+ */
+#ifndef SERVER_HEAD_H
+#define SERVER_HEAD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What the headers say; texts live as long as the request does in the adapter. */
+struct head {
+    const char *path;
+    const char *host, *content_type, *token, *id, *origin, *preflight, *if_none_match, *forwarded;
+    uint64_t length; /* Content-Length; 0: none */
+    bool is_chunked;
+    bool is_ambiguous;   /* two ways to say, differently, where a body ends or who is asked */
+    const char *address; /* of the peer; NULL: not needed */
+};
+
+struct head_reading {
+    struct head *head; /* zero but for the path */
+    unsigned lengths, codings, hosts;
+};
+
+void head_line(struct head_reading *r, const char *name, size_t name_bytes, const char *value);
+void head_end(struct head_reading *r);
+
+#endif
