@@ -2,7 +2,6 @@
 #include "models/blocks.h"
 
 #include "torch/checkpoint.h"
-#include "torch/hooks.h"
 
 #include <string.h>
 
@@ -256,12 +255,8 @@ val decoder_layer(struct run *r, struct model *m, struct module *self, val (*run
     arguments = frame_enter(r);
     for (int i = 0; i < n_args; i++)
         (void)hold(r, args[i]);
-    given[0] = wrapper_enters(r, self, given[0]);
-    if (m->checkpointing) {
-        out = checkpoint(r, m->reentrant, self, run, context, n_args, given, n_closed, closed);
-    } else {
-        f = module_enter_with(r, self, &given[0]);
-        out = frame_leave(r, f, run(r, context, given));
-    }
-    return frame_leave(r, arguments, wrapper_returns(r, self, out));
+    f = module_enter_with(r, self, &given[0]);
+    out = m->checkpointing ? checkpoint(r, m->reentrant, NULL, run, context, n_args, given, n_closed, closed)
+                           : run(r, context, given);
+    return frame_leave(r, arguments, frame_leave(r, f, out));
 }

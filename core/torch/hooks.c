@@ -97,23 +97,3 @@ val module_returns(struct run *r, struct module *m, val result)
             result = h->post(r, m, h->of, result);
     return result;
 }
-
-val wrapper_enters(struct run *r, struct module *m, val x)
-{
-    for (struct module_hook *h = m->around; h && !run_dead(r); h = h->next) {
-        val was = x;
-
-        x = h->pre ? h->pre(r, m, h->of, x) : x;
-        if (x != was)
-            (void)local(r, x);
-    }
-    return x;
-}
-
-val wrapper_returns(struct run *r, struct module *m, val result)
-{
-    for (struct module_hook *h = m->around; h && !run_dead(r); h = h->next)
-        if (h->post)
-            result = h->post(r, m, h->of, result);
-    return result;
-}

@@ -31,7 +31,8 @@ val hook_backward(struct run *r, val v, hook_function f, void *of);
 /* Variable._execution_engine.queue_callback() */
 void hook_backward_end(struct run *r, hook_function f, void *of);
 
-/* ---- modules: forward pre-hooks and forward hooks, in the order in which they were added */
+/* ---- modules: forward pre-hooks and forward hooks, in the order in which they were added. They run where __call__ does: outside of a checkpoint of
+ * forward alone (transformers 5), inside one of the whole call. */
 struct module_hook {
     /* `x`: the first argument, 0 where it is no float tensor; returns it, or a temporary that takes its place. NULL: none */
     val (*pre)(struct run *r, struct module *m, void *of, val x);
@@ -39,10 +40,6 @@ struct module_hook {
     void *of;
     struct module_hook *next;
 };
-
-/* A wrapper around a module that is checkpointed inside it: m->around. What wrapper_enters() returns is the frame's to hold. */
-val wrapper_enters(struct run *r, struct module *m, val x);
-val wrapper_returns(struct run *r, struct module *m, val result);
 
 /* Used by autograd.c and run.c. */
 void hooks_run(struct run *r, struct hook *list);

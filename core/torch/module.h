@@ -44,8 +44,7 @@ struct module {
     int variant;          /* which formula an activation is; what else a kind needs */
     bool padding_idx;
     void *extra;          /* of what replaced the node */
-    struct module_hook *hooks; /* hooks.h; inside a checkpoint that the call is part of */
-    struct module_hook *around; /* of a wrapper that stands in the module's place: outside of such a checkpoint where forward alone is checkpointed */
+    struct module_hook *hooks; /* hooks.h */
 };
 
 struct tree {
@@ -76,7 +75,7 @@ void tie(struct param *p, struct param *to);
 val call(struct run *r, struct module *m, val x);
 struct frame module_enter(struct run *r, struct module *m); /* for forwards with more arguments: hold() each, then frame_leave() */
 struct frame module_enter_with(struct run *r, struct module *m, val *x); /* its hooks see, and may replace, the first argument */
-void module_hook(struct tree *t, struct module_hook **list, struct module_hook hook); /* adds one at the end: &m->hooks or &m->around */
+void module_hook(struct tree *t, struct module_hook **list, struct module_hook hook); /* adds one at the end of &m->hooks */
 static inline val hold(struct run *r, val v)
 {
     return local(r, v);
