@@ -85,27 +85,73 @@ static int method_value(const char *name)
     return PLAN_UNMODELLED;
 }
 
+struct method_list {
+    struct plan_choice *choice;
+    uint32_t *degree, n;
+};
+
+static void add_method(struct method_list *l, const char *name, uint32_t degree)
+{
+    if (l->n == METHODS_MAX)
+        return;
+    l->choice[l->n] = (struct plan_choice){name, method_value(name)};
+    l->degree[l->n++] = degree;
+}
+
+/* Tensor parallelism stays inside a node: its all-reduces are in every layer's path. */
+static void add_sharded_tensors(struct method_list *l, uint32_t gpus, uint32_t node)
+{
+    for (uint32_t degree = 2; degree <= node && degree < gpus; degree *= 2)
+        if (gpus % degree == 0)
+            add_method(l, "tp+fsdp2", degree);
+}
+
+/* What people launch on several GPUs. FSDP1 only where fully_shard is not yet what the Trainer means by fsdp; hybrid sharding only across nodes. */
+static void add_likely(const struct estimate *e, struct method_list *l)
+{
+    static const char *const always[] = {"ddp", "zero1", "zero2", "zero3"};
+    const struct training_request *t = &e->rq.training;
+    uint32_t gpus = e->question.gpus, node = e->question.gpus_per_node;
+    bool fsdp2 = stack_defaults_of(&e->stack).trainer_fsdp2, asks_tp = t->tensor_parallel.whole > 1,
+         asks_pp = t->pipeline_parallel.whole > 1;
+
+    for (size_t i = 0; !asks_tp && !asks_pp && i < sizeof always / sizeof *always; i++)
+        add_method(l, always[i], 0);
+    if (!asks_tp && !asks_pp) {
+        add_method(l, fsdp2 ? "fsdp2" : "fsdp", 0);
+        if (node < gpus)
+            add_method(l, fsdp2 ? "hsdp2" : "hsdp", 0);
+    }
+    if (!asks_pp && (node == gpus || asks_tp))
+        add_method(l, "tp", 0);
+    if (!asks_tp)
+        add_method(l, "pp", 0);
+    if (asks_tp)
+        add_method(l, "tp+fsdp2", 0);
+    else if (!asks_pp)
+        add_sharded_tensors(l, gpus, node);
+    if (e->question.objective == OBJECTIVE_FEWEST_GPUS)
+        add_method(l, "single", 0);
+}
+
 /* Unasked: one GPU, or the ways to use several. LLMem's own methods are its block's, see baseline. */
 static enum err_code axis_methods(struct estimate *e)
 {
-    static const char *const likely[] = {"ddp", "zero1", "zero2", "zero3", "fsdp2", "tp", "pp", "single"};
-    enum { LIKELY = sizeof likely / sizeof *likely };
     const struct methods *m = &e->rq.training.methods;
-    bool fewest = e->question.objective == OBJECTIVE_FEWEST_GPUS;
-    struct plan_choice *c = arena_array(e->call->arena, struct plan_choice, METHODS_MAX);
-    uint32_t n = 0;
+    struct method_list l = {arena_array(e->call->arena, struct plan_choice, METHODS_MAX),
+                            arena_array(e->call->arena, uint32_t, METHODS_MAX), 0};
 
-    if (!c)
+    if (!l.choice || !l.degree)
         return err_set(e->call->err, ERR_NOMEM, "", "no room for the question");
     for (unsigned i = 0; i < m->n; i++)
         if (strncmp(m->v[i], "llmem_", 6))
-            c[n++] = (struct plan_choice){m->v[i], method_value(m->v[i])};
+            add_method(&l, m->v[i], 0);
     if (!m->n && e->question.gpus > 1)
-        for (unsigned i = 0; i + !fewest < LIKELY; i++)
-            c[n++] = (struct plan_choice){likely[i], method_value(likely[i])};
+        add_likely(e, &l);
     if (!m->n && e->question.gpus == 1)
-        c[n++] = (struct plan_choice){"single", METHOD_SINGLE};
-    e->question.axes[AXIS_METHOD] = (struct plan_axis){c, n, m->n > 0};
+        add_method(&l, "single", 0);
+    e->question.axes[AXIS_METHOD] = (struct plan_axis){l.choice, l.n, m->n > 0};
+    e->question.method_degrees = l.degree;
     return ERR_OK;
 }
 

@@ -36,3 +36,10 @@ void wrapping_train_all(struct wrapping *w)
 {
     params_visit(w->tree->root, train_one, w);
 }
+
+bool method_offloads(enum method m, enum offload what)
+{
+    if (method_is_zero(m)) /* parameters are on the host only where they are sharded */
+        return what == OFFLOAD_OPTIMIZER || m == METHOD_ZERO3;
+    return (method_is_fsdp1(m) || method_is_fsdp2(m)) && what == OFFLOAD_OPTIMIZER_PARAMS;
+}

@@ -31,10 +31,21 @@ struct method_row {
 };
 extern const struct method_row method_rows[METHOD_COUNT];
 
+/* Whether a framework offers it: DeepSpeed (runtime/zero/offload_config.py), FSDP's CPUOffload and CPUOffloadPolicy. */
+bool method_offloads(enum method m, enum offload what);
+
 /* Whether it has a program. */
 static inline bool method_is_modelled(enum method m)
 {
     return m == METHOD_SINGLE || method_rows[m].program;
+}
+static inline bool method_has_tensor_parallel(enum method m)
+{
+    return m == METHOD_TP || m == METHOD_TP_FSDP2;
+}
+static inline bool method_is_hybrid(enum method m) /* sharded within a group, copied across groups */
+{
+    return m == METHOD_HSDP || m == METHOD_HSDP2;
 }
 static inline bool method_is_zero(enum method m)
 {

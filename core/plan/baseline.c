@@ -85,8 +85,8 @@ enum err_code baseline_model(const struct arch *arch, const char *model_id, stru
         .ffn = arch->ffn,
         .vocab = arch->vocab,
         .embed_dim = arch->embed_dim,
-        .logits_fp32 = {[LLMEM_PAPER] = upcasts_logits(arch->family),
-                        [LLMEM_REPOSITORY] = named_so(model_id ? model_id : arch->model_type)},
+        .logits_fp32 =
+            {[LLMEM_PAPER] = upcasts_logits(arch->family), [LLMEM_REPOSITORY] = named_so(model_id ? model_id : arch->model_type)},
     };
     return ERR_OK;
 }

@@ -19,13 +19,13 @@ struct arch;
 
 struct baseline_question {
     const struct arch *arch;
-    const char *model_id;         /* the repository looks for "codegen" and "neo" in it; NULL: the model type stands in */
+    const char *model_id; /* the repository looks for "codegen" and "neo" in it; NULL: the model type stands in */
     enum llmem_variant variant;
     uint32_t seq_len_tokens;
-    uint32_t gpus;                /* of the cluster: LLMem takes them for one node */
-    uint32_t tensor_parallel;     /* of DP+TP; 0: LLMEM_DEFAULT_TENSOR_PARALLEL */
-    uint32_t micro_batch_size;    /* the peaks are of this one; 0: of the largest */
-    uint64_t base_bytes;          /* as asked, else LLMEM_DEFAULT_BASE_BYTES, which is an assumption to be named */
+    uint32_t gpus;             /* of the cluster: LLMem takes them for one node */
+    uint32_t tensor_parallel;  /* of DP+TP; 0: LLMEM_DEFAULT_TENSOR_PARALLEL */
+    uint32_t micro_batch_size; /* the peaks are of this one; 0: of the largest */
+    uint64_t base_bytes;       /* as asked, else LLMEM_DEFAULT_BASE_BYTES, which is an assumption to be named */
     uint64_t capacity_bytes;
     bool left_out[LLMEM_METHODS]; /* methods that the request does not name, when it names some of these */
 };

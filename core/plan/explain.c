@@ -1,5 +1,4 @@
 /* Why a candidate does not fit, and what would: first among the other candidates, which are known, else tried. */
-#include "parallel/nccl.h"
 #include "plan/planning.h"
 
 #include <stdio.h>
@@ -31,6 +30,22 @@ static const struct plan_candidate *twin(const struct planning *p, const struct 
     return NULL;
 }
 
+/* By live blocks; by a replay where they do not settle it. */
+static enum err_code surely_fits(const struct probe *probe, uint32_t n, bool *ret)
+{
+    struct measured m;
+    struct fit fit;
+    enum err_code rc = probe_fold(probe, n, &m);
+    double high = (1 + PLAN_LARGEST_REMAINDER) * (double)m.walk_peak_bytes;
+
+    *ret = !rc && high <= (double)probe_budget(probe);
+    if (rc || *ret || m.walk_peak_bytes > probe_budget(probe))
+        return rc;
+    rc = probe_fits(probe, n, &fit);
+    *ret = !rc && fit.fits;
+    return rc;
+}
+
 /* The candidate with the change, at the same micro-batch and length. What cannot be run at all is no advice. */
 static enum err_code would_fit(struct planning *p, const struct plan_candidate *c, struct change to, uint32_t seq_len_tokens, bool *ret)
 {
@@ -39,9 +54,9 @@ static enum err_code would_fit(struct planning *p, const struct plan_candidate *
     struct step step;
     struct probe probe = {p->q, &step, p->scratch, p->err};
     uint32_t n = c->step.r.micro_batch_size;
-    struct fit fit = {0};
     enum err_code rc;
 
+    *ret = false;
     if (known) {
         *ret = known->max_micro_batch_size >= n;
         return ERR_OK;
@@ -51,8 +66,7 @@ static enum err_code would_fit(struct planning *p, const struct plan_candidate *
     r.seq_len_tokens = seq_len_tokens ? seq_len_tokens : c->step.r.seq_len_tokens;
     rc = train_resolve(&r, p->q->arch, &p->q->device, p->keep, &step, p->err);
     if (!rc)
-        rc = probe_fits(&probe, n, &fit);
-    *ret = !rc && fit.fits;
+        rc = surely_fits(&probe, n, ret);
     return rc == ERR_NOMEM ? rc : ERR_OK;
 }
 
@@ -121,10 +135,11 @@ enum err_code explain(struct planning *p, struct plan_candidate *c)
 {
     struct probe probe = {p->q, &c->step, p->scratch, p->err};
     uint64_t budget = probe_budget(&probe), allocated = peak_of(p->q, c);
-    uint64_t need = allocated > budget ? allocated : c->device_bytes - p->q->device.context_bytes - nccl_bytes(c->step.r.data_parallel);
+    uint64_t need = allocated > budget ? allocated : c->device_bytes - probe_beside(&probe);
     const char *why = allocated > budget ? "" : ": the allocator cannot find a free block among those it holds";
     char text[160];
-    int n = snprintf(text, sizeof text, "needs %.1f GiB more at %s%s", (double)(need - budget) / 1073741824.0, phase_name(c->memory.peak_phase), why);
+    int n = snprintf(text, sizeof text, "needs %.1f GiB more at %s%s", (double)(need - budget) / 1073741824.0,
+                     phase_name(c->memory.peak_phase), why);
 
     c->reason.code = "does-not-fit";
     c->reason.detail = arena_str(p->keep, text, (size_t)n);

@@ -63,29 +63,41 @@ static enum err_code bracket(const struct probe *p, uint32_t n, uint32_t *ret_un
     return rc;
 }
 
+enum err_code longest_foreseen(const struct probe *p, uint32_t n, uint32_t *ret_tokens)
+{
+    uint32_t units = 0;
+    enum err_code rc = bracket(p, n, &units);
+
+    *ret_tokens = units * UNIT_TOKENS;
+    return rc;
+}
+
+struct lengths {
+    uint32_t good, bad; /* units: known to fit, known not to */
+};
+
+static enum err_code try_length(const struct probe *p, uint32_t n, uint32_t units, struct lengths *l)
+{
+    bool ok;
+    enum err_code rc = play(p, n, units, &ok);
+
+    *(ok ? &l->good : &l->bad) = units;
+    return rc;
+}
+
 /* What was foreseen is played; down in steps that double until one fits, then up again between. */
 enum err_code longest_sequence(const struct probe *p, uint32_t n, uint32_t *ret_tokens)
 {
-    uint32_t good = 0, bad, units, stride = 1;
-    bool ok = false;
+    uint32_t units = 0, stride = 1;
+    struct lengths l = {0};
     enum err_code rc = bracket(p, n, &units);
 
-    for (bad = units + 1; !rc && !ok && units; stride *= 2) {
-        rc = play(p, n, units, &ok);
-        if (ok)
-            good = units;
-        else
-            bad = units;
-        units = ok ? units : units > stride ? units - stride : 0;
+    for (l.bad = units + 1; !rc && !l.good && units; stride *= 2) {
+        rc = try_length(p, n, units, &l);
+        units = units > stride ? units - stride : 0;
     }
-    for (int i = 0; !rc && good && bad - good > 1 && i < PLAYS; i++) {
-        units = good + (bad - good) / 2;
-        rc = play(p, n, units, &ok);
-        if (ok)
-            good = units;
-        else
-            bad = units;
-    }
-    *ret_tokens = good * UNIT_TOKENS;
+    for (int i = 0; !rc && l.good && l.bad - l.good > 1 && i < PLAYS; i++)
+        rc = try_length(p, n, l.good + (l.bad - l.good) / 2, &l);
+    *ret_tokens = l.good * UNIT_TOKENS;
     return rc;
 }

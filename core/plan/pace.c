@@ -37,28 +37,23 @@ enum err_code pace_at(const struct probe *p, uint32_t n, struct step_time *ret)
     return rc;
 }
 
-static double along(double near, double far, uint32_t layers)
-{
-    return near + (far - near) / (LESS_SHALLOW - SHALLOW) * (layers - SHALLOW);
-}
-
 static struct step_time extend(const struct step_time *a, const struct step_time *b, uint32_t layers)
 {
     double tokens = a->tokens_per_s * a->step_s, samples = a->samples_per_s * a->step_s;
     bool hides = b->communication_exposed_s < a->communication_exposed_s; /* more backward hides more, to none */
-    double exposed = along(a->communication_exposed_s, b->communication_exposed_s, layers);
+    double exposed = probe_along(a->communication_exposed_s, b->communication_exposed_s, layers);
     struct step_time t = {
-        .compute_s = along(a->compute_s, b->compute_s, layers),
+        .compute_s = probe_along(a->compute_s, b->compute_s, layers),
         .communication_exposed_s = hides && exposed < 0 ? 0 : exposed,
-        .optimizer_s = along(a->optimizer_s, b->optimizer_s, layers),
-        .offload_s = along(a->offload_s, b->offload_s, layers),
-        .bubble_s = along(a->bubble_s, b->bubble_s, layers),
+        .optimizer_s = probe_along(a->optimizer_s, b->optimizer_s, layers),
+        .offload_s = probe_along(a->offload_s, b->offload_s, layers),
+        .bubble_s = probe_along(a->bubble_s, b->bubble_s, layers),
     };
 
     t.step_s = t.compute_s + t.communication_exposed_s + t.optimizer_s + t.offload_s + t.bubble_s;
     t.tokens_per_s = tokens / t.step_s;
     t.samples_per_s = samples / t.step_s;
-    t.mfu = along(a->mfu * a->step_s, b->mfu * b->step_s, layers) / t.step_s;
+    t.mfu = probe_along(a->mfu * a->step_s, b->mfu * b->step_s, layers) / t.step_s;
     return t;
 }
 
@@ -115,15 +110,13 @@ static enum err_code avoid_retries(const struct probe *p, const struct largest_f
         return ERR_OK;
     }
     *n = f->n;
-    for (uint32_t k = 1, last = f->n; k <= 3 && last > 1; k++) {
-        uint32_t less = f->n > 10 * k ? f->n - f->n * k / 10 : f->n > k ? f->n - k : 1;
-
-        last = less;
+    for (uint32_t k = 1, less; k <= 3; k++) {
+        less = f->n > 10 * k ? f->n - f->n * k / 10 : f->n > k ? f->n - k : 1;
         rc = probe_fits(p, less, &fit);
-        if (rc || (fit.fits && !fit.retries)) {
-            *n = rc ? *n : less;
+        if (!rc && fit.fits && !fit.retries)
+            *n = less;
+        if (rc || *n == less || less == 1)
             break;
-        }
     }
     return rc;
 }
@@ -134,7 +127,7 @@ static enum err_code choose(const struct probe *p, uint32_t *n)
     struct step_time best = {0}, half;
     enum err_code rc = *n > 1 ? pace_foresee(p, *n, &best) : ERR_OK;
 
-    for (int i = 1; !rc && i < TRIES && *n > 1 && best.tokens_per_s > 0; i++) {
+    for (int i = 1; !rc && i<TRIES && * n> 1 && best.tokens_per_s > 0; i++) {
         uint32_t next = allowed_below(p, *n / 2);
 
         rc = pace_foresee(p, next, &half);
@@ -156,6 +149,18 @@ enum err_code pace_fastest(const struct probe *p, const struct largest_fit *f, u
         rc = choose(p, &n);
     if (!rc)
         rc = f->n ? pace_at(p, n, ret) : pace_foresee(p, n, ret);
+    if (!rc)
+        *ret_n = n;
+    return rc;
+}
+
+enum err_code pace_foresee_fastest(const struct probe *p, uint32_t most, uint32_t *ret_n, struct step_time *ret)
+{
+    uint32_t n = allowed_below(p, most ? most : 1);
+    enum err_code rc = choose(p, &n);
+
+    if (!rc)
+        rc = pace_foresee(p, n, ret);
     if (!rc)
         *ret_n = n;
     return rc;

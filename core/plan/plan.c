@@ -8,9 +8,10 @@
 
 /* Member of /training and how a sentence names it. */
 static const char *const axis_members[AXIS_COUNT] = {
-    [AXIS_METHOD] = "methods",       [AXIS_TUNING] = "tuning",       [AXIS_OFFLOAD] = "offload",
-    [AXIS_PRECISION] = "precision",  [AXIS_OPTIMIZER] = "optimizer", [AXIS_ATTENTION] = "attention",
-    [AXIS_LOSS] = "loss",            [AXIS_CHECKPOINTING] = "gradient_checkpointing",
+    [AXIS_METHOD] = "methods",      [AXIS_TUNING] = "tuning",
+    [AXIS_OFFLOAD] = "offload",     [AXIS_PRECISION] = "precision",
+    [AXIS_OPTIMIZER] = "optimizer", [AXIS_ATTENTION] = "attention",
+    [AXIS_LOSS] = "loss",           [AXIS_CHECKPOINTING] = "gradient_checkpointing",
 };
 
 /* The first thing of a candidate that has no model, as a sentence; NULL when all of it has. */
@@ -42,32 +43,52 @@ static bool is_variation(const struct planning *p, const struct plan_candidate *
     return false;
 }
 
-static enum err_code add(struct planning *p, const uint32_t *at)
+static enum err_code add(struct planning *p, const struct plan_candidate *asked)
 {
     struct plan_answer *answer = p->answer;
     struct plan_candidate *c = &answer->candidates[answer->n];
-    const char *gap;
+    const char *gap = gap_of(p, asked);
     enum err_code rc = ERR_OK;
 
-    memset(c, 0, sizeof *c);
-    for (int a = 0; a < AXIS_COUNT; a++)
-        c->choice[a] = &p->q->axes[a].choices[at[a]];
-    gap = gap_of(p, c);
-    if (gap && is_variation(p, c))
+    if (gap && is_variation(p, asked))
         return ERR_OK;
     if (answer->n == PLAN_MAX_CANDIDATES)
         return err_set(p->err, ERR_FIELD_RANGE, "/training", "the lists ask for more than %d candidates: name fewer",
                        (int)PLAN_MAX_CANDIDATES);
+    *c = *asked;
     if (gap)
         c->reason = (struct plan_reason){.code = "not-modelled", .detail = gap};
     else
-        rc = candidate_judge(p, c);
+        rc = candidate_foresee(p, c);
     if (rc)
         return rc;
-    answer->any_fits |= c->modelled && c->fits;
     answer->any_modelled |= c->modelled;
     answer->n++;
     return ERR_OK;
+}
+
+/* The host helps only where nobody said whether it may, and the GPU alone is not enough. */
+static bool may_offload(const struct planning *p, const struct plan_candidate *c)
+{
+    return !p->q->axes[AXIS_OFFLOAD].asked && !p->q->recipe.micro_batch_size && c->modelled && !c->fits;
+}
+
+static enum err_code add_with_offload(struct planning *p, const struct plan_candidate *asked)
+{
+    static const struct plan_choice kinds[] = {{"optimizer", OFFLOAD_OPTIMIZER}, {"optimizer+params", OFFLOAD_OPTIMIZER_PARAMS}};
+    uint32_t before = p->answer->n;
+    enum err_code rc = add(p, asked);
+
+    if (rc || p->answer->n == before || !may_offload(p, &p->answer->candidates[before]))
+        return rc;
+    for (size_t i = 0; !rc && i < sizeof kinds / sizeof *kinds; i++) {
+        struct plan_candidate helped = *asked;
+
+        helped.choice[AXIS_OFFLOAD] = &kinds[i];
+        if (method_offloads((enum method)asked->choice[AXIS_METHOD]->value, (enum offload)kinds[i].value))
+            rc = add(p, &helped);
+    }
+    return rc;
 }
 
 /* Counts `at` up within the axes; the tuning stays when it is tried kind by kind. */
@@ -83,18 +104,18 @@ static bool next(const struct plan_question *q, uint32_t *at, bool tuning_stays)
     return false;
 }
 
-static enum err_code enumerate(struct planning *p)
+/* All combinations, of one kind of tuning where they are tried kind by kind. */
+static enum err_code enumerate(struct planning *p, uint32_t *at, bool staged)
 {
-    bool staged = !p->q->axes[AXIS_TUNING].asked;
-    const struct plan_answer *so_far = p->answer;
-    uint32_t at[AXIS_COUNT] = {0};
     enum err_code rc = ERR_OK;
 
     do {
-        do
-            rc = add(p, at);
-        while (!rc && next(p->q, at, staged));
-    } while (!rc && staged && so_far->any_modelled && !so_far->any_fits && ++at[AXIS_TUNING] < p->q->axes[AXIS_TUNING].n);
+        struct plan_candidate asked = {0};
+
+        for (int a = 0; a < AXIS_COUNT; a++)
+            asked.choice[a] = &p->q->axes[a].choices[at[a]];
+        rc = add_with_offload(p, &asked);
+    } while (!rc && next(p->q, at, staged));
     return rc;
 }
 
@@ -105,7 +126,7 @@ static struct plan_candidate *room_for_candidates(const struct plan_question *q,
 
     for (int a = 0; a < AXIS_COUNT; a++)
         if (n <= PLAN_MAX_CANDIDATES)
-            n *= q->axes[a].n;
+            n *= a == AXIS_OFFLOAD && !q->axes[a].asked ? 3 : q->axes[a].n;
     if (n > PLAN_MAX_CANDIDATES)
         n = PLAN_MAX_CANDIDATES;
     return arena_array(keep, struct plan_candidate, (size_t)n + 1);
@@ -113,33 +134,43 @@ static struct plan_candidate *room_for_candidates(const struct plan_question *q,
 
 /* --- the whole ------------------------------------------------------------------------------------------------------------------ */
 
-/* `all` by replays, or those that are open by their live blocks. */
-static enum err_code look_at(struct planning *p, bool all)
+static enum err_code look_at(struct planning *p, enum err_code (*look)(struct planning *, struct plan_candidate *))
 {
     enum err_code rc = ERR_OK;
 
-    for (uint32_t i = 0; !rc && i < p->answer->n; i++) {
-        struct plan_candidate *c = &p->answer->candidates[i];
-
-        if (c->modelled && (all ? c->basis != BASIS_REPLAYED : c->basis == BASIS_NONE))
-            rc = all ? candidate_replay(p, c) : candidate_bound(p, c);
-    }
+    for (uint32_t i = 0; !rc && i < p->answer->n; i++)
+        if (p->answer->candidates[i].modelled && p->answer->candidates[i].basis == BASIS_NONE)
+            rc = look(p, &p->answer->candidates[i]);
     return rc;
 }
 
-/* The recommendation is played before it is named; if it fails, the next is tried. */
+static bool is_open(const struct plan_answer *a)
+{
+    for (uint32_t i = 0; i < a->n; i++)
+        if (a->candidates[i].modelled && a->candidates[i].basis == BASIS_NONE)
+            return true;
+    return false;
+}
+
+/* The recommendation is played before it is named; if it fails, the next is tried. What is left is told by its live blocks, and may turn out to fit. */
 static enum err_code settle(struct planning *p)
 {
     struct plan_candidate *first = p->answer->candidates;
-    enum err_code rc = p->answer->n <= PLAN_REPLAY_ALL ? look_at(p, true) : ERR_OK;
+    enum err_code rc = ERR_OK;
 
-    rank(p->q, p->answer);
-    while (!rc && p->answer->n && first->modelled && first->fits && first->basis != BASIS_REPLAYED) {
-        rc = candidate_replay(p, first);
+    if (p->answer->n <= PLAN_REPLAY_ALL)
+        rc = look_at(p, candidate_settle);
+    else if (p->q->objective == OBJECTIVE_LEAST_MEMORY)
+        rc = look_at(p, candidate_bound);
+    for (bool done = false; !rc && !done;) {
         rank(p->q, p->answer);
+        if (p->answer->n && first->modelled && first->fits && first->basis != BASIS_REPLAYED)
+            rc = candidate_settle(p, first);
+        else if (is_open(p->answer))
+            rc = look_at(p, candidate_bound);
+        else
+            done = true;
     }
-    if (!rc)
-        rc = look_at(p, false);
     p->answer->any_fits = p->answer->n && first->modelled && first->fits;
     return rc;
 }
@@ -149,15 +180,19 @@ enum err_code plan_answer(const struct plan_question *q, struct arena *keep, str
 {
     struct plan_answer answer = {.candidates = room_for_candidates(q, keep)};
     struct planning p = {.q = q, .keep = keep, .scratch = scratch, .answer = &answer, .err = err};
+    bool staged = !q->axes[AXIS_TUNING].asked;
+    uint32_t at[AXIS_COUNT] = {0};
     enum err_code rc;
 
     if (!answer.candidates)
         return no_room(&p);
-    rc = enumerate(&p);
-    if (!rc && answer.n && p.conflicts == answer.n)
-        rc = ERR_FIELD_CONFLICT; /* as train_resolve() said it last */
-    if (!rc)
-        rc = settle(&p);
+    do {
+        rc = enumerate(&p, at, staged);
+        if (!rc && answer.n && p.conflicts == answer.n)
+            rc = ERR_FIELD_CONFLICT; /* as train_resolve() said it last */
+        if (!rc)
+            rc = settle(&p);
+    } while (!rc && staged && answer.any_modelled && !answer.any_fits && ++at[AXIS_TUNING] < q->axes[AXIS_TUNING].n);
     for (uint32_t i = 0; !rc && i < answer.n; i++)
         if (answer.candidates[i].modelled && !answer.candidates[i].fits)
             rc = explain(&p, &answer.candidates[i]);

@@ -3,12 +3,14 @@
  *
  * Purpose   a question (what is fixed, and axes of what may vary) becomes ranked candidates: each resolved, its largest
  *           micro-batch searched, judged by the replay, with a reason and the nearest change where it does not fit.
- * Search    a model of few layers proposes the largest micro-batch, replays decide: n is the answer when its replay fits and that
- *           of n + 1 does not, or its live blocks alone exceed the budget.
- * Basis     replayed: played on the allocator's model. bounded: live blocks only, between low and high; the recommendation never is.
+ * Search    models of few layers foretell each candidate's largest micro-batch and its time, and rank them; the first is then played until one stands:
+ *           n is its largest when the replay of n fits and that of n + 1 does not, or its live blocks alone exceed the budget.
+ * Basis     replayed: played on the allocator's model: the recommendation, and all where there are few. bounded: live blocks only, between low and high,
+ *           at the foreseen micro-batch, which leaves the allocator room.
  * Fits      reserved + context within capacity - margin * capacity; else a second replay at that capacity decides.
  * Speed     each modelled candidate has a step time, fits or not; of a searched one the micro-batch is the fastest, see pace.h.
- * Models    single, ddp. A known word without a model keeps its candidate: modelled = false, with a reason and no figures.
+ * Models    the methods of parallel/methods.def that have a program. A known word without one keeps its candidate: modelled = false, with a reason and no
+ *           figures. Offload that nobody asked for is tried where a candidate does not fit without.
  * Errors    ERR_NOMEM; what train_resolve refuses of an asked option. Not fitting is a result.
  * Owner     the answer lives in `keep`; `scratch` is empty again afterwards.
  */
@@ -24,7 +26,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { PLAN_MAX_CANDIDATES = 256, PLAN_MAX_MEASURED = 64, PLAN_MAX_MICRO_BATCH = 65536 };
+enum { PLAN_MAX_CANDIDATES = 256, PLAN_MAX_MEASURED = 128, PLAN_MAX_MICRO_BATCH = 65536 };
 
 enum { PLAN_UNMODELLED = -1 };
 
@@ -54,25 +56,27 @@ enum plan_axis_name {
 
 struct plan_axis {
     const struct plan_choice *choices;
-    uint32_t n;     /* >= 1 */
+    uint32_t n; /* >= 1 */
     bool asked;
 };
 
 enum objective { OBJECTIVE_FASTEST, OBJECTIVE_LEAST_MEMORY, OBJECTIVE_FEWEST_GPUS, OBJECTIVE_LONGEST_SEQUENCE, OBJECTIVE_COUNT };
 
 struct plan_question {
-    const struct arch *arch;  /* NULL: nothing is modelled, `gap` says why */
-    const char *gap;          /* a part of the request without a model; NULL: there is none */
+    const struct arch *arch;   /* NULL: nothing is modelled, `gap` says why */
+    const char *gap;           /* a part of the request without a model; NULL: there is none */
     const struct stack *other; /* the modelled stack on the other side of the asked one, for low..high; NULL: none */
     struct device device;
-    uint32_t gpus;            /* of the cluster: a method that replicates takes them all */
+    uint32_t gpus;                    /* of the cluster: a method of several takes them all */
+    uint32_t gpus_per_node;           /* 0: all in one node */
     const struct perf_system *system; /* NULL: nothing gives its rates, candidates have no times */
-    uint64_t capacity_bytes;  /* the smaller of what the GPU has and what is free on it */
-    double margin;            /* fraction of it that stays free */
+    uint64_t capacity_bytes;          /* the smaller of what the GPU has and what is free on it */
+    double margin;                    /* fraction of it that stays free */
     bool expandable_segments;
     enum objective objective;
-    struct recipe recipe;     /* what no axis varies; micro_batch_size 0: searched */
-    uint32_t global_batch_size; /* 0: left out */
+    struct recipe recipe;              /* what no axis varies; micro_batch_size 0: searched */
+    uint32_t global_batch_size;        /* 0: left out */
+    const uint32_t *method_degrees;    /* tensor-parallel degree of each choice of AXIS_METHOD, 0: as the recipe says; NULL: all so */
     struct plan_axis axes[AXIS_COUNT]; /* unasked tuning: tried in this order until one fits */
 };
 
@@ -102,8 +106,8 @@ struct plan_candidate {
     uint32_t max_micro_batch_size;
     uint32_t max_seq_len_tokens; /* of one micro-batch, asked or 1; 0 unless the objective is the longest sequence */
     uint32_t global_batch_size;
-    uint64_t device_bytes; /* reserved + context + NCCL */
-    struct step_time time; /* tokens_per_s 0: not known */
+    uint64_t device_bytes;          /* reserved + context + NCCL */
+    struct step_time time;          /* tokens_per_s 0: not known */
     uint64_t low_bytes, high_bytes; /* peak allocated: both neighbours of the asked stack; bounded: the remainders too */
     struct measured memory;
 };
@@ -114,7 +118,7 @@ struct plan_answer {
     bool any_fits, any_modelled;
 };
 
-MUST_CHECK enum err_code plan_answer(const struct plan_question *q, struct arena *keep, struct arena *scratch,
-                                     struct plan_answer *ret, struct err *err);
+MUST_CHECK enum err_code plan_answer(const struct plan_question *q, struct arena *keep, struct arena *scratch, struct plan_answer *ret,
+                                     struct err *err);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * planning.h - one question on its way to an answer: what plan.c, candidate.c and explain.c share. Only plan/ includes this.
+ * planning.h - one question on its way to an answer: what the files of this folder share. Only plan/ includes this.
  */
 #ifndef PLAN_PLANNING_H
 #define PLAN_PLANNING_H
@@ -20,13 +20,16 @@ static inline enum err_code no_room(struct planning *p)
     return err_set(p->err, ERR_NOMEM, "", "no room for the candidates");
 }
 
-/* Resolves a candidate, chooses its micro-batch and time, and looks whether it fits: bounded, or open (BASIS_NONE) where it fits. What
- * contradicts itself in one combination of several, or has no model, is set aside with its reason. */
-MUST_CHECK enum err_code candidate_judge(struct planning *p, struct plan_candidate *c);
+/* Resolves a candidate; its largest micro-batch, the one it is answered with, its time and whether it fits as models of few layers foretell them
+ * (BASIS_NONE). What contradicts itself in one combination of several, or has no model, is set aside with its reason. */
+MUST_CHECK enum err_code candidate_foresee(struct planning *p, struct plan_candidate *c);
 
-/* Its figures from a replay; from live blocks, or a replay where they do not settle it. */
-MUST_CHECK enum err_code candidate_replay(struct planning *p, struct plan_candidate *c);
+/* All of that by replays; or the figures of the foreseen micro-batch by live blocks, and by replays where those do not settle it. */
+MUST_CHECK enum err_code candidate_settle(struct planning *p, struct plan_candidate *c);
 MUST_CHECK enum err_code candidate_bound(struct planning *p, struct plan_candidate *c);
+
+/* Micro-batch n is the candidate's. */
+void candidate_take(struct planning *p, struct plan_candidate *c, uint32_t n);
 
 /* The recipe of a candidate: what is fixed and what its choices say. */
 struct recipe recipe_of(const struct plan_question *q, const struct plan_candidate *c);

@@ -81,7 +81,8 @@ static void settle_ties(const struct plan_question *q, struct plan_answer *answe
     struct plan_candidate *v = answer->candidates;
     uint32_t best = 0;
 
-    for (uint32_t i = 1; i < answer->n && v[i].modelled && !by_group(q, v, &v[i]) && v[i].time.tokens_per_s >= TIE * v[0].time.tokens_per_s; i++)
+    for (uint32_t i = 1; i < answer->n && v[i].modelled && !by_group(q, v, &v[i]) && v[i].time.tokens_per_s >= TIE * v[0].time.tokens_per_s;
+         i++)
         if (by_simplicity(&v[i], &v[best]) < 0)
             best = i;
     move_up(v, best, 0);

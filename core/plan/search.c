@@ -1,11 +1,12 @@
 #include "plan/search.h"
 
 #include "parallel/nccl.h"
+#include "train/fold.h"
 
 #include <string.h>
 
 /* What the process holds beside the allocator. */
-static uint64_t beside(const struct probe *p)
+uint64_t probe_beside(const struct probe *p)
 {
     return p->q->device.context_bytes + nccl_bytes(p->step->r.data_parallel);
 }
@@ -13,7 +14,7 @@ static uint64_t beside(const struct probe *p)
 uint64_t probe_budget(const struct probe *p)
 {
     double kept = p->q->margin * (double)p->q->capacity_bytes;
-    uint64_t limit = p->q->capacity_bytes - (uint64_t)kept, taken = beside(p);
+    uint64_t limit = p->q->capacity_bytes - (uint64_t)kept, taken = probe_beside(p);
 
     return limit > taken ? limit - taken : 0;
 }
@@ -42,6 +43,13 @@ enum err_code probe_walk(const struct probe *p, uint32_t n, struct measured *ret
     struct step s = probe_step(p, n);
 
     return train_walk(p->q->arch, &s, &p->q->device, p->scratch, ret, p->err);
+}
+
+enum err_code probe_fold(const struct probe *p, uint32_t n, struct measured *ret)
+{
+    struct step s = probe_step(p, n);
+
+    return train_fold(p->q->arch, &s, &p->q->device, p->scratch, ret, p->err);
 }
 
 enum err_code probe_fits(const struct probe *p, uint32_t n, struct fit *ret)
@@ -76,7 +84,7 @@ static enum err_code judge(const struct probe *p, uint32_t n, struct verdict *v)
     if (rc)
         return rc;
     reserved = p->q->expandable_segments ? m->peak_reserved_expandable_bytes : m->peak_reserved_bytes;
-    v->device_bytes = reserved + beside(p);
+    v->device_bytes = reserved + probe_beside(p);
     v->fits = reserved <= probe_budget(p);
     v->tight = v->fits && (double)v->device_bytes > 0.95 * (double)p->q->capacity_bytes;
     return v->fits ? ERR_OK : retry(p, n, v);
@@ -100,6 +108,11 @@ void probe_shallow(const struct probe *p, uint32_t layers, struct shallow *ret)
     ret->few.layers = layers;
     ret->q.arch = &ret->few;
     ret->probe.q = &ret->q;
+}
+
+double probe_along(double near, double far, uint32_t layers)
+{
+    return near + (far - near) / (LESS_SHALLOW - SHALLOW) * (layers - SHALLOW);
 }
 
 static enum err_code walk_layers(const struct probe *p, uint32_t n, uint32_t layers, struct measured *ret)
@@ -129,8 +142,7 @@ enum err_code probe_foresee(const struct probe *p, uint32_t n, uint64_t *ret_byt
     if (rc)
         return rc;
     for (int i = 0; i < PHASE_COUNT; i++) {
-        double near = (double)a.phase_peaks_bytes[i], far = (double)b.phase_peaks_bytes[i];
-        double whole = near + (far - near) / (LESS_SHALLOW - SHALLOW) * (layers - SHALLOW);
+        double whole = probe_along((double)a.phase_peaks_bytes[i], (double)b.phase_peaks_bytes[i], layers);
 
         peak = whole > peak ? whole : peak;
     }
@@ -200,7 +212,7 @@ static enum err_code try_batch(const struct probe *p, struct bracket *b, uint32_
     return ERR_OK;
 }
 
-static enum err_code foresee_largest(const struct probe *p, uint32_t *ret)
+enum err_code probe_foresee_largest(const struct probe *p, uint32_t *ret)
 {
     struct bracket b = {.exceeds = most(p) + 1};
     enum err_code rc = try_batch(p, &b, 1);
@@ -264,13 +276,12 @@ static uint32_t next_to_play(struct played *k)
     return k->bad - k->good.n > step ? k->good.n + step : k->bad - 1;
 }
 
-enum err_code probe_largest(const struct probe *p, struct largest_fit *ret)
+enum err_code probe_largest(const struct probe *p, uint32_t first, struct largest_fit *ret)
 {
     struct played k = {.bad = most(p) + 1, .stride = 1};
-    uint32_t first;
-    enum err_code rc = foresee_largest(p, &first);
+    enum err_code rc = ERR_OK;
 
-    if (!rc && !first)
+    if (!first)
         rc = exceeds(p, &k);
     if (!rc && k.bad > 1)
         rc = play(p, first ? first : 1, &k);

@@ -1,8 +1,8 @@
 /*
  * search.h - one step measured at any micro-batch: the verdict at one, and the largest that fits. Only plan/ includes this.
  *
- * Search    a model of few layers, walked at two depths and carried on in a straight line, proposes: it costs a tenth of the whole
- *           model. What is answered was played: the largest fits on the allocator's model, the next does not or its live blocks
+ * Search    a model of few layers, walked at two depths and carried on in a straight line, foretells: it costs a tenth of the whole
+ *           model. What is answered as replayed was played: the largest fits on the allocator's model, the next does not or its live blocks
  *           alone exceed the budget.
  */
 #ifndef PLAN_SEARCH_H
@@ -31,8 +31,9 @@ struct step probe_step(const struct probe *p, uint32_t n);
 /* Replays at micro-batch n without a limit, and under the budget where that exceeds it. */
 MUST_CHECK enum err_code probe_judge(const struct probe *p, uint32_t n, struct verdict *ret);
 
-/* Live blocks only: what memory of a verdict says after train_walk(). */
+/* Live blocks only: what memory of a verdict says after train_walk(), after train_fold(). */
 MUST_CHECK enum err_code probe_walk(const struct probe *p, uint32_t n, struct measured *ret);
+MUST_CHECK enum err_code probe_fold(const struct probe *p, uint32_t n, struct measured *ret);
 
 /* A replay under the budget, release-and-retry included. */
 MUST_CHECK enum err_code probe_fits(const struct probe *p, uint32_t n, struct fit *ret);
@@ -43,7 +44,11 @@ struct largest_fit {
     uint32_t without_retry; /* the largest seen that needs none; 0: none was seen */
     struct measured walk;   /* at n; at 1 when n is 0 */
 };
-MUST_CHECK enum err_code probe_largest(const struct probe *p, struct largest_fit *ret);
+/* `first`: the one to play first, as foreseen. */
+MUST_CHECK enum err_code probe_largest(const struct probe *p, uint32_t first, struct largest_fit *ret);
+
+/* The largest that is foreseen to fit, with room for what the allocator takes beside the live blocks; 0: not even one sequence. */
+MUST_CHECK enum err_code probe_foresee_largest(const struct probe *p, uint32_t *ret);
 
 /* Even, so that layers which alternate stand in both alike. A model below DEEP_ENOUGH is run as it is. */
 enum { SHALLOW = 2, LESS_SHALLOW = 4, DEEP_ENOUGH = 10 };
@@ -59,7 +64,11 @@ void probe_shallow(const struct probe *p, uint32_t layers, struct shallow *ret);
 /* What a shallower model foretells of the walk's peak: for proposals, never for an answer. */
 MUST_CHECK enum err_code probe_foresee(const struct probe *p, uint32_t n, uint64_t *ret_bytes);
 
-/* Bytes that may be reserved: the context and NCCL taken off. */
+/* A figure of the whole depth from those of SHALLOW and LESS_SHALLOW layers. */
+double probe_along(double near, double far, uint32_t layers);
+
+/* Bytes that may be reserved: the context and NCCL taken off; and what is taken off. */
 uint64_t probe_budget(const struct probe *p);
+uint64_t probe_beside(const struct probe *p);
 
 #endif

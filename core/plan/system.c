@@ -84,7 +84,9 @@ static struct perf_link link_of(double gbs, double share, double latency_s)
 static struct perf_link row_link(const struct link *l, unsigned count, double share, double latency_s)
 {
     double theoretical = l->theoretical_gbs_per_dir * count * share, measured = l->measured_bus_gbs;
-    double gbs = theoretical <= 0 ? measured : measured > 0 ? (name_same(l->scope, "inter") ? fmin(theoretical, measured) : measured) : theoretical;
+    double gbs = theoretical <= 0 ? measured
+                 : measured > 0   ? (name_same(l->scope, "inter") ? fmin(theoretical, measured) : measured)
+                                  : theoretical;
 
     return link_of(gbs, 1, l->latency_us > 0 ? l->latency_us * 1e-6 : latency_s);
 }
@@ -160,7 +162,8 @@ static enum err_code named_link(const char *name, const char *at, const struct l
 {
     *ret = link_find(name, ret_count);
     if (!*ret)
-        return err_set(err, ERR_FIELD_VALUE, at, "'%.60s' is no link of the catalogue: names are those of links.csv, several adapters as 'ib-hdr x2'", name);
+        return err_set(err, ERR_FIELD_VALUE, at,
+                       "'%.60s' is no link of the catalogue: names are those of links.csv, several adapters as 'ib-hdr x2'", name);
     return ERR_OK;
 }
 

@@ -18,13 +18,13 @@
 
 /* 0, NULL: left out. */
 struct system_request {
-    const struct gpu *gpu;          /* NULL: by the numbers below */
+    const struct gpu *gpu; /* NULL: by the numbers below */
     const struct cluster *cluster;
     double bf16_tflops, fp16_tflops, memory_gbs; /* go before the row's */
-    struct device device;           /* compute capability and multiprocessors: always */
+    struct device device;                        /* compute capability and multiprocessors: always */
     const char *intra_node, *inter_node;
     double intra_node_gbs, inter_node_gbs;
-    unsigned gpus_per_node, nodes;  /* at least 1 */
+    unsigned gpus_per_node, nodes; /* at least 1 */
 };
 
 enum { SYSTEM_MAX_NOTES = 8 };
@@ -34,6 +34,7 @@ struct system_notes {
     char text[SYSTEM_MAX_NOTES][256];
 };
 
-MUST_CHECK enum err_code plan_system(const struct system_request *asked, struct perf_system *ret, struct system_notes *ret_notes, struct err *err);
+MUST_CHECK enum err_code plan_system(const struct system_request *asked, struct perf_system *ret, struct system_notes *ret_notes,
+                                     struct err *err);
 
 #endif

@@ -19,13 +19,13 @@ static const struct {
     {TRAIN("\"tuning\":\"lora\",\"quantization\":\"nf4\""), "quantization nf4 is"},
     {TRAIN("\"optim\":\"adamw_8bit\""), "optimizer adamw_bnb_8bit is"},
     {TRAIN("\"gradient_checkpointing\":[\"selective_op\"]"), "gradient_checkpointing selective_op is"},
-    {TRAIN("\"offload\":\"optimizer+params\""), "offload optimizer+params is"},
+    {TRAIN("\"offload\":\"activations\""), "offload activations is"},
     {TRAIN("\"loss\":\"cce\""), "loss cut_cross_entropy is"},
     {TRAIN("\"float8\":\"tensorwise\""), "float8 tensorwise is"},
     {TRAIN("\"compile\":true"), "compile true is"},
     {TRAIN("\"liger_kernels\":[\"rope\"]"), "liger_kernels rope is"},
     {TRAIN("\"lora\":{\"modules_to_save\":[\"lm_head\"]}"), "modules_to_save lm_head is"},
-    {TRAIN("\"tensor_parallel\":2"), "parallel degrees"},
+    {TRAIN("\"context_parallel\":2"), "context and expert parallelism are"},
     {"{" OPT "," GPU ",\"workload\":\"inference\",\"inference\":{\"weights\":\"nf4-dq\"}}", "workload inference is"},
     {"{" OPT "," GPU ",\"stack\":{\"framework\":\"litgpt\"}}", "framework litgpt is"},
     {"{" OPT "," GPU ",\"config\":{\"quantization_config\":{\"bits\":4}}}", "quantization_config"},
@@ -63,7 +63,8 @@ static const struct {
     {TRAIN("\"micro_batch_size\":2,\"global_batch_size\":8"), "training", "gradient_accumulation_steps", NULL, 4},
     {TRAIN("\"optim\":\"ADAMW-torch\""), "training", "optimizer", "adamw_torch", 0},
     {TRAIN("\"attention\":null"), "training", "attention", "sdpa", 0},
-    {"{" OPT ",\"cluster\":{\"gpu\":\"a100 40gb\",\"free_memory_bytes\":[\"30GB\",\"20GiB\"]}}", "cluster", "free_memory_bytes", NULL, UINT64_C(20) << 30},
+    {"{" OPT ",\"cluster\":{\"gpu\":\"a100 40gb\",\"free_memory_bytes\":[\"30GB\",\"20GiB\"]}}", "cluster", "free_memory_bytes", NULL,
+     UINT64_C(20) << 30},
     {"{" OPT "," GPU ",\"stack\":{\"torch\":\"2.2.2\",\"transformers\":\"4.40.0\"}}", "stack", "peft", "0.10", 0},
     {"{" OPT "," GPU ",\"stack\":{\"torch\":\"2.2.2\",\"transformers\":\"4.40.0\"}}", "training", "attention", "eager", 0},
     {"{" OPT "," GPU ",\"stack\":{\"torch\":\"2.2.2\",\"transformers\":\"4.40.0\"}}", "training", "optimizer", "adamw_torch", 0},
@@ -125,7 +126,8 @@ START_TEST(a_larger_batch_than_the_largest_does_not_fit)
         struct reply reply;
         bool fits = more;
 
-        (void)snprintf(body, sizeof body, TRAIN("\"seq_len\":1024,\"tuning\":\"full\",\"gradient_checkpointing\":false,\"micro_batch_size\":%llu"),
+        (void)snprintf(body, sizeof body,
+                       TRAIN("\"seq_len\":1024,\"tuning\":\"full\",\"gradient_checkpointing\":false,\"micro_batch_size\":%llu"),
                        (unsigned long long)(largest + more));
         reply = ask(body);
         ck_assert(json_bool(json_get(reply.doc, "fits"), &fits));
@@ -159,7 +161,10 @@ static uint64_t whole(const struct json *o, const char *name)
     return n;
 }
 
-#define DDP(inner) "{" OPT ",\"cluster\":{\"gpu\":\"A100-40GB\",\"gpus_per_node\":4,\"nodes\":2},\"training\":{\"methods\":\"ddp\",\"seq_len\":64,\"tuning\":\"full\"," inner "}}"
+#define DDP(inner)                                                                                                                                     \
+    "{" OPT                                                                                                                                            \
+    ",\"cluster\":{\"gpu\":\"A100-40GB\",\"gpus_per_node\":4,\"nodes\":2},\"training\":{\"methods\":\"ddp\",\"seq_len\":64,\"tuning\":\"full\"," inner \
+    "}}"
 
 /* Eight replicas: the batch, the buckets, and what is taken for granted. */
 START_TEST(answers_for_ddp)
@@ -177,7 +182,7 @@ START_TEST(answers_for_ddp)
     ck_assert_uint_ge(whole(parts, "communication"), 2 * UINT64_C(125239296)); /* a second copy of the gradients */
     ck_assert_uint_lt(whole(parts, "communication"), 3 * UINT64_C(125239296));
     ck_assert_uint_eq(whole(json_get(resolved, "buckets"), "ddp_bytes"), 26214400);
-    json_each(a, json_get(reply.doc, "assumptions"))
+    json_each (a, json_get(reply.doc, "assumptions"))
         third_step |= json_str(a) && strstr(json_str(a), "third step");
     ck_assert(third_step);
     reply_done(reply);
@@ -198,27 +203,40 @@ END_TEST
 /* What the Trainer sets by itself ends in an error there: the answer is about the run that works, and says so. */
 START_TEST(ignores_unused_parameters_under_reentrant_checkpoints)
 {
-    struct reply reply = ask("{" OPT ",\"cluster\":{\"gpu\":\"A100-40GB\",\"gpus_per_node\":2},\"training\":{\"methods\":\"ddp\",\"seq_len\":64,\"tuning\":\"lora\","
-                             "\"micro_batch_size\":1,\"gradient_checkpointing\":true,\"checkpoint_reentrant\":true}}");
+    struct reply reply =
+        ask("{" OPT
+            ",\"cluster\":{\"gpu\":\"A100-40GB\",\"gpus_per_node\":2},\"training\":{\"methods\":\"ddp\",\"seq_len\":64,\"tuning\":\"lora\","
+            "\"micro_batch_size\":1,\"gradient_checkpointing\":true,\"checkpoint_reentrant\":true}}");
     bool said = false;
 
     ck_assert_int_eq(reply.r.status, 200);
     ck_assert_int_eq(json_type(json_get(json_first(json_get(reply.doc, "candidates")), "memory")), JSON_OBJECT);
-    json_each(a, json_get(reply.doc, "assumptions"))
+    json_each (a, json_get(reply.doc, "assumptions"))
         said |= json_str(a) && strstr(json_str(a), "ddp_find_unused_parameters");
     ck_assert(said);
     reply_done(reply);
 }
 END_TEST
 
-START_TEST(gives_the_reason_why_ddp_cannot)
+/* What no degree of GPUs or no framework allows: the candidate keeps its reason. */
+static const struct {
+    const char *body, *code, *says;
+} impossible[] = {
+    {DDP("\"micro_batch_size\":1,\"tensor_parallel\":2"), "not-offered", "tp+ddp"},
+    {DDP("\"micro_batch_size\":1,\"offload\":\"optimizer\""), "not-offered", "no offload"},
+    {TRAIN("\"tensor_parallel\":2"), "needs-gpus", "more than 1 GPU"},
+    {TRAIN("\"offload\":\"optimizer+params\""), "not-offered", "single has no offload"},
+};
+
+START_TEST(gives_the_reason_why_a_layout_cannot_be)
 {
-    struct reply reply = ask(DDP("\"micro_batch_size\":1,\"tensor_parallel\":2"));
+    struct reply reply = ask(impossible[_i].body);
     const struct json *reason = json_get(json_first(json_get(reply.doc, "candidates")), "reason");
 
     ck_assert_int_eq(reply.r.status, 200);
-    ck_assert_str_eq(json_str(json_get(reason, "code")), "not-modelled");
-    ck_assert_msg(strstr(json_str(json_get(reason, "detail")), "method ddp is"), "%s", json_str(json_get(reason, "detail")));
+    ck_assert_int_eq(json_type(json_get(reply.doc, "fits")), JSON_NULL);
+    ck_assert_str_eq(json_str(json_get(reason, "code")), impossible[_i].code);
+    ck_assert_msg(strstr(json_str(json_get(reason, "detail")), impossible[_i].says), "%s", json_str(json_get(reason, "detail")));
     reply_done(reply);
 }
 END_TEST
@@ -227,7 +245,9 @@ END_TEST
 START_TEST(survives_any_arena_size)
 {
     for (size_t room = 0; room < 24 << 20; room = room < 4096 ? room + 97 : room + room / 7) {
-        struct reply reply = ask_within(room + 1, "POST", "/estimate", NULL, TRAIN("\"seq_len\":64,\"micro_batch_size\":1,\"tuning\":\"full\",\"gradient_checkpointing\":false"));
+        struct reply reply =
+            ask_within(room + 1, "POST", "/estimate", NULL,
+                       TRAIN("\"seq_len\":64,\"micro_batch_size\":1,\"tuning\":\"full\",\"gradient_checkpointing\":false"));
 
         ck_assert_msg(reply.r.status == 200 || reply.r.status == 503, "room %zu: %d", room, reply.r.status);
         reply_done(reply);
@@ -235,16 +255,8 @@ START_TEST(survives_any_arena_size)
 }
 END_TEST
 
-UNIT_TESTS("api/estimate",
-    unit_rows(answers_what_is_not_modelled, unmodelled);
-    unit_rows(resolves, spelled);
-    unit_test(names_what_it_ignored);
-    unit_test(equal_requests_get_equal_bytes);
-    unit_test(a_larger_batch_than_the_largest_does_not_fit);
-    unit_test(says_what_is_missing);
-    unit_test(answers_for_ddp);
-    unit_test(fills_the_global_batch_with_every_replica);
-    unit_test(ignores_unused_parameters_under_reentrant_checkpoints);
-    unit_test(gives_the_reason_why_ddp_cannot);
-    unit_test(survives_any_arena_size);
-)
+UNIT_TESTS("api/estimate", unit_rows(answers_what_is_not_modelled, unmodelled); unit_rows(resolves, spelled);
+           unit_test(names_what_it_ignored); unit_test(equal_requests_get_equal_bytes);
+           unit_test(a_larger_batch_than_the_largest_does_not_fit); unit_test(says_what_is_missing); unit_test(answers_for_ddp);
+           unit_test(fills_the_global_batch_with_every_replica); unit_test(ignores_unused_parameters_under_reentrant_checkpoints);
+           unit_rows(gives_the_reason_why_a_layout_cannot_be, impossible); unit_test(survives_any_arena_size);)

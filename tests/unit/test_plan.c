@@ -12,8 +12,8 @@
 
 struct formula {
     const char *name;
-    uint64_t flat, base, slope;  /* walk = max(flat, base + slope * n) */
-    uint64_t slack;              /* the replay adds n * slack % 1000 */
+    uint64_t flat, base, slope; /* walk = max(flat, base + slope * n) */
+    uint64_t slack;             /* the replay adds n * slack % 1000 */
     uint64_t capacity;
     uint32_t largest;
 };
@@ -69,6 +69,12 @@ enum err_code train_walk(const struct arch *arch, const struct step *step, const
     return ERR_OK;
 }
 
+enum err_code train_fold(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
+                         struct measured *ret, struct err *err)
+{
+    return train_walk(arch, step, device, arena, ret, err);
+}
+
 enum err_code train_measure(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
                             struct measured *ret, struct err *err)
 {
@@ -76,8 +82,12 @@ enum err_code train_measure(const struct arch *arch, const struct step *step, co
 
     (void)arch, (void)device, (void)arena, (void)err;
     replays++;
-    *ret = (struct measured){.walk_peak_bytes = bytes, .peak_allocated_bytes = bytes, .peak_reserved_bytes = bytes, .peak_phase = PHASE_BACKWARD,
-                             .n_largest = 1, .largest = {{.op = "aten::mm", .phase = "forward", .module = "layers.0"}}};
+    *ret = (struct measured){.walk_peak_bytes = bytes,
+                             .peak_allocated_bytes = bytes,
+                             .peak_reserved_bytes = bytes,
+                             .peak_phase = PHASE_BACKWARD,
+                             .n_largest = 1,
+                             .largest = {{.op = "aten::mm", .phase = "forward", .module = "layers.0"}}};
     return ERR_OK;
 }
 
@@ -96,8 +106,8 @@ enum err_code train_fits(const struct arch *arch, const struct step *step, const
 
 static double most_tokens_per_s;
 
-enum err_code train_cost(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena, struct cost *ret,
-                         struct err *err)
+enum err_code train_cost(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
+                         struct cost *ret, struct err *err)
 {
     (void)arch, (void)device, (void)arena, (void)err;
     *ret = (struct cost){.micro_batch_size = step->r.micro_batch_size, .model_flops = step->r.gradient_checkpointing == TRI_TRUE ? 0.8 : 1};
@@ -108,7 +118,8 @@ void perf_step_time(const struct cost *c, const struct perf_system *s, struct st
 {
     double n = c->micro_batch_size;
 
-    *ret = (struct step_time){.tokens_per_s = most_tokens_per_s * c->model_flops * s->gpus_per_node * s->nodes * (n < 100 ? n / (n + 3) : 0.5)};
+    *ret = (struct step_time){.tokens_per_s =
+                                  most_tokens_per_s * c->model_flops * s->gpus_per_node * s->nodes * (n < 100 ? n / (n + 3) : 0.5)};
 }
 
 /* --- questions ------------------------------------------------------------------------------------------------------------------ */
@@ -126,13 +137,20 @@ static struct plan_question question(void)
     struct plan_question q = {
         .arch = &model,
         .device = {.cc_major = 8},
+        .gpus = 1,
         .capacity_bytes = now->capacity,
         .recipe = {.max_grad_norm = -1},
-        .axes = {
-            [AXIS_METHOD] = {&single, 1, false},   [AXIS_TUNING] = {&full, 1, true},     [AXIS_OFFLOAD] = {&none, 1, false},
-            [AXIS_PRECISION] = {&open, 1, false},  [AXIS_OPTIMIZER] = {&open, 1, false}, [AXIS_ATTENTION] = {&open, 1, false},
-            [AXIS_LOSS] = {&hf, 1, false},         [AXIS_CHECKPOINTING] = {&plain, 1, true},
-        },
+        .axes =
+            {
+                [AXIS_METHOD] = {&single, 1, false},
+                [AXIS_TUNING] = {&full, 1, true},
+                [AXIS_OFFLOAD] = {&none, 1, false},
+                [AXIS_PRECISION] = {&open, 1, false},
+                [AXIS_OPTIMIZER] = {&open, 1, false},
+                [AXIS_ATTENTION] = {&open, 1, false},
+                [AXIS_LOSS] = {&hf, 1, false},
+                [AXIS_CHECKPOINTING] = {&plain, 1, true},
+            },
     };
     struct err err;
 
@@ -140,7 +158,7 @@ static struct plan_question question(void)
     return q;
 }
 
-static unsigned char keep_block[4 << 20], scratch_block[1 << 16];
+static unsigned char keep_block[8 << 20], scratch_block[1 << 16];
 
 static struct plan_answer answer(const struct plan_question *q)
 {
@@ -265,7 +283,7 @@ END_TEST
 
 START_TEST(bounds_what_is_asked)
 {
-    static struct plan_choice many[100];
+    static struct plan_choice many[PLAN_MAX_MEASURED + 2];
     struct plan_question q;
     struct plan_answer a;
     struct arena keep, scratch;
@@ -273,9 +291,9 @@ START_TEST(bounds_what_is_asked)
 
     now = &formulas[0];
     q = question();
-    for (int i = 0; i < 100; i++)
+    for (int i = 0; i < PLAN_MAX_MEASURED + 2; i++)
         many[i] = (struct plan_choice){"bf16", PRECISION_BF16};
-    q.axes[AXIS_PRECISION] = (struct plan_axis){many, 100, true};
+    q.axes[AXIS_PRECISION] = (struct plan_axis){many, PLAN_MAX_MEASURED + 2, true};
     arena_init(&keep, keep_block, sizeof keep_block);
     arena_init(&scratch, scratch_block, sizeof scratch_block);
     ck_assert_int_eq(plan_answer(&q, &keep, &scratch, &a, &err), ERR_FIELD_RANGE);
@@ -405,16 +423,7 @@ START_TEST(replays_what_it_recommends)
 }
 END_TEST
 
-UNIT_TESTS("plan",
-    unit_rows(finds_the_largest_batch, formulas);
-    unit_test(keeps_the_margin_and_the_context_free);
-    unit_test(fills_the_global_batch);
-    unit_test(advises_one_change_that_fits);
-    unit_test(tries_the_kinds_of_tuning_in_order);
-    unit_test(bounds_what_is_asked);
-    unit_test(takes_the_fastest_batch_that_fits);
-    unit_test(ranks_by_speed_and_by_objective);
-    unit_test(prefers_the_simpler_of_equals);
-    unit_test(cannot_share_what_does_not_divide);
-    unit_test(replays_what_it_recommends);
-)
+UNIT_TESTS("plan", unit_rows(finds_the_largest_batch, formulas); unit_test(keeps_the_margin_and_the_context_free);
+           unit_test(fills_the_global_batch); unit_test(advises_one_change_that_fits); unit_test(tries_the_kinds_of_tuning_in_order);
+           unit_test(bounds_what_is_asked); unit_test(takes_the_fastest_batch_that_fits); unit_test(ranks_by_speed_and_by_objective);
+           unit_test(prefers_the_simpler_of_equals); unit_test(cannot_share_what_does_not_divide); unit_test(replays_what_it_recommends);)

@@ -1,0 +1,84 @@
+/* A candidate's verdict: by replays, or by live blocks where they are clear of the budget. */
+#include "plan/longest.h"
+#include "plan/pace.h"
+#include "plan/planning.h"
+
+uint64_t peak_of(const struct plan_question *q, const struct plan_candidate *c)
+{
+    const struct measured *m = &c->memory;
+
+    return c->basis == BASIS_REPLAYED && q->expandable_segments ? m->peak_allocated_expandable_bytes : m->peak_allocated_bytes;
+}
+
+/* What the other neighbour of the asked stack would need, with the same options. */
+static enum err_code widen(struct planning *p, struct plan_candidate *c)
+{
+    struct plan_candidate other = *c;
+    struct probe probe = {p->q, &other.step, p->scratch, p->err};
+    uint32_t n = c->step.r.micro_batch_size;
+    struct verdict v;
+    uint64_t peak;
+    enum err_code rc;
+
+    other.step.quirks = quirks_of(p->q->other);
+    rc = c->basis == BASIS_REPLAYED ? probe_judge(&probe, n, &v) : probe_fold(&probe, n, &v.memory);
+    if (rc)
+        return rc == ERR_FIELD_CONFLICT ? ERR_OK : rc;
+    other.memory = v.memory;
+    peak = peak_of(p->q, &other);
+    c->low_bytes = peak < c->low_bytes ? peak : c->low_bytes;
+    c->high_bytes = peak > c->high_bytes ? peak : c->high_bytes;
+    return ERR_OK;
+}
+
+static enum err_code replay(struct planning *p, struct plan_candidate *c)
+{
+    struct probe probe = {p->q, &c->step, p->scratch, p->err};
+    struct verdict v;
+    enum err_code rc = probe_judge(&probe, c->step.r.micro_batch_size, &v);
+
+    if (rc)
+        return rc;
+    c->basis = BASIS_REPLAYED;
+    c->fits = v.fits;
+    c->tight = v.tight;
+    c->memory = v.memory;
+    c->device_bytes = v.device_bytes;
+    c->low_bytes = c->high_bytes = peak_of(p->q, c);
+    return p->q->other ? widen(p, c) : ERR_OK;
+}
+
+enum err_code candidate_settle(struct planning *p, struct plan_candidate *c)
+{
+    struct probe probe = {p->q, &c->step, p->scratch, p->err};
+    uint32_t n = p->q->recipe.micro_batch_size;
+    struct largest_fit f;
+    enum err_code rc = probe_largest(&probe, c->max_micro_batch_size, &f);
+
+    if (!rc && !n)
+        rc = pace_fastest(&probe, &f, &n, &c->time);
+    else if (!rc)
+        rc = n <= f.n ? pace_at(&probe, n, &c->time) : pace_foresee(&probe, n, &c->time);
+    if (!rc && p->q->objective == OBJECTIVE_LONGEST_SEQUENCE)
+        rc = longest_sequence(&probe, p->q->recipe.micro_batch_size ? n : 1, &c->max_seq_len_tokens);
+    if (rc)
+        return rc;
+    c->max_micro_batch_size = f.n;
+    candidate_take(p, c, n);
+    return replay(p, c);
+}
+
+enum err_code candidate_bound(struct planning *p, struct plan_candidate *c)
+{
+    struct probe probe = {p->q, &c->step, p->scratch, p->err};
+    enum err_code rc = probe_fold(&probe, c->step.r.micro_batch_size, &c->memory);
+
+    if (rc)
+        return rc;
+    c->basis = BASIS_BOUNDED;
+    c->low_bytes = c->memory.walk_peak_bytes;
+    c->high_bytes = c->low_bytes + (uint64_t)(PLAN_LARGEST_REMAINDER * (double)c->low_bytes);
+    if (c->fits ? c->high_bytes > probe_budget(&probe) : c->low_bytes <= probe_budget(&probe))
+        return candidate_settle(p, c);
+    return p->q->other ? widen(p, c) : ERR_OK;
+}
