@@ -15,16 +15,21 @@ uint32_t fold_period(const struct arch *arch)
 }
 
 /* The figures that grow with the depth. */
-enum { FIGURES = PHASE_COUNT + 2 };
+static int figures(const struct measured *m) { return PHASE_COUNT + 2 + m->crossed; }
 
 static uint64_t *figure(struct measured *m, int i)
 {
-    return i < PHASE_COUNT ? &m->phase_peaks_bytes[i] : i == PHASE_COUNT ? &m->static_bytes : &m->resting_bytes;
+    switch (i - PHASE_COUNT) {
+    case 0: return &m->static_bytes;
+    case 1: return &m->resting_bytes;
+    case 2: return &m->peak_active_lagging_bytes;
+    default: return &m->phase_peaks_bytes[i];
+    }
 }
 
 static bool on_a_line(struct measured m[DEPTHS])
 {
-    for (int i = 0; i < FIGURES; i++)
+    for (int i = 0; i < figures(m); i++)
         if (*figure(&m[2], i) - *figure(&m[1], i) != *figure(&m[1], i) - *figure(&m[0], i))
             return false;
     return true;
@@ -34,7 +39,7 @@ static void carry_on(struct measured m[DEPTHS], uint32_t periods, struct measure
 {
     struct measured whole = m[2];
 
-    for (int i = 0; i < FIGURES; i++)
+    for (int i = 0; i < figures(m); i++)
         *figure(&whole, i) += periods * (*figure(&m[2], i) - *figure(&m[1], i));
     whole.walk_peak_bytes = 0;
     for (int i = 0; i < PHASE_COUNT; i++)
@@ -42,7 +47,9 @@ static void carry_on(struct measured m[DEPTHS], uint32_t periods, struct measure
             whole.walk_peak_bytes = whole.phase_peaks_bytes[i];
             whole.peak_phase = (enum phase)i;
         }
-    whole.peak_allocated_bytes = whole.walk_peak_bytes;
+    whole.peak_allocated_bytes = whole.peak_active_bytes = whole.walk_peak_bytes;
+    if (!whole.crossed)
+        whole.peak_active_lagging_bytes = whole.walk_peak_bytes;
     *ret = whole;
 }
 
