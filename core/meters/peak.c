@@ -138,7 +138,7 @@ bool peak_replay(const struct tape *t, struct torch_alloc *alloc, struct peak *r
             torch_alloc_give(alloc, block);
             continue;
         }
-        if (!torch_alloc_take(alloc, block, t->births[block].bytes))
+        if (!torch_alloc_take(alloc, block, t->births[block].bytes, 0))
             return false;
         live += torch_alloc_block_bytes(alloc, block);
         note(t, &p, i, block, live);

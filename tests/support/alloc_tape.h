@@ -103,7 +103,7 @@ static inline void tape_release(struct tape *t) { free(t->events); }
 static inline bool tape_step(struct torch_alloc *t, const struct tape_event *e)
 {
     if (e->kind == '+')
-        return torch_alloc_take(t, e->slot, e->bytes);
+        return torch_alloc_take(t, e->slot, e->bytes, 0);
     if (e->kind == '-')
         torch_alloc_give(t, e->slot);
     else if (e->kind == 'e')

@@ -104,7 +104,7 @@ static uint64_t said(const struct torch_alloc *t, char what)
 START_TEST(follows_the_rule)
 {
     const char *capacity = rule[_i].capacity;
-    struct torch_alloc *t = alloc_new((struct torch_alloc_options){rule[_i].expandable, number(&capacity), 10, 0});
+    struct torch_alloc *t = alloc_new((struct torch_alloc_options){rule[_i].expandable, number(&capacity), 10, 0, false});
 
     for (const char *s = rule[_i].script; *s; s += *s == ' ') {
         const char *from = s;
@@ -120,7 +120,7 @@ START_TEST(follows_the_rule)
             uint32_t handle = (uint32_t)number(&s);
 
             s++;
-            ck_assert_msg(torch_alloc_take(t, handle, number(&s)) == (verb == '+'), "%s: at '%s'", rule[_i].name, from);
+            ck_assert_msg(torch_alloc_take(t, handle, number(&s), 0) == (verb == '+'), "%s: at '%s'", rule[_i].name, from);
         } else {
             s++;
             uint64_t want = number(&s), is = said(t, verb);
@@ -169,7 +169,7 @@ START_TEST(equals_the_real_one)
 
     tape_open(tape_name[_i], &tape);
     for (const struct tape_expect *x = tape.expects; x < tape.expects + tape.n_expects; x++) {
-        struct torch_alloc *t = alloc_new((struct torch_alloc_options){x->expandable, x->capacity_bytes, tape.slots, 0});
+        struct torch_alloc *t = alloc_new((struct torch_alloc_options){x->expandable, x->capacity_bytes, tape.slots, 0, false});
         uint32_t refused;
         uint64_t hash = replay(t, &tape, &refused);
         struct torch_alloc_stats s = torch_alloc_stats(t);
@@ -243,7 +243,7 @@ static uint64_t live_a_life(uint64_t seed, const struct torch_alloc_options *o)
         } else {
             uint64_t bytes = any_size(&state);
 
-            live[slot] = torch_alloc_take(t, slot, bytes) ? bytes : 0;
+            live[slot] = torch_alloc_take(t, slot, bytes, 0) ? bytes : 0;
         }
         check_laws(t, live, o);
         hash = mix(mix(hash, torch_alloc_stats(t).allocated_bytes), torch_alloc_stats(t).reserved_bytes);
@@ -260,10 +260,10 @@ static uint64_t live_a_life(uint64_t seed, const struct torch_alloc_options *o)
 }
 
 static const struct torch_alloc_options life[] = {
-    {false, 0, SLOTS, 0},
-    {true, 0, SLOTS, 0},
-    {false, UINT64_C(200) << 20, SLOTS, 0},
-    {true, UINT64_C(200) << 20, SLOTS, 0},
+    {false, 0, SLOTS, 0, false},
+    {true, 0, SLOTS, 0, false},
+    {false, UINT64_C(200) << 20, SLOTS, 0, false},
+    {true, UINT64_C(200) << 20, SLOTS, 0, false},
 };
 
 START_TEST(keeps_its_laws)
@@ -284,7 +284,7 @@ START_TEST(survives_any_number_of_blocks)
     tape_open("random-5-mixed", &tape);
     for (uint32_t blocks = 1; blocks < 200; blocks++) {
         for (const struct tape_expect *x = tape.expects; x < tape.expects + tape.n_expects; x++) {
-            struct torch_alloc *t = alloc_new((struct torch_alloc_options){x->expandable, x->capacity_bytes, tape.slots, blocks});
+            struct torch_alloc *t = alloc_new((struct torch_alloc_options){x->expandable, x->capacity_bytes, tape.slots, blocks, false});
             struct err err = {0};
             uint32_t refused;
             uint64_t hash = replay(t, &tape, &refused);
@@ -301,7 +301,7 @@ END_TEST
 
 START_TEST(survives_any_arena_size)
 {
-    const struct torch_alloc_options o = {true, 0, 16, 32};
+    const struct torch_alloc_options o = {true, 0, 16, 32, false};
     size_t room = 0;
 
     for (enum err_code rc = ERR_NOMEM; rc; room += 8) {
@@ -312,7 +312,7 @@ START_TEST(survives_any_arena_size)
         ck_assert_uint_lt(room, sizeof block);
         arena_init(&a, block, room);
         rc = torch_alloc_new(&a, &o, &t, &err);
-        ck_assert(rc == ERR_NOMEM ? !t && err.code == ERR_NOMEM : rc == ERR_OK && torch_alloc_take(t, 15, 100));
+        ck_assert(rc == ERR_NOMEM ? !t && err.code == ERR_NOMEM : rc == ERR_OK && torch_alloc_take(t, 15, 100, 0));
     }
     ck_assert_uint_gt(room, 1000);
 }
@@ -324,15 +324,15 @@ START_TEST(says_when_it_is_misused)
     struct err err = {0};
 
     torch_alloc_give(t, 3); /* holds nothing */
-    ck_assert(torch_alloc_take(t, 3, 100));
+    ck_assert(torch_alloc_take(t, 3, 100, 0));
     ck_assert_int_eq(torch_alloc_status(t, &err), ERR_OK);
-    ck_assert(!torch_alloc_take(t, 3, 100));
+    ck_assert(!torch_alloc_take(t, 3, 100, 0));
     ck_assert_int_eq(torch_alloc_status(t, &err), ERR_INTERNAL);
-    ck_assert(!torch_alloc_take(t, 2, 100));
+    ck_assert(!torch_alloc_take(t, 2, 100, 0));
     ck_assert_uint_eq(torch_alloc_stats(t).allocated_bytes, 512);
 
     t = alloc_new((struct torch_alloc_options){.max_live = 4});
-    ck_assert(!torch_alloc_take(t, 4, 100));
+    ck_assert(!torch_alloc_take(t, 4, 100, 0));
     ck_assert_int_eq(torch_alloc_status(t, &err), ERR_INTERNAL);
     ck_assert_uint_eq(torch_alloc_block_bytes(t, 4), 0);
 }
