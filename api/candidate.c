@@ -90,11 +90,12 @@ static void write_memory(struct jsonw *w, const struct estimate *e, const struct
     const struct plan_question *q = &e->question;
     const struct measured *m = &c->memory;
     bool replayed = c->basis == BASIS_REPLAYED;
-    uint64_t allocated = replayed && q->expandable_segments ? m->peak_allocated_expandable_bytes : m->peak_allocated_bytes;
+    bool expandable = replayed && q->expandable_segments;
+    uint64_t allocated = expandable ? m->peak_allocated_expandable_bytes : m->peak_allocated_bytes;
 
     jsonw_object(w, "memory");
     jsonw_u64(w, "peak_allocated_bytes", allocated);
-    jsonw_u64(w, "peak_active_bytes", allocated); /* no other stream holds a block: the reducer works on its own buckets in place */
+    jsonw_u64(w, "peak_active_bytes", expandable ? m->peak_active_expandable_bytes : m->peak_active_bytes);
     if (replayed)
         write_replayed(w, e, c, allocated);
     jsonw_u64(w, "capacity_bytes", q->capacity_bytes);

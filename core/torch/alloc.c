@@ -139,7 +139,7 @@ void torch_alloc_give(struct torch_alloc *t, uint32_t handle)
 
     uint32_t b = t->live[handle];
     const struct block *block = &t->blocks[b];
-    t->live[handle] = NO_BLOCK;
+    t->live[handle] = NO_NODE;
     t->stats.allocated_bytes -= block->bytes;
     t->stats.slack_bytes -= block->bytes - torch_alloc_round(block->asked_bytes);
     if (!block->crossed) {
@@ -183,6 +183,8 @@ void torch_alloc_reset_peaks(struct torch_alloc *t)
 
 struct torch_alloc_stats torch_alloc_stats(const struct torch_alloc *t) { return t->stats; }
 
+uint64_t torch_alloc_active_bytes(const struct torch_alloc *t) { return t->stats.active_bytes; }
+
 enum err_code torch_alloc_status(const struct torch_alloc *t, struct err *err)
 {
     if (t->rc == ERR_NOMEM)
@@ -213,14 +215,14 @@ enum err_code torch_alloc_new(struct arena *a, const struct torch_alloc_options 
     t->capacity_bytes = options->capacity_bytes;
     t->expandable = options->expandable;
     t->lagging = options->lagging;
-    t->fresh = NO_BLOCK + 1;
+    t->fresh = NO_NODE + 1;
     t->small.small = true;
     t->live = arena_array(a, uint32_t, t->n_live);
     t->blocks = arena_array_raw(a, struct block, t->n_blocks);
     t->waiting = arena_array_raw(a, uint32_t, t->n_blocks);
     if (!t->live || !t->blocks || !t->waiting || !rows_new(a, t, &t->small) || !rows_new(a, t, &t->large))
         return err_set(err, ERR_NOMEM, "", "no room for %u blocks in the allocator model", (unsigned)t->n_blocks);
-    t->blocks[NO_BLOCK] = (struct block){0};
+    t->blocks[NO_NODE] = (struct block){0};
     *ret = t;
     return ERR_OK;
 }

@@ -79,6 +79,7 @@ uint64_t torch_alloc_block_bytes(const struct torch_alloc *t, uint32_t handle);
 void torch_alloc_empty_cache(struct torch_alloc *t); /* torch.cuda.empty_cache() */
 void torch_alloc_reset_peaks(struct torch_alloc *t); /* torch.cuda.reset_peak_memory_stats() */
 struct torch_alloc_stats torch_alloc_stats(const struct torch_alloc *t);
+uint64_t torch_alloc_active_bytes(const struct torch_alloc *t); /* stats.active_bytes alone */
 enum err_code torch_alloc_status(const struct torch_alloc *t, struct err *err);
 
 #endif

@@ -18,7 +18,7 @@
 #define ALLOC_ADDRESS_END (UINT64_C(1) << 49)
 
 /* SPARE_ROWS: writes of the one operation in which the nodes run out; each row is another block until then. */
-enum { NO_BLOCK = 0, NODE_BITS = 24, NODES_MAX = 1 << NODE_BITS, SPARE_ROWS = 8, STREAM_SHIFT = 56 };
+enum { NO_NODE = 0, NODE_BITS = 24, NODES_MAX = 1 << NODE_BITS, SPARE_ROWS = 8, STREAM_SHIFT = 56 };
 #define NO_ROW UINT32_MAX
 
 /* A stretch of a segment. Node 0 is no block: a sink for writes once the nodes have run out. */
@@ -144,7 +144,7 @@ static inline uint32_t block_new(struct torch_alloc *t, struct block value)
         b = t->fresh++;
     } else {
         t->rc = ERR_NOMEM;
-        return NO_BLOCK;
+        return NO_NODE;
     }
     t->blocks[b] = value;
     return b;

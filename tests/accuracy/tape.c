@@ -54,7 +54,7 @@ static int print(const struct trainer *t)
         uint32_t e = t->run.events[i], id = e & EVENT_BLOCK;
         const struct birth *b;
 
-        if (e == EVENT_RELEASE)
+        if (!event_is_of_block(e))
             continue;
         b = &t->run.births[id];
         printf("%s,%u,%llu,%s,%s,%s,%s,%s,%d,%d\n", e & EVENT_DEATH ? "free" : "alloc", id, (unsigned long long)b->bytes,
