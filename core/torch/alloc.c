@@ -151,12 +151,12 @@ void torch_alloc_give(struct torch_alloc *t, uint32_t handle)
         t->passed = t->given;
 }
 
-void torch_alloc_wait(struct torch_alloc *t, uint32_t gives)
+uint32_t torch_alloc_mark(const struct torch_alloc *t) { return t->given; }
+
+void torch_alloc_wait(struct torch_alloc *t, uint32_t mark)
 {
-    if (gives > t->given)
-        gives = t->given;
-    if (gives > t->passed)
-        t->passed = gives;
+    if (mark > t->passed)
+        t->passed = mark < t->given ? mark : t->given;
 }
 
 uint64_t torch_alloc_block_bytes(const struct torch_alloc *t, uint32_t handle)

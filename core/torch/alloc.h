@@ -69,9 +69,9 @@ void torch_alloc_cross(struct torch_alloc *t, uint32_t handle);
 /* Its last owner has gone. A handle that holds nothing is left alone. */
 void torch_alloc_give(struct torch_alloc *t, uint32_t handle);
 
-/* The host waited: all streams are past the first `gives` blocks that were given away after a cross, counted from the beginning.
- * UINT32_MAX: past all that were given so far. */
-void torch_alloc_wait(struct torch_alloc *t, uint32_t gives);
+/* A CUDA event recorded now: the number of crossed blocks given away so far. The host waits for it: the streams are past those. */
+uint32_t torch_alloc_mark(const struct torch_alloc *t);
+void torch_alloc_wait(struct torch_alloc *t, uint32_t mark);
 
 /* The size of a live block, what allocated counts for it; 0 when the handle holds nothing. */
 uint64_t torch_alloc_block_bytes(const struct torch_alloc *t, uint32_t handle);
