@@ -46,6 +46,11 @@ class Real:
         self.torch.cuda.empty_cache()
         self.torch.cuda.reset_peak_memory_stats()
         self.base = {k: self._stat(k) for k in ("num_alloc_retries", "num_ooms")}
+        self.tick()
+
+    def tick(self):
+        """The null runtime takes the first event after a synchronisation for one before it; this one is it."""
+        self.torch.cuda.Event().record()
 
     def _stat(self, name):
         return self.torch.cuda.memory_stats().get(name, 0)
@@ -57,7 +62,9 @@ class Real:
             with torch.cuda.stream(self.streams[stream]):
                 self.live[slot] = torch.empty(size, dtype=torch.uint8, device="cuda")
         except torch.cuda.OutOfMemoryError:
-            raise Refused
+            raise Refused from None
+        finally:
+            self.tick()
         self.bytes[slot], self.stream[slot] = self.said("a") - before, stream
 
     def do(self, verb, slot=0, size=0, stream=0):
@@ -81,6 +88,7 @@ class Real:
             cuda.empty_cache()
         elif verb in "zr":
             cuda.reset_peak_memory_stats()
+        self.tick()
 
     def said(self, what):
         names = {"a": "allocated_bytes", "v": "active_bytes", "r": "reserved_bytes", "q": "requested_bytes"}
@@ -103,12 +111,12 @@ def check_row(real, name, script):
     """Plays a row of the table; returns what differs."""
     real.clear()
     wrong = []
+    if any(number(size) > 1 << 44 for size in re.findall(r":(\d+M?)", script)):
+        return ["%s: no tensor is that large" % name]
     for token in script.split():
         verb = token[0]
         if verb in "+!":
             slot, size, stream = re.fullmatch(r"(\d+):(\d+M?)@?(\d*)", token[1:]).groups()
-            if number(size) > 1 << 44:
-                continue                    # no tensor is that large
             try:
                 real.take(int(slot), number(size), int(stream or 0))
                 refused = False
@@ -158,7 +166,7 @@ def worker():
 
 def run(null, mode, capacity, jobs):
     env = dict(os.environ, LD_PRELOAD=" ".join(os.path.join(null, n) for n in ("libnullcuda.so", "libnullnvml.so")),
-               NULLCUDA_LAG="1" if mode & LAGGING else "0", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:%s" % bool(mode & EXPANDABLE))
+               NULLCUDA_LAG="1" if mode & LAGGING else "0", PYTHONWARNINGS="ignore", TORCH_CPP_LOG_LEVEL="ERROR", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:%s" % bool(mode & EXPANDABLE))
     env["NULLCUDA_TOTAL_BYTES"] = str(capacity or 1 << 40)
     p = subprocess.run([sys.executable, os.path.abspath(__file__), "worker"], input=json.dumps(jobs), env=env, check=True, text=True, stdout=subprocess.PIPE)
     return json.loads(p.stdout.splitlines()[-1])
@@ -250,7 +258,7 @@ def main():
     parser.add_argument("test", nargs="?")
     parser.add_argument("--null", required=True)
     parser.add_argument("--out")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     return check_rules(args.null, args.test) if args.what == "rules" else make_tapes(args.null, args.out)
 
 
