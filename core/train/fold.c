@@ -84,7 +84,7 @@ static void look(const struct trainer *t, const uint8_t *slots, struct moments *
             ret->bytes[STATIC] = now;
         if (i == begin)
             ret->bytes[BEGIN] = now;
-        if (e == EVENT_RELEASE || e == EVENT_SYNC)
+        if (!event_is_of_block(e))
             continue;
         if (e & EVENT_DEATH) {
             now -= torch_alloc_round(b->bytes);
