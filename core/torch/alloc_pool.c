@@ -45,48 +45,59 @@ static uint32_t add_segment(struct torch_alloc *t, struct pool *p, uint8_t strea
     return cache(t, p, b);
 }
 
-/* find_expandable_block(): the lowest hole that has room, together with the cached block right below it (*ret_have bytes). */
-static uint32_t find_hole(const struct torch_alloc *t, const struct pool *p, uint8_t stream, uint64_t want, uint64_t *ret_have)
+/* find_expandable_block(): the lowest hole that has room together with the cached block below it and all that is free above it.
+ * Returns where that begins; the hole at the end of the segment always has room. */
+static uint32_t find_gap(const struct torch_alloc *t, const struct pool *p, uint8_t stream, uint64_t want)
 {
-    for (uint32_t i = rows_find(&p->holes, (struct row){fit_of(stream, 0), 0}); i < p->holes.n; i++) {
-        if (!row_is_of(p->holes.rows[i], stream))
-            break;
+    uint32_t i = rows_find(&p->holes, (struct row){fit_of(stream, 0), 0});
 
-        const struct block *hole = &t->blocks[row_block(p->holes.rows[i])];
-        uint64_t have = cached(t, hole->prev) ? t->blocks[hole->prev].bytes : 0;
+    for (; i < p->holes.n && row_is_of(p->holes.rows[i], stream); i++) {
+        uint32_t hole = row_block(p->holes.rows[i]), prev = t->blocks[hole].prev;
+        uint32_t first = cached(t, prev) ? prev : hole;
+        uint64_t have = 0;
 
-        if (have + hole->bytes >= want) {
-            *ret_have = have;
-            return i;
-        }
+        for (uint32_t b = first; b && t->blocks[b].free && have < want; b = t->blocks[b].next)
+            have += t->blocks[b].bytes;
+        if (have >= want)
+            return first;
     }
-    return NO_ROW;
+    return NO_NODE;
 }
 
-/* try_allocate_expandable_block(): maps pages from the start of a hole, as many as are missing. */
+/* map_block(): the first pages of a hole, `want` bytes and the rest of the last page; joined with what is free beside it. */
+static uint32_t map_hole(struct torch_alloc *t, struct pool *p, uint32_t b, uint64_t want)
+{
+    uint64_t bytes = round_up(want, page_bytes(p));
+    bool all = bytes >= t->blocks[b].bytes;
+
+    if (!reserve(t, all ? t->blocks[b].bytes : bytes))
+        return NO_ROW;
+    rows_remove(&p->holes, rows_find(&p->holes, hole_of(t, b)));
+    if (!all)
+        rows_add(&p->holes, hole_of(t, block_cut(t, b, bytes)));
+    t->blocks[b].mapped = true;
+    return cache(t, p, b);
+}
+
+/* try_allocate_expandable_block(): maps the holes of a gap, from its beginning, until it has room. */
 static uint32_t map_pages(struct torch_alloc *t, struct pool *p, uint8_t stream, uint64_t want)
 {
-    uint64_t have = 0;
+    uint32_t b, row;
 
     if (!p->first[stream]) {
         p->first[stream] = block_new(t, (struct block){.bytes = ALLOC_SEGMENT_MAX_BYTES, .stream = stream, .free = true, .small = p->small});
         rows_add(&p->holes, hole_of(t, p->first[stream]));
     }
-
-    uint32_t row = find_hole(t, p, stream, want, &have);
-    if (row == NO_ROW)
+    b = find_gap(t, p, stream, want);
+    if (!b)
         return NO_ROW;
+    row = is_hole(t, b) ? map_hole(t, p, b, want) : rows_find(&p->free, row_of(t, b));
+    while (row != NO_ROW && !t->rc && t->blocks[row_block(p->free.rows[row])].bytes < want) {
+        const struct block *have = &t->blocks[row_block(p->free.rows[row])];
 
-    uint32_t b = row_block(p->holes.rows[row]);
-    uint64_t bytes = round_up(want - have, page_bytes(p));
-    bool all = bytes >= t->blocks[b].bytes;
-    if (!reserve(t, all ? t->blocks[b].bytes : bytes))
-        return NO_ROW;
-    rows_remove(&p->holes, row);
-    if (!all)
-        rows_add(&p->holes, hole_of(t, block_cut(t, b, bytes)));
-    t->blocks[b].mapped = true;
-    return cache(t, p, b);
+        row = map_hole(t, p, have->next, want - have->bytes);
+    }
+    return row;
 }
 
 /* unmap_block(): the whole pages of a cached block become a hole. Returns the block from which to look on. */

@@ -3,6 +3,7 @@
 
   make_streams.py rules --null DIR tests/unit/test_alloc.c     every row of its table of rules, played on the real allocator
   make_streams.py tapes --null DIR --out DIR                   random tapes over several streams, with what the real one says
+  make_streams.py expect --null DIR FILE.tape ...              writes anew what the real one says to tapes that exist
 
 --null   libnullcuda.so and libnullnvml.so: a CUDA runtime without a GPU behind it. Device memory is address space, a device has
          NULLCUDA_TOTAL_BYTES, and an event is complete at once (NULLCUDA_LAG=0) or when the host has waited for it or a later one (1).
@@ -235,7 +236,7 @@ def write(path, title, tape, expects):
         f.write("".join("expect %s\n" % " ".join(map(str, e)) for e in expects) + "events %d\n" % len(tokens))
         for i in range(0, len(tokens), 24):
             f.write(" ".join(tokens[i:i + 24]) + "\n")
-    print(path, len(tokens), "events", *expects, sep="\n  ")
+    print(path, "%d events" % len(tokens), *expects, sep="\n  ")
 
 
 def make_tapes(null, out):
@@ -250,16 +251,49 @@ def make_tapes(null, out):
         write(os.path.join(out, "streams-%d-%s.tape" % (seed, kind)), "random tape over %d streams, seed %d" % (streams, seed), tape, expects)
 
 
+def read(path):
+    """Lines of the head, expects and events of a tape."""
+    lines = open(path).read().splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("events"))
+    sizes = next(line for line in lines if line.startswith("sizes")).split()[2:]
+    tape = []
+    for token in " ".join(lines[at + 1:]).split():
+        numbers = [int(n) for n in token[1:].split(":") if n]
+        if token[0] == "+":
+            tape.append(("+", numbers[0], int(sizes[numbers[1]])) + tuple(numbers[2:]))
+        else:
+            tape.append((token[0],) + tuple(numbers))
+    return lines, tape
+
+
+def expect_anew(null, paths):
+    for path in paths:
+        lines, tape = read(path)
+        for i, line in enumerate(lines):
+            if not line.startswith("expect"):
+                continue
+            name, capacity = line.split()[1:3]
+            mode = (EXPANDABLE if "expandable" in name else 0) | (LAGGING if "lagging" in name else 0)
+            new = " ".join(map(str, ["expect", name, capacity] + run(null, mode, int(capacity), [("tape", tape)])[0]))
+            if new != line:
+                print(path, line, new, sep="\n  ")
+            lines[i] = new
+        with open(path, "w") as f:
+            f.write("\n".join(lines) + "\n")
+
+
 def main():
     if sys.argv[1:] == ["worker"]:
         return worker()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("rules", "tapes"))
-    parser.add_argument("test", nargs="?")
+    parser.add_argument("what", choices=("rules", "tapes", "expect"))
+    parser.add_argument("paths", nargs="*")
     parser.add_argument("--null", required=True)
     parser.add_argument("--out")
     args = parser.parse_intermixed_args()
-    return check_rules(args.null, args.test) if args.what == "rules" else make_tapes(args.null, args.out)
+    if args.what == "rules":
+        return check_rules(args.null, args.paths[0])
+    return expect_anew(args.null, args.paths) if args.what == "expect" else make_tapes(args.null, args.out)
 
 
 if __name__ == "__main__":
