@@ -166,7 +166,7 @@ static void carry_on(const struct moments m[DEPTHS], uint32_t periods, struct me
             whole.walk_peak_bytes = whole.phase_peaks_bytes[i];
             whole.peak_phase = (enum phase)i;
         }
-    whole.peak_allocated_bytes = whole.walk_peak_bytes;
+    whole.peak_allocated_bytes = whole.peak_active_bytes = whole.walk_peak_bytes;
     *ret = whole;
 }
 
