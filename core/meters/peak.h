@@ -55,7 +55,7 @@ struct tape {
     const uint32_t *events;
     uint32_t n_births, n_events;
     uint32_t steps_begin; /* events before it are loading */
-    uint32_t peaks_begin; /* first event of the steps whose peaks are taken; later than steps_begin where the first steps are unlike the rest */
+    uint32_t peaks_begin; /* first event of the steps whose peaks are taken: steps_begin, or later where the first steps differ */
     uint32_t head_module;
 };
 

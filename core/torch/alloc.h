@@ -5,7 +5,8 @@
  * Units     bytes, uint64_t.
  * Models    one device; for each stream a small and a large pool; default segments or expandable ones
  *           (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True); a device that is full: cached memory is released, then one retry.
- *           Not modelled: max_split_size_mb, roundup_power2_divisions, garbage_collection_threshold, graph pools.
+ *           Not modelled: max_split_size_mb, roundup_power2_divisions, garbage_collection_threshold, graph pools; the further
+ *           segment of a stream whose expandable one has used up its addresses, 9/8 of the device.
  * Streams   a block belongs to the stream that it was taken on. One that another stream reads (record_stream()) is no longer
  *           allocated once given away, but active until that stream is past it: on a GPU that never lags at the next take, on
  *           one that always does when the host has waited (torch_alloc_wait) and then takes, or when the cache is emptied.

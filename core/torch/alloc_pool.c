@@ -85,7 +85,8 @@ static uint32_t map_pages(struct torch_alloc *t, struct pool *p, uint8_t stream,
     uint32_t b, row;
 
     if (!p->first[stream]) {
-        p->first[stream] = block_new(t, (struct block){.bytes = ALLOC_SEGMENT_MAX_BYTES, .stream = stream, .free = true, .small = p->small});
+        p->first[stream] =
+            block_new(t, (struct block){.bytes = ALLOC_SEGMENT_MAX_BYTES, .stream = stream, .free = true, .small = p->small});
         rows_add(&p->holes, hole_of(t, p->first[stream]));
     }
     b = find_gap(t, p, stream, want);

@@ -43,7 +43,7 @@ struct measured {
     uint64_t peak_allocated_expandable_bytes;
     bool crossed;                /* another stream reads blocks of this run: the lagging figures differ from the others */
     uint64_t peak_active_bytes, peak_active_expandable_bytes; /* GPU that never lags; after train_walk as allocated */
-    uint64_t peak_active_lagging_bytes, peak_active_lagging_expandable_bytes;     /* GPU that always lags; after train_walk the former */
+    uint64_t peak_active_lagging_bytes, peak_active_lagging_expandable_bytes; /* GPU that always lags; after train_walk the first alone */
     uint64_t peak_reserved_lagging_bytes, peak_reserved_lagging_expandable_bytes; /* 0 after train_walk */
     uint64_t first_steps_peak_bytes; /* DDP: allocated, of the steps before the last, which the other peaks are of; 0: of all steps */
     uint64_t static_bytes, resting_bytes;

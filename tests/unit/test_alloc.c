@@ -67,6 +67,8 @@ static const struct {
     {"expandable: too small a hole is passed over", EXPANDABLE, "0", "+0:20M +1:20M +2:20M -0 e r=40M +3:21M r=80M +4:19M r=80M"},
     {"expandable: a hole and the free block below it", EXPANDABLE, "0", "+0:10M +1:10M +2:20M +3:20M r=60M -2 e r=40M -1 +4:25M r=60M +5:5M r=60M"},
     {"expandable: a filled hole joins the free block above", EXPANDABLE, "0", "+0:20M +1:10M +2:10M -0 e r=20M -1 +3:15M r=40M +4:15M r=40M"},
+    {"expandable: a gap is a hole and what is free above it", EXPANDABLE, "0", "+0:20M +1:10M +2:10M -0 e r=20M -1 +3:25M r=40M +4:5M r=40M"},
+    {"expandable: all holes of a gap are filled", EXPANDABLE, "0", "+0:20M +1:10M +2:30M +3:20M -0 -2 e r=40M -1 +4:55M r=80M"},
     {"expandable: neighbouring holes are one", EXPANDABLE, "0", "+0:20M +1:20M +2:20M -0 e -1 e r=20M +3:40M r=60M +4:20M r=80M"},
     {"expandable: holes join downwards and upwards", EXPANDABLE, "0", "+0:20M +1:20M +2:20M +3:20M -0 e -2 e -1 e r=20M +4:60M r=80M"},
     {"expandable: full", EXPANDABLE, "60M", "+0:20M +1:20M -0 +2:40M n=1 r=60M o=0 !3:2M n=2 o=1 r=60M"},

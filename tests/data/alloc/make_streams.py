@@ -6,7 +6,7 @@
   make_streams.py expect --null DIR FILE.tape ...              writes anew what the real one says to tapes that exist
 
 --null   libnullcuda.so and libnullnvml.so: a CUDA runtime without a GPU behind it. Device memory is address space, a device has
-         NULLCUDA_TOTAL_BYTES, and an event is complete at once (NULLCUDA_LAG=0) or when the host has waited for it or a later one (1).
+         NULLCUDA_TOTAL_BYTES less what others have of it, and an event is complete at once (NULLCUDA_LAG=0) or when the host has waited for it or a later one (1).
 Run by the Python of the PyTorch in question; each (expandable, lagging, capacity) is a process of its own.
 
 A tape has the form of make_tapes.py and four events more; a birth may name its stream:
@@ -16,6 +16,7 @@ MODE is default or expandable, with lagging- before it where NULLCUDA_LAG is 1. 
 from the allocated ones.
 """
 import argparse
+import ctypes
 import json
 import os
 import random
@@ -24,6 +25,7 @@ import subprocess
 import sys
 
 MIB = 1 << 20
+TOTAL = 1 << 40
 EXPANDABLE, LAGGING = 1, 2
 TAPES = ((11, "mixed", 2500, 120, 4), (12, "large", 2000, 60, 3), (13, "few", 2000, 80, 6))  # seed, sizes, events, slots, streams
 
@@ -38,6 +40,8 @@ class Real:
     def __init__(self):
         import torch
         self.torch = torch
+        torch.cuda.init()
+        ctypes.CDLL(None).cudaMalloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(TOTAL - (int(os.environ["CAPACITY"]) or TOTAL)))
         self.streams = [torch.cuda.default_stream()] + [torch.cuda.Stream() for _ in range(7)]
         self.clear()
 
@@ -168,7 +172,7 @@ def worker():
 def run(null, mode, capacity, jobs):
     env = dict(os.environ, LD_PRELOAD=" ".join(os.path.join(null, n) for n in ("libnullcuda.so", "libnullnvml.so")),
                NULLCUDA_LAG="1" if mode & LAGGING else "0", PYTHONWARNINGS="ignore", TORCH_CPP_LOG_LEVEL="ERROR", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:%s" % bool(mode & EXPANDABLE))
-    env["NULLCUDA_TOTAL_BYTES"] = str(capacity or 1 << 40)
+    env.update(NULLCUDA_TOTAL_BYTES=str(TOTAL), CAPACITY=str(capacity))     # others have the rest of the device: addresses do not run out
     p = subprocess.run([sys.executable, os.path.abspath(__file__), "worker"], input=json.dumps(jobs), env=env, check=True, text=True, stdout=subprocess.PIPE)
     return json.loads(p.stdout.splitlines()[-1])
 
@@ -266,11 +270,11 @@ def read(path):
     return lines, tape
 
 
-def expect_anew(null, paths):
+def expect_anew(null, paths, only):
     for path in paths:
         lines, tape = read(path)
         for i, line in enumerate(lines):
-            if not line.startswith("expect"):
+            if not line.startswith("expect") or only not in line:
                 continue
             name, capacity = line.split()[1:3]
             mode = (EXPANDABLE if "expandable" in name else 0) | (LAGGING if "lagging" in name else 0)
@@ -290,10 +294,11 @@ def main():
     parser.add_argument("paths", nargs="*")
     parser.add_argument("--null", required=True)
     parser.add_argument("--out")
+    parser.add_argument("--only", default="", help="expect: lines with this word")
     args = parser.parse_intermixed_args()
     if args.what == "rules":
         return check_rules(args.null, args.paths[0])
-    return expect_anew(args.null, args.paths) if args.what == "expect" else make_tapes(args.null, args.out)
+    return expect_anew(args.null, args.paths, args.only) if args.what == "expect" else make_tapes(args.null, args.out)
 
 
 if __name__ == "__main__":
