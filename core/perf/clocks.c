@@ -84,6 +84,8 @@ static void send(const struct rates *r, const struct cost *c, const struct messa
     }
     way = way_of(t, m);
     begin = larger(larger(t->host_s, m->after_compute ? t->gpu_s : 0), larger(t->stream_s[m->stream], *way));
+    if (!host) /* what is gathered may come from the host */
+        begin = larger(begin, t->from_host_s);
     *way = t->stream_s[m->stream] = begin + takes_s;
     expect(t, m->waited_before == MESSAGE_UNWAITED ? stage_end(c, m, kernels_end) : m->waited_before, *way, host);
 }
@@ -98,7 +100,7 @@ static double call_s(const struct rates *r, const struct kernel *k)
 
 static void play_kernel(struct rates *r, const struct kernel *k, struct clocks *t)
 {
-    t->host_s += k->calls * call_s(r, k);
+    t->host_s += k->calls * call_s(r, k) + k->hooks * r->constants[PERF_HOOK_S];
     t->gpu_s = larger(t->gpu_s, t->host_s) + kernel_s(r, k);
 }
 

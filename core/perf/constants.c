@@ -30,6 +30,8 @@ static const struct perf_constant table[PERF_CONSTANTS] = {
         "an operator or node run by autograd's engine; as forward_call_s"},
     [PERF_MESSAGE_CALL_S]    = {"message_call_s", "seconds", 50e-6, 0,
         "the host enqueues a collective through Python's hooks and torch.distributed"},
+    [PERF_HOOK_S]            = {"hook_s", "seconds", 60e-6, 0,
+        "a hook in Python around a module or a gradient: gpjt below 500 tokens"},
     [PERF_TILE_READS]        = {"tile_reads", "multiply-adds", 32, 0,
         "what a tile of a product must compute for each element that it reads before its reads no longer count: CUTLASS's and cuBLAS's tiles"},
     [PERF_INNER_START]       = {"inner_start", "steps along the inner dimension", 64, 0,

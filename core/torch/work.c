@@ -80,12 +80,13 @@ static struct kernel *append(struct run *r, enum op op, enum dtype dtype)
         .launches = 1,
         .op = (uint16_t)op,
         .calls = (uint16_t)(w->calls < UINT16_MAX ? w->calls + 1 : UINT16_MAX),
+        .hooks = (uint16_t)(w->hooks < UINT16_MAX ? w->hooks : UINT16_MAX),
         .work = op_rows[op].work,
         .dtype = (uint8_t)dtype,
         .stage = r->stage,
         .recompute = r->recompute,
     };
-    w->calls = 0;
+    w->calls = w->hooks = 0;
     return k;
 }
 

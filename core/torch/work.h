@@ -56,13 +56,14 @@ struct kernel {
     uint32_t launches;
     uint16_t op;
     uint16_t calls;                       /* what the host ran for it: operators and autograd nodes since the kernel before, itself included */
+    uint16_t hooks;                       /* and hooks in Python */
     uint8_t work, dtype, stage;           /* enum work_class; what it computes in; enum stage */
     bool recompute;                       /* a checkpointed region runs again */
 };
 
 struct work {
     uint32_t n_kernels, max_kernels, n_messages, max_messages;
-    uint32_t calls;                       /* since the last kernel */
+    uint32_t calls, hooks;                /* since the last kernel */
     struct kernel *kernels;
     struct message *messages;
 };
