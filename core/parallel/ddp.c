@@ -135,7 +135,7 @@ static bool make_room(struct ddp *d, uint32_t n)
 /* -------------------------------------------------------------------------------------------------------------- the hook */
 static uint32_t send(struct ddp *d, enum collective what, uint64_t bytes)
 {
-    return work_send(d->r, (struct work_sending){.what = what, .bytes = bytes, .stream = STREAM_ALL_REDUCE, .after_compute = true});
+    return work_send(d->r, (struct work_sending){.what = what, .bytes = bytes, .stream = STREAM_ALL_REDUCE, .after_compute = true, .native = true});
 }
 
 /* Reducer::finalize_backward: waits for every bucket, and copies each back, leaf by leaf. */

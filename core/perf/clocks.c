@@ -77,7 +77,7 @@ static void send(const struct rates *r, const struct cost *c, const struct messa
 
     if (takes_s <= 0) /* alone in its group */
         return;
-    t->host_s += r->constants[PERF_MESSAGE_CALL_S];
+    t->host_s += r->constants[m->native ? PERF_BACKWARD_CALL_S : PERF_MESSAGE_CALL_S];
     if (m->collective == COLLECTIVE_HOST_STEP) {
         step_on_host(m, takes_s, t);
         return;

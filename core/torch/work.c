@@ -29,6 +29,7 @@ uint32_t work_send(struct run *r, struct work_sending s)
         .stage = r->stage,
         .stream = (uint8_t)s.stream,
         .after_compute = s.after_compute,
+        .native = s.native,
     };
     return w->n_messages;
 }

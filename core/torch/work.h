@@ -46,6 +46,7 @@ struct message {
     uint8_t collective, stage; /* enum collective, enum stage */
     uint8_t stream;            /* enum stream_id: messages of one stream follow each other */
     bool after_compute;        /* it also waits for the compute stream's kernels before it */
+    bool native;               /* enqueued from C++: no Python runs for it */
 };
 #define MESSAGE_UNWAITED UINT32_MAX
 
@@ -81,7 +82,7 @@ struct work_sending {
     uint64_t bytes;
     struct work_group group;
     unsigned stream;           /* enum stream_id */
-    bool after_compute;
+    bool after_compute, native;
 };
 uint32_t work_send(struct run *r, struct work_sending s);
 void work_wait(struct run *r, uint32_t message); /* the compute stream waits for it, here */
