@@ -133,11 +133,6 @@ static bool make_room(struct ddp *d, uint32_t n)
 }
 
 /* -------------------------------------------------------------------------------------------------------------- the hook */
-static uint32_t send(struct ddp *d, enum collective what, uint64_t bytes)
-{
-    return work_send(d->r, (struct work_sending){.what = what, .bytes = bytes, .stream = STREAM_ALL_REDUCE, .after_compute = true, .native = true});
-}
-
 /* Reducer::finalize_backward: waits for every bucket, and copies each back, leaf by leaf. */
 static void finalize(struct ddp *d)
 {
@@ -147,7 +142,7 @@ static void finalize(struct ddp *d)
         for (uint32_t i = 0; i < d->n; i++)
             work_add(d->r, OP_CLONE, 0, 2 * d->tensors[i].bytes, 1);
     if (d->options.find_unused_parameters)
-        work_wait(d->r, send(d, COLLECTIVE_ALL_REDUCE, 4 * (uint64_t)d->n));
+        work_wait(d->r, work_send_native(d->r, COLLECTIVE_ALL_REDUCE, 4 * (uint64_t)d->n));
 }
 
 /* Reducer::mark_bucket_ready: buckets are reduced in their order, whichever is full first. */
@@ -156,7 +151,7 @@ static void reduce_ready(struct ddp *d)
     while (d->next_bucket < d->assignment.n_buckets && !d->buckets[d->next_bucket].pending) {
         struct bucket *b = &d->buckets[d->next_bucket++];
 
-        b->sent = send(d, COLLECTIVE_ALL_REDUCE, d->r->storages[d->r->values[b->flat].storage].bytes);
+        b->sent = work_send_native(d->r, COLLECTIVE_ALL_REDUCE, d->r->storages[d->r->values[b->flat].storage].bytes);
     }
     if (d->next_bucket == d->assignment.n_buckets)
         finalize(d);
@@ -221,8 +216,8 @@ static void agree(struct ddp *d)
     uint8_t stage = r->stage;
 
     r->stage = STAGE_INIT; /* once in a run: no part of a step */
-    work_wait(r, send(d, COLLECTIVE_BROADCAST, 4 * ((uint64_t)d->n + 1)));
-    work_wait(r, send(d, COLLECTIVE_BROADCAST, 4 * (uint64_t)d->assignment.n_buckets));
+    work_wait(r, work_send_native(d->r, COLLECTIVE_BROADCAST, 4 * ((uint64_t)d->n + 1)));
+    work_wait(r, work_send_native(d->r, COLLECTIVE_BROADCAST, 4 * (uint64_t)d->assignment.n_buckets));
     r->stage = stage;
     value_unref(r, sizes);
     value_unref(r, indices);

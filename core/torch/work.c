@@ -29,7 +29,6 @@ uint32_t work_send(struct run *r, struct work_sending s)
         .stage = r->stage,
         .stream = (uint8_t)s.stream,
         .after_compute = s.after_compute,
-        .native = s.native,
     };
     return w->n_messages;
 }
@@ -42,9 +41,13 @@ void work_wait(struct run *r, uint32_t message)
         w->messages[message - 1].waited_before = w->n_kernels;
 }
 
-void work_message(struct run *r, enum collective c, uint64_t bytes)
+uint32_t work_send_native(struct run *r, enum collective what, uint64_t bytes)
 {
-    (void)work_send(r, (struct work_sending){.what = c, .bytes = bytes, .stream = STREAM_ALL_REDUCE, .after_compute = true});
+    uint32_t id = work_send(r, (struct work_sending){.what = what, .bytes = bytes, .stream = STREAM_ALL_REDUCE, .after_compute = true});
+
+    if (id)
+        r->work->messages[id - 1].native = true;
+    return id;
 }
 
 /* ------------------------------------------------------------------------------------------------------------- sizes */

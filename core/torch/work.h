@@ -72,20 +72,17 @@ struct work {
 /* false when the arena is full. max_kernels 0: messages alone. The kernels stand last: what they do not take can be given back. */
 bool work_init(struct work *w, struct arena *arena, uint32_t max_kernels, uint32_t max_messages);
 
-/* A gradient bucket's collective over all ranks: it waits for compute, and compute for it at the end of the stage. Nothing without a log; a full one fails
- * the run with ERR_NOMEM. */
-void work_message(struct run *r, enum collective c, uint64_t bytes);
-
-/* Any other; returns what work_wait() takes, 0 without a log. */
+/* Returns what work_wait() takes, 0 without a log; a full one fails the run with ERR_NOMEM. What nobody waits for, compute waits for at the end of its stage. */
 struct work_sending {
     enum collective what;
     uint64_t bytes;
     struct work_group group;
     unsigned stream;           /* enum stream_id */
-    bool after_compute, native;
+    bool after_compute;
 };
 uint32_t work_send(struct run *r, struct work_sending s);
 void work_wait(struct run *r, uint32_t message); /* the compute stream waits for it, here */
+uint32_t work_send_native(struct run *r, enum collective what, uint64_t bytes); /* of C++ itself, over all ranks, after compute: DDP's reducer */
 
 /* For a foreach list or a kernel of one launch over plain arrays: optimizers, clipping. Nothing without a log. `op`: an enum op. */
 void work_add(struct run *r, unsigned op, uint64_t flops, uint64_t bytes, uint32_t launches);
