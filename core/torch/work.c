@@ -41,6 +41,11 @@ void work_wait(struct run *r, uint32_t message)
         w->messages[message - 1].waited_before = w->n_kernels;
 }
 
+void work_message(struct run *r, enum collective what, uint64_t bytes)
+{
+    (void)work_send(r, (struct work_sending){.what = what, .bytes = bytes, .stream = STREAM_ALL_REDUCE, .after_compute = true});
+}
+
 uint32_t work_send_native(struct run *r, enum collective what, uint64_t bytes)
 {
     uint32_t id = work_send(r, (struct work_sending){.what = what, .bytes = bytes, .stream = STREAM_ALL_REDUCE, .after_compute = true});

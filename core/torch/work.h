@@ -82,6 +82,7 @@ struct work_sending {
 };
 uint32_t work_send(struct run *r, struct work_sending s);
 void work_wait(struct run *r, uint32_t message); /* the compute stream waits for it, here */
+void work_message(struct run *r, enum collective what, uint64_t bytes);          /* over all ranks, after compute, waited for at the end of its stage */
 uint32_t work_send_native(struct run *r, enum collective what, uint64_t bytes); /* of C++ itself, over all ranks, after compute: DDP's reducer */
 
 /* For a foreach list or a kernel of one launch over plain arrays: optimizers, clipping. Nothing without a log. `op`: an enum op. */
