@@ -48,6 +48,11 @@ static inline void host_call(struct run *r) /* an operator without a kernel, an 
     if (r->work)
         r->work->calls++;
 }
+static inline void hook_call(struct run *r) /* a hook in Python */
+{
+    if (r->work)
+        r->work->hooks++;
+}
 static inline void launch(struct run *r, enum op op, val out, int n, const val *in) /* reads `in`, writes `out` */
 {
     if (r->work)
