@@ -1,0 +1,109 @@
+/*
+ * fsdp2_place.c - shards and buffers on the device. A plain loop shards a model without storage and makes room after, to_empty(); the Trainer
+ * has the model on the host, and each call of fully_shard moves what it manages to the device whole and cuts it there.
+ */
+#include "parallel/fsdp2.h"
+
+#include "torch/autograd.h"
+
+static val birth(struct run *r, enum op op, const struct param *p, int64_t rows, enum mark mark)
+{
+    int64_t size[4] = {rows, p->size[1], p->size[2], p->size[3]};
+    val v = owned(r, value_empty(r, op, p->dtype, p->ndim, size));
+
+    mark_block(r, v, mark);
+    return v;
+}
+
+static val shard_of(const struct fsdp2 *f, enum op op, const struct param *p)
+{
+    return birth(f->r, op, p, (p->size[0] + f->ranks - 1) / f->ranks, MARK_PARAMETER);
+}
+
+static void place_buffers(struct fsdp2 *f, const struct module *m)
+{
+    for (struct param *p = m->params; p; p = p->next)
+        if (p->buffer && !p->value)
+            p->value = birth(f->r, OP_EMPTY, p, p->ndim ? p->size[0] : 0, MARK_BUFFER);
+}
+
+/* ------------------------------------------------------------------------------------------------- to_empty(), plain loops */
+/* nn.Module._apply: children first. A parameter that two modules share comes out twice. */
+static void empty_module(struct fsdp2 *f, const struct module *m)
+{
+    for (const struct module *c = m->first; c; c = c->next)
+        empty_module(f, c);
+    for (struct param *p = m->params; p && !f->offload; p = p->next)
+        if (!p->buffer)
+            p->shard = shard_of(f, OP_EMPTY, p);
+    place_buffers(f, m);
+}
+
+/* They are shared again. */
+static void tie_again(struct fsdp2 *f)
+{
+    for (uint32_t i = 0; i < f->n_tied; i++) {
+        value_unref(f->r, f->tied[i]->shard);
+        f->tied[i]->shard = 0;
+    }
+}
+
+/* ----------------------------------------------------------------------------------------------------- from the host, unit by unit */
+static void move_buffers(struct fsdp2 *f, const struct module *m, const struct fsdp2_unit *u)
+{
+    for (const struct module *c = m->first; c; c = c->next)
+        if (!fsdp2_unit_of(f, c))
+            move_buffers(f, c, u);
+    place_buffers(f, m);
+}
+
+/* FSDPParam.__init__: new_zeros(), filled from the whole; the whole ones die when fully_shard returns, the last first. */
+static void cut(struct fsdp2 *f, const struct fsdp2_unit *u)
+{
+    for (uint32_t i = 0; i < u->n_params; i++) {
+        struct param *p = u->params[i].declared;
+        val shard = shard_of(f, OP_NEW_ZEROS, p);
+
+        if (f->offload)
+            value_unref(f->r, shard); /* .cpu() */
+        else
+            p->shard = shard;
+    }
+}
+
+static void shard_unit(struct fsdp2 *f, struct fsdp2_unit *u)
+{
+    for (uint32_t i = 0; i < u->n_params; i++)
+        u->params[i].declared->value = birth(f->r, OP_TO_COPY, u->params[i].declared, u->params[i].declared->size[0], MARK_PARAMETER);
+    for (uint32_t k = 0; k < u->n_modules; k++)
+        move_buffers(f, u->modules[k], u);
+    cut(f, u);
+    for (uint32_t i = u->n_params; i-- > 0;) {
+        value_unref(f->r, u->params[i].declared->value);
+        u->params[i].declared->value = 0;
+    }
+}
+
+static void count_host_bytes(struct fsdp2 *f)
+{
+    for (uint32_t i = 0; i < f->n_units; i++)
+        for (uint32_t k = 0; k < f->units[i].n_params; k++) {
+            const struct fsdp2_param *p = &f->units[i].params[k];
+
+            f->host_bytes += (uint64_t)p->shard_elems * dtype_bytes(p->stored) * (p->declared->requires_grad ? 3 : 1);
+        }
+}
+
+void fsdp2_place(struct fsdp2 *f, struct wrapping *w)
+{
+    if (f->offload)
+        count_host_bytes(f);
+    if (!w->o->plain) {
+        for (uint32_t i = 0; i < f->n_units; i++)
+            shard_unit(f, &f->units[i]);
+        return;
+    }
+    empty_module(f, w->tree->root);
+    if (!f->offload)
+        tie_again(f);
+}
