@@ -28,24 +28,25 @@ static void place_buffers(struct fsdp2 *f, const struct module *m)
 }
 
 /* ------------------------------------------------------------------------------------------------- to_empty(), plain loops */
-/* nn.Module._apply: children first. A parameter that two modules share comes out twice. */
+/* nn.Module._apply swaps what a parameter holds: of one that two modules share, the first room dies when the second stands. */
+static void empty_param(struct fsdp2 *f, struct param *p)
+{
+    struct param *held = p->tied ? p->tied : p;
+    val shard = shard_of(f, OP_EMPTY, p);
+
+    value_unref(f->r, held->shard);
+    held->shard = shard;
+}
+
+/* Children first. */
 static void empty_module(struct fsdp2 *f, const struct module *m)
 {
     for (const struct module *c = m->first; c; c = c->next)
         empty_module(f, c);
     for (struct param *p = m->params; p && !f->offload; p = p->next)
         if (!p->buffer)
-            p->shard = shard_of(f, OP_EMPTY, p);
+            empty_param(f, p);
     place_buffers(f, m);
-}
-
-/* They are shared again. */
-static void tie_again(struct fsdp2 *f)
-{
-    for (uint32_t i = 0; i < f->n_tied; i++) {
-        value_unref(f->r, f->tied[i]->shard);
-        f->tied[i]->shard = 0;
-    }
 }
 
 /* ----------------------------------------------------------------------------------------------------- from the host, unit by unit */
@@ -104,6 +105,4 @@ void fsdp2_place(struct fsdp2 *f, struct wrapping *w)
         return;
     }
     empty_module(f, w->tree->root);
-    if (!f->offload)
-        tie_again(f);
 }
