@@ -148,6 +148,18 @@ static void hang_hooks(struct fsdp2 *f)
 }
 
 /* --------------------------------------------------------------------------------------------------------- the program */
+/* NULL, or what of it has no model. */
+static const char *refused(const struct wrapping *w)
+{
+    if (!w->r->q->fully_shard_exists)
+        return "fully_shard came with torch 2.4";
+    if (w->o->offload == OFFLOAD_OPTIMIZER)
+        return "fully_shard takes parameters and optimizer states to the host together: offload optimizer+params";
+    if (w->o->mixed && w->o->compute == DTYPE_FP16)
+        return "fully_shard with fp16 computation and fp32 weights is not modelled: use bf16-mixed";
+    return NULL;
+}
+
 static struct fsdp2 *begin(struct wrapping *w)
 {
     const struct parallel_options *o = w->o;
@@ -172,8 +184,14 @@ static struct fsdp2 *begin(struct wrapping *w)
 
 void *fsdp2_wrap(struct wrapping *w)
 {
-    struct fsdp2 *f = begin(w);
+    const char *why = refused(w);
+    struct fsdp2 *f;
 
+    if (why) {
+        run_fail(w->r, ERR_FIELD_CONFLICT, "/training/methods", why);
+        return NULL;
+    }
+    f = begin(w);
     if (!f || !fsdp2_units(f, w))
         return NULL;
     fsdp2_place(f, w);
@@ -208,6 +226,17 @@ void fsdp2_post_forward(void *of, uint32_t n, val *outputs)
         unit_returns(&f->units[0], n, outputs);
 }
 
+/* Under offload the optimizer runs where its leaves are; the run holds none of them. */
+void fsdp2_optimizer_step(void *of, struct optim *optim)
+{
+    struct fsdp2 *f = of;
+
+    if (f->offload)
+        (void)work_send(f->r, (struct work_sending){COLLECTIVE_HOST_STEP, f->trained_host_bytes, {0, 0}, STREAM_COMPUTE, true});
+    else
+        optim_step(f->r, optim);
+}
+
 uint64_t fsdp2_host_bytes(const void *of)
 {
     const struct fsdp2 *f = of;
@@ -221,5 +250,6 @@ const struct method_program fsdp2_program = {
     .begin_micro_step = fsdp2_begin_micro_step,
     .pre_forward = fsdp2_pre_forward,
     .post_forward = fsdp2_post_forward,
+    .optimizer_step = fsdp2_optimizer_step,
     .host_bytes = fsdp2_host_bytes,
 };

@@ -11,6 +11,7 @@
  *           release; fsdp2_reduce.c gradients; fsdp2_copies.c the scratch of the fused copies.
  * Not modelled: shards along another dimension, meshes for single parameters, reshard_after_forward to a smaller world, symmetric memory, gradient
  *           reduction by hand (manual_backward_finalization), tensor subclasses with gather hooks.
+ * Errors    ERR_FIELD_CONFLICT for a release without fully_shard, fp16 computation over fp32 weights, and offload of the optimizer alone.
  * Owner     the tree's arena.
  */
 #ifndef PARALLEL_FSDP2_H
@@ -66,10 +67,10 @@ struct fsdp2 {
     struct fsdp2_unit **of;     /* by module number: the unit that it begins; NULL: it is in that of the one above */
     val kept;                   /* all_gather_state: the last buffer, until the next copy-in */
     val reduce_input;           /* reduce_scatter_states: one at most */
-    uint32_t reduction;         /* its message */
+    uint32_t reduction, all_reduction; /* the last messages */
     struct fsdp2_unit *forward_root;
     bool queued, sync;
-    uint64_t host_bytes;
+    uint64_t host_bytes, trained_host_bytes; /* under offload: shards and two states; shards of what is trained */
 };
 
 /* ---- the program, as another one calls it. wrap: NULL when the run has failed. */
@@ -77,6 +78,7 @@ void *fsdp2_wrap(struct wrapping *w);
 void fsdp2_begin_micro_step(void *of, bool sync);
 void fsdp2_pre_forward(void *of);
 void fsdp2_post_forward(void *of, uint32_t n, val *outputs);
+void fsdp2_optimizer_step(void *of, struct optim *optim);
 uint64_t fsdp2_host_bytes(const void *of);
 
 /* ---- fsdp2_units.c */

@@ -85,20 +85,21 @@ static void shard_unit(struct fsdp2 *f, struct fsdp2_unit *u)
     }
 }
 
-static void count_host_bytes(struct fsdp2 *f)
+static void count_host_bytes(struct fsdp2 *f, const struct fsdp2_unit *u)
 {
-    for (uint32_t i = 0; i < f->n_units; i++)
-        for (uint32_t k = 0; k < f->units[i].n_params; k++) {
-            const struct fsdp2_param *p = &f->units[i].params[k];
+    for (uint32_t i = 0; i < u->n_params; i++) {
+        uint64_t bytes = (uint64_t)u->params[i].shard_elems * dtype_bytes(u->params[i].stored);
+        bool trained = u->params[i].declared->requires_grad;
 
-            f->host_bytes += (uint64_t)p->shard_elems * dtype_bytes(p->stored) * (p->declared->requires_grad ? 3 : 1);
-        }
+        f->host_bytes += trained ? 3 * bytes : bytes;
+        f->trained_host_bytes += trained ? bytes : 0;
+    }
 }
 
 void fsdp2_place(struct fsdp2 *f, struct wrapping *w)
 {
-    if (f->offload)
-        count_host_bytes(f);
+    for (uint32_t i = 0; i < f->n_units && f->offload; i++)
+        count_host_bytes(f, &f->units[i]);
     if (!w->o->plain) {
         for (uint32_t i = 0; i < f->n_units; i++)
             shard_unit(f, &f->units[i]);

@@ -112,7 +112,7 @@ static val scatter(struct reduction *d)
     output = flat(r, d->dtype, d->elems, MARK_GRADIENT);
     f->reduction = work_send(r, (struct work_sending){COLLECTIVE_REDUCE_SCATTER, bytes * f->ranks, {f->ranks, f->stride}, STREAM_REDUCE, true});
     if (f->copies > 1) {
-        f->reduction = work_send(r, (struct work_sending){COLLECTIVE_ALL_REDUCE, bytes, {f->copies, f->ranks * f->stride}, STREAM_ALL_REDUCE, true});
+        f->all_reduction = work_send(r, (struct work_sending){COLLECTIVE_ALL_REDUCE, bytes, {f->copies, f->ranks * f->stride}, STREAM_ALL_REDUCE, true});
         r->stream = STREAM_ALL_REDUCE;
         value_ref(r, output);
         value_unref(r, d->u->all_reduced);
@@ -243,6 +243,7 @@ void fsdp2_end_backward(struct fsdp2 *f)
         u->group_state = u->state = FSDP2_IDLE;
     }
     work_wait(f->r, f->reduction);
+    work_wait(f->r, f->all_reduction);
     for (uint32_t i = 0; i < f->n_units; i++)
         finish_unit(&f->units[i]);
     fsdp2_release_kept(f);
