@@ -179,6 +179,7 @@ static struct fsdp2 *begin(struct wrapping *w)
     f->reduce = o->fsdp.reduce_dtype;
     f->offload = o->offload == OFFLOAD_OPTIMIZER_PARAMS;
     f->sync = true;
+    f->casts_items = o->mixed && o->counts_items;
     return f;
 }
 
@@ -214,16 +215,31 @@ void fsdp2_pre_forward(void *of)
 {
     struct fsdp2 *f = of;
 
-    if (!run_dead(f->r))
-        (void)unit_enters(&f->units[0], 0);
+    if (run_dead(f->r))
+        return;
+    f->items = f->casts_items ? owned(f->r, value_empty(f->r, OP_TO_COPY, f->compute, 0, NULL)) : 0;
+    (void)unit_enters(&f->units[0], 0);
+}
+
+/* The loss was divided by it: its node saves the divisor. */
+static void keep_items(struct fsdp2 *f, val loss)
+{
+    uint32_t node = f->items && loss ? f->r->values[loss].node : 0;
+
+    if (node && f->r->nodes[node].n_saved < MAX_SAVED)
+        save(f->r, node, f->items);
+    value_unref(f->r, f->items);
+    f->items = 0;
 }
 
 void fsdp2_post_forward(void *of, uint32_t n, val *outputs)
 {
     struct fsdp2 *f = of;
 
-    if (!run_dead(f->r))
-        unit_returns(&f->units[0], n, outputs);
+    if (run_dead(f->r))
+        return;
+    unit_returns(&f->units[0], n, outputs);
+    keep_items(f, outputs[0]);
 }
 
 /* Under offload the optimizer runs where its leaves are; the run holds none of them. */

@@ -70,6 +70,8 @@ struct fsdp2 {
     uint32_t reduction, all_reduction; /* the last messages */
     struct fsdp2_unit *forward_root;
     bool queued, sync;
+    bool casts_items;           /* the root casts each float argument: the number of labels is one */
+    val items;
     uint64_t host_bytes, trained_host_bytes; /* under offload: shards and two states; shards of what is trained */
 };
 
