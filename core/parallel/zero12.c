@@ -275,7 +275,14 @@ static void end_micro_step(void *of, bool boundary)
 
 static uint64_t host_bytes(const void *of)
 {
-    return zero12_host_bytes(of);
+    const struct zero12 *z = of;
+
+    return zero12_host_bytes(z, z->rank);
+}
+
+static uint64_t host_bytes_of_rank(const void *of, uint32_t rank)
+{
+    return zero12_host_bytes(of, rank);
 }
 
 const struct method_program zero12_program = {
@@ -285,5 +292,7 @@ const struct method_program zero12_program = {
     .backward = backward,
     .end_micro_step = end_micro_step,
     .host_bytes = host_bytes,
+    .host_bytes_of_rank = host_bytes_of_rank,
     .ranks = zero12_ranks,
+    .first_is_highest = true,
 };

@@ -20,7 +20,6 @@ struct zero12_param {
     val leaf;
     uint8_t group;
     bool mine;              /* the rank's share touches it */
-    bool on_host;           /* accumulated_grads_in_cpu holds it */
     uint64_t elems, offset; /* offset: in the group's flat buffer */
     uint64_t begin, end;    /* of its own elements, which are in the rank's share */
     val norm;               /* offload: norm_for_param_grads */
@@ -50,7 +49,8 @@ struct zero12 {
     uint32_t *index_of; /* by value: parameter + 1 */
     val last_leaf;
     uint64_t largest;   /* elements of the largest parameter */
-    bool steps_done, boundary, ready, pending_copies;
+    bool boundary, ready, pending_copies;
+    bool accumulated;   /* accumulated_grads_in_cpu stands */
     uint32_t micro_step;
     /* ipg_bucket */
     val buffer[2];
@@ -81,7 +81,7 @@ void zero12_epilogue(struct zero12 *z);            /* independent_gradient_parti
 
 /* zero12_copy.c */
 void zero12_keep_gradient(struct zero12 *z, uint32_t param); /* copy_grads_in_partition */
-uint64_t zero12_host_bytes(const struct zero12 *z);
+uint64_t zero12_host_bytes(const struct zero12 *z, uint32_t rank);
 
 /* zero12_step.c */
 void zero12_step(struct zero12 *z);

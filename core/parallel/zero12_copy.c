@@ -48,12 +48,12 @@ static void wait_for_copies(struct zero12 *z)
 }
 
 /* async_accumulate_grad_in_cpu_via_gpu: what the host has is added on the device; at the boundary only since 0.19 it goes back once more */
-static void accumulate(struct zero12 *z, struct zero12_param *p)
+static void accumulate(struct zero12 *z, const struct zero12_param *p)
 {
     uint64_t bytes = p->elems * dtype_bytes(z->dtype);
 
     wait_for_copies(z);
-    p->on_host = true;
+    z->accumulated = true;
     if (z->micro_step > 1) {
         over_the_bus(z, COLLECTIVE_FROM_HOST, bytes);
         work_add(z->r, OP_ADD, p->elems, 3 * bytes, 1);
@@ -129,8 +129,24 @@ static uint64_t counted(uint64_t bytes)
     return bytes >= COUNTED_FROM ? bytes : 0;
 }
 
-/* fp32 weights, gradient and two states; the half weights on their way to the device, since 0.19; temp_grad_buffer_for_cpu_offload; gradients that accumulate */
-uint64_t zero12_host_bytes(const struct zero12 *z)
+/* accumulated_grads_in_cpu: whole parameters that the rank's share touches */
+static uint64_t accumulated_bytes(const struct zero12 *z, uint32_t rank)
+{
+    unsigned half = dtype_bytes(z->dtype);
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < z->n; i++) {
+        const struct zero12_param *p = &z->params[i];
+        uint64_t share = z->groups[p->group].share, begin = share * rank;
+
+        sum += p->offset < begin + share && p->offset + p->elems > begin ? counted(p->elems * half) : 0;
+    }
+    return sum;
+}
+
+/* fp32 weights, gradient and two states; the half weights on their way to the device, since 0.19; temp_grad_buffer_for_cpu_offload; gradients that
+ * accumulate */
+uint64_t zero12_host_bytes(const struct zero12 *z, uint32_t rank)
 {
     unsigned half = dtype_bytes(z->dtype), states = z->o->optimizer == OPTIM_SGD ? 0 : 2;
     uint64_t sum = 0;
@@ -144,7 +160,5 @@ uint64_t zero12_host_bytes(const struct zero12 *z)
         sum += (2 + states) * counted(4 * share);
         sum += z->r->q->zero_flattens_on_host ? 0 : counted(half * share);
     }
-    for (uint32_t i = 0; i < z->n; i++)
-        sum += z->params[i].on_host ? counted(z->params[i].elems * half) : 0;
-    return sum;
+    return sum + (z->accumulated ? accumulated_bytes(z, rank) : 0);
 }
