@@ -85,6 +85,16 @@ static void write_replayed(struct jsonw *w, const struct estimate *e, const stru
     write_largest(w, m);
 }
 
+/* Where ranks hold different amounts: of the mean node. */
+static uint64_t host_bytes_of_node(const struct estimate *e, const struct plan_candidate *c)
+{
+    const struct quantity *per_node = &e->rq.cluster.gpus_per_node;
+    uint64_t here = per_node->set ? per_node->whole : 1, world = c->step.r.data_parallel * c->step.r.tensor_parallel * c->step.r.pipeline_parallel;
+    uint64_t nodes = world > here ? (world + here - 1) / here : 1;
+
+    return c->memory.host_bytes_of_all / nodes;
+}
+
 static void write_memory(struct jsonw *w, const struct estimate *e, const struct plan_candidate *c)
 {
     const struct plan_question *q = &e->question;
@@ -105,11 +115,11 @@ static void write_memory(struct jsonw *w, const struct estimate *e, const struct
     jsonw_u64(w, "low_bytes", c->low_bytes);
     jsonw_u64(w, "high_bytes", c->high_bytes);
     jsonw_str(w, "peak_phase", phase_name(m->peak_phase));
-    jsonw_u64(w, "worst_rank", 0); /* replicas are alike */
+    jsonw_u64(w, "worst_rank", c->memory.worst_rank);
     jsonw_u64(w, "context_bytes", q->device.context_bytes);
     jsonw_u64(w, "nccl_bytes", nccl_bytes(c->step.r.data_parallel));
     write_phases(w, m);
-    jsonw_u64(w, "host_bytes_per_node", 0);
+    jsonw_u64(w, "host_bytes_per_node", host_bytes_of_node(e, c));
     jsonw_end(w);
 }
 

@@ -19,6 +19,23 @@ static struct tape tape_of(const struct trainer *t)
     };
 }
 
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static void describe_host(const struct trainer *t, struct measured *m)
+{
+    const struct method_program *p = t->method;
+
+    if (!p || !p->host_bytes)
+        return;
+    m->host_bytes = p->host_bytes(t->wrapped);
+    m->host_bytes_of_all = p->host_bytes_of_rank ? 0 : m->host_bytes * t->parallel.at.world;
+    for (uint32_t i = 0; i < t->parallel.at.world && p->host_bytes_of_rank; i++)
+        m->host_bytes_of_all += p->host_bytes_of_rank(t->wrapped, i);
+}
+
 static void describe_run(const struct trainer *t, const struct peak *walk, struct measured *m)
 {
     struct parameter_count n = parameters_of(t->model.tree.root);
@@ -26,6 +43,8 @@ static void describe_run(const struct trainer *t, const struct peak *walk, struc
     m->parameters = n.parameters;
     m->trainable_parameters = n.trainable;
     m->tensors = n.tensors;
+    m->worst_rank = t->step->r.rank;
+    describe_host(t, m);
     m->births = t->run.n_births;
     m->deaths = t->run.n_events - t->run.n_births - t->run.n_marks;
     m->walk_peak_bytes = m->peak_allocated_bytes = m->peak_active_bytes = walk->peak_bytes;
@@ -64,9 +83,47 @@ static enum err_code allocator(const struct tape *tape, const struct peak *walk,
     return torch_alloc_new(arena, &o, ret, err);
 }
 
+/* --------------------------------------------------------------------------------------------------------------- ranks */
+enum { RANKS_MAX = 16 };
+
+struct ranks {
+    uint32_t n, rank[RANKS_MAX];
+};
+
+/* Those that may have the highest peak, found in the declared model; `one`: the highest as a rule, where the method knows it. */
+static enum err_code ranks_of(const struct arch *arch, const struct step *step, bool one, struct arena *arena, struct ranks *ret,
+                              struct err *err)
+{
+    const struct method_program *m = method_rows[step->r.method].program;
+    unsigned char *mark = arena->cur;
+    struct parallel_options o;
+    struct trainer *t;
+    enum err_code rc;
+
+    *ret = (struct ranks){1, {step->r.rank}};
+    if (!m || !m->ranks)
+        return ERR_OK;
+    t = arena_new(arena, struct trainer);
+    rc = t ? trainer_declare(t, arch, step, arena, err) : err_set(err, ERR_NOMEM, "", "the working memory of one request is too small");
+    if (!rc) {
+        parallel_options_of(step, &o);
+        ret->n = m->ranks(&o, &t->model.tree, one && m->first_is_highest ? 1 : RANKS_MAX, ret->rank);
+    }
+    arena_rewind(arena, mark);
+    return rc;
+}
+
+static struct step of_rank(const struct step *step, uint32_t rank)
+{
+    struct step s = *step;
+
+    s.r.rank = rank;
+    return s;
+}
+
 /* ----------------------------------------------------------------------------------------------------------- the three */
-enum err_code train_walk(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
-                         struct measured *ret, struct err *err)
+static enum err_code walk_rank(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
+                               struct measured *ret, struct err *err)
 {
     unsigned char *mark = arena->cur;
     struct measured m = {0};
@@ -80,6 +137,23 @@ enum err_code train_walk(const struct arch *arch, const struct step *step, const
         *ret = m;
     }
     arena_rewind(arena, mark);
+    return rc;
+}
+
+enum err_code train_walk(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
+                         struct measured *ret, struct err *err)
+{
+    struct ranks all;
+    enum err_code rc = ranks_of(arch, step, true, arena, &all, err);
+
+    for (uint32_t i = 0; i < all.n && !rc; i++) {
+        struct step s = of_rank(step, all.rank[i]);
+        struct measured m;
+
+        rc = walk_rank(arch, &s, device, arena, &m, err);
+        if (!rc && (!i || m.walk_peak_bytes > ret->walk_peak_bytes))
+            *ret = m;
+    }
     return rc;
 }
 
@@ -184,16 +258,32 @@ static enum err_code measure(const struct arch *arch, const struct step *step, c
     return rc;
 }
 
+/* Reserved bytes are the highest of any rank; all else is of the rank with the highest peak. */
+static void take_higher(struct measured *worst, const struct measured *m, bool first)
+{
+    struct measured a = first || m->peak_allocated_bytes > worst->peak_allocated_bytes ? *m : *worst;
+
+    a.peak_reserved_bytes = larger(m->peak_reserved_bytes, first ? 0 : worst->peak_reserved_bytes);
+    a.peak_reserved_expandable_bytes = larger(m->peak_reserved_expandable_bytes, first ? 0 : worst->peak_reserved_expandable_bytes);
+    *worst = a;
+}
+
 enum err_code train_measure(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
                             struct measured *ret, struct err *err)
 {
     unsigned char *mark = arena->cur;
-    struct measured m = {0};
-    enum err_code rc = measure(arch, step, device, arena, &m, err);
+    struct ranks all;
+    enum err_code rc = ranks_of(arch, step, false, arena, &all, err);
 
-    if (!rc)
-        *ret = m;
-    arena_rewind(arena, mark);
+    for (uint32_t i = 0; i < all.n && !rc; i++) {
+        struct step s = of_rank(step, all.rank[i]);
+        struct measured m = {0};
+
+        rc = measure(arch, &s, device, arena, &m, err);
+        if (!rc)
+            take_higher(ret, &m, !i);
+        arena_rewind(arena, mark);
+    }
     return rc;
 }
 
@@ -212,8 +302,8 @@ static enum err_code play_within(const struct tape *tape, const struct peak *wal
     return torch_alloc_status(a, err);
 }
 
-enum err_code train_fits(const struct arch *arch, const struct step *step, const struct device *device, uint64_t capacity_bytes,
-                         bool expandable_segments, struct arena *arena, struct fit *ret, struct err *err)
+static enum err_code fits_rank(const struct arch *arch, const struct step *step, const struct device *device, uint64_t capacity_bytes,
+                               bool expandable_segments, struct arena *arena, struct fit *ret, struct err *err)
 {
     unsigned char *mark = arena->cur;
     struct trainer *t = NULL;
@@ -229,5 +319,28 @@ enum err_code train_fits(const struct arch *arch, const struct step *step, const
     arena_rewind(arena, mark);
     if (!rc)
         *ret = fit;
+    return rc;
+}
+
+/* It fits where it fits on every rank. */
+enum err_code train_fits(const struct arch *arch, const struct step *step, const struct device *device, uint64_t capacity_bytes,
+                         bool expandable_segments, struct arena *arena, struct fit *ret, struct err *err)
+{
+    struct fit worst = {.fits = true};
+    struct ranks all;
+    enum err_code rc = ranks_of(arch, step, false, arena, &all, err);
+
+    for (uint32_t i = 0; i < all.n && !rc; i++) {
+        struct step s = of_rank(step, all.rank[i]);
+        struct fit fit = {0};
+
+        rc = fits_rank(arch, &s, device, capacity_bytes, expandable_segments, arena, &fit, err);
+        worst.fits &= fit.fits;
+        worst.retries = fit.retries > worst.retries ? fit.retries : worst.retries;
+        if (fit.walk.walk_peak_bytes > worst.walk.walk_peak_bytes)
+            worst.walk = fit.walk;
+    }
+    if (!rc)
+        *ret = worst;
     return rc;
 }

@@ -95,7 +95,7 @@ static const char *step_of(const struct json *options, const struct arch *arch, 
     const char *method = json_str(json_get(options, "method")), *wrong;
     struct recipe asked;
 
-    if (!method || strcmp(method, "ddp") != 0)
+    if (!method || !strcmp(method, "single"))
         return traced_step(options, arch, new_stack, targets, ret);
     wrong = traced_ddp_recipe(options, arch, new_stack, targets, &asked);
     if (wrong)
