@@ -359,15 +359,13 @@ static void load_units(struct fsdp1 *f, struct module *m)
         unit_load(&f->units[unit - 1]);
 }
 
-static void hook_units(struct fsdp1 *f, const struct wrapping *w)
+static void hook_units(struct fsdp1 *f)
 {
     for (uint32_t i = 1; i < f->n_units; i++) {
         struct unit *u = &f->units[i];
-        bool layer = u->module->parent == w->layers;
 
         if (u->n_params)
-            module_hook(f->tree, layer && f->r->q->checkpoint_keywords ? &u->module->around : &u->module->hooks,
-                        (struct module_hook){pre_forward_unit, post_forward_unit, u, NULL});
+            module_hook(f->tree, &u->module->hooks, (struct module_hook){pre_forward_unit, post_forward_unit, u, NULL});
     }
 }
 
@@ -455,7 +453,7 @@ static void *wrap(struct wrapping *w)
     train_units(f, w);
     *f->leaves = w->leaves;
     index_flats(f);
-    hook_units(f, w);
+    hook_units(f);
     r->grad_ready = post_backward;
     r->grad_ready_of = f;
     return run_dead(r) ? NULL : f;
