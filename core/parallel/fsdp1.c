@@ -308,6 +308,8 @@ static void pre_forward(void *of)
         f->units[i].prefetched = false;
     }
     reset_gradients(f);
+    if (f->mixed && f->o->counts_items)
+        f->item_count = owned(f->r, value_empty(f->r, OP_TO_COPY, f->o->compute, 0, NULL));
     if (root_of(f)->n_params)
         (void)pre_forward_unit(f->r, f->tree->root, root_of(f), 0);
 }
@@ -318,6 +320,10 @@ static void post_forward(void *of, uint32_t n, val *outputs)
 
     (void)n;
     after_forward(root_of(f), 2, outputs); /* loss and logits */
+    if (f->item_count && wants_grad(f->r, outputs[0])) /* the division that made the loss keeps what it divided by */
+        save(f->r, f->r->values[outputs[0]].node, f->item_count);
+    value_unref(f->r, f->item_count);
+    f->item_count = 0;
 }
 
 static void begin_micro_step(void *of, bool sync)

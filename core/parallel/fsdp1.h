@@ -63,7 +63,7 @@ struct fsdp1 {
     bool sharded, reshards_after_forward, hybrid, mixed, initialised, second_iteration, synchronises, callback_queued;
     uint32_t free_events;          /* rate limiter */
     uint32_t last_reduce, last_all_reduce;
-    val zero_scalar;
+    val zero_scalar, item_count;   /* item_count: cast_root_forward_inputs casts what is no integer */
 };
 
 static inline struct unit *root_of(struct fsdp1 *f)

@@ -18,27 +18,35 @@ static void drop_value(struct run *r, val *v)
 }
 
 /* ----------------------------------------------------------------------------------------------- views of the parameters */
-/* The gradient of each parameter of the optimizer: its part of the sharded flat one. */
+/* A view of a flat gradient in the shape of a parameter of the optimizer. */
+static val part_of_gradient(struct run *r, val whole, val like)
+{
+    const struct value *p = &r->values[like];
+    val part = owned(r, value_alias(r, whole));
+    struct value *x = &r->values[part];
+
+    if (!part)
+        return 0;
+    for (int k = 0; k < p->ndim; k++)
+        x->size[k] = p->size[k];
+    x->ndim = p->ndim;
+    value_strides(x);
+    x->view = true;
+    return part;
+}
+
+/* The gradient of each parameter of the optimizer: its part of the sharded flat one, None where the rank has none of it. */
 static void use_sharded_gradient_views(struct unit *u, val whole)
 {
     struct run *r = u->all->r;
 
-    for (uint32_t i = 0; i < u->n_params; i++) {
-        const struct value *p = &r->values[u->original[i]];
-        val *g = u->params[i]->requires_grad ? grad_of(r, u->original[i]) : NULL, old, part;
+    for (uint32_t i = 0; i < u->n_params && !run_dead(r); i++) {
+        val like = u->original[i], *g = u->params[i]->requires_grad ? grad_of(r, like) : NULL, old;
 
-        if (!g || !p->storage)
+        if (!g)
             continue;
-        part = owned(r, value_alias(r, whole));
-        if (!part)
-            return;
-        for (int k = 0; k < p->ndim; k++)
-            r->values[part].size[k] = p->size[k];
-        r->values[part].ndim = p->ndim;
-        value_strides(&r->values[part]);
-        r->values[part].view = true;
         old = *g;
-        *g = part;
+        *g = r->values[like].storage ? part_of_gradient(r, whole, like) : 0;
         value_unref(r, old);
     }
 }

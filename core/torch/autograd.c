@@ -422,6 +422,18 @@ static void buffer_add(struct run *r, val *slot, val grad)
     value_unref(r, grad);
 }
 
+/* input_buffer.cpp: a gradient that comes from another stream is used on the consumer's too, and added to others there. */
+static void hand_on(struct run *r, struct edge to, val grad)
+{
+    uint8_t stream = r->stream;
+
+    r->stream = r->nodes[to.node].stream;
+    if (r->stream != stream)
+        record_stream(r, grad);
+    buffer_add(r, waiting_gradient(&r->nodes[to.node], to.input), grad);
+    r->stream = stream;
+}
+
 static bool obeys_layout(const struct value *g, const struct value *p)
 {
     for (int i = 0; i < p->ndim; i++)
@@ -430,30 +442,28 @@ static bool obeys_layout(const struct value *g, const struct value *p)
     return g->ndim == p->ndim;
 }
 
-static void accumulate(struct run *r, uint32_t node)
+/* Returns the gradient that came, where the leaf did not steal it: its caller's, like what every node was given. */
+static val accumulate(struct run *r, uint32_t node)
 {
     struct node *n = &r->nodes[node];
-    val grad = n->grad[0];
+    val grad = n->grad[0], leaf = n->variable, copy;
 
     n->grad[0] = 0;
     if (!grad)
-        return;
+        return 0;
     if (n->accumulated) { /* in place onto .grad */
         launch(r, OP_ADD, n->accumulated, 2, (val[]){n->accumulated, grad});
-        value_unref(r, grad);
-        return;
+        return grad;
     }
-    if (r->values[grad].refs <= 1 && obeys_layout(&r->values[grad], &r->values[n->variable])) {
+    if (r->values[grad].refs <= 1 && obeys_layout(&r->values[grad], &r->values[leaf])) {
         n->accumulated = grad; /* stolen */
-        return;
+        return 0;
     }
-    val leaf = n->variable;
-    val copy = value_empty(r, OP_EMPTY_STRIDED, dtype_of(r, grad), r->values[leaf].ndim, r->values[leaf].size);
-
+    copy = value_empty(r, OP_EMPTY_STRIDED, dtype_of(r, grad), r->values[leaf].ndim, r->values[leaf].size);
     launch(r, OP_CLONE, copy, 1, &grad);
     r->values[copy].floating = false;
     r->nodes[node].accumulated = copy;
-    value_unref(r, grad);
+    return grad;
 }
 
 /* The new value takes the slot's place; the old one dies after it was born. */
@@ -506,9 +516,11 @@ static void evaluate(struct run *r, uint32_t base, uint32_t node)
         hooks_run(r, n->hooks);
     r->node_running = node;
     if (n->op == OP_ACCUMULATE_GRAD) {
-        accumulate(r, node);
+        val given = accumulate(r, node);
+
         if (r->grad_ready && r->nodes[node].accumulated)
             r->grad_ready(r->grad_ready_of, r->nodes[node].variable);
+        value_unref(r, given);
         r->node_running = running;
         r->stream = stream;
         return;
@@ -550,10 +562,8 @@ static void evaluate(struct run *r, uint32_t base, uint32_t node)
 
         if (!to.node)
             continue;
-        if (b.out[e] && r->nodes[to.node].stream != r->stream) /* input_buffer.cpp: the consumer's stream uses it too */
-            record_stream(r, b.out[e]);
         if (b.out[e])
-            buffer_add(r, waiting_gradient(&r->nodes[to.node], to.input), b.out[e]);
+            hand_on(r, to, b.out[e]);
         if (--r->nodes[to.node].dependencies == 0)
             ready_push(r, base, to.node);
     }
