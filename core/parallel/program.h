@@ -45,7 +45,7 @@ struct parallel_options {
     enum method method;
     struct layout at;
     bool plain; /* a loop over torch alone; else the Trainer's */
-    bool mixed; /* master weights in fp32, computed in `compute` */
+    bool mixed; /* what is trained is in fp32, computed in `compute` */
     enum dtype compute;
     bool checkpointing, reentrant;
     bool adapters; /* the base is frozen */

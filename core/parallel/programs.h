@@ -7,6 +7,7 @@
 #include "parallel/program.h"
 
 extern const struct method_program ddp_program;
+extern const struct method_program fsdp1_program; /* fsdp1.h */
 extern const struct method_program fsdp2_program;
 extern const struct method_program zero12_program; /* ZeRO-1 and 2 */
 

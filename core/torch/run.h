@@ -124,6 +124,14 @@ struct region;
 struct hook;
 struct module;
 
+/* Of a node with more results than MAX_OUTPUTS: its input buffer, and how long each is along the dimension that was split. */
+struct wide {
+    struct wide *next;      /* of the free ones */
+    uint32_t room;
+    val *grad;
+    int64_t *length;
+};
+
 /* Scalars an op's backward needs; what they mean is the op's. */
 struct attributes {
     int64_t i[MAX_DIMS];
@@ -140,9 +148,11 @@ struct node {
     uint32_t module, refs, dependencies;
     uint32_t seen;          /* number of the backward call that counted it */
     uint16_t op;
-    uint8_t stage, n_edges, n_saved, n_outputs;
+    uint8_t stage, stream;  /* the stream that was current when it was made: its backward runs there */
+    uint8_t n_edges, n_saved, n_outputs;
     bool released, pinned;
     uint8_t grad_dtype;     /* AccumulateGrad: 1 + the dtype its gradient must have, 1 + DTYPE_COUNT for any; 0: the leaf's own */
+    struct wide *wide;      /* in place of grad[]; NULL: that has room */
     struct hook *hooks, *own; /* hooks.h: of the tensors that it made; of itself */
     struct region *region;  /* whose recomputation unpacks the saves */
     struct region *closure; /* of a reentrant checkpoint: what it calls */
@@ -172,6 +182,7 @@ struct run {
     uint32_t node_running;       /* autograd node, 0 in forward */
     struct region *region;       /* checkpoint region that packs saves, or keeps them while it recomputes */
     struct region *free_region;
+    struct wide *free_wide;
     struct hook *free_hook, *at_end; /* hooks.h; at_end: of the backward that runs */
     uint32_t n_hooks, max_hooks;
     struct hook *hooks;
