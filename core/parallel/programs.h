@@ -7,5 +7,6 @@
 #include "parallel/program.h"
 
 extern const struct method_program ddp_program;
+extern const struct method_program zero12_program; /* ZeRO-1 and 2 */
 
 #endif

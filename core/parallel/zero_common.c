@@ -107,8 +107,9 @@ void zero_backward(struct zero_engine *e, val loss, const struct zero_stage *s)
 
 void zero_step_ends(struct zero_engine *e)
 {
+    value_unref(e->r, e->last_norm);
     value_unref(e->r, e->losses);
-    e->losses = 0;
+    e->last_norm = e->losses = 0;
 }
 
 /* ---------------------------------------------------------------------------------------------------------- overflows */
@@ -136,7 +137,7 @@ static val extreme_is_finite(struct run *r, enum op op, val x)
 
     if (run_dead(r))
         return 0;
-    reduce_scratch(r, op, x, (1U << r->values[x].ndim) - 1, 4);
+    reduce_scratch(r, op, x, (1U << r->values[x].ndim) - 1, dtype_bytes(dtype_of(r, x)));
     moved(r, op, x, dtype_bytes(dtype_of(r, x)));
     finite = is_finite(r, extreme);
     value_unref(r, extreme);
@@ -345,14 +346,10 @@ val zero_combine_norms(struct run *r, uint32_t n, const val *norms)
     return result;
 }
 
-void zero_take_norm(struct zero_engine *e, val norm)
+void zero_take_norm(struct zero_engine *e)
 {
-    struct run *r = e->r;
-    val old = e->global_norm;
-
-    (void)norm;
-    e->global_norm = zero_scalar(r, OP_DIV, DTYPE_FP32);
-    value_unref(r, old);
+    e->last_norm = e->global_norm;
+    e->global_norm = zero_scalar(e->r, OP_DIV, DTYPE_FP32);
 }
 
 /* ------------------------------------------------------------------------------------------------------------ clipping */

@@ -21,6 +21,7 @@ struct zero_engine {
     const struct parallel_options *o;
     val losses;      /* engine.losses: the mean of the micro-steps so far, until 0.14 */
     val global_norm; /* optimizer._global_grad_norm */
+    val last_norm;   /* engine._global_grad_norm until the step ends */
 };
 
 /* What a stage does inside: NULL, nothing. */
@@ -31,7 +32,7 @@ struct zero_stage {
 };
 
 void zero_backward(struct zero_engine *e, val loss, const struct zero_stage *s);
-void zero_step_ends(struct zero_engine *e); /* engine._take_model_step: losses = None */
+void zero_step_ends(struct zero_engine *e); /* engine._take_model_step: the last norm goes, losses = None */
 
 val zero_scalar(struct run *r, enum op op, enum dtype dtype);
 val zero_flat(struct run *r, enum op op, enum dtype dtype, uint64_t elems);
@@ -46,7 +47,7 @@ val zero_norm(struct run *r, val gradient);                               /* x.d
 val zero_norm_of(struct run *r, uint32_t n, const val *grads);            /* get_grad_norm_direct(): of one group */
 val zero_combine_norms(struct run *r, uint32_t n, const val *norms);      /* of all groups; one for each */
 void zero_check_norm(struct run *r, val norm);                            /* is_invalid_grad_norm(norm) */
-void zero_take_norm(struct zero_engine *e, val norm);                     /* _global_grad_norm = norm / loss_scale */
+void zero_take_norm(struct zero_engine *e);                               /* _global_grad_norm = norm / loss_scale */
 void zero_unscale(const struct zero_engine *e, val norm, val gradient);   /* unscale_and_clip_grads() */
 
 #endif

@@ -171,14 +171,15 @@ void drop_outputs(struct trainer *t, struct outputs *o)
 void backward_of(struct trainer *t, val loss)
 {
     struct run *r = &t->run;
-    bool scaled = precision_scales_loss(t->step->r.precision);
+    bool engine = t->method && t->method->backward; /* scales by itself */
+    bool scaled = !engine && precision_scales_loss(t->step->r.precision);
     val root = loss, one;
 
     if (scaled)
         root = owned(r, scaler_scale(r, &t->scaler, loss));
     if (run_dead(r))
         return;
-    if (t->method && t->method->backward) {
+    if (engine) {
         t->method->backward(t->wrapped, root);
         return;
     }
