@@ -49,13 +49,14 @@ static void backward_divides(struct zero_engine *e, val loss, const struct zero_
 
 static void optimizer_backward(struct run *r, val loss, const struct zero_stage *s)
 {
-    val full = to_dtype(r, loss, DTYPE_FP32), scaled;
+    val full, scaled;
 
+    if (s->prologue)
+        s->prologue(s->of);
+    full = to_dtype(r, loss, DTYPE_FP32);
     if (full == loss)
         value_ref(r, full);
     (void)owned(r, full);
-    if (s->prologue)
-        s->prologue(s->of);
     scaled = owned(r, mul_scalar(r, full));
     graph(r, scaled);
     DIE(r, full, scaled);
