@@ -99,7 +99,7 @@ void peak_walk(const struct tape *t, struct peak *ret)
             p.static_bytes = live;
         if (i == t->peaks_begin)
             p.peak_bytes = live;
-        if (e == EVENT_RELEASE)
+        if (e == EVENT_RELEASE || e == EVENT_SYNC)
             continue;
         if (e & EVENT_DEATH) {
             live -= torch_alloc_round(t->births[block].bytes);
@@ -129,6 +129,8 @@ bool peak_replay(const struct tape *t, struct torch_alloc *alloc, struct peak *r
         }
         if (i == t->peaks_begin)
             p.peak_bytes = live;
+        if (e == EVENT_SYNC)
+            continue;
         if (e == EVENT_RELEASE) {
             torch_alloc_empty_cache(alloc);
             continue;
@@ -201,7 +203,7 @@ enum err_code peak_describe(const struct tape *t, const struct peak *p, struct a
         return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small to describe the peak");
     memset(breakdown, 0, sizeof breakdown[0] * CATEGORY_COUNT);
     for (uint32_t i = 0; i <= p->peak_event && i < t->n_events; i++)
-        if (t->events[i] != EVENT_RELEASE)
+        if (t->events[i] != EVENT_RELEASE && t->events[i] != EVENT_SYNC)
             live[t->events[i] & EVENT_BLOCK] = !(t->events[i] & EVENT_DEATH);
     for (uint32_t i = 0; i < t->n_births; i++) {
         const struct birth *b = &t->births[i];
