@@ -8,5 +8,6 @@
 
 extern const struct method_program ddp_program;
 extern const struct method_program zero12_program; /* ZeRO-1 and 2 */
+extern const struct method_program zero3_program;
 
 #endif
