@@ -238,7 +238,7 @@ static void *wrap(struct wrapping *w)
 
     if (!z)
         return NULL;
-    *z = (struct zero3){.r = r, .o = w->o, .ranks = w->o->at.data_parallel, .dtype = w->o->compute, .root = w->tree->root,
+    *z = (struct zero3){.r = r, .o = w->o, .engine = {r, w->o, 0, 0}, .ranks = w->o->at.data_parallel, .dtype = w->o->compute, .root = w->tree->root,
                         .offload = w->o->offload != OFFLOAD_NONE, .offload_params = w->o->offload == OFFLOAD_OPTIMIZER_PARAMS,
                         .gather_stream = overlap ? STREAM_GATHER : STREAM_COMPUTE, .reduce_stream = overlap ? STREAM_REDUCE : STREAM_COMPUTE,
                         .trace = r->q->zero3_resets_before_forward ? ZERO3_TRACE_INVALID : ZERO3_TRACE_RECORD};
@@ -250,6 +250,7 @@ static void *wrap(struct wrapping *w)
     if (run_dead(r) || !index_values(z))
         return NULL;
     index_modules(z, w->tree);
+    r->linear_is_function = r->q->zero3_wraps_linears || w->o->zero.zero_init;
     partition(z);
     make_buffers(z, w);
     train(z);

@@ -16,7 +16,7 @@
 #ifndef PARALLEL_ZERO3_H
 #define PARALLEL_ZERO3_H
 
-#include "parallel/program.h"
+#include "parallel/zero_common.h"
 #include "torch/hooks.h"
 
 enum zero3_status { ZERO3_ABSENT, ZERO3_INFLIGHT, ZERO3_AVAILABLE };
@@ -106,7 +106,8 @@ struct zero3 {
     uint32_t *list, *sorted;        /* room for every parameter */
 
     /* the engine */
-    val half, gradients, bucket, tracker, found_norm, engine_norm, losses;
+    struct zero_engine engine;
+    val half, gradients, bucket, tracker;
     int64_t bucket_elems;
     uint32_t n_bucket, *in_bucket;
     uint32_t micro_step;

@@ -66,56 +66,26 @@ void zero3_post_forward(void *of, uint32_t n, val *outputs)
         }
 }
 
-static val by_number(struct run *r, val loss, val (*f)(struct run *, val))
+static void nothing(void *of)
 {
-    return owned(r, f(r, loss));
+    (void)of;
 }
 
-static void run_backward(struct run *r, val loss)
+/* What follows the graph: 0.14 starts the trace anew here, 0.19 lets go of what no hook released. */
+static void epilogue(void *of)
 {
-    val one = owned(r, value_empty(r, OP_ONES_LIKE, dtype_of(r, loss), 0, NULL));
+    struct zero3 *z = of;
 
-    run_graph(r, 1, &loss, &one);
-    value_unref(r, one);
-}
-
-/* engine.backward: the loss is divided by the accumulation steps, then scaled; 0.14 keeps a mean of it until the step. */
-static val keep_mean(struct zero3 *z, val loss)
-{
-    struct run *r = z->r;
-    val mean = owned(r, value_empty(r, OP_MEAN, dtype_of(r, loss), 0, NULL)), sum = mean;
-
-    if (z->losses) {
-        sum = owned(r, value_empty(r, OP_ADD, dtype_of(r, loss), 0, NULL));
-        value_unref(r, mean);
-    }
-    value_unref(r, z->losses);
-    return sum;
+    if (!z->r->q->zero3_resets_before_forward)
+        zero3_trace_reset(z);
+    zero3_reduce_rest(z);
+    if (z->r->q->zero3_owns_recomputed)
+        zero3_release_leftovers(z);
 }
 
 void zero3_backward(void *of, val loss)
 {
     struct zero3 *z = of;
-    struct run *r = z->r;
-    bool divides = r->q->zero_always_divides_loss || z->o->gradient_accumulation_steps > 1;
-    val part = 0, scaled;
 
-    if (run_dead(r))
-        return;
-    if (divides)
-        part = by_number(r, loss, div_scalar);
-    if (!r->q->zero_always_divides_loss)
-        z->losses = keep_mean(z, part ? part : loss);
-    scaled = by_number(r, part ? part : loss, mul_scalar);
-    run_backward(r, scaled);
-    if (!r->q->zero3_resets_before_forward) {
-        value_unref(r, scaled);
-        scaled = 0;
-        zero3_trace_reset(z);
-    }
-    zero3_reduce_rest(z);
-    if (r->q->zero3_owns_recomputed)
-        zero3_release_leftovers(z);
-    value_unref(r, scaled);
-    value_unref(r, part);
+    zero_backward(&z->engine, loss, &(struct zero_stage){nothing, epilogue, z});
 }

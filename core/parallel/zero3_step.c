@@ -3,13 +3,8 @@
 #include "torch/autograd.h"
 #include "torch/work.h"
 
-static val scalar(struct run *r, enum op op, enum dtype dtype)
-{
-    return owned(r, value_empty(r, op, dtype, 0, NULL));
-}
-
 /* The new one stands before the old one dies. */
-static void bind(struct run *r, val *name, val v)
+static void bind_to(struct run *r, val *name, val v)
 {
     value_unref(r, *name);
     *name = v;
@@ -18,7 +13,7 @@ static void bind(struct run *r, val *name, val v)
 /* ------------------------------------------------------------------------------------------------------------ overflow */
 static void any_of(struct run *r, val flags)
 {
-    val any = scalar(r, OP_ALL, DTYPE_BOOL);
+    val any = zero_scalar(r, OP_ALL, DTYPE_BOOL);
 
     reduce_scratch(r, OP_ALL, flags, 1, 1);
     value_unref(r, flags);
@@ -41,8 +36,8 @@ static void check_overflow(struct zero3 *z)
         any_of(r, flags);
         any_of(r, owned(r, value_empty(r, OP_NE, DTYPE_BOOL, 1, &n)));
     }
-    copy = scalar(r, OP_CLONE, DTYPE_BOOL);
-    byte = scalar(r, OP_TO_COPY, DTYPE_UINT8);
+    copy = zero_scalar(r, OP_CLONE, DTYPE_BOOL);
+    byte = zero_scalar(r, OP_TO_COPY, DTYPE_UINT8);
     value_unref(r, copy);
     r->stream = STREAM_COMPUTE;
     host_waits(r);
@@ -50,14 +45,16 @@ static void check_overflow(struct zero3 *z)
 }
 
 /* --------------------------------------------------------------------------------------------------------------- norms */
-/* g.double().norm(2) of a part of the flat buffer */
-static val norm_of(struct run *r, int64_t elems)
+/* A part of the flat buffer, for as long as it takes to look at its sizes. */
+static val norm_of(struct zero3 *z, int64_t elems)
 {
-    val wide = owned(r, value_empty(r, OP_TO_COPY, DTYPE_FP64, 1, &elems)), norm = scalar(r, OP_VECTOR_NORM, DTYPE_FP64);
+    val part = value_alias(z->r, z->gradients), norm;
 
-    work_add(r, OP_VECTOR_NORM, (uint64_t)elems, 18 * (uint64_t)elems, 2);
-    reduce_scratch(r, OP_VECTOR_NORM, wide, 1, 8);
-    value_unref(r, wide);
+    if (!part)
+        return 0;
+    z->r->values[part].size[0] = elems;
+    norm = zero_norm(z->r, owned(z->r, part));
+    value_unref(z->r, part);
     return norm;
 }
 
@@ -72,27 +69,34 @@ static val group_norm(struct zero3 *z, const struct zero3_sub_group *g)
     if (!norms)
         return 0;
     for (uint32_t i = 0; i < g->n; i++)
-        norms[i] = norm_of(r, z->params[z->trained[g->first + i]].shard_elems);
+        norms[i] = norm_of(z, z->params[z->trained[g->first + i]].shard_elems);
     stacked = owned(r, value_empty(r, OP_CAT, DTYPE_FP64, 1, &n));
     powers = owned(r, value_empty(r, OP_POW, DTYPE_FP64, 1, &n));
     value_unref(r, stacked);
-    total = scalar(r, OP_SUM, DTYPE_FP64);
+    total = zero_scalar(r, OP_SUM, DTYPE_FP64);
     value_unref(r, powers);
     work_wait(r, work_send(r, (struct work_sending){COLLECTIVE_ALL_REDUCE, 8, {0, 0}, STREAM_COMPUTE, true}));
-    bind(r, &total, scalar(r, OP_WHERE, DTYPE_FP64));
+    bind_to(r, &total, zero_scalar(r, OP_WHERE, DTYPE_FP64));
     for (uint32_t i = g->n; i-- > 0;)
         value_unref(r, norms[i]);
     arena_rewind(r->arena, mark);
     return total;
 }
 
-/* complete_grad_norm_calculation_for_cpu_offload: sums of the norms kept with each gradient; the host reads them. */
-static val group_norm_on_host(struct zero3 *z)
+/* complete_grad_norm_calculation_for_cpu_offload: the norms that were kept with each gradient, summed up and read by the host. */
+static void norms_on_host(struct zero3 *z)
 {
-    host_waits(z->r);
-    return 0;
+    struct run *r = z->r;
+
+    for (uint32_t i = 0; i < z->n_sub_groups; i++) {
+        val sum = zero_scalar(r, OP_TO_COPY, DTYPE_FP32);
+
+        host_waits(r);
+        value_unref(r, sum);
+    }
 }
 
+/* combine_grad_norm_groups, 0.14: torch.norm(torch.stack(..)); then is_invalid_grad_norm */
 static val norms(struct zero3 *z)
 {
     struct run *r = z->r;
@@ -101,48 +105,20 @@ static val norms(struct zero3 *z)
 
     if (!groups)
         return 0;
+    if (z->offload) {
+        norms_on_host(z);
+        return 0;
+    }
     for (uint32_t i = 0; i < z->n_sub_groups; i++)
-        groups[i] = z->offload ? group_norm_on_host(z) : group_norm(z, &z->sub_groups[i]);
-    total = z->offload ? 0 : scalar(r, OP_VECTOR_NORM, DTYPE_FP64);
-    if (r->q->zero3_owns_recomputed) /* is_invalid_grad_norm() of the groups' norms */
-        host_waits(r);
-    for (uint32_t i = z->n_sub_groups; i-- > 0 && !r->q->zero3_owns_recomputed;) /* 0.14 keeps their list until step() returns */
-        z->norms[z->n + i] = groups[i];
-    for (uint32_t i = z->n_sub_groups; i-- > 0 && r->q->zero3_owns_recomputed;)
-        z->norms[z->n + i] = groups[i];
+        groups[i] = group_norm(z, &z->sub_groups[i]);
+    total = zero_combine_norms(r, z->n_sub_groups, groups);
+    if (r->q->zero_masks_norm)
+        zero_check_norm(r, total);
     arena_rewind(r->arena, mark);
     return total;
 }
 
 /* -------------------------------------------------------------------------------------------------------------- update */
-/* unscale_and_clip_grads: 1 / max(1, norm / max_norm), a scalar on the device; 0.14 asks whether it clips. */
-static void clip(struct zero3 *z)
-{
-    struct run *r = z->r;
-    val a, b, c, inverse;
-
-    if (!z->o->max_grad_norm || z->offload)
-        return;
-    a = scalar(r, OP_DIV, DTYPE_FP64);
-    bind(r, &a, scalar(r, OP_ADD, DTYPE_FP64));
-    bind(r, &a, scalar(r, OP_DIV, DTYPE_FP64));
-    if (!r->q->zero3_owns_recomputed) {
-        b = scalar(r, OP_GT, DTYPE_BOOL);
-        host_waits(r);
-        value_unref(r, b);
-        value_unref(r, a);
-        return;
-    }
-    bind(r, &a, scalar(r, OP_CLAMP, DTYPE_FP64));
-    b = scalar(r, OP_MUL, DTYPE_FP64);
-    c = scalar(r, OP_RECIPROCAL, DTYPE_FP64);
-    inverse = scalar(r, OP_MUL, DTYPE_FP64);
-    value_unref(r, c);
-    value_unref(r, inverse);
-    value_unref(r, b);
-    value_unref(r, a);
-}
-
 /* _prepare_fp32_grad_for_sub_group: a flat copy, then its cast; a single part is flat already. */
 static val flat_gradient(struct zero3 *z, const struct zero3_sub_group *g)
 {
@@ -169,7 +145,7 @@ static void on_host(struct zero3 *z, const struct zero3_sub_group *g)
     host_waits(r);
 }
 
-static void update(struct zero3 *z, struct zero3_sub_group *g)
+static void update(struct zero3 *z, struct zero3_sub_group *g, val norm)
 {
     struct run *r = z->r;
     val *grad;
@@ -182,24 +158,24 @@ static void update(struct zero3 *z, struct zero3_sub_group *g)
     if (!grad)
         return;
     *grad = flat_gradient(z, g);
-    clip(z);
-    work_add(r, OP_MUL, (uint64_t)g->elems, 8 * (uint64_t)g->elems, 1);
+    zero_unscale(&z->engine, norm, *grad);
     optim_step(r, &g->optim);
     work_add(r, OP_TO_COPY, 0, 6 * (uint64_t)g->elems, 1);
-    bind(r, grad_of(r, g->master), 0);
+    bind_to(r, grad_of(r, g->master), 0);
 }
 
+/* reset_cpu_buffers */
 static void forget_norms(struct zero3 *z)
 {
-    for (uint32_t i = 0; i < z->n + z->n_sub_groups; i++)
-        bind(z->r, &z->norms[i], 0);
+    for (uint32_t i = 0; i < z->n && z->offload; i++)
+        bind_to(z->r, &z->norms[i], 0);
 }
 
 void zero3_end_micro_step(void *of, bool boundary)
 {
     struct zero3 *z = of;
     struct run *r = z->r;
-    val norm, unscaled;
+    val norm, before = z->engine.global_norm;
 
     if (!boundary || run_dead(r))
         return;
@@ -208,12 +184,14 @@ void zero3_end_micro_step(void *of, bool boundary)
     if (z->dtype == DTYPE_FP16)
         check_overflow(z);
     norm = norms(z);
-    unscaled = z->offload ? 0 : scalar(r, OP_DIV, DTYPE_FP64);
+    value_ref(r, before); /* the engine's own name for it */
+    if (!z->offload)
+        zero_take_norm(&z->engine, norm);
     for (uint32_t i = 0; i < z->n_sub_groups && !run_dead(r); i++)
-        update(z, &z->sub_groups[i]);
+        update(z, &z->sub_groups[i], norm);
     forget_norms(z);
     zero3_gather_persistent(z);
     value_unref(r, norm);
-    bind(r, &z->engine_norm, unscaled);
-    bind(r, &z->losses, 0);
+    value_unref(r, before);
+    zero_step_ends(&z->engine);
 }
