@@ -191,14 +191,16 @@ static int64_t largest_group(const struct zero3 *z)
     return most;
 }
 
-/* create_reduce_and_remove_grad_hooks: each is gathered once, so that its node can be had. */
+/* create_reduce_and_remove_grad_hooks: each is gathered once, so that its node can be had; 0.14 copies it out of the buffer. */
 static void gather_each(struct zero3 *z)
 {
     for (uint32_t i = 0; i < z->n && z->ranks > 1; i++)
         if (z->params[i].trained) {
-            val whole = flat(z, OP_EMPTY, z->dtype, z->params[i].shard_elems * z->ranks, MARK_NONE);
+            int64_t elems = z->params[i].shard_elems * z->ranks;
+            val whole = flat(z, OP_EMPTY, z->dtype, elems, MARK_NONE), copy = z->r->q->zero3_owns_recomputed ? 0 : flat(z, OP_CLONE, z->dtype, elems, MARK_NONE);
 
             value_unref(z->r, whole);
+            value_unref(z->r, copy);
         }
 }
 

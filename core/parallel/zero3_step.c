@@ -119,6 +119,37 @@ static val norms(struct zero3 *z)
 }
 
 /* -------------------------------------------------------------------------------------------------------------- update */
+static val made_of(struct run *r, enum op op, val old)
+{
+    val v = zero_scalar(r, op, DTYPE_FP64);
+
+    value_unref(r, old);
+    return v;
+}
+
+/* unscale_and_clip_grads: 1 / (max(1, norm / max_norm) * loss_scale), a scalar on the device; before, the host asks whether it clips. */
+static void unscale(struct zero3 *z, const struct zero3_sub_group *g)
+{
+    struct run *r = z->r;
+    val excess, combined, inverse;
+
+    work_add(r, OP_MUL, (uint64_t)g->elems, 8 * (uint64_t)g->elems, 1);
+    if (z->o->max_grad_norm <= 0)
+        return;
+    excess = made_of(r, OP_DIV, made_of(r, OP_ADD, zero_scalar(r, OP_DIV, DTYPE_FP64)));
+    if (r->q->zero_masks_norm) {
+        excess = made_of(r, OP_CLAMP, excess);
+        combined = zero_scalar(r, OP_MUL, DTYPE_FP64);
+        inverse = made_of(r, OP_MUL, zero_scalar(r, OP_RECIPROCAL, DTYPE_FP64));
+        value_unref(r, inverse);
+        value_unref(r, combined);
+    } else {
+        value_unref(r, zero_scalar(r, OP_GT, DTYPE_BOOL));
+        host_waits(r);
+    }
+    value_unref(r, excess);
+}
+
 /* _prepare_fp32_grad_for_sub_group: a flat copy, then its cast; a single part is flat already. */
 static val flat_gradient(struct zero3 *z, const struct zero3_sub_group *g)
 {
@@ -145,7 +176,7 @@ static void on_host(struct zero3 *z, const struct zero3_sub_group *g)
     host_waits(r);
 }
 
-static void update(struct zero3 *z, struct zero3_sub_group *g, val norm)
+static void update(struct zero3 *z, struct zero3_sub_group *g)
 {
     struct run *r = z->r;
     val *grad;
@@ -158,7 +189,7 @@ static void update(struct zero3 *z, struct zero3_sub_group *g, val norm)
     if (!grad)
         return;
     *grad = flat_gradient(z, g);
-    zero_unscale(&z->engine, norm, *grad);
+    unscale(z, g);
     optim_step(r, &g->optim);
     work_add(r, OP_TO_COPY, 0, 6 * (uint64_t)g->elems, 1);
     bind_to(r, grad_of(r, g->master), 0);
@@ -188,7 +219,7 @@ void zero3_end_micro_step(void *of, bool boundary)
     if (!z->offload)
         zero_take_norm(&z->engine, norm);
     for (uint32_t i = 0; i < z->n_sub_groups && !run_dead(r); i++)
-        update(z, &z->sub_groups[i], norm);
+        update(z, &z->sub_groups[i]);
     forget_norms(z);
     zero3_gather_persistent(z);
     value_unref(r, norm);
