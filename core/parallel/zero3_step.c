@@ -217,7 +217,7 @@ void zero3_end_micro_step(void *of, bool boundary)
     norm = norms(z);
     value_ref(r, before); /* the engine's own name for it */
     if (!z->offload)
-        zero_take_norm(&z->engine, norm);
+        zero_take_norm(&z->engine);
     for (uint32_t i = 0; i < z->n_sub_groups && !run_dead(r); i++)
         update(z, &z->sub_groups[i]);
     forget_norms(z);
