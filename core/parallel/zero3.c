@@ -37,7 +37,6 @@ static void number(void *context, struct module *m, struct param *p)
         q->elems *= p->size[i];
     q->shard_elems = div_up(q->elems, z->ranks);
     q->persistent = (uint64_t)q->elems <= z->o->zero.persistence_elems;
-    p->dtype = z->dtype; /* engine.py: module.half(), module.bfloat16() */
     z->n++;
 }
 
@@ -248,7 +247,7 @@ static void *wrap(struct wrapping *w)
         return NULL;
     z->n = 0;
     params_visit(w->tree->root, number, z);
-    w->place(w);
+    zero_place(w);
     if (run_dead(r) || !index_values(z))
         return NULL;
     index_modules(z, w->tree);
