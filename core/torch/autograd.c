@@ -492,7 +492,8 @@ void run_graph(struct run *r, int n, const val *outputs, const val *gradients)
 {
     uint32_t base = r->n_ready, roots[MAX_ROOTS], n_roots = 0;
     struct hook *outer;
-    bool grad_enabled = r->grad_enabled, in_backward = r->in_backward;
+    bool grad_enabled = r->grad_enabled, in_backward = r->in_backward, autocast = r->autocast;
+    int autocast_depth = r->autocast_depth;
 
     for (int i = 0; i < n; i++) {
         const struct value *out = &r->values[outputs[i]];
@@ -513,6 +514,8 @@ void run_graph(struct run *r, int n, const val *outputs, const val *gradients)
     count_dependencies(r, n_roots, roots, ++r->backward_calls);
     r->grad_enabled = false;
     r->in_backward = true;
+    r->autocast = false;
+    r->autocast_depth = 0; /* autocast_mode.cpp counts by thread: what a checkpoint opens in the engine's clears the cache when it ends */
     outer = backward_begins(r);
     for (uint32_t i = 0; i < n_roots; i++)
         if (!r->nodes[roots[i]].dependencies)
@@ -523,4 +526,6 @@ void run_graph(struct run *r, int n, const val *outputs, const val *gradients)
     backward_ends(r, outer);
     r->grad_enabled = grad_enabled;
     r->in_backward = in_backward;
+    r->autocast = autocast;
+    r->autocast_depth = autocast_depth;
 }

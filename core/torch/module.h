@@ -70,6 +70,7 @@ struct module *dropout_module(struct tree *t, struct module *parent, const char 
 struct param *param_add(struct tree *t, struct module *m, const char *name, int ndim, const int64_t *size);
 struct param *buffer_add(struct tree *t, struct module *m, const char *name, enum dtype dtype, int ndim, const int64_t *size);
 void tie(struct param *p, struct param *to);
+void module_unlink(struct module *m); /* takes it and what is below it from its parent's children; it keeps its number and its name */
 
 /* nn.Module.__call__: the argument lives until the module returns. */
 val call(struct run *r, struct module *m, val x);

@@ -138,7 +138,7 @@ static void resolve_loop(struct recipe *r, const struct resolving *c)
         r->max_grad_norm = 1.0; /* training_args.py */
     tri_default(&r->gradient_checkpointing, false);
     tri_default(&r->checkpoint_reentrant, c->defaults.reentrant);
-    tri_default(&r->keep_outputs, r->framework == FRAMEWORK_TORCH); /* trainer.py drops the outputs before backward */
+    tri_default(&r->keep_outputs, r->framework == FRAMEWORK_TORCH && r->method != METHOD_PP); /* trainer.py drops the outputs before backward */
     resolve_cache(r, c);
 }
 

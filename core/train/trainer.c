@@ -1,5 +1,6 @@
 #include "train/trainer.h"
 
+#include "models/stage.h"
 #include "train/loop.h"
 #include "tuning/lora.h"
 
@@ -83,7 +84,7 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
     m->reentrant = s->checkpoint_reentrant == TRI_TRUE;
     m->use_cache = s->use_cache == TRI_TRUE;
     m->embeddings_require_grad = s->tuning != TUNING_FULL && m->checkpointing;
-    t->plain = s->framework == FRAMEWORK_TORCH;
+    t->plain = s->framework == FRAMEWORK_TORCH || s->method == METHOD_PP; /* the Trainer has no schedule */
     rc = tree_init(&m->tree, arena, weights_dtype(s), modules_of(arch), err);
     if (!rc)
         rc = model_declare(m, err);
@@ -105,6 +106,8 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
 /* ------------------------------------------------------------------------------------------------------------- a run */
 static uint32_t micro_steps(const struct step *s)
 {
+    if (s->r.method == METHOD_PP)
+        return pipeline_plays(&s->r);
     return s->r.gradient_accumulation_steps < MICRO_STEPS ? s->r.gradient_accumulation_steps : MICRO_STEPS;
 }
 
@@ -124,20 +127,53 @@ static uint32_t steps_to_play(const struct trainer *t, const struct step *s)
     return t->live_blocks_only && s->find_unused_parameters ? 2 : n_steps(s);
 }
 
+/* Of all micro-batches that wait on a stage, which has its share of the layers. */
+static uint32_t layers_alive(const struct arch *a, const struct step *s)
+{
+    return a->layers + 4 * s->r.pipeline_parallel;
+}
+
+static uint32_t layers_held(const struct arch *a, const struct step *s)
+{
+    return a->layers / s->r.pipeline_parallel + 5;
+}
+
 /* Bounds of a run: each layer makes at most so many of each in forward and backward; checkpointing makes forward twice. */
 static struct run_limits limits_of(const struct arch *a, const struct step *s)
 {
-    uint32_t layers = a->layers + 4, steps = n_steps(s) * micro_steps(s);
+    uint32_t layers = layers_alive(a, s), steps = n_steps(s) * micro_steps(s);
     uint32_t batches = s->r.gradient_accumulation_steps; /* all on the device at once since transformers 4.46 */
     struct run_limits l;
 
     l.values = 4096 + layers * 512 + 8 * batches;
     l.storages = 2048 + layers * 256 + 8 * batches;
     l.nodes = 1024 + layers * 256;
-    l.births = 8192 + layers * (2400 * steps + 512) + 16 * batches;
+    l.births = 8192 + layers_held(a, s) * (2400 * steps + 512) + 16 * batches;
     l.marks = s->r.method == METHOD_SINGLE ? 0 : layers * 64 * steps;
     l.hooks = s->r.method == METHOD_SINGLE ? 0 : layers * 64;
     return l;
+}
+
+static void (*loop_of(const struct trainer *t))(struct trainer *, struct held *)
+{
+    if (t->step->r.method == METHOD_PP)
+        return pipeline_step;
+    return t->plain ? plain_step : trainer_step;
+}
+
+/* What one rank has of a declared model. */
+static enum err_code take_part(struct trainer *t, struct err *err)
+{
+    const struct recipe *s = &t->step->r;
+
+    if (s->method != METHOD_PP)
+        return ERR_OK;
+    if (s->tuning != TUNING_FULL)
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/tuning", "adapters on the stages of a pipeline are not modelled: tuning full");
+    if (s->gradient_accumulation_steps < s->pipeline_parallel)
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/gradient_accumulation_steps",
+                       "Schedule1F1B needs a micro-batch for each of %u stages at least", s->pipeline_parallel);
+    return stage_cut(&t->model, s->rank, s->pipeline_parallel, err);
 }
 
 enum err_code trainer_run(struct trainer *t, const struct arch *arch, const struct step *step, const struct device *device,
@@ -151,6 +187,8 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
     memset(t, 0, sizeof *t);
     t->log = log;
     rc = trainer_declare(t, arch, step, arena, err);
+    if (!rc)
+        rc = take_part(t, err);
     if (rc)
         return rc;
     if (t->model.position_table && step->r.seq_len_tokens > arch->max_positions)
@@ -166,7 +204,7 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
     for (uint32_t i = 0; i < n && !t->run.error.code; i++) {
         t->last_begins = t->run.n_events;
         t->run.work = i + 1 == n ? log : NULL;
-        (t->plain ? plain_step : trainer_step)(t, &h);
+        loop_of(t)(t, &h);
     }
     if (t->run.error.code) {
         *err = t->run.error;
