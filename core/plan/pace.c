@@ -59,7 +59,7 @@ static struct step_time extend(const struct step_time *a, const struct step_time
 
 enum err_code pace_foresee(const struct probe *p, uint32_t n, struct step_time *ret)
 {
-    uint32_t layers = p->q->arch->layers;
+    uint32_t layers = p->q->arch->layers / probe_stages(p);
     struct step_time near, far;
     struct shallow s;
     enum err_code rc;

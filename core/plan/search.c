@@ -105,7 +105,7 @@ enum err_code probe_judge(const struct probe *p, uint32_t n, struct verdict *ret
 void probe_shallow(const struct probe *p, uint32_t layers, struct shallow *ret)
 {
     *ret = (struct shallow){.few = *p->q->arch, .q = *p->q, .probe = *p};
-    ret->few.layers = layers;
+    ret->few.layers = layers * probe_stages(p);
     ret->q.arch = &ret->few;
     ret->probe.q = &ret->q;
 }
@@ -126,7 +126,7 @@ static enum err_code walk_layers(const struct probe *p, uint32_t n, uint32_t lay
 /* The walk's peak at micro-batch n: exact for few layers, else each phase's peak on a straight line over the depth. */
 enum err_code probe_foresee(const struct probe *p, uint32_t n, uint64_t *ret_bytes)
 {
-    uint32_t layers = p->q->arch->layers;
+    uint32_t layers = p->q->arch->layers / probe_stages(p);
     struct measured a, b;
     enum err_code rc;
     double peak = 0;

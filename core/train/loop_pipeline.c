@@ -285,6 +285,17 @@ static void one_forward_one_backward(struct schedule *s)
     }
 }
 
+/* For the log of a step's kernels: what a micro-batch costs does not depend on its turn. */
+static void one_by_one(struct schedule *s)
+{
+    for (uint32_t i = 0; i < s->n && !run_dead(s->r); i++) {
+        receive_forward(s, i);
+        one_forward(s, i);
+        list_send(s, i);
+        backward_after_send(s, i, i);
+    }
+}
+
 /* --------------------------------------------------------------------------------------------------------------- a step */
 static val batch_of(struct schedule *s, bool has)
 {
@@ -325,7 +336,10 @@ static void run_schedule(struct schedule *s)
     if (s->t->autocast)
         autocast_enter(s->r, s->t->autocast_dtype);
     forget_outputs(s);
-    one_forward_one_backward(s);
+    if (s->t->log)
+        one_by_one(s);
+    else
+        one_forward_one_backward(s);
     drop_lists(s);
     merge_outputs(s);
     if (s->t->autocast)

@@ -38,11 +38,17 @@ static void count(void *context, struct module *m, struct param *p)
     c->tensors++;
 }
 
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 static void describe_run(const struct trainer *t, const struct peak *walk, struct measured *m)
 {
     struct counted c = {0};
 
     params_visit(t->model.tree.root, count, &c);
+    m->worst_rank = t->step->r.rank;
     m->parameters = c.parameters;
     m->trainable_parameters = c.trainable;
     m->tensors = c.tensors;
@@ -87,9 +93,38 @@ static enum err_code allocator(const struct tape *tape, const struct peak *walk,
     return torch_alloc_new(arena, &o, ret, err);
 }
 
+/* --------------------------------------------------------------------------------------------------------------- ranks */
+enum { RANKS_MAX = 16 };
+
+struct ranks {
+    uint32_t n, rank[RANKS_MAX];
+};
+
+/* Those that may have the highest peak. */
+static struct ranks ranks_of(const struct step *step)
+{
+    const struct method_program *m = method_rows[step->r.method].program;
+    struct parallel_options o;
+    struct ranks all = {1, {step->r.rank}};
+
+    if (!m || !m->ranks)
+        return all;
+    parallel_options_of(step, &o);
+    all.n = m->ranks(&o, NULL, RANKS_MAX, all.rank);
+    return all;
+}
+
+static struct step of_rank(const struct step *step, uint32_t rank)
+{
+    struct step s = *step;
+
+    s.r.rank = rank;
+    return s;
+}
+
 /* ----------------------------------------------------------------------------------------------------------- the three */
-enum err_code train_walk(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
-                         struct measured *ret, struct err *err)
+static enum err_code walk_rank(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
+                               struct measured *ret, struct err *err)
 {
     unsigned char *mark = arena->cur;
     struct measured m = {0};
@@ -103,6 +138,23 @@ enum err_code train_walk(const struct arch *arch, const struct step *step, const
         *ret = m;
     }
     arena_rewind(arena, mark);
+    return rc;
+}
+
+enum err_code train_walk(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
+                         struct measured *ret, struct err *err)
+{
+    struct ranks all = ranks_of(step);
+    enum err_code rc = ERR_OK;
+
+    for (uint32_t i = 0; i < all.n && !rc; i++) {
+        struct step s = of_rank(step, all.rank[i]);
+        struct measured m;
+
+        rc = walk_rank(arch, &s, device, arena, &m, err);
+        if (!rc && (!i || m.walk_peak_bytes > ret->walk_peak_bytes))
+            *ret = m;
+    }
     return rc;
 }
 
@@ -170,16 +222,32 @@ static enum err_code measure(const struct arch *arch, const struct step *step, c
     return rc;
 }
 
+/* Reserved bytes are the highest of any rank; all else is of the rank with the highest peak. */
+static void take_higher(struct measured *worst, const struct measured *m, bool first)
+{
+    struct measured a = first || m->peak_allocated_bytes > worst->peak_allocated_bytes ? *m : *worst;
+
+    a.peak_reserved_bytes = larger(m->peak_reserved_bytes, first ? 0 : worst->peak_reserved_bytes);
+    a.peak_reserved_expandable_bytes = larger(m->peak_reserved_expandable_bytes, first ? 0 : worst->peak_reserved_expandable_bytes);
+    *worst = a;
+}
+
 enum err_code train_measure(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
                             struct measured *ret, struct err *err)
 {
     unsigned char *mark = arena->cur;
-    struct measured m = {0};
-    enum err_code rc = measure(arch, step, device, arena, &m, err);
+    struct ranks all = ranks_of(step);
+    enum err_code rc = ERR_OK;
 
-    if (!rc)
-        *ret = m;
-    arena_rewind(arena, mark);
+    for (uint32_t i = 0; i < all.n && !rc; i++) {
+        struct step s = of_rank(step, all.rank[i]);
+        struct measured m = {0};
+
+        rc = measure(arch, &s, device, arena, &m, err);
+        if (!rc)
+            take_higher(ret, &m, !i);
+        arena_rewind(arena, mark);
+    }
     return rc;
 }
 
@@ -197,8 +265,8 @@ static enum err_code play_within(const struct tape *tape, const struct peak *wal
     return torch_alloc_status(a, err);
 }
 
-enum err_code train_fits(const struct arch *arch, const struct step *step, const struct device *device, uint64_t capacity_bytes,
-                         bool expandable_segments, struct arena *arena, struct fit *ret, struct err *err)
+static enum err_code fits_rank(const struct arch *arch, const struct step *step, const struct device *device, uint64_t capacity_bytes,
+                               bool expandable_segments, struct arena *arena, struct fit *ret, struct err *err)
 {
     unsigned char *mark = arena->cur;
     struct trainer *t = NULL;
@@ -214,5 +282,28 @@ enum err_code train_fits(const struct arch *arch, const struct step *step, const
     arena_rewind(arena, mark);
     if (!rc)
         *ret = fit;
+    return rc;
+}
+
+/* It fits where it fits on every rank. */
+enum err_code train_fits(const struct arch *arch, const struct step *step, const struct device *device, uint64_t capacity_bytes,
+                         bool expandable_segments, struct arena *arena, struct fit *ret, struct err *err)
+{
+    struct ranks all = ranks_of(step);
+    struct fit worst = {.fits = true};
+    enum err_code rc = ERR_OK;
+
+    for (uint32_t i = 0; i < all.n && !rc; i++) {
+        struct step s = of_rank(step, all.rank[i]);
+        struct fit fit = {0};
+
+        rc = fits_rank(arch, &s, device, capacity_bytes, expandable_segments, arena, &fit, err);
+        worst.fits &= fit.fits;
+        worst.retries = fit.retries > worst.retries ? fit.retries : worst.retries;
+        if (fit.walk.walk_peak_bytes > worst.walk.walk_peak_bytes)
+            worst.walk = fit.walk;
+    }
+    if (!rc)
+        *ret = worst;
     return rc;
 }

@@ -4,7 +4,7 @@
  * Purpose   train_walk()    runs the program of loading and two steps (DDP: three) and sums live storages: a lower bound, microseconds.
  *           train_measure() also replays the run on the model of PyTorch's caching allocator: what users read off torch.cuda.
  * Units     bytes, uint64_t.
- * Models    one rank, one stream: DDP's collectives own no blocks, so what is active is what is allocated.
+ * Models    the rank with the highest peak, one stream: DDP's collectives own no blocks, so what is active is what is allocated.
  *           Not modelled: CUDA context beyond device.context_bytes, variable lengths.
  * Errors    ERR_NOMEM when the arena is too small (64 MiB are enough for 200 layers; see plan/), ERR_FIELD_CONFLICT for an
  *           option the model cannot run. Not fitting is a result.
@@ -45,6 +45,7 @@ struct measured {
     uint64_t phase_peaks_bytes[PHASE_COUNT];
     uint64_t breakdown_bytes[CATEGORY_COUNT]; /* sums to peak_allocated_bytes */
     enum phase peak_phase;
+    uint32_t worst_rank;         /* whose figures these are: where ranks differ, the highest of those that may be; reserved bytes are the highest of any */
     uint32_t n_largest;
     struct largest largest[LARGEST_MAX];
     uint64_t max_slack_bytes;    /* largest sum of unsplit remainders at any moment of the replay */

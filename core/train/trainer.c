@@ -170,7 +170,7 @@ static enum err_code take_part(struct trainer *t, struct err *err)
         return ERR_OK;
     if (s->tuning != TUNING_FULL)
         return err_set(err, ERR_FIELD_CONFLICT, "/training/tuning", "adapters on the stages of a pipeline are not modelled: tuning full");
-    if (s->gradient_accumulation_steps < s->pipeline_parallel)
+    if (!t->log && s->gradient_accumulation_steps < s->pipeline_parallel)
         return err_set(err, ERR_FIELD_CONFLICT, "/training/gradient_accumulation_steps",
                        "Schedule1F1B needs a micro-batch for each of %u stages at least", s->pipeline_parallel);
     return stage_cut(&t->model, s->rank, s->pipeline_parallel, err);
