@@ -104,7 +104,7 @@ static void write_memory(struct jsonw *w, const struct estimate *e, const struct
     jsonw_u64(w, "low_bytes", c->low_bytes);
     jsonw_u64(w, "high_bytes", c->high_bytes);
     jsonw_str(w, "peak_phase", phase_name(m->peak_phase));
-    jsonw_u64(w, "worst_rank", 0); /* replicas are alike */
+    jsonw_u64(w, "worst_rank", c->memory.worst_rank);
     jsonw_u64(w, "context_bytes", q->device.context_bytes);
     jsonw_u64(w, "nccl_bytes", nccl_bytes(c->step.r.data_parallel));
     write_phases(w, m);

@@ -11,11 +11,11 @@
 
 /* Of one micro-batch, what the stage keeps until its backward. All owned. */
 struct chunk {
-    val input;    /* ids, or what was received */
+    val input;    /* ids, or what was received: until backward; on the last stage the loss's graph ends in it and keeps it with itself */
     val received; /* the receive operation's buffer, until forward takes it */
     val output;   /* until it is sent; on the last stage until backward */
     val edge;     /* its grad_fn alone */
-    val loss;     /* to the end of the step */
+    val loss;     /* to the end of the step: _internal_losses */
 };
 
 struct schedule {
@@ -162,7 +162,7 @@ static val receive_gradient(struct schedule *s)
     return v;
 }
 
-/* The loss stays to the end of the step; of its graph nothing is read any more. */
+/* The loss stays to the end of the step. Its graph does too, but holds nothing any more save the leaf it began with, which the chunk keeps. */
 static void let_go(struct run *r, val loss)
 {
     uint32_t node = loss ? r->values[loss].node : 0;
@@ -207,7 +207,8 @@ static void backward(struct schedule *s, uint32_t i, val gradient)
     bind_list(r, &c->edge, 0);
     let_go(r, c->loss);
     bind_list(r, &c->output, 0);
-    bind_list(r, &c->input, 0);
+    if (!s->last)
+        bind_list(r, &c->input, 0);
     mark_block(r, sent, MARK_COMMUNICATION);
     message(r, sent);
     bind_list(r, &s->backward_send, sent);
@@ -252,10 +253,11 @@ static void backward_after_send(struct schedule *s, uint32_t i, uint32_t sent)
     backward(s, i, gradient);
 }
 
-/* Of the micro-batches that repeat the one before birth by birth, what stays: losses, and outputs where they are kept. */
+/* Of the micro-batches that repeat the one before birth by birth, what stays: losses with what they keep, and outputs where they are kept. */
 static void pass_over(struct schedule *s)
 {
     for (uint32_t i = s->n; i < s->total && s->last; i++) {
+        s->chunks[i].input = s->first ? 0 : receive(s);
         s->chunks[i].loss = owned(s->r, value_empty(s->r, OP_NLL_LOSS, DTYPE_FP32, 0, NULL));
         if (s->outputs)
             s->outputs[i] = owned(s->r, copy_of(s->r, s->outputs[0]));
@@ -311,8 +313,10 @@ static void drop_lists(struct schedule *s)
     bind_list(s->r, &s->forward_send, 0);
     bind_list(s->r, &s->backward_receive, 0);
     bind_list(s->r, &s->backward_send, 0);
-    for (uint32_t i = 0; i < s->total; i++)
+    for (uint32_t i = 0; i < s->total; i++) {
         bind_list(s->r, &s->chunks[i].loss, 0);
+        bind_list(s->r, &s->chunks[i].input, 0);
+    }
 }
 
 /* clear_runtime_states: the last step's outputs go when this one begins. */
@@ -346,10 +350,13 @@ static void run_schedule(struct schedule *s)
         autocast_leave(s->r);
 }
 
-/* Once as many wait as ever will, one goes as one comes: three rounds of it show all. */
-uint32_t pipeline_plays(const struct recipe *q)
+/*
+ * Once as many wait as ever will, one goes as one comes, and each round lives and dies as the last: three show what is alive. The caching
+ * allocator splits and joins blocks for some rounds more before it repeats itself.
+ */
+uint32_t pipeline_plays(const struct trainer *t, const struct recipe *q)
 {
-    uint32_t n = q->pipeline_parallel - q->rank + 3;
+    uint32_t n = q->pipeline_parallel - q->rank + (t->live_blocks_only ? 3 : 16);
 
     return n < q->gradient_accumulation_steps ? n : q->gradient_accumulation_steps;
 }
@@ -370,7 +377,7 @@ static bool make_room(struct schedule *s, struct held *h)
 void pipeline_step(struct trainer *t, struct held *h)
 {
     const struct recipe *q = &t->step->r;
-    struct schedule s = {.t = t, .r = &t->run, .n = pipeline_plays(q), .total = q->gradient_accumulation_steps, .index = q->rank, .stages = q->pipeline_parallel,
+    struct schedule s = {.t = t, .r = &t->run, .n = pipeline_plays(t, q), .total = q->gradient_accumulation_steps, .index = q->rank, .stages = q->pipeline_parallel,
                          .first = !q->rank, .last = q->rank + 1 == q->pipeline_parallel};
 
     if (!make_room(&s, h)) {

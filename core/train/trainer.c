@@ -104,10 +104,10 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
 }
 
 /* ------------------------------------------------------------------------------------------------------------- a run */
-static uint32_t micro_steps(const struct step *s)
+static uint32_t micro_steps(const struct trainer *t, const struct step *s)
 {
     if (s->r.method == METHOD_PP)
-        return pipeline_plays(&s->r);
+        return pipeline_plays(t, &s->r);
     return s->r.gradient_accumulation_steps < MICRO_STEPS ? s->r.gradient_accumulation_steps : MICRO_STEPS;
 }
 
@@ -138,17 +138,23 @@ static uint32_t layers_held(const struct arch *a, const struct step *s)
     return a->layers / s->r.pipeline_parallel + 5;
 }
 
-/* Bounds of a run: each layer makes at most so many of each in forward and backward; checkpointing makes forward twice. */
-static struct run_limits limits_of(const struct arch *a, const struct step *s)
+/* The families that have a stage make a tenth of what eager attention of 4.40 makes. */
+static uint32_t births_of_layer(const struct step *s)
 {
-    uint32_t layers = layers_alive(a, s), steps = n_steps(s) * micro_steps(s);
+    return s->r.method == METHOD_PP ? 800 : 2400;
+}
+
+/* Bounds of a run: each layer makes at most so many of each in forward and backward; checkpointing makes forward twice. */
+static struct run_limits limits_of(const struct trainer *t, const struct arch *a, const struct step *s)
+{
+    uint32_t layers = layers_alive(a, s), steps = n_steps(s) * micro_steps(t, s);
     uint32_t batches = s->r.gradient_accumulation_steps; /* all on the device at once since transformers 4.46 */
     struct run_limits l;
 
     l.values = 4096 + layers * 512 + 8 * batches;
     l.storages = 2048 + layers * 256 + 8 * batches;
     l.nodes = 1024 + layers * 256;
-    l.births = 8192 + layers_held(a, s) * (2400 * steps + 512) + 16 * batches;
+    l.births = 8192 + layers_held(a, s) * (births_of_layer(s) * steps + 512) + 16 * batches;
     l.marks = s->r.method == METHOD_SINGLE ? 0 : layers * 64 * steps;
     l.hooks = s->r.method == METHOD_SINGLE ? 0 : layers * 64;
     return l;
@@ -180,12 +186,10 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
                           struct arena *arena, struct err *err)
 {
     struct held h = {0};
-    struct work *log = t->log;
     uint32_t n = steps_to_play(t, step);
     enum err_code rc;
 
-    memset(t, 0, sizeof *t);
-    t->log = log;
+    *t = (struct trainer){.log = t->log, .live_blocks_only = t->live_blocks_only};
     rc = trainer_declare(t, arch, step, arena, err);
     if (!rc)
         rc = take_part(t, err);
@@ -194,7 +198,7 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
     if (t->model.position_table && step->r.seq_len_tokens > arch->max_positions)
         return err_set(err, ERR_FIELD_RANGE, "/training/seq_len", "this model has positions for %u tokens and no more",
                        arch->max_positions);
-    rc = run_init(&t->run, arena, &step->quirks, *device, limits_of(arch, step), err);
+    rc = run_init(&t->run, arena, &step->quirks, *device, limits_of(t, arch, step), err);
     if (rc)
         return rc;
     h.batches = arena_array(arena, struct batch, 2 * (size_t)step->r.gradient_accumulation_steps);
@@ -203,7 +207,7 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
     trainer_load(t);
     for (uint32_t i = 0; i < n && !t->run.error.code; i++) {
         t->last_begins = t->run.n_events;
-        t->run.work = i + 1 == n ? log : NULL;
+        t->run.work = i + 1 == n ? t->log : NULL;
         loop_of(t)(t, &h);
     }
     if (t->run.error.code) {
