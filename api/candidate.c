@@ -172,11 +172,11 @@ static void write_choices(struct jsonw *w, const struct plan_question *q, const 
 
 static void write_degrees(struct jsonw *w, const struct recipe *r)
 {
-    static const char *const others[] = {"tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel"};
-
     jsonw_u64(w, "data_parallel", r->data_parallel);
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        jsonw_u64(w, others[i], 1);
+    jsonw_u64(w, "tensor_parallel", r->tensor_parallel);
+    jsonw_u64(w, "pipeline_parallel", r->pipeline_parallel);
+    jsonw_u64(w, "context_parallel", 1);
+    jsonw_u64(w, "expert_parallel", 1);
 }
 
 void candidate_write(struct jsonw *w, const char *name, const struct estimate *e, const struct plan_candidate *c)

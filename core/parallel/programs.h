@@ -7,6 +7,6 @@
 #include "parallel/program.h"
 
 extern const struct method_program ddp_program;
-extern const struct method_program pp_program;
+extern const struct method_program tp_program, pp_program;
 
 #endif

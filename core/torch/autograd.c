@@ -347,12 +347,28 @@ static bool own(const struct run *r, val v)
     return x->refs == 1 && !x->view && x->storage && r->storages[x->storage].refs == 1 && dense(x);
 }
 
+/* DTensors: a Shard and a Replicate. This rank's part of the whole is copied out and added, not in place (InputBuffer leaves tensor subclasses alone). */
+static void add_part_of_whole(struct run *r, val *slot, val whole)
+{
+    val part = owned(r, value_empty(r, OP_CLONE, dtype_of(r, *slot), r->values[*slot].ndim, r->values[*slot].size));
+    val sum = owned(r, add_like(r, *slot, part));
+
+    value_unref(r, part);
+    value_unref(r, *slot);
+    value_unref(r, whole);
+    *slot = sum;
+}
+
 static void buffer_add(struct run *r, val *slot, val grad)
 {
     val sum;
 
     if (!*slot) {
         *slot = grad;
+        return;
+    }
+    if (numel(r, *slot) > 0 && numel(r, grad) > numel(r, *slot)) {
+        add_part_of_whole(r, slot, grad);
         return;
     }
     if (own(r, *slot)) {
@@ -367,8 +383,11 @@ static void buffer_add(struct run *r, val *slot, val grad)
     value_unref(r, grad);
 }
 
+/* A whole gradient of a parameter that is cut has the layout of the whole: always its own. */
 static bool obeys_layout(const struct value *g, const struct value *p)
 {
+    if (g->ndim == p->ndim && g->contiguous && g->size[0] > p->size[0])
+        return true;
     for (int i = 0; i < p->ndim; i++)
         if (g->size[i] != p->size[i] || (p->size[i] != 1 && g->stride[i] != p->stride[i]))
             return false;

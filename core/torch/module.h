@@ -29,6 +29,10 @@ struct param {
 
 enum module_kind { MODULE_CONTAINER, MODULE_LINEAR, MODULE_CONV1D, MODULE_EMBEDDING, MODULE_LAYER_NORM, MODULE_NORM, MODULE_DROPOUT, MODULE_ACTIVATION };
 
+/* How tensor parallelism cuts a module: its outputs over the ranks, and put together again for the head; its inputs; an embedding's rows; or not at
+ * all, but each rank's gradient is a part of the sum. */
+enum split { SPLIT_NONE, SPLIT_COLUMNS, SPLIT_COLUMNS_GATHERED, SPLIT_ROWS, SPLIT_VOCABULARY, SPLIT_SUM_GRADIENT };
+
 typedef val (*module_forward)(struct run *r, struct module *m, val x);
 
 struct module {
@@ -43,6 +47,7 @@ struct module {
     double p;             /* dropout */
     int variant;          /* which formula an activation is; what else a kind needs */
     bool padding_idx;
+    uint8_t split;        /* enum split: what the family's plan says of it */
     void *extra;          /* of what replaced the node */
     struct module_hook *hooks; /* hooks.h */
 };

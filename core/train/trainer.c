@@ -1,5 +1,6 @@
 #include "train/trainer.h"
 
+#include "models/split.h"
 #include "models/stage.h"
 #include "train/loop.h"
 #include "tuning/lora.h"
@@ -167,19 +168,40 @@ static void (*loop_of(const struct trainer *t))(struct trainer *, struct held *)
     return t->plain ? plain_step : trainer_step;
 }
 
-/* What one rank has of a declared model. */
-static enum err_code take_part(struct trainer *t, struct err *err)
+static enum err_code take_stage(struct trainer *t, struct err *err)
 {
     const struct recipe *s = &t->step->r;
 
-    if (s->method != METHOD_PP)
-        return ERR_OK;
-    if (s->tuning != TUNING_FULL)
-        return err_set(err, ERR_FIELD_CONFLICT, "/training/tuning", "adapters on the stages of a pipeline are not modelled: tuning full");
     if (!t->log && s->gradient_accumulation_steps < s->pipeline_parallel)
         return err_set(err, ERR_FIELD_CONFLICT, "/training/gradient_accumulation_steps",
                        "Schedule1F1B needs a micro-batch for each of %u stages at least", s->pipeline_parallel);
     return stage_cut(&t->model, s->rank, s->pipeline_parallel, err);
+}
+
+static enum err_code take_shard(struct trainer *t, struct err *err)
+{
+    enum err_code rc = split_gap(t->model.arch, t->model.q, t->step->r.tensor_parallel, err);
+
+    if (!rc)
+        split_apply(&t->model);
+    return rc;
+}
+
+/* What one rank has of a declared model. */
+static enum err_code take_part(struct trainer *t, struct err *err)
+{
+    const struct recipe *s = &t->step->r;
+    bool tp = s->method == METHOD_TP || s->method == METHOD_TP_FSDP2, pp = s->method == METHOD_PP;
+
+    if (!tp && !pp)
+        return ERR_OK;
+    if (s->tuning != TUNING_FULL)
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/tuning", "adapters under %s are not modelled: tuning full", method_rows[s->method].name);
+    if (s->data_parallel > 1 && s->method != METHOD_TP_FSDP2)
+        return err_set(err, ERR_FIELD_CONFLICT, pp ? "/training/pipeline_parallel" : "/training/tensor_parallel",
+                       "%s over a part of the GPUs needs a data-parallel method beside it: over all of them, or tp+fsdp2",
+                       method_rows[s->method].name);
+    return tp ? take_shard(t, err) : take_stage(t, err);
 }
 
 enum err_code trainer_run(struct trainer *t, const struct arch *arch, const struct step *step, const struct device *device,
