@@ -77,6 +77,23 @@ val sum_over_ranks(struct run *r, val x, struct work_group g)
     return out;
 }
 
+/* Where the ranks do not divide the columns, the shorter parts were padded to the first one's. */
+static val without_padding(struct run *r, val padded, int64_t width)
+{
+    struct value *x = &r->values[padded];
+    int64_t size[MAX_DIMS];
+    val out;
+
+    if (run_dead(r) || x->size[x->ndim - 1] == width)
+        return padded;
+    memcpy(size, x->size, sizeof size);
+    size[x->ndim - 1] = width;
+    out = value_empty(r, OP_CLONE, (enum dtype)x->dtype, x->ndim, size);
+    launch(r, OP_CLONE, out, 1, &out);
+    consume(r, padded);
+    return out;
+}
+
 val gather_columns(struct run *r, val x, int64_t width, struct work_group g)
 {
     uint32_t node = attach_group(r, OP_ALL_GATHER, x, g);
@@ -91,10 +108,11 @@ val gather_columns(struct run *r, val x, int64_t width, struct work_group g)
     stacked = owned(r, value_empty(r, OP_ALL_GATHER, dtype_of(r, x), nd, size));
     send(r, COLLECTIVE_ALL_GATHER, bytes_of(r, stacked), g);
     size[0] /= g.ranks;
-    size[nd - 1] = width;
+    size[nd - 1] *= g.ranks;
     out = value_empty(r, OP_CAT, dtype_of(r, x), nd, size);
     launch(r, OP_CAT, out, 1, &stacked);
     value_unref(r, stacked);
+    out = without_padding(r, out, width);
     if (node)
         r->nodes[node].at.i[2] = size_of(r, x, -1);
     attach_output(r, node, out, 0);

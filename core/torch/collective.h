@@ -4,7 +4,7 @@
  * Purpose   an operator for each change of layout that tensor parallelism needs, with the blocks that its forward and its backward hold.
  * Source    torch/distributed/tensor/_redistribute.py, placement_types.py (Shard._to_replicate_tensor, _replicate_to_shard, Partial._reduce_value),
  *           _api.py from_local, distributed/_functional_collectives.py 2.15: the functional all-reduce works on a clone.
- * Not modelled: a dimension that the group does not divide is cut as rank 0 has it, and gathered without padding.
+ * Models    rank 0's part, the largest where the group does not divide a dimension.
  */
 #ifndef TORCH_COLLECTIVE_H
 #define TORCH_COLLECTIVE_H

@@ -163,14 +163,14 @@ static val receive_gradient(struct schedule *s)
 }
 
 /* The loss stays to the end of the step. Its graph does too, but holds nothing any more save the leaf it began with, which the chunk keeps. */
-static void let_go(struct run *r, val loss)
+static void let_go(struct run *r, val v)
 {
-    uint32_t node = loss ? r->values[loss].node : 0;
+    uint32_t node = v ? r->values[v].node : 0;
 
-    if (!loss)
+    if (!v)
         return;
-    r->values[loss].node = 0;
-    r->values[loss].requires_grad = false;
+    r->values[v].node = 0;
+    r->values[v].requires_grad = false;
     node_unref(r, node);
 }
 
@@ -206,6 +206,8 @@ static void backward(struct schedule *s, uint32_t i, val gradient)
     value_unref(r, gradient);
     bind_list(r, &c->edge, 0);
     let_go(r, c->loss);
+    if (s->last)
+        let_go(r, c->output); /* t.detach_() */
     bind_list(r, &c->output, 0);
     if (!s->last)
         bind_list(r, &c->input, 0);
@@ -272,10 +274,10 @@ static void one_forward_one_backward(struct schedule *s)
     warm_up(s, forwards);
     for (;; forwards++) {
         backward_after_send(s, backwards++, forwards - 1);
-        if (forwards == s->n)
-            pass_over(s);
         if (forwards == s->n || run_dead(s->r))
             break;
+        if (forwards + 1 == s->n) /* so that the last finds all that the others leave */
+            pass_over(s);
         receive_forward(s, forwards);
         one_forward(s, forwards);
         list_send(s, forwards);
@@ -306,13 +308,18 @@ static val batch_of(struct schedule *s, bool has)
     return has ? owned(s->r, empty(s->r, DTYPE_INT64, SHAPE((int64_t)q->micro_batch_size * s->total, q->seq_len_tokens))) : 0;
 }
 
-/* What the names of schedule.step() hold goes with its frame. */
+/* What the names of _step_microbatches() hold goes with its frame. */
 static void drop_lists(struct schedule *s)
 {
     bind_list(s->r, &s->forward_receive, 0);
     bind_list(s->r, &s->forward_send, 0);
     bind_list(s->r, &s->backward_receive, 0);
     bind_list(s->r, &s->backward_send, 0);
+}
+
+/* The list of losses is the caller's, and goes when step() returns. */
+static void drop_losses(struct schedule *s)
+{
     for (uint32_t i = 0; i < s->total; i++) {
         bind_list(s->r, &s->chunks[i].loss, 0);
         bind_list(s->r, &s->chunks[i].input, 0);
@@ -346,17 +353,29 @@ static void run_schedule(struct schedule *s)
         one_forward_one_backward(s);
     drop_lists(s);
     merge_outputs(s);
+    drop_losses(s);
     if (s->t->autocast)
         autocast_leave(s->r);
 }
 
 /*
  * Once as many wait as ever will, one goes as one comes, and each round lives and dies as the last: three show what is alive. The caching
- * allocator splits and joins blocks for some rounds more before it repeats itself.
+ * allocator splits and joins blocks for some rounds more before it repeats itself: as many are played as a tape has room for.
  */
+enum { ROUNDS_ALIVE = 3, ROUNDS_LEAST = 16, ROUNDS_MOST = 64, ROUNDS_OF_LAYERS = 360 };
+
+static uint32_t rounds(const struct trainer *t, const struct recipe *q)
+{
+    uint32_t n = ROUNDS_OF_LAYERS / (t->model.arch->layers / q->pipeline_parallel + 1);
+
+    if (t->live_blocks_only)
+        return ROUNDS_ALIVE;
+    return n < ROUNDS_LEAST ? ROUNDS_LEAST : n > ROUNDS_MOST ? ROUNDS_MOST : n;
+}
+
 uint32_t pipeline_plays(const struct trainer *t, const struct recipe *q)
 {
-    uint32_t n = q->pipeline_parallel - q->rank + (t->live_blocks_only ? 3 : 16);
+    uint32_t n = q->pipeline_parallel - q->rank + rounds(t, q);
 
     return n < q->gradient_accumulation_steps ? n : q->gradient_accumulation_steps;
 }
