@@ -106,7 +106,7 @@ static void write_memory(struct jsonw *w, const struct estimate *e, const struct
     jsonw_str(w, "peak_phase", phase_name(m->peak_phase));
     jsonw_u64(w, "worst_rank", c->memory.worst_rank);
     jsonw_u64(w, "context_bytes", q->device.context_bytes);
-    jsonw_u64(w, "nccl_bytes", nccl_bytes(c->step.r.data_parallel));
+    jsonw_u64(w, "nccl_bytes", nccl_bytes_of(c->step.r.data_parallel, c->step.r.tensor_parallel, c->step.r.pipeline_parallel));
     write_phases(w, m);
     jsonw_u64(w, "host_bytes_per_node", 0);
     jsonw_end(w);

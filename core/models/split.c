@@ -22,13 +22,7 @@ static bool has_plan(enum family f)
     return false;
 }
 
-static enum err_code indivisible(uint32_t n, const char *what, uint32_t ranks, struct err *err)
-{
-    return err_set(err, ERR_FIELD_CONFLICT, "/training/tensor_parallel", "%u %s cannot be shared by %u GPUs: a head is computed on one", n, what,
-                   ranks);
-}
-
-enum err_code split_gap(const struct arch *a, const struct quirks *q, uint32_t ranks, struct err *err)
+enum err_code split_gap(const struct arch *a, const struct quirks *q, struct err *err)
 {
     if (!q->attention_interface)
         return err_set(err, ERR_FIELD_CONFLICT, "/stack/transformers", "tensor parallelism over DTensor is modelled for transformers 5");
@@ -36,9 +30,7 @@ enum err_code split_gap(const struct arch *a, const struct quirks *q, uint32_t r
         return err_set(err, ERR_FIELD_CONFLICT, "/training/methods", "transformers has no tensor parallel plan for %.40s", a->model_type);
     if (a->family == FAMILY_GPT_NEOX && a->tie_embeddings)
         return err_set(err, ERR_FIELD_CONFLICT, "/training/methods", "the plan of gpt_neox cuts the head alone: with tied embeddings that is not modelled");
-    if (a->heads % ranks)
-        return indivisible(a->heads, "attention heads", ranks, err);
-    return a->kv_heads % ranks ? indivisible(a->kv_heads, "key-value heads", ranks, err) : ERR_OK;
+    return ERR_OK;
 }
 
 static enum split split_of(enum family f, const char *path)

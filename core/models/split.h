@@ -10,8 +10,8 @@
 
 #include "models/model.h"
 
-/* What `ranks` do not divide, or why the family cannot be cut, in a sentence of err; ERR_FIELD_CONFLICT at /training/tensor_parallel. */
-MUST_CHECK enum err_code split_gap(const struct arch *arch, const struct quirks *q, uint32_t ranks, struct err *err);
+/* Why the family cannot be cut, in a sentence of err: ERR_FIELD_CONFLICT. What does not divide is parallel/gap.h's. */
+MUST_CHECK enum err_code split_gap(const struct arch *arch, const struct quirks *q, struct err *err);
 void split_apply(struct model *m);
 
 #endif

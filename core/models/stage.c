@@ -34,21 +34,19 @@ static void keep_layers(struct model *m, uint32_t first, uint32_t end)
     }
 }
 
-static enum err_code gap(const struct model *m, uint32_t n, struct err *err)
+static enum err_code gap(const struct model *m, struct err *err)
 {
     if (!stage_program(m->arch->family))
         return err_set(err, ERR_FIELD_CONFLICT, "/training/methods",
                        "the forward of a pipeline stage is written for llama, mistral, qwen2 and qwen3, not for %.40s", m->arch->model_type);
     if (!m->q->rope_once || !m->q->checkpoint_keywords)
         return err_set(err, ERR_FIELD_CONFLICT, "/stack/torch", "torch.distributed.pipelining is modelled for torch 2.4 and newer with transformers 5");
-    if (n > m->n_layers)
-        return err_set(err, ERR_FIELD_CONFLICT, "/training/pipeline_parallel", "%u stages cannot share %u layers", n, m->n_layers);
     return ERR_OK;
 }
 
 enum err_code stage_cut(struct model *m, uint32_t index, uint32_t n, struct err *err)
 {
-    enum err_code rc = gap(m, n, err);
+    enum err_code rc = gap(m, err);
 
     if (rc)
         return rc;

@@ -22,7 +22,7 @@ const struct stage_program *stage_program(enum family family); /* NULL: none yet
 /* Layers [*first, *end) of stage `index` of `stages`. */
 void stage_layers(uint32_t layers, uint32_t index, uint32_t stages, uint32_t *first, uint32_t *end);
 
-/* ERR_FIELD_CONFLICT where the family has no stage, or there are more stages than layers. */
+/* ERR_FIELD_CONFLICT where the family or the release has no stage. No more stages than layers: parallel/gap.h. */
 MUST_CHECK enum err_code stage_cut(struct model *m, uint32_t index, uint32_t stages, struct err *err);
 
 #endif

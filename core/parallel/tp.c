@@ -36,7 +36,7 @@ static val gathered_forward(struct run *r, struct module *m, val x)
 /* A bias is whole on every rank: a part of it is added to each rank's part of the sum (Replicate to Partial divides a copy). */
 static uint32_t part_of_bias(struct run *r, const struct module *m)
 {
-    enum dtype t = r->autocast ? r->autocast_dtype : m->weight->dtype;
+    enum dtype t = r->autocast ? r->autocast_dtype : dtype_of(r, m->weight->value);
 
     return m->bias ? scratch_take(r, OP_DIV, (uint64_t)m->out * dtype_bytes(t), MARK_NONE) : 0;
 }

@@ -8,7 +8,7 @@
 /* What the process holds beside the allocator. */
 uint64_t probe_beside(const struct probe *p)
 {
-    return p->q->device.context_bytes + nccl_bytes(p->step->r.data_parallel);
+    return p->q->device.context_bytes + nccl_bytes_of(p->step->r.data_parallel, p->step->r.tensor_parallel, p->step->r.pipeline_parallel);
 }
 
 uint64_t probe_budget(const struct probe *p)
@@ -19,14 +19,15 @@ uint64_t probe_budget(const struct probe *p)
     return limit > taken ? limit - taken : 0;
 }
 
-/* As asked, else what fills the global batch, else 1. */
+/* As asked, else what fills the global batch, else the method's default. */
 static uint32_t accumulation(const struct probe *p, uint32_t n)
 {
     uint64_t at_once = (uint64_t)n * p->step->r.data_parallel;
 
     if (p->q->recipe.gradient_accumulation_steps)
         return p->q->recipe.gradient_accumulation_steps;
-    return p->q->global_batch_size > at_once ? (uint32_t)((p->q->global_batch_size + at_once - 1) / at_once) : 1;
+    return p->q->global_batch_size > at_once ? (uint32_t)((p->q->global_batch_size + at_once - 1) / at_once)
+                                             : p->step->r.gradient_accumulation_steps;
 }
 
 struct step probe_step(const struct probe *p, uint32_t n)
@@ -163,6 +164,9 @@ static uint32_t most(const struct probe *p)
 {
     uint64_t n = (UINT64_C(1) << 31) / p->step->r.seq_len_tokens; /* tensors beyond 2^31 tokens: PyTorch's kernels refuse */
 
+    uint64_t shared = p->q->global_batch_size / probe_stages(p); /* each stage wants a micro-batch */
+
+    n = probe_stages(p) > 1 && shared && shared < n ? shared : n;
     return n > PLAN_MAX_MICRO_BATCH ? PLAN_MAX_MICRO_BATCH : n ? (uint32_t)n : 1;
 }
 

@@ -2,6 +2,7 @@
 
 #include "models/split.h"
 #include "models/stage.h"
+#include "parallel/gap.h"
 #include "train/loop.h"
 #include "tuning/lora.h"
 
@@ -180,7 +181,7 @@ static enum err_code take_stage(struct trainer *t, struct err *err)
 
 static enum err_code take_shard(struct trainer *t, struct err *err)
 {
-    enum err_code rc = split_gap(t->model.arch, t->model.q, t->step->r.tensor_parallel, err);
+    enum err_code rc = split_gap(t->model.arch, t->model.q, err);
 
     if (!rc)
         split_apply(&t->model);
@@ -191,7 +192,10 @@ static enum err_code take_shard(struct trainer *t, struct err *err)
 static enum err_code take_part(struct trainer *t, struct err *err)
 {
     const struct recipe *s = &t->step->r;
+    const struct arch *a = t->model.arch;
+    uint32_t shards = s->tensor_parallel, stages = s->pipeline_parallel;
     bool tp = s->method == METHOD_TP || s->method == METHOD_TP_FSDP2, pp = s->method == METHOD_PP;
+    enum err_code rc;
 
     if (!tp && !pp)
         return ERR_OK;
@@ -201,6 +205,9 @@ static enum err_code take_part(struct trainer *t, struct err *err)
         return err_set(err, ERR_FIELD_CONFLICT, pp ? "/training/pipeline_parallel" : "/training/tensor_parallel",
                        "%s over a part of the GPUs needs a data-parallel method beside it: over all of them, or tp+fsdp2",
                        method_rows[s->method].name);
+    rc = parallel_gap(&(struct parallel_shape){shards * stages, shards, stages, a->heads, a->kv_heads, a->layers}, err);
+    if (rc)
+        return rc;
     return tp ? take_shard(t, err) : take_stage(t, err);
 }
 
