@@ -129,15 +129,20 @@ static uint32_t steps_to_play(const struct trainer *t, const struct step *s)
     return t->live_blocks_only && s->find_unused_parameters ? 2 : n_steps(s);
 }
 
+static uint32_t stages_of(const struct step *s)
+{
+    return s->r.pipeline_parallel ? s->r.pipeline_parallel : 1;
+}
+
 /* Of all micro-batches that wait on a stage, which has its share of the layers. */
 static uint32_t layers_alive(const struct arch *a, const struct step *s)
 {
-    return a->layers + 4 * s->r.pipeline_parallel;
+    return a->layers + 4 * stages_of(s);
 }
 
 static uint32_t layers_held(const struct arch *a, const struct step *s)
 {
-    return a->layers / s->r.pipeline_parallel + 5;
+    return (a->layers - 1) / stages_of(s) + 5;
 }
 
 /* The families that have a stage make a tenth of what eager attention of 4.40 makes. */
