@@ -8,5 +8,6 @@
 
 extern const struct method_program ddp_program;
 extern const struct method_program tp_program, pp_program;
+extern const struct method_program fsdp2_program, tp_fsdp2_program;
 
 #endif

@@ -155,6 +155,14 @@ val *grad_of(struct run *r, val leaf)
     return n ? &r->nodes[n].accumulated : NULL;
 }
 
+void gradient_dtype(struct run *r, val leaf, enum dtype dtype)
+{
+    uint32_t n = leaf ? accumulate_node(r, leaf) : 0;
+
+    if (n)
+        r->nodes[n].grad_dtype = (uint8_t)(1 + dtype);
+}
+
 bool wants_grad(const struct run *r, val v)
 {
     return v && r->values[v].requires_grad;
@@ -412,7 +420,7 @@ static void accumulate(struct run *r, uint32_t node)
         return;
     }
     val leaf = n->variable;
-    val copy = value_empty(r, OP_EMPTY_STRIDED, dtype_of(r, leaf), r->values[leaf].ndim, r->values[leaf].size);
+    val copy = value_empty(r, OP_EMPTY_STRIDED, dtype_of(r, grad), r->values[leaf].ndim, r->values[leaf].size);
 
     launch(r, OP_CLONE, copy, 1, &grad);
     r->values[copy].floating = false;
@@ -432,17 +440,27 @@ static void replace(struct run *r, val *slot, val with)
     value_unref(r, old);
 }
 
+/* What the engine casts a gradient to on its way to `to`; DTYPE_COUNT: nothing. */
+static enum dtype wanted_dtype(const struct run *r, uint32_t to, val meta)
+{
+    uint8_t said = to ? r->nodes[to].grad_dtype : 0;
+
+    return said ? (enum dtype)(said - 1) : meta ? dtype_of(r, meta) : DTYPE_COUNT;
+}
+
 /* validate_outputs: a gradient is summed to the shape of its input and cast to its dtype. */
 static void validate(struct run *r, uint32_t node, val out[MAX_EDGES])
 {
     for (int e = 0; e < r->nodes[node].n_edges; e++) {
         val m = r->nodes[node].meta[e];
+        enum dtype wanted = wanted_dtype(r, r->nodes[node].edge[e].node, m);
 
-        if (!m || !out[e])
+        if (!out[e])
             continue;
-        replace(r, &out[e], sum_to(r, out[e], m));
-        if (dtype_of(r, out[e]) != dtype_of(r, m))
-            replace(r, &out[e], cast_copy(r, out[e], dtype_of(r, m)));
+        if (m)
+            replace(r, &out[e], sum_to(r, out[e], m));
+        if (wanted != DTYPE_COUNT && dtype_of(r, out[e]) != wanted)
+            replace(r, &out[e], cast_copy(r, out[e], wanted));
     }
 }
 

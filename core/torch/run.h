@@ -132,6 +132,7 @@ struct node {
     uint16_t op;
     uint8_t stage, n_edges, n_saved, n_outputs;
     bool released, pinned;
+    uint8_t grad_dtype;     /* AccumulateGrad: 1 + the dtype its gradient must have, 1 + DTYPE_COUNT for any; 0: the leaf's own */
     struct hook *hooks, *own; /* hooks.h: of the tensors that it made; of itself */
     struct region *region;  /* whose recomputation unpacks the saves */
     struct region *closure; /* of a reentrant checkpoint: what it calls */
@@ -302,6 +303,7 @@ val give(struct run *r, val v);                /* a local as a further result of
 /* ---- autograd */
 void require_grad(struct run *r, val v);       /* makes a leaf */
 val *grad_of(struct run *r, val leaf);         /* .grad of a leaf */
+void gradient_dtype(struct run *r, val leaf, enum dtype dtype); /* Tensor.grad_dtype; DTYPE_COUNT: None, any */
 uint32_t node_new(struct run *r, enum op op, int n_outputs);
 void node_die(struct run *r, uint32_t n);
 static inline void node_ref(struct run *r, uint32_t n)

@@ -151,6 +151,7 @@ void trainer_load(struct trainer *t)
 
     r->stage = STAGE_INIT;
     parallel_options_of(t->step, &t->parallel);
+    t->parallel.counts_items = t->model.counts_items;
     params_visit(t->model.tree.root, tell_group, t);
     w.layers = module_list(&t->model.tree);
     if (!make_room(t, &w)) {

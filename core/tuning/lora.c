@@ -21,7 +21,7 @@ static val lora_forward(struct run *r, struct module *m, val x)
     if (run_dead(r))
         return frame_leave(r, f, 0);
     dtype = dtype_of(r, result);
-    rebind(r, &input, to_dtype(r, input, l->a->weight->dtype));
+    rebind(r, &input, to_dtype(r, input, dtype_of(r, l->a->weight->value))); /* gathered weights may be half */
     delta = call(r, l->a, l->dropout ? call(r, l->dropout, input) : input);
     delta = mul_scalar(r, call(r, l->b, delta));
     rebind(r, &result, add(r, result, delta));
