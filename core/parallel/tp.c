@@ -144,7 +144,7 @@ bool tp_cut(struct wrapping *w)
 /* ------------------------------------------------------------------------------------------------------------ the program */
 struct tp {
     struct run *r;
-    const struct leaves *leaves;
+    struct leaves leaves; /* as they were handed over */
     val *some; /* leaves of one kind */
 };
 
@@ -163,7 +163,7 @@ static void *wrap(struct wrapping *w)
         return NULL;
     w->place(w);
     params_visit(w->tree->root, train_one, w);
-    *t = (struct tp){.r = w->r, .leaves = &w->leaves, .some = arena_array(w->tree->arena, val, w->leaves.n + (size_t)1)};
+    *t = (struct tp){.r = w->r, .leaves = w->leaves, .some = arena_array(w->tree->arena, val, w->leaves.n + (size_t)1)};
     return t->some ? t : NULL;
 }
 
@@ -178,9 +178,9 @@ static val clip(void *of, double max_norm)
         uint32_t n = 0;
         val old = norm;
 
-        for (uint32_t i = 0; i < t->leaves->n; i++)
-            if ((t->leaves->group[i] & 1U) == plain)
-                t->some[n++] = t->leaves->leaf[i];
+        for (uint32_t i = 0; i < t->leaves.n; i++)
+            if ((t->leaves.group[i] & 1U) == plain)
+                t->some[n++] = t->leaves.leaf[i];
         if (!n)
             continue;
         norm = clip_grad_norm(t->r, n, t->some);

@@ -2,6 +2,7 @@
  * loop_pipeline.c - torch.distributed.pipelining: Schedule1F1B._step_microbatches and ScheduleGPipe's, one stage, as torch 2.15 has them
  * (schedules.py, stage.py).
  *
+ * Messages to the neighbours are not logged: what a stage waits for them is the schedule's, not the stage's (perf).
  * A list of send or receive operations is a Python name that holds its tensor until it is bound anew or cleared: that decides which buffers overlap.
  */
 #include "models/blocks.h"
@@ -44,18 +45,6 @@ static val again(struct run *r, val v)
     return v;
 }
 
-static uint64_t bytes_of(const struct run *r, val v)
-{
-    return (uint64_t)numel(r, v) * dtype_bytes(dtype_of(r, v));
-}
-
-/* A message to or from the neighbour, which the compute stream waits for. */
-static void message(struct run *r, val v)
-{
-    if (r->work && v)
-        work_wait(r, work_send(r, (struct work_sending){COLLECTIVE_SEND, bytes_of(r, v), {2, 1}, STREAM_GATHER, true}));
-}
-
 /* The residual stream between layers: the dtype of the embedding's weights. */
 static val receive(struct schedule *s)
 {
@@ -65,7 +54,6 @@ static val receive(struct schedule *s)
     val v = owned(s->r, value_empty(s->r, OP_EMPTY, m->tree.dtype, 3, size));
 
     mark_block(s->r, v, MARK_COMMUNICATION);
-    message(s->r, v);
     return v;
 }
 
@@ -147,7 +135,6 @@ static void release_send(struct schedule *s, uint32_t i)
 {
     if (s->last)
         return;
-    message(s->r, s->forward_send);
     bind_list(s->r, &s->forward_send, 0);
     bind_list(s->r, &s->chunks[i].output, 0);
 }
@@ -212,7 +199,6 @@ static void backward(struct schedule *s, uint32_t i, val gradient)
     if (!s->last)
         bind_list(r, &c->input, 0);
     mark_block(r, sent, MARK_COMMUNICATION);
-    message(r, sent);
     bind_list(r, &s->backward_send, sent);
 }
 

@@ -5,30 +5,11 @@
 /* A layer's kernels in forward, backward and recomputation, for each micro-step; what stands outside the layers; messages: a bucket each. */
 enum { KERNELS_OF_LAYER = 640, KERNELS_BESIDE = 4096, MESSAGES_OF_LAYER = 64, MESSAGES_BESIDE = 256 };
 
-struct counted {
-    uint64_t trained, frozen;
-};
-
-static void count(void *context, struct module *m, struct param *p)
-{
-    struct counted *c = context;
-    uint64_t n = 1;
-
-    (void)m;
-    if (p->tied)
-        return;
-    for (int i = 0; i < p->ndim; i++)
-        n *= (uint64_t)p->size[i];
-    *(p->requires_grad ? &c->trained : &c->frozen) += n;
-}
-
 static double model_flops(const struct trainer *t, const struct arch *a, const struct recipe *r)
 {
-    struct counted c = {0};
     double tokens = (double)r->micro_batch_size * r->seq_len_tokens;
 
-    params_visit(t->model.tree.root, count, &c);
-    return tokens * (6 * (double)c.trained + 4 * (double)c.frozen + 12.0 * a->layers * a->heads * a->head_dim * r->seq_len_tokens);
+    return tokens * (6 * (double)t->trained_elems + 4 * (double)t->frozen_elems + 12.0 * a->layers * a->heads * a->head_dim * r->seq_len_tokens);
 }
 
 static enum err_code run_logged(struct trainer **ret, const struct arch *arch, const struct step *step, const struct device *device,
