@@ -117,7 +117,7 @@ static void write_memory(struct jsonw *w, const struct estimate *e, const struct
     jsonw_str(w, "peak_phase", phase_name(m->peak_phase));
     jsonw_u64(w, "worst_rank", c->memory.worst_rank);
     jsonw_u64(w, "context_bytes", q->device.context_bytes);
-    jsonw_u64(w, "nccl_bytes", nccl_bytes(c->step.r.data_parallel));
+    jsonw_u64(w, "nccl_bytes", nccl_bytes_of(c->step.r.data_parallel, c->step.r.tensor_parallel, c->step.r.pipeline_parallel));
     write_phases(w, m);
     jsonw_u64(w, "host_bytes_per_node", host_bytes_of_node(e, c));
     jsonw_end(w);
@@ -183,11 +183,11 @@ static void write_choices(struct jsonw *w, const struct plan_question *q, const 
 
 static void write_degrees(struct jsonw *w, const struct recipe *r)
 {
-    static const char *const others[] = {"tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel"};
-
     jsonw_u64(w, "data_parallel", r->data_parallel);
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        jsonw_u64(w, others[i], 1);
+    jsonw_u64(w, "tensor_parallel", r->tensor_parallel);
+    jsonw_u64(w, "pipeline_parallel", r->pipeline_parallel);
+    jsonw_u64(w, "context_parallel", 1);
+    jsonw_u64(w, "expert_parallel", 1);
 }
 
 void candidate_write(struct jsonw *w, const char *name, const struct estimate *e, const struct plan_candidate *c)

@@ -41,19 +41,6 @@ static bool ends_with(const char *s, const char *end)
     return n >= k && !strcmp(s + n - k, end);
 }
 
-static void unlink_child(struct module *parent, struct module *child)
-{
-    struct module **at = &parent->first, *last = NULL;
-
-    while (*at) {
-        if (*at == child)
-            *at = child->next;
-        else
-            at = &(last = *at)->next;
-    }
-    parent->last = last;
-}
-
 void model_take_class(struct model *m)
 {
     struct tree *t = &m->tree;
@@ -69,7 +56,7 @@ void model_take_class(struct model *m)
         head->weight->next = NULL;
         head->bias = NULL;
     } else if (ends_with(m->arch->architecture, "Model") && !ends_with(m->arch->architecture, "LMHeadModel") && t->root->first != head) {
-        unlink_child(t->root, head);
+        module_unlink(head);
         t->root = t->root->first;
         t->root->parent = NULL;
     }

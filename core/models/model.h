@@ -54,6 +54,8 @@ struct model {
     void *layers;                 /* the family's own: an array in the arena */
     void *parts;                  /* the family's own: modules outside the layers */
     uint32_t n_layers;
+    uint32_t first_layer, end_layer; /* of a pipeline stage: stage.h */
+    bool starts, ends;            /* it has the embeddings; the norm and the head */
     val position_ids;             /* of the forward that runs, where the layers of 5.x hand them to the attention kernel */
     val *cache;                   /* CACHE_ROWS of each layer while a forward builds a cache */
 };

@@ -48,6 +48,18 @@ struct reduction {
     enum dtype dtype; /* that is reduced in */
 };
 
+/* unsharded_grad_data: under tensor parallelism a gradient may be whole where the parameter is cut; this rank's part is copied out of it. */
+static val part_of(struct run *r, val grad, val leaf)
+{
+    val part;
+
+    if (!grad || numel(r, grad) == numel(r, leaf))
+        return grad;
+    part = owned(r, value_empty(r, OP_CLONE, dtype_of(r, grad), r->values[leaf].ndim, r->values[leaf].size));
+    value_unref(r, grad);
+    return part;
+}
+
 static bool collect(struct reduction *d)
 {
     struct run *r = d->u->all->r;
@@ -60,7 +72,7 @@ static bool collect(struct reduction *d)
     }
     for (uint32_t i = 0; i < d->u->n_params; i++) {
         const struct fsdp2_param *p = &d->u->params[i];
-        val grad = take(r, p->gathered);
+        val grad = part_of(r, take(r, p->gathered), p->gathered);
 
         if (!grad)
             continue;

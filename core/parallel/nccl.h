@@ -19,4 +19,10 @@ static inline uint64_t nccl_bytes(uint32_t ranks)
     return ranks < 2 ? 0 : (uint64_t)(ranks == 2 ? NCCL_MIB_PAIR : NCCL_MIB_MORE) << 20;
 }
 
+/* A communicator for each direction in which the ranks are laid out. Those of a pipeline's neighbours count as any other: the safe side. */
+static inline uint64_t nccl_bytes_of(uint32_t data_parallel, uint32_t tensor_parallel, uint32_t pipeline_parallel)
+{
+    return nccl_bytes(data_parallel) + nccl_bytes(tensor_parallel) + nccl_bytes(pipeline_parallel);
+}
+
 #endif

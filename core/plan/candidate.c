@@ -1,4 +1,5 @@
 /* One candidate: its recipe, resolved; its micro-batch and its time as models of few layers foretell them. */
+#include "parallel/gap.h"
 #include "plan/longest.h"
 #include "plan/pace.h"
 #include "plan/planning.h"
@@ -136,6 +137,15 @@ void candidate_take(struct planning *p, struct plan_candidate *c, uint32_t n)
     c->global_batch_size = n * c->step.r.gradient_accumulation_steps * c->step.r.data_parallel;
 }
 
+/* What the degrees do not divide, in a sentence of err. */
+static bool gap_of(const struct plan_question *q, const struct recipe *r, struct err *err)
+{
+    const struct arch *a = q->arch;
+    struct parallel_shape s = {q->gpus, r->tensor_parallel, r->pipeline_parallel, a->heads, a->kv_heads, a->layers};
+
+    return parallel_gap(&s, err) != ERR_OK;
+}
+
 /* LoRA without targets is an error only of who asked for LoRA. What contradicts itself in one combination of several is set aside; that
  * all do is found at the end. */
 enum err_code candidate_foresee(struct planning *p, struct plan_candidate *c)
@@ -158,6 +168,8 @@ enum err_code candidate_foresee(struct planning *p, struct plan_candidate *c)
     }
     if (rc)
         return rc;
+    if (gap_of(p->q, &r, err))
+        return set_aside(p, c, "indivisible");
     if (!shares_evenly(p->q, &c->step)) {
         (void)err_set(err, ERR_FIELD_CONFLICT, "/training/global_batch_size",
                       "%u sequences cannot be shared by %u replicas in whole micro-batches", p->q->global_batch_size,

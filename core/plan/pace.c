@@ -12,17 +12,58 @@ static struct perf_system system_of(const struct probe *p, const struct step *s)
 {
     struct perf_system system = *p->q->system;
 
-    if (s->r.data_parallel == 1)
+    if (s->r.data_parallel * s->r.tensor_parallel == 1)
         system.gpus_per_node = system.nodes = 1;
     return system;
 }
 
-enum err_code pace_at(const struct probe *p, uint32_t n, struct step_time *ret)
+static enum err_code rank_time(const struct probe *p, const struct step *s, const struct perf_system *system, struct step_time *ret)
 {
     unsigned char *mark = p->scratch->cur;
+    struct cost cost;
+    enum err_code rc = train_cost(p->q->arch, s, &p->q->device, p->scratch, &cost, p->err);
+
+    if (!rc)
+        perf_step_time(&cost, system, ret);
+    arena_rewind(p->scratch, mark);
+    return rc;
+}
+
+/* Tensor-parallel ranks are no replicas; neither are they nor stages one GPU that does it all. */
+static void share_out(const struct recipe *r, struct step_time *t)
+{
+    t->tokens_per_s /= r->tensor_parallel;
+    t->samples_per_s /= r->tensor_parallel;
+    t->mfu /= r->tensor_parallel * r->pipeline_parallel;
+}
+
+/* 1F1B: each stage waits for stages - 1 micro-batches of the slowest, which is the first or the last. */
+static enum err_code add_bubble(const struct probe *p, struct step *s, const struct perf_system *system, struct step_time *t)
+{
+    double parts, longer;
+    struct step_time last;
+    enum err_code rc;
+
+    s->r.rank = s->r.pipeline_parallel - 1;
+    rc = rank_time(p, s, system, &last);
+    if (rc)
+        return rc;
+    if (last.step_s > t->step_s)
+        *t = last;
+    parts = t->compute_s + t->communication_exposed_s;
+    t->bubble_s = parts / s->r.gradient_accumulation_steps * (s->r.pipeline_parallel - 1);
+    longer = (t->step_s + t->bubble_s) / t->step_s;
+    t->step_s += t->bubble_s;
+    t->tokens_per_s /= longer;
+    t->samples_per_s /= longer;
+    t->mfu /= longer;
+    return ERR_OK;
+}
+
+enum err_code pace_at(const struct probe *p, uint32_t n, struct step_time *ret)
+{
     struct step s = probe_step(p, n);
     struct perf_system system;
-    struct cost cost;
     enum err_code rc;
 
     s.r.packed = TRI_FALSE; /* the runs that were timed hand a mask over, whatever the traced ones did */
@@ -30,10 +71,11 @@ enum err_code pace_at(const struct probe *p, uint32_t n, struct step_time *ret)
     if (!p->q->system)
         return ERR_OK;
     system = system_of(p, &s);
-    rc = train_cost(p->q->arch, &s, &p->q->device, p->scratch, &cost, p->err);
+    rc = rank_time(p, &s, &system, ret);
+    if (!rc && s.r.pipeline_parallel > 1)
+        rc = add_bubble(p, &s, &system, ret);
     if (!rc)
-        perf_step_time(&cost, &system, ret);
-    arena_rewind(p->scratch, mark);
+        share_out(&s.r, ret);
     return rc;
 }
 
@@ -59,7 +101,7 @@ static struct step_time extend(const struct step_time *a, const struct step_time
 
 enum err_code pace_foresee(const struct probe *p, uint32_t n, struct step_time *ret)
 {
-    uint32_t layers = p->q->arch->layers;
+    uint32_t layers = p->q->arch->layers / probe_stages(p);
     struct step_time near, far;
     struct shallow s;
     enum err_code rc;

@@ -8,7 +8,7 @@
 /* What the process holds beside the allocator. */
 uint64_t probe_beside(const struct probe *p)
 {
-    return p->q->device.context_bytes + nccl_bytes(p->step->r.data_parallel);
+    return p->q->device.context_bytes + nccl_bytes_of(p->step->r.data_parallel, p->step->r.tensor_parallel, p->step->r.pipeline_parallel);
 }
 
 uint64_t probe_budget(const struct probe *p)
@@ -19,14 +19,15 @@ uint64_t probe_budget(const struct probe *p)
     return limit > taken ? limit - taken : 0;
 }
 
-/* As asked, else what fills the global batch, else 1. */
+/* As asked, else what fills the global batch, else the method's default. */
 static uint32_t accumulation(const struct probe *p, uint32_t n)
 {
     uint64_t at_once = (uint64_t)n * p->step->r.data_parallel;
 
     if (p->q->recipe.gradient_accumulation_steps)
         return p->q->recipe.gradient_accumulation_steps;
-    return p->q->global_batch_size > at_once ? (uint32_t)((p->q->global_batch_size + at_once - 1) / at_once) : 1;
+    return p->q->global_batch_size > at_once ? (uint32_t)((p->q->global_batch_size + at_once - 1) / at_once)
+                                             : p->step->r.gradient_accumulation_steps;
 }
 
 struct step probe_step(const struct probe *p, uint32_t n)
@@ -105,7 +106,7 @@ enum err_code probe_judge(const struct probe *p, uint32_t n, struct verdict *ret
 void probe_shallow(const struct probe *p, uint32_t layers, struct shallow *ret)
 {
     *ret = (struct shallow){.few = *p->q->arch, .q = *p->q, .probe = *p};
-    ret->few.layers = layers;
+    ret->few.layers = layers * probe_stages(p);
     ret->q.arch = &ret->few;
     ret->probe.q = &ret->q;
 }
@@ -126,7 +127,7 @@ static enum err_code walk_layers(const struct probe *p, uint32_t n, uint32_t lay
 /* The walk's peak at micro-batch n: exact for few layers, else each phase's peak on a straight line over the depth. */
 enum err_code probe_foresee(const struct probe *p, uint32_t n, uint64_t *ret_bytes)
 {
-    uint32_t layers = p->q->arch->layers;
+    uint32_t layers = p->q->arch->layers / probe_stages(p);
     struct measured a, b;
     enum err_code rc;
     double peak = 0;
@@ -163,6 +164,9 @@ static uint32_t most(const struct probe *p)
 {
     uint64_t n = (UINT64_C(1) << 31) / p->step->r.seq_len_tokens; /* tensors beyond 2^31 tokens: PyTorch's kernels refuse */
 
+    uint64_t shared = p->q->global_batch_size / probe_stages(p); /* each stage wants a micro-batch */
+
+    n = probe_stages(p) > 1 && shared && shared < n ? shared : n;
     return n > PLAN_MAX_MICRO_BATCH ? PLAN_MAX_MICRO_BATCH : n ? (uint32_t)n : 1;
 }
 

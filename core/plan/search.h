@@ -53,7 +53,13 @@ MUST_CHECK enum err_code probe_foresee_largest(const struct probe *p, uint32_t *
 /* Even, so that layers which alternate stand in both alike. A model below DEEP_ENOUGH is run as it is. */
 enum { SHALLOW = 2, LESS_SHALLOW = 4, DEEP_ENOUGH = 10 };
 
-/* The same probe of the model with so many layers. */
+/* Stages that share the layers. */
+static inline uint32_t probe_stages(const struct probe *p)
+{
+    return p->step->r.pipeline_parallel ? p->step->r.pipeline_parallel : 1;
+}
+
+/* The same probe of the model with so many layers on each stage. */
 struct shallow {
     struct arch few;
     struct plan_question q;

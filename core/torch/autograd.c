@@ -402,12 +402,28 @@ static bool own(const struct run *r, val v)
     return x->refs == 1 && !x->view && x->storage && r->storages[x->storage].refs == 1 && dense(x);
 }
 
+/* DTensors: a Shard and a Replicate. This rank's part of the whole is copied out and added, not in place (InputBuffer leaves tensor subclasses alone). */
+static void add_part_of_whole(struct run *r, val *slot, val whole)
+{
+    val part = owned(r, value_empty(r, OP_CLONE, dtype_of(r, *slot), r->values[*slot].ndim, r->values[*slot].size));
+    val sum = owned(r, add_like(r, *slot, part));
+
+    value_unref(r, part);
+    value_unref(r, *slot);
+    value_unref(r, whole);
+    *slot = sum;
+}
+
 static void buffer_add(struct run *r, val *slot, val grad)
 {
     val sum;
 
     if (!*slot) {
         *slot = grad;
+        return;
+    }
+    if (numel(r, *slot) > 0 && numel(r, grad) > numel(r, *slot)) {
+        add_part_of_whole(r, slot, grad);
         return;
     }
     if (own(r, *slot)) {
@@ -434,8 +450,11 @@ static void hand_on(struct run *r, struct edge to, val grad)
     r->stream = stream;
 }
 
+/* A whole gradient of a parameter that is cut has the layout of the whole: always its own. */
 static bool obeys_layout(const struct value *g, const struct value *p)
 {
+    if (g->ndim == p->ndim && g->contiguous && g->size[0] > p->size[0])
+        return true;
     for (int i = 0; i < p->ndim; i++)
         if (g->size[i] != p->size[i] || (p->size[i] != 1 && g->stride[i] != p->stride[i]))
             return false;
@@ -578,7 +597,8 @@ void run_graph(struct run *r, int n, const val *outputs, const val *gradients)
 {
     uint32_t base = r->n_ready, roots[MAX_ROOTS], n_roots = 0;
     struct hook *outer;
-    bool grad_enabled = r->grad_enabled, in_backward = r->in_backward;
+    bool grad_enabled = r->grad_enabled, in_backward = r->in_backward, autocast = r->autocast;
+    int autocast_depth = r->autocast_depth;
 
     for (int i = 0; i < n; i++) {
         const struct value *out = &r->values[outputs[i]];
@@ -599,6 +619,8 @@ void run_graph(struct run *r, int n, const val *outputs, const val *gradients)
     count_dependencies(r, n_roots, roots, ++r->backward_calls);
     r->grad_enabled = false;
     r->in_backward = true;
+    r->autocast = false;
+    r->autocast_depth = 0; /* autocast_mode.cpp counts by thread: what a checkpoint opens in the engine's clears the cache when it ends */
     outer = backward_begins(r);
     for (uint32_t i = 0; i < n_roots; i++)
         if (!r->nodes[roots[i]].dependencies)
@@ -609,4 +631,6 @@ void run_graph(struct run *r, int n, const val *outputs, const val *gradients)
     backward_ends(r, outer);
     r->grad_enabled = grad_enabled;
     r->in_backward = in_backward;
+    r->autocast = autocast;
+    r->autocast_depth = autocast_depth;
 }

@@ -97,6 +97,20 @@ void tie(struct param *p, struct param *to)
         p->tied = to;
 }
 
+void module_unlink(struct module *m)
+{
+    struct module *parent = m->parent, **at = &parent->first, *last = NULL;
+
+    while (*at) {
+        if (*at == m)
+            *at = m->next;
+        else
+            at = &(last = *at)->next;
+    }
+    parent->last = last;
+    m->next = NULL;
+}
+
 /* ------------------------------------------------------------------------------------------------------ leaf modules */
 static val linear_forward(struct run *r, struct module *m, val x)
 {

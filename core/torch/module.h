@@ -29,6 +29,10 @@ struct param {
 
 enum module_kind { MODULE_CONTAINER, MODULE_LINEAR, MODULE_CONV1D, MODULE_EMBEDDING, MODULE_LAYER_NORM, MODULE_NORM, MODULE_DROPOUT, MODULE_ACTIVATION };
 
+/* How tensor parallelism cuts a module: its outputs over the ranks, and put together again for the head; its inputs; an embedding's rows; or not at
+ * all, but each rank's gradient is a part of the sum. */
+enum split { SPLIT_NONE, SPLIT_COLUMNS, SPLIT_COLUMNS_GATHERED, SPLIT_ROWS, SPLIT_VOCABULARY, SPLIT_SUM_GRADIENT };
+
 typedef val (*module_forward)(struct run *r, struct module *m, val x);
 
 struct module {
@@ -43,6 +47,7 @@ struct module {
     double p;             /* dropout */
     int variant;          /* which formula an activation is; what else a kind needs */
     bool padding_idx;
+    uint8_t split;        /* enum split: what the family's plan says of it */
     void *extra;          /* of what replaced the node */
     struct module_hook *hooks; /* hooks.h */
 };
@@ -70,6 +75,7 @@ struct module *dropout_module(struct tree *t, struct module *parent, const char 
 struct param *param_add(struct tree *t, struct module *m, const char *name, int ndim, const int64_t *size);
 struct param *buffer_add(struct tree *t, struct module *m, const char *name, enum dtype dtype, int ndim, const int64_t *size);
 void tie(struct param *p, struct param *to);
+void module_unlink(struct module *m); /* takes it and what is below it from its parent's children; it keeps its number and its name */
 
 /* nn.Module.__call__: the argument lives until the module returns. */
 val call(struct run *r, struct module *m, val x);

@@ -161,13 +161,39 @@ static void loop_adamw(struct run *r, struct optim *o, int g)
     value_unref(r, denominator);
 }
 
+/* A DTensor's gradient may be whole where the parameter is cut (an embedding's): each list of gradients that a kernel takes has this rank's part copied
+ * out first (placement_types.py Shard._replicate_to_shard), and lets go of it after. */
+static void take_shards(struct run *r, const struct optim *o, int g, uint32_t lists)
+{
+    unsigned char *mark = r->arena->cur;
+    uint32_t n = 0, most = lists * o->n_group[g];
+    val *shards = arena_array(r->arena, val, most ? most : 1);
+
+    if (!shards) {
+        run_fail(r, ERR_NOMEM, "", "the working memory of one request is too small for the optimizer's lists");
+        return;
+    }
+    for (uint32_t l = 0; l < lists; l++)
+        for (uint32_t i = 0; i < o->n_group[g]; i++) {
+            val leaf = o->group[g][i], *grad = grad_of(r, leaf);
+
+            if (grad && *grad && numel(r, *grad) != numel(r, leaf))
+                shards[n++] = like(r, OP_CLONE, leaf);
+        }
+    while (n)
+        value_unref(r, shards[--n]);
+    arena_rewind(r->arena, mark);
+}
+
 void optim_step(struct run *r, struct optim *o)
 {
-    for (int g = 0; g < 2; g++) {
+    for (int g = 0; g < OPTIM_GROUPS; g++) {
         launch_updates(r, o, g);
-        if (o->kind == OPTIM_SGD)
-            continue;
-        init_states(r, o, g);
+        if (o->kind != OPTIM_SGD)
+            init_states(r, o, g);
+        take_shards(r, o, g, 1); /* lerp_, fused, add_ */
+        if (o->kind == OPTIM_ADAMW_FOREACH || o->kind == OPTIM_ADAMW_LOOP)
+            take_shards(r, o, g, 2); /* addcmul_ */
         if (o->kind == OPTIM_ADAMW_FOREACH)
             foreach_adamw(r, o, g);
         else if (o->kind == OPTIM_ADAMW_LOOP)
@@ -290,7 +316,7 @@ void scaler_step(struct run *r, struct scaler *s, struct optim *o)
 
     if (!s->found_inf)
         scaler_unscale(r, s);
-    for (int g = 0; g < 2; g++)
+    for (int g = 0; g < OPTIM_GROUPS; g++)
         launch_over_gradients(r, OP_MUL, 2, o->n_group[g], o->group[g]);
     if (o->kind == OPTIM_ADAMW_FUSED)
         sum = owned(r, value_empty(r, OP_ADD, DTYPE_FP32, 0, NULL));

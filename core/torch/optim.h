@@ -15,11 +15,14 @@ struct optim_state {
     val exp_avg, exp_avg_sq, step;
 };
 
+/* Trainable leaves: with weight decay, without; tensor parallelism parts each in DTensors and plain tensors. */
+enum { OPTIM_GROUPS = 4 };
+
 struct optim {
     enum optim_kind kind;
-    uint32_t n_group[2];
-    val *group[2];             /* trainable leaves: with weight decay, without */
-    struct optim_state *state[2];
+    uint32_t n_group[OPTIM_GROUPS];
+    val *group[OPTIM_GROUPS];
+    struct optim_state *state[OPTIM_GROUPS];
 };
 
 void optim_step(struct run *r, struct optim *o);

@@ -177,7 +177,8 @@ enum err_code train_fold(const struct arch *arch, const struct step *step, const
     uint32_t period = fold_period(arch), least = (2 * ENDS + 1) * period + arch->layers % period;
     struct moments m[DEPTHS];
 
-    if (step->r.use_cache == TRI_TRUE || period > LONGEST_PERIOD || arch->layers < least + (DEPTHS + 1) * period)
+    if (step->r.use_cache == TRI_TRUE || step->r.pipeline_parallel > 1 || period > LONGEST_PERIOD ||
+        arch->layers < least + (DEPTHS + 1) * period) /* a stage has its share of the layers */
         return train_walk(arch, step, device, arena, ret, err);
     for (uint32_t i = 0; i < DEPTHS; i++) {
         enum err_code rc = walk_at(arch, least + i * period, step, device, arena, &m[i], err);

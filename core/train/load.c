@@ -64,7 +64,7 @@ static bool make_room(struct trainer *t, struct wrapping *w)
     w->leaves.max = n;
     w->leaves.leaf = arena_array(a, val, n);
     w->leaves.group = arena_array(a, uint8_t, n);
-    for (int g = 0; g < 2; g++) {
+    for (int g = 0; g < OPTIM_GROUPS; g++) {
         t->optim.group[g] = arena_array(a, val, n);
         t->optim.state[g] = arena_array(a, struct optim_state, n);
         if (!t->optim.group[g] || !t->optim.state[g])

@@ -11,11 +11,14 @@ struct held {
     struct batch *batches, inputs;
     uint32_t n_batches;
     val items, loss_step, grad_norm, total;
+    val *outputs; /* of a pipeline's last stage, by micro-batch, where they are kept */
 };
 
 void trainer_load(struct trainer *t);                  /* load.c */
 void trainer_step(struct trainer *t, struct held *h);  /* loop_trainer.c */
 void plain_step(struct trainer *t, struct held *h);    /* loop_plain.c */
+void pipeline_step(struct trainer *t, struct held *h); /* loop_pipeline.c */
+uint32_t pipeline_plays(const struct trainer *t, const struct recipe *q); /* micro-batches of a step that are played; the others repeat them */
 
 struct batch make_batch(struct trainer *t);
 void batch_ref(struct run *r, const struct batch *b);

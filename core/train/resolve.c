@@ -37,8 +37,8 @@ static void resolve_batch(struct recipe *r, const struct arch *arch)
         r->seq_len_tokens = longest && longest < 2048 ? longest : 2048;
     if (!r->micro_batch_size)
         r->micro_batch_size = 1;
-    if (!r->gradient_accumulation_steps)
-        r->gradient_accumulation_steps = 1; /* training_args.py */
+    if (!r->gradient_accumulation_steps) /* training_args.py; arXiv 1811.06965 section 2.3: four a stage leave little idle */
+        r->gradient_accumulation_steps = r->method == METHOD_PP ? 4 * (r->pipeline_parallel ? r->pipeline_parallel : 1) : 1;
 }
 
 /* The Trainer's bf16=True or fp16=True on the weights as from_pretrained loads them. */
@@ -140,7 +140,7 @@ static void resolve_loop(struct recipe *r, const struct resolving *c)
         r->max_grad_norm = 1.0; /* training_args.py */
     tri_default(&r->gradient_checkpointing, false);
     tri_default(&r->checkpoint_reentrant, c->defaults.reentrant);
-    tri_default(&r->keep_outputs, r->framework == FRAMEWORK_TORCH); /* trainer.py drops the outputs before backward */
+    tri_default(&r->keep_outputs, r->framework == FRAMEWORK_TORCH && r->method != METHOD_PP); /* trainer.py drops the outputs before backward */
     resolve_cache(r, c);
 }
 

@@ -208,6 +208,12 @@ static void on_any(struct draw *d)
         r->tensor_parallel = 2;
     if (r->method == METHOD_PP)
         r->pipeline_parallel = 2;
+    if (r->tensor_parallel == 2 || r->pipeline_parallel == 2) { /* what these are modelled for */
+        r->data_parallel = r->method == METHOD_TP_FSDP2 ? r->data_parallel : 1;
+        r->gradient_accumulation_steps += r->method == METHOD_PP;
+        r->tuning = TUNING_FULL;
+        r->stack = traced_new;
+    }
     if (r->method == METHOD_HSDP || r->method == METHOD_HSDP2) {
         r->shard_group = 1 + below(8);
         r->data_parallel = r->shard_group * (1 + below(4));

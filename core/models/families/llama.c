@@ -328,6 +328,57 @@ static void forward(struct run *r, struct model *m, const struct batch *b, struc
     (void)frame_leave(r, f, 0);
 }
 
+/* ----------------------------------------------------------------------------------------------------- pipeline stage */
+static struct module *last_norm(const struct model *m)
+{
+    const struct llama *p = m->parts;
+
+    return p->norm;
+}
+
+/* What each layer is called with: no mask, one row of positions and the tables for it. */
+static void stage_shares(struct run *r, struct model *m, val hidden)
+{
+    struct llama *p = m->parts;
+    val ids = factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(size_of(r, hidden, 1)));
+    struct two tables;
+
+    p->masks[0] = p->masks[1] = 0;
+    p->shared[2] = m->position_ids = local(r, unsqueeze(r, ids, 0));
+    tables = rotary_tables(r, p->rotary, m->position_ids, dtype_of(r, hidden), p->inv_freq->value);
+    p->shared[1] = local(r, tables.b);
+    p->shared[0] = local(r, tables.a);
+}
+
+/* embed_tokens, layers, norm, lm_head: what the stage has of them. `out` holds the last layer's result to the end. */
+static val stage_forward(struct run *r, struct model *m, val x)
+{
+    const struct llama *p = m->parts;
+    struct llama_layer *layers = m->layers;
+    struct frame f = module_enter(r, m->tree.root);
+    val hidden, out;
+
+    (void)hold(r, x);
+    hidden = local(r, m->starts ? call(r, m->embeddings, x) : x);
+    if (run_dead(r))
+        return frame_leave(r, f, 0);
+    stage_shares(r, m, hidden);
+    out = local(r, 0);
+    for (uint32_t i = m->first_layer; i < m->end_layer; i++) {
+        val closed[4] = {0, p->shared[1], p->shared[0], p->shared[2]};
+
+        rebind(r, &out, decoder_layer(r, m, layers[i].self, layer_forward, &layers[i], 1, &hidden, 4, closed));
+        rebind(r, &hidden, out);
+    }
+    if (m->ends) {
+        rebind(r, &hidden, call(r, p->norm, hidden));
+        return frame_leave(r, f, call_head(r, m, hidden));
+    }
+    return frame_leave(r, f, hidden);
+}
+
+const struct stage_program llama_stage = {last_norm, stage_forward};
+
 const struct family_program llama_program = {"llama", "models/llama/modeling_llama.py", declare, forward, true, true};
 const struct family_program mistral_program = {"mistral", "models/mistral/modeling_mistral.py", declare, forward, true, false};
 const struct family_program qwen2_program = {"qwen2", "models/qwen2/modeling_qwen2.py", declare, forward, true, false};

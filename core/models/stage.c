@@ -1,0 +1,65 @@
+#include "models/stage.h"
+
+#include "models/families.h"
+
+static const struct stage_program *const stages[FAMILY_COUNT] = {
+#define FAMILY_STAGE(id, program) [FAMILY_##id] = &(program),
+#include "models/stages.def"
+#undef FAMILY_STAGE
+};
+
+const struct stage_program *stage_program(enum family family)
+{
+    return family < FAMILY_COUNT ? stages[family] : NULL;
+}
+
+void stage_layers(uint32_t layers, uint32_t index, uint32_t n, uint32_t *first, uint32_t *end)
+{
+    uint32_t each = layers / n, longer = layers % n;
+
+    *first = index * each + (index < longer ? index : longer);
+    *end = *first + each + (index < longer);
+}
+
+/* The list of layers keeps the names of those that stay. */
+static void keep_layers(struct model *m, uint32_t first, uint32_t end)
+{
+    struct module *list = module_list(&m->tree), *next;
+    uint32_t i = 0;
+
+    for (struct module *l = list ? list->first : NULL; l; l = next, i++) {
+        next = l->next;
+        if (i < first || i >= end)
+            module_unlink(l);
+    }
+}
+
+static enum err_code gap(const struct model *m, struct err *err)
+{
+    if (!stage_program(m->arch->family))
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/methods",
+                       "the forward of a pipeline stage is written for llama, mistral, qwen2 and qwen3, not for %.40s", m->arch->model_type);
+    if (!m->q->rope_once || !m->q->checkpoint_keywords)
+        return err_set(err, ERR_FIELD_CONFLICT, "/stack/torch", "torch.distributed.pipelining is modelled for torch 2.4 and newer with transformers 5");
+    return ERR_OK;
+}
+
+enum err_code stage_cut(struct model *m, uint32_t index, uint32_t n, struct err *err)
+{
+    enum err_code rc = gap(m, err);
+
+    if (rc)
+        return rc;
+    stage_layers(m->n_layers, index, n, &m->first_layer, &m->end_layer);
+    keep_layers(m, m->first_layer, m->end_layer);
+    m->tree.head->weight->tied = NULL;
+    if (index)
+        module_unlink(m->embeddings);
+    if (index + 1 < n) {
+        module_unlink(stage_program(m->arch->family)->norm(m));
+        module_unlink(m->tree.head);
+    }
+    m->starts = !index;
+    m->ends = index + 1 == n;
+    return ERR_OK;
+}

@@ -1,0 +1,22 @@
+/*
+ * collective.h - collectives that autograd knows: what a layout of DTensor makes of a tensor on its way between the ranks of a group.
+ *
+ * Purpose   an operator for each change of layout that tensor parallelism needs, with the blocks that its forward and its backward hold.
+ * Source    torch/distributed/tensor/_redistribute.py, placement_types.py (Shard._to_replicate_tensor, _replicate_to_shard, Partial._reduce_value),
+ *           _api.py from_local, distributed/_functional_collectives.py 2.15: the functional all-reduce works on a clone.
+ * Models    rank 0's part, the largest where the group does not divide a dimension.
+ */
+#ifndef TORCH_COLLECTIVE_H
+#define TORCH_COLLECTIVE_H
+
+#include "torch/run.h"
+#include "torch/work.h"
+
+/* Replicate, and each rank's gradient is a part of the sum: the same tensor, backward is an all-reduce. */
+val sum_gradient(struct run *r, val x, struct work_group g);
+/* Partial to Replicate: a clone that is reduced in place; backward hands the gradient on. */
+val sum_over_ranks(struct run *r, val x, struct work_group g);
+/* Shard(-1) to Replicate, `width` columns: gathered along the first dimension, then cut and put side by side; backward copies this rank's columns. */
+val gather_columns(struct run *r, val x, int64_t width, struct work_group g);
+
+#endif
