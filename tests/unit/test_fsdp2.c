@@ -62,6 +62,7 @@ static struct trainer *run_of(const char *config, const struct recipe *asked)
     arena_init(&a, block, ROOM);
     r.stack = traced_new;
     ck_assert(!json_parse(config, strlen(config), &json_limits_config, &j, &err) && !arch_parse(j, &a, &arch, &err));
+    json_free(j);
     ck_assert_msg(!train_resolve(&r, &arch, &traced_device, &a, &step, &err), "%s", err.detail);
     t = arena_new(&a, struct trainer);
     ck_assert_msg(!trainer_run(t, &arch, &step, &traced_device, &a, &err), "%s: %s", err.at, err.detail);
