@@ -1,16 +1,17 @@
 /*
- * fsdp2.h - torch.distributed.fsdp.fully_shard over a declared model: what its files share, and what another program (tensor parallelism) calls.
+ * fsdp2.h - torch.distributed.fsdp.fully_shard over a declared model: what its files share, and what another program calls.
  *
- * Purpose   every parameter is cut along its first dimension; a unit (a module, or a few, and what of it no other unit has) is gathered before it
- *           runs and reduced when its backward has passed. Each term is a storage that is born and dies where fully_shard has it.
- * Order     fsdp2_wrap() in place of model.to(device), after the leaves of the tree have the sizes that shall be cut; then as program.h says.
- * Names     are those of torch/distributed/fsdp/_fully_shard: state = FSDPState, group = FSDPParamGroup, here both in `unit`: one call of fully_shard makes one
- *           state with one group at most.
- * Source    torch/distributed/fsdp/_fully_shard/{_fsdp_state,_fsdp_param_group,_fsdp_collectives,_fsdp_param,_fsdp_init}.py, torch 2.15.
- * Files     fsdp2.c the program and its hooks; fsdp2_units.c which module is in which unit; fsdp2_place.c shards on the device; fsdp2_group.c gather and
- *           release; fsdp2_reduce.c gradients; fsdp2_copies.c the scratch of the fused copies.
- * Not modelled: shards along another dimension, meshes for single parameters, reshard_after_forward to a smaller world, symmetric memory, gradient
- *           reduction by hand (manual_backward_finalization), tensor subclasses with gather hooks.
+ * Purpose   every parameter is cut along its first dimension; a unit (a module, or a few, and what of it no other unit has) is gathered
+ *           before it runs and reduced when its backward has passed. Each term is a storage that is born and dies where fully_shard has it.
+ * Order     fsdp2_wrap() in place of model.to(device), after the tree's parameters have the sizes that shall be cut; then as program.h says.
+ * Names     are those of torch/distributed/fsdp/_fully_shard: state = FSDPState, group = FSDPParamGroup. Here both are a `unit`: one call
+ *           of fully_shard makes one state with one group at most.
+ * Source    torch/distributed/fsdp/_fully_shard/{_fully_shard,_fsdp_state,_fsdp_param_group,_fsdp_collectives,_fsdp_param,_fsdp_init}.py,
+ *           torch 2.15.
+ * Files     fsdp2.c the program and its hooks; fsdp2_units.c which module is in which unit; fsdp2_place.c shards on the device;
+ *           fsdp2_group.c gather and release; fsdp2_reduce.c gradients; fsdp2_copies.c the scratch of the fused copies.
+ * Not modelled: shards along another dimension, meshes for single parameters, reshard_after_forward to a smaller world, symmetric
+ *           memory, gradient reduction by hand (manual_backward_finalization), tensor subclasses with gather hooks.
  * Errors    ERR_FIELD_CONFLICT for a release without fully_shard, fp16 computation over fp32 weights, and offload of the optimizer alone.
  * Owner     the tree's arena.
  */
@@ -89,7 +90,8 @@ static inline struct fsdp2_unit *fsdp2_unit_of(const struct fsdp2 *f, const stru
     return f->of[m->number];
 }
 bool fsdp2_units(struct fsdp2 *f, struct wrapping *w);       /* false: the run has failed */
-void fsdp2_order(struct fsdp2 *f, const struct wrapping *w); /* from the order of the calls to that of named_modules(): after the shards are placed */
+/* From the order of the calls to that of named_modules(); after the shards are placed. */
+void fsdp2_order(struct fsdp2 *f, const struct wrapping *w);
 
 /* ---- fsdp2_place.c: shards and buffers on the device, or shards on the host */
 void fsdp2_place(struct fsdp2 *f, struct wrapping *w);

@@ -56,7 +56,9 @@ static val from_host(struct fsdp2 *f, const struct fsdp2_param *p)
     struct run *r = f->r;
     val copied = flat(r, OP_TO_COPY, p->stored, p->shard_elems), cast;
 
-    (void)work_send(r, (struct work_sending){COLLECTIVE_FROM_HOST, (uint64_t)p->shard_elems * dtype_bytes(p->stored), {0, 0}, STREAM_GATHER_COPY, false});
+    (void)work_send(r, (struct work_sending){.what = COLLECTIVE_FROM_HOST,
+                                             .bytes = (uint64_t)p->shard_elems * dtype_bytes(p->stored),
+                                             .stream = STREAM_GATHER_COPY});
     if (!casts(p))
         return copied;
     cast = flat(r, OP_TO_COPY, p->compute, p->shard_elems);
@@ -107,9 +109,13 @@ static void gather(struct fsdp2_unit *u, enum fsdp2_state as)
 
     r->stream = apart ? STREAM_GATHER_COPY : stream;
     in = copy_in(u);
-    u->result = u->bytes ? flat(r, OP_EMPTY, DTYPE_UINT8, shard_bytes(u) * f->ranks) : flat(r, OP_EMPTY, u->params[0].compute, shard_elems(u) * f->ranks);
-    u->gather = work_send(
-        r, (struct work_sending){COLLECTIVE_ALL_GATHER, (uint64_t)shard_bytes(u) * f->ranks, group_of(f), STREAM_GATHER, !apart || root_begins});
+    u->result = u->bytes ? flat(r, OP_EMPTY, DTYPE_UINT8, shard_bytes(u) * f->ranks)
+                         : flat(r, OP_EMPTY, u->params[0].compute, shard_elems(u) * f->ranks);
+    u->gather = work_send(r, (struct work_sending){.what = COLLECTIVE_ALL_GATHER,
+                                                   .bytes = (uint64_t)shard_bytes(u) * f->ranks,
+                                                   .group = group_of(f),
+                                                   .stream = STREAM_GATHER,
+                                                   .after_compute = !apart || root_begins});
     drop_inputs(u, &in);
     r->stream = stream;
 }

@@ -92,8 +92,8 @@ static val flat(struct run *r, enum dtype dtype, int64_t elems, enum mark mark)
     return v;
 }
 
-/* chunk_cat_mixed_dtype: all gradients into one buffer, each rank's share of each beside the others; then the list of gradients is cleared, the
- * last first. */
+/* chunk_cat_mixed_dtype: all gradients into one buffer, each rank's share of each beside the others; then the list of gradients is
+ * cleared, the last first. */
 static val copy_in(struct reduction *d)
 {
     struct fsdp2 *f = d->u->all;
@@ -113,6 +113,11 @@ static val copy_in(struct reduction *d)
     return input;
 }
 
+static uint32_t send(struct fsdp2 *f, enum collective what, uint64_t bytes, struct work_group group, enum stream_id stream)
+{
+    return work_send(f->r, (struct work_sending){what, bytes, group, stream, true});
+}
+
 static val scatter(struct reduction *d)
 {
     struct fsdp2 *f = d->u->all;
@@ -122,9 +127,9 @@ static val scatter(struct reduction *d)
 
     r->stream = STREAM_REDUCE;
     output = flat(r, d->dtype, d->elems, MARK_GRADIENT);
-    f->reduction = work_send(r, (struct work_sending){COLLECTIVE_REDUCE_SCATTER, bytes * f->ranks, {f->ranks, f->stride}, STREAM_REDUCE, true});
+    f->reduction = send(f, COLLECTIVE_REDUCE_SCATTER, bytes * f->ranks, (struct work_group){f->ranks, f->stride}, STREAM_REDUCE);
     if (f->copies > 1) {
-        f->all_reduction = work_send(r, (struct work_sending){COLLECTIVE_ALL_REDUCE, bytes, {f->copies, f->ranks * f->stride}, STREAM_ALL_REDUCE, true});
+        f->all_reduction = send(f, COLLECTIVE_ALL_REDUCE, bytes, (struct work_group){f->copies, f->ranks * f->stride}, STREAM_ALL_REDUCE);
         r->stream = STREAM_ALL_REDUCE;
         value_ref(r, output);
         value_unref(r, d->u->all_reduced);
@@ -154,7 +159,9 @@ static void hand_over(struct fsdp2 *f, struct fsdp2_param *p, val whole)
     val *grad = p->declared->shard ? grad_of(r, p->declared->shard) : NULL;
 
     if (f->offload) {
-        (void)work_send(r, (struct work_sending){COLLECTIVE_TO_HOST, (uint64_t)p->shard_elems * dtype_bytes(p->stored), {0, 0}, STREAM_REDUCE, false});
+        (void)work_send(r, (struct work_sending){.what = COLLECTIVE_TO_HOST,
+                                                 .bytes = (uint64_t)p->shard_elems * dtype_bytes(p->stored),
+                                                 .stream = STREAM_REDUCE});
         p->host_gradient = true;
         return;
     }

@@ -1,4 +1,4 @@
-/* fsdp2_units.c - which modules are a unit together, which parameters are in it, and their shards on the device: _fsdp_init.py, _fsdp_param.py. */
+/* fsdp2_units.c - which modules are a unit together, which parameters are in it: _fully_shard.py, _fsdp_init.py. */
 #include "parallel/fsdp2.h"
 
 #include <string.h>

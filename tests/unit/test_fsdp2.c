@@ -1,6 +1,6 @@
 /*
- * fully_shard: tapes of real PyTorch beside the walk, birth by birth with their streams and deaths; tables of its fused copies; and laws that hold for any
- * number of ranks.
+ * fully_shard: tapes of real PyTorch beside the walk, birth by birth with their streams and deaths; and laws that hold for any number
+ * of ranks.
  */
 #include "parallel/fsdp2.h"
 
@@ -22,7 +22,8 @@ static const char *const adapted[] = {"q_proj", "v_proj"};
 #define COMMON                                                                                                                         \
     .seq_len_tokens = 64, .micro_batch_size = 1, .precision = PRECISION_BF16_MIXED, .optimizer = OPTIMIZER_ADAMW_TORCH,                \
     .max_grad_norm = 1, .use_cache = TRI_FALSE, .attention = ATTENTION_SDPA
-#define LOOP(checkpointing) .framework = FRAMEWORK_TORCH, .keep_outputs = TRI_TRUE, .gradient_accumulation_steps = 1, .gradient_checkpointing = (checkpointing)
+#define LOOP(checkpointing)                                                                                                            \
+    .framework = FRAMEWORK_TORCH, .keep_outputs = TRI_TRUE, .gradient_accumulation_steps = 1, .gradient_checkpointing = (checkpointing)
 #define PLAIN COMMON, LOOP(TRI_FALSE)
 #define CHECKPOINTED COMMON, LOOP(TRI_TRUE)
 
