@@ -48,8 +48,9 @@ static struct module *norm(struct tree *t, struct module *parent, const char *na
 static val embedding_forward(struct run *r, struct module *m, val ids)
 {
     const struct param *scale = m->extra;
+    val rows = embedding_op(r, m->weight->value, ids, m->padding_idx);
 
-    return mul(r, embedding_op(r, m->weight->value, ids, m->padding_idx), scale->value);
+    return mul(r, rows, to_dtype(r, scale->value, dtype_of(r, m->weight->value))); /* gathered weights may be half */
 }
 
 static struct module *scaled_embedding(struct tree *t, struct module *parent, const struct arch *a)
