@@ -14,5 +14,6 @@ const struct method_program tp_fsdp2_program = {
     .begin_micro_step = fsdp2_begin_micro_step,
     .pre_forward = fsdp2_pre_forward,
     .post_forward = fsdp2_post_forward,
+    .optimizer_step = fsdp2_optimizer_step,
     .host_bytes = fsdp2_host_bytes,
 };
