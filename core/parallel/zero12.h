@@ -71,6 +71,11 @@ static inline uint32_t zero12_owner(const struct zero12_group *g, uint64_t eleme
 {
     return (uint32_t)(element / g->share);
 }
+
+/*
+ * zero12_ranks.c. The first is the highest as a rule: in HIT of TRIED models, worlds and options its live blocks were the highest of all
+ * ranks', and never more than MISS below (tests/laws).
+ */
 uint32_t zero12_ranks(const struct parallel_options *o, const struct tree *tree, uint32_t max, uint32_t *ret);
 
 /* zero12_reduce.c */

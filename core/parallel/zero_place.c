@@ -17,7 +17,7 @@ static void cast_one(struct wrapping *w, struct param *p)
 
     if (p->tied || !v || !dtype_is_float(dtype_of(r, v)) || dtype_of(r, v) == w->o->compute || run_dead(r))
         return;
-    p->dtype = w->o->compute;
+    p->dtype = w->o->compute; /* adapters look at what was declared */
     p->value = owned(r, value_empty(r, OP_TO_COPY, w->o->compute, p->ndim, p->size));
     mark_block(r, p->value, p->buffer ? MARK_BUFFER : MARK_PARAMETER);
     value_unref(r, v);

@@ -170,6 +170,14 @@ static void carry_on(const struct moments m[DEPTHS], uint32_t periods, struct me
     *ret = whole;
 }
 
+/* Shares and buckets that cut across layers lie on no line; a pipeline's stage has its share of the layers. */
+static bool cuts_layers(const struct step *step)
+{
+    const struct method_program *m = method_rows[step->r.method].program;
+
+    return step->r.pipeline_parallel > 1 || (m && m->first_is_highest);
+}
+
 /* A cache makes moments outside of layers grow with their number, each by its own slope. */
 enum err_code train_fold(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
                          struct measured *ret, struct err *err)
@@ -177,8 +185,7 @@ enum err_code train_fold(const struct arch *arch, const struct step *step, const
     uint32_t period = fold_period(arch), least = (2 * ENDS + 1) * period + arch->layers % period;
     struct moments m[DEPTHS];
 
-    if (step->r.use_cache == TRI_TRUE || step->r.pipeline_parallel > 1 || period > LONGEST_PERIOD ||
-        arch->layers < least + (DEPTHS + 1) * period) /* a stage has its share of the layers */
+    if (step->r.use_cache == TRI_TRUE || cuts_layers(step) || period > LONGEST_PERIOD || arch->layers < least + (DEPTHS + 1) * period)
         return train_walk(arch, step, device, arena, ret, err);
     for (uint32_t i = 0; i < DEPTHS; i++) {
         enum err_code rc = walk_at(arch, least + i * period, step, device, arena, &m[i], err);

@@ -1,6 +1,7 @@
 #include "train/measure.h"
 
 #include "train/inventory.h"
+#include "train/ranks.h"
 #include "train/trainer.h"
 
 #include <string.h>
@@ -17,11 +18,6 @@ static struct tape tape_of(const struct trainer *t)
         .peaks_begin = trainer_peaks_begin(t),
         .head_module = t->model.tree.head->number,
     };
-}
-
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
 }
 
 static void describe_host(const struct trainer *t, struct measured *m)
@@ -81,44 +77,6 @@ static enum err_code allocator(const struct tape *tape, const struct peak *walk,
     o.max_live = tape->n_births;
     o.max_blocks = 3 * walk->most_live + 4096;
     return torch_alloc_new(arena, &o, ret, err);
-}
-
-/* --------------------------------------------------------------------------------------------------------------- ranks */
-enum { RANKS_MAX = 16 };
-
-struct ranks {
-    uint32_t n, rank[RANKS_MAX];
-};
-
-/* Those that may have the highest peak, found in the declared model; `one`: the highest as a rule, where the method knows it. */
-static enum err_code ranks_of(const struct arch *arch, const struct step *step, bool one, struct arena *arena, struct ranks *ret,
-                              struct err *err)
-{
-    const struct method_program *m = method_rows[step->r.method].program;
-    unsigned char *mark = arena->cur;
-    struct parallel_options o;
-    struct trainer *t;
-    enum err_code rc;
-
-    *ret = (struct ranks){1, {step->r.rank}};
-    if (!m || !m->ranks)
-        return ERR_OK;
-    t = arena_new(arena, struct trainer);
-    rc = t ? trainer_declare(t, arch, step, arena, err) : err_set(err, ERR_NOMEM, "", "the working memory of one request is too small");
-    if (!rc) {
-        parallel_options_of(step, &o);
-        ret->n = m->ranks(&o, &t->model.tree, one && m->first_is_highest ? 1 : RANKS_MAX, ret->rank);
-    }
-    arena_rewind(arena, mark);
-    return rc;
-}
-
-static struct step of_rank(const struct step *step, uint32_t rank)
-{
-    struct step s = *step;
-
-    s.r.rank = rank;
-    return s;
 }
 
 /* ----------------------------------------------------------------------------------------------------------- the three */
@@ -258,16 +216,6 @@ static enum err_code measure(const struct arch *arch, const struct step *step, c
     return rc;
 }
 
-/* Reserved bytes are the highest of any rank; all else is of the rank with the highest peak. */
-static void take_higher(struct measured *worst, const struct measured *m, bool first)
-{
-    struct measured a = first || m->peak_allocated_bytes > worst->peak_allocated_bytes ? *m : *worst;
-
-    a.peak_reserved_bytes = larger(m->peak_reserved_bytes, first ? 0 : worst->peak_reserved_bytes);
-    a.peak_reserved_expandable_bytes = larger(m->peak_reserved_expandable_bytes, first ? 0 : worst->peak_reserved_expandable_bytes);
-    *worst = a;
-}
-
 enum err_code train_measure(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
                             struct measured *ret, struct err *err)
 {
@@ -281,7 +229,7 @@ enum err_code train_measure(const struct arch *arch, const struct step *step, co
 
         rc = measure(arch, &s, device, arena, &m, err);
         if (!rc)
-            take_higher(ret, &m, !i);
+            ranks_take_higher(ret, &m, !i);
         arena_rewind(arena, mark);
     }
     return rc;

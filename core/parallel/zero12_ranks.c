@@ -1,0 +1,131 @@
+/* zero12_ranks.c - which ranks are looked at: shares cut across tensors, so that ranks keep different amounts of gradients. */
+#include "parallel/zero12.h"
+
+static uint64_t elements(const struct param *p)
+{
+    uint64_t n = 1;
+
+    for (int i = 0; i < p->ndim; i++)
+        n *= (uint64_t)p->size[i];
+    return n;
+}
+
+struct span {
+    uint64_t elems, begin;
+};
+
+struct spans {
+    struct span largest[2];
+    uint64_t total;
+};
+
+static void measure_span(void *context, struct module *m, struct param *p)
+{
+    struct spans *s = context;
+    struct span here = {elements(p), s->total};
+
+    (void)m;
+    if (!p->requires_grad || p->tied)
+        return;
+    s->total += here.elems;
+    if (here.elems > s->largest[0].elems) {
+        s->largest[1] = s->largest[0];
+        s->largest[0] = here;
+    } else if (here.elems > s->largest[1].elems) {
+        s->largest[1] = here;
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------------ the likely one */
+/* Walks tensors and ranks side by side; a block is what copy_grads_in_partition keeps: every tensor that the rank's share touches. */
+struct likely {
+    uint64_t total, at, share, reduce_elems, block, largest_block;
+    uint32_t ranks, rank, found;
+    bool reached, any; /* any: it need not be in the first bucket */
+};
+
+static void next_rank(struct likely *l)
+{
+    if ((l->reached || l->any) && l->block > l->largest_block) {
+        l->largest_block = l->block;
+        l->found = l->rank;
+    }
+    l->rank++;
+    l->block = 0;
+    l->reached = false;
+}
+
+static void weigh(void *context, struct module *m, struct param *p)
+{
+    struct likely *l = context;
+    uint64_t elems = elements(p), end = l->at + elems;
+
+    (void)m;
+    if (!p->requires_grad || p->tied)
+        return;
+    while (l->rank + 1 < l->ranks && l->at >= (l->rank + (uint64_t)1) * l->share)
+        next_rank(l);
+    for (;;) {
+        l->block += elems;
+        l->reached |= l->total - l->at <= l->reduce_elems;
+        if (l->rank + 1 == l->ranks || end <= (l->rank + (uint64_t)1) * l->share)
+            break;
+        next_rank(l);
+    }
+    l->at = end;
+}
+
+/*
+ * With the optimizer on the host: who owns the largest tensor, whose norm and overflow mask are the largest temporaries. Else who keeps the
+ * largest block while a bucket is averaged: one that the first bucket fills, unless one bucket holds all or blocks stay from micro-step to micro-step.
+ */
+static uint32_t likely_highest(const struct parallel_options *o, const struct tree *tree, const struct spans *s)
+{
+    uint32_t n = o->at.data_parallel;
+    struct likely l = {.total = s->total, .share = s->total / n + 1, .reduce_elems = o->zero.reduce_elems, .ranks = n};
+
+    if (o->offload != OFFLOAD_NONE)
+        return (uint32_t)(s->largest[0].begin / l.share);
+    l.any = s->total <= l.reduce_elems || o->gradient_accumulation_steps > 1;
+    params_visit(tree->root, weigh, &l);
+    next_rank(&l);
+    return l.found;
+}
+
+/* ---------------------------------------------------------------------------------------------------------------- all */
+struct rank_set {
+    uint32_t n, max, *ret;
+};
+
+static void put(struct rank_set *s, uint32_t rank)
+{
+    for (uint32_t i = 0; i < s->n; i++)
+        if (s->ret[i] == rank)
+            return;
+    if (s->n < s->max)
+        s->ret[s->n++] = rank;
+}
+
+/* The likely one; all up to eight ranks; of more, eight evenly spaced and the owners of the two largest tensors. */
+uint32_t zero12_ranks(const struct parallel_options *o, const struct tree *tree, uint32_t max, uint32_t *ret)
+{
+    enum { LOOKED_AT = 8 };
+    struct spans s = {0};
+    struct rank_set set = {.max = max, .ret = ret};
+    uint32_t n = o->at.data_parallel;
+    double share;
+
+    params_visit(tree->root, measure_span, &s);
+    share = (double)(s.total ? s.total : 1) / n;
+    put(&set, likely_highest(o, tree, &s));
+    for (int i = 0; i < 2 && s.largest[i].elems; i++) {
+        uint32_t first = (uint32_t)((double)s.largest[i].begin / share), last;
+
+        last = (uint32_t)((double)(s.largest[i].begin + s.largest[i].elems - 1) / share);
+        put(&set, first < n ? first : n - 1);
+        put(&set, last < n ? last : n - 1);
+    }
+    for (uint32_t i = 0; i < LOOKED_AT; i++)
+        put(&set, n > LOOKED_AT ? i * (n - 1) / (LOOKED_AT - 1) : i % n);
+    return set.n;
+}
