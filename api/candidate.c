@@ -85,16 +85,27 @@ static void write_replayed(struct jsonw *w, const struct estimate *e, const stru
     write_largest(w, m);
 }
 
+/* Where ranks hold different amounts: of the mean node. */
+static uint64_t host_bytes_of_node(const struct estimate *e, const struct plan_candidate *c)
+{
+    const struct quantity *per_node = &e->rq.cluster.gpus_per_node;
+    uint64_t here = per_node->set ? per_node->whole : 1, world = c->step.r.data_parallel * c->step.r.tensor_parallel * c->step.r.pipeline_parallel;
+    uint64_t nodes = world > here ? (world + here - 1) / here : 1;
+
+    return c->memory.host_bytes_of_all / nodes;
+}
+
 static void write_memory(struct jsonw *w, const struct estimate *e, const struct plan_candidate *c)
 {
     const struct plan_question *q = &e->question;
     const struct measured *m = &c->memory;
     bool replayed = c->basis == BASIS_REPLAYED;
-    uint64_t allocated = replayed && q->expandable_segments ? m->peak_allocated_expandable_bytes : m->peak_allocated_bytes;
+    bool expandable = replayed && q->expandable_segments;
+    uint64_t allocated = expandable ? m->peak_allocated_expandable_bytes : m->peak_allocated_bytes;
 
     jsonw_object(w, "memory");
     jsonw_u64(w, "peak_allocated_bytes", allocated);
-    jsonw_u64(w, "peak_active_bytes", allocated); /* no other stream holds a block: the reducer works on its own buckets in place */
+    jsonw_u64(w, "peak_active_bytes", expandable ? m->peak_active_expandable_bytes : m->peak_active_bytes);
     if (replayed)
         write_replayed(w, e, c, allocated);
     jsonw_u64(w, "capacity_bytes", q->capacity_bytes);
@@ -108,7 +119,7 @@ static void write_memory(struct jsonw *w, const struct estimate *e, const struct
     jsonw_u64(w, "context_bytes", q->device.context_bytes);
     jsonw_u64(w, "nccl_bytes", nccl_bytes_of(c->step.r.data_parallel, c->step.r.tensor_parallel, c->step.r.pipeline_parallel));
     write_phases(w, m);
-    jsonw_u64(w, "host_bytes_per_node", 0);
+    jsonw_u64(w, "host_bytes_per_node", host_bytes_of_node(e, c));
     jsonw_end(w);
 }
 

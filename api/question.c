@@ -240,6 +240,16 @@ static struct zero_recipe zero_recipe(const struct estimate *e)
     };
 }
 
+/* The traced loops over an engine that drop their outputs are the Trainer's, with its two groups of parameters. */
+static enum framework framework_of(const struct estimate *e)
+{
+    int f = word_or(&e->rq.stack.framework, framework_words, FRAMEWORK_TRANSFORMERS);
+
+    if (f == FRAMEWORK_ENGINE)
+        return e->rq.training.keep_outputs == TRI_FALSE ? FRAMEWORK_TRANSFORMERS : FRAMEWORK_TORCH;
+    return (enum framework)f;
+}
+
 static void build_recipe(struct estimate *e)
 {
     const struct training_request *t = &e->rq.training;
@@ -261,7 +271,7 @@ static void build_recipe(struct estimate *e)
         .fsdp = fsdp_recipe(t),
         .zero = zero_recipe(e),
         .padded = t->padded == TRI_TRUE,
-        .framework = e->rq.stack.framework.n ? (enum framework)framework_words[e->rq.stack.framework.at[0]].value : FRAMEWORK_TRANSFORMERS,
+        .framework = framework_of(e),
         .stack = e->stack,
     };
     lora_read(&t->lora, &e->question.recipe.lora);

@@ -166,7 +166,7 @@ const struct word engine_words[] = {
 const struct word framework_words[] = {
     {"transformers", FRAMEWORK_TRANSFORMERS, "hf|trainer", "The HF Trainer."},
     {"torch", FRAMEWORK_TORCH, "pytorch", "A plain loop over the same model."},
-    LATER("deepspeed", "A plain loop over DeepSpeed's engine."),
+    {"deepspeed", FRAMEWORK_ENGINE, NULL, "A loop over DeepSpeed's engine: plain where it keeps its outputs, the Trainer's where it drops them."},
     LATER("torchtitan", "torchtitan's trainer."),
     LATER("torchtune", "torchtune's recipes."),
     LATER("litgpt", "LitGPT's scripts."),

@@ -24,7 +24,7 @@ static bool random_tape(struct tape *t)
 
         uint32_t slot = (uint32_t)(x >> 40) % RANDOM_SLOTS;
         uint64_t bytes = 1 + (x >> 20) % (UINT64_C(1) << (9 + x % 16));
-        t->events[i] = (struct tape_event){born[slot] ? '-' : '+', slot, bytes};
+        t->events[i] = (struct tape_event){born[slot] ? '-' : '+', slot, 0, bytes};
         born[slot] = !born[slot];
     }
     return t->events;
@@ -38,6 +38,7 @@ static bool measure(const struct tape *tape, bool expandable, double *ret_new_s,
         struct torch_alloc *t;
         struct arena a;
         double start = core_s();
+        uint32_t mark = 0;
 
         arena_init(&a, block, sizeof block);
         if (torch_alloc_new(&a, &(struct torch_alloc_options){.expandable = expandable, .max_live = tape->slots}, &t, NULL))
@@ -45,7 +46,7 @@ static bool measure(const struct tape *tape, bool expandable, double *ret_new_s,
 
         double made = core_s();
         for (uint32_t i = 0; i < tape->n_events; i++)
-            tape_step(t, &tape->events[i]);
+            tape_step(t, &tape->events[i], &mark);
 
         double done = core_s();
         if (torch_alloc_status(t, NULL))

@@ -47,6 +47,28 @@ static void cut(const struct work *log, struct cost *c)
     }
 }
 
+/* What is enqueued between the last kernel of a part and the first of the next belongs to the stage that it was enqueued in. */
+static bool stands_before(const struct message *m, uint32_t kernel, bool end)
+{
+    if (m->kernels_before != kernel)
+        return m->kernels_before < kernel;
+    return end ? m->stage <= STAGE_BETWEEN : m->stage > STAGE_LOSS;
+}
+
+static uint32_t first_message(const struct cost *c, uint32_t kernel, uint32_t from, bool end)
+{
+    while (from < c->n_messages && stands_before(&c->messages[from], kernel, end))
+        from++;
+    return from;
+}
+
+static void cut_messages(struct cost *c)
+{
+    if (c->n_micro == 2)
+        c->micro_message[1] = first_message(c, c->micro_begin[1], 0, false);
+    c->end_message = first_message(c, c->end_begin, c->micro_message[1], true);
+}
+
 static void sum_up(struct cost *c)
 {
     memset(c->sum, 0, sizeof c->sum);
@@ -73,10 +95,13 @@ void cost_read(const struct work *log, uint32_t accumulation, struct cost *ret)
         .n_kernels = log->n_kernels,
         .n_messages = log->n_messages,
         .accumulation = accumulation,
+        .data_parallel = 1,
+        .ranks_of_model = 1,
     };
 
     skip_setting_up(&c);
     cut(log, &c);
+    cut_messages(&c);
     sum_up(&c);
     *ret = c;
 }
@@ -107,21 +132,43 @@ static bool between(const struct line *l, const struct kernel *a, const struct k
     return true;
 }
 
+static bool kernels_between(const struct line *l, const struct cost *a, const struct cost *b, struct kernel *ret)
+{
+    for (uint32_t i = 0; i < a->n_kernels; i++)
+        if (!between(l, &a->kernels[i], &b->kernels[i], &ret[i]))
+            return false;
+    return true;
+}
+
+static bool messages_between(const struct line *l, const struct cost *a, const struct cost *b, struct message *ret)
+{
+    for (uint32_t i = 0; i < a->n_messages; i++) {
+        const struct message *m = &a->messages[i], *n = &b->messages[i];
+
+        if (m->collective != n->collective || m->stage != n->stage || m->stream != n->stream || m->kernels_before != n->kernels_before)
+            return false;
+        ret[i] = *m;
+        ret[i].bytes = on_line(l, m->bytes, n->bytes);
+    }
+    return true;
+}
+
 bool cost_at(const struct cost *a, const struct cost *b, uint32_t micro_batch_size, uint32_t accumulation, struct arena *arena, struct cost *ret)
 {
     struct line l = {a->micro_batch_size, (int64_t)b->micro_batch_size - a->micro_batch_size, (int64_t)micro_batch_size - a->micro_batch_size};
     struct cost c = *a;
     struct kernel *kernels;
+    struct message *messages;
 
-    if (!l.step || a->n_kernels != b->n_kernels || a->n_micro != b->n_micro || a->n_micro != (accumulation > 1 ? 2 : 1))
+    if (!l.step || a->n_kernels != b->n_kernels || a->n_messages != b->n_messages || a->n_micro != b->n_micro ||
+        a->n_micro != (accumulation > 1 ? 2 : 1))
         return false;
+    messages = arena_array_raw(arena, struct message, a->n_messages);
     kernels = arena_array_raw(arena, struct kernel, a->n_kernels);
-    if (!kernels)
+    if (!kernels || !messages || !kernels_between(&l, a, b, kernels) || !messages_between(&l, a, b, messages))
         return false;
-    for (uint32_t i = 0; i < a->n_kernels; i++)
-        if (!between(&l, &a->kernels[i], &b->kernels[i], &kernels[i]))
-            return false;
     c.kernels = kernels;
+    c.messages = messages;
     c.micro_batch_size = micro_batch_size;
     c.accumulation = accumulation;
     c.model_flops = a->model_flops / a->micro_batch_size * micro_batch_size;

@@ -27,9 +27,12 @@ struct cost {
     uint32_t n_micro;               /* micro-steps in the log, 1 or 2 */
     uint32_t micro_begin[2];        /* first kernel of each */
     uint32_t end_begin;             /* first kernel of clipping and optimizer */
+    uint32_t micro_message[2], end_message; /* first message of each, and of the end */
     uint32_t accumulation;          /* micro-steps that an optimizer step makes */
     uint32_t micro_batch_size, seq_len_tokens;
-    double model_flops;             /* of one micro-step */
+    uint32_t data_parallel;         /* ranks with a micro-batch of their own */
+    uint32_t ranks_of_model;        /* that one such micro-batch runs on: tensor and pipeline parallel */
+    double model_flops;             /* of one micro-step, over all of them */
     struct cost_sum sum[COST_STAGES]; /* of the whole optimizer step, repeated micro-steps included */
 };
 
@@ -42,7 +45,8 @@ void cost_read(const struct work *log, uint32_t accumulation, struct cost *ret);
 /*
  * The cost at another micro-batch, from two that were run: sizes of tensors are linear in it, so what a kernel computes and moves is too.
  * False when the two logs are not the same kernels one by one (an operator chose another path), when both have the same micro-batch, or
- * when the arena is full. `accumulation` is that of the result and plays as many micro-steps as the two. Messages are those of `a`.
+ * when the arena is full. `accumulation` is that of the result and plays as many micro-steps as the two. Messages follow the same
+ * line: those of tensor and pipeline parallelism grow with the batch.
  */
 bool cost_at(const struct cost *a, const struct cost *b, uint32_t micro_batch_size, uint32_t accumulation, struct arena *arena, struct cost *ret);
 

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+_Static_assert((int)STREAM_COUNT <= (int)TORCH_ALLOC_STREAMS, "the allocator model keeps a pool for every stream");
+
 const char *phase_name(enum phase phase)
 {
     static const char *const names[PHASE_COUNT] = {"init", "batch", "forward", "loss",     "loss_backward",
@@ -86,9 +88,46 @@ static void note(const struct tape *t, struct peak *p, uint32_t at, uint32_t blo
     }
 }
 
+/* Dead blocks that another stream reads, on a GPU that is past them only when the host has waited: of `deaths` so far, those
+ * before event `at` have passed. */
+struct held {
+    uint64_t bytes;
+    uint32_t at, deaths, passed;
+};
+
+static void hold(const struct birth *b, struct held *h)
+{
+    h->bytes += torch_alloc_round(b->bytes);
+    h->deaths++;
+}
+
+/* Event `i`, which is not of a block: what the host knows to have passed after it. */
+static void pass(const struct tape *t, uint32_t i, struct held *h)
+{
+    uint32_t position = t->events[i] & EVENT_POSITION; /* of EVENT_SYNC and EVENT_RELEASE: beyond every tape */
+    uint32_t until = position < i ? position : i;
+
+    for (; h->at < until; h->at++) {
+        uint32_t e = t->events[h->at];
+        const struct birth *b = &t->births[e & EVENT_BLOCK];
+
+        if (!(e & EVENT_DEATH) || !b->crossed)
+            continue;
+        h->bytes -= torch_alloc_round(b->bytes);
+        h->passed++;
+    }
+}
+
+static void note_active(struct peak *p, uint64_t active)
+{
+    if (active > p->active_bytes)
+        p->active_bytes = active;
+}
+
 void peak_walk(const struct tape *t, struct peak *ret)
 {
     struct peak p = {0};
+    struct held held = {0};
     uint64_t live = 0;
     uint32_t blocks = 0;
 
@@ -98,26 +137,45 @@ void peak_walk(const struct tape *t, struct peak *ret)
         if (i == t->steps_begin)
             p.static_bytes = live;
         if (i == t->peaks_begin)
-            p.peak_bytes = live;
-        if (e == EVENT_RELEASE)
+            p.peak_bytes = p.active_bytes = live;
+        if (!event_is_of_block(e)) {
+            pass(t, i, &held);
             continue;
+        }
         if (e & EVENT_DEATH) {
             live -= torch_alloc_round(t->births[block].bytes);
             blocks--;
+            if (t->births[block].crossed)
+                hold(&t->births[block], &held);
             continue;
         }
         live += torch_alloc_round(t->births[block].bytes);
-        if (++blocks > p.most_live)
-            p.most_live = blocks;
+        if (++blocks + held.deaths - held.passed > p.most_live)
+            p.most_live = blocks + held.deaths - held.passed;
         note(t, &p, i, block, live);
+        if (held.bytes && i >= t->peaks_begin)
+            note_active(&p, live + held.bytes);
     }
     p.resting_bytes = live;
+    p.crossed = held.deaths > 0;
+    note_active(&p, p.peak_bytes);
     *ret = p;
+}
+
+/* An event that is not of a block. */
+static void play_other(const struct tape *t, uint32_t i, struct torch_alloc *alloc, struct held *h)
+{
+    pass(t, i, h);
+    if (t->events[i] == EVENT_RELEASE)
+        torch_alloc_empty_cache(alloc);
+    else
+        torch_alloc_wait(alloc, h->passed);
 }
 
 bool peak_replay(const struct tape *t, struct torch_alloc *alloc, struct peak *ret)
 {
     struct peak p = {0};
+    struct held held = {0};
     uint64_t live = 0;
 
     for (uint32_t i = 0; i < t->n_events; i++) {
@@ -128,9 +186,9 @@ bool peak_replay(const struct tape *t, struct torch_alloc *alloc, struct peak *r
             p.static_bytes = live;
         }
         if (i == t->peaks_begin)
-            p.peak_bytes = live;
-        if (e == EVENT_RELEASE) {
-            torch_alloc_empty_cache(alloc);
+            p.peak_bytes = p.active_bytes = live;
+        if (!event_is_of_block(e)) {
+            play_other(t, i, alloc, &held);
             continue;
         }
         if (e & EVENT_DEATH) {
@@ -138,12 +196,19 @@ bool peak_replay(const struct tape *t, struct torch_alloc *alloc, struct peak *r
             torch_alloc_give(alloc, block);
             continue;
         }
-        if (!torch_alloc_take(alloc, block, t->births[block].bytes))
+        if (!torch_alloc_take(alloc, block, t->births[block].bytes, t->births[block].stream))
             return false;
+        if (t->births[block].crossed) {
+            torch_alloc_cross(alloc, block);
+            p.crossed = true;
+        }
         live += torch_alloc_block_bytes(alloc, block);
         note(t, &p, i, block, live);
+        if (p.crossed && i >= t->peaks_begin)
+            note_active(&p, torch_alloc_active_bytes(alloc));
     }
     p.resting_bytes = live;
+    note_active(&p, p.peak_bytes);
     *ret = p;
     return true;
 }
@@ -201,7 +266,7 @@ enum err_code peak_describe(const struct tape *t, const struct peak *p, struct a
         return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small to describe the peak");
     memset(breakdown, 0, sizeof breakdown[0] * CATEGORY_COUNT);
     for (uint32_t i = 0; i <= p->peak_event && i < t->n_events; i++)
-        if (t->events[i] != EVENT_RELEASE)
+        if (event_is_of_block(t->events[i]))
             live[t->events[i] & EVENT_BLOCK] = !(t->events[i] & EVENT_DEATH);
     for (uint32_t i = 0; i < t->n_births; i++) {
         const struct birth *b = &t->births[i];

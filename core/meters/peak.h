@@ -5,7 +5,10 @@
  *           to 512 B (the walk: a lower bound).
  * Phases    api.md: batch, forward, loss, loss_backward (nodes born in loss), backward, clip, optimizer, between. A phase's
  *           peak is the highest allocated at an allocation made in it. Loading comes before: no peak is taken there.
- * Source    categories as the oracle's report.py tells them.
+ * Streams   a block that another stream reads and that is dead is not allocated, but active until that stream is past it. A GPU
+ *           that never lags is past it at the next birth: active peaks where allocated does. One that always lags is past it
+ *           when the host waits (EVENT_SYNC, EVENT_WAIT): the upper end, on which peaks of `allocated` do not depend.
+ * Source    categories as the oracle's report.py tells them; streams: alloc.h.
  */
 #ifndef METERS_PEAK_H
 #define METERS_PEAK_H
@@ -52,7 +55,7 @@ struct tape {
     const uint32_t *events;
     uint32_t n_births, n_events;
     uint32_t steps_begin; /* events before it are loading */
-    uint32_t peaks_begin; /* first event of the steps whose peaks are taken; steps_begin, or later where the first steps differ from all others */
+    uint32_t peaks_begin; /* first event of the steps whose peaks are taken: steps_begin, or later where the first steps differ */
     uint32_t head_module;
 };
 
@@ -63,7 +66,9 @@ struct peak {
     uint64_t phase_bytes[PHASE_COUNT];
     uint64_t static_bytes, resting_bytes; /* when the steps begin; when the tape ends */
     uint64_t first_bytes;      /* highest of the steps before peaks_begin; 0: there are none */
-    uint32_t most_live;        /* blocks */
+    uint64_t active_bytes;     /* highest from peaks_begin on; of a walk: on a GPU that always lags; of a replay: as the allocator's */
+    bool crossed;              /* blocks that another stream reads stand on the tape */
+    uint32_t most_live;        /* blocks; of a walk: active ones on a GPU that always lags */
 };
 
 enum phase phase_of(const struct birth *b);
@@ -72,7 +77,7 @@ enum category category_of(const struct tape *t, const struct birth *b);
 /* Sums live births rounded to 512 B. */
 void peak_walk(const struct tape *t, struct peak *ret);
 
-/* Plays the tape on `alloc`, empty so far; its handles are birth numbers. False when the device ran out of memory. */
+/* Plays the tape on `alloc`, empty so far, lagging or not; its handles are birth numbers. False when the device ran out of memory. */
 bool peak_replay(const struct tape *t, struct torch_alloc *alloc, struct peak *ret);
 
 /* Live blocks of one op, category, stage and size at the peak. */

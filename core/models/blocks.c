@@ -94,6 +94,7 @@ struct two rotary_tables(struct run *r, struct module *m, val ids, enum dtype dt
 
     r->grad_enabled = false;
     freqs = to_dtype(r, unsqueeze(r, ids, -1), DTYPE_FP32);
+    inv_freq = to_dtype(r, inv_freq, DTYPE_FP32); /* a wrapper may have cast the buffer */
     freqs = local(r, mul(r, freqs, inv_freq));
     emb = local(r, cat(r, 2, (val[]){freqs, freqs}, -1));
     cos = local(r, mul_scalar(r, cos_op(r, emb)));
@@ -114,7 +115,8 @@ struct two rotary_tables_matmul(struct run *r, struct module *m, val ids, enum d
     struct two out;
 
     r->grad_enabled = false;
-    wide = local(r, expand(r, unsqueeze(r, unsqueeze(r, inv_freq, 0), -1), SHAPE(1, size_of(r, inv_freq, 0), 1)));
+    wide = to_dtype(r, unsqueeze(r, unsqueeze(r, inv_freq, 0), -1), DTYPE_FP32);
+    wide = local(r, expand(r, wide, SHAPE(1, size_of(r, inv_freq, 0), 1)));
     positions = local(r, to_dtype(r, unsqueeze(r, ids, 1), DTYPE_FP32));
     r->autocast = false;
     freqs = local(r, transpose(r, matmul(r, wide, positions), 1, 2));

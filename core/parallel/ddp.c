@@ -10,6 +10,7 @@ struct bucket {
     val flat;
     uint32_t begin, end; /* in ddp.assignment.indices */
     uint32_t pending;
+    uint32_t sent; /* its message */
 };
 
 struct ddp {
@@ -132,19 +133,28 @@ static bool make_room(struct ddp *d, uint32_t n)
 }
 
 /* -------------------------------------------------------------------------------------------------------------- the hook */
+/* Reducer::finalize_backward: waits for every bucket, and copies each back, leaf by leaf. */
+static void finalize(struct ddp *d)
+{
+    for (uint32_t b = 0; b < d->assignment.n_buckets; b++)
+        work_wait(d->r, d->buckets[b].sent);
+    if (!d->options.bucket_view)
+        for (uint32_t i = 0; i < d->n; i++)
+            work_add(d->r, OP_CLONE, 0, 2 * d->tensors[i].bytes, 1);
+    if (d->options.find_unused_parameters)
+        work_wait(d->r, work_send_native(d->r, COLLECTIVE_ALL_REDUCE, 4 * (uint64_t)d->n));
+}
+
 /* Reducer::mark_bucket_ready: buckets are reduced in their order, whichever is full first. */
 static void reduce_ready(struct ddp *d)
 {
     while (d->next_bucket < d->assignment.n_buckets && !d->buckets[d->next_bucket].pending) {
-        const struct bucket *b = &d->buckets[d->next_bucket++];
+        struct bucket *b = &d->buckets[d->next_bucket++];
 
-        work_message(d->r, COLLECTIVE_ALL_REDUCE, d->r->storages[d->r->values[b->flat].storage].bytes);
+        b->sent = work_send_native(d->r, COLLECTIVE_ALL_REDUCE, d->r->storages[d->r->values[b->flat].storage].bytes);
     }
-    if (d->next_bucket == d->assignment.n_buckets && !d->options.bucket_view) /* finalize_backward copies every bucket back, leaf by leaf */
-        for (uint32_t i = 0; i < d->n; i++)
-            work_add(d->r, OP_CLONE, 0, 2 * d->tensors[i].bytes, 1);
-    if (d->next_bucket == d->assignment.n_buckets && d->options.find_unused_parameters)
-        work_message(d->r, COLLECTIVE_ALL_REDUCE, 4 * (uint64_t)d->n);
+    if (d->next_bucket == d->assignment.n_buckets)
+        finalize(d);
 }
 
 /* Reducer::autograd_hook. The copy into the bucket divides; nothing is allocated. */
@@ -206,8 +216,8 @@ static void agree(struct ddp *d)
     uint8_t stage = r->stage;
 
     r->stage = STAGE_INIT; /* once in a run: no part of a step */
-    work_message(r, COLLECTIVE_BROADCAST, 4 * ((uint64_t)d->n + 1));
-    work_message(r, COLLECTIVE_BROADCAST, 4 * (uint64_t)d->assignment.n_buckets);
+    work_wait(r, work_send_native(d->r, COLLECTIVE_BROADCAST, 4 * ((uint64_t)d->n + 1)));
+    work_wait(r, work_send_native(d->r, COLLECTIVE_BROADCAST, 4 * (uint64_t)d->assignment.n_buckets));
     r->stage = stage;
     value_unref(r, sizes);
     value_unref(r, indices);

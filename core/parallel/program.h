@@ -45,7 +45,7 @@ struct parallel_options {
     enum method method;
     struct layout at;
     bool plain; /* a loop over torch alone; else the Trainer's */
-    bool mixed; /* master weights in fp32, computed in `compute` */
+    bool mixed; /* what is trained is in fp32, computed in `compute` */
     enum dtype compute;
     bool checkpointing, reentrant;
     bool adapters; /* the base is frozen */
@@ -97,8 +97,10 @@ struct method_program {
     void (*backward)(void *of, val loss);
     void (*end_micro_step)(void *of, bool boundary); /* engine.step(): at the boundary it clips, updates, clears */
     uint64_t (*host_bytes)(const void *of);          /* that offload holds on the host between two steps, of this rank */
+    uint64_t (*host_bytes_of_rank)(const void *of, uint32_t rank); /* the same of any; NULL: all ranks hold as much */
     /* Ranks whose memory may be the highest, for a declared model; NULL: all are alike, rank 0 stands for them. At most `max`. */
     uint32_t (*ranks)(const struct parallel_options *o, const struct tree *tree, uint32_t max, uint32_t *ret);
+    bool first_is_highest; /* the first of ranks() is the highest as a rule: walks look at it alone, replays at all */
     uint32_t steps; /* until figures repeat; 0: two */
 };
 

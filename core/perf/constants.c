@@ -28,6 +28,20 @@ static const struct perf_constant table[PERF_CONSTANTS] = {
         "an operator called from Python; the rows hardly tell: below the prior's cost (gpjt below 700 tokens bounds it, behind DeepSpeed's hooks)"},
     [PERF_BACKWARD_CALL_S]   = {"backward_call_s", "seconds", 4e-6, 4e-6,
         "an operator or node run by autograd's engine; as forward_call_s"},
+    [PERF_MESSAGE_CALL_S]    = {"message_call_s", "seconds", 200e-6, 200e-6,
+        "the host enqueues a collective through Python's hooks and torch.distributed"},
+    [PERF_HOOK_S]            = {"hook_s", "seconds", 30e-6, 30e-6,
+        "a hook in Python around a module or a gradient: gpjt below 500 tokens"},
+    [PERF_TILE_READS]        = {"tile_reads", "multiply-adds", 32, 32,
+        "what a tile of a product must compute for each element that it reads before its reads no longer count: CUTLASS's and cuBLAS's tiles"},
+    [PERF_INNER_START]       = {"inner_start", "steps along the inner dimension", 64, 64,
+        "what starting and ending a tile takes, in two steps of 32: the depth of CUTLASS's stages"},
+    [PERF_BUS_SHARE]         = {"bus_share", "of PCIe's bandwidth", 0.8, 0.8,
+        "pinned copies reach 25 to 26 GB/s of the 31.5 of PCIe 4.0 x16"},
+    [PERF_HOST_RANK_BYTES_PER_S] = {"host_rank_bytes_per_s", "bytes/s", 33e9, 33e9,
+        "gpjt: 0.42 s for Adam over 0.46 G parameters on the host of one RTX 3090, 30 bytes each"},
+    [PERF_HOST_NODE_BYTES_PER_S] = {"host_node_bytes_per_s", "bytes/s", 78e9, 78e9,
+        "gpjt: 2.6 to 3.1 s for 8.0 G parameters of eight ranks on the host of eight A100, 30 bytes each"},
 };
 // clang-format on
 

@@ -1,17 +1,11 @@
 #include "perf/kernel.h"
 
-#include <math.h>
-
 /* Tiles that cuBLAS's kernels have, largest first. */
 static const struct {
     double rows, columns;
 } tiles[] = {{256, 128}, {128, 256}, {128, 128}, {128, 64}, {64, 128}, {64, 64}};
 
 enum { TILES = sizeof tiles / sizeof *tiles, SPLITS_MAX = 16 };
-
-/* Multiply-adds that a tile must do for each element it reads before its reads no longer count, in rows and columns: shared memory feeds a
- * multiprocessor's tensor cores at about this ratio. And what starting and ending a tile takes, in steps along the inner dimension. */
-static const double TILE_READS = 32, INNER_START = 64;
 
 /* What a kernel reads was written just before, mostly: as much as the cache holds of it comes from there. */
 static double moved_s(const struct rates *r, uint64_t bytes)
@@ -21,11 +15,12 @@ static double moved_s(const struct rates *r, uint64_t bytes)
     return ((double)bytes - cached * r->cached_share) * r->s_per_byte;
 }
 
-static double tile_share(double rows, double columns)
+/* Of the best tile's rate: shared memory feeds a multiprocessor's tensor cores only so fast. */
+static double tile_share(const struct rates *r, double rows, double columns)
 {
-    static const double best = 1 + 32 * (1.0 / 256 + 1.0 / 128);
+    double reads = r->constants[PERF_TILE_READS];
 
-    return best / (1 + TILE_READS * (1 / rows + 1 / columns));
+    return (1 + reads * (1 / tiles[0].rows + 1 / tiles[0].columns)) / (1 + reads * (1 / rows + 1 / columns));
 }
 
 /* One tile shape: waves of tiles, each for its inner part; parts of a split product are written in fp32 and read again. */
@@ -33,7 +28,7 @@ static double tiled_s(const struct rates *r, const struct kernel *k, double per_
 {
     double rows = tiles[tile].rows, columns = tiles[tile].columns, inner = ceil((double)k->inner / splits);
     double n = ceil(k->rows / rows) * ceil(k->columns / columns) * k->batch * splits;
-    double one_s = 2 * rows * columns * (inner + INNER_START) * r->multiprocessors / (per_s * tile_share(rows, columns));
+    double one_s = 2 * rows * columns * (inner + r->constants[PERF_INNER_START]) * r->multiprocessors / (per_s * tile_share(r, rows, columns));
     double parts_s = splits > 1 ? 8.0 * splits * k->rows * k->columns * k->batch * r->s_per_byte : 0;
 
     return ceil(n / r->multiprocessors) * one_s + parts_s;

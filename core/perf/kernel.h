@@ -11,11 +11,17 @@
 
 #include "perf/perf.h"
 
+#include <math.h>
+
 static inline double larger(double a, double b) /* no NaN comes here: fmax() would ask for it at each kernel */
 {
     return a > b ? a : b;
 }
 static inline double smaller(double a, double b)
+{
+    return a < b ? a : b;
+}
+static inline uint32_t smaller_u32(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
 }
@@ -39,5 +45,8 @@ struct rates {
 void rates_of(const double *constants, const struct perf_system *s, struct rates *ret);
 
 double kernel_s(struct rates *r, const struct kernel *k);
+
+/* One message, by itself: a collective, a copy over the bus, the optimizer on the host. */
+double message_s(const struct rates *r, const struct message *m);
 
 #endif

@@ -1,13 +1,14 @@
 /*
  * perf.h - seconds of one optimizer step: what a rank computes, moves and sends, on a system given by numbers.
  *
- * Purpose   perf_step_time() plays the kernels of a step in order on two clocks, the host that launches them and the GPU that runs them, and
- *           its collectives on a third, as torch does: a bucket's all-reduce starts when its last gradient is there and the one before it has
- *           ended; what is left of them after the last kernel of backward is exposed.
+ * Purpose   perf_step_time() plays the log of a step on clocks (clocks.h): the host that launches, the GPU, the streams of messages, the links. A
+ *           message may wait for the kernels before it, kernels wait for it where the method does; what compute waits is exposed. perf_pipeline()
+ *           plays the schedule of a pipeline over the times of its stages.
  * Models    matrix products by tiles and waves over the multiprocessors, or by memory; attention as a share of the rate of products; all other
- *           kernels by memory; ring and hierarchical collectives (latency + bytes / bandwidth). Clipping and the optimizer follow backward.
- *           Not modelled: pipelines (bubble_s is 0), offload (offload_s is 0), what a nearly full allocator costs, the input pipeline,
- *           kernels slowed by a collective beside them.
+ *           kernels by memory; collectives over groups as NCCL sends them: rings and trees, latency a hop, groups of a node share its adapters;
+ *           copies over the bus and Adam on the host by bandwidth.
+ *           Not modelled: what a nearly full allocator costs, the input pipeline, kernels slowed by a collective beside them, collectives of
+ *           different groups that slow each other, buses that GPUs share, interleaved pipelines.
  * Constants empirical ones stand in constants.c, each with its data; perf_constant() prints them, `accuracy fit` fits them.
  * Units     seconds, bytes, flops and their quotients, as named; 0 in a system: no source gave it, see plan/system.h for what stands for it.
  * Threads   pure.
@@ -20,7 +21,8 @@
 /* A direction of one GPU inside a node, of a whole node between nodes. */
 struct perf_link {
     double bytes_per_s;     /* what a collective reaches: NCCL's bus bandwidth */
-    double latency_s;       /* of one collective, for the first byte */
+    double latency_s;       /* of the smallest collective, where a source measured it above what NCCL's own figures give; 0: none */
+    bool pcie;              /* not NVLink */
 };
 
 struct perf_system {
@@ -31,6 +33,7 @@ struct perf_system {
     uint64_t cache_bytes;   /* L2 */
     unsigned multiprocessors;
     struct perf_link intra, inter;
+    double bus_bytes_per_s; /* between a GPU and its host, one direction, as the bus is specified */
     unsigned gpus_per_node, nodes;
 };
 
@@ -43,8 +46,27 @@ struct step_time {
 /* Of `c` on every rank of `s`; c->accumulation > 0, sums of zero kernels included. */
 void perf_step_time(const struct cost *c, const struct perf_system *s, struct step_time *ret);
 
-/* One collective over all ranks of `s`. */
-double perf_collective_s(const struct perf_system *s, enum collective what, uint64_t bytes);
+/* One collective over a group; {0, 0}: all ranks of `s`. */
+double perf_collective_s(const struct perf_system *s, enum collective what, uint64_t bytes, struct work_group group);
+
+/* --- pipelines ----------------------------------------------------------------------------------------------------------------- */
+enum schedule { SCHEDULE_1F1B, SCHEDULE_GPIPE };
+
+/* One micro-batch on one stage, waits included, and what follows the last one. */
+struct stage_time {
+    double forward_s, backward_s, send_s; /* send_s: to the next stage or back, the caller's to fill */
+    double waited_wire_s, waited_host_s;  /* of forward_s + backward_s */
+    double end_s, end_waited_wire_s, end_waited_host_s;
+};
+
+/* Of a log whose micro-steps are one micro-batch each; what it sends to the stages beside it must not stand in it. */
+void perf_stage_time(const struct cost *c, const struct perf_system *s, struct stage_time *ret);
+
+/* The parts of the step; perf_sum_up() makes the rest. False when the arena is full; it is given back. */
+bool perf_pipeline(const struct stage_time *stages, uint32_t n, enum schedule schedule, uint32_t micro_batches, struct arena *arena, struct step_time *ret);
+
+/* step_s, throughput and MFU from the parts, of a job of which `c` is one rank. */
+void perf_sum_up(const struct cost *c, const struct perf_system *s, struct step_time *ret);
 
 /* --- empirical constants ------------------------------------------------------------------------------------------------------- */
 enum perf_constant_id {
@@ -59,6 +81,13 @@ enum perf_constant_id {
     PERF_KERNEL_S,
     PERF_FORWARD_CALL_S,
     PERF_BACKWARD_CALL_S,
+    PERF_MESSAGE_CALL_S,
+    PERF_HOOK_S,
+    PERF_TILE_READS,
+    PERF_INNER_START,
+    PERF_BUS_SHARE,
+    PERF_HOST_RANK_BYTES_PER_S,
+    PERF_HOST_NODE_BYTES_PER_S,
     PERF_CONSTANTS
 };
 
@@ -70,6 +99,7 @@ struct perf_constant {
 };
 
 const struct perf_constant *perf_constant(enum perf_constant_id id);
+void perf_constants(double ret[PERF_CONSTANTS]);
 
 /* The same with other constants: for fitting them. */
 void perf_step_time_with(const double constants[PERF_CONSTANTS], const struct cost *c, const struct perf_system *s, struct step_time *ret);

@@ -1,99 +1,52 @@
-/* step.c - kernels and collectives of a step on their clocks. */
-#include "perf/kernel.h"
+/* step.c - the parts of a step on their clocks, and what they sum to. */
+#include "perf/clocks.h"
 
-/* One part of the log, from its first kernel on. All clocks begin together: the Trainer reads the loss after each micro-step (trainer.py,
- * logging_nan_inf_filter), a loop over torch prints it. */
-struct clocks {
-    double host_s, gpu_s, wire_s;
-    double waited_s;        /* of gpu_s: for the wire */
-};
-
-static void wait_for_wire(struct clocks *c)
+static double waited_s(const struct clocks *t)
 {
-    c->waited_s += larger(0, c->wire_s - c->gpu_s);
-    c->gpu_s = larger(c->gpu_s, c->wire_s);
+    return t->waited_wire_s + t->waited_host_s;
 }
 
-static double call_s(const struct rates *r, const struct kernel *k)
+/* All clocks of a part begin together: the Trainer reads the loss after each micro-step (trainer.py, logging_nan_inf_filter), a loop over torch prints it. */
+static struct clocks play_micro_step(struct rates *r, const struct cost *c, uint32_t i)
 {
-    bool engine = (k->stage == STAGE_BACKWARD && !k->recompute) || k->stage == STAGE_OPTIMIZER || k->stage == STAGE_CLIP;
-
-    return r->constants[engine ? PERF_BACKWARD_CALL_S : PERF_FORWARD_CALL_S];
-}
-
-static void play_kernel(struct rates *r, const struct kernel *k, struct clocks *c)
-{
-    c->host_s += k->calls * call_s(r, k);
-    c->gpu_s = larger(c->gpu_s, c->host_s) + kernel_s(r, k);
-}
-
-/* Forward and optimizer wait for what they sent (buffers, parameters); backward does not, until all of it is sent: then the reducer waits and
- * copies its buckets back (reducer.cpp finalize_backward). */
-static void play_message(const struct rates *r, const struct message *m, struct clocks *c)
-{
-    c->wire_s = larger(c->wire_s, c->gpu_s) + perf_collective_s(r->system, (enum collective)m->collective, m->bytes);
-    if (m->stage != STAGE_BACKWARD)
-        wait_for_wire(c);
-}
-
-/* Messages that were sent after kernel `from` began and before kernel `to` does. */
-struct range {
-    uint32_t first, last;
-};
-
-static struct range messages_in(const struct cost *c, uint32_t from, uint32_t to)
-{
-    struct range r = {0};
-
-    while (r.first < c->n_messages && c->messages[r.first].kernels_before <= from && from)
-        r.first++;
-    for (r.last = r.first; r.last < c->n_messages && c->messages[r.last].kernels_before <= to; r.last++)
-        ;
-    return r;
-}
-
-static struct clocks play(struct rates *r, const struct cost *c, uint32_t from, uint32_t to, bool sends)
-{
-    struct range m = messages_in(c, from, to);
-    bool any = sends && m.first < m.last;
+    bool last = i + 1 == c->n_micro;
+    struct part p = {i ? c->micro_begin[i] : 0, last ? c->end_begin : c->micro_begin[i + 1], c->micro_message[i],
+                     last ? c->end_message : c->micro_message[i + 1]};
     struct clocks t = {0};
 
-    for (uint32_t i = from; i < to; i++) {
-        for (; any && m.first < m.last && c->messages[m.first].kernels_before == i; m.first++)
-            play_message(r, &c->messages[m.first], &t);
-        if (any && m.first == m.last)
-            wait_for_wire(&t);
-        play_kernel(r, &c->kernels[i], &t);
-    }
-    for (; any && m.first < m.last; m.first++)
-        play_message(r, &c->messages[m.first], &t);
-    wait_for_wire(&t);
+    play_part(r, c, p, &t);
     return t;
 }
 
-static void add_micro(const struct clocks *t, double times, struct step_time *ret)
+static struct clocks play_end(struct rates *r, const struct cost *c)
 {
-    ret->compute_s += times * (t->gpu_s - t->waited_s);
-    ret->communication_exposed_s += times * t->waited_s;
+    struct clocks t = {0};
+
+    play_part(r, c, (struct part){c->end_begin, c->n_kernels, c->end_message, c->n_messages}, &t);
+    return t;
 }
 
-/* Micro-steps of an accumulation between the first and the last send when the first does (sync_each_batch). */
+static void add_waits(const struct clocks *t, double times, struct step_time *ret)
+{
+    ret->communication_exposed_s += times * t->waited_wire_s;
+    ret->offload_s += times * t->waited_host_s;
+}
+
+/* Micro-steps of an accumulation between the first and the last compute as the last does, which finds gradients, and send as the first does, which may not
+ * send its own. */
 static void play_micro_steps(struct rates *r, const struct cost *c, struct step_time *ret)
 {
-    struct range first = messages_in(c, 0, c->n_micro > 1 ? c->micro_begin[1] : 0);
-    bool first_sends = first.first < first.last;
+    struct clocks first = {0}, last = {0};
+    double between = c->n_micro > 1 ? c->accumulation - c->n_micro : 0, repeated = c->n_micro > 1 ? 1 : c->accumulation;
 
-    for (uint32_t i = 0; i < c->n_micro; i++) {
-        uint32_t from = i ? c->micro_begin[i] : 0, to = i + 1 < c->n_micro ? c->micro_begin[i + 1] : c->end_begin;
-        uint32_t times = cost_times(c, i);
-        struct clocks t = play(r, c, from, to, true);
-
-        add_micro(&t, 1, ret);
-        if (times < 2)
-            continue;
-        t = play(r, c, from, to, first_sends);
-        add_micro(&t, times - 1, ret);
+    if (c->n_micro > 1) {
+        first = play_micro_step(r, c, 0);
+        ret->compute_s += first.gpu_s - waited_s(&first);
+        add_waits(&first, 1 + between, ret);
     }
+    last = play_micro_step(r, c, c->n_micro ? c->n_micro - 1 : 0);
+    ret->compute_s += (repeated + between) * (last.gpu_s - waited_s(&last));
+    add_waits(&last, repeated, ret);
 }
 
 /* The dtype that most products compute in decides which peak the flops are held against. */
@@ -111,29 +64,67 @@ static double peak_of(const struct cost *c, const struct perf_system *s)
     return s->flops_per_s[most];
 }
 
+void perf_sum_up(const struct cost *c, const struct perf_system *s, struct step_time *ret)
+{
+    double samples = (double)c->micro_batch_size * c->accumulation * c->data_parallel;
+
+    ret->step_s = ret->compute_s + ret->communication_exposed_s + ret->optimizer_s + ret->offload_s + ret->bubble_s;
+    ret->samples_per_s = samples / ret->step_s;
+    ret->tokens_per_s = ret->samples_per_s * c->seq_len_tokens;
+    ret->mfu = c->model_flops / c->ranks_of_model * c->accumulation / (ret->step_s * peak_of(c, s));
+}
+
 void perf_step_time_with(const double constants[PERF_CONSTANTS], const struct cost *c, const struct perf_system *s, struct step_time *ret)
 {
     struct step_time t = {0};
     struct rates r;
     struct clocks end;
-    double samples = (double)c->micro_batch_size * c->accumulation * s->gpus_per_node * s->nodes;
 
     rates_of(constants, s, &r);
     play_micro_steps(&r, c, &t);
-    end = play(&r, c, c->end_begin, c->n_kernels, true);
-    t.optimizer_s = end.gpu_s;
-    t.step_s = t.compute_s + t.communication_exposed_s + t.optimizer_s;
-    t.samples_per_s = samples / t.step_s;
-    t.tokens_per_s = t.samples_per_s * c->seq_len_tokens;
-    t.mfu = c->model_flops * c->accumulation / (t.step_s * peak_of(c, s));
+    end = play_end(&r, c);
+    add_waits(&end, 1, &t);
+    t.optimizer_s = end.gpu_s - waited_s(&end);
+    perf_sum_up(c, s, &t);
     *ret = t;
+}
+
+void perf_constants(double ret[PERF_CONSTANTS])
+{
+    for (int i = 0; i < PERF_CONSTANTS; i++)
+        ret[i] = perf_constant((enum perf_constant_id)i)->value;
 }
 
 void perf_step_time(const struct cost *c, const struct perf_system *s, struct step_time *ret)
 {
     double constants[PERF_CONSTANTS];
 
-    for (int i = 0; i < PERF_CONSTANTS; i++)
-        constants[i] = perf_constant((enum perf_constant_id)i)->value;
+    perf_constants(constants);
     perf_step_time_with(constants, c, s, ret);
+}
+
+/* --------------------------------------------------------------------------------------------------------------- a stage */
+void perf_stage_time(const struct cost *c, const struct perf_system *s, struct stage_time *ret)
+{
+    double constants[PERF_CONSTANTS], micro_steps = c->n_micro ? c->n_micro : 1;
+    struct stage_time t = {0};
+    struct rates r;
+    struct clocks end;
+
+    perf_constants(constants);
+    rates_of(constants, s, &r);
+    for (uint32_t i = 0; i < c->n_micro; i++) {
+        struct clocks m = play_micro_step(&r, c, i);
+        double forward = m.stage_s[COST_BATCH] + m.stage_s[COST_FORWARD] + m.stage_s[COST_LOSS];
+
+        t.forward_s += forward / micro_steps;
+        t.backward_s += (m.gpu_s - forward) / micro_steps;
+        t.waited_wire_s += m.waited_wire_s / micro_steps;
+        t.waited_host_s += m.waited_host_s / micro_steps;
+    }
+    end = play_end(&r, c);
+    t.end_s = end.gpu_s;
+    t.end_waited_wire_s = end.waited_wire_s;
+    t.end_waited_host_s = end.waited_host_s;
+    *ret = t;
 }

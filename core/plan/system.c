@@ -13,9 +13,6 @@
  * which is 0.83 of the adapters (efa-v1). */
 static const double NVLINK_SHARE = 0.76, PCIE_SHARE = 0.44, NETWORK_SHARE = 0.83;
 
-/* The latency of an all-reduce where the row gives none: 12.9 us over 8 H100 (nvlink4-sharp), 17.6 us over two nodes (slingshot-11-gh200-2n). */
-static const double INTRA_LATENCY_S = 13e-6, INTER_LATENCY_S = 18e-6;
-
 /* PCIe 3.0 x16, where not even the generation is known. */
 static const double PCIE_DEFAULT_GBS = 15.75, NETWORK_DEFAULT_GBS = 12.5;
 
@@ -76,19 +73,19 @@ static void rates(const struct system_request *a, struct perf_system *s, struct 
 }
 
 /* --------------------------------------------------------------------------------------------------------------- links */
-static struct perf_link link_of(double gbs, double share, double latency_s)
+static struct perf_link link_of(double gbs, double share)
 {
-    return (struct perf_link){gbs * GIGA * share, latency_s};
+    return (struct perf_link){.bytes_per_s = gbs * GIGA * share};
 }
 
-static struct perf_link row_link(const struct link *l, unsigned count, double share, double latency_s)
+static struct perf_link row_link(const struct link *l, unsigned count, double share)
 {
     double theoretical = l->theoretical_gbs_per_dir * count * share, measured = l->measured_bus_gbs;
     double gbs = theoretical <= 0 ? measured
                  : measured > 0   ? (name_same(l->scope, "inter") ? fmin(theoretical, measured) : measured)
                                   : theoretical;
 
-    return link_of(gbs, 1, l->latency_us > 0 ? l->latency_us * 1e-6 : latency_s);
+    return (struct perf_link){gbs * GIGA, l->latency_us * 1e-6, l->name[0] == 'p'};
 }
 
 static double pcie_gbs(const struct gpu *g)
@@ -112,7 +109,17 @@ static struct perf_link pcie(const struct gpu *g, struct system_notes *notes)
         note(notes, "no source gives the PCIe generation: 3.0 x16 stands for it");
         gbs = PCIE_DEFAULT_GBS;
     }
-    return link_of(gbs, PCIE_SHARE, INTRA_LATENCY_S);
+    return (struct perf_link){gbs * GIGA * PCIE_SHARE, 0, true};
+}
+
+/* Grace's GPUs reach their host over NVLink-C2C. */
+static double bus_gbs(const struct gpu *g)
+{
+    unsigned count;
+    const struct link *c2c = g && g->pcie_gen && strstr(g->pcie_gen, "C2C") ? link_find("nvlink-c2c", &count) : NULL;
+    double pcie_rate = pcie_gbs(g);
+
+    return c2c ? c2c->theoretical_gbs_per_dir : pcie_rate > 0 ? pcie_rate : PCIE_DEFAULT_GBS;
 }
 
 /* What a source measured on the generation's own row, at the GPU's own width. */
@@ -131,7 +138,7 @@ static struct perf_link nvlink(const struct gpu *g)
         if (l && l->measured_bus_gbs > 0 && l->theoretical_gbs_per_dir > 0)
             share = l->measured_bus_gbs / l->theoretical_gbs_per_dir;
     }
-    return link_of(g->nvlink_gbs_per_dir, share, INTRA_LATENCY_S);
+    return link_of(g->nvlink_gbs_per_dir, share);
 }
 
 static bool bridged(const struct gpu *g)
@@ -175,7 +182,7 @@ static enum err_code intra(const struct system_request *a, struct perf_system *s
     enum err_code rc = ERR_OK;
 
     if (a->intra_node_gbs > 0) {
-        s->intra = link_of(a->intra_node_gbs, NVLINK_SHARE, INTRA_LATENCY_S);
+        s->intra = link_of(a->intra_node_gbs, NVLINK_SHARE);
         return ERR_OK;
     }
     if (name)
@@ -187,7 +194,7 @@ static enum err_code intra(const struct system_request *a, struct perf_system *s
     else if (l->theoretical_gbs_per_dir <= 0 && l->measured_bus_gbs <= 0)
         return err_set(err, ERR_FIELD_VALUE, "/cluster/intra_node", "no source gives the bandwidth of '%.60s': state intra_node_gbs", name);
     else
-        s->intra = row_link(l, count, l->name[0] == 'p' ? PCIE_SHARE : NVLINK_SHARE, INTRA_LATENCY_S);
+        s->intra = row_link(l, count, l->name[0] == 'p' ? PCIE_SHARE : NVLINK_SHARE);
     return ERR_OK;
 }
 
@@ -199,7 +206,7 @@ static enum err_code inter(const struct system_request *a, struct perf_system *s
     enum err_code rc = ERR_OK;
 
     if (a->inter_node_gbs > 0) {
-        s->inter = link_of(a->inter_node_gbs, NETWORK_SHARE, INTER_LATENCY_S);
+        s->inter = link_of(a->inter_node_gbs, NETWORK_SHARE);
         return ERR_OK;
     }
     if (name)
@@ -208,11 +215,11 @@ static enum err_code inter(const struct system_request *a, struct perf_system *s
         return rc;
     if (!l) {
         note(notes, "no link between nodes was named: one adapter of 100 Gb/s a node stands for it");
-        s->inter = link_of(NETWORK_DEFAULT_GBS, NETWORK_SHARE, INTER_LATENCY_S);
+        s->inter = link_of(NETWORK_DEFAULT_GBS, NETWORK_SHARE);
     } else if (l->theoretical_gbs_per_dir <= 0 && l->measured_bus_gbs <= 0) {
         return err_set(err, ERR_FIELD_VALUE, "/cluster/inter_node", "no source gives the bandwidth of '%.60s': state inter_node_gbs", name);
     } else {
-        s->inter = row_link(l, count, NETWORK_SHARE, INTER_LATENCY_S);
+        s->inter = row_link(l, count, NETWORK_SHARE);
     }
     return ERR_OK;
 }
@@ -239,6 +246,7 @@ enum err_code plan_system(const struct system_request *asked, struct perf_system
     enum err_code rc;
 
     rates(asked, &s, &notes);
+    s.bus_bytes_per_s = bus_gbs(asked->gpu) * GIGA;
     if (s.flops_per_s[DTYPE_BF16] <= 0 || s.memory_bytes_per_s <= 0)
         return err_set(err, ERR_FIELD_VALUE, "/cluster/gpu", "no source gives the %s of %s: state it in an object",
                        s.memory_bytes_per_s <= 0 ? "memory bandwidth (memory_gbs)" : "rate (bf16_tflops)", gpu_name(asked));

@@ -3,9 +3,13 @@
  *
  * Purpose   turn births and deaths of storages into what torch.cuda reports: allocated and reserved, now and at their peaks.
  * Units     bytes, uint64_t.
- * Models    one device, one stream, the small and the large pool; default segments or expandable ones
+ * Models    one device; for each stream a small and a large pool; default segments or expandable ones
  *           (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True); a device that is full: cached memory is released, then one retry.
- *           Not modelled: more streams, max_split_size_mb, roundup_power2_divisions, garbage_collection_threshold, graph pools.
+ *           Not modelled: max_split_size_mb, roundup_power2_divisions, garbage_collection_threshold, graph pools; the further
+ *           segment of a stream whose expandable one has used up its addresses, 9/8 of the device.
+ * Streams   a block belongs to the stream that it was taken on. One that another stream reads (record_stream()) is no longer
+ *           allocated once given away, but active until that stream is past it: on a GPU that never lags at the next take, on
+ *           one that always does when the host has waited (torch_alloc_wait) and then takes, or when the cache is emptied.
  * Source    c10/cuda/CUDACachingAllocator.cpp (the rules below are the same from torch 1.10 to 2.15).
  * Errors    too small an arena is ERR_NOMEM from torch_alloc_new(). After that the builder is sticky: when the blocks run out
  *           (ERR_NOMEM) or a handle is misused (ERR_INTERNAL) nothing moves any more, and torch_alloc_status() says why.
@@ -24,17 +28,21 @@
 
 struct torch_alloc;
 
+enum { TORCH_ALLOC_STREAMS = 8 };
+
 struct torch_alloc_options {
     bool expandable;
     uint64_t capacity_bytes; /* what the device grants; 0: no limit */
     uint32_t max_live;       /* handles are 0..max_live-1 */
     uint32_t max_blocks;     /* live and free blocks together; 0: 3 * max_live + 1024 */
+    bool lagging;            /* the GPU is always behind the host; else never */
 };
 
 struct torch_alloc_stats {
     uint64_t allocated_bytes, allocated_peak_bytes;
+    uint64_t active_bytes, active_peak_bytes;       /* allocated, and given away but not yet passed by another stream */
     uint64_t reserved_bytes, reserved_peak_bytes;
-    uint64_t requested_bytes, requested_peak_bytes;
+    uint64_t requested_bytes, requested_peak_bytes; /* of active blocks, before rounding */
     uint64_t slack_bytes, slack_peak_bytes; /* part of allocated: remainders that were too small to be split off */
     uint32_t retries;                       /* times the cache was released because the device was full */
     bool oom;                               /* a take found no room even then */
@@ -52,12 +60,19 @@ static inline uint64_t torch_alloc_round(uint64_t bytes)
 /*
  * A storage of `bytes` is born under a free handle of the caller's choice. False: out of memory (stats.oom; the caller may go
  * on, as a program that catches the exception) or the status is no longer ERR_OK; the handle then stays free.
- * Storages without bytes have no block in PyTorch: they are not taken.
+ * Storages without bytes have no block in PyTorch: they are not taken. `stream` is below TORCH_ALLOC_STREAMS.
  */
-bool torch_alloc_take(struct torch_alloc *t, uint32_t handle, uint64_t bytes);
+bool torch_alloc_take(struct torch_alloc *t, uint32_t handle, uint64_t bytes, unsigned stream);
+
+/* record_stream() by a stream other than its own. A handle that holds nothing is left alone. */
+void torch_alloc_cross(struct torch_alloc *t, uint32_t handle);
 
 /* Its last owner has gone. A handle that holds nothing is left alone. */
 void torch_alloc_give(struct torch_alloc *t, uint32_t handle);
+
+/* A CUDA event recorded now: the number of crossed blocks given away so far. The host waits for it: the streams are past those. */
+uint32_t torch_alloc_mark(const struct torch_alloc *t);
+void torch_alloc_wait(struct torch_alloc *t, uint32_t mark);
 
 /* The size of a live block, what allocated counts for it; 0 when the handle holds nothing. */
 uint64_t torch_alloc_block_bytes(const struct torch_alloc *t, uint32_t handle);
@@ -65,6 +80,7 @@ uint64_t torch_alloc_block_bytes(const struct torch_alloc *t, uint32_t handle);
 void torch_alloc_empty_cache(struct torch_alloc *t); /* torch.cuda.empty_cache() */
 void torch_alloc_reset_peaks(struct torch_alloc *t); /* torch.cuda.reset_peak_memory_stats() */
 struct torch_alloc_stats torch_alloc_stats(const struct torch_alloc *t);
+uint64_t torch_alloc_active_bytes(const struct torch_alloc *t); /* stats.active_bytes alone */
 enum err_code torch_alloc_status(const struct torch_alloc *t, struct err *err);
 
 #endif

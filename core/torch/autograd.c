@@ -41,7 +41,53 @@ uint32_t node_new(struct run *r, enum op op, int n_outputs)
     n->sequence = ++r->sequence;
     n->module = r->module;
     n->stage = r->stage;
+    n->stream = r->stream;
     return i;
+}
+
+static struct wide *wide_new(struct run *r, uint32_t room)
+{
+    struct wide *w = arena_new(r->arena, struct wide);
+
+    if (w) {
+        w->room = room;
+        w->grad = arena_array(r->arena, val, room);
+        w->length = arena_array(r->arena, int64_t, room);
+    }
+    if (w && w->grad && w->length)
+        return w;
+    run_fail(r, ERR_NOMEM, "", "the working memory of one request is too small for a tensor that is split into so many");
+    return NULL;
+}
+
+struct wide *widen(struct run *r, uint32_t node, uint32_t n)
+{
+    struct wide **at = &r->free_wide, *w;
+
+    if (n > UINT8_MAX) {
+        run_fail(r, ERR_INTERNAL, "", "a tensor is split into more parts than the model of a split holds");
+        return NULL;
+    }
+    while (*at && (*at)->room < n)
+        at = &(*at)->next;
+    w = *at;
+    if (w)
+        *at = w->next;
+    else
+        w = wide_new(r, n);
+    if (w)
+        memset(w->grad, 0, n * sizeof *w->grad);
+    r->nodes[node].wide = w;
+    return w;
+}
+
+static void give_wide(struct run *r, struct node *n)
+{
+    if (!n->wide)
+        return;
+    n->wide->next = r->free_wide;
+    r->free_wide = n->wide;
+    n->wide = NULL;
 }
 
 static void release_saved(struct run *r, struct node *n)
@@ -81,7 +127,8 @@ static void node_bury(struct run *r, uint32_t i, uint32_t *list)
     for (int e = 0; e < n->n_edges; e++)
         value_unref(r, n->meta[e]);
     for (int g = 0; g < n->n_outputs; g++)
-        value_unref(r, n->grad[g]);
+        value_unref(r, *waiting_gradient(n, g));
+    give_wide(r, n);
     value_unref(r, n->accumulated);
     if (n->variable) { /* the leaf's own reference to its node is weak */
         r->values[n->variable].node = 0;
@@ -391,6 +438,18 @@ static void buffer_add(struct run *r, val *slot, val grad)
     value_unref(r, grad);
 }
 
+/* input_buffer.cpp: a gradient that comes from another stream is used on the consumer's too, and added to others there. */
+static void hand_on(struct run *r, struct edge to, val grad)
+{
+    uint8_t stream = r->stream;
+
+    r->stream = r->nodes[to.node].stream;
+    if (r->stream != stream)
+        record_stream(r, grad);
+    buffer_add(r, waiting_gradient(&r->nodes[to.node], to.input), grad);
+    r->stream = stream;
+}
+
 /* A whole gradient of a parameter that is cut has the layout of the whole: always its own. */
 static bool obeys_layout(const struct value *g, const struct value *p)
 {
@@ -402,30 +461,28 @@ static bool obeys_layout(const struct value *g, const struct value *p)
     return g->ndim == p->ndim;
 }
 
-static void accumulate(struct run *r, uint32_t node)
+/* Returns the gradient that came, where the leaf did not steal it: its caller's, like what every node was given. */
+static val accumulate(struct run *r, uint32_t node)
 {
     struct node *n = &r->nodes[node];
-    val grad = n->grad[0];
+    val grad = n->grad[0], leaf = n->variable, copy;
 
     n->grad[0] = 0;
     if (!grad)
-        return;
+        return 0;
     if (n->accumulated) { /* in place onto .grad */
         launch(r, OP_ADD, n->accumulated, 2, (val[]){n->accumulated, grad});
-        value_unref(r, grad);
-        return;
+        return grad;
     }
-    if (r->values[grad].refs <= 1 && obeys_layout(&r->values[grad], &r->values[n->variable])) {
+    if (r->values[grad].refs <= 1 && obeys_layout(&r->values[grad], &r->values[leaf])) {
         n->accumulated = grad; /* stolen */
-        return;
+        return 0;
     }
-    val leaf = n->variable;
-    val copy = value_empty(r, OP_EMPTY_STRIDED, dtype_of(r, grad), r->values[leaf].ndim, r->values[leaf].size);
-
+    copy = value_empty(r, OP_EMPTY_STRIDED, dtype_of(r, grad), r->values[leaf].ndim, r->values[leaf].size);
     launch(r, OP_CLONE, copy, 1, &grad);
     r->values[copy].floating = false;
     r->nodes[node].accumulated = copy;
-    value_unref(r, grad);
+    return grad;
 }
 
 /* The new value takes the slot's place; the old one dies after it was born. */
@@ -470,16 +527,21 @@ static void evaluate(struct run *r, uint32_t base, uint32_t node)
     struct node *n = &r->nodes[node];
     uint32_t module = r->module, running = r->node_running;
     bool recompute = r->recompute, any = false;
+    uint8_t stream = r->stream;
 
     host_call(r);
+    r->stream = n->stream;
     if (n->hooks)
         hooks_run(r, n->hooks);
     r->node_running = node;
     if (n->op == OP_ACCUMULATE_GRAD) {
-        accumulate(r, node);
+        val given = accumulate(r, node);
+
         if (r->grad_ready && r->nodes[node].accumulated)
             r->grad_ready(r->grad_ready_of, r->nodes[node].variable);
+        value_unref(r, given);
         r->node_running = running;
+        r->stream = stream;
         return;
     }
     r->module = n->module;
@@ -490,9 +552,10 @@ static void evaluate(struct run *r, uint32_t base, uint32_t node)
     memset(b.grad, 0, sizeof b.grad);
     memset(b.out, 0, sizeof b.out);
     memset(b.saved, 0, sizeof b.saved);
-    for (int i = 0; i < n->n_outputs; i++) {
+    for (int i = 0; i < n->n_outputs; i++)
+        any |= *waiting_gradient(n, i) != 0;
+    for (int i = 0; i < n->n_outputs && !n->wide; i++) {
         b.grad[i] = n->grad[i];
-        any |= b.grad[i] != 0;
         n->grad[i] = 0;
     }
     for (int i = 0; i < n->n_saved; i++)
@@ -506,8 +569,12 @@ static void evaluate(struct run *r, uint32_t base, uint32_t node)
             value_unref(r, b.saved[i]);
     validate(r, node, b.out);
     n = &r->nodes[node];
-    for (int i = 0; i < n->n_outputs; i++)
+    for (int i = 0; i < n->n_outputs && !n->wide; i++)
         value_unref(r, b.grad[i]);
+    for (int i = 0; i < n->n_outputs && n->wide; i++) {
+        value_unref(r, n->wide->grad[i]);
+        n->wide->grad[i] = 0;
+    }
     release_saved(r, n);
     for (int e = 0; e < n->n_edges; e++) {
         struct edge to = n->edge[e];
@@ -515,13 +582,14 @@ static void evaluate(struct run *r, uint32_t base, uint32_t node)
         if (!to.node)
             continue;
         if (b.out[e])
-            buffer_add(r, &r->nodes[to.node].grad[to.input], b.out[e]);
+            hand_on(r, to, b.out[e]);
         if (--r->nodes[to.node].dependencies == 0)
             ready_push(r, base, to.node);
     }
     r->module = module;
     r->node_running = running;
     r->recompute = recompute;
+    r->stream = stream;
 }
 
 /* GraphRoot hands each output its gradient; a root that others of the graph feed waits for them. */
@@ -543,7 +611,7 @@ void run_graph(struct run *r, int n, const val *outputs, const val *gradients)
             r->values[gradients[i]].floating = false;
         else
             value_ref(r, gradients[i]);
-        buffer_add(r, &r->nodes[out->node].grad[out->output_nr], gradients[i]);
+        buffer_add(r, waiting_gradient(&r->nodes[out->node], out->output_nr), gradients[i]);
         roots[n_roots++] = out->node;
     }
     if (!n_roots)

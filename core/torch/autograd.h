@@ -37,6 +37,14 @@ typedef void (*formula)(struct back *b);
 
 bool wants_grad(const struct run *r, val v);
 
+/* Where the gradient of a node's k-th result waits. */
+static inline val *waiting_gradient(struct node *n, int k)
+{
+    return n->wide ? &n->wide->grad[k] : &n->grad[k];
+}
+/* Room for the gradients of `n` results: call before the first is attached. */
+struct wide *widen(struct run *r, uint32_t node, uint32_t n);
+
 /* ---- the log of work.h, where there is one */
 struct attended;
 void work_launch(struct run *r, enum op op, val out, int n, const val *in);
@@ -47,6 +55,11 @@ static inline void host_call(struct run *r) /* an operator without a kernel, an 
 {
     if (r->work)
         r->work->calls++;
+}
+static inline void hook_call(struct run *r) /* a hook in Python */
+{
+    if (r->work)
+        r->work->hooks++;
 }
 static inline void launch(struct run *r, enum op op, val out, int n, const val *in) /* reads `in`, writes `out` */
 {

@@ -606,26 +606,33 @@ void back_select(struct back *b)
     part_of_zeros(b);
 }
 
+static val zeros_of_part(struct back *b, int k)
+{
+    struct node *n = self(b);
+    const struct value *m = &b->r->values[n->meta[0]];
+    int64_t size[MAX_DIMS];
+
+    memcpy(size, m->size, sizeof size);
+    size[n->at.dim] = n->wide ? n->wide->length[k] : n->at.i[k];
+    return owned(b->r, factory(b->r, OP_ZEROS, (enum dtype)m->dtype, m->ndim, size));
+}
+
 /* split_backward: what has no gradient is zeros, then everything is concatenated */
 void back_split(struct back *b)
 {
     struct node *n = self(b);
-    val m = n->meta[0];
-    enum dtype t = dtype_of(b->r, m);
-    int parts = n->n_outputs;
+    const struct value *m = &b->r->values[n->meta[0]];
+    val zeros[UINT8_MAX], whole;
+    int n_zeros = 0;
 
-    for (int k = 0; k < parts; k++)
-        if (!b->grad[k]) {
-            int64_t size[MAX_DIMS];
-
-            memcpy(size, b->r->values[m].size, sizeof size);
-            size[n->at.dim] = n->at.i[k];
-            (void)T(b, factory(b->r, OP_ZEROS, t, b->r->values[m].ndim, size));
-        }
-    val whole = value_empty(b->r, OP_CAT, t, b->r->values[m].ndim, b->r->values[m].size);
-
+    for (int k = 0; k < n->n_outputs; k++)
+        if (!(n->wide ? n->wide->grad[k] : b->grad[k]))
+            zeros[n_zeros++] = zeros_of_part(b, k);
+    whole = value_empty(b->r, OP_CAT, (enum dtype)m->dtype, m->ndim, m->size);
     launch(b->r, OP_CAT, whole, 1, &whole); /* the parts are as large as the whole */
     put(b, 0, whole);
+    for (int k = 0; k < n_zeros; k++)
+        value_unref(b->r, zeros[k]);
 }
 
 /* cat_tensors_backward: views of the gradient */

@@ -30,8 +30,10 @@ static void append(struct run *r, struct hook **list, hook_function f, void *of)
 
 void hooks_run(struct run *r, struct hook *list)
 {
-    for (; list && !run_dead(r); list = list->next)
+    for (; list && !run_dead(r); list = list->next) {
+        hook_call(r);
         list->run(r, list->of);
+    }
 }
 
 void hooks_release(struct run *r, struct hook *list)
@@ -93,7 +95,9 @@ void backward_ends(struct run *r, struct hook *outer)
 val module_returns(struct run *r, struct module *m, val result)
 {
     for (struct module_hook *h = m->hooks; h && !run_dead(r); h = h->next)
-        if (h->post)
+        if (h->post) {
+            hook_call(r);
             result = h->post(r, m, h->of, result);
+        }
     return result;
 }

@@ -255,6 +255,7 @@ struct frame module_enter_with(struct run *r, struct module *m, val *x)
 
         if (!h->pre)
             continue;
+        hook_call(r);
         *x = h->pre(r, m, h->of, was);
         if (*x != was)
             (void)hold(r, *x);

@@ -868,6 +868,18 @@ val select_op(struct run *r, val a, int dim, int64_t at_index)
     return finish_view(r, OP_SELECT, a, out, dim);
 }
 
+/* What the backward of a split knows of its parts: a node has room for a few. */
+static void tell_parts(struct run *r, uint32_t node, int n, const int64_t *sizes)
+{
+    struct wide *w = n > MAX_OUTPUTS ? widen(r, node, (uint32_t)n) : NULL;
+
+    if (run_dead(r))
+        return;
+    for (int k = 0; k < n; k++)
+        *(w ? &w->length[k] : &r->nodes[node].at.i[k]) = sizes[k];
+    r->nodes[node].n_outputs = (uint8_t)n;
+}
+
 static void split_as(struct run *r, enum op op, val a, int dim, int n, const int64_t *sizes, val *ret)
 {
     uint32_t node = attach(r, op, 1, &a);
@@ -882,10 +894,8 @@ static void split_as(struct run *r, enum op op, val a, int dim, int n, const int
     if (node) {
         r->nodes[node].at.dim = dim;
         r->nodes[node].at.dim2 = x->ndim;
-        r->nodes[node].n_outputs = (uint8_t)n;
         meta_of(r, node, 0, a);
-        for (int k = 0; k < n; k++)
-            r->nodes[node].at.i[k] = sizes[k];
+        tell_parts(r, node, n, sizes);
     }
     for (int k = 0; k < n; k++) {
         val v = alias_view(r, a);

@@ -144,14 +144,21 @@ void release_cached(struct run *r)
 
 void host_waits(struct run *r)
 {
-    if (run_dead(r) || (r->n_events && r->events[r->n_events - 1] == EVENT_SYNC))
+    host_waits_for(r, r->n_events);
+}
+
+void host_waits_for(struct run *r, uint32_t position)
+{
+    uint32_t event = position < r->n_events ? EVENT_WAIT | position : EVENT_SYNC;
+
+    if (run_dead(r) || (r->n_events && r->events[r->n_events - 1] == event))
         return;
     if (r->n_marks == r->max_marks) {
         run_fail(r, ERR_NOMEM, "", "the host waits more often than the working memory of one request holds");
         return;
     }
     r->n_marks++;
-    r->events[r->n_events++] = EVENT_SYNC;
+    r->events[r->n_events++] = event;
 }
 
 void record_stream(struct run *r, val v)

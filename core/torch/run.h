@@ -11,8 +11,8 @@
  *           releasing locals. Checked block by block against the oracle's tapes (tests/accuracy).
  * Errors    sticky: the first failure stands in run.error, later ops return 0. A run without room is ERR_NOMEM.
  * Threads   none: one run, one thread. All memory is the arena's.
- * Streams   a birth comes from the pool of the stream that is current; who else uses a block says record_stream(). Order between streams is not
- *           played: the meters tell what a GPU that never lags holds and what one that always does.
+ * Streams   a birth comes from the pool of the stream that is current; who else uses a block says record_stream(). Order between
+ *           streams is not played: the meters tell what a GPU that never lags holds and what one that always does.
  * Not modelled: double backward, CUDA graphs.
  */
 #ifndef TORCH_RUN_H
@@ -57,8 +57,8 @@ enum stage {
 /* What a block turned out to be; MARK_NONE: its category follows from where it was born. */
 enum mark { MARK_NONE, MARK_PARAMETER, MARK_BUFFER, MARK_GRADIENT, MARK_OPTIMIZER_STATE, MARK_WORKSPACE, MARK_COMMUNICATION };
 
-/* Whose pool a block comes from. The names are those of torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py FSDPCommContext; other methods
- * use those that do the same for them. */
+/* Whose pool a block comes from. The names are those of torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py FSDPCommContext;
+ * other methods use those that do the same for them. */
 enum stream_id { STREAM_COMPUTE, STREAM_GATHER_COPY, STREAM_GATHER, STREAM_REDUCE, STREAM_ALL_REDUCE, STREAM_COPY, STREAM_COUNT };
 
 enum op {
@@ -82,10 +82,20 @@ struct birth {
     bool crossed;       /* record_stream(): freed, it stays active until another stream has passed */
 };
 
-/* bit 31 set: death of block `block & EVENT_BLOCK`; EVENT_RELEASE: torch.cuda.empty_cache(); EVENT_SYNC: the host waits for all streams */
-enum { EVENT_DEATH = 1u << 31, EVENT_BLOCK = EVENT_DEATH - 1 };
+/*
+ * One event of the tape: the birth of a block; bit 31 set: the death of block `event & EVENT_BLOCK`; bit 30 alone: of no block.
+ *   EVENT_RELEASE              torch.cuda.empty_cache()
+ *   EVENT_SYNC                 the host waits for all streams
+ *   EVENT_WAIT | position      the host waits for a CUDA event that was recorded when the tape had `position` events
+ */
+enum { EVENT_DEATH = 1u << 31, EVENT_BLOCK = EVENT_DEATH - 1, EVENT_WAIT = 1u << 30, EVENT_POSITION = EVENT_WAIT - 1 };
 #define EVENT_RELEASE EVENT_BLOCK
 #define EVENT_SYNC (EVENT_BLOCK - 1)
+
+static inline bool event_is_of_block(uint32_t event)
+{
+    return !(event & EVENT_WAIT);
+}
 
 struct value {
     int64_t size[MAX_DIMS], stride[MAX_DIMS]; /* elements */
@@ -114,6 +124,14 @@ struct region;
 struct hook;
 struct module;
 
+/* Of a node with more results than MAX_OUTPUTS: its input buffer, and how long each is along the dimension that was split. */
+struct wide {
+    struct wide *next;      /* of the free ones */
+    uint32_t room;
+    val *grad;
+    int64_t *length;
+};
+
 /* Scalars an op's backward needs; what they mean is the op's. */
 struct attributes {
     int64_t i[MAX_DIMS];
@@ -130,9 +148,11 @@ struct node {
     uint32_t module, refs, dependencies;
     uint32_t seen;          /* number of the backward call that counted it */
     uint16_t op;
-    uint8_t stage, n_edges, n_saved, n_outputs;
+    uint8_t stage, stream;  /* the stream that was current when it was made: its backward runs there */
+    uint8_t n_edges, n_saved, n_outputs;
     bool released, pinned;
     uint8_t grad_dtype;     /* AccumulateGrad: 1 + the dtype its gradient must have, 1 + DTYPE_COUNT for any; 0: the leaf's own */
+    struct wide *wide;      /* in place of grad[]; NULL: that has room */
     struct hook *hooks, *own; /* hooks.h: of the tensors that it made; of itself */
     struct region *region;  /* whose recomputation unpacks the saves */
     struct region *closure; /* of a reentrant checkpoint: what it calls */
@@ -162,6 +182,7 @@ struct run {
     uint32_t node_running;       /* autograd node, 0 in forward */
     struct region *region;       /* checkpoint region that packs saves, or keeps them while it recomputes */
     struct region *free_region;
+    struct wide *free_wide;
     struct hook *free_hook, *at_end; /* hooks.h; at_end: of the backward that runs */
     uint32_t n_hooks, max_hooks;
     struct hook *hooks;
@@ -283,10 +304,15 @@ void scratch_give(struct run *r, uint32_t storage);
 void scratch(struct run *r, enum op op, uint64_t bytes);
 
 void release_cached(struct run *r); /* torch.cuda.empty_cache(), once a run */
-void host_waits(struct run *r);     /* the host waits for the GPU: .item(), Event.synchronize() */
 void record_stream(struct run *r, val v); /* another stream uses what `v` holds */
 
-/* v.untyped_storage().resize_(): what is held dies, or is born; views and what autograd saved see the new block. Nothing where it has that size. */
+/* The host waits for the GPU: for all it was given (.item(), synchronize()); for an event that was recorded when the tape had
+ * `position` = r->n_events events (Event.synchronize()): blocks that died later may still be used. */
+void host_waits(struct run *r);
+void host_waits_for(struct run *r, uint32_t position);
+
+/* v.untyped_storage().resize_(): what is held dies, or is born; views and what autograd saved see the new block. Nothing where it
+ * has that size. */
 void storage_resize(struct run *r, val v, enum op op, uint64_t bytes);
 void set_data(struct run *r, val v, val from); /* v.data = from: storage, sizes and strides; 0: an empty tensor */
 

@@ -41,9 +41,18 @@ void work_wait(struct run *r, uint32_t message)
         w->messages[message - 1].waited_before = w->n_kernels;
 }
 
-void work_message(struct run *r, enum collective c, uint64_t bytes)
+void work_message(struct run *r, enum collective what, uint64_t bytes)
 {
-    (void)work_send(r, (struct work_sending){.what = c, .bytes = bytes, .stream = STREAM_ALL_REDUCE, .after_compute = true});
+    (void)work_send(r, (struct work_sending){.what = what, .bytes = bytes, .stream = STREAM_ALL_REDUCE, .after_compute = true});
+}
+
+uint32_t work_send_native(struct run *r, enum collective what, uint64_t bytes)
+{
+    uint32_t id = work_send(r, (struct work_sending){.what = what, .bytes = bytes, .stream = STREAM_ALL_REDUCE, .after_compute = true});
+
+    if (id)
+        r->work->messages[id - 1].native = true;
+    return id;
 }
 
 /* ------------------------------------------------------------------------------------------------------------- sizes */
@@ -80,12 +89,13 @@ static struct kernel *append(struct run *r, enum op op, enum dtype dtype)
         .launches = 1,
         .op = (uint16_t)op,
         .calls = (uint16_t)(w->calls < UINT16_MAX ? w->calls + 1 : UINT16_MAX),
+        .hooks = (uint16_t)(w->hooks < UINT16_MAX ? w->hooks : UINT16_MAX),
         .work = op_rows[op].work,
         .dtype = (uint8_t)dtype,
         .stage = r->stage,
         .recompute = r->recompute,
     };
-    w->calls = 0;
+    w->calls = w->hooks = 0;
     return k;
 }
 

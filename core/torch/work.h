@@ -46,6 +46,7 @@ struct message {
     uint8_t collective, stage; /* enum collective, enum stage */
     uint8_t stream;            /* enum stream_id: messages of one stream follow each other */
     bool after_compute;        /* it also waits for the compute stream's kernels before it */
+    bool native;               /* enqueued from C++: no Python runs for it */
 };
 #define MESSAGE_UNWAITED UINT32_MAX
 
@@ -56,13 +57,14 @@ struct kernel {
     uint32_t launches;
     uint16_t op;
     uint16_t calls;                       /* what the host ran for it: operators and autograd nodes since the kernel before, itself included */
+    uint16_t hooks;                       /* and hooks in Python */
     uint8_t work, dtype, stage;           /* enum work_class; what it computes in; enum stage */
     bool recompute;                       /* a checkpointed region runs again */
 };
 
 struct work {
     uint32_t n_kernels, max_kernels, n_messages, max_messages;
-    uint32_t calls;                       /* since the last kernel */
+    uint32_t calls, hooks;                /* since the last kernel */
     struct kernel *kernels;
     struct message *messages;
 };
@@ -70,11 +72,7 @@ struct work {
 /* false when the arena is full. max_kernels 0: messages alone. The kernels stand last: what they do not take can be given back. */
 bool work_init(struct work *w, struct arena *arena, uint32_t max_kernels, uint32_t max_messages);
 
-/* A gradient bucket's collective over all ranks: it waits for compute, and compute for it at the end of the stage. Nothing without a log; a full one fails
- * the run with ERR_NOMEM. */
-void work_message(struct run *r, enum collective c, uint64_t bytes);
-
-/* Any other; returns what work_wait() takes, 0 without a log. */
+/* Returns what work_wait() takes, 0 without a log; a full one fails the run with ERR_NOMEM. What nobody waits for, compute waits for at the end of its stage. */
 struct work_sending {
     enum collective what;
     uint64_t bytes;
@@ -84,6 +82,8 @@ struct work_sending {
 };
 uint32_t work_send(struct run *r, struct work_sending s);
 void work_wait(struct run *r, uint32_t message); /* the compute stream waits for it, here */
+void work_message(struct run *r, enum collective what, uint64_t bytes);          /* over all ranks, after compute, waited for at the end of its stage */
+uint32_t work_send_native(struct run *r, enum collective what, uint64_t bytes); /* of C++ itself, over all ranks, after compute: DDP's reducer */
 
 /* For a foreach list or a kernel of one launch over plain arrays: optimizers, clipping. Nothing without a log. `op`: an enum op. */
 void work_add(struct run *r, unsigned op, uint64_t flops, uint64_t bytes, uint32_t launches);

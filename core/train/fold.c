@@ -84,7 +84,7 @@ static void look(const struct trainer *t, const uint8_t *slots, struct moments *
             ret->bytes[STATIC] = now;
         if (i == begin)
             ret->bytes[BEGIN] = now;
-        if (e == EVENT_RELEASE || e == EVENT_SYNC)
+        if (!event_is_of_block(e))
             continue;
         if (e & EVENT_DEATH) {
             now -= torch_alloc_round(b->bytes);
@@ -166,7 +166,7 @@ static void carry_on(const struct moments m[DEPTHS], uint32_t periods, struct me
             whole.walk_peak_bytes = whole.phase_peaks_bytes[i];
             whole.peak_phase = (enum phase)i;
         }
-    whole.peak_allocated_bytes = whole.walk_peak_bytes;
+    whole.peak_allocated_bytes = whole.peak_active_bytes = whole.walk_peak_bytes;
     *ret = whole;
 }
 

@@ -100,3 +100,26 @@ enum err_code inventory_of(const struct arch *arch, const struct step *step, str
     *ret = l.total;
     return ERR_OK;
 }
+
+static void count(void *context, struct module *m, struct param *p)
+{
+    struct parameter_count *c = context;
+    uint64_t n = 1;
+
+    (void)m;
+    if (p->tied)
+        return;
+    for (int i = 0; i < p->ndim; i++)
+        n *= (uint64_t)p->size[i];
+    c->parameters += n;
+    c->trainable += p->requires_grad ? n : 0;
+    c->tensors++;
+}
+
+struct parameter_count parameters_of(struct module *root)
+{
+    struct parameter_count c = {0};
+
+    params_visit(root, count, &c);
+    return c;
+}

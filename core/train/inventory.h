@@ -43,4 +43,12 @@ struct inventory {
 MUST_CHECK enum err_code inventory_of(const struct arch *arch, const struct step *step, struct arena *arena,
                                       struct inventory *ret, struct err *err);
 
+/* Distinct parameter tensors below `root` and their elements: a tied one counts once. */
+struct parameter_count {
+    uint64_t parameters, trainable;
+    uint32_t tensors;
+};
+
+struct parameter_count parameters_of(struct module *root);
+
 #endif

@@ -117,7 +117,7 @@ void parallel_options_of(const struct step *s, struct parallel_options *ret)
         .at = {r->data_parallel * r->tensor_parallel * r->pipeline_parallel, r->rank, r->data_parallel, r->tensor_parallel,
                r->pipeline_parallel, r->shard_group},
         .plain = r->framework == FRAMEWORK_TORCH,
-        .mixed = precision_is_mixed(r->precision),
+        .mixed = precision_is_mixed(r->precision) || (r->tuning != TUNING_FULL && precision_autocasts(r->precision)),
         .compute = compute_dtype(r->precision),
         .checkpointing = r->gradient_checkpointing == TRI_TRUE,
         .reentrant = r->checkpoint_reentrant == TRI_TRUE,
@@ -151,7 +151,7 @@ void trainer_load(struct trainer *t)
 
     r->stage = STAGE_INIT;
     parallel_options_of(t->step, &t->parallel);
-    t->parallel.counts_items = t->model.counts_items;
+    t->parallel.counts_items = t->model.counts_items && t->step->quirks.loss_over_ranks; /* a number until then */
     params_visit(t->model.tree.root, tell_group, t);
     w.layers = module_list(&t->model.tree);
     if (!make_room(t, &w)) {

@@ -86,8 +86,10 @@ void sync_gradients(struct trainer *t, uint32_t micro_step)
 {
     const struct recipe *s = &t->step->r;
 
-    if (t->method && t->method->begin_micro_step)
-        t->method->begin_micro_step(t->wrapped, s->sync_each_batch == TRI_TRUE || micro_step + 1 == s->gradient_accumulation_steps);
+    bool last = micro_step + 1 == s->gradient_accumulation_steps, engine = t->method && t->method->backward;
+
+    if (t->method && t->method->begin_micro_step) /* an engine counts for itself */
+        t->method->begin_micro_step(t->wrapped, last || (!engine && s->sync_each_batch == TRI_TRUE));
 }
 
 void end_micro_step(struct trainer *t, uint32_t micro_step)
@@ -171,14 +173,15 @@ void drop_outputs(struct trainer *t, struct outputs *o)
 void backward_of(struct trainer *t, val loss)
 {
     struct run *r = &t->run;
-    bool scaled = precision_scales_loss(t->step->r.precision);
+    bool engine = t->method && t->method->backward; /* scales by itself */
+    bool scaled = !engine && precision_scales_loss(t->step->r.precision);
     val root = loss, one;
 
     if (scaled)
         root = owned(r, scaler_scale(r, &t->scaler, loss));
     if (run_dead(r))
         return;
-    if (t->method && t->method->backward) {
+    if (engine) {
         t->method->backward(t->wrapped, root);
         return;
     }

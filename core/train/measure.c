@@ -1,5 +1,6 @@
 #include "train/measure.h"
 
+#include "train/inventory.h"
 #include "train/trainer.h"
 
 #include <string.h>
@@ -18,43 +19,37 @@ static struct tape tape_of(const struct trainer *t)
     };
 }
 
-struct counted {
-    uint64_t parameters, trainable;
-    uint32_t tensors;
-};
-
-static void count(void *context, struct module *m, struct param *p)
-{
-    struct counted *c = context;
-    uint64_t n = 1;
-
-    (void)m;
-    if (p->tied)
-        return;
-    for (int i = 0; i < p->ndim; i++)
-        n *= (uint64_t)p->size[i];
-    c->parameters += n;
-    c->trainable += p->requires_grad ? n : 0;
-    c->tensors++;
-}
-
 static uint64_t larger(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
 }
 
+static void describe_host(const struct trainer *t, struct measured *m)
+{
+    const struct method_program *p = t->method;
+
+    if (!p || !p->host_bytes)
+        return;
+    m->host_bytes = p->host_bytes(t->wrapped);
+    m->host_bytes_of_all = p->host_bytes_of_rank ? 0 : m->host_bytes * t->parallel.at.world;
+    for (uint32_t i = 0; i < t->parallel.at.world && p->host_bytes_of_rank; i++)
+        m->host_bytes_of_all += p->host_bytes_of_rank(t->wrapped, i);
+}
+
 static void describe_run(const struct trainer *t, const struct peak *walk, struct measured *m)
 {
-    struct counted c = {0};
+    struct parameter_count n = parameters_of(t->model.tree.root);
 
-    params_visit(t->model.tree.root, count, &c);
+    m->parameters = n.parameters;
+    m->trainable_parameters = n.trainable;
+    m->tensors = n.tensors;
     m->worst_rank = t->step->r.rank;
-    m->parameters = c.parameters;
-    m->trainable_parameters = c.trainable;
-    m->tensors = c.tensors;
+    describe_host(t, m);
     m->births = t->run.n_births;
     m->deaths = t->run.n_events - t->run.n_births - t->run.n_marks;
-    m->walk_peak_bytes = m->peak_allocated_bytes = walk->peak_bytes;
+    m->walk_peak_bytes = m->peak_allocated_bytes = m->peak_active_bytes = walk->peak_bytes;
+    m->crossed = walk->crossed;
+    m->peak_active_lagging_bytes = walk->active_bytes;
     m->first_steps_peak_bytes = walk->first_bytes;
     m->static_bytes = walk->static_bytes;
     m->resting_bytes = walk->resting_bytes;
@@ -80,16 +75,11 @@ static enum err_code run_step(const struct arch *arch, const struct step *step, 
     return ERR_OK;
 }
 
-static enum err_code allocator(const struct tape *tape, const struct peak *walk, bool expandable, uint64_t capacity_bytes,
-                               struct arena *arena, struct torch_alloc **ret, struct err *err)
+static enum err_code allocator(const struct tape *tape, const struct peak *walk, struct torch_alloc_options o, struct arena *arena,
+                               struct torch_alloc **ret, struct err *err)
 {
-    struct torch_alloc_options o = {
-        .expandable = expandable,
-        .capacity_bytes = capacity_bytes,
-        .max_live = tape->n_births,
-        .max_blocks = 3 * walk->most_live + 4096,
-    };
-
+    o.max_live = tape->n_births;
+    o.max_blocks = 3 * walk->most_live + 4096;
     return torch_alloc_new(arena, &o, ret, err);
 }
 
@@ -100,18 +90,27 @@ struct ranks {
     uint32_t n, rank[RANKS_MAX];
 };
 
-/* Those that may have the highest peak. */
-static struct ranks ranks_of(const struct step *step)
+/* Those that may have the highest peak, found in the declared model; `one`: the highest as a rule, where the method knows it. */
+static enum err_code ranks_of(const struct arch *arch, const struct step *step, bool one, struct arena *arena, struct ranks *ret,
+                              struct err *err)
 {
     const struct method_program *m = method_rows[step->r.method].program;
+    unsigned char *mark = arena->cur;
     struct parallel_options o;
-    struct ranks all = {1, {step->r.rank}};
+    struct trainer *t;
+    enum err_code rc;
 
+    *ret = (struct ranks){1, {step->r.rank}};
     if (!m || !m->ranks)
-        return all;
-    parallel_options_of(step, &o);
-    all.n = m->ranks(&o, NULL, RANKS_MAX, all.rank);
-    return all;
+        return ERR_OK;
+    t = arena_new(arena, struct trainer);
+    rc = t ? trainer_declare(t, arch, step, arena, err) : err_set(err, ERR_NOMEM, "", "the working memory of one request is too small");
+    if (!rc) {
+        parallel_options_of(step, &o);
+        ret->n = m->ranks(&o, &t->model.tree, one && m->first_is_highest ? 1 : RANKS_MAX, ret->rank);
+    }
+    arena_rewind(arena, mark);
+    return rc;
 }
 
 static struct step of_rank(const struct step *step, uint32_t rank)
@@ -144,8 +143,8 @@ static enum err_code walk_rank(const struct arch *arch, const struct step *step,
 enum err_code train_walk(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
                          struct measured *ret, struct err *err)
 {
-    struct ranks all = ranks_of(step);
-    enum err_code rc = ERR_OK;
+    struct ranks all;
+    enum err_code rc = ranks_of(arch, step, true, arena, &all, err);
 
     for (uint32_t i = 0; i < all.n && !rc; i++) {
         struct step s = of_rank(step, all.rank[i]);
@@ -176,47 +175,84 @@ static void name_largest(const struct trainer *t, const struct tape *tape, uint3
     }
 }
 
+/* One replay on a GPU without a limit; the allocator is gone afterwards. */
+static enum err_code replay_on(const struct tape *tape, const struct peak *walk, bool expandable, bool lagging, struct arena *arena,
+                               struct peak *ret, struct torch_alloc_stats *ret_stats, struct err *err)
+{
+    struct torch_alloc_options o = {.expandable = expandable, .lagging = lagging};
+    unsigned char *mark = arena->cur;
+    struct torch_alloc *a = NULL;
+    enum err_code rc = allocator(tape, walk, o, arena, &a, err);
+
+    if (rc)
+        return rc;
+    (void)peak_replay(tape, a, ret);
+    *ret_stats = torch_alloc_stats(a);
+    rc = torch_alloc_status(a, err);
+    arena_rewind(arena, mark);
+    return rc;
+}
+
+static enum err_code measure_expandable(const struct tape *tape, const struct peak *walk, struct arena *arena, struct measured *m,
+                                        struct err *err)
+{
+    struct peak replay = {0};
+    struct torch_alloc_stats s = {0};
+    enum err_code rc = replay_on(tape, walk, true, false, arena, &replay, &s, err);
+
+    m->peak_allocated_expandable_bytes = replay.peak_bytes;
+    m->peak_active_expandable_bytes = m->peak_active_lagging_expandable_bytes = replay.active_bytes;
+    m->peak_reserved_expandable_bytes = m->peak_reserved_lagging_expandable_bytes = s.reserved_peak_bytes;
+    if (rc || !walk->crossed)
+        return rc;
+    rc = replay_on(tape, walk, true, true, arena, &replay, &s, err);
+    m->peak_active_lagging_expandable_bytes = replay.active_bytes;
+    m->peak_reserved_lagging_expandable_bytes = s.reserved_peak_bytes;
+    return rc;
+}
+
+static enum err_code measure_default(const struct tape *tape, const struct peak *walk, struct arena *arena, struct measured *m,
+                                     struct peak *ret, struct err *err)
+{
+    struct peak lagging = {0};
+    struct torch_alloc_stats s = {0};
+    enum err_code rc = replay_on(tape, walk, false, false, arena, ret, &s, err);
+
+    m->peak_allocated_bytes = ret->peak_bytes;
+    m->first_steps_peak_bytes = ret->first_bytes;
+    m->peak_active_bytes = m->peak_active_lagging_bytes = ret->active_bytes;
+    m->peak_reserved_bytes = m->peak_reserved_lagging_bytes = s.reserved_peak_bytes;
+    m->max_slack_bytes = s.slack_peak_bytes;
+    m->static_bytes = ret->static_bytes;
+    m->resting_bytes = ret->resting_bytes;
+    m->peak_phase = ret->peak_phase;
+    memcpy(m->phase_peaks_bytes, ret->phase_bytes, sizeof m->phase_peaks_bytes);
+    if (rc || !walk->crossed)
+        return rc;
+    rc = replay_on(tape, walk, false, true, arena, &lagging, &s, err);
+    m->peak_active_lagging_bytes = lagging.active_bytes;
+    m->peak_reserved_lagging_bytes = s.reserved_peak_bytes;
+    return rc;
+}
+
 static enum err_code measure(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
                              struct measured *m, struct err *err)
 {
     struct trainer *t = NULL;
     struct tape tape;
     struct peak walk = {0}, replay = {0};
-    struct torch_alloc *a = NULL;
-    struct torch_alloc_stats s;
     struct alike groups[LARGEST_MAX];
     uint32_t n = 0;
-    unsigned char *mark;
     enum err_code rc = run_step(arch, step, device, false, arena, &t, &tape, &walk, err);
 
     if (rc)
         return rc;
     describe_run(t, &walk, m);
-    mark = arena->cur;
-    for (int expandable = 1; expandable >= 0; expandable--) {
-        arena_rewind(arena, mark);
-        rc = allocator(&tape, &walk, expandable, 0, arena, &a, err);
-        if (rc)
-            return rc;
-        (void)peak_replay(&tape, a, &replay);
-        rc = torch_alloc_status(a, err);
-        if (rc)
-            return rc;
-        s = torch_alloc_stats(a);
-        if (expandable) {
-            m->peak_reserved_expandable_bytes = s.reserved_peak_bytes;
-            m->peak_allocated_expandable_bytes = replay.peak_bytes;
-        }
-    }
-    m->peak_allocated_bytes = replay.peak_bytes;
-    m->first_steps_peak_bytes = replay.first_bytes;
-    m->peak_reserved_bytes = s.reserved_peak_bytes;
-    m->max_slack_bytes = s.slack_peak_bytes;
-    m->static_bytes = replay.static_bytes;
-    m->resting_bytes = replay.resting_bytes;
-    m->peak_phase = replay.peak_phase;
-    memcpy(m->phase_peaks_bytes, replay.phase_bytes, sizeof m->phase_peaks_bytes);
-    rc = peak_describe(&tape, &replay, arena, m->breakdown_bytes, LARGEST_MAX, groups, &n, err);
+    rc = measure_expandable(&tape, &walk, arena, m, err);
+    if (!rc)
+        rc = measure_default(&tape, &walk, arena, m, &replay, err);
+    if (!rc)
+        rc = peak_describe(&tape, &replay, arena, m->breakdown_bytes, LARGEST_MAX, groups, &n, err);
     if (!rc)
         name_largest(t, &tape, n, groups, m);
     return rc;
@@ -236,8 +272,8 @@ enum err_code train_measure(const struct arch *arch, const struct step *step, co
                             struct measured *ret, struct err *err)
 {
     unsigned char *mark = arena->cur;
-    struct ranks all = ranks_of(step);
-    enum err_code rc = ERR_OK;
+    struct ranks all;
+    enum err_code rc = ranks_of(arch, step, false, arena, &all, err);
 
     for (uint32_t i = 0; i < all.n && !rc; i++) {
         struct step s = of_rank(step, all.rank[i]);
@@ -254,9 +290,10 @@ enum err_code train_measure(const struct arch *arch, const struct step *step, co
 static enum err_code play_within(const struct tape *tape, const struct peak *walk, uint64_t capacity_bytes, bool expandable,
                                  struct arena *arena, struct fit *fit, struct err *err)
 {
+    struct torch_alloc_options o = {.expandable = expandable, .capacity_bytes = capacity_bytes};
     struct torch_alloc *a = NULL;
     struct peak replay;
-    enum err_code rc = allocator(tape, walk, expandable, capacity_bytes, arena, &a, err);
+    enum err_code rc = allocator(tape, walk, o, arena, &a, err);
 
     if (rc)
         return rc;
@@ -289,9 +326,9 @@ static enum err_code fits_rank(const struct arch *arch, const struct step *step,
 enum err_code train_fits(const struct arch *arch, const struct step *step, const struct device *device, uint64_t capacity_bytes,
                          bool expandable_segments, struct arena *arena, struct fit *ret, struct err *err)
 {
-    struct ranks all = ranks_of(step);
     struct fit worst = {.fits = true};
-    enum err_code rc = ERR_OK;
+    struct ranks all;
+    enum err_code rc = ranks_of(arch, step, false, arena, &all, err);
 
     for (uint32_t i = 0; i < all.n && !rc; i++) {
         struct step s = of_rank(step, all.rank[i]);

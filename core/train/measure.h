@@ -4,7 +4,8 @@
  * Purpose   train_walk()    runs the program of loading and two steps (DDP: three) and sums live storages: a lower bound, microseconds.
  *           train_measure() also replays the run on the model of PyTorch's caching allocator: what users read off torch.cuda.
  * Units     bytes, uint64_t.
- * Models    the rank with the highest peak, one stream: DDP's collectives own no blocks, so what is active is what is allocated.
+ * Models    the rank with the highest peak. Where blocks cross streams, active and reserved lie between a GPU that never lags behind the host and one
+ *           that always does; a run costs two more replays then. Allocated does not depend on it.
  *           Not modelled: CUDA context beyond device.context_bytes, variable lengths.
  * Errors    ERR_NOMEM when the arena is too small (64 MiB are enough for 200 layers; see plan/), ERR_FIELD_CONFLICT for an
  *           option the model cannot run. Not fitting is a result.
@@ -28,7 +29,7 @@ struct arch;
 struct largest {
     const char *op;     /* "aten::mm" */
     enum category category;
-    const char *phase;  /* the program's phase at birth, as the oracle names it: init, optimizer_init, batch, forward, loss, backward, ... */
+    const char *phase;  /* the program's phase at birth, as the oracle names it: init, optimizer_init, batch, forward, loss, ... */
     char module[128];    /* path of the module of the oldest such block, "model.layers.0.mlp.gate_proj" */
     uint64_t bytes_each; /* rounded to the allocator's 512 B */
     uint32_t count;
@@ -40,12 +41,17 @@ struct measured {
     uint64_t walk_peak_bytes;    /* sum of live blocks rounded to 512 B: lower bound of peak_allocated_bytes */
     uint64_t peak_allocated_bytes, peak_reserved_bytes, peak_reserved_expandable_bytes; /* 0 after train_walk, except allocated = walk */
     uint64_t peak_allocated_expandable_bytes;
+    bool crossed;                /* another stream reads blocks of this run: the lagging figures differ from the others */
+    uint64_t peak_active_bytes, peak_active_expandable_bytes; /* GPU that never lags; after train_walk as allocated */
+    uint64_t peak_active_lagging_bytes, peak_active_lagging_expandable_bytes; /* GPU that always lags; after train_walk the first alone */
+    uint64_t peak_reserved_lagging_bytes, peak_reserved_lagging_expandable_bytes; /* 0 after train_walk */
     uint64_t first_steps_peak_bytes; /* DDP: allocated, of the steps before the last, which the other peaks are of; 0: of all steps */
     uint64_t static_bytes, resting_bytes;
     uint64_t phase_peaks_bytes[PHASE_COUNT];
     uint64_t breakdown_bytes[CATEGORY_COUNT]; /* sums to peak_allocated_bytes */
     enum phase peak_phase;
     uint32_t worst_rank;         /* whose figures these are: where ranks differ, the highest of those that may be; reserved bytes are the highest of any */
+    uint64_t host_bytes, host_bytes_of_all; /* that offload keeps on the host between two steps: of that rank, of all */
     uint32_t n_largest;
     struct largest largest[LARGEST_MAX];
     uint64_t max_slack_bytes;    /* largest sum of unsplit remainders at any moment of the replay */
@@ -65,7 +71,8 @@ struct fit {
     struct measured walk;   /* as train_walk() has it */
 };
 
-/* Replays the run on a GPU with `capacity_bytes` for the allocator; not where the live blocks alone exceed it. */
+/* Replays the run on a GPU with `capacity_bytes` for the allocator, one that never lags (a full one waits for the streams before
+ * it gives up, so one that lags retries sooner); not where the live blocks alone exceed it. */
 MUST_CHECK enum err_code train_fits(const struct arch *arch, const struct step *step, const struct device *device,
                                     uint64_t capacity_bytes, bool expandable_segments, struct arena *arena,
                                     struct fit *ret, struct err *err);

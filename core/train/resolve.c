@@ -106,6 +106,8 @@ static enum err_code resolve_lora(struct recipe *r, const struct resolving *c)
         l->rank = 8; /* peft tuners/lora/config.py, as is the dropout of 0 */
     if (l->dtype == LORA_DTYPE_UNSET)
         l->dtype = c->defaults.adapters_in_fp32 ? LORA_DTYPE_FP32 : base_dtype(r->precision);
+    if (method_is_fsdp1(r->method) && precision_autocasts(r->precision))
+        l->dtype = LORA_DTYPE_FP32; /* accelerate accelerator.py prepare_model: flat parameters that are trained are upcast under mixed precision */
     if (precision_scales_loss(r->precision) && l->dtype != LORA_DTYPE_FP32) /* torch/amp/grad_scaler.py, cuda/AmpKernels.cu */
         return err_set(c->err, ERR_FIELD_CONFLICT, "/training/lora/dtype",
                        "the GradScaler of fp16 precisions unscales fp32 gradients only: fp32 adapters");

@@ -1,15 +1,18 @@
 #include "train/timing.h"
 
+#include "train/inventory.h"
 #include "train/trainer.h"
 
-/* A layer's kernels in forward, backward and recomputation, for each micro-step; what stands outside the layers; messages: a bucket each. */
+/* A layer's kernels in forward, backward and recomputation, for each micro-step; what stands outside; messages: a bucket each. */
 enum { KERNELS_OF_LAYER = 640, KERNELS_BESIDE = 4096, MESSAGES_OF_LAYER = 64, MESSAGES_BESIDE = 256 };
 
 static double model_flops(const struct trainer *t, const struct arch *a, const struct recipe *r)
 {
+    const struct parameter_count n = t->whole;
+    double trained = (double)n.trainable, frozen = (double)(n.parameters - n.trainable);
     double tokens = (double)r->micro_batch_size * r->seq_len_tokens;
 
-    return tokens * (6 * (double)t->trained_elems + 4 * (double)t->frozen_elems + 12.0 * a->layers * a->heads * a->head_dim * r->seq_len_tokens);
+    return tokens * (6 * trained + 4 * frozen + 12.0 * a->layers * a->heads * a->head_dim * r->seq_len_tokens);
 }
 
 static enum err_code run_logged(struct trainer **ret, const struct arch *arch, const struct step *step, const struct device *device,
@@ -48,6 +51,8 @@ enum err_code train_cost(const struct arch *arch, const struct step *step, const
     cost_read(&log, step->r.gradient_accumulation_steps, &c);
     c.micro_batch_size = step->r.micro_batch_size;
     c.seq_len_tokens = step->r.seq_len_tokens;
+    c.data_parallel = step->r.data_parallel;
+    c.ranks_of_model = step->r.tensor_parallel * step->r.pipeline_parallel;
     c.model_flops = model_flops(t, arch, &s.r);
     arena_rewind(arena, (unsigned char *)(log.kernels + log.n_kernels)); /* the log stands first */
     *ret = c;

@@ -25,7 +25,7 @@ static double leaving(const double *constants)
 /* Rows of several GPUs that wait for each other test the links and fit nothing. */
 static bool counts(const struct speed_row *r, const char *without)
 {
-    return !r->refused && !(r->answered && r->n_gpus > 1) && strcmp(r->source, without) != 0;
+    return !r->refused && strcmp(r->source, without) != 0;
 }
 
 /* Every source and GPU model has the weight of the root of its rows; |log error|, so that one odd row does not pull. */

@@ -8,13 +8,15 @@
 
 #include <stdio.h>
 
-enum { SPEED_MAX_ROWS = 256 };
+enum { SPEED_MAX_ROWS = 512 };
 
 struct speed_row {
     char id[48], source[32];
-    bool answered;           /* else: the kernels of one rank alone, see make_speed.py */
-    bool refused;            /* the run or the system has an error */
+    bool answered;           /* else: another program's run of the same kernels, see make_speed.py */
+    bool refused;            /* the run or the system has an error, or no program plays the method */
+    bool unmodelled;
     double published, predicted; /* tokens/s of the whole job */
+    struct step_time time;
     unsigned n_gpus;
     struct cost cost;
     struct perf_system system;

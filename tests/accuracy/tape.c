@@ -54,7 +54,7 @@ static int print(const struct trainer *t)
         uint32_t e = t->run.events[i], id = e & EVENT_BLOCK;
         const struct birth *b;
 
-        if (e == EVENT_RELEASE)
+        if (!event_is_of_block(e))
             continue;
         b = &t->run.births[id];
         printf("%s,%u,%llu,%s,%s,%s,%s,%s,%d,%d\n", e & EVENT_DEATH ? "free" : "alloc", id, (unsigned long long)b->bytes,
@@ -95,7 +95,7 @@ static const char *step_of(const struct json *options, const struct arch *arch, 
     const char *method = json_str(json_get(options, "method")), *wrong;
     struct recipe asked;
 
-    if (!method || strcmp(method, "ddp") != 0)
+    if (!method || !strcmp(method, "single"))
         return traced_step(options, arch, new_stack, targets, ret);
     wrong = traced_ddp_recipe(options, arch, new_stack, targets, &asked);
     if (wrong)

@@ -1,5 +1,5 @@
 /*
- * alloc_tape.h - reads the tapes of tests/data/alloc (their form: make_tapes.py there) and replays them.
+ * alloc_tape.h - reads the tapes of tests/data/alloc (their form: make_tapes.py, make_streams.py there) and replays them.
  *
  * A header alone, because tests and benchmarks share it. Paths are relative to the root of the repository.
  */
@@ -16,16 +16,16 @@
 enum { TAPE_EXPECTS_MAX = 8 };
 
 struct tape_event {
-    char kind; /* '+' birth, '-' death, 'e' empty_cache, 'r' reset_peaks */
-    uint32_t slot;
+    char kind; /* + birth, - death, e empty_cache, r reset_peaks, x record_stream, m event, w wait for it, y synchronize */
+    uint32_t slot, stream;
     uint64_t bytes;
 };
 
 struct tape_expect {
-    bool expandable;
+    bool expandable, lagging;
     uint64_t capacity_bytes, allocated_peak_bytes, reserved_peak_bytes, requested_peak_bytes;
     uint32_t retries, refused;
-    uint64_t hash; /* of (allocated, reserved) after every event */
+    uint64_t hash; /* of (allocated, reserved) after every event; of active too, where it is not allocated */
 };
 
 struct tape {
@@ -43,22 +43,25 @@ static inline bool tape_event_read(FILE *f, const uint64_t *sizes, uint32_t n_si
         return false;
     *e = (struct tape_event){.kind = token[0]};
     if (token[0] == '+') {
-        if (sscanf(token + 1, "%" SCNu32 ":%" SCNu32, &e->slot, &size) != 2 || size >= n_sizes)
+        if (sscanf(token + 1, "%" SCNu32 ":%" SCNu32 ":%" SCNu32, &e->slot, &size, &e->stream) < 2 || size >= n_sizes)
             return false;
         e->bytes = sizes[size];
         return true;
     }
-    return token[0] == '-' ? sscanf(token + 1, "%" SCNu32, &e->slot) == 1 : token[0] == 'e' || token[0] == 'r';
+    if (token[0] == '-' || token[0] == 'x')
+        return sscanf(token + 1, "%" SCNu32, &e->slot) == 1;
+    return strchr("ermwy", token[0]) != NULL;
 }
 
 static inline bool tape_expect_read(FILE *f, struct tape_expect *x)
 {
-    char mode[16];
+    char mode[24];
 
-    if (fscanf(f, "%15s %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu32 " %" SCNu32 " %" SCNu64, mode, &x->capacity_bytes,
+    if (fscanf(f, "%23s %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu32 " %" SCNu32 " %" SCNu64, mode, &x->capacity_bytes,
                &x->allocated_peak_bytes, &x->reserved_peak_bytes, &x->requested_peak_bytes, &x->retries, &x->refused, &x->hash) != 8)
         return false;
-    x->expandable = strcmp(mode, "expandable") == 0;
+    x->expandable = strstr(mode, "expandable") != NULL;
+    x->lagging = strncmp(mode, "lagging-", 8) == 0;
     return true;
 }
 
@@ -99,17 +102,19 @@ static inline bool tape_read(const char *path, struct tape *t)
 
 static inline void tape_release(struct tape *t) { free(t->events); }
 
-/* False: the birth was refused. The death of a refused birth does nothing. */
-static inline bool tape_step(struct torch_alloc *t, const struct tape_event *e)
+/* False: the birth was refused. The death of a refused birth does nothing. `mark` is the event that a wait waits for. */
+static inline bool tape_step(struct torch_alloc *t, const struct tape_event *e, uint32_t *mark)
 {
-    if (e->kind == '+')
-        return torch_alloc_take(t, e->slot, e->bytes);
-    if (e->kind == '-')
-        torch_alloc_give(t, e->slot);
-    else if (e->kind == 'e')
-        torch_alloc_empty_cache(t);
-    else
-        torch_alloc_reset_peaks(t);
+    switch (e->kind) {
+    case '+': return torch_alloc_take(t, e->slot, e->bytes, e->stream);
+    case '-': torch_alloc_give(t, e->slot); break;
+    case 'x': torch_alloc_cross(t, e->slot); break;
+    case 'm': *mark = torch_alloc_mark(t); break;
+    case 'w': torch_alloc_wait(t, *mark); break;
+    case 'y': torch_alloc_wait(t, torch_alloc_mark(t)); break;
+    case 'e': torch_alloc_empty_cache(t); break;
+    default: torch_alloc_reset_peaks(t);
+    }
     return true;
 }
 

@@ -121,6 +121,32 @@ static enum precision traced_precision(const struct json *o, bool lora_on)
     return lora_on && p == PRECISION_FP16_MIXED ? PRECISION_FP16_AUTOCAST : p;
 }
 
+static const struct name offloads[] = {
+    {"none", OFFLOAD_NONE}, {"optimizer", OFFLOAD_OPTIMIZER}, {"optimizer+params", OFFLOAD_OPTIMIZER_PARAMS}, {NULL, 0},
+};
+
+/* What DeepSpeed's engine is told. */
+static void zero(const struct json *o, struct recipe *r)
+{
+    double reduce;
+
+    r->offload = (enum offload)word(o, "offload", offloads);
+    r->rank = (uint32_t)number(o, "rank", 0);
+    r->zero.reduce_elems = json_number(json_get(json_get(o, "buckets"), "reduce_elems"), &reduce) ? (uint64_t)reduce : ELEMS_UNSET;
+    r->zero.allgather_elems = r->zero.prefetch_elems = r->zero.max_live_elems = r->zero.sub_group_elems = r->zero.persistence_elems = ELEMS_UNSET;
+    r->zero.overlap_comm = flag(o, "overlap_comm", TRI_UNSET);
+}
+
+static enum method method_of(const struct json *o)
+{
+    const char *name = json_str(json_get(o, "method"));
+
+    for (int m = 0; name && m < METHOD_COUNT; m++)
+        if (!strcmp(method_rows[m].name, name))
+            return (enum method)m;
+    return METHOD_DDP;
+}
+
 const char *traced_ddp_recipe(const struct json *options, const struct arch *arch, bool new_stack, const char *targets[TRACED_TARGETS],
                               struct recipe *ret)
 {
@@ -129,7 +155,7 @@ const char *traced_ddp_recipe(const struct json *options, const struct arch *arc
         tuning = word(options, "tuning", tunings);
     const char *loop = json_str(json_get(options, "loop"));
 
-    *ret = (struct recipe){.method = METHOD_DDP, .stack = new_stack ? traced_new : traced_old};
+    *ret = (struct recipe){.method = method_of(options), .stack = new_stack ? traced_new : traced_old};
     if (attention < 0 || optimizer < 0 || tuning < 0)
         return "an unknown attention, optimizer or tuning";
     r->framework = loop && !strcmp(loop, "trainer") ? FRAMEWORK_TRANSFORMERS : FRAMEWORK_TORCH;
@@ -152,5 +178,6 @@ const char *traced_ddp_recipe(const struct json *options, const struct arch *arc
     r->max_grad_norm = number(options, "gradient_clipping", 1);
     r->optimizer = (enum optimizer)optimizer;
     r->tuning = (enum tuning)tuning;
+    zero(options, r);
     return tuning == TUNING_LORA ? lora(options, arch, targets, r) : NULL;
 }

@@ -85,7 +85,7 @@ START_TEST(a_domain_of_nvlink_has_no_network_inside)
     ck_assert_uint_eq(rack.gpus_per_node, 72);
     ck_assert_uint_eq(rack.nodes, 1);
     ck_assert_uint_eq(racks.nodes, 19);
-    ck_assert_double_lt(perf_collective_s(&rack, COLLECTIVE_ALL_REDUCE, 1 << 30), perf_collective_s(&racks, COLLECTIVE_ALL_REDUCE, 1 << 30));
+    ck_assert_double_lt(perf_collective_s(&rack, COLLECTIVE_ALL_REDUCE, 1 << 30, (struct work_group){0, 0}), perf_collective_s(&racks, COLLECTIVE_ALL_REDUCE, 1 << 30, (struct work_group){0, 0}));
 }
 END_TEST
 
@@ -134,27 +134,58 @@ END_TEST
 
 /* --- collectives --------------------------------------------------------------------------------------------------------------- */
 
+/* NCCL's Simple protocol over NVLink: 8.4 us and 3.4 a hop, 14 a hop between nodes; its trees: 28 a hop. */
+#define GIB_MS(gbs) (1073.741824 / (gbs))
+
 static const struct {
     unsigned gpus, nodes;
     enum collective what;
+    struct work_group group;
     double gib, ms;
 } collectives[] = {
-    {1, 1, COLLECTIVE_ALL_REDUCE, 1, 0},
-    {8, 1, COLLECTIVE_ALL_REDUCE, 1, 0.013 + 1073.741824 / 200 * 1.75},   /* 2 (n - 1) / n over the ring */
-    {8, 1, COLLECTIVE_ALL_GATHER, 1, 0.013 + 1073.741824 / 200 * 0.875},
-    {8, 1, COLLECTIVE_REDUCE_SCATTER, 1, 0.013 + 1073.741824 / 200 * 0.875},
-    {2, 1, COLLECTIVE_ALL_REDUCE, 1, 0.013 + 1073.741824 / 200},
-    {8, 4, COLLECTIVE_ALL_REDUCE, 1, 0.031 + 1073.741824 / 50 * 1.5},     /* the network is slower than the ring inside */
-    {1, 4, COLLECTIVE_ALL_REDUCE, 1, 0.018 + 1073.741824 / 50 * 1.5},
-    {8, 1, COLLECTIVE_ALL_REDUCE, 0, 0.013},
+    {1, 1, COLLECTIVE_ALL_REDUCE, {0, 0}, 1, 0},
+    {8, 4, COLLECTIVE_ALL_REDUCE, {1, 1}, 1, 0},
+    {8, 1, COLLECTIVE_ALL_REDUCE, {0, 0}, 1, 0.056 + GIB_MS(200) * 1.75},    /* 2 (n - 1) / n over the ring */
+    {8, 1, COLLECTIVE_ALL_GATHER, {0, 0}, 1, 0.0322 + GIB_MS(200) * 0.875},
+    {8, 1, COLLECTIVE_REDUCE_SCATTER, {8, 1}, 1, 0.0322 + GIB_MS(200) * 0.875},
+    {8, 1, COLLECTIVE_ALL_GATHER, {4, 2}, 1, 0.0186 + GIB_MS(200) * 0.75},
+    {2, 1, COLLECTIVE_ALL_REDUCE, {0, 0}, 1, 0.0152 + GIB_MS(200)},
+    {8, 1, COLLECTIVE_SEND, {2, 1}, 1, 0.0118 + GIB_MS(200)},
+    {8, 4, COLLECTIVE_ALL_REDUCE, {0, 0}, 1, 0.504 + GIB_MS(50) * 1.5},      /* a tree: the nodes' adapters carry the sum of each node once */
+    {1, 4, COLLECTIVE_ALL_REDUCE, {0, 0}, 1, 0.0924 + GIB_MS(50) * 1.5},     /* one GPU a node: a ring has fewer hops that cost more */
+    {8, 4, COLLECTIVE_ALL_GATHER, {0, 0}, 1, 0.1456 + GIB_MS(50) * 31 / 32}, /* once around all */
+    {8, 4, COLLECTIVE_ALL_GATHER, {4, 8}, 1, 0.0504 + GIB_MS(50) * 8 * 0.75}, /* eight groups share a node's adapters */
+    {8, 4, COLLECTIVE_ALL_GATHER, {16, 2}, 1, 0.0912 + GIB_MS(50) * 2 * 15 / 16},
+    {8, 4, COLLECTIVE_ALL_GATHER, {8, 1}, 1, 0.0322 + GIB_MS(200) * 0.875},  /* stays in its node */
+    {8, 4, COLLECTIVE_SEND, {2, 8}, 1, 0.0224 + GIB_MS(50) * 8},             /* each GPU of the node sends */
+    {8, 1, COLLECTIVE_ALL_REDUCE, {0, 0}, 0, 0.015},                         /* LL */
 };
 
 START_TEST(collectives_take_latency_and_bandwidth)
 {
-    struct perf_system s = {.intra = {200e9, 13e-6}, .inter = {50e9, 18e-6}, .gpus_per_node = collectives[_i].gpus, .nodes = collectives[_i].nodes};
-    double s_taken = perf_collective_s(&s, collectives[_i].what, (uint64_t)(collectives[_i].gib * 1073741824));
+    struct perf_system s = {.intra = {.bytes_per_s = 200e9}, .inter = {.bytes_per_s = 50e9}, .gpus_per_node = collectives[_i].gpus, .nodes = collectives[_i].nodes};
+    double s_taken = perf_collective_s(&s, collectives[_i].what, (uint64_t)(collectives[_i].gib * 1073741824), collectives[_i].group);
 
     ck_assert_double_eq_tol(s_taken * 1e3, collectives[_i].ms, 1e-6);
+}
+END_TEST
+
+static const enum collective over_links[] = {COLLECTIVE_ALL_REDUCE, COLLECTIVE_ALL_GATHER, COLLECTIVE_REDUCE_SCATTER, COLLECTIVE_BROADCAST, COLLECTIVE_SEND};
+
+START_TEST(more_bytes_never_arrive_earlier)
+{
+    struct perf_system s = {.intra = {.bytes_per_s = 200e9}, .inter = {.bytes_per_s = 50e9, .latency_s = 60e-6}, .gpus_per_node = 8, .nodes = 4};
+
+    for (unsigned ranks = 2; ranks <= 32; ranks *= 2) {
+        double last = 0;
+
+        for (uint64_t bytes = 1; bytes < UINT64_C(1) << 36; bytes *= 2) {
+            double now = perf_collective_s(&s, over_links[_i], bytes, (struct work_group){ranks, 32 / ranks});
+
+            ck_assert_double_ge(now, last);
+            last = now;
+        }
+    }
 }
 END_TEST
 
@@ -249,7 +280,7 @@ START_TEST(a_faster_part_never_makes_it_slower)
 
     slow.gpus_per_node = 4;
     slow.nodes = 2;
-    slow.inter = (struct perf_link){20e9, 18e-6};
+    slow.inter = (struct perf_link){.bytes_per_s = 20e9, .latency_s = 1e-3};
     setup();
     before = time_of(&mid_llama, &r, &slow).step_s;
     for (int part = 0; part < 6; part++) {
@@ -319,7 +350,7 @@ START_TEST(what_is_exposed_is_between_nothing_overlapped_and_all)
         c = cost_of(&mid_llama, &r, &arena);
         perf_step_time(&c, &s, &t);
         for (uint32_t i = 0; i < c.n_messages; i++)
-            all += perf_collective_s(&s, (enum collective)c.messages[i].collective, c.messages[i].bytes);
+            all += perf_collective_s(&s, (enum collective)c.messages[i].collective, c.messages[i].bytes, c.messages[i].group);
         ck_assert_double_le(t.communication_exposed_s, all);
         ck_assert_double_ge(t.communication_exposed_s, all - t.compute_s);
     }
@@ -386,6 +417,7 @@ UNIT_TESTS("perf",
     unit_test(every_gpu_and_cluster_is_a_system_or_says_what_is_missing);
     unit_test(numbers_go_before_names);
     unit_rows(collectives_take_latency_and_bandwidth, collectives);
+    unit_rows(more_bytes_never_arrive_earlier, over_links);
     unit_rows(more_layers_are_never_faster, law_gpus);
     unit_rows(batches_cost_more_and_never_twice_as_much_each, law_gpus);
     unit_rows(checkpointing_is_never_faster, law_gpus);

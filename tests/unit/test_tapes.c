@@ -126,10 +126,10 @@ static bool same_deaths(struct walked *w, uint32_t n)
     const struct run *r = &w->t->run;
     char buf[512];
 
-    for (; w->at < r->n_events && (r->events[w->at] == EVENT_RELEASE || r->events[w->at] & EVENT_DEATH); w->at++) {
+    for (; w->at < r->n_events && (!event_is_of_block(r->events[w->at]) || r->events[w->at] & EVENT_DEATH); w->at++) {
         uint32_t block = r->events[w->at] & EVENT_BLOCK;
 
-        if (r->events[w->at] == EVENT_RELEASE)
+        if (!event_is_of_block(r->events[w->at]))
             continue;
         if (!w->dying[block]) {
             kernel_text(w->t, block, buf, sizeof buf);

@@ -3,15 +3,17 @@
 
     make_speed.py SPEED.jsonl PAIRS.jsonl CONFIGS_FOLDER
 
-A row of speed.jsonl is a request that is answered (`use`: "answer"), or one whose kernels are those of a method that is answered though its
-method is not (`use`: "kernels"): full sharding inside one node of NVLink, or over one GPU of 1,024 tokens and more, computes what a single GPU does. Such a row takes part in
-fitting the constants of core/perf/constants.c, with the optimizer's states divided by the GPUs, and in no figure of the answers.
+A row of speed.jsonl is a request that is answered (`use`: "answer"), or one of a program that is not answered but launches the same kernels on one GPU
+(`use`: "kernels"): it takes part in fitting the constants of core/perf/constants.c, and in no figure of the answers.
 """
 import json
 import os
 import sys
 
 PROGRAMS = {"llama", "mistral", "qwen2", "qwen3", "gpt2", "opt", "gpt_neox", "gemma2", "gpt_bigcode", "gpt_neo", "codegen", "biogpt", "bloom", "gptj"}
+
+
+METHODS = {"single", "ddp", "zero1", "zero2", "zero3", "fsdp", "fsdp_grad_op", "fsdp_no_shard", "hsdp", "fsdp2", "fsdp2_noreshard", "hsdp2", "tp", "pp", "tp+fsdp2"}
 
 
 def one(v):
@@ -21,17 +23,13 @@ def one(v):
 def use(row, t, config):
     method, tuning = one(t["methods"]), one(t["tuning"])
     plain = (one(t.get("loss", "hf")) == "hf" and not t.get("liger_kernels") and not t.get("compile") and t.get("float8", "none") == "none"
-             and one(t.get("offload", "none")) == "none" and tuning in ("full", "lora") and config["model_type"] in PROGRAMS and not row.get("needs"))
-    framework = row["request"].get("stack", {}).get("framework", "transformers")
+             and one(t.get("offload", "none")) in ("none", "optimizer", "optimizer+params") and tuning in ("full", "lora")
+             and one(t.get("gradient_checkpointing", False)) in (True, False) and config["model_type"] in PROGRAMS and not row.get("needs"))
+    framework = row["request"].get("stack", {}).get("framework", "")
     if not plain:
         return None
-    if method in ("single", "ddp") and framework in ("transformers", "torch"):
+    if method in METHODS and framework in ("transformers", "torch"):
         return "answer"
-    tokens = t["seq_len"] * t.get("micro_batch_size", 0)
-    if row["source"] == "gpjt" and method == "zero3" and row["n_gpus"] == 1 and tokens >= 1024:
-        return "kernels"
-    if row["source"] == "llm-foundry" and row["n_gpus"] == 8 and t["seq_len"] <= 16384 and config["n_embd"] <= 4096:
-        return "kernels"
     return "kernels" if row["source"] == "torchtune" and method == "single" else None
 
 
@@ -40,7 +38,7 @@ def thinned(rows, paired):
     seen = {}
     for r in rows:
         n = seen[r["source"]] = seen.get(r["source"], -1) + 1
-        if r["use"] == "answer" or r["source"] not in ("gpjt", "llm-foundry") or n % 4 == 0 or r["id"] in paired:
+        if r["source"] not in ("gpjt", "llm-foundry") or n % 4 == 0 or (n % 2 == 0 and r["id"] in paired):
             yield r
 
 
@@ -53,8 +51,6 @@ def made(row, configs):
     kind = use(row, t, config)
     if not kind:
         return None
-    if kind == "kernels":  # sharded weights are gathered in half: what multiplies is half
-        t["precision"] = {"bf16-mixed": "bf16", "fp16-mixed": "fp16"}.get(t["precision"], t["precision"])
     return {"id": row["id"], "use": kind, "source": row["source"], "source_ref": row["source_ref"], "series": row["series"], "grade": row["grade"],
             "tolerance": row["tolerance"], "n_gpus": row["n_gpus"], "tokens_per_s": row["expected"], "cluster": row["request"]["cluster"],
             "training": t, "stack": row["request"].get("stack", {}), "config": config}
@@ -69,6 +65,8 @@ def main():
     with open(pairs, encoding="utf-8") as f:
         pairs = [p for p in map(json.loads, f) if p["a"] in known and p["b"] in known and p["kind"] != "length"]
     rows = list(thinned(rows, {p[side] for p in pairs for side in "ab"}))
+    kept = {r["id"] for r in rows}
+    pairs = [p for p in pairs if p["a"] in kept and p["b"] in kept]
     with open(os.path.join(here, "speed.jsonl"), "w", encoding="utf-8") as f:
         for r in rows:
             f.write(json.dumps(r) + "\n")

@@ -1,0 +1,299 @@
+/* zero12.c - deepspeed.initialize() with ZeRO stage 1 or 2, and the engine's part in a step. */
+#include "parallel/zero12.h"
+
+#include "parallel/programs.h"
+#include "torch/autograd.h"
+
+/* ------------------------------------------------------------------------------------------------------ half weights */
+static void declare_half(void *context, struct module *m, struct param *p)
+{
+    const struct wrapping *w = context;
+
+    (void)m;
+    if (dtype_is_float(p->dtype))
+        p->dtype = w->o->compute;
+}
+
+static void cast_one(struct wrapping *w, struct param *p)
+{
+    struct run *r = w->r;
+    val v = p->value;
+
+    if (p->tied || !v || !dtype_is_float(dtype_of(r, v)) || dtype_of(r, v) == w->o->compute || run_dead(r))
+        return;
+    p->dtype = w->o->compute;
+    p->value = owned(r, value_empty(r, OP_TO_COPY, w->o->compute, p->ndim, p->size));
+    mark_block(r, p->value, p->buffer ? MARK_BUFFER : MARK_PARAMETER);
+    value_unref(r, v);
+}
+
+static void cast_param(void *context, struct module *m, struct param *p)
+{
+    (void)m;
+    cast_one(context, p);
+}
+
+/* nn.Module._apply: children first, parameters, then buffers */
+static void cast_module(struct wrapping *w, struct module *m)
+{
+    for (struct module *c = m->first; c; c = c->next)
+        cast_module(w, c);
+    for (int buffers = 0; buffers < 2; buffers++)
+        for (struct param *p = m->params; p; p = p->next)
+            if (p->buffer == (buffers == 1))
+                cast_one(w, p);
+}
+
+static void retie(void *context, struct module *m, struct param *p)
+{
+    (void)context;
+    (void)m;
+    if (p->tied)
+        p->value = p->tied->value;
+}
+
+/*
+ * _configure_distributed_model: the module is cast, then moved; until 0.14 its buffers are cast too. The plain loop's stands on the device before, and so
+ * did that of the runs that were traced on torch 2.2.
+ */
+static void place_half(struct wrapping *w)
+{
+    if (!w->o->plain && !w->r->q->zero_casts_buffers)
+        params_visit(w->tree->root, declare_half, w);
+    w->place(w);
+    if (w->r->q->zero_casts_buffers)
+        cast_module(w, w->tree->root);
+    else
+        params_visit(w->tree->root, cast_param, w);
+    params_visit(w->tree->root, retie, NULL);
+}
+
+/* --------------------------------------------------------------------------------------------------------- the engine */
+struct taking {
+    struct zero12 *z;
+    unsigned group;
+};
+
+static void take_param(void *context, struct module *m, struct param *p)
+{
+    struct taking *t = context;
+    struct zero12 *z = t->z;
+    struct zero12_group *g = &z->groups[z->n_groups];
+    uint64_t elems;
+
+    (void)m;
+    if (!p->requires_grad || p->tied || p->group != t->group || !p->value)
+        return;
+    elems = (uint64_t)numel(z->r, p->value);
+    z->params[z->n++] = (struct zero12_param){.leaf = p->value, .group = (uint8_t)z->n_groups, .elems = elems, .offset = g->elems};
+    g->elems += elems;
+    z->largest = elems > z->largest ? elems : z->largest;
+    z->last_leaf = p->value > z->last_leaf ? p->value : z->last_leaf;
+}
+
+/* Groups without parameters are left out. */
+static void take_groups(struct zero12 *z, struct tree *tree)
+{
+    for (unsigned k = 0; k < ZERO_GROUPS; k++) {
+        struct taking t = {z, k};
+        struct zero12_group *g = &z->groups[z->n_groups];
+
+        g->begin = z->n;
+        params_visit(tree->root, take_param, &t);
+        g->end = z->n;
+        z->n_groups += g->end > g->begin;
+    }
+}
+
+static bool make_room(struct zero12 *z, uint32_t max)
+{
+    struct arena *a = z->r->arena;
+    bool ok = true;
+
+    z->params = arena_array(a, struct zero12_param, max);
+    z->bucket = arena_array(a, uint32_t, max);
+    z->norm_order = arena_array(a, uint32_t, max);
+    z->list = arena_array(a, val, max + ZERO_GROUPS);
+    for (int i = 0; i < ZERO_GROUPS; i++) {
+        z->groups[i].averaged = arena_array(a, val, max + 1);
+        ok = ok && z->groups[i].averaged;
+    }
+    return ok && z->params && z->bucket && z->norm_order && z->list;
+}
+
+static enum optim_kind optim_of(const struct parallel_options *o)
+{
+    return o->optimizer == OPTIM_SGD ? OPTIM_SGD : OPTIM_ADAMW_FUSED; /* FusedAdam: no temporaries */
+}
+
+static void start_optimizer(struct zero12 *z, struct zero12_group *g)
+{
+    struct run *r = z->r;
+
+    if (!g->master)
+        return;
+    require_grad(r, g->master);
+    pin_leaf(r, g->master);
+    g->optim.kind = optim_of(z->o);
+    g->optim.n_group[0] = 1;
+    g->optim.group[0] = &g->master;
+    g->optim.state[0] = &g->state;
+}
+
+/* initialize_optimizer_states: a gradient of zeros for each group, all gone again at its end */
+static void try_gradients(struct zero12 *z)
+{
+    val zeros[ZERO_GROUPS];
+
+    if (z->offload)
+        return;
+    for (uint32_t i = 0; i < z->n_groups; i++)
+        zeros[i] = zero_flat(z->r, OP_ZEROS, DTYPE_FP32, z->groups[i].share);
+    for (uint32_t i = 0; i < z->n_groups; i++)
+        value_unref(z->r, zeros[i]);
+}
+
+static bool index_leaves(struct zero12 *z)
+{
+    z->index_of = arena_array(z->r->arena, uint32_t, z->last_leaf + (size_t)1);
+    if (!z->index_of)
+        return false;
+    for (uint32_t i = 0; i < z->n; i++)
+        z->index_of[z->params[i].leaf] = i + 1;
+    return true;
+}
+
+static void initialise(struct zero12 *z)
+{
+    for (uint32_t i = 0; i < z->n_groups && !run_dead(z->r); i++) {
+        zero12_share(z, &z->groups[i]);
+        zero12_flatten(z, &z->groups[i]);
+        start_optimizer(z, &z->groups[i]);
+    }
+    if (z->offload) {
+        z->temp_buffer = zero_flat(z->r, OP_ZEROS, z->dtype, z->largest);
+        mark_block(z->r, z->temp_buffer, MARK_COMMUNICATION);
+    }
+    try_gradients(z);
+}
+
+/* AccumulateGrad's post hook. Stage 1 reduces when the backward has ended, unless communication overlaps. */
+static void grad_ready(void *of, val leaf)
+{
+    struct zero12 *z = of;
+    uint32_t param = leaf <= z->last_leaf ? z->index_of[leaf] : 0;
+
+    if (!param || run_dead(z->r))
+        return;
+    if (!z->r->q->zero_keeps_losses)
+        zero12_make_buffers(z);
+    if (z->shards_gradients || (z->overlap && z->boundary))
+        zero12_add(z, param - 1);
+}
+
+static struct zero12 *engine_new(struct wrapping *w)
+{
+    struct run *r = w->r;
+    struct zero12 *z = arena_new(r->arena, struct zero12);
+
+    if (!z)
+        return NULL;
+    z->engine = (struct zero_engine){.r = r, .o = w->o};
+    z->r = r;
+    z->o = w->o;
+    z->ranks = w->o->at.data_parallel;
+    z->rank = w->o->at.rank;
+    z->shards_gradients = w->o->method == METHOD_ZERO2;
+    z->offload = w->o->offload != OFFLOAD_NONE;
+    z->overlap = w->o->zero.overlap_comm;
+    z->dtype = w->o->compute;
+    return z;
+}
+
+static void *wrap(struct wrapping *w)
+{
+    struct run *r = w->r;
+    struct zero12 *z = engine_new(w);
+
+    place_half(w);
+    wrapping_train_all(w);
+    if (run_dead(r))
+        return NULL;
+    if (!z || !make_room(z, w->leaves.max)) {
+        run_fail(r, ERR_NOMEM, "", "the working memory of one request is too small for ZeRO's partitions");
+        return NULL;
+    }
+    take_groups(z, w->tree);
+    if (!index_leaves(z)) {
+        run_fail(r, ERR_NOMEM, "", "the working memory of one request is too small for ZeRO's partitions");
+        return NULL;
+    }
+    initialise(z);
+    r->grad_ready = grad_ready;
+    r->grad_ready_of = z;
+    return run_dead(r) ? NULL : z;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- a step */
+static void begin_micro_step(void *of, bool sync)
+{
+    struct zero12 *z = of;
+
+    z->boundary = sync;
+}
+
+static void prologue(void *of)
+{
+    zero12_make_buffers(of);
+}
+
+/* engine.allreduce_gradients: stage 2 after every backward; stage 1 at the boundary, all gradients in the order of their groups */
+static void epilogue(void *of)
+{
+    struct zero12 *z = of;
+
+    if (!z->shards_gradients && !z->boundary)
+        return;
+    for (uint32_t i = 0; i < z->n && !z->shards_gradients && !z->overlap && !run_dead(z->r); i++)
+        if (*zero12_gradient(z, i))
+            zero12_add(z, i);
+    zero12_epilogue(z);
+}
+
+static void backward(void *of, val loss)
+{
+    struct zero12 *z = of;
+    struct zero_stage s = {.prologue = prologue, .epilogue = epilogue, .of = z};
+
+    zero_backward(&z->engine, loss, &s);
+}
+
+static void end_micro_step(void *of, bool boundary)
+{
+    if (boundary)
+        zero12_step(of);
+}
+
+static uint64_t host_bytes(const void *of)
+{
+    const struct zero12 *z = of;
+
+    return zero12_host_bytes(z, z->rank);
+}
+
+static uint64_t host_bytes_of_rank(const void *of, uint32_t rank)
+{
+    return zero12_host_bytes(of, rank);
+}
+
+const struct method_program zero12_program = {
+    .source = "deepspeed runtime/engine.py, runtime/zero/stage_1_and_2.py",
+    .wrap = wrap,
+    .begin_micro_step = begin_micro_step,
+    .backward = backward,
+    .end_micro_step = end_micro_step,
+    .host_bytes = host_bytes,
+    .host_bytes_of_rank = host_bytes_of_rank,
+    .ranks = zero12_ranks,
+    .first_is_highest = true,
+};

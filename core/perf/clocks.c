@@ -1,0 +1,122 @@
+#include "perf/clocks.h"
+
+/* When a message waits for no kernel in particular: until its stage is over. */
+static uint32_t stage_end(const struct cost *c, const struct message *m, uint32_t kernels_end)
+{
+    uint32_t i = m->kernels_before;
+
+    while (i < kernels_end && c->kernels[i].stage == m->stage)
+        i++;
+    return i;
+}
+
+/* --------------------------------------------------------------------------------------------------------------- waiting */
+static void expect(struct clocks *t, uint32_t before, double end_s, bool host)
+{
+    uint32_t i = 0;
+    struct awaited *w;
+
+    while (i < t->n_waits && t->wait[i].before != before)
+        i++;
+    if (i == t->n_waits && i < WAITS)
+        t->wait[t->n_waits++] = (struct awaited){.before = before};
+    w = &t->wait[i < WAITS ? i : WAITS - 1];
+    w->before = smaller_u32(w->before, before); /* no room: the last one waits for both, early */
+    *(host ? &w->host_s : &w->wire_s) = larger(host ? w->host_s : w->wire_s, end_s);
+}
+
+static void wait_until(struct clocks *t, double until, double *of)
+{
+    *of += larger(0, until - t->gpu_s);
+    t->gpu_s = larger(t->gpu_s, until);
+}
+
+static void arrive(struct clocks *t, uint32_t before)
+{
+    for (uint32_t i = 0; i < t->n_waits;) {
+        if (t->wait[i].before > before) {
+            i++;
+            continue;
+        }
+        wait_until(t, t->wait[i].host_s, &t->waited_host_s);
+        wait_until(t, t->wait[i].wire_s, &t->waited_wire_s);
+        t->wait[i] = t->wait[--t->n_waits];
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------------------- sending */
+static double *way_of(struct clocks *t, const struct message *m)
+{
+    uint32_t i = 0;
+
+    if (m->collective == COLLECTIVE_TO_HOST)
+        return &t->to_host_s;
+    if (m->collective == COLLECTIVE_FROM_HOST)
+        return &t->from_host_s;
+    while (i < t->n_communicators && (t->communicator[i].group.ranks != m->group.ranks || t->communicator[i].group.stride != m->group.stride))
+        i++;
+    if (i == t->n_communicators && i < COMMUNICATORS)
+        t->communicator[t->n_communicators++] = (struct communicator){.group = m->group};
+    return &t->communicator[i < COMMUNICATORS ? i : COMMUNICATORS - 1].free_s;
+}
+
+/* torch blocks in the optimizer's call: what the host did before is done, what comes after comes later. */
+static void step_on_host(const struct message *m, double takes_s, struct clocks *t)
+{
+    double begin = larger(larger(t->host_s, t->gpu_s), larger(t->stream_s[m->stream], t->to_host_s));
+
+    t->host_s = begin + takes_s;
+    t->stream_s[m->stream] = t->host_s;
+    wait_until(t, t->host_s, &t->waited_host_s);
+}
+
+static void send(const struct rates *r, const struct cost *c, const struct message *m, uint32_t kernels_end, struct clocks *t)
+{
+    double *way, begin, takes_s = message_s(r, m);
+    bool host = m->collective == COLLECTIVE_TO_HOST || m->collective == COLLECTIVE_FROM_HOST;
+
+    if (takes_s <= 0) /* alone in its group */
+        return;
+    t->host_s += r->constants[m->native ? PERF_BACKWARD_CALL_S : PERF_MESSAGE_CALL_S];
+    if (m->collective == COLLECTIVE_HOST_STEP) {
+        step_on_host(m, takes_s, t);
+        return;
+    }
+    way = way_of(t, m);
+    begin = larger(larger(t->host_s, m->after_compute ? t->gpu_s : 0), larger(t->stream_s[m->stream], *way));
+    if (!host) /* what is gathered may come from the host */
+        begin = larger(begin, t->from_host_s);
+    *way = t->stream_s[m->stream] = begin + takes_s;
+    expect(t, m->waited_before == MESSAGE_UNWAITED ? stage_end(c, m, kernels_end) : m->waited_before, *way, host);
+}
+
+/* --------------------------------------------------------------------------------------------------------------- kernels */
+static double call_s(const struct rates *r, const struct kernel *k)
+{
+    bool engine = (k->stage == STAGE_BACKWARD && !k->recompute) || k->stage == STAGE_OPTIMIZER || k->stage == STAGE_CLIP;
+
+    return r->constants[engine ? PERF_BACKWARD_CALL_S : PERF_FORWARD_CALL_S];
+}
+
+static void play_kernel(struct rates *r, const struct kernel *k, struct clocks *t)
+{
+    t->host_s += k->calls * call_s(r, k) + k->hooks * r->constants[PERF_HOOK_S];
+    t->gpu_s = larger(t->gpu_s, t->host_s) + kernel_s(r, k);
+}
+
+void play_part(struct rates *r, const struct cost *c, struct part p, struct clocks *t)
+{
+    for (uint32_t i = p.kernel; i < p.kernels_end; i++) {
+        double before = t->gpu_s;
+
+        for (; p.message < p.messages_end && c->messages[p.message].kernels_before <= i; p.message++)
+            send(r, c, &c->messages[p.message], p.kernels_end, t);
+        if (t->n_waits)
+            arrive(t, i);
+        play_kernel(r, &c->kernels[i], t);
+        t->stage_s[cost_stage_of(&c->kernels[i])] += t->gpu_s - before;
+    }
+    for (; p.message < p.messages_end; p.message++)
+        send(r, c, &c->messages[p.message], p.kernels_end, t);
+    arrive(t, MESSAGE_UNWAITED);
+}

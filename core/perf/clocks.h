@@ -1,0 +1,38 @@
+/*
+ * clocks.h - the clocks of one rank while a part of its log is played. Inside core/perf only.
+ *
+ * Clocks    the host that launches; the compute stream; each stream of messages; each communicator and each direction of the bus, which take one
+ *           message at a time. A message starts when the host has enqueued it, its stream and what it goes over are free, and, where it waits for
+ *           compute, the kernels before it have ended. Kernels start when the one before has ended, the host has launched them, and what is waited
+ *           for before them has arrived. The optimizer on the host is a message that the host itself waits for.
+ */
+#ifndef PERF_CLOCKS_H
+#define PERF_CLOCKS_H
+
+#include "perf/kernel.h"
+
+enum { COMMUNICATORS = 8, WAITS = 32 };
+
+struct clocks {
+    double host_s, gpu_s;
+    double stream_s[STREAM_COUNT], to_host_s, from_host_s;
+    struct communicator {
+        struct work_group group;
+        double free_s;
+    } communicator[COMMUNICATORS]; /* a group beyond them shares the last one's */
+    uint32_t n_communicators, n_waits;
+    struct awaited {
+        uint32_t before; /* kernel */
+        double wire_s, host_s; /* when the last of them has arrived, over links and over the bus or from the host */
+    } wait[WAITS];
+    double waited_wire_s, waited_host_s; /* of gpu_s */
+    double stage_s[COST_STAGES]; /* of gpu_s, kernels and waits before them, by stage */
+};
+
+/* Kernels first..last-1 with the messages of the same part; at the end compute waits for all that is under way. */
+struct part {
+    uint32_t kernel, kernels_end, message, messages_end;
+};
+void play_part(struct rates *r, const struct cost *c, struct part p, struct clocks *t);
+
+#endif
