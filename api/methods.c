@@ -15,7 +15,7 @@ const struct method_part method_parts[] = {
     {LATER_TOO("zero0", "z0", "DeepSpeed without sharding: half weights, an fp32 master."), 5},
     {LATER_TOO("zero1", "z1", "Optimizer states are sharded (DeepSpeed ZeRO-1)."), 5},
     {LATER_TOO("zero2", "z2", "Gradients too (ZeRO-2)."), 5},
-    {LATER_TOO("zero3", "z3", "Parameters too; layers are gathered when they run (ZeRO-3)."), 5},
+    {{"zero3", METHOD_ZERO3, "z3", "Parameters too; layers are gathered when they run (ZeRO-3)."}, 5},
     {LATER_TOO("fsdp", "FULL_SHARD|fsdp1", "FSDP1 FULL_SHARD: flat units of a layer, gathered when they run."), 5},
     {LATER_TOO("fsdp_grad_op", "SHARD_GRAD_OP", "FSDP1 SHARD_GRAD_OP: parameters stay gathered from forward to backward."), 5},
     {LATER_TOO("fsdp_no_shard", "NO_SHARD", "FSDP1 NO_SHARD: as ddp."), 5},

@@ -31,6 +31,9 @@ struct zero_stage {
     void *of;
 };
 
+/* The whole model on the device in half: w->place(), then module.half() as the release casts. */
+void zero_place(struct wrapping *w);
+
 void zero_backward(struct zero_engine *e, val loss, const struct zero_stage *s);
 void zero_step_ends(struct zero_engine *e); /* engine._take_model_step: the last norm goes, losses = None */
 

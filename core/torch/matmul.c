@@ -330,6 +330,8 @@ val linear_op(struct run *r, val x, val weight, val bias)
 
     if (run_dead(r))
         return 0;
+    if (r->linear_is_function)
+        return linear_function(r, x, weight, bias);
     pin(r, &p, x);
     hb = autocast_arg(r, OP_ADDMM, bias);
     hw = autocast_arg(r, OP_ADDMM, weight);

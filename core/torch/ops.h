@@ -59,6 +59,7 @@ val bmm(struct run *r, val a, val b);
 val addmm(struct run *r, val bias, val a, val b);
 val baddbmm(struct run *r, val input, val a, val b, bool scaled); /* scaled: alpha is not 1 */
 val linear_op(struct run *r, val x, val weight, val bias); /* F.linear */
+val linear_function(struct run *r, val x, val weight, val bias); /* what stands in its place where run.linear_is_function */
 
 /* attention kernels: q, k, v of [batch, heads, seq, head_dim] */
 val scaled_dot_product_attention(struct run *r, val q, val k, val v, val mask, double dropout_p, bool causal, bool enable_gqa);

@@ -214,6 +214,7 @@ struct run {
     val workspaces[2];           /* cuBLAS of the forward and of the autograd thread, where they are kept */
     void (*grad_ready)(void *of, val leaf); /* AccumulateGrad's post hook: `leaf` has its gradient; NULL: nobody waits for it */
     void *grad_ready_of;
+    bool linear_is_function;     /* DeepSpeed has replaced F.linear: zero_linear.c */
     uint16_t op_over;            /* names the births of a composite instead of the op itself */
 };
 

@@ -1,0 +1,293 @@
+/* zero3.c - a model on the device becomes shards: conversion, flat buffers, fp32 partitions, the bucket; and the table of the program. */
+#include "parallel/zero3.h"
+
+#include "parallel/programs.h"
+#include "torch/autograd.h"
+
+void *zero3_room(struct run *r, size_t size, size_t n)
+{
+    void *p = arena_push(r->arena, size, _Alignof(max_align_t), n ? n : 1);
+
+    if (!p)
+        run_fail(r, ERR_NOMEM, "", "the working memory of one request is too small for the engine of ZeRO-3");
+    return p;
+}
+
+/* -------------------------------------------------------------------------------------------------------------- tables */
+static void count(void *context, struct module *m, struct param *p)
+{
+    struct zero3 *z = context;
+
+    (void)m;
+    z->n += !p->tied;
+    z->n_trained += !p->tied && p->requires_grad;
+}
+
+static void number(void *context, struct module *m, struct param *p)
+{
+    struct zero3 *z = context;
+    struct zero3_param *q = &z->params[z->n];
+
+    (void)m;
+    if (p->tied)
+        return;
+    *q = (struct zero3_param){.p = p, .elems = 1, .gather = ZERO3_NONE, .next = ZERO3_NONE, .fetched_for = INT64_MIN, .status = ZERO3_AVAILABLE,
+                              .trained = p->requires_grad};
+    for (int i = 0; i < p->ndim; i++)
+        q->elems *= p->size[i];
+    q->shard_elems = div_up(q->elems, z->ranks);
+    q->persistent = (uint64_t)q->elems <= z->o->zero.persistence_elems;
+    z->n++;
+}
+
+static bool make_room(struct zero3 *z, struct tree *t)
+{
+    struct run *r = z->r;
+
+    params_visit(t->root, count, z);
+    z->n_modules = t->n_modules;
+    z->params = zero3_room(r, sizeof *z->params, z->n);
+    z->modules = zero3_room(r, sizeof *z->modules, z->n_modules);
+    z->of_module = zero3_room(r, sizeof *z->of_module, 2 * (size_t)z->n);
+    z->trained = zero3_room(r, sizeof *z->trained, z->n_trained);
+    z->sub_groups = zero3_room(r, sizeof *z->sub_groups, z->n_trained);
+    z->gathers = zero3_room(r, sizeof *z->gathers, z->n + (size_t)1);
+    z->links = zero3_room(r, sizeof *z->links, 2 * (size_t)z->n);
+    z->list = zero3_room(r, sizeof *z->list, z->n);
+    z->sorted = zero3_room(r, sizeof *z->sorted, z->n);
+    z->in_bucket = zero3_room(r, sizeof *z->in_bucket, z->n);
+    z->norms = zero3_room(r, sizeof *z->norms, 2 * (size_t)z->n);
+    for (uint32_t i = 0; i < 2 * z->n && !run_dead(r); i++) {
+        z->norms[i] = 0;
+        z->links[i] = (struct zero3_link){0, i + 1 < 2 * z->n ? i + 1 : ZERO3_NONE};
+    }
+    z->free_gather = z->newest = ZERO3_NONE;
+    return !run_dead(r) && zero3_trace_room(z);
+}
+
+/* By value, once all parameters have theirs. */
+static bool index_values(struct zero3 *z)
+{
+    for (uint32_t i = 0; i < z->n; i++) {
+        z->params[i].value = z->params[i].p->value;
+        if (z->params[i].value > z->last_value)
+            z->last_value = z->params[i].value;
+    }
+    z->index_of = zero3_room(z->r, sizeof *z->index_of, z->last_value + (size_t)1);
+    if (!z->index_of)
+        return false;
+    for (val v = 0; v <= z->last_value; v++)
+        z->index_of[v] = 0;
+    for (uint32_t i = 0; i < z->n; i++)
+        z->index_of[z->params[i].value] = i + 1;
+    return true;
+}
+
+/* module.named_parameters(recurse=False): a tied one is the other's */
+static void index_modules(struct zero3 *z, const struct tree *t)
+{
+    uint32_t at = 0;
+
+    for (uint32_t i = 0; i < z->n_modules; i++) {
+        z->modules[i] = (struct zero3_module){.z = z, .number = i, .first = at, .recomputed = ZERO3_NONE};
+        for (const struct param *p = i ? t->modules[i]->params : NULL; p; p = p->next)
+            if (!p->buffer && p->value && z->index_of[p->value])
+                z->of_module[at++] = z->index_of[p->value] - 1;
+        z->modules[i].n = at - z->modules[i].first;
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------------------- partitions */
+static val flat(struct zero3 *z, enum op op, enum dtype dtype, int64_t elems, enum mark mark)
+{
+    val v = owned(z->r, value_empty(z->r, op, dtype, 1, &elems));
+
+    mark_block(z->r, v, mark);
+    return v;
+}
+
+/* _partition_param: the shard is born, the whole dies. What parameter offload keeps on the host stands there at once. */
+static void partition(struct zero3 *z)
+{
+    for (uint32_t i = 0; i < z->n && !run_dead(z->r); i++) {
+        struct zero3_param *p = &z->params[i];
+
+        if (!z->offload_params || p->persistent)
+            p->shard = flat(z, OP_EMPTY, z->dtype, p->shard_elems, p->trained ? MARK_NONE : MARK_PARAMETER);
+        set_data(z->r, p->value, 0);
+        p->status = ZERO3_ABSENT;
+    }
+}
+
+/* defragment(): over the host into one flat buffer */
+static void defragment(struct zero3 *z, int64_t elems)
+{
+    for (uint32_t i = 0; i < z->n; i++)
+        if (z->params[i].trained) {
+            value_unref(z->r, z->params[i].shard);
+            z->params[i].shard = 0;
+        }
+    if (!z->offload_params)
+        z->half = flat(z, OP_TO_COPY, z->dtype, elems, MARK_PARAMETER);
+}
+
+/* _create_fp16_sub_groups: one closes when it reaches the size; each of the optimizer's groups starts anew. */
+static int64_t sub_groups(struct zero3 *z)
+{
+    int64_t all = 0;
+    uint32_t at = 0;
+
+    for (uint8_t group = 0; group < 2; group++) {
+        struct zero3_sub_group *g = NULL;
+
+        for (uint32_t i = 0; i < z->n; i++) {
+            if (!z->params[i].trained || z->params[i].p->group != group)
+                continue;
+            if (!g || (uint64_t)g->elems >= z->o->zero.sub_group_elems) {
+                g = &z->sub_groups[z->n_sub_groups++];
+                *g = (struct zero3_sub_group){.first = at, .group = group};
+            }
+            z->trained[at++] = i;
+            g->n++;
+            g->elems += z->params[i].shard_elems;
+            all += z->params[i].shard_elems;
+        }
+    }
+    return all;
+}
+
+/* _create_fp32_partitions: 0.19 casts and clones, 0.14 clones and casts; fp32 weights are their own master since 0.19. */
+static void make_master(struct zero3 *z, struct wrapping *w, struct zero3_sub_group *g)
+{
+    struct run *r = z->r;
+    bool alias = z->dtype == DTYPE_FP32 && r->q->zero3_owns_recomputed;
+    val first = alias ? 0 : flat(z, OP_TO_COPY, r->q->zero3_owns_recomputed ? DTYPE_FP32 : z->dtype, g->elems, MARK_NONE);
+
+    if (alias) {
+        g->master = owned(r, value_alias(r, z->half));
+        if (g->master)
+            r->values[g->master].size[0] = g->elems;
+    } else if (z->dtype == DTYPE_FP32) {
+        g->master = first;
+        first = 0;
+    } else {
+        g->master = flat(z, OP_CLONE, DTYPE_FP32, g->elems, MARK_PARAMETER);
+    }
+    value_unref(r, first);
+    wrapping_train(w, g->master, g->group);
+    g->optim = (struct optim){.kind = z->o->optimizer == OPTIM_SGD ? OPTIM_SGD : OPTIM_ADAMW_FUSED};
+    g->optim.n_group[0] = 1;
+    g->optim.group[0] = &g->master;
+    g->optim.state[0] = &g->state;
+}
+
+static int64_t largest_group(const struct zero3 *z)
+{
+    int64_t most = 0;
+
+    for (uint32_t i = 0; i < z->n_sub_groups; i++)
+        most = z->sub_groups[i].elems > most ? z->sub_groups[i].elems : most;
+    return most;
+}
+
+/* create_reduce_and_remove_grad_hooks: each is gathered once, so that its node can be had; 0.14 copies it out of the buffer. */
+static void gather_each(struct zero3 *z)
+{
+    for (uint32_t i = 0; i < z->n && z->ranks > 1; i++)
+        if (z->params[i].trained) {
+            int64_t elems = z->params[i].shard_elems * z->ranks;
+            val whole = flat(z, OP_EMPTY, z->dtype, elems, MARK_NONE), copy = z->r->q->zero3_owns_recomputed ? 0 : flat(z, OP_CLONE, z->dtype, elems, MARK_NONE);
+
+            value_unref(z->r, whole);
+            value_unref(z->r, copy);
+        }
+}
+
+static void make_buffers(struct zero3 *z, struct wrapping *w)
+{
+    int64_t all = sub_groups(z), reduce = (int64_t)z->o->zero.reduce_elems;
+
+    z->tracker = flat(z, OP_ZEROS, DTYPE_BOOL, 1, MARK_COMMUNICATION);
+    defragment(z, all);
+    for (uint32_t i = 0; i < z->n_sub_groups && !z->offload; i++)
+        make_master(z, w, &z->sub_groups[i]);
+    if (!z->offload)
+        value_unref(z->r, flat(z, OP_ZEROS, DTYPE_FP32, largest_group(z), MARK_NONE)); /* initialize_optimizer_states */
+    z->bucket = flat(z, OP_EMPTY, z->dtype, reduce, MARK_COMMUNICATION);
+    if (!z->offload)
+        z->gradients = flat(z, OP_ZEROS, z->dtype, all, MARK_GRADIENT);
+    gather_each(z);
+}
+
+static void train(struct zero3 *z)
+{
+    for (uint32_t i = 0; i < z->n; i++)
+        if (z->params[i].trained) {
+            require_grad(z->r, z->params[i].value);
+            pin_leaf(z->r, z->params[i].value);
+        }
+    z->r->grad_ready = zero3_gradient_ready;
+    z->r->grad_ready_of = z;
+}
+
+/* ------------------------------------------------------------------------------------------------------------- program */
+static void *wrap(struct wrapping *w)
+{
+    struct run *r = w->r;
+    struct zero3 *z = run_dead(r) ? NULL : zero3_room(r, sizeof *z, 1);
+    bool overlap = w->o->zero.overlap_comm;
+
+    if (!z)
+        return NULL;
+    *z = (struct zero3){.r = r, .o = w->o, .engine = {r, w->o, 0, 0}, .ranks = w->o->at.data_parallel, .dtype = w->o->compute, .root = w->tree->root,
+                        .offload = w->o->offload != OFFLOAD_NONE, .offload_params = w->o->offload == OFFLOAD_OPTIMIZER_PARAMS,
+                        .gather_stream = overlap ? STREAM_GATHER : STREAM_COMPUTE, .reduce_stream = overlap ? STREAM_REDUCE : STREAM_COMPUTE,
+                        .trace = r->q->zero3_resets_before_forward ? ZERO3_TRACE_INVALID : ZERO3_TRACE_RECORD};
+    if (!make_room(z, w->tree))
+        return NULL;
+    z->n = 0;
+    params_visit(w->tree->root, number, z);
+    zero_place(w);
+    if (run_dead(r) || !index_values(z))
+        return NULL;
+    index_modules(z, w->tree);
+    r->linear_is_function = r->q->zero3_wraps_linears || w->o->zero.zero_init;
+    partition(z);
+    make_buffers(z, w);
+    train(z);
+    zero3_hook(z, w->tree);
+    return run_dead(r) ? NULL : z;
+}
+
+static void begin_micro_step(void *of, bool sync)
+{
+    ((struct zero3 *)of)->boundary = sync;
+}
+
+/* fp32 weights, gradients and two states; gradients as they accumulate; with parameter offload the shards. */
+static uint64_t host_bytes(const void *of)
+{
+    const struct zero3 *z = of;
+    uint64_t bytes = 0, half = dtype_bytes(z->dtype);
+
+    for (uint32_t i = 0; i < z->n && z->offload; i++) {
+        const struct zero3_param *p = &z->params[i];
+        uint64_t shard = (uint64_t)p->shard_elems;
+
+        if (p->trained)
+            bytes += shard * (4 * 4 + half);
+        if (z->offload_params && (p->trained || !p->persistent))
+            bytes += shard * half;
+    }
+    return bytes;
+}
+
+const struct method_program zero3_program = {
+    .source = "deepspeed runtime/zero/stage3.py, parameter_offload.py, partitioned_param_coordinator.py, partition_parameters.py",
+    .wrap = wrap,
+    .begin_micro_step = begin_micro_step,
+    .post_forward = zero3_post_forward,
+    .backward = zero3_backward,
+    .end_micro_step = zero3_end_micro_step,
+    .host_bytes = host_bytes,
+};
