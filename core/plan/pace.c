@@ -17,53 +17,67 @@ static struct perf_system system_of(const struct probe *p, const struct step *s)
     return system;
 }
 
-static enum err_code rank_time(const struct probe *p, const struct step *s, const struct perf_system *system, struct step_time *ret)
+/* The cost of one rank; its log stays in the scratch arena. */
+static enum err_code rank_cost(const struct probe *p, const struct step *step, uint32_t rank, struct cost *ret)
 {
-    unsigned char *mark = p->scratch->cur;
-    struct cost cost;
-    enum err_code rc = train_cost(p->q->arch, s, &p->q->device, p->scratch, &cost, p->err);
+    struct step s = *step;
 
-    if (!rc)
-        perf_step_time(&cost, system, ret);
-    arena_rewind(p->scratch, mark);
-    return rc;
+    s.r.rank = rank;
+    return train_cost(p->q->arch, &s, &p->q->device, p->scratch, ret, p->err);
 }
 
-/* Tensor-parallel ranks are no replicas; neither are they nor stages one GPU that does it all. */
-static void share_out(const struct recipe *r, struct step_time *t)
+/* The residual stream goes over the wire in the dtype of the weights. */
+static double send_s(const struct probe *p, const struct recipe *r)
 {
-    t->tokens_per_s /= r->tensor_parallel;
-    t->samples_per_s /= r->tensor_parallel;
-    t->mfu /= r->tensor_parallel * r->pipeline_parallel;
+    unsigned wide = precision_is_mixed(r->precision) || r->precision == PRECISION_FP32 ? 4 : 2;
+    uint64_t bytes = (uint64_t)r->micro_batch_size * r->seq_len_tokens * p->q->arch->hidden * wide;
+
+    return perf_collective_s(p->q->system, COLLECTIVE_SEND, bytes, (struct work_group){2, 1});
 }
 
-/* 1F1B: each stage waits for stages - 1 micro-batches of the slowest, which is the first or the last. */
-static enum err_code add_bubble(const struct probe *p, struct step *s, const struct perf_system *system, struct step_time *t)
+/* The first, the second, which stands for those between, and the last; the last one's cost. */
+static enum err_code stage_times(const struct probe *p, const struct step *s, const struct perf_system *system, struct stage_time *stages,
+                                 struct cost *ret)
 {
-    double parts, longer;
-    struct step_time last;
-    enum err_code rc;
+    uint32_t n = s->r.pipeline_parallel, looked[] = {0, 1, n - 1};
 
-    s->r.rank = s->r.pipeline_parallel - 1;
-    rc = rank_time(p, s, system, &last);
-    if (rc)
-        return rc;
-    if (last.step_s > t->step_s)
-        *t = last;
-    parts = t->compute_s + t->communication_exposed_s;
-    t->bubble_s = parts / s->r.gradient_accumulation_steps * (s->r.pipeline_parallel - 1);
-    longer = (t->step_s + t->bubble_s) / t->step_s;
-    t->step_s += t->bubble_s;
-    t->tokens_per_s /= longer;
-    t->samples_per_s /= longer;
-    t->mfu /= longer;
+    for (uint32_t k = 0; k < 3; k++) {
+        enum err_code rc;
+
+        if (k && looked[k] == looked[k - 1])
+            continue;
+        rc = rank_cost(p, s, looked[k], ret);
+        if (rc)
+            return rc;
+        perf_stage_time(ret, system, &stages[looked[k]]);
+        stages[looked[k]].send_s = send_s(p, &s->r);
+    }
+    for (uint32_t i = 2; i + 1 < n; i++)
+        stages[i] = stages[1];
     return ERR_OK;
+}
+
+static enum err_code pipeline_time(const struct probe *p, const struct step *s, const struct perf_system *system, struct step_time *ret)
+{
+    struct stage_time *stages = arena_array(p->scratch, struct stage_time, s->r.pipeline_parallel);
+    struct cost c;
+    enum err_code rc = stages ? stage_times(p, s, system, stages, &c) : ERR_NOMEM;
+
+    if (!rc && !perf_pipeline(stages, s->r.pipeline_parallel, SCHEDULE_1F1B, s->r.gradient_accumulation_steps, p->scratch, ret))
+        rc = ERR_NOMEM;
+    if (rc == ERR_NOMEM)
+        return err_set(p->err, rc, "", "the working memory of one request is too small for the stages of a pipeline");
+    if (!rc)
+        perf_sum_up(&c, system, ret);
+    return rc;
 }
 
 enum err_code pace_at(const struct probe *p, uint32_t n, struct step_time *ret)
 {
+    unsigned char *mark = p->scratch->cur;
     struct step s = probe_step(p, n);
     struct perf_system system;
+    struct cost cost;
     enum err_code rc;
 
     s.r.packed = TRI_FALSE; /* the runs that were timed hand a mask over, whatever the traced ones did */
@@ -71,11 +85,14 @@ enum err_code pace_at(const struct probe *p, uint32_t n, struct step_time *ret)
     if (!p->q->system)
         return ERR_OK;
     system = system_of(p, &s);
-    rc = rank_time(p, &s, &system, ret);
-    if (!rc && s.r.pipeline_parallel > 1)
-        rc = add_bubble(p, &s, &system, ret);
-    if (!rc)
-        share_out(&s.r, ret);
+    if (s.r.pipeline_parallel > 1) {
+        rc = pipeline_time(p, &s, &system, ret);
+    } else {
+        rc = rank_cost(p, &s, s.r.rank, &cost);
+        if (!rc)
+            perf_step_time(&cost, &system, ret);
+    }
+    arena_rewind(p->scratch, mark);
     return rc;
 }
 

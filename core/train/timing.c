@@ -8,9 +8,11 @@ enum { KERNELS_OF_LAYER = 640, KERNELS_BESIDE = 4096, MESSAGES_OF_LAYER = 64, ME
 
 static double model_flops(const struct trainer *t, const struct arch *a, const struct recipe *r)
 {
+    const struct parameter_count n = t->whole;
+    double trained = (double)n.trainable, frozen = (double)(n.parameters - n.trainable);
     double tokens = (double)r->micro_batch_size * r->seq_len_tokens;
 
-    return tokens * (6 * (double)t->trained_elems + 4 * (double)t->frozen_elems + 12.0 * a->layers * a->heads * a->head_dim * r->seq_len_tokens);
+    return tokens * (6 * trained + 4 * frozen + 12.0 * a->layers * a->heads * a->head_dim * r->seq_len_tokens);
 }
 
 static enum err_code run_logged(struct trainer **ret, const struct arch *arch, const struct step *step, const struct device *device,

@@ -174,18 +174,6 @@ static void (*loop_of(const struct trainer *t))(struct trainer *, struct held *)
     return t->plain ? plain_step : trainer_step;
 }
 
-static void count_elems(void *context, struct module *m, struct param *p)
-{
-    struct trainer *t = context;
-    uint64_t n = 1;
-
-    (void)m;
-    for (int i = 0; i < p->ndim; i++)
-        n *= (uint64_t)p->size[i];
-    if (!p->tied)
-        *(p->requires_grad ? &t->trained_elems : &t->frozen_elems) += n;
-}
-
 static enum err_code take_stage(struct trainer *t, struct err *err)
 {
     const struct recipe *s = &t->step->r;
@@ -238,7 +226,7 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
     *t = (struct trainer){.log = t->log, .live_blocks_only = t->live_blocks_only};
     rc = trainer_declare(t, arch, step, arena, err);
     if (!rc && t->log)
-        params_visit(t->model.tree.root, count_elems, t);
+        t->whole = parameters_of(t->model.tree.root);
     if (!rc)
         rc = take_part(t, err);
     if (rc)

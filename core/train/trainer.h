@@ -14,6 +14,7 @@
 #include "models/model.h"
 #include "parallel/program.h"
 #include "torch/optim.h"
+#include "train/inventory.h"
 #include "train/recipe.h"
 
 struct trainer {
@@ -35,7 +36,7 @@ struct trainer {
     uint32_t steps_begin;      /* events before it are loading */
     bool live_blocks_only;     /* set before trainer_run(): nobody replays the run on an allocator, whose blocks have a history */
     struct work *log;          /* set before trainer_run(): what the last step gives the GPU to do; NULL: nobody asks */
-    uint64_t trained_elems, frozen_elems; /* of the whole model, whatever a rank has of it; where there is a log */
+    struct parameter_count whole; /* of the model, whatever a rank has of it; where there is a log */
     uint32_t last_begins;      /* first event of the last step */
 };
 
