@@ -70,14 +70,23 @@ static void step_on_host(const struct message *m, double takes_s, struct clocks 
     wait_until(t, t->host_s, &t->waited_host_s);
 }
 
+static double enqueued_s(const struct rates *r, const struct cost *c, const struct message *m)
+{
+    return r->constants[m->native ? PERF_BACKWARD_CALL_S : c->engine ? PERF_ENGINE_CALL_S : PERF_MESSAGE_CALL_S];
+}
+
 static void send(const struct rates *r, const struct cost *c, const struct message *m, uint32_t kernels_end, struct clocks *t)
 {
     double *way, begin, takes_s = message_s(r, m);
     bool host = m->collective == COLLECTIVE_TO_HOST || m->collective == COLLECTIVE_FROM_HOST;
 
+    if (t->apart && m->collective == COLLECTIVE_SEND) {
+        t->send_s = larger(t->send_s, takes_s);
+        return;
+    }
     if (takes_s <= 0) /* alone in its group */
         return;
-    t->host_s += r->constants[m->native ? PERF_BACKWARD_CALL_S : PERF_MESSAGE_CALL_S];
+    t->host_s += enqueued_s(r, c, m);
     if (m->collective == COLLECTIVE_HOST_STEP) {
         step_on_host(m, takes_s, t);
         return;

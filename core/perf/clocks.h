@@ -27,6 +27,8 @@ struct clocks {
     } wait[WAITS];
     double waited_wire_s, waited_host_s; /* of gpu_s */
     double stage_s[COST_STAGES]; /* of gpu_s, kernels and waits before them, by stage */
+    bool apart;             /* what goes to a neighbour takes no part: a schedule plays it */
+    double send_s;          /* the longest of that */
 };
 
 /* Kernels first..last-1 with the messages of the same part; at the end compute waits for all that is under way. */

@@ -7,12 +7,12 @@ static double waited_s(const struct clocks *t)
 }
 
 /* All clocks of a part begin together: the Trainer reads the loss after each micro-step (trainer.py, logging_nan_inf_filter), a loop over torch prints it. */
-static struct clocks play_micro_step(struct rates *r, const struct cost *c, uint32_t i)
+static struct clocks play_micro_step(struct rates *r, const struct cost *c, uint32_t i, bool apart)
 {
     bool last = i + 1 == c->n_micro;
     struct part p = {i ? c->micro_begin[i] : 0, last ? c->end_begin : c->micro_begin[i + 1], c->micro_message[i],
                      last ? c->end_message : c->micro_message[i + 1]};
-    struct clocks t = {0};
+    struct clocks t = {.apart = apart};
 
     play_part(r, c, p, &t);
     return t;
@@ -40,11 +40,11 @@ static void play_micro_steps(struct rates *r, const struct cost *c, struct step_
     double between = c->n_micro > 1 ? c->accumulation - c->n_micro : 0, repeated = c->n_micro > 1 ? 1 : c->accumulation;
 
     if (c->n_micro > 1) {
-        first = play_micro_step(r, c, 0);
+        first = play_micro_step(r, c, 0, false);
         ret->compute_s += first.gpu_s - waited_s(&first);
         add_waits(&first, 1 + between, ret);
     }
-    last = play_micro_step(r, c, c->n_micro ? c->n_micro - 1 : 0);
+    last = play_micro_step(r, c, c->n_micro ? c->n_micro - 1 : 0, false);
     ret->compute_s += (repeated + between) * (last.gpu_s - waited_s(&last));
     add_waits(&last, repeated, ret);
 }
@@ -104,9 +104,20 @@ void perf_step_time(const struct cost *c, const struct perf_system *s, struct st
 }
 
 /* --------------------------------------------------------------------------------------------------------------- a stage */
+static void add_micro_batch(const struct clocks *m, double share, struct stage_time *t)
+{
+    double forward = m->stage_s[COST_BATCH] + m->stage_s[COST_FORWARD] + m->stage_s[COST_LOSS];
+
+    t->forward_s += share * forward;
+    t->backward_s += share * (m->gpu_s - forward);
+    t->waited_wire_s += share * m->waited_wire_s;
+    t->waited_host_s += share * m->waited_host_s;
+    t->send_s = larger(t->send_s, m->send_s);
+}
+
 void perf_stage_time(const struct cost *c, const struct perf_system *s, struct stage_time *ret)
 {
-    double constants[PERF_CONSTANTS], micro_steps = c->n_micro ? c->n_micro : 1;
+    double constants[PERF_CONSTANTS];
     struct stage_time t = {0};
     struct rates r;
     struct clocks end;
@@ -114,13 +125,9 @@ void perf_stage_time(const struct cost *c, const struct perf_system *s, struct s
     perf_constants(constants);
     rates_of(constants, s, &r);
     for (uint32_t i = 0; i < c->n_micro; i++) {
-        struct clocks m = play_micro_step(&r, c, i);
-        double forward = m.stage_s[COST_BATCH] + m.stage_s[COST_FORWARD] + m.stage_s[COST_LOSS];
+        struct clocks m = play_micro_step(&r, c, i, true);
 
-        t.forward_s += forward / micro_steps;
-        t.backward_s += (m.gpu_s - forward) / micro_steps;
-        t.waited_wire_s += m.waited_wire_s / micro_steps;
-        t.waited_host_s += m.waited_host_s / micro_steps;
+        add_micro_batch(&m, (double)cost_times(c, i) / c->accumulation, &t);
     }
     end = play_end(&r, c);
     t.end_s = end.gpu_s;

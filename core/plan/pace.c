@@ -12,56 +12,56 @@ static struct perf_system system_of(const struct probe *p, const struct step *s)
 {
     struct perf_system system = *p->q->system;
 
-    if (s->r.data_parallel * s->r.tensor_parallel == 1)
+    if (s->r.data_parallel * s->r.tensor_parallel * s->r.pipeline_parallel == 1)
         system.gpus_per_node = system.nodes = 1;
     return system;
 }
 
-static enum err_code rank_time(const struct probe *p, const struct step *s, const struct perf_system *system, struct step_time *ret)
+static enum err_code no_room(const struct probe *p)
 {
-    unsigned char *mark = p->scratch->cur;
-    struct cost cost;
-    enum err_code rc = train_cost(p->q->arch, s, &p->q->device, p->scratch, &cost, p->err);
+    return err_set(p->err, ERR_NOMEM, "", "the working memory of one request is too small for the schedule of a pipeline");
+}
 
-    if (!rc)
-        perf_step_time(&cost, system, ret);
-    arena_rewind(p->scratch, mark);
+/* Every stage by itself, then the schedule over all of them. */
+static enum err_code pipelined(const struct probe *p, struct step *s, const struct perf_system *system, struct step_time *ret)
+{
+    uint32_t stages = s->r.pipeline_parallel, micro_batches = s->r.gradient_accumulation_steps;
+    struct stage_time *times = arena_array(p->scratch, struct stage_time, stages);
+    struct cost cost;
+    enum err_code rc = times ? ERR_OK : no_room(p);
+
+    for (s->r.rank = 0; !rc && s->r.rank < stages; s->r.rank++) {
+        unsigned char *mark = p->scratch->cur;
+
+        rc = train_cost(p->q->arch, s, &p->q->device, p->scratch, &cost, p->err);
+        if (!rc)
+            perf_stage_time(&cost, system, &times[s->r.rank]);
+        if (!rc && s->r.rank + 1 == stages) {
+            if (!perf_pipeline(times, stages, SCHEDULE_1F1B, micro_batches, p->scratch, ret))
+                rc = no_room(p);
+            perf_sum_up(&cost, system, ret);
+        }
+        arena_rewind(p->scratch, mark);
+    }
     return rc;
 }
 
-/* Tensor-parallel ranks are no replicas; neither are they nor stages one GPU that does it all. */
-static void share_out(const struct recipe *r, struct step_time *t)
+static enum err_code timed(const struct probe *p, struct step *s, const struct perf_system *system, struct step_time *ret)
 {
-    t->tokens_per_s /= r->tensor_parallel;
-    t->samples_per_s /= r->tensor_parallel;
-    t->mfu /= r->tensor_parallel * r->pipeline_parallel;
-}
-
-/* 1F1B: each stage waits for stages - 1 micro-batches of the slowest, which is the first or the last. */
-static enum err_code add_bubble(const struct probe *p, struct step *s, const struct perf_system *system, struct step_time *t)
-{
-    double parts, longer;
-    struct step_time last;
+    struct cost cost;
     enum err_code rc;
 
-    s->r.rank = s->r.pipeline_parallel - 1;
-    rc = rank_time(p, s, system, &last);
-    if (rc)
-        return rc;
-    if (last.step_s > t->step_s)
-        *t = last;
-    parts = t->compute_s + t->communication_exposed_s;
-    t->bubble_s = parts / s->r.gradient_accumulation_steps * (s->r.pipeline_parallel - 1);
-    longer = (t->step_s + t->bubble_s) / t->step_s;
-    t->step_s += t->bubble_s;
-    t->tokens_per_s /= longer;
-    t->samples_per_s /= longer;
-    t->mfu /= longer;
-    return ERR_OK;
+    if (s->r.pipeline_parallel > 1)
+        return pipelined(p, s, system, ret);
+    rc = train_cost(p->q->arch, s, &p->q->device, p->scratch, &cost, p->err);
+    if (!rc)
+        perf_step_time(&cost, system, ret);
+    return rc;
 }
 
 enum err_code pace_at(const struct probe *p, uint32_t n, struct step_time *ret)
 {
+    unsigned char *mark = p->scratch->cur;
     struct step s = probe_step(p, n);
     struct perf_system system;
     enum err_code rc;
@@ -71,11 +71,8 @@ enum err_code pace_at(const struct probe *p, uint32_t n, struct step_time *ret)
     if (!p->q->system)
         return ERR_OK;
     system = system_of(p, &s);
-    rc = rank_time(p, &s, &system, ret);
-    if (!rc && s.r.pipeline_parallel > 1)
-        rc = add_bubble(p, &s, &system, ret);
-    if (!rc)
-        share_out(&s.r, ret);
+    rc = timed(p, &s, &system, ret);
+    arena_rewind(p->scratch, mark);
     return rc;
 }
 
