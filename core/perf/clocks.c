@@ -113,7 +113,12 @@ static void play_kernel(struct rates *r, const struct kernel *k, struct clocks *
     t->gpu_s = larger(t->gpu_s, t->host_s) + kernel_s(r, k);
 }
 
-void play_part(struct rates *r, const struct cost *c, struct part p, struct clocks *t)
+/* Kernels and messages of a part. */
+struct part {
+    uint32_t kernel, kernels_end, message, messages_end;
+};
+
+static void play_part(struct rates *r, const struct cost *c, struct part p, struct clocks *t)
 {
     for (uint32_t i = p.kernel; i < p.kernels_end; i++) {
         double before = t->gpu_s;
@@ -128,4 +133,25 @@ void play_part(struct rates *r, const struct cost *c, struct part p, struct cloc
     for (; p.message < p.messages_end; p.message++)
         send(r, c, &c->messages[p.message], p.kernels_end, t);
     arrive(t, MESSAGE_UNWAITED);
+}
+
+/* ----------------------------------------------------------------------------------------------------------------- parts */
+/* All clocks of a part begin together: the Trainer reads the loss after each micro-step (trainer.py, logging_nan_inf_filter), a loop over torch prints it. */
+struct clocks play_micro_step(struct rates *r, const struct cost *c, uint32_t i, bool apart)
+{
+    bool last = i + 1 == c->n_micro;
+    struct part p = {i ? c->micro_begin[i] : 0, last ? c->end_begin : c->micro_begin[i + 1], c->micro_message[i],
+                     last ? c->end_message : c->micro_message[i + 1]};
+    struct clocks t = {.apart = apart};
+
+    play_part(r, c, p, &t);
+    return t;
+}
+
+struct clocks play_end(struct rates *r, const struct cost *c)
+{
+    struct clocks t = {0};
+
+    play_part(r, c, (struct part){c->end_begin, c->n_kernels, c->end_message, c->n_messages}, &t);
+    return t;
 }

@@ -52,6 +52,12 @@ const struct perf_constant *perf_constant(enum perf_constant_id id)
     return &table[id];
 }
 
+void perf_constants(double ret[PERF_CONSTANTS])
+{
+    for (int i = 0; i < PERF_CONSTANTS; i++)
+        ret[i] = perf_constant((enum perf_constant_id)i)->value;
+}
+
 const char *perf_assumption(void)
 {
     return "step times: each kernel of the run by the GPU's peak and bandwidth, collectives by latency and bandwidth; ten empirical shares, fitted on 71 "
