@@ -91,6 +91,10 @@ static void assume(struct estimate *e)
         return;
     if (!e->rq.training.seq_len.set)
         note(&e->assumptions, "training.seq_len %u: left out, the smaller of 2048 and the model's maximum", c->step.r.seq_len_tokens);
+    note(&e->assumptions,
+         "scratch of cub's scan and unique_by_key (cub_scan_tail_bytes %d, cub_unique_tile %d, cub_unique_tail_bytes %d) was read off traces of embeddings' "
+         "backward and cumsum on two releases of torch",
+         c->step.quirks.cub_scan_tail_bytes, c->step.quirks.cub_unique_tile, c->step.quirks.cub_unique_tail_bytes);
     if (e->question.system)
         note(&e->assumptions, "%s", perf_assumption());
     if (e->question.system && e->answer.n > 1)

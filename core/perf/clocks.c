@@ -70,14 +70,23 @@ static void step_on_host(const struct message *m, double takes_s, struct clocks 
     wait_until(t, t->host_s, &t->waited_host_s);
 }
 
+static double enqueued_s(const struct rates *r, const struct cost *c, const struct message *m)
+{
+    return r->constants[m->native ? PERF_BACKWARD_CALL_S : c->engine ? PERF_ENGINE_CALL_S : PERF_MESSAGE_CALL_S];
+}
+
 static void send(const struct rates *r, const struct cost *c, const struct message *m, uint32_t kernels_end, struct clocks *t)
 {
     double *way, begin, takes_s = message_s(r, m);
     bool host = m->collective == COLLECTIVE_TO_HOST || m->collective == COLLECTIVE_FROM_HOST;
 
+    if (t->apart && m->collective == COLLECTIVE_SEND) {
+        t->send_s = larger(t->send_s, takes_s);
+        return;
+    }
     if (takes_s <= 0) /* alone in its group */
         return;
-    t->host_s += r->constants[m->native ? PERF_BACKWARD_CALL_S : PERF_MESSAGE_CALL_S];
+    t->host_s += enqueued_s(r, c, m);
     if (m->collective == COLLECTIVE_HOST_STEP) {
         step_on_host(m, takes_s, t);
         return;
@@ -104,7 +113,12 @@ static void play_kernel(struct rates *r, const struct kernel *k, struct clocks *
     t->gpu_s = larger(t->gpu_s, t->host_s) + kernel_s(r, k);
 }
 
-void play_part(struct rates *r, const struct cost *c, struct part p, struct clocks *t)
+/* Kernels and messages of a part. */
+struct part {
+    uint32_t kernel, kernels_end, message, messages_end;
+};
+
+static void play_part(struct rates *r, const struct cost *c, struct part p, struct clocks *t)
 {
     for (uint32_t i = p.kernel; i < p.kernels_end; i++) {
         double before = t->gpu_s;
@@ -119,4 +133,25 @@ void play_part(struct rates *r, const struct cost *c, struct part p, struct cloc
     for (; p.message < p.messages_end; p.message++)
         send(r, c, &c->messages[p.message], p.kernels_end, t);
     arrive(t, MESSAGE_UNWAITED);
+}
+
+/* ----------------------------------------------------------------------------------------------------------------- parts */
+/* All clocks of a part begin together: the Trainer reads the loss after each micro-step (trainer.py, logging_nan_inf_filter), a loop over torch prints it. */
+struct clocks play_micro_step(struct rates *r, const struct cost *c, uint32_t i, bool apart)
+{
+    bool last = i + 1 == c->n_micro;
+    struct part p = {i ? c->micro_begin[i] : 0, last ? c->end_begin : c->micro_begin[i + 1], c->micro_message[i],
+                     last ? c->end_message : c->micro_message[i + 1]};
+    struct clocks t = {.apart = apart};
+
+    play_part(r, c, p, &t);
+    return t;
+}
+
+struct clocks play_end(struct rates *r, const struct cost *c)
+{
+    struct clocks t = {0};
+
+    play_part(r, c, (struct part){c->end_begin, c->n_kernels, c->end_message, c->n_messages}, &t);
+    return t;
 }

@@ -27,12 +27,12 @@ struct clocks {
     } wait[WAITS];
     double waited_wire_s, waited_host_s; /* of gpu_s */
     double stage_s[COST_STAGES]; /* of gpu_s, kernels and waits before them, by stage */
+    bool apart;             /* what goes to a neighbour takes no part: a schedule plays it */
+    double send_s;          /* the longest of that */
 };
 
-/* Kernels first..last-1 with the messages of the same part; at the end compute waits for all that is under way. */
-struct part {
-    uint32_t kernel, kernels_end, message, messages_end;
-};
-void play_part(struct rates *r, const struct cost *c, struct part p, struct clocks *t);
+/* Micro-step `i` of the log, and what follows the last: at the end of each, compute waits for all that is under way. `apart`: see above. */
+struct clocks play_micro_step(struct rates *r, const struct cost *c, uint32_t i, bool apart);
+struct clocks play_end(struct rates *r, const struct cost *c);
 
 #endif

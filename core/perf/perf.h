@@ -54,12 +54,13 @@ enum schedule { SCHEDULE_1F1B, SCHEDULE_GPIPE };
 
 /* One micro-batch on one stage, waits included, and what follows the last one. */
 struct stage_time {
-    double forward_s, backward_s, send_s; /* send_s: to the next stage or back, the caller's to fill */
+    double forward_s, backward_s;
+    double send_s;                        /* to a neighbour: COLLECTIVE_SEND stands in the log, and takes no part in the two above */
     double waited_wire_s, waited_host_s;  /* of forward_s + backward_s */
     double end_s, end_waited_wire_s, end_waited_host_s;
 };
 
-/* Of a log whose micro-steps are one micro-batch each; what it sends to the stages beside it must not stand in it. */
+/* Of a log whose micro-steps are one micro-batch each. */
 void perf_stage_time(const struct cost *c, const struct perf_system *s, struct stage_time *ret);
 
 /* The parts of the step; perf_sum_up() makes the rest. False when the arena is full; it is given back. */
@@ -82,6 +83,7 @@ enum perf_constant_id {
     PERF_FORWARD_CALL_S,
     PERF_BACKWARD_CALL_S,
     PERF_MESSAGE_CALL_S,
+    PERF_ENGINE_CALL_S,
     PERF_HOOK_S,
     PERF_TILE_READS,
     PERF_INNER_START,

@@ -6,26 +6,6 @@ static double waited_s(const struct clocks *t)
     return t->waited_wire_s + t->waited_host_s;
 }
 
-/* All clocks of a part begin together: the Trainer reads the loss after each micro-step (trainer.py, logging_nan_inf_filter), a loop over torch prints it. */
-static struct clocks play_micro_step(struct rates *r, const struct cost *c, uint32_t i)
-{
-    bool last = i + 1 == c->n_micro;
-    struct part p = {i ? c->micro_begin[i] : 0, last ? c->end_begin : c->micro_begin[i + 1], c->micro_message[i],
-                     last ? c->end_message : c->micro_message[i + 1]};
-    struct clocks t = {0};
-
-    play_part(r, c, p, &t);
-    return t;
-}
-
-static struct clocks play_end(struct rates *r, const struct cost *c)
-{
-    struct clocks t = {0};
-
-    play_part(r, c, (struct part){c->end_begin, c->n_kernels, c->end_message, c->n_messages}, &t);
-    return t;
-}
-
 static void add_waits(const struct clocks *t, double times, struct step_time *ret)
 {
     ret->communication_exposed_s += times * t->waited_wire_s;
@@ -40,38 +20,13 @@ static void play_micro_steps(struct rates *r, const struct cost *c, struct step_
     double between = c->n_micro > 1 ? c->accumulation - c->n_micro : 0, repeated = c->n_micro > 1 ? 1 : c->accumulation;
 
     if (c->n_micro > 1) {
-        first = play_micro_step(r, c, 0);
+        first = play_micro_step(r, c, 0, false);
         ret->compute_s += first.gpu_s - waited_s(&first);
         add_waits(&first, 1 + between, ret);
     }
-    last = play_micro_step(r, c, c->n_micro ? c->n_micro - 1 : 0);
+    last = play_micro_step(r, c, c->n_micro ? c->n_micro - 1 : 0, false);
     ret->compute_s += (repeated + between) * (last.gpu_s - waited_s(&last));
     add_waits(&last, repeated, ret);
-}
-
-/* The dtype that most products compute in decides which peak the flops are held against. */
-static double peak_of(const struct cost *c, const struct perf_system *s)
-{
-    double sum[DTYPE_COUNT] = {0};
-    int most = DTYPE_FP32;
-
-    for (uint32_t i = 0; i < c->n_kernels; i++)
-        if (c->kernels[i].work >= WORK_MATMUL)
-            sum[c->kernels[i].dtype] += (double)c->kernels[i].flops;
-    for (int t = 0; t < DTYPE_COUNT; t++)
-        if (sum[t] > sum[most])
-            most = t;
-    return s->flops_per_s[most];
-}
-
-void perf_sum_up(const struct cost *c, const struct perf_system *s, struct step_time *ret)
-{
-    double samples = (double)c->micro_batch_size * c->accumulation * c->data_parallel;
-
-    ret->step_s = ret->compute_s + ret->communication_exposed_s + ret->optimizer_s + ret->offload_s + ret->bubble_s;
-    ret->samples_per_s = samples / ret->step_s;
-    ret->tokens_per_s = ret->samples_per_s * c->seq_len_tokens;
-    ret->mfu = c->model_flops / c->ranks_of_model * c->accumulation / (ret->step_s * peak_of(c, s));
 }
 
 void perf_step_time_with(const double constants[PERF_CONSTANTS], const struct cost *c, const struct perf_system *s, struct step_time *ret)
@@ -89,42 +44,10 @@ void perf_step_time_with(const double constants[PERF_CONSTANTS], const struct co
     *ret = t;
 }
 
-void perf_constants(double ret[PERF_CONSTANTS])
-{
-    for (int i = 0; i < PERF_CONSTANTS; i++)
-        ret[i] = perf_constant((enum perf_constant_id)i)->value;
-}
-
 void perf_step_time(const struct cost *c, const struct perf_system *s, struct step_time *ret)
 {
     double constants[PERF_CONSTANTS];
 
     perf_constants(constants);
     perf_step_time_with(constants, c, s, ret);
-}
-
-/* --------------------------------------------------------------------------------------------------------------- a stage */
-void perf_stage_time(const struct cost *c, const struct perf_system *s, struct stage_time *ret)
-{
-    double constants[PERF_CONSTANTS], micro_steps = c->n_micro ? c->n_micro : 1;
-    struct stage_time t = {0};
-    struct rates r;
-    struct clocks end;
-
-    perf_constants(constants);
-    rates_of(constants, s, &r);
-    for (uint32_t i = 0; i < c->n_micro; i++) {
-        struct clocks m = play_micro_step(&r, c, i);
-        double forward = m.stage_s[COST_BATCH] + m.stage_s[COST_FORWARD] + m.stage_s[COST_LOSS];
-
-        t.forward_s += forward / micro_steps;
-        t.backward_s += (m.gpu_s - forward) / micro_steps;
-        t.waited_wire_s += m.waited_wire_s / micro_steps;
-        t.waited_host_s += m.waited_host_s / micro_steps;
-    }
-    end = play_end(&r, c);
-    t.end_s = end.gpu_s;
-    t.end_waited_wire_s = end.waited_wire_s;
-    t.end_waited_host_s = end.waited_host_s;
-    *ret = t;
 }

@@ -12,7 +12,7 @@ static struct perf_system system_of(const struct probe *p, const struct step *s)
 {
     struct perf_system system = *p->q->system;
 
-    if (s->r.data_parallel * s->r.tensor_parallel == 1)
+    if (s->r.data_parallel * s->r.tensor_parallel * s->r.pipeline_parallel == 1)
         system.gpus_per_node = system.nodes = 1;
     return system;
 }

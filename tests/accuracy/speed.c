@@ -151,7 +151,7 @@ static void table(FILE *f, const struct speed_rows *rows, bool answered, const c
     for (size_t i = 0; i < rows->n; i++)
         refused += rows->row[i].refused && rows->row[i].answered == answered;
     if (refused)
-        fprintf(f, "\n%zu more is refused: its options cannot run together in the asked stack.\n", refused);
+        fprintf(f, "\n%zu more refused: no program plays their options together.\n", refused);
     judge_pairs(rows, use, &n, &right);
     if (n)
         fprintf(f, "\n%.0f of %zu pairs that differ in one decision are in the order measured (a tie within 1 %% counts half).\n", right, n);
@@ -186,8 +186,8 @@ bool speed_report(FILE *f, bool markdown)
     predict_as_served(&rows);
     fprintf(f, "Tokens per second of the whole job, published by others and ours. Requests that are answered:\n\n");
     table(f, &rows, true, "answer", markdown);
-    fprintf(f, "\nOne rank's kernels alone, of runs whose method is not answered yet (sharded inside a node, or over one GPU); they took part in fitting\n"
-               "the constants of core/perf/constants.c. Of a source that is left out of the fit the median is 5 to 16 %% (`accuracy speed held-out`).\n\n");
+    fprintf(f, "\nRuns of a program that is not answered, whose kernels are the same; they took part in fitting the constants of core/perf/constants.c, as did those\n"
+               "above. What a source that is left out of the fit is met within, `accuracy speed held-out` says.\n\n");
     table(f, &rows, false, "kernels", markdown);
     return true;
 }

@@ -275,6 +275,53 @@ START_TEST(ddp_sends_every_gradient_once_in_the_last_micro_step)
 }
 END_TEST
 
+START_TEST(messages_follow_the_line_too)
+{
+    struct kernel kernels[2] = {{.stage = STAGE_FORWARD, .bytes = 8, .launches = 1}, {.stage = STAGE_BACKWARD, .bytes = 8, .launches = 1}};
+    struct message m[2][2] = {{{.stage = STAGE_FORWARD, .bytes = 100, .kernels_before = 1, .waited_before = 1}, {.stage = STAGE_FORWARD, .bytes = 7, .kernels_before = 1, .waited_before = 2}},
+                              {{.stage = STAGE_FORWARD, .bytes = 200, .kernels_before = 1, .waited_before = 1}, {.stage = STAGE_FORWARD, .bytes = 7, .kernels_before = 1, .waited_before = 2}}};
+    struct cost two[2], at;
+
+    setup();
+    for (int i = 0; i < 2; i++) {
+        struct work log = {.n_kernels = 2, .kernels = kernels, .n_messages = 2, .messages = m[i]};
+
+        cost_read(&log, 1, &two[i]);
+        two[i].micro_batch_size = (uint32_t)i + 1;
+    }
+    ck_assert(cost_at(&two[0], &two[1], 5, 1, &arena, &at));
+    ck_assert_uint_eq(at.messages[0].bytes, 500); /* activations */
+    ck_assert_uint_eq(at.messages[1].bytes, 7);   /* weights */
+    ck_assert_uint_eq(at.messages[1].waited_before, 2);
+    m[1][0].kernels_before = 0;
+    ck_assert(!cost_at(&two[0], &two[1], 5, 1, &arena, &at));
+}
+END_TEST
+
+static const struct {
+    enum stage stage;
+    uint32_t kernels_before, part; /* 0, 1: micro-steps; 2: the end */
+} boundaries[] = {
+    {STAGE_FORWARD, 0, 0},  {STAGE_BACKWARD, 2, 0}, {STAGE_BETWEEN, 2, 0},   {STAGE_FORWARD, 2, 1}, {STAGE_BATCH, 2, 1},
+    {STAGE_BACKWARD, 4, 1}, {STAGE_CLIP, 4, 2},     {STAGE_OPTIMIZER, 5, 2}, {STAGE_FORWARD, 1, 0}, {STAGE_BACKWARD, 3, 1},
+};
+
+START_TEST(a_message_between_two_parts_is_that_of_its_stage)
+{
+    static const enum stage stages[] = {STAGE_FORWARD, STAGE_BACKWARD, STAGE_FORWARD, STAGE_BACKWARD, STAGE_OPTIMIZER};
+    struct kernel kernels[5] = {{0}};
+    struct message m = {.stage = (uint8_t)boundaries[_i].stage, .kernels_before = boundaries[_i].kernels_before};
+    struct work log = {.n_kernels = 5, .kernels = kernels, .n_messages = 1, .messages = &m};
+    struct cost c;
+
+    for (int i = 0; i < 5; i++)
+        kernels[i].stage = (uint8_t)stages[i];
+    cost_read(&log, 2, &c);
+    ck_assert_uint_eq(c.micro_message[1], boundaries[_i].part == 0);
+    ck_assert_uint_eq(c.end_message, boundaries[_i].part < 2);
+}
+END_TEST
+
 /* --- the log and memory -------------------------------------------------------------------------------------------------------- */
 
 START_TEST(the_log_changes_no_block)
@@ -357,6 +404,8 @@ START_TEST(too_little_room_is_an_error_and_given_back)
 END_TEST
 
 UNIT_TESTS("meters/cost",
+    unit_test(messages_follow_the_line_too);
+    unit_rows(a_message_between_two_parts_is_that_of_its_stage, boundaries);
     unit_rows(an_operator_is_counted, operators);
     unit_test(a_full_log_is_an_error);
     unit_test(forward_is_two_and_backward_four_a_weight);
