@@ -22,14 +22,14 @@ static const char gpt2[] =
 enum {
     TRAINER = 1,
     CHECKPOINTS = 2,
-    LORA = 4,          /* rank 8 on q_proj and v_proj, fp32 */
-    FLAT = 8,          /* use_orig_params=False */
+    LORA = 4, /* rank 8 on q_proj and v_proj, fp32 */
+    FLAT = 8, /* use_orig_params=False */
     FORWARD_PREFETCH = 16,
-    SYNCS = 32,        /* each micro-batch */
+    SYNCS = 32, /* each micro-batch */
     REDUCES_BF16 = 64,
     PURE_BF16 = 128,
     UNLIMITED = 256,
-    OLD = 512,         /* the older stack, whose batches have a mask */
+    OLD = 512, /* the older stack, whose batches have a mask */
 };
 
 /* 2 x 256 tokens. Figures: torch 2.15.0 with transformers 5.23.0, peft 0.21.2, or 2.2.2 with 4.40.0, 0.10.0: allocated after loading, at the
@@ -72,7 +72,9 @@ static struct recipe recipe_of(const struct case_row *c)
         .seq_len_tokens = 256,
         .micro_batch_size = 2,
         .gradient_accumulation_steps = c->accumulation,
-        .precision = o & PURE_BF16 ? PRECISION_BF16 : o & LORA ? PRECISION_BF16_AUTOCAST : PRECISION_BF16_MIXED,
+        .precision = o & PURE_BF16 ? PRECISION_BF16
+                     : o & LORA    ? PRECISION_BF16_AUTOCAST
+                                   : PRECISION_BF16_MIXED,
         .optimizer = OPTIMIZER_ADAMW_TORCH,
         .max_grad_norm = 1,
         .gradient_checkpointing = tri(o, CHECKPOINTS),
@@ -85,10 +87,17 @@ static struct recipe recipe_of(const struct case_row *c)
         .data_parallel = c->ranks,
         .shard_group = c->group,
         .sync_each_batch = tri(o, SYNCS),
-        .fsdp = {.backward_prefetch = c->prefetch, .forward_prefetch = tri(o, FORWARD_PREFETCH), .use_orig_params = tri(~o, FLAT),
-                 .limit_all_gathers = tri(~o, UNLIMITED), .reduce_dtype = o & REDUCES_BF16 ? REDUCE_BF16 : REDUCE_FP32},
-        .zero = {.reduce_elems = ELEMS_UNSET, .allgather_elems = ELEMS_UNSET, .prefetch_elems = ELEMS_UNSET, .max_live_elems = ELEMS_UNSET,
-                 .sub_group_elems = ELEMS_UNSET, .persistence_elems = ELEMS_UNSET},
+        .fsdp = {.backward_prefetch = c->prefetch,
+                 .forward_prefetch = tri(o, FORWARD_PREFETCH),
+                 .use_orig_params = tri(~o, FLAT),
+                 .limit_all_gathers = tri(~o, UNLIMITED),
+                 .reduce_dtype = o & REDUCES_BF16 ? REDUCE_BF16 : REDUCE_FP32},
+        .zero = {.reduce_elems = ELEMS_UNSET,
+                 .allgather_elems = ELEMS_UNSET,
+                 .prefetch_elems = ELEMS_UNSET,
+                 .max_live_elems = ELEMS_UNSET,
+                 .sub_group_elems = ELEMS_UNSET,
+                 .persistence_elems = ELEMS_UNSET},
         .stack = o & OLD ? traced_old : traced_new,
     };
 
@@ -189,10 +198,5 @@ START_TEST(layers_stay_gathered_without_resharding)
 }
 END_TEST
 
-UNIT_TESTS("parallel/fsdp1",
-    unit_rows(runs_as_traced, rows);
-    unit_test(rests_in_equal_shares);
-    unit_test(one_rank_shards_nothing);
-    unit_test(hybrid_groups_hold_copies);
-    unit_test(layers_stay_gathered_without_resharding);
-)
+UNIT_TESTS("parallel/fsdp1", unit_rows(runs_as_traced, rows); unit_test(rests_in_equal_shares); unit_test(one_rank_shards_nothing);
+           unit_test(hybrid_groups_hold_copies); unit_test(layers_stay_gathered_without_resharding);)
