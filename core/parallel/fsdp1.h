@@ -41,29 +41,29 @@ struct unit {
     enum handle_state state;
     bool trained, hooked, prefetched, skipped_sharded_views;
     bool needs_forward_unshard, needs_backward_unshard, ran_pre_backward, post_backward_called;
-    val saved_gradient;            /* _saved_grad_shard, owned */
+    val saved_gradient;                            /* _saved_grad_shard, owned */
     int32_t pre_forward_index, post_forward_index; /* -1: none */
-    uint32_t watched;              /* AccumulateGrad of a leaf whose gradient a hook waits for */
-    uint32_t message;              /* work.h: the all-gather that is under way */
+    uint32_t watched;                              /* AccumulateGrad of a leaf whose gradient a hook waits for */
+    uint32_t message;                              /* work.h: the all-gather that is under way */
 };
 
 struct fsdp1 {
     struct run *r;
     struct tree *tree;
     const struct parallel_options *o;
-    struct leaves *leaves;         /* the optimizer's, for clipping where nothing is sharded */
+    struct leaves *leaves; /* the optimizer's, for clipping where nothing is sharded */
     uint32_t n_units, n_order, max_order, n_first_order;
-    struct unit *units;            /* [0]: the root; then as modules stand in the tree */
-    uint32_t *unit_of_module;      /* by number: unit + 1 */
-    uint32_t *unit_of_flat;        /* by value: unit + 1 */
+    struct unit *units;       /* [0]: the root; then as modules stand in the tree */
+    uint32_t *unit_of_module; /* by number: unit + 1 */
+    uint32_t *unit_of_flat;   /* by value: unit + 1 */
     val last_flat;
     struct unit **post_forward_order, **pre_forward_order;
-    val *parts;                    /* of the flat tensor that is split now */
-    uint32_t shards, rank;         /* of the group that shares one copy */
+    val *parts;            /* of the flat tensor that is split now */
+    uint32_t shards, rank; /* of the group that shares one copy */
     bool sharded, reshards_after_forward, hybrid, mixed, initialised, second_iteration, synchronises, callback_queued;
-    uint32_t free_events;          /* rate limiter */
+    uint32_t free_events; /* rate limiter */
     uint32_t last_reduce, last_all_reduce;
-    val zero_scalar, item_count;   /* item_count: cast_root_forward_inputs casts what is no integer */
+    val zero_scalar, item_count; /* item_count: cast_root_forward_inputs casts what is no integer */
 };
 
 static inline struct unit *root_of(struct fsdp1 *f)
@@ -72,14 +72,24 @@ static inline struct unit *root_of(struct fsdp1 *f)
 }
 void *fsdp1_room(struct run *r, size_t size, size_t n); /* NULL: the run has failed */
 
+/* ---- fsdp1_load.c */
+bool unit_declare(struct unit *u);                 /* which parameters, where in the flat tensor */
+void unit_load(struct unit *u);                    /* to the device, flattened, sharded */
+void unit_show(struct unit *u, const val *values); /* what forward finds under the parameters' names */
+
 /* ---- fsdp1_flat.c: the flat tensor */
-bool unit_declare(struct unit *u);        /* which parameters, where in the flat tensor */
-void unit_load(struct unit *u);           /* to the device, flattened, sharded */
 void unit_init_attributes(struct unit *u); /* at the first forward: what shards are gathered into */
 void unit_unshard(struct unit *u);
-void unit_wait(struct unit *u);           /* the compute stream waits for it */
+void unit_wait(struct unit *u); /* the compute stream waits for it */
 void unit_reshard(struct unit *u, bool free_full);
 bool unit_is_resharded(const struct unit *u);
+
+/* ---- fsdp1_runtime.c: hooks; `of`: the unit, of the first the program's state */
+void fsdp1_post_backward(void *of, val leaf);
+val fsdp1_pre_forward(struct run *r, struct module *m, void *of, val x);
+val fsdp1_post_forward(struct run *r, struct module *m, void *of, val result);
+void fsdp1_after_forward(struct unit *u, uint32_t n, const val *outputs);
+void fsdp1_reset_gradients(struct fsdp1 *f);
 
 /* ---- fsdp1_reduce.c: gradients */
 void unit_reset_gradient(struct unit *u); /* once the optimizer's parameters have let go of theirs, the flat one goes */

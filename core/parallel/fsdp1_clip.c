@@ -66,7 +66,8 @@ static val total_norm(struct fsdp1 *f, val local)
     struct run *r = f->r;
     val square = scalar(r, OP_POW), total;
 
-    work_wait(r, work_send(r, (struct work_sending){COLLECTIVE_ALL_REDUCE, 4, {f->hybrid ? f->shards : 0, f->hybrid ? 1 : 0}, STREAM_COMPUTE, true}));
+    work_wait(r, work_send(r, (struct work_sending){
+                                  COLLECTIVE_ALL_REDUCE, 4, {f->hybrid ? f->shards : 0, f->hybrid ? 1 : 0}, STREAM_COMPUTE, true}));
     total = scalar(r, OP_POW);
     value_unref(r, square);
     (void)local;

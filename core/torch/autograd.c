@@ -9,7 +9,8 @@
 
 const struct op_row op_rows[OP_COUNT] = {
     [OP_NONE] = {"", "", "", SAVES_NONE, AUTOCAST_KEEP, WORK_NONE},
-#define OP(id, aten, node, saves, backward, autocast, work, source) [OP_##id] = {aten, node, source, SAVES_##saves, AUTOCAST_##autocast, WORK_##work},
+#define OP(id, aten, node, saves, backward, autocast, work, source) \
+    [OP_##id] = {aten, node, source, SAVES_##saves, AUTOCAST_##autocast, WORK_##work},
 #include "torch/ops.def"
 #undef OP
 };
