@@ -4,6 +4,8 @@
 #include "parallel/programs.h"
 #include "torch/autograd.h"
 
+#include <string.h>
+
 void *zero3_room(struct run *r, size_t size, size_t n)
 {
     void *p = arena_push(r->arena, size, _Alignof(max_align_t), n ? n : 1);
@@ -48,7 +50,7 @@ static bool make_room(struct zero3 *z, struct tree *t)
     z->n_modules = t->n_modules;
     z->params = zero3_room(r, sizeof *z->params, z->n);
     z->modules = zero3_room(r, sizeof *z->modules, z->n_modules);
-    z->of_module = zero3_room(r, sizeof *z->of_module, 2 * (size_t)z->n);
+    z->of_module = zero3_room(r, sizeof *z->of_module, 3 * (size_t)z->n);
     z->trained = zero3_room(r, sizeof *z->trained, z->n_trained);
     z->sub_groups = zero3_room(r, sizeof *z->sub_groups, z->n_trained);
     z->gathers = zero3_room(r, sizeof *z->gathers, z->n + (size_t)1);
@@ -83,7 +85,15 @@ static bool index_values(struct zero3 *z)
     return true;
 }
 
-/* module.named_parameters(recurse=False): a tied one is the other's */
+/* peft: lora_A is a ModuleDict beside base_layer, whose module asks for the weight's dtype before it calls what is in there. */
+static uint32_t reader_of(const struct module *m)
+{
+    const struct module *dict = m->parent;
+
+    return dict && dict->parent && m->weight && dict->name && !strcmp(dict->name, "lora_A") ? dict->parent->number : 0;
+}
+
+/* module.named_parameters(recurse=False): a tied one is the other's. There is room for what a module reads of others. */
 static void index_modules(struct zero3 *z, const struct tree *t)
 {
     uint32_t at = 0;
@@ -94,6 +104,8 @@ static void index_modules(struct zero3 *z, const struct tree *t)
             if (!p->buffer && p->value && z->index_of[p->value])
                 z->of_module[at++] = z->index_of[p->value] - 1;
         z->modules[i].n = at - z->modules[i].first;
+        z->modules[i].reader = i ? reader_of(t->modules[i]) : 0;
+        at += i && !strcmp(t->modules[i]->last ? t->modules[i]->first->name : "", "base_layer");
     }
 }
 
@@ -193,14 +205,15 @@ static int64_t largest_group(const struct zero3 *z)
 /* create_reduce_and_remove_grad_hooks: each is gathered once, so that its node can be had; 0.14 copies it out of the buffer. */
 static void gather_each(struct zero3 *z)
 {
-    for (uint32_t i = 0; i < z->n && z->ranks > 1; i++)
-        if (z->params[i].trained) {
-            int64_t elems = z->params[i].shard_elems * z->ranks;
-            val whole = flat(z, OP_EMPTY, z->dtype, elems, MARK_NONE), copy = z->r->q->zero3_owns_recomputed ? 0 : flat(z, OP_CLONE, z->dtype, elems, MARK_NONE);
+    for (uint32_t i = 0; i < z->n_trained; i++) {
+        int64_t elems = z->params[z->trained[i]].shard_elems * z->ranks;
+        val whole = flat(z, OP_EMPTY, z->dtype, elems, MARK_NONE), copy = 0;
 
-            value_unref(z->r, whole);
-            value_unref(z->r, copy);
-        }
+        if (!z->r->q->zero3_owns_recomputed)
+            copy = flat(z, OP_CLONE, z->dtype, elems, MARK_NONE);
+        value_unref(z->r, whole);
+        value_unref(z->r, copy);
+    }
 }
 
 static void make_buffers(struct zero3 *z, struct wrapping *w)
@@ -239,7 +252,7 @@ static void *wrap(struct wrapping *w)
 
     if (!z)
         return NULL;
-    *z = (struct zero3){.r = r, .o = w->o, .engine = {r, w->o, 0, 0}, .ranks = w->o->at.data_parallel, .dtype = w->o->compute, .root = w->tree->root,
+    *z = (struct zero3){.r = r, .o = w->o, .engine = {r, w->o, 0, 0}, .ranks = w->o->at.data_parallel, .dtype = w->o->compute, .root = w->tree->root, .embeddings = w->embeddings,
                         .offload = w->o->offload != OFFLOAD_NONE, .offload_params = w->o->offload == OFFLOAD_OPTIMIZER_PARAMS,
                         .gather_stream = overlap ? STREAM_GATHER : STREAM_COMPUTE, .reduce_stream = overlap ? STREAM_REDUCE : STREAM_COMPUTE,
                         .trace = r->q->zero3_resets_before_forward ? ZERO3_TRACE_INVALID : ZERO3_TRACE_RECORD};

@@ -49,7 +49,8 @@ struct zero3;
 /* A module as the coordinator sees it: `of` of its hooks. */
 struct zero3_module {
     struct zero3 *z;
-    uint32_t number, first, n;      /* its own parameters in zero3.of_module */
+    uint32_t number, first, n;      /* its parameters in zero3.of_module, those of others that it reads among them */
+    uint32_t reader;                /* the module that reads its weight before it is called; 0: none */
     int32_t grads_remaining;
     uint32_t recomputed;            /* ds_recompute_parameters: a list in zero3.links; ZERO3_NONE */
     uint32_t before, after;         /* of those in backward, by their order; `running` */
@@ -113,7 +114,7 @@ struct zero3 {
     uint32_t micro_step;
     bool boundary;
     val *norms;                     /* offload: of each parameter's gradient */
-    struct module *root;
+    struct module *root, *embeddings;
 };
 
 /* zero3_trace.c */
@@ -127,6 +128,7 @@ void zero3_gather(struct zero3 *z, uint32_t n, uint32_t *list); /* those of them
 void zero3_arrive(struct zero3 *z, uint32_t param);             /* takes it from the registry */
 void zero3_free(struct zero3 *z, struct zero3_param *p);
 void zero3_gather_persistent(struct zero3 *z);
+void zero3_read(struct zero3 *z, struct zero3_module *m);        /* its reader looks at its parameters */
 void zero3_view(struct zero3 *z, struct zero3_param *p, val of); /* its data becomes a part of what `of` holds */
 void zero3_crosses(struct run *r, val v);                       /* record_stream(current_stream) */
 

@@ -3,6 +3,7 @@
 #include "torch/autograd.h"
 #include "torch/work.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { NORM_PIECE = 250000000 }; /* _constant_buffered_norm2 */
@@ -136,6 +137,13 @@ static void keep_parts(struct zero3 *z)
     value_unref(r, held);
 }
 
+static int by_id(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+    return (x > y) - (x < y);
+}
+
 /* __reduce_and_partition_ipg_grads */
 static void reduce(struct zero3 *z)
 {
@@ -145,6 +153,7 @@ static void reduce(struct zero3 *z)
     if (!z->n_bucket || run_dead(r))
         return;
     r->stream = z->reduce_stream;
+    qsort(z->in_bucket, z->n_bucket, sizeof *z->in_bucket, by_id);
     all = scatter(z);
     if (z->ranks > 1)
         (void)work_send(r, (struct work_sending){COLLECTIVE_REDUCE_SCATTER, bytes_of(z, z->bucket_elems), {0, 0}, z->reduce_stream, true});
