@@ -110,7 +110,7 @@ static void to_host(struct zero3 *z, uint32_t param, val *held)
         return;
     value_unref(r, z->norms[param]);
     z->norms[param] = buffered_norm(z, here, p->shard_elems);
-    if (z->dtype == DTYPE_FP32)
+    if (z->dtype == DTYPE_FP32 || !r->q->zero3_casts_for_host)
         return;
     wide = owned(r, value_empty(r, OP_TO_COPY, DTYPE_FP32, 1, &p->shard_elems));
     work_wait(r, work_send(r, (struct work_sending){COLLECTIVE_TO_HOST, 4 * (uint64_t)p->shard_elems, {0, 0}, STREAM_COPY, true}));
