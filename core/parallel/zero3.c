@@ -139,8 +139,10 @@ static void defragment(struct zero3 *z, int64_t elems)
             value_unref(z->r, z->params[i].shard);
             z->params[i].shard = 0;
         }
-    if (!z->offload_params)
-        z->half = flat(z, OP_TO_COPY, z->dtype, elems, MARK_PARAMETER);
+    if (z->offload_params)
+        return;
+    empty_cache(z->r);
+    z->half = flat(z, OP_TO_COPY, z->dtype, elems, MARK_PARAMETER);
 }
 
 /* _create_fp16_sub_groups: one closes when it reaches the size; each of the optimizer's groups starts anew. */
@@ -220,7 +222,8 @@ static void make_buffers(struct zero3 *z, struct wrapping *w)
 {
     int64_t all = sub_groups(z), reduce = (int64_t)z->o->zero.reduce_elems;
 
-    z->tracker = flat(z, OP_ZEROS, DTYPE_BOOL, 1, MARK_COMMUNICATION);
+    if (!z->offload)
+        z->tracker = flat(z, OP_ZEROS, DTYPE_BOOL, 1, MARK_COMMUNICATION);
     defragment(z, all);
     for (uint32_t i = 0; i < z->n_sub_groups && !z->offload; i++)
         make_master(z, w, &z->sub_groups[i]);

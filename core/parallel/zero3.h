@@ -8,8 +8,8 @@
  *           release; zero3_hooks.c hooks and the engine's backward; zero3_reduce.c the bucket; zero3_step.c the step.
  * Source    deepspeed 0.14.2 and 0.19.8 runtime/zero/{stage3,parameter_offload,partitioned_param_coordinator,partition_parameters}.py, runtime/engine.py.
  * Streams   gathers are born on STREAM_GATHER and the bucket's copies on STREAM_REDUCE where overlap_comm; else all on the compute stream.
- * Not modelled: NVMe, hpZ, quantised weights or gradients, leaf modules, MiCS, several data types, external parameters that are not ties;
- *           host waits for a single event of another stream (at most three fetches or reductions are ahead of the GPU).
+ * Not modelled: NVMe, hpZ, quantised weights or gradients, leaf modules, MiCS, several data types, external parameters but ties and peft's; host waits
+ *           for the stream of the gathers, which waits for no other.
  * Units     elements of the engine's data type, bytes as named. Parameters are numbered in the order of named_parameters(), as their ds_id.
  * Owner     the run's arena.
  */
@@ -21,7 +21,7 @@
 
 enum zero3_status { ZERO3_ABSENT, ZERO3_INFLIGHT, ZERO3_AVAILABLE };
 enum zero3_trace { ZERO3_TRACE_INVALID, ZERO3_TRACE_RECORD, ZERO3_TRACE_COMPLETE };
-enum { ZERO3_USERS = 6, ZERO3_NONE = UINT32_MAX };
+enum { ZERO3_USERS = 6, ZERO3_AHEAD = 2 /* max_param_reduce_events */, ZERO3_NONE = UINT32_MAX };
 
 struct zero3_param {
     struct param *p;
@@ -110,6 +110,7 @@ struct zero3 {
     struct zero_engine engine;
     val half, gradients, bucket, tracker;
     int64_t bucket_elems;
+    uint32_t reduced[ZERO3_AHEAD + 1], n_reduced; /* where the tape stood after reductions that nobody has waited for */
     uint32_t n_bucket, *in_bucket;
     uint32_t micro_step;
     bool boundary;

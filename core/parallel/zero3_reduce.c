@@ -144,6 +144,15 @@ static int by_id(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* param_reduce_events: a host that runs ahead of the GPU waits for the third last reduction. */
+static void wait_for_reduced(struct zero3 *z)
+{
+    if (z->n_reduced <= ZERO3_AHEAD)
+        return;
+    host_waits_for(z->r, z->reduced[0]);
+    memmove(z->reduced, z->reduced + 1, --z->n_reduced * sizeof *z->reduced);
+}
+
 /* __reduce_and_partition_ipg_grads */
 static void reduce(struct zero3 *z)
 {
@@ -152,6 +161,7 @@ static void reduce(struct zero3 *z)
 
     if (!z->n_bucket || run_dead(r))
         return;
+    wait_for_reduced(z);
     r->stream = z->reduce_stream;
     qsort(z->in_bucket, z->n_bucket, sizeof *z->in_bucket, by_id);
     all = scatter(z);
@@ -161,6 +171,7 @@ static void reduce(struct zero3 *z)
     value_unref(r, all);
     z->n_bucket = 0;
     z->bucket_elems = 0;
+    z->reduced[z->n_reduced++] = r->n_events;
     r->stream = STREAM_COMPUTE;
 }
 
@@ -205,5 +216,6 @@ void zero3_reduce_rest(struct zero3 *z)
 {
     reduce(z);
     host_waits(z->r);
+    z->n_reduced = 0;
     z->micro_step++;
 }
