@@ -1,15 +1,17 @@
 /*
  * zero3.h - DeepSpeed's engine with ZeRO stage 3: what its parts share. Included by core/parallel/zero3*.c only.
  *
- * Purpose   every parameter is cut into equal shards over the ranks; a module's parameters are gathered before it runs and released after.
- *           The order in which modules run is recorded once and then read ahead. Gradients are copied into one bucket, which is reduced when
- *           the next would not fit, and the rank's part of each is kept in one flat buffer until the step.
- * Parts     zero3.c conversion and flat buffers; zero3_trace.c what was recorded; zero3_gather.c handles of gathers; zero3_fetch.c fetch, prefetch,
- *           release; zero3_hooks.c hooks and the engine's backward; zero3_reduce.c the bucket; zero3_step.c the step.
- * Source    deepspeed 0.14.2 and 0.19.8 runtime/zero/{stage3,parameter_offload,partitioned_param_coordinator,partition_parameters}.py, runtime/engine.py.
+ * Purpose   every parameter is cut into equal shards over the ranks; a module's parameters are gathered before it runs and released
+ *           after. The order in which modules run is recorded once and then read ahead. Gradients are copied into one bucket, which is
+ *           reduced when the next would not fit, and the rank's part of each is kept in one flat buffer until the step.
+ * Parts     zero3.c flat buffers; zero3_index.c numbers; zero3_trace.c what was recorded; zero3_gather.c handles of gathers;
+ *           zero3_fetch.c fetch, prefetch, release; zero3_hooks.c hooks and backward; zero3_reduce.c the bucket; zero3_step.c the step.
+ * Source    deepspeed 0.14.2 and 0.19.8: runtime/zero/{stage3,parameter_offload,partitioned_param_coordinator,partition_parameters}.py,
+ *           runtime/comm/coalesced_collectives.py, runtime/engine.py.
  * Streams   gathers are born on STREAM_GATHER and the bucket's copies on STREAM_REDUCE where overlap_comm; else all on the compute stream.
- * Not modelled: NVMe, hpZ, quantised weights or gradients, leaf modules, MiCS, several data types, external parameters but ties and peft's; host waits
- *           for the stream of the gathers, which waits for no other.
+ * Not modelled: NVMe, hpZ, quantised weights or gradients, leaf modules, MiCS, several data types; external parameters but ties and
+ *           peft's; a host that waits for the stream of the gathers, which itself waits for no other; a model that zero.Init builds in
+ *           shards comes whole here (its start, not its steps).
  * Units     elements of the engine's data type, bytes as named. Parameters are numbered in the order of named_parameters(), as their ds_id.
  * Owner     the run's arena.
  */
@@ -117,6 +119,11 @@ struct zero3 {
     val *norms;                     /* offload: of each parameter's gradient */
     struct module *root, *embeddings;
 };
+
+/* zero3_index.c */
+bool zero3_number(struct zero3 *z, struct tree *t); /* room for all, and a number for every parameter */
+bool zero3_index_values(struct zero3 *z);           /* once they stand on the device */
+void zero3_index_modules(struct zero3 *z, const struct tree *t);
 
 /* zero3_trace.c */
 bool zero3_trace_room(struct zero3 *z);

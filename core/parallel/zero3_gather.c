@@ -58,6 +58,13 @@ static uint64_t bytes_of(const struct zero3 *z, int64_t elems)
     return (uint64_t)elems * dtype_bytes(z->dtype);
 }
 
+static uint32_t sends(struct zero3 *z, int64_t shards, unsigned stream, bool after_compute)
+{
+    uint64_t bytes = bytes_of(z, shards) * z->ranks;
+
+    return work_send(z->r, (struct work_sending){COLLECTIVE_ALL_GATHER, bytes, {0, 0}, stream, after_compute});
+}
+
 static bool on_host(const struct zero3 *z, const struct zero3_param *p)
 {
     return z->offload_params && (p->trained || !p->persistent);
@@ -98,11 +105,10 @@ static void gather_one(struct zero3 *z, struct zero3_param *p)
 static void put_into_buffer(struct zero3 *z, struct zero3_param *p)
 {
     val flat = of_elems(z, OP_EMPTY, p->shard_elems * z->ranks);
-    uint64_t bytes = bytes_of(z, p->shard_elems) * z->ranks;
 
     zero3_view(z, p, flat);
     value_unref(z->r, flat);
-    work_wait(z->r, work_send(z->r, (struct work_sending){COLLECTIVE_ALL_GATHER, bytes, {0, 0}, STREAM_GATHER, true}));
+    work_wait(z->r, sends(z, p->shard_elems, STREAM_GATHER, true));
 }
 
 /* _all_gather_dtype: one buffer for all; their shards are put together in this rank's part of it. */
@@ -163,7 +169,7 @@ void zero3_gather(struct zero3 *z, uint32_t n, uint32_t *list)
         gather_one(z, &z->params[list[0]]);
     }
     if (z->ranks > 1)
-        g.message = work_send(r, (struct work_sending){COLLECTIVE_ALL_GATHER, bytes_of(z, shards) * z->ranks, {0, 0}, z->gather_stream, false});
+        g.message = sends(z, shards, z->gather_stream, false);
     g.left = n;
     g.first = list[0];
     handle = take_handle(z, g);
@@ -232,16 +238,14 @@ void zero3_free(struct zero3 *z, struct zero3_param *p)
 /* Param.all_gather(), on the current stream: into a buffer of its own, with one rank too */
 static void gather_now(struct zero3 *z, struct zero3_param *p)
 {
-    struct run *r = z->r;
-    uint64_t bytes = bytes_of(z, p->shard_elems) * z->ranks;
-
     gather_one(z, p);
     if (z->ranks > 1)
-        work_wait(r, work_send(r, (struct work_sending){COLLECTIVE_ALL_GATHER, bytes, {0, 0}, STREAM_GATHER, true}));
+        work_wait(z->r, sends(z, p->shard_elems, STREAM_GATHER, true));
     p->status = ZERO3_AVAILABLE;
 }
 
-/* ZeROOrderedDict.__getitem__: peft asks for lora_A.weight.dtype. What is absent then is gathered at once, and belongs to the reader, too, from now on. */
+/* ZeROOrderedDict.__getitem__: peft asks for lora_A.weight.dtype. What is absent then is gathered at once, and is the reader's, too, from
+ * now on. */
 void zero3_read(struct zero3 *z, struct zero3_module *m)
 {
     struct zero3_module *reader = &z->modules[m->reader];
