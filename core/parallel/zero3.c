@@ -13,90 +13,6 @@ void *zero3_room(struct run *r, size_t size, size_t n)
     return p;
 }
 
-/* -------------------------------------------------------------------------------------------------------------- tables */
-static void count(void *context, struct module *m, struct param *p)
-{
-    struct zero3 *z = context;
-
-    (void)m;
-    z->n += !p->tied;
-    z->n_trained += !p->tied && p->requires_grad;
-}
-
-static void number(void *context, struct module *m, struct param *p)
-{
-    struct zero3 *z = context;
-    struct zero3_param *q = &z->params[z->n];
-
-    (void)m;
-    if (p->tied)
-        return;
-    *q = (struct zero3_param){.p = p, .elems = 1, .gather = ZERO3_NONE, .next = ZERO3_NONE, .fetched_for = INT64_MIN, .status = ZERO3_AVAILABLE,
-                              .trained = p->requires_grad};
-    for (int i = 0; i < p->ndim; i++)
-        q->elems *= p->size[i];
-    q->shard_elems = div_up(q->elems, z->ranks);
-    q->persistent = (uint64_t)q->elems <= z->o->zero.persistence_elems;
-    z->n++;
-}
-
-static bool make_room(struct zero3 *z, struct tree *t)
-{
-    struct run *r = z->r;
-
-    params_visit(t->root, count, z);
-    z->n_modules = t->n_modules;
-    z->params = zero3_room(r, sizeof *z->params, z->n);
-    z->modules = zero3_room(r, sizeof *z->modules, z->n_modules);
-    z->of_module = zero3_room(r, sizeof *z->of_module, 2 * (size_t)z->n);
-    z->trained = zero3_room(r, sizeof *z->trained, z->n_trained);
-    z->sub_groups = zero3_room(r, sizeof *z->sub_groups, z->n_trained);
-    z->gathers = zero3_room(r, sizeof *z->gathers, z->n + (size_t)1);
-    z->links = zero3_room(r, sizeof *z->links, 2 * (size_t)z->n);
-    z->list = zero3_room(r, sizeof *z->list, z->n);
-    z->sorted = zero3_room(r, sizeof *z->sorted, z->n);
-    z->in_bucket = zero3_room(r, sizeof *z->in_bucket, z->n);
-    z->norms = zero3_room(r, sizeof *z->norms, 2 * (size_t)z->n);
-    for (uint32_t i = 0; i < 2 * z->n && !run_dead(r); i++) {
-        z->norms[i] = 0;
-        z->links[i] = (struct zero3_link){0, i + 1 < 2 * z->n ? i + 1 : ZERO3_NONE};
-    }
-    z->free_gather = z->newest = ZERO3_NONE;
-    return !run_dead(r) && zero3_trace_room(z);
-}
-
-/* By value, once all parameters have theirs. */
-static bool index_values(struct zero3 *z)
-{
-    for (uint32_t i = 0; i < z->n; i++) {
-        z->params[i].value = z->params[i].p->value;
-        if (z->params[i].value > z->last_value)
-            z->last_value = z->params[i].value;
-    }
-    z->index_of = zero3_room(z->r, sizeof *z->index_of, z->last_value + (size_t)1);
-    if (!z->index_of)
-        return false;
-    for (val v = 0; v <= z->last_value; v++)
-        z->index_of[v] = 0;
-    for (uint32_t i = 0; i < z->n; i++)
-        z->index_of[z->params[i].value] = i + 1;
-    return true;
-}
-
-/* module.named_parameters(recurse=False): a tied one is the other's */
-static void index_modules(struct zero3 *z, const struct tree *t)
-{
-    uint32_t at = 0;
-
-    for (uint32_t i = 0; i < z->n_modules; i++) {
-        z->modules[i] = (struct zero3_module){.z = z, .number = i, .first = at, .recomputed = ZERO3_NONE};
-        for (const struct param *p = i ? t->modules[i]->params : NULL; p; p = p->next)
-            if (!p->buffer && p->value && z->index_of[p->value])
-                z->of_module[at++] = z->index_of[p->value] - 1;
-        z->modules[i].n = at - z->modules[i].first;
-    }
-}
-
 /* ---------------------------------------------------------------------------------------------------------- partitions */
 static val flat(struct zero3 *z, enum op op, enum dtype dtype, int64_t elems, enum mark mark)
 {
@@ -127,8 +43,10 @@ static void defragment(struct zero3 *z, int64_t elems)
             value_unref(z->r, z->params[i].shard);
             z->params[i].shard = 0;
         }
-    if (!z->offload_params)
-        z->half = flat(z, OP_TO_COPY, z->dtype, elems, MARK_PARAMETER);
+    if (z->offload_params)
+        return;
+    empty_cache(z->r);
+    z->half = flat(z, OP_TO_COPY, z->dtype, elems, MARK_PARAMETER);
 }
 
 /* _create_fp16_sub_groups: one closes when it reaches the size; each of the optimizer's groups starts anew. */
@@ -193,21 +111,23 @@ static int64_t largest_group(const struct zero3 *z)
 /* create_reduce_and_remove_grad_hooks: each is gathered once, so that its node can be had; 0.14 copies it out of the buffer. */
 static void gather_each(struct zero3 *z)
 {
-    for (uint32_t i = 0; i < z->n && z->ranks > 1; i++)
-        if (z->params[i].trained) {
-            int64_t elems = z->params[i].shard_elems * z->ranks;
-            val whole = flat(z, OP_EMPTY, z->dtype, elems, MARK_NONE), copy = z->r->q->zero3_owns_recomputed ? 0 : flat(z, OP_CLONE, z->dtype, elems, MARK_NONE);
+    for (uint32_t i = 0; i < z->n_trained; i++) {
+        int64_t elems = z->params[z->trained[i]].shard_elems * z->ranks;
+        val whole = flat(z, OP_EMPTY, z->dtype, elems, MARK_NONE), copy = 0;
 
-            value_unref(z->r, whole);
-            value_unref(z->r, copy);
-        }
+        if (!z->r->q->zero3_owns_recomputed)
+            copy = flat(z, OP_CLONE, z->dtype, elems, MARK_NONE);
+        value_unref(z->r, whole);
+        value_unref(z->r, copy);
+    }
 }
 
 static void make_buffers(struct zero3 *z, struct wrapping *w)
 {
     int64_t all = sub_groups(z), reduce = (int64_t)z->o->zero.reduce_elems;
 
-    z->tracker = flat(z, OP_ZEROS, DTYPE_BOOL, 1, MARK_COMMUNICATION);
+    if (!z->offload)
+        z->tracker = flat(z, OP_ZEROS, DTYPE_BOOL, 1, MARK_COMMUNICATION);
     defragment(z, all);
     for (uint32_t i = 0; i < z->n_sub_groups && !z->offload; i++)
         make_master(z, w, &z->sub_groups[i]);
@@ -239,18 +159,26 @@ static void *wrap(struct wrapping *w)
 
     if (!z)
         return NULL;
-    *z = (struct zero3){.r = r, .o = w->o, .engine = {r, w->o, 0, 0}, .ranks = w->o->at.data_parallel, .dtype = w->o->compute, .root = w->tree->root,
-                        .offload = w->o->offload != OFFLOAD_NONE, .offload_params = w->o->offload == OFFLOAD_OPTIMIZER_PARAMS,
-                        .gather_stream = overlap ? STREAM_GATHER : STREAM_COMPUTE, .reduce_stream = overlap ? STREAM_REDUCE : STREAM_COMPUTE,
-                        .trace = r->q->zero3_resets_before_forward ? ZERO3_TRACE_INVALID : ZERO3_TRACE_RECORD};
-    if (!make_room(z, w->tree))
+    *z = (struct zero3){
+        .r = r,
+        .o = w->o,
+        .engine = {r, w->o, 0, 0},
+        .ranks = w->o->at.data_parallel,
+        .dtype = w->o->compute,
+        .root = w->tree->root,
+        .embeddings = w->embeddings,
+        .offload = w->o->offload != OFFLOAD_NONE,
+        .offload_params = w->o->offload == OFFLOAD_OPTIMIZER_PARAMS,
+        .gather_stream = overlap ? STREAM_GATHER : STREAM_COMPUTE,
+        .reduce_stream = overlap ? STREAM_REDUCE : STREAM_COMPUTE,
+        .trace = r->q->zero3_resets_before_forward ? ZERO3_TRACE_INVALID : ZERO3_TRACE_RECORD,
+    };
+    if (!zero3_number(z, w->tree))
         return NULL;
-    z->n = 0;
-    params_visit(w->tree->root, number, z);
     zero_place(w);
-    if (run_dead(r) || !index_values(z))
+    if (run_dead(r) || !zero3_index_values(z))
         return NULL;
-    index_modules(z, w->tree);
+    zero3_index_modules(z, w->tree);
     r->linear_is_function = r->q->zero3_wraps_linears || w->o->zero.zero_init;
     partition(z);
     make_buffers(z, w);

@@ -1,15 +1,17 @@
 /*
  * zero3.h - DeepSpeed's engine with ZeRO stage 3: what its parts share. Included by core/parallel/zero3*.c only.
  *
- * Purpose   every parameter is cut into equal shards over the ranks; a module's parameters are gathered before it runs and released after.
- *           The order in which modules run is recorded once and then read ahead. Gradients are copied into one bucket, which is reduced when
- *           the next would not fit, and the rank's part of each is kept in one flat buffer until the step.
- * Parts     zero3.c conversion and flat buffers; zero3_trace.c what was recorded; zero3_gather.c handles of gathers; zero3_fetch.c fetch, prefetch,
- *           release; zero3_hooks.c hooks and the engine's backward; zero3_reduce.c the bucket; zero3_step.c the step.
- * Source    deepspeed 0.14.2 and 0.19.8 runtime/zero/{stage3,parameter_offload,partitioned_param_coordinator,partition_parameters}.py, runtime/engine.py.
+ * Purpose   every parameter is cut into equal shards over the ranks; a module's parameters are gathered before it runs and released
+ *           after. The order in which modules run is recorded once and then read ahead. Gradients are copied into one bucket, which is
+ *           reduced when the next would not fit, and the rank's part of each is kept in one flat buffer until the step.
+ * Parts     zero3.c flat buffers; zero3_index.c numbers; zero3_trace.c what was recorded; zero3_gather.c handles of gathers;
+ *           zero3_fetch.c fetch, prefetch, release; zero3_hooks.c hooks and backward; zero3_reduce.c the bucket; zero3_step.c the step.
+ * Source    deepspeed 0.14.2 and 0.19.8: runtime/zero/{stage3,parameter_offload,partitioned_param_coordinator,partition_parameters}.py,
+ *           runtime/comm/coalesced_collectives.py, runtime/engine.py.
  * Streams   gathers are born on STREAM_GATHER and the bucket's copies on STREAM_REDUCE where overlap_comm; else all on the compute stream.
- * Not modelled: NVMe, hpZ, quantised weights or gradients, leaf modules, MiCS, several data types, external parameters that are not ties;
- *           host waits for a single event of another stream (at most three fetches or reductions are ahead of the GPU).
+ * Not modelled: NVMe, hpZ, quantised weights or gradients, leaf modules, MiCS, several data types; external parameters but ties and
+ *           peft's; a host that waits for the stream of the gathers, which itself waits for no other; a model that zero.Init builds in
+ *           shards comes whole here (its start, not its steps).
  * Units     elements of the engine's data type, bytes as named. Parameters are numbered in the order of named_parameters(), as their ds_id.
  * Owner     the run's arena.
  */
@@ -21,7 +23,7 @@
 
 enum zero3_status { ZERO3_ABSENT, ZERO3_INFLIGHT, ZERO3_AVAILABLE };
 enum zero3_trace { ZERO3_TRACE_INVALID, ZERO3_TRACE_RECORD, ZERO3_TRACE_COMPLETE };
-enum { ZERO3_USERS = 6, ZERO3_NONE = UINT32_MAX };
+enum { ZERO3_USERS = 6, ZERO3_AHEAD = 2 /* max_param_reduce_events */, ZERO3_NONE = UINT32_MAX };
 
 struct zero3_param {
     struct param *p;
@@ -49,7 +51,8 @@ struct zero3;
 /* A module as the coordinator sees it: `of` of its hooks. */
 struct zero3_module {
     struct zero3 *z;
-    uint32_t number, first, n;      /* its own parameters in zero3.of_module */
+    uint32_t number, first, n;      /* its parameters in zero3.of_module, those of others that it reads among them */
+    uint32_t reader;                /* the module that reads its weight before it is called; 0: none */
     int32_t grads_remaining;
     uint32_t recomputed;            /* ds_recompute_parameters: a list in zero3.links; ZERO3_NONE */
     uint32_t before, after;         /* of those in backward, by their order; `running` */
@@ -109,12 +112,18 @@ struct zero3 {
     struct zero_engine engine;
     val half, gradients, bucket, tracker;
     int64_t bucket_elems;
+    uint32_t reduced[ZERO3_AHEAD + 1], n_reduced; /* where the tape stood after reductions that nobody has waited for */
     uint32_t n_bucket, *in_bucket;
     uint32_t micro_step;
     bool boundary;
     val *norms;                     /* offload: of each parameter's gradient */
-    struct module *root;
+    struct module *root, *embeddings;
 };
+
+/* zero3_index.c */
+bool zero3_number(struct zero3 *z, struct tree *t); /* room for all, and a number for every parameter */
+bool zero3_index_values(struct zero3 *z);           /* once they stand on the device */
+void zero3_index_modules(struct zero3 *z, const struct tree *t);
 
 /* zero3_trace.c */
 bool zero3_trace_room(struct zero3 *z);
@@ -127,6 +136,7 @@ void zero3_gather(struct zero3 *z, uint32_t n, uint32_t *list); /* those of them
 void zero3_arrive(struct zero3 *z, uint32_t param);             /* takes it from the registry */
 void zero3_free(struct zero3 *z, struct zero3_param *p);
 void zero3_gather_persistent(struct zero3 *z);
+void zero3_read(struct zero3 *z, struct zero3_module *m);        /* its reader looks at its parameters */
 void zero3_view(struct zero3 *z, struct zero3_param *p, val of); /* its data becomes a part of what `of` holds */
 void zero3_crosses(struct run *r, val v);                       /* record_stream(current_stream) */
 

@@ -58,6 +58,13 @@ static uint64_t bytes_of(const struct zero3 *z, int64_t elems)
     return (uint64_t)elems * dtype_bytes(z->dtype);
 }
 
+static uint32_t sends(struct zero3 *z, int64_t shards, unsigned stream, bool after_compute)
+{
+    uint64_t bytes = bytes_of(z, shards) * z->ranks;
+
+    return work_send(z->r, (struct work_sending){COLLECTIVE_ALL_GATHER, bytes, {0, 0}, stream, after_compute});
+}
+
 static bool on_host(const struct zero3 *z, const struct zero3_param *p)
 {
     return z->offload_params && (p->trained || !p->persistent);
@@ -93,6 +100,15 @@ static void gather_one(struct zero3 *z, struct zero3_param *p)
     zero3_view(z, p, flat);
     value_unref(z->r, shard);
     value_unref(z->r, flat);
+}
+
+static void put_into_buffer(struct zero3 *z, struct zero3_param *p)
+{
+    val flat = of_elems(z, OP_EMPTY, p->shard_elems * z->ranks);
+
+    zero3_view(z, p, flat);
+    value_unref(z->r, flat);
+    work_wait(z->r, sends(z, p->shard_elems, STREAM_GATHER, true));
 }
 
 /* _all_gather_dtype: one buffer for all; their shards are put together in this rank's part of it. */
@@ -153,7 +169,7 @@ void zero3_gather(struct zero3 *z, uint32_t n, uint32_t *list)
         gather_one(z, &z->params[list[0]]);
     }
     if (z->ranks > 1)
-        g.message = work_send(r, (struct work_sending){COLLECTIVE_ALL_GATHER, bytes_of(z, shards) * z->ranks, {0, 0}, z->gather_stream, false});
+        g.message = sends(z, shards, z->gather_stream, false);
     g.left = n;
     g.first = list[0];
     handle = take_handle(z, g);
@@ -219,26 +235,63 @@ void zero3_free(struct zero3 *z, struct zero3_param *p)
     z->available_elems -= p->elems;
 }
 
-/* _post_step: _allgather_params_coalesced and _sequential, on the current stream; the step waits for all of them. */
-void zero3_gather_persistent(struct zero3 *z)
+/* Param.all_gather(), on the current stream: into a buffer of its own, with one rank too */
+static void gather_now(struct zero3 *z, struct zero3_param *p)
 {
-    struct run *r = z->r;
+    gather_one(z, p);
+    if (z->ranks > 1)
+        work_wait(z->r, sends(z, p->shard_elems, STREAM_GATHER, true));
+    p->status = ZERO3_AVAILABLE;
+}
+
+/* ZeROOrderedDict.__getitem__: peft asks for lora_A.weight.dtype. What is absent then is gathered at once, and is the reader's, too, from
+ * now on. */
+void zero3_read(struct zero3 *z, struct zero3_module *m)
+{
+    struct zero3_module *reader = &z->modules[m->reader];
+
+    for (uint32_t i = 0; i < m->n; i++) {
+        struct zero3_param *p = &z->params[z->of_module[m->first + i]];
+        bool known = false;
+
+        if (p->status != ZERO3_ABSENT)
+            continue;
+        gather_now(z, p);
+        for (uint32_t k = 0; k < reader->n; k++)
+            known |= z->of_module[reader->first + k] == z->of_module[m->first + i];
+        if (!known)
+            z->of_module[reader->first + reader->n++] = z->of_module[m->first + i];
+    }
+}
+
+static uint32_t absent_persistent(struct zero3 *z)
+{
     uint32_t n = 0;
 
-    for (uint32_t i = 0; i < z->n; i++) {
-        struct zero3_param *p = &z->params[i];
+    for (uint32_t i = 0; i < z->n; i++)
+        if (z->params[i].persistent && z->params[i].status == ZERO3_ABSENT)
+            z->list[n++] = i;
+    return n;
+}
 
-        if (!p->persistent || p->status != ZERO3_ABSENT)
-            continue;
-        if (z->ranks == 1) {
+/* _post_step: _allgather_params_coalesced, on the current stream; what comes from the host comes first, and the step waits for all. */
+void zero3_gather_persistent(struct zero3 *z)
+{
+    uint32_t n = absent_persistent(z);
+
+    for (uint32_t i = 0; i < n && z->ranks > 1; i++)
+        z->sorted[i] = shard_here(z, &z->params[z->list[i]]);
+    for (uint32_t i = 0; i < n; i++) {
+        struct zero3_param *p = &z->params[z->list[i]];
+
+        if (z->ranks == 1)
             take_whole(z, p);
-        } else {
-            gather_one(z, p);
-            work_wait(r, work_send(r, (struct work_sending){COLLECTIVE_ALL_GATHER, bytes_of(z, p->shard_elems) * z->ranks, {0, 0}, STREAM_GATHER, true}));
-        }
+        else
+            put_into_buffer(z, p);
         p->status = ZERO3_AVAILABLE;
-        n++;
     }
+    for (uint32_t i = n; i-- > 0 && z->ranks > 1;)
+        value_unref(z->r, z->sorted[i]);
     if (n)
-        host_waits(r);
+        host_waits(z->r);
 }

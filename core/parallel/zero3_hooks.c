@@ -30,6 +30,8 @@ static val pre(struct run *r, struct module *module, void *of, val x)
 
     if (module == m->z->root && r->q->zero3_resets_before_forward)
         zero3_trace_reset(m->z);
+    if (m->reader && !r->in_backward)
+        zero3_read(m->z, m);
     zero3_trace_module(m->z, m->number);
     zero3_fetch(m->z, m, true);
     m->grads_remaining = wants_grad(r, x);
@@ -41,7 +43,8 @@ static val post(struct run *r, struct module *module, void *of, val result)
 {
     struct zero3_module *m = of;
 
-    (void)module;
+    if (module == m->z->embeddings && m->z->o->adapters && m->z->o->checkpointing && result) /* enable_input_require_grads: an older hook */
+        require_grad(r, result);
     zero3_release(m->z, m, true);
     return result ? hook_backward(r, result, before_backward, m) : 0;
 }

@@ -3,6 +3,7 @@
 #include "torch/autograd.h"
 #include "torch/work.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { NORM_PIECE = 250000000 }; /* _constant_buffered_norm2 */
@@ -109,7 +110,7 @@ static void to_host(struct zero3 *z, uint32_t param, val *held)
         return;
     value_unref(r, z->norms[param]);
     z->norms[param] = buffered_norm(z, here, p->shard_elems);
-    if (z->dtype == DTYPE_FP32)
+    if (z->dtype == DTYPE_FP32 || !r->q->zero3_casts_for_host)
         return;
     wide = owned(r, value_empty(r, OP_TO_COPY, DTYPE_FP32, 1, &p->shard_elems));
     work_wait(r, work_send(r, (struct work_sending){COLLECTIVE_TO_HOST, 4 * (uint64_t)p->shard_elems, {0, 0}, STREAM_COPY, true}));
@@ -136,6 +137,22 @@ static void keep_parts(struct zero3 *z)
     value_unref(r, held);
 }
 
+static int by_id(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* param_reduce_events: a host that runs ahead of the GPU waits for the third last reduction. */
+static void wait_for_reduced(struct zero3 *z)
+{
+    if (z->n_reduced <= ZERO3_AHEAD)
+        return;
+    host_waits_for(z->r, z->reduced[0]);
+    memmove(z->reduced, z->reduced + 1, --z->n_reduced * sizeof *z->reduced);
+}
+
 /* __reduce_and_partition_ipg_grads */
 static void reduce(struct zero3 *z)
 {
@@ -144,7 +161,9 @@ static void reduce(struct zero3 *z)
 
     if (!z->n_bucket || run_dead(r))
         return;
+    wait_for_reduced(z);
     r->stream = z->reduce_stream;
+    qsort(z->in_bucket, z->n_bucket, sizeof *z->in_bucket, by_id);
     all = scatter(z);
     if (z->ranks > 1)
         (void)work_send(r, (struct work_sending){COLLECTIVE_REDUCE_SCATTER, bytes_of(z, z->bucket_elems), {0, 0}, z->reduce_stream, true});
@@ -152,6 +171,7 @@ static void reduce(struct zero3 *z)
     value_unref(r, all);
     z->n_bucket = 0;
     z->bucket_elems = 0;
+    z->reduced[z->n_reduced++] = r->n_events;
     r->stream = STREAM_COMPUTE;
 }
 
@@ -196,5 +216,6 @@ void zero3_reduce_rest(struct zero3 *z)
 {
     reduce(z);
     host_waits(z->r);
+    z->n_reduced = 0;
     z->micro_step++;
 }

@@ -1,4 +1,4 @@
-/* zero3_trace.c - partitioned_param_coordinator.py: the order in which modules run, recorded in one forward and backward and then relied on. */
+/* zero3_trace.c - partitioned_param_coordinator.py: the order in which modules run, recorded once and then relied on. */
 #include "parallel/zero3.h"
 
 enum { CALLS_OF_A_MODULE = 8 }; /* forward, recomputation, backward, and for what is called more than once */

@@ -19,6 +19,7 @@ static void cast_one(struct wrapping *w, struct param *p)
         return;
     p->dtype = w->o->compute; /* adapters look at what was declared */
     p->value = owned(r, value_empty(r, OP_TO_COPY, w->o->compute, p->ndim, p->size));
+    p->dtype = w->o->compute;
     mark_block(r, p->value, p->buffer ? MARK_BUFFER : MARK_PARAMETER);
     value_unref(r, v);
 }

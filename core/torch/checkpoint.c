@@ -109,11 +109,10 @@ void region_keep(struct run *r, struct region *g, val v)
     uint32_t i = g->seen++;
 
     if (i < g->packed && g->open[i]) {
-        val kept = value_alias(r, v);
-
-        if (kept)
-            r->values[kept].floating = false;
-        g->kept[i] = kept;
+        if (r->q->checkpoint_detaches_all || wants_grad(r, v))
+            g->kept[i] = owned(r, value_alias(r, v));
+        else
+            value_ref(r, g->kept[i] = v);
     }
     if (g->seen == g->packed)
         r->stopped = true;

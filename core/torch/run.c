@@ -26,7 +26,7 @@ enum err_code run_init(struct run *r, struct arena *arena, const struct quirks *
     r->max_storages = limits.storages;
     r->max_nodes = limits.nodes;
     r->max_births = limits.births;
-    r->max_marks = limits.marks + 1; /* EVENT_RELEASE */
+    r->max_marks = limits.marks + 2; /* EVENT_RELEASE, a wrapper's and the loop's */
     r->max_events = 2 * limits.births + r->max_marks;
     r->max_locals = 4096;
     r->max_ready = limits.nodes;
@@ -133,13 +133,19 @@ void scratch(struct run *r, enum op op, uint64_t bytes)
     scratch_give(r, scratch_take(r, op, bytes, MARK_NONE));
 }
 
-void release_cached(struct run *r)
+void empty_cache(struct run *r)
 {
-    if (r->released)
+    if (run_dead(r) || r->n_marks == r->max_marks)
         return;
-    r->released = true;
     r->n_marks++;
     r->events[r->n_events++] = EVENT_RELEASE;
+}
+
+void release_cached(struct run *r)
+{
+    if (!r->released)
+        empty_cache(r);
+    r->released = true;
 }
 
 void host_waits(struct run *r)

@@ -304,7 +304,8 @@ uint32_t scratch_take(struct run *r, enum op op, uint64_t bytes, enum mark mark)
 void scratch_give(struct run *r, uint32_t storage);
 void scratch(struct run *r, enum op op, uint64_t bytes);
 
-void release_cached(struct run *r); /* torch.cuda.empty_cache(), once a run */
+void empty_cache(struct run *r);    /* torch.cuda.empty_cache() */
+void release_cached(struct run *r); /* the same, once a run */
 void record_stream(struct run *r, val v); /* another stream uses what `v` holds */
 
 /* The host waits for the GPU: for all it was given (.item(), synchronize()); for an event that was recorded when the tape had

@@ -4,7 +4,7 @@
 #include "train/trainer.h"
 
 /* A layer's kernels in forward, backward and recomputation, for each micro-step; what stands outside; messages: a bucket each. */
-enum { KERNELS_OF_LAYER = 640, KERNELS_BESIDE = 4096, MESSAGES_OF_LAYER = 64, MESSAGES_BESIDE = 256 };
+enum { KERNELS_OF_LAYER = 640, KERNELS_BESIDE = 4096, MESSAGES_OF_LAYER = 256, MESSAGES_BESIDE = 256 };
 
 static double model_flops(const struct trainer *t, const struct arch *a, const struct recipe *r)
 {
