@@ -70,7 +70,7 @@ static void write_fsdp(struct buf *out, const struct launch *l)
     pair(out, "  fsdp_state_dict_type", "SHARDED_STATE_DICT");
 }
 
-/* What is no group of its own has size 1. Pure tensor parallelism has no data parallelism beside it. */
+/* Sizes that are left out are 1. Pure tensor parallelism has no data parallelism beside it. */
 static void write_mesh(struct buf *out, const struct launch *l)
 {
     const struct recipe *r = &l->step->r;
@@ -81,8 +81,6 @@ static void write_mesh(struct buf *out, const struct launch *l)
     number(out, "  parallelism_config_dp_replicate_size", hybrid ? r->data_parallel / shard : 1);
     number(out, "  parallelism_config_dp_shard_size", shard);
     number(out, "  parallelism_config_tp_size", r->tensor_parallel);
-    number(out, "  parallelism_config_cp_size", 1);
-    number(out, "  parallelism_config_sp_size", 1);
 }
 
 static void write_machines(struct buf *out, const struct launch *l)
