@@ -100,7 +100,7 @@ void launch_accelerate(struct buf *out, const struct launch *l)
 
     pair(out, "compute_environment", "LOCAL_MACHINE");
     pair(out, "debug", "false");
-    pair(out, "distributed_type", l->step->r.method == METHOD_SINGLE ? "'NO'" : m->distributed);
+    pair(out, "distributed_type", m->distributed);
     if (!m->zero_stage)
         pair(out, "mixed_precision", half ? half : "'no'");
     write_machines(out, l);

@@ -69,7 +69,7 @@ static void start(struct buf *out, const struct launch *l)
 
     if (by == LAUNCHER_PYTHON)
         buf_str(out, "python train.py");
-    else if (by == LAUNCHER_ACCELERATE && launch_is_trainer(l))
+    else if (launch_has_accelerate(l))
         start_accelerate(out, l);
     else
         start_torchrun(out, l);

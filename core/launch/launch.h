@@ -41,7 +41,7 @@ enum launcher { LAUNCHER_NONE, LAUNCHER_PYTHON, LAUNCHER_ACCELERATE, LAUNCHER_TO
 
 /* What the launchers call a method. */
 struct launch_method {
-    enum launcher launcher;    /* of a script of the HF Trainer; a plain loop is started by torchrun */
+    enum launcher launcher;    /* of a script of the HF Trainer, TORCHRUN: it does not do that; a plain loop is started by torchrun */
     const char *distributed;   /* accelerate's distributed_type; NULL: accelerate does not offer it */
     unsigned zero_stage;       /* of DeepSpeed, 0: it is none of its methods */
     unsigned fsdp_version;     /* 0: no FSDP */
@@ -59,7 +59,7 @@ void launch_write(struct jsonw *w, const char *name, const struct launch *l);
 enum launch_file { FILE_DEEPSPEED, FILE_ACCELERATE };
 const char *launch_file(enum launch_file file);
 
-bool launch_is_trainer(const struct launch *l);
+bool launch_is_trainer(const struct launch *l);         /* the HF Trainer runs it; else a loop of the script's own */
 uint32_t launch_world(const struct launch *l);
 uint32_t launch_nodes(const struct launch *l);          /* as many as the world needs */
 uint32_t launch_gpus_per_node(const struct launch *l);  /* of each of them */

@@ -8,7 +8,7 @@
 
 // clang-format off
 static const struct launch_method methods[METHOD_COUNT] = {
-    [METHOD_SINGLE]          = {LAUNCHER_PYTHON, "NO"},
+    [METHOD_SINGLE]          = {LAUNCHER_PYTHON},
     [METHOD_DDP]             = {LAUNCHER_ACCELERATE, "MULTI_GPU"},
     [METHOD_ZERO1]           = ZERO(1),
     [METHOD_ZERO2]           = ZERO(2),
@@ -40,7 +40,7 @@ const char *launch_file(enum launch_file file)
 
 bool launch_is_trainer(const struct launch *l)
 {
-    return l->step->r.framework == FRAMEWORK_TRANSFORMERS;
+    return l->step->r.framework == FRAMEWORK_TRANSFORMERS && launch_method(l->step->r.method)->launcher != LAUNCHER_TORCHRUN;
 }
 
 uint32_t launch_world(const struct launch *l)
@@ -83,5 +83,5 @@ bool launch_has_deepspeed(const struct launch *l)
 
 bool launch_has_accelerate(const struct launch *l)
 {
-    return launch_is_trainer(l) && launch_method(l->step->r.method)->distributed;
+    return launch_is_trainer(l) && launch_method(l->step->r.method)->launcher == LAUNCHER_ACCELERATE;
 }

@@ -128,9 +128,9 @@ static void write_files(struct buf *out, const struct launch *l)
         open_file(out, launch_file(FILE_DEEPSPEED));
         jsonw_init(&w, out, true);
         launch_deepspeed(&w, NULL, l);
-        line(out, "\nEOF", NULL);
+        line(out, "EOF", NULL);
     }
-    if (launch_has_accelerate(l) && launch_method(l->step->r.method)->launcher == LAUNCHER_ACCELERATE) {
+    if (launch_has_accelerate(l)) {
         open_file(out, launch_file(FILE_ACCELERATE));
         launch_accelerate(out, l);
         line(out, "EOF", NULL);
