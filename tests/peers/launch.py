@@ -195,13 +195,13 @@ def check(recommendation):
 ON_CPU = ["--use_cpu", "true", "--max_steps", "1", "--report_to", "none", "--save_strategy", "no", "--disable_tqdm", "true"]
 
 
-def run(launch, says):
-    words = words_of(launch) + ON_CPU
+def run(launch, says, script="train.py"):
+    words = words_of(launch) + (ON_CPU if script == "train.py" else [])
     bin_ = os.path.dirname(sys.executable)
     env = dict(os.environ, **launch["env"], CUDA_VISIBLE_DEVICES="", OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", PATH=bin_ + ":" + os.environ["PATH"])
     with tempfile.TemporaryDirectory() as where:
         write_files(launch, where)
-        shutil.copy(os.path.join(HERE, "train.py"), where)
+        shutil.copy(os.path.join(HERE, script), os.path.join(where, "train.py"))
         p = subprocess.run(words, cwd=where, env=env, capture_output=True, text=True, timeout=300)
     assert p.returncode == 0 and says in p.stdout, (words, p.stdout[-2000:], p.stderr[-3000:])
     print("  " + next(line for line in p.stdout.split("\n") if says in line))
@@ -219,8 +219,9 @@ if __name__ == "__main__":
             check(r)
             having.append(r["method"])
     print("launch: loaded by accelerate, transformers, deepspeed:", " ".join(having))
-    for method, wrapper in (("ddp", "DistributedDataParallel"), ("fsdp2", "FSDP")):
-        r = ask({"gpu": "A100-40GB", "gpus_per_node": 2}, {"methods": method, "seq_len": 16, "micro_batch_size": 2, "tuning": "full",
-                                                            "gradient_checkpointing": False, "precision": "fp32"}, config=TINY)
+    for method, framework, wrapper in (("ddp", "transformers", "DistributedDataParallel"), ("fsdp2", "transformers", "FSDP"),
+                                       ("ddp", "torch", "DistributedDataParallel")):
+        training = {"methods": method, "seq_len": 16, "micro_batch_size": 2, "tuning": "full", "gradient_checkpointing": False, "precision": "fp32"}
+        r = ask({"gpu": "A100-40GB", "gpus_per_node": 2}, training, config=TINY, stack={"framework": framework})
         if r:
-            run(r["launch"], "stepped 1 of 2 " + wrapper)
+            run(r["launch"], "stepped 1 of 2 " + wrapper, "train.py" if framework == "transformers" else "plain.py")

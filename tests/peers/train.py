@@ -1,6 +1,15 @@
 """train.py [flags of an answer's command]: one step of a tiny model under the HF Trainer, told by TrainingArguments alone. Prints who was there."""
+import os
+
 import torch
+from accelerate.state import DistributedType, PartialState
 from transformers import HfArgumentParser, LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
+
+if os.environ.get("ACCELERATE_USE_FSDP") == "true" and not torch.cuda.is_available():
+    # accelerate shards on accelerators alone (state.py: no FSDP of MULTI_CPU); torch itself does on CPUs.
+    torch.distributed.init_process_group("gloo")
+    PartialState._prepare_backend = lambda self, *args, **kwargs: ("gloo", DistributedType.MULTI_GPU)
+    PartialState.set_device = lambda self: setattr(self, "device", torch.device("cpu"))
 
 args = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()[0]
 torch.manual_seed(0)
