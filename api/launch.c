@@ -49,6 +49,7 @@ static bool is_main(const char *revision)
 void candidate_launch(struct jsonw *w, const struct estimate *e, const struct plan_candidate *c, bool is_recommendation)
 {
     const struct cluster_request *at = &e->rq.cluster;
+    const struct words *framework = &e->rq.stack.framework;
     struct launch_site site;
     struct launch l = {
         .step = &c->step,
@@ -59,6 +60,7 @@ void candidate_launch(struct jsonw *w, const struct estimate *e, const struct pl
         .gpus_per_node = at->gpus_per_node.set ? (uint32_t)at->gpus_per_node.whole : 1,
         .lora_alpha = e->rq.training.lora.alpha.set ? e->rq.training.lora.alpha.real : 0,
         .expandable_segments = e->question.expandable_segments,
+        .own_loop = framework->n && framework_words[framework->at[0]].value == FRAMEWORK_ENGINE,
     };
 
     if (!c->modelled || !c->fits || !(is_recommendation || shape_launches_all(e->shape)))

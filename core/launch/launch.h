@@ -34,6 +34,7 @@ struct launch {
     uint32_t gpus_per_node;            /* of the cluster: the job takes as many nodes as its degrees need */
     double lora_alpha;                 /* 0: peft's default */
     bool expandable_segments;
+    bool own_loop;                     /* whatever the step's loop is like: the script drives DeepSpeed's engine by itself */
     const struct launch_site *site;    /* NULL: no sbatch script */
 };
 

@@ -40,7 +40,9 @@ const char *launch_file(enum launch_file file)
 
 bool launch_is_trainer(const struct launch *l)
 {
-    return l->step->r.framework == FRAMEWORK_TRANSFORMERS && launch_method(l->step->r.method)->launcher != LAUNCHER_TORCHRUN;
+    bool offered = launch_method(l->step->r.method)->launcher != LAUNCHER_TORCHRUN;
+
+    return offered && !l->own_loop && l->step->r.framework == FRAMEWORK_TRANSFORMERS;
 }
 
 uint32_t launch_world(const struct launch *l)
