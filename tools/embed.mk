@@ -23,7 +23,8 @@ $(BUILD)/gen/clusters.inc: $(data)/clusters.csv $(embed) tools/embed.mk
 	@mkdir -p $(@D)
 	$(Q)$(embed) rows $< $(cluster_columns) > $@
 
-slurm_columns := cluster:s partition:s small_partition:s small_gpus:n account:s gpus:s cpus_per_gpu:n gb_per_gpu:n options:s time_limit:s modules:s environment:s
+slurm_columns := cluster:s partition:s small_partition:s small_gpus:n account:s gpus:s cpus_per_gpu:n \
+                 gb_per_gpu:n options:s time_limit:s modules:s environment:s
 
 $(BUILD)/gen/slurm.inc: $(data)/slurm.csv $(embed) tools/embed.mk
 	@mkdir -p $(@D)

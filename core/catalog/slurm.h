@@ -11,8 +11,8 @@ struct slurm {
     const char *cluster;                     /* a name of clusters.csv */
     const char *partition, *small_partition; /* small: for one node's `small_gpus` or fewer */
     unsigned small_gpus;
-    const char *account, *gpus;              /* options; '%' stands where the number of GPUs a node does */
-    unsigned cpus_per_gpu, gb_per_gpu;       /* gb_per_gpu: host memory to ask for; 0: it comes with the GPU */
+    const char *account, *gpus;        /* options; '%' stands where the number of GPUs a node does */
+    unsigned cpus_per_gpu, gb_per_gpu; /* gb_per_gpu: host memory to ask for; 0: it comes with the GPU */
     const char *options, *time_limit, *modules, *environment;
 };
 

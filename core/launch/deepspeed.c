@@ -1,9 +1,9 @@
 /*
  * DeepSpeed's JSON: every size explicit, as the step resolved it.
  *
- * Source    deepspeed 0.19.8 and 0.14.2 runtime/config.py, runtime/zero/config.py, runtime/zero/offload_config.py. transformers hands over its own
- *           optimizer (zero_allow_untested_optimizer, as integrations/deepspeed.py sets it); an engine without the Trainer that
- *           offloads makes DeepSpeedCPUAdam of "AdamW" (runtime/engine.py _configure_basic_optimizer).
+ * Source    deepspeed 0.19.8 and 0.14.2 runtime/config.py, runtime/zero/config.py, runtime/zero/offload_config.py. transformers
+ *           hands over its own optimizer (zero_allow_untested_optimizer, as integrations/deepspeed.py sets it); an engine without
+ *           the Trainer that offloads makes DeepSpeedCPUAdam of "AdamW" (runtime/engine.py _configure_basic_optimizer).
  */
 #include "launch/launch.h"
 

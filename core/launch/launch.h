@@ -34,21 +34,21 @@ struct launch {
     uint32_t gpus_per_node;            /* of the cluster: the job takes as many nodes as its degrees need */
     double lora_alpha;                 /* 0: peft's default */
     bool expandable_segments;
-    bool own_loop;                     /* whatever the step's loop is like: the script drives DeepSpeed's engine by itself */
-    const struct launch_site *site;    /* NULL: no sbatch script */
+    bool own_loop;                  /* whatever the step's loop is like: the script drives DeepSpeed's engine by itself */
+    const struct launch_site *site; /* NULL: no sbatch script */
 };
 
 enum launcher { LAUNCHER_NONE, LAUNCHER_PYTHON, LAUNCHER_ACCELERATE, LAUNCHER_TORCHRUN };
 
 /* What the launchers call a method. */
 struct launch_method {
-    enum launcher launcher;    /* of a script of the HF Trainer, TORCHRUN: it does not do that; a plain loop is started by torchrun */
-    const char *distributed;   /* accelerate's distributed_type; NULL: accelerate does not offer it */
-    unsigned zero_stage;       /* of DeepSpeed, 0: it is none of its methods */
-    unsigned fsdp_version;     /* 0: no FSDP */
-    const char *strategy;      /* of FSDP1 */
-    bool reshard;              /* of FSDP2: after forward */
-    bool mesh;                 /* accelerate's parallelism_config says the degrees */
+    enum launcher launcher;  /* of a script of the HF Trainer, TORCHRUN: it does not do that; a plain loop is started by torchrun */
+    const char *distributed; /* accelerate's distributed_type; NULL: accelerate does not offer it */
+    unsigned zero_stage;     /* of DeepSpeed, 0: it is none of its methods */
+    unsigned fsdp_version;   /* 0: no FSDP */
+    const char *strategy;    /* of FSDP1 */
+    bool reshard;            /* of FSDP2: after forward */
+    bool mesh;               /* accelerate's parallelism_config says the degrees */
 };
 const struct launch_method *launch_method(enum method m);
 
@@ -60,11 +60,11 @@ void launch_write(struct jsonw *w, const char *name, const struct launch *l);
 enum launch_file { FILE_DEEPSPEED, FILE_ACCELERATE };
 const char *launch_file(enum launch_file file);
 
-bool launch_is_trainer(const struct launch *l);         /* the HF Trainer runs it; else a loop of the script's own */
+bool launch_is_trainer(const struct launch *l); /* the HF Trainer runs it; else a loop of the script's own */
 uint32_t launch_world(const struct launch *l);
-uint32_t launch_nodes(const struct launch *l);          /* as many as the world needs */
-uint32_t launch_gpus_per_node(const struct launch *l);  /* of each of them */
-const char *launch_half(const struct launch *l);        /* "bf16", "fp16" where autocast or a mixed policy is on, else NULL */
+uint32_t launch_nodes(const struct launch *l);         /* as many as the world needs */
+uint32_t launch_gpus_per_node(const struct launch *l); /* of each of them */
+const char *launch_half(const struct launch *l);       /* "bf16", "fp16" where autocast or a mixed policy is on, else NULL */
 
 bool launch_has_deepspeed(const struct launch *l);
 bool launch_has_accelerate(const struct launch *l);

@@ -1,12 +1,12 @@
 /* Each method by the names of those who start it. Source: accelerate 1.15.0 utils/dataclasses.py DistributedType, utils/constants.py
- * FSDP_SHARDING_STRATEGY; what accelerate does not start, torchrun does (transformers 5.23.0 distributed/mixin.py; torch 2.15 distributed/pipelining). */
+ * FSDP_SHARDING_STRATEGY; what accelerate does not start, torchrun does (torch 2.15 distributed/run.py, distributed/pipelining). */
 #include "launch/launch.h"
 
-#define ZERO(stage) {LAUNCHER_ACCELERATE, "DEEPSPEED", .zero_stage = stage}
-#define FSDP1(name) {LAUNCHER_ACCELERATE, "FSDP", .fsdp_version = 1, .strategy = name}
-#define FSDP2(...) {LAUNCHER_ACCELERATE, "FSDP", .fsdp_version = 2, __VA_ARGS__}
-
 // clang-format off
+#define ZERO(n)     {LAUNCHER_ACCELERATE, "DEEPSPEED", .zero_stage = n}
+#define FSDP1(name) {LAUNCHER_ACCELERATE, "FSDP", .fsdp_version = 1, .strategy = name}
+#define FSDP2(...)  {LAUNCHER_ACCELERATE, "FSDP", .fsdp_version = 2, __VA_ARGS__}
+
 static const struct launch_method methods[METHOD_COUNT] = {
     [METHOD_SINGLE]          = {LAUNCHER_PYTHON},
     [METHOD_DDP]             = {LAUNCHER_ACCELERATE, "MULTI_GPU"},

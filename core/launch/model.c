@@ -1,5 +1,5 @@
-/* What the script gives from_pretrained() and peft. Source: transformers 5.23.0 and 4.40.0 modeling_utils.py from_pretrained, distributed/configuration_utils.py;
- * peft 0.21.2 tuners/lora/config.py. */
+/* What the script gives from_pretrained() and peft. Source: transformers 5.23.0 and 4.40.0 modeling_utils.py from_pretrained,
+ * distributed/configuration_utils.py; peft 0.21.2 tuners/lora/config.py. */
 #include "launch/launch.h"
 
 #include "stack/defaults.h"

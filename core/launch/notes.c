@@ -1,8 +1,8 @@
 /*
  * What no file says: what the script has to do for the job to be the one that was estimated.
  *
- * Source    transformers 5.23.0 modeling_utils.py (distributed_config), accelerate 1.15.0 utils/dataclasses.py, accelerator.py (what its FSDP plugin
- *           does not take), torch 2.15 distributed/fsdp, distributed/_composable, distributed/pipelining.
+ * Source    transformers 5.23.0 modeling_utils.py (distributed_config), accelerate 1.15.0 utils/dataclasses.py, accelerator.py (what
+ *           its FSDP plugin does not take), torch 2.15 distributed/fsdp, distributed/_composable, distributed/pipelining.
  */
 #include "launch/launch.h"
 
@@ -39,22 +39,22 @@ static void say_degrees(struct jsonw *w, const struct launch *l)
 {
     const struct recipe *r = &l->step->r;
 
-    if (r->method == METHOD_TP)
-        say(w, "tensor parallelism is the model's own: from_pretrained(..., distributed_config=DistributedConfig(tp_size=%u)), on every process", r->tensor_parallel);
-    if (r->method == METHOD_TP_FSDP2)
-        say(w, "tensor parallelism is the model's own: from_pretrained(..., distributed_config=DistributedConfig(tp_size=%u)); accelerate shards the rest over %u", r->tensor_parallel,
-            r->data_parallel);
+    if (r->tensor_parallel > 1)
+        say(w, "tensor parallelism is the model's own: from_pretrained(.., distributed_config=DistributedConfig(tp_size=%u))",
+            r->tensor_parallel);
     if (r->method == METHOD_PP)
-        say(w, "no launcher offers pipeline parallelism: the script cuts the model into %u stages and drives torch.distributed.pipelining's schedule over %u micro-batches of %u",
+        say(w,
+            "no launcher offers pipeline parallelism: the script cuts the model into %u stages and drives a schedule of "
+            "torch.distributed.pipelining over %u micro-batches of %u",
             r->pipeline_parallel, r->gradient_accumulation_steps, r->micro_batch_size);
 }
 
-/* --- the Trainer: what it takes no argument for -------------------------------------------------------------------------------------- */
+/* --- the Trainer: what it takes no argument for ------------------------------------------------------------------------------------ */
 
 static void say_ddp(struct jsonw *w, const struct recipe *r)
 {
     if (r->gradient_as_bucket_view == TRI_TRUE)
-        say(w, "gradient_as_bucket_view has no argument of the Trainer: Accelerator(kwargs_handlers=[DistributedDataParallelKwargs(gradient_as_bucket_view=True)])");
+        say(w, "gradient_as_bucket_view=True is no argument of the Trainer: accelerate's DistributedDataParallelKwargs has it");
     if (r->ddp_bucket_bytes % (1 << 20))
         say(w, "buckets of %llu bytes are no whole MiB, and ddp_bucket_cap_mb counts in those", (unsigned long long)r->ddp_bucket_bytes);
 }
@@ -65,40 +65,56 @@ static void say_fsdp(struct jsonw *w, const struct launch *l)
     bool is_first = method_is_fsdp1(r->method);
 
     if (launch_half(l) && r->fsdp.reduce_dtype == REDUCE_FP32)
-        say(w, "accelerate reduces gradients in %s: reduction in fp32 takes a mixed_precision_policy of the script's own", launch_half(l));
+        say(w, "accelerate reduces gradients in %s: in fp32 takes a mixed_precision_policy of the script's own", launch_half(l));
     if (is_first && r->fsdp.limit_all_gathers == TRI_FALSE)
         say(w, "limit_all_gathers=False is read from fsdp_config of TrainingArguments, accelerate's file has no key for it");
     if (!is_first && r->fsdp.wrap != FSDP_WRAP_ACCELERATE)
-        say(w, "accelerate wraps the layers and the root: other units take fully_shard() calls of the script's own");
+        say(w, "accelerate wraps layers, tail and root: other units take fully_shard() calls of the script's own");
     if (r->method == METHOD_HSDP && r->shard_group != launch_gpus_per_node(l))
         say(w, "HYBRID_SHARD shards within a node: groups of %u take a device_mesh of the script's own", r->shard_group);
     if (r->offload == OFFLOAD_OPTIMIZER)
         say(w, "FSDP offloads parameters and optimizer together, never the optimizer alone");
 }
 
-/* --- a plain loop: what it calls ------------------------------------------------------------------------------------------------------- */
+/* --- a plain loop: what it calls --------------------------------------------------------------------------------------------------- */
 
 static void plain_fsdp1(struct jsonw *w, const struct recipe *r)
 {
-    static const char *const prefetch[] = {[FSDP_PREFETCH_PRE] = "BackwardPrefetch.BACKWARD_PRE", [FSDP_PREFETCH_POST] = "BackwardPrefetch.BACKWARD_POST", [FSDP_PREFETCH_NONE] = "None"};
+    static const char *const prefetch[] = {
+        [FSDP_PREFETCH_PRE] = "BackwardPrefetch.BACKWARD_PRE",
+        [FSDP_PREFETCH_POST] = "BackwardPrefetch.BACKWARD_POST",
+        [FSDP_PREFETCH_NONE] = "None",
+    };
 
-    say(w, "the script wraps each layer, then the model: FullyShardedDataParallel(m, sharding_strategy=ShardingStrategy.%s, backward_prefetch=%s, forward_prefetch=%s, "
-           "use_orig_params=%s, limit_all_gathers=%s)",
-        launch_method(r->method)->strategy, prefetch[r->fsdp.backward_prefetch], truth(r->fsdp.forward_prefetch), truth(r->fsdp.use_orig_params),
-        truth(r->fsdp.limit_all_gathers));
+    say(w,
+        "the script wraps each layer, then the model: FullyShardedDataParallel(m, sharding_strategy=ShardingStrategy.%s, "
+        "backward_prefetch=%s, forward_prefetch=%s, use_orig_params=%s, limit_all_gathers=%s)",
+        launch_method(r->method)->strategy, prefetch[r->fsdp.backward_prefetch], truth(r->fsdp.forward_prefetch),
+        truth(r->fsdp.use_orig_params), truth(r->fsdp.limit_all_gathers));
+}
+
+static const char *policy(const struct recipe *r)
+{
+    if (!precision_is_mixed(r->precision))
+        return "";
+    return r->fsdp.reduce_dtype == REDUCE_FP32 ? ", mp_policy=MixedPrecisionPolicy(param_dtype, reduce_dtype=torch.float32)"
+                                               : ", mp_policy=MixedPrecisionPolicy(param_dtype)";
 }
 
 static void plain_fsdp2(struct jsonw *w, const struct recipe *r)
 {
-    bool reshard = launch_method(r->method)->reshard;
+    bool reshard = launch_method(r->method)->reshard, titan = r->fsdp.wrap == FSDP_WRAP_TITAN;
 
-    say(w, "the script calls fully_shard(m, reshard_after_forward=%s%s) on %s", reshard ? "True" : "False",
-        precision_is_mixed(r->precision) ? r->fsdp.reduce_dtype == REDUCE_FP32 ? ", mp_policy=MixedPrecisionPolicy(param_dtype, reduce_dtype=torch.float32)"
-                                                                                : ", mp_policy=MixedPrecisionPolicy(param_dtype)"
-                                         : "",
-        r->fsdp.wrap == FSDP_WRAP_TITAN ? "the embedding, each layer, [norm, head], then the model" : "each layer, then the model");
-    if (r->method == METHOD_HSDP2)
-        say(w, "its mesh is (%u, %u): replicas, shards", r->data_parallel / (r->shard_group ? r->shard_group : 1), r->shard_group);
+    say(w, "the script calls fully_shard(m, reshard_after_forward=%s%s) on %s", reshard ? "True" : "False", policy(r),
+        titan ? "the embedding, each layer, [norm, head], then the model" : "each layer, then the model");
+    if (r->method == METHOD_HSDP2 && r->shard_group)
+        say(w, "its mesh is (%u, %u): replicas, shards", r->data_parallel / r->shard_group, r->shard_group);
+}
+
+static void plain_zero(struct jsonw *w, const struct recipe *r)
+{
+    say(w, "the script calls deepspeed.initialize(model=.., model_parameters=.., optimizer=.., config=\"%s\")%s",
+        launch_file(FILE_DEEPSPEED), r->zero.zero_init == TRI_TRUE ? ", and makes the model within deepspeed.zero.Init()" : "");
 }
 
 static void say_plain(struct jsonw *w, const struct launch *l)
@@ -107,17 +123,17 @@ static void say_plain(struct jsonw *w, const struct launch *l)
     const struct launch_method *m = launch_method(r->method);
 
     if (r->method == METHOD_DDP)
-        say(w, "the script wraps the model: DistributedDataParallel(model, device_ids=[local_rank], bucket_cap_mb=%.9g, gradient_as_bucket_view=%s)",
+        say(w, "the script wraps the model: DistributedDataParallel(m, bucket_cap_mb=%.9g, gradient_as_bucket_view=%s)",
             (double)r->ddp_bucket_bytes / (1 << 20), truth(r->gradient_as_bucket_view));
     if (m->zero_stage)
-        say(w, "the script calls deepspeed.initialize(model=model, model_parameters=parameters, optimizer=optimizer, config=\"%s\")%s", launch_file(FILE_DEEPSPEED),
-            r->zero.zero_init == TRI_TRUE ? ", and makes the model within deepspeed.zero.Init()" : "");
+        plain_zero(w, r);
     if (m->fsdp_version == 1)
         plain_fsdp1(w, r);
     if (m->fsdp_version == 2)
         plain_fsdp2(w, r);
-    say(w, "the loop is the script's: micro-batches of %u, %u of them a step, gradient checkpointing %s, optimizer %s, clipping at %.9g", r->micro_batch_size,
-        r->gradient_accumulation_steps, r->gradient_checkpointing == TRI_TRUE ? "on" : "off", l->optimizer, r->max_grad_norm);
+    say(w, "the loop is the script's: micro-batches of %u, %u of them a step, gradient checkpointing %s, optimizer %s, clipping at %.9g",
+        r->micro_batch_size, r->gradient_accumulation_steps, r->gradient_checkpointing == TRI_TRUE ? "on" : "off", l->optimizer,
+        r->max_grad_norm);
 }
 
 void launch_notes(struct jsonw *w, const char *name, const struct launch *l)

@@ -1,9 +1,9 @@
 /*
- * An sbatch script that needs no other file but the user's train.py: it writes the files that the command names, and starts one launcher a node.
+ * An sbatch script that needs no file but the user's train.py: it writes those that the command names, and starts one launcher a node.
  *
  * Source    the cluster's row (catalog/data/slurm.csv): partition, account, how GPUs are asked for, cores and memory a GPU, modules.
- *           srun gives each node's task SLURM_NODEID, and takes the cores a task from SRUN_CPUS_PER_TASK (srun's manual page). "set -u" comes
- *           after the modules: their scripts read variables that are not set.
+ *           srun gives each node's task SLURM_NODEID, and takes the cores a task from SRUN_CPUS_PER_TASK (srun's manual page).
+ *           "set -u" comes after the modules: their scripts read variables that are not set.
  */
 #include "launch/launch.h"
 

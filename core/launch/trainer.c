@@ -125,7 +125,8 @@ static const char *lower(char *text, size_t room, const char *from)
 
 static void write_fsdp1(struct jsonw *w, const struct fsdp_recipe *f)
 {
-    static const char *const prefetch[] = {[FSDP_PREFETCH_PRE] = "backward_pre", [FSDP_PREFETCH_POST] = "backward_post", [FSDP_PREFETCH_NONE] = "no_prefetch"};
+    static const char *const prefetch[] = {
+        [FSDP_PREFETCH_PRE] = "backward_pre", [FSDP_PREFETCH_POST] = "backward_post", [FSDP_PREFETCH_NONE] = "no_prefetch"};
 
     jsonw_str(w, "backward_prefetch", prefetch[f->backward_prefetch]);
     jsonw_bool(w, "forward_prefetch", f->forward_prefetch == TRI_TRUE);

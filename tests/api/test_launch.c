@@ -246,9 +246,50 @@ START_TEST(no_script_without_a_source)
 }
 END_TEST
 
+/* accelerate makes what FSDP trains fp32 where mixed precision is on, whatever the weights were loaded in; a loop of one's own does not. */
+static const struct {
+    const char *tuning, *framework, *precision, *dtype;
+} upcast[] = {
+    {"full", "transformers", "bf16-mixed", "float32"},
+    {"full", "torch", "bf16-autocast", "bfloat16"},
+    {"lora", "transformers", "bf16-autocast", "bfloat16"},
+};
+
+START_TEST(half_weights_under_fsdp)
+{
+    struct reply reply;
+    char body[512];
+
+    (void)snprintf(body, sizeof body,
+                   "{" OPT ",\"cluster\":{\"gpu\":\"A100-40GB\",\"gpus_per_node\":2},\"stack\":{\"framework\":\"%s\"},\"training\":{\"methods\":\"fsdp2\","
+                   "\"seq_len\":64,\"micro_batch_size\":1,\"tuning\":\"%s\",\"precision\":\"bf16-autocast\",\"gradient_checkpointing\":false}}",
+                   upcast[_i].framework, upcast[_i].tuning);
+    reply = ask(body);
+    ck_assert_msg(reply.r.status == 200, "%s", reply.r.body);
+    ck_assert_str_eq(json_str(reply_at(&reply, "recommendation/precision")), upcast[_i].precision);
+    ck_assert_str_eq(json_str(reply_at(&reply, "recommendation/launch/model_init_kwargs/dtype")), upcast[_i].dtype);
+    reply_done(reply);
+}
+END_TEST
+
+/* Who drives DeepSpeed's engine by hand has no TrainingArguments. */
+START_TEST(an_engine_of_ones_own)
+{
+    struct reply reply = ask("{" OPT ",\"cluster\":{\"gpu\":\"A100-40GB\",\"gpus_per_node\":2},\"stack\":{\"framework\":\"deepspeed\"},"
+                             "\"training\":{\"methods\":\"zero2\",\"seq_len\":64,\"micro_batch_size\":1}}");
+
+    ck_assert_ptr_nonnull(reply_at(&reply, "recommendation/launch/deepspeed_config"));
+    ck_assert_ptr_null(reply_at(&reply, "recommendation/launch/training_arguments"));
+    ck_assert(strstr(json_str(reply_at(&reply, "recommendation/launch/command")), "torchrun"));
+    reply_done(reply);
+}
+END_TEST
+
 UNIT_TESTS("api/launch",
     unit_rows(comes_back, row);
     unit_test(stands_in_the_recommendation);
     unit_test(stands_in_all_that_fit);
     unit_test(no_script_without_a_source);
+    unit_rows(half_weights_under_fsdp, upcast);
+    unit_test(an_engine_of_ones_own);
 )

@@ -211,7 +211,9 @@ if __name__ == "__main__":
     having = []
     for method in METHODS:
         training = dict({"methods": method, "seq_len": 64, "global_batch_size": 32, "tuning": "full", "gradient_checkpointing": True}, **DEGREES.get(method, {}))
-        candidates = [ask({"name": "mahti", "nodes": 1 if method == "single" else 2}, training, config=TINY)]
+        pair = method in ("tp", "pp")  # what lies beside their groups is not modelled
+        cluster = dict({"name": "mahti", "nodes": 1 if method == "single" or pair else 2}, **({"gpus_per_node": 2} if pair else {}))
+        candidates = [ask(cluster, training, config=TINY)]
         if method in ("zero2", "zero3"):
             offload = "optimizer" if method == "zero2" else "optimizer+params"
             candidates.append(ask({"name": "mahti", "nodes": 2}, dict(training, offload=offload), config=TINY))
