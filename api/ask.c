@@ -5,9 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { LAUNCHES_ALL = 1 };
+
 /* --- the query of any of them -------------------------------------------------------------------------------------------------- */
 
-static const struct word launch_words[] = {{"all", 0, NULL, NULL}, {"recommendation", 0, NULL, NULL}, {0}};
+static const struct word launch_words[] = {{"recommendation", 0, NULL, NULL}, {"all", LAUNCHES_ALL, NULL, NULL}, {0}};
 
 #define AT(member) .key = #member, .at = offsetof(struct shape, member)
 static const struct member shape_members[] = {
@@ -25,6 +27,11 @@ static enum err_code blame_shape(struct call *c, enum err_code rc)
         c->parameter = arena_str(c->arena, c->err->at + 1, strlen(c->err->at + 1));
     c->err->at[0] = 0;
     return rc;
+}
+
+bool shape_launches_all(const struct shape *s)
+{
+    return s->launch.n && launch_words[s->launch.at[0]].value == LAUNCHES_ALL;
 }
 
 enum err_code shape_read(struct call *c, struct shape *ret, struct notes *ret_noted)

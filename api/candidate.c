@@ -212,5 +212,6 @@ void candidate_write(struct jsonw *w, const char *name, const struct estimate *e
         write_throughput(w, &c->time);
     }
     write_reason(w, &c->reason);
+    candidate_launch(w, e, c, name != NULL);
     jsonw_end(w);
 }

@@ -28,6 +28,7 @@ struct shape {
     enum tri timeline;
 };
 enum { SHAPE_TOP = 50 };
+bool shape_launches_all(const struct shape *s);
 
 /* Autocast, where a user's own config says it; which precision that is depends on how the model is loaded. */
 enum amp { AMP_UNSAID, AMP_NO, AMP_BF16, AMP_FP16 };
@@ -96,6 +97,9 @@ void baseline_write_candidates(struct jsonw *w, const struct estimate *e);
 void baseline_write_recommendation(struct jsonw *w, const struct estimate *e);
 
 void candidate_write(struct jsonw *w, const char *name, const struct estimate *e, const struct plan_candidate *c);
+
+/* "launch" of a candidate: the files and commands that start it. */
+void candidate_launch(struct jsonw *w, const struct estimate *e, const struct plan_candidate *c, bool is_recommendation);
 
 /* "rules_of_thumb" of the answer; nothing where no candidate was modelled. */
 void rules_write(struct jsonw *w, const struct estimate *e);

@@ -307,8 +307,6 @@ static void warn(struct estimate *e)
 
     if (rq->training.optim_args && rq->training.optim_args[0])
         note(&e->warnings, "/training/optim_args is not read: no optimizer that has a model takes memory by it");
-    if (e->shape->launch.n)
-        note(&e->warnings, "?launch: no launch files are written yet");
     if (e->shape->timeline == TRI_TRUE)
         note(&e->warnings, "?timeline: births and deaths over the step are not written yet");
 }

@@ -39,10 +39,17 @@ static enum err_code settle_deepspeed(struct theirs *t)
     return say_at(t, t->at.stage ? t->at.stage : "/deepspeed_config", "training.methods", method);
 }
 
+static bool is_tensor_parallel(const struct theirs *t)
+{
+    return t->e->rq.training.tensor_parallel.set && t->e->rq.training.tensor_parallel.whole > 1;
+}
+
 static const char *fsdp_method(const struct theirs *t, unsigned version, bool hybrid)
 {
     bool keeps = t->reshard == TRI_FALSE || (t->fsdp_method && !strcmp(t->fsdp_method, "fsdp_grad_op"));
 
+    if (version == 2 && is_tensor_parallel(t))
+        return "tp+fsdp2";
     if (version == 2)
         return hybrid ? "hsdp2" : keeps ? "fsdp2_noreshard" : "fsdp2";
     return hybrid ? "hsdp" : t->fsdp_method ? t->fsdp_method : keeps ? "fsdp_grad_op" : "fsdp";
@@ -67,6 +74,12 @@ static bool is_type(const struct theirs *t, const char *type)
     return t->distributed && word_among(type, t->distributed, strlen(t->distributed), true);
 }
 
+/* accelerate/parallelism_config.py: replicas beside tensor parallelism are refused there. */
+static const char *multi_gpu_method(const struct theirs *t)
+{
+    return !is_tensor_parallel(t) ? "ddp" : t->replicas > 1 || t->shards > 1 ? "tp+ddp" : "tp";
+}
+
 static enum err_code settle_method(struct theirs *t)
 {
     bool deepspeed = t->at.stage || t->e->rq.deepspeed_config || t->e->deepspeed || is_type(t, "DEEPSPEED");
@@ -79,7 +92,7 @@ static enum err_code settle_method(struct theirs *t)
     if (fsdp)
         return settle_fsdp(t);
     if (is_type(t, "MULTI_GPU"))
-        return say_at(t, t->at.distributed, "training.methods", "ddp");
+        return say_at(t, t->at.distributed, "training.methods", multi_gpu_method(t));
     if (is_type(t, "NO"))
         return say_at(t, t->at.distributed, "training.methods", "single");
     if (is_type(t, "MEGATRON_LM"))

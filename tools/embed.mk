@@ -23,6 +23,13 @@ $(BUILD)/gen/clusters.inc: $(data)/clusters.csv $(embed) tools/embed.mk
 	@mkdir -p $(@D)
 	$(Q)$(embed) rows $< $(cluster_columns) > $@
 
+slurm_columns := cluster:s partition:s small_partition:s small_gpus:n account:s gpus:s cpus_per_gpu:n \
+                 gb_per_gpu:n options:s time_limit:s modules:s environment:s
+
+$(BUILD)/gen/slurm.inc: $(data)/slurm.csv $(embed) tools/embed.mk
+	@mkdir -p $(@D)
+	$(Q)$(embed) rows $< $(slurm_columns) > $@
+
 link_columns := name:s kind:s scope:s theoretical_gbs_per_dir:n measured_bus_gbs:n measured_setup:s latency_us:n
 
 $(BUILD)/gen/links.inc: $(data)/links.csv $(embed) tools/embed.mk
@@ -76,6 +83,7 @@ $(BUILD)/gen/page_%.inc: api/web/page.% $(embed)
 # The first build has no dependency files yet.
 $(BUILD)/core/catalog/gpus.o: $(BUILD)/gen/gpus.inc
 $(BUILD)/core/catalog/clusters.o: $(BUILD)/gen/clusters.inc
+$(BUILD)/core/catalog/slurm.o: $(BUILD)/gen/slurm.inc
 $(BUILD)/core/catalog/links.o: $(BUILD)/gen/links.inc
 $(BUILD)/core/catalog/builtin.o: $(BUILD)/gen/configs.inc
 $(BUILD)/api/page.o: $(BUILD)/gen/page_html.inc $(BUILD)/gen/page_js.inc $(BUILD)/gen/page_css.inc

@@ -22,6 +22,10 @@ static const struct since {
     {offsetof(struct stack_defaults, loads_as_saved), PACKAGE(transformers), 5000, NEVER},
     /* peft_model.py: autocast_adapter_dtype=True, since peft 0.12; tuners/lora/layer.py of 0.10 takes the base's dtype */
     {offsetof(struct stack_defaults, adapters_in_fp32), PACKAGE(peft), 12, NEVER},
+    /* modeling_utils.py, from_pretrained of 5: torch_dtype is "kept for BC"; 4.40 knows no other */
+    {offsetof(struct stack_defaults, dtype_argument), PACKAGE(transformers), 5000, NEVER},
+    /* accelerate 1.15 accelerator.py prepare_model, utils/fsdp_utils.py fsdp2_prepare_model; 0.29 has neither */
+    {offsetof(struct stack_defaults, fsdp_upcasts), PACKAGE(accelerate), 1000, NEVER},
     /* training_args.py of transformers 5, _process_fsdp_args: fsdp_config.get("version", 2); 4.40 knows FSDP1 only */
     {offsetof(struct stack_defaults, trainer_fsdp2), PACKAGE(transformers), 5000, NEVER},
 };
@@ -36,7 +40,7 @@ static bool holds(const struct since *row, const struct stack *s)
 
 struct stack_defaults stack_defaults_of(const struct stack *s)
 {
-    struct stack_defaults d = {true, true, true, true, true, true};
+    struct stack_defaults d = {true, true, true, true, true, true, true, true};
 
     for (size_t i = 0; i < sizeof since / sizeof *since; i++)
         if (!holds(&since[i], s))

@@ -17,6 +17,8 @@ struct stack_defaults {
     bool cache_off;        /* the Trainer sets config.use_cache to False */
     bool loads_as_saved;   /* from_pretrained keeps the checkpoint's dtype; else fp32 */
     bool adapters_in_fp32; /* get_peft_model casts half adapters to fp32 */
+    bool dtype_argument;   /* from_pretrained() is told the dtype as `dtype`, before as `torch_dtype` */
+    bool fsdp_upcasts;     /* accelerate makes what FSDP trains fp32 where mixed precision is on */
     bool trainer_fsdp2;    /* TrainingArguments' fsdp means fully_shard where fsdp_config does not say */
 };
 

@@ -51,6 +51,19 @@ static enum precision precision_default(const struct resolving *c)
     return half && c->defaults.loads_as_saved ? PRECISION_BF16_AUTOCAST : PRECISION_BF16_MIXED;
 }
 
+/* Weights that were loaded in half do not stay so where accelerate shards what is trained: bf16=True under FSDP is fp32 shards. */
+static void resolve_upcast(struct recipe *r, const struct resolving *c)
+{
+    bool shards = method_is_fsdp1(r->method) || method_is_fsdp2(r->method);
+
+    if (!shards || !c->defaults.fsdp_upcasts || r->framework != FRAMEWORK_TRANSFORMERS || r->tuning != TUNING_FULL)
+        return;
+    if (r->precision == PRECISION_BF16_AUTOCAST)
+        r->precision = PRECISION_BF16_MIXED;
+    if (r->precision == PRECISION_FP16_AUTOCAST)
+        r->precision = PRECISION_FP16_MIXED;
+}
+
 static const char *precision_gap(const struct recipe *r)
 {
     if (r->precision == PRECISION_FP32 && r->attention == ATTENTION_FLASH_2)
@@ -242,6 +255,7 @@ enum err_code train_resolve(const struct recipe *asked, const struct arch *arch,
                        arch->model_type);
     if (s.r.precision == PRECISION_UNSET)
         s.r.precision = precision_default(&c);
+    resolve_upcast(&s.r, &c);
     resolve_batch(&s.r, arch);
     resolve_loop(&s.r, &c);
     rc = resolve_attention(&s.r, &c);

@@ -1,0 +1,69 @@
+/* What the script gives from_pretrained() and peft. Source: transformers 5.23.0 and 4.40.0 modeling_utils.py from_pretrained,
+ * distributed/configuration_utils.py; peft 0.21.2 tuners/lora/config.py. */
+#include "launch/launch.h"
+
+#include "stack/defaults.h"
+
+static const char *dtype_name(enum precision p)
+{
+    switch (p) {
+    case PRECISION_BF16:
+    case PRECISION_BF16_AUTOCAST:
+        return "bfloat16";
+    case PRECISION_FP16:
+    case PRECISION_FP16_AUTOCAST:
+        return "float16";
+    default:
+        return "float32";
+    }
+}
+
+/* DeepSpeed's engine casts what it is given to its own dtype and makes the fp32 master of that. */
+static const char *loaded_dtype(const struct launch *l)
+{
+    return launch_has_deepspeed(l) && launch_half(l) ? l->step->r.precision == PRECISION_FP16_MIXED ? "float16" : "bfloat16"
+                                                     : dtype_name(l->step->r.precision);
+}
+
+static void write_distributed(struct jsonw *w, const struct recipe *r)
+{
+    jsonw_object(w, "distributed_config");
+    jsonw_u64(w, "tp_size", r->tensor_parallel);
+    jsonw_end(w);
+}
+
+void launch_model_arguments(struct jsonw *w, const char *name, const struct launch *l)
+{
+    const struct recipe *r = &l->step->r;
+    struct stack_defaults d = stack_defaults_of(&r->stack);
+
+    jsonw_object(w, name);
+    jsonw_str(w, d.dtype_argument ? "dtype" : "torch_dtype", loaded_dtype(l));
+    jsonw_str(w, "attn_implementation", l->attention);
+    if (!d.cache_off) /* of config.json; later releases take it from TrainingArguments */
+        jsonw_bool(w, "use_cache", r->use_cache == TRI_TRUE);
+    if (r->tensor_parallel > 1)
+        write_distributed(w, r);
+    jsonw_end(w);
+}
+
+void launch_lora(struct jsonw *w, const char *name, const struct launch *l)
+{
+    const struct lora *lora = &l->step->r.lora;
+
+    jsonw_object(w, name);
+    jsonw_str(w, "task_type", "CAUSAL_LM");
+    jsonw_u64(w, "r", lora->rank);
+    if (l->lora_alpha > 0)
+        jsonw_fixed(w, "lora_alpha", l->lora_alpha, 9);
+    jsonw_fixed(w, "lora_dropout", lora->dropout, 9);
+    if (lora->all_linear) {
+        jsonw_str(w, "target_modules", "all-linear");
+    } else {
+        jsonw_array(w, "target_modules");
+        for (uint32_t i = 0; i < lora->n_targets; i++)
+            jsonw_str(w, NULL, lora->targets[i]);
+        jsonw_end(w);
+    }
+    jsonw_end(w);
+}

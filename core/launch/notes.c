@@ -1,0 +1,153 @@
+/*
+ * What no file says: what the script has to do for the job to be the one that was estimated.
+ *
+ * Source    transformers 5.23.0 modeling_utils.py (distributed_config), accelerate 1.15.0 utils/dataclasses.py, accelerator.py (what
+ *           its FSDP plugin does not take), torch 2.15 distributed/fsdp, distributed/_composable, distributed/pipelining.
+ */
+#include "launch/launch.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static PRINTF(2, 3) void say(struct jsonw *w, const char *fmt, ...)
+{
+    char text[400];
+    va_list ap;
+
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    jsonw_str(w, NULL, text);
+}
+
+static const char *truth(enum tri t)
+{
+    return t == TRI_TRUE ? "True" : "False";
+}
+
+static void say_model(struct jsonw *w, const struct launch *l)
+{
+    const struct recipe *r = &l->step->r;
+
+    say(w, "train.py is yours: it loads the model with from_pretrained(name, **model_init_kwargs) and hands over rows of %u tokens%s",
+        r->seq_len_tokens, r->packed == TRI_TRUE ? ", without an attention_mask" : "");
+    if (r->tuning == TUNING_LORA)
+        say(w, "it puts the adapters in place: get_peft_model(model, LoraConfig(**lora_config))");
+}
+
+static void say_degrees(struct jsonw *w, const struct launch *l)
+{
+    const struct recipe *r = &l->step->r;
+
+    if (r->tensor_parallel > 1)
+        say(w, "tensor parallelism is the model's own: from_pretrained(.., distributed_config=DistributedConfig(tp_size=%u))",
+            r->tensor_parallel);
+    if (r->method == METHOD_PP)
+        say(w,
+            "no launcher offers pipeline parallelism: the script cuts the model into %u stages and drives a schedule of "
+            "torch.distributed.pipelining over %u micro-batches of %u",
+            r->pipeline_parallel, r->gradient_accumulation_steps, r->micro_batch_size);
+}
+
+/* --- the Trainer: what it takes no argument for ------------------------------------------------------------------------------------ */
+
+static void say_ddp(struct jsonw *w, const struct recipe *r)
+{
+    if (r->gradient_as_bucket_view == TRI_TRUE)
+        say(w, "gradient_as_bucket_view=True is no argument of the Trainer: accelerate's DistributedDataParallelKwargs has it");
+    if (r->ddp_bucket_bytes % (1 << 20))
+        say(w, "buckets of %llu bytes are no whole MiB, and ddp_bucket_cap_mb counts in those", (unsigned long long)r->ddp_bucket_bytes);
+}
+
+static void say_fsdp(struct jsonw *w, const struct launch *l)
+{
+    const struct recipe *r = &l->step->r;
+    bool is_first = method_is_fsdp1(r->method);
+
+    if (launch_half(l) && r->fsdp.reduce_dtype == REDUCE_FP32)
+        say(w, "accelerate reduces gradients in %s: in fp32 takes a mixed_precision_policy of the script's own", launch_half(l));
+    if (is_first && r->fsdp.limit_all_gathers == TRI_FALSE)
+        say(w, "limit_all_gathers=False is read from fsdp_config of TrainingArguments, accelerate's file has no key for it");
+    if (!is_first && r->fsdp.wrap != FSDP_WRAP_ACCELERATE)
+        say(w, "accelerate wraps layers, tail and root: other units take fully_shard() calls of the script's own");
+    if (r->method == METHOD_HSDP && r->shard_group != launch_gpus_per_node(l))
+        say(w, "HYBRID_SHARD shards within a node: groups of %u take a device_mesh of the script's own", r->shard_group);
+    if (r->offload == OFFLOAD_OPTIMIZER)
+        say(w, "FSDP offloads parameters and optimizer together, never the optimizer alone");
+}
+
+/* --- a plain loop: what it calls --------------------------------------------------------------------------------------------------- */
+
+static void plain_fsdp1(struct jsonw *w, const struct recipe *r)
+{
+    static const char *const prefetch[] = {
+        [FSDP_PREFETCH_PRE] = "BackwardPrefetch.BACKWARD_PRE",
+        [FSDP_PREFETCH_POST] = "BackwardPrefetch.BACKWARD_POST",
+        [FSDP_PREFETCH_NONE] = "None",
+    };
+
+    say(w,
+        "the script wraps each layer, then the model: FullyShardedDataParallel(m, sharding_strategy=ShardingStrategy.%s, "
+        "backward_prefetch=%s, forward_prefetch=%s, use_orig_params=%s, limit_all_gathers=%s)",
+        launch_method(r->method)->strategy, prefetch[r->fsdp.backward_prefetch], truth(r->fsdp.forward_prefetch),
+        truth(r->fsdp.use_orig_params), truth(r->fsdp.limit_all_gathers));
+}
+
+static const char *policy(const struct recipe *r)
+{
+    if (!precision_is_mixed(r->precision))
+        return "";
+    return r->fsdp.reduce_dtype == REDUCE_FP32 ? ", mp_policy=MixedPrecisionPolicy(param_dtype, reduce_dtype=torch.float32)"
+                                               : ", mp_policy=MixedPrecisionPolicy(param_dtype)";
+}
+
+static void plain_fsdp2(struct jsonw *w, const struct recipe *r)
+{
+    bool reshard = launch_method(r->method)->reshard, titan = r->fsdp.wrap == FSDP_WRAP_TITAN;
+
+    say(w, "the script calls fully_shard(m, reshard_after_forward=%s%s) on %s", reshard ? "True" : "False", policy(r),
+        titan ? "the embedding, each layer, [norm, head], then the model" : "each layer, then the model");
+    if (r->method == METHOD_HSDP2 && r->shard_group)
+        say(w, "its mesh is (%u, %u): replicas, shards", r->data_parallel / r->shard_group, r->shard_group);
+}
+
+static void plain_zero(struct jsonw *w, const struct recipe *r)
+{
+    say(w, "the script calls deepspeed.initialize(model=.., model_parameters=.., optimizer=.., config=\"%s\")%s",
+        launch_file(FILE_DEEPSPEED), r->zero.zero_init == TRI_TRUE ? ", and makes the model within deepspeed.zero.Init()" : "");
+}
+
+static void say_plain(struct jsonw *w, const struct launch *l)
+{
+    const struct recipe *r = &l->step->r;
+    const struct launch_method *m = launch_method(r->method);
+
+    if (r->method == METHOD_DDP)
+        say(w, "the script wraps the model: DistributedDataParallel(m, bucket_cap_mb=%.9g, gradient_as_bucket_view=%s)",
+            (double)r->ddp_bucket_bytes / (1 << 20), truth(r->gradient_as_bucket_view));
+    if (m->zero_stage)
+        plain_zero(w, r);
+    if (m->fsdp_version == 1)
+        plain_fsdp1(w, r);
+    if (m->fsdp_version == 2)
+        plain_fsdp2(w, r);
+    say(w, "the loop is the script's: micro-batches of %u, %u of them a step, gradient checkpointing %s, optimizer %s, clipping at %.9g",
+        r->micro_batch_size, r->gradient_accumulation_steps, r->gradient_checkpointing == TRI_TRUE ? "on" : "off", l->optimizer,
+        r->max_grad_norm);
+}
+
+void launch_notes(struct jsonw *w, const char *name, const struct launch *l)
+{
+    const struct recipe *r = &l->step->r;
+
+    jsonw_array(w, name);
+    say_model(w, l);
+    say_degrees(w, l);
+    if (!launch_is_trainer(l))
+        say_plain(w, l);
+    else if (r->method == METHOD_DDP)
+        say_ddp(w, r);
+    else if (launch_method(r->method)->fsdp_version)
+        say_fsdp(w, l);
+    jsonw_end(w);
+}
