@@ -111,6 +111,13 @@ void probe_shallow(const struct probe *p, uint32_t layers, struct shallow *ret)
     ret->probe.q = &ret->q;
 }
 
+static enum err_code foretell(const struct probe *p, uint32_t n, struct measured *ret)
+{
+    struct step s = probe_step(p, n);
+
+    return train_foretell(p->q->arch, &s, &p->q->device, p->scratch, ret, p->err);
+}
+
 double probe_along(double near, double far, uint32_t layers)
 {
     return near + (far - near) / (LESS_SHALLOW - SHALLOW) * (layers - SHALLOW);
@@ -121,7 +128,7 @@ static enum err_code walk_layers(const struct probe *p, uint32_t n, uint32_t lay
     struct shallow s;
 
     probe_shallow(p, layers, &s);
-    return probe_walk(&s.probe, n, ret);
+    return foretell(&s.probe, n, ret);
 }
 
 /* The walk's peak at micro-batch n: exact for few layers, else each phase's peak on a straight line over the depth. */
@@ -133,7 +140,7 @@ enum err_code probe_foresee(const struct probe *p, uint32_t n, uint64_t *ret_byt
     double peak = 0;
 
     if (layers < DEEP_ENOUGH) {
-        rc = probe_walk(p, n, &a);
+        rc = foretell(p, n, &a);
         *ret_bytes = rc ? 0 : a.walk_peak_bytes;
         return rc;
     }

@@ -68,16 +68,37 @@ enum err_code candidate_settle(struct planning *p, struct plan_candidate *c)
     return replay(p, c);
 }
 
+/* At the foreseen micro-batch; of one that was searched, at the next smaller while the remainders could push it over the budget. */
+static enum err_code fold_within(struct planning *p, struct plan_candidate *c)
+{
+    struct probe probe = {p->q, &c->step, p->scratch, p->err};
+    uint64_t budget = probe_budget(&probe);
+
+    for (;;) {
+        uint32_t n = c->step.r.micro_batch_size, less;
+        enum err_code rc = probe_fold(&probe, n, &c->memory);
+
+        c->low_bytes = c->memory.walk_peak_bytes;
+        c->high_bytes = c->low_bytes + (uint64_t)(PLAN_LARGEST_REMAINDER * (double)c->low_bytes);
+        if (rc || !c->fits || c->high_bytes <= budget || p->q->recipe.micro_batch_size || n == 1)
+            return rc;
+        less = (uint32_t)((double)n * (double)budget / (double)c->high_bytes);
+        c->max_micro_batch_size = less && less < n ? less : n - 1;
+        candidate_take(p, c, c->max_micro_batch_size);
+    }
+}
+
 enum err_code candidate_bound(struct planning *p, struct plan_candidate *c)
 {
     struct probe probe = {p->q, &c->step, p->scratch, p->err};
-    enum err_code rc = probe_fold(&probe, c->step.r.micro_batch_size, &c->memory);
+    uint32_t n = c->step.r.micro_batch_size;
+    enum err_code rc = fold_within(p, c);
 
+    if (!rc && n != c->step.r.micro_batch_size)
+        rc = pace_foresee(&probe, c->step.r.micro_batch_size, &c->time);
     if (rc)
         return rc;
     c->basis = BASIS_BOUNDED;
-    c->low_bytes = c->memory.walk_peak_bytes;
-    c->high_bytes = c->low_bytes + (uint64_t)(PLAN_LARGEST_REMAINDER * (double)c->low_bytes);
     if (c->fits ? c->high_bytes > probe_budget(&probe) : c->low_bytes <= probe_budget(&probe))
         return candidate_settle(p, c);
     return p->q->other ? widen(p, c) : ERR_OK;

@@ -102,20 +102,28 @@ static void launch_over_gradients(struct run *r, enum op op, unsigned accesses, 
 }
 
 /* adam.py _init_group: fused keeps its step on the device */
+static void init_state(struct run *r, const struct optim *o, struct optim_state *s, val leaf)
+{
+    if (o->kind == OPTIM_ADAMW_FUSED) {
+        s->step = owned(r, value_empty(r, OP_ZEROS, DTYPE_FP32, 0, NULL));
+        mark_block(r, s->step, MARK_OPTIMIZER_STATE);
+    }
+    s->exp_avg = state(r, OP_ZEROS_LIKE, leaf);
+    s->exp_avg_sq = state(r, OP_ZEROS_LIKE, leaf);
+}
+
 static void init_states(struct run *r, struct optim *o, int g)
 {
-    for (uint32_t i = 0; i < o->n_group[g]; i++) {
-        struct optim_state *s = &o->state[g][i];
+    for (uint32_t i = 0; i < o->n_group[g]; i++)
+        if (!o->state[g][i].exp_avg && has_grad(r, o->group[g][i]))
+            init_state(r, o, &o->state[g][i], o->group[g][i]);
+}
 
-        if (s->exp_avg || !has_grad(r, o->group[g][i]))
-            continue;
-        if (o->kind == OPTIM_ADAMW_FUSED) {
-            s->step = owned(r, value_empty(r, OP_ZEROS, DTYPE_FP32, 0, NULL));
-            mark_block(r, s->step, MARK_OPTIMIZER_STATE);
-        }
-        s->exp_avg = state(r, OP_ZEROS_LIKE, o->group[g][i]);
-        s->exp_avg_sq = state(r, OP_ZEROS_LIKE, o->group[g][i]);
-    }
+void optim_prepare(struct run *r, struct optim *o)
+{
+    for (int g = 0; g < OPTIM_GROUPS && o->kind != OPTIM_SGD; g++)
+        for (uint32_t i = 0; i < o->n_group[g]; i++)
+            init_state(r, o, &o->state[g][i], o->group[g][i]);
 }
 
 /* _multi_tensor_adam: exp_avg_sq_sqrt = torch._foreach_sqrt(..), one list for each dtype */

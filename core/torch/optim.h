@@ -27,6 +27,9 @@ struct optim {
 
 void optim_step(struct run *r, struct optim *o);
 
+/* The states as the first step would make them, before it: for one step that stands for a later one. */
+void optim_prepare(struct run *r, struct optim *o);
+
 /* clip_grad_norm_ over all leaves that have a gradient; returns the norm, which the caller keeps (owned, not floating). */
 val clip_grad_norm(struct run *r, uint32_t n, const val *leaves);
 

@@ -53,7 +53,10 @@ static void describe_run(const struct trainer *t, const struct peak *walk, struc
     memcpy(m->phase_peaks_bytes, walk->phase_bytes, sizeof m->phase_peaks_bytes);
 }
 
-static enum err_code run_step(const struct arch *arch, const struct step *step, const struct device *device, bool live_blocks_only,
+/* What a run is for: whose replay needs the history of blocks, or only what is alive, or only nearly that. */
+enum look { LOOK_REPLAY, LOOK_WALK, LOOK_FORETELL };
+
+static enum err_code run_step(const struct arch *arch, const struct step *step, const struct device *device, enum look look,
                               struct arena *arena, struct trainer **ret, struct tape *tape, struct peak *walk, struct err *err)
 {
     struct trainer *t = arena_new(arena, struct trainer);
@@ -61,7 +64,8 @@ static enum err_code run_step(const struct arch *arch, const struct step *step, 
 
     if (!t)
         return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small");
-    t->live_blocks_only = live_blocks_only;
+    t->live_blocks_only = look != LOOK_REPLAY;
+    t->foretells = look == LOOK_FORETELL;
     rc = trainer_run(t, arch, step, device, arena, err);
     if (rc)
         return rc;
@@ -80,7 +84,7 @@ static enum err_code allocator(const struct tape *tape, const struct peak *walk,
 }
 
 /* ----------------------------------------------------------------------------------------------------------- the three */
-static enum err_code walk_rank(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
+static enum err_code walk_rank(const struct arch *arch, const struct step *step, const struct device *device, enum look look, struct arena *arena,
                                struct measured *ret, struct err *err)
 {
     unsigned char *mark = arena->cur;
@@ -88,7 +92,7 @@ static enum err_code walk_rank(const struct arch *arch, const struct step *step,
     struct trainer *t = NULL;
     struct tape tape;
     struct peak walk;
-    enum err_code rc = run_step(arch, step, device, true, arena, &t, &tape, &walk, err);
+    enum err_code rc = run_step(arch, step, device, look, arena, &t, &tape, &walk, err);
 
     if (!rc) {
         describe_run(t, &walk, &m);
@@ -98,8 +102,8 @@ static enum err_code walk_rank(const struct arch *arch, const struct step *step,
     return rc;
 }
 
-enum err_code train_walk(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
-                         struct measured *ret, struct err *err)
+static enum err_code walk(const struct arch *arch, const struct step *step, const struct device *device, enum look look, struct arena *arena,
+                          struct measured *ret, struct err *err)
 {
     struct ranks all;
     enum err_code rc = ranks_of(arch, step, true, arena, &all, err);
@@ -108,11 +112,23 @@ enum err_code train_walk(const struct arch *arch, const struct step *step, const
         struct step s = of_rank(step, all.rank[i]);
         struct measured m;
 
-        rc = walk_rank(arch, &s, device, arena, &m, err);
+        rc = walk_rank(arch, &s, device, look, arena, &m, err);
         if (!rc && (!i || m.walk_peak_bytes > ret->walk_peak_bytes))
             *ret = m;
     }
     return rc;
+}
+
+enum err_code train_walk(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
+                         struct measured *ret, struct err *err)
+{
+    return walk(arch, step, device, LOOK_WALK, arena, ret, err);
+}
+
+enum err_code train_foretell(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
+                             struct measured *ret, struct err *err)
+{
+    return walk(arch, step, device, LOOK_FORETELL, arena, ret, err);
 }
 
 static void name_largest(const struct trainer *t, const struct tape *tape, uint32_t n, const struct alike *groups, struct measured *m)
@@ -201,7 +217,7 @@ static enum err_code measure(const struct arch *arch, const struct step *step, c
     struct peak walk = {0}, replay = {0};
     struct alike groups[LARGEST_MAX];
     uint32_t n = 0;
-    enum err_code rc = run_step(arch, step, device, false, arena, &t, &tape, &walk, err);
+    enum err_code rc = run_step(arch, step, device, LOOK_REPLAY, arena, &t, &tape, &walk, err);
 
     if (rc)
         return rc;
@@ -258,7 +274,7 @@ static enum err_code fits_rank(const struct arch *arch, const struct step *step,
     struct tape tape;
     struct peak walk = {0};
     struct fit fit = {0};
-    enum err_code rc = run_step(arch, step, device, false, arena, &t, &tape, &walk, err);
+    enum err_code rc = run_step(arch, step, device, LOOK_REPLAY, arena, &t, &tape, &walk, err);
 
     if (!rc)
         describe_run(t, &walk, &fit.walk);

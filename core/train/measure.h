@@ -62,6 +62,9 @@ struct measured {
 
 MUST_CHECK enum err_code train_walk(const struct arch *arch, const struct step *step, const struct device *device,
                                     struct arena *arena, struct measured *ret, struct err *err);
+/* The same of one step whose optimizer states stand before it: near the walk, at half its price. For what is proposed, never for an answer. */
+MUST_CHECK enum err_code train_foretell(const struct arch *arch, const struct step *step, const struct device *device,
+                                        struct arena *arena, struct measured *ret, struct err *err);
 MUST_CHECK enum err_code train_measure(const struct arch *arch, const struct step *step, const struct device *device,
                                        struct arena *arena, struct measured *ret, struct err *err);
 

@@ -124,6 +124,8 @@ static uint32_t n_steps(const struct step *s)
  * unused parameters are looked for, buckets are never made anew, so that the third step holds what the second held. */
 static uint32_t steps_to_play(const struct trainer *t, const struct step *s)
 {
+    if (t->foretells)
+        return 1;
     if (t->log)
         return n_steps(s) - 1;
     return t->live_blocks_only && s->find_unused_parameters ? 2 : n_steps(s);
@@ -223,7 +225,7 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
     uint32_t n = steps_to_play(t, step);
     enum err_code rc;
 
-    *t = (struct trainer){.log = t->log, .live_blocks_only = t->live_blocks_only};
+    *t = (struct trainer){.log = t->log, .live_blocks_only = t->live_blocks_only, .foretells = t->foretells};
     rc = trainer_declare(t, arch, step, arena, err);
     if (!rc && t->log)
         t->whole = parameters_of(t->model.tree.root);
@@ -241,6 +243,8 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
     if (!h.batches)
         return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for so many batches");
     trainer_load(t);
+    if (t->foretells && !t->run.error.code && !(t->method && (t->method->optimizer_step || t->method->end_micro_step)))
+        optim_prepare(&t->run, &t->optim);
     for (uint32_t i = 0; i < n && !t->run.error.code; i++) {
         t->last_begins = t->run.n_events;
         t->run.work = i + 1 == n ? t->log : NULL;

@@ -69,6 +69,12 @@ enum err_code train_walk(const struct arch *arch, const struct step *step, const
     return ERR_OK;
 }
 
+enum err_code train_foretell(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
+                             struct measured *ret, struct err *err)
+{
+    return train_walk(arch, step, device, arena, ret, err);
+}
+
 enum err_code train_fold(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
                          struct measured *ret, struct err *err)
 {
