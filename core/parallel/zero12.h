@@ -48,9 +48,9 @@ struct zero12 {
     struct zero12_param *params;
     uint32_t *index_of; /* by value: parameter + 1 */
     val last_leaf;
-    uint64_t largest;   /* elements of the largest parameter */
+    uint64_t largest; /* elements of the largest parameter */
     bool boundary, ready, pending_copies;
-    bool accumulated;   /* accumulated_grads_in_cpu stands */
+    bool accumulated; /* accumulated_grads_in_cpu stands */
     uint32_t micro_step;
     /* ipg_bucket */
     val buffer[2];
@@ -58,10 +58,10 @@ struct zero12 {
     uint64_t in_bucket;
     uint32_t *bucket, n_bucket;
     bool extra_large;
-    val block;          /* grads_in_partition */
+    val block; /* grads_in_partition */
     uint32_t *norm_order, n_norms;
-    val temp_buffer;    /* temp_grad_buffer_for_gpu_offload */
-    val *list;          /* room for the gradients of a step */
+    val temp_buffer; /* temp_grad_buffer_for_gpu_offload */
+    val *list;       /* room for the gradients of a step */
 };
 
 /* zero12_layout.c: the share of a rank, of a group whose params have offsets. */
@@ -73,8 +73,8 @@ static inline uint32_t zero12_owner(const struct zero12_group *g, uint64_t eleme
 }
 
 /*
- * zero12_ranks.c. The first is the highest as a rule: in HIT of TRIED models, worlds and options its live blocks were the highest of all
- * ranks', and never more than MISS below (tests/laws).
+ * zero12_ranks.c. The first is the highest as a rule: in 498 of 528 walks (6 models of 0.5 to 8 B, 2 to 32 ranks, both stages, offload, accumulation, both
+ * releases) no other rank had more live blocks; the worst miss was 4.5 %, the mean 0.06 %.
  */
 uint32_t zero12_ranks(const struct parallel_options *o, const struct tree *tree, uint32_t max, uint32_t *ret);
 

@@ -28,7 +28,7 @@ static void measure_span(void *context, struct module *m, struct param *p)
     if (!p->requires_grad || p->tied)
         return;
     s->total += here.elems;
-    if (here.elems > s->largest[0].elems) {
+    if (here.elems >= s->largest[0].elems) { /* of two alike the later */
         s->largest[1] = s->largest[0];
         s->largest[0] = here;
     } else if (here.elems > s->largest[1].elems) {
@@ -67,7 +67,7 @@ static void weigh(void *context, struct module *m, struct param *p)
         next_rank(l);
     for (;;) {
         l->block += elems;
-        l->reached |= l->total - l->at <= l->reduce_elems;
+        l->reached |= end == l->total || l->total - l->at <= l->reduce_elems;
         if (l->rank + 1 == l->ranks || end <= (l->rank + (uint64_t)1) * l->share)
             break;
         next_rank(l);
@@ -75,18 +75,29 @@ static void weigh(void *context, struct module *m, struct param *p)
     l->at = end;
 }
 
+/* Of the ranks that own the tensor the one with the largest piece. */
+static uint32_t largest_piece(const struct span *t, uint64_t share)
+{
+    uint32_t first = (uint32_t)(t->begin / share);
+    uint64_t here = (first + (uint64_t)1) * share - t->begin, after = t->elems > here ? t->elems - here : 0;
+
+    return after > here && share > here ? first + 1 : first;
+}
+
 /*
  * With the optimizer on the host: who owns the largest tensor, whose norm and overflow mask are the largest temporaries. Else who keeps the
- * largest block while a bucket is averaged: one that the first bucket fills, unless one bucket holds all or blocks stay from micro-step to micro-step.
+ * largest block while a bucket is averaged: one that the first bucket reaches, unless one holds all.
  */
 static uint32_t likely_highest(const struct parallel_options *o, const struct tree *tree, const struct spans *s)
 {
     uint32_t n = o->at.data_parallel;
     struct likely l = {.total = s->total, .share = s->total / n + 1, .reduce_elems = o->zero.reduce_elems, .ranks = n};
+    bool earlier =
+        o->method == METHOD_ZERO1 && s->largest[1].elems == s->largest[0].elems; /* stage 1 reduces from the first on, 2 from the last */
 
     if (o->offload != OFFLOAD_NONE)
-        return (uint32_t)(s->largest[0].begin / l.share);
-    l.any = s->total <= l.reduce_elems || o->gradient_accumulation_steps > 1;
+        return largest_piece(&s->largest[earlier], l.share);
+    l.any = s->total <= l.reduce_elems;
     params_visit(tree->root, weigh, &l);
     next_rank(&l);
     return l.found;

@@ -91,7 +91,9 @@ static void all_reduce(struct slices *s)
     struct zero12 *z = s->z;
     struct run *r = z->r;
     val flat = s->n > 1 ? zero_flat(r, OP_CAT, z->dtype, s->small) : 0;
-    struct work_sending sending = {.what = COLLECTIVE_ALL_REDUCE, .bytes = bytes_of(z, s->small), .stream = STREAM_ALL_REDUCE,
+    struct work_sending sending = {.what = COLLECTIVE_ALL_REDUCE,
+                                   .bytes = bytes_of(z, s->small),
+                                   .stream = STREAM_ALL_REDUCE,
                                    .after_compute = true};
     uint32_t message;
 

@@ -78,8 +78,10 @@ static void update(struct zero12 *z, struct zero12_group *g, val norm)
 static void gather(struct zero12 *z)
 {
     for (uint32_t i = 0; i < z->n_groups && z->ranks > 1; i++) {
-        struct work_sending s = {.what = COLLECTIVE_ALL_GATHER, .bytes = z->groups[i].flat_elems * dtype_bytes(z->dtype),
-                                 .stream = STREAM_GATHER, .after_compute = true};
+        struct work_sending s = {.what = COLLECTIVE_ALL_GATHER,
+                                 .bytes = z->groups[i].flat_elems * dtype_bytes(z->dtype),
+                                 .stream = STREAM_GATHER,
+                                 .after_compute = true};
 
         work_wait(z->r, work_send(z->r, s));
     }
@@ -121,7 +123,9 @@ static void bring_back(struct zero12 *z, const struct zero12_group *g)
     struct run *r = z->r;
     bool full = r->q->zero_flattens_on_host;
     struct work_sending host = {.what = COLLECTIVE_HOST_STEP, .bytes = 4 * g->share, .stream = STREAM_COPY, .after_compute = true};
-    struct work_sending back = {.what = COLLECTIVE_FROM_HOST, .bytes = (full ? 4 : dtype_bytes(z->dtype)) * g->share, .stream = STREAM_COPY};
+    struct work_sending back = {.what = COLLECTIVE_FROM_HOST,
+                                .bytes = (full ? 4 : dtype_bytes(z->dtype)) * g->share,
+                                .stream = STREAM_COPY};
     val share = 0;
 
     work_wait(r, work_send(r, host));

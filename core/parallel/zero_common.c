@@ -111,7 +111,8 @@ val zero_is_finite(struct run *r, val x)
 {
     const struct value *v = &r->values[x];
     enum dtype dtype = (enum dtype)v->dtype;
-    val abs = owned(r, value_empty(r, OP_ABS, dtype, v->ndim, v->size)), below = owned(r, value_empty(r, OP_NE, DTYPE_BOOL, v->ndim, v->size));
+    val abs = owned(r, value_empty(r, OP_ABS, dtype, v->ndim, v->size)),
+        below = owned(r, value_empty(r, OP_NE, DTYPE_BOOL, v->ndim, v->size));
     val same = owned(r, value_empty(r, OP_EQ, DTYPE_BOOL, v->ndim, v->size)), both;
 
     both = owned(r, value_empty(r, OP_MUL, DTYPE_BOOL, v->ndim, v->size));

@@ -46,11 +46,11 @@ val zero_has_inf_or_nan(struct run *r, val x);                         /* _has_i
 void zero_check_overflow(struct run *r, uint32_t n, const val *grads); /* has_overflow(): all of a rank's, then over the ranks */
 void zero_share_overflow(struct run *r);                               /* the same where the rank knows already: offload */
 
-val zero_norm(struct run *r, val gradient);                               /* x.double().norm(2) */
-val zero_norm_of(struct run *r, uint32_t n, const val *grads);            /* get_grad_norm_direct(): of one group */
-val zero_combine_norms(struct run *r, uint32_t n, const val *norms);      /* of all groups; one for each */
-void zero_check_norm(struct run *r, val norm);                            /* is_invalid_grad_norm(norm) */
-void zero_take_norm(struct zero_engine *e);                               /* _global_grad_norm = norm / loss_scale */
-void zero_unscale(const struct zero_engine *e, val norm, val gradient);   /* unscale_and_clip_grads() */
+val zero_norm(struct run *r, val gradient);                             /* x.double().norm(2) */
+val zero_norm_of(struct run *r, uint32_t n, const val *grads);          /* get_grad_norm_direct(): of one group */
+val zero_combine_norms(struct run *r, uint32_t n, const val *norms);    /* of all groups; one for each */
+void zero_check_norm(struct run *r, val norm);                          /* is_invalid_grad_norm(norm) */
+void zero_take_norm(struct zero_engine *e);                             /* _global_grad_norm = norm / loss_scale */
+void zero_unscale(const struct zero_engine *e, val norm, val gradient); /* unscale_and_clip_grads() */
 
 #endif

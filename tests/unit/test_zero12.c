@@ -22,7 +22,8 @@ static const struct {
     uint64_t static_bytes, peak_bytes, resting_bytes;
 } row[] = {
     {"stage 2, one bucket", true, METHOD_ZERO2, 4, 1, 1, 0, false, false, false, 32697856, 1084142080, 54502912},
-    {"stage 2, a tensor larger than the bucket, overlapping", true, METHOD_ZERO2, 4, 3, 1, 1000000, true, false, false, 32697856, 95002624, 54502912},
+    {"stage 2, a tensor larger than the bucket, overlapping", true, METHOD_ZERO2, 4, 3, 1, 1000000, true, false, false, 32697856, 95002624,
+     54502912},
     {"stage 1, two micro-steps, many buckets", true, METHOD_ZERO1, 2, 0, 2, 4000000, false, false, false, 43596800, 149089280, 87203840},
     {"stage 2, offload, two micro-steps", true, METHOD_ZERO2, 8, 7, 2, 3000000, false, true, false, 23846912, 59760640, 23856640},
     {"0.14, fp16, many buckets", false, METHOD_ZERO2, 4, 2, 1, 3000000, false, false, true, 35844096, 106120704, 74690048},
@@ -44,8 +45,9 @@ static struct recipe recipe_of(int i)
     r.offload = row[i].offload ? OFFLOAD_OPTIMIZER : OFFLOAD_NONE;
     r.max_grad_norm = 1;
     r.padded = !row[i].new_stack;
-    r.zero = (struct zero_recipe){row[i].bucket ? row[i].bucket : ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET,
-                                  row[i].overlap ? TRI_TRUE : TRI_FALSE, TRI_UNSET};
+    r.zero =
+        (struct zero_recipe){row[i].bucket ? row[i].bucket : ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET,
+                             row[i].overlap ? TRI_TRUE : TRI_FALSE,       TRI_UNSET};
     return r;
 }
 
@@ -75,8 +77,13 @@ static struct peak played(const struct arch *arch, const struct step *step, stru
     struct peak p;
 
     ck_assert_msg(!trainer_run(t, arch, step, &step_device, a, &err), "%s %s", err.at, err.detail);
-    struct tape tape = {.births = t->run.births, .events = t->run.events, .n_births = t->run.n_births, .n_events = t->run.n_events,
-                        .steps_begin = t->steps_begin, .peaks_begin = t->last_begins, .head_module = t->model.tree.head->number};
+    struct tape tape = {.births = t->run.births,
+                        .events = t->run.events,
+                        .n_births = t->run.n_births,
+                        .n_events = t->run.n_events,
+                        .steps_begin = t->steps_begin,
+                        .peaks_begin = t->last_begins,
+                        .head_module = t->model.tree.head->number};
     struct torch_alloc_options o = {.max_live = tape.n_births, .max_blocks = 3 * tape.n_births + 4096};
 
     ck_assert(!torch_alloc_new(a, &o, &alloc, &err));
@@ -93,8 +100,8 @@ START_TEST(allocates_as_deepspeed)
     struct peak p = played(&arch, &step, &a);
 
     ck_assert_msg(p.static_bytes == row[_i].static_bytes && p.peak_bytes == row[_i].peak_bytes && p.resting_bytes == row[_i].resting_bytes,
-                  "%s: static %llu, peak %llu, resting %llu", row[_i].name, (unsigned long long)p.static_bytes, (unsigned long long)p.peak_bytes,
-                  (unsigned long long)p.resting_bytes);
+                  "%s: static %llu, peak %llu, resting %llu", row[_i].name, (unsigned long long)p.static_bytes,
+                  (unsigned long long)p.peak_bytes, (unsigned long long)p.resting_bytes);
 }
 END_TEST
 
@@ -159,8 +166,8 @@ START_TEST(states_fall_with_the_ranks)
         many = measured(r);
         saved = one.resting_bytes - many.resting_bytes;
         spared = 12 * one.parameters - 12 * one.parameters / n;
-        ck_assert_msg(saved <= spared + (3 << 20) && saved + (3 << 20) >= spared, "%u ranks: %llu, not %llu", n,
-                      (unsigned long long)saved, (unsigned long long)spared);
+        ck_assert_msg(saved <= spared + (3 << 20) && saved + (3 << 20) >= spared, "%u ranks: %llu, not %llu", n, (unsigned long long)saved,
+                      (unsigned long long)spared);
     }
 }
 END_TEST
@@ -203,8 +210,5 @@ START_TEST(the_worst_rank_is_told)
 }
 END_TEST
 
-UNIT_TESTS("parallel/zero12",
-           unit_rows(allocates_as_deepspeed, row);
-           unit_test(shares_sum_to_the_whole); unit_test(states_fall_with_the_ranks); unit_test(the_host_holds_what_offload_took);
-           unit_test(the_worst_rank_is_told);
-)
+UNIT_TESTS("parallel/zero12", unit_rows(allocates_as_deepspeed, row); unit_test(shares_sum_to_the_whole);
+           unit_test(states_fall_with_the_ranks); unit_test(the_host_holds_what_offload_took); unit_test(the_worst_rank_is_told);)
