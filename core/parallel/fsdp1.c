@@ -179,6 +179,8 @@ static struct fsdp1 *fsdp1_new(struct wrapping *w)
     f->unit_of_module = fsdp1_room(r, sizeof *f->unit_of_module, w->tree->n_modules);
     f->post_forward_order = fsdp1_room(r, sizeof(struct unit *), f->max_order);
     f->pre_forward_order = fsdp1_room(r, sizeof(struct unit *), w->tree->n_modules);
+    f->freed.room = f->max_order;
+    f->freed.position = fsdp1_room(r, sizeof *f->freed.position, f->freed.room);
     tell_strategy(f);
     return run_dead(r) ? NULL : f;
 }

@@ -61,7 +61,10 @@ struct fsdp1 {
     val *parts;            /* of the flat tensor that is split now */
     uint32_t shards, rank; /* of the group that shares one copy */
     bool sharded, reshards_after_forward, hybrid, mixed, initialised, second_iteration, synchronises, callback_queued;
-    uint32_t free_events; /* rate limiter */
+    struct {
+        uint32_t *position; /* of the tape, when a gathered tensor was freed; a ring */
+        uint32_t first, n, room;
+    } freed; /* rate limiter: _FreeEventQueue */
     uint32_t last_reduce, last_all_reduce;
     val zero_scalar, item_count; /* item_count: cast_root_forward_inputs casts what is no integer */
 };

@@ -4,6 +4,8 @@
 #include "torch/autograd.h"
 #include "torch/work.h"
 
+enum { MAX_IN_FLIGHT = 2 }; /* _limiter_utils.py _max_num_inflight_all_gathers */
+
 static uint64_t bytes_of(int64_t elems, enum dtype t)
 {
     return (uint64_t)elems * dtype_bytes(t);
@@ -116,6 +118,23 @@ static void all_gather(struct unit *u)
     u->message = work_send(r, (struct work_sending){COLLECTIVE_ALL_GATHER, bytes, group, STREAM_GATHER, u == root_of(u->all)});
 }
 
+/* _limiter_utils.py: from the second one on, the host waits for the oldest. */
+static void limit_gathers(struct fsdp1 *f)
+{
+    if (f->freed.n < MAX_IN_FLIGHT)
+        return;
+    host_waits_for(f->r, f->freed.position[f->freed.first]);
+    f->freed.first = (f->freed.first + 1) % f->freed.room;
+    f->freed.n--;
+}
+
+static void note_freed(struct fsdp1 *f)
+{
+    if (!f->o->fsdp.limit_all_gathers || f->freed.n == f->freed.room)
+        return;
+    f->freed.position[(f->freed.first + f->freed.n++) % f->freed.room] = f->r->n_events;
+}
+
 /* _unshard: pre_unshard, the rate limiter, unshard, post_unshard. */
 void unit_unshard(struct unit *u)
 {
@@ -126,10 +145,7 @@ void unit_unshard(struct unit *u)
 
     if (u->low && (gathers || !f->sharded))
         use_low_precision_shard(u);
-    if (f->o->fsdp.limit_all_gathers && f->free_events >= 2) {
-        f->free_events--;
-        host_waits(r);
-    }
+    limit_gathers(f);
     r->stream = STREAM_GATHER;
     if (gathers)
         all_gather(u);
@@ -183,7 +199,7 @@ void unit_reshard(struct unit *u, bool free_full)
     use_sharded_flat_param(u);
     if (free_full) {
         free_storage(u, u->full);
-        f->free_events += f->o->fsdp.limit_all_gathers;
+        note_freed(f);
     }
     if (!f->sharded)
         free_storage(u, u->low);
