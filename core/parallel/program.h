@@ -100,6 +100,7 @@ struct method_program {
     uint64_t (*host_bytes_of_rank)(const void *of, uint32_t rank); /* the same of any; NULL: all ranks hold as much */
     /* Ranks whose memory may be the highest, for a declared model; NULL: all are alike, rank 0 stands for them. At most `max`. */
     uint32_t (*ranks)(const struct parallel_options *o, const struct tree *tree, uint32_t max, uint32_t *ret);
+    bool cuts_layers;          /* shares, buckets or windows end inside layers: figures lie on no line over the depth (train/fold.h) */
     bool first_is_highest; /* the first of ranks() is the highest as a rule: walks look at it alone, replays at all */
     uint32_t steps; /* until figures repeat; 0: two */
 };

@@ -232,4 +232,5 @@ const struct method_program zero12_program = {
     .host_bytes_of_rank = host_bytes_of_rank,
     .ranks = zero12_ranks,
     .first_is_highest = true,
+    .cuts_layers = true,
 };

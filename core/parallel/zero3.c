@@ -218,4 +218,5 @@ const struct method_program zero3_program = {
     .backward = zero3_backward,
     .end_micro_step = zero3_end_micro_step,
     .host_bytes = host_bytes,
+    .cuts_layers = true, /* prefetch and live windows are in elements */
 };

@@ -30,16 +30,22 @@ static const struct plan_candidate *twin(const struct planning *p, const struct 
     return NULL;
 }
 
-/* By live blocks; by a replay where they do not settle it. */
+enum { FAR = 4 }; /* a quarter off the budget: no need to look closer than models of few layers do */
+
+/* By what is foreseen where that is far from the budget; by live blocks; by a replay where they do not settle it. */
 static enum err_code surely_fits(const struct probe *probe, uint32_t n, bool *ret)
 {
     struct measured m;
     struct fit fit;
-    enum err_code rc = probe_fold(probe, n, &m);
-    double high = (1 + PLAN_LARGEST_REMAINDER) * (double)m.walk_peak_bytes;
+    uint64_t budget = probe_budget(probe);
+    enum err_code rc = probe_foresee(probe, n, &m);
 
-    *ret = !rc && high <= (double)probe_budget(probe);
-    if (rc || *ret || m.walk_peak_bytes > probe_budget(probe))
+    *ret = !rc && m.walk_peak_bytes < budget - budget / FAR;
+    if (rc || *ret || m.walk_peak_bytes > budget + budget / FAR)
+        return rc;
+    rc = probe_fold(probe, n, &m);
+    *ret = !rc && (1 + PLAN_LARGEST_REMAINDER) * (double)m.walk_peak_bytes <= (double)budget;
+    if (rc || *ret || m.walk_peak_bytes > budget)
         return rc;
     rc = probe_fits(probe, n, &fit);
     *ret = !rc && fit.fits;

@@ -25,10 +25,10 @@ static enum err_code foresee(const struct probe *p, uint32_t n, uint32_t units, 
 {
     struct step s = with_length(p, units);
     struct probe longer = {p->q, &s, p->scratch, p->err};
-    uint64_t bytes;
-    enum err_code rc = probe_foresee(&longer, n, &bytes);
+    struct measured m;
+    enum err_code rc = probe_foresee(&longer, n, &m);
 
-    *ret = !rc && bytes <= probe_budget(p);
+    *ret = !rc && m.walk_peak_bytes <= probe_budget(p);
     return rc;
 }
 

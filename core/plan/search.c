@@ -131,31 +131,47 @@ static enum err_code walk_layers(const struct probe *p, uint32_t n, uint32_t lay
     return foretell(&s.probe, n, ret);
 }
 
-/* The walk's peak at micro-batch n: exact for few layers, else each phase's peak on a straight line over the depth. */
-enum err_code probe_foresee(const struct probe *p, uint32_t n, uint64_t *ret_bytes)
+static void line(uint64_t near, uint64_t far, uint32_t layers, uint64_t *ret)
+{
+    double whole = probe_along((double)near, (double)far, layers);
+
+    *ret = whole > 0 ? (uint64_t)whole : 0;
+}
+
+/* Each figure on a straight line over the depth. */
+static void carry_on(const struct measured *a, const struct measured *b, uint32_t layers, struct measured *ret)
+{
+    struct measured whole = {.worst_rank = b->worst_rank};
+
+    line(a->static_bytes, b->static_bytes, layers, &whole.static_bytes);
+    line(a->resting_bytes, b->resting_bytes, layers, &whole.resting_bytes);
+    line(a->host_bytes, b->host_bytes, layers, &whole.host_bytes);
+    line(a->host_bytes_of_all, b->host_bytes_of_all, layers, &whole.host_bytes_of_all);
+    for (int i = 0; i < PHASE_COUNT; i++) {
+        line(a->phase_peaks_bytes[i], b->phase_peaks_bytes[i], layers, &whole.phase_peaks_bytes[i]);
+        if (whole.phase_peaks_bytes[i] > whole.walk_peak_bytes) {
+            whole.walk_peak_bytes = whole.phase_peaks_bytes[i];
+            whole.peak_phase = (enum phase)i;
+        }
+    }
+    whole.peak_allocated_bytes = whole.peak_active_bytes = whole.walk_peak_bytes;
+    *ret = whole;
+}
+
+enum err_code probe_foresee(const struct probe *p, uint32_t n, struct measured *ret)
 {
     uint32_t layers = p->q->arch->layers / probe_stages(p);
     struct measured a, b;
     enum err_code rc;
-    double peak = 0;
 
-    if (layers < DEEP_ENOUGH) {
-        rc = foretell(p, n, &a);
-        *ret_bytes = rc ? 0 : a.walk_peak_bytes;
-        return rc;
-    }
+    if (layers < DEEP_ENOUGH)
+        return foretell(p, n, ret);
     rc = walk_layers(p, n, SHALLOW, &a);
     if (!rc)
         rc = walk_layers(p, n, LESS_SHALLOW, &b);
-    if (rc)
-        return rc;
-    for (int i = 0; i < PHASE_COUNT; i++) {
-        double whole = probe_along((double)a.phase_peaks_bytes[i], (double)b.phase_peaks_bytes[i], layers);
-
-        peak = whole > peak ? whole : peak;
-    }
-    *ret_bytes = (uint64_t)peak;
-    return ERR_OK;
+    if (!rc)
+        carry_on(&a, &b, layers, ret);
+    return rc;
 }
 
 /* --- the largest ---------------------------------------------------------------------------------------------------------------- */
@@ -207,10 +223,12 @@ static uint64_t proposed_budget(const struct probe *p)
 static enum err_code try_batch(const struct probe *p, struct bracket *b, uint32_t n)
 {
     uint64_t bytes, budget = proposed_budget(p);
-    enum err_code rc = probe_foresee(p, n, &bytes);
+    struct measured m;
+    enum err_code rc = probe_foresee(p, n, &m);
 
     if (rc)
         return rc;
+    bytes = m.walk_peak_bytes;
     if (bytes > budget) {
         b->exceeds = n;
         b->exceeds_bytes = bytes;

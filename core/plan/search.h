@@ -67,8 +67,8 @@ struct shallow {
 };
 void probe_shallow(const struct probe *p, uint32_t layers, struct shallow *ret);
 
-/* What a shallower model foretells of the walk's peak: for proposals, never for an answer. */
-MUST_CHECK enum err_code probe_foresee(const struct probe *p, uint32_t n, uint64_t *ret_bytes);
+/* What models of few layers foretell of the walk: for proposals, and for advice that is far from the budget. */
+MUST_CHECK enum err_code probe_foresee(const struct probe *p, uint32_t n, struct measured *ret);
 
 /* A figure of the whole depth from those of SHALLOW and LESS_SHALLOW layers. */
 double probe_along(double near, double far, uint32_t layers);

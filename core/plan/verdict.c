@@ -69,7 +69,7 @@ enum err_code candidate_settle(struct planning *p, struct plan_candidate *c)
 }
 
 /* At the foreseen micro-batch; of one that was searched, at the next smaller while the remainders could push it over the budget. */
-static enum err_code fold_within(struct planning *p, struct plan_candidate *c)
+static enum err_code look_within(struct planning *p, struct plan_candidate *c)
 {
     struct probe probe = {p->q, &c->step, p->scratch, p->err};
     uint64_t budget = probe_budget(&probe);
@@ -80,6 +80,7 @@ static enum err_code fold_within(struct planning *p, struct plan_candidate *c)
 
         c->low_bytes = c->memory.walk_peak_bytes;
         c->high_bytes = c->low_bytes + (uint64_t)(PLAN_LARGEST_REMAINDER * (double)c->low_bytes);
+
         if (rc || !c->fits || c->high_bytes <= budget || p->q->recipe.micro_batch_size || n == 1)
             return rc;
         less = (uint32_t)((double)n * (double)budget / (double)c->high_bytes);
@@ -92,7 +93,7 @@ enum err_code candidate_bound(struct planning *p, struct plan_candidate *c)
 {
     struct probe probe = {p->q, &c->step, p->scratch, p->err};
     uint32_t n = c->step.r.micro_batch_size;
-    enum err_code rc = fold_within(p, c);
+    enum err_code rc = look_within(p, c);
 
     if (!rc && n != c->step.r.micro_batch_size)
         rc = pace_foresee(&probe, c->step.r.micro_batch_size, &c->time);

@@ -10,6 +10,7 @@ enum {
     ENDS = 2, /* periods at either end of the model that are unlike its middle */
     LONGEST_PERIOD = 8,
     OUTSIDE = 4, /* slots of what is outside of layers: of modules before and after them, each before and after they ran in this phase */
+    ROUNDING = 4096,                 /* bytes a period that a foreach list's scratch is rounded by */
     SLOTS = OUTSIDE + 2 * ENDS * LONGEST_PERIOD,
     MIDDLE = 255, /* the slot of layers between the ends */
     STATIC = PHASE_COUNT * SLOTS,
@@ -140,9 +141,12 @@ static bool ends_are_highest(const struct moments *m)
 
 static bool on_a_line(const struct moments m[DEPTHS])
 {
-    for (int i = 0; i < FIGURES; i++)
-        if (m[2].bytes[i] - m[1].bytes[i] != m[1].bytes[i] - m[0].bytes[i])
+    for (int i = 0; i < FIGURES; i++) {
+        uint64_t once = m[1].bytes[i] - m[0].bytes[i], twice = m[2].bytes[i] - m[1].bytes[i];
+
+        if (once - twice > ROUNDING && twice - once > ROUNDING) /* unsigned: one of them wraps */
             return false;
+    }
     return ends_are_highest(&m[2]);
 }
 
@@ -175,17 +179,32 @@ static bool cuts_layers(const struct step *step)
 {
     const struct method_program *m = method_rows[step->r.method].program;
 
-    return step->r.pipeline_parallel > 1 || (m && m->first_is_highest);
+    return step->r.pipeline_parallel > 1 || (m && m->cuts_layers);
+}
+
+static uint32_t least_layers(const struct arch *arch)
+{
+    uint32_t period = fold_period(arch);
+
+    return (2 * ENDS + 1) * period + arch->layers % period;
 }
 
 /* A cache makes moments outside of layers grow with their number, each by its own slope. */
+static bool holds(const struct arch *arch, const struct step *step)
+{
+    uint32_t period = fold_period(arch);
+
+    return step->r.use_cache != TRI_TRUE && !cuts_layers(step) && period <= LONGEST_PERIOD &&
+           arch->layers >= least_layers(arch) + (DEPTHS + 1) * period;
+}
+
 enum err_code train_fold(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
                          struct measured *ret, struct err *err)
 {
-    uint32_t period = fold_period(arch), least = (2 * ENDS + 1) * period + arch->layers % period;
+    uint32_t period = fold_period(arch), least = least_layers(arch);
     struct moments m[DEPTHS];
 
-    if (step->r.use_cache == TRI_TRUE || cuts_layers(step) || period > LONGEST_PERIOD || arch->layers < least + (DEPTHS + 1) * period)
+    if (!holds(arch, step))
         return train_walk(arch, step, device, arena, ret, err);
     for (uint32_t i = 0; i < DEPTHS; i++) {
         enum err_code rc = walk_at(arch, least + i * period, step, device, arena, &m[i], err);

@@ -243,7 +243,7 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
     if (!h.batches)
         return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for so many batches");
     trainer_load(t);
-    if (t->foretells && !t->run.error.code && !(t->method && (t->method->optimizer_step || t->method->end_micro_step)))
+    if (t->foretells && !t->run.error.code && step->r.offload == OFFLOAD_NONE && !(t->method && t->method->end_micro_step))
         optim_prepare(&t->run, &t->optim);
     for (uint32_t i = 0; i < n && !t->run.error.code; i++) {
         t->last_begins = t->run.n_events;
