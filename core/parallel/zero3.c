@@ -28,7 +28,7 @@ static void partition(struct zero3 *z)
     for (uint32_t i = 0; i < z->n && !run_dead(z->r); i++) {
         struct zero3_param *p = &z->params[i];
 
-        if (!z->offload_params || p->persistent)
+        if (!z->offload_params)
             p->shard = flat(z, OP_EMPTY, z->dtype, p->shard_elems, p->trained ? MARK_NONE : MARK_PARAMETER);
         set_data(z->r, p->value, 0);
         p->status = ZERO3_ABSENT;
@@ -147,7 +147,7 @@ static void make_buffers(struct zero3 *z, struct wrapping *w)
 {
     int64_t all = sub_groups(z), reduce = (int64_t)z->o->zero.reduce_elems;
 
-    if (!z->offload)
+    if (!z->offload || !z->r->q->zero3_casts_for_host) /* later where the gradients are */
         z->tracker = flat(z, OP_ZEROS, DTYPE_BOOL, 1, MARK_COMMUNICATION);
     defragment(z, all);
     if (!z->offload)
@@ -225,7 +225,7 @@ static uint64_t host_bytes(const void *of)
 
         if (p->trained)
             bytes += shard * (4 * 4 + half);
-        if (z->offload_params && (p->trained || !p->persistent))
+        if (z->offload_params)
             bytes += shard * half;
     }
     return bytes;
