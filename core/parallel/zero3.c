@@ -183,7 +183,7 @@ static void *wrap(struct wrapping *w)
     *z = (struct zero3){
         .r = r,
         .o = w->o,
-        .engine = {r, w->o, 0, 0},
+        .engine = {.r = r, .o = w->o},
         .ranks = w->o->at.data_parallel,
         .dtype = w->o->compute,
         .root = w->tree->root,
