@@ -179,13 +179,20 @@ static bool cuts_layers(const struct step *step)
 }
 
 /* A cache makes moments outside of layers grow with their number, each by its own slope. */
+/* ZeRO-3 gathers up to max_live_parameters, whatever the depth: what shallow models hold is on a line that deep ones leave. */
+static bool gathers_up_to_a_limit(const struct step *step)
+{
+    return step->r.method == METHOD_ZERO3;
+}
+
 enum err_code train_fold(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
                          struct measured *ret, struct err *err)
 {
     uint32_t period = fold_period(arch), least = (2 * ENDS + 1) * period + arch->layers % period;
     struct moments m[DEPTHS];
 
-    if (step->r.use_cache == TRI_TRUE || cuts_layers(step) || period > LONGEST_PERIOD || arch->layers < least + (DEPTHS + 1) * period)
+    if (step->r.use_cache == TRI_TRUE || cuts_layers(step) || gathers_up_to_a_limit(step) || period > LONGEST_PERIOD ||
+        arch->layers < least + (DEPTHS + 1) * period)
         return train_walk(arch, step, device, arena, ret, err);
     for (uint32_t i = 0; i < DEPTHS; i++) {
         enum err_code rc = walk_at(arch, least + i * period, step, device, arena, &m[i], err);
