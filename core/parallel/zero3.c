@@ -28,7 +28,7 @@ static void partition(struct zero3 *z)
     for (uint32_t i = 0; i < z->n && !run_dead(z->r); i++) {
         struct zero3_param *p = &z->params[i];
 
-        if (!z->offload_params || p->persistent)
+        if (!z->offload_params)
             p->shard = flat(z, OP_EMPTY, z->dtype, p->shard_elems, p->trained ? MARK_NONE : MARK_PARAMETER);
         set_data(z->r, p->value, 0);
         p->status = ZERO3_ABSENT;
@@ -74,29 +74,50 @@ static int64_t sub_groups(struct zero3 *z)
     return all;
 }
 
-/* _create_fp32_partitions: 0.19 casts and clones, 0.14 clones and casts; fp32 weights are their own master since 0.19. */
-static void make_master(struct zero3 *z, struct wrapping *w, struct zero3_sub_group *g)
+/* 0.19 casts and clones, 0.14 clones and casts; fp32 weights are their own master since 0.19. `converted`: a name that is bound anew. */
+static val make_weights(struct zero3 *z, int64_t elems, val *converted)
 {
     struct run *r = z->r;
-    bool alias = z->dtype == DTYPE_FP32 && r->q->zero3_owns_recomputed;
-    val first = alias ? 0 : flat(z, OP_TO_COPY, r->q->zero3_owns_recomputed ? DTYPE_FP32 : z->dtype, g->elems, MARK_NONE);
+    bool casts = r->q->zero3_owns_recomputed;
+    val first, master;
 
-    if (alias) {
-        g->master = owned(r, value_alias(r, z->half));
-        if (g->master)
-            r->values[g->master].size[0] = g->elems;
-    } else if (z->dtype == DTYPE_FP32) {
-        g->master = first;
-        first = 0;
-    } else {
-        g->master = flat(z, OP_CLONE, DTYPE_FP32, g->elems, MARK_PARAMETER);
+    if (z->dtype == DTYPE_FP32 && casts) {
+        master = owned(r, value_alias(r, z->half));
+        if (master)
+            r->values[master].size[0] = elems;
+        return master;
     }
-    value_unref(r, first);
-    wrapping_train(w, g->master, g->group);
-    g->optim = (struct optim){.kind = z->o->optimizer == OPTIM_SGD ? OPTIM_SGD : OPTIM_ADAMW_FUSED};
-    g->optim.n_group[0] = 1;
-    g->optim.group[0] = &g->master;
-    g->optim.state[0] = &g->state;
+    first = flat(z, OP_TO_COPY, casts ? DTYPE_FP32 : z->dtype, elems, MARK_NONE);
+    value_unref(r, *converted);
+    *converted = first;
+    if (z->dtype == DTYPE_FP32) {
+        *converted = 0;
+        return first;
+    }
+    master = flat(z, OP_CLONE, DTYPE_FP32, elems, MARK_PARAMETER);
+    if (!casts) {
+        *converted = 0;
+        value_unref(r, first);
+    }
+    return master;
+}
+
+/* _create_fp32_partitions */
+static void make_masters(struct zero3 *z, struct wrapping *w)
+{
+    val converted = 0;
+
+    for (uint32_t i = 0; i < z->n_sub_groups; i++) {
+        struct zero3_sub_group *g = &z->sub_groups[i];
+
+        g->master = make_weights(z, g->elems, &converted);
+        wrapping_train(w, g->master, g->group);
+        g->optim = (struct optim){.kind = z->o->optimizer == OPTIM_SGD ? OPTIM_SGD : OPTIM_ADAMW_FUSED};
+        g->optim.n_group[0] = 1;
+        g->optim.group[0] = &g->master;
+        g->optim.state[0] = &g->state;
+    }
+    value_unref(z->r, converted);
 }
 
 static int64_t largest_group(const struct zero3 *z)
@@ -126,11 +147,11 @@ static void make_buffers(struct zero3 *z, struct wrapping *w)
 {
     int64_t all = sub_groups(z), reduce = (int64_t)z->o->zero.reduce_elems;
 
-    if (!z->offload)
+    if (!z->offload || !z->r->q->zero3_casts_for_host) /* later where the gradients are */
         z->tracker = flat(z, OP_ZEROS, DTYPE_BOOL, 1, MARK_COMMUNICATION);
     defragment(z, all);
-    for (uint32_t i = 0; i < z->n_sub_groups && !z->offload; i++)
-        make_master(z, w, &z->sub_groups[i]);
+    if (!z->offload)
+        make_masters(z, w);
     if (!z->offload)
         value_unref(z->r, flat(z, OP_ZEROS, DTYPE_FP32, largest_group(z), MARK_NONE)); /* initialize_optimizer_states */
     z->bucket = flat(z, OP_EMPTY, z->dtype, reduce, MARK_COMMUNICATION);
@@ -162,7 +183,7 @@ static void *wrap(struct wrapping *w)
     *z = (struct zero3){
         .r = r,
         .o = w->o,
-        .engine = {r, w->o, 0, 0},
+        .engine = {.r = r, .o = w->o},
         .ranks = w->o->at.data_parallel,
         .dtype = w->o->compute,
         .root = w->tree->root,
@@ -204,7 +225,7 @@ static uint64_t host_bytes(const void *of)
 
         if (p->trained)
             bytes += shard * (4 * 4 + half);
-        if (z->offload_params && (p->trained || !p->persistent))
+        if (z->offload_params)
             bytes += shard * half;
     }
     return bytes;

@@ -27,13 +27,13 @@ enum { ZERO3_USERS = 6, ZERO3_AHEAD = 2 /* max_param_reduce_events */, ZERO3_NON
 
 struct zero3_param {
     struct param *p;
-    val value;                      /* the Parameter; its data comes and goes */
-    val shard;                      /* ds_tensor: of its own where it is frozen, else 0, a part of the flat buffer */
+    val value; /* the Parameter; its data comes and goes */
+    val shard; /* ds_tensor: of its own where it is frozen, else 0, a part of the flat buffer */
     int64_t elems, shard_elems;
-    int64_t fetched_for;            /* __most_recent_step_id_param_fetched_for */
-    uint32_t gather, next;          /* its handle in the registry of those in flight, ZERO3_NONE; the next of that handle */
-    uint32_t first_use, n_uses;     /* in zero3.uses: steps of the trace */
-    uint32_t active[ZERO3_USERS];   /* ds_active_sub_modules */
+    int64_t fetched_for;          /* __most_recent_step_id_param_fetched_for */
+    uint32_t gather, next;        /* its handle in the registry of those in flight, ZERO3_NONE; the next of that handle */
+    uint32_t first_use, n_uses;   /* in zero3.uses: steps of the trace */
+    uint32_t active[ZERO3_USERS]; /* ds_active_sub_modules */
     uint32_t stamp;
     uint8_t n_active, status;
     bool persistent, trained;
@@ -51,11 +51,11 @@ struct zero3;
 /* A module as the coordinator sees it: `of` of its hooks. */
 struct zero3_module {
     struct zero3 *z;
-    uint32_t number, first, n;      /* its parameters in zero3.of_module, those of others that it reads among them */
-    uint32_t reader;                /* the module that reads its weight before it is called; 0: none */
+    uint32_t number, first, n; /* its parameters in zero3.of_module, those of others that it reads among them */
+    uint32_t reader;           /* the module that reads its weight before it is called; 0: none */
     int32_t grads_remaining;
-    uint32_t recomputed;            /* ds_recompute_parameters: a list in zero3.links; ZERO3_NONE */
-    uint32_t before, after;         /* of those in backward, by their order; `running` */
+    uint32_t recomputed;    /* ds_recompute_parameters: a list in zero3.links; ZERO3_NONE */
+    uint32_t before, after; /* of those in backward, by their order; `running` */
     bool running;
 };
 
@@ -67,9 +67,9 @@ struct zero3_link {
 struct zero3_sub_group {
     struct optim optim;
     struct optim_state state;
-    val master;                     /* 0: on the host */
+    val master; /* 0: on the host */
     int64_t elems;
-    uint32_t first, n;              /* in zero3.trained */
+    uint32_t first, n; /* in zero3.trained */
     uint8_t group;
 };
 
@@ -83,30 +83,30 @@ struct zero3 {
 
     uint32_t n, n_modules, n_trained;
     struct zero3_param *params;
-    struct zero3_module *modules;   /* by number */
+    struct zero3_module *modules; /* by number */
     uint32_t *of_module;
-    uint32_t *trained;              /* by sub-group */
+    uint32_t *trained; /* by sub-group */
     uint32_t n_sub_groups;
     struct zero3_sub_group *sub_groups;
-    uint32_t *index_of;             /* by value: parameter + 1 */
+    uint32_t *index_of; /* by value: parameter + 1 */
     val last_value;
 
     /* the coordinator */
     uint8_t trace;
     int64_t step, available_elems;
     uint32_t n_order, max_order, n_queue, queue_at, stamp;
-    uint32_t *order;                /* modules, as they ran */
-    int64_t *passed;                /* elements of all modules before a step */
+    uint32_t *order; /* modules, as they ran */
+    int64_t *passed; /* elements of all modules before a step */
     struct zero3_use {
         uint32_t param;
         uint32_t step;
-    } *queue;
+    } * queue;
     uint32_t *uses, max_uses;
     struct zero3_gather *gathers;
     uint32_t n_gathers, free_gather;
     struct zero3_link *links;
-    uint32_t free_link, newest;     /* newest: the last module of those in backward */
-    uint32_t *list, *sorted;        /* room for every parameter */
+    uint32_t free_link, newest; /* newest: the last module of those in backward */
+    uint32_t *list, *sorted;    /* room for every parameter */
 
     /* the engine */
     struct zero_engine engine;
@@ -116,7 +116,7 @@ struct zero3 {
     uint32_t n_bucket, *in_bucket;
     uint32_t micro_step;
     bool boundary;
-    val *norms;                     /* offload: of each parameter's gradient */
+    val *norms; /* offload: of each parameter's gradient */
     struct module *root, *embeddings;
 };
 
@@ -138,7 +138,7 @@ void zero3_free(struct zero3 *z, struct zero3_param *p);
 void zero3_gather_persistent(struct zero3 *z);
 void zero3_read(struct zero3 *z, struct zero3_module *m);        /* its reader looks at its parameters */
 void zero3_view(struct zero3 *z, struct zero3_param *p, val of); /* its data becomes a part of what `of` holds */
-void zero3_crosses(struct run *r, val v);                       /* record_stream(current_stream) */
+void zero3_crosses(struct run *r, val v);                        /* record_stream(current_stream) */
 
 /* zero3_fetch.c */
 void zero3_fetch(struct zero3 *z, struct zero3_module *m, bool forward);

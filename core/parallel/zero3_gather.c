@@ -65,18 +65,13 @@ static uint32_t sends(struct zero3 *z, int64_t shards, unsigned stream, bool aft
     return work_send(z->r, (struct work_sending){COLLECTIVE_ALL_GATHER, bytes, {0, 0}, stream, after_compute});
 }
 
-static bool on_host(const struct zero3 *z, const struct zero3_param *p)
-{
-    return z->offload_params && (p->trained || !p->persistent);
-}
-
 /* ds_tensor.to(device): nothing where it stands there. Returns what holds the copy. */
 static val shard_here(struct zero3 *z, const struct zero3_param *p)
 {
     struct run *r = z->r;
     uint32_t id;
 
-    if (!on_host(z, p))
+    if (!z->offload_params)
         return 0;
     id = work_send(r, (struct work_sending){COLLECTIVE_FROM_HOST, bytes_of(z, p->shard_elems), {0, 0}, STREAM_COPY, false});
     work_wait(r, id);
@@ -86,7 +81,7 @@ static val shard_here(struct zero3 *z, const struct zero3_param *p)
 /* NoGatherHandle: one rank; the shard is the parameter. */
 static void take_whole(struct zero3 *z, struct zero3_param *p)
 {
-    if (on_host(z, p))
+    if (z->offload_params)
         set_data(z->r, p->value, whole(z, p, OP_TO_COPY));
     else
         zero3_view(z, p, p->shard ? p->shard : z->half);
