@@ -93,7 +93,8 @@ static void read_board(const struct board *b, struct step_time *ret)
     ret->optimizer_s = s->end_s - s->end_waited_wire_s - s->end_waited_host_s;
 }
 
-bool perf_pipeline(const struct stage_time *stages, uint32_t n, enum schedule schedule, uint32_t micro_batches, struct arena *arena, struct step_time *ret)
+bool perf_pipeline(const struct stage_time *stages, uint32_t n, enum schedule schedule, uint32_t micro_batches, struct arena *arena,
+                   struct step_time *ret)
 {
     unsigned char *mark = arena->cur;
     struct board b = {.stages = n, .micro_batches = micro_batches, .of = stages, .schedule = schedule};
