@@ -263,7 +263,7 @@ END_TEST
 START_TEST(a_stage_is_forward_and_backward)
 {
     static struct script s;
-    struct cost c = cost_of_script("ffnbbbsWbn|osW", 1, &s);
+    struct cost c = cost_of_script("ffnWbbbsWbn|osW", 1, &s);
     struct stage_time t;
 
     perf_stage_time(&c, &two, &t);
