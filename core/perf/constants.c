@@ -61,7 +61,6 @@ void perf_constants(double ret[PERF_CONSTANTS])
 
 const char *perf_assumption(void)
 {
-    return "step times: each kernel by the GPU's peak and bandwidth, collectives by NCCL's latencies and the links' bandwidth; 18 empirical constants, "
-           "fitted on 188 published runs, stand in core/perf/constants.c. Of four sources left out of the fit in turn, rows are met within 3 to 21 % "
-           "(median); of V100 and of pairs over PCIe within 20 to 50 %";
+    return "step times: kernels by the GPU's peak and bandwidth, collectives by NCCL's latencies and the links' bandwidth; 18 empirical constants "
+           "(core/perf/constants.c), fitted on 188 published runs. Sources left out of the fit are met within 3 to 21 % (median), pairs over PCIe 57 %";
 }
