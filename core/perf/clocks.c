@@ -53,7 +53,8 @@ static double *way_of(struct clocks *t, const struct message *m)
         return &t->to_host_s;
     if (m->collective == COLLECTIVE_FROM_HOST)
         return &t->from_host_s;
-    while (i < t->n_communicators && (t->communicator[i].group.ranks != m->group.ranks || t->communicator[i].group.stride != m->group.stride))
+    while (i < t->n_communicators &&
+           (t->communicator[i].group.ranks != m->group.ranks || t->communicator[i].group.stride != m->group.stride))
         i++;
     if (i == t->n_communicators && i < COMMUNICATORS)
         t->communicator[t->n_communicators++] = (struct communicator){.group = m->group};

@@ -7,14 +7,16 @@
 static const struct way {
     double base_us, nvlink_us, pcie_us, network_us, share;
     bool nvlink_alone;
-} rings[] = {
-    {6.6, 0.6, 1.0, 2.7, 0.25, false},  /* LL: every 4 bytes carry a flag, and less at once */
-    {14.0, 1.9, 2.5, 4.0, 0.92, true},  /* LL128 */
-    {8.4, 3.4, 5.7, 14.0, 1, false},    /* Simple */
-}, trees[] = {
-    {6.8, 0.6, 1.0, 5.0, 0.25, false},
-    {14.0, 1.25, 1.9, 8.5, 0.92, true},
-    {0, 28.0, 28.0, 28.0, 1, false},
+} rings[] =
+    {
+        {6.6, 0.6, 1.0, 2.7, 0.25, false}, /* LL: every 4 bytes carry a flag, and less at once */
+        {14.0, 1.9, 2.5, 4.0, 0.92, true}, /* LL128 */
+        {8.4, 3.4, 5.7, 14.0, 1, false},   /* Simple */
+},
+  trees[] = {
+      {6.8, 0.6, 1.0, 5.0, 0.25, false},
+      {14.0, 1.25, 1.9, 8.5, 0.92, true},
+      {0, 28.0, 28.0, 28.0, 1, false},
 };
 enum { WAYS = sizeof rings / sizeof *rings };
 
@@ -72,7 +74,8 @@ static double ring_s(const struct perf_system *s, enum collective what, double b
         rate = s->intra.bytes_per_s;
     if (p->nodes > 1)
         rate = smaller(rate, s->inter.bytes_per_s / p->groups);
-    return (w->base_us + (n - between) * inside_us(s, w) + between * w->network_us) * 1e-6 + factor(what, p->ranks) * bytes / (rate * w->share);
+    return (w->base_us + (n - between) * inside_us(s, w) + between * w->network_us) * 1e-6 +
+           factor(what, p->ranks) * bytes / (rate * w->share);
 }
 
 /* A node's adapters carry what the node as a whole gives and takes, while the links inside go on: chunks are pipelined. */
@@ -81,7 +84,8 @@ static double tree_s(const struct perf_system *s, double bytes, const struct pla
     double inside = p->inside > 1 ? factor(COLLECTIVE_ALL_REDUCE, p->inside) / s->intra.bytes_per_s : 0;
     double between = factor(COLLECTIVE_ALL_REDUCE, p->nodes) * p->groups / s->inter.bytes_per_s;
 
-    return (w->base_us + 2 * ((p->inside - 1) * inside_us(s, w) + log2(p->nodes) * w->network_us)) * 1e-6 + larger(inside, between) * bytes / w->share;
+    return (w->base_us + 2 * ((p->inside - 1) * inside_us(s, w) + log2(p->nodes) * w->network_us)) * 1e-6 +
+           larger(inside, between) * bytes / w->share;
 }
 
 double perf_collective_s(const struct perf_system *s, enum collective what, uint64_t bytes, struct work_group group)

@@ -1,8 +1,9 @@
 #include "perf/perf.h"
 
 /*
- * Fitted together by `accuracy speed fit` on tests/data/accuracy/speed.jsonl: 71 published rows of six sources on A100, H100, L40S and RTX 3090,
- * each source and GPU weighted by the root of its rows. `data` says which of them tell a constant; `prior` is what was expected before.
+ * Fitted together by `accuracy speed fit` on tests/data/accuracy/speed.jsonl: 188 published rows of ten sources on A100, H100, L40S, V100 and
+ * RTX 3090, 1 to 128 GPUs, each source and GPU weighted by the root of its rows. `data` says which of them tell a constant; `prior` is what was
+ * expected before.
  */
 // clang-format off
 static const struct perf_constant table[PERF_CONSTANTS] = {
@@ -11,7 +12,7 @@ static const struct perf_constant table[PERF_CONSTANTS] = {
     [PERF_BEST_SHARE]        = {"best_share", "of the dense peak", 0.80, 0,
         "gpus.csv, best published product / dense peak: A100 0.87, H100 0.80, B200 0.78; for GPUs without one"},
     [PERF_BEST_SHARE_86]     = {"best_share_86", "times the dense peak", 1.29, 0.95,
-        "gpjt on one RTX 3090: its data sheet's peak is that of a clock which the card exceeds, so that products may too"},
+        "GeForce: gpjt on one RTX 3090, whose data sheet's peak is that of a clock which the card exceeds, so that products may too"},
     [PERF_BEST_SHARE_89]     = {"best_share_89", "of the dense peak", 0.733, 0.7,
         "peft-metamath on one L40S, which its power limit slows"},
     [PERF_ATTENTION_SHARE]   = {"attention_share", "of the rate of products", 0.465, 0.6,
@@ -60,6 +61,6 @@ void perf_constants(double ret[PERF_CONSTANTS])
 
 const char *perf_assumption(void)
 {
-    return "step times: each kernel of the run by the GPU's peak and bandwidth, collectives by latency and bandwidth; ten empirical shares, fitted on 71 "
-           "published runs, stand in the program's core/perf/constants.c. A source left out of the fit is met within 5 to 16 % (median)";
+    return "step times: kernels by the GPU's peak and bandwidth, collectives by NCCL's latencies and the links' bandwidth; 18 empirical constants "
+           "(core/perf/constants.c), fitted on 188 published runs. Sources left out of the fit are met within 3 to 21 % (median), pairs over PCIe 57 %";
 }

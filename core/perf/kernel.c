@@ -76,12 +76,20 @@ double kernel_s(struct rates *r, const struct kernel *k)
     return fixed + moved_s(r, k->bytes);
 }
 
+/* GeForce adds in fp32 at half the rate of the same die on a workstation card: 71 of 142 TFLOPS (GA102 whitepaper), 0.9 and 1.7 a multiprocessor. */
+static bool halved(const struct perf_system *s)
+{
+    return s->flops_per_s[DTYPE_BF16] < 1.3e12 * s->multiprocessors;
+}
+
 /* Of the dense peak, where no single product was published for the GPU. */
 static double best_share(const double *constants, const struct perf_system *s)
 {
     if (s->best_products > 0)
         return s->best_products;
-    return constants[s->capability == 86 ? PERF_BEST_SHARE_86 : s->capability == 89 ? PERF_BEST_SHARE_89 : PERF_BEST_SHARE];
+    if (s->capability == 86 && halved(s))
+        return constants[PERF_BEST_SHARE_86];
+    return constants[s->capability == 89 ? PERF_BEST_SHARE_89 : PERF_BEST_SHARE];
 }
 
 void rates_of(const double *constants, const struct perf_system *s, struct rates *ret)

@@ -1,5 +1,5 @@
-/* pipeline.c - the times of a stage, and the schedule of a pipeline played slot by slot over those of all. */
-#include "perf/clocks.h"
+/* pipeline.c - the schedule of a pipeline, played slot by slot over the times of its stages. */
+#include "perf/kernel.h"
 
 /* What has arrived when: of micro-batch i, from the stage before (forward) and from the one after (backward). */
 struct board {
@@ -93,7 +93,8 @@ static void read_board(const struct board *b, struct step_time *ret)
     ret->optimizer_s = s->end_s - s->end_waited_wire_s - s->end_waited_host_s;
 }
 
-bool perf_pipeline(const struct stage_time *stages, uint32_t n, enum schedule schedule, uint32_t micro_batches, struct arena *arena, struct step_time *ret)
+bool perf_pipeline(const struct stage_time *stages, uint32_t n, enum schedule schedule, uint32_t micro_batches, struct arena *arena,
+                   struct step_time *ret)
 {
     unsigned char *mark = arena->cur;
     struct board b = {.stages = n, .micro_batches = micro_batches, .of = stages, .schedule = schedule};
@@ -109,37 +110,4 @@ bool perf_pipeline(const struct stage_time *stages, uint32_t n, enum schedule sc
         read_board(&b, ret);
     arena_rewind(arena, mark);
     return ok;
-}
-
-/* --------------------------------------------------------------------------------------------------------------- a stage */
-static void add_micro_batch(const struct clocks *m, double share, struct stage_time *t)
-{
-    double forward = m->stage_s[COST_BATCH] + m->stage_s[COST_FORWARD] + m->stage_s[COST_LOSS];
-
-    t->forward_s += share * forward;
-    t->backward_s += share * (m->gpu_s - forward);
-    t->waited_wire_s += share * m->waited_wire_s;
-    t->waited_host_s += share * m->waited_host_s;
-    t->send_s = larger(t->send_s, m->send_s);
-}
-
-void perf_stage_time(const struct cost *c, const struct perf_system *s, struct stage_time *ret)
-{
-    double constants[PERF_CONSTANTS];
-    struct stage_time t = {0};
-    struct rates r;
-    struct clocks end;
-
-    perf_constants(constants);
-    rates_of(constants, s, &r);
-    for (uint32_t i = 0; i < c->n_micro; i++) {
-        struct clocks m = play_micro_step(&r, c, i, true);
-
-        add_micro_batch(&m, (double)cost_times(c, i) / c->accumulation, &t);
-    }
-    end = play_end(&r, c);
-    t.end_s = end.gpu_s;
-    t.end_waited_wire_s = end.waited_wire_s;
-    t.end_waited_host_s = end.waited_host_s;
-    *ret = t;
 }

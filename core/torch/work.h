@@ -72,7 +72,8 @@ struct work {
 /* false when the arena is full. max_kernels 0: messages alone. The kernels stand last: what they do not take can be given back. */
 bool work_init(struct work *w, struct arena *arena, uint32_t max_kernels, uint32_t max_messages);
 
-/* Returns what work_wait() takes, 0 without a log; a full one fails the run with ERR_NOMEM. What nobody waits for, compute waits for at the end of its stage. */
+/* Returns what work_wait() takes, 0 without a log; a full one fails the run with ERR_NOMEM. What nobody waits for, compute waits for at the end
+ * of its stage. */
 struct work_sending {
     enum collective what;
     uint64_t bytes;
