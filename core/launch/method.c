@@ -3,13 +3,13 @@
 #include "launch/launch.h"
 
 // clang-format off
-#define ZERO(n)     {LAUNCHER_ACCELERATE, "DEEPSPEED", .zero_stage = n}
-#define FSDP1(name) {LAUNCHER_ACCELERATE, "FSDP", .fsdp_version = 1, .strategy = name}
-#define FSDP2(...)  {LAUNCHER_ACCELERATE, "FSDP", .fsdp_version = 2, __VA_ARGS__}
+#define ZERO(n)     {.launcher = LAUNCHER_ACCELERATE, .distributed = "DEEPSPEED", .zero_stage = n}
+#define FSDP1(name) {.launcher = LAUNCHER_ACCELERATE, .distributed = "FSDP", .fsdp_version = 1, .strategy = name}
+#define FSDP2(...)  {.launcher = LAUNCHER_ACCELERATE, .distributed = "FSDP", .fsdp_version = 2, __VA_ARGS__}
 
 static const struct launch_method methods[METHOD_COUNT] = {
-    [METHOD_SINGLE]          = {LAUNCHER_PYTHON},
-    [METHOD_DDP]             = {LAUNCHER_ACCELERATE, "MULTI_GPU"},
+    [METHOD_SINGLE]          = {.launcher = LAUNCHER_PYTHON},
+    [METHOD_DDP]             = {.launcher = LAUNCHER_ACCELERATE, .distributed = "MULTI_GPU"},
     [METHOD_ZERO1]           = ZERO(1),
     [METHOD_ZERO2]           = ZERO(2),
     [METHOD_ZERO3]           = ZERO(3),
@@ -20,9 +20,9 @@ static const struct launch_method methods[METHOD_COUNT] = {
     [METHOD_FSDP2]           = FSDP2(.reshard = true),
     [METHOD_FSDP2_NORESHARD] = FSDP2(.reshard = false),
     [METHOD_HSDP2]           = FSDP2(.reshard = true, .mesh = true),
-    [METHOD_TP]              = {LAUNCHER_ACCELERATE, "MULTI_GPU", .mesh = true},
+    [METHOD_TP]              = {.launcher = LAUNCHER_ACCELERATE, .distributed = "MULTI_GPU", .mesh = true},
     [METHOD_TP_FSDP2]        = FSDP2(.reshard = true, .mesh = true),
-    [METHOD_PP]              = {LAUNCHER_TORCHRUN},
+    [METHOD_PP]              = {.launcher = LAUNCHER_TORCHRUN},
 };
 // clang-format on
 

@@ -59,6 +59,14 @@ static void say_ddp(struct jsonw *w, const struct recipe *r)
         say(w, "buckets of %llu bytes are no whole MiB, and ddp_bucket_cap_mb counts in those", (unsigned long long)r->ddp_bucket_bytes);
 }
 
+static void say_zero3(struct jsonw *w, const struct recipe *r)
+{
+    if (r->zero.zero_init == TRI_TRUE)
+        say(w, "TrainingArguments are made before the model: from_pretrained() then builds it within deepspeed.zero.Init()");
+    else
+        say(w, "the model is loaded whole on each process's host; stack.zero_init true is the estimate of one built within zero.Init()");
+}
+
 static void say_fsdp(struct jsonw *w, const struct launch *l)
 {
     const struct recipe *r = &l->step->r;
@@ -149,5 +157,7 @@ void launch_notes(struct jsonw *w, const char *name, const struct launch *l)
         say_ddp(w, r);
     else if (launch_method(r->method)->fsdp_version)
         say_fsdp(w, l);
+    else if (r->method == METHOD_ZERO3)
+        say_zero3(w, r);
     jsonw_end(w);
 }

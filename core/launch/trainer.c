@@ -194,6 +194,13 @@ static void argue_loop(struct arguments *to, const struct launch *l)
         argue_bool(to, "use_cache", r->use_cache == TRI_TRUE);
 }
 
+/* integrations/deepspeed.py: a stage 3 that TrainingArguments know makes from_pretrained() build the model within zero.Init(). Without
+ * it accelerate's file alone says who wraps the model, and its zero3_init_flag holds. */
+static bool names_deepspeed(const struct launch *l)
+{
+    return launch_has_deepspeed(l) && (l->step->r.method != METHOD_ZERO3 || l->step->r.zero.zero_init == TRI_TRUE);
+}
+
 void launch_training_arguments(struct arguments *to, const struct launch *l)
 {
     const struct recipe *r = &l->step->r;
@@ -204,7 +211,7 @@ void launch_training_arguments(struct arguments *to, const struct launch *l)
         argue_ddp(to, l->step);
     if (r->sync_each_batch == TRI_TRUE)
         argue_accumulation(to);
-    if (launch_has_deepspeed(l))
+    if (names_deepspeed(l))
         argue_str(to, "deepspeed", launch_file(FILE_DEEPSPEED));
     if (launch_method(r->method)->fsdp_version)
         argue_fsdp(to, l);

@@ -202,6 +202,17 @@ START_TEST(a_plain_loop_is_told_in_notes)
 }
 END_TEST
 
+/* TrainingArguments that name DeepSpeed's file build the model within zero.Init(). */
+START_TEST(zero_init_as_estimated)
+{
+    struct launch l = job(METHOD_ZERO3, 8);
+
+    ck_assert(!strstr(text_by(launch_command, &l), "--deepspeed") && strstr(text_by(launch_accelerate, &l), "zero3_init_flag: false"));
+    step.r.zero.zero_init = TRI_TRUE;
+    ck_assert(strstr(text_by(launch_command, &l), "--deepspeed deepspeed.json") && strstr(text_by(launch_accelerate, &l), "zero3_init_flag: true"));
+}
+END_TEST
+
 START_TEST(older_releases_have_older_words)
 {
     struct launch l = job(METHOD_FSDP, 4);
@@ -261,6 +272,7 @@ UNIT_TESTS("launch",
     unit_rows(scripts_have, scripts);
     unit_test(environment_as_asked);
     unit_test(a_plain_loop_is_told_in_notes);
+    unit_test(zero_init_as_estimated);
     unit_test(older_releases_have_older_words);
     unit_test(fails_whole);
     unit_test(every_queue_is_a_cluster);
