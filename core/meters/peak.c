@@ -183,6 +183,7 @@ bool peak_replay(const struct tape *t, struct torch_alloc *alloc, struct peak *r
 
         if (i == t->steps_begin) {
             torch_alloc_reset_peaks(alloc);
+            torch_alloc_limit(alloc, t->capacity_bytes);
             p.static_bytes = live;
         }
         if (i == t->peaks_begin)

@@ -57,6 +57,8 @@ struct tape {
     uint32_t steps_begin; /* events before it are loading */
     uint32_t peaks_begin; /* first event of the steps whose peaks are taken: steps_begin, or later where the first steps differ */
     uint32_t head_module;
+    uint64_t capacity_bytes; /* of a replay: what the device grants the steps; 0: no limit. Loading has none: how much of the model stands there at once is
+                                not played */
 };
 
 struct peak {

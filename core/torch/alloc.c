@@ -172,6 +172,11 @@ void torch_alloc_empty_cache(struct torch_alloc *t)
     alloc_release(t, &t->large);
 }
 
+void torch_alloc_limit(struct torch_alloc *t, uint64_t capacity_bytes)
+{
+    t->capacity_bytes = capacity_bytes;
+}
+
 void torch_alloc_reset_peaks(struct torch_alloc *t)
 {
     t->stats.allocated_peak_bytes = t->stats.allocated_bytes;

@@ -78,6 +78,7 @@ void torch_alloc_wait(struct torch_alloc *t, uint32_t mark);
 uint64_t torch_alloc_block_bytes(const struct torch_alloc *t, uint32_t handle);
 
 void torch_alloc_empty_cache(struct torch_alloc *t); /* torch.cuda.empty_cache() */
+void torch_alloc_limit(struct torch_alloc *t, uint64_t capacity_bytes); /* what the device grants from now on; 0: no limit */
 void torch_alloc_reset_peaks(struct torch_alloc *t); /* torch.cuda.reset_peak_memory_stats() */
 struct torch_alloc_stats torch_alloc_stats(const struct torch_alloc *t);
 uint64_t torch_alloc_active_bytes(const struct torch_alloc *t); /* stats.active_bytes alone */

@@ -251,17 +251,18 @@ enum err_code train_measure(const struct arch *arch, const struct step *step, co
     return rc;
 }
 
-static enum err_code play_within(const struct tape *tape, const struct peak *walk, uint64_t capacity_bytes, bool expandable,
-                                 struct arena *arena, struct fit *fit, struct err *err)
+static enum err_code play_within(struct tape tape, const struct peak *walk, uint64_t capacity_bytes, bool expandable, struct arena *arena,
+                                 struct fit *fit, struct err *err)
 {
-    struct torch_alloc_options o = {.expandable = expandable, .capacity_bytes = capacity_bytes};
+    struct torch_alloc_options o = {.expandable = expandable};
     struct torch_alloc *a = NULL;
     struct peak replay;
-    enum err_code rc = allocator(tape, walk, o, arena, &a, err);
+    enum err_code rc = allocator(&tape, walk, o, arena, &a, err);
 
+    tape.capacity_bytes = capacity_bytes;
     if (rc)
         return rc;
-    fit->fits = peak_replay(tape, a, &replay);
+    fit->fits = peak_replay(&tape, a, &replay);
     fit->retries = torch_alloc_stats(a).retries;
     return torch_alloc_status(a, err);
 }
@@ -279,7 +280,7 @@ static enum err_code fits_rank(const struct arch *arch, const struct step *step,
     if (!rc)
         describe_run(t, &walk, &fit.walk);
     if (!rc && walk.peak_bytes <= capacity_bytes)
-        rc = play_within(&tape, &walk, capacity_bytes, expandable_segments, arena, &fit, err);
+        rc = play_within(tape, &walk, capacity_bytes, expandable_segments, arena, &fit, err);
     arena_rewind(arena, mark);
     if (!rc)
         *ret = fit;
