@@ -85,14 +85,14 @@ static void write_replayed(struct jsonw *w, const struct estimate *e, const stru
     write_largest(w, m);
 }
 
-/* Where ranks hold different amounts: of the mean node. */
-static uint64_t host_bytes_of_node(const struct estimate *e, const struct plan_candidate *c)
+/* Of ZeRO-3 over several GPUs blocks wait for other streams, by how far the GPU lags behind the host: midway between never and always. */
+static uint64_t active_of(const struct plan_candidate *c, bool expandable)
 {
-    const struct quantity *per_node = &e->rq.cluster.gpus_per_node;
-    uint64_t here = per_node->set ? per_node->whole : 1, world = c->step.r.data_parallel * c->step.r.tensor_parallel * c->step.r.pipeline_parallel;
-    uint64_t nodes = world > here ? (world + here - 1) / here : 1;
+    const struct measured *m = &c->memory;
+    uint64_t never = expandable ? m->peak_active_expandable_bytes : m->peak_active_bytes;
+    uint64_t always = expandable ? m->peak_active_lagging_expandable_bytes : m->peak_active_lagging_bytes;
 
-    return c->memory.host_bytes_of_all / nodes;
+    return c->basis == BASIS_REPLAYED && c->step.r.method == METHOD_ZERO3 && m->crossed && always > never ? never + (always - never) / 2 : never;
 }
 
 static void write_memory(struct jsonw *w, const struct estimate *e, const struct plan_candidate *c)
@@ -105,7 +105,7 @@ static void write_memory(struct jsonw *w, const struct estimate *e, const struct
 
     jsonw_object(w, "memory");
     jsonw_u64(w, "peak_allocated_bytes", allocated);
-    jsonw_u64(w, "peak_active_bytes", expandable ? m->peak_active_expandable_bytes : m->peak_active_bytes);
+    jsonw_u64(w, "peak_active_bytes", active_of(c, expandable));
     if (replayed)
         write_replayed(w, e, c, allocated);
     jsonw_u64(w, "capacity_bytes", q->capacity_bytes);
@@ -119,7 +119,7 @@ static void write_memory(struct jsonw *w, const struct estimate *e, const struct
     jsonw_u64(w, "context_bytes", q->device.context_bytes);
     jsonw_u64(w, "nccl_bytes", nccl_bytes_of(c->step.r.data_parallel, c->step.r.tensor_parallel, c->step.r.pipeline_parallel));
     write_phases(w, m);
-    jsonw_u64(w, "host_bytes_per_node", host_bytes_of_node(e, c));
+    jsonw_u64(w, "host_bytes_per_node", c->host_bytes_per_node);
     jsonw_end(w);
 }
 
@@ -199,6 +199,8 @@ void candidate_write(struct jsonw *w, const char *name, const struct estimate *e
         jsonw_null(w, "fits");
     if (c->modelled && c->tight)
         jsonw_bool(w, "tight", true);
+    if (c->modelled && c->dominated)
+        jsonw_bool(w, "dominated", true);
     write_choices(w, &e->question, c);
     if (c->modelled) {
         write_degrees(w, &c->step.r);

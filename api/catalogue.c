@@ -1,6 +1,7 @@
 /* GET /gpus, /clusters, /methods, /optimizers, /dtypes: the catalogue, and every word that a request may use. */
 #include "api/routes.h"
 #include "api/words.h"
+#include "parallel/method.h"
 
 #include <string.h>
 
@@ -16,7 +17,7 @@ static void write_synonyms(struct jsonw *w, const char *joined)
     jsonw_end(w);
 }
 
-static void write_word(struct jsonw *w, const struct word *word, const char *part)
+static void write_word(struct jsonw *w, const struct word *word, const char *part, const struct method_row *method)
 {
     jsonw_object(w, NULL);
     jsonw_str(w, "name", word->name);
@@ -25,6 +26,10 @@ static void write_word(struct jsonw *w, const struct word *word, const char *par
     if (part)
         jsonw_str(w, "part", part);
     jsonw_str(w, "description", word->says);
+    if (method) {
+        jsonw_str(w, "sharded", method->sharded);
+        jsonw_str(w, "replicated", method->replicated);
+    }
     jsonw_end(w);
 }
 
@@ -32,7 +37,7 @@ static void write_words(struct jsonw *w, const char *name, const struct word *wo
 {
     jsonw_array(w, name);
     for (; words->name; words++)
-        write_word(w, words, NULL);
+        write_word(w, words, NULL, NULL);
     jsonw_end(w);
 }
 
@@ -41,8 +46,12 @@ static void write_methods(struct jsonw *w)
     static const char *const ranks[] = {"alone", "tp", "pp", "cp", "ep", "data-parallel"};
 
     jsonw_array(w, "methods");
-    for (const struct method_part *p = method_parts; p->word.name; p++)
-        write_word(w, &p->word, ranks[p->rank]);
+    for (const struct method_part *p = method_parts; p->word.name; p++) {
+        bool known = p->word.value != WORD_UNMODELLED && strncmp(p->word.name, "llmem_", 6) != 0;
+        const struct method_row *row = known ? &method_rows[p->word.value] : NULL;
+
+        write_word(w, &p->word, ranks[p->rank], row);
+    }
     jsonw_end(w);
 }
 

@@ -101,6 +101,7 @@ enum err_code cluster_read(struct estimate *e)
         return rc;
     q->gpus = (uint32_t)request_gpus(&e->rq);
     q->gpus_per_node = e->rq.cluster.gpus_per_node.set ? (uint32_t)e->rq.cluster.gpus_per_node.whole : 1;
+    q->host_memory_bytes_per_node = e->rq.cluster.host_memory_bytes_per_node.whole;
     q->capacity_bytes = q->device.usable_bytes;
     if (free_bytes->set && free_bytes->whole < q->capacity_bytes)
         q->capacity_bytes = free_bytes->whole;

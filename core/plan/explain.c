@@ -137,10 +137,9 @@ static enum err_code find_nearest(struct planning *p, struct plan_candidate *c)
 
 /* --- the reason ----------------------------------------------------------------------------------------------------------------- */
 
-enum err_code explain(struct planning *p, struct plan_candidate *c)
+static enum err_code explain_gpu(struct planning *p, struct plan_candidate *c, uint64_t budget, uint64_t allocated)
 {
     struct probe probe = {p->q, &c->step, p->scratch, p->err};
-    uint64_t budget = probe_budget(&probe), allocated = peak_of(p->q, c);
     uint64_t need = allocated > budget ? allocated : c->device_bytes - probe_beside(&probe);
     const char *why = allocated > budget ? "" : ": the allocator cannot find a free block among those it holds";
     char text[160];
@@ -150,4 +149,25 @@ enum err_code explain(struct planning *p, struct plan_candidate *c)
     c->reason.code = "does-not-fit";
     c->reason.detail = arena_str(p->keep, text, (size_t)n);
     return c->reason.detail ? find_nearest(p, c) : no_room(p);
+}
+
+static enum err_code explain_host(struct planning *p, struct plan_candidate *c)
+{
+    uint64_t missing = c->host_bytes_per_node - p->q->host_memory_bytes_per_node;
+    char text[160];
+    int n = snprintf(text, sizeof text, "offload keeps %.1f GiB more on each node than its host memory", (double)missing / 1073741824.0);
+
+    c->reason.code = "host-memory";
+    c->reason.detail = arena_str(p->keep, text, (size_t)n);
+    return c->reason.detail ? ERR_OK : no_room(p);
+}
+
+enum err_code explain(struct planning *p, struct plan_candidate *c)
+{
+    struct probe probe = {p->q, &c->step, p->scratch, p->err};
+    uint64_t budget = probe_budget(&probe), allocated = peak_of(p->q, c);
+
+    if (p->q->host_memory_bytes_per_node && c->host_bytes_per_node > p->q->host_memory_bytes_per_node)
+        return explain_host(p, c);
+    return explain_gpu(p, c, budget, allocated);
 }

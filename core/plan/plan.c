@@ -193,6 +193,8 @@ enum err_code plan_answer(const struct plan_question *q, struct arena *keep, str
         if (!rc)
             rc = settle(&p);
     } while (!rc && staged && answer.any_modelled && !answer.any_fits && ++at[AXIS_TUNING] < q->axes[AXIS_TUNING].n);
+    if (!rc)
+        find_dominated(&answer);
     for (uint32_t i = 0; !rc && i < answer.n; i++)
         if (answer.candidates[i].modelled && !answer.candidates[i].fits)
             rc = explain(&p, &answer.candidates[i]);

@@ -69,6 +69,7 @@ struct plan_question {
     struct device device;
     uint32_t gpus;                    /* of the cluster: a method of several takes them all */
     uint32_t gpus_per_node;           /* 0: all in one node */
+    uint64_t host_memory_bytes_per_node; /* 0: not known, offload is judged on the GPU alone */
     const struct perf_system *system; /* NULL: nothing gives its rates, candidates have no times */
     uint64_t capacity_bytes;          /* the smaller of what the GPU has and what is free on it */
     double margin;                    /* fraction of it that stays free */
@@ -108,7 +109,10 @@ struct plan_candidate {
     uint32_t global_batch_size;
     uint64_t device_bytes;          /* reserved + context + NCCL */
     struct step_time time;          /* tokens_per_s 0: not known */
-    uint64_t low_bytes, high_bytes; /* peak allocated: both neighbours of the asked stack; bounded: the remainders too */
+    uint64_t low_bytes, high_bytes; /* peak allocated: both neighbours of the asked stack; bounded: the remainders too; where streams share blocks, a GPU that
+                                       never lags behind the host and one that always does */
+    uint64_t host_bytes_per_node;   /* that offload keeps there; where ranks hold different amounts, of the mean node */
+    bool dominated;                 /* another one that fits needs no more memory on the GPU and the host, and is no slower */
     struct measured memory;
 };
 

@@ -19,8 +19,10 @@ static int by_kind(const struct plan_candidate *a, const struct plan_candidate *
 
 static int by_simplicity(const struct plan_candidate *a, const struct plan_candidate *b)
 {
-    int c = by_number((uint64_t)a->step.r.method, (uint64_t)b->step.r.method);
+    int c = by_number((uint64_t)a->step.r.offload, (uint64_t)b->step.r.offload);
 
+    if (!c)
+        c = by_number((uint64_t)a->step.r.method, (uint64_t)b->step.r.method);
     return c ? c : by_number(a->step.r.gradient_checkpointing, b->step.r.gradient_checkpointing);
 }
 
@@ -102,4 +104,17 @@ void rank(const struct plan_question *q, struct plan_answer *answer)
     }
     if (answer->n)
         settle_ties(q, answer);
+}
+
+static bool beats(const struct plan_candidate *a, const struct plan_candidate *b)
+{
+    return a->modelled && a->fits && a->high_bytes <= b->low_bytes && a->host_bytes_per_node <= b->host_bytes_per_node &&
+           a->time.tokens_per_s >= b->time.tokens_per_s && a->step.r.tuning == b->step.r.tuning && a->step.r.micro_batch_size >= b->step.r.micro_batch_size;
+}
+
+void find_dominated(struct plan_answer *answer)
+{
+    for (uint32_t i = 0; i < answer->n; i++)
+        for (uint32_t k = 0; k < answer->n && answer->candidates[i].modelled; k++)
+            answer->candidates[i].dominated |= k != i && beats(&answer->candidates[k], &answer->candidates[i]);
 }

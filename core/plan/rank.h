@@ -11,4 +11,8 @@
 
 void rank(const struct plan_question *q, struct plan_answer *answer);
 
+
+/* Marks who is beaten in memory and speed by another that fits. */
+void find_dominated(struct plan_answer *answer);
+
 #endif

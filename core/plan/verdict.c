@@ -31,6 +31,16 @@ static enum err_code widen(struct planning *p, struct plan_candidate *c)
     return ERR_OK;
 }
 
+/* What the host has to hold; where it cannot, nothing fits. */
+static void take_host(const struct plan_question *q, struct plan_candidate *c)
+{
+    uint32_t here = q->gpus_per_node ? q->gpus_per_node : q->gpus, nodes = q->gpus > here ? q->gpus / here : 1;
+
+    c->host_bytes_per_node = c->memory.host_bytes_of_all / nodes;
+    if (q->host_memory_bytes_per_node && c->host_bytes_per_node > q->host_memory_bytes_per_node)
+        c->fits = false;
+}
+
 static enum err_code replay(struct planning *p, struct plan_candidate *c)
 {
     struct probe probe = {p->q, &c->step, p->scratch, p->err};
@@ -45,6 +55,9 @@ static enum err_code replay(struct planning *p, struct plan_candidate *c)
     c->memory = v.memory;
     c->device_bytes = v.device_bytes;
     c->low_bytes = c->high_bytes = peak_of(p->q, c);
+    if (v.memory.crossed && v.memory.peak_active_lagging_bytes > c->high_bytes)
+        c->high_bytes = v.memory.peak_active_lagging_bytes;
+    take_host(p->q, c);
     return p->q->other ? widen(p, c) : ERR_OK;
 }
 
@@ -89,6 +102,17 @@ static enum err_code look_within(struct planning *p, struct plan_candidate *c)
     }
 }
 
+/* A folded walk tells nothing of the host. */
+static enum err_code host_of(const struct probe *probe, struct plan_candidate *c)
+{
+    struct measured m;
+    enum err_code rc = probe_foresee(probe, c->step.r.micro_batch_size, &m);
+
+    c->memory.host_bytes = rc ? 0 : m.host_bytes;
+    c->memory.host_bytes_of_all = rc ? 0 : m.host_bytes_of_all;
+    return rc;
+}
+
 enum err_code candidate_bound(struct planning *p, struct plan_candidate *c)
 {
     struct probe probe = {p->q, &c->step, p->scratch, p->err};
@@ -100,6 +124,13 @@ enum err_code candidate_bound(struct planning *p, struct plan_candidate *c)
     if (rc)
         return rc;
     c->basis = BASIS_BOUNDED;
+    if (c->step.r.offload != OFFLOAD_NONE)
+        rc = host_of(&probe, c);
+    if (rc)
+        return rc;
+    take_host(p->q, c);
+    if (c->host_bytes_per_node && !c->fits && c->high_bytes <= probe_budget(&probe))
+        return ERR_OK;
     if (c->fits ? c->high_bytes > probe_budget(&probe) : c->low_bytes <= probe_budget(&probe))
         return candidate_settle(p, c);
     return p->q->other ? widen(p, c) : ERR_OK;

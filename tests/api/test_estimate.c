@@ -12,8 +12,7 @@ static const struct {
     const char *body;
     const char *detail; /* part of the first candidate's reason */
 } unmodelled[] = {
-    {TRAIN("\"methods\":\"zero_3\""), "method zero3 is"},
-    {TRAIN("\"methods\":\"FULL_SHARD\""), "method fsdp is"},
+    {TRAIN("\"methods\":\"zero_0\""), "method zero0 is"},
     {TRAIN("\"methods\":\"TP + pp+cp+ep+Zero-1\",\"tensor_parallel\":2"), "method tp+pp+cp+ep+zero1 is"},
     {TRAIN("\"tuning\":\"qlora\""), "tuning qlora is"},
     {TRAIN("\"tuning\":\"lora\",\"quantization\":\"nf4\""), "quantization nf4 is"},
