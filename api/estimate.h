@@ -112,4 +112,7 @@ MUST_CHECK enum err_code estimate_answer(struct call *c, const struct shape *sha
 /* ?top, ?launch, ?timeline. ret_noted: what a POST's query holds beside them; it has its arena. */
 MUST_CHECK enum err_code shape_read(struct call *c, struct shape *ret, struct notes *ret_noted);
 
+/* Notes on what the answer rests on; `first`: its first candidate that is modelled. */
+void assume_answer(struct estimate *e, const struct plan_candidate *first);
+
 #endif

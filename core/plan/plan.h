@@ -30,9 +30,9 @@ enum { PLAN_MAX_CANDIDATES = 256, PLAN_MAX_MEASURED = 128, PLAN_MAX_MICRO_BATCH 
 
 enum { PLAN_UNMODELLED = -1 };
 
-/* Remainders of blocks that the allocator does not split, as a share of the peak: 2.2 % at most in tests/data/accuracy
- * (Qwen1.5-0.5B/full-pad/b1-s512, block_slack), 2.6 % in all traces that were seen. Empirical. */
-#define PLAN_LARGEST_REMAINDER 0.026
+/* Remainders of blocks that the allocator does not split, as a share of the peak: 2.6 % at most in all traces of one GPU that were seen, 4.7 % of several
+ * (small shards: TinyLlama over 8 GPUs of tensor parallelism). tests/data/accuracy, block_slack. Empirical. */
+#define PLAN_LARGEST_REMAINDER 0.048
 
 enum { PLAN_REPLAY_ALL = 8 }; /* with at most so many candidates all are replayed */
 

@@ -214,10 +214,10 @@ static uint32_t propose(const struct bracket *b, uint64_t budget, unsigned turn)
 }
 
 /* The allocator needs room beside the live blocks, so that the first play of what they alone allow nearly always fails: proposals leave it
- * 4 %. What is answered does not depend on it. */
+ * what remainders take. What is answered as replayed does not depend on it. */
 static uint64_t proposed_budget(const struct probe *p)
 {
-    return probe_budget(p) / 25 * 24;
+    return (uint64_t)((double)probe_budget(p) / (1 + PLAN_LARGEST_REMAINDER));
 }
 
 static enum err_code try_batch(const struct probe *p, struct bracket *b, uint32_t n)

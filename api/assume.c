@@ -1,0 +1,109 @@
+/* What an answer rests on: notes for `assumptions`, and warnings that only the answer shows. */
+#include "api/estimate.h"
+
+#include "parallel/nccl.h"
+
+typedef bool (*candidate_test)(const struct plan_candidate *c);
+
+static bool any(const struct plan_answer *a, candidate_test holds)
+{
+    for (uint32_t i = 0; i < a->n; i++)
+        if (a->candidates[i].modelled && holds(&a->candidates[i]))
+            return true;
+    return false;
+}
+
+static bool is_bounded(const struct plan_candidate *c)
+{
+    return c->basis == BASIS_BOUNDED;
+}
+
+static bool is_ddp(const struct plan_candidate *c)
+{
+    return c->step.r.method == METHOD_DDP;
+}
+
+/* Adapters under reentrant checkpoints in the Trainer's loop: resolve.c tells why. */
+static bool ignores_unused(const struct plan_candidate *c)
+{
+    const struct step *s = &c->step;
+
+    return is_ddp(c) && s->r.framework == FRAMEWORK_TRANSFORMERS && s->r.tuning != TUNING_FULL && !s->find_unused_parameters;
+}
+
+static bool is_packed(const struct plan_candidate *c)
+{
+    return c->step.r.packed == TRI_TRUE;
+}
+
+static bool is_offloaded(const struct plan_candidate *c)
+{
+    return c->step.r.offload != OFFLOAD_NONE;
+}
+
+static bool crosses_streams(const struct plan_candidate *c)
+{
+    return c->basis == BASIS_REPLAYED && c->memory.crossed;
+}
+
+static bool is_pipeline(const struct plan_candidate *c)
+{
+    return c->step.r.method == METHOD_PP;
+}
+
+static void assume_methods(struct estimate *e)
+{
+    const struct plan_answer *a = &e->answer;
+
+    if (any(a, is_ddp))
+        note(&e->assumptions, "ddp: peaks are those of the third step; DistributedDataParallel makes its buckets anew in the second");
+    if (any(a, ignores_unused))
+        note(&e->assumptions, "ddp: ddp_find_unused_parameters is false, as it must be for adapters under reentrant checkpointing");
+    if (any(a, is_packed))
+        note(&e->assumptions, "several GPUs: batches have no attention mask, and transformers takes their rows for packed sequences where it looks for them: "
+                              "it makes a mask of its own; training.padded true hands one over");
+    if (any(a, crosses_streams))
+        note(&e->assumptions, "blocks that several streams use stay active until the slowest has passed: low_bytes is a GPU that never lags behind the host, "
+                              "high_bytes one that always does; of zero3 peak_active_bytes is midway");
+    if (any(a, is_pipeline))
+        note(&e->assumptions, "pp: torch.distributed.pipelining, 1F1B, layers as even as they go, no outputs kept; gradient_accumulation_steps counts the "
+                              "micro-batches of a step, 4 a stage where nothing says how many");
+    if (any(a, is_offloaded) && !e->question.host_memory_bytes_per_node)
+        note(&e->warnings, "offload is judged on the GPU alone: /cluster/host_memory_bytes_per_node is not known; memory.host_bytes_per_node says what it has "
+                           "to hold");
+}
+
+static void assume_plan(struct estimate *e, const struct plan_candidate *first)
+{
+    if (e->question.system)
+        note(&e->assumptions, "%s", perf_assumption());
+    if (e->question.system && e->answer.n > 1)
+        note(&e->assumptions, "of candidates within 5 %% of the fastest the simplest comes first: no offload, one GPU, then no checkpointing");
+    if (any(&e->answer, is_bounded))
+        note(&e->assumptions, "basis bounded: low_bytes are live blocks, high_bytes add %.1f %%, the largest remainder of unsplit blocks that was traced",
+             100 * PLAN_LARGEST_REMAINDER);
+    if (!e->rq.training.micro_batch_size.set)
+        note(&e->assumptions, "micro_batch_size: the fastest of those that fit%s; of equal speeds the smaller",
+             e->rq.training.global_batch_size.set ? " and divide the global batch" : "");
+    if (first->step.r.data_parallel * first->step.r.tensor_parallel * first->step.r.pipeline_parallel > 1)
+        note(&e->assumptions, "NCCL holds %d MiB on a GPU of a pair, %d MiB of more (NVIDIA/nccl issue 964: 4 A100, NVLink)", (int)NCCL_MIB_PAIR,
+             (int)NCCL_MIB_MORE);
+}
+
+void assume_answer(struct estimate *e, const struct plan_candidate *first)
+{
+    const struct quirks *q = &first->step.quirks;
+
+    if (!e->rq.training.seq_len.set)
+        note(&e->assumptions, "training.seq_len %u: left out, the smaller of 2048 and the model's maximum", first->step.r.seq_len_tokens);
+    note(&e->assumptions,
+         "scratch of cub's scan and unique_by_key (cub_scan_tail_bytes %d, cub_unique_tile %d, cub_unique_tail_bytes %d) was read off traces of embeddings' "
+         "backward and cumsum on two releases of torch",
+         q->cub_scan_tail_bytes, q->cub_unique_tile, q->cub_unique_tail_bytes);
+    assume_plan(e, first);
+    assume_methods(e);
+    if (first->step.r.attention == ATTENTION_EAGER && e->rq.training.attention.n && first->choice[AXIS_ATTENTION]->value == ATTENTION_SDPA)
+        note(&e->warnings, "/training/attention: the %s class of this release has no sdpa, it runs eager", e->model.model_type);
+    if (first->step.r.use_cache == TRI_FALSE && e->rq.training.use_cache == TRI_TRUE)
+        note(&e->warnings, "/training/use_cache: switched off while checkpointing, as transformers does");
+}
