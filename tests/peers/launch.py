@@ -202,7 +202,7 @@ def run(launch, says, script="train.py"):
     with tempfile.TemporaryDirectory() as where:
         write_files(launch, where)
         shutil.copy(os.path.join(HERE, script), os.path.join(where, "train.py"))
-        p = subprocess.run(words, cwd=where, env=env, capture_output=True, text=True, timeout=300)
+        p = subprocess.run(words, cwd=where, env=env, capture_output=True, text=True, timeout=900)  # DeepSpeed compiles once
     assert p.returncode == 0 and says in p.stdout, (words, p.stdout[-2000:], p.stderr[-3000:])
     print("  " + next(line for line in p.stdout.split("\n") if says in line))
 
@@ -221,9 +221,12 @@ if __name__ == "__main__":
             check(r)
             having.append(r["method"])
     print("launch: loaded by accelerate, transformers, deepspeed:", " ".join(having))
-    for method, framework, wrapper in (("ddp", "transformers", "DistributedDataParallel"), ("fsdp2", "transformers", "FSDP"),
-                                       ("ddp", "torch", "DistributedDataParallel")):
-        training = {"methods": method, "seq_len": 16, "micro_batch_size": 2, "tuning": "full", "gradient_checkpointing": False, "precision": "fp32"}
+    runs = [("ddp", "transformers", "fp32", "DistributedDataParallel"), ("fsdp2", "transformers", "fp32", "FSDP"),
+            ("ddp", "torch", "fp32", "DistributedDataParallel")]
+    if shutil.which("g++"):  # for its communication in shared memory
+        runs.append(("zero2", "transformers", "bf16-mixed", "DeepSpeedEngine"))
+    for method, framework, precision, wrapper in runs:
+        training = {"methods": method, "seq_len": 16, "micro_batch_size": 2, "tuning": "full", "gradient_checkpointing": False, "precision": precision}
         r = ask({"gpu": "A100-40GB", "gpus_per_node": 2}, training, config=TINY, stack={"framework": framework})
         if r:
             run(r["launch"], "stepped 1 of 2 " + wrapper, "train.py" if framework == "transformers" else "plain.py")
