@@ -223,6 +223,14 @@ static uint64_t elems(const struct quantity *q)
     return q->set ? q->whole : ELEMS_UNSET;
 }
 
+/* A script over DeepSpeed's engine makes its model first, unless it says otherwise. */
+static bool drives_engine(const struct estimate *e)
+{
+    const struct words *f = &e->rq.stack.framework;
+
+    return f->n && framework_words[f->at[0]].value == FRAMEWORK_ENGINE;
+}
+
 static struct zero_recipe zero_recipe(const struct estimate *e)
 {
     const struct training_request *t = &e->rq.training;
@@ -236,7 +244,7 @@ static struct zero_recipe zero_recipe(const struct estimate *e)
         .sub_group_elems = elems(&b->sub_group_elems),
         .persistence_elems = elems(&b->persistence_elems),
         .overlap_comm = t->overlap_comm,
-        .zero_init = e->rq.stack.zero_init,
+        .zero_init = drives_engine(e) && e->rq.stack.zero_init == TRI_UNSET ? TRI_FALSE : e->rq.stack.zero_init,
     };
 }
 

@@ -86,13 +86,16 @@ static const char *layout_gap(struct planning *p, const struct recipe *r)
     return slug;
 }
 
-/* No framework keeps on the host what the method keeps on the GPU. */
-static bool offload_gap(struct planning *p, const struct recipe *r)
+/* A slug where no framework, or no program here, keeps on the host what the method keeps on the GPU; NULL. */
+static const char *offload_gap(struct planning *p, const struct recipe *r)
 {
-    if (r->offload == OFFLOAD_NONE || method_offloads(r->method, r->offload))
-        return false;
-    (void)err_set(p->err, ERR_FIELD_CONFLICT, "/training/offload", "%s has no offload of this kind", method_rows[r->method].name);
-    return true;
+    bool offered = r->offload == OFFLOAD_NONE || method_offloads(r->method, r->offload);
+
+    if (r->offload == OFFLOAD_NONE || (offered && method_plays_offload(r->method)))
+        return NULL;
+    (void)err_set(p->err, ERR_FIELD_CONFLICT, "/training/offload", offered ? "offload of %s is not modelled yet" : "%s has no offload of this kind",
+                  method_rows[r->method].name);
+    return offered ? "not-modelled" : "not-offered";
 }
 
 /* global = micro x accumulation x replicas, for some whole number of what was left out. */
@@ -155,10 +158,10 @@ enum err_code candidate_foresee(struct planning *p, struct plan_candidate *c)
     const char *gap = layout_gap(p, &r);
     enum err_code rc;
 
+    if (!gap)
+        gap = offload_gap(p, &r);
     if (gap)
         return set_aside(p, c, gap);
-    if (offload_gap(p, &r))
-        return set_aside(p, c, "not-offered");
     rc = train_resolve(&r, p->q->arch, &p->q->device, p->keep, &c->step, err);
     if (rc == ERR_NO_TARGETS && !p->q->axes[AXIS_TUNING].asked)
         return set_aside(p, c, err_slug(rc));

@@ -76,6 +76,7 @@ static bool may_offload(const struct planning *p, const struct plan_candidate *c
 static enum err_code add_with_offload(struct planning *p, const struct plan_candidate *asked)
 {
     static const struct plan_choice kinds[] = {{"optimizer", OFFLOAD_OPTIMIZER}, {"optimizer+params", OFFLOAD_OPTIMIZER_PARAMS}};
+    enum method method = (enum method)asked->choice[AXIS_METHOD]->value;
     uint32_t before = p->answer->n;
     enum err_code rc = add(p, asked);
 
@@ -85,7 +86,7 @@ static enum err_code add_with_offload(struct planning *p, const struct plan_cand
         struct plan_candidate helped = *asked;
 
         helped.choice[AXIS_OFFLOAD] = &kinds[i];
-        if (method_offloads((enum method)asked->choice[AXIS_METHOD]->value, (enum offload)kinds[i].value))
+        if (method_offloads(method, (enum offload)kinds[i].value) && method_plays_offload(method))
             rc = add(p, &helped);
     }
     return rc;

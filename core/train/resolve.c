@@ -193,7 +193,7 @@ static void resolve_zero(struct recipe *r)
     elems_default(&z->sub_group_elems, 1000000000);
     elems_default(&z->persistence_elems, 100000);
     tri_default(&z->overlap_comm, r->method == METHOD_ZERO3);
-    tri_default(&z->zero_init, false);
+    tri_default(&z->zero_init, r->framework == FRAMEWORK_TRANSFORMERS); /* integrations/deepspeed.py: from_pretrained() under HfTrainerDeepSpeedConfig */
 }
 
 static void resolve_fsdp(struct recipe *r)

@@ -70,7 +70,7 @@ static const struct {
     {METHOD_ZERO3, OFFLOAD_NONE, 4, 1, 1, 1, FILES_ALL, "training/buckets/max_live_elems", "900000001"},
     {METHOD_ZERO3, OFFLOAD_NONE, 4, 1, 1, 1, FILES_ALL, "training/buckets/sub_group_elems", "800000001"},
     {METHOD_ZERO3, OFFLOAD_NONE, 4, 1, 1, 1, FILES_ALL, "training/buckets/persistence_elems", "90001"},
-    {METHOD_ZERO3, OFFLOAD_NONE, 4, 1, 1, 1, FILES_ACCELERATE, "stack/zero_init", "false"},
+    {METHOD_ZERO3, OFFLOAD_NONE, 4, 1, 1, 1, FILES_ACCELERATE, "stack/zero_init", "true"},
     {METHOD_FSDP, OFFLOAD_NONE, 4, 1, 1, 1, FILES_ALL, "training/methods/0", "fsdp"},
     {METHOD_FSDP, OFFLOAD_NONE, 4, 1, 1, 1, FILES_ACCELERATE, "training/methods/0", "fsdp"},
     {METHOD_FSDP, OFFLOAD_NONE, 4, 1, 1, 1, FILES_ARGUMENTS, "training/methods/0", "fsdp"},
@@ -137,6 +137,7 @@ static void write_back(struct jsonw *w, const struct launch *l, int files)
     jsonw_str(w, "model", "facebook/opt-125m");
     jsonw_object(w, "cluster");
     jsonw_str(w, "gpu", "A100-40GB");
+    jsonw_u64(w, "host_memory_bytes_per_node", UINT64_C(1) << 40);
     if (files == FILES_ARGUMENTS) { /* which say nothing of machines */
         jsonw_u64(w, "gpus_per_node", launch_gpus_per_node(l));
         jsonw_u64(w, "nodes", launch_nodes(l));
