@@ -111,6 +111,61 @@ static void resolve_ddp(struct training_request *t, const struct recipe *r)
     flag(&t->sync_each_batch, r->sync_each_batch);
 }
 
+static void resolve_zero(struct estimate_request *rq, const struct recipe *r)
+{
+    struct training_request *t = &rq->training;
+    const struct zero_recipe *z = &r->zero;
+
+    whole(&t->buckets.reduce_elems, z->reduce_elems);
+    whole(&t->buckets.allgather_elems, z->allgather_elems);
+    flag(&t->overlap_comm, z->overlap_comm);
+    flag(&t->sync_each_batch, r->sync_each_batch);
+    if (r->method != METHOD_ZERO3)
+        return;
+    whole(&t->buckets.prefetch_elems, z->prefetch_elems);
+    whole(&t->buckets.max_live_elems, z->max_live_elems);
+    whole(&t->buckets.sub_group_elems, z->sub_group_elems);
+    whole(&t->buckets.persistence_elems, z->persistence_elems);
+    flag(&rq->stack.zero_init, z->zero_init);
+}
+
+static void resolve_fsdp(struct training_request *t, const struct recipe *r)
+{
+    const struct fsdp_recipe *f = &r->fsdp;
+
+    if (method_is_fsdp2(r->method))
+        word(&t->fsdp.wrap, wrap_words, (int)f->wrap);
+    flag(&t->fsdp.forward_prefetch, f->forward_prefetch);
+    flag(&t->fsdp.autocast, f->autocast);
+    flag(&t->sync_each_batch, r->sync_each_batch);
+    word(&t->reduce_dtype, reduce_words, (int)f->reduce_dtype);
+    if (method_is_hybrid(r->method))
+        whole(&t->shard_group, r->shard_group);
+    if (!method_is_fsdp1(r->method))
+        return;
+    word(&t->fsdp.backward_prefetch, prefetch_words, (int)f->backward_prefetch);
+    flag(&t->fsdp.use_orig_params, f->use_orig_params);
+    flag(&t->fsdp.limit_all_gathers, f->limit_all_gathers);
+}
+
+/* What only the first candidate's method reads. */
+static void resolve_method(struct estimate_request *rq, const struct recipe *r)
+{
+    struct training_request *t = &rq->training;
+
+    if (r->method == METHOD_DDP)
+        resolve_ddp(t, r);
+    if (method_is_zero(r->method))
+        resolve_zero(rq, r);
+    if (method_is_fsdp1(r->method) || method_is_fsdp2(r->method))
+        resolve_fsdp(t, r);
+    if (method_has_tensor_parallel(r->method))
+        whole(&t->tensor_parallel, r->tensor_parallel);
+    if (r->method == METHOD_PP)
+        whole(&t->pipeline_parallel, r->pipeline_parallel);
+    word(&t->offload, offload_words, (int)r->offload);
+}
+
 static void resolve_step(struct estimate *e, const struct plan_candidate *c)
 {
     struct training_request *t = &e->rq.training;
@@ -120,8 +175,7 @@ static void resolve_step(struct estimate *e, const struct plan_candidate *c)
     whole(&t->micro_batch_size, r->micro_batch_size);
     whole(&t->gradient_accumulation_steps, r->gradient_accumulation_steps);
     whole(&t->global_batch_size, c->global_batch_size);
-    if (r->method == METHOD_DDP)
-        resolve_ddp(t, r);
+    resolve_method(&e->rq, r);
     whole(&t->max_grad_norm, 0);
     t->max_grad_norm.real = r->max_grad_norm;
     word(&t->precision, precision_words, (int)r->precision);
@@ -146,7 +200,6 @@ static void resolve_words(struct estimate_request *rq)
         t->prepare_kbit = (struct words){.n = 1, .at = {int8 ? 1 : 0}};
     word(&t->float8, float8_words, 0);
     word(&t->loss, loss_words, 0);
-    word(&t->offload, offload_words, 0);
     flag(&t->compile, TRI_FALSE);
     flag(&t->optimizer_in_backward, TRI_FALSE);
     flag(&t->padded, TRI_FALSE);
@@ -169,4 +222,5 @@ void resolve_request(struct estimate *e)
             resolve_step(e, &a->candidates[i]);
             break;
         }
+    word(&rq->training.offload, offload_words, OFFLOAD_NONE);
 }
