@@ -141,7 +141,7 @@ static enum err_code look_at(struct planning *p, enum err_code (*look)(struct pl
 
     for (uint32_t i = 0; !rc && i < p->answer->n; i++)
         if (p->answer->candidates[i].modelled && p->answer->candidates[i].basis == BASIS_NONE)
-            rc = look(p, &p->answer->candidates[i]);
+            rc = candidate_outgrows(p, &p->answer->candidates[i], look(p, &p->answer->candidates[i]));
     return rc;
 }
 
@@ -166,7 +166,7 @@ static enum err_code settle(struct planning *p)
     for (bool done = false; !rc && !done;) {
         rank(p->q, p->answer);
         if (p->answer->n && first->modelled && first->fits && first->basis != BASIS_REPLAYED)
-            rc = candidate_settle(p, first);
+            rc = candidate_outgrows(p, first, candidate_settle(p, first));
         else if (is_open(p->answer))
             rc = look_at(p, candidate_bound);
         else

@@ -28,6 +28,9 @@ MUST_CHECK enum err_code candidate_foresee(struct planning *p, struct plan_candi
 MUST_CHECK enum err_code candidate_settle(struct planning *p, struct plan_candidate *c);
 MUST_CHECK enum err_code candidate_bound(struct planning *p, struct plan_candidate *c);
 
+/* What `rc` of a look means: a candidate with too many ranks for its model is set aside, else rc. */
+enum err_code candidate_outgrows(struct planning *p, struct plan_candidate *c, enum err_code rc);
+
 /* Micro-batch n is the candidate's. */
 void candidate_take(struct planning *p, struct plan_candidate *c, uint32_t n);
 

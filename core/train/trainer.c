@@ -154,6 +154,8 @@ static uint32_t births_of_layer(const struct step *s)
 }
 
 /* Bounds of a run: each layer makes at most so many of each in forward and backward; checkpointing makes forward twice. */
+enum { SHARDS = 16384 };
+
 static struct run_limits limits_of(const struct trainer *t, const struct arch *a, const struct step *s)
 {
     uint32_t layers = layers_alive(a, s), steps = n_steps(s) * micro_steps(t, s);
@@ -164,8 +166,12 @@ static struct run_limits limits_of(const struct trainer *t, const struct arch *a
     l.storages = 2048 + layers * 256 + 8 * batches;
     l.nodes = 1024 + layers * 256;
     l.births = 8192 + layers_held(a, s) * (births_of_layer(s) * steps + 512) + 16 * batches;
-    l.marks = s->r.method == METHOD_SINGLE ? 0 : layers * 64 * steps;
-    l.hooks = s->r.method == METHOD_SINGLE ? 0 : layers * 64;
+    if (s->r.method == METHOD_SINGLE)
+        return l;
+    l.values += SHARDS; /* pieces of a bucket, however few the layers are */
+    l.storages += SHARDS;
+    l.marks = layers * 64 * steps;
+    l.hooks = layers * 64;
     return l;
 }
 
