@@ -160,7 +160,7 @@ static struct run_limits limits_of(const struct trainer *t, const struct arch *a
 {
     uint32_t layers = layers_alive(a, s), steps = n_steps(s) * micro_steps(t, s);
     uint32_t batches = s->r.gradient_accumulation_steps; /* all on the device at once since transformers 4.46 */
-    struct run_limits l;
+    struct run_limits l = {0};
 
     l.values = 4096 + layers * 512 + 8 * batches;
     l.storages = 2048 + layers * 256 + 8 * batches;
