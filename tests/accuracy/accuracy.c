@@ -129,8 +129,18 @@ static const struct {
 
 /* Phases of the tracers of several GPUs: forward with the loss, backward with the loss's, each from its first moment on. */
 static const struct {
-    const char *theirs, *first, *second;
-} joined[] = {{"forward", "forward", "loss"}, {"backward", "backward", "loss_backward"}, {"optimizer", "optimizer", "optimizer"}};
+    const char *theirs, *ours[3];
+} joined[] = {{"forward", {"batch", "forward", "loss"}}, {"backward", {"backward", "loss_backward"}}};
+
+static double phase_of(const struct group *g, const struct json *ours, const char *name)
+{
+    double peak = number(ours, name);
+
+    for (size_t i = 0; strcmp(g->name, "one GPU") != 0 && i < sizeof joined / sizeof *joined; i++)
+        for (size_t k = 0; !strcmp(name, joined[i].theirs) && k < 3 && joined[i].ours[k]; k++)
+            peak = fmax(peak, number(ours, joined[i].ours[k]));
+    return peak > 0 ? peak : NAN;
+}
 
 static void say(const struct judging *j, const char *name, double ours, double truth)
 {
@@ -141,16 +151,10 @@ static void say(const struct judging *j, const char *name, double ours, double t
 static void judge_phases(const struct judging *j, struct group *g, const char *id, const struct json *ours, const struct json *truth)
 {
     json_each(p, truth) {
-        const char *name = json_name(p);
-        double x = number(ours, name), y;
+        const char *name = kept(json_name(p));
 
-        for (size_t i = 0; strcmp(g->name, "one GPU") != 0 && i < sizeof joined / sizeof *joined; i++)
-            if (!strcmp(name, joined[i].theirs)) {
-                x = number(ours, joined[i].first), y = number(ours, joined[i].second);
-                x = x > y || isnan(y) ? x : y;
-            }
-        put(g, PHASES, id, kept(name), x > 0 ? x : NAN, number(truth, name), 0);
-        say(j, name, x, number(truth, name));
+        put(g, PHASES, id, name, phase_of(g, ours, name), number(truth, name), 0);
+        say(j, name, phase_of(g, ours, name), number(truth, name));
     }
 }
 
@@ -168,15 +172,17 @@ static void judge_figures(const struct judging *j, struct group *g, const char *
     g->exact += number(memory, "peak_allocated_bytes") == number(c, "peak_allocated_bytes");
 }
 
-/* ZeRO-3 over several GPUs: how long blocks wait for other streams differs from run to run. */
-static void judge_range(struct group *g, const struct json *memory, const struct json *c)
+/* ZeRO-3: how long blocks wait for other streams differs from run to run. */
+static void judge_range(const struct judging *j, struct group *g, const struct json *memory, const struct json *c)
 {
-    double active = number(c, "peak_active_bytes");
+    double active = number(c, "active_between"), low = number(memory, "low_bytes"), high = number(memory, "high_bytes");
 
-    if (strncmp(g->name, "gpjt zero3", 10) != 0 || isnan(active))
+    if (isnan(active))
         return;
     g->ranged++;
-    g->within += number(memory, "low_bytes") <= active && active <= number(memory, "high_bytes");
+    g->within += low <= active && active <= high;
+    if (j->loud || active < low || active > high)
+        printf("%s: active %.0f of %.0f..%.0f\n", json_str(json_get(c, "id")), active, low, high);
 }
 
 static void judge_verdict(const struct judging *j, struct group *g, const char *id, const struct json *candidate, const struct json *oom)
@@ -216,7 +222,7 @@ static void judge(const struct judging *j, const struct json *c, const char *bod
     judge_figures(j, g, id, memory, c);
     judge_phases(j, g, id, json_get(memory, "phase_peaks_bytes"), json_get(c, "phase_peaks_bytes"));
     judge_largest(id, memory, json_get(c, "groups"), j->loud);
-    judge_range(g, memory, c);
+    judge_range(j, g, memory, c);
     judge_verdict(j, g, id, first, json_get(c, "oom"));
     if (json_get(c, "groups"))
         judge_peers(g, id, json_get(answer, "rules_of_thumb"), c);

@@ -42,7 +42,7 @@ static const struct goal {
     {"one GPU", EXPANDABLE, 1, 4, 0},
     {"gpjt", ACTIVE, 0, 0, 0.05},
     {"gpjt zero3, 8 GPUs", ACTIVE, 2, 0, 0},
-    {"published, several GPUs", MEASURED, 0.5, 0, 0},
+    {"gpjt zero3, 8 GPUs", RESERVED, 0, 10, 0},
     {NULL, PEAK, 0.1, 1, 3},
     {NULL, ACTIVE, 0.1, 1, 3},
     {NULL, PHASES, 0.1, 1, 0},
@@ -159,7 +159,7 @@ static bool report_counts(FILE *f, const char *bar)
     fprintf(f, "\n");
     for (const struct group *g = groups; g < groups + n_groups; g++) {
         if (g->ranged) {
-            fprintf(f, "%s: measured within low..high in %zu of %zu.\n", g->name, g->within, g->ranged);
+            fprintf(f, "%s: active bytes within low..high in %zu of %zu.\n", g->name, g->within, g->ranged);
             good = good && (double)g->within >= within_range * (double)g->ranged;
         }
         if (g->verdicts)
