@@ -26,20 +26,14 @@ struct judging {
     bool loud;
     void *block; /* of a request's arena */
     size_t room;
-    const char *group;           /* of a file whose rows name none */
+    const char *group; /* of a file whose rows name none */
     struct config {
         const char *name, *text;
     } config[MAX_CONFIGS];
     size_t n_configs;
 };
 
-static struct {
-    size_t groups, met;
-    char missed[64][200];
-    size_t n_missed;
-} largest;
-
-static double number(const struct json *o, const char *key)
+double number(const struct json *o, const char *key)
 {
     double v = NAN;
 
@@ -60,8 +54,8 @@ static const char *kept(const char *s)
 static struct json *ask(const char *body, void *block, size_t room)
 {
     struct arena a;
-    struct api_request rq = {.method = "POST", .path = "/estimate", .content_type = "application/json", .body = body,
-                             .body_bytes = strlen(body), .arena = &a};
+    struct api_request rq = {
+        .method = "POST", .path = "/estimate", .content_type = "application/json", .body = body, .body_bytes = strlen(body), .arena = &a};
     struct api_response rs = {0};
     struct json_limits limits = {.bytes = 1 << 22, .depth = JSON_MAX_DEPTH, .values = 1 << 20};
     struct json *doc = NULL;
@@ -78,53 +72,15 @@ static struct json *ask(const char *body, void *block, size_t room)
     return doc;
 }
 
-static bool group_met(const struct json *memory, const struct json *g)
-{
-    json_each(l, json_get(memory, "largest")) {
-        const char *op = json_str(json_get(l, "op")), *category = json_str(json_get(l, "category")),
-                   *phase = json_str(json_get(l, "phase"));
-
-        if (op && category && phase && !strcmp(op, json_str(json_get(g, "op"))) &&
-            !strcmp(category, json_str(json_get(g, "category"))) && !strcmp(phase, json_str(json_get(g, "phase"))) &&
-            number(l, "bytes_each") == number(g, "bytes_each") && number(l, "count") == number(g, "count"))
-            return true;
-    }
-    return false;
-}
-
-/* Every group larger than the eleventh. */
-static void judge_largest(const char *id, const struct json *memory, const struct json *truth, bool loud)
-{
-    double eleventh = 0;
-    size_t i = 0;
-
-    json_each(g, truth)
-        if (++i == 11)
-            eleventh = number(g, "bytes");
-    json_each(g, truth) {
-        bool met;
-
-        if (number(g, "bytes") <= eleventh)
-            break;
-        met = group_met(memory, g);
-        largest.groups++;
-        largest.met += met;
-        if (!met && largest.n_missed < 64)
-            (void)snprintf(largest.missed[largest.n_missed++], sizeof largest.missed[0], "%s: %s %s in %s, %.0f x %.0f", id,
-                           json_str(json_get(g, "op")), json_str(json_get(g, "category")), json_str(json_get(g, "phase")),
-                           number(g, "count"), number(g, "bytes_each"));
-        if (!met && loud)
-            printf("  missed  %s\n", largest.missed[largest.n_missed - 1]);
-    }
-}
-
 /* --------------------------------------------------------------------------------------------------------------- judging */
 static const struct {
     enum figure figure;
     const char *name;
 } figures[] = {
-    {PEAK, "peak_allocated_bytes"}, {ACTIVE, "peak_active_bytes"},   {RESERVED, "peak_reserved_bytes"}, {EXPANDABLE, "peak_reserved_expandable_bytes"},
-    {STATIC, "static_bytes"},       {RESTING, "resting_bytes"},      {HOST, "host_bytes_per_node"},
+    {PEAK, "peak_allocated_bytes"},    {ACTIVE, "peak_active_bytes"},
+    {RESERVED, "peak_reserved_bytes"}, {EXPANDABLE, "peak_reserved_expandable_bytes"},
+    {STATIC, "static_bytes"},          {RESTING, "resting_bytes"},
+    {HOST, "host_bytes_per_node"},
 };
 
 /* Phases of the tracers of several GPUs: forward with the loss, backward with the loss's, each from its first moment on. */
@@ -150,7 +106,7 @@ static void say(const struct judging *j, const char *name, double ours, double t
 
 static void judge_phases(const struct judging *j, struct group *g, const char *id, const struct json *ours, const struct json *truth)
 {
-    json_each(p, truth) {
+    json_each (p, truth) {
         const char *name = kept(json_name(p));
 
         put(g, PHASES, id, name, phase_of(g, ours, name), number(truth, name), 0);
@@ -166,7 +122,8 @@ static void judge_figures(const struct judging *j, struct group *g, const char *
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
         const char *name = figures[i].name;
 
-        put(g, measured ? MEASURED : figures[i].figure, id, name, number(memory, name), number(c, name), number(json_get(c, "slack"), name));
+        put(g, measured ? MEASURED : figures[i].figure, id, name, number(memory, name), number(c, name),
+            number(json_get(c, "slack"), name));
         say(j, name, number(memory, name), number(c, name));
     }
     g->exact += number(memory, "peak_allocated_bytes") == number(c, "peak_allocated_bytes");
@@ -221,73 +178,12 @@ static void judge(const struct judging *j, const struct json *c, const char *bod
         put(g, MEASURED, id, kept(metric), number(memory, metric), number(c, "expected"), 0);
     judge_figures(j, g, id, memory, c);
     judge_phases(j, g, id, json_get(memory, "phase_peaks_bytes"), json_get(c, "phase_peaks_bytes"));
-    judge_largest(id, memory, json_get(c, "groups"), j->loud);
+    largest_judge(id, memory, json_get(c, "groups"), j->loud);
     judge_range(j, g, memory, c);
     judge_verdict(j, g, id, first, json_get(c, "oom"));
     if (json_get(c, "groups"))
         judge_peers(g, id, json_get(answer, "rules_of_thumb"), c);
     json_free(answer);
-}
-
-/* ----------------------------------------------------------------------------------------------------------------- page */
-static void write_largest(FILE *f, bool markdown)
-{
-    fprintf(f, "%zu of %zu of the largest groups of storages alive at the peak of one GPU met as (op, category, phase, bytes each, count).\n", largest.met,
-            largest.groups);
-    for (size_t i = 0; i < largest.n_missed; i++)
-        fprintf(f, "%s%s\n", markdown ? "- not met: " : "not met: ", largest.missed[i]);
-}
-
-static void write_notes(FILE *f)
-{
-    FILE *notes = fopen("docs/accuracy-notes.md", "r");
-    char line[1024];
-
-    if (!notes)
-        return;
-    fputc('\n', f);
-    while (fgets(line, sizeof line, notes))
-        fputs(line, f);
-    (void)fclose(notes);
-}
-
-static void write_page(void)
-{
-    static const struct {
-        const char *title;
-        enum figure figure;
-        double above;
-    } lists[] = {{"Peak allocated, deviations over 0.01 %", PEAK, 0.01}, {"Phase peaks, deviations over 0.3 %", PHASES, 0.3},
-                 {"Reserved, deviations over 4 %", RESERVED, 4}, {"Static, deviations over 0.1 %", STATIC, 0.1},
-                 {"Resting, deviations over 0.1 %", RESTING, 0.1}, {"Measured by others, deviations over 5 %", MEASURED, 5}};
-    FILE *f = fopen("docs/accuracy.md", "w");
-
-    if (!f) {
-        perror("docs/accuracy.md");
-        return;
-    }
-    fprintf(f, "# Accuracy\n\nWritten by `make accuracy` from the cases of tests/data/accuracy. Errors are relative and two-sided.\n\n"
-               "- `one GPU`: fine-tuning steps of real PyTorch, transformers and peft, traced block by block on two stacks (torch 2.15 / transformers 5.23,\n"
-               "  torch 2.2 / transformers 4.40). The peers' rules stand beside us with the same cases.\n"
-               "- `ddp` to `pp`: one rank of several of the real DistributedDataParallel, DeepSpeed, FSDP, tensor and pipeline code, its last step.\n"
-               "- `gpjt`: what DeepSpeed ZeRO-2 and 3 printed on one RTX 3090 and on eight A100 (active and reserved bytes).\n"
-               "- `published`: what others measured on real GPUs.\n\n");
-    (void)report(f, true);
-    write_largest(f, true);
-    fprintf(f, "\n## By source\n\nPeak allocated of traced runs, active bytes of gpjt's, then figures that others measured on real GPUs and published, each with the\n"
-               "metric its source states. Those ran other releases than the two traced ones, and state less than a request can.\n\n"
-               "| source | runs | count | median | p95 | worst |\n|---|---|---|---|---|---|\n");
-    by_source(f, PEAK);
-    by_source(f, ACTIVE);
-    by_source(f, MEASURED);
-    fprintf(f, "\n## Speed\n\n");
-    (void)speed_report(f, true);
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-        fprintf(f, "\n## %s\n\n", lists[i].title);
-        worst(f, lists[i].figure, lists[i].above, "- ");
-    }
-    write_notes(f);
-    (void)fclose(f);
 }
 
 /* ---------------------------------------------------------------------------------------------------------------- cases */
@@ -368,8 +264,8 @@ int main(int argc, char **argv)
         !read_cases(&j, "tests/data/accuracy/dist.jsonl", NULL, only, smoke ? 3 : 1) ||
         (!smoke && !read_cases(&j, "tests/data/accuracy/published.jsonl", "published, one GPU", only, 1)))
         return 2;
-    good = report(stdout, false) && largest.met == largest.groups;
-    write_largest(stdout, false);
+    good = report(stdout, false);
+    good = largest_report(stdout, false) && good;
     if (!only && !smoke) {
         printf("\nworst peaks\n");
         worst(stdout, PEAK, 0.02, "  ");
