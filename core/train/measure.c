@@ -209,27 +209,35 @@ static enum err_code measure_default(const struct tape *tape, const struct peak 
     return rc;
 }
 
+/* All figures of one rank's run. */
+static enum err_code measure_run(const struct trainer *t, const struct tape *tape, const struct peak *walk, struct arena *arena,
+                                 struct measured *m, struct err *err)
+{
+    struct peak replay = {0};
+    struct alike groups[LARGEST_MAX];
+    uint32_t n = 0;
+    enum err_code rc;
+
+    describe_run(t, walk, m);
+    rc = measure_expandable(tape, walk, arena, m, err);
+    if (!rc)
+        rc = measure_default(tape, walk, arena, m, &replay, err);
+    if (!rc)
+        rc = peak_describe(tape, &replay, arena, m->breakdown_bytes, LARGEST_MAX, groups, &n, err);
+    if (!rc)
+        name_largest(t, tape, n, groups, m);
+    return rc;
+}
+
 static enum err_code measure(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
                              struct measured *m, struct err *err)
 {
     struct trainer *t = NULL;
     struct tape tape;
-    struct peak walk = {0}, replay = {0};
-    struct alike groups[LARGEST_MAX];
-    uint32_t n = 0;
+    struct peak walk = {0};
     enum err_code rc = run_step(arch, step, device, LOOK_REPLAY, arena, &t, &tape, &walk, err);
 
-    if (rc)
-        return rc;
-    describe_run(t, &walk, m);
-    rc = measure_expandable(&tape, &walk, arena, m, err);
-    if (!rc)
-        rc = measure_default(&tape, &walk, arena, m, &replay, err);
-    if (!rc)
-        rc = peak_describe(&tape, &replay, arena, m->breakdown_bytes, LARGEST_MAX, groups, &n, err);
-    if (!rc)
-        name_largest(t, &tape, n, groups, m);
-    return rc;
+    return rc ? rc : measure_run(t, &tape, &walk, arena, m, err);
 }
 
 enum err_code train_measure(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
@@ -255,6 +263,7 @@ static enum err_code play_within(struct tape tape, const struct peak *walk, uint
                                  struct fit *fit, struct err *err)
 {
     struct torch_alloc_options o = {.expandable = expandable};
+    unsigned char *mark = arena->cur;
     struct torch_alloc *a = NULL;
     struct peak replay;
     enum err_code rc = allocator(&tape, walk, o, arena, &a, err);
@@ -264,46 +273,71 @@ static enum err_code play_within(struct tape tape, const struct peak *walk, uint
         return rc;
     fit->fits = peak_replay(&tape, a, &replay);
     fit->retries = torch_alloc_stats(a).retries;
-    return torch_alloc_status(a, err);
+    rc = torch_alloc_status(a, err);
+    arena_rewind(arena, mark);
+    return rc;
+}
+
+/* A limit that is never reached changes nothing: only beyond it a second replay has to tell. */
+static enum err_code play(const struct tape *tape, const struct peak *walk, uint64_t capacity_bytes, bool expandable, struct arena *arena,
+                          struct fit *fit, struct err *err)
+{
+    struct peak replay;
+    struct torch_alloc_stats s = {0};
+    enum err_code rc = replay_on(tape, walk, expandable, false, arena, &replay, &s, err);
+
+    fit->reserved_bytes = s.reserved_peak_bytes;
+    fit->fits = s.reserved_peak_bytes <= capacity_bytes;
+    return rc || fit->fits ? rc : play_within(*tape, walk, capacity_bytes, expandable, arena, fit, err);
 }
 
 static enum err_code fits_rank(const struct arch *arch, const struct step *step, const struct device *device, uint64_t capacity_bytes,
-                               bool expandable_segments, struct arena *arena, struct fit *ret, struct err *err)
+                               bool expandable_segments, bool measures, struct arena *arena, struct fit *ret, struct err *err)
 {
     unsigned char *mark = arena->cur;
     struct trainer *t = NULL;
     struct tape tape;
     struct peak walk = {0};
-    struct fit fit = {0};
     enum err_code rc = run_step(arch, step, device, LOOK_REPLAY, arena, &t, &tape, &walk, err);
 
     if (!rc)
-        describe_run(t, &walk, &fit.walk);
+        describe_run(t, &walk, &ret->walk);
     if (!rc && walk.peak_bytes <= capacity_bytes)
-        rc = play_within(tape, &walk, capacity_bytes, expandable_segments, arena, &fit, err);
+        rc = play(&tape, &walk, capacity_bytes, expandable_segments, arena, ret, err);
+    ret->measured = !rc && measures && ret->fits && !ret->retries;
+    if (ret->measured)
+        rc = measure_run(t, &tape, &walk, arena, &ret->memory, err);
     arena_rewind(arena, mark);
-    if (!rc)
-        *ret = fit;
     return rc;
+}
+
+static void take_worse(struct fit *worst, const struct fit *fit, bool first)
+{
+    worst->fits &= fit->fits;
+    worst->measured &= fit->measured;
+    worst->retries = fit->retries > worst->retries ? fit->retries : worst->retries;
+    worst->reserved_bytes = fit->reserved_bytes > worst->reserved_bytes ? fit->reserved_bytes : worst->reserved_bytes;
+    if (fit->walk.walk_peak_bytes > worst->walk.walk_peak_bytes)
+        worst->walk = fit->walk;
+    if (worst->measured)
+        ranks_take_higher(&worst->memory, &fit->memory, first);
 }
 
 /* It fits where it fits on every rank. */
 enum err_code train_fits(const struct arch *arch, const struct step *step, const struct device *device, uint64_t capacity_bytes,
-                         bool expandable_segments, struct arena *arena, struct fit *ret, struct err *err)
+                         bool expandable_segments, bool measures, struct arena *arena, struct fit *ret, struct err *err)
 {
-    struct fit worst = {.fits = true};
+    struct fit worst = {.fits = true, .measured = measures};
     struct ranks all;
     enum err_code rc = ranks_of(arch, step, false, arena, &all, err);
 
-    for (uint32_t i = 0; i < all.n && !rc; i++) {
+    for (uint32_t i = 0; i < all.n && !rc && worst.fits; i++) {
         struct step s = of_rank(step, all.rank[i]);
         struct fit fit = {0};
 
-        rc = fits_rank(arch, &s, device, capacity_bytes, expandable_segments, arena, &fit, err);
-        worst.fits &= fit.fits;
-        worst.retries = fit.retries > worst.retries ? fit.retries : worst.retries;
-        if (fit.walk.walk_peak_bytes > worst.walk.walk_peak_bytes)
-            worst.walk = fit.walk;
+        rc = fits_rank(arch, &s, device, capacity_bytes, expandable_segments, worst.measured, arena, &fit, err);
+        if (!rc)
+            take_worse(&worst, &fit, !i);
     }
     if (!rc)
         *ret = worst;
