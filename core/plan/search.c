@@ -264,7 +264,7 @@ enum err_code probe_foresee_largest(const struct probe *p, uint32_t *ret)
 /* What is known of the largest: `good` was played and fits, `bad` does not, or is one more than there can be. */
 struct played {
     struct largest_fit good;
-    uint32_t bad, stride, guess; /* guess: the next to play, as the last one's memory has it; 0: none */
+    uint32_t bad, stride;
     bool bad_was_played;
 };
 
@@ -279,16 +279,6 @@ static enum err_code exceeds(const struct probe *p, struct played *k)
     return rc;
 }
 
-/* Beyond what stands before the first step, memory grows with the batch. Only what failed far above the budget leads to a leap. */
-static uint32_t guess(const struct probe *p, uint32_t n, const struct fit *f)
-{
-    uint64_t budget = probe_budget(p), stands = f->walk.static_bytes;
-
-    if (f->reserved_bytes <= budget || stands >= budget)
-        return 0;
-    return (uint32_t)((double)n * (double)(budget - stands) / (double)(f->reserved_bytes - stands));
-}
-
 static enum err_code play(const struct probe *p, uint32_t n, struct played *k)
 {
     struct fit fit;
@@ -297,12 +287,10 @@ static enum err_code play(const struct probe *p, uint32_t n, struct played *k)
     if (rc)
         return rc;
     if (!fit.fits) {
-        k->guess = k->bad_was_played ? 0 : guess(p, n, &fit);
         k->bad = n;
         k->bad_was_played = true;
         return ERR_OK;
     }
-    k->guess = 0;
     k->good.n = n;
     k->good.retries = fit.retries;
     if (!fit.retries) {
@@ -317,16 +305,14 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* Down from what failed, or up from what fits, in steps that double, and no further than the middle of both. */
+/* One down from what failed, then by halves; up from what fits in steps that double, and no further than the middle of both. */
 static uint32_t next_to_play(struct played *k)
 {
     uint32_t step = k->stride, gap = k->bad - k->good.n;
 
-    if (k->guess && k->guess + 1 < k->bad && !k->good.n)
-        return k->guess;
     k->stride *= 2;
     if (!k->good.n)
-        return k->bad > step ? k->bad - step : 1;
+        return step == 1 ? k->bad - 1 : k->bad / 2;
     return k->good.n + least(step, k->bad_was_played ? gap / 2 : gap - 1);
 }
 

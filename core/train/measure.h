@@ -71,7 +71,6 @@ MUST_CHECK enum err_code train_measure(const struct arch *arch, const struct ste
 struct fit {
     bool fits;              /* false: even release-and-retry does not help */
     uint32_t retries;       /* how often cached segments had to be given back */
-    uint64_t reserved_bytes; /* what the allocator would take without a limit; 0 where the live blocks alone exceed it. Highest of the ranks played */
     struct measured walk;   /* as train_walk() has it */
     bool measured;          /* `memory` is what train_measure() says */
     struct measured memory;

@@ -105,7 +105,7 @@ enum err_code train_fits(const struct arch *arch, const struct step *step, const
 
     (void)expandable_segments;
     *ret = (struct fit){
-        .fits = m.peak_reserved_bytes <= capacity_bytes, .reserved_bytes = m.peak_reserved_bytes, .walk = m, .measured = measures, .memory = m};
+        .fits = m.peak_reserved_bytes <= capacity_bytes, .walk = m, .measured = measures, .memory = m};
     return rc;
 }
 
