@@ -96,6 +96,7 @@ struct method_program {
     /* of an engine; NULL: none */
     void (*backward)(void *of, val loss);
     void (*end_micro_step)(void *of, bool boundary); /* engine.step(): at the boundary it clips, updates, clears */
+    void (*prepare)(void *of);                       /* makes the optimizer states that the first step would */
     uint64_t (*host_bytes)(const void *of);          /* that offload holds on the host between two steps, of this rank */
     uint64_t (*host_bytes_of_rank)(const void *of, uint32_t rank); /* the same of any; NULL: all ranks hold as much */
     /* Ranks whose memory may be the highest, for a declared model; NULL: all are alike, rank 0 stands for them. At most `max`. */

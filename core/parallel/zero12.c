@@ -204,6 +204,14 @@ static void backward(void *of, val loss)
     zero_backward(&z->engine, loss, &s);
 }
 
+static void prepare(void *of)
+{
+    struct zero12 *z = of;
+
+    for (uint32_t i = 0; i < z->n_groups; i++)
+        optim_prepare(z->r, &z->groups[i].optim);
+}
+
 static void end_micro_step(void *of, bool boundary)
 {
     if (boundary)
@@ -228,6 +236,7 @@ const struct method_program zero12_program = {
     .begin_micro_step = begin_micro_step,
     .backward = backward,
     .end_micro_step = end_micro_step,
+    .prepare = prepare,
     .host_bytes = host_bytes,
     .host_bytes_of_rank = host_bytes_of_rank,
     .ranks = zero12_ranks,

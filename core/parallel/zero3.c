@@ -208,6 +208,14 @@ static void *wrap(struct wrapping *w)
     return run_dead(r) ? NULL : z;
 }
 
+static void prepare(void *of)
+{
+    struct zero3 *z = of;
+
+    for (uint32_t i = 0; i < z->n_sub_groups; i++)
+        optim_prepare(z->r, &z->sub_groups[i].optim);
+}
+
 static void begin_micro_step(void *of, bool sync)
 {
     ((struct zero3 *)of)->boundary = sync;
@@ -238,6 +246,7 @@ const struct method_program zero3_program = {
     .post_forward = zero3_post_forward,
     .backward = zero3_backward,
     .end_micro_step = zero3_end_micro_step,
+    .prepare = prepare,
     .host_bytes = host_bytes,
     .cuts_layers = true, /* prefetch and live windows are in elements */
 };

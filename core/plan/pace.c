@@ -171,7 +171,7 @@ static enum err_code avoid_retries(const struct probe *p, const struct largest_f
     *n = f->n;
     for (uint32_t k = 1, less; k <= 3; k++) {
         less = f->n > 10 * k ? f->n - f->n * k / 10 : f->n > k ? f->n - k : 1;
-        rc = probe_fits(p, less, &fit);
+        rc = probe_fits(p, less, false, &fit);
         if (!rc && fit.fits && !fit.retries)
             *n = less;
         if (rc || *n == less || less == 1)

@@ -53,11 +53,12 @@ enum err_code probe_fold(const struct probe *p, uint32_t n, struct measured *ret
     return train_fold(p->q->arch, &s, &p->q->device, p->scratch, ret, p->err);
 }
 
-enum err_code probe_fits(const struct probe *p, uint32_t n, struct fit *ret)
+enum err_code probe_fits(const struct probe *p, uint32_t n, bool measures, struct fit *ret)
 {
     struct step s = probe_step(p, n);
 
-    return train_fits(p->q->arch, &s, &p->q->device, probe_budget(p), p->q->expandable_segments, p->scratch, ret, p->err);
+    return train_fits(p->q->arch, &s, &p->q->device, probe_budget(p), p->q->expandable_segments, measures, p->scratch, ret,
+                      p->err);
 }
 
 /* --- the verdict --------------------------------------------------------------------------------------------------------------- */
@@ -70,24 +71,30 @@ static enum err_code retry(const struct probe *p, uint32_t n, struct verdict *v)
 
     if (v->memory.walk_peak_bytes > probe_budget(p))
         return ERR_OK;
-    rc = probe_fits(p, n, &fit);
+    rc = probe_fits(p, n, false, &fit);
     v->tight = v->fits = !rc && fit.fits;
     return rc;
+}
+
+void probe_tell(const struct probe *p, const struct measured *m, struct verdict *ret)
+{
+    uint64_t reserved = p->q->expandable_segments ? m->peak_reserved_expandable_bytes : m->peak_reserved_bytes;
+
+    ret->memory = *m;
+    ret->device_bytes = reserved + probe_beside(p);
+    ret->fits = reserved <= probe_budget(p);
+    ret->tight = ret->fits && (double)ret->device_bytes > 0.95 * (double)p->q->capacity_bytes;
 }
 
 static enum err_code judge(const struct probe *p, uint32_t n, struct verdict *v)
 {
     struct step s = probe_step(p, n);
-    const struct measured *m = &v->memory;
-    enum err_code rc = train_measure(p->q->arch, &s, &p->q->device, p->scratch, &v->memory, p->err);
-    uint64_t reserved;
+    struct measured m;
+    enum err_code rc = train_measure(p->q->arch, &s, &p->q->device, p->scratch, &m, p->err);
 
     if (rc)
         return rc;
-    reserved = p->q->expandable_segments ? m->peak_reserved_expandable_bytes : m->peak_reserved_bytes;
-    v->device_bytes = reserved + probe_beside(p);
-    v->fits = reserved <= probe_budget(p);
-    v->tight = v->fits && (double)v->device_bytes > 0.95 * (double)p->q->capacity_bytes;
+    probe_tell(p, &m, v);
     return v->fits ? ERR_OK : retry(p, n, v);
 }
 
@@ -264,9 +271,10 @@ struct played {
 /* One sequence that is foreseen not to fit: its live blocks alone may say so. */
 static enum err_code exceeds(const struct probe *p, struct played *k)
 {
-    enum err_code rc = probe_walk(p, 1, &k->good.walk);
+    struct measured m;
+    enum err_code rc = probe_walk(p, 1, &m);
 
-    if (!rc && k->good.walk.walk_peak_bytes > probe_budget(p))
+    if (!rc && m.walk_peak_bytes > probe_budget(p))
         k->bad = 1;
     return rc;
 }
@@ -274,12 +282,10 @@ static enum err_code exceeds(const struct probe *p, struct played *k)
 static enum err_code play(const struct probe *p, uint32_t n, struct played *k)
 {
     struct fit fit;
-    enum err_code rc = probe_fits(p, n, &fit);
+    enum err_code rc = probe_fits(p, n, true, &fit);
 
     if (rc)
         return rc;
-    if (fit.fits || n == 1)
-        k->good.walk = fit.walk;
     if (!fit.fits) {
         k->bad = n;
         k->bad_was_played = true;
@@ -287,22 +293,27 @@ static enum err_code play(const struct probe *p, uint32_t n, struct played *k)
     }
     k->good.n = n;
     k->good.retries = fit.retries;
-    if (!fit.retries)
+    if (!fit.retries) {
         k->good.without_retry = n;
+        k->good.memory = fit.memory;
+    }
     return ERR_OK;
 }
 
-/* Down from what failed, or up from what fits, in steps that double; once there are both, the middle. */
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* One down from what failed, then by halves; up from what fits in steps that double, and no further than the middle of both. */
 static uint32_t next_to_play(struct played *k)
 {
-    uint32_t step = k->stride;
+    uint32_t step = k->stride, gap = k->bad - k->good.n;
 
     k->stride *= 2;
     if (!k->good.n)
-        return k->bad > step ? k->bad - step : 1;
-    if (k->bad_was_played)
-        return k->good.n + (k->bad - k->good.n) / 2;
-    return k->bad - k->good.n > step ? k->good.n + step : k->bad - 1;
+        return step == 1 ? k->bad - 1 : k->bad / 2;
+    return k->good.n + least(step, k->bad_was_played ? gap / 2 : gap - 1);
 }
 
 enum err_code probe_largest(const struct probe *p, uint32_t first, struct largest_fit *ret)

@@ -28,21 +28,22 @@ struct verdict {
 /* The step at micro-batch n, with the accumulation that goes with it. */
 struct step probe_step(const struct probe *p, uint32_t n);
 
-/* Replays at micro-batch n without a limit, and under the budget where that exceeds it. */
+/* Replays at micro-batch n without a limit, and under the budget where that exceeds it; probe_tell() makes the same of figures that are known. */
+void probe_tell(const struct probe *p, const struct measured *m, struct verdict *ret);
 MUST_CHECK enum err_code probe_judge(const struct probe *p, uint32_t n, struct verdict *ret);
 
 /* Live blocks only: what memory of a verdict says after train_walk(), after train_fold(). */
 MUST_CHECK enum err_code probe_walk(const struct probe *p, uint32_t n, struct measured *ret);
 MUST_CHECK enum err_code probe_fold(const struct probe *p, uint32_t n, struct measured *ret);
 
-/* A replay under the budget, release-and-retry included. */
-MUST_CHECK enum err_code probe_fits(const struct probe *p, uint32_t n, struct fit *ret);
+/* A replay under the budget, release-and-retry included. `measures`: all figures too, where it fits without a retry. */
+MUST_CHECK enum err_code probe_fits(const struct probe *p, uint32_t n, bool measures, struct fit *ret);
 
 struct largest_fit {
     uint32_t n;             /* 0 when not even one sequence fits */
     uint32_t retries;       /* of the allocator at n, in the replayed steps */
     uint32_t without_retry; /* the largest seen that needs none; 0: none was seen */
-    struct measured walk;   /* at n; at 1 when n is 0 */
+    struct measured memory; /* at without_retry */
 };
 /* `first`: the one to play first, as foreseen. */
 MUST_CHECK enum err_code probe_largest(const struct probe *p, uint32_t first, struct largest_fit *ret);

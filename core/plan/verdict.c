@@ -31,21 +31,33 @@ static enum err_code widen(struct planning *p, struct plan_candidate *c)
     return ERR_OK;
 }
 
+static bool lacks_host_memory(const struct plan_question *q, const struct plan_candidate *c)
+{
+    return q->host_memory_bytes_per_node && c->host_bytes_per_node > q->host_memory_bytes_per_node;
+}
+
 /* What the host has to hold; where it cannot, nothing fits. */
 static void take_host(const struct plan_question *q, struct plan_candidate *c)
 {
     uint32_t here = q->gpus_per_node ? q->gpus_per_node : q->gpus, nodes = q->gpus > here ? q->gpus / here : 1;
 
     c->host_bytes_per_node = c->memory.host_bytes_of_all / nodes;
-    if (q->host_memory_bytes_per_node && c->host_bytes_per_node > q->host_memory_bytes_per_node)
+    if (lacks_host_memory(q, c))
         c->fits = false;
 }
 
-static enum err_code replay(struct planning *p, struct plan_candidate *c)
+/* What the search for the largest has measured, it need not be played again for. */
+static enum err_code replay(struct planning *p, struct plan_candidate *c, const struct largest_fit *f)
 {
     struct probe probe = {p->q, &c->step, p->scratch, p->err};
+    uint32_t n = c->step.r.micro_batch_size;
     struct verdict v;
-    enum err_code rc = probe_judge(&probe, c->step.r.micro_batch_size, &v);
+    enum err_code rc = ERR_OK;
+
+    if (n == f->without_retry)
+        probe_tell(&probe, &f->memory, &v);
+    else
+        rc = probe_judge(&probe, n, &v);
 
     if (rc)
         return rc;
@@ -78,7 +90,7 @@ enum err_code candidate_settle(struct planning *p, struct plan_candidate *c)
         return rc;
     c->max_micro_batch_size = f.n;
     candidate_take(p, c, n);
-    return replay(p, c);
+    return replay(p, c, &f);
 }
 
 /* At the foreseen micro-batch; of one that was searched, at the next smaller while the remainders could push it over the budget. */
@@ -129,7 +141,7 @@ enum err_code candidate_bound(struct planning *p, struct plan_candidate *c)
     if (rc)
         return rc;
     take_host(p->q, c);
-    if (c->host_bytes_per_node && !c->fits && c->high_bytes <= probe_budget(&probe))
+    if (lacks_host_memory(p->q, c))
         return ERR_OK;
     if (c->fits ? c->high_bytes > probe_budget(&probe) : c->low_bytes <= probe_budget(&probe))
         return candidate_settle(p, c);

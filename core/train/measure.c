@@ -149,9 +149,16 @@ static void name_largest(const struct trainer *t, const struct tape *tape, uint3
     }
 }
 
-/* One replay on a GPU without a limit; the allocator is gone afterwards. */
+/* What a replay leaves. */
+struct played {
+    bool ended; /* false: the device ran out of memory */
+    struct peak peak;
+    struct torch_alloc_stats stats;
+};
+
+/* One replay; the allocator is gone afterwards. */
 static enum err_code replay_on(const struct tape *tape, const struct peak *walk, bool expandable, bool lagging, struct arena *arena,
-                               struct peak *ret, struct torch_alloc_stats *ret_stats, struct err *err)
+                               struct played *ret, struct err *err)
 {
     struct torch_alloc_options o = {.expandable = expandable, .lagging = lagging};
     unsigned char *mark = arena->cur;
@@ -160,76 +167,84 @@ static enum err_code replay_on(const struct tape *tape, const struct peak *walk,
 
     if (rc)
         return rc;
-    (void)peak_replay(tape, a, ret);
-    *ret_stats = torch_alloc_stats(a);
+    ret->ended = peak_replay(tape, a, &ret->peak);
+    ret->stats = torch_alloc_stats(a);
     rc = torch_alloc_status(a, err);
     arena_rewind(arena, mark);
     return rc;
 }
 
-static enum err_code measure_expandable(const struct tape *tape, const struct peak *walk, struct arena *arena, struct measured *m,
-                                        struct err *err)
+static enum err_code measure_expandable(const struct tape *tape, const struct peak *walk, const struct played *prompt, struct arena *arena,
+                                        struct measured *m, struct err *err)
 {
-    struct peak replay = {0};
-    struct torch_alloc_stats s = {0};
-    enum err_code rc = replay_on(tape, walk, true, false, arena, &replay, &s, err);
+    struct played lagging = *prompt;
+    enum err_code rc = walk->crossed ? replay_on(tape, walk, true, true, arena, &lagging, err) : ERR_OK;
 
-    m->peak_allocated_expandable_bytes = replay.peak_bytes;
-    m->peak_active_expandable_bytes = m->peak_active_lagging_expandable_bytes = replay.active_bytes;
-    m->peak_reserved_expandable_bytes = m->peak_reserved_lagging_expandable_bytes = s.reserved_peak_bytes;
-    if (rc || !walk->crossed)
-        return rc;
-    rc = replay_on(tape, walk, true, true, arena, &replay, &s, err);
-    m->peak_active_lagging_expandable_bytes = replay.active_bytes;
-    m->peak_reserved_lagging_expandable_bytes = s.reserved_peak_bytes;
+    m->peak_allocated_expandable_bytes = prompt->peak.peak_bytes;
+    m->peak_active_expandable_bytes = prompt->peak.active_bytes;
+    m->peak_reserved_expandable_bytes = prompt->stats.reserved_peak_bytes;
+    m->peak_active_lagging_expandable_bytes = lagging.peak.active_bytes;
+    m->peak_reserved_lagging_expandable_bytes = lagging.stats.reserved_peak_bytes;
     return rc;
 }
 
-static enum err_code measure_default(const struct tape *tape, const struct peak *walk, struct arena *arena, struct measured *m,
-                                     struct peak *ret, struct err *err)
+static enum err_code measure_default(const struct tape *tape, const struct peak *walk, const struct played *prompt, struct arena *arena,
+                                     struct measured *m, struct err *err)
 {
-    struct peak lagging = {0};
-    struct torch_alloc_stats s = {0};
-    enum err_code rc = replay_on(tape, walk, false, false, arena, ret, &s, err);
+    const struct peak *replay = &prompt->peak;
+    struct played lagging = *prompt;
+    enum err_code rc = walk->crossed ? replay_on(tape, walk, false, true, arena, &lagging, err) : ERR_OK;
 
-    m->peak_allocated_bytes = ret->peak_bytes;
-    m->first_steps_peak_bytes = ret->first_bytes;
-    m->peak_active_bytes = m->peak_active_lagging_bytes = ret->active_bytes;
-    m->peak_reserved_bytes = m->peak_reserved_lagging_bytes = s.reserved_peak_bytes;
-    m->max_slack_bytes = s.slack_peak_bytes;
-    m->static_bytes = ret->static_bytes;
-    m->resting_bytes = ret->resting_bytes;
-    m->peak_phase = ret->peak_phase;
-    memcpy(m->phase_peaks_bytes, ret->phase_bytes, sizeof m->phase_peaks_bytes);
-    if (rc || !walk->crossed)
-        return rc;
-    rc = replay_on(tape, walk, false, true, arena, &lagging, &s, err);
-    m->peak_active_lagging_bytes = lagging.active_bytes;
-    m->peak_reserved_lagging_bytes = s.reserved_peak_bytes;
+    m->peak_allocated_bytes = replay->peak_bytes;
+    m->first_steps_peak_bytes = replay->first_bytes;
+    m->peak_active_bytes = replay->active_bytes;
+    m->peak_reserved_bytes = prompt->stats.reserved_peak_bytes;
+    m->max_slack_bytes = prompt->stats.slack_peak_bytes;
+    m->static_bytes = replay->static_bytes;
+    m->resting_bytes = replay->resting_bytes;
+    m->peak_phase = replay->peak_phase;
+    memcpy(m->phase_peaks_bytes, replay->phase_bytes, sizeof m->phase_peaks_bytes);
+    m->peak_active_lagging_bytes = lagging.peak.active_bytes;
+    m->peak_reserved_lagging_bytes = lagging.stats.reserved_peak_bytes;
+    return rc;
+}
+
+/* All figures of one rank's run. `known`: its replay under the default allocator and with expandable segments; NULL: not played yet. */
+static enum err_code measure_run(const struct trainer *t, const struct tape *tape, const struct peak *walk, const struct played *known[2],
+                                 struct arena *arena, struct measured *m, struct err *err)
+{
+    struct alike groups[LARGEST_MAX];
+    struct played played[2];
+    uint32_t n = 0;
+    enum err_code rc = ERR_OK;
+
+    describe_run(t, walk, m);
+    for (int kind = 0; kind < 2 && !rc; kind++)
+        if (known[kind])
+            played[kind] = *known[kind];
+        else
+            rc = replay_on(tape, walk, kind, false, arena, &played[kind], err);
+    if (!rc)
+        rc = measure_expandable(tape, walk, &played[1], arena, m, err);
+    if (!rc)
+        rc = measure_default(tape, walk, &played[0], arena, m, err);
+    if (!rc)
+        rc = peak_describe(tape, &played[0].peak, arena, m->breakdown_bytes, LARGEST_MAX, groups, &n, err);
+    if (!rc)
+        name_largest(t, tape, n, groups, m);
     return rc;
 }
 
 static enum err_code measure(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
                              struct measured *m, struct err *err)
 {
+    const struct played *known[2] = {NULL, NULL};
     struct trainer *t = NULL;
     struct tape tape;
-    struct peak walk = {0}, replay = {0};
-    struct alike groups[LARGEST_MAX];
-    uint32_t n = 0;
+    struct peak walk = {0};
     enum err_code rc = run_step(arch, step, device, LOOK_REPLAY, arena, &t, &tape, &walk, err);
 
-    if (rc)
-        return rc;
-    describe_run(t, &walk, m);
-    rc = measure_expandable(&tape, &walk, arena, m, err);
-    if (!rc)
-        rc = measure_default(&tape, &walk, arena, m, &replay, err);
-    if (!rc)
-        rc = peak_describe(&tape, &replay, arena, m->breakdown_bytes, LARGEST_MAX, groups, &n, err);
-    if (!rc)
-        name_largest(t, &tape, n, groups, m);
-    return rc;
+    return rc ? rc : measure_run(t, &tape, &walk, known, arena, m, err);
 }
 
 enum err_code train_measure(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
@@ -252,58 +267,63 @@ enum err_code train_measure(const struct arch *arch, const struct step *step, co
 }
 
 static enum err_code play_within(struct tape tape, const struct peak *walk, uint64_t capacity_bytes, bool expandable, struct arena *arena,
-                                 struct fit *fit, struct err *err)
+                                 struct played *ret, struct err *err)
 {
-    struct torch_alloc_options o = {.expandable = expandable};
-    struct torch_alloc *a = NULL;
-    struct peak replay;
-    enum err_code rc = allocator(&tape, walk, o, arena, &a, err);
-
     tape.capacity_bytes = capacity_bytes;
-    if (rc)
-        return rc;
-    fit->fits = peak_replay(&tape, a, &replay);
-    fit->retries = torch_alloc_stats(a).retries;
-    return torch_alloc_status(a, err);
+    return replay_on(&tape, walk, expandable, false, arena, ret, err);
 }
 
+/* A limit that no retry met changed nothing: such a replay is one without a limit. */
 static enum err_code fits_rank(const struct arch *arch, const struct step *step, const struct device *device, uint64_t capacity_bytes,
-                               bool expandable_segments, struct arena *arena, struct fit *ret, struct err *err)
+                               bool expandable_segments, bool measures, struct arena *arena, struct fit *ret, struct err *err)
 {
     unsigned char *mark = arena->cur;
     struct trainer *t = NULL;
     struct tape tape;
     struct peak walk = {0};
-    struct fit fit = {0};
+    struct played played = {0};
+    const struct played *known[2] = {expandable_segments ? NULL : &played, expandable_segments ? &played : NULL};
     enum err_code rc = run_step(arch, step, device, LOOK_REPLAY, arena, &t, &tape, &walk, err);
 
     if (!rc)
-        describe_run(t, &walk, &fit.walk);
+        describe_run(t, &walk, &ret->walk);
     if (!rc && walk.peak_bytes <= capacity_bytes)
-        rc = play_within(tape, &walk, capacity_bytes, expandable_segments, arena, &fit, err);
+        rc = play_within(tape, &walk, capacity_bytes, expandable_segments, arena, &played, err);
+    ret->fits = played.ended;
+    ret->retries = played.stats.retries;
+    ret->measured = !rc && measures && played.ended && !played.stats.retries;
+    if (ret->measured)
+        rc = measure_run(t, &tape, &walk, known, arena, &ret->memory, err);
     arena_rewind(arena, mark);
-    if (!rc)
-        *ret = fit;
     return rc;
+}
+
+static void take_worse(struct fit *worst, const struct fit *fit, bool first)
+{
+    worst->fits &= fit->fits;
+    worst->measured &= fit->measured;
+    worst->retries = fit->retries > worst->retries ? fit->retries : worst->retries;
+    if (fit->walk.walk_peak_bytes > worst->walk.walk_peak_bytes)
+        worst->walk = fit->walk;
+    if (worst->measured)
+        ranks_take_higher(&worst->memory, &fit->memory, first);
 }
 
 /* It fits where it fits on every rank. */
 enum err_code train_fits(const struct arch *arch, const struct step *step, const struct device *device, uint64_t capacity_bytes,
-                         bool expandable_segments, struct arena *arena, struct fit *ret, struct err *err)
+                         bool expandable_segments, bool measures, struct arena *arena, struct fit *ret, struct err *err)
 {
-    struct fit worst = {.fits = true};
+    struct fit worst = {.fits = true, .measured = measures};
     struct ranks all;
     enum err_code rc = ranks_of(arch, step, false, arena, &all, err);
 
-    for (uint32_t i = 0; i < all.n && !rc; i++) {
+    for (uint32_t i = 0; i < all.n && !rc && worst.fits; i++) {
         struct step s = of_rank(step, all.rank[i]);
         struct fit fit = {0};
 
-        rc = fits_rank(arch, &s, device, capacity_bytes, expandable_segments, arena, &fit, err);
-        worst.fits &= fit.fits;
-        worst.retries = fit.retries > worst.retries ? fit.retries : worst.retries;
-        if (fit.walk.walk_peak_bytes > worst.walk.walk_peak_bytes)
-            worst.walk = fit.walk;
+        rc = fits_rank(arch, &s, device, capacity_bytes, expandable_segments, worst.measured, arena, &fit, err);
+        if (!rc)
+            take_worse(&worst, &fit, !i);
     }
     if (!rc)
         *ret = worst;

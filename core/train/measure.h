@@ -72,12 +72,15 @@ struct fit {
     bool fits;              /* false: even release-and-retry does not help */
     uint32_t retries;       /* how often cached segments had to be given back */
     struct measured walk;   /* as train_walk() has it */
+    bool measured;          /* `memory` is what train_measure() says */
+    struct measured memory;
 };
 
 /* Replays the run on a GPU with `capacity_bytes` for the allocator, one that never lags (a full one waits for the streams before
- * it gives up, so one that lags retries sooner); not where the live blocks alone exceed it. */
+ * it gives up, so one that lags retries sooner); not where the live blocks alone exceed it. Ranks behind the first that does not fit are
+ * not played. `measures`: of a run that fits without a retry, ret->memory too: the same run serves both. */
 MUST_CHECK enum err_code train_fits(const struct arch *arch, const struct step *step, const struct device *device,
-                                    uint64_t capacity_bytes, bool expandable_segments, struct arena *arena,
+                                    uint64_t capacity_bytes, bool expandable_segments, bool measures, struct arena *arena,
                                     struct fit *ret, struct err *err);
 
 #endif

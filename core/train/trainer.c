@@ -224,6 +224,14 @@ static enum err_code take_part(struct trainer *t, struct err *err)
     return tp ? take_shard(t, err) : take_stage(t, err);
 }
 
+static void prepare_states(struct trainer *t)
+{
+    if (t->method && t->method->prepare)
+        t->method->prepare(t->wrapped);
+    else
+        optim_prepare(&t->run, &t->optim);
+}
+
 enum err_code trainer_run(struct trainer *t, const struct arch *arch, const struct step *step, const struct device *device,
                           struct arena *arena, struct err *err)
 {
@@ -249,8 +257,8 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
     if (!h.batches)
         return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for so many batches");
     trainer_load(t);
-    if (t->foretells && !t->run.error.code && step->r.offload == OFFLOAD_NONE && !(t->method && t->method->end_micro_step))
-        optim_prepare(&t->run, &t->optim);
+    if (t->foretells && !t->run.error.code && step->r.offload == OFFLOAD_NONE)
+        prepare_states(t);
     for (uint32_t i = 0; i < n && !t->run.error.code; i++) {
         t->last_begins = t->run.n_events;
         t->run.work = i + 1 == n ? t->log : NULL;
