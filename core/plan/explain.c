@@ -43,7 +43,7 @@ static enum err_code surely_fits(const struct probe *probe, uint32_t n, bool *re
     *ret = !rc && m.walk_peak_bytes < budget - budget / FAR;
     if (rc || *ret || m.walk_peak_bytes > budget + budget / FAR)
         return rc;
-    rc = probe_fold(probe, n, &m);
+    rc = probe_fold(probe, n, false, &m);
     *ret = !rc && (1 + PLAN_LARGEST_REMAINDER) * (double)m.walk_peak_bytes <= (double)budget;
     if (rc || *ret || m.walk_peak_bytes > budget)
         return rc;

@@ -169,7 +169,7 @@ static enum err_code avoid_retries(const struct probe *p, const struct largest_f
         return ERR_OK;
     }
     *n = f->n;
-    for (uint32_t k = 1, less; k <= 3; k++) {
+    for (uint32_t k = 1, less; k <= 3 && f->n > 1; k++) {
         less = f->n > 10 * k ? f->n - f->n * k / 10 : f->n > k ? f->n - k : 1;
         rc = probe_fits(p, less, false, &fit);
         if (!rc && fit.fits && !fit.retries)

@@ -46,11 +46,11 @@ enum err_code probe_walk(const struct probe *p, uint32_t n, struct measured *ret
     return train_walk(p->q->arch, &s, &p->q->device, p->scratch, ret, p->err);
 }
 
-enum err_code probe_fold(const struct probe *p, uint32_t n, struct measured *ret)
+enum err_code probe_fold(const struct probe *p, uint32_t n, bool one_step, struct measured *ret)
 {
     struct step s = probe_step(p, n);
 
-    return train_fold(p->q->arch, &s, &p->q->device, p->scratch, ret, p->err);
+    return train_fold(p->q->arch, &s, &p->q->device, one_step, p->scratch, ret, p->err);
 }
 
 enum err_code probe_fits(const struct probe *p, uint32_t n, bool measures, struct fit *ret)
@@ -86,7 +86,7 @@ void probe_tell(const struct probe *p, const struct measured *m, struct verdict 
     ret->tight = ret->fits && (double)ret->device_bytes > 0.95 * (double)p->q->capacity_bytes;
 }
 
-static enum err_code judge(const struct probe *p, uint32_t n, struct verdict *v)
+static enum err_code judge(const struct probe *p, uint32_t n, bool fits, struct verdict *v)
 {
     struct step s = probe_step(p, n);
     struct measured m;
@@ -95,13 +95,16 @@ static enum err_code judge(const struct probe *p, uint32_t n, struct verdict *v)
     if (rc)
         return rc;
     probe_tell(p, &m, v);
-    return v->fits ? ERR_OK : retry(p, n, v);
+    if (v->fits || !fits)
+        return v->fits ? ERR_OK : retry(p, n, v);
+    v->tight = v->fits = true;
+    return ERR_OK;
 }
 
-enum err_code probe_judge(const struct probe *p, uint32_t n, struct verdict *ret)
+enum err_code probe_judge(const struct probe *p, uint32_t n, bool fits, struct verdict *ret)
 {
     struct verdict v = {0};
-    enum err_code rc = judge(p, n, &v);
+    enum err_code rc = judge(p, n, fits, &v);
 
     if (!rc)
         *ret = v;

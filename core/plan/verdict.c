@@ -21,7 +21,7 @@ static enum err_code widen(struct planning *p, struct plan_candidate *c)
     enum err_code rc;
 
     other.step.quirks = quirks_of(p->q->other);
-    rc = c->basis == BASIS_REPLAYED ? probe_judge(&probe, n, &v) : probe_fold(&probe, n, &v.memory);
+    rc = c->basis == BASIS_REPLAYED ? probe_judge(&probe, n, false, &v) : probe_fold(&probe, n, !c->fits, &v.memory);
     if (rc)
         return rc == ERR_FIELD_CONFLICT ? ERR_OK : rc;
     other.memory = v.memory;
@@ -57,7 +57,7 @@ static enum err_code replay(struct planning *p, struct plan_candidate *c, const 
     if (n == f->without_retry)
         probe_tell(&probe, &f->memory, &v);
     else
-        rc = probe_judge(&probe, n, &v);
+        rc = probe_judge(&probe, n, n == f->n, &v);
 
     if (rc)
         return rc;
@@ -101,7 +101,7 @@ static enum err_code look_within(struct planning *p, struct plan_candidate *c)
 
     for (;;) {
         uint32_t n = c->step.r.micro_batch_size, less;
-        enum err_code rc = probe_fold(&probe, n, &c->memory);
+        enum err_code rc = probe_fold(&probe, n, !c->fits, &c->memory);
 
         c->low_bytes = c->memory.walk_peak_bytes;
         c->high_bytes = c->low_bytes + (uint64_t)(PLAN_LARGEST_REMAINDER * (double)c->low_bytes);

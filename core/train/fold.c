@@ -101,7 +101,7 @@ static void look(const struct trainer *t, const uint8_t *slots, struct moments *
     ret->bytes[RESTING] = now;
 }
 
-static enum err_code walk_at(const struct arch *arch, uint32_t layers, const struct step *step, const struct device *device,
+static enum err_code walk_at(const struct arch *arch, uint32_t layers, const struct step *step, const struct device *device, bool one_step,
                              struct arena *arena, struct moments *ret, struct err *err)
 {
     unsigned char *mark = arena->cur;
@@ -114,6 +114,7 @@ static enum err_code walk_at(const struct arch *arch, uint32_t layers, const str
         return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small");
     few.layers = layers;
     t->live_blocks_only = true;
+    t->foretells = one_step;
     rc = trainer_run(t, &few, step, device, arena, err);
     slots = rc ? NULL : slots_of(t, layers, fold_period(arch), arena);
     if (!rc && !slots)
@@ -198,22 +199,31 @@ static bool holds(const struct arch *arch, const struct step *step)
            arch->layers >= least_layers(arch) + (DEPTHS + 1) * period;
 }
 
-enum err_code train_fold(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
-                         struct measured *ret, struct err *err)
+static enum err_code walk_whole(const struct arch *arch, const struct step *step, const struct device *device, bool one_step,
+                                struct arena *arena, struct measured *ret, struct err *err)
+{
+    if (one_step)
+        return train_foretell(arch, step, device, arena, ret, err);
+    return train_walk(arch, step, device, arena, ret, err);
+}
+
+enum err_code train_fold(const struct arch *arch, const struct step *step, const struct device *device, bool one_step,
+                         struct arena *arena, struct measured *ret, struct err *err)
 {
     uint32_t period = fold_period(arch), least = least_layers(arch);
+    bool one = one_step && step->r.method != METHOD_ZERO3;
     struct moments m[DEPTHS];
 
     if (!holds(arch, step))
-        return train_walk(arch, step, device, arena, ret, err);
+        return walk_whole(arch, step, device, one, arena, ret, err);
     for (uint32_t i = 0; i < DEPTHS; i++) {
-        enum err_code rc = walk_at(arch, least + i * period, step, device, arena, &m[i], err);
+        enum err_code rc = walk_at(arch, least + i * period, step, device, one, arena, &m[i], err);
 
         if (rc)
             return rc;
     }
     if (!on_a_line(m))
-        return train_walk(arch, step, device, arena, ret, err);
+        return walk_whole(arch, step, device, one, arena, ret, err);
     carry_on(m, (arch->layers - least) / period - (DEPTHS - 1), ret);
     return ERR_OK;
 }

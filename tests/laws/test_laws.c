@@ -474,7 +474,7 @@ START_TEST(a_folded_walk_is_the_whole_walk)
         if (!walk(&d, &whole) || !resolved(&d, &step))
             continue;
         arena_init(&arena, block, ROOM);
-        ck_assert(!train_fold(&d.arch, &step, &d.device, &arena, &folded, &err));
+        ck_assert(!train_fold(&d.arch, &step, &d.device, false, &arena, &folded, &err));
         same_but_for_rounding(&d, "peak", folded.walk_peak_bytes, whole.walk_peak_bytes);
         same_but_for_rounding(&d, "static", folded.static_bytes, whole.static_bytes);
         same_but_for_rounding(&d, "resting", folded.resting_bytes, whole.resting_bytes);

@@ -75,9 +75,10 @@ enum err_code train_foretell(const struct arch *arch, const struct step *step, c
     return train_walk(arch, step, device, arena, ret, err);
 }
 
-enum err_code train_fold(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
+enum err_code train_fold(const struct arch *arch, const struct step *step, const struct device *device, bool one_step, struct arena *arena,
                          struct measured *ret, struct err *err)
 {
+    (void)one_step;
     return train_walk(arch, step, device, arena, ret, err);
 }
 
