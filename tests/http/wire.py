@@ -10,7 +10,7 @@ import unittest
 from daemon import BODY, LLMEMD, SLOW, Daemon, main, question, read_answer, read_until, request
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
-BATCH = '{"requests": [' + ",".join([BODY] * (20 if SLOW else 200)) + "]}"
+BATCH = '{"requests": [' + ",".join([BODY] * (5 if SLOW else 40)) + "]}"
 
 
 class Connections(unittest.TestCase):
