@@ -126,6 +126,9 @@ static void judge_figures(const struct judging *j, struct group *g, const char *
             number(json_get(c, "slack"), name));
         say(j, name, number(memory, name), number(c, name));
     }
+    if (measured || !json_get(c, "peak_allocated_bytes"))
+        return;
+    g->peaks++;
     g->exact += number(memory, "peak_allocated_bytes") == number(c, "peak_allocated_bytes");
 }
 

@@ -152,7 +152,7 @@ static bool report_counts(FILE *f, const char *bar)
     if (*bar)
         fprintf(f, "|---|---|---|---|\n");
     for (const struct group *g = groups; g < groups + n_groups; g++)
-        fprintf(f, "%s%-23s | %5zu | %8zu | %22zu |\n", bar, g->name, g->cases, g->answered, g->exact);
+        fprintf(f, "%s%-23s | %5zu | %8zu | %13zu of %5zu |\n", bar, g->name, g->cases, g->answered, g->exact, g->peaks);
     /* of what others measured some rows need what is not modelled */
     for (const struct group *g = groups; g < groups + n_groups; g++)
         good = good && (g->answered == g->cases || !strncmp(g->name, "published", 9));
@@ -236,7 +236,7 @@ void by_source(FILE *f, enum figure figure)
     for (size_t i = 0; i < n_groups; i++) {
         const struct series *s = &all[i][figure];
 
-        for (size_t k = 0; k < s->n; k++) {
+        for (size_t k = 0; k < s->n && (figure != ACTIVE || !all[i][PEAK].n); k++) { /* traces are told by their peak alone */
             size_t before = 0;
 
             while (before < k && !same_source(s->at[before].id, s->at[k].id))

@@ -15,9 +15,9 @@ enum figure { PEAK, ACTIVE, PHASES, RESERVED, EXPANDABLE, STATIC, RESTING, HOST,
 /* Cases of a group. */
 struct group {
     const char *name;
-    size_t cases, answered, exact; /* exact: the peak is equal to the byte */
-    size_t ranged, within;         /* measured active bytes, and those within low..high */
-    size_t verdicts, right;        /* ran out of memory or not */
+    size_t cases, answered, peaks, exact; /* peaks: whose allocated peak the run tells; exact: equal to the byte */
+    size_t ranged, within;                /* measured active bytes, and those within low..high */
+    size_t verdicts, right;               /* ran out of memory or not */
 };
 
 /* Made when it is first asked for; groups come in that order in tables. */
