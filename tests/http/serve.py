@@ -48,7 +48,9 @@ class Served(unittest.TestCase):
         self.assertEqual(int(headers["content-length"]), len(body))
         answer = json.loads(body)
         self.assertIs(answer["fits"], True)
-        self.assertEqual(answer["recommendation"], answer["candidates"][0])
+        recommendation = dict(answer["recommendation"])
+        self.assertIn("command", recommendation.pop("launch"))
+        self.assertEqual(recommendation, answer["candidates"][0])
         self.assertGreater(answer["recommendation"]["memory"]["peak_allocated_bytes"], 0)
         memory = answer["recommendation"]["memory"]
         self.assertEqual(sum(memory["breakdown_bytes"].values()), memory["peak_allocated_bytes"])
@@ -244,7 +246,7 @@ class CommandLine(unittest.TestCase):
         t = QUESTION["training"]
         self.assertEqual(self.run_estimate(json.dumps(QUESTION)).returncode, 0)
         self.assertEqual(self.run_estimate(json.dumps(dict(QUESTION, cluster={"gpu": {"memory_bytes": "600MiB"}}))).returncode, 3)
-        self.assertEqual(self.run_estimate(json.dumps(dict(QUESTION, training=dict(t, methods="zero3")))).returncode, 4)
+        self.assertEqual(self.run_estimate(json.dumps(dict(QUESTION, training=dict(t, methods="zero0")))).returncode, 4)
         self.assertEqual(self.run_estimate("{").returncode, 2)
         self.assertEqual(self.run_estimate(json.dumps(dict(QUESTION, model="a/b/c"))).returncode, 2)
 
