@@ -209,7 +209,7 @@ static void resolve_fsdp(struct recipe *r)
     tri_default(&f->forward_prefetch, false);
     tri_default(&f->use_orig_params, true);
     tri_default(&f->limit_all_gathers, true);
-    tri_default(&f->autocast, !method_is_fsdp2(r->method));
+    tri_default(&f->autocast, !method_is_fsdp2(r->method) || !precision_is_mixed(r->precision)); /* fully_shard's own policy computes in half */
 }
 
 /* DeepSpeed's engine has half weights of its own; fully_shard's mixed precision policy computes in half without autocast. */
