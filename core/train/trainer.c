@@ -165,7 +165,7 @@ static struct run_limits limits_of(const struct trainer *t, const struct arch *a
     l.nodes = 1024 + layers * 256;
     l.births = 8192 + layers_held(a, s) * (births_of_layer(s) * steps + 512) + 16 * batches;
     l.marks = s->r.method == METHOD_SINGLE ? 0 : layers * 64 * steps;
-    l.hooks = s->r.method == METHOD_SINGLE ? 0 : layers * 64;
+    l.hooks = s->r.method == METHOD_SINGLE ? 0 : layers * (s->r.tuning == TUNING_FULL ? 64 : 192); /* of every module, adapters included */
     return l;
 }
 
