@@ -115,10 +115,8 @@ class Connections(unittest.TestCase):
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
             batches = [pool.submit(d.ask, "POST", "/estimate/batch", BATCH.replace("512", str(512 + i))) for i in range(4)]
             time.sleep(0.3)
-            began = time.time()
             self.assertEqual(d.ask("POST", "/estimate", BODY)[0], 200)
-            if not SLOW:
-                self.assertLess(time.time() - began, 5)
+            self.assertFalse(all(b.done() for b in batches), "one question waited for all batches")
             self.assertLessEqual({b.result()[0] for b in batches}, {200, 404, 405})
         self.assertEqual(d.stop()[0], 0)
 
