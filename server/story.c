@@ -170,11 +170,17 @@ static void give_back(struct job *job)
     pthread_mutex_unlock(&d->lock);
 }
 
+/* A batch is many questions however short they are. */
+static bool is_large(const struct exchange *x)
+{
+    return x->rq.body_bytes > LARGE_BYTES || !strcmp(x->rq.path, "/estimate/batch");
+}
+
 static void push(struct exchange *x, void (*run)(struct job *job, struct arena *arena))
 {
     struct desk *d = x->desk;
 
-    x->job = (struct job){.run = run, .done = give_back, .is_large = x->rq.body_bytes > LARGE_BYTES,
+    x->job = (struct job){.run = run, .done = give_back, .is_large = is_large(x),
                           .until_ms = x->began_us / 1000 + d->service->o->deadline_s * 1000ull};
     exchange_hold(x);
     d->jobs++;
