@@ -47,7 +47,7 @@ static const char *kept(const char *s)
     static struct copy {
         struct copy *next;
         char text[];
-    } *copies;
+    } * copies;
     size_t n = strlen(s) + 1;
     struct copy *c = malloc(sizeof *c + n);
 
