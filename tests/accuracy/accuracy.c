@@ -41,13 +41,22 @@ double number(const struct json *o, const char *key)
     return v;
 }
 
+/* A copy that lives as long as the program. */
 static const char *kept(const char *s)
 {
+    static struct copy {
+        struct copy *next;
+        char text[];
+    } * copies;
     size_t n = strlen(s) + 1;
-    char *p = malloc(n);
+    struct copy *c = malloc(sizeof *c + n);
 
-    memcpy(p, s, n);
-    return p;
+    if (!c)
+        abort();
+    memcpy(c->text, s, n);
+    c->next = copies;
+    copies = c;
+    return c->text;
 }
 
 /* ------------------------------------------------------------------------------------------------------------ asking */
