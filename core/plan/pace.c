@@ -180,20 +180,23 @@ static enum err_code avoid_retries(const struct probe *p, const struct largest_f
     return rc;
 }
 
-/* From n down by halves, as models of few layers run them. */
-static enum err_code choose(const struct probe *p, uint32_t *n)
+/* From n down by halves, as models of few layers run them; the time of the chosen. */
+static enum err_code choose(const struct probe *p, uint32_t *n, struct step_time *ret)
 {
-    struct step_time best = {0}, half;
-    enum err_code rc = *n > 1 ? pace_foresee(p, *n, &best) : ERR_OK;
+    struct step_time half;
+    double best;
+    enum err_code rc = pace_foresee(p, *n, ret);
 
-    for (int i = 1; !rc && i<TRIES && * n> 1 && best.tokens_per_s > 0; i++) {
+    best = ret->tokens_per_s;
+    for (int i = 1; !rc && i<TRIES && * n> 1 && best > 0; i++) {
         uint32_t next = allowed_below(p, *n / 2);
 
         rc = pace_foresee(p, next, &half);
-        if (rc || half.tokens_per_s < EQUAL * best.tokens_per_s)
+        if (rc || half.tokens_per_s < EQUAL * best)
             break;
         *n = next;
-        best = half.tokens_per_s > best.tokens_per_s ? half : best;
+        *ret = half;
+        best = half.tokens_per_s > best ? half.tokens_per_s : best;
     }
     return rc;
 }
@@ -204,10 +207,10 @@ enum err_code pace_fastest(const struct probe *p, const struct largest_fit *f, u
     enum err_code rc = f->n ? avoid_retries(p, f, &n) : ERR_OK;
 
     n = allowed_below(p, n);
-    if (!rc)
-        rc = choose(p, &n);
-    if (!rc)
-        rc = f->n ? pace_at(p, n, ret) : pace_foresee(p, n, ret);
+    if (!rc && (n > 1 || !f->n))
+        rc = choose(p, &n, ret);
+    if (!rc && f->n)
+        rc = pace_at(p, n, ret);
     if (!rc)
         *ret_n = n;
     return rc;
@@ -216,10 +219,8 @@ enum err_code pace_fastest(const struct probe *p, const struct largest_fit *f, u
 enum err_code pace_foresee_fastest(const struct probe *p, uint32_t most, uint32_t *ret_n, struct step_time *ret)
 {
     uint32_t n = allowed_below(p, most ? most : 1);
-    enum err_code rc = choose(p, &n);
+    enum err_code rc = choose(p, &n, ret);
 
-    if (!rc)
-        rc = pace_foresee(p, n, ret);
     if (!rc)
         *ret_n = n;
     return rc;

@@ -143,7 +143,10 @@ enum err_code candidate_bound(struct planning *p, struct plan_candidate *c)
     take_host(p->q, c);
     if (lacks_host_memory(p->q, c))
         return ERR_OK;
-    if (c->fits ? c->high_bytes > probe_budget(&probe) : c->low_bytes <= probe_budget(&probe))
+    if (c->fits ? c->high_bytes > probe_budget(&probe) : c->low_bytes <= probe_budget(&probe)) {
+        if (!c->max_micro_batch_size && c->step.r.micro_batch_size == 1)
+            c->max_micro_batch_size = 1; /* its live blocks do not exceed: a replay has to tell */
         return candidate_settle(p, c);
+    }
     return p->q->other ? widen(p, c) : ERR_OK;
 }
