@@ -207,11 +207,17 @@ static enum err_code walk_whole(const struct arch *arch, const struct step *step
     return train_walk(arch, step, device, arena, ret, err);
 }
 
+/* ZeRO-3 has no trace in its first step to prefetch by; a pipeline's last stage keeps outputs until the next begins. */
+static bool repeats_at_once(const struct step *step)
+{
+    return step->r.method != METHOD_ZERO3 && step->r.method != METHOD_PP;
+}
+
 enum err_code train_fold(const struct arch *arch, const struct step *step, const struct device *device, bool one_step,
                          struct arena *arena, struct measured *ret, struct err *err)
 {
     uint32_t period = fold_period(arch), least = least_layers(arch);
-    bool one = one_step && step->r.method != METHOD_ZERO3;
+    bool one = one_step && repeats_at_once(step);
     struct moments m[DEPTHS];
 
     if (!holds(arch, step))

@@ -171,7 +171,7 @@ static struct run_limits limits_of(const struct trainer *t, const struct arch *a
     l.values += SHARDS; /* pieces of a bucket, however few the layers are */
     l.storages += SHARDS;
     l.marks = layers * 64 * steps;
-    l.hooks = layers * 64;
+    l.hooks = layers * (s->r.tuning == TUNING_FULL ? 64 : 192); /* of every module, adapters included */
     return l;
 }
 

@@ -486,6 +486,35 @@ START_TEST(a_folded_walk_is_the_whole_walk)
 }
 END_TEST
 
+/* One step whose states stand already bounds two from below, and misses no more than what a step leaves to the next. */
+START_TEST(one_step_bounds_the_whole_walk)
+{
+    int kept = 0;
+
+    begin("one step");
+    for (int i = 0; i < DRAWS / 2; i++) {
+        struct measured whole, one;
+        struct draw d = draw(&whole);
+        struct arena arena;
+        struct step step;
+        struct err err;
+
+        d.arch.layers = d.deep > 16 ? 10 + below(7) : d.deep;
+        if (chance(80))
+            on_any(&d);
+        if (!walk(&d, &whole) || !resolved(&d, &step))
+            continue;
+        arena_init(&arena, block, ROOM);
+        ck_assert(!train_fold(&d.arch, &step, &d.device, true, &arena, &one, &err));
+        ck_assert_msg(one.walk_peak_bytes <= whole.walk_peak_bytes + 4096 + whole.walk_peak_bytes / 10000, "%s %s: %" PRIu64 ", whole %" PRIu64,
+                      method_rows[d.recipe.method].name, say(&d), one.walk_peak_bytes, whole.walk_peak_bytes);
+        never_less(&d, "what a step leaves to the next", whole.walk_peak_bytes, one.walk_peak_bytes + whole.walk_peak_bytes / 200 + (32u << 20));
+        kept++;
+    }
+    end(kept);
+}
+END_TEST
+
 /* Reducing each micro-batch, gradients become views before the last: that is never more either. A bucket's size is no such law: it only
  * moves where blocks are rounded. */
 START_TEST(bucket_views_never_need_more)
@@ -608,5 +637,5 @@ UNIT_TESTS("laws", unit_test(more_tokens_never_need_less); unit_test(more_layers
            unit_test(a_larger_vocabulary_never_needs_less); unit_test(checkpointing_never_raises_forward_and_backward);
            unit_test(lora_never_trains_more_than_full); unit_test(ddp_is_the_same_on_any_number_of_ranks);
            unit_test(ddp_walks_as_it_is_replayed); unit_test(ddp_never_needs_less_than_one_gpu); unit_test(a_folded_walk_is_the_whole_walk);
-           unit_test(bucket_views_never_need_more); unit_test(the_replay_stays_within_its_slack);
+           unit_test(one_step_bounds_the_whole_walk); unit_test(bucket_views_never_need_more); unit_test(the_replay_stays_within_its_slack);
            unit_test(equal_requests_get_equal_answers);)
