@@ -57,19 +57,21 @@ static struct measured measured_of(const struct recipe *asked)
 static const struct {
     const char *name;
     uint32_t ranks, accumulated;
-    bool old, checkpoints;
+    bool old, checkpoints, caches;
     enum offload offload;
     enum precision precision;
     uint64_t static_bytes, peak, resting, reserved;
 } runs[] = {
-    {"8 ranks", 8, 1, false, false, OFFLOAD_NONE, PRECISION_BF16_MIXED, 17158144, 65395712, 28179456, 134217728},
-    {"8 ranks, checkpoints", 8, 1, false, true, OFFLOAD_NONE, PRECISION_BF16_MIXED, 17158144, 54453248, 28179456, 123731968},
-    {"3 ranks, 2 micro-batches", 3, 2, false, false, OFFLOAD_NONE, PRECISION_BF16_MIXED, 35067392, 104800768, 65247744, 155189248},
-    {"one rank", 1, 1, false, false, OFFLOAD_NONE, PRECISION_BF16_MIXED, 95409152, 217218560, 184110592, 281018368},
-    {"4 ranks, optimizer offload", 4, 1, false, false, OFFLOAD_OPTIMIZER, PRECISION_BF16_MIXED, 11450880, 48674304, 11458048, 115343360},
-    {"4 ranks, both offloads, checkpoints", 4, 1, false, true, OFFLOAD_OPTIMIZER_PARAMS, PRECISION_BF16_MIXED, 6001152, 32282112, 6008320,
-     83886080},
-    {"4 ranks, fp16", 4, 1, false, false, OFFLOAD_NONE, PRECISION_FP16_MIXED, 27841024, 87250944, 50034688, 157286400},
+    {"8 ranks", 8, 1, false, false, false, OFFLOAD_NONE, PRECISION_BF16_MIXED, 17158144, 65395712, 28179456, 134217728},
+    {"8 ranks, KV cache", 8, 1, false, false, true, OFFLOAD_NONE, PRECISION_BF16_MIXED, 17158144, 64412672, 28179456, 134217728},
+    {"8 ranks, checkpoints", 8, 1, false, true, false, OFFLOAD_NONE, PRECISION_BF16_MIXED, 17158144, 54453248, 28179456, 123731968},
+    {"3 ranks, 2 micro-batches", 3, 2, false, false, false, OFFLOAD_NONE, PRECISION_BF16_MIXED, 35067392, 104800768, 65247744, 155189248},
+    {"one rank", 1, 1, false, false, false, OFFLOAD_NONE, PRECISION_BF16_MIXED, 95409152, 217218560, 184110592, 281018368},
+    {"4 ranks, optimizer offload", 4, 1, false, false, false, OFFLOAD_OPTIMIZER, PRECISION_BF16_MIXED, 11450880, 48674304, 11458048,
+     115343360},
+    {"4 ranks, both offloads, checkpoints", 4, 1, false, true, false, OFFLOAD_OPTIMIZER_PARAMS, PRECISION_BF16_MIXED, 6001152, 32282112,
+     6008320, 83886080},
+    {"4 ranks, fp16", 4, 1, false, false, false, OFFLOAD_NONE, PRECISION_FP16_MIXED, 27841024, 87250944, 50034688, 157286400},
 };
 
 START_TEST(steps_as_deepspeed)
@@ -80,6 +82,7 @@ START_TEST(steps_as_deepspeed)
     begin();
     asked.gradient_accumulation_steps = runs[_i].accumulated;
     asked.gradient_checkpointing = runs[_i].checkpoints ? TRI_TRUE : TRI_FALSE;
+    asked.use_cache = runs[_i].caches ? TRI_TRUE : TRI_FALSE;
     asked.offload = runs[_i].offload;
     asked.precision = runs[_i].precision;
     asked.stack = runs[_i].old ? traced_old : traced_new;
