@@ -117,8 +117,7 @@ static bool cut_module(struct wrapping *w, struct module *m)
     *c = (struct cut){{ranks, 1}, m->weight->tied ? m->weight->tied->owner->in : m->weight->size[ways[m->split].weight]};
     m->extra = c;
     m->forward = ways[m->split].forward;
-    if (!m->weight->tied)
-        take_first(m->weight, ways[m->split].weight, ranks);
+    take_first(m->weight, ways[m->split].weight, ranks); /* a tied one too: who makes a tensor of its own for it asks for its size */
     take_first(m->bias, ways[m->split].bias, ranks);
     return true;
 }

@@ -256,6 +256,28 @@ START_TEST(one_rank_holds_what_one_gpu_does)
 }
 END_TEST
 
-UNIT_TESTS("laws of sharding", unit_rows(more_ranks_never_hold_more, sharded); unit_test(states_of_zero3_fall_with_the_ranks);
-           unit_test(a_higher_stage_never_holds_more); unit_rows(a_larger_bucket_never_needs_less, bucketed);
-           unit_rows(one_rank_holds_what_one_gpu_does, alone);)
+/* What a rank of tensor parallelism holds is what fully_shard shards across the groups: tied heads too. */
+START_TEST(shards_of_both_are_shards_of_shards)
+{
+    unsigned kept = 0;
+
+    begin();
+    for (size_t i = 0; i < builtin_count(); i++) {
+        struct arch arch;
+        struct measured part, both;
+        struct recipe tp = recipe_of(METHOD_TP, 1), across = recipe_of(METHOD_TP_FSDP2, 4);
+
+        tp.tensor_parallel = across.tensor_parallel = 2;
+        tp.framework = across.framework = FRAMEWORK_TORCH;
+        if (!arch_at(i, &arch) || arch.heads % 2 || arch.kv_heads % 2 || !walks(&arch, &tp, &part) || !walks(&arch, &across, &both))
+            continue;
+        never_less("static", i, METHOD_TP_FSDP2, both.static_bytes, part.static_bytes / 4 + rounding(&part));
+        kept++;
+    }
+    end(kept);
+}
+END_TEST
+
+UNIT_TESTS("laws of sharding", unit_test(shards_of_both_are_shards_of_shards); unit_rows(more_ranks_never_hold_more, sharded);
+           unit_test(states_of_zero3_fall_with_the_ranks); unit_test(a_higher_stage_never_holds_more);
+           unit_rows(a_larger_bucket_never_needs_less, bucketed); unit_rows(one_rank_holds_what_one_gpu_does, alone);)
