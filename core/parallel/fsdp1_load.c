@@ -5,15 +5,6 @@
 
 enum { ALIGNMENT_BYTES = 16 }; /* _flat_param.py _get_aligned_numel */
 
-static int64_t elems_of(const struct param *p)
-{
-    int64_t n = 1;
-
-    for (int i = 0; i < p->ndim; i++)
-        n *= p->size[i];
-    return n;
-}
-
 /* ------------------------------------------------------------------------------------------------------------- layout */
 struct walk {
     struct unit *u;
@@ -59,7 +50,7 @@ static void lay_out(struct unit *u)
     for (uint32_t i = 0; i < u->n_params; i++) {
         if (align)
             pad_to(u, ALIGNMENT_BYTES / dtype_bytes(u->compute));
-        add_piece(u, u->params[i], elems_of(u->params[i]));
+        add_piece(u, u->params[i], param_numel(u->params[i]));
     }
     if (align)
         pad_to(u, u->all->shards);
@@ -282,7 +273,7 @@ void unit_load(struct unit *u)
         unit_show(u, u->original);
     } else {
         for (uint32_t i = 0; i < u->n_params; i++)
-            u->view[i] = part_of(r, u->local, elems_of(u->params[i]), u->params[i]);
+            u->view[i] = part_of(r, u->local, param_numel(u->params[i]), u->params[i]);
         unit_show(u, u->view);
     }
     drop_moved(u, moved);

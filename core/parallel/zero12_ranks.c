@@ -1,15 +1,6 @@
 /* zero12_ranks.c - which ranks are looked at: shares cut across tensors, so that ranks keep different amounts of gradients. */
 #include "parallel/zero12.h"
 
-static uint64_t elements(const struct param *p)
-{
-    uint64_t n = 1;
-
-    for (int i = 0; i < p->ndim; i++)
-        n *= (uint64_t)p->size[i];
-    return n;
-}
-
 struct span {
     uint64_t elems, begin;
 };
@@ -22,7 +13,7 @@ struct spans {
 static void measure_span(void *context, struct module *m, struct param *p)
 {
     struct spans *s = context;
-    struct span here = {elements(p), s->total};
+    struct span here = {(uint64_t)param_numel(p), s->total};
 
     (void)m;
     if (!p->requires_grad || p->tied)
@@ -58,7 +49,7 @@ static void next_rank(struct likely *l)
 static void weigh(void *context, struct module *m, struct param *p)
 {
     struct likely *l = context;
-    uint64_t elems = elements(p), end = l->at + elems;
+    uint64_t elems = (uint64_t)param_numel(p), end = l->at + elems;
 
     (void)m;
     if (!p->requires_grad || p->tied)

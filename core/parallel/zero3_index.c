@@ -21,11 +21,9 @@ static void number(void *context, struct module *m, struct param *p)
     (void)m;
     if (p->tied)
         return;
-    *q = (struct zero3_param){.p = p, .elems = 1, .gather = ZERO3_NONE, .next = ZERO3_NONE, .fetched_for = INT64_MIN};
+    *q = (struct zero3_param){.p = p, .elems = param_numel(p), .gather = ZERO3_NONE, .next = ZERO3_NONE, .fetched_for = INT64_MIN};
     q->status = ZERO3_AVAILABLE;
     q->trained = p->requires_grad;
-    for (int i = 0; i < p->ndim; i++)
-        q->elems *= p->size[i];
     q->shard_elems = div_up(q->elems, z->ranks);
     q->persistent = (uint64_t)q->elems <= z->o->zero.persistence_elems;
     z->n++;

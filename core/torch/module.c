@@ -91,6 +91,15 @@ struct param *buffer_add(struct tree *t, struct module *m, const char *name, enu
     return add_param(t, m, name, dtype, true, ndim, size);
 }
 
+int64_t param_numel(const struct param *p)
+{
+    int64_t n = 1;
+
+    for (int i = 0; i < p->ndim; i++)
+        n *= p->size[i];
+    return n;
+}
+
 void tie(struct param *p, struct param *to)
 {
     if (p)
@@ -355,12 +364,10 @@ void params_visit(struct module *m, param_visitor visit, void *context)
 
 static void count_elements(void *context, struct module *m, struct param *p)
 {
-    int64_t *n = context, elems = 1;
+    int64_t *n = context;
 
     (void)m;
-    for (int i = 0; i < p->ndim; i++)
-        elems *= p->size[i];
-    *n += elems;
+    *n += param_numel(p);
 }
 
 struct module *module_list(const struct tree *t)

@@ -74,6 +74,7 @@ struct module *layer_norm_module(struct tree *t, struct module *parent, const ch
 struct module *dropout_module(struct tree *t, struct module *parent, const char *name, double p);
 struct param *param_add(struct tree *t, struct module *m, const char *name, int ndim, const int64_t *size);
 struct param *buffer_add(struct tree *t, struct module *m, const char *name, enum dtype dtype, int ndim, const int64_t *size);
+int64_t param_numel(const struct param *p); /* of the whole tensor, before a method cuts it */
 void tie(struct param *p, struct param *to);
 void module_unlink(struct module *m); /* takes it and what is below it from its parent's children; it keeps its number and its name */
 

@@ -35,11 +35,9 @@ static const char *full_name(struct listing *l, const struct param *p)
 static void list_one(struct listing *l, const struct param *p)
 {
     struct tensor_info *row = l->rows ? &l->rows[l->n] : NULL;
-    uint64_t elems = 1;
+    uint64_t elems = (uint64_t)param_numel(p);
 
     l->n++;
-    for (int i = 0; i < p->ndim; i++)
-        elems *= (uint64_t)p->size[i];
     if (row) {
         row->name = full_name(l, p);
         row->tied_to = p->tied ? full_name(l, p->tied) : NULL;
@@ -104,13 +102,11 @@ enum err_code inventory_of(const struct arch *arch, const struct step *step, str
 static void count(void *context, struct module *m, struct param *p)
 {
     struct parameter_count *c = context;
-    uint64_t n = 1;
+    uint64_t n = (uint64_t)param_numel(p);
 
     (void)m;
     if (p->tied)
         return;
-    for (int i = 0; i < p->ndim; i++)
-        n *= (uint64_t)p->size[i];
     c->parameters += n;
     c->trainable += p->requires_grad ? n : 0;
     c->tensors++;

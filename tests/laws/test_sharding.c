@@ -123,14 +123,10 @@ struct padded {
 static void add_share(void *context, struct module *m, struct param *p)
 {
     struct padded *s = context;
-    uint64_t n = 1;
-
     (void)m;
     if (p->tied)
         return;
-    for (int i = 0; i < p->ndim; i++)
-        n *= (uint64_t)p->size[i];
-    s->shares += (n + s->ranks - 1) / s->ranks;
+    s->shares += ((uint64_t)param_numel(p) + s->ranks - 1) / s->ranks;
 }
 
 /* Elements of one rank of N when each tensor is padded to N equal parts. */
