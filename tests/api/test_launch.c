@@ -158,21 +158,6 @@ static void write_back(struct jsonw *w, const struct launch *l, int files)
     jsonw_end(w);
 }
 
-static void text_of(const struct json *v, char text[64])
-{
-    double number;
-    bool flag;
-
-    if (json_str(v))
-        (void)snprintf(text, 64, "%s", json_str(v));
-    else if (json_bool(v, &flag))
-        (void)snprintf(text, 64, "%s", flag ? "true" : "false");
-    else if (json_number(v, &number))
-        (void)snprintf(text, 64, "%.10g", number);
-    else
-        (void)snprintf(text, 64, "(%s)", json_type_name(json_type(v)));
-}
-
 START_TEST(comes_back)
 {
     static unsigned char block[ROOM];
@@ -194,7 +179,7 @@ START_TEST(comes_back)
     reply = ask(body);
     ck_assert_msg(reply.r.status == 200, "%s: %s %s", body, reply_text(&reply, "pointer"), reply_text(&reply, "detail"));
     (void)snprintf(path, sizeof path, "resolved/%s", row[_i].path);
-    text_of(reply_at(&reply, path), text);
+    reply_value(&reply, path, text);
     ck_assert_msg(!strcmp(text, row[_i].value), "%s: %s is %s", body, path, text);
     ck_assert_msg(json_count(json_get(reply.doc, "warnings")) == 0, "%s: %s", body, json_str(reply_at(&reply, "warnings/0")));
     reply_done(reply);

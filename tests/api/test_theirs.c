@@ -109,28 +109,13 @@ static const struct {
     {TRAIN("\"quantization_bit\":8,\"tuning\":\"lora\""), "training/quantization", "int8"},
 };
 
-static void text_of(const struct json *v, char text[64])
-{
-    double number;
-    bool flag;
-
-    if (json_str(v))
-        (void)snprintf(text, 64, "%s", json_str(v));
-    else if (json_bool(v, &flag))
-        (void)snprintf(text, 64, "%s", flag ? "true" : "false");
-    else if (json_number(v, &number))
-        (void)snprintf(text, 64, "%.10g", number);
-    else
-        (void)snprintf(text, 64, "(%s)", json_type_name(json_type(v)));
-}
-
 START_TEST(becomes)
 {
     struct reply reply = ask(means[_i].body);
     char path[128], text[64];
 
     (void)snprintf(path, sizeof path, "resolved/%s", means[_i].path);
-    text_of(reply_at(&reply, path), text);
+    reply_value(&reply, path, text);
     ck_assert_msg(reply.r.status == 200, "%s: %s %s", means[_i].body, reply_text(&reply, "pointer"), reply_text(&reply, "detail"));
     ck_assert_msg(!strcmp(text, means[_i].value), "%s: %s is %s", means[_i].body, path, text);
     ck_assert_msg(json_count(json_get(reply.doc, "warnings")) == 0, "%s: %s", means[_i].body, json_str(reply_at(&reply, "warnings/0")));

@@ -455,6 +455,23 @@ static void same_but_for_rounding(const struct draw *d, const char *what, uint64
                   folded, whole);
 }
 
+/* A model deep enough to fold, under any method, walked both ways; false: a draw that is refused. */
+static bool deep_and_folded(struct draw *d, bool one_step, struct measured *whole, struct measured *folded)
+{
+    struct arena arena;
+    struct step step;
+    struct err err;
+
+    d->arch.layers = d->deep > 16 ? 10 + below(7) : d->deep;
+    if (chance(80))
+        on_any(d);
+    if (!walk(d, whole) || !resolved(d, &step))
+        return false;
+    arena_init(&arena, block, ROOM);
+    ck_assert(!train_fold(&d->arch, &step, &d->device, one_step, &arena, folded, &err));
+    return true;
+}
+
 /* A deep model from shallow ones, under every method that has a program. */
 START_TEST(a_folded_walk_is_the_whole_walk)
 {
@@ -464,17 +481,9 @@ START_TEST(a_folded_walk_is_the_whole_walk)
     for (int i = 0; i < DRAWS / 2; i++) {
         struct measured whole, folded;
         struct draw d = draw(&whole);
-        struct arena arena;
-        struct step step;
-        struct err err;
 
-        d.arch.layers = d.deep > 16 ? 10 + below(7) : d.deep;
-        if (chance(80))
-            on_any(&d);
-        if (!walk(&d, &whole) || !resolved(&d, &step))
+        if (!deep_and_folded(&d, false, &whole, &folded))
             continue;
-        arena_init(&arena, block, ROOM);
-        ck_assert(!train_fold(&d.arch, &step, &d.device, false, &arena, &folded, &err));
         same_but_for_rounding(&d, "peak", folded.walk_peak_bytes, whole.walk_peak_bytes);
         same_but_for_rounding(&d, "static", folded.static_bytes, whole.static_bytes);
         same_but_for_rounding(&d, "resting", folded.resting_bytes, whole.resting_bytes);
@@ -495,17 +504,9 @@ START_TEST(one_step_bounds_the_whole_walk)
     for (int i = 0; i < DRAWS / 2; i++) {
         struct measured whole, one;
         struct draw d = draw(&whole);
-        struct arena arena;
-        struct step step;
-        struct err err;
 
-        d.arch.layers = d.deep > 16 ? 10 + below(7) : d.deep;
-        if (chance(80))
-            on_any(&d);
-        if (!walk(&d, &whole) || !resolved(&d, &step))
+        if (!deep_and_folded(&d, true, &whole, &one))
             continue;
-        arena_init(&arena, block, ROOM);
-        ck_assert(!train_fold(&d.arch, &step, &d.device, true, &arena, &one, &err));
         ck_assert_msg(one.walk_peak_bytes <= whole.walk_peak_bytes + 4096 + whole.walk_peak_bytes / 10000, "%s %s: %" PRIu64 ", whole %" PRIu64,
                       method_rows[d.recipe.method].name, say(&d), one.walk_peak_bytes, whole.walk_peak_bytes);
         never_less(&d, "what a step leaves to the next", whole.walk_peak_bytes, one.walk_peak_bytes + whole.walk_peak_bytes / 200 + (32u << 20));

@@ -3,6 +3,7 @@
 #include "catalog/builtin.h"
 #include "tests/support/unit.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,4 +105,20 @@ const struct json *reply_at(const struct reply *reply, const char *path)
         path += n + (path[n] == '/');
     }
     return v;
+}
+
+void reply_value(const struct reply *reply, const char *path, char text[64])
+{
+    const struct json *v = reply_at(reply, path);
+    double number;
+    bool flag;
+
+    if (json_str(v))
+        (void)snprintf(text, 64, "%s", json_str(v));
+    else if (json_bool(v, &flag))
+        (void)snprintf(text, 64, "%s", flag ? "true" : "false");
+    else if (json_number(v, &number))
+        (void)snprintf(text, 64, "%.10g", number);
+    else
+        (void)snprintf(text, 64, "(%s)", json_type_name(json_type(v)));
 }

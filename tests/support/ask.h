@@ -31,6 +31,9 @@ const char *reply_text(const struct reply *reply, const char *name);
 /* "training/lora/rank" within the answer; elements by their number. */
 const struct json *reply_at(const struct reply *reply, const char *path);
 
+/* The same as text: "16", "true", the string itself, or "(null)" and the like for another type. */
+void reply_value(const struct reply *reply, const char *path, char text[64]);
+
 #define OPT "\"model\":\"facebook/opt-125m\""
 #define GPU "\"cluster\":{\"gpu\":\"A100-40GB\"}"
 #define TRAIN(inner) "{" OPT "," GPU ",\"training\":{" inner "}}"
