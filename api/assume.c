@@ -78,7 +78,7 @@ static void assume_plan(struct estimate *e, const struct plan_candidate *first)
     if (e->question.system)
         note(&e->assumptions, "%s", perf_assumption());
     if (e->question.system && e->answer.n > 1)
-        note(&e->assumptions, "of candidates within 5 %% of the fastest the simplest comes first: no offload, one GPU, then no checkpointing");
+        note(&e->assumptions, "of candidates within 5 %% of the fastest the simplest comes first: no offload, one GPU, a simpler method, no checkpointing");
     if (any(&e->answer, is_bounded))
         note(&e->assumptions, "basis bounded: low_bytes are live blocks, high_bytes add %.1f %%, the largest remainder of unsplit blocks that was traced",
              100 * PLAN_LARGEST_REMAINDER);

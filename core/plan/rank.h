@@ -1,8 +1,9 @@
 /*
  * rank.h - the order of candidates: what fits, the kind of tuning when nobody asked, the objective. Only plan/ includes this.
  *
- * Speed     tokens a second of the whole job. Of what is within 5 % of the fastest the simplest comes first: one GPU before several, no
- *           recomputation before recomputation; step times are not known better than that. Without step times: the larger micro-batch.
+ * Speed     tokens a second of the whole job. Of what is within 5 % of the fastest the simplest comes first: no offload, then the earlier
+ *           row of parallel/methods.def, then no recomputation; step times are not known better than that. Without step times: the larger
+ *           micro-batch.
  */
 #ifndef PLAN_RANK_H
 #define PLAN_RANK_H
