@@ -49,7 +49,7 @@ struct estimate {
     struct auto_buckets auto_buckets;
     struct notes warnings, assumptions;
     struct model_info model;
-    struct stack stack, other; /* complete, as asked; the neighbour for low..high */
+    struct stack stack; /* complete, as asked */
     struct perf_system system;
     struct plan_question question;
     struct plan_answer answer;

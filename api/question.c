@@ -43,14 +43,12 @@ static void find_gap(const struct estimate *e, char *text, size_t room)
         {"training.optimizer_in_backward", t->optimizer_in_backward == TRI_TRUE ? "true" : NULL},
         {"training.lora.modules_to_save", t->lora.modules_to_save.n ? t->lora.modules_to_save.v[0] : NULL},
     };
-    struct stack by = stack_modelled(&e->stack, ~0U).by;
-
     text[0] = 0;
     if (!e->model.has_program)
         (void)snprintf(text, room, "model type '%.60s' has no program yet", e->model.model_type);
-    else if (!stack_class_attention(e->model.model_type, &by))
-        (void)snprintf(text, room, "transformers %s, which answers for the asked stack, has no %s", release_text(by.transformers).text,
-                       e->model.model_type);
+    else if (!stack_class_attention(e->model.model_type, &e->stack))
+        (void)snprintf(text, room, "transformers %s has no %.60s: it came with %s", release_text(e->stack.transformers).text, e->model.model_type,
+                       release_text(stack_class_first(e->model.model_type)).text);
     else if (json_type(json_get(e->model.config, "quantization_config")) == JSON_OBJECT)
         (void)snprintf(text, room, "a checkpoint with a quantization_config is not modelled yet (null beside the model's id removes it)");
     else if (degrees(t) > 1)
@@ -285,28 +283,41 @@ static void build_recipe(struct estimate *e)
     lora_read(&t->lora, &e->question.recipe.lora);
 }
 
-/* Packages that the request runs at all; the others never make two stacks differ. */
+/* Packages that the request runs at all; of the others nobody wants to hear. */
 static unsigned packages_that_matter(const struct estimate *e)
 {
+    const struct plan_axis *methods = &e->question.axes[AXIS_METHOD];
     unsigned bits = PACKAGE_BIT(PACKAGE_TORCH) | PACKAGE_BIT(PACKAGE_TRANSFORMERS);
 
     for (unsigned i = 0; i < e->rq.training.tuning.n; i++)
         if (tuning_words[e->rq.training.tuning.at[i]].value != TUNING_FULL)
             bits |= PACKAGE_BIT(PACKAGE_PEFT);
+    for (uint32_t i = 0; i < methods->n; i++)
+        if (methods->choices[i].value != PLAN_UNMODELLED)
+            bits |= PACKAGE_BIT(method_is_zero((enum method)methods->choices[i].value) ? PACKAGE_DEEPSPEED : PACKAGE_ACCELERATE);
     return bits;
 }
 
 static void build_stack(struct estimate *e)
 {
-    struct stack_answer a = stack_modelled(&e->stack, packages_that_matter(e));
+    struct stack_gaps gaps = stack_unread(&e->stack);
+    unsigned matter = packages_that_matter(e);
+    const char *meaning;
 
-    for (int i = 0; i < PACKAGE_COUNT; i++)
-        if (a.differing & PACKAGE_BIT((enum package)i))
-            note(&e->warnings, "%s %s was not traced: %s answers for it", package_name((enum package)i),
-                 release_text(stack_release(&e->stack, (enum package)i)).text, release_text(stack_release(&a.by, (enum package)i)).text);
-    e->other = a.other;
-    if (memcmp(&a.other, &a.by, sizeof a.by) && a.differing)
-        e->question.other = &e->other;
+    for (int i = 0; i < PACKAGE_COUNT; i++) {
+        enum package p = (enum package)i;
+        struct release_text have = release_text(stack_release(&e->stack, p));
+
+        if (gaps.older & matter & PACKAGE_BIT(p))
+            note(&e->warnings, "%s %s is older than the releases whose code was read: %s answers for it", package_name(p), have.text,
+                 release_text(stack_first_read(p)).text);
+        if (gaps.newer & PACKAGE_BIT(p))
+            note(&e->warnings, "%s %s is newer than the newest release known here: %s answers for it", package_name(p), have.text,
+                 release_text(stack_newest(p)).text);
+    }
+    e->question.undated = quirks_undated(&e->stack, 0, &meaning) != NULL;
+    for (unsigned i = 0; quirks_undated(&e->stack, i, &meaning); i++)
+        note(&e->assumptions, "low_bytes..high_bytes span a change that is not dated for the asked releases: %s", meaning);
 }
 
 static void warn(struct estimate *e)

@@ -60,7 +60,7 @@ static enum err_code list_model(const struct arch *arch, struct arena *arena, st
 
     if (rc)
         return rc;
-    step.r.stack = stack_modelled(&newest, ~0U).by;
+    step.r.stack = newest;
     step.quirks = quirks_of(&step.r.stack);
     causal.architecture = "";
     return inventory_of(&causal, &step, arena, ret, err);

@@ -65,7 +65,7 @@ enum objective { OBJECTIVE_FASTEST, OBJECTIVE_LEAST_MEMORY, OBJECTIVE_FEWEST_GPU
 struct plan_question {
     const struct arch *arch;   /* NULL: nothing is modelled, `gap` says why */
     const char *gap;           /* a part of the request without a model; NULL: there is none */
-    const struct stack *other; /* the modelled stack on the other side of the asked one, for low..high; NULL: none */
+    bool undated;              /* the asked stack lies where a change cannot be dated: low..high spans both readings */
     struct device device;
     uint32_t gpus;                    /* of the cluster: a method of several takes them all */
     uint32_t gpus_per_node;           /* 0: all in one node */
@@ -109,7 +109,7 @@ struct plan_candidate {
     uint32_t global_batch_size;
     uint64_t device_bytes;          /* reserved + context + NCCL */
     struct step_time time;          /* tokens_per_s 0: not known */
-    uint64_t low_bytes, high_bytes; /* peak allocated: both neighbours of the asked stack; bounded: the remainders too; where streams share blocks, a GPU that
+    uint64_t low_bytes, high_bytes; /* peak allocated: both readings of an undated stack; bounded: the remainders too; where streams share blocks, a GPU that
                                        never lags behind the host and one that always does */
     uint64_t host_bytes_per_node;   /* that offload keeps there; where ranks hold different amounts, of the mean node */
     bool dominated;                 /* another one that fits needs no more memory on the GPU and the host, and is no slower */

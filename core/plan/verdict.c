@@ -10,7 +10,7 @@ uint64_t peak_of(const struct plan_question *q, const struct plan_candidate *c)
     return c->basis == BASIS_REPLAYED && q->expandable_segments ? m->peak_allocated_expandable_bytes : m->peak_allocated_bytes;
 }
 
-/* What the other neighbour of the asked stack would need, with the same options. */
+/* What the other reading of an undated stack would need, with the same options. */
 static enum err_code widen(struct planning *p, struct plan_candidate *c)
 {
     struct plan_candidate other = *c;
@@ -20,7 +20,7 @@ static enum err_code widen(struct planning *p, struct plan_candidate *c)
     uint64_t peak;
     enum err_code rc;
 
-    other.step.quirks = quirks_of(p->q->other);
+    other.step.quirks = quirks_otherwise(&c->step.r.stack);
     rc = c->basis == BASIS_REPLAYED ? probe_judge(&probe, n, false, &v) : probe_fold(&probe, n, !c->fits, &v.memory);
     if (rc)
         return rc == ERR_FIELD_CONFLICT ? ERR_OK : rc;
@@ -70,7 +70,7 @@ static enum err_code replay(struct planning *p, struct plan_candidate *c, const 
     if (v.memory.crossed && v.memory.peak_active_lagging_bytes > c->high_bytes)
         c->high_bytes = v.memory.peak_active_lagging_bytes;
     take_host(p->q, c);
-    return p->q->other ? widen(p, c) : ERR_OK;
+    return p->q->undated ? widen(p, c) : ERR_OK;
 }
 
 enum err_code candidate_settle(struct planning *p, struct plan_candidate *c)
@@ -148,5 +148,5 @@ enum err_code candidate_bound(struct planning *p, struct plan_candidate *c)
             c->max_micro_batch_size = 1; /* its live blocks do not exceed: a replay has to tell */
         return candidate_settle(p, c);
     }
-    return p->q->other ? widen(p, c) : ERR_OK;
+    return p->q->undated ? widen(p, c) : ERR_OK;
 }

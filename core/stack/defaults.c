@@ -53,36 +53,49 @@ struct stack_defaults stack_defaults_of(const struct stack *s)
 #define F CLASS_FLASH_2
 
 /*
- * What ATTENTION_CLASSES, _supports_sdpa and _supports_flash_attn(_2) of models/<type>/modeling_<type>.py say, in the two
- * releases whose files were read. A release between them is answered by the older one.
+ * What ATTENTION_CLASSES, _supports_sdpa and _supports_flash_attn(_2) of models/<type>/modeling_<type>.py say: a row for each release in
+ * which it changed, by rising release; the first row of a type is the first release that has it.
  */
-static const release read_releases[2] = {4040, 5023};
-static const struct {
+static const struct class_row {
     const char *model_type;
-    unsigned char offers[2];
+    release from;
+    unsigned offers;
 } classes[] = {
-    {"opt", {E | F, E | S | F}},
-    {"bloom", {E, E}},
-    {"codegen", {E, E}},
-    {"biogpt", {E, E | S | F}},
-    {"gpt_bigcode", {E | S | F, E | S | F}},
-    {"gpt_neo", {E | F, E | F}},
-    {"gpt2", {E | F, E | S | F}},
-    {"gpt_neox", {E | F, E | S | F}},
-    {"llama", {E | S | F, E | S | F}},
-    {"mistral", {E | S | F, E | S | F}},
-    {"qwen2", {E | S | F, E | S | F}},
-    {"qwen3", {0, E | S | F}},
-    {"gemma2", {0, E | F}}, /* 5.23: "sdpa does not support softcapping" */
-    {"gptj", {E | F, E | F}},
+    {"opt", 0, E | F}, {"opt", 5000, E | S | F},
+    {"bloom", 0, E},
+    {"codegen", 0, E},
+    {"biogpt", 0, E}, {"biogpt", 5000, E | S | F},
+    {"gpt_bigcode", 0, E | S | F},
+    {"gpt_neo", 0, E | F},
+    {"gpt2", 0, E | F}, {"gpt2", 5000, E | S | F},
+    {"gpt_neox", 0, E | F}, {"gpt_neox", 5000, E | S | F},
+    {"llama", 0, E | S | F},
+    {"mistral", 4034, E | S | F},
+    {"qwen2", 4037, E | S | F},
+    {"qwen3", 4051, E | S | F},
+    {"gemma2", 4042, E | F}, /* 5.23: "sdpa does not support softcapping" */
+    {"gptj", 0, E | F},
 };
 
 unsigned stack_class_attention(const char *model_type, const struct stack *s)
 {
-    size_t column = s->transformers >= read_releases[1] ? 1 : 0;
+    unsigned offers = 0;
+    bool known = false;
 
-    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
-        if (!strcmp(classes[i].model_type, model_type))
-            return classes[i].offers[column];
-    return E | S | F;
+    for (const struct class_row *row = classes; row < classes + sizeof classes / sizeof *classes; row++) {
+        if (strcmp(row->model_type, model_type) != 0)
+            continue;
+        known = true;
+        if (s->transformers >= row->from)
+            offers = row->offers;
+    }
+    return known ? offers : E | S | F;
+}
+
+release stack_class_first(const char *model_type)
+{
+    for (const struct class_row *row = classes; row < classes + sizeof classes / sizeof *classes; row++)
+        if (!strcmp(row->model_type, model_type))
+            return row->from;
+    return 0;
 }

@@ -29,5 +29,6 @@ enum { CLASS_EAGER = 1, CLASS_SDPA = 2, CLASS_FLASH_2 = 4 };
 
 /* 0: that release has no such class. Types that have no row here: everything. */
 unsigned stack_class_attention(const char *model_type, const struct stack *s);
+release stack_class_first(const char *model_type); /* the first transformers with the class; 0: older than what was read */
 
 #endif

@@ -31,8 +31,8 @@ static const struct released {
 
 #define RELEASED (sizeof released / sizeof *released)
 
-static const struct stack traced_2024 = {2002, 4040, 10, 29, 43, 14, 2005};
-static const struct stack traced_2026 = {2015, 5023, 21, 1015, 50, 19, 2008};
+/* From these on releases were laid side by side (quirks.def, defaults.c, tuning/targets.def). */
+static const struct stack first_read = {2002, 4040, 2, 29, 43, 14, 2005};
 
 const char *package_name(enum package package)
 {
@@ -120,6 +120,11 @@ static release current(enum package package, uint32_t day)
     return r;
 }
 
+release stack_newest(enum package package)
+{
+    return current(package, UINT32_MAX);
+}
+
 static release oldest(enum package package)
 {
     size_t i = 0;
@@ -129,11 +134,13 @@ static release oldest(enum package package)
     return released[i].release;
 }
 
-/* 0: newer than what is known, or none that ever was. What is older than all that is known counts as of the day of the oldest. */
+/* 0: none that ever was. What is older than all that is known counts as of the day of the oldest, what is newer as of today. */
 static uint32_t day_of(enum package package, release r)
 {
     if (r && r < oldest(package))
         r = oldest(package);
+    if (r > stack_newest(package))
+        return UINT32_MAX;
     for (size_t i = 0; i < RELEASED; i++)
         if (of(&released[i], package) && released[i].release == r)
             return released[i].day;
@@ -200,29 +207,20 @@ enum err_code stack_complete(struct stack *s, struct err *err)
     return ERR_OK;
 }
 
-static unsigned differing(const struct stack *a, const struct stack *b, unsigned matters)
+release stack_first_read(enum package package)
 {
-    unsigned bits = 0;
-
-    for (int i = 0; i < PACKAGE_COUNT; i++)
-        if (stack_release(a, (enum package)i) != stack_release(b, (enum package)i))
-            bits |= PACKAGE_BIT(i);
-    return bits & matters;
+    return stack_release(&first_read, package);
 }
 
-/* Is anything asked that came after traced_2024? */
-static bool later(const struct stack *asked, unsigned matters)
+struct stack_gaps stack_unread(const struct stack *complete)
 {
-    for (int i = 0; i < PACKAGE_COUNT; i++)
-        if (matters & PACKAGE_BIT(i) && stack_release(asked, (enum package)i) > stack_release(&traced_2024, (enum package)i))
-            return true;
-    return false;
-}
+    struct stack_gaps gaps = {0, 0};
 
-struct stack_answer stack_modelled(const struct stack *complete, unsigned matters)
-{
-    if (!differing(complete, &traced_2026, matters))
-        return (struct stack_answer){traced_2026, traced_2026, 0};
-    return (struct stack_answer){traced_2024, later(complete, matters) ? traced_2026 : traced_2024,
-                                 differing(complete, &traced_2024, matters)};
+    for (int i = 0; i < PACKAGE_COUNT; i++) {
+        enum package p = (enum package)i;
+
+        gaps.older |= stack_release(complete, p) < stack_first_read(p) ? PACKAGE_BIT(p) : 0;
+        gaps.newer |= stack_release(complete, p) > stack_newest(p) ? PACKAGE_BIT(p) : 0;
+    }
+    return gaps;
 }

@@ -1,10 +1,9 @@
 /*
- * release.h - which releases there are, when they came, and which stack answers for one that was asked.
+ * release.h - which releases there are, when they came, and what a stack that is named in part stands for.
  *
- * Purpose   reads "4.40", "4.40.0", "2.2.2+cu121", "0.41.2.post2"; fills what a request leaves out; picks the modelled stack.
+ * Purpose   reads "4.40", "4.40.0", "2.2.2+cu121", "0.41.2.post2"; fills what a request leaves out.
  *           Versions are strings: the JSON number 2.10 is 2.1.
- * Source    releases.def (PyPI). Two stacks are modelled, because two were traced: torch 2.2 with transformers 4.40, and torch 2.15
- *           with transformers 5.23.
+ * Source    releases.def (PyPI). Newer than the newest known counts as the newest.
  * Errors    ERR_FIELD_VALUE at "/<package>"; the caller puts "/stack" before it (err_under).
  */
 #ifndef STACK_RELEASE_H
@@ -36,25 +35,25 @@ bool release_parse(const char *text, release *ret);
 struct release_text { char text[24]; };
 struct release_text release_text(release r);
 
-/* release_parse into the member of `package`, which must have been released. */
+/* release_parse into the member of `package`, which must have been released, or be newer than all that is known. */
 MUST_CHECK enum err_code stack_name(struct stack *s, enum package package, const char *text, struct err *err);
 
 /*
  * What is 0 becomes the release that was current on the day of the newest package named; with none named, the newest known.
- * (Before a package's first known release: that one.) What is named must be known.
+ * (Before a package's first known release: that one.) What is named must be known, or newer: beside it stands the newest of all others.
  */
 MUST_CHECK enum err_code stack_complete(struct stack *s, struct err *err);
 
-struct stack_answer {
-    struct stack by;    /* the modelled stack whose programs answer */
-    struct stack other; /* the neighbour on the other side, for low..high; = by where there is none */
-    unsigned differing; /* PACKAGE_BIT of each package whose release is not that of `by`: one warning each */
-};
-
 /*
- * Exactly a modelled stack: that one. Between two: the older. Before the first: the first.
- * `matters`: PACKAGE_BIT of the packages that the request runs at all; the others never differ.
+ * Packages of a complete stack that no source was read for: older than the first release of a package that was laid beside the others, which
+ * answers for it, or newer than the newest known, which does. PACKAGE_BIT of each; one warning each.
  */
-struct stack_answer stack_modelled(const struct stack *complete, unsigned matters);
+struct stack_gaps {
+    unsigned older, newer;
+};
+struct stack_gaps stack_unread(const struct stack *complete);
+
+release stack_first_read(enum package package);
+release stack_newest(enum package package);
 
 #endif

@@ -2,7 +2,9 @@
  * stack.h - versions of the Python packages, and what differs between them.
  *
  * Purpose   quirks_of(stack) runs once per request; code below reads q->logits_upcast, never a version number (make lint).
- *           Each quirk is a row of quirks.def: name, package, from, to, value, source.
+ *           Each quirk is a row of quirks.def: name, package, the release in which it changed, value before and since, source.
+ * Models    a stack is composed: what it does is what the rows of its packages say, each by its own date. A row whose change is only
+ *           known to lie between two releases reads as `before` there in quirks_of(), as `since` in quirks_otherwise(); an answer spans both.
  */
 #ifndef STACK_STACK_H
 #define STACK_STACK_H
@@ -20,9 +22,12 @@ struct stack {
 struct quirks {
 #define QUIRK(name, package, from, before, since, meaning) int name;
 #include "stack/quirks.def"
-#undef QUIRK
 };
 
 struct quirks quirks_of(const struct stack *s);
+struct quirks quirks_otherwise(const struct stack *s); /* undated changes at their earliest */
+
+/* The i-th change that cannot be dated for this stack: its name, NULL behind the last. *ret_meaning: the row's words. */
+const char *quirks_undated(const struct stack *s, unsigned i, const char **ret_meaning);
 
 #endif

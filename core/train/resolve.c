@@ -1,6 +1,5 @@
 /*
- * Every default of a fine-tuning step, one line each. Defaults are those of the asked stack (stack/defaults.h); the programs that
- * run are those of the modelled stack that answers for it.
+ * Every default of a fine-tuning step, one line each: those of the asked stack (stack/defaults.h).
  */
 #include "config/arch.h"
 #include "parallel/ddp.h"
@@ -12,7 +11,7 @@
 struct resolving {
     const struct arch *arch;
     const struct device *device;
-    const struct stack *by;
+    const struct stack *stack;
     struct stack_defaults defaults;
     struct err *err;
 };
@@ -73,7 +72,7 @@ static const char *precision_gap(const struct recipe *r)
 
 static enum err_code resolve_attention(struct recipe *r, const struct resolving *c)
 {
-    unsigned offers = stack_class_attention(c->arch->model_type, c->by);
+    unsigned offers = stack_class_attention(c->arch->model_type, c->stack);
     const char *gap;
 
     if (r->attention == ATTENTION_UNSET)
@@ -235,7 +234,7 @@ static void resolve_method(struct step *s, const struct resolving *c)
     tri_default(&r->gradient_as_bucket_view, false);                   /* nn/parallel/distributed.py */
     tri_default(&r->sync_each_batch, false);                           /* accelerate utils/dataclasses.py GradientAccumulationPlugin */
     tri_default(&r->packed, r->method != METHOD_SINGLE && !r->padded); /* so the runs of several GPUs were traced */
-    if (r->padded || !quirks_of(c->by).attention_interface)
+    if (r->padded || !quirks_of(c->stack).attention_interface)
         r->packed = TRI_FALSE;
     s->autocast = autocasts(r);
     s->find_unused_parameters = r->method == METHOD_DDP && finds_unused(r);
@@ -244,15 +243,14 @@ static void resolve_method(struct step *s, const struct resolving *c)
 enum err_code train_resolve(const struct recipe *asked, const struct arch *arch, const struct device *device, struct arena *arena,
                             struct step *ret, struct err *err)
 {
-    struct stack by = stack_modelled(&asked->stack, ~0U).by;
-    struct resolving c = {arch, device, &by, stack_defaults_of(&asked->stack), err};
+    struct resolving c = {arch, device, &asked->stack, stack_defaults_of(&asked->stack), err};
     struct step s = {.r = *asked};
     enum err_code rc;
 
     (void)arena; /* every list is the caller's or a table's */
-    if (!stack_class_attention(arch->model_type, &by))
-        return err_set(err, ERR_FIELD_CONFLICT, "/stack/transformers", "transformers %s has no %s", release_text(by.transformers).text,
-                       arch->model_type);
+    if (!stack_class_attention(arch->model_type, &asked->stack))
+        return err_set(err, ERR_FIELD_CONFLICT, "/stack/transformers", "transformers %s has no %s: it came with %s",
+                       release_text(asked->stack.transformers).text, arch->model_type, release_text(stack_class_first(arch->model_type)).text);
     if (s.r.precision == PRECISION_UNSET)
         s.r.precision = precision_default(&c);
     resolve_upcast(&s.r, &c);
@@ -264,7 +262,7 @@ enum err_code train_resolve(const struct recipe *asked, const struct arch *arch,
     if (rc)
         return rc;
     resolve_method(&s, &c);
-    s.quirks = quirks_of(&by);
+    s.quirks = quirks_of(&asked->stack);
     *ret = s;
     return ERR_OK;
 }

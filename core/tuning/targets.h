@@ -1,8 +1,8 @@
 /*
  * targets.h - which modules peft adapts when nobody says.
  *
- * Source    peft utils/constants.py, TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING of 0.10.0 and 0.21.2 (targets.def).
- *           A release between them is answered by the older one.
+ * Source    peft utils/constants.py (before 0.6 utils/other.py), TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING of each release
+ *           from 0.2 to 0.21 (targets.def).
  */
 #ifndef TUNING_TARGETS_H
 #define TUNING_TARGETS_H

@@ -1,10 +1,9 @@
 #include "stack/release.h"
 #include "tests/support/unit.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { EVERY = (1 << PACKAGE_COUNT) - 1 };
 
 static const struct {
     const char *text;
@@ -71,12 +70,11 @@ static const struct {
     enum package package;
     const char *text, *at, *says;
 } refusal[] = {
-    {PACKAGE_TRANSFORMERS, "5.24", "/transformers", "5.24 is not known here; known are the releases of transformers from 4.27 to 5.23"},
+    {PACKAGE_TRANSFORMERS, "4.99", "/transformers", "4.99 is not known here; known are the releases of transformers from 4.27 to 5.23"},
     {PACKAGE_TRANSFORMERS, "four", "/transformers", "\"5.23\" or \"5.23.0\""},
     {PACKAGE_TRANSFORMERS, "4.58.0", "/transformers", "4.58"},
-    {PACKAGE_TORCH, "2.99", "/torch", "from 2.0 to 2.15"},
-    {PACKAGE_TORCH, "99.1", "/torch", "2.15"},
-    {PACKAGE_FLASH_ATTN, "3.0", "/flash_attn", "2.8"},
+    {PACKAGE_TORCH, "two", "/torch", "from 2.0 to 2.15"},
+    {PACKAGE_FLASH_ATTN, "1.1", "/flash_attn", "2.8"},
 };
 
 START_TEST(refuses)
@@ -91,27 +89,25 @@ START_TEST(refuses)
 }
 END_TEST
 
-/* Older than all that is known: of the day of the oldest, and answered by the older traced stack. */
-START_TEST(takes_what_is_older_than_its_table)
+/* Older than all that is known: of the day of the oldest. Newer: of the newest's. Both are told. */
+START_TEST(takes_what_is_beyond_its_table)
 {
-    struct stack s = {0};
+    struct stack s = {0}, newest = {0};
     struct err err = {0};
 
     ck_assert_int_eq(stack_name(&s, PACKAGE_TRANSFORMERS, "4.12.0", &err), ERR_OK);
     ck_assert_int_eq(stack_complete(&s, &err), ERR_OK);
     ck_assert_str_eq(release_text(s.transformers).text, "4.12");
-    ck_assert_uint_eq(stack_modelled(&s, ~0U).by.transformers, 4040);
-    ck_assert(stack_modelled(&s, ~0U).differing & PACKAGE_BIT(PACKAGE_TRANSFORMERS));
-}
-END_TEST
+    ck_assert_uint_eq(stack_unread(&s).older & PACKAGE_BIT(PACKAGE_TRANSFORMERS), PACKAGE_BIT(PACKAGE_TRANSFORMERS));
+    ck_assert_uint_eq(stack_unread(&s).newer, 0);
 
-START_TEST(refuses_to_complete_the_unknown)
-{
-    struct stack s = {.peft = 22};
-    struct err err = {0};
-
-    ck_assert_int_eq(stack_complete(&s, &err), ERR_FIELD_VALUE);
-    ck_assert_str_eq(err.at, "/peft");
+    s = (struct stack){0};
+    ck_assert_int_eq(stack_name(&s, PACKAGE_TORCH, "2.99", &err), ERR_OK);
+    ck_assert_int_eq(stack_complete(&s, &err), ERR_OK);
+    ck_assert_int_eq(stack_complete(&newest, &err), ERR_OK);
+    ck_assert_uint_eq(s.transformers, newest.transformers);
+    ck_assert_uint_eq(stack_unread(&s).newer, PACKAGE_BIT(PACKAGE_TORCH));
+    ck_assert_uint_eq(stack_unread(&newest).newer | stack_unread(&newest).older, 0);
 }
 END_TEST
 
@@ -127,28 +123,65 @@ START_TEST(names)
 }
 END_TEST
 
-static const struct {
-    const char *what;
-    struct stack asked;
-    unsigned matters;
-    release by, other; /* of transformers */
-    unsigned differing;
-} answer[] = {
-    {"the new one", TRACED_2026, EVERY, 5023, 5023, 0},
-    {"the old one", TRACED_2024, EVERY, 4040, 4040, 0},
-    {"between", {2006, 4048, 10, 29, 43, 14, 2005}, EVERY, 4040, 5023, PACKAGE_BIT(PACKAGE_TORCH) | PACKAGE_BIT(PACKAGE_TRANSFORMERS)},
-    {"one package behind", {2015, 5022, 21, 1015, 50, 19, 2008}, PACKAGE_BIT(PACKAGE_TRANSFORMERS), 4040, 5023, PACKAGE_BIT(PACKAGE_TRANSFORMERS)},
-    {"another package behind, not in use", {2015, 5023, 21, 1015, 50, 18, 2008}, EVERY & ~PACKAGE_BIT(PACKAGE_DEEPSPEED), 5023, 5023, 0},
-    {"the old one's transformers on the new torch", {2015, 4040, 10, 29, 43, 14, 2005}, EVERY, 4040, 5023, PACKAGE_BIT(PACKAGE_TORCH)},
-    {"before the first", {2001, 4036, 10, 29, 43, 14, 2005}, EVERY, 4040, 4040, PACKAGE_BIT(PACKAGE_TORCH) | PACKAGE_BIT(PACKAGE_TRANSFORMERS)},
+/* One by one: a stack at the release of a row has what is since, one at the release before it what was. */
+static const struct dated {
+    const char *name;
+    size_t package, at; /* of struct stack, of struct quirks */
+    release from;
+    int before, since;
+} dated[] = {
+#define QUIRK(name, package, from, before, since, meaning) {#name, offsetof(struct stack, package), offsetof(struct quirks, name), from, before, since},
+#include "stack/quirks.def"
 };
 
-START_TEST(answers)
+static int value_at(const struct dated *row, release r, struct quirks (*read)(const struct stack *))
 {
-    struct stack_answer a = stack_modelled(&answer[_i].asked, answer[_i].matters);
+    struct stack s = {2002, 4040, 10, 29, 43, 14, 2005};
+    struct quirks q;
+    int v;
 
-    ck_assert_msg(a.by.transformers == answer[_i].by && a.other.transformers == answer[_i].other, "%s: %u, %u", answer[_i].what, a.by.transformers, a.other.transformers);
-    ck_assert_msg(a.differing == answer[_i].differing, "%s: %#x", answer[_i].what, a.differing);
+    memcpy((char *)&s + row->package, &r, sizeof r);
+    q = read(&s);
+    memcpy(&v, (const char *)&q + row->at, sizeof v);
+    return v;
+}
+
+START_TEST(changes_on_its_date)
+{
+    for (size_t i = 0; i < sizeof dated / sizeof *dated; i++) {
+        ck_assert_msg(dated[i].before != dated[i].since, "%s changes nothing", dated[i].name);
+        ck_assert_msg(value_at(&dated[i], dated[i].from, quirks_of) == dated[i].since, "%s", dated[i].name);
+        ck_assert_msg(value_at(&dated[i], dated[i].from + 1, quirks_of) == dated[i].since, "%s", dated[i].name);
+        ck_assert_msg(value_at(&dated[i], dated[i].from - 1, quirks_of) == dated[i].before, "%s", dated[i].name);
+    }
+}
+END_TEST
+
+/* A change that lies between two releases: before and since between them, one of the two outside. */
+START_TEST(spans_what_is_not_dated)
+{
+    static const struct {
+        const char *name;
+        size_t package, at;
+        release seen, from;
+        int before, since;
+    } span[] = {
+#define QUIRK(name, package, from, before, since, meaning)
+#define QUIRK_SPAN(name, package, seen, from, before, since, meaning) \
+    {#name, offsetof(struct stack, package), offsetof(struct quirks, name), seen, from, before, since},
+#include "stack/quirks.def"
+        {NULL, 0, 0, 0, 0, 0, 0},
+    };
+
+    for (size_t i = 0; span[i].name; i++) {
+        struct dated row = {span[i].name, span[i].package, span[i].at, span[i].from, span[i].before, span[i].since};
+
+        ck_assert_msg(span[i].seen + 1 < span[i].from, "%s is dated: a QUIRK", span[i].name);
+        ck_assert_int_eq(value_at(&row, span[i].seen, quirks_otherwise), span[i].before);
+        ck_assert_int_eq(value_at(&row, span[i].seen + 1, quirks_otherwise), span[i].since);
+        ck_assert_int_eq(value_at(&row, span[i].from - 1, quirks_of), span[i].before);
+        ck_assert_int_eq(value_at(&row, span[i].from, quirks_of), span[i].since);
+    }
 }
 END_TEST
 
@@ -172,9 +205,9 @@ UNIT_TESTS("stack/release",
     unit_test(prints);
     unit_rows(completes, completion);
     unit_rows(refuses, refusal);
-    unit_test(takes_what_is_older_than_its_table);
-    unit_test(refuses_to_complete_the_unknown);
+    unit_test(takes_what_is_beyond_its_table);
     unit_test(names);
-    unit_rows(answers, answer);
+    unit_test(changes_on_its_date);
+    unit_test(spans_what_is_not_dated);
     unit_test(table_is_sorted);
 )
