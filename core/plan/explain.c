@@ -47,7 +47,7 @@ static enum err_code surely_fits(const struct probe *probe, uint32_t n, bool *re
     *ret = !rc && (1 + PLAN_LARGEST_REMAINDER) * (double)m.walk_peak_bytes <= (double)budget;
     if (rc || *ret || m.walk_peak_bytes > budget)
         return rc;
-    rc = probe_fits(probe, n, false, &fit);
+    rc = probe_fits(probe, n, MEASURE_NOTHING, &fit);
     *ret = !rc && fit.fits;
     return rc;
 }

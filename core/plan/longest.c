@@ -37,7 +37,7 @@ static enum err_code play(const struct probe *p, uint32_t n, uint32_t units, boo
     struct step s = with_length(p, units);
     struct probe longer = {p->q, &s, p->scratch, p->err};
     struct fit fit;
-    enum err_code rc = probe_fits(&longer, n, false, &fit);
+    enum err_code rc = probe_fits(&longer, n, MEASURE_NOTHING, &fit);
 
     *ret = !rc && fit.fits;
     return rc;

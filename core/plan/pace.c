@@ -151,7 +151,7 @@ static bool is_allowed(const struct probe *p, uint32_t n)
     return !p->q->global_batch_size || (all % n == 0 && (!steps || all / n == steps));
 }
 
-static uint32_t allowed_below(const struct probe *p, uint32_t n)
+uint32_t pace_allowed_below(const struct probe *p, uint32_t n)
 {
     while (n > 1 && !is_allowed(p, n))
         n--;
@@ -171,7 +171,7 @@ static enum err_code avoid_retries(const struct probe *p, const struct largest_f
     *n = f->n;
     for (uint32_t k = 1, less; k <= 3 && f->n > 1; k++) {
         less = f->n > 10 * k ? f->n - f->n * k / 10 : f->n > k ? f->n - k : 1;
-        rc = probe_fits(p, less, false, &fit);
+        rc = probe_fits(p, less, MEASURE_NOTHING, &fit);
         if (!rc && fit.fits && !fit.retries)
             *n = less;
         if (rc || *n == less || less == 1)
@@ -189,7 +189,7 @@ static enum err_code choose(const struct probe *p, uint32_t *n, struct step_time
 
     best = ret->tokens_per_s;
     for (int i = 1; !rc && i<TRIES && * n> 1 && best > 0; i++) {
-        uint32_t next = allowed_below(p, *n / 2);
+        uint32_t next = pace_allowed_below(p, *n / 2);
 
         rc = pace_foresee(p, next, &half);
         if (rc || half.tokens_per_s < EQUAL * best)
@@ -206,7 +206,7 @@ enum err_code pace_fastest(const struct probe *p, const struct largest_fit *f, u
     uint32_t n = 1;
     enum err_code rc = f->n ? avoid_retries(p, f, &n) : ERR_OK;
 
-    n = allowed_below(p, n);
+    n = pace_allowed_below(p, n);
     if (!rc && (n > 1 || !f->n))
         rc = choose(p, &n, ret);
     if (!rc && f->n)
@@ -218,7 +218,7 @@ enum err_code pace_fastest(const struct probe *p, const struct largest_fit *f, u
 
 enum err_code pace_foresee_fastest(const struct probe *p, uint32_t most, uint32_t *ret_n, struct step_time *ret)
 {
-    uint32_t n = allowed_below(p, most ? most : 1);
+    uint32_t n = pace_allowed_below(p, most ? most : 1);
     enum err_code rc = choose(p, &n, ret);
 
     if (!rc)

@@ -23,4 +23,7 @@ MUST_CHECK enum err_code pace_fastest(const struct probe *p, const struct larges
 /* The same among 1..most, of which nothing was played: from models of few layers alone. */
 MUST_CHECK enum err_code pace_foresee_fastest(const struct probe *p, uint32_t most, uint32_t *ret_n, struct step_time *ret);
 
+/* n, or the next smaller that divides a replica's share of the global batch. */
+uint32_t pace_allowed_below(const struct probe *p, uint32_t n);
+
 #endif

@@ -7,7 +7,8 @@
  *           n is its largest when the replay of n fits and that of n + 1 does not, or its live blocks alone exceed the budget.
  * Basis     replayed: played on the allocator's model: the recommendation, and all where there are few. bounded: live blocks only, between low and high,
  *           at the foreseen micro-batch, which leaves the allocator room.
- * Fits      reserved + context within capacity - margin * capacity; else a second replay at that capacity decides.
+ * Fits      reserved + context + NCCL within capacity - margin * capacity on every rank; else a replay at that capacity decides, and of what fits
+ *           so its figures are told: whatever fits, no figure of it is above that. Of a stack with two readings both have to.
  * Speed     each modelled candidate has a step time, fits or not; of a searched one the micro-batch is the fastest, see pace.h.
  * Models    the methods of parallel/methods.def that have a program. A known word without one keeps its candidate: modelled = false, with a reason and no
  *           figures. Offload that nobody asked for is tried where a candidate does not fit without.
@@ -102,6 +103,7 @@ struct plan_candidate {
     struct plan_reason reason;
     /* the rest only when modelled */
     bool fits, tight;
+    bool retries;     /* it fits because the allocator gives cached segments back and asks again */
     enum basis basis; /* bounded: memory is train_walk()'s, device_bytes is not known */
     struct step step; /* micro_batch_size: as asked, else the one chosen */
     uint32_t max_micro_batch_size;

@@ -53,59 +53,72 @@ enum err_code probe_fold(const struct probe *p, uint32_t n, bool one_step, struc
     return train_fold(p->q->arch, &s, &p->q->device, one_step, p->scratch, ret, p->err);
 }
 
-enum err_code probe_fits(const struct probe *p, uint32_t n, bool measures, struct fit *ret)
+enum err_code probe_fits(const struct probe *p, uint32_t n, enum measuring measuring, struct fit *ret)
 {
     struct step s = probe_step(p, n);
 
-    return train_fits(p->q->arch, &s, &p->q->device, probe_budget(p), p->q->expandable_segments, measures, p->scratch, ret,
+    return train_fits(p->q->arch, &s, &p->q->device, probe_budget(p), p->q->expandable_segments, measuring, p->scratch, ret,
                       p->err);
 }
 
 /* --- the verdict --------------------------------------------------------------------------------------------------------------- */
 
-/* Beyond the budget only a second replay, with release and retry, can tell; not if the live blocks alone exceed it. */
-static enum err_code retry(const struct probe *p, uint32_t n, struct verdict *v)
-{
-    struct fit fit;
-    enum err_code rc;
+static const double TIGHT = 0.95; /* of the capacity */
 
-    if (v->memory.walk_peak_bytes > probe_budget(p))
-        return ERR_OK;
-    rc = probe_fits(p, n, false, &fit);
-    v->tight = v->fits = !rc && fit.fits;
-    return rc;
-}
-
-void probe_tell(const struct probe *p, const struct measured *m, struct verdict *ret)
+void probe_tell(const struct probe *p, const struct measured *m, bool retries, struct verdict *ret)
 {
     uint64_t reserved = p->q->expandable_segments ? m->peak_reserved_expandable_bytes : m->peak_reserved_bytes;
 
     ret->memory = *m;
     ret->device_bytes = reserved + probe_beside(p);
     ret->fits = reserved <= probe_budget(p);
-    ret->tight = ret->fits && (double)ret->device_bytes > 0.95 * (double)p->q->capacity_bytes;
+    ret->tight = ret->fits && (retries || (double)ret->device_bytes > TIGHT * (double)p->q->capacity_bytes);
+    ret->retries = ret->fits && retries;
 }
 
-static enum err_code judge(const struct probe *p, uint32_t n, bool fits, struct verdict *v)
+/* Under the budget. */
+static enum err_code judge_within(const struct probe *p, uint32_t n, struct verdict *v)
+{
+    struct fit fit;
+    enum err_code rc = probe_fits(p, n, MEASURE_FITTING, &fit);
+
+    if (!rc && fit.fits)
+        probe_tell(p, &fit.memory, fit.retries, v);
+    return rc;
+}
+
+/* Without a limit. */
+static enum err_code judge_freely(const struct probe *p, uint32_t n, struct verdict *v)
 {
     struct step s = probe_step(p, n);
     struct measured m;
     enum err_code rc = train_measure(p->q->arch, &s, &p->q->device, p->scratch, &m, p->err);
 
-    if (rc)
-        return rc;
-    probe_tell(p, &m, v);
-    if (v->fits || !fits)
-        return v->fits ? ERR_OK : retry(p, n, v);
-    v->tight = v->fits = true;
-    return ERR_OK;
+    if (!rc)
+        probe_tell(p, &m, false, v);
+    return rc;
 }
 
-enum err_code probe_judge(const struct probe *p, uint32_t n, bool fits, struct verdict *ret)
+/* Beyond the budget only release and retry can help; not if the live blocks alone exceed it. What waits for other streams is within the
+ * budget on a GPU that has no more. */
+static bool needs_limit(const struct probe *p, const struct verdict *v)
+{
+    uint64_t budget = probe_budget(p), lagging = p->q->expandable_segments ? v->memory.peak_reserved_lagging_expandable_bytes
+                                                                           : v->memory.peak_reserved_lagging_bytes;
+
+    return v->fits ? lagging > budget : v->memory.walk_peak_bytes <= budget;
+}
+
+enum err_code probe_judge(const struct probe *p, uint32_t n, bool likely, struct verdict *ret)
 {
     struct verdict v = {0};
-    enum err_code rc = judge(p, n, fits, &v);
+    enum err_code rc = likely ? judge_within(p, n, &v) : ERR_OK;
 
+    if (!rc && !v.fits) {
+        rc = judge_freely(p, n, &v);
+        if (!rc && !likely && needs_limit(p, &v))
+            rc = judge_within(p, n, &v);
+    }
     if (!rc)
         *ret = v;
     return rc;
@@ -285,7 +298,7 @@ static enum err_code exceeds(const struct probe *p, struct played *k)
 static enum err_code play(const struct probe *p, uint32_t n, struct played *k)
 {
     struct fit fit;
-    enum err_code rc = probe_fits(p, n, true, &fit);
+    enum err_code rc = probe_fits(p, n, MEASURE_ROOMY, &fit);
 
     if (rc)
         return rc;

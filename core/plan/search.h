@@ -20,7 +20,7 @@ struct probe {
 };
 
 struct verdict {
-    bool fits, tight;
+    bool fits, tight, retries;
     uint64_t device_bytes;
     struct measured memory;
 };
@@ -28,17 +28,17 @@ struct verdict {
 /* The step at micro-batch n, with the accumulation that goes with it. */
 struct step probe_step(const struct probe *p, uint32_t n);
 
-/* Replays at micro-batch n without a limit, and under the budget where that exceeds it and it is not known that it `fits`; probe_tell() makes
- * the same of figures that are known. */
-void probe_tell(const struct probe *p, const struct measured *m, struct verdict *ret);
-MUST_CHECK enum err_code probe_judge(const struct probe *p, uint32_t n, bool fits, struct verdict *ret);
+/* Replays at micro-batch n under the budget: what fits is told by that run, release-and-retry included; what does not, by one without a
+ * limit. `likely`: it probably fits, the limit is tried first. probe_tell() makes the same of figures that are known to fit. */
+void probe_tell(const struct probe *p, const struct measured *m, bool retries, struct verdict *ret);
+MUST_CHECK enum err_code probe_judge(const struct probe *p, uint32_t n, bool likely, struct verdict *ret);
 
 /* Live blocks only: what memory of a verdict says after train_walk(), after train_fold(); `one_step`: of that alone, see there. */
 MUST_CHECK enum err_code probe_walk(const struct probe *p, uint32_t n, struct measured *ret);
 MUST_CHECK enum err_code probe_fold(const struct probe *p, uint32_t n, bool one_step, struct measured *ret);
 
-/* A replay under the budget, release-and-retry included. `measures`: all figures too, where it fits without a retry. */
-MUST_CHECK enum err_code probe_fits(const struct probe *p, uint32_t n, bool measures, struct fit *ret);
+/* A replay under the budget, release-and-retry included; `measuring`: all figures too. */
+MUST_CHECK enum err_code probe_fits(const struct probe *p, uint32_t n, enum measuring measuring, struct fit *ret);
 
 struct largest_fit {
     uint32_t n;             /* 0 when not even one sequence fits */

@@ -10,24 +10,60 @@ uint64_t peak_of(const struct plan_question *q, const struct plan_candidate *c)
     return c->basis == BASIS_REPLAYED && q->expandable_segments ? m->peak_allocated_expandable_bytes : m->peak_allocated_bytes;
 }
 
-/* What the other reading of an undated stack would need, with the same options. */
+static uint64_t lagging_of(const struct plan_question *q, const struct measured *m)
+{
+    return q->expandable_segments ? m->peak_active_lagging_expandable_bytes : m->peak_active_lagging_bytes;
+}
+
+/* low..high of one reading. */
+static void span(const struct planning *p, const struct plan_candidate *c, uint64_t *ret_low, uint64_t *ret_high)
+{
+    bool replayed = c->basis == BASIS_REPLAYED;
+    uint64_t low = peak_of(p->q, c), high = replayed ? low : low + (uint64_t)(PLAN_LARGEST_REMAINDER * (double)low);
+
+    if (replayed && c->memory.crossed && lagging_of(p->q, &c->memory) > high)
+        high = lagging_of(p->q, &c->memory);
+    *ret_low = low;
+    *ret_high = high;
+}
+
+static void take_verdict(struct plan_candidate *c, const struct verdict *v)
+{
+    c->basis = BASIS_REPLAYED;
+    c->fits = v->fits;
+    c->tight = v->tight;
+    c->retries = v->retries;
+    c->memory = v->memory;
+    c->device_bytes = v->device_bytes;
+}
+
+/* What the other reading of an undated stack would need, with the same options. It fits where both do; else the one that does not answers. */
 static enum err_code widen(struct planning *p, struct plan_candidate *c)
 {
     struct plan_candidate other = *c;
     struct probe probe = {p->q, &other.step, p->scratch, p->err};
     uint32_t n = c->step.r.micro_batch_size;
-    struct verdict v;
-    uint64_t peak;
+    struct verdict v = {0};
+    uint64_t low, high;
     enum err_code rc;
 
     other.step.quirks = quirks_otherwise(&c->step.r.stack);
-    rc = c->basis == BASIS_REPLAYED ? probe_judge(&probe, n, false, &v) : probe_fold(&probe, n, !c->fits, &v.memory);
+    rc = c->basis == BASIS_REPLAYED ? probe_judge(&probe, n, c->fits, &v) : probe_fold(&probe, n, !c->fits, &v.memory);
     if (rc)
         return rc == ERR_FIELD_CONFLICT ? ERR_OK : rc;
     other.memory = v.memory;
-    peak = peak_of(p->q, &other);
-    c->low_bytes = peak < c->low_bytes ? peak : c->low_bytes;
-    c->high_bytes = peak > c->high_bytes ? peak : c->high_bytes;
+    if (c->basis == BASIS_REPLAYED)
+        take_verdict(&other, &v);
+    span(p, &other, &low, &high);
+    other.low_bytes = low < c->low_bytes ? low : c->low_bytes;
+    other.high_bytes = high > c->high_bytes ? high : c->high_bytes;
+    c->low_bytes = other.low_bytes;
+    c->high_bytes = other.high_bytes;
+    c->tight |= other.tight;
+    if (c->fits && !other.fits) {
+        other.step.quirks = c->step.quirks;
+        *c = other;
+    }
     return ERR_OK;
 }
 
@@ -55,22 +91,36 @@ static enum err_code replay(struct planning *p, struct plan_candidate *c, const 
     enum err_code rc = ERR_OK;
 
     if (n == f->without_retry)
-        probe_tell(&probe, &f->memory, &v);
+        probe_tell(&probe, &f->memory, false, &v);
     else
-        rc = probe_judge(&probe, n, n == f->n, &v);
+        rc = probe_judge(&probe, n, n <= f->n, &v);
 
     if (rc)
         return rc;
-    c->basis = BASIS_REPLAYED;
-    c->fits = v.fits;
-    c->tight = v.tight;
-    c->memory = v.memory;
-    c->device_bytes = v.device_bytes;
-    c->low_bytes = c->high_bytes = peak_of(p->q, c);
-    if (v.memory.crossed && v.memory.peak_active_lagging_bytes > c->high_bytes)
-        c->high_bytes = v.memory.peak_active_lagging_bytes;
-    take_host(p->q, c);
-    return p->q->undated ? widen(p, c) : ERR_OK;
+    take_verdict(c, &v);
+    span(p, c, &c->low_bytes, &c->high_bytes);
+    rc = p->q->undated ? widen(p, c) : ERR_OK;
+    if (!rc)
+        take_host(p->q, c);
+    return rc;
+}
+
+/* A searched micro-batch that only one reading of an undated stack has room for gives way to a smaller one. */
+static enum err_code replay_less(struct planning *p, struct plan_candidate *c, const struct largest_fit *f)
+{
+    struct probe probe = {p->q, &c->step, p->scratch, p->err};
+    enum err_code rc = ERR_OK;
+
+    while (!rc && !c->fits && !lacks_host_memory(p->q, c) && c->step.r.micro_batch_size > 1) {
+        uint32_t n = c->step.r.micro_batch_size;
+
+        c->max_micro_batch_size = pace_allowed_below(&probe, n - 1 - n / 16);
+        candidate_take(p, c, c->max_micro_batch_size);
+        rc = pace_at(&probe, c->max_micro_batch_size, &c->time);
+        if (!rc)
+            rc = replay(p, c, f);
+    }
+    return rc;
 }
 
 enum err_code candidate_settle(struct planning *p, struct plan_candidate *c)
@@ -90,7 +140,8 @@ enum err_code candidate_settle(struct planning *p, struct plan_candidate *c)
         return rc;
     c->max_micro_batch_size = f.n;
     candidate_take(p, c, n);
-    return replay(p, c, &f);
+    rc = replay(p, c, &f);
+    return rc || !p->q->undated || !f.n || p->q->recipe.micro_batch_size ? rc : replay_less(p, c, &f);
 }
 
 /* At the foreseen micro-batch; of one that was searched, at the next smaller while the remainders could push it over the budget. */
@@ -110,7 +161,7 @@ static enum err_code look_within(struct planning *p, struct plan_candidate *c)
             return rc;
         less = (uint32_t)((double)n * (double)budget / (double)c->high_bytes);
         c->max_micro_batch_size = less && less < n ? less : n - 1;
-        candidate_take(p, c, c->max_micro_batch_size);
+        candidate_take(p, c, pace_allowed_below(&probe, c->max_micro_batch_size));
     }
 }
 
@@ -143,10 +194,14 @@ enum err_code candidate_bound(struct planning *p, struct plan_candidate *c)
     take_host(p->q, c);
     if (lacks_host_memory(p->q, c))
         return ERR_OK;
+    if (p->q->undated)
+        rc = widen(p, c);
+    if (rc)
+        return rc;
     if (c->fits ? c->high_bytes > probe_budget(&probe) : c->low_bytes <= probe_budget(&probe)) {
         if (!c->max_micro_batch_size && c->step.r.micro_batch_size == 1)
             c->max_micro_batch_size = 1; /* its live blocks do not exceed: a replay has to tell */
         return candidate_settle(p, c);
     }
-    return p->q->undated ? widen(p, c) : ERR_OK;
+    return ERR_OK;
 }

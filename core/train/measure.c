@@ -174,11 +174,41 @@ static enum err_code replay_on(const struct tape *tape, const struct peak *walk,
     return rc;
 }
 
+/* A GPU that always lags; where it fills a limited one and waiting for the streams does not help either, it is as full as it can be. */
+static enum err_code replay_lagging(const struct tape *tape, const struct peak *walk, bool expandable, const struct played *prompt,
+                                    struct arena *arena, struct played *ret, struct err *err)
+{
+    uint64_t most = walk->active_bytes < tape->capacity_bytes ? walk->active_bytes : tape->capacity_bytes;
+    enum err_code rc = ERR_OK;
+
+    *ret = *prompt;
+    if (!walk->crossed)
+        return ERR_OK;
+    rc = replay_on(tape, walk, expandable, true, arena, ret, err);
+    if (rc || ret->ended)
+        return rc;
+    *ret = *prompt;
+    ret->peak.active_bytes = most > prompt->peak.active_bytes ? most : prompt->peak.active_bytes;
+    ret->stats.reserved_peak_bytes = tape->capacity_bytes;
+    return ERR_OK;
+}
+
+/* The allocator that was not asked for; of a limit that is not enough for it, without. */
+static enum err_code replay_other(const struct tape *tape, const struct peak *walk, bool expandable, struct arena *arena, struct played *ret,
+                                  struct err *err)
+{
+    struct tape unlimited = *tape;
+    enum err_code rc = replay_on(tape, walk, expandable, false, arena, ret, err);
+
+    unlimited.capacity_bytes = 0;
+    return rc || ret->ended ? rc : replay_on(&unlimited, walk, expandable, false, arena, ret, err);
+}
+
 static enum err_code measure_expandable(const struct tape *tape, const struct peak *walk, const struct played *prompt, struct arena *arena,
                                         struct measured *m, struct err *err)
 {
-    struct played lagging = *prompt;
-    enum err_code rc = walk->crossed ? replay_on(tape, walk, true, true, arena, &lagging, err) : ERR_OK;
+    struct played lagging;
+    enum err_code rc = replay_lagging(tape, walk, true, prompt, arena, &lagging, err);
 
     m->peak_allocated_expandable_bytes = prompt->peak.peak_bytes;
     m->peak_active_expandable_bytes = prompt->peak.active_bytes;
@@ -192,8 +222,8 @@ static enum err_code measure_default(const struct tape *tape, const struct peak 
                                      struct measured *m, struct err *err)
 {
     const struct peak *replay = &prompt->peak;
-    struct played lagging = *prompt;
-    enum err_code rc = walk->crossed ? replay_on(tape, walk, false, true, arena, &lagging, err) : ERR_OK;
+    struct played lagging;
+    enum err_code rc = replay_lagging(tape, walk, false, prompt, arena, &lagging, err);
 
     m->peak_allocated_bytes = replay->peak_bytes;
     m->first_steps_peak_bytes = replay->first_bytes;
@@ -223,7 +253,7 @@ static enum err_code measure_run(const struct trainer *t, const struct tape *tap
         if (known[kind])
             played[kind] = *known[kind];
         else
-            rc = replay_on(tape, walk, kind, false, arena, &played[kind], err);
+            rc = replay_other(tape, walk, kind, arena, &played[kind], err);
     if (!rc)
         rc = measure_expandable(tape, walk, &played[1], arena, m, err);
     if (!rc)
@@ -266,32 +296,31 @@ enum err_code train_measure(const struct arch *arch, const struct step *step, co
     return rc;
 }
 
-static enum err_code play_within(struct tape tape, const struct peak *walk, uint64_t capacity_bytes, bool expandable, struct arena *arena,
-                                 struct played *ret, struct err *err)
+static bool wanted(enum measuring measuring, const struct fit *fit)
 {
-    tape.capacity_bytes = capacity_bytes;
-    return replay_on(&tape, walk, expandable, false, arena, ret, err);
+    return fit->fits && (measuring == MEASURE_FITTING || (measuring == MEASURE_ROOMY && !fit->retries));
 }
 
-/* A limit that no retry met changed nothing: such a replay is one without a limit. */
+/* A limit that no retry met changed nothing: such a replay is one without a limit. What loading leaves reserved has to stay within it too. */
 static enum err_code fits_rank(const struct arch *arch, const struct step *step, const struct device *device, uint64_t capacity_bytes,
-                               bool expandable_segments, bool measures, struct arena *arena, struct fit *ret, struct err *err)
+                               bool expandable_segments, enum measuring measuring, struct arena *arena, struct fit *ret, struct err *err)
 {
     unsigned char *mark = arena->cur;
     struct trainer *t = NULL;
-    struct tape tape;
+    struct tape tape = {0};
     struct peak walk = {0};
     struct played played = {0};
     const struct played *known[2] = {expandable_segments ? NULL : &played, expandable_segments ? &played : NULL};
     enum err_code rc = run_step(arch, step, device, LOOK_REPLAY, arena, &t, &tape, &walk, err);
 
+    tape.capacity_bytes = capacity_bytes;
     if (!rc)
         describe_run(t, &walk, &ret->walk);
     if (!rc && walk.peak_bytes <= capacity_bytes)
-        rc = play_within(tape, &walk, capacity_bytes, expandable_segments, arena, &played, err);
-    ret->fits = played.ended;
+        rc = replay_on(&tape, &walk, expandable_segments, false, arena, &played, err);
+    ret->fits = !rc && played.ended && played.stats.reserved_peak_bytes <= capacity_bytes;
     ret->retries = played.stats.retries;
-    ret->measured = !rc && measures && played.ended && !played.stats.retries;
+    ret->measured = wanted(measuring, ret);
     if (ret->measured)
         rc = measure_run(t, &tape, &walk, known, arena, &ret->memory, err);
     arena_rewind(arena, mark);
@@ -311,9 +340,9 @@ static void take_worse(struct fit *worst, const struct fit *fit, bool first)
 
 /* It fits where it fits on every rank. */
 enum err_code train_fits(const struct arch *arch, const struct step *step, const struct device *device, uint64_t capacity_bytes,
-                         bool expandable_segments, bool measures, struct arena *arena, struct fit *ret, struct err *err)
+                         bool expandable_segments, enum measuring measuring, struct arena *arena, struct fit *ret, struct err *err)
 {
-    struct fit worst = {.fits = true, .measured = measures};
+    struct fit worst = {.fits = true, .measured = measuring != MEASURE_NOTHING};
     struct ranks all;
     enum err_code rc = ranks_of(arch, step, false, arena, &all, err);
 
@@ -321,7 +350,7 @@ enum err_code train_fits(const struct arch *arch, const struct step *step, const
         struct step s = of_rank(step, all.rank[i]);
         struct fit fit = {0};
 
-        rc = fits_rank(arch, &s, device, capacity_bytes, expandable_segments, worst.measured, arena, &fit, err);
+        rc = fits_rank(arch, &s, device, capacity_bytes, expandable_segments, worst.measured ? measuring : MEASURE_NOTHING, arena, &fit, err);
         if (!rc)
             take_worse(&worst, &fit, !i);
     }

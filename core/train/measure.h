@@ -68,19 +68,23 @@ MUST_CHECK enum err_code train_foretell(const struct arch *arch, const struct st
 MUST_CHECK enum err_code train_measure(const struct arch *arch, const struct step *step, const struct device *device,
                                        struct arena *arena, struct measured *ret, struct err *err);
 
+/* Whether `memory` of a fit is wanted: never; of a run that needs no retry; of any that fits. */
+enum measuring { MEASURE_NOTHING, MEASURE_ROOMY, MEASURE_FITTING };
+
 struct fit {
     bool fits;              /* false: even release-and-retry does not help */
     uint32_t retries;       /* how often cached segments had to be given back */
     struct measured walk;   /* as train_walk() has it */
-    bool measured;          /* `memory` is what train_measure() says */
+    bool measured;          /* `memory` is known: what train_measure() says; with retries, what this run had, reserved within the capacity */
     struct measured memory;
 };
 
 /* Replays the run on a GPU with `capacity_bytes` for the allocator, one that never lags (a full one waits for the streams before
  * it gives up, so one that lags retries sooner); not where the live blocks alone exceed it. Ranks behind the first that does not fit are
- * not played. `measures`: of a run that fits without a retry, ret->memory too: the same run serves both. */
+ * not played. One that always lags is measured within the capacity too: where it reaches it, it waits for the streams. Of the allocator
+ * that was not asked for reserved is within the capacity only where that is enough for it. */
 MUST_CHECK enum err_code train_fits(const struct arch *arch, const struct step *step, const struct device *device,
-                                    uint64_t capacity_bytes, bool expandable_segments, bool measures, struct arena *arena,
+                                    uint64_t capacity_bytes, bool expandable_segments, enum measuring measuring, struct arena *arena,
                                     struct fit *ret, struct err *err);
 
 #endif

@@ -99,14 +99,14 @@ enum err_code train_measure(const struct arch *arch, const struct step *step, co
 }
 
 enum err_code train_fits(const struct arch *arch, const struct step *step, const struct device *device, uint64_t capacity_bytes,
-                         bool expandable_segments, bool measures, struct arena *arena, struct fit *ret, struct err *err)
+                         bool expandable_segments, enum measuring measuring, struct arena *arena, struct fit *ret, struct err *err)
 {
     struct measured m;
     enum err_code rc = train_measure(arch, step, device, arena, &m, err);
 
     (void)expandable_segments;
     *ret = (struct fit){
-        .fits = m.peak_reserved_bytes <= capacity_bytes, .walk = m, .measured = measures, .memory = m};
+        .fits = m.peak_reserved_bytes <= capacity_bytes, .walk = m, .measured = measuring != MEASURE_NOTHING, .memory = m};
     return rc;
 }
 

@@ -1,0 +1,107 @@
+/*
+ * Whatever is said to fit fits on the card: its figures are within capacity x (1 - margin), of requests as people send them first and of some that squeeze.
+ * tests/data/defaults.jsonl: 5 models x 4 GPUs x 1 or 2 nodes x full and LoRA; there is no truth, the answers have to make sense.
+ */
+#include "tests/support/ask.h"
+#include "tests/support/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t bytes_of(const struct json *candidate, const char *name)
+{
+    uint64_t bytes = 0;
+
+    (void)json_uint64(json_get(json_get(candidate, "memory"), name), &bytes);
+    return bytes;
+}
+
+static bool is_true(const struct json *candidate, const char *name)
+{
+    bool value = false;
+
+    return json_bool(json_get(candidate, name), &value) && value;
+}
+
+/* Allocated within high, high and reserved within what the context leaves, and all of it within the card. */
+static void is_within(const struct json *c, double margin, const char *body)
+{
+    double room = (double)bytes_of(c, "capacity_bytes") * (1 - margin) + 1;
+    uint64_t beside = bytes_of(c, "context_bytes") + bytes_of(c, "nccl_bytes"), reserved = bytes_of(c, "peak_reserved_bytes"),
+             device = bytes_of(c, "device_bytes"), high = bytes_of(c, "high_bytes");
+    const char *method = json_str(json_get(c, "method"));
+
+    ck_assert_msg((double)device <= room, "%s %s: device_bytes %llu of %.0f", body, method, (unsigned long long)device, room);
+    ck_assert_msg((double)(high + beside) <= room, "%s %s: high_bytes %llu of %.0f", body, method, (unsigned long long)high, room);
+    ck_assert_msg(bytes_of(c, "low_bytes") <= high, "%s %s: low over high", body, method);
+    if (!device)
+        return;
+    ck_assert_uint_eq(device, reserved + beside);
+    ck_assert_msg(bytes_of(c, "peak_allocated_bytes") <= reserved, "%s %s: allocated over reserved", body, method);
+    if ((double)device > 0.95 * (double)bytes_of(c, "capacity_bytes"))
+        ck_assert_msg(is_true(c, "tight"), "%s %s: %llu is not tight", body, method, (unsigned long long)device);
+}
+
+static void check(const char *body, double margin)
+{
+    struct reply reply = ask(body);
+    const struct json *first = reply_at(&reply, "recommendation");
+
+    ck_assert_msg(reply.r.status == 200, "%s: %d %s", body, reply.r.status, reply_text(&reply, "detail"));
+    json_each(c, reply_at(&reply, "candidates"))
+        if (is_true(c, "fits"))
+            is_within(c, margin, body);
+    if (json_type(first) == JSON_OBJECT)
+        ck_assert_msg(bytes_of(first, "device_bytes"), "%s: recommended without its device_bytes", body);
+    reply_done(reply);
+}
+
+enum { EACH = 10, ASKED = 80 };
+
+static const int parts[ASKED / EACH];
+
+START_TEST(first_requests)
+{
+    FILE *f = fopen("tests/data/defaults.jsonl", "r");
+    char line[1024];
+    int n = 0;
+
+    ck_assert(f);
+    for (; fgets(line, sizeof line, f); n++) {
+        char *body = strstr(line, "\"request\": "), *end = strrchr(line, '}');
+
+        ck_assert(body && end);
+        *end = 0;
+        if (n / EACH == _i)
+            check(strchr(body, '{'), 0);
+    }
+    ck_assert_int_eq(n, ASKED);
+    (void)fclose(f);
+}
+END_TEST
+
+static const struct {
+    double margin;
+    const char *body;
+} squeezed[] = {
+    {0, "{\"model\":\"meta-llama/Meta-Llama-3-8B\",\"cluster\":{\"gpu\":\"A100-80GB\",\"gpus_per_node\":8},\"training\":{\"seq_len\":2048,"
+        "\"methods\":\"zero3\"}}"},
+    {0.1, "{\"model\":\"facebook/opt-1.3b\",\"cluster\":{\"gpu\":\"RTX 3090\"},\"margin\":0.1}"},
+    {0.25, "{\"model\":\"facebook/opt-1.3b\",\"cluster\":{\"gpu\":\"A100-40GB\",\"gpus_per_node\":4},\"margin\":0.25,\"training\":{\"seq_len\":1024}}"},
+    {0, "{\"model\":\"facebook/opt-1.3b\",\"cluster\":{\"gpu\":\"A100-80GB\",\"free_memory_bytes\":24000000000},\"allocator\":{\"expandable_segments\":true}}"},
+    {0.05, "{\"model\":\"openai-community/gpt2-large\",\"cluster\":{\"gpu\":\"T4\",\"gpus_per_node\":2},\"margin\":0.05,\"training\":{\"seq_len\":1024,"
+           "\"micro_batch_size\":2}}"},
+    {0, "{\"model\":\"facebook/opt-1.3b\",\"cluster\":{\"gpu\":\"RTX 3090\",\"gpus_per_node\":2},\"training\":{\"global_batch_size\":64},"
+        "\"stack\":{\"torch\":\"2.4\",\"transformers\":\"4.45\"}}"},
+    {0, "{\"model\":\"facebook/opt-2.7b\",\"cluster\":{\"gpu\":\"A100-40GB\",\"gpus_per_node\":4},\"training\":{\"methods\":[\"zero3\",\"fsdp2\"],"
+        "\"micro_batch_size\":4},\"allocator\":{\"expandable_segments\":true}}"},
+};
+
+START_TEST(squeezed_requests)
+{
+    check(squeezed[_i].body, squeezed[_i].margin);
+}
+END_TEST
+
+UNIT_TESTS("api/fits", unit_rows(first_requests, parts); unit_rows(squeezed_requests, squeezed);)
