@@ -48,7 +48,7 @@ struct api_config {
     const char *model, *revision; /* of the need */
     const char *text;             /* config.json; NULL: `err` says why there is none */
     size_t bytes;
-    const char *source;           /* "hf_cache", "hub", "builtin" */
+    const char *source;           /* "directory", "hf_cache", "hub", "builtin" */
     const char *commit;           /* 40 hex digits; NULL: not known */
     const char *note;             /* what a person should know: "the hub did not answer: ..."; NULL */
     uint64_t parameters;          /* that the hub counts in the safetensors files; 0: not known */

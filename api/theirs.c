@@ -163,7 +163,7 @@ enum err_code theirs_walk(struct theirs *t, const struct json *doc, const struct
 static enum err_code read_text(struct theirs *t, const char *text, struct json **ret)
 {
     size_t blank = strspn(text, " \t\r\n");
-    enum err_code rc = text[blank] == '{' ? json_parse(text, strlen(text), &json_limits_request, ret, t->d.err)
+    enum err_code rc = text[blank] == '{' ? json_parse(text, strlen(text), &json_limits_config, ret, t->d.err)
                                           : yaml_parse(text, strlen(text), t->d.arena, ret, t->d.err);
 
     if (rc)

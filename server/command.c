@@ -5,9 +5,11 @@
 #include "server/service.h"
 #include "server/workers.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static size_t read_all(char *into, size_t cap)
 {
@@ -20,21 +22,93 @@ static size_t read_all(char *into, size_t cap)
     return n;
 }
 
-/* "model=a/b" "gpu=A100 80GB" as a query. */
-static char *query_of(const struct options_rest *rest)
+/* --- what is asked in words: "model=a/b", "--gpu A100", "--seq-len=4096" ------------------------------------------------------ */
+
+/* A member by its flag: "--seq-len" is seq_len. */
+static void name_member(const char *flag, size_t n, char *ret)
 {
-    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~/,:=";
+    for (size_t i = 0; i < n; i++)
+        ret[i] = (char)(flag[i] == '-' ? '_' : flag[i]);
+    ret[n] = 0;
+}
+
+static bool is_member(const char *word)
+{
+    size_t n = strspn(word, "abcdefghijklmnopqrstuvwxyz0123456789_.");
+
+    return n && word[n] == '=';
+}
+
+/* The next word of the caller's as a parameter; *i moves on. false: none of what is accepted, or a name that is too long. */
+static bool next_parameter(const struct options_rest *rest, int *i, char *ret_name, size_t bytes, const char **ret_value)
+{
+    const char *word = rest->v[(*i)++], *equals = strchr(word, '=');
+    bool flag = !strncmp(word, "--", 2);
+    size_t n;
+
+    word += flag ? 2 : 0;
+    n = equals ? (size_t)(equals - word) : strlen(word);
+    if (!n || n >= bytes || (!flag && !equals))
+        return false;
+    name_member(word, n, ret_name);
+    if (equals)
+        *ret_value = equals + 1;
+    else if (*i < rest->n && strncmp(rest->v[*i], "--", 2) != 0 && !is_member(rest->v[*i]))
+        *ret_value = rest->v[(*i)++];
+    else
+        *ret_value = "true";
+    return true;
+}
+
+/*
+ * A directory with a config.json, as from_pretrained() takes one: the hub's client finds it in the directory above by its last part. What is
+ * no directory is an id.
+ */
+static const char *take_directory(const char *model, struct options *o, char path[PATH_MAX])
+{
+    char config[PATH_MAX], *slash;
+
+    if ((size_t)snprintf(config, sizeof config, "%s/config.json", model) >= sizeof config || access(config, R_OK) || !realpath(model, path))
+        return model;
+    slash = strrchr(path, '/');
+    *slash = 0;
+    o->models = slash == path ? "/" : path;
+    return slash + 1;
+}
+
+static char *put_escaped(char *at, const char *text)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~/,:";
+
+    for (const char *p = text; *p; p++)
+        at += snprintf(at, 4, strchr(plain, *p) ? "%c" : "%%%02X", (unsigned char)*p);
+    return at;
+}
+
+/* NULL: a line on standard error says why. `path` holds what o->models may come to point to. */
+static char *query_of(const struct options_rest *rest, struct options *o, char path[PATH_MAX])
+{
     size_t bytes = 1;
-    char *query, *at;
+    char *query, *at, name[128];
+    const char *value;
 
     for (int i = 0; i < rest->n; i++)
-        bytes += 3 * strlen(rest->v[i]) + 1;
+        bytes += 3 * strlen(rest->v[i]) + 8;
     query = at = malloc(bytes);
-    for (int i = 0; query && i < rest->n; i++) {
-        if (i)
-            *at++ = '&';
-        for (const char *p = rest->v[i]; *p; p++)
-            at += snprintf(at, 4, strchr(plain, *p) ? "%c" : "%%%02X", (unsigned char)*p);
+    for (int i = 0; query && i < rest->n;) {
+        const char *word = rest->v[i];
+
+        if (!next_parameter(rest, &i, name, sizeof name, &value)) {
+            fprintf(stderr, "llmemd estimate: %s: say it as --name value or name=value; without any the request is read from standard input\n", word);
+            free(query);
+            return NULL;
+        }
+        if (!strcmp(name, "model"))
+            value = take_directory(value, o, path);
+        at += at == query ? 0 : snprintf(at, 2, "&");
+        at = put_escaped(at, name);
+        at += snprintf(at, 2, "=");
+        at = put_escaped(at, value);
     }
     if (query)
         *at = 0;
@@ -90,15 +164,14 @@ static int ask(struct api_request *rq, struct hub *hub)
     return code;
 }
 
-static int estimate(const struct options *o, const struct options_rest *rest)
+static int estimate(const struct options *o, char *text, bool in_words)
 {
-    char *text = rest->n ? query_of(rest) : malloc(API_BODY_MAX + 1);
     struct api_request rq = {.path = "/estimate", .body = ""};
     uint64_t fresh_ms;
-    struct hub *hub = text ? service_hub(o, &fresh_ms) : NULL;
+    struct hub *hub = service_hub(o, &fresh_ms);
     int code = EXIT_BROKEN;
 
-    if (hub && rest->n) {
+    if (hub && in_words) {
         rq.method = "GET";
         rq.query = text;
     } else if (hub) {
@@ -110,7 +183,6 @@ static int estimate(const struct options *o, const struct options_rest *rest)
         code = ask(&rq, hub);
         hub_free(hub);
     }
-    free(text);
     return code;
 }
 
@@ -118,13 +190,15 @@ int command_estimate(int argc, char **argv, int first)
 {
     struct options_rest rest;
     struct options o;
+    char path[PATH_MAX], *text;
+    int code;
 
     if (!options_read(&o, argc, argv, first, &rest))
         return EXIT_BAD_REQUEST;
-    for (int i = 0; i < rest.n; i++)
-        if (!strchr(rest.v[i], '=')) {
-            fprintf(stderr, "llmemd estimate: %s: members are written name=value; without any the request is read from standard input\n", rest.v[i]);
-            return EXIT_BAD_REQUEST;
-        }
-    return estimate(&o, &rest);
+    text = rest.n ? query_of(&rest, &o, path) : malloc(API_BODY_MAX + 1);
+    if (!text)
+        return rest.n ? EXIT_BAD_REQUEST : EXIT_BROKEN;
+    code = estimate(&o, text, rest.n);
+    free(text);
+    return code;
 }

@@ -66,7 +66,7 @@ const struct api_config *gather_configs(struct gather *f)
 /* From the cheapest to the dearest. */
 static int rank_of(const char *tier)
 {
-    static const char *const tiers[] = {"memory", "builtin", "disk", "hf_cache", "hub"};
+    static const char *const tiers[] = {"memory", "directory", "builtin", "disk", "hf_cache", "hub"};
 
     for (int i = 0; tier && i < (int)(sizeof tiers / sizeof *tiers); i++)
         if (!strcmp(tier, tiers[i]))

@@ -9,11 +9,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ROUTES_MAX = 40, METHODS = 5, CLASSES = 6, BUCKETS = 14, TIERS = 8 };
+enum { ROUTES_MAX = 40, METHODS = 5, CLASSES = 6, BUCKETS = 14, TIERS = 9 };
 
 static const char *const methods[METHODS] = {"GET", "HEAD", "POST", "OPTIONS", "other"};
 static const char *const classes[CLASSES] = {"none", "1xx", "2xx", "3xx", "4xx", "5xx"};
-static const char *const tiers[TIERS] = {"none", "answer", "memory", "disk", "hf_cache", "hub", "builtin", "other"};
+static const char *const tiers[TIERS] = {"none", "answer", "memory", "directory", "disk", "hf_cache", "hub", "builtin", "other"};
 static const char *const refusals[REFUSALS] = {"connections", "waiting", "queue", "rate", "deadline", "draining"};
 
 /* Upper ends: from a cached answer to a batch of a thousand. */
@@ -188,7 +188,7 @@ static void write_hub(const struct hub_counts *h, struct buf *out)
     const struct {
         const char *tier;
         uint64_t n;
-    } by[] = {{"memory", h->memory}, {"disk", h->disk}, {"hf_cache", h->hf_cache}, {"hub", h->hub}, {"builtin", h->builtin}, {"failed", h->failed}};
+    } by[] = {{"memory", h->memory}, {"directory", h->directory}, {"disk", h->disk}, {"hf_cache", h->hf_cache}, {"hub", h->hub}, {"builtin", h->builtin}, {"failed", h->failed}};
 
     family(out, "llmemd_configs_total", "counter", "Model configs that were asked for, by where they were found.");
     for (size_t i = 0; i < sizeof by / sizeof *by; i++)

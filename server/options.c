@@ -34,6 +34,7 @@ static const struct option_row {
     {"--drain", "LLMEMD_DRAIN", "SECONDS", "then, nobody new: for the answers under way (30)", KIND_NUMBER, AT(drain_s), 0, 3600, NULL},
     {"--answers", "LLMEMD_ANSWERS", "N", "ready answers kept; 0: none (10000)", KIND_NUMBER, AT(answers), 0, 10000000, NULL},
     {"--answers-mib", "LLMEMD_ANSWERS_MIB", "MIB", "memory for them (128)", KIND_NUMBER, AT(answers_mib), 1, 1048576, NULL},
+    {"--models", "LLMEMD_MODELS", "DIR", "models on disk, shown before the hub is asked: OWNER/NAME/config.json or OWNER__NAME.json", KIND_TEXT, AT(models), 0, 0, NULL},
     {"--cache-dir", "LLMEMD_CACHE_DIR", "DIR", "where fetched configs are kept; left out: in memory alone", KIND_TEXT, AT(cache_dir), 0, 0, NULL},
     {"--offline", "LLMEMD_OFFLINE", NULL, "never ask the network, like HF_HUB_OFFLINE", KIND_FLAG, AT(offline), 0, 0, NULL},
     {"--share-token", "LLMEMD_SHARE_TOKEN", NULL, "HF_TOKEN opens gated models for every caller, not for none", KIND_FLAG, AT(share_token), 0, 0, NULL},
@@ -104,16 +105,24 @@ static bool read_environment(struct options *o)
     return true;
 }
 
+/* NULL: none of the table's. */
+static const struct option_row *row_of(const char *arg)
+{
+    size_t n = strcspn(arg, "=");
+
+    for (const struct option_row *row = table; row < table + ROWS; row++)
+        if (strlen(row->flag) == n && !strncmp(row->flag, arg, n))
+            return row;
+    return NULL;
+}
+
 /* "--listen X" and "--listen=X". */
 static bool read_flag(struct options *o, int argc, char **argv, int *i)
 {
     const char *arg = argv[*i], *value = strchr(arg, '=');
-    size_t n = value ? (size_t)(value - arg) : strlen(arg);
-    const struct option_row *row = table;
+    const struct option_row *row = row_of(arg);
 
-    while (row < table + ROWS && (strlen(row->flag) != n || strncmp(row->flag, arg, n)))
-        row++;
-    if (row == table + ROWS)
+    if (!row)
         return refuse(arg, "no such option");
     if (row->kind == KIND_FLAG)
         return value ? refuse(arg, "takes no value") : set(o, row, "1");
@@ -133,7 +142,7 @@ bool options_read(struct options *ret, int argc, char **argv, int first, struct 
     if (rest)
         *rest = (struct options_rest){.v = argv + first};
     for (int i = first; i < argc; i++) {
-        if (rest && strncmp(argv[i], "--", 2) != 0)
+        if (rest && (strncmp(argv[i], "--", 2) != 0 || !row_of(argv[i])))
             rest->v[rest->n++] = argv[i];
         else if (!read_flag(&o, argc, argv, &i))
             return false;

@@ -16,7 +16,7 @@ struct options {
     unsigned max_body;
     unsigned deadline_s, idle_s, drain_wait_s, drain_s;
     unsigned answers, answers_mib;
-    const char *cache_dir;                  /* NULL: none */
+    const char *models, *cache_dir;         /* NULL: none */
     bool offline, share_token;
     unsigned hub_connect_ms, hub_total_ms, hub_fresh_s; /* 0: the hub's defaults */
     const char *log;                        /* "logfmt", "json" or "none" */
@@ -24,7 +24,7 @@ struct options {
 
 struct options_rest {
     int n;
-    char **v; /* the arguments that are no options, moved to argv[first...] */
+    char **v; /* the arguments that are none of the table's, moved to argv[first...] */
 };
 
 /* false: something is wrong, and a line on standard error says what. Reads argv[first...]; rest NULL: there are options only. */

@@ -1,6 +1,8 @@
 #include "server/service.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { CORES_MAX = 256 };
@@ -12,13 +14,25 @@ unsigned cores(void)
     return n < 1 ? 1 : n > CORES_MAX ? CORES_MAX : (unsigned)n;
 }
 
+static bool is_directory(const char *path)
+{
+    struct stat s;
+
+    return !stat(path, &s) && S_ISDIR(s.st_mode);
+}
+
 struct hub *service_hub(const struct options *o, uint64_t *ret_fresh_ms)
 {
     struct hub_options h;
     struct hub *hub;
 
+    if (o->models && !is_directory(o->models)) {
+        fprintf(stderr, "llmemd: --models: %s is no directory\n", o->models);
+        return NULL;
+    }
     if (!hub_options_read(&h))
         return NULL;
+    h.models = o->models;
     h.cache_dir = o->cache_dir;
     h.offline |= o->offline;
     h.share_token = o->share_token;

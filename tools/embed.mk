@@ -36,6 +36,10 @@ $(BUILD)/gen/links.inc: $(data)/links.csv $(embed) tools/embed.mk
 	@mkdir -p $(@D)
 	$(Q)$(embed) rows $< $(link_columns) > $@
 
+$(BUILD)/gen/renamed.inc: $(data)/renamed.csv $(embed) tools/embed.mk
+	@mkdir -p $(@D)
+	$(Q)$(embed) rows $< from:s to:s > $@
+
 # GET /gpus and /clusters: every column that helps to choose or to check, by its name in the answer.
 gpus_json := name:s:name aliases:l:aliases vendor:s:vendor arch:s:arch compute_capability:s:compute_capability multiprocessors:n:multiprocessors \
              memory_gb_marketing:n:memory_gb_marketing memory_bytes:n:memory_bytes memory_source:s:memory_source usable_bytes:n:usable_bytes \
@@ -85,6 +89,7 @@ $(BUILD)/core/catalog/gpus.o: $(BUILD)/gen/gpus.inc
 $(BUILD)/core/catalog/clusters.o: $(BUILD)/gen/clusters.inc
 $(BUILD)/core/catalog/slurm.o: $(BUILD)/gen/slurm.inc
 $(BUILD)/core/catalog/links.o: $(BUILD)/gen/links.inc
+$(BUILD)/core/catalog/renamed.o: $(BUILD)/gen/renamed.inc
 $(BUILD)/core/catalog/builtin.o: $(BUILD)/gen/configs.inc
 $(BUILD)/api/page.o: $(BUILD)/gen/page_html.inc $(BUILD)/gen/page_js.inc $(BUILD)/gen/page_css.inc
 $(BUILD)/api/catalogue.o: $(BUILD)/gen/gpus_json.inc $(BUILD)/gen/clusters_json.inc

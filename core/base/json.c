@@ -7,7 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-const struct json_limits json_limits_request = {.bytes = 1 << 20, .depth = JSON_MAX_DEPTH, .values = 100000};
+const struct json_limits json_limits_request = {.bytes = 1 << 20, .depth = JSON_MAX_DEPTH, .values = 100000,
+                                                .python_within = "config|deepspeed_config|accelerate_config|training_arguments"};
 const struct json_limits json_limits_config = {.bytes = 1 << 20, .depth = JSON_MAX_DEPTH, .values = 100000, .python_floats = true};
 
 static const double exact_max = 9007199254740992.0; /* 2^53 */

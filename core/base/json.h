@@ -4,7 +4,8 @@
  * Purpose   a whole check before a tree is built: size, depth, number of values, grammar, UTF-8. What passes is RFC 8259.
  *           A UTF-8 byte order mark is skipped.
  *           Duplicate names: the last one wins everywhere, as in Python's json, which writes and reads every config.json.
- *           Python's NaN, Infinity, -Infinity (json.dump, allow_nan): only with limits.python_floats. NaN then reads as null.
+ *           Python's NaN, Infinity, -Infinity (json.dump, allow_nan): only with limits.python_floats, or within the members that
+ *           limits.python_within names. NaN then reads as null.
  *           Refused although grammatical: \u0000 and lone surrogates (no C string, no UTF-8 can hold them), numbers of more
  *           than 63 characters (cJSON copies them into 64 bytes).
  * Errors    ERR_TOO_LARGE, or ERR_JSON with line, column and byte offset in the detail. `at` is "".
@@ -32,9 +33,10 @@ struct json_limits {
     unsigned depth;    /* of arrays and objects within each other; <= JSON_MAX_DEPTH */
     size_t values;     /* a value costs 64 bytes of memory and more, whatever it cost in text */
     bool python_floats;
+    const char *python_within; /* names joined by '|': files that Python wrote, within a request; NULL: none */
 };
 
-extern const struct json_limits json_limits_request; /* strict */
+extern const struct json_limits json_limits_request; /* strict but within users' own files */
 extern const struct json_limits json_limits_config;  /* with python_floats */
 
 MUST_CHECK enum err_code json_parse(const char *text, size_t bytes, const struct json_limits *limits, struct json **ret, struct err *err);

@@ -11,6 +11,7 @@ struct scan {
     size_t bytes, at;
     const struct json_limits *limits;
     size_t values, python_floats;
+    unsigned python; /* members around this place that Python may have written */
     struct err *err;
 };
 
@@ -182,19 +183,40 @@ static enum err_code scan_number(struct scan *s)
     return ERR_OK;
 }
 
+/* A name as it stands: one with escapes is none of these. */
+static bool is_python(const struct scan *s, const char *name, size_t bytes)
+{
+    const char *list = s->limits->python_within;
+
+    while (list && *list) {
+        size_t n = strcspn(list, "|");
+
+        if (n == bytes && !memcmp(list, name, n))
+            return true;
+        list += n + (list[n] == '|');
+    }
+    return false;
+}
+
 static enum err_code scan_member(struct scan *s, unsigned depth)
 {
+    size_t start = s->at + 1;
     enum err_code rc;
+    bool python;
 
     if (!take_char(s, '"'))
         return fail(s, "expected a member's name in double quotes");
     rc = scan_string(s);
     if (rc)
         return rc;
+    python = is_python(s, s->text + start, s->at - 1 - start);
     blanks(s);
     if (!take_char(s, ':'))
         return fail(s, "expected ':'");
-    return scan_value(s, depth);
+    s->python += python;
+    rc = scan_value(s, depth);
+    s->python -= python;
+    return rc;
 }
 
 /* After the opening bracket. */
@@ -230,7 +252,7 @@ static enum err_code scan_word(struct scan *s)
         if (!take(s, python[i]))
             continue;
         s->python_floats++;
-        return s->limits->python_floats ? ERR_OK : fail_at(s, start, "NaN and Infinity are not JSON");
+        return s->limits->python_floats || s->python ? ERR_OK : fail_at(s, start, "NaN and Infinity are not JSON");
     }
     return here(s) == '-' ? scan_number(s) : fail(s, "expected a value");
 }

@@ -7,6 +7,7 @@
 #ifndef CATALOG_BUILTIN_H
 #define CATALOG_BUILTIN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct builtin {

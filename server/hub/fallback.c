@@ -1,9 +1,10 @@
 #include "server/hub/inside.h"
 
-#include "catalog/builtin.h"
+#include "catalog/renamed.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 /* What each verdict lets be shown, by rows: ours that is stale, huggingface_hub's, the one carried. */
 static const struct row {
@@ -138,23 +139,15 @@ static void say(const struct flight *f, const struct row *row, struct err *e)
 
 /* --- what there is --------------------------------------------------------------------------------------------------------------------- */
 
-/* Ids from before organisations, which the hub still redirects. */
-static const struct builtin *carried(const char *model)
+/* What is carried is what main had once: of another revision nothing is known. A token that was sent was to open the real one. */
+static const struct builtin *carried(const struct flight *f)
 {
-    const struct builtin *found = builtin_find(model);
-    char moved[160];
-
-    if (found || strchr(model, '/'))
-        return found;
-    (void)snprintf(moved, sizeof moved, "openai-community/%s", model);
-    return builtin_find(moved);
+    return strcmp(f->revision, "main") != 0 || (f->verdict == VERDICT_GATED && f->is_callers) ? NULL : builtin_known_as(f->model);
 }
 
-/* What is carried is what main had once: of another revision nothing is known. A token that was sent was to open the real one. */
 static struct snapshot *take_builtin(const struct flight *f)
 {
-    const struct builtin *found =
-        strcmp(f->revision, "main") != 0 || (f->verdict == VERDICT_GATED && f->is_callers) ? NULL : carried(f->model);
+    const struct builtin *found = carried(f);
     struct snapshot_facts facts = {.source = "builtin", .parameters = f->has_facts ? f->facts.parameters : 0};
 
     return found ? snapshot_new(found->text, found->bytes, &facts) : NULL;
@@ -174,6 +167,17 @@ static const char *take(struct flight *f, const struct row *row, struct snapshot
     return *ret ? "builtin" : "hub";
 }
 
+/* Where it is another name's, that name too. */
+static void say_what(const struct flight *f, const char *tier, const char *why, char *ret, size_t bytes)
+{
+    const struct builtin *found = strcmp(tier, "builtin") ? NULL : carried(f);
+
+    if (found && strcasecmp(found->id, f->model) != 0)
+        (void)snprintf(ret, bytes, "%s: this is the config.json of %.96s that is carried here", why, found->id);
+    else
+        (void)snprintf(ret, bytes, "%s: this is the config.json that %s here", why, found ? "is carried" : "was kept");
+}
+
 bool fallback_find(struct flight *f, struct fallback *ret)
 {
     const struct row *row = row_of(f);
@@ -184,8 +188,7 @@ bool fallback_find(struct flight *f, struct fallback *ret)
     ret->view.retry_after_s = f->verdict == VERDICT_LIMITED && !ret->view.snapshot ? f->retry_after_s : 0;
     if (ret->view.snapshot) {
         say_why(f, why, sizeof why);
-        (void)snprintf(ret->note, sizeof ret->note, "%s: this is %s", why,
-                       !strcmp(ret->view.tier, "builtin") ? "the config.json that is carried here" : "the config.json that was kept here");
+        say_what(f, ret->view.tier, why, ret->note, sizeof ret->note);
         ret->view.note = ret->note;
         return true;
     }

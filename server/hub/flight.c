@@ -1,7 +1,10 @@
 /* One key on its way down the ladder: disk and huggingface_hub's cache, the hub, what stands in for it. */
 #include "server/hub/inside.h"
 
+#include "catalog/renamed.h"
+
 #include "server/hub/hf_cache.h"
+#include "server/hub/models_dir.h"
 #include "server/hub/name.h"
 
 #include <stdio.h>
@@ -22,6 +25,18 @@ static void let_go(struct snapshot **s)
 
 /* --- the helper's part ------------------------------------------------------------------------------------------------------------------ */
 
+/* A repository that was renamed lies there by the name that it was fetched by. */
+static void read_theirs(struct flight *f)
+{
+    const char *dir = f->loop->hub->o.hf_cache;
+    char other[RENAMED_BYTES];
+    bool absent;
+
+    f->theirs = hf_cache_read(dir, f->model, f->revision, &f->absent);
+    for (unsigned i = 0; !f->theirs && renamed_other(f->model, i, other); i++)
+        f->theirs = hf_cache_read(dir, other, f->revision, &absent);
+}
+
 static void read_disks(struct job *j)
 {
     struct flight *f = (struct flight *)j;
@@ -36,8 +51,10 @@ static void read_disks(struct job *j)
     } else {
         snapshot_release(s);
     }
-    if (h->o.hf_cache && !f->theirs)
-        f->theirs = hf_cache_read(h->o.hf_cache, f->model, f->revision, &f->absent);
+    if (h->o.models && !f->local && !strcmp(f->revision, "main"))
+        f->local = models_dir_read(h->o.models, f->model);
+    if (h->o.hf_cache && !f->theirs && !f->local)
+        read_theirs(f);
     f->stage = STAGE_READ;
     loop_post(f->loop, f);
 }
@@ -151,7 +168,9 @@ static void after_read(struct flight *f)
 {
     uint64_t fresh = still_fresh_ms(f);
 
-    if (fresh) {
+    if (f->local) {
+        settle_with(f, f->local, "directory", fresh_ms(f));
+    } else if (fresh) {
         settle_with(f, f->mine, f->mine_tier, fresh);
     } else if (f->theirs && is_commit(f->revision)) {
         settle_with(f, f->theirs, "hf_cache", CACHE_FOREVER);
@@ -224,7 +243,7 @@ void flight_begin(struct flight *f)
 
     f->stage = STAGE_READ;
     f->job.run = read_disks;
-    if (h->disk || h->o.hf_cache)
+    if (h->disk || h->o.hf_cache || h->o.models)
         helper_give(h->helper, &f->job, HELPER_NOW);
     else
         loop_post(f->loop, f);
@@ -242,6 +261,7 @@ void flight_free(struct flight *f)
     flight_abandon(f);
     let_go(&f->mine);
     let_go(&f->theirs);
+    let_go(&f->local);
     explicit_bzero(f->token, sizeof f->token);
     free(f);
 }

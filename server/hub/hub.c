@@ -24,7 +24,7 @@ static bool copy(const char **text)
 /* Every text becomes ours, or none is there. */
 static bool copy_options(struct hub_options *to, const struct hub_options *from)
 {
-    const char **texts[] = {&to->endpoint, &to->token, &to->cache_dir, &to->hf_cache, &to->ca, &to->origin};
+    const char **texts[] = {&to->endpoint, &to->token, &to->cache_dir, &to->models, &to->hf_cache, &to->ca, &to->origin};
     bool ok = true;
 
     *to = *from;
@@ -36,7 +36,7 @@ static bool copy_options(struct hub_options *to, const struct hub_options *from)
 
 static void free_options(struct hub_options *o)
 {
-    const char *texts[] = {o->endpoint, o->token, o->cache_dir, o->hf_cache, o->ca, o->origin};
+    const char *texts[] = {o->endpoint, o->token, o->cache_dir, o->models, o->hf_cache, o->ca, o->origin};
 
     if (o->token)
         explicit_bzero((char *)(uintptr_t)o->token, strlen(o->token));
@@ -115,11 +115,12 @@ void hub_counts_read(struct hub *h, struct hub_counts *ret)
 /* With the lock. */
 static void count_answer(struct hub_counts *n, const struct hub_config *c)
 {
-    uint64_t *by_tier = !strcmp(c->tier, "memory")     ? &n->memory
-                        : !strcmp(c->tier, "disk")     ? &n->disk
-                        : !strcmp(c->tier, "hf_cache") ? &n->hf_cache
-                        : !strcmp(c->tier, "builtin")  ? &n->builtin
-                                                       : &n->hub;
+    uint64_t *by_tier = !strcmp(c->tier, "memory")      ? &n->memory
+                        : !strcmp(c->tier, "directory") ? &n->directory
+                        : !strcmp(c->tier, "disk")      ? &n->disk
+                        : !strcmp(c->tier, "hf_cache")  ? &n->hf_cache
+                        : !strcmp(c->tier, "builtin")   ? &n->builtin
+                                                        : &n->hub;
 
     ++*(c->text ? by_tier : &n->failed);
 }

@@ -1,7 +1,7 @@
 /*
  * hub.h - config.json of a model, from the cheapest place that has it, without ever blocking the thread that asks.
  *
- * Purpose   the ladder memory -> disk -> $HF_HOME/hub -> hub -> builtin. One fetch a key however many ask; a failed one wakes the
+ * Purpose   the ladder memory -> the owner's directory -> disk -> $HF_HOME/hub -> hub -> builtin. One fetch a key however many ask; a failed one wakes the
  *           others into one new leader. Whoever asks learns where the text came from, and which commit it is.
  * Loop      each event thread owns one hub_loop: hub_loop_wait() is its poll (curl's sockets and its own descriptor together),
  *           hub_loop_turn() moves transfers on and calls back what has become ready, on this thread only. hub_loop_wake() may be
@@ -31,6 +31,7 @@ struct hub_options {
     const char *token;      /* the server owner's; NULL: none */
     bool share_token;       /* anonymous callers may use it for gated models */
     bool offline;           /* no socket, not even DNS */
+    const char *models;     /* the owner's directory of models, read only; NULL: none */
     const char *cache_dir;  /* our own; NULL: nothing is kept on disk */
     const char *hf_cache;   /* $HF_HUB_CACHE, read only; NULL: none */
     const char *ca;         /* file or directory of certificates to trust; NULL: the system's */
@@ -47,8 +48,8 @@ struct hub_config {
     const char *model, *revision;
     const char *text;       /* config.json, terminated by a zero; NULL: err says why */
     size_t bytes;
-    const char *source;     /* "hub", "hf_cache", "builtin" */
-    const char *tier;       /* for Cache-Status: "memory", "disk", "hf_cache", "hub", "builtin" */
+    const char *source;     /* "directory", "hub", "hf_cache", "builtin" */
+    const char *tier;       /* for Cache-Status: "memory", "directory", "disk", "hf_cache", "hub", "builtin" */
     const char *commit;     /* NULL: not known */
     const char *note;       /* why it is not the hub's own answer of today; NULL */
     uint64_t parameters;    /* of the safetensors metadata; 0: not known */
@@ -91,7 +92,7 @@ unsigned hub_loop_open(const struct hub_loop *l); /* asks without an answer yet 
 
 /* For metrics: counts since the start. */
 struct hub_counts {
-    uint64_t memory, disk, hf_cache, hub, builtin, failed; /* answers by tier */
+    uint64_t memory, directory, disk, hf_cache, hub, builtin, failed; /* answers by tier */
     uint64_t transfers, transfer_errors, limited;
 };
 void hub_counts_read(struct hub *h, struct hub_counts *ret);

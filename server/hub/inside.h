@@ -52,6 +52,7 @@ struct flight {
     enum stage stage;
     char key[KEY_BYTES], model[97], revision[256], token[1040];
     bool has_token, is_callers;  /* a token is sent; it is the caller's */
+    struct snapshot *local;      /* of the owner's directory: shown as it is */
     struct snapshot *mine, *theirs; /* what may be shown or confirmed: ours; huggingface_hub's */
     const char *mine_tier;
     bool absent;                 /* known to huggingface_hub's cache */

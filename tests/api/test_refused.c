@@ -56,7 +56,7 @@ static const struct {
     {"{" OPT "," GPU ",\"margin\":-0.1}", 422, "field-range", "/margin"},
     {"{" OPT "," GPU ",\"stack\":{\"torch\":2.2}}", 422, "field-type", "/stack/torch"},
     {"{" OPT "," GPU ",\"stack\":{\"torch\":\"latest\"}}", 422, "field-value", "/stack/torch"},
-    {"{" OPT "," GPU ",\"stack\":{\"transformers\":\"99.1\"}}", 422, "field-value", "/stack/transformers"},
+    {"{" OPT "," GPU ",\"stack\":{\"transformers\":\"4.99\"}}", 422, "field-value", "/stack/transformers"},
     {"{" OPT "," GPU ",\"deepspeed_config\":\"x\"}", 422, "field-type", "/deepspeed_config"},
     {TRAIN("\"seq_len\":0"), 422, "field-range", "/training/seq_len"},
     {TRAIN("\"seq_len\":-1"), 422, "field-range", "/training/seq_len"},

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -254,6 +255,22 @@ class CommandLine(unittest.TestCase):
         d = Daemon()
         self.assertEqual(self.run_estimate(json.dumps(QUESTION)).stdout, d.ask("POST", "/estimate", json.dumps(QUESTION))[2])
         d.stop()
+
+    def test_a_directory_as_from_pretrained_takes_one(self):
+        with tempfile.TemporaryDirectory() as d:
+            os.makedirs(os.path.join(d, "my-run"))
+            config = {"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 100,
+                      "max_position_embeddings": 128}
+            with open(os.path.join(d, "my-run", "config.json"), "w") as f:
+                f.write(json.dumps(config)[:-1] + ', "limits": [0.0, Infinity]}')
+            for words in (["--model", "./my-run", "--gpu", "T4", "--seq-len", "64"], ["--model=my-run/", "gpu=T4", "seq_len=64"],
+                          ["model=" + d + "/my-run", "--gpu=T4", "--seq-len=64"]):
+                done = subprocess.run([os.path.abspath(LLMEMD), "estimate", *words], capture_output=True, cwd=d, timeout=120)
+                self.assertEqual(done.returncode, 0, done.stderr + done.stdout[:300])
+                answer = json.loads(done.stdout)
+                self.assertEqual((answer["model"]["id"], answer["model"]["source"], answer["resolved"]["training"]["seq_len"]), ("my-run", "directory", 64))
+            for words in (["nonsense"], ["--models", d + "/none", "--model", "gpt2"], ["--model"]):
+                self.assertNotEqual(subprocess.run([os.path.abspath(LLMEMD), "estimate", *words], capture_output=True, cwd=d).returncode, 0)
 
     def test_lists(self):
         for what, line in (("models", b"facebook/opt-1.3b"), ("gpus", b"A100-80GB"), ("methods", b"single"), ("--help", b"LLMEMD_LISTEN"), ("--version", b"llmemd ")):

@@ -775,6 +775,14 @@ class HfCache(Case):
         self.hub.repos["org/local"] = Repo(self.text, gated="auto")
         self.fails(self.one("org/local", env=self.env), "model-gated")
 
+    def test_renamed_is_the_same(self):
+        """The cache holds a repository by the name that it was fetched by; offline no redirect tells the other."""
+        os.rename(self.repo, os.path.join(self.home, "hub", "models--meta-llama--Meta-Llama-3.1-8B"))
+        for name in "meta-llama/Llama-3.1-8B", "meta-llama/Meta-Llama-3.1-8B":
+            a = self.offline(name)
+            self.came(a, "hf_cache", "hf_cache", commit=COMMIT)
+            self.assertEqual(a["text"].encode(), self.text)
+
     def test_nested_ref(self):
         os.makedirs(os.path.join(self.repo, "refs", "refs", "pr"))
         with open(os.path.join(self.repo, "refs", "refs", "pr", "4"), "w") as f:
@@ -831,6 +839,56 @@ class HfCache(Case):
                 os.symlink(self.home, os.path.join(self.dir, "huggingface"))
             with self.subTest(env):
                 self.came(self.one("org/local", home=self.dir, env={**env, "HF_HUB_OFFLINE": "on"}), "hf_cache", "hf_cache")
+
+
+class ModelsOnDisk(Case):
+    """--models: what the owner has lies before the hub."""
+
+    def setUp(self):
+        super().setUp()
+        self.text = json.dumps({"model_type": "gpt2", "mine": 1})
+        for path in "org/folder/config.json", "org/file.json", "org__flat.json", "bare/config.json":
+            self.put(path, self.text)
+
+    def put(self, path, text):
+        path = os.path.join(self.dir, path)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as f:
+            f.write(text)
+
+    def ask(self, model, revision="main"):
+        return self.one(model, revision, flags=("--models", self.dir))
+
+    def test_every_layout(self):
+        for model in "org/folder", "org/file", "org/flat", "bare":
+            a = self.ask(model)
+            self.came(a, "directory", "directory", commit=None, note=None, is_private=False)
+            self.assertEqual(a["text"], self.text)
+        self.assertEqual(self.hub.connections, 0)
+
+    def test_the_hub_has_the_rest(self):
+        self.came(self.ask("org/plain"), commit=COMMIT)
+
+    def test_another_revision_is_the_hubs(self):
+        self.hub.repos["org/folder"] = Repo(commit=OTHER)
+        self.came(self.ask("org/folder", OTHER), commit=OTHER)
+
+    def test_what_is_broken_is_told_and_passed_over(self):
+        self.hub.repos["org/folder"] = self.hub.repos["org/plain"]
+        for text in "{", "[]", " " * (2 << 20):
+            self.put("org/folder/config.json", text)
+            with self.probe("--models", self.dir) as p:
+                self.came(p.ask("org/folder"), commit=COMMIT)
+            self.assertIn("org/folder/config.json", p.errors)
+
+    def test_a_directory_is_no_file(self):
+        os.makedirs(os.path.join(self.dir, "org", "dir", "config.json"))
+        self.hub.repos["org/dir"] = self.hub.repos["org/plain"]
+        self.came(self.ask("org/dir"), commit=COMMIT)
+
+    def test_no_way_out(self):
+        for model in "../x", "org/../../etc", "/etc":
+            self.fails(self.ask(model), "field-value")
 
 
 if __name__ == "__main__":

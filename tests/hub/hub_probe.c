@@ -1,7 +1,7 @@
 /*
  * hub_probe - the hub client on a string: commands on standard input, one JSON line an answer on standard output.
  *
- *   hub_probe [--loops N] [--cache-dir DIR] [--share-token] [--total-ms N] [--connect-ms N] [--fresh-s N] [--absent-s N] [--down-s N]
+ *   hub_probe [--loops N] [--models DIR] [--cache-dir DIR] [--share-token] [--total-ms N] [--connect-ms N] [--fresh-s N] [--absent-s N] [--down-s N]
  *
  *   ask N MODEL REVISION TOKEN     N times at once, spread over the loops; "-" is none. Then N lines and "done MILLISECONDS"
  *   open N MODEL REVISION TOKEN    the same without waiting for it
@@ -216,6 +216,8 @@ static bool read_flags(int argc, char **argv, struct hub_options *o)
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--share-token"))
             o->share_token = true;
+        else if (!strcmp(argv[i], "--models") && i + 1 < argc)
+            o->models = argv[++i];
         else if (!strcmp(argv[i], "--cache-dir") && i + 1 < argc)
             o->cache_dir = argv[++i];
         else

@@ -43,7 +43,7 @@ static struct reply run(size_t room, const struct api_config *configs, size_t n,
         n = builtin_configs(&reply.needs, found);
     api_answer(&rq, configs ? configs : found, n, &reply.r);
     if (reply.r.content_type && strstr(reply.r.content_type, "json"))
-        ck_assert_msg(!json_parse(reply.r.body, reply.r.bytes, &(struct json_limits){64 << 20, 64, 10000000, false}, &reply.doc, &err),
+        ck_assert_msg(!json_parse(reply.r.body, reply.r.bytes, &(struct json_limits){.bytes = 64 << 20, .depth = 64, .values = 10000000}, &reply.doc, &err),
                       "%.*s: %s", 200, reply.r.body, err.detail);
     free(plain);
     return reply;

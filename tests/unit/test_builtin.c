@@ -1,5 +1,5 @@
 #include "base/json.h"
-#include "catalog/builtin.h"
+#include "catalog/renamed.h"
 #include "tests/support/unit.h"
 
 #include <stdio.h>
@@ -57,6 +57,50 @@ START_TEST(finds_by_id)
 }
 END_TEST
 
+static const struct {
+    const char *asked, *id; /* NULL: nothing is carried */
+} known_as[] = {
+    {"facebook/opt-1.3b", "facebook/opt-1.3b"},
+    {"meta-llama/Llama-3.1-8B", "meta-llama/Meta-Llama-3.1-8B"},
+    {"meta-llama/meta-llama-3.1-8b", "meta-llama/Meta-Llama-3.1-8B"},
+    {"META-LLAMA/llama-3.1-70b-instruct", "meta-llama/Llama-3.1-70B-Instruct"},
+    {"meta-llama/Meta-Llama-3.1-70B-Instruct", "meta-llama/Llama-3.1-70B-Instruct"},
+    {"Meta-Llama-3.1-8B", "meta-llama/Meta-Llama-3.1-8B"},
+    {"Llama-3.1-8B", "meta-llama/Meta-Llama-3.1-8B"},
+    {"gpt2", "openai-community/gpt2"},
+    {"opt-125m", "facebook/opt-125m"},
+    {"gg-hf/gemma-2b", "google/gemma-2b"},
+    {"meta-llama/Llama-3.1-9B", NULL},
+    {"Llama-3.1", NULL},
+    {"meta-llama/", NULL},
+    {"/Llama-3.1-8B", NULL},
+    {"", NULL},
+};
+
+START_TEST(knows_other_names)
+{
+    const struct builtin *b = builtin_known_as(known_as[_i].asked);
+
+    ck_assert_msg(!b == !known_as[_i].id, "%s", known_as[_i].asked);
+    if (b)
+        ck_assert_str_eq(b->id, known_as[_i].id);
+}
+END_TEST
+
+START_TEST(names_are_each_others)
+{
+    char other[RENAMED_BYTES], back[RENAMED_BYTES];
+
+    ck_assert(renamed_other("THUDM/chatglm3-6b", 0, other));
+    ck_assert_str_eq(other, "zai-org/chatglm3-6b");
+    ck_assert(renamed_other(other, 0, back));
+    ck_assert_str_eq(back, "THUDM/chatglm3-6b");
+    ck_assert(!renamed_other(other, 1, back));
+    ck_assert(!renamed_other("THUDM", 0, other));
+    ck_assert(!renamed_other("facebook/opt-125m", 0, other));
+}
+END_TEST
+
 /* Every model type of which the service has a program comes with an example that needs no network. */
 static const char *const types[] = {"opt",   "bloom",   "codegen", "biogpt", "gpt_bigcode", "gpt_neo", "gpt2",
                                     "gpt_neox", "llama", "mistral", "qwen2",  "qwen3",       "gemma2",  "gptj"};
@@ -77,5 +121,7 @@ UNIT_TESTS("catalog/builtin",
     unit_test(there_are_enough);
     unit_test(every_config_is_sound);
     unit_rows(finds_by_id, ids);
+    unit_rows(knows_other_names, known_as);
+    unit_test(names_are_each_others);
     unit_rows(covers_type, types);
 )
