@@ -235,7 +235,7 @@ void cache_update(struct run *r, struct model *m, uint32_t layer, val *key, val 
         kept[CACHE_WINDOW] = value_empty(r, OP_TO_COPY, DTYPE_INT64, 0, NULL);
         r->values[kept[CACHE_WINDOW]].floating = false;
     }
-    for (int i = 0; i < 2 && m->q->attention_interface; i++) /* self.keys = torch.cat([self.keys, key_states], dim=-2) */
+    for (int i = 0; i < 2 && m->cache_object; i++) /* self.keys = torch.cat([self.keys, key_states], dim=-2) */
         copy[i] = local(r, cat_to_empty(r, *in[i], dtype_of(r, *key), -2));
     for (int i = 0; i < 2 && !run_dead(r); i++) {
         if (copy[i])
@@ -251,7 +251,7 @@ val decoder_layer(struct run *r, struct model *m, struct module *self, val (*run
     struct frame f, arguments;
     val given[REGION_ARGS], out;
 
-    if (m->checkpointing && !m->q->checkpoint_keywords)
+    if (m->checkpointing && !m->checkpoint_keywords)
         return checkpoint(r, m->reentrant, self, run, context, n_args, args, n_closed, closed);
     memcpy(given, args, (size_t)n_args * sizeof *given);
     arguments = frame_enter(r);

@@ -24,6 +24,8 @@ enum err_code model_declare(struct model *m, struct err *err)
     m->cache = arena_array(m->tree.arena, val, CACHE_ROWS * (size_t)m->arch->layers);
     if (!m->cache)
         return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for a model of this size");
+    m->checkpoint_keywords = m->q->checkpoint_keywords;
+    m->cache_object = m->q->attention_interface;
     m->family->declare(m);
     if (m->checkpointing && !m->cache_checkpointed)
         m->use_cache = false;

@@ -49,6 +49,8 @@ struct model {
     bool counts_items;            /* the loop hands num_items_in_batch to the loss: Trainer since 4.46, to families that take it */
     bool score_head;              /* model_take_class() made it a classifier: peft trains the head in full */
     bool cache_checkpointed;      /* declare() says so: the class leaves use_cache on when it checkpoints */
+    bool checkpoint_keywords;     /* the class's layers are GradientCheckpointingLayer: what is handed over by name is closed over */
+    bool cache_object;            /* the class builds a DynamicCache, which keeps copies; else it keeps what it is given */
     bool embeddings_require_grad; /* peft's enable_input_require_grads() */
     struct module *embeddings;    /* get_input_embeddings() */
     void *layers;                 /* the family's own: an array in the arena */

@@ -1,7 +1,7 @@
 /*
  * tape.c - prints the tape of a run, one birth or death a line, to be laid beside the oracle's.
  *
- *   tape CONFIG.json OPTIONS.json STACK [figures]    STACK: new (2.15/5.23/0.21) or old (2.2/4.40/0.10); figures: those of a replay instead
+ *   tape CONFIG.json OPTIONS.json STACK [figures]    STACK: new, old or TORCH/TRANSFORMERS[/PEFT]; figures: those of a replay instead
  */
 #include "tests/accuracy/accuracy.h"
 
@@ -89,15 +89,16 @@ static bool read_json(const char *path, struct json **ret, struct err *err)
 }
 
 /* NULL, or what is wrong with the options. */
-static const char *step_of(const struct json *options, const struct arch *arch, bool new_stack, struct arena *a, struct step *ret, struct err *err)
+static const char *step_of(const struct json *options, const struct arch *arch, const struct stack *stack, struct arena *a,
+                           struct step *ret, struct err *err)
 {
     static const char *targets[TRACED_TARGETS];
     const char *method = json_str(json_get(options, "method")), *wrong;
     struct recipe asked;
 
     if (!method || !strcmp(method, "single"))
-        return traced_step(options, arch, new_stack, targets, ret);
-    wrong = traced_ddp_recipe(options, arch, new_stack, targets, &asked);
+        return traced_step(options, arch, stack, targets, ret);
+    wrong = traced_ddp_recipe(options, arch, stack, targets, &asked);
     if (wrong)
         return wrong;
     *ret = (struct step){0};
@@ -112,16 +113,17 @@ int tape_main(int argc, char **argv)
     struct arena a;
     struct arch arch;
     struct step step;
+    struct stack stack;
     const char *wrong;
 
-    if (argc < 4)
+    if (argc < 4 || !traced_stack(argv[3], &stack))
         return 2;
     arena_init(&a, malloc(room), room);
     if (!read_json(argv[1], &config, &err) || arch_parse(config, &a, &arch, &err) || !read_json(argv[2], &options, &err)) {
         fprintf(stderr, "%s %s\n", err.at, err.detail);
         return 1;
     }
-    wrong = step_of(options, &arch, strstr(argv[3], "new"), &a, &step, &err);
+    wrong = step_of(options, &arch, &stack, &a, &step, &err);
     if (wrong) {
         fprintf(stderr, "%s\n", wrong);
         return 1;

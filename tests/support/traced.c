@@ -1,11 +1,45 @@
 #include "tests/support/traced.h"
 
+#include "stack/defaults.h"
+#include "stack/release.h"
 #include "tuning/targets.h"
 
 #include <string.h>
 
 const struct stack traced_new = {2015, 5023, 21, 1015, 50, 19, 2008}, traced_old = {2002, 4040, 10, 29, 43, 14, 2005};
 const struct device traced_device = {8, 0, 108, 2048, UINT64_C(84974239744), 0};
+
+bool traced_stack(const char *text, struct stack *ret)
+{
+    static const enum package order[] = {PACKAGE_TORCH, PACKAGE_TRANSFORMERS, PACKAGE_PEFT};
+    struct stack s = {0};
+    struct err err;
+
+    if (!strcmp(text, "new") || !strcmp(text, "2.15")) {
+        *ret = traced_new;
+        return true;
+    }
+    if (!strcmp(text, "old") || !strcmp(text, "2.2")) {
+        *ret = traced_old;
+        return true;
+    }
+    for (unsigned i = 0; *text; i++) {
+        size_t n = strcspn(text, "/");
+        char one[16];
+
+        if (i == sizeof order / sizeof *order || n >= sizeof one)
+            return false;
+        memcpy(one, text, n);
+        one[n] = 0;
+        if (stack_name(&s, order[i], one, &err))
+            return false;
+        text += n + (text[n] == '/');
+    }
+    if (!s.torch || !s.transformers || stack_complete(&s, &err))
+        return false;
+    *ret = s;
+    return true;
+}
 
 struct name {
     const char *name;
@@ -74,7 +108,7 @@ static const char *lora(const struct json *o, const struct arch *arch, const cha
     return NULL;
 }
 
-const char *traced_step(const struct json *options, const struct arch *arch, bool new_stack, const char *targets[TRACED_TARGETS],
+const char *traced_step(const struct json *options, const struct arch *arch, const struct stack *stack, const char *targets[TRACED_TARGETS],
                         struct step *ret)
 {
     struct recipe *r = &ret->r;
@@ -82,9 +116,10 @@ const char *traced_step(const struct json *options, const struct arch *arch, boo
         optimizer = word(options, "optimizer", optimizers), tuning = word(options, "tuning", tunings);
     const char *weights = json_str(json_get(options, "weights_dtype")), *loop = json_str(json_get(options, "train_loop"));
     bool is_plain = loop && !strcmp(loop, "plain"); /* the newer Trainer turns the cache off */
+    struct stack_defaults defaults = stack_defaults_of(stack);
 
     *ret = (struct step){0};
-    r->stack = new_stack ? traced_new : traced_old;
+    r->stack = *stack;
     ret->quirks = quirks_of(&r->stack);
     if (json_str(json_get(options, "attention_used")))
         attention = word(options, "attention_used", attentions);
@@ -98,8 +133,8 @@ const char *traced_step(const struct json *options, const struct arch *arch, boo
         r->precision = PRECISION_BF16_AUTOCAST;
     ret->autocast = precision_autocasts(r->precision);
     r->gradient_checkpointing = flag(options, "gradient_checkpointing", TRI_FALSE);
-    r->checkpoint_reentrant = flag(options, "use_reentrant", new_stack ? TRI_FALSE : TRI_TRUE);
-    r->use_cache = flag(options, "use_cache", (!new_stack || is_plain) && arch->use_cache ? TRI_TRUE : TRI_FALSE);
+    r->checkpoint_reentrant = flag(options, "use_reentrant", defaults.reentrant ? TRI_TRUE : TRI_FALSE);
+    r->use_cache = flag(options, "use_cache", (!defaults.cache_off || is_plain) && arch->use_cache ? TRI_TRUE : TRI_FALSE);
     r->keep_outputs = TRI_FALSE;
     r->attention = (enum attention)attention;
     r->padded = flag(options, "padded", TRI_FALSE) == TRI_TRUE;
@@ -147,7 +182,7 @@ static enum method method_of(const struct json *o)
     return METHOD_DDP;
 }
 
-const char *traced_ddp_recipe(const struct json *options, const struct arch *arch, bool new_stack, const char *targets[TRACED_TARGETS],
+const char *traced_ddp_recipe(const struct json *options, const struct arch *arch, const struct stack *stack, const char *targets[TRACED_TARGETS],
                               struct recipe *ret)
 {
     struct recipe *r = ret;
@@ -155,7 +190,7 @@ const char *traced_ddp_recipe(const struct json *options, const struct arch *arc
         tuning = word(options, "tuning", tunings);
     const char *loop = json_str(json_get(options, "loop"));
 
-    *ret = (struct recipe){.method = method_of(options), .stack = new_stack ? traced_new : traced_old};
+    *ret = (struct recipe){.method = method_of(options), .stack = *stack};
     if (attention < 0 || optimizer < 0 || tuning < 0)
         return "an unknown attention, optimizer or tuning";
     r->framework = loop && !strcmp(loop, "trainer") ? FRAMEWORK_TRANSFORMERS : FRAMEWORK_TORCH;
@@ -168,7 +203,7 @@ const char *traced_ddp_recipe(const struct json *options, const struct arch *arc
     r->gradient_accumulation_steps = (uint32_t)number(options, "gradient_accumulation_steps", 1);
     r->precision = traced_precision(options, tuning == TUNING_LORA);
     r->gradient_checkpointing = flag(options, "gradient_checkpointing", TRI_FALSE);
-    r->checkpoint_reentrant = flag(options, "checkpoint_reentrant", new_stack ? TRI_FALSE : TRI_TRUE);
+    r->checkpoint_reentrant = flag(options, "checkpoint_reentrant", stack_defaults_of(stack).reentrant ? TRI_TRUE : TRI_FALSE);
     r->use_cache = flag(options, "use_cache", TRI_FALSE);
     if (r->framework == FRAMEWORK_TORCH)
         r->keep_outputs = flag(options, "drop_outputs", TRI_FALSE) == TRI_TRUE ? TRI_FALSE : TRI_TRUE;

@@ -213,6 +213,7 @@ static bool walk_and_compare(const char *name)
     struct err err = {0};
     struct arch arch;
     struct step step;
+    struct stack stack;
     struct trainer *t;
     const char *targets[TRACED_TARGETS], *wrong;
     void *block = malloc(ROOM);
@@ -224,7 +225,8 @@ static bool walk_and_compare(const char *name)
     ck_assert_msg(!json_parse(traced.config, strlen(traced.config), &json_limits_config, &config, &err), "%s: %s", name, err.detail);
     ck_assert_msg(!json_parse(traced.options, strlen(traced.options), &json_limits_config, &options, &err), "%s: %s", name, err.detail);
     ck_assert_msg(!arch_parse(config, &a, &arch, &err), "%s: %s %s", name, err.at, err.detail);
-    wrong = traced_step(options, &arch, !strcmp(traced.stack, "2.15"), targets, &step);
+    ck_assert_msg(traced_stack(traced.stack, &stack), "%s: stack %s", name, traced.stack);
+    wrong = traced_step(options, &arch, &stack, targets, &step);
     ck_assert_msg(!wrong, "%s: %s", name, wrong);
     t = arena_new(&a, struct trainer);
     ck_assert_msg(!trainer_run(t, &arch, &step, &traced_device, &a, &err), "%s: %s %s", name, err.at, err.detail);
