@@ -5,7 +5,8 @@
  *           api_answer() with them. An HTTP daemon and a command line are two callers of the same two functions.
  * Errors    api_answer never fails: every error becomes a problem+json response (RFC 9457).
  * Owner     everything of the response lives in the request's arena or is constant. An arena of API_ARENA_BYTES is enough for
- *           models of 200 layers; a smaller one answers 503 out-of-memory.
+ *           models of 200 layers on 1,024 GPUs; it is address space, of which a question touches what it needs (20 MiB; 110 MiB for 405 billion
+ *           parameters on 64 GPUs). A candidate that outgrows it keeps a reason; a question that does is a 503 out-of-memory.
  * Threads   pure; one arena a thread.
  */
 #ifndef API_API_H
@@ -19,7 +20,7 @@
 #include <stdint.h>
 
 enum { API_BODY_MAX = 1 << 20 };
-#define API_ARENA_BYTES ((size_t)128 << 20)
+#define API_ARENA_BYTES ((size_t)512 << 20)
 #define API_CHEAP_BYTES ((size_t)256 << 10)
 
 struct api_request {

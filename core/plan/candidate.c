@@ -179,20 +179,19 @@ enum err_code candidate_foresee(struct planning *p, struct plan_candidate *c)
                       c->step.r.data_parallel);
         return set_aside(p, c, "batch-conflict");
     }
-    rc = foresee(p, c);
-    if (rc == ERR_FIELD_CONFLICT || rc == ERR_ARCH_UNKNOWN) /* measure.h: an option or a family that the model cannot run */
-        return set_aside(p, c, "not-modelled");
-    return candidate_outgrows(p, c, rc);
+    return candidate_stands(p, c, foresee(p, c));
 }
 
-/* ZeRO cuts each tensor in as many pieces as there are ranks: of small models over very many ranks, more than a request has room for. */
-enum { MANY_RANKS = 512 };
-
-enum err_code candidate_outgrows(struct planning *p, struct plan_candidate *c, enum err_code rc)
+enum err_code candidate_stands(struct planning *p, struct plan_candidate *c, enum err_code rc)
 {
-    if (rc != ERR_NOMEM || c->step.r.data_parallel <= MANY_RANKS)
+    unsigned mib = (unsigned)((size_t)(p->scratch->end - p->begin) >> 20);
+
+    if (rc == ERR_FIELD_CONFLICT || rc == ERR_ARCH_UNKNOWN) /* measure.h: an option or a family that the model cannot run */
+        return set_aside(p, c, "not-modelled");
+    if (rc != ERR_NOMEM)
         return rc;
-    (void)err_set(p->err, ERR_FIELD_CONFLICT, "", "%s over %u GPUs makes more pieces of tensors than are modelled", method_rows[c->step.r.method].name,
-                  c->step.r.data_parallel);
-    return set_aside(p, c, "not-modelled");
+    arena_rewind(p->scratch, p->begin);
+    (void)err_set(p->err, rc, "", "a run of %s over %u GPUs does not fit into the %u MiB of working memory that a question has", method_rows[c->step.r.method].name,
+                  p->q->gpus, mib);
+    return set_aside(p, c, "budget");
 }

@@ -141,7 +141,7 @@ static enum err_code look_at(struct planning *p, enum err_code (*look)(struct pl
 
     for (uint32_t i = 0; !rc && i < p->answer->n; i++)
         if (p->answer->candidates[i].modelled && p->answer->candidates[i].basis == BASIS_NONE)
-            rc = candidate_outgrows(p, &p->answer->candidates[i], look(p, &p->answer->candidates[i]));
+            rc = candidate_stands(p, &p->answer->candidates[i], look(p, &p->answer->candidates[i]));
     return rc;
 }
 
@@ -153,20 +153,29 @@ static bool is_open(const struct plan_answer *a)
     return false;
 }
 
+static uint32_t count_modelled(const struct plan_answer *a)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < a->n; i++)
+        n += a->candidates[i].modelled;
+    return n;
+}
+
 /* The recommendation is played before it is named; if it fails, the next is tried. What is left is told by its live blocks, and may turn out to fit. */
 static enum err_code settle(struct planning *p)
 {
     struct plan_candidate *first = p->answer->candidates;
     enum err_code rc = ERR_OK;
 
-    if (p->answer->n <= PLAN_REPLAY_ALL)
+    if (count_modelled(p->answer) <= PLAN_REPLAY_ALL)
         rc = look_at(p, candidate_settle);
     else if (p->q->objective == OBJECTIVE_LEAST_MEMORY)
         rc = look_at(p, candidate_bound);
     for (bool done = false; !rc && !done;) {
         rank(p->q, p->answer);
         if (p->answer->n && first->modelled && first->fits && first->basis != BASIS_REPLAYED)
-            rc = candidate_outgrows(p, first, candidate_settle(p, first));
+            rc = candidate_stands(p, first, candidate_settle(p, first));
         else if (is_open(p->answer))
             rc = look_at(p, candidate_bound);
         else
@@ -180,7 +189,7 @@ enum err_code plan_answer(const struct plan_question *q, struct arena *keep, str
                           struct err *err)
 {
     struct plan_answer answer = {.candidates = room_for_candidates(q, keep)};
-    struct planning p = {.q = q, .keep = keep, .scratch = scratch, .answer = &answer, .err = err};
+    struct planning p = {.q = q, .keep = keep, .scratch = scratch, .begin = scratch->cur, .answer = &answer, .err = err};
     bool staged = !q->axes[AXIS_TUNING].asked;
     uint32_t at[AXIS_COUNT] = {0};
     enum err_code rc;

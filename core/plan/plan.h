@@ -35,7 +35,7 @@ enum { PLAN_UNMODELLED = -1 };
  * (small shards: TinyLlama over 8 GPUs of tensor parallelism). tests/data/accuracy, block_slack. Empirical. */
 #define PLAN_LARGEST_REMAINDER 0.048
 
-enum { PLAN_REPLAY_ALL = 8 }; /* with at most so many candidates all are replayed */
+enum { PLAN_REPLAY_ALL = 8 }; /* with at most so many candidates that have a model all are replayed */
 
 /* One word that an axis may take: the enum of recipe.h it means, or PLAN_UNMODELLED. */
 struct plan_choice {

@@ -10,6 +10,7 @@
 struct planning {
     const struct plan_question *q;
     struct arena *keep, *scratch;
+    unsigned char *begin; /* of the scratch arena: between two looks it is empty */
     struct plan_answer *answer;
     uint32_t measured, conflicts;
     struct err *err;
@@ -28,8 +29,9 @@ MUST_CHECK enum err_code candidate_foresee(struct planning *p, struct plan_candi
 MUST_CHECK enum err_code candidate_settle(struct planning *p, struct plan_candidate *c);
 MUST_CHECK enum err_code candidate_bound(struct planning *p, struct plan_candidate *c);
 
-/* What `rc` of a look means: a candidate with too many ranks for its model is set aside, else rc. */
-enum err_code candidate_outgrows(struct planning *p, struct plan_candidate *c, enum err_code rc);
+/* What `rc` of a look means: a candidate that no model can run, or whose run outgrows the scratch arena, is set aside with its reason and touches
+ * no other; else rc. */
+MUST_CHECK enum err_code candidate_stands(struct planning *p, struct plan_candidate *c, enum err_code rc);
 
 /* Micro-batch n is the candidate's. */
 void candidate_take(struct planning *p, struct plan_candidate *c, uint32_t n);

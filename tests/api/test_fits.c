@@ -104,4 +104,65 @@ START_TEST(squeezed_requests)
 }
 END_TEST
 
-UNIT_TESTS("api/fits", unit_rows(first_requests, parts); unit_rows(squeezed_requests, squeezed);)
+/* --- one candidate never takes others with it ------------------------------------------------------------------------------------ */
+
+#define SMALL_ARENA ((size_t)64 << 20) /* less than a stage of 64 takes, with its 64 micro-batches */
+#define MANY(methods)                                                                                                                     \
+    "{\"model\":\"meta-llama/Llama-2-70b-hf\",\"cluster\":{\"gpu\":\"H100-80GB\",\"gpus_per_node\":8,\"nodes\":8},\"training\":{\"seq_len\":512," \
+    "\"gradient_checkpointing\":true,\"offload\":\"none\",\"tuning\":\"full\",\"methods\":[" methods "]}}"
+
+/* Each candidate of `some`, written as it stands in `body`. */
+static uint32_t count_candidates_within(const char *some, const char *body)
+{
+    static const char begin[] = "\n    {\n", end[] = "\n    }";
+    const char *at = strstr(some, "\"candidates\": [");
+    uint32_t n = 0;
+
+    for (at = strstr(at, begin); at; at = strstr(at + 1, begin), n++) {
+        size_t bytes = (size_t)(strstr(at, end) - at);
+        char *text = strndup(at, bytes);
+
+        ck_assert_msg(strstr(body, text), "not as it was: %s", text);
+        free(text);
+    }
+    return n;
+}
+
+START_TEST(a_failure_is_its_own)
+{
+    struct reply alone = ask(MANY("\"fsdp2\",\"hsdp2\"")), beside = ask_within(SMALL_ARENA, "POST", "/estimate", NULL, MANY("\"pp\",\"fsdp2\",\"hsdp2\"")),
+                 grown = ask(MANY("\"pp\",\"fsdp2\",\"hsdp2\""));
+    const struct json *last = reply_at(&beside, "candidates/2");
+
+    ck_assert_int_eq(beside.r.status, 200);
+    ck_assert_str_eq(json_str(json_get(last, "method")), "pp");
+    ck_assert_int_eq(json_type(json_get(last, "fits")), JSON_NULL);
+    ck_assert_str_eq(json_str(json_get(json_get(last, "reason"), "code")), "budget");
+    ck_assert_uint_eq(count_candidates_within(alone.r.body, beside.r.body), 2);
+    json_each(c, reply_at(&grown, "candidates"))
+        ck_assert_int_eq(json_type(json_get(c, "memory")), JSON_OBJECT);
+    ck_assert_uint_eq(json_count(reply_at(&grown, "candidates")), 3);
+    reply_done(alone);
+    reply_done(beside);
+    reply_done(grown);
+}
+END_TEST
+
+/* From 8 to 64 GPUs of three kinds: each model answers. */
+static const char *const wide[] = {"meta-llama/Meta-Llama-3.1-405B", "meta-llama/Meta-Llama-3.1-70B", "Qwen/Qwen1.5-110B", "bigscience/bloom"};
+
+START_TEST(every_size_answers)
+{
+    static const char *const gpus[] = {"A100-40GB", "H100-80GB", "RTX 4090"}, *const nodes[] = {"1", "8"};
+
+    for (size_t i = 0; i < sizeof gpus / sizeof *gpus; i++)
+        for (size_t k = 0; k < sizeof nodes / sizeof *nodes; k++) {
+            char body[256];
+
+            (void)snprintf(body, sizeof body, "{\"model\":\"%s\",\"cluster\":{\"gpu\":\"%s\",\"gpus_per_node\":8,\"nodes\":%s}}", wide[_i], gpus[i], nodes[k]);
+            check(body, 0);
+        }
+}
+END_TEST
+
+UNIT_TESTS("api/fits", unit_test(a_failure_is_its_own); unit_rows(every_size_answers, wide); unit_rows(first_requests, parts); unit_rows(squeezed_requests, squeezed);)

@@ -589,6 +589,8 @@ END_TEST
 
 /* --- of the whole answer ------------------------------------------------------------------------------------------------------- */
 
+enum { TOUCHED_BYTES = 32 << 20 };
+
 static size_t ask(const char *body, const struct builtin *model, unsigned char fill, char **ret)
 {
     void *arena_block = malloc(API_ARENA_BYTES);
@@ -598,7 +600,8 @@ static size_t ask(const char *body, const struct builtin *model, unsigned char f
     struct api_config config = {.model = model->id, .revision = "main", .text = model->text, .bytes = model->bytes, .source = "builtin"};
     struct api_response rs = {0};
 
-    memset(arena_block, fill, API_ARENA_BYTES);
+    memset(arena_block, fill, TOUCHED_BYTES);
+    memset((char *)arena_block + API_ARENA_BYTES / 4, fill, TOUCHED_BYTES); /* scratch begins about there */
     arena_init(&a, arena_block, API_ARENA_BYTES);
     api_answer(&rq, &config, 1, &rs);
     *ret = malloc(rs.bytes);
