@@ -188,7 +188,8 @@ static void write_hub(const struct hub_counts *h, struct buf *out)
     const struct {
         const char *tier;
         uint64_t n;
-    } by[] = {{"memory", h->memory}, {"directory", h->directory}, {"disk", h->disk}, {"hf_cache", h->hf_cache}, {"hub", h->hub}, {"builtin", h->builtin}, {"failed", h->failed}};
+    } by[] = {{"memory", h->memory}, {"directory", h->directory}, {"disk", h->disk},    {"hf_cache", h->hf_cache},
+              {"hub", h->hub},       {"builtin", h->builtin},     {"failed", h->failed}};
 
     family(out, "llmemd_configs_total", "counter", "Model configs that were asked for, by where they were found.");
     for (size_t i = 0; i < sizeof by / sizeof *by; i++)
