@@ -1,4 +1,5 @@
-# docker build -t llmemd . && docker run --rm -p 8080:8080 --read-only --cap-drop ALL llmemd
+# docker build -t llmemd . && docker run --rm -p 8080:8080 --read-only --cap-drop ALL --stop-timeout 40 llmemd
+# (docker stop kills after 10 s by itself; the daemon takes up to --drain, 30 s, for the answers under way)
 
 FROM debian:12-slim AS build
 WORKDIR /src

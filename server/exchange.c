@@ -169,14 +169,12 @@ static void take_head(struct exchange *x, const char *method, const struct head 
     x->has_begun = true;
     x->head = *head;
     x->head.is_ambiguous |= is_ambiguous;
-    copy(x->method, sizeof x->method, method);
+    copy(x->method, sizeof x->method, policy_method_is_good(method) ? method : "?");
     x->has_callers_id = head->id && policy_id_is_good(head->id);
     if (x->has_callers_id)
         copy(x->id, sizeof x->id, head->id);
     else
         make_id(x->desk, x->id, sizeof x->id);
-    if (x->head.token && !x->head.token[0])
-        x->head.token = NULL;
     digest_token(x);
 }
 
@@ -193,11 +191,13 @@ enum exchange_next exchange_begin(struct exchange *x, const char *method, const 
 
     take_head(x, method, head);
     if (x->head.is_ambiguous)
-        return exchange_refuse(x, ERR_REQUEST, 0, "one Content-Length, or Transfer-Encoding: chunked, says where a body ends; no zero is in a path");
+        return exchange_refuse(x, ERR_REQUEST, 0, "one Content-Length, or Transfer-Encoding: chunked, says where a body ends; no zero is in a path, no line is folded");
+    if (!strcmp(x->method, "?"))
+        return exchange_refuse(x, ERR_REQUEST, 0, "a method is one word of letters");
     if (s->is_loopback && head->host && !policy_host_is_ours(head->host, s->o->hosts))
         return exchange_refuse(x, ERR_MISDIRECTED, 0, "this address answers for localhost; --hosts allows other names");
     if (x->head.token && !policy_token_is_good(x->head.token))
-        return exchange_refuse(x, ERR_REQUEST, 0, "X-HF-Token: not a token");
+        return exchange_refuse(x, ERR_REQUEST, 0, "X-HF-Token: not a token on one line; leave the header out to ask without one");
     if (s->connections > s->o->connections)
         return refuse_count(x, REFUSED_CONNECTIONS, "too many connections are open");
     if (head->length > SWALLOW_BYTES)

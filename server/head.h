@@ -14,13 +14,14 @@ struct head {
     const char *host, *content_type, *token, *id, *origin, *preflight, *if_none_match, *forwarded;
     uint64_t length; /* Content-Length; 0: none */
     bool is_chunked;
-    bool is_ambiguous;   /* two ways to say, differently, where a body ends or who is asked */
+    bool is_ambiguous;   /* two ways to say, differently, where a body ends or who is asked; a token on two lines */
     const char *address; /* of the peer; NULL: not needed */
 };
 
 struct head_reading {
     struct head *head; /* zero but for the path */
     unsigned lengths, codings, hosts;
+    bool folded;
 };
 
 void head_line(struct head_reading *r, const char *name, size_t name_bytes, const char *value);

@@ -282,7 +282,8 @@ static void sweep(struct loop *l)
 
     l->swept_ms = l->desk.now_ms;
     clients_cut(l->clients, l->desk.now_ms, idle_ms, deadline_ms);
-    desk_refuse(&l->desk, (l->desk.now_ms - deadline_ms) * 1000, ERR_OVERLOADED, "the answer took longer than the service grants a request");
+    if (l->desk.now_ms > deadline_ms) /* the clock may have begun at boot, a moment ago */
+        desk_refuse(&l->desk, (l->desk.now_ms - deadline_ms) * 1000, ERR_OVERLOADED, "the answer took longer than the service grants a request");
 }
 
 static void follow_phase(struct loop *l)

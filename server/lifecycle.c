@@ -5,6 +5,8 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { TICK_NS = 10000000, HURRIED = 1 };
@@ -52,12 +54,20 @@ static int serve(struct service *s, const sigset_t *set)
     return EXIT_SUCCESS;
 }
 
+/* What is in memory is callers' tokens too. */
+static void leave_no_core(void)
+{
+    (void)setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+    (void)prctl(PR_SET_DUMPABLE, 0);
+}
+
 int lifecycle_serve(const struct options *o)
 {
     sigset_t set = stop_signals();
     struct service s;
     int code;
 
+    leave_no_core();
     (void)signal(SIGPIPE, SIG_IGN);
     pthread_sigmask(SIG_BLOCK, &set, NULL); /* before any thread begins: only this one takes them */
     code = service_open(&s, o) ? serve(&s, &set) : EXIT_FAILURE;

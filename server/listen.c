@@ -1,7 +1,9 @@
 #include "server/listen.h"
 
 #include <netdb.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -52,6 +54,15 @@ static void name_of(int fd, char *ret, size_t bytes)
     (void)snprintf(ret, bytes, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
 }
 
+/* getaddrinfo() takes 99999 for 34463. */
+static bool is_port(const char *text)
+{
+    char *end;
+    long n = strtol(text, &end, 10);
+
+    return text[0] >= '0' && text[0] <= '9' && !*end && n <= 65535;
+}
+
 int listen_at(const char *where, char *ret_name, size_t bytes)
 {
     struct addrinfo want = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM}, *found = NULL;
@@ -59,7 +70,7 @@ int listen_at(const char *where, char *ret_name, size_t bytes)
     const char *port = split(where, host, sizeof host);
     int fd = -1;
 
-    if (!port || getaddrinfo(host[0] ? host : NULL, port, &want, &found)) {
+    if (!port || !is_port(port) || getaddrinfo(host[0] ? host : NULL, port, &want, &found)) {
         fprintf(stderr, "llmemd: --listen %s: not an address and port, like 127.0.0.1:8080\n", where);
         return -1;
     }

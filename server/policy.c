@@ -67,6 +67,13 @@ bool policy_id_is_good(const char *id)
     return n && !id[n] && n <= ID_MAX;
 }
 
+bool policy_method_is_good(const char *method)
+{
+    size_t n = strspn(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_");
+
+    return n && !method[n];
+}
+
 bool policy_token_is_good(const char *token)
 {
     size_t n = 0;

@@ -24,6 +24,7 @@ void policy_forwarded(const char *header, char *ret, size_t bytes);
 bool policy_id_is_good(const char *id);
 
 /* Visible ASCII, of a length that a token may have. */
+bool policy_method_is_good(const char *method); /* may stand in a log */
 bool policy_token_is_good(const char *token);
 
 /* If-None-Match: "a", W/"b" or *. */

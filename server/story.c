@@ -77,7 +77,7 @@ static enum exchange_next answer_cheap(struct exchange *x)
 
 /* --- who may wait ----------------------------------------------------------------------------------------------------------------- */
 
-/* The caller's token, else his address, or what our proxy saw of it. */
+/* His address, or what our proxy saw of it. Not his token: nobody has verified it, and anyone can write another. */
 static struct digest caller_of(const struct exchange *x)
 {
     const struct service *s = x->desk->service;
@@ -85,8 +85,6 @@ static struct digest caller_of(const struct exchange *x)
     char forwarded[64];
     struct hash h;
 
-    if (x->head.token)
-        return x->token_digest;
     if (x->head.forwarded && policy_listed(s->o->proxies, who, strlen(who))) {
         policy_forwarded(x->head.forwarded, forwarded, sizeof forwarded);
         who = forwarded;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -291,11 +292,14 @@ static bool failed(struct disk *d, const char *temporary, int why)
 bool disk_write(struct disk *d, const char *key, const struct snapshot *s)
 {
     char name[SHA256_HEX], temporary[64];
+    uint64_t by_chance;
     bool is_new;
     int fd, why;
 
     sha256_hex(key, strlen(key), name);
-    (void)snprintf(temporary, sizeof temporary, "%s%ld-%u", unfinished, (long)getpid(), d->serial++);
+    if (getrandom(&by_chance, sizeof by_chance, 0) != sizeof by_chance) /* in containers that share a directory every pid is 1 */
+        by_chance = (uint64_t)getpid();
+    (void)snprintf(temporary, sizeof temporary, "%s%016" PRIx64 "-%u", unfinished, by_chance, d->serial++);
     fd = openat(d->dir, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return failed(d, NULL, errno);

@@ -140,6 +140,14 @@ class Wait(unittest.TestCase):
         self.assertEqual(d.stop()[0], 0)
         hub.stop()
 
+    def test_a_deadline_longer_than_the_machine_is_up(self):
+        """Seen where the machine was started less than an hour ago: every request that waited was refused by the next sweep."""
+        hub = SlowHub(2.5)
+        d = hub.daemon("--deadline", "3600")
+        self.assertEqual(d.ask("POST", "/estimate", question("slow/one"))[0], 200)
+        self.assertEqual(d.stop()[0], 0)
+        hub.stop()
+
     def test_no_slot_is_a_503(self):
         hub = SlowHub(2)
         d = hub.daemon("--waiting", "4")

@@ -273,6 +273,16 @@ class Messages(unittest.TestCase):
             self.assertIn(self.d.raw(line + b"Host: localhost\r\n\r\n").split(b" ")[1:2], ([b"400"], [b"505"], []), line)
         self.assertIn(self.d.raw(b"GET /healthz HTTP/1.1\r\n\r\n").split(b" ")[1:2], ([b"400"],))
 
+    def test_what_hides_in_headers(self):
+        """A folded token makes nothing public, and no terminal is written to by a method."""
+        get = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
+        for line in (b"X-HF-Token:\r\n hf_folded", b"X-HF-Token:", b"X-HF-Token: hf_a\r\n hf_b"):
+            self.assertEqual(self.d.raw(get + line + b"\r\n\r\n").split(b" ")[1:2], [b"400"], line)
+        for method in (b"G\x1b[31mT", b"GE\rT", b"G=T"):
+            answer = self.d.raw(method + b" /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            self.assertIn(answer.split(b" ")[1:2], ([b"400"], []), method)
+        self.assertEqual(self.d.raw(get + b"X-HF-Token: hf_plain\r\n\r\n").split(b" ")[1], b"200")
+
     def test_long_headers(self):
         self.assertEqual(self.d.raw(HEALTH[:-2] + b"X: " + b"y" * 7000 + b"\r\n\r\n").split(b" ")[1], b"200")
         for n in (8100, 9000, 20000, 100000):
@@ -302,6 +312,7 @@ class Messages(unittest.TestCase):
         self.assertEqual((status, json.loads(body)["code"]), (429, "too-many-requests"))
         self.assertTrue(1 <= int(headers["retry-after"]) <= 20, headers["retry-after"])
         self.assertEqual(d.ask("POST", "/estimate", asked[0])[0], 200)  # the cache is free
+        self.assertEqual(d.ask("POST", "/estimate", asked[5], {"X-HF-Token": "hf_any"})[0], 429)  # a token that nobody verified is no other caller
         self.assertEqual(d.ask("POST", "/estimate", asked[5], {"X-Forwarded-For": "1.2.3.4, 10.0.0.9"})[0], 422)
         self.assertEqual(d.stop()[0], 0)
 
