@@ -49,7 +49,7 @@ int main(void)
             if (json_parse(b->text, b->bytes, &json_limits_config, &config, &err) || arch_parse(config, &a, &arch, &err))
                 return 1;
             step.r.stack = (struct stack){2015, 5023, 21, 1015, 50, 19, 2007};
-            step.quirks = quirks_of(&step.r.stack);
+            step.quirks = quirks_for(&step.r.stack, arch.model_type);
             step.r.precision = PRECISION_BF16;
             step.r.seq_len_tokens = 1024;
             step.r.micro_batch_size = step.r.gradient_accumulation_steps = 1;

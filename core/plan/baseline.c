@@ -61,7 +61,7 @@ static enum err_code list_model(const struct arch *arch, struct arena *arena, st
     if (rc)
         return rc;
     step.r.stack = newest;
-    step.quirks = quirks_of(&step.r.stack);
+    step.quirks = quirks_for(&step.r.stack, arch->model_type);
     causal.architecture = "";
     return inventory_of(&causal, &step, arena, ret, err);
 }

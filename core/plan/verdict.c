@@ -47,7 +47,7 @@ static enum err_code widen(struct planning *p, struct plan_candidate *c)
     uint64_t low, high;
     enum err_code rc;
 
-    other.step.quirks = quirks_otherwise(&c->step.r.stack);
+    other.step.quirks = quirks_otherwise(&c->step.r.stack, p->q->arch->model_type);
     rc = c->basis == BASIS_REPLAYED ? probe_judge(&probe, n, c->fits, &v) : probe_fold(&probe, n, !c->fits, &v.memory);
     if (rc)
         return rc == ERR_FIELD_CONFLICT ? ERR_OK : rc;

@@ -1,7 +1,7 @@
 /*
  * stack.h - versions of the Python packages, and what differs between them.
  *
- * Purpose   quirks_of(stack) runs once per request; code below reads q->logits_upcast, never a version number (make lint).
+ * Purpose   quirks_for(stack, model type) runs once per request; code below reads q->logits_upcast, never a version number (make lint).
  *           Each quirk is a row of quirks.def: name, package, the release in which it changed, value before and since, source.
  * Models    a stack is composed: what it does is what the rows of its packages say, each by its own date. A row whose change is only
  *           known to lie between two releases reads as `before` there in quirks_of(), as `since` in quirks_otherwise(); an answer spans both.
@@ -24,8 +24,9 @@ struct quirks {
 #include "stack/quirks.def"
 };
 
-struct quirks quirks_of(const struct stack *s);
-struct quirks quirks_otherwise(const struct stack *s); /* undated changes at their earliest */
+struct quirks quirks_of(const struct stack *s); /* of no model in particular */
+struct quirks quirks_for(const struct stack *s, const char *model_type);
+struct quirks quirks_otherwise(const struct stack *s, const char *model_type); /* undated changes at their earliest */
 
 /* The i-th change that cannot be dated for this stack: its name, NULL behind the last. *ret_meaning: the row's words. */
 const char *quirks_undated(const struct stack *s, unsigned i, const char **ret_meaning);

@@ -234,7 +234,7 @@ static void resolve_method(struct step *s, const struct resolving *c)
     tri_default(&r->gradient_as_bucket_view, false);                   /* nn/parallel/distributed.py */
     tri_default(&r->sync_each_batch, false);                           /* accelerate utils/dataclasses.py GradientAccumulationPlugin */
     tri_default(&r->packed, r->method != METHOD_SINGLE && !r->padded); /* so the runs of several GPUs were traced */
-    if (r->padded || !quirks_of(c->stack).attention_interface)
+    if (r->padded || !quirks_for(c->stack, c->arch->model_type).attention_interface)
         r->packed = TRI_FALSE;
     s->autocast = autocasts(r);
     s->find_unused_parameters = r->method == METHOD_DDP && finds_unused(r);
@@ -262,7 +262,7 @@ enum err_code train_resolve(const struct recipe *asked, const struct arch *arch,
     if (rc)
         return rc;
     resolve_method(&s, &c);
-    s.quirks = quirks_of(&asked->stack);
+    s.quirks = quirks_for(&asked->stack, arch->model_type);
     *ret = s;
     return ERR_OK;
 }

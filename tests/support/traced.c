@@ -120,7 +120,7 @@ const char *traced_step(const struct json *options, const struct arch *arch, con
 
     *ret = (struct step){0};
     r->stack = *stack;
-    ret->quirks = quirks_of(&r->stack);
+    ret->quirks = quirks_for(&r->stack, arch->model_type);
     if (json_str(json_get(options, "attention_used")))
         attention = word(options, "attention_used", attentions);
     if (precision < 0 || attention < 0 || optimizer < 0 || tuning < 0)

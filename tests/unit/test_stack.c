@@ -2,6 +2,7 @@
 #include "tests/support/unit.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -134,14 +135,16 @@ static const struct dated {
 #include "stack/quirks.def"
 };
 
-static int value_at(const struct dated *row, release r, struct quirks (*read)(const struct stack *))
+typedef struct quirks reading(const struct stack *, const char *);
+
+static int value_at(const struct dated *row, release r, reading *read, const char *model_type)
 {
     struct stack s = {2002, 4040, 10, 29, 43, 14, 2005};
     struct quirks q;
     int v;
 
     memcpy((char *)&s + row->package, &r, sizeof r);
-    q = read(&s);
+    q = read(&s, model_type);
     memcpy(&v, (const char *)&q + row->at, sizeof v);
     return v;
 }
@@ -150,9 +153,68 @@ START_TEST(changes_on_its_date)
 {
     for (size_t i = 0; i < sizeof dated / sizeof *dated; i++) {
         ck_assert_msg(dated[i].before != dated[i].since, "%s changes nothing", dated[i].name);
-        ck_assert_msg(value_at(&dated[i], dated[i].from, quirks_of) == dated[i].since, "%s", dated[i].name);
-        ck_assert_msg(value_at(&dated[i], dated[i].from + 1, quirks_of) == dated[i].since, "%s", dated[i].name);
-        ck_assert_msg(value_at(&dated[i], dated[i].from - 1, quirks_of) == dated[i].before, "%s", dated[i].name);
+        ck_assert_msg(value_at(&dated[i], dated[i].from, quirks_for, NULL) == dated[i].since, "%s", dated[i].name);
+        ck_assert_msg(value_at(&dated[i], dated[i].from - 1, quirks_for, NULL) == dated[i].before, "%s", dated[i].name);
+    }
+}
+END_TEST
+
+static const struct dated *dated_row(const char *name)
+{
+    for (size_t i = 0; i < sizeof dated / sizeof *dated; i++)
+        if (!strcmp(dated[i].name, name))
+            return &dated[i];
+    return NULL;
+}
+
+/* What a later row says holds from its release on, and not before. */
+START_TEST(changes_again)
+{
+    static const struct {
+        const char *name;
+        release from;
+        int value;
+    } later[] = {
+#define QUIRK(name, package, from, before, since, meaning)
+#define QUIRK_LATER(name, package, from, value, meaning) {#name, from, value},
+#include "stack/quirks.def"
+        {NULL, 0, 0},
+    };
+
+    for (size_t i = 0; later[i].name; i++) {
+        const struct dated *row = dated_row(later[i].name);
+
+        ck_assert_msg(later[i].from > row->from, "%s: later than its first row", later[i].name);
+        ck_assert_int_eq(value_at(row, later[i].from, quirks_for, NULL), later[i].value);
+        ck_assert_int_ne(value_at(row, later[i].from - 1, quirks_for, NULL), later[i].value);
+    }
+}
+END_TEST
+
+/* A row for some model types: its date is theirs, each one's, and nobody else's. */
+START_TEST(changes_by_model_type)
+{
+    static const struct {
+        const char *types, *name;
+        release from;
+    } other[] = {
+#define QUIRK(name, package, from, before, since, meaning)
+#define QUIRK_FOR(model_types, name, package, from) {model_types, #name, from},
+#include "stack/quirks.def"
+        {NULL, NULL, 0},
+    };
+
+    for (size_t i = 0; other[i].name; i++) {
+        const struct dated *row = dated_row(other[i].name);
+        char types[256], *word;
+
+        ck_assert_msg(other[i].from != row->from, "%s for %s: its row says so", other[i].name, other[i].types);
+        (void)snprintf(types, sizeof types, "%s", other[i].types);
+        for (word = strtok(types, " "); word; word = strtok(NULL, " ")) {
+            ck_assert_int_eq(value_at(row, other[i].from, quirks_for, word), row->since);
+            ck_assert_int_eq(value_at(row, other[i].from - 1, quirks_for, word), row->before);
+        }
+        ck_assert_int_eq(value_at(row, row->from, quirks_for, "of no model"), row->since);
     }
 }
 END_TEST
@@ -177,10 +239,10 @@ START_TEST(spans_what_is_not_dated)
         struct dated row = {span[i].name, span[i].package, span[i].at, span[i].from, span[i].before, span[i].since};
 
         ck_assert_msg(span[i].seen + 1 < span[i].from, "%s is dated: a QUIRK", span[i].name);
-        ck_assert_int_eq(value_at(&row, span[i].seen, quirks_otherwise), span[i].before);
-        ck_assert_int_eq(value_at(&row, span[i].seen + 1, quirks_otherwise), span[i].since);
-        ck_assert_int_eq(value_at(&row, span[i].from - 1, quirks_of), span[i].before);
-        ck_assert_int_eq(value_at(&row, span[i].from, quirks_of), span[i].since);
+        ck_assert_int_eq(value_at(&row, span[i].seen, quirks_otherwise, NULL), span[i].before);
+        ck_assert_int_eq(value_at(&row, span[i].seen + 1, quirks_otherwise, NULL), span[i].since);
+        ck_assert_int_eq(value_at(&row, span[i].from - 1, quirks_for, NULL), span[i].before);
+        ck_assert_int_eq(value_at(&row, span[i].from, quirks_for, NULL), span[i].since);
     }
 }
 END_TEST
@@ -208,6 +270,8 @@ UNIT_TESTS("stack/release",
     unit_test(takes_what_is_beyond_its_table);
     unit_test(names);
     unit_test(changes_on_its_date);
+    unit_test(changes_again);
+    unit_test(changes_by_model_type);
     unit_test(spans_what_is_not_dated);
     unit_test(table_is_sorted);
 )
