@@ -191,7 +191,8 @@ enum exchange_next exchange_begin(struct exchange *x, const char *method, const 
 
     take_head(x, method, head);
     if (x->head.is_ambiguous)
-        return exchange_refuse(x, ERR_REQUEST, 0, "one Content-Length, or Transfer-Encoding: chunked, says where a body ends; no zero is in a path, no line is folded");
+        return exchange_refuse(x, ERR_REQUEST, 0,
+                               "one Content-Length, or Transfer-Encoding: chunked, says where a body ends; no zero is in a path, no line is folded");
     if (!strcmp(x->method, "?"))
         return exchange_refuse(x, ERR_REQUEST, 0, "a method is one word of letters");
     if (s->is_loopback && head->host && !policy_host_is_ours(head->host, s->o->hosts))

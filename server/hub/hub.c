@@ -59,7 +59,8 @@ static bool build(struct hub *h)
 {
     uint64_t seed = 0;
 
-    (void)getrandom(&seed, sizeof seed, 0);
+    if (getrandom(&seed, sizeof seed, 0) != sizeof seed)
+        seed = clock_ms();
     (void)snprintf(h->user_agent, sizeof h->user_agent, "llmemd/" LLMEMD_VERSION "%s%.200s", h->o.origin ? "; origin/" : "",
                    h->o.origin ? h->o.origin : "");
     h->cache = cache_new(ENTRIES_MAX, MEMORY_MAX, seed);
