@@ -14,7 +14,7 @@
 static const double NVLINK_SHARE = 0.76, PCIE_SHARE = 0.44, NETWORK_SHARE = 0.83;
 
 /* PCIe 3.0 x16, where not even the generation is known. */
-static const double PCIE_DEFAULT_GBS = 15.75, NETWORK_DEFAULT_GBS = 12.5;
+static const double PCIE_DEFAULT_GBS = 15.75;
 
 /* Matrix products of a capability without tensor cores for a dtype run in fp32's. */
 static const double GIGA = 1e9, TERA = 1e12;
@@ -198,6 +198,29 @@ static enum err_code intra(const struct system_request *a, struct perf_system *s
     return ERR_OK;
 }
 
+/* What clusters of such GPUs have for each of them (clusters.csv, the vendors' nodes): adapters of 50 Gb/s on V100 (median of 12.5 to 100), 200 on A100 (a DGX
+ * has eight), 400 from H100 on. Boards for one or two a machine: the one adapter of a cloud's node. */
+static const struct {
+    unsigned from, until; /* compute capability */
+    double gbs_per_gpu;
+} networks[] = {{70, 75, 6.25}, {80, 86, 25}, {90, 120, 50}};
+
+static const double NETWORK_OF_NODE_GBS = 12.5;
+
+static struct perf_link unnamed_network(const struct system_request *a, struct system_notes *notes)
+{
+    unsigned capability = 10 * a->device.cc_major + a->device.cc_minor;
+
+    for (size_t i = 0; i < sizeof networks / sizeof *networks; i++)
+        if (capability >= networks[i].from && capability < networks[i].until) {
+            note(notes, "no network between the nodes was named: %.0f Gb/s for each GPU stand for it, as clusters of %s have; inter_node names another",
+                 8 * networks[i].gbs_per_gpu, gpu_name(a));
+            return link_of(networks[i].gbs_per_gpu * a->gpus_per_node, NETWORK_SHARE);
+        }
+    note(notes, "no network between the nodes was named: one adapter of 100 Gb/s a node stands for it; inter_node names another");
+    return link_of(NETWORK_OF_NODE_GBS, NETWORK_SHARE);
+}
+
 static enum err_code inter(const struct system_request *a, struct perf_system *s, struct system_notes *notes, struct err *err)
 {
     const char *name = a->inter_node ? a->inter_node : a->cluster ? a->cluster->inter_node : NULL;
@@ -214,8 +237,7 @@ static enum err_code inter(const struct system_request *a, struct perf_system *s
     if (rc || a->nodes < 2)
         return rc;
     if (!l) {
-        note(notes, "no link between nodes was named: one adapter of 100 Gb/s a node stands for it");
-        s->inter = link_of(NETWORK_DEFAULT_GBS, NETWORK_SHARE);
+        s->inter = unnamed_network(a, notes);
     } else if (l->theoretical_gbs_per_dir <= 0 && l->measured_bus_gbs <= 0) {
         return err_set(err, ERR_FIELD_VALUE, "/cluster/inter_node", "no source gives the bandwidth of '%.60s': state inter_node_gbs", name);
     } else {

@@ -50,7 +50,11 @@ static const struct {
     {"A100-80GB", NULL, NULL, 8, 1, 312, 200, 0, 0},
     {"A100-80GB", NULL, NULL, 1, 1, 312, 0, 0, 0},
     {"H100", "nvlink", "ib-ndr x8", 8, 2, 989.4, 367.6, 332, 0},
-    {"H100", "nvlink", NULL, 8, 2, 989.4, 367.6, 10.375, 1},            /* a network nobody named */
+    {"H100", "nvlink", NULL, 8, 2, 989.4, 367.6, 332, 1},               /* a network nobody named: 400 Gb/s a GPU, said so */
+    {"H100", "nvlink", NULL, 4, 2, 989.4, 367.6, 166, 1},
+    {"A100-80GB", "nvlink", NULL, 8, 4, 312, 200, 166, 1},              /* 200 */
+    {"V100", "nvlink", NULL, 8, 2, 15.7, 114, 41.5, 2},                 /* 50, and bf16 at fp32's rate */
+    {"L4", "pcie4", NULL, 8, 2, 121, 13.64, 10.375, 1},                 /* one adapter a node */
     {"H100", "nvlink", "slingshot-11-fallback", 8, 2, 989.4, 367.6, 5.4, 0}, /* measured below what it could */
     {"RTX 3090", NULL, NULL, 2, 1, 71.2, 13.64, 0, 1},                  /* PCIe, said so */
     {"RTX 3090", "nvlink", NULL, 2, 1, 71.2, 52.8, 0, 0},               /* the bridge */
