@@ -31,6 +31,11 @@ static bool ignores_unused(const struct plan_candidate *c)
     return is_ddp(c) && s->r.framework == FRAMEWORK_TRANSFORMERS && s->r.tuning != TUNING_FULL && !s->find_unused_parameters;
 }
 
+static bool guesses_flash(const struct plan_candidate *c)
+{
+    return c->step.r.attention == ATTENTION_FLASH_2 && c->step.r.framework == FRAMEWORK_TORCH && !c->step.r.flash_attn_named;
+}
+
 static bool is_packed(const struct plan_candidate *c)
 {
     return c->step.r.packed == TRI_TRUE;
@@ -57,6 +62,9 @@ static void assume_methods(struct estimate *e)
 
     if (any(a, is_ddp))
         note(&e->assumptions, "ddp: peaks are those of the third step; DistributedDataParallel makes its buckets anew in the second");
+    if (any(a, guesses_flash))
+        note(&e->assumptions, "a plain loop that asks for flash_attention_2 and names no stack.flash_attn is timed by the kernel of the published runs of such "
+                              "loops, FlashAttention 1's in Triton (llm-foundry); a release from 2.0 on gives FlashAttention 2's rate");
     if (any(a, ignores_unused))
         note(&e->assumptions, "ddp: ddp_find_unused_parameters is false, as it must be for adapters under reentrant checkpointing");
     if (any(a, is_packed))

@@ -279,6 +279,7 @@ static void build_recipe(struct estimate *e)
         .padded = t->padded == TRI_TRUE,
         .framework = framework_of(e),
         .stack = e->stack,
+        .flash_attn_named = e->rq.stack.flash_attn != NULL,
     };
     lora_read(&t->lora, &e->question.recipe.lora);
 }

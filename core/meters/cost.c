@@ -120,7 +120,8 @@ static uint64_t on_line(const struct line *l, uint64_t a, uint64_t b)
 
 static bool between(const struct line *l, const struct kernel *a, const struct kernel *b, struct kernel *ret)
 {
-    if (a->op != b->op || a->stage != b->stage || a->recompute != b->recompute || a->dtype != b->dtype || !a->batch != !b->batch)
+    if (a->op != b->op || a->stage != b->stage || a->recompute != b->recompute || a->dtype != b->dtype || !a->batch != !b->batch ||
+        a->unaligned != b->unaligned)
         return false;
     *ret = *a;
     ret->flops = on_line(l, a->flops, b->flops);

@@ -32,6 +32,7 @@ struct cost {
     uint32_t micro_batch_size, seq_len_tokens;
     uint32_t data_parallel;         /* ranks with a micro-batch of their own */
     uint32_t ranks_of_model;        /* that one such micro-batch runs on: tensor and pipeline parallel */
+    enum flash_kernel flash;        /* whose flash kernels ran */
     bool engine;                    /* DeepSpeed's, whose bookkeeping takes the host longer */
     double model_flops;             /* of one micro-step, over all of them */
     struct cost_sum sum[COST_STAGES]; /* of the whole optimizer step, repeated micro-steps included */

@@ -36,7 +36,7 @@ static double tiled_s(const struct rates *r, const struct kernel *k, double per_
 
 static double product_s(const struct rates *r, const struct kernel *k)
 {
-    double per_s = r->products_per_s[k->dtype], best = INFINITY, memory = moved_s(r, k->bytes);
+    double per_s = r->products_per_s[k->dtype] * (k->unaligned ? r->constants[PERF_UNALIGNED_SHARE] : 1), best = INFINITY, memory = moved_s(r, k->bytes);
 
     for (size_t i = 0; i < TILES; i++)
         for (unsigned splits = 1; splits <= SPLITS_MAX && splits * 128 <= k->inner; splits *= 2)
@@ -52,17 +52,29 @@ static double kept_product_s(struct rates *r, const struct kernel *k)
     uint32_t hash = (k->rows * 31 + k->columns) * 31 + k->inner + k->batch;
     struct shape *s = &r->kept[(hash ^ hash >> 8) % SHAPES_KEPT];
 
-    if (s->rows != k->rows || s->columns != k->columns || s->inner != k->inner || s->batch != k->batch || s->dtype != k->dtype)
-        *s = (struct shape){k->rows, k->columns, k->inner, k->batch, k->dtype, product_s(r, k)};
+    if (s->rows != k->rows || s->columns != k->columns || s->inner != k->inner || s->batch != k->batch || s->dtype != k->dtype ||
+        s->unaligned != k->unaligned)
+        *s = (struct shape){k->rows, k->columns, k->inner, k->batch, k->dtype, k->unaligned, product_s(r, k)};
     return s->seconds;
+}
+
+static double efficient_s(const struct rates *r, const struct kernel *k)
+{
+    return (double)k->flops / (r->products_per_s[k->dtype] * r->constants[PERF_EFFICIENT_SHARE]);
+}
+
+static double flash_s(const struct rates *r, const struct kernel *k)
+{
+    struct flash_rate f = flash_rate(r, (enum dtype)k->dtype, k->inner);
+
+    return (double)k->flops * (1 + f.causal_start / k->rows) / f.flops_per_s;
 }
 
 static double attention_s(const struct rates *r, const struct kernel *k)
 {
     bool efficient = k->op == OP_EFFICIENT || k->op == OP_EFFICIENT_BACKWARD;
-    double per_s = r->products_per_s[k->dtype] * r->constants[efficient ? PERF_EFFICIENT_SHARE : PERF_ATTENTION_SHARE];
 
-    return larger((double)k->flops / per_s, moved_s(r, k->bytes));
+    return larger(efficient ? efficient_s(r, k) : flash_s(r, k), moved_s(r, k->bytes));
 }
 
 double kernel_s(struct rates *r, const struct kernel *k)
@@ -92,15 +104,17 @@ static double best_share(const double *constants, const struct perf_system *s)
     return constants[s->capability == 89 ? PERF_BEST_SHARE_89 : PERF_BEST_SHARE];
 }
 
-void rates_of(const double *constants, const struct perf_system *s, struct rates *ret)
+void rates_of(const double *constants, const struct cost *c, const struct perf_system *s, struct rates *ret)
 {
-    struct rates r = {.constants = constants, .system = s, .multiprocessors = s->multiprocessors};
+    struct rates r = {.constants = constants, .system = s, .flash = c->flash, .multiprocessors = s->multiprocessors};
     double best = best_share(constants, s);
 
     r.s_per_byte = 1 / (s->memory_bytes_per_s * constants[PERF_MEMORY_SHARE]);
     r.cache_bytes = (double)s->cache_bytes;
     r.cached_share = 1 - 1 / constants[PERF_CACHE_SPEED];
-    for (int t = 0; t < DTYPE_COUNT; t++)
-        r.products_per_s[t] = s->flops_per_s[t] * best * constants[PERF_PRODUCT_SHARE];
+    for (int t = 0; t < DTYPE_COUNT; t++) {
+        r.best_per_s[t] = s->flops_per_s[t] * best;
+        r.products_per_s[t] = r.best_per_s[t] * constants[PERF_PRODUCT_SHARE];
+    }
     *ret = r;
 }

@@ -32,19 +32,27 @@ enum { SHAPES_KEPT = 64 };
 struct rates {
     const double *constants;
     const struct perf_system *system;
-    double products_per_s[DTYPE_COUNT];
+    double products_per_s[DTYPE_COUNT], best_per_s[DTYPE_COUNT]; /* in training; the best single one */
+    enum flash_kernel flash;
     double s_per_byte, cache_bytes, multiprocessors;
     double cached_share;    /* of the time that a byte from memory takes, what one from the cache saves */
     struct shape {
         uint32_t rows, columns, inner, batch;
         uint8_t dtype;
+        bool unaligned;
         double seconds;
     } kept[SHAPES_KEPT];
 };
 
-void rates_of(const double *constants, const struct perf_system *s, struct rates *ret);
+void rates_of(const double *constants, const struct cost *c, const struct perf_system *s, struct rates *ret);
 
 double kernel_s(struct rates *r, const struct kernel *k);
+
+/* attention.c. `causal_start`: a causal kernel as if so many keys were more, whose tiles the mask cuts. */
+struct flash_rate {
+    double flops_per_s, causal_start;
+};
+struct flash_rate flash_rate(const struct rates *r, enum dtype dtype, unsigned head_dim);
 
 /* One message, by itself: a collective, a copy over the bus, the optimizer on the host. */
 double message_s(const struct rates *r, const struct message *m);

@@ -20,7 +20,7 @@ void perf_stage_time(const struct cost *c, const struct perf_system *s, struct s
     struct clocks end;
 
     perf_constants(constants);
-    rates_of(constants, s, &r);
+    rates_of(constants, c, s, &r);
     for (uint32_t i = 0; i < c->n_micro; i++) {
         struct clocks m = play_micro_step(&r, c, i, true);
 

@@ -35,7 +35,7 @@ void perf_step_time_with(const double constants[PERF_CONSTANTS], const struct co
     struct rates r;
     struct clocks end;
 
-    rates_of(constants, s, &r);
+    rates_of(constants, c, s, &r);
     play_micro_steps(&r, c, &t);
     end = play_end(&r, c);
     add_waits(&end, 1, &t);

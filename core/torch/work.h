@@ -50,6 +50,9 @@ struct message {
 };
 #define MESSAGE_UNWAITED UINT32_MAX
 
+/* Whose flash kernels a run has: the log holds the operator, not the release that wrote it. */
+enum flash_kernel { FLASH_2, FLASH_1 };
+
 /* One launch, or several alike that follow each other (the chunks of a foreach list). */
 struct kernel {
     uint64_t flops, bytes;
@@ -60,6 +63,7 @@ struct kernel {
     uint16_t hooks;                       /* and hooks in Python */
     uint8_t work, dtype, stage;           /* enum work_class; what it computes in; enum stage */
     bool recompute;                       /* a checkpointed region runs again */
+    bool unaligned;                       /* of a product: rows of a factor or of the result begin at odd halves */
 };
 
 struct work {

@@ -16,6 +16,7 @@
 #include "parallel/method.h"
 #include "stack/device.h"
 #include "stack/stack.h"
+#include "torch/work.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -101,6 +102,7 @@ struct recipe {
         enum tri overlap_comm, zero_init;
     } zero;
     struct stack stack;         /* 0 = left out: stack_complete() */
+    bool flash_attn_named;      /* stack.flash_attn was, by the caller */
 };
 
 /* The same with nothing left open; n_targets > 0 whenever tuning is LoRA. attention is the kernel family that will run:
@@ -109,6 +111,7 @@ struct step {
     struct recipe r;
     bool find_unused_parameters; /* of DistributedDataParallel: what the Trainer sets */
     bool autocast;               /* around the model's forward */
+    enum flash_kernel flash;
     struct quirks quirks;
 };
 

@@ -240,6 +240,17 @@ static void resolve_method(struct step *s, const struct resolving *c)
     s->find_unused_parameters = r->method == METHOD_DDP && finds_unused(r);
 }
 
+/* A plain loop that asks for flash_attention_2 and names no release of flash_attn is timed as the published ones are: llm-foundry's, whose kernel
+ * is FlashAttention 1's in Triton. */
+static enum flash_kernel flash_of(const struct step *s)
+{
+    if (s->r.attention != ATTENTION_FLASH_2)
+        return s->quirks.sdpa_is_flash_1 ? FLASH_1 : FLASH_2;
+    if (s->r.framework == FRAMEWORK_TORCH && !s->r.flash_attn_named)
+        return FLASH_1;
+    return s->quirks.package_is_flash_1 ? FLASH_1 : FLASH_2;
+}
+
 enum err_code train_resolve(const struct recipe *asked, const struct arch *arch, const struct device *device, struct arena *arena,
                             struct step *ret, struct err *err)
 {
@@ -263,6 +274,7 @@ enum err_code train_resolve(const struct recipe *asked, const struct arch *arch,
         return rc;
     resolve_method(&s, &c);
     s.quirks = quirks_for(&asked->stack, arch->model_type);
+    s.flash = flash_of(&s);
     *ret = s;
     return ERR_OK;
 }

@@ -51,6 +51,7 @@ enum err_code train_cost(const struct arch *arch, const struct step *step, const
     cost_read(&log, step->r.gradient_accumulation_steps, &c);
     c.micro_batch_size = step->r.micro_batch_size;
     c.seq_len_tokens = step->r.seq_len_tokens;
+    c.flash = step->flash;
     c.engine = method_is_zero(step->r.method);
     c.data_parallel = step->r.data_parallel;
     c.ranks_of_model = step->r.tensor_parallel * step->r.pipeline_parallel;

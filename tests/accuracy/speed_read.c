@@ -164,7 +164,8 @@ static bool read_cost(const struct json *c, struct speed_row *row, const struct 
 {
     const struct json *t = json_get(c, "training"), *stack = json_get(c, "stack");
     const char **targets = arena_array(arena, const char *, 16);
-    struct recipe r = {.framework = strcmp(text(stack, "framework", "transformers"), "transformers") ? FRAMEWORK_TORCH : FRAMEWORK_TRANSFORMERS};
+    struct recipe r = {.flash_attn_named = json_get(stack, "flash_attn") != NULL,
+                       .framework = strcmp(text(stack, "framework", "transformers"), "transformers") ? FRAMEWORK_TORCH : FRAMEWORK_TRANSFORMERS};
     struct arch arch;
     struct step step;
 

@@ -1,0 +1,152 @@
+/* Seconds of single kernels: attention by whose kernel it is, products by how their rows lie, limits by board. */
+#include "perf/perf.h"
+#include "plan/system.h"
+#include "tests/support/steps.h"
+
+#include <stdlib.h>
+
+enum { ROOM = 512 << 20 };
+
+static struct arena arena;
+
+static void setup(void)
+{
+    static void *block;
+
+    block = block ? block : malloc(ROOM);
+    arena_init(&arena, block, ROOM);
+}
+
+static struct perf_system one(const char *gpu)
+{
+    struct system_request a = {.gpu = gpu_find(gpu), .gpus_per_node = 1, .nodes = 1};
+    struct gpu_notes ignored;
+    struct system_notes notes;
+    struct perf_system s;
+    struct err err = {0};
+
+    ck_assert_msg(a.gpu && gpu_device(a.gpu, &a.device, &ignored), "%s", gpu);
+    ck_assert(!plan_system(&a, &s, &notes, &err));
+    return s;
+}
+
+static double seconds(const char *gpu, enum flash_kernel flash, struct kernel k)
+{
+    struct perf_system s = one(gpu);
+    struct cost c = {.kernels = &k, .n_kernels = 1, .n_micro = 1, .end_begin = 1, .accumulation = 1, .micro_batch_size = 1, .seq_len_tokens = 1,
+                     .data_parallel = 1, .ranks_of_model = 1, .model_flops = 1, .flash = flash};
+    struct step_time t;
+
+    perf_step_time(&c, &s, &t);
+    return t.step_s;
+}
+
+/* --- attention ----------------------------------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *gpu;
+    enum flash_kernel flash;
+    uint32_t head_dim, tokens;
+    double tflops;
+} attentions[] = {
+    {"A100-80GB", FLASH_2, 128, 8192, 185.4},  /* the paper: 189 */
+    {"A100-80GB", FLASH_2, 128, 2048, 157.6},  /* 155 */
+    {"A100-80GB", FLASH_2, 64, 2048, 140.8},   /* 140 */
+    {"H100-80GB", FLASH_2, 128, 16384, 321},   /* 328 */
+    {"H100-80GB", FLASH_2, 128, 512, 165.5},   /* 163 */
+    {"H100-80GB", FLASH_2, 64, 4096, 257.8},   /* 257 */
+    {"B200", FLASH_2, 128, 65536, 344.3},
+    {"A100-80GB", FLASH_1, 128, 65536, 104},
+    {"H100-80GB", FLASH_1, 128, 65536, 168},
+    {"A100-80GB PCIe", FLASH_2, 128, 8192, 172.9}, /* by its best products: 252.9 of 271.2 */
+};
+
+START_TEST(attention_has_the_rate_of_its_kernel)
+{
+    struct kernel k = {.flops = UINT64_C(1000000000000000), .bytes = 1, .rows = attentions[_i].tokens, .inner = attentions[_i].head_dim, .launches = 1,
+                       .op = OP_FLASH, .work = WORK_ATTENTION, .dtype = DTYPE_BF16, .stage = STAGE_FORWARD};
+    double s = seconds(attentions[_i].gpu, attentions[_i].flash, k);
+
+    ck_assert_double_eq_tol(1000 / s, attentions[_i].tflops, 0.001 * attentions[_i].tflops);
+}
+END_TEST
+
+static const struct {
+    enum attention attention;
+    enum framework framework;
+    const char *torch, *flash_attn; /* NULL: left out */
+    enum flash_kernel flash;
+} askings[] = {
+    {ATTENTION_SDPA, FRAMEWORK_TRANSFORMERS, NULL, NULL, FLASH_2},
+    {ATTENTION_SDPA, FRAMEWORK_TORCH, "2.2", NULL, FLASH_2},
+    {ATTENTION_FLASH_2, FRAMEWORK_TRANSFORMERS, NULL, NULL, FLASH_2},
+    {ATTENTION_FLASH_2, FRAMEWORK_TRANSFORMERS, NULL, "1.0", FLASH_1},
+    {ATTENTION_FLASH_2, FRAMEWORK_TORCH, NULL, NULL, FLASH_1}, /* as the published plain loops */
+    {ATTENTION_FLASH_2, FRAMEWORK_TORCH, NULL, "2.5", FLASH_2},
+    {ATTENTION_FLASH_2, FRAMEWORK_TORCH, NULL, "1.0", FLASH_1},
+};
+
+START_TEST(releases_say_whose_kernel_it_is)
+{
+    struct recipe r = small_recipe();
+    struct step step;
+    struct arch arch;
+    struct err err = {0};
+
+    setup();
+    arch = small_arch(&small_llama, &arena);
+    r.attention = askings[_i].attention;
+    r.framework = askings[_i].framework;
+    r.flash_attn_named = askings[_i].flash_attn != NULL;
+    ck_assert(!askings[_i].torch || !stack_name(&r.stack, PACKAGE_TORCH, askings[_i].torch, &err));
+    if (askings[_i].flash_attn) { /* alone, an old one would stand for a stack of its day */
+        ck_assert(!stack_name(&r.stack, PACKAGE_TRANSFORMERS, "4.40", &err));
+        ck_assert(!stack_name(&r.stack, PACKAGE_FLASH_ATTN, askings[_i].flash_attn, &err));
+    }
+    ck_assert_msg(!stack_complete(&r.stack, &err) && !train_resolve(&r, &arch, &step_device, &arena, &step, &err), "%s %s", err.at, err.detail);
+    ck_assert_int_eq(step.flash, askings[_i].flash);
+}
+END_TEST
+
+/* --- products ------------------------------------------------------------------------------------------------------------------ */
+
+START_TEST(an_odd_vocabulary_costs_its_products_three_times)
+{
+    struct kernel k = {.flops = 1, .bytes = 1, .rows = 12288, .columns = 50257, .inner = 4096, .batch = 1, .launches = 1, .op = OP_MM, .work = WORK_MATMUL,
+                       .dtype = DTYPE_BF16, .stage = STAGE_FORWARD};
+    double aligned = seconds("A100-80GB", FLASH_2, k);
+
+    k.unaligned = true;
+    ck_assert_double_eq_tol(seconds("A100-80GB", FLASH_2, k) / aligned, 3, 0.05);
+}
+END_TEST
+
+static const struct {
+    uint32_t vocab;
+    enum precision precision;
+    unsigned unaligned; /* of a step's products */
+} vocabularies[] = {{2000, PRECISION_BF16, 0}, {2001, PRECISION_BF16, 3}, {2002, PRECISION_BF16, 0}, {2001, PRECISION_FP32, 0}};
+
+START_TEST(the_log_tells_products_over_odd_rows)
+{
+    struct small_llama s = small_llama;
+    struct recipe r = small_recipe();
+    struct cost c;
+    unsigned n = 0;
+
+    setup();
+    s.vocab = vocabularies[_i].vocab;
+    r.precision = vocabularies[_i].precision;
+    c = cost_of(&s, &r, &arena);
+    for (uint32_t i = 0; i < c.n_kernels; i++)
+        n += c.kernels[i].unaligned;
+    ck_assert_uint_eq(n, vocabularies[_i].unaligned);
+}
+END_TEST
+
+UNIT_TESTS("perf/kernel",
+    unit_rows(attention_has_the_rate_of_its_kernel, attentions);
+    unit_rows(releases_say_whose_kernel_it_is, askings);
+    unit_test(an_odd_vocabulary_costs_its_products_three_times);
+    unit_rows(the_log_tells_products_over_odd_rows, vocabularies);
+)
