@@ -48,12 +48,27 @@ void client_enter(struct client *c, enum client_phase phase, uint64_t now_ms)
     c->since_ms = now_ms;
 }
 
+struct client *clients_oldest_idle(struct client *list, int slot)
+{
+    struct client *oldest = NULL;
+
+    for (struct client *c = list; c; c = c->next)
+        if (c->phase == CLIENT_IDLE && !c->is_cut && (slot < 0 || c->slot == (unsigned)slot) && (!oldest || c->since_ms <= oldest->since_ms))
+            oldest = c;
+    return oldest;
+}
+
+void client_cut(struct client *c)
+{
+    c->is_cut = true;
+    (void)shutdown(c->fd, SHUT_RDWR);
+}
+
 void clients_cut(struct client *list, uint64_t now_ms, uint64_t idle_ms, uint64_t deadline_ms)
 {
     for (struct client *c = list; c; c = c->next) {
         if (c->phase == CLIENT_WAITING || now_ms - c->since_ms < (c->phase == CLIENT_IDLE ? idle_ms : deadline_ms))
             continue;
-        c->is_cut = true;
-        (void)shutdown(c->fd, SHUT_RDWR);
+        client_cut(c);
     }
 }

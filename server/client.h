@@ -17,16 +17,22 @@ struct client {
     int fd; /* the adapter's */
     enum client_phase phase;
     bool is_cut;
+    bool is_counted;  /* among the open connections: one that was cut is no more */
+    unsigned slot;    /* of its address, in struct service */
     uint64_t since_ms;
-    char address[INET6_ADDRSTRLEN]; /* where a rate is kept; else "" */
+    char address[INET6_ADDRSTRLEN];
 };
 
-/* Idle. address: NULL: not needed. NULL: no memory. */
+/* Idle. NULL: no memory. */
 struct client *client_new(struct client **list, int fd, const struct sockaddr *address, uint64_t now_ms);
 void client_free(struct client *c);
 
 /* c: may be NULL. */
 void client_enter(struct client *c, enum client_phase phase, uint64_t now_ms);
+
+/* Who has been idle longest, so that a newcomer finds room; of one slot, or of any (slot < 0). NULL: nobody is idle. */
+struct client *clients_oldest_idle(struct client *list, int slot);
+void client_cut(struct client *c);
 
 /* Cuts who has been idle, or at one request, for too long. Who waits for an answer is not at fault. */
 void clients_cut(struct client *list, uint64_t now_ms, uint64_t idle_ms, uint64_t deadline_ms);

@@ -184,6 +184,12 @@ static enum exchange_next refuse_count(struct exchange *x, enum refusal why, con
     return exchange_refuse(x, ERR_OVERLOADED, 1, "%s", what);
 }
 
+/* Whoever watches the service has to see it when it is full, too. */
+static bool is_probe(const char *path)
+{
+    return !strcmp(path, "/healthz") || !strcmp(path, "/readyz") || !strcmp(path, "/metrics");
+}
+
 enum exchange_next exchange_begin(struct exchange *x, const char *method, const struct head *head)
 {
     const struct service *s = x->desk->service;
@@ -199,8 +205,10 @@ enum exchange_next exchange_begin(struct exchange *x, const char *method, const 
         return exchange_refuse(x, ERR_MISDIRECTED, 0, "this address answers for localhost; --hosts allows other names");
     if (x->head.token && !policy_token_is_good(x->head.token))
         return exchange_refuse(x, ERR_REQUEST, 0, "X-HF-Token: not a token on one line; leave the header out to ask without one");
-    if (s->connections > s->o->connections)
+    if (s->connections > s->o->connections && !is_probe(x->head.path))
         return refuse_count(x, REFUSED_CONNECTIONS, "too many connections are open");
+    if (x->head.is_crowded && !is_probe(x->head.path))
+        return refuse_count(x, REFUSED_CONNECTIONS, "too many connections of this address are open");
     if (head->length > SWALLOW_BYTES)
         return exchange_refuse(x, ERR_TOO_LARGE, 0, "a body may have %u bytes", s->o->max_body);
     if (is_long && !exchange_take_slot(x))

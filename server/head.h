@@ -16,6 +16,7 @@ struct head {
     bool is_chunked;
     bool is_ambiguous;   /* two ways to say, differently, where a body ends or who is asked; a token on two lines */
     const char *address; /* of the peer; NULL: not needed */
+    bool is_crowded;     /* that address has more open connections than one may have */
 };
 
 struct head_reading {

@@ -180,6 +180,7 @@ static enum MHD_Result begin(struct loop *l, struct MHD_Connection *connection, 
 
     read_head(connection, url, &head);
     head.address = c ? c->address : "";
+    head.is_crowded = c && atomic_load(&l->h->service->by_address[c->slot]) > service_per_address(l->h->service);
     return exchange_begin(x, method, &head) == NEXT_SEND ? send_answer(l, connection, x) : MHD_YES;
 }
 
@@ -233,15 +234,61 @@ static void on_completed(void *arg, struct MHD_Connection *connection, void **co
     enter(arg, connection, CLIENT_IDLE);
 }
 
+static unsigned slot_of(const struct service *s, const char *address)
+{
+    struct hash h;
+
+    hash_begin(&h, &s->key);
+    hash_add(&h, address, strlen(address));
+    return (unsigned)(hash_end(&h).d[0] % ADDRESS_SLOTS);
+}
+
+static void count(struct service *s, struct client *c)
+{
+    c->is_counted = true;
+    atomic_fetch_add(&s->connections, 1);
+    atomic_fetch_add(&s->by_address[c->slot], 1);
+}
+
+static void discount(struct service *s, struct client *c)
+{
+    if (!c->is_counted)
+        return;
+    c->is_counted = false;
+    atomic_fetch_sub(&s->connections, 1);
+    atomic_fetch_sub(&s->by_address[c->slot], 1);
+}
+
+/* Counted out at once: the newcomer's request may come before the other's end. */
+static void make_room(struct loop *l, int slot)
+{
+    struct client *idle = clients_oldest_idle(l->clients, slot);
+
+    if (!idle)
+        return;
+    client_cut(idle);
+    discount(l->h->service, idle);
+}
+
+/* The newcomer is not among those who may be cut for it. */
 static void on_open(struct loop *l, struct MHD_Connection *connection, void **context)
 {
     int fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-    const struct sockaddr *address = NULL;
+    struct service *s = l->h->service;
+    struct client *c =
+        client_new(&l->clients, fd, MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr, l->desk.now_ms);
 
-    if (l->h->service->limit)
-        address = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
-    atomic_fetch_add(&l->h->service->connections, 1);
-    *context = client_new(&l->clients, fd, address, l->desk.now_ms);
+    *context = c;
+    if (!c)
+        return;
+    c->slot = slot_of(s, c->address);
+    client_enter(c, CLIENT_READING, l->desk.now_ms);
+    count(s, c);
+    if (s->by_address[c->slot] > service_per_address(s))
+        make_room(l, (int)c->slot);
+    else if (s->connections > s->o->connections)
+        make_room(l, -1);
+    client_enter(c, CLIENT_IDLE, l->desk.now_ms);
 }
 
 static void on_connection(void *arg, struct MHD_Connection *connection, void **context, enum MHD_ConnectionNotificationCode code)
@@ -252,7 +299,8 @@ static void on_connection(void *arg, struct MHD_Connection *connection, void **c
         on_open(l, connection, context);
         return;
     }
-    atomic_fetch_sub(&l->h->service->connections, 1);
+    if (*context)
+        discount(l->h->service, *context);
     client_free(*context);
     *context = NULL;
 }

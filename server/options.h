@@ -11,7 +11,7 @@ struct options {
     const char *listen;                     /* "127.0.0.1:8080", "[::1]:0", ":8080" */
     const char *hosts, *origins, *proxies;  /* joined by commas; NULL: none */
     unsigned event_threads, threads;        /* 0: one a core */
-    unsigned connections, waiting, queue;
+    unsigned connections, per_address, waiting, queue; /* per_address 0: three quarters of connections */
     unsigned rate;                          /* a minute and caller; 0: no limit */
     unsigned max_body;
     unsigned deadline_s, idle_s, drain_wait_s, drain_s;

@@ -74,6 +74,11 @@ bool service_open(struct service *s, const struct options *o)
     return true;
 }
 
+unsigned service_per_address(const struct service *s)
+{
+    return s->o->per_address ? s->o->per_address : s->o->connections - s->o->connections / 4;
+}
+
 void service_close(struct service *s)
 {
     workers_free(s->workers);

@@ -15,6 +15,8 @@
 #include "server/options.h"
 #include "server/workers.h"
 
+enum { ADDRESS_SLOTS = 4096 };
+
 struct service {
     const struct options *o;
     struct hub *hub;
@@ -27,6 +29,7 @@ struct service {
     uint64_t fresh_ms;       /* how long an answer from the hub's configs is kept */
     bool is_loopback;        /* only this machine is listened to: names are checked */
     atomic_uint connections, in_flight, waiting;
+    atomic_uint by_address[ADDRESS_SLOTS]; /* open connections, by a keyed hash of the peer's address */
     atomic_bool is_draining; /* /readyz is red */
 };
 
@@ -39,6 +42,9 @@ void service_close(struct service *s);
 
 /* "http", for people and Prometheus: what stands in /metrics now. */
 void service_metrics(struct service *s, struct buf *out);
+
+/* Open connections of one address; --per-address, or three quarters of all. */
+unsigned service_per_address(const struct service *s);
 
 unsigned cores(void);
 

@@ -35,24 +35,74 @@ class Connections(unittest.TestCase):
             self.assertEqual(d.stop()[0], 0)
 
     def test_too_many_are_told(self):
-        d = Daemon("--connections", "8")
+        """Who reads or is read makes room for nobody; a probe is answered all the same."""
+        d = Daemon("--connections", "8", "--per-address", "100")
+        kept = [d.connect() for _ in range(8)]
+        for s in kept:
+            s.sendall(request(BODY)[:-1])  # in the middle of a body
+        time.sleep(1)  # whose first bytes are not read yet is idle
+        late = d.connect()
+        late.sendall(request(BODY))
+        status, headers, body, _ = read_answer(late)
+        self.assertEqual((status, json.loads(body)["code"], headers["retry-after"]), (503, "overloaded", "1"))
+        for path in ("/healthz", "/readyz", "/metrics"):
+            self.assertEqual(d.ask("GET", path)[0], 200, path)
+        for s in kept:
+            s.sendall(b"}")
+            self.assertEqual(read_answer(s)[0], 200)
+            s.close()
+        self.assertEqual(d.ask("POST", "/estimate", BODY)[0], 200)
+        late.close()
+        self.assertEqual(d.stop()[0], 0)
+
+    def test_idle_ones_make_room(self):
+        d = Daemon("--connections", "8", "--per-address", "100", "--event-threads", "1")
         kept = [d.connect() for _ in range(8)]
         for s in kept:
             s.sendall(HEALTH)
             self.assertEqual(read_answer(s)[0], 200)
-        late = d.connect()
-        late.sendall(HEALTH)
-        status, headers, body, _ = read_answer(late)
-        self.assertEqual((status, json.loads(body)["code"], headers["retry-after"]), (503, "overloaded", "1"))
+            time.sleep(0.01)
+        for i in range(3):
+            with d.connect() as late:
+                late.sendall(request(BODY))
+                self.assertEqual(read_answer(late)[0], 200)
+                self.assertEqual(kept[i].recv(1), b"")  # longest idle
+                for s in kept[3:]:
+                    s.sendall(HEALTH)
+                    self.assertEqual(read_answer(s)[0], 200)
+            kept.append(d.connect())
         for s in kept:
             s.close()
-        for _ in range(100):
-            if d.ask("GET", "/healthz")[0] == 200:
-                break
-            time.sleep(0.05)
+        self.assertEqual(d.stop()[0], 0)
+
+    def test_one_address_leaves_room_for_others(self):
+        d = Daemon("--connections", "64", "--per-address", "16")
+        busy = [d.connect() for _ in range(16)]
+        for s in busy:
+            s.sendall(request(BODY)[:-1])
+        time.sleep(1)  # whose first bytes are not read yet is idle
+        with d.connect() as late:
+            late.sendall(request(BODY))
+            self.assertEqual(read_answer(late)[0], 503)
+        with socket.create_connection(("127.0.0.1", d.port), timeout=20, source_address=("127.0.0.2", 0)) as other:
+            other.sendall(request(BODY))
+            self.assertEqual(read_answer(other)[0], 200)
+        for s in busy:
+            s.close()
+        self.assertEqual(d.stop()[0], 0)
+
+    def test_a_crowd_that_says_nothing(self):
+        d = Daemon("--connections", "200")
+        crowd = [d.connect() for _ in range(1000)]
+        began = time.time()
+        with socket.create_connection(("127.0.0.1", d.port), timeout=20, source_address=("127.0.0.2", 0)) as other:
+            other.sendall(request(BODY))
+            self.assertEqual(read_answer(other)[0], 200)
         self.assertEqual(d.ask("GET", "/healthz")[0], 200)
-        self.assertEqual(late.recv(1), b"")  # who was one too many is let go
-        late.close()
+        if not SLOW:
+            self.assertLess(time.time() - began, 5)
+        for s in crowd:
+            s.close()
         self.assertEqual(d.stop()[0], 0)
 
     def test_a_connection_that_says_nothing_is_closed(self):
