@@ -36,11 +36,6 @@ static bool guesses_flash(const struct plan_candidate *c)
     return c->step.r.attention == ATTENTION_FLASH_2 && c->step.r.framework == FRAMEWORK_TORCH && !c->step.r.flash_attn_named;
 }
 
-static bool is_packed(const struct plan_candidate *c)
-{
-    return c->step.r.packed == TRI_TRUE;
-}
-
 static bool is_offloaded(const struct plan_candidate *c)
 {
     return c->step.r.offload != OFFLOAD_NONE;
@@ -67,9 +62,6 @@ static void assume_methods(struct estimate *e)
                               "loops, FlashAttention 1's in Triton (llm-foundry); a release from 2.0 on gives FlashAttention 2's rate");
     if (any(a, ignores_unused))
         note(&e->assumptions, "ddp: ddp_find_unused_parameters is false, as it must be for adapters under reentrant checkpointing");
-    if (any(a, is_packed))
-        note(&e->assumptions, "several GPUs: batches have no attention mask, and transformers takes their rows for packed sequences where it looks for them: "
-                              "it makes a mask of its own; training.padded true hands one over");
     if (any(a, crosses_streams))
         note(&e->assumptions, "blocks that several streams use stay active until the slowest has passed: low_bytes is a GPU that never lags behind the host, "
                               "high_bytes one that always does; of zero3 peak_active_bytes is midway");

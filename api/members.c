@@ -204,6 +204,7 @@ static const struct member training_members[] = {
     {WHOLE(shard_group, 1, MOST_GPUS)},
     {WORDS(offload, offload_words)},
     {BOOL(padded)},
+    {BOOL(attention_mask)},
     {BOOL(use_cache)},
     {OBJECT(buckets, bucket_members)},
     {0},

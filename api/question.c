@@ -277,6 +277,7 @@ static void build_recipe(struct estimate *e)
         .fsdp = fsdp_recipe(t),
         .zero = zero_recipe(e),
         .padded = t->padded == TRI_TRUE,
+        .attention_mask = t->attention_mask,
         .framework = framework_of(e),
         .stack = e->stack,
         .flash_attn_named = e->rq.stack.flash_attn != NULL,

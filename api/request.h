@@ -68,7 +68,7 @@ struct training_request {
     struct fsdp_request fsdp;
     struct quantity shard_group;
     struct words offload;
-    enum tri padded, use_cache;
+    enum tri padded, attention_mask, use_cache;
     struct buckets_request buckets;
 };
 

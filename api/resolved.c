@@ -182,6 +182,7 @@ static void resolve_step(struct estimate *e, const struct plan_candidate *c)
     word(&t->optimizer, optimizer_words, (int)r->optimizer);
     word(&t->attention, attention_words, (int)r->attention);
     flag(&t->checkpoint_reentrant, r->checkpoint_reentrant);
+    flag(&t->attention_mask, r->attention_mask);
     flag(&t->use_cache, r->use_cache);
     flag(&t->keep_outputs, r->keep_outputs);
     if (r->tuning == TUNING_LORA)

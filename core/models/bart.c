@@ -148,8 +148,10 @@ val bart_attention(struct run *r, struct bart_layer *l, val x, val mask, struct 
 /* (torch.cumsum(mask, dim=1) * mask).long() - 1 */
 static val position_ids(struct run *r, val mask)
 {
-    val ids = cumsum(r, mask, 1);
+    val ids;
 
+    mask = local(r, to_dtype(r, mask, DTYPE_INT64));
+    ids = cumsum(r, mask, 1);
     ids = pointwise_op(r, OP_MUL, DTYPE_INT64, ids, mask);
     return sub_scalar(r, ids);
 }

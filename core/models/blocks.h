@@ -52,6 +52,8 @@ val flash_attention_mask(struct run *r, struct model *m, val mask);
  * masking_utils.create_causal_mask of 5.x: 0 where the kernel needs none. window: 0, or the sliding window. ids: position ids, where
  * the class hands them over. A batch without a mask counts as packed then, several sequences in a row, each blind to the others.
  */
+/* torch.ones(batch, seq), as wide as the tokens: what classes put in the place of a mask that was left out */
+val ones_for(struct run *r, val tokens, enum dtype dtype);
 val causal_mask(struct run *r, struct model *m, val embeds, val mask_2d, val ids, int64_t window);
 /* 4.40 LlamaModel._update_causal_mask */
 val causal_mask_llama_440(struct run *r, struct model *m, val embeds, val mask_2d, val cache_position);

@@ -1,14 +1,19 @@
 /* masks.c - attention masks: masking_utils.py of transformers 5, modeling_attn_mask_utils.py and model code of 4.40. */
 #include "models/blocks.h"
 
+val ones_for(struct run *r, val tokens, enum dtype dtype)
+{
+    return run_dead(r) ? 0 : factory(r, OP_FULL, dtype, 2, r->values[tokens].size);
+}
+
 /* masking_utils.fast_all: tensor.sum() == tensor.numel() */
 static void fast_all(struct run *r, val mask)
 {
     consume(r, compare(r, OP_EQ, sum_all(r, mask), 0));
 }
 
-/* find_packed_sequence_indices: (torch.diff(position_ids, prepend=first - 1) != 1).cumsum(-1); which sequence each token is of */
-static val packed_indices(struct run *r, val ids, int64_t b, int64_t s)
+/* find_packed_sequence_indices: (torch.diff(position_ids, prepend=first - 1) != 1).cumsum(-1); which sequence each token is of, if that may differ */
+static val packed_indices(struct run *r, const struct quirks *q, val ids, int64_t b, int64_t s)
 {
     struct frame f = frame_enter(r);
     val first, joined, diff, packed, all;
@@ -20,10 +25,12 @@ static val packed_indices(struct run *r, val ids, int64_t b, int64_t s)
     consume(r, joined);
     (void)first;
     packed = local(r, cumsum(r, compare(r, OP_NE, diff, 0), -1));
-    all = factory(r, OP_EQ, DTYPE_BOOL, SHAPE(b)); /* (packed_sequence_mask[:, -1] == 0).all() */
+    if (q->unmasked_rows_are_packed)
+        return frame_leave(r, f, packed);
+    all = factory(r, OP_EQ, DTYPE_BOOL, SHAPE(b)); /* if (packed_sequence_mask[:, -1] == 0).all(): return None */
     consume(r, factory(r, OP_ALL, DTYPE_BOOL, 0, NULL));
     consume(r, all);
-    return frame_leave(r, f, packed);
+    return frame_leave(r, f, 0);
 }
 
 /* What mask functions are called with: [batch, 1, 1, 1], [1, 1, q, 1], [1, 1, 1, kv] */
@@ -134,7 +141,7 @@ val causal_mask(struct run *r, struct model *m, val embeds, val mask_2d, val ids
     s = size_of(r, embeds, 1);
     mask = mask_2d ? local(r, to_dtype(r, mask_2d, DTYPE_BOOL)) : 0;
     if (!mask && ids && !m->use_cache)
-        packed = local(r, packed_indices(r, ids, b, s));
+        packed = local(r, packed_indices(r, m->q, ids, b, s));
     if (m->attention == KERNEL_FLASH_2)
         return frame_leave(r, f, mask ? flash_attention_mask(r, m, mask) : 0);
     if (m->attention == KERNEL_SDPA && !(window && s >= window) && !packed) {
@@ -150,12 +157,15 @@ val causal_mask(struct run *r, struct model *m, val embeds, val mask_2d, val ids
     return frame_leave(r, f, out);
 }
 
-/* torch.all(attention_mask == 1) of _ignore_causal_mask_sdpa */
+/* torch.all(attention_mask == 1) of _ignore_causal_mask_sdpa; without a mask nothing is asked */
 static bool ignore_440(struct run *r, const struct model *m, val mask_2d)
 {
-    val equal = local(r, compare(r, OP_EQ, mask_2d, 0));
-    val all = local(r, factory(r, OP_ALL, DTYPE_BOOL, 0, NULL));
+    val equal, all;
 
+    if (!mask_2d)
+        return true;
+    equal = local(r, compare(r, OP_EQ, mask_2d, 0));
+    all = local(r, factory(r, OP_ALL, DTYPE_BOOL, 0, NULL));
     drop(r, &equal);
     drop(r, &all);
     return !m->padded;
@@ -217,6 +227,8 @@ val causal_mask_4d_440(struct run *r, struct model *m, val embeds, val mask_2d, 
     if (for_sdpa && (!window || s < window) && ignore_440(r, m, mask_2d))
         return frame_leave(r, f, 0);
     causal = local(r, make_causal_440(r, dtype, b, s, window));
+    if (!mask_2d)
+        return frame_leave(r, f, causal); /* to_causal_4d() */
     expanded = local(r, expand_mask_440(r, mask_2d, dtype, b, s));
     rebind(r, &expanded, masked_fill(r, causal, to_dtype(r, expanded, DTYPE_BOOL)));
     drop(r, &causal);
@@ -231,8 +243,8 @@ val additive_mask_440(struct run *r, struct model *m, val mask_2d)
     struct frame f = frame_enter(r);
     val mask;
 
-    if (run_dead(r))
-        return 0;
+    if (run_dead(r) || !mask_2d)
+        return frame_leave(r, f, 0);
     mask = local(r, view(r, mask_2d, SHAPE(size_of(r, mask_2d, 0), 1, 1, size_of(r, mask_2d, 1))));
     rebind(r, &mask, to_dtype(r, mask, m->tree.dtype));
     rebind(r, &mask, mul_scalar(r, rsub_scalar(r, mask)));
@@ -267,6 +279,8 @@ val causal_mask_llama_440(struct run *r, struct model *m, val embeds, val mask_2
     above = compare(r, OP_GT, grid, view(r, cache_position, SHAPE(-1, 1)));
     consume(r, above); /* multiplied in place */
     rebind(r, &mask, expand(r, view(r, mask, SHAPE(1, 1, s, s)), SHAPE(b, 1, s, s)));
+    if (!mask_2d)
+        return frame_leave(r, f, mask);
     rebind(r, &mask, clone(r, mask)); /* copied to memory that may be written */
     blank = local(r, compare(r, OP_EQ, mask, 0));
     padding = compare(r, OP_EQ, view(r, mask_2d, SHAPE(b, 1, 1, s)), 0);

@@ -80,7 +80,6 @@ enum err_code pace_at(const struct probe *p, uint32_t n, struct step_time *ret)
     struct cost cost;
     enum err_code rc;
 
-    s.r.packed = TRI_FALSE; /* the runs that were timed hand a mask over, whatever the traced ones did */
     *ret = (struct step_time){0};
     if (!p->q->system)
         return ERR_OK;

@@ -586,6 +586,11 @@ static val finish_view(struct run *r, enum op op, val a, val out, int dim)
     return out;
 }
 
+val mul_scalar_in_place(struct run *r, val a)
+{
+    return finish_view(r, OP_MUL, a, value_alias(r, a), 0);
+}
+
 static int64_t count(int ndim, const int64_t *size)
 {
     int64_t n = 1;

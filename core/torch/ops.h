@@ -18,6 +18,7 @@ val add_scalar(struct run *r, val a); /* x + 1.0, 1.0 + x */
 val sub_scalar(struct run *r, val a); /* x - 1.0 */
 val rsub_scalar(struct run *r, val a); /* 1.0 - x */
 val mul_scalar(struct run *r, val a); /* x * 0.5 */
+val mul_scalar_in_place(struct run *r, val a); /* x *= number: the same storage, a node of its own */
 val div_scalar(struct run *r, val a);
 val neg(struct run *r, val a);
 val pow_scalar(struct run *r, val a, double exponent);

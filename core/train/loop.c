@@ -12,7 +12,7 @@ struct batch make_batch(struct trainer *t)
     struct batch b = {0};
 
     b.ids = owned(r, empty(r, DTYPE_INT64, 2, size));
-    if (t->step->r.packed != TRI_TRUE)
+    if (t->step->r.attention_mask == TRI_TRUE)
         b.mask = owned(r, empty(r, DTYPE_INT64, 2, size));
     b.labels = owned(r, empty(r, DTYPE_INT64, 2, size));
     return b;
@@ -129,16 +129,7 @@ static void post_forward(struct trainer *t, struct outputs *o)
     arena_rewind(r->arena, mark);
 }
 
-/*
- * accelerate wraps forward before DistributedDataParallel does: the clones are of what it converted. The traced runs of transformers 5 convert
- * the clones instead. For logits either way holds twelve bytes of each at most; the cache, converted before 5.x only, is
- * in accelerate's order.
- */
-static bool clones_first(const struct trainer *t)
-{
-    return t->step->quirks.attention_interface;
-}
-
+/* accelerate wraps forward before DistributedDataParallel does: the clones are of what it converted. */
 struct outputs call_model(struct trainer *t, const struct batch *b)
 {
     struct run *r = &t->run;
@@ -149,8 +140,6 @@ struct outputs call_model(struct trainer *t, const struct batch *b)
     if (t->autocast)
         autocast_enter(r, t->autocast_dtype);
     t->model.family->forward(r, &t->model, b, &o);
-    if (clones_first(t))
-        post_forward(t, &o);
     if (t->autocast) {
         struct frame f = frame_enter(r);
 
@@ -159,8 +148,7 @@ struct outputs call_model(struct trainer *t, const struct batch *b)
             convert_outputs(t, &o);
         (void)frame_leave(r, f, 0);
     }
-    if (!clones_first(t))
-        post_forward(t, &o);
+    post_forward(t, &o);
     return o;
 }
 

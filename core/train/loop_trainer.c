@@ -71,18 +71,18 @@ static val compute_loss(struct trainer *t, const struct batch *b)
     val loss = owned(&t->run, o.loss);
 
     if (t->method && t->step->quirks.loss_over_ranks)
-        loss = scaled(&t->run, loss, mul_scalar);
+        loss = scaled(&t->run, loss, mul_scalar_in_place);
     drop_outputs(t, &o);
     return loss;
 }
 
-/* Accelerator.backward divides. The loop that was traced under DistributedDataParallel does not; the difference is one scalar. */
+/* Accelerator.backward divides by its own count of steps, but before an engine, which does so itself. */
 static void accelerator_backward(struct trainer *t, val loss)
 {
     struct run *r = &t->run;
     val part;
 
-    if (t->method) {
+    if (t->method && t->method->backward) {
         backward_of(t, loss);
         return;
     }

@@ -82,7 +82,7 @@ struct recipe {
     enum tri gradient_checkpointing, checkpoint_reentrant, use_cache, keep_outputs;
     enum attention attention;
     bool padded;
-    enum tri packed;            /* batches without a mask; before transformers 5 they always have one */
+    enum tri attention_mask;    /* whether batches have one; without it their rows are single sequences all the same */
     enum framework framework;
     enum method method;
     uint32_t data_parallel;     /* ranks with a micro-batch of their own; 0: 1 */

@@ -40,6 +40,15 @@ static void resolve_batch(struct recipe *r, const struct arch *arch)
         r->gradient_accumulation_steps = r->method == METHOD_PP ? 4 * (r->pipeline_parallel ? r->pipeline_parallel : 1) : 1;
 }
 
+/* A collator hands a mask over; padding shows in it alone. */
+static enum err_code resolve_mask(struct recipe *r, struct err *err)
+{
+    tri_default(&r->attention_mask, true);
+    if (r->padded && r->attention_mask == TRI_FALSE)
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/attention_mask", "padded batches have an attention mask: it is what tells padding from tokens");
+    return ERR_OK;
+}
+
 /* The Trainer's bf16=True or fp16=True on the weights as from_pretrained loads them. */
 static enum precision precision_default(const struct resolving *c)
 {
@@ -219,7 +228,7 @@ static bool autocasts(const struct recipe *r)
     return method_is_fsdp1(r->method) || method_is_fsdp2(r->method) ? r->fsdp.autocast == TRI_TRUE : true;
 }
 
-static void resolve_method(struct step *s, const struct resolving *c)
+static void resolve_method(struct step *s)
 {
     struct recipe *r = &s->r;
 
@@ -233,9 +242,6 @@ static void resolve_method(struct step *s, const struct resolving *c)
         r->ddp_bucket_bytes = (uint64_t)DDP_BUCKET_MIB << 20;
     tri_default(&r->gradient_as_bucket_view, false);                   /* nn/parallel/distributed.py */
     tri_default(&r->sync_each_batch, false);                           /* accelerate utils/dataclasses.py GradientAccumulationPlugin */
-    tri_default(&r->packed, r->method != METHOD_SINGLE && !r->padded); /* so the runs of several GPUs were traced */
-    if (r->padded || !quirks_for(c->stack, c->arch->model_type).attention_interface)
-        r->packed = TRI_FALSE;
     s->autocast = autocasts(r);
     s->find_unused_parameters = r->method == METHOD_DDP && finds_unused(r);
 }
@@ -267,12 +273,14 @@ enum err_code train_resolve(const struct recipe *asked, const struct arch *arch,
     resolve_upcast(&s.r, &c);
     resolve_batch(&s.r, arch);
     resolve_loop(&s.r, &c);
-    rc = resolve_attention(&s.r, &c);
+    rc = resolve_mask(&s.r, err);
+    if (!rc)
+        rc = resolve_attention(&s.r, &c);
     if (!rc)
         rc = resolve_lora(&s.r, &c);
     if (rc)
         return rc;
-    resolve_method(&s, &c);
+    resolve_method(&s);
     s.quirks = quirks_for(&asked->stack, arch->model_type);
     s.flash = flash_of(&s);
     *ret = s;

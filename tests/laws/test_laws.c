@@ -72,7 +72,7 @@ static const char *say(const struct draw *d)
                    d->model->id, d->arch.layers, r->stack.torch, r->micro_batch_size, r->seq_len_tokens, r->gradient_accumulation_steps,
                    r->tuning == TUNING_LORA ? "lora" : "full", (int)r->precision, (int)r->optimizer, (int)r->attention,
                    r->method == METHOD_DDP ? " ddp" : "", (int)r->gradient_checkpointing, (int)r->checkpoint_reentrant, (int)r->use_cache,
-                   r->padded ? " padded" : "", r->max_grad_norm, (int)r->framework);
+                   r->padded ? " padded" : r->attention_mask == TRI_FALSE ? " no mask" : "", r->max_grad_norm, (int)r->framework);
     return said;
 }
 
@@ -114,6 +114,8 @@ static void draw_recipe(struct draw *d)
         .framework = chance(80) ? FRAMEWORK_TRANSFORMERS : FRAMEWORK_TORCH,
         .stack = chance(50) ? traced_new : traced_old,
     };
+    if (!r->padded && chance(20))
+        r->attention_mask = TRI_FALSE;
     if (chance(50))
         r->seq_len_tokens = (r->seq_len_tokens + 7) / 8 * 8;
     if (r->tuning == TUNING_LORA)
@@ -186,7 +188,6 @@ static void never_less(const struct draw *d, const char *what, uint64_t less, ui
 static void on_several(struct draw *d)
 {
     d->recipe.method = METHOD_DDP;
-    d->recipe.packed = TRI_FALSE;
     d->recipe.data_parallel = 1 + below(64);
     d->recipe.ddp_bucket_bytes = chance(40) ? 0 : UINT64_C(1) << (10 + below(18));
     d->recipe.gradient_as_bucket_view = (enum tri)below(3);
@@ -201,7 +202,6 @@ static void on_any(struct draw *d)
     do
         r->method = (enum method)(1 + below(METHOD_COUNT - 1));
     while (!method_is_modelled(r->method));
-    r->packed = TRI_FALSE;
     r->data_parallel = 1 + below(chance(50) ? 8 : 64);
     r->zero = (struct zero_recipe){ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, TRI_UNSET, TRI_UNSET};
     if (r->method == METHOD_TP || r->method == METHOD_TP_FSDP2)

@@ -33,7 +33,6 @@ static struct recipe recipe_of(enum method m, uint32_t ranks)
         .framework = FRAMEWORK_TRANSFORMERS,
         .method = m,
         .data_parallel = ranks,
-        .packed = TRI_FALSE,
         .zero = {1000000, 5000000, 500000, 10000000, 4000000, 1000, TRI_UNSET, TRI_UNSET},
         .stack = traced_new,
     };

@@ -138,6 +138,7 @@ const char *traced_step(const struct json *options, const struct arch *arch, con
     r->keep_outputs = TRI_FALSE;
     r->attention = (enum attention)attention;
     r->padded = flag(options, "padded", TRI_FALSE) == TRI_TRUE;
+    r->attention_mask = flag(options, "attention_mask", TRI_TRUE);
     r->max_grad_norm = number(options, "max_grad_norm", 1);
     r->optimizer = (enum optimizer)optimizer;
     r->tuning = (enum tuning)tuning;
@@ -208,8 +209,8 @@ const char *traced_ddp_recipe(const struct json *options, const struct arch *arc
     if (r->framework == FRAMEWORK_TORCH)
         r->keep_outputs = flag(options, "drop_outputs", TRI_FALSE) == TRI_TRUE ? TRI_FALSE : TRI_TRUE;
     r->attention = (enum attention)attention;
-    r->padded = flag(options, "attention_mask", TRI_FALSE) == TRI_TRUE && flag(options, "full_mask", TRI_FALSE) == TRI_FALSE;
-    r->packed = flag(options, "full_mask", TRI_UNSET) == TRI_TRUE ? TRI_FALSE : TRI_UNSET;
+    r->padded = flag(options, "padded", TRI_FALSE) == TRI_TRUE;
+    r->attention_mask = flag(options, "attention_mask", TRI_TRUE);
     r->max_grad_norm = number(options, "gradient_clipping", 1);
     r->optimizer = (enum optimizer)optimizer;
     r->tuning = (enum tuning)tuning;

@@ -81,15 +81,16 @@ static val model_forward(struct run *r, struct model *m, const struct batch *b)
         return frame_leave(r, f, 0);
     if (m->q->attention_interface) {
         embeds = local(r, embeds);
-        mask = b->mask ? b->mask : local(r, factory(r, OP_FULL, DTYPE_FP32, 2, r->values[b->ids].size)); /* torch.ones(..) */
+        mask = b->mask ? b->mask : local(r, ones_for(r, b->ids, DTYPE_FP32));
         p->mask = local(r, causal_mask(r, m, embeds, mask, 0, 0));
         ids = local(r, add_scalar(r, factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(size_of(r, b->ids, 1)))));
         rebind(r, &ids, unsqueeze(r, ids, 0));
         positions = local(r, bart_positions(r, p->positions, ids, mask));
     } else {
         embeds = local(r, mul_scalar(r, embeds));
-        positions = local(r, bart_positions(r, p->positions, 0, b->mask));
-        p->mask = local(r, causal_mask_4d_440(r, m, embeds, b->mask, 0, false));
+        mask = b->mask ? b->mask : local(r, ones_for(r, b->ids, DTYPE_BOOL));
+        positions = local(r, bart_positions(r, p->positions, 0, mask));
+        p->mask = local(r, causal_mask_4d_440(r, m, embeds, mask, 0, false));
     }
     hidden = local(r, add(r, embeds, positions));
     rebind(r, &hidden, dropout(r, hidden, m->arch->embed_dropout));

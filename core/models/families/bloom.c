@@ -99,7 +99,7 @@ static val alibi(struct run *r, const struct model *m, val mask, enum dtype dtyp
     b = size_of(r, mask, 0);
     s = size_of(r, mask, 1);
     slopes = local(r, alibi_slopes(r, m));
-    positions = pointwise_op(r, OP_MUL, DTYPE_INT64, sub_scalar(r, cumsum(r, mask, 1)), mask);
+    positions = pointwise_op(r, OP_MUL, dtype_of(r, mask), sub_scalar(r, cumsum_as(r, mask, 1, dtype_of(r, mask))), mask);
     positions = local(r, unsqueeze(r, positions, 1));
     out = local(r, pointwise_op(r, OP_MUL, DTYPE_FP32, unsqueeze(r, slopes, -1), positions));
     return frame_leave(r, f, to_dtype(r, reshape(r, out, SHAPE(b * m->arch->heads, 1, s)), dtype));
@@ -249,18 +249,19 @@ static val model_forward(struct run *r, struct model *m, const struct batch *b)
     struct bloom_layer *layers = m->layers;
     struct frame f = module_enter(r, p->transformer);
     bool keywords = m->q->checkpoint_keywords;
-    val embeds, hidden, outputs, second, args[3], closed[2];
+    val embeds, hidden, mask, outputs, second, args[3], closed[2];
 
     embeds = local(r, call_embeddings(r, m, b->ids));
     hidden = local(r, call(r, p->embed_norm, embeds));
     if (run_dead(r))
         return frame_leave(r, f, 0);
-    p->alibi = local(r, b->mask ? alibi(r, m, b->mask, dtype_of(r, hidden))
-                                : alibi_unmasked(r, m, size_of(r, b->ids, 0), size_of(r, b->ids, 1), dtype_of(r, hidden)));
+    mask = b->mask || m->q->attention_interface ? b->mask : local(r, ones_for(r, b->ids, DTYPE_FP32));
+    p->alibi = local(r, mask ? alibi(r, m, mask, dtype_of(r, hidden))
+                             : alibi_unmasked(r, m, size_of(r, b->ids, 0), size_of(r, b->ids, 1), dtype_of(r, hidden)));
     if (m->q->attention_interface) {
         p->mask = local(r, causal_mask(r, m, embeds, b->mask, 0, 0));
     } else {
-        p->mask = local(r, causal_mask_4d_440(r, m, embeds, b->mask, 0, false));
+        p->mask = local(r, causal_mask_4d_440(r, m, embeds, mask, 0, false));
         rebind(r, &p->mask, to_dtype(r, p->mask, DTYPE_BOOL));
     }
     args[1] = closed[1] = p->alibi;

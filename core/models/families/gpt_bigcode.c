@@ -223,14 +223,16 @@ static val position_ids_440(struct run *r, val mask_2d)
 }
 
 /* 4.40: the causal buffer times the padding; for SDPA as numbers, rows without a key unmasked */
-static val self_attention_mask_440(struct run *r, struct model *m, const struct gpt *p, val mask_2d)
+static val self_attention_mask_440(struct run *r, struct model *m, const struct gpt *p, const struct batch *b)
 {
-    int64_t rows = size_of(r, mask_2d, 0), s = size_of(r, mask_2d, 1);
+    int64_t rows = size_of(r, b->ids, 0), s = size_of(r, b->ids, 1);
     val mask, padding, zero, least;
 
     mask = local(r, slice(r, slice(r, unsqueeze(r, p->bias->value, 0), 1, 0, s), 2, 0, s));
-    padding = to_dtype(r, view(r, mask_2d, SHAPE(rows, 1, s)), DTYPE_BOOL);
-    rebind(r, &mask, pointwise_op(r, OP_MUL, DTYPE_BOOL, mask, padding));
+    if (b->mask) {
+        padding = to_dtype(r, view(r, b->mask, SHAPE(rows, 1, s)), DTYPE_BOOL);
+        rebind(r, &mask, pointwise_op(r, OP_MUL, DTYPE_BOOL, mask, padding));
+    }
     rebind(r, &mask, unsqueeze(r, mask, m->arch->multi_query ? 2 : 1));
     if (m->attention != KERNEL_SDPA)
         return mask;
@@ -239,7 +241,7 @@ static val self_attention_mask_440(struct run *r, struct model *m, const struct 
     rebind(r, &mask, where(r, mask, zero, least));
     if (m->arch->multi_query)
         rebind(r, &mask, transpose(r, mask, 1, 2));
-    if (s > 1)
+    if (s > 1 && b->mask)
         rebind(r, &mask, unmask_unattended_440(r, mask, rows, s));
     return mask;
 }
@@ -259,8 +261,8 @@ static val model_forward(struct run *r, struct model *m, const struct batch *b)
         ids = local(r, unsqueeze(r, ids, 0));
         p->mask = local(r, causal_mask(r, m, embeds, b->mask, ids, 0));
     } else {
-        ids = position_ids_440(r, b->mask);
-        p->mask = m->attention == KERNEL_FLASH_2 ? flash_mask_440(m, b->mask) : self_attention_mask_440(r, m, p, b->mask);
+        ids = b->mask ? position_ids_440(r, b->mask) : local(r, unsqueeze(r, factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(size_of(r, b->ids, 1))), 0));
+        p->mask = m->attention == KERNEL_FLASH_2 ? flash_mask_440(m, b->mask) : self_attention_mask_440(r, m, p, b);
         embeds = local(r, call_embeddings(r, m, b->ids));
     }
     positions = local(r, call(r, p->wpe, ids));

@@ -165,7 +165,8 @@ static struct two attend_440(struct run *r, struct neox_layer *l, val q, val k, 
     lowest = local(r, factory(r, OP_TO_COPY, dtype_of(r, scores), 0, NULL));
     causal = local(r, slice(r, slice(r, l->bias->value, 2, 0, s), 3, 0, s));
     rebind(r, &scores, where(r, causal, scores, lowest));
-    rebind(r, &scores, add(r, scores, mask));
+    if (mask)
+        rebind(r, &scores, add(r, scores, mask));
     weights = local(r, softmax(r, scores, DTYPE_COUNT));
     rebind(r, &weights, to_dtype(r, weights, dtype_of(r, v)));
     rebind(r, &weights, call(r, l->attn_drop, weights));

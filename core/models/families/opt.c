@@ -89,7 +89,7 @@ static val masked_positions(struct run *r, val mask)
 /* The same over torch.ones(batch, seq), in fp32; those ones live as long as the caller */
 static val unmasked_positions(struct run *r, val tokens)
 {
-    val ones = local(r, factory(r, OP_FULL, DTYPE_FP32, 2, r->values[tokens].size));
+    val ones = local(r, ones_for(r, tokens, DTYPE_FP32));
     struct frame f = frame_enter(r);
     val ids = local(r, cumsum_as(r, ones, 1, DTYPE_FP32));
 
@@ -102,20 +102,21 @@ static val decoder_forward(struct run *r, struct model *m, const struct batch *b
 {
     struct opt *p = m->parts;
     struct frame f = module_enter(r, p->decoder);
-    val embeds, positions, ids = 0, hidden, closed[2];
+    val embeds, mask, positions, ids = 0, hidden, closed[2];
 
     embeds = local(r, call_embeddings(r, m, b->ids));
     if (run_dead(r))
         return frame_leave(r, f, 0);
+    mask = b->mask || m->q->attention_interface ? b->mask : local(r, ones_for(r, b->ids, DTYPE_FP32));
     if (m->q->attention_interface) {
         ids = local(r, b->mask ? masked_positions(r, b->mask) : unmasked_positions(r, b->ids));
         p->mask = local(r, causal_mask(r, m, embeds, b->mask, 0, 0));
     } else if (m->attention == KERNEL_FLASH_2) {
         p->mask = flash_mask_440(m, b->mask);
     } else {
-        p->mask = local(r, causal_mask_4d_440(r, m, embeds, b->mask, 0, false));
+        p->mask = local(r, causal_mask_4d_440(r, m, embeds, mask, 0, false));
     }
-    positions = local(r, bart_positions(r, p->positions, ids, b->mask));
+    positions = local(r, bart_positions(r, p->positions, ids, mask));
     if (p->project_in)
         rebind(r, &embeds, call(r, p->project_in, embeds));
     hidden = local(r, add(r, embeds, positions));
