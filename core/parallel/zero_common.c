@@ -23,12 +23,23 @@ static void graph(struct run *r, val root)
     value_unref(r, one);
 }
 
+/* backward(loss, scale_wrt_gas): the Trainer divides by itself where it divides at all */
+static bool divides(const struct zero_engine *e)
+{
+    return e->o->plain || !e->r->q->trainer_divides_for_engine;
+}
+
 /* loss / gradient_accumulation_steps; scale_loss */
 static void backward_divides(struct zero_engine *e, val loss, const struct zero_stage *s)
 {
     struct run *r = e->r;
-    val part = owned(r, div_scalar(r, loss)), scaled = owned(r, mul_scalar(r, part));
+    val part = loss, scaled;
 
+    if (divides(e))
+        part = owned(r, div_scalar(r, loss));
+    else
+        value_ref(r, part);
+    scaled = owned(r, mul_scalar(r, part));
     graph(r, scaled);
     s->epilogue(s->of);
     DIE(r, scaled, part);
@@ -70,7 +81,7 @@ static void backward_sums(struct zero_engine *e, val loss, const struct zero_sta
     struct run *r = e->r;
     val part = loss, mean;
 
-    if (e->o->gradient_accumulation_steps > 1) {
+    if (e->o->gradient_accumulation_steps > 1 && divides(e)) {
         val full = to_dtype(r, loss, DTYPE_FP32);
 
         part = owned(r, div_scalar(r, full));
