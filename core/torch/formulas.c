@@ -468,7 +468,7 @@ void back_efficient(struct back *b)
             scratch_give(r, sum);
         scratch_give(r, product);
     }
-    workspace = scratch_take(r, OP_EFFICIENT_BACKWARD, (uint64_t)efficient_workspace_bytes(r, n, h, s, sk, d, half), MARK_NONE);
+    workspace = scratch_take(r, OP_EFFICIENT_BACKWARD, (uint64_t)efficient_workspace_bytes(r, n, h, s, sk, d, half, self(b)->at.p > 0), MARK_NONE);
     scratch_give(r, delta);
     scratch_give(r, workspace);
     scratch_give(r, wide_v);

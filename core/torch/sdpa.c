@@ -2,7 +2,7 @@
  * sdpa.c - scaled_dot_product_attention: the kernel PyTorch picks, and what its host code allocates.
  *
  * Source  transformers/attention.cpp (choice, mask conversion, padding), transformers/cuda/sdp_utils.cpp (conditions),
- *         flash_attn/flash_api.cpp (split keys, rounding), mem_eff_attention/kernel_backward.h (workspace), torch 2.2 and 2.15;
+ *         flash_attn/flash_api.cpp (split keys, rounding), mem_eff_attention/kernel_backward.h (workspace), torch 2.2 to 2.15;
  *         sizes checked against both by tests/data/ops.
  */
 #include "torch/autograd.h"
@@ -81,7 +81,7 @@ static val flash(struct run *r, val q, val k, val v, double p, bool causal)
             acc = scratch_take(r, OP_FLASH, (uint64_t)(n * b * h * s * flash_head_rounded(r, d) * 4), MARK_NONE);
         }
     }
-    if (r->q->sdpa_seed_on_device) {
+    if (r->q->flash_seed_on_device) {
         seed = value_empty(r, OP_FLASH, DTYPE_INT64, SHAPE(2));
         offset = value_empty(r, OP_FLASH, DTYPE_INT64, 0, NULL);
         if (p > 0) { /* the kernel's own rng_state takes the place of the first */
@@ -162,12 +162,13 @@ static val efficient(struct run *r, val q, val k, val v, val given, double p, bo
     if (node) {
         r->nodes[node].at.dim = wide != 0;
         r->nodes[node].at.dim2 = causal;
+        r->nodes[node].at.p = p;
     }
     save(r, node, wide);
     save(r, node, k);
     save(r, node, q);
     save(r, node, v);
-    if (r->q->sdpa_seed_on_device && p <= 0) {
+    if (r->q->efficient_seed_on_device && p <= 0) {
         seed = value_empty(r, OP_ZEROS, DTYPE_INT64, 0, NULL);
         offset = value_empty(r, OP_ZEROS, DTYPE_INT64, 0, NULL);
     }
@@ -188,27 +189,72 @@ static val efficient(struct run *r, val q, val k, val v, val given, double p, bo
     return out;
 }
 
-/* kernel_backward.h workspace_size: locks and tiles of dq; dk and dv too where the output's dtype cannot hold the sum. */
-int64_t efficient_workspace_bytes(const struct run *r, int64_t b, int64_t h, int64_t sq, int64_t sk, int64_t d, bool half)
+/* 99 KiB of shared memory a block where others have 163 (sm_80) or 227 (sm_90, sm_100): the wide tiles do not fit. */
+static bool small_tiles(const struct device *d)
 {
-    int64_t tile_i = d <= 64 ? 64 : 128, tile_n = d <= 64 || d > 128 || !half ? 64 : 128, keys = 64, splits = 1;
-    int64_t dq = div_up(sq, tile_i) * div_up(d, tile_n) * (tile_i * tile_n * 4 + 16), dkv = 0;
+    return (d->cc_major == 8 && (d->cc_minor == 6 || d->cc_minor == 9)) || d->cc_major == 12;
+}
 
-    if (d > 128 && half) {
-        if (r->q->efficient_splits_keys) {
-            splits = 256 / (b * h) > 1 ? 256 / (b * h) : 1;
-            splits = splits < div_up(sk, keys) ? splits : div_up(sk, keys);
-        }
-        dkv = 2 * splits * round_up(sk, keys) * round_up(d, 128) * 4;
-    }
+/* mem_eff_attention/kernels/cutlassB.h: of the kernels of a dtype the first whose head width and shared memory do. */
+struct tiles {
+    int64_t queries, keys; /* kBlockSizeI, kBlockSizeJ */
+    bool in_registers;     /* kOutputInRF: dk and dv need no fp32 sum in memory */
+};
+
+static struct tiles backward_tiles(const struct device *dev, int64_t d, bool half, bool dropout)
+{
+    bool small = small_tiles(dev);
+
+    if (d <= 64)
+        return (struct tiles){64, 64, half};
+    if (half && d <= 96 && dev->cc_major == 8 && small && !dropout)
+        return (struct tiles){128, 64, true};
+    if (half && d <= 128 && !small)
+        return (struct tiles){128, 128, true};
+    return (struct tiles){small && !(half && d > 128) ? 64 : 128, 64, false};
+}
+
+/* attention_backward.cu: over how many blocks the keys of a head are split where each sums dk and dv in memory. */
+static int64_t key_splits(const struct run *r, int64_t heads, int64_t keys, int64_t tile)
+{
+    int64_t n = div_up(keys, tile);
+
+    if (r->q->efficient_sums_all_keys)
+        return n;
+    if (heads >= 256 && keys <= 2 * tile)
+        n = 1;
+    if (n > 200 / heads)
+        n = 200 / heads;
+    return n > 1 ? n : 1;
+}
+
+/* kernel_backward.h workspace_size: locks and tiles of dq; dk and dv too where the output's dtype cannot hold the sum. */
+int64_t efficient_workspace_bytes(const struct run *r, int64_t b, int64_t h, int64_t sq, int64_t sk, int64_t d, bool half, bool dropout)
+{
+    struct tiles t = backward_tiles(&r->device, d, half, dropout);
+    int64_t dq = div_up(sq, t.queries) * div_up(d, t.keys) * (t.queries * t.keys * 4 + 16), dkv = 0;
+
+    if (half && !t.in_registers)
+        dkv = 2 * key_splits(r, b * h, sk, t.keys) * (r->q->efficient_sums_all_keys ? round_up(sk, t.keys) : t.keys) *
+              round_up(d, t.queries) * 4;
     return b * h * (dq + dkv);
 }
 
-static bool flash_allowed(const struct run *r, val q, val mask)
+/* sdp_utils.cpp check_requires_grad_and_head_dim_gt192_constraints_on_sm86_89_or_120: some widths have no backward with little shared memory. */
+static bool flash_trains(const struct run *r, int64_t d, bool dropout)
 {
-    enum dtype t = dtype_of(r, q);
+    if (!small_tiles(&r->device) || d <= 192)
+        return true;
+    return d > 224 && !dropout && r->q->flash_trains_256_on_sm86;
+}
 
-    return !mask && (t == DTYPE_BF16 || t == DTYPE_FP16) && size_of(r, q, 3) <= 256 && r->device.cc_major >= 8;
+static bool flash_allowed(const struct run *r, const val in[4], double p)
+{
+    enum dtype t = dtype_of(r, in[0]);
+    int64_t d = size_of(r, in[0], 3);
+    bool trains = r->grad_enabled && (r->values[in[0]].requires_grad || r->values[in[1]].requires_grad || r->values[in[2]].requires_grad);
+
+    return !in[3] && (t == DTYPE_BF16 || t == DTYPE_FP16) && d <= 256 && r->device.cc_major >= 8 && (!trains || flash_trains(r, d, p > 0));
 }
 
 val scaled_dot_product_attention(struct run *r, val q, val k, val v, val mask, double dropout_p, bool causal, bool enable_gqa)
@@ -227,7 +273,7 @@ val scaled_dot_product_attention(struct run *r, val q, val k, val v, val mask, d
     }
     if (size_of(r, q, 3) % 8)
         run_fail(r, ERR_FIELD_CONFLICT, "/training/attention", "sdpa pads heads whose width is no multiple of 8; that is not modelled");
-    if (flash_allowed(r, half[0], mask))
+    if (flash_allowed(r, half, dropout_p))
         out = flash(r, half[0], half[1], half[2], dropout_p, causal);
     else
         out = efficient(r, half[0], half[1], half[2], half[3], dropout_p, causal && !mask);

@@ -185,7 +185,7 @@ static void judge(const struct run *r, uint32_t first, const struct row *row, co
 }
 
 /* A row of forward, and the row of backward that may follow it. */
-static void check_table(const char *file, const struct stack *stack)
+static void check_table(const char *file, const struct stack *stack, const struct device *device, int least)
 {
     static char line[LINE];
     void *block = malloc(ROOM);
@@ -208,7 +208,7 @@ static void check_table(const char *file, const struct stack *stack)
             struct err err;
 
             arena_init(&a, block, ROOM);
-            ck_assert(!run_init(&r, &a, &q, traced_device, limits, &err));
+            ck_assert(!run_init(&r, &a, &q, *device, limits, &err));
             r.grad_enabled = true;
             f = frame_enter(&r);
             while (i < sizeof operators / sizeof *operators && strcmp(operators[i].op, row.op))
@@ -230,21 +230,36 @@ static void check_table(const char *file, const struct stack *stack)
         }
         n++;
     }
-    ck_assert_int_ge(n, 600);
+    ck_assert_int_ge(n, least);
     (void)fclose(table);
     free(block);
 }
 
-START_TEST(allocates_as_torch_2_15)
+static const struct device a10g = {.cc_major = 8, .cc_minor = 6, .multiprocessors = 80, .threads_per_multiprocessor = 1536},
+                           h100 = {.cc_major = 9, .cc_minor = 0, .multiprocessors = 132, .threads_per_multiprocessor = 2048};
+
+static const struct table {
+    const char *file;
+    const struct stack *stack;
+    const struct device *device;
+    int least;
+} tables[] = {
+    {"tests/data/ops/torch-2.15.csv", &traced_new, &traced_device, 600},
+    {"tests/data/ops/torch-2.2.csv", &traced_old, &traced_device, 600},
+    {"tests/data/ops/torch-2.15-sm_86.csv", &traced_new, &a10g, 200},
+    {"tests/data/ops/torch-2.2-sm_86.csv", &traced_old, &a10g, 200},
+    {"tests/data/ops/torch-2.15-sm_80.csv", &traced_new, &traced_device, 200},
+    {"tests/data/ops/torch-2.2-sm_80.csv", &traced_old, &traced_device, 200},
+    {"tests/data/ops/torch-2.15-sm_90.csv", &traced_new, &h100, 200},
+    {"tests/data/ops/torch-2.2-sm_90.csv", &traced_old, &h100, 200},
+};
+
+START_TEST(allocates_as_traced)
 {
-    check_table("tests/data/ops/torch-2.15.csv", &traced_new);
+    const struct table *t = &tables[_i];
+
+    check_table(t->file, t->stack, t->device, t->least);
 }
 END_TEST
 
-START_TEST(allocates_as_torch_2_2)
-{
-    check_table("tests/data/ops/torch-2.2.csv", &traced_old);
-}
-END_TEST
-
-UNIT_TESTS("torch/ops", unit_test(allocates_as_torch_2_15); unit_test(allocates_as_torch_2_2);)
+UNIT_TESTS("torch/ops", unit_rows(allocates_as_traced, tables);)

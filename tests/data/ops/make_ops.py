@@ -2,6 +2,7 @@
 """Measures what single operators of PyTorch allocate, forward and backward, and prints the table of this directory.
 
     PYTHONPATH=TRACER python make_ops.py > torch-VERSION.csv
+    PYTHONPATH=TRACER python make_ops.py attention > torch-VERSION-sm_CC.csv     attention's kernels go by the GPU
 
 Runs in a Python that has the torch of that version. TRACER holds the recorder of CUDA allocations that the tapes of this tree
 were made with: environment.ensure(), one_gpu.tape.Tape with lib.tape_events(), events and names.
@@ -9,6 +10,8 @@ were made with: environment.ensure(), one_gpu.tape.Tape with lib.tape_events(), 
     op,what,dtype,shape,pass,events
     events   +BYTES:OP is a birth, -K the death of the K-th birth of the row; what was born before does not count
 """
+import sys
+
 import environment
 environment.ensure()
 
@@ -125,7 +128,22 @@ def measure():
         both("cumsum", "", torch.int64, (1, n), lambda: j.cumsum(1), False)
 
 
-measure()
+
+def measure_attention():
+    if torch.cuda.get_device_capability()[0] >= 9:
+        environment.without_cudnn_attention()
+    for dtype in (BF16, FP32):
+        for width in (32, 64, 80, 96, 128, 160, 192, 208, 256):
+            for what in ("causal", "mask", "causal dropout", "mask dropout"):
+                attention(what, dtype, 2, 512, 4, 4, width)
+        attention("mask", dtype, 2, 777, 4, 4, 128)
+    for batch, seq, heads in ((1, 2048, 12), (3, 1000, 8), (16, 512, 32), (1, 1, 8), (64, 128, 8)):
+        for width in (64, 128, 256):
+            for what in ("causal", "mask"):
+                attention(what, BF16, batch, seq, heads, heads, width)
+
+
+measure_attention() if "attention" in sys.argv else measure()
 tape.stop()
 print("op,what,dtype,shape,pass,events")
 for row, first, last in rows:
