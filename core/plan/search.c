@@ -92,7 +92,7 @@ static enum err_code judge_freely(const struct probe *p, uint32_t n, struct verd
 {
     struct step s = probe_step(p, n);
     struct measured m;
-    enum err_code rc = train_measure(p->q->arch, &s, &p->q->device, p->scratch, &m, p->err);
+    enum err_code rc = train_measure(p->q->arch, &s, &p->q->device, p->q->expandable_segments, p->scratch, &m, p->err);
 
     if (!rc)
         probe_tell(p, &m, false, v);

@@ -221,31 +221,42 @@ static enum err_code measure_expandable(const struct tape *tape, const struct pe
 static enum err_code measure_default(const struct tape *tape, const struct peak *walk, const struct played *prompt, struct arena *arena,
                                      struct measured *m, struct err *err)
 {
-    const struct peak *replay = &prompt->peak;
     struct played lagging;
     enum err_code rc = replay_lagging(tape, walk, false, prompt, arena, &lagging, err);
 
-    m->peak_allocated_bytes = replay->peak_bytes;
-    m->first_steps_peak_bytes = replay->first_bytes;
-    m->peak_active_bytes = replay->active_bytes;
+    m->peak_allocated_bytes = prompt->peak.peak_bytes;
+    m->peak_active_bytes = prompt->peak.active_bytes;
     m->peak_reserved_bytes = prompt->stats.reserved_peak_bytes;
-    m->max_slack_bytes = prompt->stats.slack_peak_bytes;
-    m->static_bytes = replay->static_bytes;
-    m->resting_bytes = replay->resting_bytes;
-    m->peak_phase = replay->peak_phase;
-    memcpy(m->phase_peaks_bytes, replay->phase_bytes, sizeof m->phase_peaks_bytes);
     m->peak_active_lagging_bytes = lagging.peak.active_bytes;
     m->peak_reserved_lagging_bytes = lagging.stats.reserved_peak_bytes;
     return rc;
 }
 
+/* Of the allocator that was asked for. */
+static enum err_code describe_replay(const struct trainer *t, const struct tape *tape, const struct played *asked, struct arena *arena,
+                                     struct measured *m, struct err *err)
+{
+    const struct peak *replay = &asked->peak;
+    struct alike groups[LARGEST_MAX];
+    uint32_t n = 0;
+    enum err_code rc = peak_describe(tape, replay, arena, m->breakdown_bytes, LARGEST_MAX, groups, &n, err);
+
+    m->first_steps_peak_bytes = replay->first_bytes;
+    m->max_slack_bytes = asked->stats.slack_peak_bytes;
+    m->static_bytes = replay->static_bytes;
+    m->resting_bytes = replay->resting_bytes;
+    m->peak_phase = replay->peak_phase;
+    memcpy(m->phase_peaks_bytes, replay->phase_bytes, sizeof m->phase_peaks_bytes);
+    if (!rc)
+        name_largest(t, tape, n, groups, m);
+    return rc;
+}
+
 /* All figures of one rank's run. `known`: its replay under the default allocator and with expandable segments; NULL: not played yet. */
 static enum err_code measure_run(const struct trainer *t, const struct tape *tape, const struct peak *walk, const struct played *known[2],
-                                 struct arena *arena, struct measured *m, struct err *err)
+                                 bool expandable_segments, struct arena *arena, struct measured *m, struct err *err)
 {
-    struct alike groups[LARGEST_MAX];
     struct played played[2];
-    uint32_t n = 0;
     enum err_code rc = ERR_OK;
 
     describe_run(t, walk, m);
@@ -258,15 +269,11 @@ static enum err_code measure_run(const struct trainer *t, const struct tape *tap
         rc = measure_expandable(tape, walk, &played[1], arena, m, err);
     if (!rc)
         rc = measure_default(tape, walk, &played[0], arena, m, err);
-    if (!rc)
-        rc = peak_describe(tape, &played[0].peak, arena, m->breakdown_bytes, LARGEST_MAX, groups, &n, err);
-    if (!rc)
-        name_largest(t, tape, n, groups, m);
-    return rc;
+    return rc ? rc : describe_replay(t, tape, &played[expandable_segments], arena, m, err);
 }
 
-static enum err_code measure(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
-                             struct measured *m, struct err *err)
+static enum err_code measure(const struct arch *arch, const struct step *step, const struct device *device, bool expandable_segments,
+                             struct arena *arena, struct measured *m, struct err *err)
 {
     const struct played *known[2] = {NULL, NULL};
     struct trainer *t = NULL;
@@ -274,11 +281,11 @@ static enum err_code measure(const struct arch *arch, const struct step *step, c
     struct peak walk = {0};
     enum err_code rc = run_step(arch, step, device, LOOK_REPLAY, arena, &t, &tape, &walk, err);
 
-    return rc ? rc : measure_run(t, &tape, &walk, known, arena, m, err);
+    return rc ? rc : measure_run(t, &tape, &walk, known, expandable_segments, arena, m, err);
 }
 
-enum err_code train_measure(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
-                            struct measured *ret, struct err *err)
+enum err_code train_measure(const struct arch *arch, const struct step *step, const struct device *device, bool expandable_segments,
+                            struct arena *arena, struct measured *ret, struct err *err)
 {
     unsigned char *mark = arena->cur;
     struct ranks all;
@@ -288,7 +295,7 @@ enum err_code train_measure(const struct arch *arch, const struct step *step, co
         struct step s = of_rank(step, all.rank[i]);
         struct measured m = {0};
 
-        rc = measure(arch, &s, device, arena, &m, err);
+        rc = measure(arch, &s, device, expandable_segments, arena, &m, err);
         if (!rc)
             ranks_take_higher(ret, &m, !i);
         arena_rewind(arena, mark);
@@ -322,7 +329,7 @@ static enum err_code fits_rank(const struct arch *arch, const struct step *step,
     ret->retries = played.stats.retries;
     ret->measured = wanted(measuring, ret);
     if (ret->measured)
-        rc = measure_run(t, &tape, &walk, known, arena, &ret->memory, err);
+        rc = measure_run(t, &tape, &walk, known, expandable_segments, arena, &ret->memory, err);
     arena_rewind(arena, mark);
     return rc;
 }

@@ -65,8 +65,9 @@ MUST_CHECK enum err_code train_walk(const struct arch *arch, const struct step *
 /* The same of one step whose optimizer states stand before it: near the walk, at half its price. For what is proposed, never for an answer. */
 MUST_CHECK enum err_code train_foretell(const struct arch *arch, const struct step *step, const struct device *device,
                                         struct arena *arena, struct measured *ret, struct err *err);
+/* What is of one allocator (static, resting, phases, breakdown, largest, slack) is of the one that is asked for. */
 MUST_CHECK enum err_code train_measure(const struct arch *arch, const struct step *step, const struct device *device,
-                                       struct arena *arena, struct measured *ret, struct err *err);
+                                       bool expandable_segments, struct arena *arena, struct measured *ret, struct err *err);
 
 /* Whether `memory` of a fit is wanted: never; of a run that needs no retry; of any that fits. */
 enum measuring { MEASURE_NOTHING, MEASURE_ROOMY, MEASURE_FITTING };

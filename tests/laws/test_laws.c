@@ -559,7 +559,7 @@ START_TEST(the_replay_stays_within_its_slack)
 
         ck_assert(resolved(&d, &step));
         arena_init(&a, block, ROOM);
-        ck_assert_msg(!train_measure(&d.arch, &step, &d.device, &a, &m, &err), "%s: %s", say(&d), err.detail);
+        ck_assert_msg(!train_measure(&d.arch, &step, &d.device, false, &a, &m, &err), "%s: %s", say(&d), err.detail);
         ck_assert_uint_eq(m.walk_peak_bytes, w.walk_peak_bytes);
         never_less(&d, "allocated over the walk", m.walk_peak_bytes, m.peak_allocated_bytes);
         never_less(&d, "walk and slack over allocated", m.peak_allocated_bytes, m.walk_peak_bytes + m.max_slack_bytes);

@@ -82,12 +82,12 @@ enum err_code train_fold(const struct arch *arch, const struct step *step, const
     return train_walk(arch, step, device, arena, ret, err);
 }
 
-enum err_code train_measure(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
-                            struct measured *ret, struct err *err)
+enum err_code train_measure(const struct arch *arch, const struct step *step, const struct device *device, bool expandable_segments,
+                            struct arena *arena, struct measured *ret, struct err *err)
 {
     uint64_t bytes = less(step, replay_at(step->r.micro_batch_size));
 
-    (void)arch, (void)device, (void)arena, (void)err;
+    (void)arch, (void)device, (void)expandable_segments, (void)arena, (void)err;
     replays++;
     *ret = (struct measured){.walk_peak_bytes = bytes,
                              .peak_allocated_bytes = bytes,
@@ -102,9 +102,8 @@ enum err_code train_fits(const struct arch *arch, const struct step *step, const
                          bool expandable_segments, enum measuring measuring, struct arena *arena, struct fit *ret, struct err *err)
 {
     struct measured m;
-    enum err_code rc = train_measure(arch, step, device, arena, &m, err);
+    enum err_code rc = train_measure(arch, step, device, expandable_segments, arena, &m, err);
 
-    (void)expandable_segments;
     *ret = (struct fit){
         .fits = m.peak_reserved_bytes <= capacity_bytes, .walk = m, .measured = measuring != MEASURE_NOTHING, .memory = m};
     return rc;
