@@ -181,6 +181,7 @@ static struct fsdp1 *fsdp1_new(struct wrapping *w)
     f->pre_forward_order = fsdp1_room(r, sizeof(struct unit *), w->tree->n_modules);
     f->freed.room = f->max_order;
     f->freed.position = fsdp1_room(r, sizeof *f->freed.position, f->freed.room);
+    f->freed.kernels = fsdp1_room(r, sizeof *f->freed.kernels, f->freed.room);
     tell_strategy(f);
     return run_dead(r) ? NULL : f;
 }

@@ -63,6 +63,7 @@ struct fsdp1 {
     bool sharded, reshards_after_forward, hybrid, mixed, initialised, second_iteration, synchronises, callback_queued;
     struct {
         uint32_t *position; /* of the tape, when a gathered tensor was freed; a ring */
+        uint32_t *kernels;  /* of the log, then */
         uint32_t first, n, room;
     } freed; /* rate limiter: _FreeEventQueue */
     uint32_t last_reduce, last_all_reduce;

@@ -107,7 +107,7 @@ static void use_unsharded_flat_param(struct unit *u)
         unit_show(u, u->view);
 }
 
-static void all_gather(struct unit *u)
+static void all_gather(struct unit *u, uint32_t host_after)
 {
     struct run *r = u->all->r;
     uint64_t bytes = bytes_of(u->shard_elems * u->all->shards, u->compute);
@@ -116,23 +116,32 @@ static void all_gather(struct unit *u)
     storage_resize(r, u->full, OP_EMPTY, bytes);
     mark_block(r, u->full, MARK_COMMUNICATION);
     u->message = work_send(r, (struct work_sending){COLLECTIVE_ALL_GATHER, bytes, group, STREAM_GATHER, u == root_of(u->all)});
+    work_host_after(r, u->message, host_after);
 }
 
 /* _limiter_utils.py: from the second one on, the host waits for the oldest. */
-static void limit_gathers(struct fsdp1 *f)
+static uint32_t limit_gathers(struct fsdp1 *f)
 {
+    uint32_t kernels;
+
     if (f->freed.n < MAX_IN_FLIGHT)
-        return;
+        return 0;
+    kernels = f->freed.kernels[f->freed.first];
     host_waits_for(f->r, f->freed.position[f->freed.first]);
     f->freed.first = (f->freed.first + 1) % f->freed.room;
     f->freed.n--;
+    return kernels;
 }
 
 static void note_freed(struct fsdp1 *f)
 {
+    uint32_t at = (f->freed.first + f->freed.n) % f->freed.room;
+
     if (!f->o->fsdp.limit_all_gathers || f->freed.n == f->freed.room)
         return;
-    f->freed.position[(f->freed.first + f->freed.n++) % f->freed.room] = f->r->n_events;
+    f->freed.position[at] = f->r->n_events;
+    f->freed.kernels[at] = f->r->work ? f->r->work->n_kernels : 0;
+    f->freed.n++;
 }
 
 /* _unshard: pre_unshard, the rate limiter, unshard, post_unshard. */
@@ -141,14 +150,15 @@ void unit_unshard(struct unit *u)
     struct fsdp1 *f = u->all;
     struct run *r = f->r;
     uint8_t stream = r->stream;
+    uint32_t host_after;
     bool gathers = f->sharded && !held(r, u->full);
 
     if (u->low && (gathers || !f->sharded))
         use_low_precision_shard(u);
-    limit_gathers(f);
+    host_after = limit_gathers(f);
     r->stream = STREAM_GATHER;
     if (gathers)
-        all_gather(u);
+        all_gather(u, host_after);
     use_unsharded_flat_param(u);
     if (f->sharded)
         free_storage(u, u->low);

@@ -1,5 +1,10 @@
 #include "perf/clocks.h"
 
+/* Kernels and messages of a part. */
+struct part {
+    uint32_t kernel, kernels_end, message, messages_end;
+};
+
 /* When a message waits for no kernel in particular: until its stage is over. */
 static uint32_t stage_end(const struct cost *c, const struct message *m, uint32_t kernels_end)
 {
@@ -61,6 +66,24 @@ static double *way_of(struct clocks *t, const struct message *m)
     return &t->communicator[i < COMMUNICATORS ? i : COMMUNICATORS - 1].free_s;
 }
 
+/* When the kernels ended that the host waits for, told while they are played: messages follow each other as their marks do. */
+static void mark(const struct cost *c, struct part p, uint32_t kernels, struct clocks *t)
+{
+    for (; t->marking < p.messages_end && c->messages[t->marking].host_after <= kernels; t->marking++) {
+        if (c->messages[t->marking].host_after <= p.kernel) /* none, or of a part before this one */
+            continue;
+        if (t->n_marked - t->n_passed == MARKS)
+            return;
+        t->mark_s[t->n_marked++ % MARKS] = t->gpu_s;
+    }
+}
+
+static void wait_for_mark(const struct message *m, struct part p, struct clocks *t)
+{
+    if (m->host_after > p.kernel && t->n_passed < t->n_marked)
+        t->host_s = larger(t->host_s, t->mark_s[t->n_passed++ % MARKS]);
+}
+
 /* torch blocks in the optimizer's call: what the host did before is done, what comes after comes later. */
 static void step_on_host(const struct message *m, double takes_s, struct clocks *t)
 {
@@ -76,7 +99,7 @@ static double enqueued_s(const struct rates *r, const struct cost *c, const stru
     return r->constants[m->native ? PERF_BACKWARD_CALL_S : c->engine ? PERF_ENGINE_CALL_S : PERF_MESSAGE_CALL_S];
 }
 
-static void send(const struct rates *r, const struct cost *c, const struct message *m, uint32_t kernels_end, struct clocks *t)
+static void send(const struct rates *r, const struct cost *c, const struct message *m, struct part p, struct clocks *t)
 {
     double *way, begin, takes_s = message_s(r, m);
     bool host = m->collective == COLLECTIVE_TO_HOST || m->collective == COLLECTIVE_FROM_HOST;
@@ -87,6 +110,7 @@ static void send(const struct rates *r, const struct cost *c, const struct messa
     }
     if (takes_s <= 0) /* alone in its group */
         return;
+    wait_for_mark(m, p, t);
     t->host_s += enqueued_s(r, c, m);
     if (m->collective == COLLECTIVE_HOST_STEP) {
         step_on_host(m, takes_s, t);
@@ -97,7 +121,7 @@ static void send(const struct rates *r, const struct cost *c, const struct messa
     if (!host) /* what is gathered may come from the host */
         begin = larger(begin, t->from_host_s);
     *way = t->stream_s[m->stream] = begin + takes_s;
-    expect(t, m->waited_before == MESSAGE_UNWAITED ? stage_end(c, m, kernels_end) : m->waited_before, *way, host);
+    expect(t, m->waited_before == MESSAGE_UNWAITED ? stage_end(c, m, p.kernels_end) : m->waited_before, *way, host);
 }
 
 /* --------------------------------------------------------------------------------------------------------------- kernels */
@@ -114,25 +138,22 @@ static void play_kernel(struct rates *r, const struct kernel *k, struct clocks *
     t->gpu_s = larger(t->gpu_s, t->host_s) + kernel_s(r, k);
 }
 
-/* Kernels and messages of a part. */
-struct part {
-    uint32_t kernel, kernels_end, message, messages_end;
-};
-
 static void play_part(struct rates *r, const struct cost *c, struct part p, struct clocks *t)
 {
+    t->marking = p.message;
     for (uint32_t i = p.kernel; i < p.kernels_end; i++) {
         double before = t->gpu_s;
 
         for (; p.message < p.messages_end && c->messages[p.message].kernels_before <= i; p.message++)
-            send(r, c, &c->messages[p.message], p.kernels_end, t);
+            send(r, c, &c->messages[p.message], p, t);
         if (t->n_waits)
             arrive(t, i);
         play_kernel(r, &c->kernels[i], t);
         t->stage_s[cost_stage_of(&c->kernels[i])] += t->gpu_s - before;
+        mark(c, p, i + 1, t);
     }
     for (; p.message < p.messages_end; p.message++)
-        send(r, c, &c->messages[p.message], p.kernels_end, t);
+        send(r, c, &c->messages[p.message], p, t);
     arrive(t, MESSAGE_UNWAITED);
 }
 

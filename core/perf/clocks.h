@@ -11,7 +11,7 @@
 
 #include "perf/kernel.h"
 
-enum { COMMUNICATORS = 8, WAITS = 32 };
+enum { COMMUNICATORS = 8, WAITS = 32, MARKS = 16 };
 
 struct clocks {
     double host_s, gpu_s;
@@ -25,6 +25,8 @@ struct clocks {
         uint32_t before; /* kernel */
         double wire_s, host_s; /* when the last of them has arrived, over links and over the bus or from the host */
     } wait[WAITS];
+    double mark_s[MARKS];   /* ends of kernels that the host will wait for: a ring */
+    uint32_t n_marked, n_passed, marking; /* marks set and used; the message whose mark comes next */
     double waited_wire_s, waited_host_s; /* of gpu_s */
     double stage_s[COST_STAGES]; /* of gpu_s, kernels and waits before them, by stage */
     bool apart;             /* what goes to a neighbour takes no part: a schedule plays it */

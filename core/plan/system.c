@@ -101,15 +101,41 @@ static double pcie_gbs(const struct gpu *g)
     return l ? l->theoretical_gbs_per_dir : 0;
 }
 
-static struct perf_link pcie(const struct gpu *g, struct system_notes *notes)
+/* Two GeForce cards stand in a desktop, whose processor has sixteen lanes for both. Pairs on PCIe 4.0 reach 6.2 (links.csv, pcie4-x8), 6.1 and 7.7 GB/s
+ * (DDP of BERT-large on RTX 4090 and 3090, lambdal/deeplearning-benchmark), where sixteen lanes each would give 13.6. */
+static double lanes(const struct system_request *a)
 {
-    double gbs = pcie_gbs(g);
+    return a->gpu && a->gpu->aliases && strstr(a->gpu->aliases, "GeForce") && a->gpus_per_node == 2 ? 0.5 : 1;
+}
+
+static void note_lanes(const struct system_request *a, struct system_notes *notes)
+{
+    if (lanes(a) < 1)
+        note(notes, "two GeForce cards are taken to share a desktop's sixteen PCIe lanes, eight each; intra_node_gbs names a wider link");
+}
+
+static struct perf_link pcie(const struct system_request *a, struct system_notes *notes)
+{
+    double gbs = pcie_gbs(a->gpu);
 
     if (gbs <= 0) {
         note(notes, "no source gives the PCIe generation: 3.0 x16 stands for it");
         gbs = PCIE_DEFAULT_GBS;
     }
-    return (struct perf_link){gbs * GIGA * PCIE_SHARE, 0, true};
+    note_lanes(a, notes);
+    return (struct perf_link){gbs * lanes(a) * GIGA * PCIE_SHARE, 0, true};
+}
+
+/* A generation by its number alone: of as many lanes as the machine has. */
+static struct perf_link named_pcie(const struct system_request *a, const struct link *l, unsigned count, struct system_notes *notes)
+{
+    struct perf_link link = row_link(l, count, PCIE_SHARE);
+
+    if (strlen(l->name) != strlen("pcie4"))
+        return link;
+    note_lanes(a, notes);
+    link.bytes_per_s *= lanes(a);
+    return link;
 }
 
 /* Grace's GPUs reach their host over NVLink-C2C. */
@@ -154,7 +180,7 @@ static struct perf_link own_link(const struct system_request *a, bool named, str
 
     if (named && !has) {
         note(notes, "no source gives the NVLink of %s: PCIe stands for it", gpu_name(a));
-        return pcie(g, notes);
+        return pcie(a, notes);
     }
     if (has && bridged(g) && a->gpus_per_node > 2 && named)
         note(notes, "an NVLink bridge joins two GPUs: %u of a node reach each other over PCIe", a->gpus_per_node);
@@ -162,7 +188,7 @@ static struct perf_link own_link(const struct system_request *a, bool named, str
         return nvlink(g);
     if (!named)
         note(notes, "no link inside the node was named: PCIe stands for it");
-    return pcie(g, notes);
+    return pcie(a, notes);
 }
 
 static enum err_code named_link(const char *name, const char *at, const struct link **ret, unsigned *ret_count, struct err *err)
@@ -193,8 +219,10 @@ static enum err_code intra(const struct system_request *a, struct perf_system *s
         s->intra = own_link(a, l != NULL, notes);
     else if (l->theoretical_gbs_per_dir <= 0 && l->measured_bus_gbs <= 0)
         return err_set(err, ERR_FIELD_VALUE, "/cluster/intra_node", "no source gives the bandwidth of '%.60s': state intra_node_gbs", name);
+    else if (l->name[0] == 'p')
+        s->intra = named_pcie(a, l, count, notes);
     else
-        s->intra = row_link(l, count, l->name[0] == 'p' ? PCIE_SHARE : NVLINK_SHARE);
+        s->intra = row_link(l, count, NVLINK_SHARE);
     return ERR_OK;
 }
 
@@ -268,7 +296,7 @@ enum err_code plan_system(const struct system_request *asked, struct perf_system
     enum err_code rc;
 
     rates(asked, &s, &notes);
-    s.bus_bytes_per_s = bus_gbs(asked->gpu) * GIGA;
+    s.bus_bytes_per_s = bus_gbs(asked->gpu) * lanes(asked) * GIGA;
     if (s.flops_per_s[DTYPE_BF16] <= 0 || s.memory_bytes_per_s <= 0)
         return err_set(err, ERR_FIELD_VALUE, "/cluster/gpu", "no source gives the %s of %s: state it in an object",
                        s.memory_bytes_per_s <= 0 ? "memory bandwidth (memory_gbs)" : "rate (bf16_tflops)", gpu_name(asked));

@@ -41,6 +41,12 @@ void work_wait(struct run *r, uint32_t message)
         w->messages[message - 1].waited_before = w->n_kernels;
 }
 
+void work_host_after(struct run *r, uint32_t message, uint32_t kernels)
+{
+    if (r->work && message)
+        r->work->messages[message - 1].host_after = kernels;
+}
+
 void work_message(struct run *r, enum collective what, uint64_t bytes)
 {
     (void)work_send(r, (struct work_sending){.what = what, .bytes = bytes, .stream = STREAM_ALL_REDUCE, .after_compute = true});

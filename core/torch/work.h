@@ -41,6 +41,7 @@ struct work_group {
 struct message {
     uint64_t bytes;
     uint32_t kernels_before;   /* in the compute stream, when it was enqueued */
+    uint32_t host_after;       /* the host waits for so many of the compute stream's kernels before it is enqueued */
     uint32_t waited_before;    /* the compute stream waits for it before this kernel; MESSAGE_UNWAITED */
     struct work_group group;
     uint8_t collective, stage; /* enum collective, enum stage */
@@ -87,6 +88,7 @@ struct work_sending {
 };
 uint32_t work_send(struct run *r, struct work_sending s);
 void work_wait(struct run *r, uint32_t message); /* the compute stream waits for it, here */
+void work_host_after(struct run *r, uint32_t message, uint32_t kernels); /* the host waits for that many, before it enqueues it */
 void work_message(struct run *r, enum collective what, uint64_t bytes);          /* over all ranks, after compute, waited for at the end of its stage */
 uint32_t work_send_native(struct run *r, enum collective what, uint64_t bytes); /* of C++ itself, over all ranks, after compute: DDP's reducer */
 

@@ -56,7 +56,11 @@ static const struct {
     {"V100", "nvlink", NULL, 8, 2, 15.7, 114, 41.5, 2},                 /* 50, and bf16 at fp32's rate */
     {"L4", "pcie4", NULL, 8, 2, 121, 13.64, 10.375, 1},                 /* one adapter a node */
     {"H100", "nvlink", "slingshot-11-fallback", 8, 2, 989.4, 367.6, 5.4, 0}, /* measured below what it could */
-    {"RTX 3090", NULL, NULL, 2, 1, 71.2, 13.64, 0, 1},                  /* PCIe, said so */
+    {"RTX 3090", NULL, NULL, 2, 1, 71.2, 6.82, 0, 2},                   /* PCIe, and a desktop's lanes: said so */
+    {"RTX 3090", "pcie3", NULL, 2, 1, 71.2, 3.465, 0, 1},
+    {"RTX 3090", "pcie4-x8", NULL, 2, 1, 71.2, 6.2, 0, 0},              /* as measured there */
+    {"RTX 3090", "pcie4", NULL, 4, 1, 71.2, 13.64, 0, 0},               /* a server */
+    {"RTX A6000", "pcie4", NULL, 2, 1, 154.8, 13.64, 0, 0},
     {"RTX 3090", "nvlink", NULL, 2, 1, 71.2, 52.8, 0, 0},               /* the bridge */
     {"RTX 3090", "nvlink", NULL, 4, 1, 71.2, 13.64, 0, 1},              /* joins pairs only */
     {"L4", "nvlink", NULL, 8, 1, 121, 13.64, 0, 1},                     /* it has none */
@@ -402,6 +406,31 @@ START_TEST(adapters_are_faster_and_launches_bound_the_small)
 }
 END_TEST
 
+/* peft's policy wraps each adapter: the limiter counts their small gathers, and the next layer's waits for them. */
+START_TEST(the_limiter_of_gathers_keeps_a_layer_from_coming_early)
+{
+    struct recipe r = small_recipe();
+    struct perf_system s = gpus("RTX 3090", 2);
+    double exposed[2];
+
+    s.intra.bytes_per_s = 2e9;
+    r.method = METHOD_FSDP;
+    r.data_parallel = 2;
+    r.micro_batch_size = 4;
+    for (int lora = 0; lora < 2; lora++) {
+        r.tuning = lora ? TUNING_LORA : TUNING_FULL;
+        r.lora = (struct lora){.rank = lora ? 8 : 0, .all_linear = lora};
+        for (int limited = 0; limited < 2; limited++) {
+            setup();
+            r.fsdp.limit_all_gathers = limited ? TRI_TRUE : TRI_FALSE;
+            exposed[limited] = time_of(&mid_llama, &r, &s).communication_exposed_s;
+        }
+        ck_assert_double_ge(exposed[1], exposed[0]);
+        ck_assert(!lora || exposed[1] > 1.1 * exposed[0]);
+    }
+}
+END_TEST
+
 START_TEST(constants_say_where_they_are_from)
 {
     for (int i = 0; i < PERF_CONSTANTS; i++) {
@@ -431,5 +460,6 @@ UNIT_TESTS("perf",
     unit_test(what_is_exposed_is_between_nothing_overlapped_and_all);
     unit_test(accumulation_communicates_once_unless_each_batch_syncs);
     unit_test(adapters_are_faster_and_launches_bound_the_small);
+    unit_test(the_limiter_of_gathers_keeps_a_layer_from_coming_early);
     unit_test(constants_say_where_they_are_from);
 )
