@@ -235,7 +235,7 @@ void cache_update(struct run *r, struct model *m, uint32_t layer, val *key, val 
         kept[CACHE_WINDOW] = value_empty(r, OP_TO_COPY, DTYPE_INT64, 0, NULL);
         r->values[kept[CACHE_WINDOW]].floating = false;
     }
-    for (int i = 0; i < 2 && m->cache_object; i++) /* self.keys = torch.cat([self.keys, key_states], dim=-2) */
+    for (int i = 0; i < 2 && m->q->cache_copies; i++) /* self.keys = torch.cat([self.keys, key_states], dim=-2) */
         copy[i] = local(r, cat_to_empty(r, *in[i], dtype_of(r, *key), -2));
     for (int i = 0; i < 2 && !run_dead(r); i++) {
         if (copy[i])

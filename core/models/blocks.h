@@ -43,6 +43,8 @@ struct attention_call {
 val attention_interface(struct run *r, struct model *m, val q, val k, val v, const struct attention_call *c);
 /* The same inside a 4.40 attention's own forward: q, k, v are its locals and are bound anew; the result is one more. */
 val attention_440(struct run *r, struct model *m, val *q, val *k, val *v, const struct attention_call *c);
+/* What classes of their own for SDPA did (GPT2SdpaAttention, ..): as it comes; [batch, seq, heads, head_dim] contiguous */
+val sdpa_of_class(struct run *r, val q, val k, val v, val mask, double dropout_p);
 /* the flash-attn package through transformers: fixed length, or unpadded by the 2-D mask */
 val flash_attention_2(struct run *r, struct model *m, val q, val k, val v, const struct attention_call *c);
 val flash_attention_mask(struct run *r, struct model *m, val mask);
@@ -63,6 +65,10 @@ val causal_mask_4d_440(struct run *r, struct model *m, val embeds, val mask_2d, 
 val additive_mask_440(struct run *r, struct model *m, val mask_2d);
 /* 4.40 AttentionMaskConverter._unmask_unattended of a [b, 1, s, s] mask that is added */
 val unmask_unattended_440(struct run *r, val mask, int64_t b, int64_t s);
+/* torch.all(attention_mask == 1) of AttentionMaskConverter._ignore_causal_mask_sdpa; without a mask nothing is asked */
+bool mask_is_full_440(struct run *r, const struct model *m, val mask_2d);
+/* _update_causal_mask of 4.44 to 5.1, which makes the mask of `position`, the cache's positions: [b, 1, s, s], 0 where the kernel needs none */
+val causal_mask_by_position(struct run *r, struct model *m, val embeds, val mask_2d, val position);
 /* 4.40 flash attention: the 2-D mask where it holds zeros */
 val flash_mask_440(const struct model *m, val mask_2d);
 

@@ -70,6 +70,14 @@ static val mlp_forward(struct run *r, struct gpt_layer *l, val x)
     return frame_leave(r, f, hidden);
 }
 
+/* Mask and cache_position are checkpointed arguments, not closed over. */
+static bool blocks_by_place(const struct model *m)
+{
+    const struct gpt *p = m->parts;
+
+    return p->by_place || !m->checkpoint_keywords;
+}
+
 /* GPT2Block.forward; args: hidden states and, where it is an argument, the mask */
 static val block_forward(struct run *r, void *context, const val *args)
 {
@@ -82,7 +90,7 @@ static val block_forward(struct run *r, void *context, const val *args)
     hidden = local(r, args[0]);
     residual = local(r, hidden);
     rebind(r, &hidden, call(r, l->ln_1, hidden));
-    attn = l->style->attention(r, l, hidden, p->mask_is_keyword ? p->mask : args[1]);
+    attn = l->style->attention(r, l, hidden, blocks_by_place(l->model) ? args[1] : p->mask);
     attn_output = local(r, attn.a);
     beside = local(r, attn.b);
     rebind(r, &hidden, add(r, attn_output, residual));
@@ -110,19 +118,22 @@ static void keep_second(struct run *r, struct model *m, uint32_t layer, val *tup
     }
 }
 
-val gpt_blocks(struct run *r, struct model *m, val hidden, int n_closed, const val *closed)
+val gpt_blocks(struct run *r, struct model *m, val hidden)
 {
     struct gpt *p = m->parts;
     struct gpt_layer *layers = m->layers;
+    bool by_place = blocks_by_place(m);
+    val args[3] = {0, p->mask, p->position}, closed[3] = {p->ids, p->mask, p->position};
     val outputs = local(r, 0), second = 0;
 
     for (uint32_t i = 0; i < m->n_layers && !run_dead(r); i++) {
-        val args[2] = {hidden, p->mask_is_keyword ? 0 : p->mask};
-        val out = decoder_layer(r, m, layers[i].self, block_forward, &layers[i], p->mask_is_keyword ? 1 : 2, args, n_closed,
-                                closed);
+        val out;
 
+        args[0] = hidden;
+        out = decoder_layer(r, m, layers[i].self, block_forward, &layers[i], !by_place ? 1 : p->position ? 3 : 2, args,
+                            !m->checkpoint_keywords ? 0 : by_place ? 1 : 3, closed);
         keep_second(r, m, i, &second);
-        if (!m->q->attention_interface || second) /* outputs = block(..); hidden_states = outputs[0] */
+        if (p->block_in_tuple) /* outputs = block(..); hidden_states = outputs[0] */
             rebind(r, &outputs, out);
         rebind(r, &hidden, out);
     }
@@ -140,16 +151,12 @@ void gpt_forward(struct run *r, struct model *m, const struct batch *b, struct o
     val hidden = local(r, model_forward(r, m, b)), logits, loss;
 
     logits = local(r, call_head(r, m, hidden));
-    if (m->q->loss_shifts_labels) {
-        loss = local(r, causal_lm_loss(r, logits, b->labels, m->counts_items));
-    } else {
-        if (p->upcasts_logits)
-            rebind(r, &logits, to_dtype(r, logits, DTYPE_FP32));
-        loss = local(r, shifted_loss(r, m, logits, b->labels));
-        if (p->upcasts_logits && hidden) {
-            rebind(r, &logits, to_dtype(r, logits, dtype_of(r, hidden)));
-            rebind(r, &loss, to_dtype(r, loss, dtype_of(r, hidden)));
-        }
+    if (p->casts_logits)
+        rebind(r, &logits, to_dtype(r, logits, DTYPE_FP32));
+    loss = local(r, gpt_all_loss(r, m, logits, b->labels));
+    if (p->casts_logits && hidden) {
+        rebind(r, &logits, to_dtype(r, logits, dtype_of(r, hidden)));
+        rebind(r, &loss, to_dtype(r, loss, dtype_of(r, hidden)));
     }
     ret->loss = give(r, loss);
     ret->logits = give(r, logits);

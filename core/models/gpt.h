@@ -7,7 +7,7 @@
 #ifndef MODELS_GPT_H
 #define MODELS_GPT_H
 
-#include "models/blocks.h"
+#include "models/gpt_all.h"
 
 struct gpt_layer;
 
@@ -32,17 +32,18 @@ struct gpt_layer {
 /* What GPT2Block.forward returns beside the hidden states. gpt2's cache is told within the attention: it is never checkpointed. */
 enum gpt_second {
     GPT_SECOND_NONE,
-    GPT_SECOND_WEIGHTS, /* gpt_neo of 5.x */
-    GPT_SECOND_CACHE,   /* gpt_bigcode of 4.40, which keeps its cache when it checkpoints */
+    GPT_SECOND_WEIGHTS, /* gpt_neo and gpt_bigcode, in some releases */
+    GPT_SECOND_CACHE,   /* gpt_bigcode, while it kept its cache when it checkpointed */
 };
 
 struct gpt {
     struct module *transformer, *wpe, *dropout, *ln_f;
     struct param *bias;
-    val mask;                      /* of the forward that runs, where the layer gets it as a keyword */
-    bool mask_is_keyword;
+    val mask, position, ids;       /* of the forward that runs: what each block is handed; cache_position and position_ids where they are */
+    bool by_place;                 /* a block that checkpoints itself gets mask and cache_position by place all the same */
+    bool block_in_tuple;           /* GPT2Block returns a tuple: it stays until the next one's */
     enum gpt_second second;
-    bool upcasts_logits;           /* gpt_neo up to 4.45: the loss is computed in fp32 and comes back in the model's dtype */
+    bool casts_logits;             /* gpt_neo: the loss is computed in fp32 and comes back in the model's dtype */
 };
 
 /* The whole tree. Buffers of `transformer` itself are added after it: they are born last all the same. */
@@ -50,8 +51,8 @@ struct gpt *gpt_declare(struct model *m, const struct gpt_style *style);
 /* The declaration of a projection as the style has it. */
 struct module *gpt_linear(struct gpt_layer *l, struct module *parent, const char *name, int64_t in, int64_t out, bool bias);
 
-/* Inside the model's forward: every block and ln_f. Locals are the caller's; closed: what a layer of 5.x gets as keywords. */
-val gpt_blocks(struct run *r, struct model *m, val hidden, int n_closed, const val *closed);
+/* Inside the model's forward: every block and ln_f. Locals are the caller's. */
+val gpt_blocks(struct run *r, struct model *m, val hidden);
 
 /* GPT2LMHeadModel.forward around the family's model forward. */
 void gpt_forward(struct run *r, struct model *m, const struct batch *b, struct outputs *ret,

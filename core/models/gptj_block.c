@@ -1,5 +1,7 @@
 #include "models/gptj_block.h"
 
+#include "models/gpt_all.h"
+
 #include <stdio.h>
 
 struct gptj {
@@ -21,11 +23,11 @@ static void declare_layer(struct model *m, struct module *list, struct gptj_laye
     l->resid_dropout = dropout_module(t, l->attn, "resid_dropout", a->residual_dropout);
     l->style->declare_projections(m, l);
     l->out = linear(t, l->attn, "out_proj", a->hidden, a->hidden, false);
-    if (m->q->attention_interface)
+    if (!m->q->gptj_plain_tensors)
         l->positions = buffer_add(t, l->attn, "embed_positions", DTYPE_FP32, SHAPE(rows, a->rotary_dim));
-    else
+    if (!m->q->gptj_cache_class)
         l->bias = buffer_add(t, l->attn, l->style->mask, DTYPE_BOOL, SHAPE(1, 1, rows, rows));
-    if (l->style->mask_value && !m->q->attention_interface)
+    if (l->style->mask_value && !m->q->gptj_cache_class)
         (void)buffer_add(t, l->attn, l->style->mask_value, DTYPE_FP32, 0, NULL);
     l->mlp = container(t, l->self, "mlp");
     l->fc_in = linear(t, l->mlp, "fc_in", a->hidden, a->ffn, true);
@@ -34,7 +36,7 @@ static void declare_layer(struct model *m, struct module *list, struct gptj_laye
     l->dropout = dropout_module(t, l->mlp, "dropout", a->residual_dropout);
 }
 
-/* A tensor that 4.40 keeps as a plain attribute: it follows the model to the device after every module of it. */
+/* A tensor that is a plain attribute: it follows the model to the device after every module of it. */
 static struct param *plain_tensor(struct tree *t, const struct gptj_layer *l, const char *name, enum dtype dtype, int ndim,
                                   const int64_t *size)
 {
@@ -58,7 +60,7 @@ void gptj_declare(struct model *m, const struct gptj_style *style)
         (void)err_set(&t->error, ERR_NOMEM, "", "the working memory of one request is too small for this model");
         return;
     }
-    m->attention = m->attention == KERNEL_SDPA ? KERNEL_EAGER : m->attention; /* neither release has an SDPA class */
+    m->attention = m->attention == KERNEL_SDPA ? KERNEL_EAGER : m->attention; /* there never was an SDPA class */
     m->position_table = true;
     p->transformer = container(t, root, "transformer");
     m->embeddings = embedding(t, p->transformer, "wte", a->vocab, a->hidden, false);
@@ -70,7 +72,7 @@ void gptj_declare(struct model *m, const struct gptj_style *style)
     }
     p->ln_f = layer_norm_module(t, p->transformer, "ln_f", a->hidden, true);
     t->head = linear(t, root, "lm_head", a->hidden, a->vocab, true);
-    for (uint32_t i = 0; i < a->layers && !m->q->attention_interface; i++) {
+    for (uint32_t i = 0; i < a->layers && m->q->gptj_plain_tensors; i++) {
         layers[i].scale = plain_tensor(t, &layers[i], "scale_attn", t->dtype, 0, NULL);
         layers[i].positions = plain_tensor(t, &layers[i], "embed_positions", DTYPE_FP32, SHAPE(a->max_positions, a->rotary_dim));
     }
@@ -133,6 +135,12 @@ static val scaled(struct run *r, const struct gptj_layer *l, val weights)
     return l->scale ? divide(r, weights, l->scale->value) : div_scalar(r, weights);
 }
 
+/* attn_weights += mask takes no memory */
+static bool masks_in_place(const struct gptj_layer *l)
+{
+    return l->model->arch->family == FAMILY_CODEGEN && l->model->q->codegen_masks_in_place;
+}
+
 /* self._attn(query, key, value, attention_mask): scores in fp32; b: the weights */
 static struct two attend(struct run *r, struct gptj_layer *l, val q, val k, val v, val mask)
 {
@@ -157,7 +165,7 @@ static struct two attend(struct run *r, struct gptj_layer *l, val q, val k, val 
         if (!scales_first)
             rebind(r, &weights, scaled(r, l, weights));
     }
-    if (mask)
+    if (mask && !masks_in_place(l))
         rebind(r, &weights, add(r, weights, mask));
     if (!causal && !scales_first)
         rebind(r, &weights, scaled(r, l, weights));
@@ -184,7 +192,7 @@ static val attend_flash(struct run *r, struct gptj_layer *l, val *q, val *k, val
     return flash_attention_2(r, l->model, *q, *k, *v, &c);
 }
 
-/* codegen caches key.to(hidden_states.dtype), and in 5.x computes with it; gptj of 4.40 alone casts too */
+/* codegen caches key.to(hidden_states.dtype), and with a DynamicCache computes with it; gptj casts for its tuples alone */
 static void update_cache(struct run *r, struct gptj_layer *l, val *key, val *value, enum dtype dtype)
 {
     struct model *m = l->model;
@@ -192,14 +200,14 @@ static void update_cache(struct run *r, struct gptj_layer *l, val *key, val *val
 
     if (!m->use_cache)
         return;
-    if (!m->q->attention_interface || m->arch->family == FAMILY_CODEGEN)
+    if (!m->q->gptj_cache_class || m->arch->family == FAMILY_CODEGEN)
         cast = local(r, to_dtype(r, *key, dtype));
     cache_update(r, m, l->index, &cast, value);
-    if (m->q->attention_interface)
+    if (m->q->gptj_cache_class)
         rebind(r, key, cast);
 }
 
-/* GPTJAttention.forward; b: the weights it returns beside the output in 5.x */
+/* GPTJAttention.forward; b: the weights, where it returns them beside the output */
 static struct two attention(struct run *r, struct gptj_layer *l, val x, val mask, val ids)
 {
     const struct model *m = l->model;
@@ -238,7 +246,7 @@ static struct two attention(struct run *r, struct gptj_layer *l, val x, val mask
     }
     rebind(r, &out.a, call(r, l->out, out.a));
     rebind(r, &out.a, call(r, l->resid_dropout, out.a));
-    out.b = m->q->attention_interface ? give(r, out.b) : 0;
+    out.b = m->q->gpt_return_weights ? give(r, out.b) : 0;
     out.a = frame_leave(r, f, out.a);
     return out;
 }
@@ -261,7 +269,7 @@ static val block_forward(struct run *r, void *context, const val *args)
 {
     struct gptj_layer *l = context;
     const struct gptj *p = l->model->parts;
-    bool keywords = l->model->q->checkpoint_keywords;
+    bool keywords = l->model->checkpoint_keywords;
     struct frame f = frame_enter(r);
     val hidden = local(r, args[0]), residual = local(r, hidden), feed_forward;
     struct two attn;
@@ -278,19 +286,27 @@ static val block_forward(struct run *r, void *context, const val *args)
 }
 
 /* -------------------------------------------------------------------------------------------------------------- model */
+static val causal(struct run *r, struct model *m, val embeds, val mask_2d, val ids)
+{
+    if (m->q->gpt_create_mask)
+        return causal_mask(r, m, embeds, mask_2d, ids, 0);
+    if (m->q->gptj_cache_class)
+        return causal_mask_by_position(r, m, embeds, mask_2d, ids);
+    if (m->attention == KERNEL_FLASH_2 || !mask_2d)
+        return mask_2d; /* a full mask unpads, too */
+    return additive_mask_440(r, m, mask_2d);
+}
+
 /* Position ids, mask and embeddings in the order of each release; the hidden states */
 static val before_blocks(struct run *r, struct model *m, const struct batch *b)
 {
     struct gptj *p = m->parts;
-    int64_t seq = size_of(r, b->ids, 1);
-    bool new = m->q->attention_interface;
-    val embeds = new ? local(r, call_embeddings(r, m, b->ids)) : 0;
-    val ids = factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(seq));
+    bool first = m->q->gptj_cache_class;
+    val embeds = first ? local(r, call_embeddings(r, m, b->ids)) : 0;
 
-    p->ids = local(r, unsqueeze(r, new ? add_scalar(r, ids) : ids, 0));
-    p->mask = local(r, new ? causal_mask(r, m, embeds, b->mask, p->ids, 0)
-                            : m->attention == KERNEL_FLASH_2 ? b->mask /* 4.40 always unpads */ : additive_mask_440(r, m, b->mask));
-    if (!new)
+    p->ids = gpt_all_positions(r, m, size_of(r, b->ids, 1));
+    p->mask = local(r, causal(r, m, embeds, b->mask, p->ids));
+    if (!first)
         embeds = local(r, call_embeddings(r, m, b->ids));
     return local(r, call(r, p->drop, embeds));
 }
@@ -302,7 +318,7 @@ static val model_forward(struct run *r, struct model *m, const struct batch *b)
     struct gptj_layer *layers = m->layers;
     struct frame f = module_enter(r, p->transformer);
     val hidden = before_blocks(r, m, b), outputs = local(r, 0), weights = local(r, 0), args[3];
-    bool keywords = m->q->checkpoint_keywords;
+    bool keywords = m->checkpoint_keywords;
 
     args[1] = p->mask;
     args[2] = p->ids;
@@ -322,20 +338,16 @@ static val model_forward(struct run *r, struct model *m, const struct batch *b)
     return frame_leave(r, f, hidden);
 }
 
-/* GPTJForCausalLM.forward; 4.40: logits in fp32, the loss back in the hidden states' dtype */
+/* GPTJForCausalLM.forward; before 5.0 logits in fp32, the loss back in the hidden states' dtype */
 void gptj_forward(struct run *r, struct model *m, const struct batch *b, struct outputs *ret)
 {
     struct frame f = module_enter(r, m->tree.root);
     val hidden = local(r, model_forward(r, m, b)), logits = call_head(r, m, hidden), loss;
 
-    if (m->q->loss_shifts_labels) {
-        logits = local(r, logits);
-        loss = local(r, causal_lm_loss(r, logits, b->labels, m->counts_items));
-    } else {
-        logits = local(r, to_dtype(r, logits, DTYPE_FP32));
-        loss = local(r, shifted_loss(r, m, logits, b->labels));
+    logits = local(r, m->q->gpt_cast_logits ? to_dtype(r, logits, DTYPE_FP32) : logits);
+    loss = local(r, gpt_all_loss(r, m, logits, b->labels));
+    if (m->q->gpt_cast_logits && hidden)
         rebind(r, &loss, to_dtype(r, loss, dtype_of(r, hidden)));
-    }
     ret->loss = give(r, loss);
     ret->logits = give(r, logits);
     (void)frame_leave(r, f, 0);

@@ -157,8 +157,7 @@ val causal_mask(struct run *r, struct model *m, val embeds, val mask_2d, val ids
     return frame_leave(r, f, out);
 }
 
-/* torch.all(attention_mask == 1) of _ignore_causal_mask_sdpa; without a mask nothing is asked */
-static bool ignore_440(struct run *r, const struct model *m, val mask_2d)
+bool mask_is_full_440(struct run *r, const struct model *m, val mask_2d)
 {
     val equal, all;
 
@@ -224,7 +223,7 @@ val causal_mask_4d_440(struct run *r, struct model *m, val embeds, val mask_2d, 
     b = size_of(r, embeds, 0);
     s = size_of(r, embeds, 1);
     dtype = dtype_of(r, embeds);
-    if (for_sdpa && (!window || s < window) && ignore_440(r, m, mask_2d))
+    if (for_sdpa && (!window || s < window) && mask_is_full_440(r, m, mask_2d))
         return frame_leave(r, f, 0);
     causal = local(r, make_causal_440(r, dtype, b, s, window));
     if (!mask_2d)
@@ -270,7 +269,7 @@ val causal_mask_llama_440(struct run *r, struct model *m, val embeds, val mask_2
     dtype = dtype_of(r, embeds);
     if (m->attention == KERNEL_FLASH_2)
         return frame_leave(r, f, flash_mask_440(m, mask_2d));
-    if (m->attention == KERNEL_SDPA && ignore_440(r, m, mask_2d))
+    if (m->attention == KERNEL_SDPA && mask_is_full_440(r, m, mask_2d))
         return frame_leave(r, f, 0);
     mask = local(r, factory(r, OP_FULL, dtype, SHAPE(s, s)));
     if (s != 1)

@@ -50,7 +50,8 @@ struct model {
     bool score_head;              /* model_take_class() made it a classifier: peft trains the head in full */
     bool cache_checkpointed;      /* declare() says so: the class leaves use_cache on when it checkpoints */
     bool checkpoint_keywords;     /* the class's layers are GradientCheckpointingLayer: what is handed over by name is closed over */
-    bool cache_object;            /* the class builds a DynamicCache, which keeps copies; else it keeps what it is given */
+    bool takes_items;             /* forward takes num_items_in_batch: a **kwargs, in that release */
+    const char *refuses_items;    /* it is handed num_items_in_batch and raises: why; NULL: it does not */
     bool embeddings_require_grad; /* peft's enable_input_require_grads() */
     struct module *embeddings;    /* get_input_embeddings() */
     void *layers;                 /* the family's own: an array in the arena */

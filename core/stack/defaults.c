@@ -61,14 +61,14 @@ static const struct class_row {
     release from;
     unsigned offers;
 } classes[] = {
-    {"opt", 0, E | F}, {"opt", 5000, E | S | F},
+    {"opt", 0, E | F}, {"opt", 4046, E | S | F},
     {"bloom", 0, E},
     {"codegen", 0, E},
-    {"biogpt", 0, E}, {"biogpt", 5000, E | S | F},
+    {"biogpt", 0, E}, {"biogpt", 4045, E | S}, {"biogpt", 4053, E | S | F},
     {"gpt_bigcode", 0, E | S | F},
     {"gpt_neo", 0, E | F},
-    {"gpt2", 0, E | F}, {"gpt2", 5000, E | S | F},
-    {"gpt_neox", 0, E | F}, {"gpt_neox", 5000, E | S | F},
+    {"gpt2", 0, E | F}, {"gpt2", 4042, E | S | F},
+    {"gpt_neox", 0, E | F}, {"gpt_neox", 4042, E | S | F},
     {"llama", 0, E | S | F},
     {"mistral", 4034, E | S | F},
     {"qwen2", 4037, E | S | F},

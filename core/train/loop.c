@@ -49,8 +49,8 @@ static void drop_cache(struct trainer *t)
     }
 }
 
-/* operations.py convert_outputs_to_fp32: every half tensor of the outputs becomes fp32, the cache's too where it is a tuple (5.x: an
- * object); the old die after. */
+/* operations.py convert_outputs_to_fp32: every half tensor of the outputs becomes fp32, the cache's too where it is a tuple, not an
+ * object; the old die after. */
 static void convert_outputs(struct trainer *t, struct outputs *o)
 {
     struct run *r = &t->run;
@@ -70,7 +70,7 @@ static void convert_outputs(struct trainer *t, struct outputs *o)
     for (uint32_t i = 0; i < CACHE_ROWS * t->model.n_layers; i++) {
         val v = local(r, t->model.cache[i]); /* dies with the caller's frame, after all are converted */
 
-        if (!v || t->step->quirks.attention_interface || (dtype_of(r, v) != DTYPE_BF16 && dtype_of(r, v) != DTYPE_FP16))
+        if (!v || !t->step->quirks.cache_in_tuple || (dtype_of(r, v) != DTYPE_BF16 && dtype_of(r, v) != DTYPE_FP16))
             continue;
         t->model.cache[i] = owned(r, to_dtype(r, v, DTYPE_FP32));
         value_unref(r, v);
@@ -102,12 +102,12 @@ void end_micro_step(struct trainer *t, uint32_t micro_step)
     t->method->end_micro_step(t->wrapped, boundary);
 }
 
-/* The wrapper's way with what forward returns: loss, logits, and before 5.x the cache, a tuple. */
+/* The wrapper's way with what forward returns: loss, logits, and the cache where it is a tuple. */
 static void post_forward(struct trainer *t, struct outputs *o)
 {
     struct run *r = &t->run;
     struct model *m = &t->model;
-    uint32_t cached = t->step->quirks.attention_interface ? 0 : CACHE_ROWS * m->n_layers;
+    uint32_t cached = t->step->quirks.cache_in_tuple ? CACHE_ROWS * m->n_layers : 0;
     unsigned char *mark = r->arena->cur;
     val *all;
 

@@ -2,21 +2,28 @@
 #include "torch/autograd.h"
 #include "train/loop.h"
 
-/* get_batch_samples: sum((labels[..., 1:] != -100).sum() for each batch), / 1 */
+/* get_batch_samples: sum((labels[..., 1:] != -100).sum() for each batch); a tensor that is kept, or 0 */
 static val count_items(struct trainer *t, const struct batch *b, uint32_t n)
 {
     struct run *r = &t->run;
+    const struct quirks *q = &t->step->quirks;
     val total = 0, count;
 
-    if (!t->model.counts_items)
+    if (!t->model.counts_items && (!q->items_counted_for_all || t->plain))
         return 0;
     for (uint32_t i = 0; i < n; i++) {
-        val valid = compare(r, OP_NE, slice(r, b[i].labels, -1, 1, t->step->r.seq_len_tokens), 0), sum, old = total;
+        val labels = q->items_of_targets ? slice(r, b[i].labels, -1, 1, t->step->r.seq_len_tokens) : b[i].labels;
+        val sum = sum_all(r, compare(r, OP_NE, labels, 0)), old = total;
 
-        sum = sum_all(r, valid);
         total = owned(r, old ? add(r, old, sum) : add_scalar(r, sum));
         value_unref(r, old);
     }
+    if (q->items_read_back) {
+        value_unref(r, total);
+        return 0;
+    }
+    if (!q->items_divided)
+        return total;
     count = owned(r, pointwise_op(r, OP_DIV, DTYPE_FP32, total, 0));
     value_unref(r, total);
     return count;

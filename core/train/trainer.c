@@ -92,7 +92,9 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
         rc = model_declare(m, err);
     if (rc)
         return rc;
-    m->counts_items = m->family->takes_item_count && !t->plain;
+    m->counts_items = m->takes_items && !t->plain;
+    if (m->refuses_items && m->q->trainer_counts_items && !t->plain)
+        return err_set(err, ERR_FIELD_CONFLICT, "/stack/transformers", "%s", m->refuses_items);
     if (t->as_saved)
         model_take_class(m);
     if (s->tuning != TUNING_FULL) {

@@ -1,6 +1,6 @@
 /* bloom.c - BLOOM: alibi instead of positions, queries, keys and values in one projection, a GeLU with a backward of its own. */
-#include "models/blocks.h"
 #include "models/families.h"
+#include "models/gpt_all.h"
 
 struct bloom_layer {
     struct model *model;
@@ -10,7 +10,7 @@ struct bloom_layer {
 
 struct bloom {
     struct module *transformer, *embed_norm, *norm;
-    val alibi, mask; /* of the forward that runs */
+    val alibi, mask, position; /* of the forward that runs; cache_position where it is handed on */
 };
 
 static void declare_layer(struct model *m, struct module *list, struct bloom_layer *l, uint32_t index)
@@ -45,6 +45,13 @@ static void declare(struct model *m)
         (void)err_set(&t->error, ERR_NOMEM, "", "the working memory of one request is too small for this model");
         return;
     }
+    if (m->attention == KERNEL_SDPA)
+        m->attention = KERNEL_EAGER; /* there never was an SDPA class */
+    if (!m->q->loss_shifts_labels)
+        m->refuses_items = "BloomForCausalLM.forward of this transformers release raises on num_items_in_batch, which its Trainer hands over "
+                           "(modeling_bloom.py: Got unexpected arguments)";
+    if (m->q->bloom_cache_class && !m->q->bloom_trains_with_cache)
+        m->use_cache = false;
     if (a->slow_but_exact && a->pretraining_tp > 1)
         (void)err_set(&t->error, ERR_FIELD_CONFLICT, "/slow_but_exact", "projections cut by pretraining_tp are not modelled");
     p->transformer = container(t, root, "transformer");
@@ -60,16 +67,16 @@ static void declare(struct model *m)
 }
 
 /* -------------------------------------------------------------------------------------------------------------- alibi */
-/* torch.pow(base, torch.arange(1, 1 + n, step, dtype=torch.int32)); base is made on the device, or copied there in 4.40 */
+/* torch.pow(base, torch.arange(1, 1 + n, step, dtype=torch.int32)); base is made on the device, or copied there before */
 static val powers_of(struct run *r, const struct model *m, int64_t n)
 {
-    val base = local(r, factory(r, m->q->attention_interface ? OP_FULL : OP_TO_COPY, DTYPE_FP32, 0, NULL));
+    val base = local(r, factory(r, m->q->bloom_alibi_of_length ? OP_FULL : OP_TO_COPY, DTYPE_FP32, 0, NULL));
     val powers = local(r, factory(r, OP_ARANGE, DTYPE_INT32, SHAPE(n)));
 
     return pointwise_op(r, OP_POW, DTYPE_FP32, base, powers);
 }
 
-/* _get_alibi_slopes, in 4.40 lines of build_alibi_tensor: heads that are no power of two take every other slope of the next one */
+/* _get_alibi_slopes, before lines of build_alibi_tensor: heads that are no power of two take every other slope of the next one */
 static val alibi_slopes(struct run *r, const struct model *m)
 {
     struct frame f = frame_enter(r);
@@ -84,7 +91,7 @@ static val alibi_slopes(struct run *r, const struct model *m)
         extra = powers_of(r, m, rest);
         rebind(r, &slopes, cat(r, 2, (val[]){slopes, extra}, 0));
     }
-    return m->q->attention_interface ? frame_leave(r, f, slopes) : slopes;
+    return m->q->bloom_alibi_of_length ? frame_leave(r, f, slopes) : slopes;
 }
 
 /* build_alibi_tensor: [batch * heads, 1, seq] */
@@ -145,12 +152,12 @@ static val dropout_add(struct run *r, val x, val residual, double p)
     return frame_leave(r, f, out);
 }
 
-/* softmax(scores + mask, dtype=fp32).to(dtype); 4.40 fills where a bool mask stands */
+/* softmax(scores + mask, dtype=fp32).to(dtype); before cache_position came a bool mask filled */
 static val probabilities(struct run *r, const struct bloom_layer *l, val scores, val mask, enum dtype dtype)
 {
     val weights = scores;
 
-    if (l->model->q->attention_interface) {
+    if (l->model->q->bloom_cache_class) {
         if (mask)
             rebind(r, &weights, add(r, weights, mask));
     } else {
@@ -161,12 +168,19 @@ static val probabilities(struct run *r, const struct bloom_layer *l, val scores,
     return to_dtype(r, softmax(r, weights, DTYPE_FP32), dtype);
 }
 
-/* BloomAttention.forward; the probabilities are its second result in 5.x */
+/* kv_length = cache_position[-1] + 1 */
+static void length_on_device(struct run *r, const struct bloom_layer *l)
+{
+    if (l->model->q->bloom_length_on_device)
+        (void)local(r, factory(r, OP_ADD, DTYPE_INT64, 0, NULL));
+}
+
+/* BloomAttention.forward; the probabilities are its second result since 4.54 */
 static val attention(struct run *r, struct bloom_layer *l, val x, val residual, val alibi_tensor, val mask, val *ret_probs)
 {
     const struct arch *a = l->model->arch;
     struct frame f = module_enter(r, l->attn);
-    bool new = l->model->q->attention_interface;
+    bool new = l->model->q->bloom_cache_class;
     int64_t b, s, n, d = a->head_dim;
     val fused, split, q, k, v, scores, probs, out;
 
@@ -196,6 +210,7 @@ static val attention(struct run *r, struct bloom_layer *l, val x, val residual, 
     rebind(r, &v, reshape(r, new ? v : transpose(r, v, 1, 2), SHAPE(n, s, d)));
     if (!new)
         cache_update(r, l->model, l->index, &k, &v);
+    length_on_device(r, l);
     scores = local(r, baddbmm(r, alibi_tensor, q, k, true)); /* stays while its view is bound anew */
     scores = local(r, view(r, scores, SHAPE(b, a->heads, s, s)));
     probs = local(r, probabilities(r, l, scores, mask, dtype_of(r, new ? q : scores)));
@@ -204,7 +219,7 @@ static val attention(struct run *r, struct bloom_layer *l, val x, val residual, 
     rebind(r, &out, merge_heads(r, out, b, s, a));
     out = local(r, call(r, l->dense, out)); /* context_layer stays */
     rebind(r, &out, dropout_add(r, out, residual, a->residual_dropout));
-    *ret_probs = new ? give(r, probs) : 0;
+    *ret_probs = l->model->q->gpt_return_weights ? give(r, probs) : 0;
     return frame_leave(r, f, out);
 }
 
@@ -221,14 +236,14 @@ static val mlp_forward(struct run *r, struct bloom_layer *l, val x, val residual
     return frame_leave(r, f, local(r, dropout_add(r, out, residual, l->model->arch->residual_dropout)));
 }
 
-/* BloomBlock.forward; args: hidden states, and in 4.40 alibi and mask */
+/* BloomBlock.forward; args: hidden states, and before it checkpointed itself alibi and mask */
 static val layer_forward(struct run *r, void *context, const val *args)
 {
     struct bloom_layer *l = context;
     const struct arch *a = l->model->arch;
     const struct bloom *p = l->model->parts;
     struct frame f = frame_enter(r);
-    bool keywords = l->model->q->checkpoint_keywords;
+    bool keywords = l->model->checkpoint_keywords;
     val norm, attn, probs = 0, out;
 
     norm = local(r, call(r, l->norm1, args[0]));
@@ -242,37 +257,54 @@ static val layer_forward(struct run *r, void *context, const val *args)
     return frame_leave(r, f, out);
 }
 
+/* Alibi and mask; without a mask one of ones stands for it, up to 5.20 */
+static void bias_and_mask(struct run *r, struct model *m, const struct batch *b, val embeds, enum dtype dtype)
+{
+    struct bloom *p = m->parts;
+    int64_t rows = size_of(r, b->ids, 0), seq = size_of(r, b->ids, 1);
+    val mask = b->mask;
+
+    if (!mask && !m->q->bloom_alibi_of_length)
+        mask = local(r, ones_for(r, b->ids, DTYPE_FP32));
+    p->alibi = local(r, mask ? alibi(r, m, mask, dtype) : alibi_unmasked(r, m, rows, seq, dtype));
+    if (m->q->gpt_create_mask) {
+        p->mask = local(r, causal_mask(r, m, embeds, mask, 0, 0));
+    } else if (m->q->bloom_cache_class) {
+        p->mask = local(r, causal_mask_by_position(r, m, embeds, mask, p->position));
+    } else {
+        p->mask = local(r, causal_mask_4d_440(r, m, embeds, mask, 0, false));
+        rebind(r, &p->mask, to_dtype(r, p->mask, DTYPE_BOOL));
+    }
+}
+
 /* BloomModel.forward */
 static val model_forward(struct run *r, struct model *m, const struct batch *b)
 {
     struct bloom *p = m->parts;
     struct bloom_layer *layers = m->layers;
     struct frame f = module_enter(r, p->transformer);
-    bool keywords = m->q->checkpoint_keywords;
-    val embeds, hidden, mask, outputs, second, args[3], closed[2];
+    bool keywords = m->checkpoint_keywords, positions = m->q->bloom_cache_class && m->q->gpt_all_cache_position;
+    val embeds, hidden, outputs, second, args[4], closed[3];
 
     embeds = local(r, call_embeddings(r, m, b->ids));
+    if (run_dead(r))
+        return frame_leave(r, f, 0);
+    p->position = positions ? local(r, factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(size_of(r, b->ids, 1)))) : 0;
     hidden = local(r, call(r, p->embed_norm, embeds));
     if (run_dead(r))
         return frame_leave(r, f, 0);
-    mask = b->mask || m->q->attention_interface ? b->mask : local(r, ones_for(r, b->ids, DTYPE_FP32));
-    p->alibi = local(r, mask ? alibi(r, m, mask, dtype_of(r, hidden))
-                             : alibi_unmasked(r, m, size_of(r, b->ids, 0), size_of(r, b->ids, 1), dtype_of(r, hidden)));
-    if (m->q->attention_interface) {
-        p->mask = local(r, causal_mask(r, m, embeds, b->mask, 0, 0));
-    } else {
-        p->mask = local(r, causal_mask_4d_440(r, m, embeds, mask, 0, false));
-        rebind(r, &p->mask, to_dtype(r, p->mask, DTYPE_BOOL));
-    }
+    bias_and_mask(r, m, b, embeds, dtype_of(r, hidden));
     args[1] = closed[1] = p->alibi;
     args[2] = closed[0] = p->mask;
+    args[3] = closed[2] = p->position;
     outputs = local(r, 0); /* the tuple of the layer before: its hidden states, its probabilities */
     second = local(r, 0);
     for (uint32_t i = 0; i < m->n_layers && !run_dead(r); i++) {
         val out;
 
         args[0] = hidden;
-        out = decoder_layer(r, m, layers[i].self, layer_forward, &layers[i], keywords ? 1 : 3, args, keywords ? 2 : 0, closed);
+        out = decoder_layer(r, m, layers[i].self, layer_forward, &layers[i], keywords ? 1 : positions ? 4 : 3, args,
+                            keywords ? 3 : 0, closed);
         rebind(r, &outputs, out);
         rebind(r, &second, r->second);
         r->second = 0;
@@ -289,10 +321,7 @@ static void forward(struct run *r, struct model *m, const struct batch *b, struc
     val hidden = local(r, model_forward(r, m, b)), logits, loss;
 
     logits = local(r, call_head(r, m, hidden));
-    if (m->q->loss_shifts_labels)
-        loss = local(r, causal_lm_loss(r, logits, b->labels, m->counts_items));
-    else
-        loss = local(r, shifted_loss(r, m, logits, b->labels));
+    loss = local(r, gpt_all_loss(r, m, logits, b->labels));
     ret->loss = give(r, loss);
     ret->logits = give(r, logits);
     (void)frame_leave(r, f, 0);

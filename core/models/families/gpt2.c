@@ -10,10 +10,10 @@ static void declare_attention(struct model *m, struct gpt_layer *l)
     const struct arch *a = m->arch;
     struct tree *t = &m->tree;
 
-    if (!m->q->attention_interface) {
+    if (m->q->gpt2_causal_buffer)
         l->bias = buffer_add(t, l->attn, "bias", DTYPE_BOOL, SHAPE(1, 1, a->max_positions, a->max_positions));
+    if (m->q->gpt_masked_bias)
         (void)buffer_add(t, l->attn, "masked_bias", t->dtype, 0, NULL);
-    }
     l->qkv = gpt_linear(l, l->attn, "c_attn", a->hidden, 3 * (int64_t)a->hidden, true);
     l->out = gpt_linear(l, l->attn, "c_proj", a->hidden, a->hidden, true);
     l->attn_dropout = dropout_module(t, l->attn, "attn_dropout", a->attention_dropout);
@@ -21,26 +21,6 @@ static void declare_attention(struct model *m, struct gpt_layer *l)
 }
 
 /* ---------------------------------------------------------------------------------------------------------- attention */
-/* eager_attention_forward of 5.x */
-static struct two eager(struct run *r, const struct gpt_layer *l, val q, val k, val v, val mask)
-{
-    struct frame f = frame_enter(r);
-    struct two ret;
-    val weights, out;
-
-    weights = local(r, mul_scalar(r, matmul(r, q, transpose(r, k, -1, -2))));
-    if (mask)
-        rebind(r, &weights, add(r, weights, mask));
-    rebind(r, &weights, softmax(r, weights, DTYPE_COUNT));
-    rebind(r, &weights, to_dtype(r, weights, dtype_of(r, v)));
-    rebind(r, &weights, dropout(r, weights, l->model->arch->attention_dropout));
-    out = local(r, matmul(r, weights, v));
-    rebind(r, &out, transpose(r, out, 1, 2));
-    ret = (struct two){give(r, out), give(r, weights)};
-    (void)frame_leave(r, f, 0);
-    return ret;
-}
-
 /* weights = torch.where(self.bias[:, :, k - q : k, :k], weights, full([], min)) */
 static void mask_causally(struct run *r, const struct gpt_layer *l, val *weights)
 {
@@ -52,26 +32,40 @@ static void mask_causally(struct run *r, const struct gpt_layer *l, val *weights
     rebind(r, weights, where(r, causal, *weights, least));
 }
 
-/* GPT2Attention._attn of 4.40 */
-static struct two attn_440(struct run *r, const struct gpt_layer *l, val q, val k, val v, val mask)
+/* q k^T, scaled; a local of the caller's */
+static val scores(struct run *r, const struct gpt_layer *l, val q, val k)
 {
-    struct frame f = frame_enter(r);
     const struct arch *a = l->model->arch;
-    struct two ret;
-    val weights, out;
+    val weights = matmul(r, q, transpose(r, k, -1, -2));
 
-    weights = local(r, matmul(r, q, transpose(r, k, -1, -2)));
+    if (l->model->q->gpt2_scaling_number)
+        return local(r, mul_scalar(r, weights));
+    weights = local(r, weights);
     if (a->scale_attn_weights)
         rebind(r, &weights, divide(r, weights, factory(r, OP_FULL, dtype_of(r, weights), 0, NULL)));
     if (a->scale_attn_by_inverse_layer_idx)
         rebind(r, &weights, div_scalar(r, weights));
-    mask_causally(r, l, &weights);
+    return weights;
+}
+
+/* GPT2Attention._attn, then eager_attention_forward, which hands over [batch, seq, heads, head_dim] */
+static struct two eager(struct run *r, const struct gpt_layer *l, val q, val k, val v, val mask)
+{
+    struct frame f = frame_enter(r);
+    const struct quirks *quirks = l->model->q;
+    struct two ret;
+    val weights = scores(r, l, q, k), out;
+
+    if (l->bias)
+        mask_causally(r, l, &weights);
     if (mask)
         rebind(r, &weights, add(r, weights, mask));
     rebind(r, &weights, softmax(r, weights, DTYPE_COUNT));
     rebind(r, &weights, to_dtype(r, weights, dtype_of(r, v)));
-    rebind(r, &weights, call(r, l->attn_dropout, weights));
+    rebind(r, &weights, quirks->gpt2_scaling_number ? dropout(r, weights, l->model->arch->attention_dropout) : call(r, l->attn_dropout, weights));
     out = local(r, matmul(r, weights, v));
+    if (quirks->gpt2_attention_functions)
+        rebind(r, &out, transpose(r, out, 1, 2));
     ret = (struct two){give(r, out), give(r, weights)};
     (void)frame_leave(r, f, 0);
     return ret;
@@ -82,7 +76,7 @@ static struct two upcast_and_reordered(struct run *r, const struct gpt_layer *l,
 {
     struct frame f = frame_enter(r);
     int64_t b = size_of(r, q, 0), h = size_of(r, q, 1), s = size_of(r, q, 2), d = size_of(r, q, 3);
-    bool autocast = r->autocast, interface = l->model->q->attention_interface;
+    bool autocast = r->autocast;
     struct two ret;
     val weights, query, key, out;
 
@@ -95,7 +89,7 @@ static struct two upcast_and_reordered(struct run *r, const struct gpt_layer *l,
     rebind(r, &weights, baddbmm(r, weights, query, key, l->model->arch->scale_attn_weights));
     rebind(r, &weights, reshape(r, weights, SHAPE(b, h, s, s)));
     r->autocast = autocast;
-    if (!interface)
+    if (l->bias)
         mask_causally(r, l, &weights);
     if (mask)
         rebind(r, &weights, add(r, weights, mask));
@@ -103,7 +97,7 @@ static struct two upcast_and_reordered(struct run *r, const struct gpt_layer *l,
     rebind(r, &weights, to_dtype(r, weights, dtype_of(r, v)));
     rebind(r, &weights, call(r, l->attn_dropout, weights));
     out = local(r, matmul(r, weights, v));
-    if (interface)
+    if (l->model->q->gpt2_attention_functions)
         rebind(r, &out, transpose(r, out, 1, 2));
     ret = (struct two){give(r, out), give(r, weights)};
     (void)frame_leave(r, f, 0);
@@ -120,18 +114,20 @@ static struct two kernel(struct run *r, struct gpt_layer *l, val q, val k, val v
     struct model *m = l->model;
     struct attention_call c = {.mask = mask, .dropout = m->arch->attention_dropout, .groups = 1};
 
+    if (m->attention == KERNEL_SDPA && !m->q->gpt2_attention_functions)
+        return (struct two){sdpa_of_class(r, q, k, v, mask, c.dropout), 0};
     if (m->attention != KERNEL_EAGER)
         return (struct two){attention_interface(r, m, q, k, v, &c), 0};
     if (m->arch->reorder_and_upcast_attn)
         return upcast_and_reordered(r, l, q, k, v, mask);
-    return m->q->attention_interface ? eager(r, l, q, k, v, mask) : attn_440(r, l, q, k, v, mask);
+    return eager(r, l, q, k, v, mask);
 }
 
 /* GPT2Attention.forward */
 static struct two attention(struct run *r, struct gpt_layer *l, val x, val mask)
 {
     const struct arch *a = l->model->arch;
-    bool interface = l->model->q->attention_interface;
+    const struct quirks *q = l->model->q;
     int64_t width = a->hidden, rows, seq;
     struct frame f = module_enter(r, l->attn);
     struct two ret = {0};
@@ -145,8 +141,8 @@ static struct two attention(struct run *r, struct gpt_layer *l, val x, val mask)
     split(r, call(r, l->qkv, x), 2, 3, (int64_t[]){width, width, width}, part);
     for (int i = 0; i < 3; i++)
         (void)local(r, part[i]);
-    for (int i = 0; i < 3 && !run_dead(r); i++) { /* 5.x: key, value, query */
-        int k = interface ? (i + 1) % 3 : i;
+    for (int i = 0; i < 3 && !run_dead(r); i++) { /* key, value, query since masking_utils came */
+        int k = q->gpt2_create_mask ? (i + 1) % 3 : i;
 
         rebind(r, &part[k], heads(r, part[k], a->heads));
     }
@@ -155,12 +151,14 @@ static struct two attention(struct run *r, struct gpt_layer *l, val x, val mask)
         ret = kernel(r, l, part[0], part[1], part[2], mask);
     out = local(r, ret.a);
     weights = local(r, ret.b);
-    if (!interface && l->model->attention == KERNEL_EAGER) /* _merge_heads */
+    if (!q->gpt2_attention_functions && l->model->attention == KERNEL_EAGER) /* _merge_heads */
         rebind(r, &out, contiguous(r, transpose(r, out, 1, 2)));
     rebind(r, &out, reshape(r, out, SHAPE(rows, seq, -1)));
+    if (!q->gpt2_attention_functions && l->model->attention == KERNEL_FLASH_2) /* attn_weights_reshaped */
+        (void)local(r, out);
     rebind(r, &out, call(r, l->out, out));
     rebind(r, &out, call(r, l->resid_dropout, out));
-    ret = (struct two){give(r, out), interface ? give(r, weights) : 0};
+    ret = (struct two){give(r, out), q->gpt2_cache_class ? give(r, weights) : 0};
     (void)frame_leave(r, f, 0);
     return ret;
 }
@@ -170,9 +168,25 @@ static const struct gpt_style style = {.conv1d = true, .declare_attention = decl
 
 static void declare(struct model *m)
 {
-    if (!m->q->attention_interface && m->attention == KERNEL_SDPA)
-        m->attention = KERNEL_EAGER; /* 4.40 has no SDPA class: transformers falls back */
-    (void)gpt_declare(m, &style);
+    struct gpt *p;
+
+    if (!m->q->gpt2_sdpa && m->attention == KERNEL_SDPA)
+        m->attention = KERNEL_EAGER; /* no SDPA class: transformers falls back */
+    p = gpt_declare(m, &style);
+    if (!p)
+        return;
+    p->by_place = true;
+    p->block_in_tuple = m->q->gpt2_block_in_tuple;
+}
+
+/* Before cache_position: position ids of their own, and masks as each kernel's class takes them */
+static val mask_before_positions(struct run *r, struct model *m, val embeds, val mask_2d)
+{
+    if (m->attention == KERNEL_FLASH_2)
+        return flash_mask_440(m, mask_2d);
+    if (!mask_2d)
+        return 0;
+    return local(r, m->attention == KERNEL_SDPA ? causal_mask_4d_440(r, m, embeds, mask_2d, 0, true) : additive_mask_440(r, m, mask_2d));
 }
 
 /* GPT2Model.forward */
@@ -180,27 +194,31 @@ static val model_forward(struct run *r, struct model *m, const struct batch *b)
 {
     struct gpt *p = m->parts;
     struct frame f = module_enter(r, p->transformer);
-    val ids, embeds, positions, hidden, closed[1];
+    const struct quirks *q = m->q;
+    val ids, embeds, positions, hidden;
+    int64_t seq;
 
     if (run_dead(r))
         return frame_leave(r, f, 0);
-    if (m->q->attention_interface) {
+    seq = size_of(r, b->ids, 1);
+    embeds = q->gpt2_cache_class ? local(r, call_embeddings(r, m, b->ids)) : 0;
+    ids = gpt_all_positions(r, m, seq);
+    if (!q->gpt2_sdpa)
+        p->mask = mask_before_positions(r, m, 0, b->mask);
+    if (!q->gpt2_cache_class)
         embeds = local(r, call_embeddings(r, m, b->ids));
-        ids = add_scalar(r, factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(size_of(r, b->ids, 1))));
-        ids = local(r, unsqueeze(r, ids, 0));
-        positions = local(r, call(r, p->wpe, ids));
-        hidden = local(r, add(r, embeds, positions));
+    positions = local(r, call(r, p->wpe, ids));
+    hidden = local(r, add(r, embeds, positions));
+    if (q->gpt2_create_mask)
         p->mask = local(r, causal_mask(r, m, embeds, b->mask, ids, 0));
-    } else {
-        ids = local(r, unsqueeze(r, factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(size_of(r, b->ids, 1))), 0));
-        p->mask = local(r, m->attention == KERNEL_FLASH_2 ? flash_mask_440(m, b->mask) : additive_mask_440(r, m, b->mask));
-        embeds = local(r, call_embeddings(r, m, b->ids));
-        positions = local(r, call(r, p->wpe, ids));
-        hidden = local(r, add(r, embeds, positions));
-    }
+    else if (q->gpt2_cache_class)
+        p->mask = local(r, causal_mask_by_position(r, m, embeds, b->mask, ids));
+    else if (q->gpt2_sdpa)
+        p->mask = mask_before_positions(r, m, embeds, b->mask);
     rebind(r, &hidden, call(r, p->dropout, hidden));
-    closed[0] = m->position_ids = ids;
-    return frame_leave(r, f, gpt_blocks(r, m, hidden, m->q->checkpoint_keywords ? 1 : 0, closed));
+    p->position = q->gpt2_cache_class && q->gpt_all_cache_position ? ids : 0;
+    p->ids = m->position_ids = q->gpt2_position_keyword ? ids : 0;
+    return frame_leave(r, f, gpt_blocks(r, m, hidden));
 }
 
 static void forward(struct run *r, struct model *m, const struct batch *b, struct outputs *ret)

@@ -14,7 +14,7 @@ static void declare_attention(struct model *m, struct gpt_layer *l)
 
     l->qkv = gpt_linear(l, l->attn, "c_attn", a->hidden, a->hidden + 2 * (int64_t)a->kv_heads * a->head_dim, true);
     l->out = gpt_linear(l, l->attn, "c_proj", a->hidden, a->hidden, true);
-    if (!m->q->attention_interface) /* 5.x keeps the rate alone */
+    if (!m->q->bigcode_interface) /* later the rate alone is kept */
         l->attn_dropout = dropout_module(t, l->attn, "attn_dropout", a->attention_dropout);
     l->resid_dropout = dropout_module(t, l->attn, "resid_dropout", a->residual_dropout);
 }
@@ -203,13 +203,19 @@ static const struct gpt_style style_440 = {.declare_attention = declare_attentio
 static void declare(struct model *m)
 {
     const struct arch *a = m->arch;
-    struct gpt *p = gpt_declare(m, m->q->attention_interface ? &style : &style_440);
+    const struct quirks *q = m->q;
+    struct gpt *p;
 
+    if (q->bigcode_never_checkpoints)
+        m->checkpointing = false;
+    m->cache_checkpointed = !q->bigcode_cache_off;
+    p = gpt_declare(m, q->bigcode_interface ? &style : &style_440);
     if (!p)
         return;
-    p->mask_is_keyword = m->q->checkpoint_keywords;
-    m->cache_checkpointed = !m->q->attention_interface;
-    p->second = m->use_cache && m->cache_checkpointed ? GPT_SECOND_CACHE : GPT_SECOND_NONE;
+    p->by_place = !q->bigcode_keywords;
+    p->block_in_tuple = q->bigcode_block_in_tuple;
+    p->second = !q->bigcode_block_in_tuple ? GPT_SECOND_NONE : q->bigcode_interface ? GPT_SECOND_WEIGHTS
+                : m->use_cache ? GPT_SECOND_CACHE : GPT_SECOND_NONE;
     p->bias = buffer_add(&m->tree, p->transformer, "bias", DTYPE_BOOL, SHAPE(a->max_positions, a->max_positions));
 }
 
@@ -246,6 +252,12 @@ static val self_attention_mask_440(struct run *r, struct model *m, const struct 
     return mask;
 }
 
+/* 4.40: attention_mask.bool() if 0 in attention_mask */
+static val bool_mask(struct run *r, const struct model *m, val mask_2d)
+{
+    return m->padded && mask_2d ? local(r, to_dtype(r, mask_2d, DTYPE_BOOL)) : 0;
+}
+
 /* GPTBigCodeModel.forward */
 static val model_forward(struct run *r, struct model *m, const struct batch *b)
 {
@@ -255,20 +267,20 @@ static val model_forward(struct run *r, struct model *m, const struct batch *b)
 
     if (run_dead(r))
         return frame_leave(r, f, 0);
-    if (m->q->attention_interface) {
+    if (m->q->bigcode_interface) {
         embeds = local(r, call_embeddings(r, m, b->ids));
-        ids = add_scalar(r, factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(size_of(r, b->ids, 1))));
-        ids = local(r, unsqueeze(r, ids, 0));
+        ids = gpt_all_positions(r, m, size_of(r, b->ids, 1));
+        p->position = m->q->gpt_all_cache_position ? ids : 0;
         p->mask = local(r, causal_mask(r, m, embeds, b->mask, ids, 0));
     } else {
-        ids = b->mask ? position_ids_440(r, b->mask) : local(r, unsqueeze(r, factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(size_of(r, b->ids, 1))), 0));
-        p->mask = m->attention == KERNEL_FLASH_2 ? flash_mask_440(m, b->mask) : self_attention_mask_440(r, m, p, b);
+        ids = b->mask ? position_ids_440(r, b->mask) : gpt_all_positions(r, m, size_of(r, b->ids, 1));
+        p->mask = m->attention == KERNEL_FLASH_2 ? bool_mask(r, m, b->mask) : self_attention_mask_440(r, m, p, b);
         embeds = local(r, call_embeddings(r, m, b->ids));
     }
     positions = local(r, call(r, p->wpe, ids));
     hidden = local(r, add(r, embeds, positions));
     rebind(r, &hidden, call(r, p->dropout, hidden));
-    return frame_leave(r, f, gpt_blocks(r, m, hidden, p->mask_is_keyword, &p->mask));
+    return frame_leave(r, f, gpt_blocks(r, m, hidden));
 }
 
 static void forward(struct run *r, struct model *m, const struct batch *b, struct outputs *ret)

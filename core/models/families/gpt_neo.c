@@ -14,7 +14,7 @@ static void declare_attention(struct model *m, struct gpt_layer *l)
 
     l->inner = container(t, l->attn, "attention");
     l->bias = buffer_add(t, l->inner, "bias", DTYPE_BOOL, SHAPE(1, 1, a->max_positions, a->max_positions));
-    if (!m->q->attention_interface)
+    if (m->q->gpt_masked_bias)
         (void)buffer_add(t, l->inner, "masked_bias", t->dtype, 0, NULL);
     l->attn_dropout = dropout_module(t, l->inner, "attn_dropout", a->attention_dropout);
     l->resid_dropout = dropout_module(t, l->inner, "resid_dropout", a->residual_dropout);
@@ -65,6 +65,9 @@ static struct two self_attention(struct run *r, struct gpt_layer *l, val x, val 
     struct two ret = {0};
     val q, k, v, out, beside;
 
+    if (flash && mask && l->model->q->gpt_neo_flash_cuts_mask)
+        run_fail(r, ERR_FIELD_CONFLICT, "/training/attention",
+                 "GPTNeoFlashAttention2 of this transformers release raises on a padded batch: it slices the 2-D mask by four dimensions");
     if (run_dead(r))
         return ret;
     (void)hold(r, x);
@@ -94,7 +97,7 @@ static struct two self_attention(struct run *r, struct gpt_layer *l, val x, val 
         rebind(r, &beside, out);
     rebind(r, &out, call(r, l->out, out));
     rebind(r, &out, call(r, l->resid_dropout, out));
-    ret = (struct two){give(r, out), l->model->q->attention_interface ? give(r, beside) : 0};
+    ret = (struct two){give(r, out), l->model->q->gpt_return_weights ? give(r, beside) : 0};
     (void)frame_leave(r, f, 0);
     return ret;
 }
@@ -123,9 +126,18 @@ static void declare(struct model *m)
     p = gpt_declare(m, &style);
     if (!p)
         return;
-    p->mask_is_keyword = m->q->checkpoint_keywords;
-    p->second = m->q->attention_interface ? GPT_SECOND_WEIGHTS : GPT_SECOND_NONE;
-    p->upcasts_logits = true;
+    p->block_in_tuple = true;
+    p->second = m->q->gpt_return_weights ? GPT_SECOND_WEIGHTS : GPT_SECOND_NONE;
+    p->casts_logits = m->q->gpt_cast_logits;
+}
+
+static val causal(struct run *r, struct model *m, val embeds, val mask_2d, val ids)
+{
+    if (m->q->gpt_create_mask)
+        return causal_mask(r, m, embeds, mask_2d, ids, 0);
+    if (m->q->gpt_neo_cache_class)
+        return causal_mask_by_position(r, m, embeds, mask_2d, ids);
+    return m->attention == KERNEL_FLASH_2 ? flash_mask_440(m, mask_2d) : causal_mask_4d_440(r, m, embeds, mask_2d, 0, false);
 }
 
 /* GPTNeoModel.forward */
@@ -133,27 +145,25 @@ static val model_forward(struct run *r, struct model *m, const struct batch *b)
 {
     struct gpt *p = m->parts;
     struct frame f = module_enter(r, p->transformer);
+    bool mask_first = m->q->gpt_neo_cache_class;
     val ids, embeds, positions, hidden;
 
     if (run_dead(r))
         return frame_leave(r, f, 0);
-    if (m->q->attention_interface) {
-        embeds = local(r, call_embeddings(r, m, b->ids));
-        ids = add_scalar(r, factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(size_of(r, b->ids, 1))));
-        ids = local(r, unsqueeze(r, ids, 0));
-        p->mask = local(r, causal_mask(r, m, embeds, b->mask, ids, 0));
-        positions = local(r, call(r, p->wpe, ids));
-        hidden = local(r, add(r, embeds, positions));
-    } else {
-        ids = local(r, unsqueeze(r, factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(size_of(r, b->ids, 1))), 0));
-        embeds = local(r, call_embeddings(r, m, b->ids));
-        positions = local(r, call(r, p->wpe, ids));
-        hidden = local(r, add(r, embeds, positions));
-        p->mask = local(r, m->attention == KERNEL_FLASH_2 ? flash_mask_440(m, b->mask)
-                                                          : causal_mask_4d_440(r, m, embeds, b->mask, 0, false));
+    if (!mask_first)
+        ids = gpt_all_positions(r, m, size_of(r, b->ids, 1));
+    embeds = local(r, call_embeddings(r, m, b->ids));
+    if (mask_first) {
+        ids = gpt_all_positions(r, m, size_of(r, b->ids, 1));
+        p->mask = local(r, causal(r, m, embeds, b->mask, ids));
     }
+    positions = local(r, call(r, p->wpe, ids));
+    hidden = local(r, add(r, embeds, positions));
+    if (!mask_first)
+        p->mask = local(r, causal(r, m, embeds, b->mask, ids));
     rebind(r, &hidden, call(r, p->dropout, hidden));
-    return frame_leave(r, f, gpt_blocks(r, m, hidden, p->mask_is_keyword, &p->mask));
+    p->position = mask_first && m->q->gpt_all_cache_position ? ids : 0;
+    return frame_leave(r, f, gpt_blocks(r, m, hidden));
 }
 
 static void forward(struct run *r, struct model *m, const struct batch *b, struct outputs *ret)

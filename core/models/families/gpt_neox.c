@@ -1,16 +1,15 @@
 /*
  * gpt_neox.c - GPT-NeoX, Pythia, Polyglot: one projection for q, k, v interleaved by head, rotary over a part of each head,
- * attention and MLP side by side. 4.40.0 knows eager attention and flash-attn; its eager scores are computed in fp32, since the
- * rotary tables are.
+ * attention and MLP side by side. While its rotary tables were buffers they were fp32, and eager scores with them.
  */
-#include "models/blocks.h"
 #include "models/families.h"
+#include "models/gpt_all.h"
 
 struct neox_layer {
     struct model *model;
     uint32_t index;
     struct module *self, *norm1, *norm2, *drop1, *drop2, *attn, *qkv, *dense, *attn_drop, *mlp, *up, *down, *act;
-    struct param *cos, *sin, *bias; /* 4.40: rotary tables, the causal mask */
+    struct param *cos, *sin, *bias; /* buffers of some releases: rotary tables, the causal mask */
 };
 
 struct neox {
@@ -27,18 +26,20 @@ static void declare_attention(struct model *m, struct neox_layer *l)
     int64_t rows = a->max_positions, half = a->rotary_dim / 2;
 
     l->attn = container(t, l->self, "attention");
-    if (!m->q->rope_once) {
+    if (!m->q->gpt_neox_interface) {
         struct module *rotary = container(t, l->attn, "rotary_emb");
 
         (void)buffer_add(t, rotary, "inv_freq", DTYPE_FP32, SHAPE(half));
-        l->cos = buffer_add(t, rotary, "cos_cached", DTYPE_FP32, SHAPE(rows, 2 * half));
-        l->sin = buffer_add(t, rotary, "sin_cached", DTYPE_FP32, SHAPE(rows, 2 * half));
+        if (!m->q->gpt_neox_cache_class) {
+            l->cos = buffer_add(t, rotary, "cos_cached", DTYPE_FP32, SHAPE(rows, 2 * half));
+            l->sin = buffer_add(t, rotary, "sin_cached", DTYPE_FP32, SHAPE(rows, 2 * half));
+        }
         l->bias = buffer_add(t, l->attn, "bias", DTYPE_BOOL, SHAPE(1, 1, rows, rows));
         (void)buffer_add(t, l->attn, "masked_bias", t->dtype, 0, NULL);
     }
     l->qkv = linear(t, l->attn, "query_key_value", a->hidden, 3 * (int64_t)a->hidden, a->attention_bias);
     l->dense = linear(t, l->attn, "dense", a->hidden, a->hidden, a->attention_bias);
-    if (!m->q->attention_interface)
+    if (!m->q->gpt_neox_interface)
         l->attn_drop = dropout_module(t, l->attn, "attention_dropout", a->attention_dropout);
 }
 
@@ -80,18 +81,21 @@ static void declare(struct model *m)
     for (uint32_t i = 0; i < a->layers; i++)
         declare_layer(m, list, &layers[i], i);
     p->norm = layer_norm_module(t, p->decoder, "final_layer_norm", a->hidden, true);
-    if (m->q->rope_once) {
+    if (m->q->gpt_neox_cache_class) {
         p->rotary = container(t, p->decoder, "rotary_emb");
         p->inv_freq = buffer_add(t, p->rotary, "inv_freq", DTYPE_FP32, SHAPE(a->rotary_dim / 2));
-        (void)buffer_add(t, p->rotary, "original_inv_freq", DTYPE_FP32, SHAPE(a->rotary_dim / 2));
+        if (m->q->gpt_neox_copies_inv_freq)
+            (void)buffer_add(t, p->rotary, "original_inv_freq", DTYPE_FP32, SHAPE(a->rotary_dim / 2));
     }
-    t->head = linear(t, root, m->q->attention_interface ? "lm_head" : "embed_out", a->hidden, a->vocab, false);
+    t->head = linear(t, root, m->q->gpt_neox_named_embed_out ? "embed_out" : "lm_head", a->hidden, a->vocab, false);
     if (a->tie_embeddings)
         tie(t->head->weight, m->embeddings->weight);
+    if (!m->q->gpt_neox_sdpa && m->attention == KERNEL_SDPA)
+        m->attention = KERNEL_EAGER; /* no SDPA class: transformers falls back */
 }
 
 /* ------------------------------------------------------------------------------------------------------------ forward */
-/* The first rotary_dim elements of each head turn, the others pass: apply_rotary_pos_emb of 5.x, GPTNeoXAttention.forward of 4.40.
+/* The first rotary_dim elements of each head turn, the others pass: apply_rotary_pos_emb, before 4.49 lines of the attention.
  * q and k are the caller's locals. */
 static struct two rotate_part(struct run *r, val q, val k, val cos, val sin, val ids)
 {
@@ -117,15 +121,15 @@ static struct two rotate_part(struct run *r, val q, val k, val cos, val sin, val
     return qk;
 }
 
-/* GPTNeoXAttention.forward of 5.x; b of the result: the weights that the layer's `_` holds */
-static struct two attention(struct run *r, struct neox_layer *l, val x)
+/* GPTNeoXAttention.forward since 4.49; mask and tables are keywords or were checkpointed; b: the weights, which the layer holds */
+static struct two attention(struct run *r, struct neox_layer *l, val x, val mask)
 {
     const struct neox *p = l->model->parts;
     const struct arch *a = l->model->arch;
     struct frame f = module_enter(r, l->attn);
     int64_t rows = size_of(r, x, 0), seq = size_of(r, x, 1), d = a->head_dim;
     struct two out = {0}, qk;
-    struct attention_call c = {.mask = p->mask, .dropout = a->attention_dropout, .groups = 1, .weights = &out.b};
+    struct attention_call c = {.mask = mask, .dropout = a->attention_dropout, .groups = 1, .weights = &out.b};
     val part[3];
 
     (void)hold(r, x);
@@ -147,12 +151,13 @@ static struct two attention(struct run *r, struct neox_layer *l, val x)
     return out;
 }
 
-/* GPTNeoXAttention._attn of 4.40 */
-static struct two attend_440(struct run *r, struct neox_layer *l, val q, val k, val v, val mask)
+/* GPTNeoXAttention._attn, then eager_attention_forward of 4.47 and 4.48, whose result is contiguous */
+static struct two attend(struct run *r, struct neox_layer *l, val q, val k, val v, val mask)
 {
     struct frame f = frame_enter(r);
     int64_t b = size_of(r, q, 0), h = size_of(r, q, 1), s = size_of(r, q, 2), d = size_of(r, q, 3);
-    val scores, weights, lowest, causal;
+    bool function = l->model->q->gpt_neox_functions;
+    val scores, weights, lowest, causal, attended;
     struct two out = {0};
 
     if (run_dead(r))
@@ -162,63 +167,96 @@ static struct two attend_440(struct run *r, struct neox_layer *l, val q, val k, 
     scores = local(r, factory(r, OP_ZEROS, dtype_of(r, q), SHAPE(b * h, s, s)));
     rebind(r, &scores, baddbmm(r, scores, q, transpose(r, k, 1, 2), true));
     rebind(r, &scores, view(r, scores, SHAPE(b, h, s, s)));
-    lowest = local(r, factory(r, OP_TO_COPY, dtype_of(r, scores), 0, NULL));
-    causal = local(r, slice(r, slice(r, l->bias->value, 2, 0, s), 3, 0, s));
-    rebind(r, &scores, where(r, causal, scores, lowest));
+    if (!function) {
+        lowest = local(r, factory(r, OP_TO_COPY, dtype_of(r, scores), 0, NULL));
+        causal = local(r, slice(r, slice(r, l->bias->value, 2, 0, s), 3, 0, s));
+        rebind(r, &scores, where(r, causal, scores, lowest));
+    }
     if (mask)
         rebind(r, &scores, add(r, scores, mask));
     weights = local(r, softmax(r, scores, DTYPE_COUNT));
     rebind(r, &weights, to_dtype(r, weights, dtype_of(r, v)));
     rebind(r, &weights, call(r, l->attn_drop, weights));
-    out.a = give(r, matmul(r, weights, v));
+    attended = local(r, matmul(r, weights, v));
+    if (function)
+        rebind(r, &attended, contiguous(r, transpose(r, attended, 1, 2)));
+    out.a = give(r, attended);
     out.b = give(r, weights);
     (void)frame_leave(r, f, 0);
     return out;
 }
 
-/* GPTNeoXFlashAttention2.forward of 4.40: q and k, turned in fp32, are cast back to v's dtype */
-static val flash_440(struct run *r, val *q, val *k, val *v, val mask)
+/* GPTNeoXSdpaAttention, GPTNeoXFlashAttention2, sdpa_attention_forward and flash_attention_forward: q and k in v's dtype */
+static val attend_by_kernel(struct run *r, struct neox_layer *l, val q, val k, val v, val mask)
 {
-    val *in[3] = {q, k, v};
+    struct model *m = l->model;
+    struct attention_call c = {.mask = mask, .dropout = m->arch->attention_dropout, .groups = 1};
+    struct frame f = frame_enter(r);
+    val *in[3] = {&q, &k, &v};
 
-    for (int i = 0; i < 2; i++)
-        rebind(r, in[i], to_dtype(r, *in[i], dtype_of(r, *v)));
     for (int i = 0; i < 3; i++)
-        rebind(r, in[i], permute(r, *in[i], 4, (int[]){0, 2, 1, 3}));
-    if (mask)
-        run_fail(r, ERR_FIELD_CONFLICT, "/training/attention", "flash_attention_2 on a padded batch is not modelled");
-    return local(r, flash_attn_func(r, *q, *k, *v));
+        *in[i] = local(r, *in[i]);
+    for (int i = 0; i < 2; i++)
+        rebind(r, in[i], to_dtype(r, *in[i], dtype_of(r, v)));
+    if (m->attention == KERNEL_FLASH_2)
+        return frame_leave(r, f, flash_attention_2(r, m, q, k, v, &c));
+    for (int i = 0; i < 3 && m->q->gpt_neox_functions; i++)
+        rebind(r, in[i], contiguous(r, *in[i]));
+    return frame_leave(r, f, sdpa_of_class(r, q, k, v, mask, c.dropout));
 }
 
-/* GPTNeoXAttention.forward of 4.40 */
-static val attention_forward_440(struct run *r, struct neox_layer *l, val x, val mask, val ids)
+/* What _attn_projections_and_rope returns; before 4.42 lines of GPTNeoXAttention.forward */
+static void project_and_turn(struct run *r, struct neox_layer *l, val x, val ids, val *part)
 {
     const struct arch *a = l->model->arch;
-    struct frame f = module_enter(r, l->attn);
+    const struct neox *p = l->model->parts;
+    struct frame f = frame_enter(r);
     int64_t rows = size_of(r, x, 0), seq = size_of(r, x, 1), d = a->head_dim;
-    val qkv, part[3], cos, sin, out;
+    val qkv, cos = p->cos, sin = p->sin;
     struct two two;
 
-    (void)hold(r, x);
     qkv = local(r, call(r, l->qkv, x));
     rebind(r, &qkv, view(r, qkv, SHAPE(rows, seq, a->heads, 3 * d)));
     for (int i = 0; i < 3; i++)
         part[i] = local(r, permute(r, slice(r, qkv, -1, i * d, (i + 1) * d), 4, (int[]){0, 2, 1, 3}));
-    cos = local(r, slice(r, l->cos->value, 0, 0, seq));
-    sin = local(r, slice(r, l->sin->value, 0, 0, seq));
+    if (!l->model->q->gpt_neox_cache_class) {
+        cos = local(r, slice(r, l->cos->value, 0, 0, seq));
+        sin = local(r, slice(r, l->sin->value, 0, 0, seq));
+    } else {
+        ids = 0;
+    }
     two = rotate_part(r, part[0], part[1], cos, sin, ids);
     rebind(r, &part[0], two.a);
     rebind(r, &part[1], two.b);
     cache_update(r, l->model, l->index, &part[1], &part[2]);
-    if (l->model->attention == KERNEL_FLASH_2) {
-        out = flash_440(r, &part[0], &part[1], &part[2], mask);
-        out = local(r, reshape(r, out, SHAPE(rows, seq, a->heads * d)));
+    for (int i = 0; i < 3; i++)
+        part[i] = give(r, part[i]);
+    (void)frame_leave(r, f, 0);
+}
+
+/* GPTNeoXAttention.forward before the attention interface */
+static val attention_before(struct run *r, struct neox_layer *l, val x, val mask, val ids)
+{
+    const struct arch *a = l->model->arch;
+    struct frame f = module_enter(r, l->attn);
+    int64_t rows = size_of(r, x, 0), seq = size_of(r, x, 1);
+    val part[3], out;
+    struct two two;
+
+    (void)hold(r, x);
+    project_and_turn(r, l, x, ids, part);
+    for (int i = 0; i < 3; i++)
+        part[i] = local(r, part[i]);
+    if (l->model->attention != KERNEL_EAGER) {
+        out = local(r, attend_by_kernel(r, l, part[0], part[1], part[2], mask));
+        out = local(r, reshape(r, out, SHAPE(rows, seq, a->heads * a->head_dim)));
     } else {
-        two = attend_440(r, l, part[0], part[1], part[2], mask);
+        two = attend(r, l, part[0], part[1], part[2], mask);
         out = local(r, two.a);
         (void)local(r, two.b);
-        rebind(r, &out, contiguous(r, permute(r, out, 4, (int[]){0, 2, 1, 3})));
-        rebind(r, &out, view(r, out, SHAPE(rows, seq, a->heads * d)));
+        if (!l->model->q->gpt_neox_functions) /* _merge_heads */
+            rebind(r, &out, contiguous(r, permute(r, out, 4, (int[]){0, 2, 1, 3})));
+        rebind(r, &out, view(r, out, SHAPE(rows, seq, a->heads * a->head_dim)));
     }
     rebind(r, &out, call(r, l->dense, out));
     return frame_leave(r, f, out);
@@ -236,20 +274,21 @@ static val mlp_forward(struct run *r, struct neox_layer *l, val x)
     return frame_leave(r, f, hidden);
 }
 
-/* GPTNeoXLayer.forward; args: hidden states, and in 4.40 mask and position ids */
+/* GPTNeoXLayer.forward; args: hidden states, and before layers checkpointed themselves mask and position ids */
 static val layer_forward(struct run *r, void *context, const val *args)
 {
     struct neox_layer *l = context;
+    const struct neox *p = l->model->parts;
     struct frame f = frame_enter(r);
     val hidden, attn, mlp;
     struct two two = {0};
 
     hidden = local(r, args[0]);
     attn = call(r, l->norm1, hidden);
-    if (l->model->q->checkpoint_keywords)
-        two = attention(r, l, attn);
+    if (l->model->q->gpt_neox_interface)
+        two = attention(r, l, attn, l->model->checkpoint_keywords ? p->mask : args[1]);
     else
-        two.b = give(r, two.a = attention_forward_440(r, l, attn, args[1], args[2])); /* attention_layer_outputs holds it too */
+        two.b = give(r, two.a = attention_before(r, l, attn, args[1], args[2])); /* attention_layer_outputs holds it too */
     attn = local(r, two.a);
     (void)local(r, two.b);
     rebind(r, &attn, call(r, l->drop1, attn));
@@ -265,30 +304,47 @@ static val layer_forward(struct run *r, void *context, const val *args)
     return frame_leave(r, f, hidden);
 }
 
+static val causal(struct run *r, struct model *m, val embeds, val mask_2d, val ids)
+{
+    const struct quirks *q = m->q;
+
+    if (q->gpt_neox_create_mask)
+        return causal_mask(r, m, embeds, mask_2d, ids, 0);
+    if (q->gpt_neox_cache_class)
+        return causal_mask_by_position(r, m, embeds, mask_2d, ids);
+    if (m->attention == KERNEL_FLASH_2)
+        return flash_mask_440(m, mask_2d);
+    if (!mask_2d)
+        return 0;
+    return q->gpt_neox_sdpa ? causal_mask_4d_440(r, m, embeds, mask_2d, 0, m->attention == KERNEL_SDPA) : additive_mask_440(r, m, mask_2d);
+}
+
 /* GPTNeoXModel.forward up to the layers: position ids, mask, embeddings in the order of each release; the hidden states */
 static val before_layers(struct run *r, struct model *m, const struct batch *b)
 {
     struct neox *p = m->parts;
+    const struct quirks *q = m->q;
     int64_t seq = size_of(r, b->ids, 1);
-    bool new = m->q->attention_interface;
-    val embeds = new ? local(r, call_embeddings(r, m, b->ids)) : 0, hidden;
-    val ids = factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(seq));
+    val embeds = 0, hidden;
     struct two tables;
 
-    p->ids = local(r, unsqueeze(r, new ? add_scalar(r, ids) : ids, 0));
-    if (new) {
-        p->mask = local(r, causal_mask(r, m, embeds, b->mask, p->ids, 0));
-        hidden = local(r, call(r, p->embed_drop, embeds));
-        tables = rotary_tables(r, p->rotary, p->ids, dtype_of(r, hidden), p->inv_freq->value);
-        p->cos = local(r, tables.a);
-        p->sin = local(r, tables.b);
-        return hidden;
-    }
-    if (seq > m->arch->max_positions)
+    if (!q->gpt_neox_cache_class && seq > m->arch->max_positions)
         run_fail(r, ERR_FIELD_RANGE, "/training/seq_len", "longer than the positions this model has");
-    p->mask = local(r, m->attention == KERNEL_FLASH_2 ? flash_mask_440(m, b->mask) : additive_mask_440(r, m, b->mask));
-    embeds = local(r, call_embeddings(r, m, b->ids));
-    return local(r, call(r, p->embed_drop, embeds));
+    if (q->gpt_neox_cache_class)
+        embeds = local(r, call_embeddings(r, m, b->ids));
+    p->ids = gpt_all_positions(r, m, seq);
+    if (!embeds && q->gpt_neox_sdpa)
+        embeds = local(r, call_embeddings(r, m, b->ids));
+    p->mask = local(r, causal(r, m, embeds, b->mask, p->ids));
+    if (!embeds)
+        embeds = local(r, call_embeddings(r, m, b->ids));
+    hidden = local(r, call(r, p->embed_drop, embeds));
+    if (!q->gpt_neox_cache_class)
+        return hidden;
+    tables = (q->gpt_neox_rope_by_product ? rotary_tables : rotary_tables_matmul)(r, p->rotary, p->ids, dtype_of(r, hidden), p->inv_freq->value);
+    p->cos = local(r, tables.a);
+    p->sin = local(r, tables.b);
+    return hidden;
 }
 
 /* GPTNeoXModel.forward */
@@ -298,21 +354,20 @@ static val decoder_forward(struct run *r, struct model *m, const struct batch *b
     struct neox_layer *layers = m->layers;
     struct frame f = module_enter(r, p->decoder);
     val hidden = before_layers(r, m, b), outputs = local(r, 0), args[3], closed[4];
+    bool keywords = m->checkpoint_keywords;
 
     args[1] = closed[0] = p->mask;
-    args[2] = closed[1] = m->position_ids = p->ids;
+    args[2] = closed[1] = p->ids;
+    m->position_ids = m->q->gpt_neox_positions_to_flash ? p->ids : 0;
     closed[2] = p->sin;
     closed[3] = p->cos;
     for (uint32_t i = 0; i < m->n_layers; i++) {
         val out;
 
         args[0] = hidden;
-        if (m->q->checkpoint_keywords) {
-            out = decoder_layer(r, m, layers[i].self, layer_forward, &layers[i], 1, args, 4, closed);
-        } else { /* outputs = layer(..); hidden_states = outputs[0] */
-            out = decoder_layer(r, m, layers[i].self, layer_forward, &layers[i], 3, args, 0, NULL);
+        out = decoder_layer(r, m, layers[i].self, layer_forward, &layers[i], keywords ? 1 : 3, args, 4, closed);
+        if (m->q->gpt_neox_layer_in_tuple) /* outputs = layer(..); hidden_states = outputs[0] */
             rebind(r, &outputs, out);
-        }
         rebind(r, &hidden, out);
     }
     rebind(r, &hidden, call(r, p->norm, hidden));

@@ -1,5 +1,5 @@
 /*
- * gptj.c - GPT-J: a projection each for q, k and v; the rows of the sine table gathered from a copy of it, in q's dtype since 5.x.
+ * gptj.c - GPT-J: a projection each for q, k and v; the rows of the sine table gathered from a copy of it, in the key's dtype since 4.56.
  */
 #include "models/families.h"
 #include "models/gptj_block.h"
@@ -38,7 +38,7 @@ static val sincos(struct run *r, struct gptj_layer *l, val ids, enum dtype dtype
 
     (void)local(r, factory(r, OP_REPEAT, DTYPE_FP32, SHAPE(1, rows, dim)));
     (void)local(r, factory(r, OP_REPEAT, DTYPE_INT64, SHAPE(1, s, dim)));
-    return to_dtype(r, factory(r, OP_GATHER, DTYPE_FP32, SHAPE(1, s, dim)), l->model->q->attention_interface ? dtype : DTYPE_FP32);
+    return to_dtype(r, factory(r, OP_GATHER, DTYPE_FP32, SHAPE(1, s, dim)), l->model->q->gptj_rotates_in_dtype ? dtype : DTYPE_FP32);
 }
 
 static const struct gptj_style style = {
