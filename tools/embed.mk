@@ -10,7 +10,7 @@ $(embed): tools/embed.c
 
 # The columns that core/catalog/gpus.h declares: s string, n number.
 gpu_columns := name:s aliases:s vendor:s arch:s compute_capability:s multiprocessors:n memory_gb_marketing:n memory_bytes:n \
-               usable_bytes:n context_mib:n mem_bw_gbs:n fp32_tflops:n tf32_tflops:n fp16_tflops:n bf16_tflops:n \
+               usable_bytes:n context_mib:n board_power_w:n l2_bytes:n mem_bw_gbs:n fp32_tflops:n tf32_tflops:n fp16_tflops:n bf16_tflops:n \
                matmul_bf16_best_tflops:n nvlink_gen:s nvlink_gbs_per_dir:n pcie_gen:s
 
 $(BUILD)/gen/gpus.inc: $(data)/gpus.csv $(embed) tools/embed.mk

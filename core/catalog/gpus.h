@@ -27,6 +27,8 @@ struct gpu {
     uint64_t memory_bytes;          /* one total as a driver reported it */
     uint64_t usable_bytes;          /* the lowest total that any program saw */
     double context_mib;             /* before CUDA 11.7, when all kernels were loaded at start: not what a process of today holds */
+    double board_power_w;           /* as its limit is set when it is sold */
+    uint64_t l2_bytes;              /* as deviceQuery prints it */
     double mem_bw_gbs;              /* 10^9 bytes a second */
     double fp32_tflops, tf32_tflops, fp16_tflops, bf16_tflops; /* dense peaks */
     double matmul_bf16_best_tflops; /* best published single product */
@@ -62,10 +64,10 @@ bool gpu_capability(const char *text, unsigned *ret_major, unsigned *ret_minor);
 unsigned gpu_threads_per_multiprocessor(unsigned cc_major, unsigned cc_minor);
 
 /*
- * L2 cache, by capability and, where dies of one capability differ, by how many multiprocessors the product has.
+ * L2 cache of a GPU whose row has none, by capability and, where dies of one capability differ, by how many multiprocessors the product has.
  * Source: NVIDIA's tuning guides, "Increased L2 capacity": Ampere (40 MB of A100, 6 MB of V100), Hopper (50 MB), Ada (98,304 KB of AD102, 16 times
  * GA102), Blackwell (126 MB of B200). GA10x: the GA102 whitepaper's 512 KB for each 32-bit memory controller, of which a product has its bus width. T4:
- * deviceQuery's 4 MB. Ada, Blackwell, reported at launch from NVIDIA's figures: RTX 4070 36, 4070 Super 48, 4080 64, 4090 72, 5080 64, 5090 96 MB.
+ * deviceQuery's 4 MB. Ada, Blackwell, reported at launch, not verified: RTX 4070 36, 4070 Super 48, 4080 64, 5080 64, 5090 96 MB.
  * No source was found for other cut dies of 8.9 and 12.0: those have at least the figure of the row below them. AMD's by the capability that answers.
  */
 uint64_t gpu_cache_bytes(unsigned cc_major, unsigned cc_minor, unsigned multiprocessors);

@@ -11,10 +11,13 @@ static const struct perf_constant table[PERF_CONSTANTS] = {
         "llm-foundry, torchtune, fms-acceleration on A100, NeMo Automodel on H100: products in training against the best single one (gpus.csv)"},
     [PERF_BEST_SHARE]        = {"best_share", "of the dense peak", 0.80, 0,
         "gpus.csv, best published product / dense peak: A100 0.87, H100 0.80, B200 0.78; for GPUs without one"},
-    [PERF_BEST_SHARE_86]     = {"best_share_86", "times the dense peak", 1.29, 0.95,
-        "GeForce: gpjt on one RTX 3090, whose data sheet's peak is that of a clock which the card exceeds, so that products may too"},
-    [PERF_BEST_SHARE_89]     = {"best_share_89", "of the dense peak", 0.733, 0.7,
-        "peft-metamath on one L40S, which its power limit slows"},
+    [PERF_BEST_SHARE_GEFORCE] = {"best_share_geforce", "times the dense peak", 1.29, 0.95,
+        "gpjt on one RTX 3090, whose data sheet's peak is that of a clock which the card exceeds, so that products may too; GeForce of all generations, whose "
+        "tensor cores run at half the die's rate and meet no limit of power"},
+    [PERF_ADA_FLOPS_PER_JOULE] = {"ada_flops_per_joule", "flops/J", 760e9, 725e9,
+        "peft-metamath on one L40S of 350 W: where a board's power limit gives less than its peak does"},
+    [PERF_HOPPER_FLOPS_PER_JOULE] = {"hopper_flops_per_joule", "flops/J", 1.135e12, 0,
+        "best published product of H100 SXM at its 700 W (gpus.csv), for boards with less; torchtitan on H100 of 500 W agrees"},
     [PERF_UNALIGNED_SHARE]   = {"unaligned_share", "of the rate of products", 0.33, 0,
         "products of halves whose rows are an odd number of them apart, a vocabulary of 50,257: padding it \"achieves nearly a 3x speedup\", a step of "
         "nanoGPT on A100 takes 87 instead of 113 ms (pytorch.org/blog/accelerating-large-language-models, 2023-04-18)"},

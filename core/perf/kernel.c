@@ -88,10 +88,14 @@ double kernel_s(struct rates *r, const struct kernel *k)
     return fixed + moved_s(r, k->bytes);
 }
 
-/* GeForce adds in fp32 at half the rate of the same die on a workstation card: 71 of 142 TFLOPS (GA102 whitepaper), 0.9 and 1.7 a multiprocessor. */
-static bool halved(const struct perf_system *s)
+/* What a board's power gives, of the dense peak: tensor cores of boards with little of it run at lower clocks. */
+static double power_share(const double *constants, const struct perf_system *s)
 {
-    return s->flops_per_s[DTYPE_BF16] < 1.3e12 * s->multiprocessors;
+    double per_joule = s->capability == 89   ? constants[PERF_ADA_FLOPS_PER_JOULE]
+                       : s->capability == 90 ? constants[PERF_HOPPER_FLOPS_PER_JOULE]
+                                             : 0;
+
+    return per_joule > 0 && s->board_power_w > 0 ? s->board_power_w * per_joule / s->flops_per_s[DTYPE_BF16] : INFINITY;
 }
 
 /* Of the dense peak, where no single product was published for the GPU. */
@@ -99,9 +103,7 @@ static double best_share(const double *constants, const struct perf_system *s)
 {
     if (s->best_products > 0)
         return s->best_products;
-    if (s->capability == 86 && halved(s))
-        return constants[PERF_BEST_SHARE_86];
-    return constants[s->capability == 89 ? PERF_BEST_SHARE_89 : PERF_BEST_SHARE];
+    return smaller(constants[s->geforce ? PERF_BEST_SHARE_GEFORCE : PERF_BEST_SHARE], power_share(constants, s));
 }
 
 void rates_of(const double *constants, const struct cost *c, const struct perf_system *s, struct rates *ret)

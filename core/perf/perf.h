@@ -29,6 +29,8 @@ struct perf_system {
     double flops_per_s[DTYPE_COUNT]; /* dense peaks of products, by what they compute in */
     double best_products;   /* best published product / peak, 0: none */
     unsigned capability;    /* CUDA's, 10 x major + minor */
+    bool geforce;           /* adds in fp32 at half the rate of the same die on a workstation card: 71 of 142 TFLOPS (GA102 whitepaper) */
+    double board_power_w;   /* 0: not known, and no limit */
     double memory_bytes_per_s;
     uint64_t cache_bytes;   /* L2 */
     unsigned multiprocessors;
@@ -73,8 +75,9 @@ void perf_sum_up(const struct cost *c, const struct perf_system *s, struct step_
 enum perf_constant_id {
     PERF_PRODUCT_SHARE,
     PERF_BEST_SHARE,
-    PERF_BEST_SHARE_86,
-    PERF_BEST_SHARE_89,
+    PERF_BEST_SHARE_GEFORCE,
+    PERF_ADA_FLOPS_PER_JOULE,
+    PERF_HOPPER_FLOPS_PER_JOULE,
     PERF_UNALIGNED_SHARE,
     PERF_EFFICIENT_SHARE,
     PERF_MEMORY_SHARE,

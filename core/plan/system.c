@@ -36,6 +36,11 @@ static const char *gpu_name(const struct system_request *a)
     return a->gpu ? a->gpu->name : "this GPU";
 }
 
+static bool is_geforce(const struct system_request *a)
+{
+    return a->gpu && a->gpu->aliases && strstr(a->gpu->aliases, "GeForce");
+}
+
 /* --------------------------------------------------------------------------------------------------------------- rates */
 static double first_of(double a, double b, double c)
 {
@@ -68,7 +73,9 @@ static void rates(const struct system_request *a, struct perf_system *s, struct 
     s->best_products = g->matmul_bf16_best_tflops > 0 && a->bf16_tflops <= 0 ? g->matmul_bf16_best_tflops / g->bf16_tflops : 0;
     s->memory_bytes_per_s = first_of(a->memory_gbs, g->mem_bw_gbs, 0) * GIGA;
     s->multiprocessors = a->device.multiprocessors;
-    s->cache_bytes = gpu_cache_bytes(a->device.cc_major, a->device.cc_minor, a->device.multiprocessors);
+    s->geforce = is_geforce(a);
+    s->board_power_w = g->board_power_w;
+    s->cache_bytes = g->l2_bytes ? g->l2_bytes : gpu_cache_bytes(a->device.cc_major, a->device.cc_minor, a->device.multiprocessors);
     s->capability = 10 * a->device.cc_major + a->device.cc_minor;
 }
 
@@ -105,7 +112,7 @@ static double pcie_gbs(const struct gpu *g)
  * (DDP of BERT-large on RTX 4090 and 3090, lambdal/deeplearning-benchmark), where sixteen lanes each would give 13.6. */
 static double lanes(const struct system_request *a)
 {
-    return a->gpu && a->gpu->aliases && strstr(a->gpu->aliases, "GeForce") && a->gpus_per_node == 2 ? 0.5 : 1;
+    return is_geforce(a) && a->gpus_per_node == 2 ? 0.5 : 1;
 }
 
 static void note_lanes(const struct system_request *a, struct system_notes *notes)

@@ -1,6 +1,7 @@
 #include "tests/accuracy/speed.h"
 
 #include "base/json.h"
+#include "perf/kernel.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -168,6 +169,30 @@ static void print_rows(const struct speed_rows *rows)
     }
 }
 
+/* Where the time of one row goes: seconds of the log's kernels by operator, each micro-step that the log holds once. */
+static int print_kernels(const struct speed_rows *rows, const char *id)
+{
+    const struct speed_row *row = find(rows, id);
+    static struct rates rates;
+    double constants[PERF_CONSTANTS], sum[OP_COUNT] = {0};
+    unsigned launches[OP_COUNT] = {0};
+
+    if (!row)
+        return 1;
+    perf_constants(constants);
+    rates_of(constants, &row->cost, &row->system, &rates);
+    for (uint32_t i = 0; i < row->cost.n_kernels; i++) {
+        sum[row->cost.kernels[i].op] += kernel_s(&rates, &row->cost.kernels[i]);
+        launches[row->cost.kernels[i].op] += row->cost.kernels[i].launches;
+    }
+    for (int op = 0; op < OP_COUNT; op++)
+        if (launches[op])
+            printf("%9.3f ms %7u  %s\n", 1e3 * sum[op], launches[op], op_rows[op].aten);
+    printf("compute %.3f, exposed %.3f, optimizer %.3f, offload %.3f ms\n", 1e3 * row->time.compute_s, 1e3 * row->time.communication_exposed_s,
+           1e3 * row->time.optimizer_s, 1e3 * row->time.offload_s);
+    return 0;
+}
+
 static void predict_as_served(struct speed_rows *rows)
 {
     double constants[PERF_CONSTANTS];
@@ -206,6 +231,8 @@ int speed_main(int argc, char **argv)
     if (!strcmp(what, "held-out"))
         return speed_held_out(&rows);
     predict_as_served(&rows);
+    if (!strcmp(what, "kernels"))
+        return print_kernels(&rows, argc > 2 ? argv[2] : "");
     print_rows(&rows);
     return 0;
 }

@@ -33,7 +33,7 @@ void speed_predict(struct speed_rows *rows, const double constants[PERF_CONSTANT
 void speed_print_source(FILE *f, const struct speed_rows *rows, const char *source);
 
 bool speed_report(FILE *f, bool markdown); /* the section of docs/accuracy.md */
-int speed_main(int argc, char **argv); /* accuracy speed [rows|fit|held-out] */
+int speed_main(int argc, char **argv); /* accuracy speed [rows|kernels ID|fit|held-out] */
 
 /* fit.c */
 int speed_fit(struct speed_rows *rows);

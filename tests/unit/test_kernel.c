@@ -108,6 +108,48 @@ START_TEST(releases_say_whose_kernel_it_is)
 }
 END_TEST
 
+/* --- boards -------------------------------------------------------------------------------------------------------------------- */
+
+/* A large product, in training: 0.827 of the best one. Limits belong to boards, not to the generation of their die. */
+static const struct {
+    const char *gpu;
+    double best_tflops;
+} boards[] = {
+    {"A100-80GB", 271.2},      /* published */
+    {"H100-80GB", 794.5},
+    {"RTX 3090", 71.2 * 1.29}, /* GeForce */
+    {"RTX 4090", 165.2 * 1.29},
+    {"L40S", 350 * 0.76},      /* by its watts */
+    {"RTX 6000 Ada", 300 * 0.76},
+    {"L4", 72 * 0.76},
+    {"L40", 181 * 0.8},        /* whose watts no source gave */
+    {"H100-80GB PCIe", 350 * 1.135},
+    {"H100-96GB", 500 * 1.135},
+    {"A10", 125 * 0.8},
+};
+
+START_TEST(a_board_has_its_own_limit)
+{
+    struct perf_system s = one(boards[_i].gpu);
+    struct kernel k = {.flops = 1, .bytes = 1, .rows = 256 * s.multiprocessors, .columns = 8192, .inner = 16384, .batch = 1, .launches = 1, .op = OP_MM,
+                       .work = WORK_MATMUL, .dtype = DTYPE_BF16, .stage = STAGE_FORWARD};
+    double tflops = 2.0 * k.rows * k.columns * k.inner / seconds(boards[_i].gpu, FLASH_2, k) / 1e12;
+
+    ck_assert_double_eq_tol(tflops / (0.827 * boards[_i].best_tflops), 1, 0.01);
+}
+END_TEST
+
+static const struct {
+    const char *gpu;
+    unsigned mib;
+} caches[] = {{"L4", 48}, {"RTX 4090", 72}, {"RTX 4000 Ada", 40}, {"H100-94GB NVL", 60}, {"H100-80GB", 50}, {"A10", 6}};
+
+START_TEST(a_cache_is_what_device_query_printed)
+{
+    ck_assert_uint_eq(one(caches[_i].gpu).cache_bytes, (uint64_t)caches[_i].mib << 20);
+}
+END_TEST
+
 /* --- products ------------------------------------------------------------------------------------------------------------------ */
 
 START_TEST(an_odd_vocabulary_costs_its_products_three_times)
@@ -147,6 +189,8 @@ END_TEST
 UNIT_TESTS("perf/kernel",
     unit_rows(attention_has_the_rate_of_its_kernel, attentions);
     unit_rows(releases_say_whose_kernel_it_is, askings);
+    unit_rows(a_board_has_its_own_limit, boards);
+    unit_rows(a_cache_is_what_device_query_printed, caches);
     unit_test(an_odd_vocabulary_costs_its_products_three_times);
     unit_rows(the_log_tells_products_over_odd_rows, vocabularies);
 )
