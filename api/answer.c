@@ -69,6 +69,7 @@ enum err_code answer_write(struct estimate *e)
     jsonw_object(&w, "resolved");
     encode_members(&w, estimate_members, &e->rq);
     jsonw_end(&w);
+    gaps_write(&w, e);
     notes_write(&w, "assumptions", &e->assumptions);
     notes_write(&w, "warnings", &e->warnings);
     jsonw_end(&w);

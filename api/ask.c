@@ -16,9 +16,11 @@ static const struct member shape_members[] = {
     {AT(top), .kind = KIND_WHOLE, .min = 1, .max = 1000},
     {AT(launch), .kind = KIND_WORDS, .words = launch_words},
     {AT(timeline), .kind = KIND_BOOL},
+    {AT(strict), .kind = KIND_BOOL},
+    {AT(largest), .kind = KIND_BOOL},
     {0},
 };
-#define SHAPE_NAMES "top|launch|timeline"
+#define SHAPE_NAMES "top|launch|timeline|strict|largest"
 
 /* These are no members of the document: what is wrong with one is told by its name alone. */
 static enum err_code blame_shape(struct call *c, enum err_code rc)
@@ -34,15 +36,30 @@ bool shape_launches_all(const struct shape *s)
     return s->launch.n && launch_words[s->launch.at[0]].value == LAUNCHES_ALL;
 }
 
+/* What a POST's query holds beside them. */
+static enum err_code note_others(struct call *c, const struct left_out *others, bool strict, struct notes *noted)
+{
+    for (const struct ignored *i = others->ignored; i; i = i->next) {
+        if (strict)
+            return err_set(c->err, ERR_UNKNOWN_MEMBER, i->pointer, "the parameter %.80s is not known, and strict refuses what is not", i->pointer + 1);
+        note(noted, "the parameter %.80s is not known and was ignored", i->pointer + 1);
+    }
+    return left_out_check(others, c->err);
+}
+
 enum err_code shape_read(struct call *c, struct shape *ret, struct notes *ret_noted)
 {
-    struct decoding d = {.arena = c->arena, .warnings = ret_noted, .err = c->err};
+    struct left_out others;
+    struct decoding d = {.arena = c->arena, .warnings = ret_noted, .err = c->err, .left_out = ret_noted ? &others : NULL};
     struct json *doc = NULL;
     enum err_code rc = query_document(&c->query, shape_members, NULL, c->arena, &doc, &c->parameter, c->err);
 
     *ret = (struct shape){0};
+    left_out_init(&others, c->arena, false);
     if (!rc)
         rc = decode(&d, doc, shape_members, ret);
+    if (!rc)
+        rc = note_others(c, &others, ret->strict == TRI_TRUE, ret_noted);
     json_free(doc);
     if (!ret->top.set)
         ret->top = (struct quantity){.set = true, .whole = SHAPE_TOP};
@@ -72,10 +89,9 @@ enum err_code post_estimate(struct call *c)
 
 enum err_code get_estimate(struct call *c)
 {
-    struct notes members = {.arena = c->arena}; /* not to be noted: they are the question's */
     struct json *doc = NULL;
     struct shape shape;
-    enum err_code rc = shape_read(c, &shape, &members);
+    enum err_code rc = shape_read(c, &shape, NULL); /* the other parameters are the question's */
 
     if (rc)
         return rc;

@@ -42,6 +42,8 @@ static void write_problem(struct jsonw *w, const struct call *c)
     jsonw_str(w, "code", slug);
     if (c->err->at[0])
         jsonw_str(w, "pointer", c->err->at);
+    if (c->err->meant[0])
+        jsonw_str(w, "did_you_mean", c->err->meant);
     if (c->parameter)
         jsonw_str(w, "parameter", c->parameter);
     if (c->ret->retry_after_s)

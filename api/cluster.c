@@ -66,6 +66,7 @@ static enum err_code read_system(struct estimate *e)
         .bf16_tflops = n->bf16_tflops.real,
         .fp16_tflops = n->fp16_tflops.real,
         .memory_gbs = n->memory_gbs.real,
+        .tf32 = e->rq.training.tf32 == TRI_TRUE,
         .device = e->question.device,
         .intra_node = c->intra_node,
         .inter_node = c->inter_node,

@@ -3,7 +3,8 @@
  *
  * Purpose   the request's schema is data: kinds, ranges, words and what else people call them. The same table writes the struct
  *           back (resolved), so that nothing is accepted that is not echoed. openapi.yaml is tested against these tables.
- * Rules     null is "left out". Unknown members are noted, not dropped in silence. Words compare without case, blanks, - and _.
+ * Rules     null is "left out". Unknown members are refused or listed, never dropped in silence (unknown.h). Words compare without case,
+ *           blanks, - and _. The time of a reading grows with the members of the document.
  *           A member under two names is a conflict.
  * Errors    the first violation: ERR_FIELD_* with the JSON Pointer of the member.
  * Owner     strings point into the JSON document or the tables; notes into the arena.
@@ -74,6 +75,8 @@ struct member {
     const struct member *members;
     enum err_code (*own)(struct decoding *d, const struct json *v, void *at);
     void (*write)(struct jsonw *w, const char *key, const void *at);
+    const char *later; /* no model yet: what it is, for a sentence; NULL: it has one, or its words say (WORD_UNMODELLED) */
+    const char *neutral; /* of `later`: the number that changes nothing, "0" where it is not said. false, an empty list and "none" never do */
 };
 
 /* Lines for people, in the order in which they were noted. */
@@ -91,6 +94,11 @@ struct decoding {
     struct notes *warnings;
     struct err *err;
     char path[128]; /* JSON Pointer of what is being read */
+    struct left_out *left_out;  /* of what is not known; NULL: that is somebody else's */
+    const struct member *root;  /* the whole document's table, for names that stand at a wrong place; NULL: none */
+    /* A member that `members` does not have, whose value another tool's table may know: *ret_known then. NULL: nobody does. */
+    enum err_code (*others)(struct decoding *d, const struct member *members, const struct json *v, bool *ret_known);
+    void *asking;               /* whoever set `others` */
 };
 
 /* Reads `doc` into the zeroed struct at `into`. */
@@ -116,6 +124,7 @@ void word_nearer(const char *name, const char *typed, const char **best, size_t 
 bool word_among(const char *joined, const char *text, size_t bytes, bool folded); /* one of those joined by '|' */
 
 bool member_is_set(const struct member *m, const void *at);
+bool members_any_set(const struct member *members, const void *from);
 
 /* Writes what is set, members in the table's order. */
 void encode_members(struct jsonw *w, const struct member *members, const void *from);

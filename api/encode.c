@@ -35,7 +35,7 @@ static void write_strs(struct jsonw *w, const char *key, const struct strs *s)
     jsonw_end(w);
 }
 
-static bool any_set(const struct member *members, const void *from)
+bool members_any_set(const struct member *members, const void *from)
 {
     for (const struct member *m = members; m->key; m++)
         if (member_is_set(m, (const char *)from + m->at))
@@ -64,7 +64,7 @@ bool member_is_set(const struct member *m, const void *at)
     case KIND_STRS:
         return ((const struct strs *)at)->set;
     case KIND_OBJECT:
-        return any_set(m->members, at);
+        return members_any_set(m->members, at);
     case KIND_OWN:
         return true; /* its writer knows */
     case KIND_JSON:

@@ -46,7 +46,7 @@ static enum err_code estimate(struct estimate *e)
 {
     struct call *c = e->call;
     struct arena scratch;
-    enum err_code rc = request_read(c->doc, c->arena, &e->warnings, &e->rq, c->err);
+    enum err_code rc = request_read(c->doc, c->arena, &e->warnings, &e->left_out, &e->rq, c->err);
 
     if (!rc)
         rc = stack_read(&e->rq.stack, &e->stack, c->err);
@@ -88,6 +88,8 @@ enum err_code estimate_answer(struct call *c, const struct shape *shape, const s
     e->call = c;
     e->shape = shape;
     e->warnings.arena = e->assumptions.arena = c->arena;
+    left_out_init(&e->left_out, c->arena, shape->strict == TRI_TRUE);
+    e->left_out.by_query = !strcmp(c->rq->method, "GET");
     for (uint32_t i = 0; noted && i < noted->n; i++)
         note(&e->warnings, "%s", noted->v[i]);
     rc = estimate(e);

@@ -25,7 +25,7 @@ struct model_info {
 struct shape {
     struct quantity top;   /* candidates written at most; default SHAPE_TOP */
     struct words launch;   /* launch files of the recommendation, or of "all" */
-    enum tri timeline;
+    enum tri timeline, strict, largest;
 };
 enum { SHAPE_TOP = 50 };
 bool shape_launches_all(const struct shape *s);
@@ -38,6 +38,17 @@ struct auto_buckets {
     bool reduce, prefetch, persistence;
 };
 
+/* Members that a config of another tool filled, and the key that did. As many as the request has members. */
+enum { ORIGINS_MAX = 128 };
+struct origins {
+    uint32_t n;
+    struct {
+        const void *slot;
+        const char *path;
+    } v[ORIGINS_MAX];
+};
+const char *origin_of(const struct origins *o, const void *slot); /* NULL: the request itself */
+
 struct estimate {
     struct call *call;
     const struct shape *shape;
@@ -46,8 +57,12 @@ struct estimate {
     bool deepspeed;        /* one of them names DeepSpeed */
     enum amp amp;
     const char *amp_at;    /* the key that says so */
+    enum dtype_saved loaded;     /* the dtype that the weights are loaded in, where one says so */
+    bool loads_as_saved;   /* ... or that it is the one they are saved in */
     struct auto_buckets auto_buckets;
     struct notes warnings, assumptions;
+    struct left_out left_out;
+    struct origins origins;
     struct model_info model;
     struct stack stack; /* complete, as asked */
     struct perf_system system;
@@ -73,6 +88,14 @@ MUST_CHECK enum err_code stack_read(const struct stack_request *asked, struct st
 
 /* The cluster's part of e->question. */
 MUST_CHECK enum err_code cluster_read(struct estimate *e);
+
+/* A method of the contract by its name has a program. */
+bool method_named_is_modelled(const char *name);
+
+/* e->left_out.gaps: what e->rq asks that has no model, by the table of members. */
+void gaps_find(struct estimate *e);
+/* "not_in_figures" and "ignored" of the answer. */
+void gaps_write(struct jsonw *w, const struct estimate *e);
 
 /* Fills e->question from e->rq, e->model and e->stack. */
 MUST_CHECK enum err_code question_build(struct estimate *e);
@@ -109,7 +132,7 @@ MUST_CHECK enum err_code answer_write(struct estimate *e);
 /* One question, c->doc, to its answer in c->ret. `noted`: lines for its warnings, or NULL. */
 MUST_CHECK enum err_code estimate_answer(struct call *c, const struct shape *shape, const struct notes *noted);
 
-/* ?top, ?launch, ?timeline. ret_noted: what a POST's query holds beside them; it has its arena. */
+/* ?top, ?launch, ?timeline, ?strict, ?largest. ret_noted: what a POST's query holds beside them; it has its arena. NULL: that is somebody else's. */
 MUST_CHECK enum err_code shape_read(struct call *c, struct shape *ret, struct notes *ret_noted);
 
 /* Notes on what the answer rests on; `first`: its first candidate that is modelled. */

@@ -18,6 +18,7 @@
 #define STRS(member, least) AT(member), .kind = KIND_STRS, .min = least, .max = 128
 #define OBJECT(member, table) AT(member), .kind = KIND_OBJECT, .members = table
 #define JSON(member) AT(member), .kind = KIND_JSON
+#define LATER(what) .later = what
 #define OWN(member, read, out) AT(member), .kind = KIND_OWN, .own = read, .write = out
 
 enum { MOST_GPUS = 65536 };
@@ -144,9 +145,10 @@ const struct member lora_members[] = {
     {WHOLE(rank, 1, 65536), .also = "r|lora_rank|lora_r"},
     {REAL(alpha, 1000000), .also = "lora_alpha"},
     {STRS(target_modules, 1), .words = target_words, .also = "lora_target|lora_target_modules"},
-    {STRS(modules_to_save, 0), .also = "lora_modules_to_save"},
+    {STRS(modules_to_save, 0), .also = "lora_modules_to_save", LATER("training modules in full beside the adapters")},
     {REAL(dropout, 1), .open = true, .also = "lora_dropout"},
     {WORD(dtype, lora_dtype_words)},
+    {BOOL(use_dora), .also = "lora_use_dora|use_dora|peft_use_dora", LATER("DoRA: a magnitude beside each adapter")},
     {0},
 };
 #undef S
@@ -167,8 +169,12 @@ static const struct member bucket_members[] = {
 };
 #undef S
 
+#define S struct images_request
+static const struct member images_members[] = {{WHOLE(per_sequence, 0, 65536)}, {WHOLE(height, 1, 65536)}, {WHOLE(width, 1, 65536)}, {0}};
+#undef S
+
 #define S struct training_request
-static const struct member training_members[] = {
+const struct member training_members[] = {
     {WHOLE(seq_len, 1, UINT64_C(1) << 22), .also = "max_length|max_seq_length|cutoff_len|sequence_len"},
     {WHOLE(micro_batch_size, 1, 65536), .also = "per_device_train_batch_size|train_micro_batch_size_per_gpu"},
     {WHOLE(global_batch_size, 1, UINT64_C(1) << 30), .also = "train_batch_size"},
@@ -176,8 +182,8 @@ static const struct member training_members[] = {
     {OWN(methods, methods_read, methods_write), .list = true, .also = "method"},
     {WHOLE(tensor_parallel, 1, MOST_GPUS), .also = "tensor_parallel_size"},
     {WHOLE(pipeline_parallel, 1, MOST_GPUS), .also = "pipeline_parallel_size"},
-    {WHOLE(context_parallel, 1, MOST_GPUS), .also = "context_parallel_size"},
-    {WHOLE(expert_parallel, 1, MOST_GPUS), .also = "expert_parallel_size"},
+    {WHOLE(context_parallel, 1, MOST_GPUS), .also = "context_parallel_size", LATER("context parallelism"), .neutral = "1"},
+    {WHOLE(expert_parallel, 1, MOST_GPUS), .also = "expert_parallel_size", LATER("expert parallelism"), .neutral = "1"},
     {WORDS(tuning, tuning_words), .also = "finetuning_type"},
     {OBJECT(lora, lora_members)},
     {WORD(quantization, quantization_words), .also = "quantization_bit"},
@@ -187,14 +193,14 @@ static const struct member training_members[] = {
     {BOOL(tf32)},
     {WORDS(optimizer, optimizer_words), .also = "optim"},
     {AT(optim_args), .kind = KIND_STR, .max = 512},
-    {BOOL(optimizer_in_backward)},
+    {BOOL(optimizer_in_backward), LATER("a step of the optimizer for each gradient in backward")},
     {REAL(max_grad_norm, 1000000000), .also = "gradient_clipping"},
     {WORDS(gradient_checkpointing, checkpointing_words), .also = "activation_checkpointing"},
     {BOOL(checkpoint_reentrant)},
     {WORDS(attention, attention_words), .also = "attn_implementation"},
     {WORDS(loss, loss_words)},
     {AT(liger_kernels), .kind = KIND_WORDS, .words = liger_words, .list = true},
-    {BOOL(compile), .also = "torch_compile"},
+    {BOOL(compile), .also = "torch_compile", LATER("torch.compile")},
     {WORD(reduce_dtype, reduce_words)},
     {BOOL(keep_outputs)},
     {BOOL(gradient_as_bucket_view)},
@@ -207,6 +213,14 @@ static const struct member training_members[] = {
     {BOOL(attention_mask)},
     {BOOL(use_cache)},
     {OBJECT(buckets, bucket_members)},
+    {BOOL(packing), LATER("several sequences a row")},
+    {OWN(lengths, lengths_read, lengths_write), .list = true, LATER("the lengths of the data set's sequences")},
+    {WORD(stage, stage_words)},
+    {WORD(reference, reference_words)},
+    {STRS(freeze, 0), LATER("training a part of the model")},
+    {OBJECT(images, images_members), LATER("images in the sequences")},
+    {AT(expert_skew), .kind = KIND_REAL, .min = 1, .max = 65536, LATER("experts that get unequal shares of the tokens"), .neutral = "1"},
+    {BOOL(find_unused_parameters), .also = "ddp_find_unused_parameters"},
     {0},
 };
 #undef S
@@ -237,6 +251,7 @@ const struct member stack_members[] = {
     {STR(deepspeed, 32)},
     {STR(flash_attn, 32)},
     {STR(liger, 32)},
+    {STR(trl, 32)},
     {STR(cuda, 32)},
     {BOOL(zero_init)},
     {0},
@@ -249,6 +264,14 @@ static const struct member allocator_members[] = {{BOOL(expandable_segments)}, {
 
 #define S struct llmem_request
 static const struct member llmem_members[] = {{WORD(variant, llmem_words)}, {BYTES(base_bytes)}, {0}};
+#undef S
+
+#define S struct framework_config_request
+static const struct member framework_config_members[] = {
+    {WORD(framework, tool_words)},
+    {AT(text), .kind = KIND_STR, .min = 1, .max = 1 << 20},
+    {0},
+};
 #undef S
 
 #define S struct estimate_request
@@ -268,6 +291,8 @@ const struct member estimate_members[] = {
     {JSON(deepspeed_config), .open = true},
     {JSON(accelerate_config), .open = true},
     {JSON(training_arguments), .open = true},
+    {OBJECT(framework_config, framework_config_members), LATER("another tool's own file")},
+    {JSON(modeling), LATER("model code of the request's own")},
     {0},
 };
 #undef S

@@ -1,5 +1,6 @@
 /* /models: what is carried, and one model's tensors to the last parameter. */
 #include "api/estimate.h"
+#include "api/left_out.h"
 #include "api/routes.h"
 
 #include "catalog/builtin.h"
@@ -54,8 +55,14 @@ static enum err_code check_names(const struct models_request *rq, struct err *er
 static enum err_code read_request(struct asked_model *m)
 {
     struct call *c = m->call;
-    struct decoding d = {.arena = c->arena, .warnings = &m->warnings, .err = c->err};
-    enum err_code rc = decode(&d, c->doc, models_members, &m->rq);
+    struct left_out left_out;
+    struct decoding d = {.arena = c->arena, .warnings = &m->warnings, .err = c->err, .left_out = &left_out};
+    enum err_code rc;
+
+    left_out_init(&left_out, c->arena, false);
+    rc = decode(&d, c->doc, models_members, &m->rq);
+    for (const struct ignored *i = left_out.ignored; i && !rc; i = i->next)
+        note(&m->warnings, "%.100s is not known and was ignored", i->pointer);
 
     if (rc)
         return rc;

@@ -13,49 +13,30 @@ static const char *word_of(const struct words *w, const struct word *vocabulary)
     return w->n && vocabulary[w->at[0]].value == WORD_UNMODELLED ? vocabulary[w->at[0]].name : NULL;
 }
 
-/* The highest of those that no method has a program for. */
-static uint64_t degrees(const struct training_request *t)
+static const char *first_gap(const struct estimate *e, enum gap_of of)
 {
-    const struct quantity *d[] = {&t->context_parallel, &t->expert_parallel};
-    uint64_t most = 1;
+    const struct gap *g = e->left_out.gaps;
 
-    for (size_t i = 0; i < sizeof d / sizeof *d; i++)
-        if (d[i]->set && d[i]->whole > most)
-            most = d[i]->whole;
-    return most;
+    while (g && g->of != of)
+        g = g->next;
+    return g ? g->detail : NULL;
 }
 
 /* A sentence about the first part of the request that no candidate can model; "" when there is none. */
 static void find_gap(const struct estimate *e, char *text, size_t room)
 {
-    const struct estimate_request *rq = &e->rq;
-    const struct training_request *t = &rq->training;
-    const struct {
-        const char *member, *word;
-    } parts[] = {
-        {"workload", word_of(&rq->workload, workload_words)},
-        {"stack.framework", word_of(&rq->stack.framework, framework_words)},
-        {"training.quantization", word_of(&t->quantization, quantization_words)},
-        {"training.prepare_kbit", word_of(&t->prepare_kbit, prepare_kbit_words)},
-        {"training.float8", word_of(&t->float8, float8_words)},
-        {"training.liger_kernels", word_of(&t->liger_kernels, liger_words)},
-        {"training.compile", t->compile == TRI_TRUE ? "true" : NULL},
-        {"training.optimizer_in_backward", t->optimizer_in_backward == TRI_TRUE ? "true" : NULL},
-        {"training.lora.modules_to_save", t->lora.modules_to_save.n ? t->lora.modules_to_save.v[0] : NULL},
-    };
+    const char *asked = first_gap(e, GAP_OF_ALL);
+
     text[0] = 0;
     if (!e->model.has_program)
         (void)snprintf(text, room, "model type '%.60s' has no program yet", e->model.model_type);
     else if (!stack_class_attention(e->model.model_type, &e->stack))
         (void)snprintf(text, room, "transformers %s has no %.60s: it came with %s", release_text(e->stack.transformers).text, e->model.model_type,
                        release_text(stack_class_first(e->model.model_type)).text);
+    else if (asked)
+        (void)snprintf(text, room, "%s", asked);
     else if (json_type(json_get(e->model.config, "quantization_config")) == JSON_OBJECT)
         (void)snprintf(text, room, "a checkpoint with a quantization_config is not modelled yet (null beside the model's id removes it)");
-    else if (degrees(t) > 1)
-        (void)snprintf(text, room, "context and expert parallelism are not modelled yet");
-    for (size_t i = 0; i < sizeof parts / sizeof *parts && !text[0]; i++)
-        if (parts[i].word)
-            (void)snprintf(text, room, "%s%s%.60s is not modelled yet", parts[i].member, parts[i].word[0] ? " " : "", parts[i].word);
 }
 
 /* --- axes --------------------------------------------------------------------------------------------------------------------- */
@@ -81,6 +62,11 @@ static int method_value(const char *name)
         if (!strcmp(method_rows[m].name, name))
             return method_is_modelled((enum method)m) ? m : PLAN_UNMODELLED;
     return PLAN_UNMODELLED;
+}
+
+bool method_named_is_modelled(const char *name)
+{
+    return method_value(name) != PLAN_UNMODELLED;
 }
 
 struct method_list {
@@ -271,6 +257,7 @@ static void build_recipe(struct estimate *e)
         .ddp_bucket_bytes = t->buckets.ddp_bytes.whole,
         .gradient_as_bucket_view = t->gradient_as_bucket_view,
         .sync_each_batch = t->sync_each_batch,
+        .find_unused_parameters = t->find_unused_parameters,
         .tensor_parallel = (uint32_t)t->tensor_parallel.whole,
         .pipeline_parallel = (uint32_t)t->pipeline_parallel.whole,
         .shard_group = (uint32_t)t->shard_group.whole,
@@ -344,7 +331,7 @@ static enum err_code check_global(const struct estimate *e)
 enum err_code question_build(struct estimate *e)
 {
     struct plan_question *q = &e->question;
-    char gap[200];
+    char gap[256];
     enum err_code rc = check_global(e);
 
     q->objective = e->rq.objective.n ? (enum objective)objective_words[e->rq.objective.at[0]].value : OBJECTIVE_FASTEST;
@@ -354,14 +341,18 @@ enum err_code question_build(struct estimate *e)
         rc = build_axes(e);
     if (rc)
         return rc;
+    gaps_find(e);
     find_gap(e, gap, sizeof gap);
     q->arch = e->model.has_program ? &e->model.arch : NULL;
     q->gap = gap[0] ? arena_str(e->call->arena, gap, strlen(gap)) : NULL;
+    q->adapter_gap = first_gap(e, GAP_OF_ADAPTERS);
     q->margin = e->rq.margin.real;
     q->expandable_segments = e->rq.allocator.expandable_segments == TRI_TRUE;
     q->global_batch_size = (uint32_t)e->rq.training.global_batch_size.whole;
     build_recipe(e);
     build_stack(e);
     warn(e);
-    return gap[0] && !q->gap ? err_set(e->call->err, ERR_NOMEM, "", "no room for the question") : ERR_OK;
+    if (gap[0] && !q->gap)
+        return err_set(e->call->err, ERR_NOMEM, "", "no room for the question");
+    return left_out_check(&e->left_out, e->call->err);
 }

@@ -1,5 +1,6 @@
 /* What one member of a request alone cannot tell. */
 #include "api/request.h"
+#include "api/theirs.h"
 
 #include "catalog/clusters.h"
 
@@ -192,10 +193,10 @@ static enum err_code check_gpu(const struct cluster_request *c, struct err *err)
     return ERR_OK;
 }
 
-enum err_code request_read(const struct json *doc, struct arena *arena, struct notes *warnings, struct estimate_request *ret,
-                           struct err *err)
+enum err_code request_read(const struct json *doc, struct arena *arena, struct notes *warnings, struct left_out *left_out,
+                           struct estimate_request *ret, struct err *err)
 {
-    struct decoding d = {.arena = arena, .warnings = warnings, .err = err};
+    struct decoding d = {.arena = arena, .warnings = warnings, .err = err, .left_out = left_out, .root = estimate_members, .others = theirs_known};
     enum err_code rc;
 
     memset(ret, 0, sizeof *ret);

@@ -8,6 +8,7 @@
 #define API_REQUEST_H
 
 #include "api/decode.h"
+#include "api/left_out.h"
 #include "api/words.h"
 
 /* Micro-batches of a step: all their inputs are on the device at once since transformers 4.46, and a run keeps a record of each. */
@@ -36,6 +37,7 @@ struct lora_request {
     struct quantity rank, alpha, dropout;
     struct strs target_modules, modules_to_save;
     struct words dtype;
+    enum tri use_dora;
 };
 
 struct fsdp_request {
@@ -45,6 +47,15 @@ struct fsdp_request {
 
 struct buckets_request {
     struct quantity reduce_elems, allgather_elems, prefetch_elems, max_live_elems, sub_group_elems, persistence_elems, ddp_bytes;
+};
+
+/* Lengths of the data set's sequences; the document itself is kept, to be echoed. */
+struct lengths_request {
+    const struct json *given;
+};
+
+struct images_request {
+    struct quantity per_sequence, height, width;
 };
 
 struct training_request {
@@ -69,6 +80,12 @@ struct training_request {
     struct quantity shard_group;
     struct words offload;
     enum tri padded, attention_mask, use_cache;
+    enum tri packing, find_unused_parameters;
+    struct lengths_request lengths;
+    struct words stage, reference;
+    struct strs freeze;
+    struct images_request images;
+    struct quantity expert_skew;
     struct buckets_request buckets;
 };
 
@@ -80,8 +97,14 @@ struct inference_request {
 
 struct stack_request {
     struct words framework;
-    const char *torch, *transformers, *peft, *accelerate, *bitsandbytes, *deepspeed, *flash_attn, *liger, *cuda;
+    const char *torch, *transformers, *peft, *accelerate, *bitsandbytes, *deepspeed, *flash_attn, *liger, *trl, *cuda;
     enum tri zero_init;
+};
+
+/* Another tool's own file. */
+struct framework_config_request {
+    struct words framework;
+    const char *text;
 };
 
 struct allocator_request {
@@ -105,13 +128,18 @@ struct estimate_request {
     struct words objective;
     struct quantity margin;
     struct llmem_request llmem;
-    const struct json *deepspeed_config, *accelerate_config, *training_arguments;
+    const struct json *deepspeed_config, *accelerate_config, *training_arguments, *modeling;
+    struct framework_config_request framework_config;
 };
 
-extern const struct member estimate_members[], lora_members[], stack_members[];
+enum err_code lengths_read(struct decoding *d, const struct json *v, void *at);
+void lengths_write(struct jsonw *w, const char *key, const void *at);
 
-/* Reads the document; each member by itself is right then. warnings: what a person should know. */
-MUST_CHECK enum err_code request_read(const struct json *doc, struct arena *arena, struct notes *warnings,
+extern const struct member estimate_members[], training_members[], lora_members[], stack_members[];
+
+/* Reads the document; each member by itself is right then. warnings: what a person should know. left_out: what is not known, and what other
+ * tools call it (theirs.h). */
+MUST_CHECK enum err_code request_read(const struct json *doc, struct arena *arena, struct notes *warnings, struct left_out *left_out,
                                       struct estimate_request *ret, struct err *err);
 
 /* What one member alone cannot tell, as far as it can be checked without the model. */

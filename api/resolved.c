@@ -107,6 +107,7 @@ static void resolve_axes(struct training_request *t, const struct plan_answer *a
 static void resolve_ddp(struct training_request *t, const struct recipe *r)
 {
     whole(&t->buckets.ddp_bytes, r->ddp_bucket_bytes);
+    flag(&t->find_unused_parameters, r->find_unused_parameters);
     flag(&t->gradient_as_bucket_view, r->gradient_as_bucket_view);
     flag(&t->sync_each_batch, r->sync_each_batch);
 }
@@ -204,6 +205,8 @@ static void resolve_words(struct estimate_request *rq)
     flag(&t->compile, TRI_FALSE);
     flag(&t->optimizer_in_backward, TRI_FALSE);
     flag(&t->padded, TRI_FALSE);
+    flag(&t->packing, TRI_FALSE);
+    word(&t->stage, stage_words, 0);
 }
 
 void resolve_request(struct estimate *e)

@@ -1,6 +1,8 @@
 /* Users' own configs: the walk through their keys. */
 #include "api/theirs.h"
 
+#include "api/query.h"
+#include "api/unknown.h"
 #include "api/yaml_text.h"
 
 #include <stdio.h>
@@ -70,35 +72,6 @@ enum err_code theirs_say_amp(struct theirs *t, enum amp amp)
 
 /* --- the walk ------------------------------------------------------------------------------------------------------------------- */
 
-static const struct their_key *key_named(const struct their_key *keys, const char *name)
-{
-    for (; keys->names; keys++)
-        if (word_among(keys->names, name, strlen(name), false))
-            return keys;
-    return NULL;
-}
-
-/* Set to something: true, a number but 0, a text but "no" and the like, an object or a list with something in it. */
-static bool is_on(const struct json *v)
-{
-    const char *s = json_str(v);
-    double number;
-    bool flag;
-
-    if (json_bool(v, &flag))
-        return flag;
-    if (json_number(v, &number))
-        return number < 0 || number > 0;
-    if (s)
-        return s[0] && !word_among("no|none|false|auto", s, strlen(s), true);
-    return json_count(v) > 0;
-}
-
-static bool is_auto(const struct json *v)
-{
-    return json_str(v) && !strcmp(json_str(v), "auto");
-}
-
 static enum err_code walk_within(struct theirs *t, const struct their_key *key, const struct json *v)
 {
     if (json_type(v) == JSON_OBJECT)
@@ -106,6 +79,11 @@ static enum err_code walk_within(struct theirs *t, const struct their_key *key, 
     if (json_str(v))
         return decode_fail(&t->d, ERR_FIELD_VALUE, "is the name of a file on your side: give what is in it");
     return decode_fail(&t->d, ERR_FIELD_TYPE, "must be an object, not %s", json_type_name(json_type(v)));
+}
+
+static bool is_auto(const struct json *v)
+{
+    return json_str(v) && !strcmp(json_str(v), "auto");
 }
 
 static enum err_code read_key(struct theirs *t, const struct their_key *key, const struct json *v)
@@ -117,42 +95,107 @@ static enum err_code read_key(struct theirs *t, const struct their_key *key, con
         return walk_within(t, key, v);
     case READ:
         return key->read(t, key, v);
+    case MOVED:
+        if (!theirs_is_neutral(key, v))
+            theirs_gap(&t->d, key->member);
+        return ERR_OK;
     case NOTED:
-        if (is_on(v))
-            note(t->d.warnings, "%.100s: %s is not in the figures", t->d.path, key->member);
+        if (!theirs_is_neutral(key, v))
+            note(t->d.warnings, "%.100s: the figures are those of a training step; %s", t->d.path, key->member);
         return ERR_OK;
     case QUIET:
+    case ALSO:
         break;
     }
     return ERR_OK;
 }
 
-static enum err_code unknown_key(struct theirs *t, bool complete)
+/* "/training/seq_len" and "training.seq_len" */
+static bool pointer_is(const char *pointer, const char *dotted)
 {
-    if (complete)
-        return decode_fail(&t->d, ERR_FIELD_VALUE, "is no key that accelerate knows: it refuses the file");
-    note(t->d.warnings, "%.100s is not known and was ignored", t->d.path);
-    return ERR_OK;
+    for (pointer++; *pointer && (*pointer == *dotted || (*pointer == '/' && *dotted == '.')); pointer++)
+        dotted++;
+    return !*pointer && !*dotted;
+}
+
+/* What the file calls a member of ours. */
+static const char *their_name(const struct lexicon *names, const char *pointer, char text[POINTER_BYTES])
+{
+    for (uint32_t i = 0; pointer && i < names->n; i++) {
+        const struct their_key *key = names->v[i].row;
+
+        if (key->effect == SAYS && pointer_is(pointer, key->member)) {
+            (void)snprintf(text, POINTER_BYTES, "%.*s", (int)names->v[i].bytes, names->v[i].name);
+            return text;
+        }
+    }
+    return NULL;
+}
+
+static enum err_code unknown_key(struct theirs *t, const struct lexicon *names, size_t parent, const char *name, bool complete)
+{
+    char text[POINTER_BYTES];
+    const char *theirs = their_name(names, alias_of(name), text);
+
+    if (theirs)
+        return unknown_refuse(&t->d, name, theirs);
+    if (complete && !lexicon_near(names, name))
+        return decode_fail(&t->d, ERR_UNKNOWN_MEMBER, "is no key that accelerate knows: it refuses the file");
+    return unknown_member(&t->d, parent, name, names);
+}
+
+/* Rows of a table, and of those that stand in it as a whole. `l` NULL: counts their names. */
+static size_t add_keys(struct lexicon *l, const struct their_key *keys)
+{
+    size_t n = 0;
+
+    for (const struct their_key *k = keys; k->names; k++) {
+        n += k->effect == ALSO ? add_keys(l, k->keys) : lexicon_count(k->names);
+        if (l && k->effect != ALSO)
+            lexicon_add(l, k->names, k);
+    }
+    return n;
+}
+
+static enum err_code list_keys(struct theirs *t, const struct their_key *keys, struct lexicon *ret)
+{
+    lexicon_init(ret, t->d.arena, add_keys(NULL, keys));
+    (void)add_keys(ret, keys);
+    return ret->full ? decode_fail(&t->d, ERR_NOMEM, "no room for the request") : ERR_OK;
+}
+
+static enum err_code walk_keys(struct theirs *t, const struct json *doc, const struct their_key *keys, bool complete)
+{
+    size_t n = strlen(t->d.path), i = 0;
+    const bool *counts = members_that_count(t->d.arena, doc);
+    struct lexicon names;
+    enum err_code rc = list_keys(t, keys, &names);
+
+    if (!counts)
+        return rc ? rc : decode_fail(&t->d, ERR_NOMEM, "no room for the request");
+    json_each(v, doc) {
+        bool last = counts[i++];
+        const struct their_key *key = last && !rc ? lexicon_find(&names, json_name(v)) : NULL;
+
+        if (rc || !last || (json_type(v) == JSON_NULL && key))
+            continue;
+        decode_path_push(&t->d, json_name(v));
+        rc = key ? read_key(t, key, v) : unknown_key(t, &names, n, json_name(v), complete);
+        if (!rc)
+            t->d.path[n] = 0;
+    }
+    return rc;
 }
 
 enum err_code theirs_walk(struct theirs *t, const struct json *doc, const struct their_key *keys, bool complete)
 {
     const struct json *outer = t->doc;
-    size_t n = strlen(t->d.path);
-    enum err_code rc = ERR_OK;
+    enum err_code rc;
 
+    if (!json_first(doc))
+        return ERR_OK;
     t->doc = doc;
-    json_each(v, doc) {
-        const struct their_key *key = key_named(keys, json_name(v));
-
-        if (json_get(doc, json_name(v)) != v || (json_type(v) == JSON_NULL && key))
-            continue;
-        decode_path_push(&t->d, json_name(v));
-        rc = key ? read_key(t, key, v) : unknown_key(t, complete);
-        if (rc)
-            break;
-        t->d.path[n] = 0;
-    }
+    rc = walk_keys(t, doc, keys, complete);
     t->doc = outer;
     return rc;
 }
@@ -201,7 +244,7 @@ enum err_code theirs_read(struct estimate *e)
     if (!t)
         return err_set(e->call->err, ERR_NOMEM, "", "no room for the request");
     t->e = e;
-    t->d = (struct decoding){.arena = e->call->arena, .warnings = &e->warnings, .err = e->call->err};
+    t->d = (struct decoding){.arena = e->call->arena, .warnings = &e->warnings, .err = e->call->err, .left_out = &e->left_out, .root = estimate_members};
     rc = read_config(t, "training_arguments", rq->training_arguments, trainer_keys, &e->owned[0]);
     if (!rc)
         rc = read_config(t, "accelerate_config", rq->accelerate_config, accelerate_keys, &e->owned[1]);

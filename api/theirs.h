@@ -16,9 +16,11 @@
 enum their_effect {
     SAYS,    /* what `member` means, read as that member is */
     QUIET,   /* known; no GPU memory in it */
-    NOTED,   /* known; not in the figures: a line when it is set. `member` says what it is */
+    MOVED,   /* known; moves memory or time and has no model: a gap unless it is neutral. `member` says what it is */
+    NOTED,   /* known; around the step, whose figures it leaves as they are: a line when it is set */
     WITHIN,  /* an object with keys of its own */
-    READ     /* a function of its own */
+    READ,    /* a function of its own */
+    ALSO     /* the rows of another table */
 };
 
 struct theirs;
@@ -29,38 +31,42 @@ struct their_key {
     const char *names;  /* joined by '|' */
     enum their_effect effect;
     const char *member; /* "training.seq_len" */
+    const char *neutral; /* of MOVED: values that change nothing, joined by '|'; NULL: off (false, 0, "", "none", an empty list); NEVER: only null */
     const struct their_key *keys;
     their_reader *read;
 };
 
 /* The tables, each ended by an empty row. */
-extern const struct their_key deepspeed_keys[], accelerate_keys[], trainer_keys[], fsdp_keys[], parallelism_keys[];
+extern const struct their_key deepspeed_keys[], accelerate_keys[], trainer_keys[], fsdp_keys[], parallelism_keys[], peft_keys[],
+    trl_keys[], llama_factory_keys[], axolotl_keys[], theirs_model_init_keys[];
 
 /* Readers of more than one table. */
-their_reader theirs_read_stage, theirs_read_device, theirs_read_fsdp, theirs_read_file_name;
+their_reader theirs_read_stage, theirs_read_device, theirs_read_fsdp, theirs_read_fsdp_version, theirs_read_file_name, theirs_read_dtype,
+    theirs_read_layer_class;
 /* A flag that says one value of a member when it is on. `member`: "training.optimizer=\"adafactor\"". */
 their_reader theirs_read_flag;
+
+/* The hook of a request's decoding (decode.h): a member of training or lora that another tool's table knows. What takes no memory is
+ * silently fine, what has no model is a gap, and what has a name of ours is refused with it. */
+enum err_code theirs_known(struct decoding *d, const struct member *members, const struct json *v, bool *ret_known);
 
 /* A row each; names_ are joined by '|'. */
 #define KEYS(names_, ...) {.names = names_, __VA_ARGS__}
 #define SAY(names_, member_) KEYS(names_, .effect = SAYS, .member = member_)
 #define FLAG(names_, member_) BY(theirs_read_flag, names_, member_)
 #define BY(read_, names_, member_) KEYS(names_, .effect = READ, .read = read_, .member = member_)
+#define NEVER ""
+#define MOVES(names_, what) KEYS(names_, .effect = MOVED, .member = what)
+#define MOVES_BUT(neutral_, names_, what) KEYS(names_, .effect = MOVED, .member = what, .neutral = neutral_)
 #define NOTE(names_, what) KEYS(names_, .effect = NOTED, .member = what)
 #define KNOWN(names_) KEYS(names_, .effect = QUIET)
+#define TABLE(keys_) KEYS("-", .effect = ALSO, .keys = keys_)
 #define OBJECT(names_, keys_) KEYS(names_, .effect = WITHIN, .keys = keys_)
-
-enum { ORIGINS_MAX = 64 };
 
 struct theirs {
     struct estimate *e;
     struct decoding d;        /* path: of the key that is being read */
     const struct json *doc;   /* the object that holds it */
-    uint32_t n_origins;
-    struct {
-        const void *slot;
-        const char *path;     /* of the key that filled it */
-    } origins[ORIGINS_MAX];
     struct {                  /* where these were said; NULL: nowhere */
         const char *stage, *strategy, *distributed, *processes, *offload_optimizer, *offload_params;
     } at;
@@ -84,6 +90,11 @@ MUST_CHECK enum err_code theirs_say_amp(struct theirs *t, enum amp amp);
 
 /* All keys of an object. `complete`: what is unknown is refused, as its own reader does. */
 MUST_CHECK enum err_code theirs_walk(struct theirs *t, const struct json *doc, const struct their_key *keys, bool complete);
+
+/* A gap at d.path: "training_arguments.neftune_noise_alpha is not modelled yet: NEFTune's noise". */
+void theirs_gap(struct decoding *d, const char *what);
+/* Whether a value of a MOVED row changes nothing. */
+bool theirs_is_neutral(const struct their_key *key, const struct json *v);
 
 /* true, "true", "yes", 1: as YAML files write it. */
 bool theirs_flag(const struct json *v, bool *ret);

@@ -74,6 +74,16 @@ static enum err_code read_count(struct theirs *t, const struct their_key *key, c
     return ERR_OK;
 }
 
+/* Files from before mixed_precision: config_args.py from_json_file. */
+static enum err_code read_old_fp16(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    bool on;
+    enum err_code rc = theirs_flag_only(t, v, &on);
+
+    (void)key;
+    return rc || !on || json_get(t->doc, "mixed_precision") ? rc : theirs_say_amp(t, AMP_FP16);
+}
+
 static enum err_code read_dynamo(struct theirs *t, const struct their_key *key, const struct json *v)
 {
     const char *s = text_or_no(v);
@@ -89,8 +99,9 @@ static const struct their_key accelerate_deepspeed_keys[] = {
     SAY("gradient_accumulation_steps", "training.gradient_accumulation_steps"),
     SAY("gradient_clipping", "training.max_grad_norm"),
     SAY("zero3_init_flag", "stack.zero_init"),
+    MOVES("deepspeed_moe_layer_cls_names", "layers that are gathered as one"),
     KNOWN("zero3_save_16bit_model|deepspeed_hostfile|deepspeed_multinode_launcher|deepspeed_exclusion_filter|deepspeed_inclusion_filter|"
-          "deepspeed_moe_layer_cls_names|offload_optimizer_nvme_path|offload_param_nvme_path"),
+          "offload_optimizer_nvme_path|offload_param_nvme_path"),
     {0},
 };
 
@@ -99,8 +110,10 @@ const struct their_key parallelism_keys[] = {
     BY(read_count, "parallelism_config_dp_shard_size|dp_shard_size", "shards"),
     SAY("parallelism_config_tp_size|tp_size", "training.tensor_parallel"),
     SAY("parallelism_config_cp_size|cp_size", "training.context_parallel"),
-    NOTE("parallelism_config_sp_size|sp_size|parallelism_config_sp_backend|sp_backend", "Ulysses sequence parallelism"),
-    KNOWN("parallelism_config_cp_comm_strategy|cp_comm_strategy|parallelism_config_cp_backend|cp_backend|tp_handler|cp_handler|sp_handler"),
+    MOVES_BUT("1", "parallelism_config_sp_size|sp_size", "Ulysses sequence parallelism"),
+    KNOWN("parallelism_config_cp_comm_strategy|cp_comm_strategy|parallelism_config_cp_backend|cp_backend|tp_handler|cp_handler|sp_handler|"
+          "parallelism_config_sp_backend|sp_backend|parallelism_config_sp_attn_implementation|sp_attn_implementation|"
+          "parallelism_config_sp_seq_length|sp_seq_length|parallelism_config_sp_seq_length_is_variable|sp_seq_length_is_variable"),
     {0},
 };
 
@@ -121,8 +134,11 @@ const struct their_key accelerate_keys[] = {
     OBJECT("parallelism_config", parallelism_keys),
     OBJECT("dynamo_config", dynamo_keys),
     BY(read_dynamo, "dynamo_backend", "training.compile"),
-    NOTE("megatron_lm_config|fp8_config|use_cpu", "this part of accelerate's file"),
+    MOVES("megatron_lm_config", "Megatron-LM"),
+    MOVES("fp8_config", "float8 products"),
+    MOVES("use_cpu|ipex_config|mpirun_config", "a run that is not on CUDA"),
     KNOWN("debug|machine_rank|gpu_ids|main_process_ip|main_process_port|rdzv_backend|same_network|main_training_function|enable_cpu_affinity|"
-          "mpirun_config|ipex_config|downcast_bf16|tpu_name|tpu_zone|tpu_use_cluster|tpu_use_sudo|command_file|commands|tpu_vm|tpu_env|fp16"),
+          "downcast_bf16|tpu_name|tpu_zone|tpu_use_cluster|tpu_use_sudo|command_file|commands|tpu_vm|tpu_env"),
+    BY(read_old_fp16, "fp16", NULL),
     {0},
 };

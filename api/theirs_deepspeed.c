@@ -50,7 +50,7 @@ enum err_code theirs_read_device(struct theirs *t, const struct their_key *key, 
     if (!strcmp(s, "none"))
         return ERR_OK;
     if (!strcmp(s, "nvme"))
-        note(t->d.warnings, "%.100s: nvme is taken as cpu, so that host memory is counted too high", t->d.path);
+        theirs_gap(&t->d, "states on NVMe");
     offload(t, key);
     return ERR_OK;
 }
@@ -96,43 +96,56 @@ static enum err_code read_optimizer(struct theirs *t, const struct their_key *ke
     return decode_fail(&t->d, ERR_FIELD_VALUE, "'%.40s' is not known; one of: Adam, AdamW, Lion, Adagrad, SGD", s ? s : "");
 }
 
+static bool has_half(const struct json *doc, const char *name)
+{
+    bool on;
+
+    return theirs_flag(json_get(json_get(doc, name), "enabled"), &on) && on;
+}
+
+/* runtime/engine.py communication_data_type: left out, gradients travel in the engine's own half. */
 static enum err_code read_communication(struct theirs *t, const struct their_key *key, const struct json *v)
 {
     const char *s = json_str(v);
+    bool half = s && word_among("bf16|bfp16|bfloat16", s, strlen(s), true) && has_half(t->doc, "bf16");
 
-    if (s && word_among("fp32|bf16|bfp16|bfloat16", s, strlen(s), true))
-        return theirs_say_word(t, key->member, !strcmp(s, "fp32") ? "fp32" : "bf16");
-    note(t->d.warnings, "%.100s: reduction in this dtype is not in the figures", t->d.path);
+    (void)key;
+    half |= s && word_among("fp16|float16", s, strlen(s), true) && has_half(t->doc, "fp16");
+    if (!half && !(s && !strcmp(s, "auto")))
+        theirs_gap(&t->d, "reduction in a dtype of its own");
     return ERR_OK;
 }
 
 static const struct their_key bf16_keys[] = {
     BY(read_half, "enabled", "bf16"),
-    NOTE("immediate_grad_update|bf16_master_weights_and_grads|bf16_optimizer_states", "this option of DeepSpeed's bf16"),
-    KNOWN("check_overflow"),
+    MOVES("immediate_grad_update|bf16_master_weights_and_grads|bf16_optimizer_states", "states of DeepSpeed's bf16"),
+    KNOWN("check_overflow|check_grad_overflow"),
     {0},
 };
 
 static const struct their_key fp16_keys[] = {
     BY(read_half, "enabled", "fp16"),
-    NOTE("auto_cast|fp16_master_weights_and_grads", "this option of DeepSpeed's fp16"),
+    MOVES("auto_cast|fp16_master_weights_and_grads", "states of DeepSpeed's fp16"),
     KNOWN("loss_scale|loss_scale_window|initial_scale_power|hysteresis|consecutive_hysteresis|min_loss_scale|opt_level"),
     {0},
 };
 
 static const struct their_key offload_optimizer_keys[] = {
     BY(theirs_read_device, "device", "optimizer"),
-    NOTE("super_offload", "SuperOffload"),
-    KNOWN("nvme_path|buffer_count|pin_memory|pipeline_read|pipeline_write|pipeline|fast_init|ratio|cpuadam_cores_perc"),
+    MOVES("super_offload", "SuperOffload"),
+    MOVES_BUT("1", "ratio", "a part of the optimizer that stays on the GPU"),
+    MOVES("pipeline_read|pipeline_write|pipeline", "an optimizer that is read while it steps"),
+    KNOWN("nvme_path|buffer_count|pin_memory|fast_init|cpuadam_cores_perc"),
     {0},
 };
 
 static const struct their_key offload_param_keys[] = {
     BY(theirs_read_device, "device", "params"),
-    KNOWN("nvme_path|buffer_count|buffer_size|max_in_cpu|pin_memory"),
+    KNOWN("nvme_path|buffer_count|buffer_size|max_in_cpu|pin_memory"), /* of them nvme alone reads the sizes */
     {0},
 };
 
+/* Neutral values are those of runtime/zero/config.py, DeepSpeedZeroConfig. */
 static const struct their_key zero_keys[] = {
     BY(theirs_read_stage, "stage", NULL),
     BY(read_bucket, "reduce_bucket_size", "training.buckets.reduce_elems"),
@@ -146,28 +159,53 @@ static const struct their_key zero_keys[] = {
     OBJECT("offload_param", offload_param_keys),
     BY(read_old_offload, "cpu_offload", "optimizer"),
     BY(read_old_offload, "cpu_offload_param|cpu_offload_params", "params"),
-    NOTE("zero_quantized_weights|zero_quantized_nontrainable_weights|zero_quantized_gradients|mics_shard_size|"
-         "mics_hierarchical_params_gather|zenflow|load_from_fp32_weights_only", "this option of ZeRO"),
-    KNOWN("zero_hpz_partition_size|contiguous_gradients|reduce_scatter|use_multi_rank_bucket_allreduce|allgather_partitions|compute_grad_norm|"
-          "load_from_fp32_weights|elastic_checkpoint|cpu_offload_use_pin_memory|stage3_max_reuse_distance|max_reuse_distance|"
-          "stage3_model_persistence_threshold|model_persistence_threshold|stage3_gather_16bit_weights_on_model_save|"
-          "gather_16bit_weights_on_model_save|stage3_gather_fp16_weights_on_model_save|stage3_module_granularity_threshold|"
-          "module_granularity_threshold|stage3_use_all_reduce_for_fetch_params|use_all_reduce_for_fetch_params|stage3_allgather_sequential|"
-          "allgather_sequential|ignore_unused_parameters|legacy_stage1|round_robin_gradients|parameter_alignment|memory_efficient_linear|"
-          "pipeline_loading_checkpoint|override_module_apply|log_trace_cache_warnings|enable_sanity_checks|"
-          "save_muon_momentum_buffer_in_memory|leaf_module"),
+    MOVES("zero_quantized_weights|zero_quantized_nontrainable_weights|zero_quantized_gradients", "ZeRO++'s quantised messages"),
+    MOVES_BUT("1|0", "zero_hpz_partition_size", "ZeRO++'s second copy within a node"),
+    MOVES_BUT("-1|0|1", "mics_shard_size", "MiCS"),
+    MOVES("mics_hierarchical_params_gather", "MiCS"),
+    MOVES("zenflow", "ZenFlow"),
+    MOVES_BUT("true", "contiguous_gradients", "gradients that are not copied into a bucket"),
+    MOVES_BUT("true", "reduce_scatter", "gradients that are all-reduced"),
+    MOVES_BUT("true", "allgather_partitions", "parameters that are broadcast"),
+    MOVES_BUT("true", "use_multi_rank_bucket_allreduce", "buckets of one rank each"),
+    MOVES_BUT("true", "memory_efficient_linear", "torch's own linear under ZeRO-3"),
+    MOVES_BUT("true", "compute_grad_norm", "a step without the gradients' norm"),
+    MOVES("round_robin_gradients|parameter_alignment|legacy_stage1", "another partition of ZeRO's"),
+    MOVES_BUT("1000000000", "stage3_max_reuse_distance|max_reuse_distance", "how long gathered parameters are kept"),
+    MOVES_BUT("9223372036854775807", "stage3_model_persistence_threshold|model_persistence_threshold", "a bound on what stays whole"),
+    MOVES("stage3_module_granularity_threshold|module_granularity_threshold|leaf_module", "modules that are gathered as one"),
+    MOVES("stage3_use_all_reduce_for_fetch_params|use_all_reduce_for_fetch_params|stage3_allgather_sequential|allgather_sequential",
+          "another way to gather parameters"),
+    MOVES("enable_sanity_checks", "checks in every step"),
+    MOVES("load_from_fp32_weights_only", "this option of ZeRO"),
+    KNOWN("load_from_fp32_weights|elastic_checkpoint|cpu_offload_use_pin_memory|stage3_gather_16bit_weights_on_model_save|"
+          "gather_16bit_weights_on_model_save|stage3_gather_fp16_weights_on_model_save|ignore_unused_parameters|pipeline_loading_checkpoint|"
+          "override_module_apply|log_trace_cache_warnings|save_muon_momentum_buffer_in_memory"),
     {0},
 };
 
 static const struct their_key optimizer_keys[] = {
     BY(read_optimizer, "type", "training.optimizer"),
-    KNOWN("params|legacy_fusion"),
+    MOVES("legacy_fusion", "an older fusion of the optimizer"),
+    KNOWN("params"),
     {0},
 };
 
 static const struct their_key tensor_parallel_keys[] = {
     SAY("autotp_size|tp_size", "training.tensor_parallel"),
-    KNOWN("tp_grain_size|tp_overlap_comm|dtype|tp|tensor_parallel|injection_policy_tuple|keep_module_on_host|replace_with_kernel_inject"),
+    MOVES("tp_overlap_comm", "tensor parallelism that overlaps its messages"),
+    KNOWN("tp_grain_size|dtype|tp|tensor_parallel|injection_policy_tuple|keep_module_on_host|replace_with_kernel_inject|preset_model|partition_config"),
+    {0},
+};
+
+static const struct their_key data_type_keys[] = {MOVES("grad_accum_dtype|param_dtype|buffer_dtype", "gradients that are accumulated in another dtype"), {0}};
+
+/* compile/config.py */
+static const struct their_key compile_keys[] = {
+    MOVES("deepcompile", "DeepSpeed's compiler"),
+    KNOWN("autoep_non_moe|free_activation_threshold|offload_activation_pin_memory|free_activation|offload_activation|offload_opt_states|"
+          "double_buffer|symmetric_memory|debug_log|offload_parameters|sync_before_reduce|"
+          "sync_after_reduce|sync_before_allgather|sync_after_allgather|keep_int_input_tensors|keep_all_input_tensors|enabled|backend|kwargs|passes"),
     {0},
 };
 
@@ -181,17 +219,25 @@ const struct their_key deepspeed_keys[] = {
     OBJECT("zero_optimization", zero_keys),
     OBJECT("optimizer", optimizer_keys),
     OBJECT("tensor_parallel", tensor_parallel_keys),
-    BY(read_communication, "communication_data_type", "training.reduce_dtype"),
-    NOTE("torch_autocast", "DeepSpeed's own autocast"),
-    NOTE("data_types", "the dtype that gradients are accumulated in"),
-    NOTE("amp", "NVIDIA Apex"),
-    NOTE("sparse_gradients|sparse_attention|compression_training|hybrid_engine|expert_parallel|pipeline|weight_quantization|quantize_training|"
-         "prescale_gradients|fp32_allreduce|progressive_layer_drop|curriculum_learning|data_efficiency|eigenvalue|compile",
-         "this option of DeepSpeed"),
-    KNOWN("scheduler|steps_per_print|wall_clock_breakdown|memory_breakdown|dump_state|disable_python_gc|disable_allgather|"
-          "gradient_predivide_factor|gradient_allreduce_op|managed_gradient_accumulation|zero_allow_untested_optimizer|"
-          "zero_force_ds_cpu_optimizer|activation_checkpointing|flops_profiler|tensorboard|wandb|csv_monitor|comet|monitor_config|"
-          "comms_logger|aio|autotuning|elasticity|checkpoint|data_parallel_size|dataloader_drop_last|seq_parallel_communication_data_type|"
-          "log_level|timers|nebula|vocabulary_size|load_universal|use_data_before_expert_parallelism|graph_harvesting|use_node_local_storage"),
+    BY(read_communication, "communication_data_type", NULL),
+    MOVES("torch_autocast", "DeepSpeed's own autocast"),
+    OBJECT("data_types", data_type_keys),
+    MOVES("amp", "NVIDIA Apex"),
+    OBJECT("compile", compile_keys),
+    MOVES("sparse_gradients|sparse_attention|compression_training|hybrid_engine|expert_parallel|pipeline|weight_quantization|quantize_training|"
+          "progressive_layer_drop|curriculum_learning|data_efficiency|eigenvalue|graph_harvesting",
+          "this option of DeepSpeed"),
+    MOVES("prescale_gradients|fp32_allreduce|disable_allgather", "another reduction of gradients"),
+    MOVES_BUT("1", "gradient_predivide_factor", "another reduction of gradients"),
+    MOVES_BUT("mean", "gradient_allreduce_op", "another reduction of gradients"),
+    MOVES_BUT("true", "managed_gradient_accumulation", "accumulation that the script counts"),
+    MOVES_BUT("true", "zero_force_ds_cpu_optimizer", "torch's own optimizer on the host"),
+    MOVES_BUT("1", "sequence_parallel_size", "Ulysses sequence parallelism"),
+    MOVES("wall_clock_breakdown|memory_breakdown|flops_profiler|comms_logger", "a step that waits for its own measurement"),
+    MOVES("autotuning|elasticity", "batches that DeepSpeed chooses"),
+    MOVES("disable_python_gc", "a step without Python's collector"),
+    KNOWN("scheduler|steps_per_print|dump_state|zero_allow_untested_optimizer|activation_checkpointing|tensorboard|wandb|csv_monitor|comet|"
+          "monitor_config|aio|checkpoint|data_parallel_size|dataloader_drop_last|seq_parallel_communication_data_type|log_level|timers|nebula|"
+          "vocabulary_size|load_universal|use_data_before_expert_parallelism|use_node_local_storage|datastates|datastates_ckpt"),
     {0},
 };

@@ -55,7 +55,7 @@ static enum err_code read_reshard(struct theirs *t, const struct their_key *key,
     return ERR_OK;
 }
 
-static enum err_code read_version(struct theirs *t, const struct their_key *key, const struct json *v)
+enum err_code theirs_read_fsdp_version(struct theirs *t, const struct their_key *key, const struct json *v)
 {
     uint64_t n;
 
@@ -83,12 +83,41 @@ static enum err_code read_wrap(struct theirs *t, const struct their_key *key, co
 
     if (s && !strcmp(s, "TRANSFORMER_BASED_WRAP"))
         return theirs_say_word(t, key->member, "accelerate");
-    note(t->d.warnings, "%.100s: a wrap policy other than TRANSFORMER_BASED_WRAP is not in the figures", t->d.path);
+    theirs_gap(&t->d, "a wrap policy other than TRANSFORMER_BASED_WRAP");
+    return ERR_OK;
+}
+
+static bool ends_in(const char *s, size_t n, const char *end)
+{
+    return n >= strlen(end) && !memcmp(s + n - strlen(end), end, strlen(end));
+}
+
+/* A model's layers have one class, which transformers calls a layer or a block: LlamaDecoderLayer, GPT2Block. */
+static bool names_layers(const char *s)
+{
+    bool one = *s != 0;
+
+    for (size_t n; *s && one; s += n + (s[n] == ',')) {
+        s += strspn(s, " ");
+        n = strcspn(s, ",");
+        one = (ends_in(s, n, "Layer") || ends_in(s, n, "Block")) && !s[n];
+    }
+    return one;
+}
+
+enum err_code theirs_read_layer_class(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    const struct json *first = json_first(v);
+    const char *s = json_str(json_type(v) == JSON_ARRAY && json_count(v) == 1 ? first : v);
+
+    (void)key;
+    if (!(json_type(v) == JSON_ARRAY && !first) && !(s && (!*s || names_layers(s))))
+        theirs_gap(&t->d, "units other than the model's layers");
     return ERR_OK;
 }
 
 const struct their_key fsdp_keys[] = {
-    BY(read_version, "fsdp_version|version", NULL),
+    BY(theirs_read_fsdp_version, "fsdp_version|version", NULL),
     BY(read_strategy, "fsdp_sharding_strategy|sharding_strategy", NULL),
     BY(read_reshard, "fsdp_reshard_after_forward|reshard_after_forward", NULL),
     BY(read_offload, "fsdp_offload_params|offload_params|fsdp_cpu_offload|cpu_offload", NULL),
@@ -98,10 +127,15 @@ const struct their_key fsdp_keys[] = {
     SAY("fsdp_forward_prefetch|forward_prefetch", "training.fsdp.forward_prefetch"),
     SAY("fsdp_use_orig_params|use_orig_params", "training.fsdp.use_orig_params"),
     SAY("fsdp_limit_all_gathers|limit_all_gathers", "training.fsdp.limit_all_gathers"),
-    NOTE("fsdp_min_num_params|min_num_params", "wrapping by size"),
-    NOTE("xla|xla_fsdp_v2|xla_fsdp_grad_ckpt|xla_fsdp_settings|fsdp_mixed_precision_policy|mixed_precision_policy", "this option of FSDP"),
+    BY(theirs_read_layer_class, "fsdp_transformer_layer_cls_to_wrap|transformer_layer_cls_to_wrap|transformer_cls_names_to_wrap", NULL),
+    MOVES("fsdp_min_num_params|min_num_params", "wrapping by size"),
+    MOVES("fsdp_activation_checkpointing_offload|activation_checkpointing_offload", "kept activations on the host"),
+    MOVES("fsdp_ignored_modules|ignored_modules|ignored_params", "modules that stay whole"),
+    MOVES("fsdp_mixed_precision_policy|mixed_precision_policy|mp_policy", "a precision of FSDP's own"),
+    MOVES("param_init_fn", "parameters that are made on the device"),
+    MOVES("xla|xla_fsdp_v2|xla_fsdp_grad_ckpt|xla_fsdp_settings", "XLA's FSDP"),
     KNOWN("fsdp_state_dict_type|state_dict_type|fsdp_sync_module_states|sync_module_states|fsdp_cpu_ram_efficient_loading|"
-          "cpu_ram_efficient_loading|fsdp_transformer_layer_cls_to_wrap|transformer_layer_cls_to_wrap"),
+          "cpu_ram_efficient_loading|state_dict_config|optim_state_dict_config|final_state_dict_type|fsdp_final_state_dict_type|cpu_offload_pin_memory"),
     {0},
 };
 

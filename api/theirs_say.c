@@ -119,12 +119,12 @@ static size_t slot_bytes(const struct member *row)
     }
 }
 
-static const char *origin_of(const struct theirs *t, const struct target *target)
+const char *origin_of(const struct origins *o, const void *slot)
 {
-    for (uint32_t i = 0; i < t->n_origins; i++)
-        if (t->origins[i].slot == target->slot)
-            return t->origins[i].path;
-    return target->pointer;
+    for (uint32_t i = 0; i < o->n; i++)
+        if (o->v[i].slot == slot)
+            return o->v[i].path;
+    return NULL;
 }
 
 /* A value that was written here does not outlive its reading. */
@@ -145,16 +145,17 @@ static enum err_code fill(struct theirs *t, const struct target *target, union s
     if (is_filled(target)) {
         if (agrees(target->row, target->slot, said))
             return ERR_OK;
-        return decode_fail(&t->d, ERR_FIELD_CONFLICT, "contradicts %s: give one of them, or the same", origin_of(t, target));
+        path = origin_of(&t->e->origins, target->slot);
+        return decode_fail(&t->d, ERR_FIELD_CONFLICT, "contradicts %s: give one of them, or the same", path ? path : target->pointer);
     }
     if (target->row->kind == KIND_STRS && !keep_strs(t, &said->strs))
         return decode_fail(&t->d, ERR_NOMEM, "no room for the request");
     memcpy(target->slot, said, slot_bytes(target->row));
     path = theirs_path(t);
-    if (t->n_origins < ORIGINS_MAX && path) {
-        t->origins[t->n_origins].slot = target->slot;
-        t->origins[t->n_origins++].path = path;
-    }
+    if (!path || t->e->origins.n == ORIGINS_MAX)
+        return decode_fail(&t->d, ERR_NOMEM, "no room for the request");
+    t->e->origins.v[t->e->origins.n].slot = target->slot;
+    t->e->origins.v[t->e->origins.n++].path = path;
     return ERR_OK;
 }
 

@@ -96,7 +96,7 @@ static enum err_code settle_method(struct theirs *t)
     if (is_type(t, "NO"))
         return say_at(t, t->at.distributed, "training.methods", "single");
     if (is_type(t, "MEGATRON_LM"))
-        note(t->d.warnings, "%.100s: Megatron-LM is not in the figures", t->at.distributed);
+        left_out_gap(&t->e->left_out, GAP_OF_ALL, t->at.distributed, "accelerate's Megatron-LM is not modelled yet");
     return ERR_OK;
 }
 
@@ -170,25 +170,30 @@ static bool is_sharded(const struct methods *m)
     return m->n && (strstr(m->v[0], "zero") || strstr(m->v[0], "fsdp") || strstr(m->v[0], "hsdp"));
 }
 
-static const char *without_autocast(const struct estimate *e, bool as_saved)
+static const char *without_autocast(enum dtype_saved loaded)
 {
-    if (!as_saved)
-        return "fp32";
-    return e->model.arch.saved == SAVED_BF16 ? "bf16" : e->model.arch.saved == SAVED_FP16 ? "fp16" : "fp32";
+    return loaded == SAVED_BF16 ? "bf16" : loaded == SAVED_FP16 ? "fp16" : "fp32";
+}
+
+/* What the weights are loaded in: as a key says, else as the release does. */
+static enum dtype_saved loaded(const struct estimate *e)
+{
+    if (e->loaded)
+        return e->loaded;
+    return e->loads_as_saved || stack_defaults_of(&e->stack).loads_as_saved ? e->model.arch.saved : SAVED_FP32;
 }
 
 /* DeepSpeed keeps an fp32 master, accelerate casts what FSDP trains to fp32; else the weights are as loaded. */
 static const char *precision_of(const struct estimate *e)
 {
-    bool as_saved = stack_defaults_of(&e->stack).loads_as_saved;
-    bool half = e->model.arch.saved == SAVED_BF16 || e->model.arch.saved == SAVED_FP16;
-    bool autocast = half && as_saved && !is_sharded(&e->rq.training.methods);
+    enum dtype_saved weights = loaded(e);
+    bool autocast = (weights == SAVED_BF16 || weights == SAVED_FP16) && !is_sharded(&e->rq.training.methods);
 
     if (e->amp == AMP_NO)
-        return without_autocast(e, as_saved);
+        return without_autocast(weights);
     if (e->amp == AMP_BF16)
         return autocast ? "bf16-autocast" : "bf16-mixed";
-    return autocast && e->model.arch.saved == SAVED_FP16 ? "fp16-autocast" : "fp16-mixed";
+    return autocast && weights == SAVED_FP16 ? "fp16-autocast" : "fp16-mixed";
 }
 
 /* An explicit precision says more than a flag does; it may not say the opposite. */

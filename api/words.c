@@ -70,6 +70,8 @@ const struct word attention_words[] = {
     {"sdpa", ATTENTION_SDPA, NULL, "torch's scaled_dot_product_attention, which picks its kernel."},
     {"eager", ATTENTION_EAGER, NULL, "Written out: scores of length x length are kept."},
     {"flash_attention_2", ATTENTION_FLASH_2, "flash_attn_2|flash_attention|fa2", "The flash-attn package."},
+    LATER_TOO("flash_attention_3", "flash_attn_3|fa3", "The kernels of FlashAttention 3."),
+    LATER_TOO("flex_attention", "flex_attn|flex", "torch's flex_attention, which compiles its kernel."),
     {0},
 };
 
@@ -78,6 +80,7 @@ const struct word loss_words[] = {
     LATER("liger", "Liger's fused linear cross-entropy: logits a chunk at a time."),
     LATER("chunked", "Logits and loss a chunk of the sequence at a time."),
     LATER_TOO("cut_cross_entropy", "cce", "Apple's cut cross-entropy: no logits in memory."),
+    LATER("chunked_nll", "trl's own loss: head and cross-entropy a chunk of the tokens at a time."),
     {0},
 };
 
@@ -173,6 +176,45 @@ const struct word framework_words[] = {
     LATER("colossalai", "Colossal-AI with Gemini."),
     LATER("megatron", "Megatron-LM."),
     LATER("composer", "MosaicML's Composer."),
+    LATER("unsloth", "Unsloth's trainer and kernels."),
+    LATER("trl", "trl's trainers, whose SFTTrainer has a loss of its own."),
+    LATER("axolotl", "axolotl's trainers and plugins."),
+    LATER_TOO("llama-factory", "llamafactory|llama_factory", "LLaMA-Factory's trainers."),
+    LATER_TOO("ms-swift", "swift", "ms-swift's trainers."),
+    {0},
+};
+
+const struct word stage_words[] = {
+    {"sft", 0, NULL, "Supervised fine-tuning: next-token loss on sequences with a mask of their own."},
+    LATER_TOO("pretrain", "pt|pretraining", "Next-token loss on rows of concatenated text."),
+    LATER("dpo", "Two sequences a pair and a reference model."),
+    LATER("kto", "Sequences with a verdict and a reference model."),
+    LATER("orpo", "Pairs without a reference model."),
+    LATER("simpo", "Pairs without a reference model, normalised by length."),
+    LATER("cpo", "Pairs without a reference model."),
+    LATER_TOO("reward", "rm", "A head of one output, on pairs."),
+    LATER("classification", "A head of labels."),
+    LATER("embedding", "Vectors of sequences, contrasted within the batch."),
+    LATER("distillation", "A teacher's logits beside the student's."),
+    LATER("grpo", "Generated groups, scored, and a policy's loss on them."),
+    LATER("ppo", "Policy, value, reward and reference models."),
+    {0},
+};
+
+const struct word reference_words[] = {
+    {"none", 0, NULL, "No reference model."},
+    LATER("copy", "A frozen copy of the model."),
+    LATER("adapter", "The model without its adapters."),
+    LATER("precomputed", "Its log-probabilities, from before training."),
+    {0},
+};
+
+const struct word tool_words[] = {
+    LATER("axolotl", "axolotl's YAML."),
+    LATER_TOO("llama-factory", "llamafactory|llama_factory", "LLaMA-Factory's YAML."),
+    LATER_TOO("ms-swift", "swift", "ms-swift's arguments."),
+    LATER("trl", "trl's YAML."),
+    LATER("torchtune", "torchtune's YAML."),
     {0},
 };
 

@@ -21,6 +21,7 @@ enum err_code err_set(struct err *e, enum err_code code, const char *at, const c
     if (!e)
         return code;
     e->code = code;
+    e->meant[0] = 0;
     (void)snprintf(e->at, sizeof e->at, "%s", at);
     va_start(args, fmt);
     (void)vsnprintf(e->detail, sizeof e->detail, fmt, args);

@@ -19,6 +19,7 @@ struct err {
     enum err_code code;
     char at[128];     /* JSON Pointer into the client's document, or "" */
     char detail[384]; /* one line for a human; machines read code */
+    char meant[64];   /* of ERR_UNKNOWN_MEMBER: the name that was probably meant, or "" */
 };
 
 #define MUST_CHECK __attribute__((warn_unused_result))

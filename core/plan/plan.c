@@ -21,6 +21,8 @@ static const char *gap_of(struct planning *p, const struct plan_candidate *c)
 
     if (p->q->gap)
         return p->q->gap;
+    if (p->q->adapter_gap && c->choice[AXIS_TUNING]->value != TUNING_FULL)
+        return p->q->adapter_gap;
     for (int a = 0; a < AXIS_COUNT; a++)
         if (c->choice[a]->value == PLAN_UNMODELLED) {
             int n = snprintf(text, sizeof text, "%s %.80s is not modelled yet", a == AXIS_METHOD ? "method" : axis_members[a],

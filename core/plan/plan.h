@@ -66,6 +66,7 @@ enum objective { OBJECTIVE_FASTEST, OBJECTIVE_LEAST_MEMORY, OBJECTIVE_FEWEST_GPU
 struct plan_question {
     const struct arch *arch;   /* NULL: nothing is modelled, `gap` says why */
     const char *gap;           /* a part of the request without a model; NULL: there is none */
+    const char *adapter_gap;   /* the same, of candidates with adapters alone */
     bool undated;              /* the asked stack lies where a change cannot be dated: low..high spans both readings */
     struct device device;
     uint32_t gpus;                    /* of the cluster: a method of several takes them all */

@@ -47,12 +47,12 @@ static double first_of(double a, double b, double c)
     return a > 0 ? a : b > 0 ? b : c;
 }
 
-/* fp32 products are not rounded to TF32 unless a program asks for it (torch.backends.cuda.matmul.allow_tf32 is false). */
+/* fp32 products are not rounded to TF32 unless a program asks for it: torch.backends.cuda.matmul.allow_tf32 is false, TrainingArguments.tf32 sets it. */
 static void rates(const struct system_request *a, struct perf_system *s, struct system_notes *notes)
 {
     static const struct gpu none = {0};
     const struct gpu *g = a->gpu ? a->gpu : &none;
-    double bf16 = first_of(a->bf16_tflops, g->bf16_tflops, 0), fp16 = first_of(a->fp16_tflops, g->fp16_tflops, 0), fp32 = g->fp32_tflops;
+    double bf16 = first_of(a->bf16_tflops, g->bf16_tflops, 0), fp16 = first_of(a->fp16_tflops, g->fp16_tflops, 0), fp32 = a->tf32 && g->tf32_tflops > 0 ? g->tf32_tflops : g->fp32_tflops;
 
     if (fp16 <= 0 && bf16 > 0)
         fp16 = bf16;

@@ -21,6 +21,7 @@ struct system_request {
     const struct gpu *gpu; /* NULL: by the numbers below */
     const struct cluster *cluster;
     double bf16_tflops, fp16_tflops, memory_gbs; /* go before the row's */
+    bool tf32;                                   /* the program lets fp32 products be rounded to TF32 */
     struct device device;                        /* compute capability and multiprocessors: always */
     const char *intra_node, *inter_node;
     double intra_node_gbs, inter_node_gbs;

@@ -90,6 +90,7 @@ struct recipe {
     uint32_t rank;              /* whose memory is played: train_measure() looks at all that may be the highest */
     enum offload offload;
     uint64_t ddp_bucket_bytes;
+    enum tri find_unused_parameters;     /* of DistributedDataParallel; unset: what the Trainer sets */
     enum tri gradient_as_bucket_view, sync_each_batch; /* sync_each_batch: no no_sync() while gradients accumulate */
     struct fsdp_recipe {
         enum fsdp_wrap wrap;

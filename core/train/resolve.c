@@ -244,7 +244,8 @@ static void resolve_method(struct step *s)
     tri_default(&r->gradient_as_bucket_view, false);                   /* nn/parallel/distributed.py */
     tri_default(&r->sync_each_batch, false);                           /* accelerate utils/dataclasses.py GradientAccumulationPlugin */
     s->autocast = autocasts(r);
-    s->find_unused_parameters = r->method == METHOD_DDP && finds_unused(r);
+    tri_default(&r->find_unused_parameters, finds_unused(r));
+    s->find_unused_parameters = r->method == METHOD_DDP && r->find_unused_parameters == TRI_TRUE;
 }
 
 /* A plain loop that asks for flash_attention_2 and names no release of flash_attn is timed as the published ones are: llm-foundry's, whose kernel

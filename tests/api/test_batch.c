@@ -171,7 +171,7 @@ static const struct {
 
 START_TEST(tells_why_there_is_no_config)
 {
-    struct err err = {failures[_i].code, "", "because"};
+    struct err err = {.code = failures[_i].code, .detail = "because"};
     struct api_config config = {.model = "a/b", .revision = "v1", .err = &err, .retry_after_s = failures[_i].retry_after_s};
     struct reply reply = ask_with(&config, 1, "POST", "/estimate", ASK_A);
     struct reply many = ask_with(&config, 1, "POST", "/estimate/batch", "{\"requests\":[1," ASK_A "]}");
