@@ -1,4 +1,4 @@
-/* attention.c - the attention functions of transformers 5 and the forms of 4.40. */
+/* attention.c - the attention functions of transformers since 4.48, and the forms of the classes before. */
 #include "models/blocks.h"
 
 /* hidden[:, :, None, :, :].expand(b, kv, n, s, d).reshape(b, kv * n, s, d) */
@@ -24,7 +24,13 @@ val repeat_kv(struct run *r, const struct model *m, val x, int64_t n)
     return frame_leave(r, f, reshape(r, wide, SHAPE(b, kv * n, s, d)));
 }
 
-/* sdpa_attention.py sdpa_attention_forward (5.x) */
+/* use_gqa_in_sdpa */
+static bool shares_heads(struct run *r, const struct model *m, val k, val mask)
+{
+    return m->q->sdpa_shares_heads && m->q->sdpa_enables_gqa && !mask && (!m->q->sdpa_shares_narrow_heads || size_of(r, k, -1) <= 256);
+}
+
+/* sdpa_attention.py sdpa_attention_forward */
 static val sdpa(struct run *r, struct model *m, val q, val k, val v, const struct attention_call *c)
 {
     struct frame f = frame_enter(r);
@@ -37,18 +43,23 @@ static val sdpa(struct run *r, struct model *m, val q, val k, val v, const struc
     if (run_dead(r))
         return frame_leave(r, f, 0);
     if (c->groups > 1) {
-        gqa = !c->mask && size_of(r, k, -1) <= 256;
+        gqa = shares_heads(r, m, k, c->mask);
         if (!gqa) {
             rebind(r, &k, repeat_kv(r, m, k, c->groups));
             rebind(r, &v, repeat_kv(r, m, v, c->groups));
         }
+    }
+    if (m->q->sdpa_lays_out_inputs) {
+        rebind(r, &q, contiguous(r, q));
+        rebind(r, &k, contiguous(r, k));
+        rebind(r, &v, contiguous(r, v));
     }
     out = local(r, scaled_dot_product_attention(r, q, k, v, c->mask, c->dropout, !c->mask, gqa));
     rebind(r, &out, contiguous(r, transpose(r, out, 1, 2)));
     return frame_leave(r, f, out);
 }
 
-/* eager_attention_forward of modeling_llama.py (5.x), LlamaAttention.forward (4.40) */
+/* eager_attention_forward of modeling_llama.py, before LlamaAttention.forward */
 static val eager(struct run *r, struct model *m, val q, val k, val v, const struct attention_call *c)
 {
     struct frame f = frame_enter(r);
@@ -128,4 +139,13 @@ val attention_interface(struct run *r, struct model *m, val q, val k, val v, con
     default:
         return flash_attention_2(r, m, q, k, v, c);
     }
+}
+
+val sdpa_of_class(struct run *r, val q, val k, val v, val mask, double dropout_p)
+{
+    struct frame f = frame_enter(r);
+    val out = local(r, scaled_dot_product_attention(r, q, k, v, mask, dropout_p, !mask, false));
+
+    rebind(r, &out, contiguous(r, transpose(r, out, 1, 2)));
+    return frame_leave(r, f, out);
 }

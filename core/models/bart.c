@@ -200,7 +200,7 @@ void bart_forward(struct run *r, struct model *m, const struct batch *b, struct 
     val hidden = local(r, decoder(r, m, b)), logits, loss;
 
     logits = local(r, call_head(r, m, hidden));
-    if (m->q->loss_shifts_labels)
+    if (m->q->loss_pads_labels)
         loss = local(r, causal_lm_loss(r, logits, b->labels, m->counts_items));
     else
         loss = local(r, shifted_loss(r, m, shifted(r, m, logits), b->labels));

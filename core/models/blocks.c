@@ -84,48 +84,45 @@ struct module *activation_module(struct tree *t, struct module *parent, const ch
 }
 
 /* -------------------------------------------------------------------------------------------------------------- rotary */
-/* freqs = ids[..., None].float() * inv_freq; emb = cat((freqs, freqs)); cos = emb.cos() * attention_scaling; .. */
-struct two rotary_tables(struct run *r, struct module *m, val ids, enum dtype dtype, val inv_freq)
+/* freqs = ids[..., None].float() * inv_freq */
+static val rotary_product(struct run *r, val ids, val inv_freq)
 {
-    struct frame f = module_enter(r, m);
-    bool grad_enabled = r->grad_enabled;
+    val positions = to_dtype(r, unsqueeze(r, ids, -1), DTYPE_FP32);
+
+    inv_freq = to_dtype(r, inv_freq, DTYPE_FP32); /* a wrapper may have cast the buffer */
+    return mul(r, positions, inv_freq);
+}
+
+/* freqs = (inv_freq[None, :, None].float().expand(..) @ ids[:, None, :].float()).transpose(1, 2), outside autocast */
+static val rotary_matmul(struct run *r, val ids, val inv_freq)
+{
+    val wide = to_dtype(r, unsqueeze(r, unsqueeze(r, inv_freq, 0), -1), DTYPE_FP32), positions;
+
+    wide = local(r, expand(r, wide, SHAPE(1, size_of(r, inv_freq, 0), 1)));
+    positions = local(r, to_dtype(r, unsqueeze(r, ids, 1), DTYPE_FP32));
+    return transpose(r, matmul(r, wide, positions), 1, 2);
+}
+
+/* emb = cat((freqs, freqs)); cos = emb.cos() * attention_scaling; .. */
+struct two rotary_tables(struct run *r, const struct model *m, struct module *rotary, val ids, enum dtype dtype, val inv_freq)
+{
+    struct frame f = module_enter(r, rotary);
+    bool grad_enabled = r->grad_enabled, autocast = r->autocast, scales = m->q->rope_once, at_once = m->q->rope_scales_at_once;
     val freqs, emb, cos, sin;
     struct two out;
 
-    r->grad_enabled = false;
-    freqs = to_dtype(r, unsqueeze(r, ids, -1), DTYPE_FP32);
-    inv_freq = to_dtype(r, inv_freq, DTYPE_FP32); /* a wrapper may have cast the buffer */
-    freqs = local(r, mul(r, freqs, inv_freq));
+    r->grad_enabled = r->autocast = false;
+    freqs = local(r, m->q->rope_by_product ? rotary_product(r, ids, inv_freq) : rotary_matmul(r, ids, inv_freq));
     emb = local(r, cat(r, 2, (val[]){freqs, freqs}, -1));
-    cos = local(r, mul_scalar(r, cos_op(r, emb)));
-    sin = local(r, mul_scalar(r, sin_op(r, emb)));
+    cos = local(r, scales && at_once ? mul_scalar(r, cos_op(r, emb)) : cos_op(r, emb));
+    sin = local(r, scales && at_once ? mul_scalar(r, sin_op(r, emb)) : sin_op(r, emb));
+    if (scales && !at_once) {
+        rebind(r, &cos, mul_scalar(r, cos));
+        rebind(r, &sin, mul_scalar(r, sin));
+    }
     out.a = give(r, to_dtype(r, cos, dtype));
     out.b = give(r, to_dtype(r, sin, dtype));
-    r->grad_enabled = grad_enabled;
-    (void)frame_leave(r, f, 0);
-    return out;
-}
-
-/* 4.40: freqs = (inv_freq[None, :, None].float().expand(..) @ ids[:, None, :].float()).transpose(1, 2), outside autocast */
-struct two rotary_tables_matmul(struct run *r, struct module *m, val ids, enum dtype dtype, val inv_freq)
-{
-    struct frame f = module_enter(r, m);
-    bool grad_enabled = r->grad_enabled, autocast = r->autocast;
-    val wide, positions, freqs, emb, cos, sin;
-    struct two out;
-
-    r->grad_enabled = false;
-    wide = to_dtype(r, unsqueeze(r, unsqueeze(r, inv_freq, 0), -1), DTYPE_FP32);
-    wide = local(r, expand(r, wide, SHAPE(1, size_of(r, inv_freq, 0), 1)));
-    positions = local(r, to_dtype(r, unsqueeze(r, ids, 1), DTYPE_FP32));
-    r->autocast = false;
-    freqs = local(r, transpose(r, matmul(r, wide, positions), 1, 2));
-    emb = local(r, cat(r, 2, (val[]){freqs, freqs}, -1));
-    cos = local(r, cos_op(r, emb));
-    sin = local(r, sin_op(r, emb));
     r->autocast = autocast;
-    out.a = give(r, to_dtype(r, cos, dtype));
-    out.b = give(r, to_dtype(r, sin, dtype));
     r->grad_enabled = grad_enabled;
     (void)frame_leave(r, f, 0);
     return out;
@@ -218,11 +215,41 @@ val shifted_loss(struct run *r, const struct model *m, val logits, val labels)
     return cross_entropy(r, shift_logits, shift_labels);
 }
 
+/* ForCausalLMLoss until labels were padded: `logits` is bound anew here, and the caller's own lives on */
+static val cut_lm_loss(struct run *r, const struct model *m, val logits, val labels)
+{
+    struct frame f = frame_enter(r);
+    val upcast = local(r, to_dtype(r, logits, DTYPE_FP32)), loss = local(r, shifted_loss(r, m, upcast, labels));
+
+    if (m->counts_items)
+        rebind(r, &loss, div_scalar(r, loss));
+    return frame_leave(r, f, loss);
+}
+
+val lm_loss(struct run *r, const struct model *m, val *logits, val labels)
+{
+    if (m->q->loss_pads_labels)
+        return causal_lm_loss(r, *logits, labels, m->counts_items);
+    if (m->q->loss_by_function)
+        return cut_lm_loss(r, m, *logits, labels);
+    rebind(r, logits, to_dtype(r, *logits, DTYPE_FP32));
+    return shifted_loss(r, m, *logits, labels);
+}
+
+val last_states(struct run *r, const struct model *m, val hidden)
+{
+    if (!m->q->last_states_are_cut || !m->q->full_slices_are_nodes)
+        return hidden;
+    for (int dim = 0; dim < 3; dim++)
+        hidden = slice(r, hidden, dim, 0, size_of(r, hidden, dim));
+    return hidden;
+}
+
 /* -------------------------------------------------------------------------------------------------------- cache, layers */
 /* DynamicSlidingWindowLayer moves its window to the device; gpt_neo's local layers are not of that class */
 static bool slides(const struct model *m, uint32_t layer)
 {
-    return m->q->attention_interface && m->arch->family != FAMILY_GPT_NEO && m->arch->layer_kinds[layer] == LAYER_SLIDING;
+    return m->q->cache_copies && m->arch->family != FAMILY_GPT_NEO && m->arch->layer_kinds[layer] == LAYER_SLIDING;
 }
 
 void cache_update(struct run *r, struct model *m, uint32_t layer, val *key, val *value)

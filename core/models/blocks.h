@@ -18,9 +18,8 @@ struct module *activation_module(struct tree *t, struct module *parent, const ch
 struct two {
     val a, b; /* temporaries */
 };
-/* LlamaRotaryEmbedding.forward of 5.x: float product; of 4.40: matmul. `ids` stays the caller's. */
-struct two rotary_tables(struct run *r, struct module *m, val ids, enum dtype dtype, val inv_freq);
-struct two rotary_tables_matmul(struct run *r, struct module *m, val ids, enum dtype dtype, val inv_freq);
+/* LlamaRotaryEmbedding.forward of each release. `ids` stays the caller's. */
+struct two rotary_tables(struct run *r, const struct model *m, struct module *rotary, val ids, enum dtype dtype, val inv_freq);
 val rotate_half(struct run *r, val x);
 /* apply_rotary_pos_emb: q, k arguments of the caller's; tables unsqueezed at dimension 1 */
 struct two apply_rotary(struct run *r, val q, val k, val cos, val sin);
@@ -57,8 +56,12 @@ val flash_attention_mask(struct run *r, struct model *m, val mask);
 /* torch.ones(batch, seq), as wide as the tokens: what classes put in the place of a mask that was left out */
 val ones_for(struct run *r, val tokens, enum dtype dtype);
 val causal_mask(struct run *r, struct model *m, val embeds, val mask_2d, val ids, int64_t window);
-/* 4.40 LlamaModel._update_causal_mask */
-val causal_mask_llama_440(struct run *r, struct model *m, val embeds, val mask_2d, val cache_position);
+/* torch.all(attention_mask == 1) of AttentionMaskConverter._ignore_causal_mask_sdpa */
+bool mask_is_full_440(struct run *r, const struct model *m, val mask_2d);
+/* _update_causal_mask, which makes the mask of `position`, the cache's positions: [b, 1, s, s], 0 where the kernel needs none */
+val causal_mask_by_position(struct run *r, struct model *m, val embeds, val mask_2d, val position);
+/* the same of a class that cuts a sliding window; 0: its config has none */
+val causal_mask_in_window(struct run *r, struct model *m, val embeds, val mask_2d, val position, int64_t window);
 /* 4.40 modeling_attn_mask_utils._prepare_4d_causal_attention_mask (eager), .._for_sdpa */
 val causal_mask_4d_440(struct run *r, struct model *m, val embeds, val mask_2d, int64_t window, bool for_sdpa);
 /* 4.40 gpt2 and its like, whose causal mask is a buffer: padding alone, [batch, 1, 1, seq], to be added to the scores */
@@ -73,8 +76,12 @@ val causal_mask_by_position(struct run *r, struct model *m, val embeds, val mask
 val flash_mask_440(const struct model *m, val mask_2d);
 
 /* ---- losses: the stage is LOSS already; `logits` is the caller's local, labels the batch's */
-/* loss_utils.ForCausalLMLoss: upcast, shifted labels; items: num_items_in_batch or 0 */
+/* loss_utils.ForCausalLMLoss: upcast, shifted labels; by_items: divided by num_items_in_batch */
 val causal_lm_loss(struct run *r, val logits, val labels, bool by_items);
+/* self.loss_function(..), or what forward itself did before; binds *logits anew where that did */
+val lm_loss(struct run *r, const struct model *m, val *logits, val labels);
+/* hidden_states[:, -num_logits_to_keep:, :] with 0 to keep: all, and a node for each slice of torch that makes one */
+val last_states(struct run *r, const struct model *m, val hidden);
 /* up to 4.45: shift_logits = logits[..., :-1, :].contiguous() and CrossEntropyLoss; the caller upcast or did not */
 val shifted_loss(struct run *r, const struct model *m, val logits, val labels);
 

@@ -22,6 +22,47 @@ static void look_for_packing(struct run *r, val ids)
     (void)frame_leave(r, f, 0);
 }
 
+/* not (torch.diff(position_ids, dim=-1) >= 0).all() */
+static void look_for_falling(struct run *r, val ids)
+{
+    val steps = factory(r, OP_SUB, DTYPE_INT64, SHAPE(size_of(r, ids, 0), size_of(r, ids, 1) - 1));
+    val rising = compare(r, OP_GE, steps, 0);
+
+    consume(r, factory(r, OP_ALL, DTYPE_BOOL, 0, NULL));
+    consume(r, rising);
+}
+
+/* The values of the quirk of that name. */
+enum { PACKING_BY_ORDER = 1, PACKING_BY_ORDER_OF_ONE, PACKING_TAKEN, PACKING_LOOKED_AT };
+
+/* What _flash_attention_forward asks of position ids where there is no mask. */
+static void look_at_positions(struct run *r, const struct model *m, val q)
+{
+    bool one = size_of(r, q, 0) == 1;
+
+    if (!m->position_ids || size_of(r, q, 1) < 2)
+        return;
+    switch (m->q->flash_looks_for_packing) {
+    case PACKING_BY_ORDER:
+        look_for_falling(r, m->position_ids);
+        break;
+    case PACKING_BY_ORDER_OF_ONE:
+        if (one)
+            look_for_falling(r, m->position_ids);
+        break;
+    case PACKING_TAKEN:
+        run_fail(r, ERR_FIELD_CONFLICT, "/stack/transformers",
+                 "4.54 cuts every batch without padding into sequences by its position ids (modeling_flash_attention_utils.py _prepare_from_posids); that is not modelled");
+        break;
+    case PACKING_LOOKED_AT:
+        if (one)
+            look_for_packing(r, m->position_ids);
+        break;
+    default:
+        break;
+    }
+}
+
 /* A padded row is one token short: how many are is data, and fewer are less. */
 enum { PADDING_OF_A_ROW = 1 };
 
@@ -45,7 +86,7 @@ static val unpad_data(struct run *r, val mask, val *cumulative)
 static val without_padding(struct run *r, struct model *m, val q, val k, val v, val mask)
 {
     struct frame f = frame_enter(r);
-    enum op index = m->q->attention_interface ? OP_INDEX : OP_INDEX_FIRST; /* 5.x indexes as any tensor is */
+    enum op index = m->q->flash_indexes ? OP_INDEX : OP_INDEX_FIRST;
     int64_t rows, seq, d;
     val indices, cumulative, out;
 
@@ -83,8 +124,8 @@ val flash_attention_2(struct run *r, struct model *m, val q, val k, val v, const
     }
     if (c->mask)
         return frame_leave(r, f, without_padding(r, m, q, k, v, c->mask));
-    if (m->q->attention_interface && m->position_ids && !run_dead(r) && size_of(r, q, 0) == 1 && size_of(r, q, 1) > 1)
-        look_for_packing(r, m->position_ids);
+    if (!run_dead(r))
+        look_at_positions(r, m, q);
     out = flash_attn_func(r, q, k, v);
     return frame_leave(r, f, out);
 }

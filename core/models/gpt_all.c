@@ -9,5 +9,5 @@ val gpt_all_positions(struct run *r, const struct model *m, int64_t seq)
 
 val gpt_all_loss(struct run *r, struct model *m, val logits, val labels)
 {
-    return m->q->loss_shifts_labels ? causal_lm_loss(r, logits, labels, m->counts_items) : shifted_loss(r, m, logits, labels);
+    return m->q->loss_pads_labels ? causal_lm_loss(r, logits, labels, m->counts_items) : shifted_loss(r, m, logits, labels);
 }

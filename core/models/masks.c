@@ -1,4 +1,4 @@
-/* masks.c - attention masks: masking_utils.py of transformers 5, modeling_attn_mask_utils.py and model code of 4.40. */
+/* masks.c - attention masks: masking_utils.py, before it modeling_attn_mask_utils.py; masks made of positions: mask_by_position.c. */
 #include "models/blocks.h"
 
 val ones_for(struct run *r, val tokens, enum dtype dtype)
@@ -6,10 +6,13 @@ val ones_for(struct run *r, val tokens, enum dtype dtype)
     return run_dead(r) ? 0 : factory(r, OP_FULL, dtype, 2, r->values[tokens].size);
 }
 
-/* masking_utils.fast_all: tensor.sum() == tensor.numel() */
-static void fast_all(struct run *r, val mask)
+/* mask.all(), later masking_utils.fast_all: mask.sum() == mask.numel() */
+static void look_at(struct run *r, const struct model *m, val mask)
 {
-    consume(r, compare(r, OP_EQ, sum_all(r, mask), 0));
+    if (m->q->mask_looked_at_by_sum)
+        consume(r, compare(r, OP_EQ, sum_all(r, mask), 0));
+    else
+        consume(r, factory(r, OP_ALL, DTYPE_BOOL, 0, NULL));
 }
 
 /* find_packed_sequence_indices: (torch.diff(position_ids, prepend=first - 1) != 1).cumsum(-1); which sequence each token is of, if that may differ */
@@ -146,10 +149,11 @@ val causal_mask(struct run *r, struct model *m, val embeds, val mask_2d, val ids
         return frame_leave(r, f, mask ? flash_attention_mask(r, m, mask) : 0);
     if (m->attention == KERNEL_SDPA && !(window && s >= window) && !packed) {
         if (mask)
-            fast_all(r, mask); /* kv_length == q_length and .. */
+            look_at(r, m, mask); /* kv_length == q_length and .. */
         if (!mask || !m->padded)
             return frame_leave(r, f, 0);
-        fast_all(r, mask); /* q_offset == 0 and .. */
+        if (m->q->mask_looked_at_by_sum)
+            look_at(r, m, mask); /* q_offset == 0 and .. */
     }
     out = local(r, sdpa_mask(r, mask, packed != 0, b, s, window));
     if (m->attention == KERNEL_EAGER)
@@ -157,6 +161,7 @@ val causal_mask(struct run *r, struct model *m, val embeds, val mask_2d, val ids
     return frame_leave(r, f, out);
 }
 
+/* torch.all(attention_mask == 1) of _ignore_causal_mask_sdpa; without a mask nothing is asked */
 bool mask_is_full_440(struct run *r, const struct model *m, val mask_2d)
 {
     val equal, all;
@@ -253,39 +258,4 @@ val additive_mask_440(struct run *r, struct model *m, val mask_2d)
 val flash_mask_440(const struct model *m, val mask_2d)
 {
     return m->padded ? mask_2d : 0;
-}
-
-val causal_mask_llama_440(struct run *r, struct model *m, val embeds, val mask_2d, val cache_position)
-{
-    struct frame f = frame_enter(r);
-    int64_t b, s;
-    enum dtype dtype;
-    val mask, above, grid, blank, padding;
-
-    if (run_dead(r))
-        return frame_leave(r, f, 0);
-    b = size_of(r, embeds, 0);
-    s = size_of(r, embeds, 1);
-    dtype = dtype_of(r, embeds);
-    if (m->attention == KERNEL_FLASH_2)
-        return frame_leave(r, f, flash_mask_440(m, mask_2d));
-    if (m->attention == KERNEL_SDPA && mask_is_full_440(r, m, mask_2d))
-        return frame_leave(r, f, 0);
-    mask = local(r, factory(r, OP_FULL, dtype, SHAPE(s, s)));
-    if (s != 1)
-        rebind(r, &mask, factory(r, OP_TRIU, dtype, SHAPE(s, s)));
-    grid = factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(s));
-    above = compare(r, OP_GT, grid, view(r, cache_position, SHAPE(-1, 1)));
-    consume(r, above); /* multiplied in place */
-    rebind(r, &mask, expand(r, view(r, mask, SHAPE(1, 1, s, s)), SHAPE(b, 1, s, s)));
-    if (!mask_2d)
-        return frame_leave(r, f, mask);
-    rebind(r, &mask, clone(r, mask)); /* copied to memory that may be written */
-    blank = local(r, compare(r, OP_EQ, mask, 0));
-    padding = compare(r, OP_EQ, view(r, mask_2d, SHAPE(b, 1, 1, s)), 0);
-    rebind(r, &blank, pointwise_op(r, OP_MUL, DTYPE_BOOL, blank, padding));
-    consume(r, masked_fill(r, mask, blank)); /* copied back into the slice */
-    if (m->attention == KERNEL_SDPA)
-        rebind(r, &mask, unmask_unattended_440(r, mask, b, s));
-    return frame_leave(r, f, mask);
 }

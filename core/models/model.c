@@ -25,7 +25,7 @@ enum err_code model_declare(struct model *m, struct err *err)
     if (!m->cache)
         return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for a model of this size");
     m->checkpoint_keywords = m->q->checkpoint_keywords;
-    m->takes_items = m->family->takes_item_count && m->q->loss_shifts_labels;
+    m->takes_items = m->family->takes_item_count && m->q->forward_takes_items;
     m->family->declare(m);
     if (m->checkpointing && !m->cache_checkpointed)
         m->use_cache = false;

@@ -6,7 +6,9 @@
 
 #include <string.h>
 
-/* trainer.py get_decay_parameter_names: by name since 5.0, before by layer type and `bias` */
+/* trainer.py get_decay_parameter_names */
+enum { DECAY_BY_NAME_ALONE = 2 }; /* of the quirk: of layer types, LayerNorm's is left */
+
 static bool holds(const char *name, const char *part)
 {
     return strstr(name, part) != NULL;
@@ -22,10 +24,13 @@ static bool decays(const struct trainer *t, const struct module *m, const struct
         return false;
     if (m->kind == MODULE_LAYER_NORM)
         return false;
-    if (!t->step->quirks.decay_by_name)
-        return !(m->kind == MODULE_NORM && t->model.family->norm_registered);
-    /* bias, layernorm, rmsnorm, (^|.)norm($|.), _norm($|.) in any case of letters */
-    if (holds(path, "layernorm") || holds(path, "rmsnorm") || holds(path, "_norm."))
+    if (t->step->quirks.decay_by_name < DECAY_BY_NAME_ALONE && m->kind == MODULE_NORM && t->model.family->norm_registered)
+        return false;
+    if (t->step->quirks.decay_by_name && (holds(path, "layernorm") || holds(path, "rmsnorm")))
+        return false;
+    if (t->step->quirks.decay_by_name < DECAY_BY_NAME_ALONE)
+        return true;
+    if (holds(path, "_norm.")) /* (^|.)norm($|.), _norm($|.) in any case of letters */
         return false;
     if ((n >= 5 && !strcmp(path + n - 5, "_norm")) || !strcmp(path, "norm") || (n >= 5 && !strcmp(path + n - 5, ".norm")))
         return false;

@@ -47,7 +47,7 @@ static void declare(struct model *m)
     }
     if (m->attention == KERNEL_SDPA)
         m->attention = KERNEL_EAGER; /* there never was an SDPA class */
-    if (!m->q->loss_shifts_labels)
+    if (!m->q->loss_pads_labels)
         m->refuses_items = "BloomForCausalLM.forward of this transformers release raises on num_items_in_batch, which its Trainer hands over "
                            "(modeling_bloom.py: Got unexpected arguments)";
     if (m->q->bloom_cache_class && !m->q->bloom_trains_with_cache)

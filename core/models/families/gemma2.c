@@ -214,7 +214,7 @@ static val decoder_forward(struct run *r, struct model *m, const struct batch *b
     p->masks[0] = local(r, causal_mask(r, m, embeds, b->mask, ids, 0));
     p->masks[1] = local(r, causal_mask(r, m, embeds, b->mask, ids, m->arch->sliding_window));
     hidden = local(r, embeds);
-    tables = rotary_tables(r, p->rotary, ids, dtype_of(r, hidden), p->inv_freq->value);
+    tables = rotary_tables(r, m, p->rotary, ids, dtype_of(r, hidden), p->inv_freq->value);
     p->cos = closed[2] = local(r, tables.a);
     p->sin = closed[1] = local(r, tables.b);
     closed[3] = m->position_ids = ids;

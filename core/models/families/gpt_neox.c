@@ -341,7 +341,7 @@ static val before_layers(struct run *r, struct model *m, const struct batch *b)
     hidden = local(r, call(r, p->embed_drop, embeds));
     if (!q->gpt_neox_cache_class)
         return hidden;
-    tables = (q->gpt_neox_rope_by_product ? rotary_tables : rotary_tables_matmul)(r, p->rotary, p->ids, dtype_of(r, hidden), p->inv_freq->value);
+    tables = rotary_tables(r, m, p->rotary, p->ids, dtype_of(r, hidden), p->inv_freq->value);
     p->cos = local(r, tables.a);
     p->sin = local(r, tables.b);
     return hidden;
@@ -381,7 +381,7 @@ static void forward(struct run *r, struct model *m, const struct batch *b, struc
     val hidden = local(r, decoder_forward(r, m, b)), logits, loss;
 
     logits = local(r, call_head(r, m, hidden));
-    if (m->q->loss_shifts_labels)
+    if (m->q->loss_pads_labels)
         loss = causal_lm_loss(r, logits, b->labels, m->counts_items);
     else /* lm_logits[:, :-1, :], never upcast */
         loss = shifted_loss(r, m, m->q->full_slices_are_nodes ? slice(r, logits, 0, 0, size_of(r, b->ids, 0)) : logits, b->labels);

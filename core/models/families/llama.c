@@ -26,12 +26,14 @@ static struct param *rotary_buffers(struct model *m, struct module *rotary, stru
     int64_t half = m->arch->rotary_dim / 2, rows = m->arch->max_positions;
     struct param *inv_freq = buffer_add(t, rotary, "inv_freq", DTYPE_FP32, SHAPE(half));
 
-    if (m->q->rope_once) {
+    if (m->q->inv_freq_kept_twice)
         (void)buffer_add(t, rotary, "original_inv_freq", DTYPE_FP32, SHAPE(half));
-    } else if (m->arch->family == FAMILY_LLAMA) { /* 4.40: tables that nobody reads any more, in the model's dtype */
+    if (!m->q->rope_tables_kept)
+        return inv_freq;
+    if (m->arch->family == FAMILY_LLAMA) { /* tables that nobody reads any more, in the model's dtype */
         (void)buffer_add(t, rotary, "_cos_cached", t->dtype, SHAPE(rows, 2 * half));
         (void)buffer_add(t, rotary, "_sin_cached", t->dtype, SHAPE(rows, 2 * half));
-    } else { /* mistral and qwen2 of 4.40 read theirs */
+    } else { /* mistral and qwen2 read theirs */
         tables[0] = buffer_add(t, rotary, "cos_cached", t->dtype, SHAPE(rows, 2 * half));
         tables[1] = buffer_add(t, rotary, "sin_cached", t->dtype, SHAPE(rows, 2 * half));
     }
@@ -44,7 +46,7 @@ static void declare_layer(struct model *m, struct module *list, struct llama_lay
     struct tree *t = &m->tree;
     int64_t d = a->head_dim, q = a->heads * d, kv = a->kv_heads * d;
     bool qkv_bias = a->family == FAMILY_QWEN2 || a->attention_bias, o_bias = a->attention_bias;
-    bool mlp_bias = a->mlp_bias && m->q->attention_interface; /* LlamaMLP of 4.40 knows none */
+    bool mlp_bias = a->mlp_bias && m->q->mlp_bias_is_read;
 
     l->model = m;
     l->index = index;
@@ -58,7 +60,7 @@ static void declare_layer(struct model *m, struct module *list, struct llama_lay
         l->q_norm = rms_norm(t, l->attn, "q_norm", d);
         l->k_norm = rms_norm(t, l->attn, "k_norm", d);
     }
-    if (!m->q->rope_once) {
+    if (m->q->rope_in_attention) {
         l->rotary = container(t, l->attn, "rotary_emb");
         l->inv_freq = rotary_buffers(m, l->rotary, l->tables);
     }
@@ -93,6 +95,7 @@ static void declare(struct model *m)
         p->rotary = container(t, p->decoder, "rotary_emb");
         p->inv_freq = rotary_buffers(m, p->rotary, NULL);
     }
+    m->use_cache = m->use_cache && m->q->cache_in_training;
     t->head = linear(t, root, "lm_head", a->hidden, a->vocab, false);
     if (a->tie_embeddings)
         tie(t->head->weight, m->embeddings->weight);
@@ -137,11 +140,11 @@ static val attention(struct run *r, struct llama_layer *l, val x, val mask, val 
         k = view(r, call(r, l->k, x), SHAPE(rows, seq, -1, d));
         k = local(r, transpose(r, call(r, l->k_norm, k), 1, 2));
         v = local(r, heads(r, call(r, l->v, x), d));
-    } else if (l->model->q->attention_interface) {
+    } else if (l->model->q->interface_attention) {
         q = local(r, heads(r, q, d));
         k = local(r, heads(r, call(r, l->k, x), d));
         v = local(r, heads(r, call(r, l->v, x), d));
-    } else { /* 4.40 projects first, then rebinds the views */
+    } else { /* projects first, then rebinds the views */
         q = local(r, q);
         k = local(r, call(r, l->k, x));
         v = local(r, call(r, l->v, x));
@@ -156,7 +159,7 @@ static val attention(struct run *r, struct llama_layer *l, val x, val mask, val 
         sin = rotary_rows(r, l, 1, v, seq + (l->model->attention == KERNEL_FLASH_2));
         qk = apply_rotary_at(r, q, k, cos, sin, ids);
     } else if (!l->model->q->rope_once) {
-        qk = rotary_tables_matmul(r, l->rotary, ids, v ? dtype_of(r, v) : DTYPE_FP32, l->inv_freq->value);
+        qk = rotary_tables(r, l->model, l->rotary, ids, v ? dtype_of(r, v) : DTYPE_FP32, l->inv_freq->value);
         cos = local(r, qk.a);
         sin = local(r, qk.b);
         qk = apply_rotary(r, q, k, cos, sin);
@@ -166,8 +169,8 @@ static val attention(struct run *r, struct llama_layer *l, val x, val mask, val 
     rebind(r, &q, qk.a);
     rebind(r, &k, qk.b);
     cache_update(r, l->model, l->index, &k, &v);
-    c.scale_by_division = !l->model->q->attention_interface;
-    if (l->tables[0] && l->model->attention == KERNEL_FLASH_2) { /* MistralFlashAttention2 repeats what the kernel could share */
+    c.scale_by_division = !l->model->q->interface_attention;
+    if (c.scale_by_division && a->family != FAMILY_LLAMA && l->model->attention == KERNEL_FLASH_2) { /* MistralFlashAttention2 repeats what the kernel could share */
         rebind(r, &k, repeat_kv(r, l->model, k, c.groups));
         rebind(r, &v, repeat_kv(r, l->model, v, c.groups));
     }
@@ -175,10 +178,10 @@ static val attention(struct run *r, struct llama_layer *l, val x, val mask, val 
                                        : attention_interface(r, l->model, q, k, v, &c));
     (void)local(r, *weights);
     rebind(r, &out, reshape(r, out, SHAPE(rows, seq, -1)));
-    if (l->model->q->attention_interface)
+    if (l->model->q->interface_attention)
         rebind(r, &out, contiguous(r, out));
     rebind(r, &out, call(r, l->o, out));
-    *weights = c.scale_by_division ? 0 : give(r, *weights); /* 4.40: attn_weights = None */
+    *weights = c.scale_by_division ? 0 : give(r, *weights); /* before: attn_weights = None */
     return frame_leave(r, f, out);
 }
 
@@ -201,7 +204,7 @@ static val layer_mask(const struct llama_layer *l)
     return p->masks[l->model->arch->layer_kinds[l->index] == LAYER_SLIDING];
 }
 
-/* LlamaDecoderLayer.forward; args: hidden states, and in 4.40 mask and position ids */
+/* LlamaDecoderLayer.forward; args: hidden states, and where a checkpoint has them positional, mask and position ids */
 static val layer_forward(struct run *r, void *context, const val *args)
 {
     struct llama_layer *l = context;
@@ -215,7 +218,7 @@ static val layer_forward(struct run *r, void *context, const val *args)
     if (l->model->q->checkpoint_keywords)
         rebind(r, &hidden, attention(r, l, hidden, layer_mask(l), p->shared[0], p->shared[1], p->shared[2], &weights));
     else
-        rebind(r, &hidden, attention(r, l, hidden, args[1], 0, 0, args[2], &weights));
+        rebind(r, &hidden, attention(r, l, hidden, args[1], p->shared[0], p->shared[1], args[2], &weights));
     (void)local(r, weights);
     rebind(r, &hidden, add(r, residual, hidden));
     rebind(r, &residual, hidden);
@@ -225,15 +228,19 @@ static val layer_forward(struct run *r, void *context, const val *args)
     return frame_leave(r, f, hidden);
 }
 
-/* MistralModel.forward, Qwen2Model.forward of 4.40 */
-static val mask_440(struct run *r, struct model *m, val embeds, val mask_2d)
+/* One mask for all layers. */
+static val one_mask(struct run *r, struct model *m, val embeds, val mask_2d, val position)
 {
+    if (m->q->mask_by_position && m->q->mask_has_window && m->arch->family != FAMILY_LLAMA)
+        return causal_mask_in_window(r, m, embeds, mask_2d, position, m->arch->declared_window);
+    if (m->q->mask_by_position)
+        return causal_mask_by_position(r, m, embeds, mask_2d, position);
     if (m->attention == KERNEL_FLASH_2)
         return flash_mask_440(m, mask_2d);
     return causal_mask_4d_440(r, m, embeds, mask_2d, m->arch->declared_window, m->attention == KERNEL_SDPA);
 }
 
-/* 5.x: one mask for each kind of layer that the model has */
+/* masking_utils: one mask for each kind of layer that the model has */
 static void layer_masks(struct run *r, struct model *m, val embeds, val mask_2d, val ids)
 {
     struct llama *p = m->parts;
@@ -245,45 +252,49 @@ static void layer_masks(struct run *r, struct model *m, val embeds, val mask_2d,
         p->masks[kind] = has[kind] ? local(r, causal_mask(r, m, embeds, mask_2d, ids, kind ? m->arch->sliding_window : 0)) : 0;
 }
 
+/* cache_position = torch.arange(..), position_ids = cache_position.unsqueeze(0) */
+static val positions(struct run *r, const struct model *m, val ids)
+{
+    val row = factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(size_of(r, ids, 1)));
+
+    if (m->q->positions_are_added)
+        row = add_scalar(r, row);
+    return unsqueeze(r, row, 0);
+}
+
+/* MistralModel and Qwen2Model made positions first while their masks came from modeling_attn_mask_utils.py. */
+static val enter(struct run *r, struct model *m, val ids, val *embeds)
+{
+    val *slots[2] = {slot(r), slot(r)}, position = 0;
+
+    if (!m->q->mask_by_position)
+        position = bind_slot(r, slots[0], positions(r, m, ids));
+    *embeds = bind_slot(r, slots[1], call_embeddings(r, m, ids));
+    return position || run_dead(r) ? position : bind_slot(r, slots[0], positions(r, m, ids));
+}
+
 /* LlamaModel.forward */
 static val decoder_forward(struct run *r, struct model *m, const struct batch *b)
 {
     struct llama *p = m->parts;
     struct llama_layer *layers = m->layers;
     struct frame f = module_enter(r, p->decoder);
-    val *position_ids = slot(r), embeds, ids, position, mask, hidden, layer_outputs, args[3], closed[4];
+    val embeds, position, hidden, layer_outputs, args[3] = {0}, closed[4];
     struct two tables = {0};
 
-    if (!m->q->attention_interface && m->arch->family != FAMILY_LLAMA) { /* mistral and qwen2 of 4.40 */
-        ids = factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(size_of(r, b->ids, 1)));
-        position = bind_slot(r, position_ids, unsqueeze(r, ids, 0));
-        embeds = local(r, call_embeddings(r, m, b->ids));
-        mask = local(r, mask_440(r, m, embeds, b->mask));
-    } else {
-        embeds = local(r, call_embeddings(r, m, b->ids));
-        if (run_dead(r))
-            return frame_leave(r, f, 0);
-        ids = factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(size_of(r, b->ids, 1)));
-        if (m->q->attention_interface)
-            ids = add_scalar(r, ids);
-        else
-            ids = local(r, ids); /* cache_position */
-        position = bind_slot(r, position_ids, unsqueeze(r, ids, 0));
-        mask = m->q->attention_interface ? 0 : local(r, causal_mask_llama_440(r, m, embeds, b->mask, position));
-    }
+    position = enter(r, m, b->ids, &embeds);
     if (run_dead(r))
         return frame_leave(r, f, 0);
-    p->masks[0] = p->masks[1] = mask;
-    if (m->q->attention_interface)
+    if (m->q->masks_by_utils)
         layer_masks(r, m, embeds, b->mask, position);
+    else
+        p->masks[0] = p->masks[1] = args[1] = local(r, one_mask(r, m, embeds, b->mask, position));
     hidden = local(r, embeds);
     if (m->q->rope_once)
-        tables = rotary_tables(r, p->rotary, position, dtype_of(r, embeds), p->inv_freq->value);
+        tables = rotary_tables(r, m, p->rotary, position, dtype_of(r, embeds), p->inv_freq->value);
     p->shared[0] = local(r, tables.a);
     p->shared[1] = local(r, tables.b);
-    p->shared[2] = m->position_ids = position;
-    args[1] = mask;
-    args[2] = position;
+    p->shared[2] = args[2] = m->position_ids = position;
     closed[1] = p->shared[1]; /* in the order in which the layer's keywords let go of them: a tuple drops its last first */
     closed[2] = p->shared[0];
     closed[3] = position;
@@ -296,8 +307,8 @@ static val decoder_forward(struct run *r, struct model *m, const struct batch *b
         if (m->q->checkpoint_keywords)
             out = decoder_layer(r, m, layers[i].self, layer_forward, &layers[i], 1, args, 4, closed);
         else
-            out = decoder_layer(r, m, layers[i].self, layer_forward, &layers[i], 3, args, 0, NULL);
-        if (!m->q->attention_interface) /* 4.40: layer_outputs = layer(..); hidden_states = layer_outputs[0] */
+            out = decoder_layer(r, m, layers[i].self, layer_forward, &layers[i], 3, args, 2, closed + 1); /* the tables come in a tuple, which nobody saves */
+        if (m->q->layers_return_tuples)
             rebind(r, &layer_outputs, out);
         rebind(r, &hidden, out);
     }
@@ -311,18 +322,13 @@ static void forward(struct run *r, struct model *m, const struct batch *b, struc
     struct frame f = module_enter(r, m->tree.root);
     val hidden, logits, loss;
 
-    if (!m->arch->is_causal && m->q->attention_interface)
+    if (!m->arch->is_causal && m->q->attention_reads_is_causal)
         run_fail(r, ERR_FIELD_CONFLICT, "/is_causal", "false: attention in both directions is not modelled");
-    if (m->arch->family == FAMILY_LLAMA && m->arch->pretraining_tp > 1 && !m->q->attention_interface)
-        run_fail(r, ERR_FIELD_CONFLICT, "/pretraining_tp", "before transformers 5 this cuts the linears in pieces; that is not modelled");
+    if (m->arch->family == FAMILY_LLAMA && m->arch->pretraining_tp > 1 && m->q->linears_are_cut)
+        run_fail(r, ERR_FIELD_CONFLICT, "/pretraining_tp", "before transformers 4.47 this cuts the linears in pieces; that is not modelled");
     hidden = local(r, decoder_forward(r, m, b));
-    logits = local(r, call_head(r, m, hidden));
-    if (m->q->loss_shifts_labels) {
-        loss = local(r, causal_lm_loss(r, logits, b->labels, m->counts_items));
-    } else {
-        rebind(r, &logits, to_dtype(r, logits, DTYPE_FP32));
-        loss = local(r, shifted_loss(r, m, logits, b->labels));
-    }
+    logits = local(r, call_head(r, m, last_states(r, m, hidden)));
+    loss = local(r, lm_loss(r, m, &logits, b->labels));
     ret->loss = give(r, loss);
     ret->logits = give(r, logits);
     (void)frame_leave(r, f, 0);
@@ -345,7 +351,7 @@ static void stage_shares(struct run *r, struct model *m, val hidden)
 
     p->masks[0] = p->masks[1] = 0;
     p->shared[2] = m->position_ids = local(r, unsqueeze(r, ids, 0));
-    tables = rotary_tables(r, p->rotary, m->position_ids, dtype_of(r, hidden), p->inv_freq->value);
+    tables = rotary_tables(r, m, p->rotary, m->position_ids, dtype_of(r, hidden), p->inv_freq->value);
     p->shared[1] = local(r, tables.b);
     p->shared[0] = local(r, tables.a);
 }
