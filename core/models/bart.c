@@ -23,6 +23,16 @@ void bart_layer_declare(struct model *m, struct module *list, struct bart_layer 
     l->norm2 = layer_norm_module(t, l->self, "final_layer_norm", a->hidden, affine);
 }
 
+struct bart_release *bart_release_new(struct model *m)
+{
+    struct bart_release *how = arena_new(m->tree.arena, struct bart_release);
+    struct bart_layer *layers = m->layers;
+
+    for (uint32_t i = 0; how && i < m->arch->layers; i++)
+        layers[i].release = how;
+    return how;
+}
+
 struct module *bart_positions_declare(struct model *m, struct module *parent)
 {
     m->position_table = true;
@@ -35,7 +45,7 @@ static val heads(struct run *r, const struct arch *a, val x)
     return transpose(r, view(r, x, SHAPE(size_of(r, x, 0), -1, a->heads, a->head_dim)), 1, 2);
 }
 
-/* OPTAttention.forward of 5.x, which scales the query itself; BioGptAttention.forward leaves that to the kernel. */
+/* OPTAttention.forward, which scales the query itself; BioGptAttention.forward leaves that to the kernel. */
 static val attention(struct run *r, struct bart_layer *l, val x, val mask, struct bart_beside *ret)
 {
     const struct arch *a = l->model->arch;
@@ -62,11 +72,11 @@ static val attention(struct run *r, struct bart_layer *l, val x, val mask, struc
     weights = local(r, weights);
     rebind(r, &out, contiguous(r, reshape(r, out, SHAPE(rows, seq, -1))));
     rebind(r, &out, call(r, l->out, out));
-    ret->weights = give(r, weights);
+    ret->weights = l->release->returns_weights ? give(r, weights) : 0;
     return frame_leave(r, f, out);
 }
 
-/* OPTAttention._shape of 4.40 */
+/* OPTAttention._shape, while there was one */
 static val shape(struct run *r, const struct arch *a, val x)
 {
     struct frame f = frame_enter(r);
@@ -75,7 +85,7 @@ static val shape(struct run *r, const struct arch *a, val x)
     return frame_leave(r, f, contiguous(r, heads(r, a, x)));
 }
 
-/* OptFlashAttention2.forward of 4.40 from the projections on: q is not scaled; keys and values were made contiguous. */
+/* OptFlashAttention2.forward from the projections on: q is not scaled. */
 static val flash_4(struct run *r, struct bart_layer *l, val *q, val *k, val *v, val mask)
 {
     const struct arch *a = l->model->arch;
@@ -85,17 +95,14 @@ static val flash_4(struct run *r, struct bart_layer *l, val *q, val *k, val *v, 
     return attention_interface(r, l->model, *q, *k, *v, &c);
 }
 
-/* The products between them. */
-static val eager_4(struct run *r, struct bart_layer *l, val *q, val *k, val *v, val mask)
+/* From q, k and v of [batch * heads, seq, head_dim]: what bmm() makes of them */
+static val products(struct run *r, struct bart_layer *l, val q, val k, val v, val mask, int64_t b)
 {
     const struct arch *a = l->model->arch;
-    int64_t b = size_of(r, *k, 0), s = size_of(r, *k, 2), h = a->heads, d = a->head_dim;
+    int64_t s = size_of(r, k, 1), h = a->heads;
     val weights, probs;
 
-    rebind(r, q, view(r, shape(r, a, *q), SHAPE(b * h, -1, d)));
-    rebind(r, k, view(r, *k, SHAPE(b * h, -1, d)));
-    rebind(r, v, view(r, *v, SHAPE(b * h, -1, d)));
-    weights = local(r, bmm(r, *q, transpose(r, *k, 1, 2)));
+    weights = local(r, bmm(r, q, transpose(r, k, 1, 2)));
     if (mask) {
         rebind(r, &weights, add(r, view(r, weights, SHAPE(b, h, s, s)), mask));
         if (a->family == FAMILY_OPT) /* torch.max(weights, torch.tensor(finfo.min)) */
@@ -107,15 +114,41 @@ static val eager_4(struct run *r, struct bart_layer *l, val *q, val *k, val *v, 
     else
         rebind(r, &weights, softmax(r, weights, DTYPE_COUNT));
     probs = local(r, dropout(r, weights, a->attention_dropout));
-    return transpose(r, view(r, bmm(r, probs, *v), SHAPE(b, h, s, d)), 1, 2);
+    return transpose(r, view(r, bmm(r, probs, v), SHAPE(b, h, s, a->head_dim)), 1, 2);
 }
 
-/* OPTAttention.forward of 4.40, BartAttention.forward with which BioGPT's is one */
-static val attention_4(struct run *r, struct bart_layer *l, val x, val mask, struct bart_beside *ret)
+/* OPTAttention.forward, BartAttention.forward with which BioGPT's is one, from the projections on */
+static val eager_4(struct run *r, struct bart_layer *l, val *q, val *k, val *v, val mask)
+{
+    const struct arch *a = l->model->arch;
+    int64_t b = size_of(r, *k, 0), h = a->heads, d = a->head_dim;
+
+    rebind(r, q, view(r, shape(r, a, *q), SHAPE(b * h, -1, d)));
+    rebind(r, k, view(r, *k, SHAPE(b * h, -1, d)));
+    rebind(r, v, view(r, *v, SHAPE(b * h, -1, d)));
+    return products(r, l, *q, *k, *v, mask, b);
+}
+
+/* OPTSdpaAttention.forward, BioGptSdpaAttention.forward */
+static val sdpa_4(struct run *r, struct bart_layer *l, val *q, val k, val v, val mask)
+{
+    if (l->model->arch->family != FAMILY_OPT)
+        rebind(r, q, shape(r, l->model->arch, *q));
+    return sdpa_of_class(r, *q, k, v, mask, l->model->arch->attention_dropout);
+}
+
+/* OPT's class for SDPA scales the query itself, BioGPT's leaves it to the kernel; none for flash-attn does */
+static bool scales_query(const struct bart_layer *l)
+{
+    return l->model->attention == KERNEL_EAGER || (l->model->attention == KERNEL_SDPA && l->model->arch->family == FAMILY_OPT);
+}
+
+/* Classes whose heads are copies */
+static val attention_of_copies(struct run *r, struct bart_layer *l, val x, val mask, struct bart_beside *ret)
 {
     const struct arch *a = l->model->arch;
     struct frame f = module_enter(r, l->attn);
-    bool flash = l->model->attention == KERNEL_FLASH_2;
+    enum attention_kernel kernel = l->model->attention;
     int64_t b, s;
     val q, k, v, out;
 
@@ -125,23 +158,103 @@ static val attention_4(struct run *r, struct bart_layer *l, val x, val mask, str
     b = size_of(r, x, 0);
     s = size_of(r, x, 1);
     q = call(r, l->q, x);
-    q = local(r, flash ? q : mul_scalar(r, q));
+    q = local(r, scales_query(l) ? mul_scalar(r, q) : q);
+    if (kernel == KERNEL_SDPA && a->family == FAMILY_OPT) /* BioGPT's comes after the others */
+        rebind(r, &q, shape(r, a, q));
     k = local(r, shape(r, a, call(r, l->k, x)));
     v = local(r, shape(r, a, call(r, l->v, x)));
     ret->key = local(r, k); /* past_key_value: made whether a cache is asked for or not */
     ret->value = local(r, v);
     cache_update(r, l->model, l->index, &k, &v);
-    out = local(r, flash ? flash_4(r, l, &q, &k, &v, mask) : eager_4(r, l, &q, &k, &v, mask));
+    out = kernel == KERNEL_FLASH_2 ? flash_4(r, l, &q, &k, &v, mask) : kernel == KERNEL_SDPA ? sdpa_4(r, l, &q, k, v, mask)
+                                                                                             : eager_4(r, l, &q, &k, &v, mask);
+    out = local(r, out);
     rebind(r, &out, reshape(r, out, SHAPE(b, s, a->hidden)));
+    if (kernel == KERNEL_FLASH_2) /* attn_weights_reshaped */
+        (void)local(r, out);
     rebind(r, &out, call(r, l->out, out));
     ret->key = give(r, ret->key);
     ret->value = give(r, ret->value);
     return frame_leave(r, f, out);
 }
 
+/* OPTAttention.forward of 4.49 to 4.51; the probabilities are what it returns */
+static val opt_eager_of_views(struct run *r, struct bart_layer *l, val q, val k, val v, val mask, struct bart_beside *ret)
+{
+    val weights = local(r, matmul(r, q, transpose(r, k, 3, 2))), out;
+
+    if (mask)
+        rebind(r, &weights, add(r, weights, mask));
+    rebind(r, &weights, to_dtype(r, softmax(r, weights, DTYPE_FP32), dtype_of(r, q)));
+    ret->weights = local(r, dropout(r, weights, l->model->arch->attention_dropout));
+    out = local(r, matmul(r, ret->weights, v));
+    rebind(r, &out, contiguous(r, transpose(r, out, 1, 2)));
+    return out;
+}
+
+/* BioGptAttention.forward of 4.52 */
+static val biogpt_eager_of_views(struct run *r, struct bart_layer *l, val *q, val *k, val *v, val mask)
+{
+    const struct arch *a = l->model->arch;
+    int64_t b = size_of(r, *k, 0);
+    val *in[3] = {q, k, v};
+
+    for (int i = 0; i < 3; i++)
+        rebind(r, in[i], reshape(r, *in[i], SHAPE(b * a->heads, -1, a->head_dim)));
+    return local(r, products(r, l, *q, *k, *v, mask, b));
+}
+
+/* BioGPT's class for SDPA lays its inputs out where there is a mask */
+static val sdpa_of_views(struct run *r, struct bart_layer *l, val *q, val *k, val *v, val mask)
+{
+    val *in[3] = {q, k, v};
+
+    for (int i = 0; i < 3 && mask && l->model->arch->family == FAMILY_BIOGPT; i++)
+        rebind(r, in[i], contiguous(r, *in[i]));
+    return local(r, sdpa_of_class(r, *q, *k, *v, mask, l->model->arch->attention_dropout));
+}
+
+/* Classes whose heads are views */
+static val attention_of_views(struct run *r, struct bart_layer *l, val x, val mask, struct bart_beside *ret)
+{
+    const struct arch *a = l->model->arch;
+    struct frame f = module_enter(r, l->attn);
+    struct attention_call c = {.mask = mask, .dropout = a->attention_dropout, .groups = 1};
+    bool opt = a->family == FAMILY_OPT, eager = l->model->attention == KERNEL_EAGER;
+    val q, k, v, out;
+
+    if (run_dead(r))
+        return frame_leave(r, f, 0);
+    (void)hold(r, x);
+    q = call(r, l->q, x);
+    q = local(r, eager && opt ? mul_scalar(r, q) : q);
+    rebind(r, &q, heads(r, a, q));
+    if (eager && !opt)
+        rebind(r, &q, mul_scalar(r, q));
+    k = local(r, call(r, l->k, x));
+    v = local(r, call(r, l->v, x));
+    rebind(r, &k, heads(r, a, k));
+    rebind(r, &v, heads(r, a, v));
+    cache_update(r, l->model, l->index, &k, &v);
+    if (l->model->attention == KERNEL_FLASH_2)
+        out = local(r, flash_attention_2(r, l->model, q, k, v, &c));
+    else if (eager)
+        out = opt ? opt_eager_of_views(r, l, q, k, v, mask, ret) : biogpt_eager_of_views(r, l, &q, &k, &v, mask);
+    else
+        out = sdpa_of_views(r, l, &q, &k, &v, mask);
+    rebind(r, &out, reshape(r, out, SHAPE(size_of(r, x, 0), size_of(r, x, 1), a->hidden)));
+    if (l->model->attention == KERNEL_FLASH_2) /* attn_weights_reshaped */
+        (void)local(r, out);
+    rebind(r, &out, call(r, l->out, out));
+    ret->weights = give(r, ret->weights);
+    return frame_leave(r, f, out);
+}
+
 val bart_attention(struct run *r, struct bart_layer *l, val x, val mask, struct bart_beside *ret)
 {
-    return l->model->q->attention_interface ? attention(r, l, x, mask, ret) : attention_4(r, l, x, mask, ret);
+    if (l->release->interface)
+        return attention(r, l, x, mask, ret);
+    return l->release->views ? attention_of_views(r, l, x, mask, ret) : attention_of_copies(r, l, x, mask, ret);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- positions */
@@ -165,20 +278,34 @@ val bart_positions(struct run *r, struct module *positions, val ids, val mask)
     return frame_leave(r, f, positions->forward(r, positions, add_scalar(r, ids)));
 }
 
+val bart_masked_positions(struct run *r, val mask)
+{
+    struct frame f = frame_enter(r);
+    enum dtype dtype = run_dead(r) ? DTYPE_INT64 : dtype_of(r, mask); /* fp32: ones that stand for no mask */
+    val ids = local(r, cumsum_as(r, mask, 1, dtype));
+
+    ids = sub_scalar(r, pointwise_op(r, OP_MUL, dtype, ids, mask));
+    return local(r, frame_leave(r, f, to_dtype(r, ids, DTYPE_INT64)));
+}
+
 /* ------------------------------------------------------------------------------------------------------------ decoder */
-val bart_layers(struct run *r, struct model *m, region_function layer, val hidden, val mask, int n_closed, const val *closed)
+val bart_layers(struct run *r, struct model *m, region_function layer, val hidden, val mask, val ids, val position)
 {
     struct bart_layer *layers = m->layers;
-    val layer_outputs = local(r, 0), args[2];
-    bool keywords = m->q->checkpoint_keywords; /* 5.x; in 4.40 the mask is positional */
+    val layer_outputs = local(r, 0), args[4] = {0, mask}, closed[3] = {mask, ids, position};
+    bool keywords = m->checkpoint_keywords;
+    int n = 2;
 
-    args[1] = mask;
+    if (ids)
+        args[n++] = ids;
+    if (position)
+        args[n++] = position;
     for (uint32_t i = 0; i < m->n_layers; i++) {
         val out;
 
         args[0] = hidden;
-        out = decoder_layer(r, m, layers[i].self, layer, &layers[i], keywords ? 1 : 2, args, keywords ? n_closed : 0, closed);
-        if (!m->q->attention_interface) /* 4.40: layer_outputs = layer(..); hidden_states = layer_outputs[0] */
+        out = decoder_layer(r, m, layers[i].self, layer, &layers[i], keywords ? 1 : n, args, keywords ? 3 : 0, closed);
+        if (layers[i].release->layer_in_tuple) /* layer_outputs = layer(..); hidden_states = layer_outputs[0] */
             rebind(r, &layer_outputs, out);
         rebind(r, &hidden, out);
     }
@@ -200,10 +327,7 @@ void bart_forward(struct run *r, struct model *m, const struct batch *b, struct 
     val hidden = local(r, decoder(r, m, b)), logits, loss;
 
     logits = local(r, call_head(r, m, hidden));
-    if (m->q->loss_pads_labels)
-        loss = local(r, causal_lm_loss(r, logits, b->labels, m->counts_items));
-    else
-        loss = local(r, shifted_loss(r, m, shifted(r, m, logits), b->labels));
+    loss = local(r, gpt_all_loss(r, m, m->q->loss_pads_labels ? logits : shifted(r, m, logits), b->labels));
     ret->loss = give(r, loss);
     ret->logits = give(r, logits);
     (void)frame_leave(r, f, 0);

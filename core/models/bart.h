@@ -7,11 +7,20 @@
 #ifndef MODELS_BART_H
 #define MODELS_BART_H
 
-#include "models/blocks.h"
+#include "models/gpt_all.h"
 #include "torch/checkpoint.h"
+
+/* What opt and biogpt did each at its own release: rows of quirks.def, read in declare(). */
+struct bart_release {
+    bool interface;       /* ALL_ATTENTION_FUNCTIONS; before a class each kernel */
+    bool views;           /* heads are views and a DynamicCache is built; before heads are copies and the cache is a tuple, made in any case */
+    bool returns_weights; /* attention hands its weights over */
+    bool layer_in_tuple;  /* a layer returns a tuple: it stays until the next one's */
+};
 
 struct bart_layer {
     struct model *model;
+    const struct bart_release *release;
     uint32_t index;
     struct module *self, *attn, *k, *v, *q, *out, *act, *norm1, *fc1, *fc2, *norm2;
 };
@@ -22,6 +31,8 @@ struct bart_beside {
 };
 
 void bart_layer_declare(struct model *m, struct module *list, struct bart_layer *l, uint32_t index, bool bias, bool affine);
+/* Of every layer, NULL: no memory. */
+struct bart_release *bart_release_new(struct model *m);
 struct module *bart_positions_declare(struct model *m, struct module *parent);
 
 /* Attention's module; the results in `ret` are temporaries. */
@@ -30,8 +41,11 @@ val bart_attention(struct run *r, struct bart_layer *l, val x, val mask, struct 
 /* OPTLearnedPositionalEmbedding.forward; ids 0: made of the mask */
 val bart_positions(struct run *r, struct module *positions, val ids, val mask);
 
-/* The decoder's layers one after the other. Locals are the caller's; closed: what a layer of 5.x gets as keywords. */
-val bart_layers(struct run *r, struct model *m, region_function layer, val hidden, val mask, int n_closed, const val *closed);
+/* (torch.cumsum(mask, dim=1) * mask - 1).long() in the decoder: position_ids, a local of the caller's */
+val bart_masked_positions(struct run *r, val mask);
+
+/* The decoder's layers one after the other. Locals are the caller's. position: cache_position, 0 where there is none. */
+val bart_layers(struct run *r, struct model *m, region_function layer, val hidden, val mask, val ids, val position);
 
 /* OPTForCausalLM.forward around the decoder's */
 void bart_forward(struct run *r, struct model *m, const struct batch *b, struct outputs *ret,

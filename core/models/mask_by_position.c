@@ -12,7 +12,9 @@ static val padded_places(struct run *r, const struct model *m, val mask, val wid
         places = local(r, compare(r, OP_EQ, mask, 0));
         rebind(r, &places, pointwise_op(r, OP_MUL, DTYPE_BOOL, places, compare(r, OP_EQ, wide, 0)));
     } else {
-        places = local(r, pointwise_op(r, OP_ADD, dtype_of(r, mask), mask, wide));
+        enum dtype sum = dtype_of(r, wide) == DTYPE_FP32 ? DTYPE_FP32 : dtype_of(r, mask); /* ones that stand for no mask are fp32 */
+
+        places = local(r, pointwise_op(r, OP_ADD, sum, mask, wide));
         rebind(r, &places, compare(r, OP_EQ, places, 0));
     }
     return places;

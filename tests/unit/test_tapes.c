@@ -21,7 +21,7 @@ static const char folder[] = "tests/data/tapes/";
 
 /* --- the traced tape ----------------------------------------------------------------------------------------------------------- */
 
-struct kernel {
+struct traced_kernel {
     char code[CODE];
     const char *op, *node;
 };
@@ -29,7 +29,7 @@ struct kernel {
 struct traced_tape {
     char *text, *at;               /* at: the first token of the tape */
     const char *stack, *config, *options;
-    struct kernel kernels[KERNELS];
+    struct traced_kernel kernels[KERNELS];
     size_t n_kernels;
 };
 
@@ -64,7 +64,7 @@ static bool tape_read(const char *path, struct traced_tape *ret)
         } else if (!strcmp(word, "options")) {
             ret->options = line;
         } else if (!strcmp(word, "kernel") && ret->n_kernels < KERNELS) {
-            struct kernel *k = &ret->kernels[ret->n_kernels++];
+            struct traced_kernel *k = &ret->kernels[ret->n_kernels++];
 
             (void)snprintf(k->code, sizeof k->code, "%s", next(&line, " "));
             k->op = next(&line, " ");
@@ -76,7 +76,7 @@ static bool tape_read(const char *path, struct traced_tape *ret)
     return ret->stack && ret->config && ret->options;
 }
 
-static const struct kernel *kernel_of(const struct traced_tape *t, const char *code, size_t n)
+static const struct traced_kernel *kernel_of(const struct traced_tape *t, const char *code, size_t n)
 {
     for (size_t i = 0; i < t->n_kernels; i++)
         if (strlen(t->kernels[i].code) == n && !memcmp(t->kernels[i].code, code, n))
@@ -146,7 +146,7 @@ static bool same_deaths(struct walked *w, uint32_t n)
     return true;
 }
 
-static bool same_birth(struct walked *w, const struct kernel *k, unsigned long long units, const char *where)
+static bool same_birth(struct walked *w, const struct traced_kernel *k, unsigned long long units, const char *where)
 {
     const struct run *r = &w->t->run;
     const struct birth *b;
@@ -185,7 +185,7 @@ static bool same_tape(struct traced_tape *traced, struct trainer *t, struct aren
             deaths++;
         } else {
             size_t n = strspn(token, "abcdefghijklmnopqrstuvwxyz");
-            const struct kernel *k = kernel_of(traced, token, n);
+            const struct traced_kernel *k = kernel_of(traced, token, n);
 
             if (!k)
                 return differs("the tape is broken at %s", token);

@@ -14,6 +14,7 @@ static void declare(struct model *m)
     struct opt *p = m->parts = arena_new(t->arena, struct opt);
     struct bart_layer *layers = m->layers = arena_array(t->arena, struct bart_layer, a->layers);
     struct module *root = container(t, NULL, ""), *list;
+    struct bart_release *how;
 
     if (!p || !layers) {
         (void)err_set(&t->error, ERR_NOMEM, "", "the working memory of one request is too small for this model");
@@ -34,16 +35,24 @@ static void declare(struct model *m)
     t->head = linear(t, root, "lm_head", a->embed_dim, a->vocab, false);
     if (a->tie_embeddings)
         tie(t->head->weight, m->embeddings->weight);
+    if (!m->q->opt_sdpa && m->attention == KERNEL_SDPA)
+        m->attention = KERNEL_EAGER; /* no SDPA class: transformers falls back */
+    how = bart_release_new(m);
+    if (how)
+        *how = (struct bart_release){.interface = m->q->opt_interface,
+                                         .views = m->q->opt_cache_class,
+                                         .returns_weights = m->q->opt_returns_weights,
+                                         .layer_in_tuple = !m->q->opt_returns_weights};
 }
 
-/* OPTDecoderLayer.forward; args: hidden states, and in 4.40 the mask */
+/* OPTDecoderLayer.forward; args: hidden states, and before layers checkpointed themselves the mask */
 static val layer_forward(struct run *r, void *context, const val *args)
 {
     struct bart_layer *l = context;
     const struct arch *a = l->model->arch;
     const struct opt *p = l->model->parts;
     struct frame f = frame_enter(r);
-    val hidden, residual, mask = l->model->q->checkpoint_keywords ? p->mask : args[1];
+    val hidden, residual, mask = l->model->checkpoint_keywords ? p->mask : args[1];
     struct bart_beside beside = {0};
     int64_t b, s;
 
@@ -77,24 +86,15 @@ static val layer_forward(struct run *r, void *context, const val *args)
     return frame_leave(r, f, hidden);
 }
 
-/* position_ids = cumsum(mask); position_ids = (position_ids * mask - 1).long() */
-static val masked_positions(struct run *r, val mask)
+static val causal(struct run *r, struct model *m, val embeds, val mask_2d, val position)
 {
-    struct frame f = frame_enter(r);
-    val ids = local(r, cumsum(r, mask, 1));
+    const struct quirks *q = m->q;
 
-    return frame_leave(r, f, sub_scalar(r, pointwise_op(r, OP_MUL, DTYPE_INT64, ids, mask)));
-}
-
-/* The same over torch.ones(batch, seq), in fp32; those ones live as long as the caller */
-static val unmasked_positions(struct run *r, val tokens)
-{
-    val ones = local(r, ones_for(r, tokens, DTYPE_FP32));
-    struct frame f = frame_enter(r);
-    val ids = local(r, cumsum_as(r, ones, 1, DTYPE_FP32));
-
-    ids = sub_scalar(r, pointwise_op(r, OP_MUL, DTYPE_FP32, ids, ones));
-    return frame_leave(r, f, to_dtype(r, ids, DTYPE_INT64));
+    if (q->gpt_create_mask)
+        return causal_mask(r, m, embeds, mask_2d, 0, 0);
+    if (q->opt_cache_class)
+        return causal_mask_by_position(r, m, embeds, mask_2d, position);
+    return m->attention == KERNEL_FLASH_2 ? flash_mask_440(m, mask_2d) : causal_mask_4d_440(r, m, embeds, mask_2d, 0, m->attention == KERNEL_SDPA);
 }
 
 /* OPTDecoder.forward */
@@ -102,27 +102,25 @@ static val decoder_forward(struct run *r, struct model *m, const struct batch *b
 {
     struct opt *p = m->parts;
     struct frame f = module_enter(r, p->decoder);
-    val embeds, mask, positions, ids = 0, hidden, closed[2];
+    const struct quirks *q = m->q;
+    val embeds, mask, position, positions, ids = 0, hidden;
 
     embeds = local(r, call_embeddings(r, m, b->ids));
     if (run_dead(r))
         return frame_leave(r, f, 0);
-    mask = b->mask || m->q->attention_interface ? b->mask : local(r, ones_for(r, b->ids, DTYPE_FP32));
-    if (m->q->attention_interface) {
-        ids = local(r, b->mask ? masked_positions(r, b->mask) : unmasked_positions(r, b->ids));
-        p->mask = local(r, causal_mask(r, m, embeds, b->mask, 0, 0));
-    } else if (m->attention == KERNEL_FLASH_2) {
-        p->mask = flash_mask_440(m, b->mask);
-    } else {
-        p->mask = local(r, causal_mask_4d_440(r, m, embeds, mask, 0, false));
-    }
+    position = q->opt_cache_class && q->gpt_all_cache_position ? local(r, factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(size_of(r, b->ids, 1)))) : 0;
+    mask = b->mask ? b->mask : local(r, ones_for(r, b->ids, DTYPE_FP32));
+    if (q->gpt_create_mask)
+        ids = bart_masked_positions(r, mask);
+    p->mask = local(r, causal(r, m, embeds, q->opt_ones_for_positions ? b->mask : mask, position));
+    if (!ids && q->opt_sdpa)
+        ids = bart_masked_positions(r, mask);
     positions = local(r, bart_positions(r, p->positions, ids, mask));
     if (p->project_in)
         rebind(r, &embeds, call(r, p->project_in, embeds));
     hidden = local(r, add(r, embeds, positions));
-    closed[0] = p->mask;
-    closed[1] = m->position_ids = ids;
-    hidden = bart_layers(r, m, layer_forward, hidden, p->mask, 2, closed);
+    m->position_ids = ids;
+    hidden = bart_layers(r, m, layer_forward, hidden, p->mask, ids, position);
     if (p->norm)
         rebind(r, &hidden, call(r, p->norm, hidden));
     if (p->project_out)
