@@ -44,6 +44,7 @@ static enum err_code described_gpu(struct estimate *e, struct device *ret)
     n->multiprocessors = (struct quantity){.set = true, .whole = d.multiprocessors};
     note(&e->assumptions, "a process holds %d MiB before its first tensor", (int)GPU_CONTEXT_MIB);
     d.threads_per_multiprocessor = gpu_threads_per_multiprocessor(d.cc_major, d.cc_minor);
+    d.untraced = !gpu_traced(d.cc_major, d.cc_minor);
     d.usable_bytes = n->memory_bytes.whole;
     *ret = d;
     return ERR_OK;
@@ -90,6 +91,19 @@ static enum err_code read_system(struct estimate *e)
     return rc;
 }
 
+/* low_bytes..high_bytes span what plan/verdict.c reads otherwise. */
+static void say_untraced(struct estimate *e)
+{
+    const struct device *d = &e->question.device;
+
+    if (d->cc_major < 8)
+        note(&e->warnings, "kernels of compute capability %u.%u were not traced: those of 8.0 answer for it; high_bytes is with attention written out", d->cc_major,
+             d->cc_minor);
+    else
+        note(&e->warnings, "this GPU's kernels were not traced: those of compute capability %u.%u answer for it; low_bytes..high_bytes span the flash and the "
+             "memory-efficient kernel of attention", d->cc_major, d->cc_minor);
+}
+
 enum err_code cluster_read(struct estimate *e)
 {
     struct plan_question *q = &e->question;
@@ -106,8 +120,7 @@ enum err_code cluster_read(struct estimate *e)
     q->capacity_bytes = q->device.usable_bytes;
     if (free_bytes->set && free_bytes->whole < q->capacity_bytes)
         q->capacity_bytes = free_bytes->whole;
-    if (q->device.cc_major < 8)
-        note(&e->warnings, "kernels of compute capability %u.%u were not traced: those of 8.0 answer for it", q->device.cc_major,
-             q->device.cc_minor);
+    if (q->device.untraced)
+        say_untraced(e);
     return ERR_OK;
 }

@@ -93,6 +93,17 @@ PRINTF(2, 3) static void note(struct gpu_notes *notes, const char *fmt, ...)
     notes->n++;
 }
 
+/* tests/data/ops and tests/data/accuracy hold runs of these. */
+bool gpu_traced(unsigned cc_major, unsigned cc_minor)
+{
+    static const unsigned traced[] = {80, 86, 89, 90, 100, 120};
+
+    for (size_t i = 0; i < sizeof traced / sizeof *traced; i++)
+        if (traced[i] == 10 * cc_major + cc_minor)
+            return true;
+    return false;
+}
+
 /* The compute capability whose kernels answer for this GPU; false where there are none. */
 static bool kernels_of(const struct gpu *gpu, struct device *d, struct gpu_notes *notes)
 {
@@ -102,12 +113,14 @@ static bool kernels_of(const struct gpu *gpu, struct device *d, struct gpu_notes
         return false;
     if (gpu_capability(cc, &d->cc_major, &d->cc_minor)) {
         d->threads_per_multiprocessor = gpu_threads_per_multiprocessor(d->cc_major, d->cc_minor);
+        d->untraced = !gpu_traced(d->cc_major, d->cc_minor);
         return true;
     }
     if (!name_same(gpu->vendor, "AMD"))
         return false;
     d->cc_major = 8;
     d->cc_minor = 0;
+    d->untraced = true;
     d->threads_per_multiprocessor = 2048; /* hipDeviceProp_t::maxThreadsPerMultiProcessor of gfx9 */
     note(notes, "%s (%s) is answered with the kernels of compute capability 8.0: those of ROCm are not modelled", gpu->name, cc);
     return true;

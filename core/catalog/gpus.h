@@ -61,6 +61,7 @@ bool gpu_capability(const char *text, unsigned *ret_major, unsigned *ret_minor);
 
 /* Resident threads of a multiprocessor. Source: CUDA C++ Programming Guide 13, "Technical Specifications per Compute Capability".
  * A capability that is not in it gets that of the highest known one below it. */
+bool gpu_traced(unsigned cc_major, unsigned cc_minor); /* its kernels' temporaries were traced; else those of 8.0 answer, and the answer says so */
 unsigned gpu_threads_per_multiprocessor(unsigned cc_major, unsigned cc_minor);
 
 /*

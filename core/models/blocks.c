@@ -51,6 +51,22 @@ static val gelu_new(struct run *r, val x)
     return frame_leave(r, f, inner);
 }
 
+/* 0.5 * x * (1.0 + torch.tanh(x * 0.7978845608 * (1.0 + 0.044715 * x * x))) */
+static val gelu_fast(struct run *r, val x)
+{
+    struct frame f = frame_enter(r);
+    val half, wide, inner;
+
+    (void)local(r, x);
+    half = local(r, mul_scalar(r, x));
+    wide = local(r, mul_scalar(r, x));
+    inner = add_scalar(r, mul(r, mul_scalar(r, x), x));
+    inner = mul(r, wide, inner);
+    inner = add_scalar(r, tanh_op(r, inner));
+    inner = mul(r, half, inner);
+    return frame_leave(r, f, inner);
+}
+
 static val activation_forward(struct run *r, struct module *m, val x)
 {
     switch ((enum activation)m->variant) {
@@ -60,6 +76,8 @@ static val activation_forward(struct run *r, struct module *m, val x)
         return relu(r, x);
     case ACT_GELU_NEW:
         return gelu_new(r, x);
+    case ACT_GELU_FAST:
+        return gelu_fast(r, x);
     case ACT_BLOOM_GELU:
         return gelu_function(r, x);
     case ACT_GELU:

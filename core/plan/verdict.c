@@ -67,6 +67,34 @@ static enum err_code widen(struct planning *p, struct plan_candidate *c)
     return ERR_OK;
 }
 
+/*
+ * Another GPU's kernels answer: what the live blocks come to with attention's other kernel. Before sm_80 that is attention written out, which is
+ * what PyTorch falls back to; on newer and other vendors' GPUs the memory-efficient kernel, which runs where flash is not allowed. The verdict stays.
+ */
+static enum err_code widen_kernels(struct planning *p, struct plan_candidate *c)
+{
+    struct plan_question q = *p->q;
+    struct step step = c->step;
+    struct probe probe = {&q, &step, p->scratch, p->err};
+    struct measured m = {0};
+    enum err_code rc;
+
+    if (step.r.attention != ATTENTION_SDPA)
+        return ERR_OK;
+    if (q.device.cc_major < 8)
+        step.r.attention = ATTENTION_EAGER;
+    else
+        q.device.cc_major = 7; /* no flash there */
+    rc = probe_fold(&probe, step.r.micro_batch_size, true, &m);
+    if (rc)
+        return rc == ERR_FIELD_CONFLICT ? ERR_OK : rc;
+    if (m.walk_peak_bytes < c->low_bytes)
+        c->low_bytes = m.walk_peak_bytes;
+    if (m.walk_peak_bytes > c->high_bytes)
+        c->high_bytes = m.walk_peak_bytes;
+    return ERR_OK;
+}
+
 static bool lacks_host_memory(const struct plan_question *q, const struct plan_candidate *c)
 {
     return q->host_memory_bytes_per_node && c->host_bytes_per_node > q->host_memory_bytes_per_node;
@@ -100,6 +128,8 @@ static enum err_code replay(struct planning *p, struct plan_candidate *c, const 
     take_verdict(c, &v);
     span(p, c, &c->low_bytes, &c->high_bytes);
     rc = p->q->undated ? widen(p, c) : ERR_OK;
+    if (!rc && p->q->device.untraced)
+        rc = widen_kernels(p, c);
     if (!rc)
         take_host(p->q, c);
     return rc;
@@ -196,6 +226,8 @@ enum err_code candidate_bound(struct planning *p, struct plan_candidate *c)
         return ERR_OK;
     if (p->q->undated)
         rc = widen(p, c);
+    if (!rc && p->q->device.untraced)
+        rc = widen_kernels(p, c);
     if (rc)
         return rc;
     if (c->fits ? c->high_bytes > probe_budget(&probe) : c->low_bytes <= probe_budget(&probe)) {

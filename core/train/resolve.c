@@ -4,6 +4,7 @@
 #include "config/arch.h"
 #include "parallel/ddp.h"
 #include "stack/defaults.h"
+#include "stack/refusals.h"
 #include "stack/release.h"
 #include "train/recipe.h"
 #include "tuning/targets.h"
@@ -79,6 +80,40 @@ static const char *precision_gap(const struct recipe *r)
     return NULL;
 }
 
+/* What the class's __init__ raises on. */
+static enum err_code check_class(const struct resolving *c)
+{
+    const struct arch *a = c->arch;
+    const char *type = a->model_type;
+    struct release_text have = release_text(c->stack->transformers);
+    release rope = stack_refuses(REFUSAL_ROPE, type, c->stack), heads = stack_refuses(REFUSAL_UNEVEN_HEADS, type, c->stack);
+
+    if (!stack_class_attention(type, c->stack))
+        return err_set(c->err, ERR_FIELD_CONFLICT, "/stack/transformers", "transformers %s has no %s: it came with %s", have.text, type,
+                       release_text(stack_class_first(type)).text);
+    if (rope && a->rope > ROPE_DYNAMIC)
+        return err_set(c->err, ERR_FIELD_CONFLICT, "/stack/transformers",
+                       "transformers %s knows rope_scaling of %s as linear and dynamic only, and raises: others came with %s", have.text, type,
+                       release_text(rope).text);
+    if (heads && a->hidden % a->heads)
+        return err_set(c->err, ERR_FIELD_CONFLICT, "/stack/transformers",
+                       "%u heads do not divide the width of %u, and %s of transformers %s raises: it takes head_dim since %s", a->heads, a->hidden,
+                       type, have.text, release_text(heads).text);
+    return ERR_OK;
+}
+
+/* modeling_*.py: is_padding_right, looked at beside a KV cache; checkpointing turns that off. */
+static enum err_code check_padding(const struct recipe *r, const struct resolving *c)
+{
+    release since = stack_refuses(REFUSAL_PADDING_RIGHT, c->arch->model_type, c->stack);
+
+    if (!since || !r->padded || r->use_cache != TRI_TRUE || r->gradient_checkpointing == TRI_TRUE)
+        return ERR_OK;
+    return err_set(c->err, ERR_FIELD_CONFLICT, "/training/attention",
+                   "flash_attention_2 of transformers %s raises where rows of %s end in padding and use_cache is on: not so with use_cache false, or since %s",
+                   release_text(c->stack->transformers).text, c->arch->model_type, release_text(since).text);
+}
+
 static enum err_code resolve_attention(struct recipe *r, const struct resolving *c)
 {
     unsigned offers = stack_class_attention(c->arch->model_type, c->stack);
@@ -96,7 +131,7 @@ static enum err_code resolve_attention(struct recipe *r, const struct resolving 
     if (c->device->cc_major < 8) /* flash-attn 2's README: Ampere, Ada, Hopper */
         return err_set(c->err, ERR_FIELD_CONFLICT, "/training/attention", "flash_attention_2 needs compute capability 8.0 or newer");
     gap = precision_gap(r);
-    return gap ? err_set(c->err, ERR_FIELD_CONFLICT, "/training/attention", "%s", gap) : ERR_OK;
+    return gap ? err_set(c->err, ERR_FIELD_CONFLICT, "/training/attention", "%s", gap) : check_padding(r, c);
 }
 
 static enum lora_dtype base_dtype(enum precision p)
@@ -267,9 +302,9 @@ enum err_code train_resolve(const struct recipe *asked, const struct arch *arch,
     enum err_code rc;
 
     (void)arena; /* every list is the caller's or a table's */
-    if (!stack_class_attention(arch->model_type, &asked->stack))
-        return err_set(err, ERR_FIELD_CONFLICT, "/stack/transformers", "transformers %s has no %s: it came with %s",
-                       release_text(asked->stack.transformers).text, arch->model_type, release_text(stack_class_first(arch->model_type)).text);
+    rc = check_class(&c);
+    if (rc)
+        return rc;
     if (s.r.precision == PRECISION_UNSET)
         s.r.precision = precision_default(&c);
     resolve_upcast(&s.r, &c);

@@ -71,6 +71,23 @@ static void train_all(void *context, struct module *m, struct param *p)
     p->requires_grad = true;
 }
 
+/* The config as the class reads it: older ones take the width over the heads, whatever head_dim says. */
+static const struct arch *arch_of_class(const struct arch *given, const struct quirks *q, struct arena *arena)
+{
+    struct arch *own;
+
+    if (!q->head_dim_unread || given->head_dim == given->hidden / given->heads)
+        return given;
+    own = arena_new(arena, struct arch);
+    if (!own)
+        return given;
+    *own = *given;
+    own->head_dim = given->hidden / given->heads;
+    if (own->rotary_dim == given->head_dim)
+        own->rotary_dim = own->head_dim;
+    return own;
+}
+
 enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const struct step *step, struct arena *arena, struct err *err)
 {
     const struct recipe *s = &step->r;
@@ -78,7 +95,7 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
     enum err_code rc;
 
     t->step = step;
-    m->arch = arch;
+    m->arch = arch_of_class(arch, &step->quirks, arena);
     m->q = &step->quirks;
     m->attention = s->attention == ATTENTION_EAGER ? KERNEL_EAGER : s->attention == ATTENTION_FLASH_2 ? KERNEL_FLASH_2 : KERNEL_SDPA;
     m->padded = s->padded;

@@ -50,6 +50,34 @@ START_TEST(answers_what_is_not_modelled)
 }
 END_TEST
 
+/* GPUs whose kernels were never traced: a warning, and a range. */
+static const struct {
+    const char *gpu;
+    bool untraced;
+} gpus_asked[] = {{"A100-80GB", false}, {"RTX 4090", false}, {"H100", false}, {"B200", false}, {"RTX 5090", false},
+                  {"MI250", true},      {"MI300X", true},    {"V100-SXM2-16GB", true}, {"T4", true}};
+
+START_TEST(warns_of_untraced_kernels)
+{
+    char body[512];
+    struct reply reply;
+    const struct json *memory;
+    uint64_t low = 0, high = 0;
+    bool warned = false;
+
+    (void)snprintf(body, sizeof body, "{" OPT ",\"cluster\":{\"gpu\":\"%s\"},\"training\":{\"methods\":\"single\",\"micro_batch_size\":1,"
+                                      "\"attention\":\"sdpa\"}}", gpus_asked[_i].gpu);
+    reply = ask(body);
+    memory = json_get(json_first(json_get(reply.doc, "candidates")), "memory");
+    ck_assert_msg(json_uint64(json_get(memory, "low_bytes"), &low) && json_uint64(json_get(memory, "high_bytes"), &high), "%s", body);
+    json_each (w, json_get(reply.doc, "warnings"))
+        warned |= strstr(json_str(w), "were not traced") != NULL;
+    ck_assert_msg(warned == gpus_asked[_i].untraced, "%s", body);
+    ck_assert_msg((high > low) == gpus_asked[_i].untraced, "%s: %llu..%llu", body, (unsigned long long)low, (unsigned long long)high);
+    reply_done(reply);
+}
+END_TEST
+
 /* Spellings that people use, and the one that is answered: a path into `resolved`. */
 static const struct {
     const char *body, *group, *member, *word;
@@ -278,7 +306,7 @@ START_TEST(survives_any_arena_size)
 }
 END_TEST
 
-UNIT_TESTS("api/estimate", unit_rows(answers_what_is_not_modelled, unmodelled); unit_rows(resolves, spelled);
+UNIT_TESTS("api/estimate", unit_rows(answers_what_is_not_modelled, unmodelled); unit_rows(warns_of_untraced_kernels, gpus_asked); unit_rows(resolves, spelled);
            unit_test(a_batch_without_a_mask_holds_that_much_less);
     unit_test(names_what_it_ignored); unit_test(equal_requests_get_equal_bytes);
            unit_test(a_larger_batch_than_the_largest_does_not_fit); unit_test(says_what_is_missing); unit_test(answers_for_ddp);

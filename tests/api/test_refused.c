@@ -8,11 +8,20 @@
 
 #define DEEP "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["
 
+/* A small config of `type` on transformers 4.40. */
+#define ON_4_40(type, more)                                                                                                                      \
+    "{\"config\":{\"model_type\":\"" type "\",\"hidden_size\":512,\"intermediate_size\":1024,\"num_hidden_layers\":2,\"vocab_size\":1000," more      \
+    "}," GPU ",\"stack\":{\"transformers\":\"4.40\"},\"training\":{\"methods\":\"single\"}}"
+#define ROPE(type) "\"num_attention_heads\":8,\"rope_scaling\":{\"rope_type\":\"" type "\",\"factor\":8.0}"
+
 static const struct {
     const char *body;
     int status;
     const char *code, *pointer;
 } refused[] = {
+    {ON_4_40("llama", ROPE("llama3")), 422, "field-conflict", "/stack/transformers"},
+    {ON_4_40("llama", ROPE("yarn")), 422, "field-conflict", "/stack/transformers"},
+    {ON_4_40("mistral", "\"num_attention_heads\":12,\"num_key_value_heads\":4,\"head_dim\":64"), 422, "field-conflict", "/stack/transformers"},
     {"", 400, "malformed-json", ""},
     {"{", 400, "malformed-json", ""},
     {"{\"model\":\"facebook/opt-125m\",}", 400, "malformed-json", ""},

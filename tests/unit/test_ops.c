@@ -236,6 +236,7 @@ static void check_table(const char *file, const struct stack *stack, const struc
 }
 
 static const struct device a10g = {.cc_major = 8, .cc_minor = 6, .multiprocessors = 80, .threads_per_multiprocessor = 1536},
+                           rtx5090 = {.cc_major = 12, .cc_minor = 0, .multiprocessors = 170, .threads_per_multiprocessor = 1536},
                            h100 = {.cc_major = 9, .cc_minor = 0, .multiprocessors = 132, .threads_per_multiprocessor = 2048};
 
 static const struct table {
@@ -250,6 +251,7 @@ static const struct table {
     {"tests/data/ops/torch-2.2-sm_86.csv", &traced_old, &a10g, 200},
     {"tests/data/ops/torch-2.15-sm_80.csv", &traced_new, &traced_device, 200},
     {"tests/data/ops/torch-2.2-sm_80.csv", &traced_old, &traced_device, 200},
+    {"tests/data/ops/torch-2.15-sm_120.csv", &traced_new, &rtx5090, 200},
     {"tests/data/ops/torch-2.15-sm_90.csv", &traced_new, &h100, 200},
     {"tests/data/ops/torch-2.2-sm_90.csv", &traced_old, &h100, 200},
 };

@@ -1,3 +1,4 @@
+#include "stack/refusals.h"
 #include "stack/release.h"
 #include "tests/support/unit.h"
 
@@ -262,7 +263,29 @@ START_TEST(table_is_sorted)
 }
 END_TEST
 
+/* What a class raises on: first the last release that does, then the first that does not. */
+static const struct {
+    enum refusal what;
+    const char *type;
+    release transformers, until;
+} refused[] = {
+    {REFUSAL_PADDING_RIGHT, "mistral", 4040, 4053}, {REFUSAL_PADDING_RIGHT, "mistral", 4052, 4053}, {REFUSAL_PADDING_RIGHT, "mistral", 4053, 0},
+    {REFUSAL_PADDING_RIGHT, "qwen2", 4041, 4042},   {REFUSAL_PADDING_RIGHT, "qwen2", 4042, 0},      {REFUSAL_PADDING_RIGHT, "qwen2", 4048, 0},
+    {REFUSAL_PADDING_RIGHT, "qwen2", 4049, 4053},   {REFUSAL_PADDING_RIGHT, "llama", 4040, 0},      {REFUSAL_ROPE, "llama", 4042, 4043},
+    {REFUSAL_ROPE, "llama", 4043, 0},               {REFUSAL_ROPE, "mistral", 4040, 0},             {REFUSAL_UNEVEN_HEADS, "mistral", 4042, 4043},
+    {REFUSAL_UNEVEN_HEADS, "mistral", 4043, 0},     {REFUSAL_UNEVEN_HEADS, "llama", 4044, 4045},    {REFUSAL_UNEVEN_HEADS, "llama", 5023, 0},
+};
+
+START_TEST(raises_as_its_release)
+{
+    struct stack s = {.transformers = refused[_i].transformers};
+
+    ck_assert_uint_eq(stack_refuses(refused[_i].what, refused[_i].type, &s), refused[_i].until);
+}
+END_TEST
+
 UNIT_TESTS("stack/release",
+    unit_rows(raises_as_its_release, refused);
     unit_rows(parses, version);
     unit_test(prints);
     unit_rows(completes, completion);

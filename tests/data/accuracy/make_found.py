@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+"""Makes found.jsonl of this folder: requests whose answer was wrong when random comparison found them.
+
+    make_found.py FILE.jsonl CONFIGS [FILE.jsonl ...]
+
+Each FILE has rows (a later one's stands for an earlier one's of the same id) {"id", "request", "config_file" or request.config, "result"}, as tracing wrote them.
+Left out: DeepSpeed's, which stand in dist.jsonl; biogpt's on transformers 4.40, traced after a refused sdpa had left the default dtype at bf16.
+"""
+import json
+import os
+import sys
+
+FIGURES = ("peak_allocated_bytes", "peak_reserved_bytes", "peak_reserved_expandable_bytes", "static_bytes", "phase_peaks_bytes")
+
+
+def main():
+    configs = sys.argv[2]
+    folder = os.path.dirname(os.path.abspath(__file__))
+    rows = {}
+    for path in [sys.argv[1]] + sys.argv[3:]:
+        rows.update((c["id"], c) for c in (json.loads(line) for line in open(path, encoding="utf-8")))
+    with open(os.path.join(folder, "found.jsonl"), "w", encoding="utf-8") as out:
+        for c in rows.values():
+            q, r = c["request"], c["result"]
+            if "config" not in q:
+                with open(os.path.join(configs, c["config_file"]), encoding="utf-8") as f:
+                    q = dict(q, config=json.load(f))
+            if q["training"]["methods"].startswith("zero") or q["config"]["model_type"] == "biogpt":
+                continue
+            resting = r.get("resting_bytes")
+            row = {"id": c["id"], "group": "found, one GPU" if q["training"]["methods"] == "single" else "found, several GPUs",
+                   "body": json.dumps(q, separators=(",", ":")), **{k: r[k] for k in FIGURES if k in r}}
+            if resting is not None:
+                row["resting_bytes"] = resting[-1] if isinstance(resting, list) else resting
+            out.write(json.dumps(row, separators=(",", ":")) + "\n")
+
+
+if __name__ == "__main__":
+    main()
