@@ -135,11 +135,12 @@ static const char *their_name(const struct lexicon *names, const char *pointer, 
 static enum err_code unknown_key(struct theirs *t, const struct lexicon *names, size_t parent, const char *name, bool complete)
 {
     char text[POINTER_BYTES];
-    const char *theirs = their_name(names, alias_of(name), text);
+    const struct lexicon_entry *near = lexicon_near(names, name);
+    const char *theirs = near ? NULL : their_name(names, alias_of(name), text);
 
     if (theirs)
         return unknown_refuse(&t->d, name, theirs);
-    if (complete && !lexicon_near(names, name))
+    if (complete && !near)
         return decode_fail(&t->d, ERR_UNKNOWN_MEMBER, "is no key that accelerate knows: it refuses the file");
     return unknown_member(&t->d, parent, name, names);
 }

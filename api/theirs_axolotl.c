@@ -86,7 +86,7 @@ const struct their_key axolotl_keys[] = {
     NOTE("do_causal_lm_eval|do_bench_eval|generate_samples", "an evaluation has a peak of its own"),
     /* FSDP's settings are in fsdp_config; what is written here beside it is the same. */
     BY(theirs_read_fsdp_version, "fsdp_version", NULL),
-    KNOWN("fsdp_final_state_dict_type|auto_resume_from_checkpoints|mean_resizing_embeddings|reinit_weights|dynamic_checkpoint|"
+    KNOWN("val_set_size|fsdp_final_state_dict_type|auto_resume_from_checkpoints|mean_resizing_embeddings|reinit_weights|dynamic_checkpoint|"
           "test_datasets|shuffle_merged_datasets|shuffle_before_merging_datasets|dataset_prepared_path|dataset_shard_num|dataset_shard_idx|"
           "skip_prepare_dataset|num_dataset_shards_to_save|pretraining_dataset|dataset_processes|dataset_exact_deduplication|"
           "dataset_keep_in_memory|push_dataset_to_hub|hf_use_auth_token|device|world_size|ddp|eval_causal_lm_metrics|bench_dataset|bench_split|"

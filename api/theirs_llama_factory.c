@@ -87,7 +87,9 @@ const struct their_key llama_factory_keys[] = {
     MOVES("block_diag_attn", "a mask for each sequence of a row"),
     MOVES("ref_model|ref_model_adapters|reward_model_adapters|ref_model_quantization_bit|reward_model_quantization_bit",
           "a model beside the one that is trained"),
-    MOVES("pref_ftx|pref_bco_weight|pref_loss|ppo_buffer_size|ppo_score_norm|ppo_whiten_rewards", "a stage other than sft"),
+    MOVES("pref_ftx|pref_bco_weight|ppo_score_norm|ppo_whiten_rewards", "a stage other than sft"),
+    MOVES_BUT("sigmoid", "pref_loss", "a stage other than sft"),
+    MOVES_BUT("1|4", "ppo_buffer_size|ppo_epochs", "a stage other than sft"),
     /* Read by a stage, a tuning or an optimizer that has no model, or by nothing in a training step. */
     KNOWN("model|adapter_name_or_path|adapter_folder|cache_dir|use_fast_tokenizer|split_special_tokens|init_special_tokens|"
           "low_cpu_mem_usage|infer_backend|offload_folder|use_kv_cache|infer_dtype|hf_hub_token|ms_hub_token|"
@@ -97,7 +99,7 @@ const struct their_key llama_factory_keys[] = {
           "export_quantization_nsamples|export_quantization_maxlen|export_legacy_format|export_hub_model_id|vllm_maxlen|vllm_gpu_util|"
           "vllm_enforce_eager|vllm_max_lora_rank|vllm_config|sglang_maxlen|sglang_mem_fraction|sglang_tp_size|sglang_config|"
           "sglang_lora_backend|kt_weight_path|kt_expert_checkpoint_path|kt_use_lora_experts|kt_lora_expert_num|"
-          "kt_lora_expert_intermediate_size|device_map|model_max_length"),
+          "kt_lora_expert_intermediate_size|device_map|model_max_length|compute_dtype"),
     KNOWN("template|dataset|eval_dataset|dataset_dir|media_dir|train_on_prompt|mask_history|streaming|buffer_size|mix_strategy|interleave_probs|"
           "overwrite_cache|preprocessing_batch_size|preprocessing_num_workers|max_samples|eval_num_beams|ignore_pad_token_for_loss|val_size|"
           "eval_on_each_dataset|tool_format|default_system|enable_thinking|preserve_thinking|tokenized_path|data_shared_file_system|task|"

@@ -48,15 +48,15 @@ const struct their_key trl_keys[] = {
           "exp_name|tracker_project_name|tracker_kwargs|accelerator_kwargs|project_kwargs|logdir|sanity_check|log_with|task_name|num_epochs"),
     /* DPO, KTO, reward models */
     MOVES("beta|label_smoothing|use_weighting|f_divergence_type|f_alpha_divergence_coef|discopop_tau|loss_weights|ld_alpha|desirable_weight|"
-          "undesirable_weight|center_rewards_coefficient|rpo_alpha|cpo_alpha|simpo_gamma|tpo_alpha|tpo_l_gamma|disable_dropout|reference_free|"
+          "undesirable_weight|center_rewards_coefficient|rpo_alpha|cpo_alpha|tpo_alpha|tpo_l_gamma|disable_dropout|reference_free|"
           "precompute_ref_log_probs|precompute_ref_batch_size|sync_ref_model|force_use_ref_model|ref_model_init_kwargs|ref_adapter_name|"
           "model_adapter_name|max_prompt_length|max_target_length|use_logits_to_keep|generate_during_eval|is_encoder_decoder",
           "a trainer of trl's other than SFTTrainer"),
-    KNOWN("ref_model_mixup_alpha|ref_model_sync_steps|label_pad_token_id|padding_value|base_model_attribute_name|tools"),
+    KNOWN("simpo_gamma|ref_model_mixup_alpha|ref_model_sync_steps|label_pad_token_id|padding_value|base_model_attribute_name|tools"),
     /* GRPO, RLOO, PPO, distillation */
     MOVES("num_generations|max_completion_length|max_new_tokens|response_length|use_vllm|num_iterations|steps_per_generation|"
           "generation_batch_size|reward_weights|"
-          "cast_lm_head_to_fp32|scale_rewards|reward_model|reward_model_path|sft_model_path|num_ppo_epochs|ppo_epochs|mini_batch_size|"
+          "cast_lm_head_to_fp32|scale_rewards|reward_model|reward_model_path|sft_model_path|num_ppo_epochs|mini_batch_size|"
           "num_mini_batches|local_rollout_forward_batch_size|rloo_k|kl_coef|teacher_model_name_or_path|lmbda|seq_kd|teacher_temperature|"
           "importance_sampling_level|epsilon|use_transformers_continuous_batching|entropy_coef|use_adaptive_entropy|mask_truncated_completions|"
           "backward_batch_size|forward_batch_size|optimize_cuda_cache|optimize_device_cache|total_episodes|whiten_rewards|use_uld_loss|"
@@ -80,7 +80,7 @@ const struct their_key trl_keys[] = {
           "dont_reprompt_on_self_success|early_stopping|environment_feedback_only_without_solution|feedback_template|filter_all_incorrect|"
           "fork_threshold_tokens|generate_from_teacher|global_backward_batch_size|gpu_memory_utilization|heartbeat_stale_after_s|"
           "include_environment_feedback|is_peft_model|iw_opd_epsilon|iw_opd_gamma|judge|log_image_freq|loss_add_tail|loss_top_k|"
-          "max_density_ratio|max_inflight_tasks|max_reprompt_len|max_staleness|max_workers|min_density_ratio|mixed_precision|mixture_coef|"
+          "max_density_ratio|max_inflight_tasks|max_reprompt_len|max_staleness|max_workers|min_density_ratio|mixture_coef|"
           "model_name|negative_prompts|non_eos_penalty|num_checkpoint_limit|num_loss_tokens_to_skip|num_value_samples|penalty_reward_value|"
           "per_prompt_stat_tracking|per_prompt_stat_tracking_buffer_size|per_prompt_stat_tracking_min_count|prompt_sample_size|"
           "push_to_hub_if_best_kwargs|query_dataset|queue_maxsize|ratio_threshold|remove_thinking_from_demonstration|reprompt_template|"

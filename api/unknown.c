@@ -74,12 +74,21 @@ const char *alias_of(const char *name)
     return NULL;
 }
 
+/* Of a pointer into the same object the last name is enough. */
+static const char *within(const struct decoding *d, const char *pointer)
+{
+    const char *here = strrchr(d->path, '/'), *last = strrchr(pointer, '/');
+
+    return here && last && here - d->path == last - pointer && !strncmp(pointer, d->path, (size_t)(last - pointer)) ? last + 1 : pointer;
+}
+
 enum err_code unknown_refuse(struct decoding *d, const char *name, const char *meant)
 {
     enum err_code rc;
 
     if (!meant)
         return decode_fail(d, ERR_UNKNOWN_MEMBER, "'%.60s' is not known, and ?strict=true refuses what is not", name);
+    meant = within(d, meant);
     rc = decode_fail(d, ERR_UNKNOWN_MEMBER, "'%.60s' is not known here: did you mean %.60s?", name, meant);
     if (d->err)
         (void)snprintf(d->err->meant, sizeof d->err->meant, "%s", meant);
@@ -99,24 +108,15 @@ static const char *elsewhere(const struct decoding *d, const char *name, char te
     return text;
 }
 
-/* Of a pointer into the same object the last name is enough. */
-static const char *within(const struct decoding *d, size_t parent, const char *pointer)
-{
-    const char *last = strrchr(pointer, '/');
-
-    return (size_t)(last - pointer) == parent && !strncmp(pointer, d->path, parent) ? last + 1 : pointer;
-}
-
 enum err_code unknown_member(struct decoding *d, size_t parent, const char *name, const struct lexicon *near)
 {
-    const struct lexicon_entry *e = NULL;
+    const struct lexicon_entry *e;
     char text[POINTER_BYTES], object[sizeof d->path];
-    const char *meant = d->root ? alias_of(name) : NULL;
+    const char *meant;
 
     if (!d->left_out)
         return ERR_OK;
-    if (!meant)
-        e = lexicon_near(near, name);
+    e = lexicon_near(near, name);
     if (e) {
         char known[NEAR_MAX_BYTES + 1];
 
@@ -124,10 +124,11 @@ enum err_code unknown_member(struct decoding *d, size_t parent, const char *name
         meant = d->left_out->by_query ? elsewhere(d, known, text) : NULL;
         return unknown_refuse(d, name, meant ? meant : known);
     }
+    meant = d->root ? alias_of(name) : NULL;
     if (!meant)
         meant = elsewhere(d, name, text);
     if (meant || d->left_out->strict)
-        return unknown_refuse(d, name, meant ? within(d, parent, meant) : NULL);
+        return unknown_refuse(d, name, meant);
     (void)snprintf(object, sizeof object, "%.*s", (int)parent, d->path);
     left_out_ignore(d->left_out, object, name);
     return ERR_OK;

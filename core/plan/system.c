@@ -52,7 +52,8 @@ static void rates(const struct system_request *a, struct perf_system *s, struct 
 {
     static const struct gpu none = {0};
     const struct gpu *g = a->gpu ? a->gpu : &none;
-    double bf16 = first_of(a->bf16_tflops, g->bf16_tflops, 0), fp16 = first_of(a->fp16_tflops, g->fp16_tflops, 0), fp32 = a->tf32 && g->tf32_tflops > 0 ? g->tf32_tflops : g->fp32_tflops;
+    double bf16 = first_of(a->bf16_tflops, g->bf16_tflops, 0), fp16 = first_of(a->fp16_tflops, g->fp16_tflops, 0);
+    double fp32 = a->tf32 && g->tf32_tflops > 0 ? g->tf32_tflops : g->fp32_tflops;
 
     if (fp16 <= 0 && bf16 > 0)
         fp16 = bf16;
