@@ -199,6 +199,8 @@ void candidate_write(struct jsonw *w, const char *name, const struct estimate *e
         jsonw_null(w, "fits");
     if (c->modelled && c->tight)
         jsonw_bool(w, "tight", true);
+    if (c->modelled)
+        jsonw_bool(w, "launchable", c->launchable);
     if (c->modelled && c->dominated)
         jsonw_bool(w, "dominated", true);
     write_choices(w, &e->question, c);

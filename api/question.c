@@ -1,6 +1,8 @@
 /* A decoded request into the question that plan/ answers. */
 #include "api/estimate.h"
 
+#include "catalog/gpus.h"
+#include "launch/launch.h"
 #include "stack/defaults.h"
 
 #include <stdio.h>
@@ -143,13 +145,16 @@ static enum err_code axis_methods(struct estimate *e)
 static enum err_code axis_tuning(struct estimate *e)
 {
     static const struct plan_choice kinds[] = {{"full", TUNING_FULL}, {"lora", TUNING_LORA}, {"qlora", PLAN_UNMODELLED}};
+    static const struct plan_choice at_home[] = {{"lora", TUNING_LORA}, {"qlora", PLAN_UNMODELLED}, {"full", TUNING_FULL}};
+    const struct gpu_request *asked = &e->rq.cluster.gpu;
+    const struct gpu *gpu = asked->by_numbers ? NULL : gpu_find(asked->name);
     static const struct plan_choice quantised[] = {{"qlora", PLAN_UNMODELLED}};
 
     if (word_of(&e->rq.training.quantization, quantization_words)) {
         e->question.axes[AXIS_TUNING] = (struct plan_axis){quantised, 1, e->rq.training.tuning.n > 0};
         return ERR_OK;
     }
-    return axis_of(e, AXIS_TUNING, &e->rq.training.tuning, tuning_words, kinds, 3);
+    return axis_of(e, AXIS_TUNING, &e->rq.training.tuning, tuning_words, gpu && gpu_is_consumer(gpu) ? at_home : kinds, 3);
 }
 
 static enum err_code build_axes(struct estimate *e)
@@ -344,6 +349,7 @@ enum err_code question_build(struct estimate *e)
     gaps_find(e);
     find_gap(e, gap, sizeof gap);
     q->arch = e->model.has_program ? &e->model.arch : NULL;
+    q->launches = launch_offers;
     q->gap = gap[0] ? arena_str(e->call->arena, gap, strlen(gap)) : NULL;
     q->adapter_gap = first_gap(e, GAP_OF_ADAPTERS);
     q->margin = e->rq.margin.real;

@@ -126,6 +126,11 @@ static bool kernels_of(const struct gpu *gpu, struct device *d, struct gpu_notes
     return true;
 }
 
+bool gpu_is_consumer(const struct gpu *gpu)
+{
+    return strstr(gpu->aliases, "GeForce") || strstr(gpu->aliases, "Radeon");
+}
+
 static bool has_capability(const struct gpu *gpu, unsigned major, int minor)
 {
     unsigned m, n;

@@ -40,6 +40,9 @@ struct gpu {
 /* Compares without case, blanks, '-' and '_', over names and aliases; NULL when there is none. "A100-40GB", "a100 80gb". */
 const struct gpu *gpu_find(const char *name);
 
+/* GeForce and Radeon: boards that people have at home. */
+bool gpu_is_consumer(const struct gpu *gpu);
+
 size_t gpu_count(void);
 const struct gpu *gpu_at(size_t i); /* in the order of the file */
 

@@ -52,6 +52,10 @@ struct launch_method {
 };
 const struct launch_method *launch_method(enum method m);
 
+/* Whether a launcher starts this step as it is: under the Trainer what the releases of accelerate and transformers know; in a plain loop, which
+ * torchrun starts, whatever the script calls by itself. No launcher cuts a model into a pipeline. */
+bool launch_offers(const struct step *step);
+
 /* The object "launch". */
 void launch_write(struct jsonw *w, const char *name, const struct launch *l);
 

@@ -2,6 +2,8 @@
  * FSDP_SHARDING_STRATEGY; what accelerate does not start, torchrun does (torch 2.15 distributed/run.py, distributed/pipelining). */
 #include "launch/launch.h"
 
+#include "stack/defaults.h"
+
 // clang-format off
 #define ZERO(n)     {.launcher = LAUNCHER_ACCELERATE, .distributed = "DEEPSPEED", .zero_stage = n}
 #define FSDP1(name) {.launcher = LAUNCHER_ACCELERATE, .distributed = "FSDP", .fsdp_version = 1, .strategy = name}
@@ -29,6 +31,29 @@ static const struct launch_method methods[METHOD_COUNT] = {
 const struct launch_method *launch_method(enum method m)
 {
     return &methods[m];
+}
+
+bool launch_offers(const struct step *step)
+{
+    struct stack_defaults d = stack_defaults_of(&step->r.stack);
+
+    if (step->r.method == METHOD_PP)
+        return false;
+    if (step->r.framework != FRAMEWORK_TRANSFORMERS)
+        return true;
+    switch (step->r.method) {
+    case METHOD_FSDP2:
+    case METHOD_FSDP2_NORESHARD:
+        return d.launches_fsdp2;
+    case METHOD_HSDP2:
+        return d.launches_mesh;
+    case METHOD_TP:
+        return d.trains_tp;
+    case METHOD_TP_FSDP2:
+        return d.trains_tp_fsdp2;
+    default:
+        return true;
+    }
 }
 
 const char *launch_file(enum launch_file file)

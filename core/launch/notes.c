@@ -6,6 +6,8 @@
  */
 #include "launch/launch.h"
 
+#include "stack/defaults.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -35,13 +37,25 @@ static void say_model(struct jsonw *w, const struct launch *l)
         say(w, "it puts the adapters in place: get_peft_model(model, LoraConfig(**lora_config))");
 }
 
+/* trainer.py takes the data-parallel degree from the model's DistributedConfig, whatever accelerate's file says. */
+static void say_shards(struct jsonw *w, const struct recipe *r)
+{
+    static const char own[] = "tensor parallelism is the model's own: from_pretrained(..";
+
+    if (!stack_defaults_of(&r->stack).tp_by_config)
+        say(w, "%s, tp_plan=\"auto\", tp_size=%u)", own, r->tensor_parallel);
+    else if (r->data_parallel > 1)
+        say(w, "%s, distributed_config=DistributedConfig(tp_size=%u, fsdp_size=%u))", own, r->tensor_parallel, r->data_parallel);
+    else
+        say(w, "%s, distributed_config=DistributedConfig(tp_size=%u))", own, r->tensor_parallel);
+}
+
 static void say_degrees(struct jsonw *w, const struct launch *l)
 {
     const struct recipe *r = &l->step->r;
 
     if (r->tensor_parallel > 1)
-        say(w, "tensor parallelism is the model's own: from_pretrained(.., distributed_config=DistributedConfig(tp_size=%u))",
-            r->tensor_parallel);
+        say_shards(w, r);
     if (r->method == METHOD_PP)
         say(w,
             "no launcher offers pipeline parallelism: the script cuts the model into %u stages and drives a schedule of "

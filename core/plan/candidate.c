@@ -128,6 +128,7 @@ static enum err_code foresee(struct planning *p, struct plan_candidate *c)
         return rc;
     candidate_take(p, c, n);
     c->fits = n <= c->max_micro_batch_size;
+    c->launchable = !p->q->launches || p->q->launches(&c->step);
     c->modelled = true;
     return ERR_OK;
 }

@@ -184,6 +184,7 @@ static enum err_code settle(struct planning *p)
             done = true;
     }
     p->answer->any_fits = p->answer->n && first->modelled && first->fits;
+    p->answer->any_launches = p->answer->any_fits && first->launchable;
     return rc;
 }
 
@@ -204,7 +205,7 @@ enum err_code plan_answer(const struct plan_question *q, struct arena *keep, str
             rc = ERR_FIELD_CONFLICT; /* as train_resolve() said it last */
         if (!rc)
             rc = settle(&p);
-    } while (!rc && staged && answer.any_modelled && !answer.any_fits && ++at[AXIS_TUNING] < q->axes[AXIS_TUNING].n);
+    } while (!rc && staged && answer.any_modelled && !answer.any_launches && ++at[AXIS_TUNING] < q->axes[AXIS_TUNING].n);
     if (!rc)
         find_dominated(&answer);
     for (uint32_t i = 0; !rc && i < answer.n; i++)

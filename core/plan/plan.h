@@ -77,10 +77,11 @@ struct plan_question {
     double margin;                    /* fraction of it that stays free */
     bool expandable_segments;
     enum objective objective;
+    bool (*launches)(const struct step *step); /* whether a launcher starts it; NULL: all */
     struct recipe recipe;              /* what no axis varies; micro_batch_size 0: searched */
     uint32_t global_batch_size;        /* 0: left out */
     const uint32_t *method_degrees;    /* tensor-parallel degree of each choice of AXIS_METHOD, 0: as the recipe says; NULL: all so */
-    struct plan_axis axes[AXIS_COUNT]; /* unasked tuning: tried in this order until one fits */
+    struct plan_axis axes[AXIS_COUNT]; /* unasked tuning: tried in this order until one fits that can be launched */
 };
 
 /* What was tried and fits; 0, NULL and TRI_UNSET: stays as it is. */
@@ -104,6 +105,7 @@ struct plan_candidate {
     struct plan_reason reason;
     /* the rest only when modelled */
     bool fits, tight;
+    bool launchable;
     bool retries;     /* it fits because the allocator gives cached segments back and asks again */
     enum basis basis; /* bounded: memory is train_walk()'s, device_bytes is not known */
     struct step step; /* micro_batch_size: as asked, else the one chosen */
@@ -122,7 +124,7 @@ struct plan_candidate {
 struct plan_answer {
     struct plan_candidate *candidates; /* ranked */
     uint32_t n;
-    bool any_fits, any_modelled;
+    bool any_fits, any_modelled, any_launches; /* any_launches: of those that fit */
 };
 
 MUST_CHECK enum err_code plan_answer(const struct plan_question *q, struct arena *keep, struct arena *scratch, struct plan_answer *ret,

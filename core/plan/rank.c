@@ -12,9 +12,10 @@ static int by_number(uint64_t a, uint64_t b)
     return (a > b) - (a < b);
 }
 
+/* In the order in which they were to be tried. */
 static int by_kind(const struct plan_candidate *a, const struct plan_candidate *b)
 {
-    return by_number((uint64_t)a->step.r.tuning, (uint64_t)b->step.r.tuning);
+    return (a->choice[AXIS_TUNING] > b->choice[AXIS_TUNING]) - (a->choice[AXIS_TUNING] < b->choice[AXIS_TUNING]);
 }
 
 static int by_simplicity(const struct plan_candidate *a, const struct plan_candidate *b)
@@ -26,9 +27,14 @@ static int by_simplicity(const struct plan_candidate *a, const struct plan_candi
     return c ? c : by_number(a->step.r.gradient_checkpointing, b->step.r.gradient_checkpointing);
 }
 
+static double worth(const struct plan_candidate *c)
+{
+    return c->time.tokens_per_s * (c->fits && c->tight ? RANK_TIGHT_IS_WORTH : 1);
+}
+
 static int by_speed(const struct plan_candidate *a, const struct plan_candidate *b)
 {
-    int c = (a->time.tokens_per_s < b->time.tokens_per_s) - (a->time.tokens_per_s > b->time.tokens_per_s);
+    int c = (worth(a) < worth(b)) - (worth(a) > worth(b));
 
     if (!c)
         c = by_simplicity(a, b);
@@ -55,6 +61,9 @@ static int by_group(const struct plan_question *q, const struct plan_candidate *
     int c = by_number((uint64_t)standing(a), (uint64_t)standing(b));
 
     if (c || !a->modelled)
+        return c;
+    c = a->launchable == b->launchable ? 0 : a->launchable ? -1 : 1;
+    if (c)
         return c;
     if (!q->axes[AXIS_TUNING].asked)
         c = by_kind(a, b);
@@ -83,9 +92,8 @@ static void settle_ties(const struct plan_question *q, struct plan_answer *answe
     struct plan_candidate *v = answer->candidates;
     uint32_t best = 0;
 
-    for (uint32_t i = 1; i < answer->n && v[i].modelled && !by_group(q, v, &v[i]) && v[i].time.tokens_per_s >= TIE * v[0].time.tokens_per_s;
-         i++)
-        if (by_simplicity(&v[i], &v[best]) < 0)
+    for (uint32_t i = 1; i < answer->n && v[i].modelled && !by_group(q, v, &v[i]) && worth(&v[i]) >= TIE * worth(v); i++)
+        if ((v[0].tight || !v[i].tight) && by_simplicity(&v[i], &v[best]) < 0)
             best = i;
     move_up(v, best, 0);
 }

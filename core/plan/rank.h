@@ -1,7 +1,7 @@
 /*
- * rank.h - the order of candidates: what fits, the kind of tuning when nobody asked, the objective. Only plan/ includes this.
+ * rank.h - the order of candidates: what fits, what a launcher starts, the kind of tuning when nobody asked, the objective. Only plan/ includes this.
  *
- * Speed     tokens a second of the whole job. Of what is within 5 % of the fastest the simplest comes first: no offload, then the earlier
+ * Speed     tokens a second of the whole job; one that leaves room comes before one that is tight and less than a tenth faster. Of what is within 5 % of the fastest the simplest comes first: no offload, then the earlier
  *           row of parallel/methods.def, then no recomputation; step times are not known better than that. Without step times: the larger
  *           micro-batch.
  */
@@ -9,6 +9,9 @@
 #define PLAN_RANK_H
 
 #include "plan/plan.h"
+
+/* What the speed of a tight candidate counts for. */
+#define RANK_TIGHT_IS_WORTH 0.9
 
 void rank(const struct plan_question *q, struct plan_answer *answer);
 

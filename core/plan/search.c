@@ -65,6 +65,16 @@ enum err_code probe_fits(const struct probe *p, uint32_t n, enum measuring measu
 
 static const double TIGHT = 0.95; /* of the capacity */
 
+bool probe_is_tight(const struct probe *p, uint64_t device_bytes)
+{
+    return (double)device_bytes > TIGHT * (double)p->q->capacity_bytes;
+}
+
+uint64_t probe_excess(const struct probe *p, uint64_t device_bytes)
+{
+    return probe_is_tight(p, device_bytes) ? device_bytes - (uint64_t)(TIGHT * (double)p->q->capacity_bytes) : 0;
+}
+
 void probe_tell(const struct probe *p, const struct measured *m, bool retries, struct verdict *ret)
 {
     uint64_t reserved = p->q->expandable_segments ? m->peak_reserved_expandable_bytes : m->peak_reserved_bytes;
@@ -72,7 +82,7 @@ void probe_tell(const struct probe *p, const struct measured *m, bool retries, s
     ret->memory = *m;
     ret->device_bytes = reserved + probe_beside(p);
     ret->fits = reserved <= probe_budget(p);
-    ret->tight = ret->fits && (retries || (double)ret->device_bytes > TIGHT * (double)p->q->capacity_bytes);
+    ret->tight = ret->fits && (retries || probe_is_tight(p, ret->device_bytes));
     ret->retries = ret->fits && retries;
 }
 

@@ -30,6 +30,9 @@ struct step probe_step(const struct probe *p, uint32_t n);
 
 /* Replays at micro-batch n under the budget: what fits is told by that run, release-and-retry included; what does not, by one without a
  * limit. `likely`: it probably fits, the limit is tried first. probe_tell() makes the same of figures that are known to fit. */
+/* More than 95 % of the capacity; by how much. */
+bool probe_is_tight(const struct probe *p, uint64_t device_bytes);
+uint64_t probe_excess(const struct probe *p, uint64_t device_bytes);
 void probe_tell(const struct probe *p, const struct measured *m, bool retries, struct verdict *ret);
 MUST_CHECK enum err_code probe_judge(const struct probe *p, uint32_t n, bool likely, struct verdict *ret);
 

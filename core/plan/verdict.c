@@ -2,6 +2,7 @@
 #include "plan/longest.h"
 #include "plan/pace.h"
 #include "plan/planning.h"
+#include "plan/rank.h"
 
 uint64_t peak_of(const struct plan_question *q, const struct plan_candidate *c)
 {
@@ -153,6 +154,49 @@ static enum err_code replay_less(struct planning *p, struct plan_candidate *c, c
     return rc;
 }
 
+/* The largest below a tight one that should leave room, as models of few layers have the slope of it. */
+static enum err_code roomy_below(const struct probe *probe, const struct plan_candidate *c, uint32_t *ret_n)
+{
+    uint32_t n = c->step.r.micro_batch_size, less = n - (n + 7) / 8;
+    struct measured at_n, at_less;
+    enum err_code rc = probe_foresee(probe, n, &at_n);
+
+    if (!rc)
+        rc = probe_foresee(probe, less, &at_less);
+    *ret_n = less;
+    if (rc || at_less.walk_peak_bytes >= at_n.walk_peak_bytes)
+        return rc;
+    *ret_n = n - 1 - (uint32_t)((double)probe_excess(probe, c->device_bytes) * (n - less) / (double)(at_n.walk_peak_bytes - at_less.walk_peak_bytes));
+    if (*ret_n == 0 || *ret_n >= n)
+        *ret_n = 1;
+    return rc;
+}
+
+/* A searched micro-batch that is tight gives way to one that leaves room, where that is worth what rank.h says it is: one step down, a second where the
+ * first was too short. */
+static enum err_code make_room(struct planning *p, struct plan_candidate *c, const struct largest_fit *f)
+{
+    struct probe probe = {p->q, &c->step, p->scratch, p->err};
+    struct plan_candidate roomy = *c;
+    enum err_code rc = ERR_OK;
+
+    for (int i = 0; !rc && i < 2 && roomy.fits && roomy.tight && roomy.step.r.micro_batch_size > 1; i++) {
+        uint32_t n = 1;
+
+        rc = roomy_below(&probe, &roomy, &n);
+        n = pace_allowed_below(&probe, n);
+        candidate_take(p, &roomy, n);
+        if (!rc)
+            rc = pace_at(&probe, n, &roomy.time);
+        if (rc || roomy.time.tokens_per_s < RANK_TIGHT_IS_WORTH * c->time.tokens_per_s)
+            return rc;
+        rc = replay(p, &roomy, f);
+    }
+    if (!rc && roomy.fits && !roomy.tight)
+        *c = roomy;
+    return rc;
+}
+
 enum err_code candidate_settle(struct planning *p, struct plan_candidate *c)
 {
     struct probe probe = {p->q, &c->step, p->scratch, p->err};
@@ -171,7 +215,10 @@ enum err_code candidate_settle(struct planning *p, struct plan_candidate *c)
     c->max_micro_batch_size = f.n;
     candidate_take(p, c, n);
     rc = replay(p, c, &f);
-    return rc || !p->q->undated || !f.n || p->q->recipe.micro_batch_size ? rc : replay_less(p, c, &f);
+    if (rc || !f.n || p->q->recipe.micro_batch_size)
+        return rc;
+    rc = p->q->undated ? replay_less(p, c, &f) : ERR_OK;
+    return rc ? rc : make_room(p, c, &f);
 }
 
 /* At the foreseen micro-batch; of one that was searched, at the next smaller while the remainders could push it over the budget. */
@@ -224,6 +271,7 @@ enum err_code candidate_bound(struct planning *p, struct plan_candidate *c)
     take_host(p->q, c);
     if (lacks_host_memory(p->q, c))
         return ERR_OK;
+    c->tight = c->fits && probe_is_tight(&probe, c->high_bytes + probe_beside(&probe));
     if (p->q->undated)
         rc = widen(p, c);
     if (!rc && p->q->device.untraced)

@@ -26,6 +26,18 @@ static const struct since {
     {offsetof(struct stack_defaults, dtype_argument), PACKAGE(transformers), 5000, NEVER},
     /* accelerate 1.15 accelerator.py prepare_model, utils/fsdp_utils.py fsdp2_prepare_model; 0.29 has neither */
     {offsetof(struct stack_defaults, fsdp_upcasts), PACKAGE(accelerate), 1000, NEVER},
+    /* accelerate commands/launch.py: --fsdp_version in 1.6, none in 1.5 */
+    {offsetof(struct stack_defaults, launches_fsdp2), PACKAGE(accelerate), 1006, NEVER},
+    /* accelerate commands/launch.py, config_args.py: parallelism_config in 1.10, none in 1.9 */
+    {offsetof(struct stack_defaults, launches_mesh), PACKAGE(accelerate), 1010, NEVER},
+    /* trainer.py, create_accelerator_and_postprocess: TrainingArguments.parallelism_config beside model.tp_size in 4.56, none in 4.55 */
+    {offsetof(struct stack_defaults, trains_tp), PACKAGE(transformers), 4056, NEVER},
+    {offsetof(struct stack_defaults, trains_tp), PACKAGE(accelerate), 1010, NEVER},
+    /* the same: a ParallelismConfig is given the model's tp_size in 5.0; 4.57 makes a TorchTensorParallelPlugin, which knows no shards */
+    {offsetof(struct stack_defaults, trains_tp_fsdp2), PACKAGE(transformers), 5000, NEVER},
+    {offsetof(struct stack_defaults, trains_tp_fsdp2), PACKAGE(accelerate), 1012, NEVER},
+    /* distributed/configuration_utils.py: DistributedConfig.tp_size in 5.10, none in 5.9 */
+    {offsetof(struct stack_defaults, tp_by_config), PACKAGE(transformers), 5010, NEVER},
     /* training_args.py of transformers 5, _process_fsdp_args: fsdp_config.get("version", 2); 4.40 knows FSDP1 only */
     {offsetof(struct stack_defaults, trainer_fsdp2), PACKAGE(transformers), 5000, NEVER},
 };
@@ -40,7 +52,7 @@ static bool holds(const struct since *row, const struct stack *s)
 
 struct stack_defaults stack_defaults_of(const struct stack *s)
 {
-    struct stack_defaults d = {true, true, true, true, true, true, true, true};
+    struct stack_defaults d = {true, true, true, true, true, true, true, true, true, true, true, true, true};
 
     for (size_t i = 0; i < sizeof since / sizeof *since; i++)
         if (!holds(&since[i], s))

@@ -37,6 +37,20 @@ START_TEST(finds)
 }
 END_TEST
 
+static const struct {
+    const char *name;
+    bool is_consumer;
+} boards[] = {
+    {"RTX 4090", true}, {"RTX 3060", true}, {"RX 7900 XTX", true}, {"RTX 2080 Ti", true}, {"RTX A6000", false},
+    {"RTX 6000 Ada", false}, {"RTX PRO 6000", false}, {"T4", false}, {"A100", false}, {"MI250X", false},
+};
+
+START_TEST(knows_boards_of_people_at_home)
+{
+    ck_assert_msg(gpu_is_consumer(gpu_find(boards[_i].name)) == boards[_i].is_consumer, "%s", boards[_i].name);
+}
+END_TEST
+
 START_TEST(every_name_and_alias_leads_to_its_row)
 {
     ck_assert_uint_ge(gpu_count(), 79);
@@ -147,7 +161,7 @@ START_TEST(unlisted_capabilities_get_a_neighbour)
 END_TEST
 
 UNIT_TESTS("catalog/gpus",
-    unit_rows(finds, names);
+    unit_rows(knows_boards_of_people_at_home, boards); unit_rows(finds, names);
     unit_test(every_name_and_alias_leads_to_its_row);
     unit_rows(becomes_a_device, devices);
     unit_test(every_row_is_whole_or_says_what_stands_for_it);
