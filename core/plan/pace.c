@@ -1,5 +1,6 @@
 #include "plan/pace.h"
 
+#include "plan/rank.h"
 #include "train/timing.h"
 
 enum { TRIES = 4 };
@@ -157,16 +158,25 @@ uint32_t pace_allowed_below(const struct probe *p, uint32_t n)
     return n ? n : 1;
 }
 
+enum err_code pace_worth(const struct probe *p, uint32_t roomy, uint32_t tight, bool *ret)
+{
+    struct step_time t;
+    double least;
+    enum err_code rc = pace_foresee(p, tight, &t);
+
+    least = RANK_TIGHT_IS_WORTH * t.tokens_per_s;
+    if (!rc)
+        rc = pace_foresee(p, roomy, &t);
+    *ret = !rc && t.tokens_per_s >= least;
+    return rc;
+}
+
 /* Down in tenths to one that needs no retry; the largest where none of three does without. */
 static enum err_code avoid_retries(const struct probe *p, const struct largest_fit *f, uint32_t *n)
 {
     struct fit fit;
     enum err_code rc = ERR_OK;
 
-    if (!f->retries || f->without_retry) {
-        *n = f->retries ? f->without_retry : f->n;
-        return ERR_OK;
-    }
     *n = f->n;
     for (uint32_t k = 1, less; k <= 3 && f->n > 1; k++) {
         less = f->n > 10 * k ? f->n - f->n * k / 10 : f->n > k ? f->n - k : 1;
@@ -176,6 +186,37 @@ static enum err_code avoid_retries(const struct probe *p, const struct largest_f
         if (rc || *n == less || less == 1)
             break;
     }
+    return rc;
+}
+
+/* The largest that should leave room: from what was reserved at one, along the slope of live blocks. */
+static uint32_t roomy_of(const struct probe *p, const struct largest_fit *f)
+{
+    uint64_t budget = probe_roomy_budget(p), slope = f->slope_bytes ? f->slope_bytes : 1, n = f->without_retry;
+
+    if (f->reserved_bytes <= budget)
+        n += (budget - f->reserved_bytes) / slope;
+    else
+        n -= n > (f->reserved_bytes - budget) / slope + 1 ? (f->reserved_bytes - budget) / slope + 1 : n - 1;
+    return n < f->n ? (uint32_t)n : f->n;
+}
+
+/* The largest that fits; a smaller one where that leaves room and is worth it. */
+static enum err_code leave_room(const struct probe *p, const struct largest_fit *f, uint32_t *ret_n)
+{
+    bool worth_it = false;
+    uint32_t n;
+    enum err_code rc;
+
+    if (!f->without_retry)
+        return avoid_retries(p, f, ret_n);
+    *ret_n = f->without_retry;
+    n = pace_allowed_below(p, roomy_of(p, f));
+    if (n == f->n)
+        return ERR_OK;
+    rc = pace_worth(p, n, pace_allowed_below(p, f->n), &worth_it);
+    if (worth_it)
+        *ret_n = n;
     return rc;
 }
 
@@ -203,7 +244,7 @@ static enum err_code choose(const struct probe *p, uint32_t *n, struct step_time
 enum err_code pace_fastest(const struct probe *p, const struct largest_fit *f, uint32_t *ret_n, struct step_time *ret)
 {
     uint32_t n = 1;
-    enum err_code rc = f->n ? avoid_retries(p, f, &n) : ERR_OK;
+    enum err_code rc = f->n ? leave_room(p, f, &n) : ERR_OK;
 
     n = pace_allowed_below(p, n);
     if (!rc && (n > 1 || !f->n))

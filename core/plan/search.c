@@ -70,9 +70,12 @@ bool probe_is_tight(const struct probe *p, uint64_t device_bytes)
     return (double)device_bytes > TIGHT * (double)p->q->capacity_bytes;
 }
 
-uint64_t probe_excess(const struct probe *p, uint64_t device_bytes)
+uint64_t probe_roomy_budget(const struct probe *p)
 {
-    return probe_is_tight(p, device_bytes) ? device_bytes - (uint64_t)(TIGHT * (double)p->q->capacity_bytes) : 0;
+    uint64_t limit = (uint64_t)(TIGHT * (double)p->q->capacity_bytes), taken = probe_beside(p), budget = probe_budget(p);
+
+    limit = limit > taken ? limit - taken : 0;
+    return limit < budget ? limit : budget;
 }
 
 void probe_tell(const struct probe *p, const struct measured *m, bool retries, struct verdict *ret)
@@ -291,7 +294,11 @@ enum err_code probe_foresee_largest(const struct probe *p, uint32_t *ret)
 struct played {
     struct largest_fit good;
     uint32_t bad, stride;
-    bool bad_was_played;
+    unsigned turn;
+    bool crossed;
+    uint64_t room_bytes, slope_bytes; /* that were left at good; of live blocks a sequence */
+    uint32_t last_n;                  /* of the walk before */
+    uint64_t last_walk_bytes;
 };
 
 /* One sequence that is foreseen not to fit: its live blocks alone may say so. */
@@ -305,41 +312,66 @@ static enum err_code exceeds(const struct probe *p, struct played *k)
     return rc;
 }
 
+/* A first slope counts all that is not there between steps. */
+static void learn_slope(struct played *k, uint32_t n, const struct measured *walk)
+{
+    uint64_t low = k->last_n ? k->last_walk_bytes : walk->static_bytes, high = walk->walk_peak_bytes;
+
+    if (n < k->last_n) {
+        low = high;
+        high = k->last_walk_bytes;
+    }
+    k->slope_bytes = high > low ? (high - low) / (n > k->last_n ? n - k->last_n : k->last_n - n) : 0;
+    k->last_n = n;
+    k->last_walk_bytes = walk->walk_peak_bytes;
+}
+
+/* Where streams share blocks, figures cost several replays: those of what is chosen are told then. */
 static enum err_code play(const struct probe *p, uint32_t n, struct played *k)
 {
     struct fit fit;
-    enum err_code rc = probe_fits(p, n, MEASURE_ROOMY, &fit);
+    enum err_code rc = probe_fits(p, n, k->crossed ? MEASURE_NOTHING : MEASURE_ROOMY, &fit);
 
     if (rc)
         return rc;
+    k->crossed = fit.walk.crossed;
+    learn_slope(k, n, &fit.walk);
     if (!fit.fits) {
         k->bad = n;
-        k->bad_was_played = true;
         return ERR_OK;
     }
     k->good.n = n;
     k->good.retries = fit.retries;
-    if (!fit.retries) {
-        k->good.without_retry = n;
-        k->good.memory = fit.memory;
+    k->room_bytes = fit.reserved_bytes < probe_budget(p) ? probe_budget(p) - fit.reserved_bytes : 0;
+    if (fit.retries) {
+        k->room_bytes = 0;
+        return ERR_OK;
     }
+    k->good.without_retry = n;
+    k->good.reserved_bytes = fit.reserved_bytes;
+    k->good.measured = fit.measured;
+    if (fit.measured)
+        k->good.memory = fit.memory;
     return ERR_OK;
 }
 
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
-/* One down from what failed, then by halves; up from what fits in steps that double, and no further than the middle of both. */
+/* Down from what failed in steps that double; up from what fits by what there is room for, at least by one and at most to twice as many; by halves where
+ * that does not end. */
 static uint32_t next_to_play(struct played *k)
 {
     uint32_t step = k->stride, gap = k->bad - k->good.n;
+    uint64_t up;
 
-    k->stride *= 2;
-    if (!k->good.n)
-        return step == 1 ? k->bad - 1 : k->bad / 2;
-    return k->good.n + least(step, k->bad_was_played ? gap / 2 : gap - 1);
+    if (!k->good.n) {
+        k->stride *= 2;
+        return k->bad > step ? k->bad - step : 1;
+    }
+    up = k->slope_bytes ? k->room_bytes / k->slope_bytes : k->good.n;
+    if (up > k->good.n)
+        up = k->good.n;
+    if (k->turn++ > 3 && up > gap / 2)
+        up = gap / 2;
+    return k->good.n + (up < 1 ? 1 : up < gap ? (uint32_t)up : gap - 1);
 }
 
 enum err_code probe_largest(const struct probe *p, uint32_t first, struct largest_fit *ret)
@@ -353,6 +385,7 @@ enum err_code probe_largest(const struct probe *p, uint32_t first, struct larges
         rc = play(p, first ? first : 1, &k);
     while (!rc && k.bad > 1 && k.bad - k.good.n > 1)
         rc = play(p, next_to_play(&k), &k);
+    k.good.slope_bytes = k.slope_bytes;
     if (!rc)
         *ret = k.good;
     return rc;

@@ -30,9 +30,9 @@ struct step probe_step(const struct probe *p, uint32_t n);
 
 /* Replays at micro-batch n under the budget: what fits is told by that run, release-and-retry included; what does not, by one without a
  * limit. `likely`: it probably fits, the limit is tried first. probe_tell() makes the same of figures that are known to fit. */
-/* More than 95 % of the capacity; by how much. */
+/* More than 95 % of the capacity; what may be reserved without being so. */
 bool probe_is_tight(const struct probe *p, uint64_t device_bytes);
-uint64_t probe_excess(const struct probe *p, uint64_t device_bytes);
+uint64_t probe_roomy_budget(const struct probe *p);
 void probe_tell(const struct probe *p, const struct measured *m, bool retries, struct verdict *ret);
 MUST_CHECK enum err_code probe_judge(const struct probe *p, uint32_t n, bool likely, struct verdict *ret);
 
@@ -47,6 +47,9 @@ struct largest_fit {
     uint32_t n;             /* 0 when not even one sequence fits */
     uint32_t retries;       /* of the allocator at n, in the replayed steps */
     uint32_t without_retry; /* the largest seen that needs none; 0: none was seen */
+    uint64_t reserved_bytes; /* at without_retry */
+    uint64_t slope_bytes;   /* live blocks of one sequence more */
+    bool measured;          /* `memory` is known */
     struct measured memory; /* at without_retry */
 };
 /* `first`: the one to play first, as foreseen. */

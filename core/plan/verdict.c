@@ -2,7 +2,6 @@
 #include "plan/longest.h"
 #include "plan/pace.h"
 #include "plan/planning.h"
-#include "plan/rank.h"
 
 uint64_t peak_of(const struct plan_question *q, const struct plan_candidate *c)
 {
@@ -119,7 +118,7 @@ static enum err_code replay(struct planning *p, struct plan_candidate *c, const 
     struct verdict v;
     enum err_code rc = ERR_OK;
 
-    if (n == f->without_retry)
+    if (n == f->without_retry && f->measured)
         probe_tell(&probe, &f->memory, false, &v);
     else
         rc = probe_judge(&probe, n, n <= f->n, &v);
@@ -154,26 +153,7 @@ static enum err_code replay_less(struct planning *p, struct plan_candidate *c, c
     return rc;
 }
 
-/* The largest below a tight one that should leave room, as models of few layers have the slope of it. */
-static enum err_code roomy_below(const struct probe *probe, const struct plan_candidate *c, uint32_t *ret_n)
-{
-    uint32_t n = c->step.r.micro_batch_size, less = n - (n + 7) / 8;
-    struct measured at_n, at_less;
-    enum err_code rc = probe_foresee(probe, n, &at_n);
-
-    if (!rc)
-        rc = probe_foresee(probe, less, &at_less);
-    *ret_n = less;
-    if (rc || at_less.walk_peak_bytes >= at_n.walk_peak_bytes)
-        return rc;
-    *ret_n = n - 1 - (uint32_t)((double)probe_excess(probe, c->device_bytes) * (n - less) / (double)(at_n.walk_peak_bytes - at_less.walk_peak_bytes));
-    if (*ret_n == 0 || *ret_n >= n)
-        *ret_n = 1;
-    return rc;
-}
-
-/* A searched micro-batch that is tight gives way to one that leaves room, where that is worth what rank.h says it is: one step down, a second where the
- * first was too short. */
+/* A searched micro-batch that turns out tight gives way to a smaller one that leaves room: one step down, or two. */
 static enum err_code make_room(struct planning *p, struct plan_candidate *c, const struct largest_fit *f)
 {
     struct probe probe = {p->q, &c->step, p->scratch, p->err};
@@ -181,20 +161,19 @@ static enum err_code make_room(struct planning *p, struct plan_candidate *c, con
     enum err_code rc = ERR_OK;
 
     for (int i = 0; !rc && i < 2 && roomy.fits && roomy.tight && roomy.step.r.micro_batch_size > 1; i++) {
-        uint32_t n = 1;
+        uint32_t was = roomy.step.r.micro_batch_size, n = pace_allowed_below(&probe, was - 1 - was / 16);
+        bool worth_it = false;
 
-        rc = roomy_below(&probe, &roomy, &n);
-        n = pace_allowed_below(&probe, n);
-        candidate_take(p, &roomy, n);
-        if (!rc)
-            rc = pace_at(&probe, n, &roomy.time);
-        if (rc || roomy.time.tokens_per_s < RANK_TIGHT_IS_WORTH * c->time.tokens_per_s)
+        rc = pace_worth(&probe, n, c->step.r.micro_batch_size, &worth_it);
+        if (rc || !worth_it)
             return rc;
+        candidate_take(p, &roomy, n);
         rc = replay(p, &roomy, f);
     }
-    if (!rc && roomy.fits && !roomy.tight)
-        *c = roomy;
-    return rc;
+    if (rc || !roomy.fits || roomy.tight || !c->tight)
+        return rc;
+    *c = roomy;
+    return pace_at(&probe, c->step.r.micro_batch_size, &c->time);
 }
 
 enum err_code candidate_settle(struct planning *p, struct plan_candidate *c)

@@ -327,6 +327,7 @@ static enum err_code fits_rank(const struct arch *arch, const struct step *step,
         rc = replay_on(&tape, &walk, expandable_segments, false, arena, &played, err);
     ret->fits = !rc && played.ended && played.stats.reserved_peak_bytes <= capacity_bytes;
     ret->retries = played.stats.retries;
+    ret->reserved_bytes = played.stats.reserved_peak_bytes;
     ret->measured = wanted(measuring, ret);
     if (ret->measured)
         rc = measure_run(t, &tape, &walk, known, expandable_segments, arena, &ret->memory, err);
@@ -339,6 +340,7 @@ static void take_worse(struct fit *worst, const struct fit *fit, bool first)
     worst->fits &= fit->fits;
     worst->measured &= fit->measured;
     worst->retries = fit->retries > worst->retries ? fit->retries : worst->retries;
+    worst->reserved_bytes = fit->reserved_bytes > worst->reserved_bytes ? fit->reserved_bytes : worst->reserved_bytes;
     if (fit->walk.walk_peak_bytes > worst->walk.walk_peak_bytes)
         worst->walk = fit->walk;
     if (worst->measured)

@@ -75,6 +75,7 @@ enum measuring { MEASURE_NOTHING, MEASURE_ROOMY, MEASURE_FITTING };
 struct fit {
     bool fits;              /* false: even release-and-retry does not help */
     uint32_t retries;       /* how often cached segments had to be given back */
+    uint64_t reserved_bytes; /* the highest under the allocator that was asked for; 0: it was not played */
     struct measured walk;   /* as train_walk() has it */
     bool measured;          /* `memory` is known: what train_measure() says; with retries, what this run had, reserved within the capacity */
     struct measured memory;

@@ -49,9 +49,12 @@ static void check(const char *body, double margin)
     const struct json *first = reply_at(&reply, "recommendation");
 
     ck_assert_msg(reply.r.status == 200, "%s: %d %s", body, reply.r.status, reply_text(&reply, "detail"));
-    json_each(c, reply_at(&reply, "candidates"))
+    json_each(c, reply_at(&reply, "candidates")) {
         if (is_true(c, "fits"))
             is_within(c, margin, body);
+        if (is_true(c, "fits") && is_true(c, "launchable"))
+            ck_assert_msg(is_true(first, "launchable"), "%s: recommends what nobody starts", body);
+    }
     if (json_type(first) == JSON_OBJECT)
         ck_assert_msg(bytes_of(first, "device_bytes"), "%s: recommended without its device_bytes", body);
     reply_done(reply);

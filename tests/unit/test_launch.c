@@ -264,8 +264,42 @@ START_TEST(every_queue_is_a_cluster)
 }
 END_TEST
 
+/* Who starts it: the releases of the stack, and whether the Trainer does. */
+static const struct {
+    enum method method;
+    release transformers, accelerate;
+    enum framework framework;
+    bool offered;
+} offers[] = {
+    {METHOD_SINGLE, 4040, 29, FRAMEWORK_TRANSFORMERS, true},
+    {METHOD_ZERO3, 4040, 29, FRAMEWORK_TRANSFORMERS, true},
+    {METHOD_FSDP, 4040, 29, FRAMEWORK_TRANSFORMERS, true},
+    {METHOD_FSDP2, 4053, 1005, FRAMEWORK_TRANSFORMERS, false},
+    {METHOD_FSDP2, 4053, 1006, FRAMEWORK_TRANSFORMERS, true},
+    {METHOD_FSDP2, 4040, 29, FRAMEWORK_TORCH, true},
+    {METHOD_HSDP2, 4053, 1009, FRAMEWORK_TRANSFORMERS, false},
+    {METHOD_HSDP2, 5023, 1015, FRAMEWORK_TRANSFORMERS, true},
+    {METHOD_TP, 4055, 1010, FRAMEWORK_TRANSFORMERS, false},
+    {METHOD_TP, 4056, 1010, FRAMEWORK_TRANSFORMERS, true},
+    {METHOD_TP, 5023, 1015, FRAMEWORK_TRANSFORMERS, true},
+    {METHOD_TP_FSDP2, 4057, 1012, FRAMEWORK_TRANSFORMERS, false},
+    {METHOD_TP_FSDP2, 5023, 1015, FRAMEWORK_TRANSFORMERS, true},
+    {METHOD_PP, 5023, 1015, FRAMEWORK_TRANSFORMERS, false},
+    {METHOD_PP, 5023, 1015, FRAMEWORK_TORCH, false},
+};
+
+START_TEST(knows_what_is_offered)
+{
+    (void)job(offers[_i].method, 8);
+    step.r.stack.transformers = offers[_i].transformers;
+    step.r.stack.accelerate = offers[_i].accelerate;
+    step.r.framework = offers[_i].framework;
+    ck_assert_int_eq(launch_offers(&step), offers[_i].offered);
+}
+END_TEST
+
 UNIT_TESTS("launch",
-    unit_test(every_method_is_started);
+    unit_rows(knows_what_is_offered, offers); unit_test(every_method_is_started);
     unit_rows(accelerate_has, yaml);
     unit_test(flags_are_members);
     unit_test(words_of_a_shell_are_quoted);

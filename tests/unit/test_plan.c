@@ -105,7 +105,7 @@ enum err_code train_fits(const struct arch *arch, const struct step *step, const
     enum err_code rc = train_measure(arch, step, device, expandable_segments, arena, &m, err);
 
     *ret = (struct fit){
-        .fits = m.peak_reserved_bytes <= capacity_bytes, .walk = m, .measured = measuring != MEASURE_NOTHING, .memory = m};
+        .fits = m.peak_reserved_bytes <= capacity_bytes, .reserved_bytes = m.peak_reserved_bytes, .walk = m, .measured = measuring != MEASURE_NOTHING, .memory = m};
     return rc;
 }
 
@@ -354,12 +354,22 @@ START_TEST(takes_the_fastest_batch_that_fits)
     q = timed_question();
     a = answer(&q);
     ck_assert_uint_eq(a.candidates[0].max_micro_batch_size, 40);
-    ck_assert_uint_eq(a.candidates[0].step.r.micro_batch_size, 40); /* 40 / 43 beats 20 / 23 */
+    ck_assert_uint_eq(a.candidates[0].step.r.micro_batch_size, 37); /* 37 / 40 beats 20 / 23, and is nearly 40 / 43; it leaves a twentieth free */
+    ck_assert(!a.candidates[0].tight);
+    q.recipe.micro_batch_size = 40;
+    a = answer(&q);
+    ck_assert_uint_eq(a.candidates[0].step.r.micro_batch_size, 40);
+    ck_assert(a.candidates[0].fits && a.candidates[0].tight);
+    now = &(struct formula){"", 0, 1000, 1900, 0, 4850, 2};
+    q = timed_question();
+    a = answer(&q);
+    ck_assert_uint_eq(a.candidates[0].step.r.micro_batch_size, 2); /* 1 / 4 is no 2 / 5 */
+    ck_assert(a.candidates[0].tight);
     now = &(struct formula){"", 0, 0, 10, 0, 2000, 200};
     q = timed_question();
     a = answer(&q);
     ck_assert_uint_eq(a.candidates[0].max_micro_batch_size, 200);
-    ck_assert_uint_eq(a.candidates[0].step.r.micro_batch_size, 50); /* 200 and 100 run at half the rate */
+    ck_assert_uint_eq(a.candidates[0].step.r.micro_batch_size, 94); /* half of what leaves room; 189 and 100 run at half the rate */
     q.global_batch_size = 96;
     a = answer(&q);
     ck_assert_uint_eq(96 % a.candidates[0].step.r.micro_batch_size, 0);
@@ -409,6 +419,54 @@ START_TEST(prefers_the_simpler_of_equals)
 }
 END_TEST
 
+static bool one_gpu(const struct step *s)
+{
+    return s->r.method == METHOD_SINGLE;
+}
+
+static bool adapters(const struct step *s)
+{
+    return s->r.tuning == TUNING_LORA;
+}
+
+START_TEST(recommends_what_can_be_launched)
+{
+    struct plan_question q;
+    struct plan_answer a;
+
+    now = &in_mib;
+    q = timed_question();
+    q.axes[AXIS_METHOD] = (struct plan_axis){both_methods, 2, true};
+    q.launches = one_gpu;
+    a = answer(&q);
+    ck_assert_int_eq(a.candidates[0].step.r.method, METHOD_SINGLE);
+    ck_assert(a.candidates[0].launchable && !a.candidates[1].launchable);
+    ck_assert(a.candidates[1].time.tokens_per_s > 2 * a.candidates[0].time.tokens_per_s);
+    q.axes[AXIS_TUNING] = (struct plan_axis){kinds, 3, false};
+    q.launches = adapters;
+    a = answer(&q);
+    ck_assert_uint_eq(a.n, 4);
+    ck_assert_int_eq(a.candidates[0].step.r.tuning, TUNING_LORA);
+    ck_assert(a.candidates[3].fits && !a.candidates[3].launchable);
+}
+END_TEST
+
+/* An order that the question gives: adapters first. */
+START_TEST(keeps_the_order_of_kinds)
+{
+    static const struct plan_choice at_home[] = {{"lora", TUNING_LORA}, {"full", TUNING_FULL}};
+    struct plan_question q;
+    struct plan_answer a;
+
+    now = &in_mib;
+    q = timed_question();
+    q.axes[AXIS_TUNING] = (struct plan_axis){at_home, 2, false};
+    a = answer(&q);
+    ck_assert_uint_eq(a.n, 1);
+    ck_assert_int_eq(a.candidates[0].step.r.tuning, TUNING_LORA);
+}
+END_TEST
+
 START_TEST(cannot_share_what_does_not_divide)
 {
     struct plan_question q;
@@ -453,4 +511,5 @@ END_TEST
 UNIT_TESTS("plan", unit_rows(finds_the_largest_batch, formulas); unit_test(keeps_the_margin_and_the_context_free);
            unit_test(fills_the_global_batch); unit_test(advises_one_change_that_fits); unit_test(tries_the_kinds_of_tuning_in_order);
            unit_test(bounds_what_is_asked); unit_test(takes_the_fastest_batch_that_fits); unit_test(ranks_by_speed_and_by_objective);
-           unit_test(prefers_the_simpler_of_equals); unit_test(cannot_share_what_does_not_divide); unit_test(replays_what_it_recommends);)
+           unit_test(prefers_the_simpler_of_equals); unit_test(recommends_what_can_be_launched); unit_test(keeps_the_order_of_kinds);
+           unit_test(cannot_share_what_does_not_divide); unit_test(replays_what_it_recommends);)
