@@ -70,6 +70,7 @@ class Connections(unittest.TestCase):
                 for s in kept[3:]:
                     s.sendall(HEALTH)
                     self.assertEqual(read_answer(s)[0], 200)
+            time.sleep(0.5)  # the end of the late one is noticed
             kept.append(d.connect())
         for s in kept:
             s.close()
