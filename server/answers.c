@@ -209,6 +209,18 @@ void answers_keep(struct answers *s, const struct answer_key *k, struct answer *
     pthread_mutex_unlock(&h->lock);
 }
 
+void answers_forget(struct answers *s)
+{
+    for (int i = 0; i < SHARDS; i++) {
+        struct shard *h = &s->shards[i];
+
+        pthread_mutex_lock(&h->lock);
+        while (h->oldest)
+            drop(h, h->oldest);
+        pthread_mutex_unlock(&h->lock);
+    }
+}
+
 void answers_counts_read(struct answers *s, struct answers_counts *ret)
 {
     *ret = (struct answers_counts){0};

@@ -18,6 +18,7 @@ static sigset_t stop_signals(void)
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
     return set;
 }
 
@@ -44,12 +45,15 @@ static void go_away(struct service *s, struct httpd *h, const sigset_t *set)
 static int serve(struct service *s, const sigset_t *set)
 {
     struct httpd *h = httpd_start(s);
+    sigset_t last = *set; /* on its way out a terminal that closes is none of its business */
     int which;
 
     if (!h)
         return EXIT_FAILURE;
-    (void)sigwait(set, &which);
-    go_away(s, h, set);
+    while (!sigwait(set, &which) && which == SIGHUP)
+        service_reload(s);
+    sigdelset(&last, SIGHUP);
+    go_away(s, h, &last);
     httpd_stop(h);
     return EXIT_SUCCESS;
 }

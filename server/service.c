@@ -74,6 +74,14 @@ bool service_open(struct service *s, const struct options *o)
     return true;
 }
 
+void service_reload(struct service *s)
+{
+    hub_reload(s->hub);
+    if (s->answers)
+        answers_forget(s->answers);
+    fprintf(stderr, "reloaded\n");
+}
+
 unsigned service_per_address(const struct service *s)
 {
     return s->o->per_address ? s->o->per_address : s->o->connections - s->o->connections / 4;

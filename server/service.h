@@ -40,6 +40,9 @@ struct hub *service_hub(const struct options *o, uint64_t *ret_fresh_ms);
 bool service_open(struct service *s, const struct options *o);
 void service_close(struct service *s);
 
+/* SIGHUP: configs and answers are asked for anew, the hub's token is read again; nobody is sent away. */
+void service_reload(struct service *s);
+
 /* "http", for people and Prometheus: what stands in /metrics now. */
 void service_metrics(struct service *s, struct buf *out);
 

@@ -113,6 +113,12 @@ static bool is_fresh(const struct entry *e, uint64_t now_ms)
     return e->for_ms == CACHE_FOREVER || (now_ms >= e->since_ms && now_ms - e->since_ms < e->for_ms);
 }
 
+void cache_expire(struct cache *c)
+{
+    for (struct entry *e = c->newest; e; e = e->older)
+        e->for_ms = 0;
+}
+
 static void put(struct cache *c, const char *key, const struct hub_config *config, uint64_t keep_ms, uint64_t now_ms)
 {
     size_t key_bytes = strlen(key) + 1, bytes = sizeof(struct entry) + key_bytes + config_bytes(config);

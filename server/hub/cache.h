@@ -46,6 +46,9 @@ struct waiter *cache_settle(struct cache *c, struct pending *p, const struct hub
 /* Calls for each pending; it may settle that one. */
 void cache_each_pending(struct cache *c, void (*call)(void *arg, struct pending *p), void *arg);
 
+/* Every entry is stale: asked for anew, still there to be confirmed or shown. */
+void cache_expire(struct cache *c);
+
 size_t cache_entries(const struct cache *c);
 size_t cache_bytes(const struct cache *c);
 

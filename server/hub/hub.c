@@ -93,6 +93,35 @@ struct hub *hub_new(const struct hub_options *o)
     return NULL;
 }
 
+static void take_token(struct hub *h, const char *token)
+{
+    const char *old = h->o.token, *fresh = token && !token_fault(token) ? strdup(token) : NULL;
+
+    if (token && !fresh)
+        fprintf(stderr, "llmemd: the hub token cannot be used: the one before stays\n");
+    if (token && !fresh)
+        return;
+    h->o.token = fresh;
+    if (old)
+        explicit_bzero((char *)(uintptr_t)old, strlen(old));
+    free((char *)(uintptr_t)old);
+}
+
+void hub_reload(struct hub *h)
+{
+    struct hub_options now;
+    bool read = hub_options_read(&now);
+
+    pthread_mutex_lock(&h->lock);
+    if (read)
+        take_token(h, now.token);
+    h->token_told_ms = 0;
+    cache_expire(h->cache);
+    pthread_mutex_unlock(&h->lock);
+    if (read)
+        hub_options_release(&now);
+}
+
 void hub_free(struct hub *h)
 {
     if (!h)
@@ -220,9 +249,9 @@ static bool find_or_wait(struct hub_loop *l, const struct hub_request *rq, struc
     enum cache_found found;
     char key[KEY_BYTES];
 
-    key_of(h, rq, key);
     *ret_lead = NULL;
     pthread_mutex_lock(&h->lock);
+    key_of(h, rq, key);
     found = cache_ask(h->cache, key, clock_ms(), &a->waiter, ret, &p);
     if (found == CACHE_HIT)
         count_answer(&h->counts, *ret);

@@ -77,6 +77,9 @@ void hub_free(struct hub *h); /* after its loops */
 bool hub_options_read(struct hub_options *ret);
 void hub_options_release(struct hub_options *o); /* may follow hub_new() at once */
 
+/* What is remembered is asked for anew; the server's token is read again where it came from. Nobody who waits is disturbed. */
+void hub_reload(struct hub *h);
+
 struct hub_loop *hub_loop_new(struct hub *h);
 void hub_loop_free(struct hub_loop *l); /* asks that are still open are called back with hub-failed first */
 

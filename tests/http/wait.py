@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -188,6 +189,38 @@ class Wait(unittest.TestCase):
         code, log = d.stop()
         self.assertEqual(code, 0)
         self.assertNotIn("hf_", log)
+        hub.stop()
+
+    def test_a_hangup_reloads(self):
+        """What was remembered is asked for anew, with the token as it is now; who waits is not disturbed, and nobody is sent away."""
+        hub = SlowHub(0.5)
+        with tempfile.NamedTemporaryFile("w", suffix=".token") as token:
+            token.write("hf_before")
+            token.flush()
+            d = hub.daemon("--share-token", HF_TOKEN_PATH=token.name)
+            asked = question("org/model")
+            self.assertEqual(d.ask("POST", "/estimate", asked)[0], 200)
+            self.assertEqual(d.ask("POST", "/estimate", asked)[1]["cache-status"], "llmemd; hit")
+            self.assertEqual({t for t in hub.tokens}, {"Bearer hf_before"})
+            seen = len(hub.tokens)
+            with open(token.name, "w") as f:
+                f.write("hf_after")
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                waiting = pool.submit(d.ask, "POST", "/estimate", question("org/other"))
+                d.wait_for("llmemd_requests_waiting", 1)
+                d.process.send_signal(signal.SIGHUP)
+                self.assertEqual(waiting.result()[0], 200)
+            for _ in range(100):
+                if "reloaded\n" in d.log:
+                    break
+                time.sleep(0.05)
+            again = d.ask("POST", "/estimate", asked)
+            self.assertEqual(again[0], 200)
+            self.assertIn("fwd=miss", again[1]["cache-status"])
+            self.assertIn("Bearer hf_after", hub.tokens[seen:])
+            d.process.send_signal(signal.SIGHUP)
+            self.assertEqual(d.ask("GET", "/readyz")[0], 200)
+            self.assertEqual(d.stop()[0], 0)
         hub.stop()
 
     def test_the_command_line_asks_the_same_hub(self):
