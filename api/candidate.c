@@ -78,21 +78,26 @@ static void write_replayed(struct jsonw *w, const struct estimate *e, const stru
 {
     const struct measured *m = &c->memory;
 
-    jsonw_u64(w, "peak_reserved_bytes", e->question.expandable_segments ? m->peak_reserved_expandable_bytes : m->peak_reserved_bytes);
-    jsonw_u64(w, "peak_reserved_expandable_bytes", m->peak_reserved_expandable_bytes);
+    jsonw_u64(w, "peak_reserved_bytes", measured_reserved(m, e->question.expandable_segments));
+    jsonw_u64(w, "peak_reserved_expandable_bytes", measured_reserved(m, true));
     jsonw_u64(w, "device_bytes", c->device_bytes);
     write_breakdown(w, m, allocated);
     write_largest(w, m);
 }
 
-/* Of ZeRO-3 over several GPUs blocks wait for other streams, by how far the GPU lags behind the host: midway between never and always. */
+/* Of ZeRO-3 over several GPUs blocks wait for other streams, by how far the GPU lags behind the host: as the clocks tell; where nothing says how fast
+ * the GPU is, midway between never and always. */
 static uint64_t active_of(const struct plan_candidate *c, bool expandable)
 {
     const struct measured *m = &c->memory;
     uint64_t never = expandable ? m->peak_active_expandable_bytes : m->peak_active_bytes;
     uint64_t always = expandable ? m->peak_active_lagging_expandable_bytes : m->peak_active_lagging_bytes;
 
-    return c->basis == BASIS_REPLAYED && c->step.r.method == METHOD_ZERO3 && m->crossed && always > never ? never + (always - never) / 2 : never;
+    if (c->basis != BASIS_REPLAYED || c->step.r.method != METHOD_ZERO3 || !m->crossed)
+        return never;
+    if (m->timed)
+        return expandable ? m->peak_active_timed_expandable_bytes : m->peak_active_timed_bytes;
+    return always > never ? never + (always - never) / 2 : never;
 }
 
 static void write_memory(struct jsonw *w, const struct estimate *e, const struct plan_candidate *c)

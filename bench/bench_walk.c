@@ -62,7 +62,7 @@ int main(void)
                 return 1;
             }
             middle = core_s();
-            if (train_measure(&arch, &step, &device, false, &a, &m, &err))
+            if (train_measure(&arch, &step, &device, false, NULL, &a, &m, &err))
                 return 1;
             events = m.births + m.deaths;
             walk[i] = (middle - begin) * 1e9 / events;

@@ -1,5 +1,7 @@
 #include "meters/peak.h"
 
+#include "meters/clock.h"
+
 #include <string.h>
 
 _Static_assert((int)STREAM_COUNT <= (int)TORCH_ALLOC_STREAMS, "the allocator model keeps a pool for every stream");
@@ -111,7 +113,7 @@ static void pass(const struct tape *t, uint32_t i, struct held *h)
         uint32_t e = t->events[h->at];
         const struct birth *b = &t->births[e & EVENT_BLOCK];
 
-        if (!(e & EVENT_DEATH) || !b->crossed)
+        if (!(e & EVENT_DEATH) || !b->readers)
             continue;
         h->bytes -= torch_alloc_round(b->bytes);
         h->passed++;
@@ -145,7 +147,7 @@ void peak_walk(const struct tape *t, struct peak *ret)
         if (e & EVENT_DEATH) {
             live -= torch_alloc_round(t->births[block].bytes);
             blocks--;
-            if (t->births[block].crossed)
+            if (t->births[block].readers)
                 hold(&t->births[block], &held);
             continue;
         }
@@ -172,12 +174,36 @@ static void play_other(const struct tape *t, uint32_t i, struct torch_alloc *all
         torch_alloc_wait(alloc, h->passed);
 }
 
+/* The host is about to take or give a block. */
+static void tell_time(const struct tape *t, uint32_t i, struct torch_alloc *alloc)
+{
+    if (i < t->clock_begins)
+        return;
+    if (i >= t->clock->next)
+        t->clock->advance(t->clock, i);
+    torch_alloc_time(alloc, t->clock->host_s);
+}
+
+static void give_block(const struct tape *t, uint32_t i, uint32_t block, struct torch_alloc *alloc)
+{
+    const struct birth *b = &t->births[block];
+
+    if (!t->clock || !b->readers || i < t->clock_begins) {
+        torch_alloc_give(alloc, block);
+        return;
+    }
+    tell_time(t, i, alloc);
+    torch_alloc_give_until(alloc, block, t->clock->passes(t->clock, b->readers));
+}
+
 bool peak_replay(const struct tape *t, struct torch_alloc *alloc, struct peak *ret)
 {
     struct peak p = {0};
     struct held held = {0};
     uint64_t live = 0;
 
+    if (t->clock)
+        t->clock->begin(t->clock);
     for (uint32_t i = 0; i < t->n_events; i++) {
         uint32_t e = t->events[i], block = e & EVENT_BLOCK;
 
@@ -194,12 +220,14 @@ bool peak_replay(const struct tape *t, struct torch_alloc *alloc, struct peak *r
         }
         if (e & EVENT_DEATH) {
             live -= torch_alloc_block_bytes(alloc, block);
-            torch_alloc_give(alloc, block);
+            give_block(t, i, block, alloc);
             continue;
         }
+        if (t->clock)
+            tell_time(t, i, alloc);
         if (!torch_alloc_take(alloc, block, t->births[block].bytes, t->births[block].stream))
             return false;
-        if (t->births[block].crossed) {
+        if (t->births[block].readers) {
             torch_alloc_cross(alloc, block);
             p.crossed = true;
         }

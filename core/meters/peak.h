@@ -7,7 +7,8 @@
  *           peak is the highest allocated at an allocation made in it. Loading comes before: no peak is taken there.
  * Streams   a block that another stream reads and that is dead is not allocated, but active until that stream is past it. A GPU
  *           that never lags is past it at the next birth: active peaks where allocated does. One that always lags is past it
- *           when the host waits (EVENT_SYNC, EVENT_WAIT): the upper end, on which peaks of `allocated` do not depend.
+ *           when the host waits (EVENT_SYNC, EVENT_WAIT): the upper end, on which peaks of `allocated` do not depend. Between them a replay with a
+ *           clock (clock.h).
  * Source    categories as the oracle's report.py tells them; streams: alloc.h.
  */
 #ifndef METERS_PEAK_H
@@ -50,6 +51,8 @@ const char *phase_name(enum phase phase);          /* "loss_backward" */
 const char *category_name(enum category category); /* "logits_and_loss" */
 const char *stage_name(enum stage stage);          /* "zero_grad" */
 
+struct tape_clock; /* clock.h */
+
 struct tape {
     const struct birth *births;
     const uint32_t *events;
@@ -57,6 +60,8 @@ struct tape {
     uint32_t steps_begin; /* events before it are loading */
     uint32_t peaks_begin; /* first event of the steps whose peaks are taken: steps_begin, or later where the first steps differ */
     uint32_t head_module;
+    struct tape_clock *clock; /* of a replay on a GPU whose pace is known, from event clock_begins on; NULL: none */
+    uint32_t clock_begins;
     uint64_t capacity_bytes; /* of a replay: what the device grants the steps; 0: no limit. Loading has none: how much of the model stands there at once is
                                 not played */
 };
@@ -79,7 +84,8 @@ enum category category_of(const struct tape *t, const struct birth *b);
 /* Sums live births rounded to 512 B. */
 void peak_walk(const struct tape *t, struct peak *ret);
 
-/* Plays the tape on `alloc`, empty so far, lagging or not; its handles are birth numbers. False when the device ran out of memory. */
+/* Plays the tape on `alloc`, empty so far, whatever its lag (TORCH_LAG_TIMED: where the tape has a clock); its handles are birth numbers. False when
+ * the device ran out of memory. */
 bool peak_replay(const struct tape *t, struct torch_alloc *alloc, struct peak *ret);
 
 /* Live blocks of one op, category, stage and size at the peak. */

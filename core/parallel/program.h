@@ -103,6 +103,7 @@ struct method_program {
     uint32_t (*ranks)(const struct parallel_options *o, const struct tree *tree, uint32_t max, uint32_t *ret);
     bool cuts_layers;          /* shares, buckets or windows end inside layers: figures lie on no line over the depth (train/fold.h) */
     bool first_is_highest; /* the first of ranks() is the highest as a rule: walks look at it alone, replays at all */
+    bool records_streams;  /* record_stream(): blocks may outlive their last owner */
     uint32_t steps; /* until figures repeat; 0: two */
 };
 

@@ -248,5 +248,6 @@ const struct method_program zero3_program = {
     .end_micro_step = zero3_end_micro_step,
     .prepare = prepare,
     .host_bytes = host_bytes,
+    .records_streams = true,
     .cuts_layers = true, /* prefetch and live windows are in elements */
 };

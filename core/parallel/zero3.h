@@ -23,7 +23,7 @@
 
 enum zero3_status { ZERO3_ABSENT, ZERO3_INFLIGHT, ZERO3_AVAILABLE };
 enum zero3_trace { ZERO3_TRACE_INVALID, ZERO3_TRACE_RECORD, ZERO3_TRACE_COMPLETE };
-enum { ZERO3_USERS = 6, ZERO3_AHEAD = 2 /* max_param_reduce_events */, ZERO3_NONE = UINT32_MAX };
+enum { ZERO3_USERS = 6, ZERO3_AHEAD = 2 /* max_param_reduce_events, __max_ongoing_fetch_events */, ZERO3_NONE = UINT32_MAX };
 
 struct zero3_param {
     struct param *p;
@@ -104,6 +104,7 @@ struct zero3 {
     uint32_t *uses, max_uses;
     struct zero3_gather *gathers;
     uint32_t n_gathers, free_gather;
+    uint32_t fetched[ZERO3_AHEAD + 1], n_fetched; /* CUDA events of the parameters that were picked up last */
     struct zero3_link *links;
     uint32_t free_link, newest; /* newest: the last module of those in backward */
     uint32_t *list, *sorted;    /* room for every parameter */
@@ -112,7 +113,10 @@ struct zero3 {
     struct zero_engine engine;
     val half, gradients, bucket, tracker;
     int64_t bucket_elems;
-    uint32_t reduced[ZERO3_AHEAD + 1], n_reduced; /* where the tape stood after reductions that nobody has waited for */
+    struct zero3_reduced {
+        uint32_t position, event; /* where the tape stood; the CUDA event */
+    } reduced[ZERO3_AHEAD + 1];   /* reductions that nobody has waited for */
+    uint32_t n_reduced;
     uint32_t n_bucket, *in_bucket;
     uint32_t micro_step;
     bool boundary;

@@ -1,5 +1,6 @@
 /* zero3_fetch.c - PartitionedParameterCoordinator: what is fetched before a module runs, ahead of it, and released after. */
 #include "parallel/zero3.h"
+#include "torch/work.h"
 
 /* ------------------------------------------------------------------------------------------------- who uses a parameter */
 static void add_user(struct zero3 *z, struct zero3_param *p, uint32_t module)
@@ -130,6 +131,22 @@ static void prefetch(struct zero3 *z)
         zero3_gather(z, n, z->list);
 }
 
+/* __ongoing_fetch_events: a host that runs ahead of the gathers waits for the third last that was picked up. */
+static void pick_up(struct zero3 *z, uint32_t param)
+{
+    struct run *r = z->r;
+
+    if (z->params[param].gather == ZERO3_NONE)
+        return;
+    r->stream = z->gather_stream;
+    if (z->n_fetched > ZERO3_AHEAD)
+        event_awaited(r, z->fetched[z->n_fetched % (ZERO3_AHEAD + 1)]);
+    zero3_arrive(z, param);
+    r->stream = z->gather_stream;
+    z->fetched[z->n_fetched++ % (ZERO3_AHEAD + 1)] = event_records(r);
+    r->stream = STREAM_COMPUTE;
+}
+
 void zero3_fetch(struct zero3 *z, struct zero3_module *m, bool forward)
 {
     struct run *r = z->r;
@@ -147,8 +164,9 @@ void zero3_fetch(struct zero3 *z, struct zero3_module *m, bool forward)
         add_user(z, &z->params[p], m->number);
         if (recomputes && !z->params[p].trained)
             give_to_owner(z, p);
-        zero3_arrive(z, p);
+        pick_up(z, p);
     }
+    stream_waits(r, z->gather_stream);
     if (z->trace == ZERO3_TRACE_COMPLETE) {
         pass_by(z, m);
         if (z->o->zero.prefetch_elems)

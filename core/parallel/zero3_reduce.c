@@ -149,7 +149,8 @@ static void wait_for_reduced(struct zero3 *z)
 {
     if (z->n_reduced <= ZERO3_AHEAD)
         return;
-    host_waits_for(z->r, z->reduced[0]);
+    event_awaited(z->r, z->reduced[0].event);
+    host_waits_for(z->r, z->reduced[0].position);
     memmove(z->reduced, z->reduced + 1, --z->n_reduced * sizeof *z->reduced);
 }
 
@@ -157,6 +158,7 @@ static void wait_for_reduced(struct zero3 *z)
 static void reduce(struct zero3 *z)
 {
     struct run *r = z->r;
+    struct work_sending scattering = {COLLECTIVE_REDUCE_SCATTER, bytes_of(z, z->bucket_elems), {0, 0}, z->reduce_stream, true};
     val all;
 
     if (!z->n_bucket || run_dead(r))
@@ -166,12 +168,12 @@ static void reduce(struct zero3 *z)
     qsort(z->in_bucket, z->n_bucket, sizeof *z->in_bucket, by_id);
     all = scatter(z);
     if (z->ranks > 1)
-        (void)work_send(r, (struct work_sending){COLLECTIVE_REDUCE_SCATTER, bytes_of(z, z->bucket_elems), {0, 0}, z->reduce_stream, true});
+        stream_takes(r, work_send_apart(r, scattering)); /* of the clone of the world's group; gathers are of that itself */
     keep_parts(z);
     value_unref(r, all);
     z->n_bucket = 0;
     z->bucket_elems = 0;
-    z->reduced[z->n_reduced++] = r->n_events;
+    z->reduced[z->n_reduced++] = (struct zero3_reduced){r->n_events, event_records(r)};
     r->stream = STREAM_COMPUTE;
 }
 
@@ -182,8 +184,9 @@ static void take(struct zero3 *z, uint32_t param, val *grad)
     int64_t elems = z->params[param].elems;
     val view;
 
+    r->stream = z->reduce_stream;
+    stream_waits(r, STREAM_COMPUTE);
     if (z->bucket_elems + elems <= (int64_t)z->o->zero.reduce_elems) {
-        r->stream = z->reduce_stream;
         zero3_crosses(r, *grad);
         view = value_alias(r, z->bucket);
         if (view) {
@@ -193,8 +196,8 @@ static void take(struct zero3 *z, uint32_t param, val *grad)
             set_data(r, *grad, view);
         }
         work_add(r, OP_CLONE, 0, 2 * bytes_of(z, elems), 1);
-        r->stream = STREAM_COMPUTE;
     }
+    r->stream = STREAM_COMPUTE;
     z->in_bucket[z->n_bucket++] = param;
     z->bucket_elems += elems;
 }

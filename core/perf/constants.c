@@ -49,6 +49,13 @@ static const struct perf_constant table[PERF_CONSTANTS] = {
         "gpjt: 0.42 s for Adam over 0.46 G parameters on the host of one RTX 3090, 30 bytes each"},
     [PERF_HOST_NODE_BYTES_PER_S] = {"host_node_bytes_per_s", "bytes/s", 92e9, 78e9,
         "gpjt: 2.6 to 3.1 s for 8.0 G parameters of eight ranks on the host of eight A100, 30 bytes each"},
+    /* Of replays alone (follow.c), which must know where within a step the host spends engine_call_s: */
+    [PERF_STAGE3_CALL_S]     = {"stage3_call_s", "seconds", 180e-6, 0,
+        "__all_gather_params of DeepSpeed 0.14.2 in Python, timed on a CUDA runtime without a GPU: 180 to 200 us"},
+    [PERF_STAGE3_HOOK_S]     = {"stage3_hook_s", "seconds", 240e-6, 0,
+        "a hook of stage 3 with several ranks (fetch, release, reduce): what gpjt's 0.65 s a step on eight A100, however few its tokens, leave beside that"},
+    [PERF_FAST_RANK]         = {"fast_rank", "of the slowest rank's time", 0.85, 0,
+        "hosts of a node differ: gpjt's launch-bound steps take 0.62 to 0.80 s from run to run, each as long as its slowest rank's"},
 };
 // clang-format on
 

@@ -16,6 +16,7 @@
 #ifndef PERF_PERF_H
 #define PERF_PERF_H
 
+#include "meters/clock.h"
 #include "meters/cost.h"
 
 /* A direction of one GPU inside a node, of a whole node between nodes. */
@@ -47,6 +48,9 @@ struct step_time {
 
 /* Of `c` on every rank of `s`; c->accumulation > 0, sums of zero kernels included. */
 void perf_step_time(const struct cost *c, const struct perf_system *s, struct step_time *ret);
+
+/* Clocks for replays of runs on `s` (follow.c), which is read while they are used. */
+struct timekeeper perf_timekeeper(const struct perf_system *s);
 
 /* One collective over a group; {0, 0}: all ranks of `s`. */
 double perf_collective_s(const struct perf_system *s, enum collective what, uint64_t bytes, struct work_group group);
@@ -93,6 +97,9 @@ enum perf_constant_id {
     PERF_BUS_SHARE,
     PERF_HOST_RANK_BYTES_PER_S,
     PERF_HOST_NODE_BYTES_PER_S,
+    PERF_STAGE3_CALL_S,
+    PERF_STAGE3_HOOK_S,
+    PERF_FAST_RANK,
     PERF_CONSTANTS
 };
 

@@ -53,12 +53,20 @@ enum err_code probe_fold(const struct probe *p, uint32_t n, bool one_step, struc
     return train_fold(p->q->arch, &s, &p->q->device, one_step, p->scratch, ret, p->err);
 }
 
+/* `of` is NULL where nothing says how fast the GPU is. */
+static struct timekeeper timekeeper_of(const struct probe *p)
+{
+    return p->q->system ? perf_timekeeper(p->q->system) : (struct timekeeper){0};
+}
+
 enum err_code probe_fits(const struct probe *p, uint32_t n, enum measuring measuring, struct fit *ret)
 {
     struct step s = probe_step(p, n);
 
-    return train_fits(p->q->arch, &s, &p->q->device, probe_budget(p), p->q->expandable_segments, measuring, p->scratch, ret,
-                      p->err);
+    struct timekeeper keeper = timekeeper_of(p);
+
+    return train_fits(p->q->arch, &s, &p->q->device, probe_budget(p), p->q->expandable_segments, measuring, keeper.of ? &keeper : NULL,
+                      p->scratch, ret, p->err);
 }
 
 /* --- the verdict --------------------------------------------------------------------------------------------------------------- */
@@ -80,7 +88,7 @@ uint64_t probe_roomy_budget(const struct probe *p)
 
 void probe_tell(const struct probe *p, const struct measured *m, bool retries, struct verdict *ret)
 {
-    uint64_t reserved = p->q->expandable_segments ? m->peak_reserved_expandable_bytes : m->peak_reserved_bytes;
+    uint64_t reserved = measured_reserved(m, p->q->expandable_segments);
 
     ret->memory = *m;
     ret->device_bytes = reserved + probe_beside(p);
@@ -105,7 +113,8 @@ static enum err_code judge_freely(const struct probe *p, uint32_t n, struct verd
 {
     struct step s = probe_step(p, n);
     struct measured m;
-    enum err_code rc = train_measure(p->q->arch, &s, &p->q->device, p->q->expandable_segments, p->scratch, &m, p->err);
+    struct timekeeper keeper = timekeeper_of(p);
+    enum err_code rc = train_measure(p->q->arch, &s, &p->q->device, p->q->expandable_segments, keeper.of ? &keeper : NULL, p->scratch, &m, p->err);
 
     if (!rc)
         probe_tell(p, &m, false, v);

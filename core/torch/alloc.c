@@ -1,6 +1,8 @@
 /* alloc.c - see alloc.h. Function names in comments are those of c10/cuda/CUDACachingAllocator.cpp. */
 #include "torch/alloc_pool.h"
 
+#include <math.h>
+
 /* kMinBlockSize */
 #define MIN_BLOCK_BYTES UINT64_C(512)
 
@@ -65,9 +67,30 @@ static void block_free(struct torch_alloc *t, uint32_t b)
     cache(t, t->blocks[b].small ? &t->small : &t->large, b);
 }
 
+static void process_until(struct torch_alloc *t, double now_s)
+{
+    uint32_t kept = 0;
+
+    if (t->first_s > now_s)
+        return;
+    t->first_s = INFINITY;
+    for (uint32_t i = 0; i < t->n_waiting; i++) {
+        if (t->until_s[i] <= now_s) {
+            block_free(t, t->waiting[i]);
+            continue;
+        }
+        t->first_s = t->until_s[i] < t->first_s ? t->until_s[i] : t->first_s;
+        t->until_s[kept] = t->until_s[i];
+        t->waiting[kept++] = t->waiting[i];
+    }
+    t->n_waiting = kept;
+}
+
 /* process_events(), which begins every malloc(): what the streams are past is free. */
 static void process_events(struct torch_alloc *t)
 {
+    if (t->n_waiting)
+        process_until(t, t->now_s);
     for (; t->returned != t->passed; t->returned++)
         block_free(t, t->waiting[t->returned % t->n_blocks]);
 }
@@ -132,24 +155,50 @@ void torch_alloc_cross(struct torch_alloc *t, uint32_t handle)
         t->blocks[t->live[handle]].crossed = true;
 }
 
-void torch_alloc_give(struct torch_alloc *t, uint32_t handle)
+/* Its last owner has gone; true: another stream may read it still. */
+static bool leave(struct torch_alloc *t, uint32_t handle, uint32_t *ret)
 {
-    if (!usable(t, handle) || !t->live[handle])
-        return;
-
-    uint32_t b = t->live[handle];
+    uint32_t b = usable(t, handle) ? t->live[handle] : NO_NODE;
     const struct block *block = &t->blocks[b];
+
+    if (!b)
+        return false;
     t->live[handle] = NO_NODE;
     t->stats.allocated_bytes -= block->bytes;
     t->stats.slack_bytes -= block->bytes - torch_alloc_round(block->asked_bytes);
-    if (!block->crossed) {
+    if (!block->crossed)
         block_free(t, b);
+    *ret = b;
+    return block->crossed;
+}
+
+void torch_alloc_give(struct torch_alloc *t, uint32_t handle)
+{
+    uint32_t b = NO_NODE;
+
+    if (t->lag == TORCH_LAG_TIMED) {
+        torch_alloc_give_until(t, handle, t->now_s);
         return;
     }
+    if (!leave(t, handle, &b))
+        return;
     t->waiting[t->given++ % t->n_blocks] = b;
-    if (!t->lagging)
+    if (t->lag != TORCH_LAG_ALWAYS)
         t->passed = t->given;
 }
+
+void torch_alloc_give_until(struct torch_alloc *t, uint32_t handle, double until_s)
+{
+    uint32_t b = NO_NODE;
+
+    if (!leave(t, handle, &b))
+        return;
+    t->first_s = until_s < t->first_s ? until_s : t->first_s;
+    t->until_s[t->n_waiting] = until_s;
+    t->waiting[t->n_waiting++] = b;
+}
+
+void torch_alloc_time(struct torch_alloc *t, double now_s) { t->now_s = now_s; }
 
 uint32_t torch_alloc_mark(const struct torch_alloc *t) { return t->given; }
 
@@ -166,7 +215,8 @@ uint64_t torch_alloc_block_bytes(const struct torch_alloc *t, uint32_t handle)
 
 void torch_alloc_empty_cache(struct torch_alloc *t)
 {
-    t->passed = t->given; /* synchronize_and_free_events() */
+    process_until(t, INFINITY); /* synchronize_and_free_events() */
+    t->passed = t->given;
     process_events(t);
     alloc_release(t, &t->small);
     alloc_release(t, &t->large);
@@ -219,13 +269,16 @@ enum err_code torch_alloc_new(struct arena *a, const struct torch_alloc_options 
     t->n_live = options->max_live;
     t->capacity_bytes = options->capacity_bytes;
     t->expandable = options->expandable;
-    t->lagging = options->lagging;
+    t->lag = options->lag;
+    t->first_s = INFINITY;
     t->fresh = NO_NODE + 1;
     t->small.small = true;
     t->live = arena_array(a, uint32_t, t->n_live);
     t->blocks = arena_array_raw(a, struct block, t->n_blocks);
     t->waiting = arena_array_raw(a, uint32_t, t->n_blocks);
-    if (!t->live || !t->blocks || !t->waiting || !rows_new(a, t, &t->small) || !rows_new(a, t, &t->large))
+    t->until_s = t->lag == TORCH_LAG_TIMED ? arena_array_raw(a, double, t->n_blocks) : NULL;
+    if (!t->live || !t->blocks || !t->waiting || (t->lag == TORCH_LAG_TIMED && !t->until_s) ||
+        !rows_new(a, t, &t->small) || !rows_new(a, t, &t->large))
         return err_set(err, ERR_NOMEM, "", "no room for %u blocks in the allocator model", (unsigned)t->n_blocks);
     t->blocks[NO_NODE] = (struct block){0};
     *ret = t;

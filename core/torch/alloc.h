@@ -9,7 +9,8 @@
  *           segment of a stream whose expandable one has used up its addresses, 9/8 of the device.
  * Streams   a block belongs to the stream that it was taken on. One that another stream reads (record_stream()) is no longer
  *           allocated once given away, but active until that stream is past it: on a GPU that never lags at the next take, on
- *           one that always does when the host has waited (torch_alloc_wait) and then takes, or when the cache is emptied.
+ *           one that always does when the host has waited (torch_alloc_wait) and then takes, or when the cache is emptied; on one whose
+ *           pace somebody knows (TORCH_LAG_TIMED), at the first take after the time that was told when it was given away.
  * Source    c10/cuda/CUDACachingAllocator.cpp (the rules below are the same from torch 1.10 to 2.15).
  * Errors    too small an arena is ERR_NOMEM from torch_alloc_new(). After that the builder is sticky: when the blocks run out
  *           (ERR_NOMEM) or a handle is misused (ERR_INTERNAL) nothing moves any more, and torch_alloc_status() says why.
@@ -30,12 +31,14 @@ struct torch_alloc;
 
 enum { TORCH_ALLOC_STREAMS = 8 };
 
+enum torch_lag { TORCH_LAG_NEVER, TORCH_LAG_ALWAYS, TORCH_LAG_TIMED }; /* of the GPU behind the host */
+
 struct torch_alloc_options {
     bool expandable;
     uint64_t capacity_bytes; /* what the device grants; 0: no limit */
     uint32_t max_live;       /* handles are 0..max_live-1 */
     uint32_t max_blocks;     /* live and free blocks together; 0: 3 * max_live + 1024 */
-    bool lagging;            /* the GPU is always behind the host; else never */
+    enum torch_lag lag;
 };
 
 struct torch_alloc_stats {
@@ -69,6 +72,10 @@ void torch_alloc_cross(struct torch_alloc *t, uint32_t handle);
 
 /* Its last owner has gone. A handle that holds nothing is left alone. */
 void torch_alloc_give(struct torch_alloc *t, uint32_t handle);
+
+/* TORCH_LAG_TIMED: the same of a crossed block that the streams will have passed at `until_s`; and what the time is from now on. */
+void torch_alloc_give_until(struct torch_alloc *t, uint32_t handle, double until_s);
+void torch_alloc_time(struct torch_alloc *t, double now_s);
 
 /* A CUDA event recorded now: the number of crossed blocks given away so far. The host waits for it: the streams are past those. */
 uint32_t torch_alloc_mark(const struct torch_alloc *t);

@@ -56,10 +56,14 @@ struct torch_alloc {
     uint32_t *live;    /* by handle: its block */
     uint32_t *waiting; /* a ring: blocks given away while another stream may read them, oldest first */
     uint32_t given, passed, returned; /* of such blocks so far: given away; the streams are past them; free again */
+    double *until_s;   /* TORCH_LAG_TIMED: when the streams have passed waiting[i], i from 0 to n_waiting */
+    double now_s, first_s; /* first_s: no later than any of until_s */
+    uint32_t n_waiting;
     uint64_t capacity_bytes;
     uint32_t n_live, n_blocks;
     uint32_t spare, fresh; /* nodes given back; first node never used */
-    bool expandable, lagging;
+    bool expandable;
+    enum torch_lag lag;
     enum err_code rc;
 };
 

@@ -1,5 +1,6 @@
 #include "torch/hooks.h"
 #include "torch/module.h"
+#include "torch/work.h"
 
 #include <string.h>
 
@@ -89,7 +90,7 @@ static struct birth *block_birth(struct run *r, enum op op, uint64_t bytes, enum
     b->mark = (uint8_t)mark;
     b->stream = r->stream;
     b->recompute = r->recompute;
-    b->crossed = false;
+    b->readers = 0;
     r->events[r->n_events++] = r->n_births++;
     return b;
 }
@@ -150,6 +151,7 @@ void release_cached(struct run *r)
 
 void host_waits(struct run *r)
 {
+    streams_awaited(r);
     host_waits_for(r, r->n_events);
 }
 
@@ -171,8 +173,8 @@ void record_stream(struct run *r, val v)
 {
     const struct storage *s = &r->storages[v ? r->values[v].storage : 0];
 
-    if (v && s->refs && s->block != NO_BLOCK)
-        r->births[s->block].crossed = true;
+    if (v && s->refs && s->block != NO_BLOCK && r->births[s->block].stream != r->stream)
+        r->births[s->block].readers |= (uint8_t)(1u << r->stream);
 }
 
 /* A storage that another one's block takes the place of keeps its number. */

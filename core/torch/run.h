@@ -12,7 +12,7 @@
  * Errors    sticky: the first failure stands in run.error, later ops return 0. A run without room is ERR_NOMEM.
  * Threads   none: one run, one thread. All memory is the arena's.
  * Streams   a birth comes from the pool of the stream that is current; who else uses a block says record_stream(). Order between
- *           streams is not played: the meters tell what a GPU that never lags holds and what one that always does.
+ *           streams is not played, but logged (work.h): the meters tell what a GPU that never lags holds, one that always does, and one that is timed.
  * Not modelled: double backward, CUDA graphs.
  */
 #ifndef TORCH_RUN_H
@@ -79,7 +79,7 @@ struct birth {
     uint8_t mark;
     uint8_t stream;     /* enum stream_id */
     bool recompute;     /* a checkpointed region runs again */
-    bool crossed;       /* record_stream(): freed, it stays active until another stream has passed */
+    uint8_t readers;    /* streams other than its own, a bit each, that record_stream() named: freed, it stays active until they have passed */
 };
 
 /*
@@ -306,7 +306,7 @@ void scratch(struct run *r, enum op op, uint64_t bytes);
 
 void empty_cache(struct run *r);    /* torch.cuda.empty_cache() */
 void release_cached(struct run *r); /* the same, once a run */
-void record_stream(struct run *r, val v); /* another stream uses what `v` holds */
+void record_stream(struct run *r, val v); /* the current stream uses what `v` holds; nothing where that is its own */
 
 /* The host waits for the GPU: for all it was given (.item(), synchronize()); for an event that was recorded when the tape had
  * `position` = r->n_events events (Event.synchronize()): blocks that died later may still be used. */

@@ -2,12 +2,13 @@
 
 #include "torch/autograd.h"
 
-bool work_init(struct work *w, struct arena *arena, uint32_t max_kernels, uint32_t max_messages)
+bool work_init(struct work *w, struct arena *arena, struct work_limits l)
 {
-    *w = (struct work){.max_kernels = max_kernels, .max_messages = max_messages};
-    w->messages = arena_array_raw(arena, struct message, max_messages);
-    w->kernels = arena_array_raw(arena, struct kernel, max_kernels);
-    return w->kernels && w->messages;
+    *w = (struct work){.max_kernels = l.kernels, .max_messages = l.messages, .max_orders = l.orders};
+    w->orders = arena_array_raw(arena, struct order, l.orders);
+    w->messages = arena_array_raw(arena, struct message, l.messages);
+    w->kernels = arena_array_raw(arena, struct kernel, l.kernels);
+    return w->kernels && w->messages && w->orders;
 }
 
 uint32_t work_send(struct run *r, struct work_sending s)
@@ -28,9 +29,63 @@ uint32_t work_send(struct run *r, struct work_sending s)
         .collective = (uint8_t)s.what,
         .stage = r->stage,
         .stream = (uint8_t)s.stream,
+        .from = r->stream,
+        .at = r->n_events,
         .after_compute = s.after_compute,
     };
     return w->n_messages;
+}
+
+uint32_t work_send_apart(struct run *r, struct work_sending s)
+{
+    uint32_t id = work_send(r, s);
+
+    if (id)
+        r->work->messages[id - 1].apart = true;
+    return id;
+}
+
+static void order(struct run *r, enum order_kind kind, uint32_t of)
+{
+    struct work *w = r->work;
+
+    if (!w || !w->max_orders)
+        return;
+    if (w->n_orders == w->max_orders) {
+        run_fail(r, ERR_NOMEM, "", "the working memory of one request is too small for the waits of a step");
+        return;
+    }
+    w->orders[w->n_orders++] = (struct order){w->n_kernels, w->n_messages, r->n_events, of, (uint8_t)kind, r->stream};
+}
+
+void stream_waits(struct run *r, unsigned stream)
+{
+    if (stream != r->stream)
+        order(r, ORDER_STREAM_WAITS, stream);
+}
+
+uint32_t event_records(struct run *r)
+{
+    uint32_t number = r->work ? ++r->work->n_events : 0;
+
+    order(r, ORDER_EVENT, number);
+    return number;
+}
+
+void event_awaited(struct run *r, uint32_t number)
+{
+    order(r, ORDER_HOST_WAITS, number);
+}
+
+void stream_takes(struct run *r, uint32_t message)
+{
+    if (message)
+        order(r, ORDER_TAKES, message - 1);
+}
+
+void streams_awaited(struct run *r)
+{
+    order(r, ORDER_HOST_SYNCS, 0);
 }
 
 void work_wait(struct run *r, uint32_t message)
@@ -39,6 +94,7 @@ void work_wait(struct run *r, uint32_t message)
 
     if (w && message && w->messages[message - 1].waited_before == MESSAGE_UNWAITED)
         w->messages[message - 1].waited_before = w->n_kernels;
+    stream_takes(r, message);
 }
 
 void work_host_after(struct run *r, uint32_t message, uint32_t kernels)
@@ -99,7 +155,9 @@ static struct kernel *append(struct run *r, enum op op, enum dtype dtype)
         .work = op_rows[op].work,
         .dtype = (uint8_t)dtype,
         .stage = r->stage,
+        .stream = r->stream,
         .recompute = r->recompute,
+        .at = r->n_events,
     };
     w->calls = w->hooks = 0;
     return k;

@@ -43,11 +43,14 @@ struct message {
     uint32_t kernels_before;   /* in the compute stream, when it was enqueued */
     uint32_t host_after;       /* the host waits for so many of the compute stream's kernels before it is enqueued */
     uint32_t waited_before;    /* the compute stream waits for it before this kernel; MESSAGE_UNWAITED */
+    uint32_t at;               /* events that the tape had */
     struct work_group group;
     uint8_t collective, stage; /* enum collective, enum stage */
     uint8_t stream;            /* enum stream_id: messages of one stream follow each other */
+    uint8_t from;              /* enum stream_id that was current, whose work it waits for */
     bool after_compute;        /* it also waits for the compute stream's kernels before it */
     bool native;               /* enqueued from C++: no Python runs for it */
+    bool apart;                /* over a communicator of its own: waits for those alone */
 };
 #define MESSAGE_UNWAITED UINT32_MAX
 
@@ -62,20 +65,44 @@ struct kernel {
     uint16_t op;
     uint16_t calls;                       /* what the host ran for it: operators and autograd nodes since the kernel before, itself included */
     uint16_t hooks;                       /* and hooks in Python */
-    uint8_t work, dtype, stage;           /* enum work_class; what it computes in; enum stage */
+    uint8_t work, dtype, stage, stream;   /* enum work_class; what it computes in; enum stage; enum stream_id */
     bool recompute;                       /* a checkpointed region runs again */
     bool unaligned;                       /* of a product: rows of a factor or of the result begin at odd halves */
+    uint32_t at;                          /* events that the tape had */
+};
+
+/* What streams and the host wait for, in program order among kernels and messages. */
+enum order_kind {
+    ORDER_STREAM_WAITS, /* `stream` for all that `of`, a stream, was given */
+    ORDER_TAKES,        /* `stream` for the message `of` */
+    ORDER_EVENT,        /* a CUDA event is recorded on `stream`; its number is `of` */
+    ORDER_HOST_WAITS,   /* the host for the event `of` */
+    ORDER_HOST_SYNCS,   /* the host for all streams */
+};
+
+struct order {
+    uint32_t kernel, message; /* those before it */
+    uint32_t at;              /* events that the tape had */
+    uint32_t of;
+    uint8_t kind, stream;
 };
 
 struct work {
-    uint32_t n_kernels, max_kernels, n_messages, max_messages;
+    uint32_t n_kernels, max_kernels, n_messages, max_messages, n_orders, max_orders; /* max_orders 0: none are logged */
     uint32_t calls, hooks;                /* since the last kernel */
+    uint32_t n_events;                    /* CUDA events recorded */
     struct kernel *kernels;
     struct message *messages;
+    struct order *orders;
 };
 
-/* false when the arena is full. max_kernels 0: messages alone. The kernels stand last: what they do not take can be given back. */
-bool work_init(struct work *w, struct arena *arena, uint32_t max_kernels, uint32_t max_messages);
+struct work_limits {
+    uint32_t kernels, messages, orders;
+};
+
+/* false when the arena is full. No kernels: messages alone; no orders: none are logged. The kernels stand last: what they do not take can be
+ * given back. */
+bool work_init(struct work *w, struct arena *arena, struct work_limits limits);
 
 /* Returns what work_wait() takes, 0 without a log; a full one fails the run with ERR_NOMEM. What nobody waits for, compute waits for at the end
  * of its stage. */
@@ -87,7 +114,13 @@ struct work_sending {
     bool after_compute;
 };
 uint32_t work_send(struct run *r, struct work_sending s);
-void work_wait(struct run *r, uint32_t message); /* the compute stream waits for it, here */
+uint32_t work_send_apart(struct run *r, struct work_sending s); /* over a communicator of its own among those of the group */
+void work_wait(struct run *r, uint32_t message); /* the current stream waits for it, here */
+void stream_waits(struct run *r, unsigned stream); /* the current stream for all that another, an enum stream_id, was given */
+void stream_takes(struct run *r, uint32_t message); /* for the message alone; step times leave it to the end of its stage */
+uint32_t event_records(struct run *r); /* of the current stream; its number from 1, 0 without a log */
+void event_awaited(struct run *r, uint32_t number); /* by the host */
+void streams_awaited(struct run *r);
 void work_host_after(struct run *r, uint32_t message, uint32_t kernels); /* the host waits for that many, before it enqueues it */
 void work_message(struct run *r, enum collective what, uint64_t bytes);          /* over all ranks, after compute, waited for at the end of its stage */
 uint32_t work_send_native(struct run *r, enum collective what, uint64_t bytes); /* of C++ itself, over all ranks, after compute: DDP's reducer */

@@ -137,7 +137,7 @@ static void run_schedule(struct schedule *s)
     if (s->t->autocast)
         autocast_enter(s->r, s->t->autocast_dtype);
     forget_outputs(s);
-    if (s->t->log)
+    if (s->t->costs_alone)
         one_by_one(s);
     else
         one_forward_one_backward(s);

@@ -1,7 +1,10 @@
 #include "train/measure.h"
 
+#include "meters/clock.h"
 #include "train/inventory.h"
 #include "train/ranks.h"
+#include "train/replays.h"
+#include "train/timing.h"
 #include "train/trainer.h"
 
 #include <string.h>
@@ -53,17 +56,40 @@ static void describe_run(const struct trainer *t, const struct peak *walk, struc
     memcpy(m->phase_peaks_bytes, walk->phase_bytes, sizeof m->phase_peaks_bytes);
 }
 
+/* Whether a run may have blocks that several streams use. */
+static bool crosses_streams(const struct step *step)
+{
+    const struct method_program *m = method_rows[step->r.method].program;
+
+    return m && m->records_streams && step->r.data_parallel > 1;
+}
+
+static enum host_engine engine_of(const struct step *step)
+{
+    return step->r.method == METHOD_ZERO3 ? HOST_ZERO3 : method_is_zero(step->r.method) ? HOST_ZERO12 : HOST_TORCH;
+}
+
+static enum err_code start_clock(const struct trainer *t, const struct timekeeper *keeper, struct arena *arena, struct tape *tape, struct err *err)
+{
+    tape->clock = keeper->follow(keeper->of, (struct timed_run){t->log, engine_of(t->step), t->step->flash}, arena);
+    tape->clock_begins = t->last_begins;
+    return tape->clock ? ERR_OK : err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for the clocks of a step");
+}
+
 /* What a run is for: whose replay needs the history of blocks, or only what is alive, or only nearly that. */
 enum look { LOOK_REPLAY, LOOK_WALK, LOOK_FORETELL };
 
 static enum err_code run_step(const struct arch *arch, const struct step *step, const struct device *device, enum look look,
-                              struct arena *arena, struct trainer **ret, struct tape *tape, struct peak *walk, struct err *err)
+                              const struct timekeeper *keeper, struct arena *arena, struct trainer **ret, struct tape *tape, struct peak *walk,
+                              struct err *err)
 {
     struct trainer *t = arena_new(arena, struct trainer);
-    enum err_code rc;
+    enum err_code rc = t ? ERR_OK : err_set(err, ERR_NOMEM, "", "the working memory of one request is too small");
 
-    if (!t)
-        return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small");
+    if (!rc && keeper && crosses_streams(step))
+        rc = timing_log(arch, step, arena, &t->log, err);
+    if (rc)
+        return rc;
     t->live_blocks_only = look != LOOK_REPLAY;
     t->foretells = look == LOOK_FORETELL;
     rc = trainer_run(t, arch, step, device, arena, err);
@@ -72,15 +98,7 @@ static enum err_code run_step(const struct arch *arch, const struct step *step, 
     *tape = tape_of(t);
     peak_walk(tape, walk);
     *ret = t;
-    return ERR_OK;
-}
-
-static enum err_code allocator(const struct tape *tape, const struct peak *walk, struct torch_alloc_options o, struct arena *arena,
-                               struct torch_alloc **ret, struct err *err)
-{
-    o.max_live = tape->n_births;
-    o.max_blocks = 3 * walk->most_live + 4096;
-    return torch_alloc_new(arena, &o, ret, err);
+    return t->log && walk->crossed ? start_clock(t, keeper, arena, tape, err) : ERR_OK;
 }
 
 /* ----------------------------------------------------------------------------------------------------------- the three */
@@ -92,7 +110,7 @@ static enum err_code walk_rank(const struct arch *arch, const struct step *step,
     struct trainer *t = NULL;
     struct tape tape;
     struct peak walk;
-    enum err_code rc = run_step(arch, step, device, look, arena, &t, &tape, &walk, err);
+    enum err_code rc = run_step(arch, step, device, look, NULL, arena, &t, &tape, &walk, err);
 
     if (!rc) {
         describe_run(t, &walk, &m);
@@ -149,87 +167,57 @@ static void name_largest(const struct trainer *t, const struct tape *tape, uint3
     }
 }
 
-/* What a replay leaves. */
-struct played {
-    bool ended; /* false: the device ran out of memory */
-    struct peak peak;
-    struct torch_alloc_stats stats;
+/* Replays on one kind of allocator, by how far the GPU lags. */
+struct replays {
+    struct played prompt, timed, lagging;
 };
 
-/* One replay; the allocator is gone afterwards. */
-static enum err_code replay_on(const struct tape *tape, const struct peak *walk, bool expandable, bool lagging, struct arena *arena,
-                               struct played *ret, struct err *err)
+/* The allocator that was asked for; `timed` is `prompt` without a clock. `known`: it was played already. */
+static enum err_code replay_asked(const struct tape *tape, const struct peak *walk, bool expandable, const struct played *known, struct arena *arena,
+                                  struct replays *ret, struct err *err)
 {
-    struct torch_alloc_options o = {.expandable = expandable, .lagging = lagging};
-    unsigned char *mark = arena->cur;
-    struct torch_alloc *a = NULL;
-    enum err_code rc = allocator(tape, walk, o, arena, &a, err);
-
-    if (rc)
-        return rc;
-    ret->ended = peak_replay(tape, a, &ret->peak);
-    ret->stats = torch_alloc_stats(a);
-    rc = torch_alloc_status(a, err);
-    arena_rewind(arena, mark);
-    return rc;
-}
-
-/* A GPU that always lags; where it fills a limited one and waiting for the streams does not help either, it is as full as it can be. */
-static enum err_code replay_lagging(const struct tape *tape, const struct peak *walk, bool expandable, const struct played *prompt,
-                                    struct arena *arena, struct played *ret, struct err *err)
-{
-    uint64_t most = walk->active_bytes < tape->capacity_bytes ? walk->active_bytes : tape->capacity_bytes;
     enum err_code rc = ERR_OK;
 
-    *ret = *prompt;
-    if (!walk->crossed)
-        return ERR_OK;
-    rc = replay_on(tape, walk, expandable, true, arena, ret, err);
-    if (rc || ret->ended)
-        return rc;
-    *ret = *prompt;
-    ret->peak.active_bytes = most > prompt->peak.active_bytes ? most : prompt->peak.active_bytes;
-    ret->stats.reserved_peak_bytes = tape->capacity_bytes;
-    return ERR_OK;
+    if (known)
+        ret->prompt = *known;
+    else
+        rc = replay_prompt(tape, walk, expandable, arena, &ret->prompt, err);
+    if (!rc)
+        rc = replay_behind(tape, walk, expandable, TORCH_LAG_ALWAYS, &ret->prompt, arena, &ret->lagging, err);
+    ret->timed = ret->prompt;
+    return rc || !tape->clock ? rc : replay_behind(tape, walk, expandable, TORCH_LAG_TIMED, &ret->prompt, arena, &ret->timed, err);
 }
 
-/* The allocator that was not asked for; of a limit that is not enough for it, without. */
-static enum err_code replay_other(const struct tape *tape, const struct peak *walk, bool expandable, struct arena *arena, struct played *ret,
+/* The other one: whose GPU never lags, or as the clock tells. */
+static enum err_code replay_other(const struct tape *tape, const struct peak *walk, bool expandable, struct arena *arena, struct replays *ret,
                                   struct err *err)
 {
-    struct tape unlimited = *tape;
-    enum err_code rc = replay_on(tape, walk, expandable, false, arena, ret, err);
+    enum err_code rc = replay_unlimited(tape, walk, expandable, arena, &ret->prompt, err);
 
-    unlimited.capacity_bytes = 0;
-    return rc || ret->ended ? rc : replay_on(&unlimited, walk, expandable, false, arena, ret, err);
+    ret->timed = ret->lagging = ret->prompt;
+    return rc || !tape->clock ? rc : replay_behind(tape, walk, expandable, TORCH_LAG_TIMED, &ret->prompt, arena, &ret->timed, err);
 }
 
-static enum err_code measure_expandable(const struct tape *tape, const struct peak *walk, const struct played *prompt, struct arena *arena,
-                                        struct measured *m, struct err *err)
+static void take_expandable(const struct replays *r, struct measured *m)
 {
-    struct played lagging;
-    enum err_code rc = replay_lagging(tape, walk, true, prompt, arena, &lagging, err);
-
-    m->peak_allocated_expandable_bytes = prompt->peak.peak_bytes;
-    m->peak_active_expandable_bytes = prompt->peak.active_bytes;
-    m->peak_reserved_expandable_bytes = prompt->stats.reserved_peak_bytes;
-    m->peak_active_lagging_expandable_bytes = lagging.peak.active_bytes;
-    m->peak_reserved_lagging_expandable_bytes = lagging.stats.reserved_peak_bytes;
-    return rc;
+    m->peak_allocated_expandable_bytes = r->prompt.peak.peak_bytes;
+    m->peak_active_expandable_bytes = r->prompt.peak.active_bytes;
+    m->peak_reserved_expandable_bytes = r->prompt.stats.reserved_peak_bytes;
+    m->peak_active_timed_expandable_bytes = r->timed.peak.active_bytes;
+    m->peak_reserved_timed_expandable_bytes = r->timed.stats.reserved_peak_bytes;
+    m->peak_active_lagging_expandable_bytes = r->lagging.peak.active_bytes;
+    m->peak_reserved_lagging_expandable_bytes = r->lagging.stats.reserved_peak_bytes;
 }
 
-static enum err_code measure_default(const struct tape *tape, const struct peak *walk, const struct played *prompt, struct arena *arena,
-                                     struct measured *m, struct err *err)
+static void take_default(const struct replays *r, struct measured *m)
 {
-    struct played lagging;
-    enum err_code rc = replay_lagging(tape, walk, false, prompt, arena, &lagging, err);
-
-    m->peak_allocated_bytes = prompt->peak.peak_bytes;
-    m->peak_active_bytes = prompt->peak.active_bytes;
-    m->peak_reserved_bytes = prompt->stats.reserved_peak_bytes;
-    m->peak_active_lagging_bytes = lagging.peak.active_bytes;
-    m->peak_reserved_lagging_bytes = lagging.stats.reserved_peak_bytes;
-    return rc;
+    m->peak_allocated_bytes = r->prompt.peak.peak_bytes;
+    m->peak_active_bytes = r->prompt.peak.active_bytes;
+    m->peak_reserved_bytes = r->prompt.stats.reserved_peak_bytes;
+    m->peak_active_timed_bytes = r->timed.peak.active_bytes;
+    m->peak_reserved_timed_bytes = r->timed.stats.reserved_peak_bytes;
+    m->peak_active_lagging_bytes = r->lagging.peak.active_bytes;
+    m->peak_reserved_lagging_bytes = r->lagging.stats.reserved_peak_bytes;
 }
 
 /* Of the allocator that was asked for. */
@@ -252,40 +240,37 @@ static enum err_code describe_replay(const struct trainer *t, const struct tape 
     return rc;
 }
 
-/* All figures of one rank's run. `known`: its replay under the default allocator and with expandable segments; NULL: not played yet. */
-static enum err_code measure_run(const struct trainer *t, const struct tape *tape, const struct peak *walk, const struct played *known[2],
+/* All figures of one rank's run. `known`: its replay under the allocator that is asked for; NULL: not played yet. */
+static enum err_code measure_run(const struct trainer *t, const struct tape *tape, const struct peak *walk, const struct played *known,
                                  bool expandable_segments, struct arena *arena, struct measured *m, struct err *err)
 {
-    struct played played[2];
-    enum err_code rc = ERR_OK;
+    struct replays of[2]; /* the default allocator, expandable segments */
+    enum err_code rc = replay_asked(tape, walk, expandable_segments, known, arena, &of[expandable_segments], err);
 
+    if (!rc)
+        rc = replay_other(tape, walk, !expandable_segments, arena, &of[!expandable_segments], err);
+    if (rc)
+        return rc;
     describe_run(t, walk, m);
-    for (int kind = 0; kind < 2 && !rc; kind++)
-        if (known[kind])
-            played[kind] = *known[kind];
-        else
-            rc = replay_other(tape, walk, kind, arena, &played[kind], err);
-    if (!rc)
-        rc = measure_expandable(tape, walk, &played[1], arena, m, err);
-    if (!rc)
-        rc = measure_default(tape, walk, &played[0], arena, m, err);
-    return rc ? rc : describe_replay(t, tape, &played[expandable_segments], arena, m, err);
+    m->timed = walk->crossed && tape->clock;
+    take_expandable(&of[1], m);
+    take_default(&of[0], m);
+    return describe_replay(t, tape, &of[expandable_segments].prompt, arena, m, err);
 }
 
 static enum err_code measure(const struct arch *arch, const struct step *step, const struct device *device, bool expandable_segments,
-                             struct arena *arena, struct measured *m, struct err *err)
+                             const struct timekeeper *keeper, struct arena *arena, struct measured *m, struct err *err)
 {
-    const struct played *known[2] = {NULL, NULL};
     struct trainer *t = NULL;
     struct tape tape;
     struct peak walk = {0};
-    enum err_code rc = run_step(arch, step, device, LOOK_REPLAY, arena, &t, &tape, &walk, err);
+    enum err_code rc = run_step(arch, step, device, LOOK_REPLAY, keeper, arena, &t, &tape, &walk, err);
 
-    return rc ? rc : measure_run(t, &tape, &walk, known, expandable_segments, arena, m, err);
+    return rc ? rc : measure_run(t, &tape, &walk, NULL, expandable_segments, arena, m, err);
 }
 
 enum err_code train_measure(const struct arch *arch, const struct step *step, const struct device *device, bool expandable_segments,
-                            struct arena *arena, struct measured *ret, struct err *err)
+                            const struct timekeeper *keeper, struct arena *arena, struct measured *ret, struct err *err)
 {
     unsigned char *mark = arena->cur;
     struct ranks all;
@@ -295,7 +280,7 @@ enum err_code train_measure(const struct arch *arch, const struct step *step, co
         struct step s = of_rank(step, all.rank[i]);
         struct measured m = {0};
 
-        rc = measure(arch, &s, device, expandable_segments, arena, &m, err);
+        rc = measure(arch, &s, device, expandable_segments, keeper, arena, &m, err);
         if (!rc)
             ranks_take_higher(ret, &m, !i);
         arena_rewind(arena, mark);
@@ -310,27 +295,27 @@ static bool wanted(enum measuring measuring, const struct fit *fit)
 
 /* A limit that no retry met changed nothing: such a replay is one without a limit. What loading leaves reserved has to stay within it too. */
 static enum err_code fits_rank(const struct arch *arch, const struct step *step, const struct device *device, uint64_t capacity_bytes,
-                               bool expandable_segments, enum measuring measuring, struct arena *arena, struct fit *ret, struct err *err)
+                               bool expandable_segments, enum measuring measuring, const struct timekeeper *keeper, struct arena *arena,
+                               struct fit *ret, struct err *err)
 {
     unsigned char *mark = arena->cur;
     struct trainer *t = NULL;
     struct tape tape = {0};
     struct peak walk = {0};
     struct played played = {0};
-    const struct played *known[2] = {expandable_segments ? NULL : &played, expandable_segments ? &played : NULL};
-    enum err_code rc = run_step(arch, step, device, LOOK_REPLAY, arena, &t, &tape, &walk, err);
+    enum err_code rc = run_step(arch, step, device, LOOK_REPLAY, keeper, arena, &t, &tape, &walk, err);
 
     tape.capacity_bytes = capacity_bytes;
     if (!rc)
         describe_run(t, &walk, &ret->walk);
     if (!rc && walk.peak_bytes <= capacity_bytes)
-        rc = replay_on(&tape, &walk, expandable_segments, false, arena, &played, err);
+        rc = replay_prompt(&tape, &walk, expandable_segments, arena, &played, err);
     ret->fits = !rc && played.ended && played.stats.reserved_peak_bytes <= capacity_bytes;
     ret->retries = played.stats.retries;
     ret->reserved_bytes = played.stats.reserved_peak_bytes;
     ret->measured = wanted(measuring, ret);
     if (ret->measured)
-        rc = measure_run(t, &tape, &walk, known, expandable_segments, arena, &ret->memory, err);
+        rc = measure_run(t, &tape, &walk, &played, expandable_segments, arena, &ret->memory, err);
     arena_rewind(arena, mark);
     return rc;
 }
@@ -349,7 +334,8 @@ static void take_worse(struct fit *worst, const struct fit *fit, bool first)
 
 /* It fits where it fits on every rank. */
 enum err_code train_fits(const struct arch *arch, const struct step *step, const struct device *device, uint64_t capacity_bytes,
-                         bool expandable_segments, enum measuring measuring, struct arena *arena, struct fit *ret, struct err *err)
+                         bool expandable_segments, enum measuring measuring, const struct timekeeper *keeper, struct arena *arena,
+                         struct fit *ret, struct err *err)
 {
     struct fit worst = {.fits = true, .measured = measuring != MEASURE_NOTHING};
     struct ranks all;
@@ -359,7 +345,8 @@ enum err_code train_fits(const struct arch *arch, const struct step *step, const
         struct step s = of_rank(step, all.rank[i]);
         struct fit fit = {0};
 
-        rc = fits_rank(arch, &s, device, capacity_bytes, expandable_segments, worst.measured ? measuring : MEASURE_NOTHING, arena, &fit, err);
+        rc = fits_rank(arch, &s, device, capacity_bytes, expandable_segments, worst.measured ? measuring : MEASURE_NOTHING,
+                       measuring ? keeper : NULL, arena, &fit, err);
         if (!rc)
             take_worse(&worst, &fit, !i);
     }

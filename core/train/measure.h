@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 struct arch;
+struct timekeeper; /* meters/clock.h */
 
 /* Live blocks at the peak that have the same op, category, phase and size; largest sum first. */
 struct largest {
@@ -42,7 +43,9 @@ struct measured {
     uint64_t peak_allocated_bytes, peak_reserved_bytes, peak_reserved_expandable_bytes; /* 0 after train_walk, except allocated = walk */
     uint64_t peak_allocated_expandable_bytes;
     bool crossed;                /* another stream reads blocks of this run: the lagging figures differ from the others */
+    bool timed;                  /* and a timekeeper said how far the GPU lags; else the timed figures are those of one that never does */
     uint64_t peak_active_bytes, peak_active_expandable_bytes; /* GPU that never lags; after train_walk as allocated */
+    uint64_t peak_active_timed_bytes, peak_active_timed_expandable_bytes, peak_reserved_timed_bytes, peak_reserved_timed_expandable_bytes;
     uint64_t peak_active_lagging_bytes, peak_active_lagging_expandable_bytes; /* GPU that always lags; after train_walk the first alone */
     uint64_t peak_reserved_lagging_bytes, peak_reserved_lagging_expandable_bytes; /* 0 after train_walk */
     uint64_t first_steps_peak_bytes; /* DDP: allocated, of the steps before the last, which the other peaks are of; 0: of all steps */
@@ -60,14 +63,24 @@ struct measured {
     uint32_t tensors;
 };
 
+/* What a replay answers: where blocks cross streams, as the clocks tell. */
+static inline uint64_t measured_reserved(const struct measured *m, bool expandable)
+{
+    if (m->timed)
+        return expandable ? m->peak_reserved_timed_expandable_bytes : m->peak_reserved_timed_bytes;
+    return expandable ? m->peak_reserved_expandable_bytes : m->peak_reserved_bytes;
+}
+
 MUST_CHECK enum err_code train_walk(const struct arch *arch, const struct step *step, const struct device *device,
                                     struct arena *arena, struct measured *ret, struct err *err);
 /* The same of one step whose optimizer states stand before it: near the walk, at half its price. For what is proposed, never for an answer. */
 MUST_CHECK enum err_code train_foretell(const struct arch *arch, const struct step *step, const struct device *device,
                                         struct arena *arena, struct measured *ret, struct err *err);
-/* What is of one allocator (static, resting, phases, breakdown, largest, slack) is of the one that is asked for. */
+/* What is of one allocator (static, resting, phases, breakdown, largest, slack) is of the one that is asked for, and so is what a
+ * GPU that always lags holds. `keeper`: whoever knows how long things take; NULL: nobody. */
 MUST_CHECK enum err_code train_measure(const struct arch *arch, const struct step *step, const struct device *device,
-                                       bool expandable_segments, struct arena *arena, struct measured *ret, struct err *err);
+                                       bool expandable_segments, const struct timekeeper *keeper, struct arena *arena, struct measured *ret,
+                                       struct err *err);
 
 /* Whether `memory` of a fit is wanted: never; of a run that needs no retry; of any that fits. */
 enum measuring { MEASURE_NOTHING, MEASURE_ROOMY, MEASURE_FITTING };
@@ -86,7 +99,7 @@ struct fit {
  * not played. One that always lags is measured within the capacity too: where it reaches it, it waits for the streams. Of the allocator
  * that was not asked for reserved is within the capacity only where that is enough for it. */
 MUST_CHECK enum err_code train_fits(const struct arch *arch, const struct step *step, const struct device *device,
-                                    uint64_t capacity_bytes, bool expandable_segments, enum measuring measuring, struct arena *arena,
-                                    struct fit *ret, struct err *err);
+                                    uint64_t capacity_bytes, bool expandable_segments, enum measuring measuring,
+                                    const struct timekeeper *keeper, struct arena *arena, struct fit *ret, struct err *err);
 
 #endif

@@ -1,10 +1,11 @@
 #include "train/timing.h"
 
 #include "train/inventory.h"
+#include "train/loop.h"
 #include "train/trainer.h"
 
 /* A layer's kernels in forward, backward and recomputation, for each micro-step; what stands outside; messages: a bucket each. */
-enum { KERNELS_OF_LAYER = 640, KERNELS_BESIDE = 4096, MESSAGES_OF_LAYER = 256, MESSAGES_BESIDE = 256 };
+enum { KERNELS_OF_LAYER = 640, KERNELS_BESIDE = 4096, MESSAGES_OF_LAYER = 256, MESSAGES_BESIDE = 256, ORDERS_OF_LAYER = 512, ORDERS_BESIDE = 1024 };
 
 static double model_flops(const struct trainer *t, const struct arch *a, const struct recipe *r)
 {
@@ -15,19 +16,41 @@ static double model_flops(const struct trainer *t, const struct arch *a, const s
     return tokens * (6 * trained + 4 * frozen + 12.0 * a->layers * a->heads * a->head_dim * r->seq_len_tokens);
 }
 
+static enum err_code room_for(const struct arch *arch, uint32_t micro_steps, bool orders, struct arena *arena, struct work *log, struct err *err)
+{
+    struct work_limits l = {(KERNELS_BESIDE + arch->layers * KERNELS_OF_LAYER) * micro_steps, MESSAGES_BESIDE + arch->layers * MESSAGES_OF_LAYER,
+                            orders ? (ORDERS_BESIDE + arch->layers * ORDERS_OF_LAYER) * micro_steps : 0};
+
+    if (!work_init(log, arena, l))
+        return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for the kernels of a step");
+    return ERR_OK;
+}
+
+enum err_code timing_log(const struct arch *arch, const struct step *step, struct arena *arena, struct work **ret, struct err *err)
+{
+    uint32_t micro_steps = step->r.gradient_accumulation_steps < MICRO_STEPS ? step->r.gradient_accumulation_steps : MICRO_STEPS;
+    struct work *log = arena_new(arena, struct work);
+    enum err_code rc = log ? room_for(arch, micro_steps, true, arena, log, err)
+                           : err_set(err, ERR_NOMEM, "", "the working memory of one request is too small");
+
+    if (!rc)
+        *ret = log;
+    return rc;
+}
+
 static enum err_code run_logged(struct trainer **ret, const struct arch *arch, const struct step *step, const struct device *device,
                                 struct arena *arena, struct work *log, struct err *err)
 {
-    uint32_t micro_steps = step->r.gradient_accumulation_steps;
+    enum err_code rc = room_for(arch, step->r.gradient_accumulation_steps, false, arena, log, err);
     struct trainer *t;
 
-    if (!work_init(log, arena, (KERNELS_BESIDE + arch->layers * KERNELS_OF_LAYER) * micro_steps,
-                   MESSAGES_BESIDE + arch->layers * MESSAGES_OF_LAYER))
-        return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for the kernels of a step");
+    if (rc)
+        return rc;
     t = arena_new(arena, struct trainer);
     if (!t)
         return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small");
     t->log = log;
+    t->costs_alone = true;
     *ret = t;
     return trainer_run(t, arch, step, device, arena, err);
 }

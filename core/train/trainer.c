@@ -145,7 +145,7 @@ static uint32_t steps_to_play(const struct trainer *t, const struct step *s)
 {
     if (t->foretells)
         return 1;
-    if (t->log)
+    if (t->costs_alone)
         return n_steps(s) - 1;
     return t->live_blocks_only && s->find_unused_parameters ? 2 : n_steps(s);
 }
@@ -205,7 +205,7 @@ static enum err_code take_stage(struct trainer *t, struct err *err)
 {
     const struct recipe *s = &t->step->r;
 
-    if (!t->log && s->gradient_accumulation_steps < s->pipeline_parallel)
+    if (!t->costs_alone && s->gradient_accumulation_steps < s->pipeline_parallel)
         return err_set(err, ERR_FIELD_CONFLICT, "/training/gradient_accumulation_steps",
                        "Schedule1F1B needs a micro-batch for each of %u stages at least", s->pipeline_parallel);
     return stage_cut(&t->model, s->rank, s->pipeline_parallel, err);
@@ -258,9 +258,9 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
     uint32_t n = steps_to_play(t, step);
     enum err_code rc;
 
-    *t = (struct trainer){.log = t->log, .live_blocks_only = t->live_blocks_only, .foretells = t->foretells};
+    *t = (struct trainer){.log = t->log, .costs_alone = t->costs_alone, .live_blocks_only = t->live_blocks_only, .foretells = t->foretells};
     rc = trainer_declare(t, arch, step, arena, err);
-    if (!rc && t->log)
+    if (!rc && t->costs_alone)
         t->whole = parameters_of(t->model.tree.root);
     if (!rc)
         rc = take_part(t, err);

@@ -37,7 +37,8 @@ struct trainer {
     bool live_blocks_only;     /* set before trainer_run(): nobody replays the run on an allocator, whose blocks have a history */
     bool foretells;            /* set before trainer_run(): one step, with optimizer states that stand already, for a figure that is near enough */
     struct work *log;          /* set before trainer_run(): what the last step gives the GPU to do; NULL: nobody asks */
-    struct parameter_count whole; /* of the model, whatever a rank has of it; where there is a log */
+    bool costs_alone;          /* set before trainer_run(): nobody asks for memory, beside the log */
+    struct parameter_count whole; /* of the model, whatever a rank has of it; where costs alone are asked */
     uint32_t last_begins;      /* first event of the last step */
 };
 

@@ -31,7 +31,7 @@ static int figures(const struct arch *arch, const struct step *step, struct aren
     struct measured m;
     struct err err = {0};
 
-    if (train_measure(arch, step, &traced_device, false, a, &m, &err)) {
+    if (train_measure(arch, step, &traced_device, false, NULL, a, &m, &err)) {
         fprintf(stderr, "%s %s\n", err.at, err.detail);
         return 1;
     }

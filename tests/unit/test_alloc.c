@@ -18,12 +18,13 @@ static struct torch_alloc *alloc_new(struct torch_alloc_options options)
 /* Rule by rule ------------------------------------------------------------------------------------------------------------
  *
  *   +h:N@s  a birth on stream s (0)    !h:N@s  one that is refused    -h  a death    xh  another stream reads h
+ *   th  it is h seconds now    ~h:N  a death; the streams have passed after N seconds
  *   m  a CUDA event is recorded    w  the host waits for it    y  the host waits for all streams    e  empty_cache    z  reset_peaks
  *   what=N is then what the allocator says: a allocated, v active, r reserved, q requested, A V R Q their peaks, s S slack and its
  *   peak, n retries, o oom, 0..9 the block of that handle. Sizes end in M for MiB.
- * tests/data/alloc/make_streams.py plays these rows on the real allocator.
+ * tests/data/alloc/make_streams.py plays these rows on the real allocator, those without times.
  */
-enum mode { PLAIN, EXPANDABLE = 1, LAGGING = 2 };
+enum mode { PLAIN, EXPANDABLE = 1, LAGGING = 2, TIMED = 4 };
 
 static const struct {
     const char *name;
@@ -104,6 +105,15 @@ static const struct {
     {"always behind, expandable: waiting blocks are no way to grow", EXPANDABLE | LAGGING, "0", "+0:20M x0 -0 +1:30M r=60M v=50M y +2:30M r=80M v=60M"},
     {"always behind, expandable: empty_cache waits", EXPANDABLE | LAGGING, "0", "+0:15M +1:5M x0 -0 e r=20M v=5M -1 e r=0"},
     {"always behind, expandable: full", EXPANDABLE | LAGGING, "40M", "+0:20M@1 x0 -0 +1:40M n=1 r=40M v=40M"},
+
+    {"as told: free at the first birth after its time", TIMED, "0", "+0:20M x0 ~0:5 v=20M a=0 t4 +1:20M v=40M r=40M t5 v=40M +2:20M v=40M r=40M"},
+    {"as told: each at its time", TIMED, "0",
+     "+0:20M +1:30M x0 x1 ~0:9 ~1:3 t5 +2:30M v=50M r=50M +3:20M v=70M r=70M t9 +4:20M v=70M r=70M A=70M V=70M"},
+    {"as told: what nobody else reads is free at once", TIMED, "0", "+0:20M ~0:9 v=0 +1:20M v=20M r=20M"},
+    {"as told: without a time it has passed", TIMED, "0", "t3 +0:20M x0 -0 +1:20M v=20M r=20M"},
+    {"as told: empty_cache waits", TIMED, "0", "+0:20M x0 ~0:9 e v=0 r=0 +1:20M v=20M r=20M"},
+    {"as told: a full device waits, then retries", TIMED, "40M", "+0:20M x0 ~0:9 +1:40M n=1 r=40M v=40M o=0"},
+    {"as told, expandable: waiting blocks are no way to grow", EXPANDABLE | TIMED, "0", "+0:20M x0 ~0:2 +1:30M r=60M v=50M t2 +2:30M r=80M v=60M"},
 };
 
 static uint64_t number(const char **s)
@@ -145,7 +155,7 @@ static void act(struct torch_alloc *t, char verb, const char **s, uint32_t *mark
 {
     uint32_t handle = 0;
 
-    if (verb == '-' || verb == 'x')
+    if (strchr("-x~t", verb))
         handle = (uint32_t)number(s);
     switch (verb) {
     case '-': torch_alloc_give(t, handle); break;
@@ -153,6 +163,11 @@ static void act(struct torch_alloc *t, char verb, const char **s, uint32_t *mark
     case 'm': *mark = torch_alloc_mark(t); break;
     case 'w': torch_alloc_wait(t, *mark); break;
     case 'y': torch_alloc_wait(t, torch_alloc_mark(t)); break;
+    case 't': torch_alloc_time(t, handle); break;
+    case '~':
+        ++*s;
+        torch_alloc_give_until(t, handle, (double)number(s));
+        break;
     case 'e': torch_alloc_empty_cache(t); break;
     default: torch_alloc_reset_peaks(t);
     }
@@ -171,10 +186,15 @@ static bool born(struct torch_alloc *t, const char **s)
     return torch_alloc_take(t, handle, bytes, (unsigned)number(s));
 }
 
+static enum torch_lag lag_of(int mode)
+{
+    return mode & LAGGING ? TORCH_LAG_ALWAYS : mode & TIMED ? TORCH_LAG_TIMED : TORCH_LAG_NEVER;
+}
+
 START_TEST(follows_the_rule)
 {
     const char *capacity = rule[_i].capacity;
-    struct torch_alloc *t = alloc_new((struct torch_alloc_options){rule[_i].mode & EXPANDABLE, number(&capacity), 10, 0, rule[_i].mode & LAGGING});
+    struct torch_alloc *t = alloc_new((struct torch_alloc_options){rule[_i].mode & EXPANDABLE, number(&capacity), 10, 0, lag_of(rule[_i].mode)});
     uint32_t mark = 0;
 
     for (const char *s = rule[_i].script; *s; s += *s == ' ') {
@@ -237,7 +257,7 @@ START_TEST(equals_the_real_one)
 
     tape_open(tape_name[_i], &tape);
     for (const struct tape_expect *x = tape.expects; x < tape.expects + tape.n_expects; x++) {
-        struct torch_alloc *t = alloc_new((struct torch_alloc_options){x->expandable, x->capacity_bytes, tape.slots, 0, x->lagging});
+        struct torch_alloc *t = alloc_new((struct torch_alloc_options){x->expandable, x->capacity_bytes, tape.slots, 0, lag_of(x->lagging ? LAGGING : PLAIN)});
         uint32_t refused;
         uint64_t hash = replay(t, &tape, &refused);
         struct torch_alloc_stats s = torch_alloc_stats(t);
@@ -328,10 +348,10 @@ static uint64_t live_a_life(uint64_t seed, const struct torch_alloc_options *o)
 }
 
 static const struct torch_alloc_options life[] = {
-    {false, 0, SLOTS, 0, false},
-    {true, 0, SLOTS, 0, false},
-    {false, UINT64_C(200) << 20, SLOTS, 0, false},
-    {true, UINT64_C(200) << 20, SLOTS, 0, false},
+    {false, 0, SLOTS, 0, TORCH_LAG_NEVER},
+    {true, 0, SLOTS, 0, TORCH_LAG_NEVER},
+    {false, UINT64_C(200) << 20, SLOTS, 0, TORCH_LAG_NEVER},
+    {true, UINT64_C(200) << 20, SLOTS, 0, TORCH_LAG_NEVER},
 };
 
 START_TEST(keeps_its_laws)
@@ -352,7 +372,7 @@ START_TEST(survives_any_number_of_blocks)
     tape_open("random-5-mixed", &tape);
     for (uint32_t blocks = 1; blocks < 200; blocks++) {
         for (const struct tape_expect *x = tape.expects; x < tape.expects + tape.n_expects; x++) {
-            struct torch_alloc *t = alloc_new((struct torch_alloc_options){x->expandable, x->capacity_bytes, tape.slots, blocks, x->lagging});
+            struct torch_alloc *t = alloc_new((struct torch_alloc_options){x->expandable, x->capacity_bytes, tape.slots, blocks, lag_of(x->lagging ? LAGGING : PLAIN)});
             struct err err = {0};
             uint32_t refused;
             uint64_t hash = replay(t, &tape, &refused);

@@ -27,7 +27,7 @@ static void operator_log(struct run *r)
 
     setup();
     ck_assert(!run_init(r, &arena, &quirks, step_device, limits, &err));
-    ck_assert(work_init(&log, &arena, KERNELS, 4));
+    ck_assert(work_init(&log, &arena, (struct work_limits){KERNELS, 4, 0}));
     r->work = &log;
 }
 
@@ -338,10 +338,11 @@ START_TEST(the_log_changes_no_block)
     r.gradient_accumulation_steps = 2;
     r.max_grad_norm = 1;
     ck_assert(!stack_complete(&r.stack, &err) && !train_resolve(&r, &arch, &step_device, &arena, &step, &err));
-    ck_assert(work_init(&log, &arena, 1 << 16, 16));
+    ck_assert(work_init(&log, &arena, (struct work_limits){1 << 16, 16, 0}));
     with = arena_new(&arena, struct trainer);
     without = arena_new(&arena, struct trainer);
     with->log = &log;
+    with->costs_alone = true;
     ck_assert(!trainer_run(with, &arch, &step, &step_device, &arena, &err));
     ck_assert(!trainer_run(without, &arch, &step, &step_device, &arena, &err));
     ck_assert_uint_gt(log.n_kernels, 100);

@@ -1,4 +1,5 @@
 /* core/meters/peak: blocks that cross streams, on a GPU that never lags and on one that always does. */
+#include "meters/clock.h"
 #include "meters/peak.h"
 
 #include "tests/support/unit.h"
@@ -45,7 +46,7 @@ static void write_birth(struct written *w, const char *token)
 
     for (; *token != '+'; token++)
         if (*token == 'x')
-            b->crossed = true;
+            b->readers = 1u << STREAM_REDUCE;
         else
             b->stream = (uint8_t)(*token - 'A');
     b->bytes = strtoull(token + 1, NULL, 10) * MIB;
@@ -69,9 +70,9 @@ static void write_tape(struct written *w, const char *script)
             write_birth(w, s);
 }
 
-static struct torch_alloc_stats replay(const struct tape *tape, bool lagging, struct peak *ret)
+static struct torch_alloc_stats replay(const struct tape *tape, enum torch_lag lag, struct peak *ret)
 {
-    const struct torch_alloc_options o = {.max_live = BIRTHS, .lagging = lagging};
+    const struct torch_alloc_options o = {.max_live = BIRTHS, .lag = lag};
     struct torch_alloc *t = NULL;
     struct arena a;
 
@@ -89,8 +90,8 @@ START_TEST(knows_who_holds_a_block)
 
     write_tape(&w, row[_i].script);
     peak_walk(&w.tape, &walk);
-    ck_assert_uint_eq(replay(&w.tape, false, &prompt).reserved_peak_bytes, row[_i].reserved_mib * MIB);
-    ck_assert_uint_eq(replay(&w.tape, true, &lagging).reserved_peak_bytes, row[_i].lagging_reserved_mib * MIB);
+    ck_assert_uint_eq(replay(&w.tape, TORCH_LAG_NEVER, &prompt).reserved_peak_bytes, row[_i].reserved_mib * MIB);
+    ck_assert_uint_eq(replay(&w.tape, TORCH_LAG_ALWAYS, &lagging).reserved_peak_bytes, row[_i].lagging_reserved_mib * MIB);
     ck_assert_uint_eq(walk.active_bytes, row[_i].lagging_active_mib * MIB);
     ck_assert_uint_eq(lagging.active_bytes, row[_i].lagging_active_mib * MIB);
     ck_assert_uint_eq(prompt.active_bytes, row[_i].active_mib * MIB);
@@ -101,6 +102,93 @@ START_TEST(knows_who_holds_a_block)
 }
 END_TEST
 
+/* --- a GPU whose pace is known: the host is at event i after i seconds, a stream so much later -------------------------------------- */
+
+struct late {
+    struct tape_clock clock;
+    double behind_s[STREAM_COUNT];
+};
+
+static void late_begins(struct tape_clock *c)
+{
+    c->host_s = 0;
+    c->next = 0;
+}
+
+static void late_advances(struct tape_clock *c, uint32_t event)
+{
+    c->host_s = event;
+    c->next = event + 1;
+}
+
+static double late_passes(struct tape_clock *c, unsigned readers)
+{
+    const struct late *l = (const struct late *)(const void *)c;
+    double last = 0;
+
+    for (unsigned i = 0; i < STREAM_COUNT; i++)
+        if (readers >> i & 1 && c->host_s + l->behind_s[i] > last)
+            last = c->host_s + l->behind_s[i];
+    return last;
+}
+
+static const struct {
+    const char *name, *script;
+    double behind_s;
+    uint32_t clock_begins;
+    unsigned active_mib, reserved_mib;
+} timed[] = {
+    {"nothing crosses", "+20 -0 +20", 9, 0, 20, 20},
+    {"passed before the next birth", "x+20 -0 +20", 0.5, 0, 20, 20},
+    {"passed just then", "x+20 -0 +20", 1, 0, 20, 20},
+    {"passed after it", "x+20 -0 +20", 1.5, 0, 40, 40},
+    {"passed before the one after", "x+20 -0 +20 -1 +20", 2.5, 0, 40, 40},
+    {"each in its turn", "x+20 x+30 -0 -1 +20 +30", 2, 0, 50, 50},
+    {"the host's waits are the clock's own", "x+20 -0 s +20", 9, 0, 40, 40},
+    {"empty_cache waits", "x+20 -0 e +30", 9, 0, 30, 30},
+    {"before the clock begins no GPU lags", "x+20 -0 +20", 9, 2, 20, 20},
+};
+
+START_TEST(asks_the_clock)
+{
+    struct late late = {{late_begins, late_advances, late_passes, 0, 0}, {[STREAM_REDUCE] = timed[_i].behind_s}};
+    struct written w;
+    struct peak prompt, p, always;
+
+    write_tape(&w, timed[_i].script);
+    (void)replay(&w.tape, TORCH_LAG_NEVER, &prompt);
+    (void)replay(&w.tape, TORCH_LAG_ALWAYS, &always);
+    w.tape.clock = &late.clock;
+    w.tape.clock_begins = timed[_i].clock_begins;
+    for (int again = 0; again < 2; again++) { /* begin() forgets */
+        ck_assert_uint_eq(replay(&w.tape, TORCH_LAG_TIMED, &p).reserved_peak_bytes, timed[_i].reserved_mib * MIB);
+        ck_assert_uint_eq(p.active_bytes, timed[_i].active_mib * MIB);
+        ck_assert_uint_eq(p.peak_bytes, prompt.peak_bytes);
+        ck_assert_uint_ge(p.active_bytes, prompt.active_bytes);
+    }
+}
+END_TEST
+
+/* A full device waits for the streams before it gives up. */
+START_TEST(a_full_device_takes_back_what_waits)
+{
+    struct late late = {{late_begins, late_advances, late_passes, 0, 0}, {[STREAM_REDUCE] = 99}};
+    struct written w;
+    struct peak p;
+    struct torch_alloc_stats stats;
+
+    write_tape(&w, "x+20 -0 +20");
+    w.tape.clock = &late.clock;
+    w.tape.capacity_bytes = 30 * MIB;
+    stats = replay(&w.tape, TORCH_LAG_TIMED, &p);
+    ck_assert_uint_eq(stats.retries, 1);
+    ck_assert(!stats.oom);
+    ck_assert_uint_eq(stats.reserved_peak_bytes, 20 * MIB);
+}
+END_TEST
+
 UNIT_TESTS("meters/peak",
     unit_rows(knows_who_holds_a_block, row);
+    unit_rows(asks_the_clock, timed);
+    unit_test(a_full_device_takes_back_what_waits);
 )

@@ -38,7 +38,7 @@ static enum err_code measured_as(const struct small_llama *s, bool tied, struct 
     arch = small_arch(s, &arena);
     arch.tie_embeddings = tied;
     step = step_of(&arch, r, &arena);
-    rc = train_measure(&arch, &step, &traced_device, false, &arena, ret, err);
+    rc = train_measure(&arch, &step, &traced_device, false, NULL, &arena, ret, err);
     free(block);
     return rc;
 }

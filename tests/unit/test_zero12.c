@@ -147,7 +147,7 @@ static struct measured measured(struct recipe r)
     struct measured m;
     struct err err = {0};
 
-    ck_assert_msg(!train_measure(&arch, &step, &step_device, false, &a, &m, &err), "%s %s", err.at, err.detail);
+    ck_assert_msg(!train_measure(&arch, &step, &step_device, false, NULL, &a, &m, &err), "%s %s", err.at, err.detail);
     return m;
 }
 

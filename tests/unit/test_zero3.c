@@ -48,7 +48,7 @@ static struct measured measured_of(const struct recipe *asked)
     struct err err = {0};
 
     ck_assert_msg(!train_resolve(asked, &arch, &traced_device, &arena, &step, &err), "%s %s", err.at, err.detail);
-    ck_assert_msg(!train_measure(&arch, &step, &traced_device, false, &arena, &m, &err), "%s %s", err.at, err.detail);
+    ck_assert_msg(!train_measure(&arch, &step, &traced_device, false, NULL, &arena, &m, &err), "%s %s", err.at, err.detail);
     return m;
 }
 

@@ -183,7 +183,7 @@ def rows_of(source):
     table = table[:table.index("\n};")]
     modes = {"PLAIN": 0, "EXPANDABLE": EXPANDABLE, "LAGGING": LAGGING, "EXPANDABLE | LAGGING": EXPANDABLE | LAGGING}
     return [(name, modes[mode], number(capacity), script)
-            for name, mode, capacity, script in re.findall(r'\{"([^"]*)", ([A-Z| ]+), "(\d+M?)",\s*"([^"]*)"\}', table)]
+            for name, mode, capacity, script in re.findall(r'\{"([^"]*)", ([A-Z| ]+), "(\d+M?)",\s*"([^"]*)"\}', table) if "TIMED" not in mode]
 
 
 def check_rules(null, path):

@@ -1,0 +1,65 @@
+#include "train/replays.h"
+
+static enum err_code allocator(const struct tape *tape, const struct peak *walk, struct torch_alloc_options o, struct arena *arena,
+                               struct torch_alloc **ret, struct err *err)
+{
+    o.max_live = tape->n_births;
+    o.max_blocks = 3 * walk->most_live + 4096;
+    return torch_alloc_new(arena, &o, ret, err);
+}
+
+static enum err_code replay_on(const struct tape *tape, const struct peak *walk, bool expandable, enum torch_lag lag, struct arena *arena,
+                               struct played *ret, struct err *err)
+{
+    struct torch_alloc_options o = {.expandable = expandable, .lag = lag};
+    unsigned char *mark = arena->cur;
+    struct torch_alloc *a = NULL;
+    enum err_code rc = allocator(tape, walk, o, arena, &a, err);
+
+    if (rc)
+        return rc;
+    ret->ended = peak_replay(tape, a, &ret->peak);
+    ret->stats = torch_alloc_stats(a);
+    rc = torch_alloc_status(a, err);
+    arena_rewind(arena, mark);
+    return rc;
+}
+
+enum err_code replay_prompt(const struct tape *tape, const struct peak *walk, bool expandable, struct arena *arena, struct played *ret,
+                            struct err *err)
+{
+    struct tape without = *tape;
+
+    without.clock = NULL;
+    return replay_on(&without, walk, expandable, TORCH_LAG_NEVER, arena, ret, err);
+}
+
+enum err_code replay_unlimited(const struct tape *tape, const struct peak *walk, bool expandable, struct arena *arena, struct played *ret,
+                               struct err *err)
+{
+    struct tape unlimited = *tape;
+    enum err_code rc = replay_prompt(tape, walk, expandable, arena, ret, err);
+
+    unlimited.capacity_bytes = 0;
+    return rc || ret->ended ? rc : replay_prompt(&unlimited, walk, expandable, arena, ret, err);
+}
+
+enum err_code replay_behind(const struct tape *tape, const struct peak *walk, bool expandable, enum torch_lag lag, const struct played *prompt,
+                            struct arena *arena, struct played *ret, struct err *err)
+{
+    struct tape t = *tape;
+    uint64_t most = walk->active_bytes < tape->capacity_bytes ? walk->active_bytes : tape->capacity_bytes;
+    enum err_code rc;
+
+    *ret = *prompt;
+    if (!walk->crossed)
+        return ERR_OK;
+    t.clock = lag == TORCH_LAG_TIMED ? tape->clock : NULL;
+    rc = replay_on(&t, walk, expandable, lag, arena, ret, err);
+    if (rc || ret->ended)
+        return rc;
+    *ret = *prompt;
+    ret->peak.active_bytes = most > prompt->peak.active_bytes ? most : prompt->peak.active_bytes;
+    ret->stats.reserved_peak_bytes = tape->capacity_bytes;
+    return ERR_OK;
+}

@@ -1,0 +1,30 @@
+/*
+ * replays.h - a tape on the model of PyTorch's caching allocator, by how far the GPU lags behind the host. Included by core/train only.
+ *
+ * Units     bytes; a tape's capacity_bytes is the limit, 0: none.
+ * Owner     the allocators are gone afterwards.
+ */
+#ifndef TRAIN_REPLAYS_H
+#define TRAIN_REPLAYS_H
+
+#include "meters/peak.h"
+
+/* What a replay leaves. */
+struct played {
+    bool ended; /* false: the device ran out of memory */
+    struct peak peak;
+    struct torch_alloc_stats stats;
+};
+
+/* A GPU that never lags. */
+MUST_CHECK enum err_code replay_prompt(const struct tape *tape, const struct peak *walk, bool expandable, struct arena *arena, struct played *ret,
+                                       struct err *err);
+/* The same; where the limit is not enough, without. */
+MUST_CHECK enum err_code replay_unlimited(const struct tape *tape, const struct peak *walk, bool expandable, struct arena *arena,
+                                          struct played *ret, struct err *err);
+/* One that lags, always or as the tape's clock tells; what `prompt` says where no block crosses streams. Where it fills a limited device and waiting
+ * for the streams does not help either, it is as full as it can be. */
+MUST_CHECK enum err_code replay_behind(const struct tape *tape, const struct peak *walk, bool expandable, enum torch_lag lag,
+                                       const struct played *prompt, struct arena *arena, struct played *ret, struct err *err);
+
+#endif
