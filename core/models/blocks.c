@@ -267,7 +267,7 @@ val last_states(struct run *r, const struct model *m, val hidden)
 /* DynamicSlidingWindowLayer moves its window to the device; gpt_neo's local layers are not of that class */
 static bool slides(const struct model *m, uint32_t layer)
 {
-    return m->q->cache_copies && m->arch->family != FAMILY_GPT_NEO && m->arch->layer_kinds[layer] == LAYER_SLIDING;
+    return m->q->cache_keeps_window && m->arch->family != FAMILY_GPT_NEO && m->arch->layer_kinds[layer] == LAYER_SLIDING;
 }
 
 void cache_update(struct run *r, struct model *m, uint32_t layer, val *key, val *value)

@@ -8,8 +8,8 @@ val flash_attention_mask(struct run *r, struct model *m, val mask)
     return m->padded ? mask : 0;
 }
 
-/* _is_packed_sequence: a batch of one row may be several sequences behind one another; positions that start anew tell */
-static void look_for_packing(struct run *r, val ids)
+/* _is_packed_sequence: a batch of one row may be several sequences behind one another; positions that start anew tell. The answer is a temporary. */
+static val is_packed(struct run *r, val ids, bool one)
 {
     struct frame f = frame_enter(r);
     val steps, least, increasing, off;
@@ -17,9 +17,10 @@ static void look_for_packing(struct run *r, val ids)
     steps = factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(size_of(r, ids, 1)));
     least = factory(r, OP_MIN, DTYPE_INT64, 0, NULL);
     increasing = local(r, add(r, steps, least));
+    if (!one)
+        return frame_leave(r, f, 0);
     off = pointwise_op(r, OP_ABS, DTYPE_INT64, sub(r, increasing, ids), 0);
-    consume(r, to_dtype(r, sum_all(r, off), DTYPE_BOOL));
-    (void)frame_leave(r, f, 0);
+    return frame_leave(r, f, to_dtype(r, sum_all(r, off), DTYPE_BOOL));
 }
 
 /* not (torch.diff(position_ids, dim=-1) >= 0).all() */
@@ -32,35 +33,26 @@ static void look_for_falling(struct run *r, val ids)
     consume(r, rising);
 }
 
-/* The values of the quirk of that name. */
-enum { PACKING_BY_ORDER = 1, PACKING_BY_ORDER_OF_ONE, PACKING_TAKEN, PACKING_LOOKED_AT };
+/* The values of the quirk flash_looks_for_packing. */
+enum { PACKING_BY_ORDER = 1, PACKING_BY_ORDER_OF_ONE, PACKING_TAKEN, PACKING_KEPT, PACKING_UNMASKED, PACKING_OF_ONE };
 
-/* What _flash_attention_forward asks of position ids where there is no mask. */
-static void look_at_positions(struct run *r, const struct model *m, val q)
+/* What _flash_attention_forward asks of position ids; some releases keep the answer to their end. */
+static void look_at_positions(struct run *r, const struct model *m, val q, bool masked)
 {
     bool one = size_of(r, q, 0) == 1;
+    int how = m->q->flash_looks_for_packing;
 
-    if (!m->position_ids || size_of(r, q, 1) < 2)
+    if (!m->position_ids || size_of(r, q, 1) < 2 || (masked && how != PACKING_BY_ORDER_OF_ONE && how != PACKING_KEPT))
         return;
-    switch (m->q->flash_looks_for_packing) {
-    case PACKING_BY_ORDER:
+    if (how == PACKING_BY_ORDER || (how == PACKING_BY_ORDER_OF_ONE && one))
         look_for_falling(r, m->position_ids);
-        break;
-    case PACKING_BY_ORDER_OF_ONE:
-        if (one)
-            look_for_falling(r, m->position_ids);
-        break;
-    case PACKING_TAKEN:
+    if (how == PACKING_TAKEN)
         run_fail(r, ERR_FIELD_CONFLICT, "/stack/transformers",
                  "4.54 cuts every batch without padding into sequences by its position ids (modeling_flash_attention_utils.py _prepare_from_posids); that is not modelled");
-        break;
-    case PACKING_LOOKED_AT:
-        if (one)
-            look_for_packing(r, m->position_ids);
-        break;
-    default:
-        break;
-    }
+    if (how == PACKING_KEPT)
+        (void)local(r, is_packed(r, m->position_ids, one));
+    if (how == PACKING_UNMASKED || (how == PACKING_OF_ONE && one))
+        consume(r, is_packed(r, m->position_ids, one));
 }
 
 /* A padded row is one token short: how many are is data, and fewer are less. */
@@ -122,10 +114,10 @@ val flash_attention_2(struct run *r, struct model *m, val q, val k, val v, const
         k = local(r, to_dtype(r, k, flash_dtype(r, m)));
         v = local(r, to_dtype(r, v, flash_dtype(r, m)));
     }
+    if (!run_dead(r))
+        look_at_positions(r, m, q, c->mask != 0);
     if (c->mask)
         return frame_leave(r, f, without_padding(r, m, q, k, v, c->mask));
-    if (!run_dead(r))
-        look_at_positions(r, m, q);
     out = flash_attn_func(r, q, k, v);
     return frame_leave(r, f, out);
 }

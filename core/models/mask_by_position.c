@@ -67,9 +67,10 @@ static void look_for_zeros(struct run *r, val mask_2d)
     consume(r, zeros);
 }
 
-/* attention_mask[:, -1].sum().item() != batch_size: who generates pads on the left */
-static void look_for_right_padding(struct run *r, const struct model *m)
+void look_for_right_padding(struct run *r, const struct model *m)
 {
+    if (!m->q->flash_wants_left_padding || !m->use_cache)
+        return;
     consume(r, factory(r, OP_SUM, DTYPE_INT64, 0, NULL));
     if (m->padded)
         run_fail(r, ERR_FIELD_CONFLICT, "/stack/transformers",
@@ -87,7 +88,7 @@ val causal_mask_in_window(struct run *r, struct model *m, val embeds, val mask_2
     b = size_of(r, embeds, 0);
     s = size_of(r, embeds, 1);
     if (m->attention == KERNEL_FLASH_2) {
-        if (mask_2d && m->use_cache && window != NO_WINDOW)
+        if (mask_2d && window != NO_WINDOW)
             look_for_right_padding(r, m);
         if (mask_2d && m->q->mask_zeros_compared && window == NO_WINDOW)
             look_for_zeros(r, mask_2d);

@@ -40,6 +40,7 @@ static val packed_indices(struct run *r, const struct quirks *q, val ids, int64_
 struct grid {
     val batches, rows, columns;
     int64_t b, s;
+    bool mapped; /* torch.vmap calls them for one row, of which it makes all: what is new is as long as the rows are */
 };
 
 /* of[batch_idx, q_idx] or of[batch_idx, kv_idx]: index tensors that have to be expanded are copied */
@@ -61,62 +62,78 @@ static void and_mask(struct run *r, val *result, val mask)
     rebind(r, result, pointwise_op(r, OP_BITWISE_AND, DTYPE_BOOL, *result, mask));
 }
 
+/* q_idx.new_ones((), dtype=torch.bool) */
+static val new_ones(struct run *r, const struct grid *g)
+{
+    return local(r, g->mapped ? factory(r, OP_NEW_ONES, DTYPE_BOOL, SHAPE(1, 1, g->s, 1)) : factory(r, OP_NEW_ONES, DTYPE_BOOL, 0, NULL));
+}
+
 /* causal_mask_function, or sliding_window_causal_mask_function */
-static val plain_mask(struct run *r, val rows, val columns, int64_t window)
+static val plain_mask(struct run *r, const struct grid *g, int64_t window)
 {
     struct frame f = frame_enter(r);
     val result;
 
     if (!window)
-        return frame_leave(r, f, compare(r, OP_LE, columns, rows));
-    result = local(r, factory(r, OP_NEW_ONES, DTYPE_BOOL, 0, NULL));
-    and_mask(r, &result, compare(r, OP_GT, columns, sub_scalar(r, rows)));
-    and_mask(r, &result, compare(r, OP_LE, columns, rows));
+        return frame_leave(r, f, compare(r, OP_LE, g->columns, g->rows));
+    result = new_ones(r, g);
+    and_mask(r, &result, compare(r, OP_GT, g->columns, sub_scalar(r, g->rows)));
+    and_mask(r, &result, compare(r, OP_LE, g->columns, g->rows));
     return frame_leave(r, f, result);
 }
 
-/* packed_sequence_compatibility_function: of the same sequence, and the mask by positions within it */
+/* packed_sequence_mask_function beside the plain mask: of the same sequence */
 static val packed_mask(struct run *r, const struct grid *g, int64_t window)
 {
     struct frame f = frame_enter(r);
-    val result = local(r, factory(r, OP_NEW_ONES, DTYPE_BOOL, 0, NULL)), q, kv, same;
+    val result = new_ones(r, g), q, kv, same;
 
+    and_mask(r, &result, plain_mask(r, g, window));
     q = local(r, picked(r, g, DTYPE_INT64, false));
     kv = local(r, picked(r, g, DTYPE_INT64, true));
     same = compare(r, OP_EQ, q, kv);
     drop(r, &q);
     drop(r, &kv);
     and_mask(r, &result, same);
-    q = local(r, picked(r, g, DTYPE_INT64, false));
-    kv = local(r, picked(r, g, DTYPE_INT64, true));
-    same = plain_mask(r, q, kv, window);
-    drop(r, &q);
-    drop(r, &kv);
-    and_mask(r, &result, same);
     return frame_leave(r, f, result);
 }
 
-/* sdpa_mask: index arithmetic broadcast to [batch, 1, seq, seq], bool */
-static val sdpa_mask(struct run *r, val mask, bool packed, int64_t b, int64_t s, int64_t window)
+/* torch.arange of the places that mask functions are asked about; `position`: the row of position ids where they serve as queries' places */
+static struct grid places(struct run *r, const struct model *m, val position, int64_t b, int64_t s)
 {
-    struct frame f = frame_enter(r);
-    val batch, q, kv, result;
-    struct grid g = {.b = b, .s = s};
+    struct grid g = {.b = b, .s = s, .mapped = m->q->mask_by_vmap};
+    val batch, q = position, kv = 0;
 
+    if (g.mapped) /* kv_arange += kv_offset */
+        kv = local(r, factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(s)));
     batch = local(r, factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(b)));
     (void)local(r, factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(1))); /* heads */
-    q = local(r, add_scalar(r, factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(s))));
-    kv = local(r, add_scalar(r, factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(s))));
+    if (!m->q->mask_by_cache_position)
+        q = local(r, add_scalar(r, factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(s))));
+    if (!g.mapped)
+        kv = local(r, add_scalar(r, factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(s))));
+    if (!q) /* a class that keeps its cache_position to itself */
+        q = kv;
     g.rows = local(r, view(r, q, SHAPE(1, 1, s, 1)));
     g.columns = local(r, view(r, kv, SHAPE(1, 1, 1, s)));
     g.batches = local(r, view(r, batch, SHAPE(b, 1, 1, 1)));
+    return g;
+}
+
+/* sdpa_mask: index arithmetic broadcast to [batch, 1, seq, seq], bool */
+static val sdpa_mask(struct run *r, const struct model *m, val mask, bool packed, val position, int64_t b, int64_t s, int64_t window)
+{
+    struct frame f = frame_enter(r);
+    struct grid g = places(r, m, position, b, s);
+    val result;
+
     if (packed) {
         result = local(r, packed_mask(r, &g, window));
     } else if (!mask) {
-        result = local(r, plain_mask(r, g.rows, g.columns, window));
+        result = local(r, plain_mask(r, &g, window));
     } else {
-        result = local(r, factory(r, OP_NEW_ONES, DTYPE_BOOL, 0, NULL));
-        and_mask(r, &result, plain_mask(r, g.rows, g.columns, window));
+        result = new_ones(r, &g);
+        and_mask(r, &result, plain_mask(r, &g, window));
         and_mask(r, &result, picked(r, &g, DTYPE_BOOL, true)); /* padding_mask[batch_idx, kv_idx] */
     }
     return frame_leave(r, f, expand(r, result, SHAPE(b, -1, s, s)));
@@ -155,7 +172,7 @@ val causal_mask(struct run *r, struct model *m, val embeds, val mask_2d, val ids
         if (m->q->mask_looked_at_by_sum)
             look_at(r, m, mask); /* q_offset == 0 and .. */
     }
-    out = local(r, sdpa_mask(r, mask, packed != 0, b, s, window));
+    out = local(r, sdpa_mask(r, m, mask, packed != 0, ids, b, s, window));
     if (m->attention == KERNEL_EAGER)
         eager_mask(r, &out, dtype_of(r, embeds));
     return frame_leave(r, f, out);

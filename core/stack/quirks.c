@@ -31,6 +31,9 @@ struct quirks quirks_for(const struct stack *s, const char *model_type)
 #define QUIRK_FOR(model_types, name, package, from) \
     if (names(model_types, model_type)) \
         q.name = s->package >= (from) ? name##_since : name##_before;
+#define QUIRK_LATER_FOR(model_types, name, package, from, value, meaning) \
+    if (names(model_types, model_type) && s->package >= (from)) \
+        q.name = (value);
 #include "stack/quirks.def"
     return q;
 }

@@ -220,6 +220,29 @@ START_TEST(changes_by_model_type)
 }
 END_TEST
 
+START_TEST(changes_again_by_model_type)
+{
+    static const struct {
+        const char *type, *name;
+        release from;
+        int value;
+    } later[] = {
+#define QUIRK(name, package, from, before, since, meaning)
+#define QUIRK_LATER_FOR(model_types, name, package, from, value, meaning) {model_types, #name, from, value},
+#include "stack/quirks.def"
+        {NULL, NULL, 0, 0},
+    };
+
+    for (size_t i = 0; later[i].name; i++) {
+        const struct dated *row = dated_row(later[i].name);
+
+        ck_assert_ptr_null(strchr(later[i].type, ' ')); /* a list would need a loop here */
+        ck_assert_int_eq(value_at(row, later[i].from, quirks_for, later[i].type), later[i].value);
+        ck_assert_int_ne(value_at(row, later[i].from - 1, quirks_for, later[i].type), later[i].value);
+    }
+}
+END_TEST
+
 /* A change that lies between two releases: before and since between them, one of the two outside. */
 START_TEST(spans_what_is_not_dated)
 {
@@ -295,6 +318,7 @@ UNIT_TESTS("stack/release",
     unit_test(changes_on_its_date);
     unit_test(changes_again);
     unit_test(changes_by_model_type);
+    unit_test(changes_again_by_model_type);
     unit_test(spans_what_is_not_dated);
     unit_test(table_is_sorted);
 )

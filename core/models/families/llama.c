@@ -231,13 +231,17 @@ static val layer_forward(struct run *r, void *context, const val *args)
 /* One mask for all layers. */
 static val one_mask(struct run *r, struct model *m, val embeds, val mask_2d, val position)
 {
+    int64_t window = m->q->unused_window_kept ? m->arch->declared_window : m->arch->sliding_window;
+
     if (m->q->mask_by_position && m->q->mask_has_window && m->arch->family != FAMILY_LLAMA)
-        return causal_mask_in_window(r, m, embeds, mask_2d, position, m->arch->declared_window);
+        return causal_mask_in_window(r, m, embeds, mask_2d, position, window);
     if (m->q->mask_by_position)
         return causal_mask_by_position(r, m, embeds, mask_2d, position);
+    if (m->attention == KERNEL_FLASH_2 && mask_2d)
+        look_for_right_padding(r, m);
     if (m->attention == KERNEL_FLASH_2)
         return flash_mask_440(m, mask_2d);
-    return causal_mask_4d_440(r, m, embeds, mask_2d, m->arch->declared_window, m->attention == KERNEL_SDPA);
+    return causal_mask_4d_440(r, m, embeds, mask_2d, window, m->attention == KERNEL_SDPA);
 }
 
 /* masking_utils: one mask for each kind of layer that the model has */
