@@ -19,6 +19,10 @@ struct stack {
     release torch, transformers, peft, accelerate, bitsandbytes, deepspeed, flash_attn;
 };
 
+/* Readings of quirks that have more than two. */
+enum { CUBLASLT_TAKEN, CUBLASLT_KEPT, CUBLASLT_SHARED };                   /* cublaslt_workspace */
+enum { FOREACH_NORM_VIEWS, FOREACH_NORM_TENSORS, FOREACH_NORM_PACKED };    /* foreach_norm */
+
 struct quirks {
 #define QUIRK(name, package, from, before, since, meaning) int name;
 #include "stack/quirks.def"

@@ -25,11 +25,15 @@ static void cublas_workspace(struct run *r, enum op op)
     }
 }
 
-/* CUDABlas.cpp gemm_and_bias: 1 MiB, and where handles keep a workspace the handle is made first. */
+/* CUDABlas.cpp gemm_and_bias: 1 MiB a product; or kept like cuBLAS's; or that one. Where handles keep a workspace the handle is made first. */
 static void lt_workspace(struct run *r)
 {
-    uint32_t w = scratch_take(r, OP_ADDMM, MIB, MARK_NONE);
+    uint32_t w = 0, *kept = &r->lt_workspaces[r->in_backward];
 
+    if (r->q->cublaslt_workspace == CUBLASLT_TAKEN)
+        w = scratch_take(r, OP_ADDMM, MIB, MARK_NONE);
+    else if (r->q->cublaslt_workspace == CUBLASLT_KEPT && !*kept && !run_dead(r))
+        *kept = scratch_take(r, OP_ADDMM, MIB, MARK_WORKSPACE);
     if (r->q->cublas_workspace_kept)
         cublas_workspace(r, OP_ADDMM);
     scratch_give(r, w);

@@ -231,9 +231,12 @@ static uint32_t foreach_norm(struct run *r, enum dtype t, uint32_t n, const val 
         }
     if (!m)
         return 0;
-    if (r->q->foreach_norm_per_tensor) {
-        offsets = scratch_take(r, OP_TO_COPY, (m + 1) * 8, MARK_NONE);
-        partial = scratch_take(r, OP_FOREACH_NORM, (uint64_t)total * 4, MARK_NONE);
+    if (r->q->foreach_norm != FOREACH_NORM_VIEWS) {
+        if (r->q->foreach_norm == FOREACH_NORM_PACKED) {
+            offsets = scratch_take(r, OP_TO_COPY, (m + 1) * 8, MARK_NONE);
+            partial = scratch_take(r, OP_FOREACH_NORM, (uint64_t)total * 4, MARK_NONE);
+        } else
+            partial = scratch_take(r, OP_ZEROS, (uint64_t)(m * most) * 4, MARK_NONE);
         for (uint32_t i = 0; i < m; i++)
             norms[i] = owned(r, value_empty(r, OP_FOREACH_NORM, t, 0, NULL));
         scratch_give(r, partial);
@@ -273,7 +276,7 @@ val clip_grad_norm(struct run *r, uint32_t n, const val *leaves)
     stacked = owned(r, value_empty(r, OP_CAT, t, SHAPE(count)));
     total = owned(r, value_empty(r, OP_VECTOR_NORM, t, 0, NULL));
     value_unref(r, stacked);
-    while (m && r->q->foreach_norm_per_tensor) /* locals of _get_total_norm; before, of clip_grad_norm_ itself */
+    while (m && r->q->norms_die_with_total)
         value_unref(r, norms[--m]);
     /* max_norm / (total_norm + 1e-6): add, then reciprocal and mul; clamp; the gradients are multiplied in place */
     sum = owned(r, value_empty(r, OP_ADD, t, 0, NULL));

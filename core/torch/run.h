@@ -212,6 +212,7 @@ struct run {
     bool released;               /* EVENT_RELEASE stands on the tape */
     struct work *work;           /* work.h: the log of kernels and messages; NULL: none is kept */
     val workspaces[2];           /* cuBLAS of the forward and of the autograd thread, where they are kept */
+    uint32_t lt_workspaces[2];   /* cuBLASLt's */
     void (*grad_ready)(void *of, val leaf); /* AccumulateGrad's post hook: `leaf` has its gradient; NULL: nobody waits for it */
     void *grad_ready_of;
     bool linear_is_function;     /* DeepSpeed has replaced F.linear: zero_linear.c */

@@ -112,15 +112,17 @@ static val flash(struct run *r, val q, val k, val v, double p, bool causal)
 /* attention.cpp convert_boolean_attn_mask: a mask of bool becomes one of q's dtype, in each call. */
 static val float_mask(struct run *r, val mask, enum dtype dtype)
 {
-    val zero, inf, out;
+    val zero, inf, inverse, out;
 
     if (!mask || dtype_of(r, mask) != DTYPE_BOOL)
         return mask;
     if (r->q->sdpa_bool_mask_by_where) {
         inf = factory(r, OP_SCALAR_TENSOR, dtype, 0, NULL);
+        inverse = r->q->sdpa_where_of_inverse ? pointwise(r, OP_LOGICAL_NOT, DTYPE_BOOL, 1, &mask) : 0;
         zero = factory(r, OP_SCALAR_TENSOR, dtype, 0, NULL);
         out = pointwise(r, OP_WHERE, dtype, 1, &mask);
         consume(r, zero);
+        consume(r, inverse);
         consume(r, inf);
     } else {
         out = factory(r, OP_ZEROS_LIKE, dtype, r->values[mask].ndim, r->values[mask].size);
