@@ -264,4 +264,23 @@ START_TEST(allocates_as_traced)
 }
 END_TEST
 
-UNIT_TESTS("torch/ops", unit_rows(allocates_as_traced, tables);)
+/* The releases between, with the operators that some release changed. */
+static const struct {
+    const char *file;
+    release torch;
+} between[] = {
+    {"tests/data/ops/torch-2.3.csv", 2003},   {"tests/data/ops/torch-2.4.csv", 2004},   {"tests/data/ops/torch-2.5.csv", 2005},
+    {"tests/data/ops/torch-2.6.csv", 2006},   {"tests/data/ops/torch-2.7.csv", 2007},   {"tests/data/ops/torch-2.9.csv", 2009},
+    {"tests/data/ops/torch-2.10.csv", 2010},  {"tests/data/ops/torch-2.11.csv", 2011},  {"tests/data/ops/torch-2.12.csv", 2012},
+    {"tests/data/ops/torch-2.13.csv", 2013},  {"tests/data/ops/torch-2.14.csv", 2014},
+};
+
+START_TEST(allocates_as_each_release)
+{
+    struct stack stack = {.torch = between[_i].torch, .transformers = 5023, .peft = 21};
+
+    check_table(between[_i].file, &stack, &traced_device, 50);
+}
+END_TEST
+
+UNIT_TESTS("torch/ops", unit_rows(allocates_as_each_release, between); unit_rows(allocates_as_traced, tables);)
