@@ -200,9 +200,11 @@ static enum err_code read_strs(struct decoding *d, const struct member *m, const
     if (json_str(v) && m->words) {
         int at = word_find(m->words, json_str(v), strlen(json_str(v)));
 
-        if (at < 0)
+        if (at < 0 && !m->open)
             return unknown_word(d, m->words, json_str(v));
-        *s = (struct strs){.set = true, .is_string = true, .n = 1, .v = {m->words[at].name}};
+        if (at < 0 && (!json_str(v)[0] || strlen(json_str(v)) > STR_MAX_BYTES))
+            return decode_fail(d, ERR_FIELD_RANGE, "must have 1 to %d bytes", (int)STR_MAX_BYTES);
+        *s = (struct strs){.set = true, .is_string = true, .n = 1, .v = {at < 0 ? json_str(v) : m->words[at].name}};
         return ERR_OK;
     }
     if (json_type(v) != JSON_ARRAY)

@@ -104,8 +104,11 @@ MUST_CHECK enum err_code question_build(struct estimate *e);
 MUST_CHECK enum err_code theirs_read(struct estimate *e);
 MUST_CHECK enum err_code theirs_resolve(struct estimate *e);
 
-/* Adapters as asked; the dtype stays open. */
-void lora_read(const struct lora_request *asked, struct lora *ret);
+/* Adapters as asked; the dtype stays open. `at`: where the targets stand. */
+MUST_CHECK enum err_code lora_read(const struct lora_request *asked, const char *at, struct arena *arena, struct lora *ret, struct err *err);
+
+/* Where the targets of e->rq put adapters in e->model: what peft refuses is an error, what has no model a gap. */
+MUST_CHECK enum err_code targets_check(struct estimate *e);
 
 /* e->rq with every default made explicit. */
 void resolve_request(struct estimate *e);

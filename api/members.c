@@ -144,7 +144,7 @@ static const struct member cluster_members[] = {
 const struct member lora_members[] = {
     {WHOLE(rank, 1, 65536), .also = "r|lora_rank|lora_r"},
     {REAL(alpha, 1000000), .also = "lora_alpha"},
-    {STRS(target_modules, 1), .words = target_words, .also = "lora_target|lora_target_modules"},
+    {STRS(target_modules, 1), .words = target_words, .open = true, .also = "lora_target|lora_target_modules"},
     {STRS(modules_to_save, 0), .also = "lora_modules_to_save", LATER("training modules in full beside the adapters")},
     {REAL(dropout, 1), .open = true, .also = "lora_dropout"},
     {WORD(dtype, lora_dtype_words)},

@@ -127,15 +127,3 @@ enum err_code stack_read(const struct stack_request *asked, struct stack *ret, s
     *ret = s;
     return ERR_OK;
 }
-
-void lora_read(const struct lora_request *asked, struct lora *ret)
-{
-    *ret = (struct lora){
-        .rank = (uint32_t)asked->rank.whole,
-        .dropout = asked->dropout.real,
-        .dtype = asked->dtype.n ? (enum lora_dtype)lora_dtype_words[asked->dtype.at[0]].value : LORA_DTYPE_UNSET,
-        .all_linear = asked->target_modules.is_string,
-        .n_targets = asked->target_modules.is_string ? 0 : asked->target_modules.n,
-        .targets = asked->target_modules.v,
-    };
-}

@@ -89,7 +89,8 @@ static enum err_code take_inventory(struct asked_model *m)
     struct step step;
     enum err_code rc = stack_read(&m->rq.stack, &r.stack, c->err);
 
-    lora_read(&m->rq.lora, &r.lora);
+    if (!rc)
+        rc = lora_read(&m->rq.lora, "/lora/target_modules", c->arena, &r.lora, c->err);
     if (!rc)
         rc = train_resolve(&r, &m->info.arch, &any, c->arena, &step, c->err);
     if (rc == ERR_NO_TARGETS)

@@ -247,7 +247,7 @@ static enum framework framework_of(const struct estimate *e)
     return (enum framework)f;
 }
 
-static void build_recipe(struct estimate *e)
+static enum err_code build_recipe(struct estimate *e)
 {
     const struct training_request *t = &e->rq.training;
 
@@ -274,7 +274,7 @@ static void build_recipe(struct estimate *e)
         .stack = e->stack,
         .flash_attn_named = e->rq.stack.flash_attn != NULL,
     };
-    lora_read(&t->lora, &e->question.recipe.lora);
+    return lora_read(&t->lora, "/training/lora/target_modules", e->call->arena, &e->question.recipe.lora, e->call->err);
 }
 
 /* Packages that the request runs at all; of the others nobody wants to hear. */
@@ -351,11 +351,15 @@ enum err_code question_build(struct estimate *e)
     q->arch = e->model.has_program ? &e->model.arch : NULL;
     q->launches = launch_offers;
     q->gap = gap[0] ? arena_str(e->call->arena, gap, strlen(gap)) : NULL;
-    q->adapter_gap = first_gap(e, GAP_OF_ADAPTERS);
     q->margin = e->rq.margin.real;
     q->expandable_segments = e->rq.allocator.expandable_segments == TRI_TRUE;
     q->global_batch_size = (uint32_t)e->rq.training.global_batch_size.whole;
-    build_recipe(e);
+    rc = build_recipe(e);
+    if (!rc)
+        rc = targets_check(e);
+    if (rc)
+        return rc;
+    q->adapter_gap = first_gap(e, GAP_OF_ADAPTERS);
     build_stack(e);
     warn(e);
     if (gap[0] && !q->gap)

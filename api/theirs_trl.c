@@ -54,7 +54,7 @@ const struct their_key trl_keys[] = {
           "a trainer of trl's other than SFTTrainer"),
     KNOWN("simpo_gamma|ref_model_mixup_alpha|ref_model_sync_steps|label_pad_token_id|padding_value|base_model_attribute_name|tools"),
     /* GRPO, RLOO, PPO, distillation */
-    MOVES("num_generations|max_completion_length|max_new_tokens|response_length|use_vllm|num_iterations|steps_per_generation|"
+    MOVES("num_generations|max_completion_length|response_length|use_vllm|num_iterations|steps_per_generation|"
           "generation_batch_size|reward_weights|"
           "cast_lm_head_to_fp32|scale_rewards|reward_model|reward_model_path|sft_model_path|num_ppo_epochs|mini_batch_size|"
           "num_mini_batches|local_rollout_forward_batch_size|rloo_k|kl_coef|teacher_model_name_or_path|lmbda|seq_kd|teacher_temperature|"
@@ -62,7 +62,7 @@ const struct their_key trl_keys[] = {
           "backward_batch_size|forward_batch_size|optimize_cuda_cache|optimize_device_cache|total_episodes|whiten_rewards|use_uld_loss|"
           "max_tool_calling_iterations|top_entropy_quantile|delta|epsilon_high|distillation_mode|distillation_alpha|distillation_weight",
           "a trainer of trl's other than SFTTrainer"),
-    KNOWN("num_generations_eval|ds3_gather_for_generation|temperature|top_p|top_k|min_p|generation_kwargs|repetition_penalty|"
+    KNOWN("max_new_tokens|num_generations_eval|ds3_gather_for_generation|temperature|top_p|top_k|min_p|generation_kwargs|repetition_penalty|"
           "cache_implementation|vllm_mode|vllm_model_impl|vllm_enable_sleep_mode|vllm_structured_outputs_regex|vllm_server_base_url|"
           "vllm_server_host|vllm_server_port|vllm_server_timeout|vllm_group_port|vllm_gpu_memory_utilization|vllm_max_model_length|"
           "vllm_tensor_parallel_size|vllm_guided_decoding_regex|vllm_sync_frequency|sapo_temperature_neg|sapo_temperature_pos|vespo_k_pos|"

@@ -59,6 +59,8 @@ void launch_lora(struct jsonw *w, const char *name, const struct launch *l)
     jsonw_fixed(w, "lora_dropout", lora->dropout, 9);
     if (lora->all_linear) {
         jsonw_str(w, "target_modules", "all-linear");
+    } else if (lora->pattern) {
+        jsonw_str(w, "target_modules", lora->pattern_text);
     } else {
         jsonw_array(w, "target_modules");
         for (uint32_t i = 0; i < lora->n_targets; i++)

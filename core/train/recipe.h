@@ -67,6 +67,8 @@ struct lora {
     bool all_linear;            /* target_modules: "all-linear" */
     uint32_t n_targets;         /* 0 and not all_linear: peft's table for the model type */
     const char *const *targets; /* module names, matched as suffixes like peft does */
+    const struct pattern *pattern; /* target_modules as one string, a regular expression; NULL: none */
+    const char *pattern_text;
 };
 
 #define ELEMS_UNSET UINT64_MAX

@@ -58,6 +58,7 @@ static enum err_code declare_adapters(struct trainer *t, struct err *err)
         .all_linear = l->all_linear,
         .n_targets = l->n_targets,
         .targets = l->targets,
+        .pattern = l->pattern,
         .on_host = stands_on_host(t),
     };
 

@@ -29,25 +29,15 @@ static val lora_forward(struct run *r, struct module *m, val x)
     return frame_leave(r, f, result);
 }
 
-static bool matches(const struct tree *t, const struct module *m, const struct lora_options *o)
+static bool matches(const struct tree *t, const struct module *m, const struct lora_options *o, bool *ret_exhausted)
 {
     char buf[256];
-    const char *path;
-    size_t n;
 
     if (m->kind != MODULE_LINEAR && m->kind != MODULE_CONV1D)
         return false;
     if (o->all_linear)
         return m != t->head;
-    path = module_path(t, m->number, buf, sizeof buf);
-    n = strlen(path);
-    for (uint32_t i = 0; i < o->n_targets; i++) {
-        size_t k = strlen(o->targets[i]);
-
-        if (n >= k && !strcmp(path + n - k, o->targets[i]) && (n == k || path[n - k - 1] == '.'))
-            return true;
-    }
-    return false;
+    return lora_means(o, module_path(t, m->number, buf, sizeof buf), ret_exhausted);
 }
 
 static struct module *adapter_part(struct tree *t, struct module *m, const char *list, int64_t in, int64_t out, const struct lora_options *o)
@@ -104,10 +94,11 @@ static void freeze(void *context, struct module *m, struct param *p)
 enum err_code lora_apply(struct tree *t, const struct lora_options *o, uint32_t *ret, struct err *err)
 {
     uint32_t declared = t->n_modules, n = 0;
+    bool exhausted = false;
 
     params_visit(t->root, freeze, NULL);
     for (uint32_t i = 1; i < declared; i++)
-        if (matches(t, t->modules[i], o)) {
+        if (matches(t, t->modules[i], o, &exhausted)) {
             adapt(t, t->modules[i], o);
             n++;
         }
@@ -115,6 +106,8 @@ enum err_code lora_apply(struct tree *t, const struct lora_options *o, uint32_t 
         *err = t->error;
         return t->error.code;
     }
+    if (exhausted)
+        return err_set(err, ERR_FIELD_VALUE, "/training/lora/target_modules", "takes too many steps to match a module's name");
     if (!n)
         return err_set(err, ERR_FIELD_VALUE, "/training/lora/target_modules", "no linear module of this model has such a name");
     *ret = n;

@@ -1,7 +1,7 @@
 /*
  * lora.h - peft's LoRA: rewrites target modules of a declared tree into adapted ones.
  *
- * Purpose   lora_apply() freezes the base, finds the targets by name suffix, hangs lora_dropout, lora_A and lora_B beside the
+ * Purpose   lora_apply() freezes the base, finds the targets by name suffix or by a regular expression, hangs lora_dropout, lora_A and lora_B beside the
  *           base layer and gives their births to the run. The family's pointers stay valid: the node itself is rewritten.
  * Source    peft tuners/lora/layer.py Linear (0.10.0, 0.21.2), tuners/tuners_utils.py check_target_module_exists.
  * Errors    ERR_FIELD_VALUE at /training/lora/target_modules when no module of the model has such a name.
@@ -10,6 +10,7 @@
 #define TUNING_LORA_H
 
 #include "torch/module.h"
+#include "tuning/pattern.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,8 +22,21 @@ struct lora_options {
     bool all_linear;          /* every linear but the output embeddings */
     uint32_t n_targets;
     const char *const *targets;
+    const struct pattern *pattern; /* instead of a list; NULL: none */
     bool on_host;       /* adapters are made before the model stands on the device, and go there with it */
 };
+
+/* Whether a list, or a pattern, means a module of this name. *ret_exhausted: see pattern_matches(). */
+bool lora_means(const struct lora_options *o, const char *path, bool *ret_exhausted);
+
+/* What target_modules mean in a tree that has no adapters yet. */
+struct lora_found {
+    uint32_t linears;
+    bool embeddings, exhausted;
+    bool uneven;        /* of layers that are built alike some are adapted otherwise */
+    char refused[128];  /* a module that peft has no adapter for ("Target module .. is not supported", tuners/lora/model.py); "": none */
+};
+MUST_CHECK enum err_code lora_find(const struct tree *t, const struct lora_options *o, struct arena *arena, struct lora_found *ret, struct err *err);
 
 /* Declares the adapters. The number of adapted modules in *ret. */
 MUST_CHECK enum err_code lora_apply(struct tree *t, const struct lora_options *o, uint32_t *ret, struct err *err);

@@ -92,7 +92,7 @@ static const struct {
     {TRAIN("\"lora\":{\"rank\":0}"), 422, "field-range", "/training/lora/rank"},
     {TRAIN("\"lora\":{\"dropout\":1}"), 422, "field-range", "/training/lora/dropout"},
     {TRAIN("\"lora\":{\"target_modules\":[]}"), 422, "field-range", "/training/lora/target_modules"},
-    {TRAIN("\"lora\":{\"target_modules\":\"some-linear\"}"), 422, "field-value", "/training/lora/target_modules"},
+    {TRAIN("\"tuning\":\"lora\",\"lora\":{\"target_modules\":\"some-linear\"}"), 422, "field-value", "/training/lora/target_modules"},
     {TRAIN("\"lora\":{\"target_modules\":[\"q_proj\",\"\"]}"), 422, "field-range", "/training/lora/target_modules/1"},
     {TRAIN("\"tuning\":\"lora\",\"lora\":{\"target_modules\":[\"no_such_module\"]}"), 422, "field-value", "/training/lora/target_modules"},
     {TRAIN("\"gradient_checkpointing\":\"perhaps\""), 422, "field-value", "/training/gradient_checkpointing"},

@@ -1,0 +1,116 @@
+/* Which modules a LoraConfig's target_modules mean. */
+#include "tuning/lora.h"
+
+#include <string.h>
+
+static bool ends_in(const char *path, size_t n, const char *target)
+{
+    size_t k = strlen(target);
+
+    return n >= k && !strcmp(path + n - k, target) && (n == k || path[n - k - 1] == '.');
+}
+
+bool lora_means(const struct lora_options *o, const char *path, bool *ret_exhausted)
+{
+    size_t n = strlen(path);
+    bool ret = false;
+
+    if (o->pattern)
+        return pattern_matches(o->pattern, path, ret_exhausted);
+    for (uint32_t i = 0; i < o->n_targets && !ret; i++)
+        ret = ends_in(path, n, o->targets[i]);
+    return ret;
+}
+
+/* --- layers that are not alike ------------------------------------------------------------------------------------------------------------ */
+
+/* Of a layer: its list's name, what stands in it, and what of that is meant. */
+struct layer {
+    uint64_t list, built, meant;
+    uint32_t number;
+};
+
+static uint64_t hash(uint64_t h, const char *s, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ (unsigned char)s[i]) * UINT64_C(1099511628211);
+    return (h ^ 1) * UINT64_C(1099511628211);
+}
+
+/* The first part of a path that is a number: the layer. NULL: there is none. */
+static const char *layer_of(const char *path, size_t *ret_digits)
+{
+    for (const char *p = path; *p; p++) {
+        size_t n = strspn(p, "0123456789");
+
+        if (n && (p == path || p[-1] == '.') && p[n] == '.') {
+            *ret_digits = n;
+            return p;
+        }
+        p += strcspn(p, ".");
+        if (!*p)
+            break;
+    }
+    return NULL;
+}
+
+struct layers {
+    struct layer *v;
+    uint32_t n;
+};
+
+static void see(struct layers *l, const struct module *m, const char *path, bool meant)
+{
+    size_t digits = 0;
+    const char *at = layer_of(path, &digits);
+    struct layer *last = l->n ? &l->v[l->n - 1] : NULL, is = {0};
+
+    if (!at)
+        return;
+    is.list = hash(0, path, (size_t)(at - path));
+    for (size_t i = 0; i < digits; i++)
+        is.number = is.number * 10 + (uint32_t)(at[i] - '0');
+    if (!last || last->list != is.list || last->number != is.number) {
+        last = &l->v[l->n++];
+        *last = is;
+    }
+    last->built = hash(last->built + (uint64_t)m->kind, at + digits, strlen(at + digits));
+    if (meant)
+        last->meant = hash(last->meant, at + digits, strlen(at + digits));
+}
+
+/* Layers that are built alike have the same modules meant. */
+static bool differ(const struct layers *l)
+{
+    for (uint32_t i = 1; i < l->n; i++)
+        for (uint32_t k = 0; k < i; k++)
+            if (l->v[i].list == l->v[k].list && l->v[i].built == l->v[k].built) {
+                if (l->v[i].meant != l->v[k].meant)
+                    return true;
+                break;
+            }
+    return false;
+}
+
+enum err_code lora_find(const struct tree *t, const struct lora_options *o, struct arena *arena, struct lora_found *ret, struct err *err)
+{
+    struct layers layers = {arena_array(arena, struct layer, t->n_modules), 0};
+    char buf[256];
+
+    if (!layers.v)
+        return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small");
+    *ret = (struct lora_found){0};
+    for (uint32_t i = 1; i < t->n_modules; i++) {
+        const struct module *m = t->modules[i];
+        const char *path = module_path(t, m->number, buf, sizeof buf);
+        bool linear = m->kind == MODULE_LINEAR || m->kind == MODULE_CONV1D, meant = *path && lora_means(o, path, &ret->exhausted);
+
+        see(&layers, m, path, meant);
+        ret->linears += meant && linear;
+        ret->embeddings |= meant && m->kind == MODULE_EMBEDDING;
+        if (meant && !linear && m->kind != MODULE_EMBEDDING && !ret->refused[0])
+            memcpy(ret->refused, path, strlen(path) < sizeof ret->refused ? strlen(path) : sizeof ret->refused - 1);
+    }
+    ret->uneven = differ(&layers);
+    return ERR_OK;
+}

@@ -1,0 +1,103 @@
+/* target_modules: lists, words and regular expressions, as peft reads them (tuners/tuners_utils.py check_target_module_exists). */
+#include "tests/support/ask.h"
+#include "tests/support/unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LORA(targets) TRAIN("\"tuning\":\"lora\",\"micro_batch_size\":2,\"seq_len\":256,\"gradient_checkpointing\":false,\"lora\":{\"target_modules\":" targets "}")
+#define ARGS(inner) "{" OPT "," GPU ",\"training_arguments\":{\"per_device_train_batch_size\":2,\"max_length\":256," inner "}}"
+
+/* The same adapters, said in two ways. facebook/opt-125m: model.decoder.layers.N.self_attn.q_proj, .fc1, .. */
+static const struct {
+    const char *body, *list;
+} same[] = {
+    {LORA("\".*(q|v)_proj\""), LORA("[\"q_proj\",\"v_proj\"]")},
+    {LORA("\".*\\\\.(q_proj|v_proj)$\""), LORA("[\"q_proj\",\"v_proj\"]")},
+    {LORA("\"model\\\\.decoder\\\\.layers\\\\.\\\\d+\\\\.self_attn\\\\.[qv]_proj\""), LORA("[\"q_proj\",\"v_proj\"]")},
+    {LORA("\"(?!.*self_attn).*fc[12]\""), LORA("[\"fc1\",\"fc2\"]")},
+    {LORA("\".*self_attn.*_proj|.*fc.\""), LORA("\"all-linear\"")},
+    {LORA("\"all\""), LORA("\"all-linear\"")},
+    {ARGS("\"adapter\":\"lora\",\"lora_target_modules\":\".*(q|v)_proj\""), ARGS("\"adapter\":\"lora\",\"lora_target_modules\":[\"q_proj\",\"v_proj\"]")},
+    {ARGS("\"finetuning_type\":\"lora\",\"lora_target\":\"q_proj,v_proj\""), ARGS("\"finetuning_type\":\"lora\",\"lora_target\":[\"q_proj\",\"v_proj\"]")},
+};
+
+START_TEST(means_the_same_modules)
+{
+    static const char *const paths[] = {"model/trainable_parameters", "recommendation/memory/peak_allocated_bytes", "recommendation/memory/peak_reserved_bytes"};
+    struct reply a = ask(same[_i].body), b = ask(same[_i].list);
+
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        char x[64], y[64];
+
+        reply_value(&a, paths[i], x);
+        reply_value(&b, paths[i], y);
+        ck_assert_msg(!strcmp(x, y) && x[0] != '(', "%s: %s is %s, not %s: %.600s", same[_i].body, paths[i], x, y, a.r.body);
+    }
+    reply_done(a);
+    reply_done(b);
+}
+END_TEST
+
+static const struct {
+    const char *body, *code, *says;
+} refused[] = {
+    {LORA("\"q_proj\""), "field-value", "no linear module"}, /* of a full name alone */
+    {LORA("\".*(q_proj\""), "field-value", "( without its )"},
+    {LORA("\".*\""), "field-value", "peft has no adapter"},
+    {LORA("[\"self_attn\"]"), "field-value", "self_attn"},
+    {LORA("[\"q_proj\",\"final_layer_norm\"]"), "field-value", "final_layer_norm"},
+    {LORA("\"(a)\\\\1\""), "field-value", "backreferences"},
+    {LORA("\"\""), "field-range", "1 to 1024"},
+};
+
+START_TEST(refuses)
+{
+    struct reply reply = ask(refused[_i].body);
+
+    ck_assert_msg(reply.r.status == 422 && !strcmp(reply_text(&reply, "code"), refused[_i].code), "%s: %.600s", refused[_i].body, reply.r.body);
+    ck_assert_str_eq(reply_text(&reply, "pointer"), "/training/lora/target_modules");
+    ck_assert_msg(strstr(reply_text(&reply, "detail"), refused[_i].says), "%s", reply_text(&reply, "detail"));
+    reply_done(reply);
+}
+END_TEST
+
+/* Where adapters have no model. */
+static const char *const gaps[] = {
+    LORA("[\"q_proj\",\"embed_tokens\"]"),
+    LORA("\"model\\\\.decoder\\\\.layers\\\\.[0-5]\\\\.self_attn\\\\.q_proj\""),
+    LORA("\"model\\\\.decoder\\\\.layers\\\\.11\\\\..*q_proj\""),
+    LORA("[\"3.self_attn.q_proj\"]"),
+    LORA("[\"model.decoder.layers.0.self_attn.q_proj\",\"v_proj\"]"),
+};
+
+START_TEST(gives_no_figures)
+{
+    struct reply reply = ask(gaps[_i]);
+
+    ck_assert_msg(reply.r.status == 200, "%s: %.600s", gaps[_i], reply.r.body);
+    ck_assert_str_eq(json_str(reply_at(&reply, "not_in_figures/0")) ? json_str(reply_at(&reply, "not_in_figures/0")) : "", "/training/lora/target_modules");
+    ck_assert_int_eq(json_type(json_get(reply.doc, "fits")), JSON_NULL);
+    reply_done(reply);
+}
+END_TEST
+
+START_TEST(is_echoed_and_launched)
+{
+    struct reply reply = ask(LORA("\".*(q|v)_proj\""));
+    char text[64];
+
+    reply_value(&reply, "resolved/training/lora/target_modules", text);
+    ck_assert_str_eq(text, ".*(q|v)_proj");
+    reply_value(&reply, "recommendation/launch/lora_config/target_modules", text);
+    ck_assert_str_eq(text, ".*(q|v)_proj");
+    reply_done(reply);
+}
+END_TEST
+
+UNIT_TESTS("api/targets",
+    unit_rows(means_the_same_modules, same);
+    unit_rows(refuses, refused);
+    unit_rows(gives_no_figures, gaps);
+    unit_test(is_echoed_and_launched);
+)
