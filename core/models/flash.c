@@ -59,10 +59,10 @@ static void look_at_positions(struct run *r, const struct model *m, val q, bool 
 enum { PADDING_OF_A_ROW = 1 };
 
 /* _get_unpad_data(attention_mask): indices of the tokens; *cumulative: lengths of the rows, summed up */
-static val unpad_data(struct run *r, val mask, val *cumulative)
+static val unpad_data(struct run *r, const struct model *m, val mask, val *cumulative)
 {
     struct frame f = frame_enter(r);
-    int64_t rows = size_of(r, mask, 0), seq = size_of(r, mask, 1), tokens = rows * (seq - PADDING_OF_A_ROW);
+    int64_t rows = size_of(r, mask, 0), seq = size_of(r, mask, 1), tokens = rows * (m->padded ? seq - PADDING_OF_A_ROW : seq);
     val indices, sums, lengths = local(r, factory(r, OP_SUM, DTYPE_INT32, SHAPE(rows)));
 
     scratch(r, OP_TO_COPY, (uint64_t)(rows * seq * 4)); /* sum(dtype=int32) casts first */
@@ -74,22 +74,33 @@ static val unpad_data(struct run *r, val mask, val *cumulative)
     return frame_leave(r, f, indices);
 }
 
+/* The rows of x that are tokens: flash_attn's IndexFirstAxis makes a row of all heads, and copies what is not laid out like that */
+static val tokens_of(struct run *r, const struct model *m, val x, val indices)
+{
+    int64_t d = size_of(r, x, 3), rows = size_of(r, x, 0) * size_of(r, x, 1);
+
+    if (!m->q->flash_indexes)
+        x = view(r, reshape(r, x, SHAPE(rows, -1)), SHAPE(rows, -1, d));
+    else
+        x = reshape(r, m->q->flash_lays_out_tokens ? contiguous(r, x) : x, SHAPE(rows, -1, d));
+    return local(r, index_first(r, m->q->flash_indexes ? OP_INDEX : OP_INDEX_FIRST, x, indices));
+}
+
 /* _flash_attention_forward with a mask: _upad_input(), flash_attn_varlen_func(), pad_input() */
 static val without_padding(struct run *r, struct model *m, val q, val k, val v, val mask)
 {
     struct frame f = frame_enter(r);
-    enum op index = m->q->flash_indexes ? OP_INDEX : OP_INDEX_FIRST;
     int64_t rows, seq, d;
     val indices, cumulative, out;
 
     if (run_dead(r))
         return frame_leave(r, f, 0);
     rows = size_of(r, q, 0), seq = size_of(r, q, 1), d = size_of(r, q, 3);
-    indices = local(r, unpad_data(r, mask, &cumulative));
+    indices = local(r, unpad_data(r, m, mask, &cumulative));
     cumulative = local(r, cumulative);
-    k = local(r, index_first(r, index, reshape(r, k, SHAPE(rows * seq, -1, d)), indices));
-    v = local(r, index_first(r, index, reshape(r, v, SHAPE(rows * seq, -1, d)), indices));
-    q = local(r, index_first(r, index, reshape(r, q, SHAPE(rows * seq, -1, d)), indices));
+    k = tokens_of(r, m, k, indices);
+    v = tokens_of(r, m, v, indices);
+    q = tokens_of(r, m, q, indices);
     out = local(r, flash_attn_varlen(r, q, k, v, cumulative, rows));
     out = index_put_first(r, out, indices, rows * seq);
     return frame_leave(r, f, view(r, out, SHAPE(rows, seq, -1, d)));

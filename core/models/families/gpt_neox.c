@@ -186,23 +186,30 @@ static struct two attend(struct run *r, struct neox_layer *l, val q, val k, val 
     return out;
 }
 
-/* GPTNeoXSdpaAttention, GPTNeoXFlashAttention2, sdpa_attention_forward and flash_attention_forward: q and k in v's dtype */
-static val attend_by_kernel(struct run *r, struct neox_layer *l, val q, val k, val v, val mask)
+/* GPTNeoXSdpaAttention and GPTNeoXFlashAttention2 on their own locals: q and k in v's dtype */
+static val attend_by_class(struct run *r, struct neox_layer *l, val *part, val mask)
 {
     struct model *m = l->model;
     struct attention_call c = {.mask = mask, .dropout = m->arch->attention_dropout, .groups = 1};
+
+    for (int i = 0; i < 2; i++)
+        rebind(r, &part[i], to_dtype(r, part[i], dtype_of(r, part[2])));
+    if (m->attention == KERNEL_FLASH_2)
+        return flash_attention_2(r, m, part[0], part[1], part[2], &c);
+    for (int i = 0; i < 3 && m->q->gpt_neox_functions; i++)
+        rebind(r, &part[i], contiguous(r, part[i]));
+    return sdpa_of_class(r, part[0], part[1], part[2], mask, c.dropout);
+}
+
+/* sdpa_attention_forward, flash_attention_forward: the same, called with them */
+static val attend_by_function(struct run *r, struct neox_layer *l, const val *part, val mask)
+{
     struct frame f = frame_enter(r);
-    val *in[3] = {&q, &k, &v};
+    val own[3];
 
     for (int i = 0; i < 3; i++)
-        *in[i] = local(r, *in[i]);
-    for (int i = 0; i < 2; i++)
-        rebind(r, in[i], to_dtype(r, *in[i], dtype_of(r, v)));
-    if (m->attention == KERNEL_FLASH_2)
-        return frame_leave(r, f, flash_attention_2(r, m, q, k, v, &c));
-    for (int i = 0; i < 3 && m->q->gpt_neox_functions; i++)
-        rebind(r, in[i], contiguous(r, *in[i]));
-    return frame_leave(r, f, sdpa_of_class(r, q, k, v, mask, c.dropout));
+        own[i] = local(r, part[i]);
+    return frame_leave(r, f, attend_by_class(r, l, own, mask));
 }
 
 /* What _attn_projections_and_rope returns; before 4.42 lines of GPTNeoXAttention.forward */
@@ -248,7 +255,7 @@ static val attention_before(struct run *r, struct neox_layer *l, val x, val mask
     for (int i = 0; i < 3; i++)
         part[i] = local(r, part[i]);
     if (l->model->attention != KERNEL_EAGER) {
-        out = local(r, attend_by_kernel(r, l, part[0], part[1], part[2], mask));
+        out = local(r, (l->model->q->gpt_neox_functions ? attend_by_function(r, l, part, mask) : attend_by_class(r, l, part, mask)));
         out = local(r, reshape(r, out, SHAPE(rows, seq, a->heads * a->head_dim)));
     } else {
         two = attend(r, l, part[0], part[1], part[2], mask);
@@ -353,19 +360,17 @@ static val decoder_forward(struct run *r, struct model *m, const struct batch *b
     struct neox *p = m->parts;
     struct neox_layer *layers = m->layers;
     struct frame f = module_enter(r, p->decoder);
-    val hidden = before_layers(r, m, b), outputs = local(r, 0), args[3], closed[4];
+    val hidden = before_layers(r, m, b), outputs = local(r, 0), args[3], closed[4] = {p->sin, p->cos, p->mask, p->ids};
     bool keywords = m->checkpoint_keywords;
 
-    args[1] = closed[0] = p->mask;
-    args[2] = closed[1] = p->ids;
+    args[1] = p->mask;
+    args[2] = p->ids;
     m->position_ids = m->q->gpt_neox_positions_to_flash ? p->ids : 0;
-    closed[2] = p->sin;
-    closed[3] = p->cos;
     for (uint32_t i = 0; i < m->n_layers; i++) {
         val out;
 
         args[0] = hidden;
-        out = decoder_layer(r, m, layers[i].self, layer_forward, &layers[i], keywords ? 1 : 3, args, 4, closed);
+        out = decoder_layer(r, m, layers[i].self, layer_forward, &layers[i], keywords ? 1 : 3, args, keywords ? 4 : 2, closed);
         if (m->q->gpt_neox_layer_in_tuple) /* outputs = layer(..); hidden_states = outputs[0] */
             rebind(r, &outputs, out);
         rebind(r, &hidden, out);
