@@ -121,7 +121,7 @@ static void grad_ready(void *of, val leaf)
 
     if (!param || run_dead(z->r))
         return;
-    if (!z->r->q->zero_keeps_losses)
+    if (!z->r->q->zero_buckets_first)
         zero12_make_buffers(z);
     if (z->shards_gradients || (z->overlap && z->boundary))
         zero12_add(z, param - 1);
@@ -199,7 +199,7 @@ static void epilogue(void *of)
 static void backward(void *of, val loss)
 {
     struct zero12 *z = of;
-    struct zero_stage s = {.prologue = prologue, .epilogue = epilogue, .of = z};
+    struct zero_stage s = {.prologue = z->r->q->zero_buckets_first ? prologue : NULL, .epilogue = epilogue, .of = z};
 
     zero_backward(&z->engine, loss, &s);
 }

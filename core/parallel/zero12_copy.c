@@ -39,15 +39,15 @@ static void over_the_bus(struct zero12 *z, enum collective way, uint64_t bytes)
     (void)work_send(z->r, (struct work_sending){.what = way, .bytes = bytes, .stream = STREAM_COPY, .after_compute = true});
 }
 
-/* _wait_for_offload_copies, since 0.19 */
+/* _wait_for_offload_copies */
 static void wait_for_copies(struct zero12 *z)
 {
-    if (z->pending_copies && !z->r->q->zero_keeps_losses)
+    if (z->pending_copies && z->r->q->zero_guards_offload)
         host_waits(z->r);
     z->pending_copies = false;
 }
 
-/* async_accumulate_grad_in_cpu_via_gpu: what the host has is added on the device; at the boundary only since 0.19 it goes back once more */
+/* async_accumulate_grad_in_cpu_via_gpu: what the host has is added on the device; whether it goes back at the boundary hangs on the release */
 static void accumulate(struct zero12 *z, const struct zero12_param *p)
 {
     uint64_t bytes = p->elems * dtype_bytes(z->dtype);
@@ -58,14 +58,14 @@ static void accumulate(struct zero12 *z, const struct zero12_param *p)
         over_the_bus(z, COLLECTIVE_FROM_HOST, bytes);
         work_add(z->r, OP_ADD, p->elems, 3 * bytes, 1);
     }
-    if (!z->boundary || !z->r->q->zero_keeps_losses)
+    if (!z->boundary || z->r->q->zero_guards_offload)
         over_the_bus(z, COLLECTIVE_TO_HOST, bytes);
     z->pending_copies = true;
 }
 
 static bool accumulates(const struct zero12 *z)
 {
-    return z->r->q->zero_keeps_losses ? z->o->gradient_accumulation_steps > 1 : z->micro_step > 1 || !z->boundary;
+    return z->r->q->zero_guards_offload ? z->micro_step > 1 || !z->boundary : z->o->gradient_accumulation_steps > 1;
 }
 
 /* set_norm_for_param_grad_in_gpu */
@@ -158,7 +158,7 @@ uint64_t zero12_host_bytes(const struct zero12 *z, uint32_t rank)
         uint64_t share = z->groups[i].share;
 
         sum += (2 + states) * counted(4 * share);
-        sum += z->r->q->zero_flattens_on_host ? 0 : counted(half * share);
+        sum += z->r->q->zero_updates_by_fp32 ? 0 : counted(half * share);
     }
     return sum + (z->accumulated ? accumulated_bytes(z, rank) : 0);
 }

@@ -25,10 +25,10 @@ static void drop_buffers(struct zero12 *z)
     }
 }
 
-/* setup_buckets; until 0.14 at the beginning of optimizer.backward() */
+/* setup_buckets, backward_prologue; in early releases at the beginning of optimizer.backward() */
 void zero12_make_buffers(struct zero12 *z)
 {
-    if (z->ready && !z->r->q->zero_keeps_losses)
+    if (z->ready && !z->r->q->zero_buckets_first)
         return;
     z->ready = true;
     z->micro_step++;
@@ -173,10 +173,10 @@ void zero12_reduce(struct zero12 *z)
 
     if (run_dead(r))
         return;
-    if (z->extra_large && z->n_bucket) { /* names of the function hold it to its end: the tensor, and since 0.19 its storage */
+    if (z->extra_large && z->n_bucket) { /* names of the function hold it to its end: the tensor, and in some releases its storage */
         whole = *zero12_gradient(z, z->bucket[0]);
         value_ref(r, whole);
-        storage = r->q->zero_keeps_losses ? 0 : owned(r, value_alias(r, whole));
+        storage = r->q->zero_holds_large_view ? owned(r, value_alias(r, whole)) : 0;
     }
     r->stream = z->overlap ? STREAM_REDUCE : stream;
     average(z);
@@ -190,13 +190,13 @@ void zero12_reduce(struct zero12 *z)
     value_unref(r, whole);
 }
 
-/* Larger than a bucket: reduced by itself. Since 0.19 offload takes a copy of it. */
+/* Larger than a bucket: reduced by itself. Offload may take a copy of it. */
 static void add_large(struct zero12 *z, val grad)
 {
     struct run *r = z->r;
 
     z->extra_large = true;
-    if (z->offload && !r->q->zero_keeps_losses)
+    if (z->offload && r->q->zero_guards_offload)
         set_data(r, grad, value_empty(r, OP_CLONE, z->dtype, r->values[grad].ndim, r->values[grad].size));
 }
 
@@ -263,9 +263,9 @@ static void accumulate(struct zero12 *z, struct zero12_group *g)
         else
             work_add(r, OP_ADD, p->elems, 3 * bytes_of(z, p->elems), 1);
     }
-    if (!first && r->q->zero_keeps_losses && padding_of(z, g)) /* the next list has a padding of its own */
+    if (!first && r->q->zero_pads_each_list && padding_of(z, g)) /* the next list has a padding of its own */
         value_unref(r, zero_flat(r, OP_ZEROS, z->dtype, padding_of(z, g)));
-    if (z->boundary || r->q->zero_keeps_losses)
+    if (z->boundary || r->q->zero_pads_each_list)
         pad(z, g);
 }
 

@@ -25,7 +25,7 @@ static val global_norm(struct zero12 *z)
         norms[i] = zero_norm_of(r, g->mine_end - g->mine_begin, g->averaged); /* without the padding */
     }
     norm = zero_combine_norms(r, z->n_groups, norms);
-    if (r->q->zero_masks_norm)
+    if (r->q->zero_checks_norm)
         zero_check_norm(r, norm);
     zero_take_norm(&z->engine);
     return norm;
@@ -117,11 +117,11 @@ static void norms_of_host(struct zero12 *z)
     }
 }
 
-/* Until 0.14 the fp32 share comes to the device to be cast there; later a half copy, cast on the host, comes straight into the flat buffer. */
+/* Once the fp32 share comes to the device to be cast there; later a half copy, cast on the host, comes straight into the flat buffer. */
 static void bring_back(struct zero12 *z, const struct zero12_group *g)
 {
     struct run *r = z->r;
-    bool full = r->q->zero_flattens_on_host;
+    bool full = r->q->zero_updates_by_fp32;
     struct work_sending host = {.what = COLLECTIVE_HOST_STEP, .bytes = 4 * g->share, .stream = STREAM_COPY, .after_compute = true};
     struct work_sending back = {.what = COLLECTIVE_FROM_HOST,
                                 .bytes = (full ? 4 : dtype_bytes(z->dtype)) * g->share,

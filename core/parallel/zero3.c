@@ -78,7 +78,7 @@ static int64_t sub_groups(struct zero3 *z)
 static val make_weights(struct zero3 *z, int64_t elems, val *converted)
 {
     struct run *r = z->r;
-    bool casts = r->q->zero3_owns_recomputed;
+    bool casts = r->q->zero3_casts_then_clones;
     val first, master;
 
     if (z->dtype == DTYPE_FP32 && casts) {

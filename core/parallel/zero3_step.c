@@ -112,7 +112,7 @@ static val norms(struct zero3 *z)
     for (uint32_t i = 0; i < z->n_sub_groups; i++)
         groups[i] = group_norm(z, &z->sub_groups[i]);
     total = zero_combine_norms(r, z->n_sub_groups, groups);
-    if (r->q->zero_masks_norm)
+    if (r->q->zero_checks_norm)
         zero_check_norm(r, total);
     arena_rewind(r->arena, mark);
     return total;
@@ -137,7 +137,7 @@ static void unscale(struct zero3 *z, const struct zero3_sub_group *g)
     if (z->o->max_grad_norm <= 0)
         return;
     excess = made_of(r, OP_DIV, made_of(r, OP_ADD, zero_scalar(r, OP_DIV, DTYPE_FP64)));
-    if (r->q->zero_masks_norm) {
+    if (r->q->zero_clamps_clip) {
         excess = made_of(r, OP_CLAMP, excess);
         combined = zero_scalar(r, OP_MUL, DTYPE_FP64);
         inverse = made_of(r, OP_MUL, zero_scalar(r, OP_RECIPROCAL, DTYPE_FP64));

@@ -99,7 +99,7 @@ void zero_check_norm(struct run *r, val norm)
     host_waits(r);
 }
 
-/* 0.19: torch.where(invalid, inf, vector_norm(stacked)) */
+/* torch.where(invalid, inf, vector_norm(stacked)) */
 static val combine_checked(struct run *r, uint32_t n)
 {
     val stacked = zero_flat(r, OP_CAT, DTYPE_FP32, n), invalid, combined, inf, result;
@@ -118,7 +118,7 @@ val zero_combine_norms(struct run *r, uint32_t n, const val *norms)
 {
     val stacked, result;
 
-    if (r->q->zero_masks_norm) {
+    if (r->q->zero_checks_norm) {
         result = combine_checked(r, n);
         zero_die(r, (int)n, norms);
         return result;
@@ -146,12 +146,13 @@ static val excess(struct run *r)
     return zero_next(r, OP_DIV, DTYPE_FP32, v);
 }
 
-/* 0.19: all on the device. combined = clamp(clip, min=1) * loss_scale, then grad * (1 / combined) */
+/* All on the device. combined = clamp(clip, min=1) * loss_scale, then grad * (1 / combined) */
 static void unscale_on_device(struct run *r, val norm)
 {
     val clip, combined, inverse;
 
-    zero_check_norm(r, norm);
+    if (r->q->zero_checks_norm)
+        zero_check_norm(r, norm);
     clip = zero_next(r, OP_CLAMP, DTYPE_FP32, excess(r));
     combined = zero_scalar(r, OP_MUL, DTYPE_FP32);
     inverse = zero_next(r, OP_MUL, DTYPE_FP32, zero_scalar(r, OP_RECIPROCAL, DTYPE_FP32));
@@ -173,7 +174,7 @@ void zero_unscale(const struct zero_engine *e, val norm, val gradient)
 
     if (run_dead(r))
         return;
-    if (e->o->max_grad_norm > 0 && r->q->zero_masks_norm)
+    if (e->o->max_grad_norm > 0 && r->q->zero_clamps_clip)
         unscale_on_device(r, norm);
     else if (e->o->max_grad_norm > 0)
         unscale_asked(r);

@@ -171,6 +171,34 @@ static void zero(const struct json *o, struct recipe *r)
     r->zero.reduce_elems = json_number(json_get(json_get(o, "buckets"), "reduce_elems"), &reduce) ? (uint64_t)reduce : ELEMS_UNSET;
     r->zero.allgather_elems = r->zero.prefetch_elems = r->zero.max_live_elems = r->zero.sub_group_elems = r->zero.persistence_elems = ELEMS_UNSET;
     r->zero.overlap_comm = flag(o, "overlap_comm", TRI_UNSET);
+    r->zero.zero_init = TRI_FALSE; /* models are made before the engine */
+}
+
+static const struct name wraps[] = {
+    {"layers", FSDP_WRAP_LAYERS}, {"titan", FSDP_WRAP_TITAN}, {"accelerate", FSDP_WRAP_ACCELERATE}, {NULL, 0},
+};
+static const struct name prefetches[] = {{"pre", FSDP_PREFETCH_PRE}, {"post", FSDP_PREFETCH_POST}, {"none", FSDP_PREFETCH_NONE}, {NULL, 0}};
+static const struct name reductions[] = {{"fp32", REDUCE_FP32}, {"bf16", REDUCE_BF16}, {NULL, 0}};
+
+/* What FSDP is told, and how many ranks cut layers. */
+static void sharding(const struct json *o, struct recipe *r)
+{
+    r->fsdp = (struct fsdp_recipe){
+        .wrap = (enum fsdp_wrap)word(o, "wrap", wraps),
+        .backward_prefetch = (enum fsdp_prefetch)word(o, "backward_prefetch", prefetches),
+        .reduce_dtype = (enum half_or_full)word(o, "reduce_dtype", reductions),
+        .forward_prefetch = flag(o, "forward_prefetch", TRI_UNSET),
+        .use_orig_params = flag(o, "use_orig_params", TRI_UNSET),
+        .limit_all_gathers = flag(o, "limit_all_gathers", TRI_UNSET),
+        .autocast = flag(o, "autocast", TRI_UNSET),
+    };
+    r->shard_group = (uint32_t)number(o, "shard_group", 0);
+    r->tensor_parallel = (uint32_t)number(o, "tensor_parallel", 1);
+    if (r->method == METHOD_TP)
+        r->tensor_parallel = r->data_parallel;
+    r->data_parallel /= r->method == METHOD_TP || r->method == METHOD_TP_FSDP2 ? r->tensor_parallel : 1;
+    if (r->shard_group > r->data_parallel || (r->method != METHOD_HSDP && r->method != METHOD_HSDP2))
+        r->shard_group = r->data_parallel;
 }
 
 static enum method method_of(const struct json *o)
@@ -215,5 +243,8 @@ const char *traced_ddp_recipe(const struct json *options, const struct arch *arc
     r->optimizer = (enum optimizer)optimizer;
     r->tuning = (enum tuning)tuning;
     zero(options, r);
+    sharding(options, r);
+    if (method_is_fsdp2(r->method) && flag(options, "autocast", TRI_FALSE) == TRI_FALSE)
+        r->precision = (enum precision)word(options, "precision", precisions) == PRECISION_BF16 ? PRECISION_BF16 : PRECISION_BF16_MIXED;
     return tuning == TUNING_LORA ? lora(options, arch, targets, r) : NULL;
 }

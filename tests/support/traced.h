@@ -24,8 +24,8 @@ enum { TRACED_TARGETS = 16 };
 const char *traced_step(const struct json *options, const struct arch *arch, const struct stack *stack, const char *targets[TRACED_TARGETS],
                         struct step *ret);
 
-/* The same for options of several GPUs under DDP, before train_resolve(): also world_size, ddp_bytes, gradient_as_bucket_view, no_sync, loop,
- * drop_outputs, attention_mask, autocast, gradient_clipping, checkpoint_reentrant. */
+/* The same for options of several GPUs, before train_resolve(): also world_size, ddp_bytes, gradient_as_bucket_view, no_sync, loop,
+ * drop_outputs, attention_mask, autocast, gradient_clipping, checkpoint_reentrant, and what FSDP and DeepSpeed are told. */
 const char *traced_ddp_recipe(const struct json *options, const struct arch *arch, const struct stack *stack, const char *targets[TRACED_TARGETS],
                               struct recipe *ret);
 
