@@ -111,7 +111,7 @@ static void send(const struct rates *r, const struct cost *c, const struct messa
     if (takes_s <= 0) /* alone in its group */
         return;
     wait_for_mark(m, p, t);
-    t->host_s += enqueued_s(r, c, m);
+    t->host_s += r->host * enqueued_s(r, c, m);
     if (m->collective == COLLECTIVE_HOST_STEP) {
         step_on_host(m, takes_s, t);
         return;
@@ -134,7 +134,7 @@ static double call_s(const struct rates *r, const struct kernel *k)
 
 static void play_kernel(struct rates *r, const struct kernel *k, struct clocks *t)
 {
-    t->host_s += k->calls * call_s(r, k) + k->hooks * r->constants[PERF_HOOK_S];
+    t->host_s += r->host * (k->calls * call_s(r, k) + k->hooks * r->constants[PERF_HOOK_S]);
     t->gpu_s = larger(t->gpu_s, t->host_s) + kernel_s(r, k);
 }
 

@@ -113,6 +113,7 @@ void rates_of(const double *constants, const struct cost *c, const struct perf_s
 
     r.s_per_byte = 1 / (s->memory_bytes_per_s * constants[PERF_MEMORY_SHARE]);
     r.cache_bytes = (double)s->cache_bytes;
+    r.host = s->geforce ? 1 : constants[PERF_SERVER_HOST];
     r.cached_share = 1 - 1 / constants[PERF_CACHE_SPEED];
     for (int t = 0; t < DTYPE_COUNT; t++) {
         r.best_per_s[t] = s->flops_per_s[t] * best;

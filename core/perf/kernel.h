@@ -35,6 +35,7 @@ struct rates {
     double products_per_s[DTYPE_COUNT], best_per_s[DTYPE_COUNT]; /* in training; the best single one */
     enum flash_kernel flash;
     double s_per_byte, cache_bytes, multiprocessors;
+    double host;            /* what the host takes, of a desktop's */
     double cached_share;    /* of the time that a byte from memory takes, what one from the cache saves */
     struct shape {
         uint32_t rows, columns, inner, batch;

@@ -92,6 +92,7 @@ enum perf_constant_id {
     PERF_MESSAGE_CALL_S,
     PERF_ENGINE_CALL_S,
     PERF_HOOK_S,
+    PERF_SERVER_HOST,
     PERF_TILE_READS,
     PERF_INNER_START,
     PERF_BUS_SHARE,

@@ -283,14 +283,14 @@ static void resolve_method(struct step *s)
     s->find_unused_parameters = r->method == METHOD_DDP && r->find_unused_parameters == TRI_TRUE;
 }
 
-/* A plain loop that asks for flash_attention_2 and names no release of flash_attn is timed as the published ones are: llm-foundry's, whose kernel
- * is FlashAttention 1's in Triton. */
+/* transformers' flash_attention_2 takes the package from 2.0 on, whatever was current on a stack's day. A plain loop that asks for it and names no
+ * release is timed as the published ones are: llm-foundry's, whose kernel is FlashAttention 1's in Triton. */
 static enum flash_kernel flash_of(const struct step *s)
 {
     if (s->r.attention != ATTENTION_FLASH_2)
         return s->quirks.sdpa_is_flash_1 ? FLASH_1 : FLASH_2;
-    if (s->r.framework == FRAMEWORK_TORCH && !s->r.flash_attn_named)
-        return FLASH_1;
+    if (!s->r.flash_attn_named)
+        return s->r.framework == FRAMEWORK_TORCH ? FLASH_1 : FLASH_2;
     return s->quirks.package_is_flash_1 ? FLASH_1 : FLASH_2;
 }
 

@@ -30,15 +30,21 @@ static struct perf_system one(const char *gpu)
     return s;
 }
 
-static double seconds(const char *gpu, enum flash_kernel flash, struct kernel k)
+static double seconds_on(const struct perf_system *s, enum flash_kernel flash, struct kernel k)
 {
-    struct perf_system s = one(gpu);
     struct cost c = {.kernels = &k, .n_kernels = 1, .n_micro = 1, .end_begin = 1, .accumulation = 1, .micro_batch_size = 1, .seq_len_tokens = 1,
                      .data_parallel = 1, .ranks_of_model = 1, .model_flops = 1, .flash = flash};
     struct step_time t;
 
-    perf_step_time(&c, &s, &t);
+    perf_step_time(&c, s, &t);
     return t.step_s;
+}
+
+static double seconds(const char *gpu, enum flash_kernel flash, struct kernel k)
+{
+    struct perf_system s = one(gpu);
+
+    return seconds_on(&s, flash, k);
 }
 
 /* --- attention ----------------------------------------------------------------------------------------------------------------- */
@@ -80,6 +86,7 @@ static const struct {
     {ATTENTION_SDPA, FRAMEWORK_TRANSFORMERS, NULL, NULL, FLASH_2},
     {ATTENTION_SDPA, FRAMEWORK_TORCH, "2.2", NULL, FLASH_2},
     {ATTENTION_FLASH_2, FRAMEWORK_TRANSFORMERS, NULL, NULL, FLASH_2},
+    {ATTENTION_FLASH_2, FRAMEWORK_TRANSFORMERS, "2.0", NULL, FLASH_2}, /* which flash_attn of that day was not */
     {ATTENTION_FLASH_2, FRAMEWORK_TRANSFORMERS, NULL, "1.0", FLASH_1},
     {ATTENTION_FLASH_2, FRAMEWORK_TORCH, NULL, NULL, FLASH_1}, /* as the published plain loops */
     {ATTENTION_FLASH_2, FRAMEWORK_TORCH, NULL, "2.5", FLASH_2},
@@ -150,6 +157,19 @@ START_TEST(a_cache_is_what_device_query_printed)
 }
 END_TEST
 
+START_TEST(a_server_launches_slower_than_a_desktop)
+{
+    struct perf_system server = one("A100-80GB"), desktop = server;
+    struct kernel k = {.flops = 1, .bytes = 1, .launches = 1, .calls = 10000, .op = OP_MUL, .work = WORK_POINT, .dtype = DTYPE_BF16, .stage = STAGE_FORWARD};
+
+    desktop.geforce = true;
+    ck_assert_double_eq_tol(seconds_on(&server, FLASH_2, k) / seconds_on(&desktop, FLASH_2, k), 1.5, 0.001);
+    k.calls = 1;
+    k.bytes = 1 << 30; /* the GPU has something to do */
+    ck_assert_double_eq_tol(seconds_on(&server, FLASH_2, k) / seconds_on(&desktop, FLASH_2, k), 1, 0.02);
+}
+END_TEST
+
 /* --- products ------------------------------------------------------------------------------------------------------------------ */
 
 START_TEST(an_odd_vocabulary_costs_its_products_three_times)
@@ -191,6 +211,7 @@ UNIT_TESTS("perf/kernel",
     unit_rows(releases_say_whose_kernel_it_is, askings);
     unit_rows(a_board_has_its_own_limit, boards);
     unit_rows(a_cache_is_what_device_query_printed, caches);
+    unit_test(a_server_launches_slower_than_a_desktop);
     unit_test(an_odd_vocabulary_costs_its_products_three_times);
     unit_rows(the_log_tells_products_over_odd_rows, vocabularies);
 )

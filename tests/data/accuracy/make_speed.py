@@ -16,6 +16,18 @@ PROGRAMS = {"llama", "mistral", "qwen2", "qwen3", "gpt2", "opt", "gpt_neox", "ge
 METHODS = {"single", "ddp", "zero1", "zero2", "zero3", "fsdp", "fsdp_grad_op", "fsdp_no_shard", "hsdp", "fsdp2", "fsdp2_noreshard", "hsdp2", "tp", "pp", "tp+fsdp2"}
 
 
+# Qwen 1 has no program: a Llama of its shape launches its kernels (two more products an attention, whose q, k and v it makes at once). Its
+# adapters stand on c_attn, c_proj twice, w1 and w2.
+QWEN_TARGETS = ["q_proj", "o_proj", "down_proj", "gate_proj", "up_proj"]
+
+
+def llama_of_qwen(c):
+    return {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": c["hidden_size"], "num_hidden_layers": c["num_hidden_layers"],
+            "num_attention_heads": c["num_attention_heads"], "num_key_value_heads": c["num_attention_heads"], "intermediate_size": c["intermediate_size"] // 2,
+            "vocab_size": c["vocab_size"], "max_position_embeddings": 8192, "rms_norm_eps": c["layer_norm_epsilon"], "tie_word_embeddings": False,
+            "torch_dtype": "bfloat16"}
+
+
 def one(v):
     return v[0] if isinstance(v, list) and v else v
 
@@ -25,7 +37,7 @@ def use(row, t, config):
     plain = (one(t.get("loss", "hf")) == "hf" and not t.get("liger_kernels") and not t.get("compile") and t.get("float8", "none") == "none"
              and one(t.get("offload", "none")) in ("none", "optimizer", "optimizer+params") and tuning in ("full", "lora")
              and one(t.get("gradient_checkpointing", False)) in (True, False) and config["model_type"] in PROGRAMS and not row.get("needs"))
-    framework = row["request"].get("stack", {}).get("framework", "")
+    framework = row["request"].get("stack", {}).get("framework", "transformers")
     if not plain:
         return None
     if method in METHODS and framework in ("transformers", "torch"):
@@ -48,7 +60,12 @@ def made(row, configs):
     for k, v in (row.get("config_set") or {}).items():
         config.pop(k, None) if v is None else config.__setitem__(k, v)
     t = {k: one(v) if k != "lora" else v for k, v in row["request"]["training"].items()}
+    qwen = config["model_type"] == "qwen" and t["tuning"] == "lora" and not t["lora"].get("modules_to_save")
+    if qwen:
+        config, t["lora"] = llama_of_qwen(config), dict(t["lora"], target_modules=QWEN_TARGETS)
     kind = use(row, t, config)
+    if kind and qwen:
+        kind = "kernels"
     if not kind:
         return None
     return {"id": row["id"], "use": kind, "source": row["source"], "source_ref": row["source_ref"], "series": row["series"], "grade": row["grade"],
