@@ -56,6 +56,16 @@ static bool is_midway(const struct plan_candidate *c)
     return crosses_streams(c) && !c->memory.timed && c->step.r.method == METHOD_ZERO3;
 }
 
+static bool is_retrying(const struct plan_candidate *c)
+{
+    return c->basis == BASIS_REPLAYED && c->retries;
+}
+
+static bool is_unlaunchable(const struct plan_candidate *c)
+{
+    return c->fits && !c->launchable;
+}
+
 static bool is_pipeline(const struct plan_candidate *c)
 {
     return c->step.r.method == METHOD_PP;
@@ -93,12 +103,20 @@ static void assume_plan(struct estimate *e, const struct plan_candidate *first)
     if (e->question.system)
         note(&e->assumptions, "%s", perf_assumption());
     if (e->question.system && e->answer.n > 1)
-        note(&e->assumptions, "of candidates within 5 %% of the fastest the simplest comes first: no offload, one GPU, a simpler method, no checkpointing");
+        note(&e->assumptions, "of candidates within 5 %% of the fastest the simplest comes first: no offload, one GPU, a simpler method, no checkpointing; one "
+                              "that is tight comes behind one that is not and is no more than a tenth slower");
+    if (any(&e->answer, is_unlaunchable))
+        note(&e->assumptions, "launchable false: no launcher starts it (a pipeline needs a loop of the script's own; other methods a newer accelerate or "
+                              "transformers); such candidates come after those that are");
+    if (any(&e->answer, is_retrying))
+        note(&e->assumptions, "a candidate may be tight because it fits only where PyTorch's allocator, when the GPU is full, gives cached segments back and "
+                              "asks again: its bytes are those of that run, within the capacity; its step time knows nothing of those stalls");
     if (any(&e->answer, is_bounded))
         note(&e->assumptions, "basis bounded: low_bytes are live blocks, high_bytes add %.1f %%, the largest remainder of unsplit blocks that was traced",
              100 * PLAN_LARGEST_REMAINDER);
     if (!e->rq.training.micro_batch_size.set)
-        note(&e->assumptions, "micro_batch_size: the fastest of those that fit%s; of equal speeds the smaller",
+        note(&e->assumptions, "micro_batch_size: the fastest of those that fit%s; of equal speeds the smaller, and one that leaves 5 %% of the GPU free before "
+             "one that does not and is less than a tenth faster",
              e->rq.training.global_batch_size.set ? " and divide the global batch" : "");
     if (first->step.r.data_parallel * first->step.r.tensor_parallel * first->step.r.pipeline_parallel > 1)
         note(&e->assumptions, "NCCL holds %d MiB on a GPU of a pair, %d MiB of more (NVIDIA/nccl issue 964: 4 A100, NVLink)", (int)NCCL_MIB_PAIR,
@@ -119,6 +137,8 @@ void assume_answer(struct estimate *e, const struct plan_candidate *first)
     assume_methods(e);
     if (first->step.r.attention == ATTENTION_EAGER && e->rq.training.attention.n && first->choice[AXIS_ATTENTION]->value == ATTENTION_SDPA)
         note(&e->warnings, "/training/attention: the %s class of this release has no sdpa, it runs eager", e->model.model_type);
+    if (e->rq.training.sync_each_batch == TRI_TRUE && !train_reads_sync(&first->step.r))
+        note(&e->warnings, "/training/sync_each_batch: the Trainer of this release does not read it, its gradients wait for the last micro-batch");
     if (first->step.r.use_cache == TRI_FALSE && e->rq.training.use_cache == TRI_TRUE)
         note(&e->warnings, "/training/use_cache: switched off while checkpointing, as transformers does");
 }

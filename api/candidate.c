@@ -218,6 +218,7 @@ void candidate_write(struct jsonw *w, const char *name, const struct estimate *e
             jsonw_u64(w, "max_seq_len", c->max_seq_len_tokens);
         jsonw_u64(w, "gradient_accumulation_steps", c->step.r.gradient_accumulation_steps);
         jsonw_u64(w, "global_batch_size", c->global_batch_size);
+        jsonw_bool(w, "sync_each_batch", c->step.r.sync_each_batch == TRI_TRUE);
         write_memory(w, e, c);
         write_throughput(w, &c->time);
     }

@@ -61,6 +61,12 @@ static inline bool method_is_fsdp1(enum method m)
 {
     return m == METHOD_FSDP || m == METHOD_FSDP_GRAD_OP || m == METHOD_FSDP_NO_SHARD || m == METHOD_HSDP;
 }
+/* no_sync() leaves the gradients of sharded parameters whole until the last micro-batch: FSDP1 and fully_shard. DeepSpeed's engine partitions each. */
+static inline bool method_holds_whole_gradients(enum method m)
+{
+    return m == METHOD_FSDP || m == METHOD_FSDP_GRAD_OP || m == METHOD_HSDP || m == METHOD_FSDP2 || m == METHOD_FSDP2_NORESHARD || m == METHOD_HSDP2 ||
+           m == METHOD_TP_FSDP2;
+}
 static inline bool method_is_fsdp2(enum method m)
 {
     return m == METHOD_FSDP2 || m == METHOD_FSDP2_NORESHARD || m == METHOD_HSDP2 || m == METHOD_TP_FSDP2;

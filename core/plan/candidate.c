@@ -36,6 +36,8 @@ struct recipe recipe_of(const struct plan_question *q, const struct plan_candida
     r.optimizer = (enum optimizer)c->choice[AXIS_OPTIMIZER]->value;
     r.attention = (enum attention)c->choice[AXIS_ATTENTION]->value;
     r.gradient_checkpointing = (enum tri)c->choice[AXIS_CHECKPOINTING]->value;
+    if (c->sync_each_batch)
+        r.sync_each_batch = TRI_TRUE;
     take_degrees(q, c->choice[AXIS_METHOD], &r);
     return r;
 }

@@ -15,7 +15,7 @@ static bool differs_only_so(const struct plan_candidate *a, const struct plan_ca
     for (int i = 0; i < AXIS_COUNT; i++)
         if (i != AXIS_TUNING && i != AXIS_CHECKPOINTING && a->choice[i] != b->choice[i])
             return false;
-    return b->step.r.tuning == to.tuning && b->step.r.gradient_checkpointing == to.checkpointing;
+    return a->sync_each_batch == b->sync_each_batch && b->step.r.tuning == to.tuning && b->step.r.gradient_checkpointing == to.checkpointing;
 }
 
 /* Another candidate is this change: its search has told already. */

@@ -69,6 +69,25 @@ static enum err_code add(struct planning *p, const struct plan_candidate *asked)
     return ERR_OK;
 }
 
+/* Whole gradients that wait for the last micro-batch are memory for fewer messages: both ways are tried where nobody said which, nor which micro-batch. */
+static bool may_sync(const struct planning *p, const struct plan_candidate *c)
+{
+    return p->q->recipe.sync_each_batch == TRI_UNSET && !p->q->recipe.micro_batch_size && c->modelled && train_reads_sync(&c->step.r) &&
+           method_holds_whole_gradients(c->step.r.method) && c->step.r.gradient_accumulation_steps > 1 && c->step.r.data_parallel > 1;
+}
+
+static enum err_code add_both(struct planning *p, const struct plan_candidate *asked)
+{
+    struct plan_candidate synced = *asked;
+    uint32_t at = p->answer->n;
+    enum err_code rc = add(p, asked);
+
+    synced.sync_each_batch = true;
+    if (!rc && p->answer->n > at && may_sync(p, &p->answer->candidates[at]))
+        rc = add(p, &synced);
+    return rc;
+}
+
 /* The host helps only where nobody said whether it may, and the GPU alone is not enough. */
 static bool may_offload(const struct planning *p, const struct plan_candidate *c)
 {
@@ -80,16 +99,19 @@ static enum err_code add_with_offload(struct planning *p, const struct plan_cand
     static const struct plan_choice kinds[] = {{"optimizer", OFFLOAD_OPTIMIZER}, {"optimizer+params", OFFLOAD_OPTIMIZER_PARAMS}};
     enum method method = (enum method)asked->choice[AXIS_METHOD]->value;
     uint32_t before = p->answer->n;
-    enum err_code rc = add(p, asked);
+    enum err_code rc = add_both(p, asked);
 
-    if (rc || p->answer->n == before || !may_offload(p, &p->answer->candidates[before]))
+    for (uint32_t i = before; !rc && i < p->answer->n; i++)
+        if (!may_offload(p, &p->answer->candidates[i]))
+            return ERR_OK;
+    if (rc || p->answer->n == before)
         return rc;
     for (size_t i = 0; !rc && i < sizeof kinds / sizeof *kinds; i++) {
         struct plan_candidate helped = *asked;
 
         helped.choice[AXIS_OFFLOAD] = &kinds[i];
         if (method_offloads(method, (enum offload)kinds[i].value) && method_plays_offload(method))
-            rc = add(p, &helped);
+            rc = add_both(p, &helped);
     }
     return rc;
 }
@@ -130,6 +152,7 @@ static struct plan_candidate *room_for_candidates(const struct plan_question *q,
     for (int a = 0; a < AXIS_COUNT; a++)
         if (n <= PLAN_MAX_CANDIDATES)
             n *= a == AXIS_OFFLOAD && !q->axes[a].asked ? 3 : q->axes[a].n;
+    n *= q->recipe.sync_each_batch == TRI_UNSET ? 2 : 1;
     if (n > PLAN_MAX_CANDIDATES)
         n = PLAN_MAX_CANDIDATES;
     return arena_array(keep, struct plan_candidate, (size_t)n + 1);

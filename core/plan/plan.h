@@ -11,7 +11,8 @@
  *           so its figures are told: whatever fits, no figure of it is above that. Of a stack with two readings both have to.
  * Speed     each modelled candidate has a step time, fits or not; of a searched one the micro-batch is the fastest, see pace.h.
  * Models    the methods of parallel/methods.def that have a program. A known word without one keeps its candidate: modelled = false, with a reason and no
- *           figures. Offload that nobody asked for is tried where a candidate does not fit without.
+ *           figures. Offload that nobody asked for is tried where a candidate does not fit without; sync_each_batch, unasked, where gradients would wait
+ *           whole for the last micro-batch of an accumulation; neither where a micro-batch is asked.
  * Errors    ERR_NOMEM; what train_resolve refuses of an asked option. Not fitting is a result.
  * Owner     the answer lives in `keep`; `scratch` is empty again afterwards.
  */
@@ -101,6 +102,7 @@ enum basis { BASIS_NONE, BASIS_BOUNDED, BASIS_REPLAYED };
 
 struct plan_candidate {
     const struct plan_choice *choice[AXIS_COUNT];
+    bool sync_each_batch; /* tried beside the same without, where nobody asked (nor for a micro-batch) and whole gradients would wait for the last one */
     bool modelled;
     struct plan_reason reason;
     /* the rest only when modelled */

@@ -23,6 +23,8 @@ static int by_simplicity(const struct plan_candidate *a, const struct plan_candi
     int c = by_number((uint64_t)a->step.r.offload, (uint64_t)b->step.r.offload);
 
     if (!c)
+        c = by_number(a->sync_each_batch, b->sync_each_batch);
+    if (!c)
         c = by_number((uint64_t)a->step.r.method, (uint64_t)b->step.r.method);
     return c ? c : by_number(a->step.r.gradient_checkpointing, b->step.r.gradient_checkpointing);
 }

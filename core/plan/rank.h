@@ -1,7 +1,8 @@
 /*
  * rank.h - the order of candidates: what fits, what a launcher starts, the kind of tuning when nobody asked, the objective. Only plan/ includes this.
  *
- * Speed     tokens a second of the whole job; one that leaves room comes before one that is tight and less than a tenth faster. Of what is within 5 % of the fastest the simplest comes first: no offload, then the earlier
+ * Speed     tokens a second of the whole job; one that leaves room comes before one that is tight and less than a tenth faster. Of what is within 5 % of
+ *           the fastest the simplest comes first: no offload, then without sync_each_batch, then the earlier
  *           row of parallel/methods.def, then no recomputation; step times are not known better than that. Without step times: the larger
  *           micro-batch.
  */

@@ -90,6 +90,10 @@ static enum err_code widen_kernels(struct planning *p, struct plan_candidate *c)
         return rc == ERR_FIELD_CONFLICT ? ERR_OK : rc;
     if (m.walk_peak_bytes < c->low_bytes)
         c->low_bytes = m.walk_peak_bytes;
+    if (c->fits && m.walk_peak_bytes > probe_budget(&probe)) { /* then it would not fit: no figure of what is said to fit is above the GPU's */
+        m.walk_peak_bytes = probe_budget(&probe);
+        c->tight = true;
+    }
     if (m.walk_peak_bytes > c->high_bytes)
         c->high_bytes = m.walk_peak_bytes;
     return ERR_OK;

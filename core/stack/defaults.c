@@ -26,6 +26,8 @@ static const struct since {
     {offsetof(struct stack_defaults, dtype_argument), PACKAGE(transformers), 5000, NEVER},
     /* accelerate 1.15 accelerator.py prepare_model, utils/fsdp_utils.py fsdp2_prepare_model; 0.29 has neither */
     {offsetof(struct stack_defaults, fsdp_upcasts), PACKAGE(accelerate), 1000, NEVER},
+    /* trainer.py: accelerator.accumulate() up to 4.46, which asks; a no_sync() of its own from 4.47, which asks since 5.2 */
+    {offsetof(struct stack_defaults, ignores_sync), PACKAGE(transformers), 4047, 5002},
     /* accelerate commands/launch.py: --fsdp_version in 1.6, none in 1.5 */
     {offsetof(struct stack_defaults, launches_fsdp2), PACKAGE(accelerate), 1006, NEVER},
     /* accelerate commands/launch.py, config_args.py: parallelism_config in 1.10, none in 1.9 */
@@ -52,7 +54,7 @@ static bool holds(const struct since *row, const struct stack *s)
 
 struct stack_defaults stack_defaults_of(const struct stack *s)
 {
-    struct stack_defaults d = {true, true, true, true, true, true, true, true, true, true, true, true, true};
+    struct stack_defaults d = {true, true, true, true, true, true, true, true, true, true, true, true, true, true};
 
     for (size_t i = 0; i < sizeof since / sizeof *since; i++)
         if (!holds(&since[i], s))

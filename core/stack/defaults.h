@@ -19,6 +19,7 @@ struct stack_defaults {
     bool adapters_in_fp32; /* get_peft_model casts half adapters to fp32 */
     bool dtype_argument;   /* from_pretrained() is told the dtype as `dtype`, before as `torch_dtype` */
     bool fsdp_upcasts;     /* accelerate makes what FSDP trains fp32 where mixed precision is on */
+    bool ignores_sync;     /* the Trainer's own no_sync() does not ask sync_each_batch */
     bool launches_fsdp2;   /* accelerate launch knows fully_shard */
     bool launches_mesh;    /* and parallelism_config: hybrid shards, degrees */
     bool trains_tp;        /* the Trainer runs a model that from_pretrained() has cut in shards */

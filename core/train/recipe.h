@@ -118,6 +118,9 @@ struct step {
     struct quirks quirks;
 };
 
+/* Whether the loop reads sync_each_batch: some releases of the Trainer do not, whatever they are told. */
+bool train_reads_sync(const struct recipe *r);
+
 /* Fills what `asked` left out. `arch` gives the model's own defaults (saved dtype, use_cache, maximum length). */
 MUST_CHECK enum err_code train_resolve(const struct recipe *asked, const struct arch *arch, const struct device *device,
                                        struct arena *arena, struct step *ret, struct err *err);

@@ -264,6 +264,11 @@ static bool autocasts(const struct recipe *r)
     return method_is_fsdp1(r->method) || method_is_fsdp2(r->method) ? r->fsdp.autocast == TRI_TRUE : true;
 }
 
+bool train_reads_sync(const struct recipe *r)
+{
+    return r->framework != FRAMEWORK_TRANSFORMERS || !stack_defaults_of(&r->stack).ignores_sync;
+}
+
 static void resolve_method(struct step *s)
 {
     struct recipe *r = &s->r;
@@ -278,6 +283,8 @@ static void resolve_method(struct step *s)
         r->ddp_bucket_bytes = (uint64_t)DDP_BUCKET_MIB << 20;
     tri_default(&r->gradient_as_bucket_view, false);                   /* nn/parallel/distributed.py */
     tri_default(&r->sync_each_batch, false);                           /* accelerate utils/dataclasses.py GradientAccumulationPlugin */
+    if (!train_reads_sync(r))
+        r->sync_each_batch = TRI_FALSE;
     s->autocast = autocasts(r);
     tri_default(&r->find_unused_parameters, finds_unused(r));
     s->find_unused_parameters = r->method == METHOD_DDP && r->find_unused_parameters == TRI_TRUE;

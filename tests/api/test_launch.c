@@ -94,6 +94,10 @@ static const struct {
     {METHOD_FSDP2, OFFLOAD_OPTIMIZER_PARAMS, 4, 1, 1, 1, FILES_ALL, "training/offload", "optimizer+params"},
     {METHOD_FSDP2_NORESHARD, OFFLOAD_NONE, 4, 1, 1, 1, FILES_ALL, "training/methods/0", "fsdp2_noreshard"},
     {METHOD_FSDP2_NORESHARD, OFFLOAD_NONE, 4, 1, 1, 1, FILES_ARGUMENTS, "training/methods/0", "fsdp2_noreshard"},
+    {METHOD_FSDP2, OFFLOAD_NONE, 4, 1, 1, 1, FILES_ALL, "training/sync_each_batch", "true"},
+    {METHOD_FSDP, OFFLOAD_NONE, 4, 1, 1, 1, FILES_ARGUMENTS, "training/sync_each_batch", "true"},
+    {METHOD_HSDP2, OFFLOAD_NONE, 8, 1, 1, 2, FILES_ALL, "training/sync_each_batch", "true"},
+    {METHOD_TP_FSDP2, OFFLOAD_NONE, 2, 4, 1, 1, FILES_ALL, "training/sync_each_batch", "true"},
     {METHOD_HSDP2, OFFLOAD_NONE, 8, 1, 1, 2, FILES_ALL, "training/methods/0", "hsdp2"},
     {METHOD_HSDP2, OFFLOAD_NONE, 8, 1, 1, 2, FILES_ACCELERATE, "training/shard_group", "2"},
     {METHOD_TP, OFFLOAD_NONE, 1, 4, 1, 1, FILES_ALL, "training/methods/0", "tp"},
@@ -205,6 +209,54 @@ START_TEST(stands_in_the_recommendation)
 }
 END_TEST
 
+/* Whole gradients that wait for the last micro-batch leave no room for a second sequence: both ways are tried, and the files say which it is. */
+START_TEST(says_when_gradients_are_reduced)
+{
+    struct reply reply = ask("{\"model\":\"meta-llama/Meta-Llama-3.1-8B\",\"cluster\":{\"name\":\"mahti\",\"nodes\":2},"
+                             "\"training\":{\"seq_len\":2048,\"global_batch_size\":64,\"methods\":\"fsdp2\",\"gradient_checkpointing\":true}}");
+    uint64_t ways = 0;
+    bool synced = false;
+
+    ck_assert_int_eq(reply.r.status, 200);
+    json_each(c, reply_at(&reply, "candidates"))
+        if (json_bool(json_get(c, "sync_each_batch"), &synced))
+            ways |= UINT64_C(1) << synced;
+    ck_assert_uint_eq(ways, 3);
+    ck_assert(json_bool(reply_at(&reply, "recommendation/sync_each_batch"), &synced) && synced);
+    ck_assert(json_bool(reply_at(&reply, "recommendation/launch/training_arguments/accelerator_config/gradient_accumulation_kwargs/sync_each_batch"), &synced) &&
+              synced);
+    ck_assert(strstr(json_str(reply_at(&reply, "recommendation/launch/command")), "sync_each_batch"));
+    reply_done(reply);
+}
+END_TEST
+
+/* Where nobody reads it, or a micro-batch is asked, there is one way. */
+static const struct {
+    const char *training, *stack;
+} one_way[] = {
+    {"\"global_batch_size\":32,\"micro_batch_size\":1", ""},
+    {"\"global_batch_size\":32,\"sync_each_batch\":false", ""},
+    {"\"global_batch_size\":32", ",\"stack\":{\"torch\":\"2.7\",\"transformers\":\"4.53\"}"},
+    {"\"seq_len\":64", ""},
+};
+
+START_TEST(reduces_one_way)
+{
+    char body[512];
+    struct reply reply;
+    bool synced;
+
+    (void)snprintf(body, sizeof body, "{" OPT ",\"cluster\":{\"gpu\":\"A100-40GB\",\"gpus_per_node\":4},\"training\":{\"methods\":\"fsdp\",%s}%s}",
+                   one_way[_i].training, one_way[_i].stack);
+    reply = ask(body);
+    ck_assert_int_eq(reply.r.status, 200);
+    json_each(c, reply_at(&reply, "candidates"))
+        ck_assert(json_bool(json_get(c, "sync_each_batch"), &synced) && !synced);
+    ck_assert_uint_eq(json_count(reply_at(&reply, "candidates")), 2);
+    reply_done(reply);
+}
+END_TEST
+
 START_TEST(stands_in_all_that_fit)
 {
     struct reply reply = ask_within(API_ARENA_BYTES, "POST", "/estimate?launch=all", NULL,
@@ -272,7 +324,7 @@ START_TEST(an_engine_of_ones_own)
 END_TEST
 
 UNIT_TESTS("api/launch",
-    unit_rows(comes_back, row);
+    unit_test(says_when_gradients_are_reduced); unit_rows(reduces_one_way, one_way); unit_rows(comes_back, row);
     unit_test(stands_in_the_recommendation);
     unit_test(stands_in_all_that_fit);
     unit_test(no_script_without_a_source);
