@@ -364,21 +364,24 @@ static enum err_code play(const struct probe *p, uint32_t n, struct played *k)
     return ERR_OK;
 }
 
-/* Down from what failed in steps that double; up from what fits by what there is room for, at least by one and at most to twice as many; by halves where
- * that does not end. */
+enum { GUESSES = 4 }; /* then by halves: short sequences come by ten thousands */
+
+/* Down from what failed in steps that double; up from what fits by what there is room for, at most to twice as many, where there is none in steps that
+ * double; by halves where that does not end. */
 static uint32_t next_to_play(struct played *k)
 {
     uint32_t step = k->stride, gap = k->bad - k->good.n;
     uint64_t up;
 
-    if (!k->good.n) {
-        k->stride *= 2;
+    k->stride *= 2;
+    if (!k->good.n)
         return k->bad > step ? k->bad - step : 1;
-    }
     up = k->slope_bytes ? k->room_bytes / k->slope_bytes : k->good.n;
     if (up > k->good.n)
         up = k->good.n;
-    if (k->turn++ > 3 && up > gap / 2)
+    if (up < step && !k->room_bytes)
+        up = step;
+    if (k->turn++ >= GUESSES)
         up = gap / 2;
     return k->good.n + (up < 1 ? 1 : up < gap ? (uint32_t)up : gap - 1);
 }

@@ -168,4 +168,21 @@ START_TEST(every_size_answers)
 }
 END_TEST
 
-UNIT_TESTS("api/fits", unit_test(a_failure_is_its_own); unit_rows(every_size_answers, wide); unit_rows(first_requests, parts); unit_rows(squeezed_requests, squeezed);)
+/* One token a sequence: ten thousands of them fit, and a search that goes one by one does not end. */
+START_TEST(short_sequences_end)
+{
+    static const char *const methods[] = {"zero1", "zero2", "zero3", "fsdp2", "ddp"};
+
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+        char body[300];
+
+        (void)snprintf(body, sizeof body,
+                       "{\"model\":\"EleutherAI/pythia-160m\",\"cluster\":{\"gpu\":\"A100-80GB\",\"gpus_per_node\":2},\"training\":{\"seq_len\":1,"
+                       "\"micro_batch_size\":1,\"methods\":\"%s\",\"tuning\":\"full\",\"gradient_checkpointing\":true,\"precision\":\"fp16-mixed\"}}",
+                       methods[i]);
+        check(body, 0);
+    }
+}
+END_TEST
+
+UNIT_TESTS("api/fits", unit_test(short_sequences_end); unit_test(a_failure_is_its_own); unit_rows(every_size_answers, wide); unit_rows(first_requests, parts); unit_rows(squeezed_requests, squeezed);)
