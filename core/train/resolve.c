@@ -226,7 +226,7 @@ static void elems_default(uint64_t *elems, uint64_t otherwise)
 }
 
 /* deepspeed runtime/zero/config.py, the same in 0.14.2 and 0.19.8; a JSON with "auto" is resolved before (api/theirs_deepspeed.c). */
-static void resolve_zero(struct recipe *r)
+static void resolve_zero(struct recipe *r, const struct quirks *q)
 {
     struct zero_recipe *z = &r->zero;
 
@@ -237,7 +237,9 @@ static void resolve_zero(struct recipe *r)
     elems_default(&z->sub_group_elems, 1000000000);
     elems_default(&z->persistence_elems, 100000);
     tri_default(&z->overlap_comm, r->method == METHOD_ZERO3);
-    tri_default(&z->zero_init, r->framework == FRAMEWORK_TRANSFORMERS); /* integrations/deepspeed.py: from_pretrained() under HfTrainerDeepSpeedConfig */
+    /* integrations/deepspeed.py: from_pretrained() under HfTrainerDeepSpeedConfig. Where it decides what a step holds, nothing tells in which order a
+     * script makes its arguments and its model: then it is not, which holds more. */
+    tri_default(&z->zero_init, r->framework == FRAMEWORK_TRANSFORMERS && q->zero3_wraps_linears);
 }
 
 static void resolve_fsdp(struct recipe *r)
@@ -277,7 +279,7 @@ static void resolve_method(struct step *s)
     degree_default(&r->tensor_parallel, 1);
     degree_default(&r->pipeline_parallel, 1);
     degree_default(&r->shard_group, r->data_parallel);
-    resolve_zero(r);
+    resolve_zero(r, &s->quirks);
     resolve_fsdp(r);
     if (!r->ddp_bucket_bytes)
         r->ddp_bucket_bytes = (uint64_t)DDP_BUCKET_MIB << 20;
@@ -324,8 +326,8 @@ enum err_code train_resolve(const struct recipe *asked, const struct arch *arch,
         rc = resolve_lora(&s.r, &c);
     if (rc)
         return rc;
-    resolve_method(&s);
     s.quirks = quirks_for(&asked->stack, arch->model_type);
+    resolve_method(&s);
     s.flash = flash_of(&s);
     *ret = s;
     return ERR_OK;
