@@ -20,6 +20,19 @@ static enum err_code read_rl(struct theirs *t, const struct their_key *key, cons
     return ERR_OK;
 }
 
+/* lora_target_linear adds all linear layers to the list (axolotl loaders/adapter.py): what is in it beside them is not known here. */
+enum err_code theirs_read_targets(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    bool all = false;
+
+    if (!theirs_flag(json_get(t->doc, "lora_target_linear"), &all) || !all)
+        return json_type(v) == JSON_ARRAY && !json_first(v) ? ERR_OK : theirs_say(t, key->member, v);
+    json_each(name, v)
+        if (json_str(name) && (strstr(json_str(name), "head") || strstr(json_str(name), "embed")))
+            theirs_gap(&t->d, "adapters on head or embeddings beside all linear layers");
+    return ERR_OK;
+}
+
 const struct their_key axolotl_keys[] = {
     SAY("sequence_len", "training.seq_len"),
     SAY("sample_packing", "training.packing"),
@@ -75,7 +88,7 @@ const struct their_key axolotl_keys[] = {
     MOVES("ebft|trainer_cls|vllm|trl|diffusion|hatchery|kd_trainer|nemo_gym_enabled|llmcompressor", "a trainer other than axolotl's own"),
     MOVES("dpo_use_weighting|dpo_use_liger_kernel|dpo_padding_free|dpo_loss_type|dpo_loss_weights|dpo_norm_loss|dpo_use_logits_to_keep|"
           "dpo_generate_during_eval|orpo_alpha|rl_beta|dpo_beta|kto_desirable_weight|kto_undesirable_weight", "a stage other than sft"),
-    MOVES("overrides_of_model_config|overrides_of_model_kwargs", "a config of the model's that is changed (the request's config says it)"),
+    MOVES("overrides_of_model_config|overrides_of_model_kwargs|model_config", "a config of the model's that is changed (the request's config says it)"),
     MOVES("rope_scaling", "a rope of another kind (config.rope_scaling says it)"),
     MOVES("image_size", "images in the sequences"),
     MOVES("spectrum_top_fraction|grokfast_alpha", "a plugin's change of what is trained"),

@@ -116,6 +116,27 @@ static enum err_code read_communication(struct theirs *t, const struct their_key
     return ERR_OK;
 }
 
+/* runtime/zero/stage3.py: a group is closed as soon as it has so many, with 0 after each parameter. */
+static enum err_code read_sub_group(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    uint64_t n;
+
+    return json_uint64(v, &n) && !n ? theirs_say_number(t, key->member, 1) : theirs_say(t, key->member, v);
+}
+
+/* Stages 1 and 2 alone read it (runtime/zero/stage_1_and_2.py). */
+static enum err_code read_round_robin(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    uint64_t stage;
+    bool on;
+    enum err_code rc = theirs_flag_only(t, v, &on);
+
+    (void)key;
+    if (!rc && on && json_uint64(json_get(t->doc, "stage"), &stage) && (stage == 1 || stage == 2))
+        theirs_gap(&t->d, "parameters that are dealt out to the ranks in turn");
+    return rc;
+}
+
 static const struct their_key bf16_keys[] = {
     BY(read_half, "enabled", "bf16"),
     MOVES("immediate_grad_update|bf16_master_weights_and_grads|bf16_optimizer_states", "states of DeepSpeed's bf16"),
@@ -153,7 +174,7 @@ static const struct their_key zero_keys[] = {
     BY(read_bucket, "stage3_prefetch_bucket_size|prefetch_bucket_size", "training.buckets.prefetch_elems"),
     BY(read_bucket, "stage3_param_persistence_threshold|param_persistence_threshold", "training.buckets.persistence_elems"),
     SAY("stage3_max_live_parameters|max_live_parameters", "training.buckets.max_live_elems"),
-    SAY("sub_group_size", "training.buckets.sub_group_elems"),
+    BY(read_sub_group, "sub_group_size", "training.buckets.sub_group_elems"),
     SAY("overlap_comm", "training.overlap_comm"),
     OBJECT("offload_optimizer", offload_optimizer_keys),
     OBJECT("offload_param", offload_param_keys),
@@ -170,7 +191,8 @@ static const struct their_key zero_keys[] = {
     MOVES_BUT("true", "use_multi_rank_bucket_allreduce", "buckets of one rank each"),
     MOVES_BUT("true", "memory_efficient_linear", "torch's own linear under ZeRO-3"),
     MOVES_BUT("true", "compute_grad_norm", "a step without the gradients' norm"),
-    MOVES("round_robin_gradients|parameter_alignment|legacy_stage1", "another partition of ZeRO's"),
+    BY(read_round_robin, "round_robin_gradients", NULL),
+    MOVES("parameter_alignment|legacy_stage1", "another partition of ZeRO's"),
     MOVES_BUT("1000000000", "stage3_max_reuse_distance|max_reuse_distance", "how long gathered parameters are kept"),
     MOVES_BUT("9223372036854775807", "stage3_model_persistence_threshold|model_persistence_threshold", "a bound on what stays whole"),
     MOVES("stage3_module_granularity_threshold|module_granularity_threshold|leaf_module", "modules that are gathered as one"),
@@ -202,10 +224,10 @@ static const struct their_key data_type_keys[] = {MOVES("grad_accum_dtype|param_
 
 /* compile/config.py */
 static const struct their_key compile_keys[] = {
-    MOVES("deepcompile", "DeepSpeed's compiler"),
+    MOVES("deepcompile|enabled|backend", "DeepSpeed's compiler"),
     KNOWN("autoep_non_moe|free_activation_threshold|offload_activation_pin_memory|free_activation|offload_activation|offload_opt_states|"
           "double_buffer|symmetric_memory|debug_log|offload_parameters|sync_before_reduce|"
-          "sync_after_reduce|sync_before_allgather|sync_after_allgather|keep_int_input_tensors|keep_all_input_tensors|enabled|backend|kwargs|passes"),
+          "sync_after_reduce|sync_before_allgather|sync_after_allgather|keep_int_input_tensors|keep_all_input_tensors|disable|kwargs|passes"),
     {0},
 };
 

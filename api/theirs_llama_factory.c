@@ -53,8 +53,20 @@ static enum err_code read_flash_attn(struct theirs *t, const struct their_key *k
     return s && !strcmp(s, "auto") ? ERR_OK : decode_fail(&t->d, ERR_FIELD_VALUE, "auto, disabled, sdpa, fa2 and fa3 are known");
 }
 
+/* Kinds of tuning that are not of the request's. */
+static enum err_code read_tuning(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    const char *s = json_str(v);
+
+    if (s && word_among("oft|qoft|freeze|llama-adapter|adalora|dora", s, strlen(s), true)) {
+        theirs_gap(&t->d, "a tuning other than full, lora and qlora");
+        return ERR_OK;
+    }
+    return theirs_say(t, key->member, v);
+}
+
 const struct their_key llama_factory_keys[] = {
-    SAY("finetuning_type|adapter", "training.tuning"),
+    BY(read_tuning, "finetuning_type|adapter", "training.tuning"),
     SAY("stage", "training.stage"),
     SAY("cutoff_len", "training.seq_len"),
     SAY("lora_rank", "training.lora.rank"),

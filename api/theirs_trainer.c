@@ -79,6 +79,31 @@ enum err_code theirs_read_dtype(struct theirs *t, const struct their_key *key, c
     return decode_fail(&t->d, ERR_FIELD_VALUE, "auto, bfloat16, float16 and float32 are known");
 }
 
+/* Kernels of the hub ("kernels-community/flash-attn3"), and what only some tools have. */
+enum err_code theirs_read_attention(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    const char *s = json_str(v);
+
+    if (s && (strchr(s, '/') || strstr(s, "paged") || word_among("xformers|sage|s2|fp8|flash_attention_4|fa4|flash_mla", s, strlen(s), true))) {
+        theirs_gap(&t->d, "an attention that is not torch's or flash-attn's");
+        return ERR_OK;
+    }
+    return s && !strcmp(s, "auto") ? ERR_OK : theirs_say(t, key->member, v);
+}
+
+/* axolotl 0.19.0 utils/schemas/enums.py CustomSupportedOptimizers; those of LLaMA-Factory that are not of HF's optim. */
+static enum err_code read_optimizer(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    const char *s = json_str(v);
+
+    if (s && word_among("optimi_adamw|ao_adamw_4bit|ao_adamw_8bit|ao_adamw_fp8|adopt_adamw|came_pytorch|muon|dion|sinkgd|q_galore_adamw8bit|flash_adamw|"
+                        "flash_adam|flash_sgd|flash_sgdw|flash_lion|adamc|polora|adam_mini|badam", s, strlen(s), true)) {
+        theirs_gap(&t->d, "an optimizer that is not one of HF's optim");
+        return ERR_OK;
+    }
+    return theirs_say(t, key->member, v);
+}
+
 /* training_args.py __post_init__: either of them switches torch_compile on. */
 static enum err_code read_compile(struct theirs *t, const struct their_key *key, const struct json *v)
 {
@@ -126,7 +151,7 @@ static const struct their_key accelerator_keys[] = {
 };
 
 const struct their_key theirs_model_init_keys[] = {
-    SAY("attn_implementation", "training.attention"),
+    BY(theirs_read_attention, "attn_implementation", "training.attention"),
     BY(theirs_read_dtype, "dtype|torch_dtype", "training.precision"),
     SAY("revision", "revision"),
     MOVES("quantization_config", "weights that are quantised as they are loaded"),
@@ -159,7 +184,7 @@ const struct their_key trainer_keys[] = {
     SAY("per_device_train_batch_size|per_gpu_train_batch_size|micro_batch_size", "training.micro_batch_size"),
     SAY("gradient_accumulation_steps", "training.gradient_accumulation_steps"),
     BY(read_find_batch, "auto_find_batch_size", NULL),
-    SAY("optim|optimizer", "training.optimizer"),
+    BY(read_optimizer, "optim|optimizer", "training.optimizer"),
     SAY("optim_args", "training.optim_args"),
     FLAG("adafactor", "training.optimizer=\"adafactor\""),
     SAY("max_grad_norm", "training.max_grad_norm"),
@@ -200,6 +225,7 @@ const struct their_key trainer_keys[] = {
     BY(theirs_read_layer_class, "fsdp_transformer_layer_cls_to_wrap", NULL),
     NOTE("eval_strategy|evaluation_strategy|eval_on_start", "an evaluation has a peak of its own"),
     KNOWN(HARMLESS),
+    KNOWN("sortish_sampler|predict_with_generate|generation_max_length|generation_num_beams|generation_config"), /* training_args_seq2seq.py */
     TABLE(trl_keys),
     TABLE(llama_factory_keys),
     TABLE(axolotl_keys),

@@ -331,6 +331,11 @@ static const struct {
      "/training_arguments/deepspeed/zero_optimization/zero_quantized_weights"},
     {DS("\"zero_optimization\":{\"stage\":3,\"zero_hpz_partition_size\":8}"), "/deepspeed_config/zero_optimization/zero_hpz_partition_size"},
     {DS("\"zero_optimization\":{\"stage\":2,\"contiguous_gradients\":false}"), "/deepspeed_config/zero_optimization/contiguous_gradients"},
+    {ARGS("\"attn_implementation\":\"kernels-community/flash-attn3\""), "/training_arguments/attn_implementation"},
+    {ARGS("\"optimizer\":\"muon\""), "/training_arguments/optimizer"},
+    {ARGS("\"finetuning_type\":\"oft\""), "/training_arguments/finetuning_type"},
+    {ARGS("\"adapter\":\"lora\",\"lora_target_linear\":true,\"lora_target_modules\":[\"q_proj\",\"lm_head\"]"),
+     "/training_arguments/lora_target_modules"},
     {DS("\"zero_optimization\":{\"stage\":2,\"round_robin_gradients\":true}"), "/deepspeed_config/zero_optimization/round_robin_gradients"},
     {DS("\"zero_optimization\":{\"stage\":3,\"offload_optimizer\":{\"device\":\"nvme\"}}"), "/deepspeed_config/zero_optimization/offload_optimizer/device"},
     {DS("\"zero_optimization\":{\"stage\":2,\"offload_optimizer\":{\"device\":\"cpu\",\"ratio\":0.3}}"),
@@ -381,6 +386,9 @@ static const char *const plain[] = {
        "\"bf16\":{\"enabled\":true},\"communication_data_type\":\"bf16\",\"prescale_gradients\":false,\"gradient_predivide_factor\":1.0"),
     DS("\"zero_optimization\":{\"stage\":3,\"stage3_max_reuse_distance\":1e9,\"stage3_gather_16bit_weights_on_model_save\":true,\"zero_hpz_partition_size\":1},"
        "\"comms_logger\":{\"enabled\":false,\"verbose\":true},\"data_types\":{\"grad_accum_dtype\":null},\"compile\":{\"deepcompile\":false}"),
+    ARGS("\"adapter\":\"lora\",\"lora_target_linear\":true,\"lora_target_modules\":[\"q_proj\"]"),
+    ARGS("\"adapter\":\"lora\",\"lora_target_linear\":true,\"lora_target_modules\":[]"),
+    DS("\"zero_optimization\":{\"stage\":3,\"round_robin_gradients\":true,\"sub_group_size\":0}"),
     ACC("\"mixed_precision\":\"bf16\",\"use_cpu\":false,\"fsdp_config\":{\"fsdp_auto_wrap_policy\":\"TRANSFORMER_BASED_WRAP\","
         "\"fsdp_transformer_layer_cls_to_wrap\":\"OPTDecoderLayer\",\"fsdp_min_num_params\":0}"),
 };

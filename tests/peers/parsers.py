@@ -25,7 +25,7 @@ def ask(**more):
 
 
 def unknown(answer):
-    return [w for w in answer[1]["warnings"] if "is not known" in w]
+    return answer[1].get("ignored") if answer[0] == 200 else [answer[1]["detail"]]
 
 
 def fields_of(model):
