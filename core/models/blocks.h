@@ -60,6 +60,8 @@ val causal_mask(struct run *r, struct model *m, val embeds, val mask_2d, val ids
 bool mask_is_full_440(struct run *r, const struct model *m, val mask_2d);
 /* _update_causal_mask, which makes the mask of `position`, the cache's positions: [b, 1, s, s], 0 where the kernel needs none */
 val causal_mask_by_position(struct run *r, struct model *m, val embeds, val mask_2d, val position);
+/* the same of gemma2, which never leaves it to the kernel */
+val causal_mask_always(struct run *r, struct model *m, val embeds, val mask_2d, val position);
 /* attention_mask[:, -1].sum().item() != batch_size, which flash attention of mistral and qwen2 refuses in some releases */
 void look_for_right_padding(struct run *r, const struct model *m);
 /* the same of a class that cuts a sliding window; 0: its config has none */

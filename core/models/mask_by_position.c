@@ -77,7 +77,7 @@ void look_for_right_padding(struct run *r, const struct model *m)
                  "this release's flash attention of mistral and qwen2 refuses rows that are padded on the right while use_cache is on: modeling_mistral.py, modeling_qwen2.py");
 }
 
-val causal_mask_in_window(struct run *r, struct model *m, val embeds, val mask_2d, val position, int64_t window)
+static val mask_for(struct run *r, struct model *m, enum attention_kernel kernel, val embeds, val mask_2d, val position, int64_t window)
 {
     struct frame f = frame_enter(r), apart;
     int64_t b, s, declared = window;
@@ -87,14 +87,14 @@ val causal_mask_in_window(struct run *r, struct model *m, val embeds, val mask_2
         return frame_leave(r, f, 0);
     b = size_of(r, embeds, 0);
     s = size_of(r, embeds, 1);
-    if (m->attention == KERNEL_FLASH_2) {
+    if (kernel == KERNEL_FLASH_2) {
         if (mask_2d && window != NO_WINDOW)
             look_for_right_padding(r, m);
         if (mask_2d && m->q->mask_zeros_compared && window == NO_WINDOW)
             look_for_zeros(r, mask_2d);
         return frame_leave(r, f, flash_mask_440(m, mask_2d));
     }
-    if (m->attention == KERNEL_SDPA && (declared <= 0 || s < declared) && (!mask_2d || mask_is_full_440(r, m, mask_2d)))
+    if (kernel == KERNEL_SDPA && (declared <= 0 || s < declared) && (!mask_2d || mask_is_full_440(r, m, mask_2d)))
         return frame_leave(r, f, 0);
     if (window > 0 && m->q->mask_window_may_be_off)
         window = m->arch->sliding_window;
@@ -104,14 +104,26 @@ val causal_mask_in_window(struct run *r, struct model *m, val embeds, val mask_2
     } else {
         mask = mask_of_positions(r, m, dtype_of(r, embeds), mask_2d, position, b, s, window);
     }
-    if (m->attention == KERNEL_SDPA && mask_2d)
+    if (kernel == KERNEL_SDPA && mask_2d)
         rebind(r, &mask, unmask_unattended_440(r, mask, b, s));
     if (!mask_2d) /* attention_mask[:, :, :, : key.shape[-2]] of each layer: a view */
         rebind(r, &mask, slice(r, mask, 3, 0, s));
     return frame_leave(r, f, mask);
 }
 
+val causal_mask_in_window(struct run *r, struct model *m, val embeds, val mask_2d, val position, int64_t window)
+{
+    return mask_for(r, m, m->attention, embeds, mask_2d, position, window);
+}
+
 val causal_mask_by_position(struct run *r, struct model *m, val embeds, val mask_2d, val position)
 {
-    return causal_mask_in_window(r, m, embeds, mask_2d, position, NO_WINDOW);
+    return mask_for(r, m, m->attention, embeds, mask_2d, position, NO_WINDOW);
+}
+
+val causal_mask_always(struct run *r, struct model *m, val embeds, val mask_2d, val position)
+{
+    if (m->attention == KERNEL_FLASH_2)
+        return m->q->gemma2_always_unpads ? mask_2d : flash_mask_440(m, mask_2d);
+    return mask_for(r, m, KERNEL_EAGER, embeds, mask_2d, position, NO_WINDOW);
 }

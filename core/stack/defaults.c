@@ -64,6 +64,7 @@ struct stack_defaults stack_defaults_of(const struct stack *s)
 
 #define E CLASS_EAGER
 #define S CLASS_SDPA
+#define A CLASS_SDPA_IF_ASKED
 #define F CLASS_FLASH_2
 
 /*
@@ -87,7 +88,10 @@ static const struct class_row {
     {"mistral", 4034, E | S | F},
     {"qwen2", 4037, E | S | F},
     {"qwen3", 4051, E | S | F},
-    {"gemma2", 4042, E | F}, /* 5.23: "sdpa does not support softcapping" */
+    {"gemma2", 4042, E | S | F}, /* sdpa leaves the cap of scores out */
+    {"gemma2", 4045, E | A | F}, /* _check_and_enable_sdpa */
+    {"gemma2", 4048, E | S | F},
+    {"gemma2", 5021, E | F}, /* "sdpa does not support softcapping" */
     {"gptj", 0, E | F},
 };
 

@@ -119,6 +119,8 @@ static enum err_code resolve_attention(struct recipe *r, const struct resolving 
     unsigned offers = stack_class_attention(c->arch->model_type, c->stack);
     const char *gap;
 
+    if (r->attention == ATTENTION_SDPA && (offers & CLASS_SDPA_IF_ASKED))
+        offers |= CLASS_SDPA;
     if (r->attention == ATTENTION_UNSET)
         r->attention = ATTENTION_SDPA; /* modeling_utils.py takes it where the class has it */
     if (r->attention == ATTENTION_SDPA && !(offers & CLASS_SDPA))
