@@ -58,8 +58,8 @@ static void look_at_positions(struct run *r, const struct model *m, val q, bool 
 /* A padded row is one token short: how many are is data, and fewer are less. */
 enum { PADDING_OF_A_ROW = 1 };
 
-/* _get_unpad_data(attention_mask): indices of the tokens; *cumulative: lengths of the rows, summed up */
-static val unpad_data(struct run *r, const struct model *m, val mask, val *cumulative)
+/* _get_unpad_data(attention_mask): indices of the tokens; *cumulative: lengths of the rows, summed up; *longest: 0 where .item() reads it */
+static val unpad_data(struct run *r, const struct model *m, val mask, val *cumulative, val *longest)
 {
     struct frame f = frame_enter(r);
     int64_t rows = size_of(r, mask, 0), seq = size_of(r, mask, 1), tokens = rows * (m->padded ? seq - PADDING_OF_A_ROW : seq);
@@ -67,10 +67,13 @@ static val unpad_data(struct run *r, const struct model *m, val mask, val *cumul
 
     scratch(r, OP_TO_COPY, (uint64_t)(rows * seq * 4)); /* sum(dtype=int32) casts first */
     indices = local(r, factory(r, OP_NONZERO, DTYPE_INT64, SHAPE(tokens)));
-    consume(r, factory(r, OP_MAX, DTYPE_INT32, 0, NULL));
+    *longest = local(r, factory(r, OP_MAX, DTYPE_INT32, 0, NULL));
+    if (!m->q->flash_keeps_longest)
+        drop(r, longest);
     sums = cumsum_as(r, lengths, 0, DTYPE_INT32);
     *cumulative = give(r, local(r, factory(r, OP_CONSTANT_PAD, DTYPE_INT32, SHAPE(rows + 1))));
     consume(r, sums);
+    *longest = give(r, *longest);
     return frame_leave(r, f, indices);
 }
 
@@ -91,13 +94,14 @@ static val without_padding(struct run *r, struct model *m, val q, val k, val v, 
 {
     struct frame f = frame_enter(r);
     int64_t rows, seq, d;
-    val indices, cumulative, out;
+    val indices, cumulative, longest = 0, out;
 
     if (run_dead(r))
         return frame_leave(r, f, 0);
     rows = size_of(r, q, 0), seq = size_of(r, q, 1), d = size_of(r, q, 3);
-    indices = local(r, unpad_data(r, m, mask, &cumulative));
+    indices = local(r, unpad_data(r, m, mask, &cumulative, &longest));
     cumulative = local(r, cumulative);
+    (void)local(r, longest);
     k = tokens_of(r, m, k, indices);
     v = tokens_of(r, m, v, indices);
     q = tokens_of(r, m, q, indices);

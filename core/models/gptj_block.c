@@ -182,10 +182,12 @@ static struct two attend(struct run *r, struct gptj_layer *l, val q, val k, val 
 static val attend_flash(struct run *r, struct gptj_layer *l, val *q, val *k, val *v, val mask)
 {
     struct attention_call c = {.mask = mask, .dropout = l->model->arch->attention_dropout, .groups = 1};
-    val *in[3] = {q, k, v};
+    val *in[3] = {q, k, v}, *laid_out[3] = {k, q, v};
 
     if (run_dead(r))
         return 0;
+    for (int i = 0; i < 3; i++) /* x.permute(0, 2, 1, 3).contiguous(): what a DynamicCache joined is laid out by heads */
+        rebind(r, laid_out[i], transpose(r, contiguous(r, transpose(r, *laid_out[i], 1, 2)), 1, 2));
     if (dtype_of(r, *q) == DTYPE_FP32)
         for (int i = 0; i < 3; i++)
             rebind(r, in[i], to_dtype(r, *in[i], r->autocast ? r->autocast_dtype : l->model->tree.dtype));
