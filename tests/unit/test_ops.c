@@ -270,9 +270,9 @@ static const struct {
     release torch;
 } between[] = {
     {"tests/data/ops/torch-2.3.csv", 2003},   {"tests/data/ops/torch-2.4.csv", 2004},   {"tests/data/ops/torch-2.5.csv", 2005},
-    {"tests/data/ops/torch-2.6.csv", 2006},   {"tests/data/ops/torch-2.7.csv", 2007},   {"tests/data/ops/torch-2.9.csv", 2009},
-    {"tests/data/ops/torch-2.10.csv", 2010},  {"tests/data/ops/torch-2.11.csv", 2011},  {"tests/data/ops/torch-2.12.csv", 2012},
-    {"tests/data/ops/torch-2.13.csv", 2013},  {"tests/data/ops/torch-2.14.csv", 2014},
+    {"tests/data/ops/torch-2.6.csv", 2006},   {"tests/data/ops/torch-2.7.csv", 2007},   {"tests/data/ops/torch-2.8.csv", 2008},
+    {"tests/data/ops/torch-2.9.csv", 2009},   {"tests/data/ops/torch-2.10.csv", 2010},  {"tests/data/ops/torch-2.11.csv", 2011},
+    {"tests/data/ops/torch-2.12.csv", 2012},  {"tests/data/ops/torch-2.13.csv", 2013},  {"tests/data/ops/torch-2.14.csv", 2014},
 };
 
 START_TEST(allocates_as_each_release)
