@@ -264,7 +264,6 @@ val scaled_dot_product_attention(struct run *r, val q, val k, val v, val mask, d
     struct pins p = {0}, casts = {0};
     val in[4] = {q, k, v, mask}, half[4], out;
 
-    (void)enable_gqa; /* both kernels take key and value heads as they are */
     if (run_dead(r))
         return 0;
     for (int i = 0; i < 4; i++)
@@ -275,6 +274,9 @@ val scaled_dot_product_attention(struct run *r, val q, val k, val v, val mask, d
     }
     if (size_of(r, q, 3) % 8)
         run_fail(r, ERR_FIELD_CONFLICT, "/training/attention", "sdpa pads heads whose width is no multiple of 8; that is not modelled");
+    if (enable_gqa && size_of(r, q, 1) != size_of(r, k, 1) && !r->q->efficient_takes_gqa && !flash_allowed(r, half, dropout_p))
+        run_fail(r, ERR_FIELD_CONFLICT, "/training/attention",
+                 "grouped heads go to sdpa's math kernel here, for want of flash (fp32, or a wide head); that is not modelled: attention eager");
     if (flash_allowed(r, half, dropout_p))
         out = flash(r, half[0], half[1], half[2], dropout_p, causal);
     else

@@ -187,7 +187,7 @@ void clip(struct trainer *t, struct held *h)
 
     if (t->method && t->method->end_micro_step) /* the engine's own */
         return;
-    if (t->step->r.max_grad_norm == 0 && (t->plain || !t->step->quirks.trainer_counts_items))
+    if (t->step->r.max_grad_norm == 0 && (t->plain || !t->step->quirks.trainer_always_norms))
         return;
     r->stage = STAGE_CLIP;
     if (t->scaler.scale)
