@@ -39,14 +39,27 @@ void bind_inputs(struct trainer *t, struct held *h, struct batch next)
     h->inputs = next;
 }
 
+static void drop_cached(struct trainer *t, uint32_t layer, int row)
+{
+    val *v = &t->model.cache[CACHE_ROWS * layer + (uint32_t)row];
+
+    value_unref(&t->run, *v);
+    *v = 0;
+}
+
+/* Tuples and lists let go of their last first, an object of its members as they came: layers of tuples, lists of all keys and of all values, a
+ * list of layers. */
 static void drop_cache(struct trainer *t)
 {
-    struct model *m = &t->model;
+    const struct quirks *q = &t->step->quirks;
+    uint32_t n = t->model.n_layers;
 
-    for (uint32_t i = CACHE_ROWS * m->n_layers; i-- > 0;) { /* a tuple of tuples lets go of its last first */
-        value_unref(&t->run, m->cache[i]);
-        m->cache[i] = 0;
-    }
+    if (!q->cache_in_tuple && !q->cache_of_layers)
+        for (uint32_t i = n; i-- > 0;)
+            drop_cached(t, i, CACHE_KEY);
+    for (uint32_t i = n; i-- > 0;)
+        for (int row = 0; row < CACHE_ROWS; row++)
+            drop_cached(t, i, q->cache_of_layers ? row : CACHE_ROWS - 1 - row);
 }
 
 /* operations.py convert_outputs_to_fp32: every half tensor of the outputs becomes fp32, the cache's too where it is a tuple, not an

@@ -269,12 +269,13 @@ static val positions(struct run *r, const struct model *m, val ids)
 /* MistralModel and Qwen2Model made positions first while their masks came from modeling_attn_mask_utils.py. */
 static val enter(struct run *r, struct model *m, val ids, val *embeds)
 {
-    val *slots[2] = {slot(r), slot(r)}, position = 0;
+    bool last = m->q->mask_by_position && m->q->cache_position_kept; /* embeddings die first */
+    val *slots[2] = {slot(r), slot(r)}, *at = slots[last], position = 0;
 
     if (!m->q->mask_by_position)
-        position = bind_slot(r, slots[0], positions(r, m, ids));
-    *embeds = bind_slot(r, slots[1], call_embeddings(r, m, ids));
-    return position || run_dead(r) ? position : bind_slot(r, slots[0], positions(r, m, ids));
+        position = bind_slot(r, at, positions(r, m, ids));
+    *embeds = bind_slot(r, slots[!last], call_embeddings(r, m, ids));
+    return position || run_dead(r) ? position : bind_slot(r, at, positions(r, m, ids));
 }
 
 /* LlamaModel.forward */
