@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Makes cases.jsonl and inventory.jsonl of this folder from the ground truth.
+"""Makes cases.jsonl, stacks.jsonl and inventory.jsonl of this folder from the ground truth.
 
     make_cases.py GROUNDTRUTH CONFIGS
 
 cases.jsonl: the single-GPU traces of the modelled families with loss hf, no quantisation, and the optimizers that are modelled.
   body is the request as it is posted, config inline; the rest is what the traced run showed.
+stacks.jsonl: the same on stacks between the newest and the oldest, each a group.
 inventory.jsonl: exact parameter totals, LoRA counts, and per config a digest of all tensors: FNV-1a 64 of the sorted
   lines "name|shape|tied_to".
 published.jsonl: figures that others measured on one real GPU, of the same families and options.
@@ -33,8 +34,13 @@ def config_of(folder, name):
         return {k: v for k, v in json.load(f).items() if not k.startswith("_")}
 
 
-def cases(truth, configs, out):
-    for line in open(os.path.join(truth, "trace_dev.jsonl"), encoding="utf-8"):
+def group_of(stack):
+    """The stacks between the newest and the oldest have groups of their own."""
+    return "one GPU, torch %s with transformers %s" % tuple(".".join(stack[p].split(".")[:2]) for p in ("torch", "transformers"))
+
+
+def cases(truth, configs, out, grouped):
+    for line in open(truth, encoding="utf-8"):
         c = json.loads(line)
         config = config_of(configs, c["config_file"])
         t = c["request"]["training"]
@@ -47,6 +53,8 @@ def cases(truth, configs, out):
                "resting_bytes": r["resting_bytes"][-1], "peak_phase": r["peak_phase"], "phase_peaks_bytes": r["phase_peaks_bytes"],
                "breakdown_bytes": r["breakdown_bytes"],
                "groups": [{k: g[k] for k in ("op", "category", "phase", "bytes_each", "count", "bytes")} for g in r["top_groups"]]}
+        if grouped:
+            row = dict(id=row.pop("id"), group=group_of(c["request"]["stack"]), **row)
         out.write(json.dumps(row, separators=(",", ":")) + "\n")
 
 
@@ -94,7 +102,9 @@ def main():
     truth, configs = sys.argv[1:3]
     folder = os.path.dirname(os.path.abspath(__file__))
     with open(os.path.join(folder, "cases.jsonl"), "w", encoding="utf-8") as out:
-        cases(truth, configs, out)
+        cases(os.path.join(truth, "trace_dev.jsonl"), configs, out, False)
+    with open(os.path.join(folder, "stacks.jsonl"), "w", encoding="utf-8") as out:
+        cases(os.path.join(truth, "trace_stacks_dev.jsonl"), configs, out, True)
     with open(os.path.join(folder, "published.jsonl"), "w", encoding="utf-8") as out:
         published(truth, configs, out)
     tensors(truth, configs, folder)
