@@ -23,7 +23,7 @@
 
 enum zero3_status { ZERO3_ABSENT, ZERO3_INFLIGHT, ZERO3_AVAILABLE };
 enum zero3_trace { ZERO3_TRACE_INVALID, ZERO3_TRACE_RECORD, ZERO3_TRACE_COMPLETE };
-enum { ZERO3_USERS = 6, ZERO3_AHEAD = 2 /* max_param_reduce_events, __max_ongoing_fetch_events */, ZERO3_NONE = UINT32_MAX };
+enum { ZERO3_USERS = 6, ZERO3_AHEAD = 2 /* max_param_reduce_events, __max_ongoing_fetch_events */, ZERO3_WRAPPERS = 2, ZERO3_NONE = UINT32_MAX };
 
 struct zero3_param {
     struct param *p;
@@ -82,6 +82,7 @@ struct zero3 {
     uint8_t gather_stream, reduce_stream;
 
     uint32_t n, n_modules, n_trained;
+    uint32_t n_wrappers; /* of peft around the model, outermost first: they stand behind the modules, and have no parameters of their own */
     struct zero3_param *params;
     struct zero3_module *modules; /* by number */
     uint32_t *of_module;

@@ -30,6 +30,10 @@ static val pre(struct run *r, struct module *module, void *of, val x)
 
     if (module == m->z->root && r->q->zero3_resets_before_forward)
         zero3_trace_reset(m->z);
+    for (uint32_t i = 0; i < m->z->n_wrappers && module == m->z->root; i++) {
+        zero3_trace_module(m->z, m->z->n_modules + i);
+        zero3_fetch(m->z, &m->z->modules[m->z->n_modules + i], true);
+    }
     if (m->reader && !r->in_backward)
         zero3_read(m->z, m);
     zero3_trace_module(m->z, m->number);
@@ -65,7 +69,10 @@ void zero3_post_forward(void *of, uint32_t n, val *outputs)
     for (uint32_t i = 0; i < n && i < 2; i++)
         if (outputs[i]) {
             r->values[outputs[i]].floating = true;
-            outputs[i] = owned(r, hook_backward(r, outputs[i], before_backward, &z->modules[z->root->number]));
+            outputs[i] = hook_backward(r, outputs[i], before_backward, &z->modules[z->root->number]);
+            for (uint32_t k = z->n_wrappers; k-- > 0;)
+                outputs[i] = hook_backward(r, outputs[i], before_backward, &z->modules[z->n_modules + k]);
+            (void)owned(r, outputs[i]);
         }
 }
 

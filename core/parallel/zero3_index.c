@@ -36,7 +36,7 @@ bool zero3_number(struct zero3 *z, struct tree *t)
     params_visit(t->root, count, z);
     z->n_modules = t->n_modules;
     z->params = zero3_room(r, sizeof *z->params, z->n);
-    z->modules = zero3_room(r, sizeof *z->modules, z->n_modules);
+    z->modules = zero3_room(r, sizeof *z->modules, z->n_modules + (size_t)ZERO3_WRAPPERS);
     z->of_module = zero3_room(r, sizeof *z->of_module, 3 * (size_t)z->n);
     z->trained = zero3_room(r, sizeof *z->trained, z->n_trained);
     z->sub_groups = zero3_room(r, sizeof *z->sub_groups, z->n_trained);
@@ -84,7 +84,8 @@ static uint32_t reader_of(const struct module *m)
     return dict && dict->parent && m->weight && dict->name && !strcmp(dict->name, "lora_A") ? dict->parent->number : 0;
 }
 
-/* module.named_parameters(recurse=False): a tied one is the other's. There is room for what a module reads of others. */
+/* module.named_parameters(recurse=False): a tied one is the other's. There is room for what a module reads of others. peft: PeftModel and
+ * LoraModel around the model, which before 0.21 is called past its hooks. */
 void zero3_index_modules(struct zero3 *z, const struct tree *t)
 {
     uint32_t at = 0;
@@ -98,4 +99,7 @@ void zero3_index_modules(struct zero3 *z, const struct tree *t)
         z->modules[i].reader = i ? reader_of(t->modules[i]) : 0;
         at += i && !strcmp(t->modules[i]->last ? t->modules[i]->first->name : "", "base_layer");
     }
+    z->n_wrappers = !z->o->adapters ? 0 : z->r->q->peft_calls_model ? 2 : 1;
+    for (uint32_t i = 0; i < z->n_wrappers; i++)
+        z->modules[z->n_modules + i] = (struct zero3_module){.z = z, .number = z->n_modules + i, .recomputed = ZERO3_NONE};
 }

@@ -5,7 +5,7 @@ enum { CALLS_OF_A_MODULE = 8 }; /* forward, recomputation, backward, and for wha
 
 bool zero3_trace_room(struct zero3 *z)
 {
-    z->max_order = z->n_modules * CALLS_OF_A_MODULE;
+    z->max_order = (z->n_modules + ZERO3_WRAPPERS) * CALLS_OF_A_MODULE;
     z->max_uses = z->n * CALLS_OF_A_MODULE;
     z->order = zero3_room(z->r, sizeof *z->order, z->max_order);
     z->passed = zero3_room(z->r, sizeof *z->passed, z->max_order + (size_t)1);

@@ -4,7 +4,7 @@
     make_found.py FILE.jsonl CONFIGS [FILE.jsonl ...]
 
 Each FILE has rows (a later one's stands for an earlier one's of the same id) {"id", "request", "config_file" or request.config, "result"}, as tracing wrote them.
-Left out: DeepSpeed's, which stand in dist.jsonl; biogpt's on transformers 4.40, traced after a refused sdpa had left the default dtype at bf16.
+Left out: biogpt's on transformers 4.40, traced after a refused sdpa had left the default dtype at bf16.
 """
 import json
 import os
@@ -25,7 +25,7 @@ def main():
             if "config" not in q:
                 with open(os.path.join(configs, c["config_file"]), encoding="utf-8") as f:
                     q = dict(q, config=json.load(f))
-            if q["training"]["methods"].startswith("zero") or q["config"]["model_type"] == "biogpt":
+            if q["config"]["model_type"] == "biogpt":
                 continue
             resting = r.get("resting_bytes")
             row = {"id": c["id"], "group": "found, one GPU" if q["training"]["methods"] == "single" else "found, several GPUs",
