@@ -222,6 +222,8 @@ void candidate_write(struct jsonw *w, const char *name, const struct estimate *e
         write_memory(w, e, c);
         write_throughput(w, &c->time);
     }
+    if (!c->modelled && e->question.recipe.micro_batch_size)
+        jsonw_u64(w, "micro_batch_size", e->question.recipe.micro_batch_size);
     write_reason(w, &c->reason);
     candidate_launch(w, e, c, name != NULL);
     jsonw_end(w);
