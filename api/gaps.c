@@ -122,12 +122,39 @@ static void ask_methods(struct asking *a)
     }
 }
 
+/* The dtype that gradients of a method are reduced in when nobody says: DeepSpeed's engine's half, DistributedDataParallel's own. */
+static const char *reduced_in(const char *method, const char *precision)
+{
+    bool half = !strncmp(precision, "bf16", 4);
+
+    if (strstr(method, "zero"))
+        return half ? "bf16" : "";
+    return strstr(precision, "mixed") || !strcmp(precision, "fp32") ? "fp32" : half ? "bf16" : "";
+}
+
+/* FSDP alone reduces in another dtype. */
+static void ask_reduction(struct asking *a)
+{
+    const struct training_request *t = &a->e->rq.training;
+    const char *precision = t->precision.n == 1 ? precision_words[t->precision.at[0]].name : "";
+    bool other = t->reduce_dtype.n && t->methods.n;
+
+    for (unsigned i = 0; i < t->methods.n; i++)
+        other &= !strstr(t->methods.v[i], "fsdp") && !strstr(t->methods.v[i], "hsdp") && strcmp(t->methods.v[i], "single") != 0 &&
+                 strcmp(reduced_in(t->methods.v[i], precision), reduce_words[t->reduce_dtype.at[0]].name) != 0;
+    (void)snprintf(a->pointer, sizeof a->pointer, "/training/reduce_dtype");
+    (void)snprintf(a->dotted, sizeof a->dotted, "training.reduce_dtype");
+    if (other)
+        add_gap(a, &t->reduce_dtype, GAP_OF_ALL, "", "gradients that DistributedDataParallel or DeepSpeed reduces in a dtype of its own");
+}
+
 void gaps_find(struct estimate *e)
 {
     struct asking a = {.e = e};
 
     ask_members(&a, estimate_members, &e->rq);
     ask_methods(&a);
+    ask_reduction(&a);
     ask_config(&a);
 }
 

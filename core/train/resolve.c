@@ -215,6 +215,14 @@ static bool finds_unused(const struct recipe *r)
     return r->gradient_checkpointing != TRI_TRUE || (r->tuning != TUNING_FULL && r->checkpoint_reentrant == TRI_FALSE);
 }
 
+static enum err_code check_unused(const struct recipe *r, struct err *err)
+{
+    if (r->method != METHOD_DDP || r->find_unused_parameters != TRI_TRUE || r->gradient_checkpointing != TRI_TRUE || r->checkpoint_reentrant != TRI_TRUE)
+        return ERR_OK;
+    return err_set(err, ERR_FIELD_CONFLICT, "/training/find_unused_parameters",
+                   "reentrant checkpoints hide parameters from the search: \"Expected to mark a variable ready only once\" (reducer.cpp)");
+}
+
 static void degree_default(uint32_t *degree, uint32_t otherwise)
 {
     if (!*degree)
@@ -326,6 +334,8 @@ enum err_code train_resolve(const struct recipe *asked, const struct arch *arch,
         rc = resolve_attention(&s.r, &c);
     if (!rc)
         rc = resolve_lora(&s.r, &c);
+    if (!rc)
+        rc = check_unused(&s.r, err);
     if (rc)
         return rc;
     s.quirks = quirks_for(&asked->stack, arch->model_type);

@@ -162,9 +162,9 @@ static int class_character(struct parser *r, struct pattern_set *set)
 static void parse_class(struct parser *r)
 {
     struct pattern_set set = {{0}};
-    bool not = *r->s == '^', first = true;
+    bool negated = *r->s == '^', first = true;
 
-    r->s += not ;
+    r->s += negated;
     for (; !r->why[0] && (*r->s != ']' || first); first = false) {
         int from, to;
 
@@ -182,8 +182,10 @@ static void parse_class(struct parser *r)
         for (int c = from; c >= 0 && c <= to && !r->why[0]; c++)
             set_add(&set, c);
     }
+    if (r->why[0])
+        return;
     r->s++;
-    for (int i = 0; not &&i < 8; i++)
+    for (int i = 0; negated && i < 8; i++)
         set.bits[i] = ~set.bits[i];
     emit_set(r, set);
 }
@@ -252,10 +254,11 @@ static struct width parse_extension(struct parser *r)
     }
     if (r->s[0] == 'P' && r->s[1] == '<') {
         r->s += 2 + strcspn(r->s + 2, ">)");
-        if (*r->s++ != '>') {
+        if (*r->s != '>') {
             fault(r, "a group's name without its >");
             return w;
         }
+        r->s++;
         w = parse_choice(r);
     } else if (*r->s == ':') {
         r->s++;

@@ -148,6 +148,9 @@ static const struct {
     {ARGS("\"fsdp\":\"half_shard\""), "/training_arguments/fsdp", "FULL_SHARD"},
     {ARGS("\"ddp_bucket_cap_mb\":\"x\""), "/training_arguments/ddp_bucket_cap_mb", "MiB"},
     {ARGS("\"lora_rank\":0"), "/training_arguments/lora_rank", "within 1"},
+    {"{" OPT ",\"cluster\":{\"gpu\":\"A100-40GB\",\"gpus_per_node\":2},\"training\":{\"methods\":\"ddp\"},\"training_arguments\":{"
+     "\"ddp_find_unused_parameters\":true,\"gradient_checkpointing\":true,\"gradient_checkpointing_kwargs\":{\"use_reentrant\":true}}}",
+     "/training/find_unused_parameters", "ready only once"},
     {ARGS("\"fsdp\":true,\"deepspeed\":{\"zero_optimization\":{\"stage\":1}}"), "/training_arguments/fsdp", "exclude"},
     {ZERO("\"stage\":4"), "/deepspeed_config/zero_optimization/stage", "0, 1, 2 or 3"},
     {ZERO("\"stage\":2,\"offload_param\":{\"device\":\"cpu\"}"), "/deepspeed_config/zero_optimization/offload_param/device", "stage 3"},

@@ -84,7 +84,30 @@ START_TEST(refuses_what_is_too_long)
 }
 END_TEST
 
+/* No end of a text is read over: each stands at the end of its memory. */
+START_TEST(reads_no_further_than_the_end)
+{
+    static const char text[] = "(?i)^(?!.*[^a-z\\d]x)(?P<name>a|[]b-]{2,3}?|\\x61)+(?<=q)(?:z{,4})*(?#c)\\bend$";
+    void *block = malloc(1 << 20);
+
+    for (size_t from = 0; from < sizeof text - 1; from++)
+        for (size_t n = 0; n <= sizeof text - 1 - from; n++) {
+            const struct pattern *p = NULL;
+            bool exhausted = false;
+            char *copy = malloc(n + 1);
+
+            memcpy(copy, text + from, n);
+            copy[n] = 0;
+            if (!compile(copy, block, 1 << 20, &p, NULL))
+                (void)pattern_matches(p, "model.layers.0.mlp", &exhausted);
+            free(copy);
+        }
+    free(block);
+}
+END_TEST
+
 UNIT_TESTS("tuning/pattern",
+    unit_test(reads_no_further_than_the_end);
     unit_test(agrees_with_cpython);
     unit_rows(takes_a_bounded_time, costly);
     unit_test(refuses_what_is_too_long);
