@@ -92,8 +92,8 @@ static void assume_methods(struct estimate *e)
         note(&e->assumptions, "blocks that several streams use stay active until the slowest has passed: low_bytes is a GPU that never lags behind the host, "
                               "high_bytes one that always does");
     if (any(a, guesses_init) && e->rq.stack.zero_init == TRI_UNSET)
-        note(&e->assumptions, "zero3: before DeepSpeed 0.19 a model that is made within zero.Init() (TrainingArguments come first) keeps no gathered weights for "
-                              "backward; stack.zero_init is left out: it is made before");
+        note(&e->assumptions, "zero3: before DeepSpeed 0.19 a model that is made within zero.Init() (TrainingArguments come first) keeps no gathered weights "
+                              "for backward; stack.zero_init is left out: it is made before");
     if (any(a, is_timed))
         note(&e->assumptions, "zero3: peak_active_bytes and reserved bytes by the clocks of host, streams and links: a stream takes 1,024 operations, a hook "
                               "of stage 3 takes the slowest rank 0.24 ms and a gather 0.18 ms, the fastest 15 %% less (empirical)");
