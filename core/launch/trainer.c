@@ -161,7 +161,7 @@ static void argue_fsdp(struct arguments *to, const struct launch *l)
 
     argue_fsdp_flag(to, l, is_flag);
     w = argue_object(to, "fsdp_config", &quoted);
-    if (is_flag)
+    if (is_flag || m->fsdp_version == 2)
         jsonw_u64(w, "version", m->fsdp_version);
     if (is_flag && m->fsdp_version == 1)
         jsonw_str(w, "reshard_after_forward", lower(name, sizeof name, m->strategy));

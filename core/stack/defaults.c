@@ -11,19 +11,19 @@ static const struct since {
     size_t flag, package;
     release from, to; /* to: the first release without it */
 } since[] = {
-    /* training_args.py of transformers 5: default_optim, if is_torch_greater_or_equal_than_2_8 (both rows must hold) */
+    /* training_args.py, default_optim: if is_torch_greater_or_equal_than_2_8 in 4.54, a comment in 4.53 (both rows must hold) */
     {offsetof(struct stack_defaults, fused_adamw), PACKAGE(torch), 2008, NEVER},
-    {offsetof(struct stack_defaults, fused_adamw), PACKAGE(transformers), 5000, NEVER},
-    /* modeling_utils.py, gradient_checkpointing_enable: {"use_reentrant": True} in 4.40, False in 5.23 */
+    {offsetof(struct stack_defaults, fused_adamw), PACKAGE(transformers), 4054, NEVER},
+    /* modeling_utils.py, gradient_checkpointing_enable: {"use_reentrant": True} in 4.57, False in 5.0 */
     {offsetof(struct stack_defaults, reentrant), PACKAGE(transformers), 0, 5000},
-    /* trainer.py of transformers 5: self.model.config.use_cache = self.args.use_cache (training_args.py: False) */
+    /* trainer.py since 5.0, not in 4.57: self.model.config.use_cache = self.args.use_cache (training_args.py: False) */
     {offsetof(struct stack_defaults, cache_off), PACKAGE(transformers), 5000, NEVER},
     /* modeling_utils.py, from_pretrained: dtype="auto" by itself in 5, torch_dtype=None (fp32) in 4 */
     {offsetof(struct stack_defaults, loads_as_saved), PACKAGE(transformers), 5000, NEVER},
     /* peft_model.py: autocast_adapter_dtype=True, since peft 0.12; tuners/lora/layer.py of 0.10 takes the base's dtype */
     {offsetof(struct stack_defaults, adapters_in_fp32), PACKAGE(peft), 12, NEVER},
-    /* modeling_utils.py, from_pretrained of 5: torch_dtype is "kept for BC"; 4.40 knows no other */
-    {offsetof(struct stack_defaults, dtype_argument), PACKAGE(transformers), 5000, NEVER},
+    /* modeling_utils.py, from_pretrained: "`torch_dtype` is deprecated" in 4.56; 4.55 knows no other */
+    {offsetof(struct stack_defaults, dtype_argument), PACKAGE(transformers), 4056, NEVER},
     /* accelerate 1.15 accelerator.py prepare_model, utils/fsdp_utils.py fsdp2_prepare_model; 0.29 has neither */
     {offsetof(struct stack_defaults, fsdp_upcasts), PACKAGE(accelerate), 1000, NEVER},
     /* trainer.py: accelerator.accumulate() up to 4.46, which asks; a no_sync() of its own from 4.47, which asks since 5.2 */
@@ -40,8 +40,8 @@ static const struct since {
     {offsetof(struct stack_defaults, trains_tp_fsdp2), PACKAGE(accelerate), 1012, NEVER},
     /* distributed/configuration_utils.py: DistributedConfig.tp_size in 5.10, none in 5.9 */
     {offsetof(struct stack_defaults, tp_by_config), PACKAGE(transformers), 5010, NEVER},
-    /* training_args.py of transformers 5, _process_fsdp_args: fsdp_config.get("version", 2); 4.40 knows FSDP1 only */
-    {offsetof(struct stack_defaults, trainer_fsdp2), PACKAGE(transformers), 5000, NEVER},
+    /* training_args.py, _process_fsdp_args: fsdp_config.get("version", 2) in 5.10; 5.9 has 1 */
+    {offsetof(struct stack_defaults, trainer_fsdp2), PACKAGE(transformers), 5010, NEVER},
 };
 
 static bool holds(const struct since *row, const struct stack *s)

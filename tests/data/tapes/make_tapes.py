@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes a tape of this directory from a traced run of real PyTorch, transformers and peft.
 
-    make_tapes.py 2.15|2.2 CONFIG.json OPTIONS.json EVENTS.csv > NAME.tape
+    make_tapes.py 2.15|2.2|TORCH/TRANSFORMERS/PEFT CONFIG.json OPTIONS.json EVENTS.csv > NAME.tape
 
 EVENTS.csv has a row an event: kind (alloc, free), id, bytes, phase, fwd_phase, op, node, recompute. The tape holds
 
