@@ -24,8 +24,10 @@ static const struct since {
     {offsetof(struct stack_defaults, adapters_in_fp32), PACKAGE(peft), 12, NEVER},
     /* modeling_utils.py, from_pretrained: "`torch_dtype` is deprecated" in 4.56; 4.55 knows no other */
     {offsetof(struct stack_defaults, dtype_argument), PACKAGE(transformers), 4056, NEVER},
-    /* accelerate 1.15 accelerator.py prepare_model, utils/fsdp_utils.py fsdp2_prepare_model; 0.29 has neither */
-    {offsetof(struct stack_defaults, fsdp_upcasts), PACKAGE(accelerate), 1000, NEVER},
+    /* accelerate accelerator.py prepare_model ("upcasting"): 0.30.1 has it, 0.29.3 not; fsdp2_prepare_model has had it from its first release, 1.6 */
+    {offsetof(struct stack_defaults, fsdp_upcasts), PACKAGE(accelerate), 30, NEVER},
+    /* accelerate utils/fsdp_utils.py fsdp2_prepare_model: "Carve embed + tail" in 1.14.0; 1.13.0 shards layers, then the model */
+    {offsetof(struct stack_defaults, fsdp2_units), PACKAGE(accelerate), 1014, NEVER},
     /* trainer.py: accelerator.accumulate() up to 4.46, which asks; a no_sync() of its own from 4.47, which asks since 5.2 */
     {offsetof(struct stack_defaults, ignores_sync), PACKAGE(transformers), 4047, 5002},
     /* accelerate commands/launch.py: --fsdp_version in 1.6, none in 1.5 */
@@ -54,7 +56,7 @@ static bool holds(const struct since *row, const struct stack *s)
 
 struct stack_defaults stack_defaults_of(const struct stack *s)
 {
-    struct stack_defaults d = {true, true, true, true, true, true, true, true, true, true, true, true, true, true};
+    struct stack_defaults d = {true, true, true, true, true, true, true, true, true, true, true, true, true, true, true};
 
     for (size_t i = 0; i < sizeof since / sizeof *since; i++)
         if (!holds(&since[i], s))

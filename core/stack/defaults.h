@@ -20,6 +20,7 @@ struct stack_defaults {
     bool dtype_argument;   /* from_pretrained() is told the dtype as `dtype`, before as `torch_dtype` */
     bool fsdp_upcasts;     /* accelerate makes what FSDP trains fp32 where mixed precision is on */
     bool ignores_sync;     /* the Trainer's own no_sync() does not ask sync_each_batch */
+    bool fsdp2_units;      /* accelerate gives embedding and tail units of their own under fully_shard */
     bool launches_fsdp2;   /* accelerate launch knows fully_shard */
     bool launches_mesh;    /* and parallelism_config: hybrid shards, degrees */
     bool trains_tp;        /* the Trainer runs a model that from_pretrained() has cut in shards */

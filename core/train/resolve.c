@@ -46,7 +46,8 @@ static enum err_code resolve_mask(struct recipe *r, struct err *err)
 {
     tri_default(&r->attention_mask, true);
     if (r->padded && r->attention_mask == TRI_FALSE)
-        return err_set(err, ERR_FIELD_CONFLICT, "/training/attention_mask", "padded batches have an attention mask: it is what tells padding from tokens");
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/attention_mask",
+                       "padded batches have an attention mask: it is what tells padding from tokens");
     return ERR_OK;
 }
 
@@ -252,12 +253,13 @@ static void resolve_zero(struct recipe *r, const struct quirks *q)
     tri_default(&z->zero_init, r->framework == FRAMEWORK_TRANSFORMERS && q->zero3_wraps_linears);
 }
 
-static void resolve_fsdp(struct recipe *r)
+static void resolve_fsdp(struct recipe *r, const struct resolving *c)
 {
     struct fsdp_recipe *f = &r->fsdp;
+    bool units = r->framework == FRAMEWORK_TRANSFORMERS && method_is_fsdp2(r->method) && c->defaults.fsdp2_units;
 
     if (f->wrap == FSDP_WRAP_UNSET)
-        f->wrap = r->framework == FRAMEWORK_TRANSFORMERS && method_is_fsdp2(r->method) ? FSDP_WRAP_ACCELERATE : FSDP_WRAP_LAYERS;
+        f->wrap = units ? FSDP_WRAP_ACCELERATE : FSDP_WRAP_LAYERS;
     if (f->backward_prefetch == FSDP_PREFETCH_UNSET)
         f->backward_prefetch = FSDP_PREFETCH_PRE;
     if (f->reduce_dtype == REDUCE_UNSET)
@@ -281,7 +283,7 @@ bool train_reads_sync(const struct recipe *r)
     return r->framework != FRAMEWORK_TRANSFORMERS || !stack_defaults_of(&r->stack).ignores_sync;
 }
 
-static void resolve_method(struct step *s)
+static void resolve_method(struct step *s, const struct resolving *c)
 {
     struct recipe *r = &s->r;
 
@@ -290,7 +292,7 @@ static void resolve_method(struct step *s)
     degree_default(&r->pipeline_parallel, 1);
     degree_default(&r->shard_group, r->data_parallel);
     resolve_zero(r, &s->quirks);
-    resolve_fsdp(r);
+    resolve_fsdp(r, c);
     if (!r->ddp_bucket_bytes)
         r->ddp_bucket_bytes = (uint64_t)DDP_BUCKET_MIB << 20;
     tri_default(&r->gradient_as_bucket_view, false);                   /* nn/parallel/distributed.py */
@@ -339,7 +341,7 @@ enum err_code train_resolve(const struct recipe *asked, const struct arch *arch,
     if (rc)
         return rc;
     s.quirks = quirks_for(&asked->stack, arch->model_type);
-    resolve_method(&s);
+    resolve_method(&s, &c);
     s.flash = flash_of(&s);
     *ret = s;
     return ERR_OK;

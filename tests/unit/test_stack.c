@@ -1,3 +1,4 @@
+#include "stack/defaults.h"
 #include "stack/refusals.h"
 #include "stack/release.h"
 #include "tests/support/unit.h"
@@ -160,6 +161,34 @@ START_TEST(changes_on_its_date)
 }
 END_TEST
 
+/* What nobody asks for changes with a release too. */
+static const struct default_row {
+    const char *name;
+    size_t package, at; /* of struct stack, of struct stack_defaults */
+    release from;
+    bool since;
+} defaults[] = {
+#define DEFAULT(name, package, from, since) {#name, offsetof(struct stack, package), offsetof(struct stack_defaults, name), from, since}
+    DEFAULT(fused_adamw, transformers, 4054, true), DEFAULT(fused_adamw, torch, 2008, true), DEFAULT(reentrant, transformers, 5000, false),
+    DEFAULT(fsdp_upcasts, accelerate, 30, true),    DEFAULT(fsdp2_units, accelerate, 1014, true), DEFAULT(trainer_fsdp2, transformers, 5010, true),
+};
+
+START_TEST(a_default_changes_on_its_date)
+{
+    const struct default_row *row = &defaults[_i];
+
+    for (int i = 0; i < 2; i++) {
+        struct stack s = {2015, 5023, 21, 1015, 50, 19, 2008};
+        struct stack_defaults d;
+        release r = row->from - (release)i;
+
+        memcpy((char *)&s + row->package, &r, sizeof r);
+        d = stack_defaults_of(&s);
+        ck_assert_msg(((const bool *)&d)[row->at / sizeof(bool)] == (i ? !row->since : row->since), "%s at %s", row->name, release_text(r).text);
+    }
+}
+END_TEST
+
 static const struct dated *dated_row(const char *name)
 {
     for (size_t i = 0; i < sizeof dated / sizeof *dated; i++)
@@ -315,6 +344,7 @@ UNIT_TESTS("stack/release",
     unit_rows(refuses, refusal);
     unit_test(takes_what_is_beyond_its_table);
     unit_test(names);
+    unit_rows(a_default_changes_on_its_date, defaults);
     unit_test(changes_on_its_date);
     unit_test(changes_again);
     unit_test(changes_by_model_type);

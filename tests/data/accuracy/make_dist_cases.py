@@ -5,7 +5,7 @@
 
 dist.jsonl has three kinds of lines. {"config_name", "config"} comes before the first row that names it; a row's request is "body" with that config.
   "active_between": active bytes under ZeRO-3, which wait for other streams as long as the GPU lags behind: within low..high, in a trace at low.
-  GROUNDTRUTH's dist_dev.jsonl: its rows without quantisation, but for method ddp, which ddp.jsonl has: one rank of several, real code on process
+  GROUNDTRUTH's dist_dev.jsonl and dist_stacks_dev.jsonl: their rows without quantisation, but for ddp on the newest stack, which ddp.jsonl has: one rank of several, real code on process
     groups without a network. A plain loop's resting bytes hold one tensor of labels more than a script's own would, a variable of the tracer: "slack".
   published_dev.jsonl: what gpjt printed of DeepSpeed's ZeRO-2 and 3 (active and reserved bytes, out of memory or not), "slack" is half of the last
     digit; and figures of grade A that others measured with sharded methods on several GPUs.
@@ -23,7 +23,7 @@ import sys
 from make_cases import FAMILIES, config_of
 
 PHASES = ("forward", "backward", "optimizer")
-GROUPS = ("ddp", "zero1, zero2", "zero3", "fsdp1", "fsdp2", "tp", "pp")
+GROUPS = ("ddp", "zero1, zero2", "zero3", "fsdp1", "fsdp2", "tp", "pp", "several GPUs, torch 2.7", "several GPUs, torch 2.2")
 
 
 def figures(static, steps, reserved, clips=True):
@@ -55,7 +55,7 @@ def truth_rows(truth, configs, out):
     for line in open(os.path.join(truth, "dist_dev.jsonl"), encoding="utf-8"):
         c = json.loads(line)
         config = dense(c, configs)
-        if c["options"]["method"] != "ddp" or not config:
+        if group_of(c) != "ddp" or not config:
             continue
         row = {"id": "dist-trace/" + c["id"], "family": config["model_type"], "body": json.dumps(dict(c["request"], config=config), separators=(",", ":"))}
         row.update(figures_of(c))
@@ -80,11 +80,11 @@ class Sharing:
 
 
 def sharded_rows(truth, rows):
-    """By method, so that the tables come in that order."""
-    cases = [json.loads(line) for line in open(os.path.join(truth, "dist_dev.jsonl"), encoding="utf-8")]
-    for c in sorted(cases, key=lambda c: GROUPS.index(group_of(c["options"]["method"]))):
+    """By stack, the newest first, and by method, so that the tables come in that order."""
+    cases = [json.loads(line) for name in ("dist_dev.jsonl", "dist_stacks_dev.jsonl") for line in open(os.path.join(truth, name), encoding="utf-8")]
+    for c in sorted(cases, key=lambda c: GROUPS.index(group_of(c))):
         o, t, r = c["options"], c["request"]["training"], c["result"]
-        if o["method"] == "ddp" or not dense(c, rows.configs):
+        if group_of(c) == "ddp" or not dense(c, rows.configs):
             continue
         f = figures_of(c)
         f["active_between" if o["method"] == "zero3" else "peak_active_bytes"] = r["peak_active_bytes"]
@@ -93,10 +93,14 @@ def sharded_rows(truth, rows):
             f["host_bytes_per_node"] = r["host_bytes_per_node"]
         if c["request"]["stack"]["framework"] != "transformers":
             f["slack"] = {"resting_bytes": -(-8 * t["micro_batch_size"] * t["seq_len"] // 512) * 512}
-        rows.row(c, dict({"id": "dist-trace/" + c["id"], "group": group_of(o["method"])}, **f))
+        rows.row(c, dict({"id": "dist-trace/" + c["id"], "group": group_of(c)}, **f))
 
 
-def group_of(method):
+def group_of(c):
+    """By method on the newest stack; the others stand together."""
+    method, torch = c["options"]["method"], c["request"]["stack"]["torch"]
+    if not torch.startswith("2.15"):
+        return "several GPUs, torch " + ".".join(torch.split(".")[:2])
     return "fsdp1" if method in ("fsdp", "fsdp_grad_op", "fsdp_no_shard", "hsdp") else "fsdp2" if method.replace("hsdp2", "fsdp2").startswith("fsdp2") else \
         "zero1, zero2" if method in ("zero1", "zero2") else "tp" if method.startswith("tp") else method
 
