@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_GROUPS = 16, MAX_SAMPLES = 2048, FIGURES = PEER_FIVE + 1 };
+enum { MAX_GROUPS = 64, MAX_SAMPLES = 2048, FIGURES = PEER_FIVE + 1 };
 
 struct sample {
     double error; /* relative, signed */
