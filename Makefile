@@ -32,7 +32,7 @@ LTO      := $(if $(SAN),,$(shell $(CC) --version 2>/dev/null | grep -q 'Free Sof
 NO_LTO   := $(if $(LTO),-fno-lto)
 CPPFLAGS := -Icore -I. -I$(BUILD)
 LDFLAGS  := $(if $(SAN),-fsanitize=$(SAN),-Wl,-z,relro,-z,now)
-# What strangers' bytes reach first. core/ is left as fast as it is: it reads what api/ has checked.
+# What strangers' bytes reach first; core/ calls nothing but the standard library and is left as fast as it is.
 HARDEN   := $(if $(SAN),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -fstack-protector-strong $(if $(filter x86_64,$(shell uname -m)),-fcf-protection))
 LDLIBS   := -lcjson -lyaml -lm
 
@@ -112,7 +112,7 @@ room = $(firstword $(subst /, ,$(1)))
 $(BUILD)/%.o: %.c $(BUILD)/flags.list
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
-	$(Q)$(CC) $(CFLAGS) $(if $(filter core/%,$<),$(LTO)) $(if $(filter server/% api/% core/base/%,$<),$(HARDEN)) $(CPPFLAGS) $($(call room,$<)_CPPFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(CFLAGS) $(if $(filter core/%,$<),$(LTO)) $(if $(filter server/% api/%,$<),$(HARDEN)) $(CPPFLAGS) $($(call room,$<)_CPPFLAGS) -MMD -MP -c -o $@ $<
 
 -include $(patsubst %.c,$(BUILD)/%.d,$(core_sources) $(api_sources) $(server_sources) $(unit_sources) $(support_sources) $(accuracy_sources) $(bench_sources) tests/hub/hub_probe.c)
 

@@ -97,8 +97,8 @@ static void say_untraced(struct estimate *e)
     const struct device *d = &e->question.device;
 
     if (d->cc_major < 8)
-        note(&e->warnings, "kernels of compute capability %u.%u were not traced: those of 8.0 answer for it; high_bytes is with attention written out", d->cc_major,
-             d->cc_minor);
+        note(&e->warnings, "kernels of compute capability %u.%u were not traced: those of 8.0 answer for it; high_bytes is with attention written out",
+             d->cc_major, d->cc_minor);
     else
         note(&e->warnings, "this GPU's kernels were not traced: those of compute capability %u.%u answer for it; low_bytes..high_bytes span the flash and the "
              "memory-efficient kernel of attention", d->cc_major, d->cc_minor);

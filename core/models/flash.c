@@ -48,7 +48,8 @@ static void look_at_positions(struct run *r, const struct model *m, val q, bool 
         look_for_falling(r, m->position_ids);
     if (how == PACKING_TAKEN)
         run_fail(r, ERR_FIELD_CONFLICT, "/stack/transformers",
-                 "4.54 cuts every batch without padding into sequences by its position ids (modeling_flash_attention_utils.py _prepare_from_posids); that is not modelled");
+                 "4.54 cuts every batch without padding into sequences by its position ids (modeling_flash_attention_utils.py _prepare_from_posids); that is "
+                 "not modelled");
     if (how == PACKING_KEPT)
         (void)local(r, is_packed(r, m->position_ids, one));
     if (how == PACKING_UNMASKED || (how == PACKING_OF_ONE && one))

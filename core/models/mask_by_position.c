@@ -74,7 +74,8 @@ void look_for_right_padding(struct run *r, const struct model *m)
     consume(r, factory(r, OP_SUM, DTYPE_INT64, 0, NULL));
     if (m->padded)
         run_fail(r, ERR_FIELD_CONFLICT, "/stack/transformers",
-                 "this release's flash attention of mistral and qwen2 refuses rows that are padded on the right while use_cache is on: modeling_mistral.py, modeling_qwen2.py");
+                 "this release's flash attention of mistral and qwen2 refuses rows that are padded on the right while use_cache is on: modeling_mistral.py, "
+                 "modeling_qwen2.py");
 }
 
 static val mask_for(struct run *r, struct model *m, enum attention_kernel kernel, val embeds, val mask_2d, val position, int64_t window)

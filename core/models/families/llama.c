@@ -170,7 +170,8 @@ static val attention(struct run *r, struct llama_layer *l, val x, val mask, val 
     rebind(r, &k, qk.b);
     cache_update(r, l->model, l->index, &k, &v);
     c.scale_by_division = !l->model->q->interface_attention;
-    if (c.scale_by_division && a->family != FAMILY_LLAMA && l->model->attention == KERNEL_FLASH_2) { /* MistralFlashAttention2 repeats what the kernel could share */
+    /* MistralFlashAttention2 repeats what the kernel could share */
+    if (c.scale_by_division && a->family != FAMILY_LLAMA && l->model->attention == KERNEL_FLASH_2) {
         rebind(r, &k, repeat_kv(r, l->model, k, c.groups));
         rebind(r, &v, repeat_kv(r, l->model, v, c.groups));
     }
