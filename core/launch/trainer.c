@@ -135,10 +135,11 @@ static void write_fsdp1(struct jsonw *w, const struct fsdp_recipe *f)
         jsonw_bool(w, "limit_all_gathers", false);
 }
 
-/* "fsdp" is a flag since transformers 5, and everything else stands in fsdp_config; before, it was the strategy and its options. */
+/* "fsdp" is a flag since transformers 5, and everything else stands in fsdp_config; before, it was the strategy and its options, under
+ * fully_shard too, which reads its own setting. */
 static void argue_fsdp_flag(struct arguments *to, const struct launch *l, bool is_flag)
 {
-    const char *strategy = launch_method(l->step->r.method)->strategy;
+    const char *named = launch_method(l->step->r.method)->strategy, *strategy = named ? named : "full_shard";
     char name[32], text[80];
 
     if (is_flag && to->object) {

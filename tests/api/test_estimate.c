@@ -188,6 +188,28 @@ static uint64_t whole(const struct json *o, const char *name)
     return n;
 }
 
+/* Between its first release under accelerate launch and the Trainer's own flag, fully_shard is started by FSDP's strategy and a version. */
+START_TEST(starts_fully_shard_of_any_release)
+{
+    static const char *const transformers[] = {"4.53", "5.0", "5.9", "5.10", "5.23"};
+
+    for (size_t i = 0; i < sizeof transformers / sizeof *transformers; i++) {
+        char body[384];
+        struct reply reply;
+        const struct json *launch;
+
+        (void)snprintf(body, sizeof body,
+                       "{" OPT ",\"cluster\":{\"gpu\":\"A100-40GB\",\"gpus_per_node\":4},\"training\":{\"methods\":\"fsdp2\",\"seq_len\":64,\"tuning\":\"full\","
+                       "\"micro_batch_size\":1},\"stack\":{\"transformers\":\"%s\"}}",
+                       transformers[i]);
+        reply = ask(body);
+        launch = json_get(json_get(reply.doc, "recommendation"), "launch");
+        ck_assert_msg(json_str(json_get(launch, "command")) && strstr(json_str(json_get(launch, "command")), "--fsdp"), "transformers %s", transformers[i]);
+        reply_done(reply);
+    }
+}
+END_TEST
+
 /* Ids and labels are left of the batch that the Trainer still holds between two steps: 8 bytes a token less. Nothing that it attends to differs. */
 START_TEST(a_batch_without_a_mask_holds_that_much_less)
 {
@@ -307,7 +329,8 @@ START_TEST(survives_any_arena_size)
 END_TEST
 
 UNIT_TESTS("api/estimate", unit_rows(answers_what_is_not_modelled, unmodelled); unit_rows(warns_of_untraced_kernels, gpus_asked); unit_rows(resolves, spelled);
-           unit_test(a_batch_without_a_mask_holds_that_much_less);
+           unit_test(starts_fully_shard_of_any_release);
+    unit_test(a_batch_without_a_mask_holds_that_much_less);
     unit_test(names_what_it_ignored); unit_test(equal_requests_get_equal_bytes);
            unit_test(a_larger_batch_than_the_largest_does_not_fit); unit_test(says_what_is_missing); unit_test(answers_for_ddp);
            unit_test(fills_the_global_batch_with_every_replica); unit_test(ignores_unused_parameters_under_reentrant_checkpoints);
