@@ -5,7 +5,9 @@
 
 EVENTS.csv has a row an event: kind (alloc, free), id, bytes, phase, fwd_phase, op, node, recompute. The tape holds
 
-    stack 2.15              the traced versions: torch 2.15 with transformers 5.23, torch 2.2 with transformers 4.40
+    stack 2.15              the traced versions: torch 2.15 with transformers 5.23, torch 2.2 with transformers 4.40; 2.15/4.45/0.21: torch,
+                            transformers, peft (transformers is pure Python: any release runs in front of one torch, PYTHONPATH; its checks of
+                            other packages' versions are skipped, and the labels are counted as its own Trainer.get_batch_samples does)
     config {..}             the model
     options {..}            the step, what differs from the defaults of traced.h
     kernel a aten::mm ..    a letter for each pair of operator and autograd node
