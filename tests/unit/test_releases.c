@@ -1,0 +1,151 @@
+/* Every date of quirks.def at which transformers changed these families shows: some small step of one of them walks otherwise from that release on. */
+#include "base/json.h"
+#include "config/arch.h"
+#include "tests/support/traced.h"
+#include "tests/support/unit.h"
+#include "torch/run.h"
+#include "train/trainer.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROOM = 64 << 20 };
+
+static unsigned char *block;
+
+static const char *const configs[] = {
+#define SMALL "\"hidden_size\":64,\"num_attention_heads\":4,\"num_key_value_heads\":2,\"num_hidden_layers\":2,\"intermediate_size\":96,\"vocab_size\":128,\"max_position_embeddings\":256"
+    "{\"model_type\":\"llama\",\"mlp_bias\":true," SMALL "}",
+    "{\"model_type\":\"llama\",\"is_causal\":false," SMALL "}",
+    "{\"model_type\":\"mistral\",\"sliding_window\":32," SMALL "}",
+    "{\"model_type\":\"qwen2\",\"sliding_window\":32,\"use_sliding_window\":false," SMALL "}",
+    "{\"model_type\":\"qwen3\",\"head_dim\":512,\"use_sliding_window\":false," SMALL "}",
+    "{\"model_type\":\"gemma2\",\"head_dim\":16,\"sliding_window\":32,\"attn_logit_softcapping\":50.0,\"final_logit_softcapping\":30.0," SMALL "}",
+};
+
+static const struct recipe steps[] = {
+    {.attention = ATTENTION_SDPA, .micro_batch_size = 2, .use_cache = TRI_TRUE, .gradient_accumulation_steps = 2},
+    {.attention = ATTENTION_SDPA, .micro_batch_size = 1, .precision = PRECISION_BF16_AUTOCAST, .use_cache = TRI_TRUE},
+    {.attention = ATTENTION_SDPA, .micro_batch_size = 2, .padded = true},
+    {.attention = ATTENTION_SDPA, .micro_batch_size = 1, .max_grad_norm = -1}, /* no clipping */
+    {.attention = ATTENTION_SDPA, .micro_batch_size = 2, .attention_mask = TRI_FALSE},
+    {.attention = ATTENTION_EAGER, .micro_batch_size = 2, .padded = true},
+    {.attention = ATTENTION_FLASH_2, .micro_batch_size = 2, .padded = true},
+    {.attention = ATTENTION_FLASH_2, .micro_batch_size = 1, .use_cache = TRI_TRUE},
+    {.attention = ATTENTION_FLASH_2, .micro_batch_size = 2},
+    {.attention = ATTENTION_EAGER, .micro_batch_size = 2, .gradient_checkpointing = TRI_TRUE, .checkpoint_reentrant = TRI_TRUE, .padded = true},
+};
+
+/* FNV-1a 64 of all births and deaths, or of the refusal. */
+static uint64_t walked(const struct arch *arch, const struct step *step)
+{
+    uint64_t h = 0xcbf29ce484222325;
+    struct arena a;
+    struct trainer *t;
+    struct err err = {0};
+
+    arena_init(&a, block, ROOM);
+    t = arena_new(&a, struct trainer);
+    if (trainer_run(t, arch, step, &traced_device, &a, &err))
+        return 1 + (uint64_t)err.code;
+    for (uint32_t i = 0; i < t->run.n_events; i++) {
+        uint32_t e = t->run.events[i];
+        uint64_t bytes = event_is_of_block(e) ? t->run.births[e & EVENT_BLOCK].bytes : 0;
+
+        h = (h ^ e) * 0x100000001b3;
+        h = (h ^ bytes) * 0x100000001b3;
+    }
+    return h;
+}
+
+static bool arch_of(const char *text, struct arena *a, struct arch *ret)
+{
+    struct json *config = NULL;
+    struct err err = {0};
+
+    return !json_parse(text, strlen(text), &json_limits_config, &config, &err) && !arch_parse(config, a, ret, &err);
+}
+
+static struct step step_at(const struct recipe *asked, const struct arch *arch, release transformers)
+{
+    struct step step = {.r = *asked};
+
+    step.r.stack = (struct stack){2006, transformers, 13, 1002, 44, 15, 2006};
+    step.r.seq_len_tokens = 64;
+    step.r.max_grad_norm = asked->max_grad_norm < 0 ? 0 : 1;
+    step.r.optimizer = OPTIMIZER_ADAMW_TORCH;
+    step.r.attention_mask = asked->attention_mask == TRI_UNSET ? TRI_TRUE : asked->attention_mask;
+    step.r.gradient_accumulation_steps = asked->gradient_accumulation_steps ? asked->gradient_accumulation_steps : 1;
+    step.r.precision = asked->precision == PRECISION_UNSET ? PRECISION_BF16 : asked->precision;
+    step.autocast = precision_autocasts(step.r.precision);
+    step.quirks = quirks_for(&step.r.stack, arch->model_type);
+    return step;
+}
+
+/* Whether a step of one of the families walks otherwise at `from` than at the release before; model_types: NULL, or those that are asked. */
+static bool shows(release from, const char *model_types)
+{
+    static unsigned char room[1 << 18];
+    bool differs = false;
+
+    for (size_t c = 0; c < sizeof configs / sizeof *configs && !differs; c++) {
+        struct arena a;
+        struct arch arch;
+
+        arena_init(&a, room, sizeof room);
+        ck_assert(arch_of(configs[c], &a, &arch));
+        if (model_types && !strstr(model_types, arch.model_type))
+            continue;
+        for (size_t i = 0; i < sizeof steps / sizeof *steps && !differs; i++) {
+            struct step before = step_at(&steps[i], &arch, from - 1), since = step_at(&steps[i], &arch, from);
+
+            differs = walked(&arch, &before) != walked(&arch, &since);
+        }
+    }
+    return differs;
+}
+
+/* Rows of other families and of other methods. */
+static bool is_of_others(const char *name)
+{
+    static const char *const others[] = {"gpt", "bloom", "opt_", "biogpt", "bigcode", "codegen", "attention_interface", "loss_over_ranks", "trainer_divides", NULL};
+
+    for (int i = 0; others[i]; i++)
+        if (strstr(name, others[i]))
+            return true;
+    return false;
+}
+
+static bool is_of_these(const char *model_types)
+{
+    return strstr(model_types, "llama") || strstr(model_types, "mistral") || strstr(model_types, "qwen") || strstr(model_types, "gemma2");
+}
+
+START_TEST(each_date_shows)
+{
+    static const struct {
+        const char *package, *name, *model_types;
+        release from;
+    } row[] = {
+#define QUIRK(name, package, from, before, since, meaning) {#package, #name, NULL, from},
+#define QUIRK_LATER(name, package, from, value, meaning) {#package, #name, NULL, from},
+#define QUIRK_FOR(model_types, name, package, from) {#package, #name, model_types, from},
+#define QUIRK_LATER_FOR(model_types, name, package, from, value, meaning) {#package, #name, model_types, from},
+#include "stack/quirks.def"
+    };
+
+    block = malloc(ROOM);
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        if (strcmp(row[i].package, "transformers") || is_of_others(row[i].name) || (row[i].model_types && !is_of_these(row[i].model_types)))
+            continue;
+        if (row[i].from >= 4041) /* what was read begins with 4.40 */
+            ck_assert_msg(shows(row[i].from, row[i].model_types), "%s: nothing differs at %u", row[i].name, row[i].from);
+    }
+    free(block);
+}
+END_TEST
+
+UNIT_TESTS("releases of transformers, date by date",
+    unit_test(each_date_shows);
+)
