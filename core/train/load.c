@@ -122,7 +122,7 @@ void parallel_options_of(const struct step *s, struct parallel_options *ret)
         .at = {r->data_parallel * r->tensor_parallel * r->pipeline_parallel, r->rank, r->data_parallel, r->tensor_parallel,
                r->pipeline_parallel, r->shard_group},
         .plain = r->framework == FRAMEWORK_TORCH,
-        .mixed = precision_is_mixed(r->precision) || (r->tuning != TUNING_FULL && precision_autocasts(r->precision) && !method_is_fsdp2(r->method)),
+        .mixed = precision_is_mixed(r->precision) || (r->tuning != TUNING_FULL && precision_autocasts(r->precision)),
         .compute = compute_dtype(r->precision),
         .checkpointing = r->gradient_checkpointing == TRI_TRUE,
         .reentrant = r->checkpoint_reentrant == TRI_TRUE,

@@ -132,6 +132,12 @@ def published_rows(truth, rows):
         rows.row(c, f)
 
 
+def grouped(request):
+    methods = request["training"]["methods"]
+    method = methods if isinstance(methods, str) else methods[0]
+    return {} if method == "ddp" else {"group": group_of({"options": {"method": method}, "request": request})}
+
+
 def traced_rows(paths, kept, out):
     """Rows made anew stand in the place of those that the file has."""
     fresh = {}
@@ -139,7 +145,7 @@ def traced_rows(paths, kept, out):
         for row in (json.loads(line) for line in open(path, encoding="utf-8")):
             q, r = row["request"], row["result"]
             fresh[row["id"]] = {"id": row["id"], "family": q["config"]["model_type"], "body": json.dumps(q, separators=(",", ":")),
-                                **figures(r["after_init_allocated_bytes"], [r["phases"]], r["peak_reserved_bytes"], bool(q["training"]["max_grad_norm"]))}
+                                **grouped(q), **figures(r["after_init_allocated_bytes"], [r["phases"]], r["peak_reserved_bytes"], bool(q["training"]["max_grad_norm"]))}
     old = [row for row in kept if row["id"].startswith("traced-") and row["id"] not in fresh]
     for row in old + list(fresh.values()):
         out.write(json.dumps(row, separators=(",", ":")) + "\n")
