@@ -296,7 +296,7 @@ val decoder_layer(struct run *r, struct model *m, struct module *self, val (*run
     struct frame f, arguments;
     val given[REGION_ARGS], out;
 
-    if (m->checkpointing && (!m->checkpoint_keywords || !m->q->checkpoints_forward_alone))
+    if (m->checkpointing && (!m->checkpoint_keywords || (!m->q->checkpoints_forward_alone && !m->layers_wrapped)))
         return checkpoint(r, m->reentrant, self, run, context, n_args, args, n_closed, closed);
     memcpy(given, args, (size_t)n_args * sizeof *given);
     arguments = frame_enter(r);

@@ -45,6 +45,7 @@ struct model {
     const struct family_program *family;
     enum attention_kernel attention;
     bool padded, use_cache, checkpointing, reentrant;
+    bool layers_wrapped; /* each layer stands in a module of the method's: a layer that checkpoints itself leaves that one's hooks outside */
     bool position_table;          /* declare() says so: positions are rows of a table, and end with it */
     bool counts_items;            /* the loop hands num_items_in_batch to the loss: Trainer since 4.46, to families that take it */
     bool score_head;              /* model_take_class() made it a classifier: peft trains the head in full */

@@ -101,6 +101,7 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
     m->attention = s->attention == ATTENTION_EAGER ? KERNEL_EAGER : s->attention == ATTENTION_FLASH_2 ? KERNEL_FLASH_2 : KERNEL_SDPA;
     m->padded = s->padded;
     m->checkpointing = s->gradient_checkpointing == TRI_TRUE;
+    m->layers_wrapped = method_is_fsdp1(s->method);
     m->reentrant = s->checkpoint_reentrant == TRI_TRUE;
     m->use_cache = s->use_cache == TRI_TRUE;
     m->embeddings_require_grad = s->tuning != TUNING_FULL && m->checkpointing;
