@@ -31,7 +31,7 @@ struct gpu {
     uint64_t l2_bytes;              /* as deviceQuery prints it */
     double mem_bw_gbs;              /* 10^9 bytes a second */
     double fp32_tflops, tf32_tflops, fp16_tflops, bf16_tflops; /* dense peaks */
-    double matmul_bf16_best_tflops; /* best published single product */
+    double matmul_bf16_best_tflops; /* best published single product; of fp16 where the GPU has no bf16 */
     const char *nvlink_gen;         /* "3", "3 bridge": joins pairs, "5 NVL72", AMD: "xGMI" */
     double nvlink_gbs_per_dir;      /* of a GPU */
     const char *pcie_gen;           /* "4", "5/C2C" */

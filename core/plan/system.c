@@ -47,6 +47,15 @@ static double first_of(double a, double b, double c)
     return a > 0 ? a : b > 0 ? b : c;
 }
 
+/* Of the row's own peak: what a peak that the request names itself comes to is not known. */
+static double best_products(const struct system_request *a, const struct gpu *g)
+{
+    bool bf16 = g->bf16_tflops > 0;
+    double peak = bf16 ? g->bf16_tflops : g->fp16_tflops, asked = bf16 ? a->bf16_tflops : a->fp16_tflops;
+
+    return peak > 0 && asked <= 0 ? g->matmul_bf16_best_tflops / peak : 0;
+}
+
 /* fp32 products are not rounded to TF32 unless a program asks for it: torch.backends.cuda.matmul.allow_tf32 is false, TrainingArguments.tf32 sets it. */
 static void rates(const struct system_request *a, struct perf_system *s, struct system_notes *notes)
 {
@@ -71,7 +80,7 @@ static void rates(const struct system_request *a, struct perf_system *s, struct 
         s->flops_per_s[t] = fp32 * TERA;
     s->flops_per_s[DTYPE_FP16] = fp16 * TERA;
     s->flops_per_s[DTYPE_BF16] = bf16 * TERA;
-    s->best_products = g->matmul_bf16_best_tflops > 0 && a->bf16_tflops <= 0 ? g->matmul_bf16_best_tflops / g->bf16_tflops : 0;
+    s->best_products = best_products(a, g);
     s->memory_bytes_per_s = first_of(a->memory_gbs, g->mem_bw_gbs, 0) * GIGA;
     s->multiprocessors = a->device.multiprocessors;
     s->geforce = is_geforce(a);

@@ -17,9 +17,9 @@ static void setup(void)
     arena_init(&arena, block, ROOM);
 }
 
-static struct perf_system one(const char *gpu)
+static struct perf_system with_peaks(const char *gpu, double bf16_tflops, double fp16_tflops)
 {
-    struct system_request a = {.gpu = gpu_find(gpu), .gpus_per_node = 1, .nodes = 1};
+    struct system_request a = {.gpu = gpu_find(gpu), .bf16_tflops = bf16_tflops, .fp16_tflops = fp16_tflops, .gpus_per_node = 1, .nodes = 1};
     struct gpu_notes ignored;
     struct system_notes notes;
     struct perf_system s;
@@ -28,6 +28,11 @@ static struct perf_system one(const char *gpu)
     ck_assert_msg(a.gpu && gpu_device(a.gpu, &a.device, &ignored), "%s", gpu);
     ck_assert(!plan_system(&a, &s, &notes, &err));
     return s;
+}
+
+static struct perf_system one(const char *gpu)
+{
+    return with_peaks(gpu, 0, 0);
 }
 
 static double seconds_on(const struct perf_system *s, enum flash_kernel flash, struct kernel k)
@@ -121,28 +126,54 @@ END_TEST
 static const struct {
     const char *gpu;
     double best_tflops;
+    enum dtype dtype;
 } boards[] = {
-    {"A100-80GB", 271.2},      /* published */
-    {"H100-80GB", 794.5},
-    {"RTX 3090", 71.2 * 1.29}, /* GeForce */
-    {"RTX 4090", 165.2 * 1.29},
-    {"L40S", 350 * 0.76},      /* by its watts */
-    {"RTX 6000 Ada", 300 * 0.76},
-    {"L4", 72 * 0.76},
-    {"L40", 181 * 0.8},        /* whose watts no source gave */
-    {"H100-80GB PCIe", 350 * 1.135},
-    {"H100-96GB", 500 * 1.135},
-    {"A10", 125 * 0.8},
+    {"A100-80GB", 271.2, DTYPE_BF16},         /* published */
+    {"A800-80GB SXM", 266.48, DTYPE_BF16},
+    {"A100-40GB PCIe", 241.49, DTYPE_BF16},
+    {"H100-80GB", 794.5, DTYPE_BF16},
+    {"H20", 142.25, DTYPE_BF16},              /* fewer multiprocessors that meet no limit of power: 0.96 of the peak */
+    {"RTX PRO 6000", 417.98, DTYPE_BF16},
+    {"RTX A6000", 123.34, DTYPE_BF16},
+    {"L4", 70.89, DTYPE_BF16},
+    {"V100-16GB", 97.36, DTYPE_FP16},         /* of fp16: they have no bf16 */
+    {"V100-32GB", 97.36, DTYPE_FP16},
+    {"T4", 42.71, DTYPE_FP16},
+    {"RTX 3090", 71.2 * 1.29, DTYPE_BF16},    /* GeForce */
+    {"RTX 4090", 165.2 * 1.29, DTYPE_BF16},
+    {"L40S", 350 * 0.76, DTYPE_BF16},         /* by its watts */
+    {"RTX 6000 Ada", 300 * 0.76, DTYPE_BF16},
+    {"L40", 181 * 0.8, DTYPE_BF16},           /* whose watts no source gave */
+    {"H100-80GB PCIe", 350 * 1.135, DTYPE_BF16},
+    {"H100-96GB", 500 * 1.135, DTYPE_BF16},
+    {"A10", 125 * 0.8, DTYPE_BF16},
+    {"V100-PCIe-16GB", 112 * 0.8, DTYPE_FP16},
 };
 
 START_TEST(a_board_has_its_own_limit)
 {
     struct perf_system s = one(boards[_i].gpu);
     struct kernel k = {.flops = 1, .bytes = 1, .rows = 256 * s.multiprocessors, .columns = 8192, .inner = 16384, .batch = 1, .launches = 1, .op = OP_MM,
-                       .work = WORK_MATMUL, .dtype = DTYPE_BF16, .stage = STAGE_FORWARD};
+                       .work = WORK_MATMUL, .dtype = boards[_i].dtype, .stage = STAGE_FORWARD};
     double tflops = 2.0 * k.rows * k.columns * k.inner / seconds(boards[_i].gpu, FLASH_2, k) / 1e12;
 
     ck_assert_double_eq_tol(tflops / (0.827 * boards[_i].best_tflops), 1, 0.01);
+}
+END_TEST
+
+/* The share is of the peak that the product was published beside: of fp16's where the GPU has no bf16. */
+static const struct {
+    const char *gpu;
+    double bf16_tflops, fp16_tflops; /* that the request names */
+    double share;
+} peaks[] = {
+    {"A100-80GB", 0, 0, 271.2 / 312}, {"A100-80GB", 280, 0, 0}, {"A100-80GB", 0, 280, 271.2 / 312}, {"T4", 0, 0, 42.71 / 65},
+    {"T4", 0, 50, 0}, {"V100-16GB", 0, 0, 97.36 / 125}, {"V100-PCIe-16GB", 0, 0, 0},
+};
+
+START_TEST(a_peak_that_the_request_names_has_no_published_share)
+{
+    ck_assert_double_eq_tol(with_peaks(peaks[_i].gpu, peaks[_i].bf16_tflops, peaks[_i].fp16_tflops).best_products, peaks[_i].share, 1e-9);
 }
 END_TEST
 
@@ -210,6 +241,7 @@ UNIT_TESTS("perf/kernel",
     unit_rows(attention_has_the_rate_of_its_kernel, attentions);
     unit_rows(releases_say_whose_kernel_it_is, askings);
     unit_rows(a_board_has_its_own_limit, boards);
+    unit_rows(a_peak_that_the_request_names_has_no_published_share, peaks);
     unit_rows(a_cache_is_what_device_query_printed, caches);
     unit_test(a_server_launches_slower_than_a_desktop);
     unit_test(an_odd_vocabulary_costs_its_products_three_times);
