@@ -13,9 +13,11 @@ static const struct perf_constant table[PERF_CONSTANTS] = {
         "gpus.csv, best published product / dense peak: A100 0.87, H100 0.80, B200 0.78; for GPUs without one"},
     [PERF_BEST_SHARE_GEFORCE] = {"best_share_geforce", "times the dense peak", 1.29, 0.95,
         "gpjt on one RTX 3090, whose data sheet's peak is that of a clock which the card exceeds, so that products may too; GeForce of all generations, whose "
-        "tensor cores run at half the die's rate and meet no limit of power"},
+        "tensor cores run at half the die's rate and meet no limit of power: in training they reach their best single product, 77 TFLOPS of 71 on RTX "
+        "3090, 160 to 173 of 165 on RTX 4090, 222 to 242 of 210 on RTX 5090 (zzc0721/torch-performance-test-data)"},
     [PERF_ADA_FLOPS_PER_JOULE] = {"ada_flops_per_joule", "flops/J", 760e9, 725e9,
-        "peft-metamath on one L40S of 350 W: where a board's power limit gives less than its peak does"},
+        "peft-metamath on one L40S of 350 W: where a board's power limit gives less than its peak does; its best product of 269 TFLOPS "
+        "(zzc0721/torch-performance-test-data) comes to 769e9"},
     [PERF_HOPPER_FLOPS_PER_JOULE] = {"hopper_flops_per_joule", "flops/J", 1.135e12, 0,
         "best published product of H100 SXM at its 700 W (gpus.csv), for boards with less; torchtitan on H100 of 500 W agrees"},
     [PERF_UNALIGNED_SHARE]   = {"unaligned_share", "of the rate of products", 0.33, 0,

@@ -132,6 +132,7 @@ static const struct {
     {"A800-80GB SXM", 266.48, DTYPE_BF16},
     {"A100-40GB PCIe", 241.49, DTYPE_BF16},
     {"H100-80GB", 794.5, DTYPE_BF16},
+    {"H100-80GB PCIe", 495.93, DTYPE_BF16},   /* lower clocks: more for each watt than the SXM board's */
     {"H20", 142.25, DTYPE_BF16},              /* fewer multiprocessors that meet no limit of power: 0.96 of the peak */
     {"RTX PRO 6000", 417.98, DTYPE_BF16},
     {"RTX A6000", 123.34, DTYPE_BF16},
@@ -144,7 +145,7 @@ static const struct {
     {"L40S", 350 * 0.76, DTYPE_BF16},         /* by its watts */
     {"RTX 6000 Ada", 300 * 0.76, DTYPE_BF16},
     {"L40", 181 * 0.8, DTYPE_BF16},           /* whose watts no source gave */
-    {"H100-80GB PCIe", 350 * 1.135, DTYPE_BF16},
+    {"H100-94GB NVL", 310 * 1.135, DTYPE_BF16},
     {"H100-96GB", 500 * 1.135, DTYPE_BF16},
     {"A10", 125 * 0.8, DTYPE_BF16},
     {"V100-PCIe-16GB", 112 * 0.8, DTYPE_FP16},
