@@ -24,7 +24,7 @@ static bool has_plan(enum family f)
 
 enum err_code split_gap(const struct arch *a, const struct quirks *q, struct err *err)
 {
-    if (!q->attention_interface)
+    if (!q->tensor_parallel_plans)
         return err_set(err, ERR_FIELD_CONFLICT, "/stack/transformers", "tensor parallelism over DTensor is modelled for transformers 5");
     if (!has_plan(a->family))
         return err_set(err, ERR_FIELD_CONFLICT, "/training/methods", "transformers has no tensor parallel plan for %.40s", a->model_type);

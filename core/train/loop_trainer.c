@@ -106,6 +106,8 @@ static val training_step(struct trainer *t, const struct batch *b)
 
     r->stage = STAGE_FORWARD;
     loss = compute_loss(t, b);
+    if (t->step->quirks.trainer_empties_cache)
+        empty_cache(r);
     r->stage = STAGE_BACKWARD;
     if (t->step->quirks.trainer_counts_items && !t->model.counts_items)
         loss = scaled(r, loss, div_scalar);

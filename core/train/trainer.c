@@ -187,11 +187,12 @@ static struct run_limits limits_of(const struct trainer *t, const struct arch *a
     l.storages = 2048 + layers * 256 + 8 * batches;
     l.nodes = 1024 + layers * 256;
     l.births = 8192 + layers_held(a, s) * (births_of_layer(s) * steps + 512) + 16 * batches;
+    l.marks = steps; /* the Trainer of 4.41 empties the cache in each */
     if (s->r.method == METHOD_SINGLE)
         return l;
     l.values += SHARDS; /* pieces of a bucket, however few the layers are */
     l.storages += SHARDS;
-    l.marks = layers * 64 * steps;
+    l.marks += layers * 64 * steps;
     l.hooks = layers * (s->r.tuning == TUNING_FULL ? 64 : 192); /* of every module, adapters included */
     return l;
 }
