@@ -86,7 +86,7 @@ static void add(struct script *s, char c)
     else if (c == 'e')
         add_order(s, ORDER_EVENT, STREAM_REDUCE, ++s->log.n_events);
     else if (c == 'h')
-        add_order(s, ORDER_HOST_WAITS, STREAM_COMPUTE, ++s->awaited);
+        add_order(s, ORDER_HOST_WAITS, STREAM_COMPUTE, s->awaited < s->log.n_events ? ++s->awaited : 0); /* 0: none was recorded */
     else if (c == 'S')
         add_order(s, ORDER_HOST_SYNCS, STREAM_COMPUTE, 0);
 }

@@ -63,8 +63,10 @@ static bool arch_of(const char *text, struct arena *a, struct arch *ret)
 {
     struct json *config = NULL;
     struct err err = {0};
+    bool read = !json_parse(text, strlen(text), &json_limits_config, &config, &err) && !arch_parse(config, a, ret, &err);
 
-    return !json_parse(text, strlen(text), &json_limits_config, &config, &err) && !arch_parse(config, a, ret, &err);
+    json_free(config);
+    return read;
 }
 
 static struct step step_at(const struct recipe *asked, const struct arch *arch, release transformers)
@@ -109,7 +111,7 @@ static bool shows(release from, const char *model_types)
 /* Rows of other families and of other methods. */
 static bool is_of_others(const char *name)
 {
-    static const char *const others[] = {"gpt", "bloom", "opt_", "biogpt", "bigcode", "codegen", "attention_interface", "loss_over_ranks", "trainer_divides",
+    static const char *const others[] = {"gpt", "bloom", "opt_", "biogpt", "bigcode", "codegen", "tensor_parallel_plans", "loss_over_ranks", "trainer_divides",
                                          "checkpoints_forward_alone" /* hooks see it */, NULL};
 
     for (int i = 0; others[i]; i++)
