@@ -37,7 +37,8 @@ void write_page(void)
         f,
         "# Accuracy\n\nWritten by `make accuracy` from the cases of tests/data/accuracy. Errors are relative and two-sided.\n\n"
         "- `one GPU`: fine-tuning steps of real PyTorch, transformers and peft, traced block by block on two stacks (torch 2.15 / transformers 5.23,\n"
-        "  torch 2.2 / transformers 4.40). The peers' rules stand beside us with the same cases.\n"
+        "  torch 2.2 / transformers 4.40), then on two between them. The peers' rules stand beside us with the same cases.\n"
+        "- `found`: requests whose answer was wrong when random comparison with real PyTorch found them.\n"
         "- `ddp` to `pp`: one rank of several of the real DistributedDataParallel, DeepSpeed, FSDP, tensor and pipeline code, its last step.\n"
         "- `gpjt`: what DeepSpeed ZeRO-2 and 3 printed on one RTX 3090 and on eight A100 (active and reserved bytes).\n"
         "- `published`: what others measured on real GPUs.\n\n");
@@ -46,7 +47,7 @@ void write_page(void)
     fprintf(
         f,
         "\n## By source\n\nPeak allocated of traced runs, active bytes of gpjt's, then figures that others measured on real GPUs and published, each with the\n"
-        "metric its source states. Those ran other releases than the two traced ones, and state less than a request can.\n\n"
+        "metric its source states. Those state less than a request can.\n\n"
         "| source | runs | count | median | p95 | worst |\n|---|---|---|---|---|---|\n");
     by_source(f, PEAK);
     by_source(f, ACTIVE);

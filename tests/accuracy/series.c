@@ -235,7 +235,7 @@ static void source_row(FILE *f, const char *group, const struct series *s, size_
         sort(&of);
         last = &of.at[of.n - 1];
         fprintf(f, "| %.*s | %s | %zu | %.4f %% | %.4f %% | %+.4f %% %s %s |\n", (int)n, s->at[first].id, group, of.n, percentile(&of, 50),
-                percentile(&of, 95), 100 * last->error, last->id + n + 1, last->what);
+                percentile(&of, 95), 100 * last->error, last->id + n + (last->id[n] == '/'), last->what);
     }
     free(of.at);
 }

@@ -28,7 +28,7 @@ def main():
             if q["config"]["model_type"] == "biogpt":
                 continue
             resting = r.get("resting_bytes")
-            row = {"id": c["id"], "group": "found, one GPU" if q["training"]["methods"] == "single" else "found, several GPUs",
+            row = {"id": c["id"].replace("-", "/", 1), "group": "found, one GPU" if q["training"]["methods"] == "single" else "found, several GPUs",
                    "body": json.dumps(q, separators=(",", ":")), **{k: r[k] for k in FIGURES if k in r}}
             if resting is not None:
                 row["resting_bytes"] = resting[-1] if isinstance(resting, list) else resting
