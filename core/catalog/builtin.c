@@ -3,6 +3,7 @@
 #include "base/ascii.h"
 
 #include <stdbool.h>
+#include <string.h>
 
 static const struct builtin builtins[] = {
 #include "gen/configs.inc"
@@ -22,11 +23,9 @@ const struct builtin *builtin_at(size_t i)
 
 static bool same_id(const char *a, const char *b)
 {
-    while (*a && ascii_lower(*a) == ascii_lower(*b)) {
-        a++;
-        b++;
-    }
-    return *a == *b;
+    size_t n = strlen(b);
+
+    return ascii_begins(a, b, n) && !a[n];
 }
 
 const struct builtin *builtin_find(const char *id)

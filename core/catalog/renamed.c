@@ -13,15 +13,6 @@ static const struct renamed {
 
 enum { N_ROWS = sizeof rows / sizeof *rows };
 
-static bool same(const char *a, const char *b, size_t n)
-{
-    size_t i = 0;
-
-    while (i < n && a[i] && ascii_lower(a[i]) == ascii_lower(b[i]))
-        i++;
-    return i == n;
-}
-
 static bool ends_in_star(const char *name, size_t *ret_before)
 {
     size_t n = strlen(name);
@@ -38,7 +29,7 @@ static bool apply(const char *from, const char *to, const char *id, char ret[REN
     int written;
 
     (void)ends_in_star(to, &m);
-    if (!same(id, from, n) || (!all && id[n]))
+    if (!ascii_begins(id, from, n) || (!all && id[n]))
         return false;
     written = snprintf(ret, RENAMED_BYTES, "%.*s%s", (int)m, to, all ? id + n : "");
     return written > 0 && written < RENAMED_BYTES;
@@ -70,7 +61,7 @@ static bool is_called(const char *id, const char *name)
     const char *slash = strchr(id, '/');
     size_t n = strlen(name);
 
-    return slash && same(slash + 1, name, n) && !slash[1 + n];
+    return slash && ascii_begins(slash + 1, name, n) && !slash[1 + n];
 }
 
 /* Two of the name: none is meant more than the other. */
