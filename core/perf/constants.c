@@ -60,7 +60,8 @@ static const struct perf_constant table[PERF_CONSTANTS] = {
     [PERF_STAGE3_HOOK_S]     = {"stage3_hook_s", "seconds", 240e-6, 0,
         "a hook of stage 3 with several ranks (fetch, release, reduce): what gpjt's 0.65 s a step on eight A100, however few its tokens, leave beside that"},
     [PERF_FAST_RANK]         = {"fast_rank", "of the slowest rank's time", 0.85, 0,
-        "hosts of a node differ: gpjt's launch-bound steps take 0.62 to 0.80 s from run to run, each as long as its slowest rank's"},
+        "hosts of a node differ: gpjt's launch-bound steps take 0.62 to 0.80 s from run to run, each as long as its slowest rank's; within that range it "
+        "was chosen with gpjt's 48 figures of active bytes in view"},
 };
 // clang-format on
 
