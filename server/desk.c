@@ -1,7 +1,5 @@
 #include "server/exchange.h"
 
-#include "server/story.h"
-
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -64,9 +62,43 @@ void exchange_ready(struct exchange *x)
     link_list(&x->desk->ready, x);
 }
 
-static struct exchange *take_finished(struct desk *d)
+/* --- what workers do ---------------------------------------------------------------------------------------------------------------- */
+
+struct task *task_of(struct job *job)
 {
-    struct exchange *list;
+    return (struct task *)(void *)((char *)job - offsetof(struct task, job));
+}
+
+/* On the worker. Under the lock, so that the desk is not gone before it was woken. */
+static void give_back(struct job *job)
+{
+    struct task *t = task_of(job);
+    struct desk *d = t->x->desk;
+
+    pthread_mutex_lock(&d->lock);
+    t->next_finished = d->finished;
+    d->finished = t;
+    hub_loop_wake(d->hub);
+    pthread_mutex_unlock(&d->lock);
+}
+
+bool desk_push(struct task *t)
+{
+    struct desk *d = t->x->desk;
+
+    t->job.done = give_back;
+    exchange_hold(t->x);
+    d->jobs++;
+    if (workers_push(d->service->workers, &t->job))
+        return true;
+    d->jobs--;
+    exchange_let_go(t->x);
+    return false;
+}
+
+static struct task *take_finished(struct desk *d)
+{
+    struct task *list;
 
     pthread_mutex_lock(&d->lock);
     list = d->finished;
@@ -80,10 +112,12 @@ struct exchange *desk_turn(struct desk *d)
     struct exchange *ready;
 
     hub_loop_turn(d->hub);
-    for (struct exchange *x = take_finished(d), *next; x; x = next) {
-        next = x->next_finished;
+    for (struct task *t = take_finished(d), *next; t; t = next) {
+        struct exchange *x = t->x; /* the task may go on to another worker at once */
+
+        next = t->next_finished;
         d->jobs--;
-        story_go_on(x);
+        t->finished(t);
         exchange_let_go(x);
     }
     ready = d->ready;

@@ -27,7 +27,7 @@ struct desk {
     struct exchange *ready;    /* to be resumed */
     struct exchange *waiting;  /* suspended */
     pthread_mutex_t lock;
-    struct exchange *finished; /* under lock: jobs that workers are done with */
+    struct task *finished;     /* under lock: what workers are done with */
     unsigned jobs;             /* pushed and not back */
     unsigned open;             /* exchanges of connections */
     bool is_refusing;          /* the last of a drain: nothing new is computed */
@@ -38,11 +38,18 @@ struct desk {
     void *scratch;             /* API_CHEAP_BYTES, for what is answered at once */
 };
 
+/* A worker's part of an exchange, which is held meanwhile. `finished` is called by desk_turn(). */
+struct task {
+    struct job job;
+    struct task *next_finished;
+    struct exchange *x;
+    void (*finished)(struct task *task);
+};
+
 struct exchange {
     struct desk *desk;
     void *connection; /* the adapter's */
     struct exchange *next, **at; /* of desk->ready, or of desk->waiting */
-    struct exchange *next_finished;
     unsigned holders;
     uint64_t began_us;
     char method[16], id[132];
@@ -51,8 +58,8 @@ struct exchange {
     bool is_hit, is_not_modified, has_callers_id;
     struct answer *answer; /* what is sent */
 
-    /* the job's, while one runs */
-    struct job job;
+    /* the task's, while one runs */
+    struct task task;
     struct api_request rq;
     bool has_needs, is_late;
     char *body, *query, *owned;
@@ -96,6 +103,12 @@ void exchange_ready(struct exchange *x);
 
 /* A waiting exchange that there is no memory for. */
 void exchange_give_up(struct exchange *x);
+
+/* desk.c: to a worker: false: the queue is full. job.run, .is_large and .until_ms, x and finished are set. */
+bool desk_push(struct task *t);
+
+/* The task that a worker was handed. */
+struct task *task_of(struct job *job);
 
 /* desk.c: room for an exchange, not zeroed; NULL: no memory. */
 struct exchange *desk_take(struct desk *d);

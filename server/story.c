@@ -152,20 +152,7 @@ static void ask_hub(struct exchange *x);
 
 static struct exchange *exchange_of(struct job *job)
 {
-    return (struct exchange *)(void *)((char *)job - offsetof(struct exchange, job));
-}
-
-/* On the worker. Under the lock, so that the desk is not gone before it was woken. */
-static void give_back(struct job *job)
-{
-    struct exchange *x = exchange_of(job);
-    struct desk *d = x->desk;
-
-    pthread_mutex_lock(&d->lock);
-    x->next_finished = d->finished;
-    d->finished = x;
-    hub_loop_wake(d->hub);
-    pthread_mutex_unlock(&d->lock);
+    return task_of(job)->x;
 }
 
 /* A batch is many questions however short they are. */
@@ -174,19 +161,17 @@ static bool is_large(const struct exchange *x)
     return x->rq.body_bytes > LARGE_BYTES || !strcmp(x->rq.path, "/estimate/batch");
 }
 
+static void go_on(struct task *t);
+
 static void push(struct exchange *x, void (*run)(struct job *job, struct arena *arena))
 {
-    struct desk *d = x->desk;
-
-    x->job = (struct job){.run = run, .done = give_back, .is_large = is_large(x),
-                          .until_ms = x->began_us / 1000 + d->service->o->deadline_s * 1000ull};
+    x->task = (struct task){.x = x, .finished = go_on,
+                            .job = {.run = run, .is_large = is_large(x), .until_ms = x->began_us / 1000 + x->desk->service->o->deadline_s * 1000ull}};
     exchange_hold(x);
-    d->jobs++;
-    if (workers_push(d->service->workers, &x->job))
-        return;
-    d->jobs--;
-    (void)refuse(x, REFUSED_QUEUE, ERR_OVERLOADED, 1, "too many requests are waiting to be computed");
-    exchange_ready(x);
+    if (!desk_push(&x->task)) {
+        (void)refuse(x, REFUSED_QUEUE, ERR_OVERLOADED, 1, "too many requests are waiting to be computed");
+        exchange_ready(x);
+    }
     exchange_let_go(x);
 }
 
@@ -296,11 +281,14 @@ static void compute(struct exchange *x)
         push(x, run_answer);
 }
 
-void story_go_on(struct exchange *x)
+/* A worker is done. */
+static void go_on(struct task *t)
 {
+    struct exchange *x = t->x;
+
     if (x->is_answered)
         return;
-    if (x->job.run == run_needs && x->has_needs) {
+    if (t->job.run == run_needs && x->has_needs) {
         ask_hub(x);
         return;
     }

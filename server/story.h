@@ -12,7 +12,4 @@
 enum exchange_next story_ask(struct exchange *x);
 void story_begin(struct exchange *x);
 
-/* A worker is done with the exchange's job. */
-void story_go_on(struct exchange *x);
-
 #endif
