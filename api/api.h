@@ -66,6 +66,7 @@ struct api_response {
     unsigned retry_after_s;  /* of a 503; 0: none */
     const char *route;       /* "/models/{id}": for logs, never what the caller typed */
     const char *code;        /* of a problem, "field-range"; NULL */
+    const struct err *err;   /* of a problem, in the request's arena; NULL: no room for it */
     unsigned max_age_s;      /* of a 200 that others may keep; 0: not to be kept */
     bool fits, modelled;     /* of an estimate */
 };
@@ -74,6 +75,38 @@ struct api_response {
 void api_needs(const struct api_request *rq, struct api_needs *ret);
 
 void api_answer(const struct api_request *rq, const struct api_config *configs, size_t n, struct api_response *ret);
+
+/*
+ * POST /estimate/batch taken apart, so that whoever serves answers its items side by side and sends each when its turn has come: every item is a request of
+ * its own, POST /estimate with the batch's query. api_answer() of a batch does the same one after another; the bytes are equal.
+ */
+struct api_item {
+    const char *body; /* without blanks, in the request's arena */
+    size_t bytes;
+    uint32_t same_as; /* the first item with this body; its own number where none stands before it */
+    uint32_t need;    /* of the batch's needs; API_NO_NEED: none */
+};
+enum { API_ITEMS_MAX = 1000, API_NO_NEED = UINT16_MAX };
+
+struct api_batch {
+    uint32_t n;
+    const struct api_item *items;
+    struct api_needs needs;
+};
+
+/* false: the batch as a whole is refused, *ret_refusal says why. */
+bool api_batch_read(const struct api_request *rq, struct api_batch *ret, struct api_response *ret_refusal);
+
+/* Item i as POST /estimate. Its arena is the caller's to set. */
+struct api_request api_item_request(const struct api_request *batch, const struct api_item *item);
+
+/* What is wrong with item i, told in its place: the pointer begins with /requests/i. */
+void api_item_problem(const struct err *err, unsigned retry_after_s, uint32_t i, struct arena *arena, struct api_response *ret);
+
+/* What stands before the first item, between two and after the last. An item's document is its answer's less the last newline. */
+#define API_BATCH_HEAD "{\n  \"results\": [\n    "
+#define API_BATCH_BETWEEN ",\n    "
+#define API_BATCH_TAIL "\n  ]\n}\n"
 
 /* True for what only reads tables: it needs API_CHEAP_BYTES and no wait for one of few large arenas. */
 bool api_is_cheap(const struct api_request *rq);

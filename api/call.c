@@ -56,6 +56,7 @@ void problem(struct call *c)
     static const char last_resort[] = "{\"type\":\"urn:llmemd:problem:out-of-memory\",\"title\":\"out of memory\",\"status\":503,"
                                       "\"detail\":\"no room for a sentence\",\"code\":\"out-of-memory\"}\n";
     struct api_response *ret = c->ret;
+    struct err *copy;
     struct buf out;
     struct jsonw w;
 
@@ -65,6 +66,10 @@ void problem(struct call *c)
     ret->retry_after_s = retry_after(c);
     ret->accept_post = ret->status == 415 ? "application/json" : NULL;
     ret->max_age_s = 0;
+    copy = arena_new(c->arena, struct err);
+    if (copy)
+        *copy = *c->err;
+    ret->err = copy;
     buf_init(&out, c->arena, 8192);
     jsonw_init(&w, &out, true);
     write_problem(&w, c);

@@ -26,19 +26,23 @@ bool needs_init(struct needs *needs, uint32_t most)
     return needs->v && needs->slots;
 }
 
-void need_add(struct needs *needs, const char *model, const char *revision)
+uint32_t need_add(struct needs *needs, const char *model, const char *revision)
 {
     uint32_t at;
 
     if (!revision)
         revision = "main";
-    if (!model || model_id_fault(model) || revision_fault(revision) || needs->n == needs->most)
-        return;
+    if (!model || model_id_fault(model) || revision_fault(revision))
+        return API_NO_NEED;
     for (at = hash(hash(2166136261U, model), revision) % needs->n_slots; needs->slots[at]; at = (at + 1) % needs->n_slots)
         if (is_same(&needs->v[needs->slots[at] - 1], model, revision))
-            return;
+            return needs->slots[at] - 1U;
+    if (needs->n == needs->most)
+        return API_NO_NEED;
     needs->v[needs->n].model = arena_str(needs->arena, model, strlen(model)); /* the document does not outlive this call */
     needs->v[needs->n].revision = arena_str(needs->arena, revision, strlen(revision));
-    if (needs->v[needs->n].model && needs->v[needs->n].revision)
-        needs->slots[at] = (uint16_t)++needs->n;
+    if (!needs->v[needs->n].model || !needs->v[needs->n].revision)
+        return API_NO_NEED;
+    needs->slots[at] = (uint16_t)++needs->n;
+    return needs->n - 1;
 }

@@ -121,15 +121,20 @@ static enum err_code read_body(const struct api_request *rq, struct json **ret, 
 
 /* --- answers ------------------------------------------------------------------------------------------------------------------ */
 
-/* Query and body, as far as the route reads them. */
-static enum err_code read_call(const struct route *route, struct call *c, struct json **ret_doc)
+enum err_code read_post(struct call *c, struct json **ret_doc)
 {
     enum err_code rc = query_read(c->rq->query, c->arena, &c->query, c->err);
 
-    if (!rc && !strcmp(route->method, "POST"))
+    if (!rc)
         rc = read_body(c->rq, ret_doc, c->err);
     c->doc = *ret_doc;
     return rc;
+}
+
+/* Query and body, as far as the route reads them. */
+static enum err_code read_call(const struct route *route, struct call *c, struct json **ret_doc)
+{
+    return strcmp(route->method, "POST") ? query_read(c->rq->query, c->arena, &c->query, c->err) : read_post(c, ret_doc);
 }
 
 static enum err_code answer(const struct route *route, struct call *c)

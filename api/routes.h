@@ -20,7 +20,10 @@ struct needs {
 };
 
 bool needs_init(struct needs *needs, uint32_t most); /* needs->arena is set; false: it is full */
-void need_add(struct needs *needs, const char *model, const char *revision);
+uint32_t need_add(struct needs *needs, const char *model, const char *revision); /* its number; API_NO_NEED: it is none */
+
+/* Query and body of a POST, into c; the document is the caller's to free even when it fails. */
+MUST_CHECK enum err_code read_post(struct call *c, struct json **ret_doc);
 
 typedef void endpoint_needs(const struct call *c, struct needs *needs);
 endpoint_needs estimate_needs, get_estimate_needs, batch_needs, get_model_needs;

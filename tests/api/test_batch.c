@@ -60,6 +60,57 @@ START_TEST(an_item_is_the_single_answer)
 }
 END_TEST
 
+/* --- a batch taken apart ----------------------------------------------------------------------------------------------------------- */
+
+/* Wherever "requests" stands and however it is spelled: bodies without blanks, who is the same as whom, whose config is whose. */
+static const struct {
+    const char *body, *items; /* joined by '|' */
+    const char *same, *needs; /* a digit an item */
+} parts[] = {
+    {"{\"requests\":[{\"model\":\"a\"}]}", "{\"model\":\"a\"}", "0", "0"},
+    {"\xEF\xBB\xBF { \"requests\" : [ 1 , {\"model\" : \"b\"} ,1.0,1] } ", "1|{\"model\":\"b\"}|1.0|1", "0120", "-0--"},
+    {"{\"x\":{\"requests\":[7]},\"requests\":[5],\"y\":[{}],\"re\\u0071uests\":[\"a \\\" ]b\",[ [],{ } ]],\"z\":1}", "\"a \\\" ]b\"|[[],{}]", "01", "--"},
+    {"{\"a\\\"]\":\"}\",\"requests\":[{\"model\":\"c\",\"revision\":\"v\"},{\"model\":\"c\"},{\"model\":\"c\",\t\"revision\":\n\"v\"},{\"model\":\"c \"}]}",
+     "{\"model\":\"c\",\"revision\":\"v\"}|{\"model\":\"c\"}|{\"model\":\"c\",\"revision\":\"v\"}|{\"model\":\"c \"}", "0103", "010-"},
+    {"{\"requests\":[{\"config\":{\"a\":NaN, \"b\":-Infinity}}]}", "{\"config\":{\"a\":NaN,\"b\":-Infinity}}", "0", "-"},
+};
+
+START_TEST(takes_apart)
+{
+    void *block = malloc(4 << 20);
+    char items[512] = "", same[16] = "", needs[16] = "";
+    struct api_response refusal;
+    struct api_batch b;
+    struct arena arena;
+    struct api_request rq = {.method = "POST", .path = "/estimate/batch", .body = parts[_i].body, .body_bytes = strlen(parts[_i].body), .arena = &arena};
+
+    arena_init(&arena, block, 4 << 20);
+    ck_assert(api_batch_read(&rq, &b, &refusal));
+    for (uint32_t i = 0; i < b.n; i++) {
+        (void)snprintf(items + strlen(items), sizeof items - strlen(items), "%s%.*s", i ? "|" : "", (int)b.items[i].bytes, b.items[i].body);
+        (void)sprintf(same + i, "%u", b.items[i].same_as);
+        (void)sprintf(needs + i, b.items[i].need == API_NO_NEED ? "-" : "%u", b.items[i].need);
+    }
+    ck_assert_str_eq(items, parts[_i].items);
+    ck_assert_str_eq(same, parts[_i].same);
+    ck_assert_str_eq(needs, parts[_i].needs);
+    free(block);
+}
+END_TEST
+
+START_TEST(equal_items_have_one_answer)
+{
+    struct reply many = batch("{\"requests\":[" ONE ", " ONE ",{" OPT "},{ " OPT "}]}");
+    const char *second = strstr(many.r.body, "},\n    {\n  \"fits\"");
+
+    ck_assert(second);
+    ck_assert_uint_eq(json_count(reply_at(&many, "results")), 4);
+    ck_assert_str_eq(json_str(reply_at(&many, "results/0/method")), json_str(reply_at(&many, "results/1/method")));
+    ck_assert_str_eq(json_str(reply_at(&many, "results/3/pointer")), "/requests/3/cluster/gpu");
+    reply_done(many);
+}
+END_TEST
+
 /* n requests, of models m0, m1, ... that nobody has. */
 static char *many_requests(unsigned n, unsigned models)
 {
@@ -195,6 +246,8 @@ END_TEST
 UNIT_TESTS("api/batch",
     unit_rows(refuses, refused);
     unit_test(an_item_is_the_single_answer);
+    unit_rows(takes_apart, parts);
+    unit_test(equal_items_have_one_answer);
     unit_test(takes_a_thousand_and_needs_each_once);
     unit_test(takes_no_more);
     unit_test(answers_what_there_is_room_for);
