@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 static void write_address(const struct sockaddr *a, char *ret, size_t bytes)
@@ -10,6 +11,8 @@ static void write_address(const struct sockaddr *a, char *ret, size_t bytes)
         (void)inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)a)->sin_addr, ret, (socklen_t)bytes);
     else if (a->sa_family == AF_INET6)
         (void)inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr, ret, (socklen_t)bytes);
+    else if (a->sa_family == AF_UNIX)
+        (void)memcpy(ret, "unix", sizeof "unix");
 }
 
 struct client *client_new(struct client **list, int fd, const struct sockaddr *address, uint64_t now_ms)

@@ -17,10 +17,11 @@ struct client {
     int fd; /* the adapter's */
     enum client_phase phase;
     bool is_cut;
-    bool is_counted;  /* among the open connections: one that was cut is no more */
-    unsigned slot;    /* of its address, in struct service */
+    bool is_counted;  /* among the open connections: one that was cut is no more (crowd.h) */
+    bool is_exempt;   /* from the limit of one address */
+    unsigned slot;    /* of its address */
     uint64_t since_ms;
-    char address[INET6_ADDRSTRLEN];
+    char address[INET6_ADDRSTRLEN]; /* "unix" of a unix socket */
 };
 
 /* Idle. NULL: no memory. */

@@ -143,7 +143,9 @@ void desk_refuse(struct desk *d, uint64_t began_us, enum err_code code, const ch
 
 bool desk_open(struct desk *d, struct service *s)
 {
-    *d = (struct desk){.service = s, .hub = hub_loop_new(s->hub), .scratch = malloc(API_CHEAP_BYTES)};
+    d->service = s;
+    d->hub = hub_loop_new(s->hub);
+    d->scratch = malloc(API_CHEAP_BYTES);
     pthread_mutex_init(&d->lock, NULL);
     return d->hub && d->scratch && getentropy(&d->ids, sizeof d->ids) == 0;
 }

@@ -201,14 +201,15 @@ enum exchange_next exchange_begin(struct exchange *x, const char *method, const 
                                "one Content-Length, or Transfer-Encoding: chunked, says where a body ends; no zero is in a path, no line is folded");
     if (!strcmp(x->method, "?"))
         return exchange_refuse(x, ERR_REQUEST, 0, "a method is one word of letters");
-    if (s->is_loopback && head->host && !policy_host_is_ours(head->host, s->o->hosts))
+    if (x->desk->is_loopback && head->host && !policy_host_is_ours(head->host, s->o->hosts))
         return exchange_refuse(x, ERR_MISDIRECTED, 0, "this address answers for localhost; --hosts allows other names");
     if (x->head.token && !policy_token_is_good(x->head.token))
         return exchange_refuse(x, ERR_REQUEST, 0, "X-HF-Token: not a token on one line; leave the header out to ask without one");
-    if (s->connections > s->o->connections && !is_probe(x->head.path))
-        return refuse_count(x, REFUSED_CONNECTIONS, "too many connections are open");
-    if (x->head.is_crowded && !is_probe(x->head.path))
-        return refuse_count(x, REFUSED_CONNECTIONS, "too many connections of this address are open");
+    if (x->desk->is_admin ? !is_probe(x->head.path) : s->o->admin_only && is_probe(x->head.path))
+        return exchange_refuse(x, ERR_NOT_FOUND, 0, x->desk->is_admin ? "probes and metrics alone are answered here" : "probes and metrics are answered elsewhere");
+    if (head->crowding != CROWD_ROOM && !is_probe(x->head.path))
+        return refuse_count(x, REFUSED_CONNECTIONS,
+                            head->crowding == CROWD_FULL ? "too many connections are open" : "too many connections of this address are open");
     if (head->length > SWALLOW_BYTES)
         return exchange_refuse(x, ERR_TOO_LARGE, 0, "a body may have %u bytes", s->o->max_body);
     if (is_long && !exchange_take_slot(x))

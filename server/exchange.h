@@ -33,6 +33,8 @@ struct desk {
     bool is_refusing;          /* the last of a drain: nothing new is computed */
     uint64_t ids;              /* made so far, from a random start */
     uint64_t now_ms;           /* when this turn of the loop began */
+    bool is_admin;             /* answers probes alone, and those always */
+    bool is_loopback;          /* this machine alone can ask: names are checked */
     struct exchange *spare;    /* by next: to be used again */
     unsigned spares;
     void *scratch;             /* API_CHEAP_BYTES, for what is answered at once */
@@ -71,6 +73,7 @@ struct exchange {
     char first[400]; /* of the body: most are shorter */
 };
 
+/* From zeros, but for is_admin and is_loopback. */
 bool desk_open(struct desk *d, struct service *s);
 void desk_close(struct desk *d); /* after its connections are closed and its jobs are back */
 

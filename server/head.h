@@ -4,6 +4,8 @@
 #ifndef SERVER_HEAD_H
 #define SERVER_HEAD_H
 
+#include "server/crowd.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,7 +18,7 @@ struct head {
     bool is_chunked;
     bool is_ambiguous;   /* two ways to say, differently, where a body ends or who is asked; a token on two lines */
     const char *address; /* of the peer; NULL: not needed */
-    bool is_crowded;     /* that address has more open connections than one may have */
+    enum crowding crowding; /* when the request came */
 };
 
 struct head_reading {

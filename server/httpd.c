@@ -15,9 +15,13 @@
 
 enum {
     POOL_BYTES = 8 << 10, /* of a connection, request line and headers: the library zeroes all of it after each request */
-    SPARE = 128,          /* connections above what is admitted: they read their 503 */
     SWEEP_MS = 1000,
     GRACE_MS = 2000,      /* to read a refusal, before the end */
+    STUCK_MS = 5000,      /* a thread that has not swept for so long does not turn */
+    LOOP_FILES = 16,      /* of an event thread, beside connections and the hub's: epoll, sockets that were accepted at once */
+    HUB_FILES = 64,       /* of its transfers */
+    OTHER_FILES = 64,     /* of the process: log, caches, reading a disk */
+    LEAST_CONNECTIONS = 8,
 };
 
 enum phase { PHASE_SERVE, PHASE_DRAIN, PHASE_REFUSE };
@@ -27,17 +31,20 @@ struct loop {
     struct MHD_Daemon *daemon;
     struct desk desk;
     struct client *clients;
+    struct crowd *crowd;
     pthread_t thread;
     int epoll_fd, listen_fd;
     bool has_desk, has_thread, is_quiet;
     uint64_t swept_ms, refused_ms;
+    _Atomic uint64_t alive_ms; /* as swept_ms, for others */
 };
 
 struct httpd {
     struct service *service;
     _Atomic enum phase phase;
     atomic_uint ended;
-    unsigned n;
+    unsigned n, mains; /* loops; the last may be the admin listener's */
+    struct listener main, admin;
     struct loop loops[];
 };
 
@@ -180,7 +187,7 @@ static enum MHD_Result begin(struct loop *l, struct MHD_Connection *connection, 
 
     read_head(connection, url, &head);
     head.address = c ? c->address : "";
-    head.is_crowded = c && atomic_load(&l->h->service->by_address[c->slot]) > service_per_address(l->h->service);
+    head.crowding = crowd_of(l->crowd, c);
     return exchange_begin(x, method, &head) == NEXT_SEND ? send_answer(l, connection, x) : MHD_YES;
 }
 
@@ -234,61 +241,15 @@ static void on_completed(void *arg, struct MHD_Connection *connection, void **co
     enter(arg, connection, CLIENT_IDLE);
 }
 
-static unsigned slot_of(const struct service *s, const char *address)
-{
-    struct hash h;
-
-    hash_begin(&h, &s->key);
-    hash_add(&h, address, strlen(address));
-    return (unsigned)(hash_end(&h).d[0] % ADDRESS_SLOTS);
-}
-
-static void count(struct service *s, struct client *c)
-{
-    c->is_counted = true;
-    atomic_fetch_add(&s->connections, 1);
-    atomic_fetch_add(&s->by_address[c->slot], 1);
-}
-
-static void discount(struct service *s, struct client *c)
-{
-    if (!c->is_counted)
-        return;
-    c->is_counted = false;
-    atomic_fetch_sub(&s->connections, 1);
-    atomic_fetch_sub(&s->by_address[c->slot], 1);
-}
-
-/* Counted out at once: the newcomer's request may come before the other's end. */
-static void make_room(struct loop *l, int slot)
-{
-    struct client *idle = clients_oldest_idle(l->clients, slot);
-
-    if (!idle)
-        return;
-    client_cut(idle);
-    discount(l->h->service, idle);
-}
-
-/* The newcomer is not among those who may be cut for it. */
 static void on_open(struct loop *l, struct MHD_Connection *connection, void **context)
 {
     int fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-    struct service *s = l->h->service;
     struct client *c =
         client_new(&l->clients, fd, MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr, l->desk.now_ms);
 
     *context = c;
-    if (!c)
-        return;
-    c->slot = slot_of(s, c->address);
-    client_enter(c, CLIENT_READING, l->desk.now_ms);
-    count(s, c);
-    if (s->by_address[c->slot] > service_per_address(s))
-        make_room(l, (int)c->slot);
-    else if (s->connections > s->o->connections)
-        make_room(l, -1);
-    client_enter(c, CLIENT_IDLE, l->desk.now_ms);
+    if (c)
+        crowd_join(l->crowd, l->clients, c, l->desk.now_ms);
 }
 
 static void on_connection(void *arg, struct MHD_Connection *connection, void **context, enum MHD_ConnectionNotificationCode code)
@@ -300,7 +261,7 @@ static void on_connection(void *arg, struct MHD_Connection *connection, void **c
         return;
     }
     if (*context)
-        discount(l->h->service, *context);
+        crowd_leave(l->crowd, *context);
     client_free(*context);
     *context = NULL;
 }
@@ -329,16 +290,23 @@ static void sweep(struct loop *l)
     uint64_t deadline_ms = o->deadline_s * 1000ull, idle_ms = o->idle_s * 1000ull;
 
     l->swept_ms = l->desk.now_ms;
+    atomic_store(&l->alive_ms, l->swept_ms);
     clients_cut(l->clients, l->desk.now_ms, idle_ms, deadline_ms);
     if (l->desk.now_ms > deadline_ms) /* the clock may have begun at boot, a moment ago */
         desk_refuse(&l->desk, (l->desk.now_ms - deadline_ms) * 1000, ERR_OVERLOADED, "the answer took longer than the service grants a request");
 }
 
+static bool has_ended(struct httpd *h, unsigned loops)
+{
+    return atomic_load(&h->ended) >= loops;
+}
+
+/* Probes see a drain to its end. */
 static void follow_phase(struct loop *l)
 {
     enum phase phase = atomic_load(&l->h->phase);
 
-    if (phase >= PHASE_DRAIN && !l->is_quiet) {
+    if (phase >= PHASE_DRAIN && !l->is_quiet && (!l->desk.is_admin || has_ended(l->h, l->h->mains))) {
         l->is_quiet = true;
         (void)MHD_quiesce_daemon(l->daemon);
         close(l->listen_fd);
@@ -357,14 +325,14 @@ static bool is_over(const struct loop *l)
 {
     if (!l->is_quiet || l->desk.waiting || l->desk.ready)
         return false;
-    return !l->desk.open || (l->desk.is_refusing && l->desk.now_ms - l->refused_ms >= GRACE_MS);
+    return !l->desk.open || l->desk.is_admin || (l->desk.is_refusing && l->desk.now_ms - l->refused_ms >= GRACE_MS);
 }
 
 static unsigned wait_ms(struct loop *l)
 {
     MHD_UNSIGNED_LONG_LONG ms;
 
-    return MHD_get_timeout(l->daemon, &ms) == MHD_YES && ms < SWEEP_MS ? (unsigned)ms : l->is_quiet ? 50 : SWEEP_MS;
+    return MHD_get_timeout(l->daemon, &ms) == MHD_YES && ms < SWEEP_MS ? (unsigned)ms : atomic_load(&l->h->phase) != PHASE_SERVE ? 50 : SWEEP_MS;
 }
 
 static void *run(void *arg)
@@ -385,6 +353,7 @@ static void *run(void *arg)
         hub_loop_wait(l->desk.hub, -1, 100);
         (void)desk_turn(&l->desk);
     }
+    atomic_store(&l->alive_ms, UINT64_MAX); /* and forever */
     atomic_fetch_add(&l->h->ended, 1);
     return NULL;
 }
@@ -397,19 +366,23 @@ static bool complain(const char *what)
     return false;
 }
 
-static bool start_loop(struct httpd *h, struct loop *l, int fd)
+static bool start_loop(struct httpd *h, struct loop *l, const struct listener *at)
 {
     const unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME;
 
     l->h = h;
     l->has_desk = true;
-    l->listen_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    l->desk.is_admin = at == &h->admin;
+    l->desk.is_loopback = at->is_loopback;
+    l->crowd = l->desk.is_admin ? &h->service->admin_crowd : &h->service->crowd;
+    atomic_store(&l->alive_ms, clock_ms());
+    l->listen_fd = fcntl(at->fd, F_DUPFD_CLOEXEC, 3);
     if (!desk_open(&l->desk, h->service) || l->listen_fd < 0)
         return complain("no memory for an event thread");
     l->daemon = MHD_start_daemon(flags, 0, NULL, NULL, on_request, l, MHD_OPTION_LISTEN_SOCKET, l->listen_fd, MHD_OPTION_NOTIFY_COMPLETED,
                                  on_completed, l, MHD_OPTION_NOTIFY_CONNECTION, on_connection, l, MHD_OPTION_URI_LOG_CALLBACK, on_request_line, l,
                                  MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES, MHD_OPTION_CONNECTION_LIMIT,
-                                 h->service->o->connections + SPARE, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
+                                 l->crowd->max + l->crowd->spare, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
     if (!l->daemon)
         return complain("libmicrohttpd does not start");
     l->epoll_fd = MHD_get_daemon_info(l->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
@@ -417,35 +390,63 @@ static bool start_loop(struct httpd *h, struct loop *l, int fd)
     return l->has_thread || complain("no thread to answer with");
 }
 
-static bool start(struct httpd *h, int fd)
+/* One that systemd has opened, or else the option's. */
+static bool open_listeners(struct httpd *h)
 {
-    bool good = true;
+    const struct options *o = h->service->o;
 
-    listen_raise_files(h->service->o->connections, h->n * (SPARE + 64) + 64);
+    if (!listen_inherit(&h->main, &h->admin))
+        return false;
+    if (h->main.fd < 0 && !listen_at(&h->main, "--listen", o->listen, o->socket_mode))
+        return false;
+    if (h->admin.fd < 0 && o->admin_listen && !listen_at(&h->admin, "--admin-listen", o->admin_listen, o->socket_mode))
+        return false;
+    return !o->admin_only || h->admin.fd >= 0 || complain("--admin-only: there is no admin listener");
+}
+
+/* Fewer connections where files are few: a library that cannot accept tries again all the time. */
+static bool admit(struct httpd *h)
+{
+    struct service *s = h->service;
+    unsigned others = OTHER_FILES + h->n * LOOP_FILES + SPARE + 2 * ADMIN_CONNECTIONS, hub = h->n * HUB_FILES;
+    unsigned files = listen_raise_files(s->o->connections, others + hub);
+
+    if (files < LEAST_CONNECTIONS && files < s->o->connections)
+        files = listen_raise_files(s->o->connections, others);
+    if (files < LEAST_CONNECTIONS && files < s->o->connections)
+        return complain("too few open files are granted (ulimit -n)");
+    if (files < s->o->connections)
+        fprintf(stderr, "llmemd: %u connections instead of %u: no more open files are granted (ulimit -n)\n", files, s->o->connections);
+    service_admit(s, files);
+    return true;
+}
+
+static bool start(struct httpd *h)
+{
+    bool good = open_listeners(h);
+
+    h->mains = h->n;
+    h->n += h->admin.fd >= 0;
+    good = good && admit(h);
     for (unsigned i = 0; good && i < h->n; i++)
-        good = start_loop(h, &h->loops[i], fd);
+        good = start_loop(h, &h->loops[i], i < h->mains ? &h->main : &h->admin);
     return good;
 }
 
 struct httpd *httpd_start(struct service *s)
 {
     unsigned n = s->o->event_threads ? s->o->event_threads : cores();
-    struct httpd *h = calloc(1, sizeof *h + n * sizeof *h->loops);
-    char name[160];
-    int fd = h ? listen_at(s->o->listen, name, sizeof name) : -1;
-    bool good;
+    struct httpd *h = calloc(1, sizeof *h + (n + 1) * sizeof *h->loops);
 
-    if (fd < 0) {
-        free(h);
+    if (!h)
         return NULL;
-    }
     h->service = s;
     h->n = n;
-    s->is_loopback = !strncmp(name, "127.", 4) || !strncmp(name, "[::1]", 5);
-    good = start(h, fd);
-    close(fd);
-    if (good) {
-        fprintf(stderr, "listening on http://%s\n", name);
+    h->main.fd = h->admin.fd = -1;
+    if (start(h)) {
+        fprintf(stderr, "listening on %s\n", h->main.name);
+        if (h->admin.fd >= 0)
+            fprintf(stderr, "probes and metrics on %s\n", h->admin.name);
         return h;
     }
     httpd_refuse(h);
@@ -463,6 +464,7 @@ static void enter_phase(struct httpd *h, enum phase phase)
 
 void httpd_drain(struct httpd *h)
 {
+    listen_end(&h->main);
     enter_phase(h, PHASE_DRAIN);
 }
 
@@ -473,7 +475,17 @@ void httpd_refuse(struct httpd *h)
 
 bool httpd_has_ended(struct httpd *h)
 {
-    return atomic_load(&h->ended) == h->n;
+    return has_ended(h, h->n);
+}
+
+bool httpd_is_alive(struct httpd *h)
+{
+    uint64_t now_ms = clock_ms();
+    bool alive = true;
+
+    for (unsigned i = 0; i < h->n; i++)
+        alive &= now_ms < STUCK_MS || atomic_load(&h->loops[i].alive_ms) > now_ms - STUCK_MS;
+    return alive;
 }
 
 void httpd_stop(struct httpd *h)
@@ -490,5 +502,7 @@ void httpd_stop(struct httpd *h)
         if (l->has_desk)
             desk_close(&l->desk);
     }
+    listen_end(&h->main);
+    listen_end(&h->admin);
     free(h);
 }

@@ -2,6 +2,7 @@
 
 #include "server/clock.h"
 #include "server/httpd.h"
+#include "server/notify.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -27,14 +28,17 @@ static void pass(struct httpd *h, const sigset_t *set, uint64_t until_ms)
 {
     static const struct timespec tick = {.tv_nsec = TICK_NS};
 
-    while (!httpd_has_ended(h) && clock_ms() < until_ms)
+    while (!httpd_has_ended(h) && clock_ms() < until_ms) {
+        (void)notify_watchdog(httpd_is_alive(h));
         if (sigtimedwait(set, NULL, &tick) > 0)
             _exit(HURRIED);
+    }
 }
 
 static void go_away(struct service *s, struct httpd *h, const sigset_t *set)
 {
     atomic_store(&s->is_draining, true);
+    notify_say("STOPPING=1");
     pass(h, set, clock_ms() + s->o->drain_wait_s * 1000ull);
     httpd_drain(h);
     pass(h, set, clock_ms() + s->o->drain_s * 1000ull);
@@ -42,16 +46,37 @@ static void go_away(struct service *s, struct httpd *h, const sigset_t *set)
     pass(h, set, UINT64_MAX);
 }
 
+/* The next signal. Meanwhile the watchdog hears of us as long as every event thread turns. */
+static int next_signal(struct httpd *h, const sigset_t *set)
+{
+    int which;
+
+    do {
+        uint64_t ms = notify_watchdog(httpd_is_alive(h));
+        struct timespec tick = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000 * 1000000)};
+
+        which = ms < UINT64_MAX ? sigtimedwait(set, NULL, &tick) : sigwaitinfo(set, NULL);
+    } while (which < 0);
+    return which;
+}
+
+static void reload(struct service *s)
+{
+    notify_reloading();
+    service_reload(s);
+    notify_say("READY=1");
+}
+
 static int serve(struct service *s, const sigset_t *set)
 {
     struct httpd *h = httpd_start(s);
     sigset_t last = *set; /* on its way out a terminal that closes is none of its business */
-    int which;
 
     if (!h)
         return EXIT_FAILURE;
-    while (!sigwait(set, &which) && which == SIGHUP)
-        service_reload(s);
+    notify_say("READY=1");
+    while (next_signal(h, set) == SIGHUP)
+        reload(s);
     sigdelset(&last, SIGHUP);
     go_away(s, h, &last);
     httpd_stop(h);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum kind { KIND_TEXT, KIND_NUMBER, KIND_FLAG };
+enum kind { KIND_TEXT, KIND_NUMBER, KIND_OCTAL, KIND_FLAG };
 
 #define AT(member) offsetof(struct options, member)
 // clang-format off
@@ -17,10 +17,13 @@ static const struct option_row {
     unsigned least, most;
     const char *one_of; /* joined by '|' */
 } table[] = {
-    {"--listen", "LLMEMD_LISTEN", "ADDR:PORT", "where to listen; port 0 picks a free one (127.0.0.1:8080)", KIND_TEXT, AT(listen), 0, 0, NULL},
+    {"--listen", "LLMEMD_LISTEN", "ADDR:PORT", "where to listen, or unix:/PATH; port 0 picks a free one (127.0.0.1:8080)", KIND_TEXT, AT(listen), 0, 0, NULL},
+    {"--socket-mode", "LLMEMD_SOCKET_MODE", "MODE", "of a unix socket's file, octal (660)", KIND_OCTAL, AT(socket_mode), 0, 0777, NULL},
+    {"--admin-listen", "LLMEMD_ADMIN_LISTEN", "ADDR:PORT", "/healthz, /readyz and /metrics here too, with room of their own when everything else is full, and to the end of a drain", KIND_TEXT, AT(admin_listen), 0, 0, NULL},
+    {"--admin-only", "LLMEMD_ADMIN_ONLY", NULL, "these three are answered there alone", KIND_FLAG, AT(admin_only), 0, 0, NULL},
     {"--hosts", "LLMEMD_HOSTS", "NAME,..", "names besides localhost that a request to a loopback address may ask for", KIND_TEXT, AT(hosts), 0, 0, NULL},
     {"--origins", "LLMEMD_ORIGINS", "URL,..", "web pages that may ask from a browser (CORS), or *", KIND_TEXT, AT(origins), 0, 0, NULL},
-    {"--proxies", "LLMEMD_PROXIES", "ADDR,..", "whose X-Forwarded-For is believed, for --rate", KIND_TEXT, AT(proxies), 0, 0, NULL},
+    {"--proxies", "LLMEMD_PROXIES", "ADDR,..", "whose X-Forwarded-For is believed, for --rate, and whom --per-address does not count; \"unix\": who comes by a unix socket", KIND_TEXT, AT(proxies), 0, 0, NULL},
     {"--event-threads", "LLMEMD_EVENT_THREADS", "N", "threads that read and send; 0: one a core (0)", KIND_NUMBER, AT(event_threads), 0, 64, NULL},
     {"--threads", "LLMEMD_THREADS", "N", "answers computed at once; 0: one a core (0)", KIND_NUMBER, AT(threads), 0, 256, NULL},
     {"--connections", "LLMEMD_CONNECTIONS", "N", "open connections; beyond, who is idle longest makes room, else newcomers are told to come back (1024)", KIND_NUMBER, AT(connections), 1, 65536, NULL},
@@ -59,10 +62,10 @@ static bool among(const char *joined, const char *word)
     return false;
 }
 
-static bool number(const struct option_row *row, const char *text, unsigned *ret)
+static bool number(const struct option_row *row, const char *text, int base, unsigned *ret)
 {
     char *end;
-    unsigned long n = strtoul(text, &end, 10);
+    unsigned long n = strtoul(text, &end, base);
 
     if (text[0] < '0' || text[0] > '9' || *end || n < row->least || n > row->most)
         return false;
@@ -81,7 +84,9 @@ static bool set(struct options *o, const struct option_row *row, const char *val
         memcpy(at, &value, sizeof value);
         return true;
     case KIND_NUMBER:
-        return number(row, value, at);
+        return number(row, value, 10, at);
+    case KIND_OCTAL:
+        return number(row, value, 8, at);
     case KIND_FLAG:
         *(bool *)at = value[0] && strcmp(value, "0") != 0;
         return true;
@@ -135,7 +140,7 @@ static bool read_flag(struct options *o, int argc, char **argv, int *i)
 
 bool options_read(struct options *ret, int argc, char **argv, int first, struct options_rest *rest)
 {
-    struct options o = {.listen = "127.0.0.1:8080", .connections = 1024, .waiting = 512, .queue = 256, .max_body = API_BODY_MAX, .deadline_s = 60,
+    struct options o = {.listen = "127.0.0.1:8080", .socket_mode = 0660, .connections = 1024, .waiting = 512, .queue = 256, .max_body = API_BODY_MAX, .deadline_s = 60,
                         .idle_s = 30, .drain_s = 30, .answers = 10000, .answers_mib = 128, .log = "logfmt"};
 
     if (!read_environment(&o))
@@ -148,6 +153,8 @@ bool options_read(struct options *ret, int argc, char **argv, int first, struct 
         else if (!read_flag(&o, argc, argv, &i))
             return false;
     }
+    if (o.admin_only && !o.admin_listen && !getenv("LISTEN_FDNAMES"))
+        return refuse("--admin-only", "needs --admin-listen");
     *ret = o;
     return true;
 }

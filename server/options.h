@@ -8,7 +8,10 @@
 #include <stdio.h>
 
 struct options {
-    const char *listen;                     /* "127.0.0.1:8080", "[::1]:0", ":8080" */
+    const char *listen;                     /* "127.0.0.1:8080", "[::1]:0", ":8080", "unix:/run/llmemd.sock" */
+    const char *admin_listen;               /* the same, for probes and metrics alone; NULL: none */
+    bool admin_only;                        /* and they are answered nowhere else */
+    unsigned socket_mode;                   /* of a unix socket's file */
     const char *hosts, *origins, *proxies;  /* joined by commas; NULL: none */
     unsigned event_threads, threads;        /* 0: one a core */
     unsigned connections, per_address, waiting, queue; /* per_address 0: three quarters of connections */

@@ -82,9 +82,13 @@ void service_reload(struct service *s)
     fprintf(stderr, "reloaded\n");
 }
 
-unsigned service_per_address(const struct service *s)
+void service_admit(struct service *s, unsigned connections)
 {
-    return s->o->per_address ? s->o->per_address : s->o->connections - s->o->connections / 4;
+    unsigned most = connections - connections / 4;
+
+    s->crowd = (struct crowd){.max = connections, .per_address = s->o->per_address ? s->o->per_address : most, .spare = SPARE, .exempt = s->o->proxies,
+                              .key = s->key};
+    s->admin_crowd = (struct crowd){.max = ADMIN_CONNECTIONS, .per_address = ADMIN_CONNECTIONS, .spare = ADMIN_CONNECTIONS, .key = s->key};
 }
 
 void service_close(struct service *s)
@@ -100,7 +104,7 @@ void service_close(struct service *s)
 
 void service_metrics(struct service *s, struct buf *out)
 {
-    struct metrics_now now = {.connections = s->connections, .in_flight = s->in_flight, .waiting = s->waiting, .draining = s->is_draining,
+    struct metrics_now now = {.connections = s->crowd.open, .in_flight = s->in_flight, .waiting = s->waiting, .draining = s->is_draining,
                               .log_dropped = log_dropped(s->log)};
 
     workers_counts_read(s->workers, &now.workers);

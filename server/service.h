@@ -8,6 +8,7 @@
 #define SERVER_SERVICE_H
 
 #include "server/answers.h"
+#include "server/crowd.h"
 #include "server/hub/hub.h"
 #include "server/limit.h"
 #include "server/log.h"
@@ -15,7 +16,10 @@
 #include "server/options.h"
 #include "server/workers.h"
 
-enum { ADDRESS_SLOTS = 4096 };
+enum {
+    SPARE = 128,            /* connections above what is admitted: they read their 503 */
+    ADMIN_CONNECTIONS = 32, /* of the admin listener, which makes room like the other; as many more read nothing */
+};
 
 struct service {
     const struct options *o;
@@ -27,9 +31,8 @@ struct service {
     struct log *log;
     struct hash_key key;     /* of token and caller digests */
     uint64_t fresh_ms;       /* how long an answer from the hub's configs is kept */
-    bool is_loopback;        /* only this machine is listened to: names are checked */
-    atomic_uint connections, in_flight, waiting;
-    atomic_uint by_address[ADDRESS_SLOTS]; /* open connections, by a keyed hash of the peer's address */
+    struct crowd crowd, admin_crowd; /* connections, and those of the admin listener */
+    atomic_uint in_flight, waiting;
     atomic_bool is_draining; /* /readyz is red */
 };
 
@@ -46,8 +49,8 @@ void service_reload(struct service *s);
 /* "http", for people and Prometheus: what stands in /metrics now. */
 void service_metrics(struct service *s, struct buf *out);
 
-/* Open connections of one address; --per-address, or three quarters of all. */
-unsigned service_per_address(const struct service *s);
+/* As many connections as there are open files for; --per-address, or three quarters of them, by one address. */
+void service_admit(struct service *s, unsigned connections);
 
 unsigned cores(void);
 

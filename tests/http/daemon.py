@@ -6,6 +6,7 @@ import http.server
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -20,18 +21,23 @@ SLOW = "-asan" in LLMEMD or "-tsan" in LLMEMD  # sanitizers: times are not compa
 
 
 class Daemon:
-    """Its log is read all the time, so that it never waits for the test; `log` holds the lines."""
+    """Its log is read all the time, so that it never waits for the test; `log` holds the lines. files: at most so many may be open."""
 
-    def __init__(self, *options, env=None, drop=()):
+    def __init__(self, *options, env=None, drop=(), files=None, pass_fds=()):
         whole = {k: v for k, v in os.environ.items() if k not in drop}
         patient = ("--deadline", "300") if SLOW else ()
         self.process = subprocess.Popen([LLMEMD, "serve", "--listen", "127.0.0.1:0", *patient, *options], stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=dict(whole, **(env or {})))
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=dict(whole, **(env or {})), pass_fds=pass_fds,
+                                        preexec_fn=files and (lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))))
         atexit.register(self.process.kill)  # what a failed test left
+        self.first = []
         line = self.process.stderr.readline()
+        while line.startswith("llmemd: "):  # a remark, or why it does not start
+            self.first.append(line)
+            line = self.process.stderr.readline()
         found = re.fullmatch(r"listening on http://127\.0\.0\.1:(\d+)\n", line)
         if not found:
-            raise AssertionError("instead of the line with the port: %r" % (line + self.process.communicate(timeout=20)[1]))
+            raise AssertionError("instead of the line with the port: %r" % ("".join(self.first) + line + self.process.communicate(timeout=20)[1]))
         self.port = int(found.group(1))
         self.log = []
         self.reader = threading.Thread(target=self.read_log, daemon=True)
@@ -41,8 +47,19 @@ class Daemon:
         for line in self.process.stderr:
             self.log.append(line)
 
-    def ask(self, method, path, body=None, headers=None, timeout=300 if SLOW else 60):
-        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+    def wait_for_line(self, pattern, seconds=20):
+        """The first line of the log that matches."""
+        end = time.time() + seconds
+        while time.time() < end:
+            for line in list(self.log):
+                found = re.search(pattern, line)
+                if found:
+                    return found
+            time.sleep(0.01)
+        raise AssertionError("no line like %s in %s" % (pattern, self.log))
+
+    def ask(self, method, path, body=None, headers=None, timeout=300 if SLOW else 60, port=None):
+        c = http.client.HTTPConnection("127.0.0.1", port or self.port, timeout=timeout)
         try:
             c.request(method, path, body, headers or {})
             r = c.getresponse()
