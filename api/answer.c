@@ -18,6 +18,12 @@ static void write_recommendation(struct jsonw *w, const struct estimate *e)
     jsonw_null(w, "recommendation");
 }
 
+/* That nothing fits is known only where all were looked at. */
+static bool is_decided(const struct plan_answer *a)
+{
+    return a->any_modelled && (a->any_fits || !a->n_cut);
+}
+
 /* Where the request names LLMem's methods alone, Algorithm 1 recommends. */
 static void write_head(struct jsonw *w, const struct estimate *e)
 {
@@ -26,7 +32,7 @@ static void write_head(struct jsonw *w, const struct estimate *e)
 
     if (theirs)
         jsonw_bool(w, "fits", e->baseline.method != LLMEM_OFFLOAD);
-    else if (a->any_modelled)
+    else if (is_decided(a))
         jsonw_bool(w, "fits", a->any_fits);
     else
         jsonw_null(w, "fits");
@@ -55,6 +61,14 @@ static void write_model(struct jsonw *w, const struct estimate *e)
     jsonw_end(w);
 }
 
+static void write_work(struct jsonw *w, const struct estimate *e)
+{
+    jsonw_object(w, "work");
+    jsonw_u64(w, "events", e->call->arena->budget->events - e->work_began);
+    jsonw_u64(w, "budget", e->work_limit);
+    jsonw_end(w);
+}
+
 enum err_code answer_write(struct estimate *e)
 {
     struct call *c = e->call;
@@ -69,11 +83,12 @@ enum err_code answer_write(struct estimate *e)
     jsonw_object(&w, "resolved");
     encode_members(&w, estimate_members, &e->rq);
     jsonw_end(&w);
+    write_work(&w, e);
     gaps_write(&w, e);
     notes_write(&w, "assumptions", &e->assumptions);
     notes_write(&w, "warnings", &e->warnings);
     jsonw_end(&w);
     c->ret->fits = e->answer.any_fits || (e->has_baseline && baseline_only(&e->rq) && e->baseline.method != LLMEM_OFFLOAD);
-    c->ret->modelled = e->answer.any_modelled || (e->has_baseline && baseline_only(&e->rq));
+    c->ret->modelled = is_decided(&e->answer) || (e->has_baseline && baseline_only(&e->rq));
     return finish_json(c, &w);
 }

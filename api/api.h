@@ -13,6 +13,7 @@
 #define API_API_H
 
 #include "base/arena.h"
+#include "base/budget.h"
 #include "base/err.h"
 
 #include <stdbool.h>
@@ -21,6 +22,7 @@
 
 enum { API_BODY_MAX = 1 << 20 };
 #define API_ARENA_BYTES ((size_t)512 << 20)
+#define API_WORK_EVENTS UINT64_C(40000000) /* two seconds of one core at most */
 #define API_CHEAP_BYTES ((size_t)256 << 10)
 
 struct api_request {
@@ -30,6 +32,7 @@ struct api_request {
     const char *body;
     size_t body_bytes;
     struct arena *arena;
+    struct budget *budget; /* of its work; NULL: API_WORK_EVENTS, and nobody cancels */
 };
 
 /* A model whose config.json is needed, once however often the request names it. */

@@ -9,7 +9,7 @@
 static struct arena scratch_of(struct arena *arena)
 {
     size_t room = (size_t)(arena->end - arena->cur);
-    struct arena scratch = {arena->end - room / 4 * 3, arena->end};
+    struct arena scratch = {arena->end - room / 4 * 3, arena->end, arena->budget};
 
     arena->end = scratch.cur;
     return scratch;
@@ -42,6 +42,16 @@ static enum err_code take_inventory(struct estimate *e)
     return rc ? rc : check_targets(e, c);
 }
 
+/* Where the work ended before the candidates did. */
+static void note_partial(struct estimate *e)
+{
+    const struct plan_answer *a = &e->answer;
+
+    if (a->n_cut)
+        note(&e->warnings, "the answer is partial: %u of %u candidates have the reason budget, because one question may cause %llu events of work: name "
+             "fewer methods, or state micro_batch_size", (unsigned)a->n_cut, (unsigned)a->n, (unsigned long long)e->work_limit);
+}
+
 static enum err_code estimate(struct estimate *e)
 {
     struct call *c = e->call;
@@ -71,6 +81,7 @@ static enum err_code estimate(struct estimate *e)
         rc = take_inventory(e);
     if (rc)
         return rc;
+    note_partial(e);
     model_compare_count(&e->model, e->inventory.base_parameters, &e->warnings);
     if (first_modelled(&e->answer))
         assume_answer(e, first_modelled(&e->answer));
@@ -86,6 +97,8 @@ enum err_code estimate_answer(struct call *c, const struct shape *shape, const s
     if (!e)
         return err_set(c->err, ERR_NOMEM, "", "no room for the request");
     e->call = c;
+    e->work_began = c->arena->budget->events;
+    e->work_limit = c->arena->budget->limit_events - e->work_began;
     e->shape = shape;
     e->warnings.arena = e->assumptions.arena = c->arena;
     left_out_init(&e->left_out, c->arena, shape->strict == TRI_TRUE);

@@ -71,6 +71,7 @@ struct estimate {
     struct inventory inventory; /* of the first modelled candidate */
     struct llmem_answer baseline;
     bool has_baseline;
+    uint64_t work_began, work_limit; /* events of the budget when the question began; that it may add */
 };
 
 /* A model's config: fetched, inline, or the one patched by the other. info->owned is set even when it fails. */

@@ -167,10 +167,13 @@ void api_answer(const struct api_request *rq, const struct api_config *configs, 
     struct api_response response = {.route = "-"};
     struct err err = {0};
     struct call c = {.rq = rq, .configs = configs, .n_configs = n, .rest = "", .arena = rq->arena, .ret = &response, .err = &err};
+    struct budget own = {.limit_events = API_WORK_EVENTS};
     unsigned char *mark = rq->arena->cur;
     bool path_known;
     const struct route *route = find(rq, &c.rest, &path_known);
     enum err_code rc;
+
+    rq->arena->budget = rq->budget ? rq->budget : &own;
 
     if (route) {
         response.route = route->path;
@@ -183,6 +186,7 @@ void api_answer(const struct api_request *rq, const struct api_config *configs, 
     }
     if (rc)
         refuse(&c, rc == ERR_METHOD ? rq->arena->cur : mark);
+    rq->arena->budget = NULL;
     *ret = response;
 }
 

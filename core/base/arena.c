@@ -20,6 +20,7 @@ void arena_init(struct arena *a, void *block, size_t bytes)
 {
     a->cur = block;
     a->end = a->cur + bytes;
+    a->budget = NULL;
     ASAN_POISON_MEMORY_REGION(block, bytes);
 }
 

@@ -3,6 +3,7 @@
  *
  * Purpose   everything a request computes lives in one arena and goes away with it.
  *           The block is the limit: a full arena is ERR_NOMEM for the caller, never malloc.
+ * Budget    an arena is what a request may use: memory, and work (budget.h). Whoever computes in one counts its work there; a rewind gives no work back.
  * Errors    arena_push returns NULL when the block is full; memory is zeroed.
  * Owner     the caller owns the block. Not thread-safe: one arena, one thread.
  */
@@ -13,8 +14,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct budget;
+
 struct arena {
     unsigned char *cur, *end;
+    struct budget *budget; /* NULL: as much work as it takes */
 };
 
 void arena_init(struct arena *a, void *block, size_t bytes);

@@ -18,6 +18,7 @@ struct tape_clock {
     void (*advance)(struct tape_clock *c, uint32_t event); /* plays what was logged before that event */
     /* A block dies that `readers` (birth.readers) use: a CUDA event is recorded on each; when the last of them is past it. */
     double (*passes)(struct tape_clock *c, unsigned readers);
+    uint32_t rows;  /* of the log: what it takes to follow it once */
     uint32_t next;  /* advance() has nothing to do before this event */
     double host_s;
 };

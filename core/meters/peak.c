@@ -1,5 +1,6 @@
 #include "meters/peak.h"
 
+#include "base/budget.h"
 #include "meters/clock.h"
 
 #include <string.h>
@@ -196,10 +197,21 @@ static void give_block(const struct tape *t, uint32_t i, uint32_t block, struct 
     torch_alloc_give_until(alloc, block, t->clock->passes(t->clock, b->readers));
 }
 
+enum { COUNT_EVERY = 4096 }; /* events */
+
+static bool count(const struct tape *t, uint32_t from, uint32_t *ret_until)
+{
+    uint32_t n = t->n_events - from < COUNT_EVERY ? t->n_events - from : COUNT_EVERY;
+
+    *ret_until = from + n;
+    return budget_spend(t->budget, n);
+}
+
 bool peak_replay(const struct tape *t, struct torch_alloc *alloc, struct peak *ret)
 {
     struct peak p = {0};
     struct held held = {0};
+    uint32_t counted = 0;
     uint64_t live = 0;
 
     if (t->clock)
@@ -207,6 +219,8 @@ bool peak_replay(const struct tape *t, struct torch_alloc *alloc, struct peak *r
     for (uint32_t i = 0; i < t->n_events; i++) {
         uint32_t e = t->events[i], block = e & EVENT_BLOCK;
 
+        if (i == counted && !count(t, i, &counted))
+            return false;
         if (i == t->steps_begin) {
             torch_alloc_reset_peaks(alloc);
             torch_alloc_limit(alloc, t->capacity_bytes);

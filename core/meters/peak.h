@@ -62,6 +62,7 @@ struct tape {
     uint32_t head_module;
     struct tape_clock *clock; /* of a replay on a GPU whose pace is known, from event clock_begins on; NULL: none */
     uint32_t clock_begins;
+    struct budget *budget;   /* what replays are counted in; NULL: none */
     uint64_t capacity_bytes; /* of a replay: what the device grants the steps; 0: no limit. Loading has none: how much of the model stands there at once is
                                 not played */
 };
@@ -85,7 +86,7 @@ enum category category_of(const struct tape *t, const struct birth *b);
 void peak_walk(const struct tape *t, struct peak *ret);
 
 /* Plays the tape on `alloc`, empty so far, whatever its lag (TORCH_LAG_TIMED: where the tape has a clock); its handles are birth numbers. False when
- * the device ran out of memory. */
+ * the device ran out of memory, or the budget is over. */
 bool peak_replay(const struct tape *t, struct torch_alloc *alloc, struct peak *ret);
 
 /* Live blocks of one op, category, stage and size at the peak. */

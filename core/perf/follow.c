@@ -238,7 +238,8 @@ static struct tape_clock *follow(const void *of, struct timed_run run, struct ar
     f->log = run.log;
     if (!make_room(f, run.log, &r, arena))
         return NULL;
-    f->clock = (struct tape_clock){.begin = begin, .advance = advance, .passes = passes};
+    f->clock = (struct tape_clock){.begin = begin, .advance = advance, .passes = passes,
+                               .rows = run.log->n_kernels + run.log->n_messages + run.log->n_orders};
     set_pace(f, constants, run.engine);
     f->pace = 1;
     f->slowest = true;

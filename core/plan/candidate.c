@@ -1,4 +1,5 @@
 /* One candidate: its recipe, resolved; its micro-batch and its time as models of few layers foretell them. */
+#include "base/budget.h"
 #include "parallel/gap.h"
 #include "plan/longest.h"
 #include "plan/pace.h"
@@ -121,7 +122,9 @@ static enum err_code foresee(struct planning *p, struct plan_candidate *c)
     if (p->measured++ == PLAN_MAX_MEASURED)
         return err_set(p->err, ERR_FIELD_RANGE, "/training", "the lists ask for more than %d combinations: name fewer",
                        (int)PLAN_MAX_MEASURED);
-    rc = probe_foresee_largest(&probe, &c->max_micro_batch_size);
+    rc = budget_status(p->scratch->budget, p->err);
+    if (!rc)
+        rc = probe_foresee_largest(&probe, &c->max_micro_batch_size);
     if (!rc)
         rc = n ? pace_foresee(&probe, n, &c->time) : pace_foresee_fastest(&probe, c->max_micro_batch_size, &n, &c->time);
     if (!rc && p->q->objective == OBJECTIVE_LONGEST_SEQUENCE)
@@ -185,12 +188,24 @@ enum err_code candidate_foresee(struct planning *p, struct plan_candidate *c)
     return candidate_stands(p, c, foresee(p, c));
 }
 
+/* The work that one question may cause ended here or before. */
+static enum err_code cut_off(struct planning *p, struct plan_candidate *c)
+{
+    (void)err_set(p->err, ERR_BUDGET, "", "the %llu events of work that one question is granted do not reach as far as this candidate",
+                  (unsigned long long)p->work_events);
+    p->answer->n_cut++;
+    arena_rewind(p->scratch, p->begin);
+    return set_aside(p, c, "budget");
+}
+
 enum err_code candidate_stands(struct planning *p, struct plan_candidate *c, enum err_code rc)
 {
     unsigned mib = (unsigned)((size_t)(p->scratch->end - p->begin) >> 20);
 
     if (rc == ERR_FIELD_CONFLICT || rc == ERR_ARCH_UNKNOWN) /* measure.h: an option or a family that the model cannot run */
         return set_aside(p, c, "not-modelled");
+    if (rc == ERR_BUDGET)
+        return cut_off(p, c);
     if (rc != ERR_NOMEM)
         return rc;
     arena_rewind(p->scratch, p->begin);

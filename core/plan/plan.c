@@ -1,5 +1,6 @@
 #include "plan/plan.h"
 
+#include "base/budget.h"
 #include "plan/planning.h"
 #include "plan/rank.h"
 
@@ -160,13 +161,19 @@ static struct plan_candidate *room_for_candidates(const struct plan_question *q,
 
 /* --- the whole ------------------------------------------------------------------------------------------------------------------ */
 
+/* The most promising first: where work ends, it ends with what matters least. */
 static enum err_code look_at(struct planning *p, enum err_code (*look)(struct planning *, struct plan_candidate *))
 {
+    uint32_t order[PLAN_MAX_CANDIDATES];
     enum err_code rc = ERR_OK;
 
-    for (uint32_t i = 0; !rc && i < p->answer->n; i++)
-        if (p->answer->candidates[i].modelled && p->answer->candidates[i].basis == BASIS_NONE)
-            rc = candidate_stands(p, &p->answer->candidates[i], look(p, &p->answer->candidates[i]));
+    rank_order(p->q, p->answer, order);
+    for (uint32_t i = 0; !rc && i < p->answer->n; i++) {
+        struct plan_candidate *c = &p->answer->candidates[order[i]];
+
+        if (c->modelled && c->basis == BASIS_NONE)
+            rc = candidate_stands(p, c, look(p, c));
+    }
     return rc;
 }
 
@@ -211,11 +218,27 @@ static enum err_code settle(struct planning *p)
     return rc;
 }
 
+/* All combinations, foretold with half of the work that is left; what is best among them is looked at closer with the rest. */
+static enum err_code foretell(struct planning *p, uint32_t *at, bool staged)
+{
+    struct budget *b = p->scratch->budget;
+    uint64_t limit = b ? b->limit_events : 0;
+    enum err_code rc;
+
+    if (b && b->events < limit)
+        b->limit_events -= (limit - b->events) / 2;
+    rc = enumerate(p, at, staged);
+    if (b)
+        b->limit_events = limit;
+    return rc;
+}
+
 enum err_code plan_answer(const struct plan_question *q, struct arena *keep, struct arena *scratch, struct plan_answer *ret,
                           struct err *err)
 {
     struct plan_answer answer = {.candidates = room_for_candidates(q, keep)};
-    struct planning p = {.q = q, .keep = keep, .scratch = scratch, .begin = scratch->cur, .answer = &answer, .err = err};
+    struct planning p = {.q = q, .keep = keep, .scratch = scratch, .begin = scratch->cur, .answer = &answer, .err = err,
+                         .work_events = scratch->budget ? scratch->budget->limit_events - scratch->budget->events : 0};
     bool staged = !q->axes[AXIS_TUNING].asked;
     uint32_t at[AXIS_COUNT] = {0};
     enum err_code rc;
@@ -223,12 +246,12 @@ enum err_code plan_answer(const struct plan_question *q, struct arena *keep, str
     if (!answer.candidates)
         return no_room(&p);
     do {
-        rc = enumerate(&p, at, staged);
+        rc = foretell(&p, at, staged);
         if (!rc && answer.n && p.conflicts == answer.n)
             rc = ERR_FIELD_CONFLICT; /* as train_resolve() said it last */
         if (!rc)
             rc = settle(&p);
-    } while (!rc && staged && answer.any_modelled && !answer.any_launches && ++at[AXIS_TUNING] < q->axes[AXIS_TUNING].n);
+    } while (!rc && staged && answer.any_modelled && !answer.any_launches && !answer.n_cut && ++at[AXIS_TUNING] < q->axes[AXIS_TUNING].n);
     if (!rc)
         find_dominated(&answer);
     for (uint32_t i = 0; !rc && i < answer.n; i++)

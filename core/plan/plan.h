@@ -13,7 +13,9 @@
  * Models    the methods of parallel/methods.def that have a program. A known word without one keeps its candidate: modelled = false, with a reason and no
  *           figures. Offload that nobody asked for is tried where a candidate does not fit without; sync_each_batch, unasked, where gradients would wait
  *           whole for the last micro-batch of an accumulation; neither where a micro-batch is asked.
- * Errors    ERR_NOMEM; what train_resolve refuses of an asked option. Not fitting is a result.
+ * Work      counted in the budget of `scratch` (base/budget.h). Where it ends, so does the planning: what was looked at until then is answered, the
+ *           rest has the reason `budget`. Foretelling may take half of it, so that what it finds best is looked at closer; that comes first.
+ * Errors    ERR_NOMEM; ERR_CANCELLED; what train_resolve refuses of an asked option. Not fitting is a result.
  * Owner     the answer lives in `keep`; `scratch` is empty again afterwards.
  */
 #ifndef PLAN_PLAN_H
@@ -127,6 +129,7 @@ struct plan_answer {
     struct plan_candidate *candidates; /* ranked */
     uint32_t n;
     bool any_fits, any_modelled, any_launches; /* any_launches: of those that fit */
+    uint32_t n_cut;                            /* candidates that the budget did not reach */
 };
 
 MUST_CHECK enum err_code plan_answer(const struct plan_question *q, struct arena *keep, struct arena *scratch, struct plan_answer *ret,

@@ -13,6 +13,7 @@ struct planning {
     unsigned char *begin; /* of the scratch arena: between two looks it is empty */
     struct plan_answer *answer;
     uint32_t measured, conflicts;
+    uint64_t work_events; /* that may be done in all */
     struct err *err;
 };
 

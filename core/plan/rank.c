@@ -116,6 +116,17 @@ void rank(const struct plan_question *q, struct plan_answer *answer)
         settle_ties(q, answer);
 }
 
+void rank_order(const struct plan_question *q, const struct plan_answer *answer, uint32_t *ret)
+{
+    for (uint32_t i = 0; i < answer->n; i++) {
+        uint32_t at = i;
+
+        for (; at && compare(q, &answer->candidates[i], &answer->candidates[ret[at - 1]]) < 0; at--)
+            ret[at] = ret[at - 1];
+        ret[at] = i;
+    }
+}
+
 static bool beats(const struct plan_candidate *a, const struct plan_candidate *b)
 {
     return a->modelled && a->fits && a->high_bytes <= b->low_bytes && a->host_bytes_per_node <= b->host_bytes_per_node &&

@@ -16,6 +16,8 @@
 
 void rank(const struct plan_question *q, struct plan_answer *answer);
 
+/* The same order as indices, of all n; nothing moves. */
+void rank_order(const struct plan_question *q, const struct plan_answer *answer, uint32_t *ret);
 
 /* Marks who is beaten in memory and speed by another that fits. */
 void find_dominated(struct plan_answer *answer);

@@ -1,3 +1,4 @@
+#include "base/budget.h"
 #include "torch/hooks.h"
 #include "torch/module.h"
 #include "torch/work.h"
@@ -18,6 +19,8 @@ unsigned dtype_bytes(enum dtype t)
     return bytes[t];
 }
 
+enum { COUNT_EVERY = 4096 }; /* births */
+
 /* ------------------------------------------------------------------------------------------------------------- pools */
 enum err_code run_init(struct run *r, struct arena *arena, const struct quirks *q, struct device device, struct run_limits limits,
                        struct err *err)
@@ -26,7 +29,8 @@ enum err_code run_init(struct run *r, struct arena *arena, const struct quirks *
     r->max_values = limits.values;
     r->max_storages = limits.storages;
     r->max_nodes = limits.nodes;
-    r->max_births = limits.births;
+    r->room_births = limits.births;
+    r->max_births = limits.births < COUNT_EVERY ? limits.births : COUNT_EVERY;
     r->max_marks = limits.marks + 2; /* EVENT_RELEASE, a wrapper's and the loop's */
     r->max_events = 2 * limits.births + r->max_marks;
     r->max_locals = 4096;
@@ -72,14 +76,39 @@ static inline uint32_t storage_new(struct run *r)
     return s;
 }
 
+bool run_count(struct run *r)
+{
+    uint32_t grown = r->n_events - r->counted_events;
+
+    r->counted_events = r->n_events;
+    if (budget_spend(r->arena->budget, grown))
+        return true;
+    if (!r->error.code)
+        (void)budget_status(r->arena->budget, &r->error);
+    return false;
+}
+
+/* Where the room for births ends the run does; before it, work is counted from time to time. */
+static bool goes_on(struct run *r)
+{
+    uint32_t left = r->room_births - r->n_births;
+
+    if (!left) { /* a block dies once: max_events always suffices */
+        run_fail(r, ERR_NOMEM, "", "the run has more births of blocks than the working memory of one request holds");
+        return false;
+    }
+    if (!run_count(r))
+        return false;
+    r->max_births = r->n_births + (left < COUNT_EVERY ? left : COUNT_EVERY);
+    return true;
+}
+
 static struct birth *block_birth(struct run *r, enum op op, uint64_t bytes, enum mark mark)
 {
     struct birth *b;
 
-    if (r->n_births >= r->max_births) { /* a block dies once: max_events always suffices */
-        run_fail(r, ERR_NOMEM, "", "the run has more births of blocks than the working memory of one request holds");
+    if (r->n_births >= r->max_births && !goes_on(r))
         return NULL;
-    }
     b = &r->births[r->n_births];
     b->bytes = bytes;
     b->module = r->module;

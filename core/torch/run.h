@@ -205,7 +205,8 @@ struct run {
 
     /* the tape */
     struct birth *births;
-    uint32_t n_births, max_births;
+    uint32_t n_births, max_births; /* max_births: where they end, or are counted next */
+    uint32_t room_births, counted_events; /* the end of room; of the tape, counted so far */
     uint32_t *events;
     uint32_t n_events, max_events;
     uint32_t n_marks, max_marks; /* of them neither birth nor death */
@@ -228,6 +229,7 @@ MUST_CHECK enum err_code run_init(struct run *r, struct arena *arena, const stru
                                   struct run_limits limits, struct err *err);
 
 void run_fail(struct run *r, enum err_code code, const char *at, const char *detail);
+bool run_count(struct run *r); /* what the tape has grown by since, in the arena's budget; false: the run has failed */
 static inline bool run_dead(const struct run *r)
 {
     return r->stopped || r->error.code;

@@ -1,5 +1,6 @@
 #include "train/measure.h"
 
+#include "base/budget.h"
 #include "meters/clock.h"
 #include "train/inventory.h"
 #include "train/ranks.h"
@@ -13,6 +14,7 @@
 static struct tape tape_of(const struct trainer *t)
 {
     return (struct tape){
+        .budget = t->run.arena->budget,
         .births = t->run.births,
         .events = t->run.events,
         .n_births = t->run.n_births,
@@ -73,7 +75,9 @@ static enum err_code start_clock(const struct trainer *t, const struct timekeepe
 {
     tape->clock = keeper->follow(keeper->of, (struct timed_run){t->log, engine_of(t->step), t->step->flash}, arena);
     tape->clock_begins = t->last_begins;
-    return tape->clock ? ERR_OK : err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for the clocks of a step");
+    if (!tape->clock)
+        return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for the clocks of a step");
+    return budget_take(arena->budget, tape->clock->rows, err);
 }
 
 /* What a run is for: whose replay needs the history of blocks, or only what is alive, or only nearly that. */

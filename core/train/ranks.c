@@ -1,5 +1,6 @@
 #include "train/ranks.h"
 
+#include "base/budget.h"
 #include "train/trainer.h"
 
 #include <stddef.h>
@@ -18,6 +19,8 @@ enum err_code ranks_of(const struct arch *arch, const struct step *step, bool on
     ret->n = 0;
     t = arena_new(arena, struct trainer);
     rc = t ? trainer_declare(t, arch, step, arena, err) : err_set(err, ERR_NOMEM, "", "the working memory of one request is too small");
+    if (!rc)
+        rc = budget_take(arena->budget, t->model.tree.n_modules, err);
     if (!rc) {
         parallel_options_of(step, &o);
         ret->n = m->ranks(&o, &t->model.tree, one && m->first_is_highest ? 1 : RANKS_MAX, ret->rank);

@@ -1,5 +1,8 @@
 #include "train/replays.h"
 
+#include "base/budget.h"
+#include "meters/clock.h"
+
 static enum err_code allocator(const struct tape *tape, const struct peak *walk, struct torch_alloc_options o, struct arena *arena,
                                struct torch_alloc **ret, struct err *err)
 {
@@ -16,11 +19,15 @@ static enum err_code replay_on(const struct tape *tape, const struct peak *walk,
     struct torch_alloc *a = NULL;
     enum err_code rc = allocator(tape, walk, o, arena, &a, err);
 
+    if (!rc && tape->clock)
+        rc = budget_take(tape->budget, tape->clock->rows, err);
     if (rc)
         return rc;
     ret->ended = peak_replay(tape, a, &ret->peak);
     ret->stats = torch_alloc_stats(a);
     rc = torch_alloc_status(a, err);
+    if (!rc && !ret->ended)
+        rc = budget_status(tape->budget, err);
     arena_rewind(arena, mark);
     return rc;
 }

@@ -1,5 +1,6 @@
 #include "train/timing.h"
 
+#include "base/budget.h"
 #include "train/inventory.h"
 #include "train/loop.h"
 #include "train/trainer.h"
@@ -67,6 +68,8 @@ enum err_code train_cost(const struct arch *arch, const struct step *step, const
 
     s.r.gradient_accumulation_steps = step->r.gradient_accumulation_steps > 1 ? 2 : 1;
     rc = run_logged(&t, arch, &s, device, arena, &log, err);
+    if (!rc)
+        rc = budget_take(arena->budget, (uint64_t)log.n_kernels + log.n_messages, err);
     if (rc) {
         arena_rewind(arena, mark);
         return rc;

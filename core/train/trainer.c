@@ -1,5 +1,6 @@
 #include "train/trainer.h"
 
+#include "base/budget.h"
 #include "models/split.h"
 #include "models/stage.h"
 #include "parallel/gap.h"
@@ -267,6 +268,8 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
         t->whole = parameters_of(t->model.tree.root);
     if (!rc)
         rc = take_part(t, err);
+    if (!rc)
+        rc = budget_take(arena->budget, t->model.tree.n_modules, err);
     if (rc)
         return rc;
     if (t->model.position_table && step->r.seq_len_tokens > arch->max_positions)
@@ -286,6 +289,7 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
         t->run.work = i + 1 == n ? t->log : NULL;
         loop_of(t)(t, &h);
     }
+    (void)run_count(&t->run);
     if (t->run.error.code) {
         *err = t->run.error;
         return err->code;

@@ -23,13 +23,14 @@ static size_t builtin_configs(const struct api_needs *needs, struct api_config *
     return n;
 }
 
-static struct reply run(size_t room, const struct api_config *configs, size_t n, const char *method, const char *path, const char *type,
-                        const char *body)
+static struct reply run_on(struct budget *budget, size_t room, const struct api_config *configs, size_t n, const char *method, const char *path,
+                           const char *type, const char *body)
 {
     struct reply reply = {.block = malloc(room)};
     struct arena arena;
     char *plain = strdup(path), *query = strchr(plain, '?');
-    struct api_request rq = {.method = method, .path = plain, .content_type = type, .body = body, .body_bytes = strlen(body), .arena = &arena};
+    struct api_request rq = {.method = method, .path = plain, .content_type = type, .body = body, .body_bytes = strlen(body), .arena = &arena,
+                             .budget = budget};
     struct api_config found[CONFIGS_MAX];
     struct err err = {0};
 
@@ -47,6 +48,17 @@ static struct reply run(size_t room, const struct api_config *configs, size_t n,
                       "%.*s: %s", 200, reply.r.body, err.detail);
     free(plain);
     return reply;
+}
+
+static struct reply run(size_t room, const struct api_config *configs, size_t n, const char *method, const char *path, const char *type,
+                        const char *body)
+{
+    return run_on(NULL, room, configs, n, method, path, type, body);
+}
+
+struct reply ask_working(struct budget *budget, const char *body)
+{
+    return run_on(budget, API_ARENA_BYTES, NULL, 0, "POST", "/estimate", NULL, body);
 }
 
 struct reply ask_within(size_t room, const char *method, const char *path, const char *type, const char *body)

@@ -25,6 +25,9 @@ void reply_done(struct reply reply);
 /* The same with these configs instead of the builtin ones. */
 struct reply ask_with(const struct api_config *configs, size_t n, const char *method, const char *path, const char *body);
 
+/* The same as ask() with a budget of work. */
+struct reply ask_working(struct budget *budget, const char *body);
+
 /* A top-level string of the answer, "" where there is none. */
 const char *reply_text(const struct reply *reply, const char *name);
 

@@ -1,0 +1,46 @@
+/*
+ * budget.h - how much work one request may cause, and the flag by which others end it.
+ *
+ * Purpose   whatever a request may ask more of than a machine should do counts its work here before it does it, and ends where that is refused.
+ *           What was done until then is answered.
+ * Event     a birth, a death or a mark of a run's tape: once when the tape comes to be, whichever way it is made, and once for each replay on the
+ *           allocator's model that plays it. Beside tapes: a kernel or message of a step's log, once for the step's time and once for each clock that
+ *           follows it; a module that is declared; a slot of a pipeline's schedule; 64 steps of a pattern. Counts depend on the question alone: equal
+ *           requests end at the same event, and a faster way to the same tape counts the same.
+ * Owner     the caller of api_answer(); whatever has the arena finds it there (arena.h). NULL: no limit.
+ * Errors    ERR_BUDGET: the limit is passed. ERR_CANCELLED: nobody waits any more, or `passed` said so.
+ * Threads   counted by one; *cancelled may be set by any.
+ */
+#ifndef BASE_BUDGET_H
+#define BASE_BUDGET_H
+
+#include "base/err.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct budget {
+    uint64_t events, limit_events; /* done so far; that may be done */
+    const atomic_bool *cancelled;  /* NULL: nobody cancels */
+
+    /* Called when `events` pass mark_events: it may set another mark. False: the work ends here. NULL: nobody wants to know. */
+    bool (*passed)(struct budget *b);
+    uint64_t mark_events;
+    bool is_stopped;
+};
+
+bool budget_count(struct budget *b, uint64_t events);
+bool budget_is_over(const struct budget *b);
+
+/* So many events are about to be done. False: they are not to be; budget_status() says why. */
+static inline bool budget_spend(struct budget *b, uint64_t events)
+{
+    return !b || budget_count(b, events);
+}
+
+/* ERR_OK, or why work ends. */
+enum err_code budget_status(const struct budget *b, struct err *err);
+MUST_CHECK enum err_code budget_take(struct budget *b, uint64_t events, struct err *err); /* both */
+
+#endif

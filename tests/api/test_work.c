@@ -1,0 +1,103 @@
+/* How much work a question may cause: where it ends, the answer is partial and says so, and equal questions end alike. */
+#include "tests/support/ask.h"
+#include "tests/support/unit.h"
+
+#include <string.h>
+
+#define SEVEN "{\"model\":\"Qwen/Qwen2.5-7B\",\"cluster\":{\"gpu\":\"A100-80GB\",\"gpus_per_node\":8},\"training\":{\"seq_len\":512}}"
+
+static uint64_t number_at(const struct reply *r, const char *path)
+{
+    uint64_t n = 0;
+
+    (void)json_uint64(reply_at(r, path), &n);
+    return n;
+}
+
+static unsigned cut_of(const struct reply *r)
+{
+    unsigned n = 0;
+
+    json_each(c, reply_at(r, "candidates")) {
+        const char *code = json_str(json_get(json_get(c, "reason"), "code"));
+
+        n += code && !strcmp(code, "budget");
+    }
+    return n;
+}
+
+static bool warns(const struct reply *r)
+{
+    json_each(w, reply_at(r, "warnings"))
+        if (strstr(json_str(w), "the answer is partial"))
+            return true;
+    return false;
+}
+
+START_TEST(work_is_told)
+{
+    struct reply r = ask(SEVEN);
+
+    ck_assert_int_eq(r.r.status, 200);
+    ck_assert_uint_gt(number_at(&r, "work/events"), 100000);
+    ck_assert_uint_eq(number_at(&r, "work/budget"), API_WORK_EVENTS);
+    ck_assert(!cut_of(&r) && !warns(&r));
+    reply_done(r);
+}
+END_TEST
+
+/* In shares of what the whole takes, in per mille. */
+static const unsigned shares[] = {1, 10, 50, 100, 250, 500, 750, 900, 990};
+
+START_TEST(ends_and_says_so)
+{
+    struct budget whole = {.limit_events = UINT64_MAX}, b, c;
+    struct reply all = ask_working(&whole, SEVEN), part, again;
+
+    b = c = (struct budget){.limit_events = whole.events * shares[_i] / 1000};
+    part = ask_working(&b, SEVEN);
+    again = ask_working(&c, SEVEN);
+    ck_assert_int_eq(part.r.status, 200);
+    ck_assert(cut_of(&part) && warns(&part));
+    ck_assert_uint_le(b.events, b.limit_events + 2 * 8192); /* it is counted in pieces */
+    ck_assert_uint_eq(number_at(&part, "work/events"), b.events);
+    ck_assert_uint_eq(number_at(&part, "work/budget"), b.limit_events);
+    ck_assert_uint_eq(part.r.bytes, again.r.bytes);
+    ck_assert(!memcmp(part.r.body, again.r.body, part.r.bytes));
+    ck_assert(!part.r.fits || all.r.fits);
+    ck_assert(json_type(reply_at(&part, "fits")) == (part.r.fits ? JSON_BOOL : JSON_NULL));
+    reply_done(part);
+    reply_done(again);
+    reply_done(all);
+}
+END_TEST
+
+/* Half of the work is enough for what would be recommended with all of it. */
+START_TEST(what_matters_comes_first)
+{
+    struct budget whole = {.limit_events = UINT64_MAX}, half;
+    struct reply all = ask_working(&whole, SEVEN), part;
+
+    half = (struct budget){.limit_events = whole.events / 2};
+    part = ask_working(&half, SEVEN);
+    ck_assert_str_eq(reply_text(&part, "method"), reply_text(&all, "method"));
+    ck_assert_uint_eq(number_at(&part, "micro_batch_size"), number_at(&all, "micro_batch_size"));
+    reply_done(part);
+    reply_done(all);
+}
+END_TEST
+
+START_TEST(cancelled_is_no_answer)
+{
+    atomic_bool cancelled = true;
+    struct budget b = {.limit_events = UINT64_MAX, .cancelled = &cancelled};
+    struct reply r = ask_working(&b, SEVEN);
+
+    ck_assert_int_eq(r.r.status, 503);
+    ck_assert_str_eq(reply_text(&r, "code"), "cancelled");
+    reply_done(r);
+}
+END_TEST
+
+UNIT_TESTS("api/work", unit_test(work_is_told); unit_rows(ends_and_says_so, shares); unit_test(what_matters_comes_first);
+           unit_test(cancelled_is_no_answer);)
