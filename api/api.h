@@ -70,6 +70,7 @@ struct api_response {
     const char *route;       /* "/models/{id}": for logs, never what the caller typed */
     const char *code;        /* of a problem, "field-range"; NULL */
     const struct err *err;   /* of a problem, in the request's arena; NULL: no room for it */
+    uint64_t work_events;    /* that it took */
     unsigned max_age_s;      /* of a 200 that others may keep; 0: not to be kept */
     bool fits, modelled;     /* of an estimate */
 };

@@ -169,12 +169,13 @@ void api_answer(const struct api_request *rq, const struct api_config *configs, 
     struct call c = {.rq = rq, .configs = configs, .n_configs = n, .rest = "", .arena = rq->arena, .ret = &response, .err = &err};
     struct budget own = {.limit_events = API_WORK_EVENTS};
     unsigned char *mark = rq->arena->cur;
+    uint64_t began;
     bool path_known;
     const struct route *route = find(rq, &c.rest, &path_known);
     enum err_code rc;
 
     rq->arena->budget = rq->budget ? rq->budget : &own;
-
+    began = rq->arena->budget->events;
     if (route) {
         response.route = route->path;
         rc = answer(route, &c);
@@ -186,6 +187,7 @@ void api_answer(const struct api_request *rq, const struct api_config *configs, 
     }
     if (rc)
         refuse(&c, rc == ERR_METHOD ? rq->arena->cur : mark);
+    response.work_events = rq->arena->budget->events - began;
     rq->arena->budget = NULL;
     *ret = response;
 }

@@ -24,7 +24,9 @@ static void write_cache_control(struct answer *a, const struct api_response *r, 
 {
     unsigned age = r->max_age_s < about->max_age_s ? r->max_age_s : about->max_age_s;
 
-    if (about->is_private)
+    if (about->is_streamed)
+        (void)snprintf(a->cache_control, sizeof a->cache_control, about->is_private ? "private, no-store" : "no-store");
+    else if (about->is_private)
         (void)snprintf(a->cache_control, sizeof a->cache_control, "private, no-store");
     else if (a->status != 200)
         (void)snprintf(a->cache_control, sizeof a->cache_control, "no-store");
@@ -54,14 +56,15 @@ struct answer *answer_new(const struct api_response *r, const struct answer_abou
         return NULL;
     about = about ? about : &nothing;
     *a = (struct answer){.status = r->status, .content_type = r->content_type, .accept_post = r->accept_post, .route = r->route, .code = r->code,
-                         .tier = about->tier, .body = text, .bytes = r->bytes, .made_ms = clock_ms(),
+                         .tier = about->tier, .body = text, .bytes = r->bytes, .made_ms = clock_ms(), .work_events = about->work_events,
                          .retry_after_s = r->retry_after_s > about->retry_after_s ? r->retry_after_s : about->retry_after_s};
     atomic_init(&a->holders, 1);
     pthread_mutex_init(&a->lock, NULL);
     memcpy(text, r->body, r->bytes);
     if (r->allow)
         a->allow = memcpy(text + r->bytes, r->allow, allow_bytes);
-    write_etag(a);
+    if (!about->is_streamed)
+        write_etag(a);
     write_cache_control(a, r, about);
     write_cache_status(a, about);
     return a;

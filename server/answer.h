@@ -18,8 +18,10 @@
 struct answer_about {
     const char *tier;       /* where its config came from: "hub", "disk"; NULL: it needed none. Constant */
     bool is_private;        /* a token was used: for its owner alone */
+    bool is_streamed;       /* its body is not here, and will not be asked for again */
     bool is_kept;           /* stands in the cache */
     bool is_miss;           /* was looked for in the cache */
+    uint64_t work_events;   /* that it took */
     unsigned max_age_s;     /* no more than this; what the response says is cut to it */
     unsigned retry_after_s; /* no less */
 };
@@ -39,7 +41,7 @@ struct answer {
     const char *body;
     size_t bytes;
     unsigned retry_after_s;
-    uint64_t made_ms;
+    uint64_t made_ms, work_events;
     char etag[36];          /* in quotes */
     char cache_control[40];
     char cache_status[64];  /* of its first sending; "": it was not looked for */

@@ -1,5 +1,7 @@
 #include "server/exchange.h"
 
+#include "server/batch.h"
+
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -131,7 +133,11 @@ void desk_refuse(struct desk *d, uint64_t began_us, enum err_code code, const ch
 {
     for (struct exchange *x = d->waiting, *next; x; x = next) {
         next = x->next;
-        if (x->began_us > began_us)
+        if (x->is_streaming && began_us == UINT64_MAX)
+            batch_refuse(x, code, detail);
+        else if (x->is_streaming)
+            batch_expire(x);
+        if (x->is_streaming || x->began_us > began_us)
             continue;
         metrics_refused(d->service->metrics, code == ERR_DRAINING ? REFUSED_DRAINING : REFUSED_DEADLINE);
         (void)exchange_refuse(x, code, 1, "%s", detail);

@@ -1,5 +1,6 @@
 #include "server/exchange.h"
 
+#include "server/batch.h"
 #include "server/clock.h"
 #include "server/policy.h"
 #include "server/story.h"
@@ -61,7 +62,10 @@ void exchange_let_go(struct exchange *x)
         return;
     if (x->has_slot)
         atomic_fetch_sub(&x->desk->service->waiting, 1);
+    if (x->has_batch)
+        atomic_fetch_sub(&x->desk->service->batches, 1);
     gather_end(&x->gather);
+    batch_free(x->batch);
     answer_give_back(x->answer);
     answer_give_back(x->made);
     if (x->body != x->first)
@@ -82,6 +86,11 @@ void exchange_closed(struct exchange *x, int status, const char *end)
                                .status = x->is_not_modified ? 304 : a ? a->status : status, .in_bytes = x->bytes, .us = us};
 
     line.out_bytes = a && !x->is_not_modified ? a->bytes : 0;
+    if (x->is_streaming) {
+        line.items = batch_items(x->batch);
+        line.items_sent = batch_sent(x->batch, &line.out_bytes);
+        batch_leave(x);
+    }
     log_request(s->log, &line);
     metrics_request(s->metrics, line.route, x->method, line.status, us, x->is_hit ? "answer" : line.tier);
     desk_forget(x);
@@ -261,6 +270,32 @@ void exchange_go_on(struct exchange *x)
 {
     desk_wait(x);
     story_begin(x);
+}
+
+void exchange_drop_body(struct exchange *x)
+{
+    if (x->body != x->first)
+        free(x->body);
+    x->body = x->first;
+    x->cap = sizeof x->first;
+    x->rq.body = "";
+    x->rq.body_bytes = 0;
+}
+
+ssize_t exchange_more(struct exchange *x, char *into, size_t room)
+{
+    ssize_t n = batch_more(x, into, room);
+
+    if (!n)
+        desk_wait(x);
+    return n;
+}
+
+unsigned exchange_part(const struct exchange *x)
+{
+    uint64_t bytes;
+
+    return batch_sent(x->batch, &bytes);
 }
 
 void exchange_give_up(struct exchange *x)

@@ -17,6 +17,7 @@
 #include "server/service.h"
 
 #include <pthread.h>
+#include <sys/types.h>
 
 enum exchange_next { NEXT_READ, NEXT_SEND, NEXT_WAIT };
 
@@ -70,6 +71,9 @@ struct exchange {
     struct api_needs needs;
     struct gather gather;
     struct answer *made;
+    struct batch *batch;   /* of a batch, once begun */
+    bool has_batch;        /* counted among the batches */
+    bool is_streaming;     /* its body is handed out by exchange_more(); x->answer has status and headers */
     char first[400]; /* of the body: most are shorter */
 };
 
@@ -90,6 +94,11 @@ void exchange_append(struct exchange *x, const char *data, size_t bytes);
 enum exchange_next exchange_ask(struct exchange *x);
 void exchange_go_on(struct exchange *x);
 
+/* Of an answer that is made while it is sent: how many bytes more; 0: none yet, and desk_turn() lists the exchange when there are (suspend it); -1: that was
+ * all. exchange_part() changes with every part that is begun: whoever takes too long for one is cut. */
+ssize_t exchange_more(struct exchange *x, char *into, size_t room);
+unsigned exchange_part(const struct exchange *x);
+
 /* status: what the adapter has sent by itself, where there is no x->answer. end: for the log. */
 void exchange_closed(struct exchange *x, int status, const char *end);
 
@@ -100,6 +109,9 @@ enum exchange_next exchange_send(struct exchange *x, const struct api_response *
 bool exchange_take_slot(struct exchange *x);
 void exchange_hold(struct exchange *x);
 void exchange_let_go(struct exchange *x);
+
+/* The body was read and is not needed again. */
+void exchange_drop_body(struct exchange *x);
 
 /* A waiting exchange has its answer: it is resumed in this turn. */
 void exchange_ready(struct exchange *x);

@@ -13,7 +13,7 @@ void head_line(struct head_reading *r, const char *name, size_t name_bytes, cons
 #define WANTED(name, member) {name, sizeof name - 1, offsetof(struct head, member)}
         WANTED("Host", host),     WANTED("Content-Type", content_type),   WANTED("X-HF-Token", token),
         WANTED("Origin", origin), WANTED("X-Request-Id", id),             WANTED("Access-Control-Request-Method", preflight),
-        WANTED("If-None-Match", if_none_match), WANTED("X-Forwarded-For", forwarded),
+        WANTED("If-None-Match", if_none_match), WANTED("Accept", accept), WANTED("X-Forwarded-For", forwarded),
     };
 
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)

@@ -19,7 +19,7 @@ static void write_cache(const struct exchange *x, uint64_t age_s, header_add *ad
     const struct answer *a = x->answer;
 
     add(arg, "Cache-Control", a->cache_control);
-    if (a->status == 200)
+    if (a->status == 200 && a->etag[0])
         add(arg, "ETag", a->etag);
     if (a->cache_status[0])
         add(arg, "Cache-Status", x->is_hit ? "llmemd; hit" : a->cache_status);
@@ -99,6 +99,8 @@ void headers_write_common(const struct exchange *x, uint64_t age_s, header_add *
         add(arg, "Content-Type", x->answer->content_type);
     write_cache(x, age_s, add, arg);
     add(arg, "Vary", x->desk->service->o->origins ? "X-HF-Token, Origin" : "X-HF-Token");
+    if (x->is_streaming)
+        add(arg, "Vary", "Accept");
     write_security(x->answer, add, arg);
     write_refusal(x->answer, add, arg);
 }

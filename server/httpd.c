@@ -161,11 +161,51 @@ static enum MHD_Result send_form(struct MHD_Connection *connection, struct excha
     return rc;
 }
 
+/* The library asks for more when what it had is out. A part takes no longer than an answer may. */
+static ssize_t read_more(void *arg, uint64_t at, char *into, size_t room)
+{
+    struct exchange *x = arg;
+    struct client *c = client_of(x->connection);
+    unsigned part = exchange_part(x);
+    ssize_t n = exchange_more(x, into, room);
+
+    (void)at;
+    if (n == 0)
+        MHD_suspend_connection(x->connection);
+    if (c && (n == 0 || c->phase != CLIENT_SENDING || part != exchange_part(x)))
+        client_enter(c, n ? CLIENT_SENDING : CLIENT_WAITING, x->desk->now_ms);
+    return n < 0 ? MHD_CONTENT_READER_END_OF_STREAM : n;
+}
+
+static void let_go(void *arg)
+{
+    exchange_let_go(arg);
+}
+
+enum { STREAM_BYTES = 16 << 10 };
+
+static enum MHD_Result send_stream(struct MHD_Connection *connection, struct exchange *x)
+{
+    struct MHD_Response *response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BYTES, read_more, x, let_go);
+    enum MHD_Result rc;
+
+    if (!response)
+        return MHD_NO;
+    exchange_hold(x);
+    headers_write_common(x, 0, add_header, response);
+    headers_write_own(x, add_header, response);
+    rc = MHD_queue_response(connection, status_of(x), response);
+    MHD_destroy_response(response);
+    return rc;
+}
+
 static enum MHD_Result send_answer(struct loop *l, struct MHD_Connection *connection, struct exchange *x)
 {
     if (!x->answer)
         return MHD_NO;
     enter(l, connection, CLIENT_SENDING);
+    if (x->is_streaming)
+        return send_stream(connection, x);
     headers_decide(x);
     return headers_are_common(x) ? send_form(connection, x) : send_own(connection, x);
 }

@@ -28,7 +28,8 @@ struct log_request {
     const char *tier;  /* where the config came from; NULL */
     const char *end;   /* "sent", "left", "closed": how it ended */
     int status;
-    size_t in_bytes, out_bytes;
+    uint64_t in_bytes, out_bytes;
+    unsigned items, items_sent; /* of a batch; items 0: it is none */
     uint64_t us;
 };
 

@@ -90,6 +90,10 @@ static void request_logfmt(struct buf *b, const char *at, const struct log_reque
     pair(b, "tier", r->tier);
     pair_u64(b, "in_bytes", r->in_bytes);
     pair_u64(b, "out_bytes", r->out_bytes);
+    if (r->items) {
+        pair_u64(b, "items", r->items);
+        pair_u64(b, "items_sent", r->items_sent);
+    }
     pair_u64(b, "us", r->us);
     pair(b, "end", r->end);
 }
@@ -116,6 +120,10 @@ static void request_json(struct buf *b, const char *at, const struct log_request
     member(&w, "tier", r->tier);
     jsonw_u64(&w, "in_bytes", r->in_bytes);
     jsonw_u64(&w, "out_bytes", r->out_bytes);
+    if (r->items) {
+        jsonw_u64(&w, "items", r->items);
+        jsonw_u64(&w, "items_sent", r->items_sent);
+    }
     jsonw_u64(&w, "us", r->us);
     member(&w, "end", r->end);
     jsonw_end(&w);

@@ -14,7 +14,7 @@ enum { ROUTES_MAX = 40, METHODS = 5, CLASSES = 6, BUCKETS = 14, TIERS = 9 };
 static const char *const methods[METHODS] = {"GET", "HEAD", "POST", "OPTIONS", "other"};
 static const char *const classes[CLASSES] = {"none", "1xx", "2xx", "3xx", "4xx", "5xx"};
 static const char *const tiers[TIERS] = {"none", "answer", "memory", "directory", "disk", "hf_cache", "hub", "builtin", "other"};
-static const char *const refusals[REFUSALS] = {"connections", "waiting", "queue", "rate", "deadline", "draining"};
+static const char *const refusals[REFUSALS] = {"connections", "waiting", "queue", "batches", "rate", "deadline", "draining"};
 
 /* Upper ends: from a cached answer to a batch of a thousand. */
 static const struct {
@@ -32,7 +32,7 @@ struct route_row {
 
 struct metrics {
     struct route_row rows[ROUTES_MAX];
-    atomic_ullong tiers[TIERS], refused[REFUSALS];
+    atomic_ullong tiers[TIERS], refused[REFUSALS], batch_items[BATCH_OUTCOMES];
     pthread_mutex_t lock; /* of new rows */
     double started_s;
 };
@@ -103,6 +103,11 @@ void metrics_request(struct metrics *m, const char *route, const char *method, i
 void metrics_refused(struct metrics *m, enum refusal why)
 {
     count(&m->refused[why], 1);
+}
+
+void metrics_batch_item(struct metrics *m, enum batch_outcome what)
+{
+    count(&m->batch_items[what], 1);
 }
 
 /* --- the page --------------------------------------------------------------------------------------------------------------------- */
@@ -183,6 +188,16 @@ static void write_tiers(struct metrics *m, struct buf *out)
         line(out, "llmemd_refused_total{reason=\"%s\"} %llu", refusals[i], read_count(&m->refused[i]));
 }
 
+static void write_batches(struct metrics *m, unsigned now, struct buf *out)
+{
+    static const char *const outcomes[BATCH_OUTCOMES] = {"computed", "cached", "repeated", "problem", "refused"};
+
+    single(out, "llmemd_batches", "gauge", now, "Batches that are being answered.");
+    family(out, "llmemd_batch_items_total", "counter", "Items of batches whose turn has come, by what became of them.");
+    for (int i = 0; i < BATCH_OUTCOMES; i++)
+        line(out, "llmemd_batch_items_total{outcome=\"%s\"} %llu", outcomes[i], read_count(&m->batch_items[i]));
+}
+
 static void write_hub(const struct hub_counts *h, struct buf *out)
 {
     const struct {
@@ -234,6 +249,7 @@ void metrics_write(struct metrics *m, const struct metrics_now *now, struct buf 
     write_requests(m, out);
     write_histogram(m, out);
     write_tiers(m, out);
+    write_batches(m, now->batches, out);
     write_hub(&now->hub, out);
     single(out, "llmemd_connections", "gauge", now->connections, "Open connections.");
     single(out, "llmemd_requests_in_flight", "gauge", now->in_flight, "Requests that are being read or answered.");

@@ -13,7 +13,10 @@
 #include "server/hub/hub.h"
 #include "server/workers.h"
 
-enum refusal { REFUSED_CONNECTIONS, REFUSED_WAITING, REFUSED_QUEUE, REFUSED_RATE, REFUSED_DEADLINE, REFUSED_DRAINING, REFUSALS };
+enum refusal { REFUSED_CONNECTIONS, REFUSED_WAITING, REFUSED_QUEUE, REFUSED_BATCHES, REFUSED_RATE, REFUSED_DEADLINE, REFUSED_DRAINING, REFUSALS };
+
+/* What became of a batch's item. */
+enum batch_outcome { BATCH_COMPUTED, BATCH_CACHED, BATCH_REPEATED, BATCH_PROBLEM, BATCH_REFUSED, BATCH_OUTCOMES };
 
 struct metrics;
 
@@ -24,10 +27,11 @@ void metrics_free(struct metrics *m);
 void metrics_request(struct metrics *m, const char *route, const char *method, int status, uint64_t us, const char *tier);
 
 void metrics_refused(struct metrics *m, enum refusal why);
+void metrics_batch_item(struct metrics *m, enum batch_outcome what);
 
 /* What is read elsewhere at the moment of asking. */
 struct metrics_now {
-    unsigned connections, in_flight, waiting;
+    unsigned connections, in_flight, waiting, batches;
     bool draining;
     uint64_t log_dropped;
     struct workers_counts workers;

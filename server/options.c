@@ -33,6 +33,10 @@ static const struct option_row {
     {"--rate", "LLMEMD_RATE", "N", "answers a minute computed for one caller; 0: no limit (0)", KIND_NUMBER, AT(rate), 0, 1000000, NULL},
     {"--max-body", "LLMEMD_MAX_BODY", "BYTES", "of a request, at most 1048576 (1048576)", KIND_NUMBER, AT(max_body), 1, API_BODY_MAX, NULL},
     {"--deadline", "LLMEMD_DEADLINE", "SECONDS", "for one request, from its first byte to its last (60)", KIND_NUMBER, AT(deadline_s), 1, 3600, NULL},
+    {"--batches", "LLMEMD_BATCHES", "N", "batches answered at once (16)", KIND_NUMBER, AT(batches), 1, 65536, NULL},
+    {"--batch-work", "LLMEMD_BATCH_WORK", "N", "what a batch may have computed, in questions of the greatest budget (40)", KIND_NUMBER, AT(batch_work), 1, API_ITEMS_MAX, NULL},
+    {"--batch-fetches", "LLMEMD_BATCH_FETCHES", "N", "configs fetched from the hub for one batch (200)", KIND_NUMBER, AT(batch_fetches), 0, API_ITEMS_MAX, NULL},
+    {"--batch-deadline", "LLMEMD_BATCH_DEADLINE", "SECONDS", "for a whole batch; then what is left of it is refused (600)", KIND_NUMBER, AT(batch_deadline_s), 1, 86400, NULL},
     {"--idle", "LLMEMD_IDLE", "SECONDS", "a connection without a request is closed (30)", KIND_NUMBER, AT(idle_s), 1, 3600, NULL},
     {"--drain-wait", "LLMEMD_DRAIN_WAIT", "SECONDS", "after SIGTERM: /readyz is red, everyone is still answered (0)", KIND_NUMBER, AT(drain_wait_s), 0, 3600, NULL},
     {"--drain", "LLMEMD_DRAIN", "SECONDS", "then, nobody new: for the answers under way (30)", KIND_NUMBER, AT(drain_s), 0, 3600, NULL},
@@ -140,8 +144,8 @@ static bool read_flag(struct options *o, int argc, char **argv, int *i)
 
 bool options_read(struct options *ret, int argc, char **argv, int first, struct options_rest *rest)
 {
-    struct options o = {.listen = "127.0.0.1:8080", .socket_mode = 0660, .connections = 1024, .waiting = 512, .queue = 256, .max_body = API_BODY_MAX, .deadline_s = 60,
-                        .idle_s = 30, .drain_s = 30, .answers = 10000, .answers_mib = 128, .log = "logfmt"};
+    struct options o = {.listen = "127.0.0.1:8080", .socket_mode = 0660, .connections = 1024, .waiting = 512, .queue = 256, .max_body = API_BODY_MAX,
+                        .batches = 16, .batch_work = 40, .batch_fetches = 200, .batch_deadline_s = 600, .deadline_s = 60, .idle_s = 30, .drain_s = 30, .answers = 10000, .answers_mib = 128, .log = "logfmt"};
 
     if (!read_environment(&o))
         return false;

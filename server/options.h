@@ -17,6 +17,7 @@ struct options {
     unsigned connections, per_address, waiting, queue; /* per_address 0: three quarters of connections */
     unsigned rate;                          /* a minute and caller; 0: no limit */
     unsigned max_body;
+    unsigned batches, batch_work, batch_fetches, batch_deadline_s;
     unsigned deadline_s, idle_s, drain_wait_s, drain_s;
     unsigned answers, answers_mib;
     const char *models, *cache_dir;         /* NULL: none */

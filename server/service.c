@@ -104,7 +104,7 @@ void service_close(struct service *s)
 
 void service_metrics(struct service *s, struct buf *out)
 {
-    struct metrics_now now = {.connections = s->crowd.open, .in_flight = s->in_flight, .waiting = s->waiting, .draining = s->is_draining,
+    struct metrics_now now = {.connections = s->crowd.open, .in_flight = s->in_flight, .waiting = s->waiting, .batches = s->batches, .draining = s->is_draining,
                               .log_dropped = log_dropped(s->log)};
 
     workers_counts_read(s->workers, &now.workers);

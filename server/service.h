@@ -32,7 +32,7 @@ struct service {
     struct hash_key key;     /* of token and caller digests */
     uint64_t fresh_ms;       /* how long an answer from the hub's configs is kept */
     struct crowd crowd, admin_crowd; /* connections, and those of the admin listener */
-    atomic_uint in_flight, waiting;
+    atomic_uint in_flight, waiting, batches;
     atomic_bool is_draining; /* /readyz is red */
 };
 

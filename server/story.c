@@ -1,5 +1,6 @@
 #include "server/story.h"
 
+#include "server/batch.h"
 #include "server/clock.h"
 #include "server/policy.h"
 
@@ -41,26 +42,31 @@ static uint64_t kept_ms(const struct service *s, const struct gather_sum *sum)
     return sum->is_passing ? PASSING_MS : sum->is_pinned ? PINNED_MS : s->fresh_ms;
 }
 
-/* The response as an answer, in the cache where it may be. */
-static struct answer *make(struct exchange *x, const struct api_response *r, bool is_cheap)
+struct answer *story_keep(struct service *s, const struct answer_key *key, const struct gather *configs, bool has_token, const struct api_response *r,
+                          bool is_lasting)
 {
-    struct service *s = x->desk->service;
-    struct answer_key key = key_of(x);
     struct gather_sum sum;
-    struct answer_about about = {.is_miss = true};
+    struct answer_about about = {.is_miss = true, .work_events = r->work_events};
     uint64_t now = clock_ms();
     struct answer *a;
 
-    gather_sum(&x->gather, &sum);
-    about.is_kept = s->answers && r->status == 200 && (r->max_age_s || !is_cheap);
+    gather_sum(configs, &sum);
+    about.is_kept = s->answers && r->status == 200 && is_lasting;
     about.tier = sum.tier;
-    about.is_private = sum.is_private || x->head.token;
+    about.is_private = sum.is_private || has_token;
     about.max_age_s = (unsigned)(kept_ms(s, &sum) / 1000);
     about.retry_after_s = r->status == 503 || r->status == 429 ? sum.retry_after_s : 0;
     a = answer_new(r, &about);
     if (a && about.is_kept)
-        answers_keep(s->answers, &key, a, now, now + kept_ms(s, &sum));
+        answers_keep(s->answers, key, a, now, now + kept_ms(s, &sum));
     return a;
+}
+
+static struct answer *make(struct exchange *x, const struct api_response *r, bool is_lasting)
+{
+    struct answer_key key = key_of(x);
+
+    return story_keep(x->desk->service, &key, &x->gather, x->head.token, r, is_lasting);
 }
 
 static enum exchange_next answer_cheap(struct exchange *x)
@@ -71,7 +77,7 @@ static enum exchange_next answer_cheap(struct exchange *x)
     arena_init(&arena, x->desk->scratch, API_CHEAP_BYTES);
     x->rq.arena = &arena;
     api_answer(&x->rq, NULL, 0, &r);
-    x->answer = make(x, &r, true);
+    x->answer = make(x, &r, r.max_age_s > 0);
     return NEXT_SEND;
 }
 
@@ -114,6 +120,16 @@ static enum exchange_next refuse(struct exchange *x, enum refusal why, enum err_
     return exchange_refuse(x, code, retry_after_s, "%s", detail);
 }
 
+static bool take_batch(struct exchange *x)
+{
+    atomic_uint *batches = &x->desk->service->batches;
+
+    x->has_batch = atomic_fetch_add(batches, 1) < x->desk->service->o->batches;
+    if (!x->has_batch)
+        atomic_fetch_sub(batches, 1);
+    return x->has_batch;
+}
+
 static enum exchange_next admit(struct exchange *x)
 {
     struct service *s = x->desk->service;
@@ -125,6 +141,8 @@ static enum exchange_next admit(struct exchange *x)
         return refuse(x, REFUSED_DRAINING, ERR_DRAINING, 1, "the service is going away");
     if (!exchange_take_slot(x))
         return refuse(x, REFUSED_WAITING, ERR_OVERLOADED, 1, "too many requests are waiting");
+    if (batch_is(x) && !take_batch(x))
+        return refuse(x, REFUSED_BATCHES, ERR_OVERLOADED, 5, "too many batches are being answered");
     if (!own_texts(x))
         return exchange_refuse(x, ERR_NOMEM, 1, "no memory for the request");
     return NEXT_WAIT;
@@ -136,6 +154,8 @@ enum exchange_next story_ask(struct exchange *x)
     struct answer_key key;
 
     read_question(x);
+    if (batch_is(x)) /* its items are looked up, one by one */
+        return admit(x);
     key = key_of(x);
     x->answer = answers_find(s->answers, &key, x->desk->now_ms);
     if (x->answer) {
@@ -155,10 +175,9 @@ static struct exchange *exchange_of(struct job *job)
     return task_of(job)->x;
 }
 
-/* A batch is many questions however short they are. */
 static bool is_large(const struct exchange *x)
 {
-    return x->rq.body_bytes > LARGE_BYTES || !strcmp(x->rq.path, "/estimate/batch");
+    return x->rq.body_bytes > LARGE_BYTES;
 }
 
 static void go_on(struct task *t);
@@ -190,7 +209,7 @@ static void run_answer(struct job *job, struct arena *arena)
         return;
     x->rq.arena = arena;
     api_answer(&x->rq, gather_configs(&x->gather), x->gather.n, &r);
-    x->made = make(x, &r, false);
+    x->made = make(x, &r, true);
 }
 
 static size_t text_bytes(const char *text)
@@ -245,6 +264,10 @@ void story_begin(struct exchange *x)
 {
     struct arena arena;
 
+    if (batch_is(x)) {
+        batch_begin(x);
+        return;
+    }
     if (x->rq.body_bytes > LARGE_BYTES) {
         push(x, run_needs);
         return;
@@ -297,6 +320,19 @@ static void go_on(struct task *t)
     if (!x->answer && x->is_late)
         (void)refuse(x, REFUSED_DEADLINE, ERR_OVERLOADED, 1, "the request waited longer than the service grants one");
     if (x->answer)
+        exchange_ready(x);
+    else
+        exchange_give_up(x);
+}
+
+void story_stream(struct exchange *x)
+{
+    const struct api_response head = {.status = 200, .route = "/estimate/batch", .body = "", .content_type = batch_content_type(x)};
+    const struct answer_about about = {.is_streamed = true, .is_private = x->head.token};
+
+    x->answer = answer_new(&head, &about);
+    x->is_streaming = x->answer;
+    if (x->is_streaming)
         exchange_ready(x);
     else
         exchange_give_up(x);

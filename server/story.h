@@ -9,7 +9,16 @@
 
 #include "server/exchange.h"
 
+struct answer_key;
+
 enum exchange_next story_ask(struct exchange *x);
 void story_begin(struct exchange *x);
+
+/* The response as an answer, in the cache if it is_lasting; held for the caller. NULL: no memory. On any thread. */
+struct answer *story_keep(struct service *s, const struct answer_key *key, const struct gather *configs, bool has_token, const struct api_response *r,
+                          bool is_lasting);
+
+/* A batch was read: its status and headers go out, the body as it comes. */
+void story_stream(struct exchange *x);
 
 #endif

@@ -199,6 +199,13 @@ enum cache_found cache_ask(struct cache *c, const char *key, uint64_t now_ms, st
     return leads ? CACHE_LEADS : CACHE_JOINED;
 }
 
+bool cache_has(struct cache *c, const char *key, uint64_t now_ms)
+{
+    const struct entry *e = find(c, key);
+
+    return e && is_fresh(e, now_ms);
+}
+
 const struct hub_config *cache_stale(struct cache *c, const char *key)
 {
     const struct entry *e = find(c, key);

@@ -37,6 +37,8 @@ void cache_free(struct cache *c); /* nobody waits any more */
 enum cache_found cache_ask(struct cache *c, const char *key, uint64_t now_ms, struct waiter *w, const struct hub_config **ret,
                            struct pending **ret_pending);
 
+bool cache_has(struct cache *c, const char *key, uint64_t now_ms); /* and it is fresh */
+
 /* The entry, fresh or not, held for the caller; NULL: none. */
 const struct hub_config *cache_stale(struct cache *c, const char *key);
 

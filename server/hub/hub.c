@@ -287,3 +287,16 @@ bool hub_ask(struct hub_loop *l, const struct hub_request *rq, hub_done *done, v
     }
     return false;
 }
+
+bool hub_has(struct hub_loop *l, const struct hub_request *rq)
+{
+    struct hub *h = l->hub;
+    char key[KEY_BYTES];
+    bool has;
+
+    pthread_mutex_lock(&h->lock);
+    key_of(h, rq, key);
+    has = cache_has(h->cache, key, clock_ms());
+    pthread_mutex_unlock(&h->lock);
+    return has;
+}

@@ -85,6 +85,9 @@ void hub_loop_free(struct hub_loop *l); /* asks that are still open are called b
 
 /* true: *ret is at hand, the caller gives it back. false: under way, `done` is called later, never from within hub_ask(). */
 bool hub_ask(struct hub_loop *l, const struct hub_request *rq, hub_done *done, void *arg, const struct hub_config **ret);
+
+/* The config is in memory and fresh: hub_ask() has it at once. */
+bool hub_has(struct hub_loop *l, const struct hub_request *rq);
 void hub_give_back(const struct hub_config *c);
 
 /* Until `fd` (-1: none) is readable, a transfer can go on, somebody wakes it, or `timeout_ms` have passed. */

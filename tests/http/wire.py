@@ -10,7 +10,12 @@ import unittest
 from daemon import BODY, LLMEMD, SLOW, Daemon, main, question, read_answer, read_until, request
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
-BATCH = '{"requests": [' + ",".join([BODY] * (5 if SLOW else 40)) + "]}"
+
+
+def batch(first):
+    """Of items that nobody else asks."""
+    n = 5 if SLOW else 40
+    return '{"requests": [' + ",".join(BODY.replace("512", str(512 + first + i)) for i in range(n)) + "]}"
 
 
 class Connections(unittest.TestCase):
@@ -164,7 +169,7 @@ class Connections(unittest.TestCase):
     def test_a_batch_does_not_starve_others(self):
         d = Daemon("--threads", "2")
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
-            batches = [pool.submit(d.ask, "POST", "/estimate/batch", BATCH.replace("512", str(512 + i))) for i in range(4)]
+            batches = [pool.submit(d.ask, "POST", "/estimate/batch", batch(100 * i)) for i in range(4)]
             time.sleep(0.3)
             self.assertEqual(d.ask("POST", "/estimate", BODY)[0], 200)
             self.assertFalse(all(b.done() for b in batches), "one question waited for all batches")
