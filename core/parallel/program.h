@@ -98,7 +98,7 @@ struct method_program {
     void (*end_micro_step)(void *of, bool boundary); /* engine.step(): at the boundary it clips, updates, clears */
     void (*prepare)(void *of);                       /* makes the optimizer states that the first step would */
     uint64_t (*host_bytes)(const void *of);          /* that offload holds on the host between two steps, of this rank */
-    uint64_t (*host_bytes_of_rank)(const void *of, uint32_t rank); /* the same of any; NULL: all ranks hold as much */
+    uint64_t (*host_bytes_of_all)(const void *of);   /* of all ranks together; NULL: each holds as much */
     /* Ranks whose memory may be the highest, for a declared model; NULL: all are alike, rank 0 stands for them. At most `max`. */
     uint32_t (*ranks)(const struct parallel_options *o, const struct tree *tree, uint32_t max, uint32_t *ret);
     bool cuts_layers;          /* shares, buckets or windows end inside layers: figures lie on no line over the depth (train/fold.h) */

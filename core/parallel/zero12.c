@@ -222,12 +222,12 @@ static uint64_t host_bytes(const void *of)
 {
     const struct zero12 *z = of;
 
-    return zero12_host_bytes(z, z->rank);
+    return zero12_host_bytes(z);
 }
 
-static uint64_t host_bytes_of_rank(const void *of, uint32_t rank)
+static uint64_t host_bytes_of_all(const void *of)
 {
-    return zero12_host_bytes(of, rank);
+    return zero12_host_bytes_of_all(of);
 }
 
 const struct method_program zero12_program = {
@@ -238,7 +238,7 @@ const struct method_program zero12_program = {
     .end_micro_step = end_micro_step,
     .prepare = prepare,
     .host_bytes = host_bytes,
-    .host_bytes_of_rank = host_bytes_of_rank,
+    .host_bytes_of_all = host_bytes_of_all,
     .ranks = zero12_ranks,
     .first_is_highest = true,
     .cuts_layers = true,

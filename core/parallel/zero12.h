@@ -86,7 +86,8 @@ void zero12_epilogue(struct zero12 *z);            /* independent_gradient_parti
 
 /* zero12_copy.c */
 void zero12_keep_gradient(struct zero12 *z, uint32_t param); /* copy_grads_in_partition */
-uint64_t zero12_host_bytes(const struct zero12 *z, uint32_t rank);
+uint64_t zero12_host_bytes(const struct zero12 *z); /* of this rank; of all together */
+uint64_t zero12_host_bytes_of_all(const struct zero12 *z);
 
 /* zero12_step.c */
 void zero12_step(struct zero12 *z);

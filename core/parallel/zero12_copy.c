@@ -129,30 +129,30 @@ static uint64_t counted(uint64_t bytes)
     return bytes >= COUNTED_FROM ? bytes : 0;
 }
 
-/* accumulated_grads_in_cpu: whole parameters that the rank's share touches */
-static uint64_t accumulated_bytes(const struct zero12 *z, uint32_t rank)
+/* Ranks whose share a parameter touches: all, or this one alone. */
+static uint64_t ranks_of(const struct zero12 *z, const struct zero12_param *p, bool of_all)
 {
-    unsigned half = dtype_bytes(z->dtype);
+    uint64_t share = z->groups[p->group].share, first = p->offset / share, last = (p->offset + p->elems + share - 1) / share;
+
+    return of_all ? last - first : first <= z->rank && z->rank < last;
+}
+
+/* accumulated_grads_in_cpu: whole parameters that a rank's share touches */
+static uint64_t accumulated_bytes(const struct zero12 *z, bool of_all)
+{
     uint64_t sum = 0;
 
-    for (uint32_t i = 0; i < z->n; i++) {
-        const struct zero12_param *p = &z->params[i];
-        uint64_t share = z->groups[p->group].share, begin = share * rank;
-
-        sum += p->offset < begin + share && p->offset + p->elems > begin ? counted(p->elems * half) : 0;
-    }
+    for (uint32_t i = 0; i < z->n && z->accumulated; i++)
+        sum += ranks_of(z, &z->params[i], of_all) * counted(z->params[i].elems * dtype_bytes(z->dtype));
     return sum;
 }
 
-/* fp32 weights, gradient and two states; the half weights on their way to the device, since 0.19; temp_grad_buffer_for_cpu_offload; gradients that
- * accumulate */
-uint64_t zero12_host_bytes(const struct zero12 *z, uint32_t rank)
+/* What every rank holds alike: fp32 weights, gradient and two states; the half weights on their way to the device, since 0.19; temp_grad_buffer_for_cpu_offload */
+static uint64_t share_bytes(const struct zero12 *z)
 {
     unsigned half = dtype_bytes(z->dtype), states = z->o->optimizer == OPTIM_SGD ? 0 : 2;
     uint64_t sum = 0;
 
-    if (!z->offload)
-        return 0;
     sum += counted(z->largest * half);
     for (uint32_t i = 0; i < z->n_groups; i++) {
         uint64_t share = z->groups[i].share;
@@ -160,5 +160,15 @@ uint64_t zero12_host_bytes(const struct zero12 *z, uint32_t rank)
         sum += (2 + states) * counted(4 * share);
         sum += z->r->q->zero_updates_by_fp32 ? 0 : counted(half * share);
     }
-    return sum + (z->accumulated ? accumulated_bytes(z, rank) : 0);
+    return sum;
+}
+
+uint64_t zero12_host_bytes(const struct zero12 *z)
+{
+    return z->offload ? share_bytes(z) + accumulated_bytes(z, false) : 0;
+}
+
+uint64_t zero12_host_bytes_of_all(const struct zero12 *z)
+{
+    return z->offload ? z->ranks * share_bytes(z) + accumulated_bytes(z, true) : 0;
 }

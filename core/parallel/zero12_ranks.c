@@ -28,7 +28,7 @@ static void measure_span(void *context, struct module *m, struct param *p)
 }
 
 /* ------------------------------------------------------------------------------------------------------ the likely one */
-/* Walks tensors and ranks side by side; a block is what copy_grads_in_partition keeps: every tensor that the rank's share touches. */
+/* Walks tensors and ranks side by side, past ranks that lie within one tensor, which are all alike; a block is what copy_grads_in_partition keeps: every tensor that the rank's share touches. */
 struct likely {
     uint64_t total, at, share, reduce_elems, block, largest_block;
     uint32_t ranks, rank, found;
@@ -46,22 +46,33 @@ static void next_rank(struct likely *l)
     l->reached = false;
 }
 
+/* That a tensor which ends there reaches. */
+static uint32_t last_rank(const struct likely *l, uint64_t end)
+{
+    uint64_t last = (end + l->share - 1) / l->share;
+
+    return (uint32_t)(last < l->ranks ? last : l->ranks) - 1;
+}
+
 static void weigh(void *context, struct module *m, struct param *p)
 {
     struct likely *l = context;
     uint64_t elems = (uint64_t)param_numel(p), end = l->at + elems;
+    uint32_t last;
 
     (void)m;
     if (!p->requires_grad || p->tied)
         return;
     while (l->rank + 1 < l->ranks && l->at >= (l->rank + (uint64_t)1) * l->share)
         next_rank(l);
-    for (;;) {
+    last = last_rank(l, end);
+    for (unsigned i = 0;; i++) {
         l->block += elems;
         l->reached |= end == l->total || l->total - l->at <= l->reduce_elems;
-        if (l->rank + 1 == l->ranks || end <= (l->rank + (uint64_t)1) * l->share)
+        if (l->rank >= last)
             break;
         next_rank(l);
+        l->rank = i ? last : l->rank; /* the second stands for those up to the last */
     }
     l->at = end;
 }

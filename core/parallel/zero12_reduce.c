@@ -125,6 +125,29 @@ static void end_slice(struct slices *s)
         all_reduce(s);
 }
 
+/* Owners from `owner` on, whose whole share it is, but for the last of them: all alike. How many. */
+static uint32_t end_whole_slices(struct slices *s, uint32_t owner, uint64_t elems, uint64_t share)
+{
+    uint64_t limit = s->z->o->zero.reduce_elems;
+    uint32_t left = elems > share ? (uint32_t)((elems - 1) / share) : 0, n = left;
+
+    if (left)
+        end_slice(s);
+    while (left && run_spend(s->z->r, 1)) {
+        uint64_t fill = (limit - s->small) / share + 1;
+        uint32_t k = fill < left ? (uint32_t)fill : left;
+
+        s->n += k;
+        s->small += k * share;
+        s->mine += s->z->rank >= owner && s->z->rank - owner < k ? share : 0;
+        if (s->small > limit)
+            all_reduce(s);
+        owner += k;
+        left -= k;
+    }
+    return n;
+}
+
 /* Neighbours of one owner make one slice. */
 static void add_slices(struct slices *s, const struct zero12_param *p)
 {
@@ -139,7 +162,7 @@ static void add_slices(struct slices *s, const struct zero12_param *p)
             end_slice(s);
         s->owner = owner;
         s->elems += end - at;
-        at = end;
+        at = end + g->share * end_whole_slices(s, owner + 1, last - end, g->share);
     }
 }
 

@@ -16,7 +16,7 @@ static uint64_t bytes_of(const struct zero3 *z, int64_t elems)
 /* coalesced_collectives.py: what a rank's part of a gradient lacks is filled up; those of all ranks stand in the list. */
 static uint32_t pad(struct zero3 *z, const struct zero3_param *p, uint32_t n, val *pads, uint32_t max)
 {
-    for (uint32_t rank = 0; rank < z->ranks; rank++) {
+    for (uint32_t rank = (uint32_t)(p->elems / p->shard_elems); rank < z->ranks && !run_dead(z->r); rank++) {
         int64_t left = p->elems - (int64_t)rank * p->shard_elems, missing = p->shard_elems - (left > 0 ? left : 0);
 
         if (missing > 0 && n < max)

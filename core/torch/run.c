@@ -76,16 +76,21 @@ static inline uint32_t storage_new(struct run *r)
     return s;
 }
 
+bool run_spend(struct run *r, uint64_t events)
+{
+    if (budget_spend(r->arena->budget, events))
+        return true;
+    if (!r->error.code)
+        (void)budget_status(r->arena->budget, &r->error);
+    return false;
+}
+
 bool run_count(struct run *r)
 {
     uint32_t grown = r->n_events - r->counted_events;
 
     r->counted_events = r->n_events;
-    if (budget_spend(r->arena->budget, grown))
-        return true;
-    if (!r->error.code)
-        (void)budget_status(r->arena->budget, &r->error);
-    return false;
+    return run_spend(r, grown);
 }
 
 /* Where the room for births ends the run does; before it, work is counted from time to time. */

@@ -229,6 +229,7 @@ MUST_CHECK enum err_code run_init(struct run *r, struct arena *arena, const stru
                                   struct run_limits limits, struct err *err);
 
 void run_fail(struct run *r, enum err_code code, const char *at, const char *detail);
+bool run_spend(struct run *r, uint64_t events); /* work that leaves nothing on the tape; false: the run has failed */
 bool run_count(struct run *r); /* what the tape has grown by since, in the arena's budget; false: the run has failed */
 static inline bool run_dead(const struct run *r)
 {

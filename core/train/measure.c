@@ -32,9 +32,7 @@ static void describe_host(const struct trainer *t, struct measured *m)
     if (!p || !p->host_bytes)
         return;
     m->host_bytes = p->host_bytes(t->wrapped);
-    m->host_bytes_of_all = p->host_bytes_of_rank ? 0 : m->host_bytes * t->parallel.at.world;
-    for (uint32_t i = 0; i < t->parallel.at.world && p->host_bytes_of_rank; i++)
-        m->host_bytes_of_all += p->host_bytes_of_rank(t->wrapped, i);
+    m->host_bytes_of_all = p->host_bytes_of_all ? p->host_bytes_of_all(t->wrapped) : m->host_bytes * t->parallel.at.world;
 }
 
 static void describe_run(const struct trainer *t, const struct peak *walk, struct measured *m)
