@@ -11,6 +11,14 @@ static enum err_code allocator(const struct tape *tape, const struct peak *walk,
     return torch_alloc_new(arena, &o, ret, err);
 }
 
+/* One block that is larger than any device ends even a replay without a limit: what is told is what would be alive. */
+static void take_walk(const struct peak *walk, struct played *ret)
+{
+    ret->peak = *walk;
+    if (ret->stats.reserved_peak_bytes < walk->peak_bytes)
+        ret->stats.reserved_peak_bytes = walk->peak_bytes;
+}
+
 static enum err_code replay_on(const struct tape *tape, const struct peak *walk, bool expandable, enum torch_lag lag, struct arena *arena,
                                struct played *ret, struct err *err)
 {
@@ -28,6 +36,8 @@ static enum err_code replay_on(const struct tape *tape, const struct peak *walk,
     rc = torch_alloc_status(a, err);
     if (!rc && !ret->ended)
         rc = budget_status(tape->budget, err);
+    if (!ret->ended && !tape->capacity_bytes)
+        take_walk(walk, ret);
     arena_rewind(arena, mark);
     return rc;
 }
@@ -63,7 +73,7 @@ enum err_code replay_behind(const struct tape *tape, const struct peak *walk, bo
         return ERR_OK;
     t.clock = lag == TORCH_LAG_TIMED ? tape->clock : NULL;
     rc = replay_on(&t, walk, expandable, lag, arena, ret, err);
-    if (rc || ret->ended)
+    if (rc || ret->ended || !tape->capacity_bytes)
         return rc;
     *ret = *prompt;
     ret->peak.active_bytes = most > prompt->peak.active_bytes ? most : prompt->peak.active_bytes;
