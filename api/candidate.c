@@ -212,7 +212,7 @@ void candidate_write(struct jsonw *w, const char *name, const struct estimate *e
     if (c->modelled) {
         write_degrees(w, &c->step.r);
         jsonw_u64(w, "micro_batch_size", c->step.r.micro_batch_size);
-        if (e->shape->largest != TRI_FALSE || !e->question.recipe.micro_batch_size)
+        if (e->question.largest || !e->question.recipe.micro_batch_size)
             jsonw_u64(w, "max_micro_batch_size", c->max_micro_batch_size);
         if (c->max_seq_len_tokens)
             jsonw_u64(w, "max_seq_len", c->max_seq_len_tokens);

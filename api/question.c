@@ -354,6 +354,7 @@ enum err_code question_build(struct estimate *e)
     q->margin = e->rq.margin.real;
     q->expandable_segments = e->rq.allocator.expandable_segments == TRI_TRUE;
     q->global_batch_size = (uint32_t)e->rq.training.global_batch_size.whole;
+    q->largest = e->shape->largest == TRI_TRUE;
     rc = build_recipe(e);
     if (!rc)
         rc = targets_check(e);

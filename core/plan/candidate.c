@@ -113,9 +113,19 @@ static bool shares_evenly(const struct plan_question *q, const struct step *s)
 
 /* --- foreseen ------------------------------------------------------------------------------------------------------------------- */
 
+/* The largest; of an asked micro-batch that is foreseen to fit nobody wants to know. */
+static enum err_code foresee_most(const struct probe *probe, uint32_t asked, uint32_t *ret)
+{
+    bool fits = false;
+    enum err_code rc = asked && !probe->q->largest ? probe_foresee_fits(probe, asked, &fits) : ERR_OK;
+
+    *ret = asked;
+    return rc || fits ? rc : probe_foresee_largest(probe, ret);
+}
+
 static enum err_code foresee(struct planning *p, struct plan_candidate *c)
 {
-    struct probe probe = {p->q, &c->step, p->scratch, p->err};
+    struct probe probe = probe_on(p, &c->step);
     uint32_t n = p->q->recipe.micro_batch_size;
     enum err_code rc;
 
@@ -124,7 +134,7 @@ static enum err_code foresee(struct planning *p, struct plan_candidate *c)
                        (int)PLAN_MAX_MEASURED);
     rc = budget_status(p->scratch->budget, p->err);
     if (!rc)
-        rc = probe_foresee_largest(&probe, &c->max_micro_batch_size);
+        rc = foresee_most(&probe, n, &c->max_micro_batch_size);
     if (!rc)
         rc = n ? pace_foresee(&probe, n, &c->time) : pace_foresee_fastest(&probe, c->max_micro_batch_size, &n, &c->time);
     if (!rc && p->q->objective == OBJECTIVE_LONGEST_SEQUENCE)
@@ -140,7 +150,7 @@ static enum err_code foresee(struct planning *p, struct plan_candidate *c)
 
 void candidate_take(struct planning *p, struct plan_candidate *c, uint32_t n)
 {
-    struct probe probe = {p->q, &c->step, p->scratch, p->err};
+    struct probe probe = probe_on(p, &c->step);
 
     c->step = probe_step(&probe, n);
     c->global_batch_size = n * c->step.r.gradient_accumulation_steps * c->step.r.data_parallel;

@@ -58,7 +58,7 @@ static enum err_code would_fit(struct planning *p, const struct plan_candidate *
     const struct plan_candidate *known = seq_len_tokens ? NULL : twin(p, c, to);
     struct recipe r = recipe_of(p->q, c);
     struct step step;
-    struct probe probe = {p->q, &step, p->scratch, p->err};
+    struct probe probe = probe_on(p, &step);
     uint32_t n = c->step.r.micro_batch_size;
     enum err_code rc;
 
@@ -110,7 +110,7 @@ static enum err_code try_adapters(struct planning *p, struct plan_candidate *c, 
 /* What stands before the first step is the least that any length needs. */
 static bool is_hopeless(const struct planning *p, const struct plan_candidate *c)
 {
-    struct probe probe = {p->q, &c->step, p->scratch, p->err};
+    struct probe probe = probe_on(p, &c->step);
 
     return c->memory.static_bytes > probe_budget(&probe);
 }
@@ -125,6 +125,8 @@ static enum err_code find_nearest(struct planning *p, struct plan_candidate *c)
 
     if (as_it_is.checkpointing == TRI_FALSE && !is_hopeless(p, c))
         rc = would_fit(p, c, checkpointed, 0, &ok);
+    if (!rc && !ok)
+        rc = candidate_advise_less(p, c);
     if (ok)
         near->gradient_checkpointing = TRI_TRUE;
     else if (c->max_micro_batch_size)
@@ -140,7 +142,7 @@ static enum err_code find_nearest(struct planning *p, struct plan_candidate *c)
 
 static enum err_code explain_gpu(struct planning *p, struct plan_candidate *c, uint64_t budget, uint64_t allocated)
 {
-    struct probe probe = {p->q, &c->step, p->scratch, p->err};
+    struct probe probe = probe_on(p, &c->step);
     uint64_t need = allocated > budget ? allocated : c->device_bytes - probe_beside(&probe);
     const char *why = allocated > budget ? "" : ": the allocator cannot find a free block among those it holds";
     char text[160];
@@ -165,7 +167,7 @@ static enum err_code explain_host(struct planning *p, struct plan_candidate *c)
 
 enum err_code explain(struct planning *p, struct plan_candidate *c)
 {
-    struct probe probe = {p->q, &c->step, p->scratch, p->err};
+    struct probe probe = probe_on(p, &c->step);
     uint64_t budget = probe_budget(&probe), allocated = peak_of(p->q, c);
 
     if (p->q->host_memory_bytes_per_node && c->host_bytes_per_node > p->q->host_memory_bytes_per_node)

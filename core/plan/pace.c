@@ -241,16 +241,15 @@ static enum err_code choose(const struct probe *p, uint32_t *n, struct step_time
     return rc;
 }
 
-enum err_code pace_fastest(const struct probe *p, const struct largest_fit *f, uint32_t *ret_n, struct step_time *ret)
+enum err_code pace_fastest(const struct probe *p, const struct largest_fit *f, uint32_t *ret_n)
 {
+    struct step_time t;
     uint32_t n = 1;
     enum err_code rc = f->n ? leave_room(p, f, &n) : ERR_OK;
 
     n = pace_allowed_below(p, n);
-    if (!rc && (n > 1 || !f->n))
-        rc = choose(p, &n, ret);
-    if (!rc && f->n)
-        rc = pace_at(p, n, ret);
+    if (!rc && n > 1)
+        rc = choose(p, &n, &t);
     if (!rc)
         *ret_n = n;
     return rc;

@@ -18,8 +18,8 @@ MUST_CHECK enum err_code pace_at(const struct probe *p, uint32_t n, struct step_
 /* The same from models of few layers, carried on to the whole depth in straight lines: for comparing, and for what does not fit. */
 MUST_CHECK enum err_code pace_foresee(const struct probe *p, uint32_t n, struct step_time *ret);
 
-/* The micro-batch among 1..f->n, and its time; 1 where nothing fits. Of a global batch only what divides a replica's share. */
-MUST_CHECK enum err_code pace_fastest(const struct probe *p, const struct largest_fit *f, uint32_t *ret_n, struct step_time *ret);
+/* The micro-batch among 1..f->n; 1 where nothing fits. Of a global batch only what divides a replica's share. */
+MUST_CHECK enum err_code pace_fastest(const struct probe *p, const struct largest_fit *f, uint32_t *ret_n);
 
 /* The same among 1..most, of which nothing was played: from models of few layers alone. */
 MUST_CHECK enum err_code pace_foresee_fastest(const struct probe *p, uint32_t most, uint32_t *ret_n, struct step_time *ret);

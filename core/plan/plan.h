@@ -4,7 +4,8 @@
  * Purpose   a question (what is fixed, and axes of what may vary) becomes ranked candidates: each resolved, its largest
  *           micro-batch searched, judged by the replay, with a reason and the nearest change where it does not fit.
  * Search    models of few layers foretell each candidate's largest micro-batch and its time, and rank them; the first is then played until one stands:
- *           n is its largest when the replay of n fits and that of n + 1 does not, or its live blocks alone exceed the budget.
+ *           n is its largest when the replay of n fits and that of n + 1 does not, or its live blocks alone exceed the budget. An asked micro-batch is judged
+ *           by itself: what else fits is searched only where it does not, for the advice, or where the question says so.
  * Basis     replayed: played on the allocator's model: the recommendation, and all where there are few. bounded: live blocks only, between low and high,
  *           at the foreseen micro-batch, which leaves the allocator room.
  * Fits      reserved + context + NCCL within capacity - margin * capacity on every rank; else a replay at that capacity decides, and of what fits
@@ -82,6 +83,7 @@ struct plan_question {
     enum objective objective;
     bool (*launches)(const struct step *step); /* whether a launcher starts it; NULL: all */
     struct recipe recipe;              /* what no axis varies; micro_batch_size 0: searched */
+    bool largest;                      /* search the largest micro-batch although one is asked */
     uint32_t global_batch_size;        /* 0: left out */
     const uint32_t *method_degrees;    /* tensor-parallel degree of each choice of AXIS_METHOD, 0: as the recipe says; NULL: all so */
     struct plan_axis axes[AXIS_COUNT]; /* unasked tuning: tried in this order until one fits that can be launched */
@@ -113,7 +115,7 @@ struct plan_candidate {
     bool retries;     /* it fits because the allocator gives cached segments back and asks again */
     enum basis basis; /* bounded: memory is train_walk()'s, device_bytes is not known */
     struct step step; /* micro_batch_size: as asked, else the one chosen */
-    uint32_t max_micro_batch_size;
+    uint32_t max_micro_batch_size;  /* of an asked micro-batch without `largest`: that, where it fits; else one that may be advised */
     uint32_t max_seq_len_tokens; /* of one micro-batch, asked or 1; 0 unless the objective is the longest sequence */
     uint32_t global_batch_size;
     uint64_t device_bytes;          /* reserved + context + NCCL */

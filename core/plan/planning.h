@@ -22,6 +22,12 @@ static inline enum err_code no_room(struct planning *p)
     return err_set(p->err, ERR_NOMEM, "", "no room for the candidates");
 }
 
+/* One step of this question. */
+static inline struct probe probe_on(const struct planning *p, const struct step *step)
+{
+    return (struct probe){.q = p->q, .step = step, .scratch = p->scratch, .err = p->err};
+}
+
 /* Resolves a candidate; its largest micro-batch, the one it is answered with, its time and whether it fits as models of few layers foretell them
  * (BASIS_NONE). What contradicts itself in one combination of several, or has no model, is set aside with its reason. */
 MUST_CHECK enum err_code candidate_foresee(struct planning *p, struct plan_candidate *c);
@@ -29,6 +35,9 @@ MUST_CHECK enum err_code candidate_foresee(struct planning *p, struct plan_candi
 /* All of that by replays; or the figures of the foreseen micro-batch by live blocks, and by replays where those do not settle it. */
 MUST_CHECK enum err_code candidate_settle(struct planning *p, struct plan_candidate *c);
 MUST_CHECK enum err_code candidate_bound(struct planning *p, struct plan_candidate *c);
+
+/* max_micro_batch_size of a candidate that was played and does not fit as it was asked. */
+MUST_CHECK enum err_code candidate_advise_less(struct planning *p, struct plan_candidate *c);
 
 /* What `rc` of a look means: a candidate that no model can run, or whose run outgrows the scratch arena, is set aside with its reason and touches
  * no other; else rc. */

@@ -62,11 +62,15 @@ static struct timekeeper timekeeper_of(const struct probe *p)
 enum err_code probe_fits(const struct probe *p, uint32_t n, enum measuring measuring, struct fit *ret)
 {
     struct step s = probe_step(p, n);
-
     struct timekeeper keeper = timekeeper_of(p);
+    struct fit_question q = {.capacity_bytes = probe_budget(p),
+                             .expandable_segments = p->q->expandable_segments,
+                             .measuring = measuring,
+                             .roomy_bytes = probe_roomy_budget(p),
+                             .keeper = keeper.of ? &keeper : NULL,
+                             .plays = p->plays};
 
-    return train_fits(p->q->arch, &s, &p->q->device, probe_budget(p), p->q->expandable_segments, measuring, keeper.of ? &keeper : NULL,
-                      p->scratch, ret, p->err);
+    return train_fits(p->q->arch, &s, &p->q->device, &q, p->scratch, ret, p->err);
 }
 
 /* --- the verdict --------------------------------------------------------------------------------------------------------------- */
@@ -299,12 +303,20 @@ enum err_code probe_foresee_largest(const struct probe *p, uint32_t *ret)
     return rc;
 }
 
+enum err_code probe_foresee_fits(const struct probe *p, uint32_t n, bool *ret)
+{
+    struct bracket b = {0};
+    enum err_code rc = n <= most(p) ? try_batch(p, &b, n) : ERR_OK;
+
+    *ret = !rc && b.fits;
+    return rc;
+}
+
 /* What is known of the largest: `good` was played and fits, `bad` does not, or is one more than there can be. */
 struct played {
     struct largest_fit good;
     uint32_t bad, stride;
     unsigned turn;
-    bool crossed;
     uint64_t room_bytes, slope_bytes; /* that were left at good; of live blocks a sequence */
     uint32_t last_n;                  /* of the walk before */
     uint64_t last_walk_bytes;
@@ -335,15 +347,14 @@ static void learn_slope(struct played *k, uint32_t n, const struct measured *wal
     k->last_walk_bytes = walk->walk_peak_bytes;
 }
 
-/* Where streams share blocks, figures cost several replays: those of what is chosen are told then. */
+/* Figures cost further replays: those of what is chosen are told then. */
 static enum err_code play(const struct probe *p, uint32_t n, struct played *k)
 {
     struct fit fit;
-    enum err_code rc = probe_fits(p, n, k->crossed ? MEASURE_NOTHING : MEASURE_ROOMY, &fit);
+    enum err_code rc = probe_fits(p, n, MEASURE_NOTHING, &fit);
 
     if (rc)
         return rc;
-    k->crossed = fit.walk.crossed;
     learn_slope(k, n, &fit.walk);
     if (!fit.fits) {
         k->bad = n;
@@ -358,9 +369,6 @@ static enum err_code play(const struct probe *p, uint32_t n, struct played *k)
     }
     k->good.without_retry = n;
     k->good.reserved_bytes = fit.reserved_bytes;
-    k->good.measured = fit.measured;
-    if (fit.measured)
-        k->good.memory = fit.memory;
     return ERR_OK;
 }
 
@@ -386,12 +394,12 @@ static uint32_t next_to_play(struct played *k)
     return k->good.n + (up < 1 ? 1 : up < gap ? (uint32_t)up : gap - 1);
 }
 
-enum err_code probe_largest(const struct probe *p, uint32_t first, struct largest_fit *ret)
+enum err_code probe_largest(const struct probe *p, uint32_t first, uint32_t bad, struct largest_fit *ret)
 {
-    struct played k = {.bad = most(p) + 1, .stride = 1};
+    struct played k = {.bad = bad ? bad : most(p) + 1, .stride = 1};
     enum err_code rc = ERR_OK;
 
-    if (!first)
+    if (!first && k.bad > 1)
         rc = exceeds(p, &k);
     if (!rc && k.bad > 1)
         rc = play(p, first ? first : 1, &k);

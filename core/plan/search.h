@@ -17,6 +17,7 @@ struct probe {
     const struct step *step;
     struct arena *scratch;
     struct err *err;
+    struct plays *plays; /* of this step; NULL: nobody keeps them */
 };
 
 struct verdict {
@@ -40,7 +41,7 @@ MUST_CHECK enum err_code probe_judge(const struct probe *p, uint32_t n, bool lik
 MUST_CHECK enum err_code probe_walk(const struct probe *p, uint32_t n, struct measured *ret);
 MUST_CHECK enum err_code probe_fold(const struct probe *p, uint32_t n, bool one_step, struct measured *ret);
 
-/* A replay under the budget, release-and-retry included; `measuring`: all figures too. */
+/* A replay under the budget, release-and-retry included; `measuring`: figures too; roomy as probe_is_tight() is not. */
 MUST_CHECK enum err_code probe_fits(const struct probe *p, uint32_t n, enum measuring measuring, struct fit *ret);
 
 struct largest_fit {
@@ -49,14 +50,14 @@ struct largest_fit {
     uint32_t without_retry; /* the largest seen that needs none; 0: none was seen */
     uint64_t reserved_bytes; /* at without_retry */
     uint64_t slope_bytes;   /* live blocks of one sequence more */
-    bool measured;          /* `memory` is known */
-    struct measured memory; /* at without_retry */
 };
-/* `first`: the one to play first, as foreseen. */
-MUST_CHECK enum err_code probe_largest(const struct probe *p, uint32_t first, struct largest_fit *ret);
+/* `first`: the one to play first, as foreseen; below `bad`, which is known not to fit; 0: nothing is known. */
+MUST_CHECK enum err_code probe_largest(const struct probe *p, uint32_t first, uint32_t bad, struct largest_fit *ret);
 
 /* The largest that is foreseen to fit, with room for what the allocator takes beside the live blocks; 0: not even one sequence. */
 MUST_CHECK enum err_code probe_foresee_largest(const struct probe *p, uint32_t *ret);
+/* Whether n is no larger than that. */
+MUST_CHECK enum err_code probe_foresee_fits(const struct probe *p, uint32_t n, bool *ret);
 
 /* Even, so that layers which alternate stand in both alike. A model below DEEP_ENOUGH is run as it is. */
 enum { SHALLOW = 2, LESS_SHALLOW = 4, DEEP_ENOUGH = 10 };

@@ -41,7 +41,7 @@ static void take_verdict(struct plan_candidate *c, const struct verdict *v)
 static enum err_code widen(struct planning *p, struct plan_candidate *c)
 {
     struct plan_candidate other = *c;
-    struct probe probe = {p->q, &other.step, p->scratch, p->err};
+    struct probe probe = probe_on(p, &other.step);
     uint32_t n = c->step.r.micro_batch_size;
     struct verdict v = {0};
     uint64_t low, high;
@@ -75,7 +75,7 @@ static enum err_code widen_kernels(struct planning *p, struct plan_candidate *c)
 {
     struct plan_question q = *p->q;
     struct step step = c->step;
-    struct probe probe = {&q, &step, p->scratch, p->err};
+    struct probe probe = {&q, &step, p->scratch, p->err, NULL};
     struct measured m = {0};
     enum err_code rc;
 
@@ -114,22 +114,12 @@ static void take_host(const struct plan_question *q, struct plan_candidate *c)
         c->fits = false;
 }
 
-/* What the search for the largest has measured, it need not be played again for. */
-static enum err_code replay(struct planning *p, struct plan_candidate *c, const struct largest_fit *f)
+/* What a verdict at the candidate's micro-batch means. */
+static enum err_code told(struct planning *p, struct plan_candidate *c, const struct verdict *v)
 {
-    struct probe probe = {p->q, &c->step, p->scratch, p->err};
-    uint32_t n = c->step.r.micro_batch_size;
-    struct verdict v;
-    enum err_code rc = ERR_OK;
+    enum err_code rc;
 
-    if (n == f->without_retry && f->measured)
-        probe_tell(&probe, &f->memory, false, &v);
-    else
-        rc = probe_judge(&probe, n, n <= f->n, &v);
-
-    if (rc)
-        return rc;
-    take_verdict(c, &v);
+    take_verdict(c, v);
     span(p, c, &c->low_bytes, &c->high_bytes);
     rc = p->q->undated ? widen(p, c) : ERR_OK;
     if (!rc && p->q->device.untraced)
@@ -139,75 +129,171 @@ static enum err_code replay(struct planning *p, struct plan_candidate *c, const 
     return rc;
 }
 
-/* A searched micro-batch that only one reading of an undated stack has room for gives way to a smaller one. */
-static enum err_code replay_less(struct planning *p, struct plan_candidate *c, const struct largest_fit *f)
+static enum err_code replay(struct planning *p, struct plan_candidate *c, const struct probe *probe, bool likely)
 {
-    struct probe probe = {p->q, &c->step, p->scratch, p->err};
+    struct verdict v;
+    enum err_code rc = probe_judge(probe, c->step.r.micro_batch_size, likely, &v);
+
+    return rc ? rc : told(p, c, &v);
+}
+
+/* The same of one that leaves room. One that does not is tight, and its other figures would be in vain where a smaller one takes its place. */
+static enum err_code replay_roomy(struct planning *p, struct plan_candidate *c, const struct probe *probe, bool *ret_told)
+{
+    struct verdict v;
+    struct fit fit;
+    enum err_code rc = probe_fits(probe, c->step.r.micro_batch_size, MEASURE_ROOMY, &fit);
+
+    *ret_told = !rc && fit.measured;
+    if (rc)
+        return rc;
+    c->fits = fit.fits;
+    c->tight = fit.fits;
+    if (!fit.measured)
+        return ERR_OK;
+    probe_tell(probe, &fit.memory, false, &v);
+    return told(p, c, &v);
+}
+
+/* A searched micro-batch that only one reading of an undated stack has room for gives way to a smaller one. */
+static enum err_code replay_less(struct planning *p, struct plan_candidate *c, const struct probe *probe, uint32_t largest)
+{
     enum err_code rc = ERR_OK;
 
     while (!rc && !c->fits && !lacks_host_memory(p->q, c) && c->step.r.micro_batch_size > 1) {
         uint32_t n = c->step.r.micro_batch_size;
 
-        c->max_micro_batch_size = pace_allowed_below(&probe, n - 1 - n / 16);
+        c->max_micro_batch_size = pace_allowed_below(probe, n - 1 - n / 16);
         candidate_take(p, c, c->max_micro_batch_size);
-        rc = pace_at(&probe, c->max_micro_batch_size, &c->time);
-        if (!rc)
-            rc = replay(p, c, f);
+        rc = replay(p, c, probe, c->step.r.micro_batch_size <= largest);
     }
     return rc;
 }
 
 /* A searched micro-batch that turns out tight gives way to a smaller one that leaves room: one step down, or two. */
-static enum err_code make_room(struct planning *p, struct plan_candidate *c, const struct largest_fit *f)
+static enum err_code make_room(struct planning *p, struct plan_candidate *c, const struct probe *probe)
 {
-    struct probe probe = {p->q, &c->step, p->scratch, p->err};
     struct plan_candidate roomy = *c;
     enum err_code rc = ERR_OK;
 
     for (int i = 0; !rc && i < 2 && roomy.fits && roomy.tight && roomy.step.r.micro_batch_size > 1; i++) {
-        uint32_t was = roomy.step.r.micro_batch_size, n = pace_allowed_below(&probe, was - 1 - was / 16);
-        bool worth_it = false;
+        uint32_t was = roomy.step.r.micro_batch_size, n = pace_allowed_below(probe, was - 1 - was / 16);
+        bool is_told, worth_it = false;
 
-        rc = pace_worth(&probe, n, c->step.r.micro_batch_size, &worth_it);
+        rc = pace_worth(probe, n, c->step.r.micro_batch_size, &worth_it);
         if (rc || !worth_it)
             return rc;
         candidate_take(p, &roomy, n);
-        rc = replay(p, &roomy, f);
+        rc = replay_roomy(p, &roomy, probe, &is_told);
     }
-    if (rc || !roomy.fits || roomy.tight || !c->tight)
-        return rc;
-    *c = roomy;
-    return pace_at(&probe, c->step.r.micro_batch_size, &c->time);
+    if (!rc && roomy.fits && !roomy.tight && c->tight)
+        *c = roomy;
+    return rc;
 }
 
-enum err_code candidate_settle(struct planning *p, struct plan_candidate *c)
+/* The verdict at a searched micro-batch. Of a stack with two readings both have to tell before anything is known to be tight. */
+static enum err_code replay_searched(struct planning *p, struct plan_candidate *c, const struct probe *probe, uint32_t largest)
 {
-    struct probe probe = {p->q, &c->step, p->scratch, p->err};
-    uint32_t n = p->q->recipe.micro_batch_size;
-    struct largest_fit f;
-    enum err_code rc = probe_largest(&probe, c->max_micro_batch_size, &f);
+    bool is_told = false;
+    enum err_code rc;
 
-    if (!rc && !n)
-        rc = pace_fastest(&probe, &f, &n, &c->time);
-    else if (!rc)
-        rc = n <= f.n ? pace_at(&probe, n, &c->time) : pace_foresee(&probe, n, &c->time);
-    if (!rc && p->q->objective == OBJECTIVE_LONGEST_SEQUENCE)
-        rc = longest_sequence(&probe, p->q->recipe.micro_batch_size ? n : 1, &c->max_seq_len_tokens);
+    c->basis = BASIS_NONE;
+    if (p->q->undated) {
+        rc = replay(p, c, probe, c->step.r.micro_batch_size <= largest);
+        if (!rc && largest)
+            rc = replay_less(p, c, probe, largest);
+    } else {
+        rc = replay_roomy(p, c, probe, &is_told);
+    }
+    if (!rc && largest)
+        rc = make_room(p, c, probe);
+    if (!rc && c->basis != BASIS_REPLAYED)
+        rc = replay(p, c, probe, c->step.r.micro_batch_size <= largest);
+    return rc;
+}
+
+static enum err_code longest(struct planning *p, struct plan_candidate *c, const struct probe *probe, uint32_t n)
+{
+    return p->q->objective == OBJECTIVE_LONGEST_SEQUENCE ? longest_sequence(probe, n, &c->max_seq_len_tokens) : ERR_OK;
+}
+
+static enum err_code settle_searched(struct planning *p, struct plan_candidate *c, const struct probe *probe)
+{
+    struct largest_fit f;
+    uint32_t n = 1;
+    enum err_code rc = probe_largest(probe, c->max_micro_batch_size, 0, &f);
+
+    if (!rc)
+        rc = pace_fastest(probe, &f, &n);
+    if (!rc)
+        rc = longest(p, c, probe, 1);
     if (rc)
         return rc;
     c->max_micro_batch_size = f.n;
     candidate_take(p, c, n);
-    rc = replay(p, c, &f);
-    if (rc || !f.n || p->q->recipe.micro_batch_size)
+    rc = replay_searched(p, c, probe, f.n);
+    if (!rc)
+        rc = f.n ? pace_at(probe, c->step.r.micro_batch_size, &c->time) : pace_foresee(probe, n, &c->time);
+    return rc;
+}
+
+static enum err_code find_largest(struct plan_candidate *c, const struct probe *probe, uint32_t bad)
+{
+    struct largest_fit f;
+    enum err_code rc = probe_largest(probe, c->max_micro_batch_size, bad, &f);
+
+    if (!rc)
+        c->max_micro_batch_size = f.n;
+    return rc;
+}
+
+/* An asked micro-batch is judged by itself. */
+static enum err_code settle_asked(struct planning *p, struct plan_candidate *c, const struct probe *probe)
+{
+    uint32_t n = p->q->recipe.micro_batch_size;
+    struct verdict v;
+    enum err_code rc = p->q->largest ? find_largest(c, probe, 0) : ERR_OK;
+
+    if (!rc)
+        rc = longest(p, c, probe, n);
+    if (!rc)
+        rc = probe_judge(probe, n, n <= c->max_micro_batch_size, &v);
+    if (!rc)
+        rc = v.fits ? pace_at(probe, n, &c->time) : pace_foresee(probe, n, &c->time);
+    if (rc)
         return rc;
-    rc = p->q->undated ? replay_less(p, c, &f) : ERR_OK;
-    return rc ? rc : make_room(p, c, &f);
+    if (!p->q->largest)
+        c->max_micro_batch_size = v.fits ? n : c->max_micro_batch_size < n ? c->max_micro_batch_size : n - 1;
+    candidate_take(p, c, n);
+    return told(p, c, &v);
+}
+
+enum err_code candidate_settle(struct planning *p, struct plan_candidate *c)
+{
+    unsigned char *mark = p->scratch->cur;
+    struct probe probe = probe_on(p, &c->step);
+    enum err_code rc;
+
+    probe.plays = train_plays_new(p->scratch);
+    rc = p->q->recipe.micro_batch_size ? settle_asked(p, c, &probe) : settle_searched(p, c, &probe);
+    arena_rewind(p->scratch, mark);
+    return rc;
+}
+
+/* What was foreseen of a candidate that does not fit as it was asked is played before it is advised. */
+enum err_code candidate_advise_less(struct planning *p, struct plan_candidate *c)
+{
+    struct probe probe = probe_on(p, &c->step);
+
+    if (!p->q->recipe.micro_batch_size || p->q->largest || c->basis != BASIS_REPLAYED)
+        return ERR_OK;
+    return find_largest(c, &probe, c->step.r.micro_batch_size);
 }
 
 /* At the foreseen micro-batch; of one that was searched, at the next smaller while the remainders could push it over the budget. */
 static enum err_code look_within(struct planning *p, struct plan_candidate *c)
 {
-    struct probe probe = {p->q, &c->step, p->scratch, p->err};
+    struct probe probe = probe_on(p, &c->step);
     uint64_t budget = probe_budget(&probe);
 
     for (;;) {
@@ -238,7 +324,7 @@ static enum err_code host_of(const struct probe *probe, struct plan_candidate *c
 
 enum err_code candidate_bound(struct planning *p, struct plan_candidate *c)
 {
-    struct probe probe = {p->q, &c->step, p->scratch, p->err};
+    struct probe probe = probe_on(p, &c->step);
     uint32_t n = c->step.r.micro_batch_size;
     enum err_code rc = look_within(p, c);
 

@@ -174,27 +174,58 @@ struct replays {
     struct played prompt, timed, lagging;
 };
 
-/* The allocator that was asked for; `timed` is `prompt` without a clock. `known`: it was played already. */
-static enum err_code replay_asked(const struct tape *tape, const struct peak *walk, bool expandable, const struct played *known, struct arena *arena,
-                                  struct replays *ret, struct err *err)
+static enum err_code play_prompt(const struct tape *tape, const struct peak *walk, bool expandable, struct arena *arena, struct play *play,
+                                 struct err *err)
+{
+    enum err_code rc = play->prompt_known ? ERR_OK : replay_prompt(tape, walk, expandable, arena, &play->prompt, err);
+
+    play->prompt_known = !rc;
+    return rc;
+}
+
+/* As the clock tells; without one as a GPU that never lags. */
+static enum err_code play_timed(const struct tape *tape, const struct peak *walk, bool expandable, struct arena *arena, struct play *play,
+                                struct err *err)
 {
     enum err_code rc = ERR_OK;
 
-    if (known)
-        ret->prompt = *known;
-    else
-        rc = replay_prompt(tape, walk, expandable, arena, &ret->prompt, err);
-    if (!rc)
-        rc = replay_behind(tape, walk, expandable, TORCH_LAG_ALWAYS, &ret->prompt, arena, &ret->lagging, err);
-    ret->timed = ret->prompt;
-    return rc || !tape->clock ? rc : replay_behind(tape, walk, expandable, TORCH_LAG_TIMED, &ret->prompt, arena, &ret->timed, err);
+    if (play->timed_known)
+        return ERR_OK;
+    play->timed = play->prompt;
+    if (tape->clock)
+        rc = replay_behind(tape, walk, expandable, TORCH_LAG_TIMED, &play->prompt, arena, &play->timed, err);
+    play->timed_known = !rc;
+    return rc;
 }
 
-/* The other one: whose GPU never lags, or as the clock tells. */
-static enum err_code replay_other(const struct tape *tape, const struct peak *walk, bool expandable, struct arena *arena, struct replays *ret,
-                                  struct err *err)
+/* The allocator that was asked for. */
+static enum err_code replay_asked(const struct tape *tape, const struct peak *walk, bool expandable, struct play *play, struct arena *arena,
+                                  struct replays *ret, struct err *err)
 {
-    enum err_code rc = replay_unlimited(tape, walk, expandable, arena, &ret->prompt, err);
+    enum err_code rc = play_prompt(tape, walk, expandable, arena, play, err);
+
+    if (!rc)
+        rc = replay_behind(tape, walk, expandable, TORCH_LAG_ALWAYS, &play->prompt, arena, &ret->lagging, err);
+    if (!rc)
+        rc = play_timed(tape, walk, expandable, arena, play, err);
+    ret->prompt = play->prompt;
+    ret->timed = play->timed;
+    return rc;
+}
+
+/* The other one: whose GPU never lags, or as the clock tells; `reserved_alone`: of what the clock tells nobody wants the former too. */
+static enum err_code replay_other(const struct tape *tape, const struct peak *walk, bool expandable, bool reserved_alone, struct arena *arena,
+                                  struct replays *ret, struct err *err)
+{
+    enum err_code rc;
+
+    if (reserved_alone && walk->crossed && tape->clock) {
+        rc = replay_timed(tape, walk, expandable, arena, &ret->timed, err);
+        ret->prompt = ret->lagging = ret->timed;
+        if (rc || ret->timed.ended)
+            return rc;
+    }
+    rc = replay_unlimited(tape, walk, expandable, arena, &ret->prompt, err);
 
     ret->timed = ret->lagging = ret->prompt;
     return rc || !tape->clock ? rc : replay_behind(tape, walk, expandable, TORCH_LAG_TIMED, &ret->prompt, arena, &ret->timed, err);
@@ -242,15 +273,15 @@ static enum err_code describe_replay(const struct trainer *t, const struct tape 
     return rc;
 }
 
-/* All figures of one rank's run. `known`: its replay under the allocator that is asked for; NULL: not played yet. */
-static enum err_code measure_run(const struct trainer *t, const struct tape *tape, const struct peak *walk, const struct played *known,
-                                 bool expandable_segments, struct arena *arena, struct measured *m, struct err *err)
+/* All figures of one rank's run. `play`: what was played of it under the allocator that is asked for. */
+static enum err_code measure_run(const struct trainer *t, const struct tape *tape, const struct peak *walk, struct play *play,
+                                 bool expandable_segments, bool reserved_alone, struct arena *arena, struct measured *m, struct err *err)
 {
     struct replays of[2]; /* the default allocator, expandable segments */
-    enum err_code rc = replay_asked(tape, walk, expandable_segments, known, arena, &of[expandable_segments], err);
+    enum err_code rc = replay_asked(tape, walk, expandable_segments, play, arena, &of[expandable_segments], err);
 
     if (!rc)
-        rc = replay_other(tape, walk, !expandable_segments, arena, &of[!expandable_segments], err);
+        rc = replay_other(tape, walk, !expandable_segments, reserved_alone && !expandable_segments, arena, &of[!expandable_segments], err);
     if (rc)
         return rc;
     describe_run(t, walk, m);
@@ -266,9 +297,10 @@ static enum err_code measure(const struct arch *arch, const struct step *step, c
     struct trainer *t = NULL;
     struct tape tape;
     struct peak walk = {0};
+    struct play play = {0};
     enum err_code rc = run_step(arch, step, device, LOOK_REPLAY, keeper, arena, &t, &tape, &walk, err);
 
-    return rc ? rc : measure_run(t, &tape, &walk, NULL, expandable_segments, arena, m, err);
+    return rc ? rc : measure_run(t, &tape, &walk, &play, expandable_segments, false, arena, m, err);
 }
 
 enum err_code train_measure(const struct arch *arch, const struct step *step, const struct device *device, bool expandable_segments,
@@ -290,34 +322,50 @@ enum err_code train_measure(const struct arch *arch, const struct step *step, co
     return rc;
 }
 
-static bool wanted(enum measuring measuring, const struct fit *fit)
+/* What is answered as reserved leaves room: where blocks cross streams, as the clock tells. */
+static enum err_code is_roomy(const struct tape *tape, const struct peak *walk, const struct fit_question *q, struct arena *arena, struct play *play,
+                              bool *ret, struct err *err)
 {
-    return fit->fits && (measuring == MEASURE_FITTING || (measuring == MEASURE_ROOMY && !fit->retries));
+    enum err_code rc = play->prompt.stats.retries ? ERR_OK : play_timed(tape, walk, q->expandable_segments, arena, play, err);
+
+    *ret = !rc && !play->prompt.stats.retries && play->timed.stats.reserved_peak_bytes <= q->roomy_bytes;
+    return rc;
 }
 
 /* A limit that no retry met changed nothing: such a replay is one without a limit. What loading leaves reserved has to stay within it too. */
-static enum err_code fits_rank(const struct arch *arch, const struct step *step, const struct device *device, uint64_t capacity_bytes,
-                               bool expandable_segments, enum measuring measuring, const struct timekeeper *keeper, struct arena *arena,
-                               struct fit *ret, struct err *err)
+static enum err_code fits_tape(const struct trainer *t, const struct tape *tape, const struct peak *walk, const struct fit_question *q,
+                               struct arena *arena, struct play *play, struct fit *ret, struct err *err)
+{
+    enum err_code rc = ERR_OK;
+
+    if (walk->peak_bytes <= q->capacity_bytes)
+        rc = play_prompt(tape, walk, q->expandable_segments, arena, play, err);
+    ret->fits = !rc && play->prompt.ended && play->prompt.stats.reserved_peak_bytes <= q->capacity_bytes;
+    ret->retries = play->prompt.stats.retries;
+    ret->reserved_bytes = play->prompt.stats.reserved_peak_bytes;
+    if (!rc && ret->fits && q->measuring == MEASURE_ROOMY)
+        rc = is_roomy(tape, walk, q, arena, play, &ret->roomy, err);
+    ret->measured = !rc && ret->fits && (ret->roomy || q->measuring == MEASURE_FITTING);
+    if (ret->measured)
+        rc = measure_run(t, tape, walk, play, q->expandable_segments, true, arena, &ret->memory, err);
+    return rc;
+}
+
+static enum err_code fits_rank(const struct arch *arch, const struct step *step, const struct device *device, const struct fit_question *q,
+                               struct arena *arena, struct fit *ret, struct err *err)
 {
     unsigned char *mark = arena->cur;
     struct trainer *t = NULL;
     struct tape tape = {0};
     struct peak walk = {0};
-    struct played played = {0};
-    enum err_code rc = run_step(arch, step, device, LOOK_REPLAY, keeper, arena, &t, &tape, &walk, err);
+    struct play once = {0}, *play = plays_of(q->plays, step->r.micro_batch_size, step->r.rank);
+    enum err_code rc = run_step(arch, step, device, LOOK_REPLAY, q->measuring ? q->keeper : NULL, arena, &t, &tape, &walk, err);
 
-    tape.capacity_bytes = capacity_bytes;
+    tape.capacity_bytes = q->capacity_bytes;
     if (!rc)
         describe_run(t, &walk, &ret->walk);
-    if (!rc && walk.peak_bytes <= capacity_bytes)
-        rc = replay_prompt(&tape, &walk, expandable_segments, arena, &played, err);
-    ret->fits = !rc && played.ended && played.stats.reserved_peak_bytes <= capacity_bytes;
-    ret->retries = played.stats.retries;
-    ret->reserved_bytes = played.stats.reserved_peak_bytes;
-    ret->measured = wanted(measuring, ret);
-    if (ret->measured)
-        rc = measure_run(t, &tape, &walk, &played, expandable_segments, arena, &ret->memory, err);
+    if (!rc)
+        rc = fits_tape(t, &tape, &walk, q, arena, play ? play : &once, ret, err);
     arena_rewind(arena, mark);
     return rc;
 }
@@ -326,6 +374,7 @@ static void take_worse(struct fit *worst, const struct fit *fit, bool first)
 {
     worst->fits &= fit->fits;
     worst->measured &= fit->measured;
+    worst->roomy &= fit->roomy;
     worst->retries = fit->retries > worst->retries ? fit->retries : worst->retries;
     worst->reserved_bytes = fit->reserved_bytes > worst->reserved_bytes ? fit->reserved_bytes : worst->reserved_bytes;
     if (fit->walk.walk_peak_bytes > worst->walk.walk_peak_bytes)
@@ -335,11 +384,11 @@ static void take_worse(struct fit *worst, const struct fit *fit, bool first)
 }
 
 /* It fits where it fits on every rank. */
-enum err_code train_fits(const struct arch *arch, const struct step *step, const struct device *device, uint64_t capacity_bytes,
-                         bool expandable_segments, enum measuring measuring, const struct timekeeper *keeper, struct arena *arena,
-                         struct fit *ret, struct err *err)
+enum err_code train_fits(const struct arch *arch, const struct step *step, const struct device *device, const struct fit_question *q,
+                         struct arena *arena, struct fit *ret, struct err *err)
 {
-    struct fit worst = {.fits = true, .measured = measuring != MEASURE_NOTHING};
+    struct fit worst = {.fits = true, .measured = q->measuring != MEASURE_NOTHING, .roomy = q->measuring == MEASURE_ROOMY};
+    struct fit_question of_rank_i = *q;
     struct ranks all;
     enum err_code rc = ranks_of(arch, step, false, arena, &all, err);
 
@@ -347,8 +396,9 @@ enum err_code train_fits(const struct arch *arch, const struct step *step, const
         struct step s = of_rank(step, all.rank[i]);
         struct fit fit = {0};
 
-        rc = fits_rank(arch, &s, device, capacity_bytes, expandable_segments, worst.measured ? measuring : MEASURE_NOTHING,
-                       measuring ? keeper : NULL, arena, &fit, err);
+        if (!worst.measured)
+            of_rank_i.measuring = MEASURE_NOTHING;
+        rc = fits_rank(arch, &s, device, &of_rank_i, arena, &fit, err);
         if (!rc)
             take_worse(&worst, &fit, !i);
     }

@@ -82,13 +82,28 @@ MUST_CHECK enum err_code train_measure(const struct arch *arch, const struct ste
                                        bool expandable_segments, const struct timekeeper *keeper, struct arena *arena, struct measured *ret,
                                        struct err *err);
 
-/* Whether `memory` of a fit is wanted: never; of a run that needs no retry; of any that fits. */
+/* What of a fit is wanted beside whether it does. `memory` leaves out what is not told of the allocator that nobody asked for where a clock tells what it
+ * reserves: the figures of a GPU that never lags. Nothing; what is answered as reserved, and `memory` where that leaves room; `memory` of whatever fits. */
 enum measuring { MEASURE_NOTHING, MEASURE_ROOMY, MEASURE_FITTING };
+
+/* Replays of one step under one capacity, by micro-batch and rank: none is played twice. */
+struct plays;
+struct plays *train_plays_new(struct arena *arena); /* NULL: the arena is full */
+
+struct fit_question {
+    uint64_t capacity_bytes;
+    bool expandable_segments;
+    enum measuring measuring;
+    uint64_t roomy_bytes;            /* of MEASURE_ROOMY: a run that needs no retry and is answered with no more leaves room */
+    const struct timekeeper *keeper; /* NULL: nobody */
+    struct plays *plays;             /* NULL: nobody keeps them */
+};
 
 struct fit {
     bool fits;              /* false: even release-and-retry does not help */
     uint32_t retries;       /* how often cached segments had to be given back */
-    uint64_t reserved_bytes; /* the highest under the allocator that was asked for; 0: it was not played */
+    uint64_t reserved_bytes; /* the highest under the allocator that was asked for, of a GPU that never lags; 0: it was not played */
+    bool roomy;             /* of MEASURE_ROOMY: it leaves room on every rank; where it does not, `memory` is not known */
     struct measured walk;   /* as train_walk() has it */
     bool measured;          /* `memory` is known: what train_measure() says; with retries, what this run had, reserved within the capacity */
     struct measured memory;
@@ -98,8 +113,7 @@ struct fit {
  * it gives up, so one that lags retries sooner); not where the live blocks alone exceed it. Ranks behind the first that does not fit are
  * not played. One that always lags is measured within the capacity too: where it reaches it, it waits for the streams. Of the allocator
  * that was not asked for reserved is within the capacity only where that is enough for it. */
-MUST_CHECK enum err_code train_fits(const struct arch *arch, const struct step *step, const struct device *device,
-                                    uint64_t capacity_bytes, bool expandable_segments, enum measuring measuring,
-                                    const struct timekeeper *keeper, struct arena *arena, struct fit *ret, struct err *err);
+MUST_CHECK enum err_code train_fits(const struct arch *arch, const struct step *step, const struct device *device, const struct fit_question *q,
+                                    struct arena *arena, struct fit *ret, struct err *err);
 
 #endif

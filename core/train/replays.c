@@ -3,6 +3,33 @@
 #include "base/budget.h"
 #include "meters/clock.h"
 
+enum { PLAYS = 64 };
+
+struct plays {
+    uint32_t n;
+    struct play play[PLAYS];
+};
+
+struct plays *train_plays_new(struct arena *arena)
+{
+    return arena_new(arena, struct plays);
+}
+
+struct play *plays_of(struct plays *plays, uint32_t micro_batch_size, uint32_t rank)
+{
+    struct play *p = plays ? plays->play : NULL;
+
+    for (uint32_t i = 0; plays && i < plays->n; i++, p++)
+        if (p->micro_batch_size == micro_batch_size && p->rank == rank)
+            return p;
+    if (!plays || plays->n == PLAYS)
+        return NULL;
+    plays->n++;
+    p->micro_batch_size = micro_batch_size;
+    p->rank = rank;
+    return p;
+}
+
 static enum err_code allocator(const struct tape *tape, const struct peak *walk, struct torch_alloc_options o, struct arena *arena,
                                struct torch_alloc **ret, struct err *err)
 {
@@ -59,6 +86,12 @@ enum err_code replay_unlimited(const struct tape *tape, const struct peak *walk,
 
     unlimited.capacity_bytes = 0;
     return rc || ret->ended ? rc : replay_prompt(&unlimited, walk, expandable, arena, ret, err);
+}
+
+enum err_code replay_timed(const struct tape *tape, const struct peak *walk, bool expandable, struct arena *arena, struct played *ret,
+                           struct err *err)
+{
+    return replay_on(tape, walk, expandable, TORCH_LAG_TIMED, arena, ret, err);
 }
 
 enum err_code replay_behind(const struct tape *tape, const struct peak *walk, bool expandable, enum torch_lag lag, const struct played *prompt,

@@ -8,6 +8,7 @@
 #define TRAIN_REPLAYS_H
 
 #include "meters/peak.h"
+#include "train/measure.h"
 
 /* What a replay leaves. */
 struct played {
@@ -16,12 +17,25 @@ struct played {
     struct torch_alloc_stats stats;
 };
 
+/* What was played of one run under the allocator that was asked for; `timed` is `prompt` where it has no clock. */
+struct play {
+    uint32_t micro_batch_size, rank;
+    bool prompt_known, timed_known;
+    struct played prompt, timed;
+};
+
+/* A place for it, or the one that it has; NULL: nobody keeps them, or there are too many. */
+struct play *plays_of(struct plays *plays, uint32_t micro_batch_size, uint32_t rank);
+
 /* A GPU that never lags. */
 MUST_CHECK enum err_code replay_prompt(const struct tape *tape, const struct peak *walk, bool expandable, struct arena *arena, struct played *ret,
                                        struct err *err);
 /* The same; where the limit is not enough, without. */
 MUST_CHECK enum err_code replay_unlimited(const struct tape *tape, const struct peak *walk, bool expandable, struct arena *arena,
                                           struct played *ret, struct err *err);
+/* As the tape's clock tells; it may not end. */
+MUST_CHECK enum err_code replay_timed(const struct tape *tape, const struct peak *walk, bool expandable, struct arena *arena, struct played *ret,
+                                      struct err *err);
 /* One that lags, always or as the tape's clock tells; what `prompt` says where no block crosses streams. Where it fills a limited device and waiting
  * for the streams does not help either, it is as full as it can be. */
 MUST_CHECK enum err_code replay_behind(const struct tape *tape, const struct peak *walk, bool expandable, enum torch_lag lag,

@@ -165,6 +165,26 @@ START_TEST(a_larger_batch_than_the_largest_does_not_fit)
 }
 END_TEST
 
+/* An asked micro-batch is judged by itself, unless the largest is asked for beside it. */
+START_TEST(searches_the_largest_beside_an_asked_batch_for_who_asks)
+{
+    static const struct {
+        const char *path;
+        bool told;
+    } cases[] = {{"/estimate", false}, {"/estimate?largest=false", false}, {"/estimate?largest=true", true}};
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct reply reply = ask_within(API_ARENA_BYTES, "POST", cases[i].path, NULL, TRAIN("\"seq_len\":1024,\"tuning\":\"full\",\"micro_batch_size\":1"));
+        const struct json *c = json_first(json_get(reply.doc, "candidates"));
+        uint64_t largest = 0;
+
+        ck_assert_int_eq(json_uint64(json_get(c, "max_micro_batch_size"), &largest), cases[i].told);
+        ck_assert_int_eq(largest > 1, cases[i].told);
+        reply_done(reply);
+    }
+}
+END_TEST
+
 START_TEST(says_what_is_missing)
 {
     struct reply reply = ask("{\"model\":\"facebook/opt-13b\"," GPU ",\"training\":{\"tuning\":\"full\",\"micro_batch_size\":4}}");
@@ -332,6 +352,7 @@ UNIT_TESTS("api/estimate", unit_rows(answers_what_is_not_modelled, unmodelled); 
            unit_test(starts_fully_shard_of_any_release);
     unit_test(a_batch_without_a_mask_holds_that_much_less);
     unit_test(names_what_it_ignored); unit_test(equal_requests_get_equal_bytes);
-           unit_test(a_larger_batch_than_the_largest_does_not_fit); unit_test(says_what_is_missing); unit_test(answers_for_ddp);
+           unit_test(a_larger_batch_than_the_largest_does_not_fit);
+           unit_test(searches_the_largest_beside_an_asked_batch_for_who_asks); unit_test(says_what_is_missing); unit_test(answers_for_ddp);
            unit_test(fills_the_global_batch_with_every_replica); unit_test(ignores_unused_parameters_under_reentrant_checkpoints);
            unit_rows(gives_the_reason_why_a_layout_cannot_be, impossible); unit_test(survives_any_arena_size);)

@@ -412,7 +412,7 @@ START_TEST(ddp_walks_as_it_is_replayed)
         if (!walk(&d, &a) || !resolved(&d, &step))
             continue;
         arena_init(&arena, block, ROOM);
-        ck_assert(!train_fits(&d.arch, &step, &d.device, 0, false, MEASURE_NOTHING, NULL, &arena, &fit, &err));
+        ck_assert(!train_fits(&d.arch, &step, &d.device, &(struct fit_question){0}, &arena, &fit, &err));
         ck_assert_msg(fit.walk.walk_peak_bytes == a.walk_peak_bytes, "%s: %" PRIu64 ", whole %" PRIu64, say(&d), a.walk_peak_bytes,
                       fit.walk.walk_peak_bytes);
         ck_assert_uint_eq(fit.walk.static_bytes, a.static_bytes);
@@ -576,11 +576,11 @@ START_TEST(the_replay_stays_within_its_slack)
             never_less(&d, "the peak over a phase's", m.phase_peaks_bytes[p], m.peak_allocated_bytes);
         ck_assert_uint_le(m.deaths, m.births);
         arena_init(&a, block, ROOM);
-        ck_assert(!train_fits(&d.arch, &step, &d.device, m.peak_reserved_bytes, false, MEASURE_NOTHING, NULL, &a, &fit, &err));
+        ck_assert(!train_fits(&d.arch, &step, &d.device, &(struct fit_question){.capacity_bytes = m.peak_reserved_bytes}, &a, &fit, &err));
         ck_assert_msg(fit.fits && fit.retries == 0, "%s: %" PRIu64 " bytes are not enough, or only after %" PRIu32 " retries", say(&d),
                       m.peak_reserved_bytes, fit.retries);
         arena_init(&a, block, ROOM);
-        ck_assert(!train_fits(&d.arch, &step, &d.device, m.walk_peak_bytes - 1, false, MEASURE_NOTHING, NULL, &a, &fit, &err));
+        ck_assert(!train_fits(&d.arch, &step, &d.device, &(struct fit_question){.capacity_bytes = m.walk_peak_bytes - 1}, &a, &fit, &err));
         ck_assert_msg(!fit.fits, "%s: fits below what lives at once", say(&d));
     }
     end(DRAWS);

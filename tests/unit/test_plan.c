@@ -98,16 +98,26 @@ enum err_code train_measure(const struct arch *arch, const struct step *step, co
     return ERR_OK;
 }
 
-enum err_code train_fits(const struct arch *arch, const struct step *step, const struct device *device, uint64_t capacity_bytes,
-                         bool expandable_segments, enum measuring measuring, const struct timekeeper *keeper, struct arena *arena, struct fit *ret,
-                         struct err *err)
+enum err_code train_fits(const struct arch *arch, const struct step *step, const struct device *device, const struct fit_question *q,
+                         struct arena *arena, struct fit *ret, struct err *err)
 {
     struct measured m;
-    enum err_code rc = train_measure(arch, step, device, expandable_segments, keeper, arena, &m, err);
+    enum err_code rc = train_measure(arch, step, device, q->expandable_segments, q->keeper, arena, &m, err);
+    bool fits = m.peak_reserved_bytes <= q->capacity_bytes, roomy = q->measuring == MEASURE_ROOMY && fits && m.peak_reserved_bytes <= q->roomy_bytes;
 
-    *ret = (struct fit){
-        .fits = m.peak_reserved_bytes <= capacity_bytes, .reserved_bytes = m.peak_reserved_bytes, .walk = m, .measured = measuring != MEASURE_NOTHING, .memory = m};
+    *ret = (struct fit){.fits = fits,
+                        .reserved_bytes = m.peak_reserved_bytes,
+                        .roomy = roomy,
+                        .walk = m,
+                        .measured = roomy || (fits && q->measuring == MEASURE_FITTING),
+                        .memory = m};
     return rc;
+}
+
+struct plays *train_plays_new(struct arena *arena)
+{
+    (void)arena;
+    return NULL;
 }
 
 /* --- a time that is a formula: half of the most at three sequences, a fifth less under checkpointing -------------------------------- */
@@ -258,7 +268,37 @@ START_TEST(fills_the_global_batch)
     q.recipe.micro_batch_size = 4;
     a = answer(&q);
     ck_assert_uint_eq(a.candidates[0].step.r.gradient_accumulation_steps, 24);
-    ck_assert_uint_eq(a.candidates[0].max_micro_batch_size, 40);
+    q.largest = true;
+    ck_assert_uint_eq(answer(&q).candidates[0].max_micro_batch_size, 40);
+}
+END_TEST
+
+/* What is asked by its micro-batch is judged by that alone; its other figures do not depend on whether the largest is searched too. */
+START_TEST(judges_an_asked_batch_by_itself)
+{
+    static const struct {
+        uint32_t asked, advised;
+        bool fits;
+        unsigned replays, walks; /* at most */
+    } cases[] = {{1, 0, true, 1, 1}, {4, 0, true, 1, 1}, {40, 0, true, 1, 8}, {41, 0, false, 3, 8}, {101, 40, false, 7, 14}};
+
+    now = &formulas[0]; /* 40 at most */
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct plan_question q = question();
+        struct plan_candidate alone, searched;
+
+        q.recipe.micro_batch_size = cases[i].asked;
+        alone = *answer(&q).candidates;
+        ck_assert_int_eq(alone.fits, cases[i].fits);
+        ck_assert_msg(replays <= cases[i].replays && walks <= cases[i].walks, "%u: %u replays, %u walks", cases[i].asked, replays, walks);
+        ck_assert_uint_eq(alone.reason.nearest.micro_batch_size, cases[i].advised);
+        q.largest = true;
+        searched = *answer(&q).candidates;
+        ck_assert_uint_eq(searched.max_micro_batch_size, 40);
+        ck_assert_int_eq(searched.fits, alone.fits);
+        ck_assert_uint_eq(searched.device_bytes, alone.device_bytes);
+        ck_assert_uint_eq(searched.reason.nearest.micro_batch_size, alone.reason.nearest.micro_batch_size);
+    }
 }
 END_TEST
 
@@ -516,7 +556,7 @@ START_TEST(replays_what_it_recommends)
 END_TEST
 
 UNIT_TESTS("plan", unit_rows(finds_the_largest_batch, formulas); unit_test(keeps_the_margin_and_the_context_free);
-           unit_test(fills_the_global_batch); unit_test(advises_one_change_that_fits); unit_test(tries_the_kinds_of_tuning_in_order);
+           unit_test(fills_the_global_batch); unit_test(judges_an_asked_batch_by_itself); unit_test(advises_one_change_that_fits); unit_test(tries_the_kinds_of_tuning_in_order);
            unit_test(bounds_what_is_asked); unit_test(takes_the_fastest_batch_that_fits); unit_test(ranks_by_speed_and_by_objective);
            unit_test(prefers_the_simpler_of_equals); unit_test(recommends_what_can_be_launched); unit_test(keeps_the_order_of_kinds);
            unit_test(cannot_share_what_does_not_divide); unit_test(replays_what_it_recommends);)
