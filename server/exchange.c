@@ -215,7 +215,7 @@ enum exchange_next exchange_begin(struct exchange *x, const char *method, const 
     if (x->head.token && !policy_token_is_good(x->head.token))
         return exchange_refuse(x, ERR_REQUEST, 0, "X-HF-Token: not a token on one line; leave the header out to ask without one");
     if (x->desk->is_admin ? !is_probe(x->head.path) : s->o->admin_only && is_probe(x->head.path))
-        return exchange_refuse(x, ERR_NOT_FOUND, 0, x->desk->is_admin ? "probes and metrics alone are answered here" : "probes and metrics are answered elsewhere");
+        return exchange_refuse(x, ERR_NOT_FOUND, 0, "probes and metrics are answered %s", x->desk->is_admin ? "here, and nothing else" : "elsewhere");
     if (head->crowding != CROWD_ROOM && !is_probe(x->head.path))
         return refuse_count(x, REFUSED_CONNECTIONS,
                             head->crowding == CROWD_FULL ? "too many connections are open" : "too many connections of this address are open");
