@@ -11,7 +11,7 @@ RUN make BUILD=/tmp/build && make BUILD=/tmp/build DESTDIR=/out PREFIX=/usr inst
 
 FROM debian:12-slim
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends libmicrohttpd12 libcurl4 libcjson1 libyaml-0-2 ca-certificates curl \
+    && apt-get install -y --no-install-recommends libmicrohttpd12 libcurl4 libcjson1 libyaml-0-2 zlib1g ca-certificates curl \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=build /out/ /
 # A number, so that Kubernetes' runAsNonRoot can tell.

@@ -49,7 +49,7 @@ core_sources   := $(wildcard $(ROOMS:%=core/%/*.c) $(if $(filter * models,$(ROOM
 api_sources    := $(if $(filter *,$(ROOMS)),$(wildcard api/*.c))
 server_sources := $(if $(filter *,$(ROOMS)),$(wildcard server/*.c server/*/*.c))
 curl_used      := $(if $(server_sources),$(shell grep -ls 'curl/curl\.h' $(server_sources)))
-server_LIBS    := -lmicrohttpd $(if $(curl_used),-lcurl) -lpthread
+server_LIBS    := -lmicrohttpd -lz $(if $(curl_used),-lcurl) -lpthread
 
 # One program for each file in these, one for the whole of tests/accuracy.
 unit_sources     := $(wildcard tests/unit/*.c tests/api/*.c tests/laws/*.c)

@@ -2,6 +2,7 @@
 
 #include "server/clock.h"
 #include "server/hash.h"
+#include "server/pack.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,6 +58,7 @@ struct answer *answer_new(const struct api_response *r, const struct answer_abou
     about = about ? about : &nothing;
     *a = (struct answer){.status = r->status, .content_type = r->content_type, .accept_post = r->accept_post, .route = r->route, .code = r->code,
                          .tier = about->tier, .body = text, .bytes = r->bytes, .made_ms = clock_ms(), .work_events = about->work_events,
+                         .is_kept = about->is_kept,
                          .retry_after_s = r->retry_after_s > about->retry_after_s ? r->retry_after_s : about->retry_after_s};
     atomic_init(&a->holders, 1);
     pthread_mutex_init(&a->lock, NULL);
@@ -76,12 +78,46 @@ struct answer *answer_hold(struct answer *a)
     return a;
 }
 
+/* Under the lock. */
+static void pack(struct answer *a)
+{
+    char *into = malloc(a->bytes / 2), *whole;
+    size_t n = into ? pack_gzip(a->body, a->bytes, into, a->bytes / 2) : 0;
+
+    a->is_packed_once = true;
+    if (!n) {
+        free(into);
+        return;
+    }
+    whole = realloc(into, n);
+    a->packed = whole ? whole : into;
+    a->packed_bytes = n;
+}
+
+bool answer_pack(struct answer *a, size_t most, bool *ret_now)
+{
+    bool is_there;
+
+    *ret_now = false;
+    if (!a->is_kept || a->status != 200 || a->bytes < PACK_LEAST)
+        return false;
+    pthread_mutex_lock(&a->lock);
+    if (!a->is_packed_once && a->bytes <= most) {
+        pack(a);
+        *ret_now = a->packed;
+    }
+    is_there = a->packed;
+    pthread_mutex_unlock(&a->lock);
+    return is_there;
+}
+
 static void answer_free(struct answer *a)
 {
     for (int i = 0; i < FORMS; i++)
         if (a->forms[i].made)
             a->unmake(a->forms[i].made);
     pthread_mutex_destroy(&a->lock);
+    free(a->packed);
     free(a);
 }
 

@@ -2,7 +2,9 @@
  * answer.h - what is sent: immutable, counted, shared by all who send it and by the cache.
  *
  * Owner     answer_new() hands out a count that answer_give_back() returns.
- * Forms     what the adapter makes of an answer once and sends often (httpd.c): the whole answer and "not modified", each with its
+ * Packed    one that stands in the cache and has PACK_LEAST bytes is compressed when first asked so, and sent so from then on, unless
+ *           that saves less than half.
+ * Forms     what the adapter makes of an answer once and sends often (httpd.c): the whole answer and "not modified", plain and packed, each with its
  *           header lines. It refers to the answer's bytes and holds no count: who sends it holds the answer.
  * Threads   any; the forms under their lock.
  */
@@ -26,7 +28,7 @@ struct answer_about {
     unsigned retry_after_s; /* no less */
 };
 
-enum { FORM_WHOLE, FORM_NOT_MODIFIED, FORMS };
+enum { FORM_WHOLE, FORM_NOT_MODIFIED, FORM_PACKED, FORM_PACKED_NOT_MODIFIED, FORMS };
 
 struct answer_form {
     void *made;     /* NULL: not yet */
@@ -46,7 +48,12 @@ struct answer {
     char cache_control[40];
     char cache_status[64];  /* of its first sending; "": it was not looked for */
 
+    bool is_kept;
+
     pthread_mutex_t lock; /* of what follows */
+    bool is_packed_once;  /* or tried */
+    char *packed;         /* gzip; NULL: none. Set once, then constant */
+    size_t packed_bytes;
     struct answer_form forms[FORMS];
     void (*unmake)(void *made);
 };
@@ -55,5 +62,11 @@ struct answer {
 struct answer *answer_new(const struct api_response *r, const struct answer_about *about);
 struct answer *answer_hold(struct answer *a);
 void answer_give_back(struct answer *a); /* NULL: nothing */
+
+/* What one may be packed on an event thread, at once: some milliseconds. */
+enum { PACK_LEAST = 1400, PACK_AT_ONCE = 128 << 10 };
+
+/* true: a->packed is there. Compresses one of at most `most` bytes; ret_now: it was not there before. */
+bool answer_pack(struct answer *a, size_t most, bool *ret_now);
 
 #endif

@@ -9,7 +9,7 @@
 enum {
     SHARDS = 16,
     LARGEST_SHARE = 4,    /* one entry may take a quarter of its shard */
-    FORMS_BYTES = 3 << 10 /* of an answer's forms: twice a response of the library with nine header lines, 1,392 bytes by mallinfo2() */
+    FORMS_BYTES = 3 << 10 /* of an answer's forms: four times a response of the library with ten header lines; two with nine are 1,392 bytes by mallinfo2() */
 };
 
 struct entry {
@@ -38,7 +38,7 @@ struct part {
     const void *data;
     size_t bytes;
 };
-enum { PARTS = 6 };
+enum { PARTS = 6, SHORT_BYTES = 1024 };
 
 /* Every text keeps its zero: where one part ends and the next begins is never open. */
 static void parts_of(const struct answer_key *k, struct part parts[PARTS])
@@ -51,16 +51,6 @@ static void parts_of(const struct answer_key *k, struct part parts[PARTS])
     parts[5] = (struct part){k->body, k->body_bytes};
 }
 
-static struct digest digest_of(const struct answers *s, const struct part parts[PARTS])
-{
-    struct hash h;
-
-    hash_begin(&h, &s->key);
-    for (int i = 0; i < PARTS; i++)
-        hash_add(&h, parts[i].data, parts[i].bytes);
-    return hash_end(&h);
-}
-
 static size_t bytes_of(const struct part parts[PARTS])
 {
     size_t n = 0;
@@ -68,6 +58,29 @@ static size_t bytes_of(const struct part parts[PARTS])
     for (int i = 0; i < PARTS; i++)
         n += parts[i].bytes;
     return n;
+}
+
+static void join(const struct part parts[PARTS], char *at)
+{
+    for (int i = 0; i < PARTS; at += parts[i++].bytes)
+        memcpy(at, parts[i].data, parts[i].bytes);
+}
+
+/* Most keys are short: in one piece, they are hashed by words. */
+static struct digest digest_of(const struct answers *s, const struct part parts[PARTS], size_t bytes)
+{
+    char whole[SHORT_BYTES];
+    struct hash h;
+
+    hash_begin_quick(&h, &s->key);
+    if (bytes <= sizeof whole) {
+        join(parts, whole);
+        hash_add(&h, whole, bytes);
+    } else {
+        for (int i = 0; i < PARTS; i++)
+            hash_add(&h, parts[i].data, parts[i].bytes);
+    }
+    return hash_end(&h);
 }
 
 static bool same_key(const struct entry *e, const struct part parts[PARTS])
@@ -127,14 +140,19 @@ static void drop(struct shard *h, struct entry *e)
     free(e);
 }
 
+static void make_room(struct shard *h, size_t entries, size_t bytes)
+{
+    while (h->oldest && (h->n + entries > h->max_n || h->bytes + bytes > h->max_bytes)) {
+        drop(h, h->oldest);
+        h->dropped++;
+    }
+}
+
 static void add(struct shard *h, struct entry *e)
 {
     struct entry **bucket = bucket_of(h, e->digest);
 
-    while (h->oldest && (h->n >= h->max_n || h->bytes + e->cost > h->max_bytes)) {
-        drop(h, h->oldest);
-        h->dropped++;
-    }
+    make_room(h, 1, e->cost);
     e->next = *bucket;
     *bucket = e;
     link_newest(h, e);
@@ -149,14 +167,16 @@ struct answer *answers_find(struct answers *s, const struct answer_key *k, uint6
     struct shard *h;
     struct digest d;
     struct entry *e;
+    size_t bytes;
 
     if (!s)
         return NULL;
     parts_of(k, parts);
-    d = digest_of(s, parts);
+    bytes = bytes_of(parts);
+    d = digest_of(s, parts, bytes);
     h = shard_of(s, d);
     pthread_mutex_lock(&h->lock);
-    e = find(h, d, parts, bytes_of(parts));
+    e = find(h, d, parts, bytes);
     if (e && now_ms >= e->until_ms) {
         drop(h, e);
     } else if (e) {
@@ -168,19 +188,20 @@ struct answer *answers_find(struct answers *s, const struct answer_key *k, uint6
     return found;
 }
 
+static size_t cost_of(const struct answer *a, size_t key_bytes)
+{
+    return sizeof(struct entry) + key_bytes + sizeof *a + a->bytes + a->packed_bytes + FORMS_BYTES;
+}
+
 static struct entry *entry_new(const struct part parts[PARTS], struct digest d, struct answer *a, uint64_t until_ms)
 {
     size_t bytes = bytes_of(parts);
     struct entry *e = malloc(sizeof *e + bytes);
-    char *at;
 
     if (!e)
         return NULL;
-    *e = (struct entry){.digest = d, .answer = answer_hold(a), .until_ms = until_ms, .key_bytes = bytes,
-                        .cost = sizeof *e + bytes + sizeof *a + a->bytes + FORMS_BYTES};
-    at = e->key;
-    for (int i = 0; i < PARTS; at += parts[i++].bytes)
-        memcpy(at, parts[i].data, parts[i].bytes);
+    *e = (struct entry){.digest = d, .answer = answer_hold(a), .until_ms = until_ms, .key_bytes = bytes, .cost = cost_of(a, bytes)};
+    join(parts, e->key);
     return e;
 }
 
@@ -194,7 +215,7 @@ void answers_keep(struct answers *s, const struct answer_key *k, struct answer *
     if (!s || until_ms <= now_ms)
         return;
     parts_of(k, parts);
-    d = digest_of(s, parts);
+    d = digest_of(s, parts, bytes_of(parts));
     h = shard_of(s, d);
     if (bytes_of(parts) + a->bytes > h->max_bytes / LARGEST_SHARE)
         return;
@@ -206,6 +227,29 @@ void answers_keep(struct answers *s, const struct answer_key *k, struct answer *
     if (before)
         drop(h, before);
     add(h, e);
+    pthread_mutex_unlock(&h->lock);
+}
+
+void answers_recount(struct answers *s, const struct answer_key *k, const struct answer *a)
+{
+    struct part parts[PARTS];
+    struct shard *h;
+    struct digest d;
+    struct entry *e;
+
+    if (!s)
+        return;
+    parts_of(k, parts);
+    d = digest_of(s, parts, bytes_of(parts));
+    h = shard_of(s, d);
+    pthread_mutex_lock(&h->lock);
+    e = find(h, d, parts, bytes_of(parts));
+    if (e && e->answer == a) {
+        h->bytes -= e->cost;
+        e->cost = cost_of(a, e->key_bytes);
+        h->bytes += e->cost;
+        make_room(h, 0, 0);
+    }
     pthread_mutex_unlock(&h->lock);
 }
 

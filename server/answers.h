@@ -31,6 +31,9 @@ struct answer *answers_find(struct answers *s, const struct answer_key *k, uint6
 /* Takes a count of its own. An answer that does not fit is not kept. */
 void answers_keep(struct answers *s, const struct answer_key *k, struct answer *a, uint64_t now_ms, uint64_t until_ms);
 
+/* The answer has grown (it was packed): counted anew, if it is there. */
+void answers_recount(struct answers *s, const struct answer_key *k, const struct answer *a);
+
 /* Those in use live on with who holds them. */
 void answers_forget(struct answers *s);
 

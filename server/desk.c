@@ -102,6 +102,8 @@ static struct task *take_finished(struct desk *d)
 {
     struct task *list;
 
+    if (!d->jobs)
+        return NULL;
     pthread_mutex_lock(&d->lock);
     list = d->finished;
     d->finished = NULL;

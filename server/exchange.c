@@ -81,11 +81,12 @@ void exchange_closed(struct exchange *x, int status, const char *end)
     const struct answer *a = x->answer;
     struct service *s = x->desk->service;
     uint64_t now_us = clock_us(), us = now_us - x->began_us;
-    struct log_request line = {.at_us = now_us, .id = x->id, .method = x->method, .route = a ? a->route : "-", .code = a ? a->code : NULL, .end = end,
+    struct log_request line = {.at_us = now_us, .id = x->id, .method = x->method, .trace = x->trace, .route = a ? a->route : "-",
+                               .code = a ? a->code : NULL, .end = end,
                                .cache = !a || !a->cache_status[0] ? NULL : x->is_hit ? "hit" : "miss", .tier = a && !x->is_hit ? a->tier : NULL,
                                .status = x->is_not_modified ? 304 : a ? a->status : status, .in_bytes = x->bytes, .us = us};
 
-    line.out_bytes = a && !x->is_not_modified ? a->bytes : 0;
+    line.out_bytes = !a || x->is_not_modified ? 0 : x->is_packed ? a->packed_bytes : a->bytes;
     if (x->is_streaming) {
         line.items = batch_items(x->batch);
         line.items_sent = batch_sent(x->batch, &line.out_bytes);
@@ -184,6 +185,9 @@ static void take_head(struct exchange *x, const char *method, const struct head 
         copy(x->id, sizeof x->id, head->id);
     else
         make_id(x->desk, x->id, sizeof x->id);
+    x->takes_gzip = head->encodings && policy_takes_gzip(head->encodings);
+    if (head->trace && policy_trace_is_good(head->trace))
+        copy(x->trace, sizeof x->trace, head->trace); /* of a later version no more than this one knows */
     digest_token(x);
 }
 

@@ -1,5 +1,5 @@
 /*
- * hash.h - SipHash-2-4: a keyed hash that a caller without the key cannot steer.
+ * hash.h - SipHash: a keyed hash that a caller without the key cannot steer.
  *
  * Purpose   tables whose keys callers choose (a key drawn at the start), validators and token digests (128 bits).
  * Source    Aumasson, Bernstein: SipHash, a fast short-input PRF (2012); the 128-bit output of the authors' reference code.
@@ -20,6 +20,7 @@ struct hash_key {
 struct hash {
     uint64_t v[4], tail; /* tail: bytes that do not fill a word yet */
     uint64_t bytes;
+    bool is_quick;
 };
 
 struct digest {
@@ -29,7 +30,12 @@ struct digest {
 /* Drawn from the system; false: there is no randomness. */
 bool hash_key_draw(struct hash_key *ret);
 
+/* SipHash-2-4: for what is compared by its digest. */
 void hash_begin(struct hash *h, const struct hash_key *key);
+
+/* SipHash-1-3, as Rust's and Python's tables: to find a place, where whole keys are compared. */
+void hash_begin_quick(struct hash *h, const struct hash_key *key);
+
 void hash_add(struct hash *h, const void *data, size_t bytes);
 struct digest hash_end(struct hash *h);
 

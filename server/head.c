@@ -14,6 +14,7 @@ void head_line(struct head_reading *r, const char *name, size_t name_bytes, cons
         WANTED("Host", host),     WANTED("Content-Type", content_type),   WANTED("X-HF-Token", token),
         WANTED("Origin", origin), WANTED("X-Request-Id", id),             WANTED("Access-Control-Request-Method", preflight),
         WANTED("If-None-Match", if_none_match), WANTED("Accept", accept), WANTED("X-Forwarded-For", forwarded),
+        WANTED("traceparent", trace), WANTED("Accept-Encoding", encodings),
     };
 
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)

@@ -13,7 +13,7 @@
 /* What the headers say; texts live as long as the request does in the adapter. */
 struct head {
     const char *path;
-    const char *host, *content_type, *token, *id, *origin, *preflight, *if_none_match, *forwarded, *accept;
+    const char *host, *content_type, *token, *id, *origin, *preflight, *if_none_match, *forwarded, *accept, *trace, *encodings;
     uint64_t length; /* Content-Length; 0: none */
     bool is_chunked;
     bool is_ambiguous;   /* two ways to say, differently, where a body ends or who is asked; a token on two lines */

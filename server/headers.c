@@ -1,9 +1,12 @@
 #include "server/headers.h"
 
 #include "server/policy.h"
+#include "server/story.h"
 
 #include <stdio.h>
 #include <string.h>
+
+enum { ETAG_BYTES = sizeof((struct answer *)0)->etag + sizeof "-gzip" };
 
 static void write_number(header_add *add, void *arg, const char *name, uint64_t n)
 {
@@ -13,6 +16,24 @@ static void write_number(header_add *add, void *arg, const char *name, uint64_t 
     add(arg, name, text);
 }
 
+/* Other bytes, another strong validator: "..-gzip". */
+static void etag_of(const struct exchange *x, char ret[ETAG_BYTES])
+{
+    size_t n = strlen(x->answer->etag);
+
+    memcpy(ret, x->answer->etag, n + 1);
+    if (x->is_packed)
+        memcpy(ret + n - 1, "-gzip\"", sizeof "-gzip\"");
+}
+
+static void write_etag(const struct exchange *x, header_add *add, void *arg)
+{
+    char etag[ETAG_BYTES];
+
+    etag_of(x, etag);
+    add(arg, "ETag", etag);
+}
+
 /* RFC 9111 and 9211. What a token opened has no Age: it is kept for nobody else. */
 static void write_cache(const struct exchange *x, uint64_t age_s, header_add *add, void *arg)
 {
@@ -20,7 +41,7 @@ static void write_cache(const struct exchange *x, uint64_t age_s, header_add *ad
 
     add(arg, "Cache-Control", a->cache_control);
     if (a->status == 200 && a->etag[0])
-        add(arg, "ETag", a->etag);
+        write_etag(x, add, arg);
     if (a->cache_status[0])
         add(arg, "Cache-Status", x->is_hit ? "llmemd; hit" : a->cache_status);
     if (age_s)
@@ -36,10 +57,10 @@ static void write_cors(const struct exchange *x, header_add *add, void *arg)
     add(arg, "Access-Control-Allow-Origin", allowed);
     if (x->head.preflight && x->answer->status == 204) {
         add(arg, "Access-Control-Allow-Methods", "GET, HEAD, POST");
-        add(arg, "Access-Control-Allow-Headers", "Content-Type, If-None-Match, X-HF-Token, X-Request-Id");
+        add(arg, "Access-Control-Allow-Headers", "Content-Type, If-None-Match, X-HF-Token, X-Request-Id, traceparent");
         add(arg, "Access-Control-Max-Age", "600");
     } else {
-        add(arg, "Access-Control-Expose-Headers", "Cache-Status, ETag, Retry-After, X-Request-Id");
+        add(arg, "Access-Control-Expose-Headers", "Cache-Status, ETag, Retry-After, X-Request-Id, traceparent");
     }
 }
 
@@ -69,8 +90,11 @@ static void write_refusal(const struct answer *a, header_add *add, void *arg)
 void headers_decide(struct exchange *x)
 {
     bool reads = !strcmp(x->method, "GET") || !strcmp(x->method, "HEAD");
+    char etag[ETAG_BYTES];
 
-    x->is_not_modified = reads && x->answer->status == 200 && x->head.if_none_match && policy_etag_matches(x->head.if_none_match, x->answer->etag);
+    x->is_packed = x->takes_gzip && story_pack(x);
+    etag_of(x, etag);
+    x->is_not_modified = reads && x->answer->status == 200 && x->head.if_none_match && policy_etag_matches(x->head.if_none_match, etag);
 }
 
 /* A worker may have made it after this turn began. */
@@ -90,15 +114,17 @@ bool headers_are_common(const struct exchange *x)
 {
     const struct service *s = x->desk->service;
 
-    return !tells_id(x) && !s->is_draining && !policy_origin(x->head.origin, s->o->origins);
+    return !tells_id(x) && !x->trace[0] && !s->is_draining && !policy_origin(x->head.origin, s->o->origins);
 }
 
 void headers_write_common(const struct exchange *x, uint64_t age_s, header_add *add, void *arg)
 {
     if (x->answer->content_type && !x->is_not_modified)
         add(arg, "Content-Type", x->answer->content_type);
+    if (x->is_packed && !x->is_not_modified)
+        add(arg, "Content-Encoding", "gzip");
     write_cache(x, age_s, add, arg);
-    add(arg, "Vary", x->desk->service->o->origins ? "X-HF-Token, Origin" : "X-HF-Token");
+    add(arg, "Vary", x->desk->service->o->origins ? "X-HF-Token, Accept-Encoding, Origin" : "X-HF-Token, Accept-Encoding");
     if (x->is_streaming)
         add(arg, "Vary", "Accept");
     write_security(x->answer, add, arg);
@@ -109,6 +135,8 @@ void headers_write_own(const struct exchange *x, header_add *add, void *arg)
 {
     if (tells_id(x))
         add(arg, "X-Request-Id", x->id);
+    if (x->trace[0])
+        add(arg, "traceparent", x->trace);
     write_cors(x, add, arg);
     if (x->desk->service->is_draining)
         add(arg, "Connection", "close");

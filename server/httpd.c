@@ -88,17 +88,26 @@ static void give_back(void *answer)
     answer_give_back(answer);
 }
 
+static const void *body_of(const struct exchange *x, size_t *ret_bytes)
+{
+    const struct answer *a = x->answer;
+
+    *ret_bytes = x->is_not_modified ? 0 : x->is_packed ? a->packed_bytes : a->bytes;
+    return x->is_packed ? a->packed : a->body;
+}
+
 /* The answer's own bytes: nothing is copied, and a slow reader keeps his answer and nothing else. */
 static struct MHD_Response *response_of(struct exchange *x)
 {
-    struct answer *a = x->answer;
     struct MHD_Response *r;
+    size_t bytes;
+    const void *body = body_of(x, &bytes);
 
-    if (x->is_not_modified || !a->bytes)
+    if (!bytes)
         return MHD_create_response_from_buffer(0, "", MHD_RESPMEM_PERSISTENT);
-    r = MHD_create_response_from_buffer_with_free_callback_cls(a->bytes, (void *)(uintptr_t)a->body, give_back, answer_hold(a));
+    r = MHD_create_response_from_buffer_with_free_callback_cls(bytes, (void *)(uintptr_t)body, give_back, answer_hold(x->answer));
     if (!r)
-        answer_give_back(a);
+        answer_give_back(x->answer);
     return r;
 }
 
@@ -130,13 +139,15 @@ static void unmake(void *made)
 static struct MHD_Response *form_of(struct exchange *x)
 {
     struct answer *a = x->answer;
-    struct answer_form *form = &a->forms[x->is_not_modified ? FORM_NOT_MODIFIED : FORM_WHOLE];
+    struct answer_form *form = &a->forms[(x->is_packed ? FORM_PACKED : FORM_WHOLE) + x->is_not_modified];
     uint64_t age_s = headers_age_s(x);
     struct MHD_Response *made;
+    size_t bytes;
+    const void *body = body_of(x, &bytes);
 
     if (form->made && form->age_s == age_s)
         return form->made;
-    made = MHD_create_response_from_buffer(x->is_not_modified ? 0 : a->bytes, (void *)(uintptr_t)a->body, MHD_RESPMEM_PERSISTENT);
+    made = MHD_create_response_from_buffer(bytes, (void *)(uintptr_t)body, MHD_RESPMEM_PERSISTENT);
     if (!made)
         return NULL;
     headers_write_common(x, age_s, add_header, made);

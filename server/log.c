@@ -15,10 +15,10 @@
 
 enum { LOG_BYTES = 1 << 20, LINE_BYTES = 1024, OUT_BYTES = 16 << 10, GATHER_NS = 20000000, PATIENCE_MS = 500 };
 
-/* What one line tells, as it waits. Behind it stand two texts, each with its zero: id and method of a request, level and message of a note. */
+/* What one line tells, as it waits. Behind it stand texts, each with its zero: id, method and trace of a request, level and message of a note. */
 struct record {
-    size_t bytes;  /* with its texts, a multiple of its alignment */
-    size_t second; /* where the second text begins */
+    size_t bytes;         /* with its texts, a multiple of its alignment */
+    size_t second, third; /* where these texts begin */
     bool is_note;
     struct log_request r;
     char texts[];
@@ -118,6 +118,7 @@ static void write_record(struct log *l, struct record *r, uint64_t offset_us, st
     }
     r->r.id = first;
     r->r.method = second;
+    r->r.trace = r->texts + r->third;
     log_line_request(b, l->format, l->stamp.text, &r->r);
 }
 
@@ -160,8 +161,8 @@ static void *run(void *arg)
 
 static void put(struct log *l, const struct log_request *r, bool is_note, const char *first, const char *second)
 {
-    size_t n = strlen(first) + 1, m = strlen(second) + 1, align = _Alignof(struct record);
-    size_t bytes = (offsetof(struct record, texts) + n + m + align - 1) / align * align;
+    size_t n = strlen(first) + 1, m = strlen(second) + 1, k = strlen(r->trace) + 1, align = _Alignof(struct record);
+    size_t bytes = (offsetof(struct record, texts) + n + m + k + align - 1) / align * align;
     struct record *at;
     bool wake = false;
 
@@ -170,9 +171,10 @@ static void put(struct log *l, const struct log_request *r, bool is_note, const 
         l->dropped++;
     } else {
         at = (struct record *)(void *)(l->fill + l->bytes);
-        *at = (struct record){.bytes = bytes, .second = n, .is_note = is_note, .r = *r};
+        *at = (struct record){.bytes = bytes, .second = n, .third = n + m, .is_note = is_note, .r = *r};
         memcpy(at->texts, first, n);
         memcpy(at->texts + n, second, m);
+        memcpy(at->texts + n + m, r->trace, k);
         l->bytes += bytes;
         wake = l->asleep;
         l->asleep = false;
@@ -190,7 +192,7 @@ void log_request(struct log *l, const struct log_request *r)
 
 void log_note(struct log *l, const char *level, const char *fmt, ...)
 {
-    struct log_request when = {.at_us = clock_us()};
+    struct log_request when = {.at_us = clock_us(), .trace = ""};
     char message[LINE_BYTES / 2];
     va_list args;
 

@@ -19,10 +19,11 @@ enum log_format { LOG_NONE, LOG_LOGFMT, LOG_JSON };
 
 struct log;
 
-/* Id and method are copied; the other texts are constant: they are read later. */
+/* Id, method and trace are copied; the other texts are constant: they are read later. */
 struct log_request {
     uint64_t at_us; /* when it ended, of clock_us() */
     const char *id, *method, *route;
+    const char *trace; /* a traceparent; "" */
     const char *code;  /* of a problem; NULL */
     const char *cache; /* "hit", "miss"; NULL */
     const char *tier;  /* where the config came from; NULL */

@@ -49,14 +49,8 @@ static bool is_word(const char *value)
 }
 
 /* A word as it stands; anything else in quotes. */
-static void pair(struct buf *b, const char *name, const char *value)
+static void value_of(struct buf *b, const char *value)
 {
-    if (!value)
-        return;
-    if (b->bytes)
-        buf_char(b, ' ');
-    buf_str(b, name);
-    buf_char(b, '=');
     if (is_word(value)) {
         buf_str(b, value);
         return;
@@ -70,38 +64,97 @@ static void pair(struct buf *b, const char *name, const char *value)
     buf_char(b, '"');
 }
 
-static void pair_u64(struct buf *b, const char *name, uint64_t value)
+/* `name` with what stands before it: " id=". */
+static void pair(struct buf *b, const char *name, const char *value)
 {
-    buf_char(b, ' ');
+    if (!value)
+        return;
     buf_str(b, name);
-    buf_char(b, '=');
-    buf_u64(b, value);
+    value_of(b, value);
 }
+
+/* A line has room for all of these, and texts of our own are words: a line a request is most of what a log's thread does. */
+struct ends {
+    char *at, *end;
+};
+
+static void add(struct ends *e, const char *text, size_t bytes)
+{
+    if ((size_t)(e->end - e->at) < bytes)
+        bytes = (size_t)(e->end - e->at);
+    memcpy(e->at, text, bytes);
+    e->at += bytes;
+}
+
+static void add_word(struct ends *e, const char *name, size_t name_bytes, const char *word)
+{
+    if (!word)
+        return;
+    add(e, name, name_bytes);
+    add(e, word, strlen(word));
+}
+
+static void add_u64(struct ends *e, const char *name, size_t name_bytes, uint64_t value)
+{
+    char text[20];
+    int n = sizeof text;
+
+    do
+        text[--n] = (char)('0' + value % 10);
+    while (value /= 10);
+    add(e, name, name_bytes);
+    add(e, text + n, sizeof text - (size_t)n);
+}
+
+#define WORD(name, value) add_word(&e, name, sizeof name - 1, value)
+#define NUMBER(name, value) add_u64(&e, name, sizeof name - 1, value)
 
 static void request_logfmt(struct buf *b, const char *at, const struct log_request *r)
 {
-    pair(b, "ts", at);
-    pair(b, "id", r->id);
-    pair(b, "method", r->method);
-    pair(b, "route", r->route);
-    pair_u64(b, "status", (uint64_t)r->status);
-    pair(b, "code", r->code);
-    pair(b, "cache", r->cache);
-    pair(b, "tier", r->tier);
-    pair_u64(b, "in_bytes", r->in_bytes);
-    pair_u64(b, "out_bytes", r->out_bytes);
+    char text[512];
+    struct ends e = {text, text + sizeof text};
+
+    pair(b, "ts=", at);
+    pair(b, " id=", r->id);
+    pair(b, " method=", r->method);
+    WORD(" route=", r->route);
+    NUMBER(" status=", (uint64_t)r->status);
+    WORD(" code=", r->code);
+    WORD(" cache=", r->cache);
+    WORD(" tier=", r->tier);
+    NUMBER(" in_bytes=", r->in_bytes);
+    NUMBER(" out_bytes=", r->out_bytes);
     if (r->items) {
-        pair_u64(b, "items", r->items);
-        pair_u64(b, "items_sent", r->items_sent);
+        NUMBER(" items=", r->items);
+        NUMBER(" items_sent=", r->items_sent);
     }
-    pair_u64(b, "us", r->us);
-    pair(b, "end", r->end);
+    NUMBER(" us=", r->us);
+    WORD(" end=", r->end);
+    if (r->trace[0]) {
+        add(&e, " trace_id=", 10);
+        add(&e, r->trace + 3, 32);
+        add(&e, " parent_id=", 11);
+        add(&e, r->trace + 36, 16);
+    }
+    buf_add(b, text, (size_t)(e.at - text));
 }
+
+#undef WORD
+#undef NUMBER
 
 static void member(struct jsonw *w, const char *name, const char *value)
 {
     if (value)
         jsonw_str(w, name, value);
+}
+
+static void member_of_trace(struct jsonw *w, const char *name, const char *at, size_t bytes)
+{
+    char text[33];
+
+    memcpy(text, at, bytes);
+    text[bytes] = 0;
+    jsonw_str(w, name, text);
 }
 
 static void request_json(struct buf *b, const char *at, const struct log_request *r)
@@ -126,6 +179,10 @@ static void request_json(struct buf *b, const char *at, const struct log_request
     }
     jsonw_u64(&w, "us", r->us);
     member(&w, "end", r->end);
+    if (r->trace[0]) {
+        member_of_trace(&w, "trace_id", r->trace + 3, 32);
+        member_of_trace(&w, "parent_id", r->trace + 36, 16);
+    }
     jsonw_end(&w);
 }
 
@@ -147,9 +204,9 @@ void log_line_note(struct buf *b, enum log_format format, const char *at, const 
         member(&w, "message", message);
         jsonw_end(&w);
     } else {
-        pair(b, "ts", at);
-        pair(b, "level", level);
-        pair(b, "message", message);
+        pair(b, "ts=", at);
+        pair(b, " level=", level);
+        pair(b, " message=", message);
     }
     buf_char(b, '\n');
 }

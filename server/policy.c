@@ -3,7 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { ID_MAX = 128, TOKEN_MAX = 512 };
+enum { ID_MAX = 128, TOKEN_MAX = 512, TRACE_BYTES = 55 };
 
 bool policy_listed(const char *list, const char *word, size_t bytes)
 {
@@ -67,10 +67,62 @@ bool policy_id_is_good(const char *id)
     return n && !id[n] && n <= ID_MAX;
 }
 
+static bool is_hex(const char *text, size_t n)
+{
+    return strspn(text, "0123456789abcdef") >= n;
+}
+
+static bool is_zeros(const char *text, size_t n)
+{
+    return strspn(text, "0") >= n;
+}
+
+bool policy_trace_is_good(const char *t)
+{
+    if (strlen(t) < TRACE_BYTES || t[2] != '-' || t[35] != '-' || t[52] != '-')
+        return false;
+    if (!is_hex(t, 2) || !is_hex(t + 3, 32) || !is_hex(t + 36, 16) || !is_hex(t + 53, 2))
+        return false;
+    if (!strncmp(t, "ff", 2) || is_zeros(t + 3, 32) || is_zeros(t + 36, 16))
+        return false;
+    return !t[TRACE_BYTES] || (strncmp(t, "00", 2) != 0 && t[TRACE_BYTES] == '-');
+}
+
+/* "gzip;q=0.0": what is named so is not wanted. */
+static bool is_refused(const char *parameters, const char *end)
+{
+    const char *q = memchr(parameters, '=', (size_t)(end - parameters));
+
+    if (!q)
+        return false;
+    for (q++; q < end && (*q == '0' || *q == '.' || *q == ' '); q++)
+        ;
+    return q == end;
+}
+
+bool policy_takes_gzip(const char *encodings)
+{
+    bool any = false;
+
+    for (const char *p = encodings, *end; *p; p = *end ? end + 1 : end) {
+        size_t n;
+
+        p += strspn(p, " \t");
+        end = p + strcspn(p, ",");
+        n = strcspn(p, " \t;,");
+        if ((n == 4 && !strncasecmp(p, "gzip", 4)) || (n == 6 && !strncasecmp(p, "x-gzip", 6)))
+            return !is_refused(p + n, end);
+        any |= n == 1 && *p == '*' && !is_refused(p + n, end);
+    }
+    return any;
+}
+
 bool policy_method_is_good(const char *method)
 {
-    size_t n = strspn(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_");
+    size_t n = 0;
 
+    while ((unsigned char)((method[n] | 32) - 'a') < 26 || method[n] == '-' || method[n] == '_')
+        n++;
     return n && !method[n];
 }
 

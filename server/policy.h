@@ -23,6 +23,12 @@ void policy_forwarded(const char *header, char *ret, size_t bytes);
 /* A caller's X-Request-Id that may be echoed and logged as it stands. */
 bool policy_id_is_good(const char *id);
 
+/* A W3C traceparent (Trace Context, section 3.2.2): "00-", 32 hexadecimal digits, "-", 16, "-", 2; a later version may go on behind a "-". */
+bool policy_trace_is_good(const char *traceparent);
+
+/* Accept-Encoding: gzip is named, or * is, and not with q=0 (RFC 9110, 12.5.3). */
+bool policy_takes_gzip(const char *encodings);
+
 /* Visible ASCII, of a length that a token may have. */
 bool policy_method_is_good(const char *method); /* may stand in a log */
 bool policy_token_is_good(const char *token);

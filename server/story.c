@@ -69,6 +69,21 @@ static struct answer *make(struct exchange *x, const struct api_response *r, boo
     return story_keep(x->desk->service, &key, &x->gather, x->head.token, r, is_lasting);
 }
 
+static bool pack(struct exchange *x, struct answer *a, size_t most)
+{
+    struct answer_key key = key_of(x);
+    bool now, good = answer_pack(a, most, &now);
+
+    if (now)
+        answers_recount(x->desk->service->answers, &key, a);
+    return good;
+}
+
+bool story_pack(struct exchange *x)
+{
+    return pack(x, x->answer, PACK_AT_ONCE);
+}
+
 static enum exchange_next answer_cheap(struct exchange *x)
 {
     struct api_response r;
@@ -210,6 +225,8 @@ static void run_answer(struct job *job, struct arena *arena)
     x->rq.arena = arena;
     api_answer(&x->rq, gather_configs(&x->gather), x->gather.n, &r);
     x->made = make(x, &r, true);
+    if (x->made && x->takes_gzip)
+        (void)pack(x, x->made, SIZE_MAX); /* here however large */
 }
 
 static size_t text_bytes(const char *text)

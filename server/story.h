@@ -20,5 +20,7 @@ struct answer *story_keep(struct service *s, const struct answer_key *key, const
 
 /* A batch was read: its status and headers go out, the body as it comes. */
 void story_stream(struct exchange *x);
+/* The answer is there as gzip too; one that is not large is compressed now. */
+bool story_pack(struct exchange *x);
 
 #endif

@@ -127,6 +127,8 @@ void hub_loop_turn(struct hub_loop *l)
     uint64_t now;
     struct flight *f;
 
+    if (!transfers_have_news(l->transfers) && !l->flights)
+        return;
     while ((f = inbox_take(l)))
         if (f->stage == STAGE_ADOPTED) {
             loop_link(l, f);

@@ -5,11 +5,15 @@
 #include "server/hub/name.h"
 
 #include <curl/curl.h>
+#include <poll.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { HOPS_MAX = 5, HEADERS_MAX = 64 << 10, CONNECTIONS_MAX = 32, IDLE_HANDLES = 16 };
 
@@ -21,6 +25,8 @@ struct transfers {
     CURL *idle[IDLE_HANDLES]; /* reused, with their buffers */
     unsigned n_idle;
     bool is_due; /* since the last wait: a socket of a transfer is ready */
+    int wake_fd; /* curl's own wakes curl_multi_poll() alone */
+    atomic_bool is_woken;
 };
 
 struct transfer {
@@ -404,8 +410,9 @@ struct transfers *transfers_new(const struct transfer_options *o)
     t->o = *o;
     t->ca_is_dir = o->ca && !stat(o->ca, &s) && S_ISDIR(s.st_mode);
     t->multi = curl_multi_init();
-    if (!t->multi) {
-        free(t);
+    t->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (!t->multi || t->wake_fd < 0) {
+        transfers_free(t);
         return NULL;
     }
     curl_multi_setopt(t->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, (long)CONNECTIONS_MAX);
@@ -421,16 +428,40 @@ void transfers_free(struct transfers *t)
     while (t->n_idle)
         curl_easy_cleanup(t->idle[--t->n_idle]);
     curl_multi_cleanup(t->multi);
+    if (t->wake_fd >= 0)
+        close(t->wake_fd);
     free(t);
+}
+
+static void drain_wake(struct transfers *t)
+{
+    eventfd_t n;
+
+    (void)eventfd_read(t->wake_fd, &n);
+}
+
+/* Most of the time the hub is asked nothing: then curl has no socket, and no say. */
+static void wait_alone(struct transfers *t, int fd, unsigned timeout_ms)
+{
+    struct pollfd ready[] = {{.fd = t->wake_fd, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
+
+    if (poll(ready, 2, (int)timeout_ms) > 0 && ready[0].revents)
+        drain_wake(t);
 }
 
 void transfers_wait(struct transfers *t, int fd, unsigned timeout_ms)
 {
-    struct curl_waitfd also = {.fd = fd, .events = CURL_WAIT_POLLIN};
+    struct curl_waitfd also[] = {{.fd = t->wake_fd, .events = CURL_WAIT_POLLIN}, {.fd = fd, .events = CURL_WAIT_POLLIN}};
     int n = 0;
 
-    (void)curl_multi_poll(t->multi, &also, fd >= 0, (int)timeout_ms, &n);
-    t->is_due |= n > (also.revents != 0);
+    if (!t->open) {
+        wait_alone(t, fd, timeout_ms);
+        return;
+    }
+    (void)curl_multi_poll(t->multi, also, 1 + (fd >= 0), (int)timeout_ms, &n);
+    t->is_due |= n > (also[0].revents != 0) + (also[1].revents != 0);
+    if (also[0].revents)
+        drain_wake(t);
 }
 
 /* A socket of a transfer is ready, or a timer: one that begins has a timer that is over. */
@@ -462,5 +493,14 @@ void transfers_turn(struct transfers *t)
 
 void transfers_wake(struct transfers *t)
 {
-    (void)curl_multi_wakeup(t->multi);
+    if (!atomic_exchange(&t->is_woken, true))
+        (void)eventfd_write(t->wake_fd, 1);
+}
+
+bool transfers_have_news(struct transfers *t)
+{
+    /* Set by another at this moment, it ends the next wait. */
+    bool woken = atomic_load_explicit(&t->is_woken, memory_order_relaxed) && atomic_exchange(&t->is_woken, false);
+
+    return woken || t->open;
 }

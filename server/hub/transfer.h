@@ -52,4 +52,7 @@ void transfers_wait(struct transfers *t, int fd, unsigned timeout_ms);
 void transfers_turn(struct transfers *t);
 void transfers_wake(struct transfers *t);
 
+/* false: nobody has woken it since the last asking and nothing is under way: a turn would do nothing. */
+bool transfers_have_news(struct transfers *t);
+
 #endif

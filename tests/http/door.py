@@ -1,5 +1,6 @@
 """Where the daemon listens, whom it tells how it stands, and what it does when everything is full. door.py"""
 import concurrent.futures
+import gzip
 import json
 import os
 import resource
@@ -219,6 +220,107 @@ class Told(unittest.TestCase):
             self.assertEqual(d.stop()[0], 0)
             self.assertEqual(self.next(), "STOPPING=1")
             self.heard.close()
+
+
+class Packed(unittest.TestCase):
+    GZIP = {"Accept-Encoding": "gzip"}
+
+    @classmethod
+    def setUpClass(cls):
+        cls.d = Daemon()
+
+    @classmethod
+    def tearDownClass(cls):
+        assert cls.d.stop()[0] == 0
+
+    def test_asked_or_not(self):
+        for i, (method, path, body) in enumerate((("GET", "/gpus", None), ("GET", "/openapi.yaml", None), ("POST", "/estimate", BODY))):
+            whole = self.d.ask(method, path, body)
+            self.assertNotIn("content-encoding", whole[1])
+            self.assertIn("Accept-Encoding", whole[1]["vary"])
+            for accepted in ("gzip", "GZIP", "deflate, gzip;q=0.5, br", "*", "x-gzip", "br;q=1.0, *;q=0.1"):
+                packed = self.d.ask(method, path, body, {"Accept-Encoding": accepted})
+                self.assertEqual((packed[0], packed[1]["content-encoding"]), (200, "gzip"), accepted)
+                self.assertEqual(gzip.decompress(packed[2]), whole[2])
+                self.assertLess(len(packed[2]), len(whole[2]) // 2)
+                self.assertEqual(packed[1]["etag"], whole[1]["etag"][:-1] + '-gzip"')
+                self.assertIn("Accept-Encoding", packed[1]["vary"])
+            for accepted in ("", "identity", "br", "gzip;q=0", "gzip; q=0.000", "*;q=0", "gzip;q=0, *", "xgzip", "gzipped"):
+                plain = self.d.ask(method, path, body, {"Accept-Encoding": accepted})
+                self.assertNotIn("content-encoding", plain[1], accepted)
+                self.assertEqual((plain[2], plain[1]["etag"]), (whole[2], whole[1]["etag"]))
+
+    def test_made_packed_at_once(self):
+        body = BODY.replace("512", "516")
+        first = self.d.ask("POST", "/estimate", body, self.GZIP)
+        self.assertIn("fwd=miss", first[1]["cache-status"])
+        again = self.d.ask("POST", "/estimate", body, self.GZIP)
+        self.assertEqual((again[2], again[1]["etag"], again[1]["cache-status"]), (first[2], first[1]["etag"], "llmemd; hit"))
+        self.assertEqual(gzip.decompress(first[2]), self.d.ask("POST", "/estimate", body)[2])
+
+    def test_validators(self):
+        plain, packed = self.d.ask("GET", "/gpus"), self.d.ask("GET", "/gpus", headers=self.GZIP)
+        for extra, mine, others in (({}, plain, packed), (self.GZIP, packed, plain)):
+            status, headers, body = self.d.ask("GET", "/gpus", headers=dict(extra, **{"If-None-Match": mine[1]["etag"]}))
+            self.assertEqual((status, body, headers["etag"]), (304, b"", mine[1]["etag"]))
+            self.assertNotIn("content-encoding", headers)
+            status, headers, body = self.d.ask("GET", "/gpus", headers=dict(extra, **{"If-None-Match": others[1]["etag"]}))
+            self.assertEqual((status, body), (200, mine[2]))
+        head = self.d.ask("HEAD", "/gpus", headers=self.GZIP)
+        self.assertEqual((head[2], int(head[1]["content-length"]), head[1]["content-encoding"]), (b"", len(packed[2]), "gzip"))
+
+    def test_what_is_small_or_not_kept_stays_plain(self):
+        for path in ("/healthz", "/nothing", "/metrics"):
+            self.assertNotIn("content-encoding", self.d.ask("GET", path, headers=self.GZIP)[1], path)
+        uncached = Daemon("--answers", "0")
+        self.assertNotIn("content-encoding", uncached.ask("POST", "/estimate", BODY, self.GZIP)[1])
+        self.assertEqual(uncached.stop()[0], 0)
+
+    def test_counted_in_the_cache(self):
+        d = Daemon("--answers-mib", "1")
+        for i in range(40):
+            body = BODY.replace("512", str(64 + i))
+            d.ask("POST", "/estimate", body)
+            before = float(d.metrics()["llmemd_answer_cache_bytes"])
+            packed = d.ask("POST", "/estimate", body, self.GZIP)
+            if packed[1]["cache-status"] == "llmemd; hit" and i < 3:
+                self.assertEqual(float(d.metrics()["llmemd_answer_cache_bytes"]) - before, len(packed[2]))
+            self.assertLessEqual(float(d.metrics()["llmemd_answer_cache_bytes"]), 1 << 20)
+        self.assertEqual(d.stop()[0], 0)
+
+    def test_many_at_once(self):
+        body = BODY.replace("512", "520")
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            answers = list(pool.map(lambda i: self.d.ask("POST", "/estimate", body, self.GZIP if i % 2 else {}), range(64)))
+        packed = {a[2] for a in answers if "content-encoding" in a[1]}
+        plain = {a[2] for a in answers if "content-encoding" not in a[1]}
+        self.assertEqual((len(packed), len(plain)), (1, 1))
+        self.assertEqual({gzip.decompress(p) for p in packed}, plain)
+
+
+class Traces(unittest.TestCase):
+    TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+
+    def test_echoed_and_logged(self):
+        for options in (("--log", "json"), ()):
+            d = Daemon(*options)
+            good = "00-%s-%s-01" % (self.TRACE, self.PARENT)
+            d.ask("GET", "/gpus")  # from the cache, too
+            for sent, told in ((good, good), ("01" + good[2:] + "-more", "01" + good[2:]), ("cc" + good[2:], "cc" + good[2:])):
+                answer = d.ask("GET", "/gpus", headers={"traceparent": sent, "X-Request-Id": "mine"})
+                self.assertEqual((answer[1]["traceparent"], answer[1]["x-request-id"]), (told, "mine"))
+            for bad in ("", "00", good[:-1], good + "-more", "ff" + good[2:], good.upper(), good.replace(self.TRACE, "0" * 32),
+                        good.replace(self.PARENT, "0" * 16), "01" + good[2:] + "more", good.replace("-", "_"), "x" * 55):
+                self.assertNotIn("traceparent", d.ask("GET", "/gpus", headers={"traceparent": bad})[1], bad)
+            code, log = d.stop()
+            self.assertEqual(code, 0)
+            lines = [line for line in log.splitlines() if "mine" in line]
+            self.assertEqual((len(lines), log.count(self.TRACE)), (3, 3))
+            for line in lines:
+                if options:
+                    self.assertEqual((json.loads(line)["trace_id"], json.loads(line)["parent_id"]), (self.TRACE, self.PARENT))
+                else:
+                    self.assertIn(" end=sent trace_id=%s parent_id=%s" % (self.TRACE, self.PARENT), line)
 
 
 class Full(unittest.TestCase):

@@ -1,0 +1,18 @@
+#include "server/pack.h"
+
+#include <string.h>
+#include <zlib.h>
+
+enum { GZIP = 16, WINDOW_BITS = 15, MEMORY_LEVEL = 8 };
+
+size_t pack_gzip(const char *text, size_t bytes, char *into, size_t room)
+{
+    z_stream z = {.next_in = (Bytef *)(void *)(size_t)text, .avail_in = (uInt)bytes, .next_out = (Bytef *)into, .avail_out = (uInt)room};
+    size_t packed;
+
+    if (deflateInit2(&z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, WINDOW_BITS + GZIP, MEMORY_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK)
+        return 0;
+    packed = deflate(&z, Z_FINISH) == Z_STREAM_END ? z.total_out : 0;
+    (void)deflateEnd(&z);
+    return packed;
+}
