@@ -1,8 +1,8 @@
 /*
  * workers.h - a bounded queue and threads for what takes longer than an event thread may.
  *
- * Purpose   each worker has one block of API_ARENA_BYTES of address space to work in; the pages that a job touched beyond what
- *           most need go back to the system after it.
+ * Purpose   each worker has one block of API_ARENA_BYTES of address space to work in. While one job follows another the pages they touched stay, up to
+ *           what most need; a tenth of a second without one, and all go back to the system.
  * Fairness  a job may be large (a batch of a thousand): large jobs leave at least one worker free for the others, where there is
  *           more than one.
  * Errors    a full queue is refused at once. A job whose time is over before it is taken is not run: `run` is called with NULL.
