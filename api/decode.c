@@ -121,15 +121,22 @@ static enum err_code read_whole(struct decoding *d, const struct member *m, cons
     return check_range(d, m, q.whole);
 }
 
+/* As many as are echoed. */
+static const double last_decimal = 1e-9;
+
 static enum err_code read_real(struct decoding *d, const struct member *m, const struct json *v, void *at)
 {
     struct quantity q = {.set = true};
+    double least;
 
     if (!json_number(v, &q.real))
         return decode_wrong_type(d, "a number", v);
     if (!(q.real >= (double)m->min) || q.real > (double)m->max || (m->open && q.real >= (double)m->max))
         return decode_fail(d, ERR_FIELD_RANGE, "must be %llu or more and %s %llu", (unsigned long long)m->min,
                            m->open ? "below" : "at most", (unsigned long long)m->max);
+    least = m->least > 0 ? m->least : last_decimal;
+    if (q.real > 0 && q.real < least)
+        return decode_fail(d, ERR_FIELD_RANGE, "must be 0, or %.9g or more", least);
     memcpy(at, &q, sizeof q);
     return ERR_OK;
 }

@@ -54,7 +54,7 @@ enum member_kind {
     KIND_STR,    /* const char *; min..max bytes */
     KIND_WHOLE,  /* struct quantity; min..max */
     KIND_BYTES,  /* struct quantity: a whole number or "80GB" */
-    KIND_REAL,   /* struct quantity; 0 or more, up to max; `open`: below max */
+    KIND_REAL,   /* struct quantity; 0, or `least` or more, up to max; `open`: below max */
     KIND_BOOL,   /* enum tri */
     KIND_WORDS,  /* struct words: one, or a list where `list` is set; JSON booleans stand for the words "true" and "false" */
     KIND_STRS,   /* struct strs: a list of strings, or the one string `words` allows; `open`: or any other one */
@@ -71,6 +71,7 @@ struct member {
     size_t at;
     bool list, open;
     uint64_t min, max;
+    double least; /* of a real that is not 0; 0: the smallest that is echoed as it is */
     const struct word *words;
     const struct member *members;
     enum err_code (*own)(struct decoding *d, const struct json *v, void *at);

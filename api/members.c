@@ -12,6 +12,8 @@
 #define WHOLE(member, least, most) AT(member), .kind = KIND_WHOLE, .min = least, .max = most
 #define BYTES(member) AT(member), .kind = KIND_BYTES, .min = 1, .max = UINT64_C(1) << 50
 #define REAL(member, most) AT(member), .kind = KIND_REAL, .max = most
+/* Of a GPU or a link; 0: not known. A step at less would take more seconds than anybody reads. */
+#define RATE(member) AT(member), .kind = KIND_REAL, .max = 1000000, .least = 0.001
 #define BOOL(member) AT(member), .kind = KIND_BOOL
 #define WORD(member, vocabulary) AT(member), .kind = KIND_WORDS, .words = vocabulary
 #define WORDS(member, vocabulary) AT(member), .kind = KIND_WORDS, .words = vocabulary, .list = true, .min = 1
@@ -27,9 +29,9 @@ enum { MOST_GPUS = 65536 };
 #define S struct gpu_numbers
 static const struct member gpu_members[] = {
     {BYTES(memory_bytes)},
-    {REAL(bf16_tflops, 1000000)},
-    {REAL(fp16_tflops, 1000000)},
-    {REAL(memory_gbs, 1000000)},
+    {RATE(bf16_tflops)},
+    {RATE(fp16_tflops)},
+    {RATE(memory_gbs)},
     {STR(compute_capability, 8)},
     {WHOLE(multiprocessors, 1, 4096)},
     {0},
@@ -134,8 +136,8 @@ static const struct member cluster_members[] = {
     {BYTES(host_memory_bytes_per_node)},
     {OWN(intra_node, link_read, str_write)},
     {OWN(inter_node, link_read, str_write)},
-    {REAL(intra_node_gbs, 1000000)},
-    {REAL(inter_node_gbs, 1000000)},
+    {RATE(intra_node_gbs)},
+    {RATE(inter_node_gbs)},
     {0},
 };
 #undef S

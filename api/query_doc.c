@@ -91,6 +91,8 @@ static void write_pieces(struct draft *d, const struct member *m, const char *s)
         size_t n = strcspn(s, ",");
         const char *piece = arena_str(d->arena, s, n);
 
+        if (!piece && !d->rc)
+            d->rc = err_set(d->err, ERR_NOMEM, "", "no room for the query");
         if (piece && n)
             write_scalar(d, NULL, piece, m->kind == KIND_OWN);
         s += n + (s[n] == ',');
@@ -108,12 +110,16 @@ static void write_json(struct draft *d, const struct member *m, uint32_t i)
 {
     const char *s = d->q->v[i].value;
     struct json *doc = NULL;
+    enum err_code rc;
 
     if (m->open && s[0] != '{') {
         jsonw_str(&d->w, m->key, s);
         return;
     }
-    if (json_parse(s, strlen(s), &json_limits_request, &doc, NULL))
+    rc = json_parse(s, strlen(s), &json_limits_request, &doc, NULL);
+    if (rc == ERR_NOMEM)
+        refuse(d, i, rc, "found no memory");
+    else if (rc)
         refuse(d, i, ERR_FIELD_VALUE, "holds a JSON object");
     else
         jsonw_raw(&d->w, m->key, s, strlen(s));

@@ -207,7 +207,9 @@ static enum err_code read_events(struct reading *r)
     while (more && !rc) {
         yaml_event_t event;
 
-        if (!yaml_parser_parse(&r->parser, &event))
+        if (!yaml_parser_parse(&r->parser, &event) && r->parser.error == YAML_MEMORY_ERROR)
+            return err_set(r->err, ERR_NOMEM, "", "no memory for a YAML document");
+        if (r->parser.error)
             return refuse(r, r->parser.problem_mark.line, r->parser.problem ? r->parser.problem : "is no YAML");
         more = event.type != YAML_STREAM_END_EVENT;
         rc = take(r, &event, &documents);

@@ -1,6 +1,7 @@
 /*
  * Cached answers over HTTP beside a bare libmicrohttpd handler that sends as many bytes, in one run on one core, with a client of
- * our own on the others; then the same while 32 callers wait for a hub that takes 200 ms. Prints ratios, asserts nothing.
+ * our own on the others; then the same while 32 callers wait for a hub that takes 200 ms; last /healthz beside thousands of
+ * connections that say nothing. Prints medians of five runs and their ratios, asserts nothing.
  *
  *   LLMEMD=build/llmemd build/bench/bench_http
  *
@@ -22,11 +23,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { FAST = 64, SLOW = 32, ROUNDS = 7, ROUND_MS = 700, HUB_MS = 200, BUFFER = 256 << 10 };
+enum { FAST = 64, SLOW = 32, RUNS = 5, RUN_MS = 1000, HUB_MS = 200, BUFFER = 256 << 10, IDLE = 5000, PROBES = 101 };
 
 static const char question[] = "{\"config\":{\"model_type\":\"gpt2\",\"n_embd\":768,\"n_layer\":12,\"n_head\":12,\"vocab_size\":50257,\"n_positions\":1024},"
                                "\"cluster\":{\"gpu\":\"A100-40GB\"},\"training\":{\"seq_len\":512,\"micro_batch_size\":1,\"methods\":\"single\","
@@ -297,7 +299,7 @@ static struct rate measure(uint16_t port, pid_t server, int n_slow)
             ask_next(c);
         }
         ended = wall_s();
-    } while (ended - began < ROUND_MS / 1e3);
+    } while (ended - began < RUN_MS / 1e3);
     cpu = cpu_s(server) - cpu;
     own = cpu_s(getpid()) - own;
     for (int i = 0; i < FAST + n_slow; i++)
@@ -322,13 +324,69 @@ static size_t body_bytes(uint16_t port)
     return n;
 }
 
+/* --- a crowd that says nothing ------------------------------------------------------------------------------------------------------ */
+
+static int connect_from(uint32_t address, uint16_t port)
+{
+    struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(address)};
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0 || bind(fd, (struct sockaddr *)&from, sizeof from) || connect(fd, (struct sockaddr *)&at, sizeof at))
+        die("connect");
+    return fd;
+}
+
+static double probe_ms(uint32_t from, uint16_t port)
+{
+    static const char text[] = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    double began = wall_s();
+    struct caller c = {.fd = connect_from(from, port), .buffer = malloc(BUFFER)};
+
+    if (send(c.fd, text, sizeof text - 1, MSG_NOSIGNAL) < 0)
+        die("send");
+    while (!receive(&c))
+        ;
+    close(c.fd);
+    free(c.buffer);
+    return (wall_s() - began) * 1e3;
+}
+
+static void probe(const char *who, uint32_t from, uint16_t port)
+{
+    double ms[PROBES], middle;
+
+    for (int i = 0; i < PROBES; i++)
+        ms[i] = probe_ms(from, port);
+    middle = median(ms, PROBES);
+    printf("  /healthz asked from %-22s median %6.2f ms, most %6.2f ms\n", who, middle, ms[PROBES - 1]);
+}
+
+/* As many as this process may open. */
+static void beside_idle(uint16_t port)
+{
+    struct rlimit files;
+    int fds[IDLE], n;
+
+    (void)getrlimit(RLIMIT_NOFILE, &files);
+    files.rlim_cur = files.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &files);
+    for (n = 0; n < IDLE && (rlim_t)n + 100 < files.rlim_cur; n++)
+        fds[n] = connect_from(INADDR_LOOPBACK, port);
+    printf("%d idle connections of one address:\n", n);
+    probe("the same address", INADDR_LOOPBACK, port);
+    probe("another", INADDR_LOOPBACK + 1, port);
+    while (n)
+        close(fds[--n]);
+}
+
 /* --- the figures ------------------------------------------------------------------------------------------------------------------ */
 
 int main(void)
 {
     const char *path = getenv("LLMEMD") ? getenv("LLMEMD") : "build/llmemd";
     uint16_t hub_port, port, bare_port;
-    double per_s[3][ROUNDS], cpu_us[3][ROUNDS], server_busy[3] = {0}, client_busy[3] = {0}, slow_per_s = 0;
+    double per_s[3][RUNS], cpu_us[3][RUNS], server_busy[3] = {0}, client_busy[3] = {0}, slow_per_s = 0;
     pid_t hub, server, bare;
     size_t bytes;
 
@@ -339,28 +397,29 @@ int main(void)
     pin(false);
     bytes = body_bytes(port);
     bare = start_bare(bytes, &bare_port);
-    for (int i = 0; i < ROUNDS; i++) {
+    for (int i = 0; i < RUNS; i++) {
         struct rate r[3] = {measure(bare_port, bare, 0), measure(port, server, 0), measure(port, server, SLOW)};
 
         for (int k = 0; k < 3; k++) {
             per_s[k][i] = r[k].per_s;
             cpu_us[k][i] = r[k].cpu_us;
-            server_busy[k] += r[k].server_busy / ROUNDS;
-            client_busy[k] += r[k].client_busy / ROUNDS;
+            server_busy[k] += r[k].server_busy / RUNS;
+            client_busy[k] += r[k].client_busy / RUNS;
         }
-        slow_per_s += r[2].slow_per_s / ROUNDS;
+        slow_per_s += r[2].slow_per_s / RUNS;
     }
     for (int k = 0; k < 3; k++) {
         static const char *const names[] = {"bare handler", "cached answer", "the same beside 32 slow hub calls"};
-        double rate = median(per_s[k], ROUNDS), us = median(cpu_us[k], ROUNDS);
+        double rate = median(per_s[k], RUNS), us = median(cpu_us[k], RUNS);
 
         printf("%-34s %6zu B  %8.0f /s  %5.1f us CPU  busy: server %3.0f %%, client %3.0f %%", names[k], bytes, rate, us, server_busy[k] * 100,
                client_busy[k] * 100);
         if (k)
-            printf("  x bare: %.2f by rate, %.2f by CPU", rate / per_s[0][ROUNDS / 2], cpu_us[0][ROUNDS / 2] / us);
+            printf("  x bare: %.2f by rate, %.2f by CPU", rate / per_s[0][RUNS / 2], cpu_us[0][RUNS / 2] / us);
         printf("\n");
     }
-    printf("slow callers answered: %.0f /s\n", slow_per_s);
+    printf("slow callers answered: %.0f /s; medians of %d runs of %d ms\n", slow_per_s, RUNS, RUN_MS);
+    beside_idle(port);
     kill(hub, SIGKILL);
     kill(bare, SIGKILL);
     kill(server, SIGTERM);

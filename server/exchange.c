@@ -253,8 +253,9 @@ static bool grow(struct exchange *x, size_t bytes)
 
 void exchange_append(struct exchange *x, const char *data, size_t bytes)
 {
-    x->is_too_large |= bytes > x->desk->service->o->max_body - x->bytes || !grow(x, x->bytes + bytes);
-    if (x->is_too_large)
+    x->is_too_large |= bytes > x->desk->service->o->max_body - x->bytes;
+    x->has_no_memory |= !x->is_too_large && !grow(x, x->bytes + bytes);
+    if (x->is_too_large || x->has_no_memory)
         return;
     memcpy(x->body + x->bytes, data, bytes);
     x->bytes += bytes;
@@ -266,6 +267,8 @@ enum exchange_next exchange_ask(struct exchange *x)
 
     if (x->is_too_large)
         return exchange_refuse(x, ERR_TOO_LARGE, 0, "a body may have %u bytes", x->desk->service->o->max_body);
+    if (x->has_no_memory)
+        return exchange_refuse(x, ERR_NOMEM, 1, "no memory for the request");
     next = own_answer(x);
     return next == NEXT_READ ? story_ask(x) : next;
 }

@@ -57,7 +57,7 @@ struct exchange {
     uint64_t began_us;
     char method[16], id[132], trace[56]; /* trace: the caller's traceparent, "": none */
     struct head head;
-    bool has_begun, is_closed, is_too_large, has_slot, is_answered;
+    bool has_begun, is_closed, is_too_large, has_no_memory, has_slot, is_answered;
     bool is_hit, is_not_modified, has_callers_id;
     bool takes_gzip, is_packed; /* he said so; what he gets is */
     struct answer *answer; /* what is sent */

@@ -73,7 +73,7 @@ static void pair(struct buf *b, const char *name, const char *value)
     value_of(b, value);
 }
 
-/* A line has room for all of these, and texts of our own are words: a line a request is most of what a log's thread does. */
+/* All of these are words, by policy.c where they are a caller's, and a line has room: one a request is most of what a log's thread does. */
 struct ends {
     char *at, *end;
 };
@@ -114,9 +114,9 @@ static void request_logfmt(struct buf *b, const char *at, const struct log_reque
     char text[512];
     struct ends e = {text, text + sizeof text};
 
-    pair(b, "ts=", at);
-    pair(b, " id=", r->id);
-    pair(b, " method=", r->method);
+    WORD("ts=", at);
+    WORD(" id=", r->id[0] ? r->id : "\"\"");
+    WORD(" method=", r->method[0] ? r->method : "\"\"");
     WORD(" route=", r->route);
     NUMBER(" status=", (uint64_t)r->status);
     WORD(" code=", r->code);

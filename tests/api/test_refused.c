@@ -14,6 +14,8 @@
     "}," GPU ",\"stack\":{\"transformers\":\"4.40\"},\"training\":{\"methods\":\"single\"}}"
 #define ROPE(type) "\"num_attention_heads\":8,\"rope_scaling\":{\"rope_type\":\"" type "\",\"factor\":8.0}"
 
+#define BY_NUMBERS(more) "{" OPT ",\"cluster\":{\"gpu\":{\"memory_bytes\":\"80GiB\"," more "}}}"
+
 static const struct {
     const char *body;
     int status;
@@ -42,6 +44,14 @@ static const struct {
     {"{" OPT ",\"cluster\":{\"gpu\":{\"memory_bytes\":\"80 apples\"}}}", 422, "field-value", "/cluster/gpu/memory_bytes"},
     {"{" OPT ",\"cluster\":{\"gpu\":{\"memory_bytes\":-1}}}", 422, "field-range", "/cluster/gpu/memory_bytes"},
     {"{" OPT ",\"cluster\":{\"gpu\":{\"memory_bytes\":1e9,\"compute_capability\":\"x\"}}}", 422, "field-value", "/cluster/gpu/compute_capability"},
+    {BY_NUMBERS("\"bf16_tflops\":1e-300"), 422, "field-range", "/cluster/gpu/bf16_tflops"},
+    {BY_NUMBERS("\"fp16_tflops\":0.0009"), 422, "field-range", "/cluster/gpu/fp16_tflops"},
+    {BY_NUMBERS("\"memory_gbs\":1e-9"), 422, "field-range", "/cluster/gpu/memory_gbs"},
+    {BY_NUMBERS("\"memory_gbs\":1e300"), 422, "field-range", "/cluster/gpu/memory_gbs"},
+    {"{" OPT ",\"cluster\":{\"gpu\":\"T4\",\"intra_node_gbs\":1e-5}}", 422, "field-range", "/cluster/intra_node_gbs"},
+    {"{" OPT ",\"cluster\":{\"gpu\":\"T4\",\"inter_node_gbs\":-1}}", 422, "field-range", "/cluster/inter_node_gbs"},
+    {"{" OPT "," GPU ",\"training\":{\"max_grad_norm\":1e-10}}", 422, "field-range", "/training/max_grad_norm"},
+    {"{" OPT "," GPU ",\"training\":{\"lora\":{\"alpha\":1e-12}}}", 422, "field-range", "/training/lora/alpha"},
     {"{" OPT ",\"cluster\":{\"gpu\":\"T4\",\"gpus_per_node\":0}}", 422, "field-range", "/cluster/gpus_per_node"},
     {"{" OPT ",\"cluster\":{\"gpu\":\"T4\",\"free_memory_bytes\":[1000000000,true]}}", 422, "field-type", "/cluster/free_memory_bytes/1"},
     {"{" OPT ",\"cluster\":{\"gpu\":\"T4\",\"intra_node\":\"string\"}}", 422, "field-value", "/cluster/intra_node"},
