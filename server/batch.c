@@ -40,7 +40,7 @@ static void settle(struct place *p)
     it->err = p->err;
     it->retry_after_s = p->retry_after_s;
     it->was_cached = p->was_cached;
-    it->events = p->made ? p->made->work_events : p->work.events;
+    it->events = p->made ? p->made->work_events : p->task.job.work.events;
     b->held_bytes += it->answer ? it->answer->bytes : 0;
     p->made = NULL;
     p->err = NULL;
@@ -86,8 +86,11 @@ static void compute(struct place *p, struct arena *arena)
     struct api_response r;
 
     rq.arena = arena;
-    rq.budget = &p->work;
+    rq.budget = &p->task.job.work;
     api_answer(&rq, gather_configs(&p->gather), p->gather.n, &r);
+    if (rq.budget->is_stopped)
+        return;
+    metrics_work(x->desk->service->metrics, "/estimate/batch", r.work_events);
     if (r.status == 200) {
         p->made = story_keep(x->desk->service, &key, &p->gather, x->head.token != NULL, &r, true);
         return;
@@ -160,8 +163,8 @@ static void push(struct place *p)
     uint64_t until_ms = clock_ms() + o->deadline_s * 1000ull;
 
     p->task = (struct task){.x = b->x, .finished = on_computed,
-                            .job = {.run = run_item, .is_large = true, .until_ms = until_ms < b->until_ms ? until_ms : b->until_ms}};
-    p->work = (struct budget){.limit_events = API_WORK_EVENTS, .cancelled = &b->is_left};
+                            .job = {.run = run_item, .is_large = true, .cancelled = &b->is_cancelled,
+                                    .until_ms = until_ms < b->until_ms ? until_ms : b->until_ms}};
     p->state = PLACE_RUNNING;
     b->running++;
     if (desk_push(&p->task))
@@ -454,7 +457,7 @@ static struct batch *batch_new(struct exchange *x)
     b->by_lines = wants_lines(&x->head);
     b->until_ms = x->began_us / 1000 + s->o->batch_deadline_s * 1000ull;
     b->told_ms = clock_ms();
-    b->most_events = s->o->batch_work * API_WORK_EVENTS;
+    b->most_events = s->o->batch_work * (uint64_t)s->o->work_budget;
     workers_counts_read(s->workers, &workers);
     b->lanes = workers.threads > 1 ? workers.threads - 1 : 1;
     return b;
@@ -481,6 +484,7 @@ void batch_refuse(struct exchange *x, enum err_code code, const char *detail)
 
     if (!b->stopped.code)
         (void)err_set(&b->stopped, code, "", "%s", detail);
+    atomic_store(&b->is_cancelled, true);
     go_on(b);
 }
 
@@ -493,6 +497,7 @@ void batch_expire(struct exchange *x)
 void batch_leave(struct exchange *x)
 {
     atomic_store(&x->batch->is_left, true);
+    atomic_store(&x->batch->is_cancelled, true);
 }
 
 void batch_free(struct batch *b)

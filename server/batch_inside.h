@@ -23,7 +23,6 @@ struct place {
     struct gather gather;
     struct answer *made;
     struct err *err;
-    struct budget work;
     unsigned retry_after_s;
     bool was_cached;
 };
@@ -42,6 +41,7 @@ struct batch {
     uint32_t at;            /* the item whose turn it is to be sent */
     uint32_t next;          /* the first that was not looked at yet */
     atomic_bool is_left;    /* the caller is gone, or has everything */
+    atomic_bool is_cancelled; /* that, or it was stopped: nobody waits for what is computed */
     struct err stopped;     /* code: why whatever is not ready gets this problem */
     uint64_t until_ms, told_ms;
 

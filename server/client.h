@@ -16,7 +16,7 @@ struct client {
     struct client *next, **at;
     int fd; /* the adapter's */
     enum client_phase phase;
-    bool is_cut;
+    bool is_cut, is_gone; /* by us; by its own will, while it waited */
     bool is_counted;  /* among the open connections: one that was cut is no more (crowd.h) */
     bool is_exempt;   /* from the limit of one address */
     unsigned slot;    /* of its address */

@@ -1,9 +1,9 @@
 #include "server/command.h"
 
+#include "server/block.h"
 #include "server/gather.h"
 #include "server/options.h"
 #include "server/service.h"
-#include "server/workers.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -141,8 +141,9 @@ static void answer(struct api_request *rq, struct hub_loop *loop, struct gather 
     api_answer(rq, gather_configs(f), f->n, ret);
 }
 
-static int ask(struct api_request *rq, struct hub *hub)
+static int ask(struct api_request *rq, struct hub *hub, uint64_t work_events)
 {
+    struct budget work = {.limit_events = work_events};
     struct hub_loop *loop = hub_loop_new(hub);
     void *block = block_new(API_ARENA_BYTES);
     struct gather f = {0};
@@ -153,6 +154,7 @@ static int ask(struct api_request *rq, struct hub *hub)
     if (loop && block) {
         arena_init(&arena, block, API_ARENA_BYTES);
         rq->arena = &arena;
+        rq->budget = &work;
         answer(rq, loop, &f, &r);
         if (!f.no_memory && fwrite(r.body, 1, r.bytes, stdout) == r.bytes && !fflush(stdout))
             code = exit_code(&r);
@@ -180,7 +182,7 @@ static int estimate(const struct options *o, char *text, bool in_words)
         rq.body_bytes = read_all(text, API_BODY_MAX + 1);
     }
     if (hub) {
-        code = ask(&rq, hub);
+        code = ask(&rq, hub, o->work_budget);
         hub_free(hub);
     }
     return code;

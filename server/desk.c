@@ -131,6 +131,17 @@ struct exchange *desk_turn(struct desk *d)
     return ready;
 }
 
+void desk_drop(struct exchange *x)
+{
+    if (x->is_streaming) {
+        batch_refuse(x, ERR_CANCELLED, "the caller is gone");
+        return;
+    }
+    atomic_store(&x->is_dropped, true);
+    (void)exchange_refuse(x, ERR_CANCELLED, 0, "the caller is gone");
+    exchange_ready(x);
+}
+
 void desk_refuse(struct desk *d, uint64_t began_us, enum err_code code, const char *detail)
 {
     for (struct exchange *x = d->waiting, *next; x; x = next) {
@@ -141,6 +152,7 @@ void desk_refuse(struct desk *d, uint64_t began_us, enum err_code code, const ch
             batch_expire(x);
         if (x->is_streaming || x->began_us > began_us)
             continue;
+        atomic_store(&x->is_dropped, true);
         metrics_refused(d->service->metrics, code == ERR_DRAINING ? REFUSED_DRAINING : REFUSED_DEADLINE);
         (void)exchange_refuse(x, code, 1, "%s", detail);
         exchange_ready(x);

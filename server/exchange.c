@@ -95,6 +95,7 @@ void exchange_closed(struct exchange *x, int status, const char *end)
     log_request(s->log, &line);
     metrics_request(s->metrics, line.route, x->method, line.status, us, x->is_hit ? "answer" : line.tier);
     desk_forget(x);
+    atomic_store(&x->is_dropped, true);
     x->is_closed = x->is_answered = true;
     x->desk->open--;
     atomic_fetch_sub(&s->in_flight, 1);

@@ -60,6 +60,7 @@ struct exchange {
     bool has_begun, is_closed, is_too_large, has_no_memory, has_slot, is_answered;
     bool is_hit, is_not_modified, has_callers_id;
     bool takes_gzip, is_packed; /* he said so; what he gets is */
+    atomic_bool is_dropped;     /* nobody waits for what a worker computes */
     struct answer *answer; /* what is sent */
 
     /* the task's, while one runs */
@@ -84,6 +85,9 @@ void desk_close(struct desk *d); /* after its connections are closed and its job
 
 /* Moves on what can go on; the list of exchanges to resume. */
 struct exchange *desk_turn(struct desk *d);
+
+/* Who waits, and his caller is gone: what is computed for him ends, and he is resumed. */
+void desk_drop(struct exchange *x);
 
 /* Refuses those that wait: since before began_us, or all. */
 void desk_refuse(struct desk *d, uint64_t began_us, enum err_code code, const char *detail);

@@ -7,16 +7,19 @@
 #include "server/listen.h"
 #include "server/thread.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <microhttpd.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 enum {
     POOL_BYTES = 8 << 10, /* of a connection, request line and headers: the library zeroes all of it after each request */
     SWEEP_MS = 1000,
-    GRACE_MS = 2000,      /* to read a refusal, before the end */
+    LOOK_MS = 250,        /* whether who waits is still there */
+    GRACE_MS = 700,       /* to read a refusal, before the end */
     STUCK_MS = 5000,      /* a thread that has not swept for so long does not turn */
     LOOP_FILES = 16,      /* of an event thread, beside connections and the hub's: epoll, sockets that were accepted at once */
     HUB_FILES = 64,       /* of its transfers */
@@ -35,7 +38,7 @@ struct loop {
     pthread_t thread;
     int epoll_fd, listen_fd;
     bool has_desk, has_thread, is_quiet;
-    uint64_t swept_ms, refused_ms;
+    uint64_t swept_ms, looked_ms, refused_ms;
     _Atomic uint64_t alive_ms; /* as swept_ms, for others */
 };
 
@@ -274,8 +277,8 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
 
 static const char *end_of(const struct client *c, enum MHD_RequestTerminationCode code)
 {
-    if (c && c->is_cut)
-        return "cut";
+    if (c && (c->is_cut || c->is_gone))
+        return c->is_gone ? "left" : "cut";
     return code == MHD_REQUEST_TERMINATED_COMPLETED_OK ? "sent" : code == MHD_REQUEST_TERMINATED_DAEMON_SHUTDOWN ? "closed" : "left";
 }
 
@@ -347,6 +350,32 @@ static void sweep(struct loop *l)
         desk_refuse(&l->desk, (l->desk.now_ms - deadline_ms) * 1000, ERR_OVERLOADED, "the answer took longer than the service grants a request");
 }
 
+/* A connection at its end reads as empty. Who sends the next request meanwhile is there. */
+static bool has_left(struct MHD_Connection *connection)
+{
+    int fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    char one;
+    ssize_t n = recv(fd, &one, 1, MSG_PEEK | MSG_DONTWAIT);
+
+    return !n || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+}
+
+/* The library does not look at a connection that is suspended. */
+static void drop_leavers(struct loop *l)
+{
+    l->looked_ms = l->desk.now_ms;
+    for (struct exchange *x = l->desk.waiting, *next; x; x = next) {
+        struct client *c = client_of(x->connection);
+
+        next = x->next;
+        if (!has_left(x->connection))
+            continue;
+        if (c)
+            c->is_gone = true;
+        desk_drop(x);
+    }
+}
+
 static bool has_ended(struct httpd *h, unsigned loops)
 {
     return atomic_load(&h->ended) >= loops;
@@ -381,21 +410,24 @@ static bool is_over(const struct loop *l)
 
 static unsigned wait_ms(struct loop *l)
 {
+    unsigned most = atomic_load(&l->h->phase) != PHASE_SERVE ? 50 : l->desk.waiting ? LOOK_MS : SWEEP_MS;
     MHD_UNSIGNED_LONG_LONG ms;
 
-    return MHD_get_timeout(l->daemon, &ms) == MHD_YES && ms < SWEEP_MS ? (unsigned)ms : atomic_load(&l->h->phase) != PHASE_SERVE ? 50 : SWEEP_MS;
+    return MHD_get_timeout(l->daemon, &ms) == MHD_YES && ms < most ? (unsigned)ms : most;
 }
 
 static void *run(void *arg)
 {
     struct loop *l = arg;
 
-    l->desk.now_ms = l->swept_ms = clock_ms();
+    l->desk.now_ms = l->swept_ms = l->looked_ms = clock_ms();
     while (!is_over(l)) {
         hub_loop_wait(l->desk.hub, l->epoll_fd, wait_ms(l));
         turn(l);
         if (l->desk.now_ms - l->swept_ms >= SWEEP_MS)
             sweep(l);
+        if (l->desk.now_ms - l->looked_ms >= LOOK_MS)
+            drop_leavers(l);
         follow_phase(l);
     }
     MHD_stop_daemon(l->daemon);

@@ -25,9 +25,14 @@ static const struct {
     {25000, "0.025"}, {50000, "0.05"}, {100000, "0.1"},  {250000, "0.25"}, {1000000, "1"},     {5000000, "5"},     {30000000, "30"},
 };
 
+/* Events of work: a small model on one GPU; the ends of the workers' lanes; the default budget. */
+enum { WORK_BUCKETS = 8 };
+static const uint64_t work_buckets[WORK_BUCKETS] = {20000, 100000, 500000, 2000000, 6000000, 12000000, 24000000, 100000000};
+
 struct route_row {
     const char *_Atomic name;
     atomic_ullong requests[METHODS][CLASSES], bucket[BUCKETS], slower, us;
+    atomic_ullong work[WORK_BUCKETS + 1], events; /* the last: more than the buckets hold */
 };
 
 struct metrics {
@@ -98,6 +103,17 @@ void metrics_request(struct metrics *m, const char *route, const char *method, i
     count(b < BUCKETS ? &r->bucket[b] : &r->slower, 1);
     count(&r->us, us);
     count(&m->tiers[tier ? index_of(tiers, TIERS, tier) : 0], 1);
+}
+
+void metrics_work(struct metrics *m, const char *route, uint64_t events)
+{
+    struct route_row *r = row_of(m, route);
+    int b = 0;
+
+    while (b < WORK_BUCKETS && events > work_buckets[b])
+        b++;
+    count(&r->work[b], 1);
+    count(&r->events, events);
 }
 
 void metrics_refused(struct metrics *m, enum refusal why)
@@ -178,6 +194,50 @@ static void write_histogram(struct metrics *m, struct buf *out)
     }
 }
 
+static bool has_work(struct route_row *r)
+{
+    unsigned long long n = 0;
+
+    for (int b = 0; b <= WORK_BUCKETS; b++)
+        n += read_count(&r->work[b]);
+    return n;
+}
+
+static void write_events(struct route_row *r, const char *name, struct buf *out)
+{
+    unsigned long long sum = 0;
+
+    for (int b = 0; b < WORK_BUCKETS; b++) {
+        sum += read_count(&r->work[b]);
+        line(out, "llmemd_work_events_bucket{route=\"%s\",le=\"%llu\"} %llu", name, (unsigned long long)work_buckets[b], sum);
+    }
+    sum += read_count(&r->work[WORK_BUCKETS]);
+    line(out, "llmemd_work_events_bucket{route=\"%s\",le=\"+Inf\"} %llu", name, sum);
+    line(out, "llmemd_work_events_sum{route=\"%s\"} %llu", name, read_count(&r->events));
+    line(out, "llmemd_work_events_count{route=\"%s\"} %llu", name, sum);
+}
+
+static void write_work(struct metrics *m, struct buf *out)
+{
+    family(out, "llmemd_work_events", "histogram", "What an answer took to be computed, in events of its budget; items of batches by themselves.");
+    for (struct route_row *r = m->rows; r < m->rows + ROUTES_MAX; r++) {
+        const char *name = atomic_load_explicit(&r->name, memory_order_acquire);
+
+        if (name && has_work(r))
+            write_events(r, name, out);
+    }
+}
+
+static void write_lanes(const struct workers_counts *w, struct buf *out)
+{
+    static const char *const lanes[LANES] = {"first", "second", "last"};
+
+    family(out, "llmemd_lane_busy", "gauge", "Threads that compute an answer now, by the lane that its work so far has brought it to.");
+    for (int i = 0; i < LANES; i++)
+        line(out, "llmemd_lane_busy{lane=\"%s\"} %u", lanes[i], w->lane_busy[i]);
+    single(out, "llmemd_jobs_begun_anew_total", "counter", w->begun_anew, "Answers that were put off for the sake of cheaper ones and begun anew.");
+}
+
 static void write_tiers(struct metrics *m, struct buf *out)
 {
     family(out, "llmemd_answers_total", "counter", "Answers by where they came from: the answer cache, or else the dearest source of a config.");
@@ -248,6 +308,7 @@ void metrics_write(struct metrics *m, const struct metrics_now *now, struct buf 
     write_process(m, out);
     write_requests(m, out);
     write_histogram(m, out);
+    write_work(m, out);
     write_tiers(m, out);
     write_batches(m, now->batches, out);
     write_hub(&now->hub, out);
@@ -256,6 +317,7 @@ void metrics_write(struct metrics *m, const struct metrics_now *now, struct buf 
     single(out, "llmemd_requests_waiting", "gauge", now->waiting, "Requests that wait for a config or a worker.");
     single(out, "llmemd_workers", "gauge", now->workers.threads, "Threads that compute answers.");
     single(out, "llmemd_workers_busy", "gauge", now->workers.busy, "Threads that compute an answer now.");
+    write_lanes(&now->workers, out);
     single(out, "llmemd_queue_length", "gauge", now->workers.queued, "Answers that wait for a worker.");
     single(out, "llmemd_answer_cache_entries", "gauge", now->answers.entries, "Answers in the cache.");
     single(out, "llmemd_answer_cache_bytes", "gauge", now->answers.bytes, "Memory of the answers in the cache, with their keys.");

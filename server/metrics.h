@@ -26,6 +26,9 @@ void metrics_free(struct metrics *m);
 /* One request, when it has ended. status 0: the connection broke before there was one. tier: NULL, or where the answer came from. */
 void metrics_request(struct metrics *m, const char *route, const char *method, int status, uint64_t us, const char *tier);
 
+/* What one answer took to be computed, in events of its budget (base/budget.h). */
+void metrics_work(struct metrics *m, const char *route, uint64_t events);
+
 void metrics_refused(struct metrics *m, enum refusal why);
 void metrics_batch_item(struct metrics *m, enum batch_outcome what);
 

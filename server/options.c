@@ -40,6 +40,7 @@ static const struct option_row {
     {"--idle", "LLMEMD_IDLE", "SECONDS", "a connection without a request is closed (30)", KIND_NUMBER, AT(idle_s), 1, 3600, NULL},
     {"--drain-wait", "LLMEMD_DRAIN_WAIT", "SECONDS", "after SIGTERM: /readyz is red, everyone is still answered (0)", KIND_NUMBER, AT(drain_wait_s), 0, 3600, NULL},
     {"--drain", "LLMEMD_DRAIN", "SECONDS", "then, nobody new: for the answers under way (30)", KIND_NUMBER, AT(drain_s), 0, 3600, NULL},
+    {"--work-budget", "LLMEMD_WORK_BUDGET", "EVENTS", "of work that one answer may cause; past it the answer is partial and says so (24000000)", KIND_NUMBER, AT(work_budget), 1000, UINT32_MAX, NULL},
     {"--answers", "LLMEMD_ANSWERS", "N", "ready answers kept; 0: none (10000)", KIND_NUMBER, AT(answers), 0, 10000000, NULL},
     {"--answers-mib", "LLMEMD_ANSWERS_MIB", "MIB", "memory for them (128)", KIND_NUMBER, AT(answers_mib), 1, 1048576, NULL},
     {"--models", "LLMEMD_MODELS", "DIR", "models on disk, shown before the hub is asked: OWNER/NAME/config.json or OWNER__NAME.json", KIND_TEXT, AT(models), 0, 0, NULL},
@@ -146,7 +147,7 @@ bool options_read(struct options *ret, int argc, char **argv, int first, struct 
 {
     struct options o = {.listen = "127.0.0.1:8080", .socket_mode = 0660, .connections = 1024, .waiting = 512, .queue = 256,
                         .max_body = API_BODY_MAX, .batches = 16, .batch_work = 40, .batch_fetches = 200, .batch_deadline_s = 600,
-                        .deadline_s = 60, .idle_s = 30, .drain_s = 30, .answers = 10000, .answers_mib = 128, .log = "logfmt"};
+                        .deadline_s = 60, .idle_s = 30, .drain_s = 30, .work_budget = API_WORK_EVENTS, .answers = 10000, .answers_mib = 128, .log = "logfmt"};
 
     if (!read_environment(&o))
         return false;

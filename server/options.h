@@ -19,6 +19,7 @@ struct options {
     unsigned max_body;
     unsigned batches, batch_work, batch_fetches, batch_deadline_s;
     unsigned deadline_s, idle_s, drain_wait_s, drain_s;
+    unsigned work_budget;                   /* events that one answer may cause */
     unsigned answers, answers_mib;
     const char *models, *cache_dir;         /* NULL: none */
     bool offline, share_token;

@@ -66,7 +66,7 @@ bool service_open(struct service *s, const struct options *o)
         return complain("the system gives no random numbers");
     s->log = log_new(log_format_of(o->log), STDERR_FILENO);
     s->metrics = metrics_new();
-    s->workers = workers_new(o->threads ? o->threads : cores(), o->queue);
+    s->workers = workers_new(o->threads ? o->threads : cores(), o->queue, o->work_budget);
     s->answers = answers_new(o->answers, (size_t)o->answers_mib << 20);
     s->limit = limit_new(o->rate);
     if (!s->log || !s->metrics || !s->workers || (o->answers && !s->answers) || (o->rate && !s->limit))

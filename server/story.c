@@ -200,7 +200,8 @@ static void go_on(struct task *t);
 static void push(struct exchange *x, void (*run)(struct job *job, struct arena *arena))
 {
     x->task = (struct task){.x = x, .finished = go_on,
-                            .job = {.run = run, .is_large = is_large(x), .until_ms = x->began_us / 1000 + x->desk->service->o->deadline_s * 1000ull}};
+                            .job = {.run = run, .is_large = is_large(x), .cancelled = &x->is_dropped,
+                                    .until_ms = x->began_us / 1000 + x->desk->service->o->deadline_s * 1000ull}};
     exchange_hold(x);
     if (!desk_push(&x->task)) {
         (void)refuse(x, REFUSED_QUEUE, ERR_OVERLOADED, 1, "too many requests are waiting to be computed");
@@ -223,7 +224,11 @@ static void run_answer(struct job *job, struct arena *arena)
     if (x->made)
         return;
     x->rq.arena = arena;
+    x->rq.budget = &job->work;
     api_answer(&x->rq, gather_configs(&x->gather), x->gather.n, &r);
+    if (job->work.is_stopped)
+        return;
+    metrics_work(x->desk->service->metrics, r.route, r.work_events);
     x->made = make(x, &r, true);
     if (x->made && x->takes_gzip)
         (void)pack(x, x->made, SIZE_MAX); /* here however large */

@@ -1,146 +1,274 @@
 #include "server/workers.h"
 
 #include "api/api.h"
+#include "server/block.h"
 #include "server/clock.h"
 #include "server/thread.h"
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/mman.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
 enum {
     KEEP_BYTES = 32 << 20, /* of a block, kept while one job follows another: most touch 20 MiB, which takes 5 ms anew */
     LINGER_MS = 100,       /* with nothing to do, then all goes back */
-    LOOK_PAGES = 16 << 10,
 };
+
+/* What a lane is for, in events of work; and what its threads take from others: weights of the scheduler are 1024, 335 and 36. */
+static const struct {
+    uint64_t until_events;
+    int nice;
+} lanes_of[LANES] = {{500000, 0}, {6000000, 5}, {UINT64_MAX, 15}};
 
 struct queue {
     struct job *first, **last;
+    unsigned n;
 };
 
+struct lane {
+    struct queue queue;
+    unsigned slots, threads; /* threads: that there may be; that there are */
+    unsigned idle, busy;
+    pthread_cond_t filled;
+};
+
+/* One thread. */
 struct worker {
     struct workers *all;
-    pthread_t thread;
+    unsigned lane;
     void *block;
     bool is_touched; /* pages of the block are resident */
 };
 
 struct workers {
     pthread_mutex_t lock;
-    pthread_cond_t filled;
-    struct queue small, large;
-    unsigned queued, queue_max, busy, large_busy, large_max;
-    bool ending;
-    unsigned n;
-    struct worker v[];
+    pthread_cond_t ended; /* a thread */
+    struct lane lanes[LANES];
+    unsigned threads, queued, queue_max;
+    uint64_t work_events, begun_anew;
+    bool is_ending;
 };
 
-void *block_new(size_t bytes)
-{
-    void *block = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-    return block == MAP_FAILED ? NULL : block;
-}
-
-void block_free(void *block, size_t bytes)
-{
-    struct arena whole;
-
-    if (!block)
-        return;
-    arena_init(&whole, block, bytes);
-    (void)arena_push_raw(&whole, 1, 1, bytes); /* whoever gets these addresses next finds them unpoisoned */
-    (void)munmap(block, bytes);
-}
+/* --- under the lock ----------------------------------------------------------------------------------------------------------------- */
 
 static void put(struct queue *q, struct job *job)
 {
     job->next = NULL;
     *q->last = job;
     q->last = &job->next;
+    q->n++;
 }
 
 static struct job *take(struct queue *q)
 {
     struct job *job = q->first;
 
-    if (job && !(q->first = job->next))
+    if (!job)
+        return NULL;
+    q->first = job->next;
+    if (!q->first)
         q->last = &q->first;
+    q->n--;
     return job;
 }
 
-/* A large job waits while others of its kind hold all workers but one. */
-static struct job *next(struct workers *w)
-{
-    struct job *job = take(&w->small);
+static void *run(void *arg);
 
-    if (!job && w->large_busy < w->large_max)
-        job = take(&w->large);
-    if (!job)
-        return NULL;
-    w->queued--;
-    w->busy++;
-    w->large_busy += job->is_large;
-    return job;
+/* One thread more for a lane that has room for it. */
+static bool start(struct workers *w, unsigned lane)
+{
+    struct worker *me = w->lanes[lane].threads < w->lanes[lane].slots ? malloc(sizeof *me) : NULL;
+    pthread_t thread;
+
+    if (!me)
+        return false;
+    *me = (struct worker){.all = w, .lane = lane, .block = block_new(API_ARENA_BYTES)};
+    if (!me->block || !thread_start(&thread, run, me)) {
+        block_free(me->block, API_ARENA_BYTES);
+        free(me);
+        return false;
+    }
+    (void)pthread_detach(thread); /* workers_free() counts them */
+    w->lanes[lane].threads++;
+    w->threads++;
+    return true;
+}
+
+/* Somebody will take the job: who is idle, a new thread, or one that is busy still. false: there is no thread, and none can be had. */
+static bool enqueue(struct workers *w, struct job *job)
+{
+    struct lane *l = &w->lanes[job->lane];
+
+    if (l->queue.n >= l->idle && !start(w, job->lane) && !l->threads)
+        return false;
+    put(&l->queue, job);
+    w->queued++;
+    pthread_cond_signal(&l->filled);
+    return true;
+}
+
+/* --- from lane to lane -------------------------------------------------------------------------------------------------------------- */
+
+/* It cannot be taken back without privileges: such a thread ends with its lane's work. */
+static void lower_priority(unsigned lane)
+{
+    if (lanes_of[lane].nice)
+        (void)setpriority(PRIO_PROCESS, (id_t)gettid(), lanes_of[lane].nice);
+}
+
+/* Under the lock: a thread with its job. */
+static void move_on(struct worker *me)
+{
+    struct workers *w = me->all;
+    struct lane *from = &w->lanes[me->lane], *to = &w->lanes[me->lane + 1];
+
+    from->threads--;
+    from->busy--;
+    to->threads++;
+    to->busy++;
+    me->lane++;
+    if (me->lane == 1 || from->queue.n)
+        (void)start(w, me->lane - 1);
+}
+
+/* The job has come to the end of what its lane is for. Where no thread can take this one's place, it stays. */
+static bool passed(struct budget *b)
+{
+    struct job *job = (struct job *)(void *)((char *)b - offsetof(struct job, work));
+    struct worker *me = job->worker;
+    struct workers *w = me->all;
+    struct lane *next = &w->lanes[me->lane + 1];
+    bool goes_on;
+
+    pthread_mutex_lock(&w->lock);
+    goes_on = next->busy + next->queue.n < next->slots;
+    if (goes_on)
+        move_on(me);
+    job->lane = goes_on ? me->lane : me->lane + 1;
+    pthread_mutex_unlock(&w->lock);
+    b->mark_events = lanes_of[job->lane].until_events;
+    if (goes_on)
+        lower_priority(me->lane);
+    return goes_on;
+}
+
+/* --- a thread ----------------------------------------------------------------------------------------------------------------------- */
+
+static bool is_cancelled(const struct job *job)
+{
+    return job->cancelled && atomic_load(job->cancelled);
 }
 
 static void give_pages_back(struct worker *me)
 {
-    (void)madvise(me->block, API_ARENA_BYTES, MADV_DONTNEED);
+    block_empty(me->block, API_ARENA_BYTES);
     me->is_touched = false;
 }
 
-static size_t resident_bytes(const struct worker *me)
-{
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = API_ARENA_BYTES / page, n = 0;
-    unsigned char there[LOOK_PAGES];
-
-    for (size_t at = 0, some; at < pages; at += some) {
-        some = pages - at < LOOK_PAGES ? pages - at : LOOK_PAGES;
-        if (mincore((char *)me->block + at * page, some * page, there))
-            return SIZE_MAX;
-        for (size_t i = 0; i < some; i++)
-            n += there[i] & 1;
-    }
-    return n * page;
-}
-
-/* Nothing to do. With the lock. */
-static void rest(struct worker *me)
-{
-    struct workers *w = me->all;
-    struct timespec until;
-
-    if (!me->is_touched) {
-        pthread_cond_wait(&w->filled, &w->lock);
-        return;
-    }
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += LINGER_MS * 1000000;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    if (pthread_cond_timedwait(&w->filled, &w->lock, &until) != ETIMEDOUT)
-        return;
-    pthread_mutex_unlock(&w->lock);
-    give_pages_back(me);
-    pthread_mutex_lock(&w->lock);
-}
-
-static void work(struct worker *me, struct job *job)
+/* false: it is to begin anew, in job->lane. */
+static bool work(struct worker *me, struct job *job)
 {
     struct arena arena;
 
-    if (clock_ms() >= job->until_ms) {
+    job->worker = me;
+    job->work = (struct budget){.limit_events = me->all->work_events, .cancelled = job->cancelled};
+    if (me->lane + 1 < LANES) {
+        job->work.passed = passed;
+        job->work.mark_events = lanes_of[me->lane].until_events;
+    }
+    if (clock_ms() >= job->until_ms || is_cancelled(job)) {
         job->run(job, NULL);
-        return;
+        return true;
     }
     arena_init(&arena, me->block, API_ARENA_BYTES);
     job->run(job, &arena);
     me->is_touched = true;
-    if (resident_bytes(me) > KEEP_BYTES)
+    return !job->work.is_stopped;
+}
+
+/* A job that waits for its lane now. This thread has it where no other can. */
+static void begin_anew(struct worker *me, struct job *job)
+{
+    struct workers *w = me->all;
+
+    w->begun_anew++;
+    if (enqueue(w, job))
+        return;
+    w->lanes[me->lane].threads--;
+    w->lanes[job->lane].threads++;
+    me->lane = job->lane;
+    (void)enqueue(w, job);
+}
+
+/* Called and left under the lock. */
+static void run_job(struct worker *me, struct job *job)
+{
+    struct workers *w = me->all;
+    bool is_done;
+
+    w->queued--;
+    w->lanes[me->lane].busy++;
+    pthread_mutex_unlock(&w->lock);
+    is_done = work(me, job);
+    if (is_done)
+        job->done(job);
+    if (me->is_touched && block_resident(me->block, API_ARENA_BYTES) > KEEP_BYTES)
         give_pages_back(me);
+    pthread_mutex_lock(&w->lock);
+    w->lanes[me->lane].busy--;
+    if (!is_done)
+        begin_anew(me, job);
+}
+
+/* A job, or a tenth of a second without one. false: that. */
+static bool linger(struct worker *me, struct lane *l)
+{
+    struct timespec until;
+    int rc;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += LINGER_MS * 1000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    rc = pthread_cond_timedwait(&l->filled, &me->all->lock, &until);
+    return rc != ETIMEDOUT;
+}
+
+/* Nothing to do. false: and there will not be. Those of the first lane stay; their pages, and others, go. */
+static bool rest(struct worker *me)
+{
+    struct workers *w = me->all;
+    struct lane *l = &w->lanes[me->lane];
+    bool stays = !me->lane, came = true;
+
+    if (w->is_ending)
+        return false;
+    l->idle++;
+    if (stays && !me->is_touched)
+        pthread_cond_wait(&l->filled, &w->lock);
+    else
+        came = linger(me, l);
+    l->idle--;
+    if (came || l->queue.n || !stays)
+        return came || l->queue.n;
+    pthread_mutex_unlock(&w->lock);
+    give_pages_back(me);
+    pthread_mutex_lock(&w->lock);
+    return true;
+}
+
+/* Jobs that moved on from another lane may hold all of this one. */
+static struct job *next_job(struct worker *me)
+{
+    struct lane *l = &me->all->lanes[me->lane];
+    struct job *job = NULL;
+
+    do
+        job = l->busy < l->slots ? take(&l->queue) : NULL;
+    while (!job && rest(me));
+    return job;
 }
 
 static void *run(void *arg)
@@ -148,87 +276,69 @@ static void *run(void *arg)
     struct worker *me = arg;
     struct workers *w = me->all;
 
+    lower_priority(me->lane);
     pthread_mutex_lock(&w->lock);
-    for (;;) {
-        struct job *job = next(w);
-        bool large;
-
-        if (!job) {
-            if (w->ending && !w->queued)
-                break;
-            rest(me);
-            continue;
-        }
-        pthread_mutex_unlock(&w->lock);
-        large = job->is_large;
-        work(me, job);
-        job->done(job);
-        pthread_mutex_lock(&w->lock);
-        w->busy--;
-        w->large_busy -= large;
-        if (large || w->ending)
-            pthread_cond_broadcast(&w->filled);
-    }
+    for (struct job *job; (job = next_job(me));)
+        run_job(me, job);
+    w->lanes[me->lane].threads--;
+    w->threads--;
+    pthread_cond_signal(&w->ended);
     pthread_mutex_unlock(&w->lock);
+    block_free(me->block, API_ARENA_BYTES);
+    free(me);
     return NULL;
 }
+
+/* --- for others --------------------------------------------------------------------------------------------------------------------- */
 
 bool workers_push(struct workers *w, struct job *job)
 {
     bool room;
 
+    job->lane = job->is_large;
     pthread_mutex_lock(&w->lock);
-    room = w->queued < w->queue_max;
-    if (room) {
-        put(job->is_large ? &w->large : &w->small, job);
-        w->queued++;
-    }
+    room = w->queued < w->queue_max && enqueue(w, job);
     pthread_mutex_unlock(&w->lock);
-    if (room)
-        pthread_cond_signal(&w->filled);
     return room;
 }
 
 void workers_counts_read(struct workers *w, struct workers_counts *ret)
 {
     pthread_mutex_lock(&w->lock);
-    *ret = (struct workers_counts){.threads = w->n, .busy = w->busy, .queued = w->queued};
+    *ret = (struct workers_counts){.threads = w->lanes[0].slots, .queued = w->queued, .begun_anew = w->begun_anew};
+    for (unsigned i = 0; i < LANES; i++) {
+        ret->lane_busy[i] = w->lanes[i].busy;
+        ret->busy += w->lanes[i].busy;
+    }
     pthread_mutex_unlock(&w->lock);
 }
 
-static bool start(struct workers *w)
+struct workers *workers_new(unsigned threads, unsigned queue, uint64_t work_events)
 {
-    struct worker *me = &w->v[w->n];
-
-    me->all = w;
-    me->block = block_new(API_ARENA_BYTES);
-    if (me->block && thread_start(&me->thread, run, me))
-        return true;
-    block_free(me->block, API_ARENA_BYTES);
-    return false;
-}
-
-struct workers *workers_new(unsigned threads, unsigned queue)
-{
-    struct workers *w = calloc(1, sizeof *w + threads * sizeof *w->v);
+    struct workers *w = calloc(1, sizeof *w);
     pthread_condattr_t monotonic;
     bool good = w;
 
     if (!w)
         return NULL;
     pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->ended, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&w->filled, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    w->small.last = &w->small.first;
-    w->large.last = &w->large.first;
     w->queue_max = queue;
-    w->large_max = threads > 1 ? threads - 1 : 1;
-    while (good && w->n < threads) {
-        good = start(w);
-        w->n += good;
+    w->work_events = work_events;
+    for (unsigned i = 0; i < LANES; i++) {
+        struct lane *l = &w->lanes[i];
+
+        pthread_cond_init(&l->filled, &monotonic);
+        l->queue.last = &l->queue.first;
+        l->slots = i + 1 < LANES ? threads : (threads + 1) / 2;
     }
+    pthread_condattr_destroy(&monotonic);
+    pthread_mutex_lock(&w->lock);
+    while (good && w->lanes[0].threads < threads)
+        good = start(w, 0);
+    pthread_mutex_unlock(&w->lock);
     if (good)
         return w;
     workers_free(w);
@@ -240,14 +350,15 @@ void workers_free(struct workers *w)
     if (!w)
         return;
     pthread_mutex_lock(&w->lock);
-    w->ending = true;
+    w->is_ending = true;
+    for (unsigned i = 0; i < LANES; i++)
+        pthread_cond_broadcast(&w->lanes[i].filled);
+    while (w->threads)
+        pthread_cond_wait(&w->ended, &w->lock);
     pthread_mutex_unlock(&w->lock);
-    pthread_cond_broadcast(&w->filled);
-    for (unsigned i = 0; i < w->n; i++) {
-        pthread_join(w->v[i].thread, NULL);
-        block_free(w->v[i].block, API_ARENA_BYTES);
-    }
-    pthread_cond_destroy(&w->filled);
+    for (unsigned i = 0; i < LANES; i++)
+        pthread_cond_destroy(&w->lanes[i].filled);
+    pthread_cond_destroy(&w->ended);
     pthread_mutex_destroy(&w->lock);
     free(w);
 }

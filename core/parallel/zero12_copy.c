@@ -147,7 +147,8 @@ static uint64_t accumulated_bytes(const struct zero12 *z, bool of_all)
     return sum;
 }
 
-/* What every rank holds alike: fp32 weights, gradient and two states; the half weights on their way to the device, since 0.19; temp_grad_buffer_for_cpu_offload */
+/* What every rank holds alike: fp32 weights, gradient and two states; the half weights on their way to the device, since 0.19;
+ * temp_grad_buffer_for_cpu_offload */
 static uint64_t share_bytes(const struct zero12 *z)
 {
     unsigned half = dtype_bytes(z->dtype), states = z->o->optimizer == OPTIM_SGD ? 0 : 2;

@@ -28,7 +28,8 @@ static void measure_span(void *context, struct module *m, struct param *p)
 }
 
 /* ------------------------------------------------------------------------------------------------------ the likely one */
-/* Walks tensors and ranks side by side, past ranks that lie within one tensor, which are all alike; a block is what copy_grads_in_partition keeps: every tensor that the rank's share touches. */
+/* Walks tensors and ranks side by side, past ranks that lie within one tensor, which are all alike;
+ * a block is what copy_grads_in_partition keeps: every tensor that the rank's share touches. */
 struct likely {
     uint64_t total, at, share, reduce_elems, block, largest_block;
     uint32_t ranks, rank, found;

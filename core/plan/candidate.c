@@ -165,6 +165,21 @@ static bool gap_of(const struct plan_question *q, const struct recipe *r, struct
     return parallel_gap(&s, err) != ERR_OK;
 }
 
+/* Until one stands foretelling may take all there is, then its share. */
+static enum err_code foresee_within(struct planning *p, struct plan_candidate *c)
+{
+    struct budget *b = p->scratch->budget;
+    uint64_t limit = b ? b->limit_events : 0;
+    enum err_code rc;
+
+    if (b && p->answer->any_modelled)
+        b->limit_events = p->foretell_until;
+    rc = foresee(p, c);
+    if (b)
+        b->limit_events = limit;
+    return rc;
+}
+
 /* LoRA without targets is an error only of who asked for LoRA. What contradicts itself in one combination of several is set aside; that
  * all do is found at the end. */
 enum err_code candidate_foresee(struct planning *p, struct plan_candidate *c)
@@ -195,7 +210,7 @@ enum err_code candidate_foresee(struct planning *p, struct plan_candidate *c)
                       c->step.r.data_parallel);
         return set_aside(p, c, "batch-conflict");
     }
-    return candidate_stands(p, c, foresee(p, c));
+    return candidate_stands(p, c, foresee_within(p, c));
 }
 
 /* The work that one question may cause ended here or before. */

@@ -221,16 +221,10 @@ static enum err_code settle(struct planning *p)
 /* All combinations, foretold with half of the work that is left; what is best among them is looked at closer with the rest. */
 static enum err_code foretell(struct planning *p, uint32_t *at, bool staged)
 {
-    struct budget *b = p->scratch->budget;
-    uint64_t limit = b ? b->limit_events : 0;
-    enum err_code rc;
+    const struct budget *b = p->scratch->budget;
 
-    if (b && b->events < limit)
-        b->limit_events -= (limit - b->events) / 2;
-    rc = enumerate(p, at, staged);
-    if (b)
-        b->limit_events = limit;
-    return rc;
+    p->foretell_until = b && b->limit_events > b->events ? b->events + (b->limit_events - b->events) / 2 : 0;
+    return enumerate(p, at, staged);
 }
 
 enum err_code plan_answer(const struct plan_question *q, struct arena *keep, struct arena *scratch, struct plan_answer *ret,

@@ -13,7 +13,8 @@ struct planning {
     unsigned char *begin; /* of the scratch arena: between two looks it is empty */
     struct plan_answer *answer;
     uint32_t measured, conflicts;
-    uint64_t work_events; /* that may be done in all */
+    uint64_t work_events;    /* that may be done in all */
+    uint64_t foretell_until; /* of the budget: so far candidates are foretold, and the first of them at all events */
     struct err *err;
 };
 

@@ -1,0 +1,15 @@
+/*
+ * block.h - address space for arenas: it costs nothing until it is used.
+ */
+#ifndef SERVER_BLOCK_H
+#define SERVER_BLOCK_H
+
+#include <stddef.h>
+
+void *block_new(size_t bytes); /* NULL: there is none */
+void block_free(void *block, size_t bytes);
+
+void block_empty(void *block, size_t bytes);      /* its pages go back, it stays */
+size_t block_resident(void *block, size_t bytes); /* bytes of it that are in memory */
+
+#endif

@@ -1,0 +1,147 @@
+"""Questions that take longest. work.py"""
+import concurrent.futures
+import json
+import signal
+import time
+import unittest
+
+from daemon import BODY, SLOW, Daemon, main, question, read_answer, request
+
+ENDLESS = ("--work-budget", "4000000000")  # minutes
+LANES = 'llmemd_lane_busy{lane="%s"}'
+
+
+def deep(n=0):
+    """Three hundred layers, every method, every option that somebody might leave open: what one question may cost at most."""
+    return json.dumps({"config": {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 512, "num_attention_heads": 8,
+                                  "num_key_value_heads": 8, "num_hidden_layers": 300, "intermediate_size": 1024 + 8 * n, "vocab_size": 1000,
+                                  "max_position_embeddings": 4096, "torch_dtype": "bfloat16"},
+                       "cluster": {"gpu": "A100-80GB", "gpus_per_node": 8},
+                       "training": {"seq_len": 512, "gradient_accumulation_steps": 2, "attention": ["eager", "sdpa"],
+                                    "optimizer": ["adamw_torch", "sgd"], "tuning": "full"}})
+
+
+def reason(candidate):
+    return (candidate.get("reason") or {}).get("code")
+
+
+class Work(unittest.TestCase):
+    def busy(self, d):
+        return float(d.metrics()["llmemd_workers_busy"])
+
+    def begin(self, d, n=0):
+        """A connection that waits for such an answer, once a worker has begun."""
+        s = d.connect(300)
+        before = self.busy(d) + float(d.metrics()["llmemd_queue_length"])
+        s.sendall(request(deep(n)))
+        end = time.time() + 60
+        while self.busy(d) + float(d.metrics()["llmemd_queue_length"]) <= before:
+            self.assertLess(time.time(), end)
+            time.sleep(0.005)
+        return s
+
+    def free_within(self, d, seconds):
+        began = time.time()
+        d.wait_for("llmemd_workers_busy", 0)
+        if not SLOW:
+            self.assertLess(time.time() - began, seconds)
+
+    def test_a_partial_answer_says_so(self):
+        d = Daemon("--work-budget", "3000000")
+        status, _, body = d.ask("POST", "/estimate?top=1000", deep())
+        self.assertEqual(status, 200)
+        answer = json.loads(body)
+        cut = [c for c in answer["candidates"] if reason(c) == "budget"]
+        self.assertTrue(cut)
+        self.assertTrue(all(c["fits"] is None and "memory" not in c for c in cut))
+        self.assertEqual(answer["work"]["budget"], 3000000)
+        self.assertGreater(answer["work"]["events"], 3000000)
+        self.assertLess(answer["work"]["events"], 3100000)
+        self.assertTrue(any("partial" in w and "%d of %d" % (len(cut), answer["candidates_total"]) in w for w in answer["warnings"]))
+        self.assertEqual(d.metrics()['llmemd_work_events_bucket{route="/estimate",le="2000000"}'], "0")
+        self.assertEqual(d.metrics()['llmemd_work_events_count{route="/estimate"}'], "1")
+        self.assertEqual(d.stop()[0], 0)
+
+    def test_equal_bytes_whatever_else_runs(self):
+        """Put off for the sake of cheaper ones, begun anew, beside others or alone."""
+        answers = set()
+        for threads in ("1", "3"):
+            d = Daemon("--work-budget", "7000000", "--threads", threads, "--answers", "0")
+            with concurrent.futures.ThreadPoolExecutor(6) as pool:
+                same = [pool.submit(d.ask, "POST", "/estimate", deep()) for _ in range(3)]
+                others = [pool.submit(d.ask, "POST", "/estimate", deep(i)) for i in (1, 2, 3)]
+                answers |= {f.result()[2] for f in same}
+                self.assertEqual({f.result()[0] for f in others}, {200})
+            if threads == "1":
+                self.assertGreater(float(d.metrics()["llmemd_jobs_begun_anew_total"]), 0)
+            self.assertEqual(d.stop()[0], 0)
+        self.assertEqual(len(answers), 1)
+
+    def test_the_deadline_frees_the_worker(self):
+        d = Daemon(*ENDLESS, "--threads", "1", "--deadline", "1")
+        with self.begin(d) as s:
+            status, headers, body, _ = read_answer(s)
+        self.assertEqual((status, json.loads(body)["code"], headers["retry-after"]), (503, "overloaded", "1"))
+        self.free_within(d, 0.5)
+        self.assertEqual(d.ask("POST", "/estimate", BODY)[0], 200)
+        self.assertEqual(d.stop()[0], 0)
+
+    def test_who_hangs_up_frees_the_worker(self):
+        d = Daemon(*ENDLESS, "--threads", "1")
+        self.begin(d).close()
+        self.free_within(d, 1)
+        d.wait_for_line("end=left")
+        self.assertEqual(d.stop()[0], 0)
+
+    def test_who_hangs_up_in_the_queue_is_not_computed(self):
+        d = Daemon(*ENDLESS, "--threads", "1")
+        waiting = [self.begin(d, i) for i in range(4)]
+        for s in waiting:
+            s.close()
+        self.free_within(d, 2)
+        d.wait_for("llmemd_queue_length", 0)
+        self.assertEqual(d.stop()[0], 0)
+
+    def test_a_batch_that_is_left_frees_its_workers(self):
+        d = Daemon(*ENDLESS, "--threads", "2")
+        with d.connect(60) as s:
+            s.sendall(request('{"requests": [%s, %s]}' % (deep(1), deep(2)), "/estimate/batch"))
+            end = time.time() + 60
+            while not self.busy(d):
+                self.assertLess(time.time(), end)
+        self.free_within(d, 1)
+        self.assertEqual(d.stop()[0], 0)
+
+    def test_sigterm_under_the_worst_load(self):
+        """Gone within the drain and a second; what was finished was delivered, the rest is told."""
+        d = Daemon(*ENDLESS, "--drain", "1")
+        waiting = [self.begin(d, i) for i in range(8)]
+        self.assertEqual(d.ask("POST", "/estimate", question("facebook/opt-350m"))[0], 200)
+        small = d.connect(60)
+        small.sendall(request(question("facebook/opt-1.3b")))
+        began = time.time()
+        d.process.send_signal(signal.SIGTERM)
+        self.assertEqual(read_answer(small)[0], 200)
+        for s in waiting:
+            status, _, body, _ = read_answer(s)
+            self.assertEqual((status, json.loads(body)["code"]), (503, "draining"))
+            s.close()
+        small.close()
+        self.assertEqual(d.ended()[0], 0)
+        if not SLOW:
+            self.assertLess(time.time() - began, 2)
+
+    def test_what_is_cheap_waits_for_nothing_that_is_dear(self):
+        d = Daemon(*ENDLESS, "--threads", "1")
+        waiting = [self.begin(d, i) for i in range(8)]
+        d.wait_for(LANES % "last", 1)
+        for i in range(20):
+            self.assertEqual(d.ask("POST", "/estimate", json.dumps(dict(json.loads(question("facebook/opt-125m")), margin=i / 100)))[0], 200)
+        self.assertEqual(float(d.metrics()[LANES % "last"]), 1)
+        for s in waiting:
+            s.close()
+        self.free_within(d, 2)
+        self.assertEqual(d.stop()[0], 0)
+
+
+main(unittest)
