@@ -155,12 +155,24 @@ void flight_check(struct flight *f)
 
 /* --- the ladder -------------------------------------------------------------------------------------------------------------------------------- */
 
+static bool was_reloaded(struct hub *h, int64_t checked_s)
+{
+    bool is;
+
+    pthread_mutex_lock(&h->lock);
+    is = checked_s <= h->reloaded_s;
+    pthread_mutex_unlock(&h->lock);
+    return is;
+}
+
 static uint64_t still_fresh_ms(const struct flight *f)
 {
     int64_t age_s = f->mine ? hub_wall_s() - f->mine->facts.checked_s : -1, fresh_s = f->loop->hub->o.fresh_s;
 
     if (f->mine && is_commit(f->revision))
         return CACHE_FOREVER;
+    if (f->mine && was_reloaded(f->loop->hub, f->mine->facts.checked_s))
+        return 0;
     return age_s >= 0 && age_s < fresh_s ? (uint64_t)(fresh_s - age_s) * 1000 : 0; /* written in the future: a clock is wrong */
 }
 

@@ -116,6 +116,7 @@ void hub_reload(struct hub *h)
     if (read)
         take_token(h, now.token);
     h->token_told_ms = 0;
+    h->reloaded_s = h->o.offline ? 0 : hub_wall_s();
     cache_expire(h->cache);
     pthread_mutex_unlock(&h->lock);
     if (read)

@@ -29,6 +29,7 @@ struct hub {
     struct limits limits;
     struct hub_counts counts;
     uint64_t token_told_ms; /* when the log last heard that the hub refuses the server's token */
+    int64_t reloaded_s;     /* what was checked until then is asked for anew; 0: never */
     struct disk *disk;
     struct helper *helper;
 };

@@ -197,7 +197,8 @@ class Wait(unittest.TestCase):
         with tempfile.NamedTemporaryFile("w", suffix=".token") as token:
             token.write("hf_before")
             token.flush()
-            d = hub.daemon("--share-token", HF_TOKEN_PATH=token.name)
+            kept = tempfile.TemporaryDirectory()  # what lies on a disk is asked for anew too
+            d = hub.daemon("--share-token", "--cache-dir", kept.name, HF_TOKEN_PATH=token.name)
             asked = question("org/model")
             self.assertEqual(d.ask("POST", "/estimate", asked)[0], 200)
             self.assertEqual(d.ask("POST", "/estimate", asked)[1]["cache-status"], "llmemd; hit")
@@ -214,9 +215,11 @@ class Wait(unittest.TestCase):
                 if "reloaded\n" in d.log:
                     break
                 time.sleep(0.05)
+            before = hub.seen.count("/org/model/resolve/main/config.json")
             again = d.ask("POST", "/estimate", asked)
             self.assertEqual(again[0], 200)
             self.assertIn("fwd=miss", again[1]["cache-status"])
+            self.assertGreater(hub.seen.count("/org/model/resolve/main/config.json"), before)
             self.assertIn("Bearer hf_after", hub.tokens[seen:])
             d.process.send_signal(signal.SIGHUP)
             self.assertEqual(d.ask("GET", "/readyz")[0], 200)
