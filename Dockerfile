@@ -7,7 +7,7 @@ RUN apt-get update && apt-get install -y --no-install-recommends make && rm -rf 
 COPY tools/install-deps tools/
 RUN tools/install-deps build
 COPY . .
-RUN make BUILD=/tmp/build && make BUILD=/tmp/build DESTDIR=/out PREFIX=/usr install
+RUN make BUILD=/tmp/build && make BUILD=/tmp/build DESTDIR=/out PREFIX=/usr install-program
 
 FROM debian:12-slim
 RUN apt-get update \

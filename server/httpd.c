@@ -20,6 +20,7 @@ enum {
     SWEEP_MS = 1000,
     LOOK_MS = 250,        /* whether who waits is still there */
     GRACE_MS = 700,       /* to read a refusal, before the end */
+    LINGER_MS = 250,      /* who was let in a moment before the end has his request on its way */
     STUCK_MS = 5000,      /* a thread that has not swept for so long does not turn */
     LOOP_FILES = 16,      /* of an event thread, beside connections and the hub's: epoll, sockets that were accepted at once */
     HUB_FILES = 64,       /* of its transfers */
@@ -38,7 +39,7 @@ struct loop {
     pthread_t thread;
     int epoll_fd, listen_fd;
     bool has_desk, has_thread, is_quiet;
-    uint64_t swept_ms, looked_ms, refused_ms;
+    uint64_t swept_ms, looked_ms, refused_ms, quiet_ms;
     _Atomic uint64_t alive_ms; /* as swept_ms, for others */
 };
 
@@ -388,6 +389,7 @@ static void follow_phase(struct loop *l)
 
     if (phase >= PHASE_DRAIN && !l->is_quiet && (!l->desk.is_admin || has_ended(l->h, l->h->mains))) {
         l->is_quiet = true;
+        l->quiet_ms = l->desk.now_ms;
         (void)MHD_quiesce_daemon(l->daemon);
         close(l->listen_fd);
         l->listen_fd = -1;
@@ -405,7 +407,11 @@ static bool is_over(const struct loop *l)
 {
     if (!l->is_quiet || l->desk.waiting || l->desk.ready)
         return false;
-    return !l->desk.open || l->desk.is_admin || (l->desk.is_refusing && l->desk.now_ms - l->refused_ms >= GRACE_MS);
+    if (l->desk.is_admin)
+        return true;
+    if (l->clients && l->desk.now_ms - l->quiet_ms < LINGER_MS)
+        return false;
+    return !l->desk.open || (l->desk.is_refusing && l->desk.now_ms - l->refused_ms >= GRACE_MS);
 }
 
 static unsigned wait_ms(struct loop *l)
