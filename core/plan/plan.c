@@ -197,10 +197,12 @@ static uint32_t count_modelled(const struct plan_answer *a)
 /* The recommendation is played before it is named; if it fails, the next is tried. What is left is told by its live blocks, and may turn out to fit. */
 static enum err_code settle(struct planning *p)
 {
-    struct plan_candidate *first = p->answer->candidates;
+    struct plan_candidate *first = p->answer->candidates, *rival;
+    bool few = count_modelled(p->answer) <= PLAN_REPLAY_ALL;
     enum err_code rc = ERR_OK;
 
-    if (count_modelled(p->answer) <= PLAN_REPLAY_ALL)
+    p->rooms_of_all = few || p->q->objective != OBJECTIVE_FASTEST;
+    if (few)
         rc = look_at(p, candidate_settle);
     else if (p->q->objective == OBJECTIVE_LEAST_MEMORY)
         rc = look_at(p, candidate_bound);
@@ -208,6 +210,8 @@ static enum err_code settle(struct planning *p)
         rank(p->q, p->answer);
         if (p->answer->n && first->modelled && first->fits && first->basis != BASIS_REPLAYED)
             rc = candidate_stands(p, first, candidate_settle(p, first));
+        else if (!p->rooms_of_all && (rival = rank_rival(p->q, p->answer)) != NULL)
+            rc = candidate_stands(p, rival, candidate_make_room(p, rival));
         else if (is_open(p->answer))
             rc = look_at(p, candidate_bound);
         else

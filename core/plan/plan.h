@@ -112,6 +112,7 @@ struct plan_candidate {
     /* the rest only when modelled */
     bool fits, tight;
     bool launchable;
+    bool room_tried;  /* a tight one: whether a smaller micro-batch leaves room */
     bool retries;     /* it fits because the allocator gives cached segments back and asks again */
     enum basis basis; /* bounded: memory is train_walk()'s, device_bytes is not known */
     struct step step; /* micro_batch_size: as asked, else the one chosen */

@@ -13,6 +13,7 @@ struct planning {
     unsigned char *begin; /* of the scratch arena: between two looks it is empty */
     struct plan_answer *answer;
     uint32_t measured, conflicts;
+    bool rooms_of_all; /* whoever turns out tight tries a smaller micro-batch at once, not only who might lead then */
     uint64_t work_events;    /* that may be done in all */
     uint64_t foretell_until; /* of the budget: so far candidates are foretold, and the first of them at all events */
     struct err *err;
@@ -36,6 +37,9 @@ MUST_CHECK enum err_code candidate_foresee(struct planning *p, struct plan_candi
 /* All of that by replays; or the figures of the foreseen micro-batch by live blocks, and by replays where those do not settle it. */
 MUST_CHECK enum err_code candidate_settle(struct planning *p, struct plan_candidate *c);
 MUST_CHECK enum err_code candidate_bound(struct planning *p, struct plan_candidate *c);
+
+/* A tight one that was played gives way to a smaller micro-batch of it that leaves room, where there is one; tried once. */
+MUST_CHECK enum err_code candidate_make_room(struct planning *p, struct plan_candidate *c);
 
 /* max_micro_batch_size of a candidate that was played and does not fit as it was asked. */
 MUST_CHECK enum err_code candidate_advise_less(struct planning *p, struct plan_candidate *c);

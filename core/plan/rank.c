@@ -127,6 +127,17 @@ void rank_order(const struct plan_question *q, const struct plan_answer *answer,
     }
 }
 
+struct plan_candidate *rank_rival(const struct plan_question *q, struct plan_answer *answer)
+{
+    struct plan_candidate *first = answer->candidates, *best = NULL;
+
+    for (struct plan_candidate *c = first; c < first + answer->n; c++)
+        if (c->modelled && c->fits && c->tight && c->basis == BASIS_REPLAYED && !c->room_tried && !by_group(q, first, c) &&
+            c->time.tokens_per_s > worth(first) && (!best || c->time.tokens_per_s > best->time.tokens_per_s))
+            best = c;
+    return best;
+}
+
 static bool beats(const struct plan_candidate *a, const struct plan_candidate *b)
 {
     return a->modelled && a->fits && a->high_bytes <= b->low_bytes && a->host_bytes_per_node <= b->host_bytes_per_node &&

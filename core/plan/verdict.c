@@ -205,7 +205,7 @@ static enum err_code replay_searched(struct planning *p, struct plan_candidate *
     } else {
         rc = replay_roomy(p, c, probe, &is_told);
     }
-    if (!rc && largest)
+    if (!rc && largest && p->rooms_of_all)
         rc = make_room(p, c, probe);
     if (!rc && c->basis != BASIS_REPLAYED)
         rc = replay(p, c, probe, c->step.r.micro_batch_size <= largest);
@@ -278,6 +278,23 @@ enum err_code candidate_settle(struct planning *p, struct plan_candidate *c)
     rc = p->q->recipe.micro_batch_size ? settle_asked(p, c, &probe) : settle_searched(p, c, &probe);
     arena_rewind(p->scratch, mark);
     return rc;
+}
+
+enum err_code candidate_make_room(struct planning *p, struct plan_candidate *c)
+{
+    struct probe probe = probe_on(p, &c->step);
+    uint32_t was = c->step.r.micro_batch_size;
+    enum err_code rc;
+
+    c->room_tried = true;
+    if (p->q->recipe.micro_batch_size)
+        return ERR_OK;
+    rc = make_room(p, c, &probe);
+    if (rc == ERR_BUDGET) { /* what it has been told stands */
+        arena_rewind(p->scratch, p->begin);
+        return ERR_OK;
+    }
+    return rc || c->step.r.micro_batch_size == was ? rc : pace_at(&probe, c->step.r.micro_batch_size, &c->time);
 }
 
 /* What was foreseen of a candidate that does not fit as it was asked is played before it is advised. */

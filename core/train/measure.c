@@ -351,6 +351,24 @@ static enum err_code fits_tape(const struct trainer *t, const struct tape *tape,
     return rc;
 }
 
+/* What was played of it is enough; of its live blocks only what a search reads is told. */
+static bool is_known(const struct play *play, const struct fit_question *q, struct fit *ret)
+{
+    const struct torch_alloc_stats *s = &play->prompt.stats;
+    bool fits = play->prompt.ended && s->reserved_peak_bytes <= q->capacity_bytes;
+    bool tight = !fits || s->retries || (!play->crossed && s->reserved_peak_bytes > q->roomy_bytes);
+
+    if (!play->prompt_known || q->measuring == MEASURE_FITTING || (q->measuring == MEASURE_ROOMY && !tight))
+        return false;
+    ret->fits = fits;
+    ret->retries = s->retries;
+    ret->reserved_bytes = s->reserved_peak_bytes;
+    ret->walk.static_bytes = play->static_bytes;
+    ret->walk.walk_peak_bytes = play->walk_peak_bytes;
+    ret->walk.crossed = play->crossed;
+    return true;
+}
+
 static enum err_code fits_rank(const struct arch *arch, const struct step *step, const struct device *device, const struct fit_question *q,
                                struct arena *arena, struct fit *ret, struct err *err)
 {
@@ -359,13 +377,21 @@ static enum err_code fits_rank(const struct arch *arch, const struct step *step,
     struct tape tape = {0};
     struct peak walk = {0};
     struct play once = {0}, *play = plays_of(q->plays, step->r.micro_batch_size, step->r.rank);
-    enum err_code rc = run_step(arch, step, device, LOOK_REPLAY, q->measuring ? q->keeper : NULL, arena, &t, &tape, &walk, err);
+    enum err_code rc;
 
+    if (play && is_known(play, q, ret))
+        return ERR_OK;
+    rc = run_step(arch, step, device, LOOK_REPLAY, q->measuring ? q->keeper : NULL, arena, &t, &tape, &walk, err);
     tape.capacity_bytes = q->capacity_bytes;
     if (!rc)
         describe_run(t, &walk, &ret->walk);
     if (!rc)
         rc = fits_tape(t, &tape, &walk, q, arena, play ? play : &once, ret, err);
+    if (!rc && play) {
+        play->crossed = walk.crossed;
+        play->static_bytes = walk.static_bytes;
+        play->walk_peak_bytes = walk.peak_bytes;
+    }
     arena_rewind(arena, mark);
     return rc;
 }

@@ -21,6 +21,8 @@ struct played {
 struct play {
     uint32_t micro_batch_size, rank;
     bool prompt_known, timed_known;
+    bool crossed;
+    uint64_t static_bytes, walk_peak_bytes; /* of its live blocks */
     struct played prompt, timed;
 };
 
