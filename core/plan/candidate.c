@@ -125,7 +125,7 @@ static enum err_code foresee_most(const struct probe *probe, uint32_t asked, uin
 
 static enum err_code foresee(struct planning *p, struct plan_candidate *c)
 {
-    struct probe probe = probe_on(p, &c->step);
+    struct probe probe = probe_on_candidate(p, c);
     uint32_t n = p->q->recipe.micro_batch_size;
     enum err_code rc;
 

@@ -197,7 +197,7 @@ static uint32_t count_modelled(const struct plan_answer *a)
 /* The recommendation is played before it is named; if it fails, the next is tried. What is left is told by its live blocks, and may turn out to fit. */
 static enum err_code settle(struct planning *p)
 {
-    struct plan_candidate *first = p->answer->candidates, *rival;
+    struct plan_candidate *first = p->answer->candidates;
     bool few = count_modelled(p->answer) <= PLAN_REPLAY_ALL;
     enum err_code rc = ERR_OK;
 
@@ -210,13 +210,16 @@ static enum err_code settle(struct planning *p)
         rank(p->q, p->answer);
         if (p->answer->n && first->modelled && first->fits && first->basis != BASIS_REPLAYED)
             rc = candidate_stands(p, first, candidate_settle(p, first));
-        else if (!p->rooms_of_all && (rival = rank_rival(p->q, p->answer)) != NULL)
-            rc = candidate_stands(p, rival, candidate_make_room(p, rival));
+        else if (p->answer->n && first->modelled && rank_may_get_room(first))
+            rc = candidate_stands(p, first, candidate_make_room(p, first));
         else if (is_open(p->answer))
             rc = look_at(p, candidate_bound);
         else
             done = true;
     }
+    for (uint32_t i = 0; i < p->answer->n; i++)
+        p->answer->candidates[i].room_tried = true; /* nobody will: what is tight counts as that */
+    rank(p->q, p->answer);
     p->answer->any_fits = p->answer->n && first->modelled && first->fits;
     p->answer->any_launches = p->answer->any_fits && first->launchable;
     return rc;

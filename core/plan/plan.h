@@ -104,6 +104,17 @@ struct plan_reason {
 
 enum basis { BASIS_NONE, BASIS_BOUNDED, BASIS_REPLAYED };
 
+/* Where ranks differ: the peaks of each at the micro-batches that were foreseen last. For the planner itself. */
+enum { PLAN_RANKS_TRIED = 4 };
+struct plan_ranks {
+    uint32_t n; /* tried in all: the last of them are kept */
+    struct {
+        uint32_t micro_batch_size;
+        uint64_t bytes[RANKS_TOLD];
+    } tried[PLAN_RANKS_TRIED];
+    uint32_t ranks; /* of each; 0: they do not differ */
+};
+
 struct plan_candidate {
     const struct plan_choice *choice[AXIS_COUNT];
     bool sync_each_batch; /* tried beside the same without, where nobody asked (nor for a micro-batch) and whole gradients would wait for the last one */
@@ -126,6 +137,7 @@ struct plan_candidate {
     uint64_t host_bytes_per_node;   /* that offload keeps there; where ranks hold different amounts, of the mean node */
     bool dominated;                 /* another one that fits needs no more memory on the GPU and the host, and is no slower */
     struct measured memory;
+    struct plan_ranks ranks;
 };
 
 struct plan_answer {

@@ -13,7 +13,7 @@ struct planning {
     unsigned char *begin; /* of the scratch arena: between two looks it is empty */
     struct plan_answer *answer;
     uint32_t measured, conflicts;
-    bool rooms_of_all; /* whoever turns out tight tries a smaller micro-batch at once, not only who might lead then */
+    bool rooms_of_all; /* whoever turns out tight tries a smaller micro-batch at once, not only when it stands first */
     uint64_t work_events;    /* that may be done in all */
     uint64_t foretell_until; /* of the budget: so far candidates are foretold, and the first of them at all events */
     struct err *err;
@@ -28,6 +28,14 @@ static inline enum err_code no_room(struct planning *p)
 static inline struct probe probe_on(const struct planning *p, const struct step *step)
 {
     return (struct probe){.q = p->q, .step = step, .scratch = p->scratch, .err = p->err};
+}
+
+static inline struct probe probe_on_candidate(const struct planning *p, struct plan_candidate *c)
+{
+    struct probe probe = probe_on(p, &c->step);
+
+    probe.ranks = &c->ranks;
+    return probe;
 }
 
 /* Resolves a candidate; its largest micro-batch, the one it is answered with, its time and whether it fits as models of few layers foretell them

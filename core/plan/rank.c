@@ -29,9 +29,15 @@ static int by_simplicity(const struct plan_candidate *a, const struct plan_candi
     return c ? c : by_number(a->step.r.gradient_checkpointing, b->step.r.gradient_checkpointing);
 }
 
+bool rank_may_get_room(const struct plan_candidate *c)
+{
+    return c->fits && c->tight && c->basis == BASIS_REPLAYED && !c->room_tried;
+}
+
+/* A smaller micro-batch may be as good, until that was tried. */
 static double worth(const struct plan_candidate *c)
 {
-    return c->time.tokens_per_s * (c->fits && c->tight ? RANK_TIGHT_IS_WORTH : 1);
+    return c->time.tokens_per_s * (c->fits && c->tight && !rank_may_get_room(c) ? RANK_TIGHT_IS_WORTH : 1);
 }
 
 static int by_speed(const struct plan_candidate *a, const struct plan_candidate *b)
@@ -95,7 +101,7 @@ static void settle_ties(const struct plan_question *q, struct plan_answer *answe
     uint32_t best = 0;
 
     for (uint32_t i = 1; i < answer->n && v[i].modelled && !by_group(q, v, &v[i]) && worth(&v[i]) >= TIE * worth(v); i++)
-        if ((v[0].tight || !v[i].tight) && by_simplicity(&v[i], &v[best]) < 0)
+        if (((v[0].tight && !rank_may_get_room(v)) || !v[i].tight) && by_simplicity(&v[i], &v[best]) < 0)
             best = i;
     move_up(v, best, 0);
 }
@@ -125,17 +131,6 @@ void rank_order(const struct plan_question *q, const struct plan_answer *answer,
             ret[at] = ret[at - 1];
         ret[at] = i;
     }
-}
-
-struct plan_candidate *rank_rival(const struct plan_question *q, struct plan_answer *answer)
-{
-    struct plan_candidate *first = answer->candidates, *best = NULL;
-
-    for (struct plan_candidate *c = first; c < first + answer->n; c++)
-        if (c->modelled && c->fits && c->tight && c->basis == BASIS_REPLAYED && !c->room_tried && !by_group(q, first, c) &&
-            c->time.tokens_per_s > worth(first) && (!best || c->time.tokens_per_s > best->time.tokens_per_s))
-            best = c;
-    return best;
 }
 
 static bool beats(const struct plan_candidate *a, const struct plan_candidate *b)

@@ -19,8 +19,8 @@ void rank(const struct plan_question *q, struct plan_answer *answer);
 /* The same order as indices, of all n; nothing moves. */
 void rank_order(const struct plan_question *q, const struct plan_answer *answer, uint32_t *ret);
 
-/* A tight candidate that was played and would be the fastest of all if a smaller micro-batch of it, not tried yet, left room; NULL. */
-struct plan_candidate *rank_rival(const struct plan_question *q, struct plan_answer *answer);
+/* A tight candidate of which nobody knows yet whether a smaller micro-batch leaves room: it counts as if one did until it stands first. */
+bool rank_may_get_room(const struct plan_candidate *c);
 
 /* Marks who is beaten in memory and speed by another that fits. */
 void find_dominated(struct plan_answer *answer);

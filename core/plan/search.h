@@ -18,6 +18,7 @@ struct probe {
     struct arena *scratch;
     struct err *err;
     struct plays *plays; /* of this step; NULL: nobody keeps them */
+    struct plan_ranks *ranks; /* which may be the highest, as foreseen; NULL: all may */
 };
 
 struct verdict {

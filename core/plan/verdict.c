@@ -75,7 +75,7 @@ static enum err_code widen_kernels(struct planning *p, struct plan_candidate *c)
 {
     struct plan_question q = *p->q;
     struct step step = c->step;
-    struct probe probe = {&q, &step, p->scratch, p->err, NULL};
+    struct probe probe = {.q = &q, .step = &step, .scratch = p->scratch, .err = p->err};
     struct measured m = {0};
     enum err_code rc;
 
@@ -205,6 +205,7 @@ static enum err_code replay_searched(struct planning *p, struct plan_candidate *
     } else {
         rc = replay_roomy(p, c, probe, &is_told);
     }
+    c->room_tried = p->rooms_of_all || !largest;
     if (!rc && largest && p->rooms_of_all)
         rc = make_room(p, c, probe);
     if (!rc && c->basis != BASIS_REPLAYED)
@@ -265,6 +266,7 @@ static enum err_code settle_asked(struct planning *p, struct plan_candidate *c, 
     if (!p->q->largest)
         c->max_micro_batch_size = v.fits ? n : c->max_micro_batch_size < n ? c->max_micro_batch_size : n - 1;
     candidate_take(p, c, n);
+    c->room_tried = true; /* it was asked */
     return told(p, c, &v);
 }
 
@@ -287,8 +289,6 @@ enum err_code candidate_make_room(struct planning *p, struct plan_candidate *c)
     enum err_code rc;
 
     c->room_tried = true;
-    if (p->q->recipe.micro_batch_size)
-        return ERR_OK;
     rc = make_room(p, c, &probe);
     if (rc == ERR_BUDGET) { /* what it has been told stands */
         arena_rewind(p->scratch, p->begin);
@@ -310,7 +310,7 @@ enum err_code candidate_advise_less(struct planning *p, struct plan_candidate *c
 /* At the foreseen micro-batch; of one that was searched, at the next smaller while the remainders could push it over the budget. */
 static enum err_code look_within(struct planning *p, struct plan_candidate *c)
 {
-    struct probe probe = probe_on(p, &c->step);
+    struct probe probe = probe_on_candidate(p, c);
     uint64_t budget = probe_budget(&probe);
 
     for (;;) {

@@ -200,11 +200,11 @@ static bool holds(const struct arch *arch, const struct step *step)
 }
 
 static enum err_code walk_whole(const struct arch *arch, const struct step *step, const struct device *device, bool one_step,
-                                struct arena *arena, struct measured *ret, struct err *err)
+                                struct rank_peaks *peaks, struct arena *arena, struct measured *ret, struct err *err)
 {
     if (one_step)
-        return train_foretell(arch, step, device, arena, ret, err);
-    return train_walk(arch, step, device, arena, ret, err);
+        return train_foretell(arch, step, device, peaks, arena, ret, err);
+    return train_walk_ranks(arch, step, device, peaks, arena, ret, err);
 }
 
 /* ZeRO-3 has no trace in its first step to prefetch by; a pipeline's last stage keeps outputs until the next begins. */
@@ -214,14 +214,14 @@ static bool repeats_at_once(const struct step *step)
 }
 
 enum err_code train_fold(const struct arch *arch, const struct step *step, const struct device *device, bool one_step,
-                         struct arena *arena, struct measured *ret, struct err *err)
+                         struct rank_peaks *peaks, struct arena *arena, struct measured *ret, struct err *err)
 {
     uint32_t period = fold_period(arch), least = least_layers(arch);
     bool one = one_step && repeats_at_once(step);
     struct moments m[DEPTHS];
 
     if (!holds(arch, step))
-        return walk_whole(arch, step, device, one, arena, ret, err);
+        return walk_whole(arch, step, device, one, peaks, arena, ret, err);
     for (uint32_t i = 0; i < DEPTHS; i++) {
         enum err_code rc = walk_at(arch, least + i * period, step, device, one, arena, &m[i], err);
 
@@ -229,7 +229,7 @@ enum err_code train_fold(const struct arch *arch, const struct step *step, const
             return rc;
     }
     if (!on_a_line(m))
-        return walk_whole(arch, step, device, one, arena, ret, err);
+        return walk_whole(arch, step, device, one, peaks, arena, ret, err);
     carry_on(m, (arch->layers - least) / period - (DEPTHS - 1), ret);
     return ERR_OK;
 }

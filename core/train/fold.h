@@ -17,8 +17,8 @@
 /* walk_peak_bytes, phase peaks, static and resting bytes, peak_phase; births and parameters are those of the whole model only where all of it was walked. */
 /* `one_step`: of the first step alone, whose optimizer states stand already: half the price, and within what the steps keep of one another (batches,
  * the loss, a workspace) the same; never more. Two are walked under ZeRO-3 and in a pipeline, whose first is unlike. */
-MUST_CHECK enum err_code train_fold(const struct arch *arch, const struct step *step, const struct device *device, bool one_step, struct arena *arena,
-                                    struct measured *ret, struct err *err);
+MUST_CHECK enum err_code train_fold(const struct arch *arch, const struct step *step, const struct device *device, bool one_step,
+                                    struct rank_peaks *peaks, struct arena *arena, struct measured *ret, struct err *err);
 
 /* Layers until the kinds repeat: 1 where all are alike. */
 uint32_t fold_period(const struct arch *arch);

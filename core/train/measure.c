@@ -122,33 +122,47 @@ static enum err_code walk_rank(const struct arch *arch, const struct step *step,
     return rc;
 }
 
-static enum err_code walk(const struct arch *arch, const struct step *step, const struct device *device, enum look look, struct arena *arena,
-                          struct measured *ret, struct err *err)
+static enum err_code walk(const struct arch *arch, const struct step *step, const struct device *device, enum look look, struct rank_peaks *peaks,
+                          struct arena *arena, struct measured *ret, struct err *err)
 {
     struct ranks all;
     enum err_code rc = ranks_of(arch, step, true, arena, &all, err);
+    bool told = peaks && all.n > 1 && all.n <= RANKS_TOLD, any = false;
 
+    if (peaks)
+        peaks->n = told ? all.n : 0;
     for (uint32_t i = 0; i < all.n && !rc; i++) {
         struct step s = of_rank(step, all.rank[i]);
-        struct measured m;
+        struct measured m = {0};
 
-        rc = walk_rank(arch, &s, device, look, arena, &m, err);
-        if (!rc && (!i || m.walk_peak_bytes > ret->walk_peak_bytes))
-            *ret = m;
+        if (!told || !(peaks->skip >> i & 1))
+            rc = walk_rank(arch, &s, device, look, arena, &m, err);
+        if (told)
+            peaks->bytes[i] = m.walk_peak_bytes;
+        if (rc || !m.walk_peak_bytes || (any && m.walk_peak_bytes <= ret->walk_peak_bytes))
+            continue;
+        *ret = m;
+        any = true;
     }
     return rc;
+}
+
+enum err_code train_walk_ranks(const struct arch *arch, const struct step *step, const struct device *device, struct rank_peaks *peaks,
+                               struct arena *arena, struct measured *ret, struct err *err)
+{
+    return walk(arch, step, device, LOOK_WALK, peaks, arena, ret, err);
 }
 
 enum err_code train_walk(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
                          struct measured *ret, struct err *err)
 {
-    return walk(arch, step, device, LOOK_WALK, arena, ret, err);
+    return train_walk_ranks(arch, step, device, NULL, arena, ret, err);
 }
 
-enum err_code train_foretell(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
-                             struct measured *ret, struct err *err)
+enum err_code train_foretell(const struct arch *arch, const struct step *step, const struct device *device, struct rank_peaks *peaks,
+                             struct arena *arena, struct measured *ret, struct err *err)
 {
-    return walk(arch, step, device, LOOK_FORETELL, arena, ret, err);
+    return walk(arch, step, device, LOOK_FORETELL, peaks, arena, ret, err);
 }
 
 static void name_largest(const struct trainer *t, const struct tape *tape, uint32_t n, const struct alike *groups, struct measured *m)

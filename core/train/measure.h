@@ -71,11 +71,22 @@ static inline uint64_t measured_reserved(const struct measured *m, bool expandab
     return expandable ? m->peak_reserved_expandable_bytes : m->peak_reserved_bytes;
 }
 
+/* Of a run whose ranks differ: the peaks of those that may be the highest, in their order; n 0: there is one, or too many. Who is known to be lower than
+ * another need not be walked: `skip`, a bit each; its peak is 0 then. */
+enum { RANKS_TOLD = 4 };
+struct rank_peaks {
+    uint32_t n, skip;
+    uint64_t bytes[RANKS_TOLD];
+};
+
 MUST_CHECK enum err_code train_walk(const struct arch *arch, const struct step *step, const struct device *device,
                                     struct arena *arena, struct measured *ret, struct err *err);
 /* The same of one step whose optimizer states stand before it: near the walk, at half its price. For what is proposed, never for an answer. */
-MUST_CHECK enum err_code train_foretell(const struct arch *arch, const struct step *step, const struct device *device,
+MUST_CHECK enum err_code train_foretell(const struct arch *arch, const struct step *step, const struct device *device, struct rank_peaks *peaks,
                                         struct arena *arena, struct measured *ret, struct err *err);
+/* train_walk() of ranks; `peaks` NULL: of all. */
+MUST_CHECK enum err_code train_walk_ranks(const struct arch *arch, const struct step *step, const struct device *device, struct rank_peaks *peaks,
+                                          struct arena *arena, struct measured *ret, struct err *err);
 /* What is of one allocator (static, resting, phases, breakdown, largest, slack) is of the one that is asked for, and so is what a
  * GPU that always lags holds. `keeper`: whoever knows how long things take; NULL: nobody. */
 MUST_CHECK enum err_code train_measure(const struct arch *arch, const struct step *step, const struct device *device,

@@ -69,16 +69,17 @@ enum err_code train_walk(const struct arch *arch, const struct step *step, const
     return ERR_OK;
 }
 
-enum err_code train_foretell(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
-                             struct measured *ret, struct err *err)
+enum err_code train_foretell(const struct arch *arch, const struct step *step, const struct device *device, struct rank_peaks *peaks,
+                             struct arena *arena, struct measured *ret, struct err *err)
 {
+    (void)peaks;
     return train_walk(arch, step, device, arena, ret, err);
 }
 
-enum err_code train_fold(const struct arch *arch, const struct step *step, const struct device *device, bool one_step, struct arena *arena,
-                         struct measured *ret, struct err *err)
+enum err_code train_fold(const struct arch *arch, const struct step *step, const struct device *device, bool one_step,
+                         struct rank_peaks *peaks, struct arena *arena, struct measured *ret, struct err *err)
 {
-    (void)one_step;
+    (void)one_step, (void)peaks;
     return train_walk(arch, step, device, arena, ret, err);
 }
 
