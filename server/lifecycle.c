@@ -2,6 +2,7 @@
 
 #include "server/clock.h"
 #include "server/httpd.h"
+#include "server/memory.h"
 #include "server/notify.h"
 
 #include <signal.h>
@@ -97,6 +98,7 @@ int lifecycle_serve(const struct options *o)
     int code;
 
     leave_no_core();
+    memory_begin();
     (void)signal(SIGPIPE, SIG_IGN);
     pthread_sigmask(SIG_BLOCK, &set, NULL); /* before any thread begins: only this one takes them */
     code = service_open(&s, o) ? serve(&s, &set) : EXIT_FAILURE;

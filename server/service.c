@@ -1,5 +1,7 @@
 #include "server/service.h"
 
+#include "server/memory.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -79,6 +81,7 @@ void service_reload(struct service *s)
     hub_reload(s->hub);
     if (s->answers)
         answers_forget(s->answers);
+    memory_trim(true);
     fprintf(stderr, "reloaded\n");
 }
 

@@ -3,6 +3,7 @@
 #include "api/api.h"
 #include "server/block.h"
 #include "server/clock.h"
+#include "server/memory.h"
 #include "server/thread.h"
 
 #include <errno.h>
@@ -255,6 +256,7 @@ static bool rest(struct worker *me)
         return came || l->queue.n;
     pthread_mutex_unlock(&w->lock);
     give_pages_back(me);
+    memory_trim(false);
     pthread_mutex_lock(&w->lock);
     return true;
 }
@@ -286,6 +288,7 @@ static void *run(void *arg)
     pthread_mutex_unlock(&w->lock);
     block_free(me->block, API_ARENA_BYTES);
     free(me);
+    memory_trim(false);
     return NULL;
 }
 

@@ -243,6 +243,33 @@ class Hub(unittest.TestCase):
         hub.stop()
 
 
+@unittest.skipIf(SLOW, "a sanitizer keeps what is freed")
+class Memory(unittest.TestCase):
+    def settle(self, d, most):
+        """Until no more than so many megabytes are resident beside the cache of answers."""
+        end = time.time() + 15
+        while True:
+            m = d.metrics()
+            now = (float(m["process_resident_memory_bytes"]) - float(m["llmemd_answer_cache_bytes"])) / 1e6
+            if now <= most:
+                return
+            self.assertLess(time.time(), end, "%.1f MB stay resident" % now)
+            time.sleep(0.2)
+
+    def test_what_was_used_goes_back(self):
+        d = Daemon("--threads", "4")
+        self.settle(d, 16)
+        deep = {"config": {"model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_attention_heads": 4, "num_hidden_layers": 200,
+                           "vocab_size": 32000}, "cluster": {"gpu": "A100-80GB"}, "training": {"seq_len": 256, "methods": "single", "tuning": "full"}}
+        many = [dict(item(i), junk=["x"] * 80) for i in range(900)]
+        for body in (batch([deep, dict(deep, objective="fastest")]), batch(many), batch([dict(item(0), **{"x%d" % i: i for i in range(30000)})])):
+            self.assertEqual(d.ask("POST", PATH, body)[0], 200)
+        self.settle(d, 41)
+        d.process.send_signal(signal.SIGHUP)
+        self.settle(d, 24)
+        self.assertEqual(d.stop()[0], 0)
+
+
 class Most:
     """How many requests for a config a hub answers at once."""
 
