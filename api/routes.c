@@ -14,10 +14,10 @@ static const struct route {
     unsigned max_age_s;
 } routes[] = {
     {"GET", "/estimate", get_estimate, get_estimate_needs, FIVE_MINUTES_S},
-    {"POST", "/estimate", post_estimate, estimate_needs, 0},
+    {"POST", "/estimate", post_estimate, estimate_needs, FIVE_MINUTES_S},
     {"POST", "/estimate/batch", post_batch, batch_needs, 0},
     {"GET", "/models", get_models, NULL, AN_HOUR_S},
-    {"POST", "/models", post_models, estimate_needs, 0},
+    {"POST", "/models", post_models, estimate_needs, FIVE_MINUTES_S},
     {"GET", "/models/{id}", get_model, get_model_needs, FIVE_MINUTES_S},
     {"GET", "/gpus", get_gpus, NULL, AN_HOUR_S},
     {"GET", "/clusters", get_clusters, NULL, AN_HOUR_S},

@@ -8,9 +8,13 @@ import threading
 import time
 
 
-def question(n, model="facebook/opt-125m"):
-    """One candidate on one GPU: a question of its own for each n, soon computed."""
-    return json.dumps({"model": model, "cluster": {"gpu": "A100-40GB"}, "training": {"seq_len": 8 + n % 1500, "micro_batch_size": 1 + n // 1500 % 8,
+CONFIG = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 512, "intermediate_size": 1376, "num_attention_heads": 8,
+          "num_hidden_layers": 2, "vocab_size": 32000, "max_position_embeddings": 2048, "rms_norm_eps": 1e-5, "torch_dtype": "bfloat16"}
+
+
+def question(n, model=None):
+    """One candidate on one GPU: a question of its own for each n, soon computed. Without a model's name no hub is asked."""
+    return json.dumps({**({"model": model} if model else {"config": CONFIG}), "cluster": {"gpu": "A100-40GB"}, "training": {"seq_len": 8 + n % 1500, "micro_batch_size": 1 + n // 1500 % 8,
                        "methods": "single", "tuning": "full", "gradient_checkpointing": True}})
 
 
@@ -20,7 +24,7 @@ class Callers:
     answers   how many of each status; lost: what became of requests that had no answer, with the time
     """
 
-    def __init__(self, port, keep=4, new=4, distinct=600, host="127.0.0.1", pause=0.002, headers=(), model="facebook/opt-125m"):
+    def __init__(self, port, keep=4, new=4, distinct=600, host="127.0.0.1", pause=0.002, headers=(), model=None):
         self.host, self.port, self.distinct, self.pause, self.headers, self.model = host, port, distinct, pause, dict(headers), model
         self.answers, self.lost, self.slowest = collections.Counter(), [], 0
         self.lock, self.ending, self.ids = threading.Lock(), threading.Event(), itertools.count()

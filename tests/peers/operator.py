@@ -13,10 +13,10 @@ import unittest
 import urllib.error
 import urllib.request
 
-from callers import Callers, question
+from callers import CONFIG, Callers, question
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../hub"))
-from lookalike import CONFIG, Hub, Repo  # noqa: E402
+from lookalike import Hub, Repo  # noqa: E402
 
 PORT, INSTALL = 8080, sys.argv[1:]
 ENVIRONMENT = "/etc/llmemd/llmemd.env"
@@ -79,8 +79,8 @@ class Operator(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.hub = Hub(0).__enter__()
-        cls.hub.repos["lab/open"] = Repo(dict(CONFIG, **REAL))
-        cls.hub.repos["lab/gated"] = Repo(dict(CONFIG, **REAL), gated="auto", allowed={"hf_first"})
+        cls.hub.repos["lab/open"] = Repo(CONFIG)
+        cls.hub.repos["lab/gated"] = Repo(CONFIG, gated="auto", allowed={"hf_first"})
         sh(*INSTALL)
         # A name, not a number: the resolver works within the unit's walls too.
         configure("HF_ENDPOINT=http://localhost:%d" % cls.hub.port, "LLMEMD_SHARE_TOKEN=1")
@@ -207,9 +207,6 @@ class Operator(unittest.TestCase):
     def test_11_nothing_was_denied(self):
         self.assertNotRegex(sh("journalctl", "--no-pager", "-o", "cat"), "SECCOMP|audit.*llmemd|Failed to set up")
 
-
-REAL = {"architectures": ["LlamaForCausalLM"], "hidden_size": 512, "intermediate_size": 1376, "num_attention_heads": 8, "num_hidden_layers": 2,
-        "vocab_size": 32000, "max_position_embeddings": 2048, "rms_norm_eps": 1e-5, "torch_dtype": "bfloat16"}
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1], verbosity=2, failfast=True)
