@@ -3,6 +3,7 @@
 
 FROM debian:12-slim AS build
 WORKDIR /src
+# hadolint ignore=DL3008 # what the distribution mends is wanted
 RUN apt-get update && apt-get install -y --no-install-recommends make && rm -rf /var/lib/apt/lists/*
 COPY tools/install-deps tools/
 RUN tools/install-deps build
@@ -10,6 +11,7 @@ COPY . .
 RUN make BUILD=/tmp/build && make BUILD=/tmp/build DESTDIR=/out PREFIX=/usr install-program
 
 FROM debian:12-slim
+# hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install -y --no-install-recommends libmicrohttpd12 libcurl4 libcjson1 libyaml-0-2 zlib1g ca-certificates curl \
     && rm -rf /var/lib/apt/lists/*
