@@ -15,8 +15,10 @@ enum client_phase { CLIENT_IDLE, CLIENT_READING, CLIENT_WAITING, CLIENT_SENDING 
 struct client {
     struct client *next, **at;
     int fd; /* the adapter's */
+    void *request;    /* the adapter's: what is under way; NULL */
     enum client_phase phase;
     bool is_cut, is_gone; /* by us; by its own will, while it waited */
+    bool is_refused;      /* by bytes of our own, behind the library's back */
     bool is_counted;  /* among the open connections: one that was cut is no more (crowd.h) */
     bool is_exempt;   /* from the limit of one address */
     unsigned slot;    /* of its address */

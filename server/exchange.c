@@ -33,7 +33,8 @@ struct exchange *exchange_new(struct desk *d, void *connection, const char *uri)
 
     if (!x)
         return NULL;
-    memset(x, 0, offsetof(struct exchange, first));
+    memset(x, 0, offsetof(struct exchange, method));
+    x->method[0] = x->id[0] = x->trace[0] = 0;
     x->desk = d;
     x->connection = connection;
     x->holders = 1;
@@ -76,6 +77,19 @@ void exchange_let_go(struct exchange *x)
     desk_give(x->desk, x);
 }
 
+static enum outcome outcome_of(const struct exchange *x)
+{
+    const struct answer *a = x->answer;
+
+    if (x->is_hit)
+        return OUTCOME_HIT;
+    if (!a)
+        return OUTCOME_NONE;
+    if (a->status >= 400)
+        return a->status >= 500 ? OUTCOME_FAILED : OUTCOME_REFUSED;
+    return x->is_streaming ? OUTCOME_STREAMED : x->owned ? OUTCOME_COMPUTED : OUTCOME_TABLES;
+}
+
 void exchange_closed(struct exchange *x, int status, const char *end)
 {
     const struct answer *a = x->answer;
@@ -93,7 +107,8 @@ void exchange_closed(struct exchange *x, int status, const char *end)
         batch_leave(x);
     }
     log_request(s->log, &line);
-    metrics_request(s->metrics, line.route, x->method, line.status, us, x->is_hit ? "answer" : line.tier);
+    metrics_request(s->metrics, &(struct metrics_of){.route = line.route, .verb = x->verb, .status = line.status, .outcome = outcome_of(x),
+                                                     .tier = line.tier, .us = us});
     desk_forget(x);
     atomic_store(&x->is_dropped, true);
     x->is_closed = x->is_answered = true;
@@ -142,15 +157,22 @@ bool exchange_take_slot(struct exchange *x)
 /* --- the headers ------------------------------------------------------------------------------------------------------------------ */
 
 /* splitmix64: ids that do not look alike, of a random start that nobody guesses. */
-static void make_id(struct desk *d, char *ret, size_t bytes)
+static void make_id(struct desk *d, char ret[17])
 {
     uint64_t z = d->ids += 0x9e3779b97f4a7c15;
 
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
     z = (z ^ z >> 27) * 0x94d049bb133111eb;
     z ^= z >> 31;
-    for (size_t i = 0; i < 16 && i + 1 < bytes; i++, z >>= 4)
+    for (int i = 0; i < 16; i++, z >>= 4)
         ret[i] = "0123456789abcdef"[z & 15];
+    ret[16] = 0;
+}
+
+void exchange_name(struct exchange *x)
+{
+    if (!x->id[0])
+        make_id(x->desk, x->id);
 }
 
 static void digest_token(struct exchange *x)
@@ -173,6 +195,21 @@ static void copy(char *ret, size_t room, const char *text)
     ret[n] = 0;
 }
 
+/* Whoever watches the service has to see it when it is full, too. */
+static bool is_probe(const char *path)
+{
+    switch (path[0] ? path[1] : 0) {
+    case 'h':
+        return !strcmp(path, "/healthz");
+    case 'r':
+        return !strcmp(path, "/readyz");
+    case 'm':
+        return !strcmp(path, "/metrics");
+    default:
+        return false;
+    }
+}
+
 static void take_head(struct exchange *x, const char *method, const struct head *head)
 {
     bool is_ambiguous = x->head.is_ambiguous;
@@ -181,11 +218,13 @@ static void take_head(struct exchange *x, const char *method, const struct head 
     x->head = *head;
     x->head.is_ambiguous |= is_ambiguous;
     copy(x->method, sizeof x->method, policy_method_is_good(method) ? method : "?");
+    x->verb = policy_verb(x->method);
+    x->is_probe = is_probe(head->path);
     x->has_callers_id = head->id && policy_id_is_good(head->id);
     if (x->has_callers_id)
         copy(x->id, sizeof x->id, head->id);
     else
-        make_id(x->desk, x->id, sizeof x->id);
+        exchange_name(x);
     x->takes_gzip = head->encodings && policy_takes_gzip(head->encodings);
     if (head->trace && policy_trace_is_good(head->trace))
         copy(x->trace, sizeof x->trace, head->trace); /* of a later version no more than this one knows */
@@ -198,12 +237,6 @@ static enum exchange_next refuse_count(struct exchange *x, enum refusal why, con
     return exchange_refuse(x, ERR_OVERLOADED, 1, "%s", what);
 }
 
-/* Whoever watches the service has to see it when it is full, too. */
-static bool is_probe(const char *path)
-{
-    return !strcmp(path, "/healthz") || !strcmp(path, "/readyz") || !strcmp(path, "/metrics");
-}
-
 enum exchange_next exchange_begin(struct exchange *x, const char *method, const struct head *head)
 {
     const struct service *s = x->desk->service;
@@ -212,16 +245,16 @@ enum exchange_next exchange_begin(struct exchange *x, const char *method, const 
     take_head(x, method, head);
     if (x->head.is_ambiguous)
         return exchange_refuse(x, ERR_REQUEST, 0,
-                               "one Content-Length, or Transfer-Encoding: chunked, says where a body ends; no zero is in a path, no line is folded");
-    if (!strcmp(x->method, "?"))
+                               "one Content-Length, or Transfer-Encoding: chunked, says where a body ends; no zero is in a line, none is folded");
+    if (x->method[0] == '?')
         return exchange_refuse(x, ERR_REQUEST, 0, "a method is one word of letters");
     if (x->desk->is_loopback && head->host && !policy_host_is_ours(head->host, s->o->hosts))
         return exchange_refuse(x, ERR_MISDIRECTED, 0, "this address answers for localhost; --hosts allows other names");
     if (x->head.token && !policy_token_is_good(x->head.token))
         return exchange_refuse(x, ERR_REQUEST, 0, "X-HF-Token: not a token on one line; leave the header out to ask without one");
-    if (x->desk->is_admin ? !is_probe(x->head.path) : s->o->admin_only && is_probe(x->head.path))
+    if (x->desk->is_admin ? !x->is_probe : s->o->admin_only && x->is_probe)
         return exchange_refuse(x, ERR_NOT_FOUND, 0, "probes and metrics are answered %s", x->desk->is_admin ? "here, and nothing else" : "elsewhere");
-    if (head->crowding != CROWD_ROOM && !is_probe(x->head.path))
+    if (head->crowding != CROWD_ROOM && !x->is_probe)
         return refuse_count(x, REFUSED_CONNECTIONS,
                             head->crowding == CROWD_FULL ? "too many connections are open" : "too many connections of this address are open");
     if (head->length > SWALLOW_BYTES)

@@ -14,6 +14,7 @@
 
 #include "server/gather.h"
 #include "server/head.h"
+#include "server/policy.h"
 #include "server/service.h"
 
 #include <pthread.h>
@@ -55,8 +56,11 @@ struct exchange {
     struct exchange *next, **at; /* of desk->ready, or of desk->waiting */
     unsigned holders;
     uint64_t began_us;
-    char method[16], id[132], trace[56]; /* trace: the caller's traceparent, "": none */
+    struct client *client; /* the adapter's; NULL */
+    const char *uri_end;   /* the adapter's: where the library saw the end of it */
+    enum verb verb;
     struct head head;
+    bool is_probe; /* of those who watch the service */
     bool has_begun, is_closed, is_too_large, has_no_memory, has_slot, is_answered;
     bool is_hit, is_not_modified, has_callers_id;
     bool takes_gzip, is_packed; /* he said so; what he gets is */
@@ -76,6 +80,8 @@ struct exchange {
     struct batch *batch;   /* of a batch, once begun */
     bool has_batch;        /* counted among the batches */
     bool is_streaming;     /* its body is handed out by exchange_more(); x->answer has status and headers */
+    /* not zeroed */
+    char method[16], id[132], trace[56]; /* trace: the caller's traceparent, "": none */
     char first[400]; /* of the body: most are shorter */
 };
 
@@ -111,6 +117,7 @@ void exchange_closed(struct exchange *x, int status, const char *end);
 
 enum exchange_next exchange_refuse(struct exchange *x, enum err_code code, unsigned retry_after_s, const char *fmt, ...) PRINTF(4, 5);
 enum exchange_next exchange_send(struct exchange *x, const struct api_response *r);
+void exchange_name(struct exchange *x); /* an id, if it has none */
 bool exchange_take_slot(struct exchange *x);
 void exchange_hold(struct exchange *x);
 void exchange_let_go(struct exchange *x);

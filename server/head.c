@@ -18,11 +18,13 @@ void head_line(struct head_reading *r, const char *name, size_t name_bytes, cons
     };
 
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
-        if (wanted[i].bytes == name_bytes && !strcasecmp(wanted[i].name, name))
+        if (wanted[i].bytes == name_bytes && !strcasecmp(wanted[i].name, name)) {
             memcpy((char *)r->head + wanted[i].at, &value, sizeof value);
+            r->hosts += wanted[i].at == offsetof(struct head, host);
+            return;
+        }
     /* libmicrohttpd 0.9.75 puts what a folded line goes on with behind its name: "X-HF-Token:" CRLF " hf_a" is a header "X-HF-Tokenhf_a" */
     r->folded |= name_bytes > 10 && !strncasecmp(name, "X-HF-Token", 10);
-    r->hosts += name_bytes == 4 && !strcasecmp(name, "Host");
     if (name_bytes == 14 && !strcasecmp(name, "Content-Length")) {
         r->lengths++;
         r->head->length = value ? strtoull(value, NULL, 10) : 0;
@@ -32,7 +34,13 @@ void head_line(struct head_reading *r, const char *name, size_t name_bytes, cons
     }
 }
 
+void head_follows(struct head_reading *r, const char *text, const char *end)
+{
+    r->hidden |= r->end && text != r->end + 1 && text != r->end + 2;
+    r->end = end;
+}
+
 void head_end(struct head_reading *r)
 {
-    r->head->is_ambiguous = r->lengths > 1 || r->codings > 1 || r->hosts > 1 || r->folded || (r->codings && (r->lengths || !r->head->is_chunked));
+    r->head->is_ambiguous = r->lengths > 1 || r->codings > 1 || r->hosts > 1 || r->folded || r->hidden || (r->codings && (r->lengths || !r->head->is_chunked));
 }

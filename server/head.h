@@ -24,10 +24,17 @@ struct head {
 struct head_reading {
     struct head *head; /* zero but for the path */
     unsigned lengths, codings, hosts;
-    bool folded;
+    bool folded, hidden;
+    const char *end; /* where the text before this line ended; NULL: lines do not stand in one piece, or nothing is known of it */
 };
 
 void head_line(struct head_reading *r, const char *name, size_t name_bytes, const char *value);
+
+/*
+ * libmicrohttpd before 1.0 leaves the lines of a message where they were read and writes zeros over their ends, one for LF and two for CR LF; where the
+ * sender has put a zero (or a line goes on in the next) the text ends early for everybody, and what follows does not stand next to it.
+ */
+void head_follows(struct head_reading *r, const char *text, const char *end);
 void head_end(struct head_reading *r);
 
 #endif

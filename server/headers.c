@@ -89,12 +89,14 @@ static void write_refusal(const struct answer *a, header_add *add, void *arg)
 
 void headers_decide(struct exchange *x)
 {
-    bool reads = !strcmp(x->method, "GET") || !strcmp(x->method, "HEAD");
+    bool reads = x->verb == VERB_GET || x->verb == VERB_HEAD;
     char etag[ETAG_BYTES];
 
     x->is_packed = x->takes_gzip && story_pack(x);
+    if (!reads || x->answer->status != 200 || !x->head.if_none_match)
+        return;
     etag_of(x, etag);
-    x->is_not_modified = reads && x->answer->status == 200 && x->head.if_none_match && policy_etag_matches(x->head.if_none_match, etag);
+    x->is_not_modified = policy_etag_matches(x->head.if_none_match, etag);
 }
 
 /* A worker may have made it after this turn began. */

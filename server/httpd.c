@@ -5,8 +5,10 @@
 #include "server/exchange.h"
 #include "server/headers.h"
 #include "server/listen.h"
+#include "server/refusal.h"
 #include "server/thread.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <microhttpd.h>
@@ -17,6 +19,8 @@
 
 enum {
     POOL_BYTES = 8 << 10, /* of a connection, request line and headers: the library zeroes all of it after each request */
+    POOL_LINE_BYTES = 64, /* that it takes for each header line beside its text */
+    ANSWER_BYTES = 600,   /* that the header lines of an answer need there, beside what is echoed */
     SWEEP_MS = 1000,
     LOOK_MS = 250,        /* whether who waits is still there */
     GRACE_MS = 700,       /* to read a refusal, before the end */
@@ -56,18 +60,45 @@ struct httpd {
 
 static enum MHD_Result read_header(void *arg, enum MHD_ValueKind kind, const char *key, size_t key_bytes, const char *value, size_t value_bytes)
 {
-    (void)kind, (void)value_bytes;
-    head_line(arg, key, key_bytes, value);
+    struct head_reading *r = arg;
+
+    (void)kind;
+    if (r->end)
+        head_follows(r, key, value + value_bytes);
+    head_line(r, key, key_bytes, value);
     return MHD_YES;
 }
 
-static void read_head(struct MHD_Connection *connection, const char *url, struct head *ret)
+/* Of 0.9.75; what stands behind the last value's zero is the message's end, an empty line. */
+static const bool lines_stay = MHD_VERSION < 0x01000000;
+
+/* What the caller sent comes back. */
+static size_t echoed_bytes(const struct head *head)
 {
-    struct head_reading r = {.head = ret};
+    const char *const texts[] = {head->id, head->trace, head->origin};
+    size_t n = 0;
+
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        n += texts[i] ? strlen(texts[i]) + 100 : 0;
+    return n;
+}
+
+/* false: the library has no room left for the header lines of an answer, and would close the connection without one. */
+static bool read_head(struct MHD_Connection *connection, struct exchange *x, const char *method, const char *version, const char *url, struct head *ret)
+{
+    struct head_reading r = {.head = ret, .end = lines_stay ? x->uri_end : NULL};
+    int lines;
 
     *ret = (struct head){.path = url};
-    (void)MHD_get_connection_values_n(connection, MHD_HEADER_KIND, read_header, &r);
+    if (r.end) {
+        r.hidden = version != r.end + 1;
+        r.end = version + strlen(version);
+    }
+    lines = MHD_get_connection_values_n(connection, MHD_HEADER_KIND, read_header, &r);
+    if (r.end && r.end[1])
+        r.hidden = true;
     head_end(&r);
+    return !r.end || (size_t)(r.end - method) + (size_t)lines * POOL_LINE_BYTES + ANSWER_BYTES + echoed_bytes(ret) <= POOL_BYTES;
 }
 
 static struct client *client_of(struct MHD_Connection *connection)
@@ -75,9 +106,51 @@ static struct client *client_of(struct MHD_Connection *connection)
     return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 }
 
-static void enter(struct loop *l, struct MHD_Connection *connection, enum client_phase phase)
+static void enter(struct loop *l, const struct exchange *x, enum client_phase phase)
 {
-    client_enter(client_of(connection), phase, l->desk.now_ms);
+    client_enter(x->client, phase, l->desk.now_ms);
+}
+
+/* --- what the library would answer by itself ------------------------------------------------------------------------------------- */
+
+/*
+ * It sends a page of HTML to whom it does not understand, some of them with two status lines (0.9.75: connection.c builds the header again where
+ * parse_connection_headers() refused). It queues that page by its public function, which it looks up by name like everybody: the one below is found first,
+ * writes a problem to the socket and says MHD_NO, on which the library closes the connection. Where a library was linked so that it finds its own
+ * (-Bsymbolic), its pages go out. Calls of ours take the library's function from `queue`.
+ */
+static enum MHD_Result (*queue)(struct MHD_Connection *connection, unsigned status, struct MHD_Response *response);
+static _Thread_local struct loop *loop_of_thread;
+
+static void write_refusal(struct client *c, struct exchange *x, unsigned status)
+{
+    const char *phrase = MHD_get_reason_phrase_for(status);
+    char text[2048];
+    size_t n = refusal_write(x, status, phrase, text, sizeof text);
+
+    if (c)
+        c->is_refused = n && send(c->fd, text, n, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)n;
+}
+
+/* NOLINTNEXTLINE: the library's name */
+enum MHD_Result MHD_queue_response(struct MHD_Connection *connection, unsigned int status, struct MHD_Response *response)
+{
+    struct client *c = client_of(connection);
+    struct exchange *x = c ? c->request : NULL;
+
+    (void)response;
+    if (!c || (x && (x->answer || x->is_closed)))
+        return MHD_NO;
+    if (x) {
+        write_refusal(c, x, status);
+        return MHD_NO;
+    }
+    x = exchange_new(&loop_of_thread->desk, connection, NULL); /* the request line itself: nobody has heard of it */
+    if (!x)
+        return MHD_NO;
+    write_refusal(c, x, status);
+    exchange_closed(x, (int)status, c->is_refused ? "sent" : "left");
+    return MHD_NO;
 }
 
 /* --- what goes out ---------------------------------------------------------------------------------------------------------------- */
@@ -129,7 +202,7 @@ static enum MHD_Result send_own(struct MHD_Connection *connection, struct exchan
         return MHD_NO;
     headers_write_common(x, headers_age_s(x), add_header, response);
     headers_write_own(x, add_header, response);
-    rc = MHD_queue_response(connection, status_of(x), response);
+    rc = queue(connection, status_of(x), response);
     MHD_destroy_response(response);
     return rc;
 }
@@ -171,7 +244,7 @@ static enum MHD_Result send_form(struct MHD_Connection *connection, struct excha
     pthread_mutex_lock(&x->answer->lock);
     form = form_of(x);
     if (form)
-        rc = MHD_queue_response(connection, status_of(x), form);
+        rc = queue(connection, status_of(x), form);
     pthread_mutex_unlock(&x->answer->lock);
     return rc;
 }
@@ -209,7 +282,7 @@ static enum MHD_Result send_stream(struct MHD_Connection *connection, struct exc
     exchange_hold(x);
     headers_write_common(x, 0, add_header, response);
     headers_write_own(x, add_header, response);
-    rc = MHD_queue_response(connection, status_of(x), response);
+    rc = queue(connection, status_of(x), response);
     MHD_destroy_response(response);
     return rc;
 }
@@ -218,7 +291,7 @@ static enum MHD_Result send_answer(struct loop *l, struct MHD_Connection *connec
 {
     if (!x->answer)
         return MHD_NO;
-    enter(l, connection, CLIENT_SENDING);
+    enter(l, x, CLIENT_SENDING);
     if (x->is_streaming)
         return send_stream(connection, x);
     headers_decide(x);
@@ -230,17 +303,28 @@ static enum MHD_Result send_answer(struct loop *l, struct MHD_Connection *connec
 static void *on_request_line(void *arg, const char *uri, struct MHD_Connection *connection)
 {
     struct loop *l = arg;
+    struct client *c = client_of(connection);
+    struct exchange *x = exchange_new(&l->desk, connection, uri);
 
-    enter(l, connection, CLIENT_READING);
-    return exchange_new(&l->desk, connection, uri);
+    client_enter(c, CLIENT_READING, l->desk.now_ms);
+    if (x) {
+        x->client = c;
+        x->uri_end = uri ? uri + strlen(uri) : NULL;
+    }
+    if (c)
+        c->request = x;
+    return x;
 }
 
-static enum MHD_Result begin(struct loop *l, struct MHD_Connection *connection, struct exchange *x, const char *url, const char *method)
+static enum MHD_Result begin(struct loop *l, struct MHD_Connection *connection, struct exchange *x, const char *url, const char *method, const char *version)
 {
-    struct client *c = client_of(connection);
+    struct client *c = x->client;
     struct head head;
 
-    read_head(connection, url, &head);
+    if (!read_head(connection, x, method, version, url, &head)) {
+        write_refusal(c, x, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE);
+        return MHD_NO;
+    }
     head.address = c ? c->address : "";
     head.crowding = crowd_of(l->crowd, c);
     return exchange_begin(x, method, &head) == NEXT_SEND ? send_answer(l, connection, x) : MHD_YES;
@@ -251,7 +335,7 @@ static enum MHD_Result ask(struct loop *l, struct MHD_Connection *connection, st
 {
     if (exchange_ask(x) == NEXT_SEND)
         return send_answer(l, connection, x);
-    enter(l, connection, CLIENT_WAITING);
+    enter(l, x, CLIENT_WAITING);
     MHD_suspend_connection(connection);
     exchange_go_on(x);
     return MHD_YES;
@@ -263,11 +347,10 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
     struct exchange *x = *context;
     struct loop *l = arg;
 
-    (void)version;
     if (!x)
         return MHD_NO;
     if (!x->has_begun)
-        return begin(l, connection, x, url, method);
+        return begin(l, connection, x, url, method, version);
     if (*data_bytes) {
         exchange_append(x, data, *data_bytes);
         *data_bytes = 0;
@@ -280,6 +363,8 @@ static const char *end_of(const struct client *c, enum MHD_RequestTerminationCod
 {
     if (c && (c->is_cut || c->is_gone))
         return c->is_gone ? "left" : "cut";
+    if (c && c->is_refused)
+        return "sent";
     return code == MHD_REQUEST_TERMINATED_COMPLETED_OK ? "sent" : code == MHD_REQUEST_TERMINATED_DAEMON_SHUTDOWN ? "closed" : "left";
 }
 
@@ -287,13 +372,18 @@ static void on_completed(void *arg, struct MHD_Connection *connection, void **co
 {
     const union MHD_ConnectionInfo *status;
     struct exchange *x = *context;
+    struct loop *l = arg;
+    struct client *c;
 
     if (!x)
         return;
+    c = x->client;
     status = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_HTTP_STATUS);
-    exchange_closed(x, status ? (int)status->http_status : 0, end_of(client_of(connection), code));
+    exchange_closed(x, status ? (int)status->http_status : 0, end_of(c, code));
     *context = NULL;
-    enter(arg, connection, CLIENT_IDLE);
+    if (c)
+        c->request = NULL;
+    client_enter(c, CLIENT_IDLE, l->desk.now_ms);
 }
 
 static void on_open(struct loop *l, struct MHD_Connection *connection, void **context)
@@ -424,7 +514,7 @@ static unsigned wait_ms(struct loop *l)
 
 static void *run(void *arg)
 {
-    struct loop *l = arg;
+    struct loop *l = loop_of_thread = arg;
 
     l->desk.now_ms = l->swept_ms = l->looked_ms = clock_ms();
     while (!is_over(l)) {
@@ -510,9 +600,18 @@ static bool admit(struct httpd *h)
     return true;
 }
 
+/* A symbol is data to dlsym(). */
+static bool find_queue(void)
+{
+    void *symbol = dlsym(RTLD_NEXT, "MHD_queue_response");
+
+    memcpy(&queue, &symbol, sizeof queue);
+    return symbol || complain("libmicrohttpd is not a shared library");
+}
+
 static bool start(struct httpd *h)
 {
-    bool good = open_listeners(h);
+    bool good = find_queue() && open_listeners(h);
 
     h->mains = h->n;
     h->n += h->admin.fd >= 0;

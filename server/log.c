@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LOG_BYTES = 1 << 20, LINE_BYTES = 1024, OUT_BYTES = 16 << 10, GATHER_NS = 20000000, PATIENCE_MS = 500 };
+enum { LOG_BYTES = 1 << 20, LINE_BYTES = 1024, OUT_BYTES = 16 << 10, GATHER_MS = 50, HURRY_BYTES = LOG_BYTES / 2, PATIENCE_MS = 500 };
 
 /* What one line tells, as it waits. Behind it stand texts, each with its zero: id, method and trace of a request, level and message of a note. */
 struct record {
@@ -71,10 +71,23 @@ static void write_all(struct log *l, const char *data, size_t bytes)
     }
 }
 
-/* Sleeps until there is something, then a moment longer: many lines go out in one write. */
+/* With the lock: a moment in which more comes, so that many lines go out at once and who answers wakes nobody for each. */
+static void gather(struct log *l)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += GATHER_MS * 1000000l;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    while (!l->ending && l->bytes < HURRY_BYTES)
+        if (pthread_cond_timedwait(&l->filled, &l->lock, &until))
+            return;
+}
+
+/* Sleeps until there is something. */
 static size_t next_lot(struct log *l, bool *ret_ending)
 {
-    static const struct timespec gather = {.tv_nsec = GATHER_NS};
     size_t n;
     char *full;
 
@@ -83,11 +96,7 @@ static size_t next_lot(struct log *l, bool *ret_ending)
     while (!l->bytes && !l->ending)
         pthread_cond_wait(&l->filled, &l->lock);
     l->asleep = false;
-    if (!l->ending) {
-        pthread_mutex_unlock(&l->lock);
-        nanosleep(&gather, NULL);
-        pthread_mutex_lock(&l->lock);
-    }
+    gather(l);
     n = l->bytes;
     full = l->fill;
     l->fill = l->drain;
@@ -176,7 +185,7 @@ static void put(struct log *l, const struct log_request *r, bool is_note, const 
         memcpy(at->texts + n, second, m);
         memcpy(at->texts + n + m, r->trace, k);
         l->bytes += bytes;
-        wake = l->asleep;
+        wake = l->asleep || (l->bytes >= HURRY_BYTES && l->bytes - bytes < HURRY_BYTES);
         l->asleep = false;
     }
     pthread_mutex_unlock(&l->lock);
@@ -219,13 +228,17 @@ uint64_t log_dropped(struct log *l)
 struct log *log_new(enum log_format format, int fd)
 {
     struct log *l = calloc(1, sizeof *l);
+    pthread_condattr_t monotonic;
 
     if (!l)
         return NULL;
     l->format = format;
     l->fd = fd;
     pthread_mutex_init(&l->lock, NULL);
-    pthread_cond_init(&l->filled, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&l->filled, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     if (format == LOG_NONE)
         return l;
     l->fill = malloc(LOG_BYTES);

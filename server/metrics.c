@@ -9,11 +9,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ROUTES_MAX = 40, METHODS = 5, CLASSES = 6, BUCKETS = 14, TIERS = 9 };
+enum { ROUTES_MAX = 40, CLASSES = 6, BUCKETS = 14, TIERS = 9 };
 
-static const char *const methods[METHODS] = {"GET", "HEAD", "POST", "OPTIONS", "other"};
+static const char *const methods[VERBS] = {"GET", "HEAD", "POST", "OPTIONS", "other"};
 static const char *const classes[CLASSES] = {"none", "1xx", "2xx", "3xx", "4xx", "5xx"};
 static const char *const tiers[TIERS] = {"none", "answer", "memory", "directory", "disk", "hf_cache", "hub", "builtin", "other"};
+enum { TIER_ANSWER = 1 };
+static const char *const outcome_names[OUTCOMES] = {"hit", "tables", "computed", "streamed", "refused", "failed", "none"};
 static const char *const refusals[REFUSALS] = {"connections", "waiting", "queue", "batches", "rate", "deadline", "draining"};
 
 /* Upper ends: from a cached answer to a batch of a thousand. */
@@ -29,14 +31,20 @@ static const struct {
 enum { WORK_BUCKETS = 8 };
 static const uint64_t work_buckets[WORK_BUCKETS] = {20000, 100000, 500000, 2000000, 6000000, 12000000, 24000000, 100000000};
 
+struct durations {
+    atomic_ullong bucket[BUCKETS + 1], us; /* the last: slower than all */
+};
+
 struct route_row {
     const char *_Atomic name;
-    atomic_ullong requests[METHODS][CLASSES], bucket[BUCKETS], slower, us;
+    atomic_ullong requests[VERBS][CLASSES];
+    struct durations took;
     atomic_ullong work[WORK_BUCKETS + 1], events; /* the last: more than the buckets hold */
 };
 
 struct metrics {
     struct route_row rows[ROUTES_MAX];
+    struct durations by_outcome[OUTCOMES];
     atomic_ullong tiers[TIERS], refused[REFUSALS], batch_items[BATCH_OUTCOMES];
     pthread_mutex_t lock; /* of new rows */
     double started_s;
@@ -68,11 +76,16 @@ static struct route_row *row_at(struct metrics *m, const char *route, bool *ret_
     return r;
 }
 
+/* Names are constants: nearly always it is the same one. */
 static struct route_row *row_of(struct metrics *m, const char *route)
 {
+    struct route_row *r;
     bool empty;
-    struct route_row *r = row_at(m, route, &empty);
 
+    for (r = m->rows; r < m->rows + ROUTES_MAX - 1; r++)
+        if (atomic_load_explicit(&r->name, memory_order_acquire) == route)
+            return r;
+    r = row_at(m, route, &empty);
     if (!empty)
         return r;
     pthread_mutex_lock(&m->lock);
@@ -92,17 +105,30 @@ static int index_of(const char *const *names, int n, const char *name)
     return i;
 }
 
-void metrics_request(struct metrics *m, const char *route, const char *method, int status, uint64_t us, const char *tier)
+static int bucket_of(uint64_t us)
 {
-    struct route_row *r = row_of(m, route);
-    int class = status / 100 < CLASSES ? status / 100 : 0, b = 0;
+    int b = 0;
 
-    count(&r->requests[index_of(methods, METHODS, method)][class], 1);
     while (b < BUCKETS && us > buckets[b].us)
         b++;
-    count(b < BUCKETS ? &r->bucket[b] : &r->slower, 1);
-    count(&r->us, us);
-    count(&m->tiers[tier ? index_of(tiers, TIERS, tier) : 0], 1);
+    return b;
+}
+
+static void took(struct durations *d, int bucket, uint64_t us)
+{
+    count(&d->bucket[bucket], 1);
+    count(&d->us, us);
+}
+
+void metrics_request(struct metrics *m, const struct metrics_of *r)
+{
+    int class = r->status / 100 < CLASSES ? r->status / 100 : 0, bucket = bucket_of(r->us);
+    struct route_row *row = row_of(m, r->route);
+
+    count(&row->requests[r->verb][class], 1);
+    took(&row->took, bucket, r->us);
+    took(&m->by_outcome[r->outcome], bucket, r->us);
+    count(&m->tiers[r->outcome == OUTCOME_HIT ? TIER_ANSWER : r->tier ? index_of(tiers, TIERS, r->tier) : 0], 1);
 }
 
 void metrics_work(struct metrics *m, const char *route, uint64_t events)
@@ -159,7 +185,7 @@ static void write_requests(struct metrics *m, struct buf *out)
     for (struct route_row *r = m->rows; r < m->rows + ROUTES_MAX; r++) {
         const char *name = atomic_load_explicit(&r->name, memory_order_acquire);
 
-        for (int i = 0; name && i < METHODS * CLASSES; i++) {
+        for (int i = 0; name && i < VERBS * CLASSES; i++) {
             unsigned long long n = read_count(&r->requests[i / CLASSES][i % CLASSES]);
 
             if (n)
@@ -168,30 +194,36 @@ static void write_requests(struct metrics *m, struct buf *out)
     }
 }
 
-static void write_durations(struct route_row *r, const char *name, struct buf *out)
+static void write_durations(struct durations *d, const char *family_name, const char *label, const char *name, struct buf *out)
 {
     unsigned long long sum = 0, us;
 
     for (int b = 0; b < BUCKETS; b++) {
-        sum += read_count(&r->bucket[b]);
-        line(out, "llmemd_request_duration_seconds_bucket{route=\"%s\",le=\"%s\"} %llu", name, buckets[b].le, sum);
+        sum += read_count(&d->bucket[b]);
+        line(out, "%s_bucket{%s=\"%s\",le=\"%s\"} %llu", family_name, label, name, buckets[b].le, sum);
     }
-    sum += read_count(&r->slower);
-    us = read_count(&r->us);
-    line(out, "llmemd_request_duration_seconds_bucket{route=\"%s\",le=\"+Inf\"} %llu", name, sum);
-    line(out, "llmemd_request_duration_seconds_sum{route=\"%s\"} %llu.%06llu", name, us / 1000000, us % 1000000);
-    line(out, "llmemd_request_duration_seconds_count{route=\"%s\"} %llu", name, sum);
+    sum += read_count(&d->bucket[BUCKETS]);
+    us = read_count(&d->us);
+    line(out, "%s_bucket{%s=\"%s\",le=\"+Inf\"} %llu", family_name, label, name, sum);
+    line(out, "%s_sum{%s=\"%s\"} %llu.%06llu", family_name, label, name, us / 1000000, us % 1000000);
+    line(out, "%s_count{%s=\"%s\"} %llu", family_name, label, name, sum);
 }
 
-static void write_histogram(struct metrics *m, struct buf *out)
+static void write_histograms(struct metrics *m, struct buf *out)
 {
-    family(out, "llmemd_request_duration_seconds", "histogram", "From the first byte of a request to the last of its answer.");
+    static const char by_route[] = "llmemd_request_duration_seconds", by_outcome[] = "llmemd_outcome_duration_seconds";
+
+    family(out, by_route, "histogram", "From the first byte of a request to the last of its answer.");
     for (struct route_row *r = m->rows; r < m->rows + ROUTES_MAX; r++) {
         const char *name = atomic_load_explicit(&r->name, memory_order_acquire);
 
         if (name)
-            write_durations(r, name, out);
+            write_durations(&r->took, by_route, "route", name, out);
     }
+    family(out, by_outcome, "histogram",
+           "The same by what became of it: answered from the cache (hit), from tables, computed, streamed; refused (4xx), failed (5xx), unread (none).");
+    for (int i = 0; i < OUTCOMES; i++)
+        write_durations(&m->by_outcome[i], by_outcome, "outcome", outcome_names[i], out);
 }
 
 static bool has_work(struct route_row *r)
@@ -307,7 +339,7 @@ void metrics_write(struct metrics *m, const struct metrics_now *now, struct buf 
 {
     write_process(m, out);
     write_requests(m, out);
-    write_histogram(m, out);
+    write_histograms(m, out);
     write_work(m, out);
     write_tiers(m, out);
     write_batches(m, now->batches, out);

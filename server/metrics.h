@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "server/answers.h"
 #include "server/hub/hub.h"
+#include "server/policy.h"
 #include "server/workers.h"
 
 enum refusal { REFUSED_CONNECTIONS, REFUSED_WAITING, REFUSED_QUEUE, REFUSED_BATCHES, REFUSED_RATE, REFUSED_DEADLINE, REFUSED_DRAINING, REFUSALS };
@@ -23,8 +24,20 @@ struct metrics;
 struct metrics *metrics_new(void); /* NULL: no memory */
 void metrics_free(struct metrics *m);
 
-/* One request, when it has ended. status 0: the connection broke before there was one. tier: NULL, or where the answer came from. */
-void metrics_request(struct metrics *m, const char *route, const char *method, int status, uint64_t us, const char *tier);
+/* What became of a request: answered from the cache, from tables, by computing, in parts; refused (4xx), failed (5xx), or nobody read the answer. */
+enum outcome { OUTCOME_HIT, OUTCOME_TABLES, OUTCOME_COMPUTED, OUTCOME_STREAMED, OUTCOME_REFUSED, OUTCOME_FAILED, OUTCOME_NONE, OUTCOMES };
+
+struct metrics_of {
+    const char *route; /* constant */
+    enum verb verb;
+    int status;        /* 0: the connection broke before there was one */
+    enum outcome outcome;
+    const char *tier;  /* where a config came from; NULL */
+    uint64_t us;
+};
+
+/* One request, when it has ended. */
+void metrics_request(struct metrics *m, const struct metrics_of *r);
 
 /* What one answer took to be computed, in events of its budget (base/budget.h). */
 void metrics_work(struct metrics *m, const char *route, uint64_t events);

@@ -59,11 +59,11 @@ static enum exchange_next answer_preflight(struct exchange *x)
 
 enum exchange_next own_answer(struct exchange *x)
 {
-    bool reads = !strcmp(x->method, "GET") || !strcmp(x->method, "HEAD");
+    bool reads = x->verb == VERB_GET || x->verb == VERB_HEAD;
 
-    if (x->head.preflight && !strcmp(x->method, "OPTIONS") && policy_origin(x->head.origin, x->desk->service->o->origins))
+    if (x->head.preflight && x->verb == VERB_OPTIONS && policy_origin(x->head.origin, x->desk->service->o->origins))
         return answer_preflight(x);
-    for (size_t i = 0; i < sizeof pages / sizeof *pages; i++)
+    for (size_t i = 0; x->is_probe && i < sizeof pages / sizeof *pages; i++)
         if (!strcmp(x->head.path, pages[i].path))
             return reads ? pages[i].answer(x) : refuse_method(x, pages[i].path);
     return NEXT_READ;

@@ -34,7 +34,9 @@ bool policy_host_is_ours(const char *host, const char *listed)
 {
     size_t n = name_bytes(host);
 
-    return policy_listed("localhost,[::1]", host, n) || is_loopback_address(host, n) || policy_listed(listed, host, n);
+    if (n == 9 && !strncasecmp(host, "localhost", 9))
+        return true;
+    return policy_listed("[::1]", host, n) || is_loopback_address(host, n) || policy_listed(listed, host, n);
 }
 
 const char *policy_origin(const char *origin, const char *listed)
@@ -115,6 +117,22 @@ bool policy_takes_gzip(const char *encodings)
         any |= n == 1 && *p == '*' && !is_refused(p + n, end);
     }
     return any;
+}
+
+enum verb policy_verb(const char *method)
+{
+    switch (method[0]) {
+    case 'G':
+        return strcmp(method, "GET") ? VERB_OTHER : VERB_GET;
+    case 'H':
+        return strcmp(method, "HEAD") ? VERB_OTHER : VERB_HEAD;
+    case 'P':
+        return strcmp(method, "POST") ? VERB_OTHER : VERB_POST;
+    case 'O':
+        return strcmp(method, "OPTIONS") ? VERB_OTHER : VERB_OPTIONS;
+    default:
+        return VERB_OTHER;
+    }
 }
 
 bool policy_method_is_good(const char *method)

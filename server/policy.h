@@ -29,6 +29,9 @@ bool policy_trace_is_good(const char *traceparent);
 /* Accept-Encoding: gzip is named, or * is, and not with q=0 (RFC 9110, 12.5.3). */
 bool policy_takes_gzip(const char *encodings);
 
+enum verb { VERB_GET, VERB_HEAD, VERB_POST, VERB_OPTIONS, VERB_OTHER, VERBS };
+enum verb policy_verb(const char *method);
+
 /* Visible ASCII, of a length that a token may have. */
 bool policy_method_is_good(const char *method); /* may stand in a log */
 bool policy_token_is_good(const char *token);

@@ -25,10 +25,10 @@ static struct answer_key key_of(const struct exchange *x)
 
 static void read_question(struct exchange *x)
 {
-    bool is_post = !strcmp(x->method, "POST");
+    bool is_post = x->verb == VERB_POST;
 
     x->rq = (struct api_request){
-        .method = strcmp(x->method, "HEAD") ? x->method : "GET",
+        .method = x->verb == VERB_HEAD ? "GET" : x->method,
         .path = x->head.path,
         .query = x->query,
         .content_type = is_post ? x->head.content_type : NULL,

@@ -12,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-from daemon import BODY, LLMEMD, SLOW, Daemon, SlowHub, main, question, read_answer, request
+from daemon import BODY, LLMEMD, SLOW, Daemon, SlowHub, main, question, read_answer, read_until, request
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 PROBES = ("/healthz", "/readyz", "/metrics")
@@ -296,6 +296,110 @@ class Packed(unittest.TestCase):
         plain = {a[2] for a in answers if "content-encoding" not in a[1]}
         self.assertEqual((len(packed), len(plain)), (1, 1))
         self.assertEqual({gzip.decompress(p) for p in packed}, plain)
+
+
+class Heads(unittest.TestCase):
+    """What cannot be read: one status line, a problem, and the end of the connection; and it is counted and logged like all others."""
+    POST = b"POST /estimate HTTP/1.1\r\nHost: localhost\r\n"
+    BAD = (
+        (b"GET /healthz HTTP/1.1\r\n\r\n", 400, "malformed-request"),
+        (b"GET /healthz\r\n\r\n", 400, "malformed-request"),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nno colon\r\n\r\n", 400, "malformed-request"),
+        (POST + b"Content-Length: abc\r\n\r\n", 400, "malformed-request"),
+        (POST + b"Content-Length: -1\r\n\r\n", 400, "malformed-request"),
+        (POST + b"Content-Length: 99999999999999999999999\r\n\r\n", 413, "body-too-large"),
+        (POST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", 400, "malformed-request"),
+        (POST + b"Transfer-Encoding: chunked\r\n\r\nffffffffffffffffffff\r\n", 413, "body-too-large"),
+        (b"GET /healthz HTTP/9.9\r\nHost: localhost\r\n\r\n", 505, "http-version"),
+        (b"GET /" + b"x" * 9000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", 414, "uri-too-long"),
+        (HEALTH[:-2] + b"X: " + b"y" * 9000 + b"\r\n\r\n", 431, "headers-too-large"),
+        # a zero in a line, which ends it early for the library
+        (HEALTH[:-2] + b"X-HF-Token: abc\0x\r\n\r\n", 400, "malformed-request"),
+        (HEALTH[:-2] + b"X-HF-Token: abc\0x\r\nX: y\r\n\r\n", 400, "malformed-request"),
+        (HEALTH[:-2] + b"X-HF-Token: abc\0\r\nX: y\r\n\r\n", 400, "malformed-request"),
+        (HEALTH[:-2] + b"X: \0\0\0\r\nY: z\r\n\r\n", 400, "malformed-request"),
+        (HEALTH[:-2] + b"X\0: y\r\n\r\n", 400, "malformed-request"),
+        (b"GET /heal\0thz HTTP/1.1\r\nHost: localhost\r\n\r\n", 400, "malformed-request"),
+        (b"GET /healthz?a\0b HTTP/1.1\r\nHost: localhost\r\n\r\n", 400, "malformed-request"),
+        (b"GET /healthz\0 HTTP/1.1\r\nHost: localhost\r\n\r\n", 400, "malformed-request"),
+        # a line that goes on in the next
+        (HEALTH[:-2] + b"X: y\r\n z\r\n\r\n", 400, "malformed-request"),
+        (HEALTH[:-2] + b"X: y\r\n\tz\r\nY: z\r\n\r\n", 400, "malformed-request"),
+    )
+
+    def whole(self, d, data):
+        with d.connect() as s:
+            s.sendall(data)
+            return read_until(s, b"!never!")
+
+    def test_one_problem(self):
+        d = Daemon()
+        for data, status, code in self.BAD:
+            for before in (b"", HEALTH):  # also behind a request that was good
+                got = self.whole(d, before + data)
+                if before:
+                    good = got.index(b"HTTP/1.1", 8)
+                    self.assertTrue(got.startswith(b"HTTP/1.1 200"), data)
+                    got = got[good:]
+                head, body = got.split(b"\r\n\r\n", 1)
+                lines = head.decode().split("\r\n")
+                headers = {k.lower(): v for k, v in (line.split(": ", 1) for line in lines[1:])}
+                self.assertEqual(got.count(b"HTTP/1.1 "), 1, data)
+                self.assertEqual((int(lines[0].split()[1]), headers["content-type"], headers["connection"]), (status, "application/problem+json", "close"), data)
+                self.assertEqual(int(headers["content-length"]), len(body))
+                problem = json.loads(body)
+                self.assertEqual((problem["status"], problem["code"]), (status, code), data)
+                self.assertEqual(headers["x-content-type-options"], "nosniff")
+                self.assertRegex(headers["x-request-id"], "^[0-9a-f]{16}$")
+                self.assertIn("GMT", headers["date"])
+        d.wait_for("llmemd_connections", 1)
+        counted = sum(float(v) for k, v in d.metrics().items() if k.startswith("llmemd_requests_total") and ('status="4xx"' in k or 'status="5xx"' in k))
+        code, log = d.stop()
+        self.assertEqual((code, counted), (0, 2 * len(self.BAD)))
+        self.assertEqual(log.count(" status=414 "), 2)
+        self.assertNotIn("end=left", log)
+
+    def test_no_silence_at_the_limit(self):
+        """Where the library has room for the request and none for an answer's header lines, it closes without a word."""
+        d = Daemon("--origins", "*")
+        start = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
+        echoed = b"X-Request-Id: " + b"i" * 128 + b"\r\nOrigin: http://" + b"o" * 200 + b"\r\ntraceparent: 00-" + b"1" * 32 + b"-" + b"2" * 16 + b"-01\r\n"
+        for head in (start, start + echoed):
+            seen = []
+            for make in (lambda n: b"X: " + b"y" * (6600 + n * 16) + b"\r\n", lambda n: b"X: y\r\n" * (70 + n // 2)):
+                for n in range(0, 100):
+                    seen.append(self.whole_status(d, head + make(n) + b"\r\n"))
+            self.assertEqual(set(seen), {200, 431})
+        self.assertEqual(d.stop()[0], 0)
+
+    def whole_status(self, d, data):
+        with d.connect() as s:
+            s.sendall(data)
+            return read_answer(s)[0]
+
+    def test_what_is_good_stays_good(self):
+        """Headers in pieces, many of them, pipelined, with bare line feeds, none at all."""
+        d = Daemon()
+        many = HEALTH[:-2] + b"".join(b"X-%d: %s\r\n" % (i, b"v" * (i % 40)) for i in range(40)) + b"\r\n"
+        for data in (HEALTH, many, HEALTH.replace(b"\r\n", b"\n"), b"GET /healthz?a=b&c=%20 HTTP/1.1\r\nHost:localhost\r\nEmpty:\r\nBlank:  \r\n\r\n",
+                     b"GET /healthz HTTP/1.0\r\n\r\n", b"GET /healthz HTTP/1.0\n\n", HEALTH[:-2] + b"Cookie: a=b; c=d\r\n\r\n"):
+            for size in (len(data), 1, 7, 100):
+                with d.connect() as s:
+                    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                    for _ in range(2 if b"1.1" in data else 1):
+                        for i in range(0, len(data), size):
+                            s.sendall(data[i:i + size])
+                            if size == 7:
+                                time.sleep(0.001)
+                        self.assertEqual(read_answer(s)[0], 200, (data, size))
+            if b"1.1" in data:
+                with d.connect() as s:
+                    s.sendall(data * 20)
+                    rest = b""
+                    for _ in range(20):
+                        status, _, _, rest = read_answer(s, rest)
+                        self.assertEqual(status, 200, data)
+        self.assertEqual(d.stop()[0], 0)
 
 
 class Traces(unittest.TestCase):
