@@ -207,6 +207,13 @@ static bool count(const struct tape *t, uint32_t from, uint32_t *ret_until)
     return budget_spend(t->budget, n);
 }
 
+/* Event `i` is a birth whose block dies in the next, which nobody looks at. */
+static bool dies_at_once(const struct tape *t, uint32_t i)
+{
+    return i + 1 < t->n_events && t->events[i + 1] == (t->events[i] | EVENT_DEATH) && !t->births[t->events[i]].readers &&
+           i + 1 != t->steps_begin && i + 1 != t->peaks_begin;
+}
+
 bool peak_replay(const struct tape *t, struct torch_alloc *alloc, struct peak *ret)
 {
     struct peak p = {0};
@@ -219,7 +226,7 @@ bool peak_replay(const struct tape *t, struct torch_alloc *alloc, struct peak *r
     for (uint32_t i = 0; i < t->n_events; i++) {
         uint32_t e = t->events[i], block = e & EVENT_BLOCK;
 
-        if (i == counted && !count(t, i, &counted))
+        if (i >= counted && !count(t, counted, &counted))
             return false;
         if (i == t->steps_begin) {
             torch_alloc_reset_peaks(alloc);
@@ -239,6 +246,17 @@ bool peak_replay(const struct tape *t, struct torch_alloc *alloc, struct peak *r
         }
         if (t->clock)
             tell_time(t, i, alloc);
+        if (dies_at_once(t, i)) {
+            uint64_t bytes = torch_alloc_visit(alloc, t->births[block].bytes, t->births[block].stream);
+
+            if (bytes) {
+                note(t, &p, i, block, live + bytes);
+                if (p.crossed && i >= t->peaks_begin)
+                    note_active(&p, torch_alloc_active_bytes(alloc) + bytes);
+                i++;
+                continue;
+            }
+        }
         if (!torch_alloc_take(alloc, block, t->births[block].bytes, t->births[block].stream))
             return false;
         if (t->births[block].readers) {

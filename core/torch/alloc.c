@@ -9,9 +9,9 @@
 /* Births and deaths ------------------------------------------------------------------------------------------------------ */
 
 /* What a cached block could grow to. */
-static uint64_t reach(const struct torch_alloc *t, struct row r)
+static uint64_t reach(const struct torch_alloc *t, uint32_t of)
 {
-    const struct block *b = &t->blocks[row_block(r)];
+    const struct block *b = &t->blocks[of];
 
     return b->bytes + (is_hole(t, b->next) ? t->blocks[b->next].bytes : 0);
 }
@@ -20,29 +20,32 @@ static uint64_t reach(const struct torch_alloc *t, struct row r)
  * that a larger block elsewhere is preferred to the end of the segment. */
 static uint32_t best_fit(const struct torch_alloc *t, const struct pool *p, uint8_t stream, uint64_t want)
 {
-    const struct row *rows = p->free.rows;
-    uint32_t i = rows_find(&p->free, (struct row){fit_of(stream, want), 0});
+    uint32_t b = shelves_fit(&p->free, stream, want), next;
 
-    if (i == p->free.n || !row_is_of(rows[i], stream))
-        return NO_ROW;
-    if (t->expandable)
-        while (i + 1 < p->free.n && row_is_of(rows[i + 1], stream) && reach(t, rows[i + 1]) < reach(t, rows[i]))
-            i++;
-    return i;
+    while (b && t->expandable && is_hole(t, t->blocks[b].next)) { /* else none after it reaches less far */
+        next = shelves_next(t, &p->free, b);
+        if (!next || reach(t, next) >= reach(t, b))
+            break;
+        b = next;
+    }
+    return b;
 }
 
-/* should_split(), alloc_found_block(): row i is handed out, its rest stays cached. */
-static uint32_t claim(struct torch_alloc *t, struct pool *p, uint32_t i, uint64_t want)
+/* should_split() */
+static bool splits(const struct torch_alloc *t, const struct pool *p, uint64_t rest)
 {
-    uint32_t b = row_block(p->free.rows[i]);
+    return p->small || t->expandable ? rest >= MIN_BLOCK_BYTES : rest > ALLOC_SMALL_BYTES;
+}
+
+/* alloc_found_block(): b is handed out, its rest stays cached. */
+static void claim(struct torch_alloc *t, struct pool *p, uint32_t b, uint64_t want)
+{
     uint64_t rest = t->blocks[b].bytes - want;
 
-    if (p->small || t->expandable ? rest >= MIN_BLOCK_BYTES : rest > ALLOC_SMALL_BYTES)
-        rows_change(&p->free, i, row_of(t, block_cut(t, b, want)));
-    else
-        rows_remove(&p->free, i);
+    shelf_take(t, &p->free, b);
+    if (splits(t, p, rest))
+        shelf_put(t, &p->free, block_cut(t, b, want));
     t->blocks[b].free = false;
-    return b;
 }
 
 static bool usable(struct torch_alloc *t, uint32_t handle)
@@ -98,17 +101,17 @@ static void process_events(struct torch_alloc *t)
 /* malloc(): a cached block, a new segment, or the second try after release_cached_blocks(). */
 static uint32_t find_room(struct torch_alloc *t, struct pool *p, uint8_t stream, uint64_t want)
 {
-    uint32_t row = best_fit(t, p, stream, want);
+    uint32_t b = best_fit(t, p, stream, want);
 
-    if (row == NO_ROW)
-        row = alloc_grow(t, p, stream, want);
-    if (row == NO_ROW && !t->rc) {
+    if (!b)
+        b = alloc_grow(t, p, stream, want);
+    if (!b && !t->rc) {
         t->stats.retries++;
         torch_alloc_empty_cache(t);
-        row = alloc_grow(t, p, stream, want);
-        t->stats.oom |= row == NO_ROW;
+        b = alloc_grow(t, p, stream, want);
+        t->stats.oom |= !b;
     }
-    return t->rc ? NO_ROW : row;
+    return t->rc ? NO_NODE : b;
 }
 
 static void count_birth(struct torch_alloc_stats *s, const struct block *b, uint64_t want)
@@ -135,11 +138,11 @@ bool torch_alloc_take(struct torch_alloc *t, uint32_t handle, uint64_t bytes, un
 
     uint64_t want = torch_alloc_round(bytes);
     struct pool *p = want <= ALLOC_SMALL_BYTES ? &t->small : &t->large;
-    uint32_t row = find_room(t, p, (uint8_t)stream, want);
-    if (row == NO_ROW)
+    uint32_t b = find_room(t, p, (uint8_t)stream, want);
+    if (!b)
         return false;
 
-    uint32_t b = claim(t, p, row, want);
+    claim(t, p, b, want);
     if (t->rc)
         return false;
     t->live[handle] = b;
@@ -147,6 +150,30 @@ bool torch_alloc_take(struct torch_alloc *t, uint32_t handle, uint64_t bytes, un
     t->blocks[b].crossed = false;
     count_birth(&t->stats, &t->blocks[b], want);
     return true;
+}
+
+uint64_t torch_alloc_visit(struct torch_alloc *t, uint64_t bytes, unsigned stream)
+{
+    struct torch_alloc_stats *s = &t->stats, before;
+    uint64_t want = torch_alloc_round(bytes);
+    const struct pool *p = want <= ALLOC_SMALL_BYTES ? &t->small : &t->large;
+    struct block seen;
+    uint32_t b;
+
+    if (t->rc || stream >= TORCH_ALLOC_STREAMS || bytes > ALLOC_SEGMENT_MAX_BYTES)
+        return 0;
+    process_events(t);
+    b = best_fit(t, p, (uint8_t)stream, want);
+    if (!b)
+        return 0;
+    seen = (struct block){.bytes = splits(t, p, t->blocks[b].bytes - want) ? want : t->blocks[b].bytes, .asked_bytes = bytes};
+    before = *s;
+    count_birth(s, &seen, want);
+    s->requested_bytes = before.requested_bytes;
+    s->allocated_bytes = before.allocated_bytes;
+    s->active_bytes = before.active_bytes;
+    s->slack_bytes = before.slack_bytes;
+    return seen.bytes;
 }
 
 void torch_alloc_cross(struct torch_alloc *t, uint32_t handle)
@@ -249,11 +276,10 @@ enum err_code torch_alloc_status(const struct torch_alloc *t, struct err *err)
     return ERR_OK;
 }
 
-static bool rows_new(struct arena *a, const struct torch_alloc *t, struct pool *p)
+static bool pool_new(struct arena *a, const struct torch_alloc *t, struct pool *p)
 {
-    p->free.rows = arena_array_raw(a, struct row, t->n_blocks + SPARE_ROWS);
     p->holes.rows = t->expandable ? arena_array_raw(a, struct row, t->n_blocks + SPARE_ROWS) : NULL;
-    return p->free.rows && (p->holes.rows || !t->expandable);
+    return shelves_new(a, t->n_blocks, &p->free) && (p->holes.rows || !t->expandable);
 }
 
 enum err_code torch_alloc_new(struct arena *a, const struct torch_alloc_options *options, struct torch_alloc **ret, struct err *err)
@@ -278,7 +304,7 @@ enum err_code torch_alloc_new(struct arena *a, const struct torch_alloc_options 
     t->waiting = arena_array_raw(a, uint32_t, t->n_blocks);
     t->until_s = t->lag == TORCH_LAG_TIMED ? arena_array_raw(a, double, t->n_blocks) : NULL;
     if (!t->live || !t->blocks || !t->waiting || (t->lag == TORCH_LAG_TIMED && !t->until_s) ||
-        !rows_new(a, t, &t->small) || !rows_new(a, t, &t->large))
+        !pool_new(a, t, &t->small) || !pool_new(a, t, &t->large))
         return err_set(err, ERR_NOMEM, "", "no room for %u blocks in the allocator model", (unsigned)t->n_blocks);
     t->blocks[NO_NODE] = (struct block){0};
     *ret = t;

@@ -67,6 +67,10 @@ static inline uint64_t torch_alloc_round(uint64_t bytes)
  */
 bool torch_alloc_take(struct torch_alloc *t, uint32_t handle, uint64_t bytes, unsigned stream);
 
+/* The same, and it dies before anything else happens: what a take() and a give() leave, at less cost. Returns the size that its block had;
+ * 0: nothing has happened, only take() can tell (no cached block has room, or the status is not ERR_OK). */
+uint64_t torch_alloc_visit(struct torch_alloc *t, uint64_t bytes, unsigned stream);
+
 /* record_stream() by a stream other than its own. A handle that holds nothing is left alone. */
 void torch_alloc_cross(struct torch_alloc *t, uint32_t handle);
 

@@ -38,7 +38,7 @@ static uint32_t add_segment(struct torch_alloc *t, struct pool *p, uint8_t strea
     uint64_t bytes = segment_bytes(want);
 
     if (bytes > ALLOC_ADDRESS_END - p->end || !reserve(t, bytes))
-        return NO_ROW;
+        return NO_NODE;
 
     uint32_t b = block_new(t, (struct block){.at = p->end, .bytes = bytes, .stream = stream, .mapped = true, .small = p->small});
     p->end += bytes;
@@ -71,7 +71,7 @@ static uint32_t map_hole(struct torch_alloc *t, struct pool *p, uint32_t b, uint
     bool all = bytes >= t->blocks[b].bytes;
 
     if (!reserve(t, all ? t->blocks[b].bytes : bytes))
-        return NO_ROW;
+        return NO_NODE;
     rows_remove(&p->holes, rows_find(&p->holes, hole_of(t, b)));
     if (!all)
         rows_add(&p->holes, hole_of(t, block_cut(t, b, bytes)));
@@ -82,7 +82,7 @@ static uint32_t map_hole(struct torch_alloc *t, struct pool *p, uint32_t b, uint
 /* try_allocate_expandable_block(): maps the holes of a gap, from its beginning, until it has room. */
 static uint32_t map_pages(struct torch_alloc *t, struct pool *p, uint8_t stream, uint64_t want)
 {
-    uint32_t b, row;
+    uint32_t b;
 
     if (!p->first[stream]) {
         p->first[stream] =
@@ -90,15 +90,11 @@ static uint32_t map_pages(struct torch_alloc *t, struct pool *p, uint8_t stream,
         rows_add(&p->holes, hole_of(t, p->first[stream]));
     }
     b = find_gap(t, p, stream, want);
-    if (!b)
-        return NO_ROW;
-    row = is_hole(t, b) ? map_hole(t, p, b, want) : rows_find(&p->free, row_of(t, b));
-    while (row != NO_ROW && !t->rc && t->blocks[row_block(p->free.rows[row])].bytes < want) {
-        const struct block *have = &t->blocks[row_block(p->free.rows[row])];
-
-        row = map_hole(t, p, have->next, want - have->bytes);
-    }
-    return row;
+    if (is_hole(t, b))
+        b = map_hole(t, p, b, want);
+    while (b && !t->rc && t->blocks[b].bytes < want)
+        b = map_hole(t, p, t->blocks[b].next, want - t->blocks[b].bytes);
+    return b;
 }
 
 /* unmap_block(): the whole pages of a cached block become a hole. Returns the block from which to look on. */
@@ -110,15 +106,15 @@ static uint32_t unmap_pages(struct torch_alloc *t, struct pool *p, uint32_t b)
     if (to <= from)
         return b;
     t->stats.reserved_bytes -= to - from;
-    rows_remove(&p->free, rows_find(&p->free, row_of(t, b)));
+    shelf_take(t, &p->free, b);
     if (from > at) {
         uint32_t rest = block_cut(t, b, from - at);
 
-        rows_add(&p->free, row_of(t, b));
+        shelf_put(t, &p->free, b);
         b = rest;
     }
     if (to < end)
-        rows_add(&p->free, row_of(t, block_cut(t, b, to - from)));
+        shelf_put(t, &p->free, block_cut(t, b, to - from));
     t->blocks[b].mapped = false;
     if (is_hole(t, t->blocks[b].next)) {
         rows_remove(&p->holes, rows_find(&p->holes, hole_of(t, t->blocks[b].next)));
@@ -143,24 +139,22 @@ static void unmap_stream(struct torch_alloc *t, struct pool *p, uint32_t first)
 /* release_cached_blocks(): segments that are wholly free go back to the device; of expandable ones every free page. */
 void alloc_release(struct torch_alloc *t, struct pool *p)
 {
-    uint32_t kept = 0;
+    struct shelves *s = &p->free;
 
     if (t->expandable) {
         for (uint32_t stream = 0; stream < TORCH_ALLOC_STREAMS; stream++)
             unmap_stream(t, p, p->first[stream]);
         return;
     }
-    for (uint32_t i = 0; i < p->free.n; i++) {
-        uint32_t b = row_block(p->free.rows[i]);
-
-        if (t->blocks[b].prev || t->blocks[b].next) {
-            p->free.rows[kept++] = p->free.rows[i];
-        } else {
+    for (uint32_t i = shelves_from(s, 0); i < s->n; i = shelves_from(s, i + 1))
+        for (uint32_t b = s->shelf[s->number[i]].first, above; b; b = above) {
+            above = t->blocks[b].above;
+            if (t->blocks[b].prev || t->blocks[b].next)
+                continue;
+            shelf_take(t, s, b);
             t->stats.reserved_bytes -= t->blocks[b].bytes;
             block_drop(t, b);
         }
-    }
-    p->free.n = kept;
 }
 
 uint32_t alloc_grow(struct torch_alloc *t, struct pool *p, uint8_t stream, uint64_t want)

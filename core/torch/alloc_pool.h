@@ -19,19 +19,37 @@
 
 /* SPARE_ROWS: writes of the one operation in which the nodes run out; each row is another block until then. */
 enum { NO_NODE = 0, NODE_BITS = 24, NODES_MAX = 1 << NODE_BITS, SPARE_ROWS = 8, STREAM_SHIFT = 56 };
-#define NO_ROW UINT32_MAX
 
 /* A stretch of a segment. Node 0 is no block: a sink for writes once the nodes have run out. */
 struct block {
     uint64_t at, bytes;
     uint64_t asked_bytes;
-    uint32_t prev, next; /* neighbours in the segment; next also links the free nodes */
+    uint32_t prev, next;   /* neighbours in the segment; next also links the free nodes */
+    uint32_t below, above; /* of a cached one: neighbours on its shelf */
+    uint32_t shelf;
     uint8_t stream;
     bool free, mapped, small, crossed;
 };
 
-/* Blocks in the order of the best fit: `fit` is the size with the stream above it, `rank` the address (a multiple of 512) with
- * the node below it. */
+/* The cached blocks of one stream and size, by address. `fit` is the size with the stream above it. */
+struct shelf {
+    uint64_t fit;
+    uint32_t first, last; /* NO_NODE: it is empty */
+    uint32_t near;        /* where blocks were put or taken last */
+    uint32_t place;       /* in the order of fits, where it was seen last: shelf_place() */
+};
+
+/* All shelves of a pool, by number, and their order. Few sizes return again and again: what is asked for mostly has a shelf. */
+struct shelves {
+    struct shelf *shelf; /* from 1 */
+    uint64_t *fits;      /* by place, rising */
+    uint32_t *number;    /* by place */
+    uint64_t *filled;    /* a bit by place */
+    uint32_t *known;     /* some number that a fit had, by its hash: looked at first */
+    uint32_t n, max, fresh, spare, n_filled;
+};
+
+/* Unmapped stretches in the order of their stream and address: `rank` is the address (a multiple of 512) with the node below it. */
 struct row {
     uint64_t fit, rank;
 };
@@ -42,7 +60,7 @@ struct sorted {
 };
 
 struct pool {
-    struct sorted free;  /* free and mapped, by (stream, size, address) */
+    struct shelves free; /* free and mapped, by (stream, size, address) */
     struct sorted holes; /* expandable: unmapped stretches, by (stream, address) */
     uint32_t first[TORCH_ALLOC_STREAMS]; /* expandable: lowest block of the stream's one segment, which starts at address 0 */
     uint64_t end;        /* default: where the next segment begins */
@@ -67,34 +85,134 @@ struct torch_alloc {
     enum err_code rc;
 };
 
-uint32_t alloc_grow(struct torch_alloc *t, struct pool *p, uint8_t stream, uint64_t want); /* the new free row, or NO_ROW */
+uint32_t alloc_grow(struct torch_alloc *t, struct pool *p, uint8_t stream, uint64_t want); /* a cached block that has room, or NO_NODE */
 void alloc_release(struct torch_alloc *t, struct pool *p);                                 /* gives back what is wholly free */
+
+/* alloc_shelves.c */
+bool shelves_new(struct arena *a, uint32_t most, struct shelves *ret);
+uint32_t shelf_make(struct shelves *s, uint64_t fit);              /* the number of a shelf that `fit` has, or a new one's */
+uint32_t shelves_from(const struct shelves *s, uint32_t place);    /* the first filled place from there on; s->n: none */
+uint32_t shelves_place(const struct shelves *s, uint64_t fit);     /* the first that is not below `fit` */
+void shelf_insert(struct torch_alloc *t, struct shelf *h, uint32_t b); /* between its first and its last */
 
 static inline uint64_t max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-/* Rows ------------------------------------------------------------------------------------------------------------------- */
+/* Shelves ---------------------------------------------------------------------------------------------------------------- */
 
 static inline uint64_t fit_of(uint8_t stream, uint64_t bytes) { return (uint64_t)stream << STREAM_SHIFT | bytes; }
+
+enum { KNOWN = 512 };
+
+static inline uint32_t known_of(uint64_t fit) { return (uint32_t)((fit * UINT64_C(0x9E3779B97F4A7C15)) >> 55); }
+
+/* The shelf that `fit` has or had; 0: none is known. */
+static inline uint32_t shelf_known(const struct shelves *s, uint64_t fit)
+{
+    uint32_t number = s->known[known_of(fit)];
+
+    return s->shelf[number].fit == fit ? number : 0;
+}
+
+static inline uint32_t shelf_place(const struct shelves *s, uint32_t number)
+{
+    struct shelf *h = &s->shelf[number];
+
+    if (h->place >= s->n || s->number[h->place] != number)
+        h->place = shelves_place(s, h->fit);
+    return h->place;
+}
+
+static inline void shelf_put(struct torch_alloc *t, struct shelves *s, uint32_t b)
+{
+    uint64_t fit = fit_of(t->blocks[b].stream, t->blocks[b].bytes);
+    uint32_t number = shelf_known(s, fit);
+    struct shelf *h;
+
+    if (!b)
+        return;
+    h = &s->shelf[number ? number : (number = shelf_make(s, fit))];
+    t->blocks[b].shelf = number;
+    if (!h->first) {
+        uint32_t place = shelf_place(s, number);
+
+        t->blocks[b].below = t->blocks[b].above = NO_NODE;
+        h->first = h->last = h->near = b;
+        s->filled[place / 64] |= UINT64_C(1) << place % 64;
+        s->n_filled++;
+    } else if (t->blocks[b].at < t->blocks[h->first].at) {
+        t->blocks[b].below = NO_NODE;
+        t->blocks[b].above = h->first;
+        t->blocks[h->first].below = b;
+        h->first = h->near = b;
+    } else if (t->blocks[b].at > t->blocks[h->last].at) {
+        t->blocks[b].above = NO_NODE;
+        t->blocks[b].below = h->last;
+        t->blocks[h->last].above = b;
+        h->last = h->near = b;
+    } else {
+        shelf_insert(t, h, b);
+    }
+}
+
+static inline void shelf_take(struct torch_alloc *t, struct shelves *s, uint32_t b)
+{
+    const struct block *block = &t->blocks[b];
+    struct shelf *h = &s->shelf[block->shelf];
+
+    if (block->below)
+        t->blocks[block->below].above = block->above;
+    else
+        h->first = block->above;
+    if (block->above)
+        t->blocks[block->above].below = block->below;
+    else
+        h->last = block->below;
+    h->near = block->below ? block->below : block->above;
+    if (!h->first) {
+        uint32_t place = shelf_place(s, block->shelf);
+
+        s->filled[place / 64] &= ~(UINT64_C(1) << place % 64);
+        s->n_filled--;
+    }
+}
+
+/* The smallest that has `want`, the lowest among equals; NO_NODE: there is none. */
+static inline uint32_t shelves_fit(const struct shelves *s, uint8_t stream, uint64_t want)
+{
+    uint64_t fit = fit_of(stream, want);
+    uint32_t number = shelf_known(s, fit), place;
+
+    if (number && s->shelf[number].first)
+        return s->shelf[number].first;
+    place = shelves_from(s, number ? shelf_place(s, number) : shelves_place(s, fit));
+    return place < s->n && s->fits[place] >> STREAM_SHIFT == stream ? s->shelf[s->number[place]].first : NO_NODE;
+}
+
+/* What follows it in that order, of the same stream. */
+static inline uint32_t shelves_next(const struct torch_alloc *t, const struct shelves *s, uint32_t b)
+{
+    uint32_t place;
+
+    if (t->blocks[b].above)
+        return t->blocks[b].above;
+    place = shelves_from(s, shelf_place(s, t->blocks[b].shelf) + 1);
+    return place < s->n && s->fits[place] >> STREAM_SHIFT == t->blocks[b].stream ? s->shelf[s->number[place]].first : NO_NODE;
+}
+
+/* Holes ------------------------------------------------------------------------------------------------------------------ */
 
 static inline bool row_is_of(struct row r, uint8_t stream) { return r.fit >> STREAM_SHIFT == stream; }
 
 static inline uint32_t row_block(struct row r) { return (uint32_t)(r.rank & (NODES_MAX - 1)); }
 
-static inline struct row row_of(const struct torch_alloc *t, uint32_t b)
-{
-    const struct block *block = &t->blocks[b];
-
-    return (struct row){fit_of(block->stream, block->bytes), block->at << (NODE_BITS - 9) | b};
-}
-
 static inline struct row hole_of(const struct torch_alloc *t, uint32_t b)
 {
-    return (struct row){fit_of(t->blocks[b].stream, 0), row_of(t, b).rank};
+    return (struct row){fit_of(t->blocks[b].stream, 0), t->blocks[b].at << (NODE_BITS - 9) | b};
 }
 
 static inline bool before(struct row a, struct row b)
 {
-    return (a.fit < b.fit) | ((a.fit == b.fit) & (a.rank < b.rank)); /* no branch: the order of sizes is not predictable */
+    return (a.fit < b.fit) | ((a.fit == b.fit) & (a.rank < b.rank));
 }
 
 /* The first row that is not before `key`. */
@@ -107,33 +225,17 @@ static inline uint32_t rows_find(const struct sorted *s, struct row key)
     return (uint32_t)(base - s->rows) + (s->n && before(*base, key));
 }
 
-static inline uint32_t rows_add(struct sorted *s, struct row key)
+static inline void rows_add(struct sorted *s, struct row key)
 {
     uint32_t i = rows_find(s, key);
 
     memmove(s->rows + i + 1, s->rows + i, (s->n++ - i) * sizeof *s->rows);
     s->rows[i] = key;
-    return i;
 }
 
 static inline void rows_remove(struct sorted *s, uint32_t i)
 {
     memmove(s->rows + i, s->rows + i + 1, (--s->n - i) * sizeof *s->rows);
-}
-
-/* Row i becomes `key`: only the rows between the old and the new place move. */
-static inline uint32_t rows_change(struct sorted *s, uint32_t i, struct row key)
-{
-    uint32_t to = rows_find(s, key);
-
-    if (to <= i) {
-        memmove(s->rows + to + 1, s->rows + to, (i - to) * sizeof *s->rows);
-    } else {
-        to--;
-        memmove(s->rows + i, s->rows + i + 1, (to - i) * sizeof *s->rows);
-    }
-    s->rows[to] = key;
-    return to;
 }
 
 /* Blocks ----------------------------------------------------------------------------------------------------------------- */
@@ -194,25 +296,23 @@ static inline bool cached(const struct torch_alloc *t, uint32_t b) { return b &&
 
 static inline bool is_hole(const struct torch_alloc *t, uint32_t b) { return b && !t->blocks[b].mapped; }
 
-/* free_block(), try_merge_blocks(): b is free now; merged with its cached neighbours it is a row, whose number is returned. */
+/* free_block(), try_merge_blocks(): b is free now. Returns what it and its cached neighbours have become. */
 static inline uint32_t cache(struct torch_alloc *t, struct pool *p, uint32_t b)
 {
     uint32_t prev = t->blocks[b].prev, next = t->blocks[b].next;
-    uint32_t row = NO_ROW;
 
     if (cached(t, next)) {
-        row = rows_find(&p->free, row_of(t, next));
-        if (cached(t, prev))
-            rows_remove(&p->free, row);
+        shelf_take(t, &p->free, next);
         block_absorb(t, b);
     }
     if (cached(t, prev)) {
-        row = rows_find(&p->free, row_of(t, prev));
+        shelf_take(t, &p->free, prev);
         block_absorb(t, prev);
         b = prev;
     }
     t->blocks[b].free = true;
-    return row == NO_ROW ? rows_add(&p->free, row_of(t, b)) : rows_change(&p->free, row, row_of(t, b));
+    shelf_put(t, &p->free, b);
+    return b;
 }
 
 #endif

@@ -361,6 +361,55 @@ START_TEST(keeps_its_laws)
 }
 END_TEST
 
+static unsigned char other_block[sizeof block];
+
+/* Leaves both as if it had been born and had died; 0 tells that nothing has happened yet. */
+static void visit(struct torch_alloc *t, struct torch_alloc *twin, uint64_t bytes)
+{
+    uint64_t seen = torch_alloc_visit(t, bytes, 0);
+
+    if (!seen && torch_alloc_take(t, SLOTS, bytes, 0))
+        torch_alloc_give(t, SLOTS);
+    if (!torch_alloc_take(twin, SLOTS, bytes, 0))
+        return;
+    if (seen)
+        ck_assert_uint_eq(seen, torch_alloc_block_bytes(twin, SLOTS));
+    torch_alloc_give(twin, SLOTS);
+}
+
+START_TEST(a_visit_is_a_birth_and_a_death)
+{
+    struct torch_alloc_options o = life[_i];
+    struct torch_alloc *t, *twin = NULL;
+    uint64_t state = 7;
+    struct arena a;
+
+    o.max_live = SLOTS + 1;
+    t = alloc_new(o);
+    arena_init(&a, other_block, sizeof other_block);
+    ck_assert_int_eq(torch_alloc_new(&a, &o, &twin, NULL), ERR_OK);
+    for (int i = 0; i < EVENTS; i++) {
+        uint32_t slot = (uint32_t)dice(&state, SLOTS);
+        uint64_t bytes = any_size(&state);
+        struct torch_alloc_stats is, should;
+
+        if (dice(&state, 3) == 0) {
+            visit(t, twin, bytes);
+        } else if (torch_alloc_block_bytes(t, slot)) {
+            torch_alloc_give(t, slot);
+            torch_alloc_give(twin, slot);
+        } else {
+            ck_assert(torch_alloc_take(t, slot, bytes, 0) == torch_alloc_take(twin, slot, bytes, 0));
+        }
+        is = torch_alloc_stats(t);
+        should = torch_alloc_stats(twin);
+        ck_assert_mem_eq(&is, &should, offsetof(struct torch_alloc_stats, oom));
+        ck_assert(is.oom == should.oom);
+    }
+    ck_assert_int_eq(torch_alloc_status(t, NULL), ERR_OK);
+}
+END_TEST
+
 /* Errors ----------------------------------------------------------------------------------------------------------------- */
 
 /* Too few blocks: ERR_NOMEM and nothing moves; enough: the right answer. Nothing between. */
@@ -430,6 +479,7 @@ UNIT_TESTS("torch/alloc",
     unit_rows(follows_the_rule, rule);
     unit_rows(equals_the_real_one, tape_name);
     unit_rows(keeps_its_laws, life);
+    unit_rows(a_visit_is_a_birth_and_a_death, life);
     unit_test(survives_any_number_of_blocks);
     unit_test(survives_any_arena_size);
     unit_test(says_when_it_is_misused);
