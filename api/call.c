@@ -23,6 +23,8 @@ enum err_code finish_json(struct call *c, const struct jsonw *w)
 /* A hub that limits us says for how long; else it is our own load, which passes. */
 static unsigned retry_after(const struct call *c)
 {
+    if (c->ret->status == 429)
+        return c->retry_after_s;
     if (c->ret->status != 503 || c->err->code == ERR_BUDGET)
         return 0;
     return c->retry_after_s ? c->retry_after_s : 1;

@@ -141,9 +141,9 @@ int main(void)
             fprintf(stderr, "no answer\n");
             return 1;
         }
-        printf("a batch of %4d distinct one-GPU items, micro_batch_size %-8s  %6.2f s of one core (%.1f ms an item); first bytes after %.0f ms, all after %.2f s, "
-               "%.1f MB\n", items, states ? "stated" : "searched", told.core_s, told.core_s * 1e3 / items, told.first_s * 1e3, told.whole_s,
-               (double)told.bytes / 1e6);
+        printf("a batch of %4d distinct one-GPU items, micro_batch_size %-8s  %6.2f s of one core (%.1f ms an item); ", items, states ? "stated" : "searched",
+               told.core_s, told.core_s * 1e3 / items);
+        printf("first bytes after %.0f ms, all after %.2f s, %.1f MB\n", told.first_s * 1e3, told.whole_s, (double)told.bytes / 1e6);
     }
     (void)usleep(500000);
     printf("afterwards: %.1f MB resident\n", resident_mb(d.pid));

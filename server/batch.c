@@ -158,10 +158,17 @@ static bool find_cached(struct place *p)
 
 static void push(struct place *p)
 {
+    static const char limited[] = "answers that have to be computed are limited for one caller, and each item of a batch is one; those in the cache are not";
     struct batch *b = p->batch;
     const struct options *o = b->x->desk->service->o;
     uint64_t until_ms = clock_ms() + o->deadline_s * 1000ull;
 
+    p->retry_after_s = story_may_compute(b->x);
+    if (p->retry_after_s) {
+        metrics_refused(b->x->desk->service->metrics, REFUSED_RATE);
+        refuse(p, ERR_TOO_MANY, limited);
+        return;
+    }
     p->task = (struct task){.x = b->x, .finished = on_computed,
                             .job = {.run = run_item, .is_large = true, .cancelled = &b->is_cancelled,
                                     .until_ms = until_ms < b->until_ms ? until_ms : b->until_ms}};

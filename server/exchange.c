@@ -63,8 +63,10 @@ void exchange_let_go(struct exchange *x)
         return;
     if (x->has_slot)
         atomic_fetch_sub(&x->desk->service->waiting, 1);
-    if (x->has_batch)
+    if (x->batch_of_address) {
+        atomic_fetch_sub(x->batch_of_address, 1);
         atomic_fetch_sub(&x->desk->service->batches, 1);
+    }
     gather_end(&x->gather);
     batch_free(x->batch);
     answer_give_back(x->answer);

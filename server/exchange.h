@@ -78,7 +78,7 @@ struct exchange {
     struct gather gather;
     struct answer *made;
     struct batch *batch;   /* of a batch, once begun */
-    bool has_batch;        /* counted among the batches */
+    atomic_uint *batch_of_address; /* it is counted among the batches, and here among its address's; NULL: not */
     bool is_streaming;     /* its body is handed out by exchange_more(); x->answer has status and headers */
     /* not zeroed */
     char method[16], id[132], trace[56]; /* trace: the caller's traceparent, "": none */

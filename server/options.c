@@ -33,7 +33,7 @@ static const struct option_row {
     {"--rate", "LLMEMD_RATE", "N", "answers a minute computed for one caller; 0: no limit (0)", KIND_NUMBER, AT(rate), 0, 1000000, NULL},
     {"--max-body", "LLMEMD_MAX_BODY", "BYTES", "of a request, at most 1048576 (1048576)", KIND_NUMBER, AT(max_body), 1, API_BODY_MAX, NULL},
     {"--deadline", "LLMEMD_DEADLINE", "SECONDS", "for one request, from its first byte to its last (60)", KIND_NUMBER, AT(deadline_s), 1, 3600, NULL},
-    {"--batches", "LLMEMD_BATCHES", "N", "batches answered at once (16)", KIND_NUMBER, AT(batches), 1, 65536, NULL},
+    {"--batches", "LLMEMD_BATCHES", "N", "batches answered at once, half of them of one address (16)", KIND_NUMBER, AT(batches), 1, 65536, NULL},
     {"--batch-work", "LLMEMD_BATCH_WORK", "N", "what a batch may have computed, in questions of the greatest budget (40)", KIND_NUMBER, AT(batch_work), 1, API_ITEMS_MAX, NULL},
     {"--batch-fetches", "LLMEMD_BATCH_FETCHES", "N", "configs fetched from the hub for one batch (200)", KIND_NUMBER, AT(batch_fetches), 0, API_ITEMS_MAX, NULL},
     {"--batch-deadline", "LLMEMD_BATCH_DEADLINE", "SECONDS", "for a whole batch; then what is left of it is refused (600)", KIND_NUMBER, AT(batch_deadline_s), 1, 86400, NULL},

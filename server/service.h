@@ -21,6 +21,8 @@ enum {
     ADMIN_CONNECTIONS = 32, /* of the admin listener, which makes room like the other; as many more read nothing */
 };
 
+enum { BATCH_SLOTS = 256 };
+
 struct service {
     const struct options *o;
     struct hub *hub;
@@ -33,6 +35,7 @@ struct service {
     uint64_t fresh_ms;       /* how long an answer from the hub's configs is kept */
     struct crowd crowd, admin_crowd; /* connections, and those of the admin listener */
     atomic_uint in_flight, waiting, batches;
+    atomic_uint batches_of[BATCH_SLOTS]; /* by a keyed hash of the address */
     atomic_bool is_draining; /* /readyz is red */
 };
 

@@ -135,20 +135,40 @@ static enum exchange_next refuse(struct exchange *x, enum refusal why, enum err_
     return exchange_refuse(x, code, retry_after_s, "%s", detail);
 }
 
+static bool take(atomic_uint *n, unsigned most)
+{
+    if (atomic_fetch_add(n, 1) < most)
+        return true;
+    atomic_fetch_sub(n, 1);
+    return false;
+}
+
+/* One address has half of them at most; two that share a slot have it together. */
 static bool take_batch(struct exchange *x)
 {
-    atomic_uint *batches = &x->desk->service->batches;
+    struct service *s = x->desk->service;
+    atomic_uint *of_address = &s->batches_of[caller_of(x).d[0] % BATCH_SLOTS];
 
-    x->has_batch = atomic_fetch_add(batches, 1) < x->desk->service->o->batches;
-    if (!x->has_batch)
-        atomic_fetch_sub(batches, 1);
-    return x->has_batch;
+    if (!take(of_address, (s->o->batches + 1) / 2))
+        return false;
+    if (!take(&s->batches, s->o->batches)) {
+        atomic_fetch_sub(of_address, 1);
+        return false;
+    }
+    x->batch_of_address = of_address;
+    return true;
+}
+
+unsigned story_may_compute(struct exchange *x)
+{
+    struct service *s = x->desk->service;
+
+    return s->limit ? limit_take(s->limit, caller_of(x), clock_ms()) : 0;
 }
 
 static enum exchange_next admit(struct exchange *x)
 {
-    struct service *s = x->desk->service;
-    unsigned wait_s = s->limit ? limit_take(s->limit, caller_of(x), clock_ms()) : 0;
+    unsigned wait_s = batch_is(x) ? 0 : story_may_compute(x);
 
     if (wait_s)
         return refuse(x, REFUSED_RATE, ERR_TOO_MANY, wait_s, "answers that have to be computed are limited for one caller; those in the cache are not");

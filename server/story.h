@@ -18,6 +18,9 @@ void story_begin(struct exchange *x);
 struct answer *story_keep(struct service *s, const struct answer_key *key, const struct gather *configs, bool has_token, const struct api_response *r,
                           bool is_lasting);
 
+/* One more answer for the caller, by --rate. 0: go on; else seconds until there is one again. While the connection stands. */
+unsigned story_may_compute(struct exchange *x);
+
 /* A batch was read: its status and headers go out, the body as it comes. */
 void story_stream(struct exchange *x);
 /* The answer is there as gzip too; one that is not large is compressed now. */

@@ -170,7 +170,7 @@ class Batches(unittest.TestCase):
         self.ended(d)
 
     def test_batches_are_counted(self):
-        d = Daemon("--threads", "2", "--batches", "2")
+        d = Daemon("--threads", "2", "--batches", "4")  # one address has half of them
         streams = [Stream(d, [heavy(100 * k + i) for i in range(60)]) for k in range(2)]
         status, headers, body = d.ask("POST", PATH, batch([item(1)]))
         self.assertEqual((status, json.loads(body)["code"]), (503, "overloaded"))
@@ -179,6 +179,19 @@ class Batches(unittest.TestCase):
             s.close()
         d.wait_for("llmemd_batches", 0)
         self.assertEqual(d.ask("POST", PATH, batch([item(1)]))[0], 200)
+        self.ended(d)
+
+    def test_items_count_as_answers(self):
+        d = Daemon("--rate", "5")
+        items = [item(i // 2) for i in range(20)]
+        results = json.loads(d.ask("POST", PATH, batch(items))[2])["results"]
+        codes = [r.get("code") for r in results]
+        self.assertEqual(codes.count(None), 10, codes)
+        self.assertEqual((set(codes[10:]), results[-1]["status"]), ({"too-many-requests"}, 429))
+        self.assertGreaterEqual(results[-1]["retry_after_s"], 1)
+        self.assertEqual(d.ask("POST", "/estimate", json.dumps(item(50)))[0], 429)
+        again = json.loads(d.ask("POST", PATH, batch(items[:10]))[2])["results"]
+        self.assertEqual(again, results[:10])
         self.ended(d)
 
     def test_refused_as_a_whole(self):
