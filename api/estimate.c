@@ -9,7 +9,7 @@
 static struct arena scratch_of(struct arena *arena)
 {
     size_t room = (size_t)(arena->end - arena->cur);
-    struct arena scratch = {arena->end - room / 4 * 3, arena->end, arena->budget};
+    struct arena scratch = {.cur = arena->end - room / 4 * 3, .end = arena->end, .budget = arena->budget};
 
     arena->end = scratch.cur;
     return scratch;

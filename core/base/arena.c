@@ -21,6 +21,7 @@ void arena_init(struct arena *a, void *block, size_t bytes)
     a->cur = block;
     a->end = a->cur + bytes;
     a->budget = NULL;
+    a->kept = a->kept_end = NULL;
     ASAN_POISON_MEMORY_REGION(block, bytes);
 }
 
@@ -59,4 +60,12 @@ void arena_rewind(struct arena *a, unsigned char *mark)
 {
     ASAN_POISON_MEMORY_REGION(mark, (size_t)(a->cur - mark));
     a->cur = mark; /* use after rewind is now a report */
+    if (mark < a->kept_end)
+        a->kept = a->kept_end = NULL;
+}
+
+void arena_keep(struct arena *a, void *what)
+{
+    a->kept = what;
+    a->kept_end = a->cur;
 }

@@ -4,6 +4,7 @@
  * Purpose   everything a request computes lives in one arena and goes away with it.
  *           The block is the limit: a full arena is ERR_NOMEM for the caller, never malloc.
  * Budget    an arena is what a request may use: memory, and work (budget.h). Whoever computes in one counts its work there; a rewind gives no work back.
+ * Kept      one thing that whoever made it may want to find again, for as long as the arena is not rewound below its end.
  * Errors    arena_push returns NULL when the block is full; memory is zeroed.
  * Owner     the caller owns the block. Not thread-safe: one arena, one thread.
  */
@@ -19,6 +20,8 @@ struct budget;
 struct arena {
     unsigned char *cur, *end;
     struct budget *budget; /* NULL: as much work as it takes */
+    void *kept;              /* lies below kept_end; NULL: nothing is kept, or it is gone */
+    unsigned char *kept_end;
 };
 
 void arena_init(struct arena *a, void *block, size_t bytes);
@@ -32,6 +35,9 @@ char *arena_str(struct arena *a, const char *s, size_t bytes);
 
 /* Gives back everything pushed since `mark` (= a->cur at that time). */
 void arena_rewind(struct arena *a, unsigned char *mark);
+
+/* Keeps `what`, which lies below a->cur, in place of what was kept. */
+void arena_keep(struct arena *a, void *what);
 
 #define arena_array(a, type, n) ((type *)arena_push((a), sizeof(type), _Alignof(type), (n)))
 #define arena_array_raw(a, type, n) ((type *)arena_push_raw((a), sizeof(type), _Alignof(type), (n)))

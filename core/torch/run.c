@@ -36,11 +36,11 @@ enum err_code run_init(struct run *r, struct arena *arena, const struct quirks *
     r->max_locals = 4096;
     r->max_ready = limits.nodes;
     r->max_casts = limits.values / 8;
+    r->births = arena_array_raw(arena, struct birth, limits.births); /* the tape first: run_tape_alone() */
+    r->events = arena_array_raw(arena, uint32_t, r->max_events);
     r->values = arena_array_raw(arena, struct value, limits.values);
     r->storages = arena_array_raw(arena, struct storage, limits.storages);
     r->nodes = arena_array_raw(arena, struct node, limits.nodes);
-    r->births = arena_array_raw(arena, struct birth, limits.births);
-    r->events = arena_array_raw(arena, uint32_t, r->max_events);
     r->locals = arena_array_raw(arena, val, r->max_locals);
     r->ready = arena_array_raw(arena, uint32_t, r->max_ready);
     r->casts = arena_array_raw(arena, val, r->max_casts);
@@ -53,6 +53,14 @@ enum err_code run_init(struct run *r, struct arena *arena, const struct quirks *
     memset(r->storages, 0, sizeof *r->storages);
     memset(r->nodes, 0, sizeof *r->nodes);
     return ERR_OK;
+}
+
+void run_tape_alone(struct run *r)
+{
+    size_t bytes = r->n_events * sizeof *r->events;
+
+    r->events = memmove(r->births + r->n_births, r->events, bytes);
+    arena_rewind(r->arena, (unsigned char *)r->events + bytes);
 }
 
 void run_fail(struct run *r, enum err_code code, const char *at, const char *detail)

@@ -228,6 +228,9 @@ struct run_limits {
 MUST_CHECK enum err_code run_init(struct run *r, struct arena *arena, const struct quirks *q, struct device device,
                                   struct run_limits limits, struct err *err);
 
+/* Of a run that has ended: gives back all that it took from the arena but the tape, and what stands above it. */
+void run_tape_alone(struct run *r);
+
 void run_fail(struct run *r, enum err_code code, const char *at, const char *detail);
 bool run_spend(struct run *r, uint64_t events); /* work that leaves nothing on the tape; false: the run has failed */
 bool run_count(struct run *r); /* what the tape has grown by since, in the arena's budget; false: the run has failed */

@@ -6,44 +6,22 @@
 #include "train/ranks.h"
 #include "train/replays.h"
 #include "train/timing.h"
-#include "train/trainer.h"
+#include "train/taped.h"
 
 #include <string.h>
 
 /* ---------------------------------------------------------------------------------------------------------- one run */
-static struct tape tape_of(const struct trainer *t)
+static void describe_run(const struct taped *run, const struct peak *walk, struct measured *m)
 {
-    return (struct tape){
-        .budget = t->run.arena->budget,
-        .births = t->run.births,
-        .events = t->run.events,
-        .n_births = t->run.n_births,
-        .n_events = t->run.n_events,
-        .steps_begin = t->steps_begin,
-        .peaks_begin = trainer_peaks_begin(t),
-        .head_module = t->model.tree.head->number,
-    };
-}
-
-static void describe_host(const struct trainer *t, struct measured *m)
-{
-    const struct method_program *p = t->method;
-
-    if (!p || !p->host_bytes)
-        return;
-    m->host_bytes = p->host_bytes(t->wrapped);
-    m->host_bytes_of_all = p->host_bytes_of_all ? p->host_bytes_of_all(t->wrapped) : m->host_bytes * t->parallel.at.world;
-}
-
-static void describe_run(const struct trainer *t, const struct peak *walk, struct measured *m)
-{
+    const struct trainer *t = run->t;
     struct parameter_count n = parameters_of(t->model.tree.root);
 
     m->parameters = n.parameters;
     m->trainable_parameters = n.trainable;
     m->tensors = n.tensors;
     m->worst_rank = t->step->r.rank;
-    describe_host(t, m);
+    m->host_bytes = run->host_bytes;
+    m->host_bytes_of_all = run->host_bytes_of_all;
     m->births = t->run.n_births;
     m->deaths = t->run.n_events - t->run.n_births - t->run.n_marks;
     m->walk_peak_bytes = m->peak_allocated_bytes = m->peak_active_bytes = walk->peak_bytes;
@@ -78,29 +56,16 @@ static enum err_code start_clock(const struct trainer *t, const struct timekeepe
     return budget_take(arena->budget, tape->clock->rows, err);
 }
 
-/* What a run is for: whose replay needs the history of blocks, or only what is alive, or only nearly that. */
-enum look { LOOK_REPLAY, LOOK_WALK, LOOK_FORETELL };
-
 static enum err_code run_step(const struct arch *arch, const struct step *step, const struct device *device, enum look look,
-                              const struct timekeeper *keeper, struct arena *arena, struct trainer **ret, struct tape *tape, struct peak *walk,
-                              struct err *err)
+                              const struct timekeeper *keeper, struct arena *arena, struct taped *ret, struct peak *walk, struct err *err)
 {
-    struct trainer *t = arena_new(arena, struct trainer);
-    enum err_code rc = t ? ERR_OK : err_set(err, ERR_NOMEM, "", "the working memory of one request is too small");
+    struct tape_question q = {arch, step, device, look, keeper && crosses_streams(step)};
+    enum err_code rc = taped(&q, arena, ret, err);
 
-    if (!rc && keeper && crosses_streams(step))
-        rc = timing_log(arch, step, arena, &t->log, err);
     if (rc)
         return rc;
-    t->live_blocks_only = look != LOOK_REPLAY;
-    t->foretells = look == LOOK_FORETELL;
-    rc = trainer_run(t, arch, step, device, arena, err);
-    if (rc)
-        return rc;
-    *tape = tape_of(t);
-    peak_walk(tape, walk);
-    *ret = t;
-    return t->log && walk->crossed ? start_clock(t, keeper, arena, tape, err) : ERR_OK;
+    peak_walk(&ret->tape, walk);
+    return q.logged && walk->crossed ? start_clock(ret->t, keeper, arena, &ret->tape, err) : ERR_OK;
 }
 
 /* ----------------------------------------------------------------------------------------------------------- the three */
@@ -109,16 +74,15 @@ static enum err_code walk_rank(const struct arch *arch, const struct step *step,
 {
     unsigned char *mark = arena->cur;
     struct measured m = {0};
-    struct trainer *t = NULL;
-    struct tape tape;
+    struct taped run;
     struct peak walk;
-    enum err_code rc = run_step(arch, step, device, look, NULL, arena, &t, &tape, &walk, err);
+    enum err_code rc = run_step(arch, step, device, look, NULL, arena, &run, &walk, err);
 
     if (!rc) {
-        describe_run(t, &walk, &m);
+        describe_run(&run, &walk, &m);
         *ret = m;
     }
-    arena_rewind(arena, mark);
+    arena_rewind(arena, taped_kept(arena, mark));
     return rc;
 }
 
@@ -288,9 +252,10 @@ static enum err_code describe_replay(const struct trainer *t, const struct tape 
 }
 
 /* All figures of one rank's run. `play`: what was played of it under the allocator that is asked for. */
-static enum err_code measure_run(const struct trainer *t, const struct tape *tape, const struct peak *walk, struct play *play,
-                                 bool expandable_segments, bool reserved_alone, struct arena *arena, struct measured *m, struct err *err)
+static enum err_code measure_run(const struct taped *run, const struct peak *walk, struct play *play, bool expandable_segments,
+                                 bool reserved_alone, struct arena *arena, struct measured *m, struct err *err)
 {
+    const struct tape *tape = &run->tape;
     struct replays of[2]; /* the default allocator, expandable segments */
     enum err_code rc = replay_asked(tape, walk, expandable_segments, play, arena, &of[expandable_segments], err);
 
@@ -298,23 +263,22 @@ static enum err_code measure_run(const struct trainer *t, const struct tape *tap
         rc = replay_other(tape, walk, !expandable_segments, reserved_alone && !expandable_segments, arena, &of[!expandable_segments], err);
     if (rc)
         return rc;
-    describe_run(t, walk, m);
+    describe_run(run, walk, m);
     m->timed = walk->crossed && tape->clock;
     take_expandable(&of[1], m);
     take_default(&of[0], m);
-    return describe_replay(t, tape, &of[expandable_segments].prompt, arena, m, err);
+    return describe_replay(run->t, tape, &of[expandable_segments].prompt, arena, m, err);
 }
 
 static enum err_code measure(const struct arch *arch, const struct step *step, const struct device *device, bool expandable_segments,
                              const struct timekeeper *keeper, struct arena *arena, struct measured *m, struct err *err)
 {
-    struct trainer *t = NULL;
-    struct tape tape;
+    struct taped run;
     struct peak walk = {0};
     struct play play = {0};
-    enum err_code rc = run_step(arch, step, device, LOOK_REPLAY, keeper, arena, &t, &tape, &walk, err);
+    enum err_code rc = run_step(arch, step, device, LOOK_REPLAY, keeper, arena, &run, &walk, err);
 
-    return rc ? rc : measure_run(t, &tape, &walk, &play, expandable_segments, false, arena, m, err);
+    return rc ? rc : measure_run(&run, &walk, &play, expandable_segments, false, arena, m, err);
 }
 
 enum err_code train_measure(const struct arch *arch, const struct step *step, const struct device *device, bool expandable_segments,
@@ -331,7 +295,7 @@ enum err_code train_measure(const struct arch *arch, const struct step *step, co
         rc = measure(arch, &s, device, expandable_segments, keeper, arena, &m, err);
         if (!rc)
             ranks_take_higher(ret, &m, !i);
-        arena_rewind(arena, mark);
+        arena_rewind(arena, taped_kept(arena, mark));
     }
     return rc;
 }
@@ -347,9 +311,10 @@ static enum err_code is_roomy(const struct tape *tape, const struct peak *walk, 
 }
 
 /* A limit that no retry met changed nothing: such a replay is one without a limit. What loading leaves reserved has to stay within it too. */
-static enum err_code fits_tape(const struct trainer *t, const struct tape *tape, const struct peak *walk, const struct fit_question *q,
-                               struct arena *arena, struct play *play, struct fit *ret, struct err *err)
+static enum err_code fits_tape(const struct taped *run, const struct peak *walk, const struct fit_question *q, struct arena *arena,
+                               struct play *play, struct fit *ret, struct err *err)
 {
+    const struct tape *tape = &run->tape;
     enum err_code rc = ERR_OK;
 
     if (walk->peak_bytes <= q->capacity_bytes)
@@ -361,7 +326,7 @@ static enum err_code fits_tape(const struct trainer *t, const struct tape *tape,
         rc = is_roomy(tape, walk, q, arena, play, &ret->roomy, err);
     ret->measured = !rc && ret->fits && (ret->roomy || q->measuring == MEASURE_FITTING);
     if (ret->measured)
-        rc = measure_run(t, tape, walk, play, q->expandable_segments, true, arena, &ret->memory, err);
+        rc = measure_run(run, walk, play, q->expandable_segments, true, arena, &ret->memory, err);
     return rc;
 }
 
@@ -387,26 +352,25 @@ static enum err_code fits_rank(const struct arch *arch, const struct step *step,
                                struct arena *arena, struct fit *ret, struct err *err)
 {
     unsigned char *mark = arena->cur;
-    struct trainer *t = NULL;
-    struct tape tape = {0};
+    struct taped run = {0};
     struct peak walk = {0};
     struct play once = {0}, *play = plays_of(q->plays, step->r.micro_batch_size, step->r.rank);
     enum err_code rc;
 
     if (play && is_known(play, q, ret))
         return ERR_OK;
-    rc = run_step(arch, step, device, LOOK_REPLAY, q->measuring ? q->keeper : NULL, arena, &t, &tape, &walk, err);
-    tape.capacity_bytes = q->capacity_bytes;
+    rc = run_step(arch, step, device, LOOK_REPLAY, q->measuring ? q->keeper : NULL, arena, &run, &walk, err);
+    run.tape.capacity_bytes = q->capacity_bytes;
     if (!rc)
-        describe_run(t, &walk, &ret->walk);
+        describe_run(&run, &walk, &ret->walk);
     if (!rc)
-        rc = fits_tape(t, &tape, &walk, q, arena, play ? play : &once, ret, err);
+        rc = fits_tape(&run, &walk, q, arena, play ? play : &once, ret, err);
     if (!rc && play) {
         play->crossed = walk.crossed;
         play->static_bytes = walk.static_bytes;
         play->walk_peak_bytes = walk.peak_bytes;
     }
-    arena_rewind(arena, mark);
+    arena_rewind(arena, taped_kept(arena, mark));
     return rc;
 }
 

@@ -1,0 +1,321 @@
+#include "train/taped.h"
+
+#include "base/budget.h"
+#include "config/arch.h"
+#include "meters/resize.h"
+#include "train/fold.h"
+#include "train/timing.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A run, whose tape alone has stayed. */
+struct kept_run {
+    struct trainer *t;
+    uint64_t host_bytes, host_bytes_of_all;
+};
+
+struct kept {
+    struct kept *next; /* of other ranks, or of sizes at which operators take other paths */
+    uint32_t micro_batch_size, seq_len_tokens; /* as it is now */
+    struct arch arch;
+    struct step step;
+    struct device device;
+    bool live_blocks_only, logged;
+    struct kept_run deep;
+    enum { UNPREPARED, PREPARED, REFUSED } state;
+    struct resizing z;
+};
+
+/* ------------------------------------------------------------------------------------------------------------ one play */
+static enum err_code no_room(struct err *err)
+{
+    return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small");
+}
+
+static void look_at_host(struct kept_run *k)
+{
+    const struct trainer *t = k->t;
+    const struct method_program *p = t->method;
+
+    if (!p || !p->host_bytes)
+        return;
+    k->host_bytes = p->host_bytes(t->wrapped);
+    k->host_bytes_of_all = p->host_bytes_of_all ? p->host_bytes_of_all(t->wrapped) : k->host_bytes * t->parallel.at.world;
+}
+
+static enum err_code play(const struct tape_question *q, struct arena *arena, struct kept_run *ret, struct err *err)
+{
+    struct kept_run k = {.t = arena_new(arena, struct trainer)};
+    enum err_code rc = k.t ? ERR_OK : no_room(err);
+
+    if (!rc && q->logged)
+        rc = timing_log(q->arch, q->step, arena, &k.t->log, err);
+    if (rc)
+        return rc;
+    k.t->live_blocks_only = q->look != LOOK_REPLAY;
+    k.t->foretells = q->look == LOOK_FORETELL;
+    rc = trainer_run(k.t, q->arch, q->step, q->device, arena, err);
+    if (rc)
+        return rc;
+    look_at_host(&k);
+    *ret = k;
+    return ERR_OK;
+}
+
+static void tell(const struct kept_run *k, const struct arena *arena, struct taped *ret)
+{
+    const struct trainer *t = k->t;
+
+    *ret = (struct taped){.t = t, .host_bytes = k->host_bytes, .host_bytes_of_all = k->host_bytes_of_all};
+    ret->tape = (struct tape){
+        .budget = arena->budget,
+        .births = t->run.births,
+        .events = t->run.events,
+        .n_births = t->run.n_births,
+        .n_events = t->run.n_events,
+        .steps_begin = t->steps_begin,
+        .peaks_begin = trainer_peaks_begin(t),
+        .head_module = t->model.tree.head->number,
+    };
+}
+
+/* ---------------------------------------------------------------------------------------------------------- few layers */
+static uint32_t stages_of(const struct step *s)
+{
+    return s->r.pipeline_parallel ? s->r.pipeline_parallel : 1;
+}
+
+/* Two of a kind: the first and the last of a model do not always do alike. */
+static uint32_t few_layers(const struct tape_question *q)
+{
+    return 2 * fold_period(q->arch) * stages_of(q->step);
+}
+
+enum { DEEP = 4 }; /* times as many layers: below, a whole run is as cheap */
+
+/* A pipeline's rounds are the more the fewer its layers are, where the allocator is played. */
+static bool is_worth_keeping(const struct tape_question *q)
+{
+    bool few_rounds = q->step->r.method != METHOD_PP || q->look != LOOK_REPLAY;
+
+    return q->look != LOOK_FORETELL && few_rounds && q->arch->layers >= DEEP * few_layers(q);
+}
+
+static uint32_t hashed(uint32_t hash, const char *name)
+{
+    for (; *name; name++)
+        hash = (hash ^ (uint8_t)*name) * UINT32_C(16777619);
+    return hash;
+}
+
+/* A path, whose layers go by their kind. */
+static uint32_t role_of(const struct module *m, uint32_t period, uint32_t *roles)
+{
+    uint32_t above;
+
+    if (!m)
+        return UINT32_C(2166136261);
+    if (roles[m->number])
+        return roles[m->number];
+    above = role_of(m->parent, period, roles);
+    if (*m->name >= '0' && *m->name <= '9')
+        roles[m->number] = (above + 1 + (uint32_t)strtoul(m->name, NULL, 10) % period) * UINT32_C(16777619);
+    else
+        roles[m->number] = hashed(above, m->name);
+    return roles[m->number];
+}
+
+static bool rows_of(const struct kept_run *k, const struct arch *arch, struct arena *arena, struct rows_of_run *ret)
+{
+    const struct trainer *t = k->t;
+    const struct tree *tree = &t->model.tree;
+    uint32_t *roles = arena_array(arena, uint32_t, tree->n_modules), period = fold_period(arch);
+
+    for (uint32_t i = 1; roles && i < tree->n_modules; i++)
+        (void)role_of(tree->modules[i], period, roles);
+    *ret = (struct rows_of_run){t->run.births, t->run.events, t->run.n_births, t->run.n_events, t->log, roles, tree->n_modules};
+    return roles;
+}
+
+/* The same question of a model of few layers, whose events are nobody's. */
+static bool play_few(const struct kept *k, const struct step *step, struct arena *arena, bool stays, struct rows_of_run *ret)
+{
+    struct budget *budget = arena->budget;
+    struct tape_question q = {&k->arch, step, &k->device, k->live_blocks_only ? LOOK_WALK : LOOK_REPLAY, k->logged};
+    struct arch few = k->arch;
+    struct kept_run run;
+    struct err err = {0};
+    enum err_code rc;
+
+    few.layers = few_layers(&q);
+    q.arch = &few;
+    arena->budget = NULL;
+    rc = play(&q, arena, &run, &err);
+    arena->budget = budget;
+    if (!rc && stays)
+        run_tape_alone(&run.t->run);
+    return !rc && rows_of(&run, &few, arena, ret);
+}
+
+/* -------------------------------------------------------------------------------------------------------------- keeping */
+/* All that has to be the same but batch and length. */
+static struct step without_size(const struct step *step)
+{
+    struct step s;
+
+    memcpy(&s, step, sizeof s);
+    s.r.micro_batch_size = s.r.seq_len_tokens = 0;
+    return s;
+}
+
+static bool same_but_size(const struct step *a, const struct step *b)
+{
+    struct step x = without_size(a), y = without_size(b);
+
+    return memcmp(&x, &y, sizeof x) == 0;
+}
+
+/* Whose tape is another where nobody replays it: fewer steps, or rounds of a pipeline. */
+static bool lives_alone(const struct tape_question *q)
+{
+    return q->look == LOOK_WALK && (q->step->r.method == METHOD_PP || q->step->find_unused_parameters);
+}
+
+static bool answers(const struct kept *k, const struct tape_question *q)
+{
+    return memcmp(&k->arch, q->arch, sizeof k->arch) == 0 && memcmp(&k->device, q->device, sizeof k->device) == 0 &&
+           k->live_blocks_only == lives_alone(q) && k->logged >= q->logged && same_but_size(&k->step, q->step);
+}
+
+static bool is_of_other_rank(const struct kept *k, const struct tape_question *q)
+{
+    struct tape_question of_it = *q;
+    struct step s = *q->step;
+
+    s.r.rank = k->step.r.rank;
+    of_it.step = &s;
+    return answers(k, &of_it);
+}
+
+enum { KEPT_MOST = 24 };
+
+/* Others of the same question stay, as long as they leave half of the room. */
+static void make_room(struct arena *arena, const struct tape_question *q)
+{
+    struct kept *k = arena->kept, *first = k;
+    uint32_t n = 1;
+
+    if (!k)
+        return;
+    for (; first->next; first = first->next)
+        n++;
+    if (is_of_other_rank(k, q) && n < KEPT_MOST && arena->end - arena->cur > arena->kept_end - (unsigned char *)first)
+        return;
+    if (arena->cur == arena->kept_end)
+        arena_rewind(arena, (unsigned char *)first);
+    arena->kept = NULL;
+}
+
+static enum err_code play_and_keep(const struct tape_question *q, struct arena *arena, struct taped *ret, struct err *err)
+{
+    struct kept *k;
+    enum err_code rc;
+
+    make_room(arena, q);
+    k = arena_new(arena, struct kept);
+    if (!k)
+        return no_room(err);
+    k->next = arena->kept;
+    memcpy(&k->arch, q->arch, sizeof k->arch);
+    memcpy(&k->step, q->step, sizeof k->step);
+    memcpy(&k->device, q->device, sizeof k->device);
+    k->live_blocks_only = lives_alone(q);
+    k->logged = q->logged;
+    k->micro_batch_size = q->step->r.micro_batch_size;
+    k->seq_len_tokens = q->step->r.seq_len_tokens;
+    rc = play(q, arena, &k->deep, err);
+    if (rc)
+        return rc;
+    run_tape_alone(&k->deep.t->run);
+    arena_keep(arena, k);
+    tell(&k->deep, arena, ret);
+    return ERR_OK;
+}
+
+/* As it was played first, before it was resized. */
+static bool prepare(struct kept *k, struct arena *arena)
+{
+    struct rows_of_run deep, shallow;
+
+    if (arena->cur != arena->kept_end)
+        return false;
+    if (k->state == UNPREPARED) {
+        k->state = REFUSED;
+        if (play_few(k, &k->step, arena, true, &shallow) && rows_of(&k->deep, &k->arch, arena, &deep) && resize_prepare(&deep, &shallow, arena, &k->z))
+            k->state = PREPARED;
+        arena_keep(arena, arena->kept);
+    }
+    return k->state == PREPARED;
+}
+
+static bool is_as_asked(const struct kept *k, const struct step *step)
+{
+    return k->micro_batch_size == step->r.micro_batch_size && k->seq_len_tokens == step->r.seq_len_tokens;
+}
+
+static bool resized(struct kept *k, const struct step *step, struct arena *arena)
+{
+    struct rows_of_run then;
+    unsigned char *mark;
+    bool done;
+
+    if (!prepare(k, arena))
+        return false;
+    mark = arena->cur;
+    done = play_few(k, step, arena, false, &then) && resize(&k->z, &then, arena);
+    arena_rewind(arena, mark);
+    if (done) {
+        k->micro_batch_size = step->r.micro_batch_size;
+        k->seq_len_tokens = step->r.seq_len_tokens;
+    }
+    return done;
+}
+
+/* One that has that size, or takes it; NULL: none. */
+static struct kept *find(struct arena *arena, const struct tape_question *q)
+{
+    for (struct kept *k = arena->kept; k; k = k->next)
+        if (answers(k, q) && is_as_asked(k, q->step))
+            return k;
+    for (struct kept *k = arena->kept; k; k = k->next)
+        if (answers(k, q) && resized(k, q->step, arena))
+            return k;
+    return NULL;
+}
+
+enum err_code taped(const struct tape_question *q, struct arena *arena, struct taped *ret, struct err *err)
+{
+    struct kept_run run;
+    struct kept *k;
+    enum err_code rc;
+
+    if (!is_worth_keeping(q)) {
+        rc = play(q, arena, &run, err);
+        if (!rc)
+            tell(&run, arena, ret);
+        return rc;
+    }
+    k = find(arena, q);
+    if (!k)
+        return play_and_keep(q, arena, ret, err);
+    k->deep.t->step = q->step;
+    tell(&k->deep, arena, ret);
+    ret->made = true;
+    return budget_take(arena->budget, k->deep.t->model.tree.n_modules + (uint64_t)k->deep.t->run.n_events, err);
+}
+
+unsigned char *taped_kept(const struct arena *arena, unsigned char *mark)
+{
+    return arena->kept && arena->kept_end > mark ? arena->kept_end : mark;
+}

@@ -1,0 +1,239 @@
+/*
+ * A tape that was made of one at another batch or length is the tape of a walk in full, event by event, with its log: random deep models under every method.
+ *
+ * The seed is printed and fixed; LLMEMD_LAWS_SEED asks for other draws, LLMEMD_LAWS_DRAWS for more.
+ */
+#include "base/json.h"
+#include "catalog/builtin.h"
+#include "config/arch.h"
+#include "tests/support/traced.h"
+#include "tests/support/unit.h"
+#include "train/taped.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DRAWS = 60, LOOKS = 3, CONFIG_ROOM = 1 << 20 };
+#define ROOM ((size_t)512 << 20)
+
+static uint64_t state;
+
+static uint32_t below(uint32_t n) /* splitmix64 */
+{
+    uint64_t z = state += UINT64_C(0x9e3779b97f4a7c15);
+
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return (uint32_t)((z ^ z >> 31) % n);
+}
+
+static bool chance(uint32_t percent)
+{
+    return below(100) < percent;
+}
+
+struct draw {
+    const struct builtin *model;
+    struct arch arch;
+    struct recipe recipe;
+    struct step step;
+    enum look look;
+};
+
+static bool draw_arch(struct draw *d, void *room)
+{
+    struct arena a;
+    struct json *config = NULL;
+    struct err err;
+    bool known;
+
+    d->model = builtin_at(below((uint32_t)builtin_count()));
+    arena_init(&a, room, CONFIG_ROOM);
+    known = !json_parse(d->model->text, d->model->bytes, &json_limits_config, &config, &err) && !arch_parse(config, &a, &d->arch, &err);
+    json_free(config);
+    return known && d->arch.layers >= 8;
+}
+
+static void draw_method(struct recipe *r)
+{
+    do
+        r->method = (enum method)below(METHOD_COUNT);
+    while (r->method != METHOD_SINGLE && !method_is_modelled(r->method));
+    r->zero = (struct zero_recipe){ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, TRI_UNSET, TRI_UNSET};
+    if (r->method == METHOD_SINGLE)
+        return;
+    r->data_parallel = 2 + below(7);
+    if (r->method == METHOD_TP || r->method == METHOD_TP_FSDP2)
+        r->tensor_parallel = 2;
+    if (r->method == METHOD_PP)
+        r->pipeline_parallel = 2;
+    if (r->tensor_parallel == 2 || r->pipeline_parallel == 2) {
+        r->data_parallel = r->method == METHOD_TP_FSDP2 ? r->data_parallel : 1;
+        r->gradient_accumulation_steps += r->method == METHOD_PP;
+        r->tuning = TUNING_FULL;
+        r->stack = traced_new;
+        r->rank = r->method == METHOD_PP ? below(2) : 0;
+    }
+    if (r->method == METHOD_HSDP || r->method == METHOD_HSDP2) {
+        r->shard_group = 2;
+        r->data_parallel = 4;
+    }
+}
+
+static void draw_size(struct recipe *r, const struct arch *arch)
+{
+    uint32_t longest = arch->max_positions && arch->max_positions < 4096 ? arch->max_positions : 4096;
+
+    r->micro_batch_size = chance(10) ? 1 : 2 + below(chance(50) ? 6 : 40);
+    if (r->seq_len_tokens && chance(70))
+        return;
+    r->seq_len_tokens = chance(60) ? 256U << below(4) : 1 + below(longest);
+    if (r->seq_len_tokens > longest)
+        r->seq_len_tokens = longest;
+}
+
+static bool draw(struct draw *d, void *room)
+{
+    struct recipe *r = &d->recipe;
+    struct arena a;
+    struct err err;
+
+    if (!draw_arch(d, room))
+        return false;
+    *r = (struct recipe){
+        .gradient_accumulation_steps = chance(70) ? 1 : 2 + below(3),
+        .tuning = chance(35) ? TUNING_LORA : TUNING_FULL,
+        .precision = (enum precision)below(PRECISION_COUNT),
+        .optimizer = (enum optimizer)below(OPTIMIZER_COUNT),
+        .max_grad_norm = chance(80) ? 1 : 0,
+        .gradient_checkpointing = chance(50) ? TRI_TRUE : TRI_FALSE,
+        .checkpoint_reentrant = (enum tri)below(3),
+        .use_cache = chance(70) ? TRI_UNSET : (enum tri)below(3),
+        .attention = chance(50) ? ATTENTION_UNSET : (enum attention)below(ATTENTION_COUNT),
+        .padded = chance(20),
+        .framework = chance(80) ? FRAMEWORK_TRANSFORMERS : FRAMEWORK_TORCH,
+        .stack = chance(60) ? traced_new : traced_old,
+    };
+    if (r->tuning == TUNING_LORA)
+        r->lora = (struct lora){.rank = 1U << below(6), .dropout = chance(50) ? 0.1 : 0, .all_linear = chance(30)};
+    draw_size(r, &d->arch);
+    draw_method(r);
+    d->look = chance(30) ? LOOK_WALK : LOOK_REPLAY;
+    arena_init(&a, (char *)room + CONFIG_ROOM, CONFIG_ROOM);
+    return !train_resolve(r, &d->arch, &traced_device, &a, &d->step, &err);
+}
+
+static const char *say(const struct draw *d)
+{
+    static char said[400];
+    const struct recipe *r = &d->step.r;
+
+    (void)snprintf(said, sizeof said, "%s %s, %" PRIu32 " layers, torch %" PRIu32 ", accumulation %" PRIu32 ", tuning %d, precision %d, optimizer %d, "
+                                      "attention %d%s, checkpointing %d reentrant %d, cache %d, framework %d, ranks %" PRIu32 ", look %d",
+                   method_rows[r->method].name, d->model->id, d->arch.layers, r->stack.torch, r->gradient_accumulation_steps, (int)r->tuning,
+                   (int)r->precision, (int)r->optimizer, (int)r->attention, r->padded ? " padded" : "", (int)r->gradient_checkpointing,
+                   (int)r->checkpoint_reentrant, (int)r->use_cache, (int)r->framework, r->data_parallel, (int)d->look);
+    return said;
+}
+
+static void same_log(const struct draw *d, const struct work *a, const struct work *b)
+{
+    ck_assert_uint_eq(a->n_kernels, b->n_kernels);
+    ck_assert_uint_eq(a->n_messages, b->n_messages);
+    ck_assert_uint_eq(a->n_orders, b->n_orders);
+    for (uint32_t i = 0; i < a->n_kernels; i++) {
+        const struct kernel *x = &a->kernels[i], *y = &b->kernels[i];
+
+        ck_assert_msg(x->op == y->op && x->at == y->at && x->launches == y->launches && x->calls == y->calls && x->hooks == y->hooks, "%s: kernel %u",
+                      say(d), i);
+        ck_assert_msg(x->flops == y->flops && x->bytes == y->bytes && x->rows == y->rows && x->columns == y->columns && x->inner == y->inner &&
+                          x->batch == y->batch && x->unaligned == y->unaligned, "%s: size of kernel %u, %s", say(d), i, op_rows[x->op].aten);
+    }
+    for (uint32_t i = 0; i < a->n_messages; i++)
+        ck_assert_msg(a->messages[i].bytes == b->messages[i].bytes && a->messages[i].at == b->messages[i].at, "%s: message %u", say(d), i);
+}
+
+static void same_tape(const struct draw *d, const struct taped *a, const struct taped *b)
+{
+    const struct recipe *r = &d->step.r;
+
+    ck_assert_msg(a->tape.n_births == b->tape.n_births && a->tape.n_events == b->tape.n_events, "%s: B %u S %u: %u events, in full %u", say(d),
+                  r->micro_batch_size, r->seq_len_tokens, a->tape.n_events, b->tape.n_events);
+    ck_assert(!memcmp(a->tape.events, b->tape.events, a->tape.n_events * sizeof *a->tape.events));
+    ck_assert(a->tape.steps_begin == b->tape.steps_begin && a->tape.peaks_begin == b->tape.peaks_begin && a->tape.head_module == b->tape.head_module);
+    ck_assert(a->host_bytes == b->host_bytes && a->host_bytes_of_all == b->host_bytes_of_all && a->t->last_begins == b->t->last_begins);
+    for (uint32_t i = 0; i < a->tape.n_births; i++) {
+        const struct birth *x = &a->tape.births[i], *y = &b->tape.births[i];
+
+        ck_assert_msg(x->bytes == y->bytes && x->op == y->op && x->node == y->node && x->module == y->module && x->mark == y->mark &&
+                          x->stage == y->stage && x->stream == y->stream && x->readers == y->readers,
+                      "%s: B %u S %u: birth %u, %s in stage %d: %" PRIu64 ", in full %" PRIu64, say(d), r->micro_batch_size, r->seq_len_tokens, i,
+                      op_rows[x->op].aten, x->stage, x->bytes, y->bytes);
+    }
+    if (a->t->log)
+        same_log(d, a->t->log, b->t->log);
+}
+
+/* The same question several times, of other sizes: of what was kept, and in full. */
+static int look_again(struct draw *d, void *room, void *other, int *refused)
+{
+    struct tape_question q = {&d->arch, &d->step, &traced_device, d->look, method_is_zero(d->step.r.method) && chance(70)};
+    struct arena kept, fresh;
+    struct taped a, b;
+    struct err err;
+    int n = 0;
+
+    arena_init(&kept, room, ROOM);
+    if (taped(&q, &kept, &a, &err))
+        return 0;
+    for (int i = 0; i < LOOKS; i++) {
+        draw_size(&d->step.r, &d->arch);
+        if (taped(&q, &kept, &a, &err))
+            return n;
+        *refused += !a.made && kept.kept;
+        if (!a.made)
+            continue;
+        arena_init(&fresh, other, ROOM);
+        ck_assert(!taped(&q, &fresh, &b, &err));
+        ck_assert(!b.made);
+        same_tape(d, &a, &b);
+        n++;
+    }
+    return n;
+}
+
+START_TEST(a_resized_tape_is_that_of_a_walk)
+{
+    const char *seed = getenv("LLMEMD_LAWS_SEED"), *draws = getenv("LLMEMD_LAWS_DRAWS");
+    void *config = malloc(2 * CONFIG_ROOM), *room = malloc(ROOM), *other = malloc(ROOM);
+    int left = draws ? atoi(draws) : DRAWS, of[METHOD_COUNT] = {0}, not[METHOD_COUNT] = {0}, kept = 0, refused = 0;
+
+    ck_assert(config && room && other);
+    state = seed ? strtoull(seed, NULL, 10) : 20261122;
+    while (left) {
+        struct draw d = {0};
+        int n, no = 0;
+
+        if (!draw(&d, config))
+            continue;
+        n = look_again(&d, room, other, &no);
+        of[d.step.r.method] += n;
+        not[d.step.r.method] += no;
+        kept += n;
+        refused += no;
+        left--;
+    }
+    for (int i = 0; i < METHOD_COUNT; i++)
+        printf("%-14s resized %d, refused %d\n", method_rows[i].name, of[i], not[i]);
+    ck_assert_int_ge(kept, refused);
+    free(config);
+    free(room);
+    free(other);
+}
+END_TEST
+
+UNIT_TESTS("train/taped",
+    unit_test(a_resized_tape_is_that_of_a_walk);
+)
