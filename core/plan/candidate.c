@@ -114,13 +114,18 @@ static bool shares_evenly(const struct plan_question *q, const struct step *s)
 /* --- foreseen ------------------------------------------------------------------------------------------------------------------- */
 
 /* The largest; of an asked micro-batch that is foreseen to fit nobody wants to know. */
-static enum err_code foresee_most(const struct probe *probe, uint32_t asked, uint32_t *ret)
+static enum err_code foresee_most(struct planning *p, const struct probe *probe, uint32_t asked, uint32_t *ret)
 {
+    uint32_t *like = &p->like[probe->step->r.gradient_checkpointing == TRI_TRUE];
     bool fits = false;
-    enum err_code rc = asked && !probe->q->largest ? probe_foresee_fits(probe, asked, &fits) : ERR_OK;
+    enum err_code rc = asked && !p->q->largest ? probe_foresee_fits(probe, asked, &fits) : ERR_OK;
 
     *ret = asked;
-    return rc || fits ? rc : probe_foresee_largest(probe, ret);
+    if (rc || fits)
+        return rc;
+    rc = probe_foresee_largest(probe, *like, ret);
+    *like = rc ? *like : *ret;
+    return rc;
 }
 
 static enum err_code foresee(struct planning *p, struct plan_candidate *c)
@@ -134,7 +139,7 @@ static enum err_code foresee(struct planning *p, struct plan_candidate *c)
                        (int)PLAN_MAX_MEASURED);
     rc = budget_status(p->scratch->budget, p->err);
     if (!rc)
-        rc = foresee_most(&probe, n, &c->max_micro_batch_size);
+        rc = foresee_most(p, &probe, n, &c->max_micro_batch_size);
     if (!rc)
         rc = n ? pace_foresee(&probe, n, &c->time) : pace_foresee_fastest(&probe, c->max_micro_batch_size, &n, &c->time);
     if (!rc && p->q->objective == OBJECTIVE_LONGEST_SEQUENCE)

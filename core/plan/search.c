@@ -363,13 +363,39 @@ static enum err_code try_batch(const struct probe *p, struct bracket *b, uint32_
     return ERR_OK;
 }
 
-enum err_code probe_foresee_largest(const struct probe *p, uint32_t *ret)
+/* One sequence, and two: B = 1 is unlike all others. */
+static enum err_code try_least(const struct probe *p, struct bracket *b)
+{
+    enum err_code rc = try_batch(p, b, 1);
+
+    return !rc && b->fits && b->exceeds > 2 ? try_batch(p, b, 2) : rc;
+}
+
+/* The largest of a candidate alike and its neighbour: often the answer, else they show the slope. */
+static enum err_code try_near(const struct probe *p, struct bracket *b, uint32_t like)
+{
+    uint64_t bytes, over, slope, back;
+    enum err_code rc = try_batch(p, b, like);
+
+    if (rc || b->fits)
+        return rc || like + 1 == b->exceeds ? rc : try_batch(p, b, like + 1);
+    bytes = b->exceeds_bytes;
+    rc = try_batch(p, b, like - 1);
+    if (rc || b->fits || like == 2)
+        return rc;
+    over = b->exceeds_bytes - proposed_budget(p);
+    slope = bytes > b->exceeds_bytes ? bytes - b->exceeds_bytes : over;
+    back = (over + slope - 1) / slope;
+    return back < like - 2 ? try_batch(p, b, like - 1 - (uint32_t)back) : rc;
+}
+
+enum err_code probe_foresee_largest(const struct probe *p, uint32_t like, uint32_t *ret)
 {
     struct bracket b = {.exceeds = most(p) + 1};
-    enum err_code rc = try_batch(p, &b, 1);
+    enum err_code rc = like > 1 && like < b.exceeds ? try_near(p, &b, like) : ERR_OK;
 
-    if (!rc && b.fits && b.exceeds > 2)
-        rc = try_batch(p, &b, 2);
+    if (!rc && !b.fits && b.exceeds > 1)
+        rc = try_least(p, &b);
     for (unsigned turn = 0; !rc && b.fits && b.exceeds - b.fits > 1; turn++)
         rc = try_batch(p, &b, propose(&b, proposed_budget(p), turn));
     *ret = b.fits;

@@ -55,8 +55,9 @@ struct largest_fit {
 /* `first`: the one to play first, as foreseen; below `bad`, which is known not to fit; 0: nothing is known. */
 MUST_CHECK enum err_code probe_largest(const struct probe *p, uint32_t first, uint32_t bad, struct largest_fit *ret);
 
-/* The largest that is foreseen to fit, with room for what the allocator takes beside the live blocks; 0: not even one sequence. */
-MUST_CHECK enum err_code probe_foresee_largest(const struct probe *p, uint32_t *ret);
+/* The largest that is foreseen to fit, with room for what the allocator takes beside the live blocks; 0: not even one sequence. `like`: of a candidate that
+ * may be like this one, where to look first; below 2: there is none. */
+MUST_CHECK enum err_code probe_foresee_largest(const struct probe *p, uint32_t like, uint32_t *ret);
 /* Whether n is no larger than that. */
 MUST_CHECK enum err_code probe_foresee_fits(const struct probe *p, uint32_t n, bool *ret);
 
