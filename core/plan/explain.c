@@ -36,7 +36,6 @@ enum { FAR = 4 }; /* a quarter off the budget: no need to look closer than model
 static enum err_code surely_fits(const struct probe *probe, uint32_t n, bool *ret)
 {
     struct measured m;
-    struct fit fit;
     uint64_t budget = probe_budget(probe);
     enum err_code rc = probe_foresee(probe, n, &m);
 
@@ -47,9 +46,7 @@ static enum err_code surely_fits(const struct probe *probe, uint32_t n, bool *re
     *ret = !rc && (1 + PLAN_LARGEST_REMAINDER) * (double)m.walk_peak_bytes <= (double)budget;
     if (rc || *ret || m.walk_peak_bytes > budget)
         return rc;
-    rc = probe_fits(probe, n, MEASURE_NOTHING, &fit);
-    *ret = !rc && fit.fits;
-    return rc;
+    return probe_may_advise(probe, n, ret);
 }
 
 /* The candidate with the change, at the same micro-batch and length. What cannot be run at all is no advice. */

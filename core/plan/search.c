@@ -113,7 +113,7 @@ static struct timekeeper timekeeper_of(const struct probe *p)
     return p->q->system ? perf_timekeeper(p->q->system) : (struct timekeeper){0};
 }
 
-enum err_code probe_fits(const struct probe *p, uint32_t n, enum measuring measuring, struct fit *ret)
+static enum err_code ask_fit(const struct probe *p, uint32_t n, enum measuring measuring, bool highest_alone, struct fit *ret)
 {
     struct step s = probe_step(p, n);
     struct timekeeper keeper = timekeeper_of(p);
@@ -122,9 +122,24 @@ enum err_code probe_fits(const struct probe *p, uint32_t n, enum measuring measu
                              .measuring = measuring,
                              .roomy_bytes = probe_roomy_budget(p),
                              .keeper = keeper.of ? &keeper : NULL,
-                             .plays = p->plays};
+                             .plays = p->plays,
+                             .highest_alone = highest_alone};
 
     return train_fits(p->q->arch, &s, &p->q->device, &q, p->scratch, ret, p->err);
+}
+
+enum err_code probe_fits(const struct probe *p, uint32_t n, enum measuring measuring, struct fit *ret)
+{
+    return ask_fit(p, n, measuring, false, ret);
+}
+
+enum err_code probe_may_advise(const struct probe *p, uint32_t n, bool *ret)
+{
+    struct fit fit;
+    enum err_code rc = ask_fit(p, n, MEASURE_NOTHING, true, &fit);
+
+    *ret = !rc && fit.fits;
+    return rc;
 }
 
 /* --- the verdict --------------------------------------------------------------------------------------------------------------- */
@@ -415,6 +430,7 @@ enum err_code probe_foresee_fits(const struct probe *p, uint32_t n, bool *ret)
 struct played {
     struct largest_fit good;
     uint32_t bad, stride;
+    bool bad_tried;
     unsigned turn;
     uint64_t room_bytes, slope_bytes; /* that were left at good; of live blocks a sequence */
     uint32_t last_n;                  /* of the walk before */
@@ -456,6 +472,7 @@ static enum err_code play(const struct probe *p, uint32_t n, struct played *k)
         return rc;
     learn_slope(k, n, &fit.walk);
     if (!fit.fits) {
+        k->bad_tried = true;
         k->bad = n;
         return ERR_OK;
     }
@@ -474,7 +491,7 @@ static enum err_code play(const struct probe *p, uint32_t n, struct played *k)
 enum { GUESSES = 4 }; /* then by halves: short sequences come by ten thousands */
 
 /* Down from what failed in steps that double; up from what fits by what there is room for, at most to twice as many, where there is none in steps that
- * double; by halves where that does not end. */
+ * double; by halves where that does not end, and by doubles until something fails. */
 static uint32_t next_to_play(struct played *k)
 {
     uint32_t step = k->stride, gap = k->bad - k->good.n;
@@ -489,13 +506,13 @@ static uint32_t next_to_play(struct played *k)
     if (up < step && !k->room_bytes)
         up = step;
     if (k->turn++ >= GUESSES)
-        up = gap / 2;
+        up = k->bad_tried || gap / 2 < k->good.n ? gap / 2 : k->good.n;
     return k->good.n + (up < 1 ? 1 : up < gap ? (uint32_t)up : gap - 1);
 }
 
 enum err_code probe_largest(const struct probe *p, uint32_t first, uint32_t bad, struct largest_fit *ret)
 {
-    struct played k = {.bad = bad ? bad : most(p) + 1, .stride = 1};
+    struct played k = {.bad = bad ? bad : most(p) + 1, .stride = 1, .bad_tried = bad > 0};
     enum err_code rc = ERR_OK;
 
     if (!first && k.bad > 1)

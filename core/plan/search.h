@@ -45,6 +45,9 @@ MUST_CHECK enum err_code probe_fold(const struct probe *p, uint32_t n, bool one_
 /* A replay under the budget, release-and-retry included; `measuring`: figures too; roomy as probe_is_tight() is not. */
 MUST_CHECK enum err_code probe_fits(const struct probe *p, uint32_t n, enum measuring measuring, struct fit *ret);
 
+/* Whether n fits the rank that is the highest as a rule. */
+MUST_CHECK enum err_code probe_may_advise(const struct probe *p, uint32_t n, bool *ret);
+
 struct largest_fit {
     uint32_t n;             /* 0 when not even one sequence fits */
     uint32_t retries;       /* of the allocator at n, in the replayed steps */

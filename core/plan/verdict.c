@@ -138,13 +138,12 @@ static enum err_code replay(struct planning *p, struct plan_candidate *c, const 
 }
 
 /* The same of one that leaves room. One that does not is tight, and its other figures would be in vain where a smaller one takes its place. */
-static enum err_code replay_roomy(struct planning *p, struct plan_candidate *c, const struct probe *probe, bool *ret_told)
+static enum err_code replay_roomy(struct planning *p, struct plan_candidate *c, const struct probe *probe)
 {
     struct verdict v;
     struct fit fit;
     enum err_code rc = probe_fits(probe, c->step.r.micro_batch_size, MEASURE_ROOMY, &fit);
 
-    *ret_told = !rc && fit.measured;
     if (rc)
         return rc;
     c->fits = fit.fits;
@@ -178,13 +177,13 @@ static enum err_code make_room(struct planning *p, struct plan_candidate *c, con
 
     for (int i = 0; !rc && i < 2 && roomy.fits && roomy.tight && roomy.step.r.micro_batch_size > 1; i++) {
         uint32_t was = roomy.step.r.micro_batch_size, n = pace_allowed_below(probe, was - 1 - was / 16);
-        bool is_told, worth_it = false;
+        bool worth_it = false;
 
         rc = pace_worth(probe, n, c->step.r.micro_batch_size, &worth_it);
         if (rc || !worth_it)
             return rc;
         candidate_take(p, &roomy, n);
-        rc = replay_roomy(p, &roomy, probe, &is_told);
+        rc = replay_roomy(p, &roomy, probe);
     }
     if (!rc && roomy.fits && !roomy.tight && c->tight)
         *c = roomy;
@@ -194,18 +193,16 @@ static enum err_code make_room(struct planning *p, struct plan_candidate *c, con
 /* The verdict at a searched micro-batch. Of a stack with two readings both have to tell before anything is known to be tight. */
 static enum err_code replay_searched(struct planning *p, struct plan_candidate *c, const struct probe *probe, uint32_t largest)
 {
-    bool is_told = false;
-    enum err_code rc;
+    enum err_code rc = ERR_OK;
 
     c->basis = BASIS_NONE;
-    if (p->q->undated) {
-        rc = replay(p, c, probe, c->step.r.micro_batch_size <= largest);
-        if (!rc && largest)
-            rc = replay_less(p, c, probe, largest);
-    } else {
-        rc = replay_roomy(p, c, probe, &is_told);
-    }
     c->room_tried = p->rooms_of_all || !largest;
+    if (p->q->undated)
+        rc = replay(p, c, probe, c->step.r.micro_batch_size <= largest);
+    else if (p->rooms_of_all)
+        rc = replay_roomy(p, c, probe);
+    if (!rc && largest && p->q->undated)
+        rc = replay_less(p, c, probe, largest);
     if (!rc && largest && p->rooms_of_all)
         rc = make_room(p, c, probe);
     if (!rc && c->basis != BASIS_REPLAYED)

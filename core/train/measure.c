@@ -394,7 +394,7 @@ enum err_code train_fits(const struct arch *arch, const struct step *step, const
     struct fit worst = {.fits = true, .measured = q->measuring != MEASURE_NOTHING, .roomy = q->measuring == MEASURE_ROOMY};
     struct fit_question of_rank_i = *q;
     struct ranks all;
-    enum err_code rc = ranks_of(arch, step, false, arena, &all, err);
+    enum err_code rc = ranks_of(arch, step, q->highest_alone, arena, &all, err);
 
     for (uint32_t i = 0; i < all.n && !rc && worst.fits; i++) {
         struct step s = of_rank(step, all.rank[i]);

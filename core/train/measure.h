@@ -108,6 +108,7 @@ struct fit_question {
     uint64_t roomy_bytes;            /* of MEASURE_ROOMY: a run that needs no retry and is answered with no more leaves room */
     const struct timekeeper *keeper; /* NULL: nobody */
     struct plays *plays;             /* NULL: nobody keeps them */
+    bool highest_alone;              /* of ranks only the highest as a rule, where the method knows it: for advice, never for an answer */
 };
 
 struct fit {
