@@ -50,11 +50,12 @@ struct answer *answer_new(const struct api_response *r, const struct answer_abou
 {
     static const struct answer_about nothing = {0};
     size_t allow_bytes = r->allow ? strlen(r->allow) + 1 : 0;
-    struct answer *a = malloc(sizeof *a + r->bytes + allow_bytes);
-    char *text = (char *)(a + 1);
+    struct answer *a = aligned_alloc(ANSWER_ALIGN, (sizeof *a + r->bytes + allow_bytes + ANSWER_ALIGN - 1) / ANSWER_ALIGN * ANSWER_ALIGN);
+    char *text;
 
     if (!a)
         return NULL;
+    text = a->text;
     about = about ? about : &nothing;
     *a = (struct answer){.status = r->status, .content_type = r->content_type, .accept_post = r->accept_post, .route = r->route, .code = r->code,
                          .tier = about->tier, .body = text, .bytes = r->bytes, .made_ms = clock_ms(), .work_events = about->work_events,

@@ -35,6 +35,8 @@ struct answer_form {
     uint64_t age_s; /* that it tells */
 };
 
+enum { ANSWER_ALIGN = 64 };
+
 struct answer {
     atomic_uint holders;
     int status;
@@ -56,6 +58,8 @@ struct answer {
     size_t packed_bytes;
     struct answer_form forms[FORMS];
     void (*unmake)(void *made);
+
+    _Alignas(ANSWER_ALIGN) char text[]; /* the body: the kernel copies whole lines of cache at each sending */
 };
 
 /* A copy of what api/ answered, held once. about NULL: nothing is known. NULL: no memory. */

@@ -1,8 +1,17 @@
 #include "server/head.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+/* Its digits are the library's to check. */
+static uint64_t length_of(const char *value)
+{
+    uint64_t n = 0;
+
+    for (; value && *value >= '0' && *value <= '9'; value++)
+        n = n > UINT64_MAX / 10 - 1 ? UINT64_MAX / 10 : n * 10 + (uint64_t)(*value - '0');
+    return n;
+}
 
 void head_line(struct head_reading *r, const char *name, size_t name_bytes, const char *value)
 {
@@ -24,10 +33,10 @@ void head_line(struct head_reading *r, const char *name, size_t name_bytes, cons
             return;
         }
     /* libmicrohttpd 0.9.75 puts what a folded line goes on with behind its name: "X-HF-Token:" CRLF " hf_a" is a header "X-HF-Tokenhf_a" */
-    r->folded |= name_bytes > 10 && !strncasecmp(name, "X-HF-Token", 10);
+    r->folded |= name_bytes > 10 && (name[0] | 32) == 'x' && !strncasecmp(name, "X-HF-Token", 10);
     if (name_bytes == 14 && !strcasecmp(name, "Content-Length")) {
         r->lengths++;
-        r->head->length = value ? strtoull(value, NULL, 10) : 0;
+        r->head->length = length_of(value);
     } else if (name_bytes == 17 && !strcasecmp(name, "Transfer-Encoding")) {
         r->codings++;
         r->head->is_chunked = value && !strcasecmp(value, "chunked");

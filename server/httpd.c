@@ -378,7 +378,7 @@ static void on_completed(void *arg, struct MHD_Connection *connection, void **co
     if (!x)
         return;
     c = x->client;
-    status = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_HTTP_STATUS);
+    status = x->answer ? NULL : MHD_get_connection_info(connection, MHD_CONNECTION_INFO_HTTP_STATUS);
     exchange_closed(x, status ? (int)status->http_status : 0, end_of(c, code));
     *context = NULL;
     if (c)

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LOG_BYTES = 1 << 20, LINE_BYTES = 1024, OUT_BYTES = 16 << 10, GATHER_MS = 50, HURRY_BYTES = LOG_BYTES / 2, PATIENCE_MS = 500 };
+enum { LOG_BYTES = 1 << 20, LINE_BYTES = 1024, OUT_BYTES = 16 << 10, GATHER_MS = 50, HURRY_BYTES = 64 << 10, PATIENCE_MS = 500 };
 
 /* What one line tells, as it waits. Behind it stand texts, each with its zero: id, method and trace of a request, level and message of a note. */
 struct record {

@@ -21,8 +21,13 @@ bool policy_listed(const char *list, const char *word, size_t bytes)
 static size_t name_bytes(const char *host)
 {
     const char *end = host[0] == '[' ? strchr(host, ']') : NULL;
+    size_t n = 0;
 
-    return end ? (size_t)(end + 1 - host) : strcspn(host, ":");
+    if (end)
+        return (size_t)(end + 1 - host);
+    while (host[n] && host[n] != ':')
+        n++;
+    return n;
 }
 
 static bool is_loopback_address(const char *host, size_t n)
