@@ -6,6 +6,7 @@
 #   make test-asan  the same under ASan and UBSan     make install    DESTDIR= PREFIX=
 #   make test-tsan  the same under TSan               make tidy       clang-tidy over core, api, server
 #   make test-peers schemathesis and real parsers (fetches them once)
+#   make fuzz       libFuzzer on each target of tests/fuzz: SECONDS=60 (each), TARGET="request query"
 #                                                     make clean
 #
 # Variables: CC, BUILD (where everything that is built goes), SAN (address,undefined or thread), V=1 shows commands;
@@ -24,6 +25,8 @@ VERSION := 0.1.0
 
 MAKEFLAGS += --no-builtin-rules
 Q := $(if $(V),,@)
+
+FUZZ_CC  ?= clang
 
 WARN     := -Wall -Wextra -Wconversion -Wshadow -Werror
 CFLAGS   := -std=c11 -O3 -g $(WARN) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer $(if $(findstring undefined,$(SAN)),-fno-sanitize-recover=undefined))
@@ -63,6 +66,14 @@ bench_programs   := $(bench_sources:%.c=$(BUILD)/%)
 hub_sources      := $(filter server/hub/%,$(server_sources))
 hub_units        := $(filter $(BUILD)/tests/unit/test_hub_%,$(unit_programs))
 hub_probe        := $(if $(hub_sources),$(BUILD)/tests/hub/hub_probe)
+# What the system gives fails, once each: in a test, and before the daemon (LD_PRELOAD).
+torture_programs := $(if $(filter *,$(ROOMS)),$(patsubst %.c,$(BUILD)/%,$(foreach s,$(wildcard tests/torture/test_*.c),$(if $(filter $(TESTS),$(basename $(notdir $(s)))),$(s)))))
+torture_shared   := $(if $(torture_programs),$(BUILD)/tests/torture/fail.so)
+# Fuzz targets: libFuzzer's main where SAN says fuzzer, else driver.c's, which runs the corpus.
+fuzz_sources     := $(if $(hub_sources),$(wildcard tests/fuzz/fuzz_*.c))
+fuzz_programs    := $(foreach s,$(fuzz_sources),$(if $(filter $(TESTS),$(basename $(notdir $(s)))),$(BUILD)/$(basename $(s))))
+fuzz_shared      := $(filter-out $(fuzz_sources) $(if $(findstring fuzzer,$(SAN)),tests/fuzz/driver.c),$(wildcard tests/fuzz/*.c)) \
+                    $(filter server/head.c server/policy.c server/log_line.c,$(server_sources))
 
 objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 libs    := $(BUILD)/libapi.a $(BUILD)/libcore.a
@@ -70,7 +81,7 @@ libs    := $(BUILD)/libapi.a $(BUILD)/libcore.a
 support := $(BUILD)/libsupport.a
 daemon  := $(if $(server_sources),$(BUILD)/llmemd)
 
-.PHONY: all run test test-peers test-asan test-tsan tests lint lint-pure tidy accuracy bench install install-program clean FORCE
+.PHONY: all run test test-peers test-asan test-tsan tests fuzz fuzzers lint lint-pure tidy accuracy bench install install-program clean FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -115,7 +126,7 @@ $(BUILD)/%.o: %.c $(BUILD)/flags.list
 	@echo "  CC    $<"
 	$(Q)$(CC) $(CFLAGS) $(if $(filter core/%,$<),$(LTO)) $(if $(filter server/% api/%,$<),$(HARDEN)) $(CPPFLAGS) $($(call room,$<)_CPPFLAGS) -MMD -MP -c -o $@ $<
 
--include $(patsubst %.c,$(BUILD)/%.d,$(core_sources) $(api_sources) $(server_sources) $(unit_sources) $(support_sources) $(accuracy_sources) $(bench_sources) tests/hub/hub_probe.c)
+-include $(patsubst %.c,$(BUILD)/%.d,$(core_sources) $(api_sources) $(server_sources) $(unit_sources) $(support_sources) $(accuracy_sources) $(bench_sources) $(fuzz_sources) $(wildcard tests/fuzz/*.c tests/torture/test_*.c) tests/hub/hub_probe.c)
 
 # --- what is embedded ----------------------------------------------------------------------------------------------------------
 
@@ -144,6 +155,25 @@ $(hub_units): CHECK_LIBS += -lcurl
 $(hub_probe): $(BUILD)/tests/hub/hub_probe.o $(libs)
 	$(Q)$(CC) $(CFLAGS) $(NO_LTO) $(LDFLAGS) -o $@ $< $(BUILD)/libhub.a $(libs) $(LDLIBS) -lcurl -lpthread
 
+# Sanitizers may not look into what stands before them.
+$(BUILD)/tests/torture/fail.o $(BUILD)/tests/torture/fail.so: tests/torture/fail.c tests/torture/fail.h
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=c11 -O1 -g $(WARN) -fPIC -I. $(if $(filter %.so,$@),-shared,-c) -o $@ $<
+
+$(torture_programs): $(BUILD)/%: $(BUILD)/%.o $(BUILD)/tests/torture/fail.o $(support) $(libs)
+	$(Q)$(CC) $(CFLAGS) $(NO_LTO) $(LDFLAGS) -Wl,--wrap=arena_push,--wrap=arena_push_raw,--wrap=arena_str -o $@ $(filter %.o,$^) $(support) $(libs) \
+	    $(LDLIBS) $(CHECK_LIBS) -lpthread
+
+$(BUILD)/libfuzz.a: $(call objects,$(fuzz_shared))
+	$(Q)rm -f $@
+	$(Q)ar rcs $@ $^
+
+$(fuzz_programs): $(BUILD)/%: $(BUILD)/%.o $(BUILD)/libfuzz.a $(BUILD)/libhub.a $(libs)
+	$(Q)$(CC) $(CFLAGS) $(NO_LTO) $(LDFLAGS) $(if $(findstring fuzzer,$(SAN)),-fsanitize=fuzzer) -o $@ $< $(BUILD)/libfuzz.a $(BUILD)/libhub.a $(libs) $(LDLIBS) \
+	    -lcurl -lpthread
+
+fuzzers: $(fuzz_programs)
+
 $(BUILD)/accuracy: $(call objects,$(accuracy_sources)) $(support) $(libs)
 	$(Q)$(CC) $(CFLAGS) $(NO_LTO) $(LDFLAGS) -o $@ $(filter %.o,$^) $(support) $(libs) $(LDLIBS) -lpthread
 
@@ -151,7 +181,7 @@ $(BUILD)/bench/bench_http: LDLIBS += -lmicrohttpd
 $(bench_programs): $(BUILD)/%: $(BUILD)/%.o $(support) $(libs)
 	$(Q)$(CC) $(CFLAGS) $(LTO) $(LDFLAGS) -o $@ $< $(support) $(libs) $(LDLIBS) -lpthread
 
-tests: all $(unit_programs) $(hub_probe) $(if $(accuracy_sources),$(BUILD)/accuracy)
+tests: all $(unit_programs) $(fuzz_programs) $(torture_programs) $(torture_shared) $(hub_probe) $(if $(accuracy_sources),$(BUILD)/accuracy)
 
 # Recursion, because install-deps has to run before anything is built, and in parallel whatever the caller said.
 jobs = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))
@@ -164,7 +194,7 @@ run:
 test:
 	@tools/install-deps build test
 	@$(MAKE) --no-print-directory $(jobs) tests
-	@BUILD=$(BUILD) tests/run $(unit_programs)
+	@BUILD=$(BUILD) tests/run $(unit_programs) $(fuzz_programs) $(torture_programs)
 
 # Real peers: schemathesis against the running daemon, the parsers of those whose files we read (PEERS=all). Fetches from PyPI once.
 test-peers: all
@@ -178,6 +208,15 @@ test-asan:
 
 test-tsan:
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)-tsan SAN=thread test
+
+# Into $(BUILD)-fuzz/corpus, from there and from tests/fuzz/corpus; what is found lies in $(BUILD)-fuzz/found.
+fuzz: SECONDS ?= 60
+fuzz: FUZZ_SAN := address,undefined,fuzzer-no-link
+fuzz:
+	@tools/install-deps build fuzz
+	@$(MAKE) --no-print-directory $(jobs) BUILD=$(BUILD)-fuzz CC='$(FUZZ_CC)' SAN=$(FUZZ_SAN) \
+	    CFLAGS='-std=c11 -O1 -g $(WARN) -fsanitize=$(FUZZ_SAN) -fno-omit-frame-pointer -fno-sanitize-recover=undefined' fuzzers
+	@BUILD=$(BUILD)-fuzz tests/fuzz/run $(SECONDS) $(TARGET)
 
 accuracy: tests
 	$(BUILD)/accuracy
@@ -214,4 +253,4 @@ install-program: all
 	install -D -m 755 $(BUILD)/llmemd $(DESTDIR)$(PREFIX)/bin/llmemd
 
 clean:
-	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan
+	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan $(BUILD)-fuzz

@@ -167,9 +167,17 @@ static void on_request_id(struct reply *r, struct span v)
     keep_text(r->request_id, sizeof r->request_id, v);
 }
 
+static bool has_control(struct span v)
+{
+    for (size_t i = 0; i < v.n; i++)
+        if ((unsigned char)v.at[i] < ' ' || v.at[i] == 127)
+            return true;
+    return false;
+}
+
 static void on_location(struct reply *r, struct span v)
 {
-    r->location_bad = r->location_bad || r->location[0] || !v.n || v.n >= sizeof r->location || memchr(v.at, 0, v.n);
+    r->location_bad = r->location_bad || r->location[0] || !v.n || v.n >= sizeof r->location || has_control(v);
     if (!r->location_bad) {
         memcpy(r->location, v.at, v.n);
         r->location[v.n] = 0;

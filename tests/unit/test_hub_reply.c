@@ -108,6 +108,8 @@ START_TEST(hops_begin_anew)
     ck_assert(r.whole);
     feed(&r, "HTTP/1.1 302 x|Location: /a|Location: /b");
     ck_assert(r.location_bad);
+    feed(&r, "HTTP/1.1 302 x|Location: /a\rX: y");
+    ck_assert(r.location_bad); /* a fuzzer's: control characters are in no address */
     reply_init(&r);
     reply_line(&r, "HTTP/1.1 200 OK\r\n", 17);
     ck_assert(!r.whole);

@@ -1,0 +1,60 @@
+#include "tests/fuzz/fuzz.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void fuzz_fail(const char *file, int line, const char *what, const char *fmt, ...)
+{
+    va_list args;
+
+    (void)fflush(stdout);
+    fprintf(stderr, "%s:%d: does not hold: %s: ", file, line, what);
+    va_start(args, fmt);
+    (void)vfprintf(stderr, fmt, args);
+    va_end(args);
+    fputc('\n', stderr);
+    abort();
+}
+
+struct arena fuzz_arena(size_t bytes)
+{
+    static void *block;
+    static size_t has;
+    struct arena a;
+
+    if (has < bytes) {
+        free(block);
+        block = malloc(bytes);
+        has = bytes;
+    }
+    FUZZ_CHECK(block, "no memory for an arena");
+    arena_init(&a, block, bytes);
+    return a;
+}
+
+char *fuzz_text(const uint8_t *data, size_t size)
+{
+    char *text = malloc(size + 1);
+
+    FUZZ_CHECK(text, "no memory for the input");
+    if (size)
+        memcpy(text, data, size);
+    text[size] = 0;
+    return text;
+}
+
+uint64_t fuzz_random(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15;
+
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+    z = (z ^ z >> 27) * 0x94d049bb133111eb;
+    return z ^ z >> 31;
+}
+
+size_t fuzz_below(uint64_t *state, size_t n)
+{
+    return n ? (size_t)(fuzz_random(state) % n) : 0;
+}
