@@ -45,6 +45,7 @@ enum { API_NEEDS_MAX = 1000 };
 struct api_needs {
     uint32_t n;
     const struct api_need *v; /* in the request's arena */
+    bool failed;              /* no memory to tell: an answer without the configs would be a wrong one */
 };
 
 /* What was found for a need, and where. */

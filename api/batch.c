@@ -138,7 +138,9 @@ static enum err_code take_apart(struct call *c, const struct json *requests, str
         items[i].need = need_add(&needs, json_str(json_get(item, "model")), json_str(json_get(item, "revision")));
         i++;
     }
-    *ret = (struct api_batch){.n = i, .items = items, .needs = {needs.n, needs.v}};
+    if (needs.full)
+        return err_set(c->err, ERR_NOMEM, "", "no room for the batch");
+    *ret = (struct api_batch){.n = i, .items = items, .needs = {.n = needs.n, .v = needs.v}};
     return ERR_OK;
 }
 

@@ -75,7 +75,15 @@ void problem(struct call *c)
     buf_init(&out, c->arena, 8192);
     jsonw_init(&w, &out, true);
     write_problem(&w, c);
-    ret->body = jsonw_done(&w) ? buf_text(&out) : last_resort;
+    if (jsonw_done(&w)) {
+        ret->body = buf_text(&out);
+    } else { /* whatever it was, this is what is told */
+        ret->body = last_resort;
+        ret->status = err_status(ERR_NOMEM);
+        ret->code = err_slug(ERR_NOMEM);
+        ret->retry_after_s = 1;
+        ret->allow = ret->accept_post = NULL;
+    }
     ret->bytes = strlen(ret->body);
 }
 

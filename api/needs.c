@@ -41,8 +41,10 @@ uint32_t need_add(struct needs *needs, const char *model, const char *revision)
         return API_NO_NEED;
     needs->v[needs->n].model = arena_str(needs->arena, model, strlen(model)); /* the document does not outlive this call */
     needs->v[needs->n].revision = arena_str(needs->arena, revision, strlen(revision));
-    if (!needs->v[needs->n].model || !needs->v[needs->n].revision)
+    if (!needs->v[needs->n].model || !needs->v[needs->n].revision) {
+        needs->full = true;
         return API_NO_NEED;
+    }
     needs->slots[at] = (uint16_t)++needs->n;
     return needs->n - 1;
 }

@@ -29,6 +29,12 @@ static void refuse(struct draft *d, uint32_t i, enum err_code code, const char *
     d->rc = err_set(d->err, code, at, "the parameter %.80s %s", d->parameter, what);
 }
 
+static void no_room(struct draft *d)
+{
+    if (!d->rc)
+        d->rc = err_set(d->err, ERR_NOMEM, "", "no room for the query");
+}
+
 /* --- values ------------------------------------------------------------------------------------------------------------------- */
 
 static size_t digits(const char *s)
@@ -91,9 +97,9 @@ static void write_pieces(struct draft *d, const struct member *m, const char *s)
         size_t n = strcspn(s, ",");
         const char *piece = arena_str(d->arena, s, n);
 
-        if (!piece && !d->rc)
-            d->rc = err_set(d->err, ERR_NOMEM, "", "no room for the query");
-        if (piece && n)
+        if (!piece)
+            no_room(d);
+        else if (n)
             write_scalar(d, NULL, piece, m->kind == KIND_OWN);
         s += n + (s[n] == ',');
     }
@@ -118,7 +124,7 @@ static void write_json(struct draft *d, const struct member *m, uint32_t i)
     }
     rc = json_parse(s, strlen(s), &json_limits_request, &doc, NULL);
     if (rc == ERR_NOMEM)
-        refuse(d, i, rc, "found no memory");
+        no_room(d);
     else if (rc)
         refuse(d, i, ERR_FIELD_VALUE, "holds a JSON object");
     else
@@ -267,9 +273,9 @@ enum err_code query_document(const struct query *q, const struct member *members
     }
     jsonw_end(&d.w);
     *ret_parameter = d.parameter;
+    if (!d.places || !jsonw_done(&d.w))
+        no_room(&d);
     if (d.rc)
         return d.rc;
-    if (!d.places || !jsonw_done(&d.w))
-        return err_set(err, ERR_NOMEM, "", "no room for the query");
     return json_parse(buf_text(&out), out.bytes, &json_limits_request, ret, err);
 }

@@ -185,6 +185,8 @@ void api_answer(const struct api_request *rq, const struct api_config *configs, 
     } else {
         rc = err_set(&err, ERR_NOT_FOUND, "", "the endpoints are listed in /openapi.yaml");
     }
+    if (rq->arena->full && rc != ERR_NOMEM) /* somebody went on without it: this is not what the answer would be */
+        rc = err_set(&err, ERR_NOMEM, "", "no room for the answer");
     if (rc)
         refuse(&c, rc == ERR_METHOD ? rq->arena->cur : mark);
     response.work_events = rq->arena->budget->events - began;
@@ -199,14 +201,17 @@ void api_needs(const struct api_request *rq, struct api_needs *ret)
     struct json *doc = NULL;
     struct call c = {.rq = rq, .rest = "", .arena = rq->arena};
     struct needs needs = {.arena = rq->arena};
+    enum err_code rc = ERR_NOMEM;
     bool path_known;
     const struct route *route = find(rq, &c.rest, &path_known);
 
     *ret = (struct api_needs){0};
     if (!route || !route->needs)
         return;
-    if (needs_init(&needs, route->needs == batch_needs ? API_NEEDS_MAX : 1) && !read_call(route, &c, &doc))
+    if (needs_init(&needs, route->needs == batch_needs ? API_NEEDS_MAX : 1))
+        rc = read_call(route, &c, &doc);
+    if (!rc)
         route->needs(&c, &needs);
     json_free(doc);
-    *ret = (struct api_needs){needs.n, needs.v};
+    *ret = (struct api_needs){.failed = rc == ERR_NOMEM || needs.full, .n = needs.n, .v = needs.v};
 }

@@ -17,6 +17,7 @@ struct needs {
     struct api_need *v;
     uint16_t *slots; /* a hash table of positions in v, 1 for the first */
     uint32_t n, most, n_slots;
+    bool full; /* the arena */
 };
 
 bool needs_init(struct needs *needs, uint32_t most); /* needs->arena is set; false: it is full */

@@ -237,7 +237,7 @@ static void fetch(struct place *p)
 
     p->needs = (struct api_needs){0};
     if (p->item->need != API_NO_NEED)
-        p->needs = (struct api_needs){1, &b->items->needs[p->item->need].need};
+        p->needs = (struct api_needs){.n = 1, .v = &b->items->needs[p->item->need].need};
     p->state = PLACE_FETCHING;
     if (gather_begin(&p->gather, x->desk->hub, &p->needs, x->head.token, on_fetched, p)) {
         have_configs(p);

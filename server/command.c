@@ -133,6 +133,9 @@ static void answer(struct api_request *rq, struct hub_loop *loop, struct gather 
     struct api_needs needs;
 
     api_needs(rq, &needs);
+    f->no_memory = needs.failed;
+    if (needs.failed)
+        return;
     if (!gather_begin(f, loop, &needs, NULL, nothing, NULL))
         while (gather_is_open(f)) {
             hub_loop_wait(loop, -1, 1000);

@@ -288,7 +288,7 @@ static void read_needs(struct exchange *x, struct arena *arena)
 
     x->rq.arena = arena;
     api_needs(&x->rq, &needs);
-    x->has_needs = keep_needs(x, &needs);
+    x->has_needs = !needs.failed && keep_needs(x, &needs);
 }
 
 static void run_needs(struct job *job, struct arena *arena)

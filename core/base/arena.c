@@ -22,6 +22,7 @@ void arena_init(struct arena *a, void *block, size_t bytes)
     a->end = a->cur + bytes;
     a->budget = NULL;
     a->kept = a->kept_end = NULL;
+    a->full = false;
     ASAN_POISON_MEMORY_REGION(block, bytes);
 }
 
@@ -30,8 +31,10 @@ void *arena_push_raw(struct arena *a, size_t size, size_t align, size_t count)
     size_t pad = -(uintptr_t)a->cur & (align - 1);
     size_t room = (size_t)(a->end - a->cur);
 
-    if (pad > room || (size && count > (room - pad) / size))
+    if (pad > room || (size && count > (room - pad) / size)) {
+        a->full = true;
         return NULL;
+    }
 
     unsigned char *p = a->cur + pad;
 

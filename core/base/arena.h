@@ -5,13 +5,15 @@
  *           The block is the limit: a full arena is ERR_NOMEM for the caller, never malloc.
  * Budget    an arena is what a request may use: memory, and work (budget.h). Whoever computes in one counts its work there; a rewind gives no work back.
  * Kept      one thing that whoever made it may want to find again, for as long as the arena is not rewound below its end.
- * Errors    arena_push returns NULL when the block is full; memory is zeroed.
+ * Errors    arena_push returns NULL when the block is full; memory is zeroed. `full` sticks: whoever gives something back that was made in
+ *           an arena asks once whether all of it found room.
  * Owner     the caller owns the block. Not thread-safe: one arena, one thread.
  */
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H
 
 #include <stdalign.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +24,7 @@ struct arena {
     struct budget *budget; /* NULL: as much work as it takes */
     void *kept;              /* lies below kept_end; NULL: nothing is kept, or it is gone */
     unsigned char *kept_end;
+    bool full;               /* something did not fit since this was last set to false */
 };
 
 void arena_init(struct arena *a, void *block, size_t bytes);

@@ -28,6 +28,8 @@ struct bart_release *bart_release_new(struct model *m)
     struct bart_release *how = arena_new(m->tree.arena, struct bart_release);
     struct bart_layer *layers = m->layers;
 
+    if (!how)
+        (void)err_set(&m->tree.error, ERR_NOMEM, "", "the working memory of one request is too small for this model");
     for (uint32_t i = 0; how && i < m->arch->layers; i++)
         layers[i].release = how;
     return how;

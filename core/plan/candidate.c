@@ -239,6 +239,8 @@ enum err_code candidate_stands(struct planning *p, struct plan_candidate *c, enu
     if (rc != ERR_NOMEM)
         return rc;
     arena_rewind(p->scratch, p->begin);
+    p->scratch->full = false; /* for the next one */
+    p->answer->n_outgrown++;
     (void)err_set(p->err, rc, "", "a run of %s over %u GPUs does not fit into the %u MiB of working memory that a question has",
                   method_rows[c->step.r.method].name, p->q->gpus, mib);
     return set_aside(p, c, "budget");

@@ -71,6 +71,7 @@ static enum err_code would_fit(struct planning *p, const struct plan_candidate *
     if (!rc)
         rc = surely_fits(&probe, n, ret);
     arena_rewind(p->scratch, p->begin);
+    p->scratch->full = false;
     return ERR_OK;
 }
 

@@ -255,6 +255,7 @@ enum err_code plan_answer(const struct plan_question *q, struct arena *keep, str
     } while (!rc && staged && answer.any_modelled && !answer.any_launches && !answer.n_cut && ++at[AXIS_TUNING] < q->axes[AXIS_TUNING].n);
     if (!rc)
         find_dominated(&answer);
+    answer.any_modelled = count_modelled(&answer) > 0; /* some were set aside while they ran */
     for (uint32_t i = 0; !rc && i < answer.n; i++)
         if (answer.candidates[i].modelled && !answer.candidates[i].fits)
             rc = explain(&p, &answer.candidates[i]);

@@ -145,6 +145,7 @@ struct plan_answer {
     uint32_t n;
     bool any_fits, any_modelled, any_launches; /* any_launches: of those that fit */
     uint32_t n_cut;                            /* candidates that the budget did not reach */
+    uint32_t n_outgrown;                       /* those that outgrew the scratch */
 };
 
 MUST_CHECK enum err_code plan_answer(const struct plan_question *q, struct arena *keep, struct arena *scratch, struct plan_answer *ret,

@@ -27,7 +27,7 @@ static void tree_full(struct tree *t)
 
 struct module *container(struct tree *t, struct module *parent, const char *name)
 {
-    struct module *m = t->n_modules < t->max_modules ? arena_new(t->arena, struct module) : NULL;
+    struct module *m = !t->error.code && t->n_modules < t->max_modules ? arena_new(t->arena, struct module) : NULL;
 
     if (!m) {
         tree_full(t);

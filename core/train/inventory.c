@@ -90,7 +90,7 @@ enum err_code inventory_of(const struct arch *arch, const struct step *step, str
     l.n = 0;
     l.total = (struct inventory){0};
     list_module(&l, t->model.tree.root);
-    if (l.full)
+    if (l.full || arena->full)
         return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for the names of an inventory");
     l.total.n = l.n;
     l.total.rows = l.rows;

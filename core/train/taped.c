@@ -282,6 +282,15 @@ static bool resized(struct kept *k, const struct step *step, struct arena *arena
     return done;
 }
 
+/* What finds no room here is played whole. */
+static bool takes_size(struct kept *k, const struct step *step, struct arena *arena)
+{
+    bool full = arena->full, done = resized(k, step, arena);
+
+    arena->full = full;
+    return done;
+}
+
 /* One that has that size, or takes it; NULL: none. */
 static struct kept *find(struct arena *arena, const struct tape_question *q)
 {
@@ -289,7 +298,7 @@ static struct kept *find(struct arena *arena, const struct tape_question *q)
         if (answers(k, q) && is_as_asked(k, q->step))
             return k;
     for (struct kept *k = arena->kept; k; k = k->next)
-        if (answers(k, q) && resized(k, q->step, arena))
+        if (answers(k, q) && takes_size(k, q->step, arena))
             return k;
     return NULL;
 }

@@ -290,6 +290,8 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
         loop_of(t)(t, &h);
     }
     (void)run_count(&t->run);
+    if (arena->full) /* a part of it was not there, whatever came of that */
+        return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for this run");
     if (t->run.error.code) {
         *err = t->run.error;
         return err->code;
