@@ -34,11 +34,14 @@ static enum err_code check_targets(const struct estimate *e, const struct plan_c
 static enum err_code take_inventory(struct estimate *e)
 {
     const struct plan_candidate *c = first_modelled(&e->answer);
+    struct budget *budget = e->call->arena->budget;
     enum err_code rc;
 
     if (!c)
         return ERR_OK;
+    e->call->arena->budget = NULL; /* one declaration more, however little was left */
     rc = inventory_of(&e->model.arch, &c->step, e->call->arena, &e->inventory, e->call->err);
+    e->call->arena->budget = budget;
     return rc ? rc : check_targets(e, c);
 }
 

@@ -29,7 +29,7 @@ static val lora_forward(struct run *r, struct module *m, val x)
     return frame_leave(r, f, result);
 }
 
-static bool matches(const struct tree *t, const struct module *m, const struct lora_options *o, bool *ret_exhausted)
+static bool matches(const struct tree *t, const struct module *m, const struct lora_options *o, struct pattern_effort *effort)
 {
     char buf[256];
 
@@ -37,7 +37,7 @@ static bool matches(const struct tree *t, const struct module *m, const struct l
         return false;
     if (o->all_linear)
         return m != t->head;
-    return lora_means(o, module_path(t, m->number, buf, sizeof buf), ret_exhausted);
+    return lora_means(o, module_path(t, m->number, buf, sizeof buf), effort);
 }
 
 static struct module *adapter_part(struct tree *t, struct module *m, const char *list, int64_t in, int64_t out, const struct lora_options *o)
@@ -94,11 +94,11 @@ static void freeze(void *context, struct module *m, struct param *p)
 enum err_code lora_apply(struct tree *t, const struct lora_options *o, uint32_t *ret, struct err *err)
 {
     uint32_t declared = t->n_modules, n = 0;
-    bool exhausted = false;
+    struct pattern_effort effort = {0};
 
     params_visit(t->root, freeze, NULL);
     for (uint32_t i = 1; i < declared; i++)
-        if (matches(t, t->modules[i], o, &exhausted)) {
+        if (matches(t, t->modules[i], o, &effort)) {
             adapt(t, t->modules[i], o);
             n++;
         }
@@ -106,12 +106,12 @@ enum err_code lora_apply(struct tree *t, const struct lora_options *o, uint32_t 
         *err = t->error;
         return t->error.code;
     }
-    if (exhausted)
+    if (effort.exhausted)
         return err_set(err, ERR_FIELD_VALUE, "/training/lora/target_modules", "takes too many steps to match a module's name");
     if (!n)
         return err_set(err, ERR_FIELD_VALUE, "/training/lora/target_modules", "no linear module of this model has such a name");
     *ret = n;
-    return ERR_OK;
+    return lora_count(t, &effort, err);
 }
 
 static val birth(struct run *r, const struct param *p, enum dtype dtype)

@@ -4,6 +4,7 @@
  * Purpose   lora_apply() freezes the base, finds the targets by name suffix or by a regular expression, hangs lora_dropout, lora_A and lora_B beside the
  *           base layer and gives their births to the run. The family's pointers stay valid: the node itself is rewritten.
  * Source    peft tuners/lora/layer.py Linear (0.10.0, 0.21.2), tuners/tuners_utils.py check_target_module_exists.
+ * Work      what it takes to find the targets is counted in the budget of the tree's arena.
  * Errors    ERR_FIELD_VALUE at /training/lora/target_modules when no module of the model has such a name.
  */
 #ifndef TUNING_LORA_H
@@ -26,8 +27,10 @@ struct lora_options {
     bool on_host;       /* adapters are made before the model stands on the device, and go there with it */
 };
 
-/* Whether a list, or a pattern, means a module of this name. *ret_exhausted: see pattern_matches(). */
-bool lora_means(const struct lora_options *o, const char *path, bool *ret_exhausted);
+/* Whether a list, or a pattern, means a module of this name. */
+bool lora_means(const struct lora_options *o, const char *path, struct pattern_effort *effort);
+
+MUST_CHECK enum err_code lora_count(const struct tree *t, const struct pattern_effort *effort, struct err *err);
 
 /* What target_modules mean in a tree that has no adapters yet. */
 struct lora_found {

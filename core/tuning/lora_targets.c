@@ -1,6 +1,8 @@
 /* Which modules a LoraConfig's target_modules mean. */
 #include "tuning/lora.h"
 
+#include "base/budget.h"
+
 #include <string.h>
 
 static bool ends_in(const char *path, size_t n, const char *target)
@@ -10,16 +12,24 @@ static bool ends_in(const char *path, size_t n, const char *target)
     return n >= k && !strcmp(path + n - k, target) && (n == k || path[n - k - 1] == '.');
 }
 
-bool lora_means(const struct lora_options *o, const char *path, bool *ret_exhausted)
+bool lora_means(const struct lora_options *o, const char *path, struct pattern_effort *effort)
 {
     size_t n = strlen(path);
     bool ret = false;
 
     if (o->pattern)
-        return pattern_matches(o->pattern, path, ret_exhausted);
+        return pattern_matches(o->pattern, path, effort);
     for (uint32_t i = 0; i < o->n_targets && !ret; i++)
         ret = ends_in(path, n, o->targets[i]);
+    effort->steps += o->n_targets;
     return ret;
+}
+
+enum err_code lora_count(const struct tree *t, const struct pattern_effort *effort, struct err *err)
+{
+    enum { STEPS_OF_EVENT = 8 };
+
+    return budget_take(t->arena->budget, effort->steps / STEPS_OF_EVENT, err);
 }
 
 /* --- layers that are not alike ------------------------------------------------------------------------------------------------------------ */
@@ -95,6 +105,7 @@ static bool differ(const struct layers *l)
 enum err_code lora_find(const struct tree *t, const struct lora_options *o, struct arena *arena, struct lora_found *ret, struct err *err)
 {
     struct layers layers = {arena_array(arena, struct layer, t->n_modules), 0};
+    struct pattern_effort effort = {0};
     char buf[256];
 
     if (!layers.v)
@@ -103,7 +114,7 @@ enum err_code lora_find(const struct tree *t, const struct lora_options *o, stru
     for (uint32_t i = 1; i < t->n_modules; i++) {
         const struct module *m = t->modules[i];
         const char *path = module_path(t, m->number, buf, sizeof buf);
-        bool linear = m->kind == MODULE_LINEAR || m->kind == MODULE_CONV1D, meant = *path && lora_means(o, path, &ret->exhausted);
+        bool linear = m->kind == MODULE_LINEAR || m->kind == MODULE_CONV1D, meant = *path && lora_means(o, path, &effort);
 
         see(&layers, m, path, meant);
         ret->linears += meant && linear;
@@ -112,5 +123,6 @@ enum err_code lora_find(const struct tree *t, const struct lora_options *o, stru
             memcpy(ret->refused, path, strlen(path) < sizeof ret->refused ? strlen(path) : sizeof ret->refused - 1);
     }
     ret->uneven = differ(&layers);
-    return ERR_OK;
+    ret->exhausted = effort.exhausted;
+    return lora_count(t, &effort, err);
 }

@@ -18,6 +18,7 @@
 #include "base/err.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct pattern;
 
@@ -26,8 +27,12 @@ enum { PATTERN_MAX_BYTES = 1024 }; /* of text */
 /* `at`: the JSON Pointer that errors name. */
 MUST_CHECK enum err_code pattern_compile(const char *text, const char *at, struct arena *arena, const struct pattern **ret, struct err *err);
 
-/* re.fullmatch. A match that takes more steps than PATTERN_MAX_STEPS is none, and *ret_exhausted is set. */
-enum { PATTERN_MAX_STEPS = 200000 };
-bool pattern_matches(const struct pattern *p, const char *name, bool *ret_exhausted);
+/* re.fullmatch. A match that takes more steps than PATTERN_MAX_STEPS, or than are left of all, is none, and `exhausted` is set. */
+enum { PATTERN_MAX_STEPS = 200000, PATTERN_ALL_STEPS = 8000000 };
+struct pattern_effort {
+    uint32_t steps; /* of all matches so far */
+    bool exhausted;
+};
+bool pattern_matches(const struct pattern *p, const char *name, struct pattern_effort *effort);
 
 #endif

@@ -133,11 +133,12 @@ static bool runs(struct matching *m, int pc, int at, int end)
     return matched;
 }
 
-bool pattern_matches(const struct pattern *p, const char *name, bool *ret_exhausted)
+bool pattern_matches(const struct pattern *p, const char *name, struct pattern_effort *effort)
 {
-    struct matching m = {.p = p, .text = name, .n = (int)strlen(name)};
-    bool ret = runs(&m, 0, 0, m.n);
+    struct matching m = {.p = p, .text = name, .n = (int)strlen(name), .exhausted = effort->exhausted || effort->steps > PATTERN_ALL_STEPS};
+    bool ret = !m.exhausted && runs(&m, 0, 0, m.n);
 
-    *ret_exhausted |= m.exhausted;
+    effort->steps += m.steps;
+    effort->exhausted |= m.exhausted;
     return ret && !m.exhausted;
 }
