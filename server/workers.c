@@ -14,6 +14,7 @@
 
 enum {
     KEEP_BYTES = 32 << 20, /* of a block, kept while one job follows another: most touch 20 MiB, which takes 5 ms anew */
+    LOOK_JOBS = 8,         /* how often that is looked at, which takes a fifth of a millisecond */
     LINGER_MS = 100,       /* with nothing to do, then all goes back */
 };
 
@@ -41,6 +42,7 @@ struct worker {
     unsigned lane;
     void *block;
     bool is_touched; /* pages of the block are resident */
+    unsigned jobs;
 };
 
 struct workers {
@@ -215,7 +217,7 @@ static void run_job(struct worker *me, struct job *job)
     is_done = work(me, job);
     if (is_done)
         job->done(job);
-    if (me->is_touched && block_resident(me->block, API_ARENA_BYTES) > KEEP_BYTES)
+    if (me->is_touched && ++me->jobs % LOOK_JOBS == 0 && block_resident(me->block, API_ARENA_BYTES) > KEEP_BYTES)
         give_pages_back(me);
     pthread_mutex_lock(&w->lock);
     w->lanes[me->lane].busy--;

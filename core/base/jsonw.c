@@ -19,11 +19,12 @@ static uint32_t level(const struct jsonw *w)
 
 static void new_line(struct jsonw *w)
 {
+    static const char line[] = "\n                                                                ";
+
+    _Static_assert(sizeof line > 1 + 2 * JSONW_MAX_DEPTH, "blanks for the deepest");
     if (!w->pretty)
         return;
-    buf_char(w->out, '\n');
-    for (unsigned i = 0; i < w->depth; i++)
-        buf_add(w->out, "  ", 2);
+    buf_add(w->out, line, 1 + 2 * (size_t)w->depth);
 }
 
 static void escape(struct buf *out, unsigned char c)
@@ -47,13 +48,23 @@ static bool needs_escape(unsigned char c)
     return c < 0x20 || c == '"' || c == '\\';
 }
 
+/* ASCII that stands for itself: nearly all there is. */
+static size_t plain_bytes(const char *s, size_t bytes)
+{
+    size_t n = 0;
+
+    while (n < bytes && (unsigned char)s[n] < 0x80 && !needs_escape((unsigned char)s[n]))
+        n++;
+    return n;
+}
+
 static void quoted(struct buf *out, const char *s, size_t bytes)
 {
     size_t plain = 0; /* start of what can be copied as it is */
     size_t i = 0;
 
     buf_char(out, '"');
-    while (i < bytes) {
+    while ((i += plain_bytes(s + i, bytes - i)) < bytes) {
         size_t n = utf8_char(s + i, bytes - i);
 
         if (n && !needs_escape((unsigned char)s[i])) {
