@@ -4,12 +4,15 @@
 #include "server/log_line.h"
 #include "server/thread.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,6 +30,7 @@ struct record {
 struct log {
     enum log_format format;
     int fd;
+    bool is_socket, is_file; /* or a device that is no terminal: nobody reads it in time or too late */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t filled;
@@ -51,19 +55,36 @@ static bool is_ending(struct log *l)
     return ending;
 }
 
-/* In pieces that a pipe with room takes whole: whoever stops reading does not hold up the end of the process. */
-static void write_all(struct log *l, const char *data, size_t bytes)
+/*
+ * What is there now, or nothing: a pipe or a terminal with room takes PIPE_BUF at once, a socket says how much it takes, and a file never waits for a
+ * reader. Whoever stops reading does not hold up the end of the process.
+ */
+static ssize_t write_some(struct log *l, const char *data, size_t bytes)
+{
+    if (l->is_socket)
+        return send(l->fd, data, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return write(l->fd, data, l->is_file || bytes < PIPE_BUF ? bytes : PIPE_BUF);
+}
+
+static bool has_room(struct log *l)
 {
     struct pollfd ready = {.fd = l->fd, .events = POLLOUT};
 
+    return l->is_file || poll(&ready, 1, PATIENCE_MS) != 0;
+}
+
+static void write_all(struct log *l, const char *data, size_t bytes)
+{
     while (bytes && !l->is_given_up) {
         ssize_t n;
 
-        if (poll(&ready, 1, PATIENCE_MS) == 0) {
+        if (!has_room(l)) {
             l->is_given_up = is_ending(l);
             continue;
         }
-        n = write(l->fd, data, bytes < PIPE_BUF ? bytes : PIPE_BUF);
+        n = write_some(l, data, bytes);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            continue;
         if (n < 0)
             return; /* nobody reads any more: there is nobody to tell */
         data += n;
@@ -229,11 +250,16 @@ struct log *log_new(enum log_format format, int fd)
 {
     struct log *l = calloc(1, sizeof *l);
     pthread_condattr_t monotonic;
+    struct stat s;
 
     if (!l)
         return NULL;
     l->format = format;
     l->fd = fd;
+    if (!fstat(fd, &s)) {
+        l->is_socket = S_ISSOCK(s.st_mode);
+        l->is_file = S_ISREG(s.st_mode) || (S_ISCHR(s.st_mode) && !isatty(fd));
+    }
     pthread_mutex_init(&l->lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

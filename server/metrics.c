@@ -128,7 +128,8 @@ void metrics_request(struct metrics *m, const struct metrics_of *r)
     count(&row->requests[r->verb][class], 1);
     took(&row->took, bucket, r->us);
     took(&m->by_outcome[r->outcome], bucket, r->us);
-    count(&m->tiers[r->outcome == OUTCOME_HIT ? TIER_ANSWER : r->tier ? index_of(tiers, TIERS, r->tier) : 0], 1);
+    if (r->outcome != OUTCOME_HIT) /* those are counted already */
+        count(&m->tiers[r->tier ? index_of(tiers, TIERS, r->tier) : 0], 1);
 }
 
 void metrics_work(struct metrics *m, const char *route, uint64_t events)
@@ -226,6 +227,15 @@ static void write_histograms(struct metrics *m, struct buf *out)
         write_durations(&m->by_outcome[i], by_outcome, "outcome", outcome_names[i], out);
 }
 
+static unsigned long long durations_count(struct durations *d)
+{
+    unsigned long long n = 0;
+
+    for (int b = 0; b <= BUCKETS; b++)
+        n += read_count(&d->bucket[b]);
+    return n;
+}
+
 static bool has_work(struct route_row *r)
 {
     unsigned long long n = 0;
@@ -274,7 +284,7 @@ static void write_tiers(struct metrics *m, struct buf *out)
 {
     family(out, "llmemd_answers_total", "counter", "Answers by where they came from: the answer cache, or else the dearest source of a config.");
     for (int i = 0; i < TIERS; i++)
-        line(out, "llmemd_answers_total{tier=\"%s\"} %llu", tiers[i], read_count(&m->tiers[i]));
+        line(out, "llmemd_answers_total{tier=\"%s\"} %llu", tiers[i], i == TIER_ANSWER ? durations_count(&m->by_outcome[OUTCOME_HIT]) : read_count(&m->tiers[i]));
     family(out, "llmemd_refused_total", "counter", "Requests that were refused for the sake of others, by what was exhausted.");
     for (int i = 0; i < REFUSALS; i++)
         line(out, "llmemd_refused_total{reason=\"%s\"} %llu", refusals[i], read_count(&m->refused[i]));

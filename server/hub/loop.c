@@ -91,7 +91,7 @@ unsigned hub_loop_open(const struct hub_loop *l)
 
 void hub_loop_wait(struct hub_loop *l, int fd, unsigned timeout_ms)
 {
-    uint64_t now = clock_ms();
+    uint64_t now = l->flights ? clock_ms() : 0;
 
     for (const struct flight *f = l->flights; f; f = f->next)
         if (f->due_ms && f->due_ms < now + timeout_ms)

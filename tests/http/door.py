@@ -9,6 +9,7 @@ import socket
 import stat
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 
@@ -425,6 +426,55 @@ class Traces(unittest.TestCase):
                     self.assertEqual((json.loads(line)["trace_id"], json.loads(line)["parent_id"]), (self.TRACE, self.PARENT))
                 else:
                     self.assertIn(" end=sent trace_id=%s parent_id=%s" % (self.TRACE, self.PARENT), line)
+
+
+class Logs(unittest.TestCase):
+    """Standard error as systemd gives it (a socket) and as a file: every line, whole; and who stops reading holds up nobody."""
+
+    def ask(self, port, n):
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as s:
+            rest = b""
+            for _ in range(n // 100):
+                s.sendall(HEALTH * 100)
+                for _ in range(100):
+                    status, _, _, rest = read_answer(s, rest)
+                    self.assertEqual(status, 200)
+
+    def test_a_socket(self):
+        mine, its = socket.socketpair()
+        mine.settimeout(60)
+        p = subprocess.Popen([LLMEMD, "serve", "--listen", "127.0.0.1:0"], stderr=its)
+        self.addCleanup(p.kill)
+        its.close()
+        lines = mine.makefile("r")
+        port = int(lines.readline().rsplit(":", 1)[1])
+        asking = threading.Thread(target=self.ask, args=(port, 2000))
+        asking.start()
+        for _ in range(2000):
+            self.assertRegex(lines.readline(), "^ts=.* route=/healthz .* end=sent\n$")
+        asking.join()
+        self.ask(port, 4000)  # which nobody reads
+        began = time.time()
+        p.terminate()
+        self.assertEqual(p.wait(60), 0)
+        self.assertLess(time.time() - began, 30 if SLOW else 10)
+        mine.close()
+
+    def test_a_file(self):
+        with tempfile.NamedTemporaryFile("r") as log:
+            p = subprocess.Popen([LLMEMD, "serve", "--listen", "127.0.0.1:0"], stderr=open(log.name, "w"))
+            self.addCleanup(p.kill)
+            line = log.readline()
+            while not line:
+                time.sleep(0.01)
+                line = log.readline()
+            self.ask(int(line.rsplit(":", 1)[1]), 3000)
+            p.terminate()
+            self.assertEqual(p.wait(60), 0)
+            lines = log.read().splitlines()
+            self.assertEqual(len(lines), 3000)
+            for line in lines:
+                self.assertRegex(line, "^ts=.* route=/healthz .* end=sent$")
 
 
 class Full(unittest.TestCase):
