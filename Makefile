@@ -126,7 +126,7 @@ $(BUILD)/%.o: %.c $(BUILD)/flags.list
 	@echo "  CC    $<"
 	$(Q)$(CC) $(CFLAGS) $(if $(filter core/%,$<),$(LTO)) $(if $(filter server/% api/%,$<),$(HARDEN)) $(CPPFLAGS) $($(call room,$<)_CPPFLAGS) -MMD -MP -c -o $@ $<
 
--include $(patsubst %.c,$(BUILD)/%.d,$(core_sources) $(api_sources) $(server_sources) $(unit_sources) $(support_sources) $(accuracy_sources) $(bench_sources) $(fuzz_sources) $(wildcard tests/fuzz/*.c tests/torture/test_*.c) tests/hub/hub_probe.c)
+-include $(patsubst %.c,$(BUILD)/%.d,$(core_sources) $(api_sources) $(server_sources) $(unit_sources) $(support_sources) $(accuracy_sources) $(bench_sources) $(fuzz_sources) $(wildcard tests/fuzz/*.c tests/torture/test_*.c) tests/hub/hub_probe.c tests/script/script.c)
 
 # --- what is embedded ----------------------------------------------------------------------------------------------------------
 
@@ -177,11 +177,15 @@ fuzzers: $(fuzz_programs)
 $(BUILD)/accuracy: $(call objects,$(accuracy_sources)) $(support) $(libs)
 	$(Q)$(CC) $(CFLAGS) $(NO_LTO) $(LDFLAGS) -o $@ $(filter %.o,$^) $(support) $(libs) $(LDLIBS) -lpthread
 
+# Runs a file of core/script's language: for tests/script and for whoever compares with Python.
+$(BUILD)/script: $(BUILD)/tests/script/script.o $(libs)
+	$(Q)$(CC) $(CFLAGS) $(NO_LTO) $(LDFLAGS) -o $@ $< $(libs) $(LDLIBS) -lpthread
+
 $(BUILD)/bench/bench_http: LDLIBS += -lmicrohttpd
 $(bench_programs): $(BUILD)/%: $(BUILD)/%.o $(support) $(libs)
 	$(Q)$(CC) $(CFLAGS) $(LTO) $(LDFLAGS) -o $@ $< $(support) $(libs) $(LDLIBS) -lpthread
 
-tests: all $(unit_programs) $(fuzz_programs) $(torture_programs) $(torture_shared) $(hub_probe) $(if $(accuracy_sources),$(BUILD)/accuracy)
+tests: all $(unit_programs) $(BUILD)/script $(fuzz_programs) $(torture_programs) $(torture_shared) $(hub_probe) $(if $(accuracy_sources),$(BUILD)/accuracy)
 
 # Recursion, because install-deps has to run before anything is built, and in parallel whatever the caller said.
 jobs = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))

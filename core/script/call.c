@@ -1,0 +1,440 @@
+/* Calls: who is called, with what in which place. */
+#include "script/vm.h"
+
+bool enter(struct script *s)
+{
+    if (s->c_depth >= SCRIPT_C_DEPTH) {
+        (void)script_raise(s, EXC_RecursionError, "maximum recursion depth exceeded");
+        return false;
+    }
+    s->c_depth++;
+    return true;
+}
+
+sv raise_type(struct script *s, const char *fmt, sv of)
+{
+    (void)fmt;
+    return script_raise(s, EXC_TypeError, "'%s' object is not %s", class_of(s, of)->name->text, fmt);
+}
+
+/* ---- functions of the language */
+
+static sv missing(struct script *s, const struct func *f, const struct str *name, bool keyword)
+{
+    return script_raise(s, EXC_TypeError, "%.100s() missing a required %s argument: '%.100s'", as_str(f->qualname)->text,
+                        keyword ? "keyword-only" : "positional", name->text);
+}
+
+static int param_at(const struct code *c, const struct str *name)
+{
+    uint32_t n = (uint32_t)c->n_args + c->n_keyword;
+
+    for (uint32_t i = c->n_positional_only; i < n; i++)
+        if (c->vars[i] == name)
+            return (int)i;
+    for (uint32_t i = c->n_positional_only; i < n; i++)
+        if (str_same(c->vars[i], name))
+            return (int)i;
+    return -1;
+}
+
+static bool bind_keyword(struct script *s, struct func *f, sv *locals, sv name, sv value, struct dict *kw)
+{
+    const struct code *c = f->code;
+    struct str *t = as_str(name);
+    int at = t ? param_at(c, t) : -1;
+
+    if (!t) {
+        (void)script_raise(s, EXC_TypeError, "keywords must be strings");
+        return false;
+    }
+    if (at >= 0) {
+        if (sv_ok(locals[at])) {
+            (void)script_raise(s, EXC_TypeError, "%.100s() got multiple values for argument '%.100s'", as_str(f->qualname)->text, t->text);
+            return false;
+        }
+        locals[at] = sv_keep(value);
+        return true;
+    }
+    if (kw)
+        return dict_put(s, kw, name, value);
+    (void)script_raise(s, EXC_TypeError, "%.100s() got an unexpected keyword argument '%.100s'", as_str(f->qualname)->text, t->text);
+    return false;
+}
+
+static bool bind_defaults(struct script *s, struct func *f, sv *locals, uint32_t given)
+{
+    const struct code *c = f->code;
+    uint32_t n = 0, first;
+    const sv *defaults = sv_ok(f->defaults) ? seq_items(f->defaults, &n) : NULL;
+
+    first = n > c->n_args ? 0 : c->n_args - n;
+    for (uint32_t i = given; i < c->n_args; i++) {
+        if (sv_ok(locals[i]))
+            continue;
+        if (i < first || !defaults) {
+            (void)missing(s, f, c->vars[i], false);
+            return false;
+        }
+        locals[i] = sv_keep(defaults[i - first + (n > c->n_args ? n - c->n_args : 0)]);
+    }
+    for (uint32_t i = c->n_args; i < (uint32_t)c->n_args + c->n_keyword; i++) {
+        struct entry *e;
+
+        if (sv_ok(locals[i]))
+            continue;
+        e = sv_ok(f->kwdefaults) ? dict_find_name(dict_ptr(f->kwdefaults), c->vars[i]) : NULL;
+        if (!e) {
+            (void)missing(s, f, c->vars[i], true);
+            return false;
+        }
+        locals[i] = sv_keep(e->value);
+    }
+    return true;
+}
+
+/*
+ * initialize_locals: positional ones into their places, what is too much into *rest, then keywords, then defaults. `taken`: argv's
+ * references go over to the locals, also when it fails. locals[0..n_all) are written.
+ */
+bool bind_args(struct script *s, struct func *f, sv *locals, const sv *argv, uint32_t n, uint32_t n_kw, const sv *names, bool taken)
+{
+    const struct code *c = f->code;
+    uint32_t params = (uint32_t)c->n_args + c->n_keyword, place = params, direct = n < c->n_args ? n : c->n_args;
+    struct dict *kw = NULL;
+    bool ok = true;
+
+    for (uint32_t i = 0; i < c->n_all; i++)
+        locals[i] = sv_null();
+    if (c->flags & CODE_KW) {
+        kw = dict_make(s);
+        if (!kw)
+            return false;
+        locals[params + (c->flags & CODE_REST ? 1 : 0)] = sv_counted(kw);
+    }
+    for (uint32_t i = 0; i < direct; i++)
+        locals[i] = taken ? argv[i] : sv_keep(argv[i]);
+    if (c->flags & CODE_REST) {
+        locals[place] = taken ? tuple_take(s, n - direct, argv + direct) : tuple_new(s, n - direct, argv + direct);
+        ok = sv_ok(locals[place]);
+    } else if (n > direct) {
+        (void)script_raise(s, EXC_TypeError, "%.100s() takes %u positional argument%s but %u %s given", as_str(f->qualname)->text, c->n_args,
+                           c->n_args == 1 ? "" : "s", n, n == 1 ? "was" : "were");
+        for (uint32_t i = direct; taken && i < n; i++)
+            sv_drop(s, argv[i]);
+        ok = false;
+    }
+    for (uint32_t i = 0; i < n_kw; i++) {
+        ok = ok && bind_keyword(s, f, locals, names[i], argv[n + i], kw);
+        if (taken)
+            sv_drop(s, argv[n + i]);
+    }
+    return ok && bind_defaults(s, f, locals, direct);
+}
+
+struct frame *frame_push(struct script *s, const struct code *code)
+{
+    struct frame *f;
+
+    if (s->depth >= s->max_depth || (size_t)(s->stack_end - s->sp) < (size_t)code->n_all + code->stack + 2 * SCRIPT_PARAMETERS) {
+        (void)script_raise(s, EXC_RecursionError, "maximum recursion depth exceeded");
+        return NULL;
+    }
+    f = heap_take(s, sizeof *f);
+    if (!f)
+        return NULL;
+    *f = (struct frame){.back = s->frame, .code = code};
+    f->locals = s->sp;
+    f->sp = s->sp + code->n_all;
+    f->limit = f->sp + code->stack;
+    f->pc = code->ops;
+    s->depth++;
+    return f;
+}
+
+sv call_func(struct script *s, struct func *f, const sv *argv, uint32_t n, uint32_t n_kw, const sv *names)
+{
+    const struct code *code = f->code;
+    struct frame *fr;
+    sv r, *base = s->sp;
+    bool ok;
+
+    if (!enter(s))
+        return sv_null();
+    fr = frame_push(s, code);
+    if (!fr) {
+        leave(s);
+        return sv_null();
+    }
+    sv_keep(sv_counted(f));
+    fr->func = f;
+    fr->module = f->module;
+    fr->run = f->run;
+    fr->entry = true;
+    if (code->flags & CODE_SIMPLE && n == code->n_args && !n_kw) {
+        for (uint32_t i = 0; i < n; i++)
+            fr->locals[i] = sv_keep(argv[i]);
+        for (uint32_t i = n; i < code->n_all; i++)
+            fr->locals[i] = sv_null();
+        ok = true;
+    } else {
+        s->sp = fr->sp;
+        ok = bind_args(s, f, fr->locals, argv, n, n_kw, names, false);
+        s->sp = base;
+    }
+    if (!ok) {
+        s->sp = fr->limit;
+        frame_end(s, fr);
+        r = sv_null();
+    } else if (code->flags & CODE_GENERATOR)
+        r = gen_new(s, fr);
+    else
+        r = vm_run(s, fr);
+    s->sp = base;
+    leave(s);
+    return r;
+}
+
+/* ---- natives */
+
+static sv too_many(struct script *s, const struct native *f, uint32_t n)
+{
+    return script_raise(s, EXC_TypeError, "%s() takes at most %u positional arguments (%u given)", f->name->text, f->signature->n_positional, n);
+}
+
+static int name_at(const struct signature *g, const sv name)
+{
+    for (uint32_t i = g->n_positional_only; i < g->n; i++)
+        if (g->names[i] == AS(str, name))
+            return (int)i;
+    for (uint32_t i = g->n_positional_only; i < g->n; i++)
+        if (str_same(g->names[i], AS(str, name)))
+            return (int)i;
+    return -1;
+}
+
+static sv bound_call(struct script *s, const struct native *f, sv self, const sv *argv, uint32_t n, uint32_t n_kw, const sv *names)
+{
+    const struct signature *g = f->signature;
+    struct script_args a = {.n = g->n, .def = f->def};
+    sv p[SCRIPT_PARAMETERS], kw[SCRIPT_PARAMETERS], kw_names[SCRIPT_PARAMETERS];
+    uint32_t at = 0, from = 0;
+
+    if (sv_ok(self))
+        p[at++] = self;
+    for (; from < n && at < g->n_positional; at++, from++)
+        p[at] = argv[from];
+    for (uint32_t i = at; i < g->n; i++)
+        p[i] = sv_null();
+    a.rest = argv + from;
+    a.n_rest = n - from;
+    if (a.n_rest && !g->rest)
+        return too_many(s, f, n);
+    for (uint32_t i = 0; i < n_kw; i++) {
+        int k = sv_is(names[i], KIND_STR) ? name_at(g, names[i]) : -1;
+
+        if (k >= 0 && !sv_ok(p[k])) {
+            p[k] = argv[n + i];
+        } else if (k >= 0) {
+            return script_raise(s, EXC_TypeError, "%s() got multiple values for argument '%s'", f->name->text, g->names[k]->text);
+        } else if (g->kw && a.n_kw < SCRIPT_PARAMETERS) {
+            kw[a.n_kw] = argv[n + i];
+            kw_names[a.n_kw++] = names[i];
+        } else if (g->kw) {
+            return script_leave(s, "more than %d further keywords to %s()", SCRIPT_PARAMETERS, f->name->text);
+        } else
+            return script_raise(s, EXC_TypeError, "%s() got an unexpected keyword argument '%s'", f->name->text,
+                                as_str(names[i]) ? as_str(names[i])->text : "?");
+    }
+    for (uint32_t i = 0; i < g->n; i++)
+        if ((g->required >> i & 1) && !sv_ok(p[i]))
+            return script_raise(s, EXC_TypeError, "%s() missing required argument: '%s'", f->name->text, g->names[i]->text);
+    a.v = p;
+    a.kw = kw;
+    a.names = kw_names;
+    return f->def->fn(s, &a);
+}
+
+sv call_native(struct script *s, const struct native *f, sv self, const sv *argv, uint32_t n, uint32_t n_kw, const sv *names)
+{
+    sv *base = s->sp, r;
+
+    if (!sv_ok(self))
+        self = f->self;
+    if (f->signature)
+        return bound_call(s, f, self, argv, n, n_kw, names);
+    struct script_args a = {.v = argv, .n = n, .kw = argv + n, .names = names, .n_kw = n_kw, .def = f->def};
+
+    if (!sv_ok(self))
+        return f->def->fn(s, &a);
+    if ((size_t)(s->stack_end - base) < (size_t)n + n_kw + SCRIPT_PARAMETERS)
+        return script_raise(s, EXC_RecursionError, "the evaluation stack is full");
+    base[0] = self;
+    if (n + n_kw)
+        memcpy(base + 1, argv, (n + n_kw) * sizeof(sv));
+    a.v = base;
+    a.n = n + 1;
+    a.kw = base + 1 + n;
+    s->sp += n + n_kw + 1;
+    r = f->def->fn(s, &a);
+    s->sp = base;
+    return r;
+}
+
+/* ---- anything */
+
+static sv call_prefixed(struct script *s, sv f, sv first, const sv *argv, uint32_t n, uint32_t n_kw, const sv *names)
+{
+    sv *base = s->sp, r;
+
+    if ((size_t)(s->stack_end - base) < (size_t)n + n_kw + SCRIPT_PARAMETERS)
+        return script_raise(s, EXC_RecursionError, "the evaluation stack is full");
+    base[0] = first;
+    if (n + n_kw)
+        memcpy(base + 1, argv, (n + n_kw) * sizeof(sv));
+    s->sp += n + n_kw + 1;
+    r = call(s, f, base, n + 1, n_kw, names);
+    s->sp = base;
+    return r;
+}
+
+static sv call_instance(struct script *s, sv f, const sv *argv, uint32_t n, uint32_t n_kw, const sv *names)
+{
+    struct cls *c = f.o->cls;
+    sv found, r;
+
+    if (!(cls_has(s, c) & HAS_CALL) && c->native && c->native->call) {
+        struct script_args a = {.v = argv, .n = n, .kw = argv + n, .names = names, .n_kw = n_kw};
+
+        if (!enter(s))
+            return sv_null();
+        r = c->native->call(s, f, &a);
+        leave(s);
+        return r;
+    }
+    found = type_find(s, c, s->sym[SYM_call]);
+    if (!sv_ok(found))
+        return raise_type(s, "callable", f);
+    if (!enter(s))
+        return sv_null();
+    if (sv_is(found, KIND_FUNC) || (sv_is(found, KIND_NATIVE) && AS(native, found)->def->how == NATIVE_PLAIN)) {
+        r = call_prefixed(s, found, f, argv, n, n_kw, names);
+    } else {
+        found = descriptor_get(s, found, f, c);
+        r = sv_ok(found) ? call(s, found, argv, n, n_kw, names) : found;
+        sv_drop(s, found);
+    }
+    leave(s);
+    return r;
+}
+
+sv call(struct script *s, sv f, const sv *argv, uint32_t n, uint32_t n_kw, const sv *names)
+{
+    struct script_args a = {.v = argv, .n = n, .kw = argv + n, .names = names, .n_kw = n_kw};
+
+    if (!sv_is_obj(f))
+        return raise_type(s, "callable", f);
+    if (--s->steps < 0)
+        return script_charge(s, 0) ? sv_null() : sv_null();
+    switch (f.o->kind) {
+    case KIND_FUNC:
+        return call_func(s, AS(func, f), argv, n, n_kw, names);
+    case KIND_NATIVE:
+        return call_native(s, AS(native, f), sv_null(), argv, n, n_kw, names);
+    case KIND_METHOD:
+        if (sv_is(AS(method, f)->function, KIND_NATIVE) && AS(native, AS(method, f)->function)->signature)
+            return call_native(s, AS(native, AS(method, f)->function), AS(method, f)->self, argv, n, n_kw, names);
+        return call_prefixed(s, AS(method, f)->function, AS(method, f)->self, argv, n, n_kw, names);
+    case KIND_CLASS:
+        return class_call(s, AS(cls, f), &a);
+    case KIND_INSTANCE:
+        return call_instance(s, f, argv, n, n_kw, names);
+    case KIND_WRAP:
+        return call(s, AS(wrap, f)->function, argv, n, n_kw, names);
+    case KIND_ALIAS:
+        return call(s, AS(alias, f)->origin, argv, n, n_kw, names);
+    default:
+        return raise_type(s, "callable", f);
+    }
+}
+
+sv script_call(struct script *s, sv f, uint32_t n, const sv *argv)
+{
+    return call(s, f, argv, n, 0, NULL);
+}
+
+sv script_call_kw(struct script *s, sv f, uint32_t n, const sv *argv, uint32_t n_kw, const sv *names)
+{
+    return call(s, f, argv, n, n_kw, names);
+}
+
+sv script_call_args(struct script *s, sv f, const struct script_args *a)
+{
+    sv *base = s->sp, r;
+    uint32_t total = a->n + a->n_kw;
+
+    if (!a->n_kw || a->kw == a->v + a->n)
+        return call(s, f, a->v, a->n, a->n_kw, a->names);
+    if ((size_t)(s->stack_end - base) < (size_t)total + SCRIPT_PARAMETERS)
+        return script_raise(s, EXC_RecursionError, "the evaluation stack is full");
+    if (a->n)
+        memcpy(base, a->v, a->n * sizeof(sv));
+    memcpy(base + a->n, a->kw, a->n_kw * sizeof(sv));
+    s->sp += total;
+    r = call(s, f, base, a->n, a->n_kw, a->names);
+    s->sp = base;
+    return r;
+}
+
+sv script_call_method(struct script *s, sv self, sv name, uint32_t n, const sv *argv)
+{
+    struct script_args a = {.v = argv, .n = n};
+
+    return script_call_method_args(s, self, name, &a);
+}
+
+sv script_call_method_args(struct script *s, sv of, sv name, const struct script_args *a)
+{
+    struct str *t = name_of(s, name);
+    sv self, f = t ? method_find(s, of, t, &self) : sv_null(), r, *base = s->sp;
+    uint32_t total = a->n + a->n_kw, first;
+
+    if (!sv_ok(f))
+        return f;
+    if ((size_t)(s->stack_end - base) < (size_t)total + SCRIPT_PARAMETERS) {
+        sv_drop(s, f);
+        sv_drop(s, self);
+        return script_raise(s, EXC_RecursionError, "the evaluation stack is full");
+    }
+    first = sv_ok(self);
+    if (first)
+        base[0] = self;
+    if (a->n)
+        memcpy(base + first, a->v, a->n * sizeof(sv));
+    if (a->n_kw)
+        memcpy(base + first + a->n, a->kw, a->n_kw * sizeof(sv));
+    s->sp += total + first;
+    r = call(s, f, base, a->n + first, a->n_kw, a->names);
+    s->sp = base;
+    sv_drop(s, f);
+    sv_drop(s, self);
+    return r;
+}
+
+sv method_new(struct script *s, sv function, sv self)
+{
+    struct method *m = obj_new(s, sizeof *m, KIND_METHOD);
+
+    if (!m)
+        return sv_null();
+    m->function = sv_keep(function);
+    m->self = sv_keep(self);
+    return sv_counted(m);
+}
+
+sv script_call_spread(struct script *s, sv f, sv args, sv kw)
+{
+    sv t = args;
+
+    return vm_call_ex(s, f, &t, kw);
+}

@@ -1,0 +1,600 @@
+/* The slower parts of the machine: what its loop does not do itself. */
+#include "script/vm.h"
+
+/* ---- attributes at a site */
+
+static bool plain_value(sv v)
+{
+    if (!sv_is_obj(v))
+        return true;
+    switch (v.o->kind) {
+    case KIND_FUNC: case KIND_NATIVE: case KIND_WRAP: case KIND_PROPERTY: case KIND_MEMBER: case KIND_INSTANCE:
+        return false;
+    default:
+        return true;
+    }
+}
+
+static void note_attr(struct script *s, struct cache *k, sv of)
+{
+    struct cls *c = of.o->cls;
+    struct script_object *o = (struct script_object *)(void *)of.o;
+    sv found;
+
+    k->version = 0;
+    if (cls_has(s, c) & HAS_GETATTRIBUTE)
+        return;
+    found = type_find(s, c, k->name);
+    if (sv_is(found, KIND_MEMBER)) {
+        k->value = found;
+        k->index = CACHE_MEMBER;
+        k->version = c->version;
+    } else if (o->dict || (sv_ok(found) && !plain_value(found) && (found.o->kind == KIND_PROPERTY || found.o->kind == KIND_INSTANCE))) {
+        return;
+    } else {
+        sv *slot = instance_slot(s, o, c, k->name);
+
+        if (slot) {
+            k->index = (uint32_t)(slot - o->slots);
+            k->version = c->version;
+        } else if (sv_ok(found) && plain_value(found)) {
+            k->value = found;
+            k->index = CACHE_CLASS;
+            k->version = c->version;
+        }
+    }
+}
+
+sv vm_attr(struct script *s, struct cache *k, sv of)
+{
+    sv r;
+
+    if (sv_is(of, KIND_INSTANCE)) {
+        if (of.o->cls->version == k->version) {
+            if (k->index == CACHE_MEMBER) {
+                const struct script_member *m = AS(member, k->value)->def;
+
+                r = m->get(s, of, m->data);
+                if (sv_ok(r) || script_failed(s))
+                    return r;
+            } else if (k->index == CACHE_CLASS && !((struct script_object *)(void *)of.o)->dict)
+                return sv_keep(k->value);
+        } else
+            note_attr(s, k, of);
+    } else if (sv_is(of, KIND_MODULE)) {
+        const struct dict *d = AS(module, of)->dict;
+        struct entry *e;
+
+        if (d->version == k->version)
+            return sv_keep(k->entry->value);
+        e = dict_find_name(d, k->name);
+        if (e) {
+            k->version = d->version;
+            k->entry = e;
+            return sv_keep(e->value);
+        }
+    }
+    return attr_get(s, of, k->name);
+}
+
+bool vm_set_attr(struct script *s, struct cache *k, sv of, sv value)
+{
+    if (sv_is(of, KIND_INSTANCE)) {
+        struct script_object *o = (struct script_object *)(void *)of.o;
+        struct cls *c = of.o->cls;
+        sv old;
+
+        if (c->version == k->version && k->index < o->h.aux && sv_ok(o->slots[k->index])) {
+            old = o->slots[k->index];
+            o->slots[k->index] = sv_keep(value);
+            sv_drop(s, old);
+            return true;
+        }
+        if (!attr_set(s, of, k->name, value))
+            return false;
+        k->version = 0;
+        if (!o->dict && !(cls_has(s, c) & HAS_SETATTR) && !(c->native && c->native->setattr)) {
+            sv found = type_find(s, c, k->name), *slot;
+
+            slot = sv_ok(found) && !plain_value(found) ? NULL : instance_slot(s, o, c, k->name);
+            if (slot) {
+                k->index = (uint32_t)(slot - o->slots);
+                k->version = c->version;
+            }
+        }
+        return true;
+    }
+    return attr_set(s, of, k->name, value);
+}
+
+sv vm_super_method(struct script *s, sv of, struct str *name, sv *self)
+{
+    struct super *u = AS(super, of);
+    bool of_class = sv_is(u->self, KIND_CLASS) && AS(cls, u->self) == u->type;
+    uint32_t i = 0;
+
+    *self = sv_null();
+    while (i < u->type->n_mro && u->type->mro[i] != u->after)
+        i++;
+    for (i++; i < u->type->n_mro && !of_class; i++) {
+        struct entry *e = dict_find_name(u->type->mro[i]->dict, name);
+
+        if (!e)
+            continue;
+        if (sv_is(e->value, KIND_FUNC) ||
+            (sv_is(e->value, KIND_NATIVE) && AS(native, e->value)->owner && AS(native, e->value)->def->how == NATIVE_PLAIN)) {
+            *self = sv_keep(u->self);
+            return sv_keep(e->value);
+        }
+        break;
+    }
+    return attr_get(s, of, name);
+}
+
+bool vm_method(struct script *s, struct cache *k, sv *stack)
+{
+    sv of = stack[0], self, f;
+    struct cls *c;
+
+    if (sv_is(of, KIND_MODULE)) {
+        f = vm_attr(s, k, of);
+        if (!sv_ok(f))
+            return false;
+        stack[0] = sv_null();
+        stack[1] = f;
+        sv_drop(s, of);
+        return true;
+    }
+    if (sv_is(of, KIND_SUPER)) {
+        f = vm_super_method(s, of, k->name, &self);
+    } else {
+        c = class_of(s, of);
+        if (c->version == k->version && k->index == CACHE_CLASS && sv_is_obj(of) && of.o->kind != KIND_INSTANCE && of.o->kind != KIND_CLASS) {
+            struct dict **own = attributes_of(of);
+
+            if (!own || !*own) {
+                stack[0] = sv_keep(k->value);
+                stack[1] = of;
+                return true;
+            }
+        }
+        f = method_find(s, of, k->name, &self);
+        if (sv_ok(self) && !sv_is(of, KIND_CLASS) && !(sv_is(of, KIND_INSTANCE) && ((struct script_object *)(void *)of.o)->dict)) {
+            k->version = c->version;
+            k->index = CACHE_CLASS;
+            k->value = f;
+        }
+    }
+    if (!sv_ok(f))
+        return false;
+    if (sv_ok(self)) {
+        stack[0] = f;
+        stack[1] = self;
+    } else {
+        stack[0] = sv_null();
+        stack[1] = f;
+    }
+    sv_drop(s, of);
+    return true;
+}
+
+/* ---- names */
+
+sv vm_global(struct script *s, struct cache *k, const struct module *m)
+{
+    struct entry *e = dict_find_name(m->dict, k->name);
+
+    if (!e)
+        e = dict_find_name(s->builtins, k->name);
+    if (!e)
+        return script_raise(s, EXC_NameError, "name '%.200s' is not defined", k->name->text);
+    k->version = m->dict->version;
+    k->entry = e;
+    return sv_keep(e->value);
+}
+
+sv vm_name(struct script *s, struct frame *f, struct str *name)
+{
+    struct entry *e = dict_find_name(f->names, name);
+
+    if (!e && f->names != f->module->dict)
+        e = dict_find_name(f->module->dict, name);
+    if (!e)
+        e = dict_find_name(s->builtins, name);
+    return e ? sv_keep(e->value) : script_raise(s, EXC_NameError, "name '%.200s' is not defined", name->text);
+}
+
+bool vm_unbound(struct script *s, const struct frame *f, uint32_t at)
+{
+    const struct code *c = f->code;
+
+    if (at >= (uint32_t)c->n_all - c->n_free)
+        (void)script_raise(s, EXC_NameError, "cannot access free variable '%.100s' where it is not associated with a value in enclosing scope",
+                           c->vars[at]->text);
+    else
+        (void)script_raise(s, EXC_UnboundLocalError, "cannot access local variable '%.100s' where it is not associated with a value",
+                           c->vars[at]->text);
+    return false;
+}
+
+/* ---- unpacking */
+
+static bool too_few(struct script *s, uint32_t want, uint32_t got, bool least)
+{
+    (void)script_raise(s, EXC_ValueError, "not enough values to unpack (expected %s%u, got %u)", least ? "at least " : "", want, got);
+    return false;
+}
+
+bool vm_unpack(struct script *s, sv seq, uint32_t n, sv *to)
+{
+    uint32_t have;
+    const sv *items = sv_is(seq, KIND_LIST) || sv_is(seq, KIND_TUPLE) ? seq_items(seq, &have) : NULL;
+    sv iter, item;
+
+    if (items) {
+        if (have < n)
+            return too_few(s, n, have, false);
+        if (have > n) {
+            (void)script_raise(s, EXC_ValueError, "too many values to unpack (expected %u)", n);
+            return false;
+        }
+        for (uint32_t i = 0; i < n; i++)
+            to[n - 1 - i] = sv_keep(items[i]);
+        return true;
+    }
+    iter = iter_of(s, seq);
+    if (!sv_ok(iter)) {
+        if (script_caught(s, EXC_TypeError)) {
+            script_forgive(s);
+            (void)script_raise(s, EXC_TypeError, "cannot unpack non-iterable %s object", class_of(s, seq)->name->text);
+        }
+        return false;
+    }
+    have = 0;
+    while (have < n && sv_ok(item = iter_next(s, iter)))
+        to[n - 1 - have++] = item;
+    if (have == n && !script_failed(s)) {
+        item = iter_next(s, iter);
+        if (!sv_ok(item) && !script_failed(s)) {
+            sv_drop(s, iter);
+            return true;
+        }
+        sv_drop(s, item);
+        if (!script_failed(s))
+            (void)script_raise(s, EXC_ValueError, "too many values to unpack (expected %u)", n);
+    } else if (!script_failed(s))
+        (void)too_few(s, n, have, false);
+    for (uint32_t i = 0; i < have; i++)
+        sv_drop(s, to[n - 1 - i]);
+    sv_drop(s, iter);
+    return false;
+}
+
+bool vm_unpack_ex(struct script *s, sv seq, uint32_t before, uint32_t after, sv *to)
+{
+    sv list = list_of(s, seq), rest;
+    uint32_t n, total = before + 1 + after;
+    const sv *items;
+
+    if (!sv_ok(list))
+        return false;
+    items = seq_items(list, &n);
+    if (n < before + after) {
+        sv_drop(s, list);
+        return too_few(s, before + after, n, true);
+    }
+    rest = list_new(s, n - before - after, items + before);
+    if (!sv_ok(rest)) {
+        sv_drop(s, list);
+        return false;
+    }
+    for (uint32_t i = 0; i < before; i++)
+        to[total - 1 - i] = sv_keep(items[i]);
+    to[after] = rest;
+    for (uint32_t i = 0; i < after; i++)
+        to[after - 1 - i] = sv_keep(items[n - after + i]);
+    sv_drop(s, list);
+    return true;
+}
+
+/* ---- functions, classes, calls */
+
+struct run_code *run_code_of(struct script *s, const struct code *code)
+{
+    struct run_code *r;
+
+    if (code->id >= s->n_runs) {
+        uint32_t n = code->id + code->id / 2 + 256;
+        struct run_code **runs = heap_zero(s, n * sizeof *runs);
+
+        if (!runs)
+            return NULL;
+        if (s->n_runs) {
+            memcpy(runs, s->runs, s->n_runs * sizeof *runs);
+            heap_give(s, s->runs, s->n_runs * sizeof *runs);
+        }
+        s->runs = runs;
+        s->n_runs = n;
+    }
+    r = s->runs[code->id];
+    if (r && r->code == code)
+        return r;
+    r = heap_zero(s, sizeof *r + code->n_names * sizeof r->cache[0]);
+    if (!r)
+        return NULL;
+    r->code = code;
+    for (uint32_t i = 0; i < code->n_names; i++)
+        r->cache[i].name = code->names[i];
+    s->runs[code->id] = r;
+    return r;
+}
+
+sv func_new(struct script *s, const struct code *code, struct module *m)
+{
+    struct run_code *run = run_code_of(s, code);
+    struct func *f = run ? obj_new(s, sizeof *f, KIND_FUNC) : NULL;
+
+    if (!f)
+        return sv_null();
+    f->code = code;
+    f->run = run;
+    f->module = m;
+    f->name = sv_forever(code->name);
+    f->qualname = sv_forever(code->qualname);
+    f->defaults = f->kwdefaults = f->closure = sv_null();
+    f->attributes = NULL;
+    return sv_counted(f);
+}
+
+sv vm_make_function(struct script *s, struct frame *f, sv *sp, uint32_t flags)
+{
+    uint32_t at = 0;
+    sv defaults = flags & 1 ? sp[at++] : sv_null(), kw = flags & 2 ? sp[at++] : sv_null(), closure = flags & 8 ? sp[at++] : sv_null();
+    sv r = func_new(s, AS(code, sp[at]), f->module);
+
+    if (!sv_ok(r))
+        return r;
+    AS(func, r)->defaults = defaults;
+    AS(func, r)->kwdefaults = kw;
+    AS(func, r)->closure = closure;
+    return r;
+}
+
+sv vm_call_ex(struct script *s, sv f, sv *args, sv kw)
+{
+    uint32_t n, n_kw = 0, k = 0;
+    const sv *items;
+    sv *base = s->sp, *names, r;
+
+    if (!sv_is(*args, KIND_TUPLE)) {
+        sv t = tuple_of(s, *args);
+
+        if (!sv_ok(t)) {
+            if (script_caught(s, EXC_TypeError) && !sv_is(*args, KIND_GEN)) {
+                script_forgive(s);
+                return script_raise(s, EXC_TypeError, "argument after * must be an iterable, not %s", class_of(s, *args)->name->text);
+            }
+            return t;
+        }
+        r = *args;
+        *args = t;
+        sv_drop(s, r);
+    }
+    if (sv_ok(kw) && (!sv_is(kw, KIND_DICT)))
+        return script_raise(s, EXC_TypeError, "argument after ** must be a mapping, not %s", class_of(s, kw)->name->text);
+    items = seq_items(*args, &n);
+    n_kw = sv_ok(kw) ? dict_ptr(kw)->n : 0;
+    if (!n_kw)
+        return call(s, f, items, n, 0, NULL);
+    if ((size_t)(s->stack_end - base) < (size_t)n + 2 * (size_t)n_kw + 2 * SCRIPT_PARAMETERS)
+        return script_raise(s, EXC_RecursionError, "the evaluation stack is full");
+    names = base;
+    if (n)
+        memcpy(base + n_kw, items, n * sizeof(sv));
+    for (uint32_t i = 0; i < dict_ptr(kw)->used; i++) {
+        const struct entry *e = &dict_ptr(kw)->entries[i];
+
+        if (e->key.tag == SV_NULL)
+            continue;
+        if (!as_str(e->key))
+            return script_raise(s, EXC_TypeError, "keywords must be strings");
+        names[k] = e->key;
+        /* held, as _PyStack_UnpackDict does: the dict may change meanwhile */
+        base[n_kw + n + k++] = sv_keep(e->value);
+    }
+    s->sp += n + 2 * n_kw;
+    r = call(s, f, base + n_kw, n, n_kw, names);
+    s->sp = base;
+    for (uint32_t i = 0; i < n_kw; i++)
+        sv_drop(s, base[n_kw + n + i]);
+    return r;
+}
+
+int vm_with(struct script *s, sv *top)
+{
+    sv manager = top[0], enter_, exit_, r, self;
+    struct cls *c = class_of(s, manager);
+
+    if (!sv_ok(type_find(s, c, s->sym[SYM_enter])) || !sv_ok(type_find(s, c, s->sym[SYM_exit]))) {
+        (void)script_raise(s, EXC_TypeError, "'%s' object does not support the context manager protocol", c->name->text);
+        return 0;
+    }
+    enter_ = method_find(s, manager, s->sym[SYM_enter], &self);
+    if (sv_ok(self)) { /* looked up on the class: bound by hand, whatever lies in the instance */
+        r = method_new(s, enter_, self);
+        sv_drop(s, enter_);
+        sv_drop(s, self);
+        enter_ = r;
+    }
+    if (!sv_ok(enter_))
+        return 0;
+    exit_ = descriptor_get(s, type_find(s, c, s->sym[SYM_exit]), manager, c);
+    if (!sv_ok(exit_)) {
+        sv_drop(s, enter_);
+        return 0;
+    }
+    top[0] = exit_;
+    sv_drop(s, manager);
+    r = call(s, enter_, NULL, 0, 0, NULL);
+    sv_drop(s, enter_);
+    if (!sv_ok(r))
+        return 0;
+    top[1] = r;
+    return 1;
+}
+
+sv vm_import(struct script *s, struct frame *f, struct str *name, int64_t flags)
+{
+    return import_name(s, f->module, name, (unsigned)(flags / 512), flags & 256);
+}
+
+sv vm_build_map(struct script *s, sv *at, uint32_t n)
+{
+    sv r = dict_new(s);
+    bool ok = sv_ok(r);
+
+    for (uint32_t i = 0; ok && i < n; i++)
+        ok = dict_put(s, dict_ptr(r), at[2 * i], at[2 * i + 1]);
+    for (uint32_t i = 2 * n; i-- > 0;)
+        sv_drop(s, at[i]);
+    if (!ok) {
+        sv_drop(s, r);
+        return sv_null();
+    }
+    return r;
+}
+
+sv vm_build_string(struct script *s, sv *at, uint32_t n)
+{
+    size_t bytes = 0, k = 0;
+    uint8_t flags = STR_ASCII;
+    struct str *t;
+
+    for (uint32_t i = 0; i < n; i++) {
+        bytes += AS(str, at[i])->bytes;
+        flags &= at[i].o->flags;
+    }
+    t = str_raw(s, bytes);
+    for (uint32_t i = 0; t && i < n; i++) {
+        memcpy(t->text + k, AS(str, at[i])->text, AS(str, at[i])->bytes);
+        k += AS(str, at[i])->bytes;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        sv_drop(s, at[i]);
+    if (!t)
+        return sv_null();
+    t->h.flags = flags & STR_ASCII;
+    return sv_counted(t);
+}
+
+/* ---- exceptions on their way out */
+
+bool vm_unwind(struct script *s, struct frame *f)
+{
+    const struct code *c = f->code;
+    uint32_t at = (uint32_t)(f->pc - c->ops);
+    sv *bottom = f->locals + c->n_all;
+    const struct handler *h = NULL;
+    sv v;
+
+    for (uint32_t i = 0; i < c->n_handlers; i++)
+        if (c->handlers[i].from <= at && at < c->handlers[i].to) {
+            h = &c->handlers[i];
+            break;
+        }
+    while (f->sp > bottom + (h ? h->depth : 0)) {
+        v = *--f->sp;
+        sv_drop(s, v);
+    }
+    if (!h)
+        return false;
+    *f->sp++ = s->exc;
+    s->exc = sv_null();
+    f->pc = c->ops + h->target;
+    return true;
+}
+
+uint32_t frame_line(const struct frame *f)
+{
+    ptrdiff_t at = f->pc - f->code->ops;
+
+    return at >= 0 && at < (ptrdiff_t)f->code->n_ops ? f->code->lines[at] : f->code->line;
+}
+
+void frame_give(struct script *s, struct frame *f)
+{
+    heap_give(s, f, sizeof *f);
+}
+
+/* The locals die in their order, then the function; a traceback that holds the frame takes them over instead. */
+void frame_end(struct script *s, struct frame *f)
+{
+    struct frame_obj *o = f->obj;
+    uint32_t n = f->code->n_all;
+    struct gen *g = f->of_gen ? f->gen : NULL;
+
+    if (s->frame == f)
+        s->frame = f->back;
+    s->depth--;
+    f->obj = NULL;
+    if (o && o->h.refs > 1 && n) {
+        sv *kept = heap_take(s, n * sizeof(sv));
+
+        if (kept) {
+            memcpy(kept, f->locals, n * sizeof(sv));
+            o->locals = kept;
+            o->n = n;
+            if (f->func)
+                o->func = sv_counted(f->func);
+            f->func = NULL;
+            n = 0;
+            if (f->back && f->back->obj) {
+                f->back->obj->h.refs++;
+                o->back = sv_counted(f->back->obj);
+            }
+        }
+    }
+    if (o) {
+        o->frame = NULL;
+        sv_drop(s, sv_counted(o));
+    }
+    for (uint32_t i = 0; i < n; i++)
+        sv_drop(s, f->locals[i]);
+    if (f->owned_names)
+        sv_drop(s, sv_counted(f->names));
+    if (f->func)
+        sv_drop(s, sv_counted(f->func));
+    if (g) {
+        g->state = GEN_DONE;
+        g->frame = NULL;
+        heap_give(s, f->locals, ((size_t)f->code->n_all + f->code->stack) * sizeof(sv));
+    }
+    frame_give(s, f);
+}
+
+/* The body of a module or a class. */
+sv run_body(struct script *s, const struct code *code, struct module *m, struct dict *names, sv closure)
+{
+    struct run_code *run = run_code_of(s, code);
+    struct frame *f;
+    sv *base = s->sp, r, g;
+
+    if (!run || !enter(s))
+        return sv_null();
+    g = sv_ok(closure) ? sv_keep(closure) : sv_null();
+    f = frame_push(s, code);
+    if (!f) {
+        leave(s);
+        return sv_null();
+    }
+    f->module = m;
+    f->run = run;
+    f->names = names;
+    f->func = sv_ok(g) ? AS(func, g) : NULL;
+    for (uint32_t i = 0; i < code->n_all; i++)
+        f->locals[i] = sv_null();
+    r = vm_run(s, f);
+    s->sp = base;
+    leave(s);
+    return r;
+}
