@@ -531,7 +531,7 @@ enum err_code compile_module(struct image *im, const char *path, const char *tex
     const struct code *code = NULL;
 
     keep->end = keep->cur + (room / 3 & ~(size_t)15);
-    scratch = (struct arena){keep->end, end};
+    arena_init(&scratch, keep->end, (size_t)(end - keep->end));
     c.rc = parse_module(im, &scratch, path, text, bytes, &module, err);
     if (!c.rc)
         c.rc = symbols_build(im, &scratch, path, module, &sc, err);
