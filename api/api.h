@@ -108,6 +108,10 @@ struct api_request api_item_request(const struct api_request *batch, const struc
 /* What is wrong with item i, told in its place: the pointer begins with /requests/i. */
 void api_item_problem(const struct err *err, unsigned retry_after_s, uint32_t i, struct arena *arena, struct api_response *ret);
 
+/* A batch may have computed what so many of the greatest questions take. An item is answered where those before it, equal ones once, took less; else this. */
+enum { API_BATCH_WORK = 40 };
+extern const struct err api_item_over;
+
 /* What stands before the first item, between two and after the last. An item's document is its answer's less the last newline. */
 #define API_BATCH_HEAD "{\n  \"results\": [\n    "
 #define API_BATCH_BETWEEN ",\n    "

@@ -193,6 +193,9 @@ void api_item_problem(const struct err *err, unsigned retry_after_s, uint32_t i,
     problem(&c);
 }
 
+const struct err api_item_over = {.code = ERR_BUDGET,
+                                  .detail = "the items before this one caused as much work as one batch may: ask for it in another call"};
+
 /* --- one after another ------------------------------------------------------------------------------------------------------------ */
 
 enum { PROBLEM_BYTES = 1024 }; /* a problem document is no longer */
@@ -207,6 +210,7 @@ struct batch {
     struct api_batch parts;
     struct arena keep, work; /* the answers; one item after the other */
     struct span *answered;   /* bytes 0: a problem */
+    uint64_t events;         /* of work */
     struct buf out;
 };
 
@@ -223,18 +227,18 @@ static void put_answer(struct batch *b, uint32_t i, const char *body, size_t byt
     buf_add(&b->out, body, bytes);
 }
 
-static void put_problem(struct batch *b, const struct api_response *r, struct arena *work, uint32_t i)
+static void put_problem(struct batch *b, const struct err *err, unsigned retry_after_s, struct arena work, uint32_t i)
 {
-    static const struct err no_room = {.code = ERR_NOMEM, .detail = "the answers together are larger than the service grants: send fewer requests, or ?top=1"};
     struct api_response told;
 
-    api_item_problem(r->status != 200 && r->err ? r->err : &no_room, r->retry_after_s, i, work, &told);
+    api_item_problem(err, retry_after_s, i, &work, &told);
     buf_add(&b->out, told.body, told.bytes - 1);
 }
 
 /* The item's document as the single answer has it, less its last newline. */
 static void answer_item(struct batch *b, uint32_t i)
 {
+    static const struct err no_room = {.code = ERR_NOMEM, .detail = "the answers together are larger than the service grants: send fewer requests, or ?top=1"};
     struct api_request rq = api_item_request(b->call->rq, &b->parts.items[i]);
     struct span before = b->answered[b->parts.items[i].same_as];
     struct arena work = b->work;
@@ -244,12 +248,17 @@ static void answer_item(struct batch *b, uint32_t i)
         buf_add(&b->out, buf_text(&b->out) + before.at, before.bytes);
         return;
     }
+    if (b->events >= API_BATCH_WORK * API_WORK_EVENTS) {
+        put_problem(b, &api_item_over, 0, work, i);
+        return;
+    }
     rq.arena = &work;
     api_answer(&rq, b->call->configs, b->call->n_configs, &r);
+    b->events += r.work_events;
     if (r.status == 200 && has_room(b, i, r.bytes))
         put_answer(b, i, r.body, r.bytes - 1);
     else
-        put_problem(b, &r, &work, i);
+        put_problem(b, r.status != 200 && r.err ? r.err : &no_room, r.retry_after_s, work, i);
     b->call->ret->fits |= r.fits;
     b->call->ret->modelled |= r.modelled;
 }

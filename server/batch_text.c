@@ -19,11 +19,8 @@ static void put_text(struct batch *b, const char *text)
 /* Of the item whose turn it is. */
 static const struct err *problem_of(const struct batch *b, const struct item *it, struct err *room)
 {
-    static const struct err over = {.code = ERR_BUDGET,
-                                    .detail = "the items before this one caused as much work as one batch may: ask for it in another call"};
-
     if (it->is_over)
-        return &over;
+        return &api_item_over;
     if (it->state == ITEM_DONE && it->err)
         return it->err;
     if (b->stopped.code)

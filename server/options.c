@@ -146,7 +146,7 @@ static bool read_flag(struct options *o, int argc, char **argv, int *i)
 bool options_read(struct options *ret, int argc, char **argv, int first, struct options_rest *rest)
 {
     struct options o = {.listen = "127.0.0.1:8080", .socket_mode = 0660, .connections = 1024, .waiting = 512, .queue = 256,
-                        .max_body = API_BODY_MAX, .batches = 16, .batch_work = 40, .batch_fetches = 200, .batch_deadline_s = 600,
+                        .max_body = API_BODY_MAX, .batches = 16, .batch_work = API_BATCH_WORK, .batch_fetches = 200, .batch_deadline_s = 600,
                         .deadline_s = 60, .idle_s = 30, .drain_s = 30, .work_budget = API_WORK_EVENTS, .answers = 10000, .answers_mib = 128, .log = "logfmt"};
 
     if (!read_environment(&o))
