@@ -56,8 +56,9 @@ static enum err_code start_clock(const struct trainer *t, const struct timekeepe
     return budget_take(arena->budget, tape->clock->rows, err);
 }
 
+/* `clocked`: its replays ask the keeper; without, whoever looks at the run again may. */
 static enum err_code run_step(const struct arch *arch, const struct step *step, const struct device *device, enum look look,
-                              const struct timekeeper *keeper, struct arena *arena, struct taped *ret, struct peak *walk, struct err *err)
+                              const struct timekeeper *keeper, bool clocked, struct arena *arena, struct taped *ret, struct peak *walk, struct err *err)
 {
     struct tape_question q = {arch, step, device, look, keeper && crosses_streams(step)};
     enum err_code rc = taped(&q, arena, ret, err);
@@ -65,7 +66,7 @@ static enum err_code run_step(const struct arch *arch, const struct step *step, 
     if (rc)
         return rc;
     peak_walk(&ret->tape, walk);
-    return q.logged && walk->crossed ? start_clock(ret->t, keeper, arena, &ret->tape, err) : ERR_OK;
+    return q.logged && clocked && walk->crossed ? start_clock(ret->t, keeper, arena, &ret->tape, err) : ERR_OK;
 }
 
 /* ----------------------------------------------------------------------------------------------------------- the three */
@@ -76,7 +77,7 @@ static enum err_code walk_rank(const struct arch *arch, const struct step *step,
     struct measured m = {0};
     struct taped run;
     struct peak walk;
-    enum err_code rc = run_step(arch, step, device, look, NULL, arena, &run, &walk, err);
+    enum err_code rc = run_step(arch, step, device, look, NULL, false, arena, &run, &walk, err);
 
     if (!rc) {
         describe_run(&run, &walk, &m);
@@ -276,7 +277,7 @@ static enum err_code measure(const struct arch *arch, const struct step *step, c
     struct taped run;
     struct peak walk = {0};
     struct play play = {0};
-    enum err_code rc = run_step(arch, step, device, LOOK_REPLAY, keeper, arena, &run, &walk, err);
+    enum err_code rc = run_step(arch, step, device, LOOK_REPLAY, keeper, true, arena, &run, &walk, err);
 
     return rc ? rc : measure_run(&run, &walk, &play, expandable_segments, false, arena, m, err);
 }
@@ -359,7 +360,7 @@ static enum err_code fits_rank(const struct arch *arch, const struct step *step,
 
     if (play && is_known(play, q, ret))
         return ERR_OK;
-    rc = run_step(arch, step, device, LOOK_REPLAY, q->measuring ? q->keeper : NULL, arena, &run, &walk, err);
+    rc = run_step(arch, step, device, LOOK_REPLAY, q->keeper, q->measuring != MEASURE_NOTHING, arena, &run, &walk, err);
     run.tape.capacity_bytes = q->capacity_bytes;
     if (!rc)
         describe_run(&run, &walk, &ret->walk);
