@@ -283,8 +283,11 @@ static void write_lanes(const struct workers_counts *w, struct buf *out)
 static void write_tiers(struct metrics *m, struct buf *out)
 {
     family(out, "llmemd_answers_total", "counter", "Answers by where they came from: the answer cache, or else the dearest source of a config.");
-    for (int i = 0; i < TIERS; i++)
-        line(out, "llmemd_answers_total{tier=\"%s\"} %llu", tiers[i], i == TIER_ANSWER ? durations_count(&m->by_outcome[OUTCOME_HIT]) : read_count(&m->tiers[i]));
+    for (int i = 0; i < TIERS; i++) {
+        unsigned long long n = i == TIER_ANSWER ? durations_count(&m->by_outcome[OUTCOME_HIT]) : read_count(&m->tiers[i]);
+
+        line(out, "llmemd_answers_total{tier=\"%s\"} %llu", tiers[i], n);
+    }
     family(out, "llmemd_refused_total", "counter", "Requests that were refused for the sake of others, by what was exhausted.");
     for (int i = 0; i < REFUSALS; i++)
         line(out, "llmemd_refused_total{reason=\"%s\"} %llu", refusals[i], read_count(&m->refused[i]));

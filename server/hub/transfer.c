@@ -5,12 +5,12 @@
 #include "server/hub/name.h"
 
 #include <curl/curl.h>
-#include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -26,6 +26,7 @@ struct transfers {
     unsigned n_idle;
     bool is_due; /* since the last wait: a socket of a transfer is ready */
     int wake_fd; /* curl's own wakes curl_multi_poll() alone */
+    int set, waited_fd; /* an epoll of it and of the caller's, which costs less than poll() where most waits are short */
     atomic_bool is_woken;
 };
 
@@ -400,6 +401,13 @@ static void on_hop(struct transfer *x, CURLcode code)
 
 /* --- all of them --------------------------------------------------------------------------------------------------------------------- */
 
+static bool watch(struct transfers *t, int what, int fd)
+{
+    struct epoll_event e = {.events = EPOLLIN, .data.fd = fd};
+
+    return !epoll_ctl(t->set, what, fd, &e);
+}
+
 struct transfers *transfers_new(const struct transfer_options *o)
 {
     struct transfers *t = calloc(1, sizeof *t);
@@ -411,7 +419,9 @@ struct transfers *transfers_new(const struct transfer_options *o)
     t->ca_is_dir = o->ca && !stat(o->ca, &s) && S_ISDIR(s.st_mode);
     t->multi = curl_multi_init();
     t->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (!t->multi || t->wake_fd < 0) {
+    t->set = epoll_create1(EPOLL_CLOEXEC);
+    t->waited_fd = -1;
+    if (!t->multi || t->wake_fd < 0 || t->set < 0 || !watch(t, EPOLL_CTL_ADD, t->wake_fd)) {
         transfers_free(t);
         return NULL;
     }
@@ -430,6 +440,8 @@ void transfers_free(struct transfers *t)
     curl_multi_cleanup(t->multi);
     if (t->wake_fd >= 0)
         close(t->wake_fd);
+    if (t->set >= 0)
+        close(t->set);
     free(t);
 }
 
@@ -443,10 +455,17 @@ static void drain_wake(struct transfers *t)
 /* Most of the time the hub is asked nothing: then curl has no socket, and no say. */
 static void wait_alone(struct transfers *t, int fd, unsigned timeout_ms)
 {
-    struct pollfd ready[] = {{.fd = t->wake_fd, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
+    struct epoll_event ready[2];
+    int n;
 
-    if (poll(ready, 2, (int)timeout_ms) > 0 && ready[0].revents)
-        drain_wake(t);
+    if (fd != t->waited_fd) {
+        (void)watch(t, EPOLL_CTL_DEL, t->waited_fd); /* gone already, if it was closed */
+        t->waited_fd = fd < 0 || watch(t, EPOLL_CTL_ADD, fd) ? fd : -1;
+    }
+    n = epoll_wait(t->set, ready, 2, (int)timeout_ms);
+    while (n-- > 0)
+        if (ready[n].data.fd == t->wake_fd)
+            drain_wake(t);
 }
 
 void transfers_wait(struct transfers *t, int fd, unsigned timeout_ms)
