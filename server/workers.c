@@ -18,11 +18,11 @@ enum {
     LINGER_MS = 100,       /* with nothing to do, then all goes back */
 };
 
-/* What a lane is for, in events of work; and what its threads take from others: weights of the scheduler are 1024, 335 and 36. */
+/* What a lane is for, in events of work; and what its threads take from others: weights of the scheduler are 1024, 110 and 15. */
 static const struct {
     uint64_t until_events;
     int nice;
-} lanes_of[LANES] = {{500000, 0}, {6000000, 5}, {UINT64_MAX, 15}};
+} lanes_of[LANES] = {{500000, 0}, {6000000, 10}, {UINT64_MAX, 19}};
 
 struct queue {
     struct job *first, **last;

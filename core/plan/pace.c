@@ -1,5 +1,6 @@
 #include "plan/pace.h"
 
+#include "base/budget.h"
 #include "plan/rank.h"
 #include "train/timing.h"
 
@@ -58,12 +59,16 @@ static enum err_code stage_times(const struct probe *p, const struct step *s, co
     return ERR_OK;
 }
 
+enum { TURNS_OF_EVENT = 4 }; /* of a stage, with one micro-batch: forward and backward */
+
 static enum err_code pipeline_time(const struct probe *p, const struct step *s, const struct perf_system *system, struct step_time *ret)
 {
     struct stage_time *stages = arena_array(p->scratch, struct stage_time, s->r.pipeline_parallel);
     struct cost c;
     enum err_code rc = stages ? stage_times(p, s, system, stages, &c) : ERR_NOMEM;
 
+    if (!rc)
+        rc = budget_take(p->scratch->budget, (uint64_t)s->r.pipeline_parallel * s->r.gradient_accumulation_steps / TURNS_OF_EVENT, p->err);
     if (!rc && !perf_pipeline(stages, s->r.pipeline_parallel, SCHEDULE_1F1B, s->r.gradient_accumulation_steps, p->scratch, ret))
         rc = ERR_NOMEM;
     if (rc == ERR_NOMEM)

@@ -94,8 +94,10 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
 {
     const struct recipe *s = &step->r;
     struct model *m = &t->model;
-    enum err_code rc;
+    enum err_code rc = budget_status(arena->budget, err);
 
+    if (rc)
+        return rc;
     t->step = step;
     m->arch = arch_of_class(arch, &step->quirks, arena);
     m->q = &step->quirks;

@@ -2,6 +2,8 @@
 #include "tests/support/ask.h"
 #include "tests/support/unit.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SEVEN "{\"model\":\"Qwen/Qwen2.5-7B\",\"cluster\":{\"gpu\":\"A100-80GB\",\"gpus_per_node\":8},\"training\":{\"seq_len\":512}}"
@@ -87,6 +89,53 @@ START_TEST(what_matters_comes_first)
 }
 END_TEST
 
+/* tests/data/worst.jsonl: what took longest of many questions (tools/worst), and loops over ranks, micro-batches and tensors that have to have an end. A part
+ * of the budget; bench/bench_work.c grants it whole. */
+enum { LINE_MAX_BYTES = 16 << 10 };
+
+static const char *next_worst(FILE *f, char *line)
+{
+    const char *request = fgets(line, LINE_MAX_BYTES, f) ? strstr(line, "\"request\": ") : NULL;
+    size_t n = request ? strlen(request) : 0;
+
+    if (!request)
+        return NULL;
+    ck_assert(n > 2 && line[n + (size_t)(request - line) - 2] == '}');
+    line[n + (size_t)(request - line) - 2] = 0;
+    return request + strlen("\"request\": ");
+}
+
+START_TEST(the_worst_is_bounded)
+{
+    FILE *f = fopen("tests/data/worst.jsonl", "r");
+    char *line = malloc(LINE_MAX_BYTES);
+    const char *body;
+    int n = 0;
+
+    ck_assert(f && line);
+    while ((body = next_worst(f, line))) {
+        struct budget b = {.limit_events = API_WORK_EVENTS / 24}, c = b;
+        struct reply once, again;
+
+        if (n++ % 4 != _i) /* in four parts: each has its own time */
+            continue;
+        once = ask_working(&b, body);
+        ck_assert_msg(once.r.status == 200, "%s: %d %s", body, once.r.status, reply_text(&once, "detail"));
+        ck_assert_msg(b.events <= b.limit_events + 1000000, "%s: %llu events", body, (unsigned long long)b.events);
+        ck_assert_msg(b.events <= b.limit_events || (cut_of(&once) && warns(&once)), "%s", body);
+        again = ask_working(&c, body);
+        ck_assert_msg(once.r.bytes == again.r.bytes && !memcmp(once.r.body, again.r.body, once.r.bytes), "%s: not the same twice", body);
+        reply_done(once);
+        reply_done(again);
+    }
+    ck_assert_int_gt(n, 10);
+    free(line);
+    fclose(f);
+}
+END_TEST
+
+static const unsigned quarters[4];
+
 START_TEST(cancelled_is_no_answer)
 {
     atomic_bool cancelled = true;
@@ -99,5 +148,5 @@ START_TEST(cancelled_is_no_answer)
 }
 END_TEST
 
-UNIT_TESTS("api/work", unit_test(work_is_told); unit_rows(ends_and_says_so, shares); unit_test(what_matters_comes_first);
+UNIT_TESTS("api/work", unit_test(work_is_told); unit_rows(ends_and_says_so, shares); unit_test(what_matters_comes_first); unit_rows(the_worst_is_bounded, quarters);
            unit_test(cancelled_is_no_answer);)

@@ -139,6 +139,92 @@ START_TEST(shares_sum_to_the_whole)
 }
 END_TEST
 
+/* Where gradients accumulate on the host a rank keeps whole parameters that its share touches: told for all at once, without going through them. */
+START_TEST(the_host_bytes_of_all_are_the_sum)
+{
+    const struct quirks q = {.zero_updates_by_fp32 = true};
+    struct run run = {.q = &q};
+    const struct parallel_options o = {.optimizer = OPTIM_SGD};
+
+    for (uint32_t ranks = 1; ranks <= 70; ranks++) {
+        struct zero12_param params[MOST];
+        struct zero12 z = {.ranks = ranks, .r = &run, .o = &o, .offload = true, .accumulated = true, .dtype = DTYPE_BF16, .n_groups = 1, .n = MOST};
+        uint64_t sum = 0, touched = 0;
+
+        fill(&z, &z.groups[0], MOST, params);
+        for (uint32_t i = 0; i < MOST; i++) { /* large enough to count */
+            params[i].elems *= 1000;
+            params[i].offset *= 1000;
+        }
+        z.groups[0].elems *= 1000;
+        for (z.rank = 0; z.rank < ranks; z.rank++) {
+            zero12_share(&z, &z.groups[0]);
+            sum += zero12_host_bytes(&z);
+            for (uint32_t i = 0; i < MOST; i++)
+                touched += params[i].mine && params[i].elems >= 32768 ? 2 * params[i].elems : 0;
+        }
+        z.rank = 0;
+        ck_assert_uint_eq(zero12_host_bytes_of_all(&z), sum);
+        z.accumulated = false;
+        ck_assert_uint_eq(sum - zero12_host_bytes_of_all(&z), touched);
+    }
+}
+END_TEST
+
+/* The rank that keeps most of what its share touches, of those that the first bucket reaches: rank by rank. */
+static uint32_t highest_by_going_through(const struct tree *t, uint32_t ranks, uint64_t reduce_elems)
+{
+    uint64_t offset[256], elems[256], total = 0, share, most = 0;
+    uint32_t n = 0, found = 0;
+
+    for (uint32_t i = 1; i < t->n_modules; i++)
+        for (const struct param *p = t->modules[i]->params; p; p = p->next)
+            if (!p->buffer && !p->tied) {
+                ck_assert_uint_lt(n, 256);
+                offset[n] = total;
+                elems[n] = (uint64_t)param_numel(p);
+                total += elems[n++];
+            }
+    share = total / ranks + 1;
+    for (uint32_t r = 0; r < ranks; r++) {
+        uint64_t block = 0;
+        bool reached = total <= reduce_elems;
+
+        for (uint32_t i = 0; i < n; i++)
+            if (offset[i] < (r + (uint64_t)1) * share && offset[i] + elems[i] > r * share) {
+                block += elems[i];
+                reached |= offset[i] + elems[i] == total || total - offset[i] <= reduce_elems;
+            }
+        if (reached && block > most) {
+            most = block;
+            found = r;
+        }
+    }
+    return found;
+}
+
+START_TEST(ranks_that_are_alike_are_looked_at_once)
+{
+    static const uint32_t many[] = {2, 3, 8, 64, 1000, 65536, 1000000};
+    struct arena a = new_arena(outer);
+    struct arch arch = small_arch(shape, &a);
+    struct recipe r = recipe_of(0);
+    struct step step = resolved(&r, &arch, &a);
+    struct trainer *t = arena_new(&a, struct trainer);
+    struct err err = {0};
+
+    ck_assert(t && !trainer_declare(t, &arch, &step, &a, &err));
+    for (size_t i = 0; i < sizeof many / sizeof *many; i++)
+        for (uint64_t reduce_elems = 1000; reduce_elems < 1000000000; reduce_elems *= 100) {
+            struct parallel_options o = {.method = METHOD_ZERO2, .at = {.data_parallel = many[i]}, .zero = {.reduce_elems = reduce_elems}};
+            uint32_t first;
+
+            ck_assert_uint_eq(zero12_ranks(&o, &t->model.tree, 1, &first), 1);
+            ck_assert_uint_eq(first, highest_by_going_through(&t->model.tree, many[i], reduce_elems));
+        }
+}
+END_TEST
+
 static struct measured measured(struct recipe r)
 {
     struct arena a = new_arena(inner);
@@ -211,4 +297,5 @@ START_TEST(the_worst_rank_is_told)
 END_TEST
 
 UNIT_TESTS("parallel/zero12", unit_rows(allocates_as_deepspeed, row); unit_test(shares_sum_to_the_whole);
+           unit_test(the_host_bytes_of_all_are_the_sum); unit_test(ranks_that_are_alike_are_looked_at_once);
            unit_test(states_fall_with_the_ranks); unit_test(the_host_holds_what_offload_took); unit_test(the_worst_rank_is_told);)
