@@ -5,6 +5,7 @@
 #   make test       every test under tests/           make bench      what bench/ measures
 #   make test-asan  the same under ASan and UBSan     make install    DESTDIR= PREFIX=
 #   make test-tsan  the same under TSan               make tidy       clang-tidy over core, api, server
+#   make test-load  a bad day in MINUTES=1, for any BUILD and SAN
 #   make test-peers schemathesis and real parsers (fetches them once)
 #   make fuzz       libFuzzer on each target of tests/fuzz: SECONDS=60 (each), TARGET="request query"
 #                                                     make clean
@@ -81,7 +82,7 @@ libs    := $(BUILD)/libapi.a $(BUILD)/libcore.a
 support := $(BUILD)/libsupport.a
 daemon  := $(if $(server_sources),$(BUILD)/llmemd)
 
-.PHONY: all run test test-peers test-asan test-tsan tests fuzz fuzzers lint lint-pure tidy accuracy bench install install-program clean FORCE
+.PHONY: all run test test-peers test-load test-asan test-tsan tests fuzz fuzzers lint lint-pure tidy accuracy bench install install-program clean FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -206,6 +207,11 @@ test-peers: all
 	@for t in tests/peers/*.sh; do case $$t in */daemon.sh|*/boot.sh) continue;; esac; echo "$$t"; \
 	    MAKE='$(MAKE)' BUILD=$(BUILD) LLMEMD=$(BUILD)/llmemd PEERS_BIN=$(abspath $(BUILD))/peers/bin sh $$t || \
 	    { test $$? = 77 && echo "skipped: $$t"; } || exit 1; done
+
+# Everything at once for MINUTES; with BUILD=build-asan SAN=address,undefined or BUILD=build-tsan SAN=thread under a sanitizer.
+MINUTES ?= 1
+test-load: all
+	@LLMEMD=$(BUILD)/llmemd python3 tests/load/load.py --minutes $(MINUTES)
 
 test-asan:
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)-asan SAN=address,undefined test
