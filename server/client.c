@@ -1,6 +1,7 @@
 #include "server/client.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -67,11 +68,26 @@ void client_cut(struct client *c)
     (void)shutdown(c->fd, SHUT_RDWR);
 }
 
+bool client_has_left(int fd)
+{
+    char one;
+    ssize_t n = recv(fd, &one, 1, MSG_PEEK | MSG_DONTWAIT);
+
+    return !n || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+}
+
+/* Who is idle is looked at once, after his first second: later his end is an event. */
+static bool is_worth_a_look(const struct client *c, uint64_t now_ms)
+{
+    return c->phase == CLIENT_READING || (c->phase == CLIENT_IDLE && now_ms - c->since_ms >= 1000 && now_ms - c->since_ms < 3000);
+}
+
 void clients_cut(struct client *list, uint64_t now_ms, uint64_t idle_ms, uint64_t deadline_ms)
 {
     for (struct client *c = list; c; c = c->next) {
-        if (c->phase == CLIENT_WAITING || now_ms - c->since_ms < (c->phase == CLIENT_IDLE ? idle_ms : deadline_ms))
+        if (c->phase == CLIENT_WAITING)
             continue;
-        client_cut(c);
+        if (now_ms - c->since_ms >= (c->phase == CLIENT_IDLE ? idle_ms : deadline_ms) || (is_worth_a_look(c, now_ms) && client_has_left(c->fd)))
+            client_cut(c);
     }
 }

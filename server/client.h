@@ -37,7 +37,11 @@ void client_enter(struct client *c, enum client_phase phase, uint64_t now_ms);
 struct client *clients_oldest_idle(struct client *list, int slot);
 void client_cut(struct client *c);
 
-/* Cuts who has been idle, or at one request, for too long. Who waits for an answer is not at fault. */
+/* The other side has ended it, and nothing is left to read. Who sends more meanwhile is there. */
+bool client_has_left(int fd);
+
+/* Cuts who has been idle, or at one request, for too long, and who left with the library none the wiser: an end that comes together with the last bytes is
+   no event of its own. Who waits for an answer is not at fault. Once a second. */
 void clients_cut(struct client *list, uint64_t now_ms, uint64_t idle_ms, uint64_t deadline_ms);
 
 #endif

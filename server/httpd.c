@@ -9,7 +9,6 @@
 #include "server/thread.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <microhttpd.h>
 #include <stdlib.h>
@@ -441,16 +440,6 @@ static void sweep(struct loop *l)
         desk_refuse(&l->desk, (l->desk.now_ms - deadline_ms) * 1000, ERR_OVERLOADED, "the answer took longer than the service grants a request");
 }
 
-/* A connection at its end reads as empty. Who sends the next request meanwhile is there. */
-static bool has_left(struct MHD_Connection *connection)
-{
-    int fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-    char one;
-    ssize_t n = recv(fd, &one, 1, MSG_PEEK | MSG_DONTWAIT);
-
-    return !n || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
-}
-
 /* The library does not look at a connection that is suspended. */
 static void drop_leavers(struct loop *l)
 {
@@ -459,7 +448,7 @@ static void drop_leavers(struct loop *l)
         struct client *c = client_of(x->connection);
 
         next = x->next;
-        if (!has_left(x->connection))
+        if (!client_has_left(MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd))
             continue;
         if (c)
             c->is_gone = true;

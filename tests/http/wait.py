@@ -9,7 +9,7 @@ import tempfile
 import time
 import unittest
 
-from daemon import BODY, SLOW, SlowHub, main, question, request
+from daemon import BODY, SLOW, Daemon, SlowHub, main, question, request
 
 WAITING = 32
 
@@ -190,6 +190,16 @@ class Wait(unittest.TestCase):
         self.assertEqual(code, 0)
         self.assertNotIn("hf_", log)
         hub.stop()
+
+    def test_who_leaves_with_his_last_bytes_is_let_go(self):
+        """The end comes together with half a request, and is no event of its own to the library."""
+        d = Daemon("--idle", "300", "--deadline", "300")
+        for _ in range(60):
+            with d.connect() as s:
+                s.sendall(request(BODY)[:-1])
+        d.wait_for("llmemd_requests_in_flight", 1, 20)  # the one that asks for it
+        d.wait_for("llmemd_connections", 1, 20)
+        self.assertEqual(d.stop()[0], 0)
 
     def test_a_hangup_reloads(self):
         """What was remembered is asked for anew, with the token as it is now; who waits is not disturbed, and nobody is sent away."""
