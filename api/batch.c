@@ -253,6 +253,7 @@ static void answer_item(struct batch *b, uint32_t i)
         return;
     }
     rq.arena = &work;
+    rq.budget = b->call->rq->budget; /* the caller's, of all items; none: each has its own */
     api_answer(&rq, b->call->configs, b->call->n_configs, &r);
     b->events += r.work_events;
     if (r.status == 200 && has_room(b, i, r.bytes))

@@ -10,7 +10,7 @@
 static const struct row {
     enum err_code code;
     bool mine, theirs, builtin;
-    enum { KEEP_FAILED, KEEP_ABSENT, KEEP_FRESH, KEEP_DOWN, KEEP_LIMIT } keep;
+    enum { KEEP_FAILED, KEEP_ABSENT, KEEP_FRESH, KEEP_DOWN, KEEP_LIMIT, KEEP_NOTHING } keep;
 } rows[VERDICTS] = {
     [VERDICT_REVISION_ABSENT] = {ERR_REVISION_NOT_FOUND, false, false, false, KEEP_ABSENT},
     [VERDICT_CONFIG_ABSENT] = {ERR_CONFIG_NOT_FOUND, false, false, false, KEEP_ABSENT},
@@ -24,6 +24,7 @@ static const struct row {
     [VERDICT_USELESS] = {ERR_HUB_FAILED, true, true, true, KEEP_FAILED},
     [VERDICT_TIMEOUT] = {ERR_HUB_TIMEOUT, true, true, true, KEEP_FAILED},
     [VERDICT_UNREACHABLE] = {ERR_HUB_FAILED, true, true, true, KEEP_DOWN},
+    [VERDICT_NO_MEMORY] = {ERR_NOMEM, true, true, true, KEEP_NOTHING},
     [VERDICT_OFFLINE] = {ERR_MODEL_NOT_FOUND, true, true, true, KEEP_FRESH},
 };
 
@@ -43,6 +44,8 @@ static uint64_t keep_ms(struct flight *f, const struct row *row)
         return (uint64_t)h->o.absent_s * 1000;
     case KEEP_FRESH:
         return (uint64_t)h->o.fresh_s * 1000;
+    case KEEP_NOTHING:
+        return 0;
     case KEEP_LIMIT:
         return (uint64_t)f->retry_after_s * 1000;
     case KEEP_DOWN:
@@ -72,6 +75,9 @@ static void say_why(const struct flight *f, char *ret, size_t bytes)
         return;
     case VERDICT_TOKEN_REFUSED:
         (void)snprintf(ret, bytes, "the hub does not accept the server's token");
+        return;
+    case VERDICT_NO_MEMORY:
+        (void)snprintf(ret, bytes, "the service was short of memory or file descriptors to ask the hub with (%.100s)", f->why);
         return;
     case VERDICT_TIMEOUT:
         (void)snprintf(ret, bytes, "the hub did not answer in time");

@@ -169,7 +169,7 @@ void fetch_conclude(struct flight *f)
     if (f->fetched)
         flight_check(f);
     else
-        flight_fall_back(f, VERDICT_USELESS, "no memory for its config.json");
+        flight_fall_back(f, VERDICT_NO_MEMORY, "no memory for its config.json");
 }
 
 void fetch_end(struct flight *f)
@@ -261,7 +261,7 @@ void fetch_begin(struct flight *f)
         return;
     }
     if (!ask_config(f)) {
-        flight_fall_back(f, f->retry_after_s ? VERDICT_LIMITED : VERDICT_USELESS, "no memory for a request");
+        flight_fall_back(f, f->retry_after_s ? VERDICT_LIMITED : VERDICT_NO_MEMORY, "no memory for a request");
         return;
     }
     if (!s || !s->facts.counted) /* beside it, so that both take no longer than one */

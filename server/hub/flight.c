@@ -63,7 +63,8 @@ static void check_text(struct job *j)
 {
     struct flight *f = (struct flight *)j;
 
-    if (!snapshot_check(f->fetched->text, f->fetched->bytes, f->why, sizeof f->why))
+    f->checked = snapshot_check(f->fetched->text, f->fetched->bytes, f->why, sizeof f->why);
+    if (f->checked)
         let_go(&f->fetched);
     f->stage = STAGE_CHECKED;
     loop_post(f->loop, f);
@@ -200,7 +201,7 @@ static void after_check(struct flight *f)
     struct snapshot *s = f->fetched;
 
     if (!s) {
-        flight_fall_back(f, VERDICT_USELESS, f->why);
+        flight_fall_back(f, f->checked == ERR_NOMEM ? VERDICT_NO_MEMORY : VERDICT_USELESS, f->why);
         return;
     }
     keep_on_disk(f->loop->hub, f->key, s);

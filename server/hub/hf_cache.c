@@ -135,7 +135,7 @@ static struct snapshot *read_config(int repository, const char *commit)
     if (fd < 0 || !disk_slurp(fd, &text, &bytes))
         return NULL;
     memcpy(f.commit, commit, sizeof f.commit);
-    if (snapshot_check(text, bytes, why, sizeof why))
+    if (!snapshot_check(text, bytes, why, sizeof why))
         s = snapshot_new(text, bytes, &f);
     free(text);
     return s;

@@ -66,7 +66,8 @@ struct flight {
     unsigned retry_after_s;
     bool is_second;              /* the first fetch failed */
     uint64_t due_ms;             /* 0: nothing */
-    struct snapshot *fetched;    /* not checked yet; NULL after the check: it is no config.json */
+    struct snapshot *fetched;    /* not checked yet; NULL after the check: it is no config.json, or */
+    enum err_code checked;       /* ERR_NOMEM: nobody could tell */
 };
 
 struct hub_loop {

@@ -29,7 +29,7 @@ static struct snapshot *read_file(int dir, const char *path)
         complain(path, "no regular file of at most 1 MiB that can be read");
         return NULL;
     }
-    if (snapshot_check(text, bytes, why, sizeof why))
+    if (!snapshot_check(text, bytes, why, sizeof why))
         s = snapshot_new(text, bytes, &f);
     else
         complain(path, why);

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum reply_fault { FAULT_NONE, FAULT_UNREACHABLE, FAULT_TIMEOUT, FAULT_CUT, FAULT_TOO_LARGE, FAULT_REDIRECT, FAULT_MEMORY };
+enum reply_fault { FAULT_NONE, FAULT_UNREACHABLE, FAULT_TIMEOUT, FAULT_CUT, FAULT_TOO_LARGE, FAULT_REDIRECT, FAULT_MEMORY /* or no descriptor */ };
 
 /* The hub's rate limits: fixed windows of five minutes. */
 enum bucket { BUCKET_API, BUCKET_RESOLVERS, BUCKET_PAGES, BUCKET_NONE };
@@ -73,6 +73,7 @@ enum verdict {
     VERDICT_USELESS,      /* no answer of a hub, and the next one will be no better */
     VERDICT_TIMEOUT,
     VERDICT_UNREACHABLE,
+    VERDICT_NO_MEMORY,    /* nor descriptors: ours, and nothing is said of the hub */
     VERDICT_OFFLINE,      /* never of a reply */
     VERDICTS
 };

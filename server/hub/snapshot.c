@@ -88,21 +88,22 @@ void snapshot_release(struct snapshot *s)
     free(held(s));
 }
 
-bool snapshot_check(const char *text, size_t bytes, char *ret_why, size_t why_bytes)
+enum err_code snapshot_check(const char *text, size_t bytes, char *ret_why, size_t why_bytes)
 {
     struct json *doc = NULL;
     struct err err = {0};
-    bool object;
+    enum err_code rc = json_parse(text, bytes, &json_limits_config, &doc, &err);
 
-    if (json_parse(text, bytes, &json_limits_config, &doc, &err)) {
+    if (rc) {
         (void)snprintf(ret_why, why_bytes, "its config.json cannot be read: %.120s", err.detail);
-        return false;
+        return rc;
     }
-    object = json_type(doc) == JSON_OBJECT;
-    if (!object)
+    if (json_type(doc) != JSON_OBJECT) {
         (void)snprintf(ret_why, why_bytes, "its config.json is %s, not an object", json_type_name(json_type(doc)));
+        rc = ERR_JSON;
+    }
     json_free(doc);
-    return object;
+    return rc;
 }
 
 /* --- configs ----------------------------------------------------------------------------------------------------------------------- */
@@ -157,6 +158,11 @@ const struct hub_config *config_new(const struct view *v)
     else
         h->c.err = *v->err;
     return &h->c;
+}
+
+bool config_is_made(const struct hub_config *c)
+{
+    return c != &no_memory;
 }
 
 const struct hub_config *config_hold(const struct hub_config *c)

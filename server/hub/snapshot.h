@@ -37,8 +37,8 @@ struct snapshot *snapshot_with(const struct snapshot *s, const struct snapshot_f
 struct snapshot *snapshot_hold(struct snapshot *s); /* NULL: NULL */
 void snapshot_release(struct snapshot *s);
 
-/* Is this a config.json? Any size and depth that base/json.h grants, an object. ret_why: a clause. */
-bool snapshot_check(const char *text, size_t bytes, char *ret_why, size_t why_bytes);
+/* Is this a config.json? Any size and depth that base/json.h grants, an object. ret_why: a clause. ERR_NOMEM: it was not told. */
+enum err_code snapshot_check(const char *text, size_t bytes, char *ret_why, size_t why_bytes);
 
 struct view {
     const char *model, *revision, *tier, *note; /* copied, but the tier */
@@ -47,8 +47,9 @@ struct view {
     unsigned retry_after_s;
 };
 
-/* Never NULL: without memory it is a constant that says so. */
+/* Never NULL: without memory it is a constant that says so, which is not to be remembered. */
 const struct hub_config *config_new(const struct view *v);
+bool config_is_made(const struct hub_config *c); /* not that constant */
 const struct hub_config *config_hold(const struct hub_config *c);
 
 /* The snapshot behind it, not held for the caller; NULL: none. */

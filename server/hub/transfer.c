@@ -5,6 +5,7 @@
 #include "server/hub/name.h"
 
 #include <curl/curl.h>
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include <strings.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -36,7 +38,7 @@ struct transfer {
     CURL *easy;
     CURLU *url, *home; /* where it is, and the endpoint */
     struct curl_slist *headers;
-    bool has_token;
+    bool has_token, lacks; /* lacks: a descriptor, for this hop */
     char token[1040], etag[144], known[41];
     size_t max_bytes;
     unsigned hops;
@@ -151,6 +153,18 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
     return reply_body(&x->reply, data, size * n, x->max_bytes) ? size * n : 0;
 }
 
+/* Without a descriptor libcurl says that the host was not reached: that is ours, and no reason to leave the hub alone. */
+static curl_socket_t on_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *a)
+{
+    struct transfer *x = arg;
+    int fd = socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
+
+    (void)purpose;
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS))
+        x->lacks = true;
+    return fd < 0 ? CURL_SOCKET_BAD : fd;
+}
+
 /* --- one hop ------------------------------------------------------------------------------------------------------------------------ */
 
 static bool add_header(struct transfer *x, const char *name, const char *value)
@@ -203,6 +217,7 @@ static bool begin_hop(struct transfer *x)
         return false;
     }
     reply_release(&x->reply);
+    x->lacks = false;
     ok = set_headers(x) && set_proxy(x) && !curl_url_get(x->url, CURLUPART_URL, &url, 0) && !curl_easy_setopt(x->easy, CURLOPT_URL, url) &&
          !curl_easy_setopt(x->easy, CURLOPT_TIMEOUT_MS, (long)(x->ends_ms - now)) && !curl_multi_add_handle(x->of->multi, x->easy);
     curl_free(url);
@@ -290,6 +305,8 @@ static bool prepare(struct transfer *x, const struct transfer_request *rq)
     curl_easy_setopt(x->easy, CURLOPT_PRIVATE, x);
     curl_easy_setopt(x->easy, CURLOPT_HEADERDATA, x);
     curl_easy_setopt(x->easy, CURLOPT_WRITEDATA, x);
+    curl_easy_setopt(x->easy, CURLOPT_OPENSOCKETFUNCTION, on_socket);
+    curl_easy_setopt(x->easy, CURLOPT_OPENSOCKETDATA, x);
     return begin_hop(x);
 }
 
@@ -362,6 +379,7 @@ static enum reply_fault fault_of(CURLcode code, CURL *easy)
     case CURLE_SSL_CERTPROBLEM:
         return FAULT_UNREACHABLE;
     case CURLE_OUT_OF_MEMORY:
+    case CURLE_FAILED_INIT:
         return FAULT_MEMORY;
     default:
         return FAULT_CUT;
@@ -386,7 +404,7 @@ static void on_hop(struct transfer *x, CURLcode code)
     struct reply *r = &x->reply;
 
     if (code)
-        reply_fail(r, fault_of(code, x->easy), curl_easy_strerror(code));
+        reply_fail(r, x->lacks ? FAULT_MEMORY : fault_of(code, x->easy), x->lacks ? "no file descriptor" : curl_easy_strerror(code));
     else if (!r->whole)
         reply_fail(r, FAULT_CUT, "the connection was cut within the headers"); /* no error to libcurl */
     curl_multi_remove_handle(x->of->multi, x->easy);

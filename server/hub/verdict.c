@@ -18,7 +18,7 @@ static bool refuses_token(const struct reply *r, bool token_sent)
 
 static const enum verdict of_fault[] = {
     [FAULT_UNREACHABLE] = VERDICT_UNREACHABLE, [FAULT_TIMEOUT] = VERDICT_TIMEOUT,  [FAULT_CUT] = VERDICT_FAILED,
-    [FAULT_TOO_LARGE] = VERDICT_USELESS,       [FAULT_REDIRECT] = VERDICT_USELESS, [FAULT_MEMORY] = VERDICT_FAILED,
+    [FAULT_TOO_LARGE] = VERDICT_USELESS,       [FAULT_REDIRECT] = VERDICT_USELESS, [FAULT_MEMORY] = VERDICT_NO_MEMORY,
 };
 
 /* Who asks for JSON and is given a page stands before somebody's login. */
