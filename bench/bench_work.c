@@ -51,7 +51,8 @@ static void measure_one(void *block, int i)
 {
     struct budget work = {.limit_events = API_WORK_EVENTS};
     struct arena arena;
-    struct api_request rq = {.method = "POST", .path = "/estimate", .body = worst[i].body, .body_bytes = strlen(worst[i].body), .arena = &arena, .budget = &work};
+    struct api_request rq = {.method = "POST", .path = "/estimate", .body = worst[i].body, .body_bytes = strlen(worst[i].body), .arena = &arena,
+                             .budget = &work};
     struct api_response r;
     double begin = core_s(), s;
 
@@ -161,7 +162,8 @@ static bool measure_beside(const char *path)
     if (good) {
         tell("alone", alone);
         tell("beside eight of the dearest questions", beside);
-        printf("p99 beside : alone %.2f (goal 3); %d dear ones were answered meanwhile\n", beside[CHEAP * 99 / 100] / alone[CHEAP * 99 / 100], atomic_load(&dear_answers));
+        printf("p99 beside : alone %.2f (goal 3); %d dear ones were answered meanwhile\n", beside[CHEAP * 99 / 100] / alone[CHEAP * 99 / 100],
+               atomic_load(&dear_answers));
     }
     atomic_store(&stop, true);
     (void)kill(pid, SIGKILL);

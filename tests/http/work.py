@@ -66,10 +66,10 @@ class Work(unittest.TestCase):
         """Put off for the sake of cheaper ones, begun anew, beside others or alone."""
         answers = set()
         for threads in ("1", "3"):
-            d = Daemon("--work-budget", "7000000", "--threads", threads, "--answers", "0")
+            d = Daemon("--work-budget", "1500000", "--threads", threads, "--answers", "0", "--deadline", "300")
             with concurrent.futures.ThreadPoolExecutor(6) as pool:
-                same = [pool.submit(d.ask, "POST", "/estimate", deep()) for _ in range(3)]
-                others = [pool.submit(d.ask, "POST", "/estimate", deep(i)) for i in (1, 2, 3)]
+                same = [pool.submit(d.ask, "POST", "/estimate", deep(), timeout=300) for _ in range(3)]
+                others = [pool.submit(d.ask, "POST", "/estimate", deep(i), timeout=300) for i in (1, 2, 3)]
                 answers |= {f.result()[2] for f in same}
                 self.assertEqual({f.result()[0] for f in others}, {200})
             if threads == "1":
