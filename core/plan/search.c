@@ -280,7 +280,7 @@ static void note_ranks(struct plan_ranks *r, uint32_t n, const struct rank_peaks
 {
     uint32_t at = r ? r->n % PLAN_RANKS_TRIED : 0;
 
-    if (!r || !a->n)
+    if (!r || !a->n || a->skip)
         return;
     r->ranks = a->n;
     r->n++;
@@ -297,6 +297,7 @@ enum err_code probe_foresee(const struct probe *p, uint32_t n, struct measured *
     enum err_code rc;
 
     if (layers < DEEP_ENOUGH) {
+        near.skip = surely_lower(p->ranks, n);
         rc = foretell(p, n, &near, ret);
         far = near;
     } else {
