@@ -1,9 +1,11 @@
 /*
  * bench_plan.c - a cold answer of POST /estimate, from the body's bytes to the answer's, on one core; beside a fixed loop in the same run.
  *
- *   make bench
+ *   make bench; BASELINE=another/llmemd build/bench/bench_plan has another program answer the same in the same run
  */
 #include "api/api.h"
+#include "base/budget.h"
+#include "bench/daemon.h"
 #include "bench/measure.h"
 #include "catalog/builtin.h"
 
@@ -24,10 +26,18 @@ static const struct {
      "{\"model\":\"meta-llama/Llama-2-70b-hf\",\"cluster\":{\"gpu\":\"B200\",\"gpus_per_node\":8},\"training\":{\"seq_len\":2048}}"},
 };
 
-static double answer_ms(const char *body, const struct builtin *model, void *block, int *status)
+/* One answer: its time, and the events of its runs and replays, which do not depend on the machine. */
+struct cold {
+    double ms;
+    uint64_t events;
+    int status;
+};
+
+static struct cold answer(const char *body, const struct builtin *model, void *block)
 {
+    struct budget counter = {.limit_events = UINT64_MAX, .mark_events = UINT64_MAX};
     struct arena arena;
-    struct api_request rq = {.method = "POST", .path = "/estimate", .body = body, .body_bytes = strlen(body), .arena = &arena};
+    struct api_request rq = {.method = "POST", .path = "/estimate", .body = body, .body_bytes = strlen(body), .arena = &arena, .budget = &counter};
     struct api_config config = {.model = model->id, .revision = "main", .text = model->text, .bytes = model->bytes, .source = "builtin"};
     struct api_response rs;
     double begin;
@@ -35,29 +45,54 @@ static double answer_ms(const char *body, const struct builtin *model, void *blo
     arena_init(&arena, block, API_ARENA_BYTES);
     begin = core_s();
     api_answer(&rq, &config, 1, &rs);
-    *status = rs.status;
-    return (core_s() - begin) * 1e3;
+    return (struct cold){(core_s() - begin) * 1e3, counter.events, rs.status};
+}
+
+/* The program that BASELINE names is asked the same between our own rounds, as a daemon without a cache: its processor time, HTTP included. */
+static void compare(const char *body, const struct builtin *model, void *block, const struct daemon *baseline, const char *what)
+{
+    double ours[ROUNDS], theirs[ROUNDS], middle;
+    struct cold c = {0};
+    int status = 200;
+
+    for (int r = -1; r < ROUNDS; r++) { /* once to warm up */
+        double ms = baseline ? daemon_ask(baseline, body, &status) * 1e3 : 0;
+
+        c = answer(body, model, block);
+        theirs[r < 0 ? 0 : r] = ms;
+        ours[r < 0 ? 0 : r] = c.ms;
+    }
+    middle = median(ours, ROUNDS);
+    printf("  %-22s %7.1f   (%.1f to %.1f, status %d; %.2f million events)", what, middle, ours[0], ours[ROUNDS - 1], c.status, (double)c.events * 1e-6);
+    if (baseline && status == 200) {
+        double was = median(theirs, ROUNDS);
+
+        printf("; the baseline's %.1f (%.1f to %.1f): %.3f of it, by the least %.3f", was, theirs[0], theirs[ROUNDS - 1], middle / was, ours[0] / theirs[0]);
+    }
+    printf("\n");
 }
 
 int main(void)
 {
+    const char *path = getenv("BASELINE");
     void *block = malloc(API_ARENA_BYTES);
+    struct daemon baseline;
 
     if (!block)
         return 1;
+    if (path && !daemon_start(path, &baseline)) {
+        fprintf(stderr, "%s does not start\n", path);
+        return 1;
+    }
     printf("a cold answer, ms of one core (median of %d); fixed loop %.2f ns a step\n", (int)ROUNDS, reference_ns());
     for (size_t i = 0; i < sizeof questions / sizeof *questions; i++) {
         const struct builtin *model = builtin_find(questions[i].model);
-        double ms[ROUNDS], middle;
-        int status = 0;
 
-        if (!model)
-            return 1;
-        for (int r = 0; r < ROUNDS; r++)
-            ms[r] = answer_ms(questions[i].body, model, block, &status);
-        middle = median(ms, ROUNDS);
-        printf("  %-22s %7.1f   (%.1f to %.1f, status %d)\n", questions[i].what, middle, ms[0], ms[ROUNDS - 1], status);
+        if (model)
+            compare(questions[i].body, model, block, path ? &baseline : NULL, questions[i].what);
     }
+    if (path)
+        daemon_end(&baseline);
     free(block);
     return 0;
 }
