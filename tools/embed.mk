@@ -84,7 +84,15 @@ $(BUILD)/gen/page_%.inc: api/web/page.% $(embed)
 	@mkdir -p $(@D)
 	$(Q)$(embed) text $< > $@
 
+# Modules of core/script's language, in the language.
+library := $(patsubst core/script/library/%.py,%,$(wildcard core/script/library/*.py))
+
+$(BUILD)/gen/library_%.inc: core/script/library/%.py $(embed)
+	@mkdir -p $(@D)
+	$(Q)$(embed) text $< > $@
+
 # The first build has no dependency files yet.
+$(BUILD)/core/script/library.o: $(library:%=$(BUILD)/gen/library_%.inc)
 $(BUILD)/core/catalog/gpus.o: $(BUILD)/gen/gpus.inc
 $(BUILD)/core/catalog/clusters.o: $(BUILD)/gen/clusters.inc
 $(BUILD)/core/catalog/slurm.o: $(BUILD)/gen/slurm.inc

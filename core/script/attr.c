@@ -445,7 +445,17 @@ int script_find(struct script *s, sv of, sv name, sv *ret)
     return absent_if(s, found, EXC_AttributeError);
 }
 
-sv attr_error(struct script *s, sv of, const struct str *name)
+/* PyObject_GetAttr: the exception holds whose attribute was missed. */
+static sv missed(struct script *s, sv of)
+{
+    struct exc *e = script_caught(s, EXC_AttributeError) ? AS(exc, s->exc) : NULL;
+
+    if (e && !sv_ok(e->obj))
+        e->obj = sv_keep(of);
+    return sv_null();
+}
+
+static sv no_attribute(struct script *s, sv of, const struct str *name)
 {
     if (sv_is(of, KIND_MODULE))
         return script_raise(s, EXC_AttributeError, "module '%.200s' has no attribute '%.200s'", AS(module, of)->name->text, name->text);
@@ -456,6 +466,12 @@ sv attr_error(struct script *s, sv of, const struct str *name)
     return script_raise(s, EXC_AttributeError, "'%.200s' object has no attribute '%.200s'", class_of(s, of)->name->text, name->text);
 }
 
+sv attr_error(struct script *s, sv of, const struct str *name)
+{
+    (void)no_attribute(s, of, name);
+    return missed(s, of);
+}
+
 sv attr_get(struct script *s, sv of, struct str *name)
 {
     sv v;
@@ -463,7 +479,7 @@ sv attr_get(struct script *s, sv of, struct str *name)
 
     if (!found)
         return v;
-    return found < 0 ? sv_null() : attr_error(s, of, name);
+    return found < 0 ? missed(s, of) : attr_error(s, of, name);
 }
 
 sv script_get(struct script *s, sv of, sv name)
@@ -589,7 +605,7 @@ static bool set_plain(struct script *s, sv of, struct str *name, sv value)
         if (instance_set(s, (struct script_object *)(void *)of.o, c, name, value))
             return true;
         if (!script_failed(s))
-            (void)attr_error(s, of, name);
+            (void)no_attribute(s, of, name);
         return false;
     }
     if (sv_is(of, KIND_MODULE)) {
@@ -597,7 +613,7 @@ static bool set_plain(struct script *s, sv of, struct str *name, sv value)
             return dict_put_name(s, AS(module, of)->dict, name, value);
         if (dict_remove(s, AS(module, of)->dict, sv_forever(name), NULL) == 1)
             return true;
-        (void)attr_error(s, of, name);
+        (void)no_attribute(s, of, name);
         return false;
     }
     own = sv_is_obj(of) ? attributes_of(of) : NULL;
@@ -608,7 +624,7 @@ static bool set_plain(struct script *s, sv of, struct str *name, sv value)
     }
     if (own && *own && dict_remove(s, *own, sv_forever(name), NULL) == 1)
         return true;
-    (void)attr_error(s, of, name);
+    (void)no_attribute(s, of, name);
     return false;
 }
 

@@ -241,19 +241,23 @@ bool class_set(struct script *s, struct cls *c, struct str *name, sv value)
     return ok;
 }
 
+/* type.__getattribute__: what the metaclass describes goes first */
 int class_get(struct script *s, struct cls *c, struct str *name, sv *ret)
 {
-    sv found = type_find(s, c, name), self = sv_forever(c);
+    sv self = sv_forever(c), found;
     struct cls *meta = class_of(s, self);
+    sv described = type_find(s, meta, name);
 
-    if (sv_ok(found) && !(name == s->sym[SYM_module] || name == s->sym[SYM_qualname])) {
-        *ret = descriptor_get(s, found, sv_null(), c);
-        return sv_ok(*ret) ? 0 : -1;
+    if (!sv_is(described, KIND_MEMBER) && !(sv_is(described, KIND_PROPERTY) && described.o->cls == NULL)) {
+        found = type_find(s, c, name);
+        if (sv_ok(found)) {
+            *ret = descriptor_get(s, found, sv_null(), c);
+            return sv_ok(*ret) ? 0 : -1;
+        }
     }
-    found = type_find(s, meta, name);
-    if (!sv_ok(found))
+    if (!sv_ok(described))
         return SCRIPT_ABSENT;
-    *ret = descriptor_get(s, found, self, meta);
+    *ret = descriptor_get(s, described, self, meta);
     return sv_ok(*ret) ? 0 : script_failed(s) ? -1 : SCRIPT_ABSENT;
 }
 

@@ -30,6 +30,12 @@ static sv getitem_plain(struct script *s, const struct script_args *a)
             exc_set(s, e);
         return sv_null();
     }
+    if (as_tuple(of)) {
+        of = sv_keep(sv_is(of, KIND_TUPLE) ? of : AS(boxed, of)->value);
+        r = script_getitem(s, of, a->v[1]);
+        sv_drop(s, of);
+        return r;
+    }
     of.o->cls = NULL;
     r = script_getitem(s, of, a->v[1]);
     of.o->cls = c;
@@ -298,6 +304,7 @@ static sv tuple_new_(struct script *s, const struct script_args *a)
 
 const struct script_native tuple_methods[] = {
     {"__new__", tuple_new_, "cls, iterable=, /", 0, NATIVE_STATIC},
+    {"__getitem__", getitem_plain, "self, key, /", PLAIN},
     {"index", seq_index, "self, value, start=, stop=, /", PLAIN},
     {"count", seq_count, "self, value, /", PLAIN},
     {"__len__", len_plain, "self, /", PLAIN},

@@ -44,6 +44,8 @@ static void release_instance(struct script *s, struct obj *o)
         c->native->die(s, o);
     x->slots = NULL;
     o->aux = 0;
+    if (c->flags & CLS_EXCEPTION)
+        sv_drop(s, ((struct exc *)(void *)o)->obj);
     for (uint32_t i = 0; i < n; i++)
         sv_drop(s, slots[i]);
     if (slots)

@@ -113,6 +113,19 @@ enum err_code image_source(struct image *im, const char *name, const char *path,
     return ERR_OK;
 }
 
+enum err_code image_again(struct image *im, const char *name, struct err *err)
+{
+    struct source_module *m = arena_new(im->arena, struct source_module);
+
+    if (!m)
+        return err_set(err, ERR_NOMEM, "", "no memory for the language");
+    *m = *im->sources;
+    m->next = im->sources;
+    m->name = image_intern(im, name, strlen(name));
+    im->sources = m;
+    return m->name ? ERR_OK : err_set(err, ERR_NOMEM, "", "no memory for the language");
+}
+
 /* ---- natives */
 
 static const char *word(const char *at, const char **end)

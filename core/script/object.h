@@ -85,6 +85,7 @@ struct boxed { /* an instance of a class derived from str, int, float or tuple *
 
 struct exc { /* an exception */
     struct script_object base;
+    sv obj; /* of an AttributeError: whose attribute was missed */
     sv args, trace, cause, context;
     bool suppress;
 };
@@ -271,7 +272,7 @@ struct frame {
 /* ---- builtin classes: in the first image */
 
 enum builtin {
-    B_OBJECT, B_TYPE, B_NONE, B_BOOL, B_INT, B_FLOAT, B_STR, B_TUPLE, B_LIST, B_DICT, B_SET, B_FROZENSET, B_FUNC, B_NATIVE, B_METHOD, B_MODULE,
+    B_OBJECT, B_TYPE, B_NONE, B_INT, B_BOOL, B_FLOAT, B_STR, B_TUPLE, B_LIST, B_DICT, B_SET, B_FROZENSET, B_FUNC, B_NATIVE, B_METHOD, B_MODULE,
     B_CELL, B_CODE, B_GEN, B_RANGE, B_SLICE, B_ITER, B_SUPER, B_PROPERTY, B_CACHED, B_STATICMETHOD, B_CLASSMETHOD, B_TRACE, B_FRAME, B_VIEW,
     B_ALIAS, B_ELLIPSIS, B_NOTIMPLEMENTED, B_MEMBER, B_ENUMERATE, B_ZIP, B_MAP, B_FILTER, B_REVERSED, B_UNION, B_COUNT
 };
@@ -329,6 +330,7 @@ struct image {
 
 struct str *image_intern(struct image *im, const char *text, size_t bytes);
 struct str *image_find(const struct image *im, const char *text, size_t bytes, uint32_t hash);
+enum err_code image_again(struct image *im, const char *name, struct err *err); /* what was compiled last, under another name */
 enum err_code world_new(struct image *im, struct err *err);
 struct cls *world_class(struct image *im, struct cls *base, const char *name, enum kind layout);
 bool world_methods(struct image *im, struct cls *c, const struct script_native *methods, const struct script_member *members);
@@ -340,7 +342,7 @@ enum err_code compile_module(struct image *im, const char *path, const char *tex
 
 /* ---- the script */
 
-enum { METHOD_CACHE = 1024, HEAP_CLASSES = 64, SCRIPT_C_DEPTH = 180 };
+enum { METHOD_CACHE = 1024, HEAP_CLASSES = 64, SCRIPT_C_DEPTH = 600 };
 
 struct method_cache {
     const struct cls *cls;

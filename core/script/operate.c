@@ -313,6 +313,13 @@ static sv try_method(struct script *s, sv of, unsigned name, sv other)
     return found > 0 ? r : found < 0 ? sv_null() : sv_not_implemented();
 }
 
+static bool overrides(struct script *s, struct cls *x, struct cls *y, enum symbol name)
+{
+    sv theirs = type_find(s, x, s->sym[name]), its = type_find(s, y, s->sym[name]);
+
+    return sv_ok(its) && (!sv_ok(theirs) || theirs.o != its.o);
+}
+
 static sv unboxed(sv v)
 {
     return sv_is(v, KIND_INSTANCE) && v.o->cls->flags & CLS_BOXED ? AS(boxed, v)->value : v;
@@ -333,14 +340,14 @@ sv script_binary(struct script *s, enum script_binary op, sv a, sv b, bool in_pl
         y = class_of(s, b);
         if (in_place)
             r = try_method(s, a, SYM_iadd + op, b);
-        right_first = x != y && cls_derives(y, x) && !(y->flags & CLS_SHARED) && sv_ok(type_find(s, y, s->sym[SYM_radd + op]));
+        right_first = x != y && cls_derives(y, x) && !(y->flags & CLS_SHARED) && overrides(s, x, y, (enum symbol)(SYM_radd + op));
         if (r.tag == SV_NOTIMPLEMENTED && right_first)
             r = try_method(s, b, SYM_radd + op, a);
         if (r.tag == SV_NOTIMPLEMENTED)
             r = try_method(s, a, SYM_add + op, b);
         if (r.tag == SV_NOTIMPLEMENTED)
             r = try_native(s, op, a, a, b, in_place);
-        if (r.tag == SV_NOTIMPLEMENTED && !right_first)
+        if (r.tag == SV_NOTIMPLEMENTED && !right_first && x != y)
             r = try_method(s, b, SYM_radd + op, a);
         if (r.tag == SV_NOTIMPLEMENTED && (!sv_is(a, KIND_INSTANCE) || x->native != y->native))
             r = try_native(s, op, b, a, b, in_place);

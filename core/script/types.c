@@ -364,7 +364,7 @@ const struct script_native type_methods[] = {{"__new__", type_new, NULL, 0, NATI
                                              {"__or__", type_or, "self, other, /", PLAIN},
                                              END};
 
-enum { TYPE_NAME, TYPE_QUALNAME, TYPE_MODULE, TYPE_MRO, TYPE_BASES, TYPE_DICT, TYPE_BASE, TYPE_ANNOTATIONS };
+enum { TYPE_NAME, TYPE_QUALNAME, TYPE_MODULE, TYPE_MRO, TYPE_BASES, TYPE_DICT, TYPE_BASE, TYPE_ANNOTATIONS, TYPE_DOC };
 
 static sv classes(struct script *s, struct cls **list, uint32_t n)
 {
@@ -383,6 +383,7 @@ static sv classes(struct script *s, struct cls **list, uint32_t n)
 static sv type_get(struct script *s, sv self, uint32_t data)
 {
     struct cls *c = AS(cls, self);
+    struct entry *e;
     sv d;
 
     switch (data) {
@@ -400,7 +401,13 @@ static sv type_get(struct script *s, sv self, uint32_t data)
         return dict_copy(s, c->dict);
     case TYPE_BASE:
         return c->n_bases ? sv_forever(c->bases[0]) : sv_none();
-    default: /* its own ones; there are none yet */
+    case TYPE_DOC:
+        e = dict_find_name(c->dict, s->sym[SYM_doc]);
+        return e ? sv_keep(e->value) : sv_none();
+    default: /* its own ones */
+        e = dict_find_name(c->dict, s->sym[SYM_annotations]);
+        if (e)
+            return sv_keep(e->value);
         d = dict_new(s);
         if (sv_ok(d) && !(c->flags & CLS_SHARED) && !class_set(s, c, s->sym[SYM_annotations], d)) {
             sv_drop(s, d);
@@ -414,6 +421,8 @@ static bool type_set(struct script *s, sv self, sv value, uint32_t data)
 {
     static const uint8_t names[] = {SYM_name, SYM_qualname, SYM_module};
 
+    if (data == TYPE_ANNOTATIONS || data == TYPE_DOC)
+        return class_set(s, AS(cls, self), s->sym[data == TYPE_DOC ? SYM_doc : SYM_annotations], value);
     return data <= TYPE_MODULE && class_set(s, AS(cls, self), s->sym[names[data]], value);
 }
 
@@ -425,7 +434,7 @@ const struct script_member type_members[] = {{"__name__", type_get, type_set, TY
                                              {"__dict__", type_get, NULL, TYPE_DICT},
                                              {"__base__", type_get, NULL, TYPE_BASE},
                                              {"__annotations__", type_get, NULL, TYPE_ANNOTATIONS},
-                                             {"__doc__", object_doc, NULL, 0},
+                                             {"__doc__", type_get, NULL, TYPE_DOC},
                                              END_MEMBERS};
 
 /* ---- property, staticmethod, classmethod, super */
@@ -703,7 +712,12 @@ static sv method_get(struct script *s, sv self, uint32_t data)
     return data == 0 ? sv_keep(m->self) : data == 1 ? sv_keep(m->function) : attr_get(s, m->function, s->sym[data]);
 }
 
-const struct script_native method_methods[] = {{"__call__", func_call, NULL, PLAIN}, END};
+static sv method_make(struct script *s, const struct script_args *a)
+{
+    return method_new(s, a->v[1], a->v[2]);
+}
+
+const struct script_native method_methods[] = {{"__new__", method_make, "cls, function, instance, /", 0, NATIVE_STATIC}, {"__call__", func_call, NULL, PLAIN}, END};
 const struct script_member method_members[] = {{"__self__", method_get, NULL, 0}, {"__func__", method_get, NULL, 1},
                                                {"__name__", method_get, NULL, SYM_name}, {"__qualname__", method_get, NULL, SYM_qualname},
                                                {"__module__", method_get, NULL, SYM_module}, {"__code__", method_get, NULL, SYM_code},

@@ -166,7 +166,11 @@ enum err_code world_new(struct image *im, struct err *err)
         return err_set(err, ERR_NOMEM, "", "no memory for the language");
     for (const struct script_module *const *m = builtin_modules; !rc && *m; m++)
         rc = image_native(im, *m, err);
-    for (const struct library_text *t = library_texts; !rc && t->name; t++)
-        rc = image_source(im, t->name, t->name, t->text, strlen(t->text), false, err);
+    for (const struct library_text *t = library_texts; !rc && t->name; t++) {
+        if (t == library_texts || t->text != t[-1].text)
+            rc = image_source(im, t->name, t->name, t->text, strlen(t->text), false, err);
+        else
+            rc = image_again(im, t->name, err); /* the text of the one before */
+    }
     return rc;
 }

@@ -1,0 +1,12 @@
+ABCMeta = type
+
+
+class ABC:
+    pass
+
+
+def abstractmethod(function):
+    return function
+
+
+abstractproperty = property

@@ -1,0 +1,113 @@
+# inspect: what is asked of functions
+from _script import type_of_kind
+
+_Function = type_of_kind("FunctionType")
+_Method = type_of_kind("MethodType")
+
+
+class _empty:
+    pass
+
+
+class Parameter:
+    empty = _empty
+    POSITIONAL_ONLY, POSITIONAL_OR_KEYWORD, VAR_POSITIONAL, KEYWORD_ONLY, VAR_KEYWORD = range(5)
+
+    def __init__(self, name, kind, *, default=_empty, annotation=_empty):
+        self.name = name
+        self.kind = kind
+        self.default = default
+        self.annotation = annotation
+
+
+class Signature:
+    empty = _empty
+
+    def __init__(self, parameters):
+        self.parameters = {p.name: p for p in parameters}
+        self.return_annotation = _empty
+
+
+def unwrap(function):
+    while hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+    return function
+
+
+def signature(function, *, follow_wrapped=True):
+    skip = 0
+    if isinstance(function, type):
+        function = function.__init__
+        skip = 1
+    if isinstance(function, _Method):
+        function = function.__func__
+        skip = 1
+    if follow_wrapped:
+        function = unwrap(function)
+    if not isinstance(function, _Function):
+        if hasattr(type(function), "__call__"):
+            function = type(function).__call__
+            skip = 1
+        if not isinstance(function, _Function):
+            raise ValueError("no signature found")
+    code = function.__code__
+    names = code.co_varnames
+    n, k = code.co_argcount, code.co_kwonlyargcount
+    defaults = function.__defaults__ or ()
+    kwdefaults = function.__kwdefaults__ or {}
+    out = []
+    for i in range(n):
+        at = i - (n - len(defaults))
+        kind = Parameter.POSITIONAL_ONLY if i < code.co_posonlyargcount else Parameter.POSITIONAL_OR_KEYWORD
+        out.append(Parameter(names[i], kind, default=defaults[at] if at >= 0 else _empty))
+    at = n + k
+    if code.co_flags & 4:
+        out.append(Parameter(names[at], Parameter.VAR_POSITIONAL))
+        at += 1
+    for i in range(n, n + k):
+        out.append(Parameter(names[i], Parameter.KEYWORD_ONLY, default=kwdefaults.get(names[i], _empty)))
+    if code.co_flags & 8:
+        out.append(Parameter(names[at], Parameter.VAR_KEYWORD))
+    return Signature(out[skip:])
+
+
+def isfunction(obj):
+    return isinstance(obj, _Function)
+
+
+def ismethod(obj):
+    return isinstance(obj, _Method)
+
+
+def isclass(obj):
+    return isinstance(obj, type)
+
+
+def isgenerator(obj):
+    return isinstance(obj, type_of_kind("GeneratorType"))
+
+
+def isabstract(obj):
+    return False
+
+
+def getmro(cls):
+    return cls.__mro__
+
+
+def getdoc(obj):
+    return None
+
+
+class FullArgSpec:
+    pass
+
+
+def getfullargspec(function):
+    spec = FullArgSpec()
+    found = signature(function).parameters.values()
+    spec.args = [p.name for p in found if p.kind <= 1]
+    spec.varargs = next((p.name for p in found if p.kind == 2), None)
+    spec.kwonlyargs = [p.name for p in found if p.kind == 3]
+    spec.varkw = next((p.name for p in found if p.kind == 4), None)
+    return spec
