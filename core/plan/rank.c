@@ -35,9 +35,14 @@ bool rank_may_get_room(const struct plan_candidate *c)
 }
 
 /* A smaller micro-batch may be as good, until that was tried. */
+static bool is_tight(const struct plan_candidate *c)
+{
+    return c->tight && !rank_may_get_room(c);
+}
+
 static double worth(const struct plan_candidate *c)
 {
-    return c->time.tokens_per_s * (c->fits && c->tight && !rank_may_get_room(c) ? RANK_TIGHT_IS_WORTH : 1);
+    return c->time.tokens_per_s * (c->fits && is_tight(c) ? RANK_TIGHT_IS_WORTH : 1);
 }
 
 static int by_speed(const struct plan_candidate *a, const struct plan_candidate *b)
@@ -101,7 +106,7 @@ static void settle_ties(const struct plan_question *q, struct plan_answer *answe
     uint32_t best = 0;
 
     for (uint32_t i = 1; i < answer->n && v[i].modelled && !by_group(q, v, &v[i]) && worth(&v[i]) >= TIE * worth(v); i++)
-        if (((v[0].tight && !rank_may_get_room(v)) || !v[i].tight) && by_simplicity(&v[i], &v[best]) < 0)
+        if ((is_tight(v) || !is_tight(&v[i])) && by_simplicity(&v[i], &v[best]) < 0)
             best = i;
     move_up(v, best, 0);
 }
