@@ -60,7 +60,7 @@ static enum err_code start_clock(const struct trainer *t, const struct timekeepe
 static enum err_code run_step(const struct arch *arch, const struct step *step, const struct device *device, enum look look,
                               const struct timekeeper *keeper, bool clocked, struct arena *arena, struct taped *ret, struct peak *walk, struct err *err)
 {
-    struct tape_question q = {arch, step, device, look, keeper && crosses_streams(step)};
+    struct tape_question q = {arch, step, device, look, keeper && crosses_streams(step), false};
     enum err_code rc = taped(&q, arena, ret, err);
 
     if (rc)

@@ -2,6 +2,7 @@
 
 #include "base/budget.h"
 #include "config/arch.h"
+#include "meters/deepen.h"
 #include "meters/resize.h"
 #include "train/fold.h"
 #include "train/timing.h"
@@ -126,15 +127,21 @@ static uint32_t role_of(const struct module *m, uint32_t period, uint32_t *roles
     return roles[m->number];
 }
 
-static bool rows_of(const struct kept_run *k, const struct arch *arch, struct arena *arena, struct rows_of_run *ret)
+static const uint32_t *roles_of(const struct tree *tree, const struct arch *arch, struct arena *arena)
 {
-    const struct trainer *t = k->t;
-    const struct tree *tree = &t->model.tree;
     uint32_t *roles = arena_array(arena, uint32_t, tree->n_modules), period = fold_period(arch);
 
     for (uint32_t i = 1; roles && i < tree->n_modules; i++)
         (void)role_of(tree->modules[i], period, roles);
-    *ret = (struct rows_of_run){t->run.births, t->run.events, t->run.n_births, t->run.n_events, t->log, roles, tree->n_modules};
+    return roles;
+}
+
+static bool rows_of(const struct kept_run *k, const struct arch *arch, struct arena *arena, struct rows_of_run *ret)
+{
+    const struct trainer *t = k->t;
+    const uint32_t *roles = roles_of(&t->model.tree, arch, arena);
+
+    *ret = (struct rows_of_run){t->run.births, t->run.events, t->run.n_births, t->run.n_events, t->log, roles, t->model.tree.n_modules};
     return roles;
 }
 
@@ -142,7 +149,7 @@ static bool rows_of(const struct kept_run *k, const struct arch *arch, struct ar
 static bool play_few(const struct kept *k, const struct step *step, struct arena *arena, bool stays, struct rows_of_run *ret)
 {
     struct budget *budget = arena->budget;
-    struct tape_question q = {&k->arch, step, &k->device, k->live_blocks_only ? LOOK_WALK : LOOK_REPLAY, k->logged};
+    struct tape_question q = {&k->arch, step, &k->device, k->live_blocks_only ? LOOK_WALK : LOOK_REPLAY, k->logged, false};
     struct arch few = k->arch;
     struct kept_run run;
     struct err err = {0};
@@ -156,6 +163,122 @@ static bool play_few(const struct kept *k, const struct step *step, struct arena
     if (!rc && stays)
         run_tape_alone(&run.t->run);
     return !rc && rows_of(&run, &few, arena, ret);
+}
+
+/* ------------------------------------------------------------------------------------------------------------- full depth */
+enum { FIRST_PERIODS = 4, LONGEST_PERIOD = 8 }; /* the first, two alike, the last */
+
+static uint32_t first_depth(const struct arch *arch)
+{
+    uint32_t period = fold_period(arch);
+
+    return FIRST_PERIODS * period + arch->layers % period;
+}
+
+/* Nothing that fills over several layers: neither buckets and windows nor a pipeline's stages. DistributedDataParallel's buckets are looked at. */
+static bool may_be_deepened(const struct tape_question *q)
+{
+    const struct method_program *m = method_rows[q->step->r.method].program;
+    uint32_t period = fold_period(q->arch);
+
+    return !q->logged && (!m || !m->cuts_layers) && q->step->r.method != METHOD_PP && q->step->r.offload == OFFLOAD_NONE && period <= LONGEST_PERIOD &&
+           q->arch->layers >= 2 * (2 * first_depth(q->arch) + period);
+}
+
+static bool play_depth(const struct tape_question *q, uint32_t layers, struct arena *arena, struct bare_tape *ret)
+{
+    struct tape_question shallow = *q;
+    struct arch few = *q->arch;
+    struct kept_run run;
+    struct err err = {0};
+
+    few.layers = layers;
+    shallow.arch = &few;
+    if (play(&shallow, arena, &run, &err))
+        return false;
+    run_tape_alone(&run.t->run);
+    *ret = (struct bare_tape){
+        .births = run.t->run.births,
+        .events = run.t->run.events,
+        .n_births = run.t->run.n_births,
+        .n_events = run.t->run.n_events,
+        .n_marks = run.t->run.n_marks,
+        .place = {run.t->steps_begin, run.t->last_begins},
+        .role = roles_of(&run.t->model.tree, &few, arena),
+        .n_roles = run.t->model.tree.n_modules,
+    };
+    return ret->role;
+}
+
+static uint32_t buckets_of(const struct bare_tape *t)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < t->n_births; i++)
+        n += t->births[i].mark == MARK_COMMUNICATION;
+    return n;
+}
+
+/* A bucket that closes in each layer is empty at the same place of the next: then buckets repeat as layers do. */
+static bool buckets_repeat(const struct tape_question *q, const struct bare_tape *shallow, const struct bare_tape *deeper)
+{
+    return q->step->r.method != METHOD_DDP || buckets_of(deeper) > buckets_of(shallow);
+}
+
+static void take_tape(struct run *r, struct arena *arena, unsigned char *begin, const struct bare_tape *t)
+{
+    size_t births = t->n_births * sizeof *t->births, events = t->n_events * sizeof *t->events;
+
+    begin += -(uintptr_t)begin & (_Alignof(struct birth) - 1);
+    r->arena = arena;
+    r->births = memmove(begin, t->births, births);
+    r->events = memmove(begin + births, t->events, events);
+    r->n_births = t->n_births;
+    r->n_events = t->n_events;
+    r->n_marks = t->n_marks;
+    arena_rewind(arena, begin + births + events);
+}
+
+/* False: it has to be played. */
+static bool lay_out(const struct tape_question *q, struct arena *arena, struct kept_run *ret)
+{
+    uint32_t period = fold_period(q->arch), first = first_depth(q->arch);
+    struct trainer *t = arena_new(arena, struct trainer);
+    struct budget *budget = arena->budget;
+    struct bare_tape shallow, deeper, deep;
+    unsigned char *begin;
+    struct err err = {0};
+    bool done;
+
+    arena->budget = NULL;
+    done = t && !trainer_stand_in(t, q->arch, q->step, arena, &err);
+    begin = arena->cur;
+    done = done && play_depth(q, first, arena, &shallow) && play_depth(q, first + period, arena, &deeper) && buckets_repeat(q, &shallow, &deeper) &&
+           deepen(&shallow, &deeper, (q->arch->layers - first) / period - 1, arena, &deep);
+    arena->budget = budget;
+    if (!done)
+        return false;
+    t->steps_begin = deep.place[0];
+    t->last_begins = deep.place[1];
+    take_tape(&t->run, arena, begin, &deep);
+    *ret = (struct kept_run){.t = t};
+    return true;
+}
+
+/* As many events as a play has, whichever way. */
+static enum err_code lay_out_or_play(const struct tape_question *q, struct arena *arena, struct kept_run *ret, bool *laid_out, struct err *err)
+{
+    unsigned char *mark = arena->cur;
+    enum err_code rc;
+
+    *laid_out = may_be_deepened(q) && lay_out(q, arena, ret);
+    if (*laid_out)
+        return budget_take(arena->budget, ret->t->model.tree.n_modules + (uint64_t)ret->t->run.n_events, err);
+    arena_rewind(arena, mark);
+    rc = play(q, arena, ret, err);
+    if (!rc)
+        run_tape_alone(&ret->t->run);
+    return rc;
 }
 
 /* -------------------------------------------------------------------------------------------------------------- keeping */
@@ -220,6 +343,7 @@ static void make_room(struct arena *arena, const struct tape_question *q)
 static enum err_code play_and_keep(const struct tape_question *q, struct arena *arena, struct taped *ret, struct err *err)
 {
     struct kept *k;
+    bool laid_out;
     enum err_code rc;
 
     make_room(arena, q);
@@ -234,12 +358,12 @@ static enum err_code play_and_keep(const struct tape_question *q, struct arena *
     k->logged = q->logged;
     k->micro_batch_size = q->step->r.micro_batch_size;
     k->seq_len_tokens = q->step->r.seq_len_tokens;
-    rc = play(q, arena, &k->deep, err);
+    rc = lay_out_or_play(q, arena, &k->deep, &laid_out, err);
     if (rc)
         return rc;
-    run_tape_alone(&k->deep.t->run);
     arena_keep(arena, k);
     tell(&k->deep, arena, ret);
+    ret->made = laid_out ? TAPE_LAID_OUT : TAPE_PLAYED;
     return ERR_OK;
 }
 
@@ -309,7 +433,7 @@ enum err_code taped(const struct tape_question *q, struct arena *arena, struct t
     struct kept *k;
     enum err_code rc;
 
-    if (!is_worth_keeping(q)) {
+    if (q->in_full || !is_worth_keeping(q)) {
         rc = play(q, arena, &run, err);
         if (!rc)
             tell(&run, arena, ret);
@@ -320,7 +444,7 @@ enum err_code taped(const struct tape_question *q, struct arena *arena, struct t
         return play_and_keep(q, arena, ret, err);
     k->deep.t->step = q->step;
     tell(&k->deep, arena, ret);
-    ret->made = true;
+    ret->made = TAPE_RESIZED;
     return budget_take(arena->budget, k->deep.t->model.tree.n_modules + (uint64_t)k->deep.t->run.n_events, err);
 }
 

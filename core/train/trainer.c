@@ -257,6 +257,18 @@ static void prepare_states(struct trainer *t)
         optim_prepare(&t->run, &t->optim);
 }
 
+enum err_code trainer_stand_in(struct trainer *t, const struct arch *arch, const struct step *step, struct arena *arena, struct err *err)
+{
+    enum err_code rc = trainer_declare(t, arch, step, arena, err);
+
+    t->method = method_rows[step->r.method].program;
+    if (!rc)
+        rc = take_part(t, err);
+    if (!rc)
+        rc = budget_take(arena->budget, t->model.tree.n_modules, err);
+    return rc;
+}
+
 enum err_code trainer_run(struct trainer *t, const struct arch *arch, const struct step *step, const struct device *device,
                           struct arena *arena, struct err *err)
 {

@@ -58,4 +58,7 @@ void parallel_options_of(const struct step *s, struct parallel_options *ret);
 MUST_CHECK enum err_code trainer_run(struct trainer *t, const struct arch *arch, const struct step *step,
                                      const struct device *device, struct arena *arena, struct err *err);
 
+/* The same model without a run: whoever calls has its tape from elsewhere. */
+MUST_CHECK enum err_code trainer_stand_in(struct trainer *t, const struct arch *arch, const struct step *step, struct arena *arena, struct err *err);
+
 #endif

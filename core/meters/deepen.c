@@ -1,0 +1,283 @@
+#include "meters/deepen.h"
+
+enum { STRETCHES_MAX = 256, LOOK_AHEAD = 8, OTHERS = 5 };
+
+/* What the deeper tape has more: `length` events from `deeper` on, missing before `shallow`. */
+struct stretch {
+    uint32_t shallow, deeper, length;
+};
+
+struct side {
+    const struct bare_tape *t;
+    uint64_t *of_birth, *like, *loose; /* of births, and by event: what it is, and but for its size */
+};
+
+struct deepening {
+    struct side a, b;
+    uint32_t times, n;
+    struct stretch stretches[STRETCHES_MAX];
+    struct birth *births;
+    uint32_t *events;
+    uint8_t *alive;
+    uint32_t n_births, n_events, max_births, max_events;
+};
+
+/* --------------------------------------------------------------------------------------------------------------- symbols */
+static inline uint64_t mixed(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * UINT64_C(0x9E3779B97F4A7C15);
+    return hash ^ hash >> 29;
+}
+
+static uint64_t loose_of(const struct bare_tape *t, const struct birth *b)
+{
+    return mixed(b->module < t->n_roles ? t->role[b->module] : 0, b->op | (uint64_t)b->node << 16 | (uint64_t)b->stage << 32 | (uint64_t)b->forward_stage << 36 | (uint64_t)b->mark << 40 |
+                        (uint64_t)b->stream << 44 | (uint64_t)b->recompute << 48 | (uint64_t)b->readers << 52);
+}
+
+static bool read_side(struct side *s, const struct bare_tape *t, struct arena *arena)
+{
+    s->t = t;
+    s->of_birth = arena_array_raw(arena, uint64_t, t->n_births);
+    s->like = arena_array_raw(arena, uint64_t, t->n_events);
+    s->loose = arena_array_raw(arena, uint64_t, t->n_events);
+    if (!s->of_birth || !s->like || !s->loose)
+        return false;
+    for (uint32_t i = 0; i < t->n_births; i++)
+        s->of_birth[i] = loose_of(t, &t->births[i]);
+    for (uint32_t i = 0; i < t->n_events; i++) {
+        uint32_t e = t->events[i], block = e & EVENT_BLOCK;
+        bool waits_for = !event_is_of_block(e) && e != EVENT_RELEASE && e != EVENT_SYNC;
+
+        if (event_is_of_block(e)) {
+            s->loose[i] = s->of_birth[block] + (e & EVENT_DEATH);
+            s->like[i] = mixed(s->loose[i], t->births[block].bytes);
+        } else {
+            s->loose[i] = s->like[i] = waits_for ? EVENT_WAIT : e;
+        }
+    }
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------------------------------- alignment */
+/* From there on both are alike, as far as one looks; of what holds something of all layers the sizes differ. */
+static bool goes_on(const struct deepening *d, uint32_t i, uint32_t j)
+{
+    uint32_t a = d->a.t->n_events - i, b = d->b.t->n_events - j, n = a < b ? a : b, others = 0;
+
+    if (n < LOOK_AHEAD && a != b)
+        return false;
+    for (uint32_t k = 0; k < n && k < LOOK_AHEAD; k++)
+        if (d->a.loose[i + k] != d->b.loose[j + k] || (others += d->a.like[i + k] != d->b.like[j + k]) > OTHERS)
+            return false;
+    return true;
+}
+
+static bool repeats(const struct side *s, uint32_t from, uint32_t length)
+{
+    for (uint32_t k = 0; k < length; k++)
+        if (s->like[from + k] != s->like[from + k - length])
+            return false;
+    return true;
+}
+
+/* How long a stretch the deeper one has more at j, as the shallow one is at i; `since`: where the last one ended. 0: none. */
+static uint32_t stretch_at(const struct deepening *d, uint32_t i, uint32_t j, uint32_t since)
+{
+    uint32_t more = (d->b.t->n_events - j) - (d->a.t->n_events - i);
+
+    for (uint32_t n = 1; n <= more && j >= since + 2 * n; n++)
+        if (goes_on(d, i, j + n) && repeats(&d->b, j, n) && repeats(&d->b, j - n, n))
+            return n;
+    return 0;
+}
+
+static bool align(struct deepening *d)
+{
+    uint32_t i = 0, j = 0, since = 0;
+
+    while (j < d->b.t->n_events) {
+        uint32_t length;
+
+        if (i < d->a.t->n_events && d->a.like[i] == d->b.like[j]) {
+            i++;
+            j++;
+            continue;
+        }
+        if (d->b.t->n_events - j < d->a.t->n_events - i)
+            return false;
+        length = stretch_at(d, i, j, since);
+        if (length && d->n < STRETCHES_MAX) {
+            d->stretches[d->n++] = (struct stretch){i, j, length};
+            since = j += length;
+        } else if (!length && i < d->a.t->n_events && d->a.loose[i] == d->b.loose[j]) { /* one that holds something of all layers */
+            i++;
+            j++;
+        } else {
+            return false;
+        }
+    }
+    return i == d->a.t->n_events;
+}
+
+/* ----------------------------------------------------------------------------------------------------------------- output */
+static bool put_birth(struct deepening *d, uint32_t e, struct birth b)
+{
+    if (e != d->n_births || d->n_births == d->max_births)
+        return false;
+    d->alive[d->n_births] = 1;
+    d->births[d->n_births++] = b;
+    return true;
+}
+
+/* Of a block that is alive, and is what dies there. */
+static bool put_death(struct deepening *d, uint32_t e, const struct birth *as, uint64_t bytes)
+{
+    uint32_t block = e & EVENT_BLOCK;
+
+    if (block >= d->n_births || !d->alive[block] || d->births[block].bytes != bytes || d->births[block].op != as->op || d->births[block].stage != as->stage)
+        return false;
+    d->alive[block] = 0;
+    return true;
+}
+
+static bool put(struct deepening *d, uint32_t e, const struct birth *as, uint32_t module, uint64_t bytes)
+{
+    if (d->n_events == d->max_events)
+        return false;
+    if (event_is_of_block(e) && !(e & EVENT_DEATH)) {
+        struct birth b = *as;
+
+        b.module = module;
+        b.bytes = bytes;
+        if (!put_birth(d, e, b))
+            return false;
+    } else if (event_is_of_block(e)) {
+        if (!put_death(d, e, as, bytes))
+            return false;
+    } else if (e < EVENT_SYNC && (e & EVENT_POSITION) > d->n_events) {
+        return false;
+    }
+    d->events[d->n_events++] = e;
+    return true;
+}
+
+static const struct birth *birth_at(const struct side *s, uint32_t event)
+{
+    uint32_t e = s->t->events[event];
+
+    return event_is_of_block(e) ? &s->t->births[e & EVENT_BLOCK] : NULL;
+}
+
+/* Event j of the deeper tape, which is event i of the shallow one. */
+static bool put_same(struct deepening *d, uint32_t i, uint32_t j)
+{
+    const struct birth *a = birth_at(&d->a, i), *b = birth_at(&d->b, j);
+    uint32_t e = d->b.t->events[j];
+
+    e += d->times * (e - d->a.t->events[i]);
+    if (!b)
+        return put(d, e, NULL, 0, 0);
+    return put(d, e, b, b->module + d->times * (b->module - a->module), b->bytes + d->times * (b->bytes - a->bytes));
+}
+
+/* The same steps from one repetition to the next, at both depths. */
+static bool is_steady(const struct deepening *d, const struct stretch *s, uint32_t k)
+{
+    uint32_t j = s->deeper + k, i = s->shallow + k, n = s->length;
+    const uint32_t *a = d->a.t->events, *b = d->b.t->events;
+    const struct birth *x = birth_at(&d->b, j);
+
+    if (b[j] - b[j - n] != b[j - n] - b[j - 2 * n] || b[j] - b[j - n] != a[i - n] - a[i - 2 * n])
+        return false;
+    if (!x)
+        return true;
+    return x->module - birth_at(&d->b, j - n)->module == birth_at(&d->b, j - n)->module - birth_at(&d->b, j - 2 * n)->module &&
+           x->module - birth_at(&d->b, j - n)->module == birth_at(&d->a, i - n)->module - birth_at(&d->a, i - 2 * n)->module;
+}
+
+static bool put_stretch(struct deepening *d, const struct stretch *s)
+{
+    uint32_t n = s->length;
+
+    for (uint32_t k = 0; k < n; k++)
+        if (!is_steady(d, s, k))
+            return false;
+    for (uint32_t c = 1; c <= d->times + 1; c++)
+        for (uint32_t k = 0; k < n; k++) {
+            uint32_t j = s->deeper + k - n, i = s->shallow + k - n;
+            uint32_t was = d->b.t->events[j], e = was + d->times * (was - d->a.t->events[i]) + c * (d->b.t->events[j + n] - was);
+            const struct birth *x = birth_at(&d->b, j + n), *before = birth_at(&d->b, j), *a = birth_at(&d->a, i);
+
+            if (x ? !put(d, e, x, before->module + d->times * (before->module - a->module) + c * (x->module - before->module), x->bytes)
+                  : !put(d, e, NULL, 0, 0))
+                return false;
+        }
+    return true;
+}
+
+/* A position that lies in no stretch moves with those before it. */
+static bool put_place(const struct deepening *d, int which, uint32_t *ret)
+{
+    uint32_t at = d->b.t->place[which], more = 0;
+
+    for (uint32_t i = 0; i < d->n; i++) {
+        const struct stretch *s = &d->stretches[i];
+
+        if (at > s->deeper && at < s->deeper + s->length)
+            return false;
+        more += at >= s->deeper + s->length ? s->length : 0;
+    }
+    *ret = at + d->times * more;
+    return at - d->a.t->place[which] == more;
+}
+
+static bool put_all(struct deepening *d)
+{
+    uint32_t i = 0, j = 0;
+
+    for (uint32_t k = 0; k <= d->n; k++) {
+        uint32_t until = k < d->n ? d->stretches[k].deeper : d->b.t->n_events;
+
+        for (; j < until; i++, j++)
+            if (!put_same(d, i, j))
+                return false;
+        if (k < d->n && !put_stretch(d, &d->stretches[k]))
+            return false;
+        j += k < d->n ? d->stretches[k].length : 0;
+    }
+    return true;
+}
+
+static bool make_room(struct deepening *d, struct arena *arena)
+{
+    d->max_births = d->b.t->n_births + d->times * (d->b.t->n_births - d->a.t->n_births);
+    d->max_events = d->b.t->n_events + d->times * (d->b.t->n_events - d->a.t->n_events);
+    d->births = arena_array_raw(arena, struct birth, d->max_births);
+    d->events = arena_array_raw(arena, uint32_t, d->max_events);
+    d->alive = arena_array_raw(arena, uint8_t, d->max_births);
+    return d->births && d->events && d->alive;
+}
+
+bool deepen(const struct bare_tape *shallow, const struct bare_tape *deeper, uint32_t times, struct arena *arena, struct bare_tape *ret)
+{
+    struct deepening *d = arena_new(arena, struct deepening);
+    struct bare_tape t = {0};
+
+    if (!d || deeper->n_events < shallow->n_events || deeper->n_births < shallow->n_births || !read_side(&d->a, shallow, arena) ||
+        !read_side(&d->b, deeper, arena))
+        return false;
+    d->times = times;
+    if (!align(d) || !make_room(d, arena) || !put_all(d) || d->n_births != d->max_births || d->n_events != d->max_events)
+        return false;
+    for (int i = 0; i < TAPE_PLACES; i++)
+        if (!put_place(d, i, &t.place[i]))
+            return false;
+    t.births = d->births;
+    t.events = d->events;
+    t.n_births = d->n_births;
+    t.n_events = d->n_events;
+    t.n_marks = deeper->n_marks + times * (deeper->n_marks - shallow->n_marks);
+    *ret = t;
+    return true;
+}
