@@ -2,14 +2,14 @@
 
 #include <stddef.h>
 
-static bool is_cancelled(const struct budget *b)
+bool budget_is_cancelled(const struct budget *b)
 {
-    return b->is_stopped || (b->cancelled && atomic_load_explicit(b->cancelled, memory_order_relaxed));
+    return b && (b->is_stopped || (b->cancelled && atomic_load_explicit(b->cancelled, memory_order_relaxed)));
 }
 
 bool budget_is_over(const struct budget *b)
 {
-    return b && (b->events > b->limit_events || is_cancelled(b));
+    return b && (b->events > b->limit_events || budget_is_cancelled(b));
 }
 
 bool budget_count(struct budget *b, uint64_t events)
@@ -24,7 +24,7 @@ enum err_code budget_status(const struct budget *b, struct err *err)
 {
     if (!b || !budget_is_over(b))
         return ERR_OK;
-    if (is_cancelled(b))
+    if (budget_is_cancelled(b))
         return err_set(err, ERR_CANCELLED, "", "nobody waits for the answer any more");
     return err_set(err, ERR_BUDGET, "", "it takes more than the %llu events of work that are left to it", (unsigned long long)b->limit_events);
 }

@@ -32,6 +32,7 @@ struct budget {
 
 bool budget_count(struct budget *b, uint64_t events);
 bool budget_is_over(const struct budget *b);
+bool budget_is_cancelled(const struct budget *b); /* or stopped: what was done meanwhile may lack anything */
 
 /* So many events are about to be done. False: they are not to be; budget_status() says why. */
 static inline bool budget_spend(struct budget *b, uint64_t events)

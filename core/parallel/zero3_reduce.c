@@ -25,14 +25,15 @@ static uint32_t pad(struct zero3 *z, const struct zero3_param *p, uint32_t n, va
     return n;
 }
 
+/* At most; a run has no more values. */
 static uint32_t padded(const struct zero3 *z)
 {
-    uint32_t n = 0;
+    uint64_t n = 0;
 
     for (uint32_t i = 0; i < z->n_bucket; i++)
         if (z->params[z->in_bucket[i]].elems % z->ranks)
             n += z->ranks;
-    return n;
+    return n < z->r->max_values ? (uint32_t)n : z->r->max_values;
 }
 
 /* reduce_scatter_coalesced: one tensor that is cut evenly is reduced where it stands, several are put together. */

@@ -148,5 +148,30 @@ START_TEST(cancelled_is_no_answer)
 }
 END_TEST
 
+static bool stop(struct budget *b)
+{
+    (void)b;
+    return false;
+}
+
+/* Wherever it was: also where a look was only tried. */
+START_TEST(stopped_is_no_answer)
+{
+    static const char nothing_fits[] = "{\"model\":\"Qwen/Qwen2.5-7B\",\"cluster\":{\"gpu\":\"T4\"},\"training\":{\"seq_len\":4096}}";
+    struct budget whole = {.limit_events = UINT64_MAX};
+    struct reply all = ask_working(&whole, nothing_fits);
+
+    ck_assert(!all.r.fits);
+    for (unsigned share = 1; share < 100; share += 3) {
+        struct budget b = {.limit_events = UINT64_MAX, .passed = stop, .mark_events = whole.events * share / 100};
+        struct reply r = ask_working(&b, nothing_fits);
+
+        ck_assert_msg(r.r.status == 503, "at %u %%: %d", share, r.r.status);
+        reply_done(r);
+    }
+    reply_done(all);
+}
+END_TEST
+
 UNIT_TESTS("api/work", unit_test(work_is_told); unit_rows(ends_and_says_so, shares); unit_test(what_matters_comes_first); unit_rows(the_worst_is_bounded, quarters);
-           unit_test(cancelled_is_no_answer);)
+           unit_test(cancelled_is_no_answer); unit_test(stopped_is_no_answer);)
