@@ -240,6 +240,7 @@ lint: lint-pure
 	@tools/lint-arrows
 	@tools/lint-versions
 	@tools/lint-format
+	@tools/lint-security
 
 lint-pure: $(BUILD)/libcore.a
 	@tools/lint-pure $<

@@ -11,6 +11,7 @@ fresh() {
     mkdir -p "$copy/tree/server/hub"
     cp -r core tools "$copy/tree/"
     [ -d api ] && cp -r api "$copy/tree/"
+    cp --parents SECURITY.md tests/security.list tests/*/*.c tests/*/*.py "$copy/tree/"
     cd "$copy/tree" || exit 1
 }
 
@@ -33,6 +34,8 @@ breaks() {
     ) || failed=1
 }
 
+breaks lint-security 'no test is named for S99' SECURITY.md '- S99. Nothing ever goes wrong.'
+breaks lint-security 'no test_of_nothing in' tests/security.list 'S1 tests/http/serve.py test_of_nothing'
 breaks lint-arrows 'torch may not include plan/plan.h' core/torch/alloc.h '#include "plan/plan.h"'
 breaks lint-arrows 'models may not include train/recipe.h' core/models/families/x.c '#include "train/recipe.h"'
 breaks lint-arrows 'base may not include stack/device.h' core/base/buf.c '#include "stack/device.h"'

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 import unittest
+import urllib.parse
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "http"))
 import daemon  # noqa: E402
@@ -103,6 +104,62 @@ class Start(unittest.TestCase):
                 c.close()
                 p.terminate()
                 self.assertEqual(p.wait(60), 0, what + p.stderr.read())
+
+
+class Reach(unittest.TestCase):
+    """No request makes the service open a file, connect anywhere or run a program."""
+    PATHS = ("/etc/passwd", "../../etc/passwd", "file:///etc/passwd", "http://127.0.0.1:1/x", "//127.0.0.1:1/x", "$(id)", "a/b;id", "|id")
+
+    def bodies(self):
+        q = json.loads(question("facebook/opt-125m"))
+        for p in self.PATHS:
+            for name in ("model", "config", "deepspeed_config", "accelerate_config", "training_arguments", "modeling"):
+                yield dict(q, **{name: p})
+            yield dict(q, config={"model_type": "opt", "_name_or_path": p, "auto_map": {"AutoConfig": p}, "base_model_name_or_path": p})
+            yield dict(q, training_arguments={"deepspeed": p, "output_dir": p, "logging_dir": p, "resume_from_checkpoint": p, "fsdp_config": p, "accelerator_config": p})
+            yield dict(q, training_arguments="output_dir: %s\ndeepspeed: !!python/object/apply:os.system ['%s']\n" % (p, p))
+            yield dict(q, accelerate_config="distributed_type: DEEPSPEED\ndeepspeed_config:\n  deepspeed_config_file: %s\n" % p)
+            yield dict(q, cluster={"name": p}, framework_config={"framework": "axolotl", "text": p})
+            yield dict(q, stack={"torch": p}, training=dict(q["training"], optim_args=p, lora={"target_modules": p}))
+
+    def test_nothing_is_opened(self):
+        control = Control()
+        d = Daemon("--offline", "--threads", "1", "--event-threads", "1", **{"env": control.env()})
+        c = http.client.HTTPConnection("127.0.0.1", d.port, timeout=300)
+        c.request("POST", "/estimate", question("facebook/opt-125m"))
+        self.assertEqual(c.getresponse().read()[:1], b"{")
+        for kind in (FILES, WRITES):
+            control.arm(kind, 0)
+        statuses = set()
+        for body in self.bodies():
+            c.request("POST", "/estimate", json.dumps(body), {"Host": "localhost"})
+            r = c.getresponse()
+            r.read()
+            statuses.add(r.status)
+        for p in self.PATHS:
+            for path in ("/models/", "/estimate?gpu=T4&model=", "/"):
+                c.request("GET", path + urllib.parse.quote(p, safe=""), headers={"Host": "localhost"})
+                c.getresponse().read()
+        seen = control.seen(FILES), control.seen(WRITES)
+        c.close()
+        self.assertEqual(d.stop()[0], 0)
+        self.assertLessEqual(statuses, {200, 404, 422})
+        self.assertEqual(seen, (0, 0))
+
+    def test_no_core_is_left(self):
+        d = Daemon()
+        with open("/proc/%d/limits" % d.process.pid) as f:
+            core = [line.split() for line in f if line.startswith("Max core file size")][0]
+        self.assertEqual(core[4:6], ["0", "0"])
+        self.assertEqual(d.stop()[0], 0)
+
+    def test_no_program_is_run(self):
+        names = subprocess.run(["nm", "-D", "-u", LLMEMD], capture_output=True, text=True)
+        if names.returncode:
+            self.skipTest("no nm")
+        self.assertEqual([n for n in names.stdout.split() if n.split("@")[0] in
+                          ("execve", "execv", "execvp", "execl", "execlp", "execle", "execvpe", "fexecve", "system", "popen", "posix_spawn", "posix_spawnp", "fork", "vfork",
+                           "dlopen")], [])
 
 
 class Run(unittest.TestCase):
