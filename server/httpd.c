@@ -28,6 +28,7 @@ enum {
     LOOP_FILES = 16,      /* of an event thread, beside connections and the hub's: epoll, sockets that were accepted at once */
     HUB_FILES = 64,       /* of its transfers */
     OTHER_FILES = 64,     /* of the process: log, caches, reading a disk */
+    CUT_AT_ONCE = 10,     /* connections beyond all that may stay: accepted, so that they are cut and do not hang (the library accepts as many at once) */
     LEAST_CONNECTIONS = 8,
 };
 
@@ -550,7 +551,7 @@ static bool start_loop(struct httpd *h, struct loop *l, const struct listener *a
     l->daemon = MHD_start_daemon(flags, 0, NULL, NULL, on_request, l, MHD_OPTION_LISTEN_SOCKET, l->listen_fd, MHD_OPTION_NOTIFY_COMPLETED,
                                  on_completed, l, MHD_OPTION_NOTIFY_CONNECTION, on_connection, l, MHD_OPTION_URI_LOG_CALLBACK, on_request_line, l,
                                  MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES, MHD_OPTION_CONNECTION_LIMIT,
-                                 l->crowd->max + l->crowd->spare, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
+                                 l->crowd->max + l->crowd->spare + CUT_AT_ONCE, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
     if (!l->daemon)
         return complain("libmicrohttpd does not start");
     l->epoll_fd = MHD_get_daemon_info(l->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;

@@ -56,7 +56,7 @@ class Admin(unittest.TestCase):
 
     def test_when_everything_is_full(self):
         """Half a request on each of more connections than are admitted, and as many again: the main listener has nothing left."""
-        d = Daemon("--admin-listen", "127.0.0.1:0", "--connections", "16", "--per-address", "100", "--event-threads", "1")
+        d = Daemon("--admin-listen", "127.0.0.1:0", "--connections", "16", "--per-address", "1000", "--event-threads", "1")
         port = admin_port(d)
         kept = []
         for _ in range(16 + 128):
@@ -400,6 +400,27 @@ class Heads(unittest.TestCase):
                     for _ in range(20):
                         status, _, _, rest = read_answer(s, rest)
                         self.assertEqual(status, 200, data)
+        self.assertEqual(d.stop()[0], 0)
+
+
+class Outcomes(unittest.TestCase):
+    def test_durations_by_outcome(self):
+        d = Daemon()
+        for _ in range(3):
+            d.ask("POST", "/estimate", BODY)  # computed once, then from the cache
+        d.ask("GET", "/gpus")
+        d.ask("POST", "/estimate", "{")
+        d.ask("GET", "/nothing")
+        end = time.time() + 20
+        wanted = {"hit": 2, "computed": 1, "tables": 1, "refused": 2, "failed": 0, "streamed": 0, "none": 0}
+        while True:
+            m = d.metrics()
+            seen = {k: float(m['llmemd_outcome_duration_seconds_count{outcome="%s"}' % k]) for k in wanted}
+            seen["tables"] -= max(0, seen["tables"] - 1)  # /metrics itself
+            if seen == wanted or time.time() > end:
+                break
+        self.assertEqual(seen, wanted)
+        self.assertEqual(float(m['llmemd_answers_total{tier="answer"}']), 2)
         self.assertEqual(d.stop()[0], 0)
 
 
