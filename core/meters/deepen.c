@@ -1,6 +1,6 @@
 #include "meters/deepen.h"
 
-enum { STRETCHES_MAX = 256, LOOK_AHEAD = 8, OTHERS = 5 };
+enum { STRETCHES_MAX = 256, LOOK_AHEAD = 4 };
 
 /* What the deeper tape has more: `length` events from `deeper` on, missing before `shallow`. */
 struct stretch {
@@ -63,12 +63,12 @@ static bool read_side(struct side *s, const struct bare_tape *t, struct arena *a
 /* From there on both are alike, as far as one looks; of what holds something of all layers the sizes differ. */
 static bool goes_on(const struct deepening *d, uint32_t i, uint32_t j)
 {
-    uint32_t a = d->a.t->n_events - i, b = d->b.t->n_events - j, n = a < b ? a : b, others = 0;
+    uint32_t a = d->a.t->n_events - i, b = d->b.t->n_events - j, n = a < b ? a : b;
 
     if (n < LOOK_AHEAD && a != b)
         return false;
     for (uint32_t k = 0; k < n && k < LOOK_AHEAD; k++)
-        if (d->a.loose[i + k] != d->b.loose[j + k] || (others += d->a.like[i + k] != d->b.like[j + k]) > OTHERS)
+        if (d->a.loose[i + k] != d->b.loose[j + k])
             return false;
     return true;
 }

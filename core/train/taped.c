@@ -166,13 +166,15 @@ static bool play_few(const struct kept *k, const struct step *step, struct arena
 }
 
 /* ------------------------------------------------------------------------------------------------------------- full depth */
-enum { FIRST_PERIODS = 4, LONGEST_PERIOD = 8 }; /* the first, two alike, the last */
+enum { FIRST_PERIODS = 4, LONGEST_PERIOD = 8 }; /* the first, two alike, the last; where the host waits for units that went before, one more */
 
-static uint32_t first_depth(const struct arch *arch)
+static uint32_t first_depth(const struct tape_question *q)
 {
-    uint32_t period = fold_period(arch);
+    uint32_t period = fold_period(q->arch);
+    enum method m = q->step->r.method;
+    bool waits = m != METHOD_SINGLE && m != METHOD_DDP && m != METHOD_TP;
 
-    return FIRST_PERIODS * period + arch->layers % period;
+    return (FIRST_PERIODS + waits) * period + q->arch->layers % period;
 }
 
 /* Nothing that fills over several layers: neither buckets and windows nor a pipeline's stages. DistributedDataParallel's buckets are looked at. */
@@ -182,7 +184,7 @@ static bool may_be_deepened(const struct tape_question *q)
     uint32_t period = fold_period(q->arch);
 
     return !q->logged && (!m || !m->cuts_layers) && q->step->r.method != METHOD_PP && q->step->r.offload == OFFLOAD_NONE && period <= LONGEST_PERIOD &&
-           q->arch->layers >= 2 * (2 * first_depth(q->arch) + period);
+           q->arch->layers >= 2 * (2 * first_depth(q) + period);
 }
 
 static bool play_depth(const struct tape_question *q, uint32_t layers, struct arena *arena, struct bare_tape *ret)
@@ -242,7 +244,7 @@ static void take_tape(struct run *r, struct arena *arena, unsigned char *begin, 
 /* False: it has to be played. */
 static bool lay_out(const struct tape_question *q, struct arena *arena, struct kept_run *ret)
 {
-    uint32_t period = fold_period(q->arch), first = first_depth(q->arch);
+    uint32_t period = fold_period(q->arch), first = first_depth(q);
     struct trainer *t = arena_new(arena, struct trainer);
     struct budget *budget = arena->budget;
     struct bare_tape shallow, deeper, deep;
