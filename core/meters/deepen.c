@@ -31,8 +31,10 @@ static inline uint64_t mixed(uint64_t hash, uint64_t word)
 
 static uint64_t loose_of(const struct bare_tape *t, const struct birth *b)
 {
-    return mixed(b->module < t->n_roles ? t->role[b->module] : 0, b->op | (uint64_t)b->node << 16 | (uint64_t)b->stage << 32 | (uint64_t)b->forward_stage << 36 | (uint64_t)b->mark << 40 |
-                        (uint64_t)b->stream << 44 | (uint64_t)b->recompute << 48 | (uint64_t)b->readers << 52);
+    uint64_t what = b->op | (uint64_t)b->node << 16 | (uint64_t)b->stage << 32 | (uint64_t)b->forward_stage << 36 | (uint64_t)b->mark << 40 |
+                    (uint64_t)b->stream << 44 | (uint64_t)b->recompute << 48 | (uint64_t)b->readers << 52;
+
+    return mixed(b->module < t->n_roles ? t->role[b->module] : 0, what);
 }
 
 static bool read_side(struct side *s, const struct bare_tape *t, struct arena *arena)
