@@ -3,6 +3,7 @@
  *
  *   embed rows FILE.csv COLUMN:KIND...   one `{.COLUMN = value, ...},` a row; KIND s: string, n: number. Empty cells are left out,
  *                                        so they become NULL or 0. CSV after RFC 4180.
+ *   embed modules PREFIX ROOT FILE.py... one `{"import.name", "FILE.py", "text", bytes, is a package},` a file below ROOT
  *   embed configs FILE.json...           one `{"org/name", "text", bytes},` a file named org__name.json, sorted by id
  *   embed json FILE.csv COLUMN:KIND:NAME... one string literal: a JSON array, an object a row. KIND s: string, n: number,
  *                                        l: list joined by ';', c: list joined by ',', M: MiB, G: GB, both to bytes. Empty: null or [].
@@ -10,6 +11,7 @@
  *
  * Writes to standard output; exit status 1 and a sentence when the data is not what was promised.
  */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -294,6 +296,29 @@ static void configs(char **files, int n)
     }
 }
 
+/* ROOT/a/b.py -> PREFIX.a.b, as Python imports it; a package's __init__.py is the package. */
+static void modules(const char *prefix, const char *root, char **files, int n)
+{
+    size_t skip = strlen(root) + 1;
+
+    for (int i = 0; i < n; i++) {
+        struct text t = read_file(files[i]);
+        size_t bytes = strlen(files[i]), end = bytes - 3;
+        bool package = bytes >= 12 && !strcmp(files[i] + bytes - 12, "/__init__.py");
+
+        if (bytes < skip + 3 || strncmp(files[i], root, skip - 1) != 0 || strcmp(files[i] + end, ".py") != 0)
+            die(files[i], "no .py below ", root);
+        end -= package ? 9 : 0;
+        printf("{\"%s.", prefix);
+        for (size_t k = skip; k < end; k++)
+            putchar(files[i][k] == '/' ? '.' : files[i][k]);
+        printf("\", \"%s\",\n", files[i]);
+        put_literal(t.data, t.bytes);
+        printf(", %zu, %s},\n", t.bytes, package ? "true" : "false");
+        free(t.data);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc >= 4 && strcmp(argv[1], "rows") == 0) {
@@ -302,6 +327,8 @@ int main(int argc, char **argv)
         json(argv[2], argv + 3, argc - 3);
     } else if (argc >= 3 && strcmp(argv[1], "configs") == 0) {
         configs(argv + 2, argc - 2);
+    } else if (argc >= 5 && strcmp(argv[1], "modules") == 0) {
+        modules(argv[2], argv[3], argv + 4, argc - 4);
     } else if (argc == 3 && strcmp(argv[1], "text") == 0) {
         struct text t = read_file(argv[2]);
 
@@ -309,7 +336,7 @@ int main(int argc, char **argv)
         putchar('\n');
         free(t.data);
     } else {
-        fprintf(stderr, "embed rows FILE COLUMN:KIND... | json FILE COLUMN:KIND:NAME... | configs FILE... | text FILE\n");
+        fprintf(stderr, "embed rows FILE COLUMN:KIND... | json FILE COLUMN:KIND:NAME... | configs FILE... | modules PREFIX ROOT FILE... | text FILE\n");
         return 2;
     }
     return fflush(stdout) || ferror(stdout) ? 1 : 0;

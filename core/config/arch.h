@@ -64,7 +64,10 @@ enum layer_kind { LAYER_FULL, LAYER_SLIDING };
  * the rest, mistral and qwen2 ignore the key. */
 enum rope { ROPE_NONE, ROPE_DEFAULT, ROPE_LINEAR, ROPE_DYNAMIC, ROPE_YARN, ROPE_LLAMA3, ROPE_LONGROPE, ROPE_PROPORTIONAL };
 
+struct program_source;
+
 struct arch {
+    const struct program_source *program; /* classes in the language in the family's place: models/program.h; NULL: none */
     enum family family;
     const char *model_type;   /* "llama" */
     uint32_t num_labels;      /* of a *ForSequenceClassification: num_labels, the length of id2label, else 2 (PretrainedConfig) */

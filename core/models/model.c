@@ -17,7 +17,8 @@ const struct family_program *family_program(enum family family)
 
 enum err_code model_declare(struct model *m, struct err *err)
 {
-    m->family = family_program(m->arch->family);
+    if (!m->family)
+        m->family = family_program(m->arch->family);
     if (!m->family)
         return err_set(err, ERR_ARCH_UNKNOWN, "/model_type", "'%.40s' has no program here yet", m->arch->model_type);
     m->n_layers = m->arch->layers;

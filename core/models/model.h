@@ -17,6 +17,7 @@
 enum attention_kernel { KERNEL_SDPA, KERNEL_EAGER, KERNEL_FLASH_2 };
 
 struct model;
+struct program_source;
 
 struct batch {
     val ids, mask, labels;  /* int64 [batch, seq]; held by the caller */
@@ -42,7 +43,9 @@ struct model {
     struct tree tree;
     const struct arch *arch;
     const struct quirks *q;
-    const struct family_program *family;
+    const struct family_program *family; /* set before model_declare(): that one; else the family's */
+    void (*outputs_end)(struct run *r, struct model *m); /* declare() says so: the loop lets go of what forward returned; NULL: the cache is all there is */
+    const struct program_source *source; /* of a program in the language: program.h */
     enum attention_kernel attention;
     bool padded, use_cache, checkpointing, reentrant;
     bool layers_wrapped; /* each layer stands in a module of the method's: a layer that checkpoints itself leaves that one's hooks outside */

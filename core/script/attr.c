@@ -535,11 +535,11 @@ int special(struct script *s, sv of, enum symbol name, uint32_t n, const sv *arg
         args[0] = of;
         for (uint32_t i = 0; i < n && i < 5; i++)
             args[i + 1] = argv[i];
-        *ret = call(s, found, args, n + 1, 0, NULL);
+        *ret = sv_call(s, found, args, n + 1, 0, NULL);
     } else {
         sv f = descriptor_get(s, found, of, c);
 
-        *ret = sv_ok(f) ? call(s, f, argv, n, 0, NULL) : sv_null();
+        *ret = sv_ok(f) ? sv_call(s, f, argv, n, 0, NULL) : sv_null();
         sv_drop(s, f);
     }
     return sv_ok(*ret) ? 1 : -1;

@@ -293,7 +293,7 @@ static sv call_prefixed(struct script *s, sv f, sv first, const sv *argv, uint32
     if (n + n_kw)
         memcpy(base + 1, argv, (n + n_kw) * sizeof(sv));
     s->sp += n + n_kw + 1;
-    r = call(s, f, base, n + 1, n_kw, names);
+    r = sv_call(s, f, base, n + 1, n_kw, names);
     s->sp = base;
     return r;
 }
@@ -321,14 +321,14 @@ static sv call_instance(struct script *s, sv f, const sv *argv, uint32_t n, uint
         r = call_prefixed(s, found, f, argv, n, n_kw, names);
     } else {
         found = descriptor_get(s, found, f, c);
-        r = sv_ok(found) ? call(s, found, argv, n, n_kw, names) : found;
+        r = sv_ok(found) ? sv_call(s, found, argv, n, n_kw, names) : found;
         sv_drop(s, found);
     }
     leave(s);
     return r;
 }
 
-sv call(struct script *s, sv f, const sv *argv, uint32_t n, uint32_t n_kw, const sv *names)
+sv sv_call(struct script *s, sv f, const sv *argv, uint32_t n, uint32_t n_kw, const sv *names)
 {
     struct script_args a = {.v = argv, .n = n, .kw = argv + n, .names = names, .n_kw = n_kw};
 
@@ -350,9 +350,9 @@ sv call(struct script *s, sv f, const sv *argv, uint32_t n, uint32_t n_kw, const
     case KIND_INSTANCE:
         return call_instance(s, f, argv, n, n_kw, names);
     case KIND_WRAP:
-        return call(s, AS(wrap, f)->function, argv, n, n_kw, names);
+        return sv_call(s, AS(wrap, f)->function, argv, n, n_kw, names);
     case KIND_ALIAS:
-        return call(s, AS(alias, f)->origin, argv, n, n_kw, names);
+        return sv_call(s, AS(alias, f)->origin, argv, n, n_kw, names);
     default:
         return raise_type(s, "callable", f);
     }
@@ -360,12 +360,12 @@ sv call(struct script *s, sv f, const sv *argv, uint32_t n, uint32_t n_kw, const
 
 sv script_call(struct script *s, sv f, uint32_t n, const sv *argv)
 {
-    return call(s, f, argv, n, 0, NULL);
+    return sv_call(s, f, argv, n, 0, NULL);
 }
 
 sv script_call_kw(struct script *s, sv f, uint32_t n, const sv *argv, uint32_t n_kw, const sv *names)
 {
-    return call(s, f, argv, n, n_kw, names);
+    return sv_call(s, f, argv, n, n_kw, names);
 }
 
 sv script_call_args(struct script *s, sv f, const struct script_args *a)
@@ -374,14 +374,14 @@ sv script_call_args(struct script *s, sv f, const struct script_args *a)
     uint32_t total = a->n + a->n_kw;
 
     if (!a->n_kw || a->kw == a->v + a->n)
-        return call(s, f, a->v, a->n, a->n_kw, a->names);
+        return sv_call(s, f, a->v, a->n, a->n_kw, a->names);
     if ((size_t)(s->stack_end - base) < (size_t)total + SCRIPT_PARAMETERS)
         return script_raise(s, EXC_RecursionError, "the evaluation stack is full");
     if (a->n)
         memcpy(base, a->v, a->n * sizeof(sv));
     memcpy(base + a->n, a->kw, a->n_kw * sizeof(sv));
     s->sp += total;
-    r = call(s, f, base, a->n, a->n_kw, a->names);
+    r = sv_call(s, f, base, a->n, a->n_kw, a->names);
     s->sp = base;
     return r;
 }
@@ -414,7 +414,7 @@ sv script_call_method_args(struct script *s, sv of, sv name, const struct script
     if (a->n_kw)
         memcpy(base + first + a->n, a->kw, a->n_kw * sizeof(sv));
     s->sp += total + first;
-    r = call(s, f, base, a->n + first, a->n_kw, a->names);
+    r = sv_call(s, f, base, a->n + first, a->n_kw, a->names);
     s->sp = base;
     sv_drop(s, f);
     sv_drop(s, self);

@@ -337,7 +337,7 @@ static sv call_self(struct script *s, sv f, sv self, const struct script_args *a
     if (a->n_kw)
         memcpy(base + 1 + a->n, a->kw, a->n_kw * sizeof(sv));
     s->sp += total;
-    r = call(s, f, base, a->n + 1, a->n_kw, a->names);
+    r = sv_call(s, f, base, a->n + 1, a->n_kw, a->names);
     s->sp = base;
     return r;
 }

@@ -482,7 +482,7 @@ sv alias_new(struct script *s, sv origin, sv args); /* keeps */
 sv attr_error(struct script *s, sv of, const struct str *name);
 
 /* ---- calls */
-sv call(struct script *s, sv f, const sv *argv, uint32_t n, uint32_t n_kw, const sv *names); /* argv[0..n), then by name */
+sv sv_call(struct script *s, sv f, const sv *argv, uint32_t n, uint32_t n_kw, const sv *names); /* argv[0..n), then by name */
 sv call_native(struct script *s, const struct native *f, sv self, const sv *argv, uint32_t n, uint32_t n_kw, const sv *names);
 bool bind_args(struct script *s, struct func *f, sv *locals, const sv *argv, uint32_t n, uint32_t n_kw, const sv *names, bool taken);
 struct frame *frame_push(struct script *s, const struct code *code);

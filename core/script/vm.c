@@ -1185,7 +1185,7 @@ dispatch:
         sv none[3] = {sv_none(), sv_none(), sv_none()};
 
         a = TOP;
-        r = call(s, a, none, 3, 0, NULL);
+        r = sv_call(s, a, none, 3, 0, NULL);
         sp--;
         DROP(a);
         if (!sv_ok(r))
@@ -1201,7 +1201,7 @@ dispatch:
         if (!sv_ok(what[2]))
             what[2] = sv_none();
         sv_keep(what[2]);
-        r = call(s, sp[-3], what, 3, 0, NULL);
+        r = sv_call(s, sp[-3], what, 3, 0, NULL);
         DROP(what[2]);
         if (!sv_ok(r))
             goto error;
@@ -1280,7 +1280,7 @@ call: /* a: the function, argv[0..n) and n_kw more by name; sp: where the result
     if (sv_is(a, KIND_NATIVE))
         r = call_native(s, AS(native, a), sv_null(), argv, n, n_kw, names);
     else
-        r = call(s, a, argv, n, n_kw, names);
+        r = sv_call(s, a, argv, n, n_kw, names);
     DROP(a);
     for (uint32_t i = 0; i < n + n_kw; i++)
         DROP(argv[i]);

@@ -385,7 +385,7 @@ sv vm_call_ex(struct script *s, sv f, sv *args, sv kw)
     items = seq_items(*args, &n);
     n_kw = sv_ok(kw) ? dict_ptr(kw)->n : 0;
     if (!n_kw)
-        return call(s, f, items, n, 0, NULL);
+        return sv_call(s, f, items, n, 0, NULL);
     if ((size_t)(s->stack_end - base) < (size_t)n + 2 * (size_t)n_kw + 2 * SCRIPT_PARAMETERS)
         return script_raise(s, EXC_RecursionError, "the evaluation stack is full");
     names = base;
@@ -403,7 +403,7 @@ sv vm_call_ex(struct script *s, sv f, sv *args, sv kw)
         base[n_kw + n + k++] = sv_keep(e->value);
     }
     s->sp += n + 2 * n_kw;
-    r = call(s, f, base + n_kw, n, n_kw, names);
+    r = sv_call(s, f, base + n_kw, n, n_kw, names);
     s->sp = base;
     for (uint32_t i = 0; i < n_kw; i++)
         sv_drop(s, base[n_kw + n + i]);
@@ -435,7 +435,7 @@ int vm_with(struct script *s, sv *top)
     }
     top[0] = exit_;
     sv_drop(s, manager);
-    r = call(s, enter_, NULL, 0, 0, NULL);
+    r = sv_call(s, enter_, NULL, 0, 0, NULL);
     sv_drop(s, enter_);
     if (!sv_ok(r))
         return 0;

@@ -11,6 +11,7 @@ struct region {
     struct module *module;
     region_function run;
     void *context;
+    region_release release;
     val args[REGION_ARGS], closed[REGION_CLOSED];
     val second;                       /* the shape of a second result, without storage; 0: one result */
     int n_args, n_closed;
@@ -61,6 +62,8 @@ static void region_hold(struct run *r, struct region *g, struct module *module, 
     g->module = module;
     g->run = run;
     g->context = context;
+    g->release = r->release;
+    r->release = NULL;
     g->n_args = n_args;
     g->n_closed = n_closed;
     for (int i = 0; i < n_args; i++)
@@ -83,6 +86,8 @@ void region_unref(struct run *r, struct region *g)
     for (int i = 0; i < g->n_args; i++)
         value_unref(r, g->args[i]);
     value_unref(r, g->second);
+    if (g->release)
+        g->release(r, g->context);
     g->next = r->free_region;
     r->free_region = g;
 }
@@ -185,6 +190,7 @@ static val reentrant_forward(struct run *r, struct module *module, region_functi
 {
     bool grad_enabled = r->grad_enabled;
     uint32_t node = attach(r, OP_CHECKPOINT, n_args, args);
+    region_release ends;
     struct region *g;
     val out;
 
@@ -199,9 +205,13 @@ static val reentrant_forward(struct run *r, struct module *module, region_functi
         for (int i = 0; i < n_args; i++)
             save(r, node, args[i]);
     }
+    ends = r->release;
+    r->release = NULL;
     r->grad_enabled = false;
     out = run_in(r, module, run, context, n_args, args);
     r->grad_enabled = grad_enabled;
+    if (ends)
+        ends(r, context);
     attach_output(r, node, out, 0);
     if (node && r->second)
         attach_second(r, node);
@@ -250,6 +260,22 @@ void back_checkpoint(struct back *b)
     (void)frame_leave(r, f, 0);
 }
 
+void checkpoint_releases(struct run *r, region_release ends)
+{
+    r->release = ends;
+}
+
+/* No region is made: the function has run. */
+static val ran(struct run *r, void *context, val out)
+{
+    region_release ends = r->release;
+
+    r->release = NULL;
+    if (ends)
+        ends(r, context);
+    return out;
+}
+
 val checkpoint(struct run *r, bool reentrant, struct module *module, region_function run, void *context, int n_args,
                const val *args, int n_closed, const val *closed)
 {
@@ -265,8 +291,14 @@ val checkpoint(struct run *r, bool reentrant, struct module *module, region_func
     if (reentrant)
         return frame_leave(r, f, reentrant_forward(r, module, run, context, n_args, args, n_closed, closed));
     g = region_new(r);
-    if (!g || !r->grad_enabled)
-        return frame_leave(r, f, run_in(r, module, run, context, n_args, args));
+    if (!g || !r->grad_enabled) {
+        region_release ends = r->release;
+
+        r->release = NULL;
+        out = run_in(r, module, run, context, n_args, args);
+        r->release = ends;
+        return frame_leave(r, f, ran(r, context, out));
+    }
     region_hold(r, g, module, run, context, n_args, args, n_closed, closed);
     region_ref(g);
     r->region = g;

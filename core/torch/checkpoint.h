@@ -20,6 +20,10 @@ typedef val (*region_function)(struct run *r, void *context, const val *args);
 
 struct module;
 
+/* What `context` holds ends with the last that may run it again; NULL: it outlives the step. For the next checkpoint(). */
+typedef void (*region_release)(struct run *r, void *context);
+void checkpoint_releases(struct run *r, region_release release);
+
 /* `module`: whose __call__ the checkpointed function is; NULL where only its forward is (the caller then enters it once). */
 val checkpoint(struct run *r, bool reentrant, struct module *module, region_function run, void *context, int n_args,
                const val *args, int n_closed, const val *closed);

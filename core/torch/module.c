@@ -154,6 +154,16 @@ static val dropout_forward(struct run *r, struct module *m, val x)
     return dropout(r, x, m->p);
 }
 
+module_forward module_leaf_forward(enum module_kind kind)
+{
+    static const module_forward forwards[] = {
+        [MODULE_LINEAR] = linear_forward, [MODULE_CONV1D] = conv1d_forward, [MODULE_EMBEDDING] = embedding_forward,
+        [MODULE_LAYER_NORM] = layer_norm_forward, [MODULE_DROPOUT] = dropout_forward,
+    };
+
+    return kind < sizeof forwards / sizeof *forwards ? forwards[kind] : NULL;
+}
+
 static struct module *leaf(struct tree *t, struct module *parent, const char *name, enum module_kind kind, module_forward forward)
 {
     struct module *m = container(t, parent, name);

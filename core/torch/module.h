@@ -66,6 +66,7 @@ MUST_CHECK enum err_code tree_init(struct tree *t, struct arena *arena, enum dty
 
 /* Children and parameters stand in the order of these calls. */
 struct module *container(struct tree *t, struct module *parent, const char *name);
+module_forward module_leaf_forward(enum module_kind kind); /* of the leaf kinds: what runs until it is replaced; NULL: none */
 struct module *container_at(struct tree *t, struct module *parent, uint32_t index); /* of a ModuleList */
 struct module *linear(struct tree *t, struct module *parent, const char *name, int64_t in, int64_t out, bool bias);
 struct module *conv1d(struct tree *t, struct module *parent, const char *name, int64_t in, int64_t out); /* transformers' Conv1D */

@@ -182,6 +182,7 @@ struct run {
     uint32_t node_running;       /* autograd node, 0 in forward */
     struct region *region;       /* checkpoint region that packs saves, or keeps them while it recomputes */
     struct region *free_region;
+    void (*release)(struct run *r, void *context); /* checkpoint_releases() */
     struct wide *free_wide;
     struct hook *free_hook, *at_end; /* hooks.h; at_end: of the backward that runs */
     uint32_t n_hooks, max_hooks;

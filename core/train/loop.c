@@ -168,6 +168,8 @@ struct outputs call_model(struct trainer *t, const struct batch *b)
 void drop_outputs(struct trainer *t, struct outputs *o)
 {
     consume(&t->run, o->logits);
+    if (t->model.outputs_end)
+        t->model.outputs_end(&t->run, &t->model);
     drop_cache(t);
 }
 

@@ -1,0 +1,140 @@
+"""gemma2: norms before and after each part, scores and logits capped, a window in every other layer."""
+import torch
+from torch import nn
+
+from transformers.activations import ACT2FN
+from transformers.models.llama.modeling_llama import (
+    LlamaAttention, LlamaConfig, LlamaDecoderLayer, LlamaForCausalLM, LlamaMLP, repeat_kv)
+from transformers.models.qwen2.modeling_qwen2 import Qwen2Model
+
+
+class Gemma2Config(LlamaConfig):
+    model_type = "gemma2"
+    vocab_size: int = 256000
+    hidden_size: int = 2304
+    intermediate_size: int = 9216
+    num_hidden_layers: int = 26
+    num_attention_heads: int = 8
+    num_key_value_heads: int | None = 4
+    head_dim: int | None = 256
+    hidden_activation: str = "gelu_pytorch_tanh"
+    max_position_embeddings: int = 8192
+    pad_token_id: int | None = 0
+    eos_token_id: int | None = 1
+    bos_token_id: int | None = 2
+    tie_word_embeddings: bool = True
+    query_pre_attn_scalar: int = 256
+    sliding_window: int | None = 4096
+    layer_types: list | None = None
+    final_logit_softcapping: float | None = 30.0
+    attn_logit_softcapping: float | None = 50.0
+
+    def __post_init__(self, **kwargs):
+        if self.layer_types is None:
+            self.layer_types = ["full_attention" if i % 2 else "sliding_attention" for i in range(self.num_hidden_layers)]
+        super().__post_init__(**kwargs)
+
+
+class Gemma2RMSNorm(nn.Module):
+    def __init__(self, dim, eps=1e-6):
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.zeros(dim))
+
+    def _norm(self, x):
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)
+
+    def forward(self, x):
+        y = self._norm(x.float())
+        y = y * (1.0 + self.weight.float())
+        return y.type_as(x)
+
+
+def eager_attention_forward(module, query, key, value, attention_mask, dropout=0.0, scaling=None, softcap=None, **kwargs):
+    keys = repeat_kv(key, module.num_key_value_groups)
+    values = repeat_kv(value, module.num_key_value_groups)
+    weights = torch.matmul(query, keys.transpose(2, 3)) * scaling
+    if softcap is not None:
+        weights = weights / softcap
+        weights = torch.tanh(weights)
+        weights = weights * softcap
+    if attention_mask is not None:
+        weights = weights + attention_mask
+    weights = nn.functional.softmax(weights, dim=-1, dtype=torch.float32).to(query.dtype)
+    weights = nn.functional.dropout(weights, p=dropout, training=module.training)
+    output = torch.matmul(weights, values)
+    output = output.transpose(1, 2).contiguous()
+    return output, weights
+
+
+class Gemma2Attention(LlamaAttention):
+    eager = staticmethod(eager_attention_forward)
+
+    def __init__(self, config, layer_idx):
+        super().__init__(config, layer_idx)
+        self.scaling = config.query_pre_attn_scalar**-0.5
+        window = config.sliding_window if config.layer_types[layer_idx] == "sliding_attention" else None
+        self.window = {"sliding_window": window, "softcap": config.attn_logit_softcapping}
+
+
+class Gemma2ScaledEmbedding(nn.Embedding):
+    def __init__(self, rows, width, padding_idx, scale):
+        super().__init__(rows, width, padding_idx)
+        self.register_buffer("embed_scale", torch.tensor(scale), persistent=False)
+
+    def forward(self, input_ids):
+        return super().forward(input_ids) * self.embed_scale.to(self.weight.dtype)
+
+
+class Gemma2MLP(LlamaMLP):
+    def __init__(self, config):
+        super().__init__(config)
+        self.act_fn = ACT2FN[config.hidden_activation]
+
+
+class Gemma2DecoderLayer(LlamaDecoderLayer):
+    attention, feed_forward, norm = Gemma2Attention, Gemma2MLP, Gemma2RMSNorm
+
+    def __init__(self, config, layer_idx):
+        super().__init__(config, layer_idx)
+        self.pre_feedforward_layernorm = Gemma2RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+        self.post_feedforward_layernorm = Gemma2RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+
+    def forward(self, hidden_states, position_embeddings=None, attention_mask=None, position_ids=None, past_key_values=None, **kwargs):
+        residual = hidden_states
+        hidden_states = self.input_layernorm(hidden_states)
+        hidden_states, _ = self.self_attn(hidden_states=hidden_states, position_embeddings=position_embeddings, attention_mask=attention_mask,
+                                          position_ids=position_ids, past_key_values=past_key_values, **kwargs)
+        hidden_states = self.post_attention_layernorm(hidden_states)
+        hidden_states = residual + hidden_states
+        residual = hidden_states
+        hidden_states = self.pre_feedforward_layernorm(hidden_states)
+        hidden_states = self.mlp(hidden_states)
+        hidden_states = self.post_feedforward_layernorm(hidden_states)
+        hidden_states = residual + hidden_states
+        return hidden_states
+
+
+class Gemma2Model(Qwen2Model):
+    layer = Gemma2DecoderLayer
+
+    def embedding(self, config):
+        return Gemma2ScaledEmbedding(config.vocab_size, config.hidden_size, config.pad_token_id, config.hidden_size**0.5)
+
+
+class Gemma2ForCausalLM(LlamaForCausalLM):
+    config_class = Gemma2Config
+    _no_split_modules = ["Gemma2DecoderLayer"]
+    _supports_sdpa = False
+    decoder = Gemma2Model
+
+    def logits(self, x):
+        logits = self.lm_head(x)
+        if self.config.final_logit_softcapping is not None:
+            logits = logits / self.config.final_logit_softcapping
+            logits = torch.tanh(logits)
+            logits = logits * self.config.final_logit_softcapping
+        return logits
+
+
+causal_lm = Gemma2ForCausalLM

@@ -1,0 +1,218 @@
+"""gpt_neox: fused query, key and value, rotary on a part of each head, attention and feed-forward side by side."""
+import torch
+from torch import nn
+
+from transformers.activations import ACT2FN
+from transformers.cache_utils import DynamicCache
+from transformers.configuration_utils import PreTrainedConfig
+from transformers.masking_utils import create_causal_mask
+from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, PreTrainedModel, slice_logits_to_keep
+from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, rotate_half
+from transformers.utils import can_return_tuple
+from transformers.utils.generic import merge_with_config_defaults
+from transformers.utils.output_capturing import capture_outputs
+
+
+class GPTNeoXConfig(PreTrainedConfig):
+    model_type = "gpt_neox"
+    base_model_tp_plan = {
+        "layers.*.attention.query_key_value": "colwise", "layers.*.attention.dense": "rowwise", "layers.*.mlp.dense_h_to_4h": "colwise",
+        "layers.*.mlp.dense_4h_to_h": "rowwise",
+    }
+    vocab_size: int = 50432
+    hidden_size: int = 6144
+    num_hidden_layers: int = 44
+    num_attention_heads: int = 64
+    intermediate_size: int = 24576
+    hidden_act: str = "gelu"
+    attention_dropout: float = 0.0
+    hidden_dropout: float = 0.0
+    max_position_embeddings: int = 2048
+    layer_norm_eps: float = 1e-5
+    use_cache: bool = True
+    bos_token_id: int | None = 0
+    eos_token_id: int | None = 2
+    pad_token_id: int | None = None
+    tie_word_embeddings: bool = False
+    use_parallel_residual: bool = True
+    rope_parameters: dict | None = None
+    attention_bias: bool = True
+
+    def __post_init__(self, **kwargs):
+        kwargs["rope_theta"] = kwargs.pop("rotary_emb_base", 10000.0)
+        kwargs["partial_rotary_factor"] = kwargs.pop("rotary_pct", 0.25)
+        super().__post_init__(**kwargs)
+
+
+class GPTNeoXMLP(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.dense_h_to_4h = nn.Linear(config.hidden_size, config.intermediate_size)
+        self.dense_4h_to_h = nn.Linear(config.intermediate_size, config.hidden_size)
+        self.act = ACT2FN[config.hidden_act]
+
+    def forward(self, x):
+        x = self.dense_h_to_4h(x)
+        x = self.act(x)
+        x = self.dense_4h_to_h(x)
+        return x
+
+
+class GPTNeoXRotaryEmbedding(LlamaRotaryEmbedding):
+    @staticmethod
+    def compute_default_rope_parameters(config):
+        dim = int(config.hidden_size // config.num_attention_heads * config.rope_parameters.get("partial_rotary_factor", 1.0))
+        return 1.0 / config.rope_parameters["rope_theta"] ** (torch.arange(0, dim, 2, dtype=torch.float) / dim), 1.0
+
+
+def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
+    cos = cos.unsqueeze(unsqueeze_dim)
+    sin = sin.unsqueeze(unsqueeze_dim)
+    turned = cos.shape[-1]
+    q_turned, q_rest = q[..., :turned], q[..., turned:]
+    k_turned, k_rest = k[..., :turned], k[..., turned:]
+    q_out = (q_turned * cos) + (rotate_half(q_turned) * sin)
+    k_out = (k_turned * cos) + (rotate_half(k_turned) * sin)
+    q_out = torch.cat([q_out, q_rest], dim=-1)
+    k_out = torch.cat([k_out, k_rest], dim=-1)
+    return q_out, k_out
+
+
+def eager_attention_forward(module, query, key, value, attention_mask, scaling, dropout=0.0, **kwargs):
+    weights = torch.matmul(query, key.transpose(2, 3)) * scaling
+    if attention_mask is not None:
+        weights = weights + attention_mask
+    weights = nn.functional.softmax(weights, dim=-1, dtype=torch.float32).to(query.dtype)
+    weights = nn.functional.dropout(weights, p=dropout, training=module.training)
+    output = torch.matmul(weights, value)
+    output = output.transpose(1, 2).contiguous()
+    return output, weights
+
+
+class GPTNeoXAttention(nn.Module):
+    def __init__(self, config, layer_idx=None):
+        super().__init__()
+        self.config = config
+        self.layer_idx = layer_idx
+        self.head_size = config.hidden_size // config.num_attention_heads
+        self.scaling = self.head_size**-0.5
+        self.is_causal = True
+        self.query_key_value = nn.Linear(config.hidden_size, 3 * config.hidden_size, bias=config.attention_bias)
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size, bias=config.attention_bias)
+
+    def forward(self, hidden_states, attention_mask, layer_past=None, position_embeddings=None, **kwargs):
+        rows = hidden_states.shape[:-1]
+        qkv = self.query_key_value(hidden_states).view((*rows, -1, 3 * self.head_size)).transpose(1, 2)
+        q, k, v = qkv.chunk(3, dim=-1)
+        cos, sin = position_embeddings
+        q, k = apply_rotary_pos_emb(q, k, cos, sin)
+        if layer_past is not None:
+            k, v = layer_past.update(k, v, self.layer_idx)
+        attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention_forward)
+        output, weights = attend(self, q, k, v, attention_mask, scaling=self.scaling,
+                                 dropout=self.config.attention_dropout if self.training else 0.0, **kwargs)
+        output = output.reshape(*rows, -1).contiguous()
+        output = self.dense(output)
+        return output, weights
+
+
+class GPTNeoXLayer(GradientCheckpointingLayer):
+    def __init__(self, config, layer_idx):
+        super().__init__()
+        self.use_parallel_residual = config.use_parallel_residual
+        self.input_layernorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.post_attention_layernorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.post_attention_dropout = nn.Dropout(config.hidden_dropout)
+        self.post_mlp_dropout = nn.Dropout(config.hidden_dropout)
+        self.attention = GPTNeoXAttention(config, layer_idx)
+        self.mlp = GPTNeoXMLP(config)
+
+    def forward(self, hidden_states, attention_mask=None, position_ids=None, use_cache=False, layer_past=None, position_embeddings=None, **kwargs):
+        attended, _ = self.attention(self.input_layernorm(hidden_states), attention_mask=attention_mask, position_ids=position_ids,
+                                     layer_past=layer_past, use_cache=use_cache, position_embeddings=position_embeddings, **kwargs)
+        attended = self.post_attention_dropout(attended)
+        if self.use_parallel_residual:
+            fed = self.mlp(self.post_attention_layernorm(hidden_states))
+            fed = self.post_mlp_dropout(fed)
+            hidden_states = fed + attended + hidden_states
+        else:
+            attended = attended + hidden_states
+            fed = self.mlp(self.post_attention_layernorm(attended))
+            fed = self.post_mlp_dropout(fed)
+            hidden_states = fed + attended
+        return hidden_states
+
+
+class GPTNeoXPreTrainedModel(PreTrainedModel):
+    config_class = GPTNeoXConfig
+    base_model_prefix = "gpt_neox"
+    supports_gradient_checkpointing = True
+    _no_split_modules = ["GPTNeoXLayer"]
+    _supports_flash_attn = True
+    _supports_sdpa = True
+    _supports_attention_backend = True
+
+
+class GPTNeoXModel(GPTNeoXPreTrainedModel):
+    def __init__(self, config):
+        super().__init__(config)
+        self.embed_in = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.emb_dropout = nn.Dropout(config.hidden_dropout)
+        self.layers = nn.ModuleList([GPTNeoXLayer(config, i) for i in range(config.num_hidden_layers)])
+        self.final_layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.rotary_emb = GPTNeoXRotaryEmbedding(config)
+        self.gradient_checkpointing = False
+        self.post_init()
+
+    def get_input_embeddings(self):
+        return self.embed_in
+
+    @merge_with_config_defaults
+    @capture_outputs
+    def forward(self, input_ids=None, attention_mask=None, position_ids=None, inputs_embeds=None, past_key_values=None, use_cache=None, **kwargs):
+        if inputs_embeds is None:
+            inputs_embeds = self.embed_in(input_ids)
+        if use_cache and past_key_values is None:
+            past_key_values = DynamicCache(config=self.config)
+        if position_ids is None:
+            seen = past_key_values.get_seq_length() if past_key_values is not None else 0
+            position_ids = torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device) + seen
+            position_ids = position_ids.unsqueeze(0)
+        mask = create_causal_mask(config=self.config, inputs_embeds=inputs_embeds, attention_mask=attention_mask, past_key_values=past_key_values,
+                                  position_ids=position_ids)
+        hidden_states = self.emb_dropout(inputs_embeds)
+        tables = self.rotary_emb(hidden_states, position_ids=position_ids)
+        for layer in self.layers:
+            hidden_states = layer(hidden_states, attention_mask=mask, position_ids=position_ids, layer_past=past_key_values, use_cache=use_cache,
+                                  position_embeddings=tables, **kwargs)
+        hidden_states = self.final_layer_norm(hidden_states)
+        return BaseModelOutputWithPast(last_hidden_state=hidden_states, past_key_values=past_key_values)
+
+
+class GPTNeoXForCausalLM(GPTNeoXPreTrainedModel):
+    _tied_weights_keys = {"lm_head.weight": "gpt_neox.embed_in.weight"}
+    _tp_plan = {"lm_head": "colwise_gather_output"}
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.gpt_neox = GPTNeoXModel(config)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(self, input_ids=None, attention_mask=None, position_ids=None, inputs_embeds=None, past_key_values=None, labels=None, use_cache=None,
+                logits_to_keep=0, **kwargs):
+        outputs = self.gpt_neox(input_ids, attention_mask=attention_mask, position_ids=position_ids, inputs_embeds=inputs_embeds,
+                                past_key_values=past_key_values, use_cache=use_cache, **kwargs)
+        hidden_states = outputs.last_hidden_state
+        hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
+        logits = self.lm_head(hidden_states)
+        loss = None
+        if labels is not None:
+            loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **kwargs)
+        return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=outputs.past_key_values)
+
+
+causal_lm = GPTNeoXForCausalLM

@@ -1,0 +1,296 @@
+"""llama: the decoder that most families vary."""
+import torch
+from torch import nn
+
+from transformers.activations import ACT2FN
+from transformers.cache_utils import DynamicCache
+from transformers.configuration_utils import PreTrainedConfig
+from transformers.masking_utils import create_causal_mask
+from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS, dynamic_rope_update
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, PreTrainedModel, slice_logits_to_keep
+from transformers.utils import can_return_tuple
+from transformers.utils.generic import merge_with_config_defaults
+from transformers.utils.output_capturing import capture_outputs
+
+
+class LlamaConfig(PreTrainedConfig):
+    model_type = "llama"
+    base_model_tp_plan = {
+        "layers.*.self_attn.q_proj": "colwise", "layers.*.self_attn.k_proj": "colwise", "layers.*.self_attn.v_proj": "colwise",
+        "layers.*.self_attn.o_proj": "rowwise", "layers.*.mlp.gate_proj": "colwise", "layers.*.mlp.up_proj": "colwise",
+        "layers.*.mlp.down_proj": "rowwise",
+    }
+    base_model_pp_plan = {
+        "embed_tokens": (["input_ids"], ["inputs_embeds"]),
+        "layers": (["hidden_states", "attention_mask"], ["hidden_states"]),
+        "norm": (["hidden_states"], ["hidden_states"]),
+    }
+    vocab_size: int = 32000
+    hidden_size: int = 4096
+    intermediate_size: int = 11008
+    num_hidden_layers: int = 32
+    num_attention_heads: int = 32
+    num_key_value_heads: int | None = None
+    head_dim: int | None = None
+    hidden_act: str = "silu"
+    max_position_embeddings: int = 2048
+    rms_norm_eps: float = 1e-6
+    use_cache: bool = True
+    pad_token_id: int | None = None
+    bos_token_id: int | None = 1
+    eos_token_id: int | None = 2
+    tie_word_embeddings: bool = False
+    rope_parameters: dict | None = None
+    attention_bias: bool = False
+    attention_dropout: float = 0.0
+    mlp_bias: bool = False
+
+    def __post_init__(self, **kwargs):
+        self.head_dim = self.head_dim or self.hidden_size // self.num_attention_heads
+        self.num_key_value_heads = self.num_key_value_heads or self.num_attention_heads
+        super().__post_init__(**kwargs)
+
+
+class LlamaRMSNorm(nn.Module):
+    def __init__(self, hidden_size, eps=1e-6):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(hidden_size))
+        self.variance_epsilon = eps
+
+    def forward(self, x):
+        dtype = x.dtype
+        x = x.to(torch.float32)
+        variance = x.pow(2).mean(-1, keepdim=True)
+        x = x * torch.rsqrt(variance + self.variance_epsilon)
+        return self.weight * x.to(dtype)
+
+
+class LlamaRotaryEmbedding(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.config = config
+        self.max_seq_len_cached = self.original_max_seq_len = config.max_position_embeddings
+        self.rope_type = config.rope_parameters["rope_type"]
+        init = self.compute_default_rope_parameters if self.rope_type == "default" else ROPE_INIT_FUNCTIONS[self.rope_type]
+        inv_freq, self.attention_scaling = init(config)
+        self.register_buffer("inv_freq", inv_freq, persistent=False)
+        self.register_buffer("original_inv_freq", inv_freq.clone(), persistent=False)
+
+    @staticmethod
+    def compute_default_rope_parameters(config):
+        dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        return 1.0 / config.rope_parameters["rope_theta"] ** (torch.arange(0, dim, 2, dtype=torch.float) / dim), 1.0
+
+    @torch.no_grad()
+    @dynamic_rope_update
+    def forward(self, x, position_ids):
+        freqs = position_ids[..., None].float() * self.inv_freq.to(device=x.device, dtype=torch.float)
+        angles = torch.cat((freqs, freqs), dim=-1)
+        cos = angles.cos() * self.attention_scaling
+        sin = angles.sin() * self.attention_scaling
+        return cos.to(dtype=x.dtype), sin.to(dtype=x.dtype)
+
+
+def rotate_half(x):
+    low = x[..., : x.shape[-1] // 2]
+    high = x[..., x.shape[-1] // 2 :]
+    return torch.cat((-high, low), dim=-1)
+
+
+def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
+    cos = cos.unsqueeze(unsqueeze_dim)
+    sin = sin.unsqueeze(unsqueeze_dim)
+    q_turned = (q * cos) + (rotate_half(q) * sin)
+    k_turned = (k * cos) + (rotate_half(k) * sin)
+    return q_turned, k_turned
+
+
+def repeat_kv(x, n_rep):
+    batch, kv_heads, seq, head_dim = x.shape
+    if n_rep == 1:
+        return x
+    x = x[:, :, None, :, :].expand(batch, kv_heads, n_rep, seq, head_dim)
+    return x.reshape(batch, kv_heads * n_rep, seq, head_dim)
+
+
+def eager_attention_forward(module, query, key, value, attention_mask, scaling, dropout=0.0, **kwargs):
+    keys = repeat_kv(key, module.num_key_value_groups)
+    values = repeat_kv(value, module.num_key_value_groups)
+    weights = torch.matmul(query, keys.transpose(2, 3)) * scaling
+    if attention_mask is not None:
+        weights = weights + attention_mask
+    weights = nn.functional.softmax(weights, dim=-1, dtype=torch.float32).to(query.dtype)
+    weights = nn.functional.dropout(weights, p=dropout, training=module.training)
+    output = torch.matmul(weights, values)
+    output = output.transpose(1, 2).contiguous()
+    return output, weights
+
+
+class LlamaMLP(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        bias = getattr(config, "mlp_bias", False)
+        self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=bias)
+        self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=bias)
+        self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=bias)
+        self.act_fn = ACT2FN[config.hidden_act]
+
+    def forward(self, x):
+        y = self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
+        return y
+
+
+class LlamaAttention(nn.Module):
+    eager = staticmethod(eager_attention_forward)
+
+    def __init__(self, config, layer_idx):
+        super().__init__()
+        self.config = config
+        self.layer_idx = layer_idx
+        self.head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        self.num_key_value_groups = config.num_attention_heads // config.num_key_value_heads
+        self.scaling = self.head_dim**-0.5
+        self.attention_dropout = config.attention_dropout
+        self.is_causal = True
+        self.window = {}  # keywords for the attention function
+        q, kv = config.num_attention_heads * self.head_dim, config.num_key_value_heads * self.head_dim
+        in_bias, out_bias = self.biases(config)
+        self.q_proj = nn.Linear(config.hidden_size, q, bias=in_bias)
+        self.k_proj = nn.Linear(config.hidden_size, kv, bias=in_bias)
+        self.v_proj = nn.Linear(config.hidden_size, kv, bias=in_bias)
+        self.o_proj = nn.Linear(q, config.hidden_size, bias=out_bias)
+
+    def biases(self, config):
+        return config.attention_bias, config.attention_bias
+
+    def project(self, x):
+        shape = (*x.shape[:-1], -1, self.head_dim)
+        return (self.q_proj(x).view(shape).transpose(1, 2), self.k_proj(x).view(shape).transpose(1, 2),
+                self.v_proj(x).view(shape).transpose(1, 2))
+
+    def forward(self, hidden_states, position_embeddings=None, attention_mask=None, past_key_values=None, **kwargs):
+        rows = hidden_states.shape[:-1]
+        q, k, v = self.project(hidden_states)
+        cos, sin = position_embeddings
+        q, k = apply_rotary_pos_emb(q, k, cos, sin)
+        if past_key_values is not None:
+            k, v = past_key_values.update(k, v, self.layer_idx)
+        attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, self.eager)
+        output, weights = attend(self, q, k, v, attention_mask, dropout=self.attention_dropout if self.training else 0.0,
+                                 scaling=self.scaling, **self.window, **kwargs)
+        output = output.reshape(*rows, -1).contiguous()
+        output = self.o_proj(output)
+        return output, weights
+
+
+class LlamaDecoderLayer(GradientCheckpointingLayer):
+    attention, feed_forward, norm = LlamaAttention, LlamaMLP, LlamaRMSNorm
+
+    def __init__(self, config, layer_idx):
+        super().__init__()
+        self.self_attn = self.attention(config, layer_idx)
+        self.mlp = self.feed_forward(config)
+        self.input_layernorm = self.norm(config.hidden_size, eps=config.rms_norm_eps)
+        self.post_attention_layernorm = self.norm(config.hidden_size, eps=config.rms_norm_eps)
+
+    def forward(self, hidden_states, attention_mask=None, position_ids=None, past_key_values=None, use_cache=False,
+                position_embeddings=None, **kwargs):
+        residual = hidden_states
+        hidden_states = self.input_layernorm(hidden_states)
+        hidden_states, _ = self.self_attn(
+            hidden_states=hidden_states, attention_mask=attention_mask, position_ids=position_ids, past_key_values=past_key_values,
+            use_cache=use_cache, position_embeddings=position_embeddings, **kwargs)
+        hidden_states = residual + hidden_states
+        residual = hidden_states
+        hidden_states = self.post_attention_layernorm(hidden_states)
+        hidden_states = self.mlp(hidden_states)
+        hidden_states = residual + hidden_states
+        return hidden_states
+
+
+class LlamaPreTrainedModel(PreTrainedModel):
+    config_class = LlamaConfig
+    base_model_prefix = "model"
+    supports_gradient_checkpointing = True
+    _no_split_modules = ["LlamaDecoderLayer"]
+    _supports_flash_attn = True
+    _supports_sdpa = True
+    _supports_attention_backend = True
+
+
+class LlamaModel(LlamaPreTrainedModel):
+    layer, rotary = LlamaDecoderLayer, LlamaRotaryEmbedding
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.embed_tokens = self.embedding(config)
+        self.layers = nn.ModuleList([self.layer(config, i) for i in range(config.num_hidden_layers)])
+        self.norm = self.layer.norm(config.hidden_size, eps=config.rms_norm_eps)
+        self.rotary_emb = self.rotary(config)
+        self.gradient_checkpointing = False
+        self.post_init()
+
+    def embedding(self, config):
+        return nn.Embedding(config.vocab_size, config.hidden_size, config.pad_token_id)
+
+    def mask(self, **of):
+        return create_causal_mask(**of)
+
+    @merge_with_config_defaults
+    @capture_outputs
+    def forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, inputs_embeds=None, use_cache=None,
+                **kwargs):
+        if inputs_embeds is None:
+            inputs_embeds = self.embed_tokens(input_ids)
+        if use_cache and past_key_values is None:
+            past_key_values = DynamicCache(config=self.config)
+        if position_ids is None:
+            seen = past_key_values.get_seq_length() if past_key_values is not None else 0
+            position_ids = torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device) + seen
+            position_ids = position_ids.unsqueeze(0)
+        mask = self.mask(config=self.config, inputs_embeds=inputs_embeds, attention_mask=attention_mask,
+                         past_key_values=past_key_values, position_ids=position_ids)
+        hidden_states = inputs_embeds
+        tables = self.rotary_emb(hidden_states, position_ids=position_ids)
+        for layer in self.layers[: self.config.num_hidden_layers]:
+            hidden_states = layer(
+                hidden_states, attention_mask=mask, position_embeddings=tables, position_ids=position_ids,
+                past_key_values=past_key_values, use_cache=use_cache, **kwargs)
+        hidden_states = self.norm(hidden_states)
+        return BaseModelOutputWithPast(last_hidden_state=hidden_states, past_key_values=past_key_values)
+
+
+class LlamaForCausalLM(LlamaPreTrainedModel):
+    _tied_weights_keys = {"lm_head.weight": "model.embed_tokens.weight"}
+    _tp_plan = {"lm_head": "colwise_gather_output"}
+    _pp_plan = {"lm_head": (["hidden_states"], ["logits"])}
+    decoder = LlamaModel
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.model = self.decoder(config)
+        self.vocab_size = config.vocab_size
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.post_init()
+
+    def logits(self, x):
+        return self.lm_head(x)
+
+    @can_return_tuple
+    def forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, inputs_embeds=None, labels=None,
+                use_cache=None, logits_to_keep=0, **kwargs):
+        outputs = self.model(
+            input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids, past_key_values=past_key_values,
+            inputs_embeds=inputs_embeds, use_cache=use_cache, **kwargs)
+        hidden_states = outputs.last_hidden_state
+        hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
+        logits = self.logits(hidden_states)
+        loss = None
+        if labels is not None:
+            loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **kwargs)
+        return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=outputs.past_key_values)
+
+
+causal_lm = LlamaForCausalLM

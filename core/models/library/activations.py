@@ -1,0 +1,63 @@
+"""ACT2FN: an activation module by the name that configs use."""
+import math
+
+import torch
+from torch import nn
+
+
+class GELUTanh(nn.Module):
+    def forward(self, x):
+        return nn.functional.gelu(x, approximate="tanh")
+
+
+class NewGELUActivation(nn.Module):
+    def forward(self, x):
+        return 0.5 * x * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * torch.pow(x, 3.0))))
+
+
+class GELUActivation(nn.Module):
+    def forward(self, x):
+        return nn.functional.gelu(x)
+
+
+class FastGELUActivation(nn.Module):
+    def forward(self, x):
+        return 0.5 * x * (1.0 + torch.tanh(x * 0.7978845608 * (1.0 + 0.044715 * x * x)))
+
+
+class QuickGELUActivation(nn.Module):
+    def forward(self, x):
+        return x * torch.sigmoid(1.702 * x)
+
+
+class SiLUActivation(nn.Module):
+    def forward(self, x):
+        return nn.functional.silu(x)
+
+
+class ReLUSquaredActivation(nn.Module):
+    def forward(self, x):
+        relu = nn.functional.relu(x)
+        squared = torch.square(relu)
+        return squared
+
+
+class LinearActivation(nn.Module):
+    def forward(self, x):
+        return x
+
+
+class Activations(dict):
+    def __getitem__(self, name):
+        return super().__getitem__(name)()
+
+
+ACT2FN = Activations(
+    gelu=GELUActivation, gelu_fast=FastGELUActivation, gelu_new=NewGELUActivation, gelu_pytorch_tanh=GELUTanh, linear=LinearActivation,
+    quick_gelu=QuickGELUActivation, relu=nn.ReLU, relu2=ReLUSquaredActivation, silu=SiLUActivation,
+    swish=nn.SiLU, tanh=nn.Tanh,
+)
+
+
+def get_activation(name):
+    return ACT2FN[name]

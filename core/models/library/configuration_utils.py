@@ -1,0 +1,48 @@
+"""A config: the annotated members of its classes with their defaults, config.json's values over them."""
+
+
+class PreTrainedConfig:
+    model_type = ""
+    attribute_map = {}
+    base_model_tp_plan = None
+    base_model_pp_plan = None
+    keys_to_ignore_at_inference = []
+
+    def __init__(self, **values):
+        self._attn_implementation = values.pop("attn_implementation", None)
+        self.return_dict = True
+        names = {name: None for cls in type(self).__mro__ for name in getattr(cls, "__annotations__", {})}
+        for name in names:
+            setattr(self, name, values.pop(name, getattr(type(self), name, None)))
+        for short, name in self.attribute_map.items():
+            if short in values:
+                setattr(self, name, values.pop(short))
+        self.__post_init__(**values)
+
+    def __getattr__(self, name):
+        """The names of attribute_map are others for the same member."""
+        if name in type(self).attribute_map:
+            return getattr(self, type(self).attribute_map[name])
+        raise AttributeError(name)
+
+    def __post_init__(self, **others):
+        if hasattr(self, "rope_parameters"):
+            self._rope(others)
+        for name, value in others.items():
+            setattr(self, name, value)
+
+    def _rope(self, others):
+        """rope_theta and rope_scaling of older files, as one dict; one a kind of layer where a config has several."""
+        parameters = dict(others.pop("rope_scaling", None) or self.rope_parameters or {})
+        theta = others.pop("rope_theta", getattr(self, "default_theta", 10000.0))
+        partial = others.pop("partial_rotary_factor", getattr(self, "partial_rotary_factor", None))
+        kinds = [kind for kind in parameters if kind in (getattr(self, "layer_types", None) or ())]
+        for one in [parameters[kind] for kind in kinds] or [parameters]:
+            if one is not None:
+                one.setdefault("rope_theta", theta)
+                one.setdefault("rope_type", one.get("type", "default"))
+                if partial is not None:
+                    one.setdefault("partial_rotary_factor", partial)
+                if one["rope_type"] in ("llama3", "yarn", "longrope"):
+                    one.setdefault("original_max_position_embeddings", self.max_position_embeddings)
+        self.rope_parameters = parameters

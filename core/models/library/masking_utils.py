@@ -1,0 +1,250 @@
+"""Attention masks, as masking_utils of transformers 5 makes them: functions of indices, evaluated over a grid."""
+import torch
+import torch.nn.functional as F
+
+from transformers.cache_utils import Cache
+from transformers.utils.generic import GeneralInterface
+
+
+def and_masks(*parts):
+    def both(b, h, q, kv):
+        result = q.new_ones((), dtype=torch.bool)
+        for part in parts:
+            result = result & part(b, h, q, kv).to(result.device)
+        return result
+
+    return both
+
+
+def or_masks(*parts):
+    def either(b, h, q, kv):
+        result = q.new_zeros((), dtype=torch.bool)
+        for part in parts:
+            result = result | part(b, h, q, kv).to(result.device)
+        return result
+
+    return either
+
+
+def causal_mask_function(b, h, q, kv):
+    return kv <= q
+
+
+def bidirectional_mask_function(b, h, q, kv):
+    return q >= 0
+
+
+def sliding_window_overlay(window):
+    def inside(b, h, q, kv):
+        return kv > q - window
+
+    return inside
+
+
+def sliding_window_causal_mask_function(window):
+    return and_masks(sliding_window_overlay(window), causal_mask_function)
+
+
+def sliding_window_bidirectional_mask_function(window):
+    def near(b, h, q, kv):
+        return abs(q - kv) <= window
+
+    return and_masks(near, bidirectional_mask_function)
+
+
+def chunked_causal_mask_function(size, left_padding):
+    def same_chunk(b, h, q, kv):
+        return (kv - left_padding[b]) // size == (q - left_padding[b]) // size
+
+    return and_masks(same_chunk, causal_mask_function)
+
+
+def padding_mask_function(padding_mask):
+    def kept(b, h, q, kv):
+        return padding_mask[b, kv]
+
+    return kept
+
+
+def packed_sequence_compatibility_function(function, position_ids, sequence):
+    """Sequences of a row are blind to each other and count their positions from their own start."""
+
+    def same_sequence(b, h, q, kv):
+        return sequence[b, q] == sequence[b, kv]
+
+    def own_positions(b, h, q, kv):
+        return function(b, h, position_ids[b, q], position_ids[b, kv])
+
+    return and_masks(same_sequence, own_positions)
+
+
+def prepare_padding_mask(attention_mask, kv_length, kv_offset):
+    local = attention_mask
+    if attention_mask is not None and (short := kv_length + kv_offset - attention_mask.shape[-1]) > 0:
+        local = F.pad(attention_mask, (0, short))
+    return local
+
+
+def fast_all(x):
+    return x.sum() == x.numel()
+
+
+def _ignore_causal_mask_sdpa(padding_mask, q_length, kv_length, q_offset, kv_offset, local_size=None):
+    """The kernel's own is_causal will do."""
+    if padding_mask is not None and padding_mask.shape[-1] > kv_length:
+        columns = torch.arange(kv_length, device=padding_mask.device) + kv_offset
+        padding_mask = padding_mask[:, columns]
+    if local_size is not None and kv_length >= local_size:
+        return False
+    if (q_length == 1 or kv_length == q_length) and (padding_mask is None or fast_all(padding_mask)):
+        return True
+    return bool(q_offset == 0 and (padding_mask is None or (fast_all(padding_mask[:, :q_length]) and fast_all(~padding_mask[:, q_length:]))))
+
+
+def _ignore_bidirectional_mask_sdpa(padding_mask, kv_length, local_size=None):
+    return (padding_mask is None or fast_all(padding_mask)) and (local_size is None or kv_length < local_size)
+
+
+def _grid(b, h, q, kv):
+    b = b[:, None, None, None]
+    h = h[None, :, None, None]
+    q = q[None, None, :, None]
+    kv = kv[None, None, None, :]
+    return b, h, q, kv
+
+
+def sdpa_mask(batch_size, q_length, kv_length, q_offset=0, kv_offset=0, mask_function=causal_mask_function, attention_mask=None, local_size=None,
+              allow_is_causal_skip=True, allow_is_bidirectional_skip=False, use_vmap=False, device="cpu", **kwargs):
+    padding_mask = prepare_padding_mask(attention_mask, kv_length, kv_offset)
+    if allow_is_causal_skip and _ignore_causal_mask_sdpa(padding_mask, q_length, kv_length, q_offset, kv_offset, local_size):
+        return None
+    if allow_is_bidirectional_skip and _ignore_bidirectional_mask_sdpa(padding_mask, kv_length, local_size):
+        return None
+    if padding_mask is not None:
+        mask_function = and_masks(mask_function, padding_mask_function(padding_mask))
+    batches = torch.arange(batch_size, device=device)
+    heads = torch.arange(1, device=device)
+    queries = torch.arange(q_length, device=device) + q_offset
+    keys = torch.arange(kv_length, device=device) + kv_offset
+    assert not use_vmap, "a mask function of a caller's own"
+    attention_mask = mask_function(*_grid(batches, heads, queries, keys))
+    attention_mask = attention_mask.expand(batch_size, -1, q_length, kv_length)
+    return attention_mask
+
+
+def eager_mask(batch_size, q_length, kv_length, dtype=torch.float32, allow_is_causal_skip=None, **kwargs):
+    mask = sdpa_mask(batch_size=batch_size, q_length=q_length, kv_length=kv_length, allow_is_causal_skip=False, **kwargs)
+    if mask is not None:
+        lowest = torch.finfo(dtype).min
+        mask = torch.where(mask, torch.zeros((), device=mask.device, dtype=dtype), lowest)
+    return mask
+
+
+def flash_attention_mask(batch_size, q_length, kv_length, q_offset=0, kv_offset=0, mask_function=causal_mask_function, attention_mask=None, **kwargs):
+    if attention_mask is not None:
+        attention_mask = attention_mask[:, -kv_length:]
+        if attention_mask.shape[1] == kv_length and attention_mask.all():
+            attention_mask = None
+    return attention_mask
+
+
+class AttentionMaskInterface(GeneralInterface):
+    _global_mapping = {
+        "sdpa": sdpa_mask, "eager": eager_mask, "flash_attention_2": flash_attention_mask, "flash_attention_3": flash_attention_mask,
+    }
+
+
+ALL_MASK_ATTENTION_FUNCTIONS = AttentionMaskInterface()
+
+
+def find_packed_sequence_indices(position_ids):
+    before_first = position_ids[:, :1] - 1
+    step = torch.diff(position_ids, prepend=before_first, dim=-1)
+    sequence = (step != 1).cumsum(-1)
+    if (sequence[:, -1] == 0).all():
+        return None
+    return sequence
+
+
+def _preprocess(config, inputs_embeds, attention_mask, past_key_values, position_ids, layer_idx, encoder_hidden_states=None):
+    """(nothing to do, mask, sequence of each token, query length, key length, their offsets)"""
+    if attention_mask is not None and len(attention_mask.shape) == 4:
+        return True, attention_mask, None, None, None, None, None
+    if config._attn_implementation not in ALL_MASK_ATTENTION_FUNCTIONS._global_mapping:
+        return True, None, None, None, None, None, None
+    if attention_mask is not None and attention_mask.ndim == 2:
+        attention_mask = attention_mask.to(device=inputs_embeds.device, dtype=torch.bool)
+    q_length = inputs_embeds.shape[1]
+    q_offset = kv_offset = 0
+    if past_key_values is not None:
+        q_offset = past_key_values.get_query_offset(layer_idx)
+        kv_length, kv_offset = past_key_values.get_mask_sizes(q_length, layer_idx)
+    elif attention_mask is not None:
+        kv_length = attention_mask.shape[-1]
+    else:
+        kv_length = encoder_hidden_states.shape[1] if encoder_hidden_states is not None else q_length
+    sequence = None
+    if position_ids is not None and attention_mask is None and past_key_values is None:
+        batch = inputs_embeds.shape[0]
+        if batch != position_ids.shape[0]:
+            position_ids = position_ids.expand(batch, -1)
+        sequence = find_packed_sequence_indices(position_ids)
+    return False, attention_mask, sequence, q_length, kv_length, q_offset, kv_offset
+
+
+def _first_layer(cache, kind):
+    """The first layer of the cache that is `kind`."""
+    if isinstance(cache, Cache):
+        sliding = cache.is_sliding
+        if (kind == "sliding") in sliding:
+            return sliding.index(kind == "sliding")
+    return 0
+
+
+def _create(function, kind, config, inputs_embeds, attention_mask, past_key_values, position_ids=None, or_mask_function=None,
+            and_mask_function=None, local_size=None):
+    done, attention_mask, sequence, q_length, kv_length, q_offset, kv_offset = _preprocess(
+        config, inputs_embeds, attention_mask, past_key_values, position_ids, _first_layer(past_key_values, kind))
+    if done:
+        return attention_mask
+    batch_size, dtype, device = inputs_embeds.shape[0], inputs_embeds.dtype, inputs_embeds.device
+    make = ALL_MASK_ATTENTION_FUNCTIONS[config._attn_implementation]
+    own = or_mask_function is not None or and_mask_function is not None
+    if or_mask_function is not None:
+        function = or_masks(function, or_mask_function)
+    if and_mask_function is not None:
+        function = and_masks(function, and_mask_function)
+    if sequence is not None:
+        function = packed_sequence_compatibility_function(function, position_ids.expand(batch_size, -1), sequence)
+    sizes = {} if local_size is None else {"local_size": local_size}
+    mask = make(batch_size=batch_size, q_length=q_length, kv_length=kv_length, q_offset=q_offset, kv_offset=kv_offset, mask_function=function,
+                attention_mask=attention_mask, allow_is_causal_skip=not own and sequence is None, dtype=dtype, config=config, use_vmap=own,
+                device=device, **sizes)
+    return mask
+
+
+def create_causal_mask(config, inputs_embeds, attention_mask, past_key_values, position_ids=None, or_mask_function=None, and_mask_function=None):
+    return _create(causal_mask_function, "full", config, inputs_embeds, attention_mask, past_key_values, position_ids, or_mask_function,
+                   and_mask_function)
+
+
+def create_sliding_window_causal_mask(config, inputs_embeds, attention_mask, past_key_values, position_ids=None, or_mask_function=None,
+                                      and_mask_function=None):
+    window = config.sliding_window
+    if window is None:
+        raise ValueError("sliding_window is not set")
+    return _create(sliding_window_causal_mask_function(window), "sliding", config, inputs_embeds, attention_mask, past_key_values, position_ids,
+                   or_mask_function, and_mask_function, local_size=window)
+
+
+def create_bidirectional_mask(config, inputs_embeds, attention_mask, encoder_hidden_states=None, past_key_values=None):
+    done, attention_mask, _, q_length, kv_length, q_offset, kv_offset = _preprocess(
+        config, inputs_embeds, attention_mask, past_key_values, None, 0, encoder_hidden_states)
+    if done:
+        return attention_mask
+    embeds = encoder_hidden_states if encoder_hidden_states is not None else inputs_embeds
+    make = ALL_MASK_ATTENTION_FUNCTIONS[config._attn_implementation]
+    mask = make(batch_size=embeds.shape[0], q_length=q_length, kv_length=kv_length, q_offset=q_offset, kv_offset=kv_offset,
+                mask_function=bidirectional_mask_function, attention_mask=attention_mask, allow_is_causal_skip=False,
+                allow_is_bidirectional_skip=True, dtype=embeds.dtype, config=config, use_vmap=False, device=inputs_embeds.device)
+    return mask

@@ -1,0 +1,51 @@
+"""Rotary frequencies. Their values move no memory: of a kind of rope it counts how many there are, and what is done at each forward."""
+from functools import wraps
+
+import torch
+
+
+def dynamic_rope_update(rope_forward):
+    @wraps(rope_forward)
+    def wrapper(self, x, position_ids, layer_type=None):
+        kind = self.rope_type if layer_type is None else self.rope_type[layer_type]
+        keywords = {} if layer_type is None else {"layer_type": layer_type}
+        if "dynamic" in kind:
+            longest = torch.max(position_ids) + 1
+            if longest > self.max_seq_len_cached:
+                inv_freq, self.attention_scaling = ROPE_INIT_FUNCTIONS[kind](self.config, x.device, seq_len=longest)
+                self.register_buffer("inv_freq", inv_freq, persistent=False)
+                self.max_seq_len_cached = longest
+        elif kind == "longrope":
+            longest = torch.max(position_ids) + 1
+            original_length = self.config.rope_parameters["original_max_position_embeddings"]
+            long = getattr(self, "long_inv_freq", None)
+            if long is None:
+                long, _ = ROPE_INIT_FUNCTIONS[kind](self.config, x.device, seq_len=original_length + 1)
+            long = long.to(x.device)
+            short = self.original_inv_freq.to(x.device)
+            self.long_inv_freq = long
+            inv_freq = torch.where(longest > original_length, long, short)
+            self.inv_freq.copy_(inv_freq)
+        return rope_forward(self, x, position_ids, **keywords)
+
+    return wrapper
+
+
+def _frequencies(config, device=None, seq_len=None, layer_type=None):
+    parameters = config.rope_parameters if layer_type is None else config.rope_parameters[layer_type]
+    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    dim = int(head_dim * parameters.get("partial_rotary_factor", 1.0))
+    return 1.0 / parameters["rope_theta"] ** (torch.arange(0, dim, 2, dtype=torch.int64).to(device=device, dtype=torch.float) / dim), 1.0
+
+
+def _longrope(config, device=None, seq_len=None, layer_type=None):
+    parameters = config.rope_parameters if layer_type is None else config.rope_parameters[layer_type]
+    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    dim = int(head_dim * parameters.get("partial_rotary_factor", 1.0))
+    factors = torch.tensor(parameters["short_factor"], dtype=torch.float32, device=device)
+    powers = torch.arange(0, dim, 2, dtype=torch.int64, device=device).float() / dim
+    inv_freq = 1.0 / (factors * parameters["rope_theta"] ** powers)
+    return inv_freq, 1.0
+
+
+ROPE_INIT_FUNCTIONS = {"linear": _frequencies, "dynamic": _frequencies, "yarn": _frequencies, "llama3": _frequencies, "longrope": _longrope}

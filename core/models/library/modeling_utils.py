@@ -1,0 +1,61 @@
+"""PreTrainedModel as far as a training step sees it, and the attention functions by name."""
+from torch import nn
+
+from transformers.integrations.flash_attention import flash_attention_forward
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.loss.loss_utils import LOSS_MAPPING
+from transformers.utils.generic import GeneralInterface
+
+
+class AttentionInterface(GeneralInterface):
+    _global_mapping = {
+        "flash_attention_3": flash_attention_forward, "flash_attention_2": flash_attention_forward, "sdpa": sdpa_attention_forward,
+    }
+
+    def get_interface(self, name, default):
+        return self.get(name, default)
+
+
+ALL_ATTENTION_FUNCTIONS = AttentionInterface()
+
+
+def slice_logits_to_keep(hidden_states, logits_to_keep):
+    if isinstance(logits_to_keep, int):
+        logits_to_keep = slice(-logits_to_keep, None)
+    return hidden_states[:, logits_to_keep, :]
+
+
+class PreTrainedModel(nn.Module):
+    config_class = None
+    base_model_prefix = ""
+    supports_gradient_checkpointing = False
+    _no_split_modules = None
+    _tied_weights_keys = None
+    _tp_plan = None
+    _pp_plan = None
+    _supports_sdpa = False
+    _supports_flash_attn = False
+
+    def __init__(self, config):
+        super().__init__()
+        self.config = config
+        self.loss_type = "ForCausalLM"
+
+    def post_init(self):
+        pass
+
+    @property
+    def loss_function(self):
+        return LOSS_MAPPING[self.loss_type]
+
+    @property
+    def dtype(self):
+        return next(p.dtype for p in self.parameters() if p.is_floating_point())
+
+    @property
+    def device(self):
+        return next(self.parameters()).device
+
+    def get_input_embeddings(self):
+        model = getattr(self, self.base_model_prefix, self)
+        return model.embed_tokens

@@ -1,0 +1,1 @@
+from transformers.utils.generic import ModelOutput, can_return_tuple

@@ -1,0 +1,361 @@
+/* program.c - a model in the language: its classes become a tree, its forward a call. */
+#include "models/program.h"
+
+#include "base/json.h"
+#include "natives/natives.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct program {
+    struct natives n;
+    struct script *s;
+    sv model, outputs;
+    uint32_t arguments;
+};
+
+/* transformers.models.llama of ours is what transformers calls modeling_llama and configuration_llama. */
+static enum err_code add_family(struct image *im, const struct program_file *f, const char *family, struct err *err)
+{
+    char name[128], text[160];
+    int n;
+    enum err_code rc;
+
+    (void)snprintf(name, sizeof name, "%s.modeling_%s", f->name, family);
+    rc = image_source(im, name, f->path, f->text, f->bytes, false, err);
+    if (rc)
+        return rc;
+    n = snprintf(text, sizeof text, "from %s import *\n", name);
+    (void)snprintf(name, sizeof name, "%s.configuration_%s", f->name, family);
+    return image_source(im, name, f->path, text, (size_t)n, false, err);
+}
+
+enum err_code program_image(struct arena *arena, const struct image **ret, struct err *err)
+{
+    static const char families[] = "transformers.models.";
+    struct image *im;
+    enum err_code rc = image_new(arena, NULL, &im, err);
+
+    if (!rc)
+        rc = natives_image(im, err);
+    for (size_t i = 0; !rc && i < n_program_files; i++) {
+        const struct program_file *f = &program_files[i];
+
+        rc = strncmp(f->name, families, sizeof families - 1) ? image_source(im, f->name, f->path, f->text, f->bytes, f->package, err)
+                                                             : add_family(im, f, f->name + sizeof families - 1, err);
+    }
+    if (!rc)
+        *ret = im;
+    return rc;
+}
+
+/* ------------------------------------------------------------------------------------------------------------- config */
+static sv from_json(struct script *s, const struct json *v)
+{
+    sv made, item;
+
+    switch (json_type(v)) {
+    case JSON_BOOL: {
+        bool b = false;
+
+        (void)json_bool(v, &b);
+        return sv_bool(b);
+    }
+    case JSON_NUMBER: {
+        int64_t i;
+        double d = 0;
+
+        if (json_int64(v, &i)) /* 1.0 as well: the reader of JSON does not tell them apart */
+            return sv_int(i);
+        (void)json_number(v, &d);
+        return sv_float(d);
+    }
+    case JSON_STRING:
+        return str_new(s, json_str(v), strlen(json_str(v)));
+    case JSON_ARRAY:
+        made = list_new(s, 0, NULL);
+        json_each(e, v) {
+            item = from_json(s, e);
+            if (!sv_ok(item) || !list_append(s, made, item))
+                return sv_null();
+            sv_drop(s, item);
+        }
+        return made;
+    case JSON_OBJECT:
+        made = dict_new(s);
+        json_each(e, v) {
+            sv key = str_new(s, json_name(e), strlen(json_name(e)));
+
+            item = from_json(s, e);
+            if (!sv_ok(key) || !sv_ok(item) || !dict_set(s, made, key, item))
+                return sv_null();
+            sv_drop(s, key);
+            sv_drop(s, item);
+        }
+        return made;
+    default:
+        return sv_none();
+    }
+}
+
+/* A walk may be of fewer layers than the config has. */
+static bool counts_layers(const char *name)
+{
+    return !strcmp(name, "num_hidden_layers") || !strcmp(name, "n_layer") || !strcmp(name, "num_layers") || !strcmp(name, "n_layers");
+}
+
+/* Config(**config.json) */
+static sv make_config(struct script *s, sv cls, const struct json *config, uint32_t layers)
+{
+    enum { MOST = 256 };
+    sv values[MOST], names[MOST], made;
+    uint32_t n = 0;
+
+    json_each(e, config) {
+        if (n == MOST)
+            return script_leave(s, "a config of more than %d members", MOST);
+        names[n] = script_symbol(s, json_name(e));
+        values[n] = counts_layers(json_name(e)) ? sv_int(layers) : from_json(s, e);
+        if (!sv_ok(values[n]))
+            return sv_null();
+        n++;
+    }
+    made = script_call_kw(s, cls, 0, values, n, names);
+    while (n--)
+        sv_drop(s, values[n]);
+    return made;
+}
+
+/* -------------------------------------------------------------------------------------------------------- declaration */
+static sv take(struct script *s, sv of, const char *name)
+{
+    return script_get(s, of, script_symbol(s, name));
+}
+
+static bool put(struct script *s, sv of, const char *name, sv value)
+{
+    return script_set(s, of, script_symbol(s, name), value);
+}
+
+static sv classes(struct program *p, const struct program_source *from, sv *ret_config)
+{
+    struct script *s = p->s;
+    sv module = script_import(s, from->module), model;
+
+    if (!sv_ok(module))
+        return module;
+    model = take(s, module, from->model_class ? from->model_class : "causal_lm");
+    *ret_config = sv_ok(model) ? from->config_class ? take(s, module, from->config_class) : take(s, model, "config_class") : sv_null();
+    return sv_ok(*ret_config) ? model : sv_null();
+}
+
+static const char *const kernels[] = {[KERNEL_SDPA] = "sdpa", [KERNEL_EAGER] = "eager", [KERNEL_FLASH_2] = "flash_attention_2"};
+
+static bool switch_on(struct program *p, struct model *m, sv config)
+{
+    struct script *s = p->s;
+    const char *name = kernels[m->attention];
+    sv text = str_new(s, name, strlen(name)), supports;
+    int sdpa;
+    bool ok;
+
+    if (m->attention == KERNEL_SDPA) { /* a class without it falls back by itself */
+        sv cls = take(s, config, "_model_class");
+
+        supports = sv_ok(cls) ? take(s, cls, "_supports_sdpa") : sv_bool(true);
+        script_forgive(s);
+        sdpa = sv_ok(supports) ? script_truth(s, supports) : 1;
+        if (!sdpa) {
+            sv_drop(s, text);
+            text = str_new(s, "eager", 5);
+        }
+    }
+    ok = sv_ok(text) && put(s, config, "_attn_implementation", text) && put(s, config, "use_cache", sv_bool(m->use_cache));
+    sv_drop(s, text);
+    return ok;
+}
+
+/* PreTrainedModel._set_gradient_checkpointing: every module that knows the flag */
+static bool checkpoint_all(struct program *p, const struct model *m)
+{
+    struct script *s = p->s;
+    sv module = script_import(s, "torch.utils.checkpoint"), f, list;
+    uint32_t n;
+    const sv *modules;
+
+    if (!sv_ok(module))
+        return false;
+    f = take(s, module, m->reentrant ? "checkpoint_reentrant" : "checkpoint");
+    list = sv_ok(f) ? script_call_method(s, p->model, script_symbol(s, "modules"), 0, NULL) : sv_null();
+    modules = sv_ok(list) ? seq_items(list, &n) : NULL;
+    for (uint32_t i = 0; modules && i < n; i++) {
+        sv flag;
+        int has = script_find(s, modules[i], script_symbol(s, "gradient_checkpointing"), &flag);
+
+        if (has < 0)
+            return false;
+        if (has == SCRIPT_ABSENT)
+            continue;
+        sv_drop(s, flag);
+        if (!put(s, modules[i], "gradient_checkpointing", sv_bool(true)) || !put(s, modules[i], "_gradient_checkpointing_func", f))
+            return false;
+    }
+    sv_drop(s, list);
+    sv_drop(s, f);
+    return modules != NULL;
+}
+
+/* model.a.b of a dotted path; its node */
+static struct module *node_at(const struct tree *t, const char *path)
+{
+    char buf[256];
+
+    for (uint32_t i = 1; i < t->n_modules; i++)
+        if (!strcmp(module_path(t, i, buf, sizeof buf), path))
+            return t->modules[i];
+    return NULL;
+}
+
+static struct param *param_at(const struct tree *t, const char *path, struct module **ret)
+{
+    const char *dot = strrchr(path, '.');
+    char buf[256];
+    struct module *m;
+
+    if (!dot || (size_t)(dot - path) >= sizeof buf)
+        return NULL;
+    memcpy(buf, path, (size_t)(dot - path));
+    buf[dot - path] = 0;
+    m = node_at(t, buf);
+    *ret = m;
+    for (struct param *p = m ? m->params : NULL; p; p = p->next)
+        if (!strcmp(p->name, dot + 1))
+            return p;
+    return NULL;
+}
+
+/* _tied_weights_keys: {"lm_head.weight": "model.embed_tokens.weight"} */
+static bool tie_all(struct program *p, struct model *m, sv config)
+{
+    struct script *s = p->s;
+    sv keys = take(s, p->model, "_tied_weights_keys"), flag = take(s, config, "tie_word_embeddings"), key, value;
+    int tied = sv_ok(flag) ? script_truth(s, flag) : 1;
+    uint32_t at = 0;
+
+    if (!sv_ok(keys))
+        return false;
+    script_forgive(s);
+    while (sv_is(keys, KIND_DICT) && dict_each(keys, &at, &key, &value)) {
+        struct module *head = NULL, *table = NULL;
+        struct param *a = param_at(&m->tree, str_text(key, NULL), &head), *b = param_at(&m->tree, str_text(value, NULL), &table);
+
+        m->tree.head = m->tree.head ? m->tree.head : head;
+        m->embeddings = m->embeddings ? m->embeddings : table;
+        if (tied && a && b)
+            tie(a, b);
+    }
+    sv_drop(s, keys);
+    return tied >= 0;
+}
+
+static bool build(struct program *p, struct model *m, const struct program_source *from)
+{
+    struct script *s = p->s;
+    sv config_class, model_class = classes(p, from, &config_class), config;
+
+    if (!sv_ok(model_class))
+        return false;
+    config = make_config(s, config_class, from->config, m->arch->layers);
+    if (!sv_ok(config) || !put(s, config, "_model_class", model_class) || !switch_on(p, m, config))
+        return false;
+    p->n.default_dtype = m->tree.dtype;
+    p->model = script_call(s, model_class, 1, &config);
+    p->n.default_dtype = DTYPE_FP32;
+    if (!sv_ok(p->model))
+        return false;
+    if (m->checkpointing && !checkpoint_all(p, m))
+        return false;
+    return natives_tree(&p->n, p->model, &m->tree, &m->tree.error) == ERR_OK && tie_all(p, m, config);
+}
+
+static void outputs_end(struct run *r, struct model *m)
+{
+    struct program *p = m->parts;
+
+    (void)r;
+    sv_drop(p->s, p->outputs);
+    p->outputs = sv_null();
+}
+
+static void declare(struct model *m)
+{
+    struct tree *t = &m->tree;
+    struct program *p = m->parts = arena_new(t->arena, struct program);
+    struct script_host host = m->source->host ? *m->source->host : (struct script_host){0};
+
+    if (!p) {
+        (void)err_set(&t->error, ERR_NOMEM, "", "the working memory of one request is too small for this model");
+        return;
+    }
+    m->outputs_end = outputs_end;
+    host.of = &p->n;
+    if (script_new(t->arena, m->source->image, &script_limits_default, &host, &p->s, &t->error) || natives_begin(&p->n, p->s, t->arena, m->q, &t->error))
+        return;
+    if (!build(p, m, m->source) && !t->error.code)
+        (void)script_error(p->s, &t->error);
+    p->n.embeddings = m->embeddings;
+    p->n.embeddings_require_grad = m->embeddings_require_grad;
+}
+
+/* ------------------------------------------------------------------------------------------------------------- forward */
+static val own(struct program *p, struct run *r, sv result, const char *name)
+{
+    sv v = take(p->s, result, name);
+    val x = sv_ok(v) ? natives_value(&p->n, v) : 0;
+
+    if (x) {
+        value_ref(r, x);
+        r->values[x].floating = true;
+    }
+    sv_drop(p->s, v);
+    return x;
+}
+
+static void forward(struct run *r, struct model *m, const struct batch *b, struct outputs *ret)
+{
+    struct program *p = m->parts;
+    struct script *s = p->s;
+    sv values[5], names[5];
+    uint32_t n = 0;
+    const val given[] = {b->ids, b->mask, b->labels};
+    static const char *const called[] = {"input_ids", "attention_mask", "labels"};
+
+    if (!p->n.run)
+        natives_on_device(&p->n, r);
+    for (int i = 0; i < 3; i++) {
+        if (!given[i])
+            continue;
+        names[n] = script_symbol(s, called[i]);
+        values[n] = natives_tensor(&p->n, given[i]);
+        if (i == 1 && sv_ok(values[n]))
+            (m->padded ? natives_tell_padded : natives_tell_ones)(values[n]);
+        n++;
+    }
+    if (m->counts_items) {
+        names[n] = script_symbol(s, "num_items_in_batch");
+        values[n++] = sv_int(1);
+    }
+    p->outputs = script_call_kw(s, p->model, 0, values, n, names);
+    while (n--)
+        sv_drop(s, values[n]);
+    if (!sv_ok(p->outputs)) {
+        natives_fail_run(&p->n);
+        return;
+    }
+    ret->loss = own(p, r, p->outputs, "loss");
+    ret->logits = own(p, r, p->outputs, "logits");
+}
+
+const struct family_program script_program = {
+    .name = "script", .source = "the request's own", .declare = declare, .forward = forward, .takes_item_count = true,
+};

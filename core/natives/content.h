@@ -1,0 +1,34 @@
+/*
+ * content.h - what is known of a tensor's elements: the lattice that decides what data decides.
+ *
+ * A training step's batch is described, not given. From the description (mask of ones, padded mask, positions that count up) follows
+ * what `mask.all()`, `x.max().item()`, `(x != 1).any()` answer; everything else is unknown, and reading it leaves the language.
+ */
+#ifndef NATIVES_CONTENT_H
+#define NATIVES_CONTENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum content_kind {
+    CONTENT_UNKNOWN,
+    CONTENT_CONST,  /* every element is c; a truth value is 0 or 1 */
+    CONTENT_RISING, /* c, c + 1, .. along the last dimension */
+    CONTENT_PADDED  /* 1, and at the end of each row so many 0 as `c` */
+};
+
+struct content {
+    enum content_kind kind;
+    double c;
+};
+
+static inline struct content content_unknown(void)
+{
+    return (struct content){0};
+}
+static inline struct content content_const(double c)
+{
+    return (struct content){CONTENT_CONST, c};
+}
+
+#endif

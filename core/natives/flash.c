@@ -1,0 +1,51 @@
+/* flash.c - the flash-attn package's functions: flash_attn_interface.py 2.7.4, bert_padding.py. Dropout is drawn in the kernel: it keeps nothing. */
+#include "natives/functions.h"
+
+static sv plain(struct script *s, const struct script_args *a)
+{
+    struct tensor *q = need_tensor(s, a->v[0], "flash_attn_func"), *k = q ? need_tensor(s, a->v[1], "flash_attn_func") : NULL, *v = k ? need_tensor(s, a->v[2], "flash_attn_func") : NULL;
+    double p = 0;
+
+    if (!v || !float_arg(s, a->v[3], &p))
+        return sv_null();
+    return wrap(s, q->run, flash_attn_func(q->run, value_in(q), value_in(k), value_in(v)));
+}
+
+static sv varlen(struct script *s, const struct script_args *a)
+{
+    struct tensor *q = need_tensor(s, a->v[0], "flash_attn_varlen_func"), *k = q ? need_tensor(s, a->v[1], "flash_attn_varlen_func") : NULL,
+                  *v = k ? need_tensor(s, a->v[2], "flash_attn_varlen_func") : NULL, *starts = v ? need_tensor(s, a->v[3], "flash_attn_varlen_func") : NULL;
+    double p = 0;
+
+    if (!starts || !float_arg(s, a->v[7], &p))
+        return sv_null();
+    return wrap(s, q->run, flash_attn_varlen(q->run, value_in(q), value_in(k), value_in(v), value_in(starts), size_of(q->run, value_in(starts), 0) - 1));
+}
+
+static sv pad_input(struct script *s, const struct script_args *a)
+{
+    struct tensor *x = need_tensor(s, a->v[0], "pad_input"), *indices = x ? need_tensor(s, a->v[1], "pad_input") : NULL;
+    int64_t batch = 0, length = 0, size[MAX_DIMS];
+    struct run *r;
+    val out;
+    int nd;
+
+    if (!indices || !int_arg(s, a->v[2], &batch) || !int_arg(s, a->v[3], &length))
+        return sv_null();
+    r = x->run;
+    nd = shape_of(x)->ndim;
+    size[0] = batch;
+    size[1] = length;
+    for (int i = 1; i < nd; i++)
+        size[i + 1] = shape_of(x)->size[i];
+    out = index_put_first(r, value_in(x), value_in(indices), batch * length);
+    return wrap(s, r, view(r, out, nd + 1, size));
+}
+
+static const struct script_native functions[] = {
+    {"flash_attn_func", plain, "q, k, v, dropout_p=, softmax_scale=, causal=, window_size=, softcap=, alibi_slopes=, deterministic=, return_attn_probs=", 0, NATIVE_PLAIN},
+    {"flash_attn_varlen_func", varlen, "q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p=, softmax_scale=, causal=, window_size=, softcap=, deterministic=", 0, NATIVE_PLAIN},
+    {"bert_padding.pad_input", pad_input, "hidden_states, indices, batch, seqlen", 0, NATIVE_PLAIN},
+    {0},
+};
+const struct script_module flash_module = {.name = "flash_attn", .functions = functions};

@@ -1,0 +1,393 @@
+/* functional.c - torch.nn.functional, and functions that are methods of tensors too. */
+#include "natives/functions.h"
+
+#include <math.h>
+
+static struct tensor *first(struct script *s, const struct script_args *a)
+{
+    return need_tensor(s, a->v[0], a->def->name);
+}
+
+static bool is_const(const struct tensor *t)
+{
+    return t->content.kind == CONTENT_CONST;
+}
+
+/* -------------------------------------------------------------------------------------------------------- elementwise */
+sv f_unary(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = first(s, a);
+    struct run *r;
+    val x;
+
+    if (!t || !script_charge(s, 1))
+        return sv_null();
+    r = t->run;
+    x = value_in(t);
+    switch ((enum unary_fn)a->def->data) {
+    case UNARY_FN_ABS:
+        return wrap_content(s, r, pointwise_op(r, OP_ABS, (enum dtype)shape_of(t)->dtype, x, 0), is_const(t) ? content_const(fabs(t->content.c)) : content_unknown());
+    case UNARY_FN_NEG:
+        return wrap_content(s, r, neg(r, x), is_const(t) ? content_const(-t->content.c) : content_unknown());
+    case UNARY_FN_COS:
+        return wrap(s, r, cos_op(r, x));
+    case UNARY_FN_SIN:
+        return wrap(s, r, sin_op(r, x));
+    case UNARY_FN_TANH:
+        return wrap(s, r, tanh_op(r, x));
+    case UNARY_FN_RSQRT:
+        return wrap(s, r, rsqrt(r, x));
+    case UNARY_FN_RELU:
+        return wrap(s, r, relu(r, x));
+    default:
+        return wrap(s, r, silu(r, x));
+    }
+}
+
+sv f_pow(struct script *s, const struct script_args *a)
+{
+    return script_binary(s, BINARY_POW, a->v[0], a->v[1], false);
+}
+
+sv f_binary(struct script *s, const struct script_args *a)
+{
+    return tensor_binary(s, (enum script_binary)a->def->data, a->v[0], a->v[1], false);
+}
+
+sv f_compare(struct script *s, const struct script_args *a)
+{
+    return tensor_compare(s, (enum script_compare)a->def->data, a->v[0], a->v[1]);
+}
+
+sv f_masked_fill(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = first(s, a), *mask = t ? need_tensor(s, a->v[1], "masked_fill") : NULL;
+
+    return mask ? wrap(s, t->run, masked_fill(t->run, value_in(t), value_in(mask))) : sv_null();
+}
+
+sv f_gelu(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = first(s, a);
+
+    return t ? wrap(s, t->run, gelu(t->run, value_in(t))) : sv_null();
+}
+
+sv f_dropout(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = first(s, a);
+    double p = 0.5;
+    bool training = true;
+
+    if (!t || !float_arg(s, a->v[1], &p) || !bool_arg(s, a->v[2], &training))
+        return sv_null();
+    return training ? wrap_of(s, t, a->v[0], dropout(t->run, value_in(t), p)) : sv_keep(a->v[0]);
+}
+
+/* --------------------------------------------------------------------------------------------------------- reductions */
+static bool last_dim_alone(struct script *s, const struct tensor *t, sv dim)
+{
+    uint32_t n;
+    const sv *items = seq_items(dim, &n);
+    int d = 0;
+
+    if (items && n != 1)
+        return false;
+    return dim_arg(s, t, items ? items[0] : dim, &d) && d == shape_of(t)->ndim - 1;
+}
+
+sv f_mean(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = first(s, a);
+    bool keepdim = false;
+
+    if (!t || !bool_arg(s, a->v[2], &keepdim))
+        return sv_null();
+    if (!sv_given(a->v[1]) || !last_dim_alone(s, t, a->v[1]) || !keepdim)
+        return script_failed(s) ? sv_null() : script_leave(s, "mean() but of the last dimension, kept");
+    return wrap(s, t->run, mean_last(t->run, value_in(t)));
+}
+
+sv f_sum(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = first(s, a);
+    bool keepdim = false;
+    int dim = 0;
+    enum dtype dtype;
+    struct content c = content_unknown();
+    val x;
+
+    if (!t || !bool_arg(s, a->v[2], &keepdim))
+        return sv_null();
+    dtype = (enum dtype)shape_of(t)->dtype;
+    if (!dtype_arg(s, a->v[3], &dtype))
+        return sv_null();
+    x = value_in(t);
+    if (!sv_given(a->v[1])) {
+        if (is_const(t))
+            c = content_const(t->content.c * (double)numel(t->run, x));
+        else if (t->content.kind == CONTENT_PADDED) {
+            int64_t n = numel(t->run, x), row = size_of(t->run, x, -1);
+
+            c = content_const((double)n - t->content.c * (double)(n / row));
+        }
+        return wrap_content(s, t->run, sum_all(t->run, x), c);
+    }
+    if (!dim_arg(s, t, a->v[1], &dim))
+        return sv_null();
+    if (is_const(t))
+        c = content_const(t->content.c * (double)size_of(t->run, x, dim));
+    else if (t->content.kind == CONTENT_PADDED && dim == shape_of(t)->ndim - 1)
+        c = content_const((double)size_of(t->run, x, dim) - t->content.c);
+    if (!dtype_is_float((enum dtype)shape_of(t)->dtype)) {
+        int64_t size[MAX_DIMS];
+        int nd = 0;
+        val out;
+
+        for (int i = 0; i < shape_of(t)->ndim; i++)
+            if (i != dim)
+                size[nd++] = shape_of(t)->size[i];
+            else if (keepdim)
+                size[nd++] = 1;
+        if (!sv_given(a->v[3]))
+            dtype = DTYPE_INT64;
+        out = factory(t->run, OP_SUM, dtype, nd, size);
+        if (dtype != (enum dtype)shape_of(t)->dtype) /* sum(dtype=) casts first */
+            scratch(t->run, OP_TO_COPY, (uint64_t)numel(t->run, x) * dtype_bytes(dtype));
+        return wrap_content(s, t->run, out, c);
+    }
+    return wrap_content(s, t->run, sum_dim(t->run, x, dim, keepdim), c);
+}
+
+sv f_reduce_bool(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = first(s, a);
+    struct content c = content_unknown();
+    bool keepdim = false;
+    int dim = 0, nd = 0;
+    int64_t size[MAX_DIMS];
+
+    if (!t || !bool_arg(s, a->v[2], &keepdim))
+        return sv_null();
+    if (is_const(t))
+        c = content_const(t->content.c != 0);
+    else if (t->content.kind == CONTENT_PADDED)
+        c = content_const(a->def->data == OP_ANY);
+    if (!sv_given(a->v[1]))
+        return wrap_content(s, t->run, factory(t->run, (enum op)a->def->data, DTYPE_BOOL, 0, NULL), c);
+    if (!dim_arg(s, t, a->v[1], &dim))
+        return sv_null();
+    for (int i = 0; i < shape_of(t)->ndim; i++)
+        if (i != dim)
+            size[nd++] = shape_of(t)->size[i];
+        else if (keepdim)
+            size[nd++] = 1;
+    return wrap_content(s, t->run, factory(t->run, (enum op)a->def->data, DTYPE_BOOL, nd, size), c);
+}
+
+sv f_extreme(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = first(s, a), *other;
+    struct content c = content_unknown();
+    bool greatest = a->def->data == OP_MAX;
+
+    if (!t)
+        return sv_null();
+    other = as_tensor(s, a->v[1]);
+    if (other)
+        return greatest ? wrap(s, t->run, maximum(t->run, value_in(t), value_in(other))) : script_leave(s, "torch.min() of two tensors");
+    if (sv_given(a->v[1]))
+        return script_leave(s, "%s() along a dimension", a->def->name);
+    if (is_const(t))
+        c = t->content;
+    else if (t->content.kind == CONTENT_RISING)
+        c = content_const(t->content.c + (greatest && shape_of(t)->ndim ? (double)size_of(t->run, value_in(t), -1) - 1 : 0));
+    else if (t->content.kind == CONTENT_PADDED)
+        c = content_const(greatest);
+    return wrap_content(s, t->run, factory(t->run, (enum op)a->def->data, (enum dtype)shape_of(t)->dtype, 0, NULL), c);
+}
+
+sv f_cumsum(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = first(s, a);
+    int dim = 0;
+    enum dtype dtype = DTYPE_COUNT;
+    struct content c = content_unknown();
+
+    if (!t || !dim_arg(s, t, a->v[1], &dim) || !dtype_arg(s, a->v[2], &dtype))
+        return sv_null();
+    if (is_const(t) && t->content.c == 0)
+        c = t->content;
+    else if (is_const(t) && t->content.c == 1 && dim == shape_of(t)->ndim - 1)
+        c = (struct content){CONTENT_RISING, 1};
+    return wrap_content(s, t->run, dtype == DTYPE_COUNT ? cumsum(t->run, value_in(t), dim) : cumsum_as(t->run, value_in(t), dim, dtype), c);
+}
+
+/* torch.diff(x, prepend=, dim=-1): the joined tensor lives while the difference is made */
+sv f_diff(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = first(s, a), *before = sv_given(a->v[3]) ? need_tensor(s, a->v[3], "diff") : NULL;
+    int dim = -1;
+    int64_t size[MAX_DIMS], order = 1;
+    struct content c = content_unknown();
+    struct run *r;
+    enum dtype dtype;
+    val joined = 0, out;
+    int nd;
+
+    if (!t || script_failed(s) || !int_arg(s, a->v[1], &order) || !dim_arg(s, t, sv_given(a->v[2]) ? a->v[2] : sv_int(-1), &dim))
+        return sv_null();
+    if (order != 1 || sv_given(a->v[4]))
+        return script_leave(s, "diff() of a higher order, or with append");
+    r = t->run;
+    nd = shape_of(t)->ndim;
+    dtype = (enum dtype)shape_of(t)->dtype;
+    for (int i = 0; i < nd; i++)
+        size[i] = shape_of(t)->size[i];
+    if (t->content.kind == CONTENT_RISING && dim == nd - 1 && (!before || (before->content.kind == CONTENT_CONST && before->content.c == t->content.c - 1)))
+        c = content_const(1);
+    else if (is_const(t) && (!before || (is_const(before) && before->content.c == t->content.c)))
+        c = content_const(0);
+    if (before) {
+        size[dim] += size_of(r, value_in(before), dim);
+        joined = factory(r, OP_CAT, dtype, nd, size);
+    }
+    size[dim]--;
+    out = factory(r, dtype == DTYPE_BOOL ? OP_NE : OP_SUB, dtype, nd, size);
+    consume(r, joined);
+    return wrap_content(s, r, out, c);
+}
+
+sv f_softmax(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = first(s, a);
+    enum dtype dtype = DTYPE_COUNT;
+
+    if (!t || !dtype_arg(s, a->v[2], &dtype))
+        return sv_null();
+    if (!sv_given(a->v[1]) || !last_dim_alone(s, t, a->v[1]))
+        return script_failed(s) ? sv_null() : script_leave(s, "softmax() but over the last dimension");
+    return wrap(s, t->run, softmax(t->run, value_in(t), dtype));
+}
+
+/* ----------------------------------------------------------------------------------------------------------- products */
+sv f_matmul(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = first(s, a), *other = t ? need_tensor(s, a->v[1], a->def->name) : NULL;
+
+    if (!other)
+        return sv_null();
+    return wrap(s, t->run, a->def->data ? bmm(t->run, value_in(t), value_in(other)) : matmul(t->run, value_in(t), value_in(other)));
+}
+
+sv f_baddbmm(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = first(s, a), *x = t ? need_tensor(s, a->v[1], "baddbmm") : NULL, *y = x ? need_tensor(s, a->v[2], "baddbmm") : NULL;
+    double alpha = 1;
+
+    if (!y || !float_arg(s, a->v[4], &alpha))
+        return sv_null();
+    return wrap(s, t->run, baddbmm(t->run, value_in(t), value_in(x), value_in(y), alpha != 1));
+}
+
+sv f_addmm(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = first(s, a), *x = t ? need_tensor(s, a->v[1], "addmm") : NULL, *y = x ? need_tensor(s, a->v[2], "addmm") : NULL;
+
+    return y ? wrap(s, t->run, addmm(t->run, value_in(t), value_in(x), value_in(y))) : sv_null();
+}
+
+static sv f_linear(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = first(s, a), *w = t ? need_tensor(s, a->v[1], "linear") : NULL, *b = w && sv_given(a->v[2]) ? need_tensor(s, a->v[2], "linear") : NULL;
+
+    if (!w || script_failed(s))
+        return sv_null();
+    return wrap(s, t->run, linear_op(t->run, value_in(t), value_in(w), b ? value_in(b) : 0));
+}
+
+static sv f_embedding(struct script *s, const struct script_args *a)
+{
+    struct tensor *ids = first(s, a), *w = ids ? need_tensor(s, a->v[1], "embedding") : NULL;
+
+    return w ? wrap(s, w->run, embedding_op(natives_of(s)->run ? natives_of(s)->run : w->run, value_in(w), value_in(ids), sv_given(a->v[2]))) : sv_null();
+}
+
+static sv f_layer_norm(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = first(s, a), *w = t && sv_given(a->v[2]) ? need_tensor(s, a->v[2], "layer_norm") : NULL,
+                  *b = t && sv_given(a->v[3]) ? need_tensor(s, a->v[3], "layer_norm") : NULL;
+
+    if (!t || script_failed(s))
+        return sv_null();
+    return wrap(s, t->run, layer_norm(t->run, value_in(t), w ? value_in(w) : 0, b ? value_in(b) : 0));
+}
+
+/* ---------------------------------------------------------------------------------------------------- attention, losses */
+static sv f_attention(struct script *s, const struct script_args *a)
+{
+    struct tensor *q = first(s, a), *k = q ? need_tensor(s, a->v[1], a->def->name) : NULL, *v = k ? need_tensor(s, a->v[2], a->def->name) : NULL,
+                  *mask = v && sv_given(a->v[3]) ? need_tensor(s, a->v[3], a->def->name) : NULL;
+    double p = 0;
+    bool causal = false, grouped = false;
+
+    if (!v || script_failed(s) || !float_arg(s, a->v[4], &p) || !bool_arg(s, a->v[5], &causal) || !bool_arg(s, a->v[7], &grouped))
+        return sv_null();
+    return wrap(s, q->run, scaled_dot_product_attention(q->run, value_in(q), value_in(k), value_in(v), mask ? value_in(mask) : 0, p, causal, grouped));
+}
+
+sv f_cross_entropy(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = first(s, a), *target = t ? need_tensor(s, a->v[1], "cross_entropy") : NULL;
+
+    if (!target)
+        return sv_null();
+    if (shape_of(t)->ndim != 2 || shape_of(target)->ndim != 1)
+        return script_leave(s, "cross_entropy() but of [rows, classes] and [rows]");
+    return wrap(s, t->run, cross_entropy(t->run, value_in(t), value_in(target)));
+}
+
+sv f_pad(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = first(s, a);
+    uint32_t n;
+    const sv *pad = seq_items(a->v[1], &n);
+    int64_t size[MAX_DIMS];
+    int nd;
+
+    if (!t)
+        return sv_null();
+    if (!pad || n % 2 || n / 2 > (uint32_t)shape_of(t)->ndim)
+        return script_raise(s, EXC_RuntimeError, "Padding length must be divisible by 2 and at most twice the number of dimensions");
+    if (shape_of(t)->requires_grad)
+        return script_leave(s, "pad() of a tensor that wants a gradient");
+    nd = shape_of(t)->ndim;
+    for (int i = 0; i < nd; i++)
+        size[i] = shape_of(t)->size[i];
+    for (uint32_t i = 0; i < n; i++) {
+        int64_t by = 0;
+
+        if (!int_arg(s, pad[i], &by))
+            return sv_null();
+        size[nd - 1 - (int)(i / 2)] += by;
+    }
+    return wrap(s, t->run, factory(t->run, OP_CONSTANT_PAD, (enum dtype)shape_of(t)->dtype, nd, size));
+}
+
+static const struct script_native functions[] = {
+    {"softmax", f_softmax, "input, dim=, dtype=, _stacklevel=", 0, NATIVE_PLAIN},
+    {"dropout", f_dropout, "input, p=, training=, inplace=", 0, NATIVE_PLAIN},
+    {"linear", f_linear, "input, weight, bias=", 0, NATIVE_PLAIN},
+    {"embedding", f_embedding, "input, weight, padding_idx=", 0, NATIVE_PLAIN},
+    {"layer_norm", f_layer_norm, "input, normalized_shape, weight=, bias=, eps=", 0, NATIVE_PLAIN},
+    {"gelu", f_gelu, "input, approximate=", 0, NATIVE_PLAIN},
+    {"silu", f_unary, "input, inplace=", UNARY_FN_SILU, NATIVE_PLAIN},
+    {"relu", f_unary, "input, inplace=", UNARY_FN_RELU, NATIVE_PLAIN},
+    {"tanh", f_unary, "input", UNARY_FN_TANH, NATIVE_PLAIN},
+    {"cross_entropy", f_cross_entropy, "input, target, weight=, size_average=, ignore_index=, reduce=, reduction=, label_smoothing=", 0, NATIVE_PLAIN},
+    {"pad", f_pad, "input, pad, mode=, value=", 0, NATIVE_PLAIN},
+    {"scaled_dot_product_attention", f_attention, "query, key, value, attn_mask=, dropout_p=, is_causal=, scale=, enable_gqa=", 0, NATIVE_PLAIN},
+    {0},
+};
+const struct script_module functional_module = {.name = "torch.nn.functional", .functions = functions};
+

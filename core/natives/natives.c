@@ -1,0 +1,98 @@
+/* natives.c - the modules of natives as an image, and what a script of them begins with. */
+#include "natives/functions.h"
+#include "natives/nn.h"
+#include "natives/regions.h"
+
+extern const struct script_module flash_module;
+static const struct script_class *const pytorch_utils_classes[] = {&conv1d_class, NULL};
+static const struct script_module pytorch_utils = {.name = "transformers.pytorch_utils", .classes = pytorch_utils_classes};
+
+static const struct script_module *const modules[] = {&torch_module, &functional_module, &nn_module_table, &checkpoint_module, &switches_module, &flash_module, &pytorch_utils};
+
+enum err_code natives_image(struct image *im, struct err *err)
+{
+    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
+        if (image_native(im, modules[i], err))
+            return err->code;
+    return ERR_OK;
+}
+
+enum { HOST_VALUES = 1 << 15 };
+
+enum err_code natives_begin(struct natives *n, struct script *s, struct arena *arena, const struct quirks *q, struct err *err)
+{
+    struct run_limits limits = {.values = HOST_VALUES, .storages = HOST_VALUES, .nodes = 1, .births = HOST_VALUES};
+    struct device none = {0};
+
+    n->s = s;
+    n->default_dtype = DTYPE_FP32;
+    if (run_init(&n->host, arena, q, none, limits, err))
+        return err->code;
+    n->host.grad_enabled = false;
+    n->tensor = script_class(s, &tensor_class);
+    n->parameter = script_class(s, &parameter_class);
+    n->module = script_class(s, &module_class);
+    n->forward = script_symbol(s, "forward");
+    n->training = script_symbol(s, "training");
+    for (int t = 0; t < DTYPE_COUNT; t++) {
+        n->dtypes[t] = script_object(s, script_class(s, &dtype_class));
+        if (!sv_ok(n->dtypes[t]))
+            return script_error(s, err);
+        ((struct dtype_object *)(void *)n->dtypes[t].o)->dtype = (enum dtype)t;
+    }
+    n->cuda = script_object(s, script_class(s, &device_class));
+    n->cpu = script_object(s, script_class(s, &device_class));
+    if (!sv_ok(n->cuda) || !sv_ok(n->cpu))
+        return script_error(s, err);
+    ((struct device_object *)(void *)n->cuda.o)->cuda = true;
+    return ERR_OK;
+}
+
+void natives_on_device(struct natives *n, struct run *r)
+{
+    n->run = r;
+    for (struct tensor *t = n->planted; t; t = t->next) {
+        value_unref(&n->host, t->v);
+        t->v = 0;
+        t->run = r;
+    }
+    n->planted = NULL;
+}
+
+sv natives_tensor(struct natives *n, val v)
+{
+    sv made = script_object(n->s, n->tensor);
+    struct tensor *t;
+
+    if (!sv_ok(made))
+        return made;
+    t = (struct tensor *)(void *)made.o;
+    t->run = n->run;
+    value_ref(n->run, t->v = v);
+    return made;
+}
+
+val natives_value(struct natives *n, sv tensor)
+{
+    struct tensor *t = as_tensor(n->s, tensor);
+
+    return t && on_device(n, t) ? value_in(t) : 0;
+}
+
+void natives_tell_ones(sv tensor)
+{
+    ((struct tensor *)(void *)tensor.o)->content = content_const(1);
+}
+
+void natives_tell_padded(sv tensor)
+{
+    ((struct tensor *)(void *)tensor.o)->content = (struct content){CONTENT_PADDED, 1};
+}
+
+void natives_fail_run(struct natives *n)
+{
+    struct err err = {0};
+
+    if (script_error(n->s, &err) && !n->run->error.code)
+        n->run->error = err;
+}

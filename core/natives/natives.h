@@ -1,0 +1,59 @@
+/*
+ * natives.h - what modelling code imports of PyTorch: torch, torch.nn, torch.nn.functional, torch.utils.checkpoint, flash_attn; over core/torch.
+ *
+ * Purpose   gives the language (core/script) tensors without content: sizes, strides and storages are core/torch's, whose births and deaths
+ *           follow the references that the language holds. A module that a class makes becomes a node of a `struct tree` that tuning and
+ *           parallel rewrite, and is called as core/torch calls modules.
+ * Runs      tensors are of one of two runs: the device's, whose tape is read, and the host's, which only knows shapes (what __init__ makes
+ *           before the model is moved, scalars, finfo).
+ * Content   a few things that data decides are known from the batch's description (content.h); else the script leaves the language.
+ * Owner     one struct natives a script; it lives as long as the script. One thread.
+ * Source    torch 2.15 python bindings: torch/_tensor.py, torch/nn/modules, torch/nn/functional.py, torch/utils/checkpoint.py.
+ */
+#ifndef NATIVES_NATIVES_H
+#define NATIVES_NATIVES_H
+
+#include "script/script.h"
+#include "torch/module.h"
+#include "torch/run.h"
+
+struct again;
+struct tensor;
+
+struct natives {
+    struct script *s;
+    struct run *run;           /* the device's; NULL while only a tree is declared */
+    struct run host;
+    struct tree *tree;         /* NULL until the model stands in one */
+    struct module *embeddings; /* get_input_embeddings(); NULL: nobody asks */
+    bool embeddings_require_grad;
+    enum dtype default_dtype;  /* torch.get_default_dtype(): of floats that are made without one; that of the weights while the model is made */
+    struct cls *tensor, *parameter, *buffer, *module;
+    sv dtypes[DTYPE_COUNT], cuda, cpu, forward, training;
+    struct tensor *planted;    /* parameters and buffers of the tree */
+    struct again *free_again;  /* regions.c */
+};
+
+/* Adds the modules to an image. */
+MUST_CHECK enum err_code natives_image(struct image *im, struct err *err);
+
+/* Before the script's first import. `arena` holds the host's run. */
+MUST_CHECK enum err_code natives_begin(struct natives *n, struct script *s, struct arena *arena, const struct quirks *q, struct err *err);
+
+/* The tree of a model (an nn.Module of the script) in `t`: names, parameters and buffers in the order of its __init__. */
+MUST_CHECK enum err_code natives_tree(struct natives *n, sv model, struct tree *t, struct err *err);
+
+/* The model stands on the device: its parameters and buffers are the tree's from here on. */
+void natives_on_device(struct natives *n, struct run *r);
+
+/* A tensor of the device whose value the caller keeps a reference to. */
+sv natives_tensor(struct natives *n, val v);
+val natives_value(struct natives *n, sv tensor); /* lent; 0: it is none of the device's */
+
+void natives_fail_run(struct natives *n); /* the script's error becomes the run's */
+
+/* Tells the lattice what a batch's tensor holds: content.h. */
+void natives_tell_ones(sv tensor);
+void natives_tell_padded(sv tensor);
+
+#endif

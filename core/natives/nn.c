@@ -1,0 +1,405 @@
+/* nn.c - torch.nn.Module: attributes that are modules, parameters or buffers are remembered in their order; a call is core/torch's. */
+#include "natives/functions.h"
+#include "natives/nn.h"
+
+#include <string.h>
+
+struct nn_module *as_module(struct script *s, sv v)
+{
+    return sv_is(v, KIND_INSTANCE) && sv_isa(s, v, &module_class) ? nn_of(v) : NULL;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ entries */
+static int find_entry(const struct nn_module *m, sv name)
+{
+    for (uint32_t i = 0; i < m->n; i++)
+        if (m->entries[i].name.o == name.o)
+            return (int)i;
+    return -1;
+}
+
+static bool add_entry(struct script *s, struct nn_module *m, sv name, enum entry_kind kind)
+{
+    int at;
+
+    name = script_intern(s, name);
+    if (!sv_ok(name))
+        return false;
+    at = find_entry(m, name);
+    if (at >= 0) {
+        m->entries[at].kind = (uint8_t)kind;
+        return true;
+    }
+    if (m->n == m->cap) {
+        uint32_t cap = m->cap ? 2 * m->cap : 8;
+        struct nn_entry *more = arena_array(natives_of(s)->host.arena, struct nn_entry, cap);
+
+        if (!more) {
+            (void)script_nomem(s);
+            return false;
+        }
+        if (m->n)
+            memcpy(more, m->entries, m->n * sizeof *more);
+        m->entries = more;
+        m->cap = cap;
+    }
+    m->entries[m->n++] = (struct nn_entry){name, (uint8_t)kind};
+    return true;
+}
+
+static void remove_entry(struct nn_module *m, sv name)
+{
+    int at = find_entry(m, name);
+
+    if (at < 0)
+        return;
+    m->n--;
+    memmove(&m->entries[at], &m->entries[at + 1], (m->n - (uint32_t)at) * sizeof *m->entries);
+}
+
+static int module_setattr(struct script *s, sv self, sv name, sv value)
+{
+    struct nn_module *m = nn_of(self);
+
+    if (!sv_ok(value)) {
+        remove_entry(m, script_intern(s, name));
+        return 0;
+    }
+    if (!sv_is(value, KIND_INSTANCE))
+        return 0;
+    if (as_module(s, value))
+        return add_entry(s, m, name, ENTRY_MODULE) ? 0 : -1;
+    if (sv_isa(s, value, &parameter_class))
+        return add_entry(s, m, name, ENTRY_PARAMETER) ? 0 : -1;
+    if (natives_of(s)->buffer && value.o->cls == natives_of(s)->buffer)
+        return add_entry(s, m, name, ENTRY_BUFFER) ? 0 : -1;
+    return 0;
+}
+
+static sv module_init(struct script *s, const struct script_args *a)
+{
+    (void)s;
+    (void)a;
+    return sv_none();
+}
+
+static sv register_buffer(struct script *s, const struct script_args *a)
+{
+    if (sv_given(a->v[2]) && !add_entry(s, nn_of(a->v[0]), a->v[1], ENTRY_BUFFER))
+        return sv_null();
+    return script_set_plain(s, a->v[0], a->v[1], a->v[2]) ? sv_none() : sv_null();
+}
+
+static sv register_parameter(struct script *s, const struct script_args *a)
+{
+    return script_set(s, a->v[0], a->v[1], a->v[2]) ? sv_none() : sv_null();
+}
+
+/* ----------------------------------------------------------------------------------------------------------- children */
+bool children_visit(struct script *s, sv module, child_visitor visit, void *of)
+{
+    struct nn_module *m = nn_of(module);
+
+    if (sv_is(m->items, KIND_LIST)) {
+        uint32_t n;
+        const sv *items = seq_items(m->items, &n);
+
+        for (uint32_t i = 0; i < n; i++) {
+            sv name = script_intern(s, str_format(s, "%u", i));
+
+            if (!sv_ok(name) || !visit(s, of, name, items[i]))
+                return false;
+        }
+    } else if (sv_is(m->items, KIND_DICT)) {
+        uint32_t at = 0;
+        sv name, child;
+
+        while (dict_each(m->items, &at, &name, &child))
+            if (!visit(s, of, name, child))
+                return false;
+    }
+    for (uint32_t i = 0; i < m->n; i++) {
+        sv child;
+        bool on;
+
+        if (m->entries[i].kind != ENTRY_MODULE)
+            continue;
+        child = script_get_plain(s, module, m->entries[i].name);
+        if (!sv_ok(child))
+            return false;
+        on = !as_module(s, child) || visit(s, of, m->entries[i].name, child);
+        sv_drop(s, child);
+        if (!on)
+            return false;
+    }
+    return true;
+}
+
+struct gathering {
+    sv list;
+    bool named, deep;
+};
+
+static bool gather_child(struct script *s, void *of, sv name, sv child)
+{
+    struct gathering *g = of;
+    sv item = g->named ? tuple_new(s, 2, (sv[]){name, child}) : sv_keep(child);
+    bool ok = sv_ok(item) && list_append(s, g->list, item);
+
+    sv_drop(s, item);
+    return ok && (!g->deep || children_visit(s, child, gather_child, g));
+}
+
+/* children(), named_children(), modules(): lists here */
+static sv gather(struct script *s, const struct script_args *a)
+{
+    struct gathering g = {.named = a->def->data == 1, .deep = a->def->data == 2};
+
+    g.list = list_new(s, 0, NULL);
+    if (sv_ok(g.list) && (!g.deep || list_append(s, g.list, a->v[0])) && children_visit(s, a->v[0], gather_child, &g))
+        return g.list;
+    sv_drop(s, g.list);
+    return sv_null();
+}
+
+static bool gather_parameters(struct script *s, void *of, sv name, sv module)
+{
+    struct gathering *g = of;
+    struct nn_module *m = nn_of(module);
+
+    (void)name;
+    for (uint32_t i = 0; i < m->n; i++) {
+        sv p;
+        bool ok;
+
+        if (m->entries[i].kind != ENTRY_PARAMETER)
+            continue;
+        p = script_get_plain(s, module, m->entries[i].name);
+        ok = sv_ok(p) && (sv_is_none(p) || list_append(s, g->list, p));
+        sv_drop(s, p);
+        if (!ok)
+            return false;
+    }
+    return children_visit(s, module, gather_parameters, of);
+}
+
+/* parameters(): an iterator over a list */
+static sv parameters(struct script *s, const struct script_args *a)
+{
+    struct gathering g = {.list = list_new(s, 0, NULL)};
+    sv iter;
+
+    if (!sv_ok(g.list) || !gather_parameters(s, &g, sv_null(), a->v[0])) {
+        sv_drop(s, g.list);
+        return sv_null();
+    }
+    iter = script_iter(s, g.list);
+    sv_drop(s, g.list);
+    return iter;
+}
+
+struct applying {
+    sv function;
+};
+
+static bool apply_to(struct script *s, void *of, sv name, sv child)
+{
+    struct applying *f = of;
+    sv done;
+
+    (void)name;
+    if (!children_visit(s, child, apply_to, of))
+        return false;
+    done = script_call(s, f->function, 1, &child);
+    sv_drop(s, done);
+    return sv_ok(done);
+}
+
+static sv apply(struct script *s, const struct script_args *a)
+{
+    struct applying f = {a->v[1]};
+
+    return apply_to(s, &f, sv_null(), a->v[0]) ? sv_keep(a->v[0]) : sv_null();
+}
+
+static sv itself(struct script *s, const struct script_args *a)
+{
+    (void)s;
+    return sv_keep(a->v[0]);
+}
+
+static sv set_training(struct script *s, const struct script_args *a)
+{
+    bool on = a->def->data;
+
+    if (!bool_arg(s, a->n > 1 ? a->v[1] : sv_null(), &on))
+        return sv_null();
+    nn_of(a->v[0])->eval = !on;
+    return sv_keep(a->v[0]);
+}
+
+static sv no_hooks(struct script *s, const struct script_args *a)
+{
+    return script_leave(s, "%s(): a hook of the model's own", a->def->name);
+}
+
+static sv get_training(struct script *s, sv self, uint32_t data)
+{
+    (void)s;
+    (void)data;
+    return sv_bool(!nn_of(self)->eval);
+}
+
+static bool put_training(struct script *s, sv self, sv value, uint32_t data)
+{
+    int on = script_truth(s, value);
+
+    (void)data;
+    nn_of(self)->eval = on == 0;
+    return on >= 0;
+}
+
+static void module_die(struct script *s, struct obj *self)
+{
+    struct nn_module *m = (struct nn_module *)(void *)self;
+
+    sv_drop(s, m->items);
+    m->items = sv_null();
+}
+
+static const struct script_native module_methods[] = {
+    {"__init__", module_init, "self, *rest, **kw", 0, NATIVE_PLAIN},
+    {"register_buffer", register_buffer, "self, name, tensor, persistent=", 0, NATIVE_PLAIN},
+    {"register_parameter", register_parameter, "self, name, param", 0, NATIVE_PLAIN},
+    {"register_module", register_parameter, "self, name, module", 0, NATIVE_PLAIN},
+    {"add_module", register_parameter, "self, name, module", 0, NATIVE_PLAIN},
+    {"children", gather, "self", 0, NATIVE_PLAIN},
+    {"named_children", gather, "self", 1, NATIVE_PLAIN},
+    {"modules", gather, "self", 2, NATIVE_PLAIN},
+    {"parameters", parameters, "self, recurse=", 0, NATIVE_PLAIN},
+    {"apply", apply, "self, fn", 0, NATIVE_PLAIN},
+    {"to", itself, "self, *rest, **kw", 0, NATIVE_PLAIN},
+    {"train", set_training, "self, mode=", 1, NATIVE_PLAIN},
+    {"eval", set_training, "self", 0, NATIVE_PLAIN},
+    {"register_forward_hook", no_hooks, "self, *rest, **kw", 0, NATIVE_PLAIN},
+    {"register_forward_pre_hook", no_hooks, "self, *rest, **kw", 0, NATIVE_PLAIN},
+    {"register_full_backward_hook", no_hooks, "self, *rest, **kw", 0, NATIVE_PLAIN},
+    {0},
+};
+static const struct script_member module_members[] = {{"training", get_training, put_training, 0}, {0}};
+
+const struct script_class module_class = {
+    .name = "Module", .bytes = sizeof(struct nn_module), .methods = module_methods, .members = module_members, .setattr = module_setattr,
+    .call = module_call, .die = module_die,
+};
+
+/* --------------------------------------------------------------------------------------------------------------- calls */
+/* forward is core/torch's: adapters, quantised and split products stand there. */
+static sv call_leaf(struct script *s, struct nn_module *o, const struct script_args *a)
+{
+    const struct natives *n = natives_of(s);
+    sv given = a->n ? a->v[0] : a->n_kw ? a->kw[0] : sv_null();
+    struct tensor *x = need_tensor(s, given, "forward");
+    struct run *r = n->run;
+    val out;
+
+    if (!x || !script_charge(s, 1))
+        return sv_null();
+    if (!on_device(n, x))
+        return script_leave(s, "a module is called with a tensor of the host");
+    out = call(r, o->m, value_in(x));
+    if (run_dead(r)) {
+        consume(r, out);
+        return run_failed(s, r);
+    }
+    if (o->m == n->tree->head)
+        r->stage = STAGE_LOSS;
+    if (o->m == n->embeddings && n->embeddings_require_grad && !r->values[out].requires_grad)
+        require_grad(r, out);
+    if (out == value_in(x)) { /* a dropout of nothing: its argument, as a temporary */
+        consume(r, out);
+        return sv_keep(given);
+    }
+    return wrap(s, r, out);
+}
+
+/* The first tensor of what forward returned: what hooks see. */
+static struct tensor *main_result(struct script *s, sv result)
+{
+    uint32_t n;
+    const sv *items = seq_items(result, &n);
+
+    return items ? (n ? as_tensor(s, items[0]) : NULL) : as_tensor(s, result);
+}
+
+/* forward with another first argument: what a hook put in its place. */
+static sv call_with(struct script *s, sv self, const struct script_args *a, sv first)
+{
+    struct script_args other = *a;
+    sv v[SCRIPT_PARAMETERS];
+
+    if (a->n > SCRIPT_PARAMETERS)
+        return script_leave(s, "a module that is called with more than %d arguments", SCRIPT_PARAMETERS);
+    for (uint32_t i = 0; i < a->n; i++)
+        v[i] = i ? a->v[i] : first;
+    other.v = v;
+    return script_call_method_args(s, self, natives_of(s)->forward, &other);
+}
+
+/* What hooks made of a result takes its place, in a tuple too. */
+static sv replaced(struct script *s, struct run *r, sv result, val out)
+{
+    uint32_t n;
+    const sv *items = seq_items(result, &n);
+    sv made = wrap(s, r, out), all[SCRIPT_PARTS], other;
+
+    if (!sv_ok(made) || !items) {
+        sv_drop(s, result);
+        return made;
+    }
+    if (n > SCRIPT_PARTS) {
+        sv_drop(s, made);
+        sv_drop(s, result);
+        return script_leave(s, "a module that returns more than %d things", SCRIPT_PARTS);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        all[i] = i ? items[i] : made;
+    items = all;
+    other = tuple_new(s, n, items);
+    sv_drop(s, result);
+    sv_drop(s, made);
+    return other;
+}
+
+sv module_call(struct script *s, sv self, const struct script_args *a)
+{
+    struct natives *n = natives_of(s);
+    struct nn_module *o = nn_of(self);
+    struct tensor *x = a->n ? as_tensor(s, a->v[0]) : NULL, *main;
+    struct frame f;
+    val given, seen, out;
+    sv result, first;
+
+    if (!o->m || !n->run)
+        return script_call_method_args(s, self, n->forward, a);
+    if (o->leaf)
+        return call_leaf(s, o, a);
+    given = x && dtype_is_float((enum dtype)shape_of(x)->dtype) ? value_in(x) : 0;
+    seen = given;
+    f = module_enter_with(n->run, o->m, &seen);
+    if (seen != given && !run_dead(n->run)) {
+        first = natives_tensor(n, seen);
+        result = sv_ok(first) ? call_with(s, self, a, first) : first;
+        sv_drop(s, first);
+    } else {
+        result = script_call_method_args(s, self, n->forward, a);
+    }
+    main = sv_ok(result) && o->m->hooks ? main_result(s, result) : NULL;
+    out = main ? value_in(main) : 0;
+    seen = frame_leave(n->run, f, out);
+    if (seen != out && sv_ok(result))
+        result = replaced(s, n->run, result, seen);
+    if (o->m == n->tree->head)
+        n->run->stage = STAGE_LOSS;
+    return result;
+}

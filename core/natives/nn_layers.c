@@ -1,0 +1,373 @@
+/* nn_layers.c - the native classes of torch.nn: leaves that core/torch runs, and lists of modules. */
+#include "natives/functions.h"
+#include "natives/nn.h"
+
+/* A Parameter of the host, without values. */
+static bool give_parameter(struct script *s, sv self, const char *name, int nd, const int64_t *size)
+{
+    struct natives *n = natives_of(s);
+    sv p = script_object(s, n->parameter);
+    struct tensor *t;
+    bool ok;
+
+    if (!sv_ok(p))
+        return false;
+    t = (struct tensor *)(void *)p.o;
+    t->run = &n->host;
+    t->v = owned(&n->host, value_new(&n->host, DTYPE_FP32, nd, size));
+    shape_of(t)->requires_grad = true;
+    ok = script_set(s, self, script_symbol(s, name), p);
+    sv_drop(s, p);
+    return ok;
+}
+
+static bool no_parameter(struct script *s, sv self, const char *name)
+{
+    return script_set(s, self, script_symbol(s, name), sv_none());
+}
+
+static bool remember(struct script *s, sv self, const char *name, int64_t value)
+{
+    return script_set(s, self, script_symbol(s, name), sv_int(value));
+}
+
+static bool sane(struct script *s, int64_t n)
+{
+    if (n >= 0 && n <= INT64_C(1) << 40)
+        return true;
+    (void)script_raise(s, EXC_RuntimeError, "a dimension of %lld elements", (long long)n);
+    return false;
+}
+
+static sv linear_init(struct script *s, const struct script_args *a)
+{
+    struct nn_module *o = nn_of(a->v[0]);
+    bool bias = true;
+
+    if (!int_arg(s, a->v[1], &o->in) || !int_arg(s, a->v[2], &o->out) || !bool_arg(s, a->v[3], &bias) || !sane(s, o->in) || !sane(s, o->out))
+        return sv_null();
+    o->kind = MODULE_LINEAR;
+    if (!remember(s, a->v[0], "in_features", o->in) || !remember(s, a->v[0], "out_features", o->out) || !give_parameter(s, a->v[0], "weight", SHAPE(o->out, o->in)) ||
+        !(bias ? give_parameter(s, a->v[0], "bias", SHAPE(o->out)) : no_parameter(s, a->v[0], "bias")))
+        return sv_null();
+    return sv_none();
+}
+
+/* transformers.pytorch_utils.Conv1D(nf, nx) */
+static sv conv1d_init(struct script *s, const struct script_args *a)
+{
+    struct nn_module *o = nn_of(a->v[0]);
+
+    if (!int_arg(s, a->v[1], &o->out) || !int_arg(s, a->v[2], &o->in) || !sane(s, o->in) || !sane(s, o->out))
+        return sv_null();
+    o->kind = MODULE_CONV1D;
+    if (!remember(s, a->v[0], "nf", o->out) || !remember(s, a->v[0], "nx", o->in) || !give_parameter(s, a->v[0], "weight", SHAPE(o->in, o->out)) ||
+        !give_parameter(s, a->v[0], "bias", SHAPE(o->out)))
+        return sv_null();
+    return sv_none();
+}
+
+static sv embedding_init(struct script *s, const struct script_args *a)
+{
+    struct nn_module *o = nn_of(a->v[0]);
+
+    if (!int_arg(s, a->v[1], &o->in) || !int_arg(s, a->v[2], &o->out) || !sane(s, o->in) || !sane(s, o->out))
+        return sv_null();
+    o->kind = MODULE_EMBEDDING;
+    o->padding_idx = sv_given(a->v[3]);
+    if (!remember(s, a->v[0], "num_embeddings", o->in) || !remember(s, a->v[0], "embedding_dim", o->out) ||
+        !script_set(s, a->v[0], script_symbol(s, "padding_idx"), sv_given(a->v[3]) ? a->v[3] : sv_none()) ||
+        !give_parameter(s, a->v[0], "weight", SHAPE(o->in, o->out)))
+        return sv_null();
+    return sv_none();
+}
+
+static sv layer_norm_init(struct script *s, const struct script_args *a)
+{
+    struct nn_module *o = nn_of(a->v[0]);
+    int64_t size[MAX_DIMS];
+    bool bias = true;
+    int nd = sizes_arg(s, 1, &a->v[1], size);
+
+    o->affine = true;
+    if (nd < 0 || !bool_arg(s, a->v[3], &o->affine) || !bool_arg(s, a->v[4], &bias))
+        return sv_null();
+    if (nd != 1)
+        return script_leave(s, "LayerNorm over more than the last dimension");
+    o->kind = MODULE_LAYER_NORM;
+    o->in = o->out = size[0];
+    if (!sane(s, o->in) || !(o->affine ? give_parameter(s, a->v[0], "weight", SHAPE(size[0])) : no_parameter(s, a->v[0], "weight")) ||
+        !(o->affine && bias ? give_parameter(s, a->v[0], "bias", SHAPE(size[0])) : no_parameter(s, a->v[0], "bias")))
+        return sv_null();
+    return sv_none();
+}
+
+static sv dropout_init(struct script *s, const struct script_args *a)
+{
+    struct nn_module *o = nn_of(a->v[0]);
+
+    o->kind = MODULE_DROPOUT;
+    o->p = 0.5;
+    if (!float_arg(s, a->v[1], &o->p) || !script_set(s, a->v[0], script_symbol(s, "p"), sv_float(o->p)))
+        return sv_null();
+    return sv_none();
+}
+
+/* forward of a leaf on its own: super().forward(x) of a class derived from it */
+static val weight_of(struct script *s, sv self, const char *name, struct tensor **ret)
+{
+    sv w = script_get_plain(s, self, script_symbol(s, name));
+
+    *ret = sv_ok(w) ? as_tensor(s, w) : NULL;
+    sv_drop(s, w); /* the module keeps it */
+    return *ret ? value_in(*ret) : 0;
+}
+
+static sv leaf_forward(struct script *s, const struct script_args *a)
+{
+    struct nn_module *o = nn_of(a->v[0]);
+    struct tensor *x = need_tensor(s, a->v[1], "forward"), *w, *b;
+    struct run *r;
+    val weight, bias;
+
+    if (!x)
+        return sv_null();
+    r = x->run;
+    weight = o->kind == MODULE_DROPOUT ? 0 : weight_of(s, a->v[0], "weight", &w);
+    bias = o->kind == MODULE_DROPOUT || o->kind == MODULE_EMBEDDING ? 0 : weight_of(s, a->v[0], "bias", &b);
+    if (script_failed(s))
+        return sv_null();
+    switch (o->kind) {
+    case MODULE_LINEAR:
+        return wrap(s, r, linear_op(r, value_in(x), weight, bias));
+    case MODULE_EMBEDDING:
+        return wrap(s, r, embedding_op(r, weight, value_in(x), o->padding_idx));
+    case MODULE_LAYER_NORM:
+        return wrap(s, r, layer_norm(r, value_in(x), weight, bias));
+    case MODULE_DROPOUT:
+        return wrap_of(s, x, a->v[1], o->eval ? value_in(x) : dropout(r, value_in(x), o->p));
+    case MODULE_CONV1D:
+        return o->m ? wrap(s, r, o->m->forward(r, o->m, value_in(x))) : script_leave(s, "Conv1D before the model runs");
+    default:
+        return sv_keep(a->v[1]);
+    }
+}
+
+#define LEAF(id, text, init, signature)                                                                                                                         \
+    static const struct script_native id##_methods[] = {{"__init__", init, signature, 0, NATIVE_PLAIN}, {"forward", leaf_forward, "self, input", 0, NATIVE_PLAIN}, {0}}; \
+    const struct script_class id##_class = {.name = text, .base = &module_class, .methods = id##_methods}
+LEAF(linear, "Linear", linear_init, "self, in_features, out_features, bias=, device=, dtype=");
+LEAF(conv1d, "Conv1D", conv1d_init, "self, nf, nx");
+LEAF(embedding, "Embedding", embedding_init, "self, num_embeddings, embedding_dim, padding_idx=, max_norm=, device=, dtype=, sparse=");
+LEAF(layer_norm, "LayerNorm", layer_norm_init, "self, normalized_shape, eps=, elementwise_affine=, bias=, device=, dtype=");
+LEAF(dropout, "Dropout", dropout_init, "self, p=, inplace=");
+
+static sv identity_forward(struct script *s, const struct script_args *a)
+{
+    (void)s;
+    return sv_keep(a->v[1]);
+}
+
+static const struct script_native identity_methods[] = {{"forward", identity_forward, "self, input", 0, NATIVE_PLAIN}, {0}};
+const struct script_class identity_class = {.name = "Identity", .base = &module_class, .methods = identity_methods};
+
+/* Activations as modules: the function of the same name. */
+static sv activation_forward(struct script *s, const struct script_args *a)
+{
+    struct script_native def = *a->def;
+    struct script_args one = {.v = a->v + 1, .n = 1, .def = &def};
+
+    if (def.data == 99)
+        return f_gelu(s, &one);
+    return f_unary(s, &one);
+}
+
+#define ACTIVATION(id, text, fn)                                                                                                              \
+    static const struct script_native id##_methods[] = {{"forward", activation_forward, "self, input", fn, NATIVE_PLAIN}, {0}};             \
+    static const struct script_class id##_class = {.name = text, .base = &module_class, .methods = id##_methods}
+ACTIVATION(silu_module, "SiLU", UNARY_FN_SILU);
+ACTIVATION(relu_module, "ReLU", UNARY_FN_RELU);
+ACTIVATION(tanh_module, "Tanh", UNARY_FN_TANH);
+ACTIVATION(gelu_module, "GELU", 99);
+
+/* --------------------------------------------------------------------------------------------------------------- lists */
+static sv list_init(struct script *s, const struct script_args *a)
+{
+    struct nn_module *o = nn_of(a->v[0]);
+    sv list = list_new(s, 0, NULL), iter, item;
+
+    if (!sv_ok(list))
+        return list;
+    sv_drop(s, o->items);
+    o->items = list;
+    if (a->n_rest && a->def->data) { /* Sequential: the modules one by one */
+        for (uint32_t i = 0; i < a->n_rest; i++)
+            if (!list_append(s, list, a->rest[i]))
+                return sv_null();
+        return sv_none();
+    }
+    if (!a->n_rest || !sv_given(a->rest[0]))
+        return sv_none();
+    iter = script_iter(s, a->rest[0]);
+    if (!sv_ok(iter))
+        return iter;
+    while (sv_ok(item = script_next(s, iter))) {
+        bool ok = list_append(s, list, item);
+
+        sv_drop(s, item);
+        if (!ok)
+            break;
+    }
+    sv_drop(s, iter);
+    return script_failed(s) ? sv_null() : sv_none();
+}
+
+static sv list_add(struct script *s, const struct script_args *a)
+{
+    return list_append(s, nn_of(a->v[0])->items, a->v[1]) ? sv_keep(a->v[0]) : sv_null();
+}
+
+static sv items_getitem(struct script *s, sv self, sv key)
+{
+    return script_getitem(s, nn_of(self)->items, key);
+}
+
+static int64_t items_len(struct script *s, sv self)
+{
+    return script_len(s, nn_of(self)->items);
+}
+
+static sv items_iter(struct script *s, sv self)
+{
+    return script_iter(s, nn_of(self)->items);
+}
+
+static int items_contains(struct script *s, sv self, sv value)
+{
+    return script_contains(s, nn_of(self)->items, value);
+}
+
+static bool items_setitem(struct script *s, sv self, sv key, sv value)
+{
+    return script_setitem(s, nn_of(self)->items, key, value);
+}
+
+static const struct script_native list_methods[] = {{"__init__", list_init, "self, *rest", 0, NATIVE_PLAIN}, {"append", list_add, "self, module", 0, NATIVE_PLAIN}, {0}};
+const struct script_class module_list_class = {
+    .name = "ModuleList", .base = &module_class, .methods = list_methods, .getitem = items_getitem, .setitem = items_setitem, .len = items_len,
+    .iter = items_iter,
+};
+
+static sv sequential_forward(struct script *s, const struct script_args *a)
+{
+    uint32_t n;
+    const sv *items = seq_items(nn_of(a->v[0])->items, &n);
+    sv x = sv_keep(a->v[1]);
+
+    for (uint32_t i = 0; i < n && sv_ok(x); i++) {
+        sv next = script_call(s, items[i], 1, &x);
+
+        sv_drop(s, x);
+        x = next;
+    }
+    return x;
+}
+
+static const struct script_native sequential_methods[] = {
+    {"__init__", list_init, "self, *rest", 1, NATIVE_PLAIN}, {"append", list_add, "self, module", 0, NATIVE_PLAIN}, {"forward", sequential_forward, "self, input", 0, NATIVE_PLAIN}, {0}};
+const struct script_class sequential_class = {
+    .name = "Sequential", .base = &module_class, .methods = sequential_methods, .getitem = items_getitem, .len = items_len, .iter = items_iter,
+};
+
+static sv dict_init(struct script *s, const struct script_args *a)
+{
+    struct nn_module *o = nn_of(a->v[0]);
+    sv dict = dict_new(s), key, value;
+    uint32_t at = 0;
+
+    if (!sv_ok(dict))
+        return dict;
+    sv_drop(s, o->items);
+    o->items = dict;
+    if (sv_is(a->v[1], KIND_DICT))
+        while (dict_each(a->v[1], &at, &key, &value))
+            if (!dict_set(s, dict, key, value))
+                return sv_null();
+    return sv_none();
+}
+
+static sv dict_method(struct script *s, const struct script_args *a)
+{
+    return script_call_method(s, nn_of(a->v[0])->items, script_symbol(s, a->def->name), 0, NULL);
+}
+
+static const struct script_native dict_methods[] = {{"__init__", dict_init, "self, modules=", 0, NATIVE_PLAIN}, {"items", dict_method, "self", 0, NATIVE_PLAIN}, {"keys", dict_method, "self", 0, NATIVE_PLAIN}, {"values", dict_method, "self", 0, NATIVE_PLAIN}, {0}};
+const struct script_class module_dict_class = {
+    .name = "ModuleDict", .base = &module_class, .methods = dict_methods, .getitem = items_getitem, .setitem = items_setitem, .len = items_len,
+    .iter = items_iter, .contains = items_contains,
+};
+
+/* ---------------------------------------------------------------------------------------------- parameters and buffers */
+static sv parameter_new(struct script *s, const struct script_args *a)
+{
+    struct tensor *of = need_tensor(s, a->v[1], "Parameter");
+    struct cls *cls = sv_as_class(a->v[0]);
+    struct tensor *t;
+    sv made;
+    bool grad = a->def->data;
+
+    if (!of || !bool_arg(s, a->v[2], &grad))
+        return sv_null();
+    made = script_object(s, cls);
+    if (!sv_ok(made))
+        return made;
+    t = (struct tensor *)(void *)made.o;
+    t->run = of->run;
+    t->v = owned(of->run, value_new(of->run, (enum dtype)shape_of(of)->dtype, shape_of(of)->ndim, shape_of(of)->size));
+    t->content = of->content;
+    if (run_dead(of->run)) {
+        sv_drop(s, made);
+        return run_failed(s, of->run);
+    }
+    shape_of(t)->requires_grad = grad;
+    return made;
+}
+
+static sv nothing(struct script *s, const struct script_args *a)
+{
+    (void)s;
+    (void)a;
+    return sv_none();
+}
+
+static const struct script_native parameter_methods[] = {
+    {"__new__", parameter_new, "cls, data=, requires_grad=", 1, NATIVE_STATIC}, {"__init__", nothing, "self, *rest, **kw", 0, NATIVE_PLAIN}, {0}};
+const struct script_class parameter_class = {.name = "Parameter", .base = &tensor_class, .methods = parameter_methods};
+static const struct script_native buffer_methods[] = {
+    {"__new__", parameter_new, "cls, data=, persistent=", 0, NATIVE_STATIC}, {"__init__", nothing, "self, *rest, **kw", 0, NATIVE_PLAIN}, {0}};
+const struct script_class buffer_class = {.name = "Buffer", .base = &tensor_class, .methods = buffer_methods};
+
+static sv init_nothing(struct script *s, const struct script_args *a)
+{
+    (void)s;
+    return a->n ? sv_keep(a->v[0]) : sv_none();
+}
+
+static const struct script_native init_functions[] = {
+    {"init.normal_", init_nothing, NULL, 0, NATIVE_PLAIN}, {"init.zeros_", init_nothing, NULL, 0, NATIVE_PLAIN}, {"init.ones_", init_nothing, NULL, 0, NATIVE_PLAIN},
+    {"init.constant_", init_nothing, NULL, 0, NATIVE_PLAIN}, {"init.xavier_uniform_", init_nothing, NULL, 0, NATIVE_PLAIN},
+    {"init.kaiming_uniform_", init_nothing, NULL, 0, NATIVE_PLAIN}, {"init.trunc_normal_", init_nothing, NULL, 0, NATIVE_PLAIN}, {0},
+};
+static const struct script_class *const classes[] = {
+    &module_class, &parameter_class, &buffer_class, &linear_class, &embedding_class, &layer_norm_class, &dropout_class, &identity_class, &module_list_class,
+    &module_dict_class, &sequential_class, &silu_module_class, &relu_module_class, &tanh_module_class, &gelu_module_class, NULL,
+};
+static bool nn_begin(struct script *s, sv module)
+{
+    sv f = script_import(s, "torch.nn.functional");
+    bool ok = sv_ok(f) && script_set(s, module, script_symbol(s, "functional"), f);
+
+    sv_drop(s, f);
+    return ok;
+}
+const struct script_module nn_module_table = {.name = "torch.nn", .functions = init_functions, .classes = classes, .begin = nn_begin};

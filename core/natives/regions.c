@@ -1,0 +1,177 @@
+/* regions.c - torch.utils.checkpoint, and the switches behind no_grad and autocast. */
+#include "natives/regions.h"
+
+#include "torch/checkpoint.h"
+
+/* What a checkpointed region runs again: it lives as long as the region. */
+struct again {
+    struct natives *n;
+    sv function, kw[SCRIPT_KEYWORDS], names[SCRIPT_KEYWORDS];
+    sv others[REGION_ARGS];  /* arguments that are no tensors, by place */
+    uint32_t n_args, n_kw;
+    bool in_tuple;           /* the layer returns (tensor, ..) */
+    struct again *next;
+};
+
+static void forget(struct run *r, void *context)
+{
+    struct again *g = context;
+    struct script *s = g->n->s;
+
+    (void)r;
+    for (uint32_t i = 0; i < g->n_kw; i++) {
+        sv_drop(s, g->kw[i]);
+        sv_drop(s, g->names[i]);
+    }
+    for (uint32_t i = 0; i < g->n_args; i++)
+        sv_drop(s, g->others[i]);
+    sv_drop(s, g->function);
+    g->next = g->n->free_again;
+    g->n->free_again = g;
+}
+
+/* A result for core/torch: a temporary of its own. */
+static val as_temporary(struct script *s, struct again *g, sv result)
+{
+    struct run *r = g->n->run;
+    uint32_t n = 0;
+    const sv *items = seq_items(result, &n);
+    struct tensor *t = as_tensor(s, items && n ? items[0] : result);
+    val v;
+
+    g->in_tuple = items != NULL;
+    for (uint32_t i = 1; i < n; i++)
+        if (as_tensor(s, items[i]))
+            (void)script_leave(s, "a checkpointed layer that returns several tensors");
+    if (!t) {
+        (void)script_leave(s, "a checkpointed layer that returns no tensor");
+        sv_drop(s, result);
+        return 0;
+    }
+    v = value_in(t);
+    value_ref(r, v);
+    sv_drop(s, result);
+    if (r->values[v].refs > 1) {
+        val same = value_alias(r, v);
+
+        value_unref(r, v);
+        return same;
+    }
+    r->values[v].floating = true;
+    return v;
+}
+
+static val run_again(struct run *r, void *context, const val *args)
+{
+    struct again *g = context;
+    struct script *s = g->n->s;
+    struct script_args a = {0};
+    sv v[REGION_ARGS], result;
+
+    for (uint32_t i = 0; i < g->n_args; i++)
+        v[i] = sv_ok(g->others[i]) ? sv_keep(g->others[i]) : natives_tensor(g->n, args[i]);
+    a.v = v;
+    a.n = g->n_args;
+    a.kw = g->kw;
+    a.names = g->names;
+    a.n_kw = g->n_kw;
+    result = script_call_args(s, g->function, &a);
+    for (uint32_t i = 0; i < g->n_args; i++)
+        sv_drop(s, v[i]);
+    if (sv_ok(result))
+        return as_temporary(s, g, result);
+    if (r->stopped)
+        script_forgive(s);
+    else if (!r->error.code)
+        natives_fail_run(g->n);
+    return 0;
+}
+
+/* checkpoint(function, *args, use_reentrant=.., **kwargs); data: 1: reentrant unless it says otherwise */
+sv regions_checkpoint(struct script *s, const struct script_args *a)
+{
+    struct natives *n = natives_of(s);
+    struct run *r = n->run;
+    bool reentrant = a->def->data;
+    struct again *g;
+    val args[REGION_ARGS] = {0}, out;
+    sv result;
+
+    if (!r || !a->n)
+        return script_leave(s, "checkpoint() outside of a step");
+    if (a->n - 1 > REGION_ARGS || a->n_kw > SCRIPT_KEYWORDS)
+        return script_leave(s, "checkpoint() of more than %d arguments", REGION_ARGS);
+    g = n->free_again;
+    if (g)
+        n->free_again = g->next;
+    else
+        g = arena_new(r->arena, struct again);
+    if (!g)
+        return script_nomem(s);
+    *g = (struct again){.n = n, .function = sv_keep(a->v[0]), .n_args = a->n - 1};
+    for (uint32_t i = 0; i < g->n_args; i++) {
+        struct tensor *t = as_tensor(s, a->v[1 + i]);
+
+        if (t && on_device(n, t))
+            args[i] = value_in(t);
+        else
+            g->others[i] = sv_keep(a->v[1 + i]);
+    }
+    for (uint32_t i = 0; i < a->n_kw; i++) {
+        if (str_is(a->names[i], "use_reentrant")) {
+            if (!bool_arg(s, a->kw[i], &reentrant))
+                return sv_null();
+            continue;
+        }
+        if (str_is(a->names[i], "preserve_rng_state") || str_is(a->names[i], "determinism_check"))
+            continue;
+        g->names[g->n_kw] = sv_keep(a->names[i]);
+        g->kw[g->n_kw++] = sv_keep(a->kw[i]);
+    }
+    checkpoint_releases(r, forget);
+    out = checkpoint(r, reentrant, NULL, run_again, g, (int)g->n_args, args, 0, NULL);
+    if (script_failed(s)) {
+        consume(r, out);
+        return sv_null();
+    }
+    result = wrap(s, r, out);
+    if (!sv_ok(result) || !g->in_tuple)
+        return result;
+    return tuple_take(s, 1, &result);
+}
+
+/* ------------------------------------------------------------------------------------------------------------ switches */
+static sv set_grad_enabled(struct script *s, const struct script_args *a)
+{
+    struct natives *n = natives_of(s);
+    struct run *r = n->run ? n->run : &n->host;
+    bool was = r->grad_enabled, on = was;
+
+    if (!bool_arg(s, a->v[0], &on))
+        return sv_null();
+    r->grad_enabled = on;
+    return sv_bool(was);
+}
+
+/* _set_autocast(enabled) -> what it was */
+static sv set_autocast(struct script *s, const struct script_args *a)
+{
+    struct natives *n = natives_of(s);
+    bool was = n->run && n->run->autocast, on = was;
+
+    if (!bool_arg(s, a->v[0], &on))
+        return sv_null();
+    if (on && !was && n->run && !n->run->autocast_depth)
+        return script_leave(s, "autocast that the model itself begins");
+    if (n->run)
+        n->run->autocast = on;
+    return sv_bool(was);
+}
+
+static const struct script_native checkpoint_functions[] = {
+    {"checkpoint", regions_checkpoint, NULL, 0, NATIVE_PLAIN}, {"checkpoint_reentrant", regions_checkpoint, NULL, 1, NATIVE_PLAIN}, {0}};
+const struct script_module checkpoint_module = {.name = "torch.utils.checkpoint", .functions = checkpoint_functions};
+
+static const struct script_native switch_functions[] = {
+    {"set_grad_enabled", set_grad_enabled, "on", 0, NATIVE_PLAIN}, {"set_autocast", set_autocast, "on", 0, NATIVE_PLAIN}, {0}};
+const struct script_module switches_module = {.name = "torch._switches", .functions = switch_functions};

@@ -1,0 +1,80 @@
+/* tensor.h - tensors, dtypes and devices as the language holds them. Included by core/natives only. */
+#ifndef NATIVES_TENSOR_H
+#define NATIVES_TENSOR_H
+
+#include "natives/content.h"
+#include "natives/natives.h"
+#include "torch/ops.h"
+
+struct tensor {
+    struct script_object base;
+    struct run *run;
+    val v;                  /* owned; of a parameter that stands in a tree: 0 */
+    struct param *param;    /* then: whose value it is */
+    struct content content;
+    int64_t rows;           /* CONTENT_PADDED, flattened: how long a row was */
+    struct tensor *next;    /* planted: the tensors of the tree */
+};
+
+struct dtype_object {
+    struct script_object base;
+    enum dtype dtype;
+};
+
+struct device_object {
+    struct script_object base;
+    bool cuda;
+};
+
+extern const struct script_class tensor_class, parameter_class, dtype_class, device_class;
+extern const struct script_native tensor_methods[];
+
+static inline struct natives *natives_of(struct script *s)
+{
+    return script_of(s);
+}
+struct tensor *as_tensor(struct script *s, sv v);   /* NULL: it is none; no exception is set */
+struct tensor *need_tensor(struct script *s, sv v, const char *where); /* NULL: TypeError is set */
+
+static inline val value_in(const struct tensor *t)
+{
+    return t->param && !t->v ? t->param->value : t->v; /* v: the host's, until the model stands on the device */
+}
+static inline struct value *shape_of(const struct tensor *t)
+{
+    return &t->run->values[value_in(t)];
+}
+static inline bool on_device(const struct natives *n, const struct tensor *t)
+{
+    return t->run == n->run;
+}
+
+/* What an op returned: a tensor object; `self` itself where the op handed its argument back. Fails when the run has. */
+sv wrap(struct script *s, struct run *r, val out);
+sv wrap_of(struct script *s, struct tensor *self, sv self_sv, val out);
+sv wrap_content(struct script *s, struct run *r, val out, struct content c);
+sv run_failed(struct script *s, struct run *r);
+
+/* ---- arguments */
+bool dtype_arg(struct script *s, sv v, enum dtype *ret);   /* absent or None leaves *ret */
+bool int_arg(struct script *s, sv v, int64_t *ret);        /* the same; a 0-dim tensor of known content is its value */
+bool float_arg(struct script *s, sv v, double *ret);
+bool bool_arg(struct script *s, sv v, bool *ret);
+bool dim_arg(struct script *s, const struct tensor *t, sv v, int *ret); /* counted from the front */
+struct run *run_arg(struct script *s, sv device);          /* absent: the host's; NULL: an exception is set */
+/* Sizes: a tuple, a list, or integers one by one (v[0..n) or rest). -1 where the exception is set. */
+int sizes_arg(struct script *s, uint32_t n, const sv *v, int64_t *ret);
+sv sizes_value(struct script *s, const struct value *x);   /* torch.Size */
+bool is_number(sv v);
+
+/* tensor_index.c */
+sv tensor_getitem(struct script *s, sv self, sv key);
+bool tensor_setitem(struct script *s, sv self, sv key, sv value);
+/* tensor_math.c */
+sv tensor_binary(struct script *s, enum script_binary op, sv a, sv b, bool in_place);
+sv tensor_compare(struct script *s, enum script_compare op, sv a, sv b);
+sv tensor_unary(struct script *s, enum script_unary op, sv self);
+int tensor_truth(struct script *s, sv self);
+sv tensor_item(struct script *s, struct tensor *t);
+
+#endif

@@ -1,0 +1,221 @@
+/* tensor_index.c - x[..]: slices, None, integers, tensors of indices; python_variable_indexing.cpp. */
+#include "natives/tensor.h"
+
+static int64_t clamp_index(int64_t i, int64_t n)
+{
+    i += i < 0 ? n : 0;
+    return i < 0 ? 0 : i > n ? n : i;
+}
+
+/* The bounds of a slice over a dimension of n. */
+static bool bounds(struct script *s, sv slice_v, int64_t n, int64_t *start, int64_t *end, int64_t *step)
+{
+    static const char *const names[] = {"start", "stop", "step"};
+    int64_t got[3] = {0, n, 1};
+
+    for (int i = 0; i < 3; i++) {
+        sv part = script_get(s, slice_v, script_symbol(s, names[i]));
+
+        if (!sv_ok(part) || !int_arg(s, part, &got[i])) {
+            sv_drop(s, part);
+            return false;
+        }
+        sv_drop(s, part);
+    }
+    if (got[2] < 1) {
+        (void)script_raise(s, EXC_ValueError, "step must be greater than zero");
+        return false;
+    }
+    *start = clamp_index(got[0], n);
+    *end = clamp_index(got[1], n);
+    *end = *end < *start ? *start : *end;
+    *step = got[2];
+    return true;
+}
+
+/* Positions of a rising tensor that are cut keep rising; a padded one cut before its end is unknown. */
+static struct content cut(struct content c, bool last_dim, int64_t start, int64_t end, int64_t n)
+{
+    if (c.kind == CONTENT_RISING && last_dim)
+        return end - start == 1 ? content_const(c.c + (double)start) : (struct content){CONTENT_RISING, c.c + (double)start};
+    if (c.kind == CONTENT_PADDED && last_dim && (start || end != n))
+        return end <= n - (int64_t)c.c ? content_const(1) : content_unknown();
+    return c;
+}
+
+/* Tensors of indices, all of them, broadcast: gathered into one result; index tensors that have to be expanded are copied first. */
+static sv by_tensors(struct script *s, struct tensor *t, val x, uint32_t n, struct tensor *const *index, const int *dims, struct content c)
+{
+    struct run *r = t->run;
+    int64_t size[MAX_DIMS] = {0};
+    int nd = 0, first = dims[0], at = 0, rest = r->values[x].ndim;
+    val held[MAX_DIMS] = {0}, out;
+    int64_t result[2 * MAX_DIMS];
+
+    if (n == 1 && first == 0 && shape_of(index[0])->ndim == 1 && shape_of(index[0])->dtype != DTYPE_BOOL)
+        return wrap_content(s, r, index_first(r, OP_INDEX, x, value_in(index[0])), c);
+    if (n == 1 && first == 0 && !shape_of(t)->requires_grad && shape_of(index[0])->dtype != DTYPE_BOOL)
+        return wrap_content(s, r, index_rows(r, x, value_in(index[0])), c);
+    for (uint32_t k = 0; k < n; k++) {
+        const struct value *i = shape_of(index[k]);
+
+        if (i->dtype == DTYPE_BOOL)
+            return script_leave(s, "rows that a mask chooses: how many is data");
+        if (dims[k] != first + (int)k)
+            return script_leave(s, "tensors of indices with other dimensions between them");
+        nd = i->ndim > nd ? i->ndim : nd;
+    }
+    for (int d = 0; d < nd; d++)
+        size[d] = 1;
+    for (uint32_t k = 0; k < n; k++)
+        for (int d = 0; d < shape_of(index[k])->ndim; d++)
+            if (shape_of(index[k])->size[d] != 1)
+                size[d + nd - shape_of(index[k])->ndim] = shape_of(index[k])->size[d];
+    for (uint32_t k = 0; k < n && n > 1; k++)
+        held[k] = owned(r, contiguous(r, expand(r, value_in(index[k]), nd, size)));
+    for (int d = 0; d < first; d++)
+        result[at++] = r->values[x].size[d];
+    for (int d = 0; d < nd; d++)
+        result[at++] = size[d];
+    for (int d = first + (int)n; d < rest; d++)
+        result[at++] = r->values[x].size[d];
+    if (at > MAX_DIMS)
+        return script_leave(s, "a tensor of more than %d dimensions", MAX_DIMS);
+    if (shape_of(t)->requires_grad)
+        return script_leave(s, "tensors of indices into one that wants a gradient");
+    out = factory(r, OP_INDEX, (enum dtype)r->values[x].dtype, at, result);
+    for (uint32_t k = n; k-- > 0;)
+        if (held[k])
+            value_unref(r, held[k]);
+    return wrap_content(s, r, out, c.kind == CONTENT_CONST ? c : content_unknown());
+}
+
+struct cursor {
+    struct tensor *t;
+    val x;               /* what the key has made of it so far: a temporary, or the tensor's own */
+    int dim;             /* the next dimension */
+    struct content c;
+    struct tensor *index[MAX_DIMS];
+    int dims[MAX_DIMS];
+    uint32_t n_index;
+    bool any;
+};
+
+static bool take_slice(struct script *s, struct cursor *c, sv key)
+{
+    struct run *r = c->t->run;
+    int64_t n = size_of(r, c->x, c->dim), start, end, step;
+    bool last = c->dim + 1 == r->values[c->x].ndim;
+
+    if (!bounds(s, key, n, &start, &end, &step))
+        return false;
+    c->c = step == 1 ? cut(c->c, last, start, end, n) : c->c.kind == CONTENT_CONST ? c->c : content_unknown();
+    if (start || end != n || step != 1 || r->q->full_slices_are_nodes) {
+        c->x = slice_step(r, c->x, c->dim, start, end, step);
+        c->any = true;
+    }
+    c->dim++;
+    return true;
+}
+
+static bool take_int(struct script *s, struct cursor *c, int64_t i)
+{
+    struct run *r = c->t->run;
+    int64_t n = size_of(r, c->x, c->dim);
+    bool last = c->dim + 1 == r->values[c->x].ndim;
+
+    if (i < -n || i >= n) {
+        (void)script_raise(s, EXC_IndexError, "index %lld is out of bounds for dimension %d with size %lld", (long long)i, c->dim, (long long)n);
+        return false;
+    }
+    i += i < 0 ? n : 0;
+    c->c = cut(c->c, last, i, i + 1, n);
+    c->x = select_op(r, c->x, c->dim, i);
+    c->any = true;
+    return true;
+}
+
+static bool take(struct script *s, struct cursor *c, sv key, int skipped)
+{
+    struct run *r = c->t->run;
+    struct tensor *index;
+
+    if (key.tag == SV_NONE) {
+        if (r->values[c->x].ndim >= MAX_DIMS) {
+            (void)script_leave(s, "a tensor of more than %d dimensions", MAX_DIMS);
+            return false;
+        }
+        c->x = unsqueeze(r, c->x, c->dim++);
+        c->any = true;
+        return true;
+    }
+    if (key.tag == SV_ELLIPSIS) {
+        for (int k = 0; k < skipped; k++, c->dim++)
+            if (r->q->full_slices_are_nodes) {
+                c->x = slice(r, c->x, c->dim, 0, size_of(r, c->x, c->dim));
+                c->any = true;
+            }
+        return true;
+    }
+    if (c->dim >= r->values[c->x].ndim) {
+        (void)script_raise(s, EXC_IndexError, "too many indices for tensor of dimension %d", r->values[c->x].ndim);
+        return false;
+    }
+    if (sv_is(key, KIND_SLICE))
+        return take_slice(s, c, key);
+    if (key.tag == SV_INT)
+        return take_int(s, c, key.i);
+    index = as_tensor(s, key);
+    if (!index) {
+        (void)script_leave(s, "a tensor indexed by %s", cls_name(sv_class(s, key)));
+        return false;
+    }
+    c->index[c->n_index] = index;
+    c->dims[c->n_index++] = c->dim++;
+    return true;
+}
+
+sv tensor_getitem(struct script *s, sv self, sv key)
+{
+    struct cursor c = {.t = need_tensor(s, self, "[]")};
+    uint32_t n = 1, taken = 0;
+    const sv *keys = sv_is(key, KIND_TUPLE) ? seq_items(key, &n) : &key;
+    sv result;
+
+    if (!script_charge(s, 1))
+        return sv_null();
+    c.x = value_in(c.t);
+    c.c = c.t->content;
+    for (uint32_t i = 0; i < n; i++)
+        taken += keys[i].tag != SV_NONE && keys[i].tag != SV_ELLIPSIS;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!take(s, &c, keys[i], shape_of(c.t)->ndim - (int)taken) || run_dead(c.t->run)) {
+            consume(c.t->run, c.x == value_in(c.t) ? 0 : c.x);
+            return script_failed(s) ? sv_null() : run_failed(s, c.t->run);
+        }
+    }
+    if (c.n_index) {
+        result = by_tensors(s, c.t, c.x, c.n_index, c.index, c.dims, c.c);
+        return result;
+    }
+    if (!c.any) { /* x[:]: an alias */
+        int64_t rows = size_of(c.t->run, c.x, 0);
+
+        c.x = index_slice(c.t->run, c.x, 0, 0, rows, 1);
+    }
+    return wrap_content(s, c.t->run, c.x, c.c);
+}
+
+/* x[..] = y: written in place, nothing is born but what the right side was; index_put of rows is flash-attn's own. */
+bool tensor_setitem(struct script *s, sv self, sv key, sv value)
+{
+    struct tensor *t = need_tensor(s, self, "[] ="), *from = as_tensor(s, value);
+
+    (void)key;
+    if (shape_of(t)->requires_grad || (from && shape_of(from)->requires_grad)) {
+        (void)script_leave(s, "elements of a tensor are set, and a gradient has to pass");
+        return false;
+    }
+    t->content = content_unknown();
+    return true;
+}

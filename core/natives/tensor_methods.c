@@ -1,0 +1,504 @@
+/* tensor_methods.c - methods of torch.Tensor: what they are called with, over core/torch's operators. v[0] is the tensor. */
+#include "natives/functions.h"
+
+#include <math.h>
+
+static struct tensor *self_of(struct script *s, const struct script_args *a)
+{
+    return need_tensor(s, a->v[0], a->def->name);
+}
+
+/* ------------------------------------------------------------------------------------------------------------- shapes */
+static sv m_view(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = self_of(s, a);
+    int64_t size[MAX_DIMS];
+    int nd;
+
+    if (!t || (nd = sizes_arg(s, a->n_rest, a->rest, size)) < 0)
+        return sv_null();
+    return wrap_content(s, t->run, a->def->data ? reshape(t->run, value_in(t), nd, size) : view(t->run, value_in(t), nd, size),
+                        t->content.kind == CONTENT_CONST || shape_of(t)->ndim <= nd ? t->content : content_unknown());
+}
+
+static sv m_expand(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = self_of(s, a);
+    int64_t size[MAX_DIMS];
+    int nd;
+
+    if (!t || (nd = sizes_arg(s, a->n_rest, a->rest, size)) < 0)
+        return sv_null();
+    return wrap_content(s, t->run, expand(t->run, value_in(t), nd, size), t->content);
+}
+
+static sv m_permute(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = self_of(s, a);
+    int64_t size[MAX_DIMS];
+    int order[MAX_DIMS], nd;
+
+    if (!t || (nd = sizes_arg(s, a->n_rest, a->rest, size)) < 0)
+        return sv_null();
+    for (int i = 0; i < nd; i++)
+        order[i] = (int)(size[i] < 0 ? size[i] + nd : size[i]);
+    return wrap_content(s, t->run, permute(t->run, value_in(t), nd, order), t->content.kind == CONTENT_CONST ? t->content : content_unknown());
+}
+
+static sv m_transpose(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = self_of(s, a);
+    int d0 = 0, d1 = 1;
+
+    if (!t || !dim_arg(s, t, a->v[1], &d0) || !dim_arg(s, t, a->v[2], &d1))
+        return sv_null();
+    return wrap_content(s, t->run, transpose(t->run, value_in(t), d0, d1), t->content.kind == CONTENT_CONST ? t->content : content_unknown());
+}
+
+static sv m_t(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = self_of(s, a);
+
+    return t ? wrap(s, t->run, t_op(t->run, value_in(t))) : sv_null();
+}
+
+static sv m_unsqueeze(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = self_of(s, a);
+    int64_t dim = 0;
+
+    if (!t || !int_arg(s, a->v[1], &dim))
+        return sv_null();
+    dim += dim < 0 ? shape_of(t)->ndim + 1 : 0;
+    if (shape_of(t)->ndim >= MAX_DIMS)
+        return script_leave(s, "a tensor of more than %d dimensions", MAX_DIMS);
+    return wrap_content(s, t->run, unsqueeze(t->run, value_in(t), (int)dim), t->content);
+}
+
+static sv m_squeeze(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = self_of(s, a);
+    int dim = 0;
+    val x;
+
+    if (!t)
+        return sv_null();
+    if (sv_ok(a->v[1])) {
+        if (!dim_arg(s, t, a->v[1], &dim))
+            return sv_null();
+        return wrap_content(s, t->run, squeeze(t->run, value_in(t), dim), t->content);
+    }
+    x = value_in(t);
+    for (int i = shape_of(t)->ndim; i-- > 0 && !run_dead(t->run);)
+        if (size_of(t->run, x, i) == 1)
+            x = squeeze(t->run, x, i);
+    return wrap_of(s, t, a->v[0], x);
+}
+
+static sv m_flatten(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = self_of(s, a);
+    int first = 0, last, nd = 0;
+    int64_t size[MAX_DIMS];
+    sv result;
+
+    if (!t)
+        return sv_null();
+    last = shape_of(t)->ndim - 1;
+    if (!dim_arg(s, t, a->v[1], &first) || !dim_arg(s, t, a->v[2], &last))
+        return sv_null();
+    for (int i = 0; i < shape_of(t)->ndim; i++)
+        if (i > first && i <= last)
+            size[nd - 1] *= shape_of(t)->size[i];
+        else
+            size[nd++] = shape_of(t)->size[i];
+    result = wrap_content(s, t->run, reshape(t->run, value_in(t), nd, size), t->content);
+    if (sv_ok(result) && t->content.kind == CONTENT_PADDED)
+        ((struct tensor *)(void *)result.o)->rows = t->rows ? t->rows : shape_of(t)->size[shape_of(t)->ndim - 1];
+    return result;
+}
+
+static sv m_contiguous(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = self_of(s, a);
+
+    return t ? wrap_of(s, t, a->v[0], contiguous(t->run, value_in(t))) : sv_null();
+}
+
+static sv m_size(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = self_of(s, a);
+    int dim = 0;
+
+    if (!t)
+        return sv_null();
+    if (!sv_given(a->v[1]))
+        return sizes_value(s, shape_of(t));
+    return dim_arg(s, t, a->v[1], &dim) ? sv_int(shape_of(t)->size[dim]) : sv_null();
+}
+
+static sv m_dim(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = self_of(s, a);
+
+    return t ? sv_int(shape_of(t)->ndim) : sv_null();
+}
+
+static sv m_numel(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = self_of(s, a);
+
+    return t ? sv_int(numel(t->run, value_in(t))) : sv_null();
+}
+
+static sv m_stride(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = self_of(s, a);
+    int dim = 0;
+
+    if (!t || !dim_arg(s, t, a->v[1], &dim))
+        return sv_null();
+    return sv_int(shape_of(t)->stride[dim]);
+}
+
+static sv m_is_contiguous(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = self_of(s, a);
+
+    return t ? sv_bool(shape_of(t)->contiguous) : sv_null();
+}
+
+sv tensors_of(struct script *s, struct run *r, uint32_t n, val *parts, struct content c)
+{
+    sv items[SCRIPT_PARTS];
+
+    for (uint32_t i = 0; i < n; i++) {
+        items[i] = wrap_content(s, r, parts[i], c);
+        if (!sv_ok(items[i])) {
+            while (i--)
+                sv_drop(s, items[i]);
+            return sv_null();
+        }
+    }
+    return tuple_take(s, n, items);
+}
+
+/* split(size or sizes, dim), chunk(n, dim), unbind(dim) */
+static sv m_split(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = self_of(s, a);
+    int dim = 0;
+    uint32_t n = 0;
+    int64_t whole, each = 0, sizes[SCRIPT_PARTS];
+    val parts[SCRIPT_PARTS];
+    const sv *given;
+
+    if (!t || !dim_arg(s, t, a->v[2], &dim))
+        return sv_null();
+    whole = shape_of(t)->size[dim];
+    given = a->def->data == PARTS_SPLIT ? seq_items(a->v[1], &n) : NULL;
+    if (given) {
+        if (n > SCRIPT_PARTS)
+            return script_leave(s, "a tensor in more than %d parts", SCRIPT_PARTS);
+        for (uint32_t i = 0; i < n; i++)
+            if (!int_arg(s, given[i], &sizes[i]))
+                return sv_null();
+        split_with_sizes(t->run, value_in(t), dim, (int)n, sizes, parts);
+        return run_dead(t->run) ? run_failed(s, t->run) : tensors_of(s, t->run, n, parts, t->content.kind == CONTENT_CONST ? t->content : content_unknown());
+    }
+    if (!int_arg(s, a->v[1], &each) || each < 1)
+        return script_failed(s) ? sv_null() : script_raise(s, EXC_RuntimeError, "split expects a positive size");
+    if (a->def->data == PARTS_CHUNK)
+        each = (whole + each - 1) / each;
+    for (int64_t at = 0; at < whole; at += each) {
+        if (n == SCRIPT_PARTS)
+            return script_leave(s, "a tensor in more than %d parts", SCRIPT_PARTS);
+        sizes[n++] = whole - at < each ? whole - at : each;
+    }
+    split(t->run, value_in(t), dim, (int)n, sizes, parts);
+    return run_dead(t->run) ? run_failed(s, t->run) : tensors_of(s, t->run, n, parts, t->content.kind == CONTENT_CONST ? t->content : content_unknown());
+}
+
+/* ------------------------------------------------------------------------------------------------------------- dtypes */
+static struct content cast_content(struct content c, enum dtype to)
+{
+    if (to == DTYPE_BOOL && c.kind == CONTENT_CONST)
+        return content_const(c.c != 0);
+    if (to == DTYPE_BOOL && c.kind == CONTENT_RISING)
+        return content_unknown();
+    return c;
+}
+
+/* A tensor of the host that goes to the device is born there. */
+static sv moved(struct script *s, struct tensor *t, sv self, struct run *to, enum dtype dtype)
+{
+    const struct natives *n = natives_of(s);
+    const struct value *x = shape_of(t);
+    bool here = on_device(n, t);
+
+    if ((to == n->run) == here || !n->run)
+        return x->dtype == dtype ? sv_keep(self) : wrap_content(s, t->run, to_dtype(t->run, value_in(t), dtype), cast_content(t->content, dtype));
+    return wrap_content(s, to, factory(to, OP_TO_COPY, dtype, x->ndim, x->size), cast_content(t->content, dtype));
+}
+
+/* to(dtype), to(device), to(other), to(device, dtype), with names */
+static sv m_to(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = self_of(s, a), *other;
+    const struct natives *n = natives_of(s);
+    struct run *to;
+    enum dtype dtype;
+
+    if (!t)
+        return sv_null();
+    to = on_device(n, t) ? n->run : &((struct natives *)(uintptr_t)n)->host;
+    dtype = (enum dtype)shape_of(t)->dtype;
+    for (int i = 1; i <= 4; i++) { /* two by position, two by name */
+        sv v = a->v[i];
+
+        if (!sv_given(v))
+            continue;
+        other = as_tensor(s, v);
+        if (other) {
+            dtype = (enum dtype)shape_of(other)->dtype;
+            to = on_device(n, other) ? n->run : &((struct natives *)(uintptr_t)n)->host;
+        } else if (sv_isa(s, v, &dtype_class)) {
+            dtype = ((struct dtype_object *)(void *)v.o)->dtype;
+        } else if (v.tag != SV_BOOL) {
+            to = run_arg(s, v);
+            if (!to)
+                return sv_null();
+        }
+    }
+    return moved(s, t, a->v[0], to, dtype);
+}
+
+static sv cast_to(struct script *s, struct tensor *t, sv self, enum dtype dtype)
+{
+    if (shape_of(t)->dtype == dtype)
+        return sv_keep(self);
+    return wrap_content(s, t->run, to_dtype(t->run, value_in(t), dtype), cast_content(t->content, dtype));
+}
+
+static sv m_float(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = self_of(s, a);
+
+    return t ? cast_to(s, t, a->v[0], (enum dtype)a->def->data) : sv_null();
+}
+
+static sv m_type(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = self_of(s, a);
+    enum dtype dtype;
+
+    if (!t)
+        return sv_null();
+    dtype = (enum dtype)shape_of(t)->dtype;
+    return dtype_arg(s, a->v[1], &dtype) ? cast_to(s, t, a->v[0], dtype) : sv_null();
+}
+
+static sv m_type_as(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = self_of(s, a), *other = t ? need_tensor(s, a->v[1], "type_as") : NULL;
+
+    return other ? cast_to(s, t, a->v[0], (enum dtype)shape_of(other)->dtype) : sv_null();
+}
+
+static sv m_is_floating_point(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = self_of(s, a);
+
+    return t ? sv_bool(dtype_is_float((enum dtype)shape_of(t)->dtype)) : sv_null();
+}
+
+/* -------------------------------------------------------------------------------------------------------- new tensors */
+/* new_ones(size), new_zeros, new_full(size, value), new_empty; ones_like and the like are functions of torch */
+static sv m_new(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = self_of(s, a);
+    enum dtype dtype;
+    int64_t size[MAX_DIMS];
+    double c = a->def->data == OP_NEW_ONES;
+    int nd;
+
+    if (!t)
+        return sv_null();
+    dtype = (enum dtype)shape_of(t)->dtype;
+    if ((nd = sizes_arg(s, 1, &a->v[1], size)) < 0 || !dtype_arg(s, a->v[2], &dtype))
+        return sv_null();
+    return wrap_content(s, t->run, factory(t->run, (enum op)a->def->data, dtype, nd, size), a->def->data == OP_EMPTY ? content_unknown() : content_const(c));
+}
+
+static sv m_new_full(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = self_of(s, a);
+    enum dtype dtype;
+    int64_t size[MAX_DIMS];
+    double c = 0;
+    int nd;
+
+    if (!t)
+        return sv_null();
+    dtype = (enum dtype)shape_of(t)->dtype;
+    if ((nd = sizes_arg(s, 1, &a->v[1], size)) < 0 || !float_arg(s, a->v[2], &c) || !dtype_arg(s, a->v[3], &dtype))
+        return sv_null();
+    return wrap_content(s, t->run, factory(t->run, OP_FULL, dtype, nd, size), content_const(c));
+}
+
+static sv m_clone(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = self_of(s, a);
+
+    return t ? wrap_content(s, t->run, clone(t->run, value_in(t)), t->content) : sv_null();
+}
+
+static sv m_detach(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = self_of(s, a);
+
+    return t ? wrap_content(s, t->run, detach(t->run, value_in(t)), t->content) : sv_null();
+}
+
+/* What writes in place and needs nothing: normal_(), zero_(), fill_(x), copy_(x), uniform_() */
+static sv m_written(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = self_of(s, a), *from;
+
+    if (!t)
+        return sv_null();
+    if (shape_of(t)->node && t->run->grad_enabled && t->run == natives_of(s)->run)
+        return script_leave(s, "%s() of a tensor that wants a gradient", a->def->name);
+    t->content = content_unknown();
+    if (a->def->data == WRITE_ZERO)
+        t->content = content_const(0);
+    if (a->def->data == WRITE_FILL && a->n_rest && is_number(a->rest[0])) {
+        double c = 0;
+
+        if (!float_arg(s, a->rest[0], &c))
+            return sv_null();
+        t->content = content_const(c);
+    }
+    from = a->def->data == WRITE_COPY && a->n_rest ? as_tensor(s, a->rest[0]) : NULL;
+    if (from)
+        t->content = from->content;
+    return sv_keep(a->v[0]);
+}
+
+static sv m_requires_grad_(struct script *s, const struct script_args *a)
+{
+    sv on = sv_given(a->v[1]) ? a->v[1] : sv_bool(true);
+
+    if (!script_set(s, a->v[0], script_symbol(s, "requires_grad"), on))
+        return sv_null();
+    return sv_keep(a->v[0]);
+}
+
+static sv m_item(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = self_of(s, a);
+
+    return t ? tensor_item(s, t) : sv_null();
+}
+
+/* A list of a few known numbers. */
+static sv m_tolist(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = self_of(s, a);
+    sv list;
+
+    if (!t)
+        return sv_null();
+    if (!shape_of(t)->ndim)
+        return tensor_item(s, t);
+    if (shape_of(t)->ndim > 1 || (t->content.kind != CONTENT_CONST && t->content.kind != CONTENT_RISING))
+        return script_leave(s, "values that data decides are read from a tensor: tolist()");
+    if (!script_charge(s, (uint64_t)shape_of(t)->size[0]))
+        return sv_null();
+    list = list_new(s, 0, NULL);
+    for (int64_t i = 0; sv_ok(list) && i < shape_of(t)->size[0]; i++) {
+        double c = t->content.c + (t->content.kind == CONTENT_RISING ? (double)i : 0);
+        bool whole = !dtype_is_float((enum dtype)shape_of(t)->dtype);
+
+        if (!list_append(s, list, whole ? sv_int((int64_t)c) : sv_float(c))) {
+            sv_drop(s, list);
+            return sv_null();
+        }
+    }
+    return list;
+}
+
+const struct script_native tensor_methods[] = {
+    {"view", m_view, "self, *rest", 0, NATIVE_PLAIN},
+    {"reshape", m_view, "self, *rest", 1, NATIVE_PLAIN},
+    {"expand", m_expand, "self, *rest", 0, NATIVE_PLAIN},
+    {"permute", m_permute, "self, *rest", 0, NATIVE_PLAIN},
+    {"transpose", m_transpose, "self, dim0, dim1", 0, NATIVE_PLAIN},
+    {"swapaxes", m_transpose, "self, axis0, axis1", 0, NATIVE_PLAIN},
+    {"t", m_t, "self", 0, NATIVE_PLAIN},
+    {"unsqueeze", m_unsqueeze, "self, dim", 0, NATIVE_PLAIN},
+    {"squeeze", m_squeeze, "self, dim=", 0, NATIVE_PLAIN},
+    {"flatten", m_flatten, "self, start_dim=, end_dim=", 0, NATIVE_PLAIN},
+    {"contiguous", m_contiguous, "self", 0, NATIVE_PLAIN},
+    {"size", m_size, "self, dim=", 0, NATIVE_PLAIN},
+    {"dim", m_dim, "self", 0, NATIVE_PLAIN},
+    {"numel", m_numel, "self", 0, NATIVE_PLAIN},
+    {"nelement", m_numel, "self", 0, NATIVE_PLAIN},
+    {"stride", m_stride, "self, dim", 0, NATIVE_PLAIN},
+    {"is_contiguous", m_is_contiguous, "self", 0, NATIVE_PLAIN},
+    {"split", m_split, "self, split_size, dim=", PARTS_SPLIT, NATIVE_PLAIN},
+    {"chunk", m_split, "self, chunks, dim=", PARTS_CHUNK, NATIVE_PLAIN},
+    {"to", m_to, "self, a=, b=, *, device=, dtype=, non_blocking=, copy=", 0, NATIVE_PLAIN},
+    {"float", m_float, "self", DTYPE_FP32, NATIVE_PLAIN},
+    {"half", m_float, "self", DTYPE_FP16, NATIVE_PLAIN},
+    {"bfloat16", m_float, "self", DTYPE_BF16, NATIVE_PLAIN},
+    {"long", m_float, "self", DTYPE_INT64, NATIVE_PLAIN},
+    {"int", m_float, "self", DTYPE_INT32, NATIVE_PLAIN},
+    {"bool", m_float, "self", DTYPE_BOOL, NATIVE_PLAIN},
+    {"type", m_type, "self, dtype", 0, NATIVE_PLAIN},
+    {"type_as", m_type_as, "self, other", 0, NATIVE_PLAIN},
+    {"is_floating_point", m_is_floating_point, "self", 0, NATIVE_PLAIN},
+    {"new_ones", m_new, "self, size, dtype=, device=", OP_NEW_ONES, NATIVE_PLAIN},
+    {"new_zeros", m_new, "self, size, dtype=, device=", OP_NEW_ZEROS, NATIVE_PLAIN},
+    {"new_empty", m_new, "self, size, dtype=, device=", OP_EMPTY, NATIVE_PLAIN},
+    {"new_full", m_new_full, "self, size, fill_value, dtype=, device=", 0, NATIVE_PLAIN},
+    {"clone", m_clone, "self, *, memory_format=", 0, NATIVE_PLAIN},
+    {"detach", m_detach, "self", 0, NATIVE_PLAIN},
+    {"normal_", m_written, "self, *rest, **kw", WRITE_ANY, NATIVE_PLAIN},
+    {"uniform_", m_written, "self, *rest, **kw", WRITE_ANY, NATIVE_PLAIN},
+    {"zero_", m_written, "self, *rest", WRITE_ZERO, NATIVE_PLAIN},
+    {"fill_", m_written, "self, *rest", WRITE_FILL, NATIVE_PLAIN},
+    {"copy_", m_written, "self, *rest, **kw", WRITE_COPY, NATIVE_PLAIN},
+    {"requires_grad_", m_requires_grad_, "self, requires_grad=", 0, NATIVE_PLAIN},
+    {"item", m_item, "self", 0, NATIVE_PLAIN},
+    {"tolist", m_tolist, "self", 0, NATIVE_PLAIN},
+    /* functions of torch that are methods too */
+    {"pow", f_pow, "self, exponent", 0, NATIVE_PLAIN},
+    {"mean", f_mean, "input, dim=, keepdim=, *, dtype=", 0, NATIVE_PLAIN},
+    {"sum", f_sum, "input, dim=, keepdim=, *, dtype=", 0, NATIVE_PLAIN},
+    {"all", f_reduce_bool, "input, dim=, keepdim=", OP_ALL, NATIVE_PLAIN},
+    {"any", f_reduce_bool, "input, dim=, keepdim=", OP_ANY, NATIVE_PLAIN},
+    {"max", f_extreme, "input, dim=, keepdim=", OP_MAX, NATIVE_PLAIN},
+    {"min", f_extreme, "input, dim=, keepdim=", OP_MIN, NATIVE_PLAIN},
+    {"cumsum", f_cumsum, "input, dim, *, dtype=", 0, NATIVE_PLAIN},
+    {"diff", f_diff, "input, n=, dim=, prepend=, append=", 0, NATIVE_PLAIN},
+    {"masked_fill", f_masked_fill, "input, mask, value", 0, NATIVE_PLAIN},
+    {"abs", f_unary, "input", UNARY_FN_ABS, NATIVE_PLAIN},
+    {"neg", f_unary, "input", UNARY_FN_NEG, NATIVE_PLAIN},
+    {"cos", f_unary, "input", UNARY_FN_COS, NATIVE_PLAIN},
+    {"sin", f_unary, "input", UNARY_FN_SIN, NATIVE_PLAIN},
+    {"tanh", f_unary, "input", UNARY_FN_TANH, NATIVE_PLAIN},
+    {"rsqrt", f_unary, "input", UNARY_FN_RSQRT, NATIVE_PLAIN},
+    {"relu", f_unary, "input", UNARY_FN_RELU, NATIVE_PLAIN},
+    {"matmul", f_matmul, "input, other", 0, NATIVE_PLAIN},
+    {"bmm", f_matmul, "input, mat2", 1, NATIVE_PLAIN},
+    {"baddbmm", f_baddbmm, "input, batch1, batch2, *, beta=, alpha=", 0, NATIVE_PLAIN},
+    {"softmax", f_softmax, "input, dim, dtype=", 0, NATIVE_PLAIN},
+    {"mul", f_binary, "input, other", BINARY_MUL, NATIVE_PLAIN},
+    {"add", f_binary, "input, other", BINARY_ADD, NATIVE_PLAIN},
+    {"sub", f_binary, "input, other", BINARY_SUB, NATIVE_PLAIN},
+    {"div", f_binary, "input, other", BINARY_DIV, NATIVE_PLAIN},
+    {"eq", f_compare, "input, other", COMPARE_EQ, NATIVE_PLAIN},
+    {"ne", f_compare, "input, other", COMPARE_NE, NATIVE_PLAIN},
+    {0},
+};

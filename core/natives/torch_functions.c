@@ -1,0 +1,407 @@
+/* torch_functions.c - the module torch: factories, joins, where, switches, dtypes. */
+#include "natives/functions.h"
+
+/* ---------------------------------------------------------------------------------------------------------- factories */
+/* zeros(*size), ones, empty; data: what fills it */
+static sv t_filled(struct script *s, const struct script_args *a)
+{
+    enum dtype dtype = natives_of(s)->default_dtype;
+    int64_t size[MAX_DIMS];
+    struct run *r = run_arg(s, a->v[1]);
+    int nd = sizes_arg(s, a->n_rest, a->rest, size);
+
+    if (!r || nd < 0 || !dtype_arg(s, a->v[0], &dtype))
+        return sv_null();
+    return wrap_content(s, r, factory(r, a->def->data == 2 ? OP_EMPTY : a->def->data ? OP_FULL : OP_ZEROS, dtype, nd, size),
+                        a->def->data == 2 ? content_unknown() : content_const(a->def->data));
+}
+
+static sv t_full(struct script *s, const struct script_args *a)
+{
+    enum dtype dtype = natives_of(s)->default_dtype;
+    int64_t size[MAX_DIMS];
+    double c = 0;
+    struct run *r = run_arg(s, a->v[3]);
+    int nd = sizes_arg(s, 1, &a->v[0], size);
+
+    if (a->v[1].tag == SV_INT)
+        dtype = DTYPE_INT64;
+    if (a->v[1].tag == SV_BOOL)
+        dtype = DTYPE_BOOL;
+    if (!r || nd < 0 || !float_arg(s, a->v[1], &c) || !dtype_arg(s, a->v[2], &dtype))
+        return sv_null();
+    return wrap_content(s, r, factory(r, OP_FULL, dtype, nd, size), content_const(c));
+}
+
+/* ones_like(x), zeros_like, full_like, empty_like */
+static sv t_like(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = need_tensor(s, a->v[0], a->def->name);
+    enum dtype dtype;
+    struct run *r;
+
+    if (!t)
+        return sv_null();
+    dtype = (enum dtype)shape_of(t)->dtype;
+    r = sv_given(a->v[2]) ? run_arg(s, a->v[2]) : t->run;
+    if (!r || !dtype_arg(s, a->v[1], &dtype))
+        return sv_null();
+    return wrap_content(s, r, factory(r, (enum op)a->def->data, dtype, shape_of(t)->ndim, shape_of(t)->size),
+                        a->def->data == OP_EMPTY ? content_unknown() : content_const(a->def->data == OP_ONES_LIKE));
+}
+
+/* arange(end) or (start, end[, step]) */
+static sv t_arange(struct script *s, const struct script_args *a)
+{
+    double bound[3] = {0, 0, 1};
+    bool floats = false;
+    enum dtype dtype;
+    int64_t n;
+    struct run *r = run_arg(s, a->v[1]);
+
+    if (!r || !a->n_rest || a->n_rest > 3)
+        return r ? script_raise(s, EXC_TypeError, "arange() takes from 1 to 3 numbers") : sv_null();
+    for (uint32_t i = 0; i < a->n_rest; i++) {
+        sv v = a->rest[i];
+        struct tensor *t = as_tensor(s, v);
+
+        if (t)
+            v = tensor_item(s, t);
+        if (!sv_ok(v) || !script_double(s, v, &bound[a->n_rest == 1 ? 1 : i]))
+            return sv_null();
+        floats = floats || v.tag == SV_FLOAT;
+    }
+    dtype = floats ? natives_of(s)->default_dtype : DTYPE_INT64;
+    if (!dtype_arg(s, a->v[0], &dtype))
+        return sv_null();
+    if (bound[2] == 0 || (bound[1] - bound[0]) / bound[2] > 1e12)
+        return script_raise(s, EXC_RuntimeError, "arange() of no step, or of more elements than there are");
+    n = (int64_t)((bound[1] - bound[0] + bound[2] - (bound[2] > 0 ? 1 : -1)) / bound[2]);
+    if (floats && (double)n * bound[2] < bound[1] - bound[0])
+        n++;
+    return wrap_content(s, r, factory(r, OP_ARANGE, dtype, SHAPE(n < 0 ? 0 : n)), bound[2] == 1 ? (struct content){CONTENT_RISING, bound[0]} : content_unknown());
+}
+
+static sv t_linspace(struct script *s, const struct script_args *a)
+{
+    int64_t n = 0;
+    enum dtype dtype = DTYPE_FP32;
+    struct run *r = run_arg(s, a->v[4]);
+
+    if (!r || !int_arg(s, a->v[2], &n) || !dtype_arg(s, a->v[3], &dtype))
+        return sv_null();
+    return wrap(s, r, factory(r, OP_ARANGE, dtype, SHAPE(n)));
+}
+
+/* tensor(number, or a list of them), scalar_tensor */
+static sv t_tensor(struct script *s, const struct script_args *a)
+{
+    struct run *r = run_arg(s, a->v[2]);
+    sv at = a->v[0];
+    int64_t size[MAX_DIMS];
+    int nd = 0;
+    uint32_t n;
+    const sv *items;
+    enum dtype dtype;
+    struct content c = content_unknown();
+
+    if (!r)
+        return sv_null();
+    while ((items = seq_items(at, &n))) {
+        if (nd == MAX_DIMS)
+            return script_leave(s, "a tensor of more than %d dimensions", MAX_DIMS);
+        size[nd++] = n;
+        if (!n)
+            break;
+        at = items[0];
+    }
+    dtype = at.tag == SV_BOOL ? DTYPE_BOOL : at.tag == SV_INT ? DTYPE_INT64 : natives_of(s)->default_dtype;
+    if (!dtype_arg(s, a->v[1], &dtype))
+        return sv_null();
+    if (!nd && is_number(at))
+        c = content_const(at.tag == SV_FLOAT ? at.f : (double)at.i);
+    else if (!nd && as_tensor(s, at))
+        c = as_tensor(s, at)->content;
+    if (nd == 1 && size[0] == 0) /* nothing is allocated */
+        return wrap_content(s, r, value_new(r, dtype, nd, size), content_const(0));
+    return wrap_content(s, r, factory(r, r == natives_of(s)->run ? OP_TO_COPY : OP_EMPTY, dtype, nd, size), c);
+}
+
+/* -------------------------------------------------------------------------------------------------------------- joins */
+static int gathered(struct script *s, sv list, val *ret, struct run **run, struct tensor **ret_first)
+{
+    uint32_t n;
+    const sv *items = seq_items(list, &n);
+    uint32_t kept = 0;
+
+    if (!items || !n || n > SCRIPT_PARTS) {
+        (void)script_raise(s, EXC_TypeError, "a list of 1 to %d tensors is expected", SCRIPT_PARTS);
+        return -1;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        struct tensor *t = need_tensor(s, items[i], "cat");
+
+        if (!t)
+            return -1;
+        if (!*ret_first || on_device(natives_of(s), t)) {
+            *run = t->run;
+            *ret_first = t;
+        }
+        ret[kept++] = value_in(t);
+    }
+    return (int)kept;
+}
+
+static bool is_empty_1d(const struct run *r, val v)
+{
+    return r->values[v].ndim == 1 && r->values[v].size[0] == 0;
+}
+
+static sv t_cat(struct script *s, const struct script_args *a)
+{
+    val parts[SCRIPT_PARTS];
+    struct run *r = NULL;
+    struct tensor *one = NULL;
+    int n = gathered(s, a->v[0], parts, &r, &one);
+    int64_t dim = 0;
+    struct content c;
+
+    if (n < 0 || !int_arg(s, a->v[1], &dim))
+        return sv_null();
+    c = one->content.kind == CONTENT_CONST && n == 1 ? one->content : content_unknown();
+    if (a->def->data)
+        return wrap_content(s, r, stack_op(r, n, parts, (int)dim), c);
+    if (n == 2 && is_empty_1d(r, parts[0])) /* a cache that is empty so far: it counts in the dtype alone */
+        return wrap_content(s, r, cat_to_empty(r, parts[1], dtype_of(r, parts[0]), (int)dim), c);
+    return wrap_content(s, r, cat(r, n, parts, (int)dim), c);
+}
+
+static sv t_where(struct script *s, const struct script_args *a)
+{
+    struct tensor *c = need_tensor(s, a->v[0], "where"), *x = as_tensor(s, a->v[1]), *y = as_tensor(s, a->v[2]);
+    struct run *r;
+    enum dtype dtype = DTYPE_FP32;
+    val least = 0, out;
+
+    if (!c)
+        return sv_null();
+    if (!sv_ok(a->v[1]))
+        return script_leave(s, "where() of one argument: how many there are is data");
+    r = c->run;
+    if (x && y && on_device(natives_of(s), x) == on_device(natives_of(s), y) && shape_of(x)->ndim && shape_of(y)->ndim)
+        return wrap(s, r, where(r, value_in(c), value_in(x), value_in(y)));
+    if (x || y)
+        dtype = (enum dtype)shape_of(x ? x : y)->dtype;
+    if ((x && shape_of(x)->requires_grad) || (y && shape_of(y)->requires_grad)) {
+        if (!x || !y)
+            least = factory(r, OP_SCALAR_TENSOR, dtype, 0, NULL);
+        return wrap(s, r, where(r, value_in(c), x ? value_in(x) : least, y ? value_in(y) : least));
+    }
+    for (int i = 0; i < 2; i++) /* a number beside a tensor becomes one of 0 dimensions */
+        if (!(i ? y : x))
+            least = factory(r, OP_SCALAR_TENSOR, dtype, 0, NULL);
+    out = pointwise_op(r, OP_WHERE, dtype, value_in(c), x && shape_of(x)->ndim ? value_in(x) : y && shape_of(y)->ndim ? value_in(y) : 0);
+    consume(r, least);
+    return wrap(s, r, out);
+}
+
+static sv t_is_tensor(struct script *s, const struct script_args *a)
+{
+    return sv_bool(as_tensor(s, a->v[0]) != NULL);
+}
+
+/* finfo(dtype): numbers */
+struct finfo {
+    struct script_object base;
+    enum dtype dtype;
+};
+
+enum finfo_number { FINFO_MIN, FINFO_MAX, FINFO_EPS, FINFO_TINY };
+
+static sv finfo_get(struct script *s, sv self, uint32_t data)
+{
+    static const double numbers[DTYPE_COUNT][3] = {
+        [DTYPE_FP16] = {65504., 0.0009765625, 6.103515625e-05},
+        [DTYPE_BF16] = {3.3895313892515355e38, 0.0078125, 1.1754943508222875e-38},
+        [DTYPE_FP32] = {3.4028234663852886e38, 1.1920928955078125e-07, 1.1754943508222875e-38},
+        [DTYPE_FP64] = {1.7976931348623157e308, 2.220446049250313e-16, 2.2250738585072014e-308},
+    };
+    const double *row = numbers[((struct finfo *)(void *)self.o)->dtype];
+
+    (void)s;
+    return sv_float(data == FINFO_MIN ? -row[0] : row[data - FINFO_MAX]);
+}
+
+static sv finfo_init(struct script *s, const struct script_args *a)
+{
+    enum dtype dtype = DTYPE_FP32;
+
+    if (!dtype_arg(s, a->v[1], &dtype))
+        return sv_null();
+    if (!dtype_is_float(dtype))
+        return script_raise(s, EXC_TypeError, "torch.finfo() takes a floating point dtype");
+    ((struct finfo *)(void *)a->v[0].o)->dtype = dtype;
+    return sv_none();
+}
+
+static const struct script_native finfo_methods[] = {{"__init__", finfo_init, "self, type=", 0, NATIVE_PLAIN}, {0}};
+static const struct script_member finfo_members[] = {
+    {"min", finfo_get, NULL, FINFO_MIN}, {"max", finfo_get, NULL, FINFO_MAX}, {"eps", finfo_get, NULL, FINFO_EPS}, {"tiny", finfo_get, NULL, FINFO_TINY}, {0}};
+static const struct script_class finfo_class = {.name = "finfo", .bytes = sizeof(struct finfo), .methods = finfo_methods, .members = finfo_members};
+
+/* nonzero(mask): how many there are is told by what the mask is known to be */
+static sv t_nonzero(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = need_tensor(s, a->v[0], "nonzero");
+    int64_t n, row;
+
+    if (!t)
+        return sv_null();
+    n = numel(t->run, value_in(t));
+    if (t->content.kind == CONTENT_PADDED) {
+        row = size_of(t->run, value_in(t), -1);
+        n -= (int64_t)t->content.c * (n / (t->rows ? t->rows : row));
+    } else if (t->content.kind != CONTENT_CONST) {
+        return script_leave(s, "how many elements are not zero is data: nonzero()");
+    } else if (t->content.c == 0) {
+        n = 0;
+    }
+    return wrap(s, t->run, factory(t->run, OP_NONZERO, DTYPE_INT64, SHAPE(n, shape_of(t)->ndim)));
+}
+
+static sv t_autocast_on(struct script *s, const struct script_args *a)
+{
+    const struct natives *n = natives_of(s);
+
+    (void)a;
+    return sv_bool(n->run && n->run->autocast);
+}
+
+static sv t_autocast_dtype(struct script *s, const struct script_args *a)
+{
+    const struct natives *n = natives_of(s);
+
+    (void)a;
+    return sv_keep(n->dtypes[n->run && n->run->autocast ? n->run->autocast_dtype : DTYPE_FP16]);
+}
+
+static sv t_grad_enabled(struct script *s, const struct script_args *a)
+{
+    const struct natives *n = natives_of(s);
+
+    (void)a;
+    return sv_bool(!n->run || n->run->grad_enabled);
+}
+
+static sv t_false(struct script *s, const struct script_args *a)
+{
+    (void)s;
+    (void)a;
+    return sv_bool(false);
+}
+
+static sv t_default_dtype(struct script *s, const struct script_args *a)
+{
+    (void)a;
+    return sv_keep(natives_of(s)->dtypes[natives_of(s)->default_dtype]);
+}
+
+/* torch.split(x, ..), torch.transpose(x, ..), ..: the method of the same name */
+static sv t_method(struct script *s, const struct script_args *a)
+{
+    struct script_args rest = *a;
+
+    if (!a->n)
+        return script_raise(s, EXC_TypeError, "%s() takes a tensor", a->def->name);
+    rest.v++;
+    rest.n--;
+    return script_call_method_args(s, a->v[0], script_symbol(s, a->def->name), &rest);
+}
+
+
+static bool begin(struct script *s, sv module)
+{
+    static const char *const names[DTYPE_COUNT][2] = {{"bool", NULL}, {"uint8", NULL}, {"int32", "int"}, {"int64", "long"}, {"float16", "half"}, {"bfloat16", NULL}, {"float32", "float"}, {"float64", "double"}};
+    static const char *const contexts[] = {"no_grad", "enable_grad", "inference_mode", "set_grad_enabled", "autocast"};
+    const struct natives *n = natives_of(s);
+    sv from = script_import(s, "torch._grad_mode");
+    bool ok = sv_ok(from);
+
+    for (size_t i = 0; ok && i < sizeof contexts / sizeof *contexts; i++) {
+        sv made = script_get(s, from, script_symbol(s, contexts[i]));
+
+        ok = sv_ok(made) && script_set(s, module, script_symbol(s, contexts[i]), made);
+        sv_drop(s, made);
+    }
+    sv_drop(s, from);
+    if (!ok)
+        return false;
+    for (int t = 0; t < DTYPE_COUNT; t++)
+        for (int k = 0; k < 2; k++)
+            if (names[t][k] && !script_set(s, module, script_symbol(s, names[t][k]), n->dtypes[t]))
+                return false;
+    return true;
+}
+
+static const struct script_native functions[] = {
+    {"zeros", t_filled, "*rest, dtype=, device=, requires_grad=", 0, NATIVE_PLAIN},
+    {"ones", t_filled, "*rest, dtype=, device=, requires_grad=", 1, NATIVE_PLAIN},
+    {"empty", t_filled, "*rest, dtype=, device=, requires_grad=", 2, NATIVE_PLAIN},
+    {"full", t_full, "size, fill_value, *, dtype=, device=", 0, NATIVE_PLAIN},
+    {"ones_like", t_like, "input, *, dtype=, device=", OP_ONES_LIKE, NATIVE_PLAIN},
+    {"zeros_like", t_like, "input, *, dtype=, device=", OP_ZEROS_LIKE, NATIVE_PLAIN},
+    {"empty_like", t_like, "input, *, dtype=, device=", OP_EMPTY, NATIVE_PLAIN},
+    {"arange", t_arange, "*rest, dtype=, device=", 0, NATIVE_PLAIN},
+    {"linspace", t_linspace, "start, end, steps, *, dtype=, device=", 0, NATIVE_PLAIN},
+    {"tensor", t_tensor, "data, *, dtype=, device=, requires_grad=", 0, NATIVE_PLAIN},
+    {"scalar_tensor", t_tensor, "data, *, dtype=, device=", 0, NATIVE_PLAIN},
+    {"cat", t_cat, "tensors, dim=", 0, NATIVE_PLAIN},
+    {"concat", t_cat, "tensors, dim=", 0, NATIVE_PLAIN},
+    {"stack", t_cat, "tensors, dim=", 1, NATIVE_PLAIN},
+    {"where", t_where, "condition, input=, other=", 0, NATIVE_PLAIN},
+    {"is_tensor", t_is_tensor, "obj", 0, NATIVE_PLAIN},
+    {"nonzero", t_nonzero, "input, *, as_tuple=", 0, NATIVE_PLAIN},
+    {"is_autocast_enabled", t_autocast_on, "device_type=", 0, NATIVE_PLAIN},
+    {"get_autocast_dtype", t_autocast_dtype, "device_type", 0, NATIVE_PLAIN},
+    {"is_grad_enabled", t_grad_enabled, "", 0, NATIVE_PLAIN},
+    {"get_default_dtype", t_default_dtype, "", 0, NATIVE_PLAIN},
+    {"jit.is_tracing", t_false, "", 0, NATIVE_PLAIN},
+    {"compiler.is_compiling", t_false, "", 0, NATIVE_PLAIN},
+    {"pow", f_pow, "input, exponent", 0, NATIVE_PLAIN},
+    {"mean", f_mean, "input, dim=, keepdim=, *, dtype=", 0, NATIVE_PLAIN},
+    {"sum", f_sum, "input, dim=, keepdim=, *, dtype=", 0, NATIVE_PLAIN},
+    {"all", f_reduce_bool, "input, dim=, keepdim=", OP_ALL, NATIVE_PLAIN},
+    {"any", f_reduce_bool, "input, dim=, keepdim=", OP_ANY, NATIVE_PLAIN},
+    {"max", f_extreme, "input, dim=, keepdim=", OP_MAX, NATIVE_PLAIN},
+    {"min", f_extreme, "input, dim=, keepdim=", OP_MIN, NATIVE_PLAIN},
+    {"cumsum", f_cumsum, "input, dim, *, dtype=", 0, NATIVE_PLAIN},
+    {"diff", f_diff, "input, n=, dim=, prepend=, append=", 0, NATIVE_PLAIN},
+    {"masked_fill", f_masked_fill, "input, mask, value", 0, NATIVE_PLAIN},
+    {"abs", f_unary, "input", UNARY_FN_ABS, NATIVE_PLAIN},
+    {"neg", f_unary, "input", UNARY_FN_NEG, NATIVE_PLAIN},
+    {"cos", f_unary, "input", UNARY_FN_COS, NATIVE_PLAIN},
+    {"sin", f_unary, "input", UNARY_FN_SIN, NATIVE_PLAIN},
+    {"tanh", f_unary, "input", UNARY_FN_TANH, NATIVE_PLAIN},
+    {"rsqrt", f_unary, "input", UNARY_FN_RSQRT, NATIVE_PLAIN},
+    {"relu", f_unary, "input", UNARY_FN_RELU, NATIVE_PLAIN},
+    {"matmul", f_matmul, "input, other", 0, NATIVE_PLAIN},
+    {"bmm", f_matmul, "input, mat2", 1, NATIVE_PLAIN},
+    {"baddbmm", f_baddbmm, "input, batch1, batch2, *, beta=, alpha=", 0, NATIVE_PLAIN},
+    {"softmax", f_softmax, "input, dim, dtype=", 0, NATIVE_PLAIN},
+    {"mul", f_binary, "input, other", BINARY_MUL, NATIVE_PLAIN},
+    {"add", f_binary, "input, other", BINARY_ADD, NATIVE_PLAIN},
+    {"sub", f_binary, "input, other", BINARY_SUB, NATIVE_PLAIN},
+    {"div", f_binary, "input, other", BINARY_DIV, NATIVE_PLAIN},
+    {"split", t_method, NULL, 0, NATIVE_PLAIN},
+    {"chunk", t_method, NULL, 0, NATIVE_PLAIN},
+    {"transpose", t_method, NULL, 0, NATIVE_PLAIN},
+    {"permute", t_method, NULL, 0, NATIVE_PLAIN},
+    {"reshape", t_method, NULL, 0, NATIVE_PLAIN},
+    {"squeeze", t_method, NULL, 0, NATIVE_PLAIN},
+    {"unsqueeze", t_method, NULL, 0, NATIVE_PLAIN},
+    {"flatten", t_method, NULL, 0, NATIVE_PLAIN},
+    {"addmm", f_addmm, "input, mat1, mat2, *, beta=, alpha=", 0, NATIVE_PLAIN},
+    {0},
+};
+const struct script_class *const torch_classes[] = {&tensor_class, &dtype_class, &device_class, &finfo_class, NULL};
+const struct script_module torch_module = {.name = "torch", .functions = functions, .classes = torch_classes, .begin = begin};

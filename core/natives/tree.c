@@ -1,0 +1,148 @@
+/* tree.c - the modules of a model as core/torch's tree: what adapters, methods and meters read. */
+#include "natives/nn.h"
+
+#include <string.h>
+
+struct planting {
+    struct tree *t;
+    struct module *parent;
+    struct param **first;  /* by storage of the host: a parameter that stands in the tree already */
+    uint32_t n_first;
+};
+
+static const char *name_text(struct script *s, struct tree *t, sv name)
+{
+    size_t bytes;
+    const char *text = str_text(name, &bytes);
+    char *copy = text ? arena_array(t->arena, char, bytes + 1) : NULL;
+
+    if (!copy) {
+        (void)script_nomem(s);
+        return NULL;
+    }
+    memcpy(copy, text, bytes + 1);
+    return copy;
+}
+
+/* The dtype that a parameter of the host has once the model is cast: floats follow the tree, save what registered itself otherwise. */
+static enum dtype dtype_in(const struct tree *t, const struct tensor *p, bool buffer)
+{
+    enum dtype dtype = (enum dtype)shape_of(p)->dtype;
+
+    return dtype_is_float(dtype) && !buffer ? t->dtype : dtype;
+}
+
+static bool plant_tensor(struct script *s, struct tree *t, struct module *m, struct nn_module *o, sv module, const struct nn_entry *e)
+{
+    sv v = script_get_plain(s, module, e->name);
+    struct tensor *p = sv_ok(v) ? as_tensor(s, v) : NULL;
+    const char *name = p ? name_text(s, t, e->name) : NULL;
+    bool buffer = e->kind == ENTRY_BUFFER;
+    struct param *made;
+
+    if (!p || !name) {
+        sv_drop(s, v);
+        return !script_failed(s); /* None: a bias that is not there */
+    }
+    if (shape_of(p)->ndim > 4) {
+        sv_drop(s, v);
+        (void)script_leave(s, "a parameter of more than 4 dimensions");
+        return false;
+    }
+    made = buffer ? buffer_add(t, m, name, dtype_in(t, p, true), shape_of(p)->ndim, shape_of(p)->size) : param_add(t, m, name, shape_of(p)->ndim, shape_of(p)->size);
+    if (made && p->param)
+        tie(made, p->param->tied ? p->param->tied : p->param); /* the same Parameter under two names */
+    else if (made) {
+        p->param = made;
+        p->next = natives_of(s)->planted;
+        natives_of(s)->planted = p;
+    }
+    if (o->kind && !strcmp(name, "weight"))
+        m->weight = made;
+    if (o->kind && !strcmp(name, "bias"))
+        m->bias = made;
+    sv_drop(s, v);
+    return made != NULL;
+}
+
+static val python_forward(struct run *r, struct module *m, val x)
+{
+    (void)m;
+    (void)x;
+    run_fail(r, ERR_INTERNAL, "", "a module of a class of its own is called as a leaf");
+    return 0;
+}
+
+static bool plant(struct script *s, void *of, sv name, sv child);
+
+static bool fill(struct script *s, struct tree *t, struct module *m, sv module)
+{
+    struct nn_module *o = nn_of(module);
+    struct planting below = {.t = t, .parent = m};
+
+    for (uint32_t i = 0; i < o->n; i++)
+        if (o->entries[i].kind != ENTRY_MODULE && !plant_tensor(s, t, m, o, module, &o->entries[i]))
+            return false;
+    return children_visit(s, module, plant, &below) && !t->error.code;
+}
+
+static bool forward_is_native(struct script *s, sv module)
+{
+    sv f = script_get(s, cls_value(sv_class(s, module)), natives_of(s)->forward);
+    bool native = sv_is(f, KIND_NATIVE);
+
+    sv_drop(s, f);
+    return native;
+}
+
+static struct module *node_of(struct script *s, struct tree *t, struct module *parent, const char *name, sv module)
+{
+    struct nn_module *o = nn_of(module);
+    struct module *m = container(t, parent, name);
+
+    if (t->error.code)
+        return m;
+    o->m = m;
+    o->leaf = forward_is_native(s, module) && o->kind != MODULE_CONTAINER;
+    m->kind = (enum module_kind)o->kind;
+    m->in = o->in;
+    m->out = o->out;
+    m->p = o->p;
+    m->padding_idx = o->padding_idx;
+    m->forward = o->leaf ? module_leaf_forward(m->kind) : python_forward;
+    return m;
+}
+
+static bool plant(struct script *s, void *of, sv name, sv child)
+{
+    struct planting *p = of;
+    const char *text = name_text(s, p->t, name);
+    struct module *m;
+
+    if (!text || !as_module(s, child))
+        return !script_failed(s);
+    if (nn_of(child)->m) { /* one module under two names */
+        (void)script_leave(s, "a module that stands in two places");
+        return false;
+    }
+    m = node_of(s, p->t, p->parent, text, child);
+    return !p->t->error.code && fill(s, p->t, m, child);
+}
+
+enum err_code natives_tree(struct natives *n, sv model, struct tree *t, struct err *err)
+{
+    struct script *s = n->s;
+    struct module *root;
+
+    if (!as_module(s, model))
+        return err_set(err, ERR_ARCH_INVALID, "", "the class that the config names is no nn.Module");
+    n->tree = t;
+    root = node_of(s, t, NULL, "", model);
+    if (!t->error.code && fill(s, t, root, model))
+        return ERR_OK;
+    if (t->error.code) {
+        *err = t->error;
+        return err->code;
+    }
+    return script_error(s, err);
+}
