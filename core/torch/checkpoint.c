@@ -13,15 +13,15 @@ struct region {
     void *context;
     region_release release;
     val args[REGION_ARGS], closed[REGION_CLOSED];
-    val second;                       /* the shape of a second result, without storage; 0: one result */
+    val second; /* the shape of a second result, without storage; 0: one result */
     int n_args, n_closed;
-    bool given[REGION_ARGS];          /* which arguments are tensors */
+    bool given[REGION_ARGS]; /* which arguments are tensors */
     uint32_t refs;
     bool recomputing, recomputed, autocast;
     enum dtype autocast_dtype;
-    uint32_t packed, seen;            /* saves of the forward; of the recomputation so far */
-    val kept[REGION_SAVES];           /* what the recomputation saved under each handle */
-    bool open[REGION_SAVES];          /* its SavedVariable still waits for it */
+    uint32_t packed, seen;   /* saves of the forward; of the recomputation so far */
+    val kept[REGION_SAVES];  /* what the recomputation saved under each handle */
+    bool open[REGION_SAVES]; /* its SavedVariable still waits for it */
     struct region *next;
 };
 
@@ -56,8 +56,8 @@ static val run_in(struct run *r, struct module *module, region_function run, voi
     return frame_leave(r, arguments, frame_leave(r, f, run(r, context, given)));
 }
 
-static void region_hold(struct run *r, struct region *g, struct module *module, region_function run, void *context, int n_args, const val *args,
-                        int n_closed, const val *closed)
+static void region_hold(struct run *r, struct region *g, struct module *module, region_function run, void *context, int n_args,
+                        const val *args, int n_closed, const val *closed)
 {
     g->module = module;
     g->run = run;
@@ -185,8 +185,8 @@ static void attach_second(struct run *r, uint32_t node)
     attach_output(r, node, r->second, 1);
 }
 
-static val reentrant_forward(struct run *r, struct module *module, region_function run, void *context, int n_args,
-                             const val *args, int n_closed, const val *closed)
+static val reentrant_forward(struct run *r, struct module *module, region_function run, void *context, int n_args, const val *args,
+                             int n_closed, const val *closed)
 {
     bool grad_enabled = r->grad_enabled;
     uint32_t node = attach(r, OP_CHECKPOINT, n_args, args);
@@ -276,8 +276,8 @@ static val ran(struct run *r, void *context, val out)
     return out;
 }
 
-val checkpoint(struct run *r, bool reentrant, struct module *module, region_function run, void *context, int n_args,
-               const val *args, int n_closed, const val *closed)
+val checkpoint(struct run *r, bool reentrant, struct module *module, region_function run, void *context, int n_args, const val *args,
+               int n_closed, const val *closed)
 {
     struct region *outer = r->region, *g;
     struct frame f;

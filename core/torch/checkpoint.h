@@ -25,8 +25,8 @@ typedef void (*region_release)(struct run *r, void *context);
 void checkpoint_releases(struct run *r, region_release release);
 
 /* `module`: whose __call__ the checkpointed function is; NULL where only its forward is (the caller then enters it once). */
-val checkpoint(struct run *r, bool reentrant, struct module *module, region_function run, void *context, int n_args,
-               const val *args, int n_closed, const val *closed);
+val checkpoint(struct run *r, bool reentrant, struct module *module, region_function run, void *context, int n_args, const val *args,
+               int n_closed, const val *closed);
 
 /* Used by autograd.c. */
 bool region_recomputes(const struct region *region);
