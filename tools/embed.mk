@@ -72,6 +72,20 @@ $(BUILD)/gen/configs.inc: $(configs) $(BUILD)/configs.list $(embed)
 	@mkdir -p $(@D)
 	$(Q)$(embed) configs $(configs) > $@
 
+# Programs in the language: what stands for torch's Python, for transformers, and the families, one file each.
+torch_library        := $(sort $(shell find core/natives/library -name '*.py'))
+transformers_library := $(sort $(shell find core/models/library -name '*.py'))
+families             := $(sort $(wildcard core/models/families/*.py))
+
+$(BUILD)/programs.list: FORCE
+	$(call list,$(torch_library) $(transformers_library) $(families))
+
+$(BUILD)/gen/programs.inc: $(torch_library) $(transformers_library) $(families) $(BUILD)/programs.list $(embed)
+	@mkdir -p $(@D)
+	$(Q){ $(embed) modules torch core/natives/library $(torch_library) && \
+	      $(embed) modules transformers core/models/library $(transformers_library) && \
+	      $(embed) modules transformers.models core/models/families $(families); } > $@
+
 $(BUILD)/gen/openapi.inc: openapi.yaml $(embed)
 	@mkdir -p $(@D)
 	$(Q)$(embed) text $< > $@
@@ -99,6 +113,7 @@ $(BUILD)/core/catalog/slurm.o: $(BUILD)/gen/slurm.inc
 $(BUILD)/core/catalog/links.o: $(BUILD)/gen/links.inc
 $(BUILD)/core/catalog/renamed.o: $(BUILD)/gen/renamed.inc
 $(BUILD)/core/catalog/builtin.o: $(BUILD)/gen/configs.inc
+$(BUILD)/core/models/programs.o: $(BUILD)/gen/programs.inc
 $(BUILD)/api/page.o: $(BUILD)/gen/page_html.inc $(BUILD)/gen/page_js.inc $(BUILD)/gen/page_css.inc
 $(BUILD)/api/catalogue.o: $(BUILD)/gen/gpus_json.inc $(BUILD)/gen/clusters_json.inc
 ifneq ($(wildcard openapi.yaml),)

@@ -3,7 +3,8 @@
 
 static sv plain(struct script *s, const struct script_args *a)
 {
-    struct tensor *q = need_tensor(s, a->v[0], "flash_attn_func"), *k = q ? need_tensor(s, a->v[1], "flash_attn_func") : NULL, *v = k ? need_tensor(s, a->v[2], "flash_attn_func") : NULL;
+    struct tensor *q = need_tensor(s, a->v[0], "flash_attn_func"), *k = q ? need_tensor(s, a->v[1], "flash_attn_func") : NULL,
+                  *v = k ? need_tensor(s, a->v[2], "flash_attn_func") : NULL;
     double p = 0;
 
     if (!v || !float_arg(s, a->v[3], &p))
@@ -14,12 +15,15 @@ static sv plain(struct script *s, const struct script_args *a)
 static sv varlen(struct script *s, const struct script_args *a)
 {
     struct tensor *q = need_tensor(s, a->v[0], "flash_attn_varlen_func"), *k = q ? need_tensor(s, a->v[1], "flash_attn_varlen_func") : NULL,
-                  *v = k ? need_tensor(s, a->v[2], "flash_attn_varlen_func") : NULL, *starts = v ? need_tensor(s, a->v[3], "flash_attn_varlen_func") : NULL;
+                  *v = k ? need_tensor(s, a->v[2], "flash_attn_varlen_func") : NULL,
+                  *starts = v ? need_tensor(s, a->v[3], "flash_attn_varlen_func") : NULL;
     double p = 0;
 
     if (!starts || !float_arg(s, a->v[7], &p))
         return sv_null();
-    return wrap(s, q->run, flash_attn_varlen(q->run, value_in(q), value_in(k), value_in(v), value_in(starts), size_of(q->run, value_in(starts), 0) - 1));
+    return wrap(s, q->run,
+                flash_attn_varlen(q->run, value_in(q), value_in(k), value_in(v), value_in(starts),
+                                  size_of(q->run, value_in(starts), 0) - 1));
 }
 
 static sv pad_input(struct script *s, const struct script_args *a)
@@ -43,8 +47,12 @@ static sv pad_input(struct script *s, const struct script_args *a)
 }
 
 static const struct script_native functions[] = {
-    {"flash_attn_func", plain, "q, k, v, dropout_p=, softmax_scale=, causal=, window_size=, softcap=, alibi_slopes=, deterministic=, return_attn_probs=", 0, NATIVE_PLAIN},
-    {"flash_attn_varlen_func", varlen, "q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p=, softmax_scale=, causal=, window_size=, softcap=, deterministic=", 0, NATIVE_PLAIN},
+    {"flash_attn_func", plain,
+     "q, k, v, dropout_p=, softmax_scale=, causal=, window_size=, softcap=, alibi_slopes=, deterministic=, return_attn_probs=", 0,
+     NATIVE_PLAIN},
+    {"flash_attn_varlen_func", varlen,
+     "q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p=, softmax_scale=, causal=, window_size=, softcap=, deterministic=",
+     0, NATIVE_PLAIN},
     {"bert_padding.pad_input", pad_input, "hidden_states, indices, batch, seqlen", 0, NATIVE_PLAIN},
     {0},
 };

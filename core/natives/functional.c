@@ -26,7 +26,8 @@ sv f_unary(struct script *s, const struct script_args *a)
     x = value_in(t);
     switch ((enum unary_fn)a->def->data) {
     case UNARY_FN_ABS:
-        return wrap_content(s, r, pointwise_op(r, OP_ABS, (enum dtype)shape_of(t)->dtype, x, 0), is_const(t) ? content_const(fabs(t->content.c)) : content_unknown());
+        return wrap_content(s, r, pointwise_op(r, OP_ABS, (enum dtype)shape_of(t)->dtype, x, 0),
+                            is_const(t) ? content_const(fabs(t->content.c)) : content_unknown());
     case UNARY_FN_NEG:
         return wrap_content(s, r, neg(r, x), is_const(t) ? content_const(-t->content.c) : content_unknown());
     case UNARY_FN_COS:
@@ -244,7 +245,8 @@ sv f_diff(struct script *s, const struct script_args *a)
     dtype = (enum dtype)shape_of(t)->dtype;
     for (int i = 0; i < nd; i++)
         size[i] = shape_of(t)->size[i];
-    if (t->content.kind == CONTENT_RISING && dim == nd - 1 && (!before || (before->content.kind == CONTENT_CONST && before->content.c == t->content.c - 1)))
+    if (t->content.kind == CONTENT_RISING && dim == nd - 1 &&
+        (!before || (before->content.kind == CONTENT_CONST && before->content.c == t->content.c - 1)))
         c = content_const(1);
     else if (is_const(t) && (!before || (is_const(before) && before->content.c == t->content.c)))
         c = content_const(0);
@@ -299,7 +301,8 @@ sv f_addmm(struct script *s, const struct script_args *a)
 
 static sv f_linear(struct script *s, const struct script_args *a)
 {
-    struct tensor *t = first(s, a), *w = t ? need_tensor(s, a->v[1], "linear") : NULL, *b = w && sv_given(a->v[2]) ? need_tensor(s, a->v[2], "linear") : NULL;
+    struct tensor *t = first(s, a), *w = t ? need_tensor(s, a->v[1], "linear") : NULL,
+                  *b = w && sv_given(a->v[2]) ? need_tensor(s, a->v[2], "linear") : NULL;
 
     if (!w || script_failed(s))
         return sv_null();
@@ -310,7 +313,9 @@ static sv f_embedding(struct script *s, const struct script_args *a)
 {
     struct tensor *ids = first(s, a), *w = ids ? need_tensor(s, a->v[1], "embedding") : NULL;
 
-    return w ? wrap(s, w->run, embedding_op(natives_of(s)->run ? natives_of(s)->run : w->run, value_in(w), value_in(ids), sv_given(a->v[2]))) : sv_null();
+    return w ? wrap(s, w->run,
+                    embedding_op(natives_of(s)->run ? natives_of(s)->run : w->run, value_in(w), value_in(ids), sv_given(a->v[2])))
+             : sv_null();
 }
 
 static sv f_layer_norm(struct script *s, const struct script_args *a)
@@ -326,14 +331,16 @@ static sv f_layer_norm(struct script *s, const struct script_args *a)
 /* ---------------------------------------------------------------------------------------------------- attention, losses */
 static sv f_attention(struct script *s, const struct script_args *a)
 {
-    struct tensor *q = first(s, a), *k = q ? need_tensor(s, a->v[1], a->def->name) : NULL, *v = k ? need_tensor(s, a->v[2], a->def->name) : NULL,
+    struct tensor *q = first(s, a), *k = q ? need_tensor(s, a->v[1], a->def->name) : NULL,
+                  *v = k ? need_tensor(s, a->v[2], a->def->name) : NULL,
                   *mask = v && sv_given(a->v[3]) ? need_tensor(s, a->v[3], a->def->name) : NULL;
     double p = 0;
     bool causal = false, grouped = false;
 
     if (!v || script_failed(s) || !float_arg(s, a->v[4], &p) || !bool_arg(s, a->v[5], &causal) || !bool_arg(s, a->v[7], &grouped))
         return sv_null();
-    return wrap(s, q->run, scaled_dot_product_attention(q->run, value_in(q), value_in(k), value_in(v), mask ? value_in(mask) : 0, p, causal, grouped));
+    return wrap(s, q->run,
+                scaled_dot_product_attention(q->run, value_in(q), value_in(k), value_in(v), mask ? value_in(mask) : 0, p, causal, grouped));
 }
 
 sv f_cross_entropy(struct script *s, const struct script_args *a)
@@ -384,10 +391,11 @@ static const struct script_native functions[] = {
     {"silu", f_unary, "input, inplace=", UNARY_FN_SILU, NATIVE_PLAIN},
     {"relu", f_unary, "input, inplace=", UNARY_FN_RELU, NATIVE_PLAIN},
     {"tanh", f_unary, "input", UNARY_FN_TANH, NATIVE_PLAIN},
-    {"cross_entropy", f_cross_entropy, "input, target, weight=, size_average=, ignore_index=, reduce=, reduction=, label_smoothing=", 0, NATIVE_PLAIN},
+    {"cross_entropy", f_cross_entropy, "input, target, weight=, size_average=, ignore_index=, reduce=, reduction=, label_smoothing=", 0,
+     NATIVE_PLAIN},
     {"pad", f_pad, "input, pad, mode=, value=", 0, NATIVE_PLAIN},
-    {"scaled_dot_product_attention", f_attention, "query, key, value, attn_mask=, dropout_p=, is_causal=, scale=, enable_gqa=", 0, NATIVE_PLAIN},
+    {"scaled_dot_product_attention", f_attention, "query, key, value, attn_mask=, dropout_p=, is_causal=, scale=, enable_gqa=", 0,
+     NATIVE_PLAIN},
     {0},
 };
 const struct script_module functional_module = {.name = "torch.nn.functional", .functions = functions};
-

@@ -7,7 +7,8 @@ extern const struct script_module flash_module;
 static const struct script_class *const pytorch_utils_classes[] = {&conv1d_class, NULL};
 static const struct script_module pytorch_utils = {.name = "transformers.pytorch_utils", .classes = pytorch_utils_classes};
 
-static const struct script_module *const modules[] = {&torch_module, &functional_module, &nn_module_table, &checkpoint_module, &switches_module, &flash_module, &pytorch_utils};
+static const struct script_module *const modules[] = {&torch_module,    &functional_module, &nn_module_table, &checkpoint_module,
+                                                      &switches_module, &flash_module,      &pytorch_utils};
 
 enum err_code natives_image(struct image *im, struct err *err)
 {

@@ -22,16 +22,17 @@ struct tensor;
 
 struct natives {
     struct script *s;
-    struct run *run;           /* the device's; NULL while only a tree is declared */
+    struct run *run; /* the device's; NULL while only a tree is declared */
     struct run host;
     struct tree *tree;         /* NULL until the model stands in one */
     struct module *embeddings; /* get_input_embeddings(); NULL: nobody asks */
     bool embeddings_require_grad;
-    enum dtype default_dtype;  /* torch.get_default_dtype(): of floats that are made without one; that of the weights while the model is made */
+    enum dtype
+        default_dtype; /* torch.get_default_dtype(): of floats that are made without one; that of the weights while the model is made */
     struct cls *tensor, *parameter, *buffer, *module;
     sv dtypes[DTYPE_COUNT], cuda, cpu, forward, training;
-    struct tensor *planted;    /* parameters and buffers of the tree */
-    struct again *free_again;  /* regions.c */
+    struct tensor *planted;   /* parameters and buffers of the tree */
+    struct again *free_again; /* regions.c */
 };
 
 /* Adds the modules to an image. */

@@ -289,8 +289,13 @@ static const struct script_native module_methods[] = {
 static const struct script_member module_members[] = {{"training", get_training, put_training, 0}, {0}};
 
 const struct script_class module_class = {
-    .name = "Module", .bytes = sizeof(struct nn_module), .methods = module_methods, .members = module_members, .setattr = module_setattr,
-    .call = module_call, .die = module_die,
+    .name = "Module",
+    .bytes = sizeof(struct nn_module),
+    .methods = module_methods,
+    .members = module_members,
+    .setattr = module_setattr,
+    .call = module_call,
+    .die = module_die,
 };
 
 /* --------------------------------------------------------------------------------------------------------------- calls */

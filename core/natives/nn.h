@@ -13,20 +13,20 @@ struct nn_entry {
 
 struct nn_module {
     struct script_object base;
-    struct module *m;        /* its node, once the model stands in a tree */
+    struct module *m; /* its node, once the model stands in a tree */
     struct nn_entry *entries;
     uint32_t n, cap;
-    sv items;                /* of a ModuleList or Sequential: a list; of a ModuleDict: a dict; SV_NULL: neither */
-    bool leaf;               /* forward is native: core/torch runs it */
+    sv items;  /* of a ModuleList or Sequential: a list; of a ModuleDict: a dict; SV_NULL: neither */
+    bool leaf; /* forward is native: core/torch runs it */
     bool eval;
-    uint8_t kind;            /* enum module_kind of the native class */
+    uint8_t kind; /* enum module_kind of the native class */
     int64_t in, out;
     double p;
     bool padding_idx, affine;
 };
 
-extern const struct script_class module_class, module_list_class, module_dict_class, sequential_class, linear_class, conv1d_class, embedding_class,
-    layer_norm_class, dropout_class, identity_class;
+extern const struct script_class module_class, module_list_class, module_dict_class, sequential_class, linear_class, conv1d_class,
+    embedding_class, layer_norm_class, dropout_class, identity_class;
 extern const struct script_module nn_module_table;
 
 static inline struct nn_module *nn_of(sv v)

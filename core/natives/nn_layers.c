@@ -44,10 +44,12 @@ static sv linear_init(struct script *s, const struct script_args *a)
     struct nn_module *o = nn_of(a->v[0]);
     bool bias = true;
 
-    if (!int_arg(s, a->v[1], &o->in) || !int_arg(s, a->v[2], &o->out) || !bool_arg(s, a->v[3], &bias) || !sane(s, o->in) || !sane(s, o->out))
+    if (!int_arg(s, a->v[1], &o->in) || !int_arg(s, a->v[2], &o->out) || !bool_arg(s, a->v[3], &bias) || !sane(s, o->in) ||
+        !sane(s, o->out))
         return sv_null();
     o->kind = MODULE_LINEAR;
-    if (!remember(s, a->v[0], "in_features", o->in) || !remember(s, a->v[0], "out_features", o->out) || !give_parameter(s, a->v[0], "weight", SHAPE(o->out, o->in)) ||
+    if (!remember(s, a->v[0], "in_features", o->in) || !remember(s, a->v[0], "out_features", o->out) ||
+        !give_parameter(s, a->v[0], "weight", SHAPE(o->out, o->in)) ||
         !(bias ? give_parameter(s, a->v[0], "bias", SHAPE(o->out)) : no_parameter(s, a->v[0], "bias")))
         return sv_null();
     return sv_none();
@@ -61,8 +63,8 @@ static sv conv1d_init(struct script *s, const struct script_args *a)
     if (!int_arg(s, a->v[1], &o->out) || !int_arg(s, a->v[2], &o->in) || !sane(s, o->in) || !sane(s, o->out))
         return sv_null();
     o->kind = MODULE_CONV1D;
-    if (!remember(s, a->v[0], "nf", o->out) || !remember(s, a->v[0], "nx", o->in) || !give_parameter(s, a->v[0], "weight", SHAPE(o->in, o->out)) ||
-        !give_parameter(s, a->v[0], "bias", SHAPE(o->out)))
+    if (!remember(s, a->v[0], "nf", o->out) || !remember(s, a->v[0], "nx", o->in) ||
+        !give_parameter(s, a->v[0], "weight", SHAPE(o->in, o->out)) || !give_parameter(s, a->v[0], "bias", SHAPE(o->out)))
         return sv_null();
     return sv_none();
 }
@@ -153,8 +155,10 @@ static sv leaf_forward(struct script *s, const struct script_args *a)
     }
 }
 
-#define LEAF(id, text, init, signature)                                                                                                                         \
-    static const struct script_native id##_methods[] = {{"__init__", init, signature, 0, NATIVE_PLAIN}, {"forward", leaf_forward, "self, input", 0, NATIVE_PLAIN}, {0}}; \
+#define LEAF(id, text, init, signature)                                                                            \
+    static const struct script_native id##_methods[] = {{"__init__", init, signature, 0, NATIVE_PLAIN},            \
+                                                        {"forward", leaf_forward, "self, input", 0, NATIVE_PLAIN}, \
+                                                        {0}};                                                      \
     const struct script_class id##_class = {.name = text, .base = &module_class, .methods = id##_methods}
 LEAF(linear, "Linear", linear_init, "self, in_features, out_features, bias=, device=, dtype=");
 LEAF(conv1d, "Conv1D", conv1d_init, "self, nf, nx");
@@ -182,8 +186,8 @@ static sv activation_forward(struct script *s, const struct script_args *a)
     return f_unary(s, &one);
 }
 
-#define ACTIVATION(id, text, fn)                                                                                                              \
-    static const struct script_native id##_methods[] = {{"forward", activation_forward, "self, input", fn, NATIVE_PLAIN}, {0}};             \
+#define ACTIVATION(id, text, fn)                                                                                                \
+    static const struct script_native id##_methods[] = {{"forward", activation_forward, "self, input", fn, NATIVE_PLAIN}, {0}}; \
     static const struct script_class id##_class = {.name = text, .base = &module_class, .methods = id##_methods}
 ACTIVATION(silu_module, "SiLU", UNARY_FN_SILU);
 ACTIVATION(relu_module, "ReLU", UNARY_FN_RELU);
@@ -252,9 +256,16 @@ static bool items_setitem(struct script *s, sv self, sv key, sv value)
     return script_setitem(s, nn_of(self)->items, key, value);
 }
 
-static const struct script_native list_methods[] = {{"__init__", list_init, "self, *rest", 0, NATIVE_PLAIN}, {"append", list_add, "self, module", 0, NATIVE_PLAIN}, {0}};
+static const struct script_native list_methods[] = {{"__init__", list_init, "self, *rest", 0, NATIVE_PLAIN},
+                                                    {"append", list_add, "self, module", 0, NATIVE_PLAIN},
+                                                    {0}};
 const struct script_class module_list_class = {
-    .name = "ModuleList", .base = &module_class, .methods = list_methods, .getitem = items_getitem, .setitem = items_setitem, .len = items_len,
+    .name = "ModuleList",
+    .base = &module_class,
+    .methods = list_methods,
+    .getitem = items_getitem,
+    .setitem = items_setitem,
+    .len = items_len,
     .iter = items_iter,
 };
 
@@ -273,10 +284,17 @@ static sv sequential_forward(struct script *s, const struct script_args *a)
     return x;
 }
 
-static const struct script_native sequential_methods[] = {
-    {"__init__", list_init, "self, *rest", 1, NATIVE_PLAIN}, {"append", list_add, "self, module", 0, NATIVE_PLAIN}, {"forward", sequential_forward, "self, input", 0, NATIVE_PLAIN}, {0}};
+static const struct script_native sequential_methods[] = {{"__init__", list_init, "self, *rest", 1, NATIVE_PLAIN},
+                                                          {"append", list_add, "self, module", 0, NATIVE_PLAIN},
+                                                          {"forward", sequential_forward, "self, input", 0, NATIVE_PLAIN},
+                                                          {0}};
 const struct script_class sequential_class = {
-    .name = "Sequential", .base = &module_class, .methods = sequential_methods, .getitem = items_getitem, .len = items_len, .iter = items_iter,
+    .name = "Sequential",
+    .base = &module_class,
+    .methods = sequential_methods,
+    .getitem = items_getitem,
+    .len = items_len,
+    .iter = items_iter,
 };
 
 static sv dict_init(struct script *s, const struct script_args *a)
@@ -301,10 +319,20 @@ static sv dict_method(struct script *s, const struct script_args *a)
     return script_call_method(s, nn_of(a->v[0])->items, script_symbol(s, a->def->name), 0, NULL);
 }
 
-static const struct script_native dict_methods[] = {{"__init__", dict_init, "self, modules=", 0, NATIVE_PLAIN}, {"items", dict_method, "self", 0, NATIVE_PLAIN}, {"keys", dict_method, "self", 0, NATIVE_PLAIN}, {"values", dict_method, "self", 0, NATIVE_PLAIN}, {0}};
+static const struct script_native dict_methods[] = {{"__init__", dict_init, "self, modules=", 0, NATIVE_PLAIN},
+                                                    {"items", dict_method, "self", 0, NATIVE_PLAIN},
+                                                    {"keys", dict_method, "self", 0, NATIVE_PLAIN},
+                                                    {"values", dict_method, "self", 0, NATIVE_PLAIN},
+                                                    {0}};
 const struct script_class module_dict_class = {
-    .name = "ModuleDict", .base = &module_class, .methods = dict_methods, .getitem = items_getitem, .setitem = items_setitem, .len = items_len,
-    .iter = items_iter, .contains = items_contains,
+    .name = "ModuleDict",
+    .base = &module_class,
+    .methods = dict_methods,
+    .getitem = items_getitem,
+    .setitem = items_setitem,
+    .len = items_len,
+    .iter = items_iter,
+    .contains = items_contains,
 };
 
 /* ---------------------------------------------------------------------------------------------- parameters and buffers */
@@ -340,11 +368,13 @@ static sv nothing(struct script *s, const struct script_args *a)
     return sv_none();
 }
 
-static const struct script_native parameter_methods[] = {
-    {"__new__", parameter_new, "cls, data=, requires_grad=", 1, NATIVE_STATIC}, {"__init__", nothing, "self, *rest, **kw", 0, NATIVE_PLAIN}, {0}};
+static const struct script_native parameter_methods[] = {{"__new__", parameter_new, "cls, data=, requires_grad=", 1, NATIVE_STATIC},
+                                                         {"__init__", nothing, "self, *rest, **kw", 0, NATIVE_PLAIN},
+                                                         {0}};
 const struct script_class parameter_class = {.name = "Parameter", .base = &tensor_class, .methods = parameter_methods};
-static const struct script_native buffer_methods[] = {
-    {"__new__", parameter_new, "cls, data=, persistent=", 0, NATIVE_STATIC}, {"__init__", nothing, "self, *rest, **kw", 0, NATIVE_PLAIN}, {0}};
+static const struct script_native buffer_methods[] = {{"__new__", parameter_new, "cls, data=, persistent=", 0, NATIVE_STATIC},
+                                                      {"__init__", nothing, "self, *rest, **kw", 0, NATIVE_PLAIN},
+                                                      {0}};
 const struct script_class buffer_class = {.name = "Buffer", .base = &tensor_class, .methods = buffer_methods};
 
 static sv init_nothing(struct script *s, const struct script_args *a)
@@ -354,13 +384,16 @@ static sv init_nothing(struct script *s, const struct script_args *a)
 }
 
 static const struct script_native init_functions[] = {
-    {"init.normal_", init_nothing, NULL, 0, NATIVE_PLAIN}, {"init.zeros_", init_nothing, NULL, 0, NATIVE_PLAIN}, {"init.ones_", init_nothing, NULL, 0, NATIVE_PLAIN},
-    {"init.constant_", init_nothing, NULL, 0, NATIVE_PLAIN}, {"init.xavier_uniform_", init_nothing, NULL, 0, NATIVE_PLAIN},
-    {"init.kaiming_uniform_", init_nothing, NULL, 0, NATIVE_PLAIN}, {"init.trunc_normal_", init_nothing, NULL, 0, NATIVE_PLAIN}, {0},
+    {"init.normal_", init_nothing, NULL, 0, NATIVE_PLAIN},         {"init.zeros_", init_nothing, NULL, 0, NATIVE_PLAIN},
+    {"init.ones_", init_nothing, NULL, 0, NATIVE_PLAIN},           {"init.constant_", init_nothing, NULL, 0, NATIVE_PLAIN},
+    {"init.xavier_uniform_", init_nothing, NULL, 0, NATIVE_PLAIN}, {"init.kaiming_uniform_", init_nothing, NULL, 0, NATIVE_PLAIN},
+    {"init.trunc_normal_", init_nothing, NULL, 0, NATIVE_PLAIN},   {0},
 };
 static const struct script_class *const classes[] = {
-    &module_class, &parameter_class, &buffer_class, &linear_class, &embedding_class, &layer_norm_class, &dropout_class, &identity_class, &module_list_class,
-    &module_dict_class, &sequential_class, &silu_module_class, &relu_module_class, &tanh_module_class, &gelu_module_class, NULL,
+    &module_class,      &parameter_class,   &buffer_class,      &linear_class,
+    &embedding_class,   &layer_norm_class,  &dropout_class,     &identity_class,
+    &module_list_class, &module_dict_class, &sequential_class,  &silu_module_class,
+    &relu_module_class, &tanh_module_class, &gelu_module_class, NULL,
 };
 static bool nn_begin(struct script *s, sv module)
 {

@@ -7,9 +7,9 @@
 struct again {
     struct natives *n;
     sv function, kw[SCRIPT_KEYWORDS], names[SCRIPT_KEYWORDS];
-    sv others[REGION_ARGS];  /* arguments that are no tensors, by place */
+    sv others[REGION_ARGS]; /* arguments that are no tensors, by place */
     uint32_t n_args, n_kw;
-    bool in_tuple;           /* the layer returns (tensor, ..) */
+    bool in_tuple; /* the layer returns (tensor, ..) */
     struct again *next;
 };
 
@@ -168,10 +168,12 @@ static sv set_autocast(struct script *s, const struct script_args *a)
     return sv_bool(was);
 }
 
-static const struct script_native checkpoint_functions[] = {
-    {"checkpoint", regions_checkpoint, NULL, 0, NATIVE_PLAIN}, {"checkpoint_reentrant", regions_checkpoint, NULL, 1, NATIVE_PLAIN}, {0}};
+static const struct script_native checkpoint_functions[] = {{"checkpoint", regions_checkpoint, NULL, 0, NATIVE_PLAIN},
+                                                            {"checkpoint_reentrant", regions_checkpoint, NULL, 1, NATIVE_PLAIN},
+                                                            {0}};
 const struct script_module checkpoint_module = {.name = "torch.utils.checkpoint", .functions = checkpoint_functions};
 
-static const struct script_native switch_functions[] = {
-    {"set_grad_enabled", set_grad_enabled, "on", 0, NATIVE_PLAIN}, {"set_autocast", set_autocast, "on", 0, NATIVE_PLAIN}, {0}};
+static const struct script_native switch_functions[] = {{"set_grad_enabled", set_grad_enabled, "on", 0, NATIVE_PLAIN},
+                                                        {"set_autocast", set_autocast, "on", 0, NATIVE_PLAIN},
+                                                        {0}};
 const struct script_module switches_module = {.name = "torch._switches", .functions = switch_functions};

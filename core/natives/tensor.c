@@ -297,10 +297,10 @@ static sv get_none(struct script *s, sv self, uint32_t data)
 }
 
 static const struct script_member members[] = {
-    {"shape", get_shape, NULL, 0},         {"dtype", get_dtype, NULL, 0},     {"device", get_device, NULL, 0},
-    {"ndim", get_ndim, NULL, 0},           {"is_cuda", get_is_cuda, NULL, 0}, {"requires_grad", get_requires_grad, set_requires_grad, 0},
-    {"data", get_data, NULL, 0},           {"T", get_transposed, NULL, 0},    {"mT", get_transposed, NULL, 0},
-    {"grad", get_none, NULL, 0},           {"is_nested", get_none, NULL, 0},  {0},
+    {"shape", get_shape, NULL, 0}, {"dtype", get_dtype, NULL, 0},     {"device", get_device, NULL, 0},
+    {"ndim", get_ndim, NULL, 0},   {"is_cuda", get_is_cuda, NULL, 0}, {"requires_grad", get_requires_grad, set_requires_grad, 0},
+    {"data", get_data, NULL, 0},   {"T", get_transposed, NULL, 0},    {"mT", get_transposed, NULL, 0},
+    {"grad", get_none, NULL, 0},   {"is_nested", get_none, NULL, 0},  {0},
 };
 
 static int64_t tensor_len(struct script *s, sv self)
@@ -328,15 +328,27 @@ static sv tensor_repr(struct script *s, sv self)
 }
 
 const struct script_class tensor_class = {
-    .name = "Tensor", .bytes = sizeof(struct tensor), .methods = tensor_methods, .members = members, .die = tensor_die,
-    .binary = tensor_binary, .compare = tensor_compare, .unary = tensor_unary, .getitem = tensor_getitem, .setitem = tensor_setitem,
-    .len = tensor_len, .truth = tensor_truth, .number = tensor_number, .repr = tensor_repr,
+    .name = "Tensor",
+    .bytes = sizeof(struct tensor),
+    .methods = tensor_methods,
+    .members = members,
+    .die = tensor_die,
+    .binary = tensor_binary,
+    .compare = tensor_compare,
+    .unary = tensor_unary,
+    .getitem = tensor_getitem,
+    .setitem = tensor_setitem,
+    .len = tensor_len,
+    .truth = tensor_truth,
+    .number = tensor_number,
+    .repr = tensor_repr,
 };
 
 /* ----------------------------------------------------------------------------------------------------- dtypes, devices */
 static sv dtype_repr(struct script *s, sv self)
 {
-    static const char *const names[DTYPE_COUNT] = {"torch.bool", "torch.uint8", "torch.int32", "torch.int64", "torch.float16", "torch.bfloat16", "torch.float32", "torch.float64"};
+    static const char *const names[DTYPE_COUNT] = {"torch.bool",    "torch.uint8",    "torch.int32",   "torch.int64",
+                                                   "torch.float16", "torch.bfloat16", "torch.float32", "torch.float64"};
 
     return str_format(s, "%s", names[((struct dtype_object *)(void *)self.o)->dtype]);
 }
@@ -355,8 +367,11 @@ static sv dtype_itemsize(struct script *s, sv self, uint32_t data)
     return sv_int(dtype_bytes(((struct dtype_object *)(void *)self.o)->dtype));
 }
 
-static const struct script_member dtype_members[] = {{"is_floating_point", dtype_is_floating, NULL, 0}, {"itemsize", dtype_itemsize, NULL, 0}, {0}};
-const struct script_class dtype_class = {.name = "dtype", .bytes = sizeof(struct dtype_object), .members = dtype_members, .repr = dtype_repr, .final = true};
+static const struct script_member dtype_members[] = {{"is_floating_point", dtype_is_floating, NULL, 0},
+                                                     {"itemsize", dtype_itemsize, NULL, 0},
+                                                     {0}};
+const struct script_class dtype_class = {
+    .name = "dtype", .bytes = sizeof(struct dtype_object), .members = dtype_members, .repr = dtype_repr, .final = true};
 
 static sv device_type(struct script *s, sv self, uint32_t data)
 {
@@ -389,5 +404,9 @@ static sv device_compare(struct script *s, enum script_compare op, sv a, sv b)
 static const struct script_native device_methods[] = {{"__init__", device_init, "self, type, index=", 0, NATIVE_PLAIN}, {0}};
 static const struct script_member device_members[] = {{"type", device_type, NULL, 0}, {"index", get_none, NULL, 0}, {0}};
 const struct script_class device_class = {
-    .name = "device", .bytes = sizeof(struct device_object), .methods = device_methods, .members = device_members, .compare = device_compare,
+    .name = "device",
+    .bytes = sizeof(struct device_object),
+    .methods = device_methods,
+    .members = device_members,
+    .compare = device_compare,
 };

@@ -9,11 +9,11 @@
 struct tensor {
     struct script_object base;
     struct run *run;
-    val v;                  /* owned; of a parameter that stands in a tree: 0 */
-    struct param *param;    /* then: whose value it is */
+    val v;               /* owned; of a parameter that stands in a tree: 0 */
+    struct param *param; /* then: whose value it is */
     struct content content;
-    int64_t rows;           /* CONTENT_PADDED, flattened: how long a row was */
-    struct tensor *next;    /* planted: the tensors of the tree */
+    int64_t rows;        /* CONTENT_PADDED, flattened: how long a row was */
+    struct tensor *next; /* planted: the tensors of the tree */
 };
 
 struct dtype_object {
@@ -33,7 +33,7 @@ static inline struct natives *natives_of(struct script *s)
 {
     return script_of(s);
 }
-struct tensor *as_tensor(struct script *s, sv v);   /* NULL: it is none; no exception is set */
+struct tensor *as_tensor(struct script *s, sv v);                      /* NULL: it is none; no exception is set */
 struct tensor *need_tensor(struct script *s, sv v, const char *where); /* NULL: TypeError is set */
 
 static inline val value_in(const struct tensor *t)
@@ -56,15 +56,15 @@ sv wrap_content(struct script *s, struct run *r, val out, struct content c);
 sv run_failed(struct script *s, struct run *r);
 
 /* ---- arguments */
-bool dtype_arg(struct script *s, sv v, enum dtype *ret);   /* absent or None leaves *ret */
-bool int_arg(struct script *s, sv v, int64_t *ret);        /* the same; a 0-dim tensor of known content is its value */
+bool dtype_arg(struct script *s, sv v, enum dtype *ret); /* absent or None leaves *ret */
+bool int_arg(struct script *s, sv v, int64_t *ret);      /* the same; a 0-dim tensor of known content is its value */
 bool float_arg(struct script *s, sv v, double *ret);
 bool bool_arg(struct script *s, sv v, bool *ret);
 bool dim_arg(struct script *s, const struct tensor *t, sv v, int *ret); /* counted from the front */
-struct run *run_arg(struct script *s, sv device);          /* absent: the host's; NULL: an exception is set */
+struct run *run_arg(struct script *s, sv device);                       /* absent: the host's; NULL: an exception is set */
 /* Sizes: a tuple, a list, or integers one by one (v[0..n) or rest). -1 where the exception is set. */
 int sizes_arg(struct script *s, uint32_t n, const sv *v, int64_t *ret);
-sv sizes_value(struct script *s, const struct value *x);   /* torch.Size */
+sv sizes_value(struct script *s, const struct value *x); /* torch.Size */
 bool is_number(sv v);
 
 /* tensor_index.c */

@@ -92,8 +92,8 @@ static sv by_tensors(struct script *s, struct tensor *t, val x, uint32_t n, stru
 
 struct cursor {
     struct tensor *t;
-    val x;               /* what the key has made of it so far: a temporary, or the tensor's own */
-    int dim;             /* the next dimension */
+    val x;   /* what the key has made of it so far: a temporary, or the tensor's own */
+    int dim; /* the next dimension */
     struct content c;
     struct tensor *index[MAX_DIMS];
     int dims[MAX_DIMS];
@@ -125,7 +125,8 @@ static bool take_int(struct script *s, struct cursor *c, int64_t i)
     bool last = c->dim + 1 == r->values[c->x].ndim;
 
     if (i < -n || i >= n) {
-        (void)script_raise(s, EXC_IndexError, "index %lld is out of bounds for dimension %d with size %lld", (long long)i, c->dim, (long long)n);
+        (void)script_raise(s, EXC_IndexError, "index %lld is out of bounds for dimension %d with size %lld", (long long)i, c->dim,
+                           (long long)n);
         return false;
     }
     i += i < 0 ? n : 0;

@@ -6,8 +6,8 @@
 /* A number beside a tensor, or the tensor itself; a 0-dim tensor of the host beside one of the device counts as a number. */
 struct operand {
     struct tensor *t;
-    double c;     /* of a number */
-    bool floats;  /* the number is a float */
+    double c;    /* of a number */
+    bool floats; /* the number is a float */
 };
 
 static bool operand_of(struct script *s, sv v, struct operand *ret)
@@ -63,17 +63,29 @@ static bool known(const struct operand *x, double *ret)
 static double apply(enum script_binary op, double a, double b, bool *ret_known)
 {
     switch (op) {
-    case BINARY_ADD: return a + b;
-    case BINARY_SUB: return a - b;
-    case BINARY_MUL: return a * b;
-    case BINARY_DIV: return b != 0 ? a / b : (*ret_known = false, 0);
-    case BINARY_FLOORDIV: return b != 0 ? floor(a / b) : (*ret_known = false, 0);
-    case BINARY_MOD: return b != 0 ? a - b * floor(a / b) : (*ret_known = false, 0);
-    case BINARY_POW: return pow(a, b);
-    case BINARY_AND: return (double)((int64_t)a & (int64_t)b);
-    case BINARY_OR: return (double)((int64_t)a | (int64_t)b);
-    case BINARY_XOR: return (double)((int64_t)a ^ (int64_t)b);
-    default: *ret_known = false; return 0;
+    case BINARY_ADD:
+        return a + b;
+    case BINARY_SUB:
+        return a - b;
+    case BINARY_MUL:
+        return a * b;
+    case BINARY_DIV:
+        return b != 0 ? a / b : (*ret_known = false, 0);
+    case BINARY_FLOORDIV:
+        return b != 0 ? floor(a / b) : (*ret_known = false, 0);
+    case BINARY_MOD:
+        return b != 0 ? a - b * floor(a / b) : (*ret_known = false, 0);
+    case BINARY_POW:
+        return pow(a, b);
+    case BINARY_AND:
+        return (double)((int64_t)a & (int64_t)b);
+    case BINARY_OR:
+        return (double)((int64_t)a | (int64_t)b);
+    case BINARY_XOR:
+        return (double)((int64_t)a ^ (int64_t)b);
+    default:
+        *ret_known = false;
+        return 0;
     }
 }
 
@@ -209,8 +221,13 @@ sv tensor_binary(struct script *s, enum script_binary op, sv a, sv b, bool in_pl
     if (in_place)
         return script_leave(s, "an operator that writes into a tensor that wants a gradient");
     if (becomes_float(op, &x, &y))
-        out = pointwise_op(r, op == BINARY_MUL ? OP_MUL : op == BINARY_DIV ? OP_DIV : op == BINARY_SUB ? OP_SUB : op == BINARY_POW ? OP_POW : OP_ADD, DTYPE_FP32,
-                           value_in(x.t ? x.t : y.t), x.t && y.t ? value_in(y.t) : 0);
+        out = pointwise_op(r,
+                           op == BINARY_MUL   ? OP_MUL
+                           : op == BINARY_DIV ? OP_DIV
+                           : op == BINARY_SUB ? OP_SUB
+                           : op == BINARY_POW ? OP_POW
+                                              : OP_ADD,
+                           DTYPE_FP32, value_in(x.t ? x.t : y.t), x.t && y.t ? value_in(y.t) : 0);
     else if (x.t && y.t)
         out = between(s, r, op, &x, &y);
     else
@@ -228,7 +245,12 @@ static struct content compared(enum script_compare op, const struct operand *a, 
     double x, y;
 
     if (known(a, &x) && known(b, &y)) {
-        bool holds = op == COMPARE_LT ? x < y : op == COMPARE_LE ? x <= y : op == COMPARE_EQ ? x == y : op == COMPARE_NE ? x != y : op == COMPARE_GT ? x > y : x >= y;
+        bool holds = op == COMPARE_LT   ? x < y
+                     : op == COMPARE_LE ? x <= y
+                     : op == COMPARE_EQ ? x == y
+                     : op == COMPARE_NE ? x != y
+                     : op == COMPARE_GT ? x > y
+                                        : x >= y;
 
         return content_const(holds);
     }

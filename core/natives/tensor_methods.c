@@ -42,7 +42,8 @@ static sv m_permute(struct script *s, const struct script_args *a)
         return sv_null();
     for (int i = 0; i < nd; i++)
         order[i] = (int)(size[i] < 0 ? size[i] + nd : size[i]);
-    return wrap_content(s, t->run, permute(t->run, value_in(t), nd, order), t->content.kind == CONTENT_CONST ? t->content : content_unknown());
+    return wrap_content(s, t->run, permute(t->run, value_in(t), nd, order),
+                        t->content.kind == CONTENT_CONST ? t->content : content_unknown());
 }
 
 static sv m_transpose(struct script *s, const struct script_args *a)
@@ -52,7 +53,8 @@ static sv m_transpose(struct script *s, const struct script_args *a)
 
     if (!t || !dim_arg(s, t, a->v[1], &d0) || !dim_arg(s, t, a->v[2], &d1))
         return sv_null();
-    return wrap_content(s, t->run, transpose(t->run, value_in(t), d0, d1), t->content.kind == CONTENT_CONST ? t->content : content_unknown());
+    return wrap_content(s, t->run, transpose(t->run, value_in(t), d0, d1),
+                        t->content.kind == CONTENT_CONST ? t->content : content_unknown());
 }
 
 static sv m_t(struct script *s, const struct script_args *a)
@@ -204,7 +206,8 @@ static sv m_split(struct script *s, const struct script_args *a)
             if (!int_arg(s, given[i], &sizes[i]))
                 return sv_null();
         split_with_sizes(t->run, value_in(t), dim, (int)n, sizes, parts);
-        return run_dead(t->run) ? run_failed(s, t->run) : tensors_of(s, t->run, n, parts, t->content.kind == CONTENT_CONST ? t->content : content_unknown());
+        return run_dead(t->run) ? run_failed(s, t->run)
+                                : tensors_of(s, t->run, n, parts, t->content.kind == CONTENT_CONST ? t->content : content_unknown());
     }
     if (!int_arg(s, a->v[1], &each) || each < 1)
         return script_failed(s) ? sv_null() : script_raise(s, EXC_RuntimeError, "split expects a positive size");
@@ -216,7 +219,8 @@ static sv m_split(struct script *s, const struct script_args *a)
         sizes[n++] = whole - at < each ? whole - at : each;
     }
     split(t->run, value_in(t), dim, (int)n, sizes, parts);
-    return run_dead(t->run) ? run_failed(s, t->run) : tensors_of(s, t->run, n, parts, t->content.kind == CONTENT_CONST ? t->content : content_unknown());
+    return run_dead(t->run) ? run_failed(s, t->run)
+                            : tensors_of(s, t->run, n, parts, t->content.kind == CONTENT_CONST ? t->content : content_unknown());
 }
 
 /* ------------------------------------------------------------------------------------------------------------- dtypes */
@@ -237,7 +241,8 @@ static sv moved(struct script *s, struct tensor *t, sv self, struct run *to, enu
     bool here = on_device(n, t);
 
     if ((to == n->run) == here || !n->run)
-        return x->dtype == dtype ? sv_keep(self) : wrap_content(s, t->run, to_dtype(t->run, value_in(t), dtype), cast_content(t->content, dtype));
+        return x->dtype == dtype ? sv_keep(self)
+                                 : wrap_content(s, t->run, to_dtype(t->run, value_in(t), dtype), cast_content(t->content, dtype));
     return wrap_content(s, to, factory(to, OP_TO_COPY, dtype, x->ndim, x->size), cast_content(t->content, dtype));
 }
 
@@ -327,7 +332,8 @@ static sv m_new(struct script *s, const struct script_args *a)
     dtype = (enum dtype)shape_of(t)->dtype;
     if ((nd = sizes_arg(s, 1, &a->v[1], size)) < 0 || !dtype_arg(s, a->v[2], &dtype))
         return sv_null();
-    return wrap_content(s, t->run, factory(t->run, (enum op)a->def->data, dtype, nd, size), a->def->data == OP_EMPTY ? content_unknown() : content_const(c));
+    return wrap_content(s, t->run, factory(t->run, (enum op)a->def->data, dtype, nd, size),
+                        a->def->data == OP_EMPTY ? content_unknown() : content_const(c));
 }
 
 static sv m_new_full(struct script *s, const struct script_args *a)

@@ -12,7 +12,12 @@ static sv t_filled(struct script *s, const struct script_args *a)
 
     if (!r || nd < 0 || !dtype_arg(s, a->v[0], &dtype))
         return sv_null();
-    return wrap_content(s, r, factory(r, a->def->data == 2 ? OP_EMPTY : a->def->data ? OP_FULL : OP_ZEROS, dtype, nd, size),
+    return wrap_content(s, r,
+                        factory(r,
+                                a->def->data == 2 ? OP_EMPTY
+                                : a->def->data    ? OP_FULL
+                                                  : OP_ZEROS,
+                                dtype, nd, size),
                         a->def->data == 2 ? content_unknown() : content_const(a->def->data));
 }
 
@@ -79,7 +84,8 @@ static sv t_arange(struct script *s, const struct script_args *a)
     n = (int64_t)((bound[1] - bound[0] + bound[2] - (bound[2] > 0 ? 1 : -1)) / bound[2]);
     if (floats && (double)n * bound[2] < bound[1] - bound[0])
         n++;
-    return wrap_content(s, r, factory(r, OP_ARANGE, dtype, SHAPE(n < 0 ? 0 : n)), bound[2] == 1 ? (struct content){CONTENT_RISING, bound[0]} : content_unknown());
+    return wrap_content(s, r, factory(r, OP_ARANGE, dtype, SHAPE(n < 0 ? 0 : n)),
+                        bound[2] == 1 ? (struct content){CONTENT_RISING, bound[0]} : content_unknown());
 }
 
 static sv t_linspace(struct script *s, const struct script_args *a)
@@ -245,9 +251,15 @@ static sv finfo_init(struct script *s, const struct script_args *a)
 }
 
 static const struct script_native finfo_methods[] = {{"__init__", finfo_init, "self, type=", 0, NATIVE_PLAIN}, {0}};
-static const struct script_member finfo_members[] = {
-    {"min", finfo_get, NULL, FINFO_MIN}, {"max", finfo_get, NULL, FINFO_MAX}, {"eps", finfo_get, NULL, FINFO_EPS}, {"tiny", finfo_get, NULL, FINFO_TINY}, {0}};
-static const struct script_class finfo_class = {.name = "finfo", .bytes = sizeof(struct finfo), .methods = finfo_methods, .members = finfo_members};
+static const struct script_member finfo_members[] = {{"min", finfo_get, NULL, FINFO_MIN},
+                                                     {"max", finfo_get, NULL, FINFO_MAX},
+                                                     {"eps", finfo_get, NULL, FINFO_EPS},
+                                                     {"tiny", finfo_get, NULL, FINFO_TINY},
+                                                     {0}};
+static const struct script_class finfo_class = {.name = "finfo",
+                                                .bytes = sizeof(struct finfo),
+                                                .methods = finfo_methods,
+                                                .members = finfo_members};
 
 /* nonzero(mask): how many there are is told by what the mask is known to be */
 static sv t_nonzero(struct script *s, const struct script_args *a)
@@ -318,10 +330,10 @@ static sv t_method(struct script *s, const struct script_args *a)
     return script_call_method_args(s, a->v[0], script_symbol(s, a->def->name), &rest);
 }
 
-
 static bool begin(struct script *s, sv module)
 {
-    static const char *const names[DTYPE_COUNT][2] = {{"bool", NULL}, {"uint8", NULL}, {"int32", "int"}, {"int64", "long"}, {"float16", "half"}, {"bfloat16", NULL}, {"float32", "float"}, {"float64", "double"}};
+    static const char *const names[DTYPE_COUNT][2] = {{"bool", NULL},      {"uint8", NULL},    {"int32", "int"},     {"int64", "long"},
+                                                      {"float16", "half"}, {"bfloat16", NULL}, {"float32", "float"}, {"float64", "double"}};
     static const char *const contexts[] = {"no_grad", "enable_grad", "inference_mode", "set_grad_enabled", "autocast"};
     const struct natives *n = natives_of(s);
     sv from = script_import(s, "torch._grad_mode");

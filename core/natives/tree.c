@@ -6,7 +6,7 @@
 struct planting {
     struct tree *t;
     struct module *parent;
-    struct param **first;  /* by storage of the host: a parameter that stands in the tree already */
+    struct param **first; /* by storage of the host: a parameter that stands in the tree already */
     uint32_t n_first;
 };
 
@@ -49,7 +49,8 @@ static bool plant_tensor(struct script *s, struct tree *t, struct module *m, str
         (void)script_leave(s, "a parameter of more than 4 dimensions");
         return false;
     }
-    made = buffer ? buffer_add(t, m, name, dtype_in(t, p, true), shape_of(p)->ndim, shape_of(p)->size) : param_add(t, m, name, shape_of(p)->ndim, shape_of(p)->size);
+    made = buffer ? buffer_add(t, m, name, dtype_in(t, p, true), shape_of(p)->ndim, shape_of(p)->size)
+                  : param_add(t, m, name, shape_of(p)->ndim, shape_of(p)->size);
     if (made && p->param)
         tie(made, p->param->tied ? p->param->tied : p->param); /* the same Parameter under two names */
     else if (made) {
