@@ -74,7 +74,7 @@ static sv from_json(struct script *s, const struct json *v)
         return str_new(s, json_str(v), strlen(json_str(v)));
     case JSON_ARRAY:
         made = list_new(s, 0, NULL);
-        json_each(e, v) {
+        json_each (e, v) {
             item = from_json(s, e);
             if (!sv_ok(item) || !list_append(s, made, item))
                 return sv_null();
@@ -83,7 +83,7 @@ static sv from_json(struct script *s, const struct json *v)
         return made;
     case JSON_OBJECT:
         made = dict_new(s);
-        json_each(e, v) {
+        json_each (e, v) {
             sv key = str_new(s, json_name(e), strlen(json_name(e)));
 
             item = from_json(s, e);
@@ -111,7 +111,7 @@ static sv make_config(struct script *s, sv cls, const struct json *config, uint3
     sv values[MOST], names[MOST], made;
     uint32_t n = 0;
 
-    json_each(e, config) {
+    json_each (e, config) {
         if (n == MOST)
             return script_leave(s, "a config of more than %d members", MOST);
         names[n] = script_symbol(s, json_name(e));
@@ -299,7 +299,8 @@ static void declare(struct model *m)
     }
     m->outputs_end = outputs_end;
     host.of = &p->n;
-    if (script_new(t->arena, m->source->image, &script_limits_default, &host, &p->s, &t->error) || natives_begin(&p->n, p->s, t->arena, m->q, &t->error))
+    if (script_new(t->arena, m->source->image, &script_limits_default, &host, &p->s, &t->error) ||
+        natives_begin(&p->n, p->s, t->arena, m->q, &t->error))
         return;
     if (!build(p, m, m->source) && !t->error.code)
         (void)script_error(p->s, &t->error);
@@ -357,5 +358,9 @@ static void forward(struct run *r, struct model *m, const struct batch *b, struc
 }
 
 const struct family_program script_program = {
-    .name = "script", .source = "the request's own", .declare = declare, .forward = forward, .takes_item_count = true,
+    .name = "script",
+    .source = "the request's own",
+    .declare = declare,
+    .forward = forward,
+    .takes_item_count = true,
 };

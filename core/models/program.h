@@ -22,17 +22,18 @@ struct program_file {
 };
 
 struct program_source {
-    const struct image *image;   /* natives, library, families */
-    const struct json *config;   /* config.json as it came */
-    const char *module;          /* "transformers.models.llama.modeling_llama" */
+    const struct image *image;              /* natives, library, families */
+    const struct json *config;              /* config.json as it came */
+    const char *module;                     /* "transformers.models.llama.modeling_llama" */
     const char *config_class, *model_class; /* NULL: the module's `causal_lm` and its config_class */
-    const struct script_host *host; /* of a request's own files; NULL: none */
+    const struct script_host *host;         /* of a request's own files; NULL: none */
 };
 
 extern const struct program_file program_files[]; /* the builtin ones: programs.c */
 extern const size_t n_program_files;
 
-MUST_CHECK enum err_code program_image(struct arena *arena, const struct image **ret, struct err *err); /* nobody else uses the arena meanwhile */
+MUST_CHECK enum err_code program_image(struct arena *arena, const struct image **ret,
+                                       struct err *err); /* nobody else uses the arena meanwhile */
 
 extern const struct family_program script_program; /* model->source names what it is made of */
 

@@ -1,6 +1,7 @@
 #include "train/trainer.h"
 
 #include "base/budget.h"
+#include "models/program.h"
 #include "models/split.h"
 #include "models/stage.h"
 #include "parallel/gap.h"
@@ -101,6 +102,8 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
     t->step = step;
     m->arch = arch_of_class(arch, &step->quirks, arena);
     m->q = &step->quirks;
+    m->source = m->arch->program;
+    m->family = m->source ? &script_program : NULL;
     m->attention = s->attention == ATTENTION_EAGER ? KERNEL_EAGER : s->attention == ATTENTION_FLASH_2 ? KERNEL_FLASH_2 : KERNEL_SDPA;
     m->padded = s->padded;
     m->checkpointing = s->gradient_checkpointing == TRI_TRUE;

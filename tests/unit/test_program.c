@@ -14,7 +14,7 @@
 
 enum { ROOM = 192 << 20, IMAGE_ROOM = 32 << 20 };
 
-#define LLAMA_SHAPE                                                                                                                    \
+#define LLAMA_SHAPE                                                                                                                                  \
     "\"hidden_size\":256,\"num_hidden_layers\":3,\"num_attention_heads\":8,\"num_key_value_heads\":2,\"intermediate_size\":704,\"vocab_size\":1000," \
     "\"max_position_embeddings\":2048,\"rms_norm_eps\":1e-5"
 
@@ -37,8 +37,9 @@ static const char *const configs[] = {
 };
 
 /* gemma2 has no SDPA of its own: it is asked for what runs. */
-static const char gemma2[] = "{\"model_type\":\"gemma2\",\"hidden_size\":256,\"num_hidden_layers\":4,\"num_attention_heads\":8,\"num_key_value_heads\":2,"
-                             "\"head_dim\":32,\"intermediate_size\":704,\"vocab_size\":1000,\"sliding_window\":64,\"query_pre_attn_scalar\":32}";
+static const char gemma2[] =
+    "{\"model_type\":\"gemma2\",\"hidden_size\":256,\"num_hidden_layers\":4,\"num_attention_heads\":8,\"num_key_value_heads\":2,"
+    "\"head_dim\":32,\"intermediate_size\":704,\"vocab_size\":1000,\"sliding_window\":64,\"query_pre_attn_scalar\":32}";
 
 static const char *const options[] = {
     "{\"seq_len\":128}",
@@ -76,8 +77,9 @@ static const char *event_text(const struct trainer *t, uint32_t i, char *buf, si
     b = &t->run.births[t->run.events[i] & EVENT_BLOCK];
     if (!event_is_of_block(t->run.events[i]))
         return "a mark";
-    (void)snprintf(buf, bytes, "%s of %llu bytes, %s, %s, in '%s'", is_death(t->run.events[i]) ? "death" : "birth", (unsigned long long)b->bytes,
-                   op_rows[b->op].aten, op_rows[b->node].node, module_path(&t->model.tree, b->module, path, sizeof path));
+    (void)snprintf(buf, bytes, "%s of %llu bytes, %s, %s, in '%s'", is_death(t->run.events[i]) ? "death" : "birth",
+                   (unsigned long long)b->bytes, op_rows[b->op].aten, op_rows[b->node].node,
+                   module_path(&t->model.tree, b->module, path, sizeof path));
     return buf;
 }
 
@@ -149,11 +151,11 @@ static void compare_one(const char *config_text, const char *options_text)
     source.module = module;
     own = arch;
     own.program = &source;
-    ck_assert_msg(!trainer_run(y, &own, &step, &traced_device, &rooms[1], &err), "%s %s: %s %s after %u events", config_text, options_text, err.at, err.detail,
-                  y->run.n_events);
+    ck_assert_msg(!trainer_run(y, &own, &step, &traced_device, &rooms[1], &err), "%s %s: %s %s after %u events", config_text, options_text,
+                  err.at, err.detail, y->run.n_events);
     at = first_difference(x, y);
-    ck_assert_msg(at == x->run.n_events && at == y->run.n_events, "%s %s: event %u is %s, in the language %s", config_text, options_text, at,
-                  event_text(x, at, a, sizeof a), event_text(y, at, b, sizeof b));
+    ck_assert_msg(at == x->run.n_events && at == y->run.n_events, "%s %s: event %u is %s, in the language %s", config_text, options_text,
+                  at, event_text(x, at, a, sizeof a), event_text(y, at, b, sizeof b));
 }
 
 START_TEST(makes_the_tape_of_its_twin)
@@ -169,7 +171,6 @@ START_TEST(makes_the_tape_of_gemma2)
 }
 END_TEST
 
-UNIT_TESTS("models/program against the families in C",
-           tcase_set_timeout(unit_.tcase, 60);
-           tcase_add_loop_test(unit_.tcase, makes_the_tape_of_its_twin, 0, N_CONFIGS * N_OPTIONS);
+UNIT_TESTS("models/program against the families in C", tcase_set_timeout(unit_.tcase, 60);
+           tcase_add_loop_test(unit_.tcase, makes_the_tape_of_its_twin, 0, N_CONFIGS *N_OPTIONS);
            unit_rows(makes_the_tape_of_gemma2, options);)
