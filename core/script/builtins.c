@@ -213,10 +213,10 @@ static sv print(struct script *s, const struct script_args *a)
 
     for (uint32_t i = 0; i < a->n_rest; i++) {
         if (i)
-            put(&w, sep ? sep->text : " ", sep ? sep->bytes : 1);
+            text_put(&w, sep ? sep->text : " ", sep ? sep->bytes : 1);
         put_str(&w, a->rest[i]);
     }
-    put(&w, end ? end->text : "\n", end ? end->bytes : 1);
+    text_put(&w, end ? end->text : "\n", end ? end->bytes : 1);
     text = written(&w);
     if (!sv_ok(text))
         return text;

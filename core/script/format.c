@@ -18,7 +18,7 @@ static void put_repr(struct writer *w, sv v)
         w->failed = true;
         return;
     }
-    put(w, AS(str, t)->text, AS(str, t)->bytes);
+    text_put(w, AS(str, t)->text, AS(str, t)->bytes);
     sv_drop(w->s, t);
 }
 
@@ -28,22 +28,22 @@ static sv repr_str(struct script *s, const struct str *t)
     char quote = memchr(t->text, '\'', t->bytes) && !memchr(t->text, '"', t->bytes) ? '"' : '\'';
     char text[8];
 
-    put(&w, &quote, 1);
+    text_put(&w, &quote, 1);
     for (uint32_t i = 0; i < t->bytes; i++) {
         unsigned char c = (unsigned char)t->text[i];
 
         if (c == (unsigned char)quote || c == '\\') {
             text[0] = '\\';
             text[1] = (char)c;
-            put(&w, text, 2);
+            text_put(&w, text, 2);
         } else if (c == '\n' || c == '\r' || c == '\t') {
             put_text(&w, c == '\n' ? "\\n" : c == '\r' ? "\\r" : "\\t");
         } else if (c < 0x20 || c == 0x7F) {
-            put(&w, text, (size_t)snprintf(text, sizeof text, "\\x%02x", c));
+            text_put(&w, text, (size_t)snprintf(text, sizeof text, "\\x%02x", c));
         } else
-            put(&w, t->text + i, 1);
+            text_put(&w, t->text + i, 1);
     }
-    put(&w, &quote, 1);
+    text_put(&w, &quote, 1);
     return written(&w);
 }
 
@@ -315,10 +315,10 @@ static sv padded(struct script *s, const char *text, size_t n, size_t points, co
     left = align == '>' || align == '=' ? room : align == '^' ? room / 2 : 0;
     if (align == '=' && n && (text[0] == '-' || text[0] == '+' || text[0] == ' '))
         sign = 1;
-    put(&w, text, sign);
+    text_put(&w, text, sign);
     for (size_t i = 0; i < left; i++)
         put_text(&w, spec->fill);
-    put(&w, text + sign, n - sign);
+    text_put(&w, text + sign, n - sign);
     for (size_t i = left; i < room; i++)
         put_text(&w, spec->fill);
     return written(&w);
@@ -412,7 +412,7 @@ static bool percent_one(struct script *s, struct writer *w, const char *spec, si
         sv_drop(s, t);
         if (!sv_ok(p))
             return false;
-        put(w, AS(str, p)->text, AS(str, p)->bytes);
+        text_put(w, AS(str, p)->text, AS(str, p)->bytes);
         sv_drop(s, p);
         return true;
     }
@@ -440,7 +440,7 @@ static bool percent_one(struct script *s, struct writer *w, const char *spec, si
     t = padded(s, text, got, got, &f, '>');
     if (!sv_ok(t))
         return false;
-    put(w, AS(str, t)->text, AS(str, t)->bytes);
+    text_put(w, AS(str, t)->text, AS(str, t)->bytes);
     sv_drop(s, t);
     return true;
 }
@@ -457,7 +457,7 @@ sv format_percent(struct script *s, const struct str *fmt, sv args)
 
         while (i < fmt->bytes && fmt->text[i] != '%')
             i++;
-        put(&w, fmt->text + from, i - from);
+        text_put(&w, fmt->text + from, i - from);
         if (i >= fmt->bytes)
             break;
         if (++i < fmt->bytes && fmt->text[i] == '%') {
@@ -582,11 +582,11 @@ sv format_call(struct script *s, const struct str *fmt, const struct script_args
 
         while (t < end && *t != '{' && *t != '}')
             t++;
-        put(&w, from, (size_t)(t - from));
+        text_put(&w, from, (size_t)(t - from));
         if (t >= end)
             break;
         if (t + 1 < end && t[1] == *t) {
-            put(&w, t, 1);
+            text_put(&w, t, 1);
             t += 2;
             continue;
         }
@@ -619,7 +619,7 @@ sv format_call(struct script *s, const struct str *fmt, const struct script_args
             unwritten(&w);
             return r;
         }
-        put(&w, AS(str, r)->text, AS(str, r)->bytes);
+        text_put(&w, AS(str, r)->text, AS(str, r)->bytes);
         sv_drop(s, r);
         t++;
     }

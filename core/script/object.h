@@ -414,7 +414,7 @@ struct writer {
     size_t n, cap;
     bool failed;
 };
-void put(struct writer *w, const char *text, size_t n);
+void text_put(struct writer *w, const char *text, size_t n);
 void put_text(struct writer *w, const char *text);
 void put_str(struct writer *w, sv v); /* str(v), lent */
 sv written(struct writer *w);  /* SV_NULL: it failed; the writer is empty again */

@@ -155,7 +155,7 @@ sv str_slice(struct script *s, const struct str *t, int64_t from, int64_t step, 
     for (int64_t i = 0; i < n; i++) {
         size_t a = str_offset(t, (uint32_t)(from + i * step)), b = str_offset(t, (uint32_t)(from + i * step + 1));
 
-        put(&w, t->text + a, b - a);
+        text_put(&w, t->text + a, b - a);
     }
     return written(&w);
 }
@@ -209,8 +209,8 @@ sv str_join(struct script *s, const struct str *between, sv of)
             return sv_null();
         }
         if (i)
-            put(&w, between->text, between->bytes);
-        put(&w, t->text, t->bytes);
+            text_put(&w, between->text, between->bytes);
+        text_put(&w, t->text, t->bytes);
     }
     sv_drop(s, list);
     return written(&w);
@@ -218,7 +218,7 @@ sv str_join(struct script *s, const struct str *between, sv of)
 
 /* ---- writers */
 
-void put(struct writer *w, const char *text, size_t n)
+void text_put(struct writer *w, const char *text, size_t n)
 {
     if (w->failed || !n)
         return;
@@ -248,7 +248,7 @@ void put(struct writer *w, const char *text, size_t n)
 
 void put_text(struct writer *w, const char *text)
 {
-    put(w, text, strlen(text));
+    text_put(w, text, strlen(text));
 }
 
 void put_str(struct writer *w, sv v)
@@ -260,7 +260,7 @@ void put_str(struct writer *w, sv v)
         w->failed = true;
         return;
     }
-    put(w, AS(str, t)->text, AS(str, t)->bytes);
+    text_put(w, AS(str, t)->text, AS(str, t)->bytes);
     sv_drop(w->s, t);
 }
 

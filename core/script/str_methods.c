@@ -276,11 +276,11 @@ static sv replace(struct script *s, const struct script_args *a)
     if (!from->bytes)
         return script_leave(s, "str.replace() of nothing");
     for (; most != 0 && (next = find(at, (size_t)(end - at), from)); most--) {
-        put(&w, at, (size_t)(next - at));
-        put(&w, to->text, to->bytes);
+        text_put(&w, at, (size_t)(next - at));
+        text_put(&w, to->text, to->bytes);
         at = next + from->bytes;
     }
-    put(&w, at, (size_t)(end - at));
+    text_put(&w, at, (size_t)(end - at));
     return written(&w);
 }
 
@@ -415,10 +415,10 @@ static sv pad(struct script *s, const struct script_args *a)
     left = a->def->data == 'l' ? 0 : a->def->data == 'c' ? (width - have) / 2 : width - have;
     if (a->def->data == 'z' && t->bytes && (t->text[0] == '-' || t->text[0] == '+'))
         sign = 1;
-    put(&w, t->text, sign);
+    text_put(&w, t->text, sign);
     for (int64_t i = 0; i < left; i++)
         put_text(&w, fill ? fill->text : a->def->data == 'z' ? "0" : " ");
-    put(&w, t->text + sign, t->bytes - sign);
+    text_put(&w, t->text + sign, t->bytes - sign);
     for (int64_t i = left < 0 ? 0 : left; i < width - have; i++)
         put_text(&w, fill ? fill->text : " ");
     return written(&w);
