@@ -21,12 +21,13 @@ def question(n, model=None):
 class Callers:
     """`keep` of them on connections that are kept, `new` on one a request; each asks again when it has its answer.
 
-    answers   how many of each status; lost: what became of requests that had no answer, with the time
+    answers   how many of each status; lost: what became of requests that had no answer, with the time. A kept connection that the other side closed
+              while it was idle is no loss: who keeps one opens another (RFC 9112, 9.3.1), once; `again` counts those
     """
 
     def __init__(self, port, keep=4, new=4, distinct=600, host="127.0.0.1", pause=0.002, headers=(), model=None):
         self.host, self.port, self.distinct, self.pause, self.headers, self.model = host, port, distinct, pause, dict(headers), model
-        self.answers, self.lost, self.slowest = collections.Counter(), [], 0
+        self.answers, self.lost, self.slowest, self.again = collections.Counter(), [], 0, 0
         self.lock, self.ending, self.ids = threading.Lock(), threading.Event(), itertools.count()
         self.threads = [threading.Thread(target=self.run, args=(i < keep, i), daemon=True) for i in range(keep + new)]
 
@@ -41,16 +42,17 @@ class Callers:
             t.join()
 
     def run(self, keeps, seed):
-        draw, c = random.Random(seed), None
+        draw, c, used, body = random.Random(seed), None, 0, None
         while not self.ending.is_set():
-            c = c or http.client.HTTPConnection(self.host, self.port, timeout=90)
-            began = time.time()
+            if not c:
+                c, used = http.client.HTTPConnection(self.host, self.port, timeout=90), 0
+            began, asked = time.time(), body or question(draw.randrange(self.distinct), self.model)
             try:
-                c.request("POST", "/estimate", question(draw.randrange(self.distinct), self.model),
+                c.request("POST", "/estimate", asked,
                           dict(self.headers, **{"Content-Type": "application/json"}, **({} if keeps else {"Connection": "close"})))
                 r = c.getresponse()
-                body = r.read()
-                whole = json.loads(body)
+                whole = json.loads(r.read())
+                used, body = used + 1, None
                 with self.lock:
                     self.answers[r.status] += 1
                     self.slowest = max(self.slowest, time.time() - began)
@@ -59,6 +61,12 @@ class Callers:
                 if not keeps or r.will_close:
                     c = c.close()
             except (OSError, http.client.HTTPException, ValueError) as e:
+                if used and not body and isinstance(e, (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError)):
+                    c, body = c.close(), asked
+                    with self.lock:
+                        self.again += 1
+                    continue
+                body = None
                 with self.lock:
                     self.answers["lost"] += 1
                     self.lost.append((began, "%s after %.3f s%s" % (repr(e), time.time() - began, ", kept" if keeps else "")))

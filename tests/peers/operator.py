@@ -204,7 +204,32 @@ class Operator(unittest.TestCase):
         systemctl("start", "llmemd@1")
         self.assertEqual(ask("/readyz")[0], 200)
 
-    def test_11_nothing_was_denied(self):
+    def drop_in(self, *lines):
+        os.makedirs("/etc/systemd/system/llmemd@.service.d", exist_ok=True)
+        with open("/etc/systemd/system/llmemd@.service.d/test.conf", "w") as f:
+            f.write("[Service]\n" + "".join(line + "\n" for line in lines))
+        systemctl("daemon-reload")
+        systemctl("restart", "llmemd@1")
+
+    def test_11_stands_still(self):
+        self.drop_in("WatchdogSec=2")
+        time.sleep(5)
+        self.assertEqual(show("NRestarts"), "0")  # who turns is left alone
+        pid = show("MainPID")
+        os.kill(int(pid), signal.SIGSTOP)
+        wait_until(lambda: show("MainPID") not in ("0", pid) and show("ActiveState") == "active", "a new process")
+        self.assertEqual(ask("/readyz")[0], 200)
+
+    def test_12_too_much_memory(self):
+        self.drop_in("MemoryMax=12M", "Environment=LLMEMD_THREADS=2")
+        pid = show("MainPID")
+        with callers(keep=0, new=2, distinct=100000):
+            wait_until(lambda: show("MainPID") not in ("0", pid), "a new process", 60)
+        self.assertIn("oom-kill", sh("journalctl", "-u", "llmemd@1", "--no-pager"))
+        self.drop_in()
+        self.assertEqual(ask("/readyz")[0], 200)
+
+    def test_13_nothing_was_denied(self):
         self.assertNotRegex(sh("journalctl", "--no-pager", "-o", "cat"), "SECCOMP|audit.*llmemd|Failed to set up")
 
 

@@ -70,7 +70,8 @@ class Deploy(unittest.TestCase):
 
     def test_whoever_ends_it_waits_long_enough(self):
         drains = DEFAULTS["--drain"]
-        self.assertGreaterEqual(int(re.search(r"TimeoutStopSec=(\d+)", read(UNIT)).group(1)), drains + 5)
+        wait = int(re.search(r"LLMEMD_DRAIN_WAIT=(\d+)", read(UNIT)).group(1))
+        self.assertGreaterEqual(int(re.search(r"TimeoutStopSec=(\d+)", read(UNIT)).group(1)), wait + drains + 5)
         self.assertGreaterEqual(int(re.search(r"stop_grace_period: (\d+)s", read("deploy/compose/compose.yaml")).group(1)), drains + 5)
         k = read("deploy/kubernetes/llmemd.yaml")
         stated = sum(int(n) for n in re.findall(r'LLMEMD_DRAIN(?:_WAIT)?: "(\d+)"', k))
