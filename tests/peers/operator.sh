@@ -20,7 +20,7 @@ end() {
 }
 trap end EXIT
 trap "exit 1" INT TERM
-for _ in $(seq 100); do
+for _ in $(seq 400); do
     one=$(cut -d' ' -f1 "/proc/$booter/task/$booter/children" 2>/dev/null)
     [ -n "$one" ] && [ "$(nsenter -t "$one" -m -p systemctl is-system-running 2>/dev/null </dev/null)" = running ] && break
     one=
