@@ -68,7 +68,9 @@ static inline double daemon_ask(const struct daemon *d, const char *body, int *r
     ssize_t got;
 
     *ret_status = 0;
-    n = snprintf(buf, sizeof buf, "POST /estimate HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
+    n = snprintf(buf, sizeof buf,
+                 "POST /estimate HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Type: application/json\r\n"
+                 "Content-Length: %zu\r\n\r\n%s",
                  strlen(body), body);
     if (fd >= 0 && !connect(fd, (const struct sockaddr *)&to, sizeof to) && write(fd, buf, (size_t)n) == n)
         while ((got = read(fd, buf + (have < 64 ? have : 64), sizeof buf - 65)) > 0)
