@@ -452,5 +452,8 @@ enum err_code taped(const struct tape_question *q, struct arena *arena, struct t
 
 unsigned char *taped_kept(const struct arena *arena, unsigned char *mark)
 {
-    return arena->kept && arena->kept_end > mark ? arena->kept_end : mark;
+    unsigned char *at = arena->kept && arena->kept_end > mark ? arena->kept_end : mark;
+
+    /* What took the place of a longer tape may end below the mark. */
+    return at < arena->cur ? at : arena->cur;
 }

@@ -43,6 +43,10 @@ no_commit bad_commit two_commits gzipped gzip_truncated gzip_broken bomb huge sh
 a_list empty forbidden expired bad_request teapot linked slow drip endless nearly_limited""".split())
 HUB = {200, 400, 401, 403, 404, 422, 429, 502, 503, 504}  # what trouble with a hub may be told as
 NO_ROOM = {429, 503}
+# A tape that is kept makes room for a shorter one: once that left the arena's mark above its end, which AddressSanitizer told.
+SHRINKS = {"config": dict(CONFIG, num_hidden_layers=61, vocab_size=256000, num_attention_heads=4, tie_word_embeddings=True, max_position_embeddings=1 << 20),
+           "cluster": {"gpu": {"memory_bytes": 1 << 40, "bf16_tflops": 1000, "memory_gbs": 3000, "compute_capability": "9.0", "multiprocessors": 132},
+                       "gpus_per_node": 3, "nodes": 64, "host_memory_bytes_per_node": 1 << 40}, "training": {"seq_len": 2048}}
 MIB = 1 << 20
 
 
@@ -105,7 +109,7 @@ class Load:
         self.ask(c, "reading", r.choice(["GET", "GET", "HEAD"]), path, None, {200} | (HUB if "estimate" in path else set()))
 
     def dear(self, c, r):
-        rq = {"config": WORST.config(r), "cluster": WORST.cluster(r), "training": {"seq_len": r.choice([128, 2048, 8192])}}
+        rq = SHRINKS if r.random() < 0.05 else {"config": WORST.config(r), "cluster": WORST.cluster(r), "training": {"seq_len": r.choice([128, 2048, 8192])}}
         self.ask(c, "dear", "POST", "/estimate", json.dumps(rq), {200, 422} | NO_ROOM)
 
     def batch(self, c, r):
