@@ -21,7 +21,7 @@ sv raise_type(struct script *s, const char *fmt, sv of)
 
 static sv missing(struct script *s, const struct func *f, const struct str *name, bool keyword)
 {
-    return script_raise(s, EXC_TypeError, "%.100s() missing a required %s argument: '%.100s'", as_str(f->qualname)->text,
+    return script_raise(s, EXC_TypeError, "%.100s() missing 1 required %s argument: '%.100s'", as_str(f->qualname)->text,
                         keyword ? "keyword-only" : "positional", name->text);
 }
 

@@ -29,13 +29,22 @@ static bool order(struct script *s, struct cls *c)
     }
     lists[k] = c->bases;
     n[k] = c->n_bases;
-    if (!script_charge(s, total))
+    if (!script_charge(s, (uint64_t)total * (k > 1 ? total : 1)))
         return false;
     c->mro = heap_take(s, total * sizeof *c->mro);
     if (!c->mro)
         return false;
     c->mro[0] = c;
     c->n_mro = 1;
+    if (k == 1) {
+        memcpy(c->mro + 1, lists[0], n[0] * sizeof *c->mro);
+        c->n_mro += n[0];
+        return true;
+    }
+    if (total > 1000) {
+        (void)script_leave(s, "a hierarchy of more than 1000 classes");
+        return false;
+    }
     for (;;) {
         struct cls *next = NULL;
         bool left = false;

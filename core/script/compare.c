@@ -418,16 +418,7 @@ static int in_str(struct script *s, const struct str *in, sv value)
         (void)script_raise(s, EXC_TypeError, "'in <string>' requires string as left operand, not %s", class_of(s, value)->name->text);
         return -1;
     }
-    if (!t->bytes)
-        return 1;
-    if (t->bytes > in->bytes)
-        return 0;
-    for (const char *at = in->text; (at = memchr(at, t->text[0], (size_t)(in->text + in->bytes - t->bytes + 1 - at))) != NULL; at++)
-        if (memcmp(at, t->text, t->bytes) == 0)
-            return 1;
-        else if (at + 1 > in->text + in->bytes - t->bytes)
-            break;
-    return 0;
+    return text_find(s, in->text, in->bytes, t) != NULL;
 }
 
 int script_contains(struct script *s, sv in, sv value)
@@ -563,6 +554,8 @@ sv script_getitem(struct script *s, sv of, sv key)
     case KIND_DICT:
         return dict_item(s, of, key);
     case KIND_STR:
+        if (!(of.o->flags & STR_ASCII) && !script_charge(s, AS(str, of)->bytes / 16))
+            return sv_null();
         if (sv_is(key, KIND_SLICE))
             return slice_bounds(s, AS(slice, key), str_length(AS(str, of)), &i, &step, &n) ? str_slice(s, AS(str, of), i, step, n) : sv_null();
         return index_of(s, key, str_length(AS(str, of)), "string", &i) ? str_slice(s, AS(str, of), i, 1, 1) : sv_null();

@@ -290,17 +290,24 @@ static struct str **sorted(struct compiler *c, const struct scope *sc, bool cell
 uint32_t unit_var(struct compiler *c, struct str *name)
 {
     struct unit *u = c->u;
+    struct sym *y = scope_find(u->scope, name);
     struct str **vars;
 
-    for (uint32_t i = 0; i < u->n_vars; i++)
-        if (u->vars[i] == name)
-            return i;
+    if (!y) {
+        compile_fail(c, ERR_INTERNAL, "a name without a scope");
+        return 0;
+    }
+    if (y->var)
+        return y->var - 1;
     vars = grown(c, u->vars, u->n_vars, &u->max_vars, sizeof *vars);
     if (!vars)
         return 0;
     u->vars = vars;
     vars[u->n_vars] = name;
-    return u->n_vars++;
+    y->var = ++u->n_vars;
+    if (u->n_vars > 4000)
+        compile_fail(c, ERR_LEAVES_LANGUAGE, "a function of too many names");
+    return y->var - 1;
 }
 
 static struct str *qualified(struct compiler *c, const struct unit *up, struct str *name)
@@ -336,6 +343,8 @@ void unit_open(struct compiler *c, struct unit *u, struct scope *sc, struct str 
     u->c = c;
     u->scope = sc;
     u->line = line;
+    for (struct sym *y = sc->first; y; y = y->later)
+        y->var = 0; /* `finally` has it written more than once */
     u->qualname = qualified(c, c->u, name);
     u->cells = sorted(c, sc, true, &u->n_cells);
     u->frees = sorted(c, sc, false, &u->n_frees);
@@ -359,12 +368,9 @@ static void place_cells(struct compiler *c, struct unit *u, uint32_t *map)
     uint32_t next = u->n_vars;
 
     for (uint32_t i = 0; i < u->n_cells; i++) {
-        map[i] = UINT32_MAX;
-        for (uint32_t v = 0; v < u->n_vars; v++)
-            if (u->vars[v] == u->cells[i])
-                map[i] = v;
-        if (map[i] == UINT32_MAX)
-            map[i] = next++;
+        const struct sym *y = scope_find(u->scope, u->cells[i]);
+
+        map[i] = y && y->var ? y->var - 1 : next++;
     }
     for (uint32_t i = 0; i < u->n_frees; i++)
         map[u->n_cells + i] = next + i;

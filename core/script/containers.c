@@ -142,6 +142,8 @@ static sv list_pop(struct script *s, const struct script_args *a)
     i += i < 0 ? l->n : 0;
     if (i < 0 || i >= l->n)
         return script_raise(s, EXC_IndexError, "pop index out of range");
+    if (!script_charge(s, (l->n - (uint64_t)i) / 64))
+        return sv_null();
     r = l->items[i];
     memmove(l->items + i, l->items + i + 1, ((size_t)l->n - (size_t)i - 1) * sizeof(sv));
     l->n--;
@@ -153,7 +155,7 @@ static sv list_insert(struct script *s, const struct script_args *a)
     struct list *l = AS(list, a->v[0]);
     int64_t i;
 
-    if (!script_int(s, a->v[1], &i) || !list_push(s, l, sv_none()))
+    if (!script_int(s, a->v[1], &i) || !script_charge(s, l->n / 64) || !list_push(s, l, sv_none()))
         return sv_null();
     i += i < 0 ? l->n - 1 : 0;
     i = i < 0 ? 0 : i > l->n - 1 ? l->n - 1 : i;

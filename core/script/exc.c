@@ -220,9 +220,17 @@ static sv end(struct script *s, enum err_code code, const char *what)
     if (s->over)
         return sv_null();
     s->over = true;
-    if (script_where(s, &path, &line))
+    if (script_where(s, &path, &line)) {
+        const struct frame *f = s->frame;
+
+        while (f && !strstr(f->code->path, ".py")) /* the language's own modules have names, no paths */
+            f = f->back;
+        if (f) {
+            path = f->code->path;
+            line = frame_line(f);
+        }
         (void)err_set(&s->end, code, "", "%.120s:%u: %.200s", path, line, what);
-    else
+    } else
         (void)err_set(&s->end, code, "", "%.300s", what);
     return sv_null();
 }

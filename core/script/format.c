@@ -10,7 +10,7 @@ static void put_repr(struct writer *w, sv v)
 {
     sv t;
 
-    if (w->failed)
+    if (w->failed || w->s->over)
         return;
     t = script_repr(w->s, v);
     if (!sv_ok(t)) {
@@ -241,6 +241,8 @@ sv script_repr(struct script *s, sv v)
     char text[40];
     sv r;
 
+    if (!script_charge(s, 4))
+        return sv_null();
     switch (v.tag) {
     case SV_NULL:
         return str_format(s, "<nothing>");
@@ -311,6 +313,8 @@ static sv padded(struct script *s, const char *text, size_t n, size_t points, co
     struct writer w = {.s = s};
     size_t room = spec->width > points ? spec->width - points : 0, left, sign = 0;
 
+    if (!script_charge(s, 16 + room / 16))
+        return sv_null();
     align = spec->align ? spec->align : align;
     left = align == '>' || align == '=' ? room : align == '^' ? room / 2 : 0;
     if (align == '=' && n && (text[0] == '-' || text[0] == '+' || text[0] == ' '))

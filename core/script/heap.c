@@ -28,6 +28,8 @@ void *heap_take(struct script *s, size_t bytes)
     } else {
         unsigned k = large_class(bytes);
 
+        if (!script_charge(s, bytes / 64)) /* somebody is about to fill it */
+            return NULL;
         p = s->large[k];
         if (p) {
             memcpy(&s->large[k], p, sizeof(void *));

@@ -275,7 +275,7 @@ bool number_double(const char *text, size_t n, double *ret)
 size_t number_repr(double f, char *text)
 {
     char digits[40];
-    int exponent = 0, n, precision = 14;
+    int exponent = 0, n, precision = fabs(f) < 2.3e-308 ? 0 : 14; /* the smallest have fewer digits */
     size_t at = 0;
     char *e;
 
@@ -295,8 +295,9 @@ size_t number_repr(double f, char *text)
         exponent = exponent * 10 + (*x - '0');
     if (e[1] == '-')
         exponent = -exponent;
-    memmove(digits + 1, digits + 2, (size_t)(e - digits - 2));
-    n = (int)(e - digits) - 1;
+    n = (int)(e - digits);
+    if (n > 1) /* without the point */
+        memmove(digits + 1, digits + 2, (size_t)--n - 1);
     while (n > 1 && digits[n - 1] == '0')
         n--;
     if (signbit(f))

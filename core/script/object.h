@@ -400,6 +400,7 @@ struct str *name_of(struct script *s, sv v); /* the symbol; NULL: TypeError is s
 uint32_t str_length(const struct str *t); /* code points */
 size_t str_offset(const struct str *t, uint32_t nth);
 sv str_slice(struct script *s, const struct str *t, int64_t from, int64_t step, int64_t n);
+const char *text_find(struct script *s, const char *in, size_t n, const struct str *t);
 sv str_join(struct script *s, const struct str *between, sv of);
 sv str_concat(struct script *s, const struct str *a, const struct str *b);
 sv str_repeat(struct script *s, const struct str *t, int64_t n);

@@ -239,6 +239,8 @@ static sv builtin_binary(struct script *s, enum script_binary op, sv a, sv b, bo
         y = as_str(b);
         if (x && y)
             return str_concat(s, x, y);
+        if (x && !sv_is(b, KIND_INSTANCE))
+            return script_raise(s, EXC_TypeError, "can only concatenate str (not \"%s\") to str", class_of(s, b)->name->text);
         if (in_place && sv_is(a, KIND_LIST))
             return list_extend(s, AS(list, a), b) ? sv_keep(a) : sv_null();
         if ((sv_is(a, KIND_LIST) && sv_is(b, KIND_LIST)) || (as_tuple(a) && as_tuple(b)))

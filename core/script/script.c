@@ -1,7 +1,7 @@
 /* A script: begins, is asked, imports. */
 #include "script/object.h"
 
-const struct script_limits script_limits_default = {.steps = UINT64_C(200000000), .depth = 1000, .stack = 1 << 16};
+const struct script_limits script_limits_default = {.steps = UINT64_C(4000000), .depth = 1000, .stack = 1 << 16};
 
 enum err_code script_new(struct arena *arena, const struct image *im, const struct script_limits *limits, const struct script_host *host,
                          struct script **ret, struct err *err)

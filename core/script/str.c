@@ -216,6 +216,35 @@ sv str_join(struct script *s, const struct str *between, sv of)
     return written(&w);
 }
 
+/* Where t is within n bytes; NULL. Charged by what it compares. */
+const char *text_find(struct script *s, const char *in, size_t n, const struct str *t)
+{
+    const char *end = in + n;
+    uint64_t work = n / 256;
+
+    if (t->bytes > n)
+        return NULL;
+    if (!t->bytes)
+        return in;
+    for (const char *at = in; at + t->bytes <= end; at++) {
+        at = memchr(at, t->text[0], (size_t)(end - at) - t->bytes + 1);
+        if (!at)
+            break;
+        if (memcmp(at, t->text, t->bytes) == 0) {
+            (void)script_charge(s, (uint64_t)(at - in) / 256);
+            return at;
+        }
+        work += 1 + t->bytes / 64;
+        if (work > 4096) {
+            if (!script_charge(s, work / 16))
+                return NULL;
+            work = 0;
+        }
+    }
+    (void)script_charge(s, work / 16);
+    return NULL;
+}
+
 /* ---- writers */
 
 void text_put(struct writer *w, const char *text, size_t n)

@@ -24,24 +24,6 @@ static const struct str *text_arg(struct script *s, sv v)
     return t;
 }
 
-static const char *find(const char *in, size_t n, const struct str *t)
-{
-    const char *end = in + n;
-
-    if (t->bytes > n)
-        return NULL;
-    if (!t->bytes)
-        return in;
-    for (const char *at = in; at + t->bytes <= end; at++) {
-        at = memchr(at, t->text[0], (size_t)(end - at) - t->bytes + 1);
-        if (!at)
-            return NULL;
-        if (memcmp(at, t->text, t->bytes) == 0)
-            return at;
-    }
-    return NULL;
-}
-
 static sv piece(struct script *s, const char *from, const char *to)
 {
     return str_new(s, from, (size_t)(to - from));
@@ -49,7 +31,7 @@ static sv piece(struct script *s, const char *from, const char *to)
 
 static bool add(struct script *s, sv list, const char *from, const char *to)
 {
-    sv t = piece(s, from, to);
+    sv t = script_charge(s, 1) ? piece(s, from, to) : sv_null();
 
     return sv_ok(t) && list_push(s, AS(list, list), t);
 }
@@ -69,7 +51,7 @@ static sv split(struct script *s, const struct script_args *a)
     if (!sv_ok(r))
         return r;
     if (by) {
-        for (; most != 0 && (next = find(at, (size_t)(end - at), by)); most--) {
+        for (; most != 0 && (next = text_find(s, at, (size_t)(end - at), by)); most--) {
             if (!add(s, r, at, next))
                 goto fail;
             at = next + by->bytes;
@@ -162,6 +144,8 @@ static sv strip(struct script *s, const struct script_args *a)
     const char *from = t->text, *to = from + t->bytes;
 
     if (sv_given(a->v[1]) && !any)
+        return sv_null();
+    if (!script_charge(s, t->bytes / 64))
         return sv_null();
     if (a->def->data & 1)
         while (from < to && (any ? memchr(any->text, *from, any->bytes) != NULL : blank(*from)))
@@ -275,7 +259,9 @@ static sv replace(struct script *s, const struct script_args *a)
         return sv_null();
     if (!from->bytes)
         return script_leave(s, "str.replace() of nothing");
-    for (; most != 0 && (next = find(at, (size_t)(end - at), from)); most--) {
+    for (; most != 0 && (next = text_find(s, at, (size_t)(end - at), from)); most--) {
+        if (!script_charge(s, 1 + to->bytes / 64))
+            break;
         text_put(&w, at, (size_t)(next - at));
         text_put(&w, to->text, to->bytes);
         at = next + from->bytes;
@@ -307,7 +293,7 @@ static sv find_in(struct script *s, const struct script_args *a)
         from = t->text + str_offset(t, (uint32_t)lo);
         end = t->text + str_offset(t, (uint32_t)hi);
         if (!(a->def->data & 2)) {
-            found = find(from, (size_t)(end - from), x);
+            found = text_find(s, from, (size_t)(end - from), x);
         } else
             for (const char *at = end - x->bytes; !found && at >= from; at--)
                 if (memcmp(at, x->text, x->bytes) == 0)
@@ -328,8 +314,9 @@ static sv count(struct script *s, const struct script_args *a)
         return sv_null();
     if (!x->bytes)
         return sv_int((int64_t)str_length(t) + 1);
-    for (; (at = find(at, (size_t)(end - at), x)); at += x->bytes)
-        n++;
+    for (; (at = text_find(s, at, (size_t)(end - at), x)); at += x->bytes)
+        if (++n % 16 == 0 && !script_charge(s, 4))
+            return sv_null();
     return sv_int(n);
 }
 
@@ -344,7 +331,7 @@ static sv partition(struct script *s, const struct script_args *a)
     if (!x->bytes)
         return script_raise(s, EXC_ValueError, "empty separator");
     if (!a->def->data) {
-        found = find(t->text, t->bytes, x);
+        found = text_find(s, t->text, t->bytes, x);
     } else
         for (const char *at = t->text + t->bytes - x->bytes; !found && at >= t->text; at--)
             if (memcmp(at, x->text, x->bytes) == 0)

@@ -9,14 +9,14 @@ struct pass {
     const struct world *w;
 };
 
-static unsigned bucket_of(const struct str *name)
+static uint32_t bucket_of(const struct scope *sc, const struct str *name)
 {
-    return name->hash % SCOPE_BUCKETS;
+    return name->hash & (sc->n_buckets - 1);
 }
 
 struct sym *scope_find(const struct scope *sc, const struct str *name)
 {
-    for (struct sym *y = sc->bucket[bucket_of(name)]; y; y = y->next)
+    for (struct sym *y = sc->n_buckets ? sc->bucket[bucket_of(sc, name)] : NULL; y; y = y->next)
         if (y->name == name)
             return y;
     return NULL;
@@ -49,6 +49,25 @@ static void fail(struct pass *p, const struct node *n, const char *what)
         p->rc = err_set(p->err, ERR_LEAVES_LANGUAGE, "", "%.150s:%u: %s", p->path, n ? n->line : 0, what);
 }
 
+static bool more_buckets(struct pass *p, struct scope *sc)
+{
+    uint32_t n = sc->n_buckets ? sc->n_buckets * 4 : 16;
+    struct sym **bucket;
+
+    if (sc->n < sc->n_buckets)
+        return true;
+    bucket = arena_array(p->scratch, struct sym *, n);
+    if (!bucket)
+        return false;
+    sc->bucket = bucket;
+    sc->n_buckets = n;
+    for (struct sym *y = sc->first; y; y = y->later) {
+        y->next = bucket[bucket_of(sc, y->name)];
+        bucket[bucket_of(sc, y->name)] = y;
+    }
+    return true;
+}
+
 static struct sym *note(struct pass *p, struct scope *sc, struct str *name, unsigned flags)
 {
     struct sym *y;
@@ -56,15 +75,16 @@ static struct sym *note(struct pass *p, struct scope *sc, struct str *name, unsi
     name = name ? mangled(p->im, sc, name) : NULL;
     y = name ? scope_find(sc, name) : NULL;
     if (!y) {
-        y = name ? arena_new(p->scratch, struct sym) : NULL;
+        y = name && more_buckets(p, sc) ? arena_new(p->scratch, struct sym) : NULL;
         if (!y) {
             if (!p->rc)
                 p->rc = err_set(p->err, ERR_NOMEM, "", "%.150s: too large to be read", p->path);
             return NULL;
         }
         y->name = name;
-        y->next = sc->bucket[bucket_of(name)];
-        sc->bucket[bucket_of(name)] = y;
+        y->next = sc->bucket[bucket_of(sc, name)];
+        sc->bucket[bucket_of(sc, name)] = y;
+        sc->n++;
         *sc->end = y;
         sc->end = &y->later;
     }

@@ -16,16 +16,17 @@ struct sym {
     struct sym *next, *later; /* of its bucket; in order */
     struct str *name;
     uint8_t flags, place;
+    uint32_t var; /* 1 + its place among the locals of the unit that is written; 0: not met yet */
 };
 
-enum { SCOPE_BUCKETS = 32 };
 struct scope {
     struct scope *up, *inner, *beside;
     struct node *node;
     uint8_t kind;
     bool generator, comprehension, class_cell, annotated;
     struct str *private; /* class whose __names are its own */
-    struct sym *bucket[SCOPE_BUCKETS], *first, **end;
+    struct sym **bucket, *first, **end;
+    uint32_t n, n_buckets; /* a power of two */
 };
 
 MUST_CHECK enum err_code symbols_build(struct image *im, struct arena *scratch, const char *path, struct node *module, struct scope **ret,

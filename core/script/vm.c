@@ -171,7 +171,7 @@ static struct frame *enter_function(struct script *s, struct func *g, sv *argv, 
         for (uint32_t i = k; direct && i < code->n_all; i++)
             f->locals[i] = sv_null();
         if (!direct) {
-            (void)script_raise(s, EXC_TypeError, "%.100s() missing a required positional argument: '%.100s'", as_str(g->qualname)->text,
+            (void)script_raise(s, EXC_TypeError, "%.100s() missing 1 required positional argument: '%.100s'", as_str(g->qualname)->text,
                                code->vars[n]->text);
             for (; k < code->n_all; k++)
                 f->locals[k] = sv_null();

@@ -68,7 +68,7 @@ static int fail(const struct err *e)
 
 int main(int argc, char **argv)
 {
-    size_t room = (size_t)1 << 30, bytes;
+    size_t room = (size_t)1 << 28, bytes;
     struct arena arena;
     struct image *im;
     struct script *s;
