@@ -4,16 +4,23 @@
 enum { KEYS_MAX = 30 }; /* SHARED_KEYS_MAX_SIZE: beyond, attributes lie in a dict */
 
 static const uint8_t kind_builtin[KIND_COUNT] = {
-    [KIND_STR] = B_STR, [KIND_TUPLE] = B_TUPLE, [KIND_LIST] = B_LIST, [KIND_DICT] = B_DICT, [KIND_SET] = B_SET, [KIND_FUNC] = B_FUNC,
-    [KIND_NATIVE] = B_NATIVE, [KIND_METHOD] = B_METHOD, [KIND_CLASS] = B_TYPE, [KIND_INSTANCE] = B_OBJECT, [KIND_MODULE] = B_MODULE,
-    [KIND_CELL] = B_CELL, [KIND_CODE] = B_CODE, [KIND_GEN] = B_GEN, [KIND_RANGE] = B_RANGE, [KIND_SLICE] = B_SLICE, [KIND_ITER] = B_ITER,
-    [KIND_SUPER] = B_SUPER, [KIND_PROPERTY] = B_PROPERTY, [KIND_WRAP] = B_STATICMETHOD, [KIND_TRACE] = B_TRACE, [KIND_FRAME] = B_FRAME,
-    [KIND_VIEW] = B_VIEW, [KIND_ALIAS] = B_ALIAS, [KIND_MEMBER] = B_MEMBER};
+    [KIND_STR] = B_STR,      [KIND_TUPLE] = B_TUPLE,     [KIND_LIST] = B_LIST,         [KIND_DICT] = B_DICT,
+    [KIND_SET] = B_SET,      [KIND_FUNC] = B_FUNC,       [KIND_NATIVE] = B_NATIVE,     [KIND_METHOD] = B_METHOD,
+    [KIND_CLASS] = B_TYPE,   [KIND_INSTANCE] = B_OBJECT, [KIND_MODULE] = B_MODULE,     [KIND_CELL] = B_CELL,
+    [KIND_CODE] = B_CODE,    [KIND_GEN] = B_GEN,         [KIND_RANGE] = B_RANGE,       [KIND_SLICE] = B_SLICE,
+    [KIND_ITER] = B_ITER,    [KIND_SUPER] = B_SUPER,     [KIND_PROPERTY] = B_PROPERTY, [KIND_WRAP] = B_STATICMETHOD,
+    [KIND_TRACE] = B_TRACE,  [KIND_FRAME] = B_FRAME,     [KIND_VIEW] = B_VIEW,         [KIND_ALIAS] = B_ALIAS,
+    [KIND_MEMBER] = B_MEMBER};
 
 struct cls *class_of(const struct script *s, sv v)
 {
-    static const uint8_t simple[] = {[SV_NULL] = B_NONE, [SV_NONE] = B_NONE, [SV_BOOL] = B_BOOL, [SV_INT] = B_INT, [SV_FLOAT] = B_FLOAT,
-                                     [SV_ELLIPSIS] = B_ELLIPSIS, [SV_NOTIMPLEMENTED] = B_NOTIMPLEMENTED};
+    static const uint8_t simple[] = {[SV_NULL] = B_NONE,
+                                     [SV_NONE] = B_NONE,
+                                     [SV_BOOL] = B_BOOL,
+                                     [SV_INT] = B_INT,
+                                     [SV_FLOAT] = B_FLOAT,
+                                     [SV_ELLIPSIS] = B_ELLIPSIS,
+                                     [SV_NOTIMPLEMENTED] = B_NOTIMPLEMENTED};
 
     if (!sv_is_obj(v))
         return s->w->types[simple[v.tag]];
@@ -82,11 +89,18 @@ uint32_t cls_has(struct script *s, struct cls *c)
     static const struct {
         uint32_t has;
         uint8_t name;
-    } rows[] = {{HAS_GETATTR, SYM_getattr}, {HAS_GETATTRIBUTE, SYM_getattribute}, {HAS_SETATTR, SYM_setattr}, {HAS_DELATTR, SYM_delattr},
-                {HAS_DEL, SYM_del}, {HAS_GET, SYM_get}, {HAS_SET, SYM_set}, {HAS_EQ, SYM_eq}, {HAS_HASH, SYM_hash}, {HAS_BOOL, SYM_bool},
-                {HAS_LEN, SYM_len}, {HAS_NEW, SYM_new}, {HAS_ITER, SYM_iter}, {HAS_GETITEM, SYM_getitem}, {HAS_CALL, SYM_call}, {HAS_NE, SYM_ne},
-                {HAS_SETITEM, SYM_setitem}, {HAS_CONTAINS, SYM_contains}, {HAS_REPR, SYM_repr}, {HAS_STR, SYM_str}, {HAS_NEXT, SYM_next},
-                {HAS_INIT, SYM_init}, {HAS_DELITEM, SYM_delitem}};
+    } rows[] = {{HAS_GETATTR, SYM_getattr}, {HAS_GETATTRIBUTE, SYM_getattribute},
+                {HAS_SETATTR, SYM_setattr}, {HAS_DELATTR, SYM_delattr},
+                {HAS_DEL, SYM_del},         {HAS_GET, SYM_get},
+                {HAS_SET, SYM_set},         {HAS_EQ, SYM_eq},
+                {HAS_HASH, SYM_hash},       {HAS_BOOL, SYM_bool},
+                {HAS_LEN, SYM_len},         {HAS_NEW, SYM_new},
+                {HAS_ITER, SYM_iter},       {HAS_GETITEM, SYM_getitem},
+                {HAS_CALL, SYM_call},       {HAS_NE, SYM_ne},
+                {HAS_SETITEM, SYM_setitem}, {HAS_CONTAINS, SYM_contains},
+                {HAS_REPR, SYM_repr},       {HAS_STR, SYM_str},
+                {HAS_NEXT, SYM_next},       {HAS_INIT, SYM_init},
+                {HAS_DELITEM, SYM_delitem}};
 
     if (c->flags & CLS_SHARED)
         return 0;
@@ -107,7 +121,8 @@ struct dict **attributes_of(sv v)
     switch (v.o->kind) {
     case KIND_LIST:
         return v.o->cls ? &AS(list, v)->attributes : NULL;
-    case KIND_DICT: case KIND_SET:
+    case KIND_DICT:
+    case KIND_SET:
         return v.o->cls ? &dict_ptr(v)->attributes : NULL;
     case KIND_FUNC:
         return &AS(func, v)->attributes;
@@ -511,8 +526,8 @@ sv method_find(struct script *s, sv of, struct str *name, sv *self)
     if (sv_is(of, KIND_CLASS) || sv_is(of, KIND_SUPER) || sv_is(of, KIND_MODULE) || cls_has(s, c) & HAS_GETATTRIBUTE)
         return attr_get(s, of, name);
     found = type_find(s, c, name);
-    plain = sv_is(found, KIND_FUNC) ||
-            (sv_is(found, KIND_NATIVE) && AS(native, found)->owner && AS(native, found)->def->how == NATIVE_PLAIN);
+    plain =
+        sv_is(found, KIND_FUNC) || (sv_is(found, KIND_NATIVE) && AS(native, found)->owner && AS(native, found)->def->how == NATIVE_PLAIN);
     if (!plain)
         return attr_get(s, of, name);
     if (sv_is(of, KIND_INSTANCE) && instance_slot(s, (struct script_object *)(void *)of.o, c, name))

@@ -118,8 +118,8 @@ bool bind_args(struct script *s, struct func *f, sv *locals, const sv *argv, uin
         locals[place] = taken ? tuple_take(s, n - direct, argv + direct) : tuple_new(s, n - direct, argv + direct);
         ok = sv_ok(locals[place]);
     } else if (n > direct) {
-        (void)script_raise(s, EXC_TypeError, "%.100s() takes %u positional argument%s but %u %s given", as_str(f->qualname)->text, c->n_args,
-                           c->n_args == 1 ? "" : "s", n, n == 1 ? "was" : "were");
+        (void)script_raise(s, EXC_TypeError, "%.100s() takes %u positional argument%s but %u %s given", as_str(f->qualname)->text,
+                           c->n_args, c->n_args == 1 ? "" : "s", n, n == 1 ? "was" : "were");
         for (uint32_t i = direct; taken && i < n; i++)
             sv_drop(s, argv[i]);
         ok = false;
@@ -199,7 +199,8 @@ sv call_func(struct script *s, struct func *f, const sv *argv, uint32_t n, uint3
 
 static sv too_many(struct script *s, const struct native *f, uint32_t n)
 {
-    return script_raise(s, EXC_TypeError, "%s() takes at most %u positional arguments (%u given)", f->name->text, f->signature->n_positional, n);
+    return script_raise(s, EXC_TypeError, "%s() takes at most %u positional arguments (%u given)", f->name->text,
+                        f->signature->n_positional, n);
 }
 
 static int name_at(const struct signature *g, const sv name)

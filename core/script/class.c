@@ -59,7 +59,8 @@ static bool order(struct script *s, struct cls *c)
         if (!left)
             return true;
         if (!next) {
-            (void)script_raise(s, EXC_TypeError, "Cannot create a consistent method resolution order (MRO) for bases of '%s'", c->name->text);
+            (void)script_raise(s, EXC_TypeError, "Cannot create a consistent method resolution order (MRO) for bases of '%s'",
+                               c->name->text);
             return false;
         }
         c->mro[c->n_mro++] = next;
@@ -168,7 +169,8 @@ static struct str *symbol_of(struct script *s, struct dict *names, enum symbol n
     return e && as_str(e->value) ? name_of(s, e->value) : NULL;
 }
 
-sv class_new(struct script *s, struct str *name, uint32_t n_bases, const sv *bases, struct dict *names, sv meta, const struct script_args *kw)
+sv class_new(struct script *s, struct str *name, uint32_t n_bases, const sv *bases, struct dict *names, sv meta,
+             const struct script_args *kw)
 {
     struct cls *c = heap_zero(s, sizeof *c);
     sv copy = dict_copy(s, names);

@@ -130,7 +130,8 @@ static sv kind_compare(struct script *s, enum script_compare op, sv a, sv b)
         return seq_compare(s, op, a, b);
     if (sv_is(a, KIND_DICT) && sv_is(b, KIND_DICT))
         return dict_compare(s, op, dict_ptr(a), dict_ptr(b));
-    if ((sv_is(a, KIND_SET) || (sv_is(a, KIND_VIEW) && a.o->aux == ITER_KEYS)) && (sv_is(b, KIND_SET) || (sv_is(b, KIND_VIEW) && b.o->aux == ITER_KEYS))) {
+    if ((sv_is(a, KIND_SET) || (sv_is(a, KIND_VIEW) && a.o->aux == ITER_KEYS)) &&
+        (sv_is(b, KIND_SET) || (sv_is(b, KIND_VIEW) && b.o->aux == ITER_KEYS))) {
         int r = set_compare(s, op, sv_is(a, KIND_SET) ? dict_ptr(a) : dict_ptr(AS(view, a)->dict),
                             sv_is(b, KIND_SET) ? dict_ptr(b) : dict_ptr(AS(view, b)->dict));
 
@@ -144,13 +145,15 @@ static sv kind_compare(struct script *s, enum script_compare op, sv a, sv b)
         if (sv_is(a, KIND_METHOD))
             r = is_same(AS(method, a)->function, AS(method, b)->function) && is_same(AS(method, a)->self, AS(method, b)->self);
         else if (sv_is(a, KIND_RANGE))
-            r = AS(range, a)->start == AS(range, b)->start && AS(range, a)->stop == AS(range, b)->stop && AS(range, a)->step == AS(range, b)->step;
+            r = AS(range, a)->start == AS(range, b)->start && AS(range, a)->stop == AS(range, b)->stop &&
+                AS(range, a)->step == AS(range, b)->step;
         else if (sv_is(a, KIND_ALIAS)) {
             r = script_equal(s, AS(alias, a)->origin, AS(alias, b)->origin);
             if (r > 0)
                 r = script_equal(s, AS(alias, a)->args, AS(alias, b)->args);
         } else if (sv_is(a, KIND_SLICE)) {
-            sv x[3] = {AS(slice, a)->start, AS(slice, a)->stop, AS(slice, a)->step}, y[3] = {AS(slice, b)->start, AS(slice, b)->stop, AS(slice, b)->step};
+            sv x[3] = {AS(slice, a)->start, AS(slice, a)->stop, AS(slice, a)->step},
+               y[3] = {AS(slice, b)->start, AS(slice, b)->stop, AS(slice, b)->step};
 
             r = 1;
             for (int i = 0; r > 0 && i < 3; i++)
@@ -299,7 +302,8 @@ int64_t script_len(struct script *s, sv v)
         return AS(tuple, v)->n;
     case KIND_LIST:
         return AS(list, v)->n;
-    case KIND_DICT: case KIND_SET:
+    case KIND_DICT:
+    case KIND_SET:
         return dict_ptr(v)->n;
     case KIND_VIEW:
         return dict_ptr(AS(view, v)->dict)->n;
@@ -329,13 +333,16 @@ int script_truth(struct script *s, sv v)
     int found;
 
     switch (v.tag) {
-    case SV_NULL: case SV_NONE:
+    case SV_NULL:
+    case SV_NONE:
         return 0;
-    case SV_BOOL: case SV_INT:
+    case SV_BOOL:
+    case SV_INT:
         return v.i != 0;
     case SV_FLOAT:
         return v.f != 0;
-    case SV_ELLIPSIS: case SV_NOTIMPLEMENTED:
+    case SV_ELLIPSIS:
+    case SV_NOTIMPLEMENTED:
         return 1;
     default:
         break;
@@ -344,7 +351,12 @@ int script_truth(struct script *s, sv v)
         switch (v.o->kind) {
         case KIND_STR:
             return AS(str, v)->bytes != 0;
-        case KIND_TUPLE: case KIND_LIST: case KIND_DICT: case KIND_SET: case KIND_VIEW: case KIND_RANGE:
+        case KIND_TUPLE:
+        case KIND_LIST:
+        case KIND_DICT:
+        case KIND_SET:
+        case KIND_VIEW:
+        case KIND_RANGE:
             return script_len(s, v) != 0;
         default:
             return 1;
@@ -445,9 +457,11 @@ int script_contains(struct script *s, sv in, sv value)
     switch (in.o->kind) {
     case KIND_STR:
         return in_str(s, AS(str, in), value);
-    case KIND_LIST: case KIND_TUPLE:
+    case KIND_LIST:
+    case KIND_TUPLE:
         return in_sequence(s, in, value);
-    case KIND_DICT: case KIND_SET:
+    case KIND_DICT:
+    case KIND_SET:
         return dict_find(s, dict_ptr(in), value, &e);
     case KIND_VIEW:
         if (in.o->aux == ITER_KEYS)
@@ -557,7 +571,8 @@ sv script_getitem(struct script *s, sv of, sv key)
         if (!(of.o->flags & STR_ASCII) && !script_charge(s, AS(str, of)->bytes / 16))
             return sv_null();
         if (sv_is(key, KIND_SLICE))
-            return slice_bounds(s, AS(slice, key), str_length(AS(str, of)), &i, &step, &n) ? str_slice(s, AS(str, of), i, step, n) : sv_null();
+            return slice_bounds(s, AS(slice, key), str_length(AS(str, of)), &i, &step, &n) ? str_slice(s, AS(str, of), i, step, n)
+                                                                                           : sv_null();
         return index_of(s, key, str_length(AS(str, of)), "string", &i) ? str_slice(s, AS(str, of), i, 1, 1) : sv_null();
     case KIND_RANGE: {
         const struct range *x = AS(range, of);

@@ -46,7 +46,11 @@ static int effect_of(enum opcode op, uint32_t arg)
         return -low - 1;
     case OPC_CALL_EX:
         return -1 - (n & 1);
-    case OPC_BUILD_TUPLE: case OPC_BUILD_LIST: case OPC_BUILD_SET: case OPC_BUILD_STRING: case OPC_BUILD_SLICE:
+    case OPC_BUILD_TUPLE:
+    case OPC_BUILD_LIST:
+    case OPC_BUILD_SET:
+    case OPC_BUILD_STRING:
+    case OPC_BUILD_SLICE:
         return 1 - n;
     case OPC_BUILD_MAP:
         return 1 - 2 * n;
@@ -162,8 +166,12 @@ void emit_jump(struct compiler *c, enum opcode op, struct label *to)
         return;
     switch (op) {
     case OPC_FOR_ITER:
-    case OPC_POP_JUMP_IF_FALSE: case OPC_POP_JUMP_IF_TRUE: case OPC_POP_JUMP_IF_NONE: case OPC_POP_JUMP_IF_NOT_NONE:
-    case OPC_POP_JUMP_BACK_IF_TRUE: case OPC_POP_JUMP_BACK_IF_FALSE:
+    case OPC_POP_JUMP_IF_FALSE:
+    case OPC_POP_JUMP_IF_TRUE:
+    case OPC_POP_JUMP_IF_NONE:
+    case OPC_POP_JUMP_IF_NOT_NONE:
+    case OPC_POP_JUMP_BACK_IF_TRUE:
+    case OPC_POP_JUMP_BACK_IF_FALSE:
         taken--;
         break;
     default:
@@ -382,8 +390,17 @@ static void place_cells(struct compiler *c, struct unit *u, uint32_t *map)
 static bool is_jump(enum opcode op)
 {
     switch (op) {
-    case OPC_FOR_ITER: case OPC_JUMP: case OPC_JUMP_BACK: case OPC_POP_JUMP_IF_FALSE: case OPC_POP_JUMP_IF_TRUE: case OPC_POP_JUMP_BACK_IF_TRUE:
-    case OPC_POP_JUMP_BACK_IF_FALSE: case OPC_POP_JUMP_IF_NONE: case OPC_POP_JUMP_IF_NOT_NONE: case OPC_JUMP_IF_FALSE_OR_POP: case OPC_JUMP_IF_TRUE_OR_POP:
+    case OPC_FOR_ITER:
+    case OPC_JUMP:
+    case OPC_JUMP_BACK:
+    case OPC_POP_JUMP_IF_FALSE:
+    case OPC_POP_JUMP_IF_TRUE:
+    case OPC_POP_JUMP_BACK_IF_TRUE:
+    case OPC_POP_JUMP_BACK_IF_FALSE:
+    case OPC_POP_JUMP_IF_NONE:
+    case OPC_POP_JUMP_IF_NOT_NONE:
+    case OPC_JUMP_IF_FALSE_OR_POP:
+    case OPC_JUMP_IF_TRUE_OR_POP:
         return true;
     default:
         return false;

@@ -19,17 +19,26 @@ enum opcode {
 enum { VARIES = 127, UNKNOWN = -1 };
 
 struct label {
-    int32_t at, depth;  /* where, with how many values on the stack; UNKNOWN */
-    int32_t jumps;      /* chain of jumps that wait for it: through their operands, + 1; 0: none */
+    int32_t at, depth; /* where, with how many values on the stack; UNKNOWN */
+    int32_t jumps;     /* chain of jumps that wait for it: through their operands, + 1; 0: none */
 };
 
-enum block_kind { BLOCK_WHILE, BLOCK_FOR, BLOCK_EXCEPT_TRY, BLOCK_FINALLY_TRY, BLOCK_FINALLY_END, BLOCK_WITH, BLOCK_HANDLER, BLOCK_NAMED_HANDLER,
-                  BLOCK_VALUE };
+enum block_kind {
+    BLOCK_WHILE,
+    BLOCK_FOR,
+    BLOCK_EXCEPT_TRY,
+    BLOCK_FINALLY_TRY,
+    BLOCK_FINALLY_END,
+    BLOCK_WITH,
+    BLOCK_HANDLER,
+    BLOCK_NAMED_HANDLER,
+    BLOCK_VALUE
+};
 
 struct block { /* what a return, break or continue must leave: compiler_unwind_fblock */
     enum block_kind kind;
     struct block *up;
-    struct guard *outer;  /* guards that are left with it */
+    struct guard *outer; /* guards that are left with it */
     struct label *top, *end;
     struct node *final;
     struct str *name;
@@ -86,11 +95,14 @@ void emit_const(struct compiler *c, sv value);
 uint32_t compile_const(struct compiler *c, sv value);
 void emit_jump(struct compiler *c, enum opcode op, struct label *to);
 void label_here(struct compiler *c, struct label *l);
-void label_loop(struct compiler *c, struct label *l);   /* the same, to be jumped back to */
+void label_loop(struct compiler *c, struct label *l);           /* the same, to be jumped back to */
 void guard_open(struct compiler *c, struct guard *g, int more); /* `more` values than now stay on the stack */
-void guard_close(struct compiler *c);                   /* POP_BLOCK */
-bool handler_here(struct compiler *c, struct guard *g); /* false: nothing can be raised into it */
-#define NEW_LABEL {UNKNOWN, UNKNOWN, 0}
+void guard_close(struct compiler *c);                           /* POP_BLOCK */
+bool handler_here(struct compiler *c, struct guard *g);         /* false: nothing can be raised into it */
+#define NEW_LABEL           \
+    {                       \
+        UNKNOWN, UNKNOWN, 0 \
+    }
 
 void unit_open(struct compiler *c, struct unit *u, struct scope *sc, struct str *name, uint32_t line);
 const struct code *unit_close(struct compiler *c, struct unit *u);
@@ -106,7 +118,7 @@ void compile_function(struct compiler *c, struct node *n);
 void compile_class(struct compiler *c, struct node *n);
 void compile_closure(struct compiler *c, const struct code *code, uint32_t flags);
 void compile_block_leave(struct compiler *c, struct block *b, bool keep_top);
-bool node_const(const struct node *n, sv *ret); /* a literal, or minus one */
+bool node_const(const struct node *n, sv *ret);                            /* a literal, or minus one */
 bool compile_const_tuple(struct compiler *c, struct node *first, sv *ret); /* all of them are constant */
 
 #endif

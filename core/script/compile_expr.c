@@ -91,11 +91,17 @@ void compile_name(struct compiler *c, struct str *name, char how)
     case PLACE_FAST:
         emit(c, how == 'l' ? OPC_LOAD_FAST : how == 's' ? OPC_STORE_FAST : OPC_DELETE_FAST, unit_var(c, name));
         break;
-    case PLACE_CELL: case PLACE_FREE:
-        emit(c, how == 's' ? OPC_STORE_DEREF : how == 'd' ? OPC_DELETE_DEREF : c->u->scope->kind == SCOPE_CLASS ? OPC_LOAD_CLASSDEREF : OPC_LOAD_DEREF,
+    case PLACE_CELL:
+    case PLACE_FREE:
+        emit(c,
+             how == 's'                         ? OPC_STORE_DEREF
+             : how == 'd'                       ? OPC_DELETE_DEREF
+             : c->u->scope->kind == SCOPE_CLASS ? OPC_LOAD_CLASSDEREF
+                                                : OPC_LOAD_DEREF,
              deref_index(c, name));
         break;
-    case PLACE_GLOBAL: case PLACE_GLOBAL_SAID:
+    case PLACE_GLOBAL:
+    case PLACE_GLOBAL_SAID:
         emit_name(c, how == 'l' ? OPC_LOAD_GLOBAL : how == 's' ? OPC_STORE_GLOBAL : OPC_DELETE_GLOBAL, name);
         break;
     default:
@@ -383,7 +389,8 @@ static void generators(struct compiler *c, struct node *n, struct node *gen, uin
 
 static void comprehension(struct compiler *c, struct node *n)
 {
-    static const uint8_t names[] = {[N_LISTCOMP] = SYM_listcomp, [N_SETCOMP] = SYM_setcomp, [N_DICTCOMP] = SYM_dictcomp, [N_GENEXP] = SYM_genexpr};
+    static const uint8_t names[] = {
+        [N_LISTCOMP] = SYM_listcomp, [N_SETCOMP] = SYM_setcomp, [N_DICTCOMP] = SYM_dictcomp, [N_GENEXP] = SYM_genexpr};
     struct unit u;
     const struct code *code;
 
@@ -413,10 +420,12 @@ static void comprehension(struct compiler *c, struct node *n)
 static void compare_op(struct compiler *c, unsigned op)
 {
     switch (op) {
-    case CMP_IN: case CMP_NOT_IN:
+    case CMP_IN:
+    case CMP_NOT_IN:
         emit(c, OPC_CONTAINS, op == CMP_NOT_IN);
         break;
-    case CMP_IS: case CMP_IS_NOT:
+    case CMP_IS:
+    case CMP_IS_NOT:
         emit(c, OPC_IS, op == CMP_IS_NOT);
         break;
     default:
@@ -465,7 +474,8 @@ void compile_jump_if(struct compiler *c, struct node *n, struct label *to, bool 
     case N_NOT:
         compile_jump_if(c, n->a, to, !when);
         return;
-    case N_AND: case N_OR:
+    case N_AND:
+    case N_OR:
         for (e = n->a; e->next; e = e->next)
             compile_jump_if(c, e, is_or == when ? to : &skip, is_or);
         compile_jump_if(c, e, to, when);
@@ -579,7 +589,8 @@ void compile_expr(struct compiler *c, struct node *n)
     case N_DICT:
         dict(c, n);
         break;
-    case N_AND: case N_OR:
+    case N_AND:
+    case N_OR:
         for (struct node *e = n->a; e; e = e->next) {
             compile_expr(c, e);
             if (e->next)
@@ -598,7 +609,10 @@ void compile_expr(struct compiler *c, struct node *n)
         compile_expr(c, n->c);
         label_here(c, &end);
         break;
-    case N_LISTCOMP: case N_SETCOMP: case N_DICTCOMP: case N_GENEXP:
+    case N_LISTCOMP:
+    case N_SETCOMP:
+    case N_DICTCOMP:
+    case N_GENEXP:
         comprehension(c, n);
         break;
     case N_JOINED:

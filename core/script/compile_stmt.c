@@ -185,7 +185,9 @@ void compile_class(struct compiler *c, struct node *n)
     }
     if (n->d) {
         struct node dict = {.kind = N_DICT, .line = n->line};
-        struct node_pairs { struct node *first, **end; } pairs = {0};
+        struct node_pairs {
+            struct node *first, **end;
+        } pairs = {0};
 
         pairs.end = &pairs.first;
         for (struct node *k = n->d; k; k = k->next) {
@@ -259,7 +261,8 @@ void compile_store(struct compiler *c, struct node *t)
         compile_expr(c, t->b);
         emit(c, OPC_STORE_SUBSCR, 0);
         break;
-    case N_TUPLE: case N_LIST:
+    case N_TUPLE:
+    case N_LIST:
         unpack(c, t->a);
         break;
     default:
@@ -378,7 +381,7 @@ static void annotate(struct compiler *c, struct node *n)
     emit_name(c, OPC_ANNOTATE, mangled(c->im, c->u->scope, n->a->name));
 }
 
-static void delete(struct compiler *c, struct node *t)
+static void delete (struct compiler *c, struct node *t)
 {
     switch (t->kind) {
     case N_NAME:
@@ -395,7 +398,7 @@ static void delete(struct compiler *c, struct node *t)
         break;
     default:
         for (struct node *e = t->a; e && !c->rc; e = e->next)
-            delete(c, e);
+            delete (c, e);
     }
 }
 
@@ -491,7 +494,8 @@ void compile_block_leave(struct compiler *c, struct block *b, bool keep)
         emit(c, OPC_WITH_EXIT, 0);
         emit(c, OPC_POP_TOP, 0);
         break;
-    case BLOCK_HANDLER: case BLOCK_NAMED_HANDLER:
+    case BLOCK_HANDLER:
+    case BLOCK_NAMED_HANDLER:
         u->guard = b->outer;
         if (keep)
             emit(c, OPC_SWAP, 2);
@@ -833,9 +837,11 @@ static void statement(struct compiler *c, struct node *n)
         break;
     case N_DELETE:
         for (struct node *t = n->a; t && !c->rc; t = t->next)
-            delete(c, t);
+            delete (c, t);
         break;
-    case N_PASS: case N_GLOBAL: case N_NONLOCAL:
+    case N_PASS:
+    case N_GLOBAL:
+    case N_NONLOCAL:
         break;
     case N_BREAK:
         jump_out(c, false);

@@ -2,7 +2,10 @@
 #include "script/object.h"
 
 #define PLAIN 0, NATIVE_PLAIN
-#define END {NULL, NULL, NULL, 0, NATIVE_PLAIN}
+#define END                               \
+    {                                     \
+        NULL, NULL, NULL, 0, NATIVE_PLAIN \
+    }
 
 static sv done(bool ok)
 {
@@ -261,27 +264,26 @@ static sv list_sort_(struct script *s, const struct script_args *a)
     return done(reverse >= 0 && list_sort(s, AS(list, a->v[0]), a->v[1], reverse));
 }
 
-const struct script_native list_methods[] = {
-    {"__new__", list_new_, "cls, /, *rest, **kw", 0, NATIVE_STATIC},
-    {"__init__", list_init, "self, iterable=, /", PLAIN},
-    {"append", list_append_, "self, item, /", PLAIN},
-    {"extend", list_extend_, "self, iterable, /", PLAIN},
-    {"pop", list_pop, "self, index=, /", PLAIN},
-    {"insert", list_insert, "self, index, item, /", PLAIN},
-    {"remove", list_remove, "self, value, /", PLAIN},
-    {"index", seq_index, "self, value, start=, stop=, /", PLAIN},
-    {"count", seq_count, "self, value, /", PLAIN},
-    {"reverse", list_reverse, "self, /", PLAIN},
-    {"clear", list_clear, "self, /", PLAIN},
-    {"copy", list_copy, "self, /", PLAIN},
-    {"sort", list_sort_, "self, *, key=, reverse=", PLAIN},
-    {"__getitem__", getitem_plain, "self, key, /", PLAIN},
-    {"__setitem__", setitem_plain, "self, key, value, /", PLAIN},
-    {"__delitem__", setitem_plain, "self, key, value=, /", PLAIN},
-    {"__len__", len_plain, "self, /", PLAIN},
-    {"__contains__", contains_plain, "self, value, /", PLAIN},
-    {"__iter__", iter_plain, "self, /", PLAIN},
-    END};
+const struct script_native list_methods[] = {{"__new__", list_new_, "cls, /, *rest, **kw", 0, NATIVE_STATIC},
+                                             {"__init__", list_init, "self, iterable=, /", PLAIN},
+                                             {"append", list_append_, "self, item, /", PLAIN},
+                                             {"extend", list_extend_, "self, iterable, /", PLAIN},
+                                             {"pop", list_pop, "self, index=, /", PLAIN},
+                                             {"insert", list_insert, "self, index, item, /", PLAIN},
+                                             {"remove", list_remove, "self, value, /", PLAIN},
+                                             {"index", seq_index, "self, value, start=, stop=, /", PLAIN},
+                                             {"count", seq_count, "self, value, /", PLAIN},
+                                             {"reverse", list_reverse, "self, /", PLAIN},
+                                             {"clear", list_clear, "self, /", PLAIN},
+                                             {"copy", list_copy, "self, /", PLAIN},
+                                             {"sort", list_sort_, "self, *, key=, reverse=", PLAIN},
+                                             {"__getitem__", getitem_plain, "self, key, /", PLAIN},
+                                             {"__setitem__", setitem_plain, "self, key, value, /", PLAIN},
+                                             {"__delitem__", setitem_plain, "self, key, value=, /", PLAIN},
+                                             {"__len__", len_plain, "self, /", PLAIN},
+                                             {"__contains__", contains_plain, "self, value, /", PLAIN},
+                                             {"__iter__", iter_plain, "self, /", PLAIN},
+                                             END};
 
 /* ---- tuple */
 
@@ -304,15 +306,14 @@ static sv tuple_new_(struct script *s, const struct script_args *a)
     return !sv_ok(t) || c == s->w->types[B_TUPLE] ? t : boxed_new(s, c, t);
 }
 
-const struct script_native tuple_methods[] = {
-    {"__new__", tuple_new_, "cls, iterable=, /", 0, NATIVE_STATIC},
-    {"__getitem__", getitem_plain, "self, key, /", PLAIN},
-    {"index", seq_index, "self, value, start=, stop=, /", PLAIN},
-    {"count", seq_count, "self, value, /", PLAIN},
-    {"__len__", len_plain, "self, /", PLAIN},
-    {"__contains__", contains_plain, "self, value, /", PLAIN},
-    {"__iter__", iter_plain, "self, /", PLAIN},
-    END};
+const struct script_native tuple_methods[] = {{"__new__", tuple_new_, "cls, iterable=, /", 0, NATIVE_STATIC},
+                                              {"__getitem__", getitem_plain, "self, key, /", PLAIN},
+                                              {"index", seq_index, "self, value, start=, stop=, /", PLAIN},
+                                              {"count", seq_count, "self, value, /", PLAIN},
+                                              {"__len__", len_plain, "self, /", PLAIN},
+                                              {"__contains__", contains_plain, "self, value, /", PLAIN},
+                                              {"__iter__", iter_plain, "self, /", PLAIN},
+                                              END};
 
 /* ---- dict */
 
@@ -493,29 +494,28 @@ static sv dict_move_to_end(struct script *s, const struct script_args *a)
     return done(ok);
 }
 
-const struct script_native dict_methods[] = {
-    {"__new__", dict_new_, "cls, /, *rest, **kw", 0, NATIVE_STATIC},
-    {"__init__", dict_update, NULL, PLAIN},
-    {"update", dict_update, NULL, PLAIN},
-    {"get", dict_get_, "self, key, default=, /", PLAIN},
-    {"setdefault", dict_setdefault, "self, key, default=, /", PLAIN},
-    {"pop", dict_pop, "self, key, default=", PLAIN},
-    {"popitem", dict_popitem, "self, last=", PLAIN},
-    {"clear", dict_clear_, "self, /", PLAIN},
-    {"copy", dict_copy_, "self, /", PLAIN},
-    {"keys", dict_view, "self, /", ITER_KEYS, NATIVE_PLAIN},
-    {"values", dict_view, "self, /", ITER_VALUES, NATIVE_PLAIN},
-    {"items", dict_view, "self, /", ITER_ITEMS, NATIVE_PLAIN},
-    {"fromkeys", dict_fromkeys, "cls, iterable, value=, /", 0, NATIVE_CLASS},
-    {"move_to_end", dict_move_to_end, "self, key, last=", PLAIN},
-    {"__getitem__", getitem_plain, "self, key, /", PLAIN},
-    {"__setitem__", setitem_plain, "self, key, value, /", PLAIN},
-    {"__delitem__", setitem_plain, "self, key, value=, /", PLAIN},
-    {"__contains__", contains_plain, "self, key, /", PLAIN},
-    {"__len__", len_plain, "self, /", PLAIN},
-    {"__iter__", iter_plain, "self, /", PLAIN},
-    {"__reversed__", dict_reversed, "self, /", PLAIN},
-    END};
+const struct script_native dict_methods[] = {{"__new__", dict_new_, "cls, /, *rest, **kw", 0, NATIVE_STATIC},
+                                             {"__init__", dict_update, NULL, PLAIN},
+                                             {"update", dict_update, NULL, PLAIN},
+                                             {"get", dict_get_, "self, key, default=, /", PLAIN},
+                                             {"setdefault", dict_setdefault, "self, key, default=, /", PLAIN},
+                                             {"pop", dict_pop, "self, key, default=", PLAIN},
+                                             {"popitem", dict_popitem, "self, last=", PLAIN},
+                                             {"clear", dict_clear_, "self, /", PLAIN},
+                                             {"copy", dict_copy_, "self, /", PLAIN},
+                                             {"keys", dict_view, "self, /", ITER_KEYS, NATIVE_PLAIN},
+                                             {"values", dict_view, "self, /", ITER_VALUES, NATIVE_PLAIN},
+                                             {"items", dict_view, "self, /", ITER_ITEMS, NATIVE_PLAIN},
+                                             {"fromkeys", dict_fromkeys, "cls, iterable, value=, /", 0, NATIVE_CLASS},
+                                             {"move_to_end", dict_move_to_end, "self, key, last=", PLAIN},
+                                             {"__getitem__", getitem_plain, "self, key, /", PLAIN},
+                                             {"__setitem__", setitem_plain, "self, key, value, /", PLAIN},
+                                             {"__delitem__", setitem_plain, "self, key, value=, /", PLAIN},
+                                             {"__contains__", contains_plain, "self, key, /", PLAIN},
+                                             {"__len__", len_plain, "self, /", PLAIN},
+                                             {"__iter__", iter_plain, "self, /", PLAIN},
+                                             {"__reversed__", dict_reversed, "self, /", PLAIN},
+                                             END};
 
 static sv view_reversed(struct script *s, const struct script_args *a)
 {
@@ -539,7 +539,8 @@ static sv view_disjoint(struct script *s, const struct script_args *a)
 }
 
 const struct script_native view_methods[] = {{"__reversed__", view_reversed, "self, /", PLAIN},
-                                             {"isdisjoint", view_disjoint, "self, other, /", PLAIN}, END};
+                                             {"isdisjoint", view_disjoint, "self, other, /", PLAIN},
+                                             END};
 
 /* ---- range, slice */
 
@@ -575,11 +576,13 @@ static sv range_index(struct script *s, const struct script_args *a)
 
     if (in < 0)
         return sv_null();
-    return in && a->v[1].tag == SV_INT ? sv_int((a->v[1].i - r->start) / r->step) : script_raise(s, EXC_ValueError, "value is not in range");
+    return in && a->v[1].tag == SV_INT ? sv_int((a->v[1].i - r->start) / r->step)
+                                       : script_raise(s, EXC_ValueError, "value is not in range");
 }
 
 const struct script_native range_methods[] = {{"__new__", range_new, "cls, start, stop=, step=, /", 0, NATIVE_STATIC},
-                                              {"index", range_index, "self, value, /", PLAIN}, END};
+                                              {"index", range_index, "self, value, /", PLAIN},
+                                              END};
 
 static sv range_part(struct script *s, sv self, uint32_t data)
 {
@@ -587,13 +590,17 @@ static sv range_part(struct script *s, sv self, uint32_t data)
     return sv_int(data == 0 ? AS(range, self)->start : data == 1 ? AS(range, self)->stop : AS(range, self)->step);
 }
 
-const struct script_member range_members[] = {{"start", range_part, NULL, 0}, {"stop", range_part, NULL, 1}, {"step", range_part, NULL, 2}, {NULL, NULL, NULL, 0}};
+const struct script_member range_members[] = {{"start", range_part, NULL, 0},
+                                              {"stop", range_part, NULL, 1},
+                                              {"step", range_part, NULL, 2},
+                                              {NULL, NULL, NULL, 0}};
 
 static sv slice_new_(struct script *s, const struct script_args *a)
 {
     bool one = !sv_ok(a->v[2]);
 
-    return slice_new(s, one ? sv_none() : sv_keep(a->v[1]), one ? sv_keep(a->v[1]) : sv_keep(a->v[2]), sv_ok(a->v[3]) ? sv_keep(a->v[3]) : sv_none());
+    return slice_new(s, one ? sv_none() : sv_keep(a->v[1]), one ? sv_keep(a->v[1]) : sv_keep(a->v[2]),
+                     sv_ok(a->v[3]) ? sv_keep(a->v[3]) : sv_none());
 }
 
 static sv slice_indices(struct script *s, const struct script_args *a)
@@ -610,7 +617,8 @@ static sv slice_indices(struct script *s, const struct script_args *a)
 }
 
 const struct script_native slice_methods[] = {{"__new__", slice_new_, "cls, start, stop=, step=, /", 0, NATIVE_STATIC},
-                                              {"indices", slice_indices, "self, length, /", PLAIN}, END};
+                                              {"indices", slice_indices, "self, length, /", PLAIN},
+                                              END};
 
 static sv slice_part(struct script *s, sv self, uint32_t data)
 {
@@ -618,4 +626,7 @@ static sv slice_part(struct script *s, sv self, uint32_t data)
     return sv_keep(data == 0 ? AS(slice, self)->start : data == 1 ? AS(slice, self)->stop : AS(slice, self)->step);
 }
 
-const struct script_member slice_members[] = {{"start", slice_part, NULL, 0}, {"stop", slice_part, NULL, 1}, {"step", slice_part, NULL, 2}, {NULL, NULL, NULL, 0}};
+const struct script_member slice_members[] = {{"start", slice_part, NULL, 0},
+                                              {"stop", slice_part, NULL, 1},
+                                              {"step", slice_part, NULL, 2},
+                                              {NULL, NULL, NULL, 0}};

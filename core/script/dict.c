@@ -102,7 +102,8 @@ static bool hash_object(struct script *s, sv v, uint32_t *ret)
 bool sv_hash(struct script *s, sv v, uint32_t *ret)
 {
     switch (v.tag) {
-    case SV_INT: case SV_BOOL:
+    case SV_INT:
+    case SV_BOOL:
         *ret = mix((uint64_t)v.i);
         return true;
     case SV_FLOAT:
@@ -111,7 +112,9 @@ bool sv_hash(struct script *s, sv v, uint32_t *ret)
         else
             *ret = mix((uint64_t)v.i);
         return true;
-    case SV_NONE: case SV_ELLIPSIS: case SV_NOTIMPLEMENTED:
+    case SV_NONE:
+    case SV_ELLIPSIS:
+    case SV_NOTIMPLEMENTED:
         *ret = 7919 * v.tag;
         return true;
     default:
@@ -123,7 +126,9 @@ bool sv_hash(struct script *s, sv v, uint32_t *ret)
         return true;
     case KIND_TUPLE:
         return hash_tuple(s, AS(tuple, v), ret);
-    case KIND_LIST: case KIND_DICT: case KIND_SLICE:
+    case KIND_LIST:
+    case KIND_DICT:
+    case KIND_SLICE:
         if (v.o->cls && cls_has(s, v.o->cls) & HAS_HASH)
             return hash_object(s, v, ret);
         (void)script_raise(s, EXC_TypeError, "unhashable type: '%s'", class_of(s, v)->name->text);

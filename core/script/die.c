@@ -103,7 +103,8 @@ static void release(struct script *s, struct obj *o)
     case KIND_LIST:
         release_list(s, AS(list, v));
         break;
-    case KIND_DICT: case KIND_SET:
+    case KIND_DICT:
+    case KIND_SET:
         dict_release(s, AS(dict, v));
         drop_dict(s, AS(dict, v)->attributes);
         heap_give(s, o, sizeof(struct dict));

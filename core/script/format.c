@@ -180,7 +180,8 @@ static sv repr_object(struct script *s, sv v)
         return repr_exc(s, v);
     if (c->flags & CLS_BOXED)
         return script_repr(s, AS(boxed, v)->value);
-    return str_format(s, "<%s.%s object at 0x%llx>", c->module ? c->module->text : "builtins", c->qualname->text, (unsigned long long)(uintptr_t)v.o);
+    return str_format(s, "<%s.%s object at 0x%llx>", c->module ? c->module->text : "builtins", c->qualname->text,
+                      (unsigned long long)(uintptr_t)v.o);
 }
 
 static sv repr_kind(struct script *s, sv v)
@@ -372,7 +373,8 @@ sv format_value(struct script *s, sv v, sv spec_text)
     } else
         return script_raise(s, EXC_TypeError, "unsupported format string passed to %s.__format__", class_of(s, v)->name->text);
     if (!n)
-        return script_raise(s, EXC_ValueError, "Unknown format code '%c' for object of type '%s'", spec.type ? spec.type : '?', class_of(s, v)->name->text);
+        return script_raise(s, EXC_ValueError, "Unknown format code '%c' for object of type '%s'", spec.type ? spec.type : '?',
+                            class_of(s, v)->name->text);
     return padded(s, text, n, n, &spec, '>');
 }
 
@@ -395,7 +397,7 @@ static bool percent_one(struct script *s, struct writer *w, const char *spec, si
         else if (c == '0' && !f.width && f.precision < 0) {
             if (f.align == '>') {
                 f.align = '=';
-                strcpy(f.fill, "0");
+                memcpy(f.fill, "0", 2);
             }
         } else if (c == '#')
             f.alternate = true;

@@ -155,7 +155,9 @@ static sv gen_next_(struct script *s, const struct script_args *a)
 
 static sv gen_throw_(struct script *s, const struct script_args *a)
 {
-    sv exc = sv_ok(a->v[2]) && a->v[2].tag != SV_NONE ? sv_keep(a->v[2]) : sv_as_class(a->v[1]) ? script_call(s, a->v[1], 0, NULL) : sv_keep(a->v[1]);
+    sv exc = sv_ok(a->v[2]) && a->v[2].tag != SV_NONE ? sv_keep(a->v[2])
+             : sv_as_class(a->v[1])                   ? script_call(s, a->v[1], 0, NULL)
+                                                      : sv_keep(a->v[1]);
     sv r;
 
     if (!sv_ok(exc))
@@ -186,10 +188,9 @@ static sv gen_iter_(struct script *s, const struct script_args *a)
     return sv_keep(a->v[0]);
 }
 
-const struct script_native gen_methods[] = {
-    {"send", gen_send_, "self, value, /", 0, NATIVE_PLAIN},
-    {"throw", gen_throw_, "self, type, value=, traceback=, /", 0, NATIVE_PLAIN},
-    {"close", gen_close_, "self, /", 0, NATIVE_PLAIN},
-    {"__next__", gen_next_, "self, /", 0, NATIVE_PLAIN},
-    {"__iter__", gen_iter_, "self, /", 0, NATIVE_PLAIN},
-    {NULL, NULL, NULL, 0, NATIVE_PLAIN}};
+const struct script_native gen_methods[] = {{"send", gen_send_, "self, value, /", 0, NATIVE_PLAIN},
+                                            {"throw", gen_throw_, "self, type, value=, traceback=, /", 0, NATIVE_PLAIN},
+                                            {"close", gen_close_, "self, /", 0, NATIVE_PLAIN},
+                                            {"__next__", gen_next_, "self, /", 0, NATIVE_PLAIN},
+                                            {"__iter__", gen_iter_, "self, /", 0, NATIVE_PLAIN},
+                                            {NULL, NULL, NULL, 0, NATIVE_PLAIN}};

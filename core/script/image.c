@@ -95,7 +95,8 @@ enum err_code image_new(struct arena *arena, const struct image *below, struct i
     return rc;
 }
 
-enum err_code image_source(struct image *im, const char *name, const char *path, const char *text, size_t bytes, bool package, struct err *err)
+enum err_code image_source(struct image *im, const char *name, const char *path, const char *text, size_t bytes, bool package,
+                           struct err *err)
 {
     struct source_module *m = arena_new(im->arena, struct source_module);
     char *kept = arena_str(im->arena, path, strlen(path));
@@ -251,7 +252,7 @@ static struct cls *class_by_def(const struct image *im, const struct script_clas
 
 #define INHERIT(member)             \
     if (!m->member && from->member) \
-        m->member = from->member
+    m->member = from->member
 
 static const struct script_class *merged(struct image *im, const struct script_class *def, const struct script_class *from)
 {

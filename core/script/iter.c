@@ -51,11 +51,13 @@ sv iter_of(struct script *s, sv v)
     if (v.o->cls && v.o->kind != KIND_INSTANCE && v.o->kind != KIND_CLASS && cls_has(s, v.o->cls) & HAS_ITER)
         return special_call(s, v, SYM_iter, 0, NULL);
     switch (v.o->kind) {
-    case KIND_LIST: case KIND_TUPLE:
+    case KIND_LIST:
+    case KIND_TUPLE:
         return iter_new(s, ITER_SEQ, v);
     case KIND_STR:
         return iter_new(s, ITER_STR, v);
-    case KIND_DICT: case KIND_SET:
+    case KIND_DICT:
+    case KIND_SET:
         it = iter_new(s, ITER_KEYS, v);
         if (sv_ok(it))
             AS(iter, it)->stop = dict_ptr(v)->n;
@@ -73,7 +75,8 @@ sv iter_of(struct script *s, sv v)
             AS(iter, it)->step = AS(range, v)->step;
         }
         return it;
-    case KIND_GEN: case KIND_ITER:
+    case KIND_GEN:
+    case KIND_ITER:
         return sv_keep(v);
     case KIND_INSTANCE:
         return iter_instance(s, v);
@@ -293,7 +296,9 @@ static sv next_iter(struct script *s, struct iter *it)
         while (it->at < t->bytes && ((unsigned char)t->text[it->at] & 0xC0) == 0x80);
         return str_new(s, t->text + from, (size_t)(it->at - from));
     }
-    case ITER_KEYS: case ITER_VALUES: case ITER_ITEMS:
+    case ITER_KEYS:
+    case ITER_VALUES:
+    case ITER_ITEMS:
         return next_dict(s, it);
     case ITER_ENUMERATE:
         item = iter_next(s, it->of);

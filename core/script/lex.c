@@ -19,12 +19,13 @@ static const struct {
     enum token kind;
 } operators[] = {
     {"**=", T_DSTAR_IS}, {"//=", T_DSLASH_IS}, {"<<=", T_LSHIFT_IS}, {">>=", T_RSHIFT_IS}, {"...", T_ELLIPSIS}, {"**", T_DSTAR},
-    {"//", T_DSLASH}, {"<<", T_LSHIFT}, {">>", T_RSHIFT}, {"<=", T_LE}, {">=", T_GE}, {"==", T_EQ}, {"!=", T_NE}, {"->", T_ARROW},
-    {":=", T_WALRUS}, {"+=", T_PLUS_IS}, {"-=", T_MINUS_IS}, {"*=", T_STAR_IS}, {"/=", T_SLASH_IS}, {"%=", T_PERCENT_IS}, {"@=", T_AT_IS},
-    {"&=", T_AMPER_IS}, {"|=", T_BAR_IS}, {"^=", T_CARET_IS}, {"+", T_PLUS}, {"-", T_MINUS}, {"*", T_STAR}, {"/", T_SLASH},
-    {"%", T_PERCENT}, {"@", T_AT}, {"&", T_AMPER}, {"|", T_BAR}, {"^", T_CARET}, {"~", T_TILDE}, {"<", T_LT}, {">", T_GT}, {"(", T_LPAR},
-    {")", T_RPAR}, {"[", T_LSQB}, {"]", T_RSQB}, {"{", T_LBRACE}, {"}", T_RBRACE}, {",", T_COMMA}, {":", T_COLON}, {";", T_SEMI},
-    {".", T_DOT}, {"=", T_ASSIGN}, {"!", T_BANG},
+    {"//", T_DSLASH},    {"<<", T_LSHIFT},     {">>", T_RSHIFT},     {"<=", T_LE},         {">=", T_GE},        {"==", T_EQ},
+    {"!=", T_NE},        {"->", T_ARROW},      {":=", T_WALRUS},     {"+=", T_PLUS_IS},    {"-=", T_MINUS_IS},  {"*=", T_STAR_IS},
+    {"/=", T_SLASH_IS},  {"%=", T_PERCENT_IS}, {"@=", T_AT_IS},      {"&=", T_AMPER_IS},   {"|=", T_BAR_IS},    {"^=", T_CARET_IS},
+    {"+", T_PLUS},       {"-", T_MINUS},       {"*", T_STAR},        {"/", T_SLASH},       {"%", T_PERCENT},    {"@", T_AT},
+    {"&", T_AMPER},      {"|", T_BAR},         {"^", T_CARET},       {"~", T_TILDE},       {"<", T_LT},         {">", T_GT},
+    {"(", T_LPAR},       {")", T_RPAR},        {"[", T_LSQB},        {"]", T_RSQB},        {"{", T_LBRACE},     {"}", T_RBRACE},
+    {",", T_COMMA},      {":", T_COLON},       {";", T_SEMI},        {".", T_DOT},         {"=", T_ASSIGN},     {"!", T_BANG},
 };
 
 static bool name_starts(char c)
@@ -159,7 +160,8 @@ static void number(struct lex *l)
     for (;; n++) {
         char c = peek(l, n);
 
-        if (ascii_lower(c) == 'e' && (ascii_digit(peek(l, n + 1)) || ((peek(l, n + 1) == '-' || peek(l, n + 1) == '+') && ascii_digit(peek(l, n + 2)))))
+        if (ascii_lower(c) == 'e' &&
+            (ascii_digit(peek(l, n + 1)) || ((peek(l, n + 1) == '-' || peek(l, n + 1) == '+') && ascii_digit(peek(l, n + 2)))))
             n++;
         else if (!ascii_digit(c) && c != '.' && c != '_')
             break;

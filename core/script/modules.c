@@ -29,7 +29,8 @@ static sv math_one(struct script *s, const struct script_args *a)
     switch (a->def->data) {
     case M_SQRT:
         return f < 0 ? script_raise(s, EXC_ValueError, "math domain error") : sv_float(sqrt(f));
-    case M_LOG2: case M_LOG10:
+    case M_LOG2:
+    case M_LOG10:
         if (f <= 0)
             return script_raise(s, EXC_ValueError, "math domain error");
         return sv_float(a->def->data == M_LOG2 ? log2(f) : log(f) / 2.302585092994046);
@@ -142,18 +143,27 @@ static sv math_prod(struct script *s, const struct script_args *a)
     return script_failed(s) ? sv_null() : r;
 }
 
-static const struct script_native math_functions[] = {
-    {"sqrt", math_one, "x, /", M_SQRT, NATIVE_PLAIN},     {"log2", math_one, "x, /", M_LOG2, NATIVE_PLAIN},
-    {"log10", math_one, "x, /", M_LOG10, NATIVE_PLAIN},   {"exp", math_one, "x, /", M_EXP, NATIVE_PLAIN},
-    {"floor", math_one, "x, /", M_FLOOR, NATIVE_PLAIN},   {"ceil", math_one, "x, /", M_CEIL, NATIVE_PLAIN},
-    {"trunc", math_one, "x, /", M_TRUNC, NATIVE_PLAIN},   {"fabs", math_one, "x, /", M_FABS, NATIVE_PLAIN},
-    {"isnan", math_one, "x, /", M_ISNAN, NATIVE_PLAIN},   {"isinf", math_one, "x, /", M_ISINF, NATIVE_PLAIN},
-    {"isfinite", math_one, "x, /", M_ISFINITE, NATIVE_PLAIN}, {"cos", math_one, "x, /", M_COS, NATIVE_PLAIN},
-    {"sin", math_one, "x, /", M_SIN, NATIVE_PLAIN},       {"tanh", math_one, "x, /", M_TANH, NATIVE_PLAIN},
-    {"log", math_log, "x, base=, /", PLAIN},              {"pow", math_pow, "x, y, /", PLAIN},
-    {"gcd", math_gcd, "*rest", 0, NATIVE_PLAIN},          {"lcm", math_gcd, "*rest", 1, NATIVE_PLAIN},
-    {"isqrt", math_isqrt, "n, /", PLAIN},                 {"prod", math_prod, "iterable, /, *, start=", PLAIN},
-    {NULL, NULL, NULL, PLAIN}};
+static const struct script_native math_functions[] = {{"sqrt", math_one, "x, /", M_SQRT, NATIVE_PLAIN},
+                                                      {"log2", math_one, "x, /", M_LOG2, NATIVE_PLAIN},
+                                                      {"log10", math_one, "x, /", M_LOG10, NATIVE_PLAIN},
+                                                      {"exp", math_one, "x, /", M_EXP, NATIVE_PLAIN},
+                                                      {"floor", math_one, "x, /", M_FLOOR, NATIVE_PLAIN},
+                                                      {"ceil", math_one, "x, /", M_CEIL, NATIVE_PLAIN},
+                                                      {"trunc", math_one, "x, /", M_TRUNC, NATIVE_PLAIN},
+                                                      {"fabs", math_one, "x, /", M_FABS, NATIVE_PLAIN},
+                                                      {"isnan", math_one, "x, /", M_ISNAN, NATIVE_PLAIN},
+                                                      {"isinf", math_one, "x, /", M_ISINF, NATIVE_PLAIN},
+                                                      {"isfinite", math_one, "x, /", M_ISFINITE, NATIVE_PLAIN},
+                                                      {"cos", math_one, "x, /", M_COS, NATIVE_PLAIN},
+                                                      {"sin", math_one, "x, /", M_SIN, NATIVE_PLAIN},
+                                                      {"tanh", math_one, "x, /", M_TANH, NATIVE_PLAIN},
+                                                      {"log", math_log, "x, base=, /", PLAIN},
+                                                      {"pow", math_pow, "x, y, /", PLAIN},
+                                                      {"gcd", math_gcd, "*rest", 0, NATIVE_PLAIN},
+                                                      {"lcm", math_gcd, "*rest", 1, NATIVE_PLAIN},
+                                                      {"isqrt", math_isqrt, "n, /", PLAIN},
+                                                      {"prod", math_prod, "iterable, /, *, start=", PLAIN},
+                                                      {NULL, NULL, NULL, PLAIN}};
 static const struct script_constant math_constants[] = {{"pi", {.tag = SV_FLOAT, .f = 3.141592653589793}},
                                                         {"e", {.tag = SV_FLOAT, .f = 2.718281828459045}},
                                                         {"tau", {.tag = SV_FLOAT, .f = 6.283185307179586}},
@@ -224,10 +234,16 @@ static sv partial_part(struct script *s, sv self, uint32_t data)
 }
 
 static const struct script_native partial_methods[] = {{"__init__", partial_init, NULL, PLAIN}, {NULL, NULL, NULL, PLAIN}};
-static const struct script_member partial_members[] = {{"func", partial_part, NULL, 0}, {"args", partial_part, NULL, 1}, {"keywords", partial_part, NULL, 2},
+static const struct script_member partial_members[] = {{"func", partial_part, NULL, 0},
+                                                       {"args", partial_part, NULL, 1},
+                                                       {"keywords", partial_part, NULL, 2},
                                                        {NULL, NULL, NULL, 0}};
-static const struct script_class partial_class = {.name = "partial", .bytes = sizeof(struct partial), .methods = partial_methods,
-                                                  .members = partial_members, .die = partial_die, .call = partial_call};
+static const struct script_class partial_class = {.name = "partial",
+                                                  .bytes = sizeof(struct partial),
+                                                  .methods = partial_methods,
+                                                  .members = partial_members,
+                                                  .die = partial_die,
+                                                  .call = partial_call};
 static const struct script_class *const functools_classes[] = {&partial_class, NULL};
 static const struct script_module functools = {"functools", NULL, functools_classes, NULL, NULL};
 
@@ -238,9 +254,11 @@ static sv type_of_kind(struct script *s, const struct script_args *a)
     static const struct {
         const char *name;
         uint8_t type;
-    } rows[] = {{"NoneType", B_NONE}, {"FunctionType", B_FUNC}, {"MethodType", B_METHOD}, {"ModuleType", B_MODULE}, {"GeneratorType", B_GEN},
-                {"BuiltinFunctionType", B_NATIVE}, {"GenericAlias", B_ALIAS}, {"UnionType", B_UNION}, {"cached_property", B_CACHED},
-                {"CellType", B_CELL}, {"CodeType", B_CODE}, {"EllipsisType", B_ELLIPSIS}, {"TracebackType", B_TRACE}};
+    } rows[] = {{"NoneType", B_NONE},      {"FunctionType", B_FUNC}, {"MethodType", B_METHOD},
+                {"ModuleType", B_MODULE},  {"GeneratorType", B_GEN}, {"BuiltinFunctionType", B_NATIVE},
+                {"GenericAlias", B_ALIAS}, {"UnionType", B_UNION},   {"cached_property", B_CACHED},
+                {"CellType", B_CELL},      {"CodeType", B_CODE},     {"EllipsisType", B_ELLIPSIS},
+                {"TracebackType", B_TRACE}};
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (str_is(a->v[0], rows[i].name))

@@ -280,8 +280,7 @@ size_t number_repr(double f, char *text)
     char *e;
 
     if (isnan(f) || isinf(f)) {
-        strcpy(text, isnan(f) ? "nan" : f > 0 ? "inf" : "-inf");
-        return strlen(text);
+        return (size_t)snprintf(text, 8, "%s", isnan(f) ? "nan" : f > 0 ? "inf" : "-inf");
     }
     for (; precision <= 16; precision++) {
         double back = 0;
@@ -361,7 +360,7 @@ bool number_spec(const char *text, size_t n, struct number_spec *ret)
         s.zero = true;
         if (!s.align) {
             s.align = '=';
-            strcpy(s.fill, "0");
+            memcpy(s.fill, "0", 2);
         }
         i++;
     }
@@ -445,7 +444,10 @@ size_t number_format_double(double f, const struct number_spec *spec, char *text
     } else if (type == '%') {
         n = (size_t)snprintf(text, room - 1, "%.*f%%", precision < 0 ? 6 : precision, f * 100);
     } else {
-        char fmt[8] = {'%', spec->alternate ? '#' : '.', spec->alternate ? '.' : '*', spec->alternate ? '*' : type == 'n' ? 'g' : type,
+        char fmt[8] = {'%', spec->alternate ? '#' : '.', spec->alternate ? '.' : '*',
+                       spec->alternate ? '*'
+                       : type == 'n'   ? 'g'
+                                       : type,
                        spec->alternate ? type : 0};
 
         n = (size_t)snprintf(text, room, fmt, precision < 0 ? 6 : precision, f);

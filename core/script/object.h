@@ -40,7 +40,7 @@ enum { DICT_SMALL = 8 };
 struct dict { /* and set: values are SV_NONE */
     struct obj h;
     uint32_t n, used, cap;
-    uint32_t version;     /* of its layout: where an entry lies */
+    uint32_t version; /* of its layout: where an entry lies */
     struct entry *entries;
     uint32_t *index, mask; /* entry + 1, 0: free; NULL while small */
     uint32_t *hashes;
@@ -56,27 +56,54 @@ struct cls {
     struct obj h;
     struct str *name, *module;
     struct str *qualname;
-    uint32_t version;        /* changes with the class, or with one it derives from; unique in its script */
-    uint8_t layout;          /* enum kind of its instances */
+    uint32_t version; /* changes with the class, or with one it derives from; unique in its script */
+    uint8_t layout;   /* enum kind of its instances */
     uint8_t has_known;
-    uint16_t flags;          /* enum cls_flag */
-    uint32_t has;            /* enum cls_has: which meanings its methods give to an instance */
+    uint16_t flags; /* enum cls_flag */
+    uint32_t has;   /* enum cls_has: which meanings its methods give to an instance */
     uint32_t n_mro, n_bases, n_keys, max_keys;
     struct cls **mro, **bases;
     struct dict *dict;
     const struct script_class *native; /* merged with its bases'; NULL: none */
     const struct script_class *def;    /* as it was registered */
-    size_t bytes;            /* of an instance */
-    struct str **keys;       /* attributes of its instances by slot */
-    struct cls *next;        /* of the script's */
-    sv meta;                 /* the metaclass, if it has one of its own */
-    enum script_exc exc;     /* of a builtin exception */
+    size_t bytes;                      /* of an instance */
+    struct str **keys;                 /* attributes of its instances by slot */
+    struct cls *next;                  /* of the script's */
+    sv meta;                           /* the metaclass, if it has one of its own */
+    enum script_exc exc;               /* of a builtin exception */
 };
-enum cls_flag { CLS_SHARED = 1 /* in an image: not written */, CLS_FINAL = 2, CLS_BOXED = 4 /* holds a str, int, float, tuple: struct boxed */,
-                CLS_EXCEPTION = 8, CLS_SLOTTED = 16 };
-enum cls_has { HAS_GETATTR = 1, HAS_GETATTRIBUTE = 2, HAS_SETATTR = 4, HAS_DELATTR = 8, HAS_DEL = 16, HAS_GET = 32, HAS_SET = 64, HAS_EQ = 128,
-               HAS_HASH = 256, HAS_BOOL = 512, HAS_LEN = 1024, HAS_NEW = 2048, HAS_ITER = 4096, HAS_GETITEM = 8192, HAS_CALL = 16384, HAS_NE = 32768,
-               HAS_SETITEM = 65536, HAS_CONTAINS = 1 << 17, HAS_REPR = 1 << 18, HAS_STR = 1 << 19, HAS_NEXT = 1 << 20, HAS_INIT = 1 << 21, HAS_DELITEM = 1 << 22 };
+enum cls_flag {
+    CLS_SHARED = 1 /* in an image: not written */,
+    CLS_FINAL = 2,
+    CLS_BOXED = 4 /* holds a str, int, float, tuple: struct boxed */,
+    CLS_EXCEPTION = 8,
+    CLS_SLOTTED = 16
+};
+enum cls_has {
+    HAS_GETATTR = 1,
+    HAS_GETATTRIBUTE = 2,
+    HAS_SETATTR = 4,
+    HAS_DELATTR = 8,
+    HAS_DEL = 16,
+    HAS_GET = 32,
+    HAS_SET = 64,
+    HAS_EQ = 128,
+    HAS_HASH = 256,
+    HAS_BOOL = 512,
+    HAS_LEN = 1024,
+    HAS_NEW = 2048,
+    HAS_ITER = 4096,
+    HAS_GETITEM = 8192,
+    HAS_CALL = 16384,
+    HAS_NE = 32768,
+    HAS_SETITEM = 65536,
+    HAS_CONTAINS = 1 << 17,
+    HAS_REPR = 1 << 18,
+    HAS_STR = 1 << 19,
+    HAS_NEXT = 1 << 20,
+    HAS_INIT = 1 << 21,
+    HAS_DELITEM = 1 << 22
+};
 
 struct boxed { /* an instance of a class derived from str, int, float or tuple */
     struct script_object base;
@@ -93,12 +120,12 @@ struct exc { /* an exception */
 struct func {
     struct obj h;
     const struct code *code;
-    struct run_code *run;   /* this script's inline caches of the code */
-    struct module *module;  /* its globals */
+    struct run_code *run;  /* this script's inline caches of the code */
+    struct module *module; /* its globals */
     sv name, qualname;
-    sv defaults;            /* tuple or SV_NULL */
-    sv kwdefaults;          /* dict or SV_NULL */
-    sv closure;             /* tuple of cells or SV_NULL */
+    sv defaults;   /* tuple or SV_NULL */
+    sv kwdefaults; /* dict or SV_NULL */
+    sv closure;    /* tuple of cells or SV_NULL */
     struct dict *attributes;
 };
 
@@ -107,14 +134,14 @@ struct native {
     const struct script_native *def;
     struct signature *signature; /* NULL: as called */
     struct str *name;
-    sv self;                /* goes first; SV_NULL: none */
-    struct cls *owner;      /* the class it is a method of; NULL */
+    sv self;           /* goes first; SV_NULL: none */
+    struct cls *owner; /* the class it is a method of; NULL */
 };
 
 struct signature {
     uint16_t n, n_positional_only, n_positional, n_needed; /* needed: the first ones */
     bool rest, kw;
-    uint32_t required;      /* a bit each */
+    uint32_t required; /* a bit each */
     struct str *names[];
 };
 
@@ -172,13 +199,25 @@ struct alias { /* list[int], a | b: origin and arguments, read by whoever asks *
 };
 
 enum iter_kind {
-    ITER_SEQ /* list or tuple */, ITER_STR, ITER_RANGE, ITER_KEYS, ITER_VALUES, ITER_ITEMS, ITER_ENUMERATE, ITER_ZIP, ITER_MAP, ITER_FILTER,
-    ITER_REVERSED, ITER_GETITEM, ITER_CALL /* iter(f, sentinel) */, ITER_REVERSED_KEYS
+    ITER_SEQ /* list or tuple */,
+    ITER_STR,
+    ITER_RANGE,
+    ITER_KEYS,
+    ITER_VALUES,
+    ITER_ITEMS,
+    ITER_ENUMERATE,
+    ITER_ZIP,
+    ITER_MAP,
+    ITER_FILTER,
+    ITER_REVERSED,
+    ITER_GETITEM,
+    ITER_CALL /* iter(f, sentinel) */,
+    ITER_REVERSED_KEYS
 };
 struct iter { /* h.aux: enum iter_kind */
     struct obj h;
-    sv of;           /* what is walked; a tuple of iterators for zip and map; SV_NULL at its end */
-    sv other;        /* map's and filter's function; the tuple that zip, enumerate and items use again */
+    sv of;    /* what is walked; a tuple of iterators for zip and map; SV_NULL at its end */
+    sv other; /* map's and filter's function; the tuple that zip, enumerate and items use again */
     int64_t at, stop, step;
 };
 
@@ -192,7 +231,7 @@ struct gen {
     struct frame *frame;
     uint8_t state; /* enum gen_state */
     sv name;
-    sv exc;        /* its own handled exception */
+    sv exc; /* its own handled exception */
 };
 enum gen_state { GEN_CREATED, GEN_SUSPENDED, GEN_RUNNING, GEN_DONE };
 
@@ -223,11 +262,11 @@ struct code {
     struct obj h;
     struct str *name, *qualname;
     const char *path;
-    const uint32_t *ops;  /* operation in the low byte, operand above */
+    const uint32_t *ops; /* operation in the low byte, operand above */
     const uint32_t *lines;
     const sv *consts;
-    struct str **names;   /* of sites: each has a cache in struct run_code */
-    struct str **vars;    /* locals, cells, free */
+    struct str **names; /* of sites: each has a cache in struct run_code */
+    struct str **vars;  /* locals, cells, free */
     const struct handler *handlers;
     uint32_t n_ops, n_consts, n_names, n_handlers, id;
     uint16_t n_args, n_positional_only, n_keyword; /* n_args: positional ones */
@@ -238,8 +277,14 @@ struct code {
 struct annotation { /* of a parameter, or `return` */
     struct str *name, *text;
 };
-enum code_flag { CODE_REST = 1, CODE_KW = 2, CODE_GENERATOR = 4, CODE_FUNCTION = 8 /* locals in slots */, CODE_SIMPLE = 16 /* neither rest, kw nor
-                 keyword-only ones */ };
+enum code_flag {
+    CODE_REST = 1,
+    CODE_KW = 2,
+    CODE_GENERATOR = 4,
+    CODE_FUNCTION = 8 /* locals in slots */,
+    CODE_SIMPLE = 16 /* neither rest, kw nor
+                 keyword-only ones */
+};
 
 struct cache { /* of one site */
     struct str *name;
@@ -258,11 +303,11 @@ struct run_code {
 struct frame {
     struct frame *back;
     const struct code *code;
-    struct func *func;      /* owned; NULL: a module's or a class's body */
+    struct func *func; /* owned; NULL: a module's or a class's body */
     struct module *module;
     struct run_code *run;
-    struct dict *names;     /* of a class body: owned; of a module: its dict, lent */
-    const uint32_t *pc;     /* of the operation that runs */
+    struct dict *names;      /* of a class body: owned; of a module: its dict, lent */
+    const uint32_t *pc;      /* of the operation that runs */
     sv *locals, *sp, *limit; /* limit: what it calls may use the stack from here on */
     struct frame_obj *obj;
     bool entry, owned_names, of_gen; /* entry: C called; of_gen: lies in a generator */
@@ -272,9 +317,47 @@ struct frame {
 /* ---- builtin classes: in the first image */
 
 enum builtin {
-    B_OBJECT, B_TYPE, B_NONE, B_INT, B_BOOL, B_FLOAT, B_STR, B_TUPLE, B_LIST, B_DICT, B_SET, B_FROZENSET, B_FUNC, B_NATIVE, B_METHOD, B_MODULE,
-    B_CELL, B_CODE, B_GEN, B_RANGE, B_SLICE, B_ITER, B_SUPER, B_PROPERTY, B_CACHED, B_STATICMETHOD, B_CLASSMETHOD, B_TRACE, B_FRAME, B_VIEW,
-    B_ALIAS, B_ELLIPSIS, B_NOTIMPLEMENTED, B_MEMBER, B_ENUMERATE, B_ZIP, B_MAP, B_FILTER, B_REVERSED, B_UNION, B_COUNT
+    B_OBJECT,
+    B_TYPE,
+    B_NONE,
+    B_INT,
+    B_BOOL,
+    B_FLOAT,
+    B_STR,
+    B_TUPLE,
+    B_LIST,
+    B_DICT,
+    B_SET,
+    B_FROZENSET,
+    B_FUNC,
+    B_NATIVE,
+    B_METHOD,
+    B_MODULE,
+    B_CELL,
+    B_CODE,
+    B_GEN,
+    B_RANGE,
+    B_SLICE,
+    B_ITER,
+    B_SUPER,
+    B_PROPERTY,
+    B_CACHED,
+    B_STATICMETHOD,
+    B_CLASSMETHOD,
+    B_TRACE,
+    B_FRAME,
+    B_VIEW,
+    B_ALIAS,
+    B_ELLIPSIS,
+    B_NOTIMPLEMENTED,
+    B_MEMBER,
+    B_ENUMERATE,
+    B_ZIP,
+    B_MAP,
+    B_FILTER,
+    B_REVERSED,
+    B_UNION,
+    B_COUNT
 };
 
 enum symbol {
@@ -321,7 +404,7 @@ struct image {
     struct world *world;
     struct str **table; /* of names */
     uint32_t n_names, cap;
-    uint32_t n_codes;   /* with those below */
+    uint32_t n_codes; /* with those below */
     struct source_module *sources;
     struct native_module *natives;
     struct native_classes *classes;
@@ -353,27 +436,29 @@ struct method_cache {
 
 struct script {
     struct world *w;
-    struct str **sym;       /* w->symbols */
+    struct str **sym; /* w->symbols */
     int64_t steps;
     struct frame *frame;
     sv *stack, *stack_end, *sp; /* sp: free from here on, for what runs next */
-    sv exc;                 /* that is raised; SV_NULL: none */
-    sv handled;             /* that an except block handles: sys.exc_info() */
-    bool over;              /* for good: `end` says why */
+    sv exc;                     /* that is raised; SV_NULL: none */
+    sv handled;                 /* that an except block handles: sys.exc_info() */
+    bool over;                  /* for good: `end` says why */
     struct err end;
     uint32_t depth, max_depth, c_depth, die_depth;
     uint32_t next_version;
-    struct obj **dying;     /* deeper than may be nested: their turn comes */
+    struct obj **dying; /* deeper than may be nested: their turn comes */
     uint32_t n_dying, max_dying;
     struct arena *arena;
-    struct { void *next; } free_lists[HEAP_CLASSES];
+    struct {
+        void *next;
+    } free_lists[HEAP_CLASSES];
     void *large[64];
-    struct image *own;      /* names and modules that came while it ran */
+    struct image *own; /* names and modules that came while it ran */
     const struct image *image;
     struct run_code **runs; /* by code id */
     uint32_t n_runs;
     struct cls *classes;
-    struct dict *modules;   /* name: module */
+    struct dict *modules; /* name: module */
     struct dict *builtins;
     struct script_host host;
     char (*where)[160];
@@ -395,9 +480,9 @@ static inline bool str_same(const struct str *a, const struct str *b)
 {
     return a == b || (!(a->h.flags & b->h.flags & STR_SYMBOL) && a->bytes == b->bytes && memcmp(a->text, b->text, a->bytes) == 0);
 }
-struct str *as_str(sv v);   /* also of a derived class; NULL: none */
+struct str *as_str(sv v);                    /* also of a derived class; NULL: none */
 struct str *name_of(struct script *s, sv v); /* the symbol; NULL: TypeError is set */
-uint32_t str_length(const struct str *t); /* code points */
+uint32_t str_length(const struct str *t);    /* code points */
 size_t str_offset(const struct str *t, uint32_t nth);
 sv str_slice(struct script *s, const struct str *t, int64_t from, int64_t step, int64_t n);
 const char *text_find(struct script *s, const char *in, size_t n, const struct str *t);
@@ -418,7 +503,7 @@ struct writer {
 void text_put(struct writer *w, const char *text, size_t n);
 void put_text(struct writer *w, const char *text);
 void put_str(struct writer *w, sv v); /* str(v), lent */
-sv written(struct writer *w);  /* SV_NULL: it failed; the writer is empty again */
+sv written(struct writer *w);         /* SV_NULL: it failed; the writer is empty again */
 void unwritten(struct writer *w);
 
 /* ---- containers */
@@ -436,16 +521,19 @@ bool list_sort(struct script *s, struct list *l, sv key, bool reverse);
 struct dict *dict_make(struct script *s);
 sv set_new(struct script *s, bool frozen);
 int dict_find(struct script *s, const struct dict *d, sv key, struct entry **ret); /* 1, 0, -1 */
-struct entry *dict_find_name(const struct dict *d, const struct str *name); /* keys are symbols or strings */
-bool dict_put(struct script *s, struct dict *d, sv key, sv value);      /* keeps both */
+struct entry *dict_find_name(const struct dict *d, const struct str *name);        /* keys are symbols or strings */
+bool dict_put(struct script *s, struct dict *d, sv key, sv value);                 /* keeps both */
 bool dict_put_name(struct script *s, struct dict *d, struct str *name, sv value);
-int dict_remove(struct script *s, struct dict *d, sv key, sv *ret);     /* takes it out: 1, 0, -1; ret NULL: it dies */
+int dict_remove(struct script *s, struct dict *d, sv key, sv *ret); /* takes it out: 1, 0, -1; ret NULL: it dies */
 void dict_clear(struct script *s, struct dict *d);
 void dict_release(struct script *s, struct dict *d);
 bool dict_merge(struct script *s, struct dict *d, sv from, bool unique); /* unique: TypeError for a key that is there */
 sv dict_copy(struct script *s, const struct dict *d);
 bool sv_hash(struct script *s, sv v, uint32_t *ret);
-static inline struct dict *dict_ptr(sv v) { return (struct dict *)(void *)v.o; }
+static inline struct dict *dict_ptr(sv v)
+{
+    return (struct dict *)(void *)v.o;
+}
 sv set_operate(struct script *s, enum script_binary op, sv a, sv b, bool in_place);
 int set_compare(struct script *s, enum script_compare op, const struct dict *a, const struct dict *b);
 
@@ -457,7 +545,8 @@ sv slice_new(struct script *s, sv start, sv stop, sv step); /* takes them */
 struct cls *class_of(const struct script *s, sv v);
 sv type_find(struct script *s, struct cls *c, const struct str *name); /* lent; along its order; SV_NULL: none */
 uint32_t cls_has(struct script *s, struct cls *c);
-sv class_new(struct script *s, struct str *name, uint32_t n_bases, const sv *bases, struct dict *names, sv meta, const struct script_args *kw);
+sv class_new(struct script *s, struct str *name, uint32_t n_bases, const sv *bases, struct dict *names, sv meta,
+             const struct script_args *kw);
 sv class_call(struct script *s, struct cls *c, const struct script_args *a);
 sv class_statement(struct script *s, sv body, sv bases, sv keywords, struct str *name);
 sv class_make(struct script *s, sv of, const struct script_args *a); /* of.__call__, `of` a class */
@@ -466,14 +555,14 @@ bool class_set(struct script *s, struct cls *c, struct str *name, sv value);
 int class_get(struct script *s, struct cls *c, struct str *name, sv *ret);
 sv instance_new(struct script *s, struct cls *c);
 sv *instance_slot(struct script *s, struct script_object *o, struct cls *c, const struct str *name); /* NULL: not there */
-struct dict **attributes_of(sv v); /* of what keeps them in a dict; NULL: it has none */
+struct dict **attributes_of(sv v);                                 /* of what keeps them in a dict; NULL: it has none */
 int attr_find(struct script *s, sv of, struct str *name, sv *ret); /* script_find with a symbol */
 sv attr_get(struct script *s, sv of, struct str *name);
 bool attr_set(struct script *s, sv of, struct str *name, sv value);
 int attr_plain(struct script *s, sv of, struct str *name, sv *ret);
 int super_find(struct script *s, struct super *u, struct str *name, sv *ret);
 sv descriptor_get(struct script *s, sv found, sv self, struct cls *of); /* `found` lent; binds it */
-sv method_find(struct script *s, sv of, struct str *name, sv *self); /* a function and *self (kept), or *self SV_NULL: bound already */
+sv method_find(struct script *s, sv of, struct str *name, sv *self);    /* a function and *self (kept), or *self SV_NULL: bound already */
 int special(struct script *s, sv of, enum symbol name, uint32_t n, const sv *argv, sv *ret); /* calls type(of).name: 1, 0: no such, -1 */
 sv special_call(struct script *s, sv of, enum symbol name, uint32_t n, const sv *argv);
 sv dict_of(struct script *s, sv of);
@@ -502,8 +591,8 @@ sv gen_close(struct script *s, struct gen *g);
 sv iter_new(struct script *s, enum iter_kind kind, sv of); /* keeps */
 sv iter_of(struct script *s, sv v);
 sv iter_next(struct script *s, sv it);
-sv exc_new(struct script *s, struct cls *c, sv args); /* keeps args, a tuple */
-void exc_set(struct script *s, sv exc);               /* takes it: it is raised */
+sv exc_new(struct script *s, struct cls *c, sv args);      /* keeps args, a tuple */
+void exc_set(struct script *s, sv exc);                    /* takes it: it is raised */
 bool exc_raise_value(struct script *s, sv what, sv cause); /* raise what from cause: keeps */
 int exc_matches(struct script *s, sv exc, sv type);
 void trace_add(struct script *s, struct frame *f);
@@ -511,7 +600,10 @@ uint32_t frame_line(const struct frame *f);
 void frame_give(struct script *s, struct frame *f);
 void frame_obj_die(struct script *s, struct frame_obj *o);
 bool enter(struct script *s); /* C calls itself: false: too deep */
-static inline void leave(struct script *s) { s->c_depth--; }
+static inline void leave(struct script *s)
+{
+    s->c_depth--;
+}
 sv raise_type(struct script *s, const char *fmt, sv of); /* TypeError with the name of its class for %s */
 
 /* ---- modules */
@@ -521,13 +613,14 @@ sv import_from(struct script *s, sv module, struct str *name);
 bool import_star(struct script *s, sv module, struct dict *into);
 
 /* ---- tables of natives */
-extern const struct script_native str_methods[], list_methods[], tuple_methods[], dict_methods[], set_methods[], int_methods[], float_methods[],
-    object_methods[], type_methods[], property_methods[], gen_methods[], func_methods[], exception_methods[], builtin_functions[], iter_methods[],
-    range_methods[], slice_methods[], method_methods[], view_methods[], super_methods[], frozenset_methods[], bool_methods[], wrap_methods[], 
-    enumerate_methods[], zip_methods[], map_methods[], filter_methods[], reversed_methods[], cached_methods[], module_methods[], none_methods[];
-extern const struct script_member int_members[], func_members[], method_members[], type_members[], object_members[], exception_members[], code_members[],
-    native_members[], range_members[], slice_members[], property_members[], alias_members[], gen_members[], super_members[], module_members[], cell_members[],
-    wrap_members[], float_members[], view_members[], trace_members[];
+extern const struct script_native str_methods[], list_methods[], tuple_methods[], dict_methods[], set_methods[], int_methods[],
+    float_methods[], object_methods[], type_methods[], property_methods[], gen_methods[], func_methods[], exception_methods[],
+    builtin_functions[], iter_methods[], range_methods[], slice_methods[], method_methods[], view_methods[], super_methods[],
+    frozenset_methods[], bool_methods[], wrap_methods[], enumerate_methods[], zip_methods[], map_methods[], filter_methods[],
+    reversed_methods[], cached_methods[], module_methods[], none_methods[];
+extern const struct script_member int_members[], func_members[], method_members[], type_members[], object_members[], exception_members[],
+    code_members[], native_members[], range_members[], slice_members[], property_members[], alias_members[], gen_members[], super_members[],
+    module_members[], cell_members[], wrap_members[], float_members[], view_members[], trace_members[];
 extern const struct script_module *const builtin_modules[];
 struct library_text {
     const char *name, *text;

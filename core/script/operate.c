@@ -54,7 +54,8 @@ static sv int_binary(struct script *s, enum script_binary op, int64_t a, int64_t
         return __builtin_mul_overflow(a, b, &r) ? too_big(s) : sv_int(r);
     case BINARY_DIV:
         return b ? sv_float((double)a / (double)b) : script_raise(s, EXC_ZeroDivisionError, "division by zero");
-    case BINARY_FLOORDIV: case BINARY_MOD:
+    case BINARY_FLOORDIV:
+    case BINARY_MOD:
         if (!b)
             return script_raise(s, EXC_ZeroDivisionError, "integer division or modulo by zero");
         if (b == -1)
@@ -69,7 +70,8 @@ static sv int_binary(struct script *s, enum script_binary op, int64_t a, int64_t
         return sv_int(a | b);
     case BINARY_XOR:
         return sv_int(a ^ b);
-    case BINARY_LSHIFT: case BINARY_RSHIFT:
+    case BINARY_LSHIFT:
+    case BINARY_RSHIFT:
         if (b < 0)
             return script_raise(s, EXC_ValueError, "negative shift count");
         if (op == BINARY_RSHIFT)
@@ -96,7 +98,8 @@ static sv float_binary(struct script *s, enum script_binary op, double a, double
     case BINARY_DIV:
         return b != 0 ? sv_float(a / b) : script_raise(s, EXC_ZeroDivisionError, "float division by zero");
     case BINARY_FLOORDIV:
-        return b != 0 ? sv_float(floor((a - floor_mod(a, b)) / b + 0.25)) : script_raise(s, EXC_ZeroDivisionError, "float floor division by zero");
+        return b != 0 ? sv_float(floor((a - floor_mod(a, b)) / b + 0.25))
+                      : script_raise(s, EXC_ZeroDivisionError, "float floor division by zero");
     case BINARY_MOD:
         return b != 0 ? sv_float(floor_mod(a, b)) : script_raise(s, EXC_ZeroDivisionError, "float modulo");
     case BINARY_POW:
@@ -211,8 +214,9 @@ static sv union_of(struct script *s, sv a, sv b)
     sv list = list_new(s, 0, NULL), part[2] = {a, b}, t, r;
 
     for (int i = 0; sv_ok(list) && i < 2; i++) {
-        bool ok = sv_is(part[i], KIND_ALIAS) && AS(alias, part[i])->origin.tag == SV_NONE ? list_extend(s, AS(list, list), AS(alias, part[i])->args)
-                                                                                          : list_append(s, list, part[i]);
+        bool ok = sv_is(part[i], KIND_ALIAS) && AS(alias, part[i])->origin.tag == SV_NONE
+                      ? list_extend(s, AS(list, list), AS(alias, part[i])->args)
+                      : list_append(s, list, part[i]);
 
         if (!ok) {
             sv_drop(s, list);

@@ -22,7 +22,7 @@ struct parser {
 
 struct node *parse_fail(struct parser *p, const char *what);
 struct node *parse_node(struct parser *p, enum node_kind kind, struct node *a, struct node *b, struct node *c);
-bool parse_deeper(struct parser *p); /* false, and failed: too deep. Else p->depth-- afterwards */
+bool parse_deeper(struct parser *p);      /* false, and failed: too deep. Else p->depth-- afterwards */
 struct str *parse_name(struct parser *p); /* the name that stands here */
 
 static inline bool at(const struct parser *p, enum token t)
@@ -49,17 +49,17 @@ static inline void node_add(struct node_list *l, struct node *n)
     l->end = &n->next;
 }
 
-struct node *parse_expression(struct parser *p);      /* with lambda and `if else`, without := */
-struct node *parse_named(struct parser *p);           /* with := */
+struct node *parse_expression(struct parser *p);       /* with lambda and `if else`, without := */
+struct node *parse_named(struct parser *p);            /* with := */
 struct node *parse_star_expressions(struct parser *p); /* a, *b, c */
-struct node *parse_targets(struct parser *p);         /* of for: a, (b, *c) */
+struct node *parse_targets(struct parser *p);          /* of for: a, (b, *c) */
 struct node *parse_bitwise_or(struct parser *p);
-struct node *parse_strings(struct parser *p);         /* adjacent ones are one */
+struct node *parse_strings(struct parser *p); /* adjacent ones are one */
 struct node *parse_number(struct parser *p);
 struct node *parse_params(struct parser *p, enum token end, bool annotated);
 struct node *parse_yield(struct parser *p);
 struct node *parse_block(struct parser *p);
 void parse_check_target(struct parser *p, const struct node *n); /* can be assigned to */
-bool parse_at_expression(const struct parser *p);     /* an expression may begin here */
+bool parse_at_expression(const struct parser *p);                /* an expression may begin here */
 
 #endif

@@ -79,8 +79,24 @@ struct str *parse_name(struct parser *p)
 bool parse_at_expression(const struct parser *p)
 {
     switch (p->lex.kind) {
-    case T_NAME: case T_NUMBER: case T_STRING: case T_FALSE: case T_NONE: case T_TRUE: case T_LAMBDA: case T_NOT: case T_AWAIT:
-    case T_LPAR: case T_LSQB: case T_LBRACE: case T_ELLIPSIS: case T_PLUS: case T_MINUS: case T_TILDE: case T_STAR: case T_YIELD:
+    case T_NAME:
+    case T_NUMBER:
+    case T_STRING:
+    case T_FALSE:
+    case T_NONE:
+    case T_TRUE:
+    case T_LAMBDA:
+    case T_NOT:
+    case T_AWAIT:
+    case T_LPAR:
+    case T_LSQB:
+    case T_LBRACE:
+    case T_ELLIPSIS:
+    case T_PLUS:
+    case T_MINUS:
+    case T_TILDE:
+    case T_STAR:
+    case T_YIELD:
         return true;
     default:
         return false;
@@ -428,19 +444,25 @@ static int binds(enum token t)
         return 2;
     case T_AMPER:
         return 3;
-    case T_LSHIFT: case T_RSHIFT:
+    case T_LSHIFT:
+    case T_RSHIFT:
         return 4;
-    case T_PLUS: case T_MINUS:
+    case T_PLUS:
+    case T_MINUS:
         return 5;
-    case T_STAR: case T_SLASH: case T_DSLASH: case T_PERCENT: case T_AT:
+    case T_STAR:
+    case T_SLASH:
+    case T_DSLASH:
+    case T_PERCENT:
+    case T_AT:
         return 6;
     default:
         return 0;
     }
 }
 
-static const uint8_t binary_of[] = {BINARY_ADD, BINARY_SUB, BINARY_MUL, BINARY_DIV, BINARY_FLOORDIV, BINARY_MOD, BINARY_POW, BINARY_MATMUL,
-                                    BINARY_AND, BINARY_OR, BINARY_XOR, BINARY_LSHIFT, BINARY_RSHIFT};
+static const uint8_t binary_of[] = {BINARY_ADD,    BINARY_SUB, BINARY_MUL, BINARY_DIV, BINARY_FLOORDIV, BINARY_MOD,   BINARY_POW,
+                                    BINARY_MATMUL, BINARY_AND, BINARY_OR,  BINARY_XOR, BINARY_LSHIFT,   BINARY_RSHIFT};
 
 static struct node *binary(struct parser *p, int least)
 {

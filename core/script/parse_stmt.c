@@ -54,12 +54,15 @@ void parse_check_target(struct parser *p, const struct node *n)
     if (p->failed)
         return;
     switch (n->kind) {
-    case N_NAME: case N_ATTR: case N_SUBSCRIPT:
+    case N_NAME:
+    case N_ATTR:
+    case N_SUBSCRIPT:
         return;
     case N_STARRED:
         parse_check_target(p, n->a);
         return;
-    case N_TUPLE: case N_LIST:
+    case N_TUPLE:
+    case N_LIST:
         for (const struct node *e = n->a; e; e = e->next)
             parse_check_target(p, e);
         return;
@@ -224,7 +227,9 @@ static struct node *simple(struct parser *p)
     struct node *a = NULL, *b = NULL, *n;
 
     switch (t) {
-    case T_PASS: case T_BREAK: case T_CONTINUE:
+    case T_PASS:
+    case T_BREAK:
+    case T_CONTINUE:
         lex_next(&p->lex);
         n = parse_node(p, t == T_PASS ? N_PASS : t == T_BREAK ? N_BREAK : N_CONTINUE, NULL, NULL, NULL);
         break;
@@ -254,7 +259,8 @@ static struct node *simple(struct parser *p)
         parse_check_target(p, a);
         n = parse_node(p, N_DELETE, a->kind == N_TUPLE && !a->flag ? a->a : a, NULL, NULL);
         break;
-    case T_GLOBAL: case T_NONLOCAL:
+    case T_GLOBAL:
+    case T_NONLOCAL:
         n = names(p, t == T_GLOBAL ? N_GLOBAL : N_NONLOCAL);
         break;
     case T_IMPORT:
@@ -526,7 +532,8 @@ static struct node *statement(struct parser *p)
     switch (p->lex.kind) {
     case T_IF:
         return if_statement(p);
-    case T_FOR: case T_WHILE:
+    case T_FOR:
+    case T_WHILE:
         return loop(p);
     case T_WITH:
         return with_statement(p);

@@ -54,33 +54,94 @@ typedef struct sv { /* as int is: two registers, no address, so a typedef */
 } sv;
 
 enum kind {
-    KIND_STR, KIND_TUPLE, KIND_LIST, KIND_DICT, KIND_SET, KIND_FUNC, KIND_NATIVE, KIND_METHOD, KIND_CLASS, KIND_INSTANCE, KIND_MODULE,
-    KIND_CELL, KIND_CODE, KIND_GEN, KIND_RANGE, KIND_SLICE, KIND_ITER, KIND_SUPER, KIND_PROPERTY, KIND_WRAP /* static, class method */,
-    KIND_TRACE, KIND_FRAME, KIND_VIEW /* of a dict */, KIND_ALIAS /* list[int], int | None */, KIND_MEMBER /* of a native class */,
+    KIND_STR,
+    KIND_TUPLE,
+    KIND_LIST,
+    KIND_DICT,
+    KIND_SET,
+    KIND_FUNC,
+    KIND_NATIVE,
+    KIND_METHOD,
+    KIND_CLASS,
+    KIND_INSTANCE,
+    KIND_MODULE,
+    KIND_CELL,
+    KIND_CODE,
+    KIND_GEN,
+    KIND_RANGE,
+    KIND_SLICE,
+    KIND_ITER,
+    KIND_SUPER,
+    KIND_PROPERTY,
+    KIND_WRAP /* static, class method */,
+    KIND_TRACE,
+    KIND_FRAME,
+    KIND_VIEW /* of a dict */,
+    KIND_ALIAS /* list[int], int | None */,
+    KIND_MEMBER /* of a native class */,
     KIND_COUNT
 };
 
 struct obj {
     uint32_t refs;
-    uint8_t kind;  /* enum kind: its layout */
-    uint8_t flags; /* the kind's */
-    uint16_t aux;  /* the kind's */
+    uint8_t kind;    /* enum kind: its layout */
+    uint8_t flags;   /* the kind's */
+    uint16_t aux;    /* the kind's */
     struct cls *cls; /* NULL: the builtin class of its kind */
 };
 
-static inline sv sv_none(void) { return (sv){.tag = SV_NONE}; }
-static inline sv sv_null(void) { return (sv){.tag = SV_NULL}; }
-static inline sv sv_bool(bool b) { return (sv){.tag = SV_BOOL, .i = b}; }
-static inline sv sv_int(int64_t i) { return (sv){.tag = SV_INT, .i = i}; }
-static inline sv sv_float(double f) { return (sv){.tag = SV_FLOAT, .f = f}; }
-static inline sv sv_not_implemented(void) { return (sv){.tag = SV_NOTIMPLEMENTED}; }
-static inline sv sv_forever(const void *o) { return (sv){.tag = SV_OBJECT, .o = (struct obj *)(uintptr_t)o}; } /* not counted */
-static inline sv sv_counted(void *o) { return (sv){.tag = SV_OBJECT | SV_COUNTED, .o = o}; } /* takes the reference */
-static inline bool sv_ok(sv v) { return v.tag != SV_NULL; }
-static inline bool sv_is_none(sv v) { return v.tag == SV_NONE; }
-static inline bool sv_given(sv v) { return v.tag > SV_NONE; } /* neither absent nor None */
-static inline bool sv_is_obj(sv v) { return v.tag & SV_OBJECT; }
-static inline bool sv_is(sv v, enum kind kind) { return (v.tag & SV_OBJECT) && v.o->kind == kind; }
+static inline sv sv_none(void)
+{
+    return (sv){.tag = SV_NONE};
+}
+static inline sv sv_null(void)
+{
+    return (sv){.tag = SV_NULL};
+}
+static inline sv sv_bool(bool b)
+{
+    return (sv){.tag = SV_BOOL, .i = b};
+}
+static inline sv sv_int(int64_t i)
+{
+    return (sv){.tag = SV_INT, .i = i};
+}
+static inline sv sv_float(double f)
+{
+    return (sv){.tag = SV_FLOAT, .f = f};
+}
+static inline sv sv_not_implemented(void)
+{
+    return (sv){.tag = SV_NOTIMPLEMENTED};
+}
+static inline sv sv_forever(const void *o)
+{
+    return (sv){.tag = SV_OBJECT, .o = (struct obj *)(uintptr_t)o};
+} /* not counted */
+static inline sv sv_counted(void *o)
+{
+    return (sv){.tag = SV_OBJECT | SV_COUNTED, .o = o};
+} /* takes the reference */
+static inline bool sv_ok(sv v)
+{
+    return v.tag != SV_NULL;
+}
+static inline bool sv_is_none(sv v)
+{
+    return v.tag == SV_NONE;
+}
+static inline bool sv_given(sv v)
+{
+    return v.tag > SV_NONE;
+} /* neither absent nor None */
+static inline bool sv_is_obj(sv v)
+{
+    return v.tag & SV_OBJECT;
+}
+static inline bool sv_is(sv v, enum kind kind)
+{
+    return (v.tag & SV_OBJECT) && v.o->kind == kind;
+}
 
 void script_die(struct script *s, struct obj *o);
 
@@ -101,9 +162,9 @@ static inline void sv_drop(struct script *s, sv v)
 /* What a native is called with. With a signature: v[i] is parameter i, SV_NULL where it was not given. */
 struct script_args {
     const sv *v;
-    const sv *rest;         /* of `*rest`; without a signature all positional ones are in v */
-    const sv *kw;           /* of `**kw`, or of no signature: values, */
-    const sv *names;        /* and their names, strings */
+    const sv *rest;  /* of `*rest`; without a signature all positional ones are in v */
+    const sv *kw;    /* of `**kw`, or of no signature: values, */
+    const sv *names; /* and their names, strings */
     uint32_t n, n_rest, n_kw;
     const struct script_native *def;
 };
@@ -118,7 +179,7 @@ struct script_native {
     const char *name; /* NULL ends a table */
     script_fn *fn;
     const char *signature;
-    uint32_t data;    /* the native's: which op of a family of ops */
+    uint32_t data;                                                                  /* the native's: which op of a family of ops */
     enum { NATIVE_PLAIN, NATIVE_STATIC, NATIVE_CLASS /* v[0] is the class */ } how; /* in a class */
 };
 
@@ -137,8 +198,20 @@ struct script_object {
 };
 
 enum script_binary {
-    BINARY_ADD, BINARY_SUB, BINARY_MUL, BINARY_DIV, BINARY_FLOORDIV, BINARY_MOD, BINARY_POW, BINARY_MATMUL, BINARY_AND, BINARY_OR, BINARY_XOR,
-    BINARY_LSHIFT, BINARY_RSHIFT, BINARY_COUNT
+    BINARY_ADD,
+    BINARY_SUB,
+    BINARY_MUL,
+    BINARY_DIV,
+    BINARY_FLOORDIV,
+    BINARY_MOD,
+    BINARY_POW,
+    BINARY_MATMUL,
+    BINARY_AND,
+    BINARY_OR,
+    BINARY_XOR,
+    BINARY_LSHIFT,
+    BINARY_RSHIFT,
+    BINARY_COUNT
 };
 enum script_compare { COMPARE_LT, COMPARE_LE, COMPARE_EQ, COMPARE_NE, COMPARE_GT, COMPARE_GE };
 enum script_unary { UNARY_NEG, UNARY_POS, UNARY_INVERT, UNARY_ABS };
@@ -150,13 +223,13 @@ enum { SCRIPT_ABSENT = 2 }; /* of getattr: nothing of that name, no exception is
  */
 struct script_class {
     const char *name;
-    const struct script_class *base; /* registered before; NULL: object */
-    size_t bytes;                    /* of an object: a struct that begins with struct script_object; 0: the base's */
+    const struct script_class *base;     /* registered before; NULL: object */
+    size_t bytes;                        /* of an object: a struct that begins with struct script_object; 0: the base's */
     const struct script_native *methods; /* __init__ and __new__ as well; without, it takes no arguments */
     const struct script_member *members;
-    void (*die)(struct script *s, struct obj *self); /* lets go of what the native part holds; attributes go after it */
-    sv (*getattr)(struct script *s, sv self, sv name); /* when nothing else has it; SV_NULL without an exception: absent */
-    int (*setattr)(struct script *s, sv self, sv name, sv value); /* before all else; SV_NULL: del; 1 done, 0 not mine, -1 */
+    void (*die)(struct script *s, struct obj *self);                    /* lets go of what the native part holds; attributes go after it */
+    sv (*getattr)(struct script *s, sv self, sv name);                  /* when nothing else has it; SV_NULL without an exception: absent */
+    int (*setattr)(struct script *s, sv self, sv name, sv value);       /* before all else; SV_NULL: del; 1 done, 0 not mine, -1 */
     sv (*call)(struct script *s, sv self, const struct script_args *a); /* v: positional ones without self */
     sv (*binary)(struct script *s, enum script_binary op, sv a, sv b, bool in_place); /* a or b is of this class */
     sv (*compare)(struct script *s, enum script_compare op, sv a, sv b);              /* a or b; never `is`; NULL: by identity */
@@ -207,9 +280,9 @@ struct script_host { /* both may be NULL */
     void *of;                                                /* the caller's: script_of() */
 };
 struct script_limits {
-    uint64_t steps;     /* calls, turns of loops, and what natives charge with script_charge() */
-    uint32_t depth;     /* of Python's frames; beyond: RecursionError */
-    uint32_t stack;     /* values on the evaluation stack, 16 bytes each */
+    uint64_t steps; /* calls, turns of loops, and what natives charge with script_charge() */
+    uint32_t depth; /* of Python's frames; beyond: RecursionError */
+    uint32_t stack; /* values on the evaluation stack, 16 bytes each */
 };
 extern const struct script_limits script_limits_default;
 
@@ -225,35 +298,35 @@ sv script_import(struct script *s, const char *name);
 sv script_call(struct script *s, sv f, uint32_t n, const sv *argv);
 /* argv[n..n + n_kw) by name; names are strings */
 sv script_call_kw(struct script *s, sv f, uint32_t n, const sv *argv, uint32_t n_kw, const sv *names);
-sv script_call_args(struct script *s, sv f, const struct script_args *a); /* as a native without a signature was called */
-sv script_call_spread(struct script *s, sv f, sv args, sv kw); /* f(*args, **kw): a tuple, a dict or SV_NULL */
+sv script_call_args(struct script *s, sv f, const struct script_args *a);              /* as a native without a signature was called */
+sv script_call_spread(struct script *s, sv f, sv args, sv kw);                         /* f(*args, **kw): a tuple, a dict or SV_NULL */
 sv script_call_method(struct script *s, sv self, sv name, uint32_t n, const sv *argv); /* without a bound method in between */
 sv script_call_method_args(struct script *s, sv self, sv name, const struct script_args *a);
 
 /* ---- attributes, items, operators, as the language sees them */
 
-sv script_symbol(struct script *s, const char *name);  /* lives as long as the script; nothing is owned */
-sv script_intern(struct script *s, sv str);            /* the symbol of a string */
-sv script_get(struct script *s, sv of, sv name);       /* of.name */
-int script_find(struct script *s, sv of, sv name, sv *ret); /* 0 and *ret, SCRIPT_ABSENT, or -1: no AttributeError is made */
+sv script_symbol(struct script *s, const char *name);        /* lives as long as the script; nothing is owned */
+sv script_intern(struct script *s, sv str);                  /* the symbol of a string */
+sv script_get(struct script *s, sv of, sv name);             /* of.name */
+int script_find(struct script *s, sv of, sv name, sv *ret);  /* 0 and *ret, SCRIPT_ABSENT, or -1: no AttributeError is made */
 bool script_set(struct script *s, sv of, sv name, sv value); /* value SV_NULL: del */
 /* The same on the object itself: what object.__setattr__ and object.__getattribute__ do. */
 sv script_get_plain(struct script *s, sv of, sv name);
 bool script_set_plain(struct script *s, sv of, sv name, sv value);
-sv script_dict_of(struct script *s, sv of);            /* of.__dict__ */
+sv script_dict_of(struct script *s, sv of); /* of.__dict__ */
 
 sv script_getitem(struct script *s, sv of, sv key);
 bool script_setitem(struct script *s, sv of, sv key, sv value); /* SV_NULL: del */
 int script_contains(struct script *s, sv in, sv value);
-int64_t script_len(struct script *s, sv v);            /* -1 */
+int64_t script_len(struct script *s, sv v); /* -1 */
 sv script_binary(struct script *s, enum script_binary op, sv a, sv b, bool in_place);
 sv script_compare(struct script *s, enum script_compare op, sv a, sv b);
 sv script_unary(struct script *s, enum script_unary op, sv v);
-int script_equal(struct script *s, sv a, sv b);        /* 1, 0, -1 */
-int script_truth(struct script *s, sv v);              /* 1, 0, -1 */
+int script_equal(struct script *s, sv a, sv b); /* 1, 0, -1 */
+int script_truth(struct script *s, sv v);       /* 1, 0, -1 */
 sv script_iter(struct script *s, sv v);
-sv script_next(struct script *s, sv iter);             /* SV_NULL: at its end unless script_failed() */
-sv script_str(struct script *s, sv v);                 /* str(v) */
+sv script_next(struct script *s, sv iter); /* SV_NULL: at its end unless script_failed() */
+sv script_str(struct script *s, sv v);     /* str(v) */
 sv script_repr(struct script *s, sv v);
 
 /* ---- making values */
@@ -265,11 +338,12 @@ sv tuple_take(struct script *s, uint32_t n, const sv *items); /* takes them */
 sv list_new(struct script *s, uint32_t n, const sv *items);   /* keeps them */
 bool list_append(struct script *s, sv list, sv item);         /* keeps it */
 sv dict_new(struct script *s);
-bool dict_set(struct script *s, sv dict, sv key, sv value);   /* keeps both */
-bool dict_del(struct script *s, sv dict, sv key);             /* false without an exception: there was none */
-sv dict_get(struct script *s, sv dict, sv key);               /* lent, not owned; SV_NULL: none, unless script_failed() */
-sv method_new(struct script *s, sv function, sv self);        /* a bound method; keeps both */
-sv native_new(struct script *s, const struct script_native *def, sv self); /* a function made on the fly; self (kept) comes first, unless SV_NULL */
+bool dict_set(struct script *s, sv dict, sv key, sv value); /* keeps both */
+bool dict_del(struct script *s, sv dict, sv key);           /* false without an exception: there was none */
+sv dict_get(struct script *s, sv dict, sv key);             /* lent, not owned; SV_NULL: none, unless script_failed() */
+sv method_new(struct script *s, sv function, sv self);      /* a bound method; keeps both */
+sv native_new(struct script *s, const struct script_native *def,
+              sv self); /* a function made on the fly; self (kept) comes first, unless SV_NULL */
 
 /* An object of a native class or one derived from it, zeroed beyond its first; no __init__ is called. */
 sv script_object(struct script *s, struct cls *cls);
@@ -289,8 +363,8 @@ sv cls_value(struct cls *c);
 struct cls *sv_as_class(sv v); /* NULL: v is no class */
 bool cls_derives(const struct cls *c, const struct cls *from);
 bool sv_isa(struct script *s, sv v, const struct script_class *def); /* of a native class or one derived from it */
-bool script_int(struct script *s, sv v, int64_t *ret);   /* an int, a bool or what has __index__; else TypeError */
-bool script_double(struct script *s, sv v, double *ret); /* an int, a float, a bool; else TypeError */
+bool script_int(struct script *s, sv v, int64_t *ret);               /* an int, a bool or what has __index__; else TypeError */
+bool script_double(struct script *s, sv v, double *ret);             /* an int, a float, a bool; else TypeError */
 
 /* ---- errors */
 

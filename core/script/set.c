@@ -245,29 +245,28 @@ static sv set_is(struct script *s, const struct script_args *a)
     return script_failed(s) ? sv_null() : sv_bool(r);
 }
 
-#define SHARED_METHODS                                                              \
-    {"copy", set_copy, "self, /", PLAIN},                                           \
-    {"union", set_many, "self, /, *others", BINARY_OR, NATIVE_PLAIN},               \
-    {"difference", set_many, "self, /, *others", BINARY_SUB, NATIVE_PLAIN},         \
-    {"intersection", set_many, "self, /, *others", BINARY_AND, NATIVE_PLAIN},       \
-    {"symmetric_difference", set_many, "self, /, *others", BINARY_XOR, NATIVE_PLAIN}, \
-    {"issubset", set_is, "self, other, /", 0, NATIVE_PLAIN},                        \
-    {"issuperset", set_is, "self, other, /", 1, NATIVE_PLAIN},                      \
-    {"isdisjoint", set_is, "self, other, /", 2, NATIVE_PLAIN}
+#define SHARED_METHODS                                                                                                      \
+    {"copy", set_copy, "self, /", PLAIN}, {"union", set_many, "self, /, *others", BINARY_OR, NATIVE_PLAIN},                 \
+        {"difference", set_many, "self, /, *others", BINARY_SUB, NATIVE_PLAIN},                                             \
+        {"intersection", set_many, "self, /, *others", BINARY_AND, NATIVE_PLAIN},                                           \
+        {"symmetric_difference", set_many, "self, /, *others", BINARY_XOR, NATIVE_PLAIN},                                   \
+        {"issubset", set_is, "self, other, /", 0, NATIVE_PLAIN}, {"issuperset", set_is, "self, other, /", 1, NATIVE_PLAIN}, \
+    {                                                                                                                       \
+        "isdisjoint", set_is, "self, other, /", 2, NATIVE_PLAIN                                                             \
+    }
 
-const struct script_native set_methods[] = {
-    {"__new__", set_new_, "cls, iterable=, /", 0, NATIVE_STATIC},
-    {"__init__", set_init, "self, iterable=, /", PLAIN},
-    {"add", set_add, "self, item, /", PLAIN},
-    {"discard", set_discard, "self, item, /", 0, NATIVE_PLAIN},
-    {"remove", set_discard, "self, item, /", 1, NATIVE_PLAIN},
-    {"pop", set_pop, "self, /", PLAIN},
-    {"clear", set_clear, "self, /", PLAIN},
-    SHARED_METHODS,
-    {"update", set_many, "self, /, *others", BINARY_OR | 256, NATIVE_PLAIN},
-    {"difference_update", set_many, "self, /, *others", BINARY_SUB | 256, NATIVE_PLAIN},
-    {"intersection_update", set_many, "self, /, *others", BINARY_AND | 256, NATIVE_PLAIN},
-    {NULL, NULL, NULL, PLAIN}};
+const struct script_native set_methods[] = {{"__new__", set_new_, "cls, iterable=, /", 0, NATIVE_STATIC},
+                                            {"__init__", set_init, "self, iterable=, /", PLAIN},
+                                            {"add", set_add, "self, item, /", PLAIN},
+                                            {"discard", set_discard, "self, item, /", 0, NATIVE_PLAIN},
+                                            {"remove", set_discard, "self, item, /", 1, NATIVE_PLAIN},
+                                            {"pop", set_pop, "self, /", PLAIN},
+                                            {"clear", set_clear, "self, /", PLAIN},
+                                            SHARED_METHODS,
+                                            {"update", set_many, "self, /, *others", BINARY_OR | 256, NATIVE_PLAIN},
+                                            {"difference_update", set_many, "self, /, *others", BINARY_SUB | 256, NATIVE_PLAIN},
+                                            {"intersection_update", set_many, "self, /, *others", BINARY_AND | 256, NATIVE_PLAIN},
+                                            {NULL, NULL, NULL, PLAIN}};
 
 const struct script_native frozenset_methods[] = {{"__new__", set_new_, "cls, iterable=, /", 0, NATIVE_STATIC},
                                                   {"__init__", set_init, "self, iterable=, /", PLAIN},

@@ -181,7 +181,8 @@ static void bind(struct pass *p, struct scope *sc, struct node *n)
     case N_NAME:
         (void)note(p, sc, n->name, SYM_BOUND);
         break;
-    case N_TUPLE: case N_LIST:
+    case N_TUPLE:
+    case N_LIST:
         for (struct node *e = n->a; e && !p->rc; e = e->next)
             bind(p, sc, e);
         break;
@@ -258,25 +259,32 @@ static void visit(struct pass *p, struct scope *sc, struct node *n)
         if (n->name == p->w->symbols[SYM_super] && sc->kind == SCOPE_FUNCTION)
             (void)note(p, sc, p->w->symbols[SYM_class], SYM_USED);
         return;
-    case N_DEF: case N_LAMBDA:
+    case N_DEF:
+    case N_LAMBDA:
         function(p, sc, n);
         return;
     case N_CLASS:
         class(p, sc, n);
         return;
-    case N_LISTCOMP: case N_SETCOMP: case N_DICTCOMP: case N_GENEXP:
+    case N_LISTCOMP:
+    case N_SETCOMP:
+    case N_DICTCOMP:
+    case N_GENEXP:
         comprehension(p, sc, n);
         return;
     case N_NAMED:
         named(p, sc, n);
         return;
-    case N_GLOBAL: case N_NONLOCAL:
+    case N_GLOBAL:
+    case N_NONLOCAL:
         declare(p, sc, n);
         return;
-    case N_IMPORT: case N_IMPORT_FROM:
+    case N_IMPORT:
+    case N_IMPORT_FROM:
         import(p, sc, n);
         return;
-    case N_YIELD: case N_YIELD_FROM:
+    case N_YIELD:
+    case N_YIELD_FROM:
         if (sc->kind != SCOPE_FUNCTION || sc->comprehension)
             fail(p, n, "'yield' outside function");
         sc->generator = true;
@@ -290,7 +298,8 @@ static void visit(struct pass *p, struct scope *sc, struct node *n)
             visit(p, sc, n->a);
         visit(p, sc, n->c);
         return;
-    case N_ASSIGN: case N_DELETE:
+    case N_ASSIGN:
+    case N_DELETE:
         for (struct node *t = n->a; t && !p->rc; t = t->next)
             bind(p, sc, t);
         visit(p, sc, n->b);
@@ -386,7 +395,8 @@ static void place_all(struct pass *p, struct scope *sc)
         place_all(p, in);
 }
 
-enum err_code symbols_build(struct image *im, struct arena *scratch, const char *path, struct node *module, struct scope **ret, struct err *err)
+enum err_code symbols_build(struct image *im, struct arena *scratch, const char *path, struct node *module, struct scope **ret,
+                            struct err *err)
 {
     struct pass p = {.im = im, .scratch = scratch, .path = path, .err = err, .w = im->world};
     struct scope *sc = scope_new(&p, NULL, module, SCOPE_MODULE);

@@ -8,8 +8,15 @@
 #include "script/object.h"
 
 enum scope_kind { SCOPE_MODULE, SCOPE_CLASS, SCOPE_FUNCTION };
-enum { SYM_BOUND = 1, SYM_PARAM = 2, SYM_USED = 4, SYM_GLOBAL = 8, SYM_NONLOCAL = 16, SYM_PASSED = 32 /* an inner scope needs it from outside */,
-       SYM_COMP_TARGET = 64 };
+enum {
+    SYM_BOUND = 1,
+    SYM_PARAM = 2,
+    SYM_USED = 4,
+    SYM_GLOBAL = 8,
+    SYM_NONLOCAL = 16,
+    SYM_PASSED = 32 /* an inner scope needs it from outside */,
+    SYM_COMP_TARGET = 64
+};
 enum place { PLACE_NAME, PLACE_FAST, PLACE_CELL, PLACE_FREE, PLACE_GLOBAL, PLACE_GLOBAL_SAID };
 
 struct sym {

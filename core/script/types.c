@@ -6,8 +6,14 @@
 #include <math.h>
 
 #define PLAIN 0, NATIVE_PLAIN
-#define END {NULL, NULL, NULL, 0, NATIVE_PLAIN}
-#define END_MEMBERS {NULL, NULL, NULL, 0}
+#define END                               \
+    {                                     \
+        NULL, NULL, NULL, 0, NATIVE_PLAIN \
+    }
+#define END_MEMBERS         \
+    {                       \
+        NULL, NULL, NULL, 0 \
+    }
 
 static sv boxed(struct script *s, sv cls, enum builtin plain, sv value)
 {
@@ -74,7 +80,8 @@ static sv to_int(struct script *s, sv v, sv base)
         return sv_int(v.i);
     if (v.tag == SV_FLOAT) {
         if (isnan(v.f) || isinf(v.f))
-            return script_raise(s, isnan(v.f) ? EXC_ValueError : EXC_OverflowError, "cannot convert float %s to integer", isnan(v.f) ? "NaN" : "infinity");
+            return script_raise(s, isnan(v.f) ? EXC_ValueError : EXC_OverflowError, "cannot convert float %s to integer",
+                                isnan(v.f) ? "NaN" : "infinity");
         if (v.f >= 9.2233720368547758e18 || v.f < -9.2233720368547758e18)
             return script_leave(s, "an integer beyond 64 bits");
         return sv_int((int64_t)v.f);
@@ -86,7 +93,8 @@ static sv to_int(struct script *s, sv v, sv base)
         return found < 0 ? sv_null() : r;
     if (sv_is(v, KIND_INSTANCE))
         return script_int(s, v, &i) ? sv_int(i) : sv_null();
-    return script_raise(s, EXC_TypeError, "int() argument must be a string, a bytes-like object or a real number, not '%s'", class_of(s, v)->name->text);
+    return script_raise(s, EXC_TypeError, "int() argument must be a string, a bytes-like object or a real number, not '%s'",
+                        class_of(s, v)->name->text);
 }
 
 static sv int_new(struct script *s, const struct script_args *a)
@@ -163,8 +171,11 @@ const struct script_native int_methods[] = {{"__new__", int_new, "cls, x=, base=
                                             {"is_integer", float_is_integer, "self, /", PLAIN},
                                             {"__repr__", number_repr_, "self, /", PLAIN},
                                             END};
-const struct script_member int_members[] = {{"real", number_self, NULL, 0}, {"imag", number_self, NULL, 1}, {"numerator", number_self, NULL, 0},
-                                            {"denominator", number_self, NULL, 2}, END_MEMBERS};
+const struct script_member int_members[] = {{"real", number_self, NULL, 0},
+                                            {"imag", number_self, NULL, 1},
+                                            {"numerator", number_self, NULL, 0},
+                                            {"denominator", number_self, NULL, 2},
+                                            END_MEMBERS};
 const struct script_native float_methods[] = {{"__new__", float_new, "cls, x=, /", 0, NATIVE_STATIC},
                                               {"is_integer", float_is_integer, "self, /", PLAIN},
                                               {"__repr__", number_repr_, "self, /", PLAIN},
@@ -426,16 +437,12 @@ static bool type_set(struct script *s, sv self, sv value, uint32_t data)
     return data <= TYPE_MODULE && class_set(s, AS(cls, self), s->sym[names[data]], value);
 }
 
-const struct script_member type_members[] = {{"__name__", type_get, type_set, TYPE_NAME},
-                                             {"__qualname__", type_get, type_set, TYPE_QUALNAME},
-                                             {"__module__", type_get, type_set, TYPE_MODULE},
-                                             {"__mro__", type_get, NULL, TYPE_MRO},
-                                             {"__bases__", type_get, NULL, TYPE_BASES},
-                                             {"__dict__", type_get, NULL, TYPE_DICT},
-                                             {"__base__", type_get, NULL, TYPE_BASE},
-                                             {"__annotations__", type_get, NULL, TYPE_ANNOTATIONS},
-                                             {"__doc__", type_get, NULL, TYPE_DOC},
-                                             END_MEMBERS};
+const struct script_member type_members[] = {
+    {"__name__", type_get, type_set, TYPE_NAME},     {"__qualname__", type_get, type_set, TYPE_QUALNAME},
+    {"__module__", type_get, type_set, TYPE_MODULE}, {"__mro__", type_get, NULL, TYPE_MRO},
+    {"__bases__", type_get, NULL, TYPE_BASES},       {"__dict__", type_get, NULL, TYPE_DICT},
+    {"__base__", type_get, NULL, TYPE_BASE},         {"__annotations__", type_get, NULL, TYPE_ANNOTATIONS},
+    {"__doc__", type_get, NULL, TYPE_DOC},           END_MEMBERS};
 
 /* ---- property, staticmethod, classmethod, super */
 
@@ -490,8 +497,11 @@ static sv property_part(struct script *s, sv self, uint32_t data)
     return sv_ok(v) ? sv_keep(v) : sv_none();
 }
 
-const struct script_member property_members[] = {{"fget", property_part, NULL, 0}, {"fset", property_part, NULL, 1}, {"fdel", property_part, NULL, 2},
-                                                 {"func", property_part, NULL, 0}, END_MEMBERS};
+const struct script_member property_members[] = {{"fget", property_part, NULL, 0},
+                                                 {"fset", property_part, NULL, 1},
+                                                 {"fdel", property_part, NULL, 2},
+                                                 {"func", property_part, NULL, 0},
+                                                 END_MEMBERS};
 
 static sv wrap_new(struct script *s, const struct script_args *a)
 {
@@ -650,7 +660,9 @@ static sv func_bind(struct script *s, const struct script_args *a)
     return sv_given(a->v[1]) ? method_new(s, a->v[0], a->v[1]) : sv_keep(a->v[0]);
 }
 
-const struct script_native func_methods[] = {{"__call__", func_call, NULL, PLAIN}, {"__get__", func_bind, "self, instance, owner=, /", PLAIN}, END};
+const struct script_native func_methods[] = {{"__call__", func_call, NULL, PLAIN},
+                                             {"__get__", func_bind, "self, instance, owner=, /", PLAIN},
+                                             END};
 const struct script_member func_members[] = {{"__name__", func_get, func_set, FUNC_NAME},
                                              {"__qualname__", func_get, func_set, FUNC_QUALNAME},
                                              {"__module__", func_get, func_set, FUNC_MODULE},
@@ -691,9 +703,14 @@ static sv code_get(struct script *s, sv self, uint32_t data)
     return t;
 }
 
-const struct script_member code_members[] = {{"co_name", code_get, NULL, 0}, {"co_argcount", code_get, NULL, 1}, {"co_kwonlyargcount", code_get, NULL, 2},
-                                             {"co_varnames", code_get, NULL, 3}, {"co_posonlyargcount", code_get, NULL, 4},
-                                             {"co_flags", code_get, NULL, 5}, {"co_firstlineno", code_get, NULL, 6}, END_MEMBERS};
+const struct script_member code_members[] = {{"co_name", code_get, NULL, 0},
+                                             {"co_argcount", code_get, NULL, 1},
+                                             {"co_kwonlyargcount", code_get, NULL, 2},
+                                             {"co_varnames", code_get, NULL, 3},
+                                             {"co_posonlyargcount", code_get, NULL, 4},
+                                             {"co_flags", code_get, NULL, 5},
+                                             {"co_firstlineno", code_get, NULL, 6},
+                                             END_MEMBERS};
 
 static sv native_get(struct script *s, sv self, uint32_t data)
 {
@@ -702,8 +719,11 @@ static sv native_get(struct script *s, sv self, uint32_t data)
     return sv_forever(AS(native, self)->name);
 }
 
-const struct script_member native_members[] = {{"__name__", native_get, NULL, 0}, {"__qualname__", native_get, NULL, 0}, {"__module__", object_module, NULL, 0},
-                                               {"__doc__", object_doc, NULL, 0}, END_MEMBERS};
+const struct script_member native_members[] = {{"__name__", native_get, NULL, 0},
+                                               {"__qualname__", native_get, NULL, 0},
+                                               {"__module__", object_module, NULL, 0},
+                                               {"__doc__", object_doc, NULL, 0},
+                                               END_MEMBERS};
 
 static sv method_get(struct script *s, sv self, uint32_t data)
 {
@@ -717,12 +737,19 @@ static sv method_make(struct script *s, const struct script_args *a)
     return method_new(s, a->v[1], a->v[2]);
 }
 
-const struct script_native method_methods[] = {{"__new__", method_make, "cls, function, instance, /", 0, NATIVE_STATIC}, {"__call__", func_call, NULL, PLAIN}, END};
-const struct script_member method_members[] = {{"__self__", method_get, NULL, 0}, {"__func__", method_get, NULL, 1},
-                                               {"__name__", method_get, NULL, SYM_name}, {"__qualname__", method_get, NULL, SYM_qualname},
-                                               {"__module__", method_get, NULL, SYM_module}, {"__code__", method_get, NULL, SYM_code},
-                                               {"__defaults__", method_get, NULL, SYM_defaults}, {"__annotations__", method_get, NULL, SYM_annotations},
-                                               {"__wrapped__", method_get, NULL, SYM_wrapped}, END_MEMBERS};
+const struct script_native method_methods[] = {{"__new__", method_make, "cls, function, instance, /", 0, NATIVE_STATIC},
+                                               {"__call__", func_call, NULL, PLAIN},
+                                               END};
+const struct script_member method_members[] = {{"__self__", method_get, NULL, 0},
+                                               {"__func__", method_get, NULL, 1},
+                                               {"__name__", method_get, NULL, SYM_name},
+                                               {"__qualname__", method_get, NULL, SYM_qualname},
+                                               {"__module__", method_get, NULL, SYM_module},
+                                               {"__code__", method_get, NULL, SYM_code},
+                                               {"__defaults__", method_get, NULL, SYM_defaults},
+                                               {"__annotations__", method_get, NULL, SYM_annotations},
+                                               {"__wrapped__", method_get, NULL, SYM_wrapped},
+                                               END_MEMBERS};
 
 static sv cell_get(struct script *s, sv self, uint32_t data)
 {
@@ -848,9 +875,13 @@ static bool exc_put(struct script *s, sv self, sv value, uint32_t data)
     return true;
 }
 
-const struct script_member exception_members[] = {{"args", exc_get, exc_put, 0}, {"__traceback__", exc_get, exc_put, 1}, {"__cause__", exc_get, exc_put, 2},
-                                                  {"__context__", exc_get, exc_put, 3}, {"value", exc_get, NULL, 4},
-                                                  {"__suppress_context__", exc_get, NULL, 5}, END_MEMBERS};
+const struct script_member exception_members[] = {{"args", exc_get, exc_put, 0},
+                                                  {"__traceback__", exc_get, exc_put, 1},
+                                                  {"__cause__", exc_get, exc_put, 2},
+                                                  {"__context__", exc_get, exc_put, 3},
+                                                  {"value", exc_get, NULL, 4},
+                                                  {"__suppress_context__", exc_get, NULL, 5},
+                                                  END_MEMBERS};
 
 /* ---- iterators as types */
 
@@ -963,7 +994,8 @@ const struct script_native reversed_methods[] = {{"__new__", reversed_new, "cls,
 
 sv class_statement(struct script *s, sv body, sv bases, sv keywords, struct str *name)
 {
-    sv names = dict_new(s), list = sv_null(), meta = sv_null(), r, cell = sv_null(), kw_values[SCRIPT_PARAMETERS], kw_names[SCRIPT_PARAMETERS];
+    sv names = dict_new(s), list = sv_null(), meta = sv_null(), r, cell = sv_null(), kw_values[SCRIPT_PARAMETERS],
+       kw_names[SCRIPT_PARAMETERS];
     struct func *f = AS(func, body);
     struct script_args kw = {.kw = kw_values, .names = kw_names};
     struct entry *e;

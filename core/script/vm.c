@@ -6,9 +6,9 @@
 #endif
 
 #define PUSH(v) (*sp++ = (v))
-#define POP() (*--sp)
-#define TOP sp[-1]
-#define SECOND sp[-2]
+#define POP()   (*--sp)
+#define TOP     sp[-1]
+#define SECOND  sp[-2]
 #define DROP(v) sv_drop(s, (v))
 
 #ifdef SCRIPT_COUNT
@@ -19,31 +19,31 @@
 
 #ifdef THREADED
 #define TARGET(name) L_##name:
-#define NEXT                                 \
-    do {                                     \
-        uint32_t word_ = *pc;                \
-        f->pc = pc++;                        \
-        arg = word_ >> 8;                    \
-        COUNT;                               \
-        goto *jumps[word_ & 0xFF];           \
+#define NEXT                       \
+    do {                           \
+        uint32_t word_ = *pc;      \
+        f->pc = pc++;              \
+        arg = word_ >> 8;          \
+        COUNT;                     \
+        goto *jumps[word_ & 0xFF]; \
     } while (0)
 #else
 #define TARGET(name) case OPC_##name:
-#define NEXT goto dispatch
+#define NEXT         goto dispatch
 #endif
 
 #define TO(target) (pc = code->ops + (target))
 
 /* The registers of the frame that runs. */
-#define LOAD_FRAME                                  \
-    do {                                            \
-        code = f->code;                             \
-        pc = f->pc;                                 \
-        sp = f->sp;                                 \
-        locals = f->locals;                         \
-        caches = f->run->cache;                     \
-        s->frame = f;                               \
-        s->sp = f->limit;                           \
+#define LOAD_FRAME              \
+    do {                        \
+        code = f->code;         \
+        pc = f->pc;             \
+        sp = f->sp;             \
+        locals = f->locals;     \
+        caches = f->run->cache; \
+        s->frame = f;           \
+        s->sp = f->limit;       \
     } while (0)
 
 static bool truth_fast(sv v, bool *ret)
@@ -231,1022 +231,1023 @@ dispatch:
     COUNT;
     switch (*pc++ & 0xFF) {
 #endif
-    TARGET(NOP)
-    NEXT;
-    TARGET(POP_TOP)
-    {
-        a = POP();
-        DROP(a);
+        TARGET(NOP)
         NEXT;
-    }
-    TARGET(LOAD_CONST)
-    {
-        PUSH(code->consts[arg]);
-        NEXT;
-    }
-    TARGET(LOAD_FAST)
-    {
-        a = locals[arg];
-        if (!sv_ok(a))
-            goto unbound;
-        PUSH(sv_keep(a));
-        NEXT;
-    }
-    TARGET(LOAD_FAST_2)
-    {
-        a = locals[arg & 0xFFF];
-        b = locals[arg >> 12];
-        if (!sv_ok(a) || !sv_ok(b)) {
-            arg = sv_ok(a) ? arg >> 12 : arg & 0xFFF;
-            goto unbound;
-        }
-        PUSH(sv_keep(a));
-        PUSH(sv_keep(b));
-        NEXT;
-    }
-    TARGET(LOAD_FAST_ATTR)
-    {
-        struct cache *k = &caches[arg >> 8];
-
-        a = locals[arg & 0xFF];
-        if (!sv_ok(a)) {
-            arg &= 0xFF;
-            goto unbound;
-        }
-        if (sv_is(a, KIND_INSTANCE) && a.o->cls->version == k->version && k->index < a.o->aux) {
-            r = ((struct script_object *)(void *)a.o)->slots[k->index];
-            if (sv_ok(r)) {
-                PUSH(sv_keep(r));
-                NEXT;
-            }
-        }
-        sv_keep(a);
-        r = vm_attr(s, k, a);
-        DROP(a);
-        if (!sv_ok(r))
-            goto error;
-        PUSH(r);
-        NEXT;
-    }
-    TARGET(STORE_FAST)
-    {
-        a = locals[arg];
-        locals[arg] = POP();
-        DROP(a);
-        NEXT;
-    }
-    TARGET(DELETE_FAST)
-    {
-        a = locals[arg];
-        if (!sv_ok(a))
-            goto unbound;
-        locals[arg] = sv_null();
-        DROP(a);
-        NEXT;
-    }
-    TARGET(LOAD_GLOBAL)
-    {
-        struct cache *k = &caches[arg];
-
-        if (k->version == f->module->dict->version) {
-            PUSH(sv_keep(k->entry->value));
-            NEXT;
-        }
-        r = vm_global(s, k, f->module);
-        if (!sv_ok(r))
-            goto error;
-        PUSH(r);
-        NEXT;
-    }
-    TARGET(STORE_GLOBAL)
-    {
-        a = POP();
-        yes = dict_put_name(s, f->module->dict, caches[arg].name, a);
-        DROP(a);
-        if (!yes)
-            goto error;
-        NEXT;
-    }
-    TARGET(DELETE_GLOBAL)
-    {
-        if (dict_remove(s, f->module->dict, sv_forever(caches[arg].name), NULL) != 1) {
-            if (!script_failed(s))
-                (void)script_raise(s, EXC_NameError, "name '%.200s' is not defined", caches[arg].name->text);
-            goto error;
-        }
-        NEXT;
-    }
-    TARGET(LOAD_NAME)
-    {
-        r = vm_name(s, f, caches[arg].name);
-        if (!sv_ok(r))
-            goto error;
-        PUSH(r);
-        NEXT;
-    }
-    TARGET(STORE_NAME)
-    {
-        a = POP();
-        yes = dict_put_name(s, f->names, caches[arg].name, a);
-        DROP(a);
-        if (!yes)
-            goto error;
-        NEXT;
-    }
-    TARGET(DELETE_NAME)
-    {
-        if (dict_remove(s, f->names, sv_forever(caches[arg].name), NULL) != 1) {
-            if (!script_failed(s))
-                (void)script_raise(s, EXC_NameError, "name '%.200s' is not defined", caches[arg].name->text);
-            goto error;
-        }
-        NEXT;
-    }
-    TARGET(MAKE_CELL)
-    {
-        struct cell *c = obj_new(s, sizeof *c, KIND_CELL);
-
-        if (!c)
-            goto error;
-        c->value = locals[arg];
-        locals[arg] = sv_counted(c);
-        NEXT;
-    }
-    TARGET(COPY_FREE)
-    {
-        const struct tuple *t = AS(tuple, f->func->closure);
-
-        for (uint32_t i = 0; i < t->n; i++)
-            locals[arg + i] = sv_keep(t->items[i]);
-        NEXT;
-    }
-    TARGET(LOAD_CLOSURE)
-    {
-        PUSH(sv_keep(locals[arg]));
-        NEXT;
-    }
-    TARGET(LOAD_DEREF)
-    {
-        a = AS(cell, locals[arg])->value;
-        if (!sv_ok(a))
-            goto unbound;
-        PUSH(sv_keep(a));
-        NEXT;
-    }
-    TARGET(LOAD_CLASSDEREF)
-    {
-        const struct entry *e = dict_find_name(f->names, code->vars[arg]);
-
-        a = e ? e->value : AS(cell, locals[arg])->value;
-        if (!sv_ok(a))
-            goto unbound;
-        PUSH(sv_keep(a));
-        NEXT;
-    }
-    TARGET(STORE_DEREF)
-    {
-        struct cell *c = AS(cell, locals[arg]);
-
-        a = c->value;
-        c->value = POP();
-        DROP(a);
-        NEXT;
-    }
-    TARGET(DELETE_DEREF)
-    {
-        struct cell *c = AS(cell, locals[arg]);
-
-        a = c->value;
-        if (!sv_ok(a))
-            goto unbound;
-        c->value = sv_null();
-        DROP(a);
-        NEXT;
-    }
-    TARGET(LOAD_ATTR)
-    {
-        struct cache *k = &caches[arg];
-
-        a = TOP;
-        if (sv_is(a, KIND_INSTANCE) && a.o->cls->version == k->version && k->index < a.o->aux) {
-            r = ((struct script_object *)(void *)a.o)->slots[k->index];
-            if (sv_ok(r)) {
-                TOP = sv_keep(r);
-                DROP(a);
-                NEXT;
-            }
-        }
-        r = vm_attr(s, k, a);
-        if (!sv_ok(r))
-            goto error;
-        TOP = r;
-        DROP(a);
-        NEXT;
-    }
-    TARGET(STORE_ATTR)
-    {
-        b = POP();
-        a = POP();
-        yes = vm_set_attr(s, &caches[arg], b, a);
-        DROP(a);
-        DROP(b);
-        if (!yes)
-            goto error;
-        NEXT;
-    }
-    TARGET(DELETE_ATTR)
-    {
-        a = POP();
-        yes = attr_set(s, a, caches[arg].name, sv_null());
-        DROP(a);
-        if (!yes)
-            goto error;
-        NEXT;
-    }
-    TARGET(LOAD_METHOD)
-    {
-        struct cache *k = &caches[arg];
-
-        a = TOP;
-        if (sv_is(a, KIND_INSTANCE) && a.o->cls->version == k->version && k->index == CACHE_CLASS && !((struct script_object *)(void *)a.o)->dict) {
-            TOP = sv_keep(k->value);
-            PUSH(a);
-            NEXT;
-        }
-        if (!vm_method(s, k, sp - 1))
-            goto error;
-        sp++;
-        NEXT;
-    }
-    TARGET(CALL)
-    {
-        n = arg;
-        n_kw = 0;
-        names = NULL;
-        argv = sp - n;
-        sp = argv - 1;
-        a = *sp;
-        goto call;
-    }
-    TARGET(CALL_KW)
-    {
-        n = arg & 0xFF;
-        a = code->consts[arg >> 8];
-        names = AS(tuple, a)->items;
-        n_kw = AS(tuple, a)->n;
-        argv = sp - n;
-        n -= n_kw;
-        sp = argv - 1;
-        a = *sp;
-        goto call;
-    }
-    TARGET(CALL_METHOD)
-    {
-        n = arg;
-        n_kw = 0;
-        names = NULL;
-    call_method:
-        argv = sp - n - n_kw;
-        sp = argv - 2;
-        a = *sp;
-        if (sv_ok(a)) { /* the function; self goes first */
-            argv--;
-            n++;
-        } else
-            a = sp[1];
-        goto call;
-    }
-    TARGET(CALL_METHOD_KW)
-    {
-        a = code->consts[arg >> 8];
-        names = AS(tuple, a)->items;
-        n_kw = AS(tuple, a)->n;
-        n = (arg & 0xFF) - n_kw;
-        goto call_method;
-    }
-    TARGET(CALL_DECORATOR)
-    {
-        n = 1;
-        n_kw = 0;
-        names = NULL;
-        argv = sp - 1;
-        sp = argv - 1;
-        a = *sp;
-        goto call;
-    }
-    TARGET(CALL_EX)
-    {
-        b = arg ? POP() : sv_null();
-        r = vm_call_ex(s, SECOND, &TOP, b);
-        sp -= 2;
-        DROP(sp[0]);
-        DROP(sp[1]);
-        DROP(b);
-        if (!sv_ok(r))
-            goto error;
-        PUSH(r);
-        NEXT;
-    }
-    TARGET(BINARY)
-    {
-        b = sp[-1];
-        a = sp[-2];
-        r = binary_fast((enum script_binary)arg, a, b);
-        if (sv_ok(r)) {
-            sp--;
-            TOP = r;
-            NEXT;
-        }
-        r = script_binary(s, (enum script_binary)arg, a, b, false);
-        sp -= 2;
-        DROP(a);
-        DROP(b);
-        if (!sv_ok(r))
-            goto error;
-        PUSH(r);
-        NEXT;
-    }
-    TARGET(INPLACE)
-    {
-        b = sp[-1];
-        a = sp[-2];
-        r = binary_fast((enum script_binary)arg, a, b);
-        if (!sv_ok(r))
-            r = script_binary(s, (enum script_binary)arg, a, b, true);
-        sp -= 2;
-        DROP(a);
-        DROP(b);
-        if (!sv_ok(r))
-            goto error;
-        PUSH(r);
-        NEXT;
-    }
-    TARGET(UNARY)
-    {
-        a = TOP;
-        r = script_unary(s, (enum script_unary)arg, a);
-        sp--;
-        DROP(a);
-        if (!sv_ok(r))
-            goto error;
-        PUSH(r);
-        NEXT;
-    }
-    TARGET(NOT)
-    {
-        int truth;
-
-        a = TOP;
-        truth = script_truth(s, a);
-        sp--;
-        DROP(a);
-        if (truth < 0)
-            goto error;
-        PUSH(sv_bool(!truth));
-        NEXT;
-    }
-    TARGET(COMPARE)
-    {
-        b = sp[-1];
-        a = sp[-2];
-        if (a.tag == SV_INT && b.tag == SV_INT) {
-            sp--;
-            TOP = compare_fast((enum script_compare)arg, a, b);
-            NEXT;
-        }
-        r = script_compare(s, (enum script_compare)arg, a, b);
-        sp -= 2;
-        DROP(a);
-        DROP(b);
-        if (!sv_ok(r))
-            goto error;
-        PUSH(r);
-        NEXT;
-    }
-    TARGET(IS)
-    {
-        b = POP();
-        a = TOP;
-        TOP = sv_bool(same(a, b) != (bool)arg);
-        DROP(a);
-        DROP(b);
-        NEXT;
-    }
-    TARGET(CONTAINS)
-    {
-        int in;
-
-        b = sp[-1];
-        a = sp[-2];
-        in = script_contains(s, b, a);
-        sp -= 2;
-        DROP(a);
-        DROP(b);
-        if (in < 0)
-            goto error;
-        PUSH(sv_bool(in != (int)arg));
-        NEXT;
-    }
-    TARGET(SUBSCR)
-    {
-        b = sp[-1];
-        a = sp[-2];
-        r = script_getitem(s, a, b);
-        sp -= 2;
-        DROP(a);
-        DROP(b);
-        if (!sv_ok(r))
-            goto error;
-        PUSH(r);
-        NEXT;
-    }
-    TARGET(STORE_SUBSCR)
-    {
-        b = sp[-1];
-        a = sp[-2];
-        r = sp[-3];
-        yes = script_setitem(s, a, b, r);
-        sp -= 3;
-        DROP(r);
-        DROP(a);
-        DROP(b);
-        if (!yes)
-            goto error;
-        NEXT;
-    }
-    TARGET(DELETE_SUBSCR)
-    {
-        b = sp[-1];
-        a = sp[-2];
-        yes = script_setitem(s, a, b, sv_null());
-        sp -= 2;
-        DROP(a);
-        DROP(b);
-        if (!yes)
-            goto error;
-        NEXT;
-    }
-    TARGET(BUILD_TUPLE)
-    {
-        sp -= arg;
-        r = tuple_take(s, arg, sp);
-        if (!sv_ok(r))
-            goto error;
-        PUSH(r);
-        NEXT;
-    }
-    TARGET(BUILD_LIST)
-    {
-        r = list_new(s, arg, sp - arg);
-        if (!sv_ok(r))
-            goto error;
-        for (; arg; arg--) {
+        TARGET(POP_TOP)
+        {
             a = POP();
             DROP(a);
-        }
-        PUSH(r);
-        NEXT;
-    }
-    TARGET(BUILD_SET)
-    {
-        r = set_new(s, false);
-        yes = sv_ok(r);
-        sp -= arg;
-        for (uint32_t i = 0; i < arg; i++) {
-            yes = yes && dict_put(s, dict_ptr(r), sp[i], sv_none());
-            DROP(sp[i]);
-        }
-        if (!yes) {
-            DROP(r);
-            goto error;
-        }
-        PUSH(r);
-        NEXT;
-    }
-    TARGET(BUILD_MAP)
-    {
-        sp -= 2 * arg;
-        r = vm_build_map(s, sp, arg);
-        if (!sv_ok(r))
-            goto error;
-        PUSH(r);
-        NEXT;
-    }
-    TARGET(BUILD_CONST_MAP)
-    {
-        const struct tuple *keys = AS(tuple, TOP);
-
-        sp -= arg + 1;
-        r = dict_new(s);
-        yes = sv_ok(r);
-        for (uint32_t i = 0; yes && i < arg; i++)
-            yes = dict_put(s, dict_ptr(r), keys->items[i], sp[i]);
-        for (uint32_t i = arg; i-- > 0;)
-            DROP(sp[i]);
-        if (!yes) {
-            DROP(r);
-            goto error;
-        }
-        PUSH(r);
-        NEXT;
-    }
-    TARGET(BUILD_STRING)
-    {
-        sp -= arg;
-        r = vm_build_string(s, sp, arg);
-        if (!sv_ok(r))
-            goto error;
-        PUSH(r);
-        NEXT;
-    }
-    TARGET(BUILD_SLICE)
-    {
-        r = arg == 3 ? POP() : sv_none();
-        b = POP();
-        a = POP();
-        r = slice_new(s, a, b, r);
-        if (!sv_ok(r))
-            goto error;
-        PUSH(r);
-        NEXT;
-    }
-    TARGET(LIST_APPEND)
-    {
-        a = POP();
-        if (!list_push(s, AS(list, *(sp - arg)), a))
-            goto error;
-        NEXT;
-    }
-    TARGET(SET_ADD)
-    {
-        a = POP();
-        yes = dict_put(s, dict_ptr(*(sp - arg)), a, sv_none());
-        DROP(a);
-        if (!yes)
-            goto error;
-        NEXT;
-    }
-    TARGET(MAP_ADD)
-    {
-        b = POP();
-        a = POP();
-        yes = dict_put(s, dict_ptr(*(sp - arg)), a, b);
-        DROP(a);
-        DROP(b);
-        if (!yes)
-            goto error;
-        NEXT;
-    }
-    TARGET(LIST_EXTEND)
-    {
-        a = TOP;
-        yes = list_extend(s, AS(list, sp[-1 - (int32_t)arg]), a);
-        sp--;
-        DROP(a);
-        if (!yes) {
-            if (script_caught(s, EXC_TypeError) && !sv_is(a, KIND_INSTANCE)) {
-                script_forgive(s);
-                (void)script_raise(s, EXC_TypeError, "Value after * must be an iterable");
-            }
-            goto error;
-        }
-        NEXT;
-    }
-    TARGET(SET_UPDATE)
-    {
-        a = TOP;
-        b = sp[-1 - (int32_t)arg];
-        r = set_operate(s, BINARY_OR, b, a, true);
-        sp--;
-        DROP(a);
-        yes = sv_ok(r);
-        DROP(r);
-        if (!yes)
-            goto error;
-        NEXT;
-    }
-    TARGET(DICT_UPDATE)
-    {
-        a = TOP;
-        yes = dict_merge(s, dict_ptr(sp[-1 - (int32_t)arg]), a, false);
-        sp--;
-        DROP(a);
-        if (!yes)
-            goto error;
-        NEXT;
-    }
-    TARGET(DICT_MERGE)
-    {
-        a = TOP;
-        yes = dict_merge(s, dict_ptr(sp[-1 - (int32_t)arg]), a, true);
-        sp--;
-        DROP(a);
-        if (!yes)
-            goto error;
-        NEXT;
-    }
-    TARGET(LIST_TO_TUPLE)
-    {
-        a = TOP;
-        r = tuple_new(s, AS(list, a)->n, AS(list, a)->items);
-        sp--;
-        DROP(a);
-        if (!sv_ok(r))
-            goto error;
-        PUSH(r);
-        NEXT;
-    }
-    TARGET(UNPACK)
-    {
-        a = POP();
-        if (sv_is(a, KIND_TUPLE) && AS(tuple, a)->n == arg) {
-            for (uint32_t i = arg; i-- > 0;)
-                PUSH(sv_keep(AS(tuple, a)->items[i]));
-            yes = true;
-        } else {
-            yes = vm_unpack(s, a, arg, sp);
-            sp += yes ? arg : 0;
-        }
-        DROP(a);
-        if (!yes)
-            goto error;
-        NEXT;
-    }
-    TARGET(UNPACK_EX)
-    {
-        a = POP();
-        n = (arg & 0xFF) + 1 + (arg >> 8);
-        yes = vm_unpack_ex(s, a, arg & 0xFF, arg >> 8, sp);
-        sp += yes ? n : 0;
-        DROP(a);
-        if (!yes)
-            goto error;
-        NEXT;
-    }
-    TARGET(GET_ITER)
-    {
-        a = TOP;
-        if (arg && sv_is(a, KIND_GEN)) /* yield from */
             NEXT;
-        r = iter_of(s, a);
-        sp--;
-        DROP(a);
-        if (!sv_ok(r))
-            goto error;
-        PUSH(r);
-        NEXT;
-    }
-    TARGET(FOR_ITER)
-    {
-        a = TOP;
-        r = iter_next(s, a);
-        if (sv_ok(r)) {
+        }
+        TARGET(LOAD_CONST)
+        {
+            PUSH(code->consts[arg]);
+            NEXT;
+        }
+        TARGET(LOAD_FAST)
+        {
+            a = locals[arg];
+            if (!sv_ok(a))
+                goto unbound;
+            PUSH(sv_keep(a));
+            NEXT;
+        }
+        TARGET(LOAD_FAST_2)
+        {
+            a = locals[arg & 0xFFF];
+            b = locals[arg >> 12];
+            if (!sv_ok(a) || !sv_ok(b)) {
+                arg = sv_ok(a) ? arg >> 12 : arg & 0xFFF;
+                goto unbound;
+            }
+            PUSH(sv_keep(a));
+            PUSH(sv_keep(b));
+            NEXT;
+        }
+        TARGET(LOAD_FAST_ATTR)
+        {
+            struct cache *k = &caches[arg >> 8];
+
+            a = locals[arg & 0xFF];
+            if (!sv_ok(a)) {
+                arg &= 0xFF;
+                goto unbound;
+            }
+            if (sv_is(a, KIND_INSTANCE) && a.o->cls->version == k->version && k->index < a.o->aux) {
+                r = ((struct script_object *)(void *)a.o)->slots[k->index];
+                if (sv_ok(r)) {
+                    PUSH(sv_keep(r));
+                    NEXT;
+                }
+            }
+            sv_keep(a);
+            r = vm_attr(s, k, a);
+            DROP(a);
+            if (!sv_ok(r))
+                goto error;
             PUSH(r);
             NEXT;
         }
-        if (sv_ok(s->exc) || s->over)
-            goto error;
-        sp--;
-        TO(arg);
-        DROP(a);
-        NEXT;
-    }
-    TARGET(JUMP)
-    {
-        TO(arg);
-        NEXT;
-    }
-    TARGET(JUMP_BACK)
-    {
-        if (--s->steps < 0 && !script_charge(s, 0))
-            goto error;
-        TO(arg);
-        NEXT;
-    }
-    TARGET(POP_JUMP_BACK_IF_FALSE)
-    TARGET(POP_JUMP_IF_FALSE)
-    {
-        a = POP();
-        if (!truth_fast(a, &yes)) {
-            int truth = script_truth(s, a);
+        TARGET(STORE_FAST)
+        {
+            a = locals[arg];
+            locals[arg] = POP();
+            DROP(a);
+            NEXT;
+        }
+        TARGET(DELETE_FAST)
+        {
+            a = locals[arg];
+            if (!sv_ok(a))
+                goto unbound;
+            locals[arg] = sv_null();
+            DROP(a);
+            NEXT;
+        }
+        TARGET(LOAD_GLOBAL)
+        {
+            struct cache *k = &caches[arg];
 
+            if (k->version == f->module->dict->version) {
+                PUSH(sv_keep(k->entry->value));
+                NEXT;
+            }
+            r = vm_global(s, k, f->module);
+            if (!sv_ok(r))
+                goto error;
+            PUSH(r);
+            NEXT;
+        }
+        TARGET(STORE_GLOBAL)
+        {
+            a = POP();
+            yes = dict_put_name(s, f->module->dict, caches[arg].name, a);
+            DROP(a);
+            if (!yes)
+                goto error;
+            NEXT;
+        }
+        TARGET(DELETE_GLOBAL)
+        {
+            if (dict_remove(s, f->module->dict, sv_forever(caches[arg].name), NULL) != 1) {
+                if (!script_failed(s))
+                    (void)script_raise(s, EXC_NameError, "name '%.200s' is not defined", caches[arg].name->text);
+                goto error;
+            }
+            NEXT;
+        }
+        TARGET(LOAD_NAME)
+        {
+            r = vm_name(s, f, caches[arg].name);
+            if (!sv_ok(r))
+                goto error;
+            PUSH(r);
+            NEXT;
+        }
+        TARGET(STORE_NAME)
+        {
+            a = POP();
+            yes = dict_put_name(s, f->names, caches[arg].name, a);
+            DROP(a);
+            if (!yes)
+                goto error;
+            NEXT;
+        }
+        TARGET(DELETE_NAME)
+        {
+            if (dict_remove(s, f->names, sv_forever(caches[arg].name), NULL) != 1) {
+                if (!script_failed(s))
+                    (void)script_raise(s, EXC_NameError, "name '%.200s' is not defined", caches[arg].name->text);
+                goto error;
+            }
+            NEXT;
+        }
+        TARGET(MAKE_CELL)
+        {
+            struct cell *c = obj_new(s, sizeof *c, KIND_CELL);
+
+            if (!c)
+                goto error;
+            c->value = locals[arg];
+            locals[arg] = sv_counted(c);
+            NEXT;
+        }
+        TARGET(COPY_FREE)
+        {
+            const struct tuple *t = AS(tuple, f->func->closure);
+
+            for (uint32_t i = 0; i < t->n; i++)
+                locals[arg + i] = sv_keep(t->items[i]);
+            NEXT;
+        }
+        TARGET(LOAD_CLOSURE)
+        {
+            PUSH(sv_keep(locals[arg]));
+            NEXT;
+        }
+        TARGET(LOAD_DEREF)
+        {
+            a = AS(cell, locals[arg])->value;
+            if (!sv_ok(a))
+                goto unbound;
+            PUSH(sv_keep(a));
+            NEXT;
+        }
+        TARGET(LOAD_CLASSDEREF)
+        {
+            const struct entry *e = dict_find_name(f->names, code->vars[arg]);
+
+            a = e ? e->value : AS(cell, locals[arg])->value;
+            if (!sv_ok(a))
+                goto unbound;
+            PUSH(sv_keep(a));
+            NEXT;
+        }
+        TARGET(STORE_DEREF)
+        {
+            struct cell *c = AS(cell, locals[arg]);
+
+            a = c->value;
+            c->value = POP();
+            DROP(a);
+            NEXT;
+        }
+        TARGET(DELETE_DEREF)
+        {
+            struct cell *c = AS(cell, locals[arg]);
+
+            a = c->value;
+            if (!sv_ok(a))
+                goto unbound;
+            c->value = sv_null();
+            DROP(a);
+            NEXT;
+        }
+        TARGET(LOAD_ATTR)
+        {
+            struct cache *k = &caches[arg];
+
+            a = TOP;
+            if (sv_is(a, KIND_INSTANCE) && a.o->cls->version == k->version && k->index < a.o->aux) {
+                r = ((struct script_object *)(void *)a.o)->slots[k->index];
+                if (sv_ok(r)) {
+                    TOP = sv_keep(r);
+                    DROP(a);
+                    NEXT;
+                }
+            }
+            r = vm_attr(s, k, a);
+            if (!sv_ok(r))
+                goto error;
+            TOP = r;
+            DROP(a);
+            NEXT;
+        }
+        TARGET(STORE_ATTR)
+        {
+            b = POP();
+            a = POP();
+            yes = vm_set_attr(s, &caches[arg], b, a);
+            DROP(a);
+            DROP(b);
+            if (!yes)
+                goto error;
+            NEXT;
+        }
+        TARGET(DELETE_ATTR)
+        {
+            a = POP();
+            yes = attr_set(s, a, caches[arg].name, sv_null());
+            DROP(a);
+            if (!yes)
+                goto error;
+            NEXT;
+        }
+        TARGET(LOAD_METHOD)
+        {
+            struct cache *k = &caches[arg];
+
+            a = TOP;
+            if (sv_is(a, KIND_INSTANCE) && a.o->cls->version == k->version && k->index == CACHE_CLASS &&
+                !((struct script_object *)(void *)a.o)->dict) {
+                TOP = sv_keep(k->value);
+                PUSH(a);
+                NEXT;
+            }
+            if (!vm_method(s, k, sp - 1))
+                goto error;
+            sp++;
+            NEXT;
+        }
+        TARGET(CALL)
+        {
+            n = arg;
+            n_kw = 0;
+            names = NULL;
+            argv = sp - n;
+            sp = argv - 1;
+            a = *sp;
+            goto call;
+        }
+        TARGET(CALL_KW)
+        {
+            n = arg & 0xFF;
+            a = code->consts[arg >> 8];
+            names = AS(tuple, a)->items;
+            n_kw = AS(tuple, a)->n;
+            argv = sp - n;
+            n -= n_kw;
+            sp = argv - 1;
+            a = *sp;
+            goto call;
+        }
+        TARGET(CALL_METHOD)
+        {
+            n = arg;
+            n_kw = 0;
+            names = NULL;
+call_method:
+            argv = sp - n - n_kw;
+            sp = argv - 2;
+            a = *sp;
+            if (sv_ok(a)) { /* the function; self goes first */
+                argv--;
+                n++;
+            } else
+                a = sp[1];
+            goto call;
+        }
+        TARGET(CALL_METHOD_KW)
+        {
+            a = code->consts[arg >> 8];
+            names = AS(tuple, a)->items;
+            n_kw = AS(tuple, a)->n;
+            n = (arg & 0xFF) - n_kw;
+            goto call_method;
+        }
+        TARGET(CALL_DECORATOR)
+        {
+            n = 1;
+            n_kw = 0;
+            names = NULL;
+            argv = sp - 1;
+            sp = argv - 1;
+            a = *sp;
+            goto call;
+        }
+        TARGET(CALL_EX)
+        {
+            b = arg ? POP() : sv_null();
+            r = vm_call_ex(s, SECOND, &TOP, b);
+            sp -= 2;
+            DROP(sp[0]);
+            DROP(sp[1]);
+            DROP(b);
+            if (!sv_ok(r))
+                goto error;
+            PUSH(r);
+            NEXT;
+        }
+        TARGET(BINARY)
+        {
+            b = sp[-1];
+            a = sp[-2];
+            r = binary_fast((enum script_binary)arg, a, b);
+            if (sv_ok(r)) {
+                sp--;
+                TOP = r;
+                NEXT;
+            }
+            r = script_binary(s, (enum script_binary)arg, a, b, false);
+            sp -= 2;
+            DROP(a);
+            DROP(b);
+            if (!sv_ok(r))
+                goto error;
+            PUSH(r);
+            NEXT;
+        }
+        TARGET(INPLACE)
+        {
+            b = sp[-1];
+            a = sp[-2];
+            r = binary_fast((enum script_binary)arg, a, b);
+            if (!sv_ok(r))
+                r = script_binary(s, (enum script_binary)arg, a, b, true);
+            sp -= 2;
+            DROP(a);
+            DROP(b);
+            if (!sv_ok(r))
+                goto error;
+            PUSH(r);
+            NEXT;
+        }
+        TARGET(UNARY)
+        {
+            a = TOP;
+            r = script_unary(s, (enum script_unary)arg, a);
+            sp--;
+            DROP(a);
+            if (!sv_ok(r))
+                goto error;
+            PUSH(r);
+            NEXT;
+        }
+        TARGET(NOT)
+        {
+            int truth;
+
+            a = TOP;
+            truth = script_truth(s, a);
+            sp--;
             DROP(a);
             if (truth < 0)
                 goto error;
-            yes = truth;
+            PUSH(sv_bool(!truth));
+            NEXT;
         }
-        if (!yes)
-            TO(arg);
-        NEXT;
-    }
-    TARGET(POP_JUMP_BACK_IF_TRUE)
-    TARGET(POP_JUMP_IF_TRUE)
-    {
-        a = POP();
-        if (!truth_fast(a, &yes)) {
-            int truth = script_truth(s, a);
-
+        TARGET(COMPARE)
+        {
+            b = sp[-1];
+            a = sp[-2];
+            if (a.tag == SV_INT && b.tag == SV_INT) {
+                sp--;
+                TOP = compare_fast((enum script_compare)arg, a, b);
+                NEXT;
+            }
+            r = script_compare(s, (enum script_compare)arg, a, b);
+            sp -= 2;
             DROP(a);
-            if (truth < 0)
+            DROP(b);
+            if (!sv_ok(r))
                 goto error;
-            yes = truth;
-        }
-        if (yes)
-            TO(arg);
-        NEXT;
-    }
-    TARGET(POP_JUMP_IF_NONE)
-    {
-        a = POP();
-        if (a.tag == SV_NONE) {
-            TO(arg);
+            PUSH(r);
             NEXT;
         }
-        DROP(a);
-        NEXT;
-    }
-    TARGET(POP_JUMP_IF_NOT_NONE)
-    {
-        a = POP();
-        if (a.tag != SV_NONE) {
-            TO(arg);
+        TARGET(IS)
+        {
+            b = POP();
+            a = TOP;
+            TOP = sv_bool(same(a, b) != (bool)arg);
             DROP(a);
-        }
-        NEXT;
-    }
-    TARGET(JUMP_IF_FALSE_OR_POP)
-    {
-        int truth = script_truth(s, TOP);
-
-        if (truth < 0)
-            goto error;
-        if (!truth) {
-            TO(arg);
+            DROP(b);
             NEXT;
         }
-        a = POP();
-        DROP(a);
-        NEXT;
-    }
-    TARGET(JUMP_IF_TRUE_OR_POP)
-    {
-        int truth = script_truth(s, TOP);
+        TARGET(CONTAINS)
+        {
+            int in;
 
-        if (truth < 0)
-            goto error;
-        if (truth) {
-            TO(arg);
+            b = sp[-1];
+            a = sp[-2];
+            in = script_contains(s, b, a);
+            sp -= 2;
+            DROP(a);
+            DROP(b);
+            if (in < 0)
+                goto error;
+            PUSH(sv_bool(in != (int)arg));
             NEXT;
         }
-        a = POP();
-        DROP(a);
-        NEXT;
-    }
-    TARGET(RETURN)
-    {
-        r = POP();
-        g = f->back;
-        yes = f->entry;
-        frame_end(s, f);
-        if (yes)
-            return r;
-        f = g;
-        LOAD_FRAME;
-        pc++;
-        PUSH(r);
-        NEXT;
-    }
-    TARGET(YIELD)
-    {
-        r = POP();
-        f->pc = pc;
-        f->sp = sp;
-        f->gen->state = GEN_SUSPENDED;
-        s->frame = f->back;
-        s->depth--;
-        return r;
-    }
-    TARGET(YIELD_FROM)
-    {
-        sv ended = sv_null();
+        TARGET(SUBSCR)
+        {
+            b = sp[-1];
+            a = sp[-2];
+            r = script_getitem(s, a, b);
+            sp -= 2;
+            DROP(a);
+            DROP(b);
+            if (!sv_ok(r))
+                goto error;
+            PUSH(r);
+            NEXT;
+        }
+        TARGET(STORE_SUBSCR)
+        {
+            b = sp[-1];
+            a = sp[-2];
+            r = sp[-3];
+            yes = script_setitem(s, a, b, r);
+            sp -= 3;
+            DROP(r);
+            DROP(a);
+            DROP(b);
+            if (!yes)
+                goto error;
+            NEXT;
+        }
+        TARGET(DELETE_SUBSCR)
+        {
+            b = sp[-1];
+            a = sp[-2];
+            yes = script_setitem(s, a, b, sv_null());
+            sp -= 2;
+            DROP(a);
+            DROP(b);
+            if (!yes)
+                goto error;
+            NEXT;
+        }
+        TARGET(BUILD_TUPLE)
+        {
+            sp -= arg;
+            r = tuple_take(s, arg, sp);
+            if (!sv_ok(r))
+                goto error;
+            PUSH(r);
+            NEXT;
+        }
+        TARGET(BUILD_LIST)
+        {
+            r = list_new(s, arg, sp - arg);
+            if (!sv_ok(r))
+                goto error;
+            for (; arg; arg--) {
+                a = POP();
+                DROP(a);
+            }
+            PUSH(r);
+            NEXT;
+        }
+        TARGET(BUILD_SET)
+        {
+            r = set_new(s, false);
+            yes = sv_ok(r);
+            sp -= arg;
+            for (uint32_t i = 0; i < arg; i++) {
+                yes = yes && dict_put(s, dict_ptr(r), sp[i], sv_none());
+                DROP(sp[i]);
+            }
+            if (!yes) {
+                DROP(r);
+                goto error;
+            }
+            PUSH(r);
+            NEXT;
+        }
+        TARGET(BUILD_MAP)
+        {
+            sp -= 2 * arg;
+            r = vm_build_map(s, sp, arg);
+            if (!sv_ok(r))
+                goto error;
+            PUSH(r);
+            NEXT;
+        }
+        TARGET(BUILD_CONST_MAP)
+        {
+            const struct tuple *keys = AS(tuple, TOP);
 
-        b = POP(); /* what was sent */
-        a = TOP;
-        if (sv_is(a, KIND_GEN)) {
-            r = gen_send(s, AS(gen, a), b, sv_null(), &ended);
-        } else {
+            sp -= arg + 1;
+            r = dict_new(s);
+            yes = sv_ok(r);
+            for (uint32_t i = 0; yes && i < arg; i++)
+                yes = dict_put(s, dict_ptr(r), keys->items[i], sp[i]);
+            for (uint32_t i = arg; i-- > 0;)
+                DROP(sp[i]);
+            if (!yes) {
+                DROP(r);
+                goto error;
+            }
+            PUSH(r);
+            NEXT;
+        }
+        TARGET(BUILD_STRING)
+        {
+            sp -= arg;
+            r = vm_build_string(s, sp, arg);
+            if (!sv_ok(r))
+                goto error;
+            PUSH(r);
+            NEXT;
+        }
+        TARGET(BUILD_SLICE)
+        {
+            r = arg == 3 ? POP() : sv_none();
+            b = POP();
+            a = POP();
+            r = slice_new(s, a, b, r);
+            if (!sv_ok(r))
+                goto error;
+            PUSH(r);
+            NEXT;
+        }
+        TARGET(LIST_APPEND)
+        {
+            a = POP();
+            if (!list_push(s, AS(list, *(sp - arg)), a))
+                goto error;
+            NEXT;
+        }
+        TARGET(SET_ADD)
+        {
+            a = POP();
+            yes = dict_put(s, dict_ptr(*(sp - arg)), a, sv_none());
+            DROP(a);
+            if (!yes)
+                goto error;
+            NEXT;
+        }
+        TARGET(MAP_ADD)
+        {
+            b = POP();
+            a = POP();
+            yes = dict_put(s, dict_ptr(*(sp - arg)), a, b);
+            DROP(a);
+            DROP(b);
+            if (!yes)
+                goto error;
+            NEXT;
+        }
+        TARGET(LIST_EXTEND)
+        {
+            a = TOP;
+            yes = list_extend(s, AS(list, sp[-1 - (int32_t)arg]), a);
+            sp--;
+            DROP(a);
+            if (!yes) {
+                if (script_caught(s, EXC_TypeError) && !sv_is(a, KIND_INSTANCE)) {
+                    script_forgive(s);
+                    (void)script_raise(s, EXC_TypeError, "Value after * must be an iterable");
+                }
+                goto error;
+            }
+            NEXT;
+        }
+        TARGET(SET_UPDATE)
+        {
+            a = TOP;
+            b = sp[-1 - (int32_t)arg];
+            r = set_operate(s, BINARY_OR, b, a, true);
+            sp--;
+            DROP(a);
+            yes = sv_ok(r);
+            DROP(r);
+            if (!yes)
+                goto error;
+            NEXT;
+        }
+        TARGET(DICT_UPDATE)
+        {
+            a = TOP;
+            yes = dict_merge(s, dict_ptr(sp[-1 - (int32_t)arg]), a, false);
+            sp--;
+            DROP(a);
+            if (!yes)
+                goto error;
+            NEXT;
+        }
+        TARGET(DICT_MERGE)
+        {
+            a = TOP;
+            yes = dict_merge(s, dict_ptr(sp[-1 - (int32_t)arg]), a, true);
+            sp--;
+            DROP(a);
+            if (!yes)
+                goto error;
+            NEXT;
+        }
+        TARGET(LIST_TO_TUPLE)
+        {
+            a = TOP;
+            r = tuple_new(s, AS(list, a)->n, AS(list, a)->items);
+            sp--;
+            DROP(a);
+            if (!sv_ok(r))
+                goto error;
+            PUSH(r);
+            NEXT;
+        }
+        TARGET(UNPACK)
+        {
+            a = POP();
+            if (sv_is(a, KIND_TUPLE) && AS(tuple, a)->n == arg) {
+                for (uint32_t i = arg; i-- > 0;)
+                    PUSH(sv_keep(AS(tuple, a)->items[i]));
+                yes = true;
+            } else {
+                yes = vm_unpack(s, a, arg, sp);
+                sp += yes ? arg : 0;
+            }
+            DROP(a);
+            if (!yes)
+                goto error;
+            NEXT;
+        }
+        TARGET(UNPACK_EX)
+        {
+            a = POP();
+            n = (arg & 0xFF) + 1 + (arg >> 8);
+            yes = vm_unpack_ex(s, a, arg & 0xFF, arg >> 8, sp);
+            sp += yes ? n : 0;
+            DROP(a);
+            if (!yes)
+                goto error;
+            NEXT;
+        }
+        TARGET(GET_ITER)
+        {
+            a = TOP;
+            if (arg && sv_is(a, KIND_GEN)) /* yield from */
+                NEXT;
+            r = iter_of(s, a);
+            sp--;
+            DROP(a);
+            if (!sv_ok(r))
+                goto error;
+            PUSH(r);
+            NEXT;
+        }
+        TARGET(FOR_ITER)
+        {
+            a = TOP;
             r = iter_next(s, a);
-            ended = sv_none();
+            if (sv_ok(r)) {
+                PUSH(r);
+                NEXT;
+            }
+            if (sv_ok(s->exc) || s->over)
+                goto error;
+            sp--;
+            TO(arg);
+            DROP(a);
+            NEXT;
         }
-        DROP(b);
-        if (sv_ok(r)) {
-            f->pc = pc - 1; /* once more, with what is sent then */
+        TARGET(JUMP)
+        {
+            TO(arg);
+            NEXT;
+        }
+        TARGET(JUMP_BACK)
+        {
+            if (--s->steps < 0 && !script_charge(s, 0))
+                goto error;
+            TO(arg);
+            NEXT;
+        }
+        TARGET(POP_JUMP_BACK_IF_FALSE)
+        TARGET(POP_JUMP_IF_FALSE)
+        {
+            a = POP();
+            if (!truth_fast(a, &yes)) {
+                int truth = script_truth(s, a);
+
+                DROP(a);
+                if (truth < 0)
+                    goto error;
+                yes = truth;
+            }
+            if (!yes)
+                TO(arg);
+            NEXT;
+        }
+        TARGET(POP_JUMP_BACK_IF_TRUE)
+        TARGET(POP_JUMP_IF_TRUE)
+        {
+            a = POP();
+            if (!truth_fast(a, &yes)) {
+                int truth = script_truth(s, a);
+
+                DROP(a);
+                if (truth < 0)
+                    goto error;
+                yes = truth;
+            }
+            if (yes)
+                TO(arg);
+            NEXT;
+        }
+        TARGET(POP_JUMP_IF_NONE)
+        {
+            a = POP();
+            if (a.tag == SV_NONE) {
+                TO(arg);
+                NEXT;
+            }
+            DROP(a);
+            NEXT;
+        }
+        TARGET(POP_JUMP_IF_NOT_NONE)
+        {
+            a = POP();
+            if (a.tag != SV_NONE) {
+                TO(arg);
+                DROP(a);
+            }
+            NEXT;
+        }
+        TARGET(JUMP_IF_FALSE_OR_POP)
+        {
+            int truth = script_truth(s, TOP);
+
+            if (truth < 0)
+                goto error;
+            if (!truth) {
+                TO(arg);
+                NEXT;
+            }
+            a = POP();
+            DROP(a);
+            NEXT;
+        }
+        TARGET(JUMP_IF_TRUE_OR_POP)
+        {
+            int truth = script_truth(s, TOP);
+
+            if (truth < 0)
+                goto error;
+            if (truth) {
+                TO(arg);
+                NEXT;
+            }
+            a = POP();
+            DROP(a);
+            NEXT;
+        }
+        TARGET(RETURN)
+        {
+            r = POP();
+            g = f->back;
+            yes = f->entry;
+            frame_end(s, f);
+            if (yes)
+                return r;
+            f = g;
+            LOAD_FRAME;
+            pc++;
+            PUSH(r);
+            NEXT;
+        }
+        TARGET(YIELD)
+        {
+            r = POP();
+            f->pc = pc;
             f->sp = sp;
             f->gen->state = GEN_SUSPENDED;
             s->frame = f->back;
             s->depth--;
             return r;
         }
-        if (sv_ok(s->exc) || s->over)
-            goto error;
-        TOP = ended;
-        DROP(a);
-        NEXT;
-    }
-    TARGET(FORMAT)
-    {
-        sv spec = arg & 4 ? POP() : sv_null();
+        TARGET(YIELD_FROM)
+        {
+            sv ended = sv_null();
 
-        a = TOP;
-        if (arg & 3) {
-            r = (arg & 3) == 1 ? script_str(s, a) : script_repr(s, a);
-            TOP = r;
+            b = POP(); /* what was sent */
+            a = TOP;
+            if (sv_is(a, KIND_GEN)) {
+                r = gen_send(s, AS(gen, a), b, sv_null(), &ended);
+            } else {
+                r = iter_next(s, a);
+                ended = sv_none();
+            }
+            DROP(b);
+            if (sv_ok(r)) {
+                f->pc = pc - 1; /* once more, with what is sent then */
+                f->sp = sp;
+                f->gen->state = GEN_SUSPENDED;
+                s->frame = f->back;
+                s->depth--;
+                return r;
+            }
+            if (sv_ok(s->exc) || s->over)
+                goto error;
+            TOP = ended;
             DROP(a);
-            a = r;
+            NEXT;
         }
-        if (sv_ok(a) && (!sv_is(a, KIND_STR) || sv_ok(spec))) {
-            r = format_value(s, a, spec);
-            TOP = r;
-            DROP(a);
-        } else
-            r = a;
-        DROP(spec);
-        if (!sv_ok(r)) {
-            sp--;
-            goto error;
-        }
-        NEXT;
-    }
-    TARGET(IMPORT_NAME)
-    {
-        r = vm_import(s, f, caches[arg].name, TOP.i);
-        if (!sv_ok(r))
-            goto error;
-        TOP = r;
-        NEXT;
-    }
-    TARGET(IMPORT_FROM)
-    {
-        r = import_from(s, TOP, caches[arg].name);
-        if (!sv_ok(r))
-            goto error;
-        PUSH(r);
-        NEXT;
-    }
-    TARGET(IMPORT_STAR)
-    {
-        if (!import_star(s, TOP, f->names ? f->names : f->module->dict))
-            goto error;
-        a = POP();
-        DROP(a);
-        NEXT;
-    }
-    TARGET(MAKE_FUNCTION)
-    {
-        n = 1 + (arg & 1) + (arg >> 1 & 1) + (arg >> 3 & 1);
-        sp -= n;
-        r = vm_make_function(s, f, sp, arg);
-        if (!sv_ok(r))
-            goto error;
-        PUSH(r);
-        NEXT;
-    }
-    TARGET(MAKE_CLASS)
-    {
-        r = class_statement(s, sp[-4], sp[-3], sp[-2], AS(str, sp[-1]));
-        for (n = 0; n < 4; n++) {
-            a = POP();
-            DROP(a);
-        }
-        if (!sv_ok(r))
-            goto error;
-        PUSH(r);
-        NEXT;
-    }
-    TARGET(RAISE)
-    {
-        if (!arg) {
-            if (!sv_ok(s->handled)) {
-                (void)script_raise(s, EXC_RuntimeError, "No active exception to reraise");
+        TARGET(FORMAT)
+        {
+            sv spec = arg & 4 ? POP() : sv_null();
+
+            a = TOP;
+            if (arg & 3) {
+                r = (arg & 3) == 1 ? script_str(s, a) : script_repr(s, a);
+                TOP = r;
+                DROP(a);
+                a = r;
+            }
+            if (sv_ok(a) && (!sv_is(a, KIND_STR) || sv_ok(spec))) {
+                r = format_value(s, a, spec);
+                TOP = r;
+                DROP(a);
+            } else
+                r = a;
+            DROP(spec);
+            if (!sv_ok(r)) {
+                sp--;
                 goto error;
             }
-            sv_keep(s->handled);
-            s->exc = s->handled;
+            NEXT;
+        }
+        TARGET(IMPORT_NAME)
+        {
+            r = vm_import(s, f, caches[arg].name, TOP.i);
+            if (!sv_ok(r))
+                goto error;
+            TOP = r;
+            NEXT;
+        }
+        TARGET(IMPORT_FROM)
+        {
+            r = import_from(s, TOP, caches[arg].name);
+            if (!sv_ok(r))
+                goto error;
+            PUSH(r);
+            NEXT;
+        }
+        TARGET(IMPORT_STAR)
+        {
+            if (!import_star(s, TOP, f->names ? f->names : f->module->dict))
+                goto error;
+            a = POP();
+            DROP(a);
+            NEXT;
+        }
+        TARGET(MAKE_FUNCTION)
+        {
+            n = 1 + (arg & 1) + (arg >> 1 & 1) + (arg >> 3 & 1);
+            sp -= n;
+            r = vm_make_function(s, f, sp, arg);
+            if (!sv_ok(r))
+                goto error;
+            PUSH(r);
+            NEXT;
+        }
+        TARGET(MAKE_CLASS)
+        {
+            r = class_statement(s, sp[-4], sp[-3], sp[-2], AS(str, sp[-1]));
+            for (n = 0; n < 4; n++) {
+                a = POP();
+                DROP(a);
+            }
+            if (!sv_ok(r))
+                goto error;
+            PUSH(r);
+            NEXT;
+        }
+        TARGET(RAISE)
+        {
+            if (!arg) {
+                if (!sv_ok(s->handled)) {
+                    (void)script_raise(s, EXC_RuntimeError, "No active exception to reraise");
+                    goto error;
+                }
+                sv_keep(s->handled);
+                s->exc = s->handled;
+                goto unwind;
+            }
+            b = arg == 2 ? POP() : sv_null();
+            a = POP();
+            (void)exc_raise_value(s, a, b);
+            DROP(a);
+            DROP(b);
+            goto error;
+        }
+        TARGET(RERAISE)
+        {
+            s->exc = POP();
             goto unwind;
         }
-        b = arg == 2 ? POP() : sv_null();
-        a = POP();
-        (void)exc_raise_value(s, a, b);
-        DROP(a);
-        DROP(b);
-        goto error;
-    }
-    TARGET(RERAISE)
-    {
-        s->exc = POP();
-        goto unwind;
-    }
-    TARGET(PUSH_EXC_INFO)
-    {
-        a = TOP;
-        TOP = s->handled;
-        PUSH(a);
-        s->handled = sv_keep(a);
-        NEXT;
-    }
-    TARGET(POP_EXCEPT)
-    {
-        a = s->handled;
-        s->handled = POP();
-        DROP(a);
-        NEXT;
-    }
-    TARGET(CHECK_EXC_MATCH)
-    {
-        int match;
-
-        a = TOP;
-        match = exc_matches(s, SECOND, a);
-        if (match < 0)
-            goto error;
-        TOP = sv_bool(match);
-        DROP(a);
-        NEXT;
-    }
-    TARGET(BEFORE_WITH)
-    {
-        if (!vm_with(s, sp - 1))
-            goto error;
-        sp++;
-        NEXT;
-    }
-    TARGET(WITH_EXIT)
-    {
-        sv none[3] = {sv_none(), sv_none(), sv_none()};
-
-        a = TOP;
-        r = sv_call(s, a, none, 3, 0, NULL);
-        sp--;
-        DROP(a);
-        if (!sv_ok(r))
-            goto error;
-        PUSH(r);
-        NEXT;
-    }
-    TARGET(WITH_EXCEPT_START)
-    {
-        /* exit, what was handled before, the exception */
-        sv what[3] = {sv_forever(class_of(s, TOP)), TOP, AS(exc, TOP)->trace};
-
-        if (!sv_ok(what[2]))
-            what[2] = sv_none();
-        sv_keep(what[2]);
-        r = sv_call(s, sp[-3], what, 3, 0, NULL);
-        DROP(what[2]);
-        if (!sv_ok(r))
-            goto error;
-        PUSH(r);
-        NEXT;
-    }
-    TARGET(LOAD_ASSERTION_ERROR)
-    {
-        PUSH(sv_forever(s->w->exceptions[EXC_AssertionError]));
-        NEXT;
-    }
-    TARGET(SWAP)
-    {
-        a = TOP;
-        TOP = sp[-(int32_t)arg];
-        sp[-(int32_t)arg] = a;
-        NEXT;
-    }
-    TARGET(COPY)
-    {
-        a = sp[-(int32_t)arg];
-        PUSH(sv_keep(a));
-        NEXT;
-    }
-    TARGET(ANNOTATE)
-    {
-        struct dict *into = f->names ? f->names : f->module->dict;
-        struct entry *e = dict_find_name(into, s->sym[SYM_annotations]);
-
-        if (!e) {
-            b = dict_new(s);
-            yes = sv_ok(b) && dict_put_name(s, into, s->sym[SYM_annotations], b);
-            DROP(b);
-            e = yes ? dict_find_name(into, s->sym[SYM_annotations]) : NULL;
+        TARGET(PUSH_EXC_INFO)
+        {
+            a = TOP;
+            TOP = s->handled;
+            PUSH(a);
+            s->handled = sv_keep(a);
+            NEXT;
         }
-        a = POP();
-        if (!e || !sv_is(e->value, KIND_DICT) || !dict_put_name(s, dict_ptr(e->value), caches[arg].name, a))
+        TARGET(POP_EXCEPT)
+        {
+            a = s->handled;
+            s->handled = POP();
+            DROP(a);
+            NEXT;
+        }
+        TARGET(CHECK_EXC_MATCH)
+        {
+            int match;
+
+            a = TOP;
+            match = exc_matches(s, SECOND, a);
+            if (match < 0)
+                goto error;
+            TOP = sv_bool(match);
+            DROP(a);
+            NEXT;
+        }
+        TARGET(BEFORE_WITH)
+        {
+            if (!vm_with(s, sp - 1))
+                goto error;
+            sp++;
+            NEXT;
+        }
+        TARGET(WITH_EXIT)
+        {
+            sv none[3] = {sv_none(), sv_none(), sv_none()};
+
+            a = TOP;
+            r = sv_call(s, a, none, 3, 0, NULL);
+            sp--;
+            DROP(a);
+            if (!sv_ok(r))
+                goto error;
+            PUSH(r);
+            NEXT;
+        }
+        TARGET(WITH_EXCEPT_START)
+        {
+            /* exit, what was handled before, the exception */
+            sv what[3] = {sv_forever(class_of(s, TOP)), TOP, AS(exc, TOP)->trace};
+
+            if (!sv_ok(what[2]))
+                what[2] = sv_none();
+            sv_keep(what[2]);
+            r = sv_call(s, sp[-3], what, 3, 0, NULL);
+            DROP(what[2]);
+            if (!sv_ok(r))
+                goto error;
+            PUSH(r);
+            NEXT;
+        }
+        TARGET(LOAD_ASSERTION_ERROR)
+        {
+            PUSH(sv_forever(s->w->exceptions[EXC_AssertionError]));
+            NEXT;
+        }
+        TARGET(SWAP)
+        {
+            a = TOP;
+            TOP = sp[-(int32_t)arg];
+            sp[-(int32_t)arg] = a;
+            NEXT;
+        }
+        TARGET(COPY)
+        {
+            a = sp[-(int32_t)arg];
+            PUSH(sv_keep(a));
+            NEXT;
+        }
+        TARGET(ANNOTATE)
+        {
+            struct dict *into = f->names ? f->names : f->module->dict;
+            struct entry *e = dict_find_name(into, s->sym[SYM_annotations]);
+
+            if (!e) {
+                b = dict_new(s);
+                yes = sv_ok(b) && dict_put_name(s, into, s->sym[SYM_annotations], b);
+                DROP(b);
+                e = yes ? dict_find_name(into, s->sym[SYM_annotations]) : NULL;
+            }
+            a = POP();
+            if (!e || !sv_is(e->value, KIND_DICT) || !dict_put_name(s, dict_ptr(e->value), caches[arg].name, a))
+                goto error;
+            NEXT;
+        }
+        TARGET(LEAVES)
+        {
+            (void)script_leave(s, "%s", AS(str, code->consts[arg])->text);
             goto error;
-        NEXT;
-    }
-    TARGET(LEAVES)
-    {
-        (void)script_leave(s, "%s", AS(str, code->consts[arg])->text);
-        goto error;
-    }
+        }
 #ifndef THREADED
     default:
         goto error;

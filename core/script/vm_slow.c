@@ -8,7 +8,12 @@ static bool plain_value(sv v)
     if (!sv_is_obj(v))
         return true;
     switch (v.o->kind) {
-    case KIND_FUNC: case KIND_NATIVE: case KIND_WRAP: case KIND_PROPERTY: case KIND_MEMBER: case KIND_INSTANCE:
+    case KIND_FUNC:
+    case KIND_NATIVE:
+    case KIND_WRAP:
+    case KIND_PROPERTY:
+    case KIND_MEMBER:
+    case KIND_INSTANCE:
         return false;
     default:
         return true;
@@ -149,7 +154,8 @@ bool vm_method(struct script *s, struct cache *k, sv *stack)
         f = vm_super_method(s, of, k->name, &self);
     } else {
         c = class_of(s, of);
-        if (c->version == k->version && k->index == CACHE_CLASS && sv_is_obj(of) && of.o->kind != KIND_INSTANCE && of.o->kind != KIND_CLASS) {
+        if (c->version == k->version && k->index == CACHE_CLASS && sv_is_obj(of) && of.o->kind != KIND_INSTANCE &&
+            of.o->kind != KIND_CLASS) {
             struct dict **own = attributes_of(of);
 
             if (!own || !*own) {
@@ -209,7 +215,8 @@ bool vm_unbound(struct script *s, const struct frame *f, uint32_t at)
     const struct code *c = f->code;
 
     if (at >= (uint32_t)c->n_all - c->n_free)
-        (void)script_raise(s, EXC_NameError, "cannot access free variable '%.100s' where it is not associated with a value in enclosing scope",
+        (void)script_raise(s, EXC_NameError,
+                           "cannot access free variable '%.100s' where it is not associated with a value in enclosing scope",
                            c->vars[at]->text);
     else
         (void)script_raise(s, EXC_UnboundLocalError, "cannot access local variable '%.100s' where it is not associated with a value",

@@ -1,7 +1,10 @@
 /* The first image: builtin classes, exceptions, functions. */
 #include "script/object.h"
 
-#define NATIVE(name, base, layout, flags, methods, members) {name, base, layout, flags, methods, members}
+#define NATIVE(name, base, layout, flags, methods, members) \
+    {                                                       \
+        name, base, layout, flags, methods, members         \
+    }
 
 static const struct {
     const char *name;
@@ -53,8 +56,9 @@ static const struct {
 };
 
 /* Under their own names among the builtins. */
-static const uint8_t named[] = {B_OBJECT, B_TYPE, B_BOOL, B_INT, B_FLOAT, B_STR, B_TUPLE, B_LIST, B_DICT, B_SET, B_FROZENSET, B_RANGE, B_SLICE, B_SUPER,
-                                B_PROPERTY, B_STATICMETHOD, B_CLASSMETHOD, B_ENUMERATE, B_ZIP, B_MAP, B_FILTER, B_REVERSED};
+static const uint8_t named[] = {B_OBJECT,      B_TYPE,      B_BOOL,      B_INT,   B_FLOAT,  B_STR,     B_TUPLE,    B_LIST,
+                                B_DICT,        B_SET,       B_FROZENSET, B_RANGE, B_SLICE,  B_SUPER,   B_PROPERTY, B_STATICMETHOD,
+                                B_CLASSMETHOD, B_ENUMERATE, B_ZIP,       B_MAP,   B_FILTER, B_REVERSED};
 
 static const struct {
     const char *name;
@@ -114,7 +118,8 @@ static bool make_exceptions(struct image *im)
     struct world *w = im->world;
 
     for (unsigned i = 0; i < EXC_COUNT; i++) {
-        struct cls *base = i ? w->exceptions[exceptions[i].base] : w->types[B_OBJECT], *c = world_class(im, base, exceptions[i].name, KIND_INSTANCE);
+        struct cls *base = i ? w->exceptions[exceptions[i].base] : w->types[B_OBJECT],
+                   *c = world_class(im, base, exceptions[i].name, KIND_INSTANCE);
 
         if (!c)
             return false;

@@ -85,7 +85,8 @@ START_TEST(does_what_python_does)
     for (; want[at] && want[at] == said.text[at]; at++)
         line += want[at] == '\n';
     ck_assert_msg(!rc, "%s: %s", err_slug(rc), err.detail);
-    ck_assert_msg(want[at] == said.text[at], "%s.out, line %zu: '%.60s' is wanted, not '%.60s'", programs[_i], line, want + at, said.text + at);
+    ck_assert_msg(want[at] == said.text[at], "%s.out, line %zu: '%.60s' is wanted, not '%.60s'", programs[_i], line, want + at,
+                  said.text + at);
     free(text);
     free(want);
     free(said.text);
@@ -100,13 +101,15 @@ static const struct {
     {"a loop", "while True: pass\n", NULL, ERR_SCRIPT_BUDGET, ":1: "},
     {"a loop that catches all", "while True:\n try:\n  while True: pass\n except BaseException: pass\n", NULL, ERR_SCRIPT_BUDGET, ":3: "},
     {"recursion", "def f(): f()\nf()\n", NULL, ERR_SCRIPT_RAISED, "RecursionError"},
-    {"recursion through natives", "class A:\n def __repr__(self): return repr(self)\nrepr(A())\n", NULL, ERR_SCRIPT_RAISED, "RecursionError"},
+    {"recursion through natives", "class A:\n def __repr__(self): return repr(self)\nrepr(A())\n", NULL, ERR_SCRIPT_RAISED,
+     "RecursionError"},
     {"a long list", "[0] * (1 << 40)\n", NULL, ERR_NOMEM, ":1: "},
     {"a long text", "'a' * 10**12\n", NULL, ERR_NOMEM, ":1: "},
     {"doubling", "s = 'a'\nwhile True: s += s\n", NULL, ERR_NOMEM, ":2: "},
     {"width", "f'{1:>1000000000}'\n", NULL, ERR_SCRIPT_RAISED, "format"},
     {"big numbers", "x = 7\nx = x ** 40\n", NULL, ERR_LEAVES_LANGUAGE, ":2: an integer beyond 64 bits"},
-    {"a big literal", "def f(): return 1 << 3\n100000000000000000000\nf()\n1 + 100000000000000000000\n", NULL, ERR_LEAVES_LANGUAGE, "64 bits"},
+    {"a big literal", "def f(): return 1 << 3\n100000000000000000000\nf()\n1 + 100000000000000000000\n", NULL, ERR_LEAVES_LANGUAGE,
+     "64 bits"},
     {"parentheses", "x = ", "(", ERR_LEAVES_LANGUAGE, "nested"},
     {"brackets", "x = ", "[", ERR_LEAVES_LANGUAGE, "nested"},
     {"lambdas", "x = ", "lambda: ", ERR_LEAVES_LANGUAGE, "nested"},
@@ -120,11 +123,14 @@ static const struct {
     {"coroutines", "async def f(): pass\n", NULL, ERR_LEAVES_LANGUAGE, ":1: async"},
     {"no Python", "x = = 1\n", NULL, ERR_LEAVES_LANGUAGE, ":1: invalid syntax"},
     {"indentation", "if 1:\n    x = 1\n  y = 2\n", NULL, ERR_LEAVES_LANGUAGE, ":3: unindent"},
-    {"an evil comparison", "class A:\n def __lt__(s, o): l.append(1); return True\nl = [A(), A()]\nl.sort()\n", NULL, ERR_SCRIPT_RAISED, "modified during sort"},
+    {"an evil comparison", "class A:\n def __lt__(s, o): l.append(1); return True\nl = [A(), A()]\nl.sort()\n", NULL, ERR_SCRIPT_RAISED,
+     "modified during sort"},
     {"a dict that grows", "d = {1: 1}\nfor k in d: d[k + 1] = 1\n", NULL, ERR_SCRIPT_RAISED, "changed size during iteration"},
-    {"a dict that shrinks", "class K:\n def __hash__(s): return 1\n def __eq__(s, o): d.clear(); return False\nd = {}\nfor i in range(9): d[K()] = i\n", NULL,
+    {"a dict that shrinks",
+     "class K:\n def __hash__(s): return 1\n def __eq__(s, o): d.clear(); return False\nd = {}\nfor i in range(9): d[K()] = i\n", NULL,
      ERR_SCRIPT_RAISED, "changed during a look-up"},
-    {"keys of one hash", "class K:\n def __hash__(s): return 1\nd = {}\nfor i in range(10**6): d[K()] = i\n", NULL, ERR_SCRIPT_BUDGET, ":4: "},
+    {"keys of one hash", "class K:\n def __hash__(s): return 1\nd = {}\nfor i in range(10**6): d[K()] = i\n", NULL, ERR_SCRIPT_BUDGET,
+     ":4: "},
     {"a deep death", "x = None\nfor i in range(200000): x = [x]\nx = None\nraise ValueError('done')\n", NULL, ERR_SCRIPT_RAISED, "done"},
     {"classes", "class A: pass\nclass B(A): pass\nclass C(A, B): pass\n", NULL, ERR_SCRIPT_RAISED, "method resolution order"},
 };
@@ -205,8 +211,13 @@ static sv counter_binary(struct script *s, enum script_binary op, sv a, sv b, bo
     (void)in_place;
     return op == BINARY_MATMUL ? sv_int(42) : sv_not_implemented();
 }
-static const struct script_class counter_class = {.name = "nn.Counter", .bytes = sizeof(struct counter), .methods = counter_methods,
-                                                  .members = counter_members, .die = counter_die, .call = counter_call, .binary = counter_binary};
+static const struct script_class counter_class = {.name = "nn.Counter",
+                                                  .bytes = sizeof(struct counter),
+                                                  .methods = counter_methods,
+                                                  .members = counter_members,
+                                                  .die = counter_die,
+                                                  .call = counter_call,
+                                                  .binary = counter_binary};
 static const struct script_class *const classes[] = {&counter_class, NULL};
 static const struct script_module module = {"things", NULL, classes, NULL, NULL};
 
@@ -233,7 +244,8 @@ START_TEST(natives_are_part_of_the_language)
 
     arena_init(&arena, block, sizeof block);
     ck_assert_msg(!image_new(&arena, NULL, &im, &err) && !image_native(im, &module, &err), "%s", err.detail);
-    ck_assert_msg(!image_new(&arena, im, &top, &err) && !image_source(top, "m", "m.py", text, sizeof text - 1, false, &err), "%s", err.detail);
+    ck_assert_msg(!image_new(&arena, im, &top, &err) && !image_source(top, "m", "m.py", text, sizeof text - 1, false, &err), "%s",
+                  err.detail);
     for (int i = 0; i < 2; i++) { /* an image may be run more than once */
         alive = 0;
         ck_assert(!script_new(&arena, top, NULL, NULL, &s, &err));
@@ -267,9 +279,5 @@ START_TEST(survives_any_arena_size)
 }
 END_TEST
 
-UNIT_TESTS("script/script",
-    unit_rows(does_what_python_does, programs);
-    unit_rows(hostile_files_end_cleanly, hostile);
-    unit_test(natives_are_part_of_the_language);
-    unit_test(survives_any_arena_size);
-)
+UNIT_TESTS("script/script", unit_rows(does_what_python_does, programs); unit_rows(hostile_files_end_cleanly, hostile);
+           unit_test(natives_are_part_of_the_language); unit_test(survives_any_arena_size);)
