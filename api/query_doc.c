@@ -118,6 +118,7 @@ static void write_json(struct draft *d, const struct member *m, uint32_t i)
     struct json *doc = NULL;
     enum err_code rc;
 
+    s += strncmp(s, "\xEF\xBB\xBF", 3) ? 0 : 3; /* a byte order mark begins a file, not a value within one */
     if (m->open && s[0] != '{') {
         jsonw_str(&d->w, m->key, s);
         return;
