@@ -72,6 +72,15 @@ sv gen_send(struct script *s, struct gen *g, sv value, sv thrown, sv *returned)
     else
         sv_drop(s, s->handled);
     s->handled = outer;
+    if (script_caught(s, EXC_StopIteration)) { /* would end who iterates */
+        sv old = s->exc, before = s->handled;
+
+        s->exc = sv_null();
+        s->handled = old;
+        (void)script_raise(s, EXC_RuntimeError, "generator raised StopIteration");
+        s->handled = before;
+        sv_drop(s, old);
+    }
     if (!s->over && g->state != GEN_SUSPENDED && sv_ok(r)) {
         *returned = r;
         r = sv_null();

@@ -900,6 +900,18 @@ call_method:
         TARGET(FOR_ITER)
         {
             a = TOP;
+            if (sv_is(a, KIND_ITER) && a.o->aux <= ITER_RANGE) {
+                struct iter *it = AS(iter, a);
+
+                if (a.o->aux == ITER_RANGE && it->step == 1 && it->at < it->stop) {
+                    PUSH(sv_int(it->at++));
+                    NEXT;
+                }
+                if (sv_is(it->of, KIND_LIST) && it->at < AS(list, it->of)->n) {
+                    PUSH(sv_keep(AS(list, it->of)->items[it->at++]));
+                    NEXT;
+                }
+            }
             r = iter_next(s, a);
             if (sv_ok(r)) {
                 PUSH(r);

@@ -6,7 +6,7 @@
 
 #include "script/compile.h"
 
-enum { CACHE_SLOTS = 1 << 16, CACHE_CLASS = CACHE_SLOTS, CACHE_MEMBER };
+enum { CACHE_SLOTS = 1 << 16, CACHE_CLASS = CACHE_SLOTS, CACHE_MEMBER, CACHE_BOUND };
 
 sv vm_attr(struct script *s, struct cache *k, sv of);
 bool vm_set_attr(struct script *s, struct cache *k, sv of, sv value);

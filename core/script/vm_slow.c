@@ -42,9 +42,9 @@ static void note_attr(struct script *s, struct cache *k, sv of)
         if (slot) {
             k->index = (uint32_t)(slot - o->slots);
             k->version = c->version;
-        } else if (sv_ok(found) && plain_value(found)) {
+        } else if (sv_ok(found) && (plain_value(found) || sv_is(found, KIND_FUNC))) {
             k->value = found;
-            k->index = CACHE_CLASS;
+            k->index = sv_is(found, KIND_FUNC) ? CACHE_BOUND : CACHE_CLASS;
             k->version = c->version;
         }
     }
@@ -62,8 +62,8 @@ sv vm_attr(struct script *s, struct cache *k, sv of)
                 r = m->get(s, of, m->data);
                 if (sv_ok(r) || script_failed(s))
                     return r;
-            } else if (k->index == CACHE_CLASS && !((struct script_object *)(void *)of.o)->dict)
-                return sv_keep(k->value);
+            } else if (k->index >= CACHE_CLASS && !((struct script_object *)(void *)of.o)->dict)
+                return k->index == CACHE_BOUND ? method_new(s, k->value, of) : sv_keep(k->value);
         } else
             note_attr(s, k, of);
     } else if (sv_is(of, KIND_MODULE)) {
