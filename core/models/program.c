@@ -108,7 +108,7 @@ static bool counts_layers(const char *name)
 static sv make_config(struct script *s, sv cls, const struct json *config, uint32_t layers)
 {
     enum { MOST = 256 };
-    sv values[MOST], names[MOST], made;
+    sv values[MOST] = {0}, names[MOST] = {0}, made;
     uint32_t n = 0;
 
     json_each (e, config) {
@@ -326,7 +326,7 @@ static void forward(struct run *r, struct model *m, const struct batch *b, struc
 {
     struct program *p = m->parts;
     struct script *s = p->s;
-    sv values[5], names[5];
+    sv values[5] = {0}, names[5] = {0};
     uint32_t n = 0;
     const val given[] = {b->ids, b->mask, b->labels};
     static const char *const called[] = {"input_ids", "attention_mask", "labels"};
