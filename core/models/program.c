@@ -18,16 +18,15 @@ struct program {
 static enum err_code add_family(struct image *im, const struct program_file *f, const char *family, struct err *err)
 {
     char name[128], text[160];
-    int n;
     enum err_code rc;
 
     (void)snprintf(name, sizeof name, "%s.modeling_%s", f->name, family);
     rc = image_source(im, name, f->path, f->text, f->bytes, false, err);
     if (rc)
         return rc;
-    n = snprintf(text, sizeof text, "from %s import *\n", name);
+    (void)snprintf(text, sizeof text, "from %s import *\n", name);
     (void)snprintf(name, sizeof name, "%s.configuration_%s", f->name, family);
-    return image_source(im, name, f->path, text, (size_t)n, false, err);
+    return image_source(im, name, f->path, text, strlen(text), false, err);
 }
 
 enum err_code program_image(struct arena *arena, const struct image **ret, struct err *err)

@@ -22,6 +22,7 @@ struct program_file {
 };
 
 struct program_source {
+    const struct family_program *run;       /* &script_program: who has none does not carry the interpreter */
     const struct image *image;              /* natives, library, families */
     const struct json *config;              /* config.json as it came */
     const char *module;                     /* "transformers.models.llama.modeling_llama" */

@@ -103,7 +103,7 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
     m->arch = arch_of_class(arch, &step->quirks, arena);
     m->q = &step->quirks;
     m->source = m->arch->program;
-    m->family = m->source ? &script_program : NULL;
+    m->family = m->source ? m->source->run : NULL;
     m->attention = s->attention == ATTENTION_EAGER ? KERNEL_EAGER : s->attention == ATTENTION_FLASH_2 ? KERNEL_FLASH_2 : KERNEL_SDPA;
     m->padded = s->padded;
     m->checkpointing = s->gradient_checkpointing == TRI_TRUE;

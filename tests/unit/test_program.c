@@ -146,6 +146,7 @@ static void compare_one(const char *config_text, const char *options_text)
     ck_assert_msg(!wrong, "%s", wrong);
     ck_assert_msg(!trainer_run(x, &arch, &step, &traced_device, &rooms[0], &err), "%s %s", err.at, err.detail);
     (void)snprintf(module, sizeof module, "transformers.models.%s.modeling_%s", arch.model_type, arch.model_type);
+    source.run = &script_program;
     source.image = image;
     source.config = config;
     source.module = module;
