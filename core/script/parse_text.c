@@ -213,9 +213,13 @@ static const char *field(struct parser *p, struct fstring *f, const struct liter
     p->lex.within = true;
     lex_next(&p->lex);
     value = at(p, T_YIELD) ? parse_yield(p) : parse_star_expressions(p);
-    if (!p->failed && at(p, T_ASSIGN)) { /* f"{x=}" */
-        f->text.n += (size_t)(p->lex.at - begin);
-        memcpy(f->text.data + f->text.n - (p->lex.at - begin), begin, (size_t)(p->lex.at - begin));
+    if (!p->failed && at(p, T_ASSIGN)) { /* f"{x = }": with its blanks */
+        const char *end = p->lex.at;
+
+        while (end < l->end && (*end == ' ' || *end == '\t'))
+            end++;
+        memcpy(f->text.data + f->text.n, begin, (size_t)(end - begin));
+        f->text.n += (size_t)(end - begin);
         lex_next(&p->lex);
         if (!at(p, T_COLON))
             conversion = 'r';

@@ -1,5 +1,5 @@
 /*
- * script FILE.py: runs a file of the language and prints. script --parse FILE.py..: how many are read. A tool of the tests.
+ * script FILE.py: runs a file of the language and prints. script --parse FILE.py..: how many are read. script FILE.py --ast: its tree. A tool of the tests.
  *
  * Modules beside the file are imported by name.
  */
@@ -66,6 +66,127 @@ static int fail(const struct err *e)
     return 1;
 }
 
+/* ---- --ast: the tree as tools/script-ast writes that of CPython */
+
+static void dump(const struct node *n);
+
+static void dump_list(const struct node *n)
+{
+    putchar('[');
+    for (; n; n = n->next)
+        dump(n);
+    putchar(']');
+}
+
+static void dump_one(const struct node *n)
+{
+    if (n)
+        dump(n);
+    else
+        putchar('-');
+}
+
+static bool is_listed(unsigned kind, int part) /* is that part a list? */
+{
+    switch (kind) {
+    case N_TUPLE:
+    case N_LIST:
+    case N_SET:
+    case N_DICT:
+    case N_AND:
+    case N_OR:
+    case N_JOINED:
+    case N_DELETE:
+    case N_IMPORT:
+    case N_IMPORT_FROM:
+    case N_GLOBAL:
+    case N_NONLOCAL:
+    case N_MODULE:
+        return part == 0;
+    case N_CALL:
+        return part > 0;
+    case N_COMPARE:
+        return part == 1;
+    case N_LISTCOMP:
+    case N_SETCOMP:
+    case N_DICTCOMP:
+    case N_GENEXP:
+    case N_FOR_IN:
+        return part == 2;
+    case N_LAMBDA:
+    case N_ASSIGN:
+        return part == 0;
+    case N_IF:
+    case N_WHILE:
+    case N_EXCEPT:
+        return part > 0;
+    case N_FOR:
+        return part > 1;
+    case N_WITH:
+    case N_TRY:
+    case N_CLASS:
+        return true;
+    case N_DEF:
+        return part < 3;
+    default:
+        return false;
+    }
+}
+
+static void dump_constant(sv v)
+{
+    unsigned sum = 0;
+    size_t n = 0;
+    const char *t = str_text(v, &n);
+
+    for (size_t i = 0; i < n; i++)
+        sum = (sum * 31 + (unsigned char)t[i]) & 0xFFFFFF;
+    if (t)
+        printf("s%zu:%u", n, sum);
+    else if (v.tag == SV_FLOAT)
+        printf("f%.17g", v.f);
+    else
+        printf("c%u:%lld", v.tag, v.tag == SV_INT || v.tag == SV_BOOL ? (long long)v.i : 0);
+}
+
+static void dump(const struct node *n)
+{
+    const struct node *part[4] = {n->a, n->b, n->c, n->d};
+    bool named = n->kind == N_NAME || n->kind == N_ATTR || n->kind == N_KEYWORD || n->kind == N_ALIAS || n->kind == N_DEF ||
+                 n->kind == N_CLASS || n->kind == N_PARAM || n->kind == N_EXCEPT || n->kind == N_IMPORT_FROM;
+
+    printf("(%u.%u", n->kind, n->op);
+    if (named)
+        printf(" %s", n->name ? n->name->text : "-");
+    if (n->other)
+        printf(" as %s", n->other->text);
+    if (n->kind == N_CONST) {
+        putchar(' ');
+        dump_constant(n->value);
+    }
+    for (int i = 0; i < 4; i++) {
+        if (is_listed(n->kind, i))
+            dump_list(part[i]);
+        else
+            dump_one(part[i]);
+    }
+    putchar(')');
+}
+
+static int ast(struct image *im, struct arena *arena, const char *path, const char *text, size_t bytes)
+{
+    struct node *module;
+    struct err err = {0};
+
+    if (parse_module(im, arena, path, text, bytes, &module, &err)) {
+        printf("%s\n", err.detail);
+        return 1;
+    }
+    dump(module);
+    putchar('\n');
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     size_t room = (size_t)1 << 28, bytes;
@@ -118,6 +239,8 @@ int main(int argc, char **argv)
         printf("%d of %d files are read\n", argc - 2 - bad, argc - 2);
         return bad != 0;
     }
+    if (argc > 2 && strcmp(argv[2], "--ast") == 0)
+        return ast(im, &arena, argv[1], text, bytes);
     if (image_source(im, "__main__", argv[1], text, bytes, false, &err))
         return fail(&err);
     if (script_new(&arena, im, &limits, &host, &s, &err))

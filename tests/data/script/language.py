@@ -104,3 +104,4 @@ def gen():
     return 9
 g = gen(); print(next(g), g.send("s"), g.throw(ValueError), list(g))
 print(__name__ == "__main__", callable(print), type(3).__name__, type(None).__name__, hasattr(d, "keys"), getattr(d, "nope", 1))
+v = [1]; print(f"{v = } {v=} {v = !s:>5} {len(v) = :>{4}}")
