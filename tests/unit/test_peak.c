@@ -151,7 +151,7 @@ static const struct {
 
 START_TEST(asks_the_clock)
 {
-    struct late late = {{late_begins, late_advances, late_passes, 0, 0}, {[STREAM_REDUCE] = timed[_i].behind_s}};
+    struct late late = {{.begin = late_begins, .advance = late_advances, .passes = late_passes}, {[STREAM_REDUCE] = timed[_i].behind_s}};
     struct written w;
     struct peak prompt, p, always;
 
@@ -172,7 +172,7 @@ END_TEST
 /* A full device waits for the streams before it gives up. */
 START_TEST(a_full_device_takes_back_what_waits)
 {
-    struct late late = {{late_begins, late_advances, late_passes, 0, 0}, {[STREAM_REDUCE] = 99}};
+    struct late late = {{.begin = late_begins, .advance = late_advances, .passes = late_passes}, {[STREAM_REDUCE] = 99}};
     struct written w;
     struct peak p;
     struct torch_alloc_stats stats;

@@ -1,0 +1,89 @@
+"""olmo2: llama with norms of whole queries and keys, and norms after attention and feed-forward instead of before."""
+import torch
+
+from transformers.models.llama.modeling_llama import (
+    LlamaAttention, LlamaConfig, LlamaDecoderLayer, LlamaForCausalLM, LlamaModel, LlamaRMSNorm, LlamaRotaryEmbedding, apply_rotary_pos_emb,
+)
+
+
+class Olmo2Config(LlamaConfig):
+    model_type = "olmo2"
+    base_model_tp_plan = {
+        "layers.*.self_attn.q_proj": "colwise_gather_output", "layers.*.self_attn.k_proj": "colwise_gather_output",
+        "layers.*.self_attn.v_proj": "colwise_gather_output", "layers.*.self_attn.o_proj": "rowwise_split_input",
+        "layers.*.mlp.gate_proj": "colwise", "layers.*.mlp.up_proj": "colwise", "layers.*.mlp.down_proj": "rowwise",
+    }
+    vocab_size: int = 50304
+    pad_token_id: int | None = 1
+    bos_token_id: int | None = None
+    eos_token_id: int | None = 50279
+    rms_norm_eps: float = 1e-5
+
+
+class Olmo2RMSNorm(LlamaRMSNorm):
+    def forward(self, x):
+        dtype = x.dtype
+        x = x.to(torch.float32)
+        variance = x.pow(2).mean(-1, keepdim=True)
+        x = x * torch.rsqrt(variance + self.variance_epsilon)
+        return (self.weight * x).to(dtype)
+
+
+class Olmo2RotaryEmbedding(LlamaRotaryEmbedding):
+    def tables(self, cos, sin, dtype):
+        return cos, sin
+
+
+def rotate(q, k, cos, sin):
+    q_dtype, k_dtype = q.dtype, k.dtype
+    q, k = apply_rotary_pos_emb(q, k, cos, sin)
+    return q.to(q_dtype), k.to(k_dtype)
+
+
+class Olmo2Attention(LlamaAttention):
+    rotate = staticmethod(rotate)
+
+    def __init__(self, config, layer_idx):
+        super().__init__(config, layer_idx)
+        self.q_norm = Olmo2RMSNorm(config.num_attention_heads * self.head_dim, config.rms_norm_eps)
+        self.k_norm = Olmo2RMSNorm(config.num_key_value_heads * self.head_dim, config.rms_norm_eps)
+
+    def project(self, x):
+        shape = (*x.shape[:-1], -1, self.head_dim)
+        q = self.q_norm(self.q_proj(x))
+        k = self.k_norm(self.k_proj(x))
+        v = self.v_proj(x)
+        return q.view(shape).transpose(1, 2), k.view(shape).transpose(1, 2), v.view(shape).transpose(1, 2)
+
+
+class Olmo2DecoderLayer(LlamaDecoderLayer):
+    attention, norm = Olmo2Attention, Olmo2RMSNorm
+
+    def __init__(self, config, layer_idx):
+        super().__init__(config, layer_idx)
+        self.post_feedforward_layernorm = self.norm(config.hidden_size, eps=config.rms_norm_eps)
+        del self.input_layernorm
+
+    def forward(self, hidden_states, **kwargs):
+        residual = hidden_states
+        hidden_states, _ = self.self_attn(hidden_states=hidden_states, **kwargs)
+        hidden_states = self.post_attention_layernorm(hidden_states)
+        hidden_states = residual + hidden_states
+        residual = hidden_states
+        hidden_states = self.mlp(hidden_states)
+        hidden_states = self.post_feedforward_layernorm(hidden_states)
+        hidden_states = residual + hidden_states
+        return hidden_states
+
+
+class Olmo2Model(LlamaModel):
+    config_class = Olmo2Config
+    layer, rotary = Olmo2DecoderLayer, Olmo2RotaryEmbedding
+
+
+class Olmo2ForCausalLM(LlamaForCausalLM):
+    config_class = Olmo2Config
+    decoder = Olmo2Model
+
+
+causal_lm = Olmo2ForCausalLM

@@ -1,0 +1,59 @@
+"""What files of decoders would each say again; transformers has no such file."""
+import torch
+from torch import nn
+
+from transformers.cache_utils import DynamicCache
+from transformers.masking_utils import create_causal_mask
+from transformers.modeling_outputs import CausalLMOutputWithPast
+from transformers.modeling_utils import slice_logits_to_keep
+from transformers.utils import can_return_tuple
+
+
+def begin(model, input_ids, attention_mask, position_ids, past_key_values, inputs_embeds, use_cache, create_mask=create_causal_mask):
+    """Embeddings, cache, positions that go on from it, mask: in the order in which most decoders make them."""
+    if inputs_embeds is None:
+        inputs_embeds = model.get_input_embeddings()(input_ids)
+    if use_cache and past_key_values is None:
+        past_key_values = DynamicCache(config=model.config)
+    if position_ids is None:
+        seen = past_key_values.get_seq_length() if past_key_values is not None else 0
+        position_ids = torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device) + seen
+        position_ids = position_ids.unsqueeze(0)
+    mask = create_mask(config=model.config, inputs_embeds=inputs_embeds, attention_mask=attention_mask, past_key_values=past_key_values,
+                       position_ids=position_ids)
+    return inputs_embeds, past_key_values, position_ids, mask
+
+
+class CausalLM:
+    """The decoder under its base_model_prefix, a head, the loss. First among the bases of a model's class."""
+
+    decoder, head, head_bias = None, "lm_head", False
+
+    def __init__(self, config):
+        super().__init__(config)
+        setattr(self, self.base_model_prefix, self.decoder(config))
+        setattr(self, self.head, nn.Linear(self.head_width(config), config.vocab_size, bias=self.head_bias))
+        self.post_init()
+
+    def head_width(self, config):
+        return config.hidden_size
+
+    def get_output_embeddings(self):
+        return getattr(self, self.head)
+
+    def logits(self, x):
+        return self.get_output_embeddings()(x)
+
+    @can_return_tuple
+    def forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, inputs_embeds=None, labels=None, use_cache=None,
+                logits_to_keep=0, **kwargs):
+        outputs = getattr(self, self.base_model_prefix)(
+            input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids, past_key_values=past_key_values,
+            inputs_embeds=inputs_embeds, use_cache=use_cache, **kwargs)
+        hidden_states = outputs.last_hidden_state
+        hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
+        logits = self.logits(hidden_states)
+        loss = None
+        if labels is not None:
+            loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **kwargs)
+        return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=outputs.past_key_values)

@@ -1,0 +1,288 @@
+/* function.c - torch.autograd.Function: forward without a graph, backward in the language. */
+#include "natives/functions.h"
+
+#include "torch/function.h"
+
+#include <stdio.h>
+
+enum { FUNCTION_ARGS = 16 };
+
+struct ctx {
+    struct script_object base;
+    struct natives *n;
+    sv cls, to_save, needs;                                        /* to_save: until forward has run */
+    const val *saved;                                              /* while backward runs */
+    uint32_t n_saved, n_args, n_results, n_edges, edge[MAX_EDGES]; /* which argument each edge is of */
+    struct function function;
+};
+
+static struct ctx *ctx_of(sv v)
+{
+    return (struct ctx *)(void *)v.o;
+}
+
+static void ctx_die(struct script *s, struct obj *self)
+{
+    struct ctx *c = (struct ctx *)(void *)self;
+
+    sv_drop(s, c->to_save);
+    sv_drop(s, c->needs);
+}
+
+static sv save_for_backward(struct script *s, const struct script_args *a)
+{
+    struct ctx *c = ctx_of(a->v[0]);
+
+    sv_drop(s, c->to_save);
+    c->to_save = tuple_new(s, a->n_rest, a->rest);
+    return sv_ok(c->to_save) ? sv_none() : sv_null();
+}
+
+static sv left_out(struct script *s, const struct script_args *a)
+{
+    return script_leave(s, "ctx.%s()", a->def->name);
+}
+
+static sv get_saved(struct script *s, sv self, uint32_t data)
+{
+    struct ctx *c = ctx_of(self);
+    sv items[MAX_SAVED];
+
+    (void)data;
+    if (!c->saved)
+        return script_raise(s, EXC_RuntimeError, "saved tensors are read while backward runs");
+    for (uint32_t i = 0; i < c->n_saved; i++) {
+        items[i] = c->saved[i] ? natives_tensor(natives_of(s), c->saved[i]) : sv_none();
+        if (!sv_ok(items[i])) {
+            while (i--)
+                sv_drop(s, items[i]);
+            return sv_null();
+        }
+    }
+    return tuple_take(s, c->n_saved, items);
+}
+
+static sv get_needs(struct script *s, sv self, uint32_t data)
+{
+    (void)s;
+    (void)data;
+    return sv_keep(ctx_of(self)->needs);
+}
+
+static const struct script_native ctx_methods[] = {
+    {"save_for_backward", save_for_backward, "self, *rest", 0, NATIVE_PLAIN},
+    {"mark_dirty", left_out, "self, *rest", 0, NATIVE_PLAIN},
+    {"mark_non_differentiable", left_out, "self, *rest", 0, NATIVE_PLAIN},
+    {"set_materialize_grads", left_out, "self, *rest", 0, NATIVE_PLAIN},
+    {0},
+};
+static const struct script_member ctx_members[] = {{"saved_tensors", get_saved, NULL, 0}, {"needs_input_grad", get_needs, NULL, 0}, {0}};
+static const struct script_class ctx_class = {
+    .name = "FunctionCtx",
+    .bytes = sizeof(struct ctx),
+    .methods = ctx_methods,
+    .members = ctx_members,
+    .die = ctx_die,
+};
+
+/* ----------------------------------------------------------------------------------------------------------- backward */
+/* A gradient that backward returned: what nobody else holds becomes a temporary. */
+static void hand_over(struct script *s, struct ctx *c, sv result, val *ret)
+{
+    struct run *r = natives_of(s)->run;
+    uint32_t n = 1;
+    const sv *items = sv_is(result, KIND_TUPLE) ? seq_items(result, &n) : &result;
+
+    if (n < c->n_args) {
+        (void)script_raise(s, EXC_RuntimeError, "backward returned %u gradients, expected %u", n, c->n_args);
+        return;
+    }
+    for (uint32_t i = 0; i < c->n_edges; i++) {
+        sv one = items[c->edge[i]];
+        struct tensor *t = sv_is_none(one) ? NULL : need_tensor(s, one, "backward");
+
+        if (t)
+            value_ref(r, ret[i] = value_in(t));
+    }
+}
+
+static void run_backward(struct run *r, void *of, const val *grad, const val *saved, val *ret)
+{
+    struct ctx *c = of;
+    struct script *s = c->n->s;
+    sv args[1 + MAX_OUTPUTS], result, f = script_get(s, c->cls, script_symbol(s, "backward"));
+    uint32_t n = 1;
+
+    c->saved = saved;
+    args[0] = sv_keep(sv_counted(c));
+    for (; n <= c->n_results; n++)
+        args[n] = grad[n - 1] ? natives_tensor(c->n, grad[n - 1]) : sv_none();
+    result = sv_ok(f) ? script_call(s, f, n, args) : sv_null();
+    while (n--)
+        sv_drop(s, args[n]);
+    sv_drop(s, f);
+    if (sv_ok(result))
+        hand_over(s, c, result, ret);
+    sv_drop(s, result);
+    for (uint32_t i = 0; i < c->n_edges; i++) {
+        struct value *x = &r->values[ret[i]];
+
+        if (!ret[i])
+            continue;
+        if (x->refs == 1)
+            x->floating = true;
+        else
+            x->refs--;
+    }
+    c->saved = NULL;
+    if (script_failed(s) && !run_dead(r))
+        natives_fail_run(c->n);
+}
+
+static void end(struct run *r, void *of)
+{
+    struct ctx *c = of;
+
+    (void)r;
+    sv_drop(c->n->s, sv_counted(c));
+}
+
+/* ------------------------------------------------------------------------------------------------------------ forward */
+static bool is_one_of(val v, uint32_t n, const val *of)
+{
+    while (n--)
+        if (of[n] == v)
+            return true;
+    return false;
+}
+
+/* An argument that is returned as it came is a view of it. */
+static sv result_of(struct script *s, struct ctx *c, sv one, const val *in, val *ret)
+{
+    struct run *r = c->n->run;
+    struct tensor *t = need_tensor(s, one, "forward of an autograd.Function returns");
+    sv other;
+
+    if (!t)
+        return sv_null();
+    *ret = value_in(t);
+    if (!is_one_of(*ret, c->n_edges, in))
+        return sv_keep(one);
+    other = wrap_content(s, r, value_alias(r, *ret), t->content);
+    if (sv_ok(other))
+        *ret = value_in((struct tensor *)(void *)other.o);
+    return other;
+}
+
+/* What forward returned, tied to the node. */
+static sv tie_results(struct script *s, struct ctx *c, uint32_t node, sv result, const val *in)
+{
+    struct run *r = c->n->run;
+    uint32_t n = 1, n_saves = 0;
+    const sv *items = sv_is(result, KIND_TUPLE) ? seq_items(result, &n) : &result, *saves = seq_items(c->to_save, &n_saves);
+    sv made[MAX_OUTPUTS];
+    val out[MAX_OUTPUTS];
+
+    if (n > MAX_OUTPUTS)
+        return script_leave(s, "an autograd.Function of more than %d results", MAX_OUTPUTS);
+    for (uint32_t i = 0; i < n; i++) {
+        made[i] = result_of(s, c, items[i], in, &out[i]);
+        if (!sv_ok(made[i])) {
+            while (i--)
+                sv_drop(s, made[i]);
+            return sv_null();
+        }
+    }
+    c->n_results = n;
+    for (uint32_t i = 0; i < n_saves; i++) {
+        struct tensor *t = sv_is_none(saves[i]) ? NULL : need_tensor(s, saves[i], "save_for_backward");
+
+        if (t)
+            function_saves(r, node, value_in(t), is_one_of(value_in(t), n, out));
+    }
+    c->n_saved = node ? r->nodes[node].n_saved : 0;
+    function_results(r, node, (int)n, out);
+    sv_drop(s, c->to_save);
+    c->to_save = sv_null();
+    if (run_dead(r))
+        (void)run_failed(s, r);
+    if (!script_failed(s))
+        return sv_is(result, KIND_TUPLE) ? tuple_take(s, n, made) : made[0];
+    while (n--)
+        sv_drop(s, made[n]);
+    return sv_null();
+}
+
+static bool take_arguments(struct script *s, struct ctx *c, const struct script_args *a, val *in)
+{
+    sv needs[FUNCTION_ARGS];
+
+    c->n_args = a->n - 1;
+    if (c->n_args > FUNCTION_ARGS || a->n_kw) {
+        (void)script_leave(s, "apply() of more than %d arguments, or of names", FUNCTION_ARGS);
+        return false;
+    }
+    for (uint32_t i = 0; i < c->n_args; i++) {
+        struct tensor *t = as_tensor(s, a->v[1 + i]);
+
+        needs[i] = sv_bool(t && shape_of(t)->requires_grad);
+        if (!t || !on_device(c->n, t))
+            continue;
+        if (c->n_edges == MAX_EDGES) {
+            (void)script_leave(s, "an autograd.Function of more than %d tensors", MAX_EDGES);
+            return false;
+        }
+        in[c->n_edges] = value_in(t);
+        c->edge[c->n_edges++] = i;
+    }
+    c->needs = tuple_new(s, c->n_args, needs);
+    return sv_ok(c->needs);
+}
+
+/* Function.apply(*args) */
+static sv apply(struct script *s, const struct script_args *a)
+{
+    struct natives *n = natives_of(s);
+    sv self = script_object(s, script_class(s, &ctx_class)), args[1 + FUNCTION_ARGS], f, result;
+    struct ctx *c = ctx_of(self);
+    val in[MAX_EDGES] = {0};
+    char node[128];
+    bool grad_enabled;
+    uint32_t i = 0;
+
+    if (!sv_ok(self))
+        return self;
+    c->n = n;
+    c->cls = a->v[0];
+    if (!n->run || !take_arguments(s, c, a, in)) {
+        sv_drop(s, self);
+        return script_failed(s) ? sv_null() : script_leave(s, "an autograd.Function outside of a step");
+    }
+    (void)snprintf(node, sizeof node, "%sBackward", cls_name(sv_as_class(c->cls)));
+    c->function = (struct function){.backward = run_backward, .release = end, .of = c};
+    i = function_begin(n->run, node, (int)c->n_edges, in, &c->function);
+    if (i)
+        (void)sv_keep(self); /* the node's */
+    grad_enabled = n->run->grad_enabled;
+    n->run->grad_enabled = false;
+    args[0] = self;
+    for (uint32_t k = 0; k < c->n_args; k++)
+        args[1 + k] = a->v[1 + k];
+    f = script_get(s, c->cls, script_symbol(s, "forward"));
+    result = sv_ok(f) ? script_call(s, f, 1 + c->n_args, args) : sv_null();
+    sv_drop(s, f);
+    n->run->grad_enabled = grad_enabled;
+    if (sv_ok(result)) {
+        sv made = tie_results(s, c, i, result, in);
+
+        sv_drop(s, result);
+        result = made;
+    }
+    sv_drop(s, self);
+    return result;
+}
+
+static const struct script_native function_methods[] = {{"apply", apply, NULL, 0, NATIVE_CLASS}, {0}};
+static const struct script_class function_class = {.name = "Function", .methods = function_methods};
+static const struct script_class *const classes[] = {&function_class, &ctx_class, NULL};
+const struct script_module autograd_module = {.name = "torch.autograd", .classes = classes};

@@ -1,0 +1,95 @@
+/* gathers.c - repeat, gather, triangles: tensors made of another's elements. */
+#include "natives/functions.h"
+
+static bool wants_gradient(struct script *s, const struct tensor *t, const struct script_args *a)
+{
+    if (!shape_of(t)->requires_grad)
+        return false;
+    (void)script_leave(s, "%s() of a tensor that wants a gradient", a->def->name);
+    return true;
+}
+
+static struct content if_const(const struct tensor *t)
+{
+    return t->content.kind == CONTENT_CONST ? t->content : content_unknown();
+}
+
+/* x.repeat(*sizes) */
+sv m_repeat(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = need_tensor(s, a->v[0], "repeat");
+    int64_t times[MAX_DIMS];
+    int nd = t ? sizes_arg(s, a->n_rest, a->rest, times) : -1, own;
+
+    if (nd < 0 || wants_gradient(s, t, a))
+        return sv_null();
+    own = shape_of(t)->ndim;
+    if (nd < own)
+        return script_raise(s, EXC_RuntimeError,
+                            "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor");
+    for (int i = 0; i < own; i++)
+        times[nd - own + i] *= shape_of(t)->size[i];
+    return wrap_content(s, t->run, factory(t->run, OP_REPEAT, (enum dtype)shape_of(t)->dtype, nd, times), if_const(t));
+}
+
+/* repeat_interleave(x, n, dim): x.unsqueeze(dim + 1).expand(..).clone().flatten(dim, dim + 1), Repeat.cpp */
+sv f_repeat_interleave(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = need_tensor(s, a->v[0], "repeat_interleave");
+    int64_t n = 0, wide[MAX_DIMS], flat[MAX_DIMS];
+    int dim = 0, nd;
+    val x;
+
+    if (!t || !sv_given(a->v[2]) || as_tensor(s, a->v[1]))
+        return t ? script_leave(s, "repeat_interleave() by a tensor, or of all dimensions") : sv_null();
+    if (!int_arg(s, a->v[1], &n) || !dim_arg(s, t, a->v[2], &dim))
+        return sv_null();
+    nd = shape_of(t)->ndim;
+    if (nd == MAX_DIMS)
+        return script_leave(s, "a tensor of more than %d dimensions", MAX_DIMS);
+    for (int i = 0; i < nd; i++) {
+        flat[i] = shape_of(t)->size[i] * (i == dim ? n : 1);
+        wide[i + (i > dim)] = shape_of(t)->size[i];
+    }
+    wide[dim + 1] = n;
+    x = expand(t->run, unsqueeze(t->run, value_in(t), dim + 1), nd + 1, wide);
+    return wrap_content(s, t->run, view(t->run, contiguous(t->run, x), nd, flat), if_const(t));
+}
+
+/* gather(x, dim, index): as large as the index */
+sv f_gather(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = need_tensor(s, a->v[0], "gather"), *index = t ? need_tensor(s, a->v[2], "gather") : NULL;
+
+    if (!index || wants_gradient(s, t, a))
+        return sv_null();
+    return wrap_content(s, t->run, factory(t->run, OP_GATHER, (enum dtype)shape_of(t)->dtype, shape_of(index)->ndim, shape_of(index)->size),
+                        if_const(t));
+}
+
+sv f_triangle(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = need_tensor(s, a->v[0], a->def->name);
+
+    if (!t || wants_gradient(s, t, a))
+        return sv_null();
+    return wrap(s, t->run, factory(t->run, (enum op)a->def->data, (enum dtype)shape_of(t)->dtype, shape_of(t)->ndim, shape_of(t)->size));
+}
+
+/* unbind(x, dim) of what wants no gradient: views */
+sv f_unbind(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = need_tensor(s, a->v[0], "unbind");
+    val parts[SCRIPT_PARTS];
+    int dim = 0;
+    uint32_t n;
+
+    if (!t || !dim_arg(s, t, a->v[1], &dim) || wants_gradient(s, t, a))
+        return sv_null();
+    if (shape_of(t)->size[dim] > SCRIPT_PARTS)
+        return script_leave(s, "a tensor in more than %d parts", SCRIPT_PARTS);
+    n = (uint32_t)shape_of(t)->size[dim];
+    for (uint32_t i = 0; i < n; i++)
+        parts[i] = select_op(t->run, value_in(t), dim, i);
+    return run_dead(t->run) ? run_failed(s, t->run) : tensors_of(s, t->run, n, parts, if_const(t));
+}

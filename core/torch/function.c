@@ -1,0 +1,92 @@
+#include "torch/function.h"
+
+#include "torch/autograd.h"
+
+#include <string.h>
+
+/* Rows that are named after functions name their nodes on a tape. */
+static enum op op_of(const char *node)
+{
+    for (int i = 1; i < OP_COUNT; i++)
+        if (!strcmp(op_rows[i].node, node))
+            return (enum op)i;
+    return OP_FUNCTION;
+}
+
+uint32_t function_begin(struct run *r, const char *node, int n, const val *in, struct function *f)
+{
+    uint32_t i = attach(r, op_of(node), n, in);
+
+    if (i)
+        r->nodes[i].function = f;
+    return i;
+}
+
+void function_saves(struct run *r, uint32_t node, val v, bool result)
+{
+    if (node && r->nodes[node].n_saved == MAX_SAVED)
+        run_fail(r, ERR_INTERNAL, "", "an autograd.Function saves more tensors than the model of a node holds");
+    else if (result)
+        save_result(r, node, v);
+    else
+        save(r, node, v);
+}
+
+void function_results(struct run *r, uint32_t node, int n, const val *out)
+{
+    struct function *f = r->nodes[node].function;
+
+    if (!node || run_dead(r)) { /* recomputation that ended while it saved */
+        attach_output(r, node, 0, 0);
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        const struct value *x = &r->values[out[i]];
+
+        if (n > 1)
+            f->shape[i] = owned(r, value_new(r, (enum dtype)x->dtype, x->ndim, x->size));
+        attach_output(r, node, out[i], i);
+    }
+}
+
+/* materialize_grads: what nobody used gets zeros */
+static void materialize(struct back *b, const struct function *f)
+{
+    for (int i = 0; i < b->r->nodes[b->node].n_outputs; i++) {
+        const struct value *x = &b->r->values[f->shape[i]];
+
+        if (!b->grad[i] && f->shape[i])
+            b->grad[i] = owned(b->r, value_empty(b->r, OP_ZEROS, (enum dtype)x->dtype, x->ndim, x->size));
+    }
+}
+
+void back_function(struct back *b)
+{
+    struct run *r = b->r;
+    struct function *f = r->nodes[b->node].function;
+    val ret[MAX_EDGES] = {0};
+    int n = r->nodes[b->node].n_edges;
+
+    materialize(b, f);
+    f->backward(r, f->of, b->grad, b->saved, ret);
+    for (int i = 0; i < n; i++) {
+        if (!ret[i])
+            continue;
+        if (!r->nodes[b->node].edge[i].node) {
+            consume(r, ret[i]);
+            continue;
+        }
+        if (r->values[ret[i]].floating)
+            r->values[ret[i]].floating = false;
+        else
+            value_ref(r, ret[i]);
+        b->out[i] = ret[i];
+    }
+}
+
+void function_release(struct run *r, struct function *f)
+{
+    for (int i = 0; i < MAX_OUTPUTS; i++)
+        value_unref(r, f->shape[i]);
+    f->release(r, f->of);
+}

@@ -1,0 +1,30 @@
+/*
+ * function.h - torch.autograd.Function: a node whose backward is the caller's.
+ *
+ * Purpose   forward has run without a graph; what it saves, its results and the function that computes gradients are tied to a node, in the order of
+ *           THPFunction_apply: node, forward, saved tensors, results.
+ * Owner     the caller keeps `struct function` until release(); the node ends with it.
+ * Source    torch/csrc/autograd/python_function.cpp of 2.15: PyNode::apply, process_outputs, _save_variables.
+ */
+#ifndef TORCH_FUNCTION_H
+#define TORCH_FUNCTION_H
+
+#include "torch/run.h"
+
+struct function {
+    /* `grad` of each result, zeros where nobody used it; `saved` as saved. ret: of each input, a temporary or a value that lives on; 0: None */
+    void (*backward)(struct run *r, void *of, const val *grad, const val *saved, val *ret);
+    void (*release)(struct run *r, void *of);
+    void *of;
+    val shape[MAX_OUTPUTS]; /* function_results(): of results beside others, values without storage */
+};
+
+/* The node named `node` ("GeLUFunctionBackward") before forward runs; 0: no gradient is wanted. */
+uint32_t function_begin(struct run *r, const char *node, int n, const val *in, struct function *f);
+/* When it has run: what it saved, and what it returned. */
+void function_saves(struct run *r, uint32_t node, val v, bool result);
+void function_results(struct run *r, uint32_t node, int n, const val *out);
+
+void function_release(struct run *r, struct function *f); /* used by autograd.c */
+
+#endif
