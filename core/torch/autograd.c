@@ -2,6 +2,7 @@
 #include "torch/autograd.h"
 
 #include "torch/checkpoint.h"
+#include "torch/function.h"
 #include "torch/hooks.h"
 
 #include <stddef.h>
@@ -121,6 +122,8 @@ static void node_bury(struct run *r, uint32_t i, uint32_t *list)
     release_saved(r, n);
     if (n->closure)
         region_unref(r, n->closure);
+    if (n->function)
+        function_release(r, n->function);
     if (n->hooks || n->own) {
         hooks_release(r, n->hooks);
         hooks_release(r, n->own);
@@ -562,7 +565,7 @@ static void evaluate(struct run *r, uint32_t base, uint32_t node)
     for (int i = 0; i < n->n_saved; i++)
         b.saved[i] = n->saved[i] & SAVED_PACKED ? region_unpack(r, n->region, n->saved[i] & ~SAVED_PACKED) : n->saved[i];
     if (any || n->closure) /* any_grad_defined of generated code; a checkpoint materialises its gradients */
-        formulas[n->op](&b);
+        (n->function ? back_function : formulas[n->op])(&b);
     while (b.n_temps)
         value_unref(r, b.temp[--b.n_temps]);
     for (int i = n->n_saved; i-- > 0;) /* what a checkpoint recomputed dies with the formula */

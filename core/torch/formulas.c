@@ -168,6 +168,45 @@ void back_tanh(struct back *b)
     put(b, 0, point(b, OP_TANH_BACKWARD, b->grad[0], saved(b, 0)));
 }
 
+/* grad * result */
+void back_exp(struct back *b)
+{
+    put(b, 0, point(b, OP_MUL, b->grad[0], saved(b, 0)));
+}
+
+/* grad.div(self) */
+void back_log(struct back *b)
+{
+    put(b, 0, point(b, OP_DIV, b->grad[0], saved(b, 0)));
+}
+
+/* grad / (2 * result) */
+void back_sqrt(struct back *b)
+{
+    put(b, 0, point(b, OP_DIV, b->grad[0], T(b, point(b, OP_MUL, saved(b, 0), 0))));
+}
+
+/* 2.0 / sqrt(M_PI) * exp(-(self.pow(2))) * grad */
+void back_erf(struct back *b)
+{
+    val squared = T(b, point(b, OP_POW, saved(b, 0), 0));
+    val negative = T(b, point(b, OP_NEG, squared, 0));
+    val bell = T(b, point(b, OP_EXP, negative, 0));
+    val scaled = T(b, point(b, OP_MUL, bell, 0));
+
+    put(b, 0, point(b, OP_MUL, scaled, b->grad[0]));
+}
+
+void back_sigmoid(struct back *b)
+{
+    put(b, 0, point(b, OP_SIGMOID_BACKWARD, b->grad[0], saved(b, 0)));
+}
+
+void back_hardtanh(struct back *b)
+{
+    put(b, 0, point(b, OP_HARDTANH_BACKWARD, b->grad[0], saved(b, 0)));
+}
+
 void back_silu(struct back *b)
 {
     put(b, 0, point(b, OP_SILU_BACKWARD, b->grad[0], saved(b, 0)));

@@ -366,6 +366,16 @@ val tanh_op(struct run *r, val a)
     return unary_same(r, OP_TANH, a);
 }
 
+val unary_op(struct run *r, enum op op, val a)
+{
+    val x = autocast_arg(r, op, a);
+    val out = unary_same(r, op, x);
+
+    if (x != a)
+        consume(r, a);
+    return out;
+}
+
 val cos_op(struct run *r, val a)
 {
     return unary_same(r, OP_COS, a);

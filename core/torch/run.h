@@ -121,6 +121,7 @@ struct edge {
 };
 
 struct region;
+struct function;
 struct hook;
 struct module;
 
@@ -156,6 +157,7 @@ struct node {
     struct hook *hooks, *own; /* hooks.h: of the tensors that it made; of itself */
     struct region *region;  /* whose recomputation unpacks the saves */
     struct region *closure; /* of a reentrant checkpoint: what it calls */
+    struct function *function; /* function.h: of an autograd.Function that the caller runs */
     val variable, accumulated; /* AccumulateGrad: the leaf and its .grad */
     val saved[MAX_SAVED];   /* storages kept for backward; bit 31: packed by a checkpoint region, see checkpoint.c */
 };

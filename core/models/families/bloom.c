@@ -112,16 +112,15 @@ static val alibi(struct run *r, const struct model *m, val mask, enum dtype dtyp
     return frame_leave(r, f, to_dtype(r, reshape(r, out, SHAPE(b * m->arch->heads, 1, s)), dtype));
 }
 
-/* BloomModel.forward without a mask: slopes[:, None, None] * torch.arange(seq), repeated for each row */
+/* BloomModel.forward without a mask: slopes[:, None, None] * torch.arange(seq), repeated for each row; its locals are that forward's */
 static val alibi_unmasked(struct run *r, const struct model *m, int64_t b, int64_t s, enum dtype dtype)
 {
-    struct frame f = frame_enter(r);
     val slopes = local(r, alibi_slopes(r, m)), alibi;
     val positions = factory(r, OP_ARANGE, DTYPE_INT64, SHAPE(s));
 
     alibi = local(r, pointwise_op(r, OP_MUL, DTYPE_FP32, view(r, slopes, SHAPE(m->arch->heads, 1, 1)), positions));
-    alibi = factory(r, OP_REPEAT, DTYPE_FP32, SHAPE(b * m->arch->heads, 1, s));
-    return frame_leave(r, f, to_dtype(r, alibi, dtype));
+    rebind(r, &alibi, to_dtype(r, factory(r, OP_REPEAT, DTYPE_FP32, SHAPE(b * m->arch->heads, 1, s)), dtype));
+    return alibi;
 }
 
 /* ---------------------------------------------------------------------------------------------------------- attention */
@@ -266,7 +265,7 @@ static void bias_and_mask(struct run *r, struct model *m, const struct batch *b,
 
     if (!mask && !m->q->bloom_alibi_of_length)
         mask = local(r, ones_for(r, b->ids, DTYPE_FP32));
-    p->alibi = local(r, mask ? alibi(r, m, mask, dtype) : alibi_unmasked(r, m, rows, seq, dtype));
+    p->alibi = mask ? local(r, alibi(r, m, mask, dtype)) : alibi_unmasked(r, m, rows, seq, dtype);
     if (m->q->gpt_create_mask) {
         p->mask = local(r, causal_mask(r, m, embeds, mask, 0, 0));
     } else if (m->q->bloom_cache_class) {
