@@ -16,6 +16,8 @@ static bool is_const(const struct tensor *t)
 /* -------------------------------------------------------------------------------------------------------- elementwise */
 sv f_unary(struct script *s, const struct script_args *a)
 {
+    static const enum op ops[] = {[UNARY_FN_EXP] = OP_EXP, [UNARY_FN_LOG] = OP_LOG,         [UNARY_FN_SQRT] = OP_SQRT,
+                                  [UNARY_FN_ERF] = OP_ERF, [UNARY_FN_SIGMOID] = OP_SIGMOID, [UNARY_FN_RELU6] = OP_HARDTANH};
     struct tensor *t = first(s, a);
     struct run *r;
     val x;
@@ -40,8 +42,13 @@ sv f_unary(struct script *s, const struct script_args *a)
         return wrap(s, r, rsqrt(r, x));
     case UNARY_FN_RELU:
         return wrap(s, r, relu(r, x));
-    default:
+    case UNARY_FN_SILU:
         return wrap(s, r, silu(r, x));
+    case UNARY_FN_SQUARE: /* at::pow(x, 2) */
+        return wrap(s, r, pow_scalar(r, x, 2));
+    default:
+        return dtype_is_float((enum dtype)shape_of(t)->dtype) ? wrap(s, r, unary_op(r, ops[a->def->data], x))
+                                                              : script_leave(s, "%s() of integers", a->def->name);
     }
 }
 
@@ -53,6 +60,12 @@ sv f_pow(struct script *s, const struct script_args *a)
 sv f_binary(struct script *s, const struct script_args *a)
 {
     return tensor_binary(s, (enum script_binary)a->def->data, a->v[0], a->v[1], false);
+}
+
+/* rsub(x, other): other - x */
+sv f_rsub(struct script *s, const struct script_args *a)
+{
+    return script_binary(s, BINARY_SUB, a->v[1], a->v[0], false);
 }
 
 sv f_compare(struct script *s, const struct script_args *a)
@@ -217,6 +230,10 @@ sv f_cumsum(struct script *s, const struct script_args *a)
 
     if (!t || !dim_arg(s, t, a->v[1], &dim) || !dtype_arg(s, a->v[2], &dtype))
         return sv_null();
+    if (shape_of(t)->requires_grad)
+        return script_leave(s, "cumsum() of a tensor that wants a gradient");
+    if (dtype == DTYPE_COUNT && dtype_is_float((enum dtype)shape_of(t)->dtype)) /* integers alone become int64 */
+        dtype = (enum dtype)shape_of(t)->dtype;
     if (is_const(t) && t->content.c == 0)
         c = t->content;
     else if (is_const(t) && t->content.c == 1 && dim == shape_of(t)->ndim - 1)
@@ -390,6 +407,8 @@ static const struct script_native functions[] = {
     {"gelu", f_gelu, "input, approximate=", 0, NATIVE_PLAIN},
     {"silu", f_unary, "input, inplace=", UNARY_FN_SILU, NATIVE_PLAIN},
     {"relu", f_unary, "input, inplace=", UNARY_FN_RELU, NATIVE_PLAIN},
+    {"relu6", f_unary, "input, inplace=", UNARY_FN_RELU6, NATIVE_PLAIN},
+    {"sigmoid", f_unary, "input", UNARY_FN_SIGMOID, NATIVE_PLAIN},
     {"tanh", f_unary, "input", UNARY_FN_TANH, NATIVE_PLAIN},
     {"cross_entropy", f_cross_entropy, "input, target, weight=, size_average=, ignore_index=, reduce=, reduction=, label_smoothing=", 0,
      NATIVE_PLAIN},

@@ -7,10 +7,27 @@
 enum { SCRIPT_PARTS = 64 }; /* of a tensor that is split */
 enum parts { PARTS_SPLIT, PARTS_CHUNK };
 enum write { WRITE_ANY, WRITE_ZERO, WRITE_FILL, WRITE_COPY };
-enum unary_fn { UNARY_FN_ABS, UNARY_FN_NEG, UNARY_FN_COS, UNARY_FN_SIN, UNARY_FN_TANH, UNARY_FN_RSQRT, UNARY_FN_RELU, UNARY_FN_SILU };
+enum unary_fn {
+    UNARY_FN_ABS,
+    UNARY_FN_NEG,
+    UNARY_FN_COS,
+    UNARY_FN_SIN,
+    UNARY_FN_TANH,
+    UNARY_FN_RSQRT,
+    UNARY_FN_RELU,
+    UNARY_FN_SILU,
+    UNARY_FN_EXP,
+    UNARY_FN_LOG,
+    UNARY_FN_SQRT,
+    UNARY_FN_SQUARE,
+    UNARY_FN_ERF,
+    UNARY_FN_SIGMOID,
+    UNARY_FN_RELU6
+};
 
 script_fn f_pow, f_mean, f_sum, f_reduce_bool, f_extreme, f_cumsum, f_diff, f_masked_fill, f_unary, f_matmul, f_baddbmm, f_softmax,
-    f_binary, f_compare, f_addmm, f_gelu, f_dropout, f_cross_entropy, f_pad;
+    f_binary, f_compare, f_addmm, f_gelu, f_dropout, f_cross_entropy, f_pad, f_rsub, m_repeat, f_repeat_interleave, f_gather, f_triangle,
+    f_unbind;
 
 /* A tuple of tensors; the parts are temporaries and taken. */
 sv tensors_of(struct script *s, struct run *r, uint32_t n, val *parts, struct content c);

@@ -3,12 +3,12 @@
 #include "natives/nn.h"
 #include "natives/regions.h"
 
-extern const struct script_module flash_module;
+extern const struct script_module flash_module, autograd_module;
 static const struct script_class *const pytorch_utils_classes[] = {&conv1d_class, NULL};
 static const struct script_module pytorch_utils = {.name = "transformers.pytorch_utils", .classes = pytorch_utils_classes};
 
 static const struct script_module *const modules[] = {&torch_module,    &functional_module, &nn_module_table, &checkpoint_module,
-                                                      &switches_module, &flash_module,      &pytorch_utils};
+                                                      &switches_module, &autograd_module,   &flash_module,    &pytorch_utils};
 
 enum err_code natives_image(struct image *im, struct err *err)
 {
@@ -32,6 +32,7 @@ enum err_code natives_begin(struct natives *n, struct script *s, struct arena *a
     n->host.grad_enabled = false;
     n->tensor = script_class(s, &tensor_class);
     n->parameter = script_class(s, &parameter_class);
+    n->buffer = script_class(s, &buffer_class);
     n->module = script_class(s, &module_class);
     n->forward = script_symbol(s, "forward");
     n->training = script_symbol(s, "training");

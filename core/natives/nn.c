@@ -376,6 +376,13 @@ static sv replaced(struct script *s, struct run *r, sv result, val out)
     return other;
 }
 
+/* enable_input_require_grads(): a hook of the embeddings */
+static void inputs_require_grad(const struct natives *n, const struct tensor *out)
+{
+    if (n->embeddings_require_grad && out && !shape_of(out)->requires_grad)
+        require_grad(n->run, value_in(out));
+}
+
 sv module_call(struct script *s, sv self, const struct script_args *a)
 {
     struct natives *n = natives_of(s);
@@ -399,11 +406,13 @@ sv module_call(struct script *s, sv self, const struct script_args *a)
     } else {
         result = script_call_method_args(s, self, n->forward, a);
     }
-    main = sv_ok(result) && o->m->hooks ? main_result(s, result) : NULL;
+    main = sv_ok(result) && (o->m->hooks || o->m == n->embeddings) ? main_result(s, result) : NULL;
     out = main ? value_in(main) : 0;
     seen = frame_leave(n->run, f, out);
     if (seen != out && sv_ok(result))
         result = replaced(s, n->run, result, seen);
+    if (o->m == n->embeddings)
+        inputs_require_grad(n, main);
     if (o->m == n->tree->head)
         n->run->stage = STAGE_LOSS;
     return result;

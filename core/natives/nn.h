@@ -26,7 +26,7 @@ struct nn_module {
 };
 
 extern const struct script_class module_class, module_list_class, module_dict_class, sequential_class, linear_class, conv1d_class,
-    embedding_class, layer_norm_class, dropout_class, identity_class;
+    embedding_class, layer_norm_class, dropout_class, identity_class, buffer_class;
 extern const struct script_module nn_module_table;
 
 static inline struct nn_module *nn_of(sv v)

@@ -2,6 +2,13 @@
 #include "natives/functions.h"
 #include "natives/nn.h"
 
+static sv nothing(struct script *s, const struct script_args *a)
+{
+    (void)s;
+    (void)a;
+    return sv_none();
+}
+
 /* A Parameter of the host, without values. */
 static bool give_parameter(struct script *s, sv self, const char *name, int nd, const int64_t *size)
 {
@@ -194,6 +201,44 @@ ACTIVATION(relu_module, "ReLU", UNARY_FN_RELU);
 ACTIVATION(tanh_module, "Tanh", UNARY_FN_TANH);
 ACTIVATION(gelu_module, "GELU", 99);
 
+ACTIVATION(sigmoid_module, "Sigmoid", UNARY_FN_SIGMOID);
+ACTIVATION(relu6_module, "ReLU6", UNARY_FN_RELU6);
+
+/* Softmax(dim) */
+static sv softmax_init(struct script *s, const struct script_args *a)
+{
+    return script_set(s, a->v[0], script_symbol(s, "dim"), sv_ok(a->v[1]) ? a->v[1] : sv_none()) ? sv_none() : sv_null();
+}
+
+static sv softmax_forward(struct script *s, const struct script_args *a)
+{
+    sv v[3] = {a->v[1], script_get_plain(s, a->v[0], script_symbol(s, "dim"))}, made;
+    struct script_args one = {.v = v, .n = 3, .def = a->def};
+
+    made = sv_ok(v[1]) ? f_softmax(s, &one) : sv_null();
+    sv_drop(s, v[1]);
+    return made;
+}
+
+static const struct script_native softmax_methods[] = {{"__init__", softmax_init, "self, dim=", 0, NATIVE_PLAIN},
+                                                       {"forward", softmax_forward, "self, input", 0, NATIVE_PLAIN},
+                                                       {0}};
+static const struct script_class softmax_class = {.name = "Softmax", .base = &module_class, .methods = softmax_methods};
+
+/* CrossEntropyLoss(weight, size_average, ignore_index, reduce, reduction, label_smoothing) */
+static sv loss_forward(struct script *s, const struct script_args *a)
+{
+    sv v[8] = {a->v[1], a->v[2]};
+    struct script_args one = {.v = v, .n = 8, .def = a->def};
+
+    return f_cross_entropy(s, &one);
+}
+
+static const struct script_native loss_methods[] = {{"__init__", nothing, "self, *rest, **kw", 0, NATIVE_PLAIN},
+                                                    {"forward", loss_forward, "self, input, target", 0, NATIVE_PLAIN},
+                                                    {0}};
+static const struct script_class loss_class = {.name = "CrossEntropyLoss", .base = &module_class, .methods = loss_methods};
+
 /* --------------------------------------------------------------------------------------------------------------- lists */
 static sv list_init(struct script *s, const struct script_args *a)
 {
@@ -361,13 +406,6 @@ static sv parameter_new(struct script *s, const struct script_args *a)
     return made;
 }
 
-static sv nothing(struct script *s, const struct script_args *a)
-{
-    (void)s;
-    (void)a;
-    return sv_none();
-}
-
 static const struct script_native parameter_methods[] = {{"__new__", parameter_new, "cls, data=, requires_grad=", 1, NATIVE_STATIC},
                                                          {"__init__", nothing, "self, *rest, **kw", 0, NATIVE_PLAIN},
                                                          {0}};
@@ -390,10 +428,10 @@ static const struct script_native init_functions[] = {
     {"init.trunc_normal_", init_nothing, NULL, 0, NATIVE_PLAIN},   {0},
 };
 static const struct script_class *const classes[] = {
-    &module_class,      &parameter_class,   &buffer_class,      &linear_class,
-    &embedding_class,   &layer_norm_class,  &dropout_class,     &identity_class,
-    &module_list_class, &module_dict_class, &sequential_class,  &silu_module_class,
-    &relu_module_class, &tanh_module_class, &gelu_module_class, NULL,
+    &module_class,         &parameter_class,    &buffer_class,      &linear_class,      &embedding_class,
+    &layer_norm_class,     &dropout_class,      &identity_class,    &module_list_class, &module_dict_class,
+    &sequential_class,     &silu_module_class,  &relu_module_class, &tanh_module_class, &gelu_module_class,
+    &sigmoid_module_class, &relu6_module_class, &softmax_class,     &loss_class,        NULL,
 };
 static bool nn_begin(struct script *s, sv module)
 {

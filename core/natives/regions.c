@@ -9,7 +9,7 @@ struct again {
     sv function, kw[SCRIPT_KEYWORDS], names[SCRIPT_KEYWORDS];
     sv others[REGION_ARGS]; /* arguments that are no tensors, by place */
     uint32_t n_args, n_kw;
-    bool in_tuple; /* the layer returns (tensor, ..) */
+    uint32_t n_results; /* the layer returns a tuple of so many; 0: a tensor */
     struct again *next;
 };
 
@@ -30,27 +30,9 @@ static void forget(struct run *r, void *context)
     g->n->free_again = g;
 }
 
-/* A result for core/torch: a temporary of its own. */
-static val as_temporary(struct script *s, struct again *g, sv result)
+/* A tensor that nobody else holds becomes a temporary; of another, one of its own is made. `v` is held once for this. */
+static val temporary_of(struct run *r, val v)
 {
-    struct run *r = g->n->run;
-    uint32_t n = 0;
-    const sv *items = seq_items(result, &n);
-    struct tensor *t = as_tensor(s, items && n ? items[0] : result);
-    val v;
-
-    g->in_tuple = items != NULL;
-    for (uint32_t i = 1; i < n; i++)
-        if (as_tensor(s, items[i]))
-            (void)script_leave(s, "a checkpointed layer that returns several tensors");
-    if (!t) {
-        (void)script_leave(s, "a checkpointed layer that returns no tensor");
-        sv_drop(s, result);
-        return 0;
-    }
-    v = value_in(t);
-    value_ref(r, v);
-    sv_drop(s, result);
     if (r->values[v].refs > 1) {
         val same = value_alias(r, v);
 
@@ -58,6 +40,33 @@ static val as_temporary(struct script *s, struct again *g, sv result)
         return same;
     }
     r->values[v].floating = true;
+    return v;
+}
+
+/* A result for core/torch, and a second one beside it: (tensor,), (tensor, tensor), (tensor, None). */
+static val as_temporary(struct script *s, struct again *g, sv result)
+{
+    struct run *r = g->n->run;
+    uint32_t n = 0;
+    const sv *items = seq_items(result, &n);
+    struct tensor *t = as_tensor(s, items && n ? items[0] : result), *other = items && n > 1 ? as_tensor(s, items[1]) : NULL;
+    val v, beside = 0;
+
+    g->n_results = items ? n : 0;
+    for (uint32_t i = 1; i < n; i++)
+        if (i > 1 || (!sv_is_none(items[i]) && !other))
+            (void)script_leave(s, "a checkpointed layer that returns more than two tensors, or what is none");
+    if (!t) {
+        (void)script_leave(s, "a checkpointed layer that returns no tensor");
+        sv_drop(s, result);
+        return 0;
+    }
+    value_ref(r, v = value_in(t));
+    if (other)
+        value_ref(r, beside = value_in(other));
+    sv_drop(s, result);
+    v = temporary_of(r, v);
+    r->second = beside ? temporary_of(r, beside) : 0;
     return v;
 }
 
@@ -87,6 +96,24 @@ static val run_again(struct run *r, void *context, const val *args)
     return 0;
 }
 
+static sv results_of(struct script *s, struct run *r, uint32_t n, val out)
+{
+    val second = r->second;
+    sv made[2] = {wrap(s, r, out), sv_none()};
+
+    r->second = 0;
+    if (!sv_ok(made[0]) || !n) {
+        consume(r, second);
+        return made[0];
+    }
+    if (second)
+        made[1] = wrap(s, r, second);
+    if (sv_ok(made[1]))
+        return tuple_take(s, n, made);
+    sv_drop(s, made[0]);
+    return sv_null();
+}
+
 /* checkpoint(function, *args, use_reentrant=.., **kwargs); data: 1: reentrant unless it says otherwise */
 sv regions_checkpoint(struct script *s, const struct script_args *a)
 {
@@ -95,7 +122,6 @@ sv regions_checkpoint(struct script *s, const struct script_args *a)
     bool reentrant = a->def->data;
     struct again *g;
     val args[REGION_ARGS] = {0}, out;
-    sv result;
 
     if (!r || !a->n)
         return script_leave(s, "checkpoint() outside of a step");
@@ -134,10 +160,7 @@ sv regions_checkpoint(struct script *s, const struct script_args *a)
         consume(r, out);
         return sv_null();
     }
-    result = wrap(s, r, out);
-    if (!sv_ok(result) || !g->in_tuple)
-        return result;
-    return tuple_take(s, 1, &result);
+    return results_of(s, r, g->n_results, out);
 }
 
 /* ------------------------------------------------------------------------------------------------------------ switches */

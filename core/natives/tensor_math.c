@@ -135,6 +135,11 @@ static enum dtype wider(const struct operand *a, const struct operand *b)
     return p > q ? p : q;
 }
 
+static enum op bitwise(enum script_binary op)
+{
+    return op == BINARY_AND ? OP_BITWISE_AND : op == BINARY_OR ? OP_BITWISE_OR : OP_BITWISE_XOR;
+}
+
 static val with_number(struct script *s, struct run *r, enum script_binary op, val x, double c, bool number_first)
 {
     switch (op) {
@@ -155,7 +160,7 @@ static val with_number(struct script *s, struct run *r, enum script_binary op, v
     case BINARY_AND:
     case BINARY_OR:
     case BINARY_XOR:
-        return pointwise_op(r, OP_BITWISE_AND, dtype_of(r, x), x, 0);
+        return pointwise_op(r, bitwise(op), dtype_of(r, x), x, 0);
     case BINARY_FLOORDIV:
         return pointwise_op(r, OP_DIV, dtype_of(r, x), x, 0);
     case BINARY_MOD:
@@ -184,7 +189,12 @@ static val between(struct script *s, struct run *r, enum script_binary op, const
     case BINARY_AND:
     case BINARY_OR:
     case BINARY_XOR:
-        return pointwise_op(r, OP_BITWISE_AND, wider(a, b), x, y);
+        return pointwise_op(r, bitwise(op), wider(a, b), x, y);
+    case BINARY_POW:
+        if (!shape_of(a->t)->requires_grad && !shape_of(b->t)->requires_grad)
+            return pointwise_op(r, OP_POW, wider(a, b), x, y);
+        (void)script_leave(s, "a power of tensors that wants a gradient");
+        return 0;
     case BINARY_MOD:
         return pointwise_op(r, OP_REMAINDER, wider(a, b), x, y);
     case BINARY_FLOORDIV:

@@ -330,6 +330,16 @@ static sv t_method(struct script *s, const struct script_args *a)
     return script_call_method_args(s, a->v[0], script_symbol(s, a->def->name), &rest);
 }
 
+/* `import torch` makes it known as torch.name */
+static bool submodule(struct script *s, sv module, const char *path, const char *name)
+{
+    sv made = script_import(s, path);
+    bool ok = sv_ok(made) && script_set(s, module, script_symbol(s, name), made);
+
+    sv_drop(s, made);
+    return ok;
+}
+
 static bool begin(struct script *s, sv module)
 {
     static const char *const names[DTYPE_COUNT][2] = {{"bool", NULL},      {"uint8", NULL},    {"int32", "int"},     {"int64", "long"},
@@ -346,7 +356,7 @@ static bool begin(struct script *s, sv module)
         sv_drop(s, made);
     }
     sv_drop(s, from);
-    if (!ok)
+    if (!ok || !submodule(s, module, "torch.autograd", "autograd"))
         return false;
     for (int t = 0; t < DTYPE_COUNT; t++)
         for (int k = 0; k < 2; k++)
@@ -396,6 +406,21 @@ static const struct script_native functions[] = {
     {"tanh", f_unary, "input", UNARY_FN_TANH, NATIVE_PLAIN},
     {"rsqrt", f_unary, "input", UNARY_FN_RSQRT, NATIVE_PLAIN},
     {"relu", f_unary, "input", UNARY_FN_RELU, NATIVE_PLAIN},
+    {"rsub", f_rsub, "input, other", 0, NATIVE_PLAIN},
+    {"bitwise_and", f_binary, "input, other", BINARY_AND, NATIVE_PLAIN},
+    {"bitwise_or", f_binary, "input, other", BINARY_OR, NATIVE_PLAIN},
+    {"bitwise_xor", f_binary, "input, other", BINARY_XOR, NATIVE_PLAIN},
+    {"repeat_interleave", f_repeat_interleave, "input, repeats, dim=", 0, NATIVE_PLAIN},
+    {"gather", f_gather, "input, dim, index", 0, NATIVE_PLAIN},
+    {"tril", f_triangle, "input, diagonal=", OP_TRIL, NATIVE_PLAIN},
+    {"triu", f_triangle, "input, diagonal=", OP_TRIU, NATIVE_PLAIN},
+    {"unbind", f_unbind, "input, dim=", 0, NATIVE_PLAIN},
+    {"exp", f_unary, "input", UNARY_FN_EXP, NATIVE_PLAIN},
+    {"log", f_unary, "input", UNARY_FN_LOG, NATIVE_PLAIN},
+    {"sqrt", f_unary, "input", UNARY_FN_SQRT, NATIVE_PLAIN},
+    {"square", f_unary, "input", UNARY_FN_SQUARE, NATIVE_PLAIN},
+    {"erf", f_unary, "input", UNARY_FN_ERF, NATIVE_PLAIN},
+    {"sigmoid", f_unary, "input", UNARY_FN_SIGMOID, NATIVE_PLAIN},
     {"matmul", f_matmul, "input, other", 0, NATIVE_PLAIN},
     {"bmm", f_matmul, "input, mat2", 1, NATIVE_PLAIN},
     {"baddbmm", f_baddbmm, "input, batch1, batch2, *, beta=, alpha=", 0, NATIVE_PLAIN},

@@ -18,6 +18,12 @@ enum { ROOM = 192 << 20, IMAGE_ROOM = 32 << 20 };
     "\"hidden_size\":256,\"num_hidden_layers\":3,\"num_attention_heads\":8,\"num_key_value_heads\":2,\"intermediate_size\":704,\"vocab_size\":1000," \
     "\"max_position_embeddings\":2048,\"rms_norm_eps\":1e-5"
 
+#define LAYERS_OF_256 \
+    "\"hidden_size\":256,\"num_hidden_layers\":3,\"num_attention_heads\":8,\"vocab_size\":1000,\"max_position_embeddings\":1024"
+#define OPT_SHAPE  LAYERS_OF_256 ",\"ffn_dim\":1000"
+#define NEO_OF_256 "\"hidden_size\":256,\"num_heads\":8,\"vocab_size\":1000,\"max_position_embeddings\":1024"
+#define GPT_OF_192 "\"n_embd\":192,\"n_layer\":3,\"n_head\":6,\"vocab_size\":1000,\"n_positions\":1024"
+
 static const char *const configs[] = {
     "{\"model_type\":\"llama\"," LLAMA_SHAPE "}",
     "{\"model_type\":\"llama\",\"tie_word_embeddings\":true,\"attention_bias\":true,\"mlp_bias\":true,\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8.0,"
@@ -34,12 +40,36 @@ static const char *const configs[] = {
     "\"max_position_embeddings\":2048,\"rotary_pct\":0.25}",
     "{\"model_type\":\"gpt_neox\",\"hidden_size\":256,\"num_hidden_layers\":2,\"num_attention_heads\":8,\"intermediate_size\":1024,\"vocab_size\":1000,"
     "\"max_position_embeddings\":2048,\"rotary_pct\":1.0,\"use_parallel_residual\":false,\"hidden_dropout\":0.1}",
+    "{\"model_type\":\"opt\"," OPT_SHAPE ",\"word_embed_proj_dim\":256}",
+    "{\"model_type\":\"opt\"," OPT_SHAPE ",\"word_embed_proj_dim\":128,\"do_layer_norm_before\":false,\"enable_bias\":false,"
+    "\"layer_norm_elementwise_affine\":false,\"dropout\":0.0,\"attention_dropout\":0.1}",
+    "{\"model_type\":\"biogpt\"," LAYERS_OF_256 ",\"intermediate_size\":1000}",
+    "{\"model_type\":\"biogpt\"," LAYERS_OF_256
+    ",\"intermediate_size\":1000,\"hidden_dropout_prob\":0.0,\"attention_probs_dropout_prob\":0.1,"
+    "\"activation_dropout\":0.1,\"tie_word_embeddings\":false}",
+    "{\"model_type\":\"gpt_bigcode\"," GPT_OF_192 ",\"n_inner\":500}",
+    "{\"model_type\":\"gpt_bigcode\"," GPT_OF_192 ",\"multi_query\":false,\"attn_pdrop\":0.0,\"resid_pdrop\":0.0}",
 };
 
-/* gemma2 has no SDPA of its own: it is asked for what runs. */
-static const char gemma2[] =
+/* These have no SDPA of their own: they are asked for what runs. */
+static const char *const without_sdpa[] = {
     "{\"model_type\":\"gemma2\",\"hidden_size\":256,\"num_hidden_layers\":4,\"num_attention_heads\":8,\"num_key_value_heads\":2,"
-    "\"head_dim\":32,\"intermediate_size\":704,\"vocab_size\":1000,\"sliding_window\":64,\"query_pre_attn_scalar\":32}";
+    "\"head_dim\":32,\"intermediate_size\":704,\"vocab_size\":1000,\"sliding_window\":64,\"query_pre_attn_scalar\":32}",
+    "{\"model_type\":\"gptj\"," GPT_OF_192 ",\"rotary_dim\":16}",
+    "{\"model_type\":\"gptj\"," GPT_OF_192 ",\"rotary_dim\":32,\"attn_pdrop\":0.1,\"resid_pdrop\":0.1,\"tie_word_embeddings\":true}",
+    "{\"model_type\":\"gpt_neo\"," NEO_OF_256 ",\"num_layers\":4,\"attention_types\":[[[\"global\",\"local\"],2]],\"window_size\":64}",
+    "{\"model_type\":\"gpt_neo\"," NEO_OF_256 ",\"num_layers\":2,\"attention_types\":[[[\"global\"],2]],\"attention_dropout\":0.1,"
+    "\"resid_dropout\":0.1,\"embed_dropout\":0.1,\"intermediate_size\":500}",
+};
+/* and these no other than eager */
+static const char *const eager_alone[] = {
+    "{\"model_type\":\"codegen\",\"n_embd\":256,\"n_layer\":3,\"n_head\":8,\"vocab_size\":1000,\"n_positions\":1024,\"n_ctx\":1024,\"rotary_dim\":16}",
+    "{\"model_type\":\"codegen\",\"n_embd\":256,\"n_layer\":2,\"n_head\":4,\"vocab_size\":1000,\"n_positions\":1024,\"rotary_dim\":32,\"attn_pdrop\":0.1,"
+    "\"resid_pdrop\":0.1}",
+    "{\"model_type\":\"bloom\",\"hidden_size\":256,\"n_layer\":3,\"n_head\":8,\"vocab_size\":1000}",
+    "{\"model_type\":\"bloom\",\"n_embed\":192,\"n_layer\":2,\"n_head\":6,\"vocab_size\":1000,\"hidden_dropout\":0.1,\"attention_dropout\":0.1,"
+    "\"apply_residual_connection_post_layernorm\":true}",
+};
 
 static const char *const options[] = {
     "{\"seq_len\":128}",
@@ -49,6 +79,8 @@ static const char *const options[] = {
     "{\"seq_len\":128,\"padded\":true,\"micro_batch_size\":2}",
     "{\"seq_len\":128,\"padded\":true,\"micro_batch_size\":3,\"attention\":\"eager\",\"use_cache\":true}",
     "{\"seq_len\":128,\"use_cache\":true}",
+    "{\"seq_len\":128,\"attention_mask\":false,\"micro_batch_size\":2}",
+    "{\"seq_len\":128,\"attention_mask\":false,\"attention\":\"eager\",\"use_cache\":true}",
     "{\"seq_len\":128,\"gradient_checkpointing\":true}",
     "{\"seq_len\":128,\"gradient_checkpointing\":true,\"use_reentrant\":true}",
     "{\"seq_len\":128,\"gradient_checkpointing\":true,\"attention\":\"eager\",\"padded\":true}",
@@ -60,7 +92,12 @@ static const char *const options[] = {
     "{\"seq_len\":128,\"tuning\":\"lora\",\"lora\":{\"rank\":8,\"dropout\":0.1,\"target_modules\":\"all-linear\"}}",
     "{\"seq_len\":128,\"tuning\":\"lora\",\"gradient_checkpointing\":true,\"precision\":\"bf16-mixed\",\"lora\":{\"rank\":4,\"target_modules\":\"all-linear\"}}",
 };
-enum { N_OPTIONS = sizeof options / sizeof *options, N_CONFIGS = sizeof configs / sizeof *configs };
+enum {
+    N_OPTIONS = sizeof options / sizeof *options,
+    N_CONFIGS = sizeof configs / sizeof *configs,
+    N_WITHOUT_SDPA = sizeof without_sdpa / sizeof *without_sdpa,
+    N_EAGER_ALONE = sizeof eager_alone / sizeof *eager_alone
+};
 
 static bool is_death(uint32_t e)
 {
@@ -165,13 +202,33 @@ START_TEST(makes_the_tape_of_its_twin)
 }
 END_TEST
 
-START_TEST(makes_the_tape_of_gemma2)
+START_TEST(makes_the_tape_without_sdpa)
 {
-    if (strstr(options[_i], "attention"))
-        compare_one(gemma2, options[_i]);
+    const char *given = options[_i % N_OPTIONS];
+    char text[512];
+
+    if (strstr(given, "\"attention\":"))
+        compare_one(without_sdpa[_i / N_OPTIONS], given);
+    else {
+        (void)snprintf(text, sizeof text, "{\"attention\":\"eager\",%s", given + 1);
+        compare_one(without_sdpa[_i / N_OPTIONS], text);
+    }
+}
+END_TEST
+
+START_TEST(makes_the_tape_of_eager_attention)
+{
+    const char *given = options[_i % N_OPTIONS];
+    char text[512];
+
+    if (strstr(given, "flash"))
+        return;
+    (void)snprintf(text, sizeof text, "{\"attention\":\"eager\",%s", given + 1);
+    compare_one(eager_alone[_i / N_OPTIONS], strstr(given, "\"attention\":") ? given : text);
 }
 END_TEST
 
 UNIT_TESTS("models/program against the families in C", tcase_set_timeout(unit_.tcase, 60);
            tcase_add_loop_test(unit_.tcase, makes_the_tape_of_its_twin, 0, N_CONFIGS *N_OPTIONS);
-           unit_rows(makes_the_tape_of_gemma2, options);)
+           tcase_add_loop_test(unit_.tcase, makes_the_tape_without_sdpa, 0, N_WITHOUT_SDPA *N_OPTIONS);
+           tcase_add_loop_test(unit_.tcase, makes_the_tape_of_eager_attention, 0, N_EAGER_ALONE *N_OPTIONS);)

@@ -3,14 +3,12 @@ import torch
 from torch import nn
 
 from transformers.activations import ACT2FN
-from transformers.cache_utils import DynamicCache
 from transformers.configuration_utils import PreTrainedConfig
-from transformers.masking_utils import create_causal_mask
+from transformers.modeling_decoder import CausalLM, begin
 from transformers.modeling_layers import GradientCheckpointingLayer
-from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, PreTrainedModel, slice_logits_to_keep
+from transformers.modeling_outputs import BaseModelOutputWithPast
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, PreTrainedModel
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, rotate_half
-from transformers.utils import can_return_tuple
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
@@ -172,16 +170,8 @@ class GPTNeoXModel(GPTNeoXPreTrainedModel):
     @merge_with_config_defaults
     @capture_outputs
     def forward(self, input_ids=None, attention_mask=None, position_ids=None, inputs_embeds=None, past_key_values=None, use_cache=None, **kwargs):
-        if inputs_embeds is None:
-            inputs_embeds = self.embed_in(input_ids)
-        if use_cache and past_key_values is None:
-            past_key_values = DynamicCache(config=self.config)
-        if position_ids is None:
-            seen = past_key_values.get_seq_length() if past_key_values is not None else 0
-            position_ids = torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device) + seen
-            position_ids = position_ids.unsqueeze(0)
-        mask = create_causal_mask(config=self.config, inputs_embeds=inputs_embeds, attention_mask=attention_mask, past_key_values=past_key_values,
-                                  position_ids=position_ids)
+        inputs_embeds, past_key_values, position_ids, mask = begin(
+            self, input_ids, attention_mask, position_ids, past_key_values, inputs_embeds, use_cache)
         hidden_states = self.emb_dropout(inputs_embeds)
         tables = self.rotary_emb(hidden_states, position_ids=position_ids)
         for layer in self.layers:
@@ -191,28 +181,10 @@ class GPTNeoXModel(GPTNeoXPreTrainedModel):
         return BaseModelOutputWithPast(last_hidden_state=hidden_states, past_key_values=past_key_values)
 
 
-class GPTNeoXForCausalLM(GPTNeoXPreTrainedModel):
+class GPTNeoXForCausalLM(CausalLM, GPTNeoXPreTrainedModel):
     _tied_weights_keys = {"lm_head.weight": "gpt_neox.embed_in.weight"}
     _tp_plan = {"lm_head": "colwise_gather_output"}
-
-    def __init__(self, config):
-        super().__init__(config)
-        self.gpt_neox = GPTNeoXModel(config)
-        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
-        self.post_init()
-
-    @can_return_tuple
-    def forward(self, input_ids=None, attention_mask=None, position_ids=None, inputs_embeds=None, past_key_values=None, labels=None, use_cache=None,
-                logits_to_keep=0, **kwargs):
-        outputs = self.gpt_neox(input_ids, attention_mask=attention_mask, position_ids=position_ids, inputs_embeds=inputs_embeds,
-                                past_key_values=past_key_values, use_cache=use_cache, **kwargs)
-        hidden_states = outputs.last_hidden_state
-        hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
-        logits = self.lm_head(hidden_states)
-        loss = None
-        if labels is not None:
-            loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **kwargs)
-        return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=outputs.past_key_values)
+    decoder = GPTNeoXModel
 
 
 causal_lm = GPTNeoXForCausalLM

@@ -3,14 +3,13 @@ import torch
 from torch import nn
 
 from transformers.activations import ACT2FN
-from transformers.cache_utils import DynamicCache
 from transformers.configuration_utils import PreTrainedConfig
 from transformers.masking_utils import create_causal_mask
+from transformers.modeling_decoder import CausalLM, begin
 from transformers.modeling_layers import GradientCheckpointingLayer
-from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
+from transformers.modeling_outputs import BaseModelOutputWithPast
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS, dynamic_rope_update
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, PreTrainedModel, slice_logits_to_keep
-from transformers.utils import can_return_tuple
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, PreTrainedModel
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
@@ -90,7 +89,10 @@ class LlamaRotaryEmbedding(nn.Module):
         angles = torch.cat((freqs, freqs), dim=-1)
         cos = angles.cos() * self.attention_scaling
         sin = angles.sin() * self.attention_scaling
-        return cos.to(dtype=x.dtype), sin.to(dtype=x.dtype)
+        return self.tables(cos, sin, x.dtype)
+
+    def tables(self, cos, sin, dtype):
+        return cos.to(dtype=dtype), sin.to(dtype=dtype)
 
 
 def rotate_half(x):
@@ -143,7 +145,7 @@ class LlamaMLP(nn.Module):
 
 
 class LlamaAttention(nn.Module):
-    eager = staticmethod(eager_attention_forward)
+    eager, rotate = staticmethod(eager_attention_forward), staticmethod(apply_rotary_pos_emb)
 
     def __init__(self, config, layer_idx):
         super().__init__()
@@ -174,7 +176,7 @@ class LlamaAttention(nn.Module):
         rows = hidden_states.shape[:-1]
         q, k, v = self.project(hidden_states)
         cos, sin = position_embeddings
-        q, k = apply_rotary_pos_emb(q, k, cos, sin)
+        q, k = self.rotate(q, k, cos, sin)
         if past_key_values is not None:
             k, v = past_key_values.update(k, v, self.layer_idx)
         attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, self.eager)
@@ -242,16 +244,8 @@ class LlamaModel(LlamaPreTrainedModel):
     @capture_outputs
     def forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, inputs_embeds=None, use_cache=None,
                 **kwargs):
-        if inputs_embeds is None:
-            inputs_embeds = self.embed_tokens(input_ids)
-        if use_cache and past_key_values is None:
-            past_key_values = DynamicCache(config=self.config)
-        if position_ids is None:
-            seen = past_key_values.get_seq_length() if past_key_values is not None else 0
-            position_ids = torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device) + seen
-            position_ids = position_ids.unsqueeze(0)
-        mask = self.mask(config=self.config, inputs_embeds=inputs_embeds, attention_mask=attention_mask,
-                         past_key_values=past_key_values, position_ids=position_ids)
+        inputs_embeds, past_key_values, position_ids, mask = begin(
+            self, input_ids, attention_mask, position_ids, past_key_values, inputs_embeds, use_cache, self.mask)
         hidden_states = inputs_embeds
         tables = self.rotary_emb(hidden_states, position_ids=position_ids)
         for layer in self.layers[: self.config.num_hidden_layers]:
@@ -262,35 +256,11 @@ class LlamaModel(LlamaPreTrainedModel):
         return BaseModelOutputWithPast(last_hidden_state=hidden_states, past_key_values=past_key_values)
 
 
-class LlamaForCausalLM(LlamaPreTrainedModel):
+class LlamaForCausalLM(CausalLM, LlamaPreTrainedModel):
     _tied_weights_keys = {"lm_head.weight": "model.embed_tokens.weight"}
     _tp_plan = {"lm_head": "colwise_gather_output"}
     _pp_plan = {"lm_head": (["hidden_states"], ["logits"])}
     decoder = LlamaModel
-
-    def __init__(self, config):
-        super().__init__(config)
-        self.model = self.decoder(config)
-        self.vocab_size = config.vocab_size
-        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
-        self.post_init()
-
-    def logits(self, x):
-        return self.lm_head(x)
-
-    @can_return_tuple
-    def forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, inputs_embeds=None, labels=None,
-                use_cache=None, logits_to_keep=0, **kwargs):
-        outputs = self.model(
-            input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids, past_key_values=past_key_values,
-            inputs_embeds=inputs_embeds, use_cache=use_cache, **kwargs)
-        hidden_states = outputs.last_hidden_state
-        hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
-        logits = self.logits(hidden_states)
-        loss = None
-        if labels is not None:
-            loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **kwargs)
-        return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=outputs.past_key_values)
 
 
 causal_lm = LlamaForCausalLM

@@ -54,7 +54,7 @@ class Activations(dict):
 
 ACT2FN = Activations(
     gelu=GELUActivation, gelu_fast=FastGELUActivation, gelu_new=NewGELUActivation, gelu_pytorch_tanh=GELUTanh, linear=LinearActivation,
-    quick_gelu=QuickGELUActivation, relu=nn.ReLU, relu2=ReLUSquaredActivation, silu=SiLUActivation,
+    quick_gelu=QuickGELUActivation, relu=nn.ReLU, relu2=ReLUSquaredActivation, relu6=nn.ReLU6, sigmoid=nn.Sigmoid, silu=SiLUActivation,
     swish=nn.SiLU, tanh=nn.Tanh,
 )
 
