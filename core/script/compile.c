@@ -313,7 +313,7 @@ uint32_t unit_var(struct compiler *c, struct str *name)
     u->vars = vars;
     vars[u->n_vars] = name;
     y->var = ++u->n_vars;
-    if (u->n_vars > 4000)
+    if (u->n_vars > 3500)
         compile_fail(c, ERR_LEAVES_LANGUAGE, "a function of too many names");
     return y->var - 1;
 }
@@ -382,7 +382,7 @@ static void place_cells(struct compiler *c, struct unit *u, uint32_t *map)
     }
     for (uint32_t i = 0; i < u->n_frees; i++)
         map[u->n_cells + i] = next + i;
-    if (next + u->n_frees > 4000)
+    if (next + u->n_frees > 3500)
         compile_fail(c, ERR_LEAVES_LANGUAGE, "a function of too many names");
     u->code->n_all = (uint16_t)(next + u->n_frees);
 }

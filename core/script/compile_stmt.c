@@ -236,7 +236,7 @@ static void unpack(struct compiler *c, struct node *targets)
     after = star ? n - before - 1 : 0;
     if (star && before < 256 && after < 256)
         emit(c, OPC_UNPACK_EX, before | after << 8);
-    else if (star || n > 4000)
+    else if (star || n > 3500)
         compile_fail(c, ERR_LEAVES_LANGUAGE, "too many targets in an assignment");
     else
         emit(c, OPC_UNPACK, n);

@@ -7,7 +7,6 @@
 #include "train/fold.h"
 #include "train/timing.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* A run, whose tape alone has stayed. */
@@ -110,6 +109,16 @@ static uint32_t hashed(uint32_t hash, const char *name)
     return hash;
 }
 
+/* Of a ModuleList's child. */
+static uint32_t index_of(const char *name)
+{
+    uint32_t n = 0;
+
+    for (; *name >= '0' && *name <= '9'; name++)
+        n = n * 10 + (uint32_t)(*name - '0');
+    return n;
+}
+
 /* A path, whose layers go by their kind. */
 static uint32_t role_of(const struct module *m, uint32_t period, uint32_t *roles)
 {
@@ -121,7 +130,7 @@ static uint32_t role_of(const struct module *m, uint32_t period, uint32_t *roles
         return roles[m->number];
     above = role_of(m->parent, period, roles);
     if (*m->name >= '0' && *m->name <= '9')
-        roles[m->number] = (above + 1 + (uint32_t)strtoul(m->name, NULL, 10) % period) * UINT32_C(16777619);
+        roles[m->number] = (above + 1 + index_of(m->name) % period) * UINT32_C(16777619);
     else
         roles[m->number] = hashed(above, m->name);
     return roles[m->number];
