@@ -27,6 +27,7 @@ static void ctx_die(struct script *s, struct obj *self)
 
     sv_drop(s, c->to_save);
     sv_drop(s, c->needs);
+    sv_drop(s, c->cls);
 }
 
 static sv save_for_backward(struct script *s, const struct script_args *a)
@@ -86,6 +87,19 @@ static const struct script_class ctx_class = {
 };
 
 /* ----------------------------------------------------------------------------------------------------------- backward */
+/* Whether a gradient can be summed to the shape of what it is of: engine.cpp validate_outputs */
+static bool fits(const struct run *r, val grad, val of)
+{
+    const struct value *g = &r->values[grad], *x = &r->values[of];
+
+    if (of && g->ndim < x->ndim)
+        return false;
+    for (int i = 1; of && i <= x->ndim; i++)
+        if (x->size[x->ndim - i] != 1 && x->size[x->ndim - i] != g->size[g->ndim - i])
+            return false;
+    return true;
+}
+
 /* A gradient that backward returned: what nobody else holds becomes a temporary. */
 static void hand_over(struct script *s, struct ctx *c, sv result, val *ret)
 {
@@ -101,7 +115,10 @@ static void hand_over(struct script *s, struct ctx *c, sv result, val *ret)
         sv one = items[c->edge[i]];
         struct tensor *t = sv_is_none(one) ? NULL : need_tensor(s, one, "backward");
 
-        if (t)
+        if (t && !fits(r, value_in(t), r->nodes[r->node_running].meta[i]))
+            (void)script_raise(s, EXC_RuntimeError,
+                               "backward returned an invalid gradient at index %u: its shape is not that of the argument", c->edge[i]);
+        else if (t && on_device(c->n, t))
             value_ref(r, ret[i] = value_in(t));
     }
 }
@@ -183,8 +200,8 @@ static sv tie_results(struct script *s, struct ctx *c, uint32_t node, sv result,
     sv made[MAX_OUTPUTS];
     val out[MAX_OUTPUTS];
 
-    if (n > MAX_OUTPUTS)
-        return script_leave(s, "an autograd.Function of more than %d results", MAX_OUTPUTS);
+    if (n > MAX_OUTPUTS || n_saves > MAX_SAVED)
+        return script_leave(s, "an autograd.Function of more than %d results, or %d saved tensors", MAX_OUTPUTS, MAX_SAVED);
     for (uint32_t i = 0; i < n; i++) {
         made[i] = result_of(s, c, items[i], in, &out[i]);
         if (!sv_ok(made[i])) {
@@ -253,7 +270,7 @@ static sv apply(struct script *s, const struct script_args *a)
     if (!sv_ok(self))
         return self;
     c->n = n;
-    c->cls = a->v[0];
+    c->cls = sv_keep(a->v[0]);
     if (!n->run || !take_arguments(s, c, a, in)) {
         sv_drop(s, self);
         return script_failed(s) ? sv_null() : script_leave(s, "an autograd.Function outside of a step");
@@ -278,6 +295,8 @@ static sv apply(struct script *s, const struct script_args *a)
         sv_drop(s, result);
         result = made;
     }
+    if (!c->n_results)
+        function_results(n->run, i, 0, NULL);
     sv_drop(s, self);
     return result;
 }

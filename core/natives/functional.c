@@ -16,8 +16,17 @@ static bool is_const(const struct tensor *t)
 /* -------------------------------------------------------------------------------------------------------- elementwise */
 sv f_unary(struct script *s, const struct script_args *a)
 {
-    static const enum op ops[] = {[UNARY_FN_EXP] = OP_EXP, [UNARY_FN_LOG] = OP_LOG,         [UNARY_FN_SQRT] = OP_SQRT,
-                                  [UNARY_FN_ERF] = OP_ERF, [UNARY_FN_SIGMOID] = OP_SIGMOID, [UNARY_FN_RELU6] = OP_HARDTANH};
+    static const enum op ops[] = {[UNARY_FN_EXP] = OP_EXP,
+                                  [UNARY_FN_LOG] = OP_LOG,
+                                  [UNARY_FN_SQRT] = OP_SQRT,
+                                  [UNARY_FN_ERF] = OP_ERF,
+                                  [UNARY_FN_SIGMOID] = OP_SIGMOID,
+                                  [UNARY_FN_RELU6] = OP_HARDTANH,
+                                  [UNARY_FN_MISH] = OP_MISH,
+                                  [UNARY_FN_LEAKY_RELU] = OP_LEAKY_RELU,
+                                  [UNARY_FN_HARDSWISH] = OP_HARDSWISH,
+                                  [UNARY_FN_ELU] = OP_ELU,
+                                  [UNARY_FN_SOFTPLUS] = OP_SOFTPLUS};
     struct tensor *t = first(s, a);
     struct run *r;
     val x;
@@ -409,6 +418,11 @@ static const struct script_native functions[] = {
     {"relu", f_unary, "input, inplace=", UNARY_FN_RELU, NATIVE_PLAIN},
     {"relu6", f_unary, "input, inplace=", UNARY_FN_RELU6, NATIVE_PLAIN},
     {"sigmoid", f_unary, "input", UNARY_FN_SIGMOID, NATIVE_PLAIN},
+    {"mish", f_unary, "input, inplace=", UNARY_FN_MISH, NATIVE_PLAIN},
+    {"leaky_relu", f_unary, "input, negative_slope=, inplace=", UNARY_FN_LEAKY_RELU, NATIVE_PLAIN},
+    {"hardswish", f_unary, "input, inplace=", UNARY_FN_HARDSWISH, NATIVE_PLAIN},
+    {"elu", f_unary, "input, alpha=, inplace=", UNARY_FN_ELU, NATIVE_PLAIN},
+    {"softplus", f_unary, "input, beta=, threshold=", UNARY_FN_SOFTPLUS, NATIVE_PLAIN},
     {"tanh", f_unary, "input", UNARY_FN_TANH, NATIVE_PLAIN},
     {"cross_entropy", f_cross_entropy, "input, target, weight=, size_average=, ignore_index=, reduce=, reduction=, label_smoothing=", 0,
      NATIVE_PLAIN},

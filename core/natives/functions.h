@@ -22,7 +22,12 @@ enum unary_fn {
     UNARY_FN_SQUARE,
     UNARY_FN_ERF,
     UNARY_FN_SIGMOID,
-    UNARY_FN_RELU6
+    UNARY_FN_RELU6,
+    UNARY_FN_MISH,
+    UNARY_FN_LEAKY_RELU,
+    UNARY_FN_HARDSWISH,
+    UNARY_FN_ELU,
+    UNARY_FN_SOFTPLUS
 };
 
 script_fn f_pow, f_mean, f_sum, f_reduce_bool, f_extreme, f_cumsum, f_diff, f_masked_fill, f_unary, f_matmul, f_baddbmm, f_softmax,

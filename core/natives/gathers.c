@@ -29,6 +29,11 @@ sv m_repeat(struct script *s, const struct script_args *a)
                             "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor");
     for (int i = 0; i < own; i++)
         times[nd - own + i] *= shape_of(t)->size[i];
+    for (int i = 0; i < nd; i++)
+        if (times[i] < 0)
+            return script_raise(s, EXC_RuntimeError, "Trying to create tensor with negative dimension %lld", (long long)times[i]);
+    if (!sizes_sane(s, nd, times))
+        return sv_null();
     return wrap_content(s, t->run, factory(t->run, OP_REPEAT, (enum dtype)shape_of(t)->dtype, nd, times), if_const(t));
 }
 
@@ -45,6 +50,8 @@ sv f_repeat_interleave(struct script *s, const struct script_args *a)
     if (!int_arg(s, a->v[1], &n) || !dim_arg(s, t, a->v[2], &dim))
         return sv_null();
     nd = shape_of(t)->ndim;
+    if (n < 0 || n > INT32_MAX)
+        return script_raise(s, EXC_RuntimeError, "repeats must be 0 or more, and fewer than that");
     if (nd == MAX_DIMS)
         return script_leave(s, "a tensor of more than %d dimensions", MAX_DIMS);
     for (int i = 0; i < nd; i++) {
@@ -52,6 +59,8 @@ sv f_repeat_interleave(struct script *s, const struct script_args *a)
         wide[i + (i > dim)] = shape_of(t)->size[i];
     }
     wide[dim + 1] = n;
+    if (!sizes_sane(s, nd, flat))
+        return sv_null();
     x = expand(t->run, unsqueeze(t->run, value_in(t), dim + 1), nd + 1, wide);
     return wrap_content(s, t->run, view(t->run, contiguous(t->run, x), nd, flat), if_const(t));
 }

@@ -203,6 +203,9 @@ ACTIVATION(gelu_module, "GELU", 99);
 
 ACTIVATION(sigmoid_module, "Sigmoid", UNARY_FN_SIGMOID);
 ACTIVATION(relu6_module, "ReLU6", UNARY_FN_RELU6);
+ACTIVATION(mish_module, "Mish", UNARY_FN_MISH);
+ACTIVATION(leaky_relu_module, "LeakyReLU", UNARY_FN_LEAKY_RELU);
+ACTIVATION(hardswish_module, "Hardswish", UNARY_FN_HARDSWISH);
 
 /* Softmax(dim) */
 static sv softmax_init(struct script *s, const struct script_args *a)
@@ -428,10 +431,29 @@ static const struct script_native init_functions[] = {
     {"init.trunc_normal_", init_nothing, NULL, 0, NATIVE_PLAIN},   {0},
 };
 static const struct script_class *const classes[] = {
-    &module_class,         &parameter_class,    &buffer_class,      &linear_class,      &embedding_class,
-    &layer_norm_class,     &dropout_class,      &identity_class,    &module_list_class, &module_dict_class,
-    &sequential_class,     &silu_module_class,  &relu_module_class, &tanh_module_class, &gelu_module_class,
-    &sigmoid_module_class, &relu6_module_class, &softmax_class,     &loss_class,        NULL,
+    &module_class,
+    &parameter_class,
+    &buffer_class,
+    &linear_class,
+    &embedding_class,
+    &layer_norm_class,
+    &dropout_class,
+    &identity_class,
+    &module_list_class,
+    &module_dict_class,
+    &sequential_class,
+    &silu_module_class,
+    &relu_module_class,
+    &tanh_module_class,
+    &gelu_module_class,
+    &sigmoid_module_class,
+    &relu6_module_class,
+    &mish_module_class,
+    &leaky_relu_module_class,
+    &hardswish_module_class,
+    &softmax_class,
+    &loss_class,
+    NULL,
 };
 static bool nn_begin(struct script *s, sv module)
 {

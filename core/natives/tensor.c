@@ -173,6 +173,24 @@ struct run *run_arg(struct script *s, sv device)
     return cuda ? n->run : &n->host;
 }
 
+bool sizes_sane(struct script *s, int n, const int64_t *size)
+{
+    int64_t all = 1;
+
+    for (int i = 0; i < n; i++) {
+        if (size[i] < -1) {
+            (void)script_raise(s, EXC_RuntimeError, "Trying to create tensor with negative dimension %lld", (long long)size[i]);
+            return false;
+        }
+        if (size[i] > INT64_C(1) << 44 || (size[i] > 0 && all > (INT64_C(1) << 44) / size[i])) {
+            (void)script_raise(s, EXC_RuntimeError, "a tensor of %lld or more elements along a dimension", (long long)size[i]);
+            return false;
+        }
+        all *= size[i] > 0 ? size[i] : 1;
+    }
+    return true;
+}
+
 int sizes_arg(struct script *s, uint32_t n, const sv *v, int64_t *ret)
 {
     uint32_t count = n;
@@ -194,7 +212,7 @@ int sizes_arg(struct script *s, uint32_t n, const sv *v, int64_t *ret)
         if (!int_arg(s, items[i], &ret[i]))
             return -1;
     }
-    return (int)count;
+    return sizes_sane(s, (int)count, ret) ? (int)count : -1;
 }
 
 sv sizes_value(struct script *s, const struct value *x)

@@ -310,7 +310,7 @@ sv tensor_unary(struct script *s, enum script_unary op, sv self)
         return wrap_content(s, r, neg(r, x), out);
     case UNARY_INVERT:
         if (c.kind == CONTENT_CONST)
-            out = content_const(dtype == DTYPE_BOOL ? !c.c : (double)~(int64_t)c.c);
+            out = content_const(dtype == DTYPE_BOOL ? c.c == 0 : (double)~(int64_t)c.c);
         return wrap_content(s, r, pointwise_op(r, OP_BITWISE_NOT, dtype, x, 0), out);
     case UNARY_ABS:
         if (c.kind == CONTENT_CONST)

@@ -19,6 +19,8 @@ uint32_t function_begin(struct run *r, const char *node, int n, const val *in, s
 
     if (i)
         r->nodes[i].function = f;
+    for (int k = 0; i && k < n; k++) /* gradients are summed to the shape and cast to the dtype of what they are of */
+        meta_of(r, i, k, in[k]);
     return i;
 }
 
@@ -36,7 +38,7 @@ void function_results(struct run *r, uint32_t node, int n, const val *out)
 {
     struct function *f = r->nodes[node].function;
 
-    if (!node || run_dead(r)) { /* recomputation that ended while it saved */
+    if (!node || !n || run_dead(r)) { /* forward failed, or a recomputation ended while it saved */
         attach_output(r, node, 0, 0);
         return;
     }
@@ -81,6 +83,10 @@ void back_function(struct back *b)
         else
             value_ref(r, ret[i]);
         b->out[i] = ret[i];
+    }
+    for (int i = 0; i < MAX_OUTPUTS; i++) { /* Python took them: they are gone before what is returned is summed or cast */
+        value_unref(r, b->grad[i]);
+        b->grad[i] = 0;
     }
 }
 

@@ -21,7 +21,7 @@ struct function {
 
 /* The node named `node` ("GeLUFunctionBackward") before forward runs; 0: no gradient is wanted. */
 uint32_t function_begin(struct run *r, const char *node, int n, const val *in, struct function *f);
-/* When it has run: what it saved, and what it returned. */
+/* When it has run: what it saved, and what it returned; nothing: it failed. */
 void function_saves(struct run *r, uint32_t node, val v, bool result);
 void function_results(struct run *r, uint32_t node, int n, const val *out);
 

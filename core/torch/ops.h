@@ -24,7 +24,7 @@ val neg(struct run *r, val a);
 val pow_scalar(struct run *r, val a, double exponent);
 val rsqrt(struct run *r, val a);
 val tanh_op(struct run *r, val a);
-val unary_op(struct run *r, enum op op, val a); /* OP_EXP, OP_LOG, OP_SQRT, OP_ERF, OP_SIGMOID, OP_HARDTANH */
+val unary_op(struct run *r, enum op op, val a); /* OP_EXP, OP_LOG, OP_SQRT, OP_ERF, OP_SIGMOID, OP_HARDTANH, OP_MISH .. */
 val cos_op(struct run *r, val a);
 val sin_op(struct run *r, val a);
 val silu(struct run *r, val a);

@@ -47,13 +47,36 @@ class LinearActivation(nn.Module):
         return x
 
 
+class GELUPython(nn.Module):
+    def forward(self, x):
+        return x * 0.5 * (1.0 + torch.erf(x / math.sqrt(2.0)))
+
+
+class GELUTanhPython(nn.Module):
+    def forward(self, x):
+        return x * 0.5 * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * torch.pow(x, 3.0))))
+
+
+class AccurateGELUActivation(nn.Module):
+    def forward(self, x):
+        return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * torch.pow(x, 3))))
+
+
+class LaplaceActivation(nn.Module):
+    def forward(self, x, mu=0.707107, sigma=0.282095):
+        x = (x - mu).div(sigma * math.sqrt(2.0))
+        return 0.5 * (1.0 + torch.erf(x))
+
+
 class Activations(dict):
     def __getitem__(self, name):
         return super().__getitem__(name)()
 
 
 ACT2FN = Activations(
-    gelu=GELUActivation, gelu_fast=FastGELUActivation, gelu_new=NewGELUActivation, gelu_pytorch_tanh=GELUTanh, linear=LinearActivation,
+    gelu=GELUActivation, gelu_accurate=AccurateGELUActivation, gelu_fast=FastGELUActivation, gelu_new=NewGELUActivation, gelu_python=GELUPython,
+    gelu_python_tanh=GELUTanhPython, gelu_pytorch_tanh=GELUTanh, hardswish=nn.Hardswish, laplace=LaplaceActivation, leaky_relu=nn.LeakyReLU,
+    linear=LinearActivation, mish=nn.Mish,
     quick_gelu=QuickGELUActivation, relu=nn.ReLU, relu2=ReLUSquaredActivation, relu6=nn.ReLU6, sigmoid=nn.Sigmoid, silu=SiLUActivation,
     swish=nn.SiLU, tanh=nn.Tanh,
 )
