@@ -12,7 +12,7 @@
 #ifdef ARENA_ASAN
 #include <sanitizer/asan_interface.h>
 #else
-#define ASAN_POISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
+#define ASAN_POISON_MEMORY_REGION(p, n)   ((void)(p), (void)(n))
 #define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
 #endif
 
@@ -65,6 +65,12 @@ void arena_rewind(struct arena *a, unsigned char *mark)
     a->cur = mark; /* use after rewind is now a report */
     if (mark < a->kept_end)
         a->kept = a->kept_end = NULL;
+}
+
+void *arena_move(unsigned char *to, const void *from, size_t bytes)
+{
+    ASAN_UNPOISON_MEMORY_REGION(to, bytes);
+    return memmove(to, from, bytes);
 }
 
 void arena_keep(struct arena *a, void *what)

@@ -22,9 +22,9 @@ struct budget;
 struct arena {
     unsigned char *cur, *end;
     struct budget *budget; /* NULL: as much work as it takes */
-    void *kept;              /* lies below kept_end; NULL: nothing is kept, or it is gone */
+    void *kept;            /* lies below kept_end; NULL: nothing is kept, or it is gone */
     unsigned char *kept_end;
-    bool full;               /* something did not fit since this was last set to false */
+    bool full; /* something did not fit since this was last set to false */
 };
 
 void arena_init(struct arena *a, void *block, size_t bytes);
@@ -42,8 +42,11 @@ void arena_rewind(struct arena *a, unsigned char *mark);
 /* Keeps `what`, which lies below a->cur, in place of what was kept. */
 void arena_keep(struct arena *a, void *what);
 
-#define arena_array(a, type, n) ((type *)arena_push((a), sizeof(type), _Alignof(type), (n)))
+/* memmove() downwards within the arena, onto what an earlier rewind gave up. */
+void *arena_move(unsigned char *to, const void *from, size_t bytes);
+
+#define arena_array(a, type, n)     ((type *)arena_push((a), sizeof(type), _Alignof(type), (n)))
 #define arena_array_raw(a, type, n) ((type *)arena_push_raw((a), sizeof(type), _Alignof(type), (n)))
-#define arena_new(a, type) arena_array(a, type, 1)
+#define arena_new(a, type)          arena_array(a, type, 1)
 
 #endif

@@ -360,6 +360,7 @@ void unit_open(struct compiler *c, struct unit *u, struct scope *sc, struct str 
     u->code = code;
     if (!code || !u->qualname) {
         compile_fail(c, ERR_NOMEM, "too large to be read");
+        c->u = u->up; /* u is its caller's, who returns */
         return;
     }
     code->h = (struct obj){.refs = 1, .kind = KIND_CODE};
@@ -560,10 +561,13 @@ enum err_code compile_module(struct image *im, const char *path, const char *tex
         c.rc = symbols_build(im, &scratch, path, module, &sc, err);
     if (!c.rc) {
         unit_open(&c, &u, sc, im->world->symbols[SYM_module_name], 1);
-        compile_body(&c, module->a);
-        emit_const(&c, sv_none());
-        emit(&c, OPC_RETURN, 0);
-        code = unit_close(&c, &u);
+        if (!c.rc)
+            compile_body(&c, module->a);
+        if (!c.rc) {
+            emit_const(&c, sv_none());
+            emit(&c, OPC_RETURN, 0);
+            code = unit_close(&c, &u);
+        }
     }
     keep->end = end;
     if (c.rc)

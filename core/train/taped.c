@@ -242,8 +242,8 @@ static void take_tape(struct run *r, struct arena *arena, unsigned char *begin, 
 
     begin += -(uintptr_t)begin & (_Alignof(struct birth) - 1);
     r->arena = arena;
-    r->births = memmove(begin, t->births, births);
-    r->events = memmove(begin + births, t->events, events);
+    r->births = arena_move(begin, t->births, births);
+    r->events = arena_move(begin + births, t->events, events);
     r->n_births = t->n_births;
     r->n_events = t->n_events;
     r->n_marks = t->n_marks;

@@ -113,13 +113,16 @@ START_TEST(makes_the_tape_of_pytorch)
     char path[256], *text, *end;
     struct err err = {0};
     size_t bytes;
+    void *blocks[2];
 
     (void)snprintf(path, sizeof path, "tests/data/modeling/%s.tape", row->tape);
     text = slurp(path, &bytes);
     ck_assert_msg(text && !strncmp(text, "options ", 8), "%s", path);
     end = strchr(text, '\n');
-    arena_init(&image_room, malloc(IMAGE_ROOM), IMAGE_ROOM);
-    arena_init(&room, malloc(ROOM), ROOM);
+    blocks[0] = malloc(IMAGE_ROOM);
+    blocks[1] = malloc(ROOM);
+    arena_init(&image_room, blocks[0], IMAGE_ROOM);
+    arena_init(&room, blocks[1], ROOM);
     ck_assert_msg(!program_image(&image_room, &program.image, &err), "%s %s", err.at, err.detail);
     ck_assert(!json_parse(text + 8, (size_t)(end - text) - 8, &json_limits_config, &given, &err));
     ck_assert(!json_parse(row->arch, strlen(row->arch), &json_limits_config, &as_arch, &err));
@@ -133,6 +136,13 @@ START_TEST(makes_the_tape_of_pytorch)
     ck_assert_msg(!trainer_run(t, &arch, &step, &traced_device, &room, &err), "%s: %s %s after %u events", row->tape, err.at, err.detail,
                   t->run.n_events);
     compare_tape(&t->run, end + 1, row->tape);
+    json_free(given);
+    json_free(as_arch);
+    json_free(config);
+    free(blocks[0]);
+    free(blocks[1]);
+    free(text);
+    free(t);
 }
 END_TEST
 

@@ -169,11 +169,14 @@ static void compare_one(const char *config_text, const char *options_text)
     const char *targets[TRACED_TARGETS], *wrong;
     char module[128], a[512], b[512];
     struct err err = {0};
+    void *blocks[3];
     uint32_t at;
 
-    arena_init(&image_room, malloc(IMAGE_ROOM), IMAGE_ROOM);
+    for (int i = 0; i < 3; i++)
+        blocks[i] = malloc(i ? ROOM : IMAGE_ROOM);
+    arena_init(&image_room, blocks[0], IMAGE_ROOM);
     for (int i = 0; i < 2; i++)
-        arena_init(&rooms[i], malloc(ROOM), ROOM);
+        arena_init(&rooms[i], blocks[i + 1], ROOM);
     ck_assert_msg(!program_image(&image_room, &image, &err), "%s %s", err.at, err.detail);
     ck_assert_msg(!json_parse(config_text, strlen(config_text), &json_limits_config, &config, &err), "%s", err.detail);
     ck_assert_msg(!json_parse(options_text, strlen(options_text), &json_limits_config, &given, &err), "%s", err.detail);
@@ -194,6 +197,12 @@ static void compare_one(const char *config_text, const char *options_text)
     at = first_difference(x, y);
     ck_assert_msg(at == x->run.n_events && at == y->run.n_events, "%s %s: event %u is %s, in the language %s", config_text, options_text,
                   at, event_text(x, at, a, sizeof a), event_text(y, at, b, sizeof b));
+    for (int i = 0; i < 3; i++)
+        free(blocks[i]);
+    json_free(config);
+    json_free(given);
+    free(x);
+    free(y);
 }
 
 START_TEST(makes_the_tape_of_its_twin)
