@@ -119,6 +119,19 @@ static bool last_dim_alone(struct script *s, const struct tensor *t, sv dim)
     return dim_arg(s, t, items ? items[0] : dim, &d) && d == shape_of(t)->ndim - 1;
 }
 
+/* The sizes that a reduction over one dimension leaves. */
+static int without_dim(const struct tensor *t, int dim, bool keepdim, int64_t *ret)
+{
+    int nd = 0;
+
+    for (int i = 0; i < shape_of(t)->ndim; i++)
+        if (i != dim)
+            ret[nd++] = shape_of(t)->size[i];
+        else if (keepdim)
+            ret[nd++] = 1;
+    return nd;
+}
+
 sv f_mean(struct script *s, const struct script_args *a)
 {
     struct tensor *t = first(s, a);
@@ -164,14 +177,9 @@ sv f_sum(struct script *s, const struct script_args *a)
         c = content_const((double)size_of(t->run, x, dim) - t->content.c);
     if (!dtype_is_float((enum dtype)shape_of(t)->dtype)) {
         int64_t size[MAX_DIMS];
-        int nd = 0;
+        int nd = without_dim(t, dim, keepdim, size);
         val out;
 
-        for (int i = 0; i < shape_of(t)->ndim; i++)
-            if (i != dim)
-                size[nd++] = shape_of(t)->size[i];
-            else if (keepdim)
-                size[nd++] = 1;
         if (!sv_given(a->v[3]))
             dtype = DTYPE_INT64;
         out = factory(t->run, OP_SUM, dtype, nd, size);
@@ -187,7 +195,7 @@ sv f_reduce_bool(struct script *s, const struct script_args *a)
     struct tensor *t = first(s, a);
     struct content c = content_unknown();
     bool keepdim = false;
-    int dim = 0, nd = 0;
+    int dim = 0, nd;
     int64_t size[MAX_DIMS];
 
     if (!t || !bool_arg(s, a->v[2], &keepdim))
@@ -200,11 +208,7 @@ sv f_reduce_bool(struct script *s, const struct script_args *a)
         return wrap_content(s, t->run, factory(t->run, (enum op)a->def->data, DTYPE_BOOL, 0, NULL), c);
     if (!dim_arg(s, t, a->v[1], &dim))
         return sv_null();
-    for (int i = 0; i < shape_of(t)->ndim; i++)
-        if (i != dim)
-            size[nd++] = shape_of(t)->size[i];
-        else if (keepdim)
-            size[nd++] = 1;
+    nd = without_dim(t, dim, keepdim, size);
     return wrap_content(s, t->run, factory(t->run, (enum op)a->def->data, DTYPE_BOOL, nd, size), c);
 }
 

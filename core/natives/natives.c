@@ -33,9 +33,7 @@ enum err_code natives_begin(struct natives *n, struct script *s, struct arena *a
     n->tensor = script_class(s, &tensor_class);
     n->parameter = script_class(s, &parameter_class);
     n->buffer = script_class(s, &buffer_class);
-    n->module = script_class(s, &module_class);
     n->forward = script_symbol(s, "forward");
-    n->training = script_symbol(s, "training");
     for (int t = 0; t < DTYPE_COUNT; t++) {
         n->dtypes[t] = script_object(s, script_class(s, &dtype_class));
         if (!sv_ok(n->dtypes[t]))

@@ -29,8 +29,8 @@ struct natives {
     bool embeddings_require_grad;
     enum dtype
         default_dtype; /* torch.get_default_dtype(): of floats that are made without one; that of the weights while the model is made */
-    struct cls *tensor, *parameter, *buffer, *module;
-    sv dtypes[DTYPE_COUNT], cuda, cpu, forward, training;
+    struct cls *tensor, *parameter, *buffer;
+    sv dtypes[DTYPE_COUNT], cuda, cpu, forward;
     struct tensor *planted;   /* parameters and buffers of the tree */
     struct again *free_again; /* regions.c */
 };
