@@ -50,8 +50,8 @@ bench_CPPFLAGS  := $(server_CPPFLAGS)
 ROOMS := *
 TESTS := %
 
-core_sources   := $(wildcard $(ROOMS:%=core/%/*.c) $(if $(filter * models,$(ROOMS)),core/models/families/*.c))
-api_sources    := $(if $(filter *,$(ROOMS)),$(wildcard api/*.c))
+core_sources   := $(wildcard $(ROOMS:%=core/%/*.c) $(ROOMS:%=core/%/*/*.c))
+api_sources    := $(if $(filter *,$(ROOMS)),$(wildcard api/*.c api/*/*.c))
 server_sources := $(if $(filter *,$(ROOMS)),$(wildcard server/*.c server/*/*.c))
 curl_used      := $(if $(server_sources),$(shell grep -ls 'curl/curl\.h' $(server_sources)))
 server_LIBS    := -lmicrohttpd -lz $(if $(curl_used),-lcurl) -lpthread

@@ -5,7 +5,7 @@
 #define API_CALL_H
 
 #include "api/api.h"
-#include "api/query.h"
+#include "api/request/query.h"
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/jsonw.h"
@@ -15,14 +15,14 @@ struct call {
     const struct api_request *rq;
     const struct api_config *configs;
     size_t n_configs;
-    const char *rest;         /* of the path, after a route that ends in a parameter */
+    const char *rest; /* of the path, after a route that ends in a parameter */
     struct query query;
-    const struct json *doc;   /* the body; NULL for GET */
+    const struct json *doc; /* the body; NULL for GET */
     struct arena *arena;
     struct api_response *ret;
     struct err *err;
-    const char *parameter;    /* of the query, that an error is about; NULL: none */
-    unsigned retry_after_s;   /* of an error whose cause says so; 0: not known */
+    const char *parameter;  /* of the query, that an error is about; NULL: none */
+    unsigned retry_after_s; /* of an error whose cause says so; 0: not known */
 };
 
 enum { ANSWER_MAX_BYTES = 32 << 20 };

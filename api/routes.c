@@ -1,6 +1,6 @@
 #include "api/routes.h"
 
-#include "api/request.h"
+#include "api/request/request.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@ enum { AN_HOUR_S = 3600, FIVE_MINUTES_S = 300 }; /* tables change with the progr
 static const struct route {
     const char *method, *path; /* as openapi.yaml writes it; a parameter at the end is whatever follows */
     endpoint *answer;
-    endpoint_needs *needs;     /* NULL: tables are enough, and the answer is cheap */
+    endpoint_needs *needs; /* NULL: tables are enough, and the answer is cheap */
     unsigned max_age_s;
 } routes[] = {
     {"GET", "/estimate", get_estimate, get_estimate_needs, FIVE_MINUTES_S},
@@ -104,7 +104,8 @@ static enum err_code check_type(const struct api_request *rq, struct err *err)
     while (at < rq->body_bytes && strchr(" \t\r\n\xEF\xBB\xBF", rq->body[at]) && rq->body[at])
         at++;
     if (at < rq->body_bytes && rq->body[at] != '{')
-        return err_set(err, ERR_MEDIA_TYPE, "", "a form is not read here: send a JSON object, like -d '{\"model\":\"gpt2\",\"cluster\":{\"gpu\":\"T4\"}}'");
+        return err_set(err, ERR_MEDIA_TYPE, "",
+                       "a form is not read here: send a JSON object, like -d '{\"model\":\"gpt2\",\"cluster\":{\"gpu\":\"T4\"}}'");
     return ERR_OK; /* curl -d says so of everything */
 }
 

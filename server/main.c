@@ -1,5 +1,5 @@
 /* llmemd: the daemon and its subcommands. */
-#include "api/words.h"
+#include "api/words/words.h"
 #include "catalog/builtin.h"
 #include "catalog/gpus.h"
 #include "server/command.h"
@@ -75,8 +75,9 @@ static const struct {
     const char *name;
     int (*run)(int argc, char **argv, int first);
 } commands[] = {
-    {"serve", run_serve},      {"estimate", command_estimate}, {"models", list_models}, {"gpus", list_gpus},
-    {"methods", list_methods}, {"--help", help},           {"-h", help},            {"--version", version},
+    {"serve", run_serve}, {"estimate", command_estimate}, {"models", list_models},
+    {"gpus", list_gpus},  {"methods", list_methods},      {"--help", help},
+    {"-h", help},         {"--version", version},
 };
 
 int main(int argc, char **argv)

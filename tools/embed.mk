@@ -114,8 +114,8 @@ $(BUILD)/core/catalog/links.o: $(BUILD)/gen/links.inc
 $(BUILD)/core/catalog/renamed.o: $(BUILD)/gen/renamed.inc
 $(BUILD)/core/catalog/builtin.o: $(BUILD)/gen/configs.inc
 $(BUILD)/core/models/programs.o: $(BUILD)/gen/programs.inc
-$(BUILD)/api/page.o: $(BUILD)/gen/page_html.inc $(BUILD)/gen/page_js.inc $(BUILD)/gen/page_css.inc
-$(BUILD)/api/catalogue.o: $(BUILD)/gen/gpus_json.inc $(BUILD)/gen/clusters_json.inc
+$(BUILD)/api/endpoints/page.o: $(BUILD)/gen/page_html.inc $(BUILD)/gen/page_js.inc $(BUILD)/gen/page_css.inc
+$(BUILD)/api/endpoints/catalogue.o: $(BUILD)/gen/gpus_json.inc $(BUILD)/gen/clusters_json.inc
 ifneq ($(wildcard openapi.yaml),)
 $(call objects,$(api_sources)): | $(BUILD)/gen/openapi.inc
 endif

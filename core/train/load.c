@@ -1,5 +1,5 @@
 /* load.c - the model on the device, and its parameters in the optimizer's groups. */
-#include "parallel/ddp.h"
+#include "parallel/ddp/ddp.h"
 #include "torch/autograd.h"
 #include "train/loop.h"
 #include "tuning/lora.h"

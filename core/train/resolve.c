@@ -2,7 +2,7 @@
  * Every default of a fine-tuning step, one line each: those of the asked stack (stack/defaults.h).
  */
 #include "config/arch.h"
-#include "parallel/ddp.h"
+#include "parallel/ddp/ddp.h"
 #include "stack/defaults.h"
 #include "stack/refusals.h"
 #include "stack/release.h"
@@ -94,12 +94,12 @@ static enum err_code check_class(const struct resolving *c)
                        release_text(stack_class_first(type)).text);
     if (rope && a->rope > ROPE_DYNAMIC)
         return err_set(c->err, ERR_FIELD_CONFLICT, "/stack/transformers",
-                       "transformers %s knows rope_scaling of %s as linear and dynamic only, and raises: others came with %s", have.text, type,
-                       release_text(rope).text);
+                       "transformers %s knows rope_scaling of %s as linear and dynamic only, and raises: others came with %s", have.text,
+                       type, release_text(rope).text);
     if (heads && a->hidden % a->heads)
         return err_set(c->err, ERR_FIELD_CONFLICT, "/stack/transformers",
-                       "%u heads do not divide the width of %u, and %s of transformers %s raises: it takes head_dim since %s", a->heads, a->hidden,
-                       type, have.text, release_text(heads).text);
+                       "%u heads do not divide the width of %u, and %s of transformers %s raises: it takes head_dim since %s", a->heads,
+                       a->hidden, type, have.text, release_text(heads).text);
     return ERR_OK;
 }
 
@@ -110,9 +110,10 @@ static enum err_code check_padding(const struct recipe *r, const struct resolvin
 
     if (!since || !r->padded || r->use_cache != TRI_TRUE || r->gradient_checkpointing == TRI_TRUE)
         return ERR_OK;
-    return err_set(c->err, ERR_FIELD_CONFLICT, "/training/attention",
-                   "flash_attention_2 of transformers %s raises where rows of %s end in padding and use_cache is on: not so with use_cache false, or since %s",
-                   release_text(c->stack->transformers).text, c->arch->model_type, release_text(since).text);
+    return err_set(
+        c->err, ERR_FIELD_CONFLICT, "/training/attention",
+        "flash_attention_2 of transformers %s raises where rows of %s end in padding and use_cache is on: not so with use_cache false, or since %s",
+        release_text(c->stack->transformers).text, c->arch->model_type, release_text(since).text);
 }
 
 static enum err_code resolve_attention(struct recipe *r, const struct resolving *c)
@@ -166,7 +167,8 @@ static enum err_code resolve_lora(struct recipe *r, const struct resolving *c)
     if (l->dtype == LORA_DTYPE_UNSET)
         l->dtype = c->defaults.adapters_in_fp32 ? LORA_DTYPE_FP32 : base_dtype(r->precision);
     if (method_is_fsdp1(r->method) && precision_autocasts(r->precision))
-        l->dtype = LORA_DTYPE_FP32; /* accelerate accelerator.py prepare_model: flat parameters that are trained are upcast under mixed precision */
+        l->dtype =
+            LORA_DTYPE_FP32; /* accelerate accelerator.py prepare_model: flat parameters that are trained are upcast under mixed precision */
     if (precision_scales_loss(r->precision) && l->dtype != LORA_DTYPE_FP32) /* torch/amp/grad_scaler.py, cuda/AmpKernels.cu */
         return err_set(c->err, ERR_FIELD_CONFLICT, "/training/lora/dtype",
                        "the GradScaler of fp16 precisions unscales fp32 gradients only: fp32 adapters");
@@ -200,7 +202,8 @@ static void resolve_loop(struct recipe *r, const struct resolving *c)
         r->max_grad_norm = 1.0; /* training_args.py */
     tri_default(&r->gradient_checkpointing, false);
     tri_default(&r->checkpoint_reentrant, c->defaults.reentrant);
-    tri_default(&r->keep_outputs, r->framework == FRAMEWORK_TORCH && r->method != METHOD_PP); /* trainer.py drops the outputs before backward */
+    tri_default(&r->keep_outputs,
+                r->framework == FRAMEWORK_TORCH && r->method != METHOD_PP); /* trainer.py drops the outputs before backward */
     resolve_cache(r, c);
 }
 
@@ -218,7 +221,8 @@ static bool finds_unused(const struct recipe *r)
 
 static enum err_code check_unused(const struct recipe *r, struct err *err)
 {
-    if (r->method != METHOD_DDP || r->find_unused_parameters != TRI_TRUE || r->gradient_checkpointing != TRI_TRUE || r->checkpoint_reentrant != TRI_TRUE)
+    if (r->method != METHOD_DDP || r->find_unused_parameters != TRI_TRUE || r->gradient_checkpointing != TRI_TRUE ||
+        r->checkpoint_reentrant != TRI_TRUE)
         return ERR_OK;
     return err_set(err, ERR_FIELD_CONFLICT, "/training/find_unused_parameters",
                    "reentrant checkpoints hide parameters from the search: \"Expected to mark a variable ready only once\" (reducer.cpp)");
@@ -236,7 +240,7 @@ static void elems_default(uint64_t *elems, uint64_t otherwise)
         *elems = otherwise;
 }
 
-/* deepspeed runtime/zero/config.py, the same in 0.14.2 and 0.19.8; a JSON with "auto" is resolved before (api/theirs_deepspeed.c). */
+/* deepspeed runtime/zero/config.py, the same in 0.14.2 and 0.19.8; a JSON with "auto" is resolved before (api/theirs/deepspeed.c). */
 static void resolve_zero(struct recipe *r, const struct quirks *q)
 {
     struct zero_recipe *z = &r->zero;
@@ -267,7 +271,8 @@ static void resolve_fsdp(struct recipe *r, const struct resolving *c)
     tri_default(&f->forward_prefetch, false);
     tri_default(&f->use_orig_params, true);
     tri_default(&f->limit_all_gathers, true);
-    tri_default(&f->autocast, !method_is_fsdp2(r->method) || !precision_is_mixed(r->precision)); /* fully_shard's own policy computes in half */
+    tri_default(&f->autocast,
+                !method_is_fsdp2(r->method) || !precision_is_mixed(r->precision)); /* fully_shard's own policy computes in half */
 }
 
 /* DeepSpeed's engine has half weights of its own; fully_shard's mixed precision policy computes in half without autocast. */
@@ -295,8 +300,8 @@ static void resolve_method(struct step *s, const struct resolving *c)
     resolve_fsdp(r, c);
     if (!r->ddp_bucket_bytes)
         r->ddp_bucket_bytes = (uint64_t)DDP_BUCKET_MIB << 20;
-    tri_default(&r->gradient_as_bucket_view, false);                   /* nn/parallel/distributed.py */
-    tri_default(&r->sync_each_batch, false);                           /* accelerate utils/dataclasses.py GradientAccumulationPlugin */
+    tri_default(&r->gradient_as_bucket_view, false); /* nn/parallel/distributed.py */
+    tri_default(&r->sync_each_batch, false);         /* accelerate utils/dataclasses.py GradientAccumulationPlugin */
     if (!train_reads_sync(r))
         r->sync_each_batch = TRI_FALSE;
     s->autocast = autocasts(r);

@@ -1,6 +1,6 @@
 #include "server/hub/facts.h"
 
-#include "api/request.h"
+#include "api/request/request.h"
 #include "base/json.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #include "server/hub/hub.h"
 
-#include "api/request.h"
+#include "api/request/request.h"
 #include "server/hub/inside.h"
 #include "server/hub/name.h"
 
@@ -167,7 +167,8 @@ void flight_settle(struct flight *f, const struct view *v, uint64_t keep_ms)
     later.tier = "memory";
     kept = config_new(&later);
     pthread_mutex_lock(&h->lock);
-    for (struct waiter *w = cache_settle(h->cache, f->pending, config_is_made(kept) && keep_ms ? kept : NULL, keep_ms, clock_ms()), *next; w; w = next) {
+    for (struct waiter *w = cache_settle(h->cache, f->pending, config_is_made(kept) && keep_ms ? kept : NULL, keep_ms, clock_ms()), *next;
+         w; w = next) {
         next = w->next;
         loop_ready((struct ask *)w, now);
         count_answer(&h->counts, now);

@@ -1,6 +1,6 @@
 #include "server/hub/name.h"
 
-#include "api/request.h"
+#include "api/request/request.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>

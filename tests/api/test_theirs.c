@@ -1,5 +1,5 @@
 /* Users' own configs: what each key becomes, what contradicts what, and what is silently fine. */
-#include "api/theirs.h"
+#include "api/theirs/theirs.h"
 #include "tests/support/ask.h"
 #include "tests/support/unit.h"
 
@@ -11,12 +11,12 @@
 #include <string.h>
 
 #define ARGS(inner) "{" OPT "," GPU ",\"training_arguments\":{" inner "}}"
-#define DS(inner) "{" OPT "," GPU ",\"deepspeed_config\":{" inner "}}"
+#define DS(inner)   "{" OPT "," GPU ",\"deepspeed_config\":{" inner "}}"
 #define ZERO(inner) DS("\"zero_optimization\":{" inner "}")
-#define ACC(inner) "{" OPT "," GPU ",\"accelerate_config\":{" inner "}}"
+#define ACC(inner)  "{" OPT "," GPU ",\"accelerate_config\":{" inner "}}"
 #define FSDP(inner) ACC("\"distributed_type\":\"FSDP\",\"fsdp_config\":{" inner "}")
-#define YAML(text) "{" OPT "," GPU ",\"accelerate_config\":\"" text "\"}"
-#define OLD "\"stack\":{\"torch\":\"2.2\",\"transformers\":\"4.40\"}"
+#define YAML(text)  "{" OPT "," GPU ",\"accelerate_config\":\"" text "\"}"
+#define OLD         "\"stack\":{\"torch\":\"2.2\",\"transformers\":\"4.40\"}"
 
 /* A word, a number or true and false, at a path within `resolved`. */
 static const struct {
@@ -38,7 +38,8 @@ static const struct {
     {ARGS("\"bf16\":true,\"torch_dtype\":\"bfloat16\""), "training/precision", "bf16-autocast"},
     {ARGS("\"dtype\":\"torch.bfloat16\""), "training/precision", "bf16"},
     {ARGS("\"ddp_find_unused_parameters\":false"), "training/find_unused_parameters", "false"},
-    {ARGS("\"gradient_checkpointing\":true,\"gradient_checkpointing_kwargs\":{\"use_reentrant\":true}"), "training/checkpoint_reentrant", "true"},
+    {ARGS("\"gradient_checkpointing\":true,\"gradient_checkpointing_kwargs\":{\"use_reentrant\":true}"), "training/checkpoint_reentrant",
+     "true"},
     {ARGS("\"activation_checkpointing\":true"), "training/gradient_checkpointing", "true"},
     {ARGS("\"gradient_checkpointing\":\"unsloth\""), "training/offload", "activations"},
     {ARGS("\"optim\":\"adamw_8bit\""), "training/optimizer", "adamw_bnb_8bit"},
@@ -81,7 +82,8 @@ static const struct {
     {ZERO("\"stage\":3,\"stage3_param_persistence_threshold\":\"auto\""), "training/buckets/persistence_elems", "7680"},
     {ZERO("\"stage\":3,\"stage3_max_live_parameters\":1e9"), "training/buckets/max_live_elems", "1000000000"},
     {ZERO("\"stage\":2,\"offload_optimizer\":{\"device\":\"cpu\",\"pin_memory\":true}"), "training/offload", "optimizer"},
-    {ZERO("\"stage\":3,\"offload_optimizer\":{\"device\":\"cpu\"},\"offload_param\":{\"device\":\"cpu\"}"), "training/offload", "optimizer+params"},
+    {ZERO("\"stage\":3,\"offload_optimizer\":{\"device\":\"cpu\"},\"offload_param\":{\"device\":\"cpu\"}"), "training/offload",
+     "optimizer+params"},
     {ZERO("\"stage\":2,\"offload_optimizer\":{\"device\":\"none\"}"), "training/offload", "none"},
     {DS("\"optimizer\":{\"type\":\"AdamW\",\"params\":{\"lr\":\"auto\"}}"), "training/optimizer", "adamw_torch_fused"},
     {"{" OPT "," GPU ",\"deepspeed_config\":\"{\\\"zero_optimization\\\":{\\\"stage\\\":1}}\"}", "training/methods/0", "zero1"},
@@ -90,8 +92,10 @@ static const struct {
     {ACC("\"distributed_type\":\"MULTI_GPU\""), "training/methods/0", "ddp"},
     {ACC("\"distributed_type\":\"NO\""), "training/methods/0", "single"},
     {ACC("\"distributed_type\":\"NO\",\"mixed_precision\":\"no\""), "training/precision", "fp16"},
-    {ACC("\"distributed_type\":\"DEEPSPEED\",\"deepspeed_config\":{\"zero_stage\":3,\"offload_param_device\":\"cpu\"}"), "training/offload", "optimizer+params"},
-    {ACC("\"distributed_type\":\"DEEPSPEED\",\"deepspeed_config\":{\"zero_stage\":3,\"zero3_init_flag\":\"true\"}"), "stack/zero_init", "true"},
+    {ACC("\"distributed_type\":\"DEEPSPEED\",\"deepspeed_config\":{\"zero_stage\":3,\"offload_param_device\":\"cpu\"}"), "training/offload",
+     "optimizer+params"},
+    {ACC("\"distributed_type\":\"DEEPSPEED\",\"deepspeed_config\":{\"zero_stage\":3,\"zero3_init_flag\":\"true\"}"), "stack/zero_init",
+     "true"},
     {FSDP("\"fsdp_sharding_strategy\":\"SHARD_GRAD_OP\""), "training/methods/0", "fsdp_grad_op"},
     {FSDP("\"fsdp_sharding_strategy\":1"), "training/methods/0", "fsdp"},
     {FSDP("\"fsdp_version\":2,\"fsdp_reshard_after_forward\":true"), "training/methods/0", "fsdp2"},
@@ -99,13 +103,19 @@ static const struct {
     {FSDP("\"fsdp_use_orig_params\":\"false\""), "training/fsdp/use_orig_params", "false"},
     {FSDP("\"fsdp_activation_checkpointing\":true"), "training/gradient_checkpointing", "true"},
     {ACC("\"distributed_type\":\"FSDP\",\"fsdp_config\":{\"fsdp_version\":2},\"parallelism_config\":{\"parallelism_config_dp_replicate_size\":2,"
-         "\"parallelism_config_dp_shard_size\":4}"), "training/methods/0", "hsdp2"},
-    {YAML("compute_environment: LOCAL_MACHINE\\ndistributed_type: FSDP\\nmixed_precision: bf16\\ndowncast_bf16: 'no'\\nfsdp_config:\\n  fsdp_version: 2\\n"
-          "  fsdp_reshard_after_forward: false\\nnum_machines: 1\\nnum_processes: 4\\nuse_cpu: false\\n"), "training/methods/0", "fsdp2_noreshard"},
+         "\"parallelism_config_dp_shard_size\":4}"),
+     "training/methods/0", "hsdp2"},
+    {YAML(
+         "compute_environment: LOCAL_MACHINE\\ndistributed_type: FSDP\\nmixed_precision: bf16\\ndowncast_bf16: 'no'\\nfsdp_config:\\n  fsdp_version: 2\\n"
+         "  fsdp_reshard_after_forward: false\\nnum_machines: 1\\nnum_processes: 4\\nuse_cpu: false\\n"),
+     "training/methods/0", "fsdp2_noreshard"},
     {YAML("distributed_type: NO\\nmixed_precision: no\\n"), "training/precision", "fp16"},
-    {YAML("---\\n# a comment\\ndistributed_type: \\\"DEEPSPEED\\\"\\ndeepspeed_config: {zero_stage: 2, gradient_clipping: 1.5}\\n"), "training/max_grad_norm", "1.5"},
-    {"{" OPT "," GPU ",\"training\":{\"methods\":\"zero3\"},\"deepspeed_config\":{\"zero_optimization\":{\"stage\":3}}}", "training/methods/0", "zero3"},
-    {"{" OPT "," GPU ",\"training\":{\"precision\":\"bf16-mixed\"},\"training_arguments\":{\"bf16\":true}}", "training/precision", "bf16-mixed"},
+    {YAML("---\\n# a comment\\ndistributed_type: \\\"DEEPSPEED\\\"\\ndeepspeed_config: {zero_stage: 2, gradient_clipping: 1.5}\\n"),
+     "training/max_grad_norm", "1.5"},
+    {"{" OPT "," GPU ",\"training\":{\"methods\":\"zero3\"},\"deepspeed_config\":{\"zero_optimization\":{\"stage\":3}}}",
+     "training/methods/0", "zero3"},
+    {"{" OPT "," GPU ",\"training\":{\"precision\":\"bf16-mixed\"},\"training_arguments\":{\"bf16\":true}}", "training/precision",
+     "bf16-mixed"},
     {"{" OPT "," GPU ",\"training\":{\"micro_batch_size\":2},\"training_arguments\":{}}", "training/micro_batch_size", "2"},
     {TRAIN("\"tuning\":\"lora\",\"lora_rank\":16"), "training/lora/rank", "16"},
     {TRAIN("\"lora_rank\":16,\"lora\":{\"dropout\":0.1},\"finetuning_type\":\"lora\""), "training/lora/rank", "16"},
@@ -133,11 +143,13 @@ static const struct {
 } refused[] = {
     {"{" OPT "," GPU ",\"training\":{\"micro_batch_size\":2},\"training_arguments\":{\"per_device_train_batch_size\":4}}",
      "/training_arguments/per_device_train_batch_size", "/training/micro_batch_size"},
-    {"{" OPT "," GPU ",\"training_arguments\":{\"per_device_train_batch_size\":4},\"deepspeed_config\":{\"train_micro_batch_size_per_gpu\":2}}",
+    {"{" OPT "," GPU
+     ",\"training_arguments\":{\"per_device_train_batch_size\":4},\"deepspeed_config\":{\"train_micro_batch_size_per_gpu\":2}}",
      "/deepspeed_config/train_micro_batch_size_per_gpu", "/training_arguments/per_device_train_batch_size"},
     {"{" OPT "," GPU ",\"training\":{\"methods\":\"ddp\"},\"deepspeed_config\":{\"zero_optimization\":{\"stage\":3}}}",
      "/deepspeed_config/zero_optimization/stage", "/training/methods"},
-    {"{" OPT "," GPU ",\"training\":{\"precision\":\"fp32\"},\"training_arguments\":{\"bf16\":true}}", "/training_arguments/bf16", "/training/precision"},
+    {"{" OPT "," GPU ",\"training\":{\"precision\":\"fp32\"},\"training_arguments\":{\"bf16\":true}}", "/training_arguments/bf16",
+     "/training/precision"},
     {ARGS("\"bf16\":true,\"fp16\":true"), "/training_arguments/fp16", "/training_arguments/bf16"},
     {"{" OPT "," GPU ",\"training_arguments\":{\"bf16\":true},\"deepspeed_config\":{\"fp16\":{\"enabled\":true}}}",
      "/deepspeed_config/fp16/enabled", "/training_arguments/bf16"},
@@ -154,7 +166,8 @@ static const struct {
     {ARGS("\"fsdp\":true,\"deepspeed\":{\"zero_optimization\":{\"stage\":1}}"), "/training_arguments/fsdp", "exclude"},
     {ZERO("\"stage\":4"), "/deepspeed_config/zero_optimization/stage", "0, 1, 2 or 3"},
     {ZERO("\"stage\":2,\"offload_param\":{\"device\":\"cpu\"}"), "/deepspeed_config/zero_optimization/offload_param/device", "stage 3"},
-    {ZERO("\"stage\":0,\"offload_optimizer\":{\"device\":\"cpu\"}"), "/deepspeed_config/zero_optimization/offload_optimizer/device", "stages 1 to 3"},
+    {ZERO("\"stage\":0,\"offload_optimizer\":{\"device\":\"cpu\"}"), "/deepspeed_config/zero_optimization/offload_optimizer/device",
+     "stages 1 to 3"},
     {ZERO("\"stage\":1,\"offload_optimizer\":7"), "/deepspeed_config/zero_optimization/offload_optimizer", "object"},
     {DS("\"train_batch_size\":7,\"train_micro_batch_size_per_gpu\":2"), "/training/global_batch_size", "not micro_batch_size"},
     {ACC("\"mixed_precision\":\"bf16\""), "/accelerate_config/distributed_type", "without"},
@@ -164,7 +177,8 @@ static const struct {
     {ACC("\"distributed_type\":\"MULTI_GPU\",\"num_processes\":3,\"num_machines\":2"), "/accelerate_config/num_processes", "divide"},
     {ACC("\"distributed_type\":\"DEEPSPEED\",\"deepspeed_config\":{\"deepspeed_config_file\":\"x.json\"}"),
      "/accelerate_config/deepspeed_config/deepspeed_config_file", "deepspeed_config"},
-    {"{" OPT ",\"cluster\":{\"gpu\":\"A100-40GB\",\"gpus_per_node\":4},\"accelerate_config\":{\"distributed_type\":\"MULTI_GPU\",\"num_processes\":8}}",
+    {"{" OPT
+     ",\"cluster\":{\"gpu\":\"A100-40GB\",\"gpus_per_node\":4},\"accelerate_config\":{\"distributed_type\":\"MULTI_GPU\",\"num_processes\":8}}",
      "/accelerate_config/num_processes", "/cluster/gpus_per_node"},
     {YAML("distributed_type: [NO"), "/accelerate_config", "line "},
     {YAML("a: &x 1\\nb: *x\\n"), "/accelerate_config", "aliases"},
@@ -211,7 +225,8 @@ START_TEST(notes)
 }
 END_TEST
 
-static const struct their_key *const tables[] = {deepspeed_keys, accelerate_keys, trainer_keys, fsdp_keys, parallelism_keys, peft_keys, theirs_model_init_keys};
+static const struct their_key *const tables[] = {deepspeed_keys,   accelerate_keys, trainer_keys,          fsdp_keys,
+                                                 parallelism_keys, peft_keys,       theirs_model_init_keys};
 
 /* How often a name stands in a table and those within it. */
 static unsigned count_name(const struct their_key *row, const char *name, size_t n)
@@ -250,9 +265,5 @@ START_TEST(each_name_has_one_row)
 }
 END_TEST
 
-UNIT_TESTS("api/theirs",
-    unit_rows(each_name_has_one_row, tables);
-    unit_rows(becomes, means);
-    unit_rows(refuses, refused);
-    unit_rows(notes, noted);
-)
+UNIT_TESTS("api/theirs", unit_rows(each_name_has_one_row, tables); unit_rows(becomes, means); unit_rows(refuses, refused);
+           unit_rows(notes, noted);)

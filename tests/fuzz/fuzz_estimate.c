@@ -3,7 +3,7 @@
  * carried. Little memory and little work are granted: an answer that would need more has to say so, and takes no longer for it.
  */
 #include "api/api.h"
-#include "api/request.h"
+#include "api/request/request.h"
 #include "base/json.h"
 #include "catalog/builtin.h"
 #include "tests/fuzz/fuzz.h"
@@ -13,11 +13,22 @@
 
 enum { CONFIGS_MAX = 16, BODY_MAX = 16 << 10 };
 #define ARENA_BYTES ((size_t)12 << 20)
-#define EVENTS UINT64_C(30000)
+#define EVENTS      UINT64_C(30000)
 
 static const char *const values[] = {
     "{\"model_type\":\"llama\",\"hidden_size\":64,\"intermediate_size\":96,\"num_hidden_layers\":2,\"num_attention_heads\":4,\"vocab_size\":128}",
-    "\"facebook/opt-125m\"", "\"gpt2\"", "\"T4\"", "\"A100-80GB\"", "\"B200\"", "\"zero3\"", "\"fsdp2\"", "\"tp+pp+zero1\"", "2", "4", "8", NULL,
+    "\"facebook/opt-125m\"",
+    "\"gpt2\"",
+    "\"T4\"",
+    "\"A100-80GB\"",
+    "\"B200\"",
+    "\"zero3\"",
+    "\"fsdp2\"",
+    "\"tp+pp+zero1\"",
+    "2",
+    "4",
+    "8",
+    NULL,
 };
 static const struct fuzz_grammar grammar = {.members = estimate_members, .values = values};
 
@@ -40,7 +51,8 @@ static size_t configs_of(const struct api_needs *needs, struct api_config *ret)
         const struct builtin *b = builtin_find(needs->v[i].model);
 
         if (b)
-            ret[n++] = (struct api_config){.model = needs->v[i].model, .revision = needs->v[i].revision, .text = b->text, .bytes = b->bytes, .source = "builtin"};
+            ret[n++] = (struct api_config){
+                .model = needs->v[i].model, .revision = needs->v[i].revision, .text = b->text, .bytes = b->bytes, .source = "builtin"};
     }
     return n;
 }
@@ -94,7 +106,8 @@ static void ask(const struct api_request *asked)
     if (rq.body_bytes % 4 == 0) {
         arena = fuzz_arena(ARENA_BYTES);
         again = answer(&rq);
-        FUZZ_CHECK(again.status == first.status && again.bytes == first.bytes && !memcmp(kept, again.body, first.bytes), "asked again: other bytes");
+        FUZZ_CHECK(again.status == first.status && again.bytes == first.bytes && !memcmp(kept, again.body, first.bytes),
+                   "asked again: other bytes");
     }
     free(kept);
 }

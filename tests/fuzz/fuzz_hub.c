@@ -2,7 +2,7 @@
  * What a hub, or who stands in its place, sends: the first letter says what of it (h: header lines, a blank line, a body; f: the API's
  * facts; a: what it says of a repository; c: a config.json; d: a file of the disk cache; n: names, one a line).
  */
-#include "api/request.h"
+#include "api/request/request.h"
 #include "server/hub/disk.h"
 #include "server/hub/facts.h"
 #include "server/hub/name.h"
@@ -16,10 +16,17 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const names[] = {"safetensors", "parameters", "total", "F32", "BF16", "I64", "U8", "sha", "gated", "private", "siblings", "rfilename",
-                                    "library_name", "gguf", "cardData", "base_model", "model_type", NULL};
-static const char *const values[] = {"\"0123456789012345678901234567890123456789\"", "{\"rfilename\":\"adapter_config.json\"}", "\"peft\"", "18446744073709551615",
-                                     "9007199254740992", "\"meta-llama/Llama-3.1-8B\"", "[\"a/b\"]", NULL};
+static const char *const names[] = {"safetensors",  "parameters", "total",    "F32",        "BF16",       "I64",
+                                    "U8",           "sha",        "gated",    "private",    "siblings",   "rfilename",
+                                    "library_name", "gguf",       "cardData", "base_model", "model_type", NULL};
+static const char *const values[] = {"\"0123456789012345678901234567890123456789\"",
+                                     "{\"rfilename\":\"adapter_config.json\"}",
+                                     "\"peft\"",
+                                     "18446744073709551615",
+                                     "9007199254740992",
+                                     "\"meta-llama/Llama-3.1-8B\"",
+                                     "[\"a/b\"]",
+                                     NULL};
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)
 {
@@ -53,7 +60,8 @@ static void read_reply(const char *text, size_t size)
     (void)reply_body(&r, at, (size_t)(end - at), 4096);
     FUZZ_CHECK(r.bytes <= 4096, "more was kept than may be");
     FUZZ_CHECK(!r.commit[0] || is_commit(r.commit), "a commit that is none");
-    FUZZ_CHECK(is_printable(r.error_code) && is_printable(r.error_message) && is_printable(r.etag) && is_printable(r.request_id), "what may harm a log");
+    FUZZ_CHECK(is_printable(r.error_code) && is_printable(r.error_message) && is_printable(r.etag) && is_printable(r.request_id),
+               "what may harm a log");
     FUZZ_CHECK(!strchr(r.etag, '"'), "an ETag that breaks out of its quotes");
     FUZZ_CHECK(!strpbrk(r.location, "\r\n") || r.location_bad, "a location of two lines");
     for (int token = 0; token < 2; token++) {

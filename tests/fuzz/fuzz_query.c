@@ -1,8 +1,8 @@
 /*
  * GET /estimate's query: as the document that a POST would have sent, and what an error in it is blamed on.
  */
-#include "api/query.h"
-#include "api/request.h"
+#include "api/request/query.h"
+#include "api/request/request.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdio.h>
@@ -28,7 +28,8 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
         value[n - 1] = 0;
         bare++;
     }
-    n = (size_t)snprintf(text, sizeof text, "&%s%s%s=%s", of && fuzz_below(&random, 2) ? of : "", of && fuzz_below(&random, 2) ? "." : "", name, bare);
+    n = (size_t)snprintf(text, sizeof text, "&%s%s%s=%s", of && fuzz_below(&random, 2) ? of : "", of && fuzz_below(&random, 2) ? "." : "",
+                         name, bare);
     if (size + n > max_size)
         return LLVMFuzzerMutate(data, size, max_size);
     memcpy(data + size, text, n);

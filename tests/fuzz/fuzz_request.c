@@ -1,7 +1,7 @@
 /*
  * POST /estimate's body: read, checked, written back. What was read and is echoed is read again to the same echo.
  */
-#include "api/request.h"
+#include "api/request/request.h"
 #include "base/buf.h"
 #include "stack/release.h"
 #include "tests/fuzz/fuzz.h"
@@ -10,7 +10,11 @@
 #include <string.h>
 
 static const char *const values[] = {
-    "{\"model_type\":\"llama\",\"hidden_size\":64,\"num_hidden_layers\":2}", "{\"NaN\":NaN,\"x\":-Infinity}", "\"Qwen/Qwen2-0.5B\"", "\"A100-80GB\"", NULL,
+    "{\"model_type\":\"llama\",\"hidden_size\":64,\"num_hidden_layers\":2}",
+    "{\"NaN\":NaN,\"x\":-Infinity}",
+    "\"Qwen/Qwen2-0.5B\"",
+    "\"A100-80GB\"",
+    NULL,
 };
 static const struct fuzz_grammar grammar = {.members = estimate_members, .values = values};
 FUZZ_JSON(&grammar)
@@ -58,7 +62,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (!first.model)
             first.model = "given/inline"; /* documents are not echoed by the table */
         a = written(&first, &arena);
-        FUZZ_CHECK(!json_parse(buf_text(&a), a.bytes, &json_limits_config, &echo, &err), "the echo is no JSON: %s in %s", err.detail, buf_text(&a));
+        FUZZ_CHECK(!json_parse(buf_text(&a), a.bytes, &json_limits_config, &echo, &err), "the echo is no JSON: %s in %s", err.detail,
+                   buf_text(&a));
         FUZZ_CHECK(read(echo, &arena, &again, &err), "the echo is refused at %s: %s: %s", err.at, err.detail, buf_text(&a));
         b = written(&again, &arena);
         FUZZ_CHECK(a.bytes == b.bytes && !memcmp(buf_text(&a), buf_text(&b), a.bytes), "%s\nis read as\n%s", buf_text(&a), buf_text(&b));

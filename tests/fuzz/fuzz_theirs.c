@@ -2,7 +2,7 @@
  * Users' own files: the first letter says which (t: TrainingArguments and what trl, LLaMA-Factory and axolotl write; a: accelerate;
  * d: DeepSpeed; l: peft's adapter_config, as the request's lora), the rest is the file, YAML or JSON.
  */
-#include "api/theirs.h"
+#include "api/theirs/theirs.h"
 #include "base/buf.h"
 #include "catalog/builtin.h"
 #include "tests/fuzz/fuzz.h"
@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const yaml_values[] = {"true", "no", "5e-5", "1.0e-4", "~", "'x'", "|\n  a\n  b", "[q_proj, v_proj]", "{a: 1}", "MULTI_GPU", "FSDP", "DEEPSPEED", NULL};
+static const char *const yaml_values[] = {"true",   "no",        "5e-5", "1.0e-4",    "~", "'x'", "|\n  a\n  b", "[q_proj, v_proj]",
+                                          "{a: 1}", "MULTI_GPU", "FSDP", "DEEPSPEED", NULL};
 
 static const struct their_key *keys_of(uint8_t letter)
 {
@@ -34,14 +35,15 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
     if (fuzz_below(&random, 2))
         return LLVMFuzzerMutate(data, size, max_size);
     fuzz_pick(&yaml, &random, NULL, name, value);
-    n = (size_t)snprintf(line, sizeof line, "%s%s%s: %s", data[size - 1] == '\n' ? "" : "\n", fuzz_below(&random, 4) ? "" : "  ", name, value);
+    n = (size_t)snprintf(line, sizeof line, "%s%s%s: %s", data[size - 1] == '\n' ? "" : "\n", fuzz_below(&random, 4) ? "" : "  ", name,
+                         value);
     if (size + n > max_size)
         return LLVMFuzzerMutate(data, size, max_size);
     memcpy(data + size, line, n);
     return size + n;
 }
 
-/* As api/estimate.c does it, up to where models are walked. */
+/* As api/answer/estimate.c does it, up to where models are walked. */
 static enum err_code read(struct estimate *e)
 {
     struct call *c = e->call;
@@ -65,7 +67,8 @@ static enum err_code read(struct estimate *e)
 static void ask(const struct json *doc, struct arena *arena)
 {
     const struct builtin *b = builtin_find("facebook/opt-125m");
-    const struct api_config config = {.model = "facebook/opt-125m", .revision = "main", .text = b->text, .bytes = b->bytes, .source = "builtin"};
+    const struct api_config config = {
+        .model = "facebook/opt-125m", .revision = "main", .text = b->text, .bytes = b->bytes, .source = "builtin"};
     const struct shape shape = {0};
     const struct api_request rq = {.method = "POST", .path = "/estimate", .arena = arena};
     struct err err = {0};

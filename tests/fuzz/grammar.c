@@ -1,14 +1,40 @@
 /* Names and values out of the tables that read them: a mutator gets past the reader, and to what a row's range ends at. */
-#include "api/decode.h"
-#include "api/theirs.h"
+#include "api/decode/decode.h"
+#include "api/theirs/theirs.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdio.h>
 #include <string.h>
 
 static const char *const odd[] = {
-    "null", "true", "false", "0", "-1", "1", "2", "1e3", "0.5", "1e999", "-0.0", "9007199254740993", "18446744073709551616", "1e-300", "4294967296",
-    "\"\"", "\"auto\"", "\"80GB\"", "\"1.5GiB\"", "\"none\"", "[]", "{}", "[[]]", "[null]", "[1,1]", "\"\\u00e4\"", "\"\\ud83d\\ude00\"", "\"2.6\"",
+    "null",
+    "true",
+    "false",
+    "0",
+    "-1",
+    "1",
+    "2",
+    "1e3",
+    "0.5",
+    "1e999",
+    "-0.0",
+    "9007199254740993",
+    "18446744073709551616",
+    "1e-300",
+    "4294967296",
+    "\"\"",
+    "\"auto\"",
+    "\"80GB\"",
+    "\"1.5GiB\"",
+    "\"none\"",
+    "[]",
+    "{}",
+    "[[]]",
+    "[null]",
+    "[1,1]",
+    "\"\\u00e4\"",
+    "\"\\ud83d\\ude00\"",
+    "\"2.6\"",
 };
 
 /* One of those joined by '|'. */
@@ -55,7 +81,8 @@ static void pick_word(uint64_t *random, const struct word *words, char value[FUZ
 static void pick_number(uint64_t *random, const struct member *m, char value[FUZZ_VALUE])
 {
     uint64_t max = m->max ? m->max : 1000000;
-    const uint64_t at[] = {m->min, m->min + 1, max, max + 1, fuzz_random(random) % (max + 1), fuzz_random(random) % 64, 1ull << fuzz_below(random, 40)};
+    const uint64_t at[] = {
+        m->min, m->min + 1, max, max + 1, fuzz_random(random) % (max + 1), fuzz_random(random) % 64, 1ull << fuzz_below(random, 40)};
     uint64_t n = at[fuzz_below(random, sizeof at / sizeof *at)];
 
     if (m->kind == KIND_REAL && fuzz_below(random, 2))
@@ -78,8 +105,9 @@ static void pick_object(uint64_t *random, const struct member *members, char val
 
 static void pick_value(uint64_t *random, const struct member *m, char value[FUZZ_VALUE])
 {
-    static const char *const own[] = {"\"A100-80GB\"", "\"H100 SXM\"", "\"nvlink4\"", "\"pcie4 x2\"", "\"zero3\"", "\"fsdp2\"", "\"tp+pp+zero1\"", "\"tp+fsdp2\"",
-                                      "[\"ddp\",\"zero2\"]", "\"llmem_adp\"", "[1,2,3]", "{\"512\":3}", "\"16GB\""};
+    static const char *const own[] = {"\"A100-80GB\"", "\"H100 SXM\"",    "\"nvlink4\"",  "\"pcie4 x2\"",        "\"zero3\"",
+                                      "\"fsdp2\"",     "\"tp+pp+zero1\"", "\"tp+fsdp2\"", "[\"ddp\",\"zero2\"]", "\"llmem_adp\"",
+                                      "[1,2,3]",       "{\"512\":3}",     "\"16GB\""};
 
     if (fuzz_below(random, 8) == 0) {
         pick_odd(random, value);

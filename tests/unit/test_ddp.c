@@ -1,5 +1,5 @@
 /* Buckets of DistributedDataParallel: how they are assigned, what they allocate, when they are reduced. */
-#include "parallel/ddp.h"
+#include "parallel/ddp/ddp.h"
 #include "stack/stack.h"
 #include "tests/support/unit.h"
 #include "torch/autograd.h"
@@ -94,7 +94,8 @@ static struct ddp *wrap(uint64_t first, uint64_t cap, bool find, bool view)
 
     arena_init(&a, block, sizeof block);
     work.n_messages = 0;
-    ck_assert(!run_init(&run, &a, &q, (struct device){0}, (struct run_limits){.values = 256, .storages = 256, .nodes = 64, .births = 256}, &err));
+    ck_assert(
+        !run_init(&run, &a, &q, (struct device){0}, (struct run_limits){.values = 256, .storages = 256, .nodes = 64, .births = 256}, &err));
     for (int i = 0; i < LEAVES; i++) {
         leaves[i] = owned(&run, value_empty(&run, OP_EMPTY, DTYPE_FP32, 1, (int64_t[]){64 << i}));
         require_grad(&run, leaves[i]);
@@ -249,12 +250,7 @@ START_TEST(survives_any_arena_size)
 }
 END_TEST
 
-UNIT_TESTS("parallel/ddp",
-    unit_rows(assigns_as_torch, row);
-    unit_test(makes_buckets_anew_in_the_order_of_arrival);
-    unit_test(keeps_its_buckets_where_it_looks_for_unused_parameters);
-    unit_test(reduces_nothing_under_no_sync);
-    unit_test(views_leave_no_gradient_beside_the_bucket);
-    unit_test(hands_clones_on_where_it_looks_for_unused_parameters);
-    unit_test(survives_any_arena_size);
-)
+UNIT_TESTS("parallel/ddp", unit_rows(assigns_as_torch, row); unit_test(makes_buckets_anew_in_the_order_of_arrival);
+           unit_test(keeps_its_buckets_where_it_looks_for_unused_parameters); unit_test(reduces_nothing_under_no_sync);
+           unit_test(views_leave_no_gradient_beside_the_bucket); unit_test(hands_clones_on_where_it_looks_for_unused_parameters);
+           unit_test(survives_any_arena_size);)

@@ -2,7 +2,7 @@
  * fully_shard: tapes of real PyTorch beside the walk, birth by birth with their streams and deaths; and laws that hold for any number
  * of ranks.
  */
-#include "parallel/fsdp2.h"
+#include "parallel/fsdp2/fsdp2.h"
 
 #include "base/json.h"
 #include "config/arch.h"
@@ -19,12 +19,12 @@ enum { ROOM = 512 << 20, TAPE_MAX = 1 << 17, LIVE_MAX = 1 << 14 };
 static const char folder[] = "tests/data/fsdp2/";
 static const char *const adapted[] = {"q_proj", "v_proj"};
 
-#define COMMON                                                                                                                         \
-    .seq_len_tokens = 64, .micro_batch_size = 1, .precision = PRECISION_BF16_MIXED, .optimizer = OPTIMIZER_ADAMW_TORCH,                \
+#define COMMON                                                                                                          \
+    .seq_len_tokens = 64, .micro_batch_size = 1, .precision = PRECISION_BF16_MIXED, .optimizer = OPTIMIZER_ADAMW_TORCH, \
     .max_grad_norm = 1, .use_cache = TRI_FALSE, .attention = ATTENTION_SDPA
-#define LOOP(checkpointing)                                                                                                            \
+#define LOOP(checkpointing) \
     .framework = FRAMEWORK_TORCH, .keep_outputs = TRI_TRUE, .gradient_accumulation_steps = 1, .gradient_checkpointing = (checkpointing)
-#define PLAIN COMMON, LOOP(TRI_FALSE)
+#define PLAIN        COMMON, LOOP(TRI_FALSE)
 #define CHECKPOINTED COMMON, LOOP(TRI_TRUE)
 
 static const struct {
@@ -36,8 +36,9 @@ static const struct {
      {COMMON, .method = METHOD_FSDP2, .data_parallel = 4, .fsdp = {.wrap = FSDP_WRAP_ACCELERATE, .reduce_dtype = REDUCE_FP32},
       .framework = FRAMEWORK_TRANSFORMERS, .gradient_accumulation_steps = 2, .gradient_checkpointing = TRI_FALSE}},
     {"llama-hsdp2-lora-reentrant",
-     {CHECKPOINTED, .method = METHOD_HSDP2, .data_parallel = 8, .shard_group = 4, .tuning = TUNING_LORA, .fsdp = {.forward_prefetch = TRI_TRUE},
-      .lora = {.rank = 4, .dtype = LORA_DTYPE_FP32, .n_targets = 2, .targets = adapted}, .checkpoint_reentrant = TRI_TRUE}},
+     {CHECKPOINTED, .method = METHOD_HSDP2, .data_parallel = 8, .shard_group = 4, .tuning = TUNING_LORA,
+      .fsdp = {.forward_prefetch = TRI_TRUE}, .lora = {.rank = 4, .dtype = LORA_DTYPE_FP32, .n_targets = 2, .targets = adapted},
+      .checkpoint_reentrant = TRI_TRUE}},
     {"llama-titan-offload",
      {CHECKPOINTED, .method = METHOD_FSDP2, .data_parallel = 2, .fsdp = {.wrap = FSDP_WRAP_TITAN, .reduce_dtype = REDUCE_BF16},
       .offload = OFFLOAD_OPTIMIZER_PARAMS}},
@@ -73,9 +74,9 @@ static struct trainer *run_of(const char *config, const struct recipe *asked)
 /* ------------------------------------------------------------------------------------------------------ beside PyTorch */
 struct walk {
     struct trainer *t;
-    uint32_t at, n;      /* next event; births so far, batches left out */
+    uint32_t at, n;                    /* next event; births so far, batches left out */
     int stream[STREAM_COUNT], streams; /* ours, as the tape numbers them; -1: not seen yet */
-    uint32_t *number;    /* by our birth: the tape's, UINT32_MAX: left out */
+    uint32_t *number;                  /* by our birth: the tape's, UINT32_MAX: left out */
 };
 
 static bool loops_own(const struct run *r, uint32_t b)
@@ -137,8 +138,8 @@ static void lay_beside(struct walk *w, char *tape)
 
         ck_assert_msg(b != NULL, "the walk ends before birth %u", w->n);
         ck_assert_msg(!n_dying, "%u more die before birth %u", n_dying, w->n - 1);
-        ck_assert_msg(b->bytes == bytes, "birth %u: %llu bytes of %s, not %llu", w->n - 1, (unsigned long long)b->bytes, op_rows[b->op].aten,
-                      (unsigned long long)bytes);
+        ck_assert_msg(b->bytes == bytes, "birth %u: %llu bytes of %s, not %llu", w->n - 1, (unsigned long long)b->bytes,
+                      op_rows[b->op].aten, (unsigned long long)bytes);
         ck_assert_msg(stream_of(w, b->stream, stream) == stream, "birth %u: stream %d", w->n - 1, stream);
         n_dying += read_deaths(rest, dying);
     }
@@ -287,10 +288,6 @@ START_TEST(offload_leaves_nothing_on_the_gpu)
 }
 END_TEST
 
-UNIT_TESTS("parallel/fsdp2",
-    unit_rows(walks_as_pytorch_does, row);
-    unit_rows(shards_fall_with_the_ranks_to_the_byte, world);
-    unit_test(a_hybrid_group_holds_what_its_own_ranks_would);
-    unit_test(resharding_holds_less);
-    unit_test(offload_leaves_nothing_on_the_gpu);
-)
+UNIT_TESTS("parallel/fsdp2", unit_rows(walks_as_pytorch_does, row); unit_rows(shards_fall_with_the_ranks_to_the_byte, world);
+           unit_test(a_hybrid_group_holds_what_its_own_ranks_would); unit_test(resharding_holds_less);
+           unit_test(offload_leaves_nothing_on_the_gpu);)

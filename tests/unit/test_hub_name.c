@@ -1,4 +1,4 @@
-#include "api/request.h"
+#include "api/request/request.h"
 #include "server/hub/hop.h"
 #include "server/hub/name.h"
 #include "server/hub/sha256.h"
@@ -10,10 +10,13 @@ static const struct {
     const char *name;
     bool good;
 } revisions[] = {
-    {"main", true}, {"refs/pr/4", true}, {"v1.0+cu118", true}, {"0123456789abcdef0123456789abcdef01234567", true}, {"a@b", true},
-    {"", false}, {"/", false}, {"/a", false}, {"a/", false}, {"a//b", false}, {"a/.b", false}, {".", false}, {"..", false}, {"a/../b", false},
-    {"a.lock", false}, {".lock", false}, {"a.", false}, {"a./b", false}, {"a b", false}, {"a\nb", false}, {"a?b", false}, {"a#b", true},
-    {"a%2fb", true}, {"a@{1}", false}, {"\xc3\xa4", false}, {"a\\b", false}, {"a\"b", false},
+    {"main", true},      {"refs/pr/4", true}, {"v1.0+cu118", true}, {"0123456789abcdef0123456789abcdef01234567", true},
+    {"a@b", true},       {"", false},         {"/", false},         {"/a", false},
+    {"a/", false},       {"a//b", false},     {"a/.b", false},      {".", false},
+    {"..", false},       {"a/../b", false},   {"a.lock", false},    {".lock", false},
+    {"a.", false},       {"a./b", false},     {"a b", false},       {"a\nb", false},
+    {"a?b", false},      {"a#b", true},       {"a%2fb", true},      {"a@{1}", false},
+    {"\xc3\xa4", false}, {"a\\b", false},     {"a\"b", false},
 };
 
 START_TEST(revision)
@@ -25,7 +28,8 @@ END_TEST
 static const struct {
     const char *name;
     bool good;
-} tokens[] = {{"hf_abcDEF123", true}, {"", false}, {"a b", false}, {"a\r\nX-Evil: 1", false}, {"a\x7f", false}, {"\xc3\xa4", false}, {"~!", true}};
+} tokens[] = {{"hf_abcDEF123", true}, {"", false},         {"a b", false}, {"a\r\nX-Evil: 1", false},
+              {"a\x7f", false},       {"\xc3\xa4", false}, {"~!", true}};
 
 START_TEST(token)
 {
@@ -73,8 +77,9 @@ static const struct {
     const char *host;
     bool here;
 } hosts[] = {
-    {"localhost", true}, {"LOCALHOST", true}, {"127.0.0.1", true}, {"127.255.3.4", true}, {"[::1]", true}, {"::1", true}, {"128.0.0.1", false},
-    {"10.0.0.1", false}, {"localhost.evil.org", false}, {"127.0.0.1.evil.org", false}, {"", false}, {"0.0.0.0", false}, {"[::ffff:127.0.0.1]", false},
+    {"localhost", true}, {"LOCALHOST", true},  {"127.0.0.1", true},           {"127.255.3.4", true},         {"[::1]", true},
+    {"::1", true},       {"128.0.0.1", false}, {"10.0.0.1", false},           {"localhost.evil.org", false}, {"127.0.0.1.evil.org", false},
+    {"", false},         {"0.0.0.0", false},   {"[::ffff:127.0.0.1]", false},
 };
 
 START_TEST(loopback)
@@ -123,7 +128,8 @@ static const struct {
     {"abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
     {"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1"},
     {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "7d3e74a05d7db15bce4ad9ec0658ea98e3f06eeecf16b4c6fff2da457ddc2f34"},
-    {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "ffe054fe7ae0cb6dc65c3af9b61d5209f439851db43d0ba5997337df154668eb"},
+    {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+     "ffe054fe7ae0cb6dc65c3af9b61d5209f439851db43d0ba5997337df154668eb"},
 };
 
 START_TEST(sum)
@@ -135,13 +141,5 @@ START_TEST(sum)
 }
 END_TEST
 
-UNIT_TESTS("hub/name",
-    unit_rows(revision, revisions);
-    unit_rows(token, tokens);
-    unit_test(commit);
-    unit_test(quoting);
-    unit_test(urls);
-    unit_rows(loopback, hosts);
-    unit_rows(hop, hops);
-    unit_rows(sum, sums);
-)
+UNIT_TESTS("hub/name", unit_rows(revision, revisions); unit_rows(token, tokens); unit_test(commit); unit_test(quoting); unit_test(urls);
+           unit_rows(loopback, hosts); unit_rows(hop, hops); unit_rows(sum, sums);)

@@ -1,6 +1,6 @@
 /* DeepSpeed's ZeRO-1 and 2 on one rank of a small Llama: figures that PyTorch's allocator gave under DeepSpeed itself, and laws of shares. */
 #include "meters/peak.h"
-#include "parallel/zero12.h"
+#include "parallel/zero/zero12.h"
 #include "tests/support/steps.h"
 #include "tests/support/traced.h"
 #include "train/measure.h"
@@ -148,7 +148,8 @@ START_TEST(the_host_bytes_of_all_are_the_sum)
 
     for (uint32_t ranks = 1; ranks <= 70; ranks++) {
         struct zero12_param params[MOST];
-        struct zero12 z = {.ranks = ranks, .r = &run, .o = &o, .offload = true, .accumulated = true, .dtype = DTYPE_BF16, .n_groups = 1, .n = MOST};
+        struct zero12 z = {
+            .ranks = ranks, .r = &run, .o = &o, .offload = true, .accumulated = true, .dtype = DTYPE_BF16, .n_groups = 1, .n = MOST};
         uint64_t sum = 0, touched = 0;
 
         fill(&z, &z.groups[0], MOST, params);

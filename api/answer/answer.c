@@ -1,0 +1,94 @@
+/* An answered question, written out. Members and their order: openapi.yaml. */
+#include "api/answer/estimate.h"
+
+#include <string.h>
+
+static void write_recommendation(struct jsonw *w, const struct estimate *e)
+{
+    const struct plan_candidate *first = e->answer.candidates;
+
+    if (e->answer.any_fits) {
+        jsonw_str(w, "method", first->choice[AXIS_METHOD]->name);
+        jsonw_u64(w, "micro_batch_size", first->step.r.micro_batch_size);
+        candidate_write(w, "recommendation", e, first);
+        return;
+    }
+    jsonw_null(w, "method");
+    jsonw_null(w, "micro_batch_size");
+    jsonw_null(w, "recommendation");
+}
+
+/* That nothing fits is known only where all were looked at. */
+static bool is_decided(const struct plan_answer *a)
+{
+    return a->any_modelled && (a->any_fits || (!a->n_cut && !a->n_outgrown));
+}
+
+/* Where the request names LLMem's methods alone, Algorithm 1 recommends. */
+static void write_head(struct jsonw *w, const struct estimate *e)
+{
+    const struct plan_answer *a = &e->answer;
+    bool theirs = e->has_baseline && baseline_only(&e->rq);
+
+    if (theirs)
+        jsonw_bool(w, "fits", e->baseline.method != LLMEM_OFFLOAD);
+    else if (is_decided(a))
+        jsonw_bool(w, "fits", a->any_fits);
+    else
+        jsonw_null(w, "fits");
+    if (theirs)
+        baseline_write_recommendation(w, e);
+    else
+        write_recommendation(w, e);
+    jsonw_array(w, "candidates");
+    for (uint32_t i = 0; i < a->n && i < e->shape->top.whole; i++)
+        candidate_write(w, NULL, e, &a->candidates[i]);
+    baseline_write_candidates(w, e);
+    jsonw_end(w);
+    jsonw_u64(w, "candidates_total", a->n);
+    baseline_write(w, e);
+}
+
+static void write_model(struct jsonw *w, const struct estimate *e)
+{
+    jsonw_object(w, "model");
+    model_write_origin(w, &e->model);
+    if (e->inventory.n) {
+        jsonw_u64(w, "parameters", e->inventory.base_parameters);
+        jsonw_u64(w, "trainable_parameters", e->inventory.trainable_parameters);
+        jsonw_u64(w, "tensors", e->inventory.tensors);
+    }
+    jsonw_end(w);
+}
+
+static void write_work(struct jsonw *w, const struct estimate *e)
+{
+    jsonw_object(w, "work");
+    jsonw_u64(w, "events", e->call->arena->budget->events - e->work_began);
+    jsonw_u64(w, "budget", e->work_limit);
+    jsonw_end(w);
+}
+
+enum err_code answer_write(struct estimate *e)
+{
+    struct call *c = e->call;
+    struct buf out;
+    struct jsonw w;
+
+    begin_json(c, &out, &w);
+    jsonw_object(&w, NULL);
+    write_head(&w, e);
+    rules_write(&w, e);
+    write_model(&w, e);
+    jsonw_object(&w, "resolved");
+    encode_members(&w, estimate_members, &e->rq);
+    jsonw_end(&w);
+    write_work(&w, e);
+    gaps_write(&w, e);
+    notes_write(&w, "assumptions", &e->assumptions);
+    notes_write(&w, "warnings", &e->warnings);
+    jsonw_end(&w);
+    c->ret->fits = e->answer.any_fits || (e->has_baseline && baseline_only(&e->rq) && e->baseline.method != LLMEM_OFFLOAD);
+    c->ret->modelled = is_decided(&e->answer) || (e->has_baseline && baseline_only(&e->rq));
+    return finish_json(c, &w);
+}

@@ -1,0 +1,174 @@
+/* What an answer rests on: notes for `assumptions`, and warnings that only the answer shows. */
+#include "api/answer/estimate.h"
+
+#include "parallel/nccl.h"
+
+typedef bool (*candidate_test)(const struct plan_candidate *c);
+
+static bool any(const struct plan_answer *a, candidate_test holds)
+{
+    for (uint32_t i = 0; i < a->n; i++)
+        if (a->candidates[i].modelled && holds(&a->candidates[i]))
+            return true;
+    return false;
+}
+
+static bool is_bounded(const struct plan_candidate *c)
+{
+    return c->basis == BASIS_BOUNDED;
+}
+
+static bool is_ddp(const struct plan_candidate *c)
+{
+    return c->step.r.method == METHOD_DDP;
+}
+
+/* Adapters under reentrant checkpoints in the Trainer's loop: resolve.c tells why. */
+static bool ignores_unused(const struct plan_candidate *c)
+{
+    const struct step *s = &c->step;
+
+    return is_ddp(c) && s->r.framework == FRAMEWORK_TRANSFORMERS && s->r.tuning != TUNING_FULL && !s->find_unused_parameters;
+}
+
+static bool guesses_flash(const struct plan_candidate *c)
+{
+    return c->step.r.attention == ATTENTION_FLASH_2 && c->step.r.framework == FRAMEWORK_TORCH && !c->step.r.flash_attn_named;
+}
+
+static bool is_offloaded(const struct plan_candidate *c)
+{
+    return c->step.r.offload != OFFLOAD_NONE;
+}
+
+static bool crosses_streams(const struct plan_candidate *c)
+{
+    return c->basis == BASIS_REPLAYED && c->memory.crossed;
+}
+
+/* DeepSpeed's release decides what a model made outside zero.Init holds, and nobody said where it is made. */
+static bool guesses_init(const struct plan_candidate *c)
+{
+    return c->step.r.method == METHOD_ZERO3 && c->step.r.zero.zero_init == TRI_FALSE && !c->step.quirks.zero3_wraps_linears;
+}
+
+static bool is_timed(const struct plan_candidate *c)
+{
+    return crosses_streams(c) && c->memory.timed;
+}
+
+static bool is_midway(const struct plan_candidate *c)
+{
+    return crosses_streams(c) && !c->memory.timed && c->step.r.method == METHOD_ZERO3;
+}
+
+static bool is_retrying(const struct plan_candidate *c)
+{
+    return c->basis == BASIS_REPLAYED && c->retries;
+}
+
+static bool is_unlaunchable(const struct plan_candidate *c)
+{
+    return c->fits && !c->launchable;
+}
+
+static bool is_pipeline(const struct plan_candidate *c)
+{
+    return c->step.r.method == METHOD_PP;
+}
+
+static void assume_methods(struct estimate *e)
+{
+    const struct plan_answer *a = &e->answer;
+
+    if (any(a, is_ddp))
+        note(&e->assumptions, "ddp: peaks are those of the third step; DistributedDataParallel makes its buckets anew in the second");
+    if (any(a, guesses_flash))
+        note(
+            &e->assumptions,
+            "a plain loop that asks for flash_attention_2 and names no stack.flash_attn is timed by the kernel of the published runs of such "
+            "loops, FlashAttention 1's in Triton (llm-foundry); a release from 2.0 on gives FlashAttention 2's rate");
+    if (any(a, ignores_unused))
+        note(&e->assumptions, "ddp: ddp_find_unused_parameters is false, as it must be for adapters under reentrant checkpointing");
+    if (any(a, crosses_streams))
+        note(
+            &e->assumptions,
+            "blocks that several streams use stay active until the slowest has passed: low_bytes is a GPU that never lags behind the host, "
+            "high_bytes one that always does");
+    if (any(a, guesses_init) && e->rq.stack.zero_init == TRI_UNSET)
+        note(
+            &e->assumptions,
+            "zero3: before DeepSpeed 0.19 a model that is made within zero.Init() (TrainingArguments come first) keeps no gathered weights "
+            "for backward; stack.zero_init is left out: it is made before");
+    if (any(a, is_timed))
+        note(
+            &e->assumptions,
+            "zero3: peak_active_bytes and reserved bytes by the clocks of host, streams and links: a stream takes 1,024 operations, a hook "
+            "of stage 3 takes the slowest rank 0.24 ms and a gather 0.18 ms, the fastest 15 %% less (empirical)");
+    if (any(a, is_midway))
+        note(&e->assumptions, "zero3: nothing says how fast this GPU is: peak_active_bytes is midway between low_bytes and high_bytes");
+    if (any(a, is_pipeline))
+        note(&e->assumptions,
+             "pp: torch.distributed.pipelining, 1F1B, layers as even as they go, no outputs kept; gradient_accumulation_steps counts the "
+             "micro-batches of a step, 4 a stage where nothing says how many");
+    if (any(a, is_offloaded) && !e->question.host_memory_bytes_per_node)
+        note(
+            &e->warnings,
+            "offload is judged on the GPU alone: /cluster/host_memory_bytes_per_node is not known; memory.host_bytes_per_node says what it has "
+            "to hold");
+}
+
+static void assume_plan(struct estimate *e, const struct plan_candidate *first)
+{
+    if (e->question.system)
+        note(&e->assumptions, "%s", perf_assumption());
+    if (e->question.system && e->answer.n > 1)
+        note(
+            &e->assumptions,
+            "of candidates within 5 %% of the fastest the simplest comes first: no offload, one GPU, a simpler method, no checkpointing; one "
+            "that is tight comes behind one that is not and is no more than a tenth slower");
+    if (any(&e->answer, is_unlaunchable))
+        note(&e->assumptions,
+             "launchable false: no launcher starts it (a pipeline needs a loop of the script's own; other methods a newer accelerate or "
+             "transformers); such candidates come after those that are");
+    if (any(&e->answer, is_retrying))
+        note(
+            &e->assumptions,
+            "a candidate may be tight because it fits only where PyTorch's allocator, when the GPU is full, gives cached segments back and "
+            "asks again: its bytes are those of that run, within the capacity; its step time knows nothing of those stalls");
+    if (any(&e->answer, is_bounded))
+        note(&e->assumptions,
+             "basis bounded: low_bytes are live blocks, high_bytes add %.1f %%, the largest remainder of unsplit blocks that was traced",
+             100 * PLAN_LARGEST_REMAINDER);
+    if (!e->rq.training.micro_batch_size.set)
+        note(
+            &e->assumptions,
+            "micro_batch_size: the fastest of those that fit%s; of equal speeds the smaller, and one that leaves 5 %% of the GPU free before "
+            "one that does not and is less than a tenth faster",
+            e->rq.training.global_batch_size.set ? " and divide the global batch" : "");
+    if (first->step.r.data_parallel * first->step.r.tensor_parallel * first->step.r.pipeline_parallel > 1)
+        note(&e->assumptions, "NCCL holds %d MiB on a GPU of a pair, %d MiB of more (NVIDIA/nccl issue 964: 4 A100, NVLink)",
+             (int)NCCL_MIB_PAIR, (int)NCCL_MIB_MORE);
+}
+
+void assume_answer(struct estimate *e, const struct plan_candidate *first)
+{
+    const struct quirks *q = &first->step.quirks;
+
+    if (!e->rq.training.seq_len.set)
+        note(&e->assumptions, "training.seq_len %u: left out, the smaller of 2048 and the model's maximum", first->step.r.seq_len_tokens);
+    note(
+        &e->assumptions,
+        "scratch of cub's scan and unique_by_key (cub_scan_tail_bytes %d, cub_unique_tile %d, cub_unique_tail_bytes %d) was read off traces of embeddings' "
+        "backward and cumsum on two releases of torch",
+        q->cub_scan_tail_bytes, q->cub_unique_tile, q->cub_unique_tail_bytes);
+    assume_plan(e, first);
+    assume_methods(e);
+    if (first->step.r.attention == ATTENTION_EAGER && e->rq.training.attention.n && first->choice[AXIS_ATTENTION]->value == ATTENTION_SDPA)
+        note(&e->warnings, "/training/attention: the %s class of this release has no sdpa, it runs eager", e->model.model_type);
+    if (e->rq.training.sync_each_batch == TRI_TRUE && !train_reads_sync(&first->step.r))
+        note(&e->warnings,
+             "/training/sync_each_batch: the Trainer of this release does not read it, its gradients wait for the last micro-batch");
+    if (first->step.r.use_cache == TRI_FALSE && e->rq.training.use_cache == TRI_TRUE)
+        note(&e->warnings, "/training/use_cache: switched off while checkpointing, as transformers does");
+}

@@ -1,0 +1,118 @@
+/* One question: which way of training fits, with which batch. */
+#include "api/answer/estimate.h"
+
+#include "parallel/nccl.h"
+
+#include <string.h>
+
+/* Most of what is left is for the runs, which come and go; the rest keeps the answer. */
+static struct arena scratch_of(struct arena *arena)
+{
+    size_t room = (size_t)(arena->end - arena->cur);
+    struct arena scratch = {.cur = arena->end - room / 4 * 3, .end = arena->end, .budget = arena->budget};
+
+    arena->end = scratch.cur;
+    return scratch;
+}
+
+static const struct plan_candidate *first_modelled(const struct plan_answer *a)
+{
+    for (uint32_t i = 0; i < a->n; i++)
+        if (a->candidates[i].modelled)
+            return &a->candidates[i];
+    return NULL;
+}
+
+/* Adapters that found no module: peft refuses (tuners_utils.py, inject_adapter). */
+static enum err_code check_targets(const struct estimate *e, const struct plan_candidate *c)
+{
+    if (c->step.r.tuning != TUNING_LORA || e->inventory.adapted_modules)
+        return ERR_OK;
+    return err_set(e->call->err, ERR_FIELD_VALUE, "/training/lora/target_modules", "none of them is a module of this model");
+}
+
+static enum err_code take_inventory(struct estimate *e)
+{
+    const struct plan_candidate *c = first_modelled(&e->answer);
+    struct budget *budget = e->call->arena->budget;
+    enum err_code rc;
+
+    if (!c)
+        return ERR_OK;
+    e->call->arena->budget = NULL; /* one declaration more, however little was left */
+    rc = inventory_of(&e->model.arch, &c->step, e->call->arena, &e->inventory, e->call->err);
+    e->call->arena->budget = budget;
+    return rc ? rc : check_targets(e, c);
+}
+
+/* Where the work ended before the candidates did. */
+static void note_partial(struct estimate *e)
+{
+    const struct plan_answer *a = &e->answer;
+
+    if (a->n_cut)
+        note(&e->warnings,
+             "the answer is partial: %u of %u candidates have the reason budget, because one question may cause %llu events of work: name "
+             "fewer methods, or state micro_batch_size",
+             (unsigned)a->n_cut, (unsigned)a->n, (unsigned long long)e->work_limit);
+}
+
+static enum err_code estimate(struct estimate *e)
+{
+    struct call *c = e->call;
+    struct arena scratch;
+    enum err_code rc = request_read(c->doc, c->arena, &e->warnings, &e->left_out, &e->rq, c->err);
+
+    if (!rc)
+        rc = stack_read(&e->rq.stack, &e->stack, c->err);
+    if (!rc)
+        rc = theirs_read(e);
+    if (!rc)
+        rc = request_check(&e->rq, c->err);
+    if (!rc)
+        rc = model_read(c, e->rq.model, e->rq.revision, e->rq.config, &e->warnings, &e->model);
+    if (!rc)
+        rc = theirs_resolve(e);
+    if (!rc)
+        rc = question_build(e);
+    if (rc)
+        return rc;
+    scratch = scratch_of(c->arena);
+    rc = baseline_read(e, &scratch);
+    if (!rc && !baseline_only(&e->rq))
+        rc = plan_answer(&e->question, c->arena, &scratch, &e->answer, c->err);
+    c->arena->end = scratch.end;
+    if (!rc)
+        rc = take_inventory(e);
+    if (rc)
+        return rc;
+    note_partial(e);
+    model_compare_count(&e->model, e->inventory.base_parameters, &e->warnings);
+    if (first_modelled(&e->answer))
+        assume_answer(e, first_modelled(&e->answer));
+    resolve_request(e);
+    return answer_write(e);
+}
+
+enum err_code estimate_answer(struct call *c, const struct shape *shape, const struct notes *noted)
+{
+    struct estimate *e = arena_new(c->arena, struct estimate);
+    enum err_code rc;
+
+    if (!e)
+        return err_set(c->err, ERR_NOMEM, "", "no room for the request");
+    e->call = c;
+    e->work_began = c->arena->budget->events;
+    e->work_limit = c->arena->budget->limit_events - e->work_began;
+    e->shape = shape;
+    e->warnings.arena = e->assumptions.arena = c->arena;
+    left_out_init(&e->left_out, c->arena, shape->strict == TRI_TRUE);
+    e->left_out.by_query = !strcmp(c->rq->method, "GET");
+    for (uint32_t i = 0; noted && i < noted->n; i++)
+        note(&e->warnings, "%s", noted->v[i]);
+    rc = estimate(e);
+    json_free(e->model.owned);
+    for (size_t i = 0; i < sizeof e->owned / sizeof *e->owned; i++)
+        json_free(e->owned[i]);
+    return rc;
+}

@@ -1,0 +1,146 @@
+/*
+ * estimate.h - what POST /estimate's parts hand to each other: read (estimate.c), asked of plan/ (question.c), written (answer.c).
+ */
+#ifndef API_ANSWER_ESTIMATE_H
+#define API_ANSWER_ESTIMATE_H
+
+#include "api/call.h"
+#include "api/request/request.h"
+#include "config/arch.h"
+#include "llmem/llmem.h"
+#include "plan/plan.h"
+#include "stack/release.h"
+#include "train/inventory.h"
+
+struct model_info {
+    struct json *owned; /* a fetched config.json, parsed; the caller frees it */
+    const struct json *config;
+    const char *id, *revision, *commit, *source, *model_type;
+    uint64_t hub_parameters; /* as the hub counts them; 0: not known, or the config was patched */
+    bool has_program;
+    struct arch arch;
+};
+
+/* What a query says of the answer's shape, whatever the question. */
+struct shape {
+    struct quantity top; /* candidates written at most; default SHAPE_TOP */
+    struct words launch; /* launch files of the recommendation, or of "all" */
+    enum tri timeline, strict, largest;
+};
+enum { SHAPE_TOP = 50 };
+bool shape_launches_all(const struct shape *s);
+
+/* Autocast, where a user's own config says it; which precision that is depends on how the model is loaded. */
+enum amp { AMP_UNSAID, AMP_NO, AMP_BF16, AMP_FP16 };
+
+/* Bucket sizes that a DeepSpeed file leaves to transformers: made of the hidden size. */
+struct auto_buckets {
+    bool reduce, prefetch, persistence;
+};
+
+/* Members that a config of another tool filled, and the key that did. As many as the request has members. */
+enum { ORIGINS_MAX = 128 };
+struct origins {
+    uint32_t n;
+    struct {
+        const void *slot;
+        const char *path;
+    } v[ORIGINS_MAX];
+};
+const char *origin_of(const struct origins *o, const void *slot); /* NULL: the request itself */
+
+struct estimate {
+    struct call *call;
+    const struct shape *shape;
+    struct estimate_request rq;
+    struct json *owned[3]; /* configs that came as text */
+    bool deepspeed;        /* one of them names DeepSpeed */
+    enum amp amp;
+    const char *amp_at;      /* the key that says so */
+    enum dtype_saved loaded; /* the dtype that the weights are loaded in, where one says so */
+    bool loads_as_saved;     /* ... or that it is the one they are saved in */
+    struct auto_buckets auto_buckets;
+    struct notes warnings, assumptions;
+    struct left_out left_out;
+    struct origins origins;
+    struct model_info model;
+    struct stack stack; /* complete, as asked */
+    struct perf_system system;
+    struct plan_question question;
+    struct plan_answer answer;
+    struct inventory inventory; /* of the first modelled candidate */
+    struct llmem_answer baseline;
+    bool has_baseline;
+    uint64_t work_began, work_limit; /* events of the budget when the question began; that it may add */
+};
+
+/* A model's config: fetched, inline, or the one patched by the other. info->owned is set even when it fails. */
+MUST_CHECK enum err_code model_read(struct call *c, const char *id, const char *revision, const struct json *config, struct notes *warnings,
+                                    struct model_info *info);
+
+/* id, revision, commit, source, model_type. */
+void model_write_origin(struct jsonw *w, const struct model_info *info);
+
+/* The hub counts what stands in the files: a line where that is not what the inventory counts. */
+void model_compare_count(const struct model_info *info, uint64_t parameters, struct notes *warnings);
+
+/* Versions as asked, completed. */
+MUST_CHECK enum err_code stack_read(const struct stack_request *asked, struct stack *ret, struct err *err);
+
+/* The cluster's part of e->question. */
+MUST_CHECK enum err_code cluster_read(struct estimate *e);
+
+/* A method of the contract by its name has a program. */
+bool method_named_is_modelled(const char *name);
+
+/* e->left_out.gaps: what e->rq asks that has no model, by the table of members. */
+void gaps_find(struct estimate *e);
+/* "not_in_figures" and "ignored" of the answer. */
+void gaps_write(struct jsonw *w, const struct estimate *e);
+
+/* Fills e->question from e->rq, e->model and e->stack. */
+MUST_CHECK enum err_code question_build(struct estimate *e);
+
+/* Users' own configs into e->rq; and, once e->model is known, what they leave to it. */
+MUST_CHECK enum err_code theirs_read(struct estimate *e);
+MUST_CHECK enum err_code theirs_resolve(struct estimate *e);
+
+/* Adapters as asked; the dtype stays open. `at`: where the targets stand. */
+MUST_CHECK enum err_code lora_read(const struct lora_request *asked, const char *at, struct arena *arena, struct lora *ret,
+                                   struct err *err);
+
+/* Where the targets of e->rq put adapters in e->model: what peft refuses is an error, what has no model a gap. */
+MUST_CHECK enum err_code targets_check(struct estimate *e);
+
+/* e->rq with every default made explicit. */
+void resolve_request(struct estimate *e);
+
+/* LLMem's answer where the request names it: e->baseline. */
+MUST_CHECK enum err_code baseline_read(struct estimate *e, struct arena *scratch);
+
+/* The request names LLMem's methods and no other: its recommendation is Algorithm 1's. */
+bool baseline_only(const struct estimate_request *rq);
+void baseline_write(struct jsonw *w, const struct estimate *e);
+void baseline_write_candidates(struct jsonw *w, const struct estimate *e);
+void baseline_write_recommendation(struct jsonw *w, const struct estimate *e);
+
+void candidate_write(struct jsonw *w, const char *name, const struct estimate *e, const struct plan_candidate *c);
+
+/* "launch" of a candidate: the files and commands that start it. */
+void candidate_launch(struct jsonw *w, const struct estimate *e, const struct plan_candidate *c, bool is_recommendation);
+
+/* "rules_of_thumb" of the answer; nothing where no candidate was modelled. */
+void rules_write(struct jsonw *w, const struct estimate *e);
+
+MUST_CHECK enum err_code answer_write(struct estimate *e);
+
+/* One question, c->doc, to its answer in c->ret. `noted`: lines for its warnings, or NULL. */
+MUST_CHECK enum err_code estimate_answer(struct call *c, const struct shape *shape, const struct notes *noted);
+
+/* ?top, ?launch, ?timeline, ?strict, ?largest. ret_noted: what a POST's query holds beside them; it has its arena. NULL: that is somebody else's. */
+MUST_CHECK enum err_code shape_read(struct call *c, struct shape *ret, struct notes *ret_noted);
+
+/* Notes on what the answer rests on; `first`: its first candidate that is modelled. */
+void assume_answer(struct estimate *e, const struct plan_candidate *first);
+
+#endif

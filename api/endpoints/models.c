@@ -1,0 +1,234 @@
+/* /models: what is carried, and one model's tensors to the last parameter. */
+#include "api/answer/estimate.h"
+#include "api/request/left_out.h"
+#include "api/routes.h"
+
+#include "catalog/builtin.h"
+
+#include <string.h>
+
+struct models_request {
+    const char *model, *revision;
+    const struct json *config, *lora_doc;
+    struct lora_request lora;
+    struct words dtype;
+    struct stack_request stack;
+};
+
+static enum err_code lora_present(struct decoding *d, const struct json *v, void *at)
+{
+    struct models_request *rq = (struct models_request *)(void *)((char *)at - offsetof(struct models_request, lora));
+
+    rq->lora_doc = v;
+    return decode(d, v, lora_members, at);
+}
+
+#define AT(member) .key = #member, .at = offsetof(struct models_request, member)
+static const struct member models_members[] = {
+    {AT(model), .kind = KIND_STR, .min = 1, .max = 96},
+    {AT(revision), .kind = KIND_STR, .min = 1, .max = 128},
+    {AT(config), .kind = KIND_JSON},
+    {AT(lora), .kind = KIND_OWN, .own = lora_present},
+    {AT(dtype), .kind = KIND_WORDS, .words = compute_words, .also = "torch_dtype"},
+    {AT(stack), .kind = KIND_OBJECT, .members = stack_members},
+    {0},
+};
+
+struct asked_model {
+    struct call *call;
+    struct models_request rq;
+    struct model_info info;
+    struct notes warnings;
+    struct inventory inventory;
+};
+
+static enum err_code check_names(const struct models_request *rq, struct err *err)
+{
+    const char *fault = rq->model ? model_id_fault(rq->model) : NULL;
+
+    if (fault)
+        return err_set(err, ERR_FIELD_VALUE, "/model", "'%.40s': an id %s", rq->model, fault);
+    fault = rq->revision ? revision_fault(rq->revision) : NULL;
+    return fault ? err_set(err, ERR_FIELD_VALUE, "/revision", "a revision %s", fault) : ERR_OK;
+}
+
+static enum err_code read_request(struct asked_model *m)
+{
+    struct call *c = m->call;
+    struct left_out left_out;
+    struct decoding d = {.arena = c->arena, .warnings = &m->warnings, .err = c->err, .left_out = &left_out};
+    enum err_code rc;
+
+    left_out_init(&left_out, c->arena, false);
+    rc = decode(&d, c->doc, models_members, &m->rq);
+    for (const struct ignored *i = left_out.ignored; i && !rc; i = i->next)
+        note(&m->warnings, "%.100s is not known and was ignored", i->pointer);
+
+    if (rc)
+        return rc;
+    if (!m->rq.model && !m->rq.config)
+        return err_set(c->err, ERR_FIELD_MISSING, "/config", "a config.json, or a model's id as `model`");
+    return check_names(&m->rq, c->err);
+}
+
+/* The dtype the weights have: as asked, else as saved. The Trainer has no part in it. */
+static enum precision precision_of(const struct asked_model *m)
+{
+    static const enum precision by_word[] = {PRECISION_BF16, PRECISION_FP16, PRECISION_FP32};
+
+    if (m->rq.dtype.n)
+        return by_word[m->rq.dtype.at[0]];
+    return m->info.arch.saved == SAVED_BF16 ? PRECISION_BF16 : m->info.arch.saved == SAVED_FP16 ? PRECISION_FP16 : PRECISION_FP32;
+}
+
+static enum err_code take_inventory(struct asked_model *m)
+{
+    static const struct device any = {.cc_major = 8, .multiprocessors = 108, .threads_per_multiprocessor = 2048};
+    struct call *c = m->call;
+    struct recipe r = {.max_grad_norm = -1, .precision = precision_of(m), .tuning = m->rq.lora_doc ? TUNING_LORA : TUNING_FULL};
+    struct step step;
+    enum err_code rc = stack_read(&m->rq.stack, &r.stack, c->err);
+
+    if (!rc)
+        rc = lora_read(&m->rq.lora, "/lora/target_modules", c->arena, &r.lora, c->err);
+    if (!rc)
+        rc = train_resolve(&r, &m->info.arch, &any, c->arena, &step, c->err);
+    if (rc == ERR_NO_TARGETS)
+        return err_set(c->err, rc, "/lora/target_modules",
+                       "peft has no default target modules for '%.60s': name them, or write \"all-linear\"", m->info.model_type);
+    if (!rc)
+        rc = inventory_of(&m->info.arch, &step, c->arena, &m->inventory, c->err);
+    if (!rc && m->rq.lora_doc && !m->inventory.adapted_modules)
+        rc = err_set(c->err, ERR_FIELD_VALUE, "/lora/target_modules", "none of them is a module of this model");
+    return rc;
+}
+
+/* --- writing ------------------------------------------------------------------------------------------------------------------ */
+
+static void write_tensor(struct jsonw *w, const struct tensor_info *t)
+{
+    jsonw_object(w, NULL);
+    jsonw_str(w, "name", t->name);
+    jsonw_array(w, "shape");
+    for (uint32_t i = 0; i < t->ndim; i++)
+        jsonw_u64(w, NULL, t->shape[i]);
+    jsonw_end(w);
+    jsonw_str(w, "dtype", t->dtype);
+    if (!t->buffer)
+        jsonw_bool(w, "trainable", t->trainable);
+    if (t->tied_to)
+        jsonw_str(w, "tied_to", t->tied_to);
+    jsonw_end(w);
+}
+
+static void write_tensors(struct jsonw *w, const char *name, const struct inventory *inv, bool buffers)
+{
+    jsonw_array(w, name);
+    for (uint32_t i = 0; i < inv->n; i++)
+        if (inv->rows[i].buffer == buffers)
+            write_tensor(w, &inv->rows[i]);
+    jsonw_end(w);
+}
+
+static void write_arch(struct jsonw *w, const struct arch *a)
+{
+    jsonw_object(w, "architecture");
+    jsonw_str(w, "class", a->architecture);
+    jsonw_u64(w, "hidden", a->hidden);
+    jsonw_u64(w, "layers", a->layers);
+    jsonw_u64(w, "heads", a->heads);
+    jsonw_u64(w, "kv_heads", a->kv_heads);
+    jsonw_u64(w, "head_dim", a->head_dim);
+    jsonw_u64(w, "ffn", a->ffn);
+    jsonw_u64(w, "vocab", a->vocab);
+    jsonw_u64(w, "max_positions", a->max_positions);
+    jsonw_bool(w, "tied_embeddings", a->tie_embeddings);
+    jsonw_end(w);
+}
+
+static enum err_code write_model(struct asked_model *m)
+{
+    const struct inventory *inv = &m->inventory;
+    struct buf out;
+    struct jsonw w;
+
+    begin_json(m->call, &out, &w);
+    jsonw_object(&w, NULL);
+    model_write_origin(&w, &m->info);
+    write_arch(&w, &m->info.arch);
+    jsonw_u64(&w, "parameters", inv->base_parameters);
+    jsonw_u64(&w, "trainable_parameters", inv->trainable_parameters);
+    jsonw_u64(&w, "active_parameters", inv->base_parameters); /* no family with experts has a program yet */
+    jsonw_u64(&w, "adapted_modules", inv->adapted_modules);
+    jsonw_u64(&w, "n_tensors", inv->tensors);
+    write_tensors(&w, "tensors", inv, false);
+    write_tensors(&w, "buffers", inv, true);
+    notes_write(&w, "warnings", &m->warnings);
+    jsonw_end(&w);
+    return finish_json(m->call, &w);
+}
+
+static enum err_code answer(struct asked_model *m)
+{
+    enum err_code rc = model_read(m->call, m->rq.model, m->rq.revision, m->rq.config, &m->warnings, &m->info);
+
+    if (!rc && !m->info.has_program)
+        rc = err_set(m->call->err, ERR_ARCH_UNKNOWN, m->rq.config ? "/config/model_type" : "/model",
+                     "model type '%.60s' has no program yet", m->info.model_type);
+    if (!rc)
+        rc = take_inventory(m);
+    model_compare_count(&m->info, m->inventory.base_parameters, &m->warnings);
+    if (!rc)
+        rc = write_model(m);
+    json_free(m->info.owned);
+    return rc;
+}
+
+enum err_code post_models(struct call *c)
+{
+    struct asked_model m = {.call = c, .warnings.arena = c->arena};
+    enum err_code rc = read_request(&m);
+
+    return rc ? rc : answer(&m);
+}
+
+void get_model_needs(const struct call *c, struct needs *needs)
+{
+    need_add(needs, c->rest, query_value(&c->query, "revision"));
+}
+
+enum err_code get_model(struct call *c)
+{
+    struct asked_model m = {.call = c,
+                            .rq = {.model = c->rest, .revision = query_value(&c->query, "revision")},
+                            .warnings.arena = c->arena};
+    enum err_code rc = check_names(&m.rq, c->err);
+
+    if (rc && !strcmp(c->err->at, "/revision"))
+        c->parameter = "revision";
+    if (rc)
+        return rc;
+    for (uint32_t i = 0; i < c->query.n; i++)
+        if (strcmp(c->query.v[i].name, "revision"))
+            note(&m.warnings, "?%.80s is not known and was ignored", c->query.v[i].name);
+    return answer(&m);
+}
+
+enum err_code get_models(struct call *c)
+{
+    struct buf out;
+    struct jsonw w;
+
+    begin_json(c, &out, &w);
+    jsonw_object(&w, NULL);
+    jsonw_array(&w, "models");
+    for (size_t i = 0; i < builtin_count(); i++) {
+        jsonw_object(&w, NULL);
+        jsonw_str(&w, "id", builtin_at(i)->id);
+        jsonw_str(&w, "source", "builtin");
+        jsonw_end(&w);
+    }
+    jsonw_end(&w);
+    jsonw_end(&w);
+    return finish_json(c, &w);
+}

@@ -1,0 +1,50 @@
+/* Which configs a request needs, each once. */
+#include "api/request/request.h"
+#include "api/routes.h"
+
+#include <string.h>
+
+/* FNV-1a. */
+static uint32_t hash(uint32_t h, const char *s)
+{
+    for (; *s; s++)
+        h = (h ^ (unsigned char)*s) * 16777619U;
+    return (h ^ '@') * 16777619U;
+}
+
+static bool is_same(const struct api_need *need, const char *model, const char *revision)
+{
+    return !strcmp(need->model, model) && !strcmp(need->revision, revision);
+}
+
+bool needs_init(struct needs *needs, uint32_t most)
+{
+    needs->most = most;
+    needs->n_slots = most * 4;
+    needs->v = arena_array(needs->arena, struct api_need, most);
+    needs->slots = arena_array(needs->arena, uint16_t, needs->n_slots);
+    return needs->v && needs->slots;
+}
+
+uint32_t need_add(struct needs *needs, const char *model, const char *revision)
+{
+    uint32_t at;
+
+    if (!revision)
+        revision = "main";
+    if (!model || model_id_fault(model) || revision_fault(revision))
+        return API_NO_NEED;
+    for (at = hash(hash(2166136261U, model), revision) % needs->n_slots; needs->slots[at]; at = (at + 1) % needs->n_slots)
+        if (is_same(&needs->v[needs->slots[at] - 1], model, revision))
+            return needs->slots[at] - 1U;
+    if (needs->n == needs->most)
+        return API_NO_NEED;
+    needs->v[needs->n].model = arena_str(needs->arena, model, strlen(model)); /* the document does not outlive this call */
+    needs->v[needs->n].revision = arena_str(needs->arena, revision, strlen(revision));
+    if (!needs->v[needs->n].model || !needs->v[needs->n].revision) {
+        needs->full = true;
+        return API_NO_NEED;
+    }
+    needs->slots[at] = (uint16_t)++needs->n;
+    return needs->n - 1;
+}

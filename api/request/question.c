@@ -1,0 +1,369 @@
+/* A decoded request into the question that plan/ answers. */
+#include "api/answer/estimate.h"
+
+#include "catalog/gpus.h"
+#include "launch/launch.h"
+#include "stack/defaults.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* --- what has no model -------------------------------------------------------------------------------------------------------- */
+
+static const char *word_of(const struct words *w, const struct word *vocabulary)
+{
+    return w->n && vocabulary[w->at[0]].value == WORD_UNMODELLED ? vocabulary[w->at[0]].name : NULL;
+}
+
+static const char *first_gap(const struct estimate *e, enum gap_of of)
+{
+    const struct gap *g = e->left_out.gaps;
+
+    while (g && g->of != of)
+        g = g->next;
+    return g ? g->detail : NULL;
+}
+
+/* A sentence about the first part of the request that no candidate can model; "" when there is none. */
+static void find_gap(const struct estimate *e, char *text, size_t room)
+{
+    const char *asked = first_gap(e, GAP_OF_ALL);
+
+    text[0] = 0;
+    if (!e->model.has_program)
+        (void)snprintf(text, room, "model type '%.60s' has no program yet", e->model.model_type);
+    else if (!stack_class_attention(e->model.model_type, &e->stack))
+        (void)snprintf(text, room, "transformers %s has no %.60s: it came with %s", release_text(e->stack.transformers).text,
+                       e->model.model_type, release_text(stack_class_first(e->model.model_type)).text);
+    else if (asked)
+        (void)snprintf(text, room, "%s", asked);
+    else if (json_type(json_get(e->model.config, "quantization_config")) == JSON_OBJECT)
+        (void)snprintf(text, room, "a checkpoint with a quantization_config is not modelled yet (null beside the model's id removes it)");
+}
+
+/* --- axes --------------------------------------------------------------------------------------------------------------------- */
+
+/* The words of the request, or what makes sense when it names none. */
+static enum err_code axis_of(struct estimate *e, enum plan_axis_name axis, const struct words *asked, const struct word *vocabulary,
+                             const struct plan_choice *otherwise, uint32_t n_otherwise)
+{
+    struct plan_choice *c = arena_array(e->call->arena, struct plan_choice, WORDS_MAX);
+
+    if (!c)
+        return err_set(e->call->err, ERR_NOMEM, "", "no room for the question");
+    for (unsigned i = 0; i < asked->n; i++)
+        c[i] = (struct plan_choice){vocabulary[asked->at[i]].name, vocabulary[asked->at[i]].value};
+    e->question.axes[axis] = (struct plan_axis){asked->n ? c : otherwise, asked->n ? asked->n : n_otherwise, asked->n > 0};
+    return ERR_OK;
+}
+
+/* Methods with a program, by the name that the contract gives them. */
+static int method_value(const char *name)
+{
+    for (int m = 0; m < METHOD_COUNT; m++)
+        if (!strcmp(method_rows[m].name, name))
+            return method_is_modelled((enum method)m) ? m : PLAN_UNMODELLED;
+    return PLAN_UNMODELLED;
+}
+
+bool method_named_is_modelled(const char *name)
+{
+    return method_value(name) != PLAN_UNMODELLED;
+}
+
+struct method_list {
+    struct plan_choice *choice;
+    uint32_t *degree, n;
+};
+
+static void add_method(struct method_list *l, const char *name, uint32_t degree)
+{
+    if (l->n == METHODS_MAX)
+        return;
+    l->choice[l->n] = (struct plan_choice){name, method_value(name)};
+    l->degree[l->n++] = degree;
+}
+
+/* Tensor parallelism stays inside a node: its all-reduces are in every layer's path. */
+static void add_sharded_tensors(struct method_list *l, uint32_t gpus, uint32_t node)
+{
+    for (uint32_t degree = 2; degree <= node && degree < gpus; degree *= 2)
+        if (gpus % degree == 0)
+            add_method(l, "tp+fsdp2", degree);
+}
+
+/* What people launch on several GPUs. FSDP1 only where fully_shard is not yet what the Trainer means by fsdp; hybrid sharding only across nodes. */
+static void add_likely(const struct estimate *e, struct method_list *l)
+{
+    static const char *const always[] = {"ddp", "zero1", "zero2", "zero3"};
+    const struct training_request *t = &e->rq.training;
+    uint32_t gpus = e->question.gpus, node = e->question.gpus_per_node;
+    bool fsdp2 = stack_defaults_of(&e->stack).trainer_fsdp2, asks_tp = t->tensor_parallel.whole > 1,
+         asks_pp = t->pipeline_parallel.whole > 1;
+
+    for (size_t i = 0; !asks_tp && !asks_pp && i < sizeof always / sizeof *always; i++)
+        add_method(l, always[i], 0);
+    if (!asks_tp && !asks_pp) {
+        add_method(l, fsdp2 ? "fsdp2" : "fsdp", 0);
+        if (node < gpus)
+            add_method(l, fsdp2 ? "hsdp2" : "hsdp", 0);
+    }
+    if (!asks_pp && (node == gpus || asks_tp))
+        add_method(l, "tp", 0);
+    if (!asks_tp)
+        add_method(l, "pp", 0);
+    if (asks_tp)
+        add_method(l, "tp+fsdp2", 0);
+    else if (!asks_pp)
+        add_sharded_tensors(l, gpus, node);
+    if (e->question.objective == OBJECTIVE_FEWEST_GPUS)
+        add_method(l, "single", 0);
+}
+
+/* Unasked: one GPU, or the ways to use several. LLMem's own methods are its block's, see baseline. */
+static enum err_code axis_methods(struct estimate *e)
+{
+    const struct methods *m = &e->rq.training.methods;
+    struct method_list l = {arena_array(e->call->arena, struct plan_choice, METHODS_MAX),
+                            arena_array(e->call->arena, uint32_t, METHODS_MAX), 0};
+
+    if (!l.choice || !l.degree)
+        return err_set(e->call->err, ERR_NOMEM, "", "no room for the question");
+    for (unsigned i = 0; i < m->n; i++)
+        if (strncmp(m->v[i], "llmem_", 6))
+            add_method(&l, m->v[i], 0);
+    if (!m->n && e->question.gpus > 1)
+        add_likely(e, &l);
+    if (!m->n && e->question.gpus == 1)
+        add_method(&l, "single", 0);
+    e->question.axes[AXIS_METHOD] = (struct plan_axis){l.choice, l.n, m->n > 0};
+    e->question.method_degrees = l.degree;
+    return ERR_OK;
+}
+
+/* LoRA over quantised weights is qlora, whatever it was called. */
+static enum err_code axis_tuning(struct estimate *e)
+{
+    static const struct plan_choice kinds[] = {{"full", TUNING_FULL}, {"lora", TUNING_LORA}, {"qlora", PLAN_UNMODELLED}};
+    static const struct plan_choice at_home[] = {{"lora", TUNING_LORA}, {"qlora", PLAN_UNMODELLED}, {"full", TUNING_FULL}};
+    const struct gpu_request *asked = &e->rq.cluster.gpu;
+    const struct gpu *gpu = asked->by_numbers ? NULL : gpu_find(asked->name);
+    static const struct plan_choice quantised[] = {{"qlora", PLAN_UNMODELLED}};
+
+    if (word_of(&e->rq.training.quantization, quantization_words)) {
+        e->question.axes[AXIS_TUNING] = (struct plan_axis){quantised, 1, e->rq.training.tuning.n > 0};
+        return ERR_OK;
+    }
+    return axis_of(e, AXIS_TUNING, &e->rq.training.tuning, tuning_words, gpu && gpu_is_consumer(gpu) ? at_home : kinds, 3);
+}
+
+static enum err_code build_axes(struct estimate *e)
+{
+    static const struct plan_choice open = {NULL, 0}, none = {"none", 0}, hf = {"hf", 0};
+    static const struct plan_choice both[] = {{"false", TRI_FALSE}, {"true", TRI_TRUE}};
+    const struct training_request *t = &e->rq.training;
+    const struct {
+        enum plan_axis_name axis;
+        const struct words *asked;
+        const struct word *words;
+        const struct plan_choice *otherwise;
+        uint32_t n;
+    } axes[] = {
+        {AXIS_OFFLOAD, &t->offload, offload_words, &none, 1},
+        {AXIS_PRECISION, &t->precision, precision_words, &open, 1},
+        {AXIS_OPTIMIZER, &t->optimizer, optimizer_words, &open, 1},
+        {AXIS_ATTENTION, &t->attention, attention_words, &open, 1},
+        {AXIS_LOSS, &t->loss, loss_words, &hf, 1},
+        {AXIS_CHECKPOINTING, &t->gradient_checkpointing, checkpointing_words, both, 2},
+    };
+    enum err_code rc = axis_methods(e);
+
+    if (!rc)
+        rc = axis_tuning(e);
+    for (size_t i = 0; i < sizeof axes / sizeof *axes && !rc; i++)
+        rc = axis_of(e, axes[i].axis, axes[i].asked, axes[i].words, axes[i].otherwise, axes[i].n);
+    return rc;
+}
+
+/* --- the rest ----------------------------------------------------------------------------------------------------------------- */
+
+static int word_or(const struct words *w, const struct word *vocabulary, int otherwise)
+{
+    return w->n ? vocabulary[w->at[0]].value : otherwise;
+}
+
+static struct fsdp_recipe fsdp_recipe(const struct training_request *t)
+{
+    const struct fsdp_request *f = &t->fsdp;
+
+    return (struct fsdp_recipe){
+        .wrap = (enum fsdp_wrap)word_or(&f->wrap, wrap_words, FSDP_WRAP_UNSET),
+        .backward_prefetch = (enum fsdp_prefetch)word_or(&f->backward_prefetch, prefetch_words, FSDP_PREFETCH_UNSET),
+        .forward_prefetch = f->forward_prefetch,
+        .use_orig_params = f->use_orig_params,
+        .limit_all_gathers = f->limit_all_gathers,
+        .autocast = f->autocast,
+        .reduce_dtype = (enum half_or_full)word_or(&t->reduce_dtype, reduce_words, REDUCE_UNSET),
+    };
+}
+
+static uint64_t elems(const struct quantity *q)
+{
+    return q->set ? q->whole : ELEMS_UNSET;
+}
+
+/* A script over DeepSpeed's engine makes its model first, unless it says otherwise. */
+static bool drives_engine(const struct estimate *e)
+{
+    const struct words *f = &e->rq.stack.framework;
+
+    return f->n && framework_words[f->at[0]].value == FRAMEWORK_ENGINE;
+}
+
+static struct zero_recipe zero_recipe(const struct estimate *e)
+{
+    const struct training_request *t = &e->rq.training;
+    const struct buckets_request *b = &t->buckets;
+
+    return (struct zero_recipe){
+        .reduce_elems = elems(&b->reduce_elems),
+        .allgather_elems = elems(&b->allgather_elems),
+        .prefetch_elems = elems(&b->prefetch_elems),
+        .max_live_elems = elems(&b->max_live_elems),
+        .sub_group_elems = elems(&b->sub_group_elems),
+        .persistence_elems = elems(&b->persistence_elems),
+        .overlap_comm = t->overlap_comm,
+        .zero_init = drives_engine(e) && e->rq.stack.zero_init == TRI_UNSET ? TRI_FALSE : e->rq.stack.zero_init,
+    };
+}
+
+/* The traced loops over an engine that drop their outputs are the Trainer's, with its two groups of parameters. */
+static enum framework framework_of(const struct estimate *e)
+{
+    int f = word_or(&e->rq.stack.framework, framework_words, FRAMEWORK_TRANSFORMERS);
+
+    if (f == FRAMEWORK_ENGINE)
+        return e->rq.training.keep_outputs == TRI_FALSE ? FRAMEWORK_TRANSFORMERS : FRAMEWORK_TORCH;
+    return (enum framework)f;
+}
+
+static enum err_code build_recipe(struct estimate *e)
+{
+    const struct training_request *t = &e->rq.training;
+
+    e->question.recipe = (struct recipe){
+        .seq_len_tokens = (uint32_t)t->seq_len.whole,
+        .micro_batch_size = (uint32_t)t->micro_batch_size.whole,
+        .gradient_accumulation_steps = (uint32_t)t->gradient_accumulation_steps.whole,
+        .max_grad_norm = t->max_grad_norm.set ? t->max_grad_norm.real : -1,
+        .checkpoint_reentrant = t->checkpoint_reentrant,
+        .use_cache = t->use_cache,
+        .keep_outputs = t->keep_outputs,
+        .ddp_bucket_bytes = t->buckets.ddp_bytes.whole,
+        .gradient_as_bucket_view = t->gradient_as_bucket_view,
+        .sync_each_batch = t->sync_each_batch,
+        .find_unused_parameters = t->find_unused_parameters,
+        .tensor_parallel = (uint32_t)t->tensor_parallel.whole,
+        .pipeline_parallel = (uint32_t)t->pipeline_parallel.whole,
+        .shard_group = (uint32_t)t->shard_group.whole,
+        .fsdp = fsdp_recipe(t),
+        .zero = zero_recipe(e),
+        .padded = t->padded == TRI_TRUE,
+        .attention_mask = t->attention_mask,
+        .framework = framework_of(e),
+        .stack = e->stack,
+        .flash_attn_named = e->rq.stack.flash_attn != NULL,
+    };
+    return lora_read(&t->lora, "/training/lora/target_modules", e->call->arena, &e->question.recipe.lora, e->call->err);
+}
+
+/* Packages that the request runs at all; of the others nobody wants to hear. */
+static unsigned packages_that_matter(const struct estimate *e)
+{
+    const struct plan_axis *methods = &e->question.axes[AXIS_METHOD];
+    unsigned bits = PACKAGE_BIT(PACKAGE_TORCH) | PACKAGE_BIT(PACKAGE_TRANSFORMERS);
+
+    for (unsigned i = 0; i < e->rq.training.tuning.n; i++)
+        if (tuning_words[e->rq.training.tuning.at[i]].value != TUNING_FULL)
+            bits |= PACKAGE_BIT(PACKAGE_PEFT);
+    for (uint32_t i = 0; i < methods->n; i++)
+        if (methods->choices[i].value != PLAN_UNMODELLED)
+            bits |= PACKAGE_BIT(method_is_zero((enum method)methods->choices[i].value) ? PACKAGE_DEEPSPEED : PACKAGE_ACCELERATE);
+    return bits;
+}
+
+static void build_stack(struct estimate *e)
+{
+    struct stack_gaps gaps = stack_unread(&e->stack);
+    unsigned matter = packages_that_matter(e);
+    const char *meaning;
+
+    for (int i = 0; i < PACKAGE_COUNT; i++) {
+        enum package p = (enum package)i;
+        struct release_text have = release_text(stack_release(&e->stack, p));
+
+        if (gaps.older & matter & PACKAGE_BIT(p))
+            note(&e->warnings, "%s %s is older than the releases whose code was read: %s answers for it", package_name(p), have.text,
+                 release_text(stack_first_read(p)).text);
+        if (gaps.newer & PACKAGE_BIT(p))
+            note(&e->warnings, "%s %s is newer than the newest release known here: %s answers for it", package_name(p), have.text,
+                 release_text(stack_newest(p)).text);
+    }
+    e->question.undated = quirks_undated(&e->stack, 0, &meaning) != NULL;
+    for (unsigned i = 0; quirks_undated(&e->stack, i, &meaning); i++)
+        note(&e->assumptions, "low_bytes..high_bytes span a change that is not dated for the asked releases: %s", meaning);
+}
+
+static void warn(struct estimate *e)
+{
+    const struct estimate_request *rq = &e->rq;
+
+    if (rq->training.optim_args && rq->training.optim_args[0])
+        note(&e->warnings, "/training/optim_args is not read: no optimizer that has a model takes memory by it");
+    if (e->shape->timeline == TRI_TRUE)
+        note(&e->warnings, "?timeline: births and deaths over the step are not written yet");
+}
+
+static enum err_code check_global(const struct estimate *e)
+{
+    const struct training_request *t = &e->rq.training;
+
+    if (t->global_batch_size.set && t->micro_batch_size.set && t->global_batch_size.whole < t->micro_batch_size.whole)
+        return err_set(e->call->err, ERR_FIELD_CONFLICT, "/training/global_batch_size", "is smaller than the micro-batch");
+    return ERR_OK;
+}
+
+enum err_code question_build(struct estimate *e)
+{
+    struct plan_question *q = &e->question;
+    char gap[256];
+    enum err_code rc = check_global(e);
+
+    q->objective = e->rq.objective.n ? (enum objective)objective_words[e->rq.objective.at[0]].value : OBJECTIVE_FASTEST;
+    if (!rc)
+        rc = cluster_read(e);
+    if (!rc)
+        rc = build_axes(e);
+    if (rc)
+        return rc;
+    gaps_find(e);
+    find_gap(e, gap, sizeof gap);
+    q->arch = e->model.has_program ? &e->model.arch : NULL;
+    q->launches = launch_offers;
+    q->gap = gap[0] ? arena_str(e->call->arena, gap, strlen(gap)) : NULL;
+    q->margin = e->rq.margin.real;
+    q->expandable_segments = e->rq.allocator.expandable_segments == TRI_TRUE;
+    q->global_batch_size = (uint32_t)e->rq.training.global_batch_size.whole;
+    q->largest = e->shape->largest == TRI_TRUE;
+    rc = build_recipe(e);
+    if (!rc)
+        rc = targets_check(e);
+    if (rc)
+        return rc;
+    q->adapter_gap = first_gap(e, GAP_OF_ADAPTERS);
+    build_stack(e);
+    warn(e);
+    if (gap[0] && !q->gap)
+        return err_set(e->call->err, ERR_NOMEM, "", "no room for the question");
+    return left_out_check(&e->left_out, e->call->err);
+}

@@ -1,0 +1,221 @@
+/* What one member of a request alone cannot tell. */
+#include "api/request/request.h"
+#include "api/theirs/theirs.h"
+
+#include "catalog/clusters.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *model_id_fault(const char *id)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-/";
+    const char *slash = strchr(id, '/');
+    size_t n = strlen(id);
+
+    if (!n || n > 96)
+        return "must have 1 to 96 characters";
+    if (strspn(id, letters) != n)
+        return "may have letters, digits, '.', '_', '-' and one '/'";
+    if (slash && (slash == id || !slash[1] || strchr(slash + 1, '/')))
+        return "is \"name\" or \"organisation/name\"";
+    if (strstr(id, "--") || strstr(id, ".."))
+        return "has no \"--\" and no \"..\"";
+    if (strchr("-.", id[0]) || strchr("-.", id[n - 1]) || (slash && (strchr("-.", slash[1]) || strchr("-.", slash[-1]))))
+        return "has no part that begins or ends with '-' or '.'";
+    return n > 4 && !strcmp(id + n - 4, ".git") ? "does not end in .git" : NULL;
+}
+
+/* git check-ref-format */
+static bool has_bad_part(const char *revision)
+{
+    const char *part = revision;
+
+    for (;;) {
+        size_t n = strcspn(part, "/");
+
+        if (!n || part[0] == '.' || part[n - 1] == '.' || (n >= 5 && !strncmp(part + n - 5, ".lock", 5)))
+            return true;
+        if (!part[n])
+            return false;
+        part += n + 1;
+    }
+}
+
+const char *revision_fault(const char *revision)
+{
+    size_t n = strlen(revision);
+
+    if (!n || n > REVISION_MAX)
+        return "has 1 to 255 characters";
+    for (const char *p = revision; *p; p++)
+        if (*p <= ' ' || *p > '~' || strchr("~^:?*[\\\"<>|", *p))
+            return "is a branch, a tag, refs/pr/N or a commit";
+    if (strstr(revision, "..") || strstr(revision, "@{") || has_bad_part(revision))
+        return "has no \"..\", no empty part and none that begins or ends with '.'";
+    return NULL;
+}
+
+uint64_t request_gpus(const struct estimate_request *rq)
+{
+    const struct cluster_request *c = &rq->cluster;
+
+    return (c->gpus_per_node.set ? c->gpus_per_node.whole : 1) * (c->nodes.set ? c->nodes.whole : 1);
+}
+
+static uint64_t degree(const struct quantity *q)
+{
+    return q->set ? q->whole : 1;
+}
+
+static bool only_single(const struct methods *m)
+{
+    return m->n == 1 && !strcmp(m->v[0], "single");
+}
+
+uint64_t request_data_parallel(const struct estimate_request *rq)
+{
+    const struct training_request *t = &rq->training;
+    uint64_t split = degree(&t->tensor_parallel) * degree(&t->pipeline_parallel) * degree(&t->context_parallel);
+    uint64_t gpus = request_gpus(rq);
+
+    if (only_single(&t->methods))
+        return 1;
+    return gpus % split ? 0 : gpus / split;
+}
+
+/* global = micro x accumulation x DP: two give the third. Without methods it is the planner that chooses DP. */
+static enum err_code check_batch(struct estimate_request *rq, struct err *err)
+{
+    struct training_request *t = &rq->training;
+    uint64_t dp = request_data_parallel(rq), micro = t->micro_batch_size.whole, steps = t->gradient_accumulation_steps.whole;
+    uint64_t global = t->global_batch_size.whole, at_once;
+
+    if (!steps && global > ACCUMULATION_MAX * (micro ? micro : 1) * (dp ? dp : 1))
+        return err_set(err, ERR_FIELD_RANGE, "/training/global_batch_size", "asks one GPU for more than %d micro-batches a step",
+                       (int)ACCUMULATION_MAX);
+    if (!global || !dp || (!t->methods.n && request_gpus(rq) > 1) || !(micro || steps))
+        return ERR_OK;
+    at_once = dp * (micro ? micro : 1) * (steps ? steps : 1);
+    if (micro && steps ? global != at_once : global % at_once)
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/global_batch_size",
+                       "%llu is not micro_batch_size x gradient_accumulation_steps x data-parallel replicas (%llu) "
+                       "for any whole number of the one left out",
+                       (unsigned long long)global, (unsigned long long)dp);
+    if (micro)
+        t->gradient_accumulation_steps = (struct quantity){.set = true, .whole = global / (dp * micro)};
+    else
+        t->micro_batch_size = (struct quantity){.set = true, .whole = global / (dp * steps)};
+    if (t->micro_batch_size.whole > 65536 || t->gradient_accumulation_steps.whole > ACCUMULATION_MAX)
+        return err_set(err, ERR_FIELD_RANGE, "/training/global_batch_size",
+                       "makes a micro-batch above 65536 or an accumulation above 16384");
+    return ERR_OK;
+}
+
+static bool has_word(const struct words *w, const struct word *vocabulary, const char *name)
+{
+    for (unsigned i = 0; i < w->n; i++)
+        if (!strcmp(vocabulary[w->at[i]].name, name))
+            return true;
+    return false;
+}
+
+static enum err_code check_loss(const struct training_request *t, struct err *err)
+{
+    bool fused = has_word(&t->liger_kernels, liger_words, "fused_linear_cross_entropy");
+    bool plain = has_word(&t->liger_kernels, liger_words, "cross_entropy");
+    bool liger = has_word(&t->loss, loss_words, "liger");
+
+    if ((fused && t->loss.n && !liger) || (plain && liger) || (plain && fused))
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/liger_kernels", "contradicts /training/loss");
+    return ERR_OK;
+}
+
+/* "2.2.2", "4.40", "5". Letters of a pre-release may follow. */
+static enum err_code check_versions(const struct stack_request *s, struct err *err)
+{
+    for (const struct member *m = stack_members; m->key; m++) {
+        const char *text;
+        char at[40];
+
+        if (m->kind != KIND_STR)
+            continue;
+        memcpy(&text, (const char *)s + m->at, sizeof text);
+        if (!text || (text[0] >= '0' && text[0] <= '9' && strspn(text, "0123456789.+abcdefghijklmnopqrstuvwxyz") == strlen(text)))
+            continue;
+        (void)snprintf(at, sizeof at, "/stack/%s", m->key);
+        return err_set(err, ERR_FIELD_VALUE, at, "'%.20s' is no version, like \"5.23\"", text);
+    }
+    return ERR_OK;
+}
+
+static enum err_code check_model(const struct estimate_request *rq, struct err *err)
+{
+    const char *fault;
+
+    if (!rq->model && !rq->config)
+        return err_set(err, ERR_FIELD_MISSING, "/model", "a model's id, or its config.json as `config`");
+    fault = rq->model ? model_id_fault(rq->model) : NULL;
+    if (fault)
+        return err_set(err, ERR_FIELD_VALUE, "/model", "'%.40s': an id %s", rq->model, fault);
+    fault = rq->revision ? revision_fault(rq->revision) : NULL;
+    return fault ? err_set(err, ERR_FIELD_VALUE, "/revision", "a revision %s", fault) : ERR_OK;
+}
+
+/* What a cluster's name says and the request does not. How many nodes a job takes is never the name's to say. */
+static enum err_code take_preset(struct cluster_request *c, struct err *err)
+{
+    const struct cluster *preset = c->name ? cluster_find(c->name) : NULL;
+
+    if (!c->name)
+        return ERR_OK;
+    if (!preset)
+        return err_set(err, ERR_FIELD_VALUE, "/cluster/name",
+                       "'%.40s' is no cluster that is known: GET /clusters lists them, or give cluster.gpu", c->name);
+    c->name = preset->name;
+    if (!c->gpu.name && !c->gpu.by_numbers)
+        c->gpu.name = preset->gpu;
+    if (!c->gpus_per_node.set)
+        c->gpus_per_node = (struct quantity){.set = true, .whole = preset->gpus_per_node};
+    if (!c->host_memory_bytes_per_node.set && preset->host_memory_gb_per_node > 0)
+        c->host_memory_bytes_per_node = (struct quantity){.set = true, .whole = (uint64_t)(preset->host_memory_gb_per_node * 1e9)};
+    if (!c->intra_node)
+        c->intra_node = preset->intra_node;
+    if (!c->inter_node)
+        c->inter_node = preset->inter_node;
+    return ERR_OK;
+}
+
+static enum err_code check_gpu(const struct cluster_request *c, struct err *err)
+{
+    if (c->gpu.by_numbers && !c->gpu.numbers.memory_bytes.set)
+        return err_set(err, ERR_FIELD_MISSING, "/cluster/gpu/memory_bytes", "what the GPU offers to a program");
+    if (!c->gpu.name && !c->gpu.by_numbers)
+        return err_set(err, ERR_FIELD_MISSING, "/cluster/gpu", "a GPU's name (GET /gpus lists them), or an object of its numbers");
+    return ERR_OK;
+}
+
+enum err_code request_read(const struct json *doc, struct arena *arena, struct notes *warnings, struct left_out *left_out,
+                           struct estimate_request *ret, struct err *err)
+{
+    struct decoding d = {
+        .arena = arena, .warnings = warnings, .err = err, .left_out = left_out, .root = estimate_members, .others = theirs_known};
+    enum err_code rc;
+
+    memset(ret, 0, sizeof *ret);
+    rc = decode(&d, doc, estimate_members, ret);
+    if (!rc)
+        rc = check_model(ret, err);
+    return rc ? rc : check_versions(&ret->stack, err);
+}
+
+enum err_code request_check(struct estimate_request *rq, struct err *err)
+{
+    enum err_code rc = take_preset(&rq->cluster, err);
+
+    if (!rc)
+        rc = check_gpu(&rq->cluster, err);
+    if (!rc)
+        rc = check_loss(&rq->training, err);
+    return rc ? rc : check_batch(rq, err);
+}

@@ -1,0 +1,59 @@
+/* target_modules: a list, a word or a regular expression, and where that puts adapters. */
+#include "api/answer/estimate.h"
+
+#include "train/adapted.h"
+#include "tuning/pattern.h"
+
+#include <string.h>
+
+enum err_code lora_read(const struct lora_request *asked, const char *at, struct arena *arena, struct lora *ret, struct err *err)
+{
+    const struct strs *targets = &asked->target_modules;
+    bool all = targets->is_string && !strcmp(targets->v[0], "all-linear");
+
+    *ret = (struct lora){
+        .rank = (uint32_t)asked->rank.whole,
+        .dropout = asked->dropout.real,
+        .dtype = asked->dtype.n ? (enum lora_dtype)lora_dtype_words[asked->dtype.at[0]].value : LORA_DTYPE_UNSET,
+        .all_linear = all,
+        .n_targets = targets->is_string ? 0 : targets->n,
+        .targets = asked->target_modules.v,
+        .pattern_text = targets->is_string && !all ? targets->v[0] : NULL,
+    };
+    return ret->pattern_text ? pattern_compile(ret->pattern_text, at, arena, &ret->pattern, err) : ERR_OK;
+}
+
+static bool adapts(const struct words *tuning)
+{
+    bool ret = !tuning->n;
+
+    for (unsigned i = 0; i < tuning->n; i++)
+        ret |= tuning_words[tuning->at[i]].value != TUNING_FULL;
+    return ret;
+}
+
+/* Where adapters go: some places have no model, others no adapter in peft. */
+enum err_code targets_check(struct estimate *e)
+{
+    const struct lora_request *l = &e->rq.training.lora;
+    const char *at = origin_of(&e->origins, &l->target_modules);
+    struct arena scratch = *e->call->arena;
+    struct lora_found found = {0};
+    enum err_code rc;
+
+    at = at ? at : "/training/lora/target_modules";
+    if (!l->target_modules.set || e->question.recipe.lora.all_linear || e->question.gap || !adapts(&e->rq.training.tuning))
+        return ERR_OK;
+    rc = adapted_find(&e->model.arch, &e->question.recipe, &scratch, &found, e->call->err);
+    if (rc)
+        return rc;
+    if (found.exhausted)
+        return err_set(e->call->err, ERR_FIELD_VALUE, at, "takes too many steps to match a module's name");
+    if (found.refused[0])
+        return err_set(e->call->err, ERR_FIELD_VALUE, at, "means %.100s, for which peft has no adapter", found.refused);
+    if (found.embeddings)
+        left_out_gap(&e->left_out, GAP_OF_ADAPTERS, at, "adapters on embeddings are not modelled yet");
+    else if (found.uneven)
+        left_out_gap(&e->left_out, GAP_OF_ADAPTERS, at, "adapters on some layers alone are not modelled yet");
+    return ERR_OK;
+}

@@ -1,0 +1,150 @@
+/*
+ * What axolotl's YAML has beside TrainingArguments.
+ *
+ * Source    axolotl 0.19.0 utils/schemas/{config,peft,model,training,datasets,integrations,deprecated,multimodal}.py and integrations/.../args.py:
+ *           every field of AxolotlInputConfig and of its plugins is here (tests/data/members).
+ */
+#include "api/theirs/theirs.h"
+
+#include <string.h>
+
+/* rl: the trainer that is used. */
+static enum err_code read_rl(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    const char *s = json_str(v);
+
+    if (s && word_among("dpo|kto|orpo|simpo|grpo", s, strlen(s), true))
+        return theirs_say_word(t, key->member, s);
+    if (!theirs_is_neutral(key, v))
+        theirs_gap(&t->d, "a trainer other than that of supervised fine-tuning");
+    return ERR_OK;
+}
+
+/* lora_target_linear adds all linear layers to the list (axolotl loaders/adapter.py): what is in it beside them is not known here. */
+enum err_code theirs_read_targets(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    bool all = false;
+
+    if (!theirs_flag(json_get(t->doc, "lora_target_linear"), &all) || !all)
+        return json_type(v) == JSON_ARRAY && !json_first(v) ? ERR_OK : theirs_say(t, key->member, v);
+    json_each (name, v)
+        if (json_str(name) && (strstr(json_str(name), "head") || strstr(json_str(name), "embed")))
+            theirs_gap(&t->d, "adapters on head or embeddings beside all linear layers");
+    return ERR_OK;
+}
+
+const struct their_key axolotl_keys[] = {
+    SAY("sequence_len", "training.seq_len"),
+    SAY("sample_packing", "training.packing"),
+    BY(read_rl, "rl", "training.stage"),
+    FLAG("process_reward_model", "training.stage=\"reward\""),
+    FLAG("lora_target_linear", "training.lora.target_modules=\"all-linear\""),
+    SAY("peft_use_dora", "training.lora.use_dora"),
+    FLAG("flash_attention", "training.attention=\"flash_attention_2\""),
+    FLAG("sdp_attention", "training.attention=\"sdpa\""),
+    FLAG("eager_attention", "training.attention=\"eager\""),
+    FLAG("flex_attention", "training.attention=\"flex_attention\""),
+    FLAG("cut_cross_entropy", "training.loss=\"cut_cross_entropy\""),
+    FLAG("chunked_cross_entropy", "training.loss=\"chunked\""),
+    SAY("tensor_parallel_size", "training.tensor_parallel"),
+    SAY("context_parallel_size|sequence_parallel_degree", "training.context_parallel"),
+    SAY("expert_parallel_size", "training.expert_parallel"),
+    MOVES("plugins", "plugins, which change the model, the loss or the step"),
+    MOVES("liger_rope|liger_rms_norm|liger_rms_norm_gated|liger_layer_norm|liger_swiglu|liger_glu_activation|liger_cross_entropy|"
+          "liger_fused_linear_cross_entropy|liger_use_token_scaling",
+          "Liger's kernels one by one"),
+    MOVES("bfloat16|float16|float32", "weights, gradients and states in one dtype"),
+    MOVES("fp32_norms|embeddings_skip_upcast", "which weights are upcast"),
+    MOVES("fp8_config", "float8 products"),
+    MOVES(
+        "xformers_attention|s2_attention|sage_attention|sdpa_varlen|large_head_attention|gemma4_hybrid_attn_impl|scaling_softmax|fused_attn_kernel|"
+        "flash_attn_cross_entropy|flash_attn_fuse_mlp|flash_attn_rms_norm|flash_optimum|flash_attn_d512",
+        "an attention or kernels of axolotl's own"),
+    MOVES("batch_flattening|pretraining_sample_concatenation|use_pose", "rows of several sequences"),
+    MOVES("multipack_real_batches", "batches of packed rows"),
+    MOVES("unfrozen_parameters|freeze_mm_modules", "training a part of the model"),
+    MOVES("relora|relora_cpu_offload|lisa_n_layers|use_mora|mora", "a training that changes what is trained"),
+    MOVES("selective_checkpointing", "selective checkpointing"),
+    MOVES("layer_offloading|ple_cpu_offload", "layers on the host"),
+    MOVES("lora_mlp_kernel|lora_qkv_kernel|lora_o_kernel|lora_embedding_kernel", "axolotl's kernels of adapters"),
+    MOVES("tiled_mlp", "an MLP a tile of the sequence at a time"),
+    MOVES("use_eaft", "a loss of axolotl's own"),
+    MOVES("llama4_linearized_experts|quantize_moe_experts|experts_implementation|expert_backend|nonexpert_quantization|moe_grouped_backend|"
+          "moe_bnb_fast|use_scattermoe|use_sonicmoe|use_dsv4_kernels|use_glm_dsa_kernels|dense_mixer|dsv4_fp8_nonexpert_mode|"
+          "dsv4_fp8_lora_kernel|dsv4_shared_mlp_lora_kernel|dsv4_bf16_all|dsv4_fp4_grouped_mode|gemma4_fp8_nonexpert|gemma4_nf4_nonexpert|"
+          "nvfp4_merge_aware",
+          "experts of axolotl's own"),
+    MOVES("use_kernels|use_onebitllms", "kernels in the place of the model's"),
+    MOVES("model_quantization_config|model_quantization_config_kwargs|gptq|qat|quantization|bnb_config_kwargs",
+          "a quantisation of axolotl's own"),
+    MOVES("deepcompile|torch_compile_options", "torch.compile"),
+    MOVES("gc_steps|gc_collect_steps", "emptying the cache between steps"),
+    MOVES("max_memory|gpu_memory_limit", "a limit of its own"),
+    MOVES("profiler_steps", "the profiler's record of allocations"),
+    MOVES("lora_on_cpu|qlora_sharded_model_loading", "adapters or weights that wait on the host"),
+    MOVES(
+        "lora_rank_pattern|peft_layers_to_transform|peft_layers_pattern|peft_layer_replication|peft_trainable_token_indices|peft_ensure_weight_tying",
+        "adapters that differ from layer to layer"),
+    MOVES_BUT("true|false|gaussian", "peft_init_lora_weights", "adapters that are made of the weights"),
+    MOVES("peft", "options of peft's"),
+    MOVES_BUT("true", "peft_autocast_adapter_dtype", "adapters in the dtype of the base"),
+    MOVES("resize_token_embeddings_to_32x|shrink_embeddings|tokens|added_tokens_overrides",
+          "a vocabulary of another size (config.vocab_size says it)"),
+    MOVES("num_labels", "a head of labels"),
+    MOVES("ebft|trainer_cls|vllm|trl|diffusion|hatchery|kd_trainer|nemo_gym_enabled|llmcompressor", "a trainer other than axolotl's own"),
+    MOVES("dpo_use_weighting|dpo_use_liger_kernel|dpo_padding_free|dpo_loss_type|dpo_loss_weights|dpo_norm_loss|dpo_use_logits_to_keep|"
+          "dpo_generate_during_eval|orpo_alpha|rl_beta|dpo_beta|kto_desirable_weight|kto_undesirable_weight",
+          "a stage other than sft"),
+    MOVES("overrides_of_model_config|overrides_of_model_kwargs|model_config",
+          "a config of the model's that is changed (the request's config says it)"),
+    MOVES("rope_scaling", "a rope of another kind (config.rope_scaling says it)"),
+    MOVES("image_size", "images in the sequences"),
+    MOVES("spectrum_top_fraction|grokfast_alpha", "a plugin's change of what is trained"),
+    MOVES("dp_shard_size|dp_replicate_size", "axolotl's device mesh (parallelism_config says it)"),
+    MOVES("heads_k_stride|ring_attn_func", "ring attention"),
+    MOVES("expert_parallel_backend|expert_parallel_num_nvl_bytes|expert_parallel_num_rdma_bytes|expert_parallel_token_capacity",
+          "expert parallelism"),
+    NOTE("do_causal_lm_eval|do_bench_eval|generate_samples", "an evaluation has a peak of its own"),
+    /* FSDP's settings are in fsdp_config; what is written here beside it is the same. */
+    BY(theirs_read_fsdp_version, "fsdp_version", NULL),
+    KNOWN(
+        "val_set_size|fsdp_final_state_dict_type|auto_resume_from_checkpoints|mean_resizing_embeddings|reinit_weights|dynamic_checkpoint|"
+        "test_datasets|shuffle_merged_datasets|shuffle_before_merging_datasets|dataset_prepared_path|dataset_shard_num|dataset_shard_idx|"
+        "skip_prepare_dataset|num_dataset_shards_to_save|pretraining_dataset|dataset_processes|dataset_exact_deduplication|"
+        "dataset_keep_in_memory|push_dataset_to_hub|hf_use_auth_token|device|world_size|ddp|eval_causal_lm_metrics|bench_dataset|bench_split|"
+        "loss_watchdog_threshold|loss_watchdog_patience|eval_sequence_len|excess_length_strategy|min_sample_len|max_prompt_len|"
+        "sample_packing_group_size|sample_packing_bin_size|sample_packing_sequentially|sample_packing_mp_start_method|eval_sample_packing|"
+        "pad_to_sequence_len|curriculum_sampling|pose_split_on_token_ids|pose_max_context_len|pose_num_chunks|"
+        "pretrain_multipack_buffer_size|pretrain_multipack_attn|streaming_multipack_buffer_size|flex_attn_compile_kwargs|"
+        "moe_dequant_chunk_size|scaling_softmax_factor|scaling_softmax_bias|chunked_cross_entropy_num_chunks|eaft_k|tiled_mlp_num_shards|"
+        "tiled_mlp_use_original_mlp|fp32_norm_classes|special_tokens|evals_per_epoch|saves_per_epoch|save_first_step|"
+        "early_stopping_patience|use_tensorboard|profiler_steps_start|include_tkps|chat_template|chat_template_jinja|eot_tokens|"
+        "default_system_message|fix_untrained_tokens|is_preprocess|preprocess_iterable|total_num_tokens|total_supervised_tokens|"
+        "sample_packing_eff_est|axolotl_config_path|is_falcon_derived_model|is_llama_derived_model|is_mistral_derived_model|"
+        "is_qwen_derived_model|num_generation_samples|generation_max_new_tokens|generation_temperature|generation_top_p|generation_top_k|"
+        "generation_prompt_ratio|generation_do_sample|strict|capabilities|env_capabilities"),
+    KNOWN(
+        "base_model|base_model_config|cls_model_config|model_type|type_of_model|revision_of_model|tokenizer_config|tokenizer_use_fast|"
+        "tokenizer_legacy|tokenizer_use_mistral_common|tokenizer_type|tokenizer_save_jinja_files|processor_type|processor_kwargs|"
+        "experimental_skip_move_to_device|lora_model_dir|lora_fan_in_fan_out|lora_alpha_pattern|peft_use_rslora|merge_lora|merge_method|"
+        "loftq_config|relora_prune_ratio|relora_prune_method|lisa_step_interval|lisa_layers_attribute|eval_batch_size|train_on_inputs|"
+        "embedding_lr|embedding_lr_scale|torchdistx_path|lr_scheduler|lr_quadratic_warmup|cosine_min_lr_ratio|cosine_constant_lr_ratio|"
+        "lr_div_factor|lr_groups|adam_epsilon2|adam_beta3|dion_lr|dion_momentum|dion_rank_fraction|dion_rank_multiple_of|qgalore_rank|"
+        "qgalore_update_proj_gap|qgalore_scale|qgalore_proj_type|qgalore_proj_quant|qgalore_proj_bits|qgalore_proj_group_size|"
+        "qgalore_cos_threshold|qgalore_gamma_proj|qgalore_queue_size|jagged_restart_steps|jagged_restart_warmup_steps|"
+        "jagged_restart_anneal_steps|image_resize_algorithm|role_boundaries|noisy_embedding_alpha|max_packed_sequence_len|eval_table_size|"
+        "eval_max_new_tokens|local_files_only"),
+    KNOWN("use_mlflow|mlflow_tracking_uri|mlflow_experiment_name|mlflow_run_name|hf_mlflow_log_artifacts|use_wandb|wandb_name|wandb_run_id|"
+          "wandb_mode|wandb_project|wandb_entity|wandb_watch|wandb_log_model|use_comet|comet_api_key|comet_workspace|comet_project_name|"
+          "comet_experiment_key|comet_mode|comet_online|comet_experiment_config|gradio_title|gradio_share|gradio_server_name|"
+          "gradio_server_port|gradio_max_new_tokens|gradio_temperature|use_ray|ray_run_name|resources_per_worker|use_otel_metrics|"
+          "otel_metrics_host|otel_metrics_port|use_trackio|trackio_project_name|trackio_run_name|swanlab_experiment_name|"
+          "swanlab_description|swanlab_log_model|swanlab_web_host|swanlab_api_host|swanlab_log_completions|"
+          "swanlab_completion_log_interval|swanlab_completion_max_buffer|lm_eval_tasks|lm_eval_batch_size|lm_eval_post_train|lm_eval_model|"
+          "grokfast_lamb|kd_ce_alpha|kd_alpha|kd_temperature|kd_beta|kd_normalize_topk|kd_online_server_base_url|kd_online_topk|"
+          "kd_online_server|kd_online_timeout|kd_temperature_min|liger_kernel_impl|nvfp4_merge_aware_start_step|spectrum_model_name|"
+          "expert_parallel_fallback_on_unsupported|nemo_gym_dir|nemo_gym_auto_clone|nemo_gym_config_paths|nemo_gym_head_port|"
+          "nemo_gym_server_timeout|nemo_gym_verify_timeout|nemo_gym_run_timeout|nemo_gym_datasets|nemo_gym_auto_start|nemo_gym_model_name|"
+          "nemo_gym_multi_turn|nemo_gym_max_turns|mora_type"),
+    {0},
+};

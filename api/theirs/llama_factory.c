@@ -1,0 +1,132 @@
+/*
+ * What LLaMA-Factory's YAML has beside TrainingArguments.
+ *
+ * Source    llamafactory 0.9.5 hparams/{finetuning,model,data,training,generating}_args.py (every field is here) and model/model_utils.
+ */
+#include "api/theirs/theirs.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* "q_proj,v_proj", "all", or a list. */
+static enum err_code read_targets(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    const char *s = json_str(v);
+    char text[2048] = "[";
+    size_t used = 1;
+
+    if (!s || word_among("all|all-linear", s, strlen(s), true))
+        return theirs_say(t, key->member, v);
+    for (size_t n; *s; s += n + (s[n] == ',')) {
+        s += strspn(s, " ");
+        n = strcspn(s, ",");
+        if (used + n + 8 > sizeof text || memchr(s, '"', n) || memchr(s, '\\', n))
+            return decode_fail(&t->d, ERR_FIELD_VALUE, "is no list of modules");
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s\"%.*s\"", used > 1 ? "," : "", (int)n, s);
+    }
+    (void)snprintf(text + used, sizeof text - used, "]");
+    return theirs_say_text(t, key->member, text);
+}
+
+/* LLaMA-Factory model_utils/quantization.py: 4 bits are nf4, doubly quantised unless told otherwise. */
+static enum err_code read_bits(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    bool twice = true;
+    uint64_t bits;
+
+    (void)theirs_flag(json_get(t->doc, "double_quantization"), &twice);
+    if (!json_uint64(v, &bits) || (bits != 4 && bits != 8))
+        return decode_fail(&t->d, ERR_FIELD_VALUE, "4 and 8 are known");
+    return theirs_say_word(t, key->member, bits == 8 ? "int8" : twice ? "nf4-dq" : "nf4");
+}
+
+static enum err_code read_flash_attn(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    static const struct {
+        const char *theirs, *ours;
+    } words[] = {{"fa2", "flash_attention_2"}, {"sdpa", "sdpa"}, {"disabled", "eager"}, {"fa3", "flash_attention_3"}};
+    const char *s = json_str(v);
+
+    for (size_t i = 0; s && i < sizeof words / sizeof *words; i++)
+        if (!strcmp(s, words[i].theirs))
+            return theirs_say_word(t, key->member, words[i].ours);
+    return s && !strcmp(s, "auto") ? ERR_OK : decode_fail(&t->d, ERR_FIELD_VALUE, "auto, disabled, sdpa, fa2 and fa3 are known");
+}
+
+/* Kinds of tuning that are not of the request's. */
+static enum err_code read_tuning(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    const char *s = json_str(v);
+
+    if (s && word_among("oft|qoft|freeze|llama-adapter|adalora|dora", s, strlen(s), true)) {
+        theirs_gap(&t->d, "a tuning other than full, lora and qlora");
+        return ERR_OK;
+    }
+    return theirs_say(t, key->member, v);
+}
+
+const struct their_key llama_factory_keys[] = {
+    BY(read_tuning, "finetuning_type|adapter", "training.tuning"),
+    SAY("stage", "training.stage"),
+    SAY("cutoff_len", "training.seq_len"),
+    SAY("lora_rank", "training.lora.rank"),
+    BY(read_targets, "lora_target", "training.lora.target_modules"),
+    BY(read_targets, "additional_target", "training.lora.modules_to_save"),
+    SAY("use_dora", "training.lora.use_dora"),
+    BY(read_bits, "quantization_bit", "training.quantization"),
+    BY(read_flash_attn, "flash_attn", "training.attention"),
+    FLAG("pure_bf16", "training.precision=\"bf16\""),
+    FLAG("disable_gradient_checkpointing", "training.gradient_checkpointing=false"),
+    SAY("use_reentrant_gc", "training.checkpoint_reentrant"),
+    FLAG("neat_packing", "training.packing=true"),
+    MOVES("freeze_extra_modules", "training a part of the model"),
+    MOVES("use_galore|use_apollo|use_badam|use_adam_mini|use_muon", "an optimizer of LLaMA-Factory's own"),
+    MOVES("use_llama_pro", "training blocks that are added"),
+    MOVES("use_unsloth|use_unsloth_gc|use_v1_kernels|use_kt|use_mca|use_hyper_parallel",
+          "another trainer or kernels in the place of the Trainer's"),
+    MOVES("upcast_layernorm|upcast_lmhead_output", "norms or logits in fp32"),
+    MOVES("shift_attn", "shifted attention"),
+    MOVES("mixture_of_depths", "mixture of depths"),
+    MOVES("moe_aux_loss_coef", "the auxiliary loss of experts"),
+    MOVES("use_dft_loss|use_asft_loss|use_eaft_loss", "a loss of LLaMA-Factory's own"),
+    MOVES("compute_accuracy", "logits that an evaluation keeps"),
+    MOVES("pissa_init|pissa_convert", "adapters that are made of the weights"),
+    MOVES("train_from_scratch", "weights that are made in the dtype of the config"),
+    MOVES("resize_vocab|add_tokens|add_special_tokens|new_special_tokens_config", "a vocabulary that grows (config.vocab_size says it)"),
+    MOVES_BUT("bnb|none", "quantization_method", "a quantisation other than bitsandbytes'"),
+    MOVES("include_effective_tokens_per_second", "counting tokens over all processes each step"),
+    MOVES("enable_torch_profiler", "the profiler"),
+    MOVES("fp8|fp8_enable_fsdp_float8_all_gather", "float8 products"),
+    MOVES("block_diag_attn", "a mask for each sequence of a row"),
+    MOVES("ref_model|ref_model_adapters|reward_model_adapters|ref_model_quantization_bit|reward_model_quantization_bit",
+          "a model beside the one that is trained"),
+    MOVES("pref_ftx|pref_bco_weight|ppo_score_norm|ppo_whiten_rewards", "a stage other than sft"),
+    MOVES_BUT("sigmoid", "pref_loss", "a stage other than sft"),
+    MOVES_BUT("1|4", "ppo_buffer_size|ppo_epochs", "a stage other than sft"),
+    /* Read by a stage, a tuning or an optimizer that has no model, or by nothing in a training step. */
+    KNOWN("model|adapter_name_or_path|adapter_folder|cache_dir|use_fast_tokenizer|split_special_tokens|init_special_tokens|"
+          "low_cpu_mem_usage|infer_backend|offload_folder|use_kv_cache|infer_dtype|hf_hub_token|ms_hub_token|"
+          "om_hub_token|print_param_status|quantization_type|double_quantization|quantization_device_map|image_max_pixels|image_min_pixels|"
+          "image_do_pan_and_scan|crop_to_patches|video_max_pixels|video_min_pixels|video_fps|video_maxlen|use_audio_in_video|"
+          "audio_sampling_rate|export_dir|export_size|export_device|export_quantization_bit|export_quantization_dataset|"
+          "export_quantization_nsamples|export_quantization_maxlen|export_legacy_format|export_hub_model_id|vllm_maxlen|vllm_gpu_util|"
+          "vllm_enforce_eager|vllm_max_lora_rank|vllm_config|sglang_maxlen|sglang_mem_fraction|sglang_tp_size|sglang_config|"
+          "sglang_lora_backend|kt_weight_path|kt_expert_checkpoint_path|kt_use_lora_experts|kt_lora_expert_num|"
+          "kt_lora_expert_intermediate_size|device_map|model_max_length|compute_dtype"),
+    KNOWN(
+        "template|dataset|eval_dataset|dataset_dir|media_dir|train_on_prompt|mask_history|streaming|buffer_size|mix_strategy|interleave_probs|"
+        "overwrite_cache|preprocessing_batch_size|preprocessing_num_workers|max_samples|eval_num_beams|ignore_pad_token_for_loss|val_size|"
+        "eval_on_each_dataset|tool_format|default_system|enable_thinking|preserve_thinking|tokenized_path|data_shared_file_system|task|"
+        "task_dir|lang|n_shot|save_dir|download_mode|do_sample|num_beams|length_penalty|skip_special_tokens"),
+    KNOWN("freeze_trainable_layers|freeze_trainable_modules|loraplus_lr_ratio|loraplus_lr_embedding|pissa_iter|create_new_adapter|"
+          "module_dropout|oft_rank|oft_block_size|oft_target|pref_beta|dpo_label_smoothing|kto_chosen_weight|kto_rejected_weight|"
+          "ppo_target|reward_model_type|galore_target|galore_rank|galore_update_interval|galore_scale|galore_proj_type|galore_layerwise|"
+          "apollo_target|apollo_rank|apollo_update_interval|apollo_scale|apollo_proj|apollo_proj_type|apollo_scale_type|apollo_layerwise|"
+          "apollo_scale_front|badam_mode|badam_start_block|badam_switch_mode|badam_switch_interval|badam_update_ratio|badam_mask_mode|"
+          "badam_verbose|use_swanlab|swanlab_project|swanlab_workspace|swanlab_run_name|swanlab_mode|swanlab_api_key|swanlab_logdir|"
+          "swanlab_lark_webhook_url|swanlab_lark_secret|hyper_parallel_args|asft_alpha|eaft_alpha|freeze_vision_tower|"
+          "freeze_multi_modal_projector|freeze_language_model|disable_shuffling|early_stopping_steps|plot_loss|ray_num_workers|"
+          "ray_init_kwargs|master_addr|master_port|profiler_output_dir|profiler_wait_steps|profiler_warmup_steps|profiler_active_steps|"
+          "profiler_repeat|profiler_record_shapes|profiler_profile_memory|profiler_with_stack|profile_modules|fp8_backend"),
+    {0},
+};

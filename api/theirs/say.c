@@ -1,0 +1,204 @@
+/* Users' own configs: the one way to fill a member of the request. */
+#include "api/theirs/theirs.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Room for any kind of member. */
+union slot {
+    struct strs strs;
+    struct methods methods;
+    struct words words;
+    struct quantity quantity;
+    const char *text;
+    enum tri tri;
+};
+
+struct target {
+    const struct member *row;
+    void *slot;
+    char pointer[96];
+};
+
+static struct target target_of(struct theirs *t, const char *member)
+{
+    struct place place = place_find(estimate_members, member);
+    struct target ret = {.slot = &t->e->rq};
+    size_t used = 0;
+
+    for (unsigned i = 0; i < place.depth; i++) {
+        ret.row = place.row[i];
+        ret.slot = (char *)ret.slot + ret.row->at;
+        used += (size_t)snprintf(ret.pointer + used, sizeof ret.pointer - used, "/%s", ret.row->key);
+    }
+    return ret;
+}
+
+static bool is_filled(const struct target *target)
+{
+    if (target->row->kind == KIND_OWN)
+        return ((const struct methods *)target->slot)->n > 0;
+    if (target->row->kind == KIND_WORDS)
+        return ((const struct words *)target->slot)->n > 0;
+    return member_is_set(target->row, target->slot);
+}
+
+bool theirs_is_filled(struct theirs *t, const char *member)
+{
+    struct target target = target_of(t, member);
+
+    return is_filled(&target);
+}
+
+static bool same_strs(const struct strs *a, const struct strs *b)
+{
+    bool same = a->n == b->n && a->is_string == b->is_string;
+
+    for (uint32_t i = 0; same && i < a->n; i++)
+        same = !strcmp(a->v[i], b->v[i]);
+    return same;
+}
+
+static bool has_words(const struct words *have, const struct words *wanted)
+{
+    for (unsigned i = 0; i < wanted->n; i++)
+        if (!memchr(have->at, wanted->at[i], have->n))
+            return false;
+    return true;
+}
+
+static bool has_methods(const struct methods *have, const struct methods *wanted)
+{
+    for (unsigned i = 0; i < wanted->n; i++) {
+        bool found = false;
+
+        for (unsigned k = 0; k < have->n; k++)
+            found |= !strcmp(have->v[k], wanted->v[i]);
+        if (!found)
+            return false;
+    }
+    return true;
+}
+
+/* What is there already agrees: it is the same, or a list that has it. */
+static bool agrees(const struct member *row, const void *have, const union slot *said)
+{
+    const struct quantity *q = have;
+
+    switch (row->kind) {
+    case KIND_WORDS:
+        return has_words(have, &said->words);
+    case KIND_STRS:
+        return same_strs(have, &said->strs);
+    case KIND_OWN: /* only methods are said */
+        return has_methods(have, &said->methods);
+    case KIND_STR:
+        return !strcmp(*(const char *const *)have, said->text);
+    case KIND_BOOL:
+        return *(const enum tri *)have == said->tri;
+    default:
+        return q->whole == said->quantity.whole && !(q->real < said->quantity.real) && !(q->real > said->quantity.real);
+    }
+}
+
+static size_t slot_bytes(const struct member *row)
+{
+    switch (row->kind) {
+    case KIND_WORDS:
+        return sizeof(struct words);
+    case KIND_STRS:
+        return sizeof(struct strs);
+    case KIND_OWN:
+        return sizeof(struct methods);
+    case KIND_STR:
+        return sizeof(const char *);
+    case KIND_BOOL:
+        return sizeof(enum tri);
+    default:
+        return sizeof(struct quantity);
+    }
+}
+
+const char *origin_of(const struct origins *o, const void *slot)
+{
+    for (uint32_t i = 0; i < o->n; i++)
+        if (o->v[i].slot == slot)
+            return o->v[i].path;
+    return NULL;
+}
+
+/* A value that was written here does not outlive its reading. */
+static bool keep_strs(struct theirs *t, struct strs *s)
+{
+    for (uint32_t i = 0; i < s->n && !s->is_string; i++) {
+        s->v[i] = arena_str(t->d.arena, s->v[i], strlen(s->v[i]));
+        if (!s->v[i])
+            return false;
+    }
+    return true;
+}
+
+static enum err_code fill(struct theirs *t, const struct target *target, union slot *said)
+{
+    const char *path;
+
+    if (is_filled(target)) {
+        if (agrees(target->row, target->slot, said))
+            return ERR_OK;
+        path = origin_of(&t->e->origins, target->slot);
+        return decode_fail(&t->d, ERR_FIELD_CONFLICT, "contradicts %s: give one of them, or the same", path ? path : target->pointer);
+    }
+    if (target->row->kind == KIND_STRS && !keep_strs(t, &said->strs))
+        return decode_fail(&t->d, ERR_NOMEM, "no room for the request");
+    memcpy(target->slot, said, slot_bytes(target->row));
+    path = theirs_path(t);
+    if (!path || t->e->origins.n == ORIGINS_MAX)
+        return decode_fail(&t->d, ERR_NOMEM, "no room for the request");
+    t->e->origins.v[t->e->origins.n].slot = target->slot;
+    t->e->origins.v[t->e->origins.n++].path = path;
+    return ERR_OK;
+}
+
+enum err_code theirs_say(struct theirs *t, const char *member, const struct json *v)
+{
+    struct target target = target_of(t, member);
+    union slot said;
+    enum err_code rc;
+    bool flag;
+
+    memset(&said, 0, sizeof said);
+    if (target.row->kind == KIND_BOOL && theirs_flag(v, &flag)) {
+        said.tri = flag ? TRI_TRUE : TRI_FALSE;
+        rc = ERR_OK;
+    } else {
+        rc = decode_value(&t->d, target.row, v, &said);
+    }
+    return rc ? rc : fill(t, &target, &said);
+}
+
+enum err_code theirs_say_text(struct theirs *t, const char *member, const char *text)
+{
+    struct json *v = NULL;
+    enum err_code rc = json_parse(text, strlen(text), &json_limits_request, &v, t->d.err);
+
+    if (!rc)
+        rc = theirs_say(t, member, v);
+    json_free(v);
+    return rc;
+}
+
+enum err_code theirs_say_word(struct theirs *t, const char *member, const char *word)
+{
+    char text[128];
+
+    (void)snprintf(text, sizeof text, "\"%.100s\"", word);
+    return theirs_say_text(t, member, text);
+}
+
+enum err_code theirs_say_number(struct theirs *t, const char *member, uint64_t n)
+{
+    char text[32];
+
+    (void)snprintf(text, sizeof text, "%llu", (unsigned long long)n);
+    return theirs_say_text(t, member, text);
+}

@@ -1,0 +1,254 @@
+/* Users' own configs: what several keys, or a key and the model, mean together. */
+#include "api/theirs/theirs.h"
+
+#include "stack/defaults.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Errors are told where the key stands that says it. */
+static void stand_at(struct theirs *t, const char *path)
+{
+    (void)snprintf(t->d.path, sizeof t->d.path, "%s", path ? path : "");
+}
+
+static enum err_code say_at(struct theirs *t, const char *path, const char *member, const char *word)
+{
+    stand_at(t, path);
+    return theirs_say_word(t, member, word);
+}
+
+static enum err_code conflict(struct theirs *t, const char *path, const char *what)
+{
+    stand_at(t, path);
+    return decode_fail(&t->d, ERR_FIELD_CONFLICT, "%s", what);
+}
+
+/* --- method ------------------------------------------------------------------------------------------------------------------------ */
+
+static enum err_code settle_deepspeed(struct theirs *t)
+{
+    char method[16];
+
+    t->e->deepspeed = true;
+    if (t->stage < 3 && t->at.offload_params)
+        return conflict(t, t->at.offload_params, "parameters are offloaded by stage 3 only");
+    if (!t->stage && t->at.offload_optimizer)
+        return conflict(t, t->at.offload_optimizer, "the optimizer is offloaded by stages 1 to 3 only");
+    (void)snprintf(method, sizeof method, "zero%u", t->stage % 4);
+    return say_at(t, t->at.stage ? t->at.stage : "/deepspeed_config", "training.methods", method);
+}
+
+static bool is_tensor_parallel(const struct theirs *t)
+{
+    return t->e->rq.training.tensor_parallel.set && t->e->rq.training.tensor_parallel.whole > 1;
+}
+
+static const char *fsdp_method(const struct theirs *t, unsigned version, bool hybrid)
+{
+    bool keeps = t->reshard == TRI_FALSE || (t->fsdp_method && !strcmp(t->fsdp_method, "fsdp_grad_op"));
+
+    if (version == 2 && is_tensor_parallel(t))
+        return "tp+fsdp2";
+    if (version == 2)
+        return hybrid ? "hsdp2" : keeps ? "fsdp2_noreshard" : "fsdp2";
+    return hybrid ? "hsdp" : t->fsdp_method ? t->fsdp_method : keeps ? "fsdp_grad_op" : "fsdp";
+}
+
+/* torch's two FSDPs. The Trainer and accelerate default to different ones. */
+static enum err_code settle_fsdp(struct theirs *t)
+{
+    unsigned version = t->fsdp_version ? t->fsdp_version : t->distributed ? 1 : stack_defaults_of(&t->e->stack).trainer_fsdp2 ? 2 : 1;
+    bool hybrid = t->replicas > 1 || (t->fsdp_method && !strcmp(t->fsdp_method, "hsdp"));
+    const char *path = t->at.strategy ? t->at.strategy : t->at.distributed;
+    enum err_code rc = ERR_OK;
+
+    stand_at(t, path);
+    if (t->shards > 1 && hybrid)
+        rc = theirs_say_number(t, "training.shard_group", t->shards);
+    return rc ? rc : say_at(t, path, "training.methods", fsdp_method(t, version, hybrid));
+}
+
+static bool is_type(const struct theirs *t, const char *type)
+{
+    return t->distributed && word_among(type, t->distributed, strlen(t->distributed), true);
+}
+
+/* accelerate/parallelism_config.py: replicas beside tensor parallelism are refused there. */
+static const char *multi_gpu_method(const struct theirs *t)
+{
+    return !is_tensor_parallel(t) ? "ddp" : t->replicas > 1 || t->shards > 1 ? "tp+ddp" : "tp";
+}
+
+static enum err_code settle_method(struct theirs *t)
+{
+    bool deepspeed = t->at.stage || t->e->rq.deepspeed_config || t->e->deepspeed || is_type(t, "DEEPSPEED");
+    bool fsdp = t->at.strategy || is_type(t, "FSDP");
+
+    if (deepspeed && fsdp)
+        return conflict(t, t->at.strategy ? t->at.strategy : t->at.distributed, "FSDP and DeepSpeed exclude each other");
+    if (deepspeed)
+        return settle_deepspeed(t);
+    if (fsdp)
+        return settle_fsdp(t);
+    if (is_type(t, "MULTI_GPU"))
+        return say_at(t, t->at.distributed, "training.methods", multi_gpu_method(t));
+    if (is_type(t, "NO"))
+        return say_at(t, t->at.distributed, "training.methods", "single");
+    if (is_type(t, "MEGATRON_LM"))
+        left_out_gap(&t->e->left_out, GAP_OF_ALL, t->at.distributed, "accelerate's Megatron-LM is not modelled yet");
+    return ERR_OK;
+}
+
+static enum err_code settle_offload(struct theirs *t)
+{
+    if (t->at.offload_params)
+        return say_at(t, t->at.offload_params, "training.offload", "optimizer+params");
+    return t->at.offload_optimizer ? say_at(t, t->at.offload_optimizer, "training.offload", "optimizer") : ERR_OK;
+}
+
+/* num_processes counts all GPUs. */
+static enum err_code settle_processes(struct theirs *t)
+{
+    uint64_t machines = t->machines ? t->machines : 1;
+
+    if (!t->processes)
+        return ERR_OK;
+    if (t->processes % machines)
+        return conflict(t, t->at.processes, "these processes do not divide over num_machines");
+    stand_at(t, t->at.processes);
+    return theirs_say_number(t, "cluster.gpus_per_node", t->processes / machines);
+}
+
+/* --- what a config leaves out -------------------------------------------------------------------------------------------------------- */
+
+static enum err_code leave_out(struct theirs *t, const char *member, const char *text, const char *name)
+{
+    if (theirs_is_filled(t, member))
+        return ERR_OK;
+    stand_at(t, "/training_arguments");
+    note(&t->e->assumptions, "training_arguments.%s %s: left out, its default (training_args.py)", name, text);
+    return theirs_say_text(t, member, text);
+}
+
+/* TrainingArguments are a whole: what they leave out is their default, not ours to vary. */
+static enum err_code settle_defaults(struct theirs *t)
+{
+    bool by_global = theirs_is_filled(t, "training.global_batch_size");
+    enum err_code rc = ERR_OK;
+
+    if (!t->e->rq.training_arguments)
+        return ERR_OK;
+    if (!t->find_batch && !by_global)
+        rc = leave_out(t, "training.micro_batch_size", "8", "per_device_train_batch_size");
+    if (!rc && !by_global)
+        rc = leave_out(t, "training.gradient_accumulation_steps", "1", "gradient_accumulation_steps");
+    if (!rc)
+        rc = leave_out(t, "training.gradient_checkpointing", "false", "gradient_checkpointing");
+    if (!rc && t->e->amp == AMP_UNSAID && !theirs_is_filled(t, "training.precision")) {
+        t->e->amp = AMP_NO;
+        t->e->amp_at = "/training_arguments";
+    }
+    return rc;
+}
+
+enum err_code theirs_settle(struct theirs *t)
+{
+    enum err_code rc = settle_method(t);
+
+    if (!rc)
+        rc = settle_offload(t);
+    if (!rc)
+        rc = settle_processes(t);
+    return rc ? rc : settle_defaults(t);
+}
+
+/* --- once the model is known --------------------------------------------------------------------------------------------------------- */
+
+static bool is_sharded(const struct methods *m)
+{
+    return m->n && (strstr(m->v[0], "zero") || strstr(m->v[0], "fsdp") || strstr(m->v[0], "hsdp"));
+}
+
+static const char *without_autocast(enum dtype_saved loaded)
+{
+    return loaded == SAVED_BF16 ? "bf16" : loaded == SAVED_FP16 ? "fp16" : "fp32";
+}
+
+/* What the weights are loaded in: as a key says, else as the release does. */
+static enum dtype_saved loaded(const struct estimate *e)
+{
+    if (e->loaded)
+        return e->loaded;
+    return e->loads_as_saved || stack_defaults_of(&e->stack).loads_as_saved ? e->model.arch.saved : SAVED_FP32;
+}
+
+/* DeepSpeed keeps an fp32 master, accelerate casts what FSDP trains to fp32; else the weights are as loaded. */
+static const char *precision_of(const struct estimate *e)
+{
+    enum dtype_saved weights = loaded(e);
+    bool autocast = (weights == SAVED_BF16 || weights == SAVED_FP16) && !is_sharded(&e->rq.training.methods);
+
+    if (e->amp == AMP_NO)
+        return without_autocast(weights);
+    if (e->amp == AMP_BF16)
+        return autocast ? "bf16-autocast" : "bf16-mixed";
+    return autocast && weights == SAVED_FP16 ? "fp16-autocast" : "fp16-mixed";
+}
+
+/* An explicit precision says more than a flag does; it may not say the opposite. */
+static bool allows(enum amp amp, const char *word)
+{
+    bool mixed = strstr(word, "autocast") || strstr(word, "mixed");
+
+    return amp == AMP_NO ? !mixed : mixed && !strncmp(word, amp == AMP_BF16 ? "bf16" : "fp16", 4);
+}
+
+static enum err_code settle_precision(struct estimate *e)
+{
+    struct words *w = &e->rq.training.precision;
+    const char *word;
+
+    if (e->amp == AMP_UNSAID)
+        return ERR_OK;
+    for (unsigned i = 0; i < w->n; i++)
+        if (!allows(e->amp, precision_words[w->at[i]].name))
+            return err_set(e->call->err, ERR_FIELD_CONFLICT, e->amp_at, "contradicts /training/precision: give one of them, or the same");
+    if (w->n)
+        return ERR_OK;
+    word = precision_of(e);
+    *w = (struct words){.n = 1, .at = {(uint8_t)word_find(precision_words, word, strlen(word))}};
+    return ERR_OK;
+}
+
+static void whole(struct quantity *q, uint64_t n)
+{
+    if (!q->set)
+        *q = (struct quantity){.set = true, .whole = n, .real = (double)n};
+}
+
+/* integrations/deepspeed.py trainer_config_finalize. */
+static void settle_buckets(struct estimate *e)
+{
+    struct buckets_request *b = &e->rq.training.buckets;
+    const struct methods *m = &e->rq.training.methods;
+    uint64_t hidden = e->model.arch.hidden;
+
+    if (e->auto_buckets.reduce)
+        whole(&b->reduce_elems, hidden * hidden);
+    if (!m->n || !strstr(m->v[0], "zero3"))
+        return;
+    if (e->auto_buckets.prefetch)
+        whole(&b->prefetch_elems, hidden * hidden * 9 / 10);
+    if (e->auto_buckets.persistence)
+        whole(&b->persistence_elems, 10 * hidden);
+}
+
+enum err_code theirs_resolve(struct estimate *e)
+{
+    enum err_code rc = settle_precision(e);
+
+    if (!rc && e->model.has_program)
+        settle_buckets(e);
+    return rc;
+}

@@ -1,0 +1,259 @@
+/* Users' own configs: the walk through their keys. */
+#include "api/theirs/theirs.h"
+
+#include "api/request/query.h"
+#include "api/decode/unknown.h"
+#include "api/theirs/yaml_text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *theirs_path(struct theirs *t)
+{
+    return arena_str(t->d.arena, t->d.path, strlen(t->d.path));
+}
+
+bool theirs_flag(const struct json *v, bool *ret)
+{
+    const char *s = json_str(v);
+    uint64_t n;
+
+    if (json_bool(v, ret))
+        return true;
+    if (json_uint64(v, &n) && n < 2) {
+        *ret = n;
+        return true;
+    }
+    if (!s || !word_among("true|false|yes|no", s, strlen(s), true))
+        return false;
+    *ret = word_among("true|yes", s, strlen(s), true);
+    return true;
+}
+
+enum err_code theirs_flag_only(struct theirs *t, const struct json *v, bool *ret)
+{
+    if (theirs_flag(v, ret))
+        return ERR_OK;
+    return decode_fail(&t->d, ERR_FIELD_TYPE, "must be true or false, not %s", json_type_name(json_type(v)));
+}
+
+enum err_code theirs_read_flag(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    const char *value = strchr(key->member, '=');
+    const char *member = arena_str(t->d.arena, key->member, (size_t)(value - key->member));
+    bool on;
+    enum err_code rc = theirs_flag_only(t, v, &on);
+
+    if (!rc && !member)
+        rc = decode_fail(&t->d, ERR_NOMEM, "no room for the request");
+    return rc || !on ? rc : theirs_say_text(t, member, value + 1);
+}
+
+/* Of DeepSpeed's config: what is in the file may be in the request. */
+enum err_code theirs_read_file_name(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    (void)key;
+    (void)v;
+    if (t->e->rq.deepspeed_config)
+        return ERR_OK;
+    return decode_fail(&t->d, ERR_FIELD_VALUE, "is the name of a file on your side: give what is in it as the request's deepspeed_config");
+}
+
+enum err_code theirs_say_amp(struct theirs *t, enum amp amp)
+{
+    struct estimate *e = t->e;
+
+    if (e->amp != AMP_UNSAID && e->amp != amp)
+        return decode_fail(&t->d, ERR_FIELD_CONFLICT, "contradicts %s: give one of them, or the same", e->amp_at);
+    e->amp = amp;
+    e->amp_at = theirs_path(t);
+    return ERR_OK;
+}
+
+/* --- the walk ------------------------------------------------------------------------------------------------------------------- */
+
+static enum err_code walk_within(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    if (json_type(v) == JSON_OBJECT)
+        return theirs_walk(t, v, key->keys, false);
+    if (json_str(v))
+        return decode_fail(&t->d, ERR_FIELD_VALUE, "is the name of a file on your side: give what is in it");
+    return decode_fail(&t->d, ERR_FIELD_TYPE, "must be an object, not %s", json_type_name(json_type(v)));
+}
+
+static bool is_auto(const struct json *v)
+{
+    return json_str(v) && !strcmp(json_str(v), "auto");
+}
+
+static enum err_code read_key(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    switch (key->effect) {
+    case SAYS:
+        return is_auto(v) ? ERR_OK : theirs_say(t, key->member, v); /* auto: what the request says, or its default */
+    case WITHIN:
+        return walk_within(t, key, v);
+    case READ:
+        return key->read(t, key, v);
+    case MOVED:
+        if (!theirs_is_neutral(key, v))
+            theirs_gap(&t->d, key->member);
+        return ERR_OK;
+    case NOTED:
+        if (!theirs_is_neutral(key, v))
+            note(t->d.warnings, "%.100s: the figures are those of a training step; %s", t->d.path, key->member);
+        return ERR_OK;
+    case QUIET:
+    case ALSO:
+        break;
+    }
+    return ERR_OK;
+}
+
+/* "/training/seq_len" and "training.seq_len" */
+static bool pointer_is(const char *pointer, const char *dotted)
+{
+    for (pointer++; *pointer && (*pointer == *dotted || (*pointer == '/' && *dotted == '.')); pointer++)
+        dotted++;
+    return !*pointer && !*dotted;
+}
+
+/* What the file calls a member of ours. */
+static const char *their_name(const struct lexicon *names, const char *pointer, char text[POINTER_BYTES])
+{
+    for (uint32_t i = 0; pointer && i < names->n; i++) {
+        const struct their_key *key = names->v[i].row;
+
+        if (key->effect == SAYS && pointer_is(pointer, key->member)) {
+            (void)snprintf(text, POINTER_BYTES, "%.*s", (int)names->v[i].bytes, names->v[i].name);
+            return text;
+        }
+    }
+    return NULL;
+}
+
+static enum err_code unknown_key(struct theirs *t, const struct lexicon *names, size_t parent, const char *name, bool complete)
+{
+    char text[POINTER_BYTES];
+    const struct lexicon_entry *near = lexicon_near(names, name);
+    const char *theirs = near ? NULL : their_name(names, alias_of(name), text);
+
+    if (theirs)
+        return unknown_refuse(&t->d, name, theirs);
+    if (complete && !near)
+        return decode_fail(&t->d, ERR_UNKNOWN_MEMBER, "is no key that accelerate knows: it refuses the file");
+    return unknown_member(&t->d, parent, name, names);
+}
+
+/* Rows of a table, and of those that stand in it as a whole. `l` NULL: counts their names. */
+static size_t add_keys(struct lexicon *l, const struct their_key *keys)
+{
+    size_t n = 0;
+
+    for (const struct their_key *k = keys; k->names; k++) {
+        n += k->effect == ALSO ? add_keys(l, k->keys) : lexicon_count(k->names);
+        if (l && k->effect != ALSO)
+            lexicon_add(l, k->names, k);
+    }
+    return n;
+}
+
+static enum err_code list_keys(struct theirs *t, const struct their_key *keys, struct lexicon *ret)
+{
+    lexicon_init(ret, t->d.arena, add_keys(NULL, keys));
+    (void)add_keys(ret, keys);
+    return ret->full ? decode_fail(&t->d, ERR_NOMEM, "no room for the request") : ERR_OK;
+}
+
+static enum err_code walk_keys(struct theirs *t, const struct json *doc, const struct their_key *keys, bool complete)
+{
+    size_t n = strlen(t->d.path), i = 0;
+    const bool *counts = members_that_count(t->d.arena, doc);
+    struct lexicon names;
+    enum err_code rc = list_keys(t, keys, &names);
+
+    if (!counts)
+        return rc ? rc : decode_fail(&t->d, ERR_NOMEM, "no room for the request");
+    json_each (v, doc) {
+        bool last = counts[i++];
+        const struct their_key *key = last && !rc ? lexicon_find(&names, json_name(v)) : NULL;
+
+        if (rc || !last || (json_type(v) == JSON_NULL && key))
+            continue;
+        decode_path_push(&t->d, json_name(v));
+        rc = key ? read_key(t, key, v) : unknown_key(t, &names, n, json_name(v), complete);
+        if (!rc)
+            t->d.path[n] = 0;
+    }
+    return rc;
+}
+
+enum err_code theirs_walk(struct theirs *t, const struct json *doc, const struct their_key *keys, bool complete)
+{
+    const struct json *outer = t->doc;
+    enum err_code rc;
+
+    if (!json_first(doc))
+        return ERR_OK;
+    t->doc = doc;
+    rc = walk_keys(t, doc, keys, complete);
+    t->doc = outer;
+    return rc;
+}
+
+/* --- the three ------------------------------------------------------------------------------------------------------------------ */
+
+/* A file's text as it stands: JSON, else YAML. */
+static enum err_code read_text(struct theirs *t, const char *text, struct json **ret)
+{
+    size_t blank = strspn(text, " \t\r\n");
+    enum err_code rc = text[blank] == '{' ? json_parse(text, strlen(text), &json_limits_config, ret, t->d.err)
+                                          : yaml_parse(text, strlen(text), t->d.arena, ret, t->d.err);
+
+    if (rc)
+        return decode_fail(&t->d, rc == ERR_NOMEM ? rc : ERR_FIELD_VALUE, "%.300s", t->d.err->detail);
+    return json_type(*ret) == JSON_OBJECT
+               ? ERR_OK
+               : decode_fail(&t->d, ERR_FIELD_TYPE, "must hold an object, not %s", json_type_name(json_type(*ret)));
+}
+
+static enum err_code read_config(struct theirs *t, const char *name, const struct json *given, const struct their_key *keys,
+                                 struct json **owned)
+{
+    const struct json *doc = given;
+    enum err_code rc = ERR_OK;
+
+    if (!given)
+        return ERR_OK;
+    (void)snprintf(t->d.path, sizeof t->d.path, "/%s", name);
+    if (json_str(given)) {
+        rc = read_text(t, json_str(given), owned);
+        doc = *owned;
+    }
+    if (!rc)
+        rc = theirs_walk(t, doc, keys, keys == accelerate_keys);
+    if (!rc && keys == accelerate_keys && !json_get(doc, "distributed_type"))
+        rc = err_set(t->d.err, ERR_FIELD_MISSING, "/accelerate_config/distributed_type", "accelerate refuses a file without it");
+    return rc;
+}
+
+enum err_code theirs_read(struct estimate *e)
+{
+    const struct estimate_request *rq = &e->rq;
+    struct theirs *t = arena_new(e->call->arena, struct theirs);
+    enum err_code rc;
+
+    if (!rq->training_arguments && !rq->accelerate_config && !rq->deepspeed_config)
+        return ERR_OK;
+    if (!t)
+        return err_set(e->call->err, ERR_NOMEM, "", "no room for the request");
+    t->e = e;
+    t->d = (struct decoding){
+        .arena = e->call->arena, .warnings = &e->warnings, .err = e->call->err, .left_out = &e->left_out, .root = estimate_members};
+    rc = read_config(t, "training_arguments", rq->training_arguments, trainer_keys, &e->owned[0]);
+    if (!rc)
+        rc = read_config(t, "accelerate_config", rq->accelerate_config, accelerate_keys, &e->owned[1]);
+    if (!rc)
+        rc = read_config(t, "deepspeed_config", rq->deepspeed_config, deepspeed_keys, &e->owned[2]);
+    return rc ? rc : theirs_settle(t);
+}

@@ -1,0 +1,115 @@
+/*
+ * theirs.h - the configs that users already have, read as they stand.
+ *
+ * Purpose   deepspeed_config, accelerate_config and training_arguments say the same things as a request, by other names. A table a
+ *           dialect maps its keys onto members; what they say fills what the request leaves out.
+ * Rules     A key that contradicts an explicit member, or another config, is refused, naming both. Unknown keys are noted. Keys that
+ *           take no GPU memory are known and silent; those that do and have no model are noted when they are set.
+ *           "auto" is what transformers fills in: integrations/deepspeed.py, HfTrainerDeepSpeedConfig (5.23.0 and 4.40.0 alike).
+ * Source    named at the head of each table: file and version.
+ */
+#ifndef API_THEIRS_THEIRS_H
+#define API_THEIRS_THEIRS_H
+
+#include "api/answer/estimate.h"
+
+enum their_effect {
+    SAYS,   /* what `member` means, read as that member is */
+    QUIET,  /* known; no GPU memory in it */
+    MOVED,  /* known; moves memory or time and has no model: a gap unless it is neutral. `member` says what it is */
+    NOTED,  /* known; around the step, whose figures it leaves as they are: a line when it is set */
+    WITHIN, /* an object with keys of its own */
+    READ,   /* a function of its own */
+    ALSO    /* the rows of another table */
+};
+
+struct theirs;
+struct their_key;
+typedef enum err_code their_reader(struct theirs *t, const struct their_key *key, const struct json *v);
+
+struct their_key {
+    const char *names; /* joined by '|' */
+    enum their_effect effect;
+    const char *member; /* "training.seq_len" */
+    const char *
+        neutral; /* of MOVED: values that change nothing, joined by '|'; NULL: off (false, 0, "", "none", an empty list); NEVER: only null */
+    const struct their_key *keys;
+    their_reader *read;
+};
+
+/* The tables, each ended by an empty row. */
+extern const struct their_key deepspeed_keys[], accelerate_keys[], trainer_keys[], fsdp_keys[], parallelism_keys[], peft_keys[], trl_keys[],
+    llama_factory_keys[], axolotl_keys[], theirs_model_init_keys[];
+
+/* Readers of more than one table. */
+their_reader theirs_read_stage, theirs_read_device, theirs_read_fsdp, theirs_read_fsdp_version, theirs_read_file_name, theirs_read_dtype,
+    theirs_read_layer_class, theirs_read_attention, theirs_read_targets;
+/* A flag that says one value of a member when it is on. `member`: "training.optimizer=\"adafactor\"". */
+their_reader theirs_read_flag;
+
+/* The hook of a request's decoding (decode.h): a member of training or lora that another tool's table knows. What takes no memory is
+ * silently fine, what has no model is a gap, and what has a name of ours is refused with it. */
+enum err_code theirs_known(struct decoding *d, const struct member *members, const struct json *v, bool *ret_known);
+
+/* A row each; names_ are joined by '|'. */
+#define KEYS(names_, ...)            \
+    {                                \
+        .names = names_, __VA_ARGS__ \
+    }
+#define SAY(names_, member_)              KEYS(names_, .effect = SAYS, .member = member_)
+#define FLAG(names_, member_)             BY(theirs_read_flag, names_, member_)
+#define BY(read_, names_, member_)        KEYS(names_, .effect = READ, .read = read_, .member = member_)
+#define NEVER                             ""
+#define MOVES(names_, what)               KEYS(names_, .effect = MOVED, .member = what)
+#define MOVES_BUT(neutral_, names_, what) KEYS(names_, .effect = MOVED, .member = what, .neutral = neutral_)
+#define NOTE(names_, what)                KEYS(names_, .effect = NOTED, .member = what)
+#define KNOWN(names_)                     KEYS(names_, .effect = QUIET)
+#define TABLE(keys_)                      KEYS("-", .effect = ALSO, .keys = keys_)
+#define OBJECT(names_, keys_)             KEYS(names_, .effect = WITHIN, .keys = keys_)
+
+struct theirs {
+    struct estimate *e;
+    struct decoding d;      /* path: of the key that is being read */
+    const struct json *doc; /* the object that holds it */
+    struct {                /* where these were said; NULL: nowhere */
+        const char *stage, *strategy, *distributed, *processes, *offload_optimizer, *offload_params;
+    } at;
+    unsigned stage, fsdp_version;
+    const char *fsdp_method; /* of version 1: "fsdp_grad_op" */
+    const char *distributed; /* accelerate's distributed_type */
+    uint64_t machines, processes, replicas, shards;
+    enum tri reshard;
+    bool find_batch;
+};
+
+/* One value for one member, as the key at d.path says. */
+MUST_CHECK enum err_code theirs_say(struct theirs *t, const char *member, const struct json *v);
+/* The same, of a value that is written here: "\"zero3\"", "4". */
+MUST_CHECK enum err_code theirs_say_text(struct theirs *t, const char *member, const char *json);
+MUST_CHECK enum err_code theirs_say_word(struct theirs *t, const char *member, const char *word);
+MUST_CHECK enum err_code theirs_say_number(struct theirs *t, const char *member, uint64_t n);
+
+/* Autocast, said by a flag or a word at d.path. */
+MUST_CHECK enum err_code theirs_say_amp(struct theirs *t, enum amp amp);
+
+/* All keys of an object. `complete`: what is unknown is refused, as its own reader does. */
+MUST_CHECK enum err_code theirs_walk(struct theirs *t, const struct json *doc, const struct their_key *keys, bool complete);
+
+/* A gap at d.path: "training_arguments.neftune_noise_alpha is not modelled yet: NEFTune's noise". */
+void theirs_gap(struct decoding *d, const char *what);
+/* Whether a value of a MOVED row changes nothing. */
+bool theirs_is_neutral(const struct their_key *key, const struct json *v);
+
+/* true, "true", "yes", 1: as YAML files write it. */
+bool theirs_flag(const struct json *v, bool *ret);
+/* The same where nothing else is taken. */
+MUST_CHECK enum err_code theirs_flag_only(struct theirs *t, const struct json *v, bool *ret);
+/* A copy of d.path. */
+const char *theirs_path(struct theirs *t);
+/* Whether the request, or a config before, has filled a member. */
+bool theirs_is_filled(struct theirs *t, const char *member);
+
+/* What several keys together mean: method, offload, GPUs a node. */
+MUST_CHECK enum err_code theirs_settle(struct theirs *t);
+
+#endif

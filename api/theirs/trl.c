@@ -1,0 +1,104 @@
+/*
+ * What trl's configs have beside TrainingArguments: SFTConfig and ModelConfig, and the names that only another trainer's config has.
+ *
+ * Source    trl 1.16.0, 0.23.1, 0.19.1, 0.12.2, 0.9.6 and 0.8.6 trainer/..._config.py, scripts/utils.py: every field of SFTConfig, DPOConfig,
+ *           KTOConfig, RewardConfig, GRPOConfig, RLOOConfig, DistillationConfig and ModelConfig is here (tests/data/members).
+ */
+#include "api/theirs/theirs.h"
+
+#include <string.h>
+
+/* SFTConfig.loss_type, or another trainer's. 1.16.0 computes "nll" a chunk of the tokens at a time, without all logits; "chunked_nll" is its older name. */
+static enum err_code read_loss(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    const char *s = json_str(v);
+
+    if (s && word_among("nll|chunked_nll", s, strlen(s), false))
+        return theirs_say_word(t, key->member, "chunked_nll");
+    theirs_gap(&t->d, "a loss of trl's own");
+    return ERR_OK;
+}
+
+const struct their_key trl_keys[] = {
+    SAY("max_length|max_seq_length", "training.seq_len"),
+    SAY("packing", "training.packing"),
+    BY(read_loss, "loss_type", "training.loss"),
+    OBJECT("model_init_kwargs", theirs_model_init_keys),
+    BY(theirs_read_dtype, "dtype|torch_dtype", "training.precision"),
+    BY(theirs_read_attention, "attn_implementation", "training.attention"),
+    FLAG("use_peft", "training.tuning=\"lora\""),
+    SAY("lora_r", "training.lora.rank"),
+    SAY("lora_alpha", "training.lora.alpha"),
+    SAY("lora_dropout", "training.lora.dropout"),
+    BY(theirs_read_targets, "lora_target_modules", "training.lora.target_modules"),
+    SAY("lora_modules_to_save", "training.lora.modules_to_save"),
+    MOVES("lora_target_parameters", "adapters on parameters"),
+    FLAG("load_in_8bit", "training.quantization=\"int8\""),
+    FLAG("load_in_4bit", "training.quantization=\"nf4-dq\""),
+    FLAG("use_liger", "training.liger_kernels=[\"rope\",\"rms_norm\",\"swiglu\",\"fused_linear_cross_entropy\"]"),
+    MOVES("padding_free", "padding-free batches"),
+    MOVES("activation_offloading", "kept activations on the host"),
+    MOVES("router_aux_loss_coef", "the auxiliary loss of experts"),
+    MOVES("use_liger_loss", "Liger's losses"),
+    KNOWN(
+        "packing_strategy|eval_packing|dataset_text_field|dataset_kwargs|dataset_num_proc|dataset_batch_size|num_of_sequences|chars_per_token|"
+        "pad_token|eos_token|pad_to_multiple_of|completion_only_loss|assistant_only_loss|chat_template_path|shuffle_dataset|truncation_mode|"
+        "trust_remote_code|chat_template_kwargs"),
+    KNOWN(
+        "model_name_or_path|model_revision|lora_task_type|use_rslora|bnb_4bit_quant_type|use_bnb_nested_quant|bnb_4bit_quant_storage|dataset_name|"
+        "dataset_config|dataset_train_split|dataset_test_split|dataset_streaming|ignore_bias_buffers|dataset_mixer|datasets|callbacks|"
+        "exp_name|tracker_project_name|tracker_kwargs|accelerator_kwargs|project_kwargs|logdir|sanity_check|log_with|task_name|num_epochs"),
+    /* DPO, KTO, reward models */
+    MOVES(
+        "beta|label_smoothing|use_weighting|f_divergence_type|f_alpha_divergence_coef|discopop_tau|loss_weights|ld_alpha|desirable_weight|"
+        "undesirable_weight|center_rewards_coefficient|rpo_alpha|cpo_alpha|tpo_alpha|tpo_l_gamma|disable_dropout|reference_free|"
+        "precompute_ref_log_probs|precompute_ref_batch_size|sync_ref_model|force_use_ref_model|ref_model_init_kwargs|ref_adapter_name|"
+        "model_adapter_name|max_prompt_length|max_target_length|use_logits_to_keep|generate_during_eval|is_encoder_decoder",
+        "a trainer of trl's other than SFTTrainer"),
+    KNOWN("simpo_gamma|ref_model_mixup_alpha|ref_model_sync_steps|label_pad_token_id|padding_value|base_model_attribute_name|tools"),
+    /* GRPO, RLOO, PPO, distillation */
+    MOVES(
+        "num_generations|max_completion_length|response_length|use_vllm|num_iterations|steps_per_generation|"
+        "generation_batch_size|reward_weights|"
+        "cast_lm_head_to_fp32|scale_rewards|reward_model|reward_model_path|sft_model_path|num_ppo_epochs|mini_batch_size|"
+        "num_mini_batches|local_rollout_forward_batch_size|rloo_k|kl_coef|teacher_model_name_or_path|lmbda|seq_kd|teacher_temperature|"
+        "importance_sampling_level|epsilon|use_transformers_continuous_batching|entropy_coef|use_adaptive_entropy|mask_truncated_completions|"
+        "backward_batch_size|forward_batch_size|optimize_cuda_cache|optimize_device_cache|total_episodes|whiten_rewards|use_uld_loss|"
+        "max_tool_calling_iterations|top_entropy_quantile|delta|epsilon_high|distillation_mode|distillation_alpha|distillation_weight",
+        "a trainer of trl's other than SFTTrainer"),
+    KNOWN(
+        "max_new_tokens|num_generations_eval|ds3_gather_for_generation|temperature|top_p|top_k|min_p|generation_kwargs|repetition_penalty|"
+        "cache_implementation|vllm_mode|vllm_model_impl|vllm_enable_sleep_mode|vllm_structured_outputs_regex|vllm_server_base_url|"
+        "vllm_server_host|vllm_server_port|vllm_server_timeout|vllm_group_port|vllm_gpu_memory_utilization|vllm_max_model_length|"
+        "vllm_tensor_parallel_size|vllm_guided_decoding_regex|vllm_sync_frequency|sapo_temperature_neg|sapo_temperature_pos|vespo_k_pos|"
+        "vespo_lambda_pos|vespo_k_neg|vespo_lambda_neg|multi_objective_aggregation|entropy_coef_min|entropy_coef_max|entropy_coef_delta|"
+        "entropy_target|vllm_importance_sampling_correction|vllm_importance_sampling_mode|vllm_importance_sampling_clip_max|"
+        "vllm_importance_sampling_clip_min|vllm_importance_sampling_cap|off_policy_mask_threshold|use_bias_correction_kl|log_completions|"
+        "log_multimodal|num_completions_to_print|log_unique_prompts|log_completions_hub_repo|log_completions_steps|"
+        "transformers_continuous_batching_config|use_transformers_paged|normalize_advantages|normalize_advantage|normalize_reward|"
+        "reward_clip_range|teacher_model_revision|teacher_model_init_kwargs|wandb_log_unique_prompts|num_sample_generations|"
+        "stop_token|stop_token_id|missing_eos_penalty|kl_estimator|cliprange|cliprange_value|vf_coef|gamma|lam|kl_penalty|"
+        "adap_kl_ctrl|init_kl_coef|target_kl|horizon|score_clip|use_score_norm|use_score_scaling|token_level_kl|step_separator|train_on_last_step_only"),
+    /* scripts of older releases and experimental trainers */
+    MOVES(
+        "add_tail_bucket|allow_tf32|alpha|async_reward_computation|beta1|beta2|compare_steps|diagnostics_flat_tolerance|"
+        "diagnostics_warning_interval|distillation_add_tail|distillation_is_clip|distillation_objective|distillation_topk|"
+        "dont_reprompt_on_self_success|early_stopping|environment_feedback_only_without_solution|feedback_template|filter_all_incorrect|"
+        "fork_threshold_tokens|generate_from_teacher|global_backward_batch_size|gpu_memory_utilization|heartbeat_stale_after_s|"
+        "include_environment_feedback|is_peft_model|iw_opd_epsilon|iw_opd_gamma|judge|log_image_freq|loss_add_tail|loss_top_k|"
+        "max_density_ratio|max_inflight_tasks|max_reprompt_len|max_staleness|max_workers|min_density_ratio|mixture_coef|"
+        "model_name|negative_prompts|non_eos_penalty|num_checkpoint_limit|num_loss_tokens_to_skip|num_value_samples|penalty_reward_value|"
+        "per_prompt_stat_tracking|per_prompt_stat_tracking_buffer_size|per_prompt_stat_tracking_min_count|prompt_sample_size|"
+        "push_to_hub_if_best_kwargs|query_dataset|queue_maxsize|ratio_threshold|remove_thinking_from_demonstration|reprompt_template|"
+        "request_timeout|resume_from|reverse_kl_top_1_mode|sample_batch_size|sample_eta|sample_guidance_scale|sample_num_batches_per_epoch|"
+        "sample_num_steps|save_freq|solution_template|steps|success_reward_threshold|target|teacher_model_kind|teacher_model_server_url|"
+        "teacher_prompt_template|teacher_server_urls|teacher_sync_steps|teacher_tokenizer_name_or_path|teacher_top_k|teacher_update_rate|"
+        "token_budget|train_adam_beta1|train_adam_beta2|train_adam_epsilon|train_adam_weight_decay|train_adv_clip_max|train_cfg|"
+        "train_clip_range|train_gradient_accumulation_steps|train_learning_rate|train_max_grad_norm|train_num_inner_epochs|"
+        "train_timestep_fraction|train_use_8bit_adam|truncated_backprop_rand|truncated_backprop_timestep|truncated_rand_backprop_minmax|"
+        "uld_crossentropy_weight|uld_distillation_weight|uld_hybrid_matched_weight|uld_hybrid_unmatched_weight|uld_skip_student_eos|"
+        "uld_skip_teacher_eos|uld_student_temperature|uld_teacher_temperature|uld_token_merge_strategy|uld_use_hybrid_loss|"
+        "use_extended_uld|use_successful_as_teacher|use_teacher_server|weight_sync_steps|weight_sync_timeout",
+        "a trainer of trl's other than SFTTrainer"),
+    {0},
+};

@@ -1,0 +1,108 @@
+/* How people write things: words in many spellings, and lines for them to read. */
+#include "api/decode/decode.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void note(struct notes *notes, const char *fmt, ...)
+{
+    char text[320];
+    va_list ap;
+    int n;
+
+    if (notes->n == NOTES_MAX)
+        return;
+    va_start(ap, fmt);
+    n = vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    if (n < 0)
+        return;
+    notes->v[notes->n] = arena_str(notes->arena, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+    if (notes->v[notes->n])
+        notes->n++;
+}
+
+static bool is_joint(char c)
+{
+    return c == ' ' || c == '-' || c == '_';
+}
+
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+bool word_same(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
+{
+    size_t i = 0, j = 0;
+
+    for (;;) {
+        while (i < a_bytes && is_joint(a[i]))
+            i++;
+        while (j < b_bytes && is_joint(b[j]))
+            j++;
+        if (i == a_bytes || j == b_bytes)
+            return i == a_bytes && j == b_bytes;
+        if (lower(a[i++]) != lower(b[j++]))
+            return false;
+    }
+}
+
+bool word_among(const char *joined, const char *text, size_t bytes, bool folded)
+{
+    for (const char *p = joined; p && *p;) {
+        size_t n = strcspn(p, "|");
+
+        if (folded ? word_same(p, n, text, bytes) : n == bytes && !memcmp(p, text, n))
+            return true;
+        p += n + (p[n] == '|');
+    }
+    return false;
+}
+
+int word_find(const struct word *words, const char *text, size_t bytes)
+{
+    for (int i = 0; words[i].name; i++)
+        if (word_same(words[i].name, strlen(words[i].name), text, bytes) || word_among(words[i].also, text, bytes, true))
+            return i;
+    return -1;
+}
+
+enum { NEAR_MAX_BYTES = 48 };
+
+/* Levenshtein's distance, a row at a time. */
+static size_t distance(const char *a, size_t na, const char *b, size_t nb)
+{
+    size_t row[NEAR_MAX_BYTES + 1];
+
+    for (size_t j = 0; j <= nb; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= na; i++) {
+        size_t diagonal = row[0];
+
+        row[0] = i;
+        for (size_t j = 1; j <= nb; j++) {
+            size_t changed = diagonal + (lower(a[i - 1]) != lower(b[j - 1]));
+
+            diagonal = row[j];
+            row[j] = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
+            if (changed < row[j])
+                row[j] = changed;
+        }
+    }
+    return row[nb];
+}
+
+void word_nearer(const char *name, const char *typed, const char **best, size_t *least)
+{
+    size_t n = strlen(name), m = strlen(typed), d;
+
+    if (n > NEAR_MAX_BYTES || m > NEAR_MAX_BYTES || m < 3)
+        return;
+    d = distance(name, n, typed, m);
+    if (d < *least && d <= 1 + m / 4) {
+        *least = d;
+        *best = name;
+    }
+}

@@ -1,0 +1,297 @@
+/* The closed vocabularies of training and inference. What a word says stands in GET /methods and /dtypes. */
+#include "api/words/words.h"
+
+#include "plan/plan.h"
+
+/* Known, accepted, not modelled yet. */
+#define LATER(name, says)                 \
+    {                                     \
+        name, WORD_UNMODELLED, NULL, says \
+    }
+#define LATER_TOO(name, also, says)       \
+    {                                     \
+        name, WORD_UNMODELLED, also, says \
+    }
+
+const struct word workload_words[] = {
+    {"finetune", 0, "fine-tune|finetuning|training", "Training steps: forward, backward, optimizer."},
+    LATER("inference", "Prompts in, tokens out: weights and KV cache."),
+    {0},
+};
+
+const struct word tuning_words[] = {
+    {"full", TUNING_FULL, NULL, "Every parameter is trained."},
+    {"lora", TUNING_LORA, NULL, "The base is frozen; low-rank adapters on its linear layers are trained (peft)."},
+    LATER("qlora", "LoRA on a base whose linear layers are quantised to 4 bits (bitsandbytes)."),
+    {0},
+};
+
+const struct word quantization_words[] = {
+    {"none", 0, NULL, "Weights as loaded."},
+    LATER_TOO("int8", "8bit|llm.int8|8", "bitsandbytes LLM.int8(): 8-bit linear weights."),
+    LATER_TOO("nf4", "int4|4bit", "bitsandbytes 4-bit NormalFloat, two values a byte."),
+    LATER_TOO("nf4-dq", "nf4-double-quant|4", "nf4 whose scales are quantised too."),
+    LATER("gptq4", "A GPTQ checkpoint of 4 bits."),
+    LATER("gptq8", "A GPTQ checkpoint of 8 bits."),
+    LATER("awq4", "An AWQ checkpoint of 4 bits."),
+    {0},
+};
+
+const struct word prepare_kbit_words[] = {
+    {"none", 0, NULL, "What is not quantised keeps its dtype."},
+    LATER("peft", "prepare_model_for_kbit_training: what is not quantised becomes fp32."),
+    LATER("trl", "As peft, after which embedding and head are cast back to half."),
+    {0},
+};
+
+const struct word precision_words[] = {
+    {"bf16", PRECISION_BF16, "bfloat16", "Weights, gradients and states in bf16."},
+    {"bf16-autocast", PRECISION_BF16_AUTOCAST, "bfloat16-autocast",
+     "bf16 weights under autocast: the Trainer's bf16=True on a checkpoint loaded in bf16."},
+    {"bf16-mixed", PRECISION_BF16_MIXED, "bfloat16-mixed",
+     "fp32 weights under bf16 autocast; under DeepSpeed bf16 weights with an fp32 master."},
+    {"fp16", PRECISION_FP16, "float16|half", "Weights, gradients and states in fp16."},
+    {"fp16-autocast", PRECISION_FP16_AUTOCAST, "float16-autocast", "fp16 weights under autocast with a GradScaler: adapters only."},
+    {"fp16-mixed", PRECISION_FP16_MIXED, "float16-mixed", "fp32 weights under fp16 autocast with a GradScaler."},
+    {"fp32", PRECISION_FP32, "float32|float", "Everything in fp32."},
+    {0},
+};
+
+const struct word float8_words[] = {
+    {"none", 0, NULL, "No float8 products."},
+    LATER("tensorwise", "torchao float8 linear layers, one scale a tensor."),
+    LATER("rowwise", "torchao float8 linear layers, one scale a row."),
+    LATER("rowwise_with_gw_hp", "rowwise, with the weight's gradient in high precision."),
+    LATER("mxfp8", "Microscaling float8: one scale a block of 32."),
+    {0},
+};
+
+const struct word checkpointing_words[] = {
+    {"false", TRI_FALSE, "none|off|no", "Activations are kept for backward."},
+    {"true", TRI_TRUE, "full|on|yes", "Each layer keeps its input and is recomputed in backward."},
+    LATER_TOO("selective_op", "selective", "Products and attention are kept, the rest is recomputed."),
+    LATER("every_2nd_layer", "Every other layer is recomputed."),
+    {0},
+};
+
+const struct word attention_words[] = {
+    {"sdpa", ATTENTION_SDPA, NULL, "torch's scaled_dot_product_attention, which picks its kernel."},
+    {"eager", ATTENTION_EAGER, NULL, "Written out: scores of length x length are kept."},
+    {"flash_attention_2", ATTENTION_FLASH_2, "flash_attn_2|flash_attention|fa2", "The flash-attn package."},
+    LATER_TOO("flash_attention_3", "flash_attn_3|fa3", "The kernels of FlashAttention 3."),
+    LATER_TOO("flex_attention", "flex_attn|flex", "torch's flex_attention, which compiles its kernel."),
+    {0},
+};
+
+const struct word loss_words[] = {
+    {"hf", 0, NULL, "The cross-entropy of the transformers release, over all logits."},
+    LATER("liger", "Liger's fused linear cross-entropy: logits a chunk at a time."),
+    LATER("chunked", "Logits and loss a chunk of the sequence at a time."),
+    LATER_TOO("cut_cross_entropy", "cce", "Apple's cut cross-entropy: no logits in memory."),
+    LATER("chunked_nll", "trl's own loss: head and cross-entropy a chunk of the tokens at a time."),
+    {0},
+};
+
+const struct word liger_words[] = {
+    LATER("rope", "Liger's rotary kernel."),
+    LATER("rms_norm", "Liger's RMSNorm."),
+    LATER("swiglu", "Liger's SwiGLU."),
+    LATER("geglu", "Liger's GeGLU."),
+    LATER("layer_norm", "Liger's LayerNorm."),
+    LATER("cross_entropy", "Liger's cross-entropy over all logits."),
+    LATER("fused_linear_cross_entropy", "Head and cross-entropy in one, a chunk at a time."),
+    {0},
+};
+
+const struct word reduce_words[] = {
+    {"fp32", REDUCE_FP32, "float32", "Gradients are reduced in fp32."},
+    {"bf16", REDUCE_BF16, "bfloat16", "Gradients are reduced in bf16."},
+    {0},
+};
+
+const struct word wrap_words[] = {
+    {"layers", FSDP_WRAP_LAYERS, NULL, "One FSDP unit a decoder layer, and the rest."},
+    {"titan", FSDP_WRAP_TITAN, NULL, "As torchtitan: embedding, each layer, and norm with head."},
+    {"accelerate", FSDP_WRAP_ACCELERATE, NULL, "As accelerate's auto wrap policy."},
+    {0},
+};
+
+const struct word prefetch_words[] = {
+    {"pre", FSDP_PREFETCH_PRE, "BACKWARD_PRE", "The next unit is gathered before this one's backward."},
+    {"post", FSDP_PREFETCH_POST, "BACKWARD_POST", "The next unit is gathered after this one's backward."},
+    {"none", FSDP_PREFETCH_NONE, "NO_PREFETCH", "Units are gathered when needed."},
+    {0},
+};
+
+const struct word offload_words[] = {
+    {"none", OFFLOAD_NONE, NULL, "Everything stays on the GPU."},
+    {"optimizer", OFFLOAD_OPTIMIZER, NULL, "Optimizer states and the step live on the host."},
+    {"optimizer+params", OFFLOAD_OPTIMIZER_PARAMS, NULL, "Parameters too come from the host, a layer at a time."},
+    LATER("activations", "Kept activations wait for backward on the host."),
+    LATER("optimizer+params+activations", "All three."),
+    {0},
+};
+
+const struct word lora_dtype_words[] = {
+    {"fp32", LORA_DTYPE_FP32, "float32", "Adapters in fp32, as peft casts them."},
+    {"bf16", LORA_DTYPE_BF16, "bfloat16", "Adapters in bf16."},
+    {"fp16", LORA_DTYPE_FP16, "float16|half", "Adapters in fp16."},
+    {0},
+};
+const struct word target_words[] = {{"all-linear", 0, "all", "Every linear layer but the head."}, {0}};
+
+const struct word weights_words[] = {
+    LATER_TOO("bf16", "bfloat16", "Weights in bf16."),
+    LATER_TOO("fp16", "float16|half", "Weights in fp16."),
+    LATER_TOO("fp32", "float32", "Weights in fp32."),
+    LATER("int8", "bitsandbytes LLM.int8()."),
+    LATER("nf4", "bitsandbytes 4-bit NormalFloat."),
+    LATER("nf4-dq", "nf4 with quantised scales."),
+    LATER("fp4", "bitsandbytes 4-bit float."),
+    LATER("gptq4", "GPTQ, 4 bits."),
+    LATER("gptq8", "GPTQ, 8 bits."),
+    LATER("awq4", "AWQ, 4 bits."),
+    LATER("fp8", "float8 weights."),
+    {0},
+};
+
+const struct word compute_words[] = {
+    {"bf16", 0, "bfloat16", "16 bits, 8 of them exponent."},
+    {"fp16", 0, "float16|half", "16 bits, 5 of them exponent."},
+    {"fp32", 0, "float32", "32 bits."},
+    {0},
+};
+
+const struct word kv_cache_words[] = {
+    LATER_TOO("bf16", "bfloat16|fp16|float16", "Keys and values in 16 bits."),
+    LATER_TOO("fp8", "float8_e4m3fn", "Keys and values in float8."),
+    {0},
+};
+
+const struct word engine_words[] = {
+    LATER_TOO("transformers", "hf", "generate() of transformers."),
+    LATER("vllm", "vLLM: a pool of KV blocks."),
+    {0},
+};
+
+const struct word framework_words[] = {
+    {"transformers", FRAMEWORK_TRANSFORMERS, "hf|trainer", "The HF Trainer."},
+    {"torch", FRAMEWORK_TORCH, "pytorch", "A plain loop over the same model."},
+    {"deepspeed", FRAMEWORK_ENGINE, NULL,
+     "A loop over DeepSpeed's engine: plain where it keeps its outputs, the Trainer's where it drops them."},
+    LATER("torchtitan", "torchtitan's trainer."),
+    LATER("torchtune", "torchtune's recipes."),
+    LATER("litgpt", "LitGPT's scripts."),
+    LATER("colossalai", "Colossal-AI with Gemini."),
+    LATER("megatron", "Megatron-LM."),
+    LATER("composer", "MosaicML's Composer."),
+    LATER("unsloth", "Unsloth's trainer and kernels."),
+    LATER("trl", "trl's trainers, whose SFTTrainer has a loss of its own."),
+    LATER("axolotl", "axolotl's trainers and plugins."),
+    LATER_TOO("llama-factory", "llamafactory|llama_factory", "LLaMA-Factory's trainers."),
+    LATER_TOO("ms-swift", "swift", "ms-swift's trainers."),
+    {0},
+};
+
+const struct word stage_words[] = {
+    {"sft", 0, NULL, "Supervised fine-tuning: next-token loss on sequences with a mask of their own."},
+    LATER_TOO("pretrain", "pt|pretraining", "Next-token loss on rows of concatenated text."),
+    LATER("dpo", "Two sequences a pair and a reference model."),
+    LATER("kto", "Sequences with a verdict and a reference model."),
+    LATER("orpo", "Pairs without a reference model."),
+    LATER("simpo", "Pairs without a reference model, normalised by length."),
+    LATER("cpo", "Pairs without a reference model."),
+    LATER_TOO("reward", "rm", "A head of one output, on pairs."),
+    LATER("classification", "A head of labels."),
+    LATER("embedding", "Vectors of sequences, contrasted within the batch."),
+    LATER("distillation", "A teacher's logits beside the student's."),
+    LATER("grpo", "Generated groups, scored, and a policy's loss on them."),
+    LATER("ppo", "Policy, value, reward and reference models."),
+    {0},
+};
+
+const struct word reference_words[] = {
+    {"none", 0, NULL, "No reference model."},
+    LATER("copy", "A frozen copy of the model."),
+    LATER("adapter", "The model without its adapters."),
+    LATER("precomputed", "Its log-probabilities, from before training."),
+    {0},
+};
+
+const struct word tool_words[] = {
+    LATER("axolotl", "axolotl's YAML."),
+    LATER_TOO("llama-factory", "llamafactory|llama_factory", "LLaMA-Factory's YAML."),
+    LATER_TOO("ms-swift", "swift", "ms-swift's arguments."),
+    LATER("trl", "trl's YAML."),
+    LATER("torchtune", "torchtune's YAML."),
+    {0},
+};
+
+const struct word objective_words[] = {
+    {"fastest", OBJECTIVE_FASTEST, NULL, "Most tokens a second first."},
+    {"least_memory", OBJECTIVE_LEAST_MEMORY, NULL, "Lowest peak first."},
+    {"fewest_gpus", OBJECTIVE_FEWEST_GPUS, NULL, "Fewest GPUs first."},
+    {"longest_sequence", OBJECTIVE_LONGEST_SEQUENCE, NULL, "Longest sequence first."},
+    {0},
+};
+
+const struct word llmem_words[] = {
+    {"paper", 0, NULL, "The formulas as the paper prints them."},
+    {"repository", 1, "repo", "The formulas as the authors' code computes them."},
+    {0},
+};
+
+/* Links within and between nodes. Not modelled: one GPU sends nothing. */
+#define L(name) LATER(name, NULL)
+const struct word link_words[] = {
+    L("pcie3"),
+    L("pcie4"),
+    L("pcie4-x8"),
+    L("pcie4-noP2P"),
+    L("pcie5"),
+    L("pcie6"),
+    L("nvlink"),
+    L("nvlink1"),
+    L("nvlink2"),
+    L("nvlink2-bridge"),
+    L("nvlink3"),
+    L("nvlink3-pair"),
+    L("nvlink3-bridge"),
+    L("nvlink4"),
+    L("nvlink4-sharp"),
+    L("nvlink4-bridge"),
+    L("nvlink4-h800"),
+    L("nvlink5"),
+    L("nvlink5-sharp"),
+    L("nvlink5-nvl72"),
+    L("nvlink-c2c"),
+    L("xgmi-mi250x"),
+    L("xgmi-mi300x"),
+    L("xgmi-mi355x"),
+    L("ib-edr"),
+    L("ib-hdr100"),
+    L("ib-hdr"),
+    L("ib-ndr"),
+    L("ib-ndr200"),
+    L("ib-xdr"),
+    L("roce-100"),
+    L("roce-200"),
+    L("roce-400"),
+    L("ethernet-1g"),
+    L("ethernet-10g"),
+    L("ethernet-25g"),
+    L("ethernet-100g"),
+    L("slingshot-11"),
+    L("slingshot-11-gh200-2n"),
+    L("slingshot-11-fallback"),
+    L("slingshot-11-mi250x"),
+    L("efa-v1"),
+    L("efa-v2"),
+    L("efa-v3"),
+    L("efa-v4"),
+    L("tcpx"),
+    L("tcpxo"),
+    L("omnipath-100"),
+    L("generic-4-node"),
+    {0},
+};

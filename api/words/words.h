@@ -1,0 +1,32 @@
+/*
+ * words.h - the closed vocabularies of the contract: every accepted word, what else people write for it, and whether there is a
+ * model of it. GET /methods, /optimizers and /dtypes list them, openapi.yaml is tested against them.
+ */
+#ifndef API_WORDS_WORDS_H
+#define API_WORDS_WORDS_H
+
+#include "api/decode/decode.h"
+
+extern const struct word workload_words[], tuning_words[], quantization_words[], prepare_kbit_words[], precision_words[], float8_words[],
+    optimizer_words[], checkpointing_words[], attention_words[], loss_words[], liger_words[], reduce_words[], wrap_words[],
+    prefetch_words[], offload_words[], lora_dtype_words[], target_words[], weights_words[], compute_words[], kv_cache_words[],
+    engine_words[], framework_words[], stage_words[], reference_words[], tool_words[], objective_words[], llmem_words[], link_words[];
+
+/* Parts of a method. A composed one is its parts in rising order, at most one of each rank: "tp+pp+zero1". */
+struct method_part {
+    struct word word; /* value: enum of the one that is modelled, or WORD_UNMODELLED */
+    uint8_t rank;     /* 1 tp, 2 pp, 3 cp, 4 ep, 5 data-parallel; 0: stands alone */
+};
+extern const struct method_part method_parts[];
+
+enum { METHODS_MAX = 16 };
+
+struct methods {
+    uint8_t n;
+    const char *v[METHODS_MAX]; /* as the contract spells them */
+};
+
+enum err_code methods_read(struct decoding *d, const struct json *v, void *at);
+void methods_write(struct jsonw *w, const char *key, const void *at);
+
+#endif

@@ -1,0 +1,195 @@
+/*
+ * tp.c - transformers' tensor parallelism: the modules that the family's plan names hold a part of their weights as DTensors.
+ *
+ * A module is cut before it comes to the device and its forward becomes tp_forward of transformers/distributed/tensor_parallel.py 5.23
+ * (ColwiseParallel, RowwiseParallel, EmbeddingParallel); what stands between runs on local tensors, as the families write it. All is played as
+ * rank 0 has it: the first rank's part is the largest.
+ */
+#include "parallel/tensor/tp.h"
+
+#include "parallel/programs.h"
+#include "torch/autograd.h"
+#include "torch/collective.h"
+
+#include <string.h>
+
+struct cut {
+    struct work_group group;
+    int64_t whole; /* of the dimension that is cut */
+};
+
+/* ---------------------------------------------------------------------------------------------------------------- forward */
+static val columns_forward(struct run *r, struct module *m, val x)
+{
+    const struct cut *c = m->extra;
+
+    return linear_op(r, sum_gradient(r, x, c->group), m->weight->value, m->bias ? m->bias->value : 0);
+}
+
+static val gathered_forward(struct run *r, struct module *m, val x)
+{
+    const struct cut *c = m->extra;
+
+    return gather_columns(r, columns_forward(r, m, x), c->whole, c->group);
+}
+
+/* A bias is whole on every rank: a part of it is added to each rank's part of the sum (Replicate to Partial divides a copy). */
+static uint32_t part_of_bias(struct run *r, const struct module *m)
+{
+    enum dtype t = r->autocast ? r->autocast_dtype : dtype_of(r, m->weight->value);
+
+    return m->bias ? scratch_take(r, OP_DIV, (uint64_t)m->out * dtype_bytes(t), MARK_NONE) : 0;
+}
+
+static val rows_forward(struct run *r, struct module *m, val x)
+{
+    const struct cut *c = m->extra;
+    uint32_t part = part_of_bias(r, m);
+    val out = linear_op(r, x, m->weight->value, m->bias ? m->bias->value : 0);
+
+    scratch_give(r, part);
+    return run_dead(r) ? out : sum_over_ranks(r, out, c->group);
+}
+
+/* _MaskPartial: which ids are of other ranks, and the ids as rows of this one's part */
+static val masked_ids(struct run *r, val ids, val *mask)
+{
+    const struct value *x = &r->values[ids];
+    int nd = x->ndim;
+    int64_t size[MAX_DIMS];
+    val below, above, copy, masked;
+
+    memcpy(size, x->size, sizeof size);
+    below = owned(r, value_empty(r, OP_LT, DTYPE_BOOL, nd, size));
+    above = owned(r, value_empty(r, OP_GT, DTYPE_BOOL, nd, size));
+    *mask = owned(r, value_empty(r, OP_BITWISE_AND, DTYPE_BOOL, nd, size));
+    value_unref(r, below);
+    value_unref(r, above);
+    copy = owned(r, value_empty(r, OP_CLONE, DTYPE_INT64, nd, size));
+    masked = owned(r, value_empty(r, OP_SUB, DTYPE_INT64, nd, size));
+    value_unref(r, copy);
+    return masked;
+}
+
+/* Backward fills the gradient of the whole vocabulary: the node keeps the ids as they came, and its result is a Replicate. */
+static val vocabulary_forward(struct run *r, struct module *m, val ids)
+{
+    const struct cut *c = m->extra;
+    val mask, masked, out;
+
+    if (run_dead(r))
+        return 0;
+    masked = masked_ids(r, ids, &mask);
+    out = embedding_op(r, m->weight->value, ids, m->padding_idx);
+    if (out && r->values[out].node)
+        r->nodes[r->values[out].node].at.i[0] = c->whole;
+    value_unref(r, masked);
+    value_unref(r, mask);
+    return run_dead(r) ? out : sum_over_ranks(r, out, c->group);
+}
+
+/* -------------------------------------------------------------------------------------------------------------------- cut */
+/* By enum split: which dimension of weight and bias is cut (-1: none), and what forward becomes. */
+static const struct {
+    int weight, bias;
+    module_forward forward;
+} ways[] = {
+    [SPLIT_COLUMNS] = {0, 0, columns_forward},
+    [SPLIT_COLUMNS_GATHERED] = {0, 0, gathered_forward},
+    [SPLIT_ROWS] = {1, -1, rows_forward},
+    [SPLIT_VOCABULARY] = {0, -1, vocabulary_forward},
+};
+
+/* Shard: torch.chunk's sizes, the first of them. */
+static void take_first(struct param *p, int dim, uint32_t ranks)
+{
+    if (p && dim >= 0)
+        p->size[dim] = div_up(p->size[dim], ranks);
+}
+
+static bool cut_module(struct wrapping *w, struct module *m)
+{
+    uint32_t ranks = w->o->at.tensor_parallel;
+    struct cut *c = arena_new(w->tree->arena, struct cut);
+
+    if (!c)
+        return false;
+    *c = (struct cut){{ranks, 1}, m->weight->tied ? m->weight->tied->owner->in : m->weight->size[ways[m->split].weight]};
+    m->extra = c;
+    m->forward = ways[m->split].forward;
+    take_first(m->weight, ways[m->split].weight, ranks); /* a tied one too: who makes a tensor of its own for it asks for its size */
+    take_first(m->bias, ways[m->split].bias, ranks);
+    return true;
+}
+
+bool tp_is_sharded(const struct module *m)
+{
+    return m->split != SPLIT_NONE && m->split != SPLIT_SUM_GRADIENT;
+}
+
+bool tp_cut(struct wrapping *w)
+{
+    for (uint32_t i = 1; i < w->tree->n_modules; i++) {
+        struct module *m = w->tree->modules[i];
+
+        if (tp_is_sharded(m) && !cut_module(w, m)) {
+            run_fail(w->r, ERR_NOMEM, "", "the working memory of one request is too small for the plan of tensor parallelism");
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ the program */
+struct tp {
+    struct run *r;
+    struct leaves leaves; /* as they were handed over */
+    val *some;            /* leaves of one kind */
+};
+
+/* A foreach kernel takes DTensors or plain tensors, not both: each group of the optimizer is parted. */
+static void train_one(void *context, struct module *m, struct param *p)
+{
+    if (p->requires_grad && !p->tied)
+        wrapping_train(context, p->value, 2U * p->group + !tp_is_sharded(m));
+}
+
+static void *wrap(struct wrapping *w)
+{
+    struct tp *t = arena_new(w->tree->arena, struct tp);
+
+    if (!t || !tp_cut(w))
+        return NULL;
+    w->place(w);
+    params_visit(w->tree->root, train_one, w);
+    *t = (struct tp){.r = w->r, .leaves = w->leaves, .some = arena_array(w->tree->arena, val, w->leaves.n + (size_t)1)};
+    return t->some ? t : NULL;
+}
+
+/* Norms of DTensors and of plain tensors do not mix either: each kind is clipped by its own; the last norm is what the caller sees. */
+static val clip(void *of, double max_norm)
+{
+    struct tp *t = of;
+    val norm = 0;
+
+    (void)max_norm;
+    for (unsigned plain = 0; plain < 2; plain++) {
+        uint32_t n = 0;
+        val old = norm;
+
+        for (uint32_t i = 0; i < t->leaves.n; i++)
+            if ((t->leaves.group[i] & 1U) == plain)
+                t->some[n++] = t->leaves.leaf[i];
+        if (!n)
+            continue;
+        norm = clip_grad_norm(t->r, n, t->some);
+        value_unref(t->r, old);
+    }
+    return norm;
+}
+
+const struct method_program tp_program = {
+    .source = "transformers/distributed/tensor_parallel.py, torch/distributed/tensor",
+    .wrap = wrap,
+    .clip = clip,
+};

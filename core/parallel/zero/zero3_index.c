@@ -1,0 +1,105 @@
+/* zero3_index.c - parameters by ds_id, by value, by module. */
+#include "parallel/zero/zero3.h"
+#include "torch/autograd.h"
+
+#include <string.h>
+
+static void count(void *context, struct module *m, struct param *p)
+{
+    struct zero3 *z = context;
+
+    (void)m;
+    z->n += !p->tied;
+    z->n_trained += !p->tied && p->requires_grad;
+}
+
+static void number(void *context, struct module *m, struct param *p)
+{
+    struct zero3 *z = context;
+    struct zero3_param *q = &z->params[z->n];
+
+    (void)m;
+    if (p->tied)
+        return;
+    *q = (struct zero3_param){.p = p, .elems = param_numel(p), .gather = ZERO3_NONE, .next = ZERO3_NONE, .fetched_for = INT64_MIN};
+    q->status = ZERO3_AVAILABLE;
+    q->trained = p->requires_grad;
+    q->shard_elems = div_up(q->elems, z->ranks);
+    q->persistent = (uint64_t)q->elems <= z->o->zero.persistence_elems;
+    z->n++;
+}
+
+bool zero3_number(struct zero3 *z, struct tree *t)
+{
+    struct run *r = z->r;
+
+    params_visit(t->root, count, z);
+    z->n_modules = t->n_modules;
+    z->params = zero3_room(r, sizeof *z->params, z->n);
+    z->modules = zero3_room(r, sizeof *z->modules, z->n_modules + (size_t)ZERO3_WRAPPERS);
+    z->of_module = zero3_room(r, sizeof *z->of_module, 3 * (size_t)z->n);
+    z->trained = zero3_room(r, sizeof *z->trained, z->n_trained);
+    z->sub_groups = zero3_room(r, sizeof *z->sub_groups, z->n_trained);
+    z->gathers = zero3_room(r, sizeof *z->gathers, z->n + (size_t)1);
+    z->links = zero3_room(r, sizeof *z->links, 2 * (size_t)z->n);
+    z->list = zero3_room(r, sizeof *z->list, z->n);
+    z->sorted = zero3_room(r, sizeof *z->sorted, z->n);
+    z->in_bucket = zero3_room(r, sizeof *z->in_bucket, z->n);
+    z->norms = zero3_room(r, sizeof *z->norms, 2 * (size_t)z->n);
+    for (uint32_t i = 0; i < 2 * z->n && !run_dead(r); i++) {
+        z->norms[i] = 0;
+        z->links[i] = (struct zero3_link){0, i + 1 < 2 * z->n ? i + 1 : ZERO3_NONE};
+    }
+    z->free_gather = z->newest = ZERO3_NONE;
+    if (run_dead(r))
+        return false;
+    z->n = 0;
+    params_visit(t->root, number, z);
+    return zero3_trace_room(z);
+}
+
+/* By value, once all parameters have theirs. */
+bool zero3_index_values(struct zero3 *z)
+{
+    for (uint32_t i = 0; i < z->n; i++) {
+        z->params[i].value = z->params[i].p->value;
+        if (z->params[i].value > z->last_value)
+            z->last_value = z->params[i].value;
+    }
+    z->index_of = zero3_room(z->r, sizeof *z->index_of, z->last_value + (size_t)1);
+    if (!z->index_of)
+        return false;
+    for (val v = 0; v <= z->last_value; v++)
+        z->index_of[v] = 0;
+    for (uint32_t i = 0; i < z->n; i++)
+        z->index_of[z->params[i].value] = i + 1;
+    return true;
+}
+
+/* peft: lora_A is a ModuleDict beside base_layer, whose module asks for the weight's dtype before it calls what is in there. */
+static uint32_t reader_of(const struct module *m)
+{
+    const struct module *dict = m->parent;
+
+    return dict && dict->parent && m->weight && dict->name && !strcmp(dict->name, "lora_A") ? dict->parent->number : 0;
+}
+
+/* module.named_parameters(recurse=False): a tied one is the other's. There is room for what a module reads of others. peft: PeftModel and
+ * LoraModel around the model, which before 0.21 is called past its hooks. */
+void zero3_index_modules(struct zero3 *z, const struct tree *t)
+{
+    uint32_t at = 0;
+
+    for (uint32_t i = 0; i < z->n_modules; i++) {
+        z->modules[i] = (struct zero3_module){.z = z, .number = i, .first = at, .recomputed = ZERO3_NONE};
+        for (const struct param *p = i ? t->modules[i]->params : NULL; p; p = p->next)
+            if (!p->buffer && p->value && z->index_of[p->value])
+                z->of_module[at++] = z->index_of[p->value] - 1;
+        z->modules[i].n = at - z->modules[i].first;
+        z->modules[i].reader = i ? reader_of(t->modules[i]) : 0;
+        at += i && !strcmp(t->modules[i]->last ? t->modules[i]->first->name : "", "base_layer");
+    }
+    z->n_wrappers = !z->o->adapters ? 0 : z->r->q->peft_calls_model ? 2 : 1;
+    for (uint32_t i = 0; i < z->n_wrappers; i++)
+        z->modules[z->n_modules + i] = (struct zero3_module){.z = z, .number = z->n_modules + i, .recomputed = ZERO3_NONE};
+}

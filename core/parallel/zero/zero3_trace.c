@@ -1,0 +1,116 @@
+/* zero3_trace.c - partitioned_param_coordinator.py: the order in which modules run, recorded once and then relied on. */
+#include "parallel/zero/zero3.h"
+
+enum { CALLS_OF_A_MODULE = 8 }; /* forward, recomputation, backward, and for what is called more than once */
+
+bool zero3_trace_room(struct zero3 *z)
+{
+    z->max_order = (z->n_modules + ZERO3_WRAPPERS) * CALLS_OF_A_MODULE;
+    z->max_uses = z->n * CALLS_OF_A_MODULE;
+    z->order = zero3_room(z->r, sizeof *z->order, z->max_order);
+    z->passed = zero3_room(z->r, sizeof *z->passed, z->max_order + (size_t)1);
+    z->queue = zero3_room(z->r, sizeof *z->queue, z->max_uses);
+    z->uses = zero3_room(z->r, sizeof *z->uses, z->max_uses);
+    return z->order && z->passed && z->queue && z->uses;
+}
+
+static void invalidate(struct zero3 *z)
+{
+    z->trace = ZERO3_TRACE_INVALID;
+    z->n_order = z->n_queue = z->queue_at = 0;
+}
+
+void zero3_trace_module(struct zero3 *z, uint32_t module)
+{
+    if (z->trace == ZERO3_TRACE_COMPLETE && (z->step >= z->n_order || z->order[z->step] != module))
+        invalidate(z);
+    if (z->trace != ZERO3_TRACE_RECORD)
+        return;
+    if (z->n_order == z->max_order)
+        run_fail(z->r, ERR_NOMEM, "", "modules are called more often than the working memory of one request holds for ZeRO-3");
+    else
+        z->order[z->n_order++] = module;
+}
+
+/* record_parameters: each module's own, by ds_id. They stand so already. */
+static bool queue_uses(struct zero3 *z)
+{
+    z->n_queue = 0;
+    z->passed[0] = 0;
+    for (uint32_t s = 0; s < z->n_order; s++) {
+        const struct zero3_module *m = &z->modules[z->order[s]];
+
+        z->passed[s + 1] = z->passed[s];
+        if (z->n_queue + m->n > z->max_uses)
+            return false;
+        for (uint32_t i = 0; i < m->n; i++) {
+            uint32_t p = z->of_module[m->first + i];
+
+            z->queue[z->n_queue++] = (struct zero3_use){p, s};
+            z->params[p].n_uses++;
+            z->passed[s + 1] += z->params[p].elems;
+        }
+    }
+    return true;
+}
+
+/* The steps at which each parameter is used, in their order. */
+static void complete(struct zero3 *z)
+{
+    uint32_t at = 0;
+
+    for (uint32_t i = 0; i < z->n; i++)
+        z->params[i].n_uses = 0;
+    if (!queue_uses(z)) {
+        run_fail(z->r, ERR_NOMEM, "", "parameters are used more often than the working memory of one request holds for ZeRO-3");
+        return;
+    }
+    for (uint32_t i = 0; i < z->n; i++) {
+        z->params[i].first_use = at;
+        at += z->params[i].n_uses;
+        z->params[i].n_uses = 0;
+    }
+    for (uint32_t i = 0; i < z->n_queue; i++) {
+        struct zero3_param *p = &z->params[z->queue[i].param];
+
+        z->uses[p->first_use + p->n_uses++] = z->queue[i].step;
+    }
+    z->trace = ZERO3_TRACE_COMPLETE;
+}
+
+/* What is still in flight is waited for and released. */
+static void clean_registry(struct zero3 *z)
+{
+    for (uint32_t i = 0; i < z->n; i++)
+        if (z->params[i].gather != ZERO3_NONE) {
+            zero3_arrive(z, i);
+            if (z->params[i].status == ZERO3_AVAILABLE && !z->params[i].n_active)
+                zero3_free(z, &z->params[i]);
+        }
+}
+
+void zero3_trace_reset(struct zero3 *z)
+{
+    clean_registry(z);
+    if (z->trace == ZERO3_TRACE_RECORD && z->n_order)
+        complete(z);
+    else if (z->trace == ZERO3_TRACE_INVALID)
+        z->trace = ZERO3_TRACE_RECORD;
+    for (uint32_t i = 0; i < z->n; i++)
+        z->params[i].fetched_for = INT64_MIN;
+    z->queue_at = 0;
+    z->step = 0;
+    z->available_elems = 0;
+}
+
+/* __params_to_release: it runs again within max_reuse_distance elements from now on. */
+bool zero3_used_soon(const struct zero3 *z, const struct zero3_param *p)
+{
+    for (uint32_t i = 0; i < p->n_uses; i++) {
+        uint32_t s = z->uses[p->first_use + i];
+
+        if (s >= z->step)
+            return z->passed[s] - z->passed[z->step] < (int64_t)z->o->zero.max_live_elems;
+    }
+    return false;
+}

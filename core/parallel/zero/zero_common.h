@@ -1,0 +1,56 @@
+/*
+ * zero_common.h - what DeepSpeed's engine does alike in all ZeRO stages: scaling the loss, looking for overflows, norms, clipping.
+ *
+ * Purpose   tensors of one element and the temporaries of whole gradients, in DeepSpeed's order, so that a step's small blocks are where they are.
+ *           engine.backward() is zero_backward(): the loss divided and scaled, the graph, the stage's epilogue.
+ * Source    deepspeed 0.14.2 and 0.19.8: runtime/engine.py (backward, _scale_loss_by_gas), runtime/fp16/loss_scaler.py, runtime/utils.py
+ *           (has_inf_or_nan, is_invalid_grad_norm, combine_grad_norm_groups, mask_nan_or_inf_with_val_inplace), runtime/zero/stage_1_and_2.py
+ *           (has_overflow, get_grad_norm_direct, scaled_global_norm, unscale_and_clip_grads); births and deaths compared with traces of both.
+ * Results   owned by the caller.
+ * Not modelled: an overflow: the steps are those that update.
+ */
+#ifndef PARALLEL_ZERO_ZERO_COMMON_H
+#define PARALLEL_ZERO_ZERO_COMMON_H
+
+#include "parallel/program.h"
+
+enum { ZERO_GROUPS = 2 }; /* of the optimizer */
+
+struct zero_engine {
+    struct run *r;
+    const struct parallel_options *o;
+    val losses;      /* engine.losses: the mean of the micro-steps so far, until 0.14 */
+    val global_norm; /* optimizer._global_grad_norm */
+    val last_norm;   /* engine._global_grad_norm until the step ends */
+};
+
+/* What a stage does inside: NULL, nothing. */
+struct zero_stage {
+    void (*prologue)(void *of); /* optimizer.backward() until 0.14: between engine.losses and the scaled loss */
+    void (*epilogue)(void *of); /* engine.allreduce_gradients() */
+    void *of;
+};
+
+/* The whole model on the device in half: w->place(), then module.half() as the release casts. */
+void zero_place(struct wrapping *w);
+
+void zero_backward(struct zero_engine *e, val loss, const struct zero_stage *s);
+void zero_step_ends(struct zero_engine *e); /* engine._take_model_step: the last norm goes, losses = None */
+
+val zero_scalar(struct run *r, enum op op, enum dtype dtype);
+val zero_flat(struct run *r, enum op op, enum dtype dtype, uint64_t elems);
+
+/* Whether gradients are looked through for overflows. */
+bool zero_checks_overflow(const struct zero_engine *e);
+val zero_has_inf_or_nan(struct run *r, val x);                         /* _has_inf_or_nan(x): one scalar */
+void zero_check_overflow(struct run *r, uint32_t n, const val *grads); /* has_overflow(): all of a rank's, then over the ranks */
+void zero_share_overflow(struct run *r);                               /* the same where the rank knows already: offload */
+
+val zero_norm(struct run *r, val gradient);                             /* x.double().norm(2) */
+val zero_norm_of(struct run *r, uint32_t n, const val *grads);          /* get_grad_norm_direct(): of one group */
+val zero_combine_norms(struct run *r, uint32_t n, const val *norms);    /* of all groups; one for each */
+void zero_check_norm(struct run *r, val norm);                          /* is_invalid_grad_norm(norm) */
+void zero_take_norm(struct zero_engine *e);                             /* _global_grad_norm = norm / loss_scale */
+void zero_unscale(const struct zero_engine *e, val norm, val gradient); /* unscale_and_clip_grads() */
+
+#endif
