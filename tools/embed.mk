@@ -76,15 +76,17 @@ $(BUILD)/gen/configs.inc: $(configs) $(BUILD)/configs.list $(embed)
 torch_library        := $(sort $(shell find core/natives/library -name '*.py'))
 transformers_library := $(sort $(shell find core/models/library -name '*.py'))
 families             := $(sort $(wildcard core/models/families/*.py))
+otherwise            := $(sort $(shell find core/models/releases -name '*.py'))
 
 $(BUILD)/programs.list: FORCE
-	$(call list,$(torch_library) $(transformers_library) $(families))
+	$(call list,$(torch_library) $(transformers_library) $(families) $(otherwise))
 
-$(BUILD)/gen/programs.inc: $(torch_library) $(transformers_library) $(families) $(BUILD)/programs.list $(embed)
+$(BUILD)/gen/programs.inc: $(torch_library) $(transformers_library) $(families) $(otherwise) $(BUILD)/programs.list $(embed)
 	@mkdir -p $(@D)
 	$(Q){ $(embed) modules torch core/natives/library $(torch_library) && \
 	      $(embed) modules transformers core/models/library $(transformers_library) && \
-	      $(embed) modules transformers.models core/models/families $(families); } > $@
+	      $(embed) modules transformers.models core/models/families $(families) && \
+	      $(embed) modules transformers.releases core/models/releases $(otherwise); } > $@
 
 $(BUILD)/gen/openapi.inc: openapi.yaml $(embed)
 	@mkdir -p $(@D)

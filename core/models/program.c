@@ -1,5 +1,6 @@
 /* program.c - a model in the language: its classes become a tree, its forward a call. */
 #include "models/program.h"
+#include "models/releases.h"
 
 #include "base/json.h"
 #include "natives/natives.h"
@@ -29,19 +30,46 @@ static enum err_code add_family(struct image *im, const struct program_file *f, 
     return image_source(im, name, f->path, text, strlen(text), false, err);
 }
 
+/* What releases do otherwise: it continues the family or the file of the library of its name, or is a file that 5.23 no longer has. */
+static enum err_code add_release(struct image *im, const struct program_file *f, const char *of, struct err *err)
+{
+    char name[128];
+
+    (void)snprintf(name, sizeof name, "transformers.models.%s.modeling_%s", of, of);
+    if (!image_has(im, name))
+        (void)snprintf(name, sizeof name, "transformers.%s", of);
+    if (!image_has(im, name))
+        return image_source(im, name, f->path, f->text, f->bytes, f->package, err);
+    return image_continue(im, name, f->path, f->text, f->bytes, err);
+}
+
+static bool within(const struct program_file *f, const char *package, const char **ret_name)
+{
+    size_t n = strlen(package);
+
+    *ret_name = f->name + n;
+    return !strncmp(f->name, package, n);
+}
+
 enum err_code program_image(struct arena *arena, const struct image **ret, struct err *err)
 {
-    static const char families[] = "transformers.models.";
+    const char *name;
     struct image *im;
     enum err_code rc = image_new(arena, NULL, &im, err);
 
     if (!rc)
         rc = natives_image(im, err);
+    if (!rc)
+        rc = image_native(im, &releases_module, err);
     for (size_t i = 0; !rc && i < n_program_files; i++) {
         const struct program_file *f = &program_files[i];
 
-        rc = strncmp(f->name, families, sizeof families - 1) ? image_source(im, f->name, f->path, f->text, f->bytes, f->package, err)
-                                                             : add_family(im, f, f->name + sizeof families - 1, err);
+        if (within(f, "transformers.models.", &name))
+            rc = add_family(im, f, name, err);
+        else if (within(f, "transformers.releases.", &name))
+            rc = add_release(im, f, name, err);
+        else
+            rc = image_source(im, f->name, f->path, f->text, f->bytes, f->package, err);
     }
     if (!rc)
         *ret = im;

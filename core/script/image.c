@@ -114,6 +114,29 @@ enum err_code image_source(struct image *im, const char *name, const char *path,
     return ERR_OK;
 }
 
+static struct source_module *source_named(const struct image *im, const char *name)
+{
+    for (struct source_module *m = im->sources; m; m = m->next)
+        if (!strcmp(m->name->text, name))
+            return m;
+    return NULL;
+}
+
+bool image_has(const struct image *im, const char *name)
+{
+    return source_named(im, name) != NULL;
+}
+
+enum err_code image_continue(struct image *im, const char *name, const char *path, const char *text, size_t bytes, struct err *err)
+{
+    struct source_module *m = source_named(im, name);
+    char *kept = arena_str(im->arena, path, strlen(path));
+
+    if (!m || !kept)
+        return err_set(err, m ? ERR_NOMEM : ERR_INTERNAL, "", "%.150s continues no module that is there", path);
+    return compile_module(im, kept, text, bytes, &m->continued, err);
+}
+
 enum err_code image_again(struct image *im, const char *name, struct err *err)
 {
     struct source_module *m = arena_new(im->arena, struct source_module);

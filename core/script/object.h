@@ -380,7 +380,7 @@ struct world { /* of the first image */
 struct source_module {
     struct source_module *next;
     struct str *name;
-    const struct code *code;
+    const struct code *code, *continued; /* continued: image_continue(); NULL: nothing */
     const char *path;
     bool package;
 };

@@ -196,6 +196,10 @@ static bool load(struct script *s, struct str *name)
     if (source) { /* after the natives of the same name */
         r = run_body(s, source->code, m, m->dict, sv_null());
         sv_drop(s, r);
+        if (sv_ok(r) && source->continued) {
+            r = run_body(s, source->continued, m, m->dict, sv_null());
+            sv_drop(s, r);
+        }
         if (!sv_ok(r))
             goto fail;
     }

@@ -269,6 +269,9 @@ MUST_CHECK enum err_code image_native(struct image *im, const struct script_modu
 /* Compiles a module: name as `import` says it ("transformers.models.llama.modeling_llama"), path as an error says it. `text` may go. */
 MUST_CHECK enum err_code image_source(struct image *im, const char *name, const char *path, const char *text, size_t bytes, bool package,
                                       struct err *err);
+/* Compiles a text that runs in the namespace of a module of this image, whenever that has run: what it says otherwise. One a module. */
+MUST_CHECK enum err_code image_continue(struct image *im, const char *name, const char *path, const char *text, size_t bytes, struct err *err);
+bool image_has(const struct image *im, const char *name); /* a module of text */
 sv image_symbol(struct image *im, const char *name); /* a name that compares by address; SV_NULL: no memory */
 
 /* ---- a script */
