@@ -21,14 +21,15 @@ enum {
     POOL_LINE_BYTES = 64, /* that it takes for each header line beside its text */
     ANSWER_BYTES = 600,   /* that the header lines of an answer need there, beside what is echoed */
     SWEEP_MS = 1000,
-    LOOK_MS = 250,        /* whether who waits is still there */
-    GRACE_MS = 700,       /* to read a refusal, before the end */
-    LINGER_MS = 250,      /* who was let in a moment before the end has his request on its way */
-    STUCK_MS = 5000,      /* a thread that has not swept for so long does not turn */
-    LOOP_FILES = 16,      /* of an event thread, beside connections and the hub's: epoll, sockets that were accepted at once */
-    HUB_FILES = 64,       /* of its transfers */
-    OTHER_FILES = 64,     /* of the process: log, caches, reading a disk */
-    CUT_AT_ONCE = 10,     /* connections beyond all that may stay: accepted, so that they are cut and do not hang (the library accepts as many at once) */
+    LOOK_MS = 250,    /* whether who waits is still there */
+    GRACE_MS = 700,   /* to read a refusal, before the end */
+    LINGER_MS = 250,  /* who was let in a moment before the end has his request on its way */
+    STUCK_MS = 5000,  /* a thread that has not swept for so long does not turn */
+    LOOP_FILES = 16,  /* of an event thread, beside connections and the hub's: epoll, sockets that were accepted at once */
+    HUB_FILES = 64,   /* of its transfers */
+    OTHER_FILES = 64, /* of the process: log, caches, reading a disk */
+    CUT_AT_ONCE =
+        10, /* connections beyond all that may stay: accepted, so that they are cut and do not hang (the library accepts as many at once) */
     LEAST_CONNECTIONS = 8,
 };
 
@@ -58,7 +59,8 @@ struct httpd {
 
 /* --- what came in ----------------------------------------------------------------------------------------------------------------- */
 
-static enum MHD_Result read_header(void *arg, enum MHD_ValueKind kind, const char *key, size_t key_bytes, const char *value, size_t value_bytes)
+static enum MHD_Result read_header(void *arg, enum MHD_ValueKind kind, const char *key, size_t key_bytes, const char *value,
+                                   size_t value_bytes)
 {
     struct head_reading *r = arg;
 
@@ -84,7 +86,8 @@ static size_t echoed_bytes(const struct head *head)
 }
 
 /* false: the library has no room left for the header lines of an answer, and would close the connection without one. */
-static bool read_head(struct MHD_Connection *connection, struct exchange *x, const char *method, const char *version, const char *url, struct head *ret)
+static bool read_head(struct MHD_Connection *connection, struct exchange *x, const char *method, const char *version, const char *url,
+                      struct head *ret)
 {
     struct head_reading r = {.head = ret, .end = lines_stay ? x->uri_end : NULL};
     int lines;
@@ -316,7 +319,8 @@ static void *on_request_line(void *arg, const char *uri, struct MHD_Connection *
     return x;
 }
 
-static enum MHD_Result begin(struct loop *l, struct MHD_Connection *connection, struct exchange *x, const char *url, const char *method, const char *version)
+static enum MHD_Result begin(struct loop *l, struct MHD_Connection *connection, struct exchange *x, const char *url, const char *method,
+                             const char *version)
 {
     struct client *c = x->client;
     struct head head;
@@ -438,7 +442,8 @@ static void sweep(struct loop *l)
     atomic_store(&l->alive_ms, l->swept_ms);
     clients_cut(l->clients, l->desk.now_ms, idle_ms, deadline_ms);
     if (l->desk.now_ms > deadline_ms) /* the clock may have begun at boot, a moment ago */
-        desk_refuse(&l->desk, (l->desk.now_ms - deadline_ms) * 1000, ERR_OVERLOADED, "the answer took longer than the service grants a request");
+        desk_refuse(&l->desk, (l->desk.now_ms - deadline_ms) * 1000, ERR_OVERLOADED,
+                    "the answer took longer than the service grants a request");
 }
 
 /* The library does not look at a connection that is suspended. */
@@ -549,8 +554,8 @@ static bool start_loop(struct httpd *h, struct loop *l, const struct listener *a
     if (!desk_open(&l->desk, h->service) || l->listen_fd < 0)
         return complain("no memory for an event thread");
     l->daemon = MHD_start_daemon(flags, 0, NULL, NULL, on_request, l, MHD_OPTION_LISTEN_SOCKET, l->listen_fd, MHD_OPTION_NOTIFY_COMPLETED,
-                                 on_completed, l, MHD_OPTION_NOTIFY_CONNECTION, on_connection, l, MHD_OPTION_URI_LOG_CALLBACK, on_request_line, l,
-                                 MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES, MHD_OPTION_CONNECTION_LIMIT,
+                                 on_completed, l, MHD_OPTION_NOTIFY_CONNECTION, on_connection, l, MHD_OPTION_URI_LOG_CALLBACK,
+                                 on_request_line, l, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES, MHD_OPTION_CONNECTION_LIMIT,
                                  l->crowd->max + l->crowd->spare + CUT_AT_ONCE, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
     if (!l->daemon)
         return complain("libmicrohttpd does not start");
@@ -613,7 +618,7 @@ static bool start(struct httpd *h)
 
 struct httpd *httpd_start(struct service *s)
 {
-    unsigned n = s->o->event_threads ? s->o->event_threads : cores();
+    unsigned n = s->o->event_threads ? s->o->event_threads : service_cores();
     struct httpd *h = calloc(1, sizeof *h + (n + 1) * sizeof *h->loops);
 
     if (!h)

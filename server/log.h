@@ -11,28 +11,12 @@
 #define SERVER_LOG_H
 
 #include "base/err.h"
+#include "server/log_line.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
-enum log_format { LOG_NONE, LOG_LOGFMT, LOG_JSON };
-
 struct log;
-
-/* Id, method and trace are copied; the other texts are constant: they are read later. */
-struct log_request {
-    uint64_t at_us; /* when it ended, of clock_us() */
-    const char *id, *method, *route;
-    const char *trace; /* a traceparent; "" */
-    const char *code;  /* of a problem; NULL */
-    const char *cache; /* "hit", "miss"; NULL */
-    const char *tier;  /* where the config came from; NULL */
-    const char *end;   /* "sent", "left", "closed": how it ended */
-    int status;
-    uint64_t in_bytes, out_bytes;
-    unsigned items, items_sent; /* of a batch; items 0: it is none */
-    uint64_t us;
-};
 
 /* NULL: no thread or memory. LOG_NONE: everything below does nothing. */
 struct log *log_new(enum log_format format, int fd);

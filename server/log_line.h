@@ -7,7 +7,23 @@
 #define SERVER_LOG_LINE_H
 
 #include "base/buf.h"
-#include "server/log.h"
+
+enum log_format { LOG_NONE, LOG_LOGFMT, LOG_JSON };
+
+/* Id, method and trace are copied; the other texts are constant: they are read later. */
+struct log_request {
+    uint64_t at_us; /* when it ended, of clock_us() */
+    const char *id, *method, *route;
+    const char *trace; /* a traceparent; "" */
+    const char *code;  /* of a problem; NULL */
+    const char *cache; /* "hit", "miss"; NULL */
+    const char *tier;  /* where the config came from; NULL */
+    const char *end;   /* "sent", "left", "closed": how it ended */
+    int status;
+    uint64_t in_bytes, out_bytes;
+    unsigned items, items_sent; /* of a batch; items 0: it is none */
+    uint64_t us;
+};
 
 enum { LOG_STAMP_BYTES = sizeof "0000-00-00T00:00:00.000Z" };
 

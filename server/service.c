@@ -9,7 +9,7 @@
 
 enum { CORES_MAX = 256 };
 
-unsigned cores(void)
+unsigned service_cores(void)
 {
     long n = sysconf(_SC_NPROCESSORS_ONLN);
 
@@ -68,7 +68,7 @@ bool service_open(struct service *s, const struct options *o)
         return complain("the system gives no random numbers");
     s->log = log_new(log_format_of(o->log), STDERR_FILENO);
     s->metrics = metrics_new();
-    s->workers = workers_new(o->threads ? o->threads : cores(), o->queue, o->work_budget);
+    s->workers = workers_new(o->threads ? o->threads : service_cores(), o->queue, o->work_budget);
     s->answers = answers_new(o->answers, (size_t)o->answers_mib << 20);
     s->limit = limit_new(o->rate);
     if (!s->log || !s->metrics || !s->workers || (o->answers && !s->answers) || (o->rate && !s->limit))
@@ -89,7 +89,10 @@ void service_admit(struct service *s, unsigned connections)
 {
     unsigned most = connections - connections / 4;
 
-    s->crowd = (struct crowd){.max = connections, .per_address = s->o->per_address ? s->o->per_address : most, .spare = SPARE, .exempt = s->o->proxies,
+    s->crowd = (struct crowd){.max = connections,
+                              .per_address = s->o->per_address ? s->o->per_address : most,
+                              .spare = SPARE,
+                              .exempt = s->o->proxies,
                               .key = s->key};
     s->admin_crowd = (struct crowd){.max = ADMIN_CONNECTIONS, .per_address = ADMIN_CONNECTIONS, .spare = ADMIN_CONNECTIONS, .key = s->key};
 }
@@ -107,7 +110,11 @@ void service_close(struct service *s)
 
 void service_metrics(struct service *s, struct buf *out)
 {
-    struct metrics_now now = {.connections = s->crowd.open, .in_flight = s->in_flight, .waiting = s->waiting, .batches = s->batches, .draining = s->is_draining,
+    struct metrics_now now = {.connections = s->crowd.open,
+                              .in_flight = s->in_flight,
+                              .waiting = s->waiting,
+                              .batches = s->batches,
+                              .draining = s->is_draining,
                               .log_dropped = log_dropped(s->log)};
 
     workers_counts_read(s->workers, &now.workers);

@@ -31,12 +31,12 @@ struct service {
     struct limit *limit;     /* NULL: no limit */
     struct metrics *metrics;
     struct log *log;
-    struct hash_key key;     /* of token and caller digests */
-    uint64_t fresh_ms;       /* how long an answer from the hub's configs is kept */
+    struct hash_key key;             /* of token and caller digests */
+    uint64_t fresh_ms;               /* how long an answer from the hub's configs is kept */
     struct crowd crowd, admin_crowd; /* connections, and those of the admin listener */
     atomic_uint in_flight, waiting, batches;
     atomic_uint batches_of[BATCH_SLOTS]; /* by a keyed hash of the address */
-    atomic_bool is_draining; /* /readyz is red */
+    atomic_bool is_draining;             /* /readyz is red */
 };
 
 /* The hub as the environment and the options say. NULL: a line on standard error says why. */
@@ -55,6 +55,6 @@ void service_metrics(struct service *s, struct buf *out);
 /* As many connections as there are open files for; --per-address, or three quarters of them, by one address. */
 void service_admit(struct service *s, unsigned connections);
 
-unsigned cores(void);
+unsigned service_cores(void);
 
 #endif

@@ -19,22 +19,13 @@
 #define BASE_JSON_H
 
 #include "base/err.h"
+#include "base/json_limits.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct json; /* one value */
-
-enum { JSON_MAX_DEPTH = 64 };
-
-struct json_limits {
-    size_t bytes;      /* of text */
-    unsigned depth;    /* of arrays and objects within each other; <= JSON_MAX_DEPTH */
-    size_t values;     /* a value costs 64 bytes of memory and more, whatever it cost in text */
-    bool python_floats;
-    const char *python_within; /* names joined by '|': files that Python wrote, within a request; NULL: none */
-};
 
 extern const struct json_limits json_limits_request; /* strict but within users' own files */
 extern const struct json_limits json_limits_config;  /* with python_floats */

@@ -4,7 +4,8 @@
 #ifndef BASE_JSON_SCAN_H
 #define BASE_JSON_SCAN_H
 
-#include "base/json.h"
+#include "base/err.h"
+#include "base/json_limits.h"
 
 /*
  * ERR_OK when the text is what json.h describes. *ret_skip: bytes of byte order mark before it. *ret_python_floats: how many NaN,

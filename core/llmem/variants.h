@@ -1,5 +1,5 @@
 /*
- * variants.h - the two readings of the estimator. Only llmem.c includes this.
+ * variants.h - the two readings of the estimator. Only answer.c includes this.
  */
 #ifndef LLMEM_VARIANTS_H
 #define LLMEM_VARIANTS_H

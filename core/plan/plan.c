@@ -207,7 +207,7 @@ static enum err_code settle(struct planning *p)
     else if (p->q->objective == OBJECTIVE_LEAST_MEMORY)
         rc = look_at(p, candidate_bound);
     for (bool done = false; !rc && !done;) {
-        rank(p->q, p->answer);
+        rank_candidates(p->q, p->answer);
         if (p->answer->n && first->modelled && first->fits && first->basis != BASIS_REPLAYED)
             rc = candidate_stands(p, first, candidate_settle(p, first));
         else if (p->answer->n && first->modelled && rank_may_get_room(first))
@@ -219,7 +219,7 @@ static enum err_code settle(struct planning *p)
     }
     for (uint32_t i = 0; i < p->answer->n; i++)
         p->answer->candidates[i].room_tried = true; /* nobody will: what is tight counts as that */
-    rank(p->q, p->answer);
+    rank_candidates(p->q, p->answer);
     p->answer->any_fits = p->answer->n && first->modelled && first->fits;
     p->answer->any_launches = p->answer->any_fits && first->launchable;
     return rc;
@@ -238,7 +238,12 @@ enum err_code plan_answer(const struct plan_question *q, struct arena *keep, str
                           struct err *err)
 {
     struct plan_answer answer = {.candidates = room_for_candidates(q, keep)};
-    struct planning p = {.q = q, .keep = keep, .scratch = scratch, .begin = scratch->cur, .answer = &answer, .err = err,
+    struct planning p = {.q = q,
+                         .keep = keep,
+                         .scratch = scratch,
+                         .begin = scratch->cur,
+                         .answer = &answer,
+                         .err = err,
                          .work_events = scratch->budget ? scratch->budget->limit_events - scratch->budget->events : 0};
     bool staged = !q->axes[AXIS_TUNING].asked;
     uint32_t at[AXIS_COUNT] = {0};

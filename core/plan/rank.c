@@ -112,7 +112,7 @@ static void settle_ties(const struct plan_question *q, struct plan_answer *answe
 }
 
 /* Insertion: stable, and there are few. */
-void rank(const struct plan_question *q, struct plan_answer *answer)
+void rank_candidates(const struct plan_question *q, struct plan_answer *answer)
 {
     struct plan_candidate *v = answer->candidates;
 
@@ -141,7 +141,8 @@ void rank_order(const struct plan_question *q, const struct plan_answer *answer,
 static bool beats(const struct plan_candidate *a, const struct plan_candidate *b)
 {
     return a->modelled && a->fits && a->high_bytes <= b->low_bytes && a->host_bytes_per_node <= b->host_bytes_per_node &&
-           a->time.tokens_per_s >= b->time.tokens_per_s && a->step.r.tuning == b->step.r.tuning && a->step.r.micro_batch_size >= b->step.r.micro_batch_size;
+           a->time.tokens_per_s >= b->time.tokens_per_s && a->step.r.tuning == b->step.r.tuning &&
+           a->step.r.micro_batch_size >= b->step.r.micro_batch_size;
 }
 
 void find_dominated(struct plan_answer *answer)

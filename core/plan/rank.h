@@ -14,7 +14,7 @@
 /* What the speed of a tight candidate counts for. */
 #define RANK_TIGHT_IS_WORTH 0.9
 
-void rank(const struct plan_question *q, struct plan_answer *answer);
+void rank_candidates(const struct plan_question *q, struct plan_answer *answer);
 
 /* The same order as indices, of all n; nothing moves. */
 void rank_order(const struct plan_question *q, const struct plan_answer *answer, uint32_t *ret);

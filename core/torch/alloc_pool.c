@@ -1,15 +1,18 @@
-/* alloc_pool.c - see alloc.h and alloc_pool.h. Function names in comments are those of c10/cuda/CUDACachingAllocator.cpp. */
-#include "torch/alloc_pool.h"
+/* alloc_pool.c - see alloc.h and alloc_inside.h. Function names in comments are those of c10/cuda/CUDACachingAllocator.cpp. */
+#include "torch/alloc_inside.h"
 
 #define MIB UINT64_C(1048576)
 
 /* The constants of the same names there: kSmallBuffer, kLargeBuffer, kMinLargeAlloc, kRoundLarge. */
 #define SMALL_BUFFER_BYTES (2 * MIB)
 #define LARGE_BUFFER_BYTES (20 * MIB)
-#define MIN_LARGE_BYTES (10 * MIB)
-#define ROUND_LARGE_BYTES (2 * MIB)
+#define MIN_LARGE_BYTES    (10 * MIB)
+#define ROUND_LARGE_BYTES  (2 * MIB)
 
-static uint64_t round_up(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit * unit; }
+static uint64_t round_up(uint64_t n, uint64_t unit)
+{
+    return (n + unit - 1) / unit * unit;
+}
 
 /* get_allocation_size() */
 static uint64_t segment_bytes(uint64_t bytes)
@@ -30,7 +33,10 @@ static bool reserve(struct torch_alloc *t, uint64_t bytes)
     return true;
 }
 
-static uint64_t page_bytes(const struct pool *p) { return p->small ? SMALL_BUFFER_BYTES : LARGE_BUFFER_BYTES; }
+static uint64_t page_bytes(const struct pool *p)
+{
+    return p->small ? SMALL_BUFFER_BYTES : LARGE_BUFFER_BYTES;
+}
 
 /* alloc_block(): a new segment, one free block. */
 static uint32_t add_segment(struct torch_alloc *t, struct pool *p, uint8_t stream, uint64_t want)

@@ -1,5 +1,5 @@
-/* alloc_shelves.c - the cached blocks of a pool by stream and size: see alloc_pool.h. */
-#include "torch/alloc_pool.h"
+/* alloc_shelves.c - the cached blocks of a pool by stream and size: see alloc_inside.h. */
+#include "torch/alloc_inside.h"
 
 bool shelves_new(struct arena *a, uint32_t most, struct shelves *ret)
 {

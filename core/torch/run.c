@@ -69,6 +69,15 @@ void run_fail(struct run *r, enum err_code code, const char *at, const char *det
         (void)err_set(&r->error, code, at, "%s", detail);
 }
 
+void *run_room(struct run *r, size_t size, size_t n)
+{
+    void *p = arena_push(r->arena, size, _Alignof(max_align_t), n ? n : 1);
+
+    if (!p)
+        run_fail(r, ERR_NOMEM, "", "the working memory of one request is too small for this way of training");
+    return p;
+}
+
 static inline uint32_t storage_new(struct run *r)
 {
     uint32_t s = r->free_storage;

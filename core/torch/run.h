@@ -72,14 +72,14 @@ enum op {
 /* One block's life. Blocks are numbered by birth; deaths name the birth's number. */
 struct birth {
     uint64_t bytes;
-    uint32_t module;    /* number of the module that runs, or that the running node's forward ran in */
-    uint16_t op;        /* enum op: the kernel that allocates */
-    uint16_t node;      /* enum op of the autograd node that runs; OP_NONE in forward */
+    uint32_t module;              /* number of the module that runs, or that the running node's forward ran in */
+    uint16_t op;                  /* enum op: the kernel that allocates */
+    uint16_t node;                /* enum op of the autograd node that runs; OP_NONE in forward */
     uint8_t stage, forward_stage; /* now; and of the node's forward */
     uint8_t mark;
-    uint8_t stream;     /* enum stream_id */
-    bool recompute;     /* a checkpointed region runs again */
-    uint8_t readers;    /* streams other than its own, a bit each, that record_stream() named: freed, it stays active until they have passed */
+    uint8_t stream;  /* enum stream_id */
+    bool recompute;  /* a checkpointed region runs again */
+    uint8_t readers; /* streams other than its own, a bit each, that record_stream() named: freed, it stays active until they have passed */
 };
 
 /*
@@ -90,7 +90,7 @@ struct birth {
  */
 enum { EVENT_DEATH = 1u << 31, EVENT_BLOCK = EVENT_DEATH - 1, EVENT_WAIT = 1u << 30, EVENT_POSITION = EVENT_WAIT - 1 };
 #define EVENT_RELEASE EVENT_BLOCK
-#define EVENT_SYNC (EVENT_BLOCK - 1)
+#define EVENT_SYNC    (EVENT_BLOCK - 1)
 
 static inline bool event_is_of_block(uint32_t event)
 {
@@ -100,24 +100,24 @@ static inline bool event_is_of_block(uint32_t event)
 struct value {
     int64_t size[MAX_DIMS], stride[MAX_DIMS]; /* elements */
     uint32_t storage;
-    uint32_t node;          /* grad_fn, or the leaf's AccumulateGrad; 0: none */
+    uint32_t node; /* grad_fn, or the leaf's AccumulateGrad; 0: none */
     uint32_t refs;
     uint8_t dtype, ndim;
-    uint8_t output_nr;      /* which output of `node` */
+    uint8_t output_nr; /* which output of `node` */
     bool requires_grad, leaf, view, floating, contiguous;
-    val cast;               /* a leaf's half copy in autocast's cache, 0: none */
+    val cast; /* a leaf's half copy in autocast's cache, 0: none */
 };
 
 struct storage {
     uint64_t bytes;
     uint32_t refs;
-    uint32_t block;         /* number of its birth; NO_BLOCK: resized to nothing */
+    uint32_t block; /* number of its birth; NO_BLOCK: resized to nothing */
 };
 enum { NO_BLOCK = EVENT_BLOCK };
 
 struct edge {
     uint32_t node;
-    uint8_t input;          /* which output of that node's forward this is the gradient of */
+    uint8_t input; /* which output of that node's forward this is the gradient of */
 };
 
 struct region;
@@ -127,7 +127,7 @@ struct module;
 
 /* Of a node with more results than MAX_OUTPUTS: its input buffer, and how long each is along the dimension that was split. */
 struct wide {
-    struct wide *next;      /* of the free ones */
+    struct wide *next; /* of the free ones */
     uint32_t room;
     val *grad;
     int64_t *length;
@@ -142,30 +142,30 @@ struct attributes {
 
 struct node {
     struct edge edge[MAX_EDGES];
-    val grad[MAX_OUTPUTS];  /* input buffer: gradients of the forward's outputs */
-    val meta[MAX_EDGES];    /* shape and dtype of each differentiable input, a value without storage */
+    val grad[MAX_OUTPUTS]; /* input buffer: gradients of the forward's outputs */
+    val meta[MAX_EDGES];   /* shape and dtype of each differentiable input, a value without storage */
     struct attributes at;
     uint64_t sequence;
     uint32_t module, refs, dependencies;
-    uint32_t seen;          /* number of the backward call that counted it */
+    uint32_t seen; /* number of the backward call that counted it */
     uint16_t op;
-    uint8_t stage, stream;  /* the stream that was current when it was made: its backward runs there */
+    uint8_t stage, stream; /* the stream that was current when it was made: its backward runs there */
     uint8_t n_edges, n_saved, n_outputs;
     bool released, pinned;
-    uint8_t grad_dtype;     /* AccumulateGrad: 1 + the dtype its gradient must have, 1 + DTYPE_COUNT for any; 0: the leaf's own */
-    struct wide *wide;      /* in place of grad[]; NULL: that has room */
-    struct hook *hooks, *own; /* hooks.h: of the tensors that it made; of itself */
-    struct region *region;  /* whose recomputation unpacks the saves */
-    struct region *closure; /* of a reentrant checkpoint: what it calls */
+    uint8_t grad_dtype;        /* AccumulateGrad: 1 + the dtype its gradient must have, 1 + DTYPE_COUNT for any; 0: the leaf's own */
+    struct wide *wide;         /* in place of grad[]; NULL: that has room */
+    struct hook *hooks, *own;  /* hooks.h: of the tensors that it made; of itself */
+    struct region *region;     /* whose recomputation unpacks the saves */
+    struct region *closure;    /* of a reentrant checkpoint: what it calls */
     struct function *function; /* function.h: of an autograd.Function that the caller runs */
     val variable, accumulated; /* AccumulateGrad: the leaf and its .grad */
-    val saved[MAX_SAVED];   /* storages kept for backward; bit 31: packed by a checkpoint region, see checkpoint.c */
+    val saved[MAX_SAVED];      /* storages kept for backward; bit 31: packed by a checkpoint region, see checkpoint.c */
 };
 
 struct frame {
     uint32_t locals, module, node;
     bool recompute;
-    struct module *hooked;  /* its hooks see what the frame returns; NULL: nobody does */
+    struct module *hooked; /* its hooks see what the frame returns; NULL: nobody does */
 };
 
 struct run {
@@ -180,17 +180,17 @@ struct run {
     int autocast_depth;
     bool autocast;
     enum dtype autocast_dtype;
-    uint32_t module;             /* that runs now */
-    uint32_t node_running;       /* autograd node, 0 in forward */
-    struct region *region;       /* checkpoint region that packs saves, or keeps them while it recomputes */
+    uint32_t module;       /* that runs now */
+    uint32_t node_running; /* autograd node, 0 in forward */
+    struct region *region; /* checkpoint region that packs saves, or keeps them while it recomputes */
     struct region *free_region;
     void (*release)(struct run *r, void *context); /* checkpoint_releases() */
     struct wide *free_wide;
     struct hook *free_hook, *at_end; /* hooks.h; at_end: of the backward that runs */
     uint32_t n_hooks, max_hooks;
     struct hook *hooks;
-    val second;                  /* a further result of the region function that just returned, a temporary; 0: none */
-    uint64_t sequence;           /* of the forward thread */
+    val second;        /* a further result of the region function that just returned, a temporary; 0: none */
+    uint64_t sequence; /* of the forward thread */
 
     /* pools, grown never */
     struct value *values;
@@ -203,24 +203,24 @@ struct run {
     uint32_t *ready;
     uint32_t n_ready, max_ready;
     uint32_t backward_calls;
-    val *casts;                  /* leaves whose half copy autocast caches */
+    val *casts; /* leaves whose half copy autocast caches */
     uint32_t n_casts, max_casts;
 
     /* the tape */
     struct birth *births;
-    uint32_t n_births, max_births; /* max_births: where they end, or are counted next */
+    uint32_t n_births, max_births;        /* max_births: where they end, or are counted next */
     uint32_t room_births, counted_events; /* the end of room; of the tape, counted so far */
     uint32_t *events;
     uint32_t n_events, max_events;
-    uint32_t n_marks, max_marks; /* of them neither birth nor death */
-    bool released;               /* EVENT_RELEASE stands on the tape */
-    struct work *work;           /* work.h: the log of kernels and messages; NULL: none is kept */
-    val workspaces[2];           /* cuBLAS of the forward and of the autograd thread, where they are kept */
-    uint32_t lt_workspaces[2];   /* cuBLASLt's */
+    uint32_t n_marks, max_marks;            /* of them neither birth nor death */
+    bool released;                          /* EVENT_RELEASE stands on the tape */
+    struct work *work;                      /* work.h: the log of kernels and messages; NULL: none is kept */
+    val workspaces[2];                      /* cuBLAS of the forward and of the autograd thread, where they are kept */
+    uint32_t lt_workspaces[2];              /* cuBLASLt's */
     void (*grad_ready)(void *of, val leaf); /* AccumulateGrad's post hook: `leaf` has its gradient; NULL: nobody waits for it */
     void *grad_ready_of;
-    bool linear_is_function;     /* DeepSpeed has replaced F.linear: zero_linear.c */
-    uint16_t op_over;            /* names the births of a composite instead of the op itself */
+    bool linear_is_function; /* DeepSpeed has replaced F.linear: zero_linear.c */
+    uint16_t op_over;        /* names the births of a composite instead of the op itself */
 };
 
 struct run_limits {
@@ -235,7 +235,8 @@ MUST_CHECK enum err_code run_init(struct run *r, struct arena *arena, const stru
 void run_tape_alone(struct run *r);
 
 void run_fail(struct run *r, enum err_code code, const char *at, const char *detail);
-bool run_spend(struct run *r, uint64_t events); /* work that leaves nothing on the tape; false: the run has failed */
+void *run_room(struct run *r, size_t size, size_t n); /* n zeroed, of any alignment, as long as the run; NULL: the run has failed */
+bool run_spend(struct run *r, uint64_t events);       /* work that leaves nothing on the tape; false: the run has failed */
 bool run_count(struct run *r); /* what the tape has grown by since, in the arena's budget; false: the run has failed */
 static inline bool run_dead(const struct run *r)
 {
@@ -270,9 +271,9 @@ static inline enum dtype dtype_of(const struct run *r, val v)
 
 val value_new(struct run *r, enum dtype dtype, int ndim, const int64_t *size); /* contiguous, no storage yet, floating */
 val value_empty(struct run *r, enum op op, enum dtype dtype, int ndim, const int64_t *size);
-val value_alias(struct run *r, val of);        /* same storage, sizes and strides; no graph; floating */
+val value_alias(struct run *r, val of); /* same storage, sizes and strides; no graph; floating */
 void value_birth(struct run *r, val v, enum op op, uint64_t bytes);
-void value_die(struct run *r, val v);          /* nothing refers to it any more */
+void value_die(struct run *r, val v); /* nothing refers to it any more */
 static inline void value_ref(struct run *r, val v)
 {
     if (v)
@@ -306,7 +307,7 @@ static inline void value_strides(struct value *x) /* contiguous strides for its 
     }
     x->contiguous = true;
 }
-bool dense(const struct value *x);             /* non-overlapping and dense */
+bool dense(const struct value *x); /* non-overlapping and dense */
 void mark_block(struct run *r, val v, enum mark mark);
 
 /* A block born and dead inside a kernel. */
@@ -314,8 +315,8 @@ uint32_t scratch_take(struct run *r, enum op op, uint64_t bytes, enum mark mark)
 void scratch_give(struct run *r, uint32_t storage);
 void scratch(struct run *r, enum op op, uint64_t bytes);
 
-void empty_cache(struct run *r);    /* torch.cuda.empty_cache() */
-void release_cached(struct run *r); /* the same, once a run */
+void empty_cache(struct run *r);          /* torch.cuda.empty_cache() */
+void release_cached(struct run *r);       /* the same, once a run */
 void record_stream(struct run *r, val v); /* the current stream uses what `v` holds; nothing where that is its own */
 
 /* The host waits for the GPU: for all it was given (.item(), synchronize()); for an event that was recorded when the tape had
@@ -332,15 +333,15 @@ void set_data(struct run *r, val v, val from); /* v.data = from: storage, sizes 
 struct frame frame_enter(struct run *r);
 val frame_leave(struct run *r, struct frame f, val result); /* locals die in the order they were bound */
 val local(struct run *r, val v);
-val *slot(struct run *r);                      /* a parameter that is None so far: it dies in its place among the locals */
+val *slot(struct run *r);                       /* a parameter that is None so far: it dies in its place among the locals */
 val bind_slot(struct run *r, val *slot, val v); /* not `bind`: libc has one, and the daemon calls it */
 void rebind(struct run *r, val *name, val v);
-void drop(struct run *r, val *name);           /* del name */
-val give(struct run *r, val v);                /* a local as a further result of its frame: call before frame_leave */
+void drop(struct run *r, val *name); /* del name */
+val give(struct run *r, val v);      /* a local as a further result of its frame: call before frame_leave */
 
 /* ---- autograd */
-void require_grad(struct run *r, val v);       /* makes a leaf */
-val *grad_of(struct run *r, val leaf);         /* .grad of a leaf */
+void require_grad(struct run *r, val v);                        /* makes a leaf */
+val *grad_of(struct run *r, val leaf);                          /* .grad of a leaf */
 void gradient_dtype(struct run *r, val leaf, enum dtype dtype); /* Tensor.grad_dtype; DTYPE_COUNT: None, any */
 uint32_t node_new(struct run *r, enum op op, int n_outputs);
 void node_die(struct run *r, uint32_t n);

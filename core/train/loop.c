@@ -195,7 +195,7 @@ void backward_of(struct trainer *t, val loss)
         value_unref(r, root);
 }
 
-void clip(struct trainer *t, struct held *h)
+void trainer_clip(struct trainer *t, struct held *h)
 {
     struct run *r = &t->run;
     val norm;

@@ -18,7 +18,8 @@ void trainer_load(struct trainer *t);                  /* load.c */
 void trainer_step(struct trainer *t, struct held *h);  /* loop_trainer.c */
 void plain_step(struct trainer *t, struct held *h);    /* loop_plain.c */
 void pipeline_step(struct trainer *t, struct held *h); /* loop_pipeline.c */
-uint32_t pipeline_plays(const struct trainer *t, const struct recipe *q); /* micro-batches of a step that are played; the others repeat them */
+uint32_t pipeline_plays(const struct trainer *t,
+                        const struct recipe *q); /* micro-batches of a step that are played; the others repeat them */
 
 struct batch make_batch(struct trainer *t);
 void batch_ref(struct run *r, const struct batch *b);
@@ -37,10 +38,10 @@ void sync_gradients(struct trainer *t, uint32_t micro_step);
 void end_micro_step(struct trainer *t, uint32_t micro_step); /* an engine's step(), which at the last one ends the step */
 struct outputs call_model(struct trainer *t, const struct batch *b);
 void drop_outputs(struct trainer *t, struct outputs *o);
-void backward_of(struct trainer *t, val loss);         /* loss.backward(), through the scaler or the engine where there is one */
-void clip(struct trainer *t, struct held *h);
+void backward_of(struct trainer *t, val loss); /* loss.backward(), through the scaler or the engine where there is one */
+void trainer_clip(struct trainer *t, struct held *h);
 void end_step(struct trainer *t);
 
-enum dtype compute_dtype(enum precision p);            /* trainer.c: what products are made in */
+enum dtype compute_dtype(enum precision p); /* trainer.c: what products are made in */
 
 #endif

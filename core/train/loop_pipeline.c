@@ -205,7 +205,7 @@ void pipeline_step(struct trainer *t, struct held *h)
     s.ids = batch_of(&s, s.first);
     s.target = batch_of(&s, s.last);
     run_schedule(&s);
-    clip(t, h);
+    trainer_clip(t, h);
     value_unref(s.r, h->grad_norm);
     h->grad_norm = 0;
     end_step(t);

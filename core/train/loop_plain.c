@@ -36,7 +36,7 @@ void plain_step(struct trainer *t, struct held *h)
         micro_step(t, h);
         end_micro_step(t, i);
     }
-    clip(t, h);
+    trainer_clip(t, h);
     value_unref(r, h->grad_norm);
     h->grad_norm = 0;
     end_step(t);

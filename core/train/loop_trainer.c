@@ -140,6 +140,6 @@ void trainer_step(struct trainer *t, struct held *h)
         h->loss_step = kept;
         end_micro_step(t, i);
     }
-    clip(t, h);
+    trainer_clip(t, h);
     end_step(t);
 }

@@ -241,7 +241,7 @@ size_t cache_entries(const struct cache *c)
     return c->entries;
 }
 
-size_t cache_bytes(const struct cache *c)
+size_t hub_cache_bytes(const struct cache *c)
 {
     return c->bytes;
 }

@@ -52,6 +52,6 @@ void cache_each_pending(struct cache *c, void (*call)(void *arg, struct pending 
 void cache_expire(struct cache *c);
 
 size_t cache_entries(const struct cache *c);
-size_t cache_bytes(const struct cache *c);
+size_t hub_cache_bytes(const struct cache *c);
 
 #endif

@@ -2,7 +2,7 @@
  * fully_shard: tapes of real PyTorch beside the walk, birth by birth with their streams and deaths; and laws that hold for any number
  * of ranks.
  */
-#include "parallel/fsdp2/fsdp2.h"
+#include "parallel/fsdp2/inside.h"
 
 #include "base/json.h"
 #include "config/arch.h"

@@ -126,7 +126,7 @@ START_TEST(bytes_are_bounded)
     for (unsigned i = 0; i < 200; i++) {
         (void)snprintf(key, sizeof key, "k%u", i);
         put(c, key, 5000, 1000, 0);
-        ck_assert_uint_le(cache_bytes(c), 100000);
+        ck_assert_uint_le(hub_cache_bytes(c), 100000);
         ck_assert(has(c, key, 1));
     }
     ck_assert_uint_ge(cache_entries(c), 10);

@@ -1,6 +1,6 @@
 /* DeepSpeed's ZeRO-1 and 2 on one rank of a small Llama: figures that PyTorch's allocator gave under DeepSpeed itself, and laws of shares. */
 #include "meters/peak.h"
-#include "parallel/zero/zero12.h"
+#include "parallel/zero/inside12.h"
 #include "tests/support/steps.h"
 #include "tests/support/traced.h"
 #include "train/measure.h"

@@ -106,15 +106,6 @@ static void reverse(struct ddp *d)
     memcpy(a->ends, d->bucket_of, a->n_buckets * sizeof *a->ends);
 }
 
-static void *room(struct run *r, size_t size, size_t n)
-{
-    void *p = arena_push(r->arena, size, _Alignof(max_align_t), n ? n : 1);
-
-    if (!p)
-        run_fail(r, ERR_NOMEM, "", "the working memory of one request is too small for the buckets of DistributedDataParallel");
-    return p;
-}
-
 static bool make_room(struct ddp *d, uint32_t n)
 {
     struct run *r = d->r;
@@ -122,13 +113,13 @@ static bool make_room(struct ddp *d, uint32_t n)
     for (uint32_t i = 0; i < n; i++)
         if (d->params[i] > d->last_param)
             d->last_param = d->params[i];
-    d->tensors = room(r, sizeof *d->tensors, n);
-    d->assignment.indices = room(r, sizeof *d->assignment.indices, n);
-    d->assignment.ends = room(r, sizeof *d->assignment.ends, n);
-    d->buckets = room(r, sizeof *d->buckets, n);
-    d->bucket_of = room(r, sizeof *d->bucket_of, n);
-    d->arrived = room(r, sizeof *d->arrived, n);
-    d->index_of = room(r, sizeof *d->index_of, d->last_param + (size_t)1);
+    d->tensors = run_room(r, sizeof *d->tensors, n);
+    d->assignment.indices = run_room(r, sizeof *d->assignment.indices, n);
+    d->assignment.ends = run_room(r, sizeof *d->assignment.ends, n);
+    d->buckets = run_room(r, sizeof *d->buckets, n);
+    d->bucket_of = run_room(r, sizeof *d->bucket_of, n);
+    d->arrived = run_room(r, sizeof *d->arrived, n);
+    d->index_of = run_room(r, sizeof *d->index_of, d->last_param + (size_t)1);
     return !run_dead(r);
 }
 
@@ -177,7 +168,7 @@ static void grad_ready(void *of, val leaf)
 /* ------------------------------------------------------------------------------------------------------------- the model */
 struct ddp *ddp_new(struct run *r, const struct ddp_options *options, uint32_t n, const val *params)
 {
-    struct ddp *d = run_dead(r) ? NULL : room(r, sizeof *d, 1);
+    struct ddp *d = run_dead(r) ? NULL : run_room(r, sizeof *d, 1);
     uint64_t limits[2] = {options->first_bucket_bytes, options->bucket_bytes}, none = UINT64_MAX;
     bool find = options->find_unused_parameters;
 
@@ -271,7 +262,7 @@ void ddp_post_forward(struct ddp *d, uint32_t n, val *outputs)
 
     if (!d->options.find_unused_parameters || run_dead(r))
         return;
-    out = room(r, sizeof *out, n);
+    out = run_room(r, sizeof *out, n);
     if (!out)
         return;
     clone_outputs(r, n, outputs, out);

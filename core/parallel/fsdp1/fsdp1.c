@@ -1,20 +1,11 @@
 /* fsdp1.c - FullyShardedDataParallel around a model: which modules are units, the first forward, the program. wrap.py, _runtime_utils.py _lazy_init. */
-#include "parallel/fsdp1/fsdp1.h"
+#include "parallel/fsdp1/inside.h"
 
 #include "parallel/programs.h"
 #include "torch/autograd.h"
 #include "torch/hooks.h"
 
 #include <stddef.h>
-
-void *fsdp1_room(struct run *r, size_t size, size_t n)
-{
-    void *p = arena_push(r->arena, size, _Alignof(max_align_t), n ? n : 1);
-
-    if (!p)
-        run_fail(r, ERR_NOMEM, "", "the working memory of one request is too small for the units of FullyShardedDataParallel");
-    return p;
-}
 
 /* ------------------------------------------------------------------------------------------------------------- first forward */
 static void cast_buffers(struct fsdp1 *f, struct module *m)
@@ -131,7 +122,7 @@ static void index_flats(struct fsdp1 *f)
     for (uint32_t i = 0; i < f->n_units; i++)
         if (f->units[i].flat > f->last_flat)
             f->last_flat = f->units[i].flat;
-    f->unit_of_flat = fsdp1_room(f->r, sizeof *f->unit_of_flat, f->last_flat + (size_t)1);
+    f->unit_of_flat = run_room(f->r, sizeof *f->unit_of_flat, f->last_flat + (size_t)1);
     for (uint32_t i = 0; i < f->n_units && f->unit_of_flat; i++)
         if (f->units[i].flat)
             f->unit_of_flat[f->units[i].flat] = i + 1;
@@ -169,19 +160,19 @@ static void tell_strategy(struct fsdp1 *f)
 static struct fsdp1 *fsdp1_new(struct wrapping *w)
 {
     struct run *r = w->r;
-    struct fsdp1 *f = fsdp1_room(r, sizeof *f, 1);
+    struct fsdp1 *f = run_room(r, sizeof *f, 1);
 
     if (!f)
         return NULL;
     *f = (struct fsdp1){.r = r, .tree = w->tree, .o = w->o, .max_order = 4 * w->tree->n_modules};
-    f->leaves = fsdp1_room(r, sizeof *f->leaves, 1);
-    f->units = fsdp1_room(r, sizeof *f->units, w->tree->n_modules);
-    f->unit_of_module = fsdp1_room(r, sizeof *f->unit_of_module, w->tree->n_modules);
-    f->post_forward_order = fsdp1_room(r, sizeof(struct unit *), f->max_order);
-    f->pre_forward_order = fsdp1_room(r, sizeof(struct unit *), w->tree->n_modules);
+    f->leaves = run_room(r, sizeof *f->leaves, 1);
+    f->units = run_room(r, sizeof *f->units, w->tree->n_modules);
+    f->unit_of_module = run_room(r, sizeof *f->unit_of_module, w->tree->n_modules);
+    f->post_forward_order = run_room(r, sizeof(struct unit *), f->max_order);
+    f->pre_forward_order = run_room(r, sizeof(struct unit *), w->tree->n_modules);
     f->freed.room = f->max_order;
-    f->freed.position = fsdp1_room(r, sizeof *f->freed.position, f->freed.room);
-    f->freed.kernels = fsdp1_room(r, sizeof *f->freed.kernels, f->freed.room);
+    f->freed.position = run_room(r, sizeof *f->freed.position, f->freed.room);
+    f->freed.kernels = run_room(r, sizeof *f->freed.kernels, f->freed.room);
     tell_strategy(f);
     return run_dead(r) ? NULL : f;
 }
@@ -195,7 +186,7 @@ static bool declare_units(struct fsdp1 *f)
             return false;
         most = f->units[i].n_pieces > most ? f->units[i].n_pieces : most;
     }
-    f->parts = fsdp1_room(f->r, sizeof *f->parts, most);
+    f->parts = run_room(f->r, sizeof *f->parts, most);
     return f->parts != NULL;
 }
 

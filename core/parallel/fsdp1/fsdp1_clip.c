@@ -1,5 +1,5 @@
 /* fsdp1_clip.c - fully_sharded_data_parallel.py clip_grad_norm_: a norm of each gradient, one of them all, summed over the ranks. */
-#include "parallel/fsdp1/fsdp1.h"
+#include "parallel/fsdp1/inside.h"
 
 #include "torch/autograd.h"
 #include "torch/work.h"
@@ -112,7 +112,7 @@ val fsdp1_clip(void *of, double max_norm)
         f->zero_scalar = scalar(r, OP_TO_COPY);
     if (!f->sharded)
         return clip_grad_norm(r, f->leaves->n, f->leaves->leaf);
-    c.norms = fsdp1_room(r, sizeof *c.norms, f->leaves->n + 1);
+    c.norms = run_room(r, sizeof *c.norms, f->leaves->n + 1);
     if (!c.norms)
         return 0;
     take_norms(f, &c);

@@ -1,5 +1,5 @@
 /* fsdp1_flat.c - _flat_param.py FlatParamHandle: a unit gathered and freed, views of the whole. */
-#include "parallel/fsdp1/fsdp1.h"
+#include "parallel/fsdp1/inside.h"
 
 #include "torch/autograd.h"
 #include "torch/work.h"

@@ -1,5 +1,5 @@
 /* fsdp1_load.c - units on their way to the device: laid out, moved, flattened, sharded. _flat_param.py, _init_utils.py. */
-#include "parallel/fsdp1/fsdp1.h"
+#include "parallel/fsdp1/inside.h"
 
 #include "torch/autograd.h"
 
@@ -79,12 +79,12 @@ bool unit_declare(struct unit *u)
     find_params(&w, u->module);
     u->n_params = w.n_params;
     u->n_tied = w.n_tied;
-    u->params = fsdp1_room(r, sizeof(struct param *), u->n_params);
-    u->tied = fsdp1_room(r, sizeof(struct param *), u->n_tied);
-    u->view = fsdp1_room(r, sizeof *u->view, u->n_params);
-    u->original = fsdp1_room(r, sizeof *u->original, u->n_params);
-    u->pieces = fsdp1_room(r, sizeof *u->pieces, 2 * (size_t)u->n_params + 1);
-    u->lengths = fsdp1_room(r, sizeof *u->lengths, 2 * (size_t)u->n_params + 1);
+    u->params = run_room(r, sizeof(struct param *), u->n_params);
+    u->tied = run_room(r, sizeof(struct param *), u->n_tied);
+    u->view = run_room(r, sizeof *u->view, u->n_params);
+    u->original = run_room(r, sizeof *u->original, u->n_params);
+    u->pieces = run_room(r, sizeof *u->pieces, 2 * (size_t)u->n_params + 1);
+    u->lengths = run_room(r, sizeof *u->lengths, 2 * (size_t)u->n_params + 1);
     if (run_dead(r) || !u->n_params)
         return !run_dead(r);
     find_params(&(struct walk){.u = u, .take = true}, u->module);
@@ -159,7 +159,7 @@ static val flatten(struct unit *u)
 {
     struct run *r = u->all->r;
     unsigned char *mark = r->arena->cur;
-    val *padding = fsdp1_room(r, sizeof *padding, u->n_pieces), flat;
+    val *padding = run_room(r, sizeof *padding, u->n_pieces), flat;
 
     if (!padding)
         return 0;
@@ -259,7 +259,7 @@ void unit_load(struct unit *u)
     val *moved, flat;
 
     move_to_device(u);
-    moved = fsdp1_room(r, sizeof *moved, u->n_params);
+    moved = run_room(r, sizeof *moved, u->n_params);
     if (!moved || !u->n_params)
         return;
     for (uint32_t i = 0; i < u->n_params; i++)

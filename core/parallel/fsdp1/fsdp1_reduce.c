@@ -1,5 +1,5 @@
 /* fsdp1_reduce.c - gradients of flat parameters: _runtime_utils.py _post_backward_hook from the cast on, _flat_param.py prepare_gradient_*. */
-#include "parallel/fsdp1/fsdp1.h"
+#include "parallel/fsdp1/inside.h"
 
 #include "torch/autograd.h"
 #include "torch/work.h"

@@ -1,5 +1,5 @@
 /* fsdp1_runtime.c - what units do in forward and backward, and what they prefetch. _runtime_utils.py, _exec_order_utils.py. */
-#include "parallel/fsdp1/fsdp1.h"
+#include "parallel/fsdp1/inside.h"
 
 #include "torch/autograd.h"
 #include "torch/hooks.h"

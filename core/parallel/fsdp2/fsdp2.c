@@ -1,5 +1,5 @@
 /* fsdp2.c - fully_shard as a program: FSDPState's hooks on modules, outputs and the end of a backward. */
-#include "parallel/fsdp2/fsdp2.h"
+#include "parallel/fsdp2/inside.h"
 
 #include "parallel/programs.h"
 #include "torch/autograd.h"
@@ -193,7 +193,7 @@ void *fsdp2_wrap(struct wrapping *w)
         return NULL;
     }
     f = begin(w);
-    if (!f || !fsdp2_units(f, w))
+    if (!f || !fsdp2_make_units(f, w))
         return NULL;
     fsdp2_place(f, w);
     fsdp2_order(f, w);

@@ -2,7 +2,7 @@
  * fsdp2_copies.c - tables of the fused copies: ATen/native/cuda/TensorShape.cu, pack_vecs() of int64 vectors, uploaded before the
  * kernel and dead after it.
  */
-#include "parallel/fsdp2/fsdp2.h"
+#include "parallel/fsdp2/inside.h"
 
 enum { THREADS = 128, TILE = 16 * THREADS }; /* detail::BLOCK_SIZE, BYTES_PER_THREAD */
 

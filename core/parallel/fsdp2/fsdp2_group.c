@@ -1,5 +1,5 @@
 /* fsdp2_group.c - a unit's parameters gathered and let go of: FSDPParamGroup, foreach_all_gather() and foreach_all_gather_copy_out(). */
-#include "parallel/fsdp2/fsdp2.h"
+#include "parallel/fsdp2/inside.h"
 
 #include "torch/autograd.h"
 
@@ -249,4 +249,31 @@ void fsdp2_pre_backward(struct fsdp2_unit *u)
     fsdp2_wait(u);
     fsdp2_gradient_dtypes(u, true);
     prefetch(u);
+}
+
+/* _set_unsharded_grad_dtypes: what is reduced at once stays as autograd makes it; what starts to accumulate is widened. */
+void fsdp2_gradient_dtypes(struct fsdp2_unit *u, bool defer)
+{
+    struct fsdp2 *f = u->all;
+    struct run *r = f->r;
+
+    for (uint32_t i = 0; i < u->n_params; i++) {
+        const struct fsdp2_param *p = &u->params[i];
+        val *grad = p->widens && p->gathered ? grad_of(r, p->gathered) : NULL;
+
+        if (!grad)
+            continue;
+        if (defer) {
+            if (*grad || f->sync)
+                gradient_dtype(r, p->gathered, DTYPE_COUNT);
+            continue;
+        }
+        if (*grad && dtype_of(r, *grad) != f->reduce) {
+            val old = *grad;
+
+            *grad = owned(r, cast_copy(r, old, f->reduce));
+            value_unref(r, old);
+        }
+        gradient_dtype(r, p->gathered, f->reduce);
+    }
 }

@@ -2,7 +2,7 @@
  * fsdp2_place.c - shards and buffers on the device. A plain loop shards a model without storage and makes room after, to_empty();
  * the Trainer has the model on the host, and each call of fully_shard moves what it manages to the device whole and cuts it there.
  */
-#include "parallel/fsdp2/fsdp2.h"
+#include "parallel/fsdp2/inside.h"
 
 #include "torch/autograd.h"
 

@@ -1,5 +1,5 @@
 /* fsdp2_units.c - which modules are a unit together, which parameters are in it: _fully_shard.py, _fsdp_init.py. */
-#include "parallel/fsdp2/fsdp2.h"
+#include "parallel/fsdp2/inside.h"
 
 #include <string.h>
 
@@ -182,7 +182,7 @@ static bool room_for(struct fsdp2 *f, struct wrapping *w, struct search *s)
     return false;
 }
 
-bool fsdp2_units(struct fsdp2 *f, struct wrapping *w)
+bool fsdp2_make_units(struct fsdp2 *f, struct wrapping *w)
 {
     struct search s = {.f = f};
 

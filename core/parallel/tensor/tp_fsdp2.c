@@ -1,5 +1,5 @@
 /* tp_fsdp2.c - what tensor parallelism leaves a rank, sharded again by fully_shard over the data-parallel ranks of its mesh. */
-#include "parallel/fsdp2/fsdp2.h"
+#include "parallel/fsdp2/inside.h"
 #include "parallel/programs.h"
 #include "parallel/tensor/tp.h"
 

@@ -1,5 +1,5 @@
 /* zero12.c - deepspeed.initialize() with ZeRO stage 1 or 2, and the engine's part in a step. */
-#include "parallel/zero/zero12.h"
+#include "parallel/zero/inside12.h"
 
 #include "parallel/programs.h"
 #include "torch/autograd.h"

@@ -1,8 +1,32 @@
 /* zero12_copy.c - where averaged gradients of the rank's share go: a block on the device, or the host. */
-#include "parallel/zero/zero12.h"
+#include "parallel/zero/inside12.h"
 #include "torch/work.h"
 
 #include <string.h>
+
+void zero12_clear_gradient(struct zero12 *z, uint32_t param)
+{
+    val *grad = zero12_gradient(z, param), old;
+
+    if (!grad || !*grad)
+        return;
+    old = *grad;
+    *grad = 0;
+    value_unref(z->r, old);
+}
+
+val zero12_slice(struct run *r, val of, uint64_t elems)
+{
+    val v = owned(r, value_alias(r, of));
+
+    if (!v)
+        return 0;
+    r->values[v].ndim = 1;
+    r->values[v].size[0] = (int64_t)elems;
+    value_strides(&r->values[v]);
+    r->values[v].view = true;
+    return v;
+}
 
 /* ------------------------------------------------------------------------------------------------------- on the device */
 /* One block for every whole parameter that the share touches. */

@@ -1,5 +1,5 @@
 /* zero12_layout.c - flat buffers of half weights, and which rank owns what of them. */
-#include "parallel/zero/zero12.h"
+#include "parallel/zero/inside12.h"
 #include "torch/work.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* zero12_ranks.c - which ranks are looked at: shares cut across tensors, so that ranks keep different amounts of gradients. */
-#include "parallel/zero/zero12.h"
+#include "parallel/zero/inside12.h"
 
 struct span {
     uint64_t elems, begin;

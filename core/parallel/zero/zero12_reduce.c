@@ -1,5 +1,5 @@
 /* zero12_reduce.c - the bucket: gradients are copied into it, averaged over the ranks, and what the rank owns is kept. */
-#include "parallel/zero/zero12.h"
+#include "parallel/zero/inside12.h"
 #include "torch/work.h"
 
 #include <string.h>
@@ -36,30 +36,6 @@ void zero12_make_buffers(struct zero12 *z)
     for (int i = 0; i < (z->overlap ? 2 : 1); i++)
         z->buffer[i] = new_buffer(z);
     z->which = 0;
-}
-
-void zero12_clear_gradient(struct zero12 *z, uint32_t param)
-{
-    val *grad = zero12_gradient(z, param), old;
-
-    if (!grad || !*grad)
-        return;
-    old = *grad;
-    *grad = 0;
-    value_unref(z->r, old);
-}
-
-val zero12_slice(struct run *r, val of, uint64_t elems)
-{
-    val v = owned(r, value_alias(r, of));
-
-    if (!v)
-        return 0;
-    r->values[v].ndim = 1;
-    r->values[v].size[0] = (int64_t)elems;
-    value_strides(&r->values[v]);
-    r->values[v].view = true;
-    return v;
 }
 
 /* grad.data = buffer.narrow(..).view_as(grad) */

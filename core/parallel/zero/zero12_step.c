@@ -1,5 +1,5 @@
 /* zero12_step.c - DeepSpeedZeroOptimizer.step() at the boundary: overflow, norm, fp32 gradient of the share, update, weights to all ranks. */
-#include "parallel/zero/zero12.h"
+#include "parallel/zero/inside12.h"
 #include "torch/autograd.h"
 #include "torch/work.h"
 

@@ -1,17 +1,8 @@
 /* zero3.c - a model on the device becomes shards: conversion, flat buffers, fp32 partitions, the bucket; and the table of the program. */
-#include "parallel/zero/zero3.h"
+#include "parallel/zero/inside3.h"
 
 #include "parallel/programs.h"
 #include "torch/autograd.h"
-
-void *zero3_room(struct run *r, size_t size, size_t n)
-{
-    void *p = arena_push(r->arena, size, _Alignof(max_align_t), n ? n : 1);
-
-    if (!p)
-        run_fail(r, ERR_NOMEM, "", "the working memory of one request is too small for the engine of ZeRO-3");
-    return p;
-}
 
 /* ---------------------------------------------------------------------------------------------------------- partitions */
 static val flat(struct zero3 *z, enum op op, enum dtype dtype, int64_t elems, enum mark mark)
@@ -175,7 +166,7 @@ static void train(struct zero3 *z)
 static void *wrap(struct wrapping *w)
 {
     struct run *r = w->r;
-    struct zero3 *z = run_dead(r) ? NULL : zero3_room(r, sizeof *z, 1);
+    struct zero3 *z = run_dead(r) ? NULL : run_room(r, sizeof *z, 1);
     bool overlap = w->o->zero.overlap_comm;
 
     if (!z)

@@ -1,5 +1,5 @@
 /* zero3_fetch.c - PartitionedParameterCoordinator: what is fetched before a module runs, ahead of it, and released after. */
-#include "parallel/zero/zero3.h"
+#include "parallel/zero/inside3.h"
 #include "torch/work.h"
 
 /* ------------------------------------------------------------------------------------------------- who uses a parameter */

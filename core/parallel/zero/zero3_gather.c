@@ -1,5 +1,5 @@
 /* zero3_gather.c - partition_parameters.py: gathers, their handles, and what frees a parameter. */
-#include "parallel/zero/zero3.h"
+#include "parallel/zero/inside3.h"
 #include "torch/work.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* zero3_hooks.c - parameter_offload.py: hooks of every module; engine.py: the engine's forward and backward. */
-#include "parallel/zero/zero3.h"
+#include "parallel/zero/inside3.h"
 #include "torch/autograd.h"
 #include "torch/ops.h"
 

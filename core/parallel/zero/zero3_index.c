@@ -1,5 +1,5 @@
 /* zero3_index.c - parameters by ds_id, by value, by module. */
-#include "parallel/zero/zero3.h"
+#include "parallel/zero/inside3.h"
 #include "torch/autograd.h"
 
 #include <string.h>
@@ -35,17 +35,17 @@ bool zero3_number(struct zero3 *z, struct tree *t)
 
     params_visit(t->root, count, z);
     z->n_modules = t->n_modules;
-    z->params = zero3_room(r, sizeof *z->params, z->n);
-    z->modules = zero3_room(r, sizeof *z->modules, z->n_modules + (size_t)ZERO3_WRAPPERS);
-    z->of_module = zero3_room(r, sizeof *z->of_module, 3 * (size_t)z->n);
-    z->trained = zero3_room(r, sizeof *z->trained, z->n_trained);
-    z->sub_groups = zero3_room(r, sizeof *z->sub_groups, z->n_trained);
-    z->gathers = zero3_room(r, sizeof *z->gathers, z->n + (size_t)1);
-    z->links = zero3_room(r, sizeof *z->links, 2 * (size_t)z->n);
-    z->list = zero3_room(r, sizeof *z->list, z->n);
-    z->sorted = zero3_room(r, sizeof *z->sorted, z->n);
-    z->in_bucket = zero3_room(r, sizeof *z->in_bucket, z->n);
-    z->norms = zero3_room(r, sizeof *z->norms, 2 * (size_t)z->n);
+    z->params = run_room(r, sizeof *z->params, z->n);
+    z->modules = run_room(r, sizeof *z->modules, z->n_modules + (size_t)ZERO3_WRAPPERS);
+    z->of_module = run_room(r, sizeof *z->of_module, 3 * (size_t)z->n);
+    z->trained = run_room(r, sizeof *z->trained, z->n_trained);
+    z->sub_groups = run_room(r, sizeof *z->sub_groups, z->n_trained);
+    z->gathers = run_room(r, sizeof *z->gathers, z->n + (size_t)1);
+    z->links = run_room(r, sizeof *z->links, 2 * (size_t)z->n);
+    z->list = run_room(r, sizeof *z->list, z->n);
+    z->sorted = run_room(r, sizeof *z->sorted, z->n);
+    z->in_bucket = run_room(r, sizeof *z->in_bucket, z->n);
+    z->norms = run_room(r, sizeof *z->norms, 2 * (size_t)z->n);
     for (uint32_t i = 0; i < 2 * z->n && !run_dead(r); i++) {
         z->norms[i] = 0;
         z->links[i] = (struct zero3_link){0, i + 1 < 2 * z->n ? i + 1 : ZERO3_NONE};
@@ -66,7 +66,7 @@ bool zero3_index_values(struct zero3 *z)
         if (z->params[i].value > z->last_value)
             z->last_value = z->params[i].value;
     }
-    z->index_of = zero3_room(z->r, sizeof *z->index_of, z->last_value + (size_t)1);
+    z->index_of = run_room(z->r, sizeof *z->index_of, z->last_value + (size_t)1);
     if (!z->index_of)
         return false;
     for (val v = 0; v <= z->last_value; v++)

@@ -1,5 +1,5 @@
 /* zero3_reduce.c - stage3.py: gradients into the bucket, the bucket over the ranks, the rank's part into the flat buffer. */
-#include "parallel/zero/zero3.h"
+#include "parallel/zero/inside3.h"
 #include "torch/autograd.h"
 #include "torch/work.h"
 
@@ -47,7 +47,7 @@ static val scatter(struct zero3 *z)
 
     if (z->n_bucket == 1 && !max)
         return 0;
-    pads = zero3_room(r, sizeof *pads, max);
+    pads = run_room(r, sizeof *pads, max);
     if (!pads)
         return 0;
     for (uint32_t i = 0; i < z->n_bucket; i++) {

@@ -1,5 +1,5 @@
 /* zero3_step.c - stage3.py step(): norms, then sub-group by sub-group the fp32 gradient, the update, the copy back to half. */
-#include "parallel/zero/zero3.h"
+#include "parallel/zero/inside3.h"
 #include "torch/autograd.h"
 #include "torch/work.h"
 
@@ -63,7 +63,7 @@ static val group_norm(struct zero3 *z, const struct zero3_sub_group *g)
 {
     struct run *r = z->r;
     unsigned char *mark = r->arena->cur;
-    val *norms = zero3_room(r, sizeof *norms, g->n), stacked, powers, total;
+    val *norms = run_room(r, sizeof *norms, g->n), stacked, powers, total;
     int64_t n = g->n;
 
     if (!norms)
@@ -101,7 +101,7 @@ static val norms(struct zero3 *z)
 {
     struct run *r = z->r;
     unsigned char *mark = r->arena->cur;
-    val *groups = zero3_room(r, sizeof *groups, z->n_sub_groups), total;
+    val *groups = run_room(r, sizeof *groups, z->n_sub_groups), total;
 
     if (!groups)
         return 0;

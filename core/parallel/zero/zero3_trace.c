@@ -1,5 +1,5 @@
 /* zero3_trace.c - partitioned_param_coordinator.py: the order in which modules run, recorded once and then relied on. */
-#include "parallel/zero/zero3.h"
+#include "parallel/zero/inside3.h"
 
 enum { CALLS_OF_A_MODULE = 8 }; /* forward, recomputation, backward, and for what is called more than once */
 
@@ -7,10 +7,10 @@ bool zero3_trace_room(struct zero3 *z)
 {
     z->max_order = (z->n_modules + ZERO3_WRAPPERS) * CALLS_OF_A_MODULE;
     z->max_uses = z->n * CALLS_OF_A_MODULE;
-    z->order = zero3_room(z->r, sizeof *z->order, z->max_order);
-    z->passed = zero3_room(z->r, sizeof *z->passed, z->max_order + (size_t)1);
-    z->queue = zero3_room(z->r, sizeof *z->queue, z->max_uses);
-    z->uses = zero3_room(z->r, sizeof *z->uses, z->max_uses);
+    z->order = run_room(z->r, sizeof *z->order, z->max_order);
+    z->passed = run_room(z->r, sizeof *z->passed, z->max_order + (size_t)1);
+    z->queue = run_room(z->r, sizeof *z->queue, z->max_uses);
+    z->uses = run_room(z->r, sizeof *z->uses, z->max_uses);
     return z->order && z->passed && z->queue && z->uses;
 }
 

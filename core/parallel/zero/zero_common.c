@@ -1,4 +1,4 @@
-#include "parallel/zero/zero_scalars.h"
+#include "parallel/zero/zero_common.h"
 
 #include "torch/autograd.h"
 

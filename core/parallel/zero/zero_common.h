@@ -13,6 +13,7 @@
 #define PARALLEL_ZERO_ZERO_COMMON_H
 
 #include "parallel/program.h"
+#include "torch/work.h"
 
 enum { ZERO_GROUPS = 2 }; /* of the optimizer */
 
@@ -52,5 +53,30 @@ val zero_combine_norms(struct run *r, uint32_t n, const val *norms);    /* of al
 void zero_check_norm(struct run *r, val norm);                          /* is_invalid_grad_norm(norm) */
 void zero_take_norm(struct zero_engine *e);                             /* _global_grad_norm = norm / loss_scale */
 void zero_unscale(const struct zero_engine *e, val norm, val gradient); /* unscale_and_clip_grads() */
+
+/* ---- tensors of one element and what becomes of them */
+static inline void zero_die(struct run *r, int n, const val *all)
+{
+    for (int i = 0; i < n; i++)
+        value_unref(r, all[i]);
+}
+#define DIE(r, ...) zero_die(r, (int)(sizeof((val[]){__VA_ARGS__}) / sizeof(val)), (const val[]){__VA_ARGS__})
+
+/* A scalar made of another, which dies. */
+static inline val zero_next(struct run *r, enum op op, enum dtype dtype, val old)
+{
+    val v = zero_scalar(r, op, dtype);
+
+    value_unref(r, old);
+    return v;
+}
+
+/* A kernel over all of `v`, so many bytes an element. */
+static inline void zero_moved(struct run *r, enum op op, val v, unsigned bytes_each)
+{
+    work_add(r, op, 0, (uint64_t)numel(r, v) * bytes_each, 1);
+}
+
+val zero_is_finite(struct run *r, val x); /* torch.isfinite(x) */
 
 #endif

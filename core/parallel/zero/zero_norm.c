@@ -1,5 +1,5 @@
 /* zero_norm.c - norms of gradients and clipping by them: stage_1_and_2.py get_grad_norm_direct, scaled_global_norm, unscale_and_clip_grads. */
-#include "parallel/zero/zero_scalars.h"
+#include "parallel/zero/zero_common.h"
 #include "torch/autograd.h"
 
 val zero_norm(struct run *r, val gradient)

@@ -6,8 +6,7 @@
 static const struct variant *const variants[] = {[LLMEM_PAPER] = &llmem_paper, [LLMEM_REPOSITORY] = &llmem_repository};
 
 static const char *const method_names[] = {
-    [LLMEM_CDP] = "llmem_cdp",   [LLMEM_ADP] = "llmem_adp",   [LLMEM_TP] = "llmem_tp",
-    [LLMEM_DPTP] = "llmem_dptp", [LLMEM_OFFLOAD] = "offload",
+    [LLMEM_CDP] = "llmem_cdp", [LLMEM_ADP] = "llmem_adp", [LLMEM_TP] = "llmem_tp", [LLMEM_DPTP] = "llmem_dptp", [LLMEM_OFFLOAD] = "offload",
 };
 
 const char *llmem_method_name(enum llmem_method method)

@@ -1,5 +1,5 @@
 /*
- * fsdp1.h - FullyShardedDataParallel (FSDP1) around a model: the memory of one rank. Included by core/parallel/fsdp1 only.
+ * inside.h - FullyShardedDataParallel (FSDP1) around a model: the memory of one rank. Included by core/parallel/fsdp1 only.
  *
  * Purpose   every decoder layer is a unit, what is left the root unit; under LoRA each trained leaf module is one of its own (peft's policy).
  *           A unit's parameters are one flat tensor, of which a rank keeps an equal piece. Forward reads views of the gathered flat tensor,
@@ -11,8 +11,8 @@
  * Not modelled: CPU offload, communication hooks, ignored modules, summon_full_params, models with several root units; quantised weights.
  * Owner     the run's arena.
  */
-#ifndef PARALLEL_FSDP1_FSDP1_H
-#define PARALLEL_FSDP1_FSDP1_H
+#ifndef PARALLEL_FSDP1_INSIDE_H
+#define PARALLEL_FSDP1_INSIDE_H
 
 #include "parallel/program.h"
 
@@ -74,7 +74,6 @@ static inline struct unit *root_of(struct fsdp1 *f)
 {
     return &f->units[0];
 }
-void *fsdp1_room(struct run *r, size_t size, size_t n); /* NULL: the run has failed */
 
 /* ---- fsdp1_load.c */
 bool unit_declare(struct unit *u);                 /* which parameters, where in the flat tensor */

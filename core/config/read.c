@@ -11,8 +11,8 @@ static const struct {
     const char *name;
     enum dtype_saved saved;
 } dtypes[] = {
-    {"float32", SAVED_FP32},  {"float", SAVED_FP32},  {"fp32", SAVED_FP32}, {"bfloat16", SAVED_BF16}, {"bf16", SAVED_BF16},
-    {"float16", SAVED_FP16}, {"half", SAVED_FP16}, {"fp16", SAVED_FP16}, {"auto", SAVED_ABSENT},
+    {"float32", SAVED_FP32}, {"float", SAVED_FP32}, {"fp32", SAVED_FP32}, {"bfloat16", SAVED_BF16}, {"bf16", SAVED_BF16},
+    {"float16", SAVED_FP16}, {"half", SAVED_FP16},  {"fp16", SAVED_FP16}, {"auto", SAVED_ABSENT},
 };
 
 /* `dtype` where both are given (PreTrainedConfig.__post_init__); old files say "torch.float16". */
@@ -91,8 +91,8 @@ static enum err_code check_heads(struct arch *a, const struct family_row *f, con
     if (!a->kv_heads)
         a->kv_heads = a->heads;
     if (a->heads % a->kv_heads)
-        return keys_refuse(err, ERR_ARCH_INVALID, keys_spelling(f->keys, AT(kv_heads), config),
-                           "%u key/value heads do not divide %u heads", a->kv_heads, a->heads);
+        return keys_refuse(err, ERR_ARCH_INVALID, keys_spelling(f->keys, AT(kv_heads), config), "%u key/value heads do not divide %u heads",
+                           a->kv_heads, a->heads);
     return ERR_OK;
 }
 
@@ -114,8 +114,8 @@ static enum err_code check_padding(struct arch *a, struct err *err)
     if (a->pad_token_id == NO_TOKEN)
         row = -1;
     else if (row < 0 || row >= a->vocab)
-        return keys_refuse(err, ERR_ARCH_INVALID, "pad_token_id", "%lld is no row of the %u of the vocabulary",
-                           (long long)a->pad_token_id, a->vocab);
+        return keys_refuse(err, ERR_ARCH_INVALID, "pad_token_id", "%lld is no row of the %u of the vocabulary", (long long)a->pad_token_id,
+                           a->vocab);
     a->pad_token_id = row;
     return ERR_OK;
 }

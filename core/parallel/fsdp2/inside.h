@@ -1,5 +1,5 @@
 /*
- * fsdp2.h - torch.distributed.fsdp.fully_shard over a declared model: what its files share, and what another program calls.
+ * inside.h - torch.distributed.fsdp.fully_shard over a declared model: what its files share, and what another program calls.
  *
  * Purpose   every parameter is cut along its first dimension; a unit (a module, or a few, and what of it no other unit has) is gathered
  *           before it runs and reduced when its backward has passed. Each term is a storage that is born and dies where fully_shard has it.
@@ -15,8 +15,8 @@
  * Errors    ERR_FIELD_CONFLICT for a release without fully_shard, fp16 computation over fp32 weights, and offload of the optimizer alone.
  * Owner     the tree's arena.
  */
-#ifndef PARALLEL_FSDP2_FSDP2_H
-#define PARALLEL_FSDP2_FSDP2_H
+#ifndef PARALLEL_FSDP2_INSIDE_H
+#define PARALLEL_FSDP2_INSIDE_H
 
 #include "parallel/program.h"
 #include "torch/work.h"
@@ -89,7 +89,7 @@ static inline struct fsdp2_unit *fsdp2_unit_of(const struct fsdp2 *f, const stru
 {
     return f->of[m->number];
 }
-bool fsdp2_units(struct fsdp2 *f, struct wrapping *w); /* false: the run has failed */
+bool fsdp2_make_units(struct fsdp2 *f, struct wrapping *w); /* false: the run has failed */
 /* From the order of the calls to that of named_modules(); after the shards are placed. */
 void fsdp2_order(struct fsdp2 *f, const struct wrapping *w);
 

@@ -1,5 +1,5 @@
 /*
- * zero3.h - DeepSpeed's engine with ZeRO stage 3: what its parts share. Included by core/parallel/zero3*.c only.
+ * inside3.h - DeepSpeed's engine with ZeRO stage 3: what its parts share. Included by core/parallel/zero3*.c only.
  *
  * Purpose   every parameter is cut into equal shards over the ranks; a module's parameters are gathered before it runs and released
  *           after. The order in which modules run is recorded once and then read ahead. Gradients are copied into one bucket, which is
@@ -15,8 +15,8 @@
  * Units     elements of the engine's data type, bytes as named. Parameters are numbered in the order of named_parameters(), as their ds_id.
  * Owner     the run's arena.
  */
-#ifndef PARALLEL_ZERO_ZERO3_H
-#define PARALLEL_ZERO_ZERO3_H
+#ifndef PARALLEL_ZERO_INSIDE3_H
+#define PARALLEL_ZERO_INSIDE3_H
 
 #include "parallel/zero/zero_common.h"
 #include "torch/hooks.h"
@@ -167,7 +167,5 @@ void zero3_reduce_rest(struct zero3 *z); /* independent_gradient_partition_epilo
 
 /* zero3_step.c */
 void zero3_end_micro_step(void *of, bool boundary);
-
-void *zero3_room(struct run *r, size_t size, size_t n);
 
 #endif

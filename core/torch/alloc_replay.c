@@ -1,5 +1,5 @@
-/* alloc.c - see alloc.h. Function names in comments are those of c10/cuda/CUDACachingAllocator.cpp. */
-#include "torch/alloc_pool.h"
+/* alloc_replay.c - see alloc.h. Function names in comments are those of c10/cuda/CUDACachingAllocator.cpp. */
+#include "torch/alloc_inside.h"
 
 #include <math.h>
 
@@ -225,9 +225,15 @@ void torch_alloc_give_until(struct torch_alloc *t, uint32_t handle, double until
     t->waiting[t->n_waiting++] = b;
 }
 
-void torch_alloc_time(struct torch_alloc *t, double now_s) { t->now_s = now_s; }
+void torch_alloc_time(struct torch_alloc *t, double now_s)
+{
+    t->now_s = now_s;
+}
 
-uint32_t torch_alloc_mark(const struct torch_alloc *t) { return t->given; }
+uint32_t torch_alloc_mark(const struct torch_alloc *t)
+{
+    return t->given;
+}
 
 void torch_alloc_wait(struct torch_alloc *t, uint32_t mark)
 {
@@ -263,9 +269,15 @@ void torch_alloc_reset_peaks(struct torch_alloc *t)
     t->stats.slack_peak_bytes = t->stats.slack_bytes;
 }
 
-struct torch_alloc_stats torch_alloc_stats(const struct torch_alloc *t) { return t->stats; }
+struct torch_alloc_stats torch_alloc_stats(const struct torch_alloc *t)
+{
+    return t->stats;
+}
 
-uint64_t torch_alloc_active_bytes(const struct torch_alloc *t) { return t->stats.active_bytes; }
+uint64_t torch_alloc_active_bytes(const struct torch_alloc *t)
+{
+    return t->stats.active_bytes;
+}
 
 enum err_code torch_alloc_status(const struct torch_alloc *t, struct err *err)
 {
@@ -303,8 +315,8 @@ enum err_code torch_alloc_new(struct arena *a, const struct torch_alloc_options 
     t->blocks = arena_array_raw(a, struct block, t->n_blocks);
     t->waiting = arena_array_raw(a, uint32_t, t->n_blocks);
     t->until_s = t->lag == TORCH_LAG_TIMED ? arena_array_raw(a, double, t->n_blocks) : NULL;
-    if (!t->live || !t->blocks || !t->waiting || (t->lag == TORCH_LAG_TIMED && !t->until_s) ||
-        !pool_new(a, t, &t->small) || !pool_new(a, t, &t->large))
+    if (!t->live || !t->blocks || !t->waiting || (t->lag == TORCH_LAG_TIMED && !t->until_s) || !pool_new(a, t, &t->small) ||
+        !pool_new(a, t, &t->large))
         return err_set(err, ERR_NOMEM, "", "no room for %u blocks in the allocator model", (unsigned)t->n_blocks);
     t->blocks[NO_NODE] = (struct block){0};
     *ret = t;

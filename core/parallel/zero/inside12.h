@@ -1,5 +1,5 @@
 /*
- * zero12.h - DeepSpeed's ZeRO stages 1 and 2 on one rank: what zero12*.c share. Included by core/parallel only.
+ * inside12.h - DeepSpeed's ZeRO stages 1 and 2 on one rank: what zero12*.c share. Included by core/parallel only.
  *
  * Purpose   half weights are views of one flat buffer for each group of the optimizer; a rank owns an equal share of it, as fp32 weights and states.
  *           Gradients go through a bucket of reduce_elems elements, are averaged over the ranks, and what touches the rank's share is kept.
@@ -10,8 +10,8 @@
  * Units     elements, unless a name says bytes.
  * Owner     the run's arena.
  */
-#ifndef PARALLEL_ZERO_ZERO12_H
-#define PARALLEL_ZERO_ZERO12_H
+#ifndef PARALLEL_ZERO_INSIDE12_H
+#define PARALLEL_ZERO_INSIDE12_H
 
 #include "parallel/zero/zero_common.h"
 

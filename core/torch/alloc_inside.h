@@ -1,11 +1,11 @@
 /*
- * alloc_pool.h - inside alloc.h: blocks, the order of the free ones, and what a stream's pool takes from the device.
+ * alloc_inside.h - inside alloc.h: blocks, the order of the free ones, and what a stream's pool takes from the device.
  *
- * Seen by   alloc.c (births, deaths, streams), alloc_pool.c (segments and pages), nobody else.
+ * Seen by   alloc_replay.c (births, deaths, streams), alloc_pool.c (segments and pages), nobody else.
  * Order     PyTorch keeps the free blocks of all streams in one set, ordered by stream, size and address: so does this.
  */
-#ifndef TORCH_ALLOC_POOL_H
-#define TORCH_ALLOC_POOL_H
+#ifndef TORCH_ALLOC_INSIDE_H
+#define TORCH_ALLOC_INSIDE_H
 
 #include "torch/alloc.h"
 
@@ -13,9 +13,9 @@
 
 /* kSmallSize, and made-up addresses: only their order within a stream's pool matters. A new segment lies above all earlier ones,
  * also above those that were given back: there is room for 512 TiB of segments in the life of an allocator. */
-#define ALLOC_SMALL_BYTES UINT64_C(1048576)
+#define ALLOC_SMALL_BYTES       UINT64_C(1048576)
 #define ALLOC_SEGMENT_MAX_BYTES (UINT64_C(1) << 45)
-#define ALLOC_ADDRESS_END (UINT64_C(1) << 49)
+#define ALLOC_ADDRESS_END       (UINT64_C(1) << 49)
 
 /* SPARE_ROWS: writes of the one operation in which the nodes run out; each row is another block until then. */
 enum { NO_NODE = 0, NODE_BITS = 24, NODES_MAX = 1 << NODE_BITS, SPARE_ROWS = 8, STREAM_SHIFT = 56 };
@@ -60,10 +60,10 @@ struct sorted {
 };
 
 struct pool {
-    struct shelves free; /* free and mapped, by (stream, size, address) */
-    struct sorted holes; /* expandable: unmapped stretches, by (stream, address) */
+    struct shelves free;                 /* free and mapped, by (stream, size, address) */
+    struct sorted holes;                 /* expandable: unmapped stretches, by (stream, address) */
     uint32_t first[TORCH_ALLOC_STREAMS]; /* expandable: lowest block of the stream's one segment, which starts at address 0 */
-    uint64_t end;        /* default: where the next segment begins */
+    uint64_t end;                        /* default: where the next segment begins */
     bool small;
 };
 
@@ -71,11 +71,11 @@ struct torch_alloc {
     struct torch_alloc_stats stats;
     struct pool large, small;
     struct block *blocks;
-    uint32_t *live;    /* by handle: its block */
-    uint32_t *waiting; /* a ring: blocks given away while another stream may read them, oldest first */
+    uint32_t *live;                   /* by handle: its block */
+    uint32_t *waiting;                /* a ring: blocks given away while another stream may read them, oldest first */
     uint32_t given, passed, returned; /* of such blocks so far: given away; the streams are past them; free again */
-    double *until_s;   /* TORCH_LAG_TIMED: when the streams have passed waiting[i], i from 0 to n_waiting */
-    double now_s, first_s; /* first_s: no later than any of until_s */
+    double *until_s;                  /* TORCH_LAG_TIMED: when the streams have passed waiting[i], i from 0 to n_waiting */
+    double now_s, first_s;            /* first_s: no later than any of until_s */
     uint32_t n_waiting;
     uint64_t capacity_bytes;
     uint32_t n_live, n_blocks;
@@ -90,20 +90,29 @@ void alloc_release(struct torch_alloc *t, struct pool *p);                      
 
 /* alloc_shelves.c */
 bool shelves_new(struct arena *a, uint32_t most, struct shelves *ret);
-uint32_t shelf_make(struct shelves *s, uint64_t fit);              /* the number of a shelf that `fit` has, or a new one's */
-uint32_t shelves_from(const struct shelves *s, uint32_t place);    /* the first filled place from there on; s->n: none */
-uint32_t shelves_place(const struct shelves *s, uint64_t fit);     /* the first that is not below `fit` */
+uint32_t shelf_make(struct shelves *s, uint64_t fit);                  /* the number of a shelf that `fit` has, or a new one's */
+uint32_t shelves_from(const struct shelves *s, uint32_t place);        /* the first filled place from there on; s->n: none */
+uint32_t shelves_place(const struct shelves *s, uint64_t fit);         /* the first that is not below `fit` */
 void shelf_insert(struct torch_alloc *t, struct shelf *h, uint32_t b); /* between its first and its last */
 
-static inline uint64_t max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
+static inline uint64_t max_u64(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
 
 /* Shelves ---------------------------------------------------------------------------------------------------------------- */
 
-static inline uint64_t fit_of(uint8_t stream, uint64_t bytes) { return (uint64_t)stream << STREAM_SHIFT | bytes; }
+static inline uint64_t fit_of(uint8_t stream, uint64_t bytes)
+{
+    return (uint64_t)stream << STREAM_SHIFT | bytes;
+}
 
 enum { KNOWN = 512 };
 
-static inline uint32_t known_of(uint64_t fit) { return (uint32_t)((fit * UINT64_C(0x9E3779B97F4A7C15)) >> 55); }
+static inline uint32_t known_of(uint64_t fit)
+{
+    return (uint32_t)((fit * UINT64_C(0x9E3779B97F4A7C15)) >> 55);
+}
 
 /* The shelf that `fit` has or had; 0: none is known. */
 static inline uint32_t shelf_known(const struct shelves *s, uint64_t fit)
@@ -201,9 +210,15 @@ static inline uint32_t shelves_next(const struct torch_alloc *t, const struct sh
 
 /* Holes ------------------------------------------------------------------------------------------------------------------ */
 
-static inline bool row_is_of(struct row r, uint8_t stream) { return r.fit >> STREAM_SHIFT == stream; }
+static inline bool row_is_of(struct row r, uint8_t stream)
+{
+    return r.fit >> STREAM_SHIFT == stream;
+}
 
-static inline uint32_t row_block(struct row r) { return (uint32_t)(r.rank & (NODES_MAX - 1)); }
+static inline uint32_t row_block(struct row r)
+{
+    return (uint32_t)(r.rank & (NODES_MAX - 1));
+}
 
 static inline struct row hole_of(const struct torch_alloc *t, uint32_t b)
 {
@@ -292,9 +307,15 @@ static inline void block_absorb(struct torch_alloc *t, uint32_t b)
     block_drop(t, gone);
 }
 
-static inline bool cached(const struct torch_alloc *t, uint32_t b) { return b && t->blocks[b].free && t->blocks[b].mapped; }
+static inline bool cached(const struct torch_alloc *t, uint32_t b)
+{
+    return b && t->blocks[b].free && t->blocks[b].mapped;
+}
 
-static inline bool is_hole(const struct torch_alloc *t, uint32_t b) { return b && !t->blocks[b].mapped; }
+static inline bool is_hole(const struct torch_alloc *t, uint32_t b)
+{
+    return b && !t->blocks[b].mapped;
+}
 
 /* free_block(), try_merge_blocks(): b is free now. Returns what it and its cached neighbours have become. */
 static inline uint32_t cache(struct torch_alloc *t, struct pool *p, uint32_t b)
