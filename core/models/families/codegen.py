@@ -9,23 +9,20 @@ SHARES = 4
 
 class CodeGenConfig(GPTJConfig):
     model_type = "codegen"
-    n_ctx: int = 2048
 
 
 class CodeGenAttention(GPTJAttention):
     def projections(self, width):
         self.qkv_proj = nn.Linear(width, 3 * width, bias=False)
-        self.out_proj = nn.Linear(width, width, bias=False)
 
     def _split_heads(self, x):
-        heads = x.reshape(x.shape[:-1] + (self.num_heads // SHARES, self.head_dim))
-        heads = heads.reshape(x.shape[:-2] + (-1,) + heads.shape[-1:])
-        return heads
+        heads = x.reshape(x.shape[:-1] + (self.heads[0] // SHARES, self.heads[1]))
+        return heads.reshape(x.shape[:-2] + (-1,) + heads.shape[-1:])
 
     def project(self, x):
         qkv = self.qkv_proj(x)
         shares = qkv.reshape(qkv.shape[:-1] + (SHARES, -1))
-        q, v, k = torch.split(shares, self.embed_dim // SHARES, dim=-1)
+        q, v, k = torch.split(shares, x.shape[-1] // SHARES, dim=-1)
         q = self._split_heads(q)
         k = self._split_heads(k)
         v = self._split_heads(v)
@@ -47,8 +44,7 @@ class CodeGenAttention(GPTJAttention):
         weights = nn.Softmax(dim=-1)(weights)
         weights = weights.to(value.dtype)
         weights = self.attn_dropout(weights)
-        output = torch.matmul(weights, value)
-        return output, weights
+        return torch.matmul(weights, value), weights
 
 
 class CodeGenBlock(GPTJBlock):
@@ -56,14 +52,13 @@ class CodeGenBlock(GPTJBlock):
 
 
 class CodeGenModel(GPTJModel):
-    config_class = CodeGenConfig
-    _no_split_modules = ["CodeGenBlock"]
-    _supports_flash_attn = False
     block = CodeGenBlock
 
 
 class CodeGenForCausalLM(GPTJForCausalLM):
     config_class = CodeGenConfig
+    _no_split_modules = ["CodeGenBlock"]
+    _supports_flash_attn = False
     decoder = CodeGenModel
 
 

@@ -3,14 +3,10 @@ import torch
 from torch import nn
 
 from transformers.configuration_utils import PreTrainedConfig
+from transformers.modeling_decoder import BaseModelOutputWithPast, begin, capture_outputs, kernel_dtype, merge_with_config_defaults
 from transformers.modeling_flash_attention_utils import _flash_attention_forward
-from transformers.modeling_decoder import CausalLM, begin
-from transformers.modeling_layers import GradientCheckpointingLayer
-from transformers.modeling_outputs import BaseModelOutputWithPast
-from transformers.modeling_utils import PreTrainedModel
+from transformers.models.gpt2.modeling_gpt2 import GPT2Block, GPT2LMHeadModel, GPT2Model
 from transformers.models.gpt_bigcode.modeling_gpt_bigcode import GPTBigCodeMLP
-from transformers.utils.generic import merge_with_config_defaults
-from transformers.utils.output_capturing import capture_outputs
 
 
 class GPTNeoConfig(PreTrainedConfig):
@@ -30,16 +26,13 @@ class GPTNeoConfig(PreTrainedConfig):
     attention_dropout: float = 0.0
     layer_norm_epsilon: float = 1e-5
     use_cache: bool = True
-    bos_token_id: int | None = 50256
-    eos_token_id: int | None = 50256
-    pad_token_id: int | None = None
     tie_word_embeddings: bool = True
 
     def __post_init__(self, **kwargs):
         if self.attention_types is None:
             self.attention_types = [[["global", "local"], 12]]
+        super().__post_init__(**kwargs)
         self.attention_layers = [kind for kinds, times in self.attention_types for _ in range(times) for kind in kinds]
-        super().__post_init__(**{name: value for name, value in kwargs.items() if name != "attention_layers"})
 
 
 class GPTNeoSelfAttention(nn.Module):
@@ -49,73 +42,56 @@ class GPTNeoSelfAttention(nn.Module):
         bias = torch.tril(torch.ones((longest, longest), dtype=torch.bool)).view(1, 1, longest, longest)
         if attention_type == "local":
             bias = torch.bitwise_xor(bias, torch.tril(bias, -config.window_size))
-        self.config = config
+        self.config, self.layer_id, self.is_causal = config, layer_id, True
+        self.heads = config.num_heads, width // config.num_heads
         self.bias = nn.Buffer(bias, persistent=False)
         self.attn_dropout = nn.Dropout(float(config.attention_dropout))
         self.resid_dropout = nn.Dropout(float(config.resid_dropout))
-        self.is_causal = True
-        self.layer_id = layer_id
-        self.embed_dim = width
-        self.num_heads = config.num_heads
-        self.head_dim = width // self.num_heads
         self.k_proj = nn.Linear(width, width, bias=False)
         self.v_proj = nn.Linear(width, width, bias=False)
         self.q_proj = nn.Linear(width, width, bias=False)
         self.out_proj = nn.Linear(width, width, bias=True)
 
     def _split_heads(self, x):
-        return x.view(x.size()[:-1] + (self.num_heads, self.head_dim)).permute(0, 2, 1, 3)
-
-    def _merge_heads(self, x):
-        x = x.permute(0, 2, 1, 3).contiguous()
-        return x.view(x.size()[:-2] + (self.embed_dim,))
+        return x.view(x.size()[:-1] + self.heads).permute(0, 2, 1, 3)
 
     def _attn(self, query, key, value, attention_mask=None):
         query = query.to(torch.float32)
         key = key.to(torch.float32)
         weights = torch.matmul(query, key.transpose(-1, -2))
-        q_length, k_length = query.size(-2), key.size(-2)
-        causal = self.bias[:, :, k_length - q_length : k_length, :k_length]
-        least = torch.finfo(weights.dtype).min
-        least = torch.tensor(least, dtype=weights.dtype, device=weights.device)
+        causal = self.bias[:, :, key.size(-2) - query.size(-2) : key.size(-2), : key.size(-2)]
+        least = torch.tensor(torch.finfo(weights.dtype).min, dtype=weights.dtype, device=weights.device)
         weights = torch.where(causal, weights, least)
         if attention_mask is not None:
             weights = weights + attention_mask
         weights = nn.functional.softmax(weights, dim=-1)
         weights = weights.to(value.dtype)
         weights = self.attn_dropout(weights)
-        output = torch.matmul(weights, value)
-        return output, weights
+        return torch.matmul(weights, value), weights
 
-    def forward(self, hidden_states, attention_mask=None, layer_past=None, use_cache=False):
-        batch = hidden_states.size(0)
+    def forward(self, hidden_states, attention_mask=None, past_key_values=None):
+        rows = hidden_states.shape[:-1]
         query = self.q_proj(hidden_states)
         key = self.k_proj(hidden_states)
         value = self.v_proj(hidden_states)
-        query = self._split_heads(query)
-        key = self._split_heads(key)
-        value = self._split_heads(value)
-        if layer_past is not None:
-            key, value = layer_past.update(key, value, self.layer_id)
+        query, key, value = [self._split_heads(x) for x in (query, key, value)]
+        if past_key_values is not None:
+            key, value = past_key_values.update(key, value, self.layer_id)
         if self.config._attn_implementation == "flash_attention_2":
-            query = query.transpose(1, 2).view(batch, -1, self.num_heads, self.head_dim)
-            key = key.transpose(1, 2).view(batch, -1, self.num_heads, self.head_dim)
-            value = value.transpose(1, 2).view(batch, -1, self.num_heads, self.head_dim)
-            if query.dtype == torch.float32:
-                dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else self.q_proj.weight.dtype
-                query = query.to(dtype)
-                key = key.to(dtype)
-                value = value.to(dtype)
+            query, key, value = [x.transpose(1, 2) for x in (query, key, value)]
+            dtype = kernel_dtype(query, self.q_proj)
+            query = query.to(dtype)
+            key = key.to(dtype)
+            value = value.to(dtype)
             output = _flash_attention_forward(query, key, value, attention_mask, query.shape[1], is_causal=self.is_causal, softmax_scale=1.0,
                                               dropout=self.config.attention_dropout if self.training else 0.0)
-            weights = output.reshape(batch, -1, self.embed_dim)
-            output = self.out_proj(weights)
+            weights = output = output.reshape(*rows, -1)
         else:
             output, weights = self._attn(query, key, value, attention_mask)
-            output = self._merge_heads(output)
-            output = self.out_proj(output)
-        output = self.resid_dropout(output)
-        return output, weights
+            output = output.permute(0, 2, 1, 3).contiguous()
+            output = output.view(*rows, -1)
+        output = self.out_proj(output)
+        return self.resid_dropout(output), weights
 
 
 class GPTNeoAttention(nn.Module):
@@ -123,13 +99,13 @@ class GPTNeoAttention(nn.Module):
         super().__init__()
         self.attention = GPTNeoSelfAttention(config, config.attention_layers[layer_id], layer_id)
 
-    def forward(self, hidden_states, layer_past=None, attention_mask=None, use_cache=False):
-        return self.attention(hidden_states, attention_mask=attention_mask, layer_past=layer_past, use_cache=use_cache)
+    def forward(self, hidden_states, past_key_values=None, attention_mask=None, use_cache=False):
+        return self.attention(hidden_states, attention_mask=attention_mask, past_key_values=past_key_values)
 
 
-class GPTNeoBlock(GradientCheckpointingLayer):
+class GPTNeoBlock(GPT2Block):
     def __init__(self, config, layer_id=None):
-        super().__init__()
+        nn.Module.__init__(self)
         width = config.hidden_size
         self.ln_1 = nn.LayerNorm(width, eps=config.layer_norm_epsilon)
         self.attn = GPTNeoAttention(config, layer_id)
@@ -137,39 +113,19 @@ class GPTNeoBlock(GradientCheckpointingLayer):
         inner = config.intermediate_size if config.intermediate_size is not None else 4 * width
         self.mlp = GPTBigCodeMLP(inner, width, config.activation_function, float(config.resid_dropout))
 
-    def forward(self, hidden_states, layer_past=None, attention_mask=None, use_cache=False, **kwargs):
-        residual = hidden_states
-        hidden_states = self.ln_1(hidden_states)
-        attended, weights = self.attn(hidden_states, layer_past=layer_past, attention_mask=attention_mask, use_cache=use_cache)
-        hidden_states = attended + residual
-        residual = hidden_states
-        hidden_states = self.ln_2(hidden_states)
-        fed = self.mlp(hidden_states)
-        hidden_states = residual + fed
+    def result(self, hidden_states, weights):
         return hidden_states, weights
 
 
-class GPTNeoPreTrainedModel(PreTrainedModel):
-    config_class = GPTNeoConfig
-    base_model_prefix = "transformer"
-    supports_gradient_checkpointing = True
-    _no_split_modules = ["GPTNeoBlock"]
-    _supports_flash_attn = True
-
-
-class GPTNeoModel(GPTNeoPreTrainedModel):
+class GPTNeoModel(GPT2Model):
     def __init__(self, config):
-        super().__init__(config)
+        super(GPT2Model, self).__init__(config)
         self.wte = nn.Embedding(config.vocab_size, config.hidden_size)
         self.wpe = nn.Embedding(config.max_position_embeddings, config.hidden_size)
         self.drop = nn.Dropout(float(config.embed_dropout))
         self.h = nn.ModuleList([GPTNeoBlock(config, i) for i in range(config.num_layers)])
         self.ln_f = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_epsilon)
         self.gradient_checkpointing = False
-        self.post_init()
-
-    def get_input_embeddings(self):
-        return self.wte
 
     @merge_with_config_defaults
     @capture_outputs
@@ -179,17 +135,17 @@ class GPTNeoModel(GPTNeoPreTrainedModel):
         positions = self.wpe(position_ids)
         hidden_states = inputs_embeds + positions
         hidden_states = self.drop(hidden_states)
-        shape = (-1, inputs_embeds.shape[1], hidden_states.size(-1))
         for block in self.h:
-            outputs = block(hidden_states, layer_past=past_key_values, attention_mask=mask, use_cache=use_cache)
+            outputs = block(hidden_states, past_key_values=past_key_values, attention_mask=mask, use_cache=use_cache)
             hidden_states = outputs[0]
         hidden_states = self.ln_f(hidden_states)
-        hidden_states = hidden_states.view(shape)
-        return BaseModelOutputWithPast(last_hidden_state=hidden_states, past_key_values=past_key_values)
+        return BaseModelOutputWithPast(last_hidden_state=hidden_states.view(inputs_embeds.shape), past_key_values=past_key_values)
 
 
-class GPTNeoForCausalLM(CausalLM, GPTNeoPreTrainedModel):
-    _tied_weights_keys = {"lm_head.weight": "transformer.wte.weight"}
+class GPTNeoForCausalLM(GPT2LMHeadModel):
+    config_class = GPTNeoConfig
+    _no_split_modules = ["GPTNeoBlock"]
+    _supports_sdpa = False
     decoder = GPTNeoModel
 
 

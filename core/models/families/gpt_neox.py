@@ -4,13 +4,10 @@ from torch import nn
 
 from transformers.activations import ACT2FN
 from transformers.configuration_utils import PreTrainedConfig
-from transformers.modeling_decoder import CausalLM, begin
+from transformers.modeling_decoder import BaseModelOutputWithPast, CausalLM, attend, begin, capture_outputs, merge_with_config_defaults
 from transformers.modeling_layers import GradientCheckpointingLayer
-from transformers.modeling_outputs import BaseModelOutputWithPast
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, PreTrainedModel
-from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, rotate_half
-from transformers.utils.generic import merge_with_config_defaults
-from transformers.utils.output_capturing import capture_outputs
+from transformers.modeling_utils import PreTrainedModel
+from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, eager_attention_forward, rotate_half
 
 
 class GPTNeoXConfig(PreTrainedConfig):
@@ -30,9 +27,6 @@ class GPTNeoXConfig(PreTrainedConfig):
     max_position_embeddings: int = 2048
     layer_norm_eps: float = 1e-5
     use_cache: bool = True
-    bos_token_id: int | None = 0
-    eos_token_id: int | None = 2
-    pad_token_id: int | None = None
     tie_word_embeddings: bool = False
     use_parallel_residual: bool = True
     rope_parameters: dict | None = None
@@ -52,10 +46,7 @@ class GPTNeoXMLP(nn.Module):
         self.act = ACT2FN[config.hidden_act]
 
     def forward(self, x):
-        x = self.dense_h_to_4h(x)
-        x = self.act(x)
-        x = self.dense_4h_to_h(x)
-        return x
+        return self.dense_4h_to_h(self.act(self.dense_h_to_4h(x)))
 
 
 class GPTNeoXRotaryEmbedding(LlamaRotaryEmbedding):
@@ -78,38 +69,25 @@ def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
     return q_out, k_out
 
 
-def eager_attention_forward(module, query, key, value, attention_mask, scaling, dropout=0.0, **kwargs):
-    weights = torch.matmul(query, key.transpose(2, 3)) * scaling
-    if attention_mask is not None:
-        weights = weights + attention_mask
-    weights = nn.functional.softmax(weights, dim=-1, dtype=torch.float32).to(query.dtype)
-    weights = nn.functional.dropout(weights, p=dropout, training=module.training)
-    output = torch.matmul(weights, value)
-    output = output.transpose(1, 2).contiguous()
-    return output, weights
-
-
 class GPTNeoXAttention(nn.Module):
     def __init__(self, config, layer_idx=None):
         super().__init__()
-        self.config = config
-        self.layer_idx = layer_idx
+        self.config, self.layer_idx, self.is_causal = config, layer_idx, True
+        self.num_key_value_groups = 1
         self.head_size = config.hidden_size // config.num_attention_heads
         self.scaling = self.head_size**-0.5
-        self.is_causal = True
         self.query_key_value = nn.Linear(config.hidden_size, 3 * config.hidden_size, bias=config.attention_bias)
         self.dense = nn.Linear(config.hidden_size, config.hidden_size, bias=config.attention_bias)
 
-    def forward(self, hidden_states, attention_mask, layer_past=None, position_embeddings=None, **kwargs):
+    def forward(self, hidden_states, attention_mask, past_key_values=None, position_embeddings=None, **kwargs):
         rows = hidden_states.shape[:-1]
         qkv = self.query_key_value(hidden_states).view((*rows, -1, 3 * self.head_size)).transpose(1, 2)
         q, k, v = qkv.chunk(3, dim=-1)
         cos, sin = position_embeddings
         q, k = apply_rotary_pos_emb(q, k, cos, sin)
-        if layer_past is not None:
-            k, v = layer_past.update(k, v, self.layer_idx)
-        attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention_forward)
-        output, weights = attend(self, q, k, v, attention_mask, scaling=self.scaling,
+        if past_key_values is not None:
+            k, v = past_key_values.update(k, v, self.layer_idx)
+        output, weights = attend(self, q, k, v, attention_mask, eager_attention_forward, scaling=self.scaling,
                                  dropout=self.config.attention_dropout if self.training else 0.0, **kwargs)
         output = output.reshape(*rows, -1).contiguous()
         output = self.dense(output)
@@ -127,30 +105,25 @@ class GPTNeoXLayer(GradientCheckpointingLayer):
         self.attention = GPTNeoXAttention(config, layer_idx)
         self.mlp = GPTNeoXMLP(config)
 
-    def forward(self, hidden_states, attention_mask=None, position_ids=None, use_cache=False, layer_past=None, position_embeddings=None, **kwargs):
-        attended, _ = self.attention(self.input_layernorm(hidden_states), attention_mask=attention_mask, position_ids=position_ids,
-                                     layer_past=layer_past, use_cache=use_cache, position_embeddings=position_embeddings, **kwargs)
+    def forward(self, hidden_states, **kwargs):
+        attended, weights = self.attention(self.input_layernorm(hidden_states), **kwargs)
         attended = self.post_attention_dropout(attended)
         if self.use_parallel_residual:
             fed = self.mlp(self.post_attention_layernorm(hidden_states))
             fed = self.post_mlp_dropout(fed)
-            hidden_states = fed + attended + hidden_states
-        else:
-            attended = attended + hidden_states
-            fed = self.mlp(self.post_attention_layernorm(attended))
-            fed = self.post_mlp_dropout(fed)
-            hidden_states = fed + attended
-        return hidden_states
+            return fed + attended + hidden_states
+        attended = attended + hidden_states
+        fed = self.mlp(self.post_attention_layernorm(attended))
+        fed = self.post_mlp_dropout(fed)
+        return fed + attended
 
 
 class GPTNeoXPreTrainedModel(PreTrainedModel):
     config_class = GPTNeoXConfig
     base_model_prefix = "gpt_neox"
-    supports_gradient_checkpointing = True
     _no_split_modules = ["GPTNeoXLayer"]
-    _supports_flash_attn = True
-    _supports_sdpa = True
-    _supports_attention_backend = True
+    _input_embed_layer = "embed_in"
+    _supports_flash_attn = _supports_sdpa = True
 
 
 class GPTNeoXModel(GPTNeoXPreTrainedModel):
@@ -162,10 +135,6 @@ class GPTNeoXModel(GPTNeoXPreTrainedModel):
         self.final_layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.rotary_emb = GPTNeoXRotaryEmbedding(config)
         self.gradient_checkpointing = False
-        self.post_init()
-
-    def get_input_embeddings(self):
-        return self.embed_in
 
     @merge_with_config_defaults
     @capture_outputs
@@ -175,7 +144,7 @@ class GPTNeoXModel(GPTNeoXPreTrainedModel):
         hidden_states = self.emb_dropout(inputs_embeds)
         tables = self.rotary_emb(hidden_states, position_ids=position_ids)
         for layer in self.layers:
-            hidden_states = layer(hidden_states, attention_mask=mask, position_ids=position_ids, layer_past=past_key_values, use_cache=use_cache,
+            hidden_states = layer(hidden_states, attention_mask=mask, position_ids=position_ids, past_key_values=past_key_values, use_cache=use_cache,
                                   position_embeddings=tables, **kwargs)
         hidden_states = self.final_layer_norm(hidden_states)
         return BaseModelOutputWithPast(last_hidden_state=hidden_states, past_key_values=past_key_values)

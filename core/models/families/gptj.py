@@ -6,13 +6,11 @@ from torch import nn
 
 from transformers.activations import ACT2FN
 from transformers.configuration_utils import PreTrainedConfig
+from transformers.modeling_decoder import BaseModelOutputWithPast, CausalLM, begin, capture_outputs, kernel_dtype, merge_with_config_defaults, weigh
 from transformers.modeling_flash_attention_utils import _flash_attention_forward
-from transformers.modeling_decoder import CausalLM, begin
+from transformers.modeling_interleaved_rope import apply_rotary_pos_emb, create_sinusoidal_positions
 from transformers.modeling_layers import GradientCheckpointingLayer
-from transformers.modeling_outputs import BaseModelOutputWithPast
-from transformers.modeling_utils import PreTrainedModel
-from transformers.utils.generic import merge_with_config_defaults
-from transformers.utils.output_capturing import capture_outputs
+from transformers.models.gpt2.modeling_gpt2 import GPT2Model, GPT2PreTrainedModel
 
 
 class GPTJConfig(PreTrainedConfig):
@@ -31,60 +29,33 @@ class GPTJConfig(PreTrainedConfig):
     attn_pdrop: float = 0.0
     layer_norm_epsilon: float = 1e-5
     use_cache: bool = True
-    bos_token_id: int | None = 50256
-    eos_token_id: int | None = 50256
-    pad_token_id: int | None = None
     tie_word_embeddings: bool = False
-
-
-def create_sinusoidal_positions(length, dim):
-    inv_freq = 1.0 / (10000 ** (torch.arange(0, dim, 2, dtype=torch.int64) / dim))
-    angles = torch.arange(length, dtype=torch.int64).float()[:, None] * inv_freq
-    return torch.cat((torch.sin(angles), torch.cos(angles)), dim=1)
-
-
-def rotate_every_two(x):
-    even = x[:, :, :, ::2]
-    odd = x[:, :, :, 1::2]
-    x = torch.stack((-odd, even), dim=-1)
-    return x.flatten(-2)
-
-
-def apply_rotary_pos_emb(x, sin, cos):
-    sin = torch.repeat_interleave(sin[:, :, None, :], 2, 3)
-    cos = torch.repeat_interleave(cos[:, :, None, :], 2, 3)
-    return (x * cos) + (rotate_every_two(x) * sin)
 
 
 class GPTJAttention(nn.Module):
     def __init__(self, config, layer_idx=None):
         super().__init__()
-        self.config = config
+        width = config.hidden_size
+        self.config, self.layer_idx, self.is_causal = config, layer_idx, True
         self.attn_dropout = nn.Dropout(config.attn_pdrop)
         self.resid_dropout = nn.Dropout(config.resid_pdrop)
-        self.is_causal = True
-        self.layer_idx = layer_idx
-        self.num_heads = config.num_attention_heads
-        self.embed_dim = config.hidden_size
-        self.head_dim = self.embed_dim // self.num_heads
-        self.scale_attn = math.sqrt(self.head_dim)
-        self.projections(self.embed_dim)
-        self.rotary_dim = config.rotary_dim
-        table = create_sinusoidal_positions(config.max_position_embeddings, self.rotary_dim or self.embed_dim)
-        self.embed_positions = nn.Buffer(table, persistent=False)
+        self.heads = config.num_attention_heads, width // config.num_attention_heads
+        self.scale_attn = math.sqrt(self.heads[1])
+        self.projections(width)
+        self.out_proj = nn.Linear(width, width, bias=False)
+        self.embed_positions = nn.Buffer(create_sinusoidal_positions(config.max_position_embeddings, config.rotary_dim or width), persistent=False)
 
     def projections(self, width):
         self.k_proj = nn.Linear(width, width, bias=False)
         self.v_proj = nn.Linear(width, width, bias=False)
         self.q_proj = nn.Linear(width, width, bias=False)
-        self.out_proj = nn.Linear(width, width, bias=False)
 
     def project(self, x):
         """Query, key, value, and what forward keeps beside them."""
         q = self.q_proj(x)
         k = self.k_proj(x)
         v = self.v_proj(x)
-        shape = (*x.shape[:-1], self.num_heads, self.head_dim)
+        shape = x.shape[:-1] + self.heads
         return q.view(shape), k.view(shape), v.view(shape).permute(0, 2, 1, 3), None
 
     def rows_of_table(self, position_ids, dtype):
@@ -95,57 +66,43 @@ class GPTJAttention(nn.Module):
     def cached_key(self, key, like):
         return key
 
-    def _merge_heads(self, x):
-        x = x.permute(0, 2, 1, 3).contiguous()
-        return x.view(x.size()[:-2] + (self.embed_dim,))
-
     def _attn(self, query, key, value, attention_mask=None):
         query = query.to(torch.float32)
         key = key.to(torch.float32)
-        weights = torch.matmul(query, key.transpose(-1, -2))
-        weights = weights / self.scale_attn
-        if attention_mask is not None:
-            weights = weights + attention_mask
-        weights = nn.functional.softmax(weights, dim=-1)
-        weights = weights.to(value.dtype)
-        weights = self.attn_dropout(weights)
-        output = torch.matmul(weights, value)
-        return output, weights
+        return weigh(torch.matmul(query, key.transpose(-1, -2)) / self.scale_attn, value, attention_mask, self.attn_dropout)
 
-    def forward(self, hidden_states, layer_past=None, attention_mask=None, position_ids=None, use_cache=False):
+    def forward(self, hidden_states, past_key_values=None, attention_mask=None, position_ids=None):
         query, key, value, kept = self.project(hidden_states)
         sincos, looked_up = self.rows_of_table(position_ids, key.dtype)
         sin, cos = torch.split(sincos, sincos.shape[-1] // 2, dim=-1)
-        k_rot = key[:, :, :, : self.rotary_dim]
-        k_pass = key[:, :, :, self.rotary_dim :]
-        q_rot = query[:, :, :, : self.rotary_dim]
-        q_pass = query[:, :, :, self.rotary_dim :]
+        turned = self.config.rotary_dim
+        k_rot, k_pass = key[:, :, :, :turned], key[:, :, :, turned:]
+        q_rot, q_pass = query[:, :, :, :turned], query[:, :, :, turned:]
         k_rot = apply_rotary_pos_emb(k_rot, sin, cos)
         q_rot = apply_rotary_pos_emb(q_rot, sin, cos)
         key = torch.cat([k_rot, k_pass], dim=-1)
         query = torch.cat([q_rot, q_pass], dim=-1)
         key = key.permute(0, 2, 1, 3)
         query = query.permute(0, 2, 1, 3)
-        if layer_past is not None:
-            key, value = layer_past.update(self.cached_key(key, hidden_states), value, self.layer_idx)
+        if past_key_values is not None:
+            key, value = past_key_values.update(self.cached_key(key, hidden_states), value, self.layer_idx)
         if self.config._attn_implementation == "flash_attention_2":
             key = key.permute(0, 2, 1, 3).contiguous()
             query = query.permute(0, 2, 1, 3).contiguous()
             value = value.permute(0, 2, 1, 3).contiguous()
-            if query.dtype == torch.float32:
-                dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else self.q_proj.weight.dtype
-                query = query.to(dtype)
-                key = key.to(dtype)
-                value = value.to(dtype)
+            dtype = kernel_dtype(query, self.q_proj)
+            query = query.to(dtype)
+            key = key.to(dtype)
+            value = value.to(dtype)
             weights = _flash_attention_forward(query, key, value, attention_mask, query.shape[1], is_causal=self.is_causal,
                                                dropout=self.config.attn_pdrop if self.training else 0.0)
-            output = weights.reshape(*weights.shape[:2], self.embed_dim)
+            output = weights.reshape(hidden_states.shape)
         else:
             output, weights = self._attn(query, key, value, attention_mask)
-            output = self._merge_heads(output)
+            output = output.permute(0, 2, 1, 3).contiguous()
+            output = output.view(hidden_states.shape)
         output = self.out_proj(output)
-        output = self.resid_dropout(output)
-        return output, weights
+        return self.resid_dropout(output), weights
 
 
 class GPTJMLP(nn.Module):
@@ -157,11 +114,7 @@ class GPTJMLP(nn.Module):
         self.dropout = nn.Dropout(config.resid_pdrop)
 
     def forward(self, x):
-        x = self.fc_in(x)
-        x = self.act(x)
-        x = self.fc_out(x)
-        x = self.dropout(x)
-        return x
+        return self.dropout(self.fc_out(self.act(self.fc_in(x))))
 
 
 class GPTJBlock(GradientCheckpointingLayer):
@@ -169,42 +122,27 @@ class GPTJBlock(GradientCheckpointingLayer):
 
     def __init__(self, config, layer_idx=None):
         super().__init__()
-        self.ln_1 = nn.LayerNorm(config.n_embd, eps=config.layer_norm_epsilon)
+        width = config.n_embd
+        self.ln_1 = nn.LayerNorm(width, eps=config.layer_norm_epsilon)
         self.attn = self.attention(config, layer_idx)
-        self.mlp = GPTJMLP(config.n_inner if config.n_inner is not None else 4 * config.n_embd, config)
+        self.mlp = GPTJMLP(config.n_inner if config.n_inner is not None else 4 * width, config)
 
-    def forward(self, hidden_states, layer_past=None, attention_mask=None, position_ids=None, use_cache=False, **kwargs):
+    def forward(self, hidden_states, past_key_values=None, attention_mask=None, position_ids=None, use_cache=False):
         residual = hidden_states
         hidden_states = self.ln_1(hidden_states)
-        attended, weights = self.attn(hidden_states=hidden_states, layer_past=layer_past, attention_mask=attention_mask, position_ids=position_ids,
-                                      use_cache=use_cache)
+        attended, weights = self.attn(hidden_states, past_key_values, attention_mask, position_ids)
         fed = self.mlp(hidden_states)
-        hidden_states = attended + fed + residual
-        return hidden_states, weights
+        return attended + fed + residual, weights
 
 
-class GPTJPreTrainedModel(PreTrainedModel):
+class GPTJPreTrainedModel(GPT2PreTrainedModel):
     config_class = GPTJConfig
-    base_model_prefix = "transformer"
-    supports_gradient_checkpointing = True
     _no_split_modules = ["GPTJBlock"]
-    _supports_flash_attn = True
+    _supports_sdpa = False
 
 
-class GPTJModel(GPTJPreTrainedModel):
-    block = GPTJBlock
-
-    def __init__(self, config):
-        super().__init__(config)
-        self.wte = nn.Embedding(config.vocab_size, config.n_embd)
-        self.drop = nn.Dropout(config.embd_pdrop)
-        self.h = nn.ModuleList([self.block(config, i) for i in range(config.n_layer)])
-        self.ln_f = nn.LayerNorm(config.n_embd, eps=config.layer_norm_epsilon)
-        self.gradient_checkpointing = False
-        self.post_init()
-
-    def get_input_embeddings(self):
-        return self.wte
+class GPTJModel(GPTJPreTrainedModel, GPT2Model):
+    block, positions = GPTJBlock, False
 
     @merge_with_config_defaults
     @capture_outputs
@@ -212,13 +150,11 @@ class GPTJModel(GPTJPreTrainedModel):
         inputs_embeds, past_key_values, position_ids, mask = begin(
             self, input_ids, attention_mask, position_ids, past_key_values, inputs_embeds, use_cache)
         hidden_states = self.drop(inputs_embeds)
-        shape = (-1, *hidden_states.shape[1:])
         for block in self.h:
-            outputs = block(hidden_states, layer_past=past_key_values, attention_mask=mask, position_ids=position_ids, use_cache=use_cache)
+            outputs = block(hidden_states, past_key_values=past_key_values, attention_mask=mask, position_ids=position_ids, use_cache=use_cache)
             hidden_states = outputs[0]
         hidden_states = self.ln_f(hidden_states)
-        hidden_states = hidden_states.view(shape)
-        return BaseModelOutputWithPast(last_hidden_state=hidden_states, past_key_values=past_key_values)
+        return BaseModelOutputWithPast(last_hidden_state=hidden_states.view(inputs_embeds.shape), past_key_values=past_key_values)
 
 
 class GPTJForCausalLM(CausalLM, GPTJPreTrainedModel):

@@ -4,24 +4,59 @@ from torch import nn
 
 from transformers.cache_utils import DynamicCache
 from transformers.masking_utils import create_causal_mask
-from transformers.modeling_outputs import CausalLMOutputWithPast
-from transformers.modeling_utils import slice_logits_to_keep
-from transformers.utils import can_return_tuple
+from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, slice_logits_to_keep
+from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
+from transformers.utils.output_capturing import capture_outputs
 
 
-def begin(model, input_ids, attention_mask, position_ids, past_key_values, inputs_embeds, use_cache, create_mask=create_causal_mask):
-    """Embeddings, cache, positions that go on from it, mask: in the order in which most decoders make them."""
+def look_up(model, input_ids, inputs_embeds, past_key_values, use_cache):
+    """Embeddings, the cache, and how much it has seen."""
     if inputs_embeds is None:
         inputs_embeds = model.get_input_embeddings()(input_ids)
     if use_cache and past_key_values is None:
         past_key_values = DynamicCache(config=model.config)
+    return inputs_embeds, past_key_values, past_key_values.get_seq_length() if past_key_values is not None else 0
+
+
+def embed(model, input_ids, position_ids, past_key_values, inputs_embeds, use_cache):
+    """Embeddings, cache, positions that go on from it."""
+    inputs_embeds, past_key_values, seen = look_up(model, input_ids, inputs_embeds, past_key_values, use_cache)
     if position_ids is None:
-        seen = past_key_values.get_seq_length() if past_key_values is not None else 0
         position_ids = torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device) + seen
         position_ids = position_ids.unsqueeze(0)
+    return inputs_embeds, past_key_values, position_ids
+
+
+def begin(model, input_ids, attention_mask, position_ids, past_key_values, inputs_embeds, use_cache, create_mask=create_causal_mask):
+    """The same and the mask, in the order in which most decoders make them."""
+    inputs_embeds, past_key_values, position_ids = embed(model, input_ids, position_ids, past_key_values, inputs_embeds, use_cache)
     mask = create_mask(config=model.config, inputs_embeds=inputs_embeds, attention_mask=attention_mask, past_key_values=past_key_values,
                        position_ids=position_ids)
     return inputs_embeds, past_key_values, position_ids, mask
+
+
+def attend(module, query, key, value, attention_mask, eager, **how):
+    """The attention function that the config names."""
+    return ALL_ATTENTION_FUNCTIONS.get_interface(module.config._attn_implementation, eager)(module, query, key, value, attention_mask, **how)
+
+
+def weigh(scores, value, attention_mask, dropout):
+    """Values weighted by the softmax of their masked scores, which nobody else holds; and the weights."""
+    if attention_mask is not None:
+        scores = scores + attention_mask
+    scores = nn.functional.softmax(scores, dim=-1)
+    scores = scores.to(value.dtype)
+    scores = dropout(scores)
+    output = torch.matmul(scores, value)
+    return output, scores
+
+
+def kernel_dtype(query, projection):
+    """What classes with a flash attention of their own cast to: from fp32 to what autocast or the projection computes in."""
+    if query.dtype != torch.float32:
+        return query.dtype
+    return torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else projection.weight.dtype
 
 
 class CausalLM:
@@ -32,11 +67,8 @@ class CausalLM:
     def __init__(self, config):
         super().__init__(config)
         setattr(self, self.base_model_prefix, self.decoder(config))
-        setattr(self, self.head, nn.Linear(self.head_width(config), config.vocab_size, bias=self.head_bias))
+        setattr(self, self.head, nn.Linear(self.get_input_embeddings().embedding_dim, config.vocab_size, bias=self.head_bias))
         self.post_init()
-
-    def head_width(self, config):
-        return config.hidden_size
 
     def get_output_embeddings(self):
         return getattr(self, self.head)

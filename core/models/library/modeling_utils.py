@@ -35,6 +35,7 @@ class PreTrainedModel(nn.Module):
     _pp_plan = None
     _supports_sdpa = False
     _supports_flash_attn = False
+    _input_embed_layer = "embed_tokens"
 
     def __init__(self, config):
         super().__init__()
@@ -58,4 +59,4 @@ class PreTrainedModel(nn.Module):
 
     def get_input_embeddings(self):
         model = getattr(self, self.base_model_prefix, self)
-        return model.embed_tokens
+        return getattr(model, self._input_embed_layer)
