@@ -127,7 +127,7 @@ $(BUILD)/%.o: %.c $(BUILD)/flags.list
 	@echo "  CC    $<"
 	$(Q)$(CC) $(CFLAGS) $(if $(filter core/%,$<),$(LTO)) $(if $(filter server/% api/%,$<),$(HARDEN)) $(CPPFLAGS) $($(call room,$<)_CPPFLAGS) -MMD -MP -c -o $@ $<
 
--include $(patsubst %.c,$(BUILD)/%.d,$(core_sources) $(api_sources) $(server_sources) $(unit_sources) $(support_sources) $(accuracy_sources) $(bench_sources) $(fuzz_sources) $(wildcard tests/fuzz/*.c tests/torture/test_*.c) tests/hub/hub_probe.c tests/script/script.c)
+-include $(patsubst %.c,$(BUILD)/%.d,$(core_sources) $(api_sources) $(server_sources) $(unit_sources) $(support_sources) $(accuracy_sources) $(bench_sources) $(fuzz_sources) $(wildcard tests/fuzz/*.c tests/torture/test_*.c) tests/hub/hub_probe.c tests/script/script.c tests/reading/reading.c)
 
 # --- what is embedded ----------------------------------------------------------------------------------------------------------
 
@@ -177,6 +177,11 @@ fuzzers: $(fuzz_programs)
 
 $(BUILD)/accuracy: $(call objects,$(accuracy_sources)) $(support) $(libs)
 	$(Q)$(CC) $(CFLAGS) $(NO_LTO) $(LDFLAGS) -o $@ $(filter %.o,$^) $(support) $(libs) $(LDLIBS) -lpthread
+
+# Reads a model from an installed transformers: for tests/reading and docs/reading.md.
+$(BUILD)/reading: $(BUILD)/tests/reading/reading.o $(support) $(libs)
+	@echo "  LD    $@"
+	$(Q)$(CC) $(CFLAGS) $(NO_LTO) $(LDFLAGS) -o $@ $< $(support) $(libs) $(LDLIBS)
 
 # Runs a file of core/script's language: for tests/script and for whoever compares with Python.
 $(BUILD)/script: $(BUILD)/tests/script/script.o $(libs)

@@ -3,7 +3,7 @@
  *
  *   embed rows FILE.csv COLUMN:KIND...   one `{.COLUMN = value, ...},` a row; KIND s: string, n: number. Empty cells are left out,
  *                                        so they become NULL or 0. CSV after RFC 4180.
- *   embed modules PREFIX ROOT FILE.py... one `{"import.name", "FILE.py", "text", bytes, is a package},` a file below ROOT
+ *   embed modules PREFIX ROOT FILE.py... one `{"import.name", "FILE.py", "text", bytes, is a package},` a file below ROOT; PREFIX '': none
  *   embed configs FILE.json...           one `{"org/name", "text", bytes},` a file named org__name.json, sorted by id
  *   embed json FILE.csv COLUMN:KIND:NAME... one string literal: a JSON array, an object a row. KIND s: string, n: number,
  *                                        l: list joined by ';', c: list joined by ',', M: MiB, G: GB, both to bytes. Empty: null or [].
@@ -309,7 +309,7 @@ static void modules(const char *prefix, const char *root, char **files, int n)
         if (bytes < skip + 3 || strncmp(files[i], root, skip - 1) != 0 || strcmp(files[i] + end, ".py") != 0)
             die(files[i], "no .py below ", root);
         end -= package ? 9 : 0;
-        printf("{\"%s.", prefix);
+        printf("{\"%s%s", prefix, *prefix && end > skip ? "." : "");
         for (size_t k = skip; k < end; k++)
             putchar(files[i][k] == '/' ? '.' : files[i][k]);
         printf("\", \"%s\",\n", files[i]);

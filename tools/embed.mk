@@ -88,6 +88,19 @@ $(BUILD)/gen/programs.inc: $(torch_library) $(transformers_library) $(families) 
 	      $(embed) modules transformers.models core/models/families $(families) && \
 	      $(embed) modules transformers.releases core/models/releases $(otherwise); } > $@
 
+# What stands around an installed transformers: its own PreTrainedModel, guards and packages, and the flash-attn files of the library.
+installed_around := $(sort $(shell find core/models/installed -name '*.py'))
+installed_shared := core/models/library/integrations/flash_attention.py core/models/library/modeling_flash_attention_utils.py
+
+$(BUILD)/installed.list: FORCE
+	$(call list,$(installed_around))
+
+$(BUILD)/gen/installed.inc: $(installed_around) $(installed_shared) $(torch_library) $(BUILD)/installed.list $(embed)
+	@mkdir -p $(@D)
+	$(Q){ $(embed) modules torch core/natives/library $(torch_library) && \
+	      $(embed) modules transformers core/models/library $(installed_shared) && \
+	      $(embed) modules '' core/models/installed $(installed_around); } > $@
+
 $(BUILD)/gen/openapi.inc: openapi.yaml $(embed)
 	@mkdir -p $(@D)
 	$(Q)$(embed) text $< > $@
@@ -116,6 +129,7 @@ $(BUILD)/core/catalog/links.o: $(BUILD)/gen/links.inc
 $(BUILD)/core/catalog/renamed.o: $(BUILD)/gen/renamed.inc
 $(BUILD)/core/catalog/builtin.o: $(BUILD)/gen/configs.inc
 $(BUILD)/core/models/programs.o: $(BUILD)/gen/programs.inc
+$(BUILD)/core/models/around.o: $(BUILD)/gen/installed.inc
 $(BUILD)/api/endpoints/page.o: $(BUILD)/gen/page_html.inc $(BUILD)/gen/page_js.inc $(BUILD)/gen/page_css.inc
 $(BUILD)/api/endpoints/catalogue.o: $(BUILD)/gen/gpus_json.inc $(BUILD)/gen/clusters_json.inc
 ifneq ($(wildcard openapi.yaml),)

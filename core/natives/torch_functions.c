@@ -1,6 +1,8 @@
 /* torch_functions.c - the module torch: factories, joins, where, switches, dtypes. */
 #include "natives/functions.h"
 
+#include <math.h>
+
 /* ---------------------------------------------------------------------------------------------------------- factories */
 /* zeros(*size), ones, empty; data: what fills it */
 static sv t_filled(struct script *s, const struct script_args *a)
@@ -232,19 +234,24 @@ static sv finfo_get(struct script *s, sv self, uint32_t data)
         [DTYPE_FP32] = {3.4028234663852886e38, 1.1920928955078125e-07, 1.1754943508222875e-38},
         [DTYPE_FP64] = {1.7976931348623157e308, 2.220446049250313e-16, 2.2250738585072014e-308},
     };
-    const double *row = numbers[((struct finfo *)(void *)self.o)->dtype];
+    enum dtype dtype = ((struct finfo *)(void *)self.o)->dtype;
 
     (void)s;
-    return sv_float(data == FINFO_MIN ? -row[0] : row[data - FINFO_MAX]);
+
+    if (dtype == DTYPE_COUNT) /* float8 and the like: nobody computes with them here */
+        return sv_float(NAN);
+    return sv_float(data == FINFO_MIN ? -numbers[dtype][0] : numbers[dtype][data - FINFO_MAX]);
 }
 
 static sv finfo_init(struct script *s, const struct script_args *a)
 {
     enum dtype dtype = DTYPE_FP32;
 
-    if (!dtype_arg(s, a->v[1], &dtype))
+    if (sv_given(a->v[1]) && sv_is(a->v[1], KIND_INSTANCE) && !sv_isa(s, a->v[1], &dtype_class))
+        dtype = DTYPE_COUNT;
+    else if (!dtype_arg(s, a->v[1], &dtype))
         return sv_null();
-    if (!dtype_is_float(dtype))
+    if (dtype != DTYPE_COUNT && !dtype_is_float(dtype))
         return script_raise(s, EXC_TypeError, "torch.finfo() takes a floating point dtype");
     ((struct finfo *)(void *)a->v[0].o)->dtype = dtype;
     return sv_none();

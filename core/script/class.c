@@ -424,12 +424,27 @@ sv class_call(struct script *s, struct cls *c, const struct script_args *a)
 
 /* ---- questions */
 
+/* An object whose class answers for it, as a class's metaclass does: 1, 0, -1; SCRIPT_ABSENT: it does not. */
+static int ask_object(struct script *s, sv of, enum symbol name, sv about)
+{
+    sv r;
+    int truth;
+
+    if (!sv_is(of, KIND_INSTANCE) || !sv_is(type_find(s, class_of(s, of), s->sym[name]), KIND_FUNC))
+        return SCRIPT_ABSENT;
+    r = special_call(s, of, name, 1, &about);
+    truth = sv_ok(r) ? script_truth(s, r) : -1;
+    sv_drop(s, r);
+    return truth;
+}
+
 int issubclass_of(struct script *s, sv c, sv of)
 {
     uint32_t n;
     const sv *items;
     struct cls *x = sv_as_class(c), *y = sv_as_class(of);
     sv r;
+    int answer;
 
     if (!x)
         return script_raise(s, EXC_TypeError, "issubclass() arg 1 must be a class").tag ? 0 : -1;
@@ -449,6 +464,8 @@ int issubclass_of(struct script *s, sv c, sv of)
         return issubclass_of(s, c, AS(alias, of)->origin);
     if (of.tag == SV_NONE)
         return x == s->w->types[B_NONE];
+    if ((answer = ask_object(s, of, SYM_subclasscheck, c)) != SCRIPT_ABSENT)
+        return answer;
     if (!items || !enter(s)) {
         if (!script_failed(s))
             (void)script_raise(s, EXC_TypeError, "issubclass() arg 2 must be a class, a tuple of classes, or a union");
@@ -471,6 +488,7 @@ int isinstance_of(struct script *s, sv v, sv of)
     struct cls *y = sv_as_class(of);
     uint32_t n;
     const sv *items;
+    int answer;
 
     if (y) {
         if (sv_ok(y->meta) && sv_is(type_find(s, AS(cls, y->meta), s->sym[SYM_instancecheck]), KIND_FUNC)) {
@@ -486,6 +504,8 @@ int isinstance_of(struct script *s, sv v, sv of)
         return isinstance_of(s, v, AS(alias, of)->origin);
     if (of.tag == SV_NONE)
         return v.tag == SV_NONE;
+    if ((answer = ask_object(s, of, SYM_instancecheck, v)) != SCRIPT_ABSENT)
+        return answer;
     items = sv_is(of, KIND_ALIAS) ? seq_items(AS(alias, of)->args, &n) : seq_items(of, &n);
     if (!items || !enter(s)) {
         if (!script_failed(s))

@@ -55,6 +55,15 @@ static const char text_sys[] =
 static const char text_numbers[] =
 #include "gen/library_numbers.inc"
     ;
+static const char text_contextvars[] =
+#include "gen/library_contextvars.inc"
+    ;
+static const char text_threading[] =
+#include "gen/library_threading.inc"
+    ;
+static const char text_os[] =
+#include "gen/library_os.inc"
+    ;
 static const char text_future[] =
 #include "gen/library___future__.inc"
     ;
@@ -80,9 +89,11 @@ const struct library_text library_texts[] = {{"functools", text_functools},
                                              {"inspect", text_inspect},
                                              {"sys", text_sys},
                                              {"numbers", text_numbers},
+                                             {"contextvars", text_contextvars},
+                                             {"threading", text_threading},
                                              {"__future__", text_future},
                                              /* may be imported, but not used */
-                                             {"os", text_refused},
+                                             {"os", text_os},
                                              {"os.path", text_refused},
                                              {"re", text_refused},
                                              {"json", text_refused},
@@ -92,7 +103,6 @@ const struct library_text library_texts[] = {{"functools", text_functools},
                                              {"importlib", text_refused},
                                              {"importlib.util", text_refused},
                                              {"importlib.metadata", text_refused},
-                                             {"threading", text_refused},
                                              {"time", text_refused},
                                              {"datetime", text_refused},
                                              {"shutil", text_refused},

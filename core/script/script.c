@@ -145,7 +145,7 @@ static const struct source_module *ask_host(struct script *s, struct str *name)
     size_t bytes = 0;
     bool package = false;
 
-    if (!s->host.source || !s->host.source(s->host.of, name->text, &path, &text, &bytes, &package))
+    if (!s->host.source || !s->host.source(s->host.files ? s->host.files : s->host.of, name->text, &path, &text, &bytes, &package))
         return NULL;
     if (image_source(s->own, name->text, path ? path : name->text, text, bytes, package, &s->end)) {
         s->over = true;

@@ -281,6 +281,7 @@ struct script_host { /* both may be NULL */
     bool (*source)(void *of, const char *name, const char **path, const char **text, size_t *bytes, bool *package);
     void (*print)(void *of, const char *text, size_t bytes); /* print(); tests see it, nobody else */
     void *of;                                                /* the caller's: script_of() */
+    void *files;                                             /* what source() is handed; NULL: `of` */
 };
 struct script_limits {
     uint64_t steps; /* calls, turns of loops, and what natives charge with script_charge() */

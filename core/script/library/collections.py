@@ -3,6 +3,9 @@ from _script import caller_module
 
 
 class OrderedDict(dict):
+    def __class_getitem__(cls, args):
+        return cls
+
     def __eq__(self, other):
         if isinstance(other, OrderedDict):
             return list(self.items()) == list(other.items())
@@ -62,7 +65,8 @@ class deque(list):
 
 
 class UserDict(dict):
-    pass
+    def __class_getitem__(cls, args):
+        return cls
 
 
 class ChainMap(dict):

@@ -33,7 +33,19 @@ class _Refused:
         pass
 
     def __mro_entries__(self, bases):
-        return ()
+        name = self._name
+
+        class base:
+            def __init__(self, *args, **kwargs):
+                leave(name + "()")
+
+        return (base,)
+
+    def __instancecheck__(self, obj):
+        return False
+
+    def __subclasscheck__(self, cls):
+        return False
 
     def __or__(self, other):
         return self

@@ -1,0 +1,230 @@
+/* installed.c - which file a name of transformers is, what stands in for those that are not read, and the classes of a model type. */
+#include "models/installed.h"
+
+#include "natives/natives.h"
+
+#include <stdio.h>
+#include <string.h>
+
+extern const struct program_file around_files[];
+extern const size_t n_around_files;
+
+/* Below the package, as they are: what a forward runs. Whatever else there is can be imported, but not used. */
+static const char *const read_files[] = {
+    "masking_utils",
+    "modeling_attn_mask_utils",
+    "modeling_rope_utils",
+    "modeling_layers",
+    "modeling_outputs",
+    "activations",
+    "cache_utils",
+    "pytorch_utils",
+    "loss.loss_utils",
+    "integrations.sdpa_attention",
+    "integrations.moe",
+    "utils.generic",
+    "utils.output_capturing",
+};
+/* Packages that files import at their top, without need. */
+static const char *const others[] = {"numpy", "safetensors", "safetensors.torch", "huggingface_hub", "packaging", "tqdm", "regex", "filelock",
+                                     "yaml",  "tokenizers",  "accelerate",        "torch.distributed"};
+
+static const char refused[] = "from json import _Refused\n"
+                              "def __getattr__(name):\n"
+                              "    if name.startswith('__'):\n"
+                              "        raise AttributeError(name)\n"
+                              "    return _Refused(__name__ + '.' + name)\n";
+
+static bool is_one_of(const char *name, const char *const *of, size_t n)
+{
+    while (n--)
+        if (!strcmp(name, of[n]))
+            return true;
+    return false;
+}
+
+static bool stand_in(const char *given, const char **text, size_t *bytes, bool is_package, bool *package)
+{
+    *text = given;
+    *bytes = strlen(given);
+    *package = is_package;
+    return true;
+}
+
+/* "models.llama.modeling_llama" -> "models/llama/modeling_llama.py"; false: no such path. */
+static bool file_of(const char *name, const char *end, char *ret, size_t room)
+{
+    int n = snprintf(ret, room, "%s%s", name, end);
+
+    if (n < 0 || (size_t)n >= room)
+        return false;
+    for (char *c = ret; c < ret + strlen(name); c++)
+        *c = *c == '.' ? '/' : *c;
+    return true;
+}
+
+bool installed_source(void *files, const char *name, const char **path, const char **text, size_t *bytes, bool *package)
+{
+    static const char root[] = "transformers.", models[] = "models.";
+    const struct installed *from = files;
+    char file[256];
+    bool is_model;
+
+    *path = name;
+    if (is_one_of(name, others, sizeof others / sizeof *others))
+        return stand_in(refused, text, bytes, true, package);
+    if (strncmp(name, root, sizeof root - 1) != 0)
+        return false;
+    name += sizeof root - 1;
+    if (!strcmp(name, "models"))
+        return stand_in("", text, bytes, true, package);
+    is_model = !strncmp(name, models, sizeof models - 1);
+    *package = false;
+    if (!file_of(name, ".py", file, sizeof file))
+        return false;
+    if (from->read(from->of, file, path, text, bytes))
+        return is_model || is_one_of(name, read_files, sizeof read_files / sizeof *read_files) || stand_in(refused, text, bytes, false, package);
+    if (!file_of(name, "/__init__.py", file, sizeof file) || !from->read(from->of, file, path, text, bytes))
+        return false;
+    return stand_in(is_model ? "" : refused, text, bytes, true, package); /* a model's package only says what lies in it, lazily */
+}
+
+static enum err_code add_release(struct image *im, const struct installed *from, struct err *err)
+{
+    char text[256];
+    enum err_code rc;
+
+    (void)snprintf(text, sizeof text, "__version__ = '%.40s'\n", from->version);
+    rc = image_source(im, "transformers", "transformers", text, strlen(text), true, err);
+    if (rc)
+        return rc;
+    (void)snprintf(text, sizeof text, "import torch\ntorch.__version__ = '%.40s'\n", from->torch);
+    return image_source(im, "_release", "_release", text, strlen(text), false, err);
+}
+
+enum err_code installed_image(struct arena *arena, const struct installed *from, const struct image **ret, struct err *err)
+{
+    struct image *im;
+    enum err_code rc = image_new(arena, NULL, &im, err);
+
+    if (!rc)
+        rc = natives_image(im, err);
+    if (!rc)
+        rc = add_release(im, from, err);
+    for (size_t i = 0; !rc && i < n_around_files; i++) {
+        const struct program_file *f = &around_files[i];
+
+        rc = image_source(im, f->name, f->path, f->text, f->bytes, f->package, err);
+    }
+    if (!rc)
+        *ret = im;
+    return rc;
+}
+
+/* ------------------------------------------------------------------------------------------------ classes of a model type */
+static const char *text_find(const char *text, size_t bytes, const char *what)
+{
+    const char *end = text + bytes;
+    size_t n = strlen(what);
+
+    while ((size_t)(end - text) >= n && (text = memchr(text, *what, (size_t)(end - text) - n + 1)) != NULL) {
+        if (!memcmp(text, what, n))
+            return text;
+        text++;
+    }
+    return NULL;
+}
+
+/* The string after the colon or comma behind "KEY" in the table that begins with `table`: ("llama", "LlamaConfig") or "llama": "..". */
+static const char *named_in(const char *text, size_t bytes, const char *table, const char *key, struct arena *arena)
+{
+    const char *at = text_find(text, bytes, table), *end, *stop, *close;
+    char quoted[128], *copy;
+
+    if (!at)
+        return NULL;
+    (void)snprintf(quoted, sizeof quoted, "\"%.100s\"", key);
+    stop = text_find(at, bytes - (size_t)(at - text), "\n)");
+    close = text_find(at, bytes - (size_t)(at - text), "\n}");
+    if (!stop || (close && close < stop))
+        stop = close;
+    end = stop ? stop : text + bytes;
+    for (const char *from = at; (from = text_find(from, (size_t)(end - from), quoted)) != NULL; from++) {
+        const char *c = from + strlen(quoted), *last;
+
+        if (from[-1] != '(' && from[-1] != ' ')
+            continue;
+        while (c < end && (*c == ',' || *c == ':' || *c == ' ' || *c == '\n' || *c == '('))
+            c++;
+        if (c >= end || *c != '"' || from[-1] == ',')
+            continue;
+        last = memchr(c + 1, '"', (size_t)(end - c - 1));
+        if (!last)
+            return NULL;
+        copy = arena_array(arena, char, (size_t)(last - c));
+        if (!copy)
+            return NULL;
+        memcpy(copy, c + 1, (size_t)(last - c - 1));
+        copy[last - c - 1] = 0;
+        return copy;
+    }
+    return NULL;
+}
+
+/* The value in the first of the files that has the table and the key. */
+static const char *looked_up(const struct installed *from, const char *const *files, const char *table, const char *key, struct arena *arena)
+{
+    for (; *files; files++) {
+        const char *name, *text, *value;
+        size_t bytes;
+
+        if (!from->read(from->of, *files, &name, &text, &bytes))
+            continue;
+        value = named_in(text, bytes, table, key, arena);
+        if (value)
+            return value;
+    }
+    return NULL;
+}
+
+enum err_code installed_classes(const struct installed *from, const char *model_type, struct arena *arena, struct program_source *ret,
+                                struct err *err)
+{
+    static const char *const classes[] = {"models/auto/modeling_auto.py", NULL};
+    static const char *const configs[] = {"models/auto/auto_mappings.py", "models/auto/configuration_auto.py", NULL};
+    const char *model = looked_up(from, classes, "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES = ", model_type, arena),
+               *config = looked_up(from, configs, "CONFIG_MAPPING_NAMES = ", model_type, arena),
+               *folder = looked_up(from, configs, "SPECIAL_MODEL_TYPE_TO_MODULE_NAME = ", model_type, arena);
+    char *module = arena_array(arena, char, 256);
+
+    if (!module)
+        return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for this model");
+    if (!model || !config)
+        return err_set(err, ERR_ARCH_UNKNOWN, "/model_type", "transformers %.20s, as installed, has no causal language model of the type '%.80s'",
+                       from->version, model_type);
+    if (!folder) {
+        folder = model_type;
+    }
+    (void)snprintf(module, 256, "transformers.models.%.80s.modeling_%.80s", folder, folder);
+    for (char *c = module; *c; c++)
+        *c = *c == '-' ? '_' : *c;
+    ret->module = module;
+    ret->config_class = config;
+    ret->model_class = model;
+    return ERR_OK;
+}
+
+bool installed_version(const char *text, size_t bytes, char *ret, size_t room)
+{
+    const char *at = text_find(text, bytes, "\n__version__ = \""), *end;
+
+    if (!at)
+        return false;
+    at += sizeof "\n__version__ = \"" - 1;
+    end = memchr(at, '"', bytes - (size_t)(at - text));
+    if (!end || (size_t)(end - at) >= room)
+        return false;
+    memcpy(ret, at, (size_t)(end - at));
+    ret[end - at] = 0;
+    return true;
+}

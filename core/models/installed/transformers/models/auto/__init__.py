@@ -1,0 +1,2 @@
+from transformers.models.auto.modeling_auto import *
+from transformers.models.auto.configuration_auto import *

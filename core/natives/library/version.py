@@ -1,0 +1,3 @@
+hip = None
+cuda = "12.8"
+git_version = ""
