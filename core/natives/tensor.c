@@ -85,9 +85,26 @@ bool is_number(sv v)
     return v.tag == SV_INT || v.tag == SV_FLOAT || v.tag == SV_BOOL;
 }
 
+/* dtype=bool, int, float: Python's own types */
+static bool python_dtype(sv v, enum dtype *ret)
+{
+    static const struct {
+        const char *name;
+        enum dtype dtype;
+    } rows[] = {{"bool", DTYPE_BOOL}, {"int", DTYPE_INT64}, {"float", DTYPE_FP64}};
+    const struct cls *c = sv_as_class(v);
+
+    for (size_t i = 0; c && i < sizeof rows / sizeof *rows; i++)
+        if (!strcmp(cls_name(c), rows[i].name)) {
+            *ret = rows[i].dtype;
+            return true;
+        }
+    return false;
+}
+
 bool dtype_arg(struct script *s, sv v, enum dtype *ret)
 {
-    if (!sv_given(v))
+    if (!sv_given(v) || python_dtype(v, ret))
         return true;
     if (!sv_isa(s, v, &dtype_class)) {
         (void)script_raise(s, EXC_TypeError, "dtype: a torch.dtype is expected, not %s", cls_name(sv_class(s, v)));

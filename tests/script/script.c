@@ -194,7 +194,7 @@ int main(int argc, char **argv)
     struct image *im;
     struct script *s;
     struct err err = {0};
-    struct script_host host = {source, print, NULL};
+    struct script_host host = {.source = source, .print = print};
     struct script_limits limits = script_limits_default;
     char *block = malloc(room), *text, *slash;
     const char *steps = getenv("SCRIPT_STEPS");

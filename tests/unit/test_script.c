@@ -48,7 +48,7 @@ static struct said run_text(const char *name, const char *text, size_t room, enu
     struct image *im = NULL;
     struct script *s = NULL;
     struct said said = {0};
-    struct script_host host = {NULL, print, &said};
+    struct script_host host = {.print = print, .of = &said};
     enum err_code rc;
 
     memset(err, 0, sizeof *err);

@@ -75,6 +75,16 @@ class _classproperty:
         return self.function(owner)
 
 
+class _Alike(list):
+    """The config of each layer, by its index or by its kind: the model's."""
+
+    def __init__(self, config):
+        super().__init__([config] * config.num_hidden_layers)
+
+    def __getitem__(self, index):
+        return super().__getitem__(0 if isinstance(index, str) else index)
+
+
 class _PreTrainedConfigCore(getattr(_rope, "RotaryEmbeddingConfigMixin", object)):
     model_type = ""
     attribute_map = {}
@@ -87,7 +97,6 @@ class _PreTrainedConfigCore(getattr(_rope, "RotaryEmbeddingConfigMixin", object)
     has_no_defaults_at_init = False
     is_composition = False
     is_heterogeneous = False
-    per_layer_config = None
     _auto_class = None
     _attn_implementation = None
     _experts_implementation = None
@@ -151,6 +160,10 @@ class _PreTrainedConfigCore(getattr(_rope, "RotaryEmbeddingConfigMixin", object)
     @_classproperty
     def sub_configs(cls):
         return {key: spec.config_class for key, spec in (cls.sub_configs_defaults or {}).items()}
+
+    @property
+    def per_layer_config(self):
+        return _Alike(self)
 
     @property
     def num_labels(self):
