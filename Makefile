@@ -39,7 +39,7 @@ CPPFLAGS := -Icore -I. -I$(BUILD)
 LDFLAGS  := $(if $(SAN),-fsanitize=$(SAN),-Wl,-z,relro,-z,now)
 # What strangers' bytes reach first; core/ calls nothing but the standard library and is left as fast as it is.
 HARDEN   := $(if $(SAN),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -fstack-protector-strong $(if $(filter x86_64,$(shell uname -m)),-fcf-protection))
-LDLIBS   := -lcjson -lyaml -lm
+LDLIBS   := -lcjson -lyaml -lz -lm
 
 # core/ is standard C and nothing else; api/ too, but knows the version it serves.
 api_CPPFLAGS    := -DLLMEMD_VERSION='"$(VERSION)"'
@@ -54,7 +54,7 @@ core_sources   := $(wildcard $(ROOMS:%=core/%/*.c) $(ROOMS:%=core/%/*/*.c))
 api_sources    := $(if $(filter *,$(ROOMS)),$(wildcard api/*.c api/*/*.c))
 server_sources := $(if $(filter *,$(ROOMS)),$(wildcard server/*.c server/*/*.c))
 curl_used      := $(if $(server_sources),$(shell grep -ls 'curl/curl\.h' $(server_sources)))
-server_LIBS    := -lmicrohttpd -lz $(if $(curl_used),-lcurl) -lpthread
+server_LIBS    := -lmicrohttpd $(if $(curl_used),-lcurl) -lpthread
 
 # One program for each file in these, one for the whole of tests/accuracy.
 unit_sources     := $(wildcard tests/unit/*.c tests/api/*.c tests/laws/*.c)
@@ -64,7 +64,7 @@ accuracy_sources := $(if $(filter *,$(ROOMS)),$(wildcard tests/accuracy/*.c))
 unit_programs    := $(foreach s,$(unit_sources),$(if $(filter $(TESTS),$(basename $(notdir $(s)))),$(BUILD)/$(basename $(s))))
 bench_programs   := $(bench_sources:%.c=$(BUILD)/%)
 # The hub's client without the daemon, for tests/hub.
-hub_sources      := $(filter server/hub/%,$(server_sources))
+hub_sources      := $(filter server/hub/% server/pack.c,$(server_sources))
 hub_units        := $(filter $(BUILD)/tests/unit/test_hub_%,$(unit_programs))
 hub_probe        := $(if $(hub_sources),$(BUILD)/tests/hub/hub_probe)
 # What the system gives fails, once each: in a test, and before the daemon (LD_PRELOAD).
@@ -73,7 +73,7 @@ torture_shared   := $(if $(torture_programs),$(BUILD)/tests/torture/fail.so)
 # Fuzz targets: libFuzzer's main where SAN says fuzzer, else driver.c's, which runs the corpus.
 fuzz_sources     := $(if $(hub_sources),$(wildcard tests/fuzz/fuzz_*.c))
 fuzz_programs    := $(foreach s,$(fuzz_sources),$(if $(filter $(TESTS),$(basename $(notdir $(s)))),$(BUILD)/$(basename $(s))))
-fuzz_shared      := $(filter-out $(fuzz_sources) $(if $(findstring fuzzer,$(SAN)),tests/fuzz/driver.c),$(wildcard tests/fuzz/*.c)) \
+fuzz_shared      := $(filter-out $(fuzz_sources) $(if $(findstring fuzzer,$(SAN)),tests/fuzz/driver.c),$(wildcard tests/fuzz/*.c)) tests/support/carried.c \
                     $(filter server/head.c server/policy.c server/log_line.c,$(server_sources))
 
 objects = $(patsubst %.c,$(BUILD)/%.o,$(1))

@@ -16,3 +16,10 @@ size_t pack_gzip(const char *text, size_t bytes, char *into, size_t room)
     (void)deflateEnd(&z);
     return packed;
 }
+
+bool pack_open(const char *packed, size_t packed_bytes, char *into, size_t bytes)
+{
+    uLongf n = bytes;
+
+    return uncompress((Bytef *)into, &n, (const Bytef *)packed, packed_bytes) == Z_OK && n == bytes;
+}

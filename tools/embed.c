@@ -4,106 +4,19 @@
  *   embed rows FILE.csv COLUMN:KIND...   one `{.COLUMN = value, ...},` a row; KIND s: string, n: number. Empty cells are left out,
  *                                        so they become NULL or 0. CSV after RFC 4180.
  *   embed modules PREFIX ROOT FILE.py... one `{"import.name", "FILE.py", "text", bytes, is a package},` a file below ROOT; PREFIX '': none
- *   embed configs FILE.json...           one `{"org/name", "text", bytes},` a file named org__name.json, sorted by id
+ *   embed models MODELS.csv DIR          one `{.id = ..},` a row: core/catalog/builtin.h; DIR has the configs
+ *   embed blocks MODELS.csv DIR          their texts, packed: one `{"bytes", packed bytes, bytes},` a block
  *   embed json FILE.csv COLUMN:KIND:NAME... one string literal: a JSON array, an object a row. KIND s: string, n: number,
  *                                        l: list joined by ';', c: list joined by ',', M: MiB, G: GB, both to bytes. Empty: null or [].
  *   embed text FILE                      one string literal
  *
  * Writes to standard output; exit status 1 and a sentence when the data is not what was promised.
  */
-#include <stdbool.h>
-#include <stdio.h>
+#include "tools/embed.h"
+
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
-
-enum { MAX_COLUMNS = 128, MAX_FILE_BYTES = 16 << 20 };
-
-struct text {
-    char *data;
-    size_t bytes;
-};
-
-static _Noreturn void die(const char *file, const char *what, const char *detail)
-{
-    fprintf(stderr, "embed: %s: %s%s\n", file, what, detail);
-    exit(1);
-}
-
-static struct text read_file(const char *name)
-{
-    struct text t = {malloc(MAX_FILE_BYTES), 0};
-    FILE *f = fopen(name, "rb");
-
-    if (!t.data || !f)
-        die(name, "cannot be read", "");
-    t.bytes = fread(t.data, 1, MAX_FILE_BYTES, f);
-    if (ferror(f) || t.bytes == MAX_FILE_BYTES)
-        die(name, "cannot be read, or is too large", "");
-    fclose(f);
-    t.data[t.bytes] = '\0';
-    return t;
-}
-
-static void put_literal(const char *s, size_t bytes)
-{
-    putchar('"');
-    for (size_t i = 0; i < bytes; i++) {
-        unsigned char c = (unsigned char)s[i];
-
-        if (c == '\n')
-            printf(i + 1 < bytes ? "\\n\"\n\"" : "\\n");
-        else if (c == '"' || c == '\\' || c == '?') /* ? could begin a trigraph */
-            printf("\\%c", c);
-        else if (c < 0x20 || c > 0x7E)
-            printf("\\%03o", c);
-        else
-            putchar(c);
-    }
-    putchar('"');
-}
-
-/* --- rows ---------------------------------------------------------------------------------------------------------------------- */
-
-/* Splits the record at *p in place, moves *p behind it and returns the number of cells; 0 at the end. */
-static size_t next_record(const char *file, char **p, char *cells[MAX_COLUMNS])
-{
-    char *in = *p, *out = *p;
-    size_t n = 0;
-
-    if (!*in)
-        return 0;
-    for (;;) {
-        char end;
-
-        if (n == MAX_COLUMNS)
-            die(file, "too many columns", "");
-        cells[n++] = out;
-        if (*in == '"') {
-            for (in++; *in && (*in != '"' || in[1] == '"'); in++) {
-                if (*in == '"')
-                    in++;
-                *out++ = *in;
-            }
-            if (*in++ != '"')
-                die(file, "a quote is not closed near ", cells[0]);
-        } else {
-            while (*in && *in != ',' && *in != '\n' && *in != '\r')
-                *out++ = *in++;
-        }
-        while (*in == '\r')
-            in++;
-        end = *in;
-        if (end && end != ',' && end != '\n')
-            die(file, "text after a quoted cell near ", cells[0]);
-        if (end)
-            in++;
-        *out++ = '\0';
-        if (end != ',') {
-            *p = in;
-            return n;
-        }
-    }
-}
 
 static void put_cell(const char *file, const char *column, char kind, const char *cell)
 {
@@ -251,51 +164,6 @@ static void json(const char *file, char **specs, int n_specs)
 
 /* --- files --------------------------------------------------------------------------------------------------------------------- */
 
-/* dir/org__name.json -> org/name; the caller frees it. */
-static char *id_of(const char *file)
-{
-    const char *base = strrchr(file, '/') ? strrchr(file, '/') + 1 : file;
-    size_t bytes = strlen(base);
-    char *id = malloc(bytes + 1), *gap;
-
-    if (!id || bytes < 6 || strcmp(base + bytes - 5, ".json") != 0)
-        die(file, "no .json", "");
-    memcpy(id, base, bytes + 1);
-    id[bytes - 5] = '\0';
-    gap = strstr(id, "__");
-    if (gap) {
-        *gap = '/';
-        memmove(gap + 1, gap + 2, strlen(gap + 2) + 1);
-    }
-    return id;
-}
-
-static int by_id(const void *a, const void *b)
-{
-    char *const *x = a, *const *y = b;
-    char *first = id_of(*x), *second = id_of(*y);
-    int order = strcmp(first, second);
-
-    free(first);
-    free(second);
-    return order;
-}
-
-static void configs(char **files, int n)
-{
-    qsort(files, (size_t)n, sizeof *files, by_id);
-    for (int i = 0; i < n; i++) {
-        struct text t = read_file(files[i]);
-        char *id = id_of(files[i]);
-
-        printf("{\"%s\",\n", id);
-        put_literal(t.data, t.bytes);
-        printf(", %zu},\n", t.bytes);
-        free(id);
-        free(t.data);
-    }
-}
-
 /* ROOT/a/b.py -> PREFIX.a.b, as Python imports it; a package's __init__.py is the package. */
 static void modules(const char *prefix, const char *root, char **files, int n)
 {
@@ -325,8 +193,8 @@ int main(int argc, char **argv)
         rows(argv[2], argv + 3, argc - 3);
     } else if (argc >= 4 && strcmp(argv[1], "json") == 0) {
         json(argv[2], argv + 3, argc - 3);
-    } else if (argc >= 3 && strcmp(argv[1], "configs") == 0) {
-        configs(argv + 2, argc - 2);
+    } else if (argc == 4 && (strcmp(argv[1], "models") == 0 || strcmp(argv[1], "blocks") == 0)) {
+        models(argv[2], argv[3], argv[1][0] == 'b');
     } else if (argc >= 5 && strcmp(argv[1], "modules") == 0) {
         modules(argv[2], argv[3], argv + 4, argc - 4);
     } else if (argc == 3 && strcmp(argv[1], "text") == 0) {
@@ -336,7 +204,8 @@ int main(int argc, char **argv)
         putchar('\n');
         free(t.data);
     } else {
-        fprintf(stderr, "embed rows FILE COLUMN:KIND... | json FILE COLUMN:KIND:NAME... | configs FILE... | modules PREFIX ROOT FILE... | text FILE\n");
+        fprintf(stderr, "embed rows FILE COLUMN:KIND... | json FILE COLUMN:KIND:NAME... | models FILE DIR | blocks FILE DIR | modules PREFIX ROOT FILE... | "
+                        "text FILE\n");
         return 2;
     }
     return fflush(stdout) || ferror(stdout) ? 1 : 0;

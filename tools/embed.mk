@@ -4,9 +4,9 @@
 embed := $(BUILD)/tools/embed
 data  := core/catalog/data
 
-$(embed): tools/embed.c
+$(embed): $(wildcard tools/embed*.c) tools/embed.h
 	@mkdir -p $(@D)
-	$(Q)$(CC) -std=c11 -O1 $(WARN) -o $@ $<
+	$(Q)$(CC) -std=c11 -O1 $(WARN) -I. -o $@ $(filter %.c,$^) -lz
 
 # The columns that core/catalog/gpus.h declares: s string, n number.
 gpu_columns := name:s aliases:s vendor:s arch:s compute_capability:s multiprocessors:n memory_gb_marketing:n memory_bytes:n \
@@ -17,18 +17,13 @@ $(BUILD)/gen/gpus.inc: $(data)/gpus.csv $(embed) tools/embed.mk
 	@mkdir -p $(@D)
 	$(Q)$(embed) rows $< $(gpu_columns) > $@
 
-cluster_columns := name:s aliases:s gpu:s gpus_per_node:n nodes:n host_memory_gb_per_node:n intra_node:s inter_node:s
+cluster_columns := name:s aliases:s gpu:s gpus_per_node:n nodes:n host_memory_gb_per_node:n intra_node:s inter_node:s status:s \
+                   slurm.partition:s slurm.small_partition:s slurm.small_gpus:n slurm.account:s slurm.gpus:s slurm.cpus_per_gpu:n \
+                   slurm.gb_per_gpu:n slurm.options:s slurm.time_limit:s slurm.modules:s slurm.environment:s
 
 $(BUILD)/gen/clusters.inc: $(data)/clusters.csv $(embed) tools/embed.mk
 	@mkdir -p $(@D)
 	$(Q)$(embed) rows $< $(cluster_columns) > $@
-
-slurm_columns := cluster:s partition:s small_partition:s small_gpus:n account:s gpus:s cpus_per_gpu:n \
-                 gb_per_gpu:n options:s time_limit:s modules:s environment:s
-
-$(BUILD)/gen/slurm.inc: $(data)/slurm.csv $(embed) tools/embed.mk
-	@mkdir -p $(@D)
-	$(Q)$(embed) rows $< $(slurm_columns) > $@
 
 link_columns := name:s kind:s scope:s theoretical_gbs_per_dir:n measured_bus_gbs:n measured_setup:s latency_us:n
 
@@ -68,9 +63,9 @@ configs := $(sort $(wildcard $(data)/configs/*.json))
 $(BUILD)/configs.list: FORCE
 	$(call list,$(configs))
 
-$(BUILD)/gen/configs.inc: $(configs) $(BUILD)/configs.list $(embed)
+$(BUILD)/gen/models.inc $(BUILD)/gen/blocks.inc: $(BUILD)/gen/%.inc: $(data)/models.csv $(configs) $(BUILD)/configs.list $(embed)
 	@mkdir -p $(@D)
-	$(Q)$(embed) configs $(configs) > $@
+	$(Q)$(embed) $* $(data)/models.csv $(data)/configs > $@
 
 # Programs in the language: what stands for torch's Python, for transformers, and the families, one file each.
 torch_library        := $(sort $(shell find core/natives/library -name '*.py'))
@@ -124,10 +119,9 @@ $(BUILD)/gen/library_%.inc: core/script/library/%.py $(embed)
 $(BUILD)/core/script/library.o: $(library:%=$(BUILD)/gen/library_%.inc)
 $(BUILD)/core/catalog/gpus.o: $(BUILD)/gen/gpus.inc
 $(BUILD)/core/catalog/clusters.o: $(BUILD)/gen/clusters.inc
-$(BUILD)/core/catalog/slurm.o: $(BUILD)/gen/slurm.inc
 $(BUILD)/core/catalog/links.o: $(BUILD)/gen/links.inc
 $(BUILD)/core/catalog/renamed.o: $(BUILD)/gen/renamed.inc
-$(BUILD)/core/catalog/builtin.o: $(BUILD)/gen/configs.inc
+$(BUILD)/core/catalog/builtin.o: $(BUILD)/gen/models.inc $(BUILD)/gen/blocks.inc
 $(BUILD)/core/models/programs.o: $(BUILD)/gen/programs.inc
 $(BUILD)/core/models/around.o: $(BUILD)/gen/installed.inc
 $(BUILD)/api/endpoints/page.o: $(BUILD)/gen/page_html.inc $(BUILD)/gen/page_js.inc $(BUILD)/gen/page_css.inc

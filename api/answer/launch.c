@@ -2,7 +2,6 @@
 #include "api/answer/estimate.h"
 
 #include "catalog/clusters.h"
-#include "catalog/slurm.h"
 #include "launch/launch.h"
 
 #include <string.h>
@@ -19,9 +18,9 @@ static const char *name_of(const struct word *words, int value)
 static bool site_of(const struct estimate *e, struct launch_site *ret)
 {
     const struct cluster *c = e->rq.cluster.name ? cluster_find(e->rq.cluster.name) : NULL;
-    const struct slurm *s = c ? slurm_of(c->name) : NULL;
+    const struct slurm *s = c ? &c->slurm : NULL;
 
-    if (!s)
+    if (!s || !s->gpus)
         return false;
     *ret = (struct launch_site){
         .partition = s->partition,

@@ -2,14 +2,18 @@
 
 #include "base/ascii.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 static const struct builtin builtins[] = {
-#include "gen/configs.inc"
+#include "gen/models.inc"
+};
+
+static const struct builtin_block blocks[] = {
+#include "gen/blocks.inc"
 };
 
 enum { N_BUILTINS = sizeof builtins / sizeof *builtins };
+_Static_assert(sizeof blocks / sizeof *blocks <= BUILTIN_BLOCKS_MAX, "a block of each number");
 
 size_t builtin_count(void)
 {
@@ -19,6 +23,11 @@ size_t builtin_count(void)
 const struct builtin *builtin_at(size_t i)
 {
     return i < N_BUILTINS ? &builtins[i] : NULL;
+}
+
+const struct builtin_block *builtin_block(const struct builtin *b)
+{
+    return &blocks[b->block];
 }
 
 static bool same_id(const char *a, const char *b)

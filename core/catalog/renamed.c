@@ -1,6 +1,7 @@
 #include "catalog/renamed.h"
 
 #include "base/ascii.h"
+#include "base/name.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -46,48 +47,124 @@ bool renamed_other(const char *id, unsigned i, char ret[RENAMED_BYTES])
     return false;
 }
 
-static const struct builtin *by_other_name(const char *id)
+static struct known by_other_name(const char *id)
 {
     char other[RENAMED_BYTES];
-    const struct builtin *found = NULL;
+    struct known ret = {builtin_find(id), KNOWN_BY_ID};
 
-    for (unsigned i = 0; !found && renamed_other(id, i, other); i++)
-        found = builtin_find(other);
-    return found;
+    for (unsigned i = 0; !ret.model && renamed_other(id, i, other); i++)
+        ret = (struct known){builtin_find(other), KNOWN_BY_RENAME};
+    return ret;
 }
 
-static bool is_called(const char *id, const char *name)
+static const char *last_part(const char *id)
 {
     const char *slash = strchr(id, '/');
-    size_t n = strlen(name);
 
-    return slash && ascii_begins(slash + 1, name, n) && !slash[1 + n];
+    return slash ? slash + 1 : id;
 }
 
-/* Two of the name: none is meant more than the other. */
-static const struct builtin *by_last_part(const char *name)
+static bool same_text(const struct builtin *a, const struct builtin *b)
 {
-    const struct builtin *found = NULL;
+    return a->block == b->block && a->offset == b->offset;
+}
 
-    for (size_t i = 0; i < builtin_count(); i++)
-        if (is_called(builtin_at(i)->id, name)) {
-            if (found)
-                return NULL;
-            found = builtin_at(i);
-        }
+/* The one that is called `name` by whatever organisation; of two that have the same config the one whose it is. */
+static const struct builtin *called(const char *name)
+{
+    const struct builtin *found = NULL, *b;
+
+    for (size_t i = 0; i < builtin_count(); i++) {
+        b = builtin_at(i);
+        if (!name_same(last_part(b->id), name))
+            continue;
+        if (found && !same_text(found, b))
+            return NULL;
+        if (!found || !b->of)
+            found = b;
+    }
     for (size_t r = 0; !found && r < N_ROWS; r++)
-        if (is_called(rows[r].from, name) || is_called(rows[r].to, name)) {
+        if (name_same(last_part(rows[r].from), name) || name_same(last_part(rows[r].to), name)) {
             found = builtin_find(rows[r].from);
             found = found ? found : builtin_find(rows[r].to);
         }
     return found;
 }
 
-const struct builtin *builtin_known_as(const char *id)
+/* `id` less the ending that says how its weights are stored; false where it has none. */
+static bool less_storage(const char *id, char ret[RENAMED_BYTES])
 {
-    const struct builtin *found = builtin_find(id);
+    static const char *const endings[] = {"-unsloth-bnb-4bit", "-bnb-4bit", "-bnb-8bit",  "-BF16",      "-FP8",      "-FP8-dynamic", "-NVFP4",    "-MXFP4",
+                                          "-AWQ",              "-GPTQ",     "-GPTQ-Int4", "-GPTQ-Int8", "-quantized", "-GGUF",       "-4bit",     "-INT4",
+                                          "-MLX-4bit",         "-fp16",     "-HF",        "-FP8-Static-PerTensor"};
+    size_t n = strlen(id);
 
-    if (!found)
-        found = by_other_name(id);
-    return found || strchr(id, '/') ? found : by_last_part(id);
+    for (size_t i = 0; i < sizeof endings / sizeof *endings && n < RENAMED_BYTES; i++) {
+        size_t m = strlen(endings[i]);
+
+        if (n > m && name_same(id + n - m, endings[i])) {
+            memcpy(ret, id, n - m);
+            ret[n - m] = '\0';
+            return true;
+        }
+    }
+    return false;
+}
+
+static struct known by_copy(const char *id)
+{
+    return (struct known){called(last_part(id)), strchr(id, '/') ? KNOWN_BY_COPY : KNOWN_BY_LAST};
+}
+
+/* The same weights with or without an ending: X-BF16 is X, and X where only X-FP8 is carried. */
+static struct known by_storage(const char *id)
+{
+    char plain[RENAMED_BYTES], other[RENAMED_BYTES];
+    bool has_ending = less_storage(id, plain);
+    struct known ret = {NULL, KNOWN_BY_STORAGE};
+
+    if (has_ending) {
+        ret.model = by_other_name(plain).model;
+        ret.model = ret.model ? ret.model : called(last_part(plain));
+    }
+    for (size_t i = 0; i < builtin_count() && !ret.model; i++)
+        if (less_storage(builtin_at(i)->id, other) && name_same(last_part(other), last_part(has_ending ? plain : id)))
+            ret.model = builtin_at(i);
+    return ret;
+}
+
+struct known builtin_known_as(const char *id)
+{
+    struct known ret = by_other_name(id);
+
+    if (!ret.model && last_part(id)[0] && id[0] != '/')
+        ret = by_copy(id);
+    if (!ret.model && strchr(id, '/') && last_part(id)[0] && id[0] != '/')
+        ret = by_storage(id);
+    return ret;
+}
+
+/* --- words --------------------------------------------------------------------------------------------------------------------------- */
+
+bool known_say(const struct known *k, const char *id, char ret[KNOWN_SAY_BYTES])
+{
+    const struct builtin *b = k->model;
+    const char *owner = b->of ? b->of : b->id, *why = "that is carried here";
+    bool same = k->by == KNOWN_BY_ID || (ascii_begins(id, b->id, strlen(b->id)) && !id[strlen(b->id)]);
+
+    if (k->by == KNOWN_BY_COPY)
+        why = "that is carried here: another organisation's repository of the same name";
+    else if (k->by == KNOWN_BY_STORAGE)
+        why = "that is carried here: the same model by its name, its weights stored otherwise";
+    else if (b->made == BUILTIN_SAME)
+        why = "that is carried here, a sibling of equal shape";
+    else if (b->made == BUILTIN_PRESUMED)
+        why = "that is carried here, a sibling whose shape by the names is the same";
+    if (same && !b->of && b->made == BUILTIN_VERBATIM)
+        (void)snprintf(ret, KNOWN_SAY_BYTES, "the config.json that is carried here");
+    else if (same && !b->of)
+        (void)snprintf(ret, KNOWN_SAY_BYTES, "what is carried here of its config.json, after %.120s", b->source);
+    else
+        (void)snprintf(ret, KNOWN_SAY_BYTES, "the config.json of %.96s %s", owner, why);
+    return !same || b->of || b->made != BUILTIN_VERBATIM;
 }

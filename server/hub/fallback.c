@@ -1,8 +1,10 @@
 #include "server/hub/inside.h"
 
 #include "catalog/renamed.h"
+#include "server/pack.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -146,17 +148,23 @@ static void say(const struct flight *f, const struct row *row, struct err *e)
 /* --- what there is --------------------------------------------------------------------------------------------------------------------- */
 
 /* What is carried is what main had once: of another revision nothing is known. A token that was sent was to open the real one. */
-static const struct builtin *carried(const struct flight *f)
+static struct known carried(const struct flight *f)
 {
-    return strcmp(f->revision, "main") != 0 || (f->verdict == VERDICT_GATED && f->is_callers) ? NULL : builtin_known_as(f->model);
+    return strcmp(f->revision, "main") != 0 || (f->verdict == VERDICT_GATED && f->is_callers) ? (struct known){0} : builtin_known_as(f->model);
 }
 
 static struct snapshot *take_builtin(const struct flight *f)
 {
-    const struct builtin *found = carried(f);
+    const struct builtin *found = carried(f).model;
+    const struct builtin_block *block = found ? builtin_block(found) : NULL;
     struct snapshot_facts facts = {.source = "builtin", .parameters = f->has_facts ? f->facts.parameters : 0};
+    struct snapshot *ret = NULL;
+    char *text = block ? malloc(block->bytes) : NULL;
 
-    return found ? snapshot_new(found->text, found->bytes, &facts) : NULL;
+    if (text && pack_open(block->packed, block->packed_bytes, text, block->bytes))
+        ret = snapshot_new(text + found->offset, found->bytes, &facts);
+    free(text);
+    return ret;
 }
 
 static const char *take(struct flight *f, const struct row *row, struct snapshot **ret)
@@ -173,15 +181,15 @@ static const char *take(struct flight *f, const struct row *row, struct snapshot
     return *ret ? "builtin" : "hub";
 }
 
-/* Where it is another name's, that name too. */
+/* Where it is another model's, or no file of the hub's, that too. */
 static void say_what(const struct flight *f, const char *tier, const char *why, char *ret, size_t bytes)
 {
-    const struct builtin *found = strcmp(tier, "builtin") ? NULL : carried(f);
+    const struct known found = strcmp(tier, "builtin") ? (struct known){0} : carried(f);
+    char what[KNOWN_SAY_BYTES] = "the config.json that was kept here";
 
-    if (found && strcasecmp(found->id, f->model) != 0)
-        (void)snprintf(ret, bytes, "%s: this is the config.json of %.96s that is carried here", why, found->id);
-    else
-        (void)snprintf(ret, bytes, "%s: this is the config.json that %s here", why, found ? "is carried" : "was kept");
+    if (found.model)
+        (void)known_say(&found, f->model, what);
+    (void)snprintf(ret, bytes, "%s: this is %s", why, what);
 }
 
 bool fallback_find(struct flight *f, struct fallback *ret)

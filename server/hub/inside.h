@@ -104,7 +104,7 @@ void fetch_end(struct flight *f);      /* forgets it */
 struct fallback {
     struct view view;
     struct err err;
-    char note[400];
+    char note[560];
     uint64_t keep_ms;
 };
 

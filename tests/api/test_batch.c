@@ -1,6 +1,6 @@
 /* POST /estimate/batch, and what an answer says of the config it was made from. */
-#include "catalog/builtin.h"
 #include "tests/support/ask.h"
+#include "tests/support/carried.h"
 #include "tests/support/unit.h"
 
 #include <stdio.h>
@@ -180,7 +180,7 @@ END_TEST
 START_TEST(names_the_origin)
 {
     const struct builtin *b = builtin_find("facebook/opt-125m");
-    struct api_config config = {.model = "a/b", .revision = "v1", .text = b->text, .bytes = b->bytes, .source = "hub",
+    struct api_config config = {.model = "a/b", .revision = "v1", .text = carried_text(b), .bytes = b->bytes, .source = "hub",
                                 .commit = "0123456789012345678901234567890123456789", .note = "a note", .parameters = 125239297};
     struct reply reply = ask_with(&config, 1, "POST", "/estimate", ASK_A);
 

@@ -5,8 +5,8 @@
 #include "api/api.h"
 #include "api/request/request.h"
 #include "base/json.h"
-#include "catalog/builtin.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/carried.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +52,7 @@ static size_t configs_of(const struct api_needs *needs, struct api_config *ret)
 
         if (b)
             ret[n++] = (struct api_config){
-                .model = needs->v[i].model, .revision = needs->v[i].revision, .text = b->text, .bytes = b->bytes, .source = "builtin"};
+                .model = needs->v[i].model, .revision = needs->v[i].revision, .text = carried_text(b), .bytes = b->bytes, .source = "builtin"};
     }
     return n;
 }

@@ -4,8 +4,8 @@
  */
 #include "api/theirs/theirs.h"
 #include "base/buf.h"
-#include "catalog/builtin.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/carried.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,7 +68,7 @@ static void ask(const struct json *doc, struct arena *arena)
 {
     const struct builtin *b = builtin_find("facebook/opt-125m");
     const struct api_config config = {
-        .model = "facebook/opt-125m", .revision = "main", .text = b->text, .bytes = b->bytes, .source = "builtin"};
+        .model = "facebook/opt-125m", .revision = "main", .text = carried_text(b), .bytes = b->bytes, .source = "builtin"};
     const struct shape shape = {0};
     const struct api_request rq = {.method = "POST", .path = "/estimate", .arena = arena};
     struct err err = {0};

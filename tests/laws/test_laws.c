@@ -6,8 +6,8 @@
  */
 #include "api/api.h"
 #include "base/json.h"
-#include "catalog/builtin.h"
 #include "config/arch.h"
+#include "tests/support/carried.h"
 #include "tests/support/traced.h"
 #include "tests/support/unit.h"
 #include "train/fold.h"
@@ -83,9 +83,9 @@ static bool draw_arch(struct draw *d)
     struct err err;
     bool known;
 
-    d->model = builtin_at(below((uint32_t)builtin_count()));
+    d->model = carried_at(below((uint32_t)carried_count()));
     arena_init(&a, config_block, CONFIG_ROOM);
-    known = !json_parse(d->model->text, d->model->bytes, &json_limits_config, &config, &err) && !arch_parse(config, &a, &d->arch, &err);
+    known = !json_parse(carried_text(d->model), d->model->bytes, &json_limits_config, &config, &err) && !arch_parse(config, &a, &d->arch, &err);
     json_free(config);
     d->deep = d->arch.layers;
     if (known && d->arch.layers > MAX_LAYERS)
@@ -597,7 +597,7 @@ static size_t ask(const char *body, const struct builtin *model, unsigned char f
     struct arena a;
     struct api_request rq = {
         .method = "POST", .path = "/estimate", .content_type = "application/json", .body = body, .body_bytes = strlen(body), .arena = &a};
-    struct api_config config = {.model = model->id, .revision = "main", .text = model->text, .bytes = model->bytes, .source = "builtin"};
+    struct api_config config = {.model = model->id, .revision = "main", .text = carried_text(model), .bytes = model->bytes, .source = "builtin"};
     struct api_response rs = {0};
 
     memset(arena_block, fill, TOUCHED_BYTES);
@@ -618,7 +618,7 @@ START_TEST(equal_requests_get_equal_answers)
 
     begin("answers");
     for (int i = 0; i < ASKED; i++) {
-        const struct builtin *model = builtin_at(below((uint32_t)builtin_count()));
+        const struct builtin *model = carried_at(below((uint32_t)carried_count()));
         char body[512], *first, *second;
         size_t n, m;
 

@@ -3,9 +3,9 @@
  * weaker stage holds is never less. Those of one method alone stand in its unit test.
  */
 #include "base/json.h"
-#include "catalog/builtin.h"
 #include "config/arch.h"
 #include "parallel/method.h"
+#include "tests/support/carried.h"
 #include "tests/support/traced.h"
 #include "tests/support/unit.h"
 #include "train/inventory.h"
@@ -40,14 +40,14 @@ static struct recipe recipe_of(enum method m, uint32_t ranks)
 
 static bool arch_at(size_t i, struct arch *ret)
 {
-    const struct builtin *model = builtin_at((uint32_t)i);
+    const struct builtin *model = carried_at((uint32_t)i);
     struct json *config = NULL;
     struct arena a;
     struct err err;
     bool known;
 
     arena_init(&a, config_block, CONFIG_ROOM);
-    known = !json_parse(model->text, model->bytes, &json_limits_config, &config, &err) && !arch_parse(config, &a, ret, &err);
+    known = !json_parse(carried_text(model), model->bytes, &json_limits_config, &config, &err) && !arch_parse(config, &a, ret, &err);
     json_free(config);
     ret->layers = known && ret->layers > LAYERS ? LAYERS : ret->layers;
     return known;
@@ -66,7 +66,7 @@ static bool walks(const struct arch *arch, const struct recipe *r, struct measur
 
 static void never_less(const char *what, size_t model, enum method m, uint64_t less, uint64_t more)
 {
-    ck_assert_msg(less <= more, "%s, %s, %s: %" PRIu64 ", %" PRIu64, what, builtin_at((uint32_t)model)->id, method_rows[m].name, less,
+    ck_assert_msg(less <= more, "%s, %s, %s: %" PRIu64 ", %" PRIu64, what, carried_at((uint32_t)model)->id, method_rows[m].name, less,
                   more);
 }
 
@@ -99,7 +99,7 @@ START_TEST(more_ranks_never_hold_more)
     unsigned kept = 0;
 
     begin();
-    for (size_t i = 0; i < builtin_count(); i += EVERY) {
+    for (size_t i = 0; i < carried_count(); i += EVERY) {
         struct arch arch;
         struct measured few, many;
         struct recipe two = recipe_of(m, 2), eight = recipe_of(m, 8);
@@ -150,7 +150,7 @@ START_TEST(states_of_zero3_fall_with_the_ranks)
     unsigned kept = 0;
 
     begin();
-    for (size_t i = 0; i < builtin_count(); i += EVERY) {
+    for (size_t i = 0; i < carried_count(); i += EVERY) {
         struct arch arch;
         struct measured few, many;
         struct recipe two = recipe_of(METHOD_ZERO3, 2), sixteen = recipe_of(METHOD_ZERO3, 16);
@@ -163,7 +163,7 @@ START_TEST(states_of_zero3_fall_with_the_ranks)
         fall = few.resting_bytes - many.resting_bytes;
         expected = 16 * (shares_of(&arch, &two) - shares_of(&arch, &sixteen));
         off = fall > expected ? fall - expected : expected - fall;
-        ck_assert_msg(off <= rounding(&few), "%s: falls by %" PRIu64 ", 16 bytes a share are %" PRIu64, builtin_at((uint32_t)i)->id, fall,
+        ck_assert_msg(off <= rounding(&few), "%s: falls by %" PRIu64 ", 16 bytes a share are %" PRIu64, carried_at((uint32_t)i)->id, fall,
                       expected);
         kept++;
     }
@@ -177,7 +177,7 @@ START_TEST(a_higher_stage_never_holds_more)
     unsigned kept = 0;
 
     begin();
-    for (size_t i = 0; i < builtin_count(); i += EVERY) {
+    for (size_t i = 0; i < carried_count(); i += EVERY) {
         struct arch arch;
         struct measured two, three, ddp;
         struct recipe stage2 = recipe_of(METHOD_ZERO2, 8), stage3 = recipe_of(METHOD_ZERO3, 8), whole = recipe_of(METHOD_DDP, 8);
@@ -208,7 +208,7 @@ START_TEST(a_larger_bucket_never_needs_less)
     unsigned kept = 0;
 
     begin();
-    for (size_t i = 0; i < builtin_count(); i += EVERY) {
+    for (size_t i = 0; i < carried_count(); i += EVERY) {
         struct arch arch;
         struct measured small, large;
         struct recipe narrow = recipe_of(m, 8), wide = recipe_of(m, 8);
@@ -236,7 +236,7 @@ START_TEST(one_rank_holds_what_one_gpu_does)
     unsigned kept = 0;
 
     begin();
-    for (size_t i = 0; i < builtin_count(); i += EVERY) {
+    for (size_t i = 0; i < carried_count(); i += EVERY) {
         struct arch arch;
         struct measured one, single;
         struct recipe r = recipe_of(m, 1), s = recipe_of(METHOD_SINGLE, 1);
@@ -257,7 +257,7 @@ START_TEST(shards_of_both_are_shards_of_shards)
     unsigned kept = 0;
 
     begin();
-    for (size_t i = 0; i < builtin_count(); i++) {
+    for (size_t i = 0; i < carried_count(); i++) {
         struct arch arch;
         struct measured part, both;
         struct recipe tp = recipe_of(METHOD_TP, 1), across = recipe_of(METHOD_TP_FSDP2, 4);

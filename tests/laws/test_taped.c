@@ -5,8 +5,8 @@
  * The seed is printed and fixed; LLMEMD_LAWS_SEED asks for other draws, LLMEMD_LAWS_DRAWS for more.
  */
 #include "base/json.h"
-#include "catalog/builtin.h"
 #include "config/arch.h"
+#include "tests/support/carried.h"
 #include "tests/support/traced.h"
 #include "tests/support/unit.h"
 #include "train/taped.h"
@@ -50,9 +50,9 @@ static bool draw_arch(struct draw *d, void *room)
     struct err err;
     bool known;
 
-    d->model = builtin_at(below((uint32_t)builtin_count()));
+    d->model = carried_at(below((uint32_t)carried_count()));
     arena_init(&a, room, CONFIG_ROOM);
-    known = !json_parse(d->model->text, d->model->bytes, &json_limits_config, &config, &err) && !arch_parse(config, &a, &d->arch, &err);
+    known = !json_parse(carried_text(d->model), d->model->bytes, &json_limits_config, &config, &err) && !arch_parse(config, &a, &d->arch, &err);
     json_free(config);
     return known && d->arch.layers >= 8;
 }

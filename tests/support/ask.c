@@ -1,6 +1,6 @@
 #include "tests/support/ask.h"
 
-#include "catalog/builtin.h"
+#include "tests/support/carried.h"
 #include "tests/support/unit.h"
 
 #include <stdio.h>
@@ -17,7 +17,7 @@ static size_t builtin_configs(const struct api_needs *needs, struct api_config *
         const struct builtin *b = builtin_find(needs->v[i].model);
 
         if (b)
-            ret[n++] = (struct api_config){.model = needs->v[i].model, .revision = needs->v[i].revision, .text = b->text, .bytes = b->bytes,
+            ret[n++] = (struct api_config){.model = needs->v[i].model, .revision = needs->v[i].revision, .text = carried_text(b), .bytes = b->bytes,
                                            .source = "builtin"};
     }
     return n;

@@ -5,6 +5,7 @@
 #include "api/api.h"
 #include "base/json.h"
 #include "catalog/renamed.h"
+#include "tests/support/carried.h"
 #include "tests/support/unit.h"
 #include "tests/torture/fail.h"
 
@@ -68,10 +69,10 @@ static struct api_response answer(int i)
         if (needs.failed)
             return (struct api_response){.status = 503, .code = "out-of-memory", .body = "{}", .bytes = 2};
         for (uint32_t k = 0; k < needs.n; k++) {
-            const struct builtin *b = builtin_known_as(needs.v[k].model);
+            const struct builtin *b = builtin_known_as(needs.v[k].model).model;
 
             if (b)
-                found[n++] = (struct api_config){.model = needs.v[k].model, .revision = needs.v[k].revision, .text = b->text, .bytes = b->bytes,
+                found[n++] = (struct api_config){.model = needs.v[k].model, .revision = needs.v[k].revision, .text = carried_text(b), .bytes = b->bytes,
                                                  .source = "builtin"};
         }
     }

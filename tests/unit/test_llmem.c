@@ -4,10 +4,10 @@
  *     LLMEMD_PRINT=1 build/tests/unit/test_llmem      prints what it computes beside each reference
  */
 #include "base/json.h"
-#include "catalog/builtin.h"
 #include "config/arch.h"
 #include "llmem/chunks.h"
 #include "plan/baseline.h"
+#include "tests/support/carried.h"
 #include "tests/support/unit.h"
 
 #include <math.h>
@@ -42,7 +42,7 @@ static void say(const char *fmt, ...)
 static void load(const char *id, struct arena *a, struct arch *ret)
 {
     const struct builtin *b = builtin_find(id);
-    const char *text = b ? b->text : id;
+    const char *text = b ? carried_text(b) : id;
     struct json *config = NULL;
     struct err err = {0};
 
