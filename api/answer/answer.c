@@ -36,10 +36,12 @@ static void write_head(struct jsonw *w, const struct estimate *e)
         jsonw_bool(w, "fits", a->any_fits);
     else
         jsonw_null(w, "fits");
+    jsonw_str(w, "summary", e->summary);
     if (theirs)
         baseline_write_recommendation(w, e);
     else
         write_recommendation(w, e);
+    advice_write(w, e);
     jsonw_array(w, "candidates");
     for (uint32_t i = 0; i < a->n && i < e->shape->top.whole; i++)
         candidate_write(w, NULL, e, &a->candidates[i]);
@@ -75,6 +77,9 @@ enum err_code answer_write(struct estimate *e)
     struct buf out;
     struct jsonw w;
 
+    e->summary = summary_of(e);
+    if (!e->summary)
+        return err_set(c->err, ERR_NOMEM, "", "no room for the answer");
     begin_json(c, &out, &w);
     jsonw_object(&w, NULL);
     write_head(&w, e);

@@ -82,7 +82,8 @@ static void assume_methods(struct estimate *e)
     const struct plan_answer *a = &e->answer;
 
     if (any(a, is_ddp))
-        note(&e->assumptions, "ddp: peaks are those of the third step; DistributedDataParallel makes its buckets anew in the second");
+        note_of(&e->assumptions, NOTE_OF_INTERNALS,
+                "ddp: peaks are those of the third step; DistributedDataParallel makes its buckets anew in the second");
     if (any(a, guesses_flash))
         note(
             &e->assumptions,
@@ -96,13 +97,13 @@ static void assume_methods(struct estimate *e)
             "blocks that several streams use stay active until the slowest has passed: low_bytes is a GPU that never lags behind the host, "
             "high_bytes one that always does");
     if (any(a, guesses_init) && e->rq.stack.zero_init == TRI_UNSET)
-        note(
-            &e->assumptions,
+        note_of(
+            &e->assumptions, NOTE_OF_YOURS,
             "zero3: before DeepSpeed 0.19 a model that is made within zero.Init() (TrainingArguments come first) keeps no gathered weights "
             "for backward; stack.zero_init is left out: it is made before");
     if (any(a, is_timed))
-        note(
-            &e->assumptions,
+        note_of(
+            &e->assumptions, NOTE_OF_INTERNALS,
             "zero3: peak_active_bytes and reserved bytes by the clocks of host, streams and links: a stream takes 1,024 operations, a hook "
             "of stage 3 takes the slowest rank 0.24 ms and a gather 0.18 ms, the fastest 15 %% less (empirical)");
     if (any(a, is_midway))
@@ -121,7 +122,7 @@ static void assume_methods(struct estimate *e)
 static void assume_plan(struct estimate *e, const struct plan_candidate *first)
 {
     if (e->question.system)
-        note(&e->assumptions, "%s", perf_assumption());
+        note_of(&e->assumptions, NOTE_OF_INTERNALS, "%s", perf_assumption());
     if (e->question.system && e->answer.n > 1)
         note(
             &e->assumptions,
@@ -141,14 +142,15 @@ static void assume_plan(struct estimate *e, const struct plan_candidate *first)
              "basis bounded: low_bytes are live blocks, high_bytes add %.1f %%, the largest remainder of unsplit blocks that was traced",
              100 * PLAN_LARGEST_REMAINDER);
     if (!e->rq.training.micro_batch_size.set)
-        note(
-            &e->assumptions,
+        note_of(
+            &e->assumptions, NOTE_OF_YOURS,
             "micro_batch_size: the fastest of those that fit%s; of equal speeds the smaller, and one that leaves 5 %% of the GPU free before "
             "one that does not and is less than a tenth faster",
             e->rq.training.global_batch_size.set ? " and divide the global batch" : "");
     if (first->step.r.data_parallel * first->step.r.tensor_parallel * first->step.r.pipeline_parallel > 1)
-        note(&e->assumptions, "NCCL holds %d MiB on a GPU of a pair, %d MiB of more (NVIDIA/nccl issue 964: 4 A100, NVLink)",
-             (int)NCCL_MIB_PAIR, (int)NCCL_MIB_MORE);
+        note_of(&e->assumptions, NOTE_OF_INTERNALS,
+                "NCCL holds %d MiB on a GPU of a pair, %d MiB of more (NVIDIA/nccl issue 964: 4 A100, NVLink)", (int)NCCL_MIB_PAIR,
+                (int)NCCL_MIB_MORE);
 }
 
 void assume_answer(struct estimate *e, const struct plan_candidate *first)
@@ -156,12 +158,10 @@ void assume_answer(struct estimate *e, const struct plan_candidate *first)
     const struct quirks *q = &first->step.quirks;
 
     if (!e->rq.training.seq_len.set)
-        note(&e->assumptions, "training.seq_len %u: left out, the smaller of 2048 and the model's maximum", first->step.r.seq_len_tokens);
-    note(
-        &e->assumptions,
-        "scratch of cub's scan and unique_by_key (cub_scan_tail_bytes %d, cub_unique_tile %d, cub_unique_tail_bytes %d) was read off traces of embeddings' "
-        "backward and cumsum on two releases of torch",
-        q->cub_scan_tail_bytes, q->cub_unique_tile, q->cub_unique_tail_bytes);
+        note_of(&e->assumptions, NOTE_OF_YOURS, "training.seq_len %u: left out, the smaller of 2048 and the model's maximum",
+                first->step.r.seq_len_tokens);
+    note_of(&e->assumptions, NOTE_OF_INTERNALS, "cub's scratch is as traced on two releases of torch: %d, %d, %d bytes",
+            q->cub_scan_tail_bytes, q->cub_unique_tile, q->cub_unique_tail_bytes);
     assume_plan(e, first);
     assume_methods(e);
     if (first->step.r.attention == ATTENTION_EAGER && e->rq.training.attention.n && first->choice[AXIS_ATTENTION]->value == ATTENTION_SDPA)

@@ -42,10 +42,10 @@ static uint32_t length_of(const struct estimate *e)
 /* A sentence for whoever reads the figure. */
 static void assume(struct estimate *e, const struct baseline_question *q)
 {
-    note(&e->assumptions, "llmem: fp16 with fp32 masters, Adam, checkpointing, one node, as in the paper, whatever was asked%s",
+    note_of(&e->assumptions, NOTE_OF_INTERNALS, "llmem: fp16 with fp32 masters, Adam, checkpointing, one node, as in the paper, whatever was asked%s",
          e->rq.llmem.base_bytes.set ? "" : "; base_bytes 600 MiB: 0.55 to 0.65 GiB fits its repository's formula on a V100");
     if (e->baseline.methods[LLMEM_DPTP].beyond_paper && !q->left_out[LLMEM_DPTP])
-        note(&e->assumptions, "llmem_dptp: the paper's equation is right for 2 x 2 GPUs alone");
+        note_of(&e->assumptions, NOTE_OF_INTERNALS, "llmem_dptp: the paper's equation is right for 2 x 2 GPUs alone");
 }
 
 enum err_code baseline_read(struct estimate *e, struct arena *scratch)

@@ -5,30 +5,14 @@
 
 #include <string.h>
 
-static void write_nearest(struct jsonw *w, const struct plan_nearest *n)
-{
-    if (!n->tuning && !n->gradient_checkpointing && !n->micro_batch_size && !n->seq_len_tokens)
-        return;
-    jsonw_object(w, "nearest");
-    if (n->tuning)
-        jsonw_str(w, "tuning", n->tuning);
-    if (n->gradient_checkpointing)
-        jsonw_bool(w, "gradient_checkpointing", n->gradient_checkpointing == TRI_TRUE);
-    if (n->micro_batch_size)
-        jsonw_u64(w, "micro_batch_size", n->micro_batch_size);
-    if (n->seq_len_tokens)
-        jsonw_u64(w, "seq_len", n->seq_len_tokens);
-    jsonw_end(w);
-}
-
-static void write_reason(struct jsonw *w, const struct plan_reason *r)
+static void write_reason(struct jsonw *w, const struct estimate *e, const struct plan_reason *r)
 {
     if (!r->code)
         return;
     jsonw_object(w, "reason");
     jsonw_str(w, "code", r->code);
     jsonw_str(w, "detail", r->detail);
-    write_nearest(w, &r->nearest);
+    change_write(w, "nearest", e, &r->nearest);
     jsonw_end(w);
 }
 
@@ -224,7 +208,7 @@ void candidate_write(struct jsonw *w, const char *name, const struct estimate *e
     }
     if (!c->modelled && e->question.recipe.micro_batch_size)
         jsonw_u64(w, "micro_batch_size", e->question.recipe.micro_batch_size);
-    write_reason(w, &c->reason);
+    write_reason(w, e, &c->reason);
     candidate_launch(w, e, c, name != NULL);
     jsonw_end(w);
 }

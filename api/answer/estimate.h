@@ -61,6 +61,7 @@ struct estimate {
     bool loads_as_saved;     /* ... or that it is the one they are saved in */
     struct auto_buckets auto_buckets;
     struct notes warnings, assumptions;
+    const char *summary;
     struct left_out left_out;
     struct origins origins;
     struct model_info model;
@@ -128,6 +129,26 @@ void candidate_write(struct jsonw *w, const char *name, const struct estimate *e
 
 /* "launch" of a candidate: the files and commands that start it. */
 void candidate_launch(struct jsonw *w, const struct estimate *e, const struct plan_candidate *c, bool is_recommendation);
+
+/* What was changed, by the names that a query takes; nothing where nothing was. */
+void change_write(struct jsonw *w, const char *name, const struct estimate *e, const struct plan_nearest *n);
+
+/* "advice" of the answer. */
+void advice_write(struct jsonw *w, const struct estimate *e);
+
+/* "summary": one or two sentences that anyone understands; NULL: no room. */
+const char *summary_of(const struct estimate *e);
+
+/* Their parts: what some advice comes to; "LoRA"; "2,310"; "19.4"; "one RTX 4090". */
+void advice_say(struct buf *out, const struct estimate *e, const struct plan_advice *a);
+const char *tuning_in_words(const char *tuning);
+const char *gpu_in_words(const struct estimate *e);
+void say_number(struct buf *out, double x);
+void say_gib(struct buf *out, double bytes);
+void say_gpus(struct buf *out, uint32_t n, const char *gpu);
+
+/* Clusters to try where nothing fits: plan_question's `alternative`. */
+bool alternative_cluster(void *of, uint32_t i, struct plan_alternative *ret);
 
 /* "rules_of_thumb" of the answer; nothing where no candidate was modelled. */
 void rules_write(struct jsonw *w, const struct estimate *e);

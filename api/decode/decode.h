@@ -81,14 +81,17 @@ struct member {
         *neutral; /* of `later`: the number that changes nothing, "0" where it is not said. false, an empty list and "none" never do */
 };
 
-/* Lines for people, in the order in which they were noted. */
+/* Lines for people: what the reader can change first, how the figures were made, internals last; each in the order in which they were noted. */
 enum { NOTES_MAX = 48 };
+enum note_of { NOTE_OF_YOURS, NOTE_OF_FIGURES, NOTE_OF_INTERNALS, NOTE_OF_COUNT };
 struct notes {
     struct arena *arena;
     uint32_t n;
     const char *v[NOTES_MAX];
+    uint8_t of[NOTES_MAX];
 };
-void note(struct notes *notes, const char *fmt, ...) PRINTF(2, 3);
+void note(struct notes *notes, const char *fmt, ...) PRINTF(2, 3); /* of the figures */
+void note_of(struct notes *notes, enum note_of of, const char *fmt, ...) PRINTF(3, 4);
 void notes_write(struct jsonw *w, const char *name, const struct notes *notes);
 
 struct decoding {

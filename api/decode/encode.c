@@ -125,7 +125,9 @@ void encode_members(struct jsonw *w, const struct member *members, const void *f
 void notes_write(struct jsonw *w, const char *name, const struct notes *notes)
 {
     jsonw_array(w, name);
-    for (uint32_t i = 0; i < notes->n; i++)
-        jsonw_str(w, NULL, notes->v[i]);
+    for (int of = 0; of < NOTE_OF_COUNT; of++)
+        for (uint32_t i = 0; i < notes->n; i++)
+            if (notes->of[i] == of)
+                jsonw_str(w, NULL, notes->v[i]);
     jsonw_end(w);
 }

@@ -20,7 +20,7 @@ static enum err_code named_gpu(struct estimate *e, struct device *ret)
         return err_set(e->call->err, ERR_FIELD_VALUE, "/cluster/gpu",
                        "%.60s has neither CUDA nor ROCm: PyTorch's allocator does not run on it", gpu->name);
     for (unsigned i = 0; i < notes.n; i++)
-        note(&e->assumptions, "%s", notes.text[i]);
+        note_of(&e->assumptions, NOTE_OF_INTERNALS, "%s", notes.text[i]);
     asked->name = gpu->name;
     return ERR_OK;
 }
@@ -36,14 +36,14 @@ static enum err_code described_gpu(struct estimate *e, struct device *ret)
                        n->compute_capability);
     if (!n->compute_capability) {
         n->compute_capability = "8.0";
-        note(&e->assumptions, "cluster.gpu.compute_capability 8.0, an A100's: left out");
+        note_of(&e->assumptions, NOTE_OF_YOURS, "cluster.gpu.compute_capability 8.0, an A100's: left out");
     }
     if (n->multiprocessors.set)
         d.multiprocessors = (unsigned)n->multiprocessors.whole;
     else
-        note(&e->assumptions, "cluster.gpu.multiprocessors 108, an A100's: left out");
+        note_of(&e->assumptions, NOTE_OF_YOURS, "cluster.gpu.multiprocessors 108, an A100's: left out");
     n->multiprocessors = (struct quantity){.set = true, .whole = d.multiprocessors};
-    note(&e->assumptions, "a process holds %d MiB before its first tensor", (int)GPU_CONTEXT_MIB);
+    note_of(&e->assumptions, NOTE_OF_INTERNALS, "a process holds %d MiB before its first tensor", (int)GPU_CONTEXT_MIB);
     d.threads_per_multiprocessor = gpu_threads_per_multiprocessor(d.cc_major, d.cc_minor);
     d.untraced = !gpu_traced(d.cc_major, d.cc_minor);
     d.usable_bytes = n->memory_bytes.whole;

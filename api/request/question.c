@@ -311,7 +311,7 @@ static void build_stack(struct estimate *e)
     }
     e->question.undated = quirks_undated(&e->stack, 0, &meaning) != NULL;
     for (unsigned i = 0; quirks_undated(&e->stack, i, &meaning); i++)
-        note(&e->assumptions, "low_bytes..high_bytes span a change that is not dated for the asked releases: %s", meaning);
+        note_of(&e->assumptions, NOTE_OF_YOURS, "low_bytes..high_bytes span a change that is not dated for the asked releases: %s", meaning);
 }
 
 static void warn(struct estimate *e)
@@ -322,6 +322,17 @@ static void warn(struct estimate *e)
         note(&e->warnings, "/training/optim_args is not read: no optimizer that has a model takes memory by it");
     if (e->shape->timeline == TRI_TRUE)
         note(&e->warnings, "?timeline: births and deaths over the step are not written yet");
+}
+
+/* Rotary models run beyond what they were trained for; a table of positions is refused where it is walked. */
+static void warn_positions(struct estimate *e)
+{
+    uint32_t most = e->model.has_program ? e->model.arch.max_positions : 0;
+
+    if (most && e->rq.training.seq_len.set && e->rq.training.seq_len.whole > most)
+        note(&e->warnings, "/training/seq_len %llu is beyond the %u positions that this model was made for (max_position_embeddings): the figures hold, but "
+             "what it learns there is of use only with a rope_scaling or a larger rope_theta",
+             (unsigned long long)e->rq.training.seq_len.whole, most);
 }
 
 static enum err_code check_global(const struct estimate *e)
@@ -350,6 +361,8 @@ enum err_code question_build(struct estimate *e)
     find_gap(e, gap, sizeof gap);
     q->arch = e->model.has_program ? &e->model.arch : NULL;
     q->launches = launch_offers;
+    q->alternative = alternative_cluster;
+    q->alternative_of = e;
     q->gap = gap[0] ? arena_str(e->call->arena, gap, strlen(gap)) : NULL;
     q->margin = e->rq.margin.real;
     q->expandable_segments = e->rq.allocator.expandable_segments == TRI_TRUE;
@@ -363,6 +376,7 @@ enum err_code question_build(struct estimate *e)
     q->adapter_gap = first_gap(e, GAP_OF_ADAPTERS);
     build_stack(e);
     warn(e);
+    warn_positions(e);
     if (gap[0] && !q->gap)
         return err_set(e->call->err, ERR_NOMEM, "", "no room for the question");
     return left_out_check(&e->left_out, e->call->err);

@@ -127,7 +127,7 @@ static enum err_code leave_out(struct theirs *t, const char *member, const char 
     if (theirs_is_filled(t, member))
         return ERR_OK;
     stand_at(t, "/training_arguments");
-    note(&t->e->assumptions, "training_arguments.%s %s: left out, its default (training_args.py)", name, text);
+    note_of(&t->e->assumptions, NOTE_OF_YOURS, "training_arguments.%s %s: left out, its default (training_args.py)", name, text);
     return theirs_say_text(t, member, text);
 }
 

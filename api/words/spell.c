@@ -5,22 +5,38 @@
 #include <stdio.h>
 #include <string.h>
 
-void note(struct notes *notes, const char *fmt, ...)
+static void add(struct notes *notes, enum note_of of, const char *fmt, va_list ap)
 {
     char text[320];
-    va_list ap;
     int n;
 
     if (notes->n == NOTES_MAX)
         return;
-    va_start(ap, fmt);
     n = vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
     if (n < 0)
         return;
     notes->v[notes->n] = arena_str(notes->arena, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+    notes->of[notes->n] = (uint8_t)of;
     if (notes->v[notes->n])
         notes->n++;
+}
+
+void note(struct notes *notes, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    add(notes, NOTE_OF_FIGURES, fmt, ap);
+    va_end(ap);
+}
+
+void note_of(struct notes *notes, enum note_of of, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    add(notes, of, fmt, ap);
+    va_end(ap);
 }
 
 static bool is_joint(char c)

@@ -30,10 +30,9 @@ static const struct plan_candidate *twin(const struct planning *p, const struct 
     return NULL;
 }
 
-enum { FAR = 4 }; /* a quarter off the budget: no need to look closer than models of few layers do */
+enum { FAR = 4 }; /* a quarter off the budget: nobody has to play how the allocator cuts its segments, nor to look closer than models of few layers do */
 
-/* By what is foreseen where that is far from the budget; by live blocks; by a replay where they do not settle it. */
-static enum err_code surely_fits(const struct probe *probe, uint32_t n, bool *ret)
+enum err_code surely_fits(const struct probe *probe, uint32_t n, bool *ret)
 {
     struct measured m;
     uint64_t budget = probe_budget(probe);
@@ -43,7 +42,7 @@ static enum err_code surely_fits(const struct probe *probe, uint32_t n, bool *re
     if (rc || *ret || m.walk_peak_bytes > budget + budget / FAR)
         return rc;
     rc = probe_fold(probe, n, false, &m);
-    *ret = !rc && (1 + PLAN_LARGEST_REMAINDER) * (double)m.walk_peak_bytes <= (double)budget;
+    *ret = !rc && m.walk_peak_bytes < budget - budget / FAR;
     if (rc || *ret || m.walk_peak_bytes > budget)
         return rc;
     return probe_may_advise(probe, n, ret);

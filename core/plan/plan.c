@@ -264,6 +264,8 @@ enum err_code plan_answer(const struct plan_question *q, struct arena *keep, str
     for (uint32_t i = 0; !rc && i < answer.n; i++)
         if (answer.candidates[i].modelled && !answer.candidates[i].fits)
             rc = explain(&p, &answer.candidates[i]);
+    if (!rc)
+        rc = advise(&p);
     if (!rc && budget_is_cancelled(scratch->budget)) /* some looks are only tried */
         rc = budget_status(scratch->budget, err);
     if (!rc)

@@ -14,6 +14,7 @@
  * Models    the methods of parallel/methods.def that have a program. A known word without one keeps its candidate: modelled = false, with a reason and no
  *           figures. Offload that nobody asked for is tried where a candidate does not fit without; sync_each_batch, unasked, where gradients would wait
  *           whole for the last micro-batch of an accumulation; neither where a micro-batch is asked.
+ * Advice    what was tried and fits, see advise.c: of each loser, and of the whole. It may take a quarter of the work that the rest took.
  * Work      counted in the budget of `scratch` (base/budget.h). Where it ends, so does the planning: what was looked at until then is answered, the
  *           rest has the reason `budget`. Foretelling may take half of it, so that what it finds best is looked at closer; that comes first.
  * Errors    ERR_NOMEM; ERR_CANCELLED; what train_resolve refuses of an asked option. Not fitting is a result.
@@ -67,6 +68,17 @@ struct plan_axis {
 
 enum objective { OBJECTIVE_FASTEST, OBJECTIVE_LEAST_MEMORY, OBJECTIVE_FEWEST_GPUS, OBJECTIVE_LONGEST_SEQUENCE, OBJECTIVE_COUNT };
 
+/* More of these GPUs, or others: from the nearest on. false of `alternative`: there are no more. */
+struct plan_alternative {
+    const char *gpu; /* NULL: the same */
+    uint32_t gpus, gpus_per_node;
+    struct device device;
+    struct perf_system system;
+    bool is_timed; /* `system` is known */
+    bool at_any_rate; /* with adapters and one sequence, whatever was asked: where else there is no way out */
+    uint64_t capacity_bytes;
+};
+
 struct plan_question {
     const struct arch *arch;   /* NULL: nothing is modelled, `gap` says why */
     const char *gap;           /* a part of the request without a model; NULL: there is none */
@@ -86,14 +98,27 @@ struct plan_question {
     bool largest;                      /* search the largest micro-batch although one is asked */
     uint32_t global_batch_size;        /* 0: left out */
     const uint32_t *method_degrees;    /* tensor-parallel degree of each choice of AXIS_METHOD, 0: as the recipe says; NULL: all so */
+    bool (*alternative)(void *of, uint32_t i, struct plan_alternative *ret); /* i-th other cluster to try where nothing fits; NULL: none */
+    void *alternative_of;
     struct plan_axis axes[AXIS_COUNT]; /* unasked tuning: tried in this order until one fits that can be launched */
 };
 
 /* What was tried and fits; 0, NULL and TRI_UNSET: stays as it is. */
 struct plan_nearest {
-    const char *tuning;
-    enum tri gradient_checkpointing;
-    uint32_t micro_batch_size, seq_len_tokens;
+    const char *method, *tuning, *offload, *precision, *optimizer, *attention;
+    enum tri gradient_checkpointing, sync_each_batch;
+    uint32_t micro_batch_size, seq_len_tokens, tensor_parallel;
+    const char *gpu;
+    uint32_t gpus, gpus_per_node; /* gpus 0: as many as there are */
+};
+
+/* A change of the first candidate, with what it comes to: peak by live blocks, or as the candidate that it is was told. */
+enum { PLAN_ADVICE_MAX = 4 };
+struct plan_advice {
+    struct plan_nearest change;
+    uint64_t peak_bytes, capacity_bytes;
+    int64_t saves_bytes;  /* of the first candidate's peak; negative: it takes more */
+    struct step_time time; /* tokens_per_s 0: not known */
 };
 
 struct plan_reason {
@@ -146,6 +171,8 @@ struct plan_answer {
     bool any_fits, any_modelled, any_launches; /* any_launches: of those that fit */
     uint32_t n_cut;                            /* candidates that the budget did not reach */
     uint32_t n_outgrown;                       /* those that outgrew the scratch */
+    uint32_t n_advice;                         /* nearest first: where nothing fits what does, else what would save or gain */
+    struct plan_advice advice[PLAN_ADVICE_MAX];
 };
 
 MUST_CHECK enum err_code plan_answer(const struct plan_question *q, struct arena *keep, struct arena *scratch, struct plan_answer *ret,

@@ -66,7 +66,13 @@ struct recipe recipe_of(const struct plan_question *q, const struct plan_candida
 /* Peak allocated under the allocator that was asked for; after a walk the live blocks. */
 uint64_t peak_of(const struct plan_question *q, const struct plan_candidate *c);
 
-/* Why a modelled candidate does not fit, and the nearest change that does. */
+/* Why a modelled candidate does not fit, and the nearest change of its own that does. */
 MUST_CHECK enum err_code explain(struct planning *p, struct plan_candidate *c);
+
+/* Whether a step fits: by what is foreseen where that is far from the budget, else by live blocks, else by a replay. */
+MUST_CHECK enum err_code surely_fits(const struct probe *probe, uint32_t n, bool *ret);
+
+/* The answer's advice, and the nearest change of losers that have none of their own. Whatever cannot be tried is no advice. */
+MUST_CHECK enum err_code advise(struct planning *p);
 
 #endif

@@ -1,0 +1,34 @@
+/*
+ * advise.h - what advise.c and advise_stuck.c share: one trial of a change. Only plan/ includes this.
+ */
+#ifndef PLAN_ADVISE_H
+#define PLAN_ADVISE_H
+
+#include "plan/planning.h"
+
+/* One trial: a question, a step of it, and what it comes to. */
+struct trial {
+    struct plan_question q;
+    struct plan_candidate c;
+    struct plan_choice method, offload;
+    struct recipe recipe;
+    bool ran, fits; /* ran: a launcher starts it and a model runs it */
+    uint64_t peak_bytes;
+    struct step_time time;
+};
+
+/* The first candidate's question and recipe, for the caller to change. */
+struct trial trial_of(const struct planning *p, const struct plan_candidate *first);
+
+/* Fits or not; what cannot be run, or started, does not. A broken budget ends the advice alone. */
+MUST_CHECK enum err_code trial_run(struct planning *p, struct trial *t, uint32_t n);
+
+/* One more piece of advice, where it fits and there is room. */
+void trial_tell(struct planning *p, const struct plan_nearest *change, const struct trial *t, const struct plan_candidate *first);
+
+/* What makes `to` of `from`. */
+struct plan_nearest candidate_difference(const struct plan_candidate *from, const struct plan_candidate *to);
+
+MUST_CHECK enum err_code advise_stuck(struct planning *p, const struct plan_candidate *first);
+
+#endif

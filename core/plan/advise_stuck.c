@@ -1,0 +1,182 @@
+/* Advice where nothing fits: what losers found by themselves, then as lean as it gets, then other clusters. */
+#include "plan/advise.h"
+
+/* A loser's own nearest change, with its figures. */
+static enum err_code try_nearest(struct planning *p, const struct plan_candidate *c, const struct plan_candidate *first)
+{
+    const struct plan_nearest *near = &c->reason.nearest;
+    struct trial t = trial_of(p, c);
+    uint32_t n = near->micro_batch_size ? near->micro_batch_size : c->step.r.micro_batch_size;
+    struct plan_nearest change = candidate_difference(first, c);
+    enum err_code rc;
+
+    if (near->tuning)
+        t.recipe.tuning = TUNING_LORA;
+    if (near->gradient_checkpointing)
+        t.recipe.gradient_checkpointing = near->gradient_checkpointing;
+    if (near->seq_len_tokens)
+        t.recipe.seq_len_tokens = near->seq_len_tokens;
+    rc = trial_run(p, &t, n);
+    change.tuning = near->tuning ? near->tuning : change.tuning;
+    change.seq_len_tokens = near->seq_len_tokens;
+    change.micro_batch_size = n == p->q->recipe.micro_batch_size ? 0 : near->micro_batch_size;
+    if (near->gradient_checkpointing)
+        change.gradient_checkpointing =
+            near->gradient_checkpointing == first->step.r.gradient_checkpointing ? TRI_UNSET : near->gradient_checkpointing;
+    trial_tell(p, &change, &t, first);
+    return rc;
+}
+
+enum kind { KIND_NONE, KIND_CHECKPOINTING, KIND_TUNING, KIND_BATCH, KIND_LENGTH, KIND_COUNT };
+
+static enum kind kind_of(const struct plan_nearest *n)
+{
+    if (n->tuning)
+        return KIND_TUNING;
+    if (n->gradient_checkpointing)
+        return KIND_CHECKPOINTING;
+    return n->micro_batch_size ? KIND_BATCH : n->seq_len_tokens ? KIND_LENGTH : KIND_NONE;
+}
+
+/* The loser whose change of this kind takes the least away; of equals the first of the ranking. */
+static const struct plan_candidate *least_changed(const struct plan_answer *a, enum kind kind)
+{
+    const struct plan_candidate *best = NULL;
+
+    for (uint32_t i = 0; i < a->n; i++) {
+        const struct plan_candidate *c = &a->candidates[i];
+        const struct plan_nearest *n = &c->reason.nearest;
+
+        if (!c->modelled || !c->launchable || kind_of(n) != kind)
+            continue;
+        if (!best || n->seq_len_tokens > best->reason.nearest.seq_len_tokens || n->micro_batch_size > best->reason.nearest.micro_batch_size)
+            best = c;
+    }
+    return best;
+}
+
+static enum err_code try_nearest_of_all(struct planning *p, const struct plan_candidate *first)
+{
+    enum err_code rc = ERR_OK;
+
+    for (int kind = KIND_CHECKPOINTING; !rc && kind < KIND_COUNT && p->answer->n_advice < PLAN_ADVICE_MAX - 2; kind++) {
+        const struct plan_candidate *c = least_changed(p->answer, (enum kind)kind);
+
+        if (c)
+            rc = try_nearest(p, c, first);
+    }
+    return rc;
+}
+
+static bool may_take(const struct plan_axis *axis, int value, bool otherwise)
+{
+    if (!axis->asked)
+        return otherwise;
+    for (uint32_t i = 0; i < axis->n; i++)
+        if (axis->choices[i].value == value)
+            return true;
+    return false;
+}
+
+/* As lean as the request allows: adapters and checkpointing where nobody said otherwise. */
+static struct plan_nearest make_lean(const struct planning *p, struct trial *t, const struct plan_candidate *first, bool at_any_rate)
+{
+    struct plan_nearest change = {0};
+    bool adapts = at_any_rate || may_take(&p->q->axes[AXIS_TUNING], TUNING_LORA, true);
+
+    if (first->step.r.tuning == TUNING_FULL && !p->q->adapter_gap && adapts) {
+        t->recipe.tuning = TUNING_LORA;
+        change.tuning = "lora";
+    }
+    if (t->recipe.gradient_checkpointing != TRI_TRUE) {
+        t->recipe.gradient_checkpointing = TRI_TRUE;
+        change.gradient_checkpointing = TRI_TRUE;
+    }
+    return change;
+}
+
+enum { HALVES = 4 };
+
+/* The cluster that there is, as lean as it gets: adapters, checkpointing, one sequence, and that shorter and shorter. */
+static enum err_code try_leanest(struct planning *p, const struct plan_candidate *first)
+{
+    enum err_code rc = ERR_OK;
+
+    for (int i = 0; !rc && i < HALVES && !p->answer->n_advice; i++) {
+        struct trial t = trial_of(p, first);
+        struct plan_nearest change = make_lean(p, &t, first, true);
+        uint32_t tokens = first->step.r.seq_len_tokens >> i;
+
+        t.recipe.seq_len_tokens = tokens;
+        change.seq_len_tokens = i ? tokens : 0;
+        change.micro_batch_size = first->step.r.micro_batch_size > 1 ? 1 : 0;
+        rc = trial_run(p, &t, 1);
+        trial_tell(p, &change, &t, first);
+    }
+    return rc;
+}
+
+/* One cluster, with what shards over it: the first that this stack starts. */
+static enum err_code try_cluster(struct planning *p, const struct plan_candidate *first, const struct plan_alternative *other)
+{
+    static const enum method sharded[] = {METHOD_FSDP2, METHOD_ZERO3, METHOD_FSDP};
+    bool alone = other->gpus == 1, more = other->gpus != p->q->gpus;
+    enum err_code rc = ERR_OK;
+
+    for (size_t i = 0; !rc && i < (alone || !more ? 1 : sizeof sharded / sizeof *sharded); i++) {
+        struct trial t = trial_of(p, first);
+        struct plan_nearest change = make_lean(p, &t, first, other->at_any_rate);
+        uint32_t n = p->q->recipe.micro_batch_size && !other->at_any_rate ? p->q->recipe.micro_batch_size : 1;
+
+        t.q.device = other->device;
+        t.q.capacity_bytes = other->capacity_bytes;
+        t.q.gpus = other->gpus;
+        t.q.gpus_per_node = other->gpus_per_node;
+        t.q.system = other->is_timed ? &other->system : NULL;
+        if (more) {
+            t.recipe.method = sharded[i];
+            t.recipe.data_parallel = other->gpus;
+            t.recipe.tensor_parallel = t.recipe.pipeline_parallel = 1;
+            t.recipe.shard_group = 0;
+            change.method = method_rows[sharded[i]].name;
+            change.gpus = other->gpus;
+            change.gpus_per_node = other->gpus_per_node;
+        }
+        t.recipe.offload = OFFLOAD_NONE;
+        change.gpu = other->gpu;
+        change.micro_batch_size = first->modelled && n != first->step.r.micro_batch_size ? n : 0;
+        rc = trial_run(p, &t, n);
+        trial_tell(p, &change, &t, first);
+        if (t.ran)
+            break;
+    }
+    return rc;
+}
+
+/* More of the same, and the next larger: the nearest of each that fits. */
+static enum err_code try_clusters(struct planning *p, const struct plan_candidate *first)
+{
+    struct plan_alternative other;
+    bool more = false, larger = false;
+    enum err_code rc = ERR_OK;
+
+    for (uint32_t i = 0; !rc && p->q->alternative && p->q->alternative(p->q->alternative_of, i, &other); i++) {
+        uint32_t before = p->answer->n_advice;
+
+        if (other.at_any_rate ? p->answer->n_advice > 0 : other.gpu ? larger : more)
+            continue;
+        rc = try_cluster(p, first, &other);
+        if (p->answer->n_advice > before)
+            *(other.gpu ? &larger : &more) = true;
+    }
+    return rc;
+}
+
+enum err_code advise_stuck(struct planning *p, const struct plan_candidate *first)
+{
+    enum err_code rc = try_nearest_of_all(p, first);
+
+    if (!rc)
+        rc = try_leanest(p, first);
+    return rc ? rc : try_clusters(p, first);
+}

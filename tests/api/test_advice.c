@@ -1,0 +1,177 @@
+/* Advice: nobody is left without a way out; what is advised, asked for by itself, fits; and the sentences say what the figures say. */
+#include "tests/support/ask.h"
+#include "tests/support/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define Q(gpu, model) "/estimate?model=" model "&gpu=" gpu
+
+/* Questions with no fit, with the change that is advised first. */
+static const struct {
+    const char *path, *member, *value; /* of advice/0/change; value NULL: true */
+} stuck[] = {
+    {Q("RTX4090", "Qwen/Qwen2.5-7B") "&tuning=full", "tuning", "lora"},
+    {Q("RTX4090", "Qwen/Qwen2.5-7B") "&tuning=lora&gradient_checkpointing=false", "gradient_checkpointing", NULL},
+    {Q("T4", "facebook/opt-1.3b") "&tuning=full&gradient_checkpointing=true&micro_batch_size=64&seq_len=512", "tuning", "lora"},
+    {Q("A100-80GB", "meta-llama/Meta-Llama-3-8B") "&tuning=lora&seq_len=65536", "seq_len", "32768"},
+    {Q("RTX3090", "Qwen/Qwen2.5-32B") "&tuning=lora", "gpus_per_node", "8"},
+    {Q("RTX4090", "Qwen/Qwen2.5-32B") "&tuning=lora&gpus=8&methods=ddp", "nodes", "2"},
+    {Q("L40S", "meta-llama/Meta-Llama-3.1-405B") "&tuning=full&micro_batch_size=8", "gpu", "H200 SXM"},
+};
+
+/* "nodes": 2 as it stands in a query. */
+static void add_parameter(char *query, size_t room, const char *name, const struct json *value)
+{
+    size_t n = strlen(query);
+    uint64_t whole;
+    bool on;
+
+    if (json_type(value) == JSON_STRING)
+        (void)snprintf(query + n, room - n, "&%s=%s", name, json_str(value));
+    else if (json_bool(value, &on))
+        (void)snprintf(query + n, room - n, "&%s=%s", name, on ? "true" : "false");
+    else if (json_uint64(value, &whole))
+        (void)snprintf(query + n, room - n, "&%s=%llu", name, (unsigned long long)whole);
+    for (char *p = query + n; *p; p++)
+        *p = (char)(*p == ' ' ? '+' : *p);
+}
+
+/* The question without the parameters that the change names. */
+static void change_query(const char *path, const struct json *change, char *ret, size_t room)
+{
+    char copy[512], *save = NULL;
+
+    (void)snprintf(copy, sizeof copy, "%s", strchr(path, '?') + 1);
+    (void)snprintf(ret, room, "/estimate?strict=true");
+    for (char *part = strtok_r(copy, "&", &save); part; part = strtok_r(NULL, "&", &save)) {
+        char name[64];
+        size_t n = strlen(ret);
+
+        (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(part, "="), part);
+        if (!json_get(change, name) && !(json_get(change, "gpus_per_node") && !strcmp(name, "gpus")))
+            (void)snprintf(ret + n, room - n, "&%s", part);
+    }
+    json_each (member, change)
+        add_parameter(ret, room, json_name(member), member);
+}
+
+static void is_true_advice(const char *path, const struct json *advice)
+{
+    char query[768];
+    struct reply reply;
+    bool fits = false;
+
+    change_query(path, json_get(advice, "change"), query, sizeof query);
+    reply = ask_get(query);
+    ck_assert_msg(reply.r.status == 200, "%s: %d %s", query, reply.r.status, reply.r.body);
+    ck_assert_msg(json_bool(reply_at(&reply, "fits"), &fits) && fits, "%s: advised, and does not fit", query);
+    reply_done(reply);
+}
+
+START_TEST(a_way_out)
+{
+    struct reply reply = ask_get(stuck[_i].path);
+    const struct json *all = reply_at(&reply, "advice"), *first = reply_at(&reply, "advice/0/change"),
+                      *value = json_get(first, stuck[_i].member);
+    char text[32] = "true";
+    uint64_t whole;
+    bool fits = true;
+
+    ck_assert_int_eq(reply.r.status, 200);
+    ck_assert_msg(json_bool(reply_at(&reply, "fits"), &fits) && !fits, "%s fits", stuck[_i].path);
+    ck_assert_msg(value, "%s: %s", stuck[_i].path, reply_text(&reply, "summary"));
+    if (json_uint64(value, &whole))
+        (void)snprintf(text, sizeof text, "%llu", (unsigned long long)whole);
+    else if (json_type(value) == JSON_STRING)
+        (void)snprintf(text, sizeof text, "%s", json_str(value));
+    ck_assert_str_eq(text, stuck[_i].value ? stuck[_i].value : "true");
+    ck_assert_msg(strstr(reply_text(&reply, "summary"), reply_text(&reply, "advice/0/why")), "%s", reply_text(&reply, "summary"));
+    json_each (c, reply_at(&reply, "candidates"))
+        ck_assert_msg(json_type(json_get(json_get(c, "reason"), "nearest")) == JSON_OBJECT || !json_get(c, "memory"),
+                      "%s: a loser without a way out", stuck[_i].path);
+    json_each (advice, all)
+        is_true_advice(stuck[_i].path, advice);
+    reply_done(reply);
+}
+END_TEST
+
+/* Of what fits: what it would save or gain, and at what price. */
+static const struct {
+    const char *path, *summary, *member;
+} lucky[] = {
+    {Q("RTX4090", "Qwen/Qwen2.5-7B"), "Fits: LoRA with gradient checkpointing, batch 1 of 2,048 tokens, 19.4 of 23.5 GiB on one RTX 4090, ",
+     NULL},
+    {Q("A100-80GB", "meta-llama/Meta-Llama-3-8B") "&tuning=lora&micro_batch_size=2", "Fits: LoRA, batch 2 of 2,048 tokens, ",
+     "gradient_checkpointing"},
+    {Q("A100-80GB", "facebook/opt-1.3b") "&micro_batch_size=1&seq_len=512&gradient_checkpointing=false",
+     "Fits: full fine-tuning, batch 1 of 512 tokens, ", "micro_batch_size"},
+    {Q("A100-80GB", "facebook/opt-1.3b") "&gpus=4&methods=fsdp2&seq_len=512&micro_batch_size=1", "on each of 4 x A100-80GB SXM", "tuning"},
+};
+
+START_TEST(says_what_it_would_save)
+{
+    struct reply reply = ask_get(lucky[_i].path);
+    bool found = false;
+
+    ck_assert_msg(strstr(reply_text(&reply, "summary"), lucky[_i].summary), "%s", reply_text(&reply, "summary"));
+    json_each (advice, reply_at(&reply, "advice")) {
+        found |= lucky[_i].member && json_get(json_get(advice, "change"), lucky[_i].member);
+        is_true_advice(lucky[_i].path, advice);
+    }
+    ck_assert_msg(found || !lucky[_i].member, "%s: nothing about %s", lucky[_i].path, lucky[_i].member);
+    reply_done(reply);
+}
+END_TEST
+
+/* A work budget that ends while advice is sought leaves the answer as it is. */
+START_TEST(advice_never_costs_the_answer)
+{
+    static const char body[] = "{\"model\":\"Qwen/Qwen2.5-7B\",\"cluster\":{\"gpu\":\"RTX 4090\"},\"training\":{\"tuning\":\"full\"}}";
+    struct reply whole = ask(body);
+    uint64_t used = whole.r.work_events, first_bytes = 0, bytes = 0;
+
+    ck_assert(json_uint64(reply_at(&whole, "candidates/0/memory/peak_allocated_bytes"), &first_bytes));
+    for (uint64_t limit = used; limit > used - used / 8; limit -= used / 32) {
+        struct budget budget = {.limit_events = limit};
+        struct reply reply = ask_working(&budget, body);
+
+        ck_assert_int_eq(reply.r.status, 200);
+        ck_assert(json_uint64(reply_at(&reply, "candidates/0/memory/peak_allocated_bytes"), &bytes));
+        ck_assert_uint_eq(bytes, first_bytes);
+        reply_done(reply);
+    }
+    reply_done(whole);
+}
+END_TEST
+
+START_TEST(a_length_beyond_the_positions_warns)
+{
+    struct reply reply = ask_get(Q("A100-80GB", "meta-llama/Meta-Llama-3-8B") "&seq_len=16384"),
+                 within = ask_get(Q("A100-80GB", "meta-llama/Meta-Llama-3-8B") "&seq_len=8192");
+
+    ck_assert(strstr(reply.r.body, "beyond the 8192 positions"));
+    ck_assert(!strstr(within.r.body, "beyond the"));
+    reply_done(reply);
+    reply_done(within);
+}
+END_TEST
+
+/* What the reader can change comes first, internals last. */
+START_TEST(assumptions_are_sorted)
+{
+    struct reply reply = ask_get(Q("RTX4090", "Qwen/Qwen2.5-7B"));
+    size_t n = json_count(reply_at(&reply, "assumptions"));
+    char last[32];
+
+    (void)snprintf(last, sizeof last, "assumptions/%zu", n - 1);
+    ck_assert(!strncmp(json_str(reply_at(&reply, "assumptions/0")), "training.seq_len", 16));
+    ck_assert(!strncmp(json_str(reply_at(&reply, "assumptions/1")), "micro_batch_size", 16));
+    ck_assert(!strncmp(json_str(reply_at(&reply, last)), "step times", 10));
+    reply_done(reply);
+}
+END_TEST
+
+UNIT_TESTS("api/advice", unit_rows(a_way_out, stuck); unit_rows(says_what_it_would_save, lucky); unit_test(advice_never_costs_the_answer);
+           unit_test(a_length_beyond_the_positions_warns); unit_test(assumptions_are_sorted);)
