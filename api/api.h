@@ -25,6 +25,8 @@ enum { API_BODY_MAX = 1 << 20 };
 #define API_WORK_EVENTS UINT64_C(24000000) /* two seconds of one core at most */
 #define API_CHEAP_BYTES ((size_t)256 << 10)
 
+struct image;
+
 struct api_request {
     const char *method, *path; /* path: percent-decoded, without the query */
     const char *query;         /* what follows '?', as it was sent; NULL: none */
@@ -33,6 +35,10 @@ struct api_request {
     size_t body_bytes;
     struct arena *arena;
     struct budget *budget; /* of its work; NULL: API_WORK_EVENTS, and nobody cancels */
+
+    /* What models in the language are made of (program_image() of models/program.h), made once for all requests. NULL, or it answers NULL: the
+     * request that needs it makes it in its own arena. */
+    const struct image *(*library)(void);
 };
 
 /* A model whose config.json is needed, once however often the request names it. */

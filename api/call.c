@@ -46,6 +46,11 @@ static void write_problem(struct jsonw *w, const struct call *c)
         jsonw_str(w, "pointer", c->err->at);
     if (c->err->meant[0])
         jsonw_str(w, "did_you_mean", c->err->meant);
+    if (c->err->file[0]) {
+        jsonw_str(w, "file", c->err->file);
+        jsonw_u64(w, "line", c->err->line);
+        jsonw_str(w, "construct", c->err->construct);
+    }
     if (c->parameter)
         jsonw_str(w, "parameter", c->parameter);
     if (c->ret->retry_after_s)

@@ -54,7 +54,7 @@ static void write_head(struct jsonw *w, const struct estimate *e)
 static void write_model(struct jsonw *w, const struct estimate *e)
 {
     jsonw_object(w, "model");
-    model_write_origin(w, &e->model);
+    model_write_origin(w, &e->model, &e->stack);
     if (e->inventory.n) {
         jsonw_u64(w, "parameters", e->inventory.base_parameters);
         jsonw_u64(w, "trainable_parameters", e->inventory.trainable_parameters);

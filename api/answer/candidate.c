@@ -12,6 +12,11 @@ static void write_reason(struct jsonw *w, const struct estimate *e, const struct
     jsonw_object(w, "reason");
     jsonw_str(w, "code", r->code);
     jsonw_str(w, "detail", r->detail);
+    if (r->file && r->construct) {
+        jsonw_str(w, "file", r->file);
+        jsonw_u64(w, "line", r->line);
+        jsonw_str(w, "construct", r->construct);
+    }
     change_write(w, "nearest", e, &r->nearest);
     jsonw_end(w);
 }

@@ -17,6 +17,8 @@ struct model_info {
     const struct json *config;
     const char *id, *revision, *commit, *source, *model_type;
     uint64_t hub_parameters; /* as the hub counts them; 0: not known, or the config was patched */
+    const struct modeling_file *files; /* of the request; NULL: the program is builtin */
+    uint32_t n_files;
     bool has_program;
     struct arch arch;
 };
@@ -76,11 +78,11 @@ struct estimate {
 };
 
 /* A model's config: fetched, inline, or the one patched by the other. info->owned is set even when it fails. */
-MUST_CHECK enum err_code model_read(struct call *c, const char *id, const char *revision, const struct json *config, struct notes *warnings,
-                                    struct model_info *info);
+MUST_CHECK enum err_code model_read(struct call *c, const char *id, const char *revision, const struct json *config, const struct json *modeling,
+                                    struct notes *warnings, struct model_info *info);
 
-/* id, revision, commit, source, model_type. */
-void model_write_origin(struct jsonw *w, const struct model_info *info);
+/* id, revision, commit, source, model_type, program. */
+void model_write_origin(struct jsonw *w, const struct model_info *info, const struct stack *stack);
 
 /* The hub counts what stands in the files: a line where that is not what the inventory counts. */
 void model_compare_count(const struct model_info *info, uint64_t parameters, struct notes *warnings);

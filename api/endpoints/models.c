@@ -9,7 +9,7 @@
 
 struct models_request {
     const char *model, *revision;
-    const struct json *config, *lora_doc;
+    const struct json *config, *lora_doc, *modeling;
     struct lora_request lora;
     struct words dtype;
     struct stack_request stack;
@@ -28,6 +28,7 @@ static const struct member models_members[] = {
     {AT(model), .kind = KIND_STR, .min = 1, .max = 96},
     {AT(revision), .kind = KIND_STR, .min = 1, .max = 128},
     {AT(config), .kind = KIND_JSON},
+    {AT(modeling), .kind = KIND_JSON},
     {AT(lora), .kind = KIND_OWN, .own = lora_present},
     {AT(dtype), .kind = KIND_WORDS, .words = compute_words, .also = "torch_dtype"},
     {AT(stack), .kind = KIND_OBJECT, .members = stack_members},
@@ -39,6 +40,7 @@ struct asked_model {
     struct models_request rq;
     struct model_info info;
     struct notes warnings;
+    struct stack stack;
     struct inventory inventory;
 };
 
@@ -89,6 +91,7 @@ static enum err_code take_inventory(struct asked_model *m)
     struct step step;
     enum err_code rc = stack_read(&m->rq.stack, &r.stack, c->err);
 
+    m->stack = r.stack;
     if (!rc)
         rc = lora_read(&m->rq.lora, "/lora/target_modules", c->arena, &r.lora, c->err);
     if (!rc)
@@ -154,7 +157,7 @@ static enum err_code write_model(struct asked_model *m)
 
     begin_json(m->call, &out, &w);
     jsonw_object(&w, NULL);
-    model_write_origin(&w, &m->info);
+    model_write_origin(&w, &m->info, &m->stack);
     write_arch(&w, &m->info.arch);
     jsonw_u64(&w, "parameters", inv->base_parameters);
     jsonw_u64(&w, "trainable_parameters", inv->trainable_parameters);
@@ -170,7 +173,7 @@ static enum err_code write_model(struct asked_model *m)
 
 static enum err_code answer(struct asked_model *m)
 {
-    enum err_code rc = model_read(m->call, m->rq.model, m->rq.revision, m->rq.config, &m->warnings, &m->info);
+    enum err_code rc = model_read(m->call, m->rq.model, m->rq.revision, m->rq.config, m->rq.modeling, &m->warnings, &m->info);
 
     if (!rc && !m->info.has_program)
         rc = err_set(m->call->err, ERR_ARCH_UNKNOWN, m->rq.config ? "/config/model_type" : "/model",

@@ -300,7 +300,7 @@ const struct member estimate_members[] = {
     {JSON(accelerate_config), .open = true},
     {JSON(training_arguments), .open = true},
     {OBJECT(framework_config, framework_config_members), LATER("another tool's own file")},
-    {JSON(modeling), LATER("model code of the request's own")},
+    {JSON(modeling)},
     {0},
 };
 #undef S

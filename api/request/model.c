@@ -1,5 +1,9 @@
 #include "api/answer/estimate.h"
 
+#include "base/sha256.h"
+#include "models/modeling.h"
+
+#include <stdio.h>
 #include <string.h>
 
 static const struct api_config *config_find(const struct call *c, const char *id, const char *revision)
@@ -53,8 +57,62 @@ static enum err_code read_fetched(struct call *c, const struct api_config *f, co
     return ERR_OK;
 }
 
+/* --- a program in the language ---------------------------------------------------------------------------------------------------- */
+
+enum { FILES_MAX = 64 };
+
+/* "modeling": {"modeling_x.py": "its text", ..} */
+static enum err_code read_files(struct call *c, const struct json *modeling, struct model_info *info)
+{
+    size_t n = json_count(modeling);
+    struct modeling_file *files;
+
+    if (json_type(modeling) != JSON_OBJECT)
+        return err_set(c->err, ERR_FIELD_TYPE, "/modeling", "must be an object of files and their texts, not %s", json_type_name(json_type(modeling)));
+    if (!n || n > FILES_MAX)
+        return err_set(c->err, ERR_FIELD_RANGE, "/modeling", "must have 1 to %d files, not %zu", (int)FILES_MAX, n);
+    files = arena_array(c->arena, struct modeling_file, n);
+    if (!files)
+        return err_set(c->err, ERR_NOMEM, "", "no room for the model's files");
+    json_each(f, modeling) {
+        const char *text = json_str(f);
+
+        if (json_get(modeling, json_name(f)) != f)
+            continue;
+        if (!text)
+            return err_set(c->err, ERR_FIELD_TYPE, pointer_to(c->arena, "/modeling", json_name(f)), "must be the file's text, not %s",
+                           json_type_name(json_type(f)));
+        files[info->n_files++] = (struct modeling_file){json_name(f), text, strlen(text)};
+    }
+    info->files = files;
+    return ERR_OK;
+}
+
+/* Whoever serves has made it, or it is made for this request. */
+static enum err_code library_of(struct call *c, const struct image **ret)
+{
+    *ret = c->rq->library ? c->rq->library() : NULL;
+    return *ret ? ERR_OK : program_image(c->arena, ret, c->err);
+}
+
+static enum err_code read_program(struct call *c, const char *under, struct model_info *info)
+{
+    const struct image *library;
+    enum err_code rc = library_of(c, &library);
+    char at[sizeof c->err->at];
+
+    if (!rc)
+        rc = program_arch(library, info->config, info->files, info->n_files, c->arena, &info->arch, c->err);
+    info->has_program = !rc;
+    if (rc && !strncmp(c->err->at, "/config", 7)) { /* it may have come with the model's id */
+        memcpy(at, c->err->at, sizeof at);
+        (void)snprintf(c->err->at, sizeof c->err->at, "%s%.100s", under, at + 7);
+    }
+    return rc;
+}
+
 /* A type without a program is a model that is known by name only: its candidates say so. */
-static enum err_code read_arch(struct call *c, struct model_info *info)
+static enum err_code read_arch(struct call *c, const struct json *modeling, struct model_info *info)
 {
     const struct json *type = json_get(info->config, "model_type");
     const char *under = c->doc && json_get(c->doc, "config") ? "/config" : "/model";
@@ -63,6 +121,12 @@ static enum err_code read_arch(struct call *c, struct model_info *info)
     if (type && !json_str(type) && json_type(type) != JSON_NULL)
         return err_set(c->err, ERR_FIELD_TYPE, "/config/model_type", "must be a string");
     info->model_type = json_str(type);
+    if (json_type(modeling) > JSON_NULL) {
+        rc = read_files(c, modeling, info);
+        return rc ? rc : read_program(c, under, info);
+    }
+    if (program_is_builtin(info->model_type) && family_find(info->model_type) == FAMILY_COUNT)
+        return read_program(c, under, info);
     rc = arch_parse(info->config, c->arena, &info->arch, c->err);
     info->has_program = !rc;
     if (rc == ERR_ARCH_UNKNOWN && info->model_type)
@@ -70,9 +134,8 @@ static enum err_code read_arch(struct call *c, struct model_info *info)
     return rc ? err_under(c->err, under) : ERR_OK;
 }
 
-enum err_code model_read(struct call *c, const char *id, const char *revision, const struct json *config, struct notes *warnings,
-                         struct model_info *info)
-{
+enum err_code model_read(struct call *c, const char *id, const char *revision, const struct json *config, const struct json *modeling,
+                         struct notes *warnings, struct model_info *info){
     const struct api_config *f = id ? config_find(c, id, revision) : NULL;
     enum err_code rc;
 
@@ -81,10 +144,44 @@ enum err_code model_read(struct call *c, const char *id, const char *revision, c
     if (f && f->note)
         note(warnings, "%s", f->note);
     rc = f && f->text ? read_fetched(c, f, config, warnings, info) : read_inline(c, id, f, config, warnings, info);
-    return rc ? rc : read_arch(c, info);
+    return rc ? rc : read_arch(c, modeling, info);
 }
 
-void model_write_origin(struct jsonw *w, const struct model_info *info)
+static void write_file(struct jsonw *w, const char *name, const char *sum)
+{
+    jsonw_object(w, NULL);
+    jsonw_str(w, "name", name);
+    if (sum)
+        jsonw_str(w, "sha256", sum);
+    jsonw_end(w);
+}
+
+/* Whose text the model is: the request's, or ours, which answers to a file of transformers. `version`: the release that is around it. */
+static void write_program(struct jsonw *w, const struct model_info *info, const struct stack *stack)
+{
+    char text[160];
+
+    if (!info->has_program) {
+        jsonw_null(w, "program");
+        return;
+    }
+    jsonw_object(w, "program");
+    jsonw_str(w, "source", info->n_files ? "request" : "builtin");
+    jsonw_str(w, "version", release_text(stack->transformers).text);
+    jsonw_array(w, "files");
+    for (uint32_t i = 0; i < info->n_files; i++) {
+        sha256(info->files[i].text, info->files[i].bytes, text);
+        write_file(w, info->files[i].name, text);
+    }
+    if (!info->n_files) {
+        (void)snprintf(text, sizeof text, "models/%.60s/modeling_%.60s.py", info->arch.model_type, info->arch.model_type);
+        write_file(w, text, NULL);
+    }
+    jsonw_end(w);
+    jsonw_end(w);
+}
+
+void model_write_origin(struct jsonw *w, const struct model_info *info, const struct stack *stack)
 {
     if (info->id) {
         jsonw_str(w, "id", info->id);
@@ -93,6 +190,7 @@ void model_write_origin(struct jsonw *w, const struct model_info *info)
     }
     jsonw_str(w, "source", info->source);
     jsonw_str(w, "model_type", info->model_type);
+    write_program(w, info, stack);
 }
 
 void model_compare_count(const struct model_info *info, uint64_t parameters, struct notes *warnings)

@@ -21,11 +21,23 @@ enum err_code err_set(struct err *e, enum err_code code, const char *at, const c
     if (!e)
         return code;
     e->code = code;
-    e->meant[0] = 0;
+    e->meant[0] = e->file[0] = e->construct[0] = 0;
+    e->line = 0;
     (void)snprintf(e->at, sizeof e->at, "%s", at);
     va_start(args, fmt);
     (void)vsnprintf(e->detail, sizeof e->detail, fmt, args);
     va_end(args);
+    return code;
+}
+
+enum err_code err_in_file(struct err *e, enum err_code code, const char *file, unsigned line, const char *construct)
+{
+    if (!e)
+        return code;
+    (void)err_set(e, code, "", "%.120s:%u: %.220s", file, line, construct);
+    (void)snprintf(e->file, sizeof e->file, "%s", file);
+    (void)snprintf(e->construct, sizeof e->construct, "%s", construct);
+    e->line = line;
     return code;
 }
 

@@ -20,6 +20,9 @@ struct err {
     char at[128];     /* JSON Pointer into the client's document, or "" */
     char detail[384]; /* one line for a human; machines read code */
     char meant[64];   /* of ERR_UNKNOWN_MEMBER: the name that was probably meant, or "" */
+    char file[64];    /* of modelling code: the file and line where it ends, and what stands there; "" and 0: none */
+    unsigned line;
+    char construct[128];
 };
 
 #define MUST_CHECK __attribute__((warn_unused_result))
@@ -27,6 +30,9 @@ struct err {
 
 /* Fills *e and returns code, so that callers can `return err_set(...)`. `e` may be NULL. */
 enum err_code err_set(struct err *e, enum err_code code, const char *at, const char *fmt, ...) PRINTF(4, 5);
+
+/* Of modelling code: "FILE:LINE: construct" is the detail, its parts are members of their own. */
+enum err_code err_in_file(struct err *e, enum err_code code, const char *file, unsigned line, const char *construct);
 
 /* Puts `prefix` before the pointer: the config parser says "/vocab_size", its caller knows it stood under "/config". */
 enum err_code err_under(struct err *e, const char *prefix);

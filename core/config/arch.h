@@ -70,6 +70,9 @@ struct arch {
     const struct program_source *program; /* classes in the language in the family's place: models/program.h; NULL: none */
     enum family family;
     const char *model_type;   /* "llama" */
+    unsigned offers;          /* of a program: attention that its class has, CLASS_* of stack/defaults.h; 0: the release's table says so */
+    bool never_checkpoints;   /* of a program: supports_gradient_checkpointing is not set */
+    bool fixed_depth;         /* of a program: whoever takes other layers than all has another model */
     uint32_t num_labels;      /* of a *ForSequenceClassification: num_labels, the length of id2label, else 2 (PretrainedConfig) */
     const char *architecture; /* architectures[0], "LlamaForCausalLM"; "" when absent */
 

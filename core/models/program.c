@@ -1,19 +1,11 @@
 /* program.c - a model in the language: its classes become a tree, its forward a call. */
-#include "models/program.h"
+#include "models/program_parts.h"
 #include "models/releases.h"
 
 #include "base/json.h"
-#include "natives/natives.h"
 
 #include <stdio.h>
 #include <string.h>
-
-struct program {
-    struct natives n;
-    struct script *s;
-    sv model, outputs;
-    uint32_t arguments;
-};
 
 /* transformers.models.llama of ours is what transformers calls modeling_llama and configuration_llama. */
 static enum err_code add_family(struct image *im, const struct program_file *f, const char *family, struct err *err)
@@ -125,27 +117,59 @@ static sv from_json(struct script *s, const struct json *v)
     }
 }
 
-/* A walk may be of fewer layers than the config has. */
-static bool counts_layers(const char *name)
+/* A walk may be of fewer layers than the config has: lists of all layers end sooner too. */
+static sv of_fewer(struct script *s, const struct program_source *from, const struct json *v, uint32_t layers)
 {
-    return !strcmp(name, "num_hidden_layers") || !strcmp(name, "n_layer") || !strcmp(name, "num_layers") || !strcmp(name, "n_layers");
+    sv list;
+
+    if (json_type(v) == JSON_NUMBER && !strcmp(json_name(v), from->layers_name))
+        return sv_int(layers);
+    if (json_type(v) != JSON_ARRAY || json_count(v) != from->layers)
+        return from_json(s, v);
+    list = list_new(s, 0, NULL);
+    json_each (e, v) {
+        sv item = layers ? from_json(s, e) : sv_null();
+
+        if (!layers--)
+            break;
+        if (!sv_ok(item) || !list_append(s, list, item))
+            return sv_null();
+        sv_drop(s, item);
+    }
+    return list;
 }
 
-/* Config(**config.json) */
-static sv make_config(struct script *s, sv cls, const struct json *config, uint32_t layers)
+/* What AutoConfig keeps for itself. */
+static bool is_of_the_loader(const char *name)
+{
+    return !strcmp(name, "auto_map") || !strcmp(name, "model_type");
+}
+
+/* Config(**config.json), as from_dict() calls it. Of several members of one name the last counts. */
+static sv make_config(struct script *s, sv cls, const struct program_source *from, uint32_t layers)
 {
     enum { MOST = 256 };
     sv values[MOST] = {0}, names[MOST] = {0}, made;
+    bool fewer = from->layers_name && layers != from->layers, told = false;
     uint32_t n = 0;
 
-    json_each (e, config) {
-        if (n == MOST)
+    if (json_count(from->config) > 4 * MOST)
+        return script_leave(s, "a config of more than %d members", MOST);
+    json_each (e, from->config) {
+        if (n == MOST - 1)
             return script_leave(s, "a config of more than %d members", MOST);
+        if (is_of_the_loader(json_name(e)) || json_get(from->config, json_name(e)) != e)
+            continue;
         names[n] = script_symbol(s, json_name(e));
-        values[n] = counts_layers(json_name(e)) ? sv_int(layers) : from_json(s, e);
-        if (!sv_ok(values[n]))
+        values[n] = fewer ? of_fewer(s, from, e, layers) : from_json(s, e);
+        if (!sv_ok(values[n]) || !sv_ok(names[n]))
             return sv_null();
+        told = told || (fewer && !strcmp(json_name(e), from->layers_name));
         n++;
+    }
+    if (fewer && !told) {
+        names[n] = script_symbol(s, from->layers_name);
+        values[n++] = sv_int(layers);
     }
     made = script_call_kw(s, cls, 0, values, n, names);
     while (n--)
@@ -167,12 +191,18 @@ static bool put(struct script *s, sv of, const char *name, sv value)
 static sv classes(struct program *p, const struct program_source *from, sv *ret_config)
 {
     struct script *s = p->s;
-    sv module = script_import(s, from->module), model;
+    sv other = from->config_module ? script_import(s, from->config_module) : sv_none();
+    sv module = sv_ok(other) ? script_import(s, from->module) : other, model;
 
+    *ret_config = sv_null();
     if (!sv_ok(module))
         return module;
     model = take(s, module, from->model_class ? from->model_class : "causal_lm");
-    *ret_config = sv_ok(model) ? from->config_class ? take(s, module, from->config_class) : take(s, model, "config_class") : sv_null();
+    if (!sv_ok(model))
+        return model;
+    *ret_config = from->config_class ? take(s, from->config_module ? other : module, from->config_class) : take(s, model, "config_class");
+    if (sv_ok(*ret_config) && !sv_as_class(*ret_config))
+        return script_leave(s, "%.60s without a config_class", from->model_class ? from->model_class : "the model");
     return sv_ok(*ret_config) ? model : sv_null();
 }
 
@@ -261,38 +291,58 @@ static struct param *param_at(const struct tree *t, const char *path, struct mod
     return NULL;
 }
 
-/* _tied_weights_keys: {"lm_head.weight": "model.embed_tokens.weight"} */
+/* get_expanded_tied_weights_keys: {"lm_head.weight": "model.embed_tokens.weight"}, where the config has tie_word_embeddings. */
 static bool tie_all(struct program *p, struct model *m, sv config)
 {
     struct script *s = p->s;
-    sv keys = take(s, p->model, "_tied_weights_keys"), flag = take(s, config, "tie_word_embeddings"), key, value;
-    int tied = sv_ok(flag) ? script_truth(s, flag) : 1;
+    sv keys = sv_none(), flag = sv_none(), key, value;
+    int tied = script_find(s, config, script_symbol(s, "tie_word_embeddings"), &flag) == 0 ? script_truth(s, flag) : 0;
     uint32_t at = 0;
 
-    if (!sv_ok(keys))
+    sv_drop(s, flag);
+    if (tied <= 0)
+        return tied == 0;
+    if (script_find(s, p->model, script_symbol(s, "_tied_weights_keys"), &keys) < 0)
         return false;
-    script_forgive(s);
+    if (sv_given(keys) && !sv_is(keys, KIND_DICT)) {
+        (void)script_leave(s, "_tied_weights_keys that is no dict, which transformers 5 refuses");
+        return false;
+    }
     while (sv_is(keys, KIND_DICT) && dict_each(keys, &at, &key, &value)) {
         struct module *head = NULL, *table = NULL;
         struct param *a = param_at(&m->tree, str_text(key, NULL), &head), *b = param_at(&m->tree, str_text(value, NULL), &table);
 
-        m->tree.head = m->tree.head ? m->tree.head : head;
-        m->embeddings = m->embeddings ? m->embeddings : table;
-        if (tied && a && b)
-            tie(a, b);
+        if (!a || !b) {
+            (void)script_leave(s, "_tied_weights_keys that names no parameter");
+            return false;
+        }
+        tie(a, b);
     }
     sv_drop(s, keys);
-    return tied >= 0;
+    return true;
 }
 
-static bool build(struct program *p, struct model *m, const struct program_source *from)
+/* What the model answers to a question of PreTrainedModel's; NULL: nothing. */
+static struct module *asked(struct program *p, const char *question)
+{
+    sv answer = script_call_method(p->s, p->model, script_symbol(p->s, question), 0, NULL);
+    struct module *m = sv_ok(answer) ? natives_module(&p->n, answer) : NULL;
+
+    if (!sv_ok(answer))
+        script_forgive(p->s);
+    sv_drop(p->s, answer);
+    return m;
+}
+
+bool program_make(struct program *p, struct model *m, const struct program_source *from)
 {
     struct script *s = p->s;
-    sv config_class, model_class = classes(p, from, &config_class), config;
+    sv model_class = classes(p, from, &p->config_class), config;
 
+    p->model_class = model_class;
     if (!sv_ok(model_class))
         return false;
-    config = make_config(s, config_class, from->config, m->arch->layers);
+    config = p->config = make_config(s, p->config_class, from, m->arch->layers);
     if (!sv_ok(config) || !put(s, config, "_model_class", model_class) || !switch_on(p, m, config))
         return false;
     p->n.default_dtype = m->tree.dtype;
@@ -302,7 +352,11 @@ static bool build(struct program *p, struct model *m, const struct program_sourc
         return false;
     if (m->checkpointing && !checkpoint_all(p, m))
         return false;
-    return natives_tree(&p->n, p->model, &m->tree, &m->tree.error) == ERR_OK && tie_all(p, m, config);
+    if (natives_tree(&p->n, p->model, &m->tree, &m->tree.error))
+        return false;
+    m->embeddings = asked(p, "get_input_embeddings");
+    m->tree.head = asked(p, "get_output_embeddings");
+    return !script_over(s) && tie_all(p, m, config);
 }
 
 static void outputs_end(struct run *r, struct model *m)
@@ -329,7 +383,7 @@ static void declare(struct model *m)
     if (script_new(t->arena, m->source->image, &script_limits_default, &host, &p->s, &t->error) ||
         natives_begin(&p->n, p->s, t->arena, m->q, &t->error))
         return;
-    if (!build(p, m, m->source) && !t->error.code)
+    if (!program_make(p, m, m->source) && !t->error.code)
         (void)script_error(p->s, &t->error);
     p->n.embeddings = m->embeddings;
     p->n.embeddings_require_grad = m->embeddings_require_grad;

@@ -10,6 +10,7 @@
 #define MODELS_PROGRAM_H
 
 #include "models/model.h"
+#include "models/modeling.h"
 #include "script/script.h"
 
 struct json;
@@ -23,18 +24,20 @@ struct program_file {
 
 struct program_source {
     const struct family_program *run;       /* &script_program: who has none does not carry the interpreter */
-    const struct image *image;              /* natives, library, families */
+    const struct image *image;              /* natives, library, families; a request's files on top */
     const struct json *config;              /* config.json as it came */
     const char *module;                     /* "transformers.models.llama.modeling_llama" */
-    const char *config_class, *model_class; /* NULL: the module's `causal_lm` and its config_class */
-    const struct script_host *host;         /* of a request's own files; NULL: none */
+    const char *config_module;              /* NULL: the same */
+    const char *config_class, *model_class; /* NULL: the model class's config_class, the module's `causal_lm` */
+    const struct script_host *host;         /* of files that no image has; NULL: none */
+    const struct modeling_file *files;      /* of the request; NULL: the program is builtin */
+    uint32_t n_files;
+    const char *layers_name;                /* the config's member that says how many layers; NULL: a walk has all of them */
+    uint32_t layers;                        /* that it says */
 };
 
 extern const struct program_file program_files[]; /* the builtin ones: programs.c */
 extern const size_t n_program_files;
-
-MUST_CHECK enum err_code program_image(struct arena *arena, const struct image **ret,
-                                       struct err *err); /* nobody else uses the arena meanwhile */
 
 extern const struct family_program script_program; /* model->source names what it is made of */
 

@@ -64,7 +64,8 @@ void split_apply(struct model *m)
 
     for (struct module *l = list ? list->first : NULL; l; l = l->next)
         split_layer(m, l);
-    if (!strcmp(m->embeddings->name, "embed_tokens"))
+    if (m->embeddings && !strcmp(m->embeddings->name, "embed_tokens"))
         m->embeddings->split = SPLIT_VOCABULARY;
-    m->tree.head->split = SPLIT_COLUMNS_GATHERED;
+    if (m->tree.head)
+        m->tree.head->split = SPLIT_COLUMNS_GATHERED;
 }

@@ -44,6 +44,9 @@ MUST_CHECK enum err_code natives_begin(struct natives *n, struct script *s, stru
 /* The tree of a model (an nn.Module of the script) in `t`: names, parameters and buffers in the order of its __init__. */
 MUST_CHECK enum err_code natives_tree(struct natives *n, sv model, struct tree *t, struct err *err);
 
+/* The node of a module (an nn.Module of the script) in the tree; NULL: it has none. */
+struct module *natives_module(struct natives *n, sv module);
+
 /* The model stands on the device: its parameters and buffers are the tree's from here on. */
 void natives_on_device(struct natives *n, struct run *r);
 

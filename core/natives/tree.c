@@ -92,6 +92,8 @@ static bool forward_is_native(struct script *s, sv module)
     sv f = script_get(s, cls_value(sv_class(s, module)), natives_of(s)->forward);
     bool native = sv_is(f, KIND_NATIVE);
 
+    if (!sv_ok(f)) /* a ModuleList */
+        script_forgive(s);
     sv_drop(s, f);
     return native;
 }
@@ -128,6 +130,11 @@ static bool plant(struct script *s, void *of, sv name, sv child)
     }
     m = node_of(s, p->t, p->parent, text, child);
     return !p->t->error.code && fill(s, p->t, m, child);
+}
+
+struct module *natives_module(struct natives *n, sv module)
+{
+    return as_module(n->s, module) ? nn_of(module)->m : NULL;
 }
 
 enum err_code natives_tree(struct natives *n, sv model, struct tree *t, struct err *err)

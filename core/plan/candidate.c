@@ -49,6 +49,11 @@ static enum err_code set_aside(struct planning *p, struct plan_candidate *c, con
 {
     c->modelled = false;
     c->reason = (struct plan_reason){.code = code, .detail = arena_str(p->keep, p->err->detail, strlen(p->err->detail))};
+    if (p->err->file[0]) {
+        c->reason.file = arena_str(p->keep, p->err->file, strlen(p->err->file));
+        c->reason.construct = arena_str(p->keep, p->err->construct, strlen(p->err->construct));
+        c->reason.line = p->err->line;
+    }
     return c->reason.detail ? ERR_OK : no_room(p);
 }
 
@@ -234,6 +239,8 @@ enum err_code candidate_stands(struct planning *p, struct plan_candidate *c, enu
 
     if (rc == ERR_FIELD_CONFLICT || rc == ERR_ARCH_UNKNOWN) /* measure.h: an option or a family that the model cannot run */
         return set_aside(p, c, "not-modelled");
+    if (rc == ERR_LEAVES_LANGUAGE || rc == ERR_SCRIPT_RAISED) /* another option may take another way through the same files */
+        return set_aside(p, c, err_slug(rc));
     if (rc == ERR_BUDGET)
         return cut_off(p, c);
     if (rc != ERR_NOMEM)

@@ -124,6 +124,8 @@ struct plan_advice {
 struct plan_reason {
     const char *code; /* NULL: none. Slugs of openapi.yaml: "does-not-fit", "not-modelled", ... */
     const char *detail;
+    const char *file, *construct; /* of modelling code: where it ends and what stands there; NULL: nothing of it */
+    unsigned line;
     struct plan_nearest nearest;
 };
 

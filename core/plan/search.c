@@ -296,7 +296,7 @@ enum err_code probe_foresee(const struct probe *p, uint32_t n, struct measured *
     struct measured a, b;
     enum err_code rc;
 
-    if (layers < DEEP_ENOUGH) {
+    if (layers < DEEP_ENOUGH || p->q->arch->fixed_depth) {
         near.skip = surely_lower(p->ranks, n);
         rc = foretell(p, n, &near, ret);
         far = near;

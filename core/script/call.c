@@ -136,6 +136,8 @@ struct frame *frame_push(struct script *s, const struct code *code)
 {
     struct frame *f;
 
+    if ((s->steps -= 1 + (code->n_ops >> OPS_PER_STEP)) < 0 && !script_charge(s, 0))
+        return NULL;
     if (s->depth >= s->max_depth || (size_t)(s->stack_end - s->sp) < (size_t)code->n_all + code->stack + 2 * SCRIPT_PARAMETERS) {
         (void)script_raise(s, EXC_RecursionError, "maximum recursion depth exceeded");
         return NULL;

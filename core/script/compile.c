@@ -9,7 +9,7 @@ static const int8_t effects[] = {
 void compile_fail(struct compiler *c, enum err_code code, const char *what)
 {
     if (!c->rc)
-        c->rc = err_set(c->err, code, "", "%.150s:%u: %s", c->path, c->u ? c->u->line : 0, what);
+        c->rc = err_in_file(c->err, code, c->path, c->u ? c->u->line : 0, what);
 }
 
 static void *grown(struct compiler *c, void *old, uint32_t n, uint32_t *max, size_t size)

@@ -1,6 +1,8 @@
 /* Exceptions and what holds frames for them; the ends of a script. */
 #include "script/object.h"
 
+#include "base/budget.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -212,26 +214,48 @@ const char *script_where(const struct script *s, const char **ret_path, uint32_t
     return s->frame->code->qualname->text;
 }
 
+/* Where something ended: the innermost file, and the innermost that came with the request, whose paths are names without a folder. */
+struct place {
+    const char *inner, *own;
+    uint32_t inner_line, own_line;
+};
+
+static void place_add(struct place *p, const char *path, uint32_t line, bool inwards)
+{
+    if (!strstr(path, ".py")) /* the language's own modules have names, no paths */
+        return;
+    if (!p->inner || inwards) {
+        p->inner = path;
+        p->inner_line = line;
+    }
+    if (!strchr(path, '/') && (!p->own || inwards)) {
+        p->own = path;
+        p->own_line = line;
+    }
+}
+
+static enum err_code place_tell(const struct place *p, enum err_code code, const char *what, struct err *err)
+{
+    char text[256];
+
+    if (!p->inner)
+        return err_in_file(err, code, "", 0, what);
+    if (!p->own || p->own == p->inner)
+        return err_in_file(err, code, p->inner, p->inner_line, what);
+    (void)snprintf(text, sizeof text, "%.100s (%.80s:%u)", what, p->inner, p->inner_line);
+    return err_in_file(err, code, p->own, p->own_line, text);
+}
+
 static sv end(struct script *s, enum err_code code, const char *what)
 {
-    const char *path = "";
-    uint32_t line = 0;
+    struct place p = {0};
 
     if (s->over)
         return sv_null();
     s->over = true;
-    if (script_where(s, &path, &line)) {
-        const struct frame *f = s->frame;
-
-        while (f && !strstr(f->code->path, ".py")) /* the language's own modules have names, no paths */
-            f = f->back;
-        if (f) {
-            path = f->code->path;
-            line = frame_line(f);
-        }
-        (void)err_set(&s->end, code, "", "%.120s:%u: %.200s", path, line, what);
-    } else
-        (void)err_set(&s->end, code, "", "%.300s", what);
+    for (const struct frame *f = s->frame; f; f = f->back)
+        place_add(&p, f->code->path, frame_line(f), false);
+    (void)place_tell(&p, code, what, &s->end);
     return sv_null();
 }
 
@@ -260,19 +284,40 @@ sv script_fail(struct script *s, const struct err *err)
     return sv_null();
 }
 
+enum { SLICE = 1 << 14, STEPS_PER_EVENT = 2 };
+
+/* Steps are taken from the request's budget in slices. */
+static bool take_slice(struct script *s)
+{
+    int64_t slice = s->steps_kept < SLICE ? s->steps_kept : SLICE;
+    struct err err = {0};
+
+    if (s->steps_kept + s->steps < 0) {
+        (void)end(s, ERR_SCRIPT_BUDGET, "the program takes more steps than a request is granted");
+        return false;
+    }
+    if (s->steps + slice < 0)
+        slice = -s->steps;
+    s->steps_kept -= slice;
+    s->steps += slice;
+    if (budget_take(s->arena->budget, (uint64_t)slice / STEPS_PER_EVENT, &err))
+        (void)script_fail(s, &err);
+    return !s->over;
+}
+
 bool script_charge(struct script *s, uint64_t steps)
 {
-    s->steps = steps > (uint64_t)INT64_MAX / 2 ? -1 : s->steps - (int64_t)steps;
-    if (s->steps >= 0)
-        return true;
-    (void)end(s, ERR_SCRIPT_BUDGET, "the program takes more steps than a request is granted");
-    return false;
+    s->steps = steps > (uint64_t)INT64_MAX / 4 ? -INT64_MAX / 4 : s->steps - (int64_t)steps;
+    while (s->steps < 0 && !s->over)
+        (void)take_slice(s);
+    return !s->over && s->steps >= 0;
 }
 
 enum err_code script_error(struct script *s, struct err *err)
 {
-    const struct trace *t;
-    struct err mine;
+    struct place p = {0};
+    struct err mine = {0};
+    char what[200];
     sv exc = s->exc, text;
 
     if (s->over) {
@@ -285,11 +330,11 @@ enum err_code script_error(struct script *s, struct err *err)
     s->exc = sv_null();
     text = script_str(s, exc);
     script_forgive(s);
-    t = sv_is(AS(exc, exc)->trace, KIND_TRACE) ? AS(trace, AS(exc, exc)->trace) : NULL;
-    while (t && sv_is(t->next, KIND_TRACE))
-        t = AS(trace, t->next);
-    (void)err_set(&mine, ERR_SCRIPT_RAISED, "", "%.150s:%u: %.60s: %.140s", t ? t->code->path : "", t ? t->line : 0, exc.o->cls->name->text,
-                  sv_ok(text) ? AS(str, text)->text : "");
+    for (sv t = AS(exc, exc)->trace; sv_is(t, KIND_TRACE); t = AS(trace, t)->next)
+        place_add(&p, AS(trace, t)->code->path, AS(trace, t)->line, true);
+    (void)snprintf(what, sizeof what, "%.50s%s%.140s", exc.o->cls->name->text, sv_ok(text) && AS(str, text)->bytes ? ": " : "",
+                   sv_ok(text) ? AS(str, text)->text : "");
+    (void)place_tell(&p, ERR_SCRIPT_RAISED, what, &mine);
     sv_drop(s, text);
     s->exc = exc;
     if (err)

@@ -277,6 +277,7 @@ struct code {
 struct annotation { /* of a parameter, or `return` */
     struct str *name, *text;
 };
+enum { OPS_PER_STEP = 5 /* as a power of two: a call and a turn of a loop cost a step, and one for so many operations of their code */ };
 enum code_flag {
     CODE_REST = 1,
     CODE_KW = 2,
@@ -437,7 +438,7 @@ struct method_cache {
 struct script {
     struct world *w;
     struct str **sym; /* w->symbols */
-    int64_t steps;
+    int64_t steps, steps_kept; /* of the slice that is being spent; beside it */
     struct frame *frame;
     sv *stack, *stack_end, *sp; /* sp: free from here on, for what runs next */
     sv exc;                     /* that is raised; SV_NULL: none */

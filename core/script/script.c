@@ -18,7 +18,7 @@ enum err_code script_new(struct arena *arena, const struct image *im, const stru
     s->sym = im->world->symbols;
     s->own = own;
     s->image = own;
-    s->steps = limits->steps > INT64_MAX / 2 ? INT64_MAX / 2 : (int64_t)limits->steps;
+    s->steps_kept = limits->steps > INT64_MAX / 4 ? INT64_MAX / 4 : (int64_t)limits->steps;
     s->max_depth = limits->depth;
     s->next_version = 1 << 16;
     s->builtins = im->world->builtins;
@@ -43,7 +43,7 @@ void *script_of(struct script *s)
 
 uint64_t script_steps_left(const struct script *s)
 {
-    return s->steps < 0 ? 0 : (uint64_t)s->steps;
+    return (uint64_t)s->steps_kept + (s->steps < 0 ? 0 : (uint64_t)s->steps);
 }
 
 /* ---- names */

@@ -284,7 +284,7 @@ struct script_host { /* both may be NULL */
     void *files;                                             /* what source() is handed; NULL: `of` */
 };
 struct script_limits {
-    uint64_t steps; /* calls, turns of loops, and what natives charge with script_charge() */
+    uint64_t steps; /* calls, turns of loops, and what natives charge with script_charge(); they come out of the arena's budget too */
     uint32_t depth; /* of Python's frames; beyond: RecursionError */
     uint32_t stack; /* values on the evaluation stack, 16 bytes each */
 };

@@ -46,7 +46,7 @@ struct str *mangled(struct image *im, const struct scope *sc, struct str *name)
 static void fail(struct pass *p, const struct node *n, const char *what)
 {
     if (!p->rc)
-        p->rc = err_set(p->err, ERR_LEAVES_LANGUAGE, "", "%.150s:%u: %s", p->path, n ? n->line : 0, what);
+        p->rc = err_in_file(p->err, ERR_LEAVES_LANGUAGE, p->path, n ? n->line : 0, what);
 }
 
 static bool more_buckets(struct pass *p, struct scope *sc)

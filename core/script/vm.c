@@ -33,6 +33,14 @@
 #endif
 
 #define TO(target) (pc = code->ops + (target))
+/* A turn of a loop costs by what it runs over. */
+#define TO_BACK(target)                                                                     \
+    do {                                                                                    \
+        const uint32_t *to_ = code->ops + (target);                                         \
+        if ((s->steps -= 1 + ((pc - to_) >> OPS_PER_STEP)) < 0 && !script_charge(s, 0))     \
+            goto error;                                                                     \
+        pc = to_;                                                                           \
+    } while (0)
 
 /* The registers of the frame that runs. */
 #define LOAD_FRAME              \
@@ -142,7 +150,7 @@ static struct frame *enter_function(struct script *s, struct func *g, sv *argv, 
     *made = sv_null();
     if (direct)
         s->sp = argv;
-    f = --s->steps < 0 && !script_charge(s, 0) ? NULL : frame_push(s, code);
+    f = frame_push(s, code);
     s->sp = limit;
     if (!f) {
         for (uint32_t i = 0; i < n + n_kw; i++)
@@ -931,9 +939,7 @@ call_method:
         }
         TARGET(JUMP_BACK)
         {
-            if (--s->steps < 0 && !script_charge(s, 0))
-                goto error;
-            TO(arg);
+            TO_BACK(arg);
             NEXT;
         }
         TARGET(POP_JUMP_BACK_IF_FALSE)
@@ -948,7 +954,9 @@ call_method:
                     goto error;
                 yes = truth;
             }
-            if (!yes)
+            if (!yes && code->ops + arg < pc)
+                TO_BACK(arg);
+            else if (!yes)
                 TO(arg);
             NEXT;
         }
@@ -964,7 +972,9 @@ call_method:
                     goto error;
                 yes = truth;
             }
-            if (yes)
+            if (yes && code->ops + arg < pc)
+                TO_BACK(arg);
+            else if (yes)
                 TO(arg);
             NEXT;
         }

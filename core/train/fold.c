@@ -195,7 +195,7 @@ static bool holds(const struct arch *arch, const struct step *step)
 {
     uint32_t period = fold_period(arch);
 
-    return step->r.use_cache != TRI_TRUE && !cuts_layers(step) && period <= LONGEST_PERIOD &&
+    return !arch->fixed_depth && step->r.use_cache != TRI_TRUE && !cuts_layers(step) && period <= LONGEST_PERIOD &&
            arch->layers >= least_layers(arch) + (DEPTHS + 1) * period;
 }
 

@@ -118,7 +118,7 @@ static enum err_code check_padding(const struct recipe *r, const struct resolvin
 
 static enum err_code resolve_attention(struct recipe *r, const struct resolving *c)
 {
-    unsigned offers = stack_class_attention(c->arch->model_type, c->stack);
+    unsigned offers = c->arch->offers ? c->arch->offers : stack_class_attention(c->arch->model_type, c->stack);
     const char *gap;
 
     if (r->attention == ATTENTION_SDPA && (offers & CLASS_SDPA_IF_ASKED))
@@ -336,6 +336,9 @@ enum err_code train_resolve(const struct recipe *asked, const struct arch *arch,
     resolve_upcast(&s.r, &c);
     resolve_batch(&s.r, arch);
     resolve_loop(&s.r, &c);
+    if (s.r.gradient_checkpointing == TRI_TRUE && arch->never_checkpoints) /* modeling_utils.py, activation_checkpointing_enable() */
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/gradient_checkpointing",
+                       "the model's class has no supports_gradient_checkpointing: transformers raises");
     rc = resolve_mask(&s.r, err);
     if (!rc)
         rc = resolve_attention(&s.r, &c);

@@ -76,7 +76,7 @@ static void tell(const struct kept_run *k, const struct arena *arena, struct tap
         .n_events = t->run.n_events,
         .steps_begin = t->steps_begin,
         .peaks_begin = trainer_peaks_begin(t),
-        .head_module = t->model.tree.head->number,
+        .head_module = t->model.tree.head ? t->model.tree.head->number : 0,
     };
 }
 
@@ -99,7 +99,7 @@ static bool is_worth_keeping(const struct tape_question *q)
 {
     bool few_rounds = q->step->r.method != METHOD_PP || q->look != LOOK_REPLAY;
 
-    return q->look != LOOK_FORETELL && few_rounds && q->arch->layers >= DEEP * few_layers(q);
+    return !q->arch->fixed_depth && q->look != LOOK_FORETELL && few_rounds && q->arch->layers >= DEEP * few_layers(q);
 }
 
 static uint32_t hashed(uint32_t hash, const char *name)
@@ -192,7 +192,7 @@ static bool may_be_deepened(const struct tape_question *q)
     const struct method_program *m = method_rows[q->step->r.method].program;
     uint32_t period = fold_period(q->arch);
 
-    return !q->logged && (!m || !m->cuts_layers) && q->step->r.method != METHOD_PP && q->step->r.offload == OFFLOAD_NONE && period <= LONGEST_PERIOD &&
+    return !q->arch->fixed_depth && !q->logged && (!m || !m->cuts_layers) && q->step->r.method != METHOD_PP && q->step->r.offload == OFFLOAD_NONE && period <= LONGEST_PERIOD &&
            q->arch->layers >= 2 * (2 * first_depth(q) + period);
 }
 

@@ -286,7 +286,6 @@ static const struct {
     {"{" REAL ",\"stack\":{\"framework\":\"trl\"}}", "/stack/framework"},
     {"{" REAL ",\"stack\":{\"framework\":\"LLaMA_Factory\"}}", "/stack/framework"},
     {"{" REAL ",\"framework_config\":{\"framework\":\"axolotl\",\"text\":\"rl: dpo\"}}", "/framework_config"},
-    {"{" REAL ",\"modeling\":{\"modeling_x.py\":\"pass\"}}", "/modeling"},
     {"{" REAL ",\"config\":{\"quantization_config\":{\"bits\":4}}}", "/config/quantization_config"},
     {ARGS("\"packing\":true"), "/training_arguments/packing"},
     {"{" REAL ",\"training_arguments\":\"packing: true\\nmax_length: 512\\n\"}", "/training_arguments/packing"},

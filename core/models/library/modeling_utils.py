@@ -57,6 +57,20 @@ class PreTrainedModel(nn.Module):
     def device(self):
         return next(self.parameters()).device
 
+    @property
+    def base_model(self):
+        return getattr(self, self.base_model_prefix, self)
+
     def get_input_embeddings(self):
-        model = getattr(self, self.base_model_prefix, self)
-        return getattr(model, self._input_embed_layer)
+        """EmbeddingAccessMixin: where most classes have them."""
+        name = getattr(self, "_input_embed_layer", "embed_tokens")
+        for holder in (self, getattr(self, "embeddings", None), getattr(self, "model", None)):
+            if holder is not None and getattr(holder, name, None) is not None:
+                return getattr(holder, name)
+        for holder in (getattr(self, "language_model", None), self.base_model):
+            if holder is not None and holder is not self and hasattr(holder, "get_input_embeddings"):
+                return holder.get_input_embeddings()
+        raise NotImplementedError(f"`get_input_embeddings` not auto-handled for {type(self).__name__}; please override in the subclass.")
+
+    def get_output_embeddings(self):
+        return getattr(self, "lm_head", None)

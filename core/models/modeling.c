@@ -1,0 +1,349 @@
+/* modeling.c - a model that is made of text: which files and classes, and what everything beside memory asks of it. */
+#include "models/program_parts.h"
+
+#include "base/json.h"
+#include "stack/defaults.h"
+#include "stack/release.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------------------------------------------------- names */
+static const char package[] = "transformers_modules.request";
+enum { NAME_MAX = 96 };
+
+/* "modeling_x.py" */
+static bool is_file_name(const char *name)
+{
+    size_t n = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_");
+
+    return n && n < 60 && (name[0] < '0' || name[0] > '9') && !strcmp(name + n, ".py");
+}
+
+struct naming {
+    struct arena *arena;
+    const char *package;
+    const struct modeling_file *files;
+    uint32_t n_files;
+    struct err *err;
+};
+
+/* What `import` calls a file: transformers_modules.request.modeling_x, or as transformers itself does where the config names no class. */
+static const char *module_name(const struct naming *n, const char *stem, size_t bytes)
+{
+    char text[256];
+    int k = snprintf(text, sizeof text, "%s.%.*s", n->package, (int)bytes, stem);
+
+    return arena_str(n->arena, text, (size_t)k);
+}
+
+static const struct modeling_file *file_of(const struct naming *n, const char *stem, size_t bytes)
+{
+    for (uint32_t i = 0; i < n->n_files; i++)
+        if (strlen(n->files[i].name) == bytes + 3 && !memcmp(n->files[i].name, stem, bytes))
+            return &n->files[i];
+    return NULL;
+}
+
+/* auto_map: "modeling_x.XForCausalLM", maybe with "repository--" before it; a list where a class has several. */
+static enum err_code read_auto(const struct naming *n, const struct json *map, const char *key, const char **ret_module, const char **ret_class)
+{
+    const struct json *v = json_get(map, key);
+    const char *text = json_str(json_type(v) == JSON_ARRAY ? json_first(v) : v), *dot, *from;
+    char at[64];
+
+    (void)snprintf(at, sizeof at, "/config/auto_map/%s", key);
+    if (!v)
+        return ERR_OK;
+    from = text ? strstr(text, "--") : NULL;
+    from = from ? from + 2 : text;
+    dot = text ? strrchr(from, '.') : NULL;
+    if (!dot || !dot[1] || dot == from || strlen(text) > 200)
+        return err_set(n->err, ERR_FIELD_VALUE, at, "must name a class of a file, like \"modeling_x.XForCausalLM\"");
+    if (!file_of(n, from, (size_t)(dot - from)))
+        return err_set(n->err, ERR_FIELD_VALUE, at, "%.60s.py is none of the files in /modeling", dot - from < 60 ? from : "it");
+    *ret_module = module_name(n, from, (size_t)(dot - from));
+    *ret_class = arena_str(n->arena, dot + 1, strlen(dot + 1));
+    return *ret_module && *ret_class ? ERR_OK : err_set(n->err, ERR_NOMEM, "", "no room for the names of the model's classes");
+}
+
+/* Without auto_map: architectures[0], in the file that begins a class of that name. */
+static enum err_code read_architectures(const struct naming *n, const struct json *config, struct program_source *ret)
+{
+    const char *name = json_str(json_first(json_get(config, "architectures")));
+    char begins[128];
+
+    if (!name || strlen(name) > 100)
+        return err_set(n->err, ERR_FIELD_MISSING, "/config/auto_map", "needed to find the classes in the files of /modeling: "
+                       "{\"AutoConfig\": \"configuration_x.XConfig\", \"AutoModelForCausalLM\": \"modeling_x.XForCausalLM\"}; or architectures");
+    (void)snprintf(begins, sizeof begins, "class %s", name);
+    for (uint32_t i = 0; i < n->n_files; i++) {
+        const struct modeling_file *f = &n->files[i];
+        const char *at = strstr(f->text, begins);
+
+        while (at && (strchr("(: ", at[strlen(begins)]) == NULL || (at != f->text && at[-1] != '\n')))
+            at = strstr(at + 1, begins);
+        if (!at)
+            continue;
+        ret->module = module_name(n, f->name, strlen(f->name) - 3);
+        ret->model_class = arena_str(n->arena, name, strlen(name));
+        return ret->module && ret->model_class ? ERR_OK : err_set(n->err, ERR_NOMEM, "", "no room for the names of the model's classes");
+    }
+    return err_set(n->err, ERR_FIELD_VALUE, "/config/architectures/0", "no file in /modeling has a class %.60s, and there is no auto_map", name);
+}
+
+static enum err_code read_classes(const struct naming *n, const struct json *config, struct program_source *ret)
+{
+    const struct json *map = json_get(config, "auto_map");
+    enum err_code rc;
+
+    if (!json_get(map, "AutoModelForCausalLM"))
+        return json_type(map) > JSON_NULL
+                   ? err_set(n->err, ERR_FIELD_MISSING, "/config/auto_map/AutoModelForCausalLM", "the class that is fine-tuned, like \"modeling_x.XForCausalLM\"")
+                   : read_architectures(n, config, ret);
+    rc = read_auto(n, map, "AutoModelForCausalLM", &ret->module, &ret->model_class);
+    return rc ? rc : read_auto(n, map, "AutoConfig", &ret->config_module, &ret->config_class);
+}
+
+/* ------------------------------------------------------------------------------------------------------------- files */
+static enum err_code at_file(struct err *err, const struct modeling_file *files, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!strcmp(files[i].name, err->file)) {
+            (void)snprintf(err->at, sizeof err->at, "/modeling/%.100s", err->file);
+            return err->code;
+        }
+    if (!err->at[0])
+        (void)snprintf(err->at, sizeof err->at, "%s", n ? "/modeling" : "/config");
+    return err->code;
+}
+
+static bool is_utf8_without_nul(const struct modeling_file *f)
+{
+    return strlen(f->text) == f->bytes;
+}
+
+static enum err_code read_files(const struct naming *n, const struct image *library, const struct image **ret)
+{
+    struct image *own;
+    enum err_code rc = image_new(n->arena, library, &own, n->err);
+
+    if (!rc)
+        rc = image_source(own, n->package, "", "", 0, true, n->err);
+    if (!rc && n->package == package)
+        rc = image_source(own, "transformers_modules", "", "", 0, true, n->err);
+    for (uint32_t i = 0; !rc && i < n->n_files; i++) {
+        const struct modeling_file *f = &n->files[i];
+        const char *name = is_file_name(f->name) ? module_name(n, f->name, strlen(f->name) - 3) : NULL;
+
+        if (!is_file_name(f->name))
+            return err_set(n->err, ERR_FIELD_VALUE, "/modeling", "'%.60s' is no name of a file of Python like \"modeling_x.py\"", f->name);
+        if (!is_utf8_without_nul(f))
+            return err_set(n->err, ERR_FIELD_VALUE, "/modeling", "%.60s has a NUL", f->name);
+        rc = name ? image_source(own, name, f->name, f->text, f->bytes, false, n->err) : err_set(n->err, ERR_NOMEM, "", "no room for the files");
+    }
+    if (rc)
+        return at_file(n->err, n->files, n->n_files);
+    *ret = own;
+    return ERR_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------- what the model is */
+/* A whole number of the config by one of several names, joined by '|'; 0: none. */
+static uint32_t number_of(struct program *p, const char *names, const char **ret_name)
+{
+    char name[64];
+
+    for (const char *at = names, *end; *at; at = *end ? end + 1 : end) {
+        sv v = sv_null();
+
+        end = at + strcspn(at, "|");
+        (void)snprintf(name, sizeof name, "%.*s", (int)(end - at), at);
+        if (script_find(p->s, p->config, script_symbol(p->s, name), &v) < 0) {
+            script_forgive(p->s);
+            continue;
+        }
+        if (v.tag == SV_INT && v.i > 0 && v.i <= UINT32_MAX) {
+            if (ret_name)
+                *ret_name = script_symbol(p->s, name).o ? str_text(script_symbol(p->s, name), NULL) : NULL;
+            return (uint32_t)v.i;
+        }
+        sv_drop(p->s, v);
+    }
+    return 0;
+}
+
+static bool flag_of(struct program *p, sv of, const char *name, bool otherwise)
+{
+    sv v = sv_null();
+    int truth = -1;
+
+    if (script_find(p->s, of, script_symbol(p->s, name), &v) == 0)
+        truth = script_truth(p->s, v);
+    sv_drop(p->s, v);
+    script_forgive(p->s);
+    return truth < 0 ? otherwise : truth;
+}
+
+static uint32_t children(const struct module *m)
+{
+    uint32_t n = 0;
+
+    for (const struct module *k = m ? m->first : NULL; k; k = k->next)
+        n++;
+    return n;
+}
+
+static const char *text_of_dtype(const struct json *config)
+{
+    const struct json *v = json_get(config, json_type(json_get(config, "dtype")) > JSON_NULL ? "dtype" : "torch_dtype");
+    const char *text = json_str(v);
+
+    return !text ? "" : !strncmp(text, "torch.", 6) ? text + 6 : text;
+}
+
+static enum dtype_saved saved_of(const struct json *config)
+{
+    const char *text = text_of_dtype(config);
+
+    return !strcmp(text, "bfloat16") ? SAVED_BF16 : !strcmp(text, "float16") ? SAVED_FP16 : !strcmp(text, "float32") ? SAVED_FP32 : SAVED_ABSENT;
+}
+
+/* Sizes as the config's own class names them, through its attribute_map; what it does not name is the model's. */
+static void take_sizes(struct program *p, const struct model *m, struct arch *a)
+{
+    const struct param *table = m->embeddings ? m->embeddings->weight : NULL;
+
+    a->hidden = number_of(p, "hidden_size|n_embd|d_model|dim|hidden_dim|n_embed|embed_dim|model_dim", NULL);
+    if (!a->hidden && table)
+        a->hidden = (uint32_t)table->size[1];
+    a->vocab = number_of(p, "vocab_size|n_vocab|padded_vocab_size", NULL);
+    if (!a->vocab && table)
+        a->vocab = (uint32_t)table->size[0];
+    a->heads = number_of(p, "num_attention_heads|n_head|n_heads|num_heads", NULL);
+    a->kv_heads = number_of(p, "num_key_value_heads|n_kv_heads|num_kv_heads|n_kv_head|n_head_kv", NULL);
+    a->head_dim = number_of(p, "head_dim|d_head|kv_channels|head_size", NULL);
+    a->ffn = number_of(p, "intermediate_size|ffn_dim|n_inner|d_ff|ffn_hidden_size|mlp_hidden_size", NULL);
+    a->max_positions = number_of(p, "max_position_embeddings|n_positions|block_size|max_seq_len|max_sequence_length|n_ctx|seq_length", NULL);
+    a->layers = children(module_list(&m->tree));
+    if (!a->layers)
+        a->layers = 1;
+    if (!a->kv_heads)
+        a->kv_heads = a->heads;
+    if (!a->head_dim && a->heads)
+        a->head_dim = a->hidden / a->heads;
+    if (!a->ffn)
+        a->ffn = 4 * a->hidden;
+    a->embed_dim = table ? (uint32_t)table->size[1] : a->hidden;
+    a->tie_embeddings = m->tree.head && m->tree.head->weight && m->tree.head->weight->tied;
+    a->use_cache = flag_of(p, p->config, "use_cache", false);
+}
+
+static unsigned offers_of(struct program *p)
+{
+    unsigned offers = CLASS_EAGER;
+
+    if (flag_of(p, p->model_class, "_supports_sdpa", false))
+        offers |= CLASS_SDPA;
+    if (flag_of(p, p->model_class, "_supports_flash_attn", false) || flag_of(p, p->model_class, "_supports_flash_attn_2", false))
+        offers |= CLASS_FLASH_2;
+    return offers;
+}
+
+static enum err_code too_large(const struct arch *a, struct err *err)
+{
+    if (a->layers > ARCH_MAX_LAYERS)
+        return err_set(err, ERR_ARCH_INVALID, "/config", "a model of %u layers; at most %d are looked at", a->layers, (int)ARCH_MAX_LAYERS);
+    return ERR_OK;
+}
+
+enum { MODULES_MOST = 1 << 16 };
+
+/* The model as it is declared on the newest stack: what it has is read off; every question makes it anew. */
+static enum err_code look(const struct program_source *from, struct arena *arena, struct arch *ret, struct err *err)
+{
+    struct stack newest = {0};
+    struct quirks quirks;
+    struct arch as = *ret;
+    struct model m = {.arch = &as, .source = from, .family = &script_program};
+    unsigned char *mark = arena->cur;
+    enum err_code rc = stack_complete(&newest, err);
+
+    quirks = quirks_for(&newest, ret->model_type);
+    m.q = &quirks;
+    as.layers = 1;
+    if (!rc)
+        rc = tree_init(&m.tree, arena, DTYPE_FP32, MODULES_MOST, err);
+    if (!rc)
+        rc = model_declare(&m, err);
+    if (!rc) {
+        take_sizes(m.parts, &m, ret);
+        ret->offers = offers_of(m.parts);
+        ret->never_checkpoints = !flag_of(m.parts, ((struct program *)m.parts)->model_class, "supports_gradient_checkpointing", false);
+        rc = too_large(ret, err);
+    }
+    arena_rewind(arena, mark);
+    return rc;
+}
+
+static const struct program_file *family_file(const char *model_type)
+{
+    static const char families[] = "transformers.models.";
+
+    for (size_t i = 0; i < n_program_files; i++)
+        if (!strncmp(program_files[i].name, families, sizeof families - 1) && !strcmp(program_files[i].name + sizeof families - 1, model_type))
+            return &program_files[i];
+    return NULL;
+}
+
+bool program_is_builtin(const char *model_type)
+{
+    return model_type && family_file(model_type);
+}
+
+static enum err_code read_names(struct naming *n, const struct json *config, const char *type, struct program_source *ret)
+{
+    char text[160];
+
+    (void)snprintf(text, sizeof text, "transformers.models.%.60s", type);
+    n->package = json_type(json_get(config, "auto_map")) == JSON_OBJECT ? package : arena_str(n->arena, text, strlen(text));
+    if (n->n_files)
+        return read_classes(n, config, ret);
+    (void)snprintf(text, sizeof text, "transformers.models.%.60s.modeling_%.60s", type, type);
+    ret->module = arena_str(n->arena, text, strlen(text));
+    return n->package && ret->module ? ERR_OK : err_set(n->err, ERR_NOMEM, "", "no room for the names of the model's classes");
+}
+
+static bool is_word(const char *type)
+{
+    return type[0] && strlen(type) < 60 && !type[strspn(type, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.")];
+}
+
+enum err_code program_arch(const struct image *library, const struct json *config, const struct modeling_file *files, uint32_t n_files,
+                           struct arena *arena, struct arch *ret, struct err *err)
+{
+    const char *type = json_str(json_get(config, "model_type")), *first = json_str(json_first(json_get(config, "architectures")));
+    struct program_source *from = arena_new(arena, struct program_source);
+    struct arch a = {.program = from, .family = FAMILY_COUNT, .num_labels = 2, .quantization = "", .pad_token_id = -1, .fixed_depth = true};
+    struct naming n = {.arena = arena, .files = files, .n_files = n_files, .err = err};
+    enum err_code rc;
+
+    a.model_type = type && is_word(type) ? arena_str(arena, type, strlen(type)) : "";
+    a.architecture = first ? arena_str(arena, first, strlen(first)) : "";
+    a.saved = saved_of(config);
+    if (!from || !a.model_type || !a.architecture)
+        return err_set(err, ERR_NOMEM, "", "no room for the model's program");
+    if (type && !a.model_type[0])
+        return err_set(err, ERR_FIELD_VALUE, "/config/model_type", "'%.40s' is no name of a model type", type);
+    *from = (struct program_source){.run = &script_program, .image = library, .config = config, .files = n_files ? files : NULL, .n_files = n_files};
+    rc = read_names(&n, config, a.model_type[0] ? a.model_type : "request", from);
+    if (!rc && n_files)
+        rc = read_files(&n, library, &from->image);
+    if (rc)
+        return rc;
+    rc = look(from, arena, &a, err);
+    if (rc)
+        return at_file(err, files, n_files);
+    *ret = a;
+    return ERR_OK;
+}

@@ -1,0 +1,38 @@
+/*
+ * modeling.h - a model whose program is text in the language: the files of a request, or a family that is written in it alone.
+ *
+ * Purpose   what a question needs before its first run: the library that such texts import from, and the sizes that everything beside memory asks of
+ *           a model. The runs themselves are program.h's.
+ * Image     the builtin library and families, compiled once: program_image(). Files of a request are compiled on top of it, once a request.
+ * Errors    what the language says, with file, line and construct (err.h), at /modeling/FILE, /modeling or /config.
+ */
+#ifndef MODELS_MODELING_H
+#define MODELS_MODELING_H
+
+#include "config/arch.h"
+
+#include <stddef.h>
+
+struct image;
+struct json;
+
+/* A file that came with the request: "modeling_x.py". */
+struct modeling_file {
+    const char *name, *text;
+    size_t bytes;
+};
+
+MUST_CHECK enum err_code program_image(struct arena *arena, const struct image **ret, struct err *err); /* nobody else uses the arena meanwhile */
+
+/* A family that is in the language has one. */
+bool program_is_builtin(const char *model_type);
+
+/*
+ * A model whose program is text: of the files that came, the classes that the config's auto_map names (without one: architectures[0], in the file
+ * that has it); with no files a family that is in the language. The config is read by its own class, sizes are those of the model that the classes
+ * make. `library`, `config` and `files` are kept by reference, as long as *ret is used.
+ */
+MUST_CHECK enum err_code program_arch(const struct image *library, const struct json *config, const struct modeling_file *files, uint32_t n_files,
+                                      struct arena *arena, struct arch *ret, struct err *err);
+
+#endif
