@@ -94,11 +94,11 @@ static enum err_code add_release(struct image *im, const struct installed *from,
     char text[256];
     enum err_code rc;
 
-    (void)snprintf(text, sizeof text, "__version__ = '%.40s'\n", from->version);
+    (void)snprintf(text, sizeof text, "__version__ = '%.40s'\n", from->release);
     rc = image_source(im, "transformers", "transformers", text, strlen(text), true, err);
     if (rc)
         return rc;
-    (void)snprintf(text, sizeof text, "import torch\ntorch.__version__ = '%.40s'\n", from->torch);
+    (void)snprintf(text, sizeof text, "import torch\ntorch.__version__ = '%.40s'\n", from->torch_text);
     return image_source(im, "_release", "_release", text, strlen(text), false, err);
 }
 
@@ -201,7 +201,7 @@ enum err_code installed_classes(const struct installed *from, const char *model_
         return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for this model");
     if (!model || !config)
         return err_set(err, ERR_ARCH_UNKNOWN, "/model_type", "transformers %.20s, as installed, has no causal language model of the type '%.80s'",
-                       from->version, model_type);
+                       from->release, model_type);
     if (!folder) {
         folder = model_type;
     }

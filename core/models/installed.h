@@ -18,7 +18,7 @@ struct installed {
      * Both stay where they are while the script does. */
     bool (*read)(void *of, const char *path, const char **ret_name, const char **text, size_t *bytes);
     void *of;
-    const char *version, *torch; /* "5.23.0": of its __init__.py; what `torch.__version__` says */
+    const char *release, *torch_text; /* "5.23.0": of its __init__.py; what `torch.__version__` says */
 };
 
 /* Natives and what stands around the files; lives in `arena`. */

@@ -430,6 +430,7 @@ static const struct script_native functions[] = {
     {"tanh", f_unary, "input", UNARY_FN_TANH, NATIVE_PLAIN},
     {"cross_entropy", f_cross_entropy, "input, target, weight=, size_average=, ignore_index=, reduce=, reduction=, label_smoothing=", 0,
      NATIVE_PLAIN},
+    {"grouped_mm", f_grouped_mm, "mat_a, mat_b, offs=, bias=, *, out_dtype=", 0, NATIVE_PLAIN},
     {"pad", f_pad, "input, pad, mode=, value=", 0, NATIVE_PLAIN},
     {"scaled_dot_product_attention", f_attention, "query, key, value, attn_mask=, dropout_p=, is_causal=, scale=, enable_gqa=", 0,
      NATIVE_PLAIN},

@@ -1,5 +1,5 @@
 /* tensor_math.c - operators between tensors and numbers, and what is known of their results. */
-#include "natives/tensor.h"
+#include "natives/functions.h"
 
 #include <math.h>
 
@@ -205,6 +205,22 @@ static val between(struct script *s, struct run *r, enum script_binary op, const
     }
 }
 
+/* a op= b where a gradient passes */
+static sv write_into(struct script *s, enum script_binary op, sv a, sv b)
+{
+    static const struct script_native ops[BINARY_COUNT] = {
+        [BINARY_ADD] = {.name = "add_", .data = OP_ADD},
+        [BINARY_SUB] = {.name = "sub_", .data = OP_SUB},
+        [BINARY_MUL] = {.name = "mul_", .data = OP_MUL},
+        [BINARY_DIV] = {.name = "div_", .data = OP_DIV},
+    };
+    const struct script_args args = {.v = (sv[]){a, b}, .n = 2, .def = &ops[op]};
+
+    if (!ops[op].name)
+        return script_leave(s, "an operator that writes into a tensor that wants a gradient");
+    return m_write_with(s, &args);
+}
+
 sv tensor_binary(struct script *s, enum script_binary op, sv a, sv b, bool in_place)
 {
     struct operand x, y;
@@ -228,8 +244,8 @@ sv tensor_binary(struct script *s, enum script_binary op, sv a, sv b, bool in_pl
         x.t->content = c; /* written over: no storage is made */
         return sv_keep(a);
     }
-    if (in_place)
-        return script_leave(s, "an operator that writes into a tensor that wants a gradient");
+    if (in_place && x.t)
+        return write_into(s, op, a, b);
     if (becomes_float(op, &x, &y))
         out = pointwise_op(r,
                            op == BINARY_MUL   ? OP_MUL

@@ -24,6 +24,13 @@ static val T(struct back *b, val v)
     return v;
 }
 
+/* A function that the formula calls returns: its temporaries die. */
+static void T_end(struct back *b)
+{
+    while (b->n_temps)
+        value_unref(b->r, b->temp[--b->n_temps]);
+}
+
 /* The gradient of input `edge`; a value that is passed on is held once more, one that nobody wants dies with the formula. */
 static void put(struct back *b, int edge, val v)
 {
@@ -134,7 +141,8 @@ void back_div(struct back *b)
         val once = T(b, point(b, OP_DIV, saved(b, 1), saved(b, 0)));
         val twice = T(b, point(b, OP_DIV, once, saved(b, 0)));
 
-        put(b, 1, point(b, OP_MUL, negative, twice));
+        put(b, 1, point(b, OP_MUL, negative, twice)); /* div_tensor_other_grad */
+        T_end(b);
     }
     if (need(b, 0))
         put(b, 0, point(b, OP_DIV, b->grad[0], saved(b, 0)));

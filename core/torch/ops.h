@@ -77,6 +77,12 @@ val index_rows(struct run *r, val table, val ids); /* table[ids] of a table with
 val index_first(struct run *r, enum op op, val x, val indices); /* rows of x: OP_INDEX is x[indices], OP_INDEX_FIRST flash-attn's own */
 val index_put_first(struct run *r, val x, val indices, int64_t rows); /* zeros of so many rows, those of x put among them */
 
+/* routing to experts: experts.c */
+void topk(struct run *r, val a, int64_t k, val ret[2]); /* values and places, of the last dimension */
+void sort_integers(struct run *r, val a, val ret[2]);   /* the same */
+val grouped_mm(struct run *r, val a, val b, val offs);  /* [tokens, inner] times [experts, inner, columns] by group */
+val write_in_place(struct run *r, enum op op, val a, val b); /* a op= b for OP_ADD, OP_SUB, OP_MUL, OP_DIV; b 0: a number */
+
 /* shapes */
 val view(struct run *r, val a, int ndim, const int64_t *size);
 val reshape(struct run *r, val a, int ndim, const int64_t *size);

@@ -140,25 +140,43 @@ static int failed(const char *what, const struct err *err)
     return 1;
 }
 
+static uint8_t no_period[ARCH_MAX_LAYERS];
+
 /* A type without a builtin family is measured by the sizes of one that has. */
 static bool read_arch(const struct json *config, const char *text, struct arena *room, struct arch *arch, struct err *err)
 {
     static const char type[] = "\"model_type\"";
+    static const char *const needed[][2] = {
+        {"intermediate_size", "1024"}, {"hidden_size", "1024"}, {"num_attention_heads", "8"}, {"vocab_size", "1024"}};
+    static const char *const counts[] = {"n_layer", "num_layers", "n_layers"};
+    int64_t layers = 0;
     struct json *other;
     const char *at;
     char *changed;
 
     if (!arch_parse(config, room, arch, err))
         return true;
-    changed = calloc(1, strlen(text) + 256);
+    changed = calloc(1, strlen(text) + 1024);
     at = strchr(text, '{');
-    (void)sprintf(changed, "{\"model_type\":\"llama\",\"intermediate_size\":1024,");
-    strcat(changed, at + 1);
+    (void)sprintf(changed, "{\"model_type\":\"llama\"");
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        if (!json_get(config, needed[i][0]))
+            (void)sprintf(changed + strlen(changed), ",\"%s\":%s", needed[i][0], needed[i][1]);
+    for (size_t i = 0; !json_get(config, "num_hidden_layers") && i < sizeof counts / sizeof *counts; i++)
+        if (json_int64(json_get(config, counts[i]), &layers)) {
+            (void)sprintf(changed + strlen(changed), ",\"num_hidden_layers\":%d", (int)layers);
+            break;
+        }
+    strcat(strcat(changed, ","), at + 1);
     at = strstr(changed + 30, type);
     if (at)
         memcpy(changed + (at - changed), "\"xodel_type\"", sizeof type - 1);
     err->code = ERR_OK;
-    return !json_parse(changed, strlen(changed), &json_limits_config, &other, err) && !arch_parse(other, room, arch, err);
+    if (json_parse(changed, strlen(changed), &json_limits_config, &other, err) || arch_parse(other, room, arch, err))
+        return false;
+    memset(no_period + 1, 1, sizeof no_period - 1); /* which layers are alike is not known: all are walked */
+    arch->layer_kinds = no_period;
+    return true;
 }
 
 int main(int argc, char **argv)
@@ -166,7 +184,7 @@ int main(int argc, char **argv)
     struct arena image_room, room;
     struct json *config, *options;
     struct program_source source = {.run = &script_program};
-    struct installed from = {.read = read_installed, .torch = "2.15.0"};
+    struct installed from = {.read = read_installed, .torch_text = "2.15.0"};
     struct script_host host = {.source = installed_source, .files = &from};
     struct trainer *t = calloc(1, sizeof *t);
     struct arch arch;
@@ -192,7 +210,7 @@ int main(int argc, char **argv)
         printf("no transformers in %s\n", root);
         return 1;
     }
-    from.version = version;
+    from.release = version;
     text = slurp(argv[2], &bytes);
     if (!text || json_parse(text, bytes, &json_limits_config, &config, &err))
         return failed("config", &err);

@@ -1,0 +1,108 @@
+/* routing.c - top k, sorting, histograms, grouped products, operators that write into their tensor: what experts are made of. */
+#include "natives/functions.h"
+
+enum { TOPK_ONE_BLOCK = 20000 }; /* TensorTopK.cpp should_use_sort, sbtopk: wider slices take scratch */
+
+static sv pair(struct script *s, struct run *r, val two[2])
+{
+    return run_dead(r) ? run_failed(s, r) : tensors_of(s, r, 2, two, content_unknown());
+}
+
+/* topk(x, k, dim=-1) */
+sv f_topk(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = need_tensor(s, a->v[0], "topk");
+    int64_t k = 0;
+    int dim;
+    val two[2];
+
+    if (!t)
+        return sv_null();
+    dim = shape_of(t)->ndim - 1;
+    if (!int_arg(s, a->v[1], &k) || !dim_arg(s, t, a->v[2], &dim))
+        return sv_null();
+    if (dim != shape_of(t)->ndim - 1 || shape_of(t)->size[dim] > TOPK_ONE_BLOCK)
+        return script_leave(s, "topk() but of the last dimension, of at most %d", TOPK_ONE_BLOCK);
+    if (k < 0 || k > shape_of(t)->size[dim])
+        return script_raise(s, EXC_RuntimeError, "selected index k out of range");
+    topk(t->run, value_in(t), k, two);
+    return pair(s, t->run, two);
+}
+
+/* sort(x) and argsort(x) of integers of one dimension */
+sv f_sort(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = need_tensor(s, a->v[0], a->def->name);
+    val two[2];
+
+    if (!t)
+        return sv_null();
+    if (shape_of(t)->ndim != 1 || dtype_is_float((enum dtype)shape_of(t)->dtype))
+        return script_leave(s, "%s() but of integers in one dimension", a->def->name);
+    sort_integers(t->run, value_in(t), two);
+    if (!a->def->data)
+        return pair(s, t->run, two);
+    consume(t->run, two[0]);
+    return wrap(s, t->run, two[1]);
+}
+
+/* histc(x, bins): what falls where is data, how many bins there are is not */
+sv f_histc(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = need_tensor(s, a->v[0], "histc");
+    int64_t bins = 100;
+
+    if (!t || !int_arg(s, a->v[1], &bins))
+        return sv_null();
+    return wrap(s, t->run, factory(t->run, OP_HISTC, (enum dtype)shape_of(t)->dtype, SHAPE(bins)));
+}
+
+/* grouped_mm(a, b, offs=): tokens times the matrix of their expert */
+sv f_grouped_mm(struct script *s, const struct script_args *a)
+{
+    struct tensor *x = need_tensor(s, a->v[0], "grouped_mm"), *w = x ? need_tensor(s, a->v[1], "grouped_mm") : NULL,
+                  *offs = w ? need_tensor(s, a->v[2], "grouped_mm") : NULL;
+
+    if (!offs)
+        return sv_null();
+    if (sv_given(a->v[3]) || shape_of(x)->ndim != 2 || shape_of(w)->ndim != 3)
+        return script_leave(s, "grouped_mm() with a bias, or but of [tokens, inner] and [experts, inner, columns]");
+    if (shape_of(x)->size[1] != shape_of(w)->size[1])
+        return script_raise(s, EXC_RuntimeError, "contraction dimension of mat_a and mat_b must match");
+    if (shape_of(x)->dtype != shape_of(w)->dtype)
+        return script_raise(s, EXC_RuntimeError, "Expected mat_a and mat_b to have the same dtype");
+    return wrap(s, x->run, grouped_mm(x->run, value_in(x), value_in(w), value_in(offs)));
+}
+
+/* The tensor goes on as what was written into it. */
+static sv become(struct script *s, struct tensor *t, sv self, val out)
+{
+    val old = t->v;
+
+    if (run_dead(t->run))
+        return run_failed(s, t->run);
+    t->v = owned(t->run, out);
+    t->content = content_unknown();
+    value_unref(t->run, old);
+    return sv_keep(self);
+}
+
+/* x.add_(y), x += y: y a tensor or a number */
+sv m_write_with(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = need_tensor(s, a->v[0], a->def->name), *other = t ? as_tensor(s, a->v[1]) : NULL;
+    val b;
+
+    if (!t)
+        return sv_null();
+    if (a->n > 2 && sv_given(a->v[2]))
+        return script_leave(s, "%s() with alpha", a->def->name);
+    if (t->param && !t->v)
+        return script_leave(s, "%s() of a parameter", a->def->name);
+    if (!shape_of(t)->requires_grad && !(other && shape_of(other)->requires_grad && t->run->grad_enabled)) {
+        t->content = content_unknown();
+        return sv_keep(a->v[0]);
+    }
+    b = other && on_device(natives_of(s), other) && shape_of(other)->ndim ? value_in(other) : 0;
+    return become(s, t, a->v[0], write_in_place(t->run, (enum op)a->def->data, value_in(t), b));
+}

@@ -1,0 +1,179 @@
+/* experts.c - what routes tokens to experts: top k, sorting, histograms, products by group, operators that write into their first argument. */
+#include "torch/autograd.h"
+
+#include <string.h>
+
+/* ----------------------------------------------------------------------------------------------------------- selection */
+/* TensorTopK.cu: one block a slice, sorted in place; slices that many blocks share take scratch and are refused by the caller. */
+void topk(struct run *r, val a, int64_t k, val ret[2])
+{
+    uint32_t node = attach(r, OP_TOPK, 1, &a);
+    int64_t size[MAX_DIMS];
+    int nd = r->values[a].ndim;
+
+    ret[0] = ret[1] = 0;
+    if (run_dead(r))
+        return;
+    memcpy(size, r->values[a].size, sizeof size);
+    size[nd - 1] = k;
+    ret[0] = value_empty(r, OP_TOPK, dtype_of(r, a), nd, size);
+    ret[1] = value_empty(r, OP_TOPK, DTYPE_INT64, nd, size);
+    launch(r, OP_TOPK, ret[0], 1, &a);
+    if (node)
+        meta_of(r, node, 0, a);
+    save(r, node, ret[1]);
+    attach_output(r, node, ret[0], 0);
+    consume(r, a);
+}
+
+/* FunctionsManual.h value_selecting_reduction_backward: zeros, scattered into */
+void back_topk(struct back *b)
+{
+    const struct value *of = &b->r->values[b->r->nodes[b->node].meta[0]];
+    val zeros = factory(b->r, OP_ZEROS, dtype_of(b->r, b->grad[0]), of->ndim, of->size);
+
+    launch(b->r, OP_SCATTER, zeros, 1, b->grad);
+    b->r->values[zeros].floating = false;
+    b->out[0] = zeros;
+}
+
+/* cuda/Sort.cpp: up to 4096 in one block over an arange, beyond with cub's radix sort of all 64 bits; Sorting.cpp of one dimension */
+enum { SORT_SMALL = 4096, SORT_TILE_PAIRS = 3840 };
+
+void sort_integers(struct run *r, val a, val ret[2])
+{
+    int64_t n = size_of(r, a, -1);
+    uint64_t bytes = (uint64_t)numel(r, a) * 8;
+
+    ret[0] = value_empty(r, OP_SORT, dtype_of(r, a), r->values[a].ndim, r->values[a].size);
+    ret[1] = value_empty(r, OP_SORT, DTYPE_INT64, r->values[a].ndim, r->values[a].size);
+    if (n <= SORT_SMALL) {
+        scratch(r, OP_ARANGE, (uint64_t)n * 8);
+    } else {
+        uint32_t places = scratch_take(r, OP_SORT, bytes, MARK_NONE);
+
+        scratch(r, OP_SORT, (uint64_t)(2 * round_up((int64_t)bytes, 256) + div_up(n, SORT_TILE_PAIRS) * 1024 + 8 * 2048 + 511));
+        scratch_give(r, places);
+    }
+    launch(r, OP_SORT, ret[0], 1, &a);
+    consume(r, a);
+}
+
+/* ------------------------------------------------------------------------------------------------------ grouped products */
+/* Rows end at 16 bytes: GroupedMMUtils.h create_grouped_gemm_output_tensor */
+static val grouped_output(struct run *r, enum dtype dtype, int nd, const int64_t *size)
+{
+    int64_t wide[MAX_DIMS], align = 16 / (int64_t)dtype_bytes(dtype);
+    struct value *x;
+    val out;
+
+    memcpy(wide, size, sizeof wide);
+    wide[nd - 1] = round_up(wide[nd - 1], align);
+    out = value_empty(r, OP_GROUPED_MM, dtype, nd, wide);
+    x = &r->values[out];
+    if (out && wide[nd - 1] != size[nd - 1]) {
+        x->size[nd - 1] = size[nd - 1];
+        x->contiguous = false;
+    }
+    return out;
+}
+
+/* flops of `rows` tokens, each times one expert's matrix */
+static void launch_grouped(struct run *r, val out, val a, val b, int64_t rows, int64_t inner, int64_t columns)
+{
+    uint64_t bytes = (uint64_t)(numel(r, a) + numel(r, b) + numel(r, out)) * dtype_bytes(dtype_of(r, out));
+
+    if (r->work)
+        work_add(r, OP_GROUPED_MM, 2 * (uint64_t)rows * (uint64_t)inner * (uint64_t)columns, bytes, 1);
+}
+
+val grouped_mm(struct run *r, val a, val b, val offs)
+{
+    val in[2] = {a, b}, out;
+    uint32_t node = attach(r, OP_GROUPED_MM, 2, in);
+
+    if (run_dead(r))
+        return 0;
+    if (node) { /* whether the weights are a transposed view decides how their gradient lies */
+        r->nodes[node].at.dim = r->values[b].stride[1] == 1;
+        r->nodes[node].at.i[0] = size_of(r, b, 0);
+    }
+    if (wants_grad(r, a))
+        save(r, node, b);
+    save(r, node, offs);
+    if (wants_grad(r, b))
+        save(r, node, a);
+    out = grouped_output(r, dtype_of(r, a), SHAPE(size_of(r, a, 0), size_of(r, b, 2)));
+    launch_grouped(r, out, a, b, size_of(r, a, 0), size_of(r, a, 1), size_of(r, b, 2));
+    attach_output(r, node, out, 0);
+    consume(r, a);
+    consume(r, b);
+    consume(r, offs);
+    return out;
+}
+
+static bool needs(const struct back *b, int edge)
+{
+    return b->r->nodes[b->node].edge[edge].node != 0;
+}
+
+static void hand(struct back *b, int edge, val v)
+{
+    b->r->values[v].floating = false;
+    b->out[edge] = v;
+}
+
+/* FunctionsManual.cpp _grouped_mm_mat2_backward, _grouped_mm_mat1_backward */
+void back_grouped_mm(struct back *b)
+{
+    struct run *r = b->r;
+    struct node *n = &r->nodes[b->node];
+    bool both = needs(b, 0) && needs(b, 1);
+    val g = b->grad[0], weight = needs(b, 0) ? b->saved[0] : 0, x = needs(b, 1) ? b->saved[both ? 2 : 1] : 0, out;
+    int64_t rows = size_of(r, g, 0), columns = size_of(r, g, 1);
+
+    if (needs(b, 1)) {
+        int64_t experts = n->at.i[0], inner = size_of(r, x, 1);
+
+        if (n->at.dim) /* (grad' x)' */
+            out = transpose(r, grouped_output(r, dtype_of(r, g), SHAPE(experts, columns, inner)), 1, 2);
+        else
+            out = grouped_output(r, dtype_of(r, g), SHAPE(experts, inner, columns));
+        launch_grouped(r, out, g, x, rows, inner, columns);
+        hand(b, 1, out);
+    }
+    if (needs(b, 0)) {
+        out = grouped_output(r, dtype_of(r, g), SHAPE(rows, size_of(r, weight, 1)));
+        launch_grouped(r, out, g, weight, rows, columns, size_of(r, weight, 1));
+        hand(b, 0, out);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------------------- in place */
+/* a op= b: a keeps its storage. What the formula needs of the old a is cloned before: VariableType's original_self. */
+val write_in_place(struct run *r, enum op op, val a, val b)
+{
+    val in[2] = {a, b}, old = 0, out;
+    uint32_t node = attach(r, op, b ? 2 : 1, in);
+    bool multiplies = op == OP_MUL || op == OP_DIV;
+
+    if (run_dead(r))
+        return 0;
+    if (multiplies && b && wants_grad(r, b)) {
+        old = value_empty(r, OP_CLONE, dtype_of(r, a), r->values[a].ndim, r->values[a].size);
+        launch(r, OP_CLONE, old, 1, &a);
+    }
+    if (b && (op == OP_DIV || (op == OP_MUL && wants_grad(r, a))))
+        save(r, node, b);
+    if (old)
+        save(r, node, old);
+    consume(r, old);
+    out = value_alias(r, a);
+    launch(r, op, out, b ? 2 : 1, in);
+    for (int k = 0; k < 2 && node && in[k]; k++)
+        if (numel(r, in[k]) != numel(r, out) || dtype_of(r, in[k]) != dtype_of(r, out))
+            meta_of(r, node, k, in[k]);
+    attach_output(r, node, out, 0);
+    consume(r, b);
+    return out;
+}
