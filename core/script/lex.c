@@ -6,31 +6,36 @@
 
 static const struct {
     const char *text;
+    size_t bytes;
     enum token kind;
 } keywords[] = {
-#define KEYWORD(id, text) {text, T_##id},
+#define KEYWORD(id, text) {text, sizeof(text) - 1, T_##id},
 #include "script/keywords.def"
 #undef KEYWORD
 };
 
-/* The longest first. */
+/* Of one character, by itself; of more, the longest first: only what one of = * / < > . follows can be longer. */
+static const uint8_t single[128] = {
+    ['+'] = T_PLUS,  ['-'] = T_MINUS, ['*'] = T_STAR,  ['/'] = T_SLASH, ['%'] = T_PERCENT, ['@'] = T_AT,
+    ['&'] = T_AMPER, ['|'] = T_BAR,   ['^'] = T_CARET, ['~'] = T_TILDE, ['<'] = T_LT,      ['>'] = T_GT,
+    ['('] = T_LPAR,  [')'] = T_RPAR,  ['['] = T_LSQB,  [']'] = T_RSQB,  ['{'] = T_LBRACE,  ['}'] = T_RBRACE,
+    [','] = T_COMMA, [':'] = T_COLON, [';'] = T_SEMI,  ['.'] = T_DOT,   ['='] = T_ASSIGN,  ['!'] = T_BANG,
+};
 static const struct {
     char text[4];
+    uint8_t bytes;
     enum token kind;
-} operators[] = {
-    {"**=", T_DSTAR_IS}, {"//=", T_DSLASH_IS}, {"<<=", T_LSHIFT_IS}, {">>=", T_RSHIFT_IS}, {"...", T_ELLIPSIS}, {"**", T_DSTAR},
-    {"//", T_DSLASH},    {"<<", T_LSHIFT},     {">>", T_RSHIFT},     {"<=", T_LE},         {">=", T_GE},        {"==", T_EQ},
-    {"!=", T_NE},        {"->", T_ARROW},      {":=", T_WALRUS},     {"+=", T_PLUS_IS},    {"-=", T_MINUS_IS},  {"*=", T_STAR_IS},
-    {"/=", T_SLASH_IS},  {"%=", T_PERCENT_IS}, {"@=", T_AT_IS},      {"&=", T_AMPER_IS},   {"|=", T_BAR_IS},    {"^=", T_CARET_IS},
-    {"+", T_PLUS},       {"-", T_MINUS},       {"*", T_STAR},        {"/", T_SLASH},       {"%", T_PERCENT},    {"@", T_AT},
-    {"&", T_AMPER},      {"|", T_BAR},         {"^", T_CARET},       {"~", T_TILDE},       {"<", T_LT},         {">", T_GT},
-    {"(", T_LPAR},       {")", T_RPAR},        {"[", T_LSQB},        {"]", T_RSQB},        {"{", T_LBRACE},     {"}", T_RBRACE},
-    {",", T_COMMA},      {":", T_COLON},       {";", T_SEMI},        {".", T_DOT},         {"=", T_ASSIGN},     {"!", T_BANG},
+} longer[] = {
+    {"**=", 3, T_DSTAR_IS}, {"//=", 3, T_DSLASH_IS}, {"<<=", 3, T_LSHIFT_IS}, {">>=", 3, T_RSHIFT_IS}, {"...", 3, T_ELLIPSIS},
+    {"**", 2, T_DSTAR},     {"//", 2, T_DSLASH},     {"<<", 2, T_LSHIFT},     {">>", 2, T_RSHIFT},     {"<=", 2, T_LE},
+    {">=", 2, T_GE},        {"==", 2, T_EQ},         {"!=", 2, T_NE},         {"->", 2, T_ARROW},      {":=", 2, T_WALRUS},
+    {"+=", 2, T_PLUS_IS},   {"-=", 2, T_MINUS_IS},   {"*=", 2, T_STAR_IS},    {"/=", 2, T_SLASH_IS},   {"%=", 2, T_PERCENT_IS},
+    {"@=", 2, T_AT_IS},     {"&=", 2, T_AMPER_IS},   {"|=", 2, T_BAR_IS},     {"^=", 2, T_CARET_IS},
 };
 
 static bool name_starts(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (unsigned char)c >= 0x80;
+    return ((unsigned)(c | 0x20) - 'a' < 26) || c == '_' || (unsigned char)c >= 0x80;
 }
 
 static bool name_goes_on(char c)
@@ -178,8 +183,12 @@ static size_t string_prefix(const struct lex *l)
 {
     size_t n = 0;
 
-    while (n < 3 && strchr("rRbBuUfF", peek(l, n)) && peek(l, n))
-        n++;
+    for (; n < 3; n++) {
+        char c = ascii_lower(peek(l, n));
+
+        if (c != 'r' && c != 'b' && c != 'u' && c != 'f')
+            break;
+    }
     return peek(l, n) == '"' || peek(l, n) == '\'' ? n : SIZE_MAX;
 }
 
@@ -224,49 +233,69 @@ static void string(struct lex *l, size_t prefix)
     l->line_start = line_start;
 }
 
-static void name(struct lex *l)
+/* Where keywords of a first character begin. */
+static size_t first_keyword(char c)
 {
-    size_t n = 1, lo = 0, hi = sizeof keywords / sizeof *keywords;
+    size_t lo = 0, hi = sizeof keywords / sizeof *keywords;
 
-    while (name_goes_on(peek(l, n)))
-        n++;
-    take(l, T_NAME, n);
     while (lo < hi) {
         size_t mid = (lo + hi) / 2;
-        int order = strncmp(l->text, keywords[mid].text, n);
 
-        if (!order && keywords[mid].text[n])
-            order = -1;
-        if (!order) {
-            l->kind = keywords[mid].kind;
-            return;
-        }
-        if (order < 0)
-            hi = mid;
-        else
+        if (keywords[mid].text[0] < c)
             lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+static void name(struct lex *l)
+{
+    enum { LONGEST = 8 }; /* "continue", "nonlocal" */
+    const char *at = l->at + 1;
+    size_t n;
+
+    while (at < l->end && name_goes_on(*at))
+        at++;
+    n = (size_t)(at - l->at);
+    take(l, T_NAME, n);
+    for (size_t i = n <= LONGEST ? first_keyword(*l->text) : SIZE_MAX; i < sizeof keywords / sizeof *keywords; i++) {
+        if (keywords[i].text[0] != *l->text)
+            break;
+        if (keywords[i].bytes == n && memcmp(keywords[i].text, l->text, n) == 0)
+            l->kind = keywords[i].kind;
+    }
+}
+
+/* A bracket changes what line ends are. */
+static void bracket(struct lex *l)
+{
+    if (l->kind == T_LPAR || l->kind == T_LSQB || l->kind == T_LBRACE) {
+        if (++l->parens > LEX_PARENS)
+            bad(l, "too many nested parentheses");
+    } else if (l->kind == T_RPAR || l->kind == T_RSQB || l->kind == T_RBRACE) {
+        l->parens -= l->parens > 0;
     }
 }
 
 static void operator(struct lex *l)
 {
     size_t room = (size_t)(l->end - l->at);
+    char c = *l->at, after = peek(l, 1);
+    enum token kind = (unsigned char)c < 128 ? (enum token)single[(unsigned char)c] : T_END;
 
-    for (size_t i = 0; i < sizeof operators / sizeof *operators; i++) {
-        size_t n = strlen(operators[i].text);
-
-        if (n > room || memcmp(l->at, operators[i].text, n) != 0)
-            continue;
-        take(l, operators[i].kind, n);
-        if (l->kind == T_LPAR || l->kind == T_LSQB || l->kind == T_LBRACE) {
-            if (++l->parens > LEX_PARENS)
-                bad(l, "too many nested parentheses");
-        } else if (l->kind == T_RPAR || l->kind == T_RSQB || l->kind == T_RBRACE) {
-            l->parens -= l->parens > 0;
-        }
+    if (after == '=' || after == '*' || after == '/' || after == '<' || after == '>' || after == '.')
+        for (size_t i = 0; i < sizeof longer / sizeof *longer; i++)
+            if (longer[i].text[0] == c && longer[i].bytes <= room && memcmp(l->at, longer[i].text, longer[i].bytes) == 0) {
+                take(l, longer[i].kind, longer[i].bytes);
+                return;
+            }
+    if (kind == T_END) {
+        bad(l, "invalid character");
         return;
     }
-    bad(l, "invalid character");
+    take(l, kind, 1);
+    bracket(l);
 }
 
 void lex_next(struct lex *l)
