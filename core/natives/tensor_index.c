@@ -10,18 +10,13 @@ static int64_t clamp_index(int64_t i, int64_t n)
 /* The bounds of a slice over a dimension of n. */
 static bool bounds(struct script *s, sv slice_v, int64_t n, int64_t *start, int64_t *end, int64_t *step)
 {
-    static const char *const names[] = {"start", "stop", "step"};
     int64_t got[3] = {0, n, 1};
+    sv parts[3] = {0};
 
-    for (int i = 0; i < 3; i++) {
-        sv part = script_get(s, slice_v, script_symbol(s, names[i]));
-
-        if (!sv_ok(part) || !int_arg(s, part, &got[i])) {
-            sv_drop(s, part);
+    (void)slice_parts(slice_v, parts);
+    for (int i = 0; i < 3; i++)
+        if (!int_arg(s, parts[i], &got[i]))
             return false;
-        }
-        sv_drop(s, part);
-    }
     if (got[2] < 1) {
         (void)script_raise(s, EXC_ValueError, "step must be greater than zero");
         return false;

@@ -12,7 +12,7 @@ static const uint8_t kind_builtin[KIND_COUNT] = {
     [KIND_TRACE] = B_TRACE,  [KIND_FRAME] = B_FRAME,     [KIND_VIEW] = B_VIEW,         [KIND_ALIAS] = B_ALIAS,
     [KIND_MEMBER] = B_MEMBER};
 
-struct cls *class_of(const struct script *s, sv v)
+struct cls *class_of_any(const struct script *s, sv v)
 {
     static const uint8_t simple[] = {[SV_NULL] = B_NONE,
                                      [SV_NONE] = B_NONE,
@@ -84,7 +84,7 @@ static bool found_below_object(struct script *s, struct cls *c, enum symbol name
     return false;
 }
 
-uint32_t cls_has(struct script *s, struct cls *c)
+uint32_t cls_learn(struct script *s, struct cls *c)
 {
     static const struct {
         uint32_t has;
@@ -102,10 +102,6 @@ uint32_t cls_has(struct script *s, struct cls *c)
                 {HAS_NEXT, SYM_next},       {HAS_INIT, SYM_init},
                 {HAS_DELITEM, SYM_delitem}};
 
-    if (c->flags & CLS_SHARED)
-        return 0;
-    if (c->has_known)
-        return c->has;
     c->has = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (found_below_object(s, c, (enum symbol)rows[i].name))

@@ -32,7 +32,7 @@ static int param_at(const struct code *c, const struct str *name)
     for (uint32_t i = c->n_positional_only; i < n; i++)
         if (c->vars[i] == name)
             return (int)i;
-    for (uint32_t i = c->n_positional_only; i < n; i++)
+    for (uint32_t i = c->n_positional_only; !(name->h.flags & STR_SYMBOL) && i < n; i++)
         if (str_same(c->vars[i], name))
             return (int)i;
     return -1;
@@ -41,7 +41,7 @@ static int param_at(const struct code *c, const struct str *name)
 static bool bind_keyword(struct script *s, struct func *f, sv *locals, sv name, sv value, struct dict *kw)
 {
     const struct code *c = f->code;
-    struct str *t = as_str(name);
+    struct str *t = sv_is(name, KIND_STR) ? AS(str, name) : as_str(name);
     int at = t ? param_at(c, t) : -1;
 
     if (!t) {
@@ -110,6 +110,10 @@ bool bind_args(struct script *s, struct func *f, sv *locals, const sv *argv, uin
         kw = dict_make(s);
         if (!kw)
             return false;
+        if (n_kw && !dict_room(s, kw, n_kw < 4 ? 4 : n_kw)) {
+            sv_drop(s, sv_counted(kw));
+            return false;
+        }
         locals[params + (c->flags & CODE_REST ? 1 : 0)] = sv_counted(kw);
     }
     for (uint32_t i = 0; i < direct; i++)
@@ -130,6 +134,25 @@ bool bind_args(struct script *s, struct func *f, sv *locals, const sv *argv, uin
             sv_drop(s, argv[n + i]);
     }
     return ok && bind_defaults(s, f, locals, direct);
+}
+
+/* Of a simple function that is given its first n arguments: all other locals. False: an argument is missing, nothing is written. */
+bool defaults_fill(const struct func *f, uint32_t n, sv *locals)
+{
+    const struct code *code = f->code;
+    uint32_t given = 0, k = n;
+
+    if (n < code->n_args) {
+        const sv *defaults = sv_ok(f->defaults) ? seq_items(f->defaults, &given) : NULL;
+
+        if (!defaults || given > code->n_args || n + given < code->n_args)
+            return false;
+        for (defaults += n + given - code->n_args; k < code->n_args; k++)
+            locals[k] = sv_keep(*defaults++);
+    }
+    for (; k < code->n_all; k++)
+        locals[k] = sv_null();
+    return true;
 }
 
 struct frame *frame_push(struct script *s, const struct code *code)
@@ -173,11 +196,9 @@ sv call_func(struct script *s, struct func *f, const sv *argv, uint32_t n, uint3
     fr->module = f->module;
     fr->run = f->run;
     fr->entry = true;
-    if (code->flags & CODE_SIMPLE && n == code->n_args && !n_kw) {
+    if (code->flags & CODE_SIMPLE && !n_kw && n <= code->n_args && defaults_fill(f, n, fr->locals)) {
         for (uint32_t i = 0; i < n; i++)
             fr->locals[i] = sv_keep(argv[i]);
-        for (uint32_t i = n; i < code->n_all; i++)
-            fr->locals[i] = sv_null();
         ok = true;
     } else {
         s->sp = fr->sp;
@@ -210,18 +231,58 @@ static int name_at(const struct signature *g, const sv name)
     for (uint32_t i = g->n_positional_only; i < g->n; i++)
         if (g->names[i] == AS(str, name))
             return (int)i;
-    for (uint32_t i = g->n_positional_only; i < g->n; i++)
+    for (uint32_t i = g->n_positional_only; !(name.o->flags & STR_SYMBOL) && i < g->n; i++)
         if (str_same(g->names[i], AS(str, name)))
             return (int)i;
     return -1;
 }
 
+static sv missing_of_native(struct script *s, const struct native *f, const sv *p)
+{
+    const struct signature *g = f->signature;
+
+    for (uint32_t i = 0; i < g->n; i++)
+        if ((g->required >> i & 1) && !sv_ok(p[i]))
+            return script_raise(s, EXC_TypeError, "%s() missing required argument: '%s'", f->name->text, g->names[i]->text);
+    return sv_null();
+}
+
+/* Keywords into their places, what is left into a->kw. */
+static bool native_keywords(struct script *s, const struct native *f, sv *p, uint32_t *given, const sv *values, uint32_t n_kw,
+                            const sv *names, struct script_args *a, sv *kw, sv *kw_names)
+{
+    const struct signature *g = f->signature;
+
+    for (uint32_t i = 0; i < n_kw; i++) {
+        int k = sv_is(names[i], KIND_STR) ? name_at(g, names[i]) : -1;
+
+        if (k >= 0 && !sv_ok(p[k])) {
+            p[k] = values[i];
+            *given |= 1u << k;
+        } else if (k >= 0) {
+            (void)script_raise(s, EXC_TypeError, "%s() got multiple values for argument '%s'", f->name->text, g->names[k]->text);
+            return false;
+        } else if (g->kw && a->n_kw < SCRIPT_PARAMETERS) {
+            kw[a->n_kw] = values[i];
+            kw_names[a->n_kw++] = names[i];
+        } else if (g->kw) {
+            (void)script_leave(s, "more than %d further keywords to %s()", SCRIPT_PARAMETERS, f->name->text);
+            return false;
+        } else {
+            (void)script_raise(s, EXC_TypeError, "%s() got an unexpected keyword argument '%s'", f->name->text,
+                               as_str(names[i]) ? as_str(names[i])->text : "?");
+            return false;
+        }
+    }
+    return true;
+}
+
 static sv bound_call(struct script *s, const struct native *f, sv self, const sv *argv, uint32_t n, uint32_t n_kw, const sv *names)
 {
     const struct signature *g = f->signature;
-    struct script_args a = {.n = g->n, .def = f->def};
     sv p[SCRIPT_PARAMETERS], kw[SCRIPT_PARAMETERS], kw_names[SCRIPT_PARAMETERS];
-    uint32_t at = 0, from = 0;
+    struct script_args a = {.n = g->n, .def = f->def, .v = p, .kw = kw, .names = kw_names};
+    uint32_t at = 0, from = 0, given;
 
     if (sv_ok(self))
         p[at++] = self;
@@ -233,28 +294,11 @@ static sv bound_call(struct script *s, const struct native *f, sv self, const sv
     a.n_rest = n - from;
     if (a.n_rest && !g->rest)
         return too_many(s, f, n);
-    for (uint32_t i = 0; i < n_kw; i++) {
-        int k = sv_is(names[i], KIND_STR) ? name_at(g, names[i]) : -1;
-
-        if (k >= 0 && !sv_ok(p[k])) {
-            p[k] = argv[n + i];
-        } else if (k >= 0) {
-            return script_raise(s, EXC_TypeError, "%s() got multiple values for argument '%s'", f->name->text, g->names[k]->text);
-        } else if (g->kw && a.n_kw < SCRIPT_PARAMETERS) {
-            kw[a.n_kw] = argv[n + i];
-            kw_names[a.n_kw++] = names[i];
-        } else if (g->kw) {
-            return script_leave(s, "more than %d further keywords to %s()", SCRIPT_PARAMETERS, f->name->text);
-        } else
-            return script_raise(s, EXC_TypeError, "%s() got an unexpected keyword argument '%s'", f->name->text,
-                                as_str(names[i]) ? as_str(names[i])->text : "?");
-    }
-    for (uint32_t i = 0; i < g->n; i++)
-        if ((g->required >> i & 1) && !sv_ok(p[i]))
-            return script_raise(s, EXC_TypeError, "%s() missing required argument: '%s'", f->name->text, g->names[i]->text);
-    a.v = p;
-    a.kw = kw;
-    a.names = kw_names;
+    given = at < SCRIPT_PARAMETERS ? (1u << at) - 1 : UINT32_MAX;
+    if (n_kw && !native_keywords(s, f, p, &given, argv + n, n_kw, names, &a, kw, kw_names))
+        return sv_null();
+    if (g->required & ~given)
+        return missing_of_native(s, f, p);
     return f->def->fn(s, &a);
 }
 

@@ -255,6 +255,8 @@ struct entry *dict_find_name(const struct dict *d, const struct str *name)
         for (uint32_t i = 0; i < d->used; i++)
             if (d->entries[i].key.o == &name->h && d->entries[i].key.tag >= SV_OBJECT)
                 return &d->entries[i];
+        if (!(d->h.flags & DICT_OTHERS) && name->h.flags & STR_SYMBOL)
+            return NULL;
         for (uint32_t i = 0; i < d->used; i++)
             if (d->hashes[i] == hash && sv_is(d->entries[i].key, KIND_STR) && str_same(AS(str, d->entries[i].key), name))
                 return &d->entries[i];
@@ -330,8 +332,15 @@ static bool resize(struct script *s, struct dict *d, uint32_t cap)
     return true;
 }
 
+static bool is_symbol(sv key)
+{
+    return sv_is(key, KIND_STR) && key.o->flags & STR_SYMBOL;
+}
+
 static bool insert(struct script *s, struct dict *d, sv key, uint32_t hash, sv value)
 {
+    if (!is_symbol(key))
+        d->h.flags |= DICT_OTHERS;
     if (d->used == d->cap) {
         uint32_t cap = d->n + d->n / 2 + 4;
 
@@ -357,7 +366,7 @@ bool dict_put(struct script *s, struct dict *d, sv key, sv value)
     sv old;
 
     if (sv_is(key, KIND_STR)) {
-        hash = str_hash(AS(str, key));
+        hash = key.o->flags & STR_SYMBOL ? AS(str, key)->hash : str_hash(AS(str, key));
         e = dict_find_name(d, AS(str, key));
         there = e != NULL;
     } else {
@@ -432,6 +441,7 @@ sv dict_copy(struct script *s, const struct dict *d)
     if (!n)
         return sv_null();
     n->h.kind = d->h.kind;
+    n->h.flags = d->h.flags;
     if (d->h.kind == KIND_SET && d->h.cls == s->w->types[B_FROZENSET])
         n->h.cls = d->h.cls;
     if (d->n && !resize(s, n, d->n > 4 && d->n < DICT_SMALL ? DICT_SMALL : d->n)) {
@@ -449,6 +459,31 @@ sv dict_copy(struct script *s, const struct dict *d)
             put_index(n, n->used - 1);
     }
     return sv_counted(n);
+}
+
+bool dict_room(struct script *s, struct dict *d, uint32_t n)
+{
+    return d->cap >= n || resize(s, d, n > 4 && n < DICT_SMALL ? DICT_SMALL : n);
+}
+
+bool dict_add(struct script *s, struct dict *d, struct str *name, sv value)
+{
+    return insert(s, d, sv_forever(name), name->hash, value);
+}
+
+/* Of names into what has none of them yet, mostly nothing: as a copy. False: not that. */
+static bool merge_names(struct script *s, struct dict *d, const struct dict *from, bool *ret_ok)
+{
+    if (d->h.kind != KIND_DICT || (d->h.flags | from->h.flags) & DICT_OTHERS)
+        return false;
+    for (uint32_t i = 0; d->n && i < from->used; i++)
+        if (from->entries[i].key.tag != SV_NULL && dict_find_name(d, AS(str, from->entries[i].key)))
+            return false;
+    *ret_ok = dict_room(s, d, d->used + from->n);
+    for (uint32_t i = 0; *ret_ok && i < from->used; i++)
+        if (from->entries[i].key.tag != SV_NULL)
+            *ret_ok = insert(s, d, from->entries[i].key, from->hashes[i], from->entries[i].value);
+    return true;
 }
 
 static bool merge_one(struct script *s, struct dict *d, sv key, sv value, bool unique)
@@ -478,9 +513,12 @@ bool dict_merge(struct script *s, struct dict *d, sv from, bool unique)
 
     if (sv_is(from, KIND_DICT) && (!from.o->cls || !(cls_has(s, from.o->cls) & (HAS_ITER | HAS_GETITEM)))) {
         const struct dict *f = dict_ptr(from);
+        bool ok;
 
-        if (f == d)
+        if (f == d || !f->n)
             return true;
+        if (merge_names(s, d, f, &ok))
+            return ok;
         for (uint32_t i = 0; i < f->used; i++)
             if (f->entries[i].key.tag != SV_NULL && !merge_one(s, d, f->entries[i].key, f->entries[i].value, unique))
                 return false;

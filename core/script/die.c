@@ -42,6 +42,10 @@ static void release_instance(struct script *s, struct obj *o)
 
     if (c->native && c->native->die)
         c->native->die(s, o);
+    if (!slots && !x->dict && !(c->flags & (CLS_EXCEPTION | CLS_BOXED))) { /* a tensor, most of the time */
+        heap_give(s, o, c->bytes);
+        return;
+    }
     x->slots = NULL;
     o->aux = 0;
     if (c->flags & CLS_EXCEPTION)
@@ -194,36 +198,46 @@ static void release(struct script *s, struct obj *o)
     }
 }
 
+/* Nested too deeply: its turn comes. */
+static void defer(struct script *s, struct obj *o)
+{
+    if (s->n_dying == s->max_dying) {
+        uint32_t max = s->max_dying * 2 + 64;
+        struct obj **more = heap_take(s, max * sizeof *more);
+
+        if (!more)
+            return;
+        if (s->n_dying) {
+            memcpy(more, s->dying, s->n_dying * sizeof *more);
+            heap_give(s, s->dying, s->max_dying * sizeof *more);
+        }
+        s->dying = more;
+        s->max_dying = max;
+    }
+    s->dying[s->n_dying++] = o;
+}
+
+static void release_deferred(struct script *s)
+{
+    while (s->n_dying) {
+        s->die_depth++;
+        release(s, s->dying[--s->n_dying]);
+        s->die_depth--;
+    }
+}
+
 void script_die(struct script *s, struct obj *o)
 {
     if (s->over) /* its memory goes as a whole */
         return;
-    if (o->kind != KIND_CLASS && o->cls && o->kind <= KIND_INSTANCE && cls_has(s, o->cls) & HAS_DEL && !finalize(s, o))
+    if (o->cls && o->kind != KIND_CLASS && o->kind <= KIND_INSTANCE && cls_has(s, o->cls) & HAS_DEL && !finalize(s, o))
         return;
     if (s->die_depth >= DIE_DEPTH) {
-        if (s->n_dying == s->max_dying) {
-            uint32_t max = s->max_dying * 2 + 64;
-            struct obj **more = heap_take(s, max * sizeof *more);
-
-            if (!more)
-                return;
-            if (s->n_dying) {
-                memcpy(more, s->dying, s->n_dying * sizeof *more);
-                heap_give(s, s->dying, s->max_dying * sizeof *more);
-            }
-            s->dying = more;
-            s->max_dying = max;
-        }
-        s->dying[s->n_dying++] = o;
+        defer(s, o);
         return;
     }
     s->die_depth++;
     release(s, o);
-    s->die_depth--;
-    while (!s->die_depth && s->n_dying) {
-        o = s->dying[--s->n_dying];
-        s->die_depth++;
-        release(s, o);
-        s->die_depth--;
-    }
+    if (!--s->die_depth && s->n_dying)
+        release_deferred(s);
 }

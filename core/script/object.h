@@ -37,7 +37,8 @@ struct entry {
 
 /* In the order of insertion. Up to DICT_SMALL entries are searched one by one, more through an index. */
 enum { DICT_SMALL = 8 };
-struct dict { /* and set: values are SV_NONE */
+enum { DICT_OTHERS = 1 /* a key is no symbol: a name may be there as another string */ };
+struct dict { /* and set: values are SV_NONE; h.flags: DICT_OTHERS */
     struct obj h;
     uint32_t n, used, cap;
     uint32_t version; /* of its layout: where an entry lies */
@@ -469,10 +470,48 @@ struct script {
 };
 
 /* ---- heap: sizes up to 1 KB in steps of 16, larger ones by powers of two */
-void *heap_take(struct script *s, size_t bytes); /* NULL: no memory, and the script is over */
-void heap_give(struct script *s, void *p, size_t bytes);
-void *heap_zero(struct script *s, size_t bytes);
-void *obj_new(struct script *s, size_t bytes, enum kind kind); /* one reference, zeroed beyond its header? no: only its header is set */
+enum { HEAP_STEP = 16, HEAP_SMALL = HEAP_STEP * HEAP_CLASSES };
+void *heap_more(struct script *s, size_t bytes);
+void heap_give_large(struct script *s, void *p, size_t bytes);
+
+static inline void *heap_take(struct script *s, size_t bytes) /* NULL: no memory, and the script is over */
+{
+    size_t k = bytes ? (bytes - 1) / HEAP_STEP : 0;
+    void *p = k < HEAP_CLASSES ? s->free_lists[k].next : NULL;
+
+    if (!p)
+        return heap_more(s, bytes);
+    memcpy(&s->free_lists[k].next, p, sizeof(void *));
+    return p;
+}
+
+static inline void heap_give(struct script *s, void *p, size_t bytes)
+{
+    size_t k = bytes ? (bytes - 1) / HEAP_STEP : 0;
+
+    if (k >= HEAP_CLASSES) {
+        heap_give_large(s, p, bytes);
+        return;
+    }
+    memcpy(p, &s->free_lists[k].next, sizeof(void *));
+    s->free_lists[k].next = p;
+}
+
+static inline void *heap_zero(struct script *s, size_t bytes)
+{
+    void *p = heap_take(s, bytes);
+
+    return p ? memset(p, 0, bytes) : NULL;
+}
+
+static inline void *obj_new(struct script *s, size_t bytes, enum kind kind) /* one reference; nothing else is set beyond its header */
+{
+    struct obj *o = heap_take(s, bytes);
+
+    if (o)
+        *o = (struct obj){.refs = 1, .kind = (uint8_t)kind};
+    return o;
+}
 
 /* ---- strings */
 struct str *str_raw(struct script *s, size_t bytes); /* to be written; hash is not known */
@@ -525,7 +564,9 @@ int dict_find(struct script *s, const struct dict *d, sv key, struct entry **ret
 struct entry *dict_find_name(const struct dict *d, const struct str *name);        /* keys are symbols or strings */
 bool dict_put(struct script *s, struct dict *d, sv key, sv value);                 /* keeps both */
 bool dict_put_name(struct script *s, struct dict *d, struct str *name, sv value);
-int dict_remove(struct script *s, struct dict *d, sv key, sv *ret); /* takes it out: 1, 0, -1; ret NULL: it dies */
+bool dict_room(struct script *s, struct dict *d, uint32_t n);                /* for n entries in all */
+bool dict_add(struct script *s, struct dict *d, struct str *name, sv value); /* a symbol that is known not to be there */
+int dict_remove(struct script *s, struct dict *d, sv key, sv *ret);          /* takes it out: 1, 0, -1; ret NULL: it dies */
 void dict_clear(struct script *s, struct dict *d);
 void dict_release(struct script *s, struct dict *d);
 bool dict_merge(struct script *s, struct dict *d, sv from, bool unique); /* unique: TypeError for a key that is there */
@@ -543,9 +584,17 @@ bool index_of(struct script *s, sv key, int64_t length, const char *what, int64_
 sv slice_new(struct script *s, sv start, sv stop, sv step); /* takes them */
 
 /* ---- classes, attributes */
-struct cls *class_of(const struct script *s, sv v);
+struct cls *class_of_any(const struct script *s, sv v);
+static inline struct cls *class_of(const struct script *s, sv v)
+{
+    return sv_is_obj(v) && v.o->cls && v.o->kind != KIND_CLASS ? v.o->cls : class_of_any(s, v);
+}
 sv type_find(struct script *s, struct cls *c, const struct str *name); /* lent; along its order; SV_NULL: none */
-uint32_t cls_has(struct script *s, struct cls *c);
+uint32_t cls_learn(struct script *s, struct cls *c);
+static inline uint32_t cls_has(struct script *s, struct cls *c)
+{
+    return c->flags & CLS_SHARED ? 0 : c->has_known ? c->has : cls_learn(s, c);
+}
 sv class_new(struct script *s, struct str *name, uint32_t n_bases, const sv *bases, struct dict *names, sv meta,
              const struct script_args *kw);
 sv class_call(struct script *s, struct cls *c, const struct script_args *a);

@@ -331,15 +331,37 @@ static sv unboxed(sv v)
     return sv_is(v, KIND_INSTANCE) && v.o->cls->flags & CLS_BOXED ? AS(boxed, v)->value : v;
 }
 
+/* No operator of its class, if it has one, is a function of the language. */
+static bool no_methods(sv v)
+{
+    return !has_classes(v) || (v.o->kind == KIND_INSTANCE && v.o->cls->flags & CLS_SHARED);
+}
+
+static sv native_binary(struct script *s, enum script_binary op, sv a, sv b, bool in_place)
+{
+    sv r = sv_not_implemented();
+
+    if (!enter(s))
+        return sv_null();
+    if (has_classes(a))
+        r = try_native(s, op, a, a, b, in_place);
+    if (r.tag == SV_NOTIMPLEMENTED && has_classes(b) && (!has_classes(a) || a.o->cls->native != b.o->cls->native))
+        r = try_native(s, op, b, a, b, in_place);
+    leave(s);
+    return r;
+}
+
 sv script_binary(struct script *s, enum script_binary op, sv a, sv b, bool in_place)
 {
     sv r = sv_not_implemented();
     struct cls *x, *y;
     bool right_first;
 
-    if (!has_classes(a) && !has_classes(b)) {
+    if (!has_classes(a) && !has_classes(b))
         r = builtin_binary(s, op, a, b, in_place);
-    } else {
+    else if (no_methods(a) && no_methods(b))
+        r = native_binary(s, op, a, b, in_place);
+    if (r.tag == SV_NOTIMPLEMENTED && (has_classes(a) || has_classes(b))) {
         if (!enter(s))
             return sv_null();
         x = class_of(s, a);

@@ -270,9 +270,10 @@ MUST_CHECK enum err_code image_native(struct image *im, const struct script_modu
 MUST_CHECK enum err_code image_source(struct image *im, const char *name, const char *path, const char *text, size_t bytes, bool package,
                                       struct err *err);
 /* Compiles a text that runs in the namespace of a module of this image, whenever that has run: what it says otherwise. One a module. */
-MUST_CHECK enum err_code image_continue(struct image *im, const char *name, const char *path, const char *text, size_t bytes, struct err *err);
+MUST_CHECK enum err_code image_continue(struct image *im, const char *name, const char *path, const char *text, size_t bytes,
+                                        struct err *err);
 bool image_has(const struct image *im, const char *name); /* a module of text */
-sv image_symbol(struct image *im, const char *name); /* a name that compares by address; SV_NULL: no memory */
+sv image_symbol(struct image *im, const char *name);      /* a name that compares by address; SV_NULL: no memory */
 
 /* ---- a script */
 
@@ -357,6 +358,7 @@ struct cls *script_class(struct script *s, const struct script_class *def); /* o
 
 const char *str_text(sv str, size_t *ret_bytes); /* terminated; NULL: no string (nor derived from it) */
 bool str_is(sv v, const char *text);             /* a string, and this one */
+bool slice_parts(sv v, sv ret[3]);               /* start, stop, step of a slice, lent; false: it is none */
 const sv *seq_items(sv v, uint32_t *ret_n);      /* of a tuple or list, or derived from one; NULL: it is none. Valid until it changes */
 /* Entry *at of a dict and onwards, in order; false: at the end. Starts with *at = 0. Lent. */
 bool dict_each(sv dict, uint32_t *at, sv *key, sv *value);

@@ -58,6 +58,18 @@ struct list *as_list(sv v)
     return sv_is(v, KIND_LIST) ? AS(list, v) : NULL;
 }
 
+bool slice_parts(sv v, sv ret[3])
+{
+    const struct slice *t = AS(slice, v);
+
+    if (!sv_is(v, KIND_SLICE))
+        return false;
+    ret[0] = t->start;
+    ret[1] = t->stop;
+    ret[2] = t->step;
+    return true;
+}
+
 const sv *seq_items(sv v, uint32_t *ret_n)
 {
     struct tuple *t;

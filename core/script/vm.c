@@ -54,7 +54,7 @@
         s->sp = f->limit;       \
     } while (0)
 
-static bool truth_fast(sv v, bool *ret)
+static inline bool truth_fast(sv v, bool *ret)
 {
     if (v.tag == SV_BOOL || v.tag == SV_INT) {
         *ret = v.i != 0;
@@ -162,26 +162,10 @@ static struct frame *enter_function(struct script *s, struct func *g, sv *argv, 
     f->module = g->module;
     f->run = g->run;
     if (direct) {
-        uint32_t k = n;
-
-        if (n < code->n_args) {
-            uint32_t given = 0, first;
-            const sv *defaults = sv_ok(g->defaults) ? seq_items(g->defaults, &given) : NULL;
-
-            first = given > code->n_args ? 0 : code->n_args - given;
-            if (n < first || !defaults || given > code->n_args) {
-                direct = false; /* an argument is missing: to be said */
-            } else {
-                for (; k < code->n_args; k++)
-                    f->locals[k] = sv_keep(defaults[k - first]);
-            }
-        }
-        for (uint32_t i = k; direct && i < code->n_all; i++)
-            f->locals[i] = sv_null();
-        if (!direct) {
+        if (!defaults_fill(g, n, f->locals)) {
             (void)script_raise(s, EXC_TypeError, "%.100s() missing 1 required positional argument: '%.100s'", as_str(g->qualname)->text,
                                code->vars[n]->text);
-            for (; k < code->n_all; k++)
+            for (uint32_t k = n; k < code->n_all; k++)
                 f->locals[k] = sv_null();
             s->sp = f->limit;
             frame_end(s, f);
@@ -258,42 +242,6 @@ dispatch:
             if (!sv_ok(a))
                 goto unbound;
             PUSH(sv_keep(a));
-            NEXT;
-        }
-        TARGET(LOAD_FAST_2)
-        {
-            a = locals[arg & 0xFFF];
-            b = locals[arg >> 12];
-            if (!sv_ok(a) || !sv_ok(b)) {
-                arg = sv_ok(a) ? arg >> 12 : arg & 0xFFF;
-                goto unbound;
-            }
-            PUSH(sv_keep(a));
-            PUSH(sv_keep(b));
-            NEXT;
-        }
-        TARGET(LOAD_FAST_ATTR)
-        {
-            struct cache *k = &caches[arg >> 8];
-
-            a = locals[arg & 0xFF];
-            if (!sv_ok(a)) {
-                arg &= 0xFF;
-                goto unbound;
-            }
-            if (sv_is(a, KIND_INSTANCE) && a.o->cls->version == k->version && k->index < a.o->aux) {
-                r = ((struct script_object *)(void *)a.o)->slots[k->index];
-                if (sv_ok(r)) {
-                    PUSH(sv_keep(r));
-                    NEXT;
-                }
-            }
-            sv_keep(a);
-            r = vm_attr(s, k, a);
-            DROP(a);
-            if (!sv_ok(r))
-                goto error;
-            PUSH(r);
             NEXT;
         }
         TARGET(STORE_FAST)
@@ -443,6 +391,10 @@ dispatch:
                     DROP(a);
                     NEXT;
                 }
+            } else if (sv_is(a, KIND_MODULE) && AS(module, a)->dict->version == k->version) {
+                TOP = sv_keep(k->entry->value);
+                DROP(a);
+                NEXT;
             }
             r = vm_attr(s, k, a);
             if (!sv_ok(r))
@@ -476,10 +428,24 @@ dispatch:
             struct cache *k = &caches[arg];
 
             a = TOP;
-            if (sv_is(a, KIND_INSTANCE) && a.o->cls->version == k->version && k->index == CACHE_CLASS &&
-                !((struct script_object *)(void *)a.o)->dict) {
-                TOP = sv_keep(k->value);
-                PUSH(a);
+            if (sv_is(a, KIND_INSTANCE) && a.o->cls->version == k->version) {
+                const struct script_object *o = (struct script_object *)(void *)a.o;
+
+                if (k->index == CACHE_CLASS && !o->dict) {
+                    TOP = sv_keep(k->value);
+                    PUSH(a);
+                    NEXT;
+                }
+                if (k->index < o->h.aux && sv_ok(o->slots[k->index])) {
+                    TOP = sv_null();
+                    PUSH(sv_keep(o->slots[k->index]));
+                    DROP(a);
+                    NEXT;
+                }
+            } else if (sv_is(a, KIND_MODULE) && AS(module, a)->dict->version == k->version) {
+                TOP = sv_null();
+                PUSH(sv_keep(k->entry->value));
+                DROP(a);
                 NEXT;
             }
             if (!vm_method(s, k, sp - 1))

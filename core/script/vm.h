@@ -6,7 +6,7 @@
 
 #include "script/compile.h"
 
-enum { CACHE_SLOTS = 1 << 16, CACHE_CLASS = CACHE_SLOTS, CACHE_MEMBER, CACHE_BOUND };
+enum { CACHE_SLOTS = 1 << 16, CACHE_CLASS = CACHE_SLOTS, CACHE_MEMBER, CACHE_BOUND, CACHE_STATIC };
 
 sv vm_attr(struct script *s, struct cache *k, sv of);
 bool vm_set_attr(struct script *s, struct cache *k, sv of, sv value);
@@ -19,6 +19,7 @@ sv vm_make_function(struct script *s, struct frame *f, sv *sp, uint32_t flags); 
 sv vm_call_ex(struct script *s, sv f, sv *args, sv kw);                         /* *args may become a tuple */
 int vm_with(struct script *s, sv *top);                                         /* manager -> exit, and top[1] what __enter__ gave */
 sv vm_import(struct script *s, struct frame *f, struct str *name, int64_t flags);
+bool defaults_fill(const struct func *f, uint32_t n, sv *locals);
 bool vm_unwind(struct script *s, struct frame *f); /* true: a handler goes on */
 bool vm_unbound(struct script *s, const struct frame *f, uint32_t at);
 sv vm_build_map(struct script *s, sv *at, uint32_t n);

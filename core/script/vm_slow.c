@@ -46,6 +46,10 @@ static void note_attr(struct script *s, struct cache *k, sv of)
             k->value = found;
             k->index = sv_is(found, KIND_FUNC) ? CACHE_BOUND : CACHE_CLASS;
             k->version = c->version;
+        } else if (sv_is(found, KIND_WRAP) && !AS(wrap, found)->is_class) {
+            k->value = AS(wrap, found)->function;
+            k->index = CACHE_STATIC;
+            k->version = c->version;
         }
     }
 }
@@ -164,7 +168,19 @@ bool vm_method(struct script *s, struct cache *k, sv *stack)
                 return true;
             }
         }
+        if (c->version == k->version && k->index == CACHE_STATIC && sv_is(of, KIND_INSTANCE) &&
+            !((struct script_object *)(void *)of.o)->dict) {
+            stack[0] = sv_null();
+            stack[1] = sv_keep(k->value);
+            sv_drop(s, of);
+            return true;
+        }
         f = method_find(s, of, k->name, &self);
+        if (sv_ok(f) && !sv_ok(self) && sv_is(of, KIND_INSTANCE)) {
+            note_attr(s, k, of);
+            if (k->index >= CACHE_SLOTS && k->index != CACHE_STATIC)
+                k->version = 0;
+        }
         if (sv_ok(self) && !sv_is(of, KIND_CLASS) && !(sv_is(of, KIND_INSTANCE) && ((struct script_object *)(void *)of.o)->dict)) {
             k->version = c->version;
             k->index = CACHE_CLASS;
@@ -403,7 +419,7 @@ sv vm_call_ex(struct script *s, sv f, sv *args, sv kw)
 
         if (e->key.tag == SV_NULL)
             continue;
-        if (!as_str(e->key))
+        if (!sv_is(e->key, KIND_STR) && !as_str(e->key))
             return script_raise(s, EXC_TypeError, "keywords must be strings");
         names[k] = e->key;
         /* held, as _PyStack_UnpackDict does: the dict may change meanwhile */
