@@ -30,7 +30,8 @@ struct natives {
     enum dtype
         default_dtype; /* torch.get_default_dtype(): of floats that are made without one; that of the weights while the model is made */
     struct cls *tensor, *parameter, *buffer;
-    sv dtypes[DTYPE_COUNT], cuda, cpu, forward;
+    sv dtypes[DTYPE_COUNT], cuda, cpu;
+    sv forward, weight, bias; /* names */
     struct tensor *planted;   /* parameters and buffers of the tree */
     struct again *free_again; /* regions.c */
 };

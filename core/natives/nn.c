@@ -57,6 +57,11 @@ static void remove_entry(struct nn_module *m, sv name)
     memmove(&m->entries[at], &m->entries[at + 1], (m->n - (uint32_t)at) * sizeof *m->entries);
 }
 
+bool module_own(struct script *s, sv self, sv name, sv value, enum entry_kind kind)
+{
+    return add_entry(s, nn_of(self), name, kind) && script_store(s, self, name, value);
+}
+
 static int module_setattr(struct script *s, sv self, sv name, sv value)
 {
     struct nn_module *m = nn_of(self);
@@ -67,6 +72,10 @@ static int module_setattr(struct script *s, sv self, sv name, sv value)
     }
     if (!sv_is(value, KIND_INSTANCE))
         return 0;
+    if (value.o->cls == natives_of(s)->tensor)
+        return 0;
+    if (value.o->cls == natives_of(s)->parameter)
+        return add_entry(s, m, name, ENTRY_PARAMETER) ? 0 : -1;
     if (as_module(s, value))
         return add_entry(s, m, name, ENTRY_MODULE) ? 0 : -1;
     if (sv_isa(s, value, &parameter_class))

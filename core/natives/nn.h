@@ -33,7 +33,8 @@ static inline struct nn_module *nn_of(sv v)
 {
     return (struct nn_module *)(void *)v.o;
 }
-struct nn_module *as_module(struct script *s, sv v); /* NULL: it is none */
+bool module_own(struct script *s, sv self, sv name, sv value, enum entry_kind kind); /* a child, parameter or buffer under a name */
+struct nn_module *as_module(struct script *s, sv v);                                 /* NULL: it is none */
 
 /* Calls f(of, name, value) for each child module, in order. */
 typedef bool (*child_visitor)(struct script *s, void *of, sv name, sv child);

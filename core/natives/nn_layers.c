@@ -10,7 +10,7 @@ static sv nothing(struct script *s, const struct script_args *a)
 }
 
 /* A Parameter of the host, without values. */
-static bool give_parameter(struct script *s, sv self, const char *name, int nd, const int64_t *size)
+static bool give_parameter(struct script *s, sv self, sv name, int nd, const int64_t *size)
 {
     struct natives *n = natives_of(s);
     sv p = script_object(s, n->parameter);
@@ -23,19 +23,22 @@ static bool give_parameter(struct script *s, sv self, const char *name, int nd, 
     t->run = &n->host;
     t->v = owned(&n->host, value_new(&n->host, DTYPE_FP32, nd, size));
     shape_of(t)->requires_grad = true;
-    ok = script_set(s, self, script_symbol(s, name), p);
+    ok = module_own(s, self, name, p, ENTRY_PARAMETER);
     sv_drop(s, p);
     return ok;
 }
 
-static bool no_parameter(struct script *s, sv self, const char *name)
+static bool no_parameter(struct script *s, sv self, sv name)
 {
-    return script_set(s, self, script_symbol(s, name), sv_none());
+    return script_store(s, self, name, sv_none());
 }
 
-static bool remember(struct script *s, sv self, const char *name, int64_t value)
+enum width { WIDTH_IN, WIDTH_OUT };
+
+static sv get_width(struct script *s, sv self, uint32_t data)
 {
-    return script_set(s, self, script_symbol(s, name), sv_int(value));
+    (void)s;
+    return sv_int(data == WIDTH_IN ? nn_of(self)->in : nn_of(self)->out);
 }
 
 static bool sane(struct script *s, int64_t n)
@@ -48,6 +51,7 @@ static bool sane(struct script *s, int64_t n)
 
 static sv linear_init(struct script *s, const struct script_args *a)
 {
+    const struct natives *n = natives_of(s);
     struct nn_module *o = nn_of(a->v[0]);
     bool bias = true;
 
@@ -55,9 +59,8 @@ static sv linear_init(struct script *s, const struct script_args *a)
         !sane(s, o->out))
         return sv_null();
     o->kind = MODULE_LINEAR;
-    if (!remember(s, a->v[0], "in_features", o->in) || !remember(s, a->v[0], "out_features", o->out) ||
-        !give_parameter(s, a->v[0], "weight", SHAPE(o->out, o->in)) ||
-        !(bias ? give_parameter(s, a->v[0], "bias", SHAPE(o->out)) : no_parameter(s, a->v[0], "bias")))
+    if (!give_parameter(s, a->v[0], n->weight, SHAPE(o->out, o->in)) ||
+        !(bias ? give_parameter(s, a->v[0], n->bias, SHAPE(o->out)) : no_parameter(s, a->v[0], n->bias)))
         return sv_null();
     return sv_none();
 }
@@ -65,34 +68,35 @@ static sv linear_init(struct script *s, const struct script_args *a)
 /* transformers.pytorch_utils.Conv1D(nf, nx) */
 static sv conv1d_init(struct script *s, const struct script_args *a)
 {
+    const struct natives *n = natives_of(s);
     struct nn_module *o = nn_of(a->v[0]);
 
     if (!int_arg(s, a->v[1], &o->out) || !int_arg(s, a->v[2], &o->in) || !sane(s, o->in) || !sane(s, o->out))
         return sv_null();
     o->kind = MODULE_CONV1D;
-    if (!remember(s, a->v[0], "nf", o->out) || !remember(s, a->v[0], "nx", o->in) ||
-        !give_parameter(s, a->v[0], "weight", SHAPE(o->in, o->out)) || !give_parameter(s, a->v[0], "bias", SHAPE(o->out)))
+    if (!give_parameter(s, a->v[0], n->weight, SHAPE(o->in, o->out)) || !give_parameter(s, a->v[0], n->bias, SHAPE(o->out)))
         return sv_null();
     return sv_none();
 }
 
 static sv embedding_init(struct script *s, const struct script_args *a)
 {
+    const struct natives *n = natives_of(s);
     struct nn_module *o = nn_of(a->v[0]);
 
     if (!int_arg(s, a->v[1], &o->in) || !int_arg(s, a->v[2], &o->out) || !sane(s, o->in) || !sane(s, o->out))
         return sv_null();
     o->kind = MODULE_EMBEDDING;
     o->padding_idx = sv_given(a->v[3]);
-    if (!remember(s, a->v[0], "num_embeddings", o->in) || !remember(s, a->v[0], "embedding_dim", o->out) ||
-        !script_set(s, a->v[0], script_symbol(s, "padding_idx"), sv_given(a->v[3]) ? a->v[3] : sv_none()) ||
-        !give_parameter(s, a->v[0], "weight", SHAPE(o->in, o->out)))
+    if (!script_set(s, a->v[0], script_symbol(s, "padding_idx"), sv_given(a->v[3]) ? a->v[3] : sv_none()) ||
+        !give_parameter(s, a->v[0], n->weight, SHAPE(o->in, o->out)))
         return sv_null();
     return sv_none();
 }
 
 static sv layer_norm_init(struct script *s, const struct script_args *a)
 {
+    const struct natives *n = natives_of(s);
     struct nn_module *o = nn_of(a->v[0]);
     int64_t size[MAX_DIMS];
     bool bias = true;
@@ -105,8 +109,8 @@ static sv layer_norm_init(struct script *s, const struct script_args *a)
         return script_leave(s, "LayerNorm over more than the last dimension");
     o->kind = MODULE_LAYER_NORM;
     o->in = o->out = size[0];
-    if (!sane(s, o->in) || !(o->affine ? give_parameter(s, a->v[0], "weight", SHAPE(size[0])) : no_parameter(s, a->v[0], "weight")) ||
-        !(o->affine && bias ? give_parameter(s, a->v[0], "bias", SHAPE(size[0])) : no_parameter(s, a->v[0], "bias")))
+    if (!sane(s, o->in) || !(o->affine ? give_parameter(s, a->v[0], n->weight, SHAPE(size[0])) : no_parameter(s, a->v[0], n->weight)) ||
+        !(o->affine && bias ? give_parameter(s, a->v[0], n->bias, SHAPE(size[0])) : no_parameter(s, a->v[0], n->bias)))
         return sv_null();
     return sv_none();
 }
@@ -123,9 +127,9 @@ static sv dropout_init(struct script *s, const struct script_args *a)
 }
 
 /* forward of a leaf on its own: super().forward(x) of a class derived from it */
-static val weight_of(struct script *s, sv self, const char *name, struct tensor **ret)
+static val weight_of(struct script *s, sv self, sv name, struct tensor **ret)
 {
-    sv w = script_get_plain(s, self, script_symbol(s, name));
+    sv w = script_get_plain(s, self, name);
 
     *ret = sv_ok(w) ? as_tensor(s, w) : NULL;
     sv_drop(s, w); /* the module keeps it */
@@ -142,8 +146,8 @@ static sv leaf_forward(struct script *s, const struct script_args *a)
     if (!x)
         return sv_null();
     r = x->run;
-    weight = o->kind == MODULE_DROPOUT ? 0 : weight_of(s, a->v[0], "weight", &w);
-    bias = o->kind == MODULE_DROPOUT || o->kind == MODULE_EMBEDDING ? 0 : weight_of(s, a->v[0], "bias", &b);
+    weight = o->kind == MODULE_DROPOUT ? 0 : weight_of(s, a->v[0], natives_of(s)->weight, &w);
+    bias = o->kind == MODULE_DROPOUT || o->kind == MODULE_EMBEDDING ? 0 : weight_of(s, a->v[0], natives_of(s)->bias, &b);
     if (script_failed(s))
         return sv_null();
     switch (o->kind) {
@@ -162,11 +166,18 @@ static sv leaf_forward(struct script *s, const struct script_args *a)
     }
 }
 
+#define WIDTHS(id, in, out) \
+    static const struct script_member id##_members[] = {{in, get_width, NULL, WIDTH_IN}, {out, get_width, NULL, WIDTH_OUT}, {0}}
+WIDTHS(linear, "in_features", "out_features");
+WIDTHS(conv1d, "nx", "nf");
+WIDTHS(embedding, "num_embeddings", "embedding_dim");
+static const struct script_member layer_norm_members[] = {{0}}, dropout_members[] = {{0}};
+
 #define LEAF(id, text, init, signature)                                                                            \
     static const struct script_native id##_methods[] = {{"__init__", init, signature, 0, NATIVE_PLAIN},            \
                                                         {"forward", leaf_forward, "self, input", 0, NATIVE_PLAIN}, \
                                                         {0}};                                                      \
-    const struct script_class id##_class = {.name = text, .base = &module_class, .methods = id##_methods}
+    const struct script_class id##_class = {.name = text, .base = &module_class, .methods = id##_methods, .members = id##_members}
 LEAF(linear, "Linear", linear_init, "self, in_features, out_features, bias=, device=, dtype=");
 LEAF(conv1d, "Conv1D", conv1d_init, "self, nf, nx");
 LEAF(embedding, "Embedding", embedding_init, "self, num_embeddings, embedding_dim, padding_idx=, max_norm=, device=, dtype=, sparse=");

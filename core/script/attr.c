@@ -194,7 +194,7 @@ static bool key_new(struct script *s, struct cls *c, struct str *name)
     return true;
 }
 
-static bool instance_set(struct script *s, struct script_object *o, struct cls *c, struct str *name, sv value)
+bool instance_set(struct script *s, struct script_object *o, struct cls *c, struct str *name, sv value)
 {
     sv *slot = instance_slot(s, o, c, name), old;
     int32_t at;
@@ -664,6 +664,11 @@ bool script_set(struct script *s, sv of, sv name, sv value)
     return n && attr_set(s, of, n, value);
 }
 
+bool script_store(struct script *s, sv of, sv name, sv value)
+{
+    return instance_set(s, (struct script_object *)(void *)of.o, of.o->cls, AS(str, name), value);
+}
+
 bool script_set_plain(struct script *s, sv of, sv name, sv value)
 {
     struct str *n = name_of(s, name);
@@ -673,7 +678,7 @@ bool script_set_plain(struct script *s, sv of, sv name, sv value)
         return false;
     if (sv_is(of, KIND_CLASS))
         return class_set(s, AS(cls, of), n, value);
-    if (c->native && c->native->setattr && sv_is(of, KIND_INSTANCE)) {
+    if (c->native && c->native->setattr && sv_is(of, KIND_INSTANCE) && (sv_is(value, KIND_INSTANCE) || !sv_ok(value))) {
         int done = c->native->setattr(s, of, sv_forever(n), value);
 
         if (done)

@@ -227,10 +227,10 @@ struct script_class {
     size_t bytes;                        /* of an object: a struct that begins with struct script_object; 0: the base's */
     const struct script_native *methods; /* __init__ and __new__ as well; without, it takes no arguments */
     const struct script_member *members;
-    void (*die)(struct script *s, struct obj *self);                    /* lets go of what the native part holds; attributes go after it */
-    sv (*getattr)(struct script *s, sv self, sv name);                  /* when nothing else has it; SV_NULL without an exception: absent */
-    int (*setattr)(struct script *s, sv self, sv name, sv value);       /* before all else; SV_NULL: del; 1 done, 0 not mine, -1 */
-    sv (*call)(struct script *s, sv self, const struct script_args *a); /* v: positional ones without self */
+    void (*die)(struct script *s, struct obj *self);              /* lets go of what the native part holds; attributes go after it */
+    sv (*getattr)(struct script *s, sv self, sv name);            /* when nothing else has it; SV_NULL without an exception: absent */
+    int (*setattr)(struct script *s, sv self, sv name, sv value); /* before all else, of instances; SV_NULL: del; 1 done, 0 not mine, -1 */
+    sv (*call)(struct script *s, sv self, const struct script_args *a);               /* v: positional ones without self */
     sv (*binary)(struct script *s, enum script_binary op, sv a, sv b, bool in_place); /* a or b is of this class */
     sv (*compare)(struct script *s, enum script_compare op, sv a, sv b);              /* a or b; never `is`; NULL: by identity */
     sv (*unary)(struct script *s, enum script_unary op, sv self);
@@ -318,7 +318,8 @@ bool script_set(struct script *s, sv of, sv name, sv value); /* value SV_NULL: d
 /* The same on the object itself: what object.__setattr__ and object.__getattribute__ do. */
 sv script_get_plain(struct script *s, sv of, sv name);
 bool script_set_plain(struct script *s, sv of, sv name, sv value);
-sv script_dict_of(struct script *s, sv of); /* of.__dict__ */
+bool script_store(struct script *s, sv of, sv name, sv value); /* into an instance's own attributes, whatever its class has of that name */
+sv script_dict_of(struct script *s, sv of);                    /* of.__dict__ */
 
 sv script_getitem(struct script *s, sv of, sv key);
 bool script_setitem(struct script *s, sv of, sv key, sv value); /* SV_NULL: del */

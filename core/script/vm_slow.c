@@ -86,34 +86,54 @@ sv vm_attr(struct script *s, struct cache *k, sv of)
     return attr_get(s, of, k->name);
 }
 
+/* Where instances of the class have the attribute, when nothing but the native class looks at what is set. */
+static void note_set(struct script *s, struct cache *k, sv of)
+{
+    const struct script_object *o = (struct script_object *)(void *)of.o;
+    struct cls *c = of.o->cls;
+    sv found, *slot;
+
+    k->version = 0;
+    if (o->dict || cls_has(s, c) & HAS_SETATTR)
+        return;
+    found = type_find(s, c, k->name);
+    slot = sv_ok(found) && !plain_value(found) ? NULL : instance_slot(s, (struct script_object *)(void *)of.o, c, k->name);
+    if (slot) {
+        k->index = (uint32_t)(slot - o->slots);
+        k->version = c->version;
+    }
+}
+
 bool vm_set_attr(struct script *s, struct cache *k, sv of, sv value)
 {
-    if (sv_is(of, KIND_INSTANCE)) {
-        struct script_object *o = (struct script_object *)(void *)of.o;
-        struct cls *c = of.o->cls;
-        sv old;
+    struct script_object *o;
+    struct cls *c;
 
-        if (c->version == k->version && k->index < o->h.aux && sv_ok(o->slots[k->index])) {
-            old = o->slots[k->index];
-            o->slots[k->index] = sv_keep(value);
-            sv_drop(s, old);
-            return true;
-        }
-        if (!attr_set(s, of, k->name, value))
-            return false;
-        k->version = 0;
-        if (!o->dict && !(cls_has(s, c) & HAS_SETATTR) && !(c->native && c->native->setattr)) {
-            sv found = type_find(s, c, k->name), *slot;
+    if (!sv_is(of, KIND_INSTANCE))
+        return attr_set(s, of, k->name, value);
+    o = (struct script_object *)(void *)of.o;
+    c = of.o->cls;
+    if (c->version != k->version || o->dict) {
+        bool ok = attr_set(s, of, k->name, value);
 
-            slot = sv_ok(found) && !plain_value(found) ? NULL : instance_slot(s, o, c, k->name);
-            if (slot) {
-                k->index = (uint32_t)(slot - o->slots);
-                k->version = c->version;
-            }
-        }
+        if (ok)
+            note_set(s, k, of);
+        return ok;
+    }
+    if (sv_is(value, KIND_INSTANCE) && c->native && c->native->setattr) {
+        int done = c->native->setattr(s, of, sv_forever(k->name), value);
+
+        if (done)
+            return done > 0;
+    }
+    if (k->index < o->h.aux) {
+        sv old = o->slots[k->index];
+
+        o->slots[k->index] = sv_keep(value);
+        sv_drop(s, old);
         return true;
     }
-    return attr_set(s, of, k->name, value);
+    return instance_set(s, o, c, k->name, value);
 }
 
 sv vm_super_method(struct script *s, sv of, struct str *name, sv *self)
