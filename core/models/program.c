@@ -334,6 +334,29 @@ static struct module *asked(struct program *p, const char *question)
     return m;
 }
 
+/* ALL_LAYERNORM_LAYERS, by which older Trainers tell what does not decay: modules of those classes are norms. */
+static bool mark_norms(struct program *p)
+{
+    struct script *s = p->s;
+    sv module = script_import(s, "transformers.pytorch_utils"), classes = sv_ok(module) ? take(s, module, "ALL_LAYERNORM_LAYERS") : module;
+    sv list = sv_ok(classes) ? script_call_method(s, p->model, script_symbol(s, "modules"), 0, NULL) : sv_null();
+    uint32_t n = 0;
+    const sv *modules = sv_ok(list) ? seq_items(list, &n) : NULL;
+
+    for (uint32_t i = 0; i < n; i++) {
+        int has = script_contains(s, classes, cls_value(sv_class(s, modules[i])));
+        struct module *m = natives_module(&p->n, modules[i]);
+
+        if (has < 0)
+            return false;
+        if (has && m && m->kind == MODULE_CONTAINER)
+            m->kind = MODULE_NORM;
+    }
+    sv_drop(s, list);
+    sv_drop(s, classes);
+    return modules != NULL;
+}
+
 bool program_make(struct program *p, struct model *m, const struct program_source *from)
 {
     struct script *s = p->s;
@@ -356,7 +379,9 @@ bool program_make(struct program *p, struct model *m, const struct program_sourc
         return false;
     m->embeddings = asked(p, "get_input_embeddings");
     m->tree.head = asked(p, "get_output_embeddings");
-    return !script_over(s) && tie_all(p, m, config);
+    if (script_over(s) || !tie_all(p, m, config))
+        return false;
+    return m->q->decay_by_name >= 2 || mark_norms(p);
 }
 
 static void outputs_end(struct run *r, struct model *m)
@@ -379,6 +404,7 @@ static void declare(struct model *m)
         return;
     }
     m->outputs_end = outputs_end;
+    p->n.layers_wrapped = m->layers_wrapped;
     host.of = &p->n;
     if (script_new(t->arena, m->source->image, &script_limits_default, &host, &p->s, &t->error) ||
         natives_begin(&p->n, p->s, t->arena, m->q, &t->error))
@@ -401,6 +427,34 @@ static val own(struct program *p, struct run *r, sv result, const char *name)
     }
     sv_drop(p->s, v);
     return x;
+}
+
+/* A cache that forward hands out as tuples is the caller's, who converts and clones what it returns. */
+static void hand_over_cache(struct program *p, struct run *r, struct model *m)
+{
+    struct script *s = p->s;
+    sv past = take(s, p->outputs, "past_key_values"), tuples = sv_null();
+    uint32_t n = 0, parts = 0;
+    const sv *layers;
+
+    if (sv_given(past))
+        tuples = sv_is(past, KIND_TUPLE) ? sv_keep(past) : script_call_method(s, past, script_symbol(s, "to_legacy_cache"), 0, NULL);
+    layers = sv_ok(tuples) ? seq_items(tuples, &n) : NULL;
+    for (uint32_t i = 0; i < n && i < m->n_layers; i++) {
+        const sv *items = seq_items(layers[i], &parts);
+
+        for (uint32_t k = 0; k < (items ? parts : 1) && k < CACHE_ROWS; k++) {
+            val v = natives_value(&p->n, items ? items[k] : layers[i]);
+
+            if (v)
+                value_ref(r, m->cache[CACHE_ROWS * i + k] = v);
+        }
+    }
+    sv_drop(s, past);
+    sv_drop(s, tuples);
+    if (script_failed(s))
+        natives_fail_run(&p->n);
+    outputs_end(r, m);
 }
 
 static void forward(struct run *r, struct model *m, const struct batch *b, struct outputs *ret)
@@ -436,6 +490,8 @@ static void forward(struct run *r, struct model *m, const struct batch *b, struc
     }
     ret->loss = own(p, r, p->outputs, "loss");
     ret->logits = own(p, r, p->outputs, "logits");
+    if (m->q->cache_in_tuple)
+        hand_over_cache(p, r, m);
 }
 
 const struct family_program script_program = {
@@ -444,4 +500,5 @@ const struct family_program script_program = {
     .declare = declare,
     .forward = forward,
     .takes_item_count = true,
+    .norm_registered = true, /* as ALL_LAYERNORM_LAYERS says */
 };

@@ -34,8 +34,10 @@ static const struct script_native functions[] = {{"refuse", refuse, "pointer, wh
 
 static bool begin(struct script *s, sv module)
 {
+    const struct natives *n = script_of(s);
     sv quirks = script_object(s, script_class(s, &quirks_class));
-    bool ok = sv_ok(quirks) && script_set(s, module, script_symbol(s, "quirks"), quirks);
+    bool ok = sv_ok(quirks) && script_set(s, module, script_symbol(s, "quirks"), quirks) &&
+              script_set(s, module, script_symbol(s, "layers_wrapped"), sv_bool(n->layers_wrapped));
 
     sv_drop(s, quirks);
     return ok;

@@ -46,6 +46,14 @@ static sv pad_input(struct script *s, const struct script_args *a)
     return wrap(s, r, view(r, out, nd + 1, size));
 }
 
+/* IndexFirstAxis: gathers rows of all heads together, and knows their way back */
+static sv index_first_axis(struct script *s, const struct script_args *a)
+{
+    struct tensor *x = need_tensor(s, a->v[0], "index_first_axis"), *indices = x ? need_tensor(s, a->v[1], "index_first_axis") : NULL;
+
+    return indices ? wrap(s, x->run, index_first(x->run, OP_INDEX_FIRST, value_in(x), value_in(indices))) : sv_null();
+}
+
 static const struct script_native functions[] = {
     {"flash_attn_func", plain,
      "q, k, v, dropout_p=, softmax_scale=, causal=, window_size=, softcap=, alibi_slopes=, deterministic=, return_attn_probs=", 0,
@@ -53,6 +61,7 @@ static const struct script_native functions[] = {
     {"flash_attn_varlen_func", varlen,
      "q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p=, softmax_scale=, causal=, window_size=, softcap=, deterministic=",
      0, NATIVE_PLAIN},
+    {"bert_padding.index_first_axis", index_first_axis, "input, indices", 0, NATIVE_PLAIN},
     {"bert_padding.pad_input", pad_input, "hidden_states, indices, batch, seqlen", 0, NATIVE_PLAIN},
     {0},
 };

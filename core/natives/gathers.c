@@ -85,6 +85,15 @@ sv f_triangle(struct script *s, const struct script_args *a)
     return wrap(s, t->run, factory(t->run, (enum op)a->def->data, (enum dtype)shape_of(t)->dtype, shape_of(t)->ndim, shape_of(t)->size));
 }
 
+sv f_clamp(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = need_tensor(s, a->v[0], "clamp");
+
+    if (!t || wants_gradient(s, t, a))
+        return sv_null();
+    return wrap_content(s, t->run, pointwise_op(t->run, OP_CLAMP, (enum dtype)shape_of(t)->dtype, value_in(t), 0), if_const(t));
+}
+
 /* unbind(x, dim) of what wants no gradient: views */
 sv f_unbind(struct script *s, const struct script_args *a)
 {

@@ -27,6 +27,7 @@ struct natives {
     struct tree *tree;         /* NULL until the model stands in one */
     struct module *embeddings; /* get_input_embeddings(); NULL: nobody asks */
     bool embeddings_require_grad;
+    bool layers_wrapped; /* each layer stands in a module of the method's: the caller says so */
     enum dtype
         default_dtype; /* torch.get_default_dtype(): of floats that are made without one; that of the weights while the model is made */
     struct cls *tensor, *parameter, *buffer;

@@ -276,7 +276,20 @@ static void module_die(struct script *s, struct obj *self)
     m->items = sv_null();
 }
 
+/* super().__call__(..), layer.__call__ */
+static sv call_by_name(struct script *s, const struct script_args *a)
+{
+    struct script_args rest = *a;
+
+    if (!a->n || !as_module(s, a->v[0]))
+        return script_raise(s, EXC_TypeError, "__call__() of what is no module");
+    rest.v++;
+    rest.n--;
+    return module_call(s, a->v[0], &rest);
+}
+
 static const struct script_native module_methods[] = {
+    {"__call__", call_by_name, NULL, 0, NATIVE_PLAIN},
     {"__init__", module_init, "self, *rest, **kw", 0, NATIVE_PLAIN},
     {"register_buffer", register_buffer, "self, name, tensor, persistent=", 0, NATIVE_PLAIN},
     {"register_parameter", register_parameter, "self, name, param", 0, NATIVE_PLAIN},

@@ -356,6 +356,22 @@ static sv tensor_number(struct script *s, sv self, bool whole)
     return item;
 }
 
+/* x in tensor: from what is known of it; what (x == self).any() allocates for a moment is in no trace. */
+static int tensor_contains(struct script *s, sv self, sv value)
+{
+    const struct tensor *t = self_of(self);
+    double x;
+
+    if (!is_number(value) || !script_double(s, value, &x))
+        return script_failed(s) ? -1 : 0;
+    if (t->content.kind == CONTENT_CONST)
+        return t->content.c == x;
+    if (t->content.kind == CONTENT_PADDED)
+        return x == 0 || x == 1;
+    (void)script_leave(s, "a branch that data decides: what a tensor contains");
+    return -1;
+}
+
 static sv tensor_repr(struct script *s, sv self)
 {
     (void)self;
@@ -373,6 +389,7 @@ const struct script_class tensor_class = {
     .unary = tensor_unary,
     .getitem = tensor_getitem,
     .setitem = tensor_setitem,
+    .contains = tensor_contains,
     .len = tensor_len,
     .truth = tensor_truth,
     .number = tensor_number,

@@ -34,7 +34,7 @@ static struct content cut(struct content c, bool last_dim, int64_t start, int64_
     if (c.kind == CONTENT_RISING && last_dim)
         return end - start == 1 ? content_const(c.c + (double)start) : (struct content){CONTENT_RISING, c.c + (double)start};
     if (c.kind == CONTENT_PADDED && last_dim && (start || end != n))
-        return end <= n - (int64_t)c.c ? content_const(1) : content_unknown();
+        return end <= n - (int64_t)c.c ? content_const(1) : start >= n - (int64_t)c.c ? content_const(0) : content_unknown();
     return c;
 }
 

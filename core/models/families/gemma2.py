@@ -3,9 +3,8 @@ import torch
 from torch import nn
 
 from transformers.activations import ACT2FN
-from transformers.models.llama.modeling_llama import (
-    LlamaAttention, LlamaConfig, LlamaDecoderLayer, LlamaForCausalLM, LlamaMLP, repeat_kv)
-from transformers.models.qwen2.modeling_qwen2 import Qwen2Model
+from transformers.masking_utils import create_masks_for_layers
+from transformers.models.llama.modeling_llama import LlamaAttention, LlamaConfig, LlamaDecoderLayer, LlamaForCausalLM, LlamaMLP, LlamaModel
 
 
 class Gemma2Config(LlamaConfig):
@@ -50,31 +49,12 @@ class Gemma2RMSNorm(nn.Module):
         return y.type_as(x)
 
 
-def eager_attention_forward(module, query, key, value, attention_mask, dropout=0.0, scaling=None, softcap=None, **kwargs):
-    keys = repeat_kv(key, module.num_key_value_groups)
-    values = repeat_kv(value, module.num_key_value_groups)
-    weights = torch.matmul(query, keys.transpose(2, 3)) * scaling
-    if softcap is not None:
-        weights = weights / softcap
-        weights = torch.tanh(weights)
-        weights = weights * softcap
-    if attention_mask is not None:
-        weights = weights + attention_mask
-    weights = nn.functional.softmax(weights, dim=-1, dtype=torch.float32).to(query.dtype)
-    weights = nn.functional.dropout(weights, p=dropout, training=module.training)
-    output = torch.matmul(weights, values)
-    output = output.transpose(1, 2).contiguous()
-    return output, weights
-
-
 class Gemma2Attention(LlamaAttention):
-    eager = staticmethod(eager_attention_forward)
-
     def __init__(self, config, layer_idx):
         super().__init__(config, layer_idx)
         self.scaling = config.query_pre_attn_scalar**-0.5
         window = config.sliding_window if config.layer_types[layer_idx] == "sliding_attention" else None
-        self.window = {"sliding_window": window, "softcap": config.attn_logit_softcapping}
+        self.keywords = {"sliding_window": window, "softcap": config.attn_logit_softcapping}
 
 
 class Gemma2ScaledEmbedding(nn.Embedding):
@@ -115,18 +95,16 @@ class Gemma2DecoderLayer(LlamaDecoderLayer):
         return hidden_states
 
 
-class Gemma2Model(Qwen2Model):
-    layer = Gemma2DecoderLayer
+class Gemma2Model(LlamaModel):
+    layer, masks = Gemma2DecoderLayer, create_masks_for_layers
 
     def embedding(self, config):
         return Gemma2ScaledEmbedding(config.vocab_size, config.hidden_size, config.pad_token_id, config.hidden_size**0.5)
 
 
 class Gemma2ForCausalLM(LlamaForCausalLM):
-    config_class = Gemma2Config
-    _no_split_modules = ["Gemma2DecoderLayer"]
-    _supports_sdpa = False
-    decoder = Gemma2Model
+    config_class, decoder = Gemma2Config, Gemma2Model
+    _no_split_modules, _supports_sdpa = ["Gemma2DecoderLayer"], False
 
     def logits(self, x):
         logits = self.lm_head(x)

@@ -4,11 +4,12 @@ from torch import nn
 
 from transformers.activations import ACT2FN
 from transformers.configuration_utils import PreTrainedConfig
+from transformers.integrations.eager_attention import eager_attention_forward, repeat_kv
 from transformers.masking_utils import create_causal_mask
 from transformers.modeling_decoder import CausalLM, begin
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import BaseModelOutputWithPast
-from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS, dynamic_rope_update
+from transformers.modeling_rope_utils import RotaryEmbedding, apply_rotary_pos_emb, rotate_half
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, PreTrainedModel
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
@@ -22,8 +23,7 @@ class LlamaConfig(PreTrainedConfig):
         "layers.*.mlp.down_proj": "rowwise",
     }
     base_model_pp_plan = {
-        "embed_tokens": (["input_ids"], ["inputs_embeds"]),
-        "layers": (["hidden_states", "attention_mask"], ["hidden_states"]),
+        "embed_tokens": (["input_ids"], ["inputs_embeds"]), "layers": (["hidden_states", "attention_mask"], ["hidden_states"]),
         "norm": (["hidden_states"], ["hidden_states"]),
     }
     vocab_size: int = 32000
@@ -66,68 +66,8 @@ class LlamaRMSNorm(nn.Module):
         return self.weight * x.to(dtype)
 
 
-class LlamaRotaryEmbedding(nn.Module):
-    def __init__(self, config):
-        super().__init__()
-        self.config = config
-        self.max_seq_len_cached = self.original_max_seq_len = config.max_position_embeddings
-        self.rope_type = config.rope_parameters["rope_type"]
-        init = self.compute_default_rope_parameters if self.rope_type == "default" else ROPE_INIT_FUNCTIONS[self.rope_type]
-        inv_freq, self.attention_scaling = init(config)
-        self.register_buffer("inv_freq", inv_freq, persistent=False)
-        self.register_buffer("original_inv_freq", inv_freq.clone(), persistent=False)
-
-    @staticmethod
-    def compute_default_rope_parameters(config):
-        dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        return 1.0 / config.rope_parameters["rope_theta"] ** (torch.arange(0, dim, 2, dtype=torch.float) / dim), 1.0
-
-    @torch.no_grad()
-    @dynamic_rope_update
-    def forward(self, x, position_ids):
-        freqs = position_ids[..., None].float() * self.inv_freq.to(device=x.device, dtype=torch.float)
-        angles = torch.cat((freqs, freqs), dim=-1)
-        cos = angles.cos() * self.attention_scaling
-        sin = angles.sin() * self.attention_scaling
-        return self.tables(cos, sin, x.dtype)
-
-    def tables(self, cos, sin, dtype):
-        return cos.to(dtype=dtype), sin.to(dtype=dtype)
-
-
-def rotate_half(x):
-    low = x[..., : x.shape[-1] // 2]
-    high = x[..., x.shape[-1] // 2 :]
-    return torch.cat((-high, low), dim=-1)
-
-
-def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
-    cos = cos.unsqueeze(unsqueeze_dim)
-    sin = sin.unsqueeze(unsqueeze_dim)
-    q_turned = (q * cos) + (rotate_half(q) * sin)
-    k_turned = (k * cos) + (rotate_half(k) * sin)
-    return q_turned, k_turned
-
-
-def repeat_kv(x, n_rep):
-    batch, kv_heads, seq, head_dim = x.shape
-    if n_rep == 1:
-        return x
-    x = x[:, :, None, :, :].expand(batch, kv_heads, n_rep, seq, head_dim)
-    return x.reshape(batch, kv_heads * n_rep, seq, head_dim)
-
-
-def eager_attention_forward(module, query, key, value, attention_mask, scaling, dropout=0.0, **kwargs):
-    keys = repeat_kv(key, module.num_key_value_groups)
-    values = repeat_kv(value, module.num_key_value_groups)
-    weights = torch.matmul(query, keys.transpose(2, 3)) * scaling
-    if attention_mask is not None:
-        weights = weights + attention_mask
-    weights = nn.functional.softmax(weights, dim=-1, dtype=torch.float32).to(query.dtype)
-    weights = nn.functional.dropout(weights, p=dropout, training=module.training)
-    output = torch.matmul(weights, values)
-    output = output.transpose(1, 2).contiguous()
-    return output, weights
+class LlamaRotaryEmbedding(RotaryEmbedding):
+    pass
 
 
 class LlamaMLP(nn.Module):
@@ -145,18 +85,15 @@ class LlamaMLP(nn.Module):
 
 
 class LlamaAttention(nn.Module):
-    eager, rotate = staticmethod(eager_attention_forward), staticmethod(apply_rotary_pos_emb)
+    rotate = staticmethod(apply_rotary_pos_emb)
 
     def __init__(self, config, layer_idx):
         super().__init__()
-        self.config = config
-        self.layer_idx = layer_idx
+        self.config, self.layer_idx = config, layer_idx
         self.head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         self.num_key_value_groups = config.num_attention_heads // config.num_key_value_heads
-        self.scaling = self.head_dim**-0.5
-        self.attention_dropout = config.attention_dropout
-        self.is_causal = True
-        self.window = {}  # keywords for the attention function
+        self.scaling, self.attention_dropout, self.is_causal = self.head_dim**-0.5, config.attention_dropout, True
+        self.keywords = {}  # for the attention function
         q, kv = config.num_attention_heads * self.head_dim, config.num_key_value_heads * self.head_dim
         in_bias, out_bias = self.biases(config)
         self.q_proj = nn.Linear(config.hidden_size, q, bias=in_bias)
@@ -179,9 +116,9 @@ class LlamaAttention(nn.Module):
         q, k = self.rotate(q, k, cos, sin)
         if past_key_values is not None:
             k, v = past_key_values.update(k, v, self.layer_idx)
-        attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, self.eager)
+        attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention_forward)
         output, weights = attend(self, q, k, v, attention_mask, dropout=self.attention_dropout if self.training else 0.0,
-                                 scaling=self.scaling, **self.window, **kwargs)
+                                 scaling=self.scaling, **self.keywords, **kwargs)
         output = output.reshape(*rows, -1).contiguous()
         output = self.o_proj(output)
         return output, weights
@@ -213,13 +150,10 @@ class LlamaDecoderLayer(GradientCheckpointingLayer):
 
 
 class LlamaPreTrainedModel(PreTrainedModel):
-    config_class = LlamaConfig
-    base_model_prefix = "model"
+    config_class, base_model_prefix = LlamaConfig, "model"
     supports_gradient_checkpointing = True
+    _supports_flash_attn = _supports_sdpa = _supports_attention_backend = True
     _no_split_modules = ["LlamaDecoderLayer"]
-    _supports_flash_attn = True
-    _supports_sdpa = True
-    _supports_attention_backend = True
 
 
 class LlamaModel(LlamaPreTrainedModel):
@@ -232,23 +166,23 @@ class LlamaModel(LlamaPreTrainedModel):
         self.norm = self.layer.norm(config.hidden_size, eps=config.rms_norm_eps)
         self.rotary_emb = self.rotary(config)
         self.gradient_checkpointing = False
-        self.post_init()
 
     def embedding(self, config):
         return nn.Embedding(config.vocab_size, config.hidden_size, config.pad_token_id)
 
-    def mask(self, **of):
-        return create_causal_mask(**of)
+    def masks(self, **of):
+        """One for each layer."""
+        return [create_causal_mask(**of)] * len(self.layers)
 
     @merge_with_config_defaults
     @capture_outputs
     def forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, inputs_embeds=None, use_cache=None,
                 **kwargs):
-        inputs_embeds, past_key_values, position_ids, mask = begin(
-            self, input_ids, attention_mask, position_ids, past_key_values, inputs_embeds, use_cache, self.mask)
+        inputs_embeds, past_key_values, position_ids, masks = begin(
+            self, input_ids, attention_mask, position_ids, past_key_values, inputs_embeds, use_cache, self.masks)
         hidden_states = inputs_embeds
         tables = self.rotary_emb(hidden_states, position_ids=position_ids)
-        for layer in self.layers[: self.config.num_hidden_layers]:
+        for layer, mask in zip(self.layers, masks):
             hidden_states = layer(
                 hidden_states, attention_mask=mask, position_embeddings=tables, position_ids=position_ids,
                 past_key_values=past_key_values, use_cache=use_cache, **kwargs)

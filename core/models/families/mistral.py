@@ -14,7 +14,7 @@ class MistralConfig(LlamaConfig):
 class MistralAttention(LlamaAttention):
     def __init__(self, config, layer_idx):
         super().__init__(config, layer_idx)
-        self.window = {"sliding_window": config.sliding_window}
+        self.keywords = {"sliding_window": config.sliding_window}
 
     def biases(self, config):
         return False, False
@@ -27,14 +27,14 @@ class MistralDecoderLayer(LlamaDecoderLayer):
 class MistralModel(LlamaModel):
     layer = MistralDecoderLayer
 
-    def mask(self, **of):
-        return (create_causal_mask if self.config.sliding_window is None else create_sliding_window_causal_mask)(**of)
+    def masks(self, **of):
+        create = create_causal_mask if self.config.sliding_window is None else create_sliding_window_causal_mask
+        return [create(**of)] * len(self.layers)
 
 
 class MistralForCausalLM(LlamaForCausalLM):
-    config_class = MistralConfig
+    config_class, decoder = MistralConfig, MistralModel
     _no_split_modules = ["MistralDecoderLayer"]
-    decoder = MistralModel
 
 
 causal_lm = MistralForCausalLM

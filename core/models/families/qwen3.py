@@ -5,6 +5,10 @@ from transformers.models.qwen2.modeling_qwen2 import Qwen2Attention, Qwen2Config
 
 class Qwen3Config(Qwen2Config):
     model_type = "qwen3"
+    base_model_tp_plan = {
+        **Qwen2Config.base_model_tp_plan, "layers.*.self_attn.q_norm": "replicated_with_grad_allreduce",
+        "layers.*.self_attn.k_norm": "replicated_with_grad_allreduce",
+    }
     head_dim: int | None = 128
 
 
@@ -32,9 +36,8 @@ class Qwen3Model(Qwen2Model):
 
 
 class Qwen3ForCausalLM(Qwen2ForCausalLM):
-    config_class = Qwen3Config
+    config_class, decoder = Qwen3Config, Qwen3Model
     _no_split_modules = ["Qwen3DecoderLayer"]
-    decoder = Qwen3Model
 
 
 causal_lm = Qwen3ForCausalLM

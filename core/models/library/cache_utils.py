@@ -85,6 +85,9 @@ class Cache:
     def get_mask_sizes(self, query_length, layer_idx):
         return self.layers[layer_idx].get_mask_sizes(query_length) if layer_idx < len(self.layers) else (query_length, 0)
 
+    def to_legacy_cache(self):
+        return tuple((layer.keys, layer.values) for layer in self.layers)
+
     @property
     def is_sliding(self):
         return [layer.is_sliding for layer in self.layers]

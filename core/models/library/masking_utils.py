@@ -3,6 +3,7 @@ import torch
 import torch.nn.functional as F
 
 from transformers.cache_utils import Cache
+from transformers.releases import refuse
 from transformers.utils.generic import GeneralInterface
 
 
@@ -113,6 +114,14 @@ def _grid(b, h, q, kv):
     return b, h, q, kv
 
 
+def _places(batch_size, q_length, kv_length, q_offset, kv_offset, device):
+    batches = torch.arange(batch_size, device=device)
+    heads = torch.arange(1, device=device)
+    queries = torch.arange(q_length, device=device) + q_offset
+    keys = torch.arange(kv_length, device=device) + kv_offset
+    return batches, heads, queries, keys
+
+
 def sdpa_mask(batch_size, q_length, kv_length, q_offset=0, kv_offset=0, mask_function=causal_mask_function, attention_mask=None, local_size=None,
               allow_is_causal_skip=True, allow_is_bidirectional_skip=False, use_vmap=False, device="cpu", **kwargs):
     padding_mask = prepare_padding_mask(attention_mask, kv_length, kv_offset)
@@ -122,12 +131,9 @@ def sdpa_mask(batch_size, q_length, kv_length, q_offset=0, kv_offset=0, mask_fun
         return None
     if padding_mask is not None:
         mask_function = and_masks(mask_function, padding_mask_function(padding_mask))
-    batches = torch.arange(batch_size, device=device)
-    heads = torch.arange(1, device=device)
-    queries = torch.arange(q_length, device=device) + q_offset
-    keys = torch.arange(kv_length, device=device) + kv_offset
+    places = _places(batch_size, q_length, kv_length, q_offset, kv_offset, device)
     assert not use_vmap, "a mask function of a caller's own"
-    attention_mask = mask_function(*_grid(batches, heads, queries, keys))
+    attention_mask = mask_function(*_grid(*places))
     attention_mask = attention_mask.expand(batch_size, -1, q_length, kv_length)
     return attention_mask
 
@@ -223,7 +229,13 @@ def _create(function, kind, config, inputs_embeds, attention_mask, past_key_valu
     return mask
 
 
+def _causal_alone(config):
+    if not getattr(config, "is_causal", True):
+        refuse("/is_causal", "false: attention in both directions is not modelled")
+
+
 def create_causal_mask(config, inputs_embeds, attention_mask, past_key_values, position_ids=None, or_mask_function=None, and_mask_function=None):
+    _causal_alone(config)
     return _create(causal_mask_function, "full", config, inputs_embeds, attention_mask, past_key_values, position_ids, or_mask_function,
                    and_mask_function)
 
@@ -235,6 +247,15 @@ def create_sliding_window_causal_mask(config, inputs_embeds, attention_mask, pas
         raise ValueError("sliding_window is not set")
     return _create(sliding_window_causal_mask_function(window), "sliding", config, inputs_embeds, attention_mask, past_key_values, position_ids,
                    or_mask_function, and_mask_function, local_size=window)
+
+
+def create_masks_for_layers(model, **of):
+    """A model's masks by layer: one for each of the kinds that its config names."""
+    kinds = model.config.layer_types
+    masks = {"full_attention": create_causal_mask(**of)}
+    if "sliding_attention" in kinds:
+        masks["sliding_attention"] = create_sliding_window_causal_mask(**of)
+    return [masks[kind] for kind in kinds]
 
 
 def create_bidirectional_mask(config, inputs_embeds, attention_mask, encoder_hidden_states=None, past_key_values=None):

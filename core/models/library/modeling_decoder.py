@@ -10,6 +10,11 @@ from transformers.utils.generic import can_return_tuple, merge_with_config_defau
 from transformers.utils.output_capturing import capture_outputs
 
 
+def positions(inputs, seen):
+    row = torch.arange(inputs.shape[1], device=inputs.device) + seen
+    return row.unsqueeze(0)
+
+
 def look_up(model, input_ids, inputs_embeds, past_key_values, use_cache):
     """Embeddings, the cache, and how much it has seen."""
     if inputs_embeds is None:
@@ -23,8 +28,7 @@ def embed(model, input_ids, position_ids, past_key_values, inputs_embeds, use_ca
     """Embeddings, cache, positions that go on from it."""
     inputs_embeds, past_key_values, seen = look_up(model, input_ids, inputs_embeds, past_key_values, use_cache)
     if position_ids is None:
-        position_ids = torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device) + seen
-        position_ids = position_ids.unsqueeze(0)
+        position_ids = positions(inputs_embeds, seen)
     return inputs_embeds, past_key_values, position_ids
 
 

@@ -29,11 +29,11 @@ def _unpad(query, key, value, attention_mask, query_length):
     return query, key, value, indices, starts, longest
 
 
-def _is_packed_sequence(position_ids, batch):
-    if position_ids is None or batch != 1 or position_ids.shape[-1] == 1:
+def _is_packed_sequence(position_ids, batch, attention_mask):
+    if attention_mask is not None or position_ids is None or batch != 1 or position_ids.shape[-1] == 1:
         return False
     rising = torch.arange(position_ids.shape[1], device=position_ids.device) + position_ids.min()
-    return (rising - position_ids).abs().sum().bool()
+    return bool((rising - position_ids).abs().sum().bool())
 
 
 def _by_positions(query, key, value, position_ids):
@@ -58,11 +58,12 @@ def _flash_attention_forward(query, key, value, attention_mask, query_length, is
         options["window_size"] = (sliding_window - 1, sliding_window - 1)
     if softcap is not None:
         options["softcap"] = softcap
+    packed = _is_packed_sequence(position_ids, batch, attention_mask)
     if attention_mask is not None:
         q, k, v, indices, starts, longest = _unpad(query, key, value, attention_mask, query_length)
         output = flash_attn_varlen_func(q, k, v, cu_seqlens_q=starts, cu_seqlens_k=starts, max_seqlen_q=longest, max_seqlen_k=longest, **options)
         return pad_input(output, indices, batch, query_length)
-    if _is_packed_sequence(position_ids, batch):
+    if packed:
         q, k, v, starts, longest = _by_positions(query, key, value, position_ids)
         output = flash_attn_varlen_func(q, k, v, cu_seqlens_q=starts, cu_seqlens_k=starts, max_seqlen_q=longest, max_seqlen_k=longest, **options)
         return output.view(batch, -1, *output.shape[-2:])

@@ -1,7 +1,8 @@
-"""Rotary frequencies. Their values move no memory: of a kind of rope it counts how many there are, and what is done at each forward."""
+"""Rotary embeddings: their frequencies, their tables, how they turn heads. Their values move no memory: of a kind of rope it counts how many there are, and what is done at each forward."""
 from functools import wraps
 
 import torch
+from torch import nn
 
 
 def dynamic_rope_update(rope_forward):
@@ -49,3 +50,50 @@ def _longrope(config, device=None, seq_len=None, layer_type=None):
 
 
 ROPE_INIT_FUNCTIONS = {"linear": _frequencies, "dynamic": _frequencies, "yarn": _frequencies, "llama3": _frequencies, "longrope": _longrope}
+
+
+class RotaryEmbedding(nn.Module):
+    """What each decoder has as a class of its own."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.config = config
+        self.max_seq_len_cached = self.original_max_seq_len = config.max_position_embeddings
+        self.rope_type = config.rope_parameters["rope_type"]
+        init = self.compute_default_rope_parameters if self.rope_type == "default" else ROPE_INIT_FUNCTIONS[self.rope_type]
+        inv_freq, self.attention_scaling = init(config)
+        self.keep(inv_freq)
+
+    def keep(self, inv_freq):
+        self.register_buffer("inv_freq", inv_freq, persistent=False)
+        self.register_buffer("original_inv_freq", inv_freq.clone(), persistent=False)
+
+    @staticmethod
+    def compute_default_rope_parameters(config):
+        return _frequencies(config)
+
+    @torch.no_grad()
+    @dynamic_rope_update
+    def forward(self, x, position_ids):
+        freqs = position_ids[..., None].float() * self.inv_freq.to(device=x.device, dtype=torch.float)
+        angles = torch.cat((freqs, freqs), dim=-1)
+        cos = angles.cos() * self.attention_scaling
+        sin = angles.sin() * self.attention_scaling
+        return self.tables(cos, sin, x.dtype)
+
+    def tables(self, cos, sin, dtype):
+        return cos.to(dtype=dtype), sin.to(dtype=dtype)
+
+
+def rotate_half(x):
+    low = x[..., : x.shape[-1] // 2]
+    high = x[..., x.shape[-1] // 2 :]
+    return torch.cat((-high, low), dim=-1)
+
+
+def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
+    cos = cos.unsqueeze(unsqueeze_dim)
+    sin = sin.unsqueeze(unsqueeze_dim)
+    q_turned = (q * cos) + (rotate_half(q) * sin)
+    k_turned = (k * cos) + (rotate_half(k) * sin)
+    return q_turned, k_turned

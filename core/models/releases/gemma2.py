@@ -1,0 +1,60 @@
+"""gemma2 by earlier releases."""
+from transformers.releases import of, quirks
+
+if not quirks.interface_attention:
+    from transformers.integrations.flash_attention import flash_attention_forward
+    from transformers.integrations.eager_attention import eager_attention_forward
+
+    @of(Gemma2Attention)
+    def function(self, kernel):
+        if kernel == "eager":
+            return eager_attention_forward if quirks.gemma2_attention_functions else None
+        return flash_attention_forward if kernel == "flash_attention_2" else None
+
+    @of(Gemma2Attention)
+    def scaled(self, scores):
+        scores = scores * self.scaling
+        if self.config.attn_logit_softcapping is not None:
+            scores = scores / self.config.attn_logit_softcapping
+            scores = torch.tanh(scores)
+            scores = scores * self.config.attn_logit_softcapping
+        return scores
+
+
+if not quirks.masks_by_utils:
+    from transformers.modeling_attn_mask_utils import update_causal_mask
+
+    @of(Gemma2Model)
+    def masks(self, **of):
+        return [update_causal_mask(always=True, **of)] * len(self.layers)
+
+    of_layer = Gemma2DecoderLayer.forward
+
+    @of(Gemma2DecoderLayer)
+    def forward(self, hidden_states, attention_mask=None, position_ids=None, past_key_values=None, use_cache=False,
+                position_embeddings=None, **kwargs):
+        """A sliding layer cuts its window out of the mask that all share."""
+        window = self.self_attn.keywords["sliding_window"]
+        if window is not None and attention_mask is not None and self.self_attn.config._attn_implementation != "flash_attention_2":
+            behind = torch.tril(torch.ones_like(attention_mask, dtype=torch.bool), diagonal=-window)
+            attention_mask = torch.where(behind, torch.finfo(attention_mask.dtype).min, attention_mask)
+            if quirks.gemma2_picks_columns:
+                length = attention_mask.shape[-1]
+                offset = position_ids[0, -1] - length + 1
+                offset = torch.clamp(offset, min=0)
+                columns = torch.arange(length, device=attention_mask.device)
+                columns += offset
+                attention_mask = attention_mask[:, :, :, columns]
+        return of_layer(self, hidden_states, position_embeddings=position_embeddings, attention_mask=attention_mask, position_ids=position_ids,
+                        past_key_values=past_key_values, **kwargs)
+
+
+if not quirks.gemma2_embedding_scales:
+
+    @of(Gemma2Model)
+    def embedding(self, config):
+        return nn.Embedding(config.vocab_size, config.hidden_size, config.pad_token_id)
+
+    @of(Gemma2Model)
+    def start(self, inputs_embeds):
+        return inputs_embeds * self.config.hidden_size**0.5

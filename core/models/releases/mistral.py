@@ -1,0 +1,22 @@
+"""mistral by earlier releases."""
+from transformers.releases import quirks
+
+
+class MistralRMSNorm(MistralDecoderLayer.norm):
+    """Of its own, which nobody registers as one that does not decay."""
+
+
+MistralDecoderLayer.norm = MistralRMSNorm
+
+if quirks.rope_tables_kept:
+    from transformers.models.llama.modeling_llama import reads_tables
+
+    reads_tables(MistralAttention)
+
+if not quirks.interface_attention:
+    MistralAttention.repeats = True
+
+if not quirks.masks_by_utils:
+    from transformers.masking_utils import create_masks_in_window
+
+    MistralModel.masks = create_masks_in_window

@@ -1,0 +1,41 @@
+"""What files of decoders have in common, by earlier releases."""
+from transformers.releases import of, quirks
+
+if not quirks.positions_are_added:
+
+    def positions(inputs, seen):
+        row = torch.arange(seen, seen + inputs.shape[1], device=inputs.device)
+        return row.unsqueeze(0)
+
+
+if not quirks.mask_by_position or not quirks.cache_in_training:
+    begin_later = begin
+
+    def begin(model, input_ids, attention_mask, position_ids, past_key_values, inputs_embeds, use_cache, create_mask=create_causal_mask):
+        if not quirks.cache_in_training:
+            use_cache = False
+        if not quirks.mask_by_position and position_ids is None:
+            position_ids = positions(input_ids, 0)
+        return begin_later(model, input_ids, attention_mask, position_ids, past_key_values, inputs_embeds, use_cache, create_mask)
+
+
+if not quirks.loss_by_function:
+
+    @of(CausalLM)
+    @can_return_tuple
+    def forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, inputs_embeds=None, labels=None, use_cache=None,
+                logits_to_keep=0, **kwargs):
+        outputs = getattr(self, self.base_model_prefix)(
+            input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids, past_key_values=past_key_values,
+            inputs_embeds=inputs_embeds, use_cache=use_cache)
+        hidden_states = outputs.last_hidden_state
+        logits = self.logits(slice_logits_to_keep(hidden_states, logits_to_keep))
+        logits = logits.float()
+        loss = None
+        if labels is not None:
+            shift_logits = logits[..., :-1, :].contiguous()
+            shift_labels = labels[..., 1:].contiguous()
+            shift_logits = shift_logits.view(-1, self.config.vocab_size)
+            shift_labels = shift_labels.view(-1)
+            loss = nn.functional.cross_entropy(shift_logits, shift_labels)
+        return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=outputs.past_key_values)

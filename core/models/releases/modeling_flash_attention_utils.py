@@ -1,0 +1,46 @@
+"""The way into the flash-attn package by earlier releases."""
+from transformers.releases import quirks, refuse
+
+if quirks.flash_looks_for_packing < 6:
+
+    def _rising(position_ids, batch):
+        """_is_packed_sequence until it asked for one row first."""
+        rising = torch.arange(position_ids.shape[1], device=position_ids.device) + position_ids.min()
+        return batch == 1 and (rising - position_ids).abs().sum().bool()
+
+    def _is_packed_sequence(position_ids, batch, attention_mask=None):
+        how = quirks.flash_looks_for_packing
+        if position_ids is None or position_ids.shape[-1] == 1 or how == 0 or (attention_mask is not None and how not in (2, 4)):
+            return False
+        if how == 3:
+            refuse("/stack/transformers", "4.54 cuts every batch without padding into sequences by its position ids "
+                   "(modeling_flash_attention_utils.py _prepare_from_posids); that is not modelled")
+        if how == 1 or (how == 2 and batch == 1):
+            return not (torch.diff(position_ids, dim=-1) >= 0).all()
+        if how == 2:
+            return False
+        packed = _rising(position_ids, batch)
+        return packed if how == 4 else bool(packed)
+
+
+if quirks.flash_keeps_longest:
+
+    def _unpad_data(attention_mask):
+        lengths = attention_mask.sum(dim=-1, dtype=torch.int32)
+        indices = torch.nonzero(attention_mask.flatten(), as_tuple=False).flatten()
+        longest = lengths.max()
+        starts = F.pad(torch.cumsum(lengths, dim=0, dtype=torch.int32), (1, 0))
+        return indices, starts, longest
+
+
+if not quirks.flash_indexes:
+    from flash_attn.bert_padding import index_first_axis
+
+    def _index_first_axis(x, indices):
+        return index_first_axis(x.reshape(x.shape[0] * x.shape[1], -1).view(x.shape[0] * x.shape[1], -1, x.shape[-1]), indices)
+
+elif quirks.flash_lays_out_tokens:
+
+    def _index_first_axis(x, indices):
+        rows = x.contiguous().reshape(-1, *x.shape[2:])
+        return rows[indices]
