@@ -145,12 +145,8 @@ static bool take(struct script *s, struct cursor *c, sv key, int skipped)
         c->any = true;
         return true;
     }
-    if (key.tag == SV_ELLIPSIS) {
-        for (int k = 0; k < skipped; k++, c->dim++)
-            if (r->q->full_slices_are_nodes) {
-                c->x = slice(r, c->x, c->dim, 0, size_of(r, c->x, c->dim));
-                c->any = true;
-            }
+    if (key.tag == SV_ELLIPSIS) { /* no slices: applySlicing */
+        c->dim += skipped;
         return true;
     }
     if (c->dim >= r->values[c->x].ndim) {

@@ -1,6 +1,6 @@
 """mistral: llama with a sliding window in every layer."""
 from transformers.masking_utils import create_causal_mask, create_sliding_window_causal_mask
-from transformers.models.llama.modeling_llama import LlamaAttention, LlamaConfig, LlamaDecoderLayer, LlamaForCausalLM, LlamaModel
+from transformers.models.llama.modeling_llama import LlamaAttention, LlamaConfig, LlamaDecoderLayer, LlamaForCausalLM, LlamaModel, LlamaRMSNorm
 
 
 class MistralConfig(LlamaConfig):
@@ -9,6 +9,10 @@ class MistralConfig(LlamaConfig):
     num_key_value_heads: int | None = 8
     max_position_embeddings: int = 131072
     sliding_window: int | None = 4096
+
+
+class MistralRMSNorm(LlamaRMSNorm):
+    pass
 
 
 class MistralAttention(LlamaAttention):
@@ -21,7 +25,7 @@ class MistralAttention(LlamaAttention):
 
 
 class MistralDecoderLayer(LlamaDecoderLayer):
-    attention = MistralAttention
+    attention, norm = MistralAttention, MistralRMSNorm
 
 
 class MistralModel(LlamaModel):

@@ -1,6 +1,6 @@
 """qwen2: llama with biases on query, key and value, and a window in the upper layers where it is asked for."""
-from transformers.masking_utils import create_causal_mask, create_masks_for_layers
-from transformers.models.llama.modeling_llama import LlamaAttention, LlamaConfig, LlamaDecoderLayer, LlamaForCausalLM, LlamaModel
+from transformers.masking_utils import create_masks_for_layers
+from transformers.models.llama.modeling_llama import LlamaAttention, LlamaConfig, LlamaDecoderLayer, LlamaForCausalLM, LlamaModel, LlamaRMSNorm
 
 
 class Qwen2Config(LlamaConfig):
@@ -18,10 +18,14 @@ class Qwen2Config(LlamaConfig):
 
     def __post_init__(self, **kwargs):
         self.sliding_window = self.sliding_window if self.use_sliding_window else None
-        if self.layer_types is None:
-            first = self.max_window_layers if self.sliding_window is not None else self.num_hidden_layers
-            self.layer_types = ["sliding_attention" if i >= first else "full_attention" for i in range(self.num_hidden_layers)]
+        first = self.num_hidden_layers if self.sliding_window is None else self.max_window_layers
+        kinds = ["sliding_attention" if i >= first else "full_attention" for i in range(self.num_hidden_layers)]
+        self.layer_types = kinds if self.layer_types is None else self.layer_types
         super().__post_init__(**kwargs)
+
+
+class Qwen2RMSNorm(LlamaRMSNorm):
+    pass
 
 
 class Qwen2Attention(LlamaAttention):
@@ -34,7 +38,7 @@ class Qwen2Attention(LlamaAttention):
 
 
 class Qwen2DecoderLayer(LlamaDecoderLayer):
-    attention = Qwen2Attention
+    attention, norm = Qwen2Attention, Qwen2RMSNorm
 
 
 class Qwen2Model(LlamaModel):

@@ -1,6 +1,5 @@
 """qwen3: qwen2 with norms over the heads of query and key, and heads of a size of their own."""
-from transformers.models.llama.modeling_llama import LlamaRMSNorm
-from transformers.models.qwen2.modeling_qwen2 import Qwen2Attention, Qwen2Config, Qwen2DecoderLayer, Qwen2ForCausalLM, Qwen2Model
+from transformers.models.qwen2.modeling_qwen2 import Qwen2Attention, Qwen2Config, Qwen2DecoderLayer, Qwen2ForCausalLM, Qwen2Model, Qwen2RMSNorm
 
 
 class Qwen3Config(Qwen2Config):
@@ -15,8 +14,8 @@ class Qwen3Config(Qwen2Config):
 class Qwen3Attention(Qwen2Attention):
     def __init__(self, config, layer_idx):
         super().__init__(config, layer_idx)
-        self.q_norm = LlamaRMSNorm(self.head_dim, eps=config.rms_norm_eps)
-        self.k_norm = LlamaRMSNorm(self.head_dim, eps=config.rms_norm_eps)
+        self.q_norm = Qwen2RMSNorm(self.head_dim, eps=config.rms_norm_eps)
+        self.k_norm = Qwen2RMSNorm(self.head_dim, eps=config.rms_norm_eps)
 
     def biases(self, config):
         return config.attention_bias, config.attention_bias

@@ -1,13 +1,6 @@
 """mistral by earlier releases."""
 from transformers.releases import quirks
 
-
-class MistralRMSNorm(MistralDecoderLayer.norm):
-    """Of its own, which nobody registers as one that does not decay."""
-
-
-MistralDecoderLayer.norm = MistralRMSNorm
-
 if quirks.rope_tables_kept:
     from transformers.models.llama.modeling_llama import reads_tables
 

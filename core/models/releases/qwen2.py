@@ -1,13 +1,6 @@
 """qwen2 and qwen3 by earlier releases."""
 from transformers.releases import of, quirks
 
-
-class Qwen2RMSNorm(Qwen2DecoderLayer.norm):
-    """Of its own, which nobody registers as one that does not decay."""
-
-
-Qwen2DecoderLayer.norm = Qwen2RMSNorm
-
 if quirks.unused_window_kept:
     of_layers = Qwen2Config.__post_init__
 
