@@ -381,8 +381,8 @@ sv sv_call(struct script *s, sv f, const sv *argv, uint32_t n, uint32_t n_kw, co
 
     if (!sv_is_obj(f))
         return raise_type(s, "callable", f);
-    if (--s->steps < 0)
-        return script_charge(s, 0) ? sv_null() : sv_null();
+    if (--s->steps < 0 && !script_charge(s, 0))
+        return sv_null();
     switch (f.o->kind) {
     case KIND_FUNC:
         return call_func(s, AS(func, f), argv, n, n_kw, names);

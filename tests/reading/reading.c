@@ -1,5 +1,5 @@
 /*
- * reading DIR CONFIG.json OPTIONS [--tape] [--twin]: the model of a config read from an installed transformers, and a step of it.
+ * reading DIR CONFIG.json OPTIONS [--tape] [--twin] [--declare]: the model of a config read from an installed transformers, and a step of it.
  *
  * DIR       .../site-packages/transformers, or a folder that holds one.
  * OPTIONS   those of a traced run: tests/support/traced.h. "{}": the usual.
@@ -195,13 +195,14 @@ int main(int argc, char **argv)
     struct measured m;
     struct err err = {0};
     size_t bytes;
-    bool tape = false, twin = false;
+    bool tape = false, twin = false, declare = false;
 
     if (argc < 4) {
         fprintf(stderr, "reading DIR CONFIG.json OPTIONS [--tape]\n");
         return 2;
     }
     for (int i = 4; i < argc; i++) {
+        declare = declare || !strcmp(argv[i], "--declare");
         twin = twin || !strcmp(argv[i], "--twin");
         tape = tape || !strcmp(argv[i], "--tape");
     }
@@ -234,6 +235,15 @@ int main(int argc, char **argv)
     source.config = config;
     source.host = &host;
     arch.program = &source;
+    if (declare) {
+        struct parameter_count n;
+
+        if (trainer_declare(t, &arch, &step, &room, &err))
+            return failed("declare", &err);
+        n = parameters_of(t->model.tree.root);
+        printf("parameters %llu trainable %llu tensors %u\n", (unsigned long long)n.parameters, (unsigned long long)n.trainable, n.tensors);
+        return 0;
+    }
     if (twin) {
         struct trainer *other = calloc(1, sizeof *other);
         struct arch builtin = arch;

@@ -93,6 +93,21 @@ START_TEST(does_what_python_does)
 }
 END_TEST
 
+/* Steps come from the budget in slices: wherever one ends, in a loop, a function, a class or a native, the program goes on. */
+START_TEST(goes_on_where_a_slice_of_steps_ends)
+{
+    static const char text[] = "class A:\n    def f(self): return 1\n"
+                               "n = 0\nfor i in range(30000):\n    n += A().f() + len((1, 2)) + int('3') + max(1, i) - i\nprint(n)\n";
+    struct err err;
+    enum err_code rc;
+    struct said said = run_text("slices", text, ROOM, &rc, &err);
+
+    ck_assert_msg(!rc, "%s: %s", err_slug(rc), err.detail);
+    ck_assert_str_eq(said.text, "180001\n");
+    free(said.text);
+}
+END_TEST
+
 static const struct {
     const char *what, *text, *again; /* `again`, many times behind it */
     enum err_code code;
@@ -279,5 +294,5 @@ START_TEST(survives_any_arena_size)
 }
 END_TEST
 
-UNIT_TESTS("script/script", unit_rows(does_what_python_does, programs); unit_rows(hostile_files_end_cleanly, hostile);
+UNIT_TESTS("script/script", unit_rows(does_what_python_does, programs); unit_test(goes_on_where_a_slice_of_steps_ends); unit_rows(hostile_files_end_cleanly, hostile);
            unit_test(natives_are_part_of_the_language); unit_test(survives_any_arena_size);)
