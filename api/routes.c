@@ -15,6 +15,8 @@ static const struct route {
 } routes[] = {
     {"GET", "/estimate", get_estimate, get_estimate_needs, FIVE_MINUTES_S},
     {"POST", "/estimate", post_estimate, estimate_needs, FIVE_MINUTES_S},
+    {"GET", "/estimate/snapshot", get_snapshot, get_estimate_needs, FIVE_MINUTES_S},
+    {"POST", "/estimate/snapshot", post_snapshot, estimate_needs, FIVE_MINUTES_S},
     {"POST", "/estimate/batch", post_batch, batch_needs, 0},
     {"GET", "/models", get_models, NULL, AN_HOUR_S},
     {"POST", "/models", post_models, estimate_needs, FIVE_MINUTES_S},

@@ -8,8 +8,9 @@
 
 typedef enum err_code endpoint(struct call *c);
 
-endpoint post_estimate, get_estimate, post_batch, post_models, get_models, get_model, get_gpus, get_clusters, get_methods, get_optimizers,
-    get_dtypes, get_health, get_openapi, get_page, get_script, get_style;
+endpoint post_estimate, get_estimate, post_snapshot, get_snapshot;
+endpoint post_batch, post_models, get_models, get_model, get_gpus, get_clusters, get_methods, get_optimizers, get_dtypes, get_health,
+    get_openapi, get_page, get_script, get_style;
 
 /* The configs that a call needs: each is put with need_add(). Bodies that are broken need nothing. */
 struct needs {
@@ -20,7 +21,7 @@ struct needs {
     bool full; /* the arena */
 };
 
-bool needs_init(struct needs *needs, uint32_t most); /* needs->arena is set; false: it is full */
+bool needs_init(struct needs *needs, uint32_t most);                             /* needs->arena is set; false: it is full */
 uint32_t need_add(struct needs *needs, const char *model, const char *revision); /* its number; API_NO_NEED: it is none */
 
 /* Query and body of a POST, into c; the document is the caller's to free even when it fails. */

@@ -86,7 +86,7 @@ static char *put_escaped(char *at, const char *text)
 }
 
 /* NULL: a line on standard error says why. `path` holds what o->models may come to point to. */
-static char *query_of(const struct options_rest *rest, struct options *o, char path[PATH_MAX])
+static char *query_of(const struct options_rest *rest, struct options *o, char path[PATH_MAX], const char **ret_snapshot)
 {
     size_t bytes = 1;
     char *query, *at, name[128];
@@ -102,6 +102,10 @@ static char *query_of(const struct options_rest *rest, struct options *o, char p
             fprintf(stderr, "llmemd estimate: %s: say it as --name value or name=value; without any the request is read from standard input\n", word);
             free(query);
             return NULL;
+        }
+        if (!strcmp(name, "snapshot")) {
+            *ret_snapshot = value;
+            continue;
         }
         if (!strcmp(name, "model"))
             value = take_directory(value, o, path);
@@ -144,7 +148,23 @@ static void answer(struct api_request *rq, struct hub_loop *loop, struct gather 
     api_answer(rq, gather_configs(f), f->n, ret);
 }
 
-static int ask(struct api_request *rq, struct hub *hub, uint64_t work_events)
+/* The answer goes to standard output; a snapshot to its file, what is wrong with it to standard error. */
+static bool put_answer(const struct api_response *r, const char *snapshot)
+{
+    FILE *to = !snapshot ? stdout : r->status != 200 ? stderr : fopen(snapshot, "wb");
+    bool written;
+
+    if (!to) {
+        perror(snapshot);
+        return false;
+    }
+    written = fwrite(r->body, 1, r->bytes, to) == r->bytes && !fflush(to);
+    if (to != stdout && to != stderr)
+        written &= !fclose(to);
+    return written;
+}
+
+static int ask(struct api_request *rq, struct hub *hub, uint64_t work_events, const char *snapshot)
 {
     struct budget work = {.limit_events = work_events};
     struct hub_loop *loop = hub_loop_new(hub);
@@ -159,7 +179,7 @@ static int ask(struct api_request *rq, struct hub *hub, uint64_t work_events)
         rq->arena = &arena;
         rq->budget = &work;
         answer(rq, loop, &f, &r);
-        if (!f.no_memory && fwrite(r.body, 1, r.bytes, stdout) == r.bytes && !fflush(stdout))
+        if (!f.no_memory && put_answer(&r, snapshot))
             code = exit_code(&r);
         gather_end(&f);
     }
@@ -169,9 +189,9 @@ static int ask(struct api_request *rq, struct hub *hub, uint64_t work_events)
     return code;
 }
 
-static int estimate(const struct options *o, char *text, bool in_words)
+static int estimate(const struct options *o, char *text, bool in_words, const char *snapshot)
 {
-    struct api_request rq = {.path = "/estimate", .body = ""};
+    struct api_request rq = {.path = snapshot ? "/estimate/snapshot" : "/estimate", .body = ""};
     uint64_t fresh_ms;
     struct hub *hub = service_hub(o, &fresh_ms);
     int code = EXIT_BROKEN;
@@ -185,7 +205,7 @@ static int estimate(const struct options *o, char *text, bool in_words)
         rq.body_bytes = read_all(text, API_BODY_MAX + 1);
     }
     if (hub) {
-        code = ask(&rq, hub, o->work_budget);
+        code = ask(&rq, hub, o->work_budget, snapshot);
         hub_free(hub);
     }
     return code;
@@ -195,15 +215,22 @@ int command_estimate(int argc, char **argv, int first)
 {
     struct options_rest rest;
     struct options o;
-    char path[PATH_MAX], *text;
+    const char *snapshot = NULL;
+    char path[PATH_MAX], *text, *query = NULL;
     int code;
 
     if (!options_read(&o, argc, argv, first, &rest))
         return EXIT_BAD_REQUEST;
-    text = rest.n ? query_of(&rest, &o, path) : malloc(API_BODY_MAX + 1);
+    if (rest.n)
+        query = query_of(&rest, &o, path, &snapshot);
+    if (rest.n && !query)
+        return EXIT_BAD_REQUEST;
+    text = query && query[0] ? query : malloc(API_BODY_MAX + 1);
     if (!text)
-        return rest.n ? EXIT_BAD_REQUEST : EXIT_BROKEN;
-    code = estimate(&o, text, rest.n);
-    free(text);
+        return EXIT_BROKEN;
+    code = estimate(&o, text, text == query, snapshot);
+    if (text != query)
+        free(text);
+    free(query);
     return code;
 }

@@ -56,6 +56,8 @@ static int help(int argc, char **argv, int first)
          "  llmemd estimate --model gpt2 --gpu T4 --seq-len 1024 ...\n"
          "                                the same, from members of the request (also model=gpt2 lora.rank=4); a model may be\n"
          "                                a directory that holds its config.json\n"
+         "  llmemd estimate --snapshot out.pickle ...\n"
+         "                                the replayed step as torch.cuda.memory._snapshot() has it, for pytorch.org/memory_viz\n"
          "  llmemd models | gpus | methods\n"
          "  llmemd --help | --version\n"
          "\n"

@@ -88,6 +88,7 @@ enum err_code answer_write(struct estimate *e)
     jsonw_object(&w, "resolved");
     encode_members(&w, estimate_members, &e->rq);
     jsonw_end(&w);
+    timeline_write(&w, e);
     write_work(&w, e);
     gaps_write(&w, e);
     notes_write(&w, "assumptions", &e->assumptions);

@@ -57,6 +57,38 @@ static void note_partial(struct estimate *e)
              (unsigned)a->n_cut, (unsigned)a->n, (unsigned long long)e->work_limit);
 }
 
+/* The answer of a snapshot is that alone. */
+static enum err_code give_snapshot(struct estimate *e, struct arena *scratch)
+{
+    struct call *c = e->call;
+    struct buf out;
+    enum err_code rc;
+
+    buf_init(&out, c->arena, ANSWER_MAX_BYTES);
+    rc = snapshot_write(e, scratch, &out);
+    c->ret->status = 200;
+    c->ret->content_type = "application/octet-stream";
+    c->ret->body = buf_text(&out);
+    c->ret->bytes = out.bytes;
+    c->ret->fits = e->answer.any_fits;
+    c->ret->modelled = true;
+    return rc;
+}
+
+/* What is told of the first candidate beside its figures. */
+static enum err_code look_inside(struct estimate *e, struct arena *scratch)
+{
+    const struct plan_candidate *first = e->answer.n ? e->answer.candidates : NULL;
+    bool modelled = first && first->modelled;
+
+    if (e->shape->snapshot && !modelled)
+        return err_set(e->call->err, ERR_FIELD_CONFLICT, "", "there is no step to take a snapshot of: %.200s",
+                       first && first->reason.detail ? first->reason.detail : "nothing that was asked has a model");
+    if (e->shape->snapshot)
+        return give_snapshot(e, scratch);
+    return modelled && e->shape->timeline == TRI_TRUE ? timeline_take(e, scratch) : ERR_OK;
+}
+
 static enum err_code estimate(struct estimate *e)
 {
     struct call *c = e->call;
@@ -81,10 +113,12 @@ static enum err_code estimate(struct estimate *e)
     rc = baseline_read(e, &scratch);
     if (!rc && !baseline_only(&e->rq))
         rc = plan_answer(&e->question, c->arena, &scratch, &e->answer, c->err);
-    c->arena->end = scratch.end;
     if (!rc)
+        rc = look_inside(e, &scratch);
+    c->arena->end = scratch.end;
+    if (!rc && !e->shape->snapshot)
         rc = take_inventory(e);
-    if (rc)
+    if (rc || e->shape->snapshot)
         return rc;
     note_partial(e);
     model_compare_count(&e->model, e->inventory.base_parameters, &e->warnings);

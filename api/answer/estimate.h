@@ -28,6 +28,7 @@ struct shape {
     struct quantity top; /* candidates written at most; default SHAPE_TOP */
     struct words launch; /* launch files of the recommendation, or of "all" */
     enum tri timeline, strict, largest;
+    bool snapshot; /* the answer is a memory snapshot */
 };
 enum { SHAPE_TOP = 50 };
 bool shape_launches_all(const struct shape *s);
@@ -64,6 +65,7 @@ struct estimate {
     struct auto_buckets auto_buckets;
     struct notes warnings, assumptions;
     const char *summary;
+    struct timeline *timeline; /* NULL: nobody asked */
     struct left_out left_out;
     struct origins origins;
     struct model_info model;
@@ -148,6 +150,17 @@ const char *gpu_in_words(const struct estimate *e);
 void say_number(struct buf *out, double x);
 void say_gib(struct buf *out, double bytes);
 void say_gpus(struct buf *out, uint32_t n, const char *gpu);
+
+/* The first candidate's run on the allocator's model, told to `reader`. */
+struct history_reader;
+MUST_CHECK enum err_code history_of(struct estimate *e, const struct plan_candidate *c, const struct history_reader *reader, struct arena *scratch);
+
+/* ?timeline: e->timeline, and "timeline" of the answer. */
+MUST_CHECK enum err_code timeline_take(struct estimate *e, struct arena *scratch);
+void timeline_write(struct jsonw *w, const struct estimate *e);
+
+/* GET /estimate/snapshot: torch.cuda.memory._snapshot(), pickled. */
+MUST_CHECK enum err_code snapshot_write(struct estimate *e, struct arena *scratch, struct buf *out);
 
 /* Clusters to try where nothing fits: plan_question's `alternative`. */
 bool alternative_cluster(void *of, uint32_t i, struct plan_alternative *ret);

@@ -79,21 +79,23 @@ void get_estimate_needs(const struct call *c, struct needs *needs)
     need_add(needs, query_value(&c->query, "model"), query_value(&c->query, "revision"));
 }
 
-enum err_code post_estimate(struct call *c)
+static enum err_code answer_post(struct call *c, bool snapshot)
 {
     struct notes noted = {.arena = c->arena};
     struct shape shape;
     enum err_code rc = shape_read(c, &shape, &noted);
 
+    shape.snapshot = snapshot;
     return rc ? rc : estimate_answer(c, &shape, &noted);
 }
 
-enum err_code get_estimate(struct call *c)
+static enum err_code answer_get(struct call *c, bool snapshot)
 {
     struct json *doc = NULL;
     struct shape shape;
     enum err_code rc = shape_read(c, &shape, NULL); /* the other parameters are the question's */
 
+    shape.snapshot = snapshot;
     if (rc)
         return rc;
     rc = query_document(&c->query, estimate_members, SHAPE_NAMES, c->arena, &doc, &c->parameter, c->err);
@@ -105,4 +107,24 @@ enum err_code get_estimate(struct call *c)
         c->parameter = query_blame(&c->query, estimate_members, c->err->at, c->arena);
     json_free(doc);
     return rc;
+}
+
+enum err_code post_estimate(struct call *c)
+{
+    return answer_post(c, false);
+}
+
+enum err_code get_estimate(struct call *c)
+{
+    return answer_get(c, false);
+}
+
+enum err_code post_snapshot(struct call *c)
+{
+    return answer_post(c, true);
+}
+
+enum err_code get_snapshot(struct call *c)
+{
+    return answer_get(c, true);
 }

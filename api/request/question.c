@@ -320,8 +320,6 @@ static void warn(struct estimate *e)
 
     if (rq->training.optim_args && rq->training.optim_args[0])
         note(&e->warnings, "/training/optim_args is not read: no optimizer that has a model takes memory by it");
-    if (e->shape->timeline == TRI_TRUE)
-        note(&e->warnings, "?timeline: births and deaths over the step are not written yet");
 }
 
 /* Rotary models run beyond what they were trained for; a table of positions is refused where it is walked. */

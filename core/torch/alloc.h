@@ -43,12 +43,12 @@ struct torch_alloc_options {
 
 struct torch_alloc_stats {
     uint64_t allocated_bytes, allocated_peak_bytes;
-    uint64_t active_bytes, active_peak_bytes;       /* allocated, and given away but not yet passed by another stream */
+    uint64_t active_bytes, active_peak_bytes; /* allocated, and given away but not yet passed by another stream */
     uint64_t reserved_bytes, reserved_peak_bytes;
     uint64_t requested_bytes, requested_peak_bytes; /* of active blocks, before rounding */
-    uint64_t slack_bytes, slack_peak_bytes; /* part of allocated: remainders that were too small to be split off */
-    uint32_t retries;                       /* times the cache was released because the device was full */
-    bool oom;                               /* a take found no room even then */
+    uint64_t slack_bytes, slack_peak_bytes;         /* part of allocated: remainders that were too small to be split off */
+    uint32_t retries;                               /* times the cache was released because the device was full */
+    bool oom;                                       /* a take found no room even then */
 };
 
 MUST_CHECK enum err_code torch_alloc_new(struct arena *a, const struct torch_alloc_options *options, struct torch_alloc **ret,
@@ -88,9 +88,29 @@ void torch_alloc_wait(struct torch_alloc *t, uint32_t mark);
 /* The size of a live block, what allocated counts for it; 0 when the handle holds nothing. */
 uint64_t torch_alloc_block_bytes(const struct torch_alloc *t, uint32_t handle);
 
-void torch_alloc_empty_cache(struct torch_alloc *t); /* torch.cuda.empty_cache() */
+/* Whoever wants to know what is taken from the device and given back: whole segments; of expandable ones pages. It lives as long as `t`. */
+struct torch_alloc_watch {
+    void *of;
+    void (*segment)(void *of, bool taken, uint64_t address, uint64_t bytes, unsigned stream, bool small);
+};
+void torch_alloc_watch(struct torch_alloc *t, const struct torch_alloc_watch *watch);
+
+/* Where it lies: a made-up address, by which alone of two blocks it can be told which lies lower in one segment; 0: the handle holds nothing. */
+uint64_t torch_alloc_address(const struct torch_alloc *t, uint32_t handle);
+
+/* All blocks, segment by segment, each in the order of addresses. */
+struct torch_block {
+    uint64_t address, bytes, asked_bytes;
+    unsigned stream;
+    bool small, cached; /* cached: nobody holds it */
+    bool begins;        /* a segment */
+};
+MUST_CHECK enum err_code torch_alloc_each_block(const struct torch_alloc *t, struct arena *scratch,
+                                                void (*see)(void *of, const struct torch_block *b), void *of, struct err *err);
+
+void torch_alloc_empty_cache(struct torch_alloc *t);                    /* torch.cuda.empty_cache() */
 void torch_alloc_limit(struct torch_alloc *t, uint64_t capacity_bytes); /* what the device grants from now on; 0: no limit */
-void torch_alloc_reset_peaks(struct torch_alloc *t); /* torch.cuda.reset_peak_memory_stats() */
+void torch_alloc_reset_peaks(struct torch_alloc *t);                    /* torch.cuda.reset_peak_memory_stats() */
 struct torch_alloc_stats torch_alloc_stats(const struct torch_alloc *t);
 uint64_t torch_alloc_active_bytes(const struct torch_alloc *t); /* stats.active_bytes alone */
 enum err_code torch_alloc_status(const struct torch_alloc *t, struct err *err);

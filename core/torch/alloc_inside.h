@@ -82,8 +82,21 @@ struct torch_alloc {
     uint32_t spare, fresh; /* nodes given back; first node never used */
     bool expandable;
     enum torch_lag lag;
+    const struct torch_alloc_watch *watch;
     enum err_code rc;
 };
+
+/* Small and large segments lie apart, and so do the expandable segments of two streams. */
+static inline uint64_t alloc_address(const struct torch_alloc *t, uint64_t at, unsigned stream, bool small)
+{
+    return (UINT64_C(1) << (small ? 51 : 50)) + (t->expandable ? (uint64_t)stream << 46 : 0) + at;
+}
+
+static inline void alloc_tell(const struct torch_alloc *t, bool taken, uint64_t at, uint64_t bytes, unsigned stream, bool small)
+{
+    if (t->watch)
+        t->watch->segment(t->watch->of, taken, alloc_address(t, at, stream, small), bytes, stream, small);
+}
 
 uint32_t alloc_grow(struct torch_alloc *t, struct pool *p, uint8_t stream, uint64_t want); /* a cached block that has room, or NO_NODE */
 void alloc_release(struct torch_alloc *t, struct pool *p);                                 /* gives back what is wholly free */

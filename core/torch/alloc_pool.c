@@ -48,6 +48,7 @@ static uint32_t add_segment(struct torch_alloc *t, struct pool *p, uint8_t strea
 
     uint32_t b = block_new(t, (struct block){.at = p->end, .bytes = bytes, .stream = stream, .mapped = true, .small = p->small});
     p->end += bytes;
+    alloc_tell(t, true, t->blocks[b].at, bytes, stream, p->small);
     return cache(t, p, b);
 }
 
@@ -82,6 +83,7 @@ static uint32_t map_hole(struct torch_alloc *t, struct pool *p, uint32_t b, uint
     if (!all)
         rows_add(&p->holes, hole_of(t, block_cut(t, b, bytes)));
     t->blocks[b].mapped = true;
+    alloc_tell(t, true, t->blocks[b].at, t->blocks[b].bytes, t->blocks[b].stream, p->small);
     return cache(t, p, b);
 }
 
@@ -112,6 +114,7 @@ static uint32_t unmap_pages(struct torch_alloc *t, struct pool *p, uint32_t b)
     if (to <= from)
         return b;
     t->stats.reserved_bytes -= to - from;
+    alloc_tell(t, false, from, to - from, t->blocks[b].stream, p->small);
     shelf_take(t, &p->free, b);
     if (from > at) {
         uint32_t rest = block_cut(t, b, from - at);
@@ -159,6 +162,7 @@ void alloc_release(struct torch_alloc *t, struct pool *p)
                 continue;
             shelf_take(t, s, b);
             t->stats.reserved_bytes -= t->blocks[b].bytes;
+            alloc_tell(t, false, t->blocks[b].at, t->blocks[b].bytes, t->blocks[b].stream, p->small);
             block_drop(t, b);
         }
 }

@@ -112,7 +112,7 @@ START_TEST(shapes_the_answer)
     ck_assert_uint_eq(json_count(json_get(reply.doc, "candidates")), 1);
     ck_assert(json_uint64(json_get(reply.doc, "candidates_total"), &total) && total == 2);
     ck_assert(strstr(json_str(reply_at(&reply, "warnings/0")), "seq_len is not known"));
-    ck_assert(strstr(json_str(reply_at(&reply, "warnings/1")), "?timeline"));
+    ck_assert(json_get(reply_at(&reply, "timeline"), "at"));
     reply_done(reply);
 }
 END_TEST
