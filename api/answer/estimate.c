@@ -26,7 +26,7 @@ static const struct plan_candidate *first_modelled(const struct plan_answer *a)
 /* Adapters that found no module: peft refuses (tuners_utils.py, inject_adapter). */
 static enum err_code check_targets(const struct estimate *e, const struct plan_candidate *c)
 {
-    if (c->step.r.tuning != TUNING_LORA || e->inventory.adapted_modules)
+    if (c->step.r.tuning == TUNING_FULL || e->inventory.adapted_modules)
         return ERR_OK;
     return err_set(e->call->err, ERR_FIELD_VALUE, "/training/lora/target_modules", "none of them is a module of this model");
 }
