@@ -27,7 +27,7 @@ static uint32_t forwards_between(const struct schedule *s)
 {
     uint32_t n = s->stages - s->index;
 
-    return s->t->live_blocks_only && n > WARM_ALIVE ? n - WARM_ALIVE : 0;
+    return s->t->live_blocks_only && s->t->step->r.use_cache != TRI_TRUE && n > WARM_ALIVE ? n - WARM_ALIVE : 0;
 }
 
 static void note_second(struct schedule *s, uint32_t i)
@@ -178,17 +178,17 @@ static void run_schedule(struct schedule *s)
 }
 
 /*
- * Once as many wait as ever will, one goes as one comes, and each round lives and dies as the last: three show what is alive. The caching
+ * Once as many wait as ever will, one goes as one comes, and each round lives and dies as the last: one shows what is alive. The caching
  * allocator splits and joins blocks for some rounds more before it repeats itself: as many are played as a tape has room for.
  */
-enum { ROUNDS_ALIVE = 1, ROUNDS_LEAST = 16, ROUNDS_MOST = 64, ROUNDS_OF_LAYERS = 360 };
+enum { ROUNDS_ALIVE = 1, ROUNDS_WITH_CACHE = 3, ROUNDS_LEAST = 16, ROUNDS_MOST = 64, ROUNDS_OF_LAYERS = 360 };
 
 static uint32_t rounds(const struct trainer *t, const struct recipe *q)
 {
     uint32_t n = ROUNDS_OF_LAYERS / (t->model.arch->layers / q->pipeline_parallel + 1);
 
-    if (t->live_blocks_only)
-        return ROUNDS_ALIVE;
+    if (t->live_blocks_only) /* a cache is bound anew in each, layer by layer */
+        return q->use_cache == TRI_TRUE ? ROUNDS_WITH_CACHE : ROUNDS_ALIVE;
     return n < ROUNDS_LEAST ? ROUNDS_LEAST : n > ROUNDS_MOST ? ROUNDS_MOST : n;
 }
 

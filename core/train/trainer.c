@@ -172,7 +172,7 @@ static uint32_t n_steps(const struct step *s)
  * unused parameters are looked for, buckets are never made anew, so that the third step holds what the second held. */
 static uint32_t steps_to_play(const struct trainer *t, const struct step *s)
 {
-    if (t->foretells)
+    if (t->foretells || t->alike)
         return 1;
     if (t->costs_alone)
         return n_steps(s) - 1;
@@ -282,6 +282,27 @@ static void prepare_states(struct trainer *t)
         optim_prepare(&t->run, &t->optim);
 }
 
+bool trainer_skips_first(const struct step *s)
+{
+    const struct quirks *q = &s->quirks;
+    enum method m = s->r.method;
+    bool method = m == METHOD_ZERO1 || m == METHOD_ZERO2 || m == METHOD_FSDP2 || m == METHOD_FSDP2_NORESHARD || m == METHOD_HSDP2 || m == METHOD_TP ||
+                  m == METHOD_TP_FSDP2 || (m == METHOD_PP && s->r.keep_outputs != TRI_TRUE);
+
+    return method && s->r.offload == OFFLOAD_NONE && s->r.use_cache != TRI_TRUE && !q->cublas_workspace_kept && q->cublaslt_workspace != CUBLASLT_KEPT &&
+           !precision_scales_loss(s->r.precision);
+}
+
+/* As a step leaves it. */
+static void leave(struct trainer *t, struct held *h)
+{
+    prepare_states(t);
+    if (t->method && t->method->leave)
+        t->method->leave(t->wrapped);
+    if (!t->plain)
+        trainer_left(t, h);
+}
+
 enum err_code trainer_stand_in(struct trainer *t, const struct arch *arch, const struct step *step, struct arena *arena, struct err *err)
 {
     enum err_code rc = trainer_declare(t, arch, step, arena, err);
@@ -298,10 +319,12 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
                           struct arena *arena, struct err *err)
 {
     struct held h = {0};
-    uint32_t n = steps_to_play(t, step);
+    bool alike = t->live_blocks_only && !t->foretells && trainer_skips_first(step);
+    uint32_t n;
     enum err_code rc;
 
-    *t = (struct trainer){.log = t->log, .costs_alone = t->costs_alone, .live_blocks_only = t->live_blocks_only, .foretells = t->foretells};
+    *t = (struct trainer){.log = t->log, .costs_alone = t->costs_alone, .live_blocks_only = t->live_blocks_only, .foretells = t->foretells, .alike = alike};
+    n = steps_to_play(t, step);
     rc = trainer_declare(t, arch, step, arena, err);
     if (!rc && t->costs_alone)
         t->whole = parameters_of(t->model.tree.root);
@@ -323,6 +346,8 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
     trainer_load(t);
     if (t->foretells && !t->run.error.code && step->r.offload == OFFLOAD_NONE)
         prepare_states(t);
+    else if (t->alike && !t->run.error.code)
+        leave(t, &h);
     for (uint32_t i = 0; i < n && !t->run.error.code; i++) {
         t->last_begins = t->run.n_events;
         t->run.work = i + 1 == n ? t->log : NULL;
