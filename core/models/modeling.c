@@ -347,3 +347,20 @@ enum err_code program_arch(const struct image *library, const struct json *confi
     *ret = a;
     return ERR_OK;
 }
+
+/* --------------------------------------------------------------------------------------------------- for an installed release */
+enum err_code program_look(const struct program_source *from, struct arena *arena, struct arch *ret, struct err *err)
+{
+    return look(from, arena, ret, err);
+}
+
+struct arch program_arch_blank(const struct json *config, struct program_source *from, struct arena *arena)
+{
+    const char *type = json_str(json_get(config, "model_type")), *first = json_str(json_first(json_get(config, "architectures")));
+    struct arch a = {.program = from, .family = FAMILY_COUNT, .num_labels = 2, .quantization = "", .pad_token_id = -1, .fixed_depth = true};
+
+    a.model_type = type && is_word(type) ? arena_str(arena, type, strlen(type)) : "";
+    a.architecture = first ? arena_str(arena, first, strlen(first)) : "";
+    a.saved = saved_of(config);
+    return a;
+}

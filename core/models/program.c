@@ -1,4 +1,5 @@
 /* program.c - a model in the language: its classes become a tree, its forward a call. */
+#include "models/installed.h"
 #include "models/program_parts.h"
 #include "models/releases.h"
 
@@ -291,8 +292,15 @@ static struct param *param_at(const struct tree *t, const char *path, struct mod
     return NULL;
 }
 
+static bool tie_embeddings(struct model *m)
+{
+    if (m->tree.head && m->tree.head->weight && m->embeddings && m->embeddings->weight)
+        tie(m->tree.head->weight, m->embeddings->weight);
+    return true;
+}
+
 /* get_expanded_tied_weights_keys: {"lm_head.weight": "model.embed_tokens.weight"}, where the config has tie_word_embeddings. */
-static bool tie_all(struct program *p, struct model *m, sv config)
+static bool tie_all(struct program *p, struct model *m, const struct program_source *from, sv config)
 {
     struct script *s = p->s;
     sv keys = sv_none(), flag = sv_none(), key, value;
@@ -304,6 +312,8 @@ static bool tie_all(struct program *p, struct model *m, sv config)
         return tied == 0;
     if (script_find(s, p->model, script_symbol(s, "_tied_weights_keys"), &keys) < 0)
         return false;
+    if (sv_is(keys, KIND_LIST) && from->installed) /* before 5.0: PreTrainedModel.tie_weights() */
+        return tie_embeddings(m);
     if (sv_given(keys) && !sv_is(keys, KIND_DICT)) {
         (void)script_leave(s, "_tied_weights_keys that is no dict, which transformers 5 refuses");
         return false;
@@ -379,7 +389,7 @@ bool program_make(struct program *p, struct model *m, const struct program_sourc
         return false;
     m->embeddings = asked(p, "get_input_embeddings");
     m->tree.head = asked(p, "get_output_embeddings");
-    if (script_over(s) || !tie_all(p, m, config))
+    if (script_over(s) || !tie_all(p, m, from, config))
         return false;
     return m->q->decay_by_name >= 2 || mark_norms(p);
 }
@@ -402,6 +412,10 @@ static void declare(struct model *m)
     if (!p) {
         (void)err_set(&t->error, ERR_NOMEM, "", "the working memory of one request is too small for this model");
         return;
+    }
+    if (m->source->installed && !m->source->host) {
+        host.source = installed_source;
+        host.files = m->source->installed;
     }
     m->outputs_end = outputs_end;
     p->n.layers_wrapped = m->layers_wrapped;

@@ -13,6 +13,7 @@
 #include "models/modeling.h"
 #include "script/script.h"
 
+struct installed;
 struct json;
 
 /* One text file of the library: what `import` calls it. */
@@ -30,6 +31,7 @@ struct program_source {
     const char *config_module;              /* NULL: the same */
     const char *config_class, *model_class; /* NULL: the model class's config_class, the module's `causal_lm` */
     const struct script_host *host;         /* of files that no image has; NULL: none */
+    struct installed *installed;            /* an installed transformers that the files are of; NULL: none */
     const struct modeling_file *files;      /* of the request; NULL: the program is builtin */
     uint32_t n_files;
     const char *layers_name;                /* the config's member that says how many layers; NULL: a walk has all of them */
