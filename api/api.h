@@ -26,6 +26,7 @@ enum { API_BODY_MAX = 1 << 20 };
 #define API_CHEAP_BYTES ((size_t)256 << 10)
 
 struct image;
+struct installed;
 
 struct api_request {
     const char *method, *path; /* path: percent-decoded, without the query */
@@ -39,6 +40,7 @@ struct api_request {
     /* What models in the language are made of (program_image() of models/program.h), made once for all requests. NULL, or it answers NULL: the
      * request that needs it makes it in its own arena. */
     const struct image *(*library)(void);
+    const struct installed *const *installed; /* releases of transformers whose files can be read (models/installed.h), NULL ends; NULL: none */
 };
 
 /* A model whose config.json is needed, once however often the request names it. */

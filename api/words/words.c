@@ -236,6 +236,13 @@ const struct word objective_words[] = {
     {0},
 };
 
+/* Whose text the model's program is, where there is a choice. */
+const struct word program_words[] = {
+    {"builtin", PROGRAM_BUILTIN, NULL, "The one that llmemd carries."},
+    {"installed", PROGRAM_INSTALLED, NULL, "The files of a transformers that the service was started with."},
+    {0},
+};
+
 const struct word llmem_words[] = {
     {"paper", 0, NULL, "The formulas as the paper prints them."},
     {"repository", 1, "repo", "The formulas as the authors' code computes them."},

@@ -1,5 +1,6 @@
 /* installed.c - which file a name of transformers is, what stands in for those that are not read, and the classes of a model type. */
 #include "models/installed.h"
+#include "models/program.h"
 
 #include "natives/natives.h"
 
@@ -29,7 +30,7 @@ static const char *const read_files[] = {
 static const char *const others[] = {"numpy", "safetensors", "safetensors.torch", "huggingface_hub", "packaging", "tqdm", "regex", "filelock",
                                      "yaml",  "tokenizers",  "accelerate",        "torch.distributed"};
 
-static const char refused[] = "from json import _Refused\n"
+const char installed_stub[] = "from json import _Refused\n"
                               "def __getattr__(name):\n"
                               "    if name.startswith('__'):\n"
                               "        raise AttributeError(name)\n"
@@ -85,14 +86,14 @@ static bool read_module(struct installed *from, const char *name, bool is_model,
     *package = false;
     switch (file_of(name, ".py", file, sizeof file) ? from->read(from->of, file, path, text, bytes) : INSTALLED_ABSENT) {
     case INSTALLED_READ:
-        return is_model || is_one_of(name, read_files, sizeof read_files / sizeof *read_files) || stand_in(refused, text, bytes, false, package);
+        return is_model || is_one_of(name, read_files, sizeof read_files / sizeof *read_files) || stand_in(installed_stub, text, bytes, false, package);
     case INSTALLED_REFUSED:
         return refusal(from, *text, text, bytes, package);
     default:
         if (is_model)
             return model_package(from, name, path, text, bytes, package);
         return file_of(name, "/__init__.py", file, sizeof file) && from->read(from->of, file, path, text, bytes) != INSTALLED_ABSENT &&
-               stand_in(refused, text, bytes, true, package);
+               stand_in(installed_stub, text, bytes, true, package);
     }
 }
 
@@ -103,7 +104,7 @@ bool installed_source(void *files, const char *name, const char **path, const ch
 
     *path = name;
     if (is_one_of(name, others, sizeof others / sizeof *others))
-        return stand_in(refused, text, bytes, true, package);
+        return stand_in(installed_stub, text, bytes, true, package);
     if (!strcmp(name, "_release")) {
         (void)snprintf(from->scratch, sizeof from->scratch, "import torch\ntorch.__version__ = '%.40s'\n", from->torch_text);
         return stand_in(from->scratch, text, bytes, false, package);

@@ -11,7 +11,9 @@
 #ifndef MODELS_INSTALLED_H
 #define MODELS_INSTALLED_H
 
-#include "models/program.h"
+#include "models/modeling.h"
+
+struct program_source;
 
 struct installed {
     /* The text of a file below the package, "models/llama/modeling_llama.py", and what errors call it. A file that is there and cannot be read:
@@ -23,7 +25,11 @@ struct installed {
     const struct image *image; /* installed_image() */
     const char *torch_text;    /* what `torch.__version__` says: the caller's copy has that of the question */
     char scratch[512];         /* and a text that is made up here: not for two threads */
+    const struct modeling_file *files; /* of the copy: what the model is made of, once program_arch_installed() has looked */
+    uint32_t n_files;
 };
+
+extern const char installed_stub[]; /* the text of a file that can be imported, but not used */
 
 /* Natives and what stands around the files; lives in `arena`, which nobody else uses meanwhile. `named`: its release. */
 MUST_CHECK enum err_code installed_image(struct arena *arena, const char *named, const struct image **ret, struct err *err);

@@ -9,8 +9,9 @@
 enum { IMPORTS_MAX = 128, IMPORT_NAME = 96 };
 struct imports {
     struct installed *from;
-    uint32_t n;
+    uint32_t n, n_files;
     char name[IMPORTS_MAX][IMPORT_NAME];
+    struct modeling_file file[IMPORTS_MAX]; /* those of them that were read */
 };
 
 static bool gather(void *of, const char *name, const char **path, const char **text, size_t *bytes, bool *package)
@@ -19,8 +20,11 @@ static bool gather(void *of, const char *name, const char **path, const char **t
 
     if (!installed_source(g->from, name, path, text, bytes, package))
         return false;
-    if (g->n < IMPORTS_MAX && strlen(name) < IMPORT_NAME)
-        (void)snprintf(g->name[g->n++], IMPORT_NAME, "%s", name);
+    if (g->n == IMPORTS_MAX || strlen(name) >= IMPORT_NAME)
+        return true;
+    if (*text != installed_stub && *text != g->from->scratch && *bytes)
+        g->file[g->n_files++] = (struct modeling_file){*path, *text, *bytes};
+    (void)snprintf(g->name[g->n++], IMPORT_NAME, "%s", name);
     return true;
 }
 
@@ -67,6 +71,8 @@ enum err_code program_arch_installed(struct installed *from, const struct json *
     if (rc)
         return rc;
     source->host = NULL;
+    from->files = g->file;
+    from->n_files = g->n_files;
     *ret = a;
     return ERR_OK;
 }

@@ -8,6 +8,7 @@
  */
 #include "base/json.h"
 #include "models/installed.h"
+#include "models/program.h"
 #include "tests/support/traced.h"
 #include "train/measure.h"
 #include "train/trainer.h"
