@@ -335,7 +335,8 @@ enum err_code program_arch(const struct image *library, const struct json *confi
         return err_set(err, ERR_NOMEM, "", "no room for the model's program");
     if (type && !a.model_type[0])
         return err_set(err, ERR_FIELD_VALUE, "/config/model_type", "'%.40s' is no name of a model type", type);
-    *from = (struct program_source){.run = &script_program, .image = library, .config = config, .files = n_files ? files : NULL, .n_files = n_files};
+    *from = (struct program_source){.run = &script_program, .image = library, .config = config, .files = n_files ? files : NULL, .n_files = n_files,
+                                      .ready = program_ready(arena)};
     rc = read_names(&n, config, a.model_type[0] ? a.model_type : "request", from);
     if (!rc && n_files)
         rc = read_files(&n, library, &from->image);
