@@ -72,6 +72,15 @@ sv f_binary(struct script *s, const struct script_args *a)
 }
 
 /* rsub(x, other): other - x */
+sv f_logical_not(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = first(s, a);
+
+    return t ? wrap_content(s, t->run, pointwise_op(t->run, OP_LOGICAL_NOT, DTYPE_BOOL, value_in(t), 0),
+                            is_const(t) ? content_const(t->content.c == 0) : content_unknown())
+             : sv_null();
+}
+
 sv f_rsub(struct script *s, const struct script_args *a)
 {
     return script_binary(s, BINARY_SUB, a->v[1], a->v[0], false);
@@ -119,6 +128,26 @@ static bool last_dim_alone(struct script *s, const struct tensor *t, sv dim)
     return dim_arg(s, t, items ? items[0] : dim, &d) && d == shape_of(t)->ndim - 1;
 }
 
+/* dim or a tuple of them, as bits; none: all. */
+static bool dims_arg(struct script *s, const struct tensor *t, sv dims, unsigned *ret)
+{
+    uint32_t n = 0;
+    const sv *items = seq_items(dims, &n);
+    int d = 0;
+
+    *ret = 0;
+    if (!sv_given(dims) || (items && !n)) {
+        *ret = (1u << shape_of(t)->ndim) - 1;
+        return true;
+    }
+    for (uint32_t i = 0; i < (items ? n : 1); i++) {
+        if (!dim_arg(s, t, items ? items[i] : dims, &d))
+            return false;
+        *ret |= 1u << d;
+    }
+    return true;
+}
+
 /* The sizes that a reduction over one dimension leaves. */
 static int without_dim(const struct tensor *t, int dim, bool keepdim, int64_t *ret)
 {
@@ -136,12 +165,17 @@ sv f_mean(struct script *s, const struct script_args *a)
 {
     struct tensor *t = first(s, a);
     bool keepdim = false;
+    enum dtype dtype;
+    unsigned dims;
 
-    if (!t || !bool_arg(s, a->v[2], &keepdim))
+    if (!t || !bool_arg(s, a->v[2], &keepdim) || !dims_arg(s, t, a->v[1], &dims))
         return sv_null();
-    if (!sv_given(a->v[1]) || !last_dim_alone(s, t, a->v[1]) || !keepdim)
-        return script_failed(s) ? sv_null() : script_leave(s, "mean() but of the last dimension, kept");
-    return wrap(s, t->run, mean_last(t->run, value_in(t)));
+    dtype = (enum dtype)shape_of(t)->dtype;
+    if (!dtype_arg(s, a->v[3], &dtype))
+        return sv_null();
+    if (dtype != (enum dtype)shape_of(t)->dtype)
+        return script_leave(s, "mean(dtype=) of another dtype");
+    return wrap(s, t->run, mean_dims(t->run, value_in(t), dims, keepdim));
 }
 
 sv f_sum(struct script *s, const struct script_args *a)
@@ -151,6 +185,7 @@ sv f_sum(struct script *s, const struct script_args *a)
     int dim = 0;
     enum dtype dtype;
     struct content c = content_unknown();
+    uint32_t n = 0;
     val x;
 
     if (!t || !bool_arg(s, a->v[2], &keepdim))
@@ -163,13 +198,18 @@ sv f_sum(struct script *s, const struct script_args *a)
         if (is_const(t))
             c = content_const(t->content.c * (double)numel(t->run, x));
         else if (t->content.kind == CONTENT_PADDED) {
-            int64_t n = numel(t->run, x), row = size_of(t->run, x, -1);
+            int64_t all = numel(t->run, x), row = size_of(t->run, x, -1);
 
-            c = content_const((double)n - t->content.c * (double)(n / row));
+            c = content_const((double)all - t->content.c * (double)(all / row));
         }
         return wrap_content(s, t->run, sum_all(t->run, x), c);
     }
-    if (!dim_arg(s, t, a->v[1], &dim))
+    if (seq_items(a->v[1], &n) && n != 1 && dtype_is_float((enum dtype)shape_of(t)->dtype) && dtype == (enum dtype)shape_of(t)->dtype) {
+        unsigned dims;
+
+        return dims_arg(s, t, a->v[1], &dims) ? wrap(s, t->run, sum_dims(t->run, x, dims, keepdim)) : sv_null();
+    }
+    if (!dim_arg(s, t, seq_items(a->v[1], &n) ? *seq_items(a->v[1], &n) : a->v[1], &dim))
         return sv_null();
     if (is_const(t))
         c = content_const(t->content.c * (double)size_of(t->run, x, dim));

@@ -89,25 +89,26 @@ sv f_clamp(struct script *s, const struct script_args *a)
 {
     struct tensor *t = need_tensor(s, a->v[0], "clamp");
 
-    if (!t || wants_gradient(s, t, a))
+    if (!t)
         return sv_null();
-    return wrap_content(s, t->run, pointwise_op(t->run, OP_CLAMP, (enum dtype)shape_of(t)->dtype, value_in(t), 0), if_const(t));
+    if (!sv_given(a->v[1]) && !sv_given(a->v[2]))
+        return script_raise(s, EXC_RuntimeError, "torch.clamp: At least one of 'min' or 'max' must not be None");
+    if (as_tensor(s, a->v[1]) || as_tensor(s, a->v[2]))
+        return script_leave(s, "clamp() by tensors");
+    return wrap_content(s, t->run, clamp_op(t->run, value_in(t), sv_given(a->v[1]), sv_given(a->v[2])), if_const(t));
 }
 
-/* unbind(x, dim) of what wants no gradient: views */
+/* unbind(x, dim) */
 sv f_unbind(struct script *s, const struct script_args *a)
 {
     struct tensor *t = need_tensor(s, a->v[0], "unbind");
-    val parts[SCRIPT_PARTS];
+    val parts[SCRIPT_PARTS] = {0};
     int dim = 0;
-    uint32_t n;
 
-    if (!t || !dim_arg(s, t, a->v[1], &dim) || wants_gradient(s, t, a))
+    if (!t || !dim_arg(s, t, a->v[1], &dim))
         return sv_null();
     if (shape_of(t)->size[dim] > SCRIPT_PARTS)
         return script_leave(s, "a tensor in more than %d parts", SCRIPT_PARTS);
-    n = (uint32_t)shape_of(t)->size[dim];
-    for (uint32_t i = 0; i < n; i++)
-        parts[i] = select_op(t->run, value_in(t), dim, i);
-    return run_dead(t->run) ? run_failed(s, t->run) : tensors_of(s, t->run, n, parts, if_const(t));
+    unbind(t->run, value_in(t), dim, parts);
+    return run_dead(t->run) ? run_failed(s, t->run) : tensors_of(s, t->run, (uint32_t)shape_of(t)->size[dim], parts, if_const(t));
 }

@@ -310,8 +310,27 @@ static const struct script_native module_methods[] = {
 };
 static const struct script_member module_members[] = {{"training", get_training, put_training, 0}, {0}};
 
+/* `layer.__call__`, which checkpointing is handed */
+static sv call_bound(struct script *s, const struct script_args *a)
+{
+    struct script_args rest = *a;
+
+    if (!a->n || !as_module(s, a->v[0]))
+        return script_raise(s, EXC_TypeError, "__call__() without a module");
+    rest.v++;
+    rest.n--;
+    return module_call(s, a->v[0], &rest);
+}
+static const struct script_native bound_call = {"__call__", call_bound, NULL, 0, NATIVE_PLAIN};
+
+sv module_getattr(struct script *s, sv self, sv name)
+{
+    return str_is(name, "__call__") ? native_new(s, &bound_call, self) : sv_null();
+}
+
 const struct script_class module_class = {
     .name = "Module",
+    .getattr = module_getattr,
     .bytes = sizeof(struct nn_module),
     .methods = module_methods,
     .members = module_members,

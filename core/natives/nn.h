@@ -41,5 +41,6 @@ typedef bool (*child_visitor)(struct script *s, void *of, sv name, sv child);
 bool children_visit(struct script *s, sv module, child_visitor visit, void *of);
 
 sv module_call(struct script *s, sv self, const struct script_args *a);
+sv module_getattr(struct script *s, sv self, sv name);
 
 #endif

@@ -383,9 +383,18 @@ static const struct script_native dict_methods[] = {{"__init__", dict_init, "sel
                                                     {"keys", dict_method, "self", 0, NATIVE_PLAIN},
                                                     {"values", dict_method, "self", 0, NATIVE_PLAIN},
                                                     {0}};
+/* Its modules are attributes too. */
+static sv dict_getattr(struct script *s, sv self, sv name)
+{
+    sv found = sv_is(nn_of(self)->items, KIND_DICT) ? dict_get(s, nn_of(self)->items, name) : sv_null();
+
+    return sv_ok(found) || script_failed(s) ? sv_keep(found) : module_getattr(s, self, name);
+}
+
 const struct script_class module_dict_class = {
     .name = "ModuleDict",
     .base = &module_class,
+    .getattr = dict_getattr,
     .methods = dict_methods,
     .getitem = items_getitem,
     .setitem = items_setitem,

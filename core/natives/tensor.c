@@ -378,7 +378,23 @@ static sv tensor_repr(struct script *s, sv self)
     return str_format(s, "tensor(..)");
 }
 
+/* What is shorter in the language: library/_methods.py. */
+static sv tensor_getattr(struct script *s, sv self, sv name)
+{
+    sv module, function = sv_null(), bound;
+
+    if (str_text(name, NULL)[0] == '_')
+        return sv_null();
+    module = script_import(s, "torch._methods");
+    if (!sv_ok(module) || script_find(s, module, name, &function))
+        return sv_null();
+    bound = method_new(s, function, self);
+    sv_drop(s, function);
+    return bound;
+}
+
 const struct script_class tensor_class = {
+    .getattr = tensor_getattr,
     .name = "Tensor",
     .bytes = sizeof(struct tensor),
     .methods = tensor_methods,

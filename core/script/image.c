@@ -122,6 +122,24 @@ static struct source_module *source_named(const struct image *im, const char *na
     return NULL;
 }
 
+/* A module of an image below is continued for those who stand on this one. */
+static struct source_module *continues_below(struct image *im, const char *name)
+{
+    for (const struct image *b = im->below; b; b = b->below) {
+        const struct source_module *found = source_named(b, name);
+        struct source_module *m = found ? arena_new(im->arena, struct source_module) : NULL;
+
+        if (!found)
+            continue;
+        if (!m)
+            return NULL;
+        *m = (struct source_module){.next = im->sources, .name = found->name, .begins = found, .path = found->path, .package = found->package};
+        im->sources = m;
+        return m;
+    }
+    return NULL;
+}
+
 bool image_has(const struct image *im, const char *name)
 {
     return source_named(im, name) != NULL;
@@ -129,7 +147,7 @@ bool image_has(const struct image *im, const char *name)
 
 enum err_code image_continue(struct image *im, const char *name, const char *path, const char *text, size_t bytes, struct err *err)
 {
-    struct source_module *m = source_named(im, name);
+    struct source_module *here = source_named(im, name), *m = here ? here : continues_below(im, name);
     char *kept = arena_str(im->arena, path, strlen(path));
 
     if (!m || !kept)

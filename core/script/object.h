@@ -382,6 +382,7 @@ struct world { /* of the first image */
 struct source_module {
     struct source_module *next;
     struct str *name;
+    const struct source_module *begins;  /* of an image below, whose module this one continues; NULL: none */
     const struct code *code, *continued; /* continued: image_continue(); NULL: nothing */
     const char *path;
     bool package;
@@ -438,7 +439,7 @@ struct method_cache {
 
 struct script {
     struct world *w;
-    struct str **sym;          /* w->symbols */
+    struct str **sym; /* w->symbols */
     int64_t steps, steps_kept; /* of the slice that is being spent; beside it */
     struct frame *frame;
     sv *stack, *stack_end, *sp; /* sp: free from here on, for what runs next */
@@ -464,13 +465,10 @@ struct script {
     struct dict *builtins;
     struct script_host host;
     char (*where)[160];
-    struct method_cache *cache; /* METHOD_CACHE of them */
+    struct method_cache cache[METHOD_CACHE];
     char end_path[128];
     uint32_t end_line;
 };
-
-bool script_set_up(struct script *s, struct arena *arena, struct arena *apart, const struct script_limits *limits,
-                   const struct script_host *host);
 
 /* ---- heap: sizes up to 1 KB in steps of 16, larger ones by powers of two */
 enum { HEAP_STEP = 16, HEAP_SMALL = HEAP_STEP * HEAP_CLASSES };

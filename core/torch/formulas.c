@@ -267,30 +267,49 @@ void back_where(struct back *b)
         }
 }
 
+/* clamp_backward: where((self < min).logical_or_(self > max), zero, grad) */
+void back_clamp(struct back *b)
+{
+    val zero = T(b, factory(b->r, OP_SCALAR_TENSOR, dtype_of(b->r, b->grad[0]), 0, NULL)), x = saved(b, 0), outside = 0;
+
+    for (int bound = 1; bound <= 2; bound++)
+        if (self(b)->at.dim & bound)
+            outside = T(b, pointwise(b->r, bound == 1 ? OP_LT : OP_GT, DTYPE_BOOL, 1, &x));
+    put(b, 0, pointwise(b->r, OP_WHERE, dtype_of(b->r, b->grad[0]), 3, (val[]){outside, zero, b->grad[0]}));
+}
+
 void back_dropout(struct back *b)
 {
     put(b, 0, pointwise(b->r, OP_DROPOUT_BACKWARD, dtype_of(b->r, b->grad[0]), 2, (val[]){b->grad[0], saved(b, 0)}));
 }
 
 /* -------------------------------------------------------------------------------------------------------- reductions */
+/* unsqueeze_multiple: the dimensions that a reduction took */
+static val with_dims(struct back *b, val g, val like)
+{
+    unsigned dims = (unsigned)self(b)->at.dim;
+
+    for (int i = 0; i < b->r->values[like].ndim; i++)
+        if (dims >> i & 1)
+            g = T(b, unsqueeze(b->r, g, i));
+    return g;
+}
+
 void back_sum(struct back *b)
 {
     val m = self(b)->meta[0];
-    val wide = T(b, unsqueeze(b->r, T(b, detach(b->r, b->grad[0])), -1));
+    val wide = with_dims(b, T(b, detach(b->r, b->grad[0])), m);
 
-    (void)wide;
     put(b, 0, expand(b->r, wide, b->r->values[m].ndim, b->r->values[m].size));
 }
 
 /* mean_backward: sum_backward(grad).div(n): the expanded gradient is divided into a tensor of its own */
 void back_mean(struct back *b)
 {
-    int64_t size[MAX_DIMS];
-    int nd = b->r->values[b->grad[0]].ndim;
+    val m = self(b)->meta[0];
+    val wide = with_dims(b, T(b, detach(b->r, b->grad[0])), m);
 
-    memcpy(size, self(b)->at.i, sizeof size);
-    val wide = T(b, expand(b->r, b->grad[0], nd, size));
-
+    wide = T(b, expand(b->r, wide, b->r->values[m].ndim, b->r->values[m].size));
     put(b, 0, point(b, OP_DIV, wide, 0));
 }
 
@@ -673,6 +692,28 @@ void back_split(struct back *b)
             zeros[n_zeros++] = zeros_of_part(b, k);
     whole = value_empty(b->r, OP_CAT, (enum dtype)m->dtype, m->ndim, m->size);
     launch(b->r, OP_CAT, whole, 1, &whole); /* the parts are as large as the whole */
+    put(b, 0, whole);
+    for (int k = 0; k < n_zeros; k++)
+        value_unref(b->r, zeros[k]);
+}
+
+/* unbind_backward: what has no gradient is zeros, then everything is stacked */
+void back_unbind(struct back *b)
+{
+    struct node *n = self(b);
+    const struct value *m = &b->r->values[n->meta[0]];
+    val zeros[UINT8_MAX], whole;
+    int64_t size[MAX_DIMS];
+    int n_zeros = 0, nd = 0;
+
+    for (int i = 0; i < m->ndim; i++)
+        if (i != n->at.dim)
+            size[nd++] = m->size[i];
+    for (int k = 0; k < n->n_outputs; k++)
+        if (!(n->wide ? n->wide->grad[k] : b->grad[k]))
+            zeros[n_zeros++] = owned(b->r, factory(b->r, OP_ZEROS, (enum dtype)m->dtype, nd, size));
+    whole = value_empty(b->r, OP_STACK, (enum dtype)m->dtype, m->ndim, m->size);
+    launch(b->r, OP_STACK, whole, 1, &whole);
     put(b, 0, whole);
     for (int k = 0; k < n_zeros; k++)
         value_unref(b->r, zeros[k]);

@@ -519,6 +519,20 @@ val compare(struct run *r, enum op op, val a, val b)
     return pointwise_op(r, op, DTYPE_BOOL, a, b);
 }
 
+val clamp_op(struct run *r, val a, bool min, bool max)
+{
+    uint32_t node = attach(r, OP_CLAMP, 1, &a);
+    val out = pointwise_empty(r, OP_CLAMP, dtype_of(r, a), 1, &a);
+
+    launch(r, OP_CLAMP, out, 1, &a);
+    if (node)
+        r->nodes[node].at.dim = min + 2 * max;
+    save(r, node, a);
+    attach_output(r, node, out, 0);
+    consume(r, a);
+    return out;
+}
+
 /* cuda/Dropout.cu: the mask is a bool of its own, born before the result. */
 val dropout(struct run *r, val a, double p)
 {
@@ -922,6 +936,41 @@ static void split_as(struct run *r, enum op op, val a, int dim, int n, const int
         y->contiguous = is_contiguous(y);
         attach_output(r, node, v, k);
         ret[k] = v;
+    }
+    consume(r, a);
+}
+
+void unbind(struct run *r, val a, int dim, val *ret)
+{
+    uint32_t node = attach(r, OP_UNBIND, 1, &a);
+    struct value *x = &r->values[a];
+    int64_t ones[UINT8_MAX];
+    int n;
+
+    dim += dim < 0 ? x->ndim : 0;
+    n = run_dead(r) ? 0 : (int)x->size[dim];
+    host_call(r);
+    for (int k = 0; k < n; k++)
+        ones[k] = 1;
+    if (node) {
+        r->nodes[node].at.dim = dim;
+        meta_of(r, node, 0, a);
+        tell_parts(r, node, n, ones);
+    }
+    for (int k = 0; k < n; k++) {
+        val v = alias_view(r, a);
+        struct value *y = &r->values[v];
+
+        ret[k] = v;
+        if (!v)
+            return;
+        for (int i = dim; i + 1 < x->ndim; i++) {
+            y->size[i] = x->size[i + 1];
+            y->stride[i] = x->stride[i + 1];
+        }
+        y->ndim--;
+        y->contiguous = is_contiguous(y);
+        attach_output(r, node, v, k);
     }
     consume(r, a);
 }

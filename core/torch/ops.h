@@ -50,7 +50,11 @@ val mean_last(struct run *r, val a);              /* mean(-1, keepdim=True) */
 val sum_all(struct run *r, val a);                /* sum() */
 val cumsum(struct run *r, val a, int dim);         /* of integers */
 val cumsum_as(struct run *r, val a, int dim, enum dtype dtype);
+val clamp_op(struct run *r, val a, bool min, bool max); /* which of them are given */
 val sum_dim(struct run *r, val a, int dim, bool keepdim);
+val sum_dims(struct run *r, val a, unsigned dims, bool keepdim);  /* dims: a bit for each */
+val mean_dims(struct run *r, val a, unsigned dims, bool keepdim);
+void unbind(struct run *r, val a, int dim, val *ret);             /* ret: as many temporaries as the dimension is long, views of one storage */
 val softmax(struct run *r, val a, enum dtype dtype); /* over the last dimension; dtype = DTYPE_COUNT: as it is */
 val cross_entropy(struct run *r, val logits, val target); /* [rows, classes], [rows] */
 val layer_norm(struct run *r, val x, val weight, val bias);

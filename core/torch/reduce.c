@@ -217,19 +217,6 @@ val sum_to(struct run *r, val v, val like)
     return lead && out ? view(r, out, y->ndim, y->size) : out;
 }
 
-val sum_all(struct run *r, val a)
-{
-    uint32_t node = attach(r, OP_SUM, 1, &a);
-    val out;
-
-    if (node)
-        meta_of(r, node, 0, a);
-    out = sum_raw(r, a, (1u << r->values[a].ndim) - 1, false, OP_SUM);
-    attach_output(r, node, out, 0);
-    consume(r, a);
-    return out;
-}
-
 int64_t cub_states_bytes(int64_t n, int64_t tile, unsigned element)
 {
     return div_up(2 * element * (div_up(n, tile) + 32), 256) * 256;
@@ -263,31 +250,51 @@ val cumsum(struct run *r, val a, int dim)
     return cumsum_as(r, a, dim, DTYPE_INT64);
 }
 
-val sum_dim(struct run *r, val a, int dim, bool keepdim)
+/* What the backward of a reduction has to know: which dimensions went, and whether they are still there as 1. */
+static uint32_t reduction(struct run *r, enum op op, val a, unsigned dims, bool keepdim)
 {
-    uint32_t node = attach(r, OP_SUM, 1, &a);
-    val out;
+    uint32_t node = attach(r, op, 1, &a);
 
-    dim += dim < 0 ? r->values[a].ndim : 0;
-    if (node)
+    if (node) {
         meta_of(r, node, 0, a);
-    out = sum_raw(r, a, 1u << dim, keepdim, OP_SUM);
+        r->nodes[node].at.dim = keepdim ? 0 : (int32_t)dims;
+    }
+    return node;
+}
+
+static val reduced(struct run *r, enum op op, val a, unsigned dims, bool keepdim)
+{
+    uint32_t node = reduction(r, op, a, dims, keepdim);
+    val out = run_dead(r) ? 0 : sum_raw(r, a, dims, keepdim, op);
+
     attach_output(r, node, out, 0);
     consume(r, a);
     return out;
 }
 
+val sum_dims(struct run *r, val a, unsigned dims, bool keepdim)
+{
+    return reduced(r, OP_SUM, a, dims, keepdim);
+}
+
+val sum_all(struct run *r, val a)
+{
+    return sum_dims(r, a, (1u << r->values[a].ndim) - 1, false);
+}
+
+val sum_dim(struct run *r, val a, int dim, bool keepdim)
+{
+    return sum_dims(r, a, 1u << (dim < 0 ? dim + r->values[a].ndim : dim), keepdim);
+}
+
+val mean_dims(struct run *r, val a, unsigned dims, bool keepdim)
+{
+    return reduced(r, OP_MEAN, a, dims, keepdim);
+}
+
 val mean_last(struct run *r, val a)
 {
-    uint32_t node = attach(r, OP_MEAN, 1, &a);
-    val out;
-
-    if (node)
-        memcpy(r->nodes[node].at.i, r->values[a].size, sizeof r->nodes[node].at.i);
-    out = run_dead(r) ? 0 : sum_raw(r, a, 1u << (r->values[a].ndim - 1), true, OP_MEAN);
-    attach_output(r, node, out, 0);
-    consume(r, a);
-    return out;
+    return mean_dims(r, a, 1u << (r->values[a].ndim - 1), true);
 }
 
 /* ------------------------------------------------------------------------------------------------------ softmax, loss */
