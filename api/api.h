@@ -25,8 +25,7 @@ enum { API_BODY_MAX = 1 << 20 };
 #define API_WORK_EVENTS UINT64_C(24000000) /* two seconds of one core at most */
 #define API_CHEAP_BYTES ((size_t)256 << 10)
 
-struct image;
-struct installed;
+struct program_library;
 
 struct api_request {
     const char *method, *path; /* path: percent-decoded, without the query */
@@ -37,10 +36,9 @@ struct api_request {
     struct arena *arena;
     struct budget *budget; /* of its work; NULL: API_WORK_EVENTS, and nobody cancels */
 
-    /* What models in the language are made of (program_image() of models/program.h), made once for all requests. NULL, or it answers NULL: the
-     * request that needs it makes it in its own arena. */
-    const struct image *(*library)(void);
-    const struct installed *const *installed; /* releases of transformers whose files can be read (models/installed.h), NULL ends; NULL: none */
+    /* What models in the language are made of (models/modeling.h), made once for all requests. NULL, or it answers NULL: the request that needs it
+     * makes it in its own arena. */
+    const struct program_library *(*library)(void);
 };
 
 /* A model whose config.json is needed, once however often the request names it. */

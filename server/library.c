@@ -8,12 +8,13 @@
 
 enum { ROOM = 64 << 20 }; /* of address space; it touches less than a tenth */
 
-const struct image *library_shared(void)
+const struct program_library *library_shared(void)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static const struct image *made;
+    static struct program_library library;
+    static const struct program_library *made;
     static struct arena arena;
-    const struct image *ret;
+    const struct program_library *ret;
     struct err err;
     void *block;
 
@@ -21,10 +22,11 @@ const struct image *library_shared(void)
     block = made ? NULL : block_new(ROOM);
     if (block) {
         arena_init(&arena, block, ROOM);
-        if (program_image(&arena, &made, &err)) {
+        if (!program_library(&arena, &library, &err)) {
+            made = &library;
+        } else {
             fprintf(stderr, "llmemd: the library of models in the language: %s\n", err.detail);
             block_free(block, ROOM);
-            made = NULL;
         }
     }
     ret = made;

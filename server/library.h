@@ -6,8 +6,8 @@
 #ifndef SERVER_LIBRARY_H
 #define SERVER_LIBRARY_H
 
-struct image;
+struct program_library;
 
-const struct image *library_shared(void); /* NULL: no memory */
+const struct program_library *library_shared(void); /* NULL: no memory */
 
 #endif

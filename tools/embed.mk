@@ -86,9 +86,15 @@ $(BUILD)/gen/programs.inc: $(torch_library) $(transformers_library) $(families) 
 # What stands around an installed transformers: its own PreTrainedModel, guards and packages, and the flash-attn files of the library.
 installed_around := $(sort $(shell find core/models/installed -name '*.py'))
 installed_shared := core/models/library/integrations/flash_attention.py core/models/library/modeling_flash_attention_utils.py
+# What files of a request import beside that: it continues the library's files, or is one of its own.
+wide := $(sort $(shell find core/models/wide -name '*.py'))
 
 $(BUILD)/installed.list: FORCE
-	$(call list,$(installed_around))
+	$(call list,$(installed_around) $(wide))
+
+$(BUILD)/gen/wide.inc: $(wide) $(BUILD)/installed.list $(embed)
+	@mkdir -p $(@D)
+	$(Q)$(embed) modules transformers core/models/wide $(wide) > $@
 
 $(BUILD)/gen/installed.inc: $(installed_around) $(installed_shared) $(torch_library) $(BUILD)/installed.list $(embed)
 	@mkdir -p $(@D)
@@ -104,40 +110,7 @@ $(BUILD)/gen/page_html.inc: api/web/index.html $(embed)
 	@mkdir -p $(@D)
 	$(Q)$(embed) text $< > $@
 
-# The page's script is the files of api/web in the order of their names; its style begins with the chart library's.
-page_scripts := $(sort $(wildcard api/web/*.js))
-page_styles  := api/web/vendor/uPlot.min.css api/web/page.css
-
-$(BUILD)/web/page.js: $(page_scripts)
-	@mkdir -p $(@D)
-	$(Q)cat $^ > $@
-
-$(BUILD)/web/page.css: $(page_styles)
-	@mkdir -p $(@D)
-	$(Q)cat $^ > $@
-
-$(BUILD)/web/uplot.js: api/web/vendor/uPlot.iife.min.js
-	@mkdir -p $(@D)
-	$(Q)cp $< $@
-
-# docs/glossary.md as a page: each row of its table is a term.
-$(BUILD)/web/glossary.html: docs/glossary.md tools/glossary.awk
-	@mkdir -p $(@D)
-	$(Q)awk -f tools/glossary.awk $< > $@
-
-$(BUILD)/gen/page_js.inc $(BUILD)/gen/page_css.inc: $(BUILD)/gen/page_%.inc: $(BUILD)/web/page.% $(embed)
-	@mkdir -p $(@D)
-	$(Q)$(embed) text $< > $@
-
-$(BUILD)/gen/uplot_js.inc: $(BUILD)/web/uplot.js $(embed)
-	@mkdir -p $(@D)
-	$(Q)$(embed) text $< > $@
-
-$(BUILD)/gen/icon_svg.inc: api/web/icon.svg $(embed)
-	@mkdir -p $(@D)
-	$(Q)$(embed) text $< > $@
-
-$(BUILD)/gen/glossary_html.inc: $(BUILD)/web/glossary.html $(embed)
+$(BUILD)/gen/page_%.inc: api/web/page.% $(embed)
 	@mkdir -p $(@D)
 	$(Q)$(embed) text $< > $@
 
@@ -157,7 +130,8 @@ $(BUILD)/core/catalog/renamed.o: $(BUILD)/gen/renamed.inc
 $(BUILD)/core/catalog/builtin.o: $(BUILD)/gen/models.inc $(BUILD)/gen/blocks.inc
 $(BUILD)/core/models/programs.o: $(BUILD)/gen/programs.inc
 $(BUILD)/core/models/around.o: $(BUILD)/gen/installed.inc
-$(BUILD)/api/endpoints/page.o: $(BUILD)/gen/page_html.inc $(BUILD)/gen/page_js.inc $(BUILD)/gen/page_css.inc $(BUILD)/gen/uplot_js.inc $(BUILD)/gen/glossary_html.inc $(BUILD)/gen/icon_svg.inc
+$(BUILD)/core/models/library.o: $(BUILD)/gen/wide.inc
+$(BUILD)/api/endpoints/page.o: $(BUILD)/gen/page_html.inc $(BUILD)/gen/page_js.inc $(BUILD)/gen/page_css.inc
 $(BUILD)/api/endpoints/catalogue.o: $(BUILD)/gen/gpus_json.inc $(BUILD)/gen/clusters_json.inc
 ifneq ($(wildcard openapi.yaml),)
 $(call objects,$(api_sources)): | $(BUILD)/gen/openapi.inc

@@ -14,7 +14,6 @@
 #include <stddef.h>
 
 struct image;
-struct installed;
 struct json;
 
 /* A file that came with the request: "modeling_x.py". */
@@ -23,7 +22,13 @@ struct modeling_file {
     size_t bytes;
 };
 
-MUST_CHECK enum err_code program_image(struct arena *arena, const struct image **ret, struct err *err); /* nobody else uses the arena meanwhile */
+/* Nobody else uses the arena meanwhile. */
+MUST_CHECK enum err_code program_image(struct arena *arena, const struct image **ret, struct err *err); /* natives, library, families */
+
+struct program_library {
+    const struct image *families, *wide; /* wide: what files of a request import, on top of the other */
+};
+MUST_CHECK enum err_code program_library(struct arena *arena, struct program_library *ret, struct err *err);
 
 /* A family that is in the language has one. */
 bool program_is_builtin(const char *model_type);
@@ -33,14 +38,7 @@ bool program_is_builtin(const char *model_type);
  * that has it); with no files a family that is in the language. The config is read by its own class, sizes are those of the model that the classes
  * make. `library`, `config` and `files` are kept by reference, as long as *ret is used.
  */
-MUST_CHECK enum err_code program_arch(const struct image *library, const struct json *config, const struct modeling_file *files, uint32_t n_files,
+MUST_CHECK enum err_code program_arch(const struct program_library *library, const struct json *config, const struct modeling_file *files, uint32_t n_files,
                                       struct arena *arena, struct arch *ret, struct err *err);
-
-/*
- * The same of an installed transformers: the classes that AutoModelForCausalLM takes there for the config's model_type. *from is kept by reference;
- * ERR_ARCH_UNKNOWN: that release has no such type.
- */
-MUST_CHECK enum err_code program_arch_installed(struct installed *from, const struct json *config, struct arena *arena, struct arch *ret,
-                                                struct err *err);
 
 #endif

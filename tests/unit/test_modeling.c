@@ -1,76 +1,79 @@
 /*
- * Programs that have no twin in C against tapes of real PyTorch (torch 2.15, transformers 5.23): a family that is in the language alone, and a
- * file of a stranger's. tests/data/modeling/NAME.tape: `options`, then +BYTES of each birth and -NUMBER of each death.
+ * Models that are text against tapes of real PyTorch (torch 2.15, transformers 5.23): OLMo 2, which is in the language alone, and files of strangers,
+ * read as a request's are. tests/data/modeling/NAME_i.tape: `options`, then +BYTES of each birth and -NUMBER of each death; NAME/ has the files and
+ * config.json. tests/data/modeling/tape.py makes a tape of what the tracer writes.
  */
 #include "base/json.h"
-#include "models/program.h"
+#include "models/modeling.h"
 #include "tests/support/traced.h"
 #include "tests/support/unit.h"
 #include "train/trainer.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROOM = 192 << 20, IMAGE_ROOM = 32 << 20, TEXT_MAX = 1 << 17 };
+enum { ROOM = 192 << 20, LIBRARY_ROOM = 64 << 20, TEXT_MAX = 1 << 18, FILES_MAX = 4 };
 
-#define OLMO2                                                                                                                                        \
-    "\"hidden_size\":256,\"num_hidden_layers\":2,\"num_attention_heads\":8,\"num_key_value_heads\":2,\"intermediate_size\":704,\"vocab_size\":1000," \
-    "\"max_position_embeddings\":2048,\"rms_norm_eps\":1e-5"
-#define OWN "\"hidden_size\":256,\"num_hidden_layers\":2,\"num_attention_heads\":8,\"vocab_size\":1000,\"max_position_embeddings\":512"
-
-static const struct row {
-    const char *tape, *module, *config, *arch; /* arch: of a family in C of the same sizes */
-} rows[] = {
-    {"own_1", "own.modeling_x", "{" OWN "}", "{\"model_type\":\"llama\",\"intermediate_size\":512," OWN "}"},
-    {"own_2", "own.modeling_x", "{" OWN "}", "{\"model_type\":\"llama\",\"intermediate_size\":512," OWN "}"},
-    {"own_3", "own.modeling_x", "{" OWN "}", "{\"model_type\":\"llama\",\"intermediate_size\":512," OWN "}"},
-    {"own_4", "own.modeling_x", "{" OWN "}", "{\"model_type\":\"llama\",\"intermediate_size\":512," OWN "}"},
-    {"olmo2_1", "transformers.models.olmo2.modeling_olmo2", "{" OLMO2 "}", "{\"model_type\":\"llama\"," OLMO2 "}"},
-    {"olmo2_2", "transformers.models.olmo2.modeling_olmo2", "{" OLMO2 "}", "{\"model_type\":\"llama\"," OLMO2 "}"},
-    {"olmo2_3", "transformers.models.olmo2.modeling_olmo2", "{" OLMO2 "}", "{\"model_type\":\"llama\"," OLMO2 "}"},
+static const char *const tapes[] = {
+#include "tests/data/modeling/tapes.inc"
 };
 
 static char *slurp(const char *path, size_t *bytes)
 {
     FILE *f = fopen(path, "rb");
-    char *text = malloc(TEXT_MAX);
+    char *text = f ? malloc(TEXT_MAX) : NULL;
 
     *bytes = f ? fread(text, 1, TEXT_MAX - 1, f) : 0;
-    text[*bytes] = 0;
-    if (!f) {
-        free(text);
-        return NULL;
+    if (f) {
+        text[*bytes] = 0;
+        (void)fclose(f);
     }
-    (void)fclose(f);
     return text;
 }
 
-static char *lent[8]; /* what the host handed out */
-static unsigned n_lent;
+struct stranger {
+    char *config, *names[FILES_MAX], *texts[FILES_MAX];
+    struct modeling_file files[FILES_MAX];
+    uint32_t n;
+};
 
-/* own.NAME is tests/data/modeling/own/NAME.py */
-static bool source(void *of, const char *name, const char **path, const char **text, size_t *bytes, bool *package)
+static void read_folder(const char *tape, struct stranger *ret)
 {
-    char file[256];
+    char folder[200], path[600];
+    struct dirent *e;
+    size_t bytes;
+    DIR *d;
 
-    (void)of;
-    *path = "own";
-    *package = !strcmp(name, "own");
-    *bytes = 0;
-    *text = "";
-    if (*package)
-        return true;
-    if (strncmp(name, "own.", 4))
-        return false;
-    (void)snprintf(file, sizeof file, "tests/data/modeling/own/%s.py", name + 4);
-    ck_assert_uint_lt(n_lent, 8);
-    *text = lent[n_lent] = slurp(file, bytes);
-    n_lent += *text != NULL;
-    return *text != NULL;
+    (void)snprintf(folder, sizeof folder, "tests/data/modeling/%.*s", (int)(strrchr(tape, '_') - tape), tape);
+    (void)snprintf(path, sizeof path, "%s/config.json", folder);
+    *ret = (struct stranger){.config = slurp(path, &bytes)};
+    ck_assert_msg(ret->config, "%s", path);
+    for (d = opendir(folder); d && (e = readdir(d)) != NULL;) {
+        size_t n = strlen(e->d_name);
+
+        if (n < 4 || strcmp(e->d_name + n - 3, ".py") != 0)
+            continue;
+        ck_assert_uint_lt(ret->n, FILES_MAX);
+        (void)snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+        ret->names[ret->n] = strdup(e->d_name);
+        ret->texts[ret->n] = slurp(path, &bytes);
+        ret->files[ret->n] = (struct modeling_file){ret->names[ret->n], ret->texts[ret->n], bytes};
+        ret->n++;
+    }
+    if (d)
+        (void)closedir(d);
 }
 
-static const struct script_host host = {.source = source};
+static void give_back(struct stranger *x)
+{
+    free(x->config);
+    for (uint32_t i = 0; i < x->n; i++) {
+        free(x->names[i]);
+        free(x->texts[i]);
+    }
+}
 
 static bool is_death(uint32_t e)
 {
@@ -106,11 +109,11 @@ static void compare_tape(const struct run *r, char *tape, const char *name)
 
 START_TEST(makes_the_tape_of_pytorch)
 {
-    const struct row *row = &rows[_i];
-    struct program_source program = {.run = &script_program, .module = row->module, .host = &host};
     struct trainer *t = calloc(1, sizeof *t);
-    struct arena image_room, room;
-    struct json *given, *as_arch, *config;
+    struct program_library library;
+    struct arena library_room, room;
+    struct json *given, *config;
+    struct stranger from;
     struct arch arch;
     struct stack stack;
     struct step step;
@@ -118,39 +121,33 @@ START_TEST(makes_the_tape_of_pytorch)
     char path[256], *text, *end;
     struct err err = {0};
     size_t bytes;
-    void *blocks[2];
+    void *blocks[2] = {malloc(LIBRARY_ROOM), malloc(ROOM)};
 
-    (void)snprintf(path, sizeof path, "tests/data/modeling/%s.tape", row->tape);
+    read_folder(tapes[_i], &from);
+    (void)snprintf(path, sizeof path, "tests/data/modeling/%s.tape", tapes[_i]);
     text = slurp(path, &bytes);
     ck_assert_msg(text && !strncmp(text, "options ", 8), "%s", path);
     end = strchr(text, '\n');
-    blocks[0] = malloc(IMAGE_ROOM);
-    blocks[1] = malloc(ROOM);
-    arena_init(&image_room, blocks[0], IMAGE_ROOM);
+    arena_init(&library_room, blocks[0], LIBRARY_ROOM);
     arena_init(&room, blocks[1], ROOM);
-    ck_assert_msg(!program_image(&image_room, &program.image, &err), "%s %s", err.at, err.detail);
+    ck_assert_msg(!program_library(&library_room, &library, &err), "%s %s", err.at, err.detail);
     ck_assert(!json_parse(text + 8, (size_t)(end - text) - 8, &json_limits_config, &given, &err));
-    ck_assert(!json_parse(row->arch, strlen(row->arch), &json_limits_config, &as_arch, &err));
-    ck_assert(!json_parse(row->config, strlen(row->config), &json_limits_config, &config, &err));
-    ck_assert_msg(!arch_parse(as_arch, &room, &arch, &err), "%s %s", err.at, err.detail);
+    ck_assert(!json_parse(from.config, strlen(from.config), &json_limits_config, &config, &err));
+    ck_assert_msg(!program_arch(&library, config, from.files, from.n, &room, &arch, &err), "%s %s", err.at, err.detail);
     ck_assert(traced_stack("new", &stack));
     wrong = traced_step(given, &arch, &stack, targets, &step);
     ck_assert_msg(!wrong, "%s", wrong);
-    program.config = config;
-    arch.program = &program;
-    ck_assert_msg(!trainer_run(t, &arch, &step, &traced_device, &room, &err), "%s: %s %s after %u events", row->tape, err.at, err.detail,
+    ck_assert_msg(!trainer_run(t, &arch, &step, &traced_device, &room, &err), "%s: %s %s after %u events", tapes[_i], err.at, err.detail,
                   t->run.n_events);
-    compare_tape(&t->run, end + 1, row->tape);
+    compare_tape(&t->run, end + 1, tapes[_i]);
     json_free(given);
-    json_free(as_arch);
     json_free(config);
+    give_back(&from);
     free(blocks[0]);
     free(blocks[1]);
     free(text);
     free(t);
-    while (n_lent)
-        free(lent[--n_lent]);
 }
 END_TEST
 
-UNIT_TESTS("programs in the language against tapes of PyTorch", unit_rows(makes_the_tape_of_pytorch, rows);)
+UNIT_TESTS("programs in the language against tapes of PyTorch", unit_rows(makes_the_tape_of_pytorch, tapes);)
