@@ -25,6 +25,7 @@ enum { API_BODY_MAX = 1 << 20 };
 #define API_WORK_EVENTS UINT64_C(24000000) /* two seconds of one core at most */
 #define API_CHEAP_BYTES ((size_t)256 << 10)
 
+struct installed;
 struct program_library;
 
 struct api_request {
@@ -39,6 +40,7 @@ struct api_request {
     /* What models in the language are made of (models/modeling.h), made once for all requests. NULL, or it answers NULL: the request that needs it
      * makes it in its own arena. */
     const struct program_library *(*library)(void);
+    const struct installed *const *installed; /* releases of transformers whose files can be read (models/installed.h), NULL ends; NULL: none */
 };
 
 /* A model whose config.json is needed, once however often the request names it. */

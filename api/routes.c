@@ -30,6 +30,9 @@ static const struct route {
     {"GET", "/", get_page, NULL, AN_HOUR_S},
     {"GET", "/page.js", get_script, NULL, AN_HOUR_S},
     {"GET", "/page.css", get_style, NULL, AN_HOUR_S},
+    {"GET", "/uplot.js", get_charts, NULL, AN_HOUR_S},
+    {"GET", "/icon.svg", get_icon, NULL, AN_HOUR_S},
+    {"GET", "/glossary", get_glossary, NULL, AN_HOUR_S},
     {"GET", "/openapi.yaml", get_openapi, NULL, AN_HOUR_S},
 };
 enum { ROUTES = sizeof routes / sizeof *routes };

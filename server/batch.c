@@ -2,6 +2,7 @@
 
 #include "server/batch_inside.h"
 #include "server/clock.h"
+#include "server/installed.h"
 #include "server/library.h"
 #include "server/story.h"
 
@@ -89,6 +90,7 @@ static void compute(struct place *p, struct arena *arena)
     rq.arena = arena;
     rq.budget = &p->task.job.work;
     rq.library = library_shared;
+    rq.installed = installed_all();
     api_answer(&rq, gather_configs(&p->gather), p->gather.n, &r);
     if (rq.budget->is_stopped)
         return;

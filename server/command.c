@@ -2,6 +2,7 @@
 
 #include "server/block.h"
 #include "server/gather.h"
+#include "server/installed.h"
 #include "server/options.h"
 #include "server/service.h"
 
@@ -178,6 +179,7 @@ static int ask(struct api_request *rq, struct hub *hub, uint64_t work_events, co
         arena_init(&arena, block, API_ARENA_BYTES);
         rq->arena = &arena;
         rq->budget = &work;
+        rq->installed = installed_all();
         answer(rq, loop, &f, &r);
         if (!f.no_memory && put_answer(&r, snapshot))
             code = exit_code(&r);
@@ -193,7 +195,7 @@ static int estimate(const struct options *o, char *text, bool in_words, const ch
 {
     struct api_request rq = {.path = snapshot ? "/estimate/snapshot" : "/estimate", .body = ""};
     uint64_t fresh_ms;
-    struct hub *hub = service_hub(o, &fresh_ms);
+    struct hub *hub = installed_open(o->installed) ? service_hub(o, &fresh_ms) : NULL;
     int code = EXIT_BROKEN;
 
     if (hub && in_words) {
@@ -208,6 +210,7 @@ static int estimate(const struct options *o, char *text, bool in_words, const ch
         code = ask(&rq, hub, o->work_budget, snapshot);
         hub_free(hub);
     }
+    installed_close();
     return code;
 }
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum kind { KIND_TEXT, KIND_NUMBER, KIND_OCTAL, KIND_FLAG };
+enum kind { KIND_TEXT, KIND_FOLDERS, KIND_NUMBER, KIND_OCTAL, KIND_FLAG };
 
 #define AT(member) offsetof(struct options, member)
 // clang-format off
@@ -44,6 +44,7 @@ static const struct option_row {
     {"--answers", "LLMEMD_ANSWERS", "N", "ready answers kept; 0: none (10000)", KIND_NUMBER, AT(answers), 0, 10000000, NULL},
     {"--answers-mib", "LLMEMD_ANSWERS_MIB", "MIB", "memory for them (128)", KIND_NUMBER, AT(answers_mib), 1, 1048576, NULL},
     {"--models", "LLMEMD_MODELS", "DIR", "models on disk, shown before the hub is asked: OWNER/NAME/config.json or OWNER__NAME.json", KIND_TEXT, AT(models), 0, 0, NULL},
+    {"--transformers", "LLMEMD_TRANSFORMERS", "DIR", "an installed transformers, whose own files answer for model types that are not carried; again, or joined by ':', for more", KIND_FOLDERS, AT(installed), 0, 0, NULL},
     {"--cache-dir", "LLMEMD_CACHE_DIR", "DIR", "where fetched configs are kept; left out: in memory alone", KIND_TEXT, AT(cache_dir), 0, 0, NULL},
     {"--offline", "LLMEMD_OFFLINE", NULL, "never ask the network, like HF_HUB_OFFLINE", KIND_FLAG, AT(offline), 0, 0, NULL},
     {"--share-token", "LLMEMD_SHARE_TOKEN", NULL, "HF_TOKEN opens gated models for every caller, not for none", KIND_FLAG, AT(share_token), 0, 0, NULL},
@@ -78,6 +79,21 @@ static bool number(const struct option_row *row, const char *text, int base, uns
     return true;
 }
 
+/* Said again, it is one more. */
+static bool add_folder(const char **at, const char *value)
+{
+    static char joined[4096];
+    size_t n = *at == joined ? strlen(joined) : 0;
+
+    if (!value[0] || n + strlen(value) + 2 > sizeof joined)
+        return false;
+    if (n)
+        joined[n++] = ':';
+    memcpy(joined + n, value, strlen(value) + 1);
+    *at = joined;
+    return true;
+}
+
 static bool set(struct options *o, const struct option_row *row, const char *value)
 {
     void *at = (char *)o + row->at;
@@ -88,6 +104,8 @@ static bool set(struct options *o, const struct option_row *row, const char *val
             return false;
         memcpy(at, &value, sizeof value);
         return true;
+    case KIND_FOLDERS:
+        return add_folder(at, value);
     case KIND_NUMBER:
         return number(row, value, 10, at);
     case KIND_OCTAL:

@@ -22,6 +22,7 @@ struct options {
     unsigned work_budget;                   /* events that one answer may cause */
     unsigned answers, answers_mib;
     const char *models, *cache_dir;         /* NULL: none */
+    const char *installed;                  /* folders of transformers, joined by ':'; NULL: none */
     bool offline, share_token;
     unsigned hub_connect_ms, hub_total_ms, hub_fresh_s; /* 0: the hub's defaults */
     const char *log;                        /* "logfmt", "json" or "none" */

@@ -1,5 +1,6 @@
 #include "server/service.h"
 
+#include "server/installed.h"
 #include "server/memory.h"
 
 #include <stdio.h>
@@ -61,6 +62,8 @@ static bool complain(const char *what)
 bool service_open(struct service *s, const struct options *o)
 {
     *s = (struct service){.o = o};
+    if (!installed_open(o->installed))
+        return false;
     s->hub = service_hub(o, &s->fresh_ms);
     if (!s->hub)
         return false;
@@ -106,6 +109,7 @@ void service_close(struct service *s)
     log_free(s->log);
     if (s->hub)
         hub_free(s->hub);
+    installed_close();
 }
 
 void service_metrics(struct service *s, struct buf *out)

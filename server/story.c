@@ -2,6 +2,7 @@
 
 #include "server/batch.h"
 #include "server/clock.h"
+#include "server/installed.h"
 #include "server/library.h"
 #include "server/policy.h"
 
@@ -247,6 +248,7 @@ static void run_answer(struct job *job, struct arena *arena)
     x->rq.arena = arena;
     x->rq.budget = &job->work;
     x->rq.library = library_shared;
+    x->rq.installed = installed_all();
     api_answer(&x->rq, gather_configs(&x->gather), x->gather.n, &r);
     if (job->work.is_stopped)
         return;

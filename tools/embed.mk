@@ -110,7 +110,40 @@ $(BUILD)/gen/page_html.inc: api/web/index.html $(embed)
 	@mkdir -p $(@D)
 	$(Q)$(embed) text $< > $@
 
-$(BUILD)/gen/page_%.inc: api/web/page.% $(embed)
+# The page's script is the files of api/web in the order of their names; its style begins with the chart library's.
+page_scripts := $(sort $(wildcard api/web/*.js))
+page_styles  := api/web/vendor/uPlot.min.css api/web/page.css
+
+$(BUILD)/web/page.js: $(page_scripts)
+	@mkdir -p $(@D)
+	$(Q)cat $^ > $@
+
+$(BUILD)/web/page.css: $(page_styles)
+	@mkdir -p $(@D)
+	$(Q)cat $^ > $@
+
+$(BUILD)/web/uplot.js: api/web/vendor/uPlot.iife.min.js
+	@mkdir -p $(@D)
+	$(Q)cp $< $@
+
+# docs/glossary.md as a page: each row of its table is a term.
+$(BUILD)/web/glossary.html: docs/glossary.md tools/glossary.awk
+	@mkdir -p $(@D)
+	$(Q)awk -f tools/glossary.awk $< > $@
+
+$(BUILD)/gen/page_js.inc $(BUILD)/gen/page_css.inc: $(BUILD)/gen/page_%.inc: $(BUILD)/web/page.% $(embed)
+	@mkdir -p $(@D)
+	$(Q)$(embed) text $< > $@
+
+$(BUILD)/gen/uplot_js.inc: $(BUILD)/web/uplot.js $(embed)
+	@mkdir -p $(@D)
+	$(Q)$(embed) text $< > $@
+
+$(BUILD)/gen/icon_svg.inc: api/web/icon.svg $(embed)
+	@mkdir -p $(@D)
+	$(Q)$(embed) text $< > $@
+
+$(BUILD)/gen/glossary_html.inc: $(BUILD)/web/glossary.html $(embed)
 	@mkdir -p $(@D)
 	$(Q)$(embed) text $< > $@
 
@@ -131,7 +164,7 @@ $(BUILD)/core/catalog/builtin.o: $(BUILD)/gen/models.inc $(BUILD)/gen/blocks.inc
 $(BUILD)/core/models/programs.o: $(BUILD)/gen/programs.inc
 $(BUILD)/core/models/around.o: $(BUILD)/gen/installed.inc
 $(BUILD)/core/models/library.o: $(BUILD)/gen/wide.inc
-$(BUILD)/api/endpoints/page.o: $(BUILD)/gen/page_html.inc $(BUILD)/gen/page_js.inc $(BUILD)/gen/page_css.inc
+$(BUILD)/api/endpoints/page.o: $(BUILD)/gen/page_html.inc $(BUILD)/gen/page_js.inc $(BUILD)/gen/page_css.inc $(BUILD)/gen/uplot_js.inc $(BUILD)/gen/glossary_html.inc $(BUILD)/gen/icon_svg.inc
 $(BUILD)/api/endpoints/catalogue.o: $(BUILD)/gen/gpus_json.inc $(BUILD)/gen/clusters_json.inc
 ifneq ($(wildcard openapi.yaml),)
 $(call objects,$(api_sources)): | $(BUILD)/gen/openapi.inc

@@ -72,7 +72,7 @@ const char *tuning_in_words(const char *tuning)
 void say_number(struct buf *out, double x)
 {
     char digits[32];
-    int n = snprintf(digits, sizeof digits, "%.0f", x);
+    int n = snprintf(digits, sizeof digits, "%.0f", floor(round(10 * x) / 10 + 0.5)); /* of what the answer's member says */
 
     for (int i = 0; i < n; i++) {
         if (i && (n - i) % 3 == 0)

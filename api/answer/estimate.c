@@ -26,7 +26,7 @@ static const struct plan_candidate *first_modelled(const struct plan_answer *a)
 /* Adapters that found no module: peft refuses (tuners_utils.py, inject_adapter). */
 static enum err_code check_targets(const struct estimate *e, const struct plan_candidate *c)
 {
-    if (c->step.r.tuning != TUNING_LORA || e->inventory.adapted_modules)
+    if (c->step.r.tuning == TUNING_FULL || e->inventory.adapted_modules)
         return ERR_OK;
     return err_set(e->call->err, ERR_FIELD_VALUE, "/training/lora/target_modules", "none of them is a module of this model");
 }
@@ -102,7 +102,10 @@ static enum err_code estimate(struct estimate *e)
     if (!rc)
         rc = request_check(&e->rq, c->err);
     if (!rc)
-        rc = model_read(c, e->rq.model, e->rq.revision, e->rq.config, e->rq.modeling, &e->warnings, &e->model);
+        rc = model_read(c, &(struct model_asked){e->rq.model, e->rq.revision, e->rq.config, e->rq.modeling, program_wanted(&e->rq.program), &e->rq.stack},
+                        &e->warnings, &e->model);
+    if (!rc && e->model.installed) /* the stack that it belongs to */
+        rc = stack_read(&e->rq.stack, &e->stack, c->err);
     if (!rc)
         rc = theirs_resolve(e);
     if (!rc)

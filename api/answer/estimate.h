@@ -19,6 +19,7 @@ struct model_info {
     uint64_t hub_parameters; /* as the hub counts them; 0: not known, or the config was patched */
     const struct modeling_file *files; /* of the request; NULL: the program is builtin */
     uint32_t n_files;
+    const struct installed *installed; /* whose files the program is; NULL: none */
     bool has_program;
     struct arch arch;
 };
@@ -79,9 +80,17 @@ struct estimate {
     uint64_t work_began, work_limit; /* events of the budget when the question began; that it may add */
 };
 
+/* What a request says of the model. */
+struct model_asked {
+    const char *id, *revision;
+    const struct json *config, *modeling;
+    enum program_wanted program;
+    struct stack_request *stack; /* a transformers that it does not name becomes the installed one whose files are read */
+};
+enum program_wanted program_wanted(const struct words *given);
+
 /* A model's config: fetched, inline, or the one patched by the other. info->owned is set even when it fails. */
-MUST_CHECK enum err_code model_read(struct call *c, const char *id, const char *revision, const struct json *config, const struct json *modeling,
-                                    struct notes *warnings, struct model_info *info);
+MUST_CHECK enum err_code model_read(struct call *c, const struct model_asked *asked, struct notes *warnings, struct model_info *info);
 
 /* id, revision, commit, source, model_type, program. */
 void model_write_origin(struct jsonw *w, const struct model_info *info, const struct stack *stack);

@@ -186,7 +186,7 @@ static void resolve_step(struct estimate *e, const struct plan_candidate *c)
     flag(&t->attention_mask, r->attention_mask);
     flag(&t->use_cache, r->use_cache);
     flag(&t->keep_outputs, r->keep_outputs);
-    if (r->tuning == TUNING_LORA)
+    if (r->tuning != TUNING_FULL)
         resolve_lora(&t->lora, &r->lora);
 }
 

@@ -11,7 +11,7 @@ struct models_request {
     const char *model, *revision;
     const struct json *config, *lora_doc, *modeling;
     struct lora_request lora;
-    struct words dtype;
+    struct words dtype, program;
     struct stack_request stack;
 };
 
@@ -31,6 +31,7 @@ static const struct member models_members[] = {
     {AT(modeling), .kind = KIND_JSON},
     {AT(lora), .kind = KIND_OWN, .own = lora_present},
     {AT(dtype), .kind = KIND_WORDS, .words = compute_words, .also = "torch_dtype"},
+    {AT(program), .kind = KIND_WORDS, .words = program_words},
     {AT(stack), .kind = KIND_OBJECT, .members = stack_members},
     {0},
 };
@@ -173,7 +174,9 @@ static enum err_code write_model(struct asked_model *m)
 
 static enum err_code answer(struct asked_model *m)
 {
-    enum err_code rc = model_read(m->call, m->rq.model, m->rq.revision, m->rq.config, m->rq.modeling, &m->warnings, &m->info);
+    const struct model_asked asked = {m->rq.model,    m->rq.revision,                    m->rq.config,
+                                      m->rq.modeling, program_wanted(&m->rq.program), &m->rq.stack};
+    enum err_code rc = model_read(m->call, &asked, &m->warnings, &m->info);
 
     if (!rc && !m->info.has_program)
         rc = err_set(m->call->err, ERR_ARCH_UNKNOWN, m->rq.config ? "/config/model_type" : "/model",

@@ -1,4 +1,4 @@
-/* GET /: a form that asks GET /estimate, and what it loads. No inline script: the server's Content-Security-Policy forbids it. */
+/* GET /: a form that asks GET /estimate, what it loads, and the words of an answer. No inline script: the server's Content-Security-Policy forbids it. */
 #include "api/routes.h"
 
 static enum err_code give(struct call *c, const char *type, const char *text, size_t bytes)
@@ -35,4 +35,31 @@ enum err_code get_style(struct call *c)
         ;
 
     return give(c, "text/css; charset=utf-8", text, sizeof text - 1);
+}
+
+enum err_code get_charts(struct call *c)
+{
+    static const char text[] =
+#include "gen/uplot_js.inc"
+        ;
+
+    return give(c, "text/javascript; charset=utf-8", text, sizeof text - 1);
+}
+
+enum err_code get_glossary(struct call *c)
+{
+    static const char text[] =
+#include "gen/glossary_html.inc"
+        ;
+
+    return give(c, "text/html; charset=utf-8", text, sizeof text - 1);
+}
+
+enum err_code get_icon(struct call *c)
+{
+    static const char text[] =
+#include "gen/icon_svg.inc"
+        ;
+
+    return give(c, "image/svg+xml", text, sizeof text - 1);
 }

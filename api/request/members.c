@@ -294,6 +294,7 @@ const struct member estimate_members[] = {
     {OBJECT(stack, stack_members)},
     {OBJECT(allocator, allocator_members)},
     {WORD(objective, objective_words)},
+    {WORD(program, program_words)},
     {REAL(margin, 1), .open = true},
     {OBJECT(llmem, llmem_members)},
     {JSON(deepspeed_config), .open = true},

@@ -1,6 +1,7 @@
 #include "api/answer/estimate.h"
 
 #include "base/sha256.h"
+#include "models/installed.h"
 #include "models/modeling.h"
 
 #include <stdio.h>
@@ -115,9 +116,77 @@ static enum err_code read_program(struct call *c, const char *under, struct mode
     return rc;
 }
 
-/* A type without a program is a model that is known by name only: its candidates say so. */
-static enum err_code read_arch(struct call *c, const struct json *modeling, struct model_info *info)
+/* --- an installed transformers --------------------------------------------------------------------------------------------------- */
+
+enum program_wanted program_wanted(const struct words *given)
 {
+    return given->n ? (enum program_wanted)program_words[given->at[0]].value : PROGRAM_ANY;
+}
+
+static release transformers_of(const char *text)
+{
+    struct stack s = {0};
+    struct err err;
+
+    return !text || stack_name(&s, PACKAGE_TRANSFORMERS, text, &err) ? 0 : s.transformers;
+}
+
+/* The one that the request's stack names; where it names none, the newest. */
+static const struct installed *installed_for(const struct call *c, const char *named)
+{
+    const struct installed *found = NULL;
+
+    for (const struct installed *const *i = c->rq->installed; i && *i; i++) {
+        release its = transformers_of((*i)->release);
+
+        if (its && (named ? its == transformers_of(named) : !found || its > transformers_of(found->release)))
+            found = *i;
+    }
+    return found;
+}
+
+/* A copy of the request's own: the torch around it is that of the question. */
+static enum err_code read_installed(struct call *c, const struct installed *shared, struct stack_request *asked, struct model_info *info)
+{
+    struct installed *mine = arena_new(c->arena, struct installed);
+    struct stack stack;
+    const char *torch_text, *under = c->doc && json_get(c->doc, "config") ? "/config" : "/model";
+    char at[sizeof c->err->at];
+    enum err_code rc;
+
+    if (!asked->transformers)
+        asked->transformers = shared->release;
+    rc = stack_read(asked, &stack, c->err);
+    if (rc)
+        return rc;
+    torch_text = arena_str(c->arena, release_text(stack.torch).text, strlen(release_text(stack.torch).text));
+    if (!mine || !torch_text)
+        return err_set(c->err, ERR_NOMEM, "", "no room for the model's program");
+    *mine = *shared;
+    mine->torch_text = torch_text;
+    rc = program_arch_installed(mine, info->config, c->arena, &info->arch, c->err);
+    info->has_program = !rc;
+    info->installed = mine;
+    if (rc && !strncmp(c->err->at, "/config", 7)) {
+        memcpy(at, c->err->at, sizeof at);
+        (void)snprintf(c->err->at, sizeof c->err->at, "%s%.100s", under, at + 7);
+    }
+    return rc;
+}
+
+static enum err_code none_installed(struct call *c, const struct model_asked *asked)
+{
+    if (!c->rq->installed || !*c->rq->installed)
+        return err_set(c->err, ERR_FIELD_VALUE, "/program", "no transformers is installed here: llmemd serve --transformers DIR reads one");
+    return err_set(c->err, ERR_FIELD_VALUE, "/program", "no transformers %.20s is installed here, but %.20s", asked->stack->transformers,
+                   c->rq->installed[0]->release);
+}
+
+/* A type without a program is a model that is known by name only: its candidates say so. */
+static enum err_code read_arch(struct call *c, const struct model_asked *asked, struct model_info *info)
+{
+    const struct json *modeling = asked->modeling;
+    const struct installed *installed = asked->program == PROGRAM_BUILTIN ? NULL : installed_for(c, asked->stack->transformers);
     const struct json *type = json_get(info->config, "model_type");
     const char *under = c->doc && json_get(c->doc, "config") ? "/config" : "/model";
     enum err_code rc;
@@ -129,17 +198,24 @@ static enum err_code read_arch(struct call *c, const struct json *modeling, stru
         rc = read_files(c, modeling, info);
         return rc ? rc : read_program(c, under, info);
     }
+    if (asked->program == PROGRAM_INSTALLED)
+        return installed ? read_installed(c, installed, asked->stack, info) : none_installed(c, asked);
     if (program_is_builtin(info->model_type) && family_find(info->model_type) == FAMILY_COUNT)
         return read_program(c, under, info);
     rc = arch_parse(info->config, c->arena, &info->arch, c->err);
     info->has_program = !rc;
+    if (rc == ERR_ARCH_UNKNOWN && info->model_type && installed) {
+        rc = read_installed(c, installed, asked->stack, info);
+        return rc == ERR_ARCH_UNKNOWN ? ERR_OK : rc;
+    }
     if (rc == ERR_ARCH_UNKNOWN && info->model_type)
         return ERR_OK;
     return rc ? err_under(c->err, under) : ERR_OK;
 }
 
-enum err_code model_read(struct call *c, const char *id, const char *revision, const struct json *config, const struct json *modeling,
-                         struct notes *warnings, struct model_info *info){
+enum err_code model_read(struct call *c, const struct model_asked *asked, struct notes *warnings, struct model_info *info)
+{
+    const char *id = asked->id, *revision = asked->revision;
     const struct api_config *f = id ? config_find(c, id, revision) : NULL;
     enum err_code rc;
 
@@ -147,8 +223,8 @@ enum err_code model_read(struct call *c, const char *id, const char *revision, c
     info->revision = id ? revision ? revision : "main" : NULL;
     if (f && f->note)
         note(warnings, "%s", f->note);
-    rc = f && f->text ? read_fetched(c, f, config, warnings, info) : read_inline(c, id, f, config, warnings, info);
-    return rc ? rc : read_arch(c, modeling, info);
+    rc = f && f->text ? read_fetched(c, f, asked->config, warnings, info) : read_inline(c, id, f, asked->config, warnings, info);
+    return rc ? rc : read_arch(c, asked, info);
 }
 
 static void write_file(struct jsonw *w, const char *name, const char *sum)
@@ -170,14 +246,18 @@ static void write_program(struct jsonw *w, const struct model_info *info, const 
         return;
     }
     jsonw_object(w, "program");
-    jsonw_str(w, "source", info->n_files ? "request" : "builtin");
-    jsonw_str(w, "version", release_text(stack->transformers).text);
+    jsonw_str(w, "source", info->installed ? "installed" : info->n_files ? "request" : "builtin");
+    jsonw_str(w, "version", info->installed ? info->installed->release : release_text(stack->transformers).text);
     jsonw_array(w, "files");
+    for (uint32_t i = 0; info->installed && i < info->installed->n_files; i++) {
+        sha256(info->installed->files[i].text, info->installed->files[i].bytes, text);
+        write_file(w, info->installed->files[i].name, text);
+    }
     for (uint32_t i = 0; i < info->n_files; i++) {
         sha256(info->files[i].text, info->files[i].bytes, text);
         write_file(w, info->files[i].name, text);
     }
-    if (!info->n_files) {
+    if (!info->n_files && !info->installed) {
         (void)snprintf(text, sizeof text, "models/%.60s/modeling_%.60s.py", info->arch.model_type, info->arch.model_type);
         write_file(w, text, NULL);
     }

@@ -144,11 +144,11 @@ static enum err_code axis_methods(struct estimate *e)
 /* LoRA over quantised weights is qlora, whatever it was called. */
 static enum err_code axis_tuning(struct estimate *e)
 {
-    static const struct plan_choice kinds[] = {{"full", TUNING_FULL}, {"lora", TUNING_LORA}, {"qlora", PLAN_UNMODELLED}};
-    static const struct plan_choice at_home[] = {{"lora", TUNING_LORA}, {"qlora", PLAN_UNMODELLED}, {"full", TUNING_FULL}};
+    static const struct plan_choice kinds[] = {{"full", TUNING_FULL}, {"lora", TUNING_LORA}, {"qlora", TUNING_QLORA}};
+    static const struct plan_choice at_home[] = {{"lora", TUNING_LORA}, {"qlora", TUNING_QLORA}, {"full", TUNING_FULL}};
     const struct gpu_request *asked = &e->rq.cluster.gpu;
     const struct gpu *gpu = asked->by_numbers ? NULL : gpu_find(asked->name);
-    static const struct plan_choice quantised[] = {{"qlora", PLAN_UNMODELLED}};
+    static const struct plan_choice quantised[] = {{"qlora", TUNING_QLORA}};
 
     if (word_of(&e->rq.training.quantization, quantization_words)) {
         e->question.axes[AXIS_TUNING] = (struct plan_axis){quantised, 1, e->rq.training.tuning.n > 0};
@@ -268,6 +268,8 @@ static enum err_code build_recipe(struct estimate *e)
         .shard_group = (uint32_t)t->shard_group.whole,
         .fsdp = fsdp_recipe(t),
         .zero = zero_recipe(e),
+        .quantization = (enum kbit)word_or(&t->quantization, quantization_words, KBIT_NONE),
+        .prepare_kbit = (enum kbit_prepare)word_or(&t->prepare_kbit, prepare_kbit_words, KBIT_PREPARE_NONE),
         .padded = t->padded == TRI_TRUE,
         .attention_mask = t->attention_mask,
         .framework = framework_of(e),

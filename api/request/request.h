@@ -125,7 +125,7 @@ struct estimate_request {
     struct inference_request inference;
     struct stack_request stack;
     struct allocator_request allocator;
-    struct words objective;
+    struct words objective, program;
     struct quantity margin;
     struct llmem_request llmem;
     const struct json *deepspeed_config, *accelerate_config, *training_arguments, *modeling;

@@ -22,15 +22,16 @@ const struct word workload_words[] = {
 const struct word tuning_words[] = {
     {"full", TUNING_FULL, NULL, "Every parameter is trained."},
     {"lora", TUNING_LORA, NULL, "The base is frozen; low-rank adapters on its linear layers are trained (peft)."},
-    LATER("qlora", "LoRA on a base whose linear layers are quantised to 4 bits (bitsandbytes)."),
+    {"qlora", TUNING_QLORA, NULL, "LoRA on a base whose linear layers are quantised to 4 bits (bitsandbytes)."},
     {0},
 };
 
 const struct word quantization_words[] = {
     {"none", 0, NULL, "Weights as loaded."},
     LATER_TOO("int8", "8bit|llm.int8|8", "bitsandbytes LLM.int8(): 8-bit linear weights."),
-    LATER_TOO("nf4", "int4|4bit", "bitsandbytes 4-bit NormalFloat, two values a byte."),
-    LATER_TOO("nf4-dq", "nf4-double-quant|4", "nf4 whose scales are quantised too."),
+    {"nf4", KBIT_NF4, "int4|4bit", "bitsandbytes 4-bit NormalFloat, two values a byte."},
+    {"nf4-dq", KBIT_NF4_DQ, "nf4-double-quant|4", "nf4 whose scales are quantised too."},
+    {"fp4", KBIT_FP4, NULL, "bitsandbytes 4-bit floats, two values a byte."},
     LATER("gptq4", "A GPTQ checkpoint of 4 bits."),
     LATER("gptq8", "A GPTQ checkpoint of 8 bits."),
     LATER("awq4", "An AWQ checkpoint of 4 bits."),
@@ -39,8 +40,8 @@ const struct word quantization_words[] = {
 
 const struct word prepare_kbit_words[] = {
     {"none", 0, NULL, "What is not quantised keeps its dtype."},
-    LATER("peft", "prepare_model_for_kbit_training: what is not quantised becomes fp32."),
-    LATER("trl", "As peft, after which embedding and head are cast back to half."),
+    {"peft", KBIT_PREPARE_PEFT, NULL, "prepare_model_for_kbit_training: what is not quantised becomes fp32."},
+    {"trl", KBIT_PREPARE_TRL, NULL, "As peft, after which embedding and head are cast back to half."},
     {0},
 };
 
@@ -232,6 +233,13 @@ const struct word objective_words[] = {
     {"least_memory", OBJECTIVE_LEAST_MEMORY, NULL, "Lowest peak first."},
     {"fewest_gpus", OBJECTIVE_FEWEST_GPUS, NULL, "Fewest GPUs first."},
     {"longest_sequence", OBJECTIVE_LONGEST_SEQUENCE, NULL, "Longest sequence first."},
+    {0},
+};
+
+/* Whose text the model's program is, where there is a choice. */
+const struct word program_words[] = {
+    {"builtin", PROGRAM_BUILTIN, NULL, "The one that llmemd carries."},
+    {"installed", PROGRAM_INSTALLED, NULL, "The files of a transformers that the service was started with."},
     {0},
 };
 

@@ -10,7 +10,7 @@
 extern const struct word workload_words[], tuning_words[], quantization_words[], prepare_kbit_words[], precision_words[], float8_words[],
     optimizer_words[], checkpointing_words[], attention_words[], loss_words[], liger_words[], reduce_words[], wrap_words[],
     prefetch_words[], offload_words[], lora_dtype_words[], target_words[], weights_words[], compute_words[], kv_cache_words[],
-    engine_words[], framework_words[], stage_words[], reference_words[], tool_words[], objective_words[], llmem_words[], link_words[];
+    engine_words[], framework_words[], stage_words[], reference_words[], tool_words[], objective_words[], program_words[], llmem_words[], link_words[];
 
 /* Parts of a method. A composed one is its parts in rising order, at most one of each rank: "tp+pp+zero1". */
 struct method_part {
@@ -28,5 +28,8 @@ struct methods {
 
 enum err_code methods_read(struct decoding *d, const struct json *v, void *at);
 void methods_write(struct jsonw *w, const char *key, const void *at);
+
+/* of program_words */
+enum program_wanted { PROGRAM_ANY, PROGRAM_BUILTIN, PROGRAM_INSTALLED };
 
 #endif

@@ -33,7 +33,7 @@ static void say_model(struct jsonw *w, const struct launch *l)
 
     say(w, "train.py is yours: it loads the model with from_pretrained(name, **model_init_kwargs) and hands over rows of %u tokens%s",
         r->seq_len_tokens, r->attention_mask == TRI_FALSE ? ", without an attention_mask" : "");
-    if (r->tuning == TUNING_LORA)
+    if (r->tuning != TUNING_FULL)
         say(w, "it puts the adapters in place: get_peft_model(model, LoraConfig(**lora_config))");
 }
 

@@ -58,7 +58,7 @@ void launch_write(struct jsonw *w, const char *name, const struct launch *l)
     if (launch_is_trainer(l))
         write_arguments(w, l);
     launch_model_arguments(w, "model_init_kwargs", l);
-    if (l->step->r.tuning == TUNING_LORA)
+    if (l->step->r.tuning != TUNING_FULL)
         launch_lora(w, "lora_config", l);
     write_environment(w, l);
     write_files(w, l);

@@ -127,41 +127,87 @@ static void note_active(struct peak *p, uint64_t active)
         p->active_bytes = active;
 }
 
-void peak_walk(const struct tape *t, struct peak *ret)
+/* The highest moments are kept by what a phase is read from. */
+enum { OF_LOSS = STAGE_COUNT, KINDS_OF_MOMENT = 2 * STAGE_COUNT };
+
+struct walking {
+    uint64_t live, peak, active;
+    uint64_t high[KINDS_OF_MOMENT];
+    uint32_t at, blocks, most;
+    struct held held;
+};
+
+static void walk_events(const struct tape *t, uint32_t from, uint32_t until, struct walking *w)
 {
-    struct peak p = {0};
-    struct held held = {0};
-    uint64_t live = 0;
-    uint32_t blocks = 0;
+    uint64_t live = w->live;
+    uint32_t blocks = w->blocks;
 
-    for (uint32_t i = 0; i < t->n_events; i++) {
-        uint32_t e = t->events[i], block = e & EVENT_BLOCK;
+    for (uint32_t i = from; i < until; i++) {
+        uint32_t e = t->events[i];
+        const struct birth *b = &t->births[e & EVENT_BLOCK];
+        uint32_t kind;
 
-        if (i == t->steps_begin)
-            p.static_bytes = live;
-        if (i == t->peaks_begin)
-            p.peak_bytes = p.active_bytes = live;
         if (!event_is_of_block(e)) {
-            pass(t, i, &held);
+            pass(t, i, &w->held);
             continue;
         }
         if (e & EVENT_DEATH) {
-            live -= torch_alloc_round(t->births[block].bytes);
+            live -= torch_alloc_round(b->bytes);
             blocks--;
-            if (t->births[block].readers)
-                hold(&t->births[block], &held);
+            if (b->readers)
+                hold(b, &w->held);
             continue;
         }
-        live += torch_alloc_round(t->births[block].bytes);
-        if (++blocks + held.deaths - held.passed > p.most_live)
-            p.most_live = blocks + held.deaths - held.passed;
-        note(t, &p, i, block, live);
-        if (held.bytes && i >= t->peaks_begin)
-            note_active(&p, live + held.bytes);
+        live += torch_alloc_round(b->bytes);
+        blocks++;
+        if (blocks + w->held.deaths - w->held.passed > w->most)
+            w->most = blocks + w->held.deaths - w->held.passed;
+        kind = b->stage + (b->forward_stage == STAGE_LOSS ? (uint32_t)OF_LOSS : 0);
+        w->high[kind] = live > w->high[kind] ? live : w->high[kind];
+        if (live > w->peak) {
+            w->peak = live;
+            w->at = i;
+        }
+        if (w->held.bytes && live + w->held.bytes > w->active)
+            w->active = live + w->held.bytes;
     }
-    p.resting_bytes = live;
-    p.crossed = held.deaths > 0;
-    note_active(&p, p.peak_bytes);
+    w->live = live;
+    w->blocks = blocks;
+}
+
+static void take_phases(const struct walking *w, struct peak *p)
+{
+    for (uint32_t kind = 0; kind < KINDS_OF_MOMENT; kind++) {
+        struct birth b = {.stage = (uint8_t)(kind % OF_LOSS), .forward_stage = kind < OF_LOSS ? STAGE_INIT : STAGE_LOSS};
+        uint64_t *phase = &p->phase_bytes[phase_of(&b)];
+
+        *phase = w->high[kind] > *phase ? w->high[kind] : *phase;
+    }
+}
+
+void peak_walk(const struct tape *t, struct peak *ret)
+{
+    struct walking w = {0};
+    struct peak p = {0};
+    uint64_t begin;
+
+    walk_events(t, 0, t->steps_begin, &w);
+    p.static_bytes = w.live;
+    w.peak = 0;
+    walk_events(t, t->steps_begin, t->peaks_begin, &w);
+    p.first_bytes = w.peak;
+    begin = w.peak = w.active = w.live;
+    w.at = 0;
+    memset(w.high, 0, sizeof w.high);
+    walk_events(t, t->peaks_begin, t->n_events, &w);
+    take_phases(&w, &p);
+    p.peak_bytes = w.peak;
+    p.peak_event = w.at;
+    p.peak_phase = w.peak > begin ? phase_of(&t->births[t->events[w.at]]) : PHASE_INIT;
+    p.active_bytes = w.active > w.peak ? w.active : w.peak;
+    p.most_live = w.most;
+    p.resting_bytes = w.live;
+    p.crossed = w.held.deaths > 0;
     *ret = p;
 }
 

@@ -1,5 +1,6 @@
 /* installed.c - which file a name of transformers is, what stands in for those that are not read, and the classes of a model type. */
 #include "models/installed.h"
+#include "models/program.h"
 
 #include "natives/natives.h"
 
@@ -29,7 +30,7 @@ static const char *const read_files[] = {
 static const char *const others[] = {"numpy", "safetensors", "safetensors.torch", "huggingface_hub", "packaging", "tqdm", "regex", "filelock",
                                      "yaml",  "tokenizers",  "accelerate",        "torch.distributed"};
 
-static const char refused[] = "from json import _Refused\n"
+const char installed_stub[] = "from json import _Refused\n"
                               "def __getattr__(name):\n"
                               "    if name.startswith('__'):\n"
                               "        raise AttributeError(name)\n"
@@ -63,54 +64,70 @@ static bool file_of(const char *name, const char *end, char *ret, size_t room)
     return true;
 }
 
+/* A module whose import says why its file is refused. */
+static bool refusal(struct installed *from, const char *why, const char **text, size_t *bytes, bool *package)
+{
+    (void)snprintf(from->scratch, sizeof from->scratch, "from _script import leave\nleave('a file that is refused: %.400s')\n", why);
+    return stand_in(from->scratch, text, bytes, false, package);
+}
+
+static bool model_package(struct installed *from, const char *name, const char **path, const char **text, size_t *bytes, bool *package)
+{
+    char file[256];
+
+    return file_of(name, "/__init__.py", file, sizeof file) && from->read(from->of, file, path, text, bytes) != INSTALLED_ABSENT &&
+           stand_in("", text, bytes, true, package); /* it only says what lies in it, lazily */
+}
+
+static bool read_module(struct installed *from, const char *name, bool is_model, const char **path, const char **text, size_t *bytes, bool *package)
+{
+    char file[256];
+
+    *package = false;
+    switch (file_of(name, ".py", file, sizeof file) ? from->read(from->of, file, path, text, bytes) : INSTALLED_ABSENT) {
+    case INSTALLED_READ:
+        return is_model || is_one_of(name, read_files, sizeof read_files / sizeof *read_files) || stand_in(installed_stub, text, bytes, false, package);
+    case INSTALLED_REFUSED:
+        return refusal(from, *text, text, bytes, package);
+    default:
+        if (is_model)
+            return model_package(from, name, path, text, bytes, package);
+        return file_of(name, "/__init__.py", file, sizeof file) && from->read(from->of, file, path, text, bytes) != INSTALLED_ABSENT &&
+               stand_in(installed_stub, text, bytes, true, package);
+    }
+}
+
 bool installed_source(void *files, const char *name, const char **path, const char **text, size_t *bytes, bool *package)
 {
     static const char root[] = "transformers.", models[] = "models.";
-    const struct installed *from = files;
-    char file[256];
-    bool is_model;
+    struct installed *from = files;
 
     *path = name;
     if (is_one_of(name, others, sizeof others / sizeof *others))
-        return stand_in(refused, text, bytes, true, package);
+        return stand_in(installed_stub, text, bytes, true, package);
+    if (!strcmp(name, "_release")) {
+        (void)snprintf(from->scratch, sizeof from->scratch, "import torch\ntorch.__version__ = '%.40s'\n", from->torch_text);
+        return stand_in(from->scratch, text, bytes, false, package);
+    }
     if (strncmp(name, root, sizeof root - 1) != 0)
         return false;
     name += sizeof root - 1;
     if (!strcmp(name, "models"))
         return stand_in("", text, bytes, true, package);
-    is_model = !strncmp(name, models, sizeof models - 1);
-    *package = false;
-    if (!file_of(name, ".py", file, sizeof file))
-        return false;
-    if (from->read(from->of, file, path, text, bytes))
-        return is_model || is_one_of(name, read_files, sizeof read_files / sizeof *read_files) || stand_in(refused, text, bytes, false, package);
-    if (!file_of(name, "/__init__.py", file, sizeof file) || !from->read(from->of, file, path, text, bytes))
-        return false;
-    return stand_in(is_model ? "" : refused, text, bytes, true, package); /* a model's package only says what lies in it, lazily */
+    return read_module(from, name, !strncmp(name, models, sizeof models - 1), path, text, bytes, package);
 }
 
-static enum err_code add_release(struct image *im, const struct installed *from, struct err *err)
-{
-    char text[256];
-    enum err_code rc;
-
-    (void)snprintf(text, sizeof text, "__version__ = '%.40s'\n", from->release);
-    rc = image_source(im, "transformers", "transformers", text, strlen(text), true, err);
-    if (rc)
-        return rc;
-    (void)snprintf(text, sizeof text, "import torch\ntorch.__version__ = '%.40s'\n", from->torch_text);
-    return image_source(im, "_release", "_release", text, strlen(text), false, err);
-}
-
-enum err_code installed_image(struct arena *arena, const struct installed *from, const struct image **ret, struct err *err)
+enum err_code installed_image(struct arena *arena, const char *named, const struct image **ret, struct err *err)
 {
     struct image *im;
+    char text[64];
     enum err_code rc = image_new(arena, NULL, &im, err);
 
+    (void)snprintf(text, sizeof text, "__version__ = '%.40s'\n", named);
     if (!rc)
         rc = natives_image(im, err);
     if (!rc)
-        rc = add_release(im, from, err);
+        rc = image_source(im, "transformers", "transformers", text, strlen(text), true, err);
     for (size_t i = 0; !rc && i < n_around_files; i++) {
         const struct program_file *f = &around_files[i];
 
@@ -178,7 +195,7 @@ static const char *looked_up(const struct installed *from, const char *const *fi
         const char *name, *text, *value;
         size_t bytes;
 
-        if (!from->read(from->of, *files, &name, &text, &bytes))
+        if (from->read(from->of, *files, &name, &text, &bytes) != INSTALLED_READ)
             continue;
         value = named_in(text, bytes, table, key, arena);
         if (value)
@@ -202,9 +219,8 @@ enum err_code installed_classes(const struct installed *from, const char *model_
     if (!model || !config)
         return err_set(err, ERR_ARCH_UNKNOWN, "/model_type", "transformers %.20s, as installed, has no causal language model of the type '%.80s'",
                        from->release, model_type);
-    if (!folder) {
+    if (!folder)
         folder = model_type;
-    }
     (void)snprintf(module, 256, "transformers.models.%.80s.modeling_%.80s", folder, folder);
     for (char *c = module; *c; c++)
         *c = *c == '-' ? '_' : *c;

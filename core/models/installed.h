@@ -11,18 +11,28 @@
 #ifndef MODELS_INSTALLED_H
 #define MODELS_INSTALLED_H
 
-#include "models/program.h"
+#include "models/modeling.h"
+
+struct program_source;
 
 struct installed {
-    /* The text of a file below the package, "models/llama/modeling_llama.py", and what errors call it; false: there is none, or it cannot be read.
-     * Both stay where they are while the script does. */
-    bool (*read)(void *of, const char *path, const char **ret_name, const char **text, size_t *bytes);
+    /* The text of a file below the package, "models/llama/modeling_llama.py", and what errors call it. A file that is there and cannot be read:
+     * *ret_text says why. What it gives stays where it is as long as the struct does. */
+    enum installed_file { INSTALLED_ABSENT, INSTALLED_READ, INSTALLED_REFUSED } (*read)(void *of, const char *path, const char **ret_name,
+                                                                                      const char **ret_text, size_t *ret_bytes);
     void *of;
-    const char *release, *torch_text; /* "5.23.0": of its __init__.py; what `torch.__version__` says */
+    const char *release;       /* "5.23.0": of its __init__.py */
+    const struct image *image; /* installed_image() */
+    const char *torch_text;    /* what `torch.__version__` says: the caller's copy has that of the question */
+    char scratch[512];         /* and a text that is made up here: not for two threads */
+    const struct modeling_file *files; /* of the copy: what the model is made of, once program_arch_installed() has looked */
+    uint32_t n_files;
 };
 
-/* Natives and what stands around the files; lives in `arena`. */
-MUST_CHECK enum err_code installed_image(struct arena *arena, const struct installed *from, const struct image **ret, struct err *err);
+extern const char installed_stub[]; /* the text of a file that can be imported, but not used */
+
+/* Natives and what stands around the files; lives in `arena`, which nobody else uses meanwhile. `named`: its release. */
+MUST_CHECK enum err_code installed_image(struct arena *arena, const char *named, const struct image **ret, struct err *err);
 
 /* script_host.source with `files` a struct installed. */
 bool installed_source(void *files, const char *name, const char **path, const char **text, size_t *bytes, bool *package);

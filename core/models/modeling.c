@@ -335,7 +335,8 @@ enum err_code program_arch(const struct program_library *library, const struct j
         return err_set(err, ERR_NOMEM, "", "no room for the model's program");
     if (type && !a.model_type[0])
         return err_set(err, ERR_FIELD_VALUE, "/config/model_type", "'%.40s' is no name of a model type", type);
-    *from = (struct program_source){.run = &script_program, .image = library->families, .config = config, .files = n_files ? files : NULL, .n_files = n_files};
+    *from = (struct program_source){.run = &script_program, .image = library->families, .config = config, .files = n_files ? files : NULL, .n_files = n_files,
+                                      .ready = program_ready(arena)};
     rc = read_names(&n, config, a.model_type[0] ? a.model_type : "request", from);
     if (!rc && n_files)
         rc = read_files(&n, library->wide, &from->image);
@@ -346,4 +347,21 @@ enum err_code program_arch(const struct program_library *library, const struct j
         return at_file(err, files, n_files);
     *ret = a;
     return ERR_OK;
+}
+
+/* --------------------------------------------------------------------------------------------------- for an installed release */
+enum err_code program_look(const struct program_source *from, struct arena *arena, struct arch *ret, struct err *err)
+{
+    return look(from, arena, ret, err);
+}
+
+struct arch program_arch_blank(const struct json *config, struct program_source *from, struct arena *arena)
+{
+    const char *type = json_str(json_get(config, "model_type")), *first = json_str(json_first(json_get(config, "architectures")));
+    struct arch a = {.program = from, .family = FAMILY_COUNT, .num_labels = 2, .quantization = "", .pad_token_id = -1, .fixed_depth = true};
+
+    a.model_type = type && is_word(type) ? arena_str(arena, type, strlen(type)) : "";
+    a.architecture = first ? arena_str(arena, first, strlen(first)) : "";
+    a.saved = saved_of(config);
+    return a;
 }

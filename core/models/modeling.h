@@ -14,6 +14,7 @@
 #include <stddef.h>
 
 struct image;
+struct installed;
 struct json;
 
 /* A file that came with the request: "modeling_x.py". */
@@ -40,5 +41,12 @@ bool program_is_builtin(const char *model_type);
  */
 MUST_CHECK enum err_code program_arch(const struct program_library *library, const struct json *config, const struct modeling_file *files, uint32_t n_files,
                                       struct arena *arena, struct arch *ret, struct err *err);
+
+/*
+ * The same of an installed transformers: the classes that AutoModelForCausalLM takes there for the config's model_type. *from is kept by reference;
+ * ERR_ARCH_UNKNOWN: that release has no such type.
+ */
+MUST_CHECK enum err_code program_arch_installed(struct installed *from, const struct json *config, struct arena *arena, struct arch *ret,
+                                                struct err *err);
 
 #endif

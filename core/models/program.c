@@ -1,5 +1,7 @@
 /* program.c - a model in the language: its classes become a tree, its forward a call. */
+#include "models/installed.h"
 #include "models/program_parts.h"
+#include "script/freeze.h"
 #include "models/releases.h"
 
 #include "base/json.h"
@@ -291,8 +293,15 @@ static struct param *param_at(const struct tree *t, const char *path, struct mod
     return NULL;
 }
 
+static bool tie_embeddings(struct model *m)
+{
+    if (m->tree.head && m->tree.head->weight && m->embeddings && m->embeddings->weight)
+        tie(m->tree.head->weight, m->embeddings->weight);
+    return true;
+}
+
 /* get_expanded_tied_weights_keys: {"lm_head.weight": "model.embed_tokens.weight"}, where the config has tie_word_embeddings. */
-static bool tie_all(struct program *p, struct model *m, sv config)
+static bool tie_all(struct program *p, struct model *m, const struct program_source *from, sv config)
 {
     struct script *s = p->s;
     sv keys = sv_none(), flag = sv_none(), key, value;
@@ -304,6 +313,8 @@ static bool tie_all(struct program *p, struct model *m, sv config)
         return tied == 0;
     if (script_find(s, p->model, script_symbol(s, "_tied_weights_keys"), &keys) < 0)
         return false;
+    if (sv_is(keys, KIND_LIST) && from->installed) /* before 5.0: PreTrainedModel.tie_weights() */
+        return tie_embeddings(m);
     if (sv_given(keys) && !sv_is(keys, KIND_DICT)) {
         (void)script_leave(s, "_tied_weights_keys that is no dict, which transformers 5 refuses");
         return false;
@@ -379,7 +390,7 @@ bool program_make(struct program *p, struct model *m, const struct program_sourc
         return false;
     m->embeddings = asked(p, "get_input_embeddings");
     m->tree.head = asked(p, "get_output_embeddings");
-    if (script_over(s) || !tie_all(p, m, config))
+    if (script_over(s) || !tie_all(p, m, from, config))
         return false;
     return m->q->decay_by_name >= 2 || mark_norms(p);
 }
@@ -393,22 +404,129 @@ static void outputs_end(struct run *r, struct model *m)
     p->outputs = sv_null();
 }
 
+/* ------------------------------------------------------------------------------------------------------ begun before */
+enum { READY_ROOM = 3 << 20 };
+
+struct program_ready {
+    struct arena arena;
+    struct quirks q; /* modules read them when they are imported */
+    const struct frozen *frozen;
+    enum { READY_NOT, READY_SEEN, READY_KEPT, READY_NEVER } state;
+    bool used;
+};
+
+struct program_ready *program_ready(struct arena *arena)
+{
+    struct program_ready *r = arena_new(arena, struct program_ready);
+    void *room = r ? arena_push_raw(arena, READY_ROOM, 64, 1) : NULL;
+
+    if (!room)
+        return NULL;
+    arena_init(&r->arena, room, READY_ROOM);
+    return r;
+}
+
+bool program_is_kept(const struct program_ready *r)
+{
+    return r->used;
+}
+
+static struct script_host host_of(const struct program_source *from)
+{
+    if (from->host)
+        return *from->host;
+    if (from->installed)
+        return (struct script_host){.source = installed_source, .files = from->installed};
+    return (struct script_host){0};
+}
+
+struct making {
+    const struct program_source *from;
+    const struct quirks *q;
+};
+
+/* The program with its modules imported. */
+static struct script *import_all(void *of, struct arena *arena, struct arena *apart, void **root)
+{
+    const struct making *m = of;
+    struct program *p = *root = arena_new(arena, struct program);
+    struct script_host host = host_of(m->from);
+    struct err err = {0};
+    sv config_class;
+
+    if (!p)
+        return NULL;
+    host.of = &p->n;
+    if (script_new_apart(arena, apart, m->from->image, &script_limits_default, &host, &p->s, &err) ||
+        natives_begin(&p->n, p->s, apart, m->q, &err) || !sv_ok(classes(p, m->from, &config_class)))
+        return NULL;
+    return natives_sleep(&p->n) ? p->s : NULL;
+}
+
+static bool same_quirks(const struct quirks *a, const struct quirks *b)
+{
+    return !memcmp(a, b, sizeof *a);
+}
+
+static const struct frozen *kept(struct model *m)
+{
+    struct program_ready *r = m->source->ready;
+    struct making making = {m->source, m->q};
+
+    if (!r || r->state == READY_NEVER)
+        return NULL;
+    if (r->state == READY_NOT || !same_quirks(&r->q, m->q)) {
+        r->q = *m->q;
+        r->state = READY_SEEN;
+        return NULL;
+    }
+    if (r->state == READY_SEEN) {
+        arena_init(&r->arena, (unsigned char *)r->arena.end - READY_ROOM, READY_ROOM);
+        r->frozen = script_freeze(&r->arena, m->tree.arena, import_all, &making);
+        r->state = r->frozen ? READY_KEPT : READY_NEVER;
+        r->used = r->frozen;
+    }
+    return r->frozen;
+}
+
+static struct program *begin(struct model *m)
+{
+    struct tree *t = &m->tree;
+    const struct frozen *frozen = kept(m);
+    struct script_host host = host_of(m->source);
+    struct program *p;
+    void *root;
+
+    if (frozen) {
+        struct script *s = script_thaw(frozen, t->arena, &script_limits_default, &host, &root);
+
+        p = s ? root : NULL;
+        if (p) {
+            script_host_of(s, &p->n);
+            return natives_wake(&p->n, t->arena, m->q, &t->error) ? NULL : p;
+        }
+    } else {
+        p = arena_new(t->arena, struct program);
+        host.of = p ? &p->n : NULL;
+        if (p)
+            return script_new(t->arena, m->source->image, &script_limits_default, &host, &p->s, &t->error) ||
+                           natives_begin(&p->n, p->s, t->arena, m->q, &t->error)
+                       ? NULL
+                       : p;
+    }
+    (void)err_set(&t->error, ERR_NOMEM, "", "the working memory of one request is too small for this model");
+    return NULL;
+}
+
 static void declare(struct model *m)
 {
     struct tree *t = &m->tree;
-    struct program *p = m->parts = arena_new(t->arena, struct program);
-    struct script_host host = m->source->host ? *m->source->host : (struct script_host){0};
+    struct program *p = m->parts = begin(m);
 
-    if (!p) {
-        (void)err_set(&t->error, ERR_NOMEM, "", "the working memory of one request is too small for this model");
+    if (!p)
         return;
-    }
     m->outputs_end = outputs_end;
     p->n.layers_wrapped = m->layers_wrapped;
-    host.of = &p->n;
-    if (script_new(t->arena, m->source->image, &script_limits_default, &host, &p->s, &t->error) ||
-        natives_begin(&p->n, p->s, t->arena, m->q, &t->error))
-        return;
     if (!program_make(p, m, m->source) && !t->error.code)
         (void)script_error(p->s, &t->error);
     p->n.embeddings = m->embeddings;

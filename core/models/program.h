@@ -13,6 +13,7 @@
 #include "models/modeling.h"
 #include "script/script.h"
 
+struct installed;
 struct json;
 
 /* One text file of the library: what `import` calls it. */
@@ -22,6 +23,8 @@ struct program_file {
     bool package;
 };
 
+struct program_ready;
+
 struct program_source {
     const struct family_program *run;       /* &script_program: who has none does not carry the interpreter */
     const struct image *image;              /* natives, library, families; a request's files on top */
@@ -30,11 +33,20 @@ struct program_source {
     const char *config_module;              /* NULL: the same */
     const char *config_class, *model_class; /* NULL: the model class's config_class, the module's `causal_lm` */
     const struct script_host *host;         /* of files that no image has; NULL: none */
+    struct installed *installed;            /* an installed transformers that the files are of; NULL: none */
     const struct modeling_file *files;      /* of the request; NULL: the program is builtin */
     uint32_t n_files;
-    const char *layers_name;                /* the config's member that says how many layers; NULL: a walk has all of them */
-    uint32_t layers;                        /* that it says */
+    const char *layers_name;     /* the config's member that says how many layers; NULL: a walk has all of them */
+    uint32_t layers;             /* that it says */
+    struct program_ready *ready; /* program_ready(); NULL: modules are imported anew for each walk */
 };
+
+/*
+ * Keeps the model's modules as they are once they are imported, from the second walk of a stack on: for the walks of one source, one after the other.
+ * Lives in `arena`. NULL: no room, which is no error.
+ */
+struct program_ready *program_ready(struct arena *arena);
+bool program_is_kept(const struct program_ready *r); /* a walk has begun there */
 
 extern const struct program_file program_files[]; /* the builtin ones: programs.c */
 extern const size_t n_program_files;

@@ -14,4 +14,8 @@ struct program {
 /* The classes, the config, the model in m's tree. false: the script or the tree says why. */
 bool program_make(struct program *p, struct model *m, const struct program_source *from);
 
+/* modeling.c: sizes of the model as it is declared; what a config says before any class is asked. */
+MUST_CHECK enum err_code program_look(const struct program_source *from, struct arena *arena, struct arch *ret, struct err *err);
+struct arch program_arch_blank(const struct json *config, struct program_source *from, struct arena *arena);
+
 #endif

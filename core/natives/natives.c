@@ -3,6 +3,8 @@
 #include "natives/nn.h"
 #include "natives/regions.h"
 
+#include <string.h>
+
 extern const struct script_module flash_module, autograd_module;
 static const struct script_class *const pytorch_utils_classes[] = {&conv1d_class, NULL};
 static const struct script_module pytorch_utils = {.name = "transformers.pytorch_utils", .classes = pytorch_utils_classes};
@@ -20,16 +22,31 @@ enum err_code natives_image(struct image *im, struct err *err)
 
 enum { HOST_VALUES = 1 << 15 };
 
-enum err_code natives_begin(struct natives *n, struct script *s, struct arena *arena, const struct quirks *q, struct err *err)
+enum err_code natives_wake(struct natives *n, struct arena *arena, const struct quirks *q, struct err *err)
 {
     struct run_limits limits = {.values = HOST_VALUES, .storages = HOST_VALUES, .nodes = 1, .births = HOST_VALUES};
     struct device none = {0};
 
-    n->s = s;
     n->default_dtype = DTYPE_FP32;
     if (run_init(&n->host, arena, q, none, limits, err))
         return err->code;
     n->host.grad_enabled = false;
+    return ERR_OK;
+}
+
+bool natives_sleep(struct natives *n)
+{
+    bool none = n->host.n_values == 1;
+
+    memset(&n->host, 0, sizeof n->host);
+    return none;
+}
+
+enum err_code natives_begin(struct natives *n, struct script *s, struct arena *arena, const struct quirks *q, struct err *err)
+{
+    n->s = s;
+    if (natives_wake(n, arena, q, err))
+        return err->code;
     n->tensor = script_class(s, &tensor_class);
     n->parameter = script_class(s, &parameter_class);
     n->buffer = script_class(s, &buffer_class);

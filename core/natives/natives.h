@@ -43,6 +43,10 @@ MUST_CHECK enum err_code natives_image(struct image *im, struct err *err);
 /* Before the script's first import. `arena` holds the host's run. */
 MUST_CHECK enum err_code natives_begin(struct natives *n, struct script *s, struct arena *arena, const struct quirks *q, struct err *err);
 
+/* The same for a script that was thawed with its natives (freeze.h); natives_sleep() before it is frozen. */
+MUST_CHECK enum err_code natives_wake(struct natives *n, struct arena *arena, const struct quirks *q, struct err *err);
+bool natives_sleep(struct natives *n); /* false: modules made tensors when they were imported */
+
 /* The tree of a model (an nn.Module of the script) in `t`: names, parameters and buffers in the order of its __init__. */
 MUST_CHECK enum err_code natives_tree(struct natives *n, sv model, struct tree *t, struct err *err);
 

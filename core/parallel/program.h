@@ -97,6 +97,7 @@ struct method_program {
     void (*backward)(void *of, val loss);
     void (*end_micro_step)(void *of, bool boundary); /* engine.step(): at the boundary it clips, updates, clears */
     void (*prepare)(void *of);                       /* makes the optimizer states that the first step would */
+    void (*leave)(void *of);                         /* and what else of it stays; NULL: nothing */
     uint64_t (*host_bytes)(const void *of);          /* that offload holds on the host between two steps, of this rank */
     uint64_t (*host_bytes_of_all)(const void *of);   /* of all ranks together; NULL: each holds as much */
     /* Ranks whose memory may be the highest, for a declared model; NULL: all are alike, rank 0 stands for them. At most `max`. */

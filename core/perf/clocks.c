@@ -5,13 +5,18 @@ struct part {
     uint32_t kernel, kernels_end, message, messages_end;
 };
 
-/* When a message waits for no kernel in particular: until its stage is over. */
-static uint32_t stage_end(const struct cost *c, const struct message *m, uint32_t kernels_end)
+/* When a message waits for no kernel in particular: until its stage is over. A part's messages come stage by stage. */
+static uint32_t stage_end(const struct cost *c, const struct message *m, uint32_t kernels_end, struct clocks *t)
 {
     uint32_t i = m->kernels_before;
 
+    if (t->stage_end > i && t->stage_begin <= i && t->stage == m->stage)
+        return t->stage_end;
+    t->stage = m->stage;
+    t->stage_begin = i;
     while (i < kernels_end && c->kernels[i].stage == m->stage)
         i++;
+    t->stage_end = i;
     return i;
 }
 
@@ -121,7 +126,7 @@ static void send(const struct rates *r, const struct cost *c, const struct messa
     if (!host) /* what is gathered may come from the host */
         begin = larger(begin, t->from_host_s);
     *way = t->stream_s[m->stream] = begin + takes_s;
-    expect(t, m->waited_before == MESSAGE_UNWAITED ? stage_end(c, m, p.kernels_end) : m->waited_before, *way, host);
+    expect(t, m->waited_before == MESSAGE_UNWAITED ? stage_end(c, m, p.kernels_end, t) : m->waited_before, *way, host);
 }
 
 /* --------------------------------------------------------------------------------------------------------------- kernels */

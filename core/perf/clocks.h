@@ -21,6 +21,8 @@ struct clocks {
         double free_s;
     } communicator[COMMUNICATORS]; /* a group beyond them shares the last one's */
     uint32_t n_communicators, n_waits;
+    uint32_t stage_begin, stage_end; /* kernels of `stage` in a row; 0, 0: not looked at yet */
+    uint8_t stage;
     struct awaited {
         uint32_t before; /* kernel */
         double wire_s, host_s; /* when the last of them has arrived, over links and over the bus or from the host */

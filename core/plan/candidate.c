@@ -37,6 +37,10 @@ struct recipe recipe_of(const struct plan_question *q, const struct plan_candida
     r.optimizer = (enum optimizer)c->choice[AXIS_OPTIMIZER]->value;
     r.attention = (enum attention)c->choice[AXIS_ATTENTION]->value;
     r.gradient_checkpointing = (enum tri)c->choice[AXIS_CHECKPOINTING]->value;
+    if (r.tuning != TUNING_QLORA)
+        r.quantization = KBIT_NONE;
+    else if (!r.quantization)
+        r.quantization = KBIT_NF4;
     if (c->sync_each_batch)
         r.sync_each_batch = TRI_TRUE;
     take_degrees(q, c->choice[AXIS_METHOD], &r);
@@ -101,8 +105,8 @@ static const char *offload_gap(struct planning *p, const struct recipe *r)
 
     if (r->offload == OFFLOAD_NONE || (offered && method_plays_offload(r->method)))
         return NULL;
-    (void)err_set(p->err, ERR_FIELD_CONFLICT, "/training/offload", offered ? "offload of %s is not modelled yet" : "%s has no offload of this kind",
-                  method_rows[r->method].name);
+    (void)err_set(p->err, ERR_FIELD_CONFLICT, "/training/offload",
+                  offered ? "offload of %s is not modelled yet" : "%s has no offload of this kind", method_rows[r->method].name);
     return offered ? "not-modelled" : "not-offered";
 }
 

@@ -121,7 +121,27 @@ static struct step_time extend(const struct step_time *a, const struct step_time
     return t;
 }
 
-enum err_code pace_foresee(const struct probe *p, uint32_t n, struct step_time *ret)
+static bool is_foreseen(const struct plan_paces *k, uint32_t n, struct step_time *ret)
+{
+    for (uint32_t i = 0; k && i < k->n && i < PLAN_PACES; i++)
+        if (k->at[i].micro_batch_size == n) {
+            *ret = k->at[i].time;
+            return true;
+        }
+    return false;
+}
+
+static void keep(struct plan_paces *k, uint32_t n, const struct step_time *t)
+{
+    uint32_t at = k ? k->n++ % PLAN_PACES : 0;
+
+    if (!k)
+        return;
+    k->at[at].micro_batch_size = n;
+    k->at[at].time = *t;
+}
+
+static enum err_code foresee(const struct probe *p, uint32_t n, struct step_time *ret)
 {
     uint32_t layers = p->q->arch->layers / probe_stages(p);
     struct step_time near, far;
@@ -138,6 +158,18 @@ enum err_code pace_foresee(const struct probe *p, uint32_t n, struct step_time *
         rc = pace_at(&s.probe, n, &far);
     if (!rc)
         *ret = extend(&near, &far, layers);
+    return rc;
+}
+
+enum err_code pace_foresee(const struct probe *p, uint32_t n, struct step_time *ret)
+{
+    enum err_code rc;
+
+    if (is_foreseen(p->paces, n, ret))
+        return ERR_OK;
+    rc = foresee(p, n, ret);
+    if (!rc)
+        keep(p->paces, n, ret);
     return rc;
 }
 

@@ -131,15 +131,26 @@ struct plan_reason {
 
 enum basis { BASIS_NONE, BASIS_BOUNDED, BASIS_REPLAYED };
 
-/* Where ranks differ: the peaks of each at the micro-batches that were foreseen last. For the planner itself. */
+/* Where ranks differ: the peaks of each at the micro-batches that were foreseen last, of the whole model and of the two shallow ones. For the planner itself. */
 enum { PLAN_RANKS_TRIED = 4 };
+enum plan_depth { PLAN_WHOLE, PLAN_NEAR, PLAN_FAR, PLAN_DEPTHS };
 struct plan_ranks {
     uint32_t n; /* tried in all: the last of them are kept */
     struct {
         uint32_t micro_batch_size;
-        uint64_t bytes[RANKS_TOLD];
+        uint64_t bytes[PLAN_DEPTHS][RANKS_TOLD];
     } tried[PLAN_RANKS_TRIED];
     uint32_t ranks; /* of each; 0: they do not differ */
+};
+
+/* The times that were foreseen last of one step at several micro-batches. For the planner itself. */
+enum { PLAN_PACES = 4 };
+struct plan_paces {
+    uint32_t n; /* in all */
+    struct {
+        uint32_t micro_batch_size;
+        struct step_time time;
+    } at[PLAN_PACES];
 };
 
 struct plan_candidate {
@@ -165,6 +176,7 @@ struct plan_candidate {
     bool dominated;                 /* another one that fits needs no more memory on the GPU and the host, and is no slower */
     struct measured memory;
     struct plan_ranks ranks;
+    struct plan_paces paces;
 };
 
 struct plan_answer {

@@ -36,6 +36,7 @@ static inline struct probe probe_on_candidate(const struct planning *p, struct p
     struct probe probe = probe_on(p, &c->step);
 
     probe.ranks = &c->ranks;
+    probe.paces = &c->paces;
     return probe;
 }
 

@@ -52,9 +52,9 @@ enum err_code probe_walk(const struct probe *p, uint32_t n, struct measured *ret
  * between two batches. */
 static const double SURELY_LOWER = 0.97;
 
-static double along_batches(const struct plan_ranks *r, uint32_t near, uint32_t far, uint32_t n, uint32_t rank)
+static double along_batches(const struct plan_ranks *r, enum plan_depth of, uint32_t near, uint32_t far, uint32_t n, uint32_t rank)
 {
-    double a = (double)r->tried[near].bytes[rank], b = (double)r->tried[far].bytes[rank];
+    double a = (double)r->tried[near].bytes[of][rank], b = (double)r->tried[far].bytes[of][rank];
     double between = (double)r->tried[far].micro_batch_size - r->tried[near].micro_batch_size;
 
     return near == far ? a : a + (b - a) / between * ((double)n - r->tried[near].micro_batch_size);
@@ -79,7 +79,7 @@ static uint32_t nearest(const struct plan_ranks *r, uint32_t kept, uint32_t n, u
 }
 
 /* A bit for each rank that need not be walked at n. */
-static uint32_t surely_lower(const struct plan_ranks *r, uint32_t n)
+static uint32_t surely_lower(const struct plan_ranks *r, enum plan_depth of, uint32_t n)
 {
     uint32_t kept = r && r->n < PLAN_RANKS_TRIED ? r->n : PLAN_RANKS_TRIED, skip = 0, near, far;
     double foreseen[RANKS_TOLD], highest = 0;
@@ -91,7 +91,7 @@ static uint32_t surely_lower(const struct plan_ranks *r, uint32_t n)
     if (distance(r, near, n) > n / 2 || far >= kept)
         return 0;
     for (uint32_t i = 0; i < r->ranks; i++) {
-        foreseen[i] = along_batches(r, near, far, n, i);
+        foreseen[i] = along_batches(r, of, near, far, n, i);
         highest = foreseen[i] > highest ? foreseen[i] : highest;
     }
     for (uint32_t i = 0; i < r->ranks; i++)
@@ -102,7 +102,7 @@ static uint32_t surely_lower(const struct plan_ranks *r, uint32_t n)
 enum err_code probe_fold(const struct probe *p, uint32_t n, bool one_step, struct measured *ret)
 {
     struct step s = probe_step(p, n);
-    struct rank_peaks peaks = {.skip = surely_lower(p->ranks, n)};
+    struct rank_peaks peaks = {.skip = surely_lower(p->ranks, PLAN_WHOLE, n)};
 
     return train_fold(p->q->arch, &s, &p->q->device, one_step, &peaks, p->scratch, ret, p->err);
 }
@@ -280,24 +280,26 @@ static void note_ranks(struct plan_ranks *r, uint32_t n, const struct rank_peaks
 {
     uint32_t at = r ? r->n % PLAN_RANKS_TRIED : 0;
 
-    if (!r || !a->n || a->skip)
+    if (!r || !a->n || a->skip || b->skip)
         return;
     r->ranks = a->n;
     r->n++;
     r->tried[at].micro_batch_size = n;
-    for (uint32_t i = 0; i < a->n; i++)
-        line(a->bytes[i], b->bytes[i], layers, &r->tried[at].bytes[i]);
+    for (uint32_t i = 0; i < a->n; i++) {
+        r->tried[at].bytes[PLAN_NEAR][i] = a->bytes[i];
+        r->tried[at].bytes[PLAN_FAR][i] = b->bytes[i];
+        line(a->bytes[i], b->bytes[i], layers, &r->tried[at].bytes[PLAN_WHOLE][i]);
+    }
 }
 
 enum err_code probe_foresee(const struct probe *p, uint32_t n, struct measured *ret)
 {
     uint32_t layers = p->q->arch->layers / probe_stages(p);
-    struct rank_peaks near = {0}, far = {0};
+    struct rank_peaks near = {.skip = surely_lower(p->ranks, PLAN_NEAR, n)}, far = {.skip = surely_lower(p->ranks, PLAN_FAR, n)};
     struct measured a, b;
     enum err_code rc;
 
     if (layers < DEEP_ENOUGH || p->q->arch->fixed_depth) {
-        near.skip = surely_lower(p->ranks, n);
         rc = foretell(p, n, &near, ret);
         far = near;
     } else {

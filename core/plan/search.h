@@ -19,6 +19,7 @@ struct probe {
     struct err *err;
     struct plays *plays; /* of this step; NULL: nobody keeps them */
     struct plan_ranks *ranks; /* which may be the highest, as foreseen; NULL: all may */
+    struct plan_paces *paces; /* of this step; NULL: nobody keeps them */
 };
 
 struct verdict {

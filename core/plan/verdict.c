@@ -210,6 +210,14 @@ static enum err_code replay_searched(struct planning *p, struct plan_candidate *
     return rc;
 }
 
+static struct probe probe_at(const struct planning *p, struct plan_candidate *c)
+{
+    struct probe probe = probe_on(p, &c->step);
+
+    probe.paces = &c->paces;
+    return probe;
+}
+
 static enum err_code longest(struct planning *p, struct plan_candidate *c, const struct probe *probe, uint32_t n)
 {
     return p->q->objective == OBJECTIVE_LONGEST_SEQUENCE ? longest_sequence(probe, n, &c->max_seq_len_tokens) : ERR_OK;
@@ -270,7 +278,7 @@ static enum err_code settle_asked(struct planning *p, struct plan_candidate *c, 
 enum err_code candidate_settle(struct planning *p, struct plan_candidate *c)
 {
     unsigned char *mark = p->scratch->cur;
-    struct probe probe = probe_on(p, &c->step);
+    struct probe probe = probe_at(p, c);
     enum err_code rc;
 
     probe.plays = train_plays_new(p->scratch);
@@ -281,7 +289,7 @@ enum err_code candidate_settle(struct planning *p, struct plan_candidate *c)
 
 enum err_code candidate_make_room(struct planning *p, struct plan_candidate *c)
 {
-    struct probe probe = probe_on(p, &c->step);
+    struct probe probe = probe_at(p, c);
     uint32_t was = c->step.r.micro_batch_size;
     enum err_code rc;
 
@@ -338,7 +346,7 @@ static enum err_code host_of(const struct probe *probe, struct plan_candidate *c
 
 enum err_code candidate_bound(struct planning *p, struct plan_candidate *c)
 {
-    struct probe probe = probe_on(p, &c->step);
+    struct probe probe = probe_at(p, c);
     uint32_t n = c->step.r.micro_batch_size;
     enum err_code rc = look_within(p, c);
 

@@ -12,13 +12,13 @@ static unsigned large_class(size_t bytes)
     return k;
 }
 
-/* Where no list has one. */
+/* Where no list has one. Zeroed, so that two scripts that did the same are the same (freeze.h). */
 void *heap_more(struct script *s, size_t bytes)
 {
     void *p;
 
     if (bytes <= HEAP_SMALL) {
-        p = arena_push_raw(s->arena, HEAP_STEP, HEAP_STEP, bytes ? (bytes - 1) / HEAP_STEP + 1 : 1);
+        p = arena_push(s->arena, HEAP_STEP, HEAP_STEP, bytes ? (bytes - 1) / HEAP_STEP + 1 : 1);
     } else {
         unsigned k = large_class(bytes);
 
@@ -29,7 +29,7 @@ void *heap_more(struct script *s, size_t bytes)
             memcpy(&s->large[k], p, sizeof(void *));
             return p;
         }
-        p = k > 46 ? NULL : arena_push_raw(s->arena, (size_t)1 << k, HEAP_STEP, 1);
+        p = k > 46 ? NULL : arena_push(s->arena, (size_t)1 << k, HEAP_STEP, 1);
     }
     if (!p)
         (void)script_nomem(s);

@@ -439,7 +439,7 @@ struct method_cache {
 
 struct script {
     struct world *w;
-    struct str **sym; /* w->symbols */
+    struct str **sym;          /* w->symbols */
     int64_t steps, steps_kept; /* of the slice that is being spent; beside it */
     struct frame *frame;
     sv *stack, *stack_end, *sp; /* sp: free from here on, for what runs next */
@@ -465,10 +465,13 @@ struct script {
     struct dict *builtins;
     struct script_host host;
     char (*where)[160];
-    struct method_cache cache[METHOD_CACHE];
+    struct method_cache *cache; /* METHOD_CACHE of them */
     char end_path[128];
     uint32_t end_line;
 };
+
+bool script_set_up(struct script *s, struct arena *arena, struct arena *apart, const struct script_limits *limits,
+                   const struct script_host *host);
 
 /* ---- heap: sizes up to 1 KB in steps of 16, larger ones by powers of two */
 enum { HEAP_STEP = 16, HEAP_SMALL = HEAP_STEP * HEAP_CLASSES };

@@ -1,34 +1,40 @@
 /* A script: begins, is asked, imports. */
+#include "script/freeze.h"
 #include "script/object.h"
 
 const struct script_limits script_limits_default = {.steps = UINT64_C(4000000), .depth = 1000, .stack = 1 << 16};
 
-enum err_code script_new(struct arena *arena, const struct image *im, const struct script_limits *limits, const struct script_host *host,
-                         struct script **ret, struct err *err)
+bool script_set_up(struct script *s, struct arena *arena, struct arena *apart, const struct script_limits *limits,
+                   const struct script_host *host)
+{
+    if (!limits)
+        limits = &script_limits_default;
+    s->arena = arena;
+    s->steps = 0;
+    s->steps_kept = limits->steps > INT64_MAX / 4 ? INT64_MAX / 4 : (int64_t)limits->steps;
+    s->max_depth = limits->depth;
+    s->host = host ? *host : (struct script_host){0};
+    s->cache = arena_array(apart, struct method_cache, METHOD_CACHE);
+    s->stack = arena_array_raw(apart, sv, limits->stack);
+    s->sp = s->stack;
+    s->stack_end = s->stack + limits->stack;
+    return s->cache && s->stack;
+}
+
+enum err_code script_new_apart(struct arena *arena, struct arena *apart, const struct image *im, const struct script_limits *limits,
+                               const struct script_host *host, struct script **ret, struct err *err)
 {
     struct script *s = arena_new(arena, struct script);
     struct image *own = NULL;
 
-    if (!limits)
-        limits = &script_limits_default;
-    if (!s || image_new(arena, im, &own, NULL))
+    if (!s || image_new(arena, im, &own, NULL) || !script_set_up(s, arena, apart, limits, host))
         return err_set(err, ERR_NOMEM, "", "no memory for a program");
-    s->arena = arena;
     s->w = im->world;
     s->sym = im->world->symbols;
     s->own = own;
     s->image = own;
-    s->steps_kept = limits->steps > INT64_MAX / 4 ? INT64_MAX / 4 : (int64_t)limits->steps;
-    s->max_depth = limits->depth;
     s->next_version = 1 << 16;
     s->builtins = im->world->builtins;
-    if (host)
-        s->host = *host;
-    s->stack = arena_array_raw(arena, sv, limits->stack);
-    if (!s->stack)
-        return err_set(err, ERR_NOMEM, "", "no memory for a program");
-    s->sp = s->stack;
-    s->stack_end = s->stack + limits->stack;
     s->modules = dict_make(s);
     if (!s->modules)
         return err_set(err, ERR_NOMEM, "", "no memory for a program");
@@ -36,9 +42,20 @@ enum err_code script_new(struct arena *arena, const struct image *im, const stru
     return ERR_OK;
 }
 
+enum err_code script_new(struct arena *arena, const struct image *im, const struct script_limits *limits, const struct script_host *host,
+                         struct script **ret, struct err *err)
+{
+    return script_new_apart(arena, arena, im, limits, host, ret, err);
+}
+
 void *script_of(struct script *s)
 {
     return s->host.of;
+}
+
+void script_host_of(struct script *s, void *of)
+{
+    s->host.of = of;
 }
 
 uint64_t script_steps_left(const struct script *s)

@@ -45,6 +45,7 @@ enum sv_tag {
 
 typedef struct sv { /* as int is: two registers, no address, so a typedef */
     uint32_t tag;
+    uint32_t zero; /* no padding that is anything: freeze.h compares */
     union {
         int64_t i;
         double f;

@@ -42,7 +42,7 @@ struct str *str_raw(struct script *s, size_t bytes)
     }
     t->bytes = (uint32_t)bytes;
     t->hash = 0;
-    t->text[bytes] = '\0';
+    memset(t->text + bytes, 0, sizeof(uint64_t) - (offsetof(struct str, text) + bytes) % sizeof(uint64_t)); /* whole words: freeze.h */
     return t;
 }
 

@@ -146,6 +146,37 @@ static struct birth *block_birth(struct run *r, enum op op, uint64_t bytes, enum
     return b;
 }
 
+void blocks_again(struct run *r, uint32_t from, uint32_t since, uint32_t until, uint32_t times, struct blocks *ret)
+{
+    uint8_t *dead = arena_array(r->arena, uint8_t, until - from);
+
+    *ret = (struct blocks){r->n_births, 0};
+    if (!dead)
+        return;
+    for (uint32_t i = since; i < r->n_events; i++) {
+        uint32_t e = r->events[i], block = e & EVENT_BLOCK;
+
+        if (event_is_of_block(e) && e & EVENT_DEATH && block >= from && block < until)
+            dead[block - from] = 1;
+    }
+    for (; times && !run_dead(r); times--)
+        for (uint32_t b = from; b < until; b++) {
+            if (dead[b - from])
+                continue;
+            if (r->n_births >= r->max_births && !goes_on(r))
+                return;
+            r->births[r->n_births] = r->births[b];
+            r->events[r->n_events++] = r->n_births++;
+            ret->n++;
+        }
+}
+
+void blocks_die(struct run *r, struct blocks b)
+{
+    for (uint32_t i = 0; i < b.n; i++)
+        r->events[r->n_events++] = (b.first + i) | EVENT_DEATH;
+}
+
 static uint32_t storage_birth(struct run *r, enum op op, uint64_t bytes, enum mark mark)
 {
     uint32_t s = bytes ? storage_new(r) : 0;

@@ -315,6 +315,14 @@ uint32_t scratch_take(struct run *r, enum op op, uint64_t bytes, enum mark mark)
 void scratch_give(struct run *r, uint32_t storage);
 void scratch(struct run *r, enum op op, uint64_t bytes);
 
+/* What is alive of the blocks that were born from birth `from` and event `since` on, before birth `until`, born `times` more: what a stretch that nobody runs again
+ * would leave. *ret: the births, which stay until blocks_die(). */
+struct blocks {
+    uint32_t first, n;
+};
+void blocks_again(struct run *r, uint32_t from, uint32_t since, uint32_t until, uint32_t times, struct blocks *ret);
+void blocks_die(struct run *r, struct blocks b);
+
 void empty_cache(struct run *r);          /* torch.cuda.empty_cache() */
 void release_cached(struct run *r);       /* the same, once a run */
 void record_stream(struct run *r, val v); /* the current stream uses what `v` holds; nothing where that is its own */

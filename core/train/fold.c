@@ -10,7 +10,7 @@ enum {
     ENDS = 2, /* periods at either end of the model that are unlike its middle */
     LONGEST_PERIOD = 8,
     OUTSIDE = 4, /* slots of what is outside of layers: of modules before and after them, each before and after they ran in this phase */
-    ROUNDING = 4096,                 /* bytes a period that a foreach list's scratch is rounded by */
+    ROUNDING = 4096, /* bytes a period that a foreach list's scratch is rounded by */
     SLOTS = OUTSIDE + 2 * ENDS * LONGEST_PERIOD,
     MIDDLE = 255, /* the slot of layers between the ends */
     STATIC = PHASE_COUNT * SLOTS,

@@ -2,6 +2,7 @@
 #include "parallel/ddp/ddp.h"
 #include "torch/autograd.h"
 #include "train/loop.h"
+#include "tuning/bnb.h"
 #include "tuning/lora.h"
 
 #include <string.h>
@@ -47,9 +48,19 @@ static void tell_group(void *context, struct module *m, struct param *p)
 
 static void place(struct wrapping *w)
 {
-    materialise(w->r, w->tree);
+    const struct trainer *t = w->of;
+    const struct recipe *s = &t->step->r;
+
+    if (s->quantization)
+        bnb_load(w->r, w->tree);
+    else
+        materialise(w->r, w->tree);
+    if (s->quantization && s->prepare_kbit)
+        bnb_prepare(w->r, w->tree);
     if (w->o->adapters)
         lora_materialise(w->r, w->tree, NULL);
+    if (s->quantization && s->prepare_kbit == KBIT_PREPARE_TRL)
+        bnb_cast_back(w->r, w->tree);
 }
 
 static void count_leaf(void *context, struct module *m, struct param *p)

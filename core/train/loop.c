@@ -195,14 +195,19 @@ void backward_of(struct trainer *t, val loss)
         value_unref(r, root);
 }
 
+bool trainer_clips(const struct trainer *t)
+{
+    if (t->method && t->method->end_micro_step) /* the engine's own */
+        return false;
+    return t->step->r.max_grad_norm != 0 || (!t->plain && t->step->quirks.trainer_always_norms);
+}
+
 void trainer_clip(struct trainer *t, struct held *h)
 {
     struct run *r = &t->run;
     val norm;
 
-    if (t->method && t->method->end_micro_step) /* the engine's own */
-        return;
-    if (t->step->r.max_grad_norm == 0 && (t->plain || !t->step->quirks.trainer_always_norms))
+    if (!trainer_clips(t))
         return;
     r->stage = STAGE_CLIP;
     if (t->scaler.scale)

@@ -16,7 +16,8 @@ struct held {
 
 void trainer_load(struct trainer *t);                  /* load.c */
 void trainer_step(struct trainer *t, struct held *h);  /* loop_trainer.c */
-void plain_step(struct trainer *t, struct held *h);    /* loop_plain.c */
+void trainer_left(struct trainer *t, struct held *h);  /* what its names hold after a step that nobody ran */
+void plain_step(struct trainer *t, struct held *h);    /* loop_plain.c; its names go with a step */
 void pipeline_step(struct trainer *t, struct held *h); /* loop_pipeline.c */
 uint32_t pipeline_plays(const struct trainer *t,
                         const struct recipe *q); /* micro-batches of a step that are played; the others repeat them */
@@ -39,6 +40,7 @@ void end_micro_step(struct trainer *t, uint32_t micro_step); /* an engine's step
 struct outputs call_model(struct trainer *t, const struct batch *b);
 void drop_outputs(struct trainer *t, struct outputs *o);
 void backward_of(struct trainer *t, val loss); /* loss.backward(), through the scaler or the engine where there is one */
+bool trainer_clips(const struct trainer *t); /* with a norm that the loop keeps: an engine has its own */
 void trainer_clip(struct trainer *t, struct held *h);
 void end_step(struct trainer *t);
 

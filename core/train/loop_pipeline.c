@@ -20,12 +20,35 @@ static void one_forward(struct schedule *s, uint32_t i)
     value_unref(s->r, output);
 }
 
+/* Where only live blocks count. Of more forwards than these those between are not run: each would leave what the second left when the third stood. */
+enum { WARM_ALIVE = 4 };
+
+static uint32_t forwards_between(const struct schedule *s)
+{
+    uint32_t n = s->stages - s->index;
+
+    return s->t->live_blocks_only && s->t->step->r.use_cache != TRI_TRUE && n > WARM_ALIVE ? n - WARM_ALIVE : 0;
+}
+
+static void note_second(struct schedule *s, uint32_t i)
+{
+    if (i == 1) {
+        s->second_birth = s->r->n_births;
+        s->second_event = s->r->n_events;
+    } else if (i == 2) {
+        s->third_birth = s->r->n_births;
+    } else if (i + 1 == WARM_ALIVE) {
+        blocks_again(s->r, s->second_birth, s->second_event, s->third_birth, forwards_between(s), &s->between);
+    }
+}
+
 /* The first forwards: each output goes when the next one stands; the last one's is left to the first backward. */
 static void warm_up(struct schedule *s, uint32_t n)
 {
     for (uint32_t i = 0; i < n && !run_dead(s->r); i++) {
         val output;
 
+        note_second(s, i);
         chunk_receive_forward(s, i);
         output = chunk_forward(s, i);
         if (i)
@@ -59,7 +82,9 @@ static void pass_over(struct schedule *s)
 /* Schedule1F1B */
 static void one_forward_one_backward(struct schedule *s)
 {
-    uint32_t forwards = s->stages - s->index, backwards = 0;
+    uint32_t between = forwards_between(s), forwards = s->stages - s->index - between, backwards = 0;
+
+    s->n -= between;
 
     warm_up(s, forwards);
     for (;; forwards++) {
@@ -73,7 +98,11 @@ static void one_forward_one_backward(struct schedule *s)
         chunk_list_send(s, forwards);
     }
     while (backwards < s->n && !run_dead(s->r)) {
-        val gradient = chunk_receive_gradient(s);
+        val gradient;
+
+        if (backwards + 1 == WARM_ALIVE)
+            blocks_die(s->r, s->between);
+        gradient = chunk_receive_gradient(s);
 
         chunk_backward(s, backwards++, gradient);
     }
@@ -149,17 +178,17 @@ static void run_schedule(struct schedule *s)
 }
 
 /*
- * Once as many wait as ever will, one goes as one comes, and each round lives and dies as the last: three show what is alive. The caching
+ * Once as many wait as ever will, one goes as one comes, and each round lives and dies as the last: one shows what is alive. The caching
  * allocator splits and joins blocks for some rounds more before it repeats itself: as many are played as a tape has room for.
  */
-enum { ROUNDS_ALIVE = 3, ROUNDS_LEAST = 16, ROUNDS_MOST = 64, ROUNDS_OF_LAYERS = 360 };
+enum { ROUNDS_ALIVE = 1, ROUNDS_WITH_CACHE = 3, ROUNDS_LEAST = 16, ROUNDS_MOST = 64, ROUNDS_OF_LAYERS = 360 };
 
 static uint32_t rounds(const struct trainer *t, const struct recipe *q)
 {
     uint32_t n = ROUNDS_OF_LAYERS / (t->model.arch->layers / q->pipeline_parallel + 1);
 
-    if (t->live_blocks_only)
-        return ROUNDS_ALIVE;
+    if (t->live_blocks_only) /* a cache is bound anew in each, layer by layer */
+        return q->use_cache == TRI_TRUE ? ROUNDS_WITH_CACHE : ROUNDS_ALIVE;
     return n < ROUNDS_LEAST ? ROUNDS_LEAST : n > ROUNDS_MOST ? ROUNDS_MOST : n;
 }
 

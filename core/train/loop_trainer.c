@@ -118,16 +118,35 @@ static val training_step(struct trainer *t, const struct batch *b)
     return kept;
 }
 
-void trainer_step(struct trainer *t, struct held *h)
+static void begin(struct trainer *t, struct held *h)
 {
     struct run *r = &t->run;
-    uint32_t n = t->step->r.gradient_accumulation_steps;
 
     r->stage = STAGE_BATCH;
     if (!h->total)
         h->total = owned(r, value_empty(r, OP_TO_COPY, DTYPE_FP32, 0, NULL));
     if (t->step->quirks.trainer_counts_items)
         fetch(t, h);
+}
+
+void trainer_left(struct trainer *t, struct held *h)
+{
+    struct run *r = &t->run;
+
+    begin(t, h);
+    for (uint32_t i = 0; i < t->step->r.gradient_accumulation_steps; i++)
+        bind_inputs(t, h, next_batch(t, h, i));
+    h->loss_step = owned(r, value_empty(r, OP_DIV, DTYPE_FP32, 0, NULL));
+    if (trainer_clips(t))
+        h->grad_norm = owned(r, value_empty(r, OP_VECTOR_NORM, DTYPE_FP32, 0, NULL));
+}
+
+void trainer_step(struct trainer *t, struct held *h)
+{
+    struct run *r = &t->run;
+    uint32_t n = t->step->r.gradient_accumulation_steps;
+
+    begin(t, h);
     for (uint32_t i = 0; i < n; i++) {
         val kept;
 

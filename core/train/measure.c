@@ -47,7 +47,8 @@ static enum host_engine engine_of(const struct step *step)
     return step->r.method == METHOD_ZERO3 ? HOST_ZERO3 : method_is_zero(step->r.method) ? HOST_ZERO12 : HOST_TORCH;
 }
 
-static enum err_code start_clock(const struct trainer *t, const struct timekeeper *keeper, struct arena *arena, struct tape *tape, struct err *err)
+static enum err_code start_clock(const struct trainer *t, const struct timekeeper *keeper, struct arena *arena, struct tape *tape,
+                                 struct err *err)
 {
     tape->clock = keeper->follow(keeper->of, (struct timed_run){t->log, engine_of(t->step), t->step->flash}, arena);
     tape->clock_begins = t->last_begins;
@@ -58,7 +59,8 @@ static enum err_code start_clock(const struct trainer *t, const struct timekeepe
 
 /* `clocked`: its replays ask the keeper; without, whoever looks at the run again may. */
 static enum err_code run_step(const struct arch *arch, const struct step *step, const struct device *device, enum look look,
-                              const struct timekeeper *keeper, bool clocked, struct arena *arena, struct taped *ret, struct peak *walk, struct err *err)
+                              const struct timekeeper *keeper, bool clocked, struct arena *arena, struct taped *ret, struct peak *walk,
+                              struct err *err)
 {
     struct tape_question q = {arch, step, device, look, keeper && crosses_streams(step), false};
     enum err_code rc = taped(&q, arena, ret, err);
@@ -70,8 +72,8 @@ static enum err_code run_step(const struct arch *arch, const struct step *step, 
 }
 
 /* ----------------------------------------------------------------------------------------------------------- the three */
-static enum err_code walk_rank(const struct arch *arch, const struct step *step, const struct device *device, enum look look, struct arena *arena,
-                               struct measured *ret, struct err *err)
+static enum err_code walk_rank(const struct arch *arch, const struct step *step, const struct device *device, enum look look,
+                               struct arena *arena, struct measured *ret, struct err *err)
 {
     unsigned char *mark = arena->cur;
     struct measured m = {0};
@@ -87,8 +89,8 @@ static enum err_code walk_rank(const struct arch *arch, const struct step *step,
     return rc;
 }
 
-static enum err_code walk(const struct arch *arch, const struct step *step, const struct device *device, enum look look, struct rank_peaks *peaks,
-                          struct arena *arena, struct measured *ret, struct err *err)
+static enum err_code walk(const struct arch *arch, const struct step *step, const struct device *device, enum look look,
+                          struct rank_peaks *peaks, struct arena *arena, struct measured *ret, struct err *err)
 {
     struct ranks all;
     enum err_code rc = ranks_of(arch, step, true, arena, &all, err);
@@ -193,8 +195,8 @@ static enum err_code replay_asked(const struct tape *tape, const struct peak *wa
 }
 
 /* The other one: whose GPU never lags, or as the clock tells; `reserved_alone`: of what the clock tells nobody wants the former too. */
-static enum err_code replay_other(const struct tape *tape, const struct peak *walk, bool expandable, bool reserved_alone, struct arena *arena,
-                                  struct replays *ret, struct err *err)
+static enum err_code replay_other(const struct tape *tape, const struct peak *walk, bool expandable, bool reserved_alone,
+                                  struct arena *arena, struct replays *ret, struct err *err)
 {
     enum err_code rc;
 
@@ -302,8 +304,8 @@ enum err_code train_measure(const struct arch *arch, const struct step *step, co
 }
 
 /* What is answered as reserved leaves room: where blocks cross streams, as the clock tells. */
-static enum err_code is_roomy(const struct tape *tape, const struct peak *walk, const struct fit_question *q, struct arena *arena, struct play *play,
-                              bool *ret, struct err *err)
+static enum err_code is_roomy(const struct tape *tape, const struct peak *walk, const struct fit_question *q, struct arena *arena,
+                              struct play *play, bool *ret, struct err *err)
 {
     enum err_code rc = play->prompt.stats.retries ? ERR_OK : play_timed(tape, walk, q->expandable_segments, arena, play, err);
 

@@ -29,6 +29,8 @@ struct schedule {
     val *outputs;                                         /* save_forward_output of the last stage; NULL: nobody asks */
     val ids, target;                                      /* of the whole step */
     val forward_receive, forward_send, backward_receive, backward_send; /* lists of operations */
+    uint32_t second_birth, second_event, third_birth; /* where the second and the third forward of the warm-up begin */
+    struct blocks between;                            /* of forwards that are not run */
 };
 
 void chunk_bind(struct run *r, val *list, val v); /* a name bound anew: takes `v`, what it held goes after */

@@ -17,6 +17,7 @@
 #include "stack/device.h"
 #include "stack/stack.h"
 #include "torch/work.h"
+#include "tuning/kbit.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -78,6 +79,8 @@ struct recipe {
     uint32_t seq_len_tokens, micro_batch_size, gradient_accumulation_steps;
     enum tuning tuning;
     struct lora lora;
+    enum kbit quantization; /* of the frozen base */
+    enum kbit_prepare prepare_kbit;
     enum precision precision;
     enum optimizer optimizer;
     double max_grad_norm;       /* < 0: left out; 0: no clipping */

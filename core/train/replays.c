@@ -94,8 +94,8 @@ enum err_code replay_timed(const struct tape *tape, const struct peak *walk, boo
     return replay_on(tape, walk, expandable, TORCH_LAG_TIMED, arena, ret, err);
 }
 
-enum err_code replay_behind(const struct tape *tape, const struct peak *walk, bool expandable, enum torch_lag lag, const struct played *prompt,
-                            struct arena *arena, struct played *ret, struct err *err)
+enum err_code replay_behind(const struct tape *tape, const struct peak *walk, bool expandable, enum torch_lag lag,
+                            const struct played *prompt, struct arena *arena, struct played *ret, struct err *err)
 {
     struct tape t = *tape;
     uint64_t most = walk->active_bytes < tape->capacity_bytes ? walk->active_bytes : tape->capacity_bytes;

@@ -16,7 +16,7 @@ struct kept_run {
 };
 
 struct kept {
-    struct kept *next; /* of other ranks, or of sizes at which operators take other paths */
+    struct kept *next;                         /* of other ranks, or of sizes at which operators take other paths */
     uint32_t micro_batch_size, seq_len_tokens; /* as it is now */
     struct arch arch;
     struct step step;
@@ -175,7 +175,10 @@ static bool play_few(const struct kept *k, const struct step *step, struct arena
 }
 
 /* ------------------------------------------------------------------------------------------------------------- full depth */
-enum { FIRST_PERIODS = 4, LONGEST_PERIOD = 8 }; /* the first, two alike, the last; where the host waits for units that went before, one more */
+enum {
+    FIRST_PERIODS = 4,
+    LONGEST_PERIOD = 8
+}; /* the first, two alike, the last; where the host waits for units that went before, one more */
 
 static uint32_t first_depth(const struct tape_question *q)
 {
@@ -192,8 +195,8 @@ static bool may_be_deepened(const struct tape_question *q)
     const struct method_program *m = method_rows[q->step->r.method].program;
     uint32_t period = fold_period(q->arch);
 
-    return !q->arch->fixed_depth && !q->logged && (!m || !m->cuts_layers) && q->step->r.method != METHOD_PP && q->step->r.offload == OFFLOAD_NONE && period <= LONGEST_PERIOD &&
-           q->arch->layers >= 2 * (2 * first_depth(q) + period);
+    return !q->arch->fixed_depth && !q->logged && (!m || !m->cuts_layers) && q->step->r.method != METHOD_PP &&
+           q->step->r.offload == OFFLOAD_NONE && period <= LONGEST_PERIOD && q->arch->layers >= 2 * (2 * first_depth(q) + period);
 }
 
 static bool play_depth(const struct tape_question *q, uint32_t layers, struct arena *arena, struct bare_tape *ret)
@@ -264,8 +267,8 @@ static bool lay_out(const struct tape_question *q, struct arena *arena, struct k
     arena->budget = NULL;
     done = t && !trainer_stand_in(t, q->arch, q->step, arena, &err);
     begin = arena->cur;
-    done = done && play_depth(q, first, arena, &shallow) && play_depth(q, first + period, arena, &deeper) && buckets_repeat(q, &shallow, &deeper) &&
-           deepen(&shallow, &deeper, (q->arch->layers - first) / period - 1, arena, &deep);
+    done = done && play_depth(q, first, arena, &shallow) && play_depth(q, first + period, arena, &deeper) &&
+           buckets_repeat(q, &shallow, &deeper) && deepen(&shallow, &deeper, (q->arch->layers - first) / period - 1, arena, &deep);
     arena->budget = budget;
     if (!done)
         return false;
@@ -277,7 +280,8 @@ static bool lay_out(const struct tape_question *q, struct arena *arena, struct k
 }
 
 /* As many events as a play has, whichever way. */
-static enum err_code lay_out_or_play(const struct tape_question *q, struct arena *arena, struct kept_run *ret, bool *laid_out, struct err *err)
+static enum err_code lay_out_or_play(const struct tape_question *q, struct arena *arena, struct kept_run *ret, bool *laid_out,
+                                     struct err *err)
 {
     unsigned char *mark = arena->cur;
     enum err_code rc;
@@ -313,7 +317,7 @@ static bool same_but_size(const struct step *a, const struct step *b)
 /* Whose tape is another where nobody replays it: fewer steps, or rounds of a pipeline. */
 static bool lives_alone(const struct tape_question *q)
 {
-    return q->look == LOOK_WALK && (q->step->r.method == METHOD_PP || q->step->find_unused_parameters);
+    return q->look == LOOK_WALK && (q->step->r.method == METHOD_PP || q->step->find_unused_parameters || trainer_skips_first(q->step));
 }
 
 static bool answers(const struct kept *k, const struct tape_question *q)
@@ -387,7 +391,8 @@ static bool prepare(struct kept *k, struct arena *arena)
         return false;
     if (k->state == UNPREPARED) {
         k->state = REFUSED;
-        if (play_few(k, &k->step, arena, true, &shallow) && rows_of(&k->deep, &k->arch, arena, &deep) && resize_prepare(&deep, &shallow, arena, &k->z))
+        if (play_few(k, &k->step, arena, true, &shallow) && rows_of(&k->deep, &k->arch, arena, &deep) &&
+            resize_prepare(&deep, &shallow, arena, &k->z))
             k->state = PREPARED;
         arena_keep(arena, arena->kept);
     }

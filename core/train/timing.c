@@ -6,7 +6,14 @@
 #include "train/trainer.h"
 
 /* A layer's kernels in forward, backward and recomputation, for each micro-step; what stands outside; messages: a bucket each. */
-enum { KERNELS_OF_LAYER = 640, KERNELS_BESIDE = 4096, MESSAGES_OF_LAYER = 256, MESSAGES_BESIDE = 256, ORDERS_OF_LAYER = 512, ORDERS_BESIDE = 1024 };
+enum {
+    KERNELS_OF_LAYER = 640,
+    KERNELS_BESIDE = 4096,
+    MESSAGES_OF_LAYER = 256,
+    MESSAGES_BESIDE = 256,
+    ORDERS_OF_LAYER = 512,
+    ORDERS_BESIDE = 1024
+};
 
 static double model_flops(const struct trainer *t, const struct arch *a, const struct recipe *r)
 {
@@ -17,9 +24,11 @@ static double model_flops(const struct trainer *t, const struct arch *a, const s
     return tokens * (6 * trained + 4 * frozen + 12.0 * a->layers * a->heads * a->head_dim * r->seq_len_tokens);
 }
 
-static enum err_code room_for(const struct arch *arch, uint32_t micro_steps, bool orders, struct arena *arena, struct work *log, struct err *err)
+static enum err_code room_for(const struct arch *arch, uint32_t micro_steps, bool orders, struct arena *arena, struct work *log,
+                              struct err *err)
 {
-    struct work_limits l = {(KERNELS_BESIDE + arch->layers * KERNELS_OF_LAYER) * micro_steps, MESSAGES_BESIDE + arch->layers * MESSAGES_OF_LAYER,
+    struct work_limits l = {(KERNELS_BESIDE + arch->layers * KERNELS_OF_LAYER) * micro_steps,
+                            MESSAGES_BESIDE + arch->layers * MESSAGES_OF_LAYER,
                             orders ? (ORDERS_BESIDE + arch->layers * ORDERS_OF_LAYER) * micro_steps : 0};
 
     if (!work_init(log, arena, l))

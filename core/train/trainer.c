@@ -6,6 +6,7 @@
 #include "models/stage.h"
 #include "parallel/gap.h"
 #include "train/loop.h"
+#include "tuning/bnb.h"
 #include "tuning/lora.h"
 
 #include <string.h>
@@ -45,7 +46,22 @@ static bool stands_on_host(const struct trainer *t)
 {
     enum method m = t->step->r.method;
 
-    return m != METHOD_SINGLE && !(t->plain && (m == METHOD_DDP || method_is_zero(m)));
+    return m != METHOD_SINGLE && !t->step->r.quantization && !(t->plain && (m == METHOD_DDP || method_is_zero(m)));
+}
+
+/* Weights that stand packed on the device before anything wraps the model. */
+static enum err_code quantise(struct trainer *t, struct err *err)
+{
+    const struct recipe *s = &t->step->r;
+    const struct bnb_options o = {s->quantization, compute_dtype(s->precision)};
+
+    if (s->method != METHOD_SINGLE && s->method != METHOD_DDP)
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/quantization", "4-bit weights under %s are not modelled yet: single or ddp",
+                       method_rows[s->method].name);
+    if (!t->model.q->bnb_loads_by_name)
+        return err_set(err, ERR_FIELD_CONFLICT, "/stack/transformers",
+                       "4-bit weights as earlier releases load them are not modelled yet: transformers 5");
+    return bnb_apply(&t->model.tree, &o, err);
 }
 
 static enum err_code declare_adapters(struct trainer *t, struct err *err)
@@ -122,6 +138,11 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
         return err_set(err, ERR_FIELD_CONFLICT, "/stack/transformers", "%s", m->refuses_items);
     if (t->as_saved && !m->source)
         model_take_class(m);
+    if (s->quantization && !t->as_saved) {
+        rc = quantise(t, err);
+        if (rc)
+            return rc;
+    }
     if (s->tuning != TUNING_FULL) {
         rc = declare_adapters(t, err);
         if (!rc && m->score_head)
@@ -151,7 +172,7 @@ static uint32_t n_steps(const struct step *s)
  * unused parameters are looked for, buckets are never made anew, so that the third step holds what the second held. */
 static uint32_t steps_to_play(const struct trainer *t, const struct step *s)
 {
-    if (t->foretells)
+    if (t->foretells || t->alike)
         return 1;
     if (t->costs_alone)
         return n_steps(s) - 1;
@@ -241,7 +262,8 @@ static enum err_code take_part(struct trainer *t, struct err *err)
     if (!tp && !pp)
         return ERR_OK;
     if (s->tuning != TUNING_FULL)
-        return err_set(err, ERR_FIELD_CONFLICT, "/training/tuning", "adapters under %s are not modelled: tuning full", method_rows[s->method].name);
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/tuning", "adapters under %s are not modelled: tuning full",
+                       method_rows[s->method].name);
     if (s->data_parallel > 1 && s->method != METHOD_TP_FSDP2)
         return err_set(err, ERR_FIELD_CONFLICT, pp ? "/training/pipeline_parallel" : "/training/tensor_parallel",
                        "%s over a part of the GPUs needs a data-parallel method beside it: over all of them, or tp+fsdp2",
@@ -260,6 +282,27 @@ static void prepare_states(struct trainer *t)
         optim_prepare(&t->run, &t->optim);
 }
 
+bool trainer_skips_first(const struct step *s)
+{
+    const struct quirks *q = &s->quirks;
+    enum method m = s->r.method;
+    bool method = m == METHOD_ZERO1 || m == METHOD_ZERO2 || m == METHOD_FSDP2 || m == METHOD_FSDP2_NORESHARD || m == METHOD_HSDP2 || m == METHOD_TP ||
+                  m == METHOD_TP_FSDP2 || (m == METHOD_PP && s->r.keep_outputs != TRI_TRUE);
+
+    return method && s->r.offload == OFFLOAD_NONE && s->r.use_cache != TRI_TRUE && !q->cublas_workspace_kept && q->cublaslt_workspace != CUBLASLT_KEPT &&
+           !precision_scales_loss(s->r.precision);
+}
+
+/* As a step leaves it. */
+static void leave(struct trainer *t, struct held *h)
+{
+    prepare_states(t);
+    if (t->method && t->method->leave)
+        t->method->leave(t->wrapped);
+    if (!t->plain)
+        trainer_left(t, h);
+}
+
 enum err_code trainer_stand_in(struct trainer *t, const struct arch *arch, const struct step *step, struct arena *arena, struct err *err)
 {
     enum err_code rc = trainer_declare(t, arch, step, arena, err);
@@ -276,10 +319,12 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
                           struct arena *arena, struct err *err)
 {
     struct held h = {0};
-    uint32_t n = steps_to_play(t, step);
+    bool alike = t->live_blocks_only && !t->foretells && trainer_skips_first(step);
+    uint32_t n;
     enum err_code rc;
 
-    *t = (struct trainer){.log = t->log, .costs_alone = t->costs_alone, .live_blocks_only = t->live_blocks_only, .foretells = t->foretells};
+    *t = (struct trainer){.log = t->log, .costs_alone = t->costs_alone, .live_blocks_only = t->live_blocks_only, .foretells = t->foretells, .alike = alike};
+    n = steps_to_play(t, step);
     rc = trainer_declare(t, arch, step, arena, err);
     if (!rc && t->costs_alone)
         t->whole = parameters_of(t->model.tree.root);
@@ -301,6 +346,8 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
     trainer_load(t);
     if (t->foretells && !t->run.error.code && step->r.offload == OFFLOAD_NONE)
         prepare_states(t);
+    else if (t->alike && !t->run.error.code)
+        leave(t, &h);
     for (uint32_t i = 0; i < n && !t->run.error.code; i++) {
         t->last_begins = t->run.n_events;
         t->run.work = i + 1 == n ? t->log : NULL;

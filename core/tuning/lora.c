@@ -1,6 +1,7 @@
 #include "tuning/lora.h"
 
 #include "torch/ops.h"
+#include "tuning/bnb.h"
 
 #include <string.h>
 
@@ -29,6 +30,28 @@ static val lora_forward(struct run *r, struct module *m, val x)
     return frame_leave(r, f, result);
 }
 
+/* bnb.py: what Linear4bit returns is cloned first; under autocast nothing is cast; else what is added is, and not the sum */
+static val lora_forward_4bit(struct run *r, struct module *m, val x)
+{
+    const struct adapter *l = m->extra;
+    struct frame f = frame_enter(r);
+    val input, result, delta;
+
+    input = local(r, x);
+    result = local(r, call(r, l->base, input));
+    rebind(r, &result, clone(r, result));
+    if (run_dead(r))
+        return frame_leave(r, f, 0);
+    if (!r->autocast)
+        rebind(r, &input, to_dtype(r, input, dtype_of(r, l->a->weight->value)));
+    delta = call(r, l->a, l->dropout ? call(r, l->dropout, input) : input);
+    delta = local(r, mul_scalar(r, call(r, l->b, delta)));
+    if (!r->autocast)
+        rebind(r, &delta, to_dtype(r, delta, dtype_of(r, result)));
+    rebind(r, &result, add(r, result, delta));
+    return frame_leave(r, f, result);
+}
+
 static bool matches(const struct tree *t, const struct module *m, const struct lora_options *o, struct pattern_effort *effort)
 {
     char buf[256];
@@ -40,7 +63,8 @@ static bool matches(const struct tree *t, const struct module *m, const struct l
     return lora_means(o, module_path(t, m->number, buf, sizeof buf), effort);
 }
 
-static struct module *adapter_part(struct tree *t, struct module *m, const char *list, int64_t in, int64_t out, const struct lora_options *o)
+static struct module *adapter_part(struct tree *t, struct module *m, const char *list, int64_t in, int64_t out,
+                                   const struct lora_options *o)
 {
     struct module *part = linear(t, container(t, m, list), "default", in, out, false);
 
@@ -64,6 +88,7 @@ static void adapt(struct tree *t, struct module *m, const struct lora_options *o
     }
     base->kind = m->kind; /* the node's own parameters move to the base layer */
     base->forward = m->forward;
+    base->extra = m->extra;
     base->in = m->in;
     base->out = m->out;
     base->weight = m->weight;
@@ -78,7 +103,7 @@ static void adapt(struct tree *t, struct module *m, const struct lora_options *o
     l->a = adapter_part(t, m, "lora_A", m->in, o->rank, o);
     l->b = adapter_part(t, m, "lora_B", o->rank, m->out, o);
     m->kind = MODULE_CONTAINER;
-    m->forward = lora_forward;
+    m->forward = bnb_is_quantised(base) ? lora_forward_4bit : lora_forward;
     m->weight = m->bias = NULL;
     m->params = m->last_param = NULL;
     m->extra = l;
@@ -114,6 +139,11 @@ enum err_code lora_apply(struct tree *t, const struct lora_options *o, uint32_t 
     return lora_count(t, &effort, err);
 }
 
+static bool is_adapted(const struct module *m)
+{
+    return m->forward == lora_forward || m->forward == lora_forward_4bit;
+}
+
 static val birth(struct run *r, const struct param *p, enum dtype dtype)
 {
     val v = value_empty(r, OP_TO_COPY, dtype, p->ndim, p->size);
@@ -128,7 +158,7 @@ void lora_materialise(struct run *r, struct tree *t, const struct lora_options *
     (void)o;
     for (int pass = 0; pass < 2; pass++)
         for (uint32_t i = 1; i < t->n_modules; i++) {
-            const struct adapter *l = t->modules[i]->forward == lora_forward ? t->modules[i]->extra : NULL;
+            const struct adapter *l = is_adapted(t->modules[i]) ? t->modules[i]->extra : NULL;
 
             for (int k = 0; l && k < 2; k++) {
                 struct param *p = (k ? l->b : l->a)->weight;

@@ -56,7 +56,8 @@ static enum err_code read(struct estimate *e)
     if (!rc)
         rc = request_check(&e->rq, c->err);
     if (!rc)
-        rc = model_read(c, e->rq.model, e->rq.revision, e->rq.config, e->rq.modeling, &e->warnings, &e->model);
+        rc = model_read(c, &(struct model_asked){e->rq.model, e->rq.revision, e->rq.config, e->rq.modeling, program_wanted(&e->rq.program), &e->rq.stack},
+                        &e->warnings, &e->model);
     if (!rc)
         rc = theirs_resolve(e);
     if (!rc)

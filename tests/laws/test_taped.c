@@ -236,6 +236,79 @@ START_TEST(a_tape_that_was_made_is_that_of_a_walk)
 }
 END_TEST
 
+/* A stage of a pipeline, one of those that may be the highest. */
+static bool draw_stage(struct draw *d, void *room)
+{
+    struct recipe *r = &d->recipe;
+    struct arena a;
+    struct err err;
+
+    if (!draw_arch(d, room))
+        return false;
+    *r = (struct recipe){.method = METHOD_PP, .stack = traced_new, .data_parallel = 1, .max_grad_norm = 1, .micro_batch_size = 1 + below(4)};
+    r->pipeline_parallel = 2 + below(d->arch.layers / 2 < 11 ? d->arch.layers / 2 - 1 : 10);
+    r->gradient_accumulation_steps = r->pipeline_parallel + (chance(60) ? below(4) : below(40));
+    r->rank = chance(30) ? r->pipeline_parallel - 1 : below(2);
+    r->precision = (enum precision)below(PRECISION_COUNT);
+    r->optimizer = (enum optimizer)below(OPTIMIZER_COUNT);
+    r->gradient_checkpointing = chance(50) ? TRI_TRUE : TRI_FALSE;
+    r->zero = (struct zero_recipe){ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, ELEMS_UNSET, TRI_UNSET, TRI_UNSET};
+    r->seq_len_tokens = 64U << below(5);
+    arena_init(&a, (char *)room + CONFIG_ROOM, CONFIG_ROOM);
+    return d->arch.layers % r->pipeline_parallel == 0 && !train_resolve(r, &d->arch, &traced_device, &a, &d->step, &err);
+}
+
+static bool play_alone(const struct draw *d, enum look look, void *room, struct peak *ret)
+{
+    struct tape_question q = {&d->arch, &d->step, &traced_device, look, false, true};
+    struct arena arena;
+    struct taped t;
+    struct err err;
+
+    arena_init(&arena, room, ROOM);
+    if (taped(&q, &arena, &t, &err))
+        return false;
+    peak_walk(&t.tape, ret);
+    return true;
+}
+
+static void are_as_high(const struct draw *d, void *room)
+{
+    struct peak few, many;
+
+    if (!play_alone(d, LOOK_REPLAY, room, &many))
+        return;
+    ck_assert(play_alone(d, LOOK_WALK, room, &few));
+    for (int i = 0; i < PHASE_COUNT; i++)
+        ck_assert_msg(few.phase_bytes[i] == many.phase_bytes[i], "%s: stage %u of %u: %s %" PRIu64 ", in full %" PRIu64, say(d), d->step.r.rank,
+                      d->step.r.pipeline_parallel, phase_name((enum phase)i), few.phase_bytes[i], many.phase_bytes[i]);
+    ck_assert(few.peak_bytes == many.peak_bytes && few.peak_phase == many.peak_phase);
+    ck_assert(few.static_bytes == many.static_bytes && few.resting_bytes == many.resting_bytes);
+}
+
+/* Few rounds of a pipeline, one step that finds what a step leaves. */
+START_TEST(what_is_walked_is_as_high_as_what_is_replayed)
+{
+    void *config = malloc(2 * CONFIG_ROOM), *room = malloc(ROOM);
+    const char *draws = getenv("LLMEMD_LAWS_DRAWS");
+    int left = draws ? atoi(draws) : DRAWS;
+
+    ck_assert(config && room);
+    state = 20261123;
+    while (left) {
+        struct draw d = {0};
+
+        if (!(chance(30) ? draw_stage(&d, config) : draw(&d, config)) || (!trainer_skips_first(&d.step) && (d.step.r.method != METHOD_PP || d.step.r.use_cache == TRI_TRUE)))
+            continue;
+        are_as_high(&d, room);
+        left--;
+    }
+    free(config);
+    free(room);
+}
+END_TEST
+
 UNIT_TESTS("train/taped",
+    unit_test(what_is_walked_is_as_high_as_what_is_replayed);
     unit_test(a_tape_that_was_made_is_that_of_a_walk);
 )

@@ -8,6 +8,7 @@
  */
 #include "base/json.h"
 #include "models/installed.h"
+#include "models/program.h"
 #include "tests/support/traced.h"
 #include "train/measure.h"
 #include "train/trainer.h"
@@ -17,11 +18,11 @@
 #include <string.h>
 
 #define ROOM (UINT64_C(6) << 30)
-enum { IMAGE_ROOM = 64 << 20, FILES = 512 };
+enum { IMAGE_ROOM = 64 << 20, FILES = 512, PREFIX = sizeof "transformers/" - 1 };
 
 static char root[1024];
 static struct {
-    char path[256], *text;
+    char path[256], *text; /* of "transformers/models/.." */
     size_t bytes;
 } kept[FILES];
 static unsigned n_kept;
@@ -45,26 +46,26 @@ static char *slurp(const char *path, size_t *ret_bytes)
     return text;
 }
 
-static bool read_installed(void *of, const char *path, const char **ret_name, const char **text, size_t *bytes)
+static enum installed_file read_installed(void *of, const char *path, const char **ret_name, const char **text, size_t *bytes)
 {
     char full[1400];
 
     (void)of;
     for (unsigned i = 0; i < n_kept; i++)
-        if (!strcmp(kept[i].path, path)) {
+        if (!strcmp(kept[i].path + PREFIX, path)) {
             *ret_name = kept[i].path;
             *text = kept[i].text;
             *bytes = kept[i].bytes;
-            return true;
+            return INSTALLED_READ;
         }
     (void)snprintf(full, sizeof full, "%s/%s", root, path);
     if (n_kept == FILES || !(kept[n_kept].text = slurp(full, &kept[n_kept].bytes)))
-        return false;
-    (void)snprintf(kept[n_kept].path, sizeof kept[n_kept].path, "%s", path);
+        return INSTALLED_ABSENT;
+    (void)snprintf(kept[n_kept].path, sizeof kept[n_kept].path, "transformers/%s", path);
     *ret_name = kept[n_kept].path;
     *text = kept[n_kept].text;
     *bytes = kept[n_kept++].bytes;
-    return true;
+    return INSTALLED_READ;
 }
 
 static void show(const struct trainer *t)
@@ -140,57 +141,16 @@ static int failed(const char *what, const struct err *err)
     return 1;
 }
 
-static uint8_t no_period[ARCH_MAX_LAYERS];
-
-/* A type without a builtin family is measured by the sizes of one that has. */
-static bool read_arch(const struct json *config, const char *text, struct arena *room, struct arch *arch, struct err *err)
-{
-    static const char type[] = "\"model_type\"";
-    static const char *const needed[][2] = {
-        {"intermediate_size", "1024"}, {"hidden_size", "1024"}, {"num_attention_heads", "8"}, {"vocab_size", "1024"}};
-    static const char *const counts[] = {"n_layer", "num_layers", "n_layers"};
-    int64_t layers = 0;
-    struct json *other;
-    const char *at;
-    char *changed;
-
-    if (!arch_parse(config, room, arch, err))
-        return true;
-    changed = calloc(1, strlen(text) + 1024);
-    at = strchr(text, '{');
-    (void)sprintf(changed, "{\"model_type\":\"llama\"");
-    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
-        if (!json_get(config, needed[i][0]))
-            (void)sprintf(changed + strlen(changed), ",\"%s\":%s", needed[i][0], needed[i][1]);
-    for (size_t i = 0; !json_get(config, "num_hidden_layers") && i < sizeof counts / sizeof *counts; i++)
-        if (json_int64(json_get(config, counts[i]), &layers)) {
-            (void)sprintf(changed + strlen(changed), ",\"num_hidden_layers\":%d", (int)layers);
-            break;
-        }
-    strcat(strcat(changed, ","), at + 1);
-    at = strstr(changed + 30, type);
-    if (at)
-        memcpy(changed + (at - changed), "\"xodel_type\"", sizeof type - 1);
-    err->code = ERR_OK;
-    if (json_parse(changed, strlen(changed), &json_limits_config, &other, err) || arch_parse(other, room, arch, err))
-        return false;
-    memset(no_period + 1, 1, sizeof no_period - 1); /* which layers are alike is not known: all are walked */
-    arch->layer_kinds = no_period;
-    return true;
-}
-
 int main(int argc, char **argv)
 {
     struct arena image_room, room;
     struct json *config, *options;
-    struct program_source source = {.run = &script_program};
     struct installed from = {.read = read_installed, .torch_text = "2.15.0"};
-    struct script_host host = {.source = installed_source, .files = &from};
     struct trainer *t = calloc(1, sizeof *t);
     struct arch arch;
     struct stack stack;
     struct step step;
-    const char *targets[TRACED_TARGETS], *wrong, *type, *init, *name;
+    const char *targets[TRACED_TARGETS], *wrong, *init, *name;
     char version[32], *text;
     struct measured m;
     struct err err = {0};
@@ -207,7 +167,7 @@ int main(int argc, char **argv)
         tape = tape || !strcmp(argv[i], "--tape");
     }
     (void)snprintf(root, sizeof root, "%s", argv[1]);
-    if (!read_installed(NULL, "__init__.py", &name, &init, &bytes) || !installed_version(init, bytes, version, sizeof version)) {
+    if (read_installed(NULL, "__init__.py", &name, &init, &bytes) != INSTALLED_READ || !installed_version(init, bytes, version, sizeof version)) {
         printf("no transformers in %s\n", root);
         return 1;
     }
@@ -219,22 +179,16 @@ int main(int argc, char **argv)
         return failed("options", &err);
     arena_init(&image_room, malloc(IMAGE_ROOM), IMAGE_ROOM);
     arena_init(&room, malloc(ROOM), ROOM);
-    if (installed_image(&image_room, &from, &source.image, &err))
+    if (installed_image(&image_room, version, &from.image, &err))
         return failed("image", &err);
-    type = json_str(json_get(config, "model_type"));
-    if (!type || installed_classes(&from, type, &room, &source, &err))
-        return failed("classes", &err);
-    if (!read_arch(config, text, &room, &arch, &err))
-        return failed("arch", &err);
+    if (program_arch_installed(&from, config, &room, &arch, &err))
+        return failed("declare", &err);
     traced_stack("new", &stack);
     wrong = traced_step(options, &arch, &stack, targets, &step);
     if (wrong) {
         printf("options: %s\n", wrong);
         return 1;
     }
-    source.config = config;
-    source.host = &host;
-    arch.program = &source;
     if (declare) {
         struct parameter_count n;
 
@@ -246,13 +200,14 @@ int main(int argc, char **argv)
     }
     if (twin) {
         struct trainer *other = calloc(1, sizeof *other);
-        struct arch builtin = arch;
+        struct arch builtin;
         struct arena second;
         char a[512], b[512];
         uint32_t at;
 
-        builtin.program = NULL;
         arena_init(&second, malloc(ROOM), ROOM);
+        if (arch_parse(config, &second, &builtin, &err))
+            return failed("builtin", &err);
         if (trainer_run(t, &arch, &step, &traced_device, &room, &err))
             return failed("walk", &err);
         if (trainer_run(other, &builtin, &step, &traced_device, &second, &err))

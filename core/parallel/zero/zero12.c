@@ -212,6 +212,13 @@ static void prepare(void *of)
         optim_prepare(z->r, &z->groups[i].optim);
 }
 
+static void leave(void *of)
+{
+    struct zero12 *z = of;
+
+    z->engine.global_norm = zero_scalar(z->r, OP_DIV, DTYPE_FP32);
+}
+
 static void end_micro_step(void *of, bool boundary)
 {
     if (boundary)
@@ -237,6 +244,7 @@ const struct method_program zero12_program = {
     .backward = backward,
     .end_micro_step = end_micro_step,
     .prepare = prepare,
+    .leave = leave,
     .host_bytes = host_bytes,
     .host_bytes_of_all = host_bytes_of_all,
     .ranks = zero12_ranks,

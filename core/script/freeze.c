@@ -1,0 +1,156 @@
+#include "script/freeze.h"
+
+#include "script/object.h"
+
+struct frozen {
+    const unsigned char *bytes;
+    size_t n;
+    const uint32_t *moves; /* words that are addresses within */
+    uint32_t n_moves;
+    uintptr_t base;
+    size_t script, root;
+};
+
+enum { ALIGN = 64, MOST = 1 << 20 /* bytes of a script that is kept; a family has 0.3 million */ };
+
+/* A script's arena and, behind it, what lies apart. */
+struct place {
+    struct arena arena, apart;
+    unsigned char *begin;
+    struct script *s;
+    void *root;
+};
+
+static bool place_init(struct place *p, unsigned char *at, size_t room)
+{
+    p->begin = (unsigned char *)(((uintptr_t)at + ALIGN - 1) & ~(uintptr_t)(ALIGN - 1));
+    if (room < MOST + ALIGN)
+        return false;
+    arena_init(&p->arena, p->begin, MOST);
+    arena_init(&p->apart, p->begin + MOST, room - MOST - ALIGN);
+    memset(p->begin, 0, MOST); /* gaps between what is pushed are compared too */
+    return true;
+}
+
+/* What was given back holds whatever it did. */
+static void clean(struct script *s)
+{
+    for (size_t k = 0; k < HEAP_CLASSES; k++)
+        for (unsigned char *p = s->free_lists[k].next, *next; p; p = next) {
+            memcpy(&next, p, sizeof next);
+            memset(p + sizeof next, 0, (k + 1) * HEAP_STEP - sizeof next);
+        }
+    for (size_t k = 0; k < sizeof s->large / sizeof *s->large; k++)
+        for (unsigned char *p = s->large[k], *next; p; p = next) {
+            memcpy(&next, p, sizeof next);
+            memset(p + sizeof next, 0, ((size_t)1 << k) - sizeof next);
+        }
+}
+
+/* Nothing that lies elsewhere, and will elsewhere for whoever thaws it. */
+static bool sleep(struct script *s)
+{
+    if (s->frame || sv_ok(s->exc) || sv_ok(s->handled) || s->over || s->sp != s->stack || s->where)
+        return false;
+    clean(s);
+    s->arena = s->own->arena = NULL;
+    s->stack = s->stack_end = s->sp = NULL;
+    s->cache = NULL;
+    s->host = (struct script_host){0};
+    s->steps = s->steps_kept = 0;
+    return true;
+}
+
+static bool fill(struct place *p, script_maker *make, void *of)
+{
+    p->s = make(of, &p->arena, &p->apart, &p->root);
+    return p->s && sleep(p->s) && arena_push(&p->arena, sizeof(uint64_t), sizeof(uint64_t), 1); /* ends with whole words */
+}
+
+/* The words of a that are not as in b have moved with it. */
+static bool find_moves(const struct place *a, const struct place *b, size_t n, uint32_t *moves, uint32_t *ret_n)
+{
+    uint32_t k = 0;
+
+    for (size_t i = 0; i < n; i += sizeof(uint64_t)) {
+        uint64_t x, y;
+
+        memcpy(&x, a->begin + i, sizeof x);
+        memcpy(&y, b->begin + i, sizeof y);
+        if (x == y)
+            continue;
+        if (x - (uintptr_t)a->begin != y - (uintptr_t)b->begin || x - (uintptr_t)a->begin > n)
+            return false;
+        if (moves)
+            moves[k] = (uint32_t)(i / sizeof x);
+        k++;
+    }
+    *ret_n = k;
+    return true;
+}
+
+static const struct frozen *keep_it(struct arena *keep, const struct place *a, const struct place *b, size_t n)
+{
+    struct frozen *f = arena_new(keep, struct frozen);
+    uint32_t *moves, n_moves;
+    unsigned char *bytes;
+
+    if (!f || !find_moves(a, b, n, NULL, &n_moves))
+        return NULL;
+    bytes = arena_push_raw(keep, n, ALIGN, 1);
+    moves = arena_array_raw(keep, uint32_t, n_moves);
+    if (!bytes || !moves || !find_moves(a, b, n, moves, &n_moves))
+        return NULL;
+    memcpy(bytes, a->begin, n);
+    *f = (struct frozen){.bytes = bytes,
+                         .n = n,
+                         .moves = moves,
+                         .n_moves = n_moves,
+                         .base = (uintptr_t)a->begin,
+                         .script = (size_t)((unsigned char *)a->s - a->begin),
+                         .root = (size_t)((unsigned char *)a->root - a->begin)};
+    return f;
+}
+
+const struct frozen *script_freeze(struct arena *keep, struct arena *scratch, script_maker *make, void *of)
+{
+    struct place a = {0}, b = {0};
+    size_t room = (size_t)(scratch->end - scratch->cur) / 2, n;
+
+    if (!place_init(&a, scratch->cur, room) || !place_init(&b, scratch->cur + room, room))
+        return NULL;
+    a.arena.budget = b.arena.budget = scratch->budget;
+    if (!fill(&a, make, of) || !fill(&b, make, of))
+        return NULL;
+    n = (size_t)(a.arena.cur - a.begin);
+    if (n != (size_t)(b.arena.cur - b.begin) || n % sizeof(uint64_t) || n / sizeof(uint64_t) > UINT32_MAX)
+        return NULL;
+    return keep_it(keep, &a, &b, n);
+}
+
+struct script *script_thaw(const struct frozen *f, struct arena *arena, const struct script_limits *limits, const struct script_host *host,
+                           void **ret_root)
+{
+    unsigned char *at = arena_push_raw(arena, f->n, ALIGN, 1);
+    struct script *s;
+
+    if (!at)
+        return NULL;
+    memcpy(at, f->bytes, f->n);
+    for (uint32_t i = 0; i < f->n_moves; i++) {
+        uint64_t word;
+
+        memcpy(&word, at + (size_t)f->moves[i] * sizeof word, sizeof word);
+        word += (uintptr_t)at - f->base;
+        memcpy(at + (size_t)f->moves[i] * sizeof word, &word, sizeof word);
+    }
+    s = (struct script *)(void *)(at + f->script);
+    *ret_root = at + f->root;
+    s->own->arena = arena;
+    return script_set_up(s, arena, arena, limits, host) ? s : NULL;
+}
+
+size_t script_frozen_bytes(const struct frozen *f)
+{
+    return f->n + f->n_moves * sizeof *f->moves;
+}

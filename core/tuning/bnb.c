@@ -1,0 +1,185 @@
+/* bnb.c - Linear4bit: forward, and MatMul4Bit with its backward. See bnb.h. */
+#include "tuning/bnb.h"
+
+#include "torch/autograd.h"
+#include "torch/function.h"
+#include "torch/ops.h"
+#include "tuning/bnb_inside.h"
+
+/* dequantize_blockwise(absmax, state2) += offset: the scales of a doubly quantised weight */
+static val scales(struct run *r, const struct bnb_linear *l)
+{
+    val v = value_empty(r, OP_DEQUANTIZE_BLOCKWISE, DTYPE_FP32, SHAPE(l->blocks));
+
+    work_add(r, OP_DEQUANTIZE_BLOCKWISE, (uint64_t)l->blocks, (uint64_t)l->blocks * 14, 2); /* in place: + offset */
+    return v;
+}
+
+/* A half copy of the weight, or one of what `dtype` says. */
+static val unpacked(struct run *r, const struct bnb_linear *l, enum op op, enum dtype dtype)
+{
+    val v = value_empty(r, op, dtype, SHAPE(l->out, l->in));
+    uint64_t n = (uint64_t)(l->out * l->in);
+
+    work_add(r, OP_DEQUANTIZE_4BIT, n, n / 2 + (uint64_t)l->blocks * 4 + n * dtype_bytes(dtype), 1);
+    return v;
+}
+
+/* _dequant_linear_fallback: its locals die with it, in the order of its arguments */
+static val gemm_unpacked(struct run *r, const struct bnb_linear *l, val x, val bias)
+{
+    struct frame f = frame_enter(r);
+    val weight, out;
+
+    if (l->doubly && !r->q->bnb_gemm_4bit) { /* dequantize_4bit() */
+        val absmax = owned(r, scales(r, l));
+
+        weight = local(r, unpacked(r, l, OP_DEQUANTIZE_4BIT, l->dtype));
+        value_unref(r, absmax);
+        out = linear_op(r, x, local(r, to_dtype(r, weight, dtype_of(r, x))), bias);
+        return frame_leave(r, f, out);
+    }
+    if (l->doubly) {
+        val stored = owned(r, scales(r, l)), sum = value_empty(r, OP_ADD, DTYPE_FP32, SHAPE(l->blocks));
+
+        (void)local(r, sum);
+        (void)local(r, stored);
+        value_unref(r, stored); /* the frame's alone */
+    }
+    weight = local(r, unpacked(r, l, OP_GEMM_4BIT, dtype_of(r, x)));
+    out = linear_op(r, x, weight, bias);
+    return frame_leave(r, f, out);
+}
+
+static val gemm_4bit(struct run *r, const struct bnb_linear *l, val x, val bias)
+{
+    int64_t size[MAX_DIMS], rows = numel(r, x) / l->in;
+    int n = value_of(r, x)->ndim;
+    val out;
+
+    if (!r->q->bnb_gemm_4bit || !bnb_gemm_is_fused(&r->device, dtype_of(r, x), rows, l->out, l->in))
+        return gemm_unpacked(r, l, x, bias);
+    for (int i = 0; i < n; i++)
+        size[i] = size_of(r, x, i);
+    size[n - 1] = l->out;
+    out = value_empty(r, OP_GEMM_4BIT, dtype_of(r, x), n, size);
+    work_add(r, OP_GEMM_4BIT, (uint64_t)(2 * rows * l->in * l->out),
+             (uint64_t)(l->in * l->out / 2 + 4 * l->blocks + rows * (l->in + l->out) * (int64_t)dtype_bytes(dtype_of(r, x))), 1);
+    return out;
+}
+
+/* MatMul4Bit.backward: grad_output @ dequantize_4bit(B, state).to(grad_output.dtype) */
+static void backward(struct run *r, void *of, const val *grad, const val *saved, val *ret)
+{
+    const struct bnb_linear *l = of;
+    val weight;
+
+    (void)saved;
+    if (l->doubly) {
+        val absmax = owned(r, scales(r, l));
+
+        weight = owned(r, unpacked(r, l, OP_DEQUANTIZE_4BIT, l->dtype));
+        value_unref(r, absmax); /* a local of dequantize_4bit() */
+    } else {
+        weight = owned(r, unpacked(r, l, OP_DEQUANTIZE_4BIT, l->dtype));
+    }
+    if (run_dead(r))
+        return;
+    if (l->dtype != dtype_of(r, grad[0])) {
+        val half = weight;
+
+        weight = owned(r, cast_copy(r, half, dtype_of(r, grad[0])));
+        value_unref(r, half);
+    }
+    ret[0] = matmul(r, grad[0], weight);
+    value_unref(r, weight);
+}
+
+static void nothing_to_release(struct run *r, void *of)
+{
+    (void)r;
+    (void)of;
+}
+
+/* bnb.matmul_4bit(): a function of its own where x wants a gradient */
+static val matmul_4bit(struct run *r, struct bnb_linear *l, val x, val bias)
+{
+    const val in[2] = {x, bias};
+    bool grad_enabled = r->grad_enabled;
+    uint32_t node;
+    val out;
+
+    l->function.backward = backward;
+    l->function.release = nothing_to_release;
+    l->function.of = l;
+    node = function_begin(r, "MatMul4BitBackward", bias ? 2 : 1, in, &l->function);
+    r->grad_enabled = false;
+    out = gemm_4bit(r, l, x, bias);
+    r->grad_enabled = grad_enabled;
+    if (node)
+        function_results(r, node, run_dead(r) ? 0 : 1, &out);
+    return out;
+}
+
+/* `self.bias.data = self.bias.data.to(x.dtype)`, once */
+static val bias_like(struct run *r, struct module *m, enum dtype dtype)
+{
+    struct param *p = m->bias;
+    val old;
+
+    if (!p)
+        return 0;
+    if (dtype_of(r, p->value) == dtype)
+        return p->value;
+    old = p->value;
+    p->value = owned(r, cast_copy(r, old, dtype));
+    mark_block(r, p->value, MARK_PARAMETER);
+    value_unref(r, old);
+    return p->value;
+}
+
+val bnb_forward(struct run *r, struct module *m, val x)
+{
+    struct bnb_linear *l = m->extra;
+    enum dtype dtype = dtype_of(r, x);
+    struct frame f = frame_enter(r);
+    val out;
+
+    x = local(r, x);
+    rebind(r, &x, to_dtype(r, x, l->compute));
+    if (run_dead(r))
+        return frame_leave(r, f, 0);
+    out = matmul_4bit(r, l, x, bias_like(r, m, l->compute));
+    return frame_leave(r, f, run_dead(r) ? 0 : to_dtype(r, out, dtype));
+}
+
+bool bnb_is_quantised(const struct module *m)
+{
+    return m->forward == bnb_forward;
+}
+
+enum err_code bnb_apply(struct tree *t, const struct bnb_options *o, struct err *err)
+{
+    for (uint32_t i = 1; i < t->n_modules; i++) {
+        struct module *m = t->modules[i];
+        struct bnb_linear *l;
+
+        if ((m->kind != MODULE_LINEAR && m->kind != MODULE_CONV1D) || m == t->head)
+            continue;
+        l = arena_new(t->arena, struct bnb_linear);
+        if (!l)
+            return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for quantised weights");
+        *l = (struct bnb_linear){
+            .in = m->in,
+            .out = m->out,
+            .blocks = (m->in * m->out + BNB_BLOCK - 1) / BNB_BLOCK,
+            .doubly = o->kind == KBIT_NF4_DQ,
+            .transposed = m->kind == MODULE_CONV1D,
+            .compute = o->compute,
+            .dtype = t->dtype,
+        };
+        m->extra = l;
+        m->forward = bnb_forward;
+    }
+    return ERR_OK;
+}

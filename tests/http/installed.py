@@ -1,0 +1,189 @@
+"""An installed transformers of a few lines: answered from its files, refused where they are broken. DIR is never written."""
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+
+from daemon import LLMEMD, Daemon, main
+
+FILES = {
+    "__init__.py": '"""x"""\n__version__ = "5.23.0"\n',
+    "modeling_utils.py": "raise SystemExit('never read')\n",
+    "modeling_rope_utils.py": "",
+    "pytorch_utils.py": "ALL_LAYERNORM_LAYERS = []\n",
+    "integrations/__init__.py": "",
+    "integrations/sdpa_attention.py": "def sdpa_attention_forward(*args, **kwargs):\n    pass\n",
+    "utils/__init__.py": "",
+    "utils/generic.py": "class GeneralInterface(dict):\n    pass\n\n\nclass ModelOutput:\n    def __init__(self, loss, logits):\n"
+                        "        self.loss, self.logits = loss, logits\n",
+    "loss/__init__.py": "",
+    "loss/loss_utils.py": "from torch.nn import functional as F\n\n\ndef lm_loss(logits, labels):\n"
+                          "    return F.cross_entropy(logits.float().view(-1, logits.shape[-1]), labels.reshape(-1))\n\n\n"
+                          "LOSS_MAPPING = {'ForCausalLM': lm_loss}\n",
+    "models/__init__.py": "",
+    "models/auto/modeling_auto.py": 'MODEL_FOR_CAUSAL_LM_MAPPING_NAMES = OrderedDict(\n    [\n        ("tiny", "TinyForCausalLM"),\n    ]\n)\n',
+    "models/auto/auto_mappings.py": 'CONFIG_MAPPING_NAMES = OrderedDict(\n    [\n        ("tiny", "TinyConfig"),\n    ]\n)\n'
+                                    'SPECIAL_MODEL_TYPE_TO_MODULE_NAME = OrderedDict(\n    [\n    ]\n)\n',
+    "models/tiny/__init__.py": "import os\n",
+    "models/tiny/configuration_tiny.py": "from ...configuration_utils import PreTrainedConfig\n\n\nclass TinyConfig(PreTrainedConfig):\n"
+                                         "    model_type = 'tiny'\n    vocab_size: int = 100\n    hidden_size: int = 64\n    num_hidden_layers: int = 2\n"
+                                         "    num_attention_heads: int = 2\n    tie_word_embeddings: bool = False\n    use_cache: bool = False\n",
+    "models/tiny/modeling_tiny.py": """from torch import nn
+
+from ...modeling_utils import PreTrainedModel
+from ...utils import ModelOutput, logging
+from .configuration_tiny import TinyConfig
+
+logger = logging.get_logger(__name__)
+
+
+class TinyLayer(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.up = nn.Linear(config.hidden_size, 4 * config.hidden_size)
+        self.down = nn.Linear(4 * config.hidden_size, config.hidden_size)
+
+    def forward(self, x):
+        return x + self.down(nn.functional.gelu(self.up(x)))
+
+
+class TinyForCausalLM(PreTrainedModel):
+    config_class = TinyConfig
+    supports_gradient_checkpointing = False
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.layers = nn.ModuleList([TinyLayer(config) for _ in range(config.num_hidden_layers)])
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+
+    def forward(self, input_ids=None, attention_mask=None, labels=None, **kwargs):
+        x = self.embed_tokens(input_ids)
+        for layer in self.layers:
+            x = layer(x)
+        logits = self.lm_head(x)
+        return ModelOutput(self.loss_function(logits, labels), logits)
+""",
+}
+MODELING = "models/tiny/modeling_tiny.py"
+REQUEST = {"config": {"model_type": "tiny", "hidden_size": 128}, "cluster": {"gpu": "A100-40GB"},
+           "training": {"seq_len": 64, "micro_batch_size": 1, "attention": "eager"}}
+PARAMETERS = 2 * 100 * 128 + 2 * (128 * 512 + 512 + 512 * 128 + 128)
+
+
+def lay(folder, files):
+    for name, text in files.items():
+        path = os.path.join(folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as f:
+            f.write(text if isinstance(text, bytes) else text.encode())
+
+
+class Installed(unittest.TestCase):
+    def setUp(self):
+        self.room = tempfile.TemporaryDirectory()
+        self.folder = os.path.join(self.room.name, "transformers")
+        lay(self.folder, FILES)
+
+    def tearDown(self):
+        self.room.cleanup()
+
+    def ask(self, request=REQUEST, *folders):
+        options = [word for f in folders or (self.folder,) for word in ("--transformers", f)]
+        done = subprocess.run([LLMEMD, "estimate", "--offline", *options], input=json.dumps(request), capture_output=True, text=True, timeout=120)
+        return done, json.loads(done.stdout) if done.stdout.startswith("{") else None
+
+    def test_answers_from_its_files(self):
+        for folder in (self.folder, self.room.name):
+            done, answer = self.ask(REQUEST, folder)
+            self.assertIsNotNone(answer, done.stderr)
+            self.assertIs(answer.get("fits"), True, answer)
+            self.assertEqual(answer["model"]["parameters"], PARAMETERS)
+            program = answer["model"]["program"]
+            self.assertEqual((program["source"], program["version"]), ("installed", "5.23.0"))
+            self.assertEqual(program["files"][0]["name"], "transformers/" + MODELING)
+            self.assertTrue(all(len(f["sha256"]) == 64 for f in program["files"]))
+
+    def test_serves(self):
+        d = Daemon("--offline", "--transformers", self.folder)
+        try:
+            answers = [json.loads(d.ask("POST", "/estimate", json.dumps(REQUEST))[2]) for _ in range(2)]
+            self.assertEqual(answers[0]["model"]["program"]["source"], "installed")
+            self.assertEqual(answers[0]["candidates"], answers[1]["candidates"])
+        finally:
+            self.assertEqual(d.stop()[0], 0)
+
+    def test_another_release_is_not_taken(self):
+        _, answer = self.ask({**REQUEST, "stack": {"transformers": "4.53"}})
+        self.assertIsNone(answer["model"]["program"])
+        done, answer = self.ask({**REQUEST, "stack": {"transformers": "4.53"}, "program": "installed"})
+        self.assertEqual((answer or {}).get("pointer"), "/program", done)
+
+    def test_builtin_types_stay_builtin_unless_asked(self):
+        config = {"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 2, "vocab_size": 100}
+        _, answer = self.ask({**REQUEST, "config": config})
+        self.assertEqual(answer["model"]["program"]["source"], "builtin")
+        _, answer = self.ask({**REQUEST, "config": config, "program": "installed"})
+        self.assertEqual(answer["code"], "arch-unknown")
+
+    def broken(self, says, code="leaves-the-language"):
+        before = sorted((p, os.lstat(os.path.join(p, f)).st_mtime_ns, f) for p, _, fs in os.walk(self.folder) for f in fs)
+        done, answer = self.ask()
+        self.assertIsNotNone(answer, done.stderr)
+        self.assertEqual(answer.get("code"), code, answer)
+        self.assertIn(says, answer["detail"])
+        self.assertEqual(answer["pointer"], "/config")
+        self.assertEqual(before, sorted((p, os.lstat(os.path.join(p, f)).st_mtime_ns, f) for p, _, fs in os.walk(self.folder) for f in fs))
+
+    def test_broken_files_are_refused(self):
+        path = os.path.join(self.folder, MODELING)
+        text = FILES[MODELING]
+        cases = ((text.encode() + b"# \xe9\n", "not UTF-8"), (text.encode() + b"\0", "not UTF-8"), (text + "#" * (10 << 20), "more than 2 MiB"))
+        for content, says in cases:
+            lay(self.folder, {MODELING: content})
+            self.broken(says)
+        lay(self.folder, {MODELING: text[: text.index("super().__init__(") + 17]})
+        self.broken("modeling_tiny.py:12: invalid syntax")
+        os.unlink(path)
+        os.mkdir(path)
+        self.broken("no regular file")
+        os.rmdir(path)
+        os.mkfifo(path)
+        self.broken("no regular file")
+        os.unlink(path)
+
+    def test_links_stay_within(self):
+        path = os.path.join(self.folder, MODELING)
+        outside = os.path.join(self.room.name, "outside.py")
+        lay(self.room.name, {"outside.py": FILES[MODELING]})
+        os.unlink(path)
+        os.symlink(outside, path)
+        self.broken("out of the folder")
+        os.unlink(path)
+        os.symlink("../../../outside.py", path)
+        self.broken("out of the folder")
+        os.unlink(path)
+        lay(self.folder, {"models/tiny/same.py": FILES[MODELING]})
+        os.symlink("same.py", path)
+        self.assertIs(self.ask()[1].get("fits"), True)
+
+    def test_files_reach_for_nothing(self):
+        for line in ("from ... import secret", "from ...models import secret", "open('/etc/passwd')", "import os\nos.system('x')"):
+            lay(self.folder, {MODELING: line + "\n" + FILES[MODELING]})
+            done, answer = self.ask()
+            self.assertIn((answer or {}).get("code"), ("leaves-the-language", "modeling-raised"), done)
+
+    def test_folders_that_are_none(self):
+        for make, says in ((lambda p: None, "cannot be opened"), (lambda p: open(p, "w").close(), "no folder"), (os.mkdir, "no transformers")):
+            folder = os.path.join(self.room.name, "other%d" % len(says))
+            make(folder)
+            done, answer = self.ask(REQUEST, folder)
+            self.assertIsNone(answer)
+            self.assertIn(says, done.stderr)
+            self.assertNotEqual(done.returncode, 0)
+        lay(self.folder, {"__init__.py": "pass\n"})
+        self.assertIn("__version__", self.ask()[0].stderr)
+
+
+main(unittest)
