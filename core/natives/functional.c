@@ -252,6 +252,18 @@ sv f_reduce_bool(struct script *s, const struct script_args *a)
     return wrap_content(s, t->run, factory(t->run, (enum op)a->def->data, DTYPE_BOOL, nd, size), c);
 }
 
+static sv extreme_along(struct script *s, struct tensor *t, const struct script_args *a)
+{
+    bool keepdim = false;
+    int dim = 0;
+    val two[2];
+
+    if (!dim_arg(s, t, a->v[1], &dim) || !bool_arg(s, a->v[2], &keepdim))
+        return sv_null();
+    extreme_dim(t->run, a->def->data == OP_MAX ? OP_MAX_DIM : OP_MIN_DIM, value_in(t), dim, keepdim, two);
+    return pair_of(s, t->run, two);
+}
+
 sv f_extreme(struct script *s, const struct script_args *a)
 {
     struct tensor *t = first(s, a), *other;
@@ -264,7 +276,7 @@ sv f_extreme(struct script *s, const struct script_args *a)
     if (other)
         return greatest ? wrap(s, t->run, maximum(t->run, value_in(t), value_in(other))) : script_leave(s, "torch.min() of two tensors");
     if (sv_given(a->v[1]))
-        return script_leave(s, "%s() along a dimension", a->def->name);
+        return extreme_along(s, t, a);
     if (is_const(t))
         c = t->content;
     else if (t->content.kind == CONTENT_RISING)

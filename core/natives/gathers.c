@@ -70,10 +70,9 @@ sv f_gather(struct script *s, const struct script_args *a)
 {
     struct tensor *t = need_tensor(s, a->v[0], "gather"), *index = t ? need_tensor(s, a->v[2], "gather") : NULL;
 
-    if (!index || wants_gradient(s, t, a))
+    if (!index)
         return sv_null();
-    return wrap_content(s, t->run, factory(t->run, OP_GATHER, (enum dtype)shape_of(t)->dtype, shape_of(index)->ndim, shape_of(index)->size),
-                        if_const(t));
+    return wrap_content(s, t->run, gather_op(t->run, value_in(t), value_in(index)), if_const(t));
 }
 
 sv f_triangle(struct script *s, const struct script_args *a)

@@ -3,9 +3,18 @@
 
 enum { TOPK_ONE_BLOCK = 20000 }; /* TensorTopK.cpp should_use_sort, sbtopk: wider slices take scratch */
 
-static sv pair(struct script *s, struct run *r, val two[2])
+sv pair_of(struct script *s, struct run *r, val two[2])
 {
-    return run_dead(r) ? run_failed(s, r) : tensors_of(s, r, 2, two, content_unknown());
+    sv pair = run_dead(r) ? run_failed(s, r) : tensors_of(s, r, 2, two, content_unknown()), module, cls, made;
+
+    if (!sv_ok(pair))
+        return pair;
+    module = script_import(s, "torch._return_types");
+    cls = sv_ok(module) ? script_get(s, module, script_symbol(s, "pair")) : sv_null();
+    made = sv_ok(cls) ? script_call(s, cls, 1, &pair) : sv_null();
+    sv_drop(s, cls);
+    sv_drop(s, pair);
+    return made;
 }
 
 /* topk(x, k, dim=-1) */
@@ -26,7 +35,7 @@ sv f_topk(struct script *s, const struct script_args *a)
     if (k < 0 || k > shape_of(t)->size[dim])
         return script_raise(s, EXC_RuntimeError, "selected index k out of range");
     topk(t->run, value_in(t), k, two);
-    return pair(s, t->run, two);
+    return pair_of(s, t->run, two);
 }
 
 /* sort(x) and argsort(x) of integers of one dimension */
@@ -41,7 +50,7 @@ sv f_sort(struct script *s, const struct script_args *a)
         return script_leave(s, "%s() but of integers in one dimension", a->def->name);
     sort_integers(t->run, value_in(t), two);
     if (!a->def->data)
-        return pair(s, t->run, two);
+        return pair_of(s, t->run, two);
     consume(t->run, two[0]);
     return wrap(s, t->run, two[1]);
 }
@@ -105,4 +114,33 @@ sv m_write_with(struct script *s, const struct script_args *a)
     }
     b = other && on_device(natives_of(s), other) && shape_of(other)->ndim ? value_in(other) : 0;
     return become(s, t, a->v[0], write_in_place(t->run, (enum op)a->def->data, value_in(t), b));
+}
+
+/* x.scatter_(dim, index, value or src), scatter_add_: written in place where no gradient passes */
+sv m_scatter_(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = need_tensor(s, a->v[0], a->def->name), *from = t ? as_tensor(s, a->v[3]) : NULL;
+
+    if (!t)
+        return sv_null();
+    if (t->run->grad_enabled && (shape_of(t)->requires_grad || (from && shape_of(from)->requires_grad)))
+        return script_leave(s, "%s() where a gradient passes", a->def->name);
+    t->content = content_unknown();
+    return sv_keep(a->v[0]);
+}
+
+/* index_select(x, 0, index) of what wants no gradient */
+sv f_index_select(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = need_tensor(s, a->v[0], "index_select"), *index = t ? need_tensor(s, a->v[2], "index_select") : NULL;
+    int64_t size[MAX_DIMS];
+    int dim = 0;
+
+    if (!index || !dim_arg(s, t, a->v[1], &dim))
+        return sv_null();
+    if (shape_of(t)->requires_grad)
+        return script_leave(s, "index_select() of a tensor that wants a gradient");
+    for (int i = 0; i < shape_of(t)->ndim; i++)
+        size[i] = i == dim ? numel(index->run, value_in(index)) : shape_of(t)->size[i];
+    return wrap(s, t->run, factory(t->run, OP_INDEX_SELECT, (enum dtype)shape_of(t)->dtype, shape_of(t)->ndim, size));
 }

@@ -330,7 +330,7 @@ static sv m_new(struct script *s, const struct script_args *a)
     if (!t)
         return sv_null();
     dtype = (enum dtype)shape_of(t)->dtype;
-    if ((nd = sizes_arg(s, 1, &a->v[1], size)) < 0 || !dtype_arg(s, a->v[2], &dtype))
+    if ((nd = sizes_arg(s, a->n_rest, a->rest, size)) < 0 || !dtype_arg(s, a->v[1], &dtype))
         return sv_null();
     return wrap_content(s, t->run, factory(t->run, (enum op)a->def->data, dtype, nd, size),
                         a->def->data == OP_EMPTY ? content_unknown() : content_const(c));
@@ -373,7 +373,8 @@ static sv m_written(struct script *s, const struct script_args *a)
 
     if (!t)
         return sv_null();
-    if (shape_of(t)->node && t->run->grad_enabled && t->run == natives_of(s)->run)
+    from = a->def->data == WRITE_COPY && a->n_rest ? as_tensor(s, a->rest[0]) : NULL;
+    if ((shape_of(t)->node || (from && shape_of(from)->requires_grad)) && t->run->grad_enabled && t->run == natives_of(s)->run)
         return script_leave(s, "%s() of a tensor that wants a gradient", a->def->name);
     t->content = content_unknown();
     if (a->def->data == WRITE_ZERO)
@@ -385,7 +386,6 @@ static sv m_written(struct script *s, const struct script_args *a)
             return sv_null();
         t->content = content_const(c);
     }
-    from = a->def->data == WRITE_COPY && a->n_rest ? as_tensor(s, a->rest[0]) : NULL;
     if (from)
         t->content = from->content;
     return sv_keep(a->v[0]);
@@ -464,9 +464,9 @@ const struct script_native tensor_methods[] = {
     {"type", m_type, "self, dtype", 0, NATIVE_PLAIN},
     {"type_as", m_type_as, "self, other", 0, NATIVE_PLAIN},
     {"is_floating_point", m_is_floating_point, "self", 0, NATIVE_PLAIN},
-    {"new_ones", m_new, "self, size, dtype=, device=", OP_NEW_ONES, NATIVE_PLAIN},
-    {"new_zeros", m_new, "self, size, dtype=, device=", OP_NEW_ZEROS, NATIVE_PLAIN},
-    {"new_empty", m_new, "self, size, dtype=, device=", OP_EMPTY, NATIVE_PLAIN},
+    {"new_ones", m_new, "self, *rest, dtype=, device=", OP_NEW_ONES, NATIVE_PLAIN},
+    {"new_zeros", m_new, "self, *rest, dtype=, device=", OP_NEW_ZEROS, NATIVE_PLAIN},
+    {"new_empty", m_new, "self, *rest, dtype=, device=", OP_EMPTY, NATIVE_PLAIN},
     {"new_full", m_new_full, "self, size, fill_value, dtype=, device=", 0, NATIVE_PLAIN},
     {"clone", m_clone, "self, *, memory_format=", 0, NATIVE_PLAIN},
     {"detach", m_detach, "self", 0, NATIVE_PLAIN},
@@ -475,6 +475,8 @@ const struct script_native tensor_methods[] = {
     {"zero_", m_written, "self, *rest", WRITE_ZERO, NATIVE_PLAIN},
     {"fill_", m_written, "self, *rest", WRITE_FILL, NATIVE_PLAIN},
     {"copy_", m_written, "self, *rest, **kw", WRITE_COPY, NATIVE_PLAIN},
+    {"scatter_", m_scatter_, "self, dim, index, value=, *, src=, reduce=", 0, NATIVE_PLAIN},
+    {"scatter_add_", m_scatter_, "self, dim, index, src", 0, NATIVE_PLAIN},
     {"add_", m_write_with, "self, other, *, alpha=", OP_ADD, NATIVE_PLAIN},
     {"sub_", m_write_with, "self, other, *, alpha=", OP_SUB, NATIVE_PLAIN},
     {"mul_", m_write_with, "self, other", OP_MUL, NATIVE_PLAIN},

@@ -26,6 +26,60 @@ void topk(struct run *r, val a, int64_t k, val ret[2])
     consume(r, a);
 }
 
+/* x.max(dim): the kernel reduces pairs, whose scratch is that of a reduction over one dimension */
+void extreme_dim(struct run *r, enum op op, val a, int dim, bool keepdim, val ret[2])
+{
+    uint32_t node = attach(r, op, 1, &a);
+    int64_t size[MAX_DIMS];
+    int nd = 0;
+
+    ret[0] = ret[1] = 0;
+    if (run_dead(r))
+        return;
+    for (int i = 0; i < r->values[a].ndim; i++)
+        if (i != dim)
+            size[nd++] = r->values[a].size[i];
+        else if (keepdim)
+            size[nd++] = 1;
+    ret[0] = value_empty(r, op, dtype_of(r, a), nd, size);
+    ret[1] = value_empty(r, op, DTYPE_INT64, nd, size);
+    launch(r, op, ret[0], 1, &a);
+    if (node)
+        meta_of(r, node, 0, a);
+    save(r, node, ret[1]);
+    attach_output(r, node, ret[0], 0);
+    consume(r, a);
+}
+
+/* gather(x, dim, index): as large as the index */
+val gather_op(struct run *r, val a, val index)
+{
+    uint32_t node = attach(r, OP_GATHER, 1, &a);
+    val out;
+
+    if (run_dead(r))
+        return 0;
+    if (node)
+        meta_of(r, node, 0, a);
+    save(r, node, index);
+    out = value_empty(r, OP_GATHER, dtype_of(r, a), r->values[index].ndim, r->values[index].size);
+    launch(r, OP_GATHER, out, 2, (val[]){out, index});
+    attach_output(r, node, out, 0);
+    consume(r, a);
+    return out;
+}
+
+/* gather_backward: new_zeros, scatter_add_ */
+void back_gather(struct back *b)
+{
+    const struct value *of = &b->r->values[b->r->nodes[b->node].meta[0]];
+    val zeros = factory(b->r, OP_NEW_ZEROS, dtype_of(b->r, b->grad[0]), of->ndim, of->size);
+
+    launch(b->r, OP_SCATTER, zeros, 1, b->grad);
+    b->r->values[zeros].floating = false;
+    b->out[0] = zeros;
+}
+
 /* FunctionsManual.h value_selecting_reduction_backward: zeros, scattered into */
 void back_topk(struct back *b)
 {

@@ -83,6 +83,8 @@ val index_put_first(struct run *r, val x, val indices, int64_t rows); /* zeros o
 
 /* routing to experts: experts.c */
 void topk(struct run *r, val a, int64_t k, val ret[2]); /* values and places, of the last dimension */
+void extreme_dim(struct run *r, enum op op, val a, int dim, bool keepdim, val ret[2]); /* OP_MAX_DIM, OP_MIN_DIM */
+val gather_op(struct run *r, val a, val index);
 void sort_integers(struct run *r, val a, val ret[2]);   /* the same */
 val grouped_mm(struct run *r, val a, val b, val offs);  /* [tokens, inner] times [experts, inner, columns] by group */
 val write_in_place(struct run *r, enum op op, val a, val b); /* a op= b for OP_ADD, OP_SUB, OP_MUL, OP_DIV; b 0: a number */

@@ -1,4 +1,7 @@
-"""Kernels of the hub are not fetched: the decorators give back what they are given."""
+"""Kernels of the hub are not fetched, the packages behind them are not installed: what PyTorch does instead runs, in the wrapper's frame."""
+import inspect
+from functools import wraps
+
 ALLOW_ALL_KERNELS = False
 
 
@@ -24,10 +27,17 @@ def use_kernel_func_from_hub(func_name):
 
 
 def use_kernel_func_from_hub_with_fallback(func_name, package=None, internal_path=None):
-    def decorated(func):
-        return func
+    def decorator(torch_function):
+        applicable_params = tuple(inspect.signature(torch_function).parameters)
 
-    return decorated
+        @wraps(torch_function)
+        def wrapped(*args, **kwargs):
+            kwargs = {k: v for k, v in kwargs.items() if k in applicable_params}
+            return torch_function(*args, **kwargs)
+
+        return wrapped
+
+    return decorator
 
 
 def lazy_load_kernel(kernel_name, mapping=None):
