@@ -8,6 +8,7 @@
 #include "bench/daemon.h"
 #include "bench/measure.h"
 #include "catalog/builtin.h"
+#include "tests/support/carried.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +39,7 @@ static struct cold answer(const char *body, const struct builtin *model, void *b
     struct budget counter = {.limit_events = UINT64_MAX, .mark_events = UINT64_MAX};
     struct arena arena;
     struct api_request rq = {.method = "POST", .path = "/estimate", .body = body, .body_bytes = strlen(body), .arena = &arena, .budget = &counter};
-    struct api_config config = {.model = model->id, .revision = "main", .text = model->text, .bytes = model->bytes, .source = "builtin"};
+    struct api_config config = {.model = model->id, .revision = "main", .text = carried_text(model), .bytes = model->bytes, .source = "builtin"};
     struct api_response rs;
     double begin;
 

@@ -72,25 +72,6 @@ enum category category_of(const struct tape *t, const struct birth *b)
 }
 
 /* -------------------------------------------------------------------------------------------------------------- peaks */
-static void note(const struct tape *t, struct peak *p, uint32_t at, uint32_t block, uint64_t live)
-{
-    enum phase phase;
-
-    if (at < t->peaks_begin) {
-        if (at >= t->steps_begin && live > p->first_bytes)
-            p->first_bytes = live;
-        return;
-    }
-    phase = phase_of(&t->births[block]);
-    if (live > p->phase_bytes[phase])
-        p->phase_bytes[phase] = live;
-    if (live > p->peak_bytes) {
-        p->peak_bytes = live;
-        p->peak_event = at;
-        p->peak_phase = phase;
-    }
-}
-
 /* Dead blocks that another stream reads, on a GPU that is past them only when the host has waited: of `deaths` so far, those
  * before event `at` have passed. */
 struct held {
@@ -110,6 +91,8 @@ static void pass(const struct tape *t, uint32_t i, struct held *h)
     uint32_t position = t->events[i] & EVENT_POSITION; /* of EVENT_SYNC and EVENT_RELEASE: beyond every tape */
     uint32_t until = position < i ? position : i;
 
+    if (h->deaths == h->passed && h->at < until) /* none is held */
+        h->at = until;
     for (; h->at < until; h->at++) {
         uint32_t e = t->events[h->at];
         const struct birth *b = &t->births[e & EVENT_BLOCK];
@@ -119,12 +102,6 @@ static void pass(const struct tape *t, uint32_t i, struct held *h)
         h->bytes -= torch_alloc_round(b->bytes);
         h->passed++;
     }
-}
-
-static void note_active(struct peak *p, uint64_t active)
-{
-    if (active > p->active_bytes)
-        p->active_bytes = active;
 }
 
 /* The highest moments are kept by what a phase is read from. */
@@ -137,6 +114,23 @@ struct walking {
     struct held held;
 };
 
+/* A birth at event i, with which so much is allocated. */
+static inline void note(struct walking *w, const struct birth *b, uint32_t i, uint64_t live)
+{
+    uint32_t kind = b->stage + (b->forward_stage == STAGE_LOSS ? (uint32_t)OF_LOSS : 0);
+
+    w->high[kind] = live > w->high[kind] ? live : w->high[kind];
+    if (live > w->peak) {
+        w->peak = live;
+        w->at = i;
+    }
+}
+
+static inline void note_active(struct walking *w, uint64_t active)
+{
+    w->active = active > w->active ? active : w->active;
+}
+
 static void walk_events(const struct tape *t, uint32_t from, uint32_t until, struct walking *w)
 {
     uint64_t live = w->live;
@@ -145,7 +139,6 @@ static void walk_events(const struct tape *t, uint32_t from, uint32_t until, str
     for (uint32_t i = from; i < until; i++) {
         uint32_t e = t->events[i];
         const struct birth *b = &t->births[e & EVENT_BLOCK];
-        uint32_t kind;
 
         if (!event_is_of_block(e)) {
             pass(t, i, &w->held);
@@ -162,20 +155,30 @@ static void walk_events(const struct tape *t, uint32_t from, uint32_t until, str
         blocks++;
         if (blocks + w->held.deaths - w->held.passed > w->most)
             w->most = blocks + w->held.deaths - w->held.passed;
-        kind = b->stage + (b->forward_stage == STAGE_LOSS ? (uint32_t)OF_LOSS : 0);
-        w->high[kind] = live > w->high[kind] ? live : w->high[kind];
-        if (live > w->peak) {
-            w->peak = live;
-            w->at = i;
-        }
-        if (w->held.bytes && live + w->held.bytes > w->active)
-            w->active = live + w->held.bytes;
+        note(w, b, i, live);
+        if (w->held.bytes)
+            note_active(w, live + w->held.bytes);
     }
     w->live = live;
     w->blocks = blocks;
 }
 
-static void take_phases(const struct walking *w, struct peak *p)
+/* Where the steps begin, and where those of them whose peaks are told. */
+static void begin_steps(struct walking *w, struct peak *p)
+{
+    p->static_bytes = w->live;
+    w->peak = 0;
+}
+
+static void begin_peaks(struct walking *w, struct peak *p)
+{
+    p->first_bytes = w->peak;
+    p->peak_bytes = w->peak = w->active = w->live;
+    w->at = 0;
+    memset(w->high, 0, sizeof w->high);
+}
+
+static void finish(const struct tape *t, const struct walking *w, struct peak *p)
 {
     for (uint32_t kind = 0; kind < KINDS_OF_MOMENT; kind++) {
         struct birth b = {.stage = (uint8_t)(kind % OF_LOSS), .forward_stage = kind < OF_LOSS ? STAGE_INIT : STAGE_LOSS};
@@ -183,30 +186,25 @@ static void take_phases(const struct walking *w, struct peak *p)
 
         *phase = w->high[kind] > *phase ? w->high[kind] : *phase;
     }
+    p->peak_phase = w->peak > p->peak_bytes ? phase_of(&t->births[t->events[w->at]]) : PHASE_INIT;
+    p->peak_bytes = w->peak;
+    p->peak_event = w->at;
+    p->active_bytes = w->active > w->peak ? w->active : w->peak;
+    p->resting_bytes = w->live;
 }
 
 void peak_walk(const struct tape *t, struct peak *ret)
 {
     struct walking w = {0};
     struct peak p = {0};
-    uint64_t begin;
 
     walk_events(t, 0, t->steps_begin, &w);
-    p.static_bytes = w.live;
-    w.peak = 0;
+    begin_steps(&w, &p);
     walk_events(t, t->steps_begin, t->peaks_begin, &w);
-    p.first_bytes = w.peak;
-    begin = w.peak = w.active = w.live;
-    w.at = 0;
-    memset(w.high, 0, sizeof w.high);
+    begin_peaks(&w, &p);
     walk_events(t, t->peaks_begin, t->n_events, &w);
-    take_phases(&w, &p);
-    p.peak_bytes = w.peak;
-    p.peak_event = w.at;
-    p.peak_phase = w.peak > begin ? phase_of(&t->births[t->events[w.at]]) : PHASE_INIT;
-    p.active_bytes = w.active > w.peak ? w.active : w.peak;
+    finish(t, &w, &p);
     p.most_live = w.most;
-    p.resting_bytes = w.live;
     p.crossed = w.held.deaths > 0;
     *ret = p;
 }
@@ -260,62 +258,70 @@ static bool dies_at_once(const struct tape *t, uint32_t i)
            i + 1 != t->steps_begin && i + 1 != t->peaks_begin;
 }
 
+/* A birth whose block dies in the next event: true where a cached block had room, which nobody sees change. */
+static bool visit(const struct tape *t, uint32_t i, struct torch_alloc *alloc, bool crossed, struct walking *w)
+{
+    const struct birth *b = &t->births[t->events[i]];
+    uint64_t bytes = dies_at_once(t, i) ? torch_alloc_visit(alloc, b->bytes, b->stream) : 0;
+
+    if (!bytes)
+        return false;
+    note(w, b, i, w->live + bytes);
+    if (crossed)
+        note_active(w, torch_alloc_active_bytes(alloc) + bytes);
+    return true;
+}
+
 bool peak_replay(const struct tape *t, struct torch_alloc *alloc, struct peak *ret)
 {
+    struct walking w = {0};
     struct peak p = {0};
-    struct held held = {0};
     uint32_t counted = 0;
-    uint64_t live = 0;
 
     if (t->clock)
         t->clock->begin(t->clock);
     for (uint32_t i = 0; i < t->n_events; i++) {
         uint32_t e = t->events[i], block = e & EVENT_BLOCK;
+        const struct birth *b = &t->births[block];
 
         if (i >= counted && !count(t, counted, &counted))
             return false;
         if (i == t->steps_begin) {
             torch_alloc_reset_peaks(alloc);
             torch_alloc_limit(alloc, t->capacity_bytes);
-            p.static_bytes = live;
+            begin_steps(&w, &p);
         }
         if (i == t->peaks_begin)
-            p.peak_bytes = p.active_bytes = live;
+            begin_peaks(&w, &p);
         if (!event_is_of_block(e)) {
-            play_other(t, i, alloc, &held);
+            play_other(t, i, alloc, &w.held);
             continue;
         }
         if (e & EVENT_DEATH) {
-            live -= torch_alloc_block_bytes(alloc, block);
+            w.live -= torch_alloc_block_bytes(alloc, block);
+            if (b->readers)
+                w.held.deaths++;
             give_block(t, i, block, alloc);
             continue;
         }
         if (t->clock)
             tell_time(t, i, alloc);
-        if (dies_at_once(t, i)) {
-            uint64_t bytes = torch_alloc_visit(alloc, t->births[block].bytes, t->births[block].stream);
-
-            if (bytes) {
-                note(t, &p, i, block, live + bytes);
-                if (p.crossed && i >= t->peaks_begin)
-                    note_active(&p, torch_alloc_active_bytes(alloc) + bytes);
-                i++;
-                continue;
-            }
+        if (visit(t, i, alloc, p.crossed, &w)) {
+            i++;
+            continue;
         }
-        if (!torch_alloc_take(alloc, block, t->births[block].bytes, t->births[block].stream))
+        if (!torch_alloc_take(alloc, block, b->bytes, b->stream))
             return false;
-        if (t->births[block].readers) {
+        if (b->readers) {
             torch_alloc_cross(alloc, block);
             p.crossed = true;
         }
-        live += torch_alloc_block_bytes(alloc, block);
-        note(t, &p, i, block, live);
-        if (p.crossed && i >= t->peaks_begin)
-            note_active(&p, torch_alloc_active_bytes(alloc));
+        w.live += torch_alloc_block_bytes(alloc, block);
+        note(&w, b, i, w.live);
+        if (p.crossed)
+            note_active(&w, torch_alloc_active_bytes(alloc));
     }
-    p.resting_bytes = live;
-    note_active(&p, p.peak_bytes);
+    finish(t, &w, &p);
     *ret = p;
     return true;
 }

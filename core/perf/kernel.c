@@ -2,7 +2,7 @@
 
 /* Tiles that cuBLAS's kernels have, largest first. */
 static const struct {
-    double rows, columns;
+    uint32_t rows, columns;
 } tiles[] = {{256, 128}, {128, 256}, {128, 128}, {128, 64}, {64, 128}, {64, 64}};
 
 enum { TILES = sizeof tiles / sizeof *tiles, SPLITS_MAX = 16 };
@@ -16,22 +16,37 @@ static double moved_s(const struct rates *r, uint64_t bytes)
 }
 
 /* Of the best tile's rate: shared memory feeds a multiprocessor's tensor cores only so fast. */
-static double tile_share(const struct rates *r, double rows, double columns)
+static double tile_share(const struct rates *r, uint32_t rows, uint32_t columns)
 {
     double reads = r->constants[PERF_TILE_READS];
 
-    return (1 + reads * (1 / tiles[0].rows + 1 / tiles[0].columns)) / (1 + reads * (1 / rows + 1 / columns));
+    return (1 + reads * (1.0 / tiles[0].rows + 1.0 / tiles[0].columns)) / (1 + reads * (1.0 / rows + 1.0 / columns));
+}
+
+static inline uint32_t parts(uint32_t n, uint32_t of)
+{
+    return (n + of - 1) / of;
 }
 
 /* One tile shape: waves of tiles, each for its inner part; parts of a split product are written in fp32 and read again. */
-static double tiled_s(const struct rates *r, const struct kernel *k, double per_s, size_t tile, unsigned splits)
+static double tiled_s(const struct rates *r, const struct kernel *k, double share_s, uint64_t n, double area, unsigned splits)
 {
-    double rows = tiles[tile].rows, columns = tiles[tile].columns, inner = ceil((double)k->inner / splits);
-    double n = ceil(k->rows / rows) * ceil(k->columns / columns) * k->batch * splits;
-    double one_s = 2 * rows * columns * (inner + r->constants[PERF_INNER_START]) * r->multiprocessors / (per_s * tile_share(r, rows, columns));
+    double inner = parts(k->inner, splits);
+    double one_s = area * (inner + r->constants[PERF_INNER_START]) * r->multiprocessors / share_s;
     double parts_s = splits > 1 ? 8.0 * splits * k->rows * k->columns * k->batch * r->s_per_byte : 0;
 
-    return ceil(n / r->multiprocessors) * one_s + parts_s;
+    return ceil((double)(n * splits) / r->multiprocessors) * one_s + parts_s;
+}
+
+static double best_of_tile(const struct rates *r, const struct kernel *k, double per_s, size_t tile)
+{
+    uint32_t rows = tiles[tile].rows, columns = tiles[tile].columns;
+    uint64_t n = (uint64_t)parts(k->rows, rows) * parts(k->columns, columns) * k->batch;
+    double share_s = per_s * tile_share(r, rows, columns), area = 2.0 * rows * columns, best = tiled_s(r, k, share_s, n, area, 1);
+
+    for (unsigned splits = 2; splits <= SPLITS_MAX && splits * 128 <= k->inner; splits *= 2) /* others are too short to be split */
+        best = smaller(best, tiled_s(r, k, share_s, n, area, splits));
+    return best;
 }
 
 static double product_s(const struct rates *r, const struct kernel *k)
@@ -39,11 +54,7 @@ static double product_s(const struct rates *r, const struct kernel *k)
     double per_s = r->products_per_s[k->dtype] * (k->unaligned ? r->constants[PERF_UNALIGNED_SHARE] : 1), best = INFINITY, memory = moved_s(r, k->bytes);
 
     for (size_t i = 0; i < TILES; i++)
-        for (unsigned splits = 1; splits <= SPLITS_MAX && splits * 128 <= k->inner; splits *= 2)
-            best = smaller(best, tiled_s(r, k, per_s, i, splits));
-    if (isinf(best)) /* too short to be split */
-        for (size_t i = 0; i < TILES; i++)
-            best = smaller(best, tiled_s(r, k, per_s, i, 1));
+        best = smaller(best, best_of_tile(r, k, per_s, i));
     return larger(best, memory);
 }
 

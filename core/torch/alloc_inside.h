@@ -106,6 +106,7 @@ bool shelves_new(struct arena *a, uint32_t most, struct shelves *ret);
 uint32_t shelf_make(struct shelves *s, uint64_t fit);                  /* the number of a shelf that `fit` has, or a new one's */
 uint32_t shelves_from(const struct shelves *s, uint32_t place);        /* the first filled place from there on; s->n: none */
 uint32_t shelves_place(const struct shelves *s, uint64_t fit);         /* the first that is not below `fit` */
+uint32_t shelves_again(const struct shelves *s, const struct shelf *h); /* that of a shelf which stands elsewhere than it was seen last */
 void shelf_insert(struct torch_alloc *t, struct shelf *h, uint32_t b); /* between its first and its last */
 
 static inline uint64_t max_u64(uint64_t a, uint64_t b)
@@ -140,7 +141,7 @@ static inline uint32_t shelf_place(const struct shelves *s, uint32_t number)
     struct shelf *h = &s->shelf[number];
 
     if (h->place >= s->n || s->number[h->place] != number)
-        h->place = shelves_place(s, h->fit);
+        h->place = shelves_again(s, h);
     return h->place;
 }
 

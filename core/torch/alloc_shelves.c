@@ -27,6 +27,19 @@ uint32_t shelves_place(const struct shelves *s, uint64_t fit)
     return (uint32_t)(base - s->fits) + (s->n && *base < fit);
 }
 
+enum { NEAR = 8 };
+
+/* What was put in below it moved it up, one place each. */
+uint32_t shelves_again(const struct shelves *s, const struct shelf *h)
+{
+    uint32_t until = h->place + NEAR < s->n ? h->place + NEAR : s->n;
+
+    for (uint32_t i = h->place + 1; i < until; i++)
+        if (s->fits[i] == h->fit)
+            return i;
+    return shelves_place(s, h->fit);
+}
+
 uint32_t shelves_from(const struct shelves *s, uint32_t place)
 {
     uint64_t word;

@@ -317,7 +317,7 @@ static bool same_but_size(const struct step *a, const struct step *b)
 /* Whose tape is another where nobody replays it: fewer steps, or rounds of a pipeline. */
 static bool lives_alone(const struct tape_question *q)
 {
-    return q->look == LOOK_WALK && (q->step->r.method == METHOD_PP || q->step->find_unused_parameters || trainer_skips_first(q->step));
+    return q->look == LOOK_WALK && (q->step->r.method == METHOD_PP || q->step->find_unused_parameters || trainer_skips_first(q->arch, q->step));
 }
 
 static bool answers(const struct kept *k, const struct tape_question *q)

@@ -282,14 +282,14 @@ static void prepare_states(struct trainer *t)
         optim_prepare(&t->run, &t->optim);
 }
 
-bool trainer_skips_first(const struct step *s)
+bool trainer_skips_first(const struct arch *arch, const struct step *s)
 {
     const struct quirks *q = &s->quirks;
     enum method m = s->r.method;
     bool method = m == METHOD_ZERO1 || m == METHOD_ZERO2 || m == METHOD_FSDP2 || m == METHOD_FSDP2_NORESHARD || m == METHOD_HSDP2 || m == METHOD_TP ||
                   m == METHOD_TP_FSDP2 || (m == METHOD_PP && s->r.keep_outputs != TRI_TRUE);
 
-    return method && s->r.offload == OFFLOAD_NONE && s->r.use_cache != TRI_TRUE && !q->cublas_workspace_kept && q->cublaslt_workspace != CUBLASLT_KEPT &&
+    return !arch->fixed_depth && method && s->r.offload == OFFLOAD_NONE && s->r.use_cache != TRI_TRUE && !q->cublas_workspace_kept && q->cublaslt_workspace != CUBLASLT_KEPT &&
            !precision_scales_loss(s->r.precision);
 }
 
@@ -319,7 +319,7 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
                           struct arena *arena, struct err *err)
 {
     struct held h = {0};
-    bool alike = t->live_blocks_only && !t->foretells && trainer_skips_first(step);
+    bool alike = t->live_blocks_only && !t->foretells && trainer_skips_first(arch, step);
     uint32_t n;
     enum err_code rc;
 

@@ -60,7 +60,7 @@ MUST_CHECK enum err_code trainer_run(struct trainer *t, const struct arch *arch,
                                      const struct device *device, struct arena *arena, struct err *err);
 
 /* Whether live blocks of the last step are those of one that begins with all that the step before it leaves: that is less than it did, and known. */
-bool trainer_skips_first(const struct step *step);
+bool trainer_skips_first(const struct arch *arch, const struct step *step);
 
 /* The same model without a run: whoever calls has its tape from elsewhere. */
 MUST_CHECK enum err_code trainer_stand_in(struct trainer *t, const struct arch *arch, const struct step *step, struct arena *arena, struct err *err);

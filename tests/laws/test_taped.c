@@ -298,7 +298,7 @@ START_TEST(what_is_walked_is_as_high_as_what_is_replayed)
     while (left) {
         struct draw d = {0};
 
-        if (!(chance(30) ? draw_stage(&d, config) : draw(&d, config)) || (!trainer_skips_first(&d.step) && (d.step.r.method != METHOD_PP || d.step.r.use_cache == TRI_TRUE)))
+        if (!(chance(30) ? draw_stage(&d, config) : draw(&d, config)) || (!trainer_skips_first(&d.arch, &d.step) && (d.step.r.method != METHOD_PP || d.step.r.use_cache == TRI_TRUE)))
             continue;
         are_as_high(&d, room);
         left--;
