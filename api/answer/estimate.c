@@ -55,6 +55,9 @@ static void note_partial(struct estimate *e)
              "the answer is partial: %u of %u candidates have the reason budget, because one question may cause %llu events of work: name "
              "fewer methods, or state micro_batch_size",
              (unsigned)a->n_cut, (unsigned)a->n, (unsigned long long)e->work_limit);
+    if (a->n_untried)
+        note(&e->warnings, "the advice is not complete: %u changes outgrew the memory or the work that one question has before it was known whether they fit",
+             (unsigned)a->n_untried);
 }
 
 /* The answer of a snapshot is that alone. */

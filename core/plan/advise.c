@@ -117,11 +117,9 @@ enum err_code trial_run(struct planning *p, struct trial *t, uint32_t n)
         return ERR_OK;
     if (!rc)
         rc = look(p, t, n);
-    arena_rewind(p->scratch, p->begin);
-    p->scratch->full = false;
     t->ran = !rc;
     t->fits &= t->ran;
-    return rc == ERR_BUDGET || rc == ERR_CANCELLED ? rc : ERR_OK;
+    return rc == ERR_BUDGET ? rc : candidate_tried(p, rc);
 }
 
 void trial_tell(struct planning *p, const struct plan_nearest *change, const struct trial *t, const struct plan_candidate *first)

@@ -237,6 +237,16 @@ static enum err_code cut_off(struct planning *p, struct plan_candidate *c)
     return set_aside(p, c, "budget");
 }
 
+enum err_code candidate_tried(struct planning *p, enum err_code rc)
+{
+    arena_rewind(p->scratch, p->begin);
+    p->scratch->full = false;
+    if (rc == ERR_CANCELLED || (rc == ERR_NOMEM && p->keep->full))
+        return rc;
+    p->answer->n_untried += rc == ERR_NOMEM || rc == ERR_BUDGET;
+    return ERR_OK;
+}
+
 enum err_code candidate_stands(struct planning *p, struct plan_candidate *c, enum err_code rc)
 {
     unsigned mib = (unsigned)((size_t)(p->scratch->end - p->begin) >> 20);

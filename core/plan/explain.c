@@ -69,9 +69,8 @@ static enum err_code would_fit(struct planning *p, const struct plan_candidate *
     rc = train_resolve(&r, p->q->arch, &p->q->device, p->keep, &step, p->err);
     if (!rc)
         rc = surely_fits(&probe, n, ret);
-    arena_rewind(p->scratch, p->begin);
-    p->scratch->full = false;
-    return ERR_OK;
+    *ret = *ret && !rc;
+    return candidate_tried(p, rc);
 }
 
 enum { SHORTEST = 128 };
@@ -123,7 +122,7 @@ static enum err_code find_nearest(struct planning *p, struct plan_candidate *c)
     if (as_it_is.checkpointing == TRI_FALSE && !is_hopeless(p, c))
         rc = would_fit(p, c, checkpointed, 0, &ok);
     if (!rc && !ok)
-        rc = candidate_advise_less(p, c);
+        rc = candidate_tried(p, candidate_advise_less(p, c));
     if (ok)
         near->gradient_checkpointing = TRI_TRUE;
     else if (c->max_micro_batch_size)

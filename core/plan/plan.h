@@ -185,6 +185,7 @@ struct plan_answer {
     bool any_fits, any_modelled, any_launches; /* any_launches: of those that fit */
     uint32_t n_cut;                            /* candidates that the budget did not reach */
     uint32_t n_outgrown;                       /* those that outgrew the scratch */
+    uint32_t n_untried;                        /* changes that were to be tried before they are advised, and outgrew the scratch or the work that is left */
     uint32_t n_advice;                         /* nearest first: where nothing fits what does, else what would save or gain */
     struct plan_advice advice[PLAN_ADVICE_MAX];
 };

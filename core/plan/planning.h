@@ -67,6 +67,10 @@ struct recipe recipe_of(const struct plan_question *q, const struct plan_candida
 /* Peak allocated under the allocator that was asked for; after a walk the live blocks. */
 uint64_t peak_of(const struct plan_question *q, const struct plan_candidate *c);
 
+/* What `rc` of a change means that was only tried: what cannot be run at all is no advice; what outgrew the question is counted. A full `keep` and a question
+ * that nobody waits for end the answer. The scratch arena is empty afterwards. */
+MUST_CHECK enum err_code candidate_tried(struct planning *p, enum err_code rc);
+
 /* Why a modelled candidate does not fit, and the nearest change of its own that does. */
 MUST_CHECK enum err_code explain(struct planning *p, struct plan_candidate *c);
 

@@ -60,11 +60,15 @@ const char *phase_name(enum phase phase)
     return phase == PHASE_BACKWARD ? "backward" : "another";
 }
 
+static bool outgrows; /* whatever is checkpointed needs more memory than a question has */
+
 enum err_code train_walk(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
                          struct measured *ret, struct err *err)
 {
-    (void)arch, (void)device, (void)arena, (void)err;
+    (void)arch, (void)device, (void)arena;
     walks++;
+    if (outgrows && step->r.gradient_checkpointing == TRI_TRUE)
+        return err_set(err, ERR_NOMEM, "", "too small");
     *ret = (struct measured){.walk_peak_bytes = less(step, walk_at(step->r.micro_batch_size))};
     return ERR_OK;
 }
@@ -356,6 +360,27 @@ START_TEST(tries_the_kinds_of_tuning_in_order)
 }
 END_TEST
 
+/* A change that outgrows the memory of a question is neither advised nor refused: the answer says that it was not tried to the end. */
+START_TEST(counts_advice_that_outgrew_its_memory)
+{
+    struct plan_question q;
+    struct plan_answer a;
+
+    now = &(struct formula){"", 200000, 0, 100, 0, 5000, 0}; /* nothing fits */
+    q = question();
+    a = answer(&q);
+    ck_assert(!a.any_fits);
+    ck_assert_uint_eq(a.n_untried, 0);
+    outgrows = true;
+    a = answer(&q);
+    outgrows = false;
+    ck_assert(!a.any_fits);
+    ck_assert_str_eq(a.candidates[0].reason.code, "does-not-fit");
+    ck_assert_uint_ge(a.n_untried, 1);
+    ck_assert_int_eq(a.candidates[0].reason.nearest.gradient_checkpointing, TRI_UNSET);
+}
+END_TEST
+
 START_TEST(bounds_what_is_asked)
 {
     static struct plan_choice many[PLAN_MAX_MEASURED + 2];
@@ -558,6 +583,6 @@ END_TEST
 
 UNIT_TESTS("plan", unit_rows(finds_the_largest_batch, formulas); unit_test(keeps_the_margin_and_the_context_free);
            unit_test(fills_the_global_batch); unit_test(judges_an_asked_batch_by_itself); unit_test(advises_one_change_that_fits); unit_test(tries_the_kinds_of_tuning_in_order);
-           unit_test(bounds_what_is_asked); unit_test(takes_the_fastest_batch_that_fits); unit_test(ranks_by_speed_and_by_objective);
+           unit_test(counts_advice_that_outgrew_its_memory); unit_test(bounds_what_is_asked); unit_test(takes_the_fastest_batch_that_fits); unit_test(ranks_by_speed_and_by_objective);
            unit_test(prefers_the_simpler_of_equals); unit_test(recommends_what_can_be_launched); unit_test(keeps_the_order_of_kinds);
            unit_test(cannot_share_what_does_not_divide); unit_test(replays_what_it_recommends);)
