@@ -395,6 +395,20 @@ bool program_make(struct program *p, struct model *m, const struct program_sourc
     return m->q->decay_by_name >= 2 || mark_norms(p);
 }
 
+/* What a class of ours says of itself: positions end with a table, or its forward raises on num_items_in_batch, and why. */
+static void hear(struct program *p, struct model *m)
+{
+    struct script *s = p->s;
+    sv table = sv_null(), why = sv_null();
+
+    if (script_find(s, p->model_class, script_symbol(s, "position_table"), &table) == 0)
+        m->position_table = script_truth(s, table) > 0;
+    if (script_find(s, p->model_class, script_symbol(s, "refuses_items"), &why) == 0 && sv_is(why, KIND_STR))
+        m->refuses_items = str_text(why, NULL);
+    sv_drop(s, table); /* the class keeps the text */
+    sv_drop(s, why);
+}
+
 static void outputs_end(struct run *r, struct model *m)
 {
     struct program *p = m->parts;
@@ -527,7 +541,9 @@ static void declare(struct model *m)
         return;
     m->outputs_end = outputs_end;
     p->n.layers_wrapped = m->layers_wrapped;
-    if (!program_make(p, m, m->source) && !t->error.code)
+    if (program_make(p, m, m->source))
+        hear(p, m);
+    else if (!t->error.code)
         (void)script_error(p->s, &t->error);
     p->n.embeddings = m->embeddings;
     p->n.embeddings_require_grad = m->embeddings_require_grad;

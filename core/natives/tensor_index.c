@@ -7,10 +7,10 @@ static int64_t clamp_index(int64_t i, int64_t n)
     return i < 0 ? 0 : i > n ? n : i;
 }
 
-/* The bounds of a slice over a dimension of n. */
-static bool bounds(struct script *s, sv slice_v, int64_t n, int64_t *start, int64_t *end, int64_t *step)
+/* The bounds of a slice over a dimension of n. *exact: its stop was written, as n */
+static bool bounds(struct script *s, sv slice_v, int64_t n, int64_t *start, int64_t *end, int64_t *step, bool *exact)
 {
-    int64_t got[3] = {0, n, 1};
+    int64_t got[3] = {0, INT64_MAX, 1};
     sv parts[3] = {0};
 
     (void)slice_parts(slice_v, parts);
@@ -25,6 +25,7 @@ static bool bounds(struct script *s, sv slice_v, int64_t n, int64_t *start, int6
     *end = clamp_index(got[1], n);
     *end = *end < *start ? *start : *end;
     *step = got[2];
+    *exact = got[1] == n;
     return true;
 }
 
@@ -100,12 +101,12 @@ static bool take_slice(struct script *s, struct cursor *c, sv key)
 {
     struct run *r = c->t->run;
     int64_t n = size_of(r, c->x, c->dim), start, end, step;
-    bool last = c->dim + 1 == r->values[c->x].ndim;
+    bool last = c->dim + 1 == r->values[c->x].ndim, exact;
 
-    if (!bounds(s, key, n, &start, &end, &step))
+    if (!bounds(s, key, n, &start, &end, &step, &exact))
         return false;
     c->c = step == 1 ? cut(c->c, last, start, end, n) : c->c.kind == CONTENT_CONST ? c->c : content_unknown();
-    if (start || end != n || step != 1 || r->q->full_slices_are_nodes) {
+    if (start || end != n || step != 1 || (r->q->full_slices_are_nodes && !exact)) { /* TensorIndexing.h applySlice: length == stop */
         c->x = slice_step(r, c->x, c->dim, start, end, step);
         c->any = true;
     }

@@ -104,7 +104,7 @@ static struct content content_of(enum script_binary op, const struct operand *a,
         return (struct content){CONTENT_RISING, b->t->content.c + x};
     if (a->t && b->t && a->t->content.kind == CONTENT_RISING && b->t->content.kind == CONTENT_RISING && op == BINARY_SUB)
         return content_const(a->t->content.c - b->t->content.c);
-    if (op == BINARY_AND && a->t && b->t) { /* with all ones: the other */
+    if ((op == BINARY_AND || op == BINARY_MUL) && a->t && b->t) { /* with all ones: the other */
         if (known(a, &x) && x == 1)
             return b->t->content;
         if (known(b, &y) && y == 1)
@@ -223,6 +223,7 @@ static sv write_into(struct script *s, enum script_binary op, sv a, sv b)
 
 sv tensor_binary(struct script *s, enum script_binary op, sv a, sv b, bool in_place)
 {
+    bool sum = op == BINARY_ADD || op == BINARY_SUB; /* its gradient is that of what it is added to */
     struct operand x, y;
     struct content c;
     struct run *r;
@@ -240,7 +241,7 @@ sv tensor_binary(struct script *s, enum script_binary op, sv a, sv b, bool in_pl
         out = mul_scalar_in_place(r, value_in(x.t));
         return wrap_content(s, r, out, c);
     }
-    if (in_place && x.t && !shape_of(x.t)->requires_grad && !(y.t && shape_of(y.t)->requires_grad)) {
+    if (in_place && x.t && (sum || !shape_of(x.t)->requires_grad) && !(y.t && shape_of(y.t)->requires_grad)) {
         x.t->content = c; /* written over: no storage is made */
         return sv_keep(a);
     }

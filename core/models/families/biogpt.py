@@ -66,7 +66,7 @@ class BioGptDecoderLayer(OPTDecoderLayer):
 class BioGptPreTrainedModel(PreTrainedModel):
     config_class = BioGptConfig
     base_model_prefix = "biogpt"
-    _supports_flash_attn = _supports_sdpa = True
+    supports_gradient_checkpointing = _supports_flash_attn = _supports_sdpa = position_table = True
 
 
 class BioGptModel(BioGptPreTrainedModel):

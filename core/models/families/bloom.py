@@ -76,7 +76,7 @@ class BloomAttention(nn.Module):
         x = x.permute(0, 2, 1, 3)
         return x.reshape(batch, x.shape[1], -1)
 
-    def forward(self, hidden_states, residual, alibi, attention_mask, past_key_values=None):
+    def forward(self, hidden_states, residual, alibi, attention_mask, past_key_values=None, **kwargs):
         batch, q_length, _ = hidden_states.shape
         fused = self.query_key_value(hidden_states)
         q, k, v = self._reshape(fused)
@@ -123,10 +123,10 @@ class BloomBlock(GradientCheckpointingLayer):
         self.mlp = BloomMLP(config)
         self.residual_after_norm = config.apply_residual_connection_post_layernorm
 
-    def forward(self, hidden_states, alibi, attention_mask, past_key_values=None, use_cache=False):
+    def forward(self, hidden_states, alibi, attention_mask, past_key_values=None, **kwargs):
         normed = self.input_layernorm(hidden_states)
         residual = normed if self.residual_after_norm else hidden_states
-        attended, weights = self.self_attention(normed, residual, alibi, attention_mask, past_key_values)
+        attended, weights = self.self_attention(normed, residual, alibi, attention_mask, past_key_values, **kwargs)
         normed = self.post_attention_layernorm(attended)
         residual = normed if self.residual_after_norm else attended
         return self.mlp(normed, residual), weights
@@ -135,6 +135,7 @@ class BloomBlock(GradientCheckpointingLayer):
 class BloomPreTrainedModel(PreTrainedModel):
     config_class = BloomConfig
     base_model_prefix = "transformer"
+    supports_gradient_checkpointing = True
     _no_split_modules = ["BloomBlock"]
     _input_embed_layer = "word_embeddings"
 

@@ -29,10 +29,10 @@ class CodeGenAttention(GPTJAttention):
         return q, k, v.permute(0, 2, 1, 3), (qkv, shares)
 
     def rows_of_table(self, position_ids, dtype):
-        return self.embed_positions[position_ids], None
+        return self.table()[position_ids], None
 
-    def cached_key(self, key, like):
-        return key.to(like.dtype)
+    def cached(self, past_key_values, key, value, like):
+        return *past_key_values.update(key.to(like.dtype), value, self.layer_idx), None
 
     def _attn(self, query, key, value, attention_mask=None):
         query = query.to(torch.float32)
@@ -40,7 +40,7 @@ class CodeGenAttention(GPTJAttention):
         weights = torch.matmul(query, key.transpose(-1, -2))
         if attention_mask is not None:
             weights = weights + attention_mask
-        weights = weights / self.scale_attn
+        weights = self.scaled(weights)
         weights = nn.Softmax(dim=-1)(weights)
         weights = weights.to(value.dtype)
         weights = self.attn_dropout(weights)

@@ -105,7 +105,7 @@ class GPT2Block(GradientCheckpointingLayer):
         self.ln_2 = nn.LayerNorm(width, eps=config.layer_norm_epsilon)
         self.mlp = self.feed_forward(config.n_inner if config.n_inner is not None else 4 * width, width, config.activation_function, config.resid_pdrop)
 
-    def forward(self, hidden_states, past_key_values=None, attention_mask=None, **kwargs):
+    def forward(self, hidden_states, past_key_values=None, attention_mask=None, cache_position=None, **kwargs):
         residual = hidden_states
         hidden_states = self.ln_1(hidden_states)
         attended, weights = self.attn(hidden_states, past_key_values=past_key_values, attention_mask=attention_mask, **kwargs)
@@ -124,7 +124,7 @@ class GPT2PreTrainedModel(PreTrainedModel):
     base_model_prefix = "transformer"
     _no_split_modules = ["GPT2Block"]
     _input_embed_layer = "wte"
-    _supports_flash_attn = _supports_sdpa = True
+    supports_gradient_checkpointing = _supports_flash_attn = _supports_sdpa = position_table = True
 
 
 class GPT2Model(GPT2PreTrainedModel):

@@ -2,9 +2,9 @@
 import torch
 from torch import nn
 
+from transformers.integrations.eager_attention import eager_attention_forward
 from transformers.modeling_decoder import BaseModelOutputWithPast, attend, begin, capture_outputs, merge_with_config_defaults
 from transformers.models.gpt2.modeling_gpt2 import GPT2MLP, GPT2Attention, GPT2Block, GPT2Config, GPT2LMHeadModel, GPT2Model
-from transformers.models.llama.modeling_llama import eager_attention_forward
 
 
 class GPTBigCodeConfig(GPT2Config):

@@ -4,10 +4,11 @@ from torch import nn
 
 from transformers.activations import ACT2FN
 from transformers.configuration_utils import PreTrainedConfig
+from transformers.integrations.eager_attention import eager_attention_forward
 from transformers.modeling_decoder import BaseModelOutputWithPast, CausalLM, attend, begin, capture_outputs, merge_with_config_defaults
 from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.modeling_rope_utils import RotaryEmbedding, apply_rotary_pos_emb
 from transformers.modeling_utils import PreTrainedModel
-from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, eager_attention_forward, rotate_half
 
 
 class GPTNeoXConfig(PreTrainedConfig):
@@ -49,21 +50,18 @@ class GPTNeoXMLP(nn.Module):
         return self.dense_4h_to_h(self.act(self.dense_h_to_4h(x)))
 
 
-class GPTNeoXRotaryEmbedding(LlamaRotaryEmbedding):
+class GPTNeoXRotaryEmbedding(RotaryEmbedding):
     @staticmethod
     def compute_default_rope_parameters(config):
         dim = int(config.hidden_size // config.num_attention_heads * config.rope_parameters.get("partial_rotary_factor", 1.0))
         return 1.0 / config.rope_parameters["rope_theta"] ** (torch.arange(0, dim, 2, dtype=torch.float) / dim), 1.0
 
 
-def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
-    cos = cos.unsqueeze(unsqueeze_dim)
-    sin = sin.unsqueeze(unsqueeze_dim)
+def turn_part(q, k, cos, sin):
     turned = cos.shape[-1]
     q_turned, q_rest = q[..., :turned], q[..., turned:]
     k_turned, k_rest = k[..., :turned], k[..., turned:]
-    q_out = (q_turned * cos) + (rotate_half(q_turned) * sin)
-    k_out = (k_turned * cos) + (rotate_half(k_turned) * sin)
+    q_out, k_out = apply_rotary_pos_emb(q_turned, k_turned, cos, sin)
     q_out = torch.cat([q_out, q_rest], dim=-1)
     k_out = torch.cat([k_out, k_rest], dim=-1)
     return q_out, k_out
@@ -84,7 +82,7 @@ class GPTNeoXAttention(nn.Module):
         qkv = self.query_key_value(hidden_states).view((*rows, -1, 3 * self.head_size)).transpose(1, 2)
         q, k, v = qkv.chunk(3, dim=-1)
         cos, sin = position_embeddings
-        q, k = apply_rotary_pos_emb(q, k, cos, sin)
+        q, k = turn_part(q, k, cos, sin)
         if past_key_values is not None:
             k, v = past_key_values.update(k, v, self.layer_idx)
         output, weights = attend(self, q, k, v, attention_mask, eager_attention_forward, scaling=self.scaling,
@@ -123,17 +121,19 @@ class GPTNeoXPreTrainedModel(PreTrainedModel):
     base_model_prefix = "gpt_neox"
     _no_split_modules = ["GPTNeoXLayer"]
     _input_embed_layer = "embed_in"
-    _supports_flash_attn = _supports_sdpa = True
+    supports_gradient_checkpointing = _supports_flash_attn = _supports_sdpa = True
 
 
 class GPTNeoXModel(GPTNeoXPreTrainedModel):
+    rotary = GPTNeoXRotaryEmbedding
+
     def __init__(self, config):
         super().__init__(config)
         self.embed_in = nn.Embedding(config.vocab_size, config.hidden_size)
         self.emb_dropout = nn.Dropout(config.hidden_dropout)
         self.layers = nn.ModuleList([GPTNeoXLayer(config, i) for i in range(config.num_hidden_layers)])
         self.final_layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-        self.rotary_emb = GPTNeoXRotaryEmbedding(config)
+        self.rotary_emb = self.rotary(config)
         self.gradient_checkpointing = False
 
     @merge_with_config_defaults

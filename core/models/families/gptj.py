@@ -58,18 +58,24 @@ class GPTJAttention(nn.Module):
         shape = x.shape[:-1] + self.heads
         return q.view(shape), k.view(shape), v.view(shape).permute(0, 2, 1, 3), None
 
+    def table(self):
+        return self.embed_positions
+
     def rows_of_table(self, position_ids, dtype):
-        table = self.embed_positions.repeat(position_ids.shape[0], 1, 1)
+        table = self.table().repeat(position_ids.shape[0], 1, 1)
         rows = position_ids.unsqueeze(-1).repeat(1, 1, table.shape[-1])
         return torch.gather(table, 1, rows).to(dtype), (table, rows)
 
-    def cached_key(self, key, like):
-        return key
+    def cached(self, past_key_values, key, value, like):
+        return *past_key_values.update(key, value, self.layer_idx), None
+
+    def scaled(self, weights):
+        return weights / self.scale_attn
 
     def _attn(self, query, key, value, attention_mask=None):
         query = query.to(torch.float32)
         key = key.to(torch.float32)
-        return weigh(torch.matmul(query, key.transpose(-1, -2)) / self.scale_attn, value, attention_mask, self.attn_dropout)
+        return weigh(self.scaled(torch.matmul(query, key.transpose(-1, -2))), value, attention_mask, self.attn_dropout)
 
     def forward(self, hidden_states, past_key_values=None, attention_mask=None, position_ids=None):
         query, key, value, kept = self.project(hidden_states)
@@ -85,7 +91,7 @@ class GPTJAttention(nn.Module):
         key = key.permute(0, 2, 1, 3)
         query = query.permute(0, 2, 1, 3)
         if past_key_values is not None:
-            key, value = past_key_values.update(self.cached_key(key, hidden_states), value, self.layer_idx)
+            key, value, kept_key = self.cached(past_key_values, key, value, hidden_states)
         if self.config._attn_implementation == "flash_attention_2":
             key = key.permute(0, 2, 1, 3).contiguous()
             query = query.permute(0, 2, 1, 3).contiguous()

@@ -6,10 +6,10 @@ from torch import nn
 from transformers.activations import ACT2FN
 from transformers.configuration_utils import PreTrainedConfig
 from transformers.masking_utils import create_causal_mask
+from transformers.integrations.eager_attention import eager_attention_forward
 from transformers.modeling_decoder import BaseModelOutputWithPast, CausalLM, attend, capture_outputs, look_up, merge_with_config_defaults
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_utils import PreTrainedModel
-from transformers.models.llama.modeling_llama import eager_attention_forward
 
 
 class OPTConfig(PreTrainedConfig):
@@ -126,7 +126,7 @@ class OPTPreTrainedModel(PreTrainedModel):
     config_class = OPTConfig
     base_model_prefix = "model"
     _no_split_modules = ["OPTDecoderLayer"]
-    _supports_flash_attn = _supports_sdpa = True
+    supports_gradient_checkpointing = _supports_flash_attn = _supports_sdpa = position_table = True
 
 
 class OPTDecoder(OPTPreTrainedModel):
