@@ -37,6 +37,8 @@ sv f_unary(struct script *s, const struct script_args *a)
     x = value_in(t);
     switch ((enum unary_fn)a->def->data) {
     case UNARY_FN_ABS:
+        if (wants_gradient(s, t, "abs"))
+            return sv_null();
         return wrap_content(s, r, pointwise_op(r, OP_ABS, (enum dtype)shape_of(t)->dtype, x, 0),
                             is_const(t) ? content_const(fabs(t->content.c)) : content_unknown());
     case UNARY_FN_NEG:
@@ -193,6 +195,8 @@ sv f_sum(struct script *s, const struct script_args *a)
     dtype = (enum dtype)shape_of(t)->dtype;
     if (!dtype_arg(s, a->v[3], &dtype))
         return sv_null();
+    if (dtype_is_float((enum dtype)shape_of(t)->dtype) && dtype != (enum dtype)shape_of(t)->dtype)
+        return script_leave(s, "sum() in another dtype");
     x = value_in(t);
     if (!sv_given(a->v[1])) {
         if (is_const(t))
@@ -277,6 +281,8 @@ sv f_extreme(struct script *s, const struct script_args *a)
         return greatest ? wrap(s, t->run, maximum(t->run, value_in(t), value_in(other))) : script_leave(s, "torch.min() of two tensors");
     if (sv_given(a->v[1]))
         return extreme_along(s, t, a);
+    if (wants_gradient(s, t, a->def->name))
+        return sv_null();
     if (is_const(t))
         c = t->content;
     else if (t->content.kind == CONTENT_RISING)
@@ -295,8 +301,8 @@ sv f_cumsum(struct script *s, const struct script_args *a)
 
     if (!t || !dim_arg(s, t, a->v[1], &dim) || !dtype_arg(s, a->v[2], &dtype))
         return sv_null();
-    if (shape_of(t)->requires_grad)
-        return script_leave(s, "cumsum() of a tensor that wants a gradient");
+    if (wants_gradient(s, t, "cumsum"))
+        return sv_null();
     if (dtype == DTYPE_COUNT && dtype_is_float((enum dtype)shape_of(t)->dtype)) /* integers alone become int64 */
         dtype = (enum dtype)shape_of(t)->dtype;
     if (is_const(t) && t->content.c == 0)
@@ -322,6 +328,8 @@ sv f_diff(struct script *s, const struct script_args *a)
         return sv_null();
     if (order != 1 || sv_given(a->v[4]))
         return script_leave(s, "diff() of a higher order, or with append");
+    if (wants_gradient(s, t, "diff"))
+        return sv_null();
     r = t->run;
     nd = shape_of(t)->ndim;
     dtype = (enum dtype)shape_of(t)->dtype;
@@ -367,9 +375,9 @@ sv f_matmul(struct script *s, const struct script_args *a)
 sv f_baddbmm(struct script *s, const struct script_args *a)
 {
     struct tensor *t = first(s, a), *x = t ? need_tensor(s, a->v[1], "baddbmm") : NULL, *y = x ? need_tensor(s, a->v[2], "baddbmm") : NULL;
-    double alpha = 1;
+    double alpha = 1, beta = 1;
 
-    if (!y || !float_arg(s, a->v[4], &alpha))
+    if (!y || !float_arg(s, a->v[3], &beta) || !float_arg(s, a->v[4], &alpha) || (beta != 1 && wants_gradient(s, t, "baddbmm(beta=)")))
         return sv_null();
     return wrap(s, t->run, baddbmm(t->run, value_in(t), value_in(x), value_in(y), alpha != 1));
 }
@@ -404,9 +412,13 @@ static sv f_layer_norm(struct script *s, const struct script_args *a)
 {
     struct tensor *t = first(s, a), *w = t && sv_given(a->v[2]) ? need_tensor(s, a->v[2], "layer_norm") : NULL,
                   *b = t && sv_given(a->v[3]) ? need_tensor(s, a->v[3], "layer_norm") : NULL;
+    int64_t size[MAX_DIMS];
+    int nd;
 
-    if (!t || script_failed(s))
+    if (!t || script_failed(s) || (nd = sizes_arg(s, 1, &a->v[1], size)) < 0)
         return sv_null();
+    if (nd != 1)
+        return script_leave(s, "layer_norm() over more than the last dimension");
     return wrap(s, t->run, layer_norm(t->run, value_in(t), w ? value_in(w) : 0, b ? value_in(b) : 0));
 }
 
@@ -431,7 +443,7 @@ sv f_cross_entropy(struct script *s, const struct script_args *a)
 
     if (!target)
         return sv_null();
-    if (shape_of(t)->ndim != 2 || shape_of(target)->ndim != 1)
+    if (shape_of(t)->ndim != 2 || shape_of(target)->ndim != 1 || dtype_is_float((enum dtype)shape_of(target)->dtype))
         return script_leave(s, "cross_entropy() but of [rows, classes] and [rows]");
     return wrap(s, t->run, cross_entropy(t->run, value_in(t), value_in(target)));
 }
@@ -448,8 +460,8 @@ sv f_pad(struct script *s, const struct script_args *a)
         return sv_null();
     if (!pad || n % 2 || n / 2 > (uint32_t)shape_of(t)->ndim)
         return script_raise(s, EXC_RuntimeError, "Padding length must be divisible by 2 and at most twice the number of dimensions");
-    if (shape_of(t)->requires_grad)
-        return script_leave(s, "pad() of a tensor that wants a gradient");
+    if (wants_gradient(s, t, "pad"))
+        return sv_null();
     nd = shape_of(t)->ndim;
     for (int i = 0; i < nd; i++)
         size[i] = shape_of(t)->size[i];
@@ -464,26 +476,26 @@ sv f_pad(struct script *s, const struct script_args *a)
 }
 
 static const struct script_native functions[] = {
-    {"softmax", f_softmax, "input, dim=, dtype=, _stacklevel=", 0, NATIVE_PLAIN},
-    {"dropout", f_dropout, "input, p=, training=, inplace=", 0, NATIVE_PLAIN},
+    {"softmax", f_softmax, "input, dim=, *, dtype=, _stacklevel=", 0, NATIVE_PLAIN},
+    {"dropout", f_dropout, "input, p=, training=, inplace=!", 0, NATIVE_PLAIN},
     {"linear", f_linear, "input, weight, bias=", 0, NATIVE_PLAIN},
-    {"embedding", f_embedding, "input, weight, padding_idx=", 0, NATIVE_PLAIN},
+    {"embedding", f_embedding, "input, weight, padding_idx=, max_norm=!, norm_type=, scale_grad_by_freq=!, sparse=!", 0, NATIVE_PLAIN},
     {"layer_norm", f_layer_norm, "input, normalized_shape, weight=, bias=, eps=", 0, NATIVE_PLAIN},
     {"gelu", f_gelu, "input, approximate=", 0, NATIVE_PLAIN},
-    {"silu", f_unary, "input, inplace=", UNARY_FN_SILU, NATIVE_PLAIN},
-    {"relu", f_unary, "input, inplace=", UNARY_FN_RELU, NATIVE_PLAIN},
-    {"relu6", f_unary, "input, inplace=", UNARY_FN_RELU6, NATIVE_PLAIN},
+    {"silu", f_unary, "input, inplace=!", UNARY_FN_SILU, NATIVE_PLAIN},
+    {"relu", f_unary, "input, inplace=!", UNARY_FN_RELU, NATIVE_PLAIN},
+    {"relu6", f_unary, "input, inplace=!", UNARY_FN_RELU6, NATIVE_PLAIN},
     {"sigmoid", f_unary, "input", UNARY_FN_SIGMOID, NATIVE_PLAIN},
-    {"mish", f_unary, "input, inplace=", UNARY_FN_MISH, NATIVE_PLAIN},
-    {"leaky_relu", f_unary, "input, negative_slope=, inplace=", UNARY_FN_LEAKY_RELU, NATIVE_PLAIN},
-    {"hardswish", f_unary, "input, inplace=", UNARY_FN_HARDSWISH, NATIVE_PLAIN},
-    {"elu", f_unary, "input, alpha=, inplace=", UNARY_FN_ELU, NATIVE_PLAIN},
+    {"mish", f_unary, "input, inplace=!", UNARY_FN_MISH, NATIVE_PLAIN},
+    {"leaky_relu", f_unary, "input, negative_slope=, inplace=!", UNARY_FN_LEAKY_RELU, NATIVE_PLAIN},
+    {"hardswish", f_unary, "input, inplace=!", UNARY_FN_HARDSWISH, NATIVE_PLAIN},
+    {"elu", f_unary, "input, alpha=, inplace=!", UNARY_FN_ELU, NATIVE_PLAIN},
     {"softplus", f_unary, "input, beta=, threshold=", UNARY_FN_SOFTPLUS, NATIVE_PLAIN},
     {"tanh", f_unary, "input", UNARY_FN_TANH, NATIVE_PLAIN},
-    {"cross_entropy", f_cross_entropy, "input, target, weight=, size_average=, ignore_index=, reduce=, reduction=, label_smoothing=", 0,
-     NATIVE_PLAIN},
+    {"cross_entropy", f_cross_entropy,
+     "input, target, weight=!, size_average=!, ignore_index=, reduce=!, reduction=!mean|sum, label_smoothing=!0", 0, NATIVE_PLAIN},
     {"grouped_mm", f_grouped_mm, "mat_a, mat_b, offs=, bias=, *, out_dtype=", 0, NATIVE_PLAIN},
-    {"pad", f_pad, "input, pad, mode=, value=", 0, NATIVE_PLAIN},
+    {"pad", f_pad, "input, pad, mode=!constant, value=", 0, NATIVE_PLAIN},
     {"scaled_dot_product_attention", f_attention, "query, key, value, attn_mask=, dropout_p=, is_causal=, scale=, enable_gqa=", 0,
      NATIVE_PLAIN},
     {0},

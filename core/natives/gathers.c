@@ -1,14 +1,6 @@
 /* gathers.c - repeat, gather, triangles: tensors made of another's elements. */
 #include "natives/functions.h"
 
-static bool wants_gradient(struct script *s, const struct tensor *t, const struct script_args *a)
-{
-    if (!shape_of(t)->requires_grad)
-        return false;
-    (void)script_leave(s, "%s() of a tensor that wants a gradient", a->def->name);
-    return true;
-}
-
 static struct content if_const(const struct tensor *t)
 {
     return t->content.kind == CONTENT_CONST ? t->content : content_unknown();
@@ -21,7 +13,7 @@ sv m_repeat(struct script *s, const struct script_args *a)
     int64_t times[MAX_DIMS];
     int nd = t ? sizes_arg(s, a->n_rest, a->rest, times) : -1, own;
 
-    if (nd < 0 || wants_gradient(s, t, a))
+    if (nd < 0 || wants_gradient(s, t, a->def->name))
         return sv_null();
     own = shape_of(t)->ndim;
     if (nd < own)
@@ -79,7 +71,7 @@ sv f_triangle(struct script *s, const struct script_args *a)
 {
     struct tensor *t = need_tensor(s, a->v[0], a->def->name);
 
-    if (!t || wants_gradient(s, t, a))
+    if (!t || wants_gradient(s, t, a->def->name))
         return sv_null();
     return wrap(s, t->run, factory(t->run, (enum op)a->def->data, (enum dtype)shape_of(t)->dtype, shape_of(t)->ndim, shape_of(t)->size));
 }

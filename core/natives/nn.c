@@ -195,8 +195,15 @@ static bool gather_parameters(struct script *s, void *of, sv name, sv module)
 /* parameters(): an iterator over a list */
 static sv parameters(struct script *s, const struct script_args *a)
 {
-    struct gathering g = {.list = list_new(s, 0, NULL)};
+    struct gathering g = {0};
+    bool recurse = true;
     sv iter;
+
+    if (!bool_arg(s, a->v[1], &recurse))
+        return sv_null();
+    if (!recurse)
+        return script_leave(s, "parameters(recurse=) of this value");
+    g.list = list_new(s, 0, NULL);
 
     if (!sv_ok(g.list) || !gather_parameters(s, &g, sv_null(), a->v[0])) {
         sv_drop(s, g.list);
@@ -231,9 +238,18 @@ static sv apply(struct script *s, const struct script_args *a)
     return apply_to(s, &f, sv_null(), a->v[0]) ? sv_keep(a->v[0]) : sv_null();
 }
 
-static sv itself(struct script *s, const struct script_args *a)
+/* to(device, dtype): where it stands is known already; what it is cast to is the tree's */
+static sv moved_itself(struct script *s, const struct script_args *a)
 {
-    (void)s;
+    const struct natives *n = natives_of(s);
+
+    for (uint32_t i = 0; i < a->n_rest + a->n_kw; i++) {
+        sv v = i < a->n_rest ? a->rest[i] : a->kw[i - a->n_rest];
+        enum dtype dtype = n->default_dtype;
+
+        if (sv_is(v, KIND_INSTANCE) && sv_isa(s, v, &dtype_class) && (!dtype_arg(s, v, &dtype) || dtype != n->default_dtype))
+            return script_failed(s) ? sv_null() : script_leave(s, "a module that casts itself");
+    }
     return sv_keep(a->v[0]);
 }
 
@@ -300,7 +316,7 @@ static const struct script_native module_methods[] = {
     {"modules", gather, "self", 2, NATIVE_PLAIN},
     {"parameters", parameters, "self, recurse=", 0, NATIVE_PLAIN},
     {"apply", apply, "self, fn", 0, NATIVE_PLAIN},
-    {"to", itself, "self, *rest, **kw", 0, NATIVE_PLAIN},
+    {"to", moved_itself, "self, *rest, **kw", 0, NATIVE_PLAIN},
     {"train", set_training, "self, mode=", 1, NATIVE_PLAIN},
     {"eval", set_training, "self", 0, NATIVE_PLAIN},
     {"register_forward_hook", no_hooks, "self, *rest, **kw", 0, NATIVE_PLAIN},

@@ -41,6 +41,18 @@ static sv get_width(struct script *s, sv self, uint32_t data)
     return sv_int(data == WIDTH_IN ? nn_of(self)->in : nn_of(self)->out);
 }
 
+/* A layer's dtype= that is not what the model is made in would stay its own. */
+static bool plain_dtype(struct script *s, sv v)
+{
+    enum dtype dtype = natives_of(s)->default_dtype;
+
+    if (!dtype_arg(s, v, &dtype))
+        return false;
+    if (dtype != natives_of(s)->default_dtype)
+        (void)script_leave(s, "a layer in a dtype of its own");
+    return dtype == natives_of(s)->default_dtype;
+}
+
 static bool sane(struct script *s, int64_t n)
 {
     if (n >= 0 && n <= INT64_C(1) << 40)
@@ -55,8 +67,8 @@ static sv linear_init(struct script *s, const struct script_args *a)
     struct nn_module *o = nn_of(a->v[0]);
     bool bias = true;
 
-    if (!int_arg(s, a->v[1], &o->in) || !int_arg(s, a->v[2], &o->out) || !bool_arg(s, a->v[3], &bias) || !sane(s, o->in) ||
-        !sane(s, o->out))
+    if (!plain_dtype(s, a->v[5]) || !int_arg(s, a->v[1], &o->in) || !int_arg(s, a->v[2], &o->out) || !bool_arg(s, a->v[3], &bias) ||
+        !sane(s, o->in) || !sane(s, o->out))
         return sv_null();
     o->kind = MODULE_LINEAR;
     if (!give_parameter(s, a->v[0], n->weight, SHAPE(o->out, o->in)) ||
@@ -84,7 +96,7 @@ static sv embedding_init(struct script *s, const struct script_args *a)
     const struct natives *n = natives_of(s);
     struct nn_module *o = nn_of(a->v[0]);
 
-    if (!int_arg(s, a->v[1], &o->in) || !int_arg(s, a->v[2], &o->out) || !sane(s, o->in) || !sane(s, o->out))
+    if (!plain_dtype(s, a->v[11]) || !int_arg(s, a->v[1], &o->in) || !int_arg(s, a->v[2], &o->out) || !sane(s, o->in) || !sane(s, o->out))
         return sv_null();
     o->kind = MODULE_EMBEDDING;
     o->padding_idx = sv_given(a->v[3]);
@@ -103,7 +115,7 @@ static sv layer_norm_init(struct script *s, const struct script_args *a)
     int nd = sizes_arg(s, 1, &a->v[1], size);
 
     o->affine = true;
-    if (nd < 0 || !bool_arg(s, a->v[3], &o->affine) || !bool_arg(s, a->v[4], &bias))
+    if (nd < 0 || !plain_dtype(s, a->v[6]) || !bool_arg(s, a->v[3], &o->affine) || !bool_arg(s, a->v[4], &bias))
         return sv_null();
     if (nd != 1)
         return script_leave(s, "LayerNorm over more than the last dimension");
@@ -180,9 +192,11 @@ static const struct script_member layer_norm_members[] = {{0}}, dropout_members[
     const struct script_class id##_class = {.name = text, .base = &module_class, .methods = id##_methods, .members = id##_members}
 LEAF(linear, "Linear", linear_init, "self, in_features, out_features, bias=, device=, dtype=");
 LEAF(conv1d, "Conv1D", conv1d_init, "self, nf, nx");
-LEAF(embedding, "Embedding", embedding_init, "self, num_embeddings, embedding_dim, padding_idx=, max_norm=, device=, dtype=, sparse=");
+LEAF(
+    embedding, "Embedding", embedding_init,
+    "self, num_embeddings, embedding_dim, padding_idx=, max_norm=!, norm_type=, scale_grad_by_freq=!, sparse=!, _weight=!, _freeze=!, device=, dtype=");
 LEAF(layer_norm, "LayerNorm", layer_norm_init, "self, normalized_shape, eps=, elementwise_affine=, bias=, device=, dtype=");
-LEAF(dropout, "Dropout", dropout_init, "self, p=, inplace=");
+LEAF(dropout, "Dropout", dropout_init, "self, p=, inplace=!");
 
 static sv identity_forward(struct script *s, const struct script_args *a)
 {
@@ -204,19 +218,20 @@ static sv activation_forward(struct script *s, const struct script_args *a)
     return f_unary(s, &one);
 }
 
-#define ACTIVATION(id, text, fn)                                                                                                \
-    static const struct script_native id##_methods[] = {{"forward", activation_forward, "self, input", fn, NATIVE_PLAIN}, {0}}; \
+#define ACTIVATION(id, text, fn, signature)                                                                               \
+    static const struct script_native id##_methods[] = {{"__init__", nothing, signature, 0, NATIVE_PLAIN},                \
+                                                        {"forward", activation_forward, "self, input", fn, NATIVE_PLAIN}, \
+                                                        {0}};                                                             \
     static const struct script_class id##_class = {.name = text, .base = &module_class, .methods = id##_methods}
-ACTIVATION(silu_module, "SiLU", UNARY_FN_SILU);
-ACTIVATION(relu_module, "ReLU", UNARY_FN_RELU);
-ACTIVATION(tanh_module, "Tanh", UNARY_FN_TANH);
-ACTIVATION(gelu_module, "GELU", 99);
-
-ACTIVATION(sigmoid_module, "Sigmoid", UNARY_FN_SIGMOID);
-ACTIVATION(relu6_module, "ReLU6", UNARY_FN_RELU6);
-ACTIVATION(mish_module, "Mish", UNARY_FN_MISH);
-ACTIVATION(leaky_relu_module, "LeakyReLU", UNARY_FN_LEAKY_RELU);
-ACTIVATION(hardswish_module, "Hardswish", UNARY_FN_HARDSWISH);
+ACTIVATION(silu_module, "SiLU", UNARY_FN_SILU, "self, inplace=!");
+ACTIVATION(relu_module, "ReLU", UNARY_FN_RELU, "self, inplace=!");
+ACTIVATION(tanh_module, "Tanh", UNARY_FN_TANH, "self");
+ACTIVATION(gelu_module, "GELU", 99, "self, approximate=");
+ACTIVATION(sigmoid_module, "Sigmoid", UNARY_FN_SIGMOID, "self");
+ACTIVATION(relu6_module, "ReLU6", UNARY_FN_RELU6, "self, inplace=!");
+ACTIVATION(mish_module, "Mish", UNARY_FN_MISH, "self, inplace=!");
+ACTIVATION(leaky_relu_module, "LeakyReLU", UNARY_FN_LEAKY_RELU, "self, negative_slope=, inplace=!");
+ACTIVATION(hardswish_module, "Hardswish", UNARY_FN_HARDSWISH, "self, inplace=!");
 
 /* Softmax(dim) */
 static sv softmax_init(struct script *s, const struct script_args *a)
@@ -248,9 +263,11 @@ static sv loss_forward(struct script *s, const struct script_args *a)
     return f_cross_entropy(s, &one);
 }
 
-static const struct script_native loss_methods[] = {{"__init__", nothing, "self, *rest, **kw", 0, NATIVE_PLAIN},
-                                                    {"forward", loss_forward, "self, input, target", 0, NATIVE_PLAIN},
-                                                    {0}};
+static const struct script_native loss_methods[] = {
+    {"__init__", nothing, "self, weight=!, size_average=!, ignore_index=, reduce=!, reduction=!mean|sum, label_smoothing=!0", 0,
+     NATIVE_PLAIN},
+    {"forward", loss_forward, "self, input, target", 0, NATIVE_PLAIN},
+    {0}};
 static const struct script_class loss_class = {.name = "CrossEntropyLoss", .base = &module_class, .methods = loss_methods};
 
 /* --------------------------------------------------------------------------------------------------------------- lists */

@@ -149,6 +149,8 @@ sv regions_checkpoint(struct script *s, const struct script_args *a)
                 return sv_null();
             continue;
         }
+        if (str_is(a->names[i], "context_fn") || str_is(a->names[i], "early_stop") || str_is(a->names[i], "debug"))
+            return script_leave(s, "checkpoint(%s=)", str_text(a->names[i], NULL));
         if (str_is(a->names[i], "preserve_rng_state") || str_is(a->names[i], "determinism_check"))
             continue;
         g->names[g->n_kw] = sv_keep(a->names[i]);

@@ -79,6 +79,14 @@ static void tensor_die(struct script *s, struct obj *o)
     t->v = 0;
 }
 
+bool wants_gradient(struct script *s, const struct tensor *t, const char *what)
+{
+    if (!shape_of(t)->requires_grad || !t->run->grad_enabled)
+        return false;
+    (void)script_leave(s, "%s() of a tensor that wants a gradient", what);
+    return true;
+}
+
 /* --------------------------------------------------------------------------------------------------------- arguments */
 bool is_number(sv v)
 {
@@ -154,6 +162,10 @@ bool dim_arg(struct script *s, const struct tensor *t, sv v, int *ret)
     int64_t dim = *ret;
     int nd = shape_of(t)->ndim;
 
+    if (seq_items(v, &(uint32_t){0})) {
+        (void)script_leave(s, "several dimensions at once");
+        return false;
+    }
     if (!int_arg(s, v, &dim))
         return false;
     if (dim < -nd || dim >= nd + (nd == 0)) {

@@ -55,6 +55,9 @@ sv wrap_of(struct script *s, struct tensor *self, sv self_sv, val out);
 sv wrap_content(struct script *s, struct run *r, val out, struct content c);
 sv run_failed(struct script *s, struct run *r);
 
+bool wants_gradient(struct script *s, const struct tensor *t,
+                    const char *what); /* true: a node would be made that has no model; it has left */
+
 /* ---- arguments */
 bool dtype_arg(struct script *s, sv v, enum dtype *ret); /* absent or None leaves *ret */
 bool int_arg(struct script *s, sv v, int64_t *ret);      /* the same; a 0-dim tensor of known content is its value */

@@ -203,8 +203,14 @@ sv tensor_getitem(struct script *s, sv self, sv key)
 bool tensor_setitem(struct script *s, sv self, sv key, sv value)
 {
     struct tensor *t = need_tensor(s, self, "[] ="), *from = as_tensor(s, value);
+    uint32_t n = 1;
+    const sv *keys = sv_is(key, KIND_TUPLE) ? seq_items(key, &n) : &key;
 
-    (void)key;
+    for (uint32_t i = 0; i < n; i++)
+        if (as_tensor(s, keys[i]) || sv_is(keys[i], KIND_LIST)) {
+            (void)script_leave(s, "elements that a tensor chooses are set");
+            return false;
+        }
     if (shape_of(t)->requires_grad || (from && shape_of(from)->requires_grad)) {
         (void)script_leave(s, "elements of a tensor are set, and a gradient has to pass");
         return false;

@@ -142,6 +142,12 @@ static enum op bitwise(enum script_binary op)
 
 static val with_number(struct script *s, struct run *r, enum script_binary op, val x, double c, bool number_first)
 {
+    const bool plain = op == BINARY_FLOORDIV || op == BINARY_MOD || (number_first && (op == BINARY_DIV || op == BINARY_POW));
+
+    if (plain && r->values[x].requires_grad && r->grad_enabled) {
+        (void)script_leave(s, "this operator between a number and a tensor that wants a gradient");
+        return 0;
+    }
     switch (op) {
     case BINARY_ADD:
         return add_scalar(r, x);
@@ -175,6 +181,10 @@ static val between(struct script *s, struct run *r, enum script_binary op, const
 {
     val x = value_in(a->t), y = value_in(b->t);
 
+    if ((op == BINARY_MOD || op == BINARY_FLOORDIV) && r->grad_enabled && (r->values[x].requires_grad || r->values[y].requires_grad)) {
+        (void)script_leave(s, "a remainder of tensors that wants a gradient");
+        return 0;
+    }
     switch (op) {
     case BINARY_ADD:
         return add(r, x, y);

@@ -253,12 +253,13 @@ static sv m_to(struct script *s, const struct script_args *a)
     const struct natives *n = natives_of(s);
     struct run *to;
     enum dtype dtype;
+    int flags = 0;
 
     if (!t)
         return sv_null();
     to = on_device(n, t) ? n->run : &((struct natives *)(uintptr_t)n)->host;
     dtype = (enum dtype)shape_of(t)->dtype;
-    for (int i = 1; i <= 4; i++) { /* two by position, two by name */
+    for (int i = 1; i <= 6; i++) { /* four by position, two by name */
         sv v = a->v[i];
 
         if (!sv_given(v))
@@ -269,7 +270,10 @@ static sv m_to(struct script *s, const struct script_args *a)
             to = on_device(n, other) ? n->run : &((struct natives *)(uintptr_t)n)->host;
         } else if (sv_isa(s, v, &dtype_class)) {
             dtype = ((struct dtype_object *)(void *)v.o)->dtype;
-        } else if (v.tag != SV_BOOL) {
+        } else if (v.tag == SV_BOOL) {
+            if (flags++ && v.i) /* non_blocking, then copy */
+                return script_leave(s, "to(copy=) of this value");
+        } else {
             to = run_arg(s, v);
             if (!to)
                 return sv_null();
@@ -319,20 +323,26 @@ static sv m_is_floating_point(struct script *s, const struct script_args *a)
 
 /* -------------------------------------------------------------------------------------------------------- new tensors */
 /* new_ones(size), new_zeros, new_full(size, value), new_empty; ones_like and the like are functions of torch */
+static struct run *run_or(struct script *s, sv device, struct run *own)
+{
+    return sv_given(device) ? run_arg(s, device) : own;
+}
+
 static sv m_new(struct script *s, const struct script_args *a)
 {
     struct tensor *t = self_of(s, a);
     enum dtype dtype;
     int64_t size[MAX_DIMS];
     double c = a->def->data == OP_NEW_ONES;
+    struct run *r;
     int nd;
 
     if (!t)
         return sv_null();
     dtype = (enum dtype)shape_of(t)->dtype;
-    if ((nd = sizes_arg(s, a->n_rest, a->rest, size)) < 0 || !dtype_arg(s, a->v[1], &dtype))
+    if ((nd = sizes_arg(s, a->n_rest, a->rest, size)) < 0 || !dtype_arg(s, a->v[1], &dtype) || !(r = run_or(s, a->v[2], t->run)))
         return sv_null();
-    return wrap_content(s, t->run, factory(t->run, (enum op)a->def->data, dtype, nd, size),
+    return wrap_content(s, r, factory(r, (enum op)a->def->data, dtype, nd, size),
                         a->def->data == OP_EMPTY ? content_unknown() : content_const(c));
 }
 
@@ -342,14 +352,16 @@ static sv m_new_full(struct script *s, const struct script_args *a)
     enum dtype dtype;
     int64_t size[MAX_DIMS];
     double c = 0;
+    struct run *r;
     int nd;
 
     if (!t)
         return sv_null();
     dtype = (enum dtype)shape_of(t)->dtype;
-    if ((nd = sizes_arg(s, 1, &a->v[1], size)) < 0 || !float_arg(s, a->v[2], &c) || !dtype_arg(s, a->v[3], &dtype))
+    if ((nd = sizes_arg(s, 1, &a->v[1], size)) < 0 || !float_arg(s, a->v[2], &c) || !dtype_arg(s, a->v[3], &dtype) ||
+        !(r = run_or(s, a->v[4], t->run)))
         return sv_null();
-    return wrap_content(s, t->run, factory(t->run, OP_FULL, dtype, nd, size), content_const(c));
+    return wrap_content(s, r, factory(r, OP_FULL, dtype, nd, size), content_const(c));
 }
 
 static sv m_clone(struct script *s, const struct script_args *a)
@@ -445,7 +457,7 @@ const struct script_native tensor_methods[] = {
     {"unsqueeze", m_unsqueeze, "self, dim", 0, NATIVE_PLAIN},
     {"squeeze", m_squeeze, "self, dim=", 0, NATIVE_PLAIN},
     {"flatten", m_flatten, "self, start_dim=, end_dim=", 0, NATIVE_PLAIN},
-    {"contiguous", m_contiguous, "self", 0, NATIVE_PLAIN},
+    {"contiguous", m_contiguous, "self, memory_format=!", 0, NATIVE_PLAIN},
     {"size", m_size, "self, dim=", 0, NATIVE_PLAIN},
     {"dim", m_dim, "self", 0, NATIVE_PLAIN},
     {"numel", m_numel, "self", 0, NATIVE_PLAIN},
@@ -454,7 +466,7 @@ const struct script_native tensor_methods[] = {
     {"is_contiguous", m_is_contiguous, "self", 0, NATIVE_PLAIN},
     {"split", m_split, "self, split_size, dim=", PARTS_SPLIT, NATIVE_PLAIN},
     {"chunk", m_split, "self, chunks, dim=", PARTS_CHUNK, NATIVE_PLAIN},
-    {"to", m_to, "self, a=, b=, *, device=, dtype=, non_blocking=, copy=", 0, NATIVE_PLAIN},
+    {"to", m_to, "self, a=, b=, c=, d=, *, device=, dtype=, non_blocking=, copy=!, memory_format=!", 0, NATIVE_PLAIN},
     {"float", m_float, "self", DTYPE_FP32, NATIVE_PLAIN},
     {"half", m_float, "self", DTYPE_FP16, NATIVE_PLAIN},
     {"bfloat16", m_float, "self", DTYPE_BF16, NATIVE_PLAIN},
@@ -468,7 +480,7 @@ const struct script_native tensor_methods[] = {
     {"new_zeros", m_new, "self, *rest, dtype=, device=", OP_NEW_ZEROS, NATIVE_PLAIN},
     {"new_empty", m_new, "self, *rest, dtype=, device=", OP_EMPTY, NATIVE_PLAIN},
     {"new_full", m_new_full, "self, size, fill_value, dtype=, device=", 0, NATIVE_PLAIN},
-    {"clone", m_clone, "self, *, memory_format=", 0, NATIVE_PLAIN},
+    {"clone", m_clone, "self, *, memory_format=!", 0, NATIVE_PLAIN},
     {"detach", m_detach, "self", 0, NATIVE_PLAIN},
     {"normal_", m_written, "self, *rest, **kw", WRITE_ANY, NATIVE_PLAIN},
     {"uniform_", m_written, "self, *rest, **kw", WRITE_ANY, NATIVE_PLAIN},

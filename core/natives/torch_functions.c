@@ -4,6 +4,15 @@
 #include <math.h>
 
 /* ---------------------------------------------------------------------------------------------------------- factories */
+/* made(.., requires_grad=on); takes it */
+static sv with_grad(struct script *s, sv made, sv on)
+{
+    if (!sv_ok(made) || !sv_given(on) || script_set(s, made, script_symbol(s, "requires_grad"), on))
+        return made;
+    sv_drop(s, made);
+    return sv_null();
+}
+
 /* zeros(*size), ones, empty; data: what fills it */
 static sv t_filled(struct script *s, const struct script_args *a)
 {
@@ -14,13 +23,15 @@ static sv t_filled(struct script *s, const struct script_args *a)
 
     if (!r || nd < 0 || !dtype_arg(s, a->v[0], &dtype))
         return sv_null();
-    return wrap_content(s, r,
-                        factory(r,
-                                a->def->data == 2 ? OP_EMPTY
-                                : a->def->data    ? OP_FULL
-                                                  : OP_ZEROS,
-                                dtype, nd, size),
-                        a->def->data == 2 ? content_unknown() : content_const(a->def->data));
+    return with_grad(s,
+                     wrap_content(s, r,
+                                  factory(r,
+                                          a->def->data == 2 ? OP_EMPTY
+                                          : a->def->data    ? OP_FULL
+                                                            : OP_ZEROS,
+                                          dtype, nd, size),
+                                  a->def->data == 2 ? content_unknown() : content_const(a->def->data)),
+                     a->v[2]);
 }
 
 static sv t_full(struct script *s, const struct script_args *a)
@@ -132,7 +143,8 @@ static sv t_tensor(struct script *s, const struct script_args *a)
         c = as_tensor(s, at)->content;
     if (nd == 1 && size[0] == 0) /* nothing is allocated */
         return wrap_content(s, r, value_new(r, dtype, nd, size), content_const(0));
-    return wrap_content(s, r, factory(r, r == natives_of(s)->run ? OP_TO_COPY : OP_EMPTY, dtype, nd, size), c);
+    return with_grad(s, wrap_content(s, r, factory(r, r == natives_of(s)->run ? OP_TO_COPY : OP_EMPTY, dtype, nd, size), c),
+                     a->n > 3 ? a->v[3] : sv_null());
 }
 
 /* -------------------------------------------------------------------------------------------------------------- joins */
@@ -376,12 +388,12 @@ static const struct script_native functions[] = {
     {"zeros", t_filled, "*rest, dtype=, device=, requires_grad=", 0, NATIVE_PLAIN},
     {"ones", t_filled, "*rest, dtype=, device=, requires_grad=", 1, NATIVE_PLAIN},
     {"empty", t_filled, "*rest, dtype=, device=, requires_grad=", 2, NATIVE_PLAIN},
-    {"full", t_full, "size, fill_value, *, dtype=, device=", 0, NATIVE_PLAIN},
-    {"ones_like", t_like, "input, *, dtype=, device=", OP_ONES_LIKE, NATIVE_PLAIN},
-    {"zeros_like", t_like, "input, *, dtype=, device=", OP_ZEROS_LIKE, NATIVE_PLAIN},
-    {"empty_like", t_like, "input, *, dtype=, device=", OP_EMPTY, NATIVE_PLAIN},
-    {"arange", t_arange, "*rest, dtype=, device=", 0, NATIVE_PLAIN},
-    {"linspace", t_linspace, "start, end, steps, *, dtype=, device=", 0, NATIVE_PLAIN},
+    {"full", t_full, "size, fill_value, *, dtype=, device=, requires_grad=!", 0, NATIVE_PLAIN},
+    {"ones_like", t_like, "input, *, dtype=, device=, requires_grad=!, memory_format=!", OP_ONES_LIKE, NATIVE_PLAIN},
+    {"zeros_like", t_like, "input, *, dtype=, device=, requires_grad=!, memory_format=!", OP_ZEROS_LIKE, NATIVE_PLAIN},
+    {"empty_like", t_like, "input, *, dtype=, device=, requires_grad=!, memory_format=!", OP_EMPTY, NATIVE_PLAIN},
+    {"arange", t_arange, "*rest, dtype=, device=, requires_grad=!", 0, NATIVE_PLAIN},
+    {"linspace", t_linspace, "start, end, steps, *, dtype=, device=, requires_grad=!", 0, NATIVE_PLAIN},
     {"tensor", t_tensor, "data, *, dtype=, device=, requires_grad=", 0, NATIVE_PLAIN},
     {"scalar_tensor", t_tensor, "data, *, dtype=, device=", 0, NATIVE_PLAIN},
     {"cat", t_cat, "tensors, dim=", 0, NATIVE_PLAIN},
@@ -389,7 +401,7 @@ static const struct script_native functions[] = {
     {"stack", t_cat, "tensors, dim=", 1, NATIVE_PLAIN},
     {"where", t_where, "condition, input=, other=", 0, NATIVE_PLAIN},
     {"is_tensor", t_is_tensor, "obj", 0, NATIVE_PLAIN},
-    {"nonzero", t_nonzero, "input, *, as_tuple=", 0, NATIVE_PLAIN},
+    {"nonzero", t_nonzero, "input, *, as_tuple=!", 0, NATIVE_PLAIN},
     {"is_autocast_enabled", t_autocast_on, "device_type=", 0, NATIVE_PLAIN},
     {"get_autocast_dtype", t_autocast_dtype, "device_type", 0, NATIVE_PLAIN},
     {"is_grad_enabled", t_grad_enabled, "", 0, NATIVE_PLAIN},
@@ -408,7 +420,7 @@ static const struct script_native functions[] = {
     {"squeeze", t_method, NULL, 0, NATIVE_PLAIN},
     {"unsqueeze", t_method, NULL, 0, NATIVE_PLAIN},
     {"flatten", t_method, NULL, 0, NATIVE_PLAIN},
-    {"addmm", f_addmm, "input, mat1, mat2, *, beta=, alpha=", 0, NATIVE_PLAIN},
+    {"addmm", f_addmm, "input, mat1, mat2, *, beta=!1, alpha=!1", 0, NATIVE_PLAIN},
     {0},
 };
 const struct script_class *const torch_classes[] = {&tensor_class, &dtype_class, &device_class, &finfo_class, NULL};

@@ -1,6 +1,8 @@
 /* Calls: who is called, with what in which place. */
 #include "script/vm.h"
 
+#include <stdlib.h>
+
 bool enter(struct script *s)
 {
     if (s->c_depth >= SCRIPT_C_DEPTH) {
@@ -269,12 +271,43 @@ static bool native_keywords(struct script *s, const struct native *f, sv *p, uin
             (void)script_leave(s, "more than %d further keywords to %s()", SCRIPT_PARAMETERS, f->name->text);
             return false;
         } else {
-            (void)script_raise(s, EXC_TypeError, "%s() got an unexpected keyword argument '%s'", f->name->text,
-                               as_str(names[i]) ? as_str(names[i])->text : "?");
+            const char *name = as_str(names[i]) ? as_str(names[i])->text : "?";
+
+            (void)(f->registered ? script_leave(s, "%s(%s=)", f->name->text, name)
+                                 : script_raise(s, EXC_TypeError, "%s() got an unexpected keyword argument '%s'", f->name->text, name));
             return false;
         }
     }
     return true;
+}
+
+/* One of "mean|sum", as a text or a number. */
+static bool is_one_of(sv v, const char *values)
+{
+    size_t n;
+
+    for (; *values && *values != ','; values += n + (values[n] == '|')) {
+        n = strcspn(values, "|,");
+        if (sv_is(v, KIND_STR) && AS(str, v)->bytes == n && !memcmp(AS(str, v)->text, values, n))
+            return true;
+        if ((v.tag == SV_INT && (double)v.i == atof(values)) || (v.tag == SV_FLOAT && v.f == atof(values)))
+            return true;
+        if (v.tag == SV_BOOL && v.i && n == 4 && !memcmp(values, "True", n))
+            return true;
+    }
+    return false;
+}
+
+/* An argument that would change what is allocated, and has no model. */
+static bool refused(struct script *s, const struct native *f, const sv *p, uint32_t which)
+{
+    for (uint32_t i = 0; i < f->signature->n; i++)
+        if ((which >> i & 1) && sv_given(p[i]) && !(p[i].tag == SV_BOOL && !p[i].i) &&
+            !is_one_of(p[i], signature_allows(f->def->signature, i))) {
+            (void)script_leave(s, "%s(%s=) of this value", f->name->text, f->signature->names[i]->text);
+            return true;
+        }
+    return false;
 }
 
 static sv bound_call(struct script *s, const struct native *f, sv self, const sv *argv, uint32_t n, uint32_t n_kw, const sv *names)
@@ -299,6 +332,8 @@ static sv bound_call(struct script *s, const struct native *f, sv self, const sv
         return sv_null();
     if (g->required & ~given)
         return missing_of_native(s, f, p);
+    if (g->refused & given && refused(s, f, p, g->refused & given))
+        return sv_null();
     return f->def->fn(s, &a);
 }
 

@@ -180,10 +180,38 @@ static const char *word(const char *at, const char **end)
     return at;
 }
 
+/* Behind a word: "=", "=!", "=!mean|sum". *ret: the values behind `!`, NULL: none is refused. */
+static const char *default_of(const char *end, const char **ret)
+{
+    *ret = NULL;
+    if (*end != '=')
+        return end;
+    if (end[1] != '!')
+        return end + 1;
+    *ret = end + 2;
+    return end + 2 + strcspn(end + 2, ",");
+}
+
+/* What a value may be where others are refused, by position in the signature. */
+const char *signature_allows(const char *text, uint32_t at)
+{
+    const char *end, *allowed;
+    uint32_t i = 0;
+
+    for (const char *w = word(text, &end); *w; w = word(end, &end)) {
+        bool named = *w != '*' && *w != '/';
+
+        end = default_of(end, &allowed);
+        if (named && i++ == at)
+            return allowed;
+    }
+    return NULL;
+}
+
 static struct signature *signature(struct image *im, const char *text)
 {
     struct signature *g = arena_push(im->arena, sizeof *g + SCRIPT_PARAMETERS * sizeof g->names[0], alignof(max_align_t), 1);
-    const char *end;
+    const char *end, *allowed;
     bool keyword = false;
 
     if (!g)
@@ -206,10 +234,12 @@ static struct signature *signature(struct image *im, const char *text)
                 return NULL;
             if (*end != '=')
                 g->required |= 1u << g->n;
+            (void)default_of(end, &allowed);
+            if (allowed)
+                g->refused |= 1u << g->n;
             g->n++;
         }
-        if (*end == '=')
-            end++;
+        end = default_of(end, &allowed);
     }
     if (!keyword)
         g->n_positional = g->n;
@@ -225,6 +255,7 @@ struct native *world_native(struct image *im, const struct script_native *def, s
     n->h = (struct obj){.refs = 1, .kind = KIND_NATIVE};
     n->def = def;
     n->owner = owner;
+    n->registered = im->world->made;
     n->name = image_intern(im, def->name, strlen(def->name));
     n->signature = def->signature ? signature(im, def->signature) : NULL;
     return n->name && (!def->signature || n->signature) ? n : NULL;

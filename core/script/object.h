@@ -135,6 +135,7 @@ struct native {
     const struct script_native *def;
     struct signature *signature; /* NULL: as called */
     struct str *name;
+    bool registered;   /* by image_native(): no part of the language */
     sv self;           /* goes first; SV_NULL: none */
     struct cls *owner; /* the class it is a method of; NULL */
 };
@@ -142,7 +143,7 @@ struct native {
 struct signature {
     uint16_t n, n_positional_only, n_positional, n_needed; /* needed: the first ones */
     bool rest, kw;
-    uint32_t required; /* a bit each */
+    uint32_t required, refused; /* a bit each; refused: but with some values */
     struct str *names[];
 };
 
@@ -377,6 +378,7 @@ struct world { /* of the first image */
     struct dict *builtins;
     struct tuple *empty;
     uint32_t n_classes;
+    bool made; /* natives that come now are no part of the language */
 };
 
 struct source_module {
@@ -419,6 +421,7 @@ struct str *image_find(const struct image *im, const char *text, size_t bytes, u
 enum err_code image_again(struct image *im, const char *name, struct err *err); /* what was compiled last, under another name */
 enum err_code world_new(struct image *im, struct err *err);
 struct cls *world_class(struct image *im, struct cls *base, const char *name, enum kind layout);
+const char *signature_allows(const char *text, uint32_t at);
 bool world_methods(struct image *im, struct cls *c, const struct script_native *methods, const struct script_member *members);
 struct native *world_native(struct image *im, const struct script_native *def, struct cls *owner);
 bool shared_set(struct arena *a, struct dict *d, struct str *key, sv value);

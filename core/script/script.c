@@ -107,6 +107,7 @@ sv native_new(struct script *s, const struct script_native *def, sv self)
     n->def = def;
     n->name = made->name;
     n->signature = made->signature;
+    n->registered = made->registered;
     n->self = sv_keep(self);
     n->owner = NULL;
     return sv_counted(n);

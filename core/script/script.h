@@ -173,7 +173,8 @@ typedef sv script_fn(struct script *s, const struct script_args *a);
 
 /*
  * signature: "self, dim, /, keepdim=, *, dtype=": `=` means that it may be left out, `*rest` and `**kw` gather. NULL: as called.
- * At most SCRIPT_PARAMETERS of them.
+ * `name=!` leaves the language when it is given as anything but None and False, `name=!mean|sum` or `name=!0` when as anything but those either.
+ * At most SCRIPT_PARAMETERS of them. What a registered module's native does not know leaves the language too.
  */
 enum { SCRIPT_PARAMETERS = 32 };
 struct script_native {

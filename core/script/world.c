@@ -171,6 +171,7 @@ enum err_code world_new(struct image *im, struct err *err)
         return err_set(err, ERR_NOMEM, "", "no memory for the language");
     for (const struct script_module *const *m = builtin_modules; !rc && *m; m++)
         rc = image_native(im, *m, err);
+    im->world->made = true;
     for (const struct library_text *t = library_texts; !rc && t->name; t++) {
         if (t == library_texts || t->text != t[-1].text)
             rc = image_source(im, t->name, t->name, t->text, strlen(t->text), false, err);

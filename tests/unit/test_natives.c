@@ -1,0 +1,162 @@
+/*
+ * Arguments of natives of torch 2.15: what changes memory is modelled or leaves the language, nothing is read over. Signatures:
+ * torch/nn/functional.py, torch/_torch_docs.py, torch/nn/modules; flash_attn_interface.py 2.7.4.
+ */
+#include "models/program.h"
+#include "natives/natives.h"
+#include "tests/support/traced.h"
+#include "tests/support/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { IMAGE_ROOM = 16 << 20, ROOM = 64 << 20 };
+
+static const char before[] = "import torch\n"
+                             "import torch.nn.functional as F\n"
+                             "from torch import nn\n"
+                             "from torch.utils.checkpoint import checkpoint\n"
+                             "from flash_attn import flash_attn_func, flash_attn_varlen_func\n"
+                             "x = torch.zeros(4, 8, device='cuda')\n"
+                             "g = torch.zeros(4, 8, device='cuda', requires_grad=True)\n"
+                             "i = torch.zeros(4, dtype=torch.long, device='cuda')\n"
+                             "w = torch.zeros(8, 8, device='cuda')\n"
+                             "q = torch.zeros(1, 4, 2, 64, dtype=torch.bfloat16, device='cuda')\n"
+                             "b = torch.zeros(1, 4, 8, device='cuda')\n"
+                             "def f(x): return x\n";
+
+static const struct row {
+    const char *code, *leaves; /* NULL: it runs */
+} rows[] = {
+    /* no effect on memory, or what stands for nothing */
+    {"F.cross_entropy(x, i, ignore_index=-1)", NULL},
+    {"F.cross_entropy(x, i, weight=None, reduction='sum', label_smoothing=0.0)", NULL},
+    {"nn.CrossEntropyLoss(reduction='mean', ignore_index=-100)", NULL},
+    {"F.pad(x, (0, 1), mode='constant', value=0.0)", NULL},
+    {"F.dropout(x, p=0.1, training=True, inplace=False)", NULL},
+    {"nn.Dropout(0.1)", NULL},
+    {"nn.ReLU(False)", NULL},
+    {"nn.Embedding(4, 8, padding_idx=0, max_norm=None, sparse=False)", NULL},
+    {"F.embedding(i, w, scale_grad_by_freq=False)", NULL},
+    {"x.to(torch.bfloat16, non_blocking=True, copy=False)", NULL},
+    {"x.to('cuda', torch.bfloat16, True, False)", NULL},
+    {"x.clone(memory_format=None)", NULL},
+    {"x.sum(dim=-1, keepdim=True, dtype=torch.float32)", NULL},
+    {"x[0:2] = 1.0", NULL},
+    {"x[:, 1] = i[0:4]", NULL},
+    {"flash_attn_func(q, q, q, dropout_p=0.0, causal=True, window_size=(-1, -1), softcap=0.0, return_attn_probs=False)", NULL},
+    {"torch.addmm(x, x, w, beta=1, alpha=1.0)", NULL},
+    {"list(nn.Linear(8, 8).parameters(recurse=True))", NULL},
+    {"nn.Linear(8, 8, device='cpu', dtype=torch.float32)", NULL},
+    {"nn.Linear(8, 8).to('cuda')", NULL},
+    {"nn.LeakyReLU(0.1)", NULL},
+    /* modelled */
+    {"assert torch.ones(2, 3, requires_grad=True, device='cuda').requires_grad", NULL},
+    {"assert torch.tensor(1.0, requires_grad=True, device='cuda').requires_grad", NULL},
+    {"assert x.new_zeros((2,), device='cpu').device.type == 'cpu'", NULL},
+    {"torch.nn.functional.softmax(x, -1, dtype=torch.float32)", NULL},
+    {"torch.abs(x)", NULL},
+    {"1.0 / x", NULL},
+    /* no model: said, with what it was */
+    {"F.cross_entropy(x, i, weight=w[0])", "cross_entropy(weight=)"},
+    {"F.cross_entropy(x, i, reduction='none')", "cross_entropy(reduction=)"},
+    {"F.cross_entropy(x, i, None, None, -100, None, 'none')", "cross_entropy(reduction=)"},
+    {"F.cross_entropy(x, i, label_smoothing=0.1)", "cross_entropy(label_smoothing=)"},
+    {"F.cross_entropy(x, i, reduce=True)", "cross_entropy(reduce=)"},
+    {"nn.CrossEntropyLoss(label_smoothing=0.1)", "label_smoothing="},
+    {"nn.CrossEntropyLoss(w[0])", "weight="},
+    {"F.pad(x, (0, 1), mode='reflect')", "pad(mode=)"},
+    {"F.pad(g, (0, 1))", "wants a gradient"},
+    {"F.dropout(x, 0.1, True, True)", "dropout(inplace=)"},
+    {"F.relu(x, inplace=True)", "relu(inplace=)"},
+    {"F.silu(x, True)", "silu(inplace=)"},
+    {"F.leaky_relu(x, 0.1, True)", "leaky_relu(inplace=)"},
+    {"F.elu(x, 1.0, inplace=True)", "elu(inplace=)"},
+    {"nn.Dropout(0.1, inplace=True)", "inplace="},
+    {"nn.ReLU(inplace=True)", "inplace="},
+    {"nn.SiLU(True)", "inplace="},
+    {"nn.Embedding(4, 8, max_norm=1.0)", "max_norm="},
+    {"nn.Embedding(4, 8, sparse=True)", "sparse="},
+    {"nn.Linear(8, 8, dtype=torch.float64)", "a dtype of its own"},
+    {"nn.LayerNorm(8, dtype=torch.bfloat16)", "a dtype of its own"},
+    {"nn.Linear(8, 8).to(torch.bfloat16)", "casts itself"},
+    {"list(nn.Linear(8, 8).parameters(recurse=False))", "parameters(recurse=)"},
+    {"F.embedding(i, w, max_norm=1.0)", "embedding(max_norm=)"},
+    {"F.layer_norm(b, (4, 8))", "more than the last dimension"},
+    {"x.to(torch.float32, copy=True)", "to(copy=)"},
+    {"x.to(torch.float32, False, True)", "to(copy=)"},
+    {"x.to(torch.float32, memory_format=torch.long)", "to(memory_format=)"},
+    {"x.clone(memory_format=1)", "clone(memory_format=)"},
+    {"x.contiguous(memory_format=1)", "contiguous(memory_format=)"},
+    {"x.mean(-1, keepdim=True, dtype=torch.float64)", "mean(dtype=)"},
+    {"x.sum(-1, dtype=torch.float64)", "sum() in another dtype"},
+    {"x.sum((0, 1))", "several dimensions"},
+    {"x[i] = 1.0", "elements that a tensor chooses"},
+    {"x[:, i] = 1.0", "elements that a tensor chooses"},
+    {"x[[0, 1]] = 1.0", "elements that a tensor chooses"},
+    {"x[0] = g[0]", "a gradient has to pass"},
+    {"x.copy_(g)", "wants a gradient"},
+    {"flash_attn_func(q, q, q, return_attn_probs=True)", "flash_attn_func(return_attn_probs=)"},
+    {"flash_attn_func(q, q, q, deterministic=True)", "flash_attn_func(deterministic=)"},
+    {"flash_attn_func(q, q, q, alibi_slopes=x[0])", "flash_attn_func(alibi_slopes=)"},
+    {"torch.addmm(x, x, w, alpha=2)", "addmm(alpha=)"},
+    {"torch.addmm(x, x, w, beta=0)", "addmm(beta=)"},
+    {"torch.baddbmm(g.view(1, 4, 8), b, w.view(1, 8, 8), beta=0.5)", "wants a gradient"},
+    {"torch.nonzero(x, as_tuple=True)", "nonzero(as_tuple=)"},
+    {"torch.zeros_like(x, memory_format=1)", "zeros_like(memory_format=)"},
+    {"torch.zeros(4, out=x)", "zeros(out=)"},
+    {"torch.add(x, x, alpha=2)", "add(alpha=)"},
+    {"torch.abs(g)", "wants a gradient"},
+    {"1.0 / g", "wants a gradient"},
+    {"g % 2", "wants a gradient"},
+    {"g // 2", "wants a gradient"},
+    {"2.0 ** g", "wants a gradient"},
+    {"g.max()", "wants a gradient"},
+    {"torch.diff(g)", "wants a gradient"},
+    {"checkpoint(f, x, use_reentrant=False, context_fn=f)", "checkpoint(context_fn=)"},
+    {"checkpoint(f, x, use_reentrant=False, early_stop=False)", "checkpoint(early_stop=)"},
+};
+
+START_TEST(settles_every_argument)
+{
+    const struct row *row = &rows[_i];
+    struct arena image_room, room;
+    const struct image *image;
+    struct image *top;
+    struct script *s;
+    struct natives n = {0};
+    struct script_host host = {.of = &n};
+    struct run run;
+    struct run_limits limits = {.values = 4096, .storages = 4096, .nodes = 4096, .births = 4096, .marks = 16};
+    struct stack stack;
+    struct quirks quirks;
+    struct err err = {0};
+    char text[2048];
+    void *blocks[2] = {malloc(IMAGE_ROOM), malloc(ROOM)};
+    bool ok;
+
+    arena_init(&image_room, blocks[0], IMAGE_ROOM);
+    arena_init(&room, blocks[1], ROOM);
+    ck_assert(traced_stack("new", &stack));
+    quirks = quirks_for(&stack, "llama");
+    ck_assert_msg(!program_image(&image_room, &image, &err), "%s", err.detail);
+    (void)snprintf(text, sizeof text, "%s%s\n", before, row->code);
+    ck_assert(!image_new(&room, image, &top, &err) && !image_source(top, "m", "m.py", text, strlen(text), false, &err));
+    ck_assert(!run_init(&run, &room, &quirks, traced_device, limits, &err));
+    ck_assert(!script_new(&room, top, NULL, &host, &s, &err) && !natives_begin(&n, s, &room, &quirks, &err));
+    natives_on_device(&n, &run);
+    ok = sv_ok(script_import(s, "m"));
+    if (!ok)
+        (void)script_error(s, &err);
+    if (row->leaves)
+        ck_assert_msg(!ok && err.code == ERR_LEAVES_LANGUAGE && strstr(err.detail, row->leaves), "%s: %s %s", row->code, err_slug(err.code),
+                      err.detail);
+    else
+        ck_assert_msg(ok, "%s: %s", row->code, err.detail);
+    free(blocks[0]);
+    free(blocks[1]);
+}
+END_TEST
+
+UNIT_TESTS("arguments of natives", unit_rows(settles_every_argument, rows);)
