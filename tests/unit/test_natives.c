@@ -91,7 +91,7 @@ static const struct row {
     {"x.contiguous(memory_format=1)", "contiguous(memory_format=)"},
     {"x.mean(-1, keepdim=True, dtype=torch.float64)", "mean(dtype=)"},
     {"x.sum(-1, dtype=torch.float64)", "sum() in another dtype"},
-    {"x.sum((0, 1))", "several dimensions"},
+    {"x.cumsum((0, 1))", "several dimensions"},
     {"x[i] = 1.0", "elements that a tensor chooses"},
     {"x[:, i] = 1.0", "elements that a tensor chooses"},
     {"x[[0, 1]] = 1.0", "elements that a tensor chooses"},
