@@ -77,6 +77,14 @@ static bool is_pipeline(const struct plan_candidate *c)
     return c->step.r.method == METHOD_PP;
 }
 
+static bool is_paged(const struct plan_candidate *c)
+{
+    enum optimizer o = c->step.r.optimizer;
+
+    return o == OPTIMIZER_BNB_ADAMW_8BIT_PAGED || o == OPTIMIZER_BNB_ADAMW_32BIT_PAGED || o == OPTIMIZER_BNB_LION_8BIT_PAGED ||
+           o == OPTIMIZER_BNB_LION_32BIT_PAGED;
+}
+
 static void assume_methods(struct estimate *e)
 {
     const struct plan_answer *a = &e->answer;
@@ -108,6 +116,11 @@ static void assume_methods(struct estimate *e)
             "of stage 3 takes the slowest rank 0.24 ms and a gather 0.18 ms, the fastest 15 %% less (empirical)");
     if (any(a, is_midway))
         note(&e->assumptions, "zero3: nothing says how fast this GPU is: peak_active_bytes is midway between low_bytes and high_bytes");
+    if (any(a, is_paged))
+        note(
+            &e->assumptions,
+            "paged optimizer states lie in CUDA's managed memory and in no figure of the allocator: on the GPU while it has room, else on the host; "
+            "memory.host_bytes_per_node has them in full");
     if (any(a, is_pipeline))
         note(&e->assumptions,
              "pp: torch.distributed.pipelining, 1F1B, layers as even as they go, no outputs kept; gradient_accumulation_steps counts the "

@@ -32,6 +32,21 @@ static void write_distributed(struct jsonw *w, const struct recipe *r)
     jsonw_end(w);
 }
 
+/* BitsAndBytesConfig as a dictionary: utils/quantization_config.py; weights are quantised on the device that they are to stand on */
+static void write_quantization(struct jsonw *w, const struct recipe *r)
+{
+    jsonw_object(w, "quantization_config");
+    jsonw_str(w, "quant_method", "bitsandbytes");
+    jsonw_bool(w, "load_in_4bit", true);
+    jsonw_str(w, "bnb_4bit_quant_type", r->quantization == KBIT_FP4 ? "fp4" : "nf4");
+    jsonw_bool(w, "bnb_4bit_use_double_quant", r->quantization == KBIT_NF4_DQ);
+    jsonw_str(w, "bnb_4bit_compute_dtype",
+              dtype_name(r->precision == PRECISION_BF16_MIXED   ? PRECISION_BF16
+                         : r->precision == PRECISION_FP16_MIXED ? PRECISION_FP16
+                                                                : r->precision));
+    jsonw_end(w);
+}
+
 void launch_model_arguments(struct jsonw *w, const char *name, const struct launch *l)
 {
     const struct recipe *r = &l->step->r;
@@ -42,6 +57,8 @@ void launch_model_arguments(struct jsonw *w, const char *name, const struct laun
     jsonw_str(w, "attn_implementation", l->attention);
     if (!d.cache_off) /* of config.json; later releases take it from TrainingArguments */
         jsonw_bool(w, "use_cache", r->use_cache == TRI_TRUE);
+    if (r->quantization)
+        write_quantization(w, r);
     if (r->tensor_parallel > 1)
         write_distributed(w, r);
     jsonw_end(w);

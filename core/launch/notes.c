@@ -33,6 +33,13 @@ static void say_model(struct jsonw *w, const struct launch *l)
 
     say(w, "train.py is yours: it loads the model with from_pretrained(name, **model_init_kwargs) and hands over rows of %u tokens%s",
         r->seq_len_tokens, r->attention_mask == TRI_FALSE ? ", without an attention_mask" : "");
+    if (r->quantization)
+        say(w, "weights are quantised on the GPU that they are for: from_pretrained(.., device_map={\"\": PartialState().process_index})");
+    if (r->quantization && r->prepare_kbit)
+        say(w, "before the adapters: model = prepare_model_for_kbit_training(model, use_gradient_checkpointing=%s)",
+            truth(r->gradient_checkpointing));
+    if (r->quantization && r->prepare_kbit == KBIT_PREPARE_TRL)
+        say(w, "after them: embedding and head back to bfloat16");
     if (r->tuning != TUNING_FULL)
         say(w, "it puts the adapters in place: get_peft_model(model, LoraConfig(**lora_config))");
 }

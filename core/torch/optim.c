@@ -42,11 +42,23 @@ static const uint8_t tensors_max[] = {0, 110, 64, 48, 36, 30};
 /* adam.py _multi_tensor_adam and _single_tensor_adam: decay, lerp_, mul_, addcmul_, sqrt, div_, add_, addcdiv_; fused_adam_impl.cu reads and
  * writes parameter and two states and reads the gradient; sgd.py: one add_. */
 static const struct update updates[][MAX_UPDATES] = {
-    [OPTIM_ADAMW_FOREACH] = {{OP_MUL, 2, 1, 1}, {OP_ADD, 3, 3, 2}, {OP_MUL, 2, 1, 1}, {OP_ADD, 3, 3, 3}, {OP_FOREACH_SQRT, 2, 1, 2},
-                             {OP_DIV, 2, 1, 1}, {OP_ADD, 2, 1, 1}, {OP_DIV, 4, 3, 3}},
+    [OPTIM_ADAMW_FOREACH] = {{OP_MUL, 2, 1, 1},
+                             {OP_ADD, 3, 3, 2},
+                             {OP_MUL, 2, 1, 1},
+                             {OP_ADD, 3, 3, 3},
+                             {OP_FOREACH_SQRT, 2, 1, 2},
+                             {OP_DIV, 2, 1, 1},
+                             {OP_ADD, 2, 1, 1},
+                             {OP_DIV, 4, 3, 3}},
     [OPTIM_ADAMW_FUSED] = {{OP_ADD, 7, 14, 4}},
-    [OPTIM_ADAMW_LOOP] = {{OP_MUL, 2, 1, 0}, {OP_ADD, 3, 3, 0}, {OP_MUL, 2, 1, 0}, {OP_ADD, 3, 3, 0}, {OP_SQRT, 2, 1, 0}, {OP_DIV, 2, 1, 0},
-                          {OP_ADD, 2, 1, 0}, {OP_DIV, 4, 3, 0}},
+    [OPTIM_ADAMW_LOOP] = {{OP_MUL, 2, 1, 0},
+                          {OP_ADD, 3, 3, 0},
+                          {OP_MUL, 2, 1, 0},
+                          {OP_ADD, 3, 3, 0},
+                          {OP_SQRT, 2, 1, 0},
+                          {OP_DIV, 2, 1, 0},
+                          {OP_ADD, 2, 1, 0},
+                          {OP_DIV, 4, 3, 0}},
     [OPTIM_SGD] = {{OP_ADD, 3, 2, 2}},
 };
 
@@ -102,8 +114,12 @@ static void launch_over_gradients(struct run *r, enum op op, unsigned accesses, 
 }
 
 /* adam.py _init_group: fused keeps its step on the device */
-static void init_state(struct run *r, const struct optim *o, struct optim_state *s, val leaf)
+static void init_state(struct run *r, struct optim *o, struct optim_state *s, val leaf)
 {
+    if (optim_is_bnb(o->kind)) {
+        optim_bnb_init(r, o, s, leaf);
+        return;
+    }
     if (o->kind == OPTIM_ADAMW_FUSED) {
         s->step = owned(r, value_empty(r, OP_ZEROS, DTYPE_FP32, 0, NULL));
         mark_block(r, s->step, MARK_OPTIMIZER_STATE);
@@ -196,6 +212,10 @@ static void take_shards(struct run *r, const struct optim *o, int g, uint32_t li
 void optim_step(struct run *r, struct optim *o)
 {
     for (int g = 0; g < OPTIM_GROUPS; g++) {
+        if (optim_is_bnb(o->kind)) {
+            optim_bnb_step(r, o, g);
+            continue;
+        }
         launch_updates(r, o, g);
         if (o->kind != OPTIM_SGD)
             init_states(r, o, g);

@@ -114,8 +114,18 @@ static struct ddp_settings ddp_settings(const struct step *s)
     };
 }
 
+static const struct {
+    enum optim_kind kind;
+    bool paged;
+} bnb_kinds[] = {
+    {OPTIM_BNB_ADAMW_8BIT, false}, {OPTIM_BNB_ADAMW_8BIT, true},  {OPTIM_BNB_ADAMW_32BIT, true}, {OPTIM_BNB_LION_8BIT, false},
+    {OPTIM_BNB_LION_8BIT, true},   {OPTIM_BNB_LION_32BIT, false}, {OPTIM_BNB_LION_32BIT, true},
+};
+
 static enum optim_kind kind_of(enum optimizer o)
 {
+    if (o >= OPTIMIZER_BNB_ADAMW_8BIT)
+        return bnb_kinds[o - OPTIMIZER_BNB_ADAMW_8BIT].kind;
     return o == OPTIMIZER_SGD                 ? OPTIM_SGD
            : o == OPTIMIZER_ADAMW_TORCH_FUSED ? OPTIM_ADAMW_FUSED
            : o == OPTIMIZER_ADAMW_TORCH_LOOP  ? OPTIM_ADAMW_LOOP
@@ -149,6 +159,54 @@ void parallel_options_of(const struct step *s, struct parallel_options *ret)
         .zero = {z->reduce_elems, z->allgather_elems, z->prefetch_elems, z->max_live_elems, z->sub_group_elems, z->persistence_elems,
                  z->overlap_comm == TRI_TRUE, z->zero_init == TRI_TRUE},
     };
+}
+
+static bool is_paged(enum optimizer o)
+{
+    return o >= OPTIMIZER_BNB_ADAMW_8BIT && bnb_kinds[o - OPTIMIZER_BNB_ADAMW_8BIT].paged;
+}
+
+static bool widens_embeddings(const struct trainer *t)
+{
+    return t->step->r.optimizer >= OPTIMIZER_BNB_ADAMW_8BIT && !t->plain && t->step->quirks.trainer_widens_embeddings;
+}
+
+struct paging {
+    struct optim optim;
+    bool widens;
+    uint64_t bytes;
+};
+
+static void add_pages(void *context, struct module *m, struct param *p)
+{
+    struct paging *g = context;
+
+    if (p->requires_grad && !p->tied)
+        g->bytes += optim_paged_bytes(&g->optim, param_numel(p), g->widens && m->kind == MODULE_EMBEDDING);
+}
+
+uint64_t trainer_paged_bytes(const struct trainer *t)
+{
+    enum optimizer o = t->step->r.optimizer;
+    struct paging g = {.optim = {.kind = kind_of(o), .paged = is_paged(o)}, .widens = widens_embeddings(t)};
+
+    if (g.optim.paged)
+        params_visit(t->model.tree.root, add_pages, &g);
+    return g.bytes;
+}
+
+/* trainer.py create_optimizer: GlobalOptimManager keeps the states of nn.Embedding in 32 bits */
+static void widen_embeddings(struct trainer *t)
+{
+    const struct tree *tree = &t->model.tree;
+
+    for (uint32_t i = 1; i < tree->n_modules; i++) {
+        const struct param *p = tree->modules[i]->kind == MODULE_EMBEDDING ? tree->modules[i]->weight : NULL;
+
+        for (int g = 0; g < OPTIM_GROUPS && p; g++)
+            for (uint32_t k = 0; k < t->optim.n_group[g]; k++)
+                t->optim.state[g][k].wide |= t->optim.group[g][k] == p->value || t->optim.group[g][k] == p->shard;
+    }
 }
 
 void trainer_load(struct trainer *t)
@@ -188,4 +246,7 @@ void trainer_load(struct trainer *t)
     t->autocast = t->step->autocast;
     t->autocast_dtype = compute_dtype(s->precision);
     t->optim.kind = t->parallel.optimizer;
+    t->optim.paged = is_paged(s->optimizer);
+    if (widens_embeddings(t))
+        widen_embeddings(t);
 }

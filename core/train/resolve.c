@@ -219,6 +219,15 @@ static bool finds_unused(const struct recipe *r)
     return r->gradient_checkpointing != TRI_TRUE || (r->tuning != TUNING_FULL && r->checkpoint_reentrant == TRI_FALSE);
 }
 
+/* bitsandbytes' know whole parameters; DeepSpeed has optimizers of its own. */
+static enum err_code check_optimizer(const struct recipe *r, struct err *err)
+{
+    if (r->optimizer < OPTIMIZER_BNB_ADAMW_8BIT || r->method == METHOD_SINGLE || r->method == METHOD_DDP)
+        return ERR_OK;
+    return err_set(err, ERR_FIELD_CONFLICT, "/training/optimizer", "optimizers of bitsandbytes under %s are not modelled yet: single or ddp",
+                   method_rows[r->method].name);
+}
+
 static enum err_code check_unused(const struct recipe *r, struct err *err)
 {
     if (r->method != METHOD_DDP || r->find_unused_parameters != TRI_TRUE || r->gradient_checkpointing != TRI_TRUE ||
@@ -346,6 +355,8 @@ enum err_code train_resolve(const struct recipe *asked, const struct arch *arch,
         rc = resolve_lora(&s.r, &c);
     if (!rc)
         rc = check_unused(&s.r, err);
+    if (!rc)
+        rc = check_optimizer(&s.r, err);
     if (rc)
         return rc;
     s.quirks = quirks_for(&asked->stack, arch->model_type);

@@ -38,7 +38,9 @@ static void look_at_host(struct kept_run *k)
     const struct trainer *t = k->t;
     const struct method_program *p = t->method;
 
-    if (!p || !p->host_bytes)
+    k->host_bytes = trainer_paged_bytes(t);
+    k->host_bytes_of_all = k->host_bytes * t->step->r.data_parallel;
+    if (!p || !p->host_bytes || !t->wrapped) /* nothing is wrapped where a tape was laid out: then nothing is offloaded */
         return;
     k->host_bytes = p->host_bytes(t->wrapped);
     k->host_bytes_of_all = p->host_bytes_of_all ? p->host_bytes_of_all(t->wrapped) : k->host_bytes * t->parallel.at.world;
@@ -276,6 +278,7 @@ static bool lay_out(const struct tape_question *q, struct arena *arena, struct k
     t->last_begins = deep.place[1];
     take_tape(&t->run, arena, begin, &deep);
     *ret = (struct kept_run){.t = t};
+    look_at_host(ret);
     return true;
 }
 

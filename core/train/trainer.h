@@ -25,22 +25,22 @@ struct trainer {
     struct scaler scaler;
     uint32_t n_trainable;
     val *trainable;
-    bool as_saved;             /* declare the class that the config names, not the causal model: inventories */
-    bool plain;                /* a loop over torch alone */
+    bool as_saved; /* declare the class that the config names, not the causal model: inventories */
+    bool plain;    /* a loop over torch alone */
     bool autocast;
     enum dtype autocast_dtype;
     uint32_t adapted_modules;
     const struct method_program *method; /* NULL: the model is not wrapped */
-    void *wrapped;             /* its state */
+    void *wrapped;                       /* its state */
     struct parallel_options parallel;
-    uint32_t steps_begin;      /* events before it are loading */
-    bool live_blocks_only;     /* set before trainer_run(): nobody replays the run on an allocator, whose blocks have a history */
-    bool foretells;            /* set before trainer_run(): one step, with optimizer states that stand already, for a figure that is near enough */
-    bool alike;                /* live blocks alone are those of a step after one that was not run: what it leaves stands already */
-    struct work *log;          /* set before trainer_run(): what the last step gives the GPU to do; NULL: nobody asks */
-    bool costs_alone;          /* set before trainer_run(): nobody asks for memory, beside the log */
+    uint32_t steps_begin;  /* events before it are loading */
+    bool live_blocks_only; /* set before trainer_run(): nobody replays the run on an allocator, whose blocks have a history */
+    bool foretells;   /* set before trainer_run(): one step, with optimizer states that stand already, for a figure that is near enough */
+    bool alike;       /* live blocks alone are those of a step after one that was not run: what it leaves stands already */
+    struct work *log; /* set before trainer_run(): what the last step gives the GPU to do; NULL: nobody asks */
+    bool costs_alone; /* set before trainer_run(): nobody asks for memory, beside the log */
     struct parameter_count whole; /* of the model, whatever a rank has of it; where costs alone are asked */
-    uint32_t last_begins;      /* first event of the last step */
+    uint32_t last_begins;         /* first event of the last step */
 };
 
 /* Declares the model for this step, adapters included; no run is needed for an inventory. */
@@ -53,16 +53,20 @@ static inline uint32_t trainer_peaks_begin(const struct trainer *t)
     return t->method ? t->last_begins : t->steps_begin;
 }
 
+/* Optimizer states of one rank in managed memory. */
+uint64_t trainer_paged_bytes(const struct trainer *t);
+
 /* What the method's program is told of a resolved step. */
 void parallel_options_of(const struct step *s, struct parallel_options *ret);
 
-MUST_CHECK enum err_code trainer_run(struct trainer *t, const struct arch *arch, const struct step *step,
-                                     const struct device *device, struct arena *arena, struct err *err);
+MUST_CHECK enum err_code trainer_run(struct trainer *t, const struct arch *arch, const struct step *step, const struct device *device,
+                                     struct arena *arena, struct err *err);
 
 /* Whether live blocks of the last step are those of one that begins with all that the step before it leaves: that is less than it did, and known. */
 bool trainer_skips_first(const struct arch *arch, const struct step *step);
 
 /* The same model without a run: whoever calls has its tape from elsewhere. */
-MUST_CHECK enum err_code trainer_stand_in(struct trainer *t, const struct arch *arch, const struct step *step, struct arena *arena, struct err *err);
+MUST_CHECK enum err_code trainer_stand_in(struct trainer *t, const struct arch *arch, const struct step *step, struct arena *arena,
+                                          struct err *err);
 
 #endif

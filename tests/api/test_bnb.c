@@ -1,0 +1,88 @@
+/* Laws of quantised weights and of bitsandbytes' optimizers; their bytes beside PyTorch's are in tests/data/accuracy/kbit.jsonl. */
+#include "tests/support/ask.h"
+#include "tests/support/unit.h"
+#include "tuning/bnb.h"
+
+#include <stdio.h>
+
+/* --- which products have a kernel of their own: rows read off bitsandbytes 0.50.2 _gemm_4bit_use_custom_cuda ------------------------------------- */
+
+static const struct {
+    unsigned major, minor, sms;
+    enum dtype dtype;
+    int64_t m, n, k;
+    bool fused;
+} products[] = {
+    {8, 0, 108, DTYPE_BF16, 4, 4096, 4096, true},     {8, 0, 108, DTYPE_BF16, 2048, 4096, 4096, false},
+    {8, 0, 108, DTYPE_BF16, 1024, 4096, 4096, false}, {8, 0, 108, DTYPE_BF16, 1024, 2048, 512, true},
+    {8, 0, 108, DTYPE_BF16, 1537, 2048, 512, false},  {8, 0, 108, DTYPE_FP32, 8, 2048, 2048, false},
+    {8, 0, 108, DTYPE_FP32, 7, 2048, 2048, true},     {8, 0, 108, DTYPE_BF16, 64, 14336, 4096, true},
+    {8, 0, 108, DTYPE_BF16, 65, 14336, 4096, false},  {9, 0, 132, DTYPE_BF16, 16, 4096, 14336, false},
+    {9, 0, 132, DTYPE_BF16, 32, 14336, 4096, true},   {9, 0, 132, DTYPE_BF16, 33, 14336, 4096, false},
+    {8, 9, 128, DTYPE_BF16, 128, 16384, 4096, true},  {8, 9, 128, DTYPE_BF16, 129, 16384, 4096, false},
+    {10, 0, 148, DTYPE_BF16, 16, 4096, 4096, false},  {7, 0, 80, DTYPE_FP16, 7, 4096, 4096, true},
+    {7, 0, 80, DTYPE_FP16, 8, 4096, 4096, false},     {8, 0, 108, DTYPE_BF16, 16, 4096, 100, false},
+};
+
+START_TEST(fuses_what_bitsandbytes_does)
+{
+    const struct device d = {.cc_major = products[_i].major, .cc_minor = products[_i].minor, .multiprocessors = products[_i].sms};
+
+    ck_assert_int_eq(bnb_gemm_is_fused(&d, products[_i].dtype, products[_i].m, products[_i].n, products[_i].k), products[_i].fused);
+}
+END_TEST
+
+/* --- laws ------------------------------------------------------------------------------------------------------------------------------- */
+
+static double figure(const char *training, const char *path)
+{
+    char body[600];
+    struct reply reply;
+    double v;
+
+    (void)snprintf(
+        body, sizeof body,
+        "{\"model\":\"Qwen/Qwen3-0.6B\",\"cluster\":{\"gpu\":\"A100-80GB\"},\"training\":{\"methods\":\"single\",\"micro_batch_size\":2,"
+        "\"seq_len\":384,\"precision\":\"bf16\",\"gradient_checkpointing\":true,%s}}",
+        training);
+    reply = ask(body);
+    ck_assert_msg(reply.r.status == 200, "%s", reply.r.body);
+    ck_assert_msg(json_number(reply_at(&reply, path), &v), "%s: no %s in %s", training, path, reply.r.body);
+    reply_done(reply);
+    return v;
+}
+
+#define PEAK  "recommendation/memory/peak_allocated_bytes"
+#define PARTS "recommendation/memory/breakdown_bytes/"
+
+START_TEST(packed_weights_hold_less)
+{
+    double lora = figure("\"tuning\":\"lora\"", PARTS "parameters"), nf4 = figure("\"tuning\":\"qlora\"", PARTS "parameters");
+    double twice = figure("\"tuning\":\"qlora\",\"quantization\":\"nf4-dq\"", PARTS "parameters");
+    double fp4 = figure("\"tuning\":\"qlora\",\"quantization\":\"fp4\"", PARTS "parameters");
+    double wide = figure("\"tuning\":\"qlora\",\"prepare_kbit\":\"peft\"", PARTS "parameters");
+
+    ck_assert(twice < nf4 && nf4 < lora);
+    ck_assert(fp4 == nf4);
+    ck_assert(wide > nf4);
+    ck_assert(figure("\"tuning\":\"qlora\"", PARTS "optimizer_states") == figure("\"tuning\":\"lora\"", PARTS "optimizer_states"));
+}
+END_TEST
+
+START_TEST(small_states_hold_less)
+{
+    double whole = figure("\"optimizer\":\"adamw_torch\"", PARTS "optimizer_states");
+    double small = figure("\"optimizer\":\"adamw_bnb_8bit\"", PARTS "optimizer_states");
+    double paged = figure("\"optimizer\":\"paged_adamw_8bit\"", PARTS "optimizer_states");
+    double lion = figure("\"optimizer\":\"lion_8bit\"", PARTS "optimizer_states");
+    double host = figure("\"optimizer\":\"paged_adamw_32bit\"", "recommendation/memory/host_bytes_per_node");
+    double left = figure("\"optimizer\":\"paged_adamw_32bit\"", PARTS "optimizer_states");
+
+    ck_assert(small < whole && lion < small && paged < small / 10);
+    /* what is not on the device is paged, to the byte: two states of four bytes for each of 596,049,920 parameters */
+    ck_assert_msg(host + left == 2 * 4 * 596049920.0, "%.0f on the host, %.0f on the device", host, left);
+}
+END_TEST
+
+UNIT_TESTS("bnb", unit_rows(fuses_what_bitsandbytes_does, products); unit_test(packed_weights_hold_less);
+           unit_test(small_states_hold_less);)
