@@ -30,6 +30,17 @@ static unsigned retry_after(const struct call *c)
     return c->retry_after_s ? c->retry_after_s : 1;
 }
 
+/* All of them, where there are several. */
+static void write_meant(struct jsonw *w, const struct err *err)
+{
+    if (!err->meant[1][0])
+        return;
+    jsonw_array(w, "suggestions");
+    for (int i = 0; i < ERR_MEANT && err->meant[i][0]; i++)
+        jsonw_str(w, NULL, err->meant[i]);
+    jsonw_end(w);
+}
+
 static void write_problem(struct jsonw *w, const struct call *c)
 {
     const char *slug = err_slug(c->err->code);
@@ -44,8 +55,9 @@ static void write_problem(struct jsonw *w, const struct call *c)
     jsonw_str(w, "code", slug);
     if (c->err->at[0])
         jsonw_str(w, "pointer", c->err->at);
-    if (c->err->meant[0])
-        jsonw_str(w, "did_you_mean", c->err->meant);
+    if (c->err->meant[0][0])
+        jsonw_str(w, "did_you_mean", c->err->meant[0]);
+    write_meant(w, c->err);
     if (c->err->file[0]) {
         jsonw_str(w, "file", c->err->file);
         jsonw_u64(w, "line", c->err->line);

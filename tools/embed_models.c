@@ -160,7 +160,7 @@ static void put_rows(const struct table *t)
         for (const char *p = m->made; *p; p++)
             putchar(*p >= 'a' && *p <= 'z' ? *p - 'a' + 'A' : *p);
         printf(", .model_type = \"%s\", .parameters = %s, .block = %zu, .offset = %zu, .bytes = %zu, .source = ", o->type,
-               m->parameters[0] ? m->parameters : "0", o->block, o->offset, o->bytes);
+               m->parameters[0] ? m->parameters : o->parameters[0] ? o->parameters : "0", o->block, o->offset, o->bytes);
         put_literal(m->source, strlen(m->source));
         printf("},\n");
     }

@@ -59,6 +59,8 @@ static void write_model(struct jsonw *w, const struct estimate *e)
         jsonw_u64(w, "parameters", e->inventory.base_parameters);
         jsonw_u64(w, "trainable_parameters", e->inventory.trainable_parameters);
         jsonw_u64(w, "tensors", e->inventory.tensors);
+    } else if (e->model.counted_parameters) {
+        jsonw_u64(w, "parameters", e->model.counted_parameters);
     }
     jsonw_end(w);
 }

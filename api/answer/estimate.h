@@ -20,6 +20,7 @@ struct model_info {
     const struct modeling_file *files; /* of the request; NULL: the program is builtin */
     uint32_t n_files;
     const struct installed *installed; /* whose files the program is; NULL: none */
+    uint64_t counted_parameters; /* of a type without a program: as the catalogue has it from the model's own class; 0: not known */
     bool has_program;
     struct arch arch;
 };

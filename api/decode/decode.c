@@ -1,5 +1,6 @@
 #include "api/decode/decode.h"
 
+#include "base/near.h"
 #include "base/size.h"
 
 #include <math.h>
@@ -37,15 +38,17 @@ static void list_words(const struct word *words, char *text, size_t room)
 
 static enum err_code unknown_word(struct decoding *d, const struct word *words, const char *text)
 {
-    const char *best = NULL;
-    size_t least = SIZE_MAX;
-    char list[200];
+    struct near near;
+    char list[160];
 
-    for (const struct word *w = words; w->name; w++)
-        word_nearer(w->name, text, &best, &least);
+    near_init(&near, text);
+    for (const struct word *w = words; w->name; w++) {
+        near_offer(&near, w->name, w->name);
+        near_offer_all(&near, w->name, w->also, '|');
+    }
     list_words(words, list, sizeof list);
-    return decode_fail(d, ERR_FIELD_VALUE, "'%.40s' is not known%s%s%s; one of: %s", text, best ? ", did you mean " : "", best ? best : "",
-                       best ? "?" : "", list);
+    (void)decode_fail(d, ERR_FIELD_VALUE, "'%.40s' is not known; one of: %s", text, list);
+    return near_tell(&near, d->err);
 }
 
 /* --- the path ----------------------------------------------------------------------------------------------------------------- */

@@ -123,9 +123,6 @@ enum err_code decode_wrong_type(struct decoding *d, const char *wanted, const st
 int word_find(const struct word *words, const char *text, size_t bytes);
 bool word_same(const char *a, size_t a_bytes, const char *b, size_t b_bytes); /* without case, blanks, - and _ */
 
-/* Keeps `name` as *best where it takes fewer changes to become `typed` than the best so far, and few enough to be what was meant. */
-void word_nearer(const char *name, const char *typed, const char **best, size_t *least);
-
 bool word_among(const char *joined, const char *text, size_t bytes, bool folded); /* one of those joined by '|' */
 
 bool member_is_set(const struct member *m, const void *at);

@@ -1,5 +1,7 @@
 #include "api/decode/lexicon.h"
 
+#include "base/near.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,40 +73,10 @@ static unsigned bits(uint32_t v)
     return n;
 }
 
-/* The distance, or NEAR_ERRORS + 1 as soon as it is more. Three rows of the table: a step back reaches over two. */
-static size_t distance(const char *a, size_t na, const char *b, size_t nb)
-{
-    uint8_t rows[3][NEAR_MAX_BYTES + 1];
-    uint8_t *before = rows[0], *last = rows[1], *row = rows[2];
-
-    for (size_t j = 0; j <= nb; j++)
-        last[j] = (uint8_t)j;
-    for (size_t i = 1; i <= na; i++) {
-        uint8_t *spare = before, least = row[0] = (uint8_t)i;
-
-        for (size_t j = 1; j <= nb; j++) {
-            char x = lower(a[i - 1]), y = lower(b[j - 1]);
-            uint8_t d = (uint8_t)(last[j - 1] + (x != y));
-
-            d = last[j] + 1 < d ? (uint8_t)(last[j] + 1) : d;
-            d = row[j - 1] + 1 < d ? (uint8_t)(row[j - 1] + 1) : d;
-            if (i > 1 && j > 1 && x == lower(b[j - 2]) && y == lower(a[i - 2]) && before[j - 2] + 1 < d)
-                d = (uint8_t)(before[j - 2] + 1);
-            row[j] = d;
-            least = d < least ? d : least;
-        }
-        if (least > NEAR_ERRORS)
-            return NEAR_ERRORS + 1;
-        before = last;
-        last = row;
-        row = spare;
-    }
-    return last[nb];
-}
-
 const struct lexicon_entry *lexicon_near(const struct lexicon *l, const char *name)
 {
-    size_t n = strlen(name), least = NEAR_ERRORS + 1;
+    size_t n = strlen(name);
+    unsigned least = NEAR_ERRORS + 1;
     const struct lexicon_entry *best = NULL;
     uint32_t letters;
 
@@ -113,13 +85,13 @@ const struct lexicon_entry *lexicon_near(const struct lexicon *l, const char *na
     letters = letters_of(name, n);
     for (uint32_t i = 0; i < l->n; i++) {
         const struct lexicon_entry *e = &l->v[i];
-        size_t d;
+        unsigned d;
 
         if (e->bytes < NEAR_LETTERS || e->bytes > NEAR_MAX_BYTES || e->bytes > n + NEAR_ERRORS || n > e->bytes + (size_t)NEAR_ERRORS)
             continue;
         if (bits(e->letters ^ letters) > 2 * NEAR_ERRORS) /* a change alters two of them at most */
             continue;
-        d = distance(e->name, e->bytes, name, n);
+        d = near_distance(e->name, e->bytes, name, n, NEAR_ERRORS);
         if (d < least) {
             least = d;
             best = e;

@@ -2,6 +2,7 @@
 
 #include "api/request/left_out.h"
 #include "api/request/query.h"
+#include "base/near.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -96,7 +97,7 @@ enum err_code unknown_refuse(struct decoding *d, const char *name, const char *m
     meant = within(d, meant);
     rc = decode_fail(d, ERR_UNKNOWN_MEMBER, "'%.60s' is not known here: did you mean %.60s?", name, meant);
     if (d->err)
-        (void)snprintf(d->err->meant, sizeof d->err->meant, "%s", meant);
+        (void)snprintf(d->err->meant[0], sizeof d->err->meant[0], "%s", meant);
     return rc;
 }
 
@@ -113,6 +114,37 @@ static const char *elsewhere(const struct decoding *d, const char *name, char te
     return text;
 }
 
+/* What other tools call a member, with a typing error. */
+static const char *alias_near(struct decoding *d, const char *name)
+{
+    unsigned char *mark = d->arena->cur;
+    const struct lexicon_entry *e;
+    struct lexicon l;
+    size_t n = 0;
+
+    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
+        n += lexicon_count(aliases[i].names);
+    lexicon_init(&l, d->arena, n);
+    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
+        lexicon_add(&l, aliases[i].names, aliases[i].meant);
+    e = l.full ? NULL : lexicon_near(&l, name);
+    arena_rewind(d->arena, mark);
+    return e ? e->row : NULL;
+}
+
+/* "trainning.seq_len": an object's name with a typing error. */
+static const char *object_near(const struct decoding *d, const char *name, char text[POINTER_BYTES])
+{
+    size_t n = strcspn(name, ".");
+
+    for (const struct member *m = d->root; name[n] && m && m->key; m++)
+        if (m->members && near_distance(m->key, strlen(m->key), name, n, 2) <= 2) {
+            (void)snprintf(text, POINTER_BYTES, "%s%.100s", m->key, name + n);
+            return text;
+        }
+    return NULL;
+}
+
 enum err_code unknown_member(struct decoding *d, size_t parent, const char *name, const struct lexicon *near)
 {
     const struct lexicon_entry *e;
@@ -121,7 +153,8 @@ enum err_code unknown_member(struct decoding *d, size_t parent, const char *name
 
     if (!d->left_out)
         return ERR_OK;
-    e = lexicon_near(near, name);
+    meant = d->root && d->left_out->by_query ? alias_of(name) : NULL;
+    e = meant ? NULL : lexicon_near(near, name);
     if (e) {
         char known[NEAR_MAX_BYTES + 1];
 
@@ -129,9 +162,14 @@ enum err_code unknown_member(struct decoding *d, size_t parent, const char *name
         meant = d->left_out->by_query ? elsewhere(d, known, text) : NULL;
         return unknown_refuse(d, name, meant ? meant : known);
     }
-    meant = d->root ? alias_of(name) : NULL;
+    if (!meant && d->root)
+        meant = alias_of(name);
     if (!meant)
         meant = elsewhere(d, name, text);
+    if (!meant && d->root)
+        meant = alias_near(d, name);
+    if (!meant && d->left_out->by_query)
+        meant = object_near(d, name, text);
     if (meant || d->left_out->strict)
         return unknown_refuse(d, name, meant);
     (void)snprintf(object, sizeof object, "%.*s", (int)parent, d->path);

@@ -1,4 +1,4 @@
-/* GET /gpus, /clusters, /methods, /optimizers, /dtypes: the catalogue, and every word that a request may use. */
+/* GET /methods, /optimizers, /dtypes: every word that a request may use. */
 #include "api/routes.h"
 #include "api/words/words.h"
 #include "parallel/method.h"
@@ -65,6 +65,10 @@ static enum err_code write_all(struct call *c, bool methods, const struct vocabu
     struct buf out;
     struct jsonw w;
 
+    if (c->query.n) {
+        c->parameter = c->query.v[0].name;
+        return err_set(c->err, ERR_UNKNOWN_MEMBER, "", "'%.60s' is not known here: this list takes no parameters", c->parameter);
+    }
     begin_json(c, &out, &w);
     jsonw_object(&w, NULL);
     if (methods)
@@ -116,32 +120,4 @@ enum err_code get_dtypes(struct call *c)
     };
 
     return write_all(c, false, v, sizeof v / sizeof *v);
-}
-
-/* Tables that the build made into JSON: nothing is left to compute. */
-static enum err_code give(struct call *c, const char *text, size_t bytes)
-{
-    c->ret->status = 200;
-    c->ret->content_type = "application/json";
-    c->ret->body = text;
-    c->ret->bytes = bytes;
-    return ERR_OK;
-}
-
-enum err_code get_gpus(struct call *c)
-{
-    static const char text[] = "{\n  \"gpus\": "
-#include "gen/gpus_json.inc"
-                               "\n}\n";
-
-    return give(c, text, sizeof text - 1);
-}
-
-enum err_code get_clusters(struct call *c)
-{
-    static const char text[] = "{\n  \"clusters\": "
-#include "gen/clusters_json.inc"
-                               "\n}\n";
-
-    return give(c, text, sizeof text - 1);
 }

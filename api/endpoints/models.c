@@ -1,6 +1,8 @@
 /* /models: what is carried, and one model's tensors to the last parameter. */
 #include "api/answer/estimate.h"
+#include "api/endpoints/rows.h"
 #include "api/request/left_out.h"
+#include "api/request/named.h"
 #include "api/routes.h"
 
 #include "catalog/builtin.h"
@@ -25,7 +27,7 @@ static enum err_code lora_present(struct decoding *d, const struct json *v, void
 
 #define AT(member) .key = #member, .at = offsetof(struct models_request, member)
 static const struct member models_members[] = {
-    {AT(model), .kind = KIND_STR, .min = 1, .max = 96},
+    {AT(model), .kind = KIND_STR, .min = 1, .max = 255},
     {AT(revision), .kind = KIND_STR, .min = 1, .max = 128},
     {AT(config), .kind = KIND_JSON},
     {AT(modeling), .kind = KIND_JSON},
@@ -71,6 +73,8 @@ static enum err_code read_request(struct asked_model *m)
         return rc;
     if (!m->rq.model && !m->rq.config)
         return err_set(c->err, ERR_FIELD_MISSING, "/config", "a config.json, or a model's id as `model`");
+    if (m->rq.model)
+        m->rq.model = model_named(m->rq.model, c->arena, &m->rq.revision);
     return check_names(&m->rq, c->err);
 }
 
@@ -159,6 +163,7 @@ static enum err_code write_model(struct asked_model *m)
     begin_json(m->call, &out, &w);
     jsonw_object(&w, NULL);
     model_write_origin(&w, &m->info, &m->stack);
+    jsonw_bool(&w, "modelled", true);
     write_arch(&w, &m->info.arch);
     jsonw_u64(&w, "parameters", inv->base_parameters);
     jsonw_u64(&w, "trainable_parameters", inv->trainable_parameters);
@@ -172,12 +177,44 @@ static enum err_code write_model(struct asked_model *m)
     return finish_json(m->call, &w);
 }
 
+/* Nothing but the count is known of a type without a program. */
+static enum err_code write_counted(struct asked_model *m)
+{
+    struct buf out;
+    struct jsonw w;
+
+    note(&m->warnings, "model type '%.60s' has no program yet: `parameters` is what its class in transformers declares, its tensors are not listed",
+         m->info.model_type);
+    begin_json(m->call, &out, &w);
+    jsonw_object(&w, NULL);
+    model_write_origin(&w, &m->info, &m->stack);
+    jsonw_bool(&w, "modelled", false);
+    jsonw_u64(&w, "parameters", m->info.counted_parameters);
+    jsonw_array(&w, "tensors");
+    jsonw_end(&w);
+    jsonw_array(&w, "buffers");
+    jsonw_end(&w);
+    notes_write(&w, "warnings", &m->warnings);
+    jsonw_end(&w);
+    return finish_json(m->call, &w);
+}
+
+static enum err_code answer_counted(struct asked_model *m)
+{
+    enum err_code rc = write_counted(m);
+
+    json_free(m->info.owned);
+    return rc;
+}
+
 static enum err_code answer(struct asked_model *m)
 {
     const struct model_asked asked = {m->rq.model,    m->rq.revision,                    m->rq.config,
                                       m->rq.modeling, program_wanted(&m->rq.program), &m->rq.stack};
     enum err_code rc = model_read(m->call, &asked, &m->warnings, &m->info);
 
+    if (!rc && !m->info.has_program && m->info.counted_parameters && !m->rq.lora_doc)
+        return answer_counted(m);
     if (!rc && !m->info.has_program)
         rc = err_set(m->call->err, ERR_ARCH_UNKNOWN, m->rq.config ? "/config/model_type" : "/model",
                      "model type '%.60s' has no program yet", m->info.model_type);
@@ -208,8 +245,10 @@ enum err_code get_model(struct call *c)
     struct asked_model m = {.call = c,
                             .rq = {.model = c->rest, .revision = query_value(&c->query, "revision")},
                             .warnings.arena = c->arena};
-    enum err_code rc = check_names(&m.rq, c->err);
+    enum err_code rc;
 
+    m.rq.model = model_named(m.rq.model, c->arena, &m.rq.revision);
+    rc = m.rq.model ? check_names(&m.rq, c->err) : err_set(c->err, ERR_NOMEM, "", "no room for the request");
     if (rc && !strcmp(c->err->at, "/revision"))
         c->parameter = "revision";
     if (rc)
@@ -220,6 +259,33 @@ enum err_code get_model(struct call *c)
     return answer(&m);
 }
 
+/* --- the list ------------------------------------------------------------------------------------------------------------------------ */
+
+static const char *made_by(const struct builtin *b)
+{
+    static const char *const words[] = {[BUILTIN_VERBATIM] = "verbatim", [BUILTIN_FACTS] = "facts", [BUILTIN_SAME] = "same", [BUILTIN_PRESUMED] = "presumed"};
+
+    return words[b->made];
+}
+
+static void write_carried(struct jsonw *w, const struct builtin *b, bool modelled)
+{
+    jsonw_object(w, NULL);
+    jsonw_str(w, "id", b->id);
+    jsonw_str(w, "source", "builtin");
+    jsonw_str(w, "model_type", b->model_type);
+    jsonw_bool(w, "modelled", modelled);
+    if (b->parameters)
+        jsonw_u64(w, "parameters", b->parameters);
+    else
+        jsonw_null(w, "parameters");
+    jsonw_str(w, "config", made_by(b));
+    jsonw_str(w, "config_of", b->of);
+    jsonw_str(w, "config_source", b->source);
+    jsonw_end(w);
+}
+
+/* ?model_type=llama&modelled=true&q=qwen narrow it. */
 enum err_code get_models(struct call *c)
 {
     struct buf out;
@@ -229,10 +295,15 @@ enum err_code get_models(struct call *c)
     jsonw_object(&w, NULL);
     jsonw_array(&w, "models");
     for (size_t i = 0; i < builtin_count(); i++) {
-        jsonw_object(&w, NULL);
-        jsonw_str(&w, "id", builtin_at(i)->id);
-        jsonw_str(&w, "source", "builtin");
-        jsonw_end(&w);
+        const struct builtin *b = builtin_at(i);
+        bool modelled = family_find(b->model_type) != FAMILY_COUNT, known;
+        const struct row_member members[] = {{"id", b->id},          {"model_type", b->model_type}, {"modelled", modelled ? "true" : "false"},
+                                             {"config", made_by(b)}, {"config_of", b->of},          {"source", "builtin"}};
+
+        if (rows_choose(c, members, sizeof members / sizeof *members, b->id, &known))
+            write_carried(&w, b, modelled);
+        if (!known)
+            return c->err->code;
     }
     jsonw_end(&w);
     jsonw_end(&w);

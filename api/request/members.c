@@ -284,7 +284,7 @@ static const struct member framework_config_members[] = {
 
 #define S struct estimate_request
 const struct member estimate_members[] = {
-    {STR(model, 96)},
+    {STR(model, 255)},
     {STR(revision, 128)},
     {JSON(config)},
     {WORD(workload, workload_words)},

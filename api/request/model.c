@@ -1,4 +1,6 @@
 #include "api/answer/estimate.h"
+#include "api/request/named.h"
+#include "catalog/renamed.h"
 
 #include "base/sha256.h"
 #include "models/installed.h"
@@ -18,13 +20,15 @@ static const struct api_config *config_find(const struct call *c, const char *id
 /* Why there is none: the hub's word for it, or that nobody was asked. */
 static enum err_code no_config(struct call *c, const char *id, const struct api_config *f)
 {
-    if (!f || !f->err)
-        return err_set(c->err, ERR_MODEL_NOT_FOUND, "/model",
-                       "'%.96s' is none of the models that are carried here (GET /models): send its config.json as `config`", id);
+    if (!f || !f->err) {
+        (void)err_set(c->err, ERR_MODEL_NOT_FOUND, "/model",
+                      "'%.96s' is none of the models that are carried here (GET /models): send its config.json as `config`", id);
+        return model_tell_near(id, c->err);
+    }
     *c->err = *f->err;
     c->retry_after_s = f->retry_after_s;
     (void)err_set(c->err, f->err->code, f->err->code == ERR_REVISION_NOT_FOUND ? "/revision" : "/model", "%s", f->err->detail);
-    return c->err->code;
+    return c->err->code == ERR_MODEL_NOT_FOUND ? model_tell_near(id, c->err) : c->err->code;
 }
 
 /* The inline config alone, which has to be whole then. */
@@ -53,6 +57,11 @@ static enum err_code read_fetched(struct call *c, const struct api_config *f, co
     info->commit = f->commit;
     info->source = patch ? "request" : f->source;
     info->hub_parameters = patch ? 0 : f->parameters;
+    if (!strcmp(f->source, "builtin") && !patch) {
+        const struct builtin *carried = builtin_known_as(f->model).model;
+
+        info->counted_parameters = carried ? carried->parameters : 0;
+    }
     if (!strcmp(f->source, "builtin") && strcmp(f->revision, "main"))
         note(warnings, "/revision: the config that is carried here is that of main, '%.60s' was not looked at", f->revision);
     return ERR_OK;

@@ -1,5 +1,5 @@
 /* Which configs a request needs, each once. */
-#include "api/request/request.h"
+#include "api/request/named.h"
 #include "api/routes.h"
 
 #include <string.h>
@@ -30,16 +30,23 @@ uint32_t need_add(struct needs *needs, const char *model, const char *revision)
 {
     uint32_t at;
 
+    if (!model)
+        return API_NO_NEED;
+    model = model_named(model, needs->arena, &revision);
+    if (!model) {
+        needs->full = true;
+        return API_NO_NEED;
+    }
     if (!revision)
         revision = "main";
-    if (!model || model_id_fault(model) || revision_fault(revision))
+    if (model_id_fault(model) || revision_fault(revision))
         return API_NO_NEED;
     for (at = hash(hash(2166136261U, model), revision) % needs->n_slots; needs->slots[at]; at = (at + 1) % needs->n_slots)
         if (is_same(&needs->v[needs->slots[at] - 1], model, revision))
             return needs->slots[at] - 1U;
     if (needs->n == needs->most)
         return API_NO_NEED;
-    needs->v[needs->n].model = arena_str(needs->arena, model, strlen(model)); /* the document does not outlive this call */
+    needs->v[needs->n].model = model; /* in the arena: the document does not outlive this call */
     needs->v[needs->n].revision = arena_str(needs->arena, revision, strlen(revision));
     if (!needs->v[needs->n].model || !needs->v[needs->n].revision) {
         needs->full = true;

@@ -1,4 +1,5 @@
 /* A query as the JSON document that a POST would have sent. */
+#include "api/decode/unknown.h"
 #include "api/request/query.h"
 
 #include "base/buf.h"
@@ -245,6 +246,14 @@ static void write_members(struct draft *d, const struct member *members, unsigne
         write_member(d, m, depth);
 }
 
+/* `batch_size` is a member of `inference`; who asks about training and writes it alone means another one. */
+static bool means_training(const struct place *p, const struct query *q, const char *name)
+{
+    const char *workload = query_value(q, "workload");
+
+    return p->depth == 2 && !strcmp(p->row[0]->key, "inference") && !strchr(name, '.') && alias_of(name) && (!workload || strcmp(workload, "inference") != 0);
+}
+
 static struct place *find_places(const struct query *q, const struct member *members, const char *except, struct arena *arena)
 {
     struct place *places = arena_array(arena, struct place, q->n ? q->n : 1);
@@ -253,6 +262,8 @@ static struct place *find_places(const struct query *q, const struct member *mem
         places[i] = place_find(members, q->v[i].name);
         if (!places[i].depth ||
             (places[i].rest[0] && !places[i].row[places[i].depth - 1]->members && places[i].row[places[i].depth - 1]->kind != KIND_JSON))
+            places[i] = (struct place){.rest = q->v[i].name};
+        if (means_training(&places[i], q, q->v[i].name))
             places[i] = (struct place){.rest = q->v[i].name};
         if (word_among(except, q->v[i].name, strlen(q->v[i].name), false))
             places[i] = (struct place){.rest = ""};

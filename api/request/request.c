@@ -1,8 +1,7 @@
 /* What one member of a request alone cannot tell. */
 #include "api/request/request.h"
+#include "api/request/named.h"
 #include "api/theirs/theirs.h"
-
-#include "catalog/clusters.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -162,36 +161,22 @@ static enum err_code check_model(const struct estimate_request *rq, struct err *
     return fault ? err_set(err, ERR_FIELD_VALUE, "/revision", "a revision %s", fault) : ERR_OK;
 }
 
-/* What a cluster's name says and the request does not. How many nodes a job takes is never the name's to say. */
-static enum err_code take_preset(struct cluster_request *c, struct err *err)
+/* "zero3_offload": offload, where the request does not say another. */
+static enum err_code take_offload(struct training_request *t, struct notes *assumptions, struct err *err)
 {
-    const struct cluster *preset = c->name ? cluster_find(c->name) : NULL;
+    const char *moved = t->methods.offloads_params ? "optimizer+params" : "optimizer";
 
-    if (!c->name)
+    if (!t->methods.offloads_optimizer)
         return ERR_OK;
-    if (!preset)
-        return err_set(err, ERR_FIELD_VALUE, "/cluster/name",
-                       "'%.40s' is no cluster that is known: GET /clusters lists them, or give cluster.gpu", c->name);
-    c->name = preset->name;
-    if (!c->gpu.name && !c->gpu.by_numbers)
-        c->gpu.name = preset->gpu;
-    if (!c->gpus_per_node.set)
-        c->gpus_per_node = (struct quantity){.set = true, .whole = preset->gpus_per_node};
-    if (!c->host_memory_bytes_per_node.set && preset->host_memory_gb_per_node > 0)
-        c->host_memory_bytes_per_node = (struct quantity){.set = true, .whole = (uint64_t)(preset->host_memory_gb_per_node * 1e9)};
-    if (!c->intra_node)
-        c->intra_node = preset->intra_node;
-    if (!c->inter_node)
-        c->inter_node = preset->inter_node;
-    return ERR_OK;
-}
-
-static enum err_code check_gpu(const struct cluster_request *c, struct err *err)
-{
-    if (c->gpu.by_numbers && !c->gpu.numbers.memory_bytes.set)
-        return err_set(err, ERR_FIELD_MISSING, "/cluster/gpu/memory_bytes", "what the GPU offers to a program");
-    if (!c->gpu.name && !c->gpu.by_numbers)
-        return err_set(err, ERR_FIELD_MISSING, "/cluster/gpu", "a GPU's name (GET /gpus lists them), or an object of its numbers");
+    if (t->offload.n == 1 && has_word(&t->offload, offload_words, "none"))
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/offload", "none contradicts the method's name, which ends in offload");
+    if (t->offload.n)
+        return ERR_OK;
+    if (t->methods.is_plain_too)
+        t->offload.at[t->offload.n++] = (uint8_t)word_find(offload_words, "none", 4);
+    t->offload.at[t->offload.n++] = (uint8_t)word_find(offload_words, moved, strlen(moved));
+    note(assumptions, "training.offload %s: the method's name ends in offload, as LLaMA-Factory's ds_z%s_offload_config.json does", moved,
+         t->methods.offloads_params ? "3" : "2");
     return ERR_OK;
 }
 
@@ -204,17 +189,19 @@ enum err_code request_read(const struct json *doc, struct arena *arena, struct n
 
     memset(ret, 0, sizeof *ret);
     rc = decode(&d, doc, estimate_members, ret);
+    if (!rc && ret->model)
+        ret->model = model_named(ret->model, arena, &ret->revision);
     if (!rc)
         rc = check_model(ret, err);
     return rc ? rc : check_versions(&ret->stack, err);
 }
 
-enum err_code request_check(struct estimate_request *rq, struct err *err)
+enum err_code request_check(struct estimate_request *rq, struct notes *assumptions, struct notes *warnings, struct err *err)
 {
-    enum err_code rc = take_preset(&rq->cluster, err);
+    enum err_code rc = cluster_names(&rq->cluster, assumptions, warnings, err);
 
     if (!rc)
-        rc = check_gpu(&rq->cluster, err);
+        rc = take_offload(&rq->training, assumptions, err);
     if (!rc)
         rc = check_loss(&rq->training, err);
     return rc ? rc : check_batch(rq, err);

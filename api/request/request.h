@@ -143,7 +143,7 @@ MUST_CHECK enum err_code request_read(const struct json *doc, struct arena *aren
                                       struct estimate_request *ret, struct err *err);
 
 /* What one member alone cannot tell, as far as it can be checked without the model. */
-MUST_CHECK enum err_code request_check(struct estimate_request *rq, struct err *err);
+MUST_CHECK enum err_code request_check(struct estimate_request *rq, struct notes *assumptions, struct notes *warnings, struct err *err);
 
 /* A repository's id as the hub takes it; a sentence saying what is wrong, or NULL. Source: huggingface_hub utils/_validators.py. */
 const char *model_id_fault(const char *id);

@@ -1,6 +1,7 @@
 /* Methods: the parts, and how composed ones are read. */
 #include "api/words/words.h"
 
+#include "base/near.h"
 #include "train/recipe.h"
 
 #include <string.h>
@@ -51,8 +52,31 @@ static const struct method_part *part_find(const char *text, size_t bytes)
     return NULL;
 }
 
+static enum err_code no_method(struct decoding *d, const char *text, const char *part, size_t bytes)
+{
+    const char *typed = arena_str(d->arena, part, bytes);
+    struct near near;
+
+    near_init(&near, typed ? typed : "");
+    for (const struct method_part *p = method_parts; p->word.name; p++) {
+        near_offer(&near, p->word.name, p->word.name);
+        near_offer_all(&near, p->word.name, p->word.also, '|');
+    }
+    (void)decode_fail(d, ERR_FIELD_VALUE, "'%.40s' is no method; GET /methods lists them", text);
+    return near_tell(&near, d->err);
+}
+
+/* "zero3_offload": how many of its letters are the method's. */
+static size_t less_offload(const char *text)
+{
+    static const char ending[] = "offload";
+    size_t n = strlen(text), m = sizeof ending - 1;
+
+    return n > m + 1 && word_same(text + n - m, m, ending, m) && strchr("_- ", text[n - m - 1]) ? n - m - 1 : n;
+}
+
 /* "TP + pp+Zero_1" -> "tp+pp+zero1". */
-static enum err_code read_method(struct decoding *d, const struct json *v, const char **ret)
+static enum err_code read_method(struct decoding *d, const struct json *v, struct methods *m, const char **ret)
 {
     const char *text = json_str(v);
     char name[96] = "";
@@ -61,11 +85,18 @@ static enum err_code read_method(struct decoding *d, const struct json *v, const
     if (!text)
         return decode_fail(d, ERR_FIELD_TYPE, "must be a method's name or a list of them, not %s", json_type_name(json_type(v)));
     for (const char *p = text;; parts++) {
-        size_t n = strcspn(p, "+");
-        const struct method_part *part = part_find(p, n);
+        size_t n = strcspn(p, "+"), less = p[n] ? n : less_offload(p);
+        const struct method_part *part = part_find(p, less);
 
+        if (less < n && part && (part->word.value == METHOD_ZERO1 || part->word.value == METHOD_ZERO2 || part->word.value == METHOD_ZERO3)) {
+            m->offloads_optimizer = true;
+            m->offloads_params |= part->word.value == METHOD_ZERO3;
+        } else if (!p[n]) {
+            m->is_plain_too = true;
+            part = part_find(p, n);
+        }
         if (!part || parts == 5)
-            return decode_fail(d, ERR_FIELD_VALUE, "'%.40s' is no method; GET /methods lists them", text);
+            return no_method(d, text, p, n);
         if (parts && (!part->rank || !rank || part->rank <= rank))
             return decode_fail(d, ERR_FIELD_VALUE,
                                "'%.40s': a composed method is its parts in the order tp+pp+cp+ep+ and one data-parallel part", text);
@@ -84,7 +115,7 @@ static enum err_code read_method(struct decoding *d, const struct json *v, const
 static enum err_code add_method(struct decoding *d, const struct json *v, struct methods *m)
 {
     const char *name = NULL;
-    enum err_code rc = read_method(d, v, &name);
+    enum err_code rc = read_method(d, v, m, &name);
 
     if (rc)
         return rc;

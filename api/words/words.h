@@ -23,6 +23,7 @@ enum { METHODS_MAX = 16 };
 
 struct methods {
     uint8_t n;
+    bool offloads_optimizer, offloads_params, is_plain_too; /* "zero2_offload", "zero3_offload"; one without */
     const char *v[METHODS_MAX]; /* as the contract spells them */
 };
 

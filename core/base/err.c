@@ -21,7 +21,7 @@ enum err_code err_set(struct err *e, enum err_code code, const char *at, const c
     if (!e)
         return code;
     e->code = code;
-    e->meant[0] = e->file[0] = e->construct[0] = 0;
+    e->meant[0][0] = e->meant[1][0] = e->meant[2][0] = e->file[0] = e->construct[0] = 0;
     e->line = 0;
     (void)snprintf(e->at, sizeof e->at, "%s", at);
     va_start(args, fmt);

@@ -15,11 +15,13 @@ enum err_code {
     ERR_COUNT
 };
 
+enum { ERR_MEANT = 3 };
+
 struct err {
     enum err_code code;
     char at[128];     /* JSON Pointer into the client's document, or "" */
     char detail[384]; /* one line for a human; machines read code */
-    char meant[64];   /* of ERR_UNKNOWN_MEMBER: the name that was probably meant, or "" */
+    char meant[ERR_MEANT][100]; /* names that were probably meant, the likeliest first; "" behind the last */
     char file[64];    /* of modelling code: the file and line where it ends, and what stands there; "" and 0: none */
     unsigned line;
     char construct[128];

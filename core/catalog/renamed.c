@@ -116,20 +116,16 @@ static struct known by_copy(const char *id)
     return (struct known){called(last_part(id)), strchr(id, '/') ? KNOWN_BY_COPY : KNOWN_BY_LAST};
 }
 
-/* The same weights with or without an ending: X-BF16 is X, and X where only X-FP8 is carried. */
+/* X-FP8 is X, by whatever organisation; never the reverse: a config of packed weights says how they are packed. */
 static struct known by_storage(const char *id)
 {
-    char plain[RENAMED_BYTES], other[RENAMED_BYTES];
-    bool has_ending = less_storage(id, plain);
+    char plain[RENAMED_BYTES];
     struct known ret = {NULL, KNOWN_BY_STORAGE};
 
-    if (has_ending) {
-        ret.model = by_other_name(plain).model;
-        ret.model = ret.model ? ret.model : called(last_part(plain));
-    }
-    for (size_t i = 0; i < builtin_count() && !ret.model; i++)
-        if (less_storage(builtin_at(i)->id, other) && name_same(last_part(other), last_part(has_ending ? plain : id)))
-            ret.model = builtin_at(i);
+    if (!less_storage(id, plain))
+        return ret;
+    ret.model = by_other_name(plain).model;
+    ret.model = ret.model ? ret.model : called(last_part(plain));
     return ret;
 }
 

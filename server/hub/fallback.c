@@ -78,6 +78,9 @@ static void say_why(const struct flight *f, char *ret, size_t bytes)
     case VERDICT_TOKEN_REFUSED:
         (void)snprintf(ret, bytes, "the hub does not accept the server's token");
         return;
+    case VERDICT_MODEL_ABSENT:
+        (void)snprintf(ret, bytes, "the hub has no %.96s, which names no organisation", f->model);
+        return;
     case VERDICT_NO_MEMORY:
         (void)snprintf(ret, bytes, "the service was short of memory or file descriptors to ask the hub with (%.100s)", f->why);
         return;
@@ -167,6 +170,12 @@ static struct snapshot *take_builtin(const struct flight *f)
     return ret;
 }
 
+/* "Qwen3-8B": the hub has few repositories without an organisation, and people leave it out. */
+static bool is_bare_name(const struct flight *f)
+{
+    return f->verdict == VERDICT_MODEL_ABSENT && !strchr(f->model, '/');
+}
+
 static const char *take(struct flight *f, const struct row *row, struct snapshot **ret)
 {
     if (row->mine && f->mine) {
@@ -177,7 +186,7 @@ static const char *take(struct flight *f, const struct row *row, struct snapshot
         *ret = snapshot_hold(f->theirs);
         return "hf_cache";
     }
-    *ret = row->builtin ? take_builtin(f) : NULL;
+    *ret = row->builtin || is_bare_name(f) ? take_builtin(f) : NULL;
     return *ret ? "builtin" : "hub";
 }
 

@@ -55,7 +55,7 @@ static void ask(const char *text, struct arena *arena)
     if (!rc)
         rc = request_read(doc, arena, &notes, &left_out, &rq, &err);
     if (!rc)
-        rc = request_check(&rq, &err);
+        rc = request_check(&rq, &notes, &notes, &err);
     FUZZ_CHECK(rc != ERR_NOMEM, "%s", err.detail);
     if (rc && !parameter)
         (void)query_blame(&q, estimate_members, err.at, arena);

@@ -54,6 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct estimate_request first, again;
     struct json *doc = NULL, *echo = NULL;
     struct err err = {0};
+    struct notes notes = {.arena = &arena};
     struct buf a, b;
 
     if (json_parse((const char *)data, size, &json_limits_request, &doc, &err))
@@ -67,7 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_CHECK(read(echo, &arena, &again, &err), "the echo is refused at %s: %s: %s", err.at, err.detail, buf_text(&a));
         b = written(&again, &arena);
         FUZZ_CHECK(a.bytes == b.bytes && !memcmp(buf_text(&a), buf_text(&b), a.bytes), "%s\nis read as\n%s", buf_text(&a), buf_text(&b));
-        FUZZ_CHECK(!request_check(&first, &err) || err.detail[0], "an error without a sentence");
+        FUZZ_CHECK(!request_check(&first, &notes, &notes, &err) || err.detail[0], "an error without a sentence");
         (void)request_gpus(&first);
         (void)request_data_parallel(&first);
     }

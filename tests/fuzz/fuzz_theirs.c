@@ -54,7 +54,7 @@ static enum err_code read(struct estimate *e)
     if (!rc)
         rc = theirs_read(e);
     if (!rc)
-        rc = request_check(&e->rq, c->err);
+        rc = request_check(&e->rq, &e->assumptions, &e->warnings, c->err);
     if (!rc)
         rc = model_read(c, &(struct model_asked){e->rq.model, e->rq.revision, e->rq.config, e->rq.modeling, program_wanted(&e->rq.program), &e->rq.stack},
                         &e->warnings, &e->model);
