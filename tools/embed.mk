@@ -164,7 +164,8 @@ $(BUILD)/core/catalog/builtin.o: $(BUILD)/gen/models.inc $(BUILD)/gen/blocks.inc
 $(BUILD)/core/models/programs.o: $(BUILD)/gen/programs.inc
 $(BUILD)/core/models/around.o: $(BUILD)/gen/installed.inc
 $(BUILD)/core/models/library.o: $(BUILD)/gen/wide.inc
-$(BUILD)/api/endpoints/page.o: $(BUILD)/gen/page_html.inc $(BUILD)/gen/page_js.inc $(BUILD)/gen/page_css.inc $(BUILD)/gen/uplot_js.inc $(BUILD)/gen/glossary_html.inc $(BUILD)/gen/icon_svg.inc
+$(BUILD)/api/endpoints/page.o: $(BUILD)/gen/page_html.inc $(BUILD)/gen/page_js.inc $(BUILD)/gen/page_css.inc $(BUILD)/gen/uplot_js.inc \
+    $(BUILD)/gen/glossary_html.inc $(BUILD)/gen/icon_svg.inc
 $(BUILD)/api/endpoints/machines.o: $(BUILD)/gen/gpus_json.inc $(BUILD)/gen/clusters_json.inc
 ifneq ($(wildcard openapi.yaml),)
 $(call objects,$(api_sources)): | $(BUILD)/gen/openapi.inc

@@ -15,7 +15,7 @@ function fileView(name, text) {
   return el("div", {}, el("div", {class: "file"}, el("strong", {}, name), copy), pre);
 }
 
-const LAUNCH = {command: "command", slurm: "job.sbatch", train_py: "train.py", accelerate_config: "accelerate.yaml", deepspeed_config: "deepspeed.json", training_arguments: "TrainingArguments"};
+const LAUNCH = {command: "command", slurm: "job.sbatch", script: "train.py", accelerate_config: "accelerate.yaml", deepspeed_config: "deepspeed.json", training_arguments: "TrainingArguments"};
 
 function launchView(launch) {
   const files = Object.entries(LAUNCH).filter(([key]) => launch[key]).map(([key, name]) =>

@@ -61,7 +61,7 @@ void launch_write(struct jsonw *w, const char *name, const struct launch *l);
 
 /* --- its parts ------------------------------------------------------------------------------------------------------------------- */
 
-enum launch_file { FILE_DEEPSPEED, FILE_ACCELERATE };
+enum launch_file { FILE_DEEPSPEED, FILE_ACCELERATE, FILE_SCRIPT };
 const char *launch_file(enum launch_file file);
 
 bool launch_is_trainer(const struct launch *l); /* the HF Trainer runs it; else a loop of the script's own */
@@ -76,6 +76,8 @@ void launch_deepspeed(struct jsonw *w, const char *name, const struct launch *l)
 void launch_accelerate(struct buf *out, const struct launch *l);
 void launch_command(struct buf *out, const struct launch *l);
 void launch_slurm(struct buf *out, const struct launch *l);
+bool launch_has_script(const struct launch *l); /* where the Trainer runs it */
+void launch_script(struct buf *out, const struct launch *l);
 void launch_notes(struct jsonw *w, const char *name, const struct launch *l);
 
 /* name=value, a callback each. */

@@ -135,6 +135,11 @@ static void write_files(struct buf *out, const struct launch *l)
         launch_accelerate(out, l);
         line(out, "EOF", NULL);
     }
+    if (launch_has_script(l)) { /* a script of the reader's own stays */
+        buf_str(out, "\n[ -e train.py ] || cat > train.py <<'EOF'\n");
+        launch_script(out, l);
+        line(out, "EOF", NULL);
+    }
 }
 
 /* What differs between nodes is known to srun's tasks alone: hence a script of their own. */

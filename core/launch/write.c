@@ -33,6 +33,8 @@ static void write_files(struct jsonw *w, const struct launch *l)
         jsonw_str(w, launch_file(FILE_DEEPSPEED), "deepspeed_config");
     if (launch_has_accelerate(l))
         jsonw_str(w, launch_file(FILE_ACCELERATE), "accelerate_config");
+    if (launch_has_script(l))
+        jsonw_str(w, launch_file(FILE_SCRIPT), "script");
     jsonw_end(w);
 }
 
@@ -57,6 +59,8 @@ void launch_write(struct jsonw *w, const char *name, const struct launch *l)
         write_text(w, "accelerate_config", l, launch_accelerate);
     if (launch_is_trainer(l))
         write_arguments(w, l);
+    if (launch_has_script(l))
+        write_text(w, "script", l, launch_script);
     launch_model_arguments(w, "model_init_kwargs", l);
     if (l->step->r.tuning != TUNING_FULL)
         launch_lora(w, "lora_config", l);

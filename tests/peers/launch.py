@@ -196,12 +196,16 @@ ON_CPU = ["--use_cpu", "true", "--max_steps", "1", "--report_to", "none", "--sav
 
 
 def run(launch, says, script="train.py"):
-    words = words_of(launch) + (ON_CPU if script == "train.py" else [])
+    """With a script of ours, or with the one that the answer brings (None), of a model without weights."""
+    words = words_of(launch) + (ON_CPU if script in ("train.py", None) else [])
     bin_ = os.path.dirname(sys.executable)
     env = dict(os.environ, **launch["env"], CUDA_VISIBLE_DEVICES="", OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", PATH=bin_ + ":" + os.environ["PATH"])
     with tempfile.TemporaryDirectory() as where:
         write_files(launch, where)
-        shutil.copy(os.path.join(HERE, script), os.path.join(where, "train.py"))
+        if script:
+            shutil.copy(os.path.join(HERE, script), os.path.join(where, "train.py"))
+        with open(os.path.join(where, "config.json"), "w") as f:
+            json.dump(TINY, f)
         p = subprocess.run(words, cwd=where, env=env, capture_output=True, text=True, timeout=900)  # DeepSpeed compiles once
     assert p.returncode == 0 and says in p.stdout, (words, p.stdout[-2000:], p.stderr[-3000:])
     print("  " + next(line for line in p.stdout.split("\n") if says in line))
@@ -225,6 +229,12 @@ if __name__ == "__main__":
             ("ddp", "torch", "fp32", "DistributedDataParallel")]
     if shutil.which("g++"):  # for its communication in shared memory
         runs.append(("zero2", "transformers", "bf16-mixed", "DeepSpeedEngine"))
+    for method, tuning in (("ddp", "full"), ("ddp", "lora"), ("single", "full"), ("single", "lora")):  # the script that comes with the files
+        for checkpointing in (False, True):
+            training = {"methods": method, "seq_len": 16, "micro_batch_size": 2, "tuning": tuning, "gradient_checkpointing": checkpointing, "precision": "fp32",
+                        "checkpoint_reentrant": checkpointing}
+            r = ask({"gpu": "A100-40GB", "gpus_per_node": 1 if method == "single" else 2}, training, config=TINY)
+            run(r["launch"], "steps 1, loss ", None)
     for method, framework, precision, wrapper in runs:
         training = {"methods": method, "seq_len": 16, "micro_batch_size": 2, "tuning": "full", "gradient_checkpointing": False, "precision": precision}
         r = ask({"gpu": "A100-40GB", "gpus_per_node": 2}, training, config=TINY, stack={"framework": framework})
