@@ -125,7 +125,7 @@ static enum err_code estimate(struct estimate *e)
     if (!rc && !e->shape->snapshot)
         rc = take_inventory(e);
     if (rc || e->shape->snapshot)
-        return rc;
+        return model_blame(&e->model, rc, c->err);
     note_partial(e);
     model_compare_count(&e->model, e->inventory.base_parameters, &e->warnings);
     if (first_modelled(&e->answer))

@@ -93,6 +93,9 @@ enum program_wanted program_wanted(const struct words *given);
 /* A model's config: fetched, inline, or the one patched by the other. info->owned is set even when it fails. */
 MUST_CHECK enum err_code model_read(struct call *c, const struct model_asked *asked, struct notes *warnings, struct model_info *info);
 
+/* Points at the file of the request that an error names. */
+enum err_code model_blame(const struct model_info *info, enum err_code rc, struct err *err);
+
 /* id, revision, commit, source, model_type, program. */
 void model_write_origin(struct jsonw *w, const struct model_info *info, const struct stack *stack);
 

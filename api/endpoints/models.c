@@ -219,7 +219,7 @@ static enum err_code answer(struct asked_model *m)
         rc = err_set(m->call->err, ERR_ARCH_UNKNOWN, m->rq.config ? "/config/model_type" : "/model",
                      "model type '%.60s' has no program yet", m->info.model_type);
     if (!rc)
-        rc = take_inventory(m);
+        rc = model_blame(&m->info, take_inventory(m), m->call->err);
     model_compare_count(&m->info, m->inventory.base_parameters, &m->warnings);
     if (!rc)
         rc = write_model(m);

@@ -236,6 +236,14 @@ enum err_code model_read(struct call *c, const struct model_asked *asked, struct
     return rc ? rc : read_arch(c, asked, info);
 }
 
+enum err_code model_blame(const struct model_info *info, enum err_code rc, struct err *err)
+{
+    for (uint32_t i = 0; rc && err->file[0] && !err->at[0] && i < info->n_files; i++)
+        if (!strcmp(info->files[i].name, err->file))
+            (void)snprintf(err->at, sizeof err->at, "/modeling/%.100s", err->file);
+    return rc;
+}
+
 static void write_file(struct jsonw *w, const char *name, const char *sum)
 {
     jsonw_object(w, NULL);

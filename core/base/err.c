@@ -34,7 +34,10 @@ enum err_code err_in_file(struct err *e, enum err_code code, const char *file, u
 {
     if (!e)
         return code;
-    (void)err_set(e, code, "", "%.120s:%u: %.220s", file, line, construct);
+    if (*file)
+        (void)err_set(e, code, "", "%.120s:%u: %.220s", file, line, construct);
+    else
+        (void)err_set(e, code, "", "%.300s", construct);
     (void)snprintf(e->file, sizeof e->file, "%s", file);
     (void)snprintf(e->construct, sizeof e->construct, "%s", construct);
     e->line = line;

@@ -61,7 +61,7 @@ static enum err_code read_auto(const struct naming *n, const struct json *map, c
     if (!dot || !dot[1] || dot == from || strlen(text) > 200)
         return err_set(n->err, ERR_FIELD_VALUE, at, "must name a class of a file, like \"modeling_x.XForCausalLM\"");
     if (!file_of(n, from, (size_t)(dot - from)))
-        return err_set(n->err, ERR_FIELD_VALUE, at, "%.60s.py is none of the files in /modeling", dot - from < 60 ? from : "it");
+        return err_set(n->err, ERR_FIELD_VALUE, at, "%.*s.py is none of the files in /modeling", (int)(dot - from < 60 ? dot - from : 60), from);
     *ret_module = module_name(n, from, (size_t)(dot - from));
     *ret_class = arena_str(n->arena, dot + 1, strlen(dot + 1));
     return *ret_module && *ret_class ? ERR_OK : err_set(n->err, ERR_NOMEM, "", "no room for the names of the model's classes");

@@ -190,6 +190,17 @@ static bool put(struct script *s, sv of, const char *name, sv value)
     return script_set(s, of, script_symbol(s, name), value);
 }
 
+/* A class that the config names. */
+static sv class_named(struct script *s, sv module, const char *name)
+{
+    sv found = sv_null();
+    int rc = script_find(s, module, script_symbol(s, name), &found);
+
+    if (rc == SCRIPT_ABSENT || (!rc && !sv_as_class(found)))
+        return script_leave(s, rc ? "no class %.80s in the file that should have it" : "%.80s, which is no class", name);
+    return rc ? sv_null() : found;
+}
+
 static sv classes(struct program *p, const struct program_source *from, sv *ret_config)
 {
     struct script *s = p->s;
@@ -199,10 +210,10 @@ static sv classes(struct program *p, const struct program_source *from, sv *ret_
     *ret_config = sv_null();
     if (!sv_ok(module))
         return module;
-    model = take(s, module, from->model_class ? from->model_class : "causal_lm");
+    model = class_named(s, module, from->model_class ? from->model_class : "causal_lm");
     if (!sv_ok(model))
         return model;
-    *ret_config = from->config_class ? take(s, from->config_module ? other : module, from->config_class) : take(s, model, "config_class");
+    *ret_config = from->config_class ? class_named(s, from->config_module ? other : module, from->config_class) : take(s, model, "config_class");
     if (sv_ok(*ret_config) && !sv_as_class(*ret_config))
         return script_leave(s, "%.60s without a config_class", from->model_class ? from->model_class : "the model");
     return sv_ok(*ret_config) ? model : sv_null();

@@ -124,9 +124,9 @@ static bool plant(struct script *s, void *of, sv name, sv child)
 
     if (!text || !as_module(s, child))
         return !script_failed(s);
-    if (nn_of(child)->m) { /* one module under two names */
-        (void)script_leave(s, "a module that stands in two places");
-        return false;
+    if (nn_of(child)->m) { /* one module under two names: named_modules() tells it once */
+        p->t->shares_modules = true;
+        return true;
     }
     m = node_of(s, p->t, p->parent, text, child);
     return !p->t->error.code && fill(s, p->t, m, child);

@@ -270,9 +270,10 @@ sv script_leave(struct script *s, const char *fmt, ...)
     return end(s, ERR_LEAVES_LANGUAGE, text);
 }
 
+/* What no arena could hold is the program's own fault. */
 sv script_nomem(struct script *s)
 {
-    return end(s, ERR_NOMEM, "the program needs more memory than a request is granted");
+    return end(s, s->arena->full ? ERR_NOMEM : ERR_SCRIPT_BUDGET, "the program needs more memory than a request is granted");
 }
 
 sv script_fail(struct script *s, const struct err *err)
@@ -284,7 +285,7 @@ sv script_fail(struct script *s, const struct err *err)
     return sv_null();
 }
 
-enum { SLICE = 1 << 14, STEPS_PER_EVENT = 2 };
+enum { SLICE = 1 << 14, STEPS_PER_EVENT = 1 };
 
 /* Steps are taken from the request's budget in slices. */
 static bool take_slice(struct script *s)

@@ -1,7 +1,7 @@
 /* Memory of a script: what was given back lies in lists by size and is taken again; new memory is the arena's. */
 #include "script/object.h"
 
-enum { CHUNK_LEAST = 10 /* powers of two from 1 KB on */ };
+enum { CHUNK_LEAST = 10 /* powers of two from 1 KB on */, HEAP_MOST = 128 << 20 /* of one script; the largest models take 20 MiB */ };
 
 static unsigned large_class(size_t bytes)
 {
@@ -18,7 +18,8 @@ void *heap_more(struct script *s, size_t bytes)
     void *p;
 
     if (bytes <= HEAP_SMALL) {
-        p = arena_push(s->arena, HEAP_STEP, HEAP_STEP, bytes ? (bytes - 1) / HEAP_STEP + 1 : 1);
+        p = s->heap_bytes > HEAP_MOST ? NULL : arena_push(s->arena, HEAP_STEP, HEAP_STEP, bytes ? (bytes - 1) / HEAP_STEP + 1 : 1);
+        s->heap_bytes += bytes;
     } else {
         unsigned k = large_class(bytes);
 
@@ -29,7 +30,8 @@ void *heap_more(struct script *s, size_t bytes)
             memcpy(&s->large[k], p, sizeof(void *));
             return p;
         }
-        p = k > 46 ? NULL : arena_push(s->arena, (size_t)1 << k, HEAP_STEP, 1);
+        p = k > 46 || s->heap_bytes + ((size_t)1 << k) > HEAP_MOST ? NULL : arena_push(s->arena, (size_t)1 << k, HEAP_STEP, 1);
+        s->heap_bytes += p ? (size_t)1 << k : 0;
     }
     if (!p)
         (void)script_nomem(s);

@@ -443,6 +443,7 @@ struct method_cache {
 struct script {
     struct world *w;
     struct str **sym;          /* w->symbols */
+    size_t heap_bytes;         /* of the arena */
     int64_t steps, steps_kept; /* of the slice that is being spent; beside it */
     struct frame *frame;
     sv *stack, *stack_end, *sp; /* sp: free from here on, for what runs next */

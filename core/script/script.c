@@ -2,7 +2,7 @@
 #include "script/freeze.h"
 #include "script/object.h"
 
-const struct script_limits script_limits_default = {.steps = UINT64_C(4000000), .depth = 1000, .stack = 1 << 16};
+const struct script_limits script_limits_default = {.steps = UINT64_C(2500000), .depth = 1000, .stack = 1 << 16};
 
 bool script_set_up(struct script *s, struct arena *arena, struct arena *apart, const struct script_limits *limits,
                    const struct script_host *host)
