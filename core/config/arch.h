@@ -71,6 +71,7 @@ struct arch {
     enum family family;
     const char *model_type;   /* "llama" */
     unsigned offers;          /* of a program: attention that its class has, CLASS_* of stack/defaults.h; 0: the release's table says so */
+    bool never_adapts;        /* of a program: it is no GenerationMixin, which peft's model for causal language models asks for */
     bool never_checkpoints;   /* of a program: supports_gradient_checkpointing is not set */
     bool fixed_depth;         /* of a program: whoever takes other layers than all has another model */
     uint32_t num_labels;      /* of a *ForSequenceClassification: num_labels, the length of id2label, else 2 (PretrainedConfig) */

@@ -250,6 +250,16 @@ static unsigned offers_of(struct program *p)
     return offers;
 }
 
+static bool lacks(struct program *p, const char *name)
+{
+    sv found = sv_null();
+    bool absent = script_find(p->s, p->model_class, script_symbol(p->s, name), &found) == SCRIPT_ABSENT;
+
+    sv_drop(p->s, found);
+    script_forgive(p->s);
+    return absent;
+}
+
 static enum err_code too_large(const struct arch *a, struct err *err)
 {
     if (a->layers > ARCH_MAX_LAYERS)
@@ -279,6 +289,7 @@ static enum err_code look(const struct program_source *from, struct arena *arena
     if (!rc) {
         take_sizes(m.parts, &m, ret);
         ret->offers = offers_of(m.parts);
+        ret->never_adapts = from->n_files && lacks(m.parts, "prepare_inputs_for_generation");
         ret->never_checkpoints = !flag_of(m.parts, ((struct program *)m.parts)->model_class, "supports_gradient_checkpointing", false);
         rc = too_large(ret, err);
     }

@@ -326,22 +326,19 @@ static const struct script_native module_methods[] = {
 };
 static const struct script_member module_members[] = {{"training", get_training, put_training, 0}, {0}};
 
-/* `layer.__call__`, which checkpointing is handed */
-static sv call_bound(struct script *s, const struct script_args *a)
-{
-    struct script_args rest = *a;
-
-    if (!a->n || !as_module(s, a->v[0]))
-        return script_raise(s, EXC_TypeError, "__call__() without a module");
-    rest.v++;
-    rest.n--;
-    return module_call(s, a->v[0], &rest);
-}
-static const struct script_native bound_call = {"__call__", call_bound, NULL, 0, NATIVE_PLAIN};
-
+/* What is shorter in the language: library/nn/_module.py. */
 sv module_getattr(struct script *s, sv self, sv name)
 {
-    return str_is(name, "__call__") ? native_new(s, &bound_call, self) : sv_null();
+    sv module, function = sv_null(), bound;
+
+    if (str_text(name, NULL)[0] == '_')
+        return sv_null();
+    module = script_import(s, "torch.nn._module");
+    if (!sv_ok(module) || script_find(s, module, name, &function))
+        return sv_null();
+    bound = sv_is(function, KIND_FUNC) ? method_new(s, function, self) : sv_null();
+    sv_drop(s, function);
+    return bound;
 }
 
 const struct script_class module_class = {

@@ -348,6 +348,9 @@ enum err_code train_resolve(const struct recipe *asked, const struct arch *arch,
     if (s.r.gradient_checkpointing == TRI_TRUE && arch->never_checkpoints) /* modeling_utils.py, activation_checkpointing_enable() */
         return err_set(err, ERR_FIELD_CONFLICT, "/training/gradient_checkpointing",
                        "the model's class has no supports_gradient_checkpointing: transformers raises");
+    if (s.r.tuning != TUNING_FULL && arch->never_adapts) /* peft/peft_model.py, PeftModelForCausalLM.__init__ */
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/tuning",
+                       "the model's class has no prepare_inputs_for_generation, which peft asks for: derive it from GenerationMixin");
     rc = resolve_mask(&s.r, err);
     if (!rc)
         rc = resolve_attention(&s.r, &c);

@@ -5,7 +5,8 @@ from transformers.generation.configuration_utils import GenerationConfig
 
 
 class GenerationMixin:
-    pass
+    def prepare_inputs_for_generation(self, *args, **kwargs):
+        raise NotImplementedError("a training step generates nothing")
 
 
 def __getattr__(name):

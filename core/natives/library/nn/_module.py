@@ -1,0 +1,59 @@
+"""Methods of nn.Module that are shorter in the language: the module is their first argument."""
+from _script import leave
+
+from torch.nn import Parameter
+
+
+def _walk(self, prefix, seen):
+    if id(self) in seen:
+        return
+    seen.add(id(self))
+    yield prefix, self
+    for name, child in self.named_children():
+        yield from _walk(child, prefix + "." + name if prefix else name, seen)
+
+
+def named_modules(self, memo=None, prefix="", remove_duplicate=True):
+    return _walk(self, prefix, set())
+
+
+def named_parameters(self, prefix="", recurse=True, remove_duplicate=True):
+    seen = set()
+    for path, module in _walk(self, prefix, set()) if recurse else [(prefix, self)]:
+        for name, value in module.__dict__.items():
+            if isinstance(value, Parameter) and id(value) not in seen:
+                seen.add(id(value))
+                yield path + "." + name if path else name, value
+
+
+def get_submodule(self, target):
+    found = self
+    for name in target.split(".") if target else []:
+        found = getattr(found, name)
+    return found
+
+
+def get_parameter(self, target):
+    return get_submodule(self, target)
+
+
+def requires_grad_(self, requires_grad=True):
+    if not requires_grad:
+        leave("a module whose parameters do not want gradients")
+    return self
+
+
+def _itself(self, *args, **kwargs):
+    return self
+
+
+def _cast(self, *args, **kwargs):
+    leave("a module that is cast by itself")
+
+
+half = float = bfloat16 = double = _cast
+cuda = compile = _itself
+
+
+def zero_grad(self, set_to_none=True):
+    pass

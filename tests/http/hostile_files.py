@@ -1,0 +1,156 @@
+"""Files of a request that mean harm, or are broken: what they end in, and that they end soon. (name, code of the problem or the reason, what the file says)"""
+
+L = "\n        "
+CONF = """
+from transformers import PretrainedConfig
+
+
+class C(PretrainedConfig):
+    model_type = "h"
+
+    def __init__(self, vocab_size=100, hidden_size=64, **kw):
+        self.vocab_size = vocab_size
+        self.hidden_size = hidden_size
+        super().__init__(**kw)
+"""
+MODEL = """
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+from transformers.modeling_outputs import CausalLMOutputWithPast
+from .configuration_h import C
+%s
+class M(PreTrainedModel):
+    config_class = C
+    def __init__(self, config):
+        super().__init__(config)
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size)
+        %s
+    def forward(self, input_ids, labels=None, **kwargs):
+        x = self.embed_tokens(input_ids)
+        %s
+        logits = self.lm_head(x)
+        loss = nn.functional.cross_entropy(logits.view(-1, logits.size(-1)), labels.view(-1))
+        return CausalLMOutputWithPast(loss=loss, logits=logits)
+"""
+CLASSES = {"AutoConfig": "configuration_h.C", "AutoModelForCausalLM": "modeling_h.M"}
+
+
+def request(top="", init="pass", fwd="pass", files=None, auto=None):
+    return {"config": {"model_type": "h", "auto_map": auto or CLASSES}, "cluster": {"gpu": "A100-80GB"}, "training": {"seq_len": 64, "methods": "single"},
+            "modeling": files or {"configuration_h.py": CONF, "modeling_h.py": MODEL % (top, init, fwd)}}
+
+
+CASES = [
+    ("fine", "fits", dict()),
+    ("loop at import", "modeling-too-long", dict(top="while True: pass")),
+    ("loop in init", "modeling-too-long", dict(init="while True: pass")),
+    ("loop in forward", "modeling-too-long", dict(fwd="while True: pass")),
+    ("long loop body fwd", "modeling-too-long", dict(fwd="while True:"+L+"    "+(L+"    ").join(["a = 1"]*5000))),
+    ("for range filter", "modeling-too-long", dict(fwd="y = [i for i in range(1 << 60) if False]")),
+    ("for range", "modeling-too-long", dict(fwd="for i in range(1 << 60): pass")),
+    ("sum range", "modeling-too-long", dict(fwd="sum(range(1 << 60))")),
+    ("list range", "modeling-too-long", dict(fwd="list(range(1 << 60))")),
+    ("recursion", "modeling-raised", dict(top="def f(n):\n    return f(n + 1)", fwd="f(0)")),
+    ("mutual recursion getattr", "modeling-raised", dict(top="class A:\n    def __getattr__(self, n):\n        return getattr(self, n + 'x')", fwd="A().y")),
+    ("list times", "modeling-too-long", dict(fwd="y = [0] * (1 << 40)")),
+    ("list times loop", "modeling-too-long", dict(fwd="y = [0]"+L+"while True:"+L+"    y = y * 2")),
+    ("str times", "modeling-too-long", dict(fwd="y = 'x' * (1 << 40)")),
+    ("str grow", "modeling-too-long", dict(fwd="y = 'x'"+L+"while True:"+L+"    y = y + y")),
+    ("pow", "leaves-the-language", dict(fwd="y = 10 ** 10 ** 8")),
+    ("shift", "leaves-the-language", dict(fwd="y = 1 << (1 << 40)")),
+    ("1MB parens", "leaves-the-language", dict(top="x = "+"("*400000+")"*400000)),
+    ("1MB open", "leaves-the-language", dict(top="x = "+"("*900000)),
+    ("nested lists", "leaves-the-language", dict(top="x = "+"["*300000+"]"*300000)),
+    ("nested fstrings", "leaves-the-language", dict(top="x = "+"f'{"*2000+"1"+"}'"*2000)),
+    ("nested comprehensions", "leaves-the-language", dict(top="x = "+"["*90+"1"+" for a in range(9)]"*90)),
+    ("comprehension product", "modeling-too-long", dict(fwd="y = [1 "+"for a in range(1000) "*8+"]")),
+    ("import os", "leaves-the-language", dict(top="import os", fwd="os.system('ls')")),
+    ("import os unused", "fits", dict(top="import os")),
+    ("open", "leaves-the-language", dict(fwd="open('/etc/passwd')")),
+    ("eval", "leaves-the-language", dict(fwd="eval('1')")),
+    ("__import__", "leaves-the-language", dict(fwd="__import__('os').system('ls')")),
+    ("subclasses", "fits", dict(fwd="y = ().__class__.__bases__[0].__subclasses__()")),
+    ("globals walk", "modeling-raised", dict(fwd="y = (lambda: 0).__globals__['__builtins__']")),
+    ("huge class", "fits", dict(top="class A:\n"+"\n".join("    a%d = %d"%(i,i) for i in range(40000)))),
+    ("many functions", "fits", dict(top="\n".join("def f%d(): pass"%i for i in range(40000)))),
+    ("exceptions in loop", "modeling-too-long", dict(fwd="while True:"+L+"    try:"+L+"        raise ValueError"+L+"    except ValueError:"+L+"        pass")),
+    ("exception swallow all", "modeling-too-long", dict(fwd="while True:"+L+"    try:"+L+"        while True: pass"+L+"    except BaseException:"+L+"        pass")),
+    ("finally swallow", "modeling-too-long", dict(fwd="try:"+L+"    while True: pass"+L+"finally:"+L+"    while True: pass")),
+    ("generator endless", "modeling-too-long", dict(top="def g():\n    while True:\n        yield 1", fwd="for i in g(): pass")),
+    ("list generator", "modeling-too-long", dict(top="def g():\n    while True:\n        yield 1", fwd="list(g())")),
+    ("count", "modeling-too-long", dict(top="import itertools", fwd="for i in itertools.count(): pass")),
+    ("cycle", "modeling-too-long", dict(top="import itertools", fwd="list(itertools.cycle([1]))")),
+    ("product", "modeling-too-long", dict(top="import itertools", fwd="list(itertools.product(range(1000), repeat=9))")),
+    ("percent", "fits", dict(fwd="y = '%1000000000d' % 1")),
+    ("format width", "modeling-raised", dict(fwd="y = f'{1:1000000000d}'")),
+    ("format prec", "modeling-raised", dict(fwd="y = f'{1.5:.1000000000f}'")),
+    ("zfill", "modeling-too-long", dict(fwd="y = '1'.zfill(1 << 40)")),
+    ("ljust", "modeling-too-long", dict(fwd="y = '1'.ljust(1 << 40)")),
+    ("join", "modeling-too-long", dict(fwd="y = ','.join('x' for _ in range(1 << 60))")),
+    ("replace", "modeling-too-long", dict(fwd="y = ('a' * 100000).replace('a', 'b' * 100000)")),
+    ("split", "budget", dict(fwd="y = ('a ' * 1000000).split()")),
+    ("find quad", "modeling-too-long", dict(fwd="y = ('a' * 500000 + 'b').find('a' * 250000 + 'c')")),
+    ("expandtabs", "modeling-raised", dict(fwd="y = ('\\t' * 1000).expandtabs(1 << 30)")),
+    ("sorted", "modeling-too-long", dict(fwd="y = sorted(range(1 << 22), key=lambda v: -v)")),
+    ("dict grow", "modeling-too-long", dict(fwd="d = {}"+L+"i = 0"+L+"while True:"+L+"    d[i] = i"+L+"    i += 1")),
+    ("hash collide", "modeling-too-long", dict(top="class K:\n    def __hash__(self): return 1\n    def __eq__(self, o): return False", fwd="d = {K(): i for i in range(100000)}")),
+    ("eq recursion", "modeling-raised", dict(fwd="a = []"+L+"b = []"+L+"a.append(b)"+L+"b.append(a)"+L+"c = []"+L+"e = []"+L+"c.append(e)"+L+"e.append(c)"+L+"a == c")),
+    ("repr recursion", "modeling-raised", dict(fwd="a = []"+L+"a.append(a)"+L+"y = repr(a)")),
+    ("deep list", "fits", dict(fwd="a = []"+L+"for i in range(100000): a = [a]")),
+    ("deep list repr", "modeling-raised", dict(fwd="a = []"+L+"for i in range(100000): a = [a]"+L+"repr(a)")),
+    ("many layers", "modeling-too-long", dict(init="self.l = nn.ModuleList([nn.Linear(8, 8) for _ in range(1 << 30)])")),
+    ("100k layers", "arch-invalid", dict(init="self.l = nn.ModuleList([nn.Linear(8, 8) for _ in range(30000)])")),
+    ("big linear", "does-not-fit", dict(init="self.l = nn.Linear(1 << 40, 1 << 40)")),
+    ("big tensor", "modeling-raised", dict(fwd="y = torch.zeros(1 << 62)")),
+    ("big tensor 2", "modeling-raised", dict(fwd="y = torch.zeros(1 << 31, 1 << 31)")),
+    ("tensor loop", "budget", dict(fwd="while True: x = x + 1")),
+    ("tensor list", "budget", dict(fwd="y = []"+L+"while True: y.append(x + 1)")),
+    ("tensor dims", "leaves-the-language", dict(fwd="for i in range(100): x = x.unsqueeze(0)")),
+    ("split many", "leaves-the-language", dict(fwd="y = torch.zeros(100000).split(1)")),
+    ("self import", "modeling-raised", dict(top="from .modeling_h import M as N")),
+    ("self import 2", "modeling-raised", dict(top="import transformers_modules.request.modeling_h as z\nz.M")),
+    ("decorator loop", "modeling-raised", dict(top="def d(f):\n    return d(f)\n@d\ndef g(): pass")),
+    ("many decorators", "modeling-raised", dict(top="def d(f):\n    return lambda: f()\n"+"@d\n"*5000+"def g(): pass", fwd="g()")),
+    ("deep blocks", "leaves-the-language", dict(top="\n".join("    "*i+"if 1:" for i in range(500))+"\n"+"    "*500+"pass")),
+    ("deep lambda", "leaves-the-language", dict(top="f = "+"lambda: "*5000+"1")),
+    ("deep attr", "leaves-the-language", dict(top="f = nn"+".a"*100000)),
+    ("long expr", "leaves-the-language", dict(top="f = 1"+"+1"*100000)),
+    ("long and", "fits", dict(top="f = 1"+" and 1"*100000)),
+    ("long string", "fits", dict(top="f = '"+"a"*900000+"'")),
+    ("many names", "fits", dict(top="\n".join("n%d = 1"%i for i in range(60000)))),
+    ("metaclass", "modeling-raised", dict(top="class X(type):\n    def __call__(c, *a): return c(*a)\nclass Y(metaclass=X): pass\nY()")),
+    ("descriptor", "modeling-raised", dict(top="class D:\n    def __get__(s, o, t): return o.x\nclass Y:\n    x = D()\nY().x")),
+    ("del loop", "fits", dict(top="class D:\n    def __del__(s): D()\nD()")),
+    ("mro", "leaves-the-language", dict(top="\n".join("class A%d(%s): pass"%(i,",".join("A%d"%j for j in range(i-1,-1,-1)) or "object") for i in range(200)))),
+    ("assert", "modeling-raised", dict(fwd="assert x.shape[0] == 77, 'seventy-seven'")),
+    ("raise init", "modeling-raised", dict(init="raise ValueError('no ' * 1000)")),
+    ("raise base", "modeling-raised", dict(fwd="raise KeyboardInterrupt")),
+    ("sys exit", "modeling-raised", dict(top="import sys", fwd="sys.exit(1)")),
+    ("loss none", "modeling-raised", dict(fwd="return None")),
+    ("int forward", "modeling-raised", dict(fwd="return 7")),
+    ("data decides", "leaves-the-language", dict(fwd="if x.sum() > 0: pass")),
+    ("print flood", "modeling-too-long", dict(fwd="while True: print('x' * 1000)")),
+    ("logging flood", "modeling-too-long", dict(top="import logging", fwd="while True: logging.warning('x')")),
+    ("checkpoint rec", "modeling-raised", dict(top="from torch.utils.checkpoint import checkpoint\ndef f(x):\n    return checkpoint(f, x, use_reentrant=False)", fwd="f(x)")),
+    ("apply rec", "modeling-raised", dict(top="class F(torch.autograd.Function):\n    @staticmethod\n    def forward(c, x): return F.apply(x)\n    @staticmethod\n    def backward(c, g): return g", fwd="x = F.apply(x)")),
+    ("backward loop", "modeling-too-long", dict(top="class F(torch.autograd.Function):\n    @staticmethod\n    def forward(c, x): return x * 2\n    @staticmethod\n    def backward(c, g):\n        while True: pass", fwd="x = F.apply(x)")),
+    ("backward none", "fits", dict(top="class F(torch.autograd.Function):\n    @staticmethod\n    def forward(c, x): return x * 2\n    @staticmethod\n    def backward(c, g):\n        return None", fwd="x = F.apply(x)")),
+    ("forward is module self", "fits", dict(init="self.me = self")),
+    ("cyc imports", "fits", dict(files={"configuration_h.py":CONF+"\nfrom .modeling_h import M\n","modeling_h.py":MODEL%("","pass","pass")})),
+    ("10000 files", "field-range", dict(files={"f%d.py"%i:"x = 1" for i in range(10000)})),
+    ("nul", "malformed-json", dict(files={"configuration_h.py":CONF,"modeling_h.py":"x = '\0'"})),
+    ("bad name", "field-value", dict(files={"../x.py":"x"})),
+    ("no text", "field-type", dict(files={"a.py":7})),
+    ("no class", "leaves-the-language", dict(auto={"AutoConfig":"configuration_h.C","AutoModelForCausalLM":"modeling_h.N"})),
+    ("no file", "field-value", dict(auto={"AutoConfig":"configuration_h.C","AutoModelForCausalLM":"modeling_y.M"})),
+    ("class is function", "leaves-the-language", dict(top="def N(c): return c",auto={"AutoConfig":"configuration_h.C","AutoModelForCausalLM":"modeling_h.N"})),
+    ("class is int", "leaves-the-language", dict(top="N = 7",auto={"AutoConfig":"configuration_h.C","AutoModelForCausalLM":"modeling_h.N"})),
+    ("config is int", "leaves-the-language", dict(top="N = 7",auto={"AutoConfig":"modeling_h.N","AutoModelForCausalLM":"modeling_h.M"})),
+    ("syntax", "leaves-the-language", dict(top="x = = 1")),
+    ("tabs", "fits", dict(top="if 1:\n\tx = 1\n        y = 2")),
+    ("match", "leaves-the-language", dict(top="match 1:\n    case 1: pass")),
+    ("async", "leaves-the-language", dict(top="async def f(): pass\nf()")),
+    ("star", "leaves-the-language", dict(top="*a, *b = 1")),
+]

@@ -1,0 +1,124 @@
+"""A request's own modelling files over HTTP: answered, refused with file and line, and never for long, whatever they say."""
+import hashlib
+import json
+import os
+import unittest
+
+from daemon import SLOW, Daemon, main
+from hostile_files import CASES, CLASSES, CONF, MODEL, request
+
+EXAMPLE = "examples/modeling"
+MOST_CPU_S = 30 if SLOW else 1.0  # of a release build half of it: the machine may be slow
+
+
+def files_of(folder):
+    found = {}
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".py"):
+            with open(os.path.join(folder, name)) as f:
+                found[name] = f.read()
+    return found
+
+
+def example(**training):
+    with open(os.path.join(EXAMPLE, "config.json")) as f:
+        config = json.load(f)
+    return {"config": config, "modeling": files_of(EXAMPLE), "cluster": {"gpu": "A100-80GB"}, "training": training}
+
+
+class Modeling(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.daemon = Daemon("--offline", "--log", "none")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.daemon.stop()
+
+    def post(self, body, path="/estimate"):
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        status, headers, got = self.daemon.ask("POST", path, data)
+        return status, json.loads(got), headers
+
+    def cpu_s(self):
+        with open("/proc/%d/stat" % self.daemon.process.pid) as f:
+            fields = f.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def test_hostile_files_end_soon(self):
+        for name, wanted, says in CASES:
+            with self.subTest(name):
+                before = self.cpu_s()
+                status, answer, _ = self.post(request(**says))
+                self.assertLess(self.cpu_s() - before, MOST_CPU_S)
+                reason = (answer["candidates"][0].get("reason") or {}) if status == 200 else {}
+                self.assertEqual(answer["code"] if status != 200 else reason.get("code", "fits"), wanted)
+                if wanted in ("leaves-the-language", "modeling-raised") and name != "checkpoint rec":
+                    where = answer if status != 200 else reason
+                    self.assertTrue(where.get("construct") or "/" in where.get("pointer", ""), where)
+        self.assertEqual(self.post(request())[0], 200)
+
+    def test_no_utf8(self):
+        body = json.dumps(request(files={"modeling_h.py": "@@"})).encode().replace(b"@@", b"\xff\xfe")
+        status, answer, _ = self.post(body)
+        self.assertEqual((status, answer["code"]), (400, "malformed-json"))
+
+    def test_says_where(self):
+        status, answer, _ = self.post(request(top="import os", init="os.listdir('/')"))
+        self.assertEqual((status, answer["code"], answer["pointer"], answer["file"]), (422, "leaves-the-language", "/modeling/modeling_h.py", "modeling_h.py"))
+        self.assertEqual(answer["line"], 14)
+        self.assertIn("os.listdir()", answer["construct"])
+        status, answer, _ = self.post(request(fwd="assert x.shape[0] == 77, 'not so many'"))
+        reason = answer["candidates"][0]["reason"]
+        self.assertEqual((reason["code"], reason["file"], reason["line"]), ("modeling-raised", "modeling_h.py", 17))
+        self.assertIn("AssertionError: not so many", reason["construct"])
+
+    def test_example(self):
+        asked = example(seq_len=512, micro_batch_size=2)
+        status, answer, headers = self.post(asked)
+        self.assertEqual(status, 200)
+        program = answer["model"]["program"]
+        self.assertEqual(program["source"], "request")
+        self.assertEqual({f["name"]: f["sha256"] for f in program["files"]},
+                         {name: hashlib.sha256(text.encode()).hexdigest() for name, text in asked["modeling"].items()})
+        again = dict(asked, config=dict(asked["config"]))
+        again["modeling"] = {name: text + "# another file\n" for name, text in asked["modeling"].items()}
+        self.assertNotEqual(self.post(again)[1]["model"]["program"]["files"], program["files"])
+        self.assertEqual(self.post(dict(answer["resolved"], config=asked["config"], modeling=asked["modeling"]))[1]["candidates"], answer["candidates"])
+        self.assertEqual(self.post(asked)[1], answer)
+
+    def test_batch_is_the_same(self):
+        asked = example(seq_len=512, micro_batch_size=2)
+        alone = self.post(asked)[1]
+        status, answer, _ = self.post({"requests": [asked, request(init="1 / 0"), asked]}, "/estimate/batch")
+        self.assertEqual(status, 200)
+        self.assertEqual([answer["results"][0], answer["results"][2]], [alone, alone])
+        self.assertEqual(answer["results"][1]["code"], "modeling-raised")
+
+    def test_parameters(self):
+        asked = example()
+        status, answer, _ = self.post({"config": asked["config"], "modeling": asked["modeling"]}, "/models")
+        self.assertEqual(status, 200)
+        self.assertEqual(answer["parameters"], sum(shape_product(t["shape"]) for t in answer["tensors"] if "tied_to" not in t))
+        self.assertEqual(answer["program"]["source"], "request")
+
+    def test_known_type_in_its_own_text(self):
+        files = {"modeling_llama.py": MODEL.replace("configuration_h", "configuration_llama") % ("", "pass", "pass"), "configuration_llama.py": CONF}
+        asked = {"config": {"model_type": "llama", "architectures": ["M"]}, "modeling": files, "cluster": {"gpu": "A100-80GB"}, "training": {"seq_len": 64}}
+        status, answer, _ = self.post(asked)
+        self.assertEqual((status, answer["model"]["parameters"]), (200, 2 * 100 * 64 + 100))
+
+    def test_builtin_is_named(self):
+        status, answer, _ = self.post({"model": "facebook/opt-125m", "cluster": {"gpu": "A100-40GB"}, "training": {"seq_len": 128, "micro_batch_size": 1}})
+        self.assertEqual(answer["model"]["program"]["source"], "builtin")
+        self.assertEqual(answer["model"]["program"]["files"], [{"name": "models/opt/modeling_opt.py"}])
+
+
+def shape_product(shape):
+    n = 1
+    for size in shape:
+        n *= size
+    return n
+
+
+main(unittest)
