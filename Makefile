@@ -82,7 +82,7 @@ libs    := $(BUILD)/libapi.a $(BUILD)/libcore.a
 support := $(BUILD)/libsupport.a
 daemon  := $(if $(server_sources),$(BUILD)/llmemd)
 
-.PHONY: all run test test-peers test-load test-asan test-tsan tests fuzz fuzzers lint lint-pure tidy accuracy bench install install-program clean FORCE
+.PHONY: all run test test-peers test-load test-asan test-tsan tests fuzz fuzzers lint lint-pure tidy accuracy bench install install-program install-manual clean FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -257,7 +257,7 @@ tidy: all
 
 # --- the rest ------------------------------------------------------------------------------------------------------------------
 
-install: install-program
+install: install-program install-manual
 	@mkdir -p $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(SYSCONFDIR)/llmemd
 	sed 's|/usr/local|$(PREFIX)|g' deploy/systemd/llmemd@.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/llmemd@.service
 	install -m 644 deploy/systemd/llmemd.socket $(DESTDIR)$(PREFIX)/lib/systemd/system/
@@ -267,6 +267,14 @@ install: install-program
 # The program alone, for a container.
 install-program: all
 	install -D -m 755 $(BUILD)/llmemd $(DESTDIR)$(PREFIX)/bin/llmemd
+
+# Its man page and what shells complete, written by the program itself.
+install-manual: all
+	@mkdir -p $(addprefix $(DESTDIR)$(PREFIX)/share/,man/man1 bash-completion/completions zsh/site-functions fish/vendor_completions.d)
+	$(BUILD)/llmemd manual > $(DESTDIR)$(PREFIX)/share/man/man1/llmemd.1
+	$(BUILD)/llmemd completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/llmemd
+	$(BUILD)/llmemd completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_llmemd
+	$(BUILD)/llmemd completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/llmemd.fish
 
 clean:
 	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan $(BUILD)-fuzz

@@ -5,23 +5,32 @@
 #include "server/installed.h"
 #include "server/options.h"
 #include "server/service.h"
+#include "server/terminal/manual.h"
+#include "server/terminal/table.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static size_t read_all(char *into, size_t cap)
+static size_t read_all(FILE *from, char *into, size_t cap)
 {
     size_t n = 0, got;
 
     do {
-        got = fread(into + n, 1, cap - n, stdin);
+        got = fread(into + n, 1, cap - n, from);
         n += got;
     } while (got && n < cap);
     return n;
 }
+
+/* How the answer is given. */
+struct form {
+    const char *file, *snapshot; /* the request's file, "-" for standard input; where the snapshot goes; NULL: none */
+    bool as_json, as_table;
+};
 
 /* --- what is asked in words: "model=a/b", "--gpu A100", "--seq-len=4096" ------------------------------------------------------ */
 
@@ -86,8 +95,21 @@ static char *put_escaped(char *at, const char *text)
     return at;
 }
 
+/* What says how rather than what: --json, and a file. */
+static bool take_form(const char *word, struct form *form)
+{
+    if (!strcmp(word, "--json") || !strcmp(word, "--table")) {
+        *(word[2] == 'j' ? &form->as_json : &form->as_table) = true;
+        return true;
+    }
+    if (form->file || (word[0] == '-' && word[1]) || is_member(word))
+        return false;
+    form->file = word;
+    return true;
+}
+
 /* NULL: a line on standard error says why. `path` holds what o->models may come to point to. */
-static char *query_of(const struct options_rest *rest, struct options *o, char path[PATH_MAX], const char **ret_snapshot)
+static char *query_of(const struct options_rest *rest, struct options *o, char path[PATH_MAX], struct form *form)
 {
     size_t bytes = 1;
     char *query, *at, name[128];
@@ -99,13 +121,17 @@ static char *query_of(const struct options_rest *rest, struct options *o, char p
     for (int i = 0; query && i < rest->n;) {
         const char *word = rest->v[i];
 
+        if (take_form(word, form)) {
+            i++;
+            continue;
+        }
         if (!next_parameter(rest, &i, name, sizeof name, &value)) {
-            fprintf(stderr, "llmemd estimate: %s: say it as --name value or name=value; without any the request is read from standard input\n", word);
+            fprintf(stderr, "llmemd estimate: %s: say it as --name value or name=value, or name the file of a request; see llmemd estimate --help\n", word);
             free(query);
             return NULL;
         }
         if (!strcmp(name, "snapshot")) {
-            *ret_snapshot = value;
+            form->snapshot = value;
             continue;
         }
         if (!strcmp(name, "model"))
@@ -149,12 +175,26 @@ static void answer(struct api_request *rq, struct hub_loop *loop, struct gather 
     api_answer(rq, gather_configs(f), f->n, ret);
 }
 
-/* The answer goes to standard output; a snapshot to its file, what is wrong with it to standard error. */
-static bool put_answer(const struct api_response *r, const char *snapshot)
+/* A table on a terminal, and what is wrong on standard error there. */
+static bool is_shown(const struct api_response *r, const struct form *form)
 {
-    FILE *to = !snapshot ? stdout : r->status != 200 ? stderr : fopen(snapshot, "wb");
+    struct paint p = paint_of(stdout), errors = paint_of(stderr);
+
+    if (form->as_json || form->snapshot || !(form->as_table || p.is_terminal))
+        return false;
+    return r->status == 200 ? table_answer(&p, r->body, r->bytes) : table_problem(&errors, r->body, r->bytes);
+}
+
+/* The answer goes to standard output; a snapshot to its file, what is wrong with it to standard error. */
+static bool put_answer(const struct api_response *r, const struct form *form)
+{
+    const char *snapshot = form->snapshot;
+    FILE *to;
     bool written;
 
+    if (is_shown(r, form))
+        return !fflush(stdout);
+    to = !snapshot ? stdout : r->status != 200 ? stderr : fopen(snapshot, "wb");
     if (!to) {
         perror(snapshot);
         return false;
@@ -165,7 +205,7 @@ static bool put_answer(const struct api_response *r, const char *snapshot)
     return written;
 }
 
-static int ask(struct api_request *rq, struct hub *hub, uint64_t work_events, const char *snapshot)
+static int ask(struct api_request *rq, struct hub *hub, uint64_t work_events, const struct form *form)
 {
     struct budget work = {.limit_events = work_events};
     struct hub_loop *loop = hub_loop_new(hub);
@@ -181,7 +221,7 @@ static int ask(struct api_request *rq, struct hub *hub, uint64_t work_events, co
         rq->budget = &work;
         rq->installed = installed_all();
         answer(rq, loop, &f, &r);
-        if (!f.no_memory && put_answer(&r, snapshot))
+        if (!f.no_memory && put_answer(&r, form))
             code = exit_code(&r);
         gather_end(&f);
     }
@@ -191,23 +231,43 @@ static int ask(struct api_request *rq, struct hub *hub, uint64_t work_events, co
     return code;
 }
 
-static int estimate(const struct options *o, char *text, bool in_words, const char *snapshot)
+/* The request of a file or of standard input; false: a line on standard error says why there is none. */
+static bool read_request(const struct form *form, char *text, struct api_request *rq)
 {
-    struct api_request rq = {.path = snapshot ? "/estimate/snapshot" : "/estimate", .body = ""};
+    FILE *from = !form->file || !strcmp(form->file, "-") ? stdin : fopen(form->file, "rb");
+
+    if (from == stdin && isatty(STDIN_FILENO) && !form->file) {
+        fprintf(stderr, "llmemd estimate: what? Like: llmemd estimate --model Qwen/Qwen2.5-7B --gpu 4090 --tuning lora; see llmemd estimate --help\n");
+        return false;
+    }
+    if (!from) {
+        fprintf(stderr, "llmemd estimate: %s: %s\n", form->file, strerror(errno));
+        return false;
+    }
+    rq->method = "POST";
+    rq->body = text;
+    rq->body_bytes = read_all(from, text, API_BODY_MAX + 1);
+    if (from != stdin)
+        (void)fclose(from);
+    return true;
+}
+
+static int estimate(const struct options *o, char *text, bool in_words, const struct form *form)
+{
+    struct api_request rq = {.path = form->snapshot ? "/estimate/snapshot" : "/estimate", .body = ""};
     uint64_t fresh_ms;
-    struct hub *hub = installed_open(o->installed) ? service_hub(o, &fresh_ms) : NULL;
+    struct hub *hub;
     int code = EXIT_BROKEN;
 
-    if (hub && in_words) {
+    if (in_words) {
         rq.method = "GET";
         rq.query = text;
-    } else if (hub) {
-        rq.method = "POST";
-        rq.body = text;
-        rq.body_bytes = read_all(text, API_BODY_MAX + 1);
+    } else if (!read_request(form, text, &rq)) {
+        return EXIT_BAD_REQUEST;
     }
+    hub = installed_open(o->installed) ? service_hub(o, &fresh_ms) : NULL;
     if (hub) {
-        code = ask(&rq, hub, o->work_budget, snapshot);
+        code = ask(&rq, hub, o->work_budget, form);
         hub_free(hub);
     }
     installed_close();
@@ -218,20 +278,28 @@ int command_estimate(int argc, char **argv, int first)
 {
     struct options_rest rest;
     struct options o;
-    const char *snapshot = NULL;
+    struct form form = {0};
     char path[PATH_MAX], *text, *query = NULL;
     int code;
 
+    for (int i = first; i < argc; i++)
+        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
+            return manual_help(stdout, "estimate");
     if (!options_read(&o, argc, argv, first, &rest))
         return EXIT_BAD_REQUEST;
     if (rest.n)
-        query = query_of(&rest, &o, path, &snapshot);
+        query = query_of(&rest, &o, path, &form);
     if (rest.n && !query)
         return EXIT_BAD_REQUEST;
+    if (form.file && query[0]) {
+        fprintf(stderr, "llmemd estimate: %s: a file is the whole request; say all of it there, or none\n", form.file);
+        free(query);
+        return EXIT_BAD_REQUEST;
+    }
     text = query && query[0] ? query : malloc(API_BODY_MAX + 1);
     if (!text)
         return EXIT_BROKEN;
-    code = estimate(&o, text, text == query, snapshot);
+    code = estimate(&o, text, text == query, &form);
     if (text != query)
         free(text);
     free(query);

@@ -2,7 +2,8 @@
  * command.h - `llmemd estimate`: one question, one answer, without a socket of our own.
  *
  * Purpose   the same two functions of api/ and the same hub as the daemon: the same bytes.
- * Use       a request on standard input, or members as arguments: llmemd estimate model=gpt2 gpu=T4 (the GET form).
+ * Use       a request on standard input or in a file, or members as arguments: llmemd estimate --model gpt2 --gpu T4 (the GET form). On a terminal
+ *           the answer is a table (terminal/table.h).
  */
 #ifndef SERVER_COMMAND_H
 #define SERVER_COMMAND_H

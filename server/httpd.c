@@ -630,6 +630,8 @@ struct httpd *httpd_start(struct service *s)
         fprintf(stderr, "listening on %s\n", h->main.name);
         if (h->admin.fd >= 0)
             fprintf(stderr, "probes and metrics on %s\n", h->admin.name);
+        if (isatty(STDERR_FILENO) && !strncmp(h->main.name, "http", 4))
+            fprintf(stderr, "open %s/ in a browser; Ctrl-C ends it\n", h->main.name);
         return h;
     }
     httpd_refuse(h);

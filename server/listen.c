@@ -59,6 +59,20 @@ static bool is_port(const char *text)
     return text[0] >= '0' && text[0] <= '9' && !*end && n <= 65535;
 }
 
+static const char *what_to_do(int error)
+{
+    switch (error) {
+    case EADDRINUSE:
+        return ": something listens there already, perhaps another llmemd; --listen 127.0.0.1:0 takes a free port and says which";
+    case EACCES:
+        return ": ports below 1024 are the system's; --listen 127.0.0.1:8080 needs no privilege";
+    case EADDRNOTAVAIL:
+        return ": no interface of this machine has that address; 127.0.0.1 is this machine alone, 0.0.0.0 all of them";
+    default:
+        return "";
+    }
+}
+
 static bool open_port(struct listener *l, const char *flag, const char *where)
 {
     struct addrinfo want = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM}, *found = NULL;
@@ -72,7 +86,7 @@ static bool open_port(struct listener *l, const char *flag, const char *where)
     for (struct addrinfo *a = found; a && l->fd < 0; a = a->ai_next)
         l->fd = open_at(a);
     if (l->fd < 0)
-        fprintf(stderr, "llmemd: %s %s: %s\n", flag, where, strerror(errno));
+        fprintf(stderr, "llmemd: %s %s: %s%s\n", flag, where, strerror(errno), what_to_do(errno));
     freeaddrinfo(found);
     return l->fd >= 0;
 }

@@ -1,6 +1,7 @@
 #include "server/options.h"
 
 #include "api/api.h"
+#include "base/near.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -134,6 +135,24 @@ static bool read_environment(struct options *o)
     return true;
 }
 
+/* What other servers call --listen, and what is near. */
+static bool no_such_option(const char *arg)
+{
+    static const char *const listens[] = {"--port", "-p", "--host", "--bind", "--address", "--addr"};
+    char text[NEAR_SAY_BYTES], what[NEAR_SAY_BYTES + 64], name[64];
+    struct near near;
+
+    (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(arg, "="), arg);
+    for (size_t i = 0; i < sizeof listens / sizeof *listens; i++)
+        if (!strcmp(name, listens[i]))
+            return refuse(name, "no such option; where to listen is --listen ADDR:PORT, like --listen 127.0.0.1:8081");
+    near_init(&near, name);
+    for (int i = 0; i < ROWS; i++)
+        near_offer(&near, table[i].flag, table[i].flag);
+    (void)snprintf(what, sizeof what, "no such option%s", near_say(&near, text));
+    return refuse(name, what);
+}
+
 /* NULL: none of the table's. */
 static const struct option_row *row_of(const char *arg)
 {
@@ -152,7 +171,7 @@ static bool read_flag(struct options *o, int argc, char **argv, int *i)
     const struct option_row *row = row_of(arg);
 
     if (!row)
-        return refuse(arg, "no such option");
+        return no_such_option(arg);
     if (row->kind == KIND_FLAG)
         return value ? refuse(arg, "takes no value") : set(o, row, "1");
     value = value ? value + 1 : ++*i < argc ? argv[*i] : NULL;
@@ -183,12 +202,10 @@ bool options_read(struct options *ret, int argc, char **argv, int first, struct 
     return true;
 }
 
-void options_help(FILE *out)
+bool options_text(unsigned i, struct option_text *ret)
 {
-    for (int i = 0; i < ROWS; i++) {
-        char flag[40];
-
-        (void)snprintf(flag, sizeof flag, "%s %s", table[i].flag, table[i].value ? table[i].value : "");
-        fprintf(out, "  %-24s %-21s %s\n", flag, table[i].environment, table[i].help);
-    }
+    if (i >= ROWS)
+        return false;
+    *ret = (struct option_text){table[i].flag, table[i].environment, table[i].value, table[i].help};
+    return true;
 }

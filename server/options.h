@@ -36,6 +36,10 @@ struct options_rest {
 /* false: something is wrong, and a line on standard error says what. Reads argv[first...]; rest NULL: there are options only. */
 bool options_read(struct options *ret, int argc, char **argv, int first, struct options_rest *rest);
 
-void options_help(FILE *out);
+/* The i-th option as text, for help, manual and completion; false behind the last. */
+struct option_text {
+    const char *flag, *environment, *value, *help; /* value NULL: it takes none */
+};
+bool options_text(unsigned i, struct option_text *ret);
 
 #endif

@@ -66,8 +66,11 @@ const struct gpu *gpu_named(const char *text, uint64_t free_bytes, const char *a
     }
     near_init(&near, text);
     for (size_t i = 0; i < gpu_count(); i++) {
-        near_offer(&near, gpu_at(i)->name, gpu_at(i)->name);
         near_offer_all(&near, gpu_at(i)->name, gpu_at(i)->aliases, ';');
+        for (const char *p = gpu_at(i)->name; p; p = strchr(p, ' ')) { /* "4090" of "RTX 4090" too */
+            p += *p == ' ';
+            near_offer(&near, gpu_at(i)->name, p);
+        }
     }
     (void)err_set(err, ERR_FIELD_VALUE, at, "'%.40s' is no GPU that is known: GET /gpus lists them, or give an object of its numbers", text);
     (void)near_tell(&near, err);
