@@ -278,12 +278,16 @@ static bool checkpoint_all(struct program *p, const struct model *m)
 /* model.a.b of a dotted path; its node */
 static struct module *node_at(const struct tree *t, const char *path)
 {
-    char buf[256];
+    struct module *m = t->root;
 
-    for (uint32_t i = 1; i < t->n_modules; i++)
-        if (!strcmp(module_path(t, i, buf, sizeof buf), path))
-            return t->modules[i];
-    return NULL;
+    while (m && *path) {
+        size_t n = strcspn(path, ".");
+
+        for (m = m->first; m && (strlen(m->name) != n || strncmp(m->name, path, n)); m = m->next)
+            ;
+        path += n + (path[n] == '.');
+    }
+    return m;
 }
 
 static struct param *param_at(const struct tree *t, const char *path, struct module **ret)

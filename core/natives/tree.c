@@ -10,18 +10,12 @@ struct planting {
     uint32_t n_first;
 };
 
-static const char *name_text(struct script *s, struct tree *t, sv name)
+/* As a symbol: it lives as long as the script, which lies in the tree's arena. */
+static const char *name_text(struct script *s, sv name)
 {
-    size_t bytes;
-    const char *text = str_text(name, &bytes);
-    char *copy = text ? arena_array(t->arena, char, bytes + 1) : NULL;
+    sv symbol = script_intern(s, name);
 
-    if (!copy) {
-        (void)script_nomem(s);
-        return NULL;
-    }
-    memcpy(copy, text, bytes + 1);
-    return copy;
+    return sv_ok(symbol) ? str_text(symbol, NULL) : NULL;
 }
 
 /* The dtype that a parameter of the host has once the model is cast: floats follow the tree, save what registered itself otherwise. */
@@ -36,7 +30,7 @@ static bool plant_tensor(struct script *s, struct tree *t, struct module *m, str
 {
     sv v = script_get_plain(s, module, e->name);
     struct tensor *p = sv_ok(v) ? as_tensor(s, v) : NULL;
-    const char *name = p ? name_text(s, t, e->name) : NULL;
+    const char *name = p ? name_text(s, e->name) : NULL;
     bool buffer = e->kind == ENTRY_BUFFER;
     struct param *made;
 
@@ -106,7 +100,7 @@ static struct module *node_of(struct script *s, struct tree *t, struct module *p
     if (t->error.code)
         return m;
     o->m = m;
-    o->leaf = forward_is_native(s, module) && o->kind != MODULE_CONTAINER;
+    o->leaf = o->kind != MODULE_CONTAINER && forward_is_native(s, module);
     m->kind = (enum module_kind)o->kind;
     m->in = o->in;
     m->out = o->out;
@@ -119,7 +113,7 @@ static struct module *node_of(struct script *s, struct tree *t, struct module *p
 static bool plant(struct script *s, void *of, sv name, sv child)
 {
     struct planting *p = of;
-    const char *text = name_text(s, p->t, name);
+    const char *text = name_text(s, name);
     struct module *m;
 
     if (!text || !as_module(s, child))

@@ -314,8 +314,21 @@ static sv bound_call(struct script *s, const struct native *f, sv self, const sv
 {
     const struct signature *g = f->signature;
     sv p[SCRIPT_PARAMETERS], kw[SCRIPT_PARAMETERS], kw_names[SCRIPT_PARAMETERS];
-    struct script_args a = {.n = g->n, .def = f->def, .v = p, .kw = kw, .names = kw_names};
+    struct script_args a;
     uint32_t at = 0, from = 0, given;
+
+    a.n = g->n;
+    a.def = f->def;
+    a.n_kw = 0;
+    a.names = kw_names;
+    a.kw = kw;
+    if (!sv_ok(self) && !n_kw && n >= g->n && g->n == g->n_positional && !g->refused) { /* all of them lie there already */
+        a.v = argv;
+        a.rest = argv + g->n;
+        a.n_rest = n - g->n;
+        return a.n_rest && !g->rest ? too_many(s, f, n) : f->def->fn(s, &a);
+    }
+    a.v = p;
 
     if (sv_ok(self))
         p[at++] = self;
@@ -412,8 +425,6 @@ static sv call_instance(struct script *s, sv f, const sv *argv, uint32_t n, uint
 
 sv sv_call(struct script *s, sv f, const sv *argv, uint32_t n, uint32_t n_kw, const sv *names)
 {
-    struct script_args a = {.v = argv, .n = n, .kw = argv + n, .names = names, .n_kw = n_kw};
-
     if (!sv_is_obj(f))
         return raise_type(s, "callable", f);
     if (--s->steps < 0 && !script_charge(s, 0))
@@ -428,7 +439,7 @@ sv sv_call(struct script *s, sv f, const sv *argv, uint32_t n, uint32_t n_kw, co
             return call_native(s, AS(native, AS(method, f)->function), AS(method, f)->self, argv, n, n_kw, names);
         return call_prefixed(s, AS(method, f)->function, AS(method, f)->self, argv, n, n_kw, names);
     case KIND_CLASS:
-        return class_call(s, AS(cls, f), &a);
+        return class_call(s, AS(cls, f), &(struct script_args){.v = argv, .n = n, .kw = argv + n, .names = names, .n_kw = n_kw});
     case KIND_INSTANCE:
         return call_instance(s, f, argv, n, n_kw, names);
     case KIND_WRAP:

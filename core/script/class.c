@@ -276,18 +276,22 @@ int class_get(struct script *s, struct cls *c, struct str *name, sv *ret)
 
 sv instance_new(struct script *s, struct cls *c)
 {
-    struct obj *o;
     sv v;
 
-    switch (c->layout) {
-    case KIND_INSTANCE:
-        o = heap_zero(s, c->bytes);
+    if (c->layout == KIND_INSTANCE) {
+        size_t words = (c->bytes + sizeof(uint64_t) - 1) / sizeof(uint64_t);
+        uint64_t *o = heap_take(s, c->bytes);
+
         if (!o)
             return sv_null();
-        *o = (struct obj){.refs = 1, .kind = KIND_INSTANCE, .cls = c};
+        for (size_t i = 0; i < words; i++)
+            o[i] = 0;
+        *(struct obj *)(void *)o = (struct obj){.refs = 1, .kind = KIND_INSTANCE, .cls = c};
         if (c->flags & CLS_EXCEPTION)
             ((struct exc *)(void *)o)->args = sv_forever(s->w->empty);
         return sv_counted(o);
+    }
+    switch (c->layout) {
     case KIND_LIST:
         v = list_new(s, 0, NULL);
         break;
@@ -353,19 +357,12 @@ static sv call_self(struct script *s, sv f, sv self, const struct script_args *a
     return r;
 }
 
-static bool is_objects(struct script *s, sv f, enum symbol name)
-{
-    struct entry *e = dict_find_name(s->w->types[B_OBJECT]->dict, s->sym[name]);
-
-    return e && e->value.o == f.o;
-}
-
 /* type.__call__ */
 sv class_make(struct script *s, sv of, const struct script_args *a)
 {
     struct cls *c = AS(cls, of);
     sv make = type_find(s, c, s->sym[SYM_new]), init, v, r;
-    bool plain = is_objects(s, make, SYM_new);
+    bool plain = make.o == s->w->object_new;
 
     if (plain) {
         v = instance_new(s, c);
@@ -378,7 +375,7 @@ sv class_make(struct script *s, sv of, const struct script_args *a)
     if (!sv_ok(v) || (!plain && !cls_derives(class_of(s, v), c)))
         return v;
     init = type_find(s, class_of(s, v), s->sym[SYM_init]);
-    if (is_objects(s, init, SYM_init)) {
+    if (init.o == s->w->object_init) {
         if (plain && (a->n || a->n_kw)) {
             sv_drop(s, v);
             return script_raise(s, EXC_TypeError, "%s() takes no arguments", c->name->text);

@@ -42,10 +42,6 @@ static void release_instance(struct script *s, struct obj *o)
 
     if (c->native && c->native->die)
         c->native->die(s, o);
-    if (!slots && !x->dict && !(c->flags & (CLS_EXCEPTION | CLS_BOXED))) { /* a tensor, most of the time */
-        heap_give(s, o, c->bytes);
-        return;
-    }
     x->slots = NULL;
     o->aux = 0;
     if (c->flags & CLS_EXCEPTION)
@@ -230,6 +226,15 @@ void script_die(struct script *s, struct obj *o)
 {
     if (s->over) /* its memory goes as a whole */
         return;
+    if (o->kind == KIND_INSTANCE && o->cls->flags == CLS_SHARED && !((struct script_object *)(void *)o)->slots &&
+        !((struct script_object *)(void *)o)->dict) { /* a tensor, most of the time: nothing dies with it that lies in the language */
+        const struct script_class *native = o->cls->native;
+
+        if (native && native->die)
+            native->die(s, o);
+        heap_give(s, o, o->cls->bytes);
+        return;
+    }
     if (o->cls && o->kind != KIND_CLASS && o->kind <= KIND_INSTANCE && cls_has(s, o->cls) & HAS_DEL && !finalize(s, o))
         return;
     if (s->die_depth >= DIE_DEPTH) {

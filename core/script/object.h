@@ -377,6 +377,7 @@ struct world { /* of the first image */
     struct str *letters[128];
     struct dict *builtins;
     struct tuple *empty;
+    struct obj *object_new, *object_init; /* object's own */
     uint32_t n_classes;
     bool made; /* natives that come now are no part of the language */
 };

@@ -34,12 +34,12 @@
 
 #define TO(target) (pc = code->ops + (target))
 /* A turn of a loop costs by what it runs over. */
-#define TO_BACK(target)                                                                     \
-    do {                                                                                    \
-        const uint32_t *to_ = code->ops + (target);                                         \
-        if ((s->steps -= 1 + ((pc - to_) >> OPS_PER_STEP)) < 0 && !script_charge(s, 0))     \
-            goto error;                                                                     \
-        pc = to_;                                                                           \
+#define TO_BACK(target)                                                                 \
+    do {                                                                                \
+        const uint32_t *to_ = code->ops + (target);                                     \
+        if ((s->steps -= 1 + ((pc - to_) >> OPS_PER_STEP)) < 0 && !script_charge(s, 0)) \
+            goto error;                                                                 \
+        pc = to_;                                                                       \
     } while (0)
 
 /* The registers of the frame that runs. */
@@ -713,7 +713,7 @@ call_method:
 
             sp -= arg + 1;
             r = dict_new(s);
-            yes = sv_ok(r);
+            yes = sv_ok(r) && dict_room(s, dict_ptr(r), arg < 4 ? 4 : arg);
             for (uint32_t i = 0; yes && i < arg; i++)
                 yes = dict_put(s, dict_ptr(r), keys->items[i], sp[i]);
             for (uint32_t i = arg; i-- > 0;)

@@ -110,6 +110,8 @@ static bool make_classes(struct image *im)
     for (unsigned i = 0; i < B_COUNT; i++)
         if (!world_methods(im, w->types[i], rows[i].methods, rows[i].members))
             return false;
+    w->object_new = dict_find_name(w->types[B_OBJECT]->dict, w->symbols[SYM_new])->value.o;
+    w->object_init = dict_find_name(w->types[B_OBJECT]->dict, w->symbols[SYM_init])->value.o;
     return true;
 }
 

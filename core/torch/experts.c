@@ -121,7 +121,7 @@ static val grouped_output(struct run *r, enum dtype dtype, int nd, const int64_t
     struct value *x;
     val out;
 
-    memcpy(wide, size, sizeof wide);
+    memcpy(wide, size, (size_t)nd * sizeof *wide);
     wide[nd - 1] = round_up(wide[nd - 1], align);
     out = value_empty(r, OP_GROUPED_MM, dtype, nd, wide);
     x = &r->values[out];
