@@ -92,6 +92,13 @@ struct trial trial_of(const struct planning *p, const struct plan_candidate *fir
     return t;
 }
 
+const char *trial_tune(struct trial *t, enum tuning tuning)
+{
+    t->recipe.tuning = tuning;
+    t->recipe.quantization = tuning == TUNING_QLORA ? KBIT_NF4 : KBIT_NONE;
+    return tuning == TUNING_QLORA ? "qlora" : "lora";
+}
+
 static enum err_code look(struct planning *p, struct trial *t, uint32_t n)
 {
     struct probe probe = {.q = &t->q, .step = &t->c.step, .scratch = p->scratch, .err = p->err};
@@ -172,16 +179,16 @@ void tell_leaner(struct planning *p, const struct plan_candidate *first)
     }
 }
 
-/* Adapters where all was trained: what they would leave free. */
+/* The next leaner tuning: adapters where all is trained, a quantised base where it is not; what it would leave free. */
 static enum err_code try_adapters(struct planning *p, const struct plan_candidate *first)
 {
     struct trial t = trial_of(p, first);
-    const struct plan_nearest change = {.tuning = "lora"};
-    enum err_code rc = ERR_OK;
+    struct plan_nearest change = {0};
+    enum err_code rc;
 
-    if (first->step.r.tuning != TUNING_FULL || p->q->adapter_gap)
+    if (first->step.r.tuning == TUNING_QLORA || p->q->adapter_gap)
         return ERR_OK;
-    t.recipe.tuning = TUNING_LORA;
+    change.tuning = trial_tune(&t, first->step.r.tuning == TUNING_FULL ? TUNING_LORA : TUNING_QLORA);
     rc = trial_run(p, &t, first->step.r.micro_batch_size);
     if (!rc && (double)t.peak_bytes < (1 - WORTH) * (double)peak_of(p->q, first))
         trial_tell(p, &change, &t, first);

@@ -20,6 +20,9 @@ struct trial {
 /* The first candidate's question and recipe, for the caller to change. */
 struct trial trial_of(const struct planning *p, const struct plan_candidate *first);
 
+/* Another tuning: what goes with it. Its word. */
+const char *trial_tune(struct trial *t, enum tuning tuning);
+
 /* Fits or not; what cannot be run, or started, does not. A broken budget ends the advice alone. */
 MUST_CHECK enum err_code trial_run(struct planning *p, struct trial *t, uint32_t n);
 

@@ -11,7 +11,7 @@ static enum err_code try_nearest(struct planning *p, const struct plan_candidate
     enum err_code rc;
 
     if (near->tuning)
-        t.recipe.tuning = TUNING_LORA;
+        (void)trial_tune(&t, TUNING_LORA);
     if (near->gradient_checkpointing)
         t.recipe.gradient_checkpointing = near->gradient_checkpointing;
     if (near->seq_len_tokens)
@@ -55,14 +55,47 @@ static const struct plan_candidate *least_changed(const struct plan_answer *a, e
     return best;
 }
 
+enum { NEAREST = 2, CLUSTERS = 2 }; /* of the advice: losers' own changes, and room for other clusters */
+
+/* The first candidate over quantised weights, and with optimizer states of eight bits where all is trained: each with checkpointing. */
+static enum err_code try_smaller(struct planning *p, const struct plan_candidate *first, bool optimizer)
+{
+    struct trial t = trial_of(p, first);
+    struct plan_nearest change = {0};
+    enum err_code rc;
+
+    if (optimizer ? first->step.r.tuning != TUNING_FULL || t.recipe.optimizer : first->step.r.tuning == TUNING_QLORA || p->q->adapter_gap)
+        return ERR_OK;
+    if (optimizer) {
+        t.recipe.optimizer = OPTIMIZER_BNB_ADAMW_8BIT;
+        change.optimizer = "adamw_bnb_8bit";
+    } else {
+        change.tuning = trial_tune(&t, TUNING_QLORA);
+    }
+    rc = trial_run(p, &t, first->step.r.micro_batch_size);
+    if (!rc && !t.fits && t.recipe.gradient_checkpointing == TRI_FALSE) {
+        t.recipe.gradient_checkpointing = change.gradient_checkpointing = TRI_TRUE;
+        rc = trial_run(p, &t, first->step.r.micro_batch_size);
+    }
+    trial_tell(p, &change, &t, first);
+    return rc;
+}
+
 static enum err_code try_nearest_of_all(struct planning *p, const struct plan_candidate *first)
 {
     enum err_code rc = ERR_OK;
+    bool tried = false;
 
-    for (int kind = KIND_CHECKPOINTING; !rc && kind < KIND_COUNT && p->answer->n_advice < PLAN_ADVICE_MAX - 2; kind++) {
+    for (int kind = KIND_CHECKPOINTING; !rc && kind < KIND_COUNT; kind++) {
         const struct plan_candidate *c = least_changed(p->answer, (enum kind)kind);
 
-        if (c)
+        if (kind == KIND_BATCH && !tried) { /* before anything is taken away of the batch or the length */
+            rc = try_smaller(p, first, false);
+            if (!rc)
+                rc = try_smaller(p, first, true);
+            tried = true;
+        }
+        if (c && !rc && p->answer->n_advice < (tried ? PLAN_ADVICE_MAX - CLUSTERS : NEAREST))
             rc = try_nearest(p, c, first);
     }
     return rc;
@@ -84,10 +117,8 @@ static struct plan_nearest make_lean(const struct planning *p, struct trial *t, 
     struct plan_nearest change = {0};
     bool adapts = at_any_rate || may_take(&p->q->axes[AXIS_TUNING], TUNING_LORA, true);
 
-    if (first->step.r.tuning == TUNING_FULL && !p->q->adapter_gap && adapts) {
-        t->recipe.tuning = TUNING_LORA;
-        change.tuning = "lora";
-    }
+    if (first->step.r.tuning == TUNING_FULL && !p->q->adapter_gap && adapts)
+        change.tuning = trial_tune(t, TUNING_LORA);
     if (t->recipe.gradient_checkpointing != TRI_TRUE) {
         t->recipe.gradient_checkpointing = TRI_TRUE;
         change.gradient_checkpointing = TRI_TRUE;
@@ -97,18 +128,20 @@ static struct plan_nearest make_lean(const struct planning *p, struct trial *t, 
 
 enum { HALVES = 4 };
 
-/* The cluster that there is, as lean as it gets: adapters, checkpointing, one sequence, and that shorter and shorter. */
+/* The cluster that there is, as lean as it gets: adapters, then over a quantised base, checkpointing, one sequence, and that shorter and shorter. */
 static enum err_code try_leanest(struct planning *p, const struct plan_candidate *first)
 {
     enum err_code rc = ERR_OK;
 
-    for (int i = 0; !rc && i < HALVES && !p->answer->n_advice; i++) {
+    for (int i = 0; !rc && i < 2 * HALVES && !p->answer->n_advice; i++) {
         struct trial t = trial_of(p, first);
         struct plan_nearest change = make_lean(p, &t, first, true);
-        uint32_t tokens = first->step.r.seq_len_tokens >> i;
+        uint32_t tokens = first->step.r.seq_len_tokens >> i / 2;
 
         t.recipe.seq_len_tokens = tokens;
-        change.seq_len_tokens = i ? tokens : 0;
+        change.seq_len_tokens = i / 2 ? tokens : 0;
+        if (i % 2 && first->step.r.tuning != TUNING_QLORA && !p->q->adapter_gap)
+            change.tuning = trial_tune(&t, TUNING_QLORA);
         change.micro_batch_size = first->step.r.micro_batch_size > 1 ? 1 : 0;
         rc = trial_run(p, &t, 1);
         trial_tell(p, &change, &t, first);

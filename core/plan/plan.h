@@ -113,7 +113,7 @@ struct plan_nearest {
 };
 
 /* A change of the first candidate, with what it comes to: peak by live blocks, or as the candidate that it is was told. */
-enum { PLAN_ADVICE_MAX = 4 };
+enum { PLAN_ADVICE_MAX = 6 };
 struct plan_advice {
     struct plan_nearest change;
     uint64_t peak_bytes, capacity_bytes;
