@@ -1,7 +1,7 @@
 #include "train/fold.h"
 
 #include "config/arch.h"
-#include "train/trainer.h"
+#include "train/play.h"
 
 #include <string.h>
 
@@ -68,22 +68,20 @@ static void note(struct moments *m, enum phase phase, uint8_t slot, uint64_t now
     *at = now > *at ? now : *at;
 }
 
-static void look(const struct trainer *t, const uint8_t *slots, struct moments *ret)
+static void look(const struct tape *t, const uint8_t *slots, struct moments *ret)
 {
-    const struct run *r = &t->run;
-    uint32_t begin = trainer_peaks_begin(t);
     enum phase was = PHASE_INIT;
     bool past_layers = false;
     uint64_t now = 0;
 
-    for (uint32_t i = 0; i < r->n_events; i++) {
-        uint32_t e = r->events[i];
-        const struct birth *b = &r->births[e & EVENT_BLOCK];
+    for (uint32_t i = 0; i < t->n_events; i++) {
+        uint32_t e = t->events[i];
+        const struct birth *b = &t->births[e & EVENT_BLOCK];
         uint8_t slot;
 
         if (i == t->steps_begin)
             ret->bytes[STATIC] = now;
-        if (i == begin)
+        if (i == t->peaks_begin)
             ret->bytes[BEGIN] = now;
         if (!event_is_of_block(e))
             continue;
@@ -95,7 +93,7 @@ static void look(const struct trainer *t, const uint8_t *slots, struct moments *
         slot = slots[b->module];
         past_layers = (past_layers && phase_of(b) == was) || slot >= OUTSIDE;
         was = phase_of(b);
-        if (i >= begin)
+        if (i >= t->peaks_begin)
             note(ret, was, (uint8_t)(slot + (slot < OUTSIDE && past_layers)), now);
     }
     ret->bytes[RESTING] = now;
@@ -106,22 +104,19 @@ static enum err_code walk_at(const struct arch *arch, uint32_t layers, const str
 {
     unsigned char *mark = arena->cur;
     struct arch few = *arch;
-    struct trainer *t = arena_new(arena, struct trainer);
+    struct play_question q = {&few, step, device, one_step ? LOOK_FORETELL : LOOK_WALK, false, true};
+    struct taped run;
     uint8_t *slots;
     enum err_code rc;
 
-    if (!t)
-        return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small");
     few.layers = layers;
-    t->live_blocks_only = true;
-    t->foretells = one_step;
-    rc = trainer_run(t, &few, step, device, arena, err);
-    slots = rc ? NULL : slots_of(t, layers, fold_period(arch), arena);
+    rc = train_play(&q, arena, &run, err);
+    slots = rc ? NULL : slots_of(run.t, layers, fold_period(arch), arena);
     if (!rc && !slots)
         rc = err_set(err, ERR_NOMEM, "", "the working memory of one request is too small");
     memset(ret, 0, sizeof *ret);
     if (!rc)
-        look(t, slots, ret);
+        look(&run.tape, slots, ret);
     arena_rewind(arena, mark);
     return rc;
 }

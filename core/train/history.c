@@ -2,7 +2,7 @@
 
 #include "base/budget.h"
 #include "torch/alloc.h"
-#include "train/taped.h"
+#include "train/play.h"
 
 struct telling {
     const struct tape *tape;
@@ -183,13 +183,13 @@ enum err_code train_history(const struct arch *arch, const struct step *step, co
                             bool expandable_segments, const struct history_reader *reader, struct arena *arena, struct err *err)
 {
     unsigned char *mark = arena->cur;
-    struct tape_question q = {arch, step, device, LOOK_REPLAY, false, false};
+    struct play_question q = {arch, step, device, LOOK_REPLAY, false, false};
     struct taped run;
-    enum err_code rc = taped(&q, arena, &run, err);
+    enum err_code rc = train_play(&q, arena, &run, err);
 
     run.tape.capacity_bytes = capacity_bytes;
     if (!rc)
         rc = tell_run(&run, expandable_segments, reader, arena, err);
-    arena_rewind(arena, taped_kept(arena, mark));
+    arena_rewind(arena, train_play_kept(arena, mark));
     return rc;
 }

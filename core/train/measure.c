@@ -6,7 +6,7 @@
 #include "train/ranks.h"
 #include "train/replays.h"
 #include "train/timing.h"
-#include "train/taped.h"
+#include "train/play.h"
 
 #include <string.h>
 
@@ -62,8 +62,8 @@ static enum err_code run_step(const struct arch *arch, const struct step *step, 
                               const struct timekeeper *keeper, bool clocked, struct arena *arena, struct taped *ret, struct peak *walk,
                               struct err *err)
 {
-    struct tape_question q = {arch, step, device, look, keeper && crosses_streams(step), false};
-    enum err_code rc = taped(&q, arena, ret, err);
+    struct play_question q = {arch, step, device, look, keeper && crosses_streams(step), false};
+    enum err_code rc = train_play(&q, arena, ret, err);
 
     if (rc)
         return rc;
@@ -85,7 +85,7 @@ static enum err_code walk_rank(const struct arch *arch, const struct step *step,
         describe_run(&run, &walk, &m);
         *ret = m;
     }
-    arena_rewind(arena, taped_kept(arena, mark));
+    arena_rewind(arena, train_play_kept(arena, mark));
     return rc;
 }
 
@@ -298,7 +298,7 @@ enum err_code train_measure(const struct arch *arch, const struct step *step, co
         rc = measure(arch, &s, device, expandable_segments, keeper, arena, &m, err);
         if (!rc)
             ranks_take_higher(ret, &m, !i);
-        arena_rewind(arena, taped_kept(arena, mark));
+        arena_rewind(arena, train_play_kept(arena, mark));
     }
     return rc;
 }
@@ -373,7 +373,7 @@ static enum err_code fits_rank(const struct arch *arch, const struct step *step,
         play->static_bytes = walk.static_bytes;
         play->walk_peak_bytes = walk.peak_bytes;
     }
-    arena_rewind(arena, taped_kept(arena, mark));
+    arena_rewind(arena, train_play_kept(arena, mark));
     return rc;
 }
 

@@ -3,7 +3,7 @@
 #include "base/budget.h"
 #include "train/inventory.h"
 #include "train/loop.h"
-#include "train/trainer.h"
+#include "train/play.h"
 
 /* A layer's kernels in forward, backward and recomputation, for each micro-step; what stands outside; messages: a bucket each. */
 enum {
@@ -36,11 +36,11 @@ static enum err_code room_for(const struct arch *arch, uint32_t micro_steps, boo
     return ERR_OK;
 }
 
-enum err_code timing_log(const struct arch *arch, const struct step *step, struct arena *arena, struct work **ret, struct err *err)
+enum err_code timing_log(const struct arch *arch, const struct step *step, bool costs_alone, struct arena *arena, struct work **ret, struct err *err)
 {
-    uint32_t micro_steps = step->r.gradient_accumulation_steps < MICRO_STEPS ? step->r.gradient_accumulation_steps : MICRO_STEPS;
+    uint32_t n = step->r.gradient_accumulation_steps, micro_steps = costs_alone || n < MICRO_STEPS ? n : MICRO_STEPS;
     struct work *log = arena_new(arena, struct work);
-    enum err_code rc = log ? room_for(arch, micro_steps, true, arena, log, err)
+    enum err_code rc = log ? room_for(arch, micro_steps, !costs_alone, arena, log, err)
                            : err_set(err, ERR_NOMEM, "", "the working memory of one request is too small");
 
     if (!rc)
@@ -48,50 +48,35 @@ enum err_code timing_log(const struct arch *arch, const struct step *step, struc
     return rc;
 }
 
-static enum err_code run_logged(struct trainer **ret, const struct arch *arch, const struct step *step, const struct device *device,
-                                struct arena *arena, struct work *log, struct err *err)
-{
-    enum err_code rc = room_for(arch, step->r.gradient_accumulation_steps, false, arena, log, err);
-    struct trainer *t;
-
-    if (rc)
-        return rc;
-    t = arena_new(arena, struct trainer);
-    if (!t)
-        return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small");
-    t->log = log;
-    t->costs_alone = true;
-    *ret = t;
-    return trainer_run(t, arch, step, device, arena, err);
-}
-
 enum err_code train_cost(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
                          struct cost *ret, struct err *err)
 {
     unsigned char *mark = arena->cur;
     struct step s = *step;
-    struct trainer *t = NULL;
-    struct work log;
+    struct play_question q = {arch, &s, device, LOOK_COSTS, false, true};
+    const struct work *log;
+    struct taped run;
     struct cost c;
     enum err_code rc;
 
     s.r.gradient_accumulation_steps = step->r.gradient_accumulation_steps > 1 ? 2 : 1;
-    rc = run_logged(&t, arch, &s, device, arena, &log, err);
+    rc = train_play(&q, arena, &run, err);
+    log = rc ? NULL : run.t->log;
     if (!rc)
-        rc = budget_take(arena->budget, (uint64_t)log.n_kernels + log.n_messages, err);
+        rc = budget_take(arena->budget, (uint64_t)log->n_kernels + log->n_messages, err);
     if (rc) {
         arena_rewind(arena, mark);
         return rc;
     }
-    cost_read(&log, step->r.gradient_accumulation_steps, &c);
+    cost_read(log, step->r.gradient_accumulation_steps, &c);
     c.micro_batch_size = step->r.micro_batch_size;
     c.seq_len_tokens = step->r.seq_len_tokens;
     c.flash = step->flash;
     c.engine = method_is_zero(step->r.method);
     c.data_parallel = step->r.data_parallel;
     c.ranks_of_model = step->r.tensor_parallel * step->r.pipeline_parallel;
-    c.model_flops = model_flops(t, arch, &s.r);
-    arena_rewind(arena, (unsigned char *)(log.kernels + log.n_kernels)); /* the log stands first */
+    c.model_flops = model_flops(run.t, arch, &s.r);
+    arena_rewind(arena, (unsigned char *)(log->kernels + log->n_kernels)); /* the log stands before the run */
     *ret = c;
     return ERR_OK;
 }

@@ -20,8 +20,9 @@
 
 struct arch;
 
-/* Room for the log of a step with what streams wait for, of as many micro-steps as memory is played for. */
-MUST_CHECK enum err_code timing_log(const struct arch *arch, const struct step *step, struct arena *arena, struct work **ret, struct err *err);
+/* Room for the log of a step. `costs_alone`: of train_cost(), without what streams wait for; else of as many micro-steps as memory is played for. */
+MUST_CHECK enum err_code timing_log(const struct arch *arch, const struct step *step, bool costs_alone, struct arena *arena, struct work **ret,
+                                    struct err *err);
 
 MUST_CHECK enum err_code train_cost(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
                                     struct cost *ret, struct err *err);

@@ -9,7 +9,7 @@
 #include "tests/support/carried.h"
 #include "tests/support/traced.h"
 #include "tests/support/unit.h"
-#include "train/taped.h"
+#include "train/play.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -186,21 +186,21 @@ struct ways {
 /* The same question several times, of other sizes: as the arena finds it, and in full. */
 static void look_again(struct draw *d, void *room, void *other, struct ways *ret)
 {
-    struct tape_question q = {&d->arch, &d->step, &traced_device, d->look, method_is_zero(d->step.r.method) && chance(70), false}, in_full;
+    struct play_question q = {&d->arch, &d->step, &traced_device, d->look, method_is_zero(d->step.r.method) && chance(70), false}, in_full;
     struct arena kept, fresh;
     struct taped a, b;
     struct err err;
 
     arena_init(&kept, room, ROOM);
     for (int i = 0; i < LOOKS; i++) {
-        if (taped(&q, &kept, &a, &err))
+        if (train_play(&q, &kept, &a, &err))
             return;
         ret->n[a.made]++;
         if (a.made != TAPE_PLAYED) {
             in_full = q;
             in_full.in_full = true;
             arena_init(&fresh, other, ROOM);
-            ck_assert(!taped(&in_full, &fresh, &b, &err));
+            ck_assert(!train_play(&in_full, &fresh, &b, &err));
             same_tape(d, &a, &b);
         }
         draw_size(&d->step.r, &d->arch);
@@ -260,13 +260,13 @@ static bool draw_stage(struct draw *d, void *room)
 
 static bool play_alone(const struct draw *d, enum look look, void *room, struct peak *ret)
 {
-    struct tape_question q = {&d->arch, &d->step, &traced_device, look, false, true};
+    struct play_question q = {&d->arch, &d->step, &traced_device, look, false, true};
     struct arena arena;
     struct taped t;
     struct err err;
 
     arena_init(&arena, room, ROOM);
-    if (taped(&q, &arena, &t, &err))
+    if (train_play(&q, &arena, &t, &err))
         return false;
     peak_walk(&t.tape, ret);
     return true;
@@ -308,7 +308,7 @@ START_TEST(what_is_walked_is_as_high_as_what_is_replayed)
 }
 END_TEST
 
-UNIT_TESTS("train/taped",
+UNIT_TESTS("train/play",
     unit_test(what_is_walked_is_as_high_as_what_is_replayed);
     unit_test(a_tape_that_was_made_is_that_of_a_walk);
 )

@@ -1,0 +1,153 @@
+#include "train/play_inside.h"
+
+#include "base/budget.h"
+
+#include <string.h>
+
+static void tell(const struct kept_run *k, const struct arena *arena, struct taped *ret)
+{
+    const struct trainer *t = k->t;
+
+    *ret = (struct taped){.t = t, .host_bytes = k->host_bytes, .host_bytes_of_all = k->host_bytes_of_all};
+    ret->tape = (struct tape){
+        .budget = arena->budget,
+        .births = t->run.births,
+        .events = t->run.events,
+        .n_births = t->run.n_births,
+        .n_events = t->run.n_events,
+        .steps_begin = t->steps_begin,
+        .peaks_begin = trainer_peaks_begin(t),
+        .head_module = t->model.tree.head ? t->model.tree.head->number : 0,
+    };
+}
+
+/* All that has to be the same but batch and length. */
+static struct step without_size(const struct step *step)
+{
+    struct step s;
+
+    memcpy(&s, step, sizeof s);
+    s.r.micro_batch_size = s.r.seq_len_tokens = 0;
+    return s;
+}
+
+static bool same_but_size(const struct step *a, const struct step *b)
+{
+    struct step x = without_size(a), y = without_size(b);
+
+    return memcmp(&x, &y, sizeof x) == 0;
+}
+
+/* Whose tape is another where nobody replays it: fewer steps, or rounds of a pipeline. */
+static bool lives_alone(const struct play_question *q)
+{
+    return q->look == LOOK_WALK && (q->step->r.method == METHOD_PP || q->step->find_unused_parameters || trainer_skips_first(q->arch, q->step));
+}
+
+static bool answers(const struct kept *k, const struct play_question *q)
+{
+    return memcmp(&k->arch, q->arch, sizeof k->arch) == 0 && memcmp(&k->device, q->device, sizeof k->device) == 0 &&
+           k->live_blocks_only == lives_alone(q) && k->logged >= q->logged && same_but_size(&k->step, q->step);
+}
+
+static bool is_of_other_rank(const struct kept *k, const struct play_question *q)
+{
+    struct play_question of_it = *q;
+    struct step s = *q->step;
+
+    s.r.rank = k->step.r.rank;
+    of_it.step = &s;
+    return answers(k, &of_it);
+}
+
+enum { KEPT_MOST = 24 };
+
+/* Others of the same question stay, as long as they leave half of the room. */
+static void make_room(struct arena *arena, const struct play_question *q)
+{
+    struct kept *k = arena->kept, *first = k;
+    uint32_t n = 1;
+
+    if (!k)
+        return;
+    for (; first->next; first = first->next)
+        n++;
+    if (is_of_other_rank(k, q) && n < KEPT_MOST && arena->end - arena->cur > arena->kept_end - (unsigned char *)first)
+        return;
+    if (arena->cur == arena->kept_end)
+        arena_rewind(arena, (unsigned char *)first);
+    arena->kept = NULL;
+}
+
+static enum err_code play_and_keep(const struct play_question *q, struct arena *arena, struct taped *ret, struct err *err)
+{
+    struct kept *k;
+    bool laid_out;
+    enum err_code rc;
+
+    make_room(arena, q);
+    k = arena_new(arena, struct kept);
+    if (!k)
+        return play_no_room(err);
+    k->next = arena->kept;
+    memcpy(&k->arch, q->arch, sizeof k->arch);
+    memcpy(&k->step, q->step, sizeof k->step);
+    memcpy(&k->device, q->device, sizeof k->device);
+    k->live_blocks_only = lives_alone(q);
+    k->logged = q->logged;
+    k->micro_batch_size = q->step->r.micro_batch_size;
+    k->seq_len_tokens = q->step->r.seq_len_tokens;
+    rc = play_deep(q, arena, &k->deep, &laid_out, err);
+    if (rc)
+        return rc;
+    arena_keep(arena, k);
+    tell(&k->deep, arena, ret);
+    ret->made = laid_out ? TAPE_LAID_OUT : TAPE_PLAYED;
+    return ERR_OK;
+}
+
+static bool is_as_asked(const struct kept *k, const struct step *step)
+{
+    return k->micro_batch_size == step->r.micro_batch_size && k->seq_len_tokens == step->r.seq_len_tokens;
+}
+
+/* One that has that size, or takes it; NULL: none. */
+static struct kept *find(struct arena *arena, const struct play_question *q)
+{
+    for (struct kept *k = arena->kept; k; k = k->next)
+        if (answers(k, q) && is_as_asked(k, q->step))
+            return k;
+    for (struct kept *k = arena->kept; k; k = k->next)
+        if (answers(k, q) && play_takes_size(k, q->step, arena))
+            return k;
+    return NULL;
+}
+
+enum err_code train_play(const struct play_question *q, struct arena *arena, struct taped *ret, struct err *err)
+{
+    struct kept_run run;
+    struct kept *k;
+    enum err_code rc;
+
+    if (q->in_full || !play_is_deep(q)) {
+        rc = play_once(q, arena, &run, err);
+        if (!rc)
+            tell(&run, arena, ret);
+        return rc;
+    }
+    k = find(arena, q);
+    if (!k)
+        return play_and_keep(q, arena, ret, err);
+    k->deep.t->step = q->step;
+    tell(&k->deep, arena, ret);
+    ret->made = TAPE_RESIZED;
+    return budget_take(arena->budget, k->deep.t->model.tree.n_modules + (uint64_t)k->deep.t->run.n_events, err);
+}
+
+unsigned char *train_play_kept(const struct arena *arena, unsigned char *mark)
+{
+    unsigned char *at = arena->kept && arena->kept_end > mark ? arena->kept_end : mark;
+
+    /* What took the place of a longer tape may end below the mark. */
+    return at < arena->cur ? at : arena->cur;
+}

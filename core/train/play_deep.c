@@ -1,0 +1,128 @@
+/* play_deep.c - a deep run from two shallow ones, a period of layers apart, where that is the same. */
+#include "base/budget.h"
+#include "config/arch.h"
+#include "meters/deepen.h"
+#include "train/fold.h"
+#include "train/play_inside.h"
+
+enum {
+    FIRST_PERIODS = 4,
+    LONGEST_PERIOD = 8
+}; /* the first, two alike, the last; where the host waits for units that went before, one more */
+
+static uint32_t first_depth(const struct play_question *q)
+{
+    uint32_t period = fold_period(q->arch);
+    enum method m = q->step->r.method;
+    bool waits = m != METHOD_SINGLE && m != METHOD_DDP && m != METHOD_TP;
+
+    return (FIRST_PERIODS + waits) * period + q->arch->layers % period;
+}
+
+/* Nothing that fills over several layers: neither buckets and windows nor a pipeline's stages. DistributedDataParallel's buckets are looked at. */
+static bool may_be_deepened(const struct play_question *q)
+{
+    const struct method_program *m = method_rows[q->step->r.method].program;
+    uint32_t period = fold_period(q->arch);
+
+    return !q->arch->fixed_depth && !q->logged && (!m || !m->cuts_layers) && q->step->r.method != METHOD_PP &&
+           q->step->r.offload == OFFLOAD_NONE && period <= LONGEST_PERIOD && q->arch->layers >= 2 * (2 * first_depth(q) + period);
+}
+
+static bool play_depth(const struct play_question *q, uint32_t layers, struct arena *arena, struct bare_tape *ret)
+{
+    struct play_question shallow = *q;
+    struct arch few = *q->arch;
+    struct kept_run run;
+    struct err err = {0};
+
+    few.layers = layers;
+    shallow.arch = &few;
+    if (play_once(&shallow, arena, &run, &err))
+        return false;
+    run_tape_alone(&run.t->run);
+    *ret = (struct bare_tape){
+        .births = run.t->run.births,
+        .events = run.t->run.events,
+        .n_births = run.t->run.n_births,
+        .n_events = run.t->run.n_events,
+        .n_marks = run.t->run.n_marks,
+        .place = {run.t->steps_begin, run.t->last_begins},
+        .role = play_roles(&run.t->model.tree, &few, arena),
+        .n_roles = run.t->model.tree.n_modules,
+    };
+    return ret->role;
+}
+
+static uint32_t buckets_of(const struct bare_tape *t)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < t->n_births; i++)
+        n += t->births[i].mark == MARK_COMMUNICATION;
+    return n;
+}
+
+/* A bucket that closes in each layer is empty at the same place of the next: then buckets repeat as layers do. */
+static bool buckets_repeat(const struct play_question *q, const struct bare_tape *shallow, const struct bare_tape *deeper)
+{
+    return q->step->r.method != METHOD_DDP || buckets_of(deeper) > buckets_of(shallow);
+}
+
+static void take_tape(struct run *r, struct arena *arena, unsigned char *begin, const struct bare_tape *t)
+{
+    size_t births = t->n_births * sizeof *t->births, events = t->n_events * sizeof *t->events;
+
+    begin += -(uintptr_t)begin & (_Alignof(struct birth) - 1);
+    r->arena = arena;
+    r->births = arena_move(begin, t->births, births);
+    r->events = arena_move(begin + births, t->events, events);
+    r->n_births = t->n_births;
+    r->n_events = t->n_events;
+    r->n_marks = t->n_marks;
+    arena_rewind(arena, begin + births + events);
+}
+
+/* False: it has to be played. */
+static bool lay_out(const struct play_question *q, struct arena *arena, struct kept_run *ret)
+{
+    uint32_t period = fold_period(q->arch), first = first_depth(q);
+    struct trainer *t = arena_new(arena, struct trainer);
+    struct budget *budget = arena->budget;
+    struct bare_tape shallow, deeper, deep;
+    unsigned char *begin;
+    struct err err = {0};
+    bool done;
+
+    arena->budget = NULL;
+    done = t && !trainer_stand_in(t, q->arch, q->step, arena, &err);
+    begin = arena->cur;
+    done = done && play_depth(q, first, arena, &shallow) && play_depth(q, first + period, arena, &deeper) &&
+           buckets_repeat(q, &shallow, &deeper) && deepen(&shallow, &deeper, (q->arch->layers - first) / period - 1, arena, &deep);
+    arena->budget = budget;
+    if (!done)
+        return false;
+    t->steps_begin = deep.place[0];
+    t->last_begins = deep.place[1];
+    take_tape(&t->run, arena, begin, &deep);
+    *ret = (struct kept_run){.t = t};
+    play_look_at_host(ret);
+    return true;
+}
+
+/* As many events as a play has, whichever way. */
+enum err_code play_deep(const struct play_question *q, struct arena *arena, struct kept_run *ret, bool *laid_out,
+                                     struct err *err)
+{
+    unsigned char *mark = arena->cur;
+    enum err_code rc;
+
+    *laid_out = may_be_deepened(q) && lay_out(q, arena, ret);
+    if (*laid_out)
+        return budget_take(arena->budget, ret->t->model.tree.n_modules + (uint64_t)ret->t->run.n_events, err);
+    arena_rewind(arena, mark);
+    rc = play_once(q, arena, ret, err);
+    if (!rc)
+        run_tape_alone(&ret->t->run);
+    return rc;
+}

@@ -1,0 +1,42 @@
+/*
+ * play_inside.h - inside play.h: one play, a deep run from two shallow ones, another size of a run that was kept. Seen by play*.c, nobody else.
+ */
+#ifndef TRAIN_PLAY_INSIDE_H
+#define TRAIN_PLAY_INSIDE_H
+
+#include "meters/resize.h"
+#include "train/play.h"
+
+/* A run, whose tape alone has stayed. */
+struct kept_run {
+    struct trainer *t;
+    uint64_t host_bytes, host_bytes_of_all;
+};
+
+struct kept {
+    struct kept *next;                         /* of other ranks, or of sizes at which operators take other paths */
+    uint32_t micro_batch_size, seq_len_tokens; /* as it is now */
+    struct arch arch;
+    struct step step;
+    struct device device;
+    bool live_blocks_only, logged;
+    struct kept_run deep;
+    enum { UNPREPARED, PREPARED, REFUSED } state;
+    struct resizing z;
+};
+
+/* play_once.c */
+enum err_code play_no_room(struct err *err);
+void play_look_at_host(struct kept_run *k); /* what of it lies on the host */
+enum err_code play_once(const struct play_question *q, struct arena *arena, struct kept_run *ret, struct err *err);
+const uint32_t *play_roles(const struct tree *tree, const struct arch *arch, struct arena *arena); /* by module: alike for those that do the same */
+uint32_t play_few_layers(const struct play_question *q);
+bool play_is_deep(const struct play_question *q); /* so many layers that models of a few of them are cheap beside it */
+
+/* play_deep.c: as many events as a play has, whichever way. *laid_out: it was not played. */
+enum err_code play_deep(const struct play_question *q, struct arena *arena, struct kept_run *ret, bool *laid_out, struct err *err);
+
+/* play_size.c: false: it cannot be made of what was kept, which is as it was. */
+bool play_takes_size(struct kept *k, const struct step *step, struct arena *arena);
+
+#endif

@@ -1,0 +1,108 @@
+/* play_once.c - a step played in full. */
+#include "config/arch.h"
+#include "train/fold.h"
+#include "train/play_inside.h"
+#include "train/timing.h"
+
+enum err_code play_no_room(struct err *err)
+{
+    return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small");
+}
+
+void play_look_at_host(struct kept_run *k)
+{
+    const struct trainer *t = k->t;
+    const struct method_program *p = t->method;
+
+    k->host_bytes = trainer_paged_bytes(t);
+    k->host_bytes_of_all = k->host_bytes * t->step->r.data_parallel;
+    if (!p || !p->host_bytes || !t->wrapped) /* nothing is wrapped where a tape was laid out: then nothing is offloaded */
+        return;
+    k->host_bytes = p->host_bytes(t->wrapped);
+    k->host_bytes_of_all = p->host_bytes_of_all ? p->host_bytes_of_all(t->wrapped) : k->host_bytes * t->parallel.at.world;
+}
+
+enum err_code play_once(const struct play_question *q, struct arena *arena, struct kept_run *ret, struct err *err)
+{
+    struct kept_run k = {.t = arena_new(arena, struct trainer)};
+    enum err_code rc = k.t ? ERR_OK : play_no_room(err);
+
+    if (!rc && (q->logged || q->look == LOOK_COSTS))
+        rc = timing_log(q->arch, q->step, q->look == LOOK_COSTS, arena, &k.t->log, err);
+    if (rc)
+        return rc;
+    k.t->live_blocks_only = q->look == LOOK_WALK || q->look == LOOK_FORETELL;
+    k.t->foretells = q->look == LOOK_FORETELL;
+    k.t->costs_alone = q->look == LOOK_COSTS;
+    rc = trainer_run(k.t, q->arch, q->step, q->device, arena, err);
+    if (rc)
+        return rc;
+    play_look_at_host(&k);
+    *ret = k;
+    return ERR_OK;
+}
+
+/* -------------------------------------------------------------------------------------------------------------- layers */
+static uint32_t stages_of(const struct step *s)
+{
+    return s->r.pipeline_parallel ? s->r.pipeline_parallel : 1;
+}
+
+/* Two of a kind: the first and the last of a model do not always do alike. */
+uint32_t play_few_layers(const struct play_question *q)
+{
+    return 2 * fold_period(q->arch) * stages_of(q->step);
+}
+
+enum { DEEP = 4 }; /* times as many layers: below, a whole run is as cheap */
+
+/* A pipeline's rounds are the more the fewer its layers are, where the allocator is played. */
+bool play_is_deep(const struct play_question *q)
+{
+    bool few_rounds = q->step->r.method != METHOD_PP || q->look != LOOK_REPLAY;
+
+    return !q->arch->fixed_depth && q->look != LOOK_FORETELL && q->look != LOOK_COSTS && few_rounds && q->arch->layers >= DEEP * play_few_layers(q);
+}
+
+static uint32_t hashed(uint32_t hash, const char *name)
+{
+    for (; *name; name++)
+        hash = (hash ^ (uint8_t)*name) * UINT32_C(16777619);
+    return hash;
+}
+
+/* Of a ModuleList's child. */
+static uint32_t index_of(const char *name)
+{
+    uint32_t n = 0;
+
+    for (; *name >= '0' && *name <= '9'; name++)
+        n = n * 10 + (uint32_t)(*name - '0');
+    return n;
+}
+
+/* A path, whose layers go by their kind. */
+static uint32_t role_of(const struct module *m, uint32_t period, uint32_t *roles)
+{
+    uint32_t above;
+
+    if (!m)
+        return UINT32_C(2166136261);
+    if (roles[m->number])
+        return roles[m->number];
+    above = role_of(m->parent, period, roles);
+    if (*m->name >= '0' && *m->name <= '9')
+        roles[m->number] = (above + 1 + index_of(m->name) % period) * UINT32_C(16777619);
+    else
+        roles[m->number] = hashed(above, m->name);
+    return roles[m->number];
+}
+
+const uint32_t *play_roles(const struct tree *tree, const struct arch *arch, struct arena *arena)
+{
+    uint32_t *roles = arena_array(arena, uint32_t, tree->n_modules), period = fold_period(arch);
+
+    for (uint32_t i = 1; roles && i < tree->n_modules; i++)
+        (void)role_of(tree->modules[i], period, roles);
+    return roles;
+}
