@@ -131,7 +131,8 @@ struct plan_reason {
 
 enum basis { BASIS_NONE, BASIS_BOUNDED, BASIS_REPLAYED };
 
-/* Where ranks differ: the peaks of each at the micro-batches that were foreseen last, of the whole model and of the two shallow ones. For the planner itself. */
+/* Where ranks differ: the peaks of each at the micro-batches that were foreseen last, of the whole model and of the two shallow ones. For the
+ * planner itself. */
 enum { PLAN_RANKS_TRIED = 4 };
 enum plan_depth { PLAN_WHOLE, PLAN_NEAR, PLAN_FAR, PLAN_DEPTHS };
 struct plan_ranks {

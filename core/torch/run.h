@@ -315,8 +315,8 @@ uint32_t scratch_take(struct run *r, enum op op, uint64_t bytes, enum mark mark)
 void scratch_give(struct run *r, uint32_t storage);
 void scratch(struct run *r, enum op op, uint64_t bytes);
 
-/* What is alive of the blocks that were born from birth `from` and event `since` on, before birth `until`, born `times` more: what a stretch that nobody runs again
- * would leave. *ret: the births, which stay until blocks_die(). */
+/* What is alive of the blocks that were born from birth `from` and event `since` on, before birth `until`, born `times` more: what a stretch that
+ * nobody runs again would leave. *ret: the births, which stay until blocks_die(). */
 struct blocks {
     uint32_t first, n;
 };

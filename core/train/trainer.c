@@ -289,8 +289,8 @@ bool trainer_skips_first(const struct arch *arch, const struct step *s)
     bool method = m == METHOD_ZERO1 || m == METHOD_ZERO2 || m == METHOD_FSDP2 || m == METHOD_FSDP2_NORESHARD || m == METHOD_HSDP2 || m == METHOD_TP ||
                   m == METHOD_TP_FSDP2 || (m == METHOD_PP && s->r.keep_outputs != TRI_TRUE);
 
-    return !arch->fixed_depth && method && s->r.offload == OFFLOAD_NONE && s->r.use_cache != TRI_TRUE && !q->cublas_workspace_kept && q->cublaslt_workspace != CUBLASLT_KEPT &&
-           !precision_scales_loss(s->r.precision);
+    return !arch->fixed_depth && method && s->r.offload == OFFLOAD_NONE && s->r.use_cache != TRI_TRUE && !q->cublas_workspace_kept &&
+           q->cublaslt_workspace != CUBLASLT_KEPT && !precision_scales_loss(s->r.precision);
 }
 
 /* As a step leaves it. */
