@@ -19,7 +19,6 @@ static const char *const read_files[] = {
     "modeling_outputs",
     "activations",
     "cache_utils",
-    "pytorch_utils",
     "loss.loss_utils",
     "integrations.sdpa_attention",
     "integrations.moe",
@@ -27,7 +26,7 @@ static const char *const read_files[] = {
     "utils.output_capturing",
 };
 /* Packages that files import at their top, without need. */
-static const char *const others[] = {"numpy", "safetensors", "safetensors.torch", "huggingface_hub", "packaging", "tqdm", "regex", "filelock",
+static const char *const others[] = {"numpy", "safetensors", "safetensors.torch", "huggingface_hub", "tqdm", "regex", "filelock",
                                      "yaml",  "tokenizers",  "accelerate",        "torch.distributed"};
 
 const char installed_stub[] = "from json import _Refused\n"
@@ -35,6 +34,32 @@ const char installed_stub[] = "from json import _Refused\n"
                               "    if name.startswith('__'):\n"
                               "        raise AttributeError(name)\n"
                               "    return _Refused(__name__ + '.' + name)\n";
+
+/* Names that files import of the package itself: modules of it, and what a training step has no use for. */
+static const char package_text[] = "__version__ = '%.40s'\n"
+                                   "from json import _Refused\n"
+                                   "from _script import import_by_name\n"
+                                   "def __getattr__(name):\n"
+                                   "    if name.startswith('__'):\n"
+                                   "        raise AttributeError(name)\n"
+                                   "    try:\n"
+                                   "        return import_by_name('transformers.' + name)\n"
+                                   "    except ImportError:\n"
+                                   "        return _Refused('transformers.' + name)\n";
+/* A model's package says what lies in it lazily: a name is looked for in its configuration and modelling. */
+static const char model_text[] = "from _script import import_by_name\n"
+                                 "def __getattr__(name):\n"
+                                 "    if not name.startswith('__'):\n"
+                                 "        for part in ('configuration_', 'modeling_', ''):\n"
+                                 "            try:\n"
+                                 "                module = import_by_name(__name__ + '.' + (part + __name__.split('.')[-1] if part else name))\n"
+                                 "            except ImportError:\n"
+                                 "                continue\n"
+                                 "            if not part:\n"
+                                 "                return module\n"
+                                 "            if name in module.__dict__:\n"
+                                 "                return module.__dict__[name]\n"
+                                 "    raise AttributeError(name)\n";
 
 static bool is_one_of(const char *name, const char *const *of, size_t n)
 {
@@ -71,12 +96,13 @@ static bool refusal(struct installed *from, const char *why, const char **text, 
     return stand_in(from->scratch, text, bytes, false, package);
 }
 
-static bool model_package(struct installed *from, const char *name, const char **path, const char **text, size_t *bytes, bool *package)
+static bool model_package(struct installed *from, const char *name, const char **text, size_t *bytes, bool *package)
 {
+    const char *called;
     char file[256];
 
-    return file_of(name, "/__init__.py", file, sizeof file) && from->read(from->of, file, path, text, bytes) != INSTALLED_ABSENT &&
-           stand_in("", text, bytes, true, package); /* it only says what lies in it, lazily */
+    return file_of(name, "/__init__.py", file, sizeof file) && from->read(from->of, file, &called, text, bytes) != INSTALLED_ABSENT &&
+           stand_in(model_text, text, bytes, true, package);
 }
 
 static bool read_module(struct installed *from, const char *name, bool is_model, const char **path, const char **text, size_t *bytes, bool *package)
@@ -91,7 +117,7 @@ static bool read_module(struct installed *from, const char *name, bool is_model,
         return refusal(from, *text, text, bytes, package);
     default:
         if (is_model)
-            return model_package(from, name, path, text, bytes, package);
+            return model_package(from, name, text, bytes, package);
         return file_of(name, "/__init__.py", file, sizeof file) && from->read(from->of, file, path, text, bytes) != INSTALLED_ABSENT &&
                stand_in(installed_stub, text, bytes, true, package);
     }
@@ -120,10 +146,10 @@ bool installed_source(void *files, const char *name, const char **path, const ch
 enum err_code installed_image(struct arena *arena, const char *named, const struct image **ret, struct err *err)
 {
     struct image *im;
-    char text[64];
+    char text[sizeof package_text + 64];
     enum err_code rc = image_new(arena, NULL, &im, err);
 
-    (void)snprintf(text, sizeof text, "__version__ = '%.40s'\n", named);
+    (void)snprintf(text, sizeof text, package_text, named);
     if (!rc)
         rc = natives_image(im, err);
     if (!rc)

@@ -22,7 +22,7 @@ static bool gather(void *of, const char *name, const char **path, const char **t
         return false;
     if (g->n == IMPORTS_MAX || strlen(name) >= IMPORT_NAME)
         return true;
-    if (*text != installed_stub && *text != g->from->scratch && *bytes)
+    if (*text != installed_stub && *text != g->from->scratch && strchr(*path, '/'))
         g->file[g->n_files++] = (struct modeling_file){*path, *text, *bytes};
     (void)snprintf(g->name[g->n++], IMPORT_NAME, "%s", name);
     return true;

@@ -236,7 +236,7 @@ static void take_sizes(struct program *p, const struct model *m, struct arch *a)
         a->ffn = 4 * a->hidden;
     a->embed_dim = table ? (uint32_t)table->size[1] : a->hidden;
     a->tie_embeddings = m->tree.head && m->tree.head->weight && m->tree.head->weight->tied;
-    a->use_cache = flag_of(p, p->config, "use_cache", false);
+    a->use_cache = p->uses_cache;
 }
 
 static unsigned offers_of(struct program *p)

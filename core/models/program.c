@@ -225,7 +225,7 @@ static bool switch_on(struct program *p, struct model *m, sv config)
 {
     struct script *s = p->s;
     const char *name = kernels[m->attention];
-    sv text = str_new(s, name, strlen(name)), supports;
+    sv text = str_new(s, name, strlen(name)), said = sv_null(), supports;
     int sdpa;
     bool ok;
 
@@ -240,6 +240,9 @@ static bool switch_on(struct program *p, struct model *m, sv config)
             text = str_new(s, "eager", 5);
         }
     }
+    if (!script_find(s, config, script_symbol(s, "use_cache"), &said))
+        p->uses_cache = script_truth(s, said) == 1;
+    sv_drop(s, said);
     ok = sv_ok(text) && put(s, config, "_attn_implementation", text) && put(s, config, "use_cache", sv_bool(m->use_cache));
     sv_drop(s, text);
     return ok;

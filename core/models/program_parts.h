@@ -8,6 +8,7 @@
 struct program {
     struct natives n;
     struct script *s;
+    bool uses_cache; /* the config says so, before anybody turns it off */
     sv config_class, model_class, config, model, outputs;
 };
 

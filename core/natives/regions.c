@@ -198,7 +198,19 @@ static const struct script_native checkpoint_functions[] = {{"checkpoint", regio
                                                             {0}};
 const struct script_module checkpoint_module = {.name = "torch.utils.checkpoint", .functions = checkpoint_functions};
 
-static const struct script_native switch_functions[] = {{"set_grad_enabled", set_grad_enabled, "on", 0, NATIVE_PLAIN},
+/* mapped(x): x, told so */
+static sv set_mapped(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = need_tensor(s, a->v[0], "vmap");
+
+    if (!t)
+        return sv_null();
+    t->mapped = true;
+    return sv_keep(a->v[0]);
+}
+
+static const struct script_native switch_functions[] = {{"mapped", set_mapped, "x", 0, NATIVE_PLAIN},
+                                                        {"set_grad_enabled", set_grad_enabled, "on", 0, NATIVE_PLAIN},
                                                         {"set_autocast", set_autocast, "on", 0, NATIVE_PLAIN},
                                                         {0}};
 const struct script_module switches_module = {.name = "torch._switches", .functions = switch_functions};

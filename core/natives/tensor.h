@@ -13,6 +13,7 @@ struct tensor {
     struct param *param; /* then: whose value it is */
     struct content content;
     int64_t rows;        /* CONTENT_PADDED, flattened: how long a row was */
+    bool mapped;         /* by torch.vmap, which calls a function for one element and makes all: what is new beside it is as many */
     struct tensor *next; /* planted: the tensors of the tree */
 };
 

@@ -342,6 +342,9 @@ static sv m_new(struct script *s, const struct script_args *a)
     dtype = (enum dtype)shape_of(t)->dtype;
     if ((nd = sizes_arg(s, a->n_rest, a->rest, size)) < 0 || !dtype_arg(s, a->v[1], &dtype) || !(r = run_or(s, a->v[2], t->run)))
         return sv_null();
+    if (t->mapped && !nd)
+        for (nd = 0; nd < shape_of(t)->ndim; nd++)
+            size[nd] = shape_of(t)->size[nd];
     return wrap_content(s, r, factory(r, (enum op)a->def->data, dtype, nd, size),
                         a->def->data == OP_EMPTY ? content_unknown() : content_const(c));
 }

@@ -64,6 +64,9 @@ static const char text_threading[] =
 static const char text_os[] =
 #include "gen/library_os.inc"
     ;
+static const char text_property[] =
+#include "gen/library__property.inc"
+    ;
 static const char text_future[] =
 #include "gen/library___future__.inc"
     ;
@@ -91,6 +94,7 @@ const struct library_text library_texts[] = {{"functools", text_functools},
                                              {"numbers", text_numbers},
                                              {"contextvars", text_contextvars},
                                              {"threading", text_threading},
+                                             {"_property", text_property},
                                              {"__future__", text_future},
                                              /* may be imported, but not used */
                                              {"os", text_os},

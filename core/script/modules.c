@@ -2,6 +2,7 @@
 #include "script/object.h"
 
 #include <math.h>
+#include <string.h>
 
 #define PLAIN 0, NATIVE_PLAIN
 
@@ -303,6 +304,14 @@ static sv set_plain(struct script *s, const struct script_args *a)
     return script_set_plain(s, a->v[0], a->v[1], a->v[2]) ? sv_none() : sv_null();
 }
 
+/* "self, dim, keepdim=": how a native is called; None: as it comes, or no native. */
+static sv signature_of(struct script *s, const struct script_args *a)
+{
+    const char *text = sv_is(a->v[0], KIND_NATIVE) ? AS(native, a->v[0])->def->signature : NULL;
+
+    return text ? str_new(s, text, strlen(text)) : sv_none();
+}
+
 static sv leave_here(struct script *s, const struct script_args *a)
 {
     return script_leave(s, "%.150s", as_str(a->v[0]) ? as_str(a->v[0])->text : "?");
@@ -315,6 +324,7 @@ static const struct script_native library_functions[] = {{"type_of_kind", type_o
                                                          {"modules", modules, "", PLAIN},
                                                          {"import_by_name", import_by_name, "name, /", PLAIN},
                                                          {"set_plain", set_plain, "obj, name, value, /", PLAIN},
+                                                         {"signature_of", signature_of, "function, /", PLAIN},
                                                          {"leave", leave_here, "what, /", PLAIN},
                                                          {NULL, NULL, NULL, PLAIN}};
 static const struct script_module library = {"_script", library_functions, NULL, NULL, NULL};

@@ -992,6 +992,16 @@ const struct script_native map_methods[] = {{"__new__", map_new, "cls, function,
 const struct script_native filter_methods[] = {{"__new__", filter_new, "cls, function, iterable, /", 0, NATIVE_STATIC}, END};
 const struct script_native reversed_methods[] = {{"__new__", reversed_new, "cls, sequence, /", 0, NATIVE_STATIC}, END};
 
+/* class cached_property(property): a class of the language takes its place. */
+static sv property_to_derive(struct script *s)
+{
+    sv module = script_import(s, "_property"), cls = sv_ok(module) ? script_get(s, module, script_symbol(s, "property")) : module;
+
+    sv_drop(s, module);
+    sv_drop(s, cls); /* a class lives as long as the script */
+    return cls;
+}
+
 sv class_statement(struct script *s, sv body, sv bases, sv keywords, struct str *name)
 {
     sv names = dict_new(s), list = sv_null(), meta = sv_null(), r, cell = sv_null(), kw_values[SCRIPT_PARAMETERS],
@@ -1016,6 +1026,11 @@ sv class_statement(struct script *s, sv body, sv bases, sv keywords, struct str 
     for (uint32_t i = 0; sv_ok(list) && i < n; i++) { /* Generic[T] is derived from as Generic */
         sv base = items[i];
 
+        if (sv_as_class(base) == s->w->types[B_PROPERTY]) {
+            base = property_to_derive(s);
+            if (!sv_ok(base))
+                goto fail;
+        }
         while (sv_is(base, KIND_ALIAS)) {
             base = AS(alias, base)->origin;
             changed = true;

@@ -169,7 +169,7 @@ class Installed(unittest.TestCase):
         self.assertIs(self.ask()[1].get("fits"), True)
 
     def test_files_reach_for_nothing(self):
-        for line in ("from ... import secret", "from ...models import secret", "open('/etc/passwd')", "import os\nos.system('x')"):
+        for line in ("from ... import secret\nsecret()", "from ...models import secret", "open('/etc/passwd')", "import os\nos.system('x')"):
             lay(self.folder, {MODELING: line + "\n" + FILES[MODELING]})
             done, answer = self.ask()
             self.assertIn((answer or {}).get("code"), ("leaves-the-language", "modeling-raised"), done)

@@ -1,5 +1,5 @@
 /*
- * reading DIR CONFIG.json OPTIONS [--tape] [--twin] [--declare]: the model of a config read from an installed transformers, and a step of it.
+ * reading DIR CONFIG.json OPTIONS [--stack TORCH/TRANSFORMERS/PEFT] [--tape] [--twin] [--declare]: the model of a config read from an installed transformers, and a step of it.
  *
  * DIR       .../site-packages/transformers, or a folder that holds one.
  * OPTIONS   those of a traced run: tests/support/traced.h. "{}": the usual.
@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "models/installed.h"
 #include "models/program.h"
+#include "stack/release.h"
 #include "tests/support/traced.h"
 #include "train/measure.h"
 #include "train/trainer.h"
@@ -145,7 +146,7 @@ int main(int argc, char **argv)
 {
     struct arena image_room, room;
     struct json *config, *options;
-    struct installed from = {.read = read_installed, .torch_text = "2.15.0"};
+    struct installed from = {.read = read_installed, .torch_text = NULL};
     struct trainer *t = calloc(1, sizeof *t);
     struct arch arch;
     struct stack stack;
@@ -156,12 +157,16 @@ int main(int argc, char **argv)
     struct err err = {0};
     size_t bytes;
     bool tape = false, twin = false, declare = false;
+    char *torch_text;
+    const char *stack_text = "new";
 
     if (argc < 4) {
         fprintf(stderr, "reading DIR CONFIG.json OPTIONS [--tape]\n");
         return 2;
     }
     for (int i = 4; i < argc; i++) {
+        if (!strcmp(argv[i], "--stack") && i + 1 < argc)
+            stack_text = argv[++i];
         declare = declare || !strcmp(argv[i], "--declare");
         twin = twin || !strcmp(argv[i], "--twin");
         tape = tape || !strcmp(argv[i], "--tape");
@@ -172,6 +177,11 @@ int main(int argc, char **argv)
         return 1;
     }
     from.release = version;
+    if (!traced_stack(stack_text, &stack)) {
+        printf("no such stack: %s\n", stack_text);
+        return 2;
+    }
+    from.torch_text = torch_text = strdup(release_text(stack.torch).text);
     text = slurp(argv[2], &bytes);
     if (!text || json_parse(text, bytes, &json_limits_config, &config, &err))
         return failed("config", &err);
@@ -183,7 +193,6 @@ int main(int argc, char **argv)
         return failed("image", &err);
     if (program_arch_installed(&from, config, &room, &arch, &err))
         return failed("declare", &err);
-    traced_stack("new", &stack);
     wrong = traced_step(options, &arch, &stack, targets, &step);
     if (wrong) {
         printf("options: %s\n", wrong);

@@ -2,8 +2,9 @@
 from json import _Refused
 
 from _script import import_by_name, leave
+from torch._switches import mapped
 
-_modules = ("nn", "autograd", "utils", "compiler", "cuda", "jit", "distributed", "library", "backends", "_dynamo", "amp", "version", "fx", "overrides")
+_modules = ("nn", "autograd", "utils", "compiler", "cuda", "jit", "distributed", "library", "backends", "_dynamo", "amp", "version", "fx", "overrides", "onnx")
 
 
 def _no_gradient(name, *tensors):
@@ -18,6 +19,14 @@ def outer(input, vec2):
 
 
 ger = outer
+
+
+def einsum(equation, *operands):
+    """Products of each with each alone"""
+    if equation.replace(" ", "") not in ("i,j->ij", "a,b->ab", "n,d->nd") or len(operands) != 2:
+        leave(f"torch.einsum({equation!r})")
+    _no_gradient("einsum", *operands)
+    return outer(*operands)
 
 
 def roll(input, shifts, dims=None):
@@ -51,6 +60,53 @@ def manual_seed(seed):
 
 def compile(model=None, **kwargs):
     return model if model is not None else lambda function: function
+
+
+class _Mapped:
+    """One argument a level, the outermost first: what a function of indices gives for a grid of them."""
+
+    def __init__(self, func, in_dims):
+        self.func = func
+        self.at = [i for i, dim in enumerate(in_dims) if dim is not None] if isinstance(in_dims, tuple) else []
+        if len(self.at) != 1 or in_dims[self.at[0]] != 0:
+            leave("torch.vmap() but over the first dimension of one argument")
+
+    def __call__(self, *args):
+        return self.within(args, ())
+
+    def within(self, args, levels):
+        levels += (self.at[0],)
+        if isinstance(self.func, _Mapped):
+            return self.func.within(args, levels)
+        places = list(args)
+        for level, i in enumerate(levels):
+            places[i] = mapped(args[i].view([-1 if k == level else 1 for k in range(len(levels))]))
+        return self.func(*places).expand([args[i].shape[0] for i in levels])
+
+
+def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
+    return _Mapped(func, in_dims)
+
+
+class _Drawn:
+    """A number that was drawn: whether it is below nothing, or below all, is known."""
+
+    def __lt__(self, other):
+        if type(other) in (type(0), type(0.0)) and (other <= 0 or other >= 1):
+            return other >= 1
+        leave("a number that was drawn decides")
+
+    def item(self):
+        return self
+
+    def to(self, *args, **kwargs):
+        return self
+
+
+def rand(*size, **kwargs):
+    if size not in ((), ([],), ((),)):
+        leave("torch.rand() of more than one number")
+    return _Drawn()
 
 
 def __getattr__(name):

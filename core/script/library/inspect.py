@@ -1,5 +1,5 @@
 # inspect: what is asked of functions
-from _script import type_of_kind
+from _script import type_of_kind, signature_of
 
 _Function = type_of_kind("FunctionType")
 _Method = type_of_kind("MethodType")
@@ -34,6 +34,25 @@ def unwrap(function):
     return function
 
 
+def _of_native(text, skip):
+    if text is None:
+        raise ValueError("no signature found")
+    out, kind = [], Parameter.POSITIONAL_OR_KEYWORD
+    for name in text.replace(" ", "").split(","):
+        if name == "/" or not name:
+            continue
+        if name == "*":
+            kind = Parameter.KEYWORD_ONLY
+        elif name.startswith("**"):
+            out.append(Parameter(name[2:], Parameter.VAR_KEYWORD))
+        elif name.startswith("*"):
+            out.append(Parameter(name[1:], Parameter.VAR_POSITIONAL))
+            kind = Parameter.KEYWORD_ONLY
+        else:
+            out.append(Parameter(name.rstrip("="), kind, default=None if name.endswith("=") else _empty))
+    return Signature(out[skip:])
+
+
 def signature(function, *, follow_wrapped=True):
     skip = 0
     if isinstance(function, type):
@@ -45,6 +64,8 @@ def signature(function, *, follow_wrapped=True):
     if follow_wrapped:
         function = unwrap(function)
     if not isinstance(function, _Function):
+        if signature_of(function) is not None:
+            return _of_native(signature_of(function), skip)
         if hasattr(type(function), "__call__"):
             function = type(function).__call__
             skip = 1

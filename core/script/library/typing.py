@@ -104,6 +104,14 @@ class Protocol:
         return cls
 
 
+class ContextManager(Protocol):
+    pass
+
+
+class AsyncContextManager(Protocol):
+    pass
+
+
 class SupportsInt(Protocol):
     pass
 

@@ -2,11 +2,14 @@
 from dataclasses import MISSING, dataclass, fields
 from functools import wraps
 
-import transformers.modeling_rope_utils as _rope
 from huggingface_hub.dataclasses import strict
 from transformers import __version__
 from transformers.generation.configuration_utils import GenerationConfig
 
+try:
+    import transformers.modeling_rope_utils as _rope
+except ImportError:
+    _rope = None
 _release = int(__version__.split(".")[0])
 _OLD_NAMES = {
     "mamba": "linear_attention", "attention": "full_attention", "deepseek_sparse_attention": "indexed_attention",

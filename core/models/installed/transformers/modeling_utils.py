@@ -7,9 +7,16 @@ from torch import nn
 
 from transformers.configuration_utils import PreTrainedConfig
 from transformers.integrations.flash_attention import flash_attention_forward
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
-from transformers.loss.loss_utils import LOSS_MAPPING
-from transformers.utils.generic import GeneralInterface
+
+try:
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+    from transformers.loss.loss_utils import LOSS_MAPPING
+    from transformers.utils.generic import GeneralInterface
+except ImportError:  # before 4.48: a class of its own for each kernel, losses in each model
+    sdpa_attention_forward, LOSS_MAPPING = None, {}
+
+    class GeneralInterface(dict):
+        pass
 
 
 class AttentionInterface(GeneralInterface):

@@ -1,0 +1,1 @@
+from packaging import version

@@ -1,0 +1,2 @@
+from transformers.utils import *
+from transformers.utils import __getattr__
