@@ -199,6 +199,14 @@ sv tensor_getitem(struct script *s, sv self, sv key)
     return wrap_content(s, c.t->run, c.x, c.c);
 }
 
+/* x[places] = .. of integers in one dimension: IndexPut without accumulation is one kernel, without scratch */
+static bool rows_by_places(struct script *s, const struct tensor *t, sv key)
+{
+    const struct tensor *places = as_tensor(s, key);
+
+    return places && shape_of(places)->ndim == 1 && shape_of(places)->dtype == DTYPE_INT64 && shape_of(t)->ndim == 1;
+}
+
 /* x[..] = y: written in place, nothing is born but what the right side was; index_put of rows is flash-attn's own. */
 bool tensor_setitem(struct script *s, sv self, sv key, sv value)
 {
@@ -206,7 +214,7 @@ bool tensor_setitem(struct script *s, sv self, sv key, sv value)
     uint32_t n = 1;
     const sv *keys = sv_is(key, KIND_TUPLE) ? seq_items(key, &n) : &key;
 
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n && !rows_by_places(s, t, key); i++)
         if (as_tensor(s, keys[i]) || sv_is(keys[i], KIND_LIST)) {
             (void)script_leave(s, "elements that a tensor chooses are set");
             return false;

@@ -559,10 +559,10 @@ static int64_t key_bits(int64_t largest)
     return bits;
 }
 
-/* cub's radix sort of int64 pairs: both once more, counts of 256 digits for each tile and for each 8 bits of the keys */
+/* cub's radix sort of int64 pairs: both once more where it passes over them twice, counts of 256 digits for each tile and for each 8 bits of the keys */
 static int64_t sort_bytes(int64_t n, int64_t bits)
 {
-    return 2 * round_up(n * 8, 256) + (n + SORT_TILE - 1) / SORT_TILE * 1024 + (bits + 7) / 8 * 2048 + 511;
+    return (bits > 8 ? 2 * round_up(n * 8, 256) : 0) + (n + SORT_TILE - 1) / SORT_TILE * 1024 + (bits + 7) / 8 * 2048 + 511;
 }
 
 void back_embedding(struct back *b)
