@@ -153,12 +153,24 @@ static size_t host_bytes(const char *text)
     return at;
 }
 
+/* "/data/models/Qwen3-8B": a folder of somebody's own is called as its model, which is what can be looked up. */
+static const char *last_of_path(const char *id, size_t *bytes)
+{
+    for (const char *p = id + *bytes; strchr("/~$", id[0]) && p > id; p--)
+        if (p[-1] == '/') {
+            *bytes -= (size_t)(p - id);
+            return p;
+        }
+    return id;
+}
+
 const char *model_named(const char *text, struct arena *arena, const char **ret_revision)
 {
     static const char *const views[] = {"/tree/", "/blob/", "/resolve/", "/raw/", "/commits/"};
     size_t bytes, host, end;
     const char *id = less_blanks(text, &bytes), *slash;
 
+    id = last_of_path(id, &bytes);
     host = host_bytes(id);
     end = bytes;
     for (size_t i = 0; host && i < sizeof views / sizeof *views; i++) {

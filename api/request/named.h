@@ -21,8 +21,8 @@ struct cluster;
 const struct cluster *cluster_named(const char *text, const char *at, struct err *err);
 
 /*
- * A model's id as it was pasted: without blanks around it, and "org/name" of "https://huggingface.co/org/name/tree/REVISION/..". *ret_revision is that of
- * the URL, else as it was. NULL: no room.
+ * A model's id as it was pasted: without blanks around it, "org/name" of "https://huggingface.co/org/name/tree/REVISION/..", the last part of a path from
+ * the root. *ret_revision is that of the URL, else as it was. NULL: no room.
  */
 const char *model_named(const char *text, struct arena *arena, const char **ret_revision);
 

@@ -227,9 +227,12 @@ static void put_roff_flag(FILE *out, const char *name, const struct member *m)
     fputc('\n', out);
     if (m->kind == KIND_WORDS)
         put_words(out, m, ", ");
+    else if (m->kind == KIND_BOOL)
+        fputs("true or false", out);
+    else if (m->kind == KIND_WHOLE || m->kind == KIND_REAL)
+        fputs("a number", out);
     else
-        fputs(m->kind == KIND_BOOL ? "true or false" : m->kind == KIND_BYTES ? "bytes, or like 80GB" : m->kind == KIND_WHOLE || m->kind == KIND_REAL ? "a number" : "text",
-              out);
+        fputs(m->kind == KIND_BYTES ? "bytes, or like 80GB" : "text", out);
     fputc('\n', out);
 }
 
@@ -313,7 +316,8 @@ static void put_flags(FILE *out, const struct manual *c)
 /* Names have blanks: a line is one. zsh reads it through bashcompinit. */
 static int bash(FILE *out)
 {
-    fputs("_llmemd() {\n  local now=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} words=\n  COMPREPLY=()\n  if [ \"$COMP_CWORD\" = 1 ]; then\n    words='",
+    fputs("_llmemd() {\n  local now=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} words=\n  COMPREPLY=()\n"
+          "  if [ \"$COMP_CWORD\" = 1 ]; then\n    words='",
           out);
     put_commands(out);
     fputs("'\n  else case $before in\n"
@@ -332,7 +336,8 @@ static int bash(FILE *out)
             put_flags(out, &commands[i]);
             fputs("' ;;\n", out);
         }
-    fputs("      *) words='--help --json' ;;\n    esac ;;\n  esac; fi\n  COMPREPLY=($(compgen -W \"$words\" -- \"$now\"))\n"
+    fputs("      *) words='--help --json' ;;\n    esac ;;\n  esac; fi\n"
+          "  COMPREPLY=($(compgen -W \"$words\" -- \"$now\"))\n"
           "  local i; for i in \"${!COMPREPLY[@]}\"; do COMPREPLY[i]=$(printf %q \"${COMPREPLY[i]}\"); done\n}\ncomplete -o default -F _llmemd llmemd\n", out);
     return 0;
 }

@@ -36,8 +36,9 @@ static double takes(const struct json *memory)
 {
     double device;
 
-    return json_number(json_get(memory, "device_bytes"), &device) ? device
-                                                                  : number(memory, "high_bytes") + number(memory, "context_bytes") + number(memory, "nccl_bytes");
+    if (json_number(json_get(memory, "device_bytes"), &device))
+        return device;
+    return number(memory, "high_bytes") + number(memory, "context_bytes") + number(memory, "nccl_bytes");
 }
 
 /* --- rows -------------------------------------------------------------------------------------------------------------------------- */

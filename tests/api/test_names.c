@@ -2,6 +2,7 @@
 #include "base/near.h"
 #include "catalog/gpu_name.h"
 #include "tests/support/ask.h"
+#include "tests/support/carried.h"
 #include "tests/support/unit.h"
 
 #include <stdio.h>
@@ -163,6 +164,7 @@ static const struct {
     {"hf.co%2Fopenai-community%2Fgpt2%3Flibrary=transformers", "openai-community/gpt2"},
     {"%20openai-community%2Fgpt2%20", "openai-community/gpt2"},
     {"openai-community%2Fgpt2%2F", "openai-community/gpt2"},
+    {"facebook%2Fopt-125m", "facebook/opt-125m"},
 };
 
 START_TEST(reads_pasted_models)
@@ -230,6 +232,26 @@ START_TEST(lists_choose)
 }
 END_TEST
 
+/* What the list says of parameters is what the program of the type declares; a classifier's class has another head than the program. */
+START_TEST(counts_are_the_inventorys)
+{
+    for (size_t i = 0; i < carried_count(); i++) {
+        const struct builtin *b = carried_at(i);
+        char path[160];
+        struct reply r;
+        uint64_t n = 0;
+
+        if (strstr(carried_text(b), "ForSequenceClassification"))
+            continue;
+        (void)snprintf(path, sizeof path, "/models/%s", b->id);
+        r = ask_get(path);
+        ck_assert_msg(r.r.status == 200 && json_uint64(json_get(r.doc, "parameters"), &n), "%s: %s", b->id, r.r.body);
+        ck_assert_msg(!b->parameters || n == b->parameters, "%s has %llu parameters, its row says %llu", b->id, (unsigned long long)n, (unsigned long long)b->parameters);
+        reply_done(r);
+    }
+}
+END_TEST
+
 START_TEST(one_is_the_row_of_the_list)
 {
     struct reply all = ask_get("/gpus"), one = ask_get("/gpus/h100 sxm"), none = ask_get("/models/Qwen/Qwen3-30B-A3B");
@@ -252,5 +274,6 @@ UNIT_TESTS("api/names",
     unit_rows(reads_pasted_models, pasted);
     unit_rows(lists_choose, lists);
     unit_test(one_is_the_row_of_the_list);
+    unit_test(counts_are_the_inventorys);
     unit_test(distance_is_a_distance);
 )

@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import select
+import shlex
 import socket
 import struct
 import subprocess
@@ -205,6 +206,20 @@ class Terminal(unittest.TestCase):
                 self.assertIn(one, r.stdout.split("\n"), (typed, r.stderr))
         self.assertTrue(pipe("completion", "zsh").stdout.startswith("#compdef llmemd\n"))
         self.assertIn("complete -c llmemd", pipe("completion", "fish").stdout)
+
+    def test_what_the_docs_say_runs(self):
+        lines = []
+        for name in ("tutorial", "how-to", "terminal"):
+            with open("docs/%s.md" % name, encoding="utf-8") as f:
+                for block in re.findall(r"```sh\n(.*?)```", f.read(), re.S):
+                    lines += [line for line in block.split("\n") if line.startswith("llmemd ")]
+        self.assertGreaterEqual(len(lines), 10)
+        for line in lines:
+            words = shlex.split(line.split(" > ")[0])[1:]
+            r = pipe(*words)
+            self.assertIn(r.returncode, (0, 3), (line, r.stderr))
+            if words[0] == "estimate":
+                self.assertIsNotNone(json.loads(r.stdout)["fits"], line)
 
     def test_where_to_click(self):
         master, slave = pty.openpty()
