@@ -18,7 +18,8 @@ BEGIN {
     print "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">"
     print "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
     print "<meta name=\"color-scheme\" content=\"light dark\">\n<title>llmemd: words</title>\n<link rel=\"stylesheet\" href=\"/page.css\">\n</head>\n<body>"
-    print "<header><h1>Words</h1><p>Those of an answer. Sizes are of one GPU unless they say otherwise; GiB are 2^30 bytes.</p></header>\n<main>\n<dl class=\"words\">"
+    print "<header><h1>Words</h1><p>Those of an answer. Sizes are of one GPU unless they say otherwise; GiB are 2^30 bytes.</p>"
+    print "</header>\n<main>\n<dl class=\"words\">"
 }
 
 /^\| <a id=/ {

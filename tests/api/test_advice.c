@@ -16,8 +16,8 @@ static const struct {
     {Q("RTX4090", "Qwen/Qwen2.5-7B") "&tuning=lora&gradient_checkpointing=false", "gradient_checkpointing", NULL},
     {Q("T4", "facebook/opt-1.3b") "&tuning=full&gradient_checkpointing=true&micro_batch_size=64&seq_len=512", "tuning", "lora"},
     {Q("A100-80GB", "meta-llama/Meta-Llama-3-8B") "&tuning=lora&seq_len=65536", "seq_len", "32768"},
-    {Q("RTX3090", "Qwen/Qwen2.5-32B") "&tuning=lora", "gpus_per_node", "8"},
-    {Q("RTX4090", "Qwen/Qwen2.5-32B") "&tuning=lora&gpus=8&methods=ddp", "nodes", "2"},
+    {Q("RTX3090", "Qwen/Qwen2.5-32B") "&tuning=lora", "tuning", "qlora"},
+    {Q("RTX4090", "Qwen/Qwen2.5-32B") "&tuning=lora&gpus=8&methods=ddp", "tuning", "qlora"},
     {Q("L40S", "meta-llama/Meta-Llama-3.1-405B") "&tuning=full&micro_batch_size=8", "gpu", "H200 SXM"},
 };
 
@@ -102,7 +102,7 @@ static const struct {
     const char *path, *summary, *member;
 } lucky[] = {
     {Q("RTX4090", "Qwen/Qwen2.5-7B"), "Fits: LoRA with gradient checkpointing, batch 1 of 2,048 tokens, 19.4 of 23.5 GiB on one RTX 4090, ",
-     NULL},
+     "tuning"},
     {Q("A100-80GB", "meta-llama/Meta-Llama-3-8B") "&tuning=lora&micro_batch_size=2", "Fits: LoRA, batch 2 of 2,048 tokens, ",
      "gradient_checkpointing"},
     {Q("A100-80GB", "facebook/opt-1.3b") "&micro_batch_size=1&seq_len=512&gradient_checkpointing=false",
