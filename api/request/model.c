@@ -154,8 +154,10 @@ static const struct installed *installed_for(const struct call *c, const char *n
     return found;
 }
 
+enum { EARLIEST_HELD = 5000 };
+
 /* A copy of the request's own: the torch around it is that of the question. */
-static enum err_code read_installed(struct call *c, const struct installed *shared, struct stack_request *asked, struct model_info *info)
+static enum err_code read_installed(struct call *c, const struct installed *shared, struct stack_request *asked, struct notes *warnings, struct model_info *info)
 {
     struct installed *mine = arena_new(c->arena, struct installed);
     struct stack stack;
@@ -176,6 +178,9 @@ static enum err_code read_installed(struct call *c, const struct installed *shar
     rc = program_arch_installed(mine, info->config, c->arena, &info->arch, c->err);
     info->has_program = !rc;
     info->installed = mine;
+    if (!rc && transformers_of(shared->release) < EARLIEST_HELD)
+        note(warnings, "the program is the installed transformers %.20s's own: of releases before 5.0 some types were held to PyTorch, docs/reading.md "
+                       "says which", shared->release);
     if (rc && !strncmp(c->err->at, "/config", 7)) {
         memcpy(at, c->err->at, sizeof at);
         (void)snprintf(c->err->at, sizeof c->err->at, "%s%.100s", under, at + 7);
@@ -192,7 +197,7 @@ static enum err_code none_installed(struct call *c, const struct model_asked *as
 }
 
 /* A type without a program is a model that is known by name only: its candidates say so. */
-static enum err_code read_arch(struct call *c, const struct model_asked *asked, struct model_info *info)
+static enum err_code read_arch(struct call *c, const struct model_asked *asked, struct notes *warnings, struct model_info *info)
 {
     const struct json *modeling = asked->modeling;
     const struct installed *installed = asked->program == PROGRAM_BUILTIN ? NULL : installed_for(c, asked->stack->transformers);
@@ -208,13 +213,13 @@ static enum err_code read_arch(struct call *c, const struct model_asked *asked, 
         return rc ? rc : read_program(c, under, info);
     }
     if (asked->program == PROGRAM_INSTALLED)
-        return installed ? read_installed(c, installed, asked->stack, info) : none_installed(c, asked);
+        return installed ? read_installed(c, installed, asked->stack, warnings, info) : none_installed(c, asked);
     if (program_is_builtin(info->model_type) && family_find(info->model_type) == FAMILY_COUNT)
         return read_program(c, under, info);
     rc = arch_parse(info->config, c->arena, &info->arch, c->err);
     info->has_program = !rc;
     if (rc == ERR_ARCH_UNKNOWN && info->model_type && installed) {
-        rc = read_installed(c, installed, asked->stack, info);
+        rc = read_installed(c, installed, asked->stack, warnings, info);
         return rc == ERR_ARCH_UNKNOWN ? ERR_OK : rc;
     }
     if (rc == ERR_ARCH_UNKNOWN && info->model_type)
@@ -233,7 +238,7 @@ enum err_code model_read(struct call *c, const struct model_asked *asked, struct
     if (f && f->note)
         note(warnings, "%s", f->note);
     rc = f && f->text ? read_fetched(c, f, asked->config, warnings, info) : read_inline(c, id, f, asked->config, warnings, info);
-    return rc ? rc : read_arch(c, asked, info);
+    return rc ? rc : read_arch(c, asked, warnings, info);
 }
 
 enum err_code model_blame(const struct model_info *info, enum err_code rc, struct err *err)

@@ -590,7 +590,7 @@ static void hand_over_cache(struct program *p, struct run *r, struct model *m)
     const sv *layers;
 
     if (sv_given(past))
-        tuples = sv_is(past, KIND_TUPLE) ? sv_keep(past) : script_call_method(s, past, script_symbol(s, "to_legacy_cache"), 0, NULL);
+        tuples = sv_is(past, KIND_TUPLE) || sv_is(past, KIND_LIST) ? sv_keep(past) : script_call_method(s, past, script_symbol(s, "to_legacy_cache"), 0, NULL);
     layers = sv_ok(tuples) ? seq_items(tuples, &n) : NULL;
     for (uint32_t i = 0; i < n && i < m->n_layers; i++) {
         const sv *items = seq_items(layers[i], &parts);
