@@ -73,10 +73,22 @@ function showRecent() {
 // --- completion ----------------------------------------------------------------------------------------------------------------
 
 async function suggest() {
-  const lists = await Promise.all(["models", "gpus", "clusters", "methods"].map(async (name) => (await (await fetch(`/${name}`)).json())[name]));
-  const [models, gpus, clusters, methods] = lists;
+  const lists = await Promise.all(["gpus", "clusters", "methods"].map(async (name) => (await (await fetch(`/${name}`)).json())[name]));
+  const [gpus, clusters, methods] = lists;
   for (const c of clusters) for (const name of [c.name, ...(c.aliases ?? [])]) presets.add(fold(name));
-  $("#models").replaceChildren(...models.map((m) => new Option(m.id)));
   $("#gpus").replaceChildren(...gpus.map((g) => new Option(`${g.name}`)), ...clusters.map((c) => el("option", {value: c.name}, `${c.name}: ${c.gpus_per_node} x ${c.gpu} a node`)));
   $("#method-list").replaceChildren(...methods.map((m) => new Option(m.name)));
 }
+
+const COMPLETED = 40;
+
+// Models come as one types: there are many.
+const complete = debounced(120, async () => {
+  const typed = $("#model").value.trim();
+  if (typed.length < 2 || [...$("#models").options].some((o) => o.value === typed)) return;
+  try {
+    const {models} = await get(new URLSearchParams({q: typed}), "/models");
+    $("#models").replaceChildren(...models.slice(0, COMPLETED).map((m) => new Option(m.id)));
+  } catch { /* completion is a convenience */ }
+});
+$("#model").addEventListener("input", complete);

@@ -42,7 +42,9 @@ async function main() {
   await check("asked by hand, with the keyboard alone", async () => {
     const page = await open();
     await page.focus("#model");
-    await page.keyboard.type("Qwen/Qwen2.5-7B");
+    await page.keyboard.type("qwen2.5");
+    await page.waitForFunction(() => [...document.querySelectorAll("#models option")].some((o) => o.value === "Qwen/Qwen2.5-7B"));
+    await page.fill("#model", "Qwen/Qwen2.5-7B");
     await page.keyboard.press("Tab");
     await page.keyboard.type("RTX 4090");
     await page.keyboard.press("Enter");
