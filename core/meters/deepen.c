@@ -283,3 +283,109 @@ bool deepen(const struct bare_tape *shallow, const struct bare_tape *deeper, uin
     *ret = t;
     return true;
 }
+
+/* ----------------------------------------------------------------------------------------------------------- its moments */
+struct moments {
+    uint64_t live;
+    bool begun;
+    struct peak *p;
+};
+
+static void sum_event(struct moments *m, uint32_t e, const struct birth *b, uint64_t bytes)
+{
+    uint64_t *phase;
+
+    if (e & EVENT_DEATH) {
+        m->live -= torch_alloc_round(bytes);
+        return;
+    }
+    m->live += torch_alloc_round(bytes);
+    if (!m->begun)
+        return;
+    phase = &m->p->phase_bytes[phase_of(b)];
+    *phase = m->live > *phase ? m->live : *phase;
+    if (m->live > m->p->peak_bytes) {
+        m->p->peak_bytes = m->live;
+        m->p->peak_phase = phase_of(b);
+    }
+}
+
+static void sum_stretch(const struct deepening *d, const struct stretch *s, struct moments *m)
+{
+    for (uint32_t k = 0; k < s->length; k++) {
+        const struct birth *x = birth_at(&d->b, s->deeper + k);
+
+        if (x)
+            sum_event(m, d->b.t->events[s->deeper + k], x, x->bytes);
+    }
+}
+
+/* Each repetition adds the same, so that the first or the last is the highest. */
+static bool sum_repetitions(const struct deepening *d, const struct stretch *s, struct moments *m)
+{
+    uint64_t was = m->live, more;
+
+    for (uint32_t k = 0; k < s->length; k++)
+        if (!is_steady(d, s, k))
+            return false;
+    sum_stretch(d, s, m);
+    more = m->live - was; /* unsigned: what goes wraps, and back */
+    m->live = was + d->times * more;
+    sum_stretch(d, s, m);
+    return true;
+}
+
+static void sum_same(const struct deepening *d, uint32_t i, uint32_t j, struct moments *m)
+{
+    const struct birth *a = birth_at(&d->a, i), *b = birth_at(&d->b, j);
+
+    if (b)
+        sum_event(m, d->b.t->events[j], b, b->bytes + d->times * (b->bytes - a->bytes));
+}
+
+static void arrive_at(const struct deepening *d, uint32_t j, int peaks, struct moments *m)
+{
+    if (j == d->b.t->place[0])
+        m->p->static_bytes = m->live;
+    if (j == d->b.t->place[peaks] && !m->begun) {
+        m->begun = true;
+        m->p->peak_bytes = m->live;
+    }
+}
+
+static bool sum_all(const struct deepening *d, int peaks, struct moments *m)
+{
+    uint32_t i = 0, j = 0;
+
+    for (uint32_t k = 0; k <= d->n; k++) {
+        uint32_t until = k < d->n ? d->stretches[k].deeper : d->b.t->n_events;
+
+        for (; j < until; i++, j++) {
+            arrive_at(d, j, peaks, m);
+            sum_same(d, i, j, m);
+        }
+        arrive_at(d, j, peaks, m);
+        if (k < d->n && !sum_repetitions(d, &d->stretches[k], m))
+            return false;
+        j += k < d->n ? d->stretches[k].length : 0;
+    }
+    return true;
+}
+
+bool deepen_walk(const struct bare_tape *shallow, const struct bare_tape *deeper, uint32_t times, int peaks, struct arena *arena, struct peak *ret)
+{
+    struct deepening *d = arena_new(arena, struct deepening);
+    struct peak p = {0};
+    struct moments m = {.p = &p};
+    uint32_t place;
+
+    if (!d || deeper->n_events < shallow->n_events || deeper->n_births < shallow->n_births || !read_side(&d->a, shallow, arena) ||
+        !read_side(&d->b, deeper, arena))
+        return false;
+    d->times = times;
+    if (!align(d) || !put_place(d, 0, &place) || !put_place(d, peaks, &place) || !sum_all(d, peaks, &m))
+        return false;
+    p.resting_bytes = m.live;
+    *ret = p;
+    return true;
+}

@@ -12,6 +12,7 @@
 #define METERS_DEEPEN_H
 
 #include "base/arena.h"
+#include "meters/peak.h"
 #include "torch/run.h"
 
 enum { TAPE_PLACES = 2 };
@@ -27,5 +28,9 @@ struct bare_tape {
 
 /* `deeper` has a period more than `shallow`; *ret has `times` more than that. False: refused, or the arena is full. */
 bool deepen(const struct bare_tape *shallow, const struct bare_tape *deeper, uint32_t times, struct arena *arena, struct bare_tape *ret);
+
+/* The moments of that tape without it: what a walk would sum (peak.h), from position place[0] and, of peaks, from place[peaks] on. most_live, active_bytes and
+ * peak_event are not told, nor is that every death is of a block that is alive. */
+bool deepen_walk(const struct bare_tape *shallow, const struct bare_tape *deeper, uint32_t times, int peaks, struct arena *arena, struct peak *ret);
 
 #endif

@@ -110,6 +110,20 @@ static bool lay_out(const struct play_question *q, struct arena *arena, struct k
     return true;
 }
 
+bool train_play_two(const struct play_question *q, uint32_t first, struct arena *arena, struct peak *ret)
+{
+    uint32_t period = fold_period(q->arch);
+    unsigned char *mark = arena->cur;
+    struct bare_tape shallow, deeper;
+    bool full = arena->full, done;
+
+    done = play_depth(q, first, arena, &shallow) && play_depth(q, first + period, arena, &deeper) &&
+           deepen_walk(&shallow, &deeper, (q->arch->layers - first) / period - 1, method_rows[q->step->r.method].program ? 1 : 0, arena, ret);
+    arena_rewind(arena, mark);
+    arena->full = full;
+    return done;
+}
+
 /* As many events as a play has, whichever way. */
 enum err_code play_deep(const struct play_question *q, struct arena *arena, struct kept_run *ret, bool *laid_out,
                                      struct err *err)
