@@ -48,7 +48,7 @@ static bool within(const struct program_file *f, const char *package, const char
 enum err_code program_image(struct arena *arena, const struct image **ret, struct err *err)
 {
     const char *name;
-    struct image *im;
+    struct image *im = NULL;
     enum err_code rc = image_new(arena, NULL, &im, err);
 
     if (!rc)
