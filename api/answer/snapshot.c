@@ -49,7 +49,7 @@ enum {
     WORDS_OF_SNAPSHOT
 };
 
-enum { BATCH = 1000 };
+enum { BATCH = 1000, EVENTS_MAX = 300000 }; /* of a tape: about as many entries as ANSWER_MAX_BYTES have room for */
 
 static const char *const words[WORDS_OF_SNAPSHOT] = {
     [KEY_ACTION] = "action",
@@ -101,7 +101,7 @@ struct writing {
     struct pickle p;
     struct arena *arena;
     const struct tree *tree;
-    bool expandable, full;
+    bool expandable, full, is_long;
     uint32_t word[WORDS_OF_SNAPSHOT];
     uint32_t *frames; /* by birth: 1 + memo */
     uint32_t *same;   /* a table of frames by operator, module, category and phase: birth + 1 of the first that had them */
@@ -230,6 +230,9 @@ static bool begin(void *of, const struct history *h)
 {
     struct writing *w = of;
 
+    w->is_long = h->n_events > EVENTS_MAX;
+    if (w->is_long)
+        return false;
     w->tree = h->tree;
     w->n_births = h->n_births;
     w->frames = arena_array(w->arena, uint32_t, h->n_births);
@@ -345,6 +348,10 @@ enum err_code snapshot_write(struct estimate *e, struct arena *scratch, struct b
     pickle_list(&w.p);
     pickle_list(&w.p);
     rc = history_of(e, c, &reader, scratch);
+    if (w.is_long || !buf_ok(out))
+        return err_set(e->call->err, ERR_FIELD_RANGE, "",
+                       "the snapshot of this step is larger than the service grants: fewer gradient_accumulation_steps "
+                       "have a shorter one");
     if (rc)
         return rc;
     pickle_list_end(&w.p);

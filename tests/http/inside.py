@@ -108,6 +108,11 @@ class Inside(unittest.TestCase):
         self.assertEqual(status, 422)
         self.assertIn("no step", json.loads(body)["detail"])
 
+    def test_what_is_too_long(self):
+        status, _, body = self.get("/estimate/snapshot", {"model": "gpt2", "gpu": "A100-80GB", "gradient_accumulation_steps": 16384, "micro_batch_size": 1, "seq_len": 8})
+        self.assertEqual(status, 422)
+        self.assertIn("gradient_accumulation_steps", json.loads(body)["detail"])
+
     def test_the_program_writes_the_same(self):
         question = {"model": "gpt2", "cluster": {"gpu": "T4"}, "training": {"micro_batch_size": 2}}
         with tempfile.TemporaryDirectory() as folder:
