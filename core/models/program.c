@@ -252,18 +252,19 @@ static bool switch_on(struct program *p, struct model *m, sv config)
 static bool checkpoint_all(struct program *p, const struct model *m)
 {
     struct script *s = p->s;
-    sv module = script_import(s, "torch.utils.checkpoint"), f, list;
+    sv module = script_import(s, "torch.utils.checkpoint"), flag_name, f, list;
     uint32_t n;
     const sv *modules;
 
     if (!sv_ok(module))
         return false;
+    flag_name = script_symbol(s, "gradient_checkpointing");
     f = take(s, module, m->reentrant ? "checkpoint_reentrant" : "checkpoint");
     list = sv_ok(f) ? script_call_method(s, p->model, script_symbol(s, "modules"), 0, NULL) : sv_null();
     modules = sv_ok(list) ? seq_items(list, &n) : NULL;
     for (uint32_t i = 0; modules && i < n; i++) {
         sv flag;
-        int has = script_find(s, modules[i], script_symbol(s, "gradient_checkpointing"), &flag);
+        int has = script_find_plain(s, modules[i], flag_name, &flag);
 
         if (has < 0)
             return false;

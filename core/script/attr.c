@@ -511,6 +511,11 @@ sv script_get_plain(struct script *s, sv of, sv name)
     return found < 0 ? sv_null() : attr_error(s, of, n);
 }
 
+int script_find_plain(struct script *s, sv of, sv name, sv *ret)
+{
+    return attr_plain(s, of, AS(str, name), ret);
+}
+
 /* A method of a value without a bound method in between: the function, and *self (kept) to go first; or *self SV_NULL. */
 sv method_find(struct script *s, sv of, struct str *name, sv *self)
 {

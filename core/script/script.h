@@ -319,6 +319,7 @@ int script_find(struct script *s, sv of, sv name, sv *ret);  /* 0 and *ret, SCRI
 bool script_set(struct script *s, sv of, sv name, sv value); /* value SV_NULL: del */
 /* The same on the object itself: what object.__setattr__ and object.__getattribute__ do. */
 sv script_get_plain(struct script *s, sv of, sv name);
+int script_find_plain(struct script *s, sv of, sv name, sv *ret); /* as script_find() */
 bool script_set_plain(struct script *s, sv of, sv name, sv value);
 bool script_store(struct script *s, sv of, sv name, sv value); /* into an instance's own attributes, whatever its class has of that name */
 sv script_dict_of(struct script *s, sv of);                    /* of.__dict__ */

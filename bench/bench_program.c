@@ -1,0 +1,131 @@
+/*
+ * bench_program.c - models in the language: what their image costs, and a run of all layers beside the twin in C, where a family still has one,
+ * taken in turns on one core. Instructions: valgrind --tool=callgrind --toggle-collect=walk_program (or walk_twin, make_image) this program.
+ *
+ * Measured when every family had its twin (instructions): docs/architecture.md.
+ */
+#include "bench/measure.h"
+#include "catalog/builtin.h"
+#include "models/model.h"
+#include "models/program.h"
+#include "tests/support/carried.h"
+#include "train/trainer.h"
+
+#include "base/json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROUNDS = 20, IMAGE_ROOM = 64 << 20 };
+
+/* By names that a profiler is told. */
+__attribute__((noinline)) static enum err_code make_image(struct arena *a, const struct image **ret, struct err *err)
+{
+    enum err_code rc = program_image(a, ret, err);
+
+    __asm__ volatile("" ::: "memory");
+    return rc;
+}
+
+__attribute__((noinline)) static enum err_code walk_program(const struct arch *arch, const struct step *step, const struct device *d,
+                                                            struct arena *a, struct trainer *t, struct err *err)
+{
+    enum err_code rc = trainer_run(t, arch, step, d, a, err);
+
+    __asm__ volatile("" ::: "memory");
+    return rc;
+}
+
+__attribute__((noinline)) static enum err_code walk_twin(const struct arch *arch, const struct step *step, const struct device *d,
+                                                         struct arena *a, struct trainer *t, struct err *err)
+{
+    enum err_code rc = trainer_run(t, arch, step, d, a, err);
+
+    __asm__ volatile("" ::: "memory");
+    return rc;
+}
+
+static void default_step(struct step *s, const char *model_type, bool checkpointing)
+{
+    *s = (struct step){0};
+    s->r.stack = (struct stack){2015, 5023, 21, 1015, 50, 19, 2007};
+    s->quirks = quirks_for(&s->r.stack, model_type);
+    s->r.precision = PRECISION_BF16;
+    s->r.seq_len_tokens = 1024;
+    s->r.micro_batch_size = s->r.gradient_accumulation_steps = 1;
+    s->r.max_grad_norm = 1;
+    s->r.optimizer = OPTIMIZER_ADAMW_TORCH_FUSED;
+    s->r.attention = ATTENTION_SDPA;
+    s->r.gradient_checkpointing = checkpointing ? TRI_TRUE : TRI_FALSE;
+}
+
+static int one_model(const char *name, const struct image *image, struct arena *a, bool checkpointing)
+{
+    const struct device device = {8, 0, 108, 2048, false, UINT64_C(80) << 30, 0};
+    const struct builtin *b = builtin_find(name);
+    double ms[2][ROUNDS];
+    unsigned char *begin = a->cur, *mark;
+    struct json *config = NULL;
+    struct arch twin, program;
+    struct step step;
+    struct trainer *t = arena_new(a, struct trainer);
+    struct err err = {0};
+    bool has_twin;
+
+    if (!b || !t)
+        return !t;
+    if (json_parse(carried_text(b), b->bytes, &json_limits_config, &config, &err) || arch_parse(config, a, &twin, &err) ||
+        program_arch(&(struct program_library){image, image}, config, NULL, 0, a, &program, &err))
+        return fprintf(stderr, "%s: %s\n", name, err.detail), 1;
+    program.family = twin.family;
+    has_twin = family_program(twin.family) && !twin.program;
+    default_step(&step, twin.model_type, checkpointing);
+    mark = a->cur;
+    for (int i = 0; i < ROUNDS; i++)
+        for (int who = has_twin ? 0 : 1; who < 2; who++) {
+            double from;
+
+            memset(t, 0, sizeof *t);
+            from = core_s();
+
+            if ((who ? walk_program : walk_twin)(who ? &program : &twin, &step, &device, a, t, &err))
+                return fprintf(stderr, "%s: %s\n", name, err.detail), 1;
+            ms[who][i] = 1e3 * (core_s() - from);
+            arena_rewind(a, mark);
+        }
+    printf("%-28s %-13s %8u %9.2f", name, checkpointing ? "checkpointing" : "", t->run.n_events, median(ms[1], ROUNDS));
+    if (has_twin)
+        printf(" %9.2f %6.2f", median(ms[0], ROUNDS), ms[1][ROUNDS / 2] / ms[0][ROUNDS / 2]);
+    printf("\n");
+    json_free(config);
+    arena_rewind(a, begin);
+    return 0;
+}
+
+int main(void)
+{
+    static const char *const models[] = {"meta-llama/Meta-Llama-3-8B", "openai-community/gpt2-xl", "bigscience/bloom-3b"};
+    size_t room = (size_t)512 << 20;
+    struct arena image_room, a;
+    const struct image *image;
+    struct err err = {0};
+    double from;
+
+    arena_init(&a, malloc(room), room);
+    arena_init(&image_room, malloc(IMAGE_ROOM), IMAGE_ROOM);
+    if (!a.cur || !image_room.cur)
+        return 1;
+    printf("fixed loop: %.2f ns a step of xorshift64\n", reference_ns());
+    from = core_s();
+    if (make_image(&image_room, &image, &err))
+        return fprintf(stderr, "%s\n", err.detail), 1;
+    printf("an image of the library and all families: %.2f ms, %.2f MB\n", 1e3 * (core_s() - from),
+           (double)(IMAGE_ROOM - (image_room.end - image_room.cur)) / 1e6);
+    printf("%-28s %-13s %8s %9s %9s %6s\n", "model (full, bf16, B1 S1024)", "", "events", "ms", "twin's", "ratio");
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        for (int checkpointing = 0; checkpointing < 2; checkpointing++)
+            if (one_model(models[i], image, &a, checkpointing))
+                return 1;
+    return 0;
+}
