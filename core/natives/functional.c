@@ -408,6 +408,22 @@ static sv f_embedding(struct script *s, const struct script_args *a)
              : sv_null();
 }
 
+static sv f_rms_norm(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = first(s, a), *w = t && sv_given(a->v[2]) ? need_tensor(s, a->v[2], "rms_norm") : NULL;
+    uint32_t n = 1;
+
+    if (!t || (sv_given(a->v[2]) && !w))
+        return sv_null();
+    if (!natives_of(s)->host.q->fused_rms_norm)
+        return script_leave(s, "rms_norm() before it was one kernel");
+    if (seq_items(a->v[1], &n) && n != 1)
+        return script_leave(s, "rms_norm() over more than the last dimension");
+    if (w && shape_of(w)->dtype != shape_of(t)->dtype && !t->run->autocast) /* else both are cast */
+        return script_leave(s, "rms_norm() of a weight of another dtype");
+    return wrap(s, t->run, rms_norm_op(t->run, value_in(t), w ? value_in(w) : 0));
+}
+
 static sv f_layer_norm(struct script *s, const struct script_args *a)
 {
     struct tensor *t = first(s, a), *w = t && sv_given(a->v[2]) ? need_tensor(s, a->v[2], "layer_norm") : NULL,
@@ -480,6 +496,7 @@ static const struct script_native functions[] = {
     {"dropout", f_dropout, "input, p=, training=, inplace=!", 0, NATIVE_PLAIN},
     {"linear", f_linear, "input, weight, bias=", 0, NATIVE_PLAIN},
     {"embedding", f_embedding, "input, weight, padding_idx=, max_norm=!, norm_type=, scale_grad_by_freq=!, sparse=!", 0, NATIVE_PLAIN},
+    {"rms_norm", f_rms_norm, "input, normalized_shape, weight=, eps=", 0, NATIVE_PLAIN},
     {"layer_norm", f_layer_norm, "input, normalized_shape, weight=, bias=, eps=", 0, NATIVE_PLAIN},
     {"gelu", f_gelu, "input, approximate=", 0, NATIVE_PLAIN},
     {"silu", f_unary, "input, inplace=!", UNARY_FN_SILU, NATIVE_PLAIN},

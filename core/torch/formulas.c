@@ -369,6 +369,26 @@ void back_layer_norm(struct back *b)
         put(b, 2, value_empty(r, OP_LAYER_NORM_BACKWARD, dtype_of(r, w), SHAPE(width)));
 }
 
+/* _fused_rms_norm_backward_cuda: contiguous gradient and input, then both results */
+void back_rms_norm(struct back *b)
+{
+    struct run *r = b->r;
+    bool has_weight = self(b)->n_saved > 2;
+    val g = T(b, contiguous(r, b->grad[0])), x = T(b, contiguous(r, T(b, detach(r, saved(b, 0)))));
+    int64_t width = size_of(r, x, -1);
+
+    if (need(b, 0)) {
+        val dx = value_empty(r, OP_RMS_NORM_BACKWARD, dtype_of(r, x), r->values[x].ndim, r->values[x].size);
+
+        launch(r, OP_RMS_NORM_BACKWARD, dx, 2, (val[]){g, x});
+        put(b, 0, dx);
+    }
+    if (has_weight && need(b, 1)) {
+        launch(r, OP_RMS_NORM_BACKWARD, x, 1, &g);
+        put(b, 1, value_empty(r, OP_RMS_NORM_BACKWARD, dtype_of(r, saved(b, 1)), SHAPE(width)));
+    }
+}
+
 /* --------------------------------------------------------------------------------------------------- matrix products */
 static val flip(struct back *b, val v)
 {

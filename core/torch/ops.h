@@ -58,6 +58,7 @@ void unbind(struct run *r, val a, int dim, val *ret);             /* ret: as man
 val softmax(struct run *r, val a, enum dtype dtype); /* over the last dimension; dtype = DTYPE_COUNT: as it is */
 val cross_entropy(struct run *r, val logits, val target); /* [rows, classes], [rows] */
 val layer_norm(struct run *r, val x, val weight, val bias);
+val rms_norm_op(struct run *r, val x, val weight); /* fused: of one dtype. weight 0: none */
 
 /* matrix products */
 val matmul(struct run *r, val a, val b);

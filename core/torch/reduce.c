@@ -393,6 +393,41 @@ val layer_norm(struct run *r, val a, val weight, val bias)
     return out;
 }
 
+/* layer_norm_kernel.cu, RMSNormKernelImpl: the kernel wants a contiguous input; the node keeps what was given. */
+val rms_norm_op(struct run *r, val a, val weight)
+{
+    struct pins p = {0};
+    val in[2], x, out, rstd;
+    uint32_t node;
+    int64_t rows;
+
+    if (run_dead(r))
+        return 0;
+    pin(r, &p, a);
+    in[1] = weight ? autocast_arg(r, OP_RMS_NORM, weight) : 0;
+    in[0] = a = autocast_arg(r, OP_RMS_NORM, a);
+    weight = in[1];
+    node = attach(r, OP_RMS_NORM, weight ? 2 : 1, in);
+    save(r, node, a);
+    if (weight)
+        save(r, node, weight);
+    rows = numel(r, a) / size_of(r, a, -1);
+    value_ref(r, a);
+    x = contiguous(r, detach(r, a));
+    out = value_empty(r, OP_RMS_NORM, dtype_of(r, a), r->values[a].ndim, r->values[a].size);
+    rstd = value_empty(r, OP_RMS_NORM, DTYPE_FP32, 1, &rows);
+    launch(r, OP_RMS_NORM, out, weight ? 2 : 1, in);
+    consume(r, x);
+    value_unref(r, a);
+    save(r, node, rstd);
+    attach_output(r, node, out, 0);
+    consume(r, rstd);
+    consume(r, a);
+    consume(r, weight);
+    unpin(r, &p);
+    return out;
+}
+
 /* -------------------------------------------------------------------------------------------------------- embeddings */
 /* Embedding.cpp: weight.index_select(0, ids.reshape(-1)).view(..) */
 val embedding_op(struct run *r, val weight, val ids, bool has_padding_idx)

@@ -41,6 +41,38 @@ def flip(input, dims):
     return empty_like(input)
 
 
+def _product(labels, sizes):
+    n = 1
+    for label in labels:
+        n *= sizes[label]
+    return n
+
+
+def einsum(equation, *operands):
+    """Linear.cpp: two operands are brought to [both, left, summed] and [both, summed, right] and multiplied."""
+    operands = operands[0] if len(operands) == 1 else operands
+    equation = equation.replace(" ", "")
+    if len(operands) != 2 or "." in equation or "->" not in equation:
+        leave(f"torch.einsum('{equation}')")
+    inputs, out = equation.split("->")
+    a, b = inputs.split(",")
+    left, right = operands
+    sizes = dict(zip(a, left.shape))
+    sizes.update(zip(b, right.shape))
+    order = list(out) + sorted(set(a + b) - set(out))
+    both = [label for label in order if label in a and label in b and label in out]
+    summed = [label for label in order if label in a and label in b and label not in out]
+    of_left = [label for label in order if label in a and label not in b]
+    of_right = [label for label in order if label in b and label not in a]
+    if not summed or len(set(a)) != len(a) or len(set(b)) != len(b) or not set(of_left + of_right) <= set(out):
+        leave(f"torch.einsum('{equation}')")
+    n, m = _product(both, sizes), _product(summed, sizes)
+    left = left.permute([a.index(label) for label in both + of_left + summed]).reshape(n, _product(of_left, sizes), m)
+    right = right.permute([b.index(label) for label in both + summed + of_right]).reshape(n, m, _product(of_right, sizes))
+    made = both + of_left + of_right
+    return bmm(left, right).view([sizes[label] for label in made]).permute([made.index(label) for label in out])
+
+
 def meshgrid(*tensors, indexing="ij"):
     """TensorShape.cpp: views of what was given"""
     tensors = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
