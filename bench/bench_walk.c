@@ -6,6 +6,7 @@
 #include "bench/measure.h"
 #include "catalog/builtin.h"
 #include "tests/support/carried.h"
+#include "tests/support/programs.h"
 #include "train/measure.h"
 #include "train/trainer.h"
 
@@ -47,7 +48,7 @@ int main(void)
             double begin, middle;
 
             arena_init(&a, block, room);
-            if (json_parse(carried_text(b), b->bytes, &json_limits_config, &config, &err) || arch_parse(config, &a, &arch, &err))
+            if (json_parse(carried_text(b), b->bytes, &json_limits_config, &config, &err) || arch_read(config, &a, &arch, &err))
                 return 1;
             step.r.stack = (struct stack){2015, 5023, 21, 1015, 50, 19, 2007};
             step.quirks = quirks_for(&step.r.stack, arch.model_type);

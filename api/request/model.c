@@ -125,6 +125,14 @@ static enum err_code read_program(struct call *c, const char *under, struct mode
     return rc;
 }
 
+static enum err_code attach_program(struct call *c, struct model_info *info)
+{
+    struct program_library library;
+    enum err_code rc = library_of(c, &library);
+
+    return rc ? rc : program_attach(library.families, info->config, c->arena, &info->arch, c->err);
+}
+
 /* --- an installed transformers --------------------------------------------------------------------------------------------------- */
 
 enum program_wanted program_wanted(const struct words *given)
@@ -217,6 +225,8 @@ static enum err_code read_arch(struct call *c, const struct model_asked *asked, 
     if (program_is_builtin(info->model_type) && family_find(info->model_type) == FAMILY_COUNT)
         return read_program(c, under, info);
     rc = arch_parse(info->config, c->arena, &info->arch, c->err);
+    if (!rc)
+        rc = attach_program(c, info);
     info->has_program = !rc;
     if (rc == ERR_ARCH_UNKNOWN && info->model_type && installed) {
         rc = read_installed(c, installed, asked->stack, warnings, info);

@@ -90,6 +90,11 @@ enum err_code json_parse(const char *text, size_t bytes, const struct json_limit
     return ERR_OK;
 }
 
+struct json *json_copy(const struct json *v)
+{
+    return (struct json *)cJSON_Duplicate(inside(v), true);
+}
+
 void json_free(struct json *doc)
 {
     cJSON_Delete((cJSON *)(void *)doc);

@@ -31,6 +31,7 @@ extern const struct json_limits json_limits_request; /* strict but within users'
 extern const struct json_limits json_limits_config;  /* with python_floats */
 
 MUST_CHECK enum err_code json_parse(const char *text, size_t bytes, const struct json_limits *limits, struct json **ret, struct err *err);
+struct json *json_copy(const struct json *v); /* a document of its own; NULL: no memory */
 void json_free(struct json *doc); /* the whole document; NULL is fine */
 
 enum json_type { JSON_ABSENT, JSON_NULL, JSON_BOOL, JSON_NUMBER, JSON_STRING, JSON_ARRAY, JSON_OBJECT };

@@ -5,15 +5,11 @@
 #define MODELS_FAMILIES_H
 
 #include "models/model.h"
-#include "models/stage.h"
 
-extern const struct family_program llama_program, mistral_program, qwen2_program, qwen3_program;
 extern const struct family_program gpt_neo_program;
 extern const struct family_program gpt2_program;
 extern const struct family_program gpt_bigcode_program;
 extern const struct family_program opt_program, biogpt_program, bloom_program;
-extern const struct family_program gpt_neox_program, gemma2_program, codegen_program, gptj_program;
-
-extern const struct stage_program llama_stage; /* llama, mistral, qwen2, qwen3: stages.def */
+extern const struct family_program gpt_neox_program, codegen_program, gptj_program;
 
 #endif

@@ -330,6 +330,32 @@ static bool is_word(const char *type)
     return type[0] && strlen(type) < 60 && !type[strspn(type, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.")];
 }
 
+/* The member of a config that says how many layers there are; each class knows its own by attribute_map. */
+static const char *layers_name(const struct json *config)
+{
+    static const char *const names[] = {"num_hidden_layers", "n_layer", "num_layers", "n_layers"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (json_get(config, names[i]))
+            return names[i];
+    return names[0];
+}
+
+enum err_code program_attach(const struct image *library, const struct json *config, struct arena *arena, struct arch *ret, struct err *err)
+{
+    struct program_source *from = arena_new(arena, struct program_source);
+    struct naming n = {.arena = arena, .err = err};
+    const struct json *inner = json_get(config, "model_type") ? config : json_get(config, "text_config");
+
+    if (family_program(ret->family))
+        return ERR_OK;
+    if (!from)
+        return err_set(err, ERR_NOMEM, "", "no room for the model's program");
+    *from = (struct program_source){.run = &script_program, .image = library, .config = inner, .layers_name = layers_name(inner), .layers = ret->layers};
+    ret->program = from;
+    return read_names(&n, inner, ret->model_type, from);
+}
+
 enum err_code program_arch(const struct program_library *library, const struct json *config, const struct modeling_file *files, uint32_t n_files,
                            struct arena *arena, struct arch *ret, struct err *err)
 {

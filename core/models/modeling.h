@@ -49,4 +49,7 @@ MUST_CHECK enum err_code program_arch(const struct program_library *library, con
 MUST_CHECK enum err_code program_arch_installed(struct installed *from, const struct json *config, struct arena *arena, struct arch *ret,
                                                 struct err *err);
 
+/* The program of a family whose sizes arch_parse() read into *ret: its text of the library. `library` and `config` are kept by reference. */
+MUST_CHECK enum err_code program_attach(const struct image *library, const struct json *config, struct arena *arena, struct arch *ret, struct err *err);
+
 #endif

@@ -51,6 +51,12 @@ bool program_is_kept(const struct program_ready *r); /* a walk has begun there *
 extern const struct program_file program_files[]; /* the builtin ones: programs.c */
 extern const size_t n_program_files;
 
+/* What tensor parallelism and a pipeline ask of a model that was declared from a program: split.h, stage.h. */
+MUST_CHECK enum err_code program_split(struct model *m, struct err *err);
+bool program_has_stage(const struct model *m);
+struct module *program_last_norm(const struct model *m); /* NULL: none */
+val program_stage(struct run *r, struct model *m, val x);
+
 extern const struct family_program script_program; /* model->source names what it is made of */
 
 #endif

@@ -1,5 +1,7 @@
 #include "models/split.h"
 
+#include "models/program.h"
+
 #include <string.h>
 
 struct rule {
@@ -22,11 +24,11 @@ static bool has_plan(enum family f)
     return false;
 }
 
-enum err_code split_gap(const struct arch *a, const struct quirks *q, struct err *err)
+static enum err_code gap(const struct arch *a, const struct quirks *q, struct err *err)
 {
     if (!q->tensor_parallel_plans)
         return err_set(err, ERR_FIELD_CONFLICT, "/stack/transformers", "tensor parallelism over DTensor is modelled for transformers 5");
-    if (!has_plan(a->family))
+    if (!a->program && !has_plan(a->family))
         return err_set(err, ERR_FIELD_CONFLICT, "/training/methods", "transformers has no tensor parallel plan for %.40s", a->model_type);
     if (a->family == FAMILY_GPT_NEOX && a->tie_embeddings)
         return err_set(err, ERR_FIELD_CONFLICT, "/training/methods", "the plan of gpt_neox cuts the head alone: with tied embeddings that is not modelled");
@@ -58,14 +60,20 @@ static void split_layer(const struct model *m, struct module *layer)
         }
 }
 
-void split_apply(struct model *m)
+enum err_code split_apply(struct model *m, struct err *err)
 {
     struct module *list = module_list(&m->tree);
+    enum err_code rc = gap(m->arch, m->q, err);
 
-    for (struct module *l = list ? list->first : NULL; l; l = l->next)
+    if (!rc && m->source)
+        rc = program_split(m, err);
+    if (rc)
+        return rc;
+    for (struct module *l = m->source ? NULL : list ? list->first : NULL; l; l = l->next)
         split_layer(m, l);
     if (m->embeddings && !strcmp(m->embeddings->name, "embed_tokens"))
         m->embeddings->split = SPLIT_VOCABULARY;
     if (m->tree.head)
         m->tree.head->split = SPLIT_COLUMNS_GATHERED;
+    return ERR_OK;
 }

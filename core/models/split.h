@@ -10,8 +10,7 @@
 
 #include "models/model.h"
 
-/* Why the family cannot be cut, in a sentence of err: ERR_FIELD_CONFLICT. What does not divide is parallel/gap.h's. */
-MUST_CHECK enum err_code split_gap(const struct arch *arch, const struct quirks *q, struct err *err);
-void split_apply(struct model *m);
+/* Or why the family cannot be cut, in a sentence of err: ERR_FIELD_CONFLICT. What does not divide is parallel/gap.h's. */
+MUST_CHECK enum err_code split_apply(struct model *m, struct err *err);
 
 #endif

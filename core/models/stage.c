@@ -1,17 +1,6 @@
 #include "models/stage.h"
 
-#include "models/families.h"
-
-static const struct stage_program *const stages[FAMILY_COUNT] = {
-#define FAMILY_STAGE(id, program) [FAMILY_##id] = &(program),
-#include "models/stages.def"
-#undef FAMILY_STAGE
-};
-
-const struct stage_program *stage_program(enum family family)
-{
-    return family < FAMILY_COUNT ? stages[family] : NULL;
-}
+#include "models/program.h"
 
 void stage_layers(uint32_t layers, uint32_t index, uint32_t n, uint32_t *first, uint32_t *end)
 {
@@ -36,7 +25,7 @@ static void keep_layers(struct model *m, uint32_t first, uint32_t end)
 
 static enum err_code gap(const struct model *m, struct err *err)
 {
-    if (!stage_program(m->arch->family))
+    if (!m->source || !program_has_stage(m))
         return err_set(err, ERR_FIELD_CONFLICT, "/training/methods",
                        "the forward of a pipeline stage is written for llama, mistral, qwen2 and qwen3, not for %.40s", m->arch->model_type);
     if (!m->q->rope_once || !m->q->checkpoint_keywords)
@@ -56,7 +45,7 @@ enum err_code stage_cut(struct model *m, uint32_t index, uint32_t n, struct err 
     if (index)
         module_unlink(m->embeddings);
     if (index + 1 < n) {
-        module_unlink(stage_program(m->arch->family)->norm(m));
+        module_unlink(program_last_norm(m));
         module_unlink(m->tree.head);
     }
     m->starts = !index;

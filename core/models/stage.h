@@ -5,19 +5,12 @@
  *           rotary tables on each. A stage shares no storage with another: a tied head is a weight of its own.
  * Layers    as even as they can be, the earlier stages take the remainder.
  * Source    torch.distributed.pipelining cuts nothing by itself: PipelineStage takes a module. These are the stages of PyTorch's own tutorial and of
- *           torchtitan's models: embed, layers, norm, output. Families that have a stage: stages.def.
+ *           torchtitan's models: embed, layers, norm, output. Families that have one: `stage` of their classes.
  */
 #ifndef MODELS_STAGE_H
 #define MODELS_STAGE_H
 
 #include "models/model.h"
-
-struct stage_program {
-    struct module *(*norm)(const struct model *m);          /* after the last layer */
-    val (*forward)(struct run *r, struct model *m, val x);  /* x: ids on the first stage, else hidden states; both the caller's */
-};
-
-const struct stage_program *stage_program(enum family family); /* NULL: none yet */
 
 /* Layers [*first, *end) of stage `index` of `stages`. */
 void stage_layers(uint32_t layers, uint32_t index, uint32_t stages, uint32_t *first, uint32_t *end);

@@ -7,6 +7,7 @@
 struct again {
     struct natives *n;
     sv function, kw[SCRIPT_KEYWORDS], names[SCRIPT_KEYWORDS];
+    struct content contents[REGION_ARGS];
     sv others[REGION_ARGS]; /* arguments that are no tensors, by place */
     uint32_t n_args, n_kw;
     uint32_t n_results; /* the layer returns a tuple of so many; 0: a tensor */
@@ -77,8 +78,11 @@ static val run_again(struct run *r, void *context, const val *args)
     struct script_args a = {0};
     sv v[REGION_ARGS], result;
 
-    for (uint32_t i = 0; i < g->n_args; i++)
+    for (uint32_t i = 0; i < g->n_args; i++) {
         v[i] = sv_ok(g->others[i]) ? sv_keep(g->others[i]) : natives_tensor(g->n, args[i]);
+        if (!sv_ok(g->others[i]) && sv_ok(v[i]))
+            ((struct tensor *)(void *)v[i].o)->content = g->contents[i];
+    }
     a.v = v;
     a.n = g->n_args;
     a.kw = g->kw;
@@ -138,10 +142,12 @@ sv regions_checkpoint(struct script *s, const struct script_args *a)
     for (uint32_t i = 0; i < g->n_args; i++) {
         struct tensor *t = as_tensor(s, a->v[1 + i]);
 
-        if (t && on_device(n, t))
+        if (t && on_device(n, t)) {
             args[i] = value_in(t);
-        else
+            g->contents[i] = t->content;
+        } else {
             g->others[i] = sv_keep(a->v[1 + i]);
+        }
     }
     for (uint32_t i = 0; i < a->n_kw; i++) {
         if (str_is(a->names[i], "use_reentrant")) {

@@ -1,6 +1,6 @@
 /* pipeline_chunk.c - one micro-batch on one stage: received, run, sent, and back. */
 #include "models/blocks.h"
-#include "models/stage.h"
+#include "models/program.h"
 #include "torch/autograd.h"
 #include "train/pipeline.h"
 
@@ -83,7 +83,7 @@ val chunk_forward(struct schedule *s, uint32_t i)
     c->received = 0;
     if (!s->first)
         require_grad(r, c->input);
-    out = owned(r, stage_program(s->t->model.arch->family)->forward(r, &s->t->model, c->input));
+    out = owned(r, program_stage(r, &s->t->model, c->input));
     c->output = chunk_again(r, out);
     c->edge = s->last ? 0 : edge_of(r, out);
     if (s->outputs)

@@ -243,11 +243,7 @@ static enum err_code take_stage(struct trainer *t, struct err *err)
 
 static enum err_code take_shard(struct trainer *t, struct err *err)
 {
-    enum err_code rc = split_gap(t->model.arch, t->model.q, err);
-
-    if (!rc)
-        split_apply(&t->model);
-    return rc;
+    return split_apply(&t->model, err);
 }
 
 /* What one rank has of a declared model. */

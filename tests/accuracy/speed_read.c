@@ -1,4 +1,5 @@
 /* speed_read.c - rows of speed.jsonl: requests become steps and systems, steps become costs. */
+#include "tests/support/programs.h"
 #include "tests/accuracy/speed.h"
 
 #include "base/json.h"
@@ -169,7 +170,7 @@ static bool read_cost(const struct json *c, struct speed_row *row, const struct 
     struct arch arch;
     struct step step;
 
-    if (arch_parse(json_get(c, "config"), arena, &arch, err) || !read_stack(stack, &r.stack, err))
+    if (arch_read(json_get(c, "config"), arena, &arch, err) || !read_stack(stack, &r.stack, err))
         return false;
     read_recipe(t, &r, targets);
     if (!read_method(t, stack, row->n_gpus, &r)) {

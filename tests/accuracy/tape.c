@@ -3,6 +3,7 @@
  *
  *   tape CONFIG.json OPTIONS.json STACK [figures]    STACK: new, old or TORCH/TRANSFORMERS[/PEFT]; figures: those of a replay instead
  */
+#include "tests/support/programs.h"
 #include "tests/accuracy/accuracy.h"
 
 #include "base/json.h"
@@ -119,7 +120,7 @@ int tape_main(int argc, char **argv)
     if (argc < 4 || !traced_stack(argv[3], &stack))
         return 2;
     arena_init(&a, malloc(room), room);
-    if (!read_json(argv[1], &config, &err) || arch_parse(config, &a, &arch, &err) || !read_json(argv[2], &options, &err)) {
+    if (!read_json(argv[1], &config, &err) || arch_read(config, &a, &arch, &err) || !read_json(argv[2], &options, &err)) {
         fprintf(stderr, "%s %s\n", err.at, err.detail);
         return 1;
     }

@@ -1,4 +1,5 @@
 /* What launch/ writes, posted back as a user's own configs, is the step that it was written for; and where an answer has it. */
+#include "tests/support/programs.h"
 #include "base/json.h"
 #include "catalog/gpus.h"
 #include "config/arch.h"
@@ -124,7 +125,7 @@ static struct step step_of(int i, struct arena *arena)
     r.tensor_parallel = row[i].tensor;
     r.pipeline_parallel = row[i].pipeline;
     r.shard_group = row[i].group;
-    ck_assert(!json_parse(carried_text(b), b->bytes, &json_limits_request, &config, &err) && !arch_parse(config, arena, &arch, &err));
+    ck_assert(!json_parse(carried_text(b), b->bytes, &json_limits_request, &config, &err) && !arch_read(config, arena, &arch, &err));
     ck_assert(gpu_device(gpu_find("A100-40GB"), &device, &notes));
     ck_assert_msg(!train_resolve(&r, &arch, &device, arena, &step, &err), "%s: %s", err.at, err.detail);
     json_free(config);

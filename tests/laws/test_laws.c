@@ -4,6 +4,7 @@
  *
  * The seed is printed and fixed, so that a failure comes back; LLMEMD_LAWS_SEED asks for other draws.
  */
+#include "tests/support/programs.h"
 #include "api/api.h"
 #include "base/json.h"
 #include "config/arch.h"
@@ -85,7 +86,7 @@ static bool draw_arch(struct draw *d)
 
     d->model = carried_at(below((uint32_t)carried_count()));
     arena_init(&a, config_block, CONFIG_ROOM);
-    known = !json_parse(carried_text(d->model), d->model->bytes, &json_limits_config, &config, &err) && !arch_parse(config, &a, &d->arch, &err);
+    known = !json_parse(carried_text(d->model), d->model->bytes, &json_limits_config, &config, &err) && !arch_read(config, &a, &d->arch, &err);
     json_free(config);
     d->deep = d->arch.layers;
     if (known && d->arch.layers > MAX_LAYERS)

@@ -4,6 +4,7 @@
  *
  * The seed is printed and fixed; LLMEMD_LAWS_SEED asks for other draws, LLMEMD_LAWS_DRAWS for more.
  */
+#include "tests/support/programs.h"
 #include "base/json.h"
 #include "config/arch.h"
 #include "tests/support/carried.h"
@@ -52,7 +53,7 @@ static bool draw_arch(struct draw *d, void *room)
 
     d->model = carried_at(below((uint32_t)carried_count()));
     arena_init(&a, room, CONFIG_ROOM);
-    known = !json_parse(carried_text(d->model), d->model->bytes, &json_limits_config, &config, &err) && !arch_parse(config, &a, &d->arch, &err);
+    known = !json_parse(carried_text(d->model), d->model->bytes, &json_limits_config, &config, &err) && !arch_read(config, &a, &d->arch, &err);
     json_free(config);
     return known && d->arch.layers >= 8;
 }

@@ -2,6 +2,7 @@
  * Laws between the distributed methods, over the carried configs cut to a few layers: what is sharded falls with the ranks, what a larger bucket or a
  * weaker stage holds is never less. Those of one method alone stand in its unit test.
  */
+#include "tests/support/programs.h"
 #include "base/json.h"
 #include "config/arch.h"
 #include "parallel/method.h"
@@ -47,7 +48,7 @@ static bool arch_at(size_t i, struct arch *ret)
     bool known;
 
     arena_init(&a, config_block, CONFIG_ROOM);
-    known = !json_parse(carried_text(model), model->bytes, &json_limits_config, &config, &err) && !arch_parse(config, &a, ret, &err);
+    known = !json_parse(carried_text(model), model->bytes, &json_limits_config, &config, &err) && !arch_read(config, &a, ret, &err);
     json_free(config);
     ret->layers = known && ret->layers > LAYERS ? LAYERS : ret->layers;
     return known;

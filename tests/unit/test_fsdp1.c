@@ -1,4 +1,5 @@
 /* FullyShardedDataParallel: whole runs to the byte as traced, and laws that hold for any. */
+#include "tests/support/programs.h"
 #include "base/json.h"
 #include "config/arch.h"
 #include "tests/support/traced.h"
@@ -121,7 +122,7 @@ static struct measured run(const struct case_row *c)
 
     arena_init(&arena, room, ROOM);
     ck_assert_int_eq(json_parse(c->config, strlen(c->config), &json_limits_config, &config, &err), ERR_OK);
-    ck_assert_msg(!arch_parse(config, &arena, &arch, &err), "%s %s", err.at, err.detail);
+    ck_assert_msg(!arch_read(config, &arena, &arch, &err), "%s %s", err.at, err.detail);
     ck_assert_msg(!train_resolve(&recipe, &arch, &traced_device, &arena, &step, &err), "%s %s", err.at, err.detail);
     ck_assert_msg(!train_measure(&arch, &step, &traced_device, false, NULL, &arena, &m, &err), "%s %s", err.at, err.detail);
     json_free(config);

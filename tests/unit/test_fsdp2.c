@@ -2,6 +2,7 @@
  * fully_shard: tapes of real PyTorch beside the walk, birth by birth with their streams and deaths; and laws that hold for any number
  * of ranks.
  */
+#include "tests/support/programs.h"
 #include "parallel/fsdp2/inside.h"
 
 #include "base/json.h"
@@ -63,7 +64,7 @@ static struct trainer *run_of(const char *config, const struct recipe *asked)
     ck_assert_ptr_nonnull(block);
     arena_init(&a, block, ROOM);
     r.stack = traced_new;
-    ck_assert(!json_parse(config, strlen(config), &json_limits_config, &j, &err) && !arch_parse(j, &a, &arch, &err));
+    ck_assert(!json_parse(config, strlen(config), &json_limits_config, &j, &err) && !arch_read(j, &a, &arch, &err));
     json_free(j);
     ck_assert_msg(!train_resolve(&r, &arch, &traced_device, &a, &step, &err), "%s", err.detail);
     t = arena_new(&a, struct trainer);

@@ -3,6 +3,7 @@
  *
  *     LLMEMD_PRINT=1 build/tests/unit/test_llmem      prints what it computes beside each reference
  */
+#include "tests/support/programs.h"
 #include "base/json.h"
 #include "config/arch.h"
 #include "llmem/chunks.h"
@@ -47,7 +48,7 @@ static void load(const char *id, struct arena *a, struct arch *ret)
     struct err err = {0};
 
     ck_assert_msg(!json_parse(text, strlen(text), &json_limits_config, &config, &err), "%s: %s", id, err.detail);
-    ck_assert_msg(!arch_parse(config, a, ret, &err), "%s: %s %s", id, err.at, err.detail);
+    ck_assert_msg(!arch_read(config, a, ret, &err), "%s: %s %s", id, err.at, err.detail);
     json_free(config);
 }
 

@@ -1,4 +1,5 @@
 /* Every date of quirks.def at which transformers changed these families shows: some small step of one of them walks otherwise from that release on. */
+#include "tests/support/programs.h"
 #include "base/json.h"
 #include "config/arch.h"
 #include "tests/support/traced.h"
@@ -63,7 +64,7 @@ static bool arch_of(const char *text, struct arena *a, struct arch *ret)
 {
     struct json *config = NULL;
     struct err err = {0};
-    bool read = !json_parse(text, strlen(text), &json_limits_config, &config, &err) && !arch_parse(config, a, ret, &err);
+    bool read = !json_parse(text, strlen(text), &json_limits_config, &config, &err) && !arch_read(config, a, ret, &err);
 
     json_free(config);
     return read;

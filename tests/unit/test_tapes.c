@@ -2,6 +2,7 @@
  * The walk against tapes of real PyTorch, block by block: births in order with their size, operator, autograd node and phase; the
  * deaths between two births as a set, because their order does not matter to the allocator.
  */
+#include "tests/support/programs.h"
 #include "meters/peak.h"
 #include "models/model.h"
 #include "tests/support/traced.h"
@@ -224,7 +225,7 @@ static bool walk_and_compare(const char *name)
     arena_init(&a, block, ROOM);
     ck_assert_msg(!json_parse(traced.config, strlen(traced.config), &json_limits_config, &config, &err), "%s: %s", name, err.detail);
     ck_assert_msg(!json_parse(traced.options, strlen(traced.options), &json_limits_config, &options, &err), "%s: %s", name, err.detail);
-    ck_assert_msg(!arch_parse(config, &a, &arch, &err), "%s: %s %s", name, err.at, err.detail);
+    ck_assert_msg(!arch_read(config, &a, &arch, &err), "%s: %s %s", name, err.at, err.detail);
     ck_assert_msg(traced_stack(traced.stack, &stack), "%s: stack %s", name, traced.stack);
     wrong = traced_step(options, &arch, &stack, targets, &step);
     ck_assert_msg(!wrong, "%s: %s", name, wrong);
@@ -282,7 +283,7 @@ START_TEST(has_a_tape_of_every_family)
         (void)snprintf(path, sizeof path, "%s%s", folder, names[i]);
         ck_assert_msg(tape_read(path, &traced), "%s is no tape", path);
         arena_init(&a, block, 1 << 20);
-        ck_assert(!json_parse(traced.config, strlen(traced.config), &json_limits_config, &config, &err) && !arch_parse(config, &a, &arch, &err));
+        ck_assert(!json_parse(traced.config, strlen(traced.config), &json_limits_config, &config, &err) && !arch_read(config, &a, &arch, &err));
         seen[arch.family] = true;
         json_free(config);
         free(traced.text);

@@ -19,8 +19,6 @@ class Gemma2Config(LlamaConfig):
     hidden_activation: str = "gelu_pytorch_tanh"
     max_position_embeddings: int = 8192
     pad_token_id: int | None = 0
-    eos_token_id: int | None = 1
-    bos_token_id: int | None = 2
     tie_word_embeddings: bool = True
     query_pre_attn_scalar: int = 256
     sliding_window: int | None = 4096
@@ -103,7 +101,7 @@ class Gemma2Model(LlamaModel):
 
 
 class Gemma2ForCausalLM(LlamaForCausalLM):
-    config_class, decoder = Gemma2Config, Gemma2Model
+    config_class, decoder, stage = Gemma2Config, Gemma2Model, None
     _no_split_modules, _supports_sdpa = ["Gemma2DecoderLayer"], False
 
     def logits(self, x):

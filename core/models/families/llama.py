@@ -5,14 +5,10 @@ from torch import nn
 from transformers.activations import ACT2FN
 from transformers.configuration_utils import PreTrainedConfig
 from transformers.integrations.eager_attention import eager_attention_forward, repeat_kv
-from transformers.masking_utils import create_causal_mask
-from transformers.modeling_decoder import CausalLM, begin
+from transformers.modeling_decoder import CausalLM, Decoder, stage_of_decoder
 from transformers.modeling_layers import GradientCheckpointingLayer
-from transformers.modeling_outputs import BaseModelOutputWithPast
 from transformers.modeling_rope_utils import RotaryEmbedding, apply_rotary_pos_emb, rotate_half
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, PreTrainedModel
-from transformers.utils.generic import merge_with_config_defaults
-from transformers.utils.output_capturing import capture_outputs
 
 
 class LlamaConfig(PreTrainedConfig):
@@ -38,8 +34,6 @@ class LlamaConfig(PreTrainedConfig):
     rms_norm_eps: float = 1e-6
     use_cache: bool = True
     pad_token_id: int | None = None
-    bos_token_id: int | None = 1
-    eos_token_id: int | None = 2
     tie_word_embeddings: bool = False
     rope_parameters: dict | None = None
     attention_bias: bool = False
@@ -156,45 +150,15 @@ class LlamaPreTrainedModel(PreTrainedModel):
     _no_split_modules = ["LlamaDecoderLayer"]
 
 
-class LlamaModel(LlamaPreTrainedModel):
+class LlamaModel(Decoder, LlamaPreTrainedModel):
     layer, rotary = LlamaDecoderLayer, LlamaRotaryEmbedding
-
-    def __init__(self, config):
-        super().__init__(config)
-        self.embed_tokens = self.embedding(config)
-        self.layers = nn.ModuleList([self.layer(config, i) for i in range(config.num_hidden_layers)])
-        self.norm = self.layer.norm(config.hidden_size, eps=config.rms_norm_eps)
-        self.rotary_emb = self.rotary(config)
-        self.gradient_checkpointing = False
-
-    def embedding(self, config):
-        return nn.Embedding(config.vocab_size, config.hidden_size, config.pad_token_id)
-
-    def masks(self, **of):
-        """One for each layer."""
-        return [create_causal_mask(**of)] * len(self.layers)
-
-    @merge_with_config_defaults
-    @capture_outputs
-    def forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, inputs_embeds=None, use_cache=None,
-                **kwargs):
-        inputs_embeds, past_key_values, position_ids, masks = begin(
-            self, input_ids, attention_mask, position_ids, past_key_values, inputs_embeds, use_cache, self.masks)
-        hidden_states = inputs_embeds
-        tables = self.rotary_emb(hidden_states, position_ids=position_ids)
-        for layer, mask in zip(self.layers, masks):
-            hidden_states = layer(
-                hidden_states, attention_mask=mask, position_embeddings=tables, position_ids=position_ids,
-                past_key_values=past_key_values, use_cache=use_cache, **kwargs)
-        hidden_states = self.norm(hidden_states)
-        return BaseModelOutputWithPast(last_hidden_state=hidden_states, past_key_values=past_key_values)
 
 
 class LlamaForCausalLM(CausalLM, LlamaPreTrainedModel):
     _tied_weights_keys = {"lm_head.weight": "model.embed_tokens.weight"}
     _tp_plan = {"lm_head": "colwise_gather_output"}
     _pp_plan = {"lm_head": (["hidden_states"], ["logits"])}
-    decoder = LlamaModel
+    decoder, stage = LlamaModel, stage_of_decoder
 
 
 causal_lm = LlamaForCausalLM

@@ -15,8 +15,6 @@ class Olmo2Config(LlamaConfig):
     }
     vocab_size: int = 50304
     pad_token_id: int | None = 1
-    bos_token_id: int | None = None
-    eos_token_id: int | None = 50279
     rms_norm_eps: float = 1e-5
 
 

@@ -9,8 +9,6 @@ class Qwen2Config(LlamaConfig):
     intermediate_size: int = 22016
     num_key_value_heads: int | None = 32
     max_position_embeddings: int = 32768
-    bos_token_id: int | None = None
-    eos_token_id: int | None = None
     use_sliding_window: bool = False
     sliding_window: int | None = 4096
     max_window_layers: int = 28

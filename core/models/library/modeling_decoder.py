@@ -63,6 +63,58 @@ def kernel_dtype(query, projection):
     return torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else projection.weight.dtype
 
 
+class Decoder:
+    """Embeddings, layers that rotate queries and keys, a norm. First among the bases of a model's class."""
+
+    layer = rotary = None
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.embed_tokens = self.embedding(config)
+        self.layers = nn.ModuleList([self.layer(config, i) for i in range(config.num_hidden_layers)])
+        self.norm = self.layer.norm(config.hidden_size, eps=config.rms_norm_eps)
+        self.rotary_emb = self.rotary(config)
+        self.gradient_checkpointing = False
+        self.post_init()
+
+    def embedding(self, config):
+        return nn.Embedding(config.vocab_size, config.hidden_size, config.pad_token_id)
+
+    def masks(self, **of):
+        """One for each layer."""
+        return [create_causal_mask(**of)] * len(self.layers)
+
+    @merge_with_config_defaults
+    @capture_outputs
+    def forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, inputs_embeds=None, use_cache=None,
+                **kwargs):
+        inputs_embeds, past_key_values, position_ids, masks = begin(
+            self, input_ids, attention_mask, position_ids, past_key_values, inputs_embeds, use_cache, self.masks)
+        hidden_states = inputs_embeds
+        tables = self.rotary_emb(hidden_states, position_ids=position_ids)
+        for layer, mask in zip(self.layers, masks):
+            hidden_states = layer(
+                hidden_states, attention_mask=mask, position_embeddings=tables, position_ids=position_ids,
+                past_key_values=past_key_values, use_cache=use_cache, **kwargs)
+        hidden_states = self.norm(hidden_states)
+        return BaseModelOutputWithPast(last_hidden_state=hidden_states, past_key_values=past_key_values)
+
+
+def stage_of_decoder(self, x, first, end, starts, ends):
+    """What a stage of a pipeline does of a causal model over a Decoder: embed_tokens, layers, norm, lm_head, as far as it has them."""
+    decoder, out = self.base_model, None
+    hidden_states = decoder.embed_tokens(x) if starts else x
+    position_ids = torch.arange(hidden_states.shape[1], device=hidden_states.device).unsqueeze(0)
+    tables = decoder.rotary_emb(hidden_states, position_ids)
+    for layer in decoder.layers[first:end]:
+        out = layer(hidden_states, attention_mask=None, position_embeddings=tables, position_ids=position_ids)
+        hidden_states = out
+    if ends:
+        hidden_states = decoder.norm(hidden_states)
+        return self.get_output_embeddings()(hidden_states)
+    return hidden_states
+
+
 class CausalLM:
     """The decoder under its base_model_prefix, a head, the loss. First among the bases of a model's class."""
 

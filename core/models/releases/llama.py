@@ -39,10 +39,6 @@ if quirks.rope_in_attention:
         self.rotary_emb = self.rotary(config)
 
 
-if not quirks.rope_once:
-    LlamaModel.rotary = lambda self, config: None
-
-
 if quirks.rope_tables_kept:
 
     class ReadTables(RotaryEmbedding):
@@ -135,37 +131,6 @@ if not quirks.interface_attention:
         return output, None
 
     LlamaAttention.repeats = False  # heads for flash attention too
-
-
-if quirks.layers_return_tuples or not quirks.gemma2_embedding_scales:
-
-    @of(LlamaModel)
-    def start(self, inputs_embeds):
-        return inputs_embeds
-
-    @of(LlamaModel)
-    @merge_with_config_defaults
-    @capture_outputs
-    def forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, inputs_embeds=None, use_cache=None,
-                **kwargs):
-        """What a layer returned, a tuple, holds its hidden states until the next one returns."""
-        inputs_embeds, past_key_values, position_ids, masks = begin(
-            self, input_ids, attention_mask, position_ids, past_key_values, inputs_embeds, use_cache, self.masks)
-        hidden_states = inputs_embeds
-        tables = self.rotary_emb(hidden_states, position_ids=position_ids) if quirks.rope_once else None
-        hidden_states = self.start(hidden_states)
-        for layer, mask in zip(self.layers, masks):
-            if self.gradient_checkpointing and self.training and not quirks.checkpoint_keywords:
-                outputs = self._gradient_checkpointing_func(layer.__call__, hidden_states, mask, position_ids, past_key_values, use_cache, tables)
-            else:
-                outputs = layer(
-                    hidden_states, attention_mask=mask, position_embeddings=tables, position_ids=position_ids,
-                    past_key_values=past_key_values, use_cache=use_cache, **kwargs)
-            hidden_states = outputs
-            if not quirks.layers_return_tuples:
-                del outputs
-        hidden_states = self.norm(hidden_states)
-        return BaseModelOutputWithPast(last_hidden_state=hidden_states, past_key_values=past_key_values)
 
 
 if quirks.linears_are_cut:

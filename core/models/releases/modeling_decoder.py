@@ -19,6 +19,45 @@ if not quirks.mask_by_position or not quirks.cache_in_training:
         return begin_later(model, input_ids, attention_mask, position_ids, past_key_values, inputs_embeds, use_cache, create_mask)
 
 
+if quirks.layers_return_tuples or not quirks.gemma2_embedding_scales:
+
+    of_decoder = Decoder.__init__
+
+    @of(Decoder)
+    def __init__(self, config):
+        of_decoder(self, config)
+        if not quirks.rope_once:  # each attention makes its tables
+            del self.rotary_emb
+
+    @of(Decoder)
+    def start(self, inputs_embeds):
+        return inputs_embeds
+
+    @of(Decoder)
+    @merge_with_config_defaults
+    @capture_outputs
+    def forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, inputs_embeds=None, use_cache=None,
+                **kwargs):
+        """What a layer returned, a tuple, holds its hidden states until the next one returns."""
+        inputs_embeds, past_key_values, position_ids, masks = begin(
+            self, input_ids, attention_mask, position_ids, past_key_values, inputs_embeds, use_cache, self.masks)
+        hidden_states = inputs_embeds
+        tables = self.rotary_emb(hidden_states, position_ids=position_ids) if quirks.rope_once else None
+        hidden_states = self.start(hidden_states)
+        for layer, mask in zip(self.layers, masks):
+            if self.gradient_checkpointing and self.training and not quirks.checkpoint_keywords:
+                outputs = self._gradient_checkpointing_func(layer.__call__, hidden_states, mask, position_ids, past_key_values, use_cache, tables)
+            else:
+                outputs = layer(
+                    hidden_states, attention_mask=mask, position_embeddings=tables, position_ids=position_ids,
+                    past_key_values=past_key_values, use_cache=use_cache, **kwargs)
+            hidden_states = outputs
+            if not quirks.layers_return_tuples:
+                del outputs
+        hidden_states = self.norm(hidden_states)
+        return BaseModelOutputWithPast(last_hidden_state=hidden_states, past_key_values=past_key_values)
+
+
 if not quirks.loss_by_function:
 
     @of(CausalLM)

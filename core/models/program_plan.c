@@ -1,0 +1,136 @@
+/* program_plan.c - how a model in the language is cut: tensor parallel plans of its classes, stages of a pipeline. */
+#include "models/program_parts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static sv of_class(struct program *p, sv of, const char *name)
+{
+    sv v = sv_null();
+
+    if (script_find(p->s, of, script_symbol(p->s, name), &v) < 0)
+        script_forgive(p->s);
+    return v;
+}
+
+/* ------------------------------------------------------------------------------------------------- tensor parallelism */
+static const struct style {
+    const char *name;
+    enum split split;
+} styles[] = {{"colwise", SPLIT_COLUMNS},
+              {"rowwise", SPLIT_ROWS},
+              {"colwise_gather_output", SPLIT_COLUMNS_GATHERED},
+              {"replicated_with_grad_allreduce", SPLIT_SUM_GRADIENT}};
+
+/* "layers.3.mlp.up_proj" -> "layers.*.mlp.up_proj" */
+static void starred(const char *path, char *ret, size_t bytes)
+{
+    size_t n = 0;
+
+    while (*path && n + 2 < bytes) {
+        size_t digits = strspn(path, "0123456789");
+
+        if (digits && (!path[digits] || path[digits] == '.') && (!n || ret[n - 1] == '.')) {
+            ret[n++] = '*';
+            path += digits;
+        } else {
+            ret[n++] = *path++;
+        }
+    }
+    ret[n] = 0;
+}
+
+static enum err_code put_split(struct module *m, sv plan, struct program *p, const char *path, struct err *err)
+{
+    sv key = script_symbol(p->s, path), style = sv_is(plan, KIND_DICT) ? dict_get(p->s, plan, key) : sv_null();
+    const char *text = sv_ok(style) ? str_text(style, NULL) : NULL;
+
+    script_forgive(p->s);
+    if (!text)
+        return ERR_OK;
+    for (size_t i = 0; i < sizeof styles / sizeof *styles; i++)
+        if (!strcmp(styles[i].name, text)) {
+            m->split = (uint8_t)styles[i].split;
+            return ERR_OK;
+        }
+    return err_set(err, ERR_FIELD_CONFLICT, "/training/methods", "the tensor parallel plan of %.60s cuts by '%.40s': that is not modelled", path, text);
+}
+
+enum err_code program_split(struct model *m, struct err *err)
+{
+    struct program *p = m->parts;
+    sv base = of_class(p, p->config, "base_model_tp_plan"), own = of_class(p, p->model, "_tp_plan"), prefix = of_class(p, p->model, "base_model_prefix");
+    const char *under = sv_ok(prefix) ? str_text(prefix, NULL) : NULL;
+    size_t n = under ? strlen(under) : 0;
+    char path[256], generic[256];
+    enum err_code rc = ERR_OK;
+
+    if (!sv_given(base))
+        rc = err_set(err, ERR_FIELD_CONFLICT, "/training/methods", "transformers has no tensor parallel plan for %.40s", m->arch->model_type);
+    for (uint32_t i = 1; !rc && i < m->tree.n_modules; i++) {
+        const char *at = module_path(&m->tree, i, path, sizeof path);
+
+        if (n && !strncmp(at, under, n) && at[n] == '.') {
+            starred(at + n + 1, generic, sizeof generic);
+            rc = put_split(m->tree.modules[i], base, p, generic, err);
+        } else {
+            rc = put_split(m->tree.modules[i], own, p, at, err);
+        }
+    }
+    sv_drop(p->s, base);
+    sv_drop(p->s, own);
+    sv_drop(p->s, prefix);
+    return rc;
+}
+
+/* ---------------------------------------------------------------------------------------------------------- a stage */
+struct module *program_last_norm(const struct model *m)
+{
+    struct program *p = m->parts;
+    sv base = of_class(p, p->model, "base_model"), norm = sv_ok(base) ? of_class(p, base, "norm") : base;
+    struct module *found = sv_ok(norm) ? natives_module(&p->n, norm) : NULL;
+
+    sv_drop(p->s, norm);
+    sv_drop(p->s, base);
+    return found;
+}
+
+bool program_has_stage(const struct model *m)
+{
+    struct program *p = m->parts;
+    sv f = of_class(p, p->model, "stage");
+    bool has = sv_given(f);
+
+    sv_drop(p->s, f);
+    return has;
+}
+
+val program_stage(struct run *r, struct model *m, val x)
+{
+    struct program *p = m->parts;
+    struct frame f;
+    sv argv[5], result;
+    val out;
+
+    if (!p->n.run)
+        natives_on_device(&p->n, r);
+    f = module_enter(r, m->tree.root);
+    argv[0] = natives_tensor(&p->n, x);
+    argv[1] = sv_int(m->first_layer);
+    argv[2] = sv_int(m->end_layer);
+    argv[3] = sv_bool(m->starts);
+    argv[4] = sv_bool(m->ends);
+    result = sv_ok(argv[0]) ? script_call_method(p->s, p->model, script_symbol(p->s, "stage"), 5, argv) : argv[0];
+    sv_drop(p->s, argv[0]);
+    if (!sv_ok(result)) {
+        natives_fail_run(&p->n);
+        return frame_leave(r, f, 0);
+    }
+    out = natives_value(&p->n, result);
+    if (out)
+        value_ref(r, out);
+    sv_drop(p->s, result);
+    if (out)
+        r->values[out].floating = true;
+    return frame_leave(r, f, out);
+}
