@@ -610,6 +610,23 @@ static void hand_over_cache(struct program *p, struct run *r, struct model *m)
     outputs_end(r, m);
 }
 
+/* Wrappers take loss and logits out of what forward returned, and let go of it: the rest lives on as their own. */
+static bool keep_rest(struct program *p)
+{
+    struct script *s = p->s;
+    sv rest = list_new(s, 0, NULL), key, value;
+    uint32_t at = 0;
+
+    if (!sv_ok(rest))
+        return false;
+    while (sv_is(p->outputs, KIND_DICT) && dict_each(p->outputs, &at, &key, &value))
+        if (!str_is(key, "loss") && !str_is(key, "logits") && !list_append(s, rest, value))
+            return false;
+    sv_drop(s, p->outputs);
+    p->outputs = rest;
+    return true;
+}
+
 static void forward(struct run *r, struct model *m, const struct batch *b, struct outputs *ret)
 {
     struct program *p = m->parts;
@@ -645,6 +662,8 @@ static void forward(struct run *r, struct model *m, const struct batch *b, struc
     ret->logits = own(p, r, p->outputs, "logits");
     if (m->q->cache_in_tuple)
         hand_over_cache(p, r, m);
+    else if (!keep_rest(p))
+        natives_fail_run(&p->n);
 }
 
 const struct family_program script_program = {

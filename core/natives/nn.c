@@ -463,8 +463,12 @@ sv module_call(struct script *s, sv self, const struct script_args *a)
     main = sv_ok(result) && (o->m->hooks || o->m == n->embeddings) ? main_result(s, result) : NULL;
     out = main ? value_in(main) : 0;
     seen = frame_leave(n->run, f, out);
-    if (seen != out && sv_ok(result))
+    if (seen != out && sv_ok(result)) {
         result = replaced(s, n->run, result, seen);
+    } else if (out) { /* it was given up for the hooks, which left it as it is: the script has it still */
+        n->run->values[out].floating = false;
+        value_unref(n->run, out);
+    }
     if (o->m == n->embeddings)
         inputs_require_grad(n, main);
     if (o->m == n->tree->head)
