@@ -3,6 +3,7 @@
  *
  *   make bench; BASELINE=another/llmemd build/bench/bench_plan has another program answer the same in the same run
  */
+#include "tests/support/programs.h"
 #include "api/api.h"
 #include "base/budget.h"
 #include "bench/daemon.h"
@@ -38,7 +39,8 @@ static struct cold answer(const char *body, const struct builtin *model, void *b
 {
     struct budget counter = {.limit_events = UINT64_MAX, .mark_events = UINT64_MAX};
     struct arena arena;
-    struct api_request rq = {.method = "POST", .path = "/estimate", .body = body, .body_bytes = strlen(body), .arena = &arena, .budget = &counter};
+    struct api_request rq = {.method = "POST", .path = "/estimate", .body = body, .body_bytes = strlen(body), .arena = &arena, .library = programs_library,
+                             .budget = &counter};
     struct api_config config = {.model = model->id, .revision = "main", .text = carried_text(model), .bytes = model->bytes, .source = "builtin"};
     struct api_response rs;
     double begin;

@@ -4,6 +4,7 @@
  *
  *   LLMEMD=build/llmemd build/bench/bench_work          reads tests/data/worst.jsonl
  */
+#include "tests/support/programs.h"
 #include "api/api.h"
 #include "bench/measure.h"
 
@@ -51,7 +52,7 @@ static void measure_one(void *block, int i)
 {
     struct budget work = {.limit_events = API_WORK_EVENTS};
     struct arena arena;
-    struct api_request rq = {.method = "POST", .path = "/estimate", .body = worst[i].body, .body_bytes = strlen(worst[i].body), .arena = &arena,
+    struct api_request rq = {.method = "POST", .path = "/estimate", .body = worst[i].body, .body_bytes = strlen(worst[i].body), .arena = &arena, .library = programs_library,
                              .budget = &work};
     struct api_response r;
     double begin = core_s(), s;

@@ -109,7 +109,7 @@ END_TEST
 
 /* --- one candidate never takes others with it ------------------------------------------------------------------------------------ */
 
-#define SMALL_ARENA ((size_t)64 << 20) /* less than a stage of 64 takes, with its 64 micro-batches */
+#define SMALL_ARENA ((size_t)96 << 20) /* less than a stage of 64 takes, with its 64 micro-batches */
 #define MANY(methods)                                                                                                                     \
     "{\"model\":\"meta-llama/Llama-2-70b-hf\",\"cluster\":{\"gpu\":\"H100-80GB\",\"gpus_per_node\":8,\"nodes\":8},\"training\":{\"seq_len\":512," \
     "\"gradient_checkpointing\":true,\"offload\":\"none\",\"tuning\":\"full\",\"methods\":[" methods "]}}"

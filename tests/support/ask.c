@@ -1,6 +1,7 @@
 #include "tests/support/ask.h"
 
 #include "tests/support/carried.h"
+#include "tests/support/programs.h"
 #include "tests/support/unit.h"
 
 #include <stdio.h>
@@ -29,7 +30,7 @@ static struct reply run_on(struct budget *budget, size_t room, const struct api_
     struct reply reply = {.block = malloc(room)};
     struct arena arena;
     char *plain = strdup(path), *query = strchr(plain, '?');
-    struct api_request rq = {.method = method, .path = plain, .content_type = type, .body = body, .body_bytes = strlen(body), .arena = &arena,
+    struct api_request rq = {.method = method, .path = plain, .content_type = type, .body = body, .body_bytes = strlen(body), .arena = &arena, .library = programs_library,
                              .budget = budget};
     struct api_config found[CONFIGS_MAX];
     struct err err = {0};

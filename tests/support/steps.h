@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "config/arch.h"
 #include "stack/release.h"
+#include "tests/support/programs.h"
 #include "tests/support/unit.h"
 #include "train/timing.h"
 
@@ -21,7 +22,7 @@ struct small_llama {
 };
 static const struct small_llama small_llama = {3, 512, 8, 4, 1408, 2000};
 
-static inline struct arch small_arch(const struct small_llama *s, struct arena *arena)
+static inline struct arch small_arch_as(const struct small_llama *s, bool tied, struct arena *arena)
 {
     char text[512];
     struct json *config = NULL;
@@ -30,13 +31,18 @@ static inline struct arch small_arch(const struct small_llama *s, struct arena *
     int n = snprintf(text, sizeof text,
                      "{\"model_type\":\"llama\",\"architectures\":[\"LlamaForCausalLM\"],\"hidden_size\":%u,\"num_hidden_layers\":%u,"
                      "\"num_attention_heads\":%u,\"num_key_value_heads\":%u,\"intermediate_size\":%u,\"vocab_size\":%u,"
-                     "\"max_position_embeddings\":4096,\"rms_norm_eps\":1e-5,\"tie_word_embeddings\":false,\"torch_dtype\":\"bfloat16\"}",
-                     s->hidden, s->layers, s->heads, s->kv_heads, s->ffn, s->vocab);
+                     "\"max_position_embeddings\":4096,\"rms_norm_eps\":1e-5,\"tie_word_embeddings\":%s,\"torch_dtype\":\"bfloat16\"}",
+                     s->hidden, s->layers, s->heads, s->kv_heads, s->ffn, s->vocab, tied ? "true" : "false");
 
-    ck_assert_msg(!json_parse(text, (size_t)n, &json_limits_config, &config, &err) && !arch_parse(config, arena, &arch, &err), "%s %s",
+    ck_assert_msg(!json_parse(text, (size_t)n, &json_limits_config, &config, &err) && !arch_read(config, arena, &arch, &err), "%s %s",
                   err.at, err.detail);
     json_free(config); /* strings live in the arena */
     return arch;
+}
+
+static inline struct arch small_arch(const struct small_llama *s, struct arena *arena)
+{
+    return small_arch_as(s, false, arena);
 }
 
 static inline uint64_t small_weights(const struct small_llama *s)

@@ -35,8 +35,7 @@ static enum err_code measured_as(const struct small_llama *s, bool tied, struct 
 
     ck_assert_ptr_nonnull(block);
     arena_init(&arena, block, ROOM);
-    arch = small_arch(s, &arena);
-    arch.tie_embeddings = tied;
+    arch = small_arch_as(s, tied, &arena);
     step = step_of(&arch, r, &arena);
     rc = train_measure(&arch, &step, &traced_device, false, NULL, &arena, ret, err);
     free(block);
