@@ -10,14 +10,14 @@ static const struct {
     const char *path, *body;
     uint64_t most_events;
 } questions[] = {
-    {"/estimate", M8B EIGHT("A100-80GB") ",\"training\":{\"seq_len\":2048}}", 3800000},
-    {"/estimate", M70B EIGHT("A100-80GB") ",\"training\":{\"seq_len\":2048}}", 10800000},
-    {"/estimate", M70B EIGHT("B200") ",\"training\":{\"seq_len\":2048}}", 10500000},
+    {"/estimate", M8B EIGHT("A100-80GB") ",\"training\":{\"seq_len\":2048}}", 6200000},
+    {"/estimate", M70B EIGHT("A100-80GB") ",\"training\":{\"seq_len\":2048}}", 15600000},
+    {"/estimate", M70B EIGHT("B200") ",\"training\":{\"seq_len\":2048}}", 14800000},
     /* asked by their micro-batch: one play each, and a search for who wants it */
-    {"/estimate", M8B EIGHT("A100-80GB") ",\"training\":{\"seq_len\":2048,\"methods\":\"fsdp2\",\"micro_batch_size\":2,\"gradient_checkpointing\":true}}", 480000},
+    {"/estimate", M8B EIGHT("A100-80GB") ",\"training\":{\"seq_len\":2048,\"methods\":\"fsdp2\",\"micro_batch_size\":2,\"gradient_checkpointing\":true}}", 440000},
     {"/estimate?largest=true", M8B EIGHT("A100-80GB") ",\"training\":{\"seq_len\":2048,\"methods\":\"fsdp2\",\"micro_batch_size\":2,\"gradient_checkpointing\":true}}",
-     550000},
-    {"/estimate", M8B EIGHT("A100-80GB") ",\"training\":{\"seq_len\":2048,\"methods\":\"zero3\",\"micro_batch_size\":2,\"gradient_checkpointing\":true}}", 320000},
+     770000},
+    {"/estimate", M8B EIGHT("A100-80GB") ",\"training\":{\"seq_len\":2048,\"methods\":\"zero3\",\"micro_batch_size\":2,\"gradient_checkpointing\":true}}", 580000},
 };
 
 START_TEST(plays_no_more_than_it_has_to)
