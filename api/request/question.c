@@ -250,6 +250,7 @@ static enum framework framework_of(const struct estimate *e)
 static enum err_code build_recipe(struct estimate *e)
 {
     const struct training_request *t = &e->rq.training;
+    bool int8 = word_or(&t->quantization, quantization_words, KBIT_NONE) == KBIT_INT8;
 
     e->question.recipe = (struct recipe){
         .seq_len_tokens = (uint32_t)t->seq_len.whole,
@@ -269,7 +270,7 @@ static enum err_code build_recipe(struct estimate *e)
         .fsdp = fsdp_recipe(t),
         .zero = zero_recipe(e),
         .quantization = (enum kbit)word_or(&t->quantization, quantization_words, KBIT_NONE),
-        .prepare_kbit = (enum kbit_prepare)word_or(&t->prepare_kbit, prepare_kbit_words, KBIT_PREPARE_NONE),
+        .prepare_kbit = (enum kbit_prepare)word_or(&t->prepare_kbit, prepare_kbit_words, int8 ? KBIT_PREPARE_PEFT : KBIT_PREPARE_NONE),
         .padded = t->padded == TRI_TRUE,
         .attention_mask = t->attention_mask,
         .framework = framework_of(e),

@@ -28,7 +28,7 @@ const struct word tuning_words[] = {
 
 const struct word quantization_words[] = {
     {"none", 0, NULL, "Weights as loaded."},
-    LATER_TOO("int8", "8bit|llm.int8|8", "bitsandbytes LLM.int8(): 8-bit linear weights."),
+    {"int8", KBIT_INT8, "8bit|llm.int8|8", "bitsandbytes LLM.int8(): 8-bit linear weights."},
     {"nf4", KBIT_NF4, "int4|4bit", "bitsandbytes 4-bit NormalFloat, two values a byte."},
     {"nf4-dq", KBIT_NF4_DQ, "nf4-double-quant|4", "nf4 whose scales are quantised too."},
     {"fp4", KBIT_FP4, NULL, "bitsandbytes 4-bit floats, two values a byte."},

@@ -37,7 +37,11 @@ static void write_quantization(struct jsonw *w, const struct recipe *r)
 {
     jsonw_object(w, "quantization_config");
     jsonw_str(w, "quant_method", "bitsandbytes");
-    jsonw_bool(w, "load_in_4bit", true);
+    jsonw_bool(w, r->quantization == KBIT_INT8 ? "load_in_8bit" : "load_in_4bit", true);
+    if (r->quantization == KBIT_INT8) {
+        jsonw_end(w);
+        return;
+    }
     jsonw_str(w, "bnb_4bit_quant_type", r->quantization == KBIT_FP4 ? "fp4" : "nf4");
     jsonw_bool(w, "bnb_4bit_use_double_quant", r->quantization == KBIT_NF4_DQ);
     jsonw_str(w, "bnb_4bit_compute_dtype",

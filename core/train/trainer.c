@@ -56,11 +56,11 @@ static enum err_code quantise(struct trainer *t, struct err *err)
     const struct bnb_options o = {s->quantization, compute_dtype(s->precision)};
 
     if (s->method != METHOD_SINGLE && s->method != METHOD_DDP)
-        return err_set(err, ERR_FIELD_CONFLICT, "/training/quantization", "4-bit weights under %s are not modelled yet: single or ddp",
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/quantization", "quantised weights under %s are not modelled yet: single or ddp",
                        method_rows[s->method].name);
     if (!t->model.q->bnb_loads_by_name)
         return err_set(err, ERR_FIELD_CONFLICT, "/stack/transformers",
-                       "4-bit weights as earlier releases load them are not modelled yet: transformers 5");
+                       "quantised weights as earlier releases load them are not modelled yet: transformers 5");
     return bnb_apply(&t->model.tree, &o, err);
 }
 

@@ -122,7 +122,7 @@ static val matmul_4bit(struct run *r, struct bnb_linear *l, val x, val bias)
 }
 
 /* `self.bias.data = self.bias.data.to(x.dtype)`, once */
-static val bias_like(struct run *r, struct module *m, enum dtype dtype)
+val bnb_bias(struct run *r, struct module *m, enum dtype dtype)
 {
     struct param *p = m->bias;
     val old;
@@ -149,13 +149,18 @@ val bnb_forward(struct run *r, struct module *m, val x)
     rebind(r, &x, to_dtype(r, x, l->compute));
     if (run_dead(r))
         return frame_leave(r, f, 0);
-    out = matmul_4bit(r, l, x, bias_like(r, m, l->compute));
+    out = matmul_4bit(r, l, x, bnb_bias(r, m, l->compute));
     return frame_leave(r, f, run_dead(r) ? 0 : to_dtype(r, out, dtype));
+}
+
+bool bnb_is_int8(const struct module *m)
+{
+    return m->forward == bnb_forward_int8;
 }
 
 bool bnb_is_quantised(const struct module *m)
 {
-    return m->forward == bnb_forward;
+    return m->forward == bnb_forward || m->forward == bnb_forward_int8;
 }
 
 enum err_code bnb_apply(struct tree *t, const struct bnb_options *o, struct err *err)
@@ -173,13 +178,14 @@ enum err_code bnb_apply(struct tree *t, const struct bnb_options *o, struct err 
             .in = m->in,
             .out = m->out,
             .blocks = (m->in * m->out + BNB_BLOCK - 1) / BNB_BLOCK,
+            .int8 = o->kind == KBIT_INT8,
             .doubly = o->kind == KBIT_NF4_DQ,
             .transposed = m->kind == MODULE_CONV1D,
             .compute = o->compute,
             .dtype = t->dtype,
         };
         m->extra = l;
-        m->forward = bnb_forward;
+        m->forward = l->int8 ? bnb_forward_int8 : bnb_forward;
     }
     return ERR_OK;
 }

@@ -1,5 +1,5 @@
 /*
- * bnb.h - bitsandbytes: rewrites linear modules of a declared tree into Linear4bit, and loads the model as from_pretrained does with a quantisation_config.
+ * bnb.h - bitsandbytes: rewrites linear modules of a declared tree into Linear4bit or Linear8bitLt, and loads the model as from_pretrained does with a quantisation_config.
  *
  * Purpose   bnb_apply() finds what is quantised; bnb_load() stands in the place of materialise(): a half tensor at a time comes to the device, is
  *           quantised, and dies; bnb_prepare() is peft's prepare_model_for_kbit_training(), bnb_cast_back() what TRL does after adapters stand.
@@ -7,7 +7,7 @@
  * Source    bitsandbytes 0.50.2: nn/modules.py Linear4bit, Params4bit; autograd/_functions.py MatMul4Bit; functional.py quantize_4bit, dequantize_4bit;
  *           backends/cuda/ops.py gemm_4bit. transformers 5.23: integrations/bitsandbytes.py, quantizers/quantizer_bnb_4bit.py, core_model_loading.py,
  *           modeling_utils.py caching_allocator_warmup. peft 0.21.2: utils/other.py, tuners/lora/bnb.py. Traced: tests/data/accuracy.
- * Models    one GPU and what wraps a model that stands on it. Not 4-bit weights that a method shards.
+ * Models    LLM.int8() without outliers: which columns have them is data. One GPU and what wraps a model that stands on it. Not 4-bit weights that a method shards.
  * Errors    ERR_NOMEM.
  * Owner     what it allocates lies in the tree's arena.
  */
@@ -27,6 +27,7 @@ struct bnb_linear; /* of one module: its packed weight's state */
 /* Every linear but the output embeddings. Before adapters are declared. */
 MUST_CHECK enum err_code bnb_apply(struct tree *t, const struct bnb_options *o, struct err *err);
 bool bnb_is_quantised(const struct module *m);
+bool bnb_is_int8(const struct module *m);
 
 void bnb_load(struct run *r, struct tree *t);
 void bnb_prepare(struct run *r, struct tree *t);   /* after bnb_load() */

@@ -9,15 +9,20 @@
 
 enum { BNB_BLOCK = 64, BNB_NESTED_BLOCK = 256, BNB_CODE = 16, BNB_NESTED_CODE = 256 };
 
-/* Params4bit with its QuantState */
+struct bnb_context;
+
+/* Params4bit with its QuantState, or Int8Params; int8: absmax are the largest values of rows */
 struct bnb_linear {
     int64_t in, out, blocks;   /* blocks: of BNB_BLOCK elements, each with an absmax */
-    bool doubly, transposed;   /* transposed: the checkpoint holds it as Conv1D does */
+    bool int8, doubly, transposed; /* transposed: the checkpoint holds it as Conv1D does */
     enum dtype compute, dtype; /* dtype: of the weight before */
     val absmax, code, offset, nested_absmax, nested_code;
+    struct bnb_context *idle; /* int8: of nodes that have ended */
     struct function function; /* of every MatMul4Bit of it: one input wants a gradient, nothing is saved */
 };
 
 val bnb_forward(struct run *r, struct module *m, val x);
+val bnb_forward_int8(struct run *r, struct module *m, val x);
+val bnb_bias(struct run *r, struct module *m, enum dtype dtype); /* of the module in that dtype, for good; 0: it has none */
 
 #endif

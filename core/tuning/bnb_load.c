@@ -47,6 +47,24 @@ static void quantise_scales(struct run *r, struct bnb_linear *l, val *absmax, va
     *absmax = packed;
 }
 
+/* Int8Params.to(device): rows of fp16; what is laid out otherwise or of another dtype is copied */
+static val quantise_int8(struct run *r, struct bnb_linear *l, const struct param *p)
+{
+    val half = owned(r, value_empty(r, OP_TO_COPY, l->dtype, p->ndim, p->size));
+    val laid_out = l->transposed ? owned(r, value_empty(r, OP_CLONE, l->dtype, p->ndim, p->size)) : 0;
+    val fp16 = l->dtype == DTYPE_FP16 ? 0 : owned(r, value_empty(r, OP_TO_COPY, DTYPE_FP16, p->ndim, p->size)), packed;
+
+    if (fp16) {
+        value_unref(r, laid_out);
+        laid_out = fp16;
+    }
+    l->absmax = kept(r, OP_INT8_QUANT, DTYPE_FP32, SHAPE(l->out));
+    packed = kept(r, OP_INT8_QUANT, DTYPE_UINT8, SHAPE(l->out, l->in));
+    value_unref(r, laid_out);
+    value_unref(r, half);
+    return packed;
+}
+
 /* Params4bit.to(device); of Conv1D a transpose, which is laid out anew */
 static val quantise(struct run *r, struct bnb_linear *l, const struct param *p, val *map)
 {
@@ -70,7 +88,7 @@ static void load_param(struct run *r, struct param *p, val *map)
 
     if (p->value || p->buffer || p->late || p->tied || run_dead(r))
         return;
-    p->value = quantised ? quantise(r, p->owner->extra, p, map) : kept(r, OP_TO_COPY, p->dtype, p->ndim, p->size);
+    p->value = quantised ? bnb_is_int8(p->owner) ? quantise_int8(r, p->owner->extra, p) : quantise(r, p->owner->extra, p, map) : kept(r, OP_TO_COPY, p->dtype, p->ndim, p->size);
 }
 
 /* --------------------------------------------------------------------------------------- in the order of core_model_loading.py */
@@ -170,7 +188,7 @@ static void add_bytes(void *context, struct module *m, struct param *p)
     uint64_t *bytes = context, n = (uint64_t)param_numel(p);
 
     if (!p->late && !p->tied)
-        *bytes += bnb_is_quantised(m) && p == m->weight ? (n + 1) / 2 : n * dtype_bytes(p->dtype);
+        *bytes += bnb_is_quantised(m) && p == m->weight ? (bnb_is_int8(m) ? n : (n + 1) / 2) : n * dtype_bytes(p->dtype);
 }
 
 /* caching_allocator_warmup(): one block as large as the model, so that the allocator need not ask for many */

@@ -30,8 +30,8 @@ static val lora_forward(struct run *r, struct module *m, val x)
     return frame_leave(r, f, result);
 }
 
-/* bnb.py: what Linear4bit returns is cloned first; under autocast nothing is cast; else what is added is, and not the sum */
-static val lora_forward_4bit(struct run *r, struct module *m, val x)
+/* bnb.py: what Linear4bit returns is cloned first, what Linear8bitLt returns not; under autocast nothing is cast; else what is added is, and not the sum */
+static val lora_forward_kbit(struct run *r, struct module *m, val x)
 {
     const struct adapter *l = m->extra;
     struct frame f = frame_enter(r);
@@ -39,7 +39,8 @@ static val lora_forward_4bit(struct run *r, struct module *m, val x)
 
     input = local(r, x);
     result = local(r, call(r, l->base, input));
-    rebind(r, &result, clone(r, result));
+    if (!bnb_is_int8(l->base))
+        rebind(r, &result, clone(r, result));
     if (run_dead(r))
         return frame_leave(r, f, 0);
     if (!r->autocast)
@@ -103,7 +104,7 @@ static void adapt(struct tree *t, struct module *m, const struct lora_options *o
     l->a = adapter_part(t, m, "lora_A", m->in, o->rank, o);
     l->b = adapter_part(t, m, "lora_B", o->rank, m->out, o);
     m->kind = MODULE_CONTAINER;
-    m->forward = bnb_is_quantised(base) ? lora_forward_4bit : lora_forward;
+    m->forward = bnb_is_quantised(base) ? lora_forward_kbit : lora_forward;
     m->weight = m->bias = NULL;
     m->params = m->last_param = NULL;
     m->extra = l;
@@ -143,7 +144,7 @@ enum err_code lora_apply(struct tree *t, const struct lora_options *o, uint32_t 
 
 static bool is_adapted(const struct module *m)
 {
-    return m->forward == lora_forward || m->forward == lora_forward_4bit;
+    return m->forward == lora_forward || m->forward == lora_forward_kbit;
 }
 
 static val birth(struct run *r, const struct param *p, enum dtype dtype)
@@ -162,6 +163,8 @@ void lora_materialise(struct run *r, struct tree *t, const struct lora_options *
         for (uint32_t i = 1; i < t->n_modules; i++) {
             const struct adapter *l = is_adapted(t->modules[i]) ? t->modules[i]->extra : NULL;
 
+            enum dtype made = l && bnb_is_int8(l->base) ? DTYPE_FP32 : t->dtype; /* int8 is no dtype that adapters could take over */
+
             for (int k = 0; l && k < 2; k++) {
                 struct param *p = (k ? l->b : l->a)->weight;
                 val old = p->value;
@@ -169,8 +172,8 @@ void lora_materialise(struct run *r, struct tree *t, const struct lora_options *
                 if (!p->late)
                     continue;
                 if (!pass) {
-                    p->value = birth(r, p, t->dtype);
-                } else if (p->dtype != t->dtype) {
+                    p->value = birth(r, p, made);
+                } else if (p->dtype != made) {
                     p->value = birth(r, p, p->dtype);
                     value_unref(r, old);
                 }

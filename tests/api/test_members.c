@@ -307,7 +307,7 @@ static const struct {
     {ARGS("\"adapter\":\"lora\",\"peft_use_dora\":true"), "/training_arguments/peft_use_dora"},
     {ARGS("\"finetuning_type\":\"lora\",\"additional_target\":\"embed_tokens\""), "/training_arguments/additional_target"},
     {ARGS("\"use_unsloth\":true"), "/training_arguments/use_unsloth"},
-    {ARGS("\"quantization_bit\":8"), "/training_arguments/quantization_bit"},
+    {ARGS("\"quantization_bit\":8,\"quantization_method\":\"hqq\""), "/training_arguments/quantization_method"},
     {ARGS("\"use_liger_kernel\":true"), "/training_arguments/use_liger_kernel"},
     {ARGS("\"liger_rope\":true"), "/training_arguments/liger_rope"},
     {ARGS("\"cut_cross_entropy\":true"), "/training_arguments/cut_cross_entropy"},

@@ -108,7 +108,7 @@ static bool draw(struct draw *d, void *room)
         .gradient_accumulation_steps = chance(70) ? 1 : 2 + below(3),
         .tuning = chance(35) ? TUNING_LORA : TUNING_FULL,
         .precision = (enum precision)below(PRECISION_COUNT),
-        .optimizer = (enum optimizer)below(OPTIMIZER_COUNT),
+        .optimizer = (enum optimizer)below(chance(15) ? OPTIMIZER_COUNT : OPTIMIZER_SGD + 1),
         .max_grad_norm = chance(80) ? 1 : 0,
         .gradient_checkpointing = chance(50) ? TRI_TRUE : TRI_FALSE,
         .checkpoint_reentrant = (enum tri)below(3),
