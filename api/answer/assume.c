@@ -77,6 +77,11 @@ static bool is_pipeline(const struct plan_candidate *c)
     return c->step.r.method == METHOD_PP;
 }
 
+static bool is_int8(const struct plan_candidate *c)
+{
+    return c->step.r.quantization == KBIT_INT8;
+}
+
 static bool is_paged(const struct plan_candidate *c)
 {
     enum optimizer o = c->step.r.optimizer;
@@ -116,6 +121,9 @@ static void assume_methods(struct estimate *e)
             "of stage 3 takes the slowest rank 0.24 ms and a gather 0.18 ms, the fastest 15 %% less (empirical)");
     if (any(a, is_midway))
         note(&e->assumptions, "zero3: nothing says how fast this GPU is: peak_active_bytes is midway between low_bytes and high_bytes");
+    if (any(a, is_int8))
+        note(&e->assumptions,
+             "int8: no input has a column beyond llm_int8_threshold; each that has takes a half copy of itself and of the weight's");
     if (any(a, is_paged))
         note(
             &e->assumptions,

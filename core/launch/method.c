@@ -58,7 +58,8 @@ bool launch_offers(const struct step *step)
 
 const char *launch_file(enum launch_file file)
 {
-    static const char *const names[] = {[FILE_DEEPSPEED] = "deepspeed.json", [FILE_ACCELERATE] = "accelerate.yaml", [FILE_SCRIPT] = "train.py"};
+    static const char *const names[] = {
+        [FILE_DEEPSPEED] = "deepspeed.json", [FILE_ACCELERATE] = "accelerate.yaml", [FILE_SCRIPT] = "train.py"};
 
     return names[file];
 }

@@ -32,7 +32,8 @@ static void say_model(struct jsonw *w, const struct launch *l)
     const struct recipe *r = &l->step->r;
 
     if (launch_has_script(l))
-        say(w, "train.py is whole as it stands: --train_file names your text, --max_steps or --num_train_epochs and --learning_rate are yours to say");
+        say(w,
+            "train.py is whole as it stands: --train_file names your text, --max_steps or --num_train_epochs and --learning_rate are yours to say");
     say(w, "%s loads the model with from_pretrained(name, **model_init_kwargs) and hands over rows of %u tokens%s",
         launch_has_script(l) ? "a script of your own" : "train.py is yours: it", r->seq_len_tokens,
         r->attention_mask == TRI_FALSE ? ", without an attention_mask" : "");

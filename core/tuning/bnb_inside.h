@@ -13,9 +13,9 @@ struct bnb_context;
 
 /* Params4bit with its QuantState, or Int8Params; int8: absmax are the largest values of rows */
 struct bnb_linear {
-    int64_t in, out, blocks;   /* blocks: of BNB_BLOCK elements, each with an absmax */
+    int64_t in, out, blocks;       /* blocks: of BNB_BLOCK elements, each with an absmax */
     bool int8, doubly, transposed; /* transposed: the checkpoint holds it as Conv1D does */
-    enum dtype compute, dtype; /* dtype: of the weight before */
+    enum dtype compute, dtype;     /* dtype: of the weight before */
     val absmax, code, offset, nested_absmax, nested_code;
     struct bnb_context *idle; /* int8: of nodes that have ended */
     struct function function; /* of every MatMul4Bit of it: one input wants a gradient, nothing is saved */

@@ -88,7 +88,8 @@ static void load_param(struct run *r, struct param *p, val *map)
 
     if (p->value || p->buffer || p->late || p->tied || run_dead(r))
         return;
-    p->value = quantised ? bnb_is_int8(p->owner) ? quantise_int8(r, p->owner->extra, p) : quantise(r, p->owner->extra, p, map) : kept(r, OP_TO_COPY, p->dtype, p->ndim, p->size);
+    p->value = quantised ? bnb_is_int8(p->owner) ? quantise_int8(r, p->owner->extra, p) : quantise(r, p->owner->extra, p, map)
+                         : kept(r, OP_TO_COPY, p->dtype, p->ndim, p->size);
 }
 
 /* --------------------------------------------------------------------------------------- in the order of core_model_loading.py */

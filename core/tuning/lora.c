@@ -123,7 +123,8 @@ enum err_code lora_apply(struct tree *t, const struct lora_options *o, uint32_t 
     struct pattern_effort effort = {0};
 
     if (t->shares_modules)
-        return err_set(err, ERR_FIELD_CONFLICT, "/training/tuning", "adapters in a model whose modules stand in several places are not modelled: tuning full");
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/tuning",
+                       "adapters in a model whose modules stand in several places are not modelled: tuning full");
     params_visit(t->root, freeze, NULL);
     for (uint32_t i = 1; i < declared; i++)
         if (matches(t, t->modules[i], o, &effort)) {

@@ -19,12 +19,12 @@
 struct lora_options {
     uint32_t rank;
     double dropout;
-    enum dtype dtype;         /* of the adapters */
-    bool all_linear;          /* every linear but the output embeddings */
+    enum dtype dtype; /* of the adapters */
+    bool all_linear;  /* every linear but the output embeddings */
     uint32_t n_targets;
     const char *const *targets;
     const struct pattern *pattern; /* instead of a list; NULL: none */
-    bool on_host;       /* adapters are made before the model stands on the device, and go there with it */
+    bool on_host;                  /* adapters are made before the model stands on the device, and go there with it */
 };
 
 /* Whether a list, or a pattern, means a module of this name. */
@@ -36,10 +36,11 @@ MUST_CHECK enum err_code lora_count(const struct tree *t, const struct pattern_e
 struct lora_found {
     uint32_t linears;
     bool embeddings, exhausted;
-    bool uneven;        /* of layers that are built alike some are adapted otherwise */
-    char refused[128];  /* a module that peft has no adapter for ("Target module .. is not supported", tuners/lora/model.py); "": none */
+    bool uneven;       /* of layers that are built alike some are adapted otherwise */
+    char refused[128]; /* a module that peft has no adapter for ("Target module .. is not supported", tuners/lora/model.py); "": none */
 };
-MUST_CHECK enum err_code lora_find(const struct tree *t, const struct lora_options *o, struct arena *arena, struct lora_found *ret, struct err *err);
+MUST_CHECK enum err_code lora_find(const struct tree *t, const struct lora_options *o, struct arena *arena, struct lora_found *ret,
+                                   struct err *err);
 
 /* Declares the adapters. The number of adapted modules in *ret. */
 MUST_CHECK enum err_code lora_apply(struct tree *t, const struct lora_options *o, uint32_t *ret, struct err *err);

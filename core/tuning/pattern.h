@@ -25,7 +25,8 @@ struct pattern;
 enum { PATTERN_MAX_BYTES = 1024 }; /* of text */
 
 /* `at`: the JSON Pointer that errors name. */
-MUST_CHECK enum err_code pattern_compile(const char *text, const char *at, struct arena *arena, const struct pattern **ret, struct err *err);
+MUST_CHECK enum err_code pattern_compile(const char *text, const char *at, struct arena *arena, const struct pattern **ret,
+                                         struct err *err);
 
 /* re.fullmatch. A match that takes more steps than PATTERN_MAX_STEPS, or than are left of all, is none, and `exhausted` is set. */
 enum { PATTERN_MAX_STEPS = 200000, PATTERN_ALL_STEPS = 8000000 };

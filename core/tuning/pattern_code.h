@@ -12,14 +12,14 @@
 
 enum pattern_op {
     PATTERN_MATCH,
-    PATTERN_SET,     /* a: which */
-    PATTERN_SPLIT,   /* a, b: where to */
-    PATTERN_JUMP,    /* a */
+    PATTERN_SET,   /* a: which */
+    PATTERN_SPLIT, /* a, b: where to */
+    PATTERN_JUMP,  /* a */
     PATTERN_BEGIN,
     PATTERN_END,
-    PATTERN_EDGE,    /* \b */
+    PATTERN_EDGE, /* \b */
     PATTERN_NO_EDGE,
-    PATTERN_LOOK,    /* a: what is behind it; b: how far back it begins, -1: ahead */
+    PATTERN_LOOK, /* a: what is behind it; b: how far back it begins, -1: ahead */
     PATTERN_LOOK_NOT
 };
 
