@@ -225,21 +225,9 @@ static bool switch_on(struct program *p, struct model *m, sv config)
 {
     struct script *s = p->s;
     const char *name = kernels[m->attention];
-    sv text = str_new(s, name, strlen(name)), said = sv_null(), supports;
-    int sdpa;
+    sv text = str_new(s, name, strlen(name)), said = sv_null();
     bool ok;
 
-    if (m->attention == KERNEL_SDPA) { /* a class without it falls back by itself */
-        sv cls = take(s, config, "_model_class");
-
-        supports = sv_ok(cls) ? take(s, cls, "_supports_sdpa") : sv_bool(true);
-        script_forgive(s);
-        sdpa = sv_ok(supports) ? script_truth(s, supports) : 1;
-        if (!sdpa) {
-            sv_drop(s, text);
-            text = str_new(s, "eager", 5);
-        }
-    }
     if (!script_find(s, config, script_symbol(s, "use_cache"), &said))
         p->uses_cache = script_truth(s, said) == 1;
     sv_drop(s, said);
