@@ -1,35 +1,17 @@
 #include "models/model.h"
 
-#include "models/families.h"
-
 #include <string.h>
-
-static const struct family_program *const programs[FAMILY_COUNT] = {
-#define FAMILY_PROGRAM(id, program) [FAMILY_##id] = &(program),
-#include "models/families.def"
-#undef FAMILY_PROGRAM
-};
-
-const struct family_program *family_program(enum family family)
-{
-    return family < FAMILY_COUNT ? programs[family] : NULL;
-}
 
 enum err_code model_declare(struct model *m, struct err *err)
 {
-    if (!m->family)
-        m->family = family_program(m->arch->family);
     if (!m->family)
         return err_set(err, ERR_ARCH_UNKNOWN, "/model_type", "'%.40s' has no program here yet", m->arch->model_type);
     m->n_layers = m->arch->layers;
     m->cache = arena_array(m->tree.arena, val, CACHE_ROWS * (size_t)m->arch->layers);
     if (!m->cache)
         return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for a model of this size");
-    m->checkpoint_keywords = m->q->checkpoint_keywords;
     m->takes_items = m->family->takes_item_count && m->q->forward_takes_items;
     m->family->declare(m);
-    if (m->checkpointing && !m->cache_checkpointed)
-        m->use_cache = false;
     if (m->tree.error.code) {
         *err = m->tree.error;
         return err->code;
@@ -63,21 +45,4 @@ void model_take_class(struct model *m)
         t->root = t->root->first;
         t->root->parent = NULL;
     }
-}
-
-val call_head(struct run *r, struct model *m, val hidden)
-{
-    val logits = call(r, m->tree.head, hidden);
-
-    r->stage = STAGE_LOSS;
-    return logits;
-}
-
-val call_embeddings(struct run *r, struct model *m, val ids)
-{
-    val x = call(r, m->embeddings, ids);
-
-    if (m->embeddings_require_grad && x && !r->values[x].requires_grad)
-        require_grad(r, x);
-    return x;
 }

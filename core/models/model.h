@@ -1,9 +1,8 @@
 /*
  * model.h - a causal language model: its declared tree, its forward, and what they may know of the step.
  *
- * Purpose   a family is a file in families/: declare() builds the tree in the order of __init__, forward() reads like the
- *           Python forward of that class. Both are rows of model.c's table. Options that change what runs are members here;
- *           they choose which block function is called and never reach the interpreter.
+ * Purpose   declare() builds the tree in the order of __init__, forward() runs it: of a text in the language (program.h), or of a test's own.
+ *           Options that change what runs are members here.
  * Threads   one model, one run.
  */
 #ifndef MODELS_MODEL_H
@@ -43,7 +42,7 @@ struct model {
     struct tree tree;
     const struct arch *arch;
     const struct quirks *q;
-    const struct family_program *family; /* set before model_declare(): that one; else the family's */
+    const struct family_program *family; /* set before model_declare() */
     void (*outputs_end)(struct run *r, struct model *m); /* declare() says so: the loop lets go of what forward returned; NULL: the cache is all there is */
     const struct program_source *source; /* of a program in the language: program.h */
     enum attention_kernel attention;
@@ -52,22 +51,16 @@ struct model {
     bool position_table;          /* declare() says so: positions are rows of a table, and end with it */
     bool counts_items;            /* the loop hands num_items_in_batch to the loss: Trainer since 4.46, to families that take it */
     bool score_head;              /* model_take_class() made it a classifier: peft trains the head in full */
-    bool cache_checkpointed;      /* declare() says so: the class leaves use_cache on when it checkpoints */
-    bool checkpoint_keywords;     /* the class's layers are GradientCheckpointingLayer: what is handed over by name is closed over */
     bool takes_items;             /* forward takes num_items_in_batch: a **kwargs, in that release */
     const char *refuses_items;    /* it is handed num_items_in_batch and raises: why; NULL: it does not */
     bool embeddings_require_grad; /* peft's enable_input_require_grads() */
     struct module *embeddings;    /* get_input_embeddings() */
-    void *layers;                 /* the family's own: an array in the arena */
-    void *parts;                  /* the family's own: modules outside the layers */
+    void *parts;                  /* the program's own */
     uint32_t n_layers;
     uint32_t first_layer, end_layer; /* of a pipeline stage: stage.h */
     bool starts, ends;            /* it has the embeddings; the norm and the head */
-    val position_ids;             /* of the forward that runs, where the layers of 5.x hand them to the attention kernel */
     val *cache;                   /* CACHE_ROWS of each layer while a forward builds a cache */
 };
-
-const struct family_program *family_program(enum family family); /* NULL: no program yet */
 
 /* Declares the tree. Memory from tree.arena, which tree_init() was given. */
 MUST_CHECK enum err_code model_declare(struct model *m, struct err *err);
@@ -75,11 +68,5 @@ MUST_CHECK enum err_code model_declare(struct model *m, struct err *err);
 /* Makes the declared causal language model the class that architectures[0] names: a score head for
  * *ForSequenceClassification, no head and no prefix for *Model. For inventories; only the causal model has a forward. */
 void model_take_class(struct model *m);
-
-/* The head's call: when it returns, the loss begins. */
-val call_head(struct run *r, struct model *m, val hidden);
-
-/* The input embeddings' call; under peft with checkpointing their result becomes a leaf that wants a gradient. */
-val call_embeddings(struct run *r, struct model *m, val ids);
 
 #endif

@@ -347,8 +347,6 @@ enum err_code program_attach(const struct image *library, const struct json *con
     struct naming n = {.arena = arena, .err = err};
     const struct json *inner = json_get(config, "model_type") ? config : json_get(config, "text_config");
 
-    if (family_program(ret->family))
-        return ERR_OK;
     if (!from)
         return err_set(err, ERR_NOMEM, "", "no room for the model's program");
     *from = (struct program_source){.run = &script_program, .image = library, .config = inner, .layers_name = layers_name(inner), .layers = ret->layers};

@@ -3,7 +3,7 @@
  *
  * Purpose   split_apply() writes into each module of a declared tree what transformers' plan says of it; parallel/tensor/tp.c does it.
  * Source    transformers 5.23: base_model_tp_plan of models/<family>/configuration_<family>.py and _tp_plan of its causal model (lm_head:
- *           colwise_gather_output); distributed/mixin.py adds the embedding where the base model calls it embed_tokens. Rows: splits.def.
+ *           colwise_gather_output); distributed/mixin.py adds the embedding where the base model calls it embed_tokens.
  */
 #ifndef MODELS_SPLIT_H
 #define MODELS_SPLIT_H

@@ -1,5 +1,5 @@
 /* pipeline_chunk.c - one micro-batch on one stage: received, run, sent, and back. */
-#include "models/blocks.h"
+#include "models/loss.h"
 #include "models/program.h"
 #include "torch/autograd.h"
 #include "train/pipeline.h"

@@ -108,6 +108,14 @@ static const char *lora(const struct json *o, const struct arch *arch, const cha
     return NULL;
 }
 
+/* Asked for nothing, a class without SDPA takes eager attention. */
+static enum attention attention_of(int asked, const struct arch *arch, const struct stack *stack)
+{
+    bool has = stack_class_attention(arch->model_type, stack) & (CLASS_SDPA | CLASS_SDPA_IF_ASKED);
+
+    return asked == ATTENTION_SDPA && !has ? ATTENTION_EAGER : (enum attention)asked;
+}
+
 const char *traced_step(const struct json *options, const struct arch *arch, const struct stack *stack, const char *targets[TRACED_TARGETS],
                         struct step *ret)
 {
@@ -136,7 +144,7 @@ const char *traced_step(const struct json *options, const struct arch *arch, con
     r->checkpoint_reentrant = flag(options, "use_reentrant", defaults.reentrant ? TRI_TRUE : TRI_FALSE);
     r->use_cache = flag(options, "use_cache", (!defaults.cache_off || is_plain) && arch->use_cache ? TRI_TRUE : TRI_FALSE);
     r->keep_outputs = TRI_FALSE;
-    r->attention = (enum attention)attention;
+    r->attention = attention_of(attention, arch, stack);
     r->padded = flag(options, "padded", TRI_FALSE) == TRI_TRUE;
     r->attention_mask = flag(options, "attention_mask", TRI_TRUE);
     r->max_grad_norm = number(options, "max_grad_norm", 1);
@@ -236,7 +244,7 @@ const char *traced_ddp_recipe(const struct json *options, const struct arch *arc
     r->use_cache = flag(options, "use_cache", TRI_FALSE);
     if (r->framework == FRAMEWORK_TORCH)
         r->keep_outputs = flag(options, "drop_outputs", TRI_FALSE) == TRI_TRUE ? TRI_FALSE : TRI_TRUE;
-    r->attention = (enum attention)attention;
+    r->attention = attention_of(attention, arch, stack);
     r->padded = flag(options, "padded", TRI_FALSE) == TRI_TRUE;
     r->attention_mask = flag(options, "attention_mask", TRI_TRUE);
     r->max_grad_norm = number(options, "gradient_clipping", 1);
