@@ -1,5 +1,4 @@
 """biogpt: OPT's layer with dropout after the activation too, and embeddings that are scaled."""
-import math
 from functools import partial
 
 import torch
@@ -7,9 +6,9 @@ from torch import nn
 
 from transformers.configuration_utils import PreTrainedConfig
 from transformers.masking_utils import create_causal_mask
-from transformers.modeling_decoder import BaseModelOutputWithPast, CausalLM, capture_outputs, look_up, merge_with_config_defaults, weigh
+from transformers.modeling_bart import BartAttention, BartDecoderLayer, LearnedPositionalEmbedding
+from transformers.modeling_decoder import BaseModelOutputWithPast, CausalLM, capture_outputs, look_up, merge_with_config_defaults, positions, weigh
 from transformers.modeling_utils import PreTrainedModel
-from transformers.models.opt.modeling_opt import OPTAttention, OPTDecoderLayer, OPTLearnedPositionalEmbedding
 
 
 class BioGptConfig(PreTrainedConfig):
@@ -23,7 +22,6 @@ class BioGptConfig(PreTrainedConfig):
     hidden_dropout_prob: float = 0.1
     attention_probs_dropout_prob: float = 0.1
     max_position_embeddings: int = 1024
-    layer_norm_eps: float = 1e-12
     scale_embedding: bool = True
     use_cache: bool = True
     activation_dropout: float = 0.0
@@ -46,26 +44,24 @@ def eager_attention_forward(module, query, key, value, attention_mask, scaling=N
     return output.transpose(1, 2).contiguous(), weights
 
 
-class BioGptAttention(OPTAttention):
+class BioGptAttention(BartAttention):
     eager = staticmethod(eager_attention_forward)
 
     def query(self, x):
         return self.q_proj(x), self.scaling
 
 
-class BioGptDecoderLayer(OPTDecoderLayer):
+class BioGptDecoderLayer(BartDecoderLayer):
     flattens = False
 
     def __init__(self, config, layer_idx=None):
-        nn.Module.__init__(self)
-        self.dropout, self.activation_dropout = config.hidden_dropout_prob, config.activation_dropout
-        self.parts(BioGptAttention(config, layer_idx, config.attention_probs_dropout_prob), config.hidden_size, config.intermediate_size,
-                   config.hidden_act)
+        super().__init__(BioGptAttention(config, layer_idx, config.attention_probs_dropout_prob), config.hidden_size, config.intermediate_size,
+                         config.hidden_act, config.hidden_dropout_prob)
+        self.activation_dropout = config.activation_dropout
 
 
 class BioGptPreTrainedModel(PreTrainedModel):
-    config_class = BioGptConfig
-    base_model_prefix = "biogpt"
+    config_class, base_model_prefix = BioGptConfig, "biogpt"
     supports_gradient_checkpointing = _supports_flash_attn = _supports_sdpa = position_table = True
 
 
@@ -75,8 +71,8 @@ class BioGptModel(BioGptPreTrainedModel):
         width = config.hidden_size
         self.dropout = config.hidden_dropout_prob
         self.embed_tokens = BioGptScaledWordEmbedding(config.vocab_size, width, config.pad_token_id,
-                                                      embed_scale=math.sqrt(width) if config.scale_embedding else 1.0)
-        self.embed_positions = OPTLearnedPositionalEmbedding(config.max_position_embeddings, width)
+                                                      embed_scale=width**0.5 if config.scale_embedding else 1.0)
+        self.embed_positions = LearnedPositionalEmbedding(config.max_position_embeddings, width)
         self.layers = nn.ModuleList([BioGptDecoderLayer(config, i) for i in range(config.num_hidden_layers)])
         self.layer_norm = nn.LayerNorm(width)
         self.gradient_checkpointing = False
@@ -85,15 +81,13 @@ class BioGptModel(BioGptPreTrainedModel):
     @capture_outputs
     def forward(self, input_ids=None, attention_mask=None, inputs_embeds=None, past_key_values=None, use_cache=None, position_ids=None, **kwargs):
         inputs_embeds, past_key_values, seen = look_up(self, input_ids, inputs_embeds, past_key_values, use_cache)
-        batch, seq = inputs_embeds.size()[:-1]
         if attention_mask is None:
-            attention_mask = torch.ones(batch, seen + seq, device=inputs_embeds.device)
+            attention_mask = torch.ones(inputs_embeds.shape[0], seen + inputs_embeds.shape[1], device=inputs_embeds.device)
         mask = create_causal_mask(config=self.config, inputs_embeds=inputs_embeds, attention_mask=attention_mask, past_key_values=past_key_values)
         if position_ids is None:
-            position_ids = torch.arange(seq, device=inputs_embeds.device) + seen
-            position_ids = position_ids.unsqueeze(0)
-        positions = self.embed_positions(position_ids)
-        hidden_states = inputs_embeds + positions
+            position_ids = positions(inputs_embeds, seen)
+        places = self.embed_positions(position_ids)
+        hidden_states = inputs_embeds + places
         hidden_states = nn.functional.dropout(hidden_states, p=self.dropout, training=self.training)
         for layer in self.layers:  # all of them: layerdrop leaves some out at random
             hidden_states = layer(hidden_states, attention_mask=mask, past_key_values=past_key_values, position_ids=position_ids, **kwargs)

@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from transformers.activations import BloomGelu
 from transformers.configuration_utils import PreTrainedConfig
 from transformers.masking_utils import create_causal_mask
 from transformers.modeling_alibi import _get_alibi_slopes, build_alibi_tensor
@@ -37,25 +38,6 @@ def dropout_add(x, residual, p, training):
     return residual + out
 
 
-class GeLUFunction(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * 0.5 * (1.0 + torch.tanh(0.79788456 * x * (1 + 0.044715 * x * x)))
-
-    @staticmethod
-    def backward(ctx, grad_output):
-        x = ctx.saved_tensors[0]
-        tanh_out = torch.tanh(0.79788456 * x * (1 + 0.044715 * x * x))
-        slope = 0.5 * x * ((1 - tanh_out * tanh_out) * (0.79788456 + 0.1070322243 * x * x)) + 0.5 * (1 + tanh_out)
-        return slope * grad_output
-
-
-class BloomGelu(nn.Module):
-    def forward(self, x):
-        return GeLUFunction.apply(x)
-
-
 class BloomAttention(nn.Module):
     def __init__(self, config, layer_idx=None):
         super().__init__()
@@ -67,19 +49,11 @@ class BloomAttention(nn.Module):
         self.dense = nn.Linear(width, width)
         self.attention_dropout = nn.Dropout(config.attention_dropout)
 
-    def _reshape(self, fused):
-        fused = fused.view(*fused.shape[:2], self.heads[0], 3, self.heads[1])
-        return [fused[..., i, :].transpose(1, 2) for i in range(3)]
-
-    def _merge_heads(self, x, batch):
-        x = x.view(batch, self.heads[0], -1, self.heads[1])
-        x = x.permute(0, 2, 1, 3)
-        return x.reshape(batch, x.shape[1], -1)
-
     def forward(self, hidden_states, residual, alibi, attention_mask, past_key_values=None, **kwargs):
         batch, q_length, _ = hidden_states.shape
         fused = self.query_key_value(hidden_states)
-        q, k, v = self._reshape(fused)
+        parts = fused.view(batch, q_length, self.heads[0], 3, self.heads[1])
+        q, k, v = [parts[..., i, :].transpose(1, 2) for i in range(3)]
         if past_key_values is not None:
             k, v = past_key_values.update(k, v, self.layer_idx)
         rows, head_dim = batch * self.heads[0], self.heads[1]
@@ -93,7 +67,7 @@ class BloomAttention(nn.Module):
         probs = F.softmax(weights, dim=-1, dtype=torch.float32).to(q.dtype)
         probs = self.attention_dropout(probs)
         context = torch.bmm(probs.view(rows, q_length, -1), v)
-        context = self._merge_heads(context, batch)
+        context = context.view(batch, self.heads[0], q_length, -1).permute(0, 2, 1, 3).reshape(hidden_states.shape)
         output = self.dense(context)
         output = dropout_add(output, residual, self.hidden_dropout, self.training)
         return output, probs
@@ -133,9 +107,7 @@ class BloomBlock(GradientCheckpointingLayer):
 
 
 class BloomPreTrainedModel(PreTrainedModel):
-    config_class = BloomConfig
-    base_model_prefix = "transformer"
-    supports_gradient_checkpointing = True
+    config_class, base_model_prefix, supports_gradient_checkpointing = BloomConfig, "transformer", True
     _no_split_modules = ["BloomBlock"]
     _input_embed_layer = "word_embeddings"
 

@@ -48,8 +48,7 @@ class GPT2Attention(nn.Module):
         self.scaling = self.head_dim**-0.5 if config.scale_attn_weights else 1.0
         self.c_attn = Conv1D(3 * width, width)
         self.c_proj = Conv1D(width, width)
-        self.attn_dropout = nn.Dropout(config.attn_pdrop)
-        self.resid_dropout = nn.Dropout(config.resid_pdrop)
+        self.attn_dropout, self.resid_dropout = nn.Dropout(config.attn_pdrop), nn.Dropout(config.resid_pdrop)
 
     def upcast_and_reordered(self, query, key, value, attention_mask=None):
         batch, heads, q_length, width, k_length = *query.size(), key.size(-2)
@@ -120,10 +119,8 @@ class GPT2Block(GradientCheckpointingLayer):
 
 
 class GPT2PreTrainedModel(PreTrainedModel):
-    config_class = GPT2Config
-    base_model_prefix = "transformer"
-    _no_split_modules = ["GPT2Block"]
-    _input_embed_layer = "wte"
+    config_class, base_model_prefix = GPT2Config, "transformer"
+    _no_split_modules, _input_embed_layer = ["GPT2Block"], "wte"
     supports_gradient_checkpointing = _supports_flash_attn = _supports_sdpa = position_table = True
 
 

@@ -1,34 +1,26 @@
 """gptj: rotary turns pairs on a part of each head, attention and feed-forward side by side, scores in fp32."""
-import math
-
 import torch
 from torch import nn
 
 from transformers.activations import ACT2FN
-from transformers.configuration_utils import PreTrainedConfig
 from transformers.modeling_decoder import BaseModelOutputWithPast, CausalLM, begin, capture_outputs, kernel_dtype, merge_with_config_defaults, weigh
 from transformers.modeling_flash_attention_utils import _flash_attention_forward
 from transformers.modeling_interleaved_rope import apply_rotary_pos_emb, create_sinusoidal_positions
 from transformers.modeling_layers import GradientCheckpointingLayer
-from transformers.models.gpt2.modeling_gpt2 import GPT2Model, GPT2PreTrainedModel
+from transformers.models.gpt2.modeling_gpt2 import GPT2Config, GPT2Model, GPT2PreTrainedModel
 
 
-class GPTJConfig(PreTrainedConfig):
+class GPTJConfig(GPT2Config):
     model_type = "gptj"
-    attribute_map = {"max_position_embeddings": "n_positions", "hidden_size": "n_embd", "num_attention_heads": "n_head", "num_hidden_layers": "n_layer"}
     vocab_size: int = 50400
     n_positions: int = 2048
     n_embd: int = 4096
     n_layer: int = 28
     n_head: int = 16
     rotary_dim: int = 64
-    n_inner: int | None = None
-    activation_function: str = "gelu_new"
     resid_pdrop: float = 0.0
     embd_pdrop: float = 0.0
     attn_pdrop: float = 0.0
-    layer_norm_epsilon: float = 1e-5
-    use_cache: bool = True
     tie_word_embeddings: bool = False
 
 
@@ -37,10 +29,9 @@ class GPTJAttention(nn.Module):
         super().__init__()
         width = config.hidden_size
         self.config, self.layer_idx, self.is_causal = config, layer_idx, True
-        self.attn_dropout = nn.Dropout(config.attn_pdrop)
-        self.resid_dropout = nn.Dropout(config.resid_pdrop)
+        self.attn_dropout, self.resid_dropout = nn.Dropout(config.attn_pdrop), nn.Dropout(config.resid_pdrop)
         self.heads = config.num_attention_heads, width // config.num_attention_heads
-        self.scale_attn = math.sqrt(self.heads[1])
+        self.scale_attn = self.heads[1] ** 0.5
         self.projections(width)
         self.out_proj = nn.Linear(width, width, bias=False)
         self.embed_positions = nn.Buffer(create_sinusoidal_positions(config.max_position_embeddings, config.rotary_dim or width), persistent=False)
@@ -52,9 +43,7 @@ class GPTJAttention(nn.Module):
 
     def project(self, x):
         """Query, key, value, and what forward keeps beside them."""
-        q = self.q_proj(x)
-        k = self.k_proj(x)
-        v = self.v_proj(x)
+        q, k, v = self.q_proj(x), self.k_proj(x), self.v_proj(x)
         shape = x.shape[:-1] + self.heads
         return q.view(shape), k.view(shape), v.view(shape).permute(0, 2, 1, 3), None
 
@@ -88,8 +77,7 @@ class GPTJAttention(nn.Module):
         q_rot = apply_rotary_pos_emb(q_rot, sin, cos)
         key = torch.cat([k_rot, k_pass], dim=-1)
         query = torch.cat([q_rot, q_pass], dim=-1)
-        key = key.permute(0, 2, 1, 3)
-        query = query.permute(0, 2, 1, 3)
+        key, query = key.permute(0, 2, 1, 3), query.permute(0, 2, 1, 3)
         if past_key_values is not None:
             key, value, kept_key = self.cached(past_key_values, key, value, hidden_states)
         if self.config._attn_implementation == "flash_attention_2":

@@ -73,6 +73,28 @@ class Activations(dict):
         return super().__getitem__(name)()
 
 
+class GeLUFunction(torch.autograd.Function):
+    """Of modeling_bloom.py: a backward of its own, which keeps the input alone."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * 0.5 * (1.0 + torch.tanh(0.79788456 * x * (1 + 0.044715 * x * x)))
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        x = ctx.saved_tensors[0]
+        tanh_out = torch.tanh(0.79788456 * x * (1 + 0.044715 * x * x))
+        slope = 0.5 * x * ((1 - tanh_out * tanh_out) * (0.79788456 + 0.1070322243 * x * x)) + 0.5 * (1 + tanh_out)
+        return slope * grad_output
+
+
+class BloomGelu(nn.Module):
+    def forward(self, x):
+        return GeLUFunction.apply(x)
+
+
+
 ACT2FN = Activations(
     gelu=GELUActivation, gelu_accurate=AccurateGELUActivation, gelu_fast=FastGELUActivation, gelu_new=NewGELUActivation, gelu_python=GELUPython,
     gelu_python_tanh=GELUTanhPython, gelu_pytorch_tanh=GELUTanh, hardswish=nn.Hardswish, laplace=LaplaceActivation, leaky_relu=nn.LeakyReLU,

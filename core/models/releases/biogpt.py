@@ -1,7 +1,7 @@
-"""biogpt by earlier releases; its attention is opt's."""
+"""biogpt by earlier releases; its layer: modeling_bart.py."""
+from transformers.modeling_bart import positions_of
 from transformers.modeling_decoder import positions
 from transformers.modeling_gpt import run_layer
-from transformers.models.opt.modeling_opt import positions_of
 from transformers.releases import of, quirks
 
 BioGptForCausalLM._supports_sdpa = bool(quirks.biogpt_sdpa)

@@ -40,7 +40,7 @@ if not quirks.bloom_trains_with_cache:
         probs = F.softmax(weights, dim=-1, dtype=torch.float32).to(dtype)
         probs = self.attention_dropout(probs)
         context = torch.bmm(probs.view(rows, length, -1), v)
-        context = self._merge_heads(context, batch)
+        context = context.view(batch, self.heads[0], length, -1).permute(0, 2, 1, 3).reshape(hidden_states.shape)
         output = self.dense(context)
         output = dropout_add(output, residual, self.hidden_dropout, self.training)
         return output, None
