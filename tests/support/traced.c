@@ -111,9 +111,9 @@ static const char *lora(const struct json *o, const struct arch *arch, const cha
 /* Asked for nothing, a class without SDPA takes eager attention. */
 static enum attention attention_of(int asked, const struct arch *arch, const struct stack *stack)
 {
-    bool has = stack_class_attention(arch->model_type, stack) & (CLASS_SDPA | CLASS_SDPA_IF_ASKED);
+    unsigned offers = arch->offers ? arch->offers : stack_class_attention(arch->model_type, stack);
 
-    return asked == ATTENTION_SDPA && !has ? ATTENTION_EAGER : (enum attention)asked;
+    return asked == ATTENTION_SDPA && !(offers & (CLASS_SDPA | CLASS_SDPA_IF_ASKED)) ? ATTENTION_EAGER : (enum attention)asked;
 }
 
 const char *traced_step(const struct json *options, const struct arch *arch, const struct stack *stack, const char *targets[TRACED_TARGETS],
