@@ -59,7 +59,8 @@ static const struct script_native functions[] = {
      "q, k, v, dropout_p=, softmax_scale=, causal=, window_size=, softcap=, alibi_slopes=!, deterministic=!, return_attn_probs=!", 0,
      NATIVE_PLAIN},
     {"flash_attn_varlen_func", varlen,
-     "q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p=, softmax_scale=, causal=, window_size=, softcap=, alibi_slopes=!, deterministic=!, return_attn_probs=!, block_table=!",
+     "q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p=, softmax_scale=, causal=, "
+     "window_size=, softcap=, alibi_slopes=!, deterministic=!, return_attn_probs=!, block_table=!",
      0, NATIVE_PLAIN},
     {"bert_padding.index_first_axis", index_first_axis, "input, indices", 0, NATIVE_PLAIN},
     {"bert_padding.pad_input", pad_input, "hidden_states, indices, batch, seqlen", 0, NATIVE_PLAIN},

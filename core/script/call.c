@@ -1,7 +1,7 @@
 /* Calls: who is called, with what in which place. */
 #include "script/vm.h"
 
-#include <stdlib.h>
+#include "base/ascii.h"
 
 bool enter(struct script *s)
 {
@@ -281,7 +281,7 @@ static bool native_keywords(struct script *s, const struct native *f, sv *p, uin
     return true;
 }
 
-/* One of "mean|sum", as a text or a number. */
+/* One of "mean|sum", as a text or a digit. */
 static bool is_one_of(sv v, const char *values)
 {
     size_t n;
@@ -290,7 +290,7 @@ static bool is_one_of(sv v, const char *values)
         n = strcspn(values, "|,");
         if (sv_is(v, KIND_STR) && AS(str, v)->bytes == n && !memcmp(AS(str, v)->text, values, n))
             return true;
-        if ((v.tag == SV_INT && (double)v.i == atof(values)) || (v.tag == SV_FLOAT && v.f == atof(values)))
+        if (n == 1 && ascii_digit(*values) && ((v.tag == SV_INT && v.i == *values - '0') || (v.tag == SV_FLOAT && v.f == *values - '0')))
             return true;
         if (v.tag == SV_BOOL && v.i && n == 4 && !memcmp(values, "True", n))
             return true;
