@@ -165,7 +165,8 @@ static const struct installed *installed_for(const struct call *c, const char *n
 enum { EARLIEST_HELD = 5000 };
 
 /* A copy of the request's own: the torch around it is that of the question. */
-static enum err_code read_installed(struct call *c, const struct installed *shared, struct stack_request *asked, struct notes *warnings, struct model_info *info)
+static enum err_code read_installed(struct call *c, const struct installed *shared, struct stack_request *asked, struct notes *warnings,
+                                    struct model_info *info)
 {
     struct installed *mine = arena_new(c->arena, struct installed);
     struct stack stack;

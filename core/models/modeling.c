@@ -99,7 +99,7 @@ static enum err_code read_classes(const struct naming *n, const struct json *con
 
     if (!json_get(map, "AutoModelForCausalLM"))
         return json_type(map) > JSON_NULL
-                   ? err_set(n->err, ERR_FIELD_MISSING, "/config/auto_map/AutoModelForCausalLM", "the class that is fine-tuned, like \"modeling_x.XForCausalLM\"")
+                   ? err_set(n->err, ERR_FIELD_MISSING, "/config/auto_map/AutoModelForCausalLM", "the class to be trained, like \"modeling_x.XForCausalLM\"")
                    : read_architectures(n, config, ret);
     rc = read_auto(n, map, "AutoModelForCausalLM", &ret->module, &ret->model_class);
     return rc ? rc : read_auto(n, map, "AutoConfig", &ret->config_module, &ret->config_class);
