@@ -335,12 +335,16 @@ static bool sum_repetitions(const struct deepening *d, const struct stretch *s, 
     return true;
 }
 
-static void sum_same(const struct deepening *d, uint32_t i, uint32_t j, struct moments *m)
+/* False: two parameters or states of them met that differ in size. Only lists of all layers grow. */
+static bool sum_same(const struct deepening *d, uint32_t i, uint32_t j, struct moments *m)
 {
     const struct birth *a = birth_at(&d->a, i), *b = birth_at(&d->b, j);
 
+    if (b && b->mark != MARK_NONE && a->bytes != b->bytes)
+        return false;
     if (b)
         sum_event(m, d->b.t->events[j], b, b->bytes + d->times * (b->bytes - a->bytes));
+    return true;
 }
 
 static void arrive_at(const struct deepening *d, uint32_t j, int peaks, struct moments *m)
@@ -362,7 +366,8 @@ static bool sum_all(const struct deepening *d, int peaks, struct moments *m)
 
         for (; j < until; i++, j++) {
             arrive_at(d, j, peaks, m);
-            sum_same(d, i, j, m);
+            if (!sum_same(d, i, j, m))
+                return false;
         }
         arrive_at(d, j, peaks, m);
         if (k < d->n && !sum_repetitions(d, &d->stretches[k], m))

@@ -5,8 +5,9 @@
  *           two depths, one period apart; what the deeper one has more is repeated as often as the depth asks, and summed (train_play_two()). Where that
  *           is refused, under DistributedDataParallel and with offload it walks a third: where each figure lies on a straight line it carries the line on
  *           to the whole depth; where one does not, or the model is not deep, it walks the whole model.
- * Exact     two depths to the byte; lines to the rounding of a block, as long as no moment that is lower at those depths rises faster. tests/laws holds both
- *           against train_walk() over families and methods. For candidates that are bounded, never for a replay.
+ * Exact     two depths to the byte but for scratch of lists over all layers, which grows in steps (clip, some KiB); lines to the rounding of a block, as
+ *           long as no moment that is lower at those depths rises faster. tests/laws holds both against train_walk() over families and methods. For
+ *           candidates that are bounded, never for a replay.
  * Units     bytes.
  * Errors    as train_walk().
  */
