@@ -209,13 +209,14 @@ int main(int argc, char **argv)
     }
     if (twin) {
         struct trainer *other = calloc(1, sizeof *other);
+        struct program_library library;
         struct arch builtin;
         struct arena second;
         char a[512], b[512];
         uint32_t at;
 
         arena_init(&second, malloc(ROOM), ROOM);
-        if (arch_parse(config, &second, &builtin, &err))
+        if (program_library(&second, &library, &err) || program_arch(&library, config, NULL, 0, &second, &builtin, &err))
             return failed("builtin", &err);
         if (trainer_run(t, &arch, &step, &traced_device, &room, &err))
             return failed("walk", &err);
