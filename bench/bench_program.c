@@ -1,12 +1,11 @@
 /*
- * bench_program.c - models in the language: what their image costs, and a run of all layers beside the twin in C, where a family still has one,
- * taken in turns on one core. Instructions: valgrind --tool=callgrind --toggle-collect=walk_program (or walk_twin, make_image) this program.
+ * bench_program.c - models in the language: what their image costs, and a run of all layers, beside a fixed loop in the same run.
+ * Instructions: valgrind --tool=callgrind --toggle-collect=walk_program (or make_image) this program.
  *
- * Measured when every family had its twin (instructions): docs/architecture.md.
+ * docs/architecture.md has what runs cost beside twins in C, measured when every family had one.
  */
 #include "bench/measure.h"
 #include "catalog/builtin.h"
-#include "models/model.h"
 #include "models/program.h"
 #include "tests/support/carried.h"
 #include "train/trainer.h"
@@ -37,15 +36,6 @@ __attribute__((noinline)) static enum err_code walk_program(const struct arch *a
     return rc;
 }
 
-__attribute__((noinline)) static enum err_code walk_twin(const struct arch *arch, const struct step *step, const struct device *d,
-                                                         struct arena *a, struct trainer *t, struct err *err)
-{
-    enum err_code rc = trainer_run(t, arch, step, d, a, err);
-
-    __asm__ volatile("" ::: "memory");
-    return rc;
-}
-
 static void default_step(struct step *s, const char *model_type, bool checkpointing)
 {
     *s = (struct step){0};
@@ -60,44 +50,37 @@ static void default_step(struct step *s, const char *model_type, bool checkpoint
     s->r.gradient_checkpointing = checkpointing ? TRI_TRUE : TRI_FALSE;
 }
 
-static int one_model(const char *name, const struct image *image, struct arena *a, bool checkpointing)
+static int one_model(const char *name, const struct image *image, struct arena *a, bool checkpointing, double loop)
 {
     const struct device device = {8, 0, 108, 2048, false, UINT64_C(80) << 30, 0};
     const struct builtin *b = builtin_find(name);
-    double ms[2][ROUNDS];
+    double ns[ROUNDS];
     unsigned char *begin = a->cur, *mark;
     struct json *config = NULL;
-    struct arch twin, program;
+    struct arch arch;
     struct step step;
     struct trainer *t = arena_new(a, struct trainer);
     struct err err = {0};
-    bool has_twin;
 
     if (!b || !t)
         return !t;
-    if (json_parse(carried_text(b), b->bytes, &json_limits_config, &config, &err) || arch_parse(config, a, &twin, &err) ||
-        program_arch(&(struct program_library){image, image}, config, NULL, 0, a, &program, &err))
+    if (json_parse(carried_text(b), b->bytes, &json_limits_config, &config, &err) || arch_parse(config, a, &arch, &err) ||
+        program_attach(image, config, a, &arch, &err))
         return fprintf(stderr, "%s: %s\n", name, err.detail), 1;
-    program.family = twin.family;
-    has_twin = family_program(twin.family) && !twin.program;
-    default_step(&step, twin.model_type, checkpointing);
+    default_step(&step, arch.model_type, checkpointing);
     mark = a->cur;
-    for (int i = 0; i < ROUNDS; i++)
-        for (int who = has_twin ? 0 : 1; who < 2; who++) {
-            double from;
+    for (int i = 0; i < ROUNDS; i++) {
+        double from;
 
-            memset(t, 0, sizeof *t);
-            from = core_s();
-
-            if ((who ? walk_program : walk_twin)(who ? &program : &twin, &step, &device, a, t, &err))
-                return fprintf(stderr, "%s: %s\n", name, err.detail), 1;
-            ms[who][i] = 1e3 * (core_s() - from);
-            arena_rewind(a, mark);
-        }
-    printf("%-28s %-13s %8u %9.2f", name, checkpointing ? "checkpointing" : "", t->run.n_events, median(ms[1], ROUNDS));
-    if (has_twin)
-        printf(" %9.2f %6.2f", median(ms[0], ROUNDS), ms[1][ROUNDS / 2] / ms[0][ROUNDS / 2]);
-    printf("\n");
+        memset(t, 0, sizeof *t);
+        from = core_s();
+        if (walk_program(&arch, &step, &device, a, t, &err))
+            return fprintf(stderr, "%s: %s\n", name, err.detail), 1;
+        ns[i] = 1e9 * (core_s() - from) / t->run.n_events;
+        arena_rewind(a, mark);
+    }
+    printf("%-28s %-13s %8u %9.1f %7.1f\n", name, checkpointing ? "checkpointing" : "", t->run.n_events, median(ns, ROUNDS),
+           ns[ROUNDS / 2] / loop);
     json_free(config);
     arena_rewind(a, begin);
     return 0;
@@ -110,22 +93,22 @@ int main(void)
     struct arena image_room, a;
     const struct image *image;
     struct err err = {0};
-    double from;
+    double from, loop = reference_ns();
 
     arena_init(&a, malloc(room), room);
     arena_init(&image_room, malloc(IMAGE_ROOM), IMAGE_ROOM);
     if (!a.cur || !image_room.cur)
         return 1;
-    printf("fixed loop: %.2f ns a step of xorshift64\n", reference_ns());
+    printf("fixed loop: %.2f ns a step of xorshift64\n", loop);
     from = core_s();
     if (make_image(&image_room, &image, &err))
         return fprintf(stderr, "%s\n", err.detail), 1;
     printf("an image of the library and all families: %.2f ms, %.2f MB\n", 1e3 * (core_s() - from),
            (double)(IMAGE_ROOM - (image_room.end - image_room.cur)) / 1e6);
-    printf("%-28s %-13s %8s %9s %9s %6s\n", "model (full, bf16, B1 S1024)", "", "events", "ms", "twin's", "ratio");
+    printf("%-28s %-13s %8s %9s %7s\n", "model (full, bf16, B1 S1024)", "", "events", "ns each", "x loop");
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
         for (int checkpointing = 0; checkpointing < 2; checkpointing++)
-            if (one_model(models[i], image, &a, checkpointing))
+            if (one_model(models[i], image, &a, checkpointing, loop))
                 return 1;
     return 0;
 }

@@ -349,7 +349,8 @@ enum err_code program_attach(const struct image *library, const struct json *con
 
     if (!from)
         return err_set(err, ERR_NOMEM, "", "no room for the model's program");
-    *from = (struct program_source){.run = &script_program, .image = library, .config = inner, .layers_name = layers_name(inner), .layers = ret->layers};
+    *from = (struct program_source){.run = &script_program, .image = library, .config = inner, .layers_name = layers_name(inner), .layers = ret->layers,
+                                      .ready = program_ready(arena)};
     ret->program = from;
     return read_names(&n, inner, ret->model_type, from);
 }

@@ -438,7 +438,8 @@ struct program_ready {
 
 struct program_ready *program_ready(struct arena *arena)
 {
-    struct program_ready *r = arena_new(arena, struct program_ready);
+    bool fits = (size_t)(arena->end - arena->cur) > 2 * (size_t)READY_ROOM;
+    struct program_ready *r = fits ? arena_new(arena, struct program_ready) : NULL;
     void *room = r ? arena_push_raw(arena, READY_ROOM, 64, 1) : NULL;
 
     if (!room)
