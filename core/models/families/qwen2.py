@@ -44,8 +44,7 @@ class Qwen2Model(LlamaModel):
 
 
 class Qwen2ForCausalLM(LlamaForCausalLM):
-    config_class, decoder = Qwen2Config, Qwen2Model
-    _no_split_modules = ["Qwen2DecoderLayer"]
+    config_class, decoder, _no_split_modules = Qwen2Config, Qwen2Model, ["Qwen2DecoderLayer"]
 
 
 causal_lm = Qwen2ForCausalLM
