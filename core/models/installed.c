@@ -145,7 +145,7 @@ bool installed_source(void *files, const char *name, const char **path, const ch
 
 enum err_code installed_image(struct arena *arena, const char *named, const struct image **ret, struct err *err)
 {
-    struct image *im;
+    struct image *im = NULL;
     char text[sizeof package_text + 64];
     enum err_code rc = image_new(arena, NULL, &im, err);
 

@@ -23,7 +23,7 @@ static bool is_in_library(const char *path)
 static enum err_code wide_image(struct arena *arena, const struct image *families, const struct image **ret, struct err *err)
 {
     static const char packages[] = "import torch\ntorch.__version__ = '2.15.0'\n";
-    struct image *im;
+    struct image *im = NULL;
     enum err_code rc = image_new(arena, families, &im, err);
 
     if (!rc)
