@@ -113,7 +113,7 @@ static bool shows(release from, const char *model_types)
 static bool is_of_others(const char *name)
 {
     static const char *const others[] = {"gpt", "bloom", "opt_", "biogpt", "bigcode", "codegen", "tensor_parallel_plans", "loss_over_ranks", "trainer_divides",
-                                         "checkpoints_forward_alone" /* hooks see it */, NULL};
+                                         "checkpoints_forward_alone" /* hooks see it */, "bnb_", "trainer_widens_embeddings", NULL};
 
     for (int i = 0; others[i]; i++)
         if (strstr(name, others[i]))

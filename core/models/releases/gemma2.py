@@ -1,8 +1,6 @@
 """gemma2 by earlier releases."""
 from transformers.releases import of, quirks
 
-Gemma2ForCausalLM._supports_sdpa = not quirks.gemma2_refuses_sdpa
-
 if not quirks.interface_attention:
     from transformers.integrations.flash_attention import flash_attention_forward
     from transformers.integrations.eager_attention import eager_attention_forward
