@@ -52,7 +52,12 @@ static void measure_one(void *block, int i)
 {
     struct budget work = {.limit_events = API_WORK_EVENTS};
     struct arena arena;
-    struct api_request rq = {.method = "POST", .path = "/estimate", .body = worst[i].body, .body_bytes = strlen(worst[i].body), .arena = &arena, .library = programs_library,
+    struct api_request rq = {.method = "POST",
+                             .path = "/estimate",
+                             .body = worst[i].body,
+                             .body_bytes = strlen(worst[i].body),
+                             .arena = &arena,
+                             .library = programs_library,
                              .budget = &work};
     struct api_response r;
     double begin = core_s(), s;

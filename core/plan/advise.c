@@ -224,7 +224,7 @@ static enum err_code advise_all(struct planning *p, const struct plan_candidate 
 }
 
 /* A quarter of what the answer took, and what a small answer needs: more where it is all that there is to say. */
-enum { SHARE = 4, LEAST_EVENTS = 100000, LEAST_EVENTS_STUCK = 1000000 };
+enum { SHARE = 4, LEAST_EVENTS = 400000, LEAST_EVENTS_STUCK = 1000000 };
 
 static enum err_code advise_within(struct planning *p, const struct plan_candidate *first)
 {

@@ -328,6 +328,8 @@ enum err_code script_error(struct script *s, struct err *err)
     }
     if (!sv_ok(exc))
         return ERR_OK;
+    if (s->arena->full) /* whatever it was taken for on the way up */
+        return err_set(err ? err : &mine, ERR_NOMEM, "", "the working memory of one request is too small for the model's program");
     s->exc = sv_null();
     text = script_str(s, exc);
     script_forgive(s);

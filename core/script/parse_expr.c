@@ -13,7 +13,7 @@ struct node *parse_fail(struct parser *p, const char *what)
         p->failed = true;
         if (p->lex.kind == T_BAD && p->lex.what)
             what = p->lex.what;
-        (void)err_in_file(p->err, ERR_LEAVES_LANGUAGE, p->path, p->lex.token_line, what);
+        (void)err_in_file(p->err, p->scratch->full || p->im->arena->full ? ERR_NOMEM : ERR_LEAVES_LANGUAGE, p->path, p->lex.token_line, what);
     }
     p->lex.kind = T_BAD;
     return &p->none;

@@ -1,12 +1,14 @@
 /*
- * bnb.h - bitsandbytes: rewrites linear modules of a declared tree into Linear4bit or Linear8bitLt, and loads the model as from_pretrained does with a quantisation_config.
+ * bnb.h - bitsandbytes: rewrites linear modules of a declared tree into Linear4bit or Linear8bitLt, and loads the model as from_pretrained does
+ *         with a quantisation_config.
  *
  * Purpose   bnb_apply() finds what is quantised; bnb_load() stands in the place of materialise(): a half tensor at a time comes to the device, is
  *           quantised, and dies; bnb_prepare() is peft's prepare_model_for_kbit_training(), bnb_cast_back() what TRL does after adapters stand.
  *           A parameter keeps its sizes; only its value is packed, two elements a byte.
- * Source    bitsandbytes 0.50.2: nn/modules.py Linear4bit, Params4bit; autograd/_functions.py MatMul4Bit; functional.py quantize_4bit, dequantize_4bit;
- *           backends/cuda/ops.py gemm_4bit. transformers 5.23: integrations/bitsandbytes.py, quantizers/quantizer_bnb_4bit.py, core_model_loading.py,
- *           modeling_utils.py caching_allocator_warmup. peft 0.21.2: utils/other.py, tuners/lora/bnb.py. Traced: tests/data/accuracy.
+ * Source    bitsandbytes 0.50.2: nn/modules.py Linear4bit, Params4bit, Linear8bitLt; autograd/_functions.py MatMul4Bit, MatMul8bitLt; functional.py
+ *           quantize_4bit, dequantize_4bit; backends/cuda/ops.py. transformers 5.23: integrations/bitsandbytes.py, quantizers/,
+ *           core_model_loading.py, modeling_utils.py caching_allocator_warmup. peft 0.21.2: utils/other.py, tuners/lora/bnb.py. Traced:
+ *           tests/data/accuracy/kbit.jsonl.
  * Models    LLM.int8() without outliers: which columns have them is data. One GPU and what wraps a model that stands on it. Not 4-bit weights that a method shards.
  * Errors    ERR_NOMEM.
  * Owner     what it allocates lies in the tree's arena.
