@@ -187,6 +187,8 @@ static void say_speed(struct buf *out, double ratio)
     buf_str(out, text);
 }
 
+enum { WORTH_SAYING_BYTES = 1 << 26 }; /* less reads as 0.0 GiB */
+
 void advice_say(struct buf *out, const struct estimate *e, const struct plan_advice *a)
 {
     char block[256];
@@ -195,7 +197,7 @@ void advice_say(struct buf *out, const struct estimate *e, const struct plan_adv
     buf_init_fixed(&change, block, sizeof block);
     say_change(&change, e, &a->change);
     buf_str(out, buf_text(&change));
-    if (e->answer.any_fits && a->saves_bytes > 0) {
+    if (e->answer.any_fits && a->saves_bytes >= WORTH_SAYING_BYTES) {
         buf_str(out, " would leave ");
         say_gib(out, (double)a->saves_bytes);
         buf_str(out, " GiB more free");

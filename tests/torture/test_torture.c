@@ -228,6 +228,8 @@ static const char *lies(const struct json *whole, const struct json *part)
     }
     if (budget && json_bool(json_get(part, "fits"), &fits) && !fits)
         return "what was not finished does not fit";
+    json_each(w, json_get(part, "warnings"))
+        budget |= strstr(json_str(w), "the advice is not complete") != NULL;
     return budget || same_but_work(whole, part) ? NULL : "nothing says that something is missing";
 }
 
