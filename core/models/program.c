@@ -430,7 +430,8 @@ enum { READY_ROOM = 3 << 20 };
 
 struct program_ready {
     struct arena arena;
-    struct quirks q; /* modules read them when they are imported */
+    struct quirks q;     /* modules read them when they are imported */
+    bool layers_wrapped; /* and this */
     const struct frozen *frozen;
     enum { READY_NOT, READY_SEEN, READY_KEPT, READY_NEVER } state;
     bool used;
@@ -465,6 +466,7 @@ static struct script_host host_of(const struct program_source *from)
 struct making {
     const struct program_source *from;
     const struct quirks *q;
+    bool layers_wrapped;
 };
 
 /* The program with its modules imported. */
@@ -480,7 +482,10 @@ static struct script *import_all(void *of, struct arena *arena, struct arena *ap
         return NULL;
     host.of = &p->n;
     if (script_new_apart(arena, apart, m->from->image, &script_limits_default, &host, &p->s, &err) ||
-        natives_begin(&p->n, p->s, apart, m->q, &err) || !sv_ok(classes(p, m->from, &config_class)))
+        natives_begin(&p->n, p->s, apart, m->q, &err))
+        return NULL;
+    p->n.layers_wrapped = m->layers_wrapped;
+    if (!sv_ok(classes(p, m->from, &config_class)))
         return NULL;
     return natives_sleep(&p->n) ? p->s : NULL;
 }
@@ -493,12 +498,13 @@ static bool same_quirks(const struct quirks *a, const struct quirks *b)
 static const struct frozen *kept(struct model *m)
 {
     struct program_ready *r = m->source->ready;
-    struct making making = {m->source, m->q};
+    struct making making = {m->source, m->q, m->layers_wrapped};
 
     if (!r || r->state == READY_NEVER)
         return NULL;
-    if (r->state == READY_NOT || !same_quirks(&r->q, m->q)) {
+    if (r->state == READY_NOT || !same_quirks(&r->q, m->q) || r->layers_wrapped != m->layers_wrapped) {
         r->q = *m->q;
+        r->layers_wrapped = m->layers_wrapped;
         r->state = READY_SEEN;
         return NULL;
     }
