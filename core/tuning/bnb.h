@@ -9,7 +9,8 @@
  *           quantize_4bit, dequantize_4bit; backends/cuda/ops.py. transformers 5.23: integrations/bitsandbytes.py, quantizers/,
  *           core_model_loading.py, modeling_utils.py caching_allocator_warmup. peft 0.21.2: utils/other.py, tuners/lora/bnb.py. Traced:
  *           tests/data/accuracy/kbit.jsonl.
- * Models    LLM.int8() without outliers: which columns have them is data. One GPU and what wraps a model that stands on it. Not 4-bit weights that a method shards.
+ * Models    LLM.int8() without outliers: which columns have them is data. One GPU and what wraps a model that stands on it. Not 4-bit weights that a
+ *           method shards.
  * Errors    ERR_NOMEM.
  * Owner     what it allocates lies in the tree's arena.
  */
