@@ -38,14 +38,12 @@ class BioGptScaledWordEmbedding(nn.Embedding):
         return super().forward(input_ids) * self.embed_scale
 
 
-def eager_attention_forward(module, query, key, value, attention_mask, scaling=None, dropout=0.0, **kwargs):
-    drop = partial(nn.functional.dropout, p=dropout, training=module.training)
-    output, weights = weigh(torch.matmul(query, key.transpose(2, 3)) * scaling, value, attention_mask, drop)
-    return output.transpose(1, 2).contiguous(), weights
-
-
 class BioGptAttention(BartAttention):
-    eager = staticmethod(eager_attention_forward)
+    @staticmethod
+    def eager(module, query, key, value, attention_mask, scaling=None, dropout=0.0, **kwargs):
+        drop = partial(nn.functional.dropout, p=dropout, training=module.training)
+        output, weights = weigh(torch.matmul(query, key.transpose(2, 3)) * scaling, value, attention_mask, drop)
+        return output.transpose(1, 2).contiguous(), weights
 
     def query(self, x):
         return self.q_proj(x), self.scaling
@@ -70,8 +68,7 @@ class BioGptModel(BioGptPreTrainedModel):
         super().__init__(config)
         width = config.hidden_size
         self.dropout = config.hidden_dropout_prob
-        self.embed_tokens = BioGptScaledWordEmbedding(config.vocab_size, width, config.pad_token_id,
-                                                      embed_scale=width**0.5 if config.scale_embedding else 1.0)
+        self.embed_tokens = BioGptScaledWordEmbedding(config.vocab_size, width, config.pad_token_id, width**0.5 if config.scale_embedding else 1.0)
         self.embed_positions = LearnedPositionalEmbedding(config.max_position_embeddings, width)
         self.layers = nn.ModuleList([BioGptDecoderLayer(config, i) for i in range(config.num_hidden_layers)])
         self.layer_norm = nn.LayerNorm(width)

@@ -1,18 +1,14 @@
 """olmo2: llama with norms of whole queries and keys, and norms after attention and feed-forward instead of before."""
 import torch
 
-from transformers.models.llama.modeling_llama import (
-    LlamaAttention, LlamaConfig, LlamaDecoderLayer, LlamaForCausalLM, LlamaModel, LlamaRMSNorm, LlamaRotaryEmbedding, apply_rotary_pos_emb,
-)
+from transformers.models.llama.modeling_llama import LlamaAttention, LlamaConfig, LlamaDecoderLayer, LlamaForCausalLM, LlamaModel
+from transformers.models.llama.modeling_llama import LlamaRMSNorm, LlamaRotaryEmbedding, apply_rotary_pos_emb
 
 
 class Olmo2Config(LlamaConfig):
     model_type = "olmo2"
-    base_model_tp_plan = {
-        "layers.*.self_attn.q_proj": "colwise_gather_output", "layers.*.self_attn.k_proj": "colwise_gather_output",
-        "layers.*.self_attn.v_proj": "colwise_gather_output", "layers.*.self_attn.o_proj": "rowwise_split_input",
-        "layers.*.mlp.gate_proj": "colwise", "layers.*.mlp.up_proj": "colwise", "layers.*.mlp.down_proj": "rowwise",
-    }
+    base_model_tp_plan = LlamaConfig.base_model_tp_plan | {f"layers.*.self_attn.{n}_proj": "colwise_gather_output" for n in "qkv"} | {
+        "layers.*.self_attn.o_proj": "rowwise_split_input"}
     vocab_size: int = 50304
     pad_token_id: int | None = 1
     rms_norm_eps: float = 1e-5
@@ -32,14 +28,12 @@ class Olmo2RotaryEmbedding(LlamaRotaryEmbedding):
         return cos, sin
 
 
-def rotate(q, k, cos, sin):
-    q_dtype, k_dtype = q.dtype, k.dtype
-    q, k = apply_rotary_pos_emb(q, k, cos, sin)
-    return q.to(q_dtype), k.to(k_dtype)
-
-
 class Olmo2Attention(LlamaAttention):
-    rotate = staticmethod(rotate)
+    @staticmethod
+    def rotate(q, k, cos, sin):
+        q_dtype, k_dtype = q.dtype, k.dtype
+        q, k = apply_rotary_pos_emb(q, k, cos, sin)
+        return q.to(q_dtype), k.to(k_dtype)
 
     def __init__(self, config, layer_idx):
         super().__init__(config, layer_idx)
@@ -75,13 +69,11 @@ class Olmo2DecoderLayer(LlamaDecoderLayer):
 
 
 class Olmo2Model(LlamaModel):
-    config_class = Olmo2Config
-    layer, rotary = Olmo2DecoderLayer, Olmo2RotaryEmbedding
+    config_class, layer, rotary = Olmo2Config, Olmo2DecoderLayer, Olmo2RotaryEmbedding
 
 
 class Olmo2ForCausalLM(LlamaForCausalLM):
-    config_class = Olmo2Config
-    decoder = Olmo2Model
+    config_class, decoder = Olmo2Config, Olmo2Model
 
 
 causal_lm = Olmo2ForCausalLM
