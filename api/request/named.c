@@ -153,12 +153,17 @@ static size_t host_bytes(const char *text)
     return at;
 }
 
-/* "/data/models/Qwen3-8B": a folder of somebody's own is called as its model, which is what can be looked up. */
-static const char *last_of_path(const char *id, size_t *bytes)
+/* "/data/models/Qwen3-8B": a folder of somebody's own is called as its model; no other path is looked for anywhere. */
+static const char *last_of_path(const char *id, size_t *bytes, struct arena *arena)
 {
     for (const char *p = id + *bytes; strchr("/~$", id[0]) && p > id; p--)
         if (p[-1] == '/') {
-            *bytes -= (size_t)(p - id);
+            size_t n = *bytes - (size_t)(p - id);
+            const char *last = arena_str(arena, p, n);
+
+            if (!last || !builtin_find(last))
+                return id;
+            *bytes = n;
             return p;
         }
     return id;
@@ -170,7 +175,7 @@ const char *model_named(const char *text, struct arena *arena, const char **ret_
     size_t bytes, host, end;
     const char *id = less_blanks(text, &bytes), *slash;
 
-    id = last_of_path(id, &bytes);
+    id = last_of_path(id, &bytes, arena);
     host = host_bytes(id);
     end = bytes;
     for (size_t i = 0; host && i < sizeof views / sizeof *views; i++) {

@@ -59,7 +59,7 @@ static const struct {
     {"{\"model\":\"\"," GPU "}", 422, "field-range", "/model"},
     {"{\"model\":\"../x\"," GPU "}", 422, "field-value", "/model"},
     {"{\"model\":\"a/b/c\"," GPU "}", 422, "field-value", "/model"},
-    {"{\"model\":\"/etc/passwd\"," GPU "}", 404, "model-not-found", "/model"},
+    {"{\"model\":\"/etc/passwd\"," GPU "}", 422, "field-value", "/model"},
     {"{\"model\":\"a/.b\"," GPU "}", 422, "field-value", "/model"},
     {"{\"model\":\"a--b\"," GPU "}", 422, "field-value", "/model"},
     {"{\"model\":\"a b\"," GPU "}", 422, "field-value", "/model"},

@@ -131,24 +131,21 @@ class Reach(unittest.TestCase):
         self.assertEqual(c.getresponse().read()[:1], b"{")
         for kind in (FILES, WRITES):
             control.arm(kind, 0)
-        statuses, ports = set(), {c.sock.getsockname()[1]}  # another port: the connection was made anew, which is a descriptor too
+        statuses = set()
         for body in self.bodies():
             c.request("POST", "/estimate", json.dumps(body), {"Host": "localhost"})
-            ports.add(c.sock.getsockname()[1])
             r = c.getresponse()
             r.read()
             statuses.add(r.status)
         for p in self.PATHS:
             for path in ("/models/", "/estimate?gpu=T4&model=", "/"):
                 c.request("GET", path + urllib.parse.quote(p, safe=""), headers={"Host": "localhost"})
-                ports.add(c.sock.getsockname()[1])
                 c.getresponse().read()
-        opened, wrote = control.seen(FILES), control.seen(WRITES)
+        seen = control.seen(FILES), control.seen(WRITES)
         c.close()
         self.assertEqual(d.stop()[0], 0)
         self.assertLessEqual(statuses, {200, 404, 422})
-        self.assertEqual(wrote, 0)
-        self.assertLessEqual(opened, 2 * (len(ports) - 1))  # accept(), and accept() that finds nobody
+        self.assertEqual(seen, (0, 0))
 
     def test_no_core_is_left(self):
         d = Daemon()
