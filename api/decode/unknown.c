@@ -119,6 +119,7 @@ static const char *alias_near(struct decoding *d, const char *name)
 {
     unsigned char *mark = d->arena->cur;
     const struct lexicon_entry *e;
+    const char *row;
     struct lexicon l;
     size_t n = 0;
 
@@ -128,8 +129,9 @@ static const char *alias_near(struct decoding *d, const char *name)
     for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
         lexicon_add(&l, aliases[i].names, aliases[i].meant);
     e = l.full ? NULL : lexicon_near(&l, name);
+    row = e ? e->row : NULL;
     arena_rewind(d->arena, mark);
-    return e ? e->row : NULL;
+    return row;
 }
 
 /* "trainning.seq_len": an object's name with a typing error. */

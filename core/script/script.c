@@ -16,9 +16,11 @@ bool script_set_up(struct script *s, struct arena *arena, struct arena *apart, c
     s->host = host ? *host : (struct script_host){0};
     s->cache = arena_array(apart, struct method_cache, METHOD_CACHE);
     s->stack = arena_array_raw(apart, sv, limits->stack);
+    if (!s->cache || !s->stack)
+        return false;
     s->sp = s->stack;
     s->stack_end = s->stack + limits->stack;
-    return s->cache && s->stack;
+    return true;
 }
 
 enum err_code script_new_apart(struct arena *arena, struct arena *apart, const struct image *im, const struct script_limits *limits,
