@@ -131,20 +131,13 @@ static void add_length(struct buf *out, uint32_t tokens)
         add_part(out, "sequences of % tokens", buf_text(&digits));
 }
 
-static void say_hardware(struct buf *out, const struct estimate *e, const struct plan_nearest *n)
+/* "LoRA, gradient checkpointing" */
+static void say_change(struct buf *out, const struct plan_nearest *n, bool elsewhere)
 {
-    if (n->gpus || n->gpu)
-        say_gpus(out, n->gpus ? n->gpus : e->question.gpus, n->gpu ? n->gpu : gpu_in_words(e));
-}
-
-/* "LoRA, gradient checkpointing", the first letter as a sentence begins. */
-static void say_change(struct buf *out, const struct estimate *e, const struct plan_nearest *n)
-{
-    say_hardware(out, e, n);
     if (n->tuning)
         add_part(out, "%", tuning_in_words(n->tuning));
     if (n->method)
-        add_part(out, "%", n->method);
+        add_part(out, out->bytes || elsewhere ? "%" : "the method %", n->method);
     add_counted(out, "tensor_parallel %", n->tensor_parallel);
     if (n->gradient_checkpointing)
         add_part(out, n->gradient_checkpointing == TRI_TRUE ? "gradient checkpointing" : "no gradient checkpointing", "");
@@ -161,8 +154,40 @@ static void say_change(struct buf *out, const struct estimate *e, const struct p
                  "");
     add_counted(out, "a micro-batch of %", n->micro_batch_size);
     add_length(out, n->seq_len_tokens);
-    if (out->data && out->data[0] >= 'a' && out->data[0] <= 'z')
-        out->data[0] = (char)(out->data[0] - 'a' + 'A');
+}
+
+/* With "and" before the last. */
+static void say_joined(struct buf *out, const char *parts)
+{
+    const char *last = NULL;
+
+    for (const char *at = strstr(parts, ", "); at; at = strstr(at + 2, ", "))
+        last = at;
+    if (last) {
+        buf_add(out, parts, (size_t)(last - parts));
+        buf_str(out, " and ");
+    }
+    buf_str(out, last ? last + 2 : parts);
+}
+
+/* "2 x RTX 4090 with fsdp2 and gradient checkpointing", as a sentence begins. */
+static void say_all(struct buf *out, const struct estimate *e, const struct plan_nearest *n)
+{
+    bool elsewhere = n->gpus || n->gpu;
+    char parts[256], block[320];
+    struct buf change, all;
+
+    buf_init_fixed(&change, parts, sizeof parts);
+    buf_init_fixed(&all, block, sizeof block);
+    say_change(&change, n, elsewhere);
+    if (elsewhere)
+        say_gpus(&all, n->gpus ? n->gpus : e->question.gpus, n->gpu ? n->gpu : gpu_in_words(e));
+    if (elsewhere && change.bytes)
+        buf_str(&all, " with ");
+    say_joined(&all, buf_text(&change));
+    if (block[0] >= 'a' && block[0] <= 'z')
+        block[0] = (char)(block[0] - 'a' + 'A');
+    buf_str(out, buf_text(&all));
 }
 
 static double speed_ratio(const struct estimate *e, const struct plan_advice *a)
@@ -191,12 +216,7 @@ enum { WORTH_SAYING_BYTES = 1 << 26 }; /* less reads as 0.0 GiB */
 
 void advice_say(struct buf *out, const struct estimate *e, const struct plan_advice *a)
 {
-    char block[256];
-    struct buf change;
-
-    buf_init_fixed(&change, block, sizeof block);
-    say_change(&change, e, &a->change);
-    buf_str(out, buf_text(&change));
+    say_all(out, e, &a->change);
     if (e->answer.any_fits && a->saves_bytes >= WORTH_SAYING_BYTES) {
         buf_str(out, " would leave ");
         say_gib(out, (double)a->saves_bytes);
@@ -206,8 +226,8 @@ void advice_say(struct buf *out, const struct estimate *e, const struct plan_adv
         buf_str(out, " would fit too");
         say_speed(out, speed_ratio(e, a));
     } else {
-        buf_str(out, " would fit: ");
-        say_gib(out, (double)a->peak_bytes);
+        buf_str(out, " would fit: about ");
+        say_gib(out, (double)(a->peak_bytes + e->question.device.context_bytes));
         buf_str(out, " of ");
         say_gib(out, (double)a->capacity_bytes);
         buf_str(out, " GiB");

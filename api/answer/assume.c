@@ -134,10 +134,10 @@ static void assume_methods(struct estimate *e)
              "pp: torch.distributed.pipelining, 1F1B, layers as even as they go, no outputs kept; gradient_accumulation_steps counts the "
              "micro-batches of a step, 4 a stage where nothing says how many");
     if (any(a, is_offloaded) && !e->question.host_memory_bytes_per_node)
-        note(
-            &e->warnings,
-            "offload is judged on the GPU alone: /cluster/host_memory_bytes_per_node is not known; memory.host_bytes_per_node says what it has "
-            "to hold");
+        note_of(
+            a->any_fits && !is_offloaded(a->candidates) ? &e->assumptions : &e->warnings, NOTE_OF_YOURS,
+            "offload is judged on the GPU alone: how much memory a host has is not known (cluster.host_memory_bytes_per_node); what it has to hold is "
+            "memory.host_bytes_per_node");
 }
 
 static void assume_plan(struct estimate *e, const struct plan_candidate *first)

@@ -1,6 +1,8 @@
 /* The answer in one or two sentences. Only what was computed is told. */
 #include "api/answer/estimate.h"
 
+#include "parallel/nccl.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -45,19 +47,59 @@ static void say_batch(struct buf *out, const struct plan_candidate *c)
     buf_str(out, " tokens");
 }
 
-/* What nvidia-smi would show, or as near as the basis tells. */
-static uint64_t taken(const struct plan_candidate *c)
+/* Context and NCCL: what a process holds beside its tensors. */
+static uint64_t beside(const struct estimate *e, const struct plan_candidate *c)
 {
-    return c->basis == BASIS_REPLAYED ? c->device_bytes : c->high_bytes;
+    const struct recipe *r = &c->step.r;
+
+    return e->question.device.context_bytes + nccl_bytes_of(r->data_parallel, r->tensor_parallel, r->pipeline_parallel);
+}
+
+/* What nvidia-smi would show, or as near as the basis tells. */
+static uint64_t taken(const struct estimate *e, const struct plan_candidate *c)
+{
+    return c->basis == BASIS_REPLAYED ? c->device_bytes : c->high_bytes + beside(e, c);
+}
+
+/* The least that a loser would have to get: its live blocks, where they alone are too many; what the allocator holds of them could be less. */
+static uint64_t needed(const struct estimate *e, const struct plan_candidate *c)
+{
+    bool expandable = c->basis == BASIS_REPLAYED && e->question.expandable_segments;
+    uint64_t live = beside(e, c) + (expandable ? c->memory.peak_allocated_expandable_bytes : c->memory.peak_allocated_bytes);
+
+    return live > e->question.capacity_bytes ? live : taken(e, c);
 }
 
 static void say_memory(struct buf *out, const struct estimate *e, const struct plan_candidate *c)
 {
-    say_gib(out, (double)taken(c));
-    buf_str(out, " of ");
+    bool all = !e->rq.cluster.free_memory_bytes.set, several = gpus_of(&c->step.r) > 1;
+
+    say_gib(out, (double)taken(e, c));
+    buf_str(out, all ? " of " : " of the ");
     say_gib(out, (double)e->question.capacity_bytes);
-    buf_str(out, gpus_of(&c->step.r) > 1 ? " GiB on each of " : " GiB on ");
+    buf_str(out, all ? " GiB on " : " GiB free on ");
+    buf_str(out, several ? "each of " : "");
     say_gpus(out, gpus_of(&c->step.r), gpu_in_words(e));
+}
+
+static void say_host(struct buf *out, const struct estimate *e, const struct plan_candidate *c)
+{
+    if (!c->host_bytes_per_node)
+        return;
+    buf_str(out, ", ");
+    say_gib(out, (double)c->host_bytes_per_node);
+    buf_str(out, e->question.gpus > e->question.gpus_per_node ? " GiB of host memory a node" : " GiB of host memory");
+}
+
+/* What was asked for by an objective and is no figure of the batch. */
+static void say_longest(struct buf *out, const struct estimate *e, const struct plan_candidate *c)
+{
+    if (!c->max_seq_len_tokens)
+        return;
+    buf_str(out, " The longest sequence that fits is ");
+    say_number(out, c->max_seq_len_tokens);
+    buf_str(out, " tokens");
+    buf_str(out, c->step.r.micro_batch_size == 1 || e->rq.training.micro_batch_size.set ? "." : ", one at a time.");
 }
 
 static void say_fit(struct buf *out, const struct estimate *e, const struct plan_candidate *c)
@@ -72,27 +114,78 @@ static void say_fit(struct buf *out, const struct estimate *e, const struct plan
         say_number(out, c->time.tokens_per_s);
         buf_str(out, " tokens/s");
     }
-    if (c->host_bytes_per_node) {
-        buf_str(out, ", ");
-        say_gib(out, (double)c->host_bytes_per_node);
-        buf_str(out, " GiB of each node's host memory");
-    }
+    say_host(out, e, c);
     buf_char(out, '.');
+    say_longest(out, e, c);
 }
 
-/* Losers are told without a limit: how far off they are. */
-static void say_miss(struct buf *out, const struct estimate *e, const struct plan_candidate *c)
+/* The loser that needs the least, one that a launcher starts if there is one. */
+static const struct plan_candidate *nearest_miss(const struct estimate *e, bool *ret_alone)
 {
-    buf_str(out, "Does not fit: ");
+    const struct plan_candidate *best = NULL;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < e->answer.n; i++) {
+        const struct plan_candidate *c = &e->answer.candidates[i];
+
+        if (!c->modelled)
+            continue;
+        n++;
+        if (!best || (c->launchable && !best->launchable) || (c->launchable == best->launchable && needed(e, c) < needed(e, best)))
+            best = c;
+    }
+    *ret_alone = n == 1;
+    return best;
+}
+
+static void say_lack(struct buf *out, const struct estimate *e, const struct plan_candidate *c)
+{
+    uint32_t n = gpus_of(&c->step.r);
+
+    buf_str(out, ", needs ");
+    say_gib(out, (double)needed(e, c));
+    buf_str(out, n > 1 ? " GiB; each of " : " GiB; ");
+    say_gpus(out, n, gpu_in_words(e));
+    buf_str(out, " has ");
+    say_gib(out, (double)e->question.capacity_bytes);
+    buf_str(out, e->rq.cluster.free_memory_bytes.set ? " free" : "");
+}
+
+static void say_miss(struct buf *out, const struct estimate *e)
+{
+    bool alone;
+    const struct plan_candidate *c = nearest_miss(e, &alone);
+
+    buf_str(out, alone ? "Does not fit: " : "Does not fit: even ");
     say_way(out, c);
     say_batch(out, c);
     if (c->reason.code && !strcmp(c->reason.code, "host-memory")) {
         buf_str(out, ": ");
         buf_str(out, c->reason.detail);
     } else {
-        buf_str(out, ", needs ");
-        say_memory(out, e, c);
+        say_lack(out, e, c);
     }
+    buf_char(out, '.');
+    say_longest(out, e, e->answer.candidates);
+}
+
+static const double HALF_BYTES = 2, BILLION = 1e9;
+
+/* What can be told of a model without a program. */
+static void say_weights(struct buf *out, const struct estimate *e)
+{
+    double parameters = (double)e->model.counted_parameters;
+    char text[64];
+
+    if (parameters <= 0 || e->model.has_program)
+        return;
+    (void)snprintf(text, sizeof text, " Its %.1f billion parameters alone are ", parameters / BILLION);
+    buf_str(out, text);
+    say_gib(out, HALF_BYTES * parameters);
+    buf_str(out, " GiB in 16 bits; one ");
+    buf_str(out, gpu_in_words(e));
+    buf_str(out, " has ");
+    say_gib(out, (double)e->question.capacity_bytes);
     buf_char(out, '.');
 }
 
@@ -105,6 +198,10 @@ static void say_nothing(struct buf *out, const struct estimate *e)
                  : e->answer.n && c->reason.detail ? c->reason.detail
                                                    : "nothing was asked that has a model");
     buf_char(out, '.');
+    if (!e->answer.any_modelled)
+        say_weights(out, e);
+    if (!e->answer.any_modelled && e->left_out.gaps)
+        buf_str(out, " Left out, the rest can be answered.");
 }
 
 static void say_baseline(struct buf *out, const struct estimate *e)
@@ -129,7 +226,7 @@ static void say(struct buf *out, const struct estimate *e)
     else if (a->any_fits)
         say_fit(out, e, a->candidates);
     else if (a->any_modelled && !a->n_cut && !a->n_outgrown)
-        say_miss(out, e, a->candidates);
+        say_miss(out, e);
     else
         say_nothing(out, e);
     if (!a->n_advice)

@@ -36,10 +36,25 @@ static void list_words(const struct word *words, char *text, size_t room)
     }
 }
 
+/* Of a word that is another member's: "training.stage". A clause, or "". */
+static const char *whose_word(const struct member *members, const char *under, const char *text, char ret[96])
+{
+    ret[0] = 0;
+    for (const struct member *m = members; m && m->key && !ret[0]; m++) {
+        bool known = m->kind == KIND_WORDS && m->words && word_find(m->words, text, strlen(text)) >= 0;
+
+        if (known)
+            (void)snprintf(ret, 96, "; it is a value of %s%s%s", under, *under ? "." : "", m->key);
+        else if (m->members && !*under)
+            (void)whose_word(m->members, m->key, text, ret);
+    }
+    return ret;
+}
+
 static enum err_code unknown_word(struct decoding *d, const struct word *words, const char *text)
 {
     struct near near;
-    char list[160];
+    char list[160], whose[96];
 
     near_init(&near, text);
     for (const struct word *w = words; w->name; w++) {
@@ -47,7 +62,7 @@ static enum err_code unknown_word(struct decoding *d, const struct word *words, 
         near_offer_all(&near, w->name, w->also, '|');
     }
     list_words(words, list, sizeof list);
-    (void)decode_fail(d, ERR_FIELD_VALUE, "'%.40s' is not known; one of: %s", text, list);
+    (void)decode_fail(d, ERR_FIELD_VALUE, "'%.40s' is not known; one of: %s%s", text, list, whose_word(d->root, "", text, whose));
     return near_tell(&near, d->err);
 }
 

@@ -94,6 +94,8 @@ enum err_code unknown_refuse(struct decoding *d, const char *name, const char *m
 
     if (!meant)
         return decode_fail(d, ERR_UNKNOWN_MEMBER, "'%.60s' is not known, and ?strict=true refuses what is not", name);
+    if (meant[0] == '/' && d->root && d->left_out && d->left_out->by_query)
+        meant = query_name(d->root, meant, d->arena);
     meant = within(d, meant);
     rc = decode_fail(d, ERR_UNKNOWN_MEMBER, "'%.60s' is not known here: did you mean %.60s?", name, meant);
     if (d->err)

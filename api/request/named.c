@@ -90,14 +90,15 @@ static enum err_code take_count(struct cluster_request *c, unsigned count, struc
     return ERR_OK;
 }
 
-static void say_choice(const struct cluster_request *c, const struct gpu_reading *r, struct notes *assumptions)
+/* A warning where it is about memory. */
+static void say_choice(const struct cluster_request *c, const struct gpu_reading *r, struct notes *assumptions, struct notes *warnings)
 {
     if (r->is_choice)
-        note(assumptions, "cluster.gpu '%.40s' is read as %s%s; also called so: %s", c->gpu.name, r->gpu->name,
+        note(r->differ && !r->by_free_bytes ? warnings : assumptions, "cluster.gpu '%.40s' is read as %s%s; also called so: %s", c->gpu.name, r->gpu->name,
              r->by_free_bytes ? ", the first with as much memory as free_memory_bytes says" : ": the name does not say which", r->others);
 }
 
-static enum err_code read_gpu(struct cluster_request *c, bool is_presets, struct notes *assumptions, struct err *err)
+static enum err_code read_gpu(struct cluster_request *c, bool is_presets, struct notes *assumptions, struct notes *warnings, struct err *err)
 {
     uint64_t free_bytes = c->free_memory_bytes.set ? c->free_memory_bytes.whole : 0;
     struct gpu_reading r;
@@ -114,7 +115,7 @@ static enum err_code read_gpu(struct cluster_request *c, bool is_presets, struct
     rc = take_count(c, r.count, err);
     if (rc)
         return rc;
-    say_choice(c, &r, assumptions);
+    say_choice(c, &r, assumptions, warnings);
     c->gpu.name = r.gpu->name;
     return ERR_OK;
 }
@@ -122,7 +123,7 @@ static enum err_code read_gpu(struct cluster_request *c, bool is_presets, struct
 enum err_code cluster_names(struct cluster_request *c, struct notes *assumptions, struct notes *warnings, struct err *err)
 {
     bool is_presets = c->name && !c->gpu.name && !c->gpu.by_numbers;
-    enum err_code rc = is_presets ? ERR_OK : c->name && !cluster_find(c->name) ? ERR_OK : read_gpu(c, false, assumptions, err);
+    enum err_code rc = is_presets ? ERR_OK : c->name && !cluster_find(c->name) ? ERR_OK : read_gpu(c, false, assumptions, warnings, err);
 
     return rc ? rc : take_preset(c, warnings, err);
 }

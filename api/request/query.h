@@ -57,6 +57,9 @@ MUST_CHECK enum err_code query_document(const struct query *q, const struct memb
                                         struct json **ret, const char **ret_parameter, struct err *err);
 
 /* The parameter that put what `pointer` names; else the name that would: "gpu" for "/cluster/gpu". NULL for the whole document. */
+/* The shortest name that a query has for a member: "seq_len" of "/training/seq_len". */
+const char *query_name(const struct member *members, const char *pointer, struct arena *arena);
+
 const char *query_blame(const struct query *q, const struct member *members, const char *pointer, struct arena *arena);
 
 #endif

@@ -20,8 +20,8 @@ static bool is_within(const char *pointer, const char *place)
     return n && !strncmp(pointer, place, n) && (!pointer[n] || pointer[n] == '/');
 }
 
-/* The shortest name that means the pointer: its last name, its last two, ... */
-static const char *shortest_name(const struct member *members, const char *pointer, struct arena *arena)
+/* Its last name, its last two, ... */
+const char *query_name(const struct member *members, const char *pointer, struct arena *arena)
 {
     char *dotted = arena_str(arena, pointer + 1, strlen(pointer + 1)), at[POINTER_BYTES];
     const char *best = dotted;
@@ -58,5 +58,5 @@ const char *query_blame(const struct query *q, const struct member *members, con
             most = strlen(at);
         }
     }
-    return best ? best : shortest_name(members, pointer, arena);
+    return best ? best : query_name(members, pointer, arena);
 }

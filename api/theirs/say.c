@@ -138,6 +138,33 @@ static bool keep_strs(struct theirs *t, struct strs *s)
     return true;
 }
 
+/* What a slot holds, for a sentence; "" where that would be long. */
+static const char *in_words(const struct member *row, const void *slot, char ret[64])
+{
+    const struct quantity *q = slot;
+    const struct words *words = slot;
+
+    ret[0] = 0;
+    if (row->kind == KIND_WORDS && words->n == 1)
+        (void)snprintf(ret, 64, "%.40s", row->words[words->at[0]].name);
+    else if (row->kind == KIND_BOOL)
+        (void)snprintf(ret, 64, "%s", *(const enum tri *)slot == TRI_TRUE ? "true" : "false");
+    else if (row->kind == KIND_WHOLE || row->kind == KIND_BYTES)
+        (void)snprintf(ret, 64, "%llu", (unsigned long long)q->whole);
+    return ret;
+}
+
+static enum err_code contradicts(struct theirs *t, const struct target *target, const union slot *said, const char *path)
+{
+    char ours[64], theirs[64];
+
+    (void)in_words(target->row, said, ours);
+    (void)in_words(target->row, target->slot, theirs);
+    if (!ours[0] || !theirs[0])
+        return decode_fail(&t->d, ERR_FIELD_CONFLICT, "contradicts %s: give one of them, or the same", path);
+    return decode_fail(&t->d, ERR_FIELD_CONFLICT, "means %s, which contradicts %s of %s: give one of them, or the same", ours, theirs, path);
+}
+
 static enum err_code fill(struct theirs *t, const struct target *target, union slot *said)
 {
     const char *path;
@@ -146,7 +173,7 @@ static enum err_code fill(struct theirs *t, const struct target *target, union s
         if (agrees(target->row, target->slot, said))
             return ERR_OK;
         path = origin_of(&t->e->origins, target->slot);
-        return decode_fail(&t->d, ERR_FIELD_CONFLICT, "contradicts %s: give one of them, or the same", path ? path : target->pointer);
+        return contradicts(t, target, said, path ? path : target->pointer);
     }
     if (target->row->kind == KIND_STRS && !keep_strs(t, &said->strs))
         return decode_fail(&t->d, ERR_NOMEM, "no room for the request");

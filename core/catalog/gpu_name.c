@@ -8,6 +8,8 @@
 
 enum { NAME_BYTES = 96 };
 
+static const double MUCH = 1.5; /* of memory: nobody would take one for the other */
+
 static bool is_blank(char c)
 {
     return c == ' ' || c == '\t' || c == '-' || c == '_' || c == '(' || c == ')' || c == ',';
@@ -172,8 +174,10 @@ static void list_others(struct gpu_reading *r, const char *base)
     size_t used = 0;
 
     for (size_t i = 0; i < gpu_count() && used < GPU_OTHERS_BYTES - 40; i++)
-        if (gpu_at(i) != r->gpu && is_board_of(gpu_at(i), base))
+        if (gpu_at(i) != r->gpu && is_board_of(gpu_at(i), base)) {
+            r->differ |= r->gpu && capacity(gpu_at(i)) > MUCH * capacity(r->gpu);
             used += (size_t)snprintf(r->others + used, GPU_OTHERS_BYTES - used, "%s%.32s", used ? ", " : "", gpu_at(i)->name);
+        }
 }
 
 /* The first of the boards that has the size, and as much as is free. */

@@ -18,6 +18,7 @@ struct gpu_reading {
     const struct gpu *gpu;         /* NULL: no board is called so */
     unsigned count;                /* "2x": how many; 0: it does not say */
     bool is_choice, by_free_bytes; /* several boards are called so; what was said to be free decided */
+    bool differ;                   /* one of them has much more memory */
     char others[GPU_OTHERS_BYTES]; /* the others' names; of a size that none of them has, theirs: "A100-40GB SXM, .." */
 };
 

@@ -162,5 +162,5 @@ bool known_say(const struct known *k, const char *id, char ret[KNOWN_SAY_BYTES])
         (void)snprintf(ret, KNOWN_SAY_BYTES, "what is carried here of its config.json, after %.120s", b->source);
     else
         (void)snprintf(ret, KNOWN_SAY_BYTES, "the config.json of %.96s %s", owner, why);
-    return !same || b->of || b->made != BUILTIN_VERBATIM;
+    return (!same && k->by != KNOWN_BY_RENAME) || b->of || b->made != BUILTIN_VERBATIM;
 }

@@ -35,7 +35,7 @@ struct known {
  */
 struct known builtin_known_as(const char *id);
 
-/* A sentence's end: "the config.json of X that is carried here". True where it is another model's, or not the hub's own file: a person should know. */
+/* A sentence's end: "the config.json of X that is carried here". True where it is another repository's, or not the hub's own file: a person should know. */
 bool known_say(const struct known *k, const char *id, char ret[KNOWN_SAY_BYTES]);
 
 #endif

@@ -190,15 +190,17 @@ static const char *take(struct flight *f, const struct row *row, struct snapshot
     return *ret ? "builtin" : "hub";
 }
 
-/* Where it is another model's, or no file of the hub's, that too. */
-static void say_what(const struct flight *f, const char *tier, const char *why, char *ret, size_t bytes)
+/* Where it is another model's, or no file of the hub's, that too; false: nobody has to know. */
+static bool say_what(const struct flight *f, const char *tier, const char *why, char *ret, size_t bytes)
 {
     const struct known found = strcmp(tier, "builtin") ? (struct known){0} : carried(f);
     char what[KNOWN_SAY_BYTES] = "the config.json that was kept here";
+    bool worth_it = f->verdict != VERDICT_OFFLINE; /* a service that is never to ask need not say so each time */
 
     if (found.model)
-        (void)known_say(&found, f->model, what);
+        worth_it |= known_say(&found, f->model, what);
     (void)snprintf(ret, bytes, "%s: this is %s", why, what);
+    return worth_it;
 }
 
 bool fallback_find(struct flight *f, struct fallback *ret)
@@ -211,8 +213,8 @@ bool fallback_find(struct flight *f, struct fallback *ret)
     ret->view.retry_after_s = f->verdict == VERDICT_LIMITED && !ret->view.snapshot ? f->retry_after_s : 0;
     if (ret->view.snapshot) {
         say_why(f, why, sizeof why);
-        say_what(f, ret->view.tier, why, ret->note, sizeof ret->note);
-        ret->view.note = ret->note;
+        if (say_what(f, ret->view.tier, why, ret->note, sizeof ret->note))
+            ret->view.note = ret->note;
         return true;
     }
     say(f, row, &ret->err);

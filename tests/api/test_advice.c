@@ -125,6 +125,46 @@ START_TEST(says_what_it_would_save)
 }
 END_TEST
 
+/* What a newcomer reads first: the nearest miss and not the farthest, what an objective asked for, a way on where there is no answer. */
+static const struct {
+    const char *path, *says;
+} sentences[] = {
+    {Q("RTX4090", "Qwen/Qwen2.5-32B") "&tuning=qlora", "Does not fit: even QLoRA with gradient checkpointing, batch 1 of 2,048 tokens, needs 24.4 GiB; one RTX 4090 has 23.5. "},
+    {Q("RTX4090", "Qwen/Qwen2.5-32B") "&tuning=qlora", " would fit: about "},
+    {Q("RTX4090", "Qwen/Qwen2.5-14B") "&tuning=lora&gradient_checkpointing=true", "Does not fit: LoRA with gradient checkpointing, batch 1 of "},
+    {Q("RTX3090", "Qwen/Qwen2.5-32B") "&tuning=qlora&gpus=2", "; each of 2 x RTX 3090 has 23.6. "},
+    {Q("A100-80GB", "Qwen/Qwen2.5-7B") "&tuning=lora&free_memory_bytes=40GB&micro_batch_size=1", " of the 37.3 GiB free on one A100-80GB SXM"},
+    {Q("RTX4090", "Qwen/Qwen2.5-7B") "&tuning=lora&objective=longest_sequence", " The longest sequence that fits is 4,480 tokens. "},
+    {Q("T4", "facebook/opt-1.3b") "&stage=grpo", "No answer: training.stage grpo is not modelled yet. Left out, the rest can be answered."},
+    {Q("T4", "state-spaces/mamba-1.4b-hf"), " parameters alone are "},
+};
+
+START_TEST(says_what_a_person_wants_to_know)
+{
+    struct reply reply = ask_get(sentences[_i].path);
+
+    ck_assert_int_eq(reply.r.status, 200);
+    ck_assert_msg(strstr(reply_text(&reply, "summary"), sentences[_i].says) != NULL, "%s", reply_text(&reply, "summary"));
+    reply_done(reply);
+}
+END_TEST
+
+/* More than one change is joined as a sentence is. */
+START_TEST(advice_reads_as_a_sentence)
+{
+    struct reply reply = ask_get(Q("RTX4090", "Qwen/Qwen2.5-14B") "&tuning=lora");
+
+    json_each (advice, reply_at(&reply, "advice")) {
+        const char *why = json_str(json_get(advice, "why"));
+
+        ck_assert_msg(why[0] < 'a' || why[0] > 'z', "%s", why);
+        ck_assert_msg(!strstr(why, ", gradient"), "%s", why);
+        ck_assert_msg(!json_get(json_get(advice, "change"), "gpus_per_node") || strstr(why, "RTX 4090 with fsdp2 and gradient checkpointing"), "%s", why);
+    }
+    reply_done(reply);
+}
+END_TEST
+
 /* A work budget that ends while advice is sought leaves the answer as it is. */
 START_TEST(advice_never_costs_the_answer)
 {
@@ -173,5 +213,5 @@ START_TEST(assumptions_are_sorted)
 }
 END_TEST
 
-UNIT_TESTS("api/advice", unit_rows(a_way_out, stuck); unit_rows(says_what_it_would_save, lucky); unit_test(advice_never_costs_the_answer);
+UNIT_TESTS("api/advice", unit_rows(a_way_out, stuck); unit_rows(says_what_it_would_save, lucky); unit_rows(says_what_a_person_wants_to_know, sentences); unit_test(advice_reads_as_a_sentence); unit_test(advice_never_costs_the_answer);
            unit_test(a_length_beyond_the_positions_warns); unit_test(assumptions_are_sorted);)

@@ -107,9 +107,10 @@ static const struct {
     {"/estimate?model=openai-community%2Fgpt2&gpu=T4&precision=bfloat61", 422, "bf16", NULL},
     {"/estimate?model=openai-community%2Fgpt2&gpu=T4&methods=zero3_offload&offload=none", 422, NULL, "contradicts"},
     {"/estimate?model=openai-community%2Fgpt2&gpu=T4&trainning.seq_len=4", 422, "training.seq_len", NULL},
-    {"/estimate?model=openai-community%2Fgpt2&gpu=T4&batch_size=4", 422, "/training/micro_batch_size", NULL},
-    {"/estimate?model=openai-community%2Fgpt2&gpu=T4&sequence_length=4", 422, "/training/seq_len", NULL},
-    {"/estimate?model=openai-community%2Fgpt2&gpu=T4&offlod_optimizer=true", 422, "/training/offload", NULL},
+    {"/estimate?model=openai-community%2Fgpt2&gpu=T4&batch_size=4", 422, "micro_batch_size", NULL},
+    {"/estimate?model=openai-community%2Fgpt2&gpu=T4&sequence_length=4", 422, "seq_len", NULL},
+    {"/estimate?model=openai-community%2Fgpt2&gpu=T4&offlod_optimizer=true", 422, "offload", NULL},
+    {"/estimate?model=openai-community%2Fgpt2&gpu=T4&workload=dpo", 422, NULL, "it is a value of training.stage"},
     {QUESTION "&attention=eager", 200, NULL, NULL},
 };
 
@@ -137,9 +138,10 @@ static bool says(const struct json *list, const char *text)
 static const struct {
     const char *query, *where, *text; /* one of the lines there has the text */
 } told[] = {
-    {"/estimate?model=openai-community%2Fgpt2&gpu=a100&tuning=lora&seq_len=64&micro_batch_size=1", "assumptions", "A100-40GB SXM: the name does not say which"},
+    {"/estimate?model=openai-community%2Fgpt2&gpu=a100&tuning=lora&seq_len=64&micro_batch_size=1", "warnings", "A100-40GB SXM: the name does not say which"},
     {"/estimate?model=openai-community%2Fgpt2&gpu=a100&free_memory_bytes=70GB&tuning=lora&seq_len=64&micro_batch_size=1", "assumptions",
      "A100-80GB SXM, the first with as much memory"},
+    {"/estimate?model=openai-community%2Fgpt2&gpu=H100&tuning=lora&seq_len=64&micro_batch_size=1", "assumptions", "H100-80GB SXM: the name does not say which"},
     {"/estimate?model=openai-community%2Fgpt2&cluster=puhti&tuning=lora&seq_len=64&micro_batch_size=1", "warnings", "puhti is retired"},
     {"/estimate?model=openai-community%2Fgpt2&gpu=2x%20T4&methods=zero3_offload&tuning=full&seq_len=64&micro_batch_size=1", "assumptions",
      "training.offload optimizer+params"},

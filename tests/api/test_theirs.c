@@ -142,7 +142,7 @@ static const struct {
     const char *body, *pointer, *says;
 } refused[] = {
     {"{" OPT "," GPU ",\"training\":{\"micro_batch_size\":2},\"training_arguments\":{\"per_device_train_batch_size\":4}}",
-     "/training_arguments/per_device_train_batch_size", "/training/micro_batch_size"},
+     "/training_arguments/per_device_train_batch_size", "means 4, which contradicts 2 of /training/micro_batch_size"},
     {"{" OPT "," GPU
      ",\"training_arguments\":{\"per_device_train_batch_size\":4},\"deepspeed_config\":{\"train_micro_batch_size_per_gpu\":2}}",
      "/deepspeed_config/train_micro_batch_size_per_gpu", "/training_arguments/per_device_train_batch_size"},
