@@ -46,6 +46,9 @@ struct api_request {
 /* A model whose config.json is needed, once however often the request names it. */
 struct api_need {
     const char *model, *revision; /* "main" where none was named */
+
+    /* Files of code that the config names (auto_map) are needed too: never; of a model type without a program here; of any. */
+    enum api_code_wanted { API_CODE_NEVER, API_CODE_UNKNOWN, API_CODE_ASKED } code;
 };
 
 enum { API_NEEDS_MAX = 1000 };
@@ -54,6 +57,35 @@ struct api_needs {
     uint32_t n;
     const struct api_need *v; /* in the request's arena */
     bool failed;              /* no memory to tell: an answer without the configs would be a wrong one */
+};
+
+/*
+ * Files of code that a config names, and those that they import from beside them: all of one repository. api_code_begin() with the config, then, for each
+ * file that has come, api_code_follow(), which may add names; at most API_CODE_FILES.
+ */
+enum { API_CODE_FILES = 32, API_CODE_NAME = 64, API_CODE_BYTES = 2 << 20 /* of all of them */ };
+#define API_CODE_FILES_TEXT "32"
+struct api_code {
+    char repository[97]; /* "": that of the config, at its commit; another one's main is taken */
+    uint32_t n, n_named; /* n_named: by the config itself */
+    char names[API_CODE_FILES][API_CODE_NAME];
+    const char *fault; /* why not all of them are there, as a clause; NULL */
+};
+bool api_code_begin(struct api_code *code, const struct api_need *need, const char *config, size_t bytes); /* false: none is needed */
+void api_code_follow(struct api_code *code, const char *text); /* texts end in a zero */
+
+struct api_file {
+    const char *name, *text; /* NULL: `err` says why there is none */
+    size_t bytes;
+    const struct err *err;
+    unsigned retry_after_s;
+};
+
+struct api_code_found {
+    const char *repository, *commit; /* NULL: the config's own; not known */
+    const struct api_file *files;
+    uint32_t n, n_named;
+    const char *fault;
 };
 
 /* What was found for a need, and where. */
@@ -67,6 +99,7 @@ struct api_config {
     uint64_t parameters;          /* that the hub counts in the safetensors files; 0: not known */
     const struct err *err;
     unsigned retry_after_s;       /* of an err with status 503, where the hub says so; 0: not known */
+    const struct api_code_found *code; /* NULL: no code was needed */
 };
 
 struct api_response {

@@ -22,7 +22,10 @@ struct needs {
 };
 
 bool needs_init(struct needs *needs, uint32_t most);                             /* needs->arena is set; false: it is full */
-uint32_t need_add(struct needs *needs, const char *model, const char *revision); /* its number; API_NO_NEED: it is none */
+uint32_t need_add(struct needs *needs, const char *model, const char *revision, enum api_code_wanted code); /* its number; API_NO_NEED: it is none */
+
+/* Which code a question's `program` and `modeling` want. */
+enum api_code_wanted need_of_code(const char *program, bool has_modeling);
 
 /* Query and body of a POST, into c; the document is the caller's to free even when it fails. */
 MUST_CHECK enum err_code read_post(struct call *c, struct json **ret_doc);

@@ -42,7 +42,8 @@ struct items *items_new(const struct api_batch *parts)
     for (uint32_t i = 0; i < parts->needs.n; i++) {
         const struct api_need *from = &parts->needs.v[i];
 
-        items->needs[i].need = (struct api_need){put(&text, from->model, text_bytes(from->model)), put(&text, from->revision, text_bytes(from->revision))};
+        items->needs[i].need = (struct api_need){put(&text, from->model, text_bytes(from->model)), put(&text, from->revision, text_bytes(from->revision)),
+                                                    from->code};
     }
     for (uint32_t i = 0; i < parts->n; i++) {
         const struct api_item *from = &parts->items[i];

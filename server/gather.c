@@ -1,5 +1,7 @@
 #include "server/gather.h"
 
+#include "server/gather_code.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,30 +9,46 @@ struct gather_slot {
     struct gather *gather;
     const struct api_need *need;
     const struct hub_config *found;
+    struct gather_code *code; /* NULL: none is needed */
 };
 
-static void on_done(void *arg, const struct hub_config *config)
+static void look_for_code(struct gather_slot *slot)
 {
-    struct gather_slot *slot = arg;
     struct gather *f = slot->gather;
 
-    slot->found = config;
+    slot->code = slot->found->text ? gather_code_new(f, slot->need, slot->found) : NULL;
+    if (slot->code)
+        gather_code_ask(slot->code);
+}
+
+void gather_arrived(struct gather *f)
+{
     if (--f->open == 0)
         f->done(f->arg);
 }
 
-static bool room_for(struct gather *f, uint32_t n)
+static void on_done(void *arg, const struct hub_config *config)
+{
+    struct gather_slot *slot = arg;
+
+    slot->found = config;
+    look_for_code(slot);
+    gather_arrived(slot->gather);
+}
+
+static bool room_for(struct gather *f, uint32_t n, const char *token)
 {
     f->slots = calloc(n, sizeof *f->slots);
     f->configs = calloc(n, sizeof *f->configs);
-    f->no_memory = !f->slots || !f->configs;
+    f->token = token ? strdup(token) : NULL;
+    f->no_memory = !f->slots || !f->configs || (token && !f->token);
     return !f->no_memory;
 }
 
 bool gather_begin(struct gather *f, struct hub_loop *loop, const struct api_needs *needs, const char *token, void (*done)(void *arg), void *arg)
 {
-    *f = (struct gather){.done = done, .arg = arg};
-    if (!needs->n || !room_for(f, needs->n))
+    *f = (struct gather){.loop = loop, .done = done, .arg = arg};
+    if (!needs->n || !room_for(f, needs->n, token))
         return true;
     f->n = needs->n;
     for (uint32_t i = 0; i < f->n; i++) {
@@ -38,7 +56,10 @@ bool gather_begin(struct gather *f, struct hub_loop *loop, const struct api_need
         struct hub_request rq = {.model = need->model, .revision = need->revision, .token = token};
 
         f->slots[i] = (struct gather_slot){.gather = f, .need = need};
-        f->open += !hub_ask(loop, &rq, on_done, &f->slots[i], &f->slots[i].found);
+        if (!hub_ask(loop, &rq, on_done, &f->slots[i], &f->slots[i].found))
+            f->open++;
+        else
+            look_for_code(&f->slots[i]);
     }
     return f->open == 0;
 }
@@ -53,7 +74,8 @@ static struct api_config config_of(const struct gather_slot *slot)
     const struct hub_config *c = slot->found;
 
     return (struct api_config){.model = slot->need->model, .revision = slot->need->revision, .text = c->text, .bytes = c->bytes, .source = c->source,
-                               .commit = c->commit, .note = c->note, .parameters = c->parameters, .err = c->text ? NULL : &c->err};
+                               .commit = c->commit, .note = c->note, .parameters = c->parameters, .err = c->text ? NULL : &c->err,
+                               .code = slot->code ? gather_code_found(slot->code) : NULL};
 }
 
 const struct api_config *gather_configs(struct gather *f)
@@ -79,26 +101,38 @@ static bool is_commit(const char *revision)
     return strlen(revision) == 40 && strspn(revision, "0123456789abcdef") == 40;
 }
 
+void gather_add(struct gather_sum *sum, const struct hub_config *c)
+{
+    if (rank_of(c->tier) > rank_of(sum->tier))
+        sum->tier = c->tier;
+    sum->is_private |= c->is_private;
+    sum->is_passing |= !c->text || c->note;
+    if (c->retry_after_s > sum->retry_after_s)
+        sum->retry_after_s = c->retry_after_s;
+}
+
 void gather_sum(const struct gather *f, struct gather_sum *ret)
 {
     *ret = (struct gather_sum){.is_pinned = true};
     for (uint32_t i = 0; i < f->n; i++) {
-        const struct hub_config *c = f->slots[i].found;
+        const struct gather_slot *slot = &f->slots[i];
 
-        if (rank_of(c->tier) > rank_of(ret->tier))
-            ret->tier = c->tier;
-        ret->is_private |= c->is_private;
-        ret->is_pinned &= is_commit(f->slots[i].need->revision);
-        ret->is_passing |= !c->text || c->note;
-        if (c->retry_after_s > ret->retry_after_s)
-            ret->retry_after_s = c->retry_after_s;
+        gather_add(ret, slot->found);
+        ret->is_pinned &= is_commit(slot->need->revision);
+        if (slot->code)
+            gather_code_sum(slot->code, ret);
     }
 }
 
 void gather_end(struct gather *f)
 {
-    for (uint32_t i = 0; i < f->n; i++)
+    for (uint32_t i = 0; i < f->n; i++) {
+        gather_code_free(f->slots[i].code);
         hub_give_back(f->slots[i].found);
+    }
+    if (f->token)
+        explicit_bzero(f->token, strlen(f->token));
+    free(f->token);
     free(f->slots);
     free(f->configs);
     *f = (struct gather){0};

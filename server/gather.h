@@ -1,5 +1,5 @@
 /*
- * gather.h - the configs that an answer needs, asked of the hub all at once.
+ * gather.h - the configs that an answer needs, asked of the hub all at once, and the code that they name.
  *
  * Use       gather_begin() asks; false: `done` is called once, from hub_loop_turn(), when the last has come. gather_configs() is
  *           then what api_answer() takes. gather_end() gives everything back; not while asks are open (gather_is_open).
@@ -13,6 +13,8 @@
 
 struct gather {
     uint32_t n, open;
+    struct hub_loop *loop;
+    char *token; /* NULL: none */
     struct gather_slot *slots;
     struct api_config *configs;
     void (*done)(void *arg);

@@ -281,6 +281,7 @@ static bool keep_needs(struct exchange *x, const struct api_needs *needs)
         text += text_bytes(v[i].model);
         v[i].revision = memcpy(text, needs->v[i].revision, text_bytes(needs->v[i].revision));
         text += text_bytes(v[i].revision);
+        v[i].code = needs->v[i].code;
     }
     x->needs = (struct api_needs){.n = needs->n, .v = v};
     return true;

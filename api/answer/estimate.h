@@ -17,8 +17,9 @@ struct model_info {
     const struct json *config;
     const char *id, *revision, *commit, *source, *model_type;
     uint64_t hub_parameters; /* as the hub counts them; 0: not known, or the config was patched */
-    const struct modeling_file *files; /* of the request; NULL: the program is builtin */
+    const struct modeling_file *files; /* of the request, or of the hub; NULL: the program is builtin */
     uint32_t n_files;
+    const struct api_code_found *code; /* they are those of a repository; NULL: not */
     const struct installed *installed; /* whose files the program is; NULL: none */
     uint64_t counted_parameters; /* of a type without a program: as the catalogue has it from the model's own class; 0: not known */
     bool has_program;

@@ -71,12 +71,13 @@ enum err_code shape_read(struct call *c, struct shape *ret, struct notes *ret_no
 
 void estimate_needs(const struct call *c, struct needs *needs)
 {
-    need_add(needs, json_str(json_get(c->doc, "model")), json_str(json_get(c->doc, "revision")));
+    need_add(needs, json_str(json_get(c->doc, "model")), json_str(json_get(c->doc, "revision")),
+             need_of_code(json_str(json_get(c->doc, "program")), json_get(c->doc, "modeling")));
 }
 
 void get_estimate_needs(const struct call *c, struct needs *needs)
 {
-    need_add(needs, query_value(&c->query, "model"), query_value(&c->query, "revision"));
+    need_add(needs, query_value(&c->query, "model"), query_value(&c->query, "revision"), need_of_code(query_value(&c->query, "program"), false));
 }
 
 static enum err_code answer_post(struct call *c, bool snapshot)

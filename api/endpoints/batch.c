@@ -24,10 +24,16 @@ static enum err_code check_batch(struct call *c, const struct json **ret_request
     return ERR_OK;
 }
 
+static uint32_t add_need(struct needs *needs, const struct json *item)
+{
+    return need_add(needs, json_str(json_get(item, "model")), json_str(json_get(item, "revision")),
+                    need_of_code(json_str(json_get(item, "program")), json_get(item, "modeling")));
+}
+
 void batch_needs(const struct call *c, struct needs *needs)
 {
     json_each (item, json_get(c->doc, "requests"))
-        (void)need_add(needs, json_str(json_get(item, "model")), json_str(json_get(item, "revision")));
+        (void)add_need(needs, item);
 }
 
 /* Past the value that begins here, in text that was read as JSON: strings and brackets tell where it ends. */
@@ -136,7 +142,7 @@ static enum err_code take_apart(struct call *c, const struct json *requests, str
         items[i] = (struct api_item){.body = text, .bytes = without_blanks(from, at, text)};
         text += items[i].bytes;
         items[i].same_as = first_of(items, i, slots);
-        items[i].need = need_add(&needs, json_str(json_get(item, "model")), json_str(json_get(item, "revision")));
+        items[i].need = add_need(&needs, item);
         i++;
     }
     if (needs.full)

@@ -237,7 +237,7 @@ enum err_code post_models(struct call *c)
 
 void get_model_needs(const struct call *c, struct needs *needs)
 {
-    need_add(needs, c->rest, query_value(&c->query, "revision"));
+    need_add(needs, c->rest, query_value(&c->query, "revision"), API_CODE_UNKNOWN);
 }
 
 enum err_code get_model(struct call *c)

@@ -118,7 +118,9 @@ static enum err_code read_program(struct call *c, const char *under, struct mode
     if (!rc)
         rc = program_arch(&library, info->config, info->files, info->n_files, c->arena, &info->arch, c->err);
     info->has_program = !rc;
-    if (rc && !strncmp(c->err->at, "/config", 7)) { /* it may have come with the model's id */
+    if (rc && info->code && !strncmp(c->err->at, "/modeling", 9)) {
+        (void)snprintf(c->err->at, sizeof c->err->at, "/model");
+    } else if (rc && !strncmp(c->err->at, "/config", 7)) { /* it may have come with the model's id */
         memcpy(at, c->err->at, sizeof at);
         (void)snprintf(c->err->at, sizeof c->err->at, "%s%.100s", under, at + 7);
     }
@@ -131,6 +133,78 @@ static enum err_code attach_program(struct call *c, struct model_info *info)
     enum err_code rc = library_of(c, &library);
 
     return rc ? rc : program_attach(library.families, info->config, c->arena, &info->arch, c->err);
+}
+
+/* --- code of the hub's ------------------------------------------------------------------------------------------------------------ */
+
+/* The first that the config names and that is not there. */
+static const struct api_file *missing_file(const struct api_code_found *code)
+{
+    for (uint32_t i = 0; i < code->n && i < code->n_named; i++)
+        if (!code->files[i].text)
+            return &code->files[i];
+    return NULL;
+}
+
+/* What a file imports and is not there is told by the import itself. */
+static enum err_code take_code(struct call *c, const struct api_code_found *code, struct model_info *info)
+{
+    struct modeling_file *files = arena_array(c->arena, struct modeling_file, code->n ? code->n : 1);
+
+    if (!files)
+        return err_set(c->err, ERR_NOMEM, "", "no room for the model's files");
+    info->n_files = 0;
+    for (uint32_t i = 0; i < code->n; i++)
+        if (code->files[i].text)
+            files[info->n_files++] = (struct modeling_file){code->files[i].name, code->files[i].text, code->files[i].bytes};
+    info->files = files;
+    info->code = code;
+    return ERR_OK;
+}
+
+static enum err_code read_code(struct call *c, const struct api_config *f, const char *under, struct notes *warnings, struct model_info *info)
+{
+    enum err_code rc = take_code(c, f->code, info);
+
+    if (!rc)
+        rc = read_program(c, under, info);
+    if (!rc)
+        note(warnings, "the program is the code of %s%.96s at %.40s, as trust_remote_code=True runs it",
+             f->code->repository ? "another repository, " : "", f->code->repository ? f->code->repository : f->model,
+             f->code->commit ? f->code->commit : f->revision);
+    return rc;
+}
+
+/* Why the code of the repository cannot be read; ERR_OK: it can. */
+static enum err_code lacks_code(struct call *c, const struct model_asked *asked, const struct api_config *f)
+{
+    const struct api_file *missing = f && f->code ? missing_file(f->code) : NULL;
+
+    if (!f || !f->text)
+        return err_set(c->err, ERR_FIELD_VALUE, "/program",
+                       "'hub' reads the code of a model's repository: name it as `model`, or send the files in `modeling`");
+    if (!f->code)
+        return err_set(c->err, ERR_FIELD_VALUE, "/program", "the config.json of '%.96s' names no code of its own (auto_map)", asked->id);
+    if (f->code->fault)
+        return err_set(c->err, ERR_FIELD_VALUE, "/model", "the code of '%.96s' is not read: %.200s", asked->id, f->code->fault);
+    if (!missing)
+        return ERR_OK;
+    c->retry_after_s = missing->retry_after_s;
+    return err_set(c->err, missing->err ? missing->err->code : ERR_CONFIG_NOT_FOUND, "/model", "%s", missing->err ? missing->err->detail : missing->name);
+}
+
+/* Of a type that nothing else has a program for. Without its code it is a model that is known by name only. */
+static enum err_code read_unknown(struct call *c, const struct model_asked *asked, const struct api_config *f, const char *under, struct notes *warnings,
+                                  struct model_info *info)
+{
+    if (asked->program != PROGRAM_ANY || !f || !f->code)
+        return ERR_OK;
+    if (!lacks_code(c, asked, f))
+        return read_code(c, f, under, warnings, info);
+    note(warnings, "the config.json names code of its own, which is not at hand: %.300s", c->err->detail);
+    c->retry_after_s = 0;
+    *c->err = (struct err){0};
+    return ERR_OK;
 }
 
 /* --- an installed transformers --------------------------------------------------------------------------------------------------- */
@@ -206,10 +280,13 @@ static enum err_code none_installed(struct call *c, const struct model_asked *as
 }
 
 /* A type without a program is a model that is known by name only: its candidates say so. */
-static enum err_code read_arch(struct call *c, const struct model_asked *asked, struct notes *warnings, struct model_info *info)
+static enum err_code read_arch(struct call *c, const struct model_asked *asked, const struct api_config *f, struct notes *warnings,
+                               struct model_info *info)
 {
     const struct json *modeling = asked->modeling;
-    const struct installed *installed = asked->program == PROGRAM_BUILTIN ? NULL : installed_for(c, asked->stack->transformers);
+    const struct installed *installed = asked->program == PROGRAM_ANY || asked->program == PROGRAM_INSTALLED
+                                            ? installed_for(c, asked->stack->transformers)
+                                            : NULL;
     const struct json *type = json_get(info->config, "model_type");
     const char *under = c->doc && json_get(c->doc, "config") ? "/config" : "/model";
     enum err_code rc;
@@ -223,6 +300,10 @@ static enum err_code read_arch(struct call *c, const struct model_asked *asked, 
     }
     if (asked->program == PROGRAM_INSTALLED)
         return installed ? read_installed(c, installed, asked->stack, warnings, info) : none_installed(c, asked);
+    if (asked->program == PROGRAM_HUB) {
+        rc = lacks_code(c, asked, f);
+        return rc ? rc : read_code(c, f, under, warnings, info);
+    }
     if (program_is_builtin(info->model_type) && family_find(info->model_type) == FAMILY_COUNT)
         return read_program(c, under, info);
     rc = arch_parse(info->config, c->arena, &info->arch, c->err);
@@ -231,10 +312,12 @@ static enum err_code read_arch(struct call *c, const struct model_asked *asked, 
     info->has_program = !rc;
     if (rc == ERR_ARCH_UNKNOWN && info->model_type && installed) {
         rc = read_installed(c, installed, asked->stack, warnings, info);
-        return rc == ERR_ARCH_UNKNOWN ? ERR_OK : rc;
+        if (rc != ERR_ARCH_UNKNOWN)
+            return rc;
+        info->installed = NULL;
     }
     if (rc == ERR_ARCH_UNKNOWN && info->model_type)
-        return ERR_OK;
+        return read_unknown(c, asked, f, under, warnings, info);
     return rc ? err_under(c->err, under) : ERR_OK;
 }
 
@@ -249,13 +332,15 @@ enum err_code model_read(struct call *c, const struct model_asked *asked, struct
     if (f && f->note)
         note(warnings, "%s", f->note);
     rc = f && f->text ? read_fetched(c, f, asked->config, warnings, info) : read_inline(c, id, f, asked->config, warnings, info);
-    return rc ? rc : read_arch(c, asked, warnings, info);
+    return rc ? rc : read_arch(c, asked, f, warnings, info);
 }
 
 enum err_code model_blame(const struct model_info *info, enum err_code rc, struct err *err)
 {
     for (uint32_t i = 0; rc && err->file[0] && !err->at[0] && i < info->n_files; i++)
-        if (!strcmp(info->files[i].name, err->file))
+        if (!strcmp(info->files[i].name, err->file) && info->code)
+            (void)snprintf(err->at, sizeof err->at, "/model");
+        else if (!strcmp(info->files[i].name, err->file))
             (void)snprintf(err->at, sizeof err->at, "/modeling/%.100s", err->file);
     return rc;
 }
@@ -279,8 +364,12 @@ static void write_program(struct jsonw *w, const struct model_info *info, const 
         return;
     }
     jsonw_object(w, "program");
-    jsonw_str(w, "source", info->installed ? "installed" : info->n_files ? "request" : "builtin");
+    jsonw_str(w, "source", info->installed ? "installed" : info->code ? "hub" : info->n_files ? "request" : "builtin");
     jsonw_str(w, "version", info->installed ? info->installed->release : release_text(stack->transformers).text);
+    if (info->code && info->code->repository) {
+        jsonw_str(w, "repository", info->code->repository);
+        jsonw_str(w, "commit", info->code->commit);
+    }
     jsonw_array(w, "files");
     for (uint32_t i = 0; info->installed && i < info->installed->n_files; i++) {
         sha256(info->installed->files[i].text, info->installed->files[i].bytes, text);

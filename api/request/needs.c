@@ -26,7 +26,21 @@ bool needs_init(struct needs *needs, uint32_t most)
     return needs->v && needs->slots;
 }
 
-uint32_t need_add(struct needs *needs, const char *model, const char *revision)
+enum api_code_wanted need_of_code(const char *program, bool has_modeling)
+{
+    if (has_modeling)
+        return API_CODE_NEVER;
+    return !program ? API_CODE_UNKNOWN : strcmp(program, "hub") ? API_CODE_NEVER : API_CODE_ASKED;
+}
+
+static uint32_t need_also(struct needs *needs, uint32_t i, enum api_code_wanted code)
+{
+    if (needs->v[i].code < code)
+        needs->v[i].code = code;
+    return i;
+}
+
+uint32_t need_add(struct needs *needs, const char *model, const char *revision, enum api_code_wanted code)
 {
     uint32_t at;
 
@@ -43,7 +57,7 @@ uint32_t need_add(struct needs *needs, const char *model, const char *revision)
         return API_NO_NEED;
     for (at = hash(hash(2166136261U, model), revision) % needs->n_slots; needs->slots[at]; at = (at + 1) % needs->n_slots)
         if (is_same(&needs->v[needs->slots[at] - 1], model, revision))
-            return needs->slots[at] - 1U;
+            return need_also(needs, needs->slots[at] - 1U, code);
     if (needs->n == needs->most)
         return API_NO_NEED;
     needs->v[needs->n].model = model; /* in the arena: the document does not outlive this call */
@@ -53,5 +67,5 @@ uint32_t need_add(struct needs *needs, const char *model, const char *revision)
         return API_NO_NEED;
     }
     needs->slots[at] = (uint16_t)++needs->n;
-    return needs->n - 1;
+    return need_also(needs, needs->n - 1, code);
 }

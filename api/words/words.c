@@ -240,6 +240,7 @@ const struct word objective_words[] = {
 const struct word program_words[] = {
     {"builtin", PROGRAM_BUILTIN, NULL, "The one that llmemd carries."},
     {"installed", PROGRAM_INSTALLED, NULL, "The files of a transformers that the service was started with."},
+    {"hub", PROGRAM_HUB, NULL, "The code of the model's own repository, as trust_remote_code=True runs it."},
     {0},
 };
 

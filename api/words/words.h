@@ -31,6 +31,6 @@ enum err_code methods_read(struct decoding *d, const struct json *v, void *at);
 void methods_write(struct jsonw *w, const char *key, const void *at);
 
 /* of program_words */
-enum program_wanted { PROGRAM_ANY, PROGRAM_BUILTIN, PROGRAM_INSTALLED };
+enum program_wanted { PROGRAM_ANY, PROGRAM_BUILTIN, PROGRAM_INSTALLED, PROGRAM_HUB };
 
 #endif

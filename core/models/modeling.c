@@ -61,7 +61,7 @@ static enum err_code read_auto(const struct naming *n, const struct json *map, c
     if (!dot || !dot[1] || dot == from || strlen(text) > 200)
         return err_set(n->err, ERR_FIELD_VALUE, at, "must name a class of a file, like \"modeling_x.XForCausalLM\"");
     if (!file_of(n, from, (size_t)(dot - from)))
-        return err_set(n->err, ERR_FIELD_VALUE, at, "%.*s.py is none of the files in /modeling", (int)(dot - from < 60 ? dot - from : 60), from);
+        return err_set(n->err, ERR_FIELD_VALUE, at, "%.*s.py is none of the files at hand", (int)(dot - from < 60 ? dot - from : 60), from);
     *ret_module = module_name(n, from, (size_t)(dot - from));
     *ret_class = arena_str(n->arena, dot + 1, strlen(dot + 1));
     return *ret_module && *ret_class ? ERR_OK : err_set(n->err, ERR_NOMEM, "", "no room for the names of the model's classes");
@@ -94,14 +94,18 @@ static enum err_code read_architectures(const struct naming *n, const struct jso
 
 static enum err_code read_classes(const struct naming *n, const struct json *config, struct program_source *ret)
 {
+    static const char *const keys[] = {"AutoModelForCausalLM", "AutoModelForSeq2SeqLM", "AutoModel"}; /* ChatGLM's are the latter */
     const struct json *map = json_get(config, "auto_map");
+    size_t key = 0;
     enum err_code rc;
 
-    if (!json_get(map, "AutoModelForCausalLM"))
+    while (key < 3 && !json_get(map, keys[key]))
+        key++;
+    if (key == 3)
         return json_type(map) > JSON_NULL
                    ? err_set(n->err, ERR_FIELD_MISSING, "/config/auto_map/AutoModelForCausalLM", "the class to be trained, like \"modeling_x.XForCausalLM\"")
                    : read_architectures(n, config, ret);
-    rc = read_auto(n, map, "AutoModelForCausalLM", &ret->module, &ret->model_class);
+    rc = read_auto(n, map, keys[key], &ret->module, &ret->model_class);
     return rc ? rc : read_auto(n, map, "AutoConfig", &ret->config_module, &ret->config_class);
 }
 

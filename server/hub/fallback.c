@@ -119,7 +119,7 @@ static void say(const struct flight *f, const struct row *row, struct err *e)
         (void)err_set(e, row->code, "/revision", "'%.96s' has no branch, tag or commit '%.80s'", f->model, f->revision);
         return;
     case VERDICT_CONFIG_ABSENT:
-        (void)err_set(e, row->code, "/model", "'%.96s' has no config.json%.160s", f->model, f->about);
+        (void)err_set(e, row->code, "/model", "'%.96s' has no %.63s%.160s", f->model, flight_file(f), f->about);
         return;
     case VERDICT_GATED:
         say_gated(f, e);
@@ -145,7 +145,10 @@ static void say(const struct flight *f, const struct row *row, struct err *e)
         break;
     }
     say_why(f, why, sizeof why);
-    (void)err_set(e, row->code, "/model", "%s, and no config.json of '%.96s' is at hand: send it as `config`", why, f->model);
+    if (f->file[0])
+        (void)err_set(e, row->code, "/model", "%s, and no %.63s of '%.96s' is at hand: send it in `modeling`", why, f->file, f->model);
+    else
+        (void)err_set(e, row->code, "/model", "%s, and no config.json of '%.96s' is at hand: send it as `config`", why, f->model);
 }
 
 /* --- what there is --------------------------------------------------------------------------------------------------------------------- */
@@ -153,7 +156,7 @@ static void say(const struct flight *f, const struct row *row, struct err *e)
 /* What is carried is what main had once: of another revision nothing is known. A token that was sent was to open the real one. */
 static struct known carried(const struct flight *f)
 {
-    return strcmp(f->revision, "main") != 0 || (f->verdict == VERDICT_GATED && f->is_callers) ? (struct known){0} : builtin_known_as(f->model);
+    return f->file[0] || strcmp(f->revision, "main") != 0 || (f->verdict == VERDICT_GATED && f->is_callers) ? (struct known){0} : builtin_known_as(f->model);
 }
 
 static struct snapshot *take_builtin(const struct flight *f)
@@ -194,9 +197,10 @@ static const char *take(struct flight *f, const struct row *row, struct snapshot
 static bool say_what(const struct flight *f, const char *tier, const char *why, char *ret, size_t bytes)
 {
     const struct known found = strcmp(tier, "builtin") ? (struct known){0} : carried(f);
-    char what[KNOWN_SAY_BYTES] = "the config.json that was kept here";
+    char what[KNOWN_SAY_BYTES];
     bool worth_it = f->verdict != VERDICT_OFFLINE; /* a service that is never to ask need not say so each time */
 
+    (void)snprintf(what, sizeof what, "the %s that was kept here", flight_file(f));
     if (found.model)
         worth_it |= known_say(&found, f->model, what);
     (void)snprintf(ret, bytes, "%s: this is %s", why, what);

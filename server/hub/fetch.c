@@ -112,6 +112,8 @@ static bool facts_fit(const struct flight *f)
 /* true: an answer of the API is under way that is worth waiting for. A branch may move between two requests: then once more, pinned. */
 static bool more_facts(struct flight *f)
 {
+    if (f->file[0])
+        return false;
     if (f->verdict == VERDICT_CONFIG_ABSENT && !f->asked_about) {
         call_off(f, &f->facts_transfer, BUCKET_API);
         f->asked_about = true;
@@ -169,7 +171,7 @@ void fetch_conclude(struct flight *f)
     if (f->fetched)
         flight_check(f);
     else
-        flight_fall_back(f, VERDICT_NO_MEMORY, "no memory for its config.json");
+        flight_fall_back(f, VERDICT_NO_MEMORY, "no memory for its text");
 }
 
 void fetch_end(struct flight *f)
@@ -246,7 +248,7 @@ static bool ask_config(struct flight *f)
         rq.etag = s->facts.etag;
     if (s && s->facts.commit[0])
         rq.known_commit = s->facts.commit;
-    if (url_of_config(f->loop->hub->o.endpoint, f->model, f->revision, url, sizeof url))
+    if (url_of_file(f->loop->hub->o.endpoint, f->model, f->revision, flight_file(f), url, sizeof url))
         f->config_transfer = start(f, BUCKET_RESOLVERS, &rq, on_config);
     return f->config_transfer;
 }
@@ -264,6 +266,6 @@ void fetch_begin(struct flight *f)
         flight_fall_back(f, f->retry_after_s ? VERDICT_LIMITED : VERDICT_NO_MEMORY, "no memory for a request");
         return;
     }
-    if (!s || !s->facts.counted) /* beside it, so that both take no longer than one */
+    if (!f->file[0] && (!s || !s->facts.counted)) /* beside it, so that both take no longer than one */
         f->asked_facts = ask_facts(f, f->revision, FACTS_QUERY, FACTS_BYTES_MAX);
 }

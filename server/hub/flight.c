@@ -23,6 +23,11 @@ static void let_go(struct snapshot **s)
     *s = NULL;
 }
 
+const char *flight_file(const struct flight *f)
+{
+    return f->file[0] ? f->file : "config.json";
+}
+
 /* --- the helper's part ------------------------------------------------------------------------------------------------------------------ */
 
 /* A repository that was renamed lies there by the name that it was fetched by. */
@@ -32,16 +37,16 @@ static void read_theirs(struct flight *f)
     char other[RENAMED_BYTES];
     bool absent;
 
-    f->theirs = hf_cache_read(dir, f->model, f->revision, &f->absent);
+    f->theirs = hf_cache_read(dir, f->model, f->revision, flight_file(f), &f->absent);
     for (unsigned i = 0; !f->theirs && renamed_other(f->model, i, other); i++)
-        f->theirs = hf_cache_read(dir, other, f->revision, &absent);
+        f->theirs = hf_cache_read(dir, other, f->revision, flight_file(f), &absent);
 }
 
 static void read_disks(struct job *j)
 {
     struct flight *f = (struct flight *)j;
     const struct hub *h = f->loop->hub;
-    struct snapshot *s = h->disk ? disk_read(h->disk, f->key) : NULL;
+    struct snapshot *s = h->disk && !f->is_owners ? disk_read(h->disk, f->key) : NULL;
 
     /* Another process may have written a newer one than we remember. */
     if (s && (!f->mine || s->facts.checked_s > f->mine->facts.checked_s)) {
@@ -51,9 +56,9 @@ static void read_disks(struct job *j)
     } else {
         snapshot_release(s);
     }
-    if (h->o.models && !f->local && !strcmp(f->revision, "main"))
-        f->local = models_dir_read(h->o.models, f->model);
-    if (h->o.hf_cache && !f->theirs && !f->local)
+    if (h->o.models && !f->local && (f->file[0] || !strcmp(f->revision, "main")))
+        f->local = models_dir_read(h->o.models, f->model, f->revision, flight_file(f));
+    if (h->o.hf_cache && !f->theirs && !f->local && !f->is_owners)
         read_theirs(f);
     f->stage = STAGE_READ;
     loop_post(f->loop, f);
@@ -63,7 +68,7 @@ static void check_text(struct job *j)
 {
     struct flight *f = (struct flight *)j;
 
-    f->checked = snapshot_check(f->fetched->text, f->fetched->bytes, f->why, sizeof f->why);
+    f->checked = snapshot_check(flight_file(f), f->fetched->text, f->fetched->bytes, f->why, sizeof f->why);
     if (f->checked)
         let_go(&f->fetched);
     f->stage = STAGE_CHECKED;
@@ -183,6 +188,8 @@ static void after_read(struct flight *f)
 
     if (f->local) {
         settle_with(f, f->local, "directory", fresh_ms(f));
+    } else if (f->is_owners) {
+        flight_fall_back(f, VERDICT_CONFIG_ABSENT, "");
     } else if (fresh) {
         settle_with(f, f->mine, f->mine_tier, fresh);
     } else if (f->theirs && is_commit(f->revision)) {
@@ -244,6 +251,8 @@ struct flight *flight_new(struct hub_loop *l, const struct hub_request *rq, cons
     (void)snprintf(f->model, sizeof f->model, "%s", rq->model);
     (void)snprintf(f->revision, sizeof f->revision, "%s", rq->revision);
     (void)snprintf(f->token, sizeof f->token, "%s", token ? token : "");
+    (void)snprintf(f->file, sizeof f->file, "%s", rq->file ? rq->file : "");
+    f->is_owners = rq->is_owners;
     f->has_token = token;
     f->is_callers = rq->token;
     reply_init(&f->config);

@@ -87,11 +87,11 @@ static bool commit_of(int repository, const char *revision, char ret[41])
 }
 
 /* "../../blobs/{etag}" of the link; false: it is none, or leads elsewhere. */
-static bool blob_of(int snapshot, char *ret, size_t bytes)
+static bool blob_of(int snapshot, const char *file, char *ret, size_t bytes)
 {
     static const char up[] = "../../blobs/";
     char target[300];
-    ssize_t n = readlinkat(snapshot, "config.json", target, sizeof target - 1);
+    ssize_t n = readlinkat(snapshot, file, target, sizeof target - 1);
     const char *etag = target + strlen(up);
 
     if (n <= (ssize_t)strlen(up))
@@ -103,17 +103,17 @@ static bool blob_of(int snapshot, char *ret, size_t bytes)
     return true;
 }
 
-static int open_config(int repository, const char *commit, char *ret_etag, size_t etag_bytes)
+static int open_file(int repository, const char *commit, const char *file, char *ret_etag, size_t etag_bytes)
 {
     char path[400];
     const char *name;
     int snapshot, fd = -1;
 
-    (void)snprintf(path, sizeof path, "snapshots/%s/config.json", commit);
+    (void)snprintf(path, sizeof path, "snapshots/%s/%s", commit, file);
     snapshot = open_parent(repository, path, &name);
     if (snapshot < 0)
         return -1;
-    if (blob_of(snapshot, ret_etag, etag_bytes)) {
+    if (blob_of(snapshot, file, ret_etag, etag_bytes)) {
         (void)snprintf(path, sizeof path, "blobs/%s", ret_etag);
         fd = open_within(repository, path);
     } else {
@@ -124,35 +124,35 @@ static int open_config(int repository, const char *commit, char *ret_etag, size_
     return fd;
 }
 
-static struct snapshot *read_config(int repository, const char *commit)
+static struct snapshot *read_file(int repository, const char *commit, const char *file)
 {
     struct snapshot_facts f = {.source = "hf_cache"};
     struct snapshot *s = NULL;
     char *text, why[160];
     size_t bytes;
-    int fd = open_config(repository, commit, f.etag, sizeof f.etag);
+    int fd = open_file(repository, commit, file, f.etag, sizeof f.etag);
 
     if (fd < 0 || !disk_slurp(fd, &text, &bytes))
         return NULL;
     memcpy(f.commit, commit, sizeof f.commit);
-    if (!snapshot_check(text, bytes, why, sizeof why))
+    if (!snapshot_check(file, text, bytes, why, sizeof why))
         s = snapshot_new(text, bytes, &f);
     free(text);
     return s;
 }
 
-struct snapshot *hf_cache_read(const char *dir, const char *model, const char *revision, bool *ret_absent)
+struct snapshot *hf_cache_read(const char *dir, const char *model, const char *revision, const char *file, bool *ret_absent)
 {
     int repository = open_model(dir, model);
     struct snapshot *s = NULL;
-    char commit[41], absent[120];
+    char commit[41], absent[160];
 
     *ret_absent = false;
     if (repository < 0)
         return NULL;
     if (commit_of(repository, revision, commit)) {
-        s = read_config(repository, commit);
-        (void)snprintf(absent, sizeof absent, ".no_exist/%s/config.json", commit);
+        s = read_file(repository, commit, file);
+        (void)snprintf(absent, sizeof absent, ".no_exist/%s/%s", commit, file);
         *ret_absent = !s && exists_within(repository, absent);
     }
     (void)close(repository);

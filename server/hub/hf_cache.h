@@ -13,7 +13,7 @@
 
 #include "server/hub/snapshot.h"
 
-/* NULL: none that is a config.json. *ret_absent: the repository has none at that commit. */
-struct snapshot *hf_cache_read(const char *dir, const char *model, const char *revision, bool *ret_absent);
+/* `file`: "config.json" or a checked name of code. NULL: none that is one. *ret_absent: the repository has none at that commit. */
+struct snapshot *hf_cache_read(const char *dir, const char *model, const char *revision, const char *file, bool *ret_absent);
 
 #endif

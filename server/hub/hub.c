@@ -200,6 +200,9 @@ static const struct hub_config *check(const struct hub_request *rq)
     fault = revision_fault(rq->revision);
     if (fault)
         return refuse(rq, ERR_FIELD_VALUE, "/revision", "a revision", fault);
+    fault = rq->file ? code_file_fault(rq->file) : NULL;
+    if (fault)
+        return refuse(rq, ERR_FIELD_VALUE, "/model", "a file of code", fault);
     fault = rq->token ? token_fault(rq->token) : NULL;
     return fault ? refuse(rq, ERR_HUB_TOKEN, "", "a token", fault) : NULL;
 }
@@ -212,7 +215,8 @@ static void key_of(const struct hub *h, const struct hub_request *rq, char ret[K
 
     if (token)
         sha256_hex(token, strlen(token), who);
-    (void)snprintf(ret, KEY_BYTES, "%s\n%s\n%s", rq->model, rq->revision, who);
+    (void)snprintf(ret, KEY_BYTES, "%s\n%s\n%s%s%s", rq->model, rq->revision, rq->is_owners ? "the owner's" : who, rq->file ? " " : "",
+                   rq->file ? rq->file : "");
 }
 
 /* What is left of an entry that is no longer fresh may still be confirmed or shown. */

@@ -1,5 +1,5 @@
 /*
- * hub.h - config.json of a model, from the cheapest place that has it, without ever blocking the thread that asks.
+ * hub.h - config.json of a model, or a file of code that it names, from the cheapest place that has it, without ever blocking the thread that asks.
  *
  * Purpose   the ladder memory -> the owner's directory -> disk -> $HF_HOME/hub -> hub -> builtin. One fetch a key however many ask; a failed one wakes the
  *           others into one new leader. Whoever asks learns where the text came from, and which commit it is.
@@ -46,7 +46,7 @@ struct hub_options {
 /* Immutable and counted: shared by all who asked for it. */
 struct hub_config {
     const char *model, *revision;
-    const char *text;       /* config.json, terminated by a zero; NULL: err says why */
+    const char *text;       /* config.json or the file that was asked for, terminated by a zero; NULL: err says why */
     size_t bytes;
     const char *source;     /* "directory", "hub", "hf_cache", "builtin" */
     const char *tier;       /* for Cache-Status: "memory", "directory", "disk", "hf_cache", "hub", "builtin" */
@@ -58,9 +58,13 @@ struct hub_config {
     struct err err;
 };
 
+enum { HUB_FILE_MAX = 63 };
+
 struct hub_request {
     const char *model, *revision; /* checked names; copied */
     const char *token;            /* the caller's own; NULL: none */
+    const char *file;             /* "modeling_x.py", UTF-8, no larger than a config; NULL: config.json */
+    bool is_owners;               /* a file beside a config of the owner's directory: nobody else is asked */
 };
 
 /* `config` is the callee's to give back. Called from hub_loop_turn(). */

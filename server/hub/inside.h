@@ -51,8 +51,9 @@ struct flight {
     struct hub_loop *loop;
     struct pending *pending;
     enum stage stage;
-    char key[KEY_BYTES], model[97], revision[256], token[1040];
+    char key[KEY_BYTES], model[97], revision[256], token[1040], file[HUB_FILE_MAX + 1]; /* file: "": config.json */
     bool has_token, is_callers;  /* a token is sent; it is the caller's */
+    bool is_owners;              /* of the owner's directory alone */
     struct snapshot *local;      /* of the owner's directory: shown as it is */
     struct snapshot *mine, *theirs; /* what may be shown or confirmed: ours; huggingface_hub's */
     const char *mine_tier;
@@ -121,6 +122,9 @@ void loop_unlink(struct flight *f);
 void loop_ready(struct ask *a, const struct hub_config *c);
 
 /* --- hub.c -------------------------------------------------------------------------------------------------------------------------- */
+
+/* What is asked for, by its name. */
+const char *flight_file(const struct flight *f);
 
 /* Answers all who wait, remembers the answer, and ends the flight. */
 void flight_settle(struct flight *f, const struct view *v, uint64_t keep_ms);

@@ -15,7 +15,7 @@ static void complain(const char *path, const char *what)
     fprintf(stderr, "llmemd: --models: %s: %s\n", path, what);
 }
 
-static struct snapshot *read_file(int dir, const char *path)
+static struct snapshot *read_file(int dir, const char *path, const char *file)
 {
     struct snapshot_facts f = {.source = "directory"};
     struct snapshot *s = NULL;
@@ -29,7 +29,7 @@ static struct snapshot *read_file(int dir, const char *path)
         complain(path, "no regular file of at most 1 MiB that can be read");
         return NULL;
     }
-    if (!snapshot_check(text, bytes, why, sizeof why))
+    if (!snapshot_check(file, text, bytes, why, sizeof why))
         s = snapshot_new(text, bytes, &f);
     else
         complain(path, why);
@@ -45,25 +45,36 @@ static struct snapshot *read_flat(int dir, const char *model)
     if (!slash)
         return NULL;
     (void)snprintf(path, sizeof path, "%.*s__%s.json", (int)(slash - model), model, slash + 1);
-    return read_file(dir, path);
+    return read_file(dir, path, "config.json");
 }
 
-struct snapshot *models_dir_read(const char *dir, const char *model)
+static struct snapshot *read_folder(int dir, const char *model, const char *file)
 {
-    static const char *const tails[] = {"/config.json", ".json"};
+    char path[512];
+
+    (void)snprintf(path, sizeof path, "%s/%s", model, file);
+    return read_file(dir, path, file);
+}
+
+static struct snapshot *read_alone(int dir, const char *model)
+{
+    char path[512];
+
+    (void)snprintf(path, sizeof path, "%s.json", model);
+    return read_file(dir, path, "config.json");
+}
+
+struct snapshot *models_dir_read(const char *dir, const char *model, const char *revision, const char *file)
+{
     int at = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    struct snapshot *s = NULL;
-    bool absent;
+    bool is_main = !strcmp(revision, "main"), is_config = !strcmp(file, "config.json"), absent;
+    struct snapshot *s = at >= 0 && is_main ? read_folder(at, model, file) : NULL;
 
-    for (size_t i = 0; at >= 0 && !s && i < sizeof tails / sizeof *tails; i++) {
-        char path[512];
-
-        (void)snprintf(path, sizeof path, "%s%s", model, tails[i]);
-        s = read_file(at, path);
-    }
-    if (at >= 0 && !s)
+    if (at >= 0 && !s && is_config && is_main)
+        s = read_alone(at, model);
+    if (at >= 0 && !s && is_config && is_main)
         s = read_flat(at, model);
     if (at >= 0)
         (void)close(at);
-    return s ? s : hf_cache_read(dir, model, "main", &absent);
+    return s ? s : hf_cache_read(dir, model, revision, file, &absent);
 }

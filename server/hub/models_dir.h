@@ -11,7 +11,8 @@
 
 #include "server/hub/snapshot.h"
 
-/* NULL: it has none. */
-struct snapshot *models_dir_read(const char *dir, const char *model);
+/* NULL: it has none. `revision`: "main"; of code also the commit of its config. Code lies beside a config.json: DIR/OWNER/NAME/modeling_x.py, or in
+ * huggingface_hub's layout. */
+struct snapshot *models_dir_read(const char *dir, const char *model, const char *revision, const char *file);
 
 #endif

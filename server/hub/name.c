@@ -1,6 +1,7 @@
 #include "server/hub/name.h"
 
 #include "api/request/request.h"
+#include "server/hub/hub.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -19,6 +20,13 @@ const char *token_fault(const char *token)
         if (*p <= ' ' || *p > '~')
             return "has no blanks and nothing but ASCII";
     return NULL;
+}
+
+const char *code_file_fault(const char *file)
+{
+    size_t n = strspn(file, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_");
+
+    return n && n + 3 <= HUB_FILE_MAX && !strcmp(file + n, ".py") ? NULL : "has a name of letters, digits and '_' that ends in .py";
 }
 
 bool is_commit(const char *revision)
@@ -50,12 +58,12 @@ static bool fits(int printed, size_t bytes)
     return printed > 0 && (size_t)printed < bytes;
 }
 
-bool url_of_config(const char *endpoint, const char *model, const char *revision, char *ret, size_t bytes)
+bool url_of_file(const char *endpoint, const char *model, const char *revision, const char *file, char *ret, size_t bytes)
 {
     char quoted[3 * REVISION_MAX + 1];
 
     return url_quote(revision, quoted, sizeof quoted) &&
-           fits(snprintf(ret, bytes, "%s/%s/resolve/%s/config.json", endpoint, model, quoted), bytes);
+           fits(snprintf(ret, bytes, "%s/%s/resolve/%s/%s", endpoint, model, quoted, file), bytes);
 }
 
 bool url_of_facts(const char *endpoint, const char *model, const char *revision, const char *query, char *ret, size_t bytes)

@@ -17,11 +17,14 @@ const char *token_fault(const char *token);
 /* 40 lower-case hex digits: content that never changes. */
 bool is_commit(const char *revision);
 
+/* A file of code in a repository's root: letters, digits, '_', then ".py"; as the end of a sentence: "a file ..."; NULL: nothing is wrong. */
+const char *code_file_fault(const char *file);
+
 /* Percent-encodes all but letters, digits and "-._~", '/' included. false: it does not fit. */
 bool url_quote(const char *text, char *ret, size_t bytes);
 
-/* "{endpoint}/{model}/resolve/{revision}/config.json" and "{endpoint}/api/models/{model}/revision/{revision}?{query}". */
-bool url_of_config(const char *endpoint, const char *model, const char *revision, char *ret, size_t bytes);
+/* "{endpoint}/{model}/resolve/{revision}/{file}" and "{endpoint}/api/models/{model}/revision/{revision}?{query}". */
+bool url_of_file(const char *endpoint, const char *model, const char *revision, const char *file, char *ret, size_t bytes);
 bool url_of_facts(const char *endpoint, const char *model, const char *revision, const char *query, char *ret, size_t bytes);
 
 /* Names of this machine alone: "localhost", 127.0.0.0/8, "::1" with or without brackets. */

@@ -1,6 +1,7 @@
 #include "server/hub/snapshot.h"
 
 #include "base/json.h"
+#include "base/utf8.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -88,12 +89,27 @@ void snapshot_release(struct snapshot *s)
     free(held(s));
 }
 
-enum err_code snapshot_check(const char *text, size_t bytes, char *ret_why, size_t why_bytes)
+static enum err_code check_code(const char *file, const char *text, size_t bytes, char *ret_why, size_t why_bytes)
+{
+    const char *at = text, *end = text + bytes;
+
+    for (size_t n; at < end && *at && (n = utf8_char(at, (size_t)(end - at))); at += n)
+        ;
+    if (at == end)
+        return ERR_OK;
+    (void)snprintf(ret_why, why_bytes, "its %.63s %s at byte %zu", file, *at ? "is not UTF-8" : "has a NUL", (size_t)(at - text));
+    return ERR_JSON;
+}
+
+enum err_code snapshot_check(const char *file, const char *text, size_t bytes, char *ret_why, size_t why_bytes)
 {
     struct json *doc = NULL;
     struct err err = {0};
-    enum err_code rc = json_parse(text, bytes, &json_limits_config, &doc, &err);
+    enum err_code rc;
 
+    if (strcmp(file, "config.json"))
+        return check_code(file, text, bytes, ret_why, why_bytes);
+    rc = json_parse(text, bytes, &json_limits_config, &doc, &err);
     if (rc) {
         (void)snprintf(ret_why, why_bytes, "its config.json cannot be read: %.120s", err.detail);
         return rc;

@@ -1,5 +1,5 @@
 /*
- * snapshot.h - a config.json at one commit, and the answers that show it.
+ * snapshot.h - a config.json, or a file of code, at one commit, and the answers that show it.
  *
  * Purpose   a snapshot is counted and never changes; struct hub_config is a view of one (or of none: an error) with the words that
  *           belong to one answer: tier, note. Both end with their last holder.
@@ -37,8 +37,9 @@ struct snapshot *snapshot_with(const struct snapshot *s, const struct snapshot_f
 struct snapshot *snapshot_hold(struct snapshot *s); /* NULL: NULL */
 void snapshot_release(struct snapshot *s);
 
-/* Is this a config.json? Any size and depth that base/json.h grants, an object. ret_why: a clause. ERR_NOMEM: it was not told. */
-enum err_code snapshot_check(const char *text, size_t bytes, char *ret_why, size_t why_bytes);
+/* Is this that file? A config.json: any size and depth that base/json.h grants, an object. Code: UTF-8 without a zero. ret_why: a clause. ERR_NOMEM: it was
+ * not told. */
+enum err_code snapshot_check(const char *file, const char *text, size_t bytes, char *ret_why, size_t why_bytes);
 
 struct view {
     const char *model, *revision, *tier, *note; /* copied, but the tier */

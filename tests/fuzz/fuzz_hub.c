@@ -116,7 +116,7 @@ static void read_names(char *text)
         text[n] = 0;
         if (!model_id_fault(text)) {
             FUZZ_CHECK(!strstr(text, "..") && n <= 96, "an id that leads elsewhere: %s", text);
-            FUZZ_CHECK(url_of_config("https://huggingface.co", text, "main", url, sizeof url), "no URL for %s", text);
+            FUZZ_CHECK(url_of_file("https://huggingface.co", text, "main", "config.json", url, sizeof url), "no URL for %s", text);
         }
         if (!revision_fault(text) && url_quote(text, quoted, sizeof quoted))
             FUZZ_CHECK(!strpbrk(quoted, "/?#@: \r\n"), "a revision that breaks out: %s", quoted);
@@ -142,7 +142,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         facts_about(text, size - 1, why, sizeof why);
         break;
     case 'c':
-        (void)snapshot_check(text, size - 1, why, sizeof why);
+        (void)snapshot_check("config.json", text, size - 1, why, sizeof why);
+        (void)snapshot_check("modeling_x.py", text, size - 1, why, sizeof why);
         break;
     case 'd':
         read_disk(data + 1, size - 1);

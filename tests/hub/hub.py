@@ -43,12 +43,12 @@ class Probe:
             got.append(json.loads(line))
         raise AssertionError("the probe is gone: %s" % self.process.stderr.read())
 
-    def ask_all(self, n, model, revision="main", token="-"):
-        self.say("ask %d %s %s %s" % (n, model, revision, token))
+    def ask_all(self, n, model, revision="main", token="-", file=""):
+        self.say("ask %d %s %s %s %s" % (n, model, revision, token, file))
         return self.answers()
 
-    def ask(self, model, revision="main", token="-"):
-        return self.ask_all(1, model, revision, token)[0]
+    def ask(self, model, revision="main", token="-", file=""):
+        return self.ask_all(1, model, revision, token, file)[0]
 
     def counts(self):
         self.say("counts")
@@ -86,9 +86,9 @@ class Case(unittest.TestCase):
     def probe(self, *flags, **more):
         return Probe(more.pop("endpoint", self.hub.endpoint), *flags, **more)
 
-    def one(self, model, revision="main", token="-", flags=(), **more):
+    def one(self, model, revision="main", token="-", flags=(), file="", **more):
         with self.probe(*flags, **more) as p:
-            return p.ask(model, revision, token)
+            return p.ask(model, revision, token, file)
 
     def fails(self, answer, error, *words):
         self.assertEqual(answer["error"], error, answer)
@@ -608,6 +608,63 @@ class Tokens(Case):
         self.came(self.one("org/private", token="good", flags=["--cache-dir", cache]), tier="disk", is_private=True)
 
 
+class Code(Case):
+    """Files that a config names: the same ladder, and nothing of the API."""
+
+    FILE = "modeling_x.py"
+    TEXT = "x = '\u00e9'\n"
+
+    def setUp(self):
+        super().setUp()
+        self.hub.repos["org/code"] = Repo(code={self.FILE: self.TEXT, "bad.py": b"x = '\xe9'", "nul.py": b"\0", "large.py": b"#" * (1 << 20 | 1),
+                                                "page.py": b"<html>", "slow.py": lambda h: (time.sleep(0.3), h.send(200, b"pass", commit=COMMIT))})
+
+    def test_names(self):
+        with self.probe() as p:
+            for name in "x.txt", "a/b.py", "..py", ".py", "a.b.py", "config.json", "x" * 61 + ".py", "a%2f.py":
+                self.fails(p.ask("org/code", file=name), "field-value")
+        self.assertEqual(self.hub.connections, 0)
+
+    def test_file(self):
+        a = self.one("org/code", COMMIT, file=self.FILE)
+        self.came(a, commit=COMMIT)
+        self.assertEqual(a["text"], self.TEXT)
+        self.assertEqual([r["path"] for r in self.hub.requests], ["/org/code/resolve/%s/%s" % (COMMIT, self.FILE)])
+
+    def test_refused(self):
+        with self.probe() as p:
+            for name, says in ("bad.py", "not UTF-8 at byte 5"), ("nul.py", "NUL"), ("large.py", "larger than"), ("page.py", "HTML"):
+                self.fails(p.ask("org/code", COMMIT, file=name), "hub-failed", says)
+            self.fails(p.ask("org/code", COMMIT, file="none.py"), "config-not-found", "has no none.py")
+            self.fails(p.ask("org/typo", COMMIT, file="none.py"), "model-not-found")
+
+    def test_one_fetch(self):
+        with self.probe("--loops", 4) as p:
+            for a in p.ask_all(32, "org/code", COMMIT, file="slow.py"):
+                self.came(a, tier=a["tier"] if a["tier"] == "memory" else "hub")
+        self.assertEqual(len(self.hub.requests), 1)
+
+    def test_kept_on_disk(self):
+        for tier in "hub", "disk":
+            self.came(self.one("org/code", COMMIT, flags=("--cache-dir", self.dir), file=self.FILE), tier=tier)
+        self.assertEqual(len(self.hub.requests), 1)
+        a = self.one("org/code", COMMIT, flags=("--cache-dir", self.dir), file=self.FILE, env={"HF_HUB_OFFLINE": "1"})
+        self.came(a, tier="disk")
+
+    def test_tokens(self):
+        self.hub.repos["org/gated"] = Repo(gated="auto", allowed=("good",), code={self.FILE: self.TEXT})
+        with self.probe() as p:
+            self.fails(p.ask("org/gated", COMMIT, file=self.FILE), "model-gated")
+            self.came(p.ask("org/gated", COMMIT, "good", self.FILE), is_private=True)
+            self.fails(p.ask("org/gated", COMMIT, file=self.FILE), "model-gated")
+
+    def test_offline(self):
+        a = self.one("org/code", COMMIT, file=self.FILE, env={"HF_HUB_OFFLINE": "1"})
+        self.fails(a, "model-not-found", self.FILE, "`modeling`")
+        self.fails(self.one("openai-community/gpt2", file=self.FILE, env={"HF_HUB_OFFLINE": "1"}), "model-not-found")  # its config is carried, no code
+        self.assertEqual(self.hub.connections, 0)
+
+
 class Disk(Case):
     def setUp(self):
         super().setUp()
@@ -745,8 +802,8 @@ class HfCache(Case):
             f.write(COMMIT)
         self.env = {"HF_HOME": self.home}
 
-    def offline(self, model="org/local", revision="main"):
-        return self.one(model, revision, env={**self.env, "HF_HUB_OFFLINE": "1"})
+    def offline(self, model="org/local", revision="main", **more):
+        return self.one(model, revision, env={**self.env, "HF_HUB_OFFLINE": "1"}, **more)
 
     def test_offline(self):
         a = self.offline()
@@ -802,6 +859,14 @@ class HfCache(Case):
         self.fails(self.offline(), "config-not-found")
         self.fails(self.one("org/local", COMMIT, env=self.env), "config-not-found")
         self.assertEqual(self.hub.connections, 0)
+
+    def test_code(self):
+        with open(os.path.join(self.snapshot, "modeling_x.py"), "w") as f:
+            f.write("pass")
+        os.symlink("/etc/passwd", os.path.join(self.snapshot, "away.py"))
+        self.came(self.one("org/local", COMMIT, env=self.env, file="modeling_x.py"), "hf_cache", "hf_cache", commit=COMMIT)
+        self.fails(self.offline(revision=COMMIT, file="away.py"), "model-not-found")
+        self.assertEqual(self.hub.requests, [])
 
     def test_links_lead_nowhere(self):
         secret = os.path.join(self.dir, "secret.json")

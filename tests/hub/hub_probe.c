@@ -3,7 +3,7 @@
  *
  *   hub_probe [--loops N] [--models DIR] [--cache-dir DIR] [--share-token] [--total-ms N] [--connect-ms N] [--fresh-s N] [--absent-s N] [--down-s N]
  *
- *   ask N MODEL REVISION TOKEN     N times at once, spread over the loops; "-" is none. Then N lines and "done MILLISECONDS"
+ *   ask N MODEL REVISION TOKEN [FILE]   N times at once, spread over the loops; "-" is none; a file of code. Then N lines and "done MILLISECONDS"
  *   open N MODEL REVISION TOKEN    the same without waiting for it
  *   leave I                        ends loop I, whatever it waits for
  *   wait                           for all that is open: its lines, and "done"
@@ -25,7 +25,7 @@ enum { LOOPS_MAX = 16 };
 
 struct question {
     struct question *next;
-    char model[512], revision[512], token[2048];
+    char model[512], revision[512], token[2048], file[128];
 };
 
 struct loop {
@@ -93,7 +93,7 @@ static void on_answer(void *arg, const struct hub_config *c)
 static void put(struct loop *l, struct question *q)
 {
     const char *token = strcmp(q->token, "-") != 0 ? q->token : NULL;
-    const struct hub_request rq = {.model = q->model, .revision = q->revision, .token = token};
+    const struct hub_request rq = {.model = q->model, .revision = q->revision, .token = token, .file = q->file[0] ? q->file : NULL};
     const struct hub_config *c = NULL;
 
     if (hub_ask(l->hub, &rq, on_answer, "later", &c))
@@ -191,7 +191,7 @@ static void obey(struct hub *h, const char *line)
     unsigned n;
 
     clock_gettime(CLOCK_MONOTONIC, &since);
-    if (sscanf(line, "%15s %u %511s %511s %2047s", word, &n, q.model, q.revision, q.token) == 5) {
+    if (sscanf(line, "%15s %u %511s %511s %2047s %127s", word, &n, q.model, q.revision, q.token, q.file) >= 5) {
         for (unsigned i = 0; i < n; i++)
             give(i, &q);
         if (!strcmp(word, "ask"))

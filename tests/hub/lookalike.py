@@ -26,13 +26,14 @@ CONFIG = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2}
 
 class Repo:
     def __init__(self, config=None, commit=COMMIT, gated=False, private=False, allowed=(), parameters=1000, revisions=("main",), files=(),
-                 has_config=True, delay=0, api_delay=0, library=None, card=None, moved=None, disabled=False, dtypes=None, status=200):
+                 has_config=True, delay=0, api_delay=0, library=None, card=None, moved=None, disabled=False, dtypes=None, status=200, code=None):
         self.text = config if isinstance(config, bytes) else json.dumps(config or CONFIG).encode()
         self.commit, self.gated, self.private, self.allowed = commit, gated, private, set(allowed)
         self.dtypes = dtypes or {"BF16": parameters}
         self.revisions, self.files, self.has_config = set(revisions), list(files), has_config
         self.delay, self.api_delay, self.library, self.card = delay, api_delay, library, card
         self.moved, self.disabled, self.status = moved, disabled, status
+        self.code = code or {}  # files that the config names: {"modeling_x.py": text, bytes, or a function of the handler}
         self.next_commit = None  # what the API says already, when a branch moves between two requests
 
     @property
@@ -118,6 +119,23 @@ class Handler(http.server.BaseHTTPRequestHandler):
         else:
             self.config(repo)
 
+    def serve_code(self, name, revision, file):
+        repo = self.hub.repos.get(name)
+        if repo:
+            time.sleep(repo.delay)
+        if self.refused(repo, False):
+            return
+        text = repo.code.get(file)
+        if revision not in repo.revisions and revision != repo.commit:
+            self.error(404, "RevisionNotFound", "Invalid rev id: " + revision)
+        elif text is None:
+            self.error(404, "EntryNotFound", "Entry not found", commit=repo.commit)
+        elif callable(text):
+            text(self)
+        else:
+            text = text if isinstance(text, bytes) else text.encode()
+            self.send(200, text, {"ETag": '"%s"' % hashlib.sha1(text).hexdigest(), "Content-Type": "text/plain"}, commit=repo.commit)
+
     def serve_facts(self, name, revision):
         repo = self.hub.repos.get(name)
         if repo:
@@ -142,7 +160,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send(200, json.dumps(self.hub.requests).encode())
             return
         self.hub.note(self)
-        found = re.fullmatch(r"(?:/mirror)?/((?:[^/]+/)?[^/]+)/resolve/([^/]+)/config\.json", path)
+        found = re.fullmatch(r"(?:/mirror)?/((?:[^/]+/)?[^/]+)/resolve/([^/]+)/([^/]+\.(?:json|py))", path)
         api = re.fullmatch(r"(?:/mirror)?/api/models/((?:[^/]+/)?[^/]+)/revision/([^/]+)", path)
         name = (found or api).group(1) if found or api else None
         fault = name and name.startswith("fault/") and getattr(self, name[6:].replace("-", "_"), None)
@@ -151,6 +169,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 fault(path, query)
             elif fault:
                 self.error(404, "RepoNotFound")
+            elif found and found.group(3) != "config.json":
+                self.serve_code(name, urllib.parse.unquote(found.group(2)), found.group(3))
             elif found:
                 self.serve_config(name, urllib.parse.unquote(found.group(2)))
             elif api:

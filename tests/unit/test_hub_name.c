@@ -65,11 +65,11 @@ START_TEST(urls)
 {
     char text[100];
 
-    ck_assert(url_of_config("https://h/p", "o/m", "refs/pr/1", text, sizeof text));
+    ck_assert(url_of_file("https://h/p", "o/m", "refs/pr/1", "config.json", text, sizeof text));
     ck_assert_str_eq(text, "https://h/p/o/m/resolve/refs%2Fpr%2F1/config.json");
     ck_assert(url_of_facts("https://h", "gpt2", "main", "expand=sha", text, sizeof text));
     ck_assert_str_eq(text, "https://h/api/models/gpt2/revision/main?expand=sha");
-    ck_assert(!url_of_config("https://h/p", "o/m", "main", text, 20));
+    ck_assert(!url_of_file("https://h/p", "o/m", "main", "config.json", text, 20));
 }
 END_TEST
 
