@@ -174,6 +174,22 @@ static void assume_plan(struct estimate *e, const struct plan_candidate *first)
                 (int)NCCL_MIB_MORE);
 }
 
+static void assume_packing(struct estimate *e, const struct recipe *r)
+{
+    const struct batch_shape shape = train_batch_shape(r);
+
+    if (r->packing && r->sequence_tokens > 0)
+        note_of(&e->assumptions, NOTE_OF_YOURS, "packing: a batch is one row of %lld tokens, %u sequences of the mean of training.lengths, cut at seq_len",
+                (long long)shape.tokens, shape.sequences);
+    else if (r->packing)
+        note_of(&e->assumptions, NOTE_OF_YOURS,
+                "packing: a batch is one row of %lld tokens and %u sequences, two a row of seq_len, the fewest that are packed at all; "
+                "training.lengths says how many",
+                (long long)shape.tokens, shape.sequences);
+    else if (r->sequence_tokens > 0)
+        note_of(&e->assumptions, NOTE_OF_YOURS, "training.lengths are read where rows are packed: here each row has seq_len tokens");
+}
+
 void assume_answer(struct estimate *e, const struct plan_candidate *first)
 {
     const struct quirks *q = &first->step.quirks;
@@ -183,6 +199,7 @@ void assume_answer(struct estimate *e, const struct plan_candidate *first)
                 first->step.r.seq_len_tokens);
     note_of(&e->assumptions, NOTE_OF_INTERNALS, "cub's scratch is as traced on two releases of torch: %d, %d, %d bytes",
             q->cub_scan_tail_bytes, q->cub_unique_tile, q->cub_unique_tail_bytes);
+    assume_packing(e, &first->step.r);
     assume_plan(e, first);
     assume_methods(e);
     if (first->step.r.attention == ATTENTION_EAGER && e->rq.training.attention.n && first->choice[AXIS_ATTENTION]->value == ATTENTION_SDPA)

@@ -54,3 +54,23 @@ void lengths_write(struct jsonw *w, const char *key, const void *at)
         write_lengths(w, "counts", json_get(v, "counts"));
     jsonw_end(w);
 }
+
+double lengths_mean(const struct lengths_request *l, uint64_t longest)
+{
+    const struct json *tokens = json_type(l->given) == JSON_OBJECT ? json_get(l->given, "tokens") : l->given;
+    const struct json *count = json_first(json_get(l->given, "counts"));
+    double sum = 0, n = 0;
+
+    json_each (v, tokens) {
+        uint64_t length = 0, times = 1;
+
+        (void)json_uint64(v, &length);
+        if (count) {
+            (void)json_uint64(count, &times);
+            count = json_next(count);
+        }
+        sum += (double)(length < longest ? length : longest) * (double)times;
+        n += (double)times;
+    }
+    return n > 0 ? sum / n : 0;
+}

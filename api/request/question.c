@@ -272,6 +272,8 @@ static enum err_code build_recipe(struct estimate *e)
         .quantization = (enum kbit)word_or(&t->quantization, quantization_words, KBIT_NONE),
         .prepare_kbit = (enum kbit_prepare)word_or(&t->prepare_kbit, prepare_kbit_words, int8 ? KBIT_PREPARE_PEFT : KBIT_PREPARE_NONE),
         .padded = t->padded == TRI_TRUE,
+        .packing = t->packing == TRI_TRUE,
+        .sequence_tokens = lengths_mean(&t->lengths, t->seq_len.set ? t->seq_len.whole : 2048),
         .attention_mask = t->attention_mask,
         .framework = framework_of(e),
         .stack = e->stack,

@@ -134,6 +134,7 @@ struct estimate_request {
 
 enum err_code lengths_read(struct decoding *d, const struct json *v, void *at);
 void lengths_write(struct jsonw *w, const char *key, const void *at);
+double lengths_mean(const struct lengths_request *l, uint64_t longest); /* of sequences cut at `longest` tokens; 0: none were given */
 
 extern const struct member estimate_members[], training_members[], lora_members[], stack_members[];
 

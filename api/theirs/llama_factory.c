@@ -78,7 +78,7 @@ const struct their_key llama_factory_keys[] = {
     FLAG("pure_bf16", "training.precision=\"bf16\""),
     FLAG("disable_gradient_checkpointing", "training.gradient_checkpointing=false"),
     SAY("use_reentrant_gc", "training.checkpoint_reentrant"),
-    FLAG("neat_packing", "training.packing=true"),
+    MOVES("neat_packing", "rows of several sequences whose mask counts them"),
     MOVES("freeze_extra_modules", "training a part of the model"),
     MOVES("use_galore|use_apollo|use_badam|use_adam_mini|use_muon", "an optimizer of LLaMA-Factory's own"),
     MOVES("use_llama_pro", "training blocks that are added"),

@@ -37,11 +37,13 @@ const struct their_key trl_keys[] = {
     FLAG("load_in_4bit", "training.quantization=\"nf4-dq\""),
     FLAG("use_liger", "training.liger_kernels=[\"rope\",\"rms_norm\",\"swiglu\",\"fused_linear_cross_entropy\"]"),
     MOVES("padding_free", "padding-free batches"),
+    /* sft_trainer.py 1.16.0: rows without padding follow from bfd */
+    MOVES_BUT("bfd|bfd_split|ffd", "packing_strategy", "rows of wrapped text, with a mask of their own"),
     MOVES("activation_offloading", "kept activations on the host"),
     MOVES("router_aux_loss_coef", "the auxiliary loss of experts"),
     MOVES("use_liger_loss", "Liger's losses"),
     KNOWN(
-        "packing_strategy|eval_packing|dataset_text_field|dataset_kwargs|dataset_num_proc|dataset_batch_size|num_of_sequences|chars_per_token|"
+        "eval_packing|dataset_text_field|dataset_kwargs|dataset_num_proc|dataset_batch_size|num_of_sequences|chars_per_token|"
         "pad_token|eos_token|pad_to_multiple_of|completion_only_loss|assistant_only_loss|chat_template_path|shuffle_dataset|truncation_mode|"
         "trust_remote_code|chat_template_kwargs"),
     KNOWN(

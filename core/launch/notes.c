@@ -36,7 +36,10 @@ static void say_model(struct jsonw *w, const struct launch *l)
             "train.py is whole as it stands: --train_file names your text, --max_steps or --num_train_epochs and --learning_rate are yours to say");
     say(w, "%s loads the model with from_pretrained(name, **model_init_kwargs) and hands over rows of %u tokens%s",
         launch_has_script(l) ? "a script of your own" : "train.py is yours: it", r->seq_len_tokens,
-        r->attention_mask == TRI_FALSE ? ", without an attention_mask" : "");
+        r->attention_mask == TRI_FALSE && !r->packing ? ", without an attention_mask" : "");
+    if (r->packing)
+        say(w, "data_collator=DataCollatorWithFlattening(): rows are packed to %u tokens, and a batch is one row whose position_ids start anew",
+            r->seq_len_tokens);
     if (r->quantization)
         say(w, "weights are quantised on the GPU that they are for: from_pretrained(.., device_map={\"\": PartialState().process_index})");
     if (r->quantization && r->prepare_kbit)

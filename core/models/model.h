@@ -19,7 +19,8 @@ struct model;
 struct program_source;
 
 struct batch {
-    val ids, mask, labels;  /* int64 [batch, seq]; held by the caller */
+    val ids, mask, labels, positions; /* int64 [batch, seq]; 0: it has none; held by the caller */
+    uint32_t sequences;               /* of a row whose positions start anew for each; 0: they are not given */
 };
 
 struct outputs {

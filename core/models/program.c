@@ -626,19 +626,22 @@ static void forward(struct run *r, struct model *m, const struct batch *b, struc
 {
     struct program *p = m->parts;
     struct script *s = p->s;
-    sv values[5] = {0}, names[5] = {0};
+    enum { MASK = 1, POSITIONS = 3, GIVEN };
+    sv values[GIVEN + 1] = {0}, names[GIVEN + 1] = {0};
     uint32_t n = 0;
-    const val given[] = {b->ids, b->mask, b->labels};
-    static const char *const called[] = {"input_ids", "attention_mask", "labels"};
+    const val given[GIVEN] = {b->ids, b->mask, b->labels, b->positions};
+    static const char *const called[GIVEN] = {"input_ids", "attention_mask", "labels", "position_ids"};
 
     if (!p->n.run)
         natives_on_device(&p->n, r);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < GIVEN; i++) {
         if (!given[i])
             continue;
         names[n] = script_symbol(s, called[i]);
         values[n] = natives_tensor(&p->n, given[i]);
-        if (i == 1 && sv_ok(values[n]))
+        if (i == POSITIONS && sv_ok(values[n]))
+            natives_tell_packed(values[n], b->sequences);
+        if (i == MASK && sv_ok(values[n]))
             (m->padded ? natives_tell_padded : natives_tell_ones)(values[n]);
         n++;
     }

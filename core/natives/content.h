@@ -14,7 +14,13 @@ enum content_kind {
     CONTENT_UNKNOWN,
     CONTENT_CONST,  /* every element is c; a truth value is 0 or 1 */
     CONTENT_RISING, /* c, c + 1, .. along the last dimension */
-    CONTENT_PADDED  /* 1, and at the end of each row so many 0 as `c` */
+    CONTENT_PADDED, /* 1, and at the end of each row so many 0 as `c` */
+    /* of rows that hold several sequences: */
+    CONTENT_PACKED,   /* 0, 1, .. along the last dimension, `c` times, each time equally far */
+    CONTENT_STEPS,    /* the differences of such neighbours: 1, but at `c` places */
+    CONTENT_MARKS,    /* truth values, `c` of them true */
+    CONTENT_STAIRS,   /* from 0 up to `c`, never down */
+    CONTENT_POSITIVE
 };
 
 struct content {

@@ -17,13 +17,14 @@ static sv varlen(struct script *s, const struct script_args *a)
     struct tensor *q = need_tensor(s, a->v[0], "flash_attn_varlen_func"), *k = q ? need_tensor(s, a->v[1], "flash_attn_varlen_func") : NULL,
                   *v = k ? need_tensor(s, a->v[2], "flash_attn_varlen_func") : NULL,
                   *starts = v ? need_tensor(s, a->v[3], "flash_attn_varlen_func") : NULL;
+    struct tensor *longest = starts ? as_tensor(s, a->v[5]) : NULL;
     double p = 0;
 
     if (!starts || !float_arg(s, a->v[7], &p))
         return sv_null();
     return wrap(s, q->run,
                 flash_attn_varlen(q->run, value_in(q), value_in(k), value_in(v), value_in(starts),
-                                  size_of(q->run, value_in(starts), 0) - 1));
+                                  size_of(q->run, value_in(starts), 0) - 1, longest && longest->run == q->run ? value_in(longest) : 0));
 }
 
 static sv pad_input(struct script *s, const struct script_args *a)

@@ -40,7 +40,9 @@ sv f_unary(struct script *s, const struct script_args *a)
         if (wants_gradient(s, t, "abs"))
             return sv_null();
         return wrap_content(s, r, pointwise_op(r, OP_ABS, (enum dtype)shape_of(t)->dtype, x, 0),
-                            is_const(t) ? content_const(fabs(t->content.c)) : content_unknown());
+                            is_const(t)                               ? content_const(fabs(t->content.c))
+                            : t->content.kind == CONTENT_STAIRS ? t->content
+                                                                : content_unknown());
     case UNARY_FN_NEG:
         return wrap_content(s, r, neg(r, x), is_const(t) ? content_const(-t->content.c) : content_unknown());
     case UNARY_FN_COS:
@@ -205,6 +207,8 @@ sv f_sum(struct script *s, const struct script_args *a)
             int64_t all = numel(t->run, x), row = size_of(t->run, x, -1);
 
             c = content_const((double)all - t->content.c * (double)(all / row));
+        } else if (t->content.kind == CONTENT_STAIRS) {
+            c = t->content.c > 0 ? (struct content){.kind = CONTENT_POSITIVE} : content_const(0);
         }
         return wrap_content(s, t->run, sum_all(t->run, x), c);
     }
@@ -248,6 +252,8 @@ sv f_reduce_bool(struct script *s, const struct script_args *a)
         c = content_const(t->content.c != 0);
     else if (t->content.kind == CONTENT_PADDED)
         c = content_const(a->def->data == OP_ANY);
+    else if (t->content.kind == CONTENT_MARKS)
+        c = content_const(a->def->data == OP_ANY ? t->content.c > 0 : t->content.c == (double)numel(t->run, value_in(t)));
     if (!sv_given(a->v[1]))
         return wrap_content(s, t->run, factory(t->run, (enum op)a->def->data, DTYPE_BOOL, 0, NULL), c);
     if (!dim_arg(s, t, a->v[1], &dim))
@@ -289,6 +295,8 @@ sv f_extreme(struct script *s, const struct script_args *a)
         c = content_const(t->content.c + (greatest && shape_of(t)->ndim ? (double)size_of(t->run, value_in(t), -1) - 1 : 0));
     else if (t->content.kind == CONTENT_PADDED)
         c = content_const(greatest);
+    else if (t->content.kind == CONTENT_PACKED)
+        c = content_const(greatest ? ceil((double)size_of(t->run, value_in(t), -1) / t->content.c) - 1 : 0);
     return wrap_content(s, t->run, factory(t->run, (enum op)a->def->data, (enum dtype)shape_of(t)->dtype, 0, NULL), c);
 }
 
@@ -309,6 +317,8 @@ sv f_cumsum(struct script *s, const struct script_args *a)
         c = t->content;
     else if (is_const(t) && t->content.c == 1 && dim == shape_of(t)->ndim - 1)
         c = (struct content){CONTENT_RISING, 1};
+    else if (t->content.kind == CONTENT_MARKS && dim == shape_of(t)->ndim - 1)
+        c = (struct content){CONTENT_STAIRS, t->content.c};
     return wrap_content(s, t->run, dtype == DTYPE_COUNT ? cumsum(t->run, value_in(t), dim) : cumsum_as(t->run, value_in(t), dim, dtype), c);
 }
 
@@ -338,6 +348,8 @@ sv f_diff(struct script *s, const struct script_args *a)
     if (t->content.kind == CONTENT_RISING && dim == nd - 1 &&
         (!before || (before->content.kind == CONTENT_CONST && before->content.c == t->content.c - 1)))
         c = content_const(1);
+    else if (t->content.kind == CONTENT_PACKED && dim == nd - 1 && (!before || (is_const(before) && before->content.c == -1)))
+        c = (struct content){CONTENT_STEPS, t->content.c - 1};
     else if (is_const(t) && (!before || (is_const(before) && before->content.c == t->content.c)))
         c = content_const(0);
     if (before) {

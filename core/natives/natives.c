@@ -108,6 +108,11 @@ void natives_tell_padded(sv tensor)
     ((struct tensor *)(void *)tensor.o)->content = (struct content){CONTENT_PADDED, 1};
 }
 
+void natives_tell_packed(sv tensor, uint32_t sequences)
+{
+    ((struct tensor *)(void *)tensor.o)->content = sequences > 1 ? (struct content){CONTENT_PACKED, sequences} : (struct content){CONTENT_RISING, 0};
+}
+
 void natives_fail_run(struct natives *n)
 {
     struct err err = {0};

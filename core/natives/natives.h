@@ -65,5 +65,6 @@ void natives_fail_run(struct natives *n); /* the script's error becomes the run'
 /* Tells the lattice what a batch's tensor holds: content.h. */
 void natives_tell_ones(sv tensor);
 void natives_tell_padded(sv tensor);
+void natives_tell_packed(sv tensor, uint32_t sequences); /* positions that start anew for each of them */
 
 #endif

@@ -36,7 +36,11 @@ static struct content cut(struct content c, bool last_dim, int64_t start, int64_
         return end - start == 1 ? content_const(c.c + (double)start) : (struct content){CONTENT_RISING, c.c + (double)start};
     if (c.kind == CONTENT_PADDED && last_dim && (start || end != n))
         return end <= n - (int64_t)c.c ? content_const(1) : start >= n - (int64_t)c.c ? content_const(0) : content_unknown();
-    return c;
+    if (c.kind == CONTENT_PACKED && last_dim && (start || end != n))
+        return !start && end == 1 ? content_const(0) : content_unknown();
+    if (c.kind == CONTENT_STAIRS && last_dim && (start || end != n))
+        return start == n - 1 ? content_const(c.c) : content_unknown();
+    return (c.kind == CONTENT_STEPS || c.kind == CONTENT_MARKS) && (start || end != n) ? content_unknown() : c;
 }
 
 /* Tensors of indices, all of them, broadcast: gathered into one result; index tensors that have to be expanded are copied first. */

@@ -104,6 +104,8 @@ static struct content content_of(enum script_binary op, const struct operand *a,
         return (struct content){CONTENT_RISING, b->t->content.c + x};
     if (a->t && b->t && a->t->content.kind == CONTENT_RISING && b->t->content.kind == CONTENT_RISING && op == BINARY_SUB)
         return content_const(a->t->content.c - b->t->content.c);
+    if (a->t && b->t && a->t->content.kind == CONTENT_RISING && b->t->content.kind == CONTENT_PACKED && op == BINARY_SUB)
+        return (struct content){CONTENT_STAIRS, b->t->content.c > 1}; /* a sequence's start, of each token; higher than 0 where there are several */
     if ((op == BINARY_AND || op == BINARY_MUL) && a->t && b->t) { /* with all ones: the other */
         if (known(a, &x) && x == 1)
             return b->t->content;
@@ -277,6 +279,20 @@ sv tensor_binary(struct script *s, enum script_binary op, sv a, sv b, bool in_pl
 }
 
 /* ------------------------------------------------------------------------------------------------------- comparisons */
+/* Where sequences of a row begin: their positions are 0 there, and the steps between neighbours no 1 (but down). */
+static struct content compared_in_row(enum script_compare op, const struct tensor *t, double y)
+{
+    struct content c = t->content;
+
+    if (c.kind == CONTENT_PACKED && y == 0 && op == COMPARE_EQ)
+        return (struct content){CONTENT_MARKS, c.c};
+    if (c.kind == CONTENT_STEPS && y == 1 && op == COMPARE_NE)
+        return (struct content){CONTENT_MARKS, c.c};
+    if (c.kind == CONTENT_STEPS && y == 0 && op == COMPARE_GE)
+        return (struct content){CONTENT_MARKS, (double)numel(t->run, value_in(t)) - c.c};
+    return content_unknown();
+}
+
 static struct content compared(enum script_compare op, const struct operand *a, const struct operand *b)
 {
     double x, y;
@@ -296,7 +312,7 @@ static struct content compared(enum script_compare op, const struct operand *a, 
         return a->t->content;
     if (a->t && b->t && a->t == b->t && op == COMPARE_EQ)
         return content_const(1);
-    return content_unknown();
+    return a->t && known(b, &y) ? compared_in_row(op, a->t, y) : content_unknown();
 }
 
 sv tensor_compare(struct script *s, enum script_compare op, sv a, sv b)
@@ -342,6 +358,8 @@ sv tensor_unary(struct script *s, enum script_unary op, sv self)
     case UNARY_ABS:
         if (c.kind == CONTENT_CONST)
             out = content_const(fabs(c.c));
+        if (c.kind == CONTENT_STAIRS)
+            out = c;
         return wrap_content(s, r, pointwise_op(r, OP_ABS, dtype, x, 0), out);
     default:
         return sv_keep(self);
@@ -351,7 +369,7 @@ sv tensor_unary(struct script *s, enum script_unary op, sv self)
 /* ---------------------------------------------------------------------------------------------------- what it holds */
 sv tensor_item(struct script *s, struct tensor *t)
 {
-    if (t->content.kind == CONTENT_UNKNOWN || t->content.kind == CONTENT_PADDED)
+    if (t->content.kind != CONTENT_CONST && t->content.kind != CONTENT_RISING)
         return script_leave(s, "a value that data decides is read from a tensor");
     if (dtype_is_float((enum dtype)shape_of(t)->dtype))
         return sv_float(t->content.c);
@@ -366,6 +384,8 @@ int tensor_truth(struct script *s, sv self)
 
     if (t->content.kind == CONTENT_CONST)
         return t->content.c != 0;
+    if (t->content.kind == CONTENT_POSITIVE)
+        return 1;
     (void)script_leave(s, "a branch that data decides: the truth of a tensor");
     return -1;
 }

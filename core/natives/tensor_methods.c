@@ -9,6 +9,15 @@ static struct tensor *self_of(struct script *s, const struct script_args *a)
 }
 
 /* ------------------------------------------------------------------------------------------------------------- shapes */
+/* One row in another shape is the row still; of several, each. */
+static struct content in_shape(const struct tensor *t, int nd)
+{
+    const struct value *x = shape_of(t);
+    bool row = x->ndim && x->size[x->ndim - 1] == numel(t->run, value_in(t));
+
+    return t->content.kind == CONTENT_CONST || x->ndim <= nd || (t->content.kind >= CONTENT_PACKED && row) ? t->content : content_unknown();
+}
+
 static sv m_view(struct script *s, const struct script_args *a)
 {
     struct tensor *t = self_of(s, a);
@@ -18,7 +27,7 @@ static sv m_view(struct script *s, const struct script_args *a)
     if (!t || (nd = sizes_arg(s, a->n_rest, a->rest, size)) < 0)
         return sv_null();
     return wrap_content(s, t->run, a->def->data ? reshape(t->run, value_in(t), nd, size) : view(t->run, value_in(t), nd, size),
-                        t->content.kind == CONTENT_CONST || shape_of(t)->ndim <= nd ? t->content : content_unknown());
+                        in_shape(t, nd));
 }
 
 static sv m_expand(struct script *s, const struct script_args *a)
@@ -228,7 +237,9 @@ static struct content cast_content(struct content c, enum dtype to)
 {
     if (to == DTYPE_BOOL && c.kind == CONTENT_CONST)
         return content_const(c.c != 0);
-    if (to == DTYPE_BOOL && c.kind == CONTENT_RISING)
+    if (to == DTYPE_BOOL && c.kind == CONTENT_POSITIVE)
+        return content_const(1);
+    if (to == DTYPE_BOOL && c.kind != CONTENT_PADDED && c.kind != CONTENT_MARKS)
         return content_unknown();
     return c;
 }

@@ -292,6 +292,8 @@ static sv t_nonzero(struct script *s, const struct script_args *a)
     if (t->content.kind == CONTENT_PADDED) {
         row = size_of(t->run, value_in(t), -1);
         n -= (int64_t)t->content.c * (n / (t->rows ? t->rows : row));
+    } else if (t->content.kind == CONTENT_MARKS) {
+        n = (int64_t)t->content.c;
     } else if (t->content.kind != CONTENT_CONST) {
         return script_leave(s, "how many elements are not zero is data: nonzero()");
     } else if (t->content.c == 0) {

@@ -74,7 +74,7 @@ val scaled_dot_product_attention(struct run *r, val q, val k, val v, val mask, d
 val flash_attn_func(struct run *r, val q, val k, val v); /* [batch, seq, heads, head_dim] */
 
 /* q, k, v: [tokens, heads, head_dim] of `rows` sequences one behind another, `cumulative` lengths */
-val flash_attn_varlen(struct run *r, val q, val k, val v, val cumulative, int64_t rows);
+val flash_attn_varlen(struct run *r, val q, val k, val v, val cumulative, int64_t rows, val longest); /* longest: 0 where it is a number */
 
 /* embeddings, indexing */
 val embedding_op(struct run *r, val weight, val ids, bool has_padding_idx);

@@ -158,7 +158,7 @@ struct node {
     struct region *region;     /* whose recomputation unpacks the saves */
     struct region *closure;    /* of a reentrant checkpoint: what it calls */
     struct function *function; /* function.h: of an autograd.Function that the caller runs */
-    val variable, accumulated; /* AccumulateGrad: the leaf and its .grad */
+    val variable, accumulated; /* AccumulateGrad: the leaf and its .grad. Of others `accumulated` is what ctx has as an attribute */
     val saved[MAX_SAVED];      /* storages kept for backward; bit 31: packed by a checkpoint region, see checkpoint.c */
 };
 

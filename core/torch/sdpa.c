@@ -332,16 +332,24 @@ val flash_attn_func(struct run *r, val q, val k, val v)
     return out;
 }
 
-/* mha_varlen_fwd: [tokens, heads, head_dim]; the cumulative lengths are saved too, once for queries and keys */
-val flash_attn_varlen(struct run *r, val q, val k, val v, val cumulative, int64_t rows)
+/* mha_varlen_fwd: [tokens, heads, head_dim]; the cumulative lengths are saved too, once for queries and keys. A longest row's length that is a tensor
+ * is an attribute of ctx, which nobody releases before the node itself dies. */
+val flash_attn_varlen(struct run *r, val q, val k, val v, val cumulative, int64_t rows, val longest)
 {
-    val in[3] = {q, k, v};
+    val in[3] = {q, k, v}, out;
     int64_t tokens;
+    uint32_t node;
 
     if (run_dead(r))
         return 0;
     tokens = size_of(r, q, 0);
-    return flash_package(r, OP_FLASH_VARLEN, in, cumulative,
-                         (struct attended){rows, size_of(r, q, 1), div_up(tokens, rows), div_up(size_of(r, k, 0), rows), size_of(r, q, 2), true},
-                         SHAPE(size_of(r, q, 1), tokens));
+    out = flash_package(r, OP_FLASH_VARLEN, in, cumulative,
+                        (struct attended){rows, size_of(r, q, 1), div_up(tokens, rows), div_up(size_of(r, k, 0), rows), size_of(r, q, 2), true},
+                        SHAPE(size_of(r, q, 1), tokens));
+    node = out ? r->values[out].node : 0;
+    if (node && longest) {
+        value_ref(r, longest);
+        r->nodes[node].accumulated = longest;
+    }
+    return out;
 }

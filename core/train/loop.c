@@ -8,13 +8,16 @@
 struct batch make_batch(struct trainer *t)
 {
     struct run *r = &t->run;
-    int64_t size[2] = {t->step->r.micro_batch_size, t->step->r.seq_len_tokens};
-    struct batch b = {0};
+    const struct batch_shape shape = train_batch_shape(&t->step->r);
+    int64_t size[2] = {shape.rows, shape.tokens};
+    struct batch b = {.sequences = shape.sequences};
 
     b.ids = owned(r, empty(r, DTYPE_INT64, 2, size));
     if (t->step->r.attention_mask == TRI_TRUE)
         b.mask = owned(r, empty(r, DTYPE_INT64, 2, size));
     b.labels = owned(r, empty(r, DTYPE_INT64, 2, size));
+    if (b.sequences)
+        b.positions = owned(r, empty(r, DTYPE_INT64, 2, size));
     return b;
 }
 
@@ -23,6 +26,7 @@ void batch_ref(struct run *r, const struct batch *b)
     value_ref(r, b->ids);
     value_ref(r, b->mask);
     value_ref(r, b->labels);
+    value_ref(r, b->positions);
 }
 
 void batch_unref(struct run *r, const struct batch *b)
@@ -30,6 +34,7 @@ void batch_unref(struct run *r, const struct batch *b)
     value_unref(r, b->ids);
     value_unref(r, b->mask);
     value_unref(r, b->labels);
+    value_unref(r, b->positions);
 }
 
 void bind_inputs(struct trainer *t, struct held *h, struct batch next)

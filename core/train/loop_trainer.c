@@ -12,7 +12,7 @@ static val count_items(struct trainer *t, const struct batch *b, uint32_t n)
     if (!t->model.counts_items && (!q->items_counted_for_all || t->plain))
         return 0;
     for (uint32_t i = 0; i < n; i++) {
-        val labels = q->items_of_targets ? slice(r, b[i].labels, -1, 1, t->step->r.seq_len_tokens) : b[i].labels;
+        val labels = q->items_of_targets ? slice(r, b[i].labels, -1, 1, size_of(r, b[i].labels, 1)) : b[i].labels;
         val sum = sum_all(r, compare(r, OP_NE, labels, 0)), old = total;
 
         total = owned(r, old ? add(r, old, sum) : add_scalar(r, sum));

@@ -96,6 +96,8 @@ struct recipe {
     enum tri gradient_checkpointing, checkpoint_reentrant, use_cache, keep_outputs;
     enum attention attention;
     bool padded;
+    bool packing;               /* a batch is one row of several sequences, without a mask, whose positions start anew */
+    double sequence_tokens;     /* mean length of a packed row's sequences; 0: not known */
     enum tri attention_mask;    /* whether batches have one; without it their rows are single sequences all the same */
     enum framework framework;
     enum method method;
@@ -129,6 +131,13 @@ struct step {
     enum flash_kernel flash;
     struct quirks quirks;
 };
+
+/* The rows of a batch and their tokens, and how many sequences a packed row holds: 0 where rows are not packed. */
+struct batch_shape {
+    int64_t rows, tokens;
+    uint32_t sequences;
+};
+struct batch_shape train_batch_shape(const struct recipe *r);
 
 /* Whether the loop reads sync_each_batch: some releases of the Trainer do not, whatever they are told. */
 bool train_reads_sync(const struct recipe *r);

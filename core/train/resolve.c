@@ -9,6 +9,8 @@
 #include "train/recipe.h"
 #include "tuning/targets.h"
 
+#include <math.h>
+
 struct resolving {
     const struct arch *arch;
     const struct device *device;
@@ -41,9 +43,33 @@ static void resolve_batch(struct recipe *r, const struct arch *arch)
         r->gradient_accumulation_steps = r->method == METHOD_PP ? 4 * (r->pipeline_parallel ? r->pipeline_parallel : 1) : 1;
 }
 
+/*
+ * transformers 5.23.0 data/data_collator.py DataCollatorWithFlattening, trl 1.16.0 sft_trainer.py (padding_free, packing): one row. Where nobody says how long
+ * sequences are, two a row of seq_len: the fewest that are packed at all.
+ */
+struct batch_shape train_batch_shape(const struct recipe *r)
+{
+    struct batch_shape s = {r->micro_batch_size, r->seq_len_tokens, 0};
+    double mean = r->sequence_tokens > 0 ? r->sequence_tokens : (double)r->seq_len_tokens / 2;
+
+    if (!r->packing)
+        return s;
+    s.tokens *= s.rows;
+    s.rows = 1;
+    s.sequences = mean < (double)s.tokens ? (uint32_t)ceil((double)s.tokens / (mean < 1 ? 1 : mean)) : 1;
+    return s;
+}
+
 /* A collator hands a mask over; padding shows in it alone. */
 static enum err_code resolve_mask(struct recipe *r, struct err *err)
 {
+    if (r->packing && (r->padded || r->attention_mask == TRI_TRUE))
+        return err_set(err, ERR_FIELD_CONFLICT, r->padded ? "/training/padded" : "/training/attention_mask",
+                       "packed rows have neither padding nor a mask: positions that start anew tell their sequences apart");
+    if (r->packing && r->method == METHOD_PP)
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/packing", "packed rows through a pipeline are not modelled");
+    if (r->packing)
+        r->attention_mask = TRI_FALSE;
     tri_default(&r->attention_mask, true);
     if (r->padded && r->attention_mask == TRI_FALSE)
         return err_set(err, ERR_FIELD_CONFLICT, "/training/attention_mask",

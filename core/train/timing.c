@@ -19,9 +19,10 @@ static double model_flops(const struct trainer *t, const struct arch *a, const s
 {
     const struct parameter_count n = t->whole;
     double trained = (double)n.trainable, frozen = (double)(n.parameters - n.trainable);
-    double tokens = (double)r->micro_batch_size * r->seq_len_tokens;
+    const struct batch_shape shape = train_batch_shape(r);
+    double tokens = (double)r->micro_batch_size * r->seq_len_tokens, seen = shape.sequences ? tokens / shape.sequences : r->seq_len_tokens;
 
-    return tokens * (6 * trained + 4 * frozen + 12.0 * a->layers * a->heads * a->head_dim * r->seq_len_tokens);
+    return tokens * (6 * trained + 4 * frozen + 12.0 * a->layers * a->heads * a->head_dim * seen);
 }
 
 static enum err_code room_for(const struct arch *arch, uint32_t micro_steps, bool orders, struct arena *arena, struct work *log,

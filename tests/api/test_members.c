@@ -259,15 +259,12 @@ END_TEST
 static const struct {
     const char *body, *pointer;
 } gaps[] = {
-    {TRAIN("\"packing\":true"), "/training/packing"},
     {TRAIN("\"stage\":\"dpo\""), "/training/stage"},
     {TRAIN("\"stage\":\"rm\""), "/training/stage"},
     {TRAIN("\"reference\":\"copy\""), "/training/reference"},
     {TRAIN("\"freeze\":[\"embed_tokens\"]"), "/training/freeze"},
     {TRAIN("\"images\":{\"per_sequence\":1,\"height\":448,\"width\":448}"), "/training/images"},
     {TRAIN("\"expert_skew\":2"), "/training/expert_skew"},
-    {TRAIN("\"lengths\":[512,400]"), "/training/lengths"},
-    {TRAIN("\"lengths\":{\"tokens\":[512],\"counts\":[9]}"), "/training/lengths"},
     {TRAIN("\"tuning\":\"lora\",\"lora\":{\"use_dora\":true}"), "/training/lora/use_dora"},
     {TRAIN("\"tuning\":\"lora\",\"use_dora\":true"), "/training/lora/use_dora"},
     {TRAIN("\"tuning\":\"lora\",\"lora\":{\"bias\":\"all\"}"), "/training/lora/bias"},
@@ -287,10 +284,8 @@ static const struct {
     {"{" REAL ",\"stack\":{\"framework\":\"LLaMA_Factory\"}}", "/stack/framework"},
     {"{" REAL ",\"framework_config\":{\"framework\":\"axolotl\",\"text\":\"rl: dpo\"}}", "/framework_config"},
     {"{" REAL ",\"config\":{\"quantization_config\":{\"bits\":4}}}", "/config/quantization_config"},
-    {ARGS("\"packing\":true"), "/training_arguments/packing"},
-    {"{" REAL ",\"training_arguments\":\"packing: true\\nmax_length: 512\\n\"}", "/training_arguments/packing"},
-    {ARGS("\"sample_packing\":true"), "/training_arguments/sample_packing"},
     {ARGS("\"neat_packing\":true"), "/training_arguments/neat_packing"},
+    {ARGS("\"packing\":true,\"packing_strategy\":\"wrapped\""), "/training_arguments/packing_strategy"},
     {ARGS("\"padding_free\":true"), "/training_arguments/padding_free"},
     {ARGS("\"plugins\":[\"axolotl.integrations.liger.LigerPlugin\"]"), "/training_arguments/plugins"},
     {ARGS("\"rl\":\"dpo\""), "/training_arguments/rl"},

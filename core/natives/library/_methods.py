@@ -1,5 +1,5 @@
 """Methods of tensors that are shorter in the language: the tensor is their first argument."""
-from torch import flip, outer, roll
+from torch import flip, nonzero, outer, roll
 
 
 def expand_as(self, other):
