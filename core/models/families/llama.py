@@ -61,12 +61,12 @@ class LlamaRotaryEmbedding(RotaryEmbedding):
 
 
 class LlamaMLP(nn.Module):
-    def __init__(self, config):
+    def __init__(self, config, intermediate_size=None):
         super().__init__()
-        bias = getattr(config, "mlp_bias", False)
-        self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=bias)
-        self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=bias)
-        self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=bias)
+        bias, inner = getattr(config, "mlp_bias", False), intermediate_size or config.intermediate_size
+        self.gate_proj = nn.Linear(config.hidden_size, inner, bias=bias)
+        self.up_proj = nn.Linear(config.hidden_size, inner, bias=bias)
+        self.down_proj = nn.Linear(inner, config.hidden_size, bias=bias)
         self.act_fn = ACT2FN[config.hidden_act]
 
     def forward(self, x):
@@ -75,7 +75,7 @@ class LlamaMLP(nn.Module):
 
 
 class LlamaAttention(nn.Module):
-    rotate = staticmethod(apply_rotary_pos_emb)
+    rotate, eager = staticmethod(apply_rotary_pos_emb), staticmethod(eager_attention_forward)
 
     def __init__(self, config, layer_idx):
         super().__init__()
@@ -106,7 +106,7 @@ class LlamaAttention(nn.Module):
         q, k = self.rotate(q, k, cos, sin)
         if past_key_values is not None:
             k, v = past_key_values.update(k, v, self.layer_idx)
-        attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention_forward)
+        attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, self.eager)
         output, weights = attend(self, q, k, v, attention_mask, dropout=self.attention_dropout if self.training else 0.0,
                                  scaling=self.scaling, **self.keywords, **kwargs)
         output = output.reshape(*rows, -1).contiguous()
@@ -120,9 +120,12 @@ class LlamaDecoderLayer(GradientCheckpointingLayer):
     def __init__(self, config, layer_idx):
         super().__init__()
         self.self_attn = self.attention(config, layer_idx)
-        self.mlp = self.feed_forward(config)
+        self.mlp = self.make_mlp(config, layer_idx)
         self.input_layernorm = self.norm(config.hidden_size, eps=config.rms_norm_eps)
         self.post_attention_layernorm = self.norm(config.hidden_size, eps=config.rms_norm_eps)
+
+    def make_mlp(self, config, layer_idx):
+        return self.feed_forward(config)
 
     def forward(self, hidden_states, attention_mask=None, position_ids=None, past_key_values=None, use_cache=False,
                 position_embeddings=None, **kwargs):

@@ -29,7 +29,10 @@ class Qwen2RMSNorm(LlamaRMSNorm):
 class Qwen2Attention(LlamaAttention):
     def __init__(self, config, layer_idx):
         super().__init__(config, layer_idx)
-        self.keywords = {"sliding_window": config.sliding_window if config.layer_types[layer_idx] == "sliding_attention" else None}
+        self.keywords = {"sliding_window": self.window(config, layer_idx)}
+
+    def window(self, config, layer_idx):
+        return config.sliding_window if config.layer_types[layer_idx] == "sliding_attention" else None
 
     def biases(self, config):
         return True, False

@@ -80,6 +80,10 @@ class Decoder:
     def embedding(self, config):
         return nn.Embedding(config.vocab_size, config.hidden_size, config.pad_token_id)
 
+    def embedded(self, x):
+        """What layers begin with."""
+        return x
+
     def masks(self, **of):
         """One for each layer."""
         return [create_causal_mask(**of)] * len(self.layers)
@@ -90,6 +94,7 @@ class Decoder:
                 **kwargs):
         inputs_embeds, past_key_values, position_ids, masks = begin(
             self, input_ids, attention_mask, position_ids, past_key_values, inputs_embeds, use_cache, self.masks)
+        inputs_embeds = self.embedded(inputs_embeds)
         hidden_states = inputs_embeds
         tables = self.rotary_emb(hidden_states, position_ids=position_ids)
         for layer, mask in zip(self.layers, masks):
@@ -103,7 +108,7 @@ class Decoder:
 def stage_of_decoder(self, x, first, end, starts, ends):
     """What a stage of a pipeline does of a causal model over a Decoder: embed_tokens, layers, norm, lm_head, as far as it has them."""
     decoder, out = self.base_model, None
-    hidden_states = decoder.embed_tokens(x) if starts else x
+    hidden_states = decoder.embedded(decoder.embed_tokens(x)) if starts else x
     position_ids = torch.arange(hidden_states.shape[1], device=hidden_states.device).unsqueeze(0)
     tables = decoder.rotary_emb(hidden_states, position_ids)
     for layer in decoder.layers[first:end]:

@@ -1,0 +1,44 @@
+"""Experts as grouped products, integrations/moe of transformers 5: tokens sorted by expert, one product for all of them."""
+import torch
+
+from transformers.utils.generic import GeneralInterface
+
+
+def grouped_linear(x, weight, offsets, bias=None, is_transposed=False):
+    weight = weight if is_transposed else weight.transpose(-2, -1)
+    out = torch.nn.functional.grouped_mm(x.to(weight.dtype), weight, offs=offsets)
+    if bias is not None:
+        out.add_(bias)
+    return out
+
+
+def grouped_mm_experts_forward(self, hidden_states, top_k_index, top_k_weights):
+    device, top_k = hidden_states.device, top_k_index.size(-1)
+    tokens, width = hidden_states.size(0), hidden_states.size(-1)
+    weights = top_k_weights.reshape(-1)
+    experts = top_k_index.reshape(-1)
+    experts_sorted, order = torch.sort(experts)
+    rows = hidden_states[order // top_k]
+    weights_sorted = weights[order]
+    counted = experts_sorted.int()
+    counts = torch.histc(counted, bins=self.num_experts, min=0, max=self.num_experts - 1)
+    offsets = torch.cumsum(counts, dim=0, dtype=torch.int32)
+    first = self.gate_up_proj if self.has_gate else self.up_proj
+    bias = getattr(self, "gate_up_proj_bias" if self.has_gate else "up_proj_bias")[experts_sorted] if self.has_bias else None
+    out = grouped_linear(rows, first, offsets, bias, self.is_transposed)
+    out = self._apply_gate(out) if self.has_gate else self.act_fn(out)
+    bias = self.down_proj_bias[experts_sorted] if self.has_bias else None
+    out = grouped_linear(out, self.down_proj, offsets, bias, self.is_transposed)
+    weighted = out * weights_sorted.unsqueeze(-1)
+    back = torch.empty_like(order)
+    back[order] = torch.arange(order.size(0), device=device)
+    weighted = weighted[back]
+    summed = weighted.view(tokens, top_k, width).sum(dim=1)
+    return summed.to(hidden_states.dtype)
+
+
+class ExpertsInterface(GeneralInterface):
+    _global_mapping = {"grouped_mm": grouped_mm_experts_forward}
+
+
+ALL_EXPERTS_FUNCTIONS = ExpertsInterface()
