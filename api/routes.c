@@ -30,6 +30,7 @@ static const struct route {
     {"GET", "/dtypes", get_dtypes, NULL, AN_HOUR_S},
     {"GET", "/healthz", get_health, NULL, 0},
     {"GET", "/", get_page, NULL, AN_HOUR_S},
+    {"GET", "/answer", get_answer, get_estimate_needs, FIVE_MINUTES_S},
     {"GET", "/page.js", get_script, NULL, AN_HOUR_S},
     {"GET", "/page.css", get_style, NULL, AN_HOUR_S},
     {"GET", "/uplot.js", get_charts, NULL, AN_HOUR_S},

@@ -10,7 +10,10 @@ typedef enum err_code endpoint(struct call *c);
 
 endpoint post_estimate, get_estimate, post_snapshot, get_snapshot;
 endpoint post_batch, post_models, get_models, get_model, get_gpus, get_gpu, get_clusters, get_cluster, get_methods, get_optimizers, get_dtypes, get_health,
-    get_openapi, get_page, get_script, get_style, get_charts, get_glossary, get_icon;
+    get_openapi, get_page, get_script, get_style, get_charts, get_glossary, get_icon, get_answer;
+
+/* The page as it is served where nothing was asked yet. */
+const char *page_text(size_t *ret_bytes);
 
 /* The configs that a call needs: each is put with need_add(). Bodies that are broken need nothing. */
 struct needs {

@@ -10,13 +10,22 @@ static enum err_code give(struct call *c, const char *type, const char *text, si
     return ERR_OK;
 }
 
-enum err_code get_page(struct call *c)
+const char *page_text(size_t *ret_bytes)
 {
     static const char text[] =
 #include "gen/page_html.inc"
         ;
 
-    return give(c, "text/html; charset=utf-8", text, sizeof text - 1);
+    *ret_bytes = sizeof text - 1;
+    return text;
+}
+
+enum err_code get_page(struct call *c)
+{
+    size_t bytes;
+    const char *text = page_text(&bytes);
+
+    return give(c, "text/html; charset=utf-8", text, bytes);
 }
 
 enum err_code get_script(struct call *c)

@@ -120,10 +120,26 @@ static enum err_code read_gpu(struct cluster_request *c, bool is_presets, struct
     return ERR_OK;
 }
 
+/* gpu=lumi: one field of a form is enough for both. */
+static void take_cluster_for_gpu(struct cluster_request *c, struct notes *assumptions)
+{
+    const struct cluster *meant = c->name || !c->gpu.name || gpu_find(c->gpu.name) ? NULL : cluster_find(c->gpu.name);
+
+    if (!meant)
+        return;
+    note(assumptions, "cluster.gpu '%.40s' is the name of a cluster: it is read as cluster.name", c->gpu.name);
+    c->name = meant->name;
+    c->gpu.name = NULL;
+}
+
 enum err_code cluster_names(struct cluster_request *c, struct notes *assumptions, struct notes *warnings, struct err *err)
 {
-    bool is_presets = c->name && !c->gpu.name && !c->gpu.by_numbers;
-    enum err_code rc = is_presets ? ERR_OK : c->name && !cluster_find(c->name) ? ERR_OK : read_gpu(c, false, assumptions, warnings, err);
+    bool is_presets;
+    enum err_code rc;
+
+    take_cluster_for_gpu(c, assumptions);
+    is_presets = c->name && !c->gpu.name && !c->gpu.by_numbers;
+    rc = is_presets ? ERR_OK : c->name && !cluster_find(c->name) ? ERR_OK : read_gpu(c, false, assumptions, warnings, err);
 
     return rc ? rc : take_preset(c, warnings, err);
 }

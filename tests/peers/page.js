@@ -145,8 +145,29 @@ async function main() {
     const page = await open("", {javaScriptEnabled: false});
     await page.fill("#model", "gpt2");
     await page.fill("#gpu", "T4");
+    await page.selectOption("#tuning", "lora");
     await page.click("text=Estimate");
-    assert.match(JSON.parse(await page.locator("pre, body").first().innerText()).summary, /^Fits/);
+    const answer = await (await fetch(`${url}/estimate?model=gpt2&gpu=T4&tuning=lora`)).json();
+    assert.equal(await text(page, ".sentence"), answer.summary);
+    assert.equal(await page.locator(".bars > li").count(), answer.candidates.length);
+    const [bar, card] = [await page.locator("svg.bar").first().boundingBox(), await page.locator("#answer").boundingBox()];
+    assert.ok(bar.width > card.width * 0.8 && bar.height > 10, "a bar is drawn");
+    assert.equal(await page.inputValue("#model"), "gpt2");
+    assert.equal(await page.inputValue("#tuning"), "lora");
+    await page.fill("#gpu", "lumi");
+    await page.click("text=Estimate");
+    assert.match(await text(page, ".sentence"), /MI250X/);
+    await page.goto(`${url}/answer?${STUCK}`);
+    await page.locator(".advice a").first().click();
+    assert.match(await text(page, ".sentence"), /^Fits/);
+    await page.fill("#gpu", "A1OO");
+    await page.click("text=Estimate");
+    assert.match(await text(page, "#status"), /A1OO/);
+    assert.equal(await page.inputValue("#gpu"), "A1OO");
+    if (shots) {
+      await page.goto(`${url}/answer?${STUCK}`);
+      await page.screenshot({path: path.join(shots, "page-no-script.png"), fullPage: true});
+    }
     await page.context().close();
   });
 
