@@ -68,7 +68,7 @@ struct answer *answer_hold(struct answer *a);
 void answer_give_back(struct answer *a); /* NULL: nothing */
 
 /* What one may be packed on an event thread, at once: some milliseconds. */
-enum { PACK_LEAST = 1400, PACK_AT_ONCE = 128 << 10 };
+enum { PACK_LEAST = 1400, PACK_AT_ONCE = 512 << 10 };
 
 /* true: a->packed is there. Compresses one of at most `most` bytes; ret_now: it was not there before. */
 bool answer_pack(struct answer *a, size_t most, bool *ret_now);

@@ -6,6 +6,7 @@
 #include "api/routes.h"
 
 #include "catalog/builtin.h"
+#include "models/modeling.h"
 
 #include <string.h>
 
@@ -285,27 +286,33 @@ static void write_carried(struct jsonw *w, const struct builtin *b, bool modelle
     jsonw_end(w);
 }
 
-/* ?model_type=llama&modelled=true&q=qwen narrow it. */
+/* ?model_type=llama&modelled=true&q=qwen narrow it, ?limit=20&offset=40 take a part of that. */
 enum err_code get_models(struct call *c)
 {
+    struct rows_page page;
+    uint64_t total = 0;
     struct buf out;
     struct jsonw w;
+    enum err_code rc = rows_page_read(c, &page);
 
+    if (rc)
+        return rc;
     begin_json(c, &out, &w);
     jsonw_object(&w, NULL);
     jsonw_array(&w, "models");
     for (size_t i = 0; i < builtin_count(); i++) {
         const struct builtin *b = builtin_at(i);
-        bool modelled = family_find(b->model_type) != FAMILY_COUNT, known;
+        bool modelled = family_find(b->model_type) != FAMILY_COUNT || program_is_builtin(b->model_type), known;
         const struct row_member members[] = {{"id", b->id},          {"model_type", b->model_type}, {"modelled", modelled ? "true" : "false"},
                                              {"config", made_by(b)}, {"config_of", b->of},          {"source", "builtin"}};
 
-        if (rows_choose(c, members, sizeof members / sizeof *members, b->id, &known))
+        if (rows_choose(c, members, sizeof members / sizeof *members, b->id, &known) && rows_page_has(&page, total++))
             write_carried(&w, b, modelled);
         if (!known)
             return c->err->code;
     }
     jsonw_end(&w);
+    jsonw_u64(&w, "total", total);
     jsonw_end(&w);
     return finish_json(c, &w);
 }

@@ -183,6 +183,40 @@ enum err_code rows_give_one(struct call *c, const struct rows *rows, size_t i)
     return give(c, text, l.bytes + 1);
 }
 
+/* --- pages ------------------------------------------------------------------------------------------------------------------------ */
+
+enum { PAGE_MOST = 1000000 };
+
+static bool is_of_page(const char *name)
+{
+    return !strcmp(name, "limit") || !strcmp(name, "offset");
+}
+
+enum err_code rows_page_read(struct call *c, struct rows_page *ret)
+{
+    *ret = (struct rows_page){.limit = UINT64_MAX};
+    for (uint32_t i = 0; i < c->query.n; i++) {
+        const char *name = c->query.v[i].name, *text = c->query.v[i].value;
+        uint64_t n = 0;
+
+        if (!is_of_page(name))
+            continue;
+        for (; ascii_digit(*text) && n <= PAGE_MOST; text++)
+            n = n * 10 + (uint64_t)(*text - '0');
+        if (*text || n > PAGE_MOST) {
+            c->parameter = name;
+            return err_set(c->err, ERR_FIELD_RANGE, "", "must be a whole number from 0 to %d", (int)PAGE_MOST);
+        }
+        *(name[0] == 'l' ? &ret->limit : &ret->offset) = n;
+    }
+    return ERR_OK;
+}
+
+bool rows_page_has(const struct rows_page *p, uint64_t i)
+{
+    return i >= p->offset && i - p->offset < p->limit;
+}
+
 bool rows_choose(struct call *c, const struct row_member *members, size_t n, const char *names, bool *ret_known)
 {
     *ret_known = true;
@@ -191,6 +225,8 @@ bool rows_choose(struct call *c, const struct row_member *members, size_t n, con
         size_t k = 0;
         struct near near;
 
+        if (is_of_page(p->name))
+            continue;
         if (!strcmp(p->name, "q")) {
             if (!holds(names, strlen(names), p->value))
                 return false;

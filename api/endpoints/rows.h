@@ -26,4 +26,11 @@ struct row_member {
 };
 bool rows_choose(struct call *c, const struct row_member *members, size_t n, const char *names, bool *ret_known);
 
+/* ?limit=20&offset=40 of a list that is chosen so: which of those that are chosen are written. */
+struct rows_page {
+    uint64_t offset, limit;
+};
+MUST_CHECK enum err_code rows_page_read(struct call *c, struct rows_page *ret);
+bool rows_page_has(const struct rows_page *p, uint64_t i); /* the i-th of those */
+
 #endif

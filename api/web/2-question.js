@@ -87,8 +87,8 @@ const complete = debounced(120, async () => {
   const typed = $("#model").value.trim();
   if (typed.length < 2 || [...$("#models").options].some((o) => o.value === typed)) return;
   try {
-    const {models} = await get(new URLSearchParams({q: typed}), "/models");
-    $("#models").replaceChildren(...models.slice(0, COMPLETED).map((m) => new Option(m.id)));
+    const {models} = await get(new URLSearchParams({q: typed, limit: COMPLETED}), "/models");
+    $("#models").replaceChildren(...models.map((m) => new Option(m.id)));
   } catch { /* completion is a convenience */ }
 });
 $("#model").addEventListener("input", complete);

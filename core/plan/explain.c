@@ -136,11 +136,16 @@ static enum err_code find_nearest(struct planning *p, struct plan_candidate *c)
 
 /* --- the reason ----------------------------------------------------------------------------------------------------------------- */
 
+enum { BESIDE_BYTES = 1 << 27 }; /* less than that reads as nothing beside what is needed */
+
 static enum err_code explain_gpu(struct planning *p, struct plan_candidate *c, uint64_t budget, uint64_t allocated)
 {
     struct probe probe = probe_on(p, &c->step);
     uint64_t need = allocated > budget ? allocated : c->device_bytes - probe_beside(&probe);
-    const char *why = allocated > budget ? "" : ": the allocator cannot find a free block among those it holds";
+    bool holds_more = c->basis == BASIS_REPLAYED && allocated > budget && c->device_bytes - probe_beside(&probe) > need + BESIDE_BYTES;
+    const char *why = holds_more           ? " for live tensors alone"
+                      : allocated > budget ? ""
+                                           : ": the allocator cannot find a free block among those it holds";
     char text[160];
     int n = snprintf(text, sizeof text, "needs %.1f GiB more at %s%s", (double)(need - budget) / 1073741824.0,
                      phase_name(c->memory.peak_phase), why);

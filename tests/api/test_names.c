@@ -217,6 +217,8 @@ static const struct {
     {"/clusters?site=csc%20finland", "clusters", "site", "CSC Finland", 4},
     {"/clusters?aliases=lumi", "clusters", "name", "lumi-g", 1},
     {"/models?config_of=Qwen/Qwen3-4B&config=same&q=unsloth/Qwen3-4B-unsloth", "models", "model_type", "qwen3", 1},
+    {"/models?model_type=qwen3&limit=7", "models", "model_type", "qwen3", 7},
+    {"/models?q=Qwen3-4B&limit=1&offset=1000", "models", "model_type", "", 0},
 };
 
 START_TEST(lists_choose)

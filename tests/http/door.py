@@ -235,7 +235,7 @@ class Packed(unittest.TestCase):
         assert cls.d.stop()[0] == 0
 
     def test_asked_or_not(self):
-        for i, (method, path, body) in enumerate((("GET", "/gpus", None), ("GET", "/openapi.yaml", None), ("POST", "/estimate", BODY))):
+        for i, (method, path, body) in enumerate((("GET", "/gpus", None), ("GET", "/models", None), ("GET", "/openapi.yaml", None), ("POST", "/estimate", BODY))):
             whole = self.d.ask(method, path, body)
             self.assertNotIn("content-encoding", whole[1])
             self.assertIn("Accept-Encoding", whole[1]["vary"])
