@@ -85,7 +85,8 @@ $(BUILD)/gen/programs.inc: $(torch_library) $(transformers_library) $(families) 
 
 # What stands around an installed transformers: its own PreTrainedModel, guards and packages, and the flash-attn files of the library.
 installed_around := $(sort $(shell find core/models/installed -name '*.py'))
-installed_shared := core/models/library/integrations/flash_attention.py core/models/library/modeling_flash_attention_utils.py
+installed_shared := core/models/library/integrations/flash_attention.py core/models/library/modeling_flash_attention_utils.py \
+                    core/models/library/modeling_stage.py
 # What files of a request import beside that: it continues the library's files, or is one of its own.
 wide := $(sort $(shell find core/models/wide -name '*.py'))
 

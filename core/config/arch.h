@@ -73,7 +73,9 @@ struct arch {
     unsigned offers;          /* of a program: attention that its class has, CLASS_* of stack/defaults.h; 0: the release's table says so */
     bool never_adapts;        /* of a program: it is no GenerationMixin, which peft's model for causal language models asks for */
     bool never_checkpoints;   /* of a program: supports_gradient_checkpointing is not set */
-    bool fixed_depth;         /* of a program: whoever takes other layers than all has another model */
+    bool fixed_depth;         /* of a program: nobody knows that fewer layers are the same model's */
+    bool may_repeat;          /* then: its config and its layers say so; its forward has to show it (train/repeats.h) */
+    bool theirs;              /* of a program: files of a request or of an installed release, whose class is what was asked for */
     uint32_t num_labels;      /* of a *ForSequenceClassification: num_labels, the length of id2label, else 2 (PretrainedConfig) */
     const char *architecture; /* architectures[0], "LlamaForCausalLM"; "" when absent */
 
@@ -119,7 +121,7 @@ struct arch {
     double rope_attention_scaling;            /* != 1: yarn and the like multiply cos and sin all the same. 0: no rotary */
     bool rope_dynamic;                        /* rope_type "dynamic" or "longrope": the tables depend on the length */
 
-    const uint8_t *layer_kinds;               /* enum layer_kind of each of `layers` (gpt_neo local, gemma2 and mistral sliding) */
+    const uint8_t *layer_kinds; /* of each of `layers`: equal for those that are alike (enum layer_kind: gpt_neo local, gemma2 and mistral sliding) */
 };
 
 /* Reads a config.json that was parsed to `config`. A text_config without a model_type around it is followed; with one, the rest of

@@ -59,6 +59,7 @@ enum err_code program_arch_installed(struct installed *from, const struct json *
         return err_set(err, ERR_NOMEM, "", "no room for the model's program");
     if (!a.model_type[0])
         return err_set(err, ERR_ARCH_UNKNOWN, "/model_type", "the config names no model type");
+    a.theirs = true;
     *g = (struct imports){.from = from};
     *source = (struct program_source){.run = &script_program, .image = from->image, .config = config, .installed = from, .host = &host};
     rc = installed_classes(from, a.model_type, arena, source, err);

@@ -273,30 +273,88 @@ static enum err_code too_large(const struct arch *a, struct err *err)
 
 enum { MODULES_MOST = 1 << 16 };
 
-/* The model as it is declared on the newest stack: what it has is read off; every question makes it anew. */
-static enum err_code look(const struct program_source *from, struct arena *arena, struct arch *ret, struct err *err)
+/* Declares the model on the newest stack, of so many layers where the source has a name for them. What is made lives until the arena is rewound. */
+static enum err_code declare_with(const struct program_source *from, struct arch *as, struct quirks *quirks, struct arena *arena, struct model *ret,
+                                  struct err *err)
 {
     struct stack newest = {0};
-    struct quirks quirks;
-    struct arch as = *ret;
-    struct model m = {.arch = &as, .source = from, .family = &script_program};
-    unsigned char *mark = arena->cur;
     enum err_code rc = stack_complete(&newest, err);
 
-    quirks = quirks_for(&newest, ret->model_type);
-    m.q = &quirks;
+    *quirks = quirks_for(&newest, as->model_type);
+    *ret = (struct model){.arch = as, .source = from, .family = &script_program, .q = quirks};
+    if (!rc)
+        rc = tree_init(&ret->tree, arena, DTYPE_FP32, MODULES_MOST, err);
+    return rc ? rc : model_declare(ret, err);
+}
+
+/* The config's member that says how many layers there are: as config.json has it, else as its class has. */
+static const char *name_of_layers(struct program *p, const struct json *config, uint32_t layers)
+{
+    static const char *const names[] = {"num_hidden_layers", "n_layer", "num_layers", "n_layers", "num_blocks", "depth"};
+    uint64_t said;
+
+    for (int in_file = 1; in_file >= 0; in_file--)
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+            if (in_file ? json_uint64(json_get(config, names[i]), &said) && said == layers : number_of(p, names[i], NULL) == layers)
+                return names[i];
+    return NULL;
+}
+
+enum { FEW = 4 }; /* below twice as many nobody takes fewer */
+
+/* The kinds of its layers; NULL: they cannot be told, or too few to matter. */
+static const uint8_t *kinds_of(struct program *p, const struct tree *t, uint32_t layers, uint8_t *room)
+{
+    return layers >= 2 * FEW && program_kinds(p, t, layers, room) ? room : NULL;
+}
+
+/* Of half the layers the same config makes the first half of the model. */
+static bool takes_fewer(const struct program_source *from, const struct arch *a, struct arena *arena)
+{
+    struct arch as = *a;
+    struct quirks quirks;
+    struct model m;
+    struct err err = {0};
+    bool full = arena->full, same;
+    uint8_t *kinds;
+
+    as.layers = a->layers / 2;
+    kinds = arena_array(arena, uint8_t, as.layers);
+    same = kinds && !declare_with(from, &as, &quirks, arena, &m, &err) && children(module_list(&m.tree)) == as.layers &&
+           program_kinds(m.parts, &m.tree, as.layers, kinds) && !memcmp(kinds, a->layer_kinds, as.layers);
+    arena->full = full;
+    return same;
+}
+
+/* The model as it is declared on the newest stack: what it has is read off; every question makes it anew. */
+static enum err_code look(struct program_source *from, struct arena *arena, struct arch *ret, struct err *err)
+{
+    struct arch as = *ret;
+    struct quirks quirks;
+    struct model m;
+    uint8_t *kinds = arena_array(arena, uint8_t, ARCH_MAX_LAYERS);
+    unsigned char *mark = arena->cur;
+    enum err_code rc;
+
     as.layers = 1;
-    if (!rc)
-        rc = tree_init(&m.tree, arena, DTYPE_FP32, MODULES_MOST, err);
-    if (!rc)
-        rc = model_declare(&m, err);
-    if (!rc) {
-        take_sizes(m.parts, &m, ret);
-        ret->offers = offers_of(m.parts);
-        ret->never_adapts = from->n_files && lacks(m.parts, "prepare_inputs_for_generation");
-        ret->never_checkpoints = !flag_of(m.parts, ((struct program *)m.parts)->model_class, "supports_gradient_checkpointing", false);
-        rc = too_large(ret, err);
+    rc = kinds ? declare_with(from, &as, &quirks, arena, &m, err) : err_set(err, ERR_NOMEM, "", "no room for the model's program");
+    if (rc) {
+        arena_rewind(arena, mark);
+        return rc;
     }
+    take_sizes(m.parts, &m, ret);
+    ret->offers = ret->theirs ? offers_of(m.parts) : 0;
+    ret->never_adapts = from->n_files && lacks(m.parts, "prepare_inputs_for_generation");
+    ret->never_checkpoints = !flag_of(m.parts, ((struct program *)m.parts)->model_class, "supports_gradient_checkpointing", false);
+    rc = too_large(ret, err);
+    ret->layer_kinds = rc ? NULL : kinds_of(m.parts, &m.tree, ret->layers, kinds);
+    if (ret->layer_kinds)
+        from->layers_name = name_of_layers(m.parts, from->config, ret->layers);
+    from->layers = ret->layers;
+    ret->may_repeat = from->layers_name && takes_fewer(from, ret, arena);
+    ret->fixed_depth = ret->theirs || !ret->may_repeat;
+    if (!ret->may_repeat)
+        from->layers_name = NULL;
     arena_rewind(arena, mark);
     return rc;
 }
@@ -362,15 +420,13 @@ enum err_code program_attach(const struct image *library, const struct json *con
 enum err_code program_arch(const struct program_library *library, const struct json *config, const struct modeling_file *files, uint32_t n_files,
                            struct arena *arena, struct arch *ret, struct err *err)
 {
-    const char *type = json_str(json_get(config, "model_type")), *first = json_str(json_first(json_get(config, "architectures")));
+    const char *type = json_str(json_get(config, "model_type"));
     struct program_source *from = arena_new(arena, struct program_source);
-    struct arch a = {.program = from, .family = FAMILY_COUNT, .num_labels = 2, .quantization = "", .pad_token_id = -1, .fixed_depth = true};
+    struct arch a = program_arch_blank(config, from, arena);
     struct naming n = {.arena = arena, .files = files, .n_files = n_files, .err = err};
     enum err_code rc;
 
-    a.model_type = type && is_word(type) ? arena_str(arena, type, strlen(type)) : "";
-    a.architecture = first ? arena_str(arena, first, strlen(first)) : "";
-    a.saved = saved_of(config);
+    a.theirs = n_files;
     if (!from || !a.model_type || !a.architecture)
         return err_set(err, ERR_NOMEM, "", "no room for the model's program");
     if (type && !a.model_type[0])
@@ -390,7 +446,7 @@ enum err_code program_arch(const struct program_library *library, const struct j
 }
 
 /* --------------------------------------------------------------------------------------------------- for an installed release */
-enum err_code program_look(const struct program_source *from, struct arena *arena, struct arch *ret, struct err *err)
+enum err_code program_look(struct program_source *from, struct arena *arena, struct arch *ret, struct err *err)
 {
     return look(from, arena, ret, err);
 }

@@ -15,8 +15,11 @@ struct program {
 /* The classes, the config, the model in m's tree. false: the script or the tree says why. */
 bool program_make(struct program *p, struct model *m, const struct program_source *from);
 
+/* alike.c: of each layer of the declared model which kind it is, from 0; false: that cannot be told. */
+bool program_kinds(struct program *p, const struct tree *t, uint32_t layers, uint8_t *ret);
+
 /* modeling.c: sizes of the model as it is declared; what a config says before any class is asked. */
-MUST_CHECK enum err_code program_look(const struct program_source *from, struct arena *arena, struct arch *ret, struct err *err);
+MUST_CHECK enum err_code program_look(struct program_source *from, struct arena *arena, struct arch *ret, struct err *err);
 struct arch program_arch_blank(const struct json *config, struct program_source *from, struct arena *arena);
 
 #endif

@@ -95,10 +95,27 @@ struct module *program_last_norm(const struct model *m)
     return found;
 }
 
+/* What the class says, lent for a call with the model first; a class that says nothing has the common one if it is built so. None: no stage. */
+static sv stage_of(struct program *p)
+{
+    sv own = sv_null(), module, answer, f = sv_none();
+
+    if (script_find(p->s, cls_value(sv_class(p->s, p->model)), script_symbol(p->s, "stage"), &own) == 0)
+        return own;
+    script_forgive(p->s);
+    module = script_import(p->s, "transformers.modeling_stage");
+    answer = sv_ok(module) ? script_call_method(p->s, module, script_symbol(p->s, "has_stages"), 1, &p->model) : module;
+    if (sv_ok(answer) && script_truth(p->s, answer) == 1)
+        f = script_get(p->s, module, script_symbol(p->s, "stage_of_decoder"));
+    sv_drop(p->s, answer);
+    script_forgive(p->s);
+    return f;
+}
+
 bool program_has_stage(const struct model *m)
 {
     struct program *p = m->parts;
-    sv f = of_class(p, p->model, "stage");
+    sv f = stage_of(p);
     bool has = sv_given(f);
 
     sv_drop(p->s, f);
@@ -109,19 +126,22 @@ val program_stage(struct run *r, struct model *m, val x)
 {
     struct program *p = m->parts;
     struct frame f;
-    sv argv[5], result;
+    sv argv[6], stage, result;
     val out;
 
     if (!p->n.run)
         natives_on_device(&p->n, r);
     f = module_enter(r, m->tree.root);
-    argv[0] = natives_tensor(&p->n, x);
-    argv[1] = sv_int(m->first_layer);
-    argv[2] = sv_int(m->end_layer);
-    argv[3] = sv_bool(m->starts);
-    argv[4] = sv_bool(m->ends);
-    result = sv_ok(argv[0]) ? script_call_method(p->s, p->model, script_symbol(p->s, "stage"), 5, argv) : argv[0];
-    sv_drop(p->s, argv[0]);
+    stage = stage_of(p);
+    argv[0] = p->model;
+    argv[1] = natives_tensor(&p->n, x);
+    argv[2] = sv_int(m->first_layer);
+    argv[3] = sv_int(m->end_layer);
+    argv[4] = sv_bool(m->starts);
+    argv[5] = sv_bool(m->ends);
+    result = sv_ok(argv[1]) ? script_call(p->s, stage, 6, argv) : argv[1];
+    sv_drop(p->s, stage);
+    sv_drop(p->s, argv[1]);
     if (!sv_ok(result)) {
         natives_fail_run(&p->n);
         return frame_leave(r, f, 0);

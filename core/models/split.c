@@ -4,24 +4,30 @@
 
 #include <string.h>
 
-static enum err_code gap(const struct arch *a, const struct quirks *q, struct err *err)
+static bool has_table_by_rows(const struct model *m)
 {
-    if (!q->tensor_parallel_plans)
+    return m->embeddings && !strcmp(m->embeddings->name, "embed_tokens");
+}
+
+static enum err_code gap(const struct model *m, struct err *err)
+{
+    if (!m->q->tensor_parallel_plans)
         return err_set(err, ERR_FIELD_CONFLICT, "/stack/transformers", "tensor parallelism over DTensor is modelled for transformers 5");
-    if (a->family == FAMILY_GPT_NEOX && a->tie_embeddings)
-        return err_set(err, ERR_FIELD_CONFLICT, "/training/methods", "the plan of gpt_neox cuts the head alone: with tied embeddings that is not modelled");
+    if (m->tree.head && m->tree.head->weight && m->tree.head->weight->tied && !has_table_by_rows(m))
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/methods", "the plan of %.40s cuts the head alone: with tied embeddings that is not modelled",
+                       m->arch->model_type);
     return ERR_OK;
 }
 
 enum err_code split_apply(struct model *m, struct err *err)
 {
-    enum err_code rc = gap(m->arch, m->q, err);
+    enum err_code rc = gap(m, err);
 
     if (!rc)
         rc = program_split(m, err);
     if (rc)
         return rc;
-    if (m->embeddings && !strcmp(m->embeddings->name, "embed_tokens"))
+    if (has_table_by_rows(m))
         m->embeddings->split = SPLIT_VOCABULARY;
     if (m->tree.head)
         m->tree.head->split = SPLIT_COLUMNS_GATHERED;

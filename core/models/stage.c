@@ -27,7 +27,7 @@ static enum err_code gap(const struct model *m, struct err *err)
 {
     if (!m->source || !program_has_stage(m))
         return err_set(err, ERR_FIELD_CONFLICT, "/training/methods",
-                       "the forward of a pipeline stage is written for llama, mistral, qwen2 and qwen3, not for %.40s", m->arch->model_type);
+                       "a pipeline stage is cut from models of embed_tokens, rotary_emb, layers and norm, which %.40s is not", m->arch->model_type);
     if (!m->q->rope_once || !m->q->checkpoint_keywords)
         return err_set(err, ERR_FIELD_CONFLICT, "/stack/torch", "torch.distributed.pipelining is modelled for torch 2.4 and newer with transformers 5");
     return ERR_OK;

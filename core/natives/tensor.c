@@ -23,8 +23,21 @@ struct tensor *need_tensor(struct script *s, sv v, const char *where)
     return t;
 }
 
+/* What PyTorch raises at an operator is the language's to catch. */
+static sv raise_again(struct script *s, struct run *r)
+{
+    static const char kind[] = "RuntimeError: ";
+    struct err err = r->error;
+    const char *what = !strncmp(err.detail, kind, sizeof kind - 1) ? err.detail + sizeof kind - 1 : err.detail;
+
+    r->error = (struct err){0};
+    return script_raise(s, EXC_RuntimeError, "%s", what);
+}
+
 sv run_failed(struct script *s, struct run *r)
 {
+    if (r->error.code == ERR_SCRIPT_RAISED)
+        return raise_again(s, r);
     if (r->error.code)
         return script_fail(s, &r->error);
     return script_raise(s, EXC_RuntimeError, "the recomputation has saved what it should");

@@ -149,7 +149,7 @@ static enum err_code foresee(const struct probe *p, uint32_t n, struct step_time
     enum err_code rc;
 
     *ret = (struct step_time){0};
-    if (layers < DEEP_ENOUGH || p->q->arch->fixed_depth || !p->q->system)
+    if (layers < DEEP_ENOUGH || !probe_may_be_shallow(p) || !p->q->system)
         return pace_at(p, n, ret);
     probe_shallow(p, SHALLOW, &s);
     rc = pace_at(&s.probe, n, &near);

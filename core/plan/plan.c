@@ -1,8 +1,10 @@
 #include "plan/plan.h"
 
 #include "base/budget.h"
+#include "config/arch.h"
 #include "plan/planning.h"
 #include "plan/rank.h"
+#include "train/repeats.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -234,9 +236,22 @@ static enum err_code foretell(struct planning *p, uint32_t *at, bool staged)
     return enumerate(p, at, staged);
 }
 
-enum err_code plan_answer(const struct plan_question *q, struct arena *keep, struct arena *scratch, struct plan_answer *ret,
+/* Somebody else's layers are taken for alike where that was seen; one step that is asked alone is played as it is. */
+static bool may_take_few(const struct plan_question *q, struct arena *scratch)
+{
+    bool many = !q->recipe.micro_batch_size || q->largest;
+
+    for (int i = 0; i < AXIS_COUNT; i++)
+        many = many || q->axes[i].n > 1;
+    return q->arch && q->arch->fixed_depth && q->arch->may_repeat && many && train_repeats(q->arch, &q->recipe, &q->device, scratch);
+}
+
+enum err_code plan_answer(const struct plan_question *asked, struct arena *keep, struct arena *scratch, struct plan_answer *ret,
                           struct err *err)
 {
+    struct arch repeating = asked->arch ? *asked->arch : (struct arch){0};
+    struct plan_question own = *asked;
+    const struct plan_question *q = &own;
     struct plan_answer answer = {.candidates = room_for_candidates(q, keep)};
     struct planning p = {.q = q,
                          .keep = keep,
@@ -251,6 +266,10 @@ enum err_code plan_answer(const struct plan_question *q, struct arena *keep, str
 
     if (!answer.candidates)
         return no_room(&p);
+    if (may_take_few(asked, scratch)) {
+        repeating.fixed_depth = false;
+        own.arch = &repeating;
+    }
     do {
         rc = foretell(&p, at, staged);
         if (!rc && answer.n && p.conflicts == answer.n)

@@ -229,6 +229,13 @@ void probe_shallow(const struct probe *p, uint32_t layers, struct shallow *ret)
     ret->probe.q = &ret->q;
 }
 
+bool probe_may_be_shallow(const struct probe *p)
+{
+    const struct arch *a = p->q->arch;
+
+    return !a->fixed_depth && (a->family < FAMILY_COUNT || SHALLOW % fold_period(a) == 0);
+}
+
 static enum err_code foretell(const struct probe *p, uint32_t n, struct rank_peaks *peaks, struct measured *ret)
 {
     struct step s = probe_step(p, n);
@@ -299,7 +306,7 @@ enum err_code probe_foresee(const struct probe *p, uint32_t n, struct measured *
     struct measured a, b;
     enum err_code rc;
 
-    if (layers < DEEP_ENOUGH || p->q->arch->fixed_depth) {
+    if (layers < DEEP_ENOUGH || !probe_may_be_shallow(p)) {
         rc = foretell(p, n, &near, ret);
         far = near;
     } else {

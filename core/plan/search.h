@@ -68,6 +68,8 @@ MUST_CHECK enum err_code probe_foresee_fits(const struct probe *p, uint32_t n, b
 /* Even, so that layers which alternate stand in both alike. A model below DEEP_ENOUGH is run as it is. */
 enum { SHALLOW = 2, LESS_SHALLOW = 4, DEEP_ENOUGH = 10 };
 
+bool probe_may_be_shallow(const struct probe *p);
+
 /* Stages that share the layers. */
 static inline uint32_t probe_stages(const struct probe *p)
 {

@@ -66,36 +66,23 @@ struct stack_defaults stack_defaults_of(const struct stack *s)
 
 #define E CLASS_EAGER
 #define S CLASS_SDPA
-#define A CLASS_SDPA_IF_ASKED
 #define F CLASS_FLASH_2
 
-/*
- * What ATTENTION_CLASSES, _supports_sdpa and _supports_flash_attn(_2) of models/<type>/modeling_<type>.py say: a row for each release in
- * which it changed, by rising release; the first row of a type is the first release that has it.
- */
 static const struct class_row {
     const char *model_type;
     release from;
     unsigned offers;
 } classes[] = {
-    {"opt", 0, E | F}, {"opt", 4046, E | S | F},
-    {"bloom", 0, E},
-    {"codegen", 0, E},
-    {"biogpt", 0, E}, {"biogpt", 4045, E | S}, {"biogpt", 4053, E | S | F},
-    {"gpt_bigcode", 0, E | S | F},
-    {"gpt_neo", 0, E | F},
-    {"gpt2", 0, E | F}, {"gpt2", 4042, E | S | F},
-    {"gpt_neox", 0, E | F}, {"gpt_neox", 4042, E | S | F},
-    {"llama", 0, E | S | F},
-    {"mistral", 4034, E | S | F},
-    {"qwen2", 4037, E | S | F},
-    {"qwen3", 4051, E | S | F},
-    {"gemma2", 4042, E | S | F}, /* sdpa leaves the cap of scores out */
-    {"gemma2", 4045, E | A | F}, /* _check_and_enable_sdpa */
-    {"gemma2", 4048, E | S | F},
-    {"gemma2", 5021, E | F}, /* "sdpa does not support softcapping" */
-    {"gptj", 0, E | F},
+#define MODEL_TYPE(type, from, offers) {type, from, offers},
+#include "stack/models.def"
+#undef MODEL_TYPE
 };
+
+/* _check_and_enable_sdpa of modeling_gemma2.py in 4.45 to 4.47: only where somebody asks for it. (Before and after, it leaves the cap of scores out.) */
+static bool is_if_asked(const char *model_type, const struct stack *s)
+{
+    return !strcmp(model_type, "gemma2") && s->transformers >= 4045 && s->transformers < 4048;
+}
 
 unsigned stack_class_attention(const char *model_type, const struct stack *s)
 {
@@ -109,6 +96,8 @@ unsigned stack_class_attention(const char *model_type, const struct stack *s)
         if (s->transformers >= row->from)
             offers = row->offers;
     }
+    if (is_if_asked(model_type, s))
+        offers ^= CLASS_SDPA | CLASS_SDPA_IF_ASKED;
     return known ? offers : E | S | F;
 }
 

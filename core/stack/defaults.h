@@ -34,7 +34,7 @@ struct stack_defaults stack_defaults_of(const struct stack *s);
 /* The attention kernels a model class can run with. */
 enum { CLASS_EAGER = 1, CLASS_SDPA = 2, CLASS_FLASH_2 = 4, CLASS_SDPA_IF_ASKED = 8 };
 
-/* 0: that release has no such class. Types that have no row here: everything. */
+/* 0: that release has no such class. Types that have no row in models.def: everything. */
 unsigned stack_class_attention(const char *model_type, const struct stack *s);
 release stack_class_first(const char *model_type); /* the first transformers with the class; 0: older than what was read */
 

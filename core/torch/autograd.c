@@ -67,7 +67,7 @@ struct wide *widen(struct run *r, uint32_t node, uint32_t n)
     struct wide **at = &r->free_wide, *w;
 
     if (n > UINT8_MAX) {
-        run_fail(r, ERR_INTERNAL, "", "a tensor is split into more parts than the model of a split holds");
+        run_fail(r, ERR_LEAVES_LANGUAGE, "", "a tensor is split into more parts than the model of a split holds");
         return NULL;
     }
     while (*at && (*at)->room < n)

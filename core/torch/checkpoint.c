@@ -101,7 +101,7 @@ bool region_recomputes(const struct region *g)
 uint32_t region_pack(struct run *r, struct region *g)
 {
     if (g->packed == REGION_SAVES) {
-        run_fail(r, ERR_INTERNAL, "", "a checkpointed region saves more tensors than the model of it holds");
+        run_fail(r, ERR_LEAVES_LANGUAGE, "", "a checkpointed region saves more tensors than the model of it holds");
         return 0;
     }
     g->open[g->packed] = true;

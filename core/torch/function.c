@@ -27,7 +27,7 @@ uint32_t function_begin(struct run *r, const char *node, int n, const val *in, s
 void function_saves(struct run *r, uint32_t node, val v, bool result)
 {
     if (node && r->nodes[node].n_saved == MAX_SAVED)
-        run_fail(r, ERR_INTERNAL, "", "an autograd.Function saves more tensors than the model of a node holds");
+        run_fail(r, ERR_LEAVES_LANGUAGE, "", "an autograd.Function saves more tensors than the model of a node holds");
     else if (result)
         save_result(r, node, v);
     else

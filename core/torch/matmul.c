@@ -1,6 +1,7 @@
 /* matmul.c - matrix products: cuda/Blas.cpp, LinearAlgebra.cpp (matmul, should_fold), Linear.cpp, CUDABlas.cpp (workspaces). */
 #include "torch/autograd.h"
 
+#include <stdio.h>
 #include <string.h>
 
 val unsafe_view(struct run *r, val a, int ndim, const int64_t *size);
@@ -60,11 +61,24 @@ static val copy_for_blas(struct run *r, val v, int d0, int d1)
     return copy;
 }
 
+/* The inner sizes of a product, and the batches of one of batches, have to be the same. */
+static bool multiply(struct run *r, val a, val b, int dim)
+{
+    char text[160];
+
+    if (size_of(r, a, dim) == size_of(r, b, dim - 1) && (dim < 2 || size_of(r, a, 0) == size_of(r, b, 0)))
+        return true;
+    (void)snprintf(text, sizeof text, "RuntimeError: mat1 and mat2 shapes cannot be multiplied (%lldx%lld and %lldx%lld)",
+                   (long long)size_of(r, a, dim - 1), (long long)size_of(r, a, dim), (long long)size_of(r, b, dim - 1), (long long)size_of(r, b, dim));
+    run_fail(r, ERR_SCRIPT_RAISED, "", text);
+    return false;
+}
+
 val mm_raw(struct run *r, val a, val b)
 {
     val out, ca, cb;
 
-    if (run_dead(r))
+    if (run_dead(r) || !multiply(r, a, b, 1))
         return 0;
     out = value_empty(r, OP_MM, dtype_of(r, a), SHAPE(size_of(r, a, 0), size_of(r, b, 1)));
     ca = copy_for_blas(r, a, 0, 1);
@@ -80,7 +94,7 @@ val bmm_raw(struct run *r, val a, val b)
 {
     val out, ca, cb;
 
-    if (run_dead(r))
+    if (run_dead(r) || !multiply(r, a, b, 2))
         return 0;
     out = value_empty(r, OP_BMM, dtype_of(r, a), SHAPE(size_of(r, a, 0), size_of(r, a, 1), size_of(r, b, 2)));
     ca = copy_for_blas(r, a, 1, 2);
@@ -144,7 +158,7 @@ val bmm(struct run *r, val a, val b)
 static val addmm_plain(struct run *r, val bias, val a, val b)
 {
     val in[3] = {bias, a, b}, out, ca = 0, cb = 0;
-    uint32_t node = attach(r, OP_ADDMM, 3, in);
+    uint32_t node = !run_dead(r) && multiply(r, a, b, 1) ? attach(r, OP_ADDMM, 3, in) : 0;
 
     if (node) {
         r->nodes[node].at.dim = column_major(&r->values[a]);

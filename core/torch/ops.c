@@ -1,6 +1,7 @@
 /* ops.c - elementwise operators, factories, autocast, shapes. */
 #include "torch/autograd.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* --------------------------------------------------------------------------------------------------- TensorIterator */
@@ -59,6 +60,16 @@ static void iterator_strides(struct value *out, const int64_t (*stride)[MAX_DIMS
     }
 }
 
+/* aten/src/ATen/ExpandUtils.cpp infer_size() */
+static void sizes_differ(struct run *r, int64_t a, int64_t b, int dim)
+{
+    char text[160];
+
+    (void)snprintf(text, sizeof text, "RuntimeError: The size of tensor a (%lld) must match the size of tensor b (%lld) at non-singleton dimension %d",
+                   (long long)a, (long long)b, dim);
+    run_fail(r, ERR_SCRIPT_RAISED, "", text);
+}
+
 val pointwise_empty(struct run *r, enum op op, enum dtype dtype, int n, const val *in)
 {
     int64_t stride[3][MAX_DIMS], size[MAX_DIMS];
@@ -88,6 +99,10 @@ val pointwise_empty(struct run *r, enum op op, enum dtype dtype, int n, const va
         for (int i = 0; i < x->ndim; i++) {
             int at = i + nd - x->ndim;
 
+            if (x->size[i] != 1 && size[at] != 1 && size[at] != x->size[i]) {
+                sizes_differ(r, size[at], x->size[i], at);
+                return 0;
+            }
             if (x->size[i] != 1)
                 size[at] = x->size[i];
         }
@@ -247,7 +262,7 @@ static val binary(struct run *r, enum op op, val a, val b)
     }
     out = pointwise(r, op, promote(r, a, b), 2, in);
     if (op == OP_DIV && out && !dtype_is_float(dtype_of(r, out)))
-        run_fail(r, ERR_INTERNAL, "", "division of integers");
+        run_fail(r, ERR_LEAVES_LANGUAGE, "", "division of integers");
     metas(r, node, 2, in, out);
     attach_output(r, node, out, 0);
     consume(r, a);
@@ -689,7 +704,7 @@ static val viewed(struct run *r, enum op op, val a, int ndim, const int64_t *ask
         return a;
     fill_minus_one(r, a, ndim, asked, size);
     if (!compute_stride(&r->values[a], ndim, size, stride)) {
-        run_fail(r, ERR_INTERNAL, "", "view of a tensor whose strides do not allow it");
+        run_fail(r, ERR_SCRIPT_RAISED, "", "RuntimeError: view size is not compatible with input tensor's size and stride");
         return a;
     }
     out = tracked ? alias_view(r, a) : value_alias(r, a);

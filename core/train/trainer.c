@@ -136,7 +136,7 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
     m->counts_items = m->takes_items && !t->plain;
     if (m->refuses_items && m->q->trainer_counts_items && !t->plain)
         return err_set(err, ERR_FIELD_CONFLICT, "/stack/transformers", "%s", m->refuses_items);
-    if (t->as_saved && m->arch->family < FAMILY_COUNT) /* else the class is the one that was asked for */
+    if (t->as_saved && !m->arch->theirs) /* else the class is the one that was asked for */
         model_take_class(m);
     if (s->quantization && !t->as_saved) {
         rc = quantise(t, err);

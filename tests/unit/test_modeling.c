@@ -7,6 +7,8 @@
 #include "models/modeling.h"
 #include "tests/support/traced.h"
 #include "tests/support/unit.h"
+#include "train/fold.h"
+#include "train/repeats.h"
 #include "train/trainer.h"
 
 #include <dirent.h>
@@ -153,4 +155,74 @@ START_TEST(makes_the_tape_of_pytorch)
 }
 END_TEST
 
-UNIT_TESTS("programs in the language against tapes of PyTorch", unit_rows(makes_the_tape_of_pytorch, tapes);)
+/* Of 24 layers: whether the declaration says that fewer are the same model's, after how many layers they repeat, and whether the forward bears it out. */
+static const struct depth_case {
+    const char *folder, *deep; /* what config.json says otherwise, as a merge patch */
+    const char *instead, *with; /* in the modelling files; NULL: as they are */
+    bool may_repeat, repeats;
+    uint32_t period;
+} depths[] = {
+    {"olmo2", "{\"num_hidden_layers\":24}", NULL, NULL, true, true, 1},
+    {"nano", "{\"n_layer\":24}", NULL, NULL, true, true, 1},
+    {"alibi", "{\"n_layers\":24}", NULL, NULL, true, true, 1},
+    {"qknorm", "{\"num_hidden_layers\":24}", NULL, NULL, true, true, 1},
+    {"sliding", "{\"num_hidden_layers\":24}", NULL, NULL, true, false, 4}, /* too few of a period of 4 to gain by it */
+    {"llamakid", "{\"num_hidden_layers\":24}", NULL, NULL, true, true, 1},
+    /* a layer in the middle that nothing but the forward knows of */
+    {"llamakid", "{\"num_hidden_layers\":24}", "* gate)", "* gate + (gate * gate if self.layer_idx == 13 else gate))", true, false, 1},
+};
+
+static char *replaced(char *text, const char *instead, const char *with)
+{
+    char *at = strstr(text, instead), *made;
+
+    if (!at)
+        return text;
+    made = malloc(strlen(text) + strlen(with) + 1);
+    (void)sprintf(made, "%.*s%s%s", (int)(at - text), text, with, at + strlen(instead));
+    free(text);
+    return made;
+}
+
+START_TEST(takes_few_layers_where_they_repeat)
+{
+    const struct depth_case *c = &depths[_i];
+    struct program_library library;
+    struct arena library_room, room;
+    struct json *config, *patch;
+    struct stranger from;
+    struct arch arch;
+    struct recipe recipe = {.seq_len_tokens = 64, .precision = PRECISION_BF16};
+    struct err err = {0};
+    char name[64];
+    void *blocks[2] = {malloc(LIBRARY_ROOM), malloc(ROOM)};
+
+    (void)snprintf(name, sizeof name, "%s_1", c->folder);
+    read_folder(name, &from);
+    for (uint32_t i = 0; c->instead && i < from.n; i++) {
+        from.texts[i] = replaced(from.texts[i], c->instead, c->with);
+        from.files[i] = (struct modeling_file){from.names[i], from.texts[i], strlen(from.texts[i])};
+    }
+    arena_init(&library_room, blocks[0], LIBRARY_ROOM);
+    arena_init(&room, blocks[1], ROOM);
+    ck_assert_msg(!program_library(&library_room, &library, &err), "%s %s", err.at, err.detail);
+    ck_assert(!json_parse(from.config, strlen(from.config), &json_limits_config, &config, &err));
+    ck_assert(!json_parse(c->deep, strlen(c->deep), &json_limits_config, &patch, &err));
+    ck_assert(!json_merge_patch(config, patch, &err));
+    ck_assert_msg(!program_arch(&library, config, from.files, from.n, &room, &arch, &err), "%s %s", err.at, err.detail);
+    ck_assert_uint_eq(arch.layers, 24);
+    ck_assert_int_eq(arch.may_repeat, c->may_repeat);
+    ck_assert_int_eq(arch.fixed_depth, from.n > 0);
+    ck_assert_uint_eq(fold_period(&arch), c->period);
+    recipe.stack = traced_new;
+    ck_assert_int_eq(train_repeats(&arch, &recipe, &traced_device, &room), c->repeats);
+    json_free(config);
+    json_free(patch);
+    give_back(&from);
+    free(blocks[0]);
+    free(blocks[1]);
+}
+END_TEST
+
+UNIT_TESTS("programs in the language against tapes of PyTorch", unit_rows(makes_the_tape_of_pytorch, tapes);
+           unit_rows(takes_few_layers_where_they_repeat, depths);)

@@ -5,9 +5,10 @@ from torch import nn
 from transformers.activations import ACT2FN
 from transformers.configuration_utils import PreTrainedConfig
 from transformers.integrations.eager_attention import eager_attention_forward, repeat_kv
-from transformers.modeling_decoder import CausalLM, Decoder, stage_of_decoder
+from transformers.modeling_decoder import CausalLM, Decoder
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_rope_utils import RotaryEmbedding, apply_rotary_pos_emb, rotate_half
+from transformers.modeling_stage import stage_of_decoder
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, PreTrainedModel
 
 

@@ -105,21 +105,6 @@ class Decoder:
         return BaseModelOutputWithPast(last_hidden_state=hidden_states, past_key_values=past_key_values)
 
 
-def stage_of_decoder(self, x, first, end, starts, ends):
-    """What a stage of a pipeline does of a causal model over a Decoder: embed_tokens, layers, norm, lm_head, as far as it has them."""
-    decoder, out = self.base_model, None
-    hidden_states = decoder.embedded(decoder.embed_tokens(x)) if starts else x
-    position_ids = torch.arange(hidden_states.shape[1], device=hidden_states.device).unsqueeze(0)
-    tables = decoder.rotary_emb(hidden_states, position_ids)
-    for layer in decoder.layers[first:end]:
-        out = layer(hidden_states, attention_mask=None, position_embeddings=tables, position_ids=position_ids)
-        hidden_states = out
-    if ends:
-        hidden_states = decoder.norm(hidden_states)
-        return self.get_output_embeddings()(hidden_states)
-    return hidden_states
-
-
 class CausalLM:
     """The decoder under its base_model_prefix, a head, the loss. First among the bases of a model's class."""
 

@@ -1,0 +1,25 @@
+"""Stages of a pipeline; transformers has no such file."""
+import torch
+
+
+def has_stages(self):
+    """What PyTorch's tutorial and torchtitan cut: embed_tokens, rotary_emb, layers, norm under the base model, and a head."""
+    decoder = self.base_model
+    return decoder is not self and all(hasattr(decoder, name) for name in ("embed_tokens", "rotary_emb", "layers", "norm"))
+
+
+def stage_of_decoder(self, x, first, end, starts, ends):
+    """What a stage of a pipeline does of a causal model over a Decoder: embed_tokens, layers, norm, lm_head, as far as it has them."""
+    decoder, out = self.base_model, None
+    hidden_states = decoder.embed_tokens(x) if starts else x
+    if starts and hasattr(decoder, "embedded"):
+        hidden_states = decoder.embedded(hidden_states)
+    position_ids = torch.arange(hidden_states.shape[1], device=hidden_states.device).unsqueeze(0)
+    tables = decoder.rotary_emb(hidden_states, position_ids)
+    for layer in decoder.layers[first:end]:
+        out = layer(hidden_states, attention_mask=None, position_embeddings=tables, position_ids=position_ids)
+        hidden_states = out[0] if isinstance(out, tuple) else out
+    if ends:
+        hidden_states = decoder.norm(hidden_states)
+        return self.get_output_embeddings()(hidden_states)
+    return hidden_states
