@@ -1,5 +1,7 @@
 #include "server/command.h"
 
+#include "api/request/query.h"
+#include "api/request/request.h"
 #include "server/block.h"
 #include "server/gather.h"
 #include "server/installed.h"
@@ -49,6 +51,15 @@ static bool is_member(const char *word)
     return n && word[n] == '=';
 }
 
+/* A flag alone switches on, where there is something to switch. */
+static bool is_switch(const char *name)
+{
+    struct place place = place_find(estimate_members, name);
+    const struct member *m = place.depth ? place.row[place.depth - 1] : NULL;
+
+    return !m || m->kind == KIND_BOOL || (m->kind == KIND_WORDS && word_find(m->words, "true", 4) >= 0);
+}
+
 /* The next word of the caller's as a parameter; *i moves on. false: none of what is accepted, or a name that is too long. */
 static bool next_parameter(const struct options_rest *rest, int *i, char *ret_name, size_t bytes, const char **ret_value)
 {
@@ -66,7 +77,7 @@ static bool next_parameter(const struct options_rest *rest, int *i, char *ret_na
     else if (*i < rest->n && strncmp(rest->v[*i], "--", 2) != 0 && !is_member(rest->v[*i]))
         *ret_value = rest->v[(*i)++];
     else
-        *ret_value = "true";
+        *ret_value = is_switch(ret_name) ? "true" : NULL;
     return true;
 }
 
@@ -127,6 +138,11 @@ static char *query_of(const struct options_rest *rest, struct options *o, char p
         }
         if (!next_parameter(rest, &i, name, sizeof name, &value)) {
             fprintf(stderr, "llmemd estimate: %s: say it as --name value or name=value, or name the file of a request; see llmemd estimate --help\n", word);
+            free(query);
+            return NULL;
+        }
+        if (!value) {
+            fprintf(stderr, "llmemd estimate: %s: it takes a value, which is missing; see llmemd estimate --help\n", word);
             free(query);
             return NULL;
         }

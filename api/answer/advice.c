@@ -36,12 +36,13 @@ static bool changes(const struct plan_nearest *n)
 void change_write(struct jsonw *w, const char *name, const struct estimate *e, const struct plan_nearest *n)
 {
     uint32_t nodes = n->gpus ? n->gpus / n->gpus_per_node : 0;
+    bool wider = n->gpus && n->gpus_per_node != e->question.gpus_per_node;
 
     if (!changes(n))
         return;
     jsonw_object(w, name);
-    write_word(w, "gpu", n->gpu);
-    if (n->gpus && n->gpus_per_node != e->question.gpus_per_node)
+    write_word(w, "gpu", n->gpu ? n->gpu : wider && !e->rq.cluster.gpu.by_numbers ? e->rq.cluster.gpu.name : NULL); /* what was asked may say "2x" */
+    if (wider)
         jsonw_u64(w, "gpus_per_node", n->gpus_per_node);
     if (n->gpus && nodes != e->question.gpus / e->question.gpus_per_node)
         jsonw_u64(w, "nodes", nodes);

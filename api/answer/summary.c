@@ -217,6 +217,16 @@ static void say_baseline(struct buf *out, const struct estimate *e)
     buf_char(out, '.');
 }
 
+/* The first thing that anyone would try, where peft has to be told where. */
+static void say_untried(struct buf *out, const struct estimate *e)
+{
+    for (uint32_t i = 0; !e->answer.any_fits && i < e->answer.n; i++)
+        if (e->answer.candidates[i].reason.code && !strcmp(e->answer.candidates[i].reason.code, "no-default-targets")) {
+            buf_str(out, " LoRA was not tried: peft has no default modules for this type; name lora.target_modules, like all-linear.");
+            return;
+        }
+}
+
 static void say(struct buf *out, const struct estimate *e)
 {
     const struct plan_answer *a = &e->answer;
@@ -229,8 +239,10 @@ static void say(struct buf *out, const struct estimate *e)
         say_miss(out, e);
     else
         say_nothing(out, e);
-    if (!a->n_advice)
+    if (!a->n_advice) {
+        say_untried(out, e);
         return;
+    }
     buf_char(out, ' ');
     advice_say(out, e, a->advice);
 }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { SHOWN = 12 };
+enum { SHOWN = 12, LONG = 96 };
 
 static void put_element(struct buf *out, const char *open, const char *text, const char *close)
 {
@@ -24,6 +24,16 @@ static void put_sentence(struct buf *out, const char *summary)
     buf_str(out, "</p>\n");
 }
 
+/* A file that came along is told by its beginning; no character is cut. */
+static void put_short(struct buf *out, const char *text)
+{
+    size_t n = strlen(text) < LONG ? strlen(text) : LONG;
+
+    while (text[n] && n && ((unsigned char)text[n] & 0xC0) == 0x80)
+        n--;
+    html_textf(out, "%.*s%s", (int)n, text, text[n] ? " .." : "");
+}
+
 static void put_question(struct buf *out, const struct query *q)
 {
     buf_str(out, "<p class=\"question\">");
@@ -33,7 +43,7 @@ static void put_question(struct buf *out, const struct query *q)
             html_text(out, q->v[i].name);
             buf_char(out, ' ');
         }
-        html_text(out, html_value(&q->v[i]));
+        put_short(out, html_value(&q->v[i]));
     }
     buf_str(out, "</p>\n");
 }
@@ -47,9 +57,11 @@ static const char *tuning_name(const char *word)
 
 static void put_name(struct buf *out, const struct json *c)
 {
+    bool alone = !strcmp(html_str(c, "method"), "single");
+
     html_text(out, tuning_name(html_str(c, "tuning")));
-    buf_str(out, " · ");
-    html_text(out, html_str(c, "method"));
+    buf_str(out, alone ? "" : " · ");
+    html_text(out, alone ? "" : html_str(c, "method"));
     if (html_number(c, "tensor_parallel") > 1 && html_number(c, "data_parallel") > 1)
         html_textf(out, " · tp %.0f", html_number(c, "tensor_parallel"));
     if (html_is(c, "gradient_checkpointing"))
@@ -57,7 +69,7 @@ static void put_name(struct buf *out, const struct json *c)
     if (html_str(c, "offload")[0] && strcmp(html_str(c, "offload"), "none") != 0)
         html_textf(out, " · %.40s offloaded", html_str(c, "offload"));
     if (html_number(c, "micro_batch_size") > 0)
-        html_textf(out, " · batch %.0f", html_number(c, "micro_batch_size"));
+        html_textf(out, alone ? " · batch %.0f" : " · micro-batch %.0f", html_number(c, "micro_batch_size"));
 }
 
 static void put_verdict(struct buf *out, const struct json *c)
@@ -132,7 +144,8 @@ static void put_candidates(struct buf *out, const struct json *answer, const str
         put_candidate(out, c, q, !n++ && html_is(c, "fits"));
     }
     buf_str(out, all > SHOWN ? "</ol></details>\n" : "</ol>\n");
-    html_legend(out);
+    if (json_get(json_first(json_get(answer, "candidates")), "memory"))
+        html_legend(out);
 }
 
 /* --- the rest ----------------------------------------------------------------------------------------------------------------------- */
@@ -154,12 +167,12 @@ static void put_figure(struct buf *out, const char *name, double value, const ch
 {
     if (value <= 0)
         return;
-    put_element(out, "<dt>", name, "</dt><dd>");
+    put_element(out, "<div><dt>", name, "</dt><dd>");
     if (is_bytes)
         html_gib(out, value);
     else
         html_textf(out, value < 100 && value > (double)(long)value ? "%.3g" : "%.0f", value);
-    put_element(out, " ", unit, "</dd>");
+    put_element(out, " ", unit, "</dd></div>");
 }
 
 static void put_figures(struct buf *out, const struct json *c)
@@ -169,10 +182,10 @@ static void put_figures(struct buf *out, const struct json *c)
     if (!m)
         return;
     buf_str(out, "<dl class=\"figures\">");
-    put_figure(out, "as nvidia-smi shows", html_number(m, "device_bytes"), "GiB", true);
+    put_figure(out, "in nvidia-smi", html_number(m, "device_bytes"), "GiB", true);
     put_figure(out, "peak reserved", html_number(m, "peak_reserved_bytes"), "GiB", true);
     put_figure(out, "peak allocated", html_number(m, "peak_allocated_bytes"), "GiB", true);
-    put_element(out, "<dt>at</dt><dd>", html_str(m, "peak_phase"), "</dd>");
+    put_element(out, "<div><dt>at</dt><dd>", html_str(m, "peak_phase"), "</dd></div>");
     put_figure(out, "micro-batch", html_number(c, "micro_batch_size"), "", false);
     put_figure(out, "largest micro-batch", html_number(c, "max_micro_batch_size"), "", false);
     put_figure(out, "global batch", html_number(c, "global_batch_size"), "", false);
@@ -221,9 +234,9 @@ void html_answer(struct buf *out, const struct json *answer, const struct query 
     put_sentence(out, html_str(answer, "summary"));
     json_each (w, json_get(answer, "warnings"))
         put_element(out, "<p class=\"warn\">", json_str(w), "</p>\n");
+    put_figures(out, first);
     put_candidates(out, answer, q);
     put_advice(out, answer, q);
-    put_figures(out, first);
     put_files(out, json_get(json_get(answer, "recommendation"), "launch"));
     put_notes(out, "Not in the figures", json_get(answer, "not_in_figures"));
     put_notes(out, "Assumptions", json_get(answer, "assumptions"));

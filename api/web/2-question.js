@@ -6,6 +6,10 @@ const SAME = {gpus_per_node: "gpus", cluster: "gpu", "training.seq_len": "seq_le
 
 const fold = (name) => name.toLowerCase().replace(/[\s_-]/g, "");
 
+// Whose file it is: what only that tool writes.
+const kindOf = (text) => /"?(zero_optimization|train_micro_batch_size_per_gpu|zero_allow_untested_optimizer)"?\s*:/.test(text) ? "deepspeed_config"
+  : /^\s*"?(distributed_type|compute_environment)"?\s*:/m.test(text) ? "accelerate_config" : "training_arguments";
+
 // The parameters of GET /estimate that the form means.
 function readForm() {
   const query = new URLSearchParams();
@@ -13,6 +17,8 @@ function readForm() {
     const value = form.elements[name].value.trim();
     if (value) query.append(name === "gpu" && presets.has(fold(value)) ? "cluster" : name, value);
   }
+  const own = $("#own").value.trim();
+  if (own) query.append(kindOf(own), own);
   for (const line of $("#others").value.split("\n")) {
     const at = line.indexOf("=");
     if (at > 0) query.append(line.slice(0, at).trim(), line.slice(at + 1).trim());
@@ -23,7 +29,10 @@ function readForm() {
 function fillForm(query) {
   const others = [];
   for (const name of FIELDS) form.elements[name].value = "";
+  $("#own").value = "";
   for (const [given, value] of query) {
+    if (given.endsWith("_config") || given === "training_arguments")
+      if (!$("#own").value && kindOf(value) === given) { $("#own").value = value; continue; }
     const name = SAME[given] ?? given, field = FIELDS.includes(name) ? form.elements[name] : null;
     if (!field || field.value) { others.push(`${given}=${value}`); continue; }
     field.value = value;
@@ -31,8 +40,8 @@ function fillForm(query) {
     if (given === "cluster") presets.add(fold(value));
   }
   $("#others").value = others.join("\n");
-  $(".others").hidden = false;
-  $("#more").open = others.length > 0 || FIELDS.slice(6).some((name) => form.elements[name].value);
+  for (const p of document.querySelectorAll(".others")) p.hidden = false;
+  $("#more").open = others.length > 0 || $("#own").value !== "" || FIELDS.slice(6).some((name) => form.elements[name].value);
 }
 
 // The same question with a change as `advice` and `nearest` name them.
@@ -48,7 +57,8 @@ function changed(query, change) {
 }
 
 const link = (query) => `/?${query}${state.pinned ? `#vs=${encodeURIComponent(state.pinned.query)}` : ""}`;
-const brief = (query) => [...query].map(([name, value]) => ["model", "gpu", "cluster"].includes(name) ? value : `${name} ${value}`).join(", ");
+const short = (value) => value.length > 48 ? `${value.slice(0, 45)}…` : value;
+const brief = (query) => [...query].map(([name, value]) => ["model", "gpu", "cluster"].includes(name) ? value : `${name} ${short(value)}`).join(", ");
 
 // --- recent questions ----------------------------------------------------------------------------------------------------------
 

@@ -1,12 +1,13 @@
 // A bar a candidate against the capacity: what is alive at the peak by category, what the allocator holds beside it, the process's context and NCCL.
 
 function nameOf(c) {
-  const parts = [KINDS[c.tuning] ?? c.tuning, c.method];
+  const parts = [KINDS[c.tuning] ?? c.tuning], alone = c.method === "single";
+  if (!alone) parts.push(c.method);
   if (c.tensor_parallel > 1 && c.data_parallel > 1) parts.push(`tp ${c.tensor_parallel}`);
   if (c.gradient_checkpointing === true) parts.push("checkpointing");
   if (c.offload && c.offload !== "none") parts.push(`${c.offload} offloaded`);
   if (c.sync_each_batch) parts.push("sync_each_batch");
-  if (c.micro_batch_size) parts.push(`batch ${c.micro_batch_size}`);
+  if (c.micro_batch_size) parts.push(`${alone ? "batch" : "micro-batch"} ${c.micro_batch_size}`);
   return parts.join(" · ");
 }
 
@@ -53,9 +54,11 @@ function changeInWords(change) {
     : name === "micro_batch_size" ? `batch ${value}` : name === "gpus_per_node" ? `${value} GPUs` : name === "nodes" ? `${value} nodes` : String(value)).join(", ");
 }
 
+const ALL_LINEAR = {tuning: "lora", "lora.target_modules": "all-linear"};
+
 function row(candidate, query, first) {
   const m = candidate.memory, t = candidate.throughput;
-  const verdict = candidate.fits === null ? ["", "?"] : candidate.fits ? (candidate.tight ? ["tight", "tight"] : ["yes", "fits"]) : ["no", "does not fit"];
+  const verdict = candidate.fits === null ? ["", "not modelled"] : candidate.fits ? (candidate.tight ? ["tight", "tight"] : ["yes", "fits"]) : ["no", "does not fit"];
   const nums = m ? [`${gib(takes(m))} of ${gib(m.capacity_bytes)} GiB`, t ? `${count(t.tokens_per_s)} tokens/s` : null].filter(Boolean).join(" · ") : "";
   const li = el("li", {class: first ? "first" : ""},
     el("div", {class: "what"}, el("span", {}, el("strong", {class: verdict[0]}, verdict[1]), ` ${nameOf(candidate)}`),
@@ -65,6 +68,7 @@ function row(candidate, query, first) {
     const near = candidate.reason.nearest;
     const why = el("p", {class: "why"}, `${candidate.reason.detail}.`);
     if (near) why.append(" Nearest that fits: ", el("a", {href: `/?${changed(query, near)}`}, changeInWords(near)), ".");
+    if (candidate.reason.code === "no-default-targets") why.append(" ", el("a", {href: `/?${changed(query, ALL_LINEAR)}`}, "Ask with all linear layers"), ".");
     li.append(why);
   }
   return li;
@@ -78,6 +82,7 @@ function bars(answer, query) {
   box.append(el("h2", {}, "Ways to train, against the card's memory"), el("ol", {class: "bars"}, ...rows.slice(0, SHOWN)));
   if (rows.length > SHOWN)
     box.append(el("details", {}, el("summary", {}, `${rows.length - SHOWN} more`), el("ol", {class: "bars", start: SHOWN + 1}, ...rows.slice(SHOWN))));
+  if (!all.some((c) => c.memory)) return box;
   const bounded = all.some((c) => c.memory && !c.memory.breakdown_bytes) ? [["all of these (not replayed)", "live"]] : [];
   const legend = [...PARTS.map(([, name, style]) => [name, style]), ["context and NCCL", "c9"], ...bounded];
   box.append(el("ul", {class: "legend", "aria-label": "Colours"}, ...legend.map(([name, style]) => el("li", {}, el("i", {class: style}), name)), el("li", {}, "│ capacity"), el("li", {}, "— low to high")));

@@ -75,6 +75,19 @@ function drawPhases(plot, runs) {
   ctx.restore();
 }
 
+function drawCeiling(plot, ceiling) {
+  const {ctx, bbox} = plot, y = plot.valToPos(ceiling, "y", true);
+  if (y < bbox.top) return;
+  ctx.save();
+  ctx.strokeStyle = ctx.fillStyle = color("--ink");
+  ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
+  ctx.textAlign = "right";
+  ctx.lineWidth = 1.5 * devicePixelRatio;
+  ctx.beginPath(); ctx.moveTo(bbox.left, y); ctx.lineTo(bbox.left + bbox.width, y); ctx.stroke();
+  ctx.fillText("what the card has", bbox.left + bbox.width - 4, y + 13 * devicePixelRatio);
+  ctx.restore();
+}
+
 function momentText(t, i) {
   const what = `${t.phase[i]}: ${t.op[i]}${t.module[i] ? ` in ${t.module[i]}` : ""} takes ${mib(t.bytes[i])} (${t.category[i].replaceAll("_", " ")}).`;
   const most = PARTS.map(([key, name]) => [name, (key === "rest" ? REST : [key]).reduce((s, k) => s + t.by_category[k][i], 0)]).sort((a, b) => b[1] - a[1]).slice(0, 3);
@@ -83,7 +96,7 @@ function momentText(t, i) {
 
 function timelineView(whole, capacity) {
   const t = lastStep(whole), layers = stacked(t), {runs, xs} = phasesOf(t), box = el("div", {class: "chart"}), moment = el("p", {class: "moment", id: "moment"});
-  const peak = t.allocated_bytes.indexOf(Math.max(...t.allocated_bytes));
+  const ceiling = capacity / GIB, peak = t.allocated_bytes.indexOf(Math.max(...t.allocated_bytes));
   const slider = el("input", {type: "range", min: 0, max: t.at.length - 1, value: peak, "aria-describedby": "moment", id: "moment-slider"});
   const section = el("div", {}, el("h2", {}, "Memory over the step"), box,
     el("label", {for: "moment-slider"}, "A moment of the step (hover, or move with the arrow keys; it begins at the peak)"), slider, moment);
@@ -91,12 +104,12 @@ function timelineView(whole, capacity) {
   const tell = (i) => { moment.textContent = momentText(t, i); slider.setAttribute("aria-valuetext", momentText(t, i)); };
   const options = () => ({
     height: 260,
-    scales: {x: {time: false}, y: {range: (_, low, high) => [0, Math.max(high, capacity / GIB * 0.25) * 1.08]}},
+    scales: {x: {time: false}, y: {range: (_, low, high) => [0, (ceiling < 2 * high ? Math.max(high, ceiling) : high) * (ceiling < 2 * high ? 1.16 : 1.08)]}},
     axes: [{...axes(), label: "the step, phase by phase", labelSize: 18, grid: {show: false}, ticks: {show: false}, values: () => [], size: 6}, {...axes(), label: "GiB", labelSize: 18, size: 52}],
     series: [{}, ...layers.map((l) => ({label: l.name, fill: color(`--${l.style}`), width: 0, points: {show: false}, paths: uPlot.paths.stepped({align: 1})}))],
     cursor: {y: false, drag: {x: true, y: false}},
     hooks: {
-      draw: [(plot) => drawPhases(plot, runs)],
+      draw: [(plot) => drawPhases(plot, runs), (plot) => drawCeiling(plot, ceiling)],
       setCursor: [(plot) => { if (!own && plot.cursor.idx !== null && plot.cursor.idx !== undefined) { slider.value = plot.cursor.idx; tell(plot.cursor.idx); } }],
     },
   });
@@ -111,8 +124,8 @@ function timelineView(whole, capacity) {
     });
   };
   tell(peak);
-  const largest = el("details", {}, el("summary", {}, "The largest blocks"), el("ul", {class: "plain"}, ...t.largest.slice(0, 12).map((b) =>
-    el("li", {}, `${mib(b.bytes)} ${b.category.replaceAll("_", " ")}: ${b.op}${b.module ? ` in ${b.module}` : ""}, born in ${b.phase}`))));
+  const lines = new Set(t.largest.map((b) => `${mib(b.bytes)} ${b.category.replaceAll("_", " ")}: ${b.op}${b.module ? ` in ${b.module}` : ""}, born in ${b.phase}`)); // every step has them
+  const largest = el("details", {}, el("summary", {}, "The largest blocks"), el("ul", {class: "plain"}, ...[...lines].slice(0, 12).map((l) => el("li", {}, l))));
   section.append(largest);
   return {section, show};
 }
@@ -162,7 +175,7 @@ function whatIf(answer, query) {
   const details = el("details", {}, el("summary", {}, "What if the batch or the length were another?"), told,
     el("div", {class: "two-charts"},
       el("div", {}, el("label", {for: "what-batch"}, "Micro-batch"), byBatch, boxes[0]),
-      el("div", {}, el("label", {for: "what-length"}, "Tokens a sequence"), byLength, boxes[1])),
+      el("div", {}, el("label", {for: "what-length"}, "Sequence length"), byLength, boxes[1])),
     el("p", {class: "plain"}, "Solid: memory; dashed: speed; the level line is the card's capacity."));
   const now = () => [lengths[byLength.value], batches[byBatch.value]];
   const say = async () => {

@@ -34,31 +34,44 @@ function adviceView(answer, query) {
 function figures(c) {
   if (!c?.memory) return null;
   const m = c.memory, rows = [
-    [term("device-bytes", "as nvidia-smi shows"), m.device_bytes && `${gib(m.device_bytes)} GiB`], [term("peak-reserved", "peak reserved"), m.peak_reserved_bytes && `${gib(m.peak_reserved_bytes)} GiB`],
+    [term("device-bytes", "in nvidia-smi"), m.device_bytes && `${gib(m.device_bytes)} GiB`], [term("peak-reserved", "peak reserved"), m.peak_reserved_bytes && `${gib(m.peak_reserved_bytes)} GiB`],
     [term("peak-allocated", "peak allocated"), `${gib(m.peak_allocated_bytes)} GiB`], [term("phase", "at"), m.peak_phase],
     [term("micro-batch"), `${c.micro_batch_size}${c.max_micro_batch_size ? `, largest ${c.max_micro_batch_size}` : ""}`], [term("global-batch", "global batch"), c.global_batch_size],
-    ["a step", c.throughput && `${c.throughput.step_s.toPrecision(3)} s`], ["tokens/s", c.throughput && count(c.throughput.tokens_per_s)], [term("mfu"), c.throughput && `${(100 * c.throughput.mfu).toFixed(0)} %`],
+    ["a step", c.throughput && `${c.throughput.step_s.toPrecision(3)} s`], [term("mfu"), c.throughput && `${(100 * c.throughput.mfu).toFixed(0)} %`],
     [term("offload", "host memory"), m.host_bytes_per_node ? `${gib(m.host_bytes_per_node)} GiB a node` : ""],
   ].filter(([, value]) => value);
-  return el("dl", {class: "figures"}, ...rows.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, String(value))]));
+  return el("dl", {class: "figures"}, ...rows.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, String(value)))));
 }
 
 const notes = (title, lines) => lines.length ? el("details", {}, el("summary", {}, title), el("ul", {class: "plain"}, ...lines.map((t) => el("li", {}, t)))) : null;
+
+// What was asked and is in no figure, each with the question that leaves it out.
+function outsideView(answer, query) {
+  if (!answer.not_in_figures.length) return null;
+  const box = el("p", {class: "warn"}, "Not in the figures: ");
+  answer.not_in_figures.forEach((pointer, i) => {
+    const name = pointer.slice(pointer.lastIndexOf("/") + 1), without = new URLSearchParams(query);
+    for (const given of [...without.keys()]) if (given === name || given.endsWith(`.${name}`) || given.startsWith(`${name}.`)) without.delete(given);
+    box.append(i ? "; " : "", name.replaceAll("_", " "));
+    if (String(without) !== String(query)) box.append(" (", el("a", {href: `/?${without}`}, `ask without ${name}`), ")");
+  });
+  box.append(".");
+  return box;
+}
 
 // `whole`: with charts; the pinned one has none.
 function show(section, answer, query, whole) {
   const first = answer.recommendation ?? answer.candidates[0];
   section.className = `answer ${answer.fits ? "fits" : "not"}`;
   section.replaceChildren(el("p", {class: "question"}, brief(query)), sentence(answer.summary), ...answer.warnings.map((w) => el("p", {class: "warn"}, w)));
-  section.append(bars(answer, query));
-  for (const part of [adviceView(answer, query), figures(first)]) if (part) section.append(part);
+  for (const part of [outsideView(answer, query), figures(first), bars(answer, query), adviceView(answer, query)]) if (part) section.append(part);
   if (answer.recommendation?.launch) section.append(launchView(answer.recommendation.launch));
   const place = el("div");
   if (whole && first?.memory) {
     section.append(place, whatIf(answer, query));
     showTimeline(place, query, first.memory.capacity_bytes);
   }
-  for (const part of [notes(`Assumptions (${answer.assumptions.length})`, answer.assumptions), answer.not_in_figures.length ? notes("Not in the figures", answer.not_in_figures) : null]) if (part) section.append(part);
+  for (const part of [notes(`Assumptions (${answer.assumptions.length})`, answer.assumptions)]) if (part) section.append(part);
   section.hidden = false;
 }
 
@@ -84,13 +97,15 @@ let asked = 0;
 
 async function ask(query, keep = true) {
   const mine = ++asked;
-  say("…");
+  say("Estimating…");
   try {
     const answer = await get(query);
     if (mine !== asked) return;
     state.answer = answer;
     state.query = query;
     say("");
+    $("#heard").textContent = answer.summary;
+    document.title = `${brief(query)} · llmemd`;
     if (keep) history.pushState(null, "", link(query));
     remember(query);
     show($("#answer"), answer, query, true);
@@ -138,10 +153,10 @@ function begin() {
 
 form.addEventListener("submit", (event) => { event.preventDefault(); ask(readForm()); });
 document.addEventListener("click", (event) => {
-  const a = event.target.closest?.("a[href^='/?']");
+  const a = event.target.closest?.("a[href^='/?'], a[href^='/answer?']");
   if (!a || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
-  const query = new URLSearchParams(a.getAttribute("href").slice(2));
+  const query = new URL(a.href).searchParams;
   fillForm(query);
   ask(query);
   scrollTo({top: 0});

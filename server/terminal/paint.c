@@ -92,11 +92,11 @@ void paint_bar(const struct paint *p, enum ink ink, double share, unsigned cells
     end(p, ink);
 }
 
-void paint_wrapped(const struct paint *p, unsigned indent, const char *text)
+static void wrap(const struct paint *p, unsigned used, unsigned indent, const char *text)
 {
-    unsigned used = indent;
+    bool first = true; /* of its line */
 
-    for (const char *word = text; *word;) {
+    for (const char *word = text + strspn(text, " "); *word; first = false) {
         size_t n = strcspn(word, " "), width = 0;
 
         for (size_t i = 0; i < n; i++)
@@ -104,14 +104,25 @@ void paint_wrapped(const struct paint *p, unsigned indent, const char *text)
         if (used > indent && used + width + 1 > p->columns) {
             fprintf(p->out, "\n%*s", (int)indent, "");
             used = indent;
+            first = true;
         }
-        fprintf(p->out, "%s%.*s", used > indent ? " " : "", (int)n, word);
-        used += (unsigned)width + (used > indent);
+        fprintf(p->out, "%s%.*s", first ? "" : " ", (int)n, word);
+        used += (unsigned)width + !first;
         word += n;
         while (*word == ' ')
             word++;
     }
     fputc('\n', p->out);
+}
+
+void paint_wrapped(const struct paint *p, unsigned indent, const char *text)
+{
+    wrap(p, indent, indent, text);
+}
+
+void paint_after(const struct paint *p, unsigned used, const char *text)
+{
+    wrap(p, used, 0, text);
 }
 
 const char *paint_count(double value, char text[COUNT_BYTES])

@@ -29,6 +29,9 @@ void paint_bar(const struct paint *p, enum ink ink, double share, unsigned cells
 /* Words wrapped into the columns, each line but the first behind `indent` blanks. */
 void paint_wrapped(const struct paint *p, unsigned indent, const char *text);
 
+/* The same where `used` columns of the first line are taken; without indent. */
+void paint_after(const struct paint *p, unsigned used, const char *text);
+
 /* 1234567 -> "1,234,567"; decimals below 100. */
 enum { COUNT_BYTES = 40 };
 const char *paint_count(double value, char text[COUNT_BYTES]);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS_MAX = 12, NAME_COLUMNS = 14, NOTES_MAX_LINES = 6 };
+enum { ROWS_MAX = 12, NAME_COLUMNS = 14, NOTES_MAX_LINES = 6, RESTS_MAX_LINES = 3 };
 
 static const double gib = 1073741824.0;
 
@@ -203,9 +203,14 @@ static void put_verdict(const struct paint *p, const struct json *doc)
 {
     const char *summary = str(doc, "summary");
     bool fits, known = json_bool(json_get(doc, "fits"), &fits);
+    size_t n = strcspn(summary, ":");
+    char verdict[40] = "";
 
-    paint_text(p, !known ? INK_TIGHT : fits ? INK_GOOD : INK_BAD, 0, "");
-    paint_wrapped(p, 0, summary[0] ? summary : !known ? "Nothing of this is modelled." : fits ? "Fits." : "Does not fit.");
+    if (n < sizeof verdict - 1 && summary[n] == ':')
+        memcpy(verdict, summary, n + 1);
+    paint_text(p, !known ? INK_TIGHT : fits ? INK_GOOD : INK_BAD, 0, verdict);
+    fputs(verdict[0] ? " " : "", p->out);
+    paint_after(p, (unsigned)strlen(verdict) + 1, summary + strlen(verdict));
 }
 
 bool table_answer(const struct paint *p, const char *text, size_t bytes)
@@ -228,21 +233,47 @@ bool table_answer(const struct paint *p, const char *text, size_t bytes)
     put_notes(p, "Not in these figures\n", INK_BAD, json_get(doc, "not_in_figures"), NOTES_MAX_LINES);
     put_notes(p, "Ignored\n", INK_BAD, json_get(doc, "ignored"), NOTES_MAX_LINES);
     put_notes(p, "Warnings\n", INK_TIGHT, json_get(doc, "warnings"), NOTES_MAX_LINES);
-    put_notes(p, "This rests on\n", INK_BOLD, json_get(doc, "assumptions"), NOTES_MAX_LINES);
+    put_notes(p, "This rests on\n", INK_BOLD, json_get(doc, "assumptions"), RESTS_MAX_LINES);
     json_free(doc);
     return !ferror(p->out);
+}
+
+/* What a flag of the terminal is called. */
+static void put_flag(const struct paint *p, const char *parameter)
+{
+    fputs("--", p->out);
+    for (; *parameter; parameter++)
+        fputc(*parameter == '_' ? '-' : *parameter, p->out);
+    fputs(": ", p->out);
+}
+
+/* "GET /gpus" is `llmemd gpus` here. */
+static void in_commands(const char *detail, char *ret, size_t room)
+{
+    static const char get[] = "GET /", ours[] = "llmemd ";
+    size_t used = 0;
+
+    for (const char *at = detail; *at && used + sizeof ours < room;) {
+        bool found = !strncmp(at, get, sizeof get - 1) && at[sizeof get - 1] != ' ';
+
+        used += (size_t)snprintf(ret + used, room - used, "%.*s", found ? (int)sizeof ours : 1, found ? ours : at);
+        at += found ? sizeof get - 1 : 1;
+    }
+    ret[used] = 0;
 }
 
 bool table_problem(const struct paint *p, const char *text, size_t bytes)
 {
     struct json *doc = NULL;
-    const char *detail;
+    char detail[1024];
 
     if (json_parse(text, bytes, &json_limits_config, &doc, NULL))
         return false;
-    detail = str(doc, "detail");
+    in_commands(str(doc, "detail"), detail, sizeof detail);
     paint_text(p, INK_BAD, 0, "llmemd: ");
-    if (str(doc, "pointer")[0])
+    if (str(doc, "parameter")[0])
+        put_flag(p, str(doc, "parameter"));
+    else if (str(doc, "pointer")[0])
         fprintf(p->out, "%s: ", str(doc, "pointer"));
     paint_wrapped(p, 2, detail[0] ? detail : str(doc, "title"));
     json_free(doc);

@@ -145,7 +145,8 @@ class Terminal(unittest.TestCase):
     def test_mistakes_say_what_to_do(self):
         for args, told in ((["versoin"], "did you mean version?"), (["serve", "--port", "80"], "--listen"), (["serve", "--lisen", "x"], "did you mean --listen?"),
                            (["gpus", "--jsn"], "llmemd gpus --help"), (["gpus", "RTX4091"], "RTX 4090"), (["models", "nothing-is-so"], "nothing has"),
-                           (["completion", "tcsh"], "bash, zsh or fish"), (["estimate", "--model", "gpt2", "--gpu"], "/cluster/gpu")):
+                           (["completion", "tcsh"], "bash, zsh or fish"), (["estimate", "--model", "gpt2", "--gpu"], "--gpu: it takes a value"),
+                           (["estimate", "--model", "gpt2", "--gpu", "A1OO"], "--gpu: 'A1OO' is no GPU that is known: llmemd gpus lists them")):
             code, text = terminal(*args)
             self.assertEqual(code, 2, args)
             self.assertIn(told, plain(text).replace("\n  ", " "), args)

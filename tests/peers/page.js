@@ -141,6 +141,40 @@ async function main() {
     await close(page);
   });
 
+  await check("a file of one's own goes along, whichever tool's it is", async () => {
+    const page = await open("model=facebook/opt-1.3b&gpu=A100-80GB&gpus=4");
+    await page.click("#more > summary");
+    for (const [file, says] of [['{"zero_optimization": {"stage": 2}, "train_micro_batch_size_per_gpu": 3}', /zero2, .*micro-batch 3/],
+      ["distributed_type: FSDP\nmixed_precision: bf16\nfsdp_config:\n  fsdp_version: 2\n", /fsdp2/], ["per_device_train_batch_size: 5\nbf16: true\n", /micro-batch 5/]]) {
+      await page.fill("#own", file);
+      await page.click("text=Estimate");
+      await page.waitForFunction((source) => new RegExp(source).test(document.querySelector("#answer .sentence")?.innerText), says.source);
+    }
+    const again = await browser.newPage();
+    await again.goto(page.url());
+    await again.waitForSelector("#answer .sentence");
+    assert.equal(await text(again, "#answer .sentence"), await text(page, "#answer .sentence"));
+    await again.close();
+    await close(page);
+  });
+
+  await check("what has no figures is asked without it in one click; the empty page has questions to begin with", async () => {
+    const page = await open(`${SMALL}&stage=grpo`);
+    assert.match(await text(page, "#answer .sentence"), /^No answer: .*grpo/);
+    await page.click("text=ask without stage");
+    await page.waitForFunction(() => document.querySelector("#answer").classList.contains("fits"));
+    assert.ok(!page.url().includes("grpo"));
+    assert.ok(!(await page.isVisible("#examples")));
+    await close(page);
+    const empty = await open();
+    assert.ok(await empty.isVisible("#examples"));
+    await empty.locator("#examples a").first().click();
+    await empty.waitForSelector("#answer .sentence");
+    assert.match(empty.url(), /\/\?model=Qwen/);
+    assert.match(await empty.title(), /Qwen2.5-7B, RTX 4090 . llmemd/);
+    await close(empty);
+  });
+
   await check("without JavaScript the form still answers", async () => {
     const page = await open("", {javaScriptEnabled: false});
     await page.fill("#model", "gpt2");
