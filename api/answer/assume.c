@@ -90,9 +90,25 @@ static bool is_paged(const struct plan_candidate *c)
            o == OPTIMIZER_BNB_LION_32BIT_PAGED;
 }
 
+static bool uses_liger(const struct plan_candidate *c)
+{
+    return c->modelled && (c->step.r.liger_kernels || c->step.r.loss == LOSS_LIGER);
+}
+
+static void assume_losses(struct estimate *e)
+{
+    const struct plan_answer *a = &e->answer;
+
+    if (any(a, uses_liger) && !e->rq.stack.liger)
+        note_of(&e->assumptions, NOTE_OF_YOURS, "Liger %s: the newest that runs beside transformers %s; stack.liger names another",
+                release_text(e->stack.liger).text, release_text(e->stack.transformers).text);
+}
+
 static void assume_methods(struct estimate *e)
 {
     const struct plan_answer *a = &e->answer;
+
+    assume_losses(e);
 
     if (any(a, is_ddp))
         note_of(&e->assumptions, NOTE_OF_INTERNALS,

@@ -56,6 +56,7 @@ static void resolve_stack(struct estimate *e)
     text(&s->bitsandbytes, a, e->stack.bitsandbytes);
     text(&s->deepspeed, a, e->stack.deepspeed);
     text(&s->flash_attn, a, e->stack.flash_attn);
+    text(&s->liger, a, e->stack.liger);
 }
 
 static void resolve_lora(struct lora_request *l, const struct lora *lora)

@@ -417,7 +417,7 @@ enum err_code stack_read(const struct stack_request *asked, struct stack *ret, s
     } named[] = {
         {PACKAGE_TORCH, asked->torch},           {PACKAGE_TRANSFORMERS, asked->transformers}, {PACKAGE_PEFT, asked->peft},
         {PACKAGE_ACCELERATE, asked->accelerate}, {PACKAGE_BITSANDBYTES, asked->bitsandbytes}, {PACKAGE_DEEPSPEED, asked->deepspeed},
-        {PACKAGE_FLASH_ATTN, asked->flash_attn},
+        {PACKAGE_FLASH_ATTN, asked->flash_attn}, {PACKAGE_LIGER, asked->liger},
     };
     struct stack s = {0};
     enum err_code rc = ERR_OK;

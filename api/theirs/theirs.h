@@ -43,7 +43,7 @@ extern const struct their_key deepspeed_keys[], accelerate_keys[], trainer_keys[
 
 /* Readers of more than one table. */
 their_reader theirs_read_stage, theirs_read_device, theirs_read_fsdp, theirs_read_fsdp_version, theirs_read_file_name, theirs_read_dtype,
-    theirs_read_layer_class, theirs_read_attention, theirs_read_targets;
+    theirs_read_layer_class, theirs_read_attention, theirs_read_targets, theirs_read_liger, theirs_read_liger_kernel, theirs_read_plugins;
 /* A flag that says one value of a member when it is on. `member`: "training.optimizer=\"adafactor\"". */
 their_reader theirs_read_flag;
 

@@ -201,8 +201,7 @@ const struct their_key trainer_keys[] = {
     SAY("torch_compile", "training.compile"),
     BY(read_compile, "torch_compile_backend|torch_compile_mode|torchdynamo", "training.compile"),
     SAY("use_cache", "training.use_cache"),
-    FLAG("use_liger_kernel|enable_liger_kernel",
-         "training.liger_kernels=[\"rope\",\"rms_norm\",\"swiglu\",\"fused_linear_cross_entropy\"]"),
+    BY(theirs_read_liger, "use_liger_kernel|enable_liger_kernel", "training.liger_kernels"),
     BY(read_bucket_mb, "ddp_bucket_cap_mb", "training.buckets.ddp_bytes"),
     SAY("ddp_find_unused_parameters", "training.find_unused_parameters"),
     BY(read_deepspeed, "deepspeed", NULL),
@@ -210,7 +209,7 @@ const struct their_key trainer_keys[] = {
     OBJECT("fsdp_config", fsdp_keys),
     OBJECT("accelerator_config", accelerator_keys),
     OBJECT("parallelism_config", parallelism_keys),
-    MOVES("liger_kernel_config", "the choice among Liger's kernels"),
+    KNOWN("liger_kernel_config"), /* read beside use_liger_kernel */
     MOVES_BUT(NEVER, "neftune_noise_alpha", "NEFTune's noise on the embeddings"), /* trainer.py: `is not None`, 0 makes the noise too */
     MOVES("label_smoothing_factor", "the loss with label smoothing"),
     MOVES("torch_empty_cache_steps", "emptying the cache between steps"),

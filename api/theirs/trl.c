@@ -35,7 +35,7 @@ const struct their_key trl_keys[] = {
     MOVES("lora_target_parameters", "adapters on parameters"),
     FLAG("load_in_8bit", "training.quantization=\"int8\""),
     FLAG("load_in_4bit", "training.quantization=\"nf4-dq\""),
-    FLAG("use_liger", "training.liger_kernels=[\"rope\",\"rms_norm\",\"swiglu\",\"fused_linear_cross_entropy\"]"),
+    BY(theirs_read_liger, "use_liger", "training.liger_kernels"),
     MOVES("padding_free", "padding-free batches"),
     /* sft_trainer.py 1.16.0: rows without padding follow from bfd */
     MOVES_BUT("bfd|bfd_split|ffd", "packing_strategy", "rows of wrapped text, with a mask of their own"),

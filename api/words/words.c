@@ -85,22 +85,22 @@ const struct word attention_words[] = {
 };
 
 const struct word loss_words[] = {
-    {"hf", 0, NULL, "The cross-entropy of the transformers release, over all logits."},
-    LATER("liger", "Liger's fused linear cross-entropy: logits a chunk at a time."),
-    LATER("chunked", "Logits and loss a chunk of the sequence at a time."),
+    {"hf", LOSS_HF, NULL, "The cross-entropy of the transformers release, over all logits."},
+    {"liger", LOSS_LIGER, NULL, "Liger's fused linear cross-entropy: logits a chunk at a time."},
+    {"chunked", LOSS_CHUNKED, NULL, "Logits and loss a chunk of the sequence at a time, as torchtune: eight chunks."},
     LATER_TOO("cut_cross_entropy", "cce", "Apple's cut cross-entropy: no logits in memory."),
     LATER("chunked_nll", "trl's own loss: head and cross-entropy a chunk of the tokens at a time."),
     {0},
 };
 
 const struct word liger_words[] = {
-    LATER("rope", "Liger's rotary kernel."),
-    LATER("rms_norm", "Liger's RMSNorm."),
-    LATER("swiglu", "Liger's SwiGLU."),
-    LATER("geglu", "Liger's GeGLU."),
-    LATER("layer_norm", "Liger's LayerNorm."),
-    LATER("cross_entropy", "Liger's cross-entropy over all logits."),
-    LATER("fused_linear_cross_entropy", "Head and cross-entropy in one, a chunk at a time."),
+    {"rope", LIGER_ROPE, NULL, "Liger's rotary kernel."},
+    {"rms_norm", LIGER_RMS_NORM, NULL, "Liger's RMSNorm."},
+    {"swiglu", LIGER_SWIGLU, NULL, "Liger's SwiGLU."},
+    {"geglu", LIGER_GEGLU, NULL, "Liger's GeGLU."},
+    {"layer_norm", LIGER_LAYER_NORM, NULL, "Liger's LayerNorm."},
+    {"cross_entropy", LIGER_CROSS_ENTROPY, NULL, "Liger's cross-entropy over all logits."},
+    {"fused_linear_cross_entropy", LIGER_FUSED_LINEAR, NULL, "Head and cross-entropy in one, a chunk at a time."},
     {0},
 };
 

@@ -9,6 +9,7 @@
 #define MODELS_MODEL_H
 
 #include "config/arch.h"
+#include "models/kernels.h"
 #include "stack/stack.h"
 #include "torch/module.h"
 #include "torch/ops.h"
@@ -47,6 +48,9 @@ struct model {
     void (*outputs_end)(struct run *r, struct model *m); /* declare() says so: the loop lets go of what forward returned; NULL: the cache is all there is */
     const struct program_source *source; /* of a program in the language: program.h */
     enum attention_kernel attention;
+    const char *loss;             /* a function of models/library/losses.py; NULL: the model's own */
+    unsigned liger_kernels;       /* a bit each */
+    uint32_t liger_release;
     bool padded, use_cache, checkpointing, reentrant;
     bool layers_wrapped; /* each layer stands in a module of the method's: a layer that checkpoints itself leaves that one's hooks outside */
     bool position_table;          /* declare() says so: positions are rows of a table, and end with it */

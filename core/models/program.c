@@ -375,6 +375,44 @@ static bool mark_norms(struct program *p)
     return modules != NULL;
 }
 
+/* transformers.NAME(model, **keywords) of the library */
+static bool call_on_model(struct program *p, const char *file, const char *name, uint32_t n, const sv *values, const char *const *names)
+{
+    struct script *s = p->s;
+    sv module = script_import(s, file), f = sv_ok(module) ? take(s, module, name) : module, given[1 + LIGER_COUNT + 1], keys[LIGER_COUNT + 1], done;
+
+    given[0] = p->model;
+    for (uint32_t i = 0; i < n; i++) {
+        given[1 + i] = values[i];
+        keys[i] = script_symbol(s, names[i]);
+    }
+    done = sv_ok(f) ? script_call_kw(s, f, 1, given, n, keys) : f;
+    sv_drop(s, f);
+    sv_drop(s, done);
+    return sv_ok(done);
+}
+
+/* What the Trainer, or a script, puts in the place of parts of a model that stands. */
+static bool replace_parts(struct program *p, const struct model *m)
+{
+    static const char *const names[] = {
+        [LIGER_ROPE] = "rope", [LIGER_RMS_NORM] = "rms_norm", [LIGER_SWIGLU] = "swiglu", [LIGER_GEGLU] = "geglu", [LIGER_LAYER_NORM] = "layer_norm",
+        [LIGER_CROSS_ENTROPY] = "cross_entropy", [LIGER_FUSED_LINEAR] = "fused_linear_cross_entropy", [LIGER_COUNT] = "release",
+    };
+    sv values[LIGER_COUNT + 1];
+
+    if ((m->liger_kernels || m->loss) && m->source->installed) {
+        (void)script_leave(p->s, "Liger's kernels, or a loss of its own, over an installed transformers");
+        return false;
+    }
+    for (int i = 0; i < LIGER_COUNT; i++)
+        values[i] = sv_bool(m->liger_kernels >> i & 1);
+    values[LIGER_COUNT] = sv_int(m->liger_release);
+    if (m->liger_kernels && !call_on_model(p, "transformers.liger", "apply", LIGER_COUNT + 1, values, names))
+        return false;
+    return !m->loss || call_on_model(p, "transformers.losses", m->loss, 0, NULL, NULL);
+}
+
 bool program_make(struct program *p, struct model *m, const struct program_source *from)
 {
     struct script *s = p->s;
@@ -397,7 +435,7 @@ bool program_make(struct program *p, struct model *m, const struct program_sourc
         return false;
     m->embeddings = asked(p, "get_input_embeddings");
     m->tree.head = asked(p, "get_output_embeddings");
-    if (script_over(s) || !tie_all(p, m, from, config))
+    if (script_over(s) || !tie_all(p, m, from, config) || !replace_parts(p, m))
         return false;
     return m->q->decay_by_name >= 2 || mark_norms(p);
 }

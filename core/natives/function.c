@@ -12,6 +12,7 @@ struct ctx {
     struct natives *n;
     sv cls, to_save, needs;                                        /* to_save: until forward has run */
     const val *saved;                                              /* while backward runs */
+    uint64_t none_saved;                                           /* a bit each: None, which no node keeps */
     uint32_t n_saved, n_args, n_results, n_edges, edge[MAX_EDGES]; /* which argument each edge is of */
     struct function function;
 };
@@ -48,12 +49,16 @@ static sv get_saved(struct script *s, sv self, uint32_t data)
 {
     struct ctx *c = ctx_of(self);
     sv items[MAX_SAVED];
+    uint32_t kept = 0;
 
     (void)data;
     if (!c->saved)
         return script_raise(s, EXC_RuntimeError, "saved tensors are read while backward runs");
     for (uint32_t i = 0; i < c->n_saved; i++) {
-        items[i] = c->saved[i] ? natives_tensor(natives_of(s), c->saved[i]) : sv_none();
+        bool none = c->none_saved >> i & 1;
+
+        items[i] = none || !c->saved[kept] ? sv_none() : natives_tensor(natives_of(s), c->saved[kept]);
+        kept += !none;
         if (!sv_ok(items[i])) {
             while (i--)
                 sv_drop(s, items[i]);
@@ -216,8 +221,10 @@ static sv tie_results(struct script *s, struct ctx *c, uint32_t node, sv result,
 
         if (t)
             function_saves(r, node, value_in(t), is_one_of(value_in(t), n, out));
+        else
+            c->none_saved |= (uint64_t)1 << i;
     }
-    c->n_saved = node ? r->nodes[node].n_saved : 0;
+    c->n_saved = node ? n_saves : 0;
     function_results(r, node, (int)n, out);
     sv_drop(s, c->to_save);
     c->to_save = sv_null();

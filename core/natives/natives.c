@@ -5,12 +5,12 @@
 
 #include <string.h>
 
-extern const struct script_module flash_module, autograd_module;
+extern const struct script_module flash_module, autograd_module, triton_module;
 static const struct script_class *const pytorch_utils_classes[] = {&conv1d_class, NULL};
 static const struct script_module pytorch_utils = {.name = "transformers.pytorch_utils", .classes = pytorch_utils_classes};
 
 static const struct script_module *const modules[] = {&torch_module,    &functional_module, &nn_module_table, &checkpoint_module,
-                                                      &switches_module, &autograd_module,   &flash_module,    &pytorch_utils};
+                                                      &switches_module, &autograd_module,   &flash_module,    &pytorch_utils,  &triton_module};
 
 enum err_code natives_image(struct image *im, struct err *err)
 {

@@ -36,6 +36,7 @@ struct recipe recipe_of(const struct plan_question *q, const struct plan_candida
     r.precision = (enum precision)c->choice[AXIS_PRECISION]->value;
     r.optimizer = (enum optimizer)c->choice[AXIS_OPTIMIZER]->value;
     r.attention = (enum attention)c->choice[AXIS_ATTENTION]->value;
+    r.loss = (enum loss)c->choice[AXIS_LOSS]->value;
     r.gradient_checkpointing = (enum tri)c->choice[AXIS_CHECKPOINTING]->value;
     if (r.tuning != TUNING_QLORA)
         r.quantization = KBIT_NONE;

@@ -15,6 +15,7 @@ static const struct {
     [PACKAGE_BITSANDBYTES] = {"bitsandbytes", offsetof(struct stack, bitsandbytes)},
     [PACKAGE_DEEPSPEED]    = {"deepspeed", offsetof(struct stack, deepspeed)},
     [PACKAGE_FLASH_ATTN]   = {"flash_attn", offsetof(struct stack, flash_attn)},
+    [PACKAGE_LIGER]        = {"liger", offsetof(struct stack, liger)},
 };
 
 /* Sorted by date within a package. */
@@ -29,10 +30,23 @@ static const struct released {
 #undef RELEASE
 };
 
+/* By rising release of the package. */
+static const struct need {
+    size_t package, beside;
+    release release, from;
+} needs[] = {
+#define RELEASE(package, major, minor, year, month, day)
+#define RUNS_FROM(package, major, minor, other, other_major, other_minor) \
+    {offsetof(struct stack, package), offsetof(struct stack, other), (major) * 1000 + (minor), (other_major) * 1000 + (other_minor)},
+#include "stack/releases.def"
+#undef RELEASE
+#undef RUNS_FROM
+};
+
 #define RELEASED (sizeof released / sizeof *released)
 
 /* From these on releases were laid side by side (quirks.def, defaults.c, tuning/targets.def). */
-static const struct stack first_read = {2002, 4040, 2, 29, 43, 14, 2005};
+static const struct stack first_read = {2002, 4040, 2, 29, 43, 14, 2005, 3};
 
 const char *package_name(enum package package)
 {
@@ -183,6 +197,19 @@ enum err_code stack_name(struct stack *s, enum package package, const char *text
     return rc;
 }
 
+/* The newest release of a package that runs beside the others, 0: it goes by its date. */
+static release newest_beside(const struct stack *s, enum package package)
+{
+    release found = 0, have;
+
+    for (size_t i = 0; i < sizeof needs / sizeof *needs; i++) {
+        memcpy(&have, (const char *)s + needs[i].beside, sizeof have);
+        if (needs[i].package == packages[package].at && (have >= needs[i].from || !found))
+            found = needs[i].release;
+    }
+    return found;
+}
+
 enum err_code stack_complete(struct stack *s, struct err *err)
 {
     uint32_t day = 0;
@@ -199,8 +226,10 @@ enum err_code stack_complete(struct stack *s, struct err *err)
     }
     for (int i = 0; i < PACKAGE_COUNT; i++) {
         enum package p = (enum package)i;
-        release r = current(p, day ? day : UINT32_MAX);
+        release r = newest_beside(s, p);
 
+        if (!r)
+            r = current(p, day ? day : UINT32_MAX);
         if (!*member(s, p))
             *member(s, p) = r ? r : oldest(p);
     }

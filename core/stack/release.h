@@ -20,6 +20,7 @@ enum package {
     PACKAGE_BITSANDBYTES,
     PACKAGE_DEEPSPEED,
     PACKAGE_FLASH_ATTN,
+    PACKAGE_LIGER,
     PACKAGE_COUNT
 };
 
@@ -40,7 +41,8 @@ MUST_CHECK enum err_code stack_name(struct stack *s, enum package package, const
 
 /*
  * What is 0 becomes the release that was current on the day of the newest package named; with none named, the newest known.
- * (Before a package's first known release: that one.) What is named must be known, or newer: beside it stands the newest of all others.
+ * (Before a package's first known release: that one. A package that RUNS_FROM() knows goes by no date: its newest that
+ * runs beside what stands.) What is named must be known, or newer: beside it stands the newest of all others.
  */
 MUST_CHECK enum err_code stack_complete(struct stack *s, struct err *err);
 

@@ -16,10 +16,11 @@
 typedef uint32_t release;
 
 struct stack {
-    release torch, transformers, peft, accelerate, bitsandbytes, deepspeed, flash_attn;
+    release torch, transformers, peft, accelerate, bitsandbytes, deepspeed, flash_attn, liger;
 };
 
 /* Readings of quirks that have more than two. */
+enum { LIGER_HEAD_ADDED, LIGER_HEAD_CAST, LIGER_HEAD_KEPT };                /* liger_head_gradient */
 enum { CUBLASLT_TAKEN, CUBLASLT_KEPT, CUBLASLT_SHARED };                   /* cublaslt_workspace */
 enum { FOREACH_NORM_VIEWS, FOREACH_NORM_TENSORS, FOREACH_NORM_PACKED };    /* foreach_norm */
 

@@ -90,6 +90,20 @@ val mm_raw(struct run *r, val a, val b)
     return out;
 }
 
+void mm_into(struct run *r, enum op op, val out, val a, val b)
+{
+    val ca, cb;
+
+    if (run_dead(r))
+        return;
+    ca = copy_for_blas(r, a, 0, 1);
+    cb = copy_for_blas(r, b, 0, 1);
+    cublas_workspace(r, op);
+    launch_product(r, op, out, a, b, op == OP_ADDMM ? out : 0);
+    consume(r, cb);
+    consume(r, ca);
+}
+
 val bmm_raw(struct run *r, val a, val b)
 {
     val out, ca, cb;

@@ -1064,6 +1064,7 @@ val detach(struct run *r, val a)
 {
     val out = alias_view(r, a);
 
+    r->values[out].view = false; /* VariableTypeManual.cpp detach: not differentiable, so that it holds no base */
     consume(r, a);
     return out;
 }

@@ -64,6 +64,7 @@ val rms_norm_op(struct run *r, val x, val weight); /* fused: of one dtype. weigh
 val matmul(struct run *r, val a, val b);
 val bmm(struct run *r, val a, val b);
 val addmm(struct run *r, val bias, val a, val b);
+void mm_into(struct run *r, enum op op, val out, val a, val b); /* OP_MM, OP_ADDMM with out=: no graph; OP_ADDMM adds to what stands there */
 val baddbmm(struct run *r, val input, val a, val b, bool scaled); /* scaled: alpha is not 1 */
 val linear_op(struct run *r, val x, val weight, val bias); /* F.linear */
 val linear_function(struct run *r, val x, val weight, val bias); /* what stands in its place where run.linear_is_function */

@@ -13,6 +13,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "models/kernels.h"
 #include "parallel/method.h"
 #include "stack/device.h"
 #include "stack/stack.h"
@@ -64,6 +65,9 @@ enum optimizer { OPTIMIZER_UNSET, OPTIMIZER_ADAMW_TORCH, OPTIMIZER_ADAMW_TORCH_F
     OPTIMIZER_COUNT
 };
 
+/* What stands in the place of the model's head and cross-entropy: models/library/liger, losses.py */
+enum loss { LOSS_HF, LOSS_LIGER, LOSS_CHUNKED, LOSS_CHUNKED_NLL, LOSS_CUT_CROSS_ENTROPY };
+
 enum attention { ATTENTION_UNSET, ATTENTION_SDPA, ATTENTION_EAGER, ATTENTION_FLASH_2, ATTENTION_COUNT };
 
 enum framework { FRAMEWORK_TRANSFORMERS, FRAMEWORK_TORCH, FRAMEWORK_ENGINE }; /* ENGINE: of requests alone; a recipe has one of the others */
@@ -95,6 +99,8 @@ struct recipe {
     double max_grad_norm;       /* < 0: left out; 0: no clipping */
     enum tri gradient_checkpointing, checkpoint_reentrant, use_cache, keep_outputs;
     enum attention attention;
+    enum loss loss;
+    unsigned liger_kernels;     /* a bit each, 1u << LIGER_ROPE */
     bool padded;
     bool packing;               /* a batch is one row of several sequences, without a mask, whose positions start anew */
     double sequence_tokens;     /* mean length of a packed row's sequences; 0: not known */

@@ -90,6 +90,21 @@ static void train_all(void *context, struct module *m, struct param *p)
     p->requires_grad = true;
 }
 
+/* What stands in the place of the model's loss and kernels; false: it is not modelled under this method. */
+static bool take_loss(struct model *m, const struct recipe *s, struct err *err)
+{
+    static const char *const own[] = {[LOSS_CHUNKED] = "chunked", [LOSS_CHUNKED_NLL] = "chunked_nll", [LOSS_CUT_CROSS_ENTROPY] = "cut_cross_entropy"};
+    bool by_liger = s->loss == LOSS_LIGER, zero3 = s->method == METHOD_ZERO3, cuts = method_has_tensor_parallel(s->method) || s->method == METHOD_PP;
+
+    m->liger_kernels = s->liger_kernels | (by_liger && s->liger_kernels ? 1u << LIGER_FUSED_LINEAR : 0);
+    m->liger_release = s->stack.liger;
+    m->loss = by_liger ? (s->liger_kernels ? NULL : "liger") : own[s->loss];
+    if ((cuts && (s->loss || s->liger_kernels)) || (zero3 && s->loss))
+        return err_set(err, ERR_FIELD_CONFLICT, s->loss ? "/training/loss" : "/training/liger_kernels", "under %s this is not modelled yet",
+                       method_rows[s->method].name), false;
+    return true;
+}
+
 /* The config as the class reads it: older ones take the width over the heads, whatever head_dim says. */
 static const struct arch *arch_of_class(const struct arch *given, const struct quirks *q, struct arena *arena)
 {
@@ -121,6 +136,8 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
     m->source = m->arch->program;
     m->family = m->source ? m->source->run : NULL;
     m->attention = s->attention == ATTENTION_EAGER ? KERNEL_EAGER : s->attention == ATTENTION_FLASH_2 ? KERNEL_FLASH_2 : KERNEL_SDPA;
+    if (!take_loss(m, s, err))
+        return err->code;
     m->padded = s->padded;
     m->checkpointing = s->gradient_checkpointing == TRI_TRUE;
     m->layers_wrapped = method_is_fsdp1(s->method);

@@ -21,7 +21,7 @@ static const struct {
     {TRAIN("\"loss\":\"cce\""), "loss cut_cross_entropy is"},
     {TRAIN("\"float8\":\"tensorwise\""), "float8 tensorwise is"},
     {TRAIN("\"compile\":true"), "training.compile is"},
-    {TRAIN("\"liger_kernels\":[\"rope\"]"), "liger_kernels rope is"},
+    {TRAIN("\"liger_kernels\":[\"rope\"]"), "no kernels for opt and leaves the model as it is"},
     {TRAIN("\"tuning\":\"lora\",\"lora\":{\"modules_to_save\":[\"lm_head\"]}"), "modules_to_save is"},
     {TRAIN("\"context_parallel\":2"), "context_parallel is"},
     {"{" OPT "," GPU ",\"workload\":\"inference\",\"inference\":{\"weights\":\"nf4-dq\"}}", "workload inference is"},

@@ -15,7 +15,7 @@
 
 enum { ROOM = 64 << 20, LINE = 1 << 16 };
 
-static const struct stack traced = {2015, 5023, 21, 1015, 50, 19, 2007};
+static const struct stack traced = {2015, 5023, 21, 1015, 50, 19, 2007, 8};
 
 static struct step step_of(enum tuning tuning)
 {

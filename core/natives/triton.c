@@ -1,0 +1,91 @@
+/* triton.c - what host code of Triton kernels calls: a launch, which allocates nothing, and the arithmetic around it. */
+#include "natives/functions.h"
+
+#include "torch/work.h"
+
+/* Each tensor is read or written once. */
+static bool add_tensors(struct script *s, sv list, uint64_t *bytes, uint64_t *elems)
+{
+    uint32_t n;
+    const sv *items = seq_items(list, &n);
+
+    for (uint32_t i = 0; i < n; i++) {
+        const struct tensor *t = sv_is_none(items[i]) ? NULL : need_tensor(s, items[i], "a launch");
+        uint64_t each;
+
+        if (sv_is_none(items[i]))
+            continue;
+        if (!t)
+            return false;
+        each = (uint64_t)numel(t->run, value_in(t));
+        *bytes += each * dtype_bytes((enum dtype)shape_of(t)->dtype);
+        *elems = each > *elems ? each : *elems;
+    }
+    return items != NULL;
+}
+
+/* launch(reads, writes): tuples of tensors */
+static sv launch_kernel(struct script *s, const struct script_args *a)
+{
+    struct run *r = natives_of(s)->run;
+    uint64_t bytes = 0, elems = 0;
+
+    if (!script_charge(s, 1) || !add_tensors(s, a->v[0], &bytes, &elems) || !add_tensors(s, a->v[1], &bytes, &elems))
+        return script_failed(s) ? sv_null() : script_raise(s, EXC_TypeError, "launch() takes two tuples of tensors");
+    if (r)
+        work_add(r, OP_TRITON, elems, bytes, 1);
+    return sv_none();
+}
+
+static sv multiprocessors(struct script *s, const struct script_args *a)
+{
+    const struct natives *n = natives_of(s);
+
+    (void)a;
+    return n->run ? sv_int(n->run->device.multiprocessors) : script_leave(s, "the device's multiprocessors, before there is one");
+}
+
+static sv cdiv(struct script *s, const struct script_args *a)
+{
+    int64_t x = 0, y = 1;
+
+    if (!int_arg(s, a->v[0], &x) || !int_arg(s, a->v[1], &y))
+        return sv_null();
+    return y > 0 ? sv_int((x + y - 1) / y) : script_raise(s, EXC_ZeroDivisionError, "division by zero");
+}
+
+static sv next_power_of_2(struct script *s, const struct script_args *a)
+{
+    int64_t x = 0, p = 1;
+
+    if (!int_arg(s, a->v[0], &x))
+        return sv_null();
+    while (p < x && p < (int64_t)1 << 62)
+        p *= 2;
+    return sv_int(p);
+}
+
+/* mm(a, b, out=), addmm(out, a, b, out=): nothing is born but cuBLAS's workspace */
+static sv f_product_into(struct script *s, const struct script_args *a)
+{
+    struct tensor *out = need_tensor(s, a->v[0], "out"), *x = out ? need_tensor(s, a->v[1], "mat1") : NULL,
+                  *y = x ? need_tensor(s, a->v[2], "mat2") : NULL;
+
+    if (!y)
+        return sv_null();
+    if (shape_of(out)->requires_grad || shape_of(x)->ndim != 2 || shape_of(y)->ndim != 2)
+        return script_leave(s, "a product written into a tensor that wants a gradient, or but of matrices");
+    mm_into(out->run, a->def->data ? OP_ADDMM : OP_MM, value_in(out), value_in(x), value_in(y));
+    return run_dead(out->run) ? run_failed(s, out->run) : sv_keep(a->v[0]);
+}
+
+static const struct script_native functions[] = {
+    {"launch", launch_kernel, "reads, writes, /", 0, NATIVE_PLAIN},
+    {"multiprocessors", multiprocessors, "", 0, NATIVE_PLAIN},
+    {"cdiv", cdiv, "x, y, /", 0, NATIVE_PLAIN},
+    {"next_power_of_2", next_power_of_2, "n, /", 0, NATIVE_PLAIN},
+    {"mm_into", f_product_into, "out, mat1, mat2, /", 0, NATIVE_PLAIN},
+    {"addmm_into", f_product_into, "out, mat1, mat2, /", 1, NATIVE_PLAIN},
+    {0},
+};
+const struct script_module triton_module = {.name = "triton", .functions = functions};

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Makes kernels.jsonl of this folder: steps with Liger's kernels, whose own host code runs in the oracle while a launch of Triton does nothing.
+
+    make_kernels.py ORACLE CONFIGS LIGER GROUP >> kernels.jsonl
+
+run with the oracle's Python of one of GROUPS' stacks; LIGER is a folder with that release's wheel unpacked, CONFIGS holds the config.json files.
+"""
+import json
+import os
+import sys
+
+sys.path.insert(0, sys.argv[1])
+sys.path.insert(0, sys.argv[3])
+import environment  # noqa: E402
+
+T, Q3, Q2 = "TinyLlama__TinyLlama-1.1B-Chat-v1.0", "Qwen__Qwen3-0.6B", "Qwen__Qwen2-0.5B"
+G2, M = "google__gemma-2-2b-it", "mistralai__Mistral-7B-v0.1"
+ALL = ["rope", "rms_norm", "swiglu", "fused_linear_cross_entropy"]
+ADAPTERS = dict(tuning="lora", lora={"rank": 8, "dtype": "fp32"})
+CASES = {
+    "flce": (T, dict(liger=ALL[3:])),
+    "ce": (T, dict(liger=["cross_entropy"])),
+    "rope": (T, dict(liger=["rope"])),
+    "rms": (T, dict(liger=["rms_norm"])),
+    "swiglu": (T, dict(liger=["swiglu"])),
+    "all": (T, dict(liger=ALL)),
+    "all-ckpt": (T, dict(liger=ALL, gradient_checkpointing=True)),
+    "all-mixed": (T, dict(liger=ALL, precision="bf16-mixed")),
+    "all-fp16-lora": (T, dict(liger=ALL, precision="fp16-mixed", weights_dtype="fp16", **ADAPTERS)),
+    "all-autocast-lora-ckpt": (Q3, dict(liger=ALL, precision="bf16-mixed", weights_dtype="bf16", gradient_checkpointing=True, **ADAPTERS)),
+    "ce-mixed": (Q3, dict(liger=["rope", "rms_norm", "cross_entropy"], precision="bf16-mixed")),
+    "tied": (Q2, dict(liger=ALL, gradient_checkpointing=True, micro_batch_size=4, seq_len=1024)),
+    "tied-fp32": (Q2, dict(liger=ALL, precision="fp32")),
+    "gemma2": (G2, dict(liger=["rope", "rms_norm", "geglu", "fused_linear_cross_entropy"], attention="eager", gradient_checkpointing=True)),
+    "gemma2-ce": (G2, dict(liger=["rms_norm", "geglu", "cross_entropy"], attention="eager", seq_len=256)),
+    "acc": (T, dict(liger=ALL, gradient_accumulation_steps=2, precision="bf16-mixed")),
+    "mistral-lora": (M, dict(liger=ALL, gradient_checkpointing=True, micro_batch_size=1, **ADAPTERS)),
+}
+GROUPS = {
+    "0.8": ({"torch": "2.15", "transformers": "5.23", "peft": "0.21", "liger": "0.8"}, list(CASES)),
+    "0.6": ({"torch": "2.7", "transformers": "4.53", "peft": "0.16", "liger": "0.6"},
+            ["flce", "ce", "rms", "swiglu", "all-ckpt", "all-mixed", "tied", "gemma2"]),
+    "0.5": ({"torch": "2.4", "transformers": "4.48", "peft": "0.13", "liger": "0.5"}, ["flce", "rms", "all-ckpt", "tied"]),
+    "0.3": ({"torch": "2.4", "transformers": "4.48", "peft": "0.13", "liger": "0.3"}, ["flce", "rms", "all-ckpt", "tied"]),
+}
+FIGURES = ("peak_allocated_bytes", "peak_reserved_bytes", "peak_reserved_expandable_bytes", "static_bytes", "resting_bytes", "peak_phase", "phase_peaks_bytes")
+
+
+class Launch:
+    def __init__(self, function):
+        self.__name__ = getattr(function, "__name__", "kernel")
+
+    def __getitem__(self, grid):
+        return lambda *args, **kwargs: None
+
+
+def without_kernels():
+    import triton
+    triton.jit = lambda function=None, **how: Launch(function) if function else Launch
+    triton.autotune = triton.heuristics = lambda *args, **kwargs: lambda function: function
+
+
+def with_liger(steps):
+    """The kernels go onto the model when it stands, adapters included: the Trainer's __init__."""
+    build = steps.build
+    steps.DEFAULTS["liger"] = None
+
+    def patched(config, o):
+        model, attention = build(config, o)
+        if o["liger"]:
+            from liger_kernel.transformers.monkey_patch import _apply_liger_kernel_to_instance
+            names = ("rope", "rms_norm", "swiglu", "geglu", "layer_norm", "cross_entropy", "fused_linear_cross_entropy")
+            _apply_liger_kernel_to_instance(model=model.get_base_model() if hasattr(model, "get_base_model") else model,
+                                            **{name: name in o["liger"] for name in names})
+        return model, attention
+
+    steps.build = patched
+
+
+def request_of(own, o, stack):
+    precision = o["precision"].replace("mixed", "autocast") if o.get("weights_dtype") else o["precision"]
+    training = {"methods": "single", "tuning": o.get("tuning", "full"), "precision": precision, "liger_kernels": o["liger"], "gradient_checkpointing": False}
+    training.update((k, o[k]) for k in ("seq_len", "micro_batch_size", "optimizer", "attention", "gradient_checkpointing", "gradient_accumulation_steps", "lora")
+                    if k in o)
+    return {"cluster": {"gpu": "A100-80GB"}, "training": training, "stack": stack, "config": own}
+
+
+def main():
+    environment.ensure()
+    without_kernels()
+    from one_gpu import emulate
+    emulate.install_flash_attn()
+    from one_gpu import report, step
+    with_liger(step)
+    stack, cases = GROUPS[sys.argv[4]]
+    for name in cases:
+        config, options = CASES[name]
+        path = os.path.join(sys.argv[2], config + ".json")
+        o = {"seq_len": 512, "micro_batch_size": 2, "precision": "bf16", "optimizer": "adamw_torch_fused", "attention": "sdpa", **options}
+        pid = os.fork()  # a process a case
+        if pid:
+            os.waitpid(pid, 0)
+            continue
+        import torch
+        torch.cuda._is_in_bad_fork = lambda: False
+        result = report.trace(path, o)
+        with open(path, encoding="utf-8") as f:
+            own = {k: v for k, v in json.load(f).items() if not k.startswith("_")}
+        row = {"id": "liger-%s/%s" % (sys.argv[4], name), "group": "one GPU, Liger",
+               "body": json.dumps(request_of(own, o, stack), separators=(",", ":"))}
+        row.update((k, result[k]) for k in FIGURES if k in result)
+        print(json.dumps(row, separators=(",", ":")), flush=True)
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
