@@ -109,14 +109,17 @@ static enum err_code library_of(struct call *c, struct program_library *ret)
     return ERR_OK;
 }
 
-static enum err_code read_program(struct call *c, const char *under, struct model_info *info)
+static enum err_code read_program(struct call *c, const struct stack_request *asked, const char *under, struct model_info *info)
 {
     struct program_library library;
+    struct stack stack;
     enum err_code rc = library_of(c, &library);
     char at[sizeof c->err->at];
 
     if (!rc)
-        rc = program_arch(&library, info->config, info->files, info->n_files, c->arena, &info->arch, c->err);
+        rc = stack_read(asked, &stack, c->err);
+    if (!rc)
+        rc = program_arch(&library, info->config, info->files, info->n_files, &stack, c->arena, &info->arch, c->err);
     info->has_program = !rc;
     if (rc && info->code && !strncmp(c->err->at, "/modeling", 9)) {
         (void)snprintf(c->err->at, sizeof c->err->at, "/model");
@@ -162,12 +165,13 @@ static enum err_code take_code(struct call *c, const struct api_code_found *code
     return ERR_OK;
 }
 
-static enum err_code read_code(struct call *c, const struct api_config *f, const char *under, struct notes *warnings, struct model_info *info)
+static enum err_code read_code(struct call *c, const struct model_asked *asked, const struct api_config *f, const char *under, struct notes *warnings,
+                               struct model_info *info)
 {
     enum err_code rc = take_code(c, f->code, info);
 
     if (!rc)
-        rc = read_program(c, under, info);
+        rc = read_program(c, asked->stack, under, info);
     if (!rc)
         note(warnings, "the program is the code of %s%.96s at %.40s, as trust_remote_code=True runs it",
              f->code->repository ? "another repository, " : "", f->code->repository ? f->code->repository : f->model,
@@ -200,7 +204,7 @@ static enum err_code read_unknown(struct call *c, const struct model_asked *aske
     if (asked->program != PROGRAM_ANY || !f || !f->code)
         return ERR_OK;
     if (!lacks_code(c, asked, f))
-        return read_code(c, f, under, warnings, info);
+        return read_code(c, asked, f, under, warnings, info);
     note(warnings, "the config.json names code of its own, which is not at hand: %.300s", c->err->detail);
     c->retry_after_s = 0;
     *c->err = (struct err){0};
@@ -296,16 +300,16 @@ static enum err_code read_arch(struct call *c, const struct model_asked *asked, 
     info->model_type = json_str(type);
     if (json_type(modeling) > JSON_NULL) {
         rc = read_files(c, modeling, info);
-        return rc ? rc : read_program(c, under, info);
+        return rc ? rc : read_program(c, asked->stack, under, info);
     }
     if (asked->program == PROGRAM_INSTALLED)
         return installed ? read_installed(c, installed, asked->stack, warnings, info) : none_installed(c, asked);
     if (asked->program == PROGRAM_HUB) {
         rc = lacks_code(c, asked, f);
-        return rc ? rc : read_code(c, f, under, warnings, info);
+        return rc ? rc : read_code(c, asked, f, under, warnings, info);
     }
     if (program_is_builtin(info->model_type) && family_find(info->model_type) == FAMILY_COUNT)
-        return read_program(c, under, info);
+        return read_program(c, asked->stack, under, info);
     rc = arch_parse(info->config, c->arena, &info->arch, c->err);
     if (!rc)
         rc = attach_program(c, info);

@@ -1,6 +1,7 @@
 /* installed.c - which file a name of transformers is, what stands in for those that are not read, and the classes of a model type. */
 #include "models/installed.h"
 #include "models/program.h"
+#include "models/stand_in.h"
 
 #include "natives/natives.h"
 
@@ -25,16 +26,6 @@ static const char *const read_files[] = {
     "utils.generic",
     "utils.output_capturing",
 };
-/* Packages that files import at their top, without need. */
-static const char *const others[] = {"numpy", "safetensors", "safetensors.torch", "huggingface_hub", "tqdm", "regex", "filelock",
-                                     "yaml",  "tokenizers",  "accelerate",        "torch.distributed"};
-
-const char installed_stub[] = "from json import _Refused\n"
-                              "def __getattr__(name):\n"
-                              "    if name.startswith('__'):\n"
-                              "        raise AttributeError(name)\n"
-                              "    return _Refused(__name__ + '.' + name)\n";
-
 /* Names that files import of the package itself: modules of it, and what a training step has no use for. */
 static const char package_text[] = "__version__ = '%.40s'\n"
                                    "from json import _Refused\n"
@@ -112,14 +103,14 @@ static bool read_module(struct installed *from, const char *name, bool is_model,
     *package = false;
     switch (file_of(name, ".py", file, sizeof file) ? from->read(from->of, file, path, text, bytes) : INSTALLED_ABSENT) {
     case INSTALLED_READ:
-        return is_model || is_one_of(name, read_files, sizeof read_files / sizeof *read_files) || stand_in(installed_stub, text, bytes, false, package);
+        return is_model || is_one_of(name, read_files, sizeof read_files / sizeof *read_files) || stand_in(stand_in_text, text, bytes, false, package);
     case INSTALLED_REFUSED:
         return refusal(from, *text, text, bytes, package);
     default:
         if (is_model)
             return model_package(from, name, text, bytes, package);
         return file_of(name, "/__init__.py", file, sizeof file) && from->read(from->of, file, path, text, bytes) != INSTALLED_ABSENT &&
-               stand_in(installed_stub, text, bytes, true, package);
+               stand_in(stand_in_text, text, bytes, true, package);
     }
 }
 
@@ -129,8 +120,8 @@ bool installed_source(void *files, const char *name, const char **path, const ch
     struct installed *from = files;
 
     *path = name;
-    if (is_one_of(name, others, sizeof others / sizeof *others))
-        return stand_in(installed_stub, text, bytes, true, package);
+    if (stand_in_package(name))
+        return stand_in(stand_in_text, text, bytes, true, package);
     if (!strcmp(name, "_release")) {
         (void)snprintf(from->scratch, sizeof from->scratch, "import torch\ntorch.__version__ = '%.40s'\n", from->torch_text);
         return stand_in(from->scratch, text, bytes, false, package);

@@ -29,8 +29,6 @@ struct installed {
     uint32_t n_files;
 };
 
-extern const char installed_stub[]; /* the text of a file that can be imported, but not used */
-
 /* Natives and what stands around the files; lives in `arena`, which nobody else uses meanwhile. `named`: its release. */
 MUST_CHECK enum err_code installed_image(struct arena *arena, const char *named, const struct image **ret, struct err *err);
 

@@ -1,6 +1,7 @@
 /* installed_arch.c - a model of an installed transformers: its files found by importing them once, compiled for all walks that follow. */
 #include "models/installed.h"
 #include "models/program_parts.h"
+#include "models/stand_in.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +23,7 @@ static bool gather(void *of, const char *name, const char **path, const char **t
         return false;
     if (g->n == IMPORTS_MAX || strlen(name) >= IMPORT_NAME)
         return true;
-    if (*text != installed_stub && *text != g->from->scratch && strchr(*path, '/'))
+    if (*text != stand_in_text && *text != g->from->scratch && strchr(*path, '/'))
         g->file[g->n_files++] = (struct modeling_file){*path, *text, *bytes};
     (void)snprintf(g->name[g->n++], IMPORT_NAME, "%s", name);
     return true;

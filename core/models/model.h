@@ -57,6 +57,7 @@ struct model {
     bool counts_items;            /* the loop hands num_items_in_batch to the loss: Trainer since 4.46, to families that take it */
     bool score_head;              /* model_take_class() made it a classifier: peft trains the head in full */
     bool takes_items;             /* forward takes num_items_in_batch: a **kwargs, in that release */
+    bool only_sizes;              /* declared to be looked at: in which dtype is nobody's question */
     const char *refuses_items;    /* it is handed num_items_in_batch and raises: why; NULL: it does not */
     bool embeddings_require_grad; /* peft's enable_input_require_grads() */
     struct module *embeddings;    /* get_input_embeddings() */

@@ -273,15 +273,16 @@ static enum err_code too_large(const struct arch *a, struct err *err)
 
 enum { MODULES_MOST = 1 << 16 };
 
-/* Declares the model on the newest stack, of so many layers where the source has a name for them. What is made lives until the arena is rewound. */
-static enum err_code declare_with(const struct program_source *from, struct arch *as, struct quirks *quirks, struct arena *arena, struct model *ret,
-                                  struct err *err)
+/* Declares the model on the stack that was asked (NULL: the newest), of so many layers where the source has a name for them. What is made lives until
+ * the arena is rewound. */
+static enum err_code declare_with(const struct program_source *from, const struct stack *stack, struct arch *as, struct quirks *quirks, struct arena *arena,
+                                  struct model *ret, struct err *err)
 {
-    struct stack newest = {0};
-    enum err_code rc = stack_complete(&newest, err);
+    struct stack asked = stack ? *stack : (struct stack){0};
+    enum err_code rc = stack_complete(&asked, err);
 
-    *quirks = quirks_for(&newest, as->model_type);
-    *ret = (struct model){.arch = as, .source = from, .family = &script_program, .q = quirks};
+    *quirks = quirks_for(&asked, as->model_type);
+    *ret = (struct model){.arch = as, .source = from, .family = &script_program, .q = quirks, .only_sizes = true};
     if (!rc)
         rc = tree_init(&ret->tree, arena, DTYPE_FP32, MODULES_MOST, err);
     return rc ? rc : model_declare(ret, err);
@@ -309,7 +310,7 @@ static const uint8_t *kinds_of(struct program *p, const struct tree *t, uint32_t
 }
 
 /* Of half the layers the same config makes the first half of the model. */
-static bool takes_fewer(const struct program_source *from, const struct arch *a, struct arena *arena)
+static bool takes_fewer(const struct program_source *from, const struct stack *stack, const struct arch *a, struct arena *arena)
 {
     struct arch as = *a;
     struct quirks quirks;
@@ -320,14 +321,14 @@ static bool takes_fewer(const struct program_source *from, const struct arch *a,
 
     as.layers = a->layers / 2;
     kinds = arena_array(arena, uint8_t, as.layers);
-    same = kinds && !declare_with(from, &as, &quirks, arena, &m, &err) && children(module_list(&m.tree)) == as.layers &&
+    same = kinds && !declare_with(from, stack, &as, &quirks, arena, &m, &err) && children(module_list(&m.tree)) == as.layers &&
            program_kinds(m.parts, &m.tree, as.layers, kinds) && !memcmp(kinds, a->layer_kinds, as.layers);
     arena->full = full;
     return same;
 }
 
-/* The model as it is declared on the newest stack: what it has is read off; every question makes it anew. */
-static enum err_code look(struct program_source *from, struct arena *arena, struct arch *ret, struct err *err)
+/* The model as it is declared there: what it has is read off; every question makes it anew. */
+static enum err_code look(struct program_source *from, const struct stack *stack, struct arena *arena, struct arch *ret, struct err *err)
 {
     struct arch as = *ret;
     struct quirks quirks;
@@ -337,7 +338,7 @@ static enum err_code look(struct program_source *from, struct arena *arena, stru
     enum err_code rc;
 
     as.layers = 1;
-    rc = kinds ? declare_with(from, &as, &quirks, arena, &m, err) : err_set(err, ERR_NOMEM, "", "no room for the model's program");
+    rc = kinds ? declare_with(from, stack, &as, &quirks, arena, &m, err) : err_set(err, ERR_NOMEM, "", "no room for the model's program");
     if (rc) {
         arena_rewind(arena, mark);
         return rc;
@@ -351,7 +352,7 @@ static enum err_code look(struct program_source *from, struct arena *arena, stru
     if (ret->layer_kinds)
         from->layers_name = name_of_layers(m.parts, from->config, ret->layers);
     from->layers = ret->layers;
-    ret->may_repeat = from->layers_name && takes_fewer(from, ret, arena);
+    ret->may_repeat = from->layers_name && takes_fewer(from, stack, ret, arena);
     ret->fixed_depth = ret->theirs || !ret->may_repeat;
     if (!ret->may_repeat)
         from->layers_name = NULL;
@@ -418,7 +419,7 @@ enum err_code program_attach(const struct image *library, const struct json *con
 }
 
 enum err_code program_arch(const struct program_library *library, const struct json *config, const struct modeling_file *files, uint32_t n_files,
-                           struct arena *arena, struct arch *ret, struct err *err)
+                           const struct stack *stack, struct arena *arena, struct arch *ret, struct err *err)
 {
     const char *type = json_str(json_get(config, "model_type"));
     struct program_source *from = arena_new(arena, struct program_source);
@@ -438,7 +439,7 @@ enum err_code program_arch(const struct program_library *library, const struct j
         rc = read_files(&n, library->wide, &from->image);
     if (rc)
         return rc;
-    rc = look(from, arena, &a, err);
+    rc = look(from, stack, arena, &a, err);
     if (rc)
         return at_file(err, files, n_files);
     *ret = a;
@@ -448,7 +449,7 @@ enum err_code program_arch(const struct program_library *library, const struct j
 /* --------------------------------------------------------------------------------------------------- for an installed release */
 enum err_code program_look(struct program_source *from, struct arena *arena, struct arch *ret, struct err *err)
 {
-    return look(from, arena, ret, err);
+    return look(from, NULL, arena, ret, err);
 }
 
 struct arch program_arch_blank(const struct json *config, struct program_source *from, struct arena *arena)

@@ -16,6 +16,7 @@
 struct image;
 struct installed;
 struct json;
+struct stack;
 
 /* A file that came with the request: "modeling_x.py". */
 struct modeling_file {
@@ -37,10 +38,10 @@ bool program_is_builtin(const char *model_type);
 /*
  * A model whose program is text: of the files that came, the classes that the config's auto_map names (without one: architectures[0], in the file
  * that has it); with no files a family that is in the language. The config is read by its own class, sizes are those of the model that the classes
- * make. `library`, `config` and `files` are kept by reference, as long as *ret is used.
+ * make on `stack` (NULL: the newest). `library`, `config` and `files` are kept by reference, as long as *ret is used.
  */
 MUST_CHECK enum err_code program_arch(const struct program_library *library, const struct json *config, const struct modeling_file *files, uint32_t n_files,
-                                      struct arena *arena, struct arch *ret, struct err *err);
+                                      const struct stack *stack, struct arena *arena, struct arch *ret, struct err *err);
 
 /*
  * The same of an installed transformers: the classes that AutoModelForCausalLM takes there for the config's model_type. *from is kept by reference;

@@ -1,4 +1,5 @@
 /* program.c - a model in the language: its classes become a tree, its forward a call. */
+#include "models/stand_in.h"
 #include "models/installed.h"
 #include "models/program_parts.h"
 #include "script/freeze.h"
@@ -425,7 +426,10 @@ bool program_make(struct program *p, struct model *m, const struct program_sourc
     if (!sv_ok(config) || !put(s, config, "_model_class", model_class) || !switch_on(p, m, config))
         return false;
     p->n.default_dtype = m->tree.dtype;
+    p->n.making = true;
+    p->n.any_dtype = m->only_sizes;
     p->model = script_call(s, model_class, 1, &config);
+    p->n.making = p->n.any_dtype = false;
     p->n.default_dtype = DTYPE_FP32;
     if (!sv_ok(p->model))
         return false;
@@ -440,6 +444,21 @@ bool program_make(struct program *p, struct model *m, const struct program_sourc
     return m->q->decay_by_name >= 2 || mark_norms(p);
 }
 
+/* As the Trainer asks a class that is not ours. */
+static bool accepts_items(struct program *p)
+{
+    struct script *s = p->s;
+    sv module = script_import(s, "transformers.trainer"), f = sv_ok(module) ? script_get(s, module, script_symbol(s, "accepts_loss_kwargs")) : sv_null();
+    sv said = sv_ok(f) ? script_call(s, f, 1, &p->model_class) : sv_null();
+    bool is = sv_ok(said) && script_truth(s, said) > 0;
+
+    sv_drop(s, said);
+    sv_drop(s, f);
+    sv_drop(s, module);
+    script_forgive(s);
+    return is;
+}
+
 /* What a class of ours says of itself: positions end with a table, or its forward raises on num_items_in_batch, and why. */
 static void hear(struct program *p, struct model *m)
 {
@@ -450,6 +469,8 @@ static void hear(struct program *p, struct model *m)
         m->position_table = script_truth(s, table) > 0;
     if (script_find(s, p->model_class, script_symbol(s, "refuses_items"), &why) == 0 && sv_is(why, KIND_STR))
         m->refuses_items = str_text(why, NULL);
+    if (m->takes_items && (m->source->n_files || m->source->installed))
+        m->takes_items = accepts_items(p);
     sv_drop(s, table); /* the class keeps the text */
     sv_drop(s, why);
 }
@@ -498,7 +519,7 @@ static struct script_host host_of(const struct program_source *from)
         return *from->host;
     if (from->installed)
         return (struct script_host){.source = installed_source, .files = from->installed};
-    return (struct script_host){0};
+    return (struct script_host){.source = from->n_files ? stand_in_source : NULL};
 }
 
 struct making {

@@ -30,6 +30,8 @@ struct natives {
     bool layers_wrapped; /* each layer stands in a module of the method's: the caller says so */
     enum dtype
         default_dtype; /* torch.get_default_dtype(): of floats that are made without one; that of the weights while the model is made */
+    bool making;    /* __init__ runs */
+    bool any_dtype; /* nobody asks what the weights are in: sizes alone */
     struct cls *tensor, *parameter, *buffer;
     sv dtypes[DTYPE_COUNT], cuda, cpu;
     sv forward, weight, bias; /* names */

@@ -247,7 +247,8 @@ static sv moved_itself(struct script *s, const struct script_args *a)
         sv v = i < a->n_rest ? a->rest[i] : a->kw[i - a->n_rest];
         enum dtype dtype = n->default_dtype;
 
-        if (sv_is(v, KIND_INSTANCE) && sv_isa(s, v, &dtype_class) && (!dtype_arg(s, v, &dtype) || dtype != n->default_dtype))
+        if (sv_is(v, KIND_INSTANCE) && sv_isa(s, v, &dtype_class) &&
+            (!dtype_arg(s, v, &dtype) || (dtype != n->default_dtype && !(n->making && n->any_dtype))))
             return script_failed(s) ? sv_null() : script_leave(s, "a module that casts itself");
     }
     return sv_keep(a->v[0]);

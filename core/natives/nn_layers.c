@@ -48,9 +48,10 @@ static bool plain_dtype(struct script *s, sv v)
 
     if (!dtype_arg(s, v, &dtype))
         return false;
-    if (dtype != natives_of(s)->default_dtype)
-        (void)script_leave(s, "a layer in a dtype of its own");
-    return dtype == natives_of(s)->default_dtype;
+    if (dtype == natives_of(s)->default_dtype || natives_of(s)->any_dtype)
+        return true;
+    (void)script_leave(s, "a layer in a dtype of its own");
+    return false;
 }
 
 static bool sane(struct script *s, int64_t n)

@@ -29,6 +29,7 @@ struct device_object {
 
 extern const struct script_class tensor_class, parameter_class, dtype_class, device_class;
 extern const struct script_native tensor_methods[];
+sv tensor_new(struct script *s, const struct script_args *a); /* torch.Tensor(..) */
 
 static inline struct natives *natives_of(struct script *s)
 {

@@ -461,6 +461,7 @@ static sv m_tolist(struct script *s, const struct script_args *a)
 }
 
 const struct script_native tensor_methods[] = {
+    {"__new__", tensor_new, "cls, *rest", 0, NATIVE_STATIC},
     {"view", m_view, "self, *rest", 0, NATIVE_PLAIN},
     {"reshape", m_view, "self, *rest", 1, NATIVE_PLAIN},
     {"expand", m_expand, "self, *rest", 0, NATIVE_PLAIN},

@@ -112,28 +112,51 @@ static sv t_linspace(struct script *s, const struct script_args *a)
     return wrap(s, r, factory(r, OP_ARANGE, dtype, SHAPE(n)));
 }
 
+/* The sizes of a list of lists; *at: its first number. -1: too many. */
+static int sizes_of_lists(struct script *s, sv *data, int64_t *size)
+{
+    sv at = *data;
+    const sv *items;
+    int nd = 0;
+    uint32_t n;
+
+    while ((items = seq_items(at, &n))) {
+        if (nd == MAX_DIMS) {
+            (void)script_leave(s, "a tensor of more than %d dimensions", MAX_DIMS);
+            return -1;
+        }
+        size[nd++] = n;
+        if (!n)
+            break;
+        at = items[0];
+    }
+    *data = at;
+    return nd;
+}
+
+/* torch.Tensor(2, 3), torch.Tensor([..]): on the host, of the default dtype */
+sv tensor_new(struct script *s, const struct script_args *a)
+{
+    struct natives *n = natives_of(s);
+    int64_t size[MAX_DIMS];
+    sv data = a->n_rest ? a->rest[0] : sv_null();
+    int nd = a->n_rest == 1 && data.tag != SV_INT ? sizes_of_lists(s, &data, size) : sizes_arg(s, a->n_rest, a->rest, size);
+
+    return nd < 0 ? sv_null() : wrap(s, &n->host, factory(&n->host, OP_EMPTY, n->default_dtype, nd, size));
+}
+
 /* tensor(number, or a list of them), scalar_tensor */
 static sv t_tensor(struct script *s, const struct script_args *a)
 {
     struct run *r = run_arg(s, a->v[2]);
     sv at = a->v[0];
     int64_t size[MAX_DIMS];
-    int nd = 0;
-    uint32_t n;
-    const sv *items;
+    int nd;
     enum dtype dtype;
     struct content c = content_unknown();
 
-    if (!r)
+    if (!r || (nd = sizes_of_lists(s, &at, size)) < 0)
         return sv_null();
-    while ((items = seq_items(at, &n))) {
-        if (nd == MAX_DIMS)
-            return script_leave(s, "a tensor of more than %d dimensions", MAX_DIMS);
-        size[nd++] = n;
-        if (!n)
-            break;
-        at = items[0];
-    }
     dtype = at.tag == SV_BOOL ? DTYPE_BOOL : at.tag == SV_INT ? DTYPE_INT64 : natives_of(s)->default_dtype;
     if (!dtype_arg(s, a->v[1], &dtype))
         return sv_null();

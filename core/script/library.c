@@ -70,6 +70,12 @@ static const char text_property[] =
 static const char text_future[] =
 #include "gen/library___future__.inc"
     ;
+static const char text_importlib[] =
+#include "gen/library_importlib.inc"
+    ;
+static const char text_importlib_util[] =
+#include "gen/library_importlib_util.inc"
+    ;
 static const char text_refused[] =
 #include "gen/library_refused.inc"
     ;
@@ -104,8 +110,8 @@ const struct library_text library_texts[] = {{"functools", text_functools},
                                              {"random", text_refused},
                                              {"io", text_refused},
                                              {"pathlib", text_refused},
-                                             {"importlib", text_refused},
-                                             {"importlib.util", text_refused},
+                                             {"importlib", text_importlib},
+                                             {"importlib.util", text_importlib_util},
                                              {"importlib.metadata", text_refused},
                                              {"time", text_refused},
                                              {"datetime", text_refused},
@@ -123,6 +129,17 @@ const struct library_text library_texts[] = {{"functools", text_functools},
                                              {"uuid", text_refused},
                                              {"struct", text_refused},
                                              {"bisect", text_refused},
+                                             {"queue", text_refused},
+                                             {"base64", text_refused},
+                                             {"bz2", text_refused},
+                                             {"string", text_refused},
+                                             {"platform", text_refused},
+                                             {"asyncio", text_refused},
+                                             {"csv", text_refused},
+                                             {"urllib", text_refused},
+                                             {"urllib.request", text_refused},
+                                             {"concurrent", text_refused},
+                                             {"concurrent.futures", text_refused},
                                              {"heapq", text_refused},
                                              {"statistics", text_refused},
                                              {"fractions", text_refused},

@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     arena.budget = &budget;
     FUZZ_CHECK(!json_parse(config_text, sizeof config_text - 1, &json_limits_config, &config, &err), "%s", err.detail);
-    if (program_arch(library, config, &file, 1, &arena, &arch, &err)) {
+    if (program_arch(library, config, &file, 1, NULL, &arena, &arch, &err)) {
         FUZZ_CHECK(err.code && err.detail[0] && err_status(err.code) >= 400, "%d '%s'", err.code, err.detail);
         FUZZ_CHECK(err.code != ERR_INTERNAL, "%s", err.detail);
     } else

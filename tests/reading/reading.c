@@ -216,7 +216,7 @@ int main(int argc, char **argv)
         uint32_t at;
 
         arena_init(&second, malloc(ROOM), ROOM);
-        if (program_library(&second, &library, &err) || program_arch(&library, config, NULL, 0, &second, &builtin, &err))
+        if (program_library(&second, &library, &err) || program_arch(&library, config, NULL, 0, NULL, &second, &builtin, &err))
             return failed("builtin", &err);
         if (trainer_run(t, &arch, &step, &traced_device, &room, &err))
             return failed("walk", &err);

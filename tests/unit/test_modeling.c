@@ -138,7 +138,7 @@ START_TEST(makes_the_tape_of_pytorch)
     ck_assert_msg(!program_library(&library_room, &library, &err), "%s %s", err.at, err.detail);
     ck_assert(!json_parse(text + 8, (size_t)(end - text) - 8, &json_limits_config, &given, &err));
     ck_assert(!json_parse(from.config, strlen(from.config), &json_limits_config, &config, &err));
-    ck_assert_msg(!program_arch(&library, config, from.files, from.n, &room, &arch, &err), "%s %s", err.at, err.detail);
+    ck_assert_msg(!program_arch(&library, config, from.files, from.n, NULL, &room, &arch, &err), "%s %s", err.at, err.detail);
     ck_assert(traced_stack("new", &stack));
     wrong = traced_step(given, &arch, &stack, targets, &step);
     ck_assert_msg(!wrong, "%s", wrong);
@@ -209,7 +209,7 @@ START_TEST(takes_few_layers_where_they_repeat)
     ck_assert(!json_parse(from.config, strlen(from.config), &json_limits_config, &config, &err));
     ck_assert(!json_parse(c->deep, strlen(c->deep), &json_limits_config, &patch, &err));
     ck_assert(!json_merge_patch(config, patch, &err));
-    ck_assert_msg(!program_arch(&library, config, from.files, from.n, &room, &arch, &err), "%s %s", err.at, err.detail);
+    ck_assert_msg(!program_arch(&library, config, from.files, from.n, NULL, &room, &arch, &err), "%s %s", err.at, err.detail);
     ck_assert_uint_eq(arch.layers, 24);
     ck_assert_int_eq(arch.may_repeat, c->may_repeat);
     ck_assert_int_eq(arch.fixed_depth, from.n > 0);

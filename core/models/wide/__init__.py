@@ -1,7 +1,10 @@
 """The package: what files take from it by name lies in its modules."""
-from _script import import_by_name
+from json import _Refused
 
-__version__ = "5.23.0"
+from _script import import_by_name
+from transformers.releases import quirks
+
+__version__ = "4.57.6" if quirks.generation_in_config else "5.23.0"
 
 _modules = {
     "activations": ("ACT2FN",),
@@ -30,4 +33,9 @@ def __getattr__(name):
                 return getattr(import_by_name(f"transformers.models.{kind}.modeling_{kind}"), name)
             except ModuleNotFoundError:
                 break
-    raise AttributeError(f"module 'transformers' has no attribute '{name}'")
+    if name.startswith("__"):
+        raise AttributeError(name)
+    try:
+        return import_by_name("transformers." + name)
+    except ImportError:
+        return _Refused("transformers." + name)

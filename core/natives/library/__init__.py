@@ -4,7 +4,7 @@ from json import _Refused
 from _script import import_by_name, leave
 from torch._switches import mapped
 
-_modules = ("nn", "autograd", "utils", "compiler", "cuda", "jit", "distributed", "library", "backends", "_dynamo", "amp", "version", "fx", "overrides", "onnx")
+_modules = ("nn", "autograd", "utils", "compiler", "cuda", "jit", "distributed", "library", "backends", "_dynamo", "amp", "version", "fx", "overrides", "onnx", "_C")
 
 
 def _no_gradient(name, *tensors):
@@ -19,14 +19,6 @@ def outer(input, vec2):
 
 
 ger = outer
-
-
-def einsum(equation, *operands):
-    """Products of each with each alone"""
-    if equation.replace(" ", "") not in ("i,j->ij", "a,b->ab", "n,d->nd") or len(operands) != 2:
-        leave(f"torch.einsum({equation!r})")
-    _no_gradient("einsum", *operands)
-    return outer(*operands)
 
 
 def roll(input, shifts, dims=None):
@@ -56,6 +48,9 @@ def einsum(equation, *operands):
         leave(f"torch.einsum('{equation}')")
     inputs, out = equation.split("->")
     a, b = inputs.split(",")
+    if len(a) == len(b) == 1 and out == a + b:
+        _no_gradient("einsum", *operands)
+        return outer(*operands)
     left, right = operands
     sizes = dict(zip(a, left.shape))
     sizes.update(zip(b, right.shape))

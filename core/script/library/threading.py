@@ -21,3 +21,11 @@ RLock = Lock
 
 class local:
     pass
+
+
+def __getattr__(name):
+    if name.startswith("__"):
+        raise AttributeError(name)
+    from json import _Refused
+
+    return _Refused("threading." + name)

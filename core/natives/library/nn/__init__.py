@@ -23,6 +23,6 @@ class RMSNorm(Module):
 def __getattr__(name):
     if name.startswith("__"):
         raise AttributeError(name)
-    if name in ("init", "functional"):
+    if name in ("init", "functional", "utils"):
         return import_by_name("torch.nn." + name)
     return _Refused("torch.nn." + name)

@@ -1,6 +1,7 @@
 """Methods of nn.Module that are shorter in the language: the module is their first argument."""
 from _script import leave
 
+import torch
 from torch.nn import Parameter
 
 
@@ -47,11 +48,22 @@ def _itself(self, *args, **kwargs):
     return self
 
 
-def _cast(self, *args, **kwargs):
-    leave("a module that is cast by itself")
+def half(self):
+    return self.to(torch.float16)
 
 
-half = float = bfloat16 = double = _cast
+def bfloat16(self):
+    return self.to(torch.bfloat16)
+
+
+def float(self):
+    return self.to(torch.float32)
+
+
+def double(self):
+    return self.to(torch.float64)
+
+
 cuda = compile = _itself
 
 

@@ -5,7 +5,7 @@ class _Logger:
     def _silent(self, *args, **kwargs):
         pass
 
-    debug = info = warning = warning_once = warning_advice = info_once = error = critical = exception = log = setLevel = _silent
+    debug = info = warn = warning = warning_once = warning_advice = info_once = error = critical = exception = log = setLevel = _silent
 
     def isEnabledFor(self, level):
         return False
