@@ -131,6 +131,43 @@ static enum err_code leave_out(struct theirs *t, const char *member, const char 
     return theirs_say_text(t, member, text);
 }
 
+static const struct json *arguments_of(const struct estimate *e)
+{
+    return e->owned[0] ? e->owned[0] : e->rq.training_arguments;
+}
+
+/* LLaMA-Factory checkpoints unless it is told not to, reentrantly (hparams/model_args.py; model/model_utils/checkpointing.py, 0.8.3 and 0.9.5 alike). */
+static enum err_code settle_llama_factory(struct theirs *t)
+{
+    const struct json *doc = arguments_of(t->e);
+    enum err_code rc;
+
+    if ((!json_get(doc, "finetuning_type") && !json_get(doc, "cutoff_len")) || theirs_is_filled(t, "training.gradient_checkpointing"))
+        return ERR_OK;
+    stand_at(t, "/training_arguments");
+    note_of(&t->e->assumptions, NOTE_OF_YOURS, "training_arguments.disable_gradient_checkpointing false: left out, LLaMA-Factory's default");
+    rc = theirs_say_text(t, "training.gradient_checkpointing", "true");
+    return rc || t->at.strategy || theirs_is_filled(t, "training.checkpoint_reentrant") ? rc
+                                                                                          : theirs_say_text(t, "training.checkpoint_reentrant", "true");
+}
+
+/* The model's name has to be known before anything of a file is read. */
+static enum err_code tell_model(struct theirs *t)
+{
+    static const char *const names[] = {"model_name_or_path", "base_model"};
+
+    if (t->e->rq.model || t->e->rq.config)
+        return ERR_OK;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *said = json_str(json_get(arguments_of(t->e), names[i]));
+
+        if (said)
+            return err_set(t->d.err, ERR_FIELD_MISSING, "/model", "a model's id; %s of training_arguments says '%.96s': send it as `model` too", names[i],
+                           said);
+    }
+    return err_set(t->d.err, ERR_FIELD_MISSING, "/model", "a model's id, or its config.json as `config`");
+}
+
 /* TrainingArguments are a whole: what they leave out is their default, not ours to vary. */
 static enum err_code settle_defaults(struct theirs *t)
 {
@@ -144,6 +181,8 @@ static enum err_code settle_defaults(struct theirs *t)
     if (!rc && !by_global)
         rc = leave_out(t, "training.gradient_accumulation_steps", "1", "gradient_accumulation_steps");
     if (!rc)
+        rc = settle_llama_factory(t);
+    if (!rc)
         rc = leave_out(t, "training.gradient_checkpointing", "false", "gradient_checkpointing");
     if (!rc && t->e->amp == AMP_UNSAID && !theirs_is_filled(t, "training.precision")) {
         t->e->amp = AMP_NO;
@@ -154,8 +193,10 @@ static enum err_code settle_defaults(struct theirs *t)
 
 enum err_code theirs_settle(struct theirs *t)
 {
-    enum err_code rc = settle_method(t);
+    enum err_code rc = tell_model(t);
 
+    if (!rc)
+        rc = settle_method(t);
     if (!rc)
         rc = settle_offload(t);
     if (!rc)

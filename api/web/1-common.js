@@ -21,7 +21,7 @@ const term = (word, text) => el("a", {href: `/glossary#${word}`}, text ?? word);
 async function get(query, path = "/estimate") {
   const response = await fetch(`${path}?${query}`);
   const answer = await response.json();
-  if (!response.ok) throw new Error(`${answer.title}: ${answer.parameter ? `${answer.parameter} ` : ""}${answer.detail}`);
+  if (!response.ok) throw Object.assign(new Error(`${answer.parameter ? `${answer.parameter}: ` : ""}${answer.detail}`), {problem: answer});
   return answer;
 }
 

@@ -10,6 +10,12 @@ const fold = (name) => name.toLowerCase().replace(/[\s_-]/g, "");
 const kindOf = (text) => /"?(zero_optimization|train_micro_batch_size_per_gpu|zero_allow_untested_optimizer)"?\s*:/.test(text) ? "deepspeed_config"
   : /^\s*"?(distributed_type|compute_environment)"?\s*:/m.test(text) ? "accelerate_config" : "training_arguments";
 
+// A file that names its model need not be asked for it.
+$("#own").addEventListener("input", () => {
+  const named = /^\s*"?(?:model_name_or_path|base_model)"?\s*:\s*["']?([^\s"',]+)/m.exec($("#own").value);
+  if (named && !$("#model").value) $("#model").value = named[1];
+});
+
 // The parameters of GET /estimate that the form means.
 function readForm() {
   const query = new URLSearchParams();

@@ -115,7 +115,16 @@ async function ask(query, keep = true) {
     if (mine !== asked) return;
     $("#answer").hidden = true;
     say(error.message, true);
+    $("#status").append(...mended(query, error.problem ?? {}).flatMap(([text, next]) => [" ", el("a", {href: `/?${next}`}, text)]));
   }
+}
+
+// The questions that were probably meant.
+function mended(query, {code, parameter, did_you_mean: meant, suggestions}) {
+  if (code === "no-default-targets") return [["Ask with all linear layers", changed(query, {"lora.target_modules": "all-linear"})]];
+  if (!meant || !query.has(parameter)) return [];
+  if (code === "unknown-member") return [[`Ask with ${meant}`, new URLSearchParams([...query].map(([name, value]) => [name === parameter ? meant : name, value]))]];
+  return (suggestions ?? [meant]).map((name) => [`Ask with ${name}`, changed(query, {[parameter]: name})]);
 }
 
 // --- two questions ---------------------------------------------------------------------------------------------------------------

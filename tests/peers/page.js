@@ -136,7 +136,9 @@ async function main() {
     await page.fill("#gpu", "A1OO");
     await page.click("text=Estimate");
     await page.waitForSelector("#status.bad");
-    assert.match(await text(page, "#status"), /gpu .*A1OO/);
+    assert.match(await text(page, "#status"), /^gpu: 'A1OO'.*Ask with A10 /);
+    await page.click("text=Ask with A100-40GB SXM");
+    await page.waitForFunction(() => /A100-40GB SXM/.test(document.querySelector("#answer .sentence")?.innerText));
     page.faults = page.faults.filter((f) => !/status of (404|422)/.test(f)); // the browser's own word for it
     await close(page);
   });
@@ -150,6 +152,11 @@ async function main() {
       await page.click("text=Estimate");
       await page.waitForFunction((source) => new RegExp(source).test(document.querySelector("#answer .sentence")?.innerText), says.source);
     }
+    await page.fill("#model", "");
+    await page.fill("#own", "base_model: facebook/opt-125m\nadapter: lora\nmicro_batch_size: 2\n");
+    assert.equal(await page.inputValue("#model"), "facebook/opt-125m");
+    await page.click("text=Estimate");
+    await page.waitForFunction(() => /LoRA .*micro-batch 2/.test(document.querySelector("#answer .sentence")?.innerText));
     const again = await browser.newPage();
     await again.goto(page.url());
     await again.waitForSelector("#answer .sentence");
