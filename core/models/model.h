@@ -52,6 +52,7 @@ struct model {
     unsigned liger_kernels;       /* a bit each */
     uint32_t liger_release;
     bool padded, use_cache, checkpointing, reentrant;
+    bool passing;      /* nobody looks at it any more once another one that passes was declared: they may share their memory */
     bool layers_wrapped; /* each layer stands in a module of the method's: a layer that checkpoints itself leaves that one's hooks outside */
     bool position_table;          /* declare() says so: positions are rows of a table, and end with it */
     bool counts_items;            /* the loop hands num_items_in_batch to the loss: Trainer since 4.46, to families that take it */

@@ -485,26 +485,17 @@ static void outputs_end(struct run *r, struct model *m)
 }
 
 /* ------------------------------------------------------------------------------------------------------ begun before */
-enum { READY_ROOM = 3 << 20 };
-
-struct program_ready {
-    struct arena arena;
-    struct quirks q;     /* modules read them when they are imported */
-    bool layers_wrapped; /* and this */
-    const struct frozen *frozen;
-    enum { READY_NOT, READY_SEEN, READY_KEPT, READY_NEVER } state;
-    bool used;
-};
-
 struct program_ready *program_ready(struct arena *arena)
 {
     bool fits = (size_t)(arena->end - arena->cur) > 2 * (size_t)READY_ROOM;
+    struct stands *stands = (size_t)(arena->end - arena->cur) > 2 * (size_t)STANDS_ROOM ? program_stands_new(arena) : NULL;
     struct program_ready *r = fits ? arena_new(arena, struct program_ready) : NULL;
     void *room = r ? arena_push_raw(arena, READY_ROOM, 64, 1) : NULL;
 
     if (!room)
         return NULL;
     arena_init(&r->arena, room, READY_ROOM);
+    r->stands = stands;
     return r;
 }
 
@@ -576,21 +567,20 @@ static const struct frozen *kept(struct model *m)
     return r->frozen;
 }
 
-static struct program *begin(struct model *m)
+static struct program *begin(struct model *m, const struct frozen *frozen, struct arena *apart)
 {
     struct tree *t = &m->tree;
-    const struct frozen *frozen = kept(m);
     struct script_host host = host_of(m->source);
     struct program *p;
     void *root;
 
     if (frozen) {
-        struct script *s = script_thaw(frozen, t->arena, &script_limits_default, &host, &root);
+        struct script *s = script_thaw(frozen, t->arena, apart, &script_limits_default, &host, &root);
 
         p = s ? root : NULL;
         if (p) {
             script_host_of(s, &p->n);
-            return natives_wake(&p->n, t->arena, m->q, &t->error) ? NULL : p;
+            return natives_wake(&p->n, apart, m->q, &t->error) ? NULL : p;
         }
     } else {
         p = arena_new(t->arena, struct program);
@@ -605,10 +595,10 @@ static struct program *begin(struct model *m)
     return NULL;
 }
 
-static void declare(struct model *m)
+static void make(struct model *m, const struct frozen *frozen, struct arena *apart)
 {
     struct tree *t = &m->tree;
-    struct program *p = m->parts = begin(m);
+    struct program *p = m->parts = begin(m, frozen, apart);
 
     if (!p)
         return;
@@ -620,6 +610,12 @@ static void declare(struct model *m)
         (void)script_error(p->s, &t->error);
     p->n.embeddings = m->embeddings;
     p->n.embeddings_require_grad = m->embeddings_require_grad;
+}
+
+static void declare(struct model *m)
+{
+    if (!m->passing || !program_stands(m, kept, make))
+        make(m, kept(m), m->tree.arena);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- forward */

@@ -42,11 +42,13 @@ struct program_source {
 };
 
 /*
- * Keeps the model's modules as they are once they are imported, from the second walk of a stack on: for the walks of one source, one after the other.
+ * Keeps the model's modules as they are once they are imported, from the second walk of a stack on, and models that pass as they were declared: for the walks
+ * of one source, one after the other.
  * Lives in `arena`. NULL: no room, which is no error.
  */
 struct program_ready *program_ready(struct arena *arena);
-bool program_is_kept(const struct program_ready *r); /* a walk has begun there */
+bool program_is_kept(const struct program_ready *r);   /* a walk has begun there */
+bool program_has_stood(const struct program_ready *r); /* a walk has had the model of another (model.h: passing) */
 
 extern const struct program_file program_files[]; /* the builtin ones: programs.c */
 extern const size_t n_program_files;

@@ -18,6 +18,26 @@ bool program_make(struct program *p, struct model *m, const struct program_sourc
 /* alike.c: of each layer of the declared model which kind it is, from 0; false: that cannot be told. */
 bool program_kinds(struct program *p, const struct tree *t, uint32_t layers, uint8_t *ret);
 
+/* program_ready.c: modules imported once a stack, models declared once a question. */
+enum { READY_ROOM = 3 << 20, STANDS_ROOM = 52 << 20 };
+
+struct program_ready {
+    struct arena arena;
+    struct quirks q;     /* modules read them when they are imported */
+    bool layers_wrapped; /* and this */
+    const struct frozen *frozen;
+    enum { READY_NOT, READY_SEEN, READY_KEPT, READY_NEVER } state;
+    bool used;
+    struct stands *stands; /* program_stand.c; NULL: no room */
+};
+
+struct stands *program_stands_new(struct arena *arena);
+
+/* The model as it stood when one like it was declared, else declared by `make` and kept: in memory that all of them share, so that it is gone when the next one
+ * is asked for. False: nothing happened, and it has to be declared in memory of its own. */
+typedef void program_maker(struct model *m, const struct frozen *frozen, struct arena *apart);
+bool program_stands(struct model *m, const struct frozen *(*frozen)(struct model *), program_maker *make);
+
 /* modeling.c: sizes of the model as it is declared; what a config says before any class is asked. */
 MUST_CHECK enum err_code program_look(struct program_source *from, struct arena *arena, struct arch *ret, struct err *err);
 struct arch program_arch_blank(const struct json *config, struct program_source *from, struct arena *arena);

@@ -31,6 +31,7 @@ enum err_code natives_wake(struct natives *n, struct arena *arena, const struct 
     if (run_init(&n->host, arena, q, none, limits, err))
         return err->code;
     n->host.grad_enabled = false;
+    n->host_end = arena->cur;
     return ERR_OK;
 }
 
@@ -39,7 +40,63 @@ bool natives_sleep(struct natives *n)
     bool none = n->host.n_values == 1;
 
     memset(&n->host, 0, sizeof n->host);
+    n->host_end = NULL;
     return none;
+}
+
+bool natives_rest(const struct natives *n)
+{
+    const struct run *h = &n->host;
+
+    return h->arena->cur == n->host_end && !n->run && !h->error.code && h->n_nodes == 1 && !h->n_locals && !h->n_ready && !h->n_casts && !h->n_hooks && !h->work;
+}
+
+enum { HOST_PARTS = 4 };
+
+/* Of each table the part that is used. */
+static void host_parts(const struct run *h, void *ret[HOST_PARTS], size_t ret_bytes[HOST_PARTS])
+{
+    ret[0] = h->values;
+    ret[1] = h->storages;
+    ret[2] = h->births;
+    ret[3] = h->events;
+    ret_bytes[0] = h->n_values * sizeof *h->values;
+    ret_bytes[1] = h->n_storages * sizeof *h->storages;
+    ret_bytes[2] = h->n_births * sizeof *h->births;
+    ret_bytes[3] = h->n_events * sizeof *h->events;
+}
+
+size_t natives_host_bytes(const struct natives *n)
+{
+    void *part[HOST_PARTS];
+    size_t bytes[HOST_PARTS];
+
+    host_parts(&n->host, part, bytes);
+    return bytes[0] + bytes[1] + bytes[2] + bytes[3];
+}
+
+void natives_host_save(const struct natives *n, void *to)
+{
+    unsigned char *at = to;
+    void *part[HOST_PARTS];
+    size_t bytes[HOST_PARTS];
+
+    host_parts(&n->host, part, bytes);
+    for (int i = 0; i < HOST_PARTS; at += bytes[i++])
+        memcpy(at, part[i], bytes[i]);
+}
+
+void natives_host_load(struct natives *n, const void *from, struct arena *arena, const struct quirks *q)
+{
+    const unsigned char *at = from;
+    void *part[HOST_PARTS];
+    size_t bytes[HOST_PARTS];
+
+    host_parts(&n->host, part, bytes);
+    for (int i = 0; at && i < HOST_PARTS; at += bytes[i++])
+        memcpy(part[i], at, bytes[i]);
+    n->host.arena = arena;
+    n->host.q = q;
 }
 
 enum err_code natives_begin(struct natives *n, struct script *s, struct arena *arena, const struct quirks *q, struct err *err)

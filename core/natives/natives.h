@@ -24,6 +24,7 @@ struct natives {
     struct script *s;
     struct run *run; /* the device's; NULL while only a tree is declared */
     struct run host;
+    unsigned char *host_end; /* of its tables, in its arena */
     struct tree *tree;         /* NULL until the model stands in one */
     struct module *embeddings; /* get_input_embeddings(); NULL: nobody asks */
     bool embeddings_require_grad;
@@ -48,6 +49,12 @@ MUST_CHECK enum err_code natives_begin(struct natives *n, struct script *s, stru
 /* The same for a script that was thawed with its natives (freeze.h); natives_sleep() before it is frozen. */
 MUST_CHECK enum err_code natives_wake(struct natives *n, struct arena *arena, const struct quirks *q, struct err *err);
 bool natives_sleep(struct natives *n); /* false: modules made tensors when they were imported */
+
+/* What the host's run holds, apart from the script's own memory: a copy of it, to be put back where a script stands again as it stood. */
+bool natives_rest(const struct natives *n); /* it holds tensors alone */
+size_t natives_host_bytes(const struct natives *n);
+void natives_host_save(const struct natives *n, void *to);
+void natives_host_load(struct natives *n, const void *from, struct arena *arena, const struct quirks *q); /* n as it was; both are its own from here on */
 
 /* The tree of a model (an nn.Module of the script) in `t`: names, parameters and buffers in the order of its __init__. */
 MUST_CHECK enum err_code natives_tree(struct natives *n, sv model, struct tree *t, struct err *err);

@@ -32,7 +32,7 @@ static bool add_entry(struct script *s, struct nn_module *m, sv name, enum entry
     }
     if (m->n == m->cap) {
         uint32_t cap = m->cap ? 2 * m->cap : 8;
-        struct nn_entry *more = arena_array(natives_of(s)->host.arena, struct nn_entry, cap);
+        struct nn_entry *more = arena_array(script_arena(s), struct nn_entry, cap);
 
         if (!more) {
             (void)script_nomem(s);

@@ -50,7 +50,7 @@ static void clean(struct script *s)
 /* Nothing that lies elsewhere, and will elsewhere for whoever thaws it. */
 static bool sleep(struct script *s)
 {
-    if (s->frame || sv_ok(s->exc) || sv_ok(s->handled) || s->over || s->sp != s->stack || s->where)
+    if (!script_rests(s))
         return false;
     clean(s);
     s->arena = s->own->arena = NULL;
@@ -128,8 +128,8 @@ const struct frozen *script_freeze(struct arena *keep, struct arena *scratch, sc
     return keep_it(keep, &a, &b, n);
 }
 
-struct script *script_thaw(const struct frozen *f, struct arena *arena, const struct script_limits *limits, const struct script_host *host,
-                           void **ret_root)
+struct script *script_thaw(const struct frozen *f, struct arena *arena, struct arena *apart, const struct script_limits *limits,
+                           const struct script_host *host, void **ret_root)
 {
     unsigned char *at = arena_push_raw(arena, f->n, ALIGN, 1);
     struct script *s;
@@ -147,7 +147,22 @@ struct script *script_thaw(const struct frozen *f, struct arena *arena, const st
     s = (struct script *)(void *)(at + f->script);
     *ret_root = at + f->root;
     s->own->arena = arena;
-    return script_set_up(s, arena, arena, limits, host) ? s : NULL;
+    return script_set_up(s, arena, arena, apart, limits, host) ? s : NULL;
+}
+
+bool script_rests(const struct script *s)
+{
+    return !s->frame && !sv_ok(s->exc) && !sv_ok(s->handled) && !s->over && s->sp == s->stack && !s->where;
+}
+
+void script_moves_on(struct script *s, struct arena *arena)
+{
+    s->arena = s->own->arena = arena;
+}
+
+uint64_t script_steps_taken(const struct script *s, const struct script_limits *limits)
+{
+    return limits->steps - (uint64_t)s->steps_kept;
 }
 
 size_t script_frozen_bytes(const struct frozen *f)

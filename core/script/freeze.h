@@ -27,9 +27,15 @@ typedef struct script *script_maker(void *of, struct arena *arena, struct arena 
 /* NULL: it cannot be kept, or there is no room; then everything goes on without. `scratch` is as it was afterwards. */
 const struct frozen *script_freeze(struct arena *keep, struct arena *scratch, script_maker *make, void *of);
 
-/* Another script that stands there, and its root. NULL: no room. */
-struct script *script_thaw(const struct frozen *f, struct arena *arena, const struct script_limits *limits, const struct script_host *host,
-                           void **ret_root);
+/* Another script that stands there, and its root; its stack lies in `apart`. NULL: no room. */
+struct script *script_thaw(const struct frozen *f, struct arena *arena, struct arena *apart, const struct script_limits *limits,
+                           const struct script_host *host, void **ret_root);
+
+/* A script that rests, nobody's call running, is all of what it pushed to the arena that it was thawed in: a copy put back to the same place is the
+ * script as it stood. */
+bool script_rests(const struct script *s);
+void script_moves_on(struct script *s, struct arena *arena); /* new memory is that one's from here on */
+uint64_t script_steps_taken(const struct script *s, const struct script_limits *limits); /* out of the budget, so far */
 void script_host_of(struct script *s, void *of); /* what script_of() answers from here on */
 size_t script_frozen_bytes(const struct frozen *f);
 

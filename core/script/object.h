@@ -475,7 +475,7 @@ struct script {
     uint32_t end_line;
 };
 
-bool script_set_up(struct script *s, struct arena *arena, struct arena *apart, const struct script_limits *limits,
+bool script_set_up(struct script *s, struct arena *arena, struct arena *cache, struct arena *stack, const struct script_limits *limits,
                    const struct script_host *host);
 
 /* ---- heap: sizes up to 1 KB in steps of 16, larger ones by powers of two */

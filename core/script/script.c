@@ -4,7 +4,7 @@
 
 const struct script_limits script_limits_default = {.steps = UINT64_C(2500000), .depth = 1000, .stack = 1 << 16};
 
-bool script_set_up(struct script *s, struct arena *arena, struct arena *apart, const struct script_limits *limits,
+bool script_set_up(struct script *s, struct arena *arena, struct arena *cache, struct arena *stack, const struct script_limits *limits,
                    const struct script_host *host)
 {
     if (!limits)
@@ -14,8 +14,8 @@ bool script_set_up(struct script *s, struct arena *arena, struct arena *apart, c
     s->steps_kept = limits->steps > INT64_MAX / 4 ? INT64_MAX / 4 : (int64_t)limits->steps;
     s->max_depth = limits->depth;
     s->host = host ? *host : (struct script_host){0};
-    s->cache = arena_array(apart, struct method_cache, METHOD_CACHE);
-    s->stack = arena_array_raw(apart, sv, limits->stack);
+    s->cache = arena_array(cache, struct method_cache, METHOD_CACHE);
+    s->stack = arena_array_raw(stack, sv, limits->stack);
     if (!s->cache || !s->stack)
         return false;
     s->sp = s->stack;
@@ -29,7 +29,7 @@ enum err_code script_new_apart(struct arena *arena, struct arena *apart, const s
     struct script *s = arena_new(arena, struct script);
     struct image *own = NULL;
 
-    if (!s || image_new(arena, im, &own, NULL) || !script_set_up(s, arena, apart, limits, host))
+    if (!s || image_new(arena, im, &own, NULL) || !script_set_up(s, arena, apart, apart, limits, host))
         return err_set(err, ERR_NOMEM, "", "no memory for a program");
     s->w = im->world;
     s->sym = im->world->symbols;
@@ -58,6 +58,11 @@ void *script_of(struct script *s)
 void script_host_of(struct script *s, void *of)
 {
     s->host.of = of;
+}
+
+struct arena *script_arena(struct script *s)
+{
+    return s->arena;
 }
 
 uint64_t script_steps_left(const struct script *s)

@@ -297,6 +297,7 @@ MUST_CHECK enum err_code script_new(struct arena *arena, const struct image *im,
                                     const struct script_host *host, struct script **ret, struct err *err);
 void *script_of(struct script *s);
 uint64_t script_steps_left(const struct script *s);
+struct arena *script_arena(struct script *s);         /* that its memory comes from: what lives as long as it, and stands or is frozen with it */
 bool script_charge(struct script *s, uint64_t steps); /* false: spent */
 sv script_import(struct script *s, const char *name);
 

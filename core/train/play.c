@@ -130,7 +130,7 @@ enum err_code train_play(const struct play_question *q, struct arena *arena, str
     enum err_code rc;
 
     if (q->in_full || !play_is_deep(q)) {
-        rc = play_once(q, arena, &run, err);
+        rc = play_passing(q, arena, &run, err);
         if (!rc)
             tell(&run, arena, ret);
         return rc;

@@ -29,6 +29,7 @@ struct kept {
 enum err_code play_no_room(struct err *err);
 void play_look_at_host(struct kept_run *k); /* what of it lies on the host */
 enum err_code play_once(const struct play_question *q, struct arena *arena, struct kept_run *ret, struct err *err);
+enum err_code play_passing(const struct play_question *q, struct arena *arena, struct kept_run *ret, struct err *err); /* its tree is gone with the next */
 const uint32_t *play_roles(const struct tree *tree, const struct arch *arch, struct arena *arena); /* by module: alike for those that do the same */
 uint32_t play_few_layers(const struct play_question *q);
 bool play_is_deep(const struct play_question *q); /* so many layers that models of a few of them are cheap beside it */

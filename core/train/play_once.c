@@ -22,7 +22,7 @@ void play_look_at_host(struct kept_run *k)
     k->host_bytes_of_all = p->host_bytes_of_all ? p->host_bytes_of_all(t->wrapped) : k->host_bytes * t->parallel.at.world;
 }
 
-enum err_code play_once(const struct play_question *q, struct arena *arena, struct kept_run *ret, struct err *err)
+static enum err_code play(const struct play_question *q, bool passing, struct arena *arena, struct kept_run *ret, struct err *err)
 {
     struct kept_run k = {.t = arena_new(arena, struct trainer)};
     enum err_code rc = k.t ? ERR_OK : play_no_room(err);
@@ -32,6 +32,7 @@ enum err_code play_once(const struct play_question *q, struct arena *arena, stru
     if (rc)
         return rc;
     k.t->live_blocks_only = q->look == LOOK_WALK || q->look == LOOK_FORETELL;
+    k.t->passing = passing;
     k.t->foretells = q->look == LOOK_FORETELL;
     k.t->costs_alone = q->look == LOOK_COSTS;
     rc = trainer_run(k.t, q->arch, q->step, q->device, arena, err);
@@ -40,6 +41,16 @@ enum err_code play_once(const struct play_question *q, struct arena *arena, stru
     play_look_at_host(&k);
     *ret = k;
     return ERR_OK;
+}
+
+enum err_code play_once(const struct play_question *q, struct arena *arena, struct kept_run *ret, struct err *err)
+{
+    return play(q, false, arena, ret, err);
+}
+
+enum err_code play_passing(const struct play_question *q, struct arena *arena, struct kept_run *ret, struct err *err)
+{
+    return play(q, true, arena, ret, err);
 }
 
 /* -------------------------------------------------------------------------------------------------------------- layers */

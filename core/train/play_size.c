@@ -24,7 +24,7 @@ static bool play_few(const struct kept *k, const struct step *step, struct arena
     few.layers = play_few_layers(&q);
     q.arch = &few;
     arena->budget = NULL;
-    rc = play_once(&q, arena, &run, &err);
+    rc = play_passing(&q, arena, &run, &err);
     arena->budget = budget;
     if (!rc && stays)
         run_tape_alone(&run.t->run);

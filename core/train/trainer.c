@@ -139,6 +139,7 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
     if (!take_loss(m, s, err))
         return err->code;
     m->padded = s->padded;
+    m->passing = t->passing;
     m->checkpointing = s->gradient_checkpointing == TRI_TRUE;
     m->layers_wrapped = method_is_fsdp1(s->method);
     m->reentrant = s->checkpoint_reentrant == TRI_TRUE;
@@ -336,7 +337,12 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
     uint32_t n;
     enum err_code rc;
 
-    *t = (struct trainer){.log = t->log, .costs_alone = t->costs_alone, .live_blocks_only = t->live_blocks_only, .foretells = t->foretells, .alike = alike};
+    *t = (struct trainer){.log = t->log,
+                          .costs_alone = t->costs_alone,
+                          .live_blocks_only = t->live_blocks_only,
+                          .passing = t->passing,
+                          .foretells = t->foretells,
+                          .alike = alike};
     n = steps_to_play(t, step);
     rc = trainer_declare(t, arch, step, arena, err);
     if (!rc && t->costs_alone)
