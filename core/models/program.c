@@ -598,8 +598,13 @@ static struct program *begin(struct model *m, const struct frozen *frozen, struc
 static void make(struct model *m, const struct frozen *frozen, struct arena *apart)
 {
     struct tree *t = &m->tree;
-    struct program *p = m->parts = begin(m, frozen, apart);
+    struct program *p = NULL;
 
+    if (!m->q->family_is_written && !m->source->files && !m->source->installed)
+        (void)err_set(&t->error, ERR_FIELD_CONFLICT, "/stack/transformers", "%.40s as this release of transformers has it is not written here",
+                      m->arch->model_type);
+    else
+        p = m->parts = begin(m, frozen, apart);
     if (!p)
         return;
     m->outputs_end = outputs_end;

@@ -17,6 +17,7 @@ static bool is_const(const struct tensor *t)
 sv f_unary(struct script *s, const struct script_args *a)
 {
     static const enum op ops[] = {[UNARY_FN_EXP] = OP_EXP,
+                                  [UNARY_FN_EXPM1] = OP_EXPM1,
                                   [UNARY_FN_LOG] = OP_LOG,
                                   [UNARY_FN_SQRT] = OP_SQRT,
                                   [UNARY_FN_ERF] = OP_ERF,
@@ -43,6 +44,11 @@ sv f_unary(struct script *s, const struct script_args *a)
                             is_const(t)                               ? content_const(fabs(t->content.c))
                             : t->content.kind == CONTENT_STAIRS ? t->content
                                                                 : content_unknown());
+    case UNARY_FN_FLOOR:
+        if (wants_gradient(s, t, "floor"))
+            return sv_null();
+        return wrap_content(s, r, pointwise_op(r, OP_FLOOR, (enum dtype)shape_of(t)->dtype, x, 0),
+                            is_const(t) ? content_const(floor(t->content.c)) : content_unknown());
     case UNARY_FN_NEG:
         return wrap_content(s, r, neg(r, x), is_const(t) ? content_const(-t->content.c) : content_unknown());
     case UNARY_FN_COS:
@@ -284,7 +290,7 @@ sv f_extreme(struct script *s, const struct script_args *a)
         return sv_null();
     other = as_tensor(s, a->v[1]);
     if (other)
-        return greatest ? wrap(s, t->run, maximum(t->run, value_in(t), value_in(other))) : script_leave(s, "torch.min() of two tensors");
+        return wrap(s, t->run, extreme_of_two(t->run, greatest ? OP_MAXIMUM : OP_MINIMUM, value_in(t), value_in(other)));
     if (sv_given(a->v[1]))
         return extreme_along(s, t, a);
     if (wants_gradient(s, t, a->def->name))

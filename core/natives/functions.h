@@ -9,6 +9,7 @@ enum parts { PARTS_SPLIT, PARTS_CHUNK };
 enum write { WRITE_ANY, WRITE_ZERO, WRITE_FILL, WRITE_COPY };
 enum unary_fn {
     UNARY_FN_ABS,
+    UNARY_FN_FLOOR,
     UNARY_FN_NEG,
     UNARY_FN_COS,
     UNARY_FN_SIN,
@@ -17,6 +18,7 @@ enum unary_fn {
     UNARY_FN_RELU,
     UNARY_FN_SILU,
     UNARY_FN_EXP,
+    UNARY_FN_EXPM1,
     UNARY_FN_LOG,
     UNARY_FN_SQRT,
     UNARY_FN_SQUARE,
@@ -32,7 +34,7 @@ enum unary_fn {
 
 script_fn f_pow, f_mean, f_sum, f_reduce_bool, f_extreme, f_cumsum, f_diff, f_masked_fill, f_unary, f_matmul, f_baddbmm, f_softmax,
     f_binary, f_compare, f_addmm, f_gelu, f_dropout, f_cross_entropy, f_pad, f_rsub, f_logical_not, m_repeat, f_repeat_interleave, f_gather, f_triangle,
-    f_unbind, f_clamp, f_topk, f_sort, f_histc, f_grouped_mm, f_index_select, m_write_with, m_scatter_;
+    f_unbind, f_clamp, f_topk, f_sort, f_histc, f_grouped_mm, f_index_select, m_write_with, m_scatter_, m_clamp_;
 
 /* What torch.return_types has: values and indices; temporaries, taken. */
 sv pair_of(struct script *s, struct run *r, val two[2]);

@@ -112,7 +112,8 @@ static sv layer_norm_init(struct script *s, const struct script_args *a)
     const struct natives *n = natives_of(s);
     struct nn_module *o = nn_of(a->v[0]);
     int64_t size[MAX_DIMS];
-    bool bias = true;
+    bool bias = true, ok;
+    sv width, shape;
     int nd = sizes_arg(s, 1, &a->v[1], size);
 
     o->affine = true;
@@ -125,7 +126,12 @@ static sv layer_norm_init(struct script *s, const struct script_args *a)
     if (!sane(s, o->in) || !(o->affine ? give_parameter(s, a->v[0], n->weight, SHAPE(size[0])) : no_parameter(s, a->v[0], n->weight)) ||
         !(o->affine && bias ? give_parameter(s, a->v[0], n->bias, SHAPE(size[0])) : no_parameter(s, a->v[0], n->bias)))
         return sv_null();
-    return sv_none();
+    width = sv_int(size[0]);
+    shape = tuple_new(s, 1, &width);
+    ok = sv_ok(shape) && script_set(s, a->v[0], script_symbol(s, "normalized_shape"), shape) &&
+         script_set(s, a->v[0], script_symbol(s, "eps"), sv_given(a->v[2]) ? a->v[2] : sv_float(1e-5));
+    sv_drop(s, shape);
+    return ok ? sv_none() : sv_null();
 }
 
 static sv dropout_init(struct script *s, const struct script_args *a)

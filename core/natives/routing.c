@@ -116,6 +116,18 @@ sv m_write_with(struct script *s, const struct script_args *a)
     return become(s, t, a->v[0], write_in_place(t->run, (enum op)a->def->data, value_in(t), b));
 }
 
+/* x.clamp_(min, max) */
+sv m_clamp_(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = need_tensor(s, a->v[0], a->def->name);
+
+    if (!t)
+        return sv_null();
+    if (as_tensor(s, a->v[1]) || as_tensor(s, a->v[2]) || (t->param && !t->v))
+        return script_leave(s, "clamp_() by tensors, or of a parameter");
+    return become(s, t, a->v[0], clamp_in_place(t->run, value_in(t), sv_given(a->v[1]), sv_given(a->v[2])));
+}
+
 /* x.scatter_(dim, index, value or src), scatter_add_: written in place where no gradient passes */
 sv m_scatter_(struct script *s, const struct script_args *a)
 {

@@ -508,6 +508,8 @@ const struct script_native tensor_methods[] = {
     {"sub_", m_write_with, "self, other, *, alpha=", OP_SUB, NATIVE_PLAIN},
     {"mul_", m_write_with, "self, other", OP_MUL, NATIVE_PLAIN},
     {"div_", m_write_with, "self, other", OP_DIV, NATIVE_PLAIN},
+    {"clamp_", m_clamp_, "self, min=, max=", 0, NATIVE_PLAIN},
+    {"bitwise_or_", m_written, "self, other", WRITE_ANY, NATIVE_PLAIN},
     {"triu_", m_written, "self, *rest, **kw", WRITE_ANY, NATIVE_PLAIN},
     {"tril_", m_written, "self, *rest, **kw", WRITE_ANY, NATIVE_PLAIN},
     {"masked_fill_", m_written, "self, *rest", WRITE_ANY, NATIVE_PLAIN},

@@ -231,3 +231,24 @@ val write_in_place(struct run *r, enum op op, val a, val b)
     consume(r, b);
     return out;
 }
+
+/* x.clamp_(min, max): its derivative asks for the old x */
+val clamp_in_place(struct run *r, val a, bool min, bool max)
+{
+    uint32_t node = attach(r, OP_CLAMP, 1, &a);
+    val old, out;
+
+    if (run_dead(r))
+        return 0;
+    if (node) {
+        r->nodes[node].at.dim = min + 2 * max;
+        old = value_empty(r, OP_CLONE, dtype_of(r, a), r->values[a].ndim, r->values[a].size);
+        launch(r, OP_CLONE, old, 1, &a);
+        save(r, node, old);
+        consume(r, old);
+    }
+    out = value_alias(r, a);
+    launch(r, OP_CLAMP, out, 1, &a);
+    attach_output(r, node, out, 0);
+    return out;
+}

@@ -182,6 +182,12 @@ void back_exp(struct back *b)
     put(b, 0, point(b, OP_MUL, b->grad[0], saved(b, 0)));
 }
 
+/* grad * (result + 1) */
+void back_expm1(struct back *b)
+{
+    put(b, 0, point(b, OP_MUL, b->grad[0], T(b, point(b, OP_ADD, saved(b, 0), 0))));
+}
+
 /* grad.div(self) */
 void back_log(struct back *b)
 {

@@ -474,14 +474,14 @@ val contiguous(struct run *r, val a)
 }
 
 /* derivatives.yaml saves both, other first */
-val maximum(struct run *r, val a, val b)
+val extreme_of_two(struct run *r, enum op op, val a, val b)
 {
     val in[2] = {a, b}, out;
-    uint32_t node = attach(r, OP_MAXIMUM, 2, in);
+    uint32_t node = attach(r, op, 2, in);
 
     save(r, node, b);
     save(r, node, a);
-    out = pointwise(r, OP_MAXIMUM, promote(r, a, b), 2, in);
+    out = pointwise(r, op, promote(r, a, b), 2, in);
     metas(r, node, 2, in, out);
     attach_output(r, node, out, 0);
     consume(r, a);

@@ -34,7 +34,7 @@ val gelu_function(struct run *r, val x); /* modeling_bloom.py GeLUFunction, an a
 val to_dtype(struct run *r, val a, enum dtype dtype); /* the same tensor when it has that dtype */
 val clone(struct run *r, val a);
 val contiguous(struct run *r, val a); /* the same tensor when it is */
-val maximum(struct run *r, val a, val b); /* torch.max(a, b); b wants no gradient */
+val extreme_of_two(struct run *r, enum op op, val a, val b); /* torch.max(a, b), torch.min(a, b): OP_MAXIMUM, OP_MINIMUM; b wants no gradient */
 val masked_fill(struct run *r, val a, val mask);
 val where(struct run *r, val condition, val a, val b);
 val compare(struct run *r, enum op op, val a, val b); /* bool; b may be 0: a scalar */
@@ -89,6 +89,7 @@ void extreme_dim(struct run *r, enum op op, val a, int dim, bool keepdim, val re
 val gather_op(struct run *r, val a, val index);
 void sort_integers(struct run *r, val a, val ret[2]);   /* the same */
 val grouped_mm(struct run *r, val a, val b, val offs);  /* [tokens, inner] times [experts, inner, columns] by group */
+val clamp_in_place(struct run *r, val a, bool min, bool max); /* which of them are given */
 val write_in_place(struct run *r, enum op op, val a, val b); /* a op= b for OP_ADD, OP_SUB, OP_MUL, OP_DIV; b 0: a number */
 
 /* shapes */

@@ -101,7 +101,7 @@ class Gemma2Model(LlamaModel):
 
 
 class Gemma2ForCausalLM(LlamaForCausalLM):
-    config_class, decoder, stage = Gemma2Config, Gemma2Model, None
+    config_class, decoder = Gemma2Config, Gemma2Model
     _no_split_modules, _supports_sdpa = ["Gemma2DecoderLayer"], False
 
     def logits(self, x):

@@ -76,7 +76,7 @@ class LlamaMLP(nn.Module):
 
 
 class LlamaAttention(nn.Module):
-    rotate, eager = staticmethod(apply_rotary_pos_emb), staticmethod(eager_attention_forward)
+    rotate, out, eager = staticmethod(apply_rotary_pos_emb), "o_proj", staticmethod(eager_attention_forward)
 
     def __init__(self, config, layer_idx):
         super().__init__()
@@ -90,7 +90,7 @@ class LlamaAttention(nn.Module):
         self.q_proj = nn.Linear(config.hidden_size, q, bias=in_bias)
         self.k_proj = nn.Linear(config.hidden_size, kv, bias=in_bias)
         self.v_proj = nn.Linear(config.hidden_size, kv, bias=in_bias)
-        self.o_proj = nn.Linear(q, config.hidden_size, bias=out_bias)
+        setattr(self, self.out, nn.Linear(q, config.hidden_size, bias=out_bias))
 
     def biases(self, config):
         return config.attention_bias, config.attention_bias
@@ -100,18 +100,22 @@ class LlamaAttention(nn.Module):
         return (self.q_proj(x).view(shape).transpose(1, 2), self.k_proj(x).view(shape).transpose(1, 2),
                 self.v_proj(x).view(shape).transpose(1, 2))
 
+    def finish(self, output):
+        return output
+
     def forward(self, hidden_states, position_embeddings=None, attention_mask=None, past_key_values=None, **kwargs):
         rows = hidden_states.shape[:-1]
-        q, k, v = self.project(hidden_states)
+        q, k, v, *_ = self.project(hidden_states)  # what else they return is alive as long as this frame
         cos, sin = position_embeddings
-        q, k = self.rotate(q, k, cos, sin)
+        q, k, *_held = self.rotate(q, k, cos, sin)
         if past_key_values is not None:
             k, v = past_key_values.update(k, v, self.layer_idx)
         attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, self.eager)
         output, weights = attend(self, q, k, v, attention_mask, dropout=self.attention_dropout if self.training else 0.0,
                                  scaling=self.scaling, **self.keywords, **kwargs)
         output = output.reshape(*rows, -1).contiguous()
-        output = self.o_proj(output)
+        output = getattr(self, self.out)(output)
+        output = self.finish(output)
         return output, weights
 
 

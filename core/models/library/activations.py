@@ -62,6 +62,22 @@ class AccurateGELUActivation(nn.Module):
         return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * torch.pow(x, 3))))
 
 
+class XIELUActivation(nn.Module):
+    """The one in PyTorch's operators, which runs where the package xielu is not."""
+
+    def __init__(self):
+        super().__init__()
+        self.alpha_p = nn.Parameter(torch.zeros(1))
+        self.alpha_n = nn.Parameter(torch.zeros(1))
+        self.register_buffer("beta", torch.zeros(()))
+        self.register_buffer("eps", torch.zeros(()))
+
+    def forward(self, x):
+        alpha_p = nn.functional.softplus(self.alpha_p)
+        alpha_n = self.beta + nn.functional.softplus(self.alpha_n)
+        return torch.where(x > 0, alpha_p * x * x + self.beta * x, (torch.expm1(torch.min(x, self.eps)) - x) * alpha_n + self.beta * x)
+
+
 class LaplaceActivation(nn.Module):
     def forward(self, x, mu=0.707107, sigma=0.282095):
         x = (x - mu).div(sigma * math.sqrt(2.0))
@@ -100,7 +116,7 @@ ACT2FN = Activations(
     gelu_python_tanh=GELUTanhPython, gelu_pytorch_tanh=GELUTanh, hardswish=nn.Hardswish, laplace=LaplaceActivation, leaky_relu=nn.LeakyReLU,
     linear=LinearActivation, mish=nn.Mish,
     quick_gelu=QuickGELUActivation, relu=nn.ReLU, relu2=ReLUSquaredActivation, relu6=nn.ReLU6, sigmoid=nn.Sigmoid, silu=SiLUActivation,
-    swish=nn.SiLU, tanh=nn.Tanh,
+    swish=nn.SiLU, tanh=nn.Tanh, xielu=XIELUActivation,
 )
 
 

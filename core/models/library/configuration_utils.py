@@ -39,10 +39,22 @@ class PreTrainedConfig:
         kinds = [kind for kind in parameters if kind in (getattr(self, "layer_types", None) or ())]
         for one in [parameters[kind] for kind in kinds] or [parameters]:
             if one is not None:
-                one.setdefault("rope_theta", theta)
-                one.setdefault("rope_type", one.get("type", "default"))
-                if partial is not None:
-                    one.setdefault("partial_rotary_factor", partial)
-                if one["rope_type"] in ("llama3", "yarn", "longrope"):
-                    one.setdefault("original_max_position_embeddings", self.max_position_embeddings)
+                self._complete(one, theta, partial)
         self.rope_parameters = parameters
+
+    def _complete(self, one, theta, partial=None):
+        one.setdefault("rope_theta", theta)
+        one.setdefault("rope_type", one.get("type", "default"))
+        if partial is not None:
+            one.setdefault("partial_rotary_factor", partial)
+        if one["rope_type"] in ("llama3", "yarn", "longrope"):
+            one.setdefault("original_max_position_embeddings", self.max_position_embeddings)
+
+    def rope_by_kind(self, others, theta, local_theta):
+        """One dict for full attention, whose members of older files are the whole file's, one for sliding."""
+        given = self.rope_parameters or {}
+        full, sliding = dict(given.get("full_attention") or {}), dict(given.get("sliding_attention") or {})
+        full.update(others.pop("rope_scaling", None) or {})
+        self._complete(full, others.pop("rope_theta", theta))
+        self._complete(sliding, local_theta)
+        self.rope_parameters = {"full_attention": full, "sliding_attention": sliding}

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from transformers.cache_utils import DynamicCache
-from transformers.masking_utils import create_causal_mask
+from transformers.masking_utils import create_causal_mask, create_sliding_window_causal_mask
 from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, slice_logits_to_keep
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
@@ -19,6 +19,7 @@ def look_up(model, input_ids, inputs_embeds, past_key_values, use_cache):
     """Embeddings, the cache, and how much it has seen."""
     if inputs_embeds is None:
         inputs_embeds = model.get_input_embeddings()(input_ids)
+    inputs_embeds = model.scaled(inputs_embeds)
     if use_cache and past_key_values is None:
         past_key_values = DynamicCache(config=model.config)
     return inputs_embeds, past_key_values, past_key_values.get_seq_length() if past_key_values is not None else 0
@@ -72,21 +73,35 @@ class Decoder:
         super().__init__(config)
         self.embed_tokens = self.embedding(config)
         self.layers = nn.ModuleList([self.layer(config, i) for i in range(config.num_hidden_layers)])
-        self.norm = self.layer.norm(config.hidden_size, eps=config.rms_norm_eps)
-        self.rotary_emb = self.rotary(config)
+        self.finish(config)
         self.gradient_checkpointing = False
         self.post_init()
+
+    def finish(self, config):
+        self.norm = self.layer.norm(config.hidden_size, eps=config.rms_norm_eps)
+        self.rotary_emb = self.rotary(config)
+
+    def last_norm(self):
+        return self.norm
 
     def embedding(self, config):
         return nn.Embedding(config.vocab_size, config.hidden_size, config.pad_token_id)
 
     def embedded(self, x):
-        """What layers begin with."""
+        """What is done with embeddings once the mask is made."""
         return x
 
     def masks(self, **of):
         """One for each layer."""
         return [create_causal_mask(**of)] * len(self.layers)
+
+    def start(self, inputs_embeds):
+        """What the layers begin with, while forward's frame holds the embeddings."""
+        return inputs_embeds
+
+    def tables(self, hidden_states, position_ids):
+        """Of the rotation, for each layer."""
+        return [self.rotary_emb(hidden_states, position_ids=position_ids)] * len(self.layers)
 
     @merge_with_config_defaults
     @capture_outputs
@@ -95,14 +110,31 @@ class Decoder:
         inputs_embeds, past_key_values, position_ids, masks = begin(
             self, input_ids, attention_mask, position_ids, past_key_values, inputs_embeds, use_cache, self.masks)
         inputs_embeds = self.embedded(inputs_embeds)
-        hidden_states = inputs_embeds
-        tables = self.rotary_emb(hidden_states, position_ids=position_ids)
-        for layer, mask in zip(self.layers, masks):
+        hidden_states = self.start(inputs_embeds)
+        tables = self.tables(hidden_states, position_ids)
+        for layer, mask, turn in zip(self.layers, masks, tables):
             hidden_states = layer(
-                hidden_states, attention_mask=mask, position_embeddings=tables, position_ids=position_ids,
+                hidden_states, attention_mask=mask, position_embeddings=turn, position_ids=position_ids,
                 past_key_values=past_key_values, use_cache=use_cache, **kwargs)
-        hidden_states = self.norm(hidden_states)
+        hidden_states = self.last_norm()(hidden_states)
         return BaseModelOutputWithPast(last_hidden_state=hidden_states, past_key_values=past_key_values)
+
+
+class DecoderOfKinds(Decoder):
+    """One whose layers differ by kind: layer_types names each one's mask and its tables."""
+
+    @staticmethod
+    def kinds_in_turn(kinds):
+        return sorted(set(kinds))
+
+    def masks(self, **of):
+        masks = {"full_attention": create_causal_mask(**of), "sliding_attention": create_sliding_window_causal_mask(**of)}
+        return [masks[kind] for kind in self.config.layer_types]
+
+    def tables(self, hidden_states, position_ids):
+        kinds = self.config.layer_types
+        tables = {kind: self.rotary_emb(hidden_states, position_ids, kind) for kind in self.kinds_in_turn(kinds)}
+        return [tables[kind] for kind in kinds]
 
 
 class CausalLM:

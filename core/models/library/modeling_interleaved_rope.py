@@ -1,4 +1,4 @@
-"""Rotary of neighbouring elements, by a table of sines and cosines: gptj and codegen write it each for itself."""
+"""Rotary of neighbouring elements: gptj and codegen by a table of sines and cosines, glm and others by the halves of llama's tables."""
 import torch
 
 
@@ -19,3 +19,18 @@ def apply_rotary_pos_emb(x, sin, cos):
     sin = torch.repeat_interleave(sin[:, :, None, :], 2, 3)
     cos = torch.repeat_interleave(cos[:, :, None, :], 2, 3)
     return (x * cos) + (rotate_every_two(x) * sin)
+
+
+def rotate_pairs(x):
+    first = x[..., 0::2]
+    second = x[..., 1::2]
+    return torch.stack((-second, first), dim=-1).flatten(-2)
+
+
+def doubled(cos, sin):
+    """Tables whose halves are equal, of which each element stands for two neighbours."""
+    cos = cos.unsqueeze(1)
+    sin = sin.unsqueeze(1)
+    cos = cos[..., : cos.shape[-1] // 2].repeat_interleave(2, dim=-1)
+    sin = sin[..., : sin.shape[-1] // 2].repeat_interleave(2, dim=-1)
+    return cos, sin

@@ -5,28 +5,41 @@ import torch
 from torch import nn
 
 
+def grow_dynamic(self, position_ids, device, prefix="", kind=None):
+    longest = torch.max(position_ids) + 1
+    if longest > self.max_seq_len_cached:
+        inv_freq, self.attention_scaling = ROPE_INIT_FUNCTIONS[kind](self.config, device, seq_len=longest)
+        self.register_buffer(f"{prefix}inv_freq", inv_freq, persistent=False)
+        self.max_seq_len_cached = longest
+
+
+def choose_long(self, position_ids, device, prefix="", kind=None):
+    """The long or the short frequencies, into the buffer that is used."""
+    longest = torch.max(position_ids) + 1
+    original_length = self.config.rope_parameters["original_max_position_embeddings"]
+    long = getattr(self, f"{prefix}long_inv_freq", None)
+    if long is None:
+        long, _ = ROPE_INIT_FUNCTIONS[kind](self.config, device, seq_len=original_length + 1)
+    long = long.to(device)
+    short = getattr(self, f"{prefix}original_inv_freq").to(device)
+    setattr(self, f"{prefix}long_inv_freq", long)
+    inv_freq = torch.where(longest > original_length, long, short)
+    use_chosen(self, f"{prefix}inv_freq", inv_freq)
+
+
+def use_chosen(self, name, inv_freq):
+    getattr(self, name).copy_(inv_freq)
+
+
 def dynamic_rope_update(rope_forward):
     @wraps(rope_forward)
     def wrapper(self, x, position_ids, layer_type=None):
         kind = self.rope_type if layer_type is None else self.rope_type[layer_type]
-        keywords = {} if layer_type is None else {"layer_type": layer_type}
+        keywords, prefix = ({}, "") if layer_type is None else ({"layer_type": layer_type}, f"{layer_type}_")
         if "dynamic" in kind:
-            longest = torch.max(position_ids) + 1
-            if longest > self.max_seq_len_cached:
-                inv_freq, self.attention_scaling = ROPE_INIT_FUNCTIONS[kind](self.config, x.device, seq_len=longest)
-                self.register_buffer("inv_freq", inv_freq, persistent=False)
-                self.max_seq_len_cached = longest
+            grow_dynamic(self, position_ids, x.device, prefix, kind)
         elif kind == "longrope":
-            longest = torch.max(position_ids) + 1
-            original_length = self.config.rope_parameters["original_max_position_embeddings"]
-            long = getattr(self, "long_inv_freq", None)
-            if long is None:
-                long, _ = ROPE_INIT_FUNCTIONS[kind](self.config, x.device, seq_len=original_length + 1)
-            long = long.to(x.device)
-            short = self.original_inv_freq.to(x.device)
-            self.long_inv_freq = long
-            inv_freq = torch.where(longest > original_length, long, short)
-            self.inv_freq.copy_(inv_freq)
+            choose_long(self, position_ids, x.device, prefix, kind)
         return rope_forward(self, x, position_ids, **keywords)
 
     return wrapper
@@ -72,13 +85,47 @@ class RotaryEmbedding(nn.Module):
     def compute_default_rope_parameters(config):
         return _frequencies(config)
 
+    @staticmethod
+    def angles(freqs):
+        return torch.cat((freqs, freqs), dim=-1)
+
     @torch.no_grad()
     @dynamic_rope_update
     def forward(self, x, position_ids):
         freqs = position_ids[..., None].float() * self.inv_freq.to(device=x.device, dtype=torch.float)
-        angles = torch.cat((freqs, freqs), dim=-1)
+        angles = self.angles(freqs)
         cos = angles.cos() * self.attention_scaling
         sin = angles.sin() * self.attention_scaling
+        return self.tables(cos, sin, x.dtype)
+
+    def tables(self, cos, sin, dtype):
+        return cos.to(dtype=dtype), sin.to(dtype=dtype)
+
+
+class RotaryEmbeddingOfKinds(nn.Module):
+    """One with frequencies for each kind of layer."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.config, self.rope_type = config, {}
+        self.max_seq_len_cached = self.original_max_seq_len = config.max_position_embeddings
+        for kind in sorted(set(config.layer_types)):
+            parameters = config.rope_parameters[kind]
+            self.rope_type[kind] = parameters["rope_type"]
+            inv_freq, scaling = ROPE_INIT_FUNCTIONS.get(self.rope_type[kind], _frequencies)(config, layer_type=kind)
+            self.register_buffer(f"{kind}_inv_freq", inv_freq, persistent=False)
+            self.register_buffer(f"{kind}_original_inv_freq", inv_freq.clone(), persistent=False)
+            setattr(self, f"{kind}_attention_scaling", scaling)
+
+    @torch.no_grad()
+    @dynamic_rope_update
+    def forward(self, x, position_ids, layer_type):
+        inv_freq = getattr(self, f"{layer_type}_inv_freq")
+        scaling = getattr(self, f"{layer_type}_attention_scaling")
+        freqs = position_ids[..., None].float() * inv_freq.to(device=x.device, dtype=torch.float)
+        angles = torch.cat((freqs, freqs), dim=-1)
+        cos = angles.cos() * scaling
+        sin = angles.sin() * scaling
         return self.tables(cos, sin, x.dtype)
 
     def tables(self, cos, sin, dtype):

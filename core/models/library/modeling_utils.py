@@ -72,5 +72,9 @@ class PreTrainedModel(nn.Module):
                 return holder.get_input_embeddings()
         raise NotImplementedError(f"`get_input_embeddings` not auto-handled for {type(self).__name__}; please override in the subclass.")
 
+    def scaled(self, inputs_embeds):
+        """What a class does with what it looked up, at once."""
+        return inputs_embeds
+
     def get_output_embeddings(self):
         return getattr(self, "lm_head", None)

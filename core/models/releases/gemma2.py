@@ -56,5 +56,5 @@ if not quirks.gemma2_embedding_scales:
         return nn.Embedding(config.vocab_size, config.hidden_size, config.pad_token_id)
 
     @of(Gemma2Model)
-    def start(self, inputs_embeds):
-        return inputs_embeds * self.config.hidden_size**0.5
+    def normalized(self, hidden_states):
+        return hidden_states * self.config.hidden_size**0.5

@@ -127,7 +127,8 @@ if not quirks.interface_attention:
             output = torch.matmul(weights, v)
             output = output.transpose(1, 2).contiguous()
         output = output.reshape(*rows, -1)
-        output = self.o_proj(output)
+        output = getattr(self, self.out)(output)
+        output = self.finish(output)
         return output, None
 
     LlamaAttention.repeats = False  # heads for flash attention too

@@ -1,4 +1,6 @@
 """What files of decoders have in common, by earlier releases."""
+from functools import partial
+
 from transformers.releases import of, quirks
 
 if not quirks.positions_are_added:
@@ -29,9 +31,16 @@ if quirks.layers_return_tuples or not quirks.gemma2_embedding_scales:
         if not quirks.rope_once:  # each attention makes its tables
             del self.rotary_emb
 
+    Decoder.checkpoints = not quirks.checkpoint_keywords  # else the layer does
+
     @of(Decoder)
-    def start(self, inputs_embeds):
-        return inputs_embeds
+    def normalized(self, hidden_states):
+        """What gemma and gemma2 do with their embeddings."""
+        return hidden_states
+
+    def call(layer, hidden_states, attention_mask, position_ids, past_key_values, use_cache, position_embeddings):
+        return layer(hidden_states, attention_mask=attention_mask, position_ids=position_ids, past_key_values=past_key_values, use_cache=use_cache,
+                     position_embeddings=position_embeddings)
 
     @of(Decoder)
     @merge_with_config_defaults
@@ -41,20 +50,21 @@ if quirks.layers_return_tuples or not quirks.gemma2_embedding_scales:
         """What a layer returned, a tuple, holds its hidden states until the next one returns."""
         inputs_embeds, past_key_values, position_ids, masks = begin(
             self, input_ids, attention_mask, position_ids, past_key_values, inputs_embeds, use_cache, self.masks)
-        hidden_states = inputs_embeds
-        tables = self.rotary_emb(hidden_states, position_ids=position_ids) if quirks.rope_once else None
-        hidden_states = self.start(hidden_states)
-        for layer, mask in zip(self.layers, masks):
-            if self.gradient_checkpointing and self.training and not quirks.checkpoint_keywords:
-                outputs = self._gradient_checkpointing_func(layer.__call__, hidden_states, mask, position_ids, past_key_values, use_cache, tables)
+        inputs_embeds = self.embedded(inputs_embeds)
+        hidden_states = self.start(inputs_embeds)
+        tables = self.tables(hidden_states, position_ids) if quirks.rope_once else [None] * len(self.layers)
+        hidden_states = self.normalized(hidden_states)
+        for layer, mask, turn in zip(self.layers, masks, tables):
+            if self.gradient_checkpointing and self.training and self.checkpoints:
+                outputs = self._gradient_checkpointing_func(partial(call, layer), hidden_states, mask, position_ids, past_key_values, use_cache, turn)
             else:
                 outputs = layer(
-                    hidden_states, attention_mask=mask, position_embeddings=tables, position_ids=position_ids,
+                    hidden_states, attention_mask=mask, position_embeddings=turn, position_ids=position_ids,
                     past_key_values=past_key_values, use_cache=use_cache, **kwargs)
             hidden_states = outputs
             if not quirks.layers_return_tuples:
                 del outputs
-        hidden_states = self.norm(hidden_states)
+        hidden_states = self.last_norm()(hidden_states)
         return BaseModelOutputWithPast(last_hidden_state=hidden_states, past_key_values=past_key_values)
 
 

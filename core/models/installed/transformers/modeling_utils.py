@@ -10,13 +10,27 @@ from transformers.integrations.flash_attention import flash_attention_forward
 
 try:
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
+except ImportError:  # before 4.48: a class of its own for each kernel
+    sdpa_attention_forward = None
+try:
     from transformers.loss.loss_utils import LOSS_MAPPING
+except ImportError:  # before 4.46: losses in each model
+    LOSS_MAPPING = {}
+try:
     from transformers.utils.generic import GeneralInterface
-except ImportError:  # before 4.48: a class of its own for each kernel, losses in each model
-    sdpa_attention_forward, LOSS_MAPPING = None, {}
+except ImportError:  # before 4.53: the mapping alone
 
-    class GeneralInterface(dict):
-        pass
+    class GeneralInterface:
+        _global_mapping = {}
+
+        def __getitem__(self, key):
+            return self._global_mapping[key]
+
+        def __contains__(self, key):
+            return key in self._global_mapping
+
+        def get(self, key, default=None):
+            return self._global_mapping.get(key, default)
 
 
 class AttentionInterface(GeneralInterface):

@@ -1,0 +1,3 @@
+from torch import device, dtype
+
+_device, _dtype = device, dtype
