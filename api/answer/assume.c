@@ -206,6 +206,24 @@ static void assume_packing(struct estimate *e, const struct recipe *r)
         note_of(&e->assumptions, NOTE_OF_YOURS, "training.lengths are read where rows are packed: here each row has seq_len tokens");
 }
 
+static void assume_stage(struct estimate *e, const struct recipe *r)
+{
+    static const char *const references[] = {
+        [REFERENCE_COPY] = "; reference: a copy of the model, in its dtype, on each GPU",
+        [REFERENCE_ADAPTER] = "; reference: the model without its adapters",
+        [REFERENCE_PRECOMPUTED] = "; reference: numbers from before training",
+    };
+    const struct task *task = &tasks[r->stage];
+
+    if (r->stage == TASK_SFT)
+        return;
+    note(&e->assumptions, "training.stage %s: trl 1.16.0 %s: %s%s", task->stage, task->trainer, task->holds,
+         task->refers && references[r->reference] ? references[r->reference] : "");
+    note_of(&e->assumptions, NOTE_OF_YOURS,
+            "training.stage %s: a sample is %u row%s of seq_len tokens, and every token counts in the loss (no prompt is left out), which holds most",
+            task->stage, task->rows, task->rows > 1 ? "s" : "");
+}
+
 void assume_answer(struct estimate *e, const struct plan_candidate *first)
 {
     const struct quirks *q = &first->step.quirks;
@@ -216,6 +234,7 @@ void assume_answer(struct estimate *e, const struct plan_candidate *first)
     note_of(&e->assumptions, NOTE_OF_INTERNALS, "cub's scratch is as traced on two releases of torch: %d, %d, %d bytes",
             q->cub_scan_tail_bytes, q->cub_unique_tile, q->cub_unique_tail_bytes);
     assume_packing(e, &first->step.r);
+    assume_stage(e, &first->step.r);
     assume_plan(e, first);
     assume_methods(e);
     if (first->step.r.attention == ATTENTION_EAGER && e->rq.training.attention.n && first->choice[AXIS_ATTENTION]->value == ATTENTION_SDPA)

@@ -202,6 +202,14 @@ static int word_or(const struct words *w, const struct word *vocabulary, int oth
     return w->n ? vocabulary[w->at[0]].value : otherwise;
 }
 
+/* Of one that has no model there are no figures. */
+static enum task_id stage_of(const struct training_request *t)
+{
+    int stage = word_or(&t->stage, stage_words, TASK_SFT);
+
+    return stage < 0 || stage >= TASK_COUNT ? TASK_SFT : (enum task_id)stage;
+}
+
 static struct fsdp_recipe fsdp_recipe(const struct training_request *t)
 {
     const struct fsdp_request *f = &t->fsdp;
@@ -283,6 +291,8 @@ static enum err_code build_recipe(struct estimate *e)
         .prepare_kbit = (enum kbit_prepare)word_or(&t->prepare_kbit, prepare_kbit_words, int8 ? KBIT_PREPARE_PEFT : KBIT_PREPARE_NONE),
         .liger_kernels = liger_kernels(t),
         .padded = t->padded == TRI_TRUE,
+        .stage = stage_of(t),
+        .reference = (enum reference)word_or(&t->reference, reference_words, REFERENCE_UNSET),
         .packing = t->packing == TRI_TRUE,
         .sequence_tokens = lengths_mean(&t->lengths, t->seq_len.set ? t->seq_len.whole : 2048),
         .attention_mask = t->attention_mask,

@@ -8,15 +8,11 @@
 
 #include <string.h>
 
-/* rl: the trainer that is used. */
+/* rl: the trainer that is used, of the trl that axolotl pins: others than the one that training.stage is modelled by. */
 static enum err_code read_rl(struct theirs *t, const struct their_key *key, const struct json *v)
 {
-    const char *s = json_str(v);
-
-    if (s && word_among("dpo|kto|orpo|simpo|grpo", s, strlen(s), true))
-        return theirs_say_word(t, key->member, s);
     if (!theirs_is_neutral(key, v))
-        theirs_gap(&t->d, "a trainer other than that of supervised fine-tuning");
+        theirs_gap(&t->d, "a preference trainer of the trl that axolotl pins (training.stage is trl 1.16's)");
     return ERR_OK;
 }
 

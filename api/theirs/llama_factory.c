@@ -65,9 +65,21 @@ static enum err_code read_tuning(struct theirs *t, const struct their_key *key, 
     return theirs_say(t, key->member, v);
 }
 
+/* Its trainers but that of supervised fine-tuning compute losses of their own, over all logits. */
+static enum err_code read_stage(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    const char *s = json_str(v);
+
+    if (s && word_among("dpo|kto|rm|ppo", s, strlen(s), true)) {
+        theirs_gap(&t->d, "a preference trainer of LLaMA-Factory's own (training.stage is trl 1.16's)");
+        return ERR_OK;
+    }
+    return theirs_say(t, key->member, v);
+}
+
 const struct their_key llama_factory_keys[] = {
     BY(read_tuning, "finetuning_type|adapter", "training.tuning"),
-    SAY("stage", "training.stage"),
+    BY(read_stage, "stage", "training.stage"),
     SAY("cutoff_len", "training.seq_len"),
     SAY("lora_rank", "training.lora.rank"),
     BY(read_targets, "lora_target", "training.lora.target_modules"),

@@ -195,14 +195,14 @@ const struct word framework_words[] = {
 };
 
 const struct word stage_words[] = {
-    {"sft", 0, NULL, "Supervised fine-tuning: next-token loss on sequences with a mask of their own."},
-    LATER_TOO("pretrain", "pt|pretraining", "Next-token loss on rows of concatenated text."),
-    LATER("dpo", "Two sequences a pair and a reference model."),
+    {"sft", TASK_SFT, NULL, "Supervised fine-tuning: next-token loss on sequences with a mask of their own."},
+    {"pretrain", TASK_SFT, "pt|pretraining", "Next-token loss on rows of concatenated text."},
+    {"dpo", TASK_DPO, NULL, "Two sequences a pair and a reference model."},
     LATER("kto", "Sequences with a verdict and a reference model."),
     LATER("orpo", "Pairs without a reference model."),
     LATER("simpo", "Pairs without a reference model, normalised by length."),
     LATER("cpo", "Pairs without a reference model."),
-    LATER_TOO("reward", "rm", "A head of one output, on pairs."),
+    {"reward", TASK_REWARD, "rm", "A head of one output, on pairs."},
     LATER("classification", "A head of labels."),
     LATER("embedding", "Vectors of sequences, contrasted within the batch."),
     LATER("distillation", "A teacher's logits beside the student's."),
@@ -212,10 +212,10 @@ const struct word stage_words[] = {
 };
 
 const struct word reference_words[] = {
-    {"none", 0, NULL, "No reference model."},
-    LATER("copy", "A frozen copy of the model."),
-    LATER("adapter", "The model without its adapters."),
-    LATER("precomputed", "Its log-probabilities, from before training."),
+    {"none", REFERENCE_NONE, NULL, "No reference model."},
+    {"copy", REFERENCE_COPY, NULL, "A frozen copy of the model."},
+    {"adapter", REFERENCE_ADAPTER, NULL, "The model without its adapters."},
+    {"precomputed", REFERENCE_PRECOMPUTED, NULL, "Its log-probabilities, from before training."},
     {0},
 };
 

@@ -126,7 +126,7 @@ bool launch_has_script(const struct launch *l)
 {
     const struct recipe *r = &l->step->r;
 
-    return launch_is_trainer(l) && launch_offers(l->step) && (r->tensor_parallel == 1 || stack_defaults_of(&r->stack).tp_by_config);
+    return r->stage == TASK_SFT && launch_is_trainer(l) && launch_offers(l->step) && (r->tensor_parallel == 1 || stack_defaults_of(&r->stack).tp_by_config);
 }
 
 void launch_script(struct buf *out, const struct launch *l)

@@ -10,6 +10,7 @@
 
 #include "config/arch.h"
 #include "models/kernels.h"
+#include "models/task.h"
 #include "stack/stack.h"
 #include "torch/module.h"
 #include "torch/ops.h"
@@ -21,7 +22,16 @@ struct program_source;
 
 struct batch {
     val ids, mask, labels, positions; /* int64 [batch, seq]; 0: it has none; held by the caller */
+    val more[TASK_MORE];              /* of a task: tasks.def */
     uint32_t sequences;               /* of a row whose positions start anew for each; 0: they are not given */
+};
+
+/* What the loop does around a call of the model. */
+struct model_caller {
+    void *of;
+    void (*enter)(void *of, bool policy);          /* hooks of the method's, autocast */
+    bool (*leave)(void *of, bool policy);          /* true: tensors of half become fp32 */
+    void (*outputs)(void *of, uint32_t n, val *v); /* what the method's wrapper hands out in their place; owned */
 };
 
 struct outputs {
@@ -33,6 +43,8 @@ struct family_program {
     const char *source;     /* the Python file it mirrors */
     void (*declare)(struct model *m);
     void (*forward)(struct run *r, struct model *m, const struct batch *b, struct outputs *ret);
+    val (*loss)(struct run *r, struct model *m, const struct batch *b); /* of a task: a temporary */
+    enum err_code (*refer)(struct model *m, struct err *err);           /* of a task, once adapters stand: a reference model, and the trainer's __init__ */
     bool takes_item_count;  /* transformers 5: forward has **kwargs, so the Trainer hands it num_items_in_batch */
     bool norm_registered;   /* its own norm class is in ALL_LAYERNORM_LAYERS of 4.40: such weights do not decay */
 };
@@ -46,6 +58,10 @@ struct model {
     const struct quirks *q;
     const struct family_program *family; /* set before model_declare() */
     void (*outputs_end)(struct run *r, struct model *m); /* declare() says so: the loop lets go of what forward returned; NULL: the cache is all there is */
+    const struct task *task;      /* whose text computes the loss; NULL: the model's own */
+    enum reference reference;
+    struct module *reference_root; /* of a reference model that stands in the same tree; NULL: there is none */
+    const struct model_caller *caller;
     const struct program_source *source; /* of a program in the language: program.h */
     enum attention_kernel attention;
     const char *loss;             /* a function of models/library/losses.py; NULL: the model's own */

@@ -56,6 +56,8 @@ enum err_code program_image(struct arena *arena, const struct image **ret, struc
         rc = natives_image(im, err);
     if (!rc)
         rc = image_native(im, &releases_module, err);
+    if (!rc)
+        rc = image_native(im, &task_module, err);
     for (size_t i = 0; !rc && i < n_program_files; i++) {
         const struct program_file *f = &program_files[i];
 
@@ -414,11 +416,27 @@ static bool replace_parts(struct program *p, const struct model *m)
     return !m->loss || call_on_model(p, "transformers.losses", m->loss, 0, NULL, NULL);
 }
 
+/* A reward model's, say, made of the causal model's. */
+static sv class_of_task(struct program *p, struct model *m, sv causal)
+{
+    struct script *s = p->s;
+    sv module = script_import(s, "transformers.trl.classes"), f = sv_ok(module) ? take(s, module, m->task->classes) : module, made;
+
+    if (sv_ok(f) && (m->source->installed || m->source->files))
+        f = script_leave(s, "a head of labels on a model whose files are not the service's own");
+    made = sv_ok(f) ? script_call(s, f, 1, &causal) : f;
+    sv_drop(s, f);
+    m->score_head = sv_ok(made);
+    return made;
+}
+
 bool program_make(struct program *p, struct model *m, const struct program_source *from)
 {
     struct script *s = p->s;
     sv model_class = classes(p, from, &p->config_class), config;
 
+    if (sv_ok(model_class) && m->task && m->task->classes[0])
+        model_class = class_of_task(p, m, model_class);
     p->model_class = model_class;
     if (!sv_ok(model_class))
         return false;
@@ -724,11 +742,129 @@ static void forward(struct run *r, struct model *m, const struct batch *b, struc
         natives_fail_run(&p->n);
 }
 
+/* --------------------------------------------------------------------------------------------------------------- tasks */
+/* A frozen copy of the model beside it, in the same tree: from_pretrained() leaves it in eval mode. */
+static sv make_reference(struct program *p, struct model *m)
+{
+    struct script *s = p->s;
+    struct tree *t = &m->tree;
+    struct module *root = t->root;
+    sv policy = p->model, made, list;
+    uint32_t n = 0;
+    const sv *modules;
+    bool ok;
+
+    p->n.default_dtype = t->dtype;
+    made = script_call(s, p->model_class, 1, &p->config);
+    p->n.default_dtype = DTYPE_FP32;
+    list = sv_ok(made) ? script_call_method(s, made, script_symbol(s, "modules"), 0, NULL) : made;
+    modules = sv_ok(list) ? seq_items(list, &n) : NULL;
+    for (uint32_t i = 0; i < n; i++)
+        if (!put(s, modules[i], "training", sv_bool(false)))
+            return sv_null();
+    sv_drop(s, list);
+    if (!modules || natives_tree(&p->n, made, t, &t->error))
+        return sv_null();
+    p->model = made;
+    ok = tie_all(p, m, m->source, p->config);
+    p->model = policy;
+    m->reference_root = t->root;
+    m->reference_root->name = "ref_model";
+    t->root = root;
+    return ok ? made : sv_null();
+}
+
+static enum err_code refer(struct model *m, struct err *err)
+{
+    struct program *p = m->parts;
+    struct script *s = p->s;
+    sv reference = m->reference == REFERENCE_COPY ? make_reference(p, m) : sv_none(), args[2], module, prepare;
+
+    if (sv_ok(reference) && m->source->installed)
+        reference = script_leave(s, "a stage of TRL's over an installed transformers");
+    module = sv_ok(reference) ? script_import(s, m->task->module) : reference;
+    prepare = sv_ok(module) ? take(s, module, "prepare") : module;
+    args[0] = p->model;
+    args[1] = reference;
+    p->models = sv_ok(prepare) ? script_call(s, prepare, 2, args) : prepare;
+    p->loss = sv_ok(p->models) ? take(s, module, "compute_loss") : sv_null();
+    sv_drop(s, prepare);
+    sv_drop(s, reference);
+    if (sv_ok(p->loss))
+        return ERR_OK;
+    if (!m->tree.error.code)
+        return script_error(s, err);
+    *err = m->tree.error;
+    return err->code;
+}
+
+static bool add_input(struct program *p, sv inputs, const char *name, val v, sv *ret)
+{
+    sv tensor = natives_tensor(&p->n, v);
+
+    *ret = tensor;
+    return sv_ok(tensor) && dict_set(p->s, inputs, script_symbol(p->s, name), tensor);
+}
+
+/* The tensors of a task's batch by their names. */
+static sv inputs_of(struct program *p, const struct model *m, const struct batch *b)
+{
+    struct script *s = p->s;
+    sv inputs = dict_new(s), one;
+    bool ok = sv_ok(inputs) && add_input(p, inputs, "input_ids", b->ids, &one);
+    char name[32];
+
+    if (ok)
+        sv_drop(s, one);
+    if (ok && b->mask) {
+        ok = add_input(p, inputs, "attention_mask", b->mask, &one);
+        if (ok)
+            (m->padded ? natives_tell_padded : natives_tell_ones)(one);
+        sv_drop(s, one);
+    }
+    for (int i = 0, k = 0; ok && i < TASK_MORE && b->more[i]; i++) {
+        const char *called = task_name(m->task->more, i, name, sizeof name);
+
+        if (!called)
+            called = task_name(m->task->kept, k++, name, sizeof name);
+        ok = called && add_input(p, inputs, called, b->more[i], &one);
+        sv_drop(s, one);
+    }
+    return ok ? inputs : sv_null();
+}
+
+static val loss_of_task(struct run *r, struct model *m, const struct batch *b)
+{
+    struct program *p = m->parts;
+    struct script *s = p->s;
+    sv args[2], loss;
+    val v = 0;
+
+    if (!p->n.run)
+        natives_on_device(&p->n, r);
+    p->n.of = m;
+    args[0] = p->models;
+    args[1] = inputs_of(p, m, b);
+    loss = sv_ok(args[1]) ? script_call(s, p->loss, 2, args) : args[1];
+    sv_drop(s, args[1]);
+    v = sv_ok(loss) ? natives_value(&p->n, loss) : 0;
+    if (v) {
+        value_ref(r, v);
+        r->values[v].floating = true;
+    }
+    sv_drop(s, loss);
+    if (!v || script_failed(s))
+        natives_fail_run(&p->n);
+    return v;
+}
+
 const struct family_program script_program = {
     .name = "script",
     .source = "the request's own",
     .declare = declare,
     .forward = forward,
+    .loss = loss_of_task,
+    .refer = refer,
     .takes_item_count = true,
     .norm_registered = true, /* as ALL_LAYERNORM_LAYERS says */
 };

@@ -10,6 +10,7 @@ struct program {
     struct script *s;
     bool uses_cache; /* the config says so, before anybody turns it off */
     sv config_class, model_class, config, model, outputs;
+    sv loss, models; /* of a task: compute_loss, and what its prepare() made of the models */
 };
 
 /* The classes, the config, the model in m's tree. false: the script or the tree says why. */

@@ -128,6 +128,7 @@ static bool put_back(struct stands *all, const struct stood *s, struct model *m)
     m->outputs_end = s->m.outputs_end;
     m->position_table = s->m.position_table;
     m->refuses_items = s->m.refuses_items;
+    m->score_head = s->m.score_head;
     m->embeddings = s->m.embeddings;
     move_on(m, arena, s->host);
     all->used = true;

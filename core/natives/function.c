@@ -15,6 +15,7 @@ struct ctx {
     uint64_t none_saved;                                           /* a bit each: None, which no node keeps */
     uint32_t n_saved, n_args, n_results, n_edges, edge[MAX_EDGES]; /* which argument each edge is of */
     struct function function;
+    sv plain; /* results that mark_non_differentiable() named */
 };
 
 static struct ctx *ctx_of(sv v)
@@ -27,6 +28,7 @@ static void ctx_die(struct script *s, struct obj *self)
     struct ctx *c = (struct ctx *)(void *)self;
 
     sv_drop(s, c->to_save);
+    sv_drop(s, c->plain);
     sv_drop(s, c->needs);
     sv_drop(s, c->cls);
 }
@@ -38,6 +40,25 @@ static sv save_for_backward(struct script *s, const struct script_args *a)
     sv_drop(s, c->to_save);
     c->to_save = tuple_new(s, a->n_rest, a->rest);
     return sv_ok(c->to_save) ? sv_none() : sv_null();
+}
+
+static sv mark_non_differentiable(struct script *s, const struct script_args *a)
+{
+    struct ctx *c = ctx_of(a->v[0]);
+
+    sv_drop(s, c->plain);
+    c->plain = tuple_new(s, a->n_rest, a->rest);
+    return sv_ok(c->plain) ? sv_none() : sv_null();
+}
+
+static sv set_materialize_grads(struct script *s, const struct script_args *a)
+{
+    bool on = true;
+
+    if (!bool_arg(s, a->v[1], &on))
+        return sv_null();
+    ctx_of(a->v[0])->function.bare = !on;
+    return sv_none();
 }
 
 static sv left_out(struct script *s, const struct script_args *a)
@@ -78,8 +99,8 @@ static sv get_needs(struct script *s, sv self, uint32_t data)
 static const struct script_native ctx_methods[] = {
     {"save_for_backward", save_for_backward, "self, *rest", 0, NATIVE_PLAIN},
     {"mark_dirty", left_out, "self, *rest", 0, NATIVE_PLAIN},
-    {"mark_non_differentiable", left_out, "self, *rest", 0, NATIVE_PLAIN},
-    {"set_materialize_grads", left_out, "self, *rest", 0, NATIVE_PLAIN},
+    {"mark_non_differentiable", mark_non_differentiable, "self, *rest", 0, NATIVE_PLAIN},
+    {"set_materialize_grads", set_materialize_grads, "self, value", 0, NATIVE_PLAIN},
     {0},
 };
 static const struct script_member ctx_members[] = {{"saved_tensors", get_saved, NULL, 0}, {"needs_input_grad", get_needs, NULL, 0}, {0}};
@@ -178,13 +199,27 @@ static bool is_one_of(val v, uint32_t n, const val *of)
     return false;
 }
 
-/* An argument that is returned as it came is a view of it. */
+static bool is_plain(const struct ctx *c, sv one)
+{
+    uint32_t n = 0;
+    const sv *items = sv_is(c->plain, KIND_TUPLE) ? seq_items(c->plain, &n) : NULL;
+
+    for (uint32_t i = 0; i < n; i++)
+        if (items[i].tag == one.tag && items[i].o == one.o)
+            return true;
+    return false;
+}
+
+/* An argument that is returned as it came is a view of it. *ret 0: nothing that a gradient comes for */
 static sv result_of(struct script *s, struct ctx *c, sv one, const val *in, val *ret)
 {
     struct run *r = c->n->run;
-    struct tensor *t = need_tensor(s, one, "forward of an autograd.Function returns");
+    struct tensor *t = sv_is_none(one) ? NULL : need_tensor(s, one, "forward of an autograd.Function returns");
     sv other;
 
+    *ret = 0;
+    if (sv_is_none(one) || (t && is_plain(c, one)))
+        return sv_keep(one);
     if (!t)
         return sv_null();
     *ret = value_in(t);
@@ -227,7 +262,8 @@ static sv tie_results(struct script *s, struct ctx *c, uint32_t node, sv result,
     c->n_saved = node ? n_saves : 0;
     function_results(r, node, (int)n, out);
     sv_drop(s, c->to_save);
-    c->to_save = sv_null();
+    sv_drop(s, c->plain);
+    c->to_save = c->plain = sv_null();
     if (run_dead(r))
         (void)run_failed(s, r);
     if (!script_failed(s))

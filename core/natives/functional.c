@@ -27,7 +27,8 @@ sv f_unary(struct script *s, const struct script_args *a)
                                   [UNARY_FN_LEAKY_RELU] = OP_LEAKY_RELU,
                                   [UNARY_FN_HARDSWISH] = OP_HARDSWISH,
                                   [UNARY_FN_ELU] = OP_ELU,
-                                  [UNARY_FN_SOFTPLUS] = OP_SOFTPLUS};
+                                  [UNARY_FN_SOFTPLUS] = OP_SOFTPLUS,
+                                  [UNARY_FN_LOG_SIGMOID] = OP_LOG_SIGMOID};
     struct tensor *t = first(s, a);
     struct run *r;
     val x;
@@ -266,6 +267,22 @@ sv f_reduce_bool(struct script *s, const struct script_args *a)
         return sv_null();
     nd = without_dim(t, dim, keepdim, size);
     return wrap_content(s, t->run, factory(t->run, (enum op)a->def->data, DTYPE_BOOL, nd, size), c);
+}
+
+sv f_argmax(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = first(s, a);
+    bool keepdim = false;
+    int dim = 0;
+    int64_t size[MAX_DIMS];
+
+    if (!t || !bool_arg(s, a->v[2], &keepdim))
+        return sv_null();
+    if (!sv_given(a->v[1]))
+        return script_leave(s, "argmax() over all dimensions");
+    if (!dim_arg(s, t, a->v[1], &dim))
+        return sv_null();
+    return wrap(s, t->run, factory(t->run, OP_ARGMAX, DTYPE_INT64, without_dim(t, dim, keepdim, size), size));
 }
 
 static sv extreme_along(struct script *s, struct tensor *t, const struct script_args *a)
@@ -525,6 +542,7 @@ static const struct script_native functions[] = {
     {"leaky_relu", f_unary, "input, negative_slope=, inplace=!", UNARY_FN_LEAKY_RELU, NATIVE_PLAIN},
     {"hardswish", f_unary, "input, inplace=!", UNARY_FN_HARDSWISH, NATIVE_PLAIN},
     {"elu", f_unary, "input, alpha=, inplace=!", UNARY_FN_ELU, NATIVE_PLAIN},
+    {"logsigmoid", f_unary, "input", UNARY_FN_LOG_SIGMOID, NATIVE_PLAIN},
     {"softplus", f_unary, "input, beta=, threshold=", UNARY_FN_SOFTPLUS, NATIVE_PLAIN},
     {"tanh", f_unary, "input", UNARY_FN_TANH, NATIVE_PLAIN},
     {"cross_entropy", f_cross_entropy,

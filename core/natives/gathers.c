@@ -1,6 +1,19 @@
 /* gathers.c - repeat, gather, triangles: tensors made of another's elements. */
 #include "natives/functions.h"
 
+sv f_masked_scatter(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = need_tensor(s, a->v[0], "masked_scatter"), *mask = t ? need_tensor(s, a->v[1], "masked_scatter") : NULL,
+                  *source = mask ? need_tensor(s, a->v[2], "masked_scatter") : NULL;
+    int64_t n = source ? true_count(mask) : 0;
+
+    if (!source)
+        return sv_null();
+    if (n < 0 || shape_of(t)->requires_grad)
+        return script_leave(s, "masked_scatter() by data, or into a tensor that wants a gradient");
+    return wrap(s, t->run, masked_scatter(t->run, value_in(t), value_in(mask), value_in(source), n));
+}
+
 static struct content if_const(const struct tensor *t)
 {
     return t->content.kind == CONTENT_CONST ? t->content : content_unknown();

@@ -38,6 +38,7 @@ struct natives {
     sv forward, weight, bias; /* names */
     struct tensor *planted;   /* parameters and buffers of the tree */
     struct again *free_again; /* regions.c */
+    void *of;                 /* the caller's */
 };
 
 /* Adds the modules to an image. */

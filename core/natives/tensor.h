@@ -73,6 +73,7 @@ int sizes_arg(struct script *s, uint32_t n, const sv *v, int64_t *ret);
 sv sizes_value(struct script *s, const struct value *x); /* torch.Size */
 bool is_number(sv v);
 
+int64_t true_count(const struct tensor *t); /* how many elements are not zero; -1: data decides */
 /* tensor_index.c */
 sv tensor_getitem(struct script *s, sv self, sv key);
 bool tensor_setitem(struct script *s, sv self, sv key, sv value);

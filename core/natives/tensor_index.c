@@ -52,10 +52,19 @@ static sv by_tensors(struct script *s, struct tensor *t, val x, uint32_t n, stru
     val held[MAX_DIMS] = {0}, out;
     int64_t result[2 * MAX_DIMS];
 
-    if (n == 1 && first == 0 && shape_of(index[0])->ndim == 1 && shape_of(index[0])->dtype != DTYPE_BOOL)
+    if (n == 1 && first == 0 && shape_of(index[0])->dtype == DTYPE_BOOL) {
+        int64_t chosen = true_count(index[0]);
+
+        return chosen < 0 ? script_leave(s, "rows that a mask chooses: how many is data")
+                          : wrap_content(s, r, mask_index(r, x, value_in(index[0]), chosen), c.kind == CONTENT_CONST ? c : content_unknown());
+    }
+    if (n == 1 && first == 0 && shape_of(index[0])->ndim == 1)
         return wrap_content(s, r, index_first(r, OP_INDEX, x, value_in(index[0])), c);
     if (n == 1 && first == 0 && !shape_of(t)->requires_grad && shape_of(index[0])->dtype != DTYPE_BOOL)
         return wrap_content(s, r, index_rows(r, x, value_in(index[0])), c);
+    if (n == 2 && first == 0 && dims[1] == 1 && shape_of(t)->requires_grad && shape_of(index[0])->ndim == 1 && shape_of(index[1])->ndim == 1 &&
+        shape_of(index[0])->size[0] == shape_of(index[1])->size[0])
+        return wrap(s, r, index_pair(r, x, value_in(index[0]), value_in(index[1])));
     for (uint32_t k = 0; k < n; k++) {
         const struct value *i = shape_of(index[k]);
 

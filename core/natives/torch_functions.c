@@ -303,25 +303,33 @@ static const struct script_class finfo_class = {.name = "finfo",
                                                 .methods = finfo_methods,
                                                 .members = finfo_members};
 
+int64_t true_count(const struct tensor *t)
+{
+    int64_t n = numel(t->run, value_in(t));
+
+    switch (t->content.kind) {
+    case CONTENT_PADDED:
+        return n - (int64_t)t->content.c * (n / (t->rows ? t->rows : size_of(t->run, value_in(t), -1)));
+    case CONTENT_MARKS:
+        return (int64_t)t->content.c;
+    case CONTENT_CONST:
+        return t->content.c == 0 ? 0 : n;
+    default:
+        return -1;
+    }
+}
+
 /* nonzero(mask): how many there are is told by what the mask is known to be */
 static sv t_nonzero(struct script *s, const struct script_args *a)
 {
     struct tensor *t = need_tensor(s, a->v[0], "nonzero");
-    int64_t n, row;
+    int64_t n;
 
     if (!t)
         return sv_null();
-    n = numel(t->run, value_in(t));
-    if (t->content.kind == CONTENT_PADDED) {
-        row = size_of(t->run, value_in(t), -1);
-        n -= (int64_t)t->content.c * (n / (t->rows ? t->rows : row));
-    } else if (t->content.kind == CONTENT_MARKS) {
-        n = (int64_t)t->content.c;
-    } else if (t->content.kind != CONTENT_CONST) {
+    n = true_count(t);
+    if (n < 0)
         return script_leave(s, "how many elements are not zero is data: nonzero()");
-    } else if (t->content.c == 0) {
-        n = 0;
-    }
     return wrap(s, t->run, factory(t->run, OP_NONZERO, DTYPE_INT64, SHAPE(n, shape_of(t)->ndim)));
 }
 

@@ -874,6 +874,68 @@ void back_index(struct back *b)
     scratch_give(r, linear);
 }
 
+/* The same with an index for each of `dims` dimensions, each wrapped and scaled, the later added to the first */
+static void put_at_places(struct run *r, int64_t n, int dims, int64_t elems)
+{
+    const int64_t bytes = n * 8;
+    uint32_t linear = 0, sorted, order, range;
+
+    for (int d = 0; d < dims; d++) {
+        uint32_t wrapped = scratch_take(r, OP_REMAINDER, (uint64_t)bytes, MARK_NONE), scaled = scratch_take(r, OP_MUL, (uint64_t)bytes, MARK_NONE);
+
+        scratch_give(r, wrapped);
+        if (d)
+            scratch_give(r, scaled);
+        else
+            linear = scaled;
+    }
+    sorted = scratch_take(r, OP_INDEX_PUT, (uint64_t)bytes, MARK_NONE);
+    order = scratch_take(r, OP_INDEX_PUT, (uint64_t)bytes, MARK_NONE);
+    range = scratch_take(r, OP_ARANGE, (uint64_t)bytes, MARK_NONE);
+    scratch(r, OP_INDEX_PUT, n <= SORT_ONE_TILE ? 1 : (uint64_t)sort_bytes(n, key_bits(elems - 1)));
+    scratch_give(r, range);
+    scratch_give(r, order);
+    scratch_give(r, sorted);
+    scratch_give(r, linear);
+}
+
+void back_index_pair(struct back *b)
+{
+    struct run *r = b->r;
+    const struct value *m = &r->values[self(b)->meta[0]];
+
+    put(b, 0, factory(r, OP_NEW_ZEROS, (enum dtype)m->dtype, m->ndim, m->size));
+    put_at_places(r, numel(r, b->saved[0]), 2, m->size[0] * m->size[1]);
+}
+
+/* Where a mask chose them, nonzero() says again which */
+void back_mask_index(struct back *b)
+{
+    struct run *r = b->r;
+    int64_t n = self(b)->at.i[0];
+    int dims = r->values[b->saved[0]].ndim;
+    uint32_t places;
+    const struct value *m = &r->values[self(b)->meta[0]];
+
+    put(b, 0, factory(r, OP_NEW_ZEROS, (enum dtype)m->dtype, m->ndim, m->size));
+    places = scratch_take(r, OP_NONZERO, (uint64_t)(n * 8 * dims), MARK_NONE);
+    put_at_places(r, n, dims, numel(r, b->saved[0]));
+    scratch_give(r, places);
+}
+
+/* masked_scatter_backward: grad.masked_select(mask), in the source's shape */
+void back_masked_scatter(struct back *b)
+{
+    struct run *r = b->r;
+    const struct value *m = &r->values[self(b)->meta[1]];
+    int64_t n = self(b)->at.i[0];
+    uint32_t places = scratch_take(r, OP_NONZERO, (uint64_t)(n * 8 * r->values[b->saved[0]].ndim), MARK_NONE);
+    val out = factory(r, OP_INDEX, dtype_of(r, b->grad[0]), 1, &n);
+
+    scratch_give(r, places);
+    put(b, 1, view(r, out, m->ndim, m->size));
+}
+
 /* ------------------------------------------------------------------------------------------------------- bloom's GeLU */
 /* modeling_bloom.py bloom_gelu_back(g, x); Python's order of temporaries. Gradients are off, so these are plain operators. */
 void back_gelu_function(struct back *b)

@@ -45,7 +45,9 @@ void function_results(struct run *r, uint32_t node, int n, const val *out)
     for (int i = 0; i < n; i++) {
         const struct value *x = &r->values[out[i]];
 
-        if (n > 1)
+        if (!out[i])
+            continue;
+        if (n > 1 && !f->bare)
             f->shape[i] = owned(r, value_new(r, (enum dtype)x->dtype, x->ndim, x->size));
         attach_output(r, node, out[i], i);
     }

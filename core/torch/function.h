@@ -16,12 +16,13 @@ struct function {
     void (*backward)(struct run *r, void *of, const val *grad, const val *saved, val *ret);
     void (*release)(struct run *r, void *of);
     void *of;
+    bool bare;              /* set_materialize_grads(False): 0 where nobody used it */
     val shape[MAX_OUTPUTS]; /* function_results(): of results beside others, values without storage */
 };
 
 /* The node named `node` ("GeLUFunctionBackward") before forward runs; 0: no gradient is wanted. */
 uint32_t function_begin(struct run *r, const char *node, int n, const val *in, struct function *f);
-/* When it has run: what it saved, and what it returned; nothing: it failed. */
+/* When it has run: what it saved, and what it returned (0: None, or what has no gradient); nothing: it failed. */
 void function_saves(struct run *r, uint32_t node, val v, bool result);
 void function_results(struct run *r, uint32_t node, int n, const val *out);
 

@@ -176,6 +176,7 @@ struct run {
 
     /* switches of the running thread */
     bool grad_enabled, in_backward, stopped, recompute;
+    bool adapters_off; /* peft's disable_adapter(): modules run as their base */
     uint8_t stage, stream;
     int autocast_depth;
     bool autocast;

@@ -209,6 +209,23 @@ static void widen_embeddings(struct trainer *t)
     }
 }
 
+static void want_gradient(void *context, struct module *m, struct param *p)
+{
+    (void)m;
+    if (!p->tied)
+        require_grad(context, p->value);
+}
+
+/* Nobody freezes it: it runs under no_grad, and autocast keeps the casts of what wants a gradient until it ends. */
+static void place_reference(struct trainer *t)
+{
+    struct tree tree = t->model.tree;
+
+    tree.root = t->model.reference_root;
+    materialise(&t->run, &tree);
+    params_visit(tree.root, want_gradient, &t->run);
+}
+
 void trainer_load(struct trainer *t)
 {
     struct run *r = &t->run;
@@ -233,12 +250,16 @@ void trainer_load(struct trainer *t)
         return;
     }
     t->method = method_rows[s->method].program;
+    if (t->model.reference_root && s->method != METHOD_SINGLE && s->method != METHOD_DDP)
+        place_reference(t); /* TRL prepares it in __init__, an engine wraps the policy when train() begins */
     if (t->method) {
         t->wrapped = t->method->wrap(&w);
     } else {
         place(&w);
         wrapping_train_all(&w);
     }
+    if (t->model.reference_root && (s->method == METHOD_SINGLE || s->method == METHOD_DDP))
+        place_reference(t);
     take_leaves(t, &w.leaves);
     if (!t->plain || t->method)
         release_cached(r); /* Accelerator.free_memory when train() begins */

@@ -5,6 +5,21 @@
 
 #include <string.h>
 
+/* Tensors of a task by their place in its lists: tokens of each row, and of a precomputed reference a number a sample. */
+static void add_more(struct trainer *t, struct batch *b)
+{
+    struct run *r = &t->run;
+    const struct task *task = t->model.task;
+    int64_t rows = size_of(r, b->ids, 0), tokens = size_of(r, b->ids, 1);
+    char name[32];
+    int n = 0;
+
+    while (n < TASK_MORE && task_name(task->more, n, name, sizeof name))
+        b->more[n++] = owned(r, empty(r, DTYPE_INT64, SHAPE(rows, tokens)));
+    for (int k = 0; t->model.reference == REFERENCE_PRECOMPUTED && n < TASK_MORE && task_name(task->kept, k, name, sizeof name); k++)
+        b->more[n++] = owned(r, empty(r, DTYPE_FP32, SHAPE(rows / task->rows)));
+}
+
 struct batch make_batch(struct trainer *t)
 {
     struct run *r = &t->run;
@@ -15,7 +30,10 @@ struct batch make_batch(struct trainer *t)
     b.ids = owned(r, empty(r, DTYPE_INT64, 2, size));
     if (t->step->r.attention_mask == TRI_TRUE)
         b.mask = owned(r, empty(r, DTYPE_INT64, 2, size));
-    b.labels = owned(r, empty(r, DTYPE_INT64, 2, size));
+    if (!t->model.task)
+        b.labels = owned(r, empty(r, DTYPE_INT64, 2, size));
+    if (t->model.task)
+        add_more(t, &b);
     if (b.sequences)
         b.positions = owned(r, empty(r, DTYPE_INT64, 2, size));
     return b;
@@ -27,6 +45,8 @@ void batch_ref(struct run *r, const struct batch *b)
     value_ref(r, b->mask);
     value_ref(r, b->labels);
     value_ref(r, b->positions);
+    for (int i = 0; i < TASK_MORE; i++)
+        value_ref(r, b->more[i]);
 }
 
 void batch_unref(struct run *r, const struct batch *b)
@@ -35,6 +55,8 @@ void batch_unref(struct run *r, const struct batch *b)
     value_unref(r, b->mask);
     value_unref(r, b->labels);
     value_unref(r, b->positions);
+    for (int i = 0; i < TASK_MORE; i++)
+        value_unref(r, b->more[i]);
 }
 
 void bind_inputs(struct trainer *t, struct held *h, struct batch next)
@@ -168,6 +190,46 @@ struct outputs call_model(struct trainer *t, const struct batch *b)
     }
     post_forward(t, &o);
     return o;
+}
+
+/* What a task's text does around its calls of the model: struct model_caller. */
+static void caller_enter(void *of, bool policy)
+{
+    struct trainer *t = of;
+
+    if (policy && t->method && t->method->pre_forward)
+        t->method->pre_forward(t->wrapped);
+    if (t->autocast)
+        autocast_enter(&t->run, t->autocast_dtype);
+}
+
+static bool caller_leave(void *of, bool policy)
+{
+    struct trainer *t = of;
+
+    (void)policy;
+    if (t->autocast)
+        autocast_leave(&t->run);
+    return t->autocast;
+}
+
+static void caller_outputs(void *of, uint32_t n, val *v)
+{
+    struct trainer *t = of;
+
+    if (t->method && t->method->post_forward && !run_dead(&t->run))
+        t->method->post_forward(t->wrapped, n, v);
+}
+
+val task_loss(struct trainer *t, const struct batch *b)
+{
+    const struct model_caller caller = {t, caller_enter, caller_leave, caller_outputs};
+    val loss;
+
+    t->model.caller = &caller;
+    loss = t->model.family->loss(&t->run, &t->model, b);
+    t->model.caller = NULL;
+    return loss;
 }
 
 void drop_outputs(struct trainer *t, struct outputs *o)

@@ -38,6 +38,7 @@ static inline bool repeats(uint32_t micro_step, uint32_t n)
 void sync_gradients(struct trainer *t, uint32_t micro_step);
 void end_micro_step(struct trainer *t, uint32_t micro_step); /* an engine's step(), which at the last one ends the step */
 struct outputs call_model(struct trainer *t, const struct batch *b);
+val task_loss(struct trainer *t, const struct batch *b); /* a temporary */
 void drop_outputs(struct trainer *t, struct outputs *o);
 void backward_of(struct trainer *t, val loss); /* loss.backward(), through the scaler or the engine where there is one */
 bool trainer_clips(const struct trainer *t); /* with a norm that the loop keeps: an engine has its own */

@@ -9,7 +9,7 @@ static val count_items(struct trainer *t, const struct batch *b, uint32_t n)
     const struct quirks *q = &t->step->quirks;
     val total = 0, count;
 
-    if (!t->model.counts_items && (!q->items_counted_for_all || t->plain))
+    if (t->model.task || (!t->model.counts_items && (!q->items_counted_for_all || t->plain)))
         return 0;
     for (uint32_t i = 0; i < n; i++) {
         val labels = q->items_of_targets ? slice(r, b[i].labels, -1, 1, size_of(r, b[i].labels, 1)) : b[i].labels;
@@ -74,8 +74,13 @@ static val scaled(struct run *r, val loss, val (*by)(struct run *, val))
 /* Trainer.compute_loss: the outputs die when it returns. */
 static val compute_loss(struct trainer *t, const struct batch *b)
 {
-    struct outputs o = call_model(t, b);
-    val loss = owned(&t->run, o.loss);
+    struct outputs o;
+    val loss;
+
+    if (t->model.task)
+        return owned(&t->run, task_loss(t, b));
+    o = call_model(t, b);
+    loss = owned(&t->run, o.loss);
 
     if (t->method && t->step->quirks.loss_over_ranks)
         loss = scaled(&t->run, loss, mul_scalar_in_place);

@@ -14,6 +14,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "models/kernels.h"
+#include "models/task.h"
 #include "parallel/method.h"
 #include "stack/device.h"
 #include "stack/stack.h"
@@ -105,6 +106,8 @@ struct recipe {
     bool packing;               /* a batch is one row of several sequences, without a mask, whose positions start anew */
     double sequence_tokens;     /* mean length of a packed row's sequences; 0: not known */
     enum tri attention_mask;    /* whether batches have one; without it their rows are single sequences all the same */
+    enum task_id stage;
+    enum reference reference;   /* of a stage that has one */
     enum framework framework;
     enum method method;
     uint32_t data_parallel;     /* ranks with a micro-batch of their own; 0: 1 */

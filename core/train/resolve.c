@@ -33,10 +33,10 @@ static void tri_default(enum tri *t, bool otherwise)
 /* Lengths and counts. 2048 or what the model was made for: training beyond it is a wish, not a default. */
 static void resolve_batch(struct recipe *r, const struct arch *arch)
 {
-    uint32_t longest = arch->max_positions;
+    uint32_t longest = arch->max_positions, most = tasks[r->stage].tokens ? tasks[r->stage].tokens : 2048;
 
     if (!r->seq_len_tokens)
-        r->seq_len_tokens = longest && longest < 2048 ? longest : 2048;
+        r->seq_len_tokens = longest && longest < most ? longest : most;
     if (!r->micro_batch_size)
         r->micro_batch_size = 1;
     if (!r->gradient_accumulation_steps) /* training_args.py; arXiv 1811.06965 section 2.3: four a stage leave little idle */
@@ -52,6 +52,7 @@ struct batch_shape train_batch_shape(const struct recipe *r)
     struct batch_shape s = {r->micro_batch_size, r->seq_len_tokens, 0};
     double mean = r->sequence_tokens > 0 ? r->sequence_tokens : (double)r->seq_len_tokens / 2;
 
+    s.rows *= tasks[r->stage].rows;
     if (!r->packing)
         return s;
     s.tokens *= s.rows;
@@ -98,6 +99,47 @@ static void resolve_upcast(struct recipe *r, const struct resolving *c)
         r->precision = PRECISION_BF16_MIXED;
     if (r->precision == PRECISION_FP16_AUTOCAST)
         r->precision = PRECISION_FP16_MIXED;
+}
+
+/* dpo_trainer.py: a PeftModel without its adapters is its own reference, else the model is loaded a second time. */
+static enum err_code resolve_reference(struct recipe *r, const struct task *task, struct err *err)
+{
+    static const char at[] = "/training/reference";
+
+    if (!task->refers)
+        return r->reference > REFERENCE_NONE ? err_set(err, ERR_FIELD_CONFLICT, at, "%s has no reference model", task->stage) : ERR_OK;
+    if (r->reference == REFERENCE_UNSET)
+        r->reference = r->tuning == TUNING_FULL ? REFERENCE_COPY : REFERENCE_ADAPTER;
+    if (r->reference == REFERENCE_NONE)
+        return err_set(err, ERR_FIELD_CONFLICT, at, "%s compares with a reference model: copy, adapter or precomputed", task->stage);
+    if (r->reference == REFERENCE_ADAPTER && r->tuning == TUNING_FULL)
+        return err_set(err, ERR_FIELD_CONFLICT, at, "without adapters there are none to leave out: copy or precomputed");
+    if (r->reference == REFERENCE_COPY && r->quantization)
+        return err_set(err, ERR_FIELD_CONFLICT, at, "a quantised copy is not modelled yet: adapter or precomputed");
+    return ERR_OK;
+}
+
+/* A trainer of TRL's: what its text was read for. */
+static enum err_code resolve_stage(struct recipe *r, const struct resolving *c)
+{
+    const struct task *task = &tasks[r->stage];
+    enum err_code rc = resolve_reference(r, task, c->err);
+
+    if (rc || r->stage == TASK_SFT)
+        return rc;
+    if (!quirks_for(c->stack, c->arch->model_type).bnb_loads_by_name)
+        return err_set(c->err, ERR_FIELD_CONFLICT, "/stack/transformers", "%s is modelled as trl 1.16 has it, beside transformers 5", task->stage);
+    if (r->framework != FRAMEWORK_TRANSFORMERS)
+        return err_set(c->err, ERR_FIELD_CONFLICT, "/stack/framework", "%s is a Trainer's: stack.framework transformers", task->stage);
+    if (r->loss != LOSS_HF || (r->liger_kernels & (1u << LIGER_FUSED_LINEAR | 1u << LIGER_CROSS_ENTROPY)))
+        return err_set(c->err, ERR_FIELD_CONFLICT, r->loss != LOSS_HF ? "/training/loss" : "/training/liger_kernels",
+                       "the loss of %s is its trainer's own", task->stage);
+    if (r->packing)
+        return err_set(c->err, ERR_FIELD_CONFLICT, "/training/packing", "%s has rows with a mask (padding_free is unavailable in trl 1.16)", task->stage);
+    if (r->method == METHOD_SINGLE || r->method == METHOD_DDP || r->method == METHOD_ZERO1 || r->method == METHOD_ZERO2)
+        return ERR_OK;
+    return err_set(c->err, ERR_FIELD_CONFLICT, "/training/stage", "%s under %s is not modelled yet: single, ddp, zero1 or zero2", task->stage,
+                   method_rows[r->method].name);
 }
 
 static const char *precision_gap(const struct recipe *r)
@@ -377,7 +419,9 @@ enum err_code train_resolve(const struct recipe *asked, const struct arch *arch,
     if (s.r.tuning != TUNING_FULL && arch->never_adapts) /* peft/peft_model.py, PeftModelForCausalLM.__init__ */
         return err_set(err, ERR_FIELD_CONFLICT, "/training/tuning",
                        "the model's class has no prepare_inputs_for_generation, which peft asks for: derive it from GenerationMixin");
-    rc = resolve_mask(&s.r, err);
+    rc = resolve_stage(&s.r, &c);
+    if (!rc)
+        rc = resolve_mask(&s.r, err);
     if (!rc)
         rc = resolve_attention(&s.r, &c);
     if (!rc)

@@ -145,14 +145,16 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
     m->reentrant = s->checkpoint_reentrant == TRI_TRUE;
     m->use_cache = s->use_cache == TRI_TRUE;
     m->embeddings_require_grad = s->tuning != TUNING_FULL && m->checkpointing;
+    m->task = s->stage == TASK_SFT ? NULL : &tasks[s->stage];
+    m->reference = s->reference;
     t->plain = s->framework == FRAMEWORK_TORCH || s->method == METHOD_PP; /* the Trainer has no schedule */
-    rc = tree_init(&m->tree, arena, weights_dtype(s), modules_of(arch), err);
+    rc = tree_init(&m->tree, arena, weights_dtype(s), modules_of(arch) * (s->reference == REFERENCE_COPY ? 2 : 1), err);
     if (!rc)
         rc = model_declare(m, err);
     if (rc)
         return rc;
-    m->counts_items = m->takes_items && !t->plain;
-    if (m->refuses_items && m->q->trainer_counts_items && !t->plain)
+    m->counts_items = m->takes_items && !t->plain && !m->task;
+    if (!m->task && m->refuses_items && m->q->trainer_counts_items && !t->plain)
         return err_set(err, ERR_FIELD_CONFLICT, "/stack/transformers", "%s", m->refuses_items);
     if (t->as_saved && !m->arch->theirs) /* else the class is the one that was asked for */
         model_take_class(m);
@@ -165,10 +167,10 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
         rc = declare_adapters(t, err);
         if (!rc && m->score_head)
             m->tree.head->weight->requires_grad = true;
-        return rc;
+    } else {
+        params_visit(m->tree.root, train_all, NULL);
     }
-    params_visit(m->tree.root, train_all, NULL);
-    return ERR_OK;
+    return rc || !m->task || t->as_saved ? rc : m->family->refer(m, err);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- a run */

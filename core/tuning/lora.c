@@ -21,6 +21,8 @@ static val lora_forward(struct run *r, struct module *m, val x)
     result = local(r, call(r, l->base, input));
     if (run_dead(r))
         return frame_leave(r, f, 0);
+    if (r->adapters_off) /* tuners/lora/layer.py: disable_adapters */
+        return frame_leave(r, f, result);
     dtype = dtype_of(r, result);
     rebind(r, &input, to_dtype(r, input, dtype_of(r, l->a->weight->value))); /* gathered weights may be half */
     delta = call(r, l->a, l->dropout ? call(r, l->dropout, input) : input);
@@ -39,6 +41,8 @@ static val lora_forward_kbit(struct run *r, struct module *m, val x)
 
     input = local(r, x);
     result = local(r, call(r, l->base, input));
+    if (r->adapters_off)
+        return frame_leave(r, f, result);
     if (!bnb_is_int8(l->base))
         rebind(r, &result, clone(r, result));
     if (run_dead(r))

@@ -259,9 +259,8 @@ END_TEST
 static const struct {
     const char *body, *pointer;
 } gaps[] = {
-    {TRAIN("\"stage\":\"dpo\""), "/training/stage"},
-    {TRAIN("\"stage\":\"rm\""), "/training/stage"},
-    {TRAIN("\"reference\":\"copy\""), "/training/reference"},
+    {TRAIN("\"stage\":\"grpo\""), "/training/stage"},
+    {TRAIN("\"stage\":\"ppo\""), "/training/stage"},
     {TRAIN("\"freeze\":[\"embed_tokens\"]"), "/training/freeze"},
     {TRAIN("\"images\":{\"per_sequence\":1,\"height\":448,\"width\":448}"), "/training/images"},
     {TRAIN("\"expert_skew\":2"), "/training/expert_skew"},
@@ -291,7 +290,6 @@ static const struct {
     {ARGS("\"rl\":\"dpo\""), "/training_arguments/rl"},
     {ARGS("\"rl\":\"ipo\""), "/training_arguments/rl"},
     {ARGS("\"stage\":\"dpo\""), "/training_arguments/stage"},
-    {ARGS("\"stage\":\"pt\""), "/training_arguments/stage"},
     {ARGS("\"loss_type\":\"chunked_nll\""), "/training_arguments/loss_type"},
     {ARGS("\"loss_type\":\"nll\""), "/training_arguments/loss_type"},
     {ARGS("\"loss_type\":\"dft\""), "/training_arguments/loss_type"},

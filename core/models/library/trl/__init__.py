@@ -1,0 +1,1 @@
+"""What trainers of trl 1.16.0 do in a step: a file for each that has a row in tasks.def."""

@@ -1,0 +1,140 @@
+/* task.c - natives that the texts of tasks call: the loop around the model, switches of a step. */
+#include "models/task.h"
+
+#include "models/model.h"
+#include "natives/functions.h"
+
+#include <string.h>
+
+const struct task tasks[TASK_COUNT] = {
+    [TASK_SFT] = {"sft", NULL, "Trainer", 1, 0, false, "", "", "", ""},
+#define TASK(id, stage, module, trainer, rows, tokens, refers, classes, more, kept, holds) \
+    [TASK_##id] = {stage, module, trainer, rows, tokens, refers, classes, more, kept, holds},
+#include "models/tasks.def"
+#undef TASK
+};
+
+const char *task_name(const char *list, int k, char *ret, size_t bytes)
+{
+    size_t n;
+
+    for (; *list; list += n + (list[n] == ' ')) {
+        n = strcspn(list, " ");
+        if (k--)
+            continue;
+        if (n >= bytes)
+            return NULL;
+        memcpy(ret, list, n);
+        ret[n] = 0;
+        return ret;
+    }
+    return NULL;
+}
+
+static struct model *model_in(struct script *s)
+{
+    return natives_of(s)->of;
+}
+
+/* enter(policy); leave(policy) -> whether half becomes fp32 */
+static sv around(struct script *s, const struct script_args *a)
+{
+    const struct model_caller *c = model_in(s)->caller;
+    bool policy = true;
+
+    if (!bool_arg(s, a->v[0], &policy))
+        return sv_null();
+    if (!c)
+        return sv_bool(false);
+    if (a->def->data)
+        return sv_bool(c->leave(c->of, policy));
+    c->enter(c->of, policy);
+    return sv_none();
+}
+
+/* outputs([tensors]) -> those that the method's wrapper hands out */
+static sv hand_out(struct script *s, const struct script_args *a)
+{
+    const struct model_caller *c = model_in(s)->caller;
+    struct run *r = natives_of(s)->run;
+    uint32_t n = 0;
+    const sv *items = seq_items(a->v[0], &n);
+    val v[SCRIPT_PARTS];
+    sv list;
+
+    if (!c || !items || n > SCRIPT_PARTS)
+        return sv_keep(a->v[0]);
+    for (uint32_t i = 0; i < n; i++)
+        value_ref(r, v[i] = natives_value(natives_of(s), items[i]));
+    c->outputs(c->of, n, v);
+    list = list_new(s, 0, NULL);
+    for (uint32_t i = 0; i < n; i++) {
+        struct tensor *was = as_tensor(s, items[i]);
+        sv one = value_in(was) == v[i] ? sv_keep(items[i]) : natives_tensor(natives_of(s), v[i]);
+        bool ok = sv_ok(list) && sv_ok(one) && list_append(s, list, one);
+
+        sv_drop(s, one);
+        value_unref(r, v[i]);
+        if (!ok) {
+            sv_drop(s, list);
+            list = sv_null();
+        }
+    }
+    return list;
+}
+
+/* loss_begins(): what the answer's phases call the loss */
+static sv loss_begins(struct script *s, const struct script_args *a)
+{
+    (void)a;
+    if (natives_of(s)->run)
+        natives_of(s)->run->stage = STAGE_LOSS;
+    return sv_none();
+}
+
+/* all_count(mask): every token counts in the loss, which is what the request's figures are of */
+static sv all_count(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = need_tensor(s, a->v[0], "all_count");
+
+    if (!t)
+        return sv_null();
+    t->content = content_const(1);
+    return sv_keep(a->v[0]);
+}
+
+/* adapters(on) */
+static sv set_adapters(struct script *s, const struct script_args *a)
+{
+    bool on = true;
+
+    if (!bool_arg(s, a->v[0], &on))
+        return sv_null();
+    if (natives_of(s)->run)
+        natives_of(s)->run->adapters_off = !on;
+    return sv_none();
+}
+
+/* without_dropout(): disable_dropout_in_model of all models */
+static sv without_dropout(struct script *s, const struct script_args *a)
+{
+    struct tree *t = natives_of(s)->tree;
+
+    (void)a;
+    for (uint32_t i = 1; t && i < t->n_modules; i++)
+        if (t->modules[i]->kind == MODULE_DROPOUT)
+            t->modules[i]->p = 0;
+    return sv_none();
+}
+
+static const struct script_native functions[] = {
+    {"enter", around, "policy, /", 0, NATIVE_PLAIN},
+    {"leave", around, "policy, /", 1, NATIVE_PLAIN},
+    {"outputs", hand_out, "tensors, /", 0, NATIVE_PLAIN},
+    {"loss_begins", loss_begins, "", 0, NATIVE_PLAIN},
+    {"all_count", all_count, "mask, /", 0, NATIVE_PLAIN},
+    {"adapters", set_adapters, "on, /", 0, NATIVE_PLAIN},
+    {"without_dropout", without_dropout, "", 0, NATIVE_PLAIN},
+    {0},
+};
+const struct script_module task_module = {.name = "transformers.trl.loop", .functions = functions};

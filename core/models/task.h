@@ -1,0 +1,49 @@
+/*
+ * task.h - what a trainer other than the plain one does of a step: what its batches hold, which text computes its loss, what stands beside the model.
+ *
+ * Purpose   a row of tasks.def for each stage of the contract that has a trainer; its text is a file of core/models/library/trl, whose compute_loss()
+ *           calls the model as accelerate prepared it: `prepared` there, natives of task.c here, the loop's own part by `struct model_caller`.
+ * Source    trl 1.16.0 (the wheel's files stand in each row); no other release was read.
+ */
+#ifndef MODELS_TASK_H
+#define MODELS_TASK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct script_module;
+
+enum task_id {
+    TASK_SFT, /* and pretrain: the model's own loss */
+#define TASK(id, stage, module, trainer, rows, tokens, refers, classes, more, kept, holds) TASK_##id,
+#include "models/tasks.def"
+#undef TASK
+    TASK_COUNT
+};
+
+enum reference { REFERENCE_UNSET, REFERENCE_NONE, REFERENCE_COPY, REFERENCE_ADAPTER, REFERENCE_PRECOMPUTED };
+
+enum { TASK_MORE = 4 }; /* tensors of a batch beside ids and mask */
+
+struct task {
+    const char *stage;   /* the contract's word */
+    const char *module;  /* of the text; NULL: the model's own loss */
+    const char *trainer; /* "DPOTrainer, trl 1.16.0 trainer/dpo_trainer.py" */
+    uint8_t rows;        /* of a batch, for each sample */
+    uint32_t tokens;     /* of a row, where nobody says: max_length of the trainer's config */
+    bool refers;         /* it has a reference model */
+    const char *classes; /* a function of trl/classes.py that makes the model's class of the causal one; "": it is that */
+    const char *more;    /* names of int64 tensors of [rows, tokens] */
+    const char *kept;    /* names of fp32 numbers a sample, where the reference's are precomputed; "": none */
+    const char *holds;   /* a sentence for people */
+};
+
+extern const struct task tasks[TASK_COUNT];
+
+/* The k-th name of a list with blanks between; NULL: there is none. `ret` holds it. */
+const char *task_name(const char *list, int k, char *ret, size_t bytes);
+
+extern const struct script_module task_module;
+
+#endif

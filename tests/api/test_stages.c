@@ -1,0 +1,90 @@
+/* Laws of a stage's trainer; its bytes beside PyTorch's are in tests/data/accuracy/stages.jsonl. */
+#include "tests/support/ask.h"
+#include "tests/support/unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct reply asked(const char *training)
+{
+    char body[700];
+
+    (void)snprintf(body, sizeof body,
+                   "{\"model\":\"Qwen/Qwen3-0.6B\",\"cluster\":{\"gpu\":\"A100-80GB\",\"gpus_per_node\":2},\"training\":{\"precision\":\"bf16\",\"seq_len\":512,"
+                   "\"micro_batch_size\":2,%s}}",
+                   training);
+    return ask(body);
+}
+
+static double peak(const char *training)
+{
+    struct reply reply = asked(training);
+    double v;
+
+    ck_assert_msg(json_number(reply_at(&reply, "recommendation/memory/peak_allocated_bytes"), &v), "%s: %s", training, reply.r.body);
+    reply_done(reply);
+    return v;
+}
+
+static const char *const methods[] = {"single", "ddp", "zero2"};
+
+START_TEST(a_precomputed_reference_is_never_above_a_copy)
+{
+    static const char *const how[] = {"\"gradient_checkpointing\":false", "\"gradient_checkpointing\":true"};
+
+    for (int i = 0; i < 2; i++) {
+        char copy[300], before[400];
+
+        (void)snprintf(copy, sizeof copy, "\"stage\":\"dpo\",\"methods\":\"%s\",\"tuning\":\"full\",%s", methods[_i], how[i]);
+        (void)snprintf(before, sizeof before, "%s,\"reference\":\"precomputed\"", copy);
+        /* what the copy holds: 596,049,920 parameters in half */
+        ck_assert_msg(peak(before) + 596049920.0 * 2 <= peak(copy) + 4096, "%s: %.0f and %.0f", copy, peak(before), peak(copy));
+    }
+}
+END_TEST
+
+#define LORA "\"methods\":\"single\",\"tuning\":\"lora\",\"lora\":{\"rank\":16,\"target_modules\":[\"q_proj\"]},\"stage\":\"dpo\""
+
+START_TEST(adapters_need_no_copy)
+{
+    ck_assert(peak(LORA) == peak(LORA ",\"reference\":\"adapter\""));
+    ck_assert(peak(LORA) < peak(LORA ",\"reference\":\"copy\""));
+    ck_assert(peak(LORA ",\"reference\":\"precomputed\"") <= peak(LORA));
+}
+END_TEST
+
+/* Two rows a sample, and no logits of a row: below twice the rows of the plain loss */
+START_TEST(pairs_are_two_rows)
+{
+    ck_assert(peak("\"stage\":\"reward\",\"methods\":\"single\",\"tuning\":\"full\"") <
+              peak("\"stage\":\"sft\",\"methods\":\"single\",\"tuning\":\"full\",\"micro_batch_size\":4"));
+    ck_assert(peak("\"stage\":\"pretrain\",\"methods\":\"single\"") == peak("\"stage\":\"sft\",\"methods\":\"single\""));
+}
+END_TEST
+
+static const struct {
+    const char *training, *says;
+} refused[] = {
+    {"\"stage\":\"dpo\",\"methods\":\"single\",\"tuning\":\"full\",\"reference\":\"adapter\"", "without adapters"},
+    {"\"stage\":\"dpo\",\"methods\":\"single\",\"reference\":\"none\"", "compares with a reference"},
+    {"\"stage\":\"sft\",\"methods\":\"single\",\"reference\":\"copy\"", "no reference model"},
+    {"\"stage\":\"dpo\",\"methods\":\"single\",\"packing\":true", "rows with a mask"},
+    {"\"stage\":\"dpo\",\"methods\":\"single\",\"loss\":\"liger\"", "trainer's own"},
+    {"\"stage\":\"dpo\",\"methods\":\"zero3\"", "under zero3 is not modelled yet"},
+    {"\"stage\":\"dpo\",\"methods\":\"tp\",\"tensor_parallel\":2", "under tp is not modelled yet"},
+    {"\"stage\":\"grpo\",\"methods\":\"single\"", "grpo is not modelled yet"},
+    {"\"stage\":\"ppo\",\"methods\":\"single\"", "ppo is not modelled yet"},
+};
+
+START_TEST(says_what_has_no_model)
+{
+    struct reply reply = asked(refused[_i].training);
+
+    ck_assert_msg(strstr(reply.r.body, refused[_i].says), "%s: %s", refused[_i].training, reply.r.body);
+    ck_assert_msg(!strstr(reply.r.body, "peak_allocated_bytes"), "%s: %s", refused[_i].training, reply.r.body);
+    reply_done(reply);
+}
+END_TEST
+
+UNIT_TESTS("stages", unit_rows(a_precomputed_reference_is_never_above_a_copy, methods); unit_test(adapters_need_no_copy); unit_test(pairs_are_two_rows);
+           unit_rows(says_what_has_no_model, refused);)
