@@ -355,6 +355,39 @@ static struct module *asked(struct program *p, const char *question)
     return m;
 }
 
+/* ((^|\.)NAME($|\.)) of PreTrainedModel.from_pretrained() */
+static bool named_in(const char *path, const char *name)
+{
+    size_t n = strlen(name);
+
+    for (const char *at = path; *at; at += strcspn(at, ".") + (at[strcspn(at, ".")] == '.'))
+        if (!strncmp(at, name, n) && (!at[n] || at[n] == '.'))
+            return true;
+    return false;
+}
+
+/* _keep_in_fp32_modules_strict: parameters that stay in fp32 whatever the rest is cast to; without _strict: where that is fp16. */
+static bool keep_in_fp32(struct program *p, struct model *m, const char *list_name)
+{
+    sv list = sv_none();
+    uint32_t n = 0;
+    const sv *names;
+    char path[256], full[320];
+
+    if (script_find(p->s, p->model, script_symbol(p->s, list_name), &list) < 0)
+        return false;
+    names = sv_is(list, KIND_LIST) ? seq_items(list, &n) : NULL;
+    for (uint32_t k = 0; k < n; k++)
+        for (uint32_t i = 1; i < m->tree.n_modules; i++)
+            for (struct param *of = m->tree.modules[i]->params; of; of = of->next) {
+                (void)snprintf(full, sizeof full, "%s.%s", module_path(&m->tree, i, path, sizeof path), of->name);
+                if (!of->buffer && dtype_is_float(of->dtype) && str_text(names[k], NULL) && named_in(full, str_text(names[k], NULL)))
+                    of->dtype = DTYPE_FP32;
+            }
+    sv_drop(p->s, list);
+    return true;
+}
+
 /* ALL_LAYERNORM_LAYERS, by which older Trainers tell what does not decay: modules of those classes are norms. */
 static bool mark_norms(struct program *p)
 {
@@ -454,6 +487,10 @@ bool program_make(struct program *p, struct model *m, const struct program_sourc
     if (m->checkpointing && !checkpoint_all(p, m))
         return false;
     if (natives_tree(&p->n, p->model, &m->tree, &m->tree.error))
+        return false;
+    if (m->tree.dtype != DTYPE_FP32 && !keep_in_fp32(p, m, "_keep_in_fp32_modules_strict"))
+        return false;
+    if (m->tree.dtype == DTYPE_FP16 && !keep_in_fp32(p, m, "_keep_in_fp32_modules"))
         return false;
     m->embeddings = asked(p, "get_input_embeddings");
     m->tree.head = asked(p, "get_output_embeddings");

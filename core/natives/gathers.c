@@ -50,9 +50,9 @@ sv f_repeat_interleave(struct script *s, const struct script_args *a)
     int dim = 0, nd;
     val x;
 
-    if (!t || !sv_given(a->v[2]) || as_tensor(s, a->v[1]))
-        return t ? script_leave(s, "repeat_interleave() by a tensor, or of all dimensions") : sv_null();
-    if (!int_arg(s, a->v[1], &n) || !dim_arg(s, t, a->v[2], &dim))
+    if (!t || (!sv_given(a->v[2]) && shape_of(t)->ndim != 1) || as_tensor(s, a->v[1]))
+        return t ? script_leave(s, "repeat_interleave() by a tensor, or of all of several dimensions") : sv_null();
+    if (!int_arg(s, a->v[1], &n) || (sv_given(a->v[2]) && !dim_arg(s, t, a->v[2], &dim)))
         return sv_null();
     nd = shape_of(t)->ndim;
     if (n < 0 || n > INT32_MAX)

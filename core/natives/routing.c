@@ -112,7 +112,7 @@ sv m_write_with(struct script *s, const struct script_args *a)
         t->content = content_unknown();
         return sv_keep(a->v[0]);
     }
-    b = other && on_device(natives_of(s), other) && shape_of(other)->ndim ? value_in(other) : 0;
+    b = other && on_device(natives_of(s), other) && (shape_of(other)->ndim || shape_of(other)->requires_grad) ? value_in(other) : 0;
     return become(s, t, a->v[0], write_in_place(t->run, (enum op)a->def->data, value_in(t), b));
 }
 

@@ -86,10 +86,11 @@ static void tensor_die(struct script *s, struct obj *o)
 {
     struct tensor *t = (struct tensor *)(void *)o;
 
-    (void)s;
     if (t->v)
         value_unref(t->run, t->v);
     t->v = 0;
+    sv_drop(s, t->part_of);
+    t->part_of = sv_null();
 }
 
 bool wants_gradient(struct script *s, const struct tensor *t, const char *what)

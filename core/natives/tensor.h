@@ -13,6 +13,7 @@ struct tensor {
     struct param *param; /* then: whose value it is */
     struct content content;
     int64_t rows;        /* CONTENT_PADDED, flattened: how long a row was */
+    sv part_of;          /* the tensor that it was sliced from, where a gradient may pass through what is written into it; owned */
     bool mapped;         /* by torch.vmap, which calls a function for one element and makes all: what is new beside it is as many */
     struct tensor *next; /* planted: the tensors of the tree */
 };
@@ -77,6 +78,7 @@ int64_t true_count(const struct tensor *t); /* how many elements are not zero; -
 /* tensor_index.c */
 sv tensor_getitem(struct script *s, sv self, sv key);
 bool tensor_setitem(struct script *s, sv self, sv key, sv value);
+bool tensor_write_part(struct script *s, struct tensor *part, struct tensor *from); /* part.copy_(from): the tensor it is of goes on from there */
 /* tensor_math.c */
 sv tensor_binary(struct script *s, enum script_binary op, sv a, sv b, bool in_place);
 sv tensor_compare(struct script *s, enum script_compare op, sv a, sv b);

@@ -209,7 +209,36 @@ sv tensor_getitem(struct script *s, sv self, sv key)
 
         c.x = index_slice(c.t->run, c.x, 0, 0, rows, 1);
     }
-    return wrap_content(s, c.t->run, c.x, c.c);
+    result = wrap_content(s, c.t->run, c.x, c.c);
+    if (sv_ok(result) && on_device(natives_of(s), c.t) && c.t->run->grad_enabled && !c.t->param)
+        as_tensor(s, result)->part_of = sv_keep(self);
+    return result;
+}
+
+/* What was sliced of a slice is of the same whole: a view's base. */
+static struct tensor *whole_of(struct script *s, const struct tensor *part)
+{
+    struct tensor *t = sv_ok(part->part_of) ? as_tensor(s, part->part_of) : NULL;
+
+    return t && !sv_ok(t->part_of) && shape_of(t)->storage == shape_of(part)->storage && !shape_of(t)->leaf ? t : NULL;
+}
+
+bool tensor_write_part(struct script *s, struct tensor *part, struct tensor *from)
+{
+    struct tensor *whole = whole_of(s, part);
+    struct run *r = part->run;
+    val old;
+
+    if (!whole || !on_device(natives_of(s), from) || numel(r, value_in(part)) != numel(r, value_in(from)) || part->base.h.refs > 2) {
+        (void)script_leave(s, "copy_() where a gradient passes, but of as many elements into a part of a tensor that is sliced for it");
+        return false;
+    }
+    old = whole->v;
+    whole->v = owned(r, copy_into_part(r, old, value_in(part), value_in(from)));
+    whole->content = content_unknown();
+    if (old != whole->v)
+        value_unref(r, old);
+    return !run_dead(r);
 }
 
 /* x[places] = .. of integers in one dimension: IndexPut without accumulation is one kernel, without scratch */
@@ -233,8 +262,13 @@ bool tensor_setitem(struct script *s, sv self, sv key, sv value)
             return false;
         }
     if (shape_of(t)->requires_grad || (from && shape_of(from)->requires_grad)) {
-        (void)script_leave(s, "elements of a tensor are set, and a gradient has to pass");
-        return false;
+        sv part = from && t->run->grad_enabled ? tensor_getitem(s, self, key) : sv_null();
+        bool written = sv_ok(part) && tensor_write_part(s, as_tensor(s, part), from);
+
+        if (!script_failed(s) && !written)
+            (void)script_leave(s, "elements of a tensor are set, and a gradient has to pass");
+        sv_drop(s, part);
+        return written;
     }
     t->content = content_unknown();
     return true;

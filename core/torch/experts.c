@@ -204,6 +204,58 @@ void back_grouped_mm(struct back *b)
 }
 
 /* ------------------------------------------------------------------------------------------------------------- in place */
+/* part of base = from: base goes on as what it is then */
+val copy_into_part(struct run *r, val base, val part, val from)
+{
+    val in[2] = {base, from}, out;
+    uint32_t node = attach(r, OP_COPY_SLICES, 2, in);
+    const struct value *x = &r->values[part];
+
+    if (run_dead(r))
+        return 0;
+    if (node) {
+        r->nodes[node].at.dim2 = x->ndim;
+        memcpy(r->nodes[node].at.i, x->size, sizeof r->nodes[node].at.i);
+        meta_of(r, node, 1, from);
+    }
+    out = value_alias(r, base);
+    launch(r, OP_COPY_SLICES, part, 1, &from);
+    attach_output(r, node, out, 0);
+    consume(r, from);
+    return out;
+}
+
+/* The gradient copied whole; its part cloned for the writer's formula, which has zeros for what was there before; that put back. */
+void back_copy_slices(struct back *b)
+{
+    struct run *r = b->r;
+    const struct attributes at = r->nodes[b->node].at;
+    const struct value *g = &r->values[b->grad[0]];
+    enum dtype dtype = (enum dtype)g->dtype;
+    val whole = owned(r, factory(r, OP_EMPTY_STRIDED, dtype, g->ndim, g->size)), part, was;
+
+    launch(r, OP_CLONE, whole, 1, b->grad);
+    part = owned(r, factory(r, OP_CLONE, dtype, at.dim2, at.i));
+    launch(r, OP_CLONE, part, 1, &whole);
+    if (needs(b, 0)) {
+        was = owned(r, factory(r, OP_ZEROS_LIKE, dtype, at.dim2, at.i));
+        launch(r, OP_COPY_SLICES, whole, 1, &was);
+        value_unref(r, was);
+    }
+    if (needs(b, 1)) {
+        val given = to_dtype(r, part, dtype_of(r, r->nodes[b->node].meta[1]));
+
+        if (given == part)
+            value_ref(r, part);
+        hand(b, 1, given);
+    }
+    value_unref(r, part);
+    if (needs(b, 0))
+        hand(b, 0, whole);
+    else
+        value_unref(r, whole);
+}
+
 /* a op= b: a keeps its storage. What the formula needs of the old a is cloned before: VariableType's original_self. */
 val write_in_place(struct run *r, enum op op, val a, val b)
 {

@@ -93,6 +93,7 @@ val gather_op(struct run *r, val a, val index);
 void sort_integers(struct run *r, val a, val ret[2]);   /* the same */
 val grouped_mm(struct run *r, val a, val b, val offs);  /* [tokens, inner] times [experts, inner, columns] by group */
 val clamp_in_place(struct run *r, val a, bool min, bool max); /* which of them are given */
+val copy_into_part(struct run *r, val base, val part, val from); /* base[part] = from: base as it is then */
 val write_in_place(struct run *r, enum op op, val a, val b); /* a op= b for OP_ADD, OP_SUB, OP_MUL, OP_DIV; b 0: a number */
 
 /* shapes */

@@ -1,6 +1,8 @@
 #include "torch/optim.h"
 
 #include "torch/autograd.h"
+
+#include <string.h>
 #include "torch/work.h"
 
 static val like(struct run *r, enum op op, val of)
@@ -142,28 +144,51 @@ void optim_prepare(struct run *r, struct optim *o)
             init_state(r, o, &o->state[g][i], o->group[g][i]);
 }
 
-/* _multi_tensor_adam: exp_avg_sq_sqrt = torch._foreach_sqrt(..), one list for each dtype */
+/* _group_tensors_by_device_and_dtype, ForeachUtils.cpp: an unordered_map, which libstdc++ walks from the key that came last. Returns how many. */
+static int dtypes_of(const struct run *r, uint32_t n, const val *leaves, enum dtype ret[DTYPE_COUNT])
+{
+    int count = 0, k;
+
+    for (uint32_t i = 0; i < n; i++) {
+        enum dtype t = dtype_of(r, leaves[i]);
+
+        for (k = 0; k < count && ret[k] != t; k++)
+            ;
+        if (k < count || !has_grad(r, leaves[i]))
+            continue;
+        memmove(ret + 1, ret, (size_t)count * sizeof *ret);
+        ret[0] = t;
+        count++;
+    }
+    return count;
+}
+
+/* _multi_tensor_adam: exp_avg_sq_sqrt = torch._foreach_sqrt(..), one list for each dtype, a local that the next one binds anew */
 static void foreach_adamw(struct run *r, struct optim *o, int g)
 {
-    uint32_t n = o->n_group[g], dtypes = 0;
+    uint32_t n = o->n_group[g], before = 0, last = 0;
     unsigned char *mark = r->arena->cur;
     val *roots = arena_array(r->arena, val, n);
+    enum dtype order[DTYPE_COUNT];
+    int dtypes = dtypes_of(r, n, o->group[g], order);
 
     if (!roots) {
         run_fail(r, ERR_NOMEM, "", "the working memory of one request is too small for the optimizer's lists");
         return;
     }
-    for (uint32_t i = 0; i < n; i++)
-        dtypes |= 1u << dtype_of(r, o->group[g][i]);
-    for (int t = 0; t < DTYPE_COUNT; t++) {
-        uint32_t m = 0;
+    for (int t = 0; t < dtypes; t++) {
+        uint32_t m = last;
 
-        for (uint32_t i = 0; i < n && dtypes >> t & 1; i++)
-            if (o->state[g][i].exp_avg_sq && dtype_of(r, o->group[g][i]) == (enum dtype)t)
+        for (uint32_t i = 0; i < n; i++)
+            if (o->state[g][i].exp_avg_sq && dtype_of(r, o->group[g][i]) == order[t])
                 roots[m++] = like(r, OP_FOREACH_SQRT, o->state[g][i].exp_avg_sq);
-        while (m)
-            value_unref(r, roots[--m]);
+        for (uint32_t i = last; i > before; i--)
+            value_unref(r, roots[i - 1]);
+        before = last;
+        last = m;
     }
+    while (last > before)
+        value_unref(r, roots[--last]);
     arena_rewind(r->arena, mark);
 }
 
@@ -273,22 +298,22 @@ val clip_grad_norm(struct run *r, uint32_t n, const val *leaves)
 {
     unsigned char *mark = r->arena->cur;
     val *norms = arena_array(r->arena, val, n ? n : 1), stacked, total, sum, inverse, coefficient, clamped;
-    uint32_t m = 0, count = 0, dtypes = 0;
-    enum dtype t = DTYPE_FP32;
+    uint32_t m = 0, count = 0;
+    enum dtype t = DTYPE_FP32, order[DTYPE_COUNT];
+    int dtypes;
 
     if (!norms) {
         run_fail(r, ERR_NOMEM, "", "the working memory of one request is too small for the gradients' norms");
         return 0;
     }
+    dtypes = dtypes_of(r, n, leaves, order);
     for (uint32_t i = 0; i < n; i++)
-        if (has_grad(r, leaves[i])) {
-            t = count++ ? t : dtype_of(r, leaves[i]);
-            dtypes |= 1u << dtype_of(r, leaves[i]);
-        }
+        if (has_grad(r, leaves[i]) && count++ == 0)
+            t = dtype_of(r, leaves[i]);
     launch_over_gradients(r, OP_FOREACH_NORM, 1, n, leaves);
     launch_over_gradients(r, OP_MUL, 2, n, leaves);
-    for (int k = 0; k < DTYPE_COUNT; k++)
-        m += !(dtypes >> k & 1) ? 0 : foreach_norm(r, (enum dtype)k, n, leaves, norms + m);
+    for (int k = 0; k < dtypes; k++)
+        m += foreach_norm(r, order[k], n, leaves, norms + m);
     if (!m) {
         arena_rewind(r->arena, mark);
         return 0;

@@ -256,7 +256,9 @@ static bool flash_allowed(const struct run *r, const val in[4], double p)
     int64_t d = size_of(r, in[0], 3);
     bool trains = r->grad_enabled && (r->values[in[0]].requires_grad || r->values[in[1]].requires_grad || r->values[in[2]].requires_grad);
 
-    return !in[3] && (t == DTYPE_BF16 || t == DTYPE_FP16) && d <= 256 && r->device.cc_major >= 8 && (!trains || flash_trains(r, d, p > 0));
+    if (in[3] || d != size_of(r, in[2], 3)) /* sdp_utils.cpp check_head_dim_size_flash: one width */
+        return false;
+    return (t == DTYPE_BF16 || t == DTYPE_FP16) && d <= 256 && r->device.cc_major >= 8 && (!trains || flash_trains(r, d, p > 0));
 }
 
 val scaled_dot_product_attention(struct run *r, val q, val k, val v, val mask, double dropout_p, bool causal, bool enable_gqa)

@@ -6,6 +6,7 @@ from transformers.integrations.eager_attention import repeat_kv
 from transformers.masking_utils import create_causal_mask, create_sliding_window_causal_mask
 from transformers.modeling_moe import Experts, MoeCausalLM, TopKRouter
 from transformers.modeling_rope_utils import dynamic_rope_update
+from transformers.releases import refuse
 from transformers.models.llama.modeling_llama import LlamaConfig, LlamaDecoderLayer, LlamaForCausalLM, LlamaModel, LlamaRMSNorm, LlamaRotaryEmbedding
 from transformers.models.qwen2.modeling_qwen2 import Qwen2Attention
 
@@ -145,6 +146,11 @@ class GptOssAttention(Qwen2Attention):
     def biases(self, config):
         return config.attention_bias, config.attention_bias
 
+    def forward(self, hidden_states, **kwargs):
+        if self.config._attn_implementation == "flash_attention_2":
+            refuse("/training/attention", "gpt_oss takes a flash kernel of the hub that knows sinks in its place; that is not modelled: attention eager")
+        return super().forward(hidden_states, **kwargs)
+
     @staticmethod
     def rotate(q, k, cos, sin):
         cos = cos.unsqueeze(1)
@@ -180,7 +186,7 @@ class GptOssModel(LlamaModel):
 
 class GptOssForCausalLM(MoeCausalLM, LlamaForCausalLM):
     config_class, decoder, _no_split_modules = GptOssConfig, GptOssModel, ["GptOssDecoderLayer"]
-    _supports_sdpa = False
+    _supports_sdpa, _keep_in_fp32_modules = False, ["post_attention_layernorm", "input_layernorm", "norm"]
 
 
 causal_lm = GptOssForCausalLM

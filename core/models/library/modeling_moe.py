@@ -77,9 +77,12 @@ class SparseMoeBlock(nn.Module):
     def forward(self, hidden_states):
         batch_size, sequence_length, hidden_dim = hidden_states.shape
         hidden_states = hidden_states.view(-1, hidden_dim)
-        _, weights, indices = self.gate(hidden_states)
+        _, weights, indices = self.route(hidden_states)
         out = self.experts(hidden_states, indices, weights)
         return out.reshape(batch_size, sequence_length, hidden_dim)
+
+    def route(self, hidden_states):
+        return self.gate(hidden_states)
 
 
 def load_balancing_loss_func(gate_logits, num_experts, top_k, attention_mask=None):

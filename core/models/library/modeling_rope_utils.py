@@ -144,3 +144,17 @@ def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
     q_turned = (q * cos) + (rotate_half(q) * sin)
     k_turned = (k * cos) + (rotate_half(k) * sin)
     return q_turned, k_turned
+
+
+def apply_rotary_pos_emb_partly(q, k, cos, sin, unsqueeze_dim=1):
+    """As many elements of each head as the tables are wide."""
+    cos = cos.unsqueeze(unsqueeze_dim)
+    sin = sin.unsqueeze(unsqueeze_dim)
+    width = cos.shape[-1]
+    q_rot, q_pass = q[..., :width], q[..., width:]
+    k_rot, k_pass = k[..., :width], k[..., width:]
+    q_turned = (q_rot * cos) + (rotate_half(q_rot) * sin)
+    k_turned = (k_rot * cos) + (rotate_half(k_rot) * sin)
+    q_turned = torch.cat([q_turned, q_pass], dim=-1)
+    k_turned = torch.cat([k_turned, k_pass], dim=-1)
+    return q_turned, k_turned

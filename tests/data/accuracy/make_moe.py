@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""Makes moe.jsonl of this folder: steps of mixtures of experts.
+
+    make_moe.py ORACLE_PYTHON ORACLE GROUNDTRUTH CONFIGS
+
+First the traces of GROUNDTRUTH/trace_dev.jsonl, then small models that the oracle traces. Experts get equal shares of the tokens. torch 2.15,
+transformers 5.23, peft 0.21.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+TYPES = ("mixtral", "qwen2_moe", "qwen3_moe")
+FIGURES = ("peak_allocated_bytes", "peak_reserved_bytes", "peak_reserved_expandable_bytes", "static_bytes", "peak_phase", "phase_peaks_bytes")
+GROUP = "one GPU, mixtures of experts"
+STACK = {"torch": "2.15", "transformers": "5.23", "peft": "0.21"}
+DEEPSEEK = dict(num_hidden_layers=4, hidden_size=1024, intermediate_size=2816, moe_intermediate_size=512, n_routed_experts=16, num_attention_heads=8,
+                num_key_value_heads=8, first_k_dense_replace=1, n_group=4, topk_group=2, q_lora_rank=384, kv_lora_rank=256)
+SMALL = {  # type: (config file, what is put over it)
+    "qwen3_moe": ("Qwen__Qwen3-30B-A3B", dict(num_hidden_layers=3, num_experts=16)),
+    "mixtral": ("mistralai__Mixtral-8x7B-v0.1", dict(num_hidden_layers=2, hidden_size=1024, intermediate_size=3584, num_attention_heads=8,
+                                                     num_key_value_heads=2)),
+    "qwen2_moe": ("Qwen__Qwen1.5-MoE-A2.7B-Chat", dict(num_hidden_layers=3, num_experts=12)),
+    "gpt_oss": ("openai__gpt-oss-120b", dict(num_hidden_layers=4, num_local_experts=8, layer_types=["sliding_attention", "full_attention"] * 2)),
+    "olmoe": (None, dict(model_type="olmoe", architectures=["OlmoeForCausalLM"], hidden_size=2048, intermediate_size=1024, num_hidden_layers=3,
+                         num_attention_heads=16, num_key_value_heads=16, num_experts=16, num_experts_per_tok=8, vocab_size=50304,
+                         max_position_embeddings=4096, rope_theta=10000.0, norm_topk_prob=False, clip_qkv=None, torch_dtype="bfloat16")),
+    "granitemoe": (None, dict(model_type="granitemoe", architectures=["GraniteMoeForCausalLM"], hidden_size=1024, intermediate_size=512,
+                              num_hidden_layers=3, num_attention_heads=16, num_key_value_heads=8, num_local_experts=16, num_experts_per_tok=8,
+                              vocab_size=49155, max_position_embeddings=4096, rope_theta=10000, embedding_multiplier=12.0, logits_scaling=6.0,
+                              residual_multiplier=0.22, attention_multiplier=0.015625, tie_word_embeddings=True, torch_dtype="bfloat16")),
+    "deepseek_v3": ("deepseek-ai__DeepSeek-V3", DEEPSEEK),
+    "deepseek_v2": ("deepseek-ai__DeepSeek-V2", DEEPSEEK),
+    "glm4_moe": ("zai-org__GLM-4.5", dict(num_hidden_layers=4, hidden_size=1024, intermediate_size=2816, moe_intermediate_size=512, n_routed_experts=16,
+                                          num_attention_heads=16, num_key_value_heads=4, first_k_dense_replace=1)),
+    "ernie4_5_moe": ("baidu__ERNIE-4.5-21B-A3B-PT", dict(num_hidden_layers=4, moe_num_experts=16)),
+    "minimax_m2": ("MiniMaxAI__MiniMax-M2.7", dict(num_hidden_layers=3, hidden_size=1024, num_local_experts=16)),
+}
+LORA = dict(tuning="lora", lora={"rank": 16, "dropout": 0.1, "target_modules": ["q_proj", "v_proj"], "dtype": "fp32"})
+OPTIONS = {
+    "full": dict(seq_len=512, micro_batch_size=2),
+    "mixed": dict(seq_len=640, micro_batch_size=1, precision="bf16-mixed", optimizer="adamw_torch_fused"),
+    "mixed-ckpt-pad": dict(seq_len=500, micro_batch_size=2, precision="bf16-mixed", gradient_checkpointing=True, padded=True),
+    "lora-amp": dict(seq_len=512, micro_batch_size=2, precision="bf16-mixed", weights_dtype="bf16", gradient_checkpointing=True, **LORA),
+    "lora": dict(seq_len=512, micro_batch_size=2, padded=True, **LORA),
+    "eager": dict(seq_len=512, micro_batch_size=1, attention="eager"),
+    "fa2": dict(seq_len=512, micro_batch_size=2, attention="flash_attention_2"),
+    "aux": dict(seq_len=512, micro_batch_size=2, output_router_logits=True),
+    "aux-mixed-ckpt-pad": dict(seq_len=512, micro_batch_size=2, precision="bf16-mixed", gradient_checkpointing=True, padded=True,
+                               output_router_logits=True),
+    "long": dict(seq_len=5000, micro_batch_size=1, gradient_checkpointing=True),
+    "sgd-accum": dict(seq_len=512, micro_batch_size=2, optimizer="sgd", gradient_accumulation_steps=2),
+}
+FEW = ("full", "lora", "mixed-ckpt-pad")
+CASES = {t: FEW for t in SMALL} | {"qwen3_moe": ("full", "lora-amp", "aux"), "mixtral": ("eager", "aux-mixed-ckpt-pad", "long"),
+                                   "qwen2_moe": ("mixed", "fa2", "aux"), "ernie4_5_moe": ("full", "lora", "sgd-accum")}
+
+
+def config_of(configs, name, over):
+    made = {}
+    if name:
+        with open(os.path.join(configs, name + ".json"), encoding="utf-8") as f:
+            made = {k: v for k, v in json.load(f).items() if not k.startswith("_") and k not in ("quantization_config", "auto_map")}
+    return {**made, **over}
+
+
+def small(kind, which, configs):
+    """The model's config, the oracle's options."""
+    options = {"tuning": "full", "precision": "bf16", **OPTIONS[which]}
+    over = {"output_router_logits": True} if options.pop("output_router_logits", False) else {}
+    if kind.startswith("deepseek") and "lora" in options:
+        options["lora"] = {**options["lora"], "target_modules": ["q_a_proj", "kv_b_proj"]}
+    return config_of(configs, SMALL[kind][0], {**SMALL[kind][1], **over}), options
+
+
+def request_of(config, options, used):
+    precision = "bf16-autocast" if options.get("weights_dtype") == "bf16" else options["precision"]
+    training = {"methods": "single", "optimizer": "adamw_torch", "gradient_checkpointing": False, "loss": "hf", "padded": False,
+                **{k: v for k, v in options.items() if k != "weights_dtype"}, "precision": precision, "attention": used}
+    return {"cluster": {"gpu": "A100-80GB"}, "training": training, "stack": STACK, "config": config}
+
+
+def row_of(name, request, result):
+    last = result["resting_bytes"][-1]
+    return {"id": name, "group": GROUP, "body": json.dumps(request, separators=(",", ":")), "resting_bytes": last,
+            **{k: result[k] for k in FIGURES if k in result}}
+
+
+def trace(python, oracle, config, options):
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as f:
+        json.dump(config, f)
+        f.flush()
+        told = subprocess.run([python, "trace.py", "--config", f.name, "--options", json.dumps(options)], cwd=oracle, stdout=subprocess.PIPE, check=True)
+    return json.loads(told.stdout[told.stdout.index(b"{"):])
+
+
+def main():
+    python, oracle, truth, configs = sys.argv[1:5]
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "moe.jsonl"), "w", encoding="utf-8") as out:
+        for line in open(os.path.join(truth, "trace_dev.jsonl"), encoding="utf-8"):
+            case = json.loads(line)
+            config = config_of(configs, case["config_file"][:-5], {})
+            if config.get("model_type") in TYPES:
+                out.write(json.dumps(row_of("moe/" + case["id"], {**case["request"], "config": config}, case["result"]), separators=(",", ":")) + "\n")
+        for kind, names in CASES.items():
+            for which in names:
+                config, options = small(kind, which, configs)
+                result = trace(python, oracle, config, options)
+                request = request_of(config, options, result.get("attention_used") or options.get("attention", "sdpa"))
+                out.write(json.dumps(row_of("moe/%s/%s" % (kind, which), request, result), separators=(",", ":")) + "\n")
+
+
+if __name__ == "__main__":
+    main()
