@@ -10,11 +10,14 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaConfig, LlamaDecoderLayer, LlamaForCausalLM, LlamaMLP, LlamaModel, LlamaRMSNorm
 
 
+EXPERTS_BESIDE_SHARED = experts_tp_plan() | {
+    f"layers.*.mlp.{at}{n}_proj": "rowwise" if n == "down" else "colwise" for at in ("shared_experts.", "") for n in ("gate", "up", "down")}
+
+
 class DeepseekV3Config(LlamaConfig):
     model_type = "deepseek_v3"
     attribute_map = {"num_experts": "n_routed_experts", "num_local_experts": "n_routed_experts"}
-    base_model_tp_plan = experts_tp_plan() | {
-        f"layers.*.mlp.{at}{n}_proj": "rowwise" if n == "down" else "colwise" for at in ("shared_experts.", "") for n in ("gate", "up", "down")}
+    base_model_tp_plan = EXPERTS_BESIDE_SHARED
     vocab_size: int = 129280
     hidden_size: int = 7168
     intermediate_size: int = 18432
@@ -58,10 +61,12 @@ def apply_rotary_pos_emb_interleave(q, k, cos, sin):
 class GroupedRouter(TopKRouter):
     """Experts of the best groups alone, chosen by biased scores."""
 
+    correction = None  # dtype; None: the model's
+
     def __init__(self, config):
         super().__init__(config)
         self.routed_scaling_factor, self.num_group, self.topk_group = config.routed_scaling_factor, config.n_group, config.topk_group
-        self.register_buffer("e_score_correction_bias", torch.zeros(self.num_experts))
+        self.register_buffer("e_score_correction_bias", torch.zeros(self.num_experts, dtype=self.correction))
 
     def forward(self, hidden_states):
         hidden_states = hidden_states.view(-1, self.hidden_dim)
