@@ -188,6 +188,8 @@ $(BUILD)/script: $(BUILD)/tests/script/script.o $(libs)
 	$(Q)$(CC) $(CFLAGS) $(NO_LTO) $(LDFLAGS) -o $@ $< $(libs) $(LDLIBS) -lpthread
 
 $(BUILD)/bench/bench_http: LDLIBS += -lmicrohttpd
+$(BUILD)/bench/bench_program: $(BUILD)/server/installed.o $(BUILD)/server/block.o
+$(BUILD)/bench/bench_program: support += $(BUILD)/server/installed.o $(BUILD)/server/block.o
 $(bench_programs): $(BUILD)/%: $(BUILD)/%.o $(support) $(libs)
 	$(Q)$(CC) $(CFLAGS) $(LTO) $(LDFLAGS) -o $@ $< $(support) $(libs) $(LDLIBS) -lpthread
 

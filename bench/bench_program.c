@@ -1,12 +1,15 @@
 /*
  * bench_program.c - models in the language: what their image costs, and a run of all layers, beside a fixed loop in the same run.
- * Instructions: valgrind --tool=callgrind --toggle-collect=walk_program (or make_image) this program.
+ * Instructions: valgrind --tool=callgrind --toggle-collect=walk_program (or walk_installed, make_image) this program.
+ * TRANSFORMERS=.../site-packages/transformers: the same walks through that release's own files, and how much more they take.
  *
  * docs/architecture.md has what runs cost beside twins in C, measured when every family had one.
  */
 #include "bench/measure.h"
 #include "catalog/builtin.h"
+#include "models/installed.h"
 #include "models/program.h"
+#include "server/installed.h"
 #include "tests/support/carried.h"
 #include "train/trainer.h"
 
@@ -39,7 +42,7 @@ __attribute__((noinline)) static enum err_code walk_program(const struct arch *a
 static void default_step(struct step *s, const char *model_type, bool checkpointing)
 {
     *s = (struct step){0};
-    s->r.stack = (struct stack){2015, 5023, 21, 1015, 50, 19, 2007};
+    s->r.stack = (struct stack){.torch = 2015, .transformers = 5023, .peft = 21, .accelerate = 1015, .bitsandbytes = 50, .deepspeed = 19, .flash_attn = 2007};
     s->quirks = quirks_for(&s->r.stack, model_type);
     s->r.precision = PRECISION_BF16;
     s->r.seq_len_tokens = 1024;
@@ -50,12 +53,64 @@ static void default_step(struct step *s, const char *model_type, bool checkpoint
     s->r.gradient_checkpointing = checkpointing ? TRI_TRUE : TRI_FALSE;
 }
 
-static int one_model(const char *name, const struct image *image, struct arena *a, bool checkpointing, double loop)
+__attribute__((noinline)) static enum err_code walk_installed(const struct arch *arch, const struct step *step, const struct device *d,
+                                                              struct arena *a, struct trainer *t, struct err *err)
+{
+    enum err_code rc = trainer_run(t, arch, step, d, a, err);
+
+    __asm__ volatile("" ::: "memory");
+    return rc;
+}
+
+typedef enum err_code walking(const struct arch *arch, const struct step *step, const struct device *d, struct arena *a, struct trainer *t, struct err *err);
+
+/* The median of its time, ns; 0: it ends, *err says why. */
+static double time_of(walking *walk, const struct arch *arch, const struct step *step, struct arena *a, struct trainer *t, struct err *err)
 {
     const struct device device = {8, 0, 108, 2048, false, UINT64_C(80) << 30, 0};
-    const struct builtin *b = builtin_find(name);
+    unsigned char *mark = a->cur;
     double ns[ROUNDS];
-    unsigned char *begin = a->cur, *mark;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        double from;
+
+        memset(t, 0, sizeof *t);
+        from = core_s();
+        if (walk(arch, step, &device, a, t, err))
+            return 0;
+        ns[i] = 1e9 * (core_s() - from);
+        arena_rewind(a, mark);
+    }
+    return median(ns, ROUNDS);
+}
+
+/* The same model by an installed transformers' own files: times the builtin one's. */
+static int beside_installed(const struct json *config, const struct step *step, double builtin_ns, struct arena *a, struct trainer *t)
+{
+    const struct installed *const *all = installed_all();
+    struct installed mine;
+    struct arch arch;
+    struct err err = {0};
+    double ns;
+
+    if (!all)
+        return 0;
+    mine = **all;
+    mine.torch_text = "2.15.0";
+    if (program_arch_installed(&mine, config, a, &arch, &err))
+        return fprintf(stderr, "installed: %s\n", err.detail), 1;
+    ns = time_of(walk_installed, &arch, step, a, t, &err);
+    if (!(ns > 0))
+        return fprintf(stderr, "installed: %s\n", err.detail), 1;
+    printf("%-42s %8u %9.1f %7.2f x builtin\n", "  transformers' own files", t->run.n_events, ns / t->run.n_events, ns / builtin_ns);
+    return 0;
+}
+
+static int one_model(const char *name, const struct image *image, struct arena *a, bool checkpointing, double loop)
+{
+    const struct builtin *b = builtin_find(name);
+    unsigned char *begin = a->cur;
+    double ns;
     struct json *config = NULL;
     struct arch arch;
     struct step step;
@@ -68,19 +123,12 @@ static int one_model(const char *name, const struct image *image, struct arena *
         program_attach(image, config, a, &arch, &err))
         return fprintf(stderr, "%s: %s\n", name, err.detail), 1;
     default_step(&step, arch.model_type, checkpointing);
-    mark = a->cur;
-    for (int i = 0; i < ROUNDS; i++) {
-        double from;
-
-        memset(t, 0, sizeof *t);
-        from = core_s();
-        if (walk_program(&arch, &step, &device, a, t, &err))
-            return fprintf(stderr, "%s: %s\n", name, err.detail), 1;
-        ns[i] = 1e9 * (core_s() - from) / t->run.n_events;
-        arena_rewind(a, mark);
-    }
-    printf("%-28s %-13s %8u %9.1f %7.1f\n", name, checkpointing ? "checkpointing" : "", t->run.n_events, median(ns, ROUNDS),
-           ns[ROUNDS / 2] / loop);
+    ns = time_of(walk_program, &arch, &step, a, t, &err);
+    if (!(ns > 0))
+        return fprintf(stderr, "%s: %s\n", name, err.detail), 1;
+    printf("%-28s %-13s %8u %9.1f %7.1f\n", name, checkpointing ? "checkpointing" : "", t->run.n_events, ns / t->run.n_events, ns / t->run.n_events / loop);
+    if (beside_installed(config, &step, ns, a, t))
+        return 1;
     json_free(config);
     arena_rewind(a, begin);
     return 0;
@@ -99,6 +147,8 @@ int main(void)
     arena_init(&image_room, malloc(IMAGE_ROOM), IMAGE_ROOM);
     if (!a.cur || !image_room.cur)
         return 1;
+    if (!installed_open(getenv("TRANSFORMERS")))
+        return 1;
     printf("fixed loop: %.2f ns a step of xorshift64\n", loop);
     from = core_s();
     if (make_image(&image_room, &image, &err))
@@ -110,5 +160,6 @@ int main(void)
         for (int checkpointing = 0; checkpointing < 2; checkpointing++)
             if (one_model(models[i], image, &a, checkpointing, loop))
                 return 1;
+    installed_close();
     return 0;
 }

@@ -73,6 +73,7 @@ enum err_code program_arch_installed(struct installed *from, const struct json *
     if (rc)
         return rc;
     source->host = NULL;
+    source->ready = program_ready(arena);
     from->files = g->file;
     from->n_files = g->n_files;
     *ret = a;

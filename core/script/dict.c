@@ -67,6 +67,14 @@ static bool hash_tuple(struct script *s, const struct tuple *t, uint32_t *ret)
     return true;
 }
 
+/* By its address; of what lies in the script's own memory, by where it lies there: a script that is thawed elsewhere (freeze.h) keeps its tables. */
+static uint32_t place_hash(const struct script *s, const void *o)
+{
+    uintptr_t at = (uintptr_t)o, begin = (uintptr_t)s;
+
+    return mix((uint64_t)(at >= begin && at < (uintptr_t)s->arena->end ? at - begin : at) >> 4);
+}
+
 static bool hash_object(struct script *s, sv v, uint32_t *ret)
 {
     struct cls *c = class_of(s, v);
@@ -95,7 +103,7 @@ static bool hash_object(struct script *s, sv v, uint32_t *ret)
         (void)script_raise(s, EXC_TypeError, "unhashable type: '%s'", c->name->text);
         return false;
     }
-    *ret = mix((uint64_t)(uintptr_t)v.o >> 4);
+    *ret = place_hash(s, v.o);
     return true;
 }
 
@@ -153,15 +161,15 @@ bool sv_hash(struct script *s, sv v, uint32_t *ret)
         *ret = mix((uint64_t)(AS(range, v)->start * 31 + AS(range, v)->stop * 7 + AS(range, v)->step));
         return true;
     case KIND_METHOD:
-        *ret = mix((uint64_t)(uintptr_t)AS(method, v)->function.o ^ (uint64_t)(uintptr_t)AS(method, v)->self.o);
+        *ret = place_hash(s, AS(method, v)->function.o) ^ mix(place_hash(s, AS(method, v)->self.o));
         return true;
     case KIND_INSTANCE:
         return hash_object(s, v, ret);
     case KIND_ALIAS:
-        *ret = mix((uint64_t)AS(alias, v)->origin.i);
+        *ret = sv_is_obj(AS(alias, v)->origin) ? place_hash(s, AS(alias, v)->origin.o) : mix((uint64_t)AS(alias, v)->origin.i);
         return true;
     default:
-        *ret = mix((uint64_t)(uintptr_t)v.o >> 4);
+        *ret = place_hash(s, v.o);
         return true;
     }
 }

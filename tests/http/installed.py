@@ -114,6 +114,31 @@ class Installed(unittest.TestCase):
         finally:
             self.assertEqual(d.stop()[0], 0)
 
+    def test_reads_the_folder_that_was_opened_and_writes_nothing(self):
+        def state(folder):
+            return sorted((os.path.join(p, n), os.lstat(os.path.join(p, n)).st_mtime_ns) for p, ds, fs in os.walk(folder) for n in ds + fs)
+
+        d = Daemon("--offline", "--transformers", self.folder)
+        try:
+            away = self.folder + ".away"
+            os.rename(self.folder, away)
+            lay(self.folder, {**FILES, MODELING: "raise SystemExit\n"})  # whoever looks it up by its name finds this one
+            before = state(away)
+            answer = json.loads(d.ask("POST", "/estimate", json.dumps(REQUEST))[2])
+            self.assertEqual(answer["model"]["parameters"], PARAMETERS, answer)
+            self.assertEqual(state(away), before)
+        finally:
+            self.assertEqual(d.stop()[0], 0)
+
+    def test_files_beside_it_that_are_broken(self):
+        """Not the model's own: those that it imports of the package."""
+        for name, content, says in (("utils/generic.py", b"\xff\xfe", "not UTF-8"), ("loss/loss_utils.py", "def (", "invalid syntax"),
+                                    ("loss/loss_utils.py", "#" * (3 << 20), "more than 2 MiB")):
+            lay(self.folder, {**FILES, name: content})
+            done, answer = self.ask()
+            self.assertIn((answer or {}).get("code"), ("leaves-the-language", "modeling-raised"), done)
+            self.assertIn(says, answer["detail"])
+
     def test_another_release_is_not_taken(self):
         _, answer = self.ask({**REQUEST, "stack": {"transformers": "4.53"}})
         self.assertIsNone(answer["model"]["program"])

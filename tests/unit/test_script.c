@@ -2,6 +2,7 @@
  * The interpreter of modelling code. tests/data/script/NAME.out is what CPython 3.11 prints for NAME.py (make_out.sh): values, and in
  * lives_*.py the order of births and deaths.
  */
+#include "script/freeze.h"
 #include "script/script.h"
 #include "tests/support/unit.h"
 
@@ -279,6 +280,56 @@ START_TEST(natives_are_part_of_the_language)
 }
 END_TEST
 
+static struct script *imported(void *of, struct arena *arena, struct arena *apart, void **root)
+{
+    struct script *s;
+    struct err err;
+
+    *root = arena_new(arena, uint64_t);
+    if (!*root || script_new_apart(arena, apart, of, &script_limits_default, &(struct script_host){0}, &s, &err) || !sv_ok(script_import(s, "m")))
+        return NULL;
+    return s;
+}
+
+/* What hashes by where it lies is found again where a script is thawed, and does not keep it from being kept. */
+START_TEST(is_kept_with_tables_by_identity)
+{
+    static const char text[] = "class A:\n"
+                               "    def f(self): pass\n"
+                               "class B: pass\n"
+                               "a = A()\n"
+                               "table = {A: 1, B: 2, a: 4, a.f: 8, list[int]: 16, len: 32, int: 64}\n"
+                               "classes = {A, B, int}\n"
+                               "def check():\n"
+                               "    class C: pass\n"
+                               "    table[C] = 128\n"
+                               "    return sum([table[k] for k in (A, B, a, a.f, list[int], len, int, C)]) + (256 if B in classes and C not in classes else 0)\n";
+    static char block[16 << 20], keep_block[8 << 20];
+    struct arena arena, keep;
+    struct image *im;
+    struct script *s;
+    struct err err = {0};
+    const struct frozen *frozen;
+    void *root;
+
+    arena_init(&arena, block, sizeof block);
+    arena_init(&keep, keep_block, sizeof keep_block);
+    ck_assert_msg(!image_new(&arena, NULL, &im, &err) && !image_source(im, "m", "m.py", text, sizeof text - 1, false, &err), "%s", err.detail);
+    frozen = script_freeze(&keep, &arena, imported, im);
+    ck_assert(frozen);
+    for (int i = 0; i < 2; i++) {
+        sv main, said;
+
+        s = script_thaw(frozen, &arena, &arena, &script_limits_default, &(struct script_host){0}, &root);
+        ck_assert(s);
+        main = script_import(s, "m");
+        said = script_call(s, script_get(s, main, script_symbol(s, "check")), 0, NULL);
+        ck_assert_msg(sv_ok(said) || !script_error(s, &err), "%s", err.detail);
+        ck_assert_int_eq(said.i, 511);
+    }
+}
+END_TEST
+
 START_TEST(survives_any_arena_size)
 {
     char *text = file("lives_errors.py");
@@ -295,4 +346,5 @@ START_TEST(survives_any_arena_size)
 END_TEST
 
 UNIT_TESTS("script/script", unit_rows(does_what_python_does, programs); unit_test(goes_on_where_a_slice_of_steps_ends); unit_rows(hostile_files_end_cleanly, hostile);
-           unit_test(natives_are_part_of_the_language); unit_test(survives_any_arena_size);)
+           unit_test(natives_are_part_of_the_language); unit_test(is_kept_with_tables_by_identity);
+           unit_test(survives_any_arena_size);)
