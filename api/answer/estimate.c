@@ -107,6 +107,9 @@ static enum err_code estimate(struct estimate *e)
     if (!rc)
         rc = model_read(c, &(struct model_asked){e->rq.model, e->rq.revision, e->rq.config, e->rq.modeling, program_wanted(&e->rq.program), &e->rq.stack},
                         &e->warnings, &e->model);
+    if (!rc && !e->model.has_program && !(c->rq->installed && *c->rq->installed))
+        note(&e->warnings,
+             "no program of this type is carried: a transformers that has it can be read (--transformers DIR), or its modelling file sent as `modeling`");
     if (!rc && e->model.installed) /* the stack that it belongs to */
         rc = stack_read(&e->rq.stack, &e->stack, c->err);
     if (!rc)

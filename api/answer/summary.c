@@ -19,11 +19,28 @@ static uint32_t gpus_of(const struct recipe *r)
     return r->data_parallel * r->tensor_parallel * r->pipeline_parallel;
 }
 
+/* What is trained, where it is not the next token, and what a batch counts then. */
+struct stage_said {
+    enum task_id stage;
+    const char *with, *pairs;
+};
+
+static const struct stage_said *stage_of(const struct plan_candidate *c)
+{
+    static const struct stage_said rows[] = {{TASK_DPO, "DPO with ", " pairs"}, {TASK_REWARD, "a reward model with ", " pairs"}}, plain = {TASK_SFT, "", ""};
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].stage == c->step.r.stage)
+            return &rows[i];
+    return &plain;
+}
+
 /* "LoRA with gradient checkpointing and zero3" */
 static void say_way(struct buf *out, const struct plan_candidate *c)
 {
     bool checkpointed = c->step.r.gradient_checkpointing == TRI_TRUE, alone = c->step.r.method == METHOD_SINGLE;
 
+    buf_str(out, stage_of(c)->with);
     buf_str(out, tuning_in_words(c->choice[AXIS_TUNING]->name));
     if (!alone) {
         buf_str(out, " with ");
@@ -42,6 +59,7 @@ static void say_batch(struct buf *out, const struct plan_candidate *c)
 {
     buf_str(out, gpus_of(&c->step.r) > 1 ? ", micro-batch " : ", batch ");
     buf_u64(out, c->step.r.micro_batch_size);
+    buf_str(out, stage_of(c)->pairs);
     buf_str(out, " of ");
     say_number(out, c->step.r.seq_len_tokens);
     buf_str(out, " tokens");
