@@ -151,7 +151,7 @@ static void say_change(struct buf *out, const struct plan_nearest *n, bool elsew
     if (n->attention)
         add_part(out, "attention %", n->attention);
     if (n->sync_each_batch)
-        add_part(out, n->sync_each_batch == TRI_TRUE ? "gradients reduced after each micro-batch (sync_each_batch)" : "no sync_each_batch",
+        add_part(out, n->sync_each_batch == TRI_TRUE ? "gradients reduced after each micro-batch (sync_each_batch)" : "gradients reduced at the last micro-batch alone (sync_each_batch=false)",
                  "");
     add_counted(out, "a micro-batch of %", n->micro_batch_size);
     add_length(out, n->seq_len_tokens);
@@ -208,6 +208,8 @@ static void say_speed(struct buf *out, double ratio)
         return;
     if (percent < 1)
         (void)snprintf(text, sizeof text, " at the same speed");
+    else if (ratio >= 2)
+        (void)snprintf(text, sizeof text, ", %.1f times as fast", ratio);
     else
         (void)snprintf(text, sizeof text, ", %.0f %% %s", percent, ratio < 1 ? "slower" : "faster");
     buf_str(out, text);

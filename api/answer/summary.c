@@ -173,11 +173,12 @@ static void say_miss(struct buf *out, const struct estimate *e)
 {
     bool alone;
     const struct plan_candidate *c = nearest_miss(e, &alone);
+    bool by_host = c->reason.code && !strcmp(c->reason.code, "host-memory");
 
-    buf_str(out, alone ? "Does not fit: " : "Does not fit: even ");
+    buf_str(out, alone || by_host ? "Does not fit: " : "Does not fit: even ");
     say_way(out, c);
     say_batch(out, c);
-    if (c->reason.code && !strcmp(c->reason.code, "host-memory")) {
+    if (by_host) {
         buf_str(out, ": ");
         buf_str(out, c->reason.detail);
     } else {

@@ -179,18 +179,33 @@ void tell_leaner(struct planning *p, const struct plan_candidate *first)
     }
 }
 
-/* The next leaner tuning: adapters where all is trained, a quantised base where it is not; what it would leave free. */
+/* What is offloaded because all is trained need not be with adapters: one sequence shows how much faster that is. */
+static uint32_t stop_offload(const struct planning *p, const struct plan_candidate *first, struct trial *t, struct plan_nearest *change)
+{
+    uint32_t n = p->q->recipe.micro_batch_size ? p->q->recipe.micro_batch_size : 1;
+
+    t->recipe.offload = OFFLOAD_NONE;
+    change->offload = "none";
+    change->micro_batch_size = n == first->step.r.micro_batch_size ? 0 : n;
+    return n;
+}
+
+/* The next leaner tuning: adapters where all is trained, a quantised base where it is not; what it would leave free, or how fast it is without offload. */
 static enum err_code try_adapters(struct planning *p, const struct plan_candidate *first)
 {
+    bool stops = first->step.r.offload != OFFLOAD_NONE && !p->q->axes[AXIS_OFFLOAD].asked;
     struct trial t = trial_of(p, first);
     struct plan_nearest change = {0};
+    uint32_t n = first->step.r.micro_batch_size;
     enum err_code rc;
 
     if (first->step.r.tuning == TUNING_QLORA || p->q->adapter_gap)
         return ERR_OK;
     change.tuning = trial_tune(&t, first->step.r.tuning == TUNING_FULL ? TUNING_LORA : TUNING_QLORA);
-    rc = trial_run(p, &t, first->step.r.micro_batch_size);
-    if (!rc && (double)t.peak_bytes < (1 - WORTH) * (double)peak_of(p->q, first))
+    if (stops)
+        n = stop_offload(p, first, &t, &change);
+    rc = trial_run(p, &t, n);
+    if (!rc && (stops ? t.time.tokens_per_s > first->time.tokens_per_s : (double)t.peak_bytes < (1 - WORTH) * (double)peak_of(p->q, first)))
         trial_tell(p, &change, &t, first);
     return rc;
 }

@@ -108,6 +108,7 @@ static const struct {
      "gradient_checkpointing"},
     {Q("A100-80GB", "facebook/opt-1.3b") "&micro_batch_size=1&seq_len=512&gradient_checkpointing=false",
      "Fits: full fine-tuning, batch 1 of 512 tokens, ", "micro_batch_size"},
+    {Q("RTX+A6000", "Qwen/Qwen2.5-7B") "&gpus=2", "optimizer+params offloaded, micro-batch ", "offload"},
     {Q("A100-80GB", "facebook/opt-1.3b") "&gpus=4&methods=fsdp2&seq_len=512&micro_batch_size=1", "on each of 4 x A100-80GB SXM", "tuning"},
 };
 
@@ -136,7 +137,8 @@ static const struct {
     {Q("RTX3090", "Qwen/Qwen2.5-32B") "&tuning=qlora&gpus=2", "; each of 2 x RTX 3090 has 23.6. "},
     {Q("A100-80GB", "Qwen/Qwen2.5-7B") "&tuning=lora&free_memory_bytes=40GB&micro_batch_size=1", " of the 37.3 GiB free on one A100-80GB SXM"},
     {Q("RTX4090", "Qwen/Qwen2.5-7B") "&tuning=lora&objective=longest_sequence", " The longest sequence that fits is 4,480 tokens. "},
-    {Q("T4", "facebook/opt-1.3b") "&stage=grpo", "No answer: training.stage grpo is not modelled yet. Left out, the rest can be answered."},
+    {Q("T4", "facebook/opt-1.3b") "&stage=ppo", "No answer: training.stage ppo is not modelled yet. Left out, the rest can be answered."},
+    {Q("A100-80GB", "facebook/opt-1.3b") "&stage=dpo&tuning=lora&micro_batch_size=1", "Fits: DPO with LoRA, batch 1 pairs of "},
     {Q("T4", "state-spaces/mamba-1.4b-hf"), " parameters alone are "},
 };
 

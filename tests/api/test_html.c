@@ -25,7 +25,7 @@ static const struct {
     {Q, 200, "<pre tabindex=\"0\" aria-label=\"train.py\">", NULL},
     {"/answer?model=Qwen/Qwen2.5-7B&gpu=RTX4090&tuning=full", 200, "<b>Does not fit:</b>", NULL},
     {"/answer?model=Qwen/Qwen2.5-7B&gpu=RTX4090&tuning=full", 200, "/answer?model=Qwen/Qwen2.5-7B&amp;gpu=RTX4090&amp;tuning=lora", NULL},
-    {Q "&stage=grpo", 200, "<summary>Not in the figures</summary>", NULL},
+    {Q "&stage=ppo", 200, "<summary>Not in the figures</summary>", NULL},
     {"/answer?model=openai-community%2Fgpt2&cluster=lumi", 200, "name=\"gpu\" value=\"lumi\"", NULL},
     {"/answer?model=openai-community%2Fgpt2&gpu=lumi", 200, "is the name of a cluster", NULL},
     {"/answer?model=openai-community%2Fgpt2&gpu=4&methods=tp%2Bfsdp2", 422, "name=\"methods\" value=\"tp+fsdp2\"", NULL},

@@ -166,11 +166,11 @@ async function main() {
   });
 
   await check("what has no figures is asked without it in one click; the empty page has questions to begin with", async () => {
-    const page = await open(`${SMALL}&stage=grpo`);
-    assert.match(await text(page, "#answer .sentence"), /^No answer: .*grpo/);
+    const page = await open(`${SMALL}&stage=ppo`);
+    assert.match(await text(page, "#answer .sentence"), /^No answer: .*ppo/);
     await page.click("text=ask without stage");
     await page.waitForFunction(() => document.querySelector("#answer").classList.contains("fits"));
-    assert.ok(!page.url().includes("grpo"));
+    assert.ok(!page.url().includes("ppo"));
     assert.ok(!(await page.isVisible("#examples")));
     await close(page);
     const empty = await open();
