@@ -439,6 +439,8 @@ enum err_code program_arch(const struct program_library *library, const struct j
         rc = read_files(&n, library->wide, &from->image);
     if (rc)
         return rc;
+    if (stack && !n_files && !quirks_for(stack, a.model_type).family_is_written)
+        stack = NULL; /* a step on it is refused (declare()); what the model is, the newest says */
     rc = look(from, stack, arena, &a, err);
     if (rc)
         return at_file(err, files, n_files);

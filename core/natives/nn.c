@@ -449,7 +449,7 @@ sv module_call(struct script *s, sv self, const struct script_args *a)
 
     if (!o->m || !n->run)
         return script_call_method_args(s, self, n->forward, a);
-    if (o->leaf)
+    if (o->leaf || (o->kind == MODULE_LINEAR && natives_is_replaced(o->m)))
         return call_leaf(s, o, a);
     given = x && dtype_is_float((enum dtype)shape_of(x)->dtype) ? value_in(x) : 0;
     seen = given;

@@ -25,6 +25,7 @@ struct nn_module {
     bool padding_idx, affine;
 };
 
+bool natives_is_replaced(const struct module *m); /* of a class with a forward of its own: something else stands there */
 extern const struct script_class module_class, module_list_class, module_dict_class, sequential_class, linear_class, conv1d_class,
     embedding_class, layer_norm_class, dropout_class, identity_class, buffer_class;
 extern const struct script_module nn_module_table;

@@ -60,6 +60,8 @@ static sv by_tensors(struct script *s, struct tensor *t, val x, uint32_t n, stru
     }
     if (n == 1 && first == 0 && shape_of(index[0])->ndim == 1)
         return wrap_content(s, r, index_first(r, OP_INDEX, x, value_in(index[0])), c);
+    if (n == 1 && shape_of(index[0])->ndim == 1 && shape_of(index[0])->dtype != DTYPE_BOOL)
+        return wrap_content(s, r, index_along(r, OP_INDEX, x, first, value_in(index[0])), c.kind == CONTENT_CONST ? c : content_unknown());
     if (n == 1 && first == 0 && !shape_of(t)->requires_grad && shape_of(index[0])->dtype != DTYPE_BOOL)
         return wrap_content(s, r, index_rows(r, x, value_in(index[0])), c);
     if (n == 2 && first == 0 && dims[1] == 1 && shape_of(t)->requires_grad && shape_of(index[0])->ndim == 1 && shape_of(index[1])->ndim == 1 &&
@@ -107,8 +109,30 @@ struct cursor {
     struct tensor *index[MAX_DIMS];
     int dims[MAX_DIMS];
     uint32_t n_index;
+    sv made[MAX_DIMS]; /* tensors of lists */
+    uint32_t n_made;
     bool any;
 };
+
+/* x[[0, -1]]: the list becomes a tensor on the host, which is copied to where x is. */
+static struct tensor *of_list(struct script *s, struct cursor *c, sv key)
+{
+    uint32_t n = 0;
+    const sv *items = sv_is(key, KIND_LIST) ? seq_items(key, &n) : NULL;
+    int64_t size[1] = {n};
+    sv made;
+
+    for (uint32_t i = 0; i < n; i++)
+        if (items[i].tag != SV_INT)
+            return NULL;
+    if (!n)
+        return NULL;
+    made = wrap(s, c->t->run, factory(c->t->run, OP_TO_COPY, DTYPE_INT64, 1, size));
+    if (!sv_ok(made))
+        return NULL;
+    c->made[c->n_made++] = made;
+    return as_tensor(s, made);
+}
 
 static bool take_slice(struct script *s, struct cursor *c, sv key)
 {
@@ -172,6 +196,8 @@ static bool take(struct script *s, struct cursor *c, sv key, int skipped)
     if (key.tag == SV_INT)
         return take_int(s, c, key.i);
     index = as_tensor(s, key);
+    if (!index)
+        index = of_list(s, c, key);
     if (!index) {
         (void)script_leave(s, "a tensor indexed by %s", cls_name(sv_class(s, key)));
         return false;
@@ -202,6 +228,8 @@ sv tensor_getitem(struct script *s, sv self, sv key)
     }
     if (c.n_index) {
         result = by_tensors(s, c.t, c.x, c.n_index, c.index, c.dims, c.c);
+        while (c.n_made)
+            sv_drop(s, c.made[--c.n_made]);
         return result;
     }
     if (!c.any) { /* x[:]: an alias */

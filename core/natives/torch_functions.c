@@ -192,6 +192,11 @@ static int gathered(struct script *s, sv list, val *ret, struct run **run, struc
         }
         ret[kept++] = value_in(t);
     }
+    for (uint32_t i = 0; n > MAX_EDGES && i < n; i++)
+        if (as_tensor(s, items[i])->run->grad_enabled && shape_of(as_tensor(s, items[i]))->requires_grad) {
+            (void)script_leave(s, "more than %d tensors joined where a gradient passes", MAX_EDGES);
+            return -1;
+        }
     return (int)kept;
 }
 

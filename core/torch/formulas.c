@@ -829,7 +829,7 @@ void back_flash_varlen(struct back *b)
 }
 
 /* bert_padding.py: the gradient of picking rows is zeros with rows put among them, and the reverse */
-static val rows_of_gradient(struct back *b, enum op op, int64_t rows)
+static val rows_of_gradient(struct back *b, enum op op, int dim, int64_t rows)
 {
     int64_t size[MAX_DIMS];
     val g = b->grad[0];
@@ -837,7 +837,7 @@ static val rows_of_gradient(struct back *b, enum op op, int64_t rows)
     val out;
 
     memcpy(size, b->r->values[g].size, sizeof size);
-    size[0] = rows;
+    size[dim] = rows;
     out = value_empty(b->r, op, dtype_of(b->r, g), b->r->values[g].ndim, size);
     launch(b->r, op, out, 1, &g);
     return out;
@@ -845,12 +845,12 @@ static val rows_of_gradient(struct back *b, enum op op, int64_t rows)
 
 void back_index_first(struct back *b)
 {
-    put(b, 0, rows_of_gradient(b, OP_ZEROS, self(b)->at.i[0]));
+    put(b, 0, rows_of_gradient(b, OP_ZEROS, 0, self(b)->at.i[0]));
 }
 
 void back_index_put_first(struct back *b)
 {
-    put(b, 0, rows_of_gradient(b, OP_INDEX, numel(b->r, b->saved[0])));
+    put(b, 0, rows_of_gradient(b, OP_INDEX, 0, numel(b->r, b->saved[0])));
 }
 
 /* index_backward: _index_put_impl_ of zeros, accumulating: linear indices are sorted, in one tile while they fit it */
@@ -860,7 +860,7 @@ void back_index(struct back *b)
     int64_t n = numel(r, b->saved[0]), rows = self(b)->at.i[0], bytes = n * 8;
     uint32_t wrapped, linear, sorted, places, range;
 
-    put(b, 0, rows_of_gradient(b, OP_NEW_ZEROS, rows));
+    put(b, 0, rows_of_gradient(b, OP_NEW_ZEROS, self(b)->at.dim, rows));
     wrapped = scratch_take(r, OP_REMAINDER, (uint64_t)bytes, MARK_NONE);
     linear = scratch_take(r, OP_MUL, (uint64_t)bytes, MARK_NONE);
     scratch_give(r, wrapped);

@@ -83,6 +83,7 @@ val flash_attn_varlen(struct run *r, val q, val k, val v, val cumulative, int64_
 /* embeddings, indexing */
 val embedding_op(struct run *r, val weight, val ids, bool has_padding_idx);
 val index_rows(struct run *r, val table, val ids); /* table[ids] of a table without gradient: aten::index */
+val index_along(struct run *r, enum op op, val x, int dim, val indices); /* the same of another dimension */
 val index_first(struct run *r, enum op op, val x, val indices); /* rows of x: OP_INDEX is x[indices], OP_INDEX_FIRST flash-attn's own */
 val index_put_first(struct run *r, val x, val indices, int64_t rows); /* zeros of so many rows, those of x put among them */
 

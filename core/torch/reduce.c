@@ -473,28 +473,35 @@ val index_rows(struct run *r, val table, val ids)
     return out;
 }
 
-static val rows_like(struct run *r, enum op op, val x, int64_t rows)
+static val rows_like(struct run *r, enum op op, val x, int dim, int64_t rows)
 {
     int64_t size[MAX_DIMS];
 
     if (run_dead(r))
         return 0;
     memcpy(size, r->values[x].size, sizeof size);
-    size[0] = rows;
+    size[dim] = rows;
     return value_empty(r, op, dtype_of(r, x), r->values[x].ndim, size);
 }
 
 val index_first(struct run *r, enum op op, val x, val indices)
+{
+    return index_along(r, op, x, 0, indices);
+}
+
+val index_along(struct run *r, enum op op, val x, int dim, val indices)
 {
     uint32_t node = attach(r, op, 1, &x);
     val out;
 
     if (run_dead(r))
         return 0;
-    if (node)
-        r->nodes[node].at.i[0] = size_of(r, x, 0);
+    if (node) {
+        r->nodes[node].at.i[0] = size_of(r, x, dim);
+        r->nodes[node].at.dim = dim;
+    }
     save(r, node, indices);
-    out = rows_like(r, op, x, numel(r, indices));
+    out = rows_like(r, op, x, dim, numel(r, indices));
     launch(r, op, out, 2, (val[]){out, indices});
     attach_output(r, node, out, 0);
     consume(r, indices);
@@ -508,7 +515,7 @@ val index_put_first(struct run *r, val x, val indices, int64_t rows)
     val out;
 
     save(r, node, indices);
-    out = rows_like(r, OP_INDEX_PUT_FIRST, x, rows);
+    out = rows_like(r, OP_INDEX_PUT_FIRST, x, 0, rows);
     launch(r, OP_INDEX_PUT_FIRST, out, 2, (val[]){x, indices});
     attach_output(r, node, out, 0);
     consume(r, indices);

@@ -171,6 +171,8 @@ enum err_code bnb_apply(struct tree *t, const struct bnb_options *o, struct err 
 
         if ((m->kind != MODULE_LINEAR && m->kind != MODULE_CONV1D) || m == t->head)
             continue;
+        if (m->forward != module_leaf_forward(m->kind)) /* integrations/bitsandbytes.py: `type(module) is nn.Linear`, no class derived from it */
+            continue;
         l = arena_new(t->arena, struct bnb_linear);
         if (!l)
             return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for quantised weights");

@@ -208,7 +208,7 @@ def _first_layer(cache, kind):
 
 
 def _create(function, kind, config, inputs_embeds, attention_mask, past_key_values, position_ids=None, or_mask_function=None,
-            and_mask_function=None, local_size=None):
+            and_mask_function=None, local_size=None, allow_is_causal_skip=True):
     done, attention_mask, sequence, q_length, kv_length, q_offset, kv_offset = _preprocess(
         config, inputs_embeds, attention_mask, past_key_values, position_ids, _first_layer(past_key_values, kind))
     if done:
@@ -224,7 +224,7 @@ def _create(function, kind, config, inputs_embeds, attention_mask, past_key_valu
         function = packed_sequence_compatibility_function(function, position_ids.expand(batch_size, -1), sequence)
     sizes = {} if local_size is None else {"local_size": local_size}
     mask = make(batch_size=batch_size, q_length=q_length, kv_length=kv_length, q_offset=q_offset, kv_offset=kv_offset, mask_function=function,
-                attention_mask=attention_mask, allow_is_causal_skip=not own and sequence is None, dtype=dtype, config=config, use_vmap=own,
+                attention_mask=attention_mask, allow_is_causal_skip=allow_is_causal_skip and not own and sequence is None, dtype=dtype, config=config, use_vmap=own,
                 device=device, **sizes)
     return mask
 
@@ -234,10 +234,11 @@ def _causal_alone(config):
         refuse("/is_causal", "false: attention in both directions is not modelled")
 
 
-def create_causal_mask(config, inputs_embeds, attention_mask, past_key_values, position_ids=None, or_mask_function=None, and_mask_function=None):
+def create_causal_mask(config, inputs_embeds, attention_mask, past_key_values, position_ids=None, or_mask_function=None, and_mask_function=None,
+                       allow_is_causal_skip=True):
     _causal_alone(config)
     return _create(causal_mask_function, "full", config, inputs_embeds, attention_mask, past_key_values, position_ids, or_mask_function,
-                   and_mask_function)
+                   and_mask_function, allow_is_causal_skip=allow_is_causal_skip)
 
 
 def create_sliding_window_causal_mask(config, inputs_embeds, attention_mask, past_key_values, position_ids=None, or_mask_function=None,
