@@ -24,7 +24,7 @@ const struct word optimizer_words[] = {
     LATER("adamw_anyprecision", "torchdistx AdamW with states of a chosen dtype."),
     LATER("adamw_torch_4bit", "torchao AdamW with 4-bit states."),
     LATER("adamw_torch_8bit", "torchao AdamW with 8-bit states."),
-    LATER("adafactor", "Factored second moments: a row and a column a matrix."),
+    {"adafactor", OPTIMIZER_ADAFACTOR, NULL, "transformers' Adafactor as the Trainer makes it: a row and a column of second moments a matrix."},
     LATER("ademamix", "bitsandbytes AdEMAMix: three states."),
     LATER("ademamix_8bit", "AdEMAMix with 8-bit states."),
     LATER("adagrad", "torch.optim.Adagrad: one state."),

@@ -88,7 +88,7 @@ const struct word loss_words[] = {
     {"hf", LOSS_HF, NULL, "The cross-entropy of the transformers release, over all logits."},
     {"liger", LOSS_LIGER, NULL, "Liger's fused linear cross-entropy: logits a chunk at a time."},
     {"chunked", LOSS_CHUNKED, NULL, "Logits and loss a chunk of the sequence at a time, as torchtune: eight chunks."},
-    LATER_TOO("cut_cross_entropy", "cce", "Apple's cut cross-entropy: no logits in memory."),
+    {"cut_cross_entropy", LOSS_CUT_CROSS_ENTROPY, "cce", "Apple's cut cross-entropy: no logits in memory."},
     LATER("chunked_nll", "trl's own loss: head and cross-entropy a chunk of the tokens at a time."),
     {0},
 };

@@ -429,7 +429,7 @@ static bool call_on_model(struct program *p, const char *file, const char *name,
 }
 
 /* What the Trainer, or a script, puts in the place of parts of a model that stands. */
-static bool replace_parts(struct program *p, const struct model *m)
+static bool replace_parts(struct program *p, struct model *m)
 {
     static const char *const names[] = {
         [LIGER_ROPE] = "rope", [LIGER_RMS_NORM] = "rms_norm", [LIGER_SWIGLU] = "swiglu", [LIGER_GEGLU] = "geglu", [LIGER_LAYER_NORM] = "layer_norm",
@@ -446,6 +446,7 @@ static bool replace_parts(struct program *p, const struct model *m)
     values[LIGER_COUNT] = sv_int(m->liger_release);
     if (m->liger_kernels && !call_on_model(p, "transformers.liger", "apply", LIGER_COUNT + 1, values, names))
         return false;
+    m->tree.reads_head = (m->liger_kernels >> LIGER_FUSED_LINEAR & 1) || (m->loss && strcmp(m->loss, "chunked") != 0);
     return !m->loss || call_on_model(p, "transformers.losses", m->loss, 0, NULL, NULL);
 }
 

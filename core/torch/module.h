@@ -59,6 +59,7 @@ struct tree {
     uint32_t n_modules, max_modules;
     enum dtype dtype;         /* of parameters, and of buffers that follow them */
     struct module *head;      /* the output embeddings: when they return, the loss begins */
+    bool reads_head;          /* the root's own forward reads the head's weight, and calls no head */
     bool shares_modules;      /* one stands in several places, of which the tree has the first */
     struct err error;         /* sticky */
 };

@@ -118,6 +118,10 @@ static void launch_over_gradients(struct run *r, enum op op, unsigned accesses, 
 /* adam.py _init_group: fused keeps its step on the device */
 static void init_state(struct run *r, struct optim *o, struct optim_state *s, val leaf)
 {
+    if (o->kind == OPTIM_ADAFACTOR) {
+        optim_adafactor_init(r, s, leaf);
+        return;
+    }
     if (optim_is_bnb(o->kind)) {
         optim_bnb_init(r, o, s, leaf);
         return;
@@ -236,6 +240,10 @@ static void take_shards(struct run *r, const struct optim *o, int g, uint32_t li
 
 void optim_step(struct run *r, struct optim *o)
 {
+    if (o->kind == OPTIM_ADAFACTOR) {
+        optim_adafactor_step(r, o);
+        return;
+    }
     for (int g = 0; g < OPTIM_GROUPS; g++) {
         if (optim_is_bnb(o->kind)) {
             optim_bnb_step(r, o, g);

@@ -1,7 +1,7 @@
 /*
  * optim.h - torch.optim as the Trainer uses it, gradient clipping and the gradient scaler.
  *
- * Models    AdamW (foreach, fused, one by one), SGD without momentum, bitsandbytes' AdamW and Lion; two parameter groups; states are born at the first
+ * Models    AdamW (foreach, fused, one by one), SGD without momentum, bitsandbytes' AdamW and Lion, transformers' Adafactor; two parameter groups; states are born at the first
  *           step. Paged states are in no figure of the allocator: optim_paged_bytes().
  * Source    torch/optim/adam.py, adamw.py, sgd.py, optimizer.py; torch/nn/utils/clip_grad.py; torch/amp/grad_scaler.py;
  *           bitsandbytes 0.50.2 optim/optimizer.py.
@@ -19,11 +19,12 @@ enum optim_kind {
     OPTIM_BNB_ADAMW_8BIT,
     OPTIM_BNB_ADAMW_32BIT,
     OPTIM_BNB_LION_8BIT,
-    OPTIM_BNB_LION_32BIT
+    OPTIM_BNB_LION_32BIT,
+    OPTIM_ADAFACTOR
 };
 
 struct optim_state {
-    val exp_avg, exp_avg_sq, step;
+    val exp_avg, exp_avg_sq, step; /* Adafactor: a row's and a column's, or a vector's own; RMS */
     val absmax[2]; /* of 8-bit states, a number a block */
     bool stands;   /* bitsandbytes: states may lie in pages alone */
     bool wide;     /* 32 bits whatever the optimizer has: GlobalOptimManager */
@@ -50,6 +51,8 @@ bool optim_is_bnb(enum optim_kind kind);
 void optim_bnb_init(struct run *r, struct optim *o, struct optim_state *s, val leaf); /* both used by optim.c */
 uint64_t optim_paged_bytes(const struct optim *o, int64_t elems, bool wide);          /* of one parameter's states */
 void optim_bnb_step(struct run *r, struct optim *o, int g);
+void optim_adafactor_init(struct run *r, struct optim_state *s, val leaf);
+void optim_adafactor_step(struct run *r, struct optim *o);
 
 /* clip_grad_norm_ over all leaves that have a gradient; returns the norm, which the caller keeps (owned, not floating). */
 val clip_grad_norm(struct run *r, uint32_t n, const val *leaves);

@@ -117,15 +117,16 @@ static struct ddp_settings ddp_settings(const struct step *s)
 static const struct {
     enum optim_kind kind;
     bool paged;
-} bnb_kinds[] = {
+} kinds_apart[] = { /* from OPTIMIZER_BNB_ADAMW_8BIT on */
     {OPTIM_BNB_ADAMW_8BIT, false}, {OPTIM_BNB_ADAMW_8BIT, true},  {OPTIM_BNB_ADAMW_32BIT, true}, {OPTIM_BNB_LION_8BIT, false},
     {OPTIM_BNB_LION_8BIT, true},   {OPTIM_BNB_LION_32BIT, false}, {OPTIM_BNB_LION_32BIT, true},
+    {OPTIM_ADAFACTOR, false},
 };
 
 static enum optim_kind kind_of(enum optimizer o)
 {
     if (o >= OPTIMIZER_BNB_ADAMW_8BIT)
-        return bnb_kinds[o - OPTIMIZER_BNB_ADAMW_8BIT].kind;
+        return kinds_apart[o - OPTIMIZER_BNB_ADAMW_8BIT].kind;
     return o == OPTIMIZER_SGD                 ? OPTIM_SGD
            : o == OPTIMIZER_ADAMW_TORCH_FUSED ? OPTIM_ADAMW_FUSED
            : o == OPTIMIZER_ADAMW_TORCH_LOOP  ? OPTIM_ADAMW_LOOP
@@ -163,12 +164,12 @@ void parallel_options_of(const struct step *s, struct parallel_options *ret)
 
 static bool is_paged(enum optimizer o)
 {
-    return o >= OPTIMIZER_BNB_ADAMW_8BIT && bnb_kinds[o - OPTIMIZER_BNB_ADAMW_8BIT].paged;
+    return o >= OPTIMIZER_BNB_ADAMW_8BIT && kinds_apart[o - OPTIMIZER_BNB_ADAMW_8BIT].paged;
 }
 
 static bool widens_embeddings(const struct trainer *t)
 {
-    return t->step->r.optimizer >= OPTIMIZER_BNB_ADAMW_8BIT && !t->plain && t->step->quirks.trainer_widens_embeddings;
+    return optim_is_bnb(kind_of(t->step->r.optimizer)) && !t->plain && t->step->quirks.trainer_widens_embeddings;
 }
 
 struct paging {

@@ -287,12 +287,12 @@ static bool finds_unused(const struct recipe *r)
     return r->gradient_checkpointing != TRI_TRUE || (r->tuning != TUNING_FULL && r->checkpoint_reentrant == TRI_FALSE);
 }
 
-/* bitsandbytes' know whole parameters; DeepSpeed has optimizers of its own. */
+/* bitsandbytes' and Adafactor know whole parameters; DeepSpeed has optimizers of its own. */
 static enum err_code check_optimizer(const struct recipe *r, struct err *err)
 {
     if (r->optimizer < OPTIMIZER_BNB_ADAMW_8BIT || r->method == METHOD_SINGLE || r->method == METHOD_DDP)
         return ERR_OK;
-    return err_set(err, ERR_FIELD_CONFLICT, "/training/optimizer", "optimizers of bitsandbytes under %s are not modelled yet: single or ddp",
+    return err_set(err, ERR_FIELD_CONFLICT, "/training/optimizer", "this optimizer under %s is not modelled yet: single or ddp",
                    method_rows[r->method].name);
 }
 

@@ -94,12 +94,12 @@ static void train_all(void *context, struct module *m, struct param *p)
 static bool take_loss(struct model *m, const struct recipe *s, struct err *err)
 {
     static const char *const own[] = {[LOSS_CHUNKED] = "chunked", [LOSS_CHUNKED_NLL] = "chunked_nll", [LOSS_CUT_CROSS_ENTROPY] = "cut_cross_entropy"};
-    bool by_liger = s->loss == LOSS_LIGER, zero3 = s->method == METHOD_ZERO3, cuts = method_has_tensor_parallel(s->method) || s->method == METHOD_PP;
+    bool by_liger = s->loss == LOSS_LIGER, cuts = method_has_tensor_parallel(s->method) || s->method == METHOD_PP;
 
     m->liger_kernels = s->liger_kernels | (by_liger && s->liger_kernels ? 1u << LIGER_FUSED_LINEAR : 0);
     m->liger_release = s->stack.liger;
     m->loss = by_liger ? (s->liger_kernels ? NULL : "liger") : own[s->loss];
-    if ((cuts && (s->loss || s->liger_kernels)) || (zero3 && s->loss))
+    if (cuts && (s->loss || s->liger_kernels))
         return err_set(err, ERR_FIELD_CONFLICT, s->loss ? "/training/loss" : "/training/liger_kernels", "under %s this is not modelled yet",
                        method_rows[s->method].name), false;
     return true;

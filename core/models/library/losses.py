@@ -55,3 +55,67 @@ def chunked(model):
         return total / valid
 
     put(model, loss_of)
+
+
+class LinearCrossEntropyFunction(torch.autograd.Function):
+    """cut_cross_entropy 25.1.1 cce.py: keeps hidden states, the head and the rows' log-sum-exp; no logits, in backward neither."""
+
+    @staticmethod
+    def forward(ctx, e, c, targets, valids):
+        B, V = valids.shape[0], c.shape[0]
+        lse = e.new_full((B,), 0.0, dtype=torch.float32)
+        locks = e.new_full((cdiv(B, 128),), 0, dtype=torch.int32)
+        logit_avg = e.new_full((V,), 0.0, dtype=torch.float32)
+        launch((e, c, valids), (lse, logit_avg))
+        del locks
+        neg_dot = e.new_zeros((B,), dtype=torch.float32)
+        launch((e, targets, valids), (neg_dot,))
+        nll = neg_dot.add_(lse)
+        loss = nll.sum()
+        ctx.save_for_backward(e, c, lse, targets, valids, logit_avg)
+        ctx.params = targets, valids  # which live as long as the node
+        return loss
+
+    @staticmethod
+    def backward(ctx, grad_out):
+        e, c, lse, targets, valids, logit_avg = ctx.saved_tensors
+        B, V, D = valids.shape[0], c.shape[0], c.shape[1]
+        sorted = torch.empty_like(logit_avg)
+        places = torch.empty_like(logit_avg, dtype=torch.int64)
+        vocab_ordering = places.to(torch.int32)
+        del sorted, places
+        de = torch.zeros_like(e)
+        dc = torch.zeros_like(c, dtype=e.dtype) if ctx.needs_input_grad[1] else None
+        nd_locks = cdiv(D, 64)
+        de_locks = e.new_zeros((cdiv(B, nd_locks), nd_locks), dtype=torch.int32)
+        dc_locks = c.new_zeros((cdiv(V, nd_locks), nd_locks), dtype=torch.int32)
+        launch((e, c, lse, vocab_ordering), (de, dc, de_locks, dc_locks))
+        return de, dc.to(c.dtype) if dc is not None else None, None, None
+
+
+def valid_rows(targets):
+    """cut_cross_entropy utils.py _build_flat_valids(shift=True), of targets that all count"""
+    targets = targets[..., 1:]
+    valid = targets != -100
+    places = torch.empty((valid.numel(), 2), dtype=torch.int64, device=targets.device)
+    del valid
+    places = places.to(torch.int32)
+    return places.sum(1)
+
+
+def cut_cross_entropy(model):
+    """ml-cross-entropy transformers/utils.py apply_lce, as axolotl's plugin and cce_patch() put it into a model's forward"""
+    head_of(model)
+
+    def loss_of(hidden, model, labels, items):
+        if hidden.dtype == torch.float32:
+            refuse("/training/loss", "cut cross-entropy's backward takes hidden states in half precision, and these are fp32: bf16 weights")
+        e = hidden.contiguous()
+        targets = labels.contiguous()
+        valids = valid_rows(targets)
+        e = e.flatten(0, -2)
+        targets = targets.flatten()
+        loss = LinearCrossEntropyFunction.apply(e, model.get_output_embeddings().weight, targets, valids)
+        return loss / items if items is not None else loss
+
+    put(model, loss_of)

@@ -9,8 +9,8 @@
  * Source    deepspeed 0.14.2 and 0.19.8: runtime/zero/{stage3,parameter_offload,partitioned_param_coordinator,partition_parameters}.py,
  *           runtime/comm/coalesced_collectives.py, runtime/engine.py.
  * Streams   gathers are born on STREAM_GATHER and the bucket's copies on STREAM_REDUCE where overlap_comm; else all on the compute stream.
- * Not modelled: NVMe, hpZ, quantised weights or gradients, leaf modules, MiCS, several data types; external parameters but ties and
- *           peft's; a host that waits for the stream of the gathers, which itself waits for no other; a model that zero.Init builds in
+ * Not modelled: NVMe, hpZ, quantised weights or gradients, leaf modules, MiCS, several data types; external parameters but ties, the head's
+ *           and peft's; a host that waits for the stream of the gathers, which itself waits for no other; a model that zero.Init builds in
  *           shards comes whole here (its start, not its steps).
  * Units     elements of the engine's data type, bytes as named. Parameters are numbered in the order of named_parameters(), as their ds_id.
  * Owner     the run's arena.

@@ -95,6 +95,8 @@ void zero3_index_modules(struct zero3 *z, const struct tree *t)
         for (const struct param *p = i ? t->modules[i]->params : NULL; p; p = p->next)
             if (!p->buffer && p->value && z->index_of[p->value])
                 z->of_module[at++] = z->index_of[p->value] - 1;
+        if (i && t->modules[i] == t->root && t->reads_head && t->head && t->head->weight) /* ZeROOrderedDict registers it as an external parameter */
+            z->of_module[at++] = z->index_of[t->head->weight->value] - 1;
         z->modules[i].n = at - z->modules[i].first;
         z->modules[i].reader = i ? reader_of(t->modules[i]) : 0;
         at += i && !strcmp(t->modules[i]->last ? t->modules[i]->first->name : "", "base_layer");
