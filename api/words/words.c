@@ -89,7 +89,7 @@ const struct word loss_words[] = {
     {"liger", LOSS_LIGER, NULL, "Liger's fused linear cross-entropy: logits a chunk at a time."},
     {"chunked", LOSS_CHUNKED, NULL, "Logits and loss a chunk of the sequence at a time, as torchtune: eight chunks."},
     {"cut_cross_entropy", LOSS_CUT_CROSS_ENTROPY, "cce", "Apple's cut cross-entropy: no logits in memory."},
-    LATER("chunked_nll", "trl's own loss: head and cross-entropy a chunk of the tokens at a time."),
+    {"chunked_nll", LOSS_CHUNKED_NLL, NULL, "trl's own loss: head and log-probabilities a tile of tokens and vocabulary at a time."},
     {0},
 };
 

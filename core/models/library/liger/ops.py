@@ -178,7 +178,8 @@ def sum_head(grad_weight, grad_logits, _input_chunk):
         grad_weight += (grad_logits.t() @ _input_chunk).float()
     elif quirks.liger_head_gradient == LOGITS_ADDED:
         addmm_into(grad_weight, grad_logits.t().to(_input_chunk.dtype), _input_chunk)
-    elif grad_logits.dtype in (torch.float16, torch.bfloat16) and grad_weight.dtype in (torch.float32, grad_logits.dtype):
+    elif grad_logits.dtype in (torch.float16, torch.bfloat16) and (
+            grad_weight.dtype == grad_logits.dtype or grad_weight.dtype == torch.float32 and quirks.addmm_sums_in_fp32):
         input_chunk = _input_chunk
         if input_chunk.dtype != grad_logits.dtype:
             input_chunk = input_chunk.to(grad_logits.dtype)
