@@ -82,7 +82,7 @@ libs    := $(BUILD)/libapi.a $(BUILD)/libcore.a
 support := $(BUILD)/libsupport.a
 daemon  := $(if $(server_sources),$(BUILD)/llmemd)
 
-.PHONY: all run test test-peers test-load test-asan test-tsan tests fuzz fuzzers lint lint-pure tidy accuracy bench install install-program install-manual clean FORCE
+.PHONY: all run test test-peers test-load test-asan test-tsan tests fuzz fuzzers lint lint-pure tidy accuracy docs bench install install-program install-manual clean FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -242,6 +242,9 @@ bench: all $(bench_programs)
 	@for b in $(bench_programs); do echo "$$b"; LLMEMD=$(BUILD)/llmemd $$b || exit 1; done
 
 # --- lint ----------------------------------------------------------------------------------------------------------------------
+
+docs: $(BUILD)/tests/api/test_options
+	@OPTIONS_FILE=docs/options.md $<
 
 lint: lint-pure
 	@tools/lint-arrows

@@ -18,7 +18,7 @@ static const struct {
     {TRAIN("\"optim\":\"adamw_torch_8bit\""), "optimizer adamw_torch_8bit is"},
     {TRAIN("\"gradient_checkpointing\":[\"selective_op\"]"), "gradient_checkpointing selective_op is"},
     {TRAIN("\"offload\":\"activations\""), "offload activations is"},
-    {TRAIN("\"loss\":\"cce\""), "loss cut_cross_entropy is"},
+    {TRAIN("\"loss\":\"cce\""), "hidden states in half precision"},
     {TRAIN("\"float8\":\"tensorwise\""), "float8 tensorwise is"},
     {TRAIN("\"compile\":true"), "training.compile is"},
     {TRAIN("\"liger_kernels\":[\"rope\"]"), "no kernels for opt and leaves the model as it is"},

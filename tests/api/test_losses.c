@@ -1,0 +1,62 @@
+/* Laws of losses and kernels in the place of the model's own; their bytes beside PyTorch's are in tests/data/accuracy/kernels.jsonl and losses.jsonl. */
+#include "tests/support/ask.h"
+#include "tests/support/unit.h"
+
+#include <stdio.h>
+
+#define TINY "\"config\":{\"model_type\":\"llama\",\"hidden_size\":512,\"intermediate_size\":1408,\"num_hidden_layers\":4,\"num_attention_heads\":8," \
+             "\"vocab_size\":128256,\"max_position_embeddings\":8192,\"torch_dtype\":\"bfloat16\"}"
+
+static double peak(const char *model, const char *training, unsigned seq_len)
+{
+    char body[900];
+    struct reply reply;
+    double bytes;
+
+    (void)snprintf(body, sizeof body, "{%s,\"cluster\":{\"gpu\":\"A100-80GB\"},\"training\":{\"methods\":\"single\",\"tuning\":\"full\",\"precision\":\"bf16\","
+                   "\"micro_batch_size\":2,\"seq_len\":%u%s}}", model, seq_len, training);
+    reply = ask(body);
+    ck_assert_msg(json_number(reply_at(&reply, "recommendation/memory/peak_allocated_bytes"), &bytes), "%s: %s", body, reply.r.body);
+    reply_done(reply);
+    return bytes;
+}
+
+/* Rows of a few bytes a token, and what a block was not split off for. */
+#define NEARLY(bytes) ((bytes) * 1.001)
+
+/* Of a wide vocabulary: the whole logits, eight chunks of them with their fp32 copies, a chunk at a time, none. */
+START_TEST(smaller_chunks_hold_less)
+{
+    for (unsigned seq_len = 512; seq_len <= 4096; seq_len *= 2) {
+        double hf = peak(TINY, "", seq_len), chunked = peak(TINY, ",\"loss\":\"chunked\"", seq_len), liger = peak(TINY, ",\"loss\":\"liger\"", seq_len),
+               cut = peak(TINY, ",\"loss\":\"cut_cross_entropy\"", seq_len);
+
+        ck_assert_msg(cut <= NEARLY(liger) && liger <= chunked && chunked <= hf, "%u: %.0f %.0f %.0f %.0f", seq_len, cut, liger, chunked, hf);
+    }
+}
+END_TEST
+
+/* What a kernel writes over, nobody keeps: none ever holds more. */
+static const char *const kernels[] = {"rope", "rms_norm", "swiglu", "cross_entropy", "fused_linear_cross_entropy"};
+
+START_TEST(a_kernel_never_holds_more)
+{
+    char training[120];
+    double without = peak(TINY, "", 1024), with;
+
+    (void)snprintf(training, sizeof training, ",\"liger_kernels\":[\"%s\"]", kernels[_i]);
+    with = peak(TINY, training, 1024);
+    ck_assert_msg(with <= NEARLY(without), "%s: %.0f, without %.0f", kernels[_i], with, without);
+}
+END_TEST
+
+/* A matrix has a row and a column of second moments. */
+START_TEST(factored_states_hold_less)
+{
+    double adam = peak(TINY, "", 512), factored = peak(TINY, ",\"optimizer\":\"adafactor\"", 512);
+
+    ck_assert_msg(factored < adam, "%.0f, AdamW %.0f", factored, adam);
+}
+END_TEST
+
+UNIT_TESTS("losses", unit_test(smaller_chunks_hold_less); unit_rows(a_kernel_never_holds_more, kernels); unit_test(factored_states_hold_less);)
