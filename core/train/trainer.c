@@ -165,8 +165,13 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
     }
     if (s->tuning != TUNING_FULL) {
         rc = declare_adapters(t, err);
-        if (!rc && m->score_head)
-            m->tree.head->weight->requires_grad = true;
+        if (!rc && m->score_head) { /* utils/other.py ModulesToSaveWrapper: a copy is trained beside what it is of */
+            struct param *head = m->tree.head->weight;
+
+            if (m->task)
+                (void)param_add(&m->tree, m->tree.head, "original_module.weight", head->ndim, head->size);
+            head->requires_grad = true;
+        }
     } else {
         params_visit(m->tree.root, train_all, NULL);
     }
