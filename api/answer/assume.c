@@ -220,8 +220,9 @@ static void assume_stage(struct estimate *e, const struct recipe *r)
     note(&e->assumptions, "training.stage %s: trl 1.16.0 %s: %s%s", task->stage, task->trainer, task->holds,
          task->refers && references[r->reference] ? references[r->reference] : "");
     note_of(&e->assumptions, NOTE_OF_YOURS,
-            "training.stage %s: a sample is %u row%s of seq_len tokens, and every token counts in the loss (no prompt is left out), which holds most",
-            task->stage, task->rows, task->rows > 1 ? "s" : "");
+            "training.stage %s: rows of seq_len tokens, chosen and rejected ones alike, whose tokens all count in the loss (no prompt is left out), "
+            "which holds most",
+            task->stage);
 }
 
 void assume_answer(struct estimate *e, const struct plan_candidate *first)

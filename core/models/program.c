@@ -801,7 +801,7 @@ static sv make_reference(struct program *p, struct model *m)
         if (!put(s, modules[i], "training", sv_bool(false)))
             return sv_null();
     sv_drop(s, list);
-    if (!modules || natives_tree(&p->n, made, t, &t->error))
+    if (!modules || !put(s, made, "_uses_cache", sv_bool(p->uses_cache)) || natives_tree(&p->n, made, t, &t->error))
         return sv_null();
     p->model = made;
     ok = tie_all(p, m, m->source, p->config);
@@ -866,6 +866,8 @@ static sv inputs_of(struct program *p, const struct model *m, const struct batch
         if (!called)
             called = task_name(m->task->kept, k++, name, sizeof name);
         ok = called && add_input(p, inputs, called, b->more[i], &one);
+        if (ok && strstr(called, "attention_mask"))
+            (m->padded ? natives_tell_padded : natives_tell_ones)(one);
         sv_drop(s, one);
     }
     return ok ? inputs : sv_null();

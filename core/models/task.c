@@ -7,7 +7,7 @@
 #include <string.h>
 
 const struct task tasks[TASK_COUNT] = {
-    [TASK_SFT] = {"sft", NULL, "Trainer", 1, 0, false, "", "", "", ""},
+    [TASK_SFT] = {"sft", NULL, "Trainer", 1, 0, REFERS_NOT, "", "", "", ""},
 #define TASK(id, stage, module, trainer, rows, tokens, refers, classes, more, kept, holds) \
     [TASK_##id] = {stage, module, trainer, rows, tokens, refers, classes, more, kept, holds},
 #include "models/tasks.def"
@@ -127,7 +127,16 @@ static sv without_dropout(struct script *s, const struct script_args *a)
     return sv_none();
 }
 
+static sv let_go(struct script *s, const struct script_args *a)
+{
+    (void)a;
+    if (natives_of(s)->run)
+        empty_cache(natives_of(s)->run);
+    return sv_none();
+}
+
 static const struct script_native functions[] = {
+    {"empty_cache", let_go, "", 0, NATIVE_PLAIN},
     {"enter", around, "policy, /", 0, NATIVE_PLAIN},
     {"leave", around, "policy, /", 1, NATIVE_PLAIN},
     {"outputs", hand_out, "tensors, /", 0, NATIVE_PLAIN},

@@ -24,6 +24,8 @@ enum task_id {
 
 enum reference { REFERENCE_UNSET, REFERENCE_NONE, REFERENCE_COPY, REFERENCE_ADAPTER, REFERENCE_PRECOMPUTED };
 
+enum refers { REFERS_NOT, REFERS_POLICY, REFERS_TEACHER }; /* the model as it was; a model beside it */
+
 enum { TASK_MORE = 4 }; /* tensors of a batch beside ids and mask */
 
 struct task {
@@ -32,7 +34,7 @@ struct task {
     const char *trainer; /* "DPOTrainer, trl 1.16.0 trainer/dpo_trainer.py" */
     uint8_t rows;        /* of a batch, for each sample */
     uint32_t tokens;     /* of a row, where nobody says: max_length of the trainer's config */
-    bool refers;         /* it has a reference model */
+    enum refers refers;  /* the model that it compares with */
     const char *classes; /* a function of trl/classes.py that makes the model's class of the causal one; "": it is that */
     const char *more;    /* names of int64 tensors of [rows, tokens] */
     const char *kept;    /* names of fp32 numbers a sample, where the reference's are precomputed; "": none */

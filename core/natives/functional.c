@@ -397,6 +397,27 @@ sv f_softmax(struct script *s, const struct script_args *a)
     return wrap(s, t->run, softmax(t->run, value_in(t), dtype));
 }
 
+sv f_log_softmax(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = first(s, a);
+
+    if (!t)
+        return sv_null();
+    if (!sv_given(a->v[1]) || !last_dim_alone(s, t, a->v[1]))
+        return script_failed(s) ? sv_null() : script_leave(s, "log_softmax() but over the last dimension");
+    return wrap(s, t->run, log_softmax(t->run, value_in(t)));
+}
+
+sv f_logsumexp(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = first(s, a);
+    int dim = 0;
+
+    if (!t || !dim_arg(s, t, a->v[1], &dim))
+        return sv_null();
+    return wrap(s, t->run, logsumexp(t->run, value_in(t), dim));
+}
+
 /* ----------------------------------------------------------------------------------------------------------- products */
 sv f_matmul(struct script *s, const struct script_args *a)
 {
@@ -528,6 +549,7 @@ sv f_pad(struct script *s, const struct script_args *a)
 
 static const struct script_native functions[] = {
     {"softmax", f_softmax, "input, dim=, *, dtype=, _stacklevel=", 0, NATIVE_PLAIN},
+    {"log_softmax", f_log_softmax, "input, dim=, *, dtype=!, _stacklevel=", 0, NATIVE_PLAIN},
     {"dropout", f_dropout, "input, p=, training=, inplace=!", 0, NATIVE_PLAIN},
     {"linear", f_linear, "input, weight, bias=", 0, NATIVE_PLAIN},
     {"embedding", f_embedding, "input, weight, padding_idx=, max_norm=!, norm_type=, scale_grad_by_freq=!, sparse=!", 0, NATIVE_PLAIN},

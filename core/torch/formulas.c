@@ -341,6 +341,14 @@ void back_log_softmax(struct back *b)
     softmax_like(b, OP_LOG_SOFTMAX_BACKWARD, dtype_of(b->r, saved(b, 0)));
 }
 
+/* grad * (self - result).exp(), both with the dimension back */
+void back_logsumexp(struct back *b)
+{
+    val above = T(b, point(b, OP_SUB, saved(b, 0), 0)), e = T(b, point(b, OP_EXP, above, 0));
+
+    put(b, 0, point(b, OP_MUL, e, 0));
+}
+
 void back_nll_loss(struct back *b)
 {
     val x = saved(b, 0);
@@ -875,8 +883,9 @@ void back_index(struct back *b)
 }
 
 /* The same with an index for each of `dims` dimensions, each wrapped and scaled, the later added to the first */
-static void put_at_places(struct run *r, int64_t n, int dims, int64_t elems)
+static void put_at_places(struct run *r, val grad, int64_t n, int dims, int64_t elems)
 {
+    val laid_out;
     const int64_t bytes = n * 8;
     uint32_t linear = 0, sorted, order, range;
 
@@ -889,6 +898,7 @@ static void put_at_places(struct run *r, int64_t n, int dims, int64_t elems)
         else
             linear = scaled;
     }
+    laid_out = owned(r, contiguous(r, grad));
     sorted = scratch_take(r, OP_INDEX_PUT, (uint64_t)bytes, MARK_NONE);
     order = scratch_take(r, OP_INDEX_PUT, (uint64_t)bytes, MARK_NONE);
     range = scratch_take(r, OP_ARANGE, (uint64_t)bytes, MARK_NONE);
@@ -896,6 +906,7 @@ static void put_at_places(struct run *r, int64_t n, int dims, int64_t elems)
     scratch_give(r, range);
     scratch_give(r, order);
     scratch_give(r, sorted);
+    value_unref(r, laid_out);
     scratch_give(r, linear);
 }
 
@@ -905,7 +916,7 @@ void back_index_pair(struct back *b)
     const struct value *m = &r->values[self(b)->meta[0]];
 
     put(b, 0, factory(r, OP_NEW_ZEROS, (enum dtype)m->dtype, m->ndim, m->size));
-    put_at_places(r, numel(r, b->saved[0]), 2, m->size[0] * m->size[1]);
+    put_at_places(r, b->grad[0], numel(r, b->saved[0]), 2, m->size[0] * m->size[1]);
 }
 
 /* Where a mask chose them, nonzero() says again which */
@@ -919,7 +930,7 @@ void back_mask_index(struct back *b)
 
     put(b, 0, factory(r, OP_NEW_ZEROS, (enum dtype)m->dtype, m->ndim, m->size));
     places = scratch_take(r, OP_NONZERO, (uint64_t)(n * 8 * dims), MARK_NONE);
-    put_at_places(r, n, dims, numel(r, b->saved[0]));
+    put_at_places(r, b->grad[0], n, dims, numel(r, b->saved[0]));
     scratch_give(r, places);
 }
 

@@ -55,6 +55,8 @@ val sum_dim(struct run *r, val a, int dim, bool keepdim);
 val sum_dims(struct run *r, val a, unsigned dims, bool keepdim);  /* dims: a bit for each */
 val mean_dims(struct run *r, val a, unsigned dims, bool keepdim);
 void unbind(struct run *r, val a, int dim, val *ret);             /* ret: as many temporaries as the dimension is long, views of one storage */
+val log_softmax(struct run *r, val a);             /* over the last dimension */
+val logsumexp(struct run *r, val a, int dim);
 val softmax(struct run *r, val a, enum dtype dtype); /* over the last dimension; dtype = DTYPE_COUNT: as it is */
 val cross_entropy(struct run *r, val logits, val target); /* [rows, classes], [rows] */
 val layer_norm(struct run *r, val x, val weight, val bias);

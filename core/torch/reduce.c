@@ -297,6 +297,40 @@ val mean_last(struct run *r, val a)
     return mean_dims(r, a, 1u << (r->values[a].ndim - 1), true);
 }
 
+/* ReduceOps.cpp logsumexp_out_impl: the greatest of each row, infinite ones made 0; exp of what is above it, summed */
+val logsumexp(struct run *r, val a, int dim)
+{
+    uint32_t node = attach(r, OP_LOGSUMEXP, 1, &a);
+    int64_t size[MAX_DIMS];
+    int nd = 0;
+    enum dtype dtype;
+    uint32_t sizes;
+    val maxes, above, out;
+
+    if (run_dead(r))
+        return 0;
+    dtype = dtype_of(r, a);
+    for (int i = 0; i < r->values[a].ndim; i++)
+        if (i != dim)
+            size[nd++] = r->values[a].size[i];
+    if (node)
+        r->nodes[node].at.dim = dim;
+    save(r, node, a);
+    maxes = owned(r, factory(r, OP_AMAX, dtype, nd, size));
+    sizes = scratch_take(r, OP_ABS, (uint64_t)numel(r, maxes) * dtype_bytes(dtype), MARK_NONE);
+    scratch(r, OP_EQ, (uint64_t)numel(r, maxes));
+    scratch_give(r, sizes);
+    above = owned(r, value_empty(r, OP_SUB, dtype, r->values[a].ndim, r->values[a].size));
+    out = value_empty(r, OP_LOGSUMEXP, dtype, nd, size);
+    launch(r, OP_LOGSUMEXP, out, 1, &a);
+    value_unref(r, above);
+    value_unref(r, maxes);
+    save_result(r, node, out);
+    attach_output(r, node, out, 0);
+    consume(r, a);
+    return out;
+}
+
 /* ------------------------------------------------------------------------------------------------------ softmax, loss */
 /* SoftMax.cpp: fp16 input with dtype=fp32 is one kernel; bf16 is cast first. */
 val softmax(struct run *r, val a, enum dtype dtype)
@@ -321,6 +355,22 @@ val softmax(struct run *r, val a, enum dtype dtype)
     attach_output(r, node, out, 0);
     consume(r, x);
     unpin(r, &p);
+    return out;
+}
+
+val log_softmax(struct run *r, val a)
+{
+    uint32_t node;
+    val out;
+
+    if (run_dead(r))
+        return 0;
+    node = attach(r, OP_LOG_SOFTMAX, 1, &a);
+    out = value_empty(r, OP_LOG_SOFTMAX, autocast_dtype(r, OP_LOG_SOFTMAX, a, dtype_of(r, a)), r->values[a].ndim, r->values[a].size);
+    launch(r, OP_LOG_SOFTMAX, out, 1, &a);
+    save_result(r, node, out);
+    attach_output(r, node, out, 0);
+    consume(r, a);
     return out;
 }
 

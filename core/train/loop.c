@@ -16,6 +16,8 @@ static void add_more(struct trainer *t, struct batch *b)
 
     while (n < TASK_MORE && task_name(task->more, n, name, sizeof name))
         b->more[n++] = owned(r, empty(r, DTYPE_INT64, SHAPE(rows, tokens)));
+    if (!strncmp(task->more, "labels", 6))
+        b->labels = owned(r, value_alias(r, b->more[0]));
     for (int k = 0; t->model.reference == REFERENCE_PRECOMPUTED && n < TASK_MORE && task_name(task->kept, k, name, sizeof name); k++)
         b->more[n++] = owned(r, empty(r, DTYPE_FP32, SHAPE(rows / task->rows)));
 }

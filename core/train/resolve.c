@@ -108,6 +108,12 @@ static enum err_code resolve_reference(struct recipe *r, const struct task *task
 
     if (!task->refers)
         return r->reference > REFERENCE_NONE ? err_set(err, ERR_FIELD_CONFLICT, at, "%s has no reference model", task->stage) : ERR_OK;
+    if (task->refers == REFERS_TEACHER) {
+        if (r->reference > REFERENCE_COPY)
+            return err_set(err, ERR_FIELD_CONFLICT, at, "the teacher of %s is a model beside the student: copy", task->stage);
+        r->reference = REFERENCE_COPY;
+        return ERR_OK;
+    }
     if (r->reference == REFERENCE_UNSET)
         r->reference = r->tuning == TUNING_FULL ? REFERENCE_COPY : REFERENCE_ADAPTER;
     if (r->reference == REFERENCE_NONE)

@@ -153,7 +153,7 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
         rc = model_declare(m, err);
     if (rc)
         return rc;
-    m->counts_items = m->takes_items && !t->plain && !m->task;
+    m->counts_items = m->takes_items && !t->plain && (!m->task || !strncmp(m->task->more, "labels", 6));
     if (!m->task && m->refuses_items && m->q->trainer_counts_items && !t->plain)
         return err_set(err, ERR_FIELD_CONFLICT, "/stack/transformers", "%s", m->refuses_items);
     if (t->as_saved && !m->arch->theirs) /* else the class is the one that was asked for */

@@ -62,9 +62,30 @@ START_TEST(pairs_are_two_rows)
 }
 END_TEST
 
+/* The teacher is a model of its own, whatever trains; logits of both are what a step of it holds. */
+START_TEST(a_teacher_stands_beside)
+{
+    ck_assert(peak("\"stage\":\"distillation\",\"methods\":\"single\",\"tuning\":\"full\"") >
+              peak("\"stage\":\"sft\",\"methods\":\"single\",\"tuning\":\"full\"") + 596049920.0 * 2);
+}
+END_TEST
+
+static const char *const pairs[] = {"orpo", "cpo", "simpo"};
+
+START_TEST(pairs_without_a_reference_hold_all_logits)
+{
+    char own[200];
+
+    (void)snprintf(own, sizeof own, "\"stage\":\"%s\",\"methods\":\"single\",\"tuning\":\"full\"", pairs[_i]);
+    ck_assert(peak(own) > peak("\"stage\":\"dpo\",\"methods\":\"single\",\"tuning\":\"full\",\"reference\":\"precomputed\""));
+}
+END_TEST
+
 static const struct {
     const char *training, *says;
 } refused[] = {
+    {"\"stage\":\"distillation\",\"methods\":\"single\",\"reference\":\"precomputed\"", "a model beside the student"},
+    {"\"stage\":\"orpo\",\"methods\":\"single\",\"reference\":\"copy\"", "no reference model"},
     {"\"stage\":\"dpo\",\"methods\":\"single\",\"tuning\":\"full\",\"reference\":\"adapter\"", "without adapters"},
     {"\"stage\":\"dpo\",\"methods\":\"single\",\"reference\":\"none\"", "compares with a reference"},
     {"\"stage\":\"sft\",\"methods\":\"single\",\"reference\":\"copy\"", "no reference model"},
@@ -87,4 +108,5 @@ START_TEST(says_what_has_no_model)
 END_TEST
 
 UNIT_TESTS("stages", unit_rows(a_precomputed_reference_is_never_above_a_copy, methods); unit_test(adapters_need_no_copy); unit_test(pairs_are_two_rows);
+           unit_test(a_teacher_stands_beside); unit_rows(pairs_without_a_reference_hold_all_logits, pairs);
            unit_rows(says_what_has_no_model, refused);)

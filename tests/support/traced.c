@@ -136,6 +136,10 @@ const char *traced_step(const struct json *options, const struct arch *arch, con
     r->seq_len_tokens = (uint32_t)number(options, "seq_len", 1024);
     r->micro_batch_size = (uint32_t)number(options, "micro_batch_size", 1);
     r->gradient_accumulation_steps = (uint32_t)number(options, "gradient_accumulation_steps", 1);
+    for (int i = 0; i < TASK_COUNT; i++)
+        if (json_str(json_get(options, "stage")) && !strcmp(json_str(json_get(options, "stage")), tasks[i].stage))
+            r->stage = (enum task_id)i;
+    r->reference = tasks[r->stage].refers ? REFERENCE_COPY : REFERENCE_UNSET;
     r->precision = (enum precision)precision;
     if (precision == PRECISION_BF16_MIXED && weights && !strcmp(weights, "bf16"))
         r->precision = PRECISION_BF16_AUTOCAST;

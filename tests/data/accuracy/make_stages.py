@@ -30,6 +30,13 @@ CASES = [
     ("dpo-many-tokens", TINY, 4, 2, 1536, dict(stage="dpo", precision="bf16")),
     ("dpo-softcap", GEMMA, 3, 1, 512, dict(stage="dpo", precision="bf16")),
     ("dpo-tied", GPT2, 0, 2, 256, dict(stage="dpo", precision="bf16-mixed")),
+    ("distillation", QWEN3, 4, 1, 512, dict(stage="distillation", precision="bf16")),
+    ("distillation-autocast", QWEN2, 4, 2, 512, dict(stage="distillation", precision="bf16-autocast", gradient_checkpointing=True)),
+    ("distillation-lora", TINY, 0, 1, 512, dict(stage="distillation", precision="bf16-autocast", **LORA)),
+    ("orpo", QWEN3, 4, 1, 512, dict(stage="orpo", precision="bf16")),
+    ("orpo-lora", TINY, 0, 2, 512, dict(stage="orpo", precision="bf16-autocast", gradient_checkpointing=True, **LORA)),
+    ("cpo", QWEN2, 4, 1, 512, dict(stage="cpo", precision="bf16-autocast")),
+    ("simpo", TINY, 4, 2, 512, dict(stage="simpo", precision="bf16")),
     ("reward", QWEN3, 0, 2, 512, dict(stage="reward", precision="bf16")),
     ("reward-ckpt", QWEN2, 0, 2, 768, dict(stage="reward", precision="bf16-autocast", gradient_checkpointing=True)),
     ("reward-mixed", TINY, 4, 1, 1024, dict(stage="reward", precision="bf16-mixed")),
@@ -116,6 +123,14 @@ def patch_masks(torch):
             return Index.apply(x, key)
         return get(x, key)
 
+    put = torch.Tensor.__setitem__
+
+    def setitem(x, key, value):
+        if isinstance(key, torch.Tensor) and key.dtype == torch.bool and key.is_cuda:
+            return x.masked_fill_(key, value)  # index_put_ of a number by one mask: TensorAdvancedIndexing.cpp canDispatchToMaskedFill
+        return put(x, key, value)
+
+    torch.Tensor.__setitem__ = setitem
     torch.Tensor.__getitem__ = getitem
     torch.Tensor.masked_scatter = lambda x, mask, source: Scatter.apply(x, mask, source)
 
@@ -209,7 +224,63 @@ class Reward:
         return compute(trainer, model, batch)
 
 
-STAGES = {"dpo": Dpo, "reward": Reward}
+class Distillation:
+    """GKDTrainer on given completions: the teacher is a model of the student's config."""
+    counts = True
+
+    @staticmethod
+    def prepare(run, stage):
+        from one_gpu import step
+        from trl.experimental.gkd.gkd_trainer import GKDTrainer
+        from trl.trainer.utils import disable_dropout_in_model
+        teacher = reference_of(run)
+        disable_dropout_in_model(run.model)
+        step.wrap_precision(teacher, run.o["precision"])
+        return trainer_of(run, teacher_model=teacher, beta=0.5, generalized_jsd_loss=GKDTrainer.generalized_jsd_loss), GKDTrainer.compute_loss
+
+    @staticmethod
+    def batch(o, stage):
+        import torch
+        return {name: torch.empty((o["micro_batch_size"], o["seq_len"]), dtype=torch.int64, device="cuda") for name in ("input_ids", "attention_mask", "labels")}
+
+    @staticmethod
+    def loss(trainer, compute, model, batch, items):
+        return compute(trainer, model, batch, num_items_in_batch=items)
+
+
+class Orpo:
+    """ORPOTrainer, CPOTrainer: pairs without a reference."""
+    options = dict(beta=0.1, is_encoder_decoder=False, padding_value=0, pad_token_id=0, _peft_has_been_casted_to_bf16=False, label_smoothing=0.0)
+
+    @staticmethod
+    def prepare(run, stage):
+        import torch
+        from trl.experimental.cpo.cpo_trainer import CPOTrainer
+        from trl.experimental.orpo.orpo_trainer import ORPOTrainer
+        from trl.trainer.utils import disable_dropout_in_model
+        kind = ORPOTrainer if stage["stage"] == "orpo" else CPOTrainer
+        disable_dropout_in_model(run.model)
+        trainer = trainer_of(run, **Orpo.options, loss_type="simpo" if stage["stage"] == "simpo" else "sigmoid", cpo_alpha=1.0, simpo_gamma=0.5, alpha=0.0,
+                             store_metrics=lambda metrics, train_eval: None)
+        trainer.args.device = torch.device("cuda")
+        for name in ("concatenated_inputs", "odds_ratio_loss", "cpo_loss", "get_batch_logps", "concatenated_forward", "get_batch_loss_metrics"):
+            if hasattr(kind, name):
+                made = kind.__dict__[name]
+                setattr(trainer, name, made.__func__ if isinstance(made, staticmethod) else types.MethodType(made, trainer))
+        return trainer, kind.compute_loss
+
+    @staticmethod
+    def batch(o, stage):
+        import torch
+        return {side + name: torch.empty((o["micro_batch_size"], o["seq_len"]), dtype=torch.int64, device="cuda")
+                for side in ("chosen_", "rejected_") for name in ("input_ids", "attention_mask", "labels")}
+
+    @staticmethod
+    def loss(trainer, compute, model, batch):
+        return compute(trainer, model, batch)
+
+
+STAGES = {"dpo": Dpo, "reward": Reward, "distillation": Distillation, "orpo": Orpo, "cpo": Orpo, "simpo": Orpo}
 
 
 def patch(stage):
@@ -221,6 +292,10 @@ def patch(stage):
     import trl.trainer.utils as utils
     utils._use_triton = lambda device: True
     kind = STAGES[stage["stage"]]
+    counts = hasattr(kind, "counts")
+    import trl.kernels.logprob_entropy as entropy
+    entropy._forward_kernel = entropy._backward_kernel = NoKernel()
+    utils._supports_trl_loss_kernel = lambda *a, **k: True
     build, init = step.wrap_precision, step.Run.__init__
     if hasattr(kind, "classes"):
         load, meta = step.load_config, step.model_on_meta
@@ -250,14 +325,15 @@ def patch(stage):
     def begin(run, path, o, phase):
         before_precision.run, run.path, run.o, run.stage = run, path, o, None
         init(run, path, o, phase)
-        run.takes_count = False
+        run.takes_count = run.takes_count and counts
 
     def compute_loss(run, batch, items=None):
         trainer, compute = run.stage
-        return kind.loss(trainer, compute, run.model, dict(batch))
+        return kind.loss(trainer, compute, run.model, dict(batch), *([items] if counts else []))
 
     step.wrap_precision, step.Run.__init__, step.Run.compute_loss = before_precision, begin, compute_loss
-    step.Run.count_items = lambda run, batches: None
+    if not counts:
+        step.Run.count_items = lambda run, batches: None
     step.make_batch = lambda config, o: kind.batch(o, stage)
     install = emulate.DeviceReads.install
 

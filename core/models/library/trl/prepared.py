@@ -21,7 +21,9 @@ class Prepared:
         names = [name for name, value in result.items() if torch.is_tensor(value)]
         made = [_convert(result[name], half) for name in names]
         made = outputs(made) if self.policy else made
-        return type(result)(**dict(zip(names, made)))
+        fields = dict(result.items())
+        fields.update(zip(names, made))
+        return type(result)(**fields)
 
 
 class disable_gradient_checkpointing:
