@@ -126,16 +126,14 @@ static bool shares_evenly(const struct plan_question *q, const struct step *s)
 /* The largest; of an asked micro-batch that is foreseen to fit nobody wants to know. */
 static enum err_code foresee_most(struct planning *p, const struct probe *probe, uint32_t asked, uint32_t *ret)
 {
-    uint32_t *like = &p->like[probe->step->r.gradient_checkpointing == TRI_TRUE];
+    struct foreseen_like *like = &p->like[probe->step->r.gradient_checkpointing == TRI_TRUE];
     bool fits = false;
     enum err_code rc = asked && !p->q->largest ? probe_foresee_fits(probe, asked, &fits) : ERR_OK;
 
     *ret = asked;
     if (rc || fits)
         return rc;
-    rc = probe_foresee_largest(probe, *like, ret);
-    *like = rc ? *like : *ret;
-    return rc;
+    return probe_foresee_largest(probe, like, ret);
 }
 
 static enum err_code foresee(struct planning *p, struct plan_candidate *c)

@@ -13,7 +13,7 @@ struct planning {
     unsigned char *begin; /* of the scratch arena: between two looks it is empty */
     struct plan_answer *answer;
     uint32_t measured, conflicts;
-    uint32_t like[2]; /* what the candidate before was foreseen to fit, without checkpointing and with: the next may be like it */
+    struct foreseen_like like[2]; /* what the candidate before was foreseen to fit, without checkpointing and with: the next may be like it */
     bool rooms_of_all; /* whoever turns out tight tries a smaller micro-batch at once, not only when it stands first */
     uint64_t work_events;    /* that may be done in all */
     uint64_t foretell_until; /* of the budget: so far candidates are foretold, and the first of them at all events */

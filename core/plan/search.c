@@ -396,34 +396,44 @@ static enum err_code try_least(const struct probe *p, struct bracket *b)
     return !rc && b->fits && b->exceeds > 2 ? try_batch(p, b, 2) : rc;
 }
 
-/* The largest of a candidate alike and its neighbour: often the answer, else they show the slope. */
-static enum err_code try_near(const struct probe *p, struct bracket *b, uint32_t like)
+/* Down from what exceeds, along a slope. */
+static enum err_code try_back(const struct probe *p, struct bracket *b, uint64_t slope)
 {
-    uint64_t bytes, over, slope, back;
-    enum err_code rc = try_batch(p, b, like);
+    uint64_t over = b->exceeds_bytes - proposed_budget(p), back = slope ? (over + slope - 1) / slope : 1;
 
-    if (rc || b->fits)
-        return rc || like + 1 == b->exceeds ? rc : try_batch(p, b, like + 1);
-    bytes = b->exceeds_bytes;
-    rc = try_batch(p, b, like - 1);
-    if (rc || b->fits || like == 2)
-        return rc;
-    over = b->exceeds_bytes - proposed_budget(p);
-    slope = bytes > b->exceeds_bytes ? bytes - b->exceeds_bytes : over;
-    back = (over + slope - 1) / slope;
-    return back < like - 2 ? try_batch(p, b, like - 1 - (uint32_t)back) : rc;
+    return back < b->exceeds - 1 ? try_batch(p, b, b->exceeds - (uint32_t)back) : ERR_OK;
 }
 
-enum err_code probe_foresee_largest(const struct probe *p, uint32_t like, uint32_t *ret)
+/* The largest of a candidate alike, and where its slope leads from there: often the answer. */
+static enum err_code try_near(const struct probe *p, struct bracket *b, const struct foreseen_like *like)
+{
+    uint32_t n = like->n;
+    uint64_t bytes;
+    enum err_code rc = try_batch(p, b, n);
+
+    if (rc || b->fits) {
+        b->slope_bytes = like->slope_bytes;
+        return rc || like->slope_bytes || n + 1 == b->exceeds ? rc : try_batch(p, b, n + 1);
+    }
+    bytes = b->exceeds_bytes;
+    rc = try_back(p, b, like->slope_bytes);
+    if (rc || b->fits || b->exceeds == n || b->exceeds <= 2)
+        return rc;
+    return try_back(p, b, bytes > b->exceeds_bytes ? (bytes - b->exceeds_bytes) / (n - b->exceeds) : 0);
+}
+
+enum err_code probe_foresee_largest(const struct probe *p, struct foreseen_like *like, uint32_t *ret)
 {
     struct bracket b = {.exceeds = most(p) + 1};
-    enum err_code rc = like > 1 && like < b.exceeds ? try_near(p, &b, like) : ERR_OK;
+    enum err_code rc = like->n > 1 && like->n < b.exceeds ? try_near(p, &b, like) : ERR_OK;
 
     if (!rc && !b.fits && b.exceeds > 1)
         rc = try_least(p, &b);
     for (unsigned turn = 0; !rc && b.fits && b.exceeds - b.fits > 1; turn++)
         rc = try_batch(p, &b, propose(&b, proposed_budget(p), turn));
     *ret = b.fits;
+    if (!rc)
+        *like = (struct foreseen_like){b.fits, b.fits && b.exceeds_bytes ? b.exceeds_bytes - b.fits_bytes : 0};
     return rc;
 }
 

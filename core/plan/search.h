@@ -59,9 +59,15 @@ struct largest_fit {
 /* `first`: the one to play first, as foreseen; below `bad`, which is known not to fit; 0: nothing is known. */
 MUST_CHECK enum err_code probe_largest(const struct probe *p, uint32_t first, uint32_t bad, struct largest_fit *ret);
 
+/* The largest that was foreseen of a candidate, and how much more one more takes. n below 2: there is none; slope 0: not known. */
+struct foreseen_like {
+    uint32_t n;
+    uint64_t slope_bytes;
+};
+
 /* The largest that is foreseen to fit, with room for what the allocator takes beside the live blocks; 0: not even one sequence. `like`: of a candidate that
- * may be like this one, where to look first; below 2: there is none. */
-MUST_CHECK enum err_code probe_foresee_largest(const struct probe *p, uint32_t like, uint32_t *ret);
+ * may be like this one, where to look first; then this one's. */
+MUST_CHECK enum err_code probe_foresee_largest(const struct probe *p, struct foreseen_like *like, uint32_t *ret);
 /* Whether n is no larger than that. */
 MUST_CHECK enum err_code probe_foresee_fits(const struct probe *p, uint32_t n, bool *ret);
 

@@ -694,11 +694,25 @@ static int64_t fill_minus_one(const struct run *r, val a, int ndim, const int64_
     return n;
 }
 
+static val view_at(struct run *r, enum op op, val a, int ndim, const int64_t *size, const int64_t *stride, bool tracked)
+{
+    struct value *y;
+    val out = tracked ? alias_view(r, a) : value_alias(r, a);
+
+    if (!out)
+        return 0;
+    y = &r->values[out];
+    y->ndim = (uint8_t)ndim;
+    for (int i = 0; i < ndim; i++) {
+        y->size[i] = size[i];
+        y->stride[i] = stride[i];
+    }
+    return finish_view(r, op, a, out, 0);
+}
+
 static val viewed(struct run *r, enum op op, val a, int ndim, const int64_t *asked, bool tracked)
 {
     int64_t size[MAX_DIMS], stride[MAX_DIMS] = {0};
-    struct value *y;
-    val out;
 
     if (run_dead(r) || !a)
         return a;
@@ -707,14 +721,7 @@ static val viewed(struct run *r, enum op op, val a, int ndim, const int64_t *ask
         run_fail(r, ERR_SCRIPT_RAISED, "", "RuntimeError: view size is not compatible with input tensor's size and stride");
         return a;
     }
-    out = tracked ? alias_view(r, a) : value_alias(r, a);
-    if (!out)
-        return 0;
-    y = &r->values[out];
-    y->ndim = (uint8_t)ndim;
-    memcpy(y->size, size, sizeof size[0] * (size_t)ndim);
-    memcpy(y->stride, stride, sizeof stride[0] * (size_t)ndim);
-    return finish_view(r, op, a, out, 0);
+    return view_at(r, op, a, ndim, size, stride, tracked);
 }
 
 val view(struct run *r, val a, int ndim, const int64_t *size)
@@ -735,7 +742,7 @@ val reshape(struct run *r, val a, int ndim, const int64_t *asked)
         return a;
     fill_minus_one(r, a, ndim, asked, size);
     if (compute_stride(&r->values[a], ndim, size, stride))
-        return viewed(r, r->values[a].contiguous ? OP_VIEW : OP_RESHAPE_ALIAS, a, ndim, size, true); /* TensorShape.cpp reshape_symint */
+        return view_at(r, r->values[a].contiguous ? OP_VIEW : OP_RESHAPE_ALIAS, a, ndim, size, stride, true); /* TensorShape.cpp reshape_symint */
     return unsafe_view(r, contiguous(r, a), ndim, size);
 }
 
