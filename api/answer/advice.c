@@ -151,7 +151,9 @@ static void say_change(struct buf *out, const struct plan_nearest *n, bool elsew
     if (n->attention)
         add_part(out, "attention %", n->attention);
     if (n->sync_each_batch)
-        add_part(out, n->sync_each_batch == TRI_TRUE ? "gradients reduced after each micro-batch (sync_each_batch)" : "gradients reduced at the last micro-batch alone (sync_each_batch=false)",
+        add_part(out,
+                 n->sync_each_batch == TRI_TRUE ? "gradients reduced after each micro-batch (sync_each_batch)"
+                                                : "gradients reduced at the last micro-batch alone (sync_each_batch=false)",
                  "");
     add_counted(out, "a micro-batch of %", n->micro_batch_size);
     add_length(out, n->seq_len_tokens);

@@ -231,7 +231,10 @@ static enum err_code try_more(struct planning *p, const struct plan_candidate *f
 static enum err_code advise_all(struct planning *p, const struct plan_candidate *first)
 {
     if (p->answer->any_fits) {
-        enum err_code rc = try_more(p, first);
+        enum err_code rc = p->q->objective == OBJECTIVE_FEWEST_GPUS ? advise_fewer(p, first) : ERR_OK;
+
+        if (!rc)
+            rc = try_more(p, first);
         tell_leaner(p, first);
         return rc ? rc : try_adapters(p, first);
     }

@@ -32,6 +32,9 @@ void trial_tell(struct planning *p, const struct plan_nearest *change, const str
 /* What makes `to` of `from`. */
 struct plan_nearest candidate_difference(const struct plan_candidate *from, const struct plan_candidate *to);
 
+/* Fewer of the same GPUs, for the objective of that name: 2, 4, .. of a node, then nodes; the first that fits. One GPU is a candidate of its own. */
+MUST_CHECK enum err_code advise_fewer(struct planning *p, const struct plan_candidate *first);
+
 MUST_CHECK enum err_code advise_stuck(struct planning *p, const struct plan_candidate *first);
 
 #endif

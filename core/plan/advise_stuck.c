@@ -205,6 +205,22 @@ static enum err_code try_clusters(struct planning *p, const struct plan_candidat
     return rc;
 }
 
+enum err_code advise_fewer(struct planning *p, const struct plan_candidate *first)
+{
+    const struct plan_question *q = p->q;
+    uint32_t node = q->gpus_per_node ? q->gpus_per_node : q->gpus, before = p->answer->n_advice;
+    enum err_code rc = ERR_OK;
+
+    if (first->step.r.method == METHOD_SINGLE)
+        return ERR_OK;
+    for (uint32_t n = 2; !rc && n < q->gpus && p->answer->n_advice == before; n = n < node && 2 * n > node ? node : 2 * n) {
+        struct plan_alternative fewer = {.gpus = n, .gpus_per_node = n < node ? n : node, .device = q->device, .capacity_bytes = q->capacity_bytes};
+
+        rc = try_cluster(p, first, &fewer);
+    }
+    return rc;
+}
+
 enum err_code advise_stuck(struct planning *p, const struct plan_candidate *first)
 {
     enum err_code rc = try_nearest_of_all(p, first);

@@ -54,13 +54,18 @@ static int by_speed(const struct plan_candidate *a, const struct plan_candidate 
     return c ? c : by_number(b->max_micro_batch_size, a->max_micro_batch_size);
 }
 
+static uint64_t gpus_of(const struct plan_candidate *c)
+{
+    return (uint64_t)c->step.r.data_parallel * c->step.r.tensor_parallel * c->step.r.pipeline_parallel;
+}
+
 static int by_objective(enum objective objective, const struct plan_candidate *a, const struct plan_candidate *b)
 {
     switch (objective) {
     case OBJECTIVE_LEAST_MEMORY:
         return by_number(a->high_bytes, b->high_bytes);
     case OBJECTIVE_FEWEST_GPUS:
-        return by_number(a->step.r.data_parallel, b->step.r.data_parallel);
+        return by_number(gpus_of(a), gpus_of(b));
     case OBJECTIVE_LONGEST_SEQUENCE:
         return by_number(b->max_seq_len_tokens, a->max_seq_len_tokens);
     default:

@@ -108,6 +108,7 @@ static const struct {
      "gradient_checkpointing"},
     {Q("A100-80GB", "facebook/opt-1.3b") "&micro_batch_size=1&seq_len=512&gradient_checkpointing=false",
      "Fits: full fine-tuning, batch 1 of 512 tokens, ", "micro_batch_size"},
+    {Q("H100", "meta-llama/Meta-Llama-3.1-70B") "&gpus=8&tuning=lora&objective=fewest_gpus", " 2 x H100-80GB SXM with fsdp2 and gradient checkpointing would fit too", "gpus_per_node"},
     {Q("RTX+A6000", "Qwen/Qwen2.5-7B") "&gpus=2", "optimizer+params offloaded, micro-batch ", "offload"},
     {Q("A100-80GB", "facebook/opt-1.3b") "&gpus=4&methods=fsdp2&seq_len=512&micro_batch_size=1", "on each of 4 x A100-80GB SXM", "tuning"},
 };
