@@ -332,8 +332,6 @@ sv f_cumsum(struct script *s, const struct script_args *a)
 
     if (!t || !dim_arg(s, t, a->v[1], &dim) || !dtype_arg(s, a->v[2], &dtype))
         return sv_null();
-    if (wants_gradient(s, t, "cumsum"))
-        return sv_null();
     if (dtype == DTYPE_COUNT && dtype_is_float((enum dtype)shape_of(t)->dtype)) /* integers alone become int64 */
         dtype = (enum dtype)shape_of(t)->dtype;
     if (is_const(t) && t->content.c == 0)
@@ -532,8 +530,6 @@ sv f_pad(struct script *s, const struct script_args *a)
         return sv_null();
     if (!pad || n % 2 || n / 2 > (uint32_t)shape_of(t)->ndim)
         return script_raise(s, EXC_RuntimeError, "Padding length must be divisible by 2 and at most twice the number of dimensions");
-    if (wants_gradient(s, t, "pad"))
-        return sv_null();
     nd = shape_of(t)->ndim;
     for (int i = 0; i < nd; i++)
         size[i] = shape_of(t)->size[i];
@@ -544,8 +540,26 @@ sv f_pad(struct script *s, const struct script_args *a)
             return sv_null();
         size[nd - 1 - (int)(i / 2)] += by;
     }
-    return wrap(s, t->run, factory(t->run, OP_CONSTANT_PAD, (enum dtype)shape_of(t)->dtype, nd, size));
+    return wrap(s, t->run, pad_constant(t->run, value_in(t), nd, size));
 }
+
+/* Where each channel has a filter of its own, as state space models have before their scan. */
+static sv f_conv1d(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = first(s, a), *w = t ? need_tensor(s, a->v[1], "conv1d") : NULL,
+                  *b = w && sv_given(a->v[2]) ? need_tensor(s, a->v[2], "conv1d") : NULL;
+    int64_t stride[MAX_DIMS] = {1}, padding[MAX_DIMS] = {0}, dilation[MAX_DIMS] = {1}, groups = 1;
+
+    if (!w || script_failed(s) || (sv_given(a->v[3]) && sizes_arg(s, 1, &a->v[3], stride) < 0) ||
+        (sv_given(a->v[4]) && sizes_arg(s, 1, &a->v[4], padding) < 0) || (sv_given(a->v[5]) && sizes_arg(s, 1, &a->v[5], dilation) < 0) ||
+        !int_arg(s, a->v[6], &groups))
+        return sv_null();
+    if (shape_of(t)->ndim != 3 || shape_of(w)->ndim != 3 || shape_of(w)->size[1] != 1 || shape_of(w)->size[0] != shape_of(t)->size[1] ||
+        groups != shape_of(t)->size[1] || groups == 1 || stride[0] != 1 || dilation[0] != 1)
+        return script_leave(s, "conv1d() but with a filter for each channel");
+    return wrap(s, t->run, conv1d_depthwise(t->run, value_in(t), value_in(w), b ? value_in(b) : 0, padding[0]));
+}
+
 
 static const struct script_native functions[] = {
     {"softmax", f_softmax, "input, dim=, *, dtype=, _stacklevel=", 0, NATIVE_PLAIN},
@@ -570,6 +584,7 @@ static const struct script_native functions[] = {
     {"cross_entropy", f_cross_entropy,
      "input, target, weight=!, size_average=!, ignore_index=, reduce=!, reduction=!mean|sum, label_smoothing=!0", 0, NATIVE_PLAIN},
     {"grouped_mm", f_grouped_mm, "mat_a, mat_b, offs=, bias=, *, out_dtype=", 0, NATIVE_PLAIN},
+    {"conv1d", f_conv1d, "input, weight, bias=, stride=, padding=, dilation=, groups=", 0, NATIVE_PLAIN},
     {"pad", f_pad, "input, pad, mode=!constant, value=", 0, NATIVE_PLAIN},
     {"scaled_dot_product_attention", f_attention, "query, key, value, attn_mask=, dropout_p=, is_causal=, scale=, enable_gqa=", 0,
      NATIVE_PLAIN},

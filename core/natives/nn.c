@@ -332,7 +332,7 @@ sv module_getattr(struct script *s, sv self, sv name)
 {
     sv module, function = sv_null(), bound;
 
-    if (str_text(name, NULL)[0] == '_')
+    if (str_text(name, NULL)[0] == '_' && strncmp(str_text(name, NULL), "_register", 9) != 0)
         return sv_null();
     module = script_import(s, "torch.nn._module");
     if (!sv_ok(module) || script_find(s, module, name, &function))

@@ -44,14 +44,27 @@ static sv m_expand(struct script *s, const struct script_args *a)
 static sv m_permute(struct script *s, const struct script_args *a)
 {
     struct tensor *t = self_of(s, a);
-    int64_t size[MAX_DIMS];
-    int order[MAX_DIMS], nd;
+    uint32_t n = a->n_rest;
+    const sv *dims = n == 1 ? seq_items(a->rest[0], &n) : a->rest;
+    int order[MAX_DIMS];
+    bool taken[MAX_DIMS] = {false};
 
-    if (!t || (nd = sizes_arg(s, a->n_rest, a->rest, size)) < 0)
+    if (!t)
         return sv_null();
-    for (int i = 0; i < nd; i++)
-        order[i] = (int)(size[i] < 0 ? size[i] + nd : size[i]);
-    return wrap_content(s, t->run, permute(t->run, value_in(t), nd, order),
+    if (!dims) {
+        dims = a->rest;
+        n = 1;
+    }
+    if (n != (uint32_t)shape_of(t)->ndim)
+        return script_raise(s, EXC_RuntimeError, "permute(): %u dimensions of a tensor that has %d", n, shape_of(t)->ndim);
+    for (uint32_t i = 0; i < n; i++) {
+        if (!dim_arg(s, t, dims[i], &order[i]))
+            return sv_null();
+        if (taken[order[i]])
+            return script_raise(s, EXC_RuntimeError, "permute(): duplicate dims are not allowed.");
+        taken[order[i]] = true;
+    }
+    return wrap_content(s, t->run, permute(t->run, value_in(t), (int)n, order),
                         t->content.kind == CONTENT_CONST ? t->content : content_unknown());
 }
 

@@ -319,6 +319,61 @@ void back_mean(struct back *b)
     put(b, 0, point(b, OP_DIV, wide, 0));
 }
 
+static val alike(struct back *b, enum op op, val of)
+{
+    val out = value_empty(b->r, op, dtype_of(b->r, of), b->r->values[of].ndim, b->r->values[of].size);
+
+    launch(b->r, op, out, 1, &of);
+    return out;
+}
+
+/* cumsum_backward: grad.flip(dim).cumsum(dim).flip(dim), temporaries of one expression; nothing where there is one row */
+void back_cumsum(struct back *b)
+{
+    struct run *r = b->r;
+    val g = b->grad[0], m = self(b)->meta[0];
+
+    if (dtype_of(r, g) != dtype_of(r, m))
+        g = T(b, to_dtype(r, g, dtype_of(r, m)));
+    if (size_of(r, g, self(b)->at.dim) == 1) {
+        put(b, 0, detach(r, g));
+        return;
+    }
+    g = T(b, alike(b, OP_FLIP, g));
+    g = T(b, alike(b, OP_CUMSUM, g));
+    put(b, 0, alike(b, OP_FLIP, g));
+}
+
+/* constant_pad_nd_backward: padded by less than nothing is cut, and copied. PadNd.cpp */
+void back_pad(struct back *b)
+{
+    val m = self(b)->meta[0];
+    val out = value_empty(b->r, OP_CLONE, dtype_of(b->r, b->grad[0]), b->r->values[m].ndim, b->r->values[m].size);
+
+    launch(b->r, OP_CLONE, out, 1, b->grad);
+    put(b, 0, out);
+}
+
+/* Convolution.cpp convolution_backward, cuda/DepthwiseConv2d.cu: weight, input, bias. Saved: input, weight */
+void back_conv(struct back *b)
+{
+    struct run *r = b->r;
+    val x = saved(b, 0), w = saved(b, 1), g = T(b, contiguous(r, b->grad[0]));
+    val like = T(b, contiguous(r, x));
+
+    if (need(b, 1))
+        put(b, 1, value_empty(r, OP_CONV_BACKWARD, dtype_of(r, w), r->values[w].ndim, r->values[w].size));
+    launch(r, OP_CONV_BACKWARD, like, 1, &g);
+    if (need(b, 0)) {
+        val dx = value_empty(r, OP_CONV_BACKWARD, dtype_of(r, x), r->values[x].ndim, r->values[x].size);
+
+        launch(r, OP_CONV_BACKWARD, dx, 1, &g);
+        put(b, 0, dx);
+    }
+    if (self(b)->n_edges > 2 && need(b, 2))
+        put(b, 2, value_empty(r, OP_SUM, dtype_of(r, w), SHAPE(size_of(r, x, 1))));
+}
+
 /* SoftMax.cu: the kernel wants a contiguous gradient; fp32 results of half inputs come back in half */
 static void softmax_like(struct back *b, enum op op, enum dtype dtype)
 {

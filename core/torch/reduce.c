@@ -231,9 +231,15 @@ int64_t cub_scan_bytes(const struct run *r, int64_t n, unsigned element)
 val cumsum_as(struct run *r, val a, int dim, enum dtype dtype)
 {
     val out, cast = 0;
+    uint32_t node;
 
     if (run_dead(r))
         return 0;
+    node = attach(r, OP_CUMSUM, 1, &a);
+    if (node) {
+        meta_of(r, node, 0, a);
+        r->nodes[node].at.dim = dim;
+    }
     out = value_empty(r, OP_CUMSUM, dtype, r->values[a].ndim, r->values[a].size);
     launch(r, OP_CUMSUM, out, 1, &a);
     if (dtype_of(r, a) != dtype) /* self.toType(dtype) */
@@ -241,6 +247,7 @@ val cumsum_as(struct run *r, val a, int dim, enum dtype dtype)
     if (numel(r, a) == size_of(r, a, dim))
         scratch(r, OP_CUMSUM, (uint64_t)cub_scan_bytes(r, numel(r, a), dtype_bytes(dtype)));
     value_unref(r, cast);
+    attach_output(r, node, out, 0);
     consume(r, a);
     return out;
 }
@@ -404,6 +411,51 @@ val cross_entropy(struct run *r, val logits, val target)
     attach_output(r, node, out, 0);
     consume(r, total);
     consume(r, logp);
+    unpin(r, &p);
+    return out;
+}
+
+/* ------------------------------------------------------------------------------------------------- padding, convolution */
+val pad_constant(struct run *r, val a, int ndim, const int64_t *size)
+{
+    uint32_t node = attach(r, OP_CONSTANT_PAD, 1, &a);
+    val out;
+
+    meta_of(r, node, 0, a);
+    out = value_empty(r, OP_CONSTANT_PAD, dtype_of(r, a), ndim, size);
+    launch(r, OP_CONSTANT_PAD, out, 1, &a);
+    attach_output(r, node, out, 0);
+    consume(r, a);
+    return out;
+}
+
+/* Convolution.cpp _convolution: the kernel wants a contiguous input, the node keeps what was given. */
+val conv1d_depthwise(struct run *r, val x, val weight, val bias, int64_t padding)
+{
+    struct pins p = {0};
+    val in[3], out, held;
+    uint32_t node;
+    int64_t size[3];
+
+    if (run_dead(r))
+        return 0;
+    pin(r, &p, x);
+    in[2] = autocast_arg(r, OP_CONV_DEPTHWISE, bias);
+    in[1] = autocast_arg(r, OP_CONV_DEPTHWISE, weight);
+    in[0] = autocast_arg(r, OP_CONV_DEPTHWISE, x);
+    node = attach(r, OP_CONV_DEPTHWISE, 3, in);
+    save(r, node, in[0]);
+    save(r, node, in[1]);
+    held = owned(r, contiguous(r, in[0]));
+    for (int d = 0; d < 3; d++)
+        size[d] = size_of(r, in[0], d);
+    size[2] += 2 * padding - size_of(r, in[1], -1) + 1;
+    out = value_empty(r, OP_CONV_DEPTHWISE, dtype_of(r, in[0]), 3, size);
+    launch(r, OP_CONV_DEPTHWISE, out, 3, in);
+    attach_output(r, node, out, 0);
+    value_unref(r, held);
+    for (int k = 0; k < 3; k++)
+        consume(r, in[k]);
     unpin(r, &p);
     return out;
 }

@@ -1,5 +1,6 @@
 """What else torch has can be named, but not used."""
 from json import _Refused
+from math import e, inf, nan, pi
 
 from _script import import_by_name, leave
 from torch._switches import mapped

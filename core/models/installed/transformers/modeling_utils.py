@@ -156,6 +156,10 @@ class PreTrainedModel(nn.Module):
             return base_model.get_input_embeddings()
         raise NotImplementedError("get_input_embeddings")
 
+    def scaled(self, inputs_embeds):
+        """What builtin classes, that a request's are derived from, do with what they looked up."""
+        return inputs_embeds
+
     def get_output_embeddings(self):
         return getattr(self, "lm_head", None)
 

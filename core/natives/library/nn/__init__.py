@@ -20,6 +20,35 @@ class RMSNorm(Module):
         return torch.nn.functional.rms_norm(x, self.normalized_shape, self.weight, self.eps)
 
 
+class Conv1d(Module):
+    """conv.py _ConvNd"""
+
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True, padding_mode="zeros",
+                 device=None, dtype=None):
+        super().__init__()
+        self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
+        self.kernel_size, self.stride, self.dilation = [(n,) if isinstance(n, int) else tuple(n) for n in (kernel_size, stride, dilation)]
+        self.padding = (padding,) if isinstance(padding, int) else padding
+        self.padding_mode = padding_mode
+        self.weight = Parameter(torch.empty((out_channels, in_channels // groups, *self.kernel_size)))
+        if bias:
+            self.bias = Parameter(torch.empty((out_channels,)))
+        else:
+            self.register_parameter("bias", None)
+
+    def forward(self, input):
+        return torch.nn.functional.conv1d(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+
+
+class ZeroPad2d(Module):
+    def __init__(self, padding):
+        super().__init__()
+        self.padding = padding
+
+    def forward(self, input):
+        return torch.nn.functional.pad(input, self.padding)
+
+
 def __getattr__(name):
     if name.startswith("__"):
         raise AttributeError(name)
