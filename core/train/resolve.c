@@ -144,6 +144,8 @@ static enum err_code resolve_stage(struct recipe *r, const struct resolving *c)
         return err_set(c->err, ERR_FIELD_CONFLICT, "/training/packing", "%s has rows with a mask (padding_free is unavailable in trl 1.16)", task->stage);
     if (r->method == METHOD_SINGLE || r->method == METHOD_DDP || r->method == METHOD_ZERO1 || r->method == METHOD_ZERO2)
         return ERR_OK;
+    if (!task->refers && r->method != METHOD_TP_FSDP2 && (r->method == METHOD_ZERO3 || method_is_fsdp1(r->method) || method_is_fsdp2(r->method)))
+        return ERR_OK; /* whose model is called as a module, and alone */
     return err_set(c->err, ERR_FIELD_CONFLICT, "/training/stage", "%s under %s is not modelled yet: single, ddp, zero1 or zero2", task->stage,
                    method_rows[r->method].name);
 }

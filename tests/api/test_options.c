@@ -18,6 +18,8 @@ static const struct option {
 };
 enum { N_OPTIONS = sizeof options / sizeof *options };
 
+static const struct word packing_words[] = {{"true", 1, NULL, "Several sequences a row, without a mask, whose positions start anew."}, {0}};
+
 static const struct {
     const char *member;
     const struct word *words;
@@ -27,7 +29,10 @@ static const struct {
                     {"attention", attention_words},
                     {"gradient_checkpointing", checkpointing_words},
                     {"offload", offload_words},
-                    {"quantization", quantization_words}};
+                    {"quantization", quantization_words},
+                    {"packing", packing_words},
+                    {"stage", stage_words},
+                    {"reference", reference_words}};
 enum { N_VOCABULARIES = sizeof vocabularies / sizeof *vocabularies };
 
 static const struct option *option_of(const char *member, const char *word)
@@ -64,6 +69,16 @@ static char *read_file(const char *path)
     return text;
 }
 
+static bool is_default(const char *word)
+{
+    static const char *const words[] = {"none", "hf", "sft", "copy", "adapter"};
+
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(word, words[i]))
+            return true;
+    return false;
+}
+
 /* Its rows have the word somewhere: in a body, where quotes are escaped. */
 START_TEST(names_truth_that_is_there)
 {
@@ -78,7 +93,7 @@ START_TEST(names_truth_that_is_there)
     text = read_file(path);
     ck_assert_msg(text != NULL, "%s", path);
     (void)snprintf(quoted, sizeof quoted, !strcmp(o->word, "true") || !strcmp(o->word, "false") ? "%s" : "\\\"%s\\\"", o->word);
-    ck_assert_msg(strstr(text, quoted) || !strcmp(o->word, "none") || !strcmp(o->word, "hf"), "%s has no %s", path, quoted);
+    ck_assert_msg(strstr(text, quoted) || is_default(o->word), "%s has no %s", path, quoted);
     free(text);
 }
 END_TEST
