@@ -120,9 +120,10 @@ async function ask(query, keep = true) {
 }
 
 // The questions that were probably meant.
-function mended(query, {code, parameter, did_you_mean: meant, suggestions}) {
+function mended(query, {code, pointer, parameter, did_you_mean: meant, suggestions}) {
   if (code === "no-default-targets") return [["Ask with all linear layers", changed(query, {"lora.target_modules": "all-linear"})]];
-  if (!meant || !query.has(parameter)) return [];
+  if (!meant || !query.has(parameter) || /[{\n]/.test(query.get(parameter))) return []; // within a file of one's own
+  if (code === "unknown-member" && pointer !== `/${parameter}`) return [];
   if (code === "unknown-member") return [[`Ask with ${meant}`, new URLSearchParams([...query].map(([name, value]) => [name === parameter ? meant : name, value]))]];
   return (suggestions ?? [meant]).map((name) => [`Ask with ${name}`, changed(query, {[parameter]: name})]);
 }

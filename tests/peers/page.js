@@ -152,6 +152,10 @@ async function main() {
       await page.click("text=Estimate");
       await page.waitForFunction((source) => new RegExp(source).test(document.querySelector("#answer .sentence")?.innerText), says.source);
     }
+    await page.fill("#own", '{"zero_optimization": {"stage": 2, "offlod_optimizer": {"device": "cpu"}}}');
+    await page.click("text=Estimate");
+    await page.waitForFunction(() => /did you mean offload_optimizer\?$/.test(document.querySelector("#status").innerText));
+    page.faults = page.faults.filter((f) => !/status of 422/.test(f));
     await page.fill("#model", "");
     await page.fill("#own", "base_model: facebook/opt-125m\nadapter: lora\nmicro_batch_size: 2\n");
     assert.equal(await page.inputValue("#model"), "facebook/opt-125m");
