@@ -168,7 +168,7 @@ static enum err_code write_model(struct asked_model *m)
     write_arch(&w, &m->info.arch);
     jsonw_u64(&w, "parameters", inv->base_parameters);
     jsonw_u64(&w, "trainable_parameters", inv->trainable_parameters);
-    jsonw_u64(&w, "active_parameters", inv->base_parameters); /* no family with experts has a program yet */
+    jsonw_u64(&w, "active_parameters", inv->active_parameters);
     jsonw_u64(&w, "adapted_modules", inv->adapted_modules);
     jsonw_u64(&w, "n_tensors", inv->tensors);
     write_tensors(&w, "tensors", inv, false);

@@ -82,6 +82,7 @@ struct arch {
     const char *quantization; /* quantization_config.quant_method, "unknown" without it; "": not quantised. Shapes are unquantised */
 
     uint32_t hidden, layers, heads, kv_heads, ffn, vocab;
+    uint32_t experts, experts_used; /* of a layer that has some, and how many a token takes; 0: none */
     uint32_t head_dim;        /* 4.40.0: hidden / heads whatever the key says */
     uint32_t max_positions;   /* 0: bloom has no limit */
     uint32_t rotary_dim;      /* elements of head_dim that are rotated; 0: no rotary */

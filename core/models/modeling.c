@@ -229,6 +229,8 @@ static void take_sizes(struct program *p, const struct model *m, struct arch *a)
     a->head_dim = number_of(p, "head_dim|d_head|kv_channels|head_size", NULL);
     a->ffn = number_of(p, "intermediate_size|ffn_dim|n_inner|d_ff|ffn_hidden_size|mlp_hidden_size", NULL);
     a->max_positions = number_of(p, "max_position_embeddings|n_positions|block_size|max_seq_len|max_sequence_length|n_ctx|seq_length", NULL);
+    a->experts = number_of(p, "num_experts|num_local_experts|n_routed_experts|moe_num_experts", NULL);
+    a->experts_used = number_of(p, "num_experts_per_tok|moe_k|moe_top_k|moe_topk", NULL);
     a->layers = children(module_list(&m->tree));
     if (!a->layers)
         a->layers = 1;

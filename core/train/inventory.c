@@ -11,6 +11,7 @@ struct listing {
     struct tensor_info *rows; /* NULL: count only */
     uint32_t n;
     struct inventory total;
+    uint64_t experts; /* their elements */
     bool full;
 };
 
@@ -30,6 +31,15 @@ static const char *full_name(struct listing *l, const struct param *p)
         name[n++] = '.';
     memcpy(name + n, p->name, k);
     return name;
+}
+
+/* Below a module called experts. */
+static bool is_of_experts(const struct param *p)
+{
+    for (const struct module *m = p->owner; m; m = m->parent)
+        if (!strcmp(m->name, "experts"))
+            return true;
+    return false;
 }
 
 static void list_one(struct listing *l, const struct param *p)
@@ -57,6 +67,8 @@ static void list_one(struct listing *l, const struct param *p)
     l->total.tensors++;
     l->total.parameters += elems;
     l->total.base_parameters += p->late ? 0 : elems;
+    if (!p->late && is_of_experts(p) && l->model->arch->experts)
+        l->experts += elems;
     l->total.trainable_parameters += p->requires_grad ? elems : 0;
 }
 
@@ -88,12 +100,16 @@ enum err_code inventory_of(const struct arch *arch, const struct step *step, str
     if (!l.rows)
         return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for an inventory");
     l.n = 0;
+    l.experts = 0;
     l.total = (struct inventory){0};
     list_module(&l, t->model.tree.root);
     if (l.full || arena->full)
         return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for the names of an inventory");
     l.total.n = l.n;
     l.total.rows = l.rows;
+    l.total.active_parameters = l.total.base_parameters - l.experts;
+    if (l.experts)
+        l.total.active_parameters += l.experts / arch->experts * arch->experts_used;
     l.total.adapted_modules = t->adapted_modules;
     *ret = l.total;
     return ERR_OK;

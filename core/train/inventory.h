@@ -36,6 +36,7 @@ struct inventory {
     uint32_t tensors;               /* distinct parameter tensors */
     uint64_t parameters, trainable_parameters; /* tied ones once; adapters count in both when step tunes by LoRA */
     uint64_t base_parameters;       /* without adapters */
+    uint64_t active_parameters;     /* of these, what one token passes: experts count as far as they are taken */
     uint32_t adapted_modules;
 };
 

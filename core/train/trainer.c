@@ -8,6 +8,7 @@
 #include "train/loop.h"
 #include "tuning/bnb.h"
 #include "tuning/lora.h"
+#include "tuning/targets.h"
 
 #include <string.h>
 
@@ -77,6 +78,8 @@ static enum err_code declare_adapters(struct trainer *t, struct err *err)
         .n_targets = l->n_targets,
         .targets = l->targets,
         .pattern = l->pattern,
+        .experts = t->model.q->lora_on_expert_tensors ? targets_of_experts(t->model.arch->model_type) : NULL,
+        .counts_only = t->as_saved,
         .on_host = stands_on_host(t),
     };
 

@@ -2,7 +2,9 @@
 
 #include "torch/ops.h"
 #include "tuning/bnb.h"
+#include "tuning/targets.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct adapter {
@@ -57,11 +59,21 @@ static val lora_forward_kbit(struct run *r, struct module *m, val x)
     return frame_leave(r, f, result);
 }
 
+static bool names_expert(const struct lora_options *o, const char *leaf)
+{
+    for (const struct expert_names *e = o->experts; e && e->name; e++)
+        if (!strcmp(e->name, leaf))
+            return true;
+    return false;
+}
+
 static bool matches(const struct tree *t, const struct module *m, const struct lora_options *o, struct pattern_effort *effort)
 {
     char buf[256];
 
     if (m->kind != MODULE_LINEAR && m->kind != MODULE_CONV1D)
+        return false;
+    if (names_expert(o, m->name))
         return false;
     if (o->all_linear)
         return m != t->head;
@@ -114,6 +126,54 @@ static void adapt(struct tree *t, struct module *m, const struct lora_options *o
     m->extra = l;
 }
 
+/* How many of the names that this tensor once was are targets. */
+static uint32_t asked_of(const struct tree *t, const struct module *m, const char *tensor, const struct lora_options *o, struct pattern_effort *effort,
+                         uint32_t *ret_all)
+{
+    char buf[256], path[320];
+    uint32_t n = 0;
+
+    *ret_all = 0;
+    for (const struct expert_names *e = o->experts; e && e->name; e++) {
+        if (strcmp(e->tensor, tensor) != 0)
+            continue;
+        ++*ret_all;
+        (void)snprintf(path, sizeof path, "%s.%s", module_path(t, m->number, buf, sizeof buf), e->name);
+        n += o->all_linear || lora_means(o, path, effort);
+    }
+    return n;
+}
+
+/* LoRA on a tensor of a module, tuners/lora/layer.py ParamWrapper: of [experts, out, in] each expert has its share of the rank. */
+static void adapt_tensor(struct tree *t, struct module *m, const struct param *p, uint32_t fused, const struct lora_options *o)
+{
+    bool many = p->ndim == 3;
+    int64_t rank = (int64_t)o->rank * fused * (many ? p->size[0] : 1);
+    struct module *at = container(t, container(t, m, "parametrizations"), p->name);
+
+    (void)adapter_part(t, at, "lora_A", p->size[many ? 2 : 1], rank, o);
+    (void)adapter_part(t, at, "lora_B", rank, p->size[many ? 1 : 0], o);
+}
+
+static enum err_code adapt_tensors(struct tree *t, struct module *m, const struct lora_options *o, struct pattern_effort *effort, uint32_t *n, struct err *err)
+{
+    for (struct param *p = m->params; p; p = p->next) {
+        bool router = !strcmp(p->name, "weight") && !strcmp(m->name, "gate") && m->kind != MODULE_LINEAR;
+        uint32_t all, asked = p->buffer ? 0 : asked_of(t, m, router ? "gate.weight" : p->name, o, effort, &all);
+
+        if (!asked)
+            continue;
+        if (asked < all)
+            return err_set(err, ERR_FIELD_VALUE, "/training/lora/target_modules", "gate and up are one tensor of the experts: peft adapts both or none");
+        if (!o->counts_only)
+            return err_set(err, ERR_FIELD_CONFLICT, "/training/lora/target_modules",
+                           "peft adapts tensors of the experts and routers for these names; that is not modelled: name the linears of attention alone");
+        adapt_tensor(t, m, p, all, o);
+        ++*n;
+    }
+    return ERR_OK;
+}
+
 static void freeze(void *context, struct module *m, struct param *p)
 {
     (void)context;
@@ -135,6 +195,12 @@ enum err_code lora_apply(struct tree *t, const struct lora_options *o, uint32_t 
             adapt(t, t->modules[i], o);
             n++;
         }
+    for (uint32_t i = 1; i < declared && o->experts; i++) {
+        enum err_code rc = adapt_tensors(t, t->modules[i], o, &effort, &n, err);
+
+        if (rc)
+            return rc;
+    }
     if (t->error.code) {
         *err = t->error;
         return t->error.code;

@@ -16,6 +16,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct expert_names;
+
 struct lora_options {
     uint32_t rank;
     double dropout;
@@ -24,6 +26,8 @@ struct lora_options {
     uint32_t n_targets;
     const char *const *targets;
     const struct pattern *pattern; /* instead of a list; NULL: none */
+    const struct expert_names *experts; /* targets.h; NULL: every name means modules */
+    bool counts_only;              /* adapters of tensors are declared: no forward is known of them */
     bool on_host;                  /* adapters are made before the model stands on the device, and go there with it */
 };
 

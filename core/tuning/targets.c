@@ -22,11 +22,30 @@ bool targets_default(const char *model_type, release peft, const char *const **r
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (!strcmp(table[i].model_type, model_type) && table[i].since <= peft)
             last = &table[i];
-    if (!last)
+    if (!last || !last->modules[0])
         return false;
     while (last->modules[n])
         n++;
     *ret = last->modules;
     *ret_n = n;
     return true;
+}
+
+static const struct expert_names of_mixtral[] = {{"gate", "gate.weight"}, {"w1", "gate_up_proj"}, {"w3", "gate_up_proj"}, {"w2", "down_proj"}, {0}};
+static const struct expert_names of_qwen2_moe[] = {{"gate", "gate.weight"}, {"gate_proj", "gate_up_proj"}, {"up_proj", "gate_up_proj"}, {"down_proj", "down_proj"}, {0}};
+static const struct {
+    const char *model_type;
+    const struct expert_names *names;
+} experts[] = {
+    {"mixtral", of_mixtral},         {"minimax_m2", of_mixtral},     {"deepseek_v2", of_qwen2_moe},  {"deepseek_v3", of_qwen2_moe},
+    {"deepseek_v32", of_qwen2_moe},  {"ernie4_5_moe", of_qwen2_moe}, {"glm4_moe", of_qwen2_moe},     {"glm_moe_dsa", of_qwen2_moe},
+    {"qwen3_moe", of_qwen2_moe},     {"qwen3_next", of_qwen2_moe},   {"olmoe", of_qwen2_moe},
+};
+
+const struct expert_names *targets_of_experts(const char *model_type)
+{
+    for (size_t i = 0; i < sizeof experts / sizeof *experts; i++)
+        if (!strcmp(experts[i].model_type, model_type))
+            return experts[i].names;
+    return NULL;
 }

@@ -15,4 +15,14 @@
 /* false when peft has no default for this type: it then refuses (tuners/lora/model.py: "Please specify `target_modules`"). */
 bool targets_default(const char *model_type, release peft, const char *const **ret, uint32_t *ret_n);
 
+/*
+ * Names of linears that experts once were, which peft takes for the tensors they are now: such a name adapts no linear of that name any more.
+ * utils/transformers_weight_conversion.py _convert_peft_config_moe, since 0.19; transformers conversion_mapping.py says which types are alike.
+ */
+struct expert_names {
+    const char *name;  /* of target_modules */
+    const char *tensor; /* "gate_up_proj", "down_proj"; "gate.weight": the router's */
+};
+const struct expert_names *targets_of_experts(const char *model_type); /* ends with a NULL name; NULL: none */
+
 #endif
