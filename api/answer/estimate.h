@@ -23,6 +23,7 @@ struct model_info {
     const struct installed *installed; /* whose files the program is; NULL: none */
     uint64_t counted_parameters; /* of a type without a program: as the catalogue has it from the model's own class; 0: not known */
     bool has_program;
+    bool generic; /* a decoder by the usual keys stands in for a type that nobody knows */
     struct arch arch;
 };
 

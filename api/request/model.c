@@ -5,6 +5,7 @@
 #include "base/sha256.h"
 #include "models/installed.h"
 #include "models/modeling.h"
+#include "stack/defaults.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -197,18 +198,66 @@ static enum err_code lacks_code(struct call *c, const struct model_asked *asked,
     return err_set(c->err, missing->err ? missing->err->code : ERR_CONFIG_NOT_FOUND, "/model", "%s", missing->err ? missing->err->detail : missing->name);
 }
 
+/* ---- a type that nobody knows */
+static bool is_one_of_keys(const struct json *config, const char *names)
+{
+    char name[64];
+
+    for (const char *at = names, *end; *at; at = *end ? end + 1 : end) {
+        uint64_t v;
+
+        end = at + strcspn(at, "|");
+        (void)snprintf(name, sizeof name, "%.*s", (int)(end - at), at);
+        if (json_uint64(json_get(config, name), &v) && v)
+            return true;
+    }
+    return false;
+}
+
+/* Not a decoder by what its config says of itself, or one that transformers has and whose program is to be written. */
+static bool is_known_otherwise(const struct json *config, const char *type)
+{
+    static const char *const parts[] = {"vision_config", "audio_config", "text_config", "encoder", "visual", "vision_tower"};
+    const char *class = json_str(json_first(json_get(config, "architectures")));
+    bool encoder_decoder = false;
+
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (json_type(json_get(config, parts[i])) == JSON_OBJECT)
+            return true;
+    (void)json_bool(json_get(config, "is_encoder_decoder"), &encoder_decoder);
+    return encoder_decoder || stack_type_is_known(type) || (class && !strstr(class, "CausalLM") && !strstr(class, "LMHead"));
+}
+
+/* What the generic decoder cannot do without, by the name that most configs have. */
+static enum err_code read_generic(struct call *c, const struct model_asked *asked, const char *under, struct notes *warnings, struct model_info *info)
+{
+    static const char *const wanted[] = {"hidden_size|n_embd|d_model|dim|n_embed|model_dim", "num_hidden_layers|n_layer|n_layers|num_layers",
+                                         "num_attention_heads|n_head|n_heads|num_heads", "vocab_size|n_vocab|padded_vocab_size"};
+    char at[64];
+
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+        if (!is_one_of_keys(info->config, wanted[i])) {
+            (void)snprintf(at, sizeof at, "%.16s/%.*s", under, (int)strcspn(wanted[i], "|"), wanted[i]);
+            return err_set(c->err, ERR_FIELD_MISSING, arena_str(c->arena, at, strlen(at)),
+                           "model type '%.40s' has no program, and a decoder by the usual keys needs this one", info->model_type);
+        }
+    info->generic = true;
+    note(warnings, "model type '%.60s' is not known: a generic decoder of these sizes answers for it, and low_bytes..high_bytes are wide", info->model_type);
+    return read_program(c, asked->stack, under, info);
+}
+
 /* Of a type that nothing else has a program for. Without its code it is a model that is known by name only. */
 static enum err_code read_unknown(struct call *c, const struct model_asked *asked, const struct api_config *f, const char *under, struct notes *warnings,
                                   struct model_info *info)
 {
-    if (asked->program != PROGRAM_ANY || !f || !f->code)
-        return ERR_OK;
-    if (!lacks_code(c, asked, f))
-        return read_code(c, asked, f, under, warnings, info);
-    note(warnings, "the config.json names code of its own, which is not at hand: %.300s", c->err->detail);
-    c->retry_after_s = 0;
-    *c->err = (struct err){0};
-    return ERR_OK;
+    if (asked->program == PROGRAM_ANY && f && f->code) {
+        if (!lacks_code(c, asked, f))
+            return read_code(c, asked, f, under, warnings, info);
+        note(warnings, "the config.json names code of its own, which is not at hand: %.300s", c->err->detail);
+        c->retry_after_s = 0;
+        *c->err = (struct err){0};
+    }
+    return asked->program == PROGRAM_ANY && !is_known_otherwise(info->config, info->model_type) ? read_generic(c, asked, under, warnings, info) : ERR_OK;
 }
 
 /* --- an installed transformers --------------------------------------------------------------------------------------------------- */

@@ -381,6 +381,8 @@ static enum err_code read_names(struct naming *n, const struct json *config, con
 {
     char text[160];
 
+    if (!n->n_files && !program_is_builtin(type))
+        type = "generic";
     (void)snprintf(text, sizeof text, "transformers.models.%.60s", type);
     n->package = json_type(json_get(config, "auto_map")) == JSON_OBJECT ? package : arena_str(n->arena, text, strlen(text));
     if (n->n_files)

@@ -108,3 +108,11 @@ release stack_class_first(const char *model_type)
             return row->from;
     return 0;
 }
+
+bool stack_type_is_known(const char *model_type)
+{
+    for (const struct class_row *row = classes; row < classes + sizeof classes / sizeof *classes; row++)
+        if (!strcmp(row->model_type, model_type))
+            return true;
+    return false;
+}

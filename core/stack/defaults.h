@@ -36,6 +36,7 @@ enum { CLASS_EAGER = 1, CLASS_SDPA = 2, CLASS_FLASH_2 = 4, CLASS_SDPA_IF_ASKED =
 
 /* 0: that release has no such class. Types that have no row in models.def: everything. */
 unsigned stack_class_attention(const char *model_type, const struct stack *s);
+bool stack_type_is_known(const char *model_type); /* transformers has a causal class of this type */
 release stack_class_first(const char *model_type); /* the first transformers with the class; 0: older than what was read */
 
 #endif

@@ -8,7 +8,7 @@
 #include <time.h>
 
 /* A model that has no program: what is read is the same, and nothing is computed. */
-#define QUICK "\"config\":{\"model_type\":\"a_type_of_tomorrow\"},\"cluster\":{\"gpu\":\"A100-40GB\",\"host_memory_bytes_per_node\":1099511627776}"
+#define QUICK "\"config\":{\"model_type\":\"xlnet\"},\"cluster\":{\"gpu\":\"A100-40GB\",\"host_memory_bytes_per_node\":1099511627776}"
 #define WITH(member) "{" QUICK ",\"" member "\":"
 #define IN_ARGS WITH("training_arguments") "{%s}}"
 #define IN_TRAINING WITH("training") "{%s}}"

@@ -70,6 +70,7 @@ static const struct {
     {"{\"config\":{}," GPU "}", 422, "field-missing", "/config/model_type"},
     {"{\"config\":{\"model_type\":7}," GPU "}", 422, "field-type", "/config/model_type"},
     {"{\"config\":{\"model_type\":\"llama\"}," GPU "}", 422, "field-missing", "/config/hidden_size"},
+    {"{\"config\":{\"model_type\":\"a_type_of_tomorrow\",\"n_embd\":64,\"n_layer\":2}," GPU "}", 422, "field-missing", "/config/num_attention_heads"},
     {"{" OPT "," GPU ",\"workload\":\"dreaming\"}", 422, "field-value", "/workload"},
     {"{" OPT "," GPU ",\"margin\":1}", 422, "field-range", "/margin"},
     {"{" OPT "," GPU ",\"margin\":-0.1}", 422, "field-range", "/margin"},

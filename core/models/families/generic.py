@@ -1,0 +1,82 @@
+"""A decoder of a type that is not known: llama by the keys that configs usually have, latents and experts where they are named. Not anybody's class."""
+from transformers.modeling_moe import Experts, SparseMoeBlock, TopKRouter
+from transformers.models.deepseek_v3.modeling_deepseek_v3 import DeepseekV3Attention
+from transformers.models.llama.modeling_llama import LlamaAttention, LlamaConfig, LlamaDecoderLayer, LlamaForCausalLM, LlamaMLP, LlamaModel
+
+ALSO = {
+    "hidden_size": ("n_embd", "d_model", "dim", "n_embed", "model_dim"), "num_hidden_layers": ("n_layer", "n_layers", "num_layers"),
+    "num_attention_heads": ("n_head", "n_heads", "num_heads"), "vocab_size": ("n_vocab", "padded_vocab_size"),
+    "intermediate_size": ("ffn_dim", "n_inner", "d_ff", "ffn_hidden_size"), "head_dim": ("kv_channels", "d_head"),
+    "num_key_value_heads": ("n_kv_heads", "num_kv_heads", "n_kv_head", "n_head_kv", "multi_query_group_num"),
+    "max_position_embeddings": ("n_positions", "max_seq_len", "seq_length", "n_ctx"), "attention_bias": ("qkv_bias", "add_qkv_bias", "use_bias"),
+    "num_experts": ("num_local_experts", "n_routed_experts", "moe_num_experts"), "num_experts_per_tok": ("moe_k", "moe_topk", "moe_top_k"),
+}
+
+
+class GenericConfig(LlamaConfig):
+    model_type = "generic"
+    base_model_tp_plan = None
+    vocab_size: int | None = None
+    hidden_size: int | None = None
+    intermediate_size: int | None = None
+    num_hidden_layers: int | None = None
+    num_attention_heads: int | None = None
+    max_position_embeddings: int | None = None
+    hidden_act: str | None = "silu"
+    num_experts: int | None = None
+    num_experts_per_tok: int | None = None
+    moe_intermediate_size: int | None = None
+    n_shared_experts: int | None = None
+    first_k_dense_replace: int | None = None
+    kv_lora_rank: int | None = None
+    q_lora_rank: int | None = None
+    qk_nope_head_dim: int | None = None
+    qk_rope_head_dim: int | None = None
+    v_head_dim: int | None = None
+
+    def __post_init__(self, **kwargs):
+        for name, others in ALSO.items():
+            for other in others:
+                if not getattr(self, name) and kwargs.get(other) is not None:
+                    setattr(self, name, kwargs[other])
+        self.intermediate_size = self.intermediate_size or 4 * self.hidden_size
+        self.max_position_embeddings = self.max_position_embeddings or 2048
+        self.moe_intermediate_size = self.moe_intermediate_size or self.intermediate_size
+        self.num_experts_per_tok = self.num_experts_per_tok or 2
+        self.rope_interleave, self.hidden_act = True, self.hidden_act if self.hidden_act in ("silu", "gelu", "relu", "gelu_new") else "silu"
+        self.rope_parameters = {"rope_type": "default", "rope_theta": 10000.0}
+        kwargs.pop("rope_scaling", None)
+        self.head_dim = self.qk_rope_head_dim if self.kv_lora_rank else self.head_dim
+        super().__post_init__(**kwargs)
+
+
+class GenericSparseMoeBlock(SparseMoeBlock):
+    def __init__(self, config):
+        super().__init__(config)
+        self.shared_experts = LlamaMLP(config, config.moe_intermediate_size * config.n_shared_experts) if config.n_shared_experts else None
+
+    def forward(self, hidden_states):
+        out = super().forward(hidden_states)
+        if self.shared_experts is not None:
+            out = out + self.shared_experts(hidden_states)
+        return out
+
+
+class GenericDecoderLayer(LlamaDecoderLayer):
+    def __init__(self, config, layer_idx):
+        self.attention = DeepseekV3Attention if config.kv_lora_rank else LlamaAttention
+        super().__init__(config, layer_idx)
+
+    def make_mlp(self, config, layer_idx):
+        return GenericSparseMoeBlock(config) if config.num_experts and layer_idx >= (config.first_k_dense_replace or 0) else LlamaMLP(config)
+
+
+class GenericModel(LlamaModel):
+    layer = GenericDecoderLayer
+
+
+class GenericForCausalLM(LlamaForCausalLM):
+    config_class, decoder, _no_split_modules = GenericConfig, GenericModel, ["GenericDecoderLayer"]
+
+
+causal_lm = GenericForCausalLM
