@@ -32,7 +32,8 @@ bool targets_default(const char *model_type, release peft, const char *const **r
 }
 
 static const struct expert_names of_mixtral[] = {{"gate", "gate.weight"}, {"w1", "gate_up_proj"}, {"w3", "gate_up_proj"}, {"w2", "down_proj"}, {0}};
-static const struct expert_names of_qwen2_moe[] = {{"gate", "gate.weight"}, {"gate_proj", "gate_up_proj"}, {"up_proj", "gate_up_proj"}, {"down_proj", "down_proj"}, {0}};
+static const struct expert_names of_qwen2_moe[] = {
+    {"gate", "gate.weight"}, {"gate_proj", "gate_up_proj"}, {"up_proj", "gate_up_proj"}, {"down_proj", "down_proj"}, {0}};
 static const struct {
     const char *model_type;
     const struct expert_names *names;

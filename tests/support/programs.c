@@ -42,6 +42,12 @@ enum err_code arch_read(const struct json *config, struct arena *arena, struct a
     enum err_code rc = arch_parse(config, arena, ret, err);
     struct json **kept = &configs[n_configs++ % CONFIGS];
 
+    if (rc == ERR_ARCH_UNKNOWN && program_is_builtin(json_str(json_get(config, "model_type")))) {
+        json_free(*kept);
+        *kept = json_copy(config);
+        *err = (struct err){0};
+        return program_arch(programs_library(), *kept, NULL, 0, NULL, arena, ret, err);
+    }
     if (rc)
         return rc;
     json_free(*kept);

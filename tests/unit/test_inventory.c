@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROOM = 64 << 20, LINE = 1 << 16 };
+enum { PROGRAM_ROOM = 48 << 20, ROOM = 64 << 20, LINE = 1 << 16 };
 
 static const struct stack traced = {2015, 5023, 21, 1015, 50, 19, 2007, 8};
 
@@ -98,7 +98,7 @@ static void lora_count(const struct json *c, const struct arch *arch, const char
 START_TEST(counts_every_tensor_as_the_real_class_does)
 {
     static char line[LINE];
-    void *config_block = malloc(1 << 20), *block = malloc(ROOM);
+    void *config_block = malloc(PROGRAM_ROOM), *block = malloc(ROOM);
     FILE *f = fopen("tests/data/accuracy/inventory.jsonl", "r");
     size_t n = 0;
 
@@ -115,7 +115,7 @@ START_TEST(counts_every_tensor_as_the_real_class_does)
 
         ck_assert_msg(!json_parse(line, strlen(line), &json_limits_config, &c, &err), "%s", err.detail);
         name = json_str(json_get(c, "config_file"));
-        arena_init(&config_arena, config_block, 1 << 20);
+        arena_init(&config_arena, config_block, PROGRAM_ROOM);
         arena_init(&a, block, ROOM);
         if (arch_read(json_get(c, "config"), &config_arena, &arch, &err)) {
             ck_assert_msg(err.code == ERR_ARCH_UNKNOWN, "%s: %s %s", name, err.at, err.detail);
