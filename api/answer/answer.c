@@ -51,7 +51,7 @@ static void write_head(struct jsonw *w, const struct estimate *e)
     baseline_write(w, e);
 }
 
-static void write_model(struct jsonw *w, const struct estimate *e)
+void model_write(struct jsonw *w, const struct estimate *e)
 {
     jsonw_object(w, "model");
     model_write_origin(w, &e->model, &e->stack);
@@ -65,7 +65,7 @@ static void write_model(struct jsonw *w, const struct estimate *e)
     jsonw_end(w);
 }
 
-static void write_work(struct jsonw *w, const struct estimate *e)
+void work_write(struct jsonw *w, const struct estimate *e)
 {
     jsonw_object(w, "work");
     jsonw_u64(w, "events", e->call->arena->budget->events - e->work_began);
@@ -86,12 +86,12 @@ enum err_code answer_write(struct estimate *e)
     jsonw_object(&w, NULL);
     write_head(&w, e);
     rules_write(&w, e);
-    write_model(&w, e);
+    model_write(&w, e);
     jsonw_object(&w, "resolved");
     encode_members(&w, estimate_members, &e->rq);
     jsonw_end(&w);
     timeline_write(&w, e);
-    write_work(&w, e);
+    work_write(&w, e);
     gaps_write(&w, e);
     notes_write(&w, "assumptions", &e->assumptions);
     notes_write(&w, "warnings", &e->warnings);

@@ -43,7 +43,7 @@ static void write_largest(struct jsonw *w, const struct measured *m)
 static void write_phases(struct jsonw *w, const struct measured *m)
 {
     jsonw_object(w, "phase_peaks_bytes");
-    for (int p = PHASE_BATCH; p < PHASE_COUNT; p++)
+    for (int p = PHASE_BATCH; p < PHASES_OF_A_STEP; p++)
         jsonw_u64(w, phase_name((enum phase)p), m->phase_peaks_bytes[p]);
     jsonw_end(w);
 }

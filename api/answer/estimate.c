@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Most of what is left is for the runs, which come and go; the rest keeps the answer. */
-static struct arena scratch_of(struct arena *arena)
+struct arena scratch_of(struct arena *arena)
 {
     size_t room = (size_t)(arena->end - arena->cur);
     struct arena scratch = {.cur = arena->end - room / 4 * 3, .end = arena->end, .budget = arena->budget};
@@ -123,6 +123,8 @@ static enum err_code estimate(struct estimate *e)
              "no program of this type is carried: a transformers that has it can be read (--transformers DIR), or its modelling file sent as `modeling`");
     if (!rc && e->model.installed) /* the stack that it belongs to */
         rc = stack_read(&e->rq.stack, &e->stack, c->err);
+    if (!rc && asks_inference(&e->rq))
+        return inference_answer(e);
     if (!rc)
         rc = theirs_resolve(e);
     if (!rc)

@@ -121,6 +121,16 @@ void gaps_write(struct jsonw *w, const struct estimate *e);
 /* Fills e->question from e->rq, e->model and e->stack. */
 MUST_CHECK enum err_code question_build(struct estimate *e);
 
+/* A sentence about the first part of the request that has no model at all; NULL: there is none. e->left_out has them all. */
+MUST_CHECK enum err_code question_gap(struct estimate *e, const char **ret);
+
+/* The answer of workload inference, once the request and the model are read. */
+bool asks_inference(const struct estimate_request *rq);
+MUST_CHECK enum err_code inference_answer(struct estimate *e);
+
+/* Most of what is left of `arena`, until its end is set back to the scratch's. */
+struct arena scratch_of(struct arena *arena);
+
 /* Users' own configs into e->rq; and, once e->model is known, what they leave to it. */
 MUST_CHECK enum err_code theirs_read(struct estimate *e);
 MUST_CHECK enum err_code theirs_resolve(struct estimate *e);
@@ -134,6 +144,12 @@ MUST_CHECK enum err_code targets_check(struct estimate *e);
 
 /* e->rq with every default made explicit. */
 void resolve_request(struct estimate *e);
+void resolve_inference(struct estimate *e, enum attention attention);
+
+/* "model" of the answer. */
+void model_write(struct jsonw *w, const struct estimate *e);
+/* "work" of the answer. */
+void work_write(struct jsonw *w, const struct estimate *e);
 
 /* LLMem's answer where the request names it: e->baseline. */
 MUST_CHECK enum err_code baseline_read(struct estimate *e, struct arena *scratch);

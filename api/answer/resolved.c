@@ -229,3 +229,22 @@ void resolve_request(struct estimate *e)
         }
     word(&rq->training.offload, offload_words, OFFLOAD_NONE);
 }
+
+void resolve_inference(struct estimate *e, enum attention attention)
+{
+    struct estimate_request *rq = &e->rq;
+    struct inference_request *i = &rq->inference;
+
+    whole(&rq->cluster.gpus_per_node, 1);
+    whole(&rq->cluster.nodes, 1);
+    whole(&rq->margin, 0);
+    flag(&rq->allocator.expandable_segments, TRI_FALSE);
+    resolve_stack(e);
+    word(&rq->workload, workload_words, WORKLOAD_INFERENCE);
+    word(&i->kv_cache, kv_cache_words, 0);
+    word(&i->engine, engine_words, 0);
+    whole(&i->tensor_parallel, 1);
+    flag(&rq->training.padded, TRI_FALSE);
+    if (attention != ATTENTION_UNSET)
+        word(&rq->training.attention, attention_words, (int)attention);
+}

@@ -213,7 +213,7 @@ static uint64_t bytes_of(const struct point *p)
 static void write_categories(struct jsonw *w, const struct timeline *t)
 {
     jsonw_object(w, "by_category");
-    for (int c = 0; c < CATEGORY_COUNT; c++) {
+    for (int c = 0; c < CATEGORIES_OF_A_STEP; c++) {
         jsonw_array(w, category_name((enum category)c));
         EACH(t, p) jsonw_u64(w, NULL, p->by_category[c]);
         jsonw_end(w);

@@ -77,7 +77,7 @@ static void ask_member(struct asking *a, const struct member *m, const void *at)
             add_gap(a, at, a->of, "", m->later);
     } else if (m->kind == KIND_WORDS) {
         ask_words(a, m, at);
-    } else if (m->kind == KIND_OBJECT && strcmp(m->key, "inference") != 0) { /* its workload says it */
+    } else if (m->kind == KIND_OBJECT && (strcmp(m->key, "inference") != 0 || asks_inference(&a->e->rq))) {
         a->of = !strcmp(m->key, "lora") ? GAP_OF_ADAPTERS : a->of;
         ask_members(a, m->members, at);
         a->of = GAP_OF_ALL;

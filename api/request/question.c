@@ -368,10 +368,19 @@ static enum err_code check_global(const struct estimate *e)
     return ERR_OK;
 }
 
+enum err_code question_gap(struct estimate *e, const char **ret)
+{
+    char gap[256];
+
+    gaps_find(e);
+    find_gap(e, gap, sizeof gap);
+    *ret = gap[0] ? arena_str(e->call->arena, gap, strlen(gap)) : NULL;
+    return gap[0] && !*ret ? err_set(e->call->err, ERR_NOMEM, "", "no room for the question") : ERR_OK;
+}
+
 enum err_code question_build(struct estimate *e)
 {
     struct plan_question *q = &e->question;
-    char gap[256];
     enum err_code rc = check_global(e);
 
     q->objective = e->rq.objective.n ? (enum objective)objective_words[e->rq.objective.at[0]].value : OBJECTIVE_FASTEST;
@@ -379,15 +388,14 @@ enum err_code question_build(struct estimate *e)
         rc = cluster_read(e);
     if (!rc)
         rc = build_axes(e);
+    if (!rc)
+        rc = question_gap(e, &q->gap);
     if (rc)
         return rc;
-    gaps_find(e);
-    find_gap(e, gap, sizeof gap);
     q->arch = e->model.has_program ? &e->model.arch : NULL;
     q->launches = launch_offers;
     q->alternative = alternative_cluster;
     q->alternative_of = e;
-    q->gap = gap[0] ? arena_str(e->call->arena, gap, strlen(gap)) : NULL;
     q->margin = e->rq.margin.real;
     q->expandable_segments = e->rq.allocator.expandable_segments == TRI_TRUE;
     q->global_batch_size = (uint32_t)e->rq.training.global_batch_size.whole;
@@ -401,7 +409,5 @@ enum err_code question_build(struct estimate *e)
     build_stack(e);
     warn(e);
     warn_positions(e);
-    if (gap[0] && !q->gap)
-        return err_set(e->call->err, ERR_NOMEM, "", "no room for the question");
     return left_out_check(&e->left_out, e->call->err);
 }

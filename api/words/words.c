@@ -14,8 +14,8 @@
     }
 
 const struct word workload_words[] = {
-    {"finetune", 0, "fine-tune|finetuning|training", "Training steps: forward, backward, optimizer."},
-    LATER("inference", "Prompts in, tokens out: weights and KV cache."),
+    {"finetune", WORKLOAD_FINETUNE, "fine-tune|finetuning|training", "Training steps: forward, backward, optimizer."},
+    {"inference", WORKLOAD_INFERENCE, "generate|generation", "Prompts in, tokens out: weights, KV cache, what a forward holds."},
     {0},
 };
 
@@ -142,13 +142,13 @@ const struct word lora_dtype_words[] = {
 const struct word target_words[] = {{"all-linear", 0, "all", "Every linear layer but the head."}, {0}};
 
 const struct word weights_words[] = {
-    LATER_TOO("bf16", "bfloat16", "Weights in bf16."),
-    LATER_TOO("fp16", "float16|half", "Weights in fp16."),
-    LATER_TOO("fp32", "float32", "Weights in fp32."),
-    LATER("int8", "bitsandbytes LLM.int8()."),
-    LATER("nf4", "bitsandbytes 4-bit NormalFloat."),
-    LATER("nf4-dq", "nf4 with quantised scales."),
-    LATER("fp4", "bitsandbytes 4-bit float."),
+    {"bf16", WEIGHTS_BF16, "bfloat16", "Weights in bf16."},
+    {"fp16", WEIGHTS_FP16, "float16|half", "Weights in fp16."},
+    {"fp32", WEIGHTS_FP32, "float32", "Weights in fp32."},
+    {"int8", WEIGHTS_INT8, "8bit|llm.int8", "bitsandbytes LLM.int8()."},
+    {"nf4", WEIGHTS_NF4, "4bit", "bitsandbytes 4-bit NormalFloat."},
+    {"nf4-dq", WEIGHTS_NF4_DQ, NULL, "nf4 with quantised scales."},
+    {"fp4", WEIGHTS_FP4, NULL, "bitsandbytes 4-bit float."},
     LATER("gptq4", "GPTQ, 4 bits."),
     LATER("gptq8", "GPTQ, 8 bits."),
     LATER("awq4", "AWQ, 4 bits."),
@@ -164,13 +164,13 @@ const struct word compute_words[] = {
 };
 
 const struct word kv_cache_words[] = {
-    LATER_TOO("bf16", "bfloat16|fp16|float16", "Keys and values in 16 bits."),
+    {"bf16", 0, "bfloat16|fp16|float16|auto", "Keys and values in the dtype of what is not quantised."},
     LATER_TOO("fp8", "float8_e4m3fn", "Keys and values in float8."),
     {0},
 };
 
 const struct word engine_words[] = {
-    LATER_TOO("transformers", "hf", "generate() of transformers."),
+    {"transformers", 0, "hf", "generate() of transformers."},
     LATER("vllm", "vLLM: a pool of KV blocks."),
     {0},
 };

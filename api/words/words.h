@@ -7,6 +7,9 @@
 
 #include "api/decode/decode.h"
 
+enum workload { WORKLOAD_FINETUNE, WORKLOAD_INFERENCE };
+enum weights { WEIGHTS_BF16, WEIGHTS_FP16, WEIGHTS_FP32, WEIGHTS_INT8, WEIGHTS_NF4, WEIGHTS_NF4_DQ, WEIGHTS_FP4, WEIGHTS_COUNT };
+
 extern const struct word workload_words[], tuning_words[], quantization_words[], prepare_kbit_words[], precision_words[], float8_words[],
     optimizer_words[], checkpointing_words[], attention_words[], loss_words[], liger_words[], reduce_words[], wrap_words[],
     prefetch_words[], offload_words[], lora_dtype_words[], target_words[], weights_words[], compute_words[], kv_cache_words[],

@@ -10,7 +10,7 @@ _Static_assert((int)STREAM_COUNT <= (int)TORCH_ALLOC_STREAMS, "the allocator mod
 const char *phase_name(enum phase phase)
 {
     static const char *const names[PHASE_COUNT] = {"init", "batch", "forward", "loss",     "loss_backward",
-                                                   "backward", "clip", "optimizer", "between"};
+                                                   "backward", "clip", "optimizer", "between", "prefill", "decode"};
 
     return names[phase];
 }
@@ -19,7 +19,7 @@ const char *category_name(enum category category)
 {
     static const char *const names[CATEGORY_COUNT] = {"parameters",    "gradients",  "optimizer_states", "activations",
                                                       "logits_and_loss", "communication", "temporaries",  "workspaces",
-                                                      "buffers",       "inputs",     "block_slack"};
+                                                      "buffers",       "inputs",     "block_slack",      "kv_cache"};
 
     return names[category];
 }
@@ -27,7 +27,7 @@ const char *category_name(enum category category)
 const char *stage_name(enum stage stage)
 {
     static const char *const names[STAGE_COUNT] = {"init", "batch",     "forward",   "loss", "backward",
-                                                   "between", "clip", "optimizer", "zero_grad", "rest"};
+                                                   "between", "clip", "optimizer", "zero_grad", "rest", "prefill", "decode"};
 
     return names[stage];
 }
@@ -35,7 +35,8 @@ const char *stage_name(enum stage stage)
 enum phase phase_of(const struct birth *b)
 {
     static const uint8_t phases[STAGE_COUNT] = {PHASE_INIT,    PHASE_BATCH, PHASE_FORWARD,   PHASE_LOSS,    PHASE_BACKWARD,
-                                                PHASE_BETWEEN, PHASE_CLIP,  PHASE_OPTIMIZER, PHASE_BETWEEN, PHASE_BETWEEN};
+                                                PHASE_BETWEEN, PHASE_CLIP,  PHASE_OPTIMIZER, PHASE_BETWEEN, PHASE_BETWEEN,
+                                                PHASE_PREFILL, PHASE_DECODE};
 
     if (b->stage == STAGE_BACKWARD && b->forward_stage == STAGE_LOSS)
         return PHASE_LOSS_BACKWARD;
@@ -49,7 +50,8 @@ enum category category_of(const struct tape *t, const struct birth *b)
                                      [MARK_GRADIENT] = CATEGORY_GRADIENTS,
                                      [MARK_OPTIMIZER_STATE] = CATEGORY_OPTIMIZER_STATES,
                                      [MARK_WORKSPACE] = CATEGORY_WORKSPACES,
-                                     [MARK_COMMUNICATION] = CATEGORY_COMMUNICATION};
+                                     [MARK_COMMUNICATION] = CATEGORY_COMMUNICATION,
+                                     [MARK_CACHE] = CATEGORY_KV_CACHE};
 
     if (b->mark)
         return (enum category)marked[b->mark];
@@ -61,6 +63,8 @@ enum category category_of(const struct tape *t, const struct birth *b)
     case STAGE_LOSS:
         return CATEGORY_LOGITS_AND_LOSS;
     case STAGE_FORWARD:
+    case STAGE_PREFILL:
+    case STAGE_DECODE:
         return b->module == t->head_module && b->module ? CATEGORY_LOGITS_AND_LOSS : CATEGORY_ACTIVATIONS;
     case STAGE_BACKWARD:
         if (b->forward_stage == STAGE_LOSS)

@@ -29,7 +29,10 @@ enum phase { /* of api.md, in the order in which a step passes them */
     PHASE_CLIP,
     PHASE_OPTIMIZER,
     PHASE_BETWEEN,
-    PHASE_COUNT
+    PHASE_PREFILL, /* of a generation */
+    PHASE_DECODE,
+    PHASE_COUNT,
+    PHASES_OF_A_STEP = PHASE_PREFILL
 };
 
 enum category {
@@ -44,7 +47,9 @@ enum category {
     CATEGORY_BUFFERS,
     CATEGORY_INPUTS,
     CATEGORY_BLOCK_SLACK,
-    CATEGORY_COUNT
+    CATEGORY_KV_CACHE, /* of a generation */
+    CATEGORY_COUNT,
+    CATEGORIES_OF_A_STEP = CATEGORY_KV_CACHE
 };
 
 const char *phase_name(enum phase phase);          /* "loss_backward" */

@@ -106,7 +106,9 @@ sv f_masked_fill(struct script *s, const struct script_args *a)
 {
     struct tensor *t = first(s, a), *mask = t ? need_tensor(s, a->v[1], "masked_fill") : NULL;
 
-    return mask ? wrap(s, t->run, masked_fill(t->run, value_in(t), value_in(mask))) : sv_null();
+    if (!mask)
+        return sv_null();
+    return wrap_content(s, t->run, masked_fill(t->run, value_in(t), value_in(mask)), masks_nothing(mask) ? t->content : content_unknown());
 }
 
 sv f_gelu(struct script *s, const struct script_args *a)
@@ -274,7 +276,6 @@ sv f_argmax(struct script *s, const struct script_args *a)
     struct tensor *t = first(s, a);
     bool keepdim = false;
     int dim = 0;
-    int64_t size[MAX_DIMS];
 
     if (!t || !bool_arg(s, a->v[2], &keepdim))
         return sv_null();
@@ -282,7 +283,7 @@ sv f_argmax(struct script *s, const struct script_args *a)
         return script_leave(s, "argmax() over all dimensions");
     if (!dim_arg(s, t, a->v[1], &dim))
         return sv_null();
-    return wrap(s, t->run, factory(t->run, OP_ARGMAX, DTYPE_INT64, without_dim(t, dim, keepdim, size), size));
+    return wrap(s, t->run, argmax(t->run, value_in(t), dim, keepdim));
 }
 
 static sv extreme_along(struct script *s, struct tensor *t, const struct script_args *a)

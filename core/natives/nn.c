@@ -354,6 +354,13 @@ const struct script_class module_class = {
 };
 
 /* --------------------------------------------------------------------------------------------------------------- calls */
+/* What follows the head in a training step is its loss. */
+static void behind_head(struct run *r)
+{
+    if (r->stage != STAGE_PREFILL && r->stage != STAGE_DECODE)
+        r->stage = STAGE_LOSS;
+}
+
 /* forward is core/torch's: adapters, quantised and split products stand there. */
 static sv call_leaf(struct script *s, struct nn_module *o, const struct script_args *a)
 {
@@ -373,7 +380,7 @@ static sv call_leaf(struct script *s, struct nn_module *o, const struct script_a
         return run_failed(s, r);
     }
     if (o->m == n->tree->head)
-        r->stage = STAGE_LOSS;
+        behind_head(r);
     if (o->m == n->embeddings && n->embeddings_require_grad && !r->values[out].requires_grad)
         require_grad(r, out);
     if (out == value_in(x)) { /* a dropout of nothing: its argument, as a temporary */
@@ -473,6 +480,6 @@ sv module_call(struct script *s, sv self, const struct script_args *a)
     if (o->m == n->embeddings)
         inputs_require_grad(n, main);
     if (o->m == n->tree->head)
-        n->run->stage = STAGE_LOSS;
+        behind_head(n->run);
     return result;
 }

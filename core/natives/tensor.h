@@ -36,6 +36,10 @@ static inline struct natives *natives_of(struct script *s)
 {
     return script_of(s);
 }
+static inline bool masks_nothing(const struct tensor *mask)
+{
+    return mask->content.kind == CONTENT_CONST && mask->content.c == 0;
+}
 struct tensor *as_tensor(struct script *s, sv v);                      /* NULL: it is none; no exception is set */
 struct tensor *need_tensor(struct script *s, sv v, const char *where); /* NULL: TypeError is set */
 

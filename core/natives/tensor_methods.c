@@ -408,7 +408,7 @@ static sv m_detach(struct script *s, const struct script_args *a)
 /* What writes in place and needs nothing: normal_(), zero_(), fill_(x), copy_(x), uniform_() */
 static sv m_written(struct script *s, const struct script_args *a)
 {
-    struct tensor *t = self_of(s, a), *from;
+    struct tensor *t = self_of(s, a), *from, *mask;
 
     if (!t)
         return sv_null();
@@ -417,6 +417,9 @@ static sv m_written(struct script *s, const struct script_args *a)
         return tensor_write_part(s, t, from) ? sv_keep(a->v[0]) : sv_null();
     if ((shape_of(t)->node || (from && shape_of(from)->requires_grad)) && t->run->grad_enabled && t->run == natives_of(s)->run)
         return script_leave(s, "%s() of a tensor that wants a gradient", a->def->name);
+    mask = a->def->data == WRITE_MASKED && a->n_rest ? as_tensor(s, a->rest[0]) : NULL;
+    if (mask && masks_nothing(mask))
+        return sv_keep(a->v[0]);
     t->content = content_unknown();
     if (a->def->data == WRITE_ZERO)
         t->content = content_const(0);
@@ -527,7 +530,7 @@ const struct script_native tensor_methods[] = {
     {"bitwise_or_", m_written, "self, other", WRITE_ANY, NATIVE_PLAIN},
     {"triu_", m_written, "self, *rest, **kw", WRITE_ANY, NATIVE_PLAIN},
     {"tril_", m_written, "self, *rest, **kw", WRITE_ANY, NATIVE_PLAIN},
-    {"masked_fill_", m_written, "self, *rest", WRITE_ANY, NATIVE_PLAIN},
+    {"masked_fill_", m_written, "self, *rest", WRITE_MASKED, NATIVE_PLAIN},
     {"repeat", m_repeat, "self, *rest", 0, NATIVE_PLAIN},
     {"requires_grad_", m_requires_grad_, "self, requires_grad=", 0, NATIVE_PLAIN},
     {"item", m_item, "self", 0, NATIVE_PLAIN},

@@ -205,6 +205,20 @@ static bool is_empty_1d(const struct run *r, val v)
     return r->values[v].ndim == 1 && r->values[v].size[0] == 0;
 }
 
+/* A mask of ones that grows by ones is one still, and a padded one padded: whether a place is one is asked of the whole, never where it lies. */
+static void grows_by_ones(struct script *s, sv list, struct content *ret)
+{
+    uint32_t n;
+    const sv *items = seq_items(list, &n);
+    const struct tensor *a = n == 2 ? as_tensor(s, items[0]) : NULL, *b = n == 2 ? as_tensor(s, items[1]) : NULL;
+
+    if (!a || !b || b->content.kind != CONTENT_CONST || b->content.c != 1)
+        return;
+    if (a->content.kind != CONTENT_PADDED && (a->content.kind != CONTENT_CONST || a->content.c != 1))
+        return;
+    *ret = a->content;
+}
+
 static sv t_cat(struct script *s, const struct script_args *a)
 {
     val parts[SCRIPT_PARTS];
@@ -217,6 +231,7 @@ static sv t_cat(struct script *s, const struct script_args *a)
     if (n < 0 || !int_arg(s, a->v[1], &dim))
         return sv_null();
     c = one->content.kind == CONTENT_CONST && n == 1 ? one->content : content_unknown();
+    grows_by_ones(s, a->v[0], &c);
     if (a->def->data)
         return wrap_content(s, r, stack_op(r, n, parts, (int)dim), c);
     if (n == 2 && is_empty_1d(r, parts[0])) /* a cache that is empty so far: it counts in the dtype alone */

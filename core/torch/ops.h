@@ -47,6 +47,7 @@ val factory(struct run *r, enum op op, enum dtype dtype, int ndim, const int64_t
 
 /* reductions */
 val mean_last(struct run *r, val a);              /* mean(-1, keepdim=True) */
+val argmax(struct run *r, val a, int dim, bool keepdim);
 val sum_all(struct run *r, val a);                /* sum() */
 val cumsum(struct run *r, val a, int dim);         /* of integers */
 val cumsum_as(struct run *r, val a, int dim, enum dtype dtype);

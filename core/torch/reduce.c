@@ -200,6 +200,26 @@ static val sum_raw(struct run *r, val a, unsigned dims, bool keepdim, enum op op
     return out;
 }
 
+val argmax(struct run *r, val a, int dim, bool keepdim)
+{
+    int64_t size[MAX_DIMS];
+    int nd = 0;
+    val out;
+
+    if (run_dead(r))
+        return 0;
+    for (int i = 0; i < r->values[a].ndim; i++)
+        if (i != dim)
+            size[nd++] = r->values[a].size[i];
+        else if (keepdim)
+            size[nd++] = 1;
+    out = value_empty(r, OP_ARGMAX, DTYPE_INT64, nd, size);
+    launch(r, OP_ARGMAX, out, 1, &a);
+    reduce_scratch(r, OP_ARGMAX, a, 1U << dim, 16);
+    consume(r, a);
+    return out;
+}
+
 /* ExpandUtils.h sum_to: sums with keepdim, then views the leading ones away. */
 val sum_to(struct run *r, val v, val like)
 {

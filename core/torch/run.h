@@ -51,11 +51,13 @@ enum stage {
     STAGE_OPTIMIZER,
     STAGE_ZERO_GRAD,
     STAGE_REST,
+    STAGE_PREFILL, /* of a generation: the prompt, then token by token */
+    STAGE_DECODE,
     STAGE_COUNT
 };
 
 /* What a block turned out to be; MARK_NONE: its category follows from where it was born. */
-enum mark { MARK_NONE, MARK_PARAMETER, MARK_BUFFER, MARK_GRADIENT, MARK_OPTIMIZER_STATE, MARK_WORKSPACE, MARK_COMMUNICATION };
+enum mark { MARK_NONE, MARK_PARAMETER, MARK_BUFFER, MARK_GRADIENT, MARK_OPTIMIZER_STATE, MARK_WORKSPACE, MARK_COMMUNICATION, MARK_CACHE };
 
 /* Whose pool a block comes from. The names are those of torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py FSDPCommContext;
  * other methods use those that do the same for them. */

@@ -145,6 +145,7 @@ class BloomModel(BloomPreTrainedModel):
 class BloomForCausalLM(CausalLM, BloomPreTrainedModel):
     _tied_weights_keys = {"lm_head.weight": "transformer.word_embeddings.weight"}
     decoder = BloomModel
+    takes_positions = False
 
 
 causal_lm = BloomForCausalLM

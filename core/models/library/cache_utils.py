@@ -30,6 +30,16 @@ class DynamicLayer:
     def get_mask_sizes(self, query_length):
         return self.get_seq_length() + query_length, 0
 
+    def skip(self, tokens):
+        """As if so many tokens more had been given, one by one: what a step leaves, without the steps."""
+        self.keys, self.values = skipped(self.keys, tokens), skipped(self.values, tokens)
+
+
+def skipped(states, tokens, most=None):
+    batch, heads, length, width = states.shape
+    length = length + tokens if most is None else min(length + tokens, most)
+    return torch.empty((batch, heads, length, width), dtype=states.dtype, device=states.device)
+
 
 class DynamicSlidingWindowLayer(DynamicLayer):
     is_sliding = True
@@ -61,6 +71,12 @@ class DynamicSlidingWindowLayer(DynamicLayer):
         offset = max(self.cumulative_length - self.sliding_window + 1, 0)
         kept = self.sliding_window - 1 if self.cumulative_length >= self.sliding_window else self.cumulative_length
         return kept + query_length, offset
+
+    def skip(self, tokens):
+        self.cumulative_length += tokens
+        most = self.sliding_window
+        self.keys = skipped(self.keys, tokens, most)[:, :, -most + 1 :, :]
+        self.values = skipped(self.values, tokens, most)[:, :, -most + 1 :, :]
 
 
 class Cache:

@@ -36,6 +36,7 @@ class PreTrainedModel(nn.Module):
     _supports_sdpa = False
     _supports_flash_attn = False
     _input_embed_layer = "embed_tokens"
+    takes_positions = True  # forward of the causal model has position_ids, which generate() then makes
 
     def __init__(self, config):
         super().__init__()

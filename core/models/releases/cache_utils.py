@@ -1,4 +1,6 @@
 """Caches by earlier releases."""
+import torch
+
 from transformers.releases import of, quirks
 
 if not quirks.cache_copies:
@@ -6,6 +8,8 @@ if not quirks.cache_copies:
     @of(DynamicLayer, DynamicSlidingWindowLayer)
     def update(self, keys, values, *args, **kwargs):
         """A layer starts as what it is first given."""
+        if self.is_initialized:
+            keys, values = torch.cat([self.keys, keys], dim=-2), torch.cat([self.values, values], dim=-2)
         self.keys, self.values, self.is_initialized = keys, values, True
         return keys, values
 

@@ -1,0 +1,27 @@
+/*
+ * generation.h - generate() over a model that is declared from a program: its prompt, then token by token.
+ *
+ * Purpose   each call is a part of the greedy loop of transformers' GenerationMixin, run in the language (library/generation/utils.py); what it holds
+ *           between two tokens lives on in the run.
+ * Order     begin, prefill, choose, then { decode, choose } for each further token; skip() stands for as many of those as it is told, or takes them back.
+ * Errors    the run's.
+ * Threads   one model, one run.
+ */
+#ifndef MODELS_GENERATION_H
+#define MODELS_GENERATION_H
+
+#include "models/model.h"
+
+struct generation;
+
+/* `ids` and `mask` are int64 [batch, prompt], held by the caller. NULL: the run has failed. */
+struct generation *generation_begin(struct run *r, struct model *m, val ids, val mask);
+void generation_prefill(struct generation *g);
+void generation_choose(struct generation *g);
+void generation_decode(struct generation *g);
+void generation_skip(struct generation *g, int64_t tokens);
+
+/* Tells blocks of the KV cache apart from what else was made; *ret: their bytes. */
+void generation_mark_cache(struct generation *g, uint64_t *ret_bytes);
+
+#endif

@@ -1,0 +1,101 @@
+"""What generate() holds from one token to the next, greedy: GenerationMixin.generate() and _sample() of transformers 5."""
+import torch
+
+from transformers.cache_utils import DynamicCache
+
+
+def positions_of(attention_mask):
+    position_ids = attention_mask.long().cumsum(-1) - 1
+    position_ids = position_ids.masked_fill(attention_mask == 0, 0)
+    return position_ids
+
+
+def grow_positions(position_ids):
+    following = torch.arange(1, dtype=position_ids.dtype, device=position_ids.device).view(1, -1) + position_ids[..., -1:] + 1
+    following = torch.cat([position_ids, following], dim=-1)
+    return following
+
+
+def grow_mask(attention_mask, n):
+    return torch.cat([attention_mask, attention_mask.new_ones((attention_mask.shape[0], n))], dim=-1)
+
+
+def stopped(input_ids):
+    """StoppingCriteriaList with a greatest length alone."""
+    done = torch.full((input_ids.shape[0],), False, device=input_ids.device, dtype=torch.bool)
+    done = done | torch.full((input_ids.shape[0],), False, device=input_ids.device, dtype=torch.bool)
+    return done
+
+
+def in_full(logits):
+    """to(torch.float32, copy=True)"""
+    return logits.clone() if logits.dtype == torch.float32 else logits.float()
+
+
+class Generation:
+    """One call of generate(); whoever calls it holds the prompt and its mask."""
+
+    def __init__(self, model, input_ids, attention_mask):
+        self.model, self.input_ids, self.attention_mask = model, input_ids, attention_mask
+        self.outputs = None
+        self.special = [] if getattr(model.config, "bos_token_id", 0) is None else [torch.tensor(0, device=input_ids.device)]
+        self.begin()
+        self.cache = DynamicCache(config=model.config)
+        self.unfinished = torch.ones(input_ids.shape[0], dtype=torch.long, device=input_ids.device)
+
+    def begin(self):
+        self.position_ids = self.of_prompt = positions_of(self.attention_mask) if self.model.takes_positions else None
+        if (self.attention_mask == 1).all():
+            self.attention_mask = None
+
+    def inputs(self, last):
+        """prepare_inputs_for_generation()"""
+        input_ids = self.input_ids if last is None else self.input_ids[:, -last:]
+        made = {"input_ids": input_ids.clone(), "past_key_values": self.cache}
+        position_ids = self.position_ids
+        if position_ids is not None and position_ids.shape[-1] != input_ids.shape[1]:
+            position_ids = position_ids[..., -input_ids.shape[1]:].clone()
+        if position_ids is not None:
+            made["position_ids"] = position_ids
+        if self.attention_mask is not None:
+            made["attention_mask"] = self.attention_mask
+        return made
+
+    def prefill(self):
+        made = self.inputs(None)
+        self.outputs = self.model(use_cache=True, logits_to_keep=1, **made)
+
+    def decode(self):
+        """The names of the step before live until this one binds them anew."""
+        self.made = self.inputs(1)
+        self.outputs = self.model(use_cache=True, logits_to_keep=1, **self.made)
+
+    def choose(self):
+        """The most likely token goes behind the others."""
+        self.cache = self.outputs.past_key_values
+        if self.position_ids is not None:
+            self.position_ids = grow_positions(self.position_ids)
+        if self.attention_mask is not None:
+            self.attention_mask = grow_mask(self.attention_mask, 1)
+        self.logits = in_full(self.outputs.logits[:, -1])
+        self.tokens = torch.argmax(self.logits, dim=-1)
+        self.input_ids = torch.cat([self.input_ids, self.tokens[:, None]], dim=-1)
+        self.unfinished = self.unfinished & ~stopped(self.input_ids)
+        self.unfinished.max() == 0
+        self.outputs = None
+
+    def skip(self, n):
+        """As n steps leave it."""
+        for layer in self.cache.layers:
+            layer.skip(n)
+        batch, length = self.input_ids.shape
+        kind, device = self.input_ids.dtype, self.input_ids.device
+        self.input_ids = torch.empty((batch, length + n), dtype=kind, device=device)
+        if self.position_ids is not None:
+            self.position_ids = torch.empty((self.position_ids.shape[0], self.position_ids.shape[1] + n), dtype=kind, device=device)
+        if self.attention_mask is not None:
+            self.attention_mask = grow_mask(self.attention_mask, n)
+
+    def states(self):
+        """Tensors of the cache."""
+        return [state for layer in self.cache.layers for state in (layer.keys, layer.values)]

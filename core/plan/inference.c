@@ -1,0 +1,334 @@
+#include "plan/inference.h"
+
+#include "base/budget.h"
+#include "perf/perf.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const double TIGHT = 0.95; /* of the capacity: as of training's candidates */
+
+struct inferring {
+    const struct inference_question *q;
+    struct arena *keep, *scratch;
+    struct err *err;
+};
+
+static enum err_code no_room(const struct inferring *p)
+{
+    return err_set(p->err, ERR_NOMEM, "", "no room for the answer");
+}
+
+static uint64_t room_of(const struct inference_question *q)
+{
+    double most = (double)q->capacity_bytes * (1 - q->margin) - (double)q->device.context_bytes;
+
+    return most > 0 ? (uint64_t)most : 0;
+}
+
+/* What train_resolve() says of the attention, the class in that release and its quirks holds for a forward alone too. */
+static enum err_code resolve(const struct inferring *p, const struct inference_weights *w, struct step *ret)
+{
+    const struct inference_question *q = p->q;
+    struct recipe r = {
+        .seq_len_tokens = q->prompt_tokens,
+        .micro_batch_size = q->batch_size,
+        .precision = w->cast,
+        .attention = q->attention,
+        .padded = q->padded,
+        .framework = FRAMEWORK_TORCH,
+        .method = METHOD_SINGLE,
+        .max_grad_norm = -1,
+        .stack = q->stack,
+    };
+
+    return train_resolve(&r, q->arch, &q->device, p->keep, ret, p->err);
+}
+
+static enum dtype dtype_of_cast(enum precision p)
+{
+    return p == PRECISION_FP16 ? DTYPE_FP16 : p == PRECISION_FP32 ? DTYPE_FP32 : DTYPE_BF16;
+}
+
+static struct generate_question question_of(const struct inferring *p, const struct inference_candidate *c)
+{
+    const struct inference_question *q = p->q;
+
+    return (struct generate_question){
+        .arch = q->arch,
+        .quirks = &c->step.quirks,
+        .device = &q->device,
+        .dtype = dtype_of_cast(c->weights->cast),
+        .compute = q->compute < DTYPE_COUNT ? q->compute : dtype_of_cast(c->weights->cast),
+        .weights = c->weights->kbit,
+        .attention = c->step.r.attention == ATTENTION_EAGER     ? KERNEL_EAGER
+                     : c->step.r.attention == ATTENTION_FLASH_2 ? KERNEL_FLASH_2
+                                                                : KERNEL_SDPA,
+        .padded = q->padded,
+        .batch_size = q->batch_size,
+        .prompt_tokens = q->prompt_tokens,
+        .new_tokens = q->new_tokens,
+    };
+}
+
+/* --- time ----------------------------------------------------------------------------------------------------------------------- */
+static double seconds_of(const struct inferring *p, const struct inference_candidate *c, struct cost *cost)
+{
+    struct perf_system one = *p->q->system;
+    struct step_time t;
+
+    one.gpus_per_node = one.nodes = 1;
+    cost->flash = c->step.flash;
+    perf_step_time(cost, &one, &t);
+    return t.step_s;
+}
+
+static void take_time(const struct inferring *p, struct inference_candidate *c)
+{
+    const struct inference_question *q = p->q;
+    struct generated *m = &c->memory;
+    double all, peak = p->q->system ? p->q->system->flops_per_s[dtype_of_cast(c->weights->cast)] : 0;
+
+    if (!p->q->system || peak <= 0)
+        return;
+    c->prefill_s = seconds_of(p, c, &m->prefill);
+    c->token_s = q->new_tokens > 1 ? seconds_of(p, c, &m->decode) : 0;
+    all = c->prefill_s + (q->new_tokens - 1) * c->token_s;
+    if (all <= 0)
+        return;
+    c->tokens_per_s = (double)q->batch_size * q->new_tokens / all;
+    c->mfu = (m->prefill.model_flops + (q->new_tokens - 1) * (q->new_tokens > 1 ? m->decode.model_flops : 0)) / (all * peak);
+}
+
+/* --- the largest ------------------------------------------------------------------------------------------------------------------ */
+struct search {
+    struct inferring *p;
+    const struct inference_candidate *c;
+    bool of_batch;         /* else of the prompt */
+};
+
+enum { TRIES = 12, MOST_BATCH = 65536, SHORT_ANSWER = 8192 }; /* layers x tokens that are replayed one by one while the largest is looked for */
+
+/* Live bytes; replayed also whether they fit. */
+static enum err_code bytes_at(const struct search *s, uint64_t n, bool replayed, uint64_t *ret, bool *ret_fits)
+{
+    struct generate_question q = question_of(s->p, s->c);
+    unsigned char *mark = s->p->scratch->cur;
+    struct generated made;
+    enum err_code rc;
+
+    *(s->of_batch ? &q.batch_size : &q.prompt_tokens) = (uint32_t)n;
+    q.replay = !replayed ? REPLAY_NONE : (uint64_t)q.new_tokens * q.arch->layers <= SHORT_ANSWER ? REPLAY_ALL : REPLAY_PLAYED;
+    q.expandable_segments = s->p->q->expandable_segments;
+    q.capacity_bytes = room_of(s->p->q);
+    rc = generate(&q, s->p->scratch, &made, s->p->err);
+    arena_rewind(s->p->scratch, mark);
+    if (!rc) {
+        *ret = made.peak_allocated_bytes;
+        *ret_fits = made.fits;
+    }
+    return rc;
+}
+
+/* The most of 1..most whose live blocks have room: secants between what fits and what does not, until they are `grain` apart. */
+static enum err_code search_live(const struct search *s, uint64_t room, uint64_t from, uint64_t most, uint64_t grain, uint64_t *ret)
+{
+    uint64_t low = 0, high = most + 1, low_bytes = 0, high_bytes = 0, at = from, bytes = 0;
+    enum err_code rc = ERR_OK;
+    bool fits;
+
+    for (int i = 0; i < TRIES && !rc && high - low > grain; i++) {
+        rc = bytes_at(s, at, false, &bytes, &fits);
+        if (rc)
+            break;
+        if (bytes <= room) {
+            low = at;
+            low_bytes = bytes;
+        } else {
+            high = at;
+            high_bytes = bytes;
+        }
+        if (low && high_bytes && high_bytes > low_bytes)
+            at = low + (uint64_t)((double)(high - low) * (double)(room - low_bytes) / (double)(high_bytes - low_bytes));
+        else
+            at = high_bytes ? high / 2 : low < most / 4 ? 4 * low : most;
+        if (at <= low)
+            at = low + grain < high ? low + grain : low + 1;
+        if (at >= high)
+            at = high - 1;
+        if (!at)
+            break;
+    }
+    *ret = low;
+    return rc;
+}
+
+/* The same on an allocator of that capacity, which loses some of it to blocks that it cannot split: below the former, halved until it is told to a
+ * grain, or to a hundredth. */
+static enum err_code search_largest(const struct search *s, uint64_t from, uint64_t most, uint64_t grain, uint64_t *ret)
+{
+    uint64_t bytes = 0, low = 0, high, at;
+    enum err_code rc = search_live(s, room_of(s->p->q), from, most, grain, &at);
+    bool fits = false;
+
+    high = at + 1;
+    for (int i = 0; i < TRIES && !rc && at > low && high - low > (low / 128 > grain ? low / 128 : grain); i++) {
+        rc = bytes_at(s, at, true, &bytes, &fits);
+        if (fits)
+            low = at;
+        else
+            high = at;
+        at = low ? low + (high - low) / 2 : high - (high / 8 ? high / 8 : 1);
+    }
+    *ret = low;
+    return rc;
+}
+
+static enum err_code find_largest(struct inferring *p, struct inference_candidate *c)
+{
+    const struct inference_question *q = p->q;
+    uint64_t n = 0, positions = q->arch->max_positions, most = positions > q->new_tokens ? positions - q->new_tokens : 0;
+    struct search s = {p, c, true};
+    enum err_code rc = search_largest(&s, q->batch_size, MOST_BATCH, 1, &n);
+
+    c->max_batch_size = (uint32_t)n;
+    s.of_batch = false;
+    if (rc || (positions && !most))
+        return rc;
+    rc = search_largest(&s, q->prompt_tokens < most || !positions ? q->prompt_tokens : most, positions ? most : UINT32_C(1) << 22, 64, &n);
+    c->max_context_tokens = n ? n + q->new_tokens : 0;
+    return rc;
+}
+
+/* --- a candidate ------------------------------------------------------------------------------------------------------------------ */
+static enum err_code take_reason(struct inferring *p, struct inference_candidate *c, const char *code, const char *detail)
+{
+    c->reason.code = code;
+    c->reason.detail = arena_str(p->keep, detail, strlen(detail));
+    return c->reason.detail ? ERR_OK : no_room(p);
+}
+
+/* What one form cannot do is its reason; memory and work that one question has end the answer's other forms alone. */
+static enum err_code take_error(struct inferring *p, struct inference_candidate *c, enum err_code rc)
+{
+    struct err e = *p->err;
+
+    *p->err = (struct err){0};
+    c->modelled = false;
+    if (rc == ERR_BUDGET)
+        return take_reason(p, c, "budget", e.detail);
+    if (rc == ERR_FIELD_CONFLICT || rc == ERR_NOMEM)
+        return take_reason(p, c, "not-modelled", e.detail);
+    if (rc == ERR_LEAVES_LANGUAGE)
+        return take_reason(p, c, "leaves-the-language", e.detail);
+    *p->err = e;
+    return rc;
+}
+
+static enum err_code explain(struct inferring *p, struct inference_candidate *c, uint64_t reserved)
+{
+    uint64_t room = room_of(p->q);
+    char text[160];
+
+    (void)snprintf(text, sizeof text, "needs %.1f GiB more at %s", (double)(reserved - room) / 1073741824.0, phase_name(c->memory.peak_phase));
+    return take_reason(p, c, "does-not-fit", text);
+}
+
+static enum err_code settle(struct inferring *p, struct inference_candidate *c, enum generate_replay how)
+{
+    struct generate_question q = question_of(p, c);
+    unsigned char *mark = p->scratch->cur;
+    uint64_t reserved;
+    enum err_code rc;
+
+    q.replay = how;
+    q.expandable_segments = p->q->expandable_segments;
+    q.capacity_bytes = room_of(p->q);
+    q.timed = p->q->system != NULL;
+    rc = generate(&q, p->scratch, &c->memory, p->err);
+    if (!rc)
+        take_time(p, c);
+    arena_rewind(p->scratch, mark);
+    if (rc)
+        return rc;
+    c->modelled = true;
+    reserved = p->q->expandable_segments ? c->memory.peak_reserved_expandable_bytes : c->memory.peak_reserved_bytes;
+    c->device_bytes = reserved + p->q->device.context_bytes;
+    c->fits = c->memory.fits;
+    c->tight = c->memory.retries || (c->fits && (double)c->device_bytes > TIGHT * (double)p->q->capacity_bytes);
+    c->reason = (struct plan_reason){0};
+    return c->fits ? ERR_OK : explain(p, c, reserved);
+}
+
+static enum err_code answer_one(struct inferring *p, struct inference_candidate *c)
+{
+    enum err_code rc = ERR_OK;
+
+    if (p->q->gap)
+        return take_reason(p, c, "not-modelled", p->q->gap);
+    if (c->weights->cast == PRECISION_UNSET) {
+        char text[96];
+
+        (void)snprintf(text, sizeof text, "weights in %s are not modelled yet", c->weights->name);
+        return take_reason(p, c, "not-modelled", text);
+    }
+    if (c->weights->cast == PRECISION_BF16 && p->q->device.cc_major < 8)
+        return take_reason(p, c, "dtype-unsupported", "this GPU computes nothing in bf16: fp16");
+    rc = resolve(p, c->weights, &c->step);
+    if (!rc)
+        rc = settle(p, c, p->q->n_weights == 1 ? REPLAY_ALL : REPLAY_PLAYED);
+    if (!rc)
+        rc = find_largest(p, c);
+    return rc ? take_error(p, c, rc) : ERR_OK;
+}
+
+static bool is_better(const struct inference_candidate *a, const struct inference_candidate *b)
+{
+    if (a->modelled != b->modelled)
+        return a->modelled;
+    if (a->fits != b->fits)
+        return a->fits;
+    return a->fits && a->tokens_per_s > b->tokens_per_s * 1.005;
+}
+
+/* Stable: what was to be tried first stays first among equals. */
+static void rank(struct inference_answer *a)
+{
+    for (uint32_t i = 1; i < a->n; i++)
+        for (uint32_t k = i; k > 0 && is_better(&a->candidates[k], &a->candidates[k - 1]); k--) {
+            struct inference_candidate t = a->candidates[k];
+
+            a->candidates[k] = a->candidates[k - 1];
+            a->candidates[k - 1] = t;
+        }
+}
+
+enum err_code plan_inference(const struct inference_question *q, struct arena *keep, struct arena *scratch, struct inference_answer *ret, struct err *err)
+{
+    struct inferring p = {q, keep, scratch, err};
+    struct inference_answer a = {.n = q->n_weights};
+    enum err_code rc = ERR_OK;
+
+    a.candidates = arena_array(keep, struct inference_candidate, q->n_weights);
+    if (!a.candidates)
+        return no_room(&p);
+    for (uint32_t i = 0; i < q->n_weights && !rc; i++) {
+        a.candidates[i].weights = &q->weights[i];
+        rc = answer_one(&p, &a.candidates[i]);
+        a.any_modelled |= a.candidates[i].modelled;
+        a.any_fits |= a.candidates[i].modelled && a.candidates[i].fits;
+    }
+    rank(&a);
+    for (uint32_t i = 0; i < a.n && !rc && a.n > 1 && a.candidates->modelled && a.candidates->fits; i++) { /* until the first stands token by token */
+        struct inference_candidate *first = a.candidates;
+
+        rc = settle(&p, first, REPLAY_ALL);
+        if (rc)
+            rc = take_error(&p, first, rc);
+        if (first->modelled && first->fits)
+            break;
+        rank(&a);
+    }
+    *ret = a;
+    return rc;
+}

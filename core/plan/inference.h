@@ -1,0 +1,64 @@
+/*
+ * inference.h - a question about generating text with a model on one GPU, and its answer: a candidate for each form of the weights.
+ *
+ * Purpose   plays each form (core/infer), looks for the largest batch and the longest context that fit beside what was asked, and times prompt and tokens.
+ * Models    transformers' generate(), greedy, one GPU. Weights as they are saved or cast, and by bitsandbytes. A candidate without a model has a reason.
+ * Units     bytes, tokens, seconds.
+ * Errors    as plan_answer(): of one candidate they are its reason.
+ * Owner     the answer lies in `keep`; `scratch` is for the runs.
+ * Threads   pure.
+ */
+#ifndef PLAN_INFERENCE_H
+#define PLAN_INFERENCE_H
+
+#include "infer/generate.h"
+#include "plan/plan.h"
+
+/* A form of the weights. */
+struct inference_weights {
+    const char *name;   /* "nf4" */
+    enum precision cast; /* of what stays a number each; PRECISION_UNSET: not modelled */
+    enum kbit kbit;
+};
+
+struct inference_question {
+    const struct arch *arch; /* NULL: `gap` says why */
+    const char *gap;
+    struct stack stack;
+    struct device device;
+    const struct perf_system *system; /* NULL: no times */
+    uint64_t capacity_bytes;
+    double margin;
+    bool expandable_segments, padded;
+    enum attention attention;
+    enum dtype compute;      /* of 4-bit weights' products; DTYPE_COUNT: as what is not quantised */
+    uint32_t batch_size, prompt_tokens, new_tokens;
+    uint32_t n_weights;
+    const struct inference_weights *weights; /* in the order to try: unasked, later ones stand beside the first */
+    bool asked;              /* they are the request's */
+};
+
+struct inference_candidate {
+    const struct inference_weights *weights;
+    bool modelled, fits, tight;
+    struct plan_reason reason;
+    struct step step;        /* its attention, its quirks */
+    struct generated memory;
+    uint64_t device_bytes;   /* reserved + context */
+    uint32_t max_batch_size; /* 0: none */
+    uint64_t max_context_tokens; /* prompt and answer together, at the asked batch and answer; 0: none */
+    double prefill_s, token_s; /* 0: not known; token_s: the mean of the answer's tokens behind the first */
+    double tokens_per_s;     /* made, of the whole batch, prompt included in the time */
+    double mfu;
+};
+
+struct inference_answer {
+    struct inference_candidate *candidates; /* ranked: those that fit, the fastest first */
+    uint32_t n;
+    bool any_fits, any_modelled;
+};
+
+MUST_CHECK enum err_code plan_inference(const struct inference_question *q, struct arena *keep, struct arena *scratch, struct inference_answer *ret,
+                                        struct err *err);
+
+#endif

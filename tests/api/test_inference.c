@@ -1,0 +1,112 @@
+/* Workload inference: laws of its answer; its bytes beside PyTorch's are in tests/data/accuracy/generate.jsonl (tests/unit/test_generate.c). */
+#include "tests/support/ask.h"
+#include "tests/support/unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct reply asked(const char *gpu, const char *inference, const char *more)
+{
+    char body[600];
+
+    (void)snprintf(body, sizeof body, "{\"model\":\"Qwen/Qwen3-0.6B\",\"workload\":\"inference\",\"cluster\":{\"gpu\":\"%s\"},\"inference\":{%s}%s}", gpu, inference,
+                   more);
+    return ask(body);
+}
+
+static double figure(const char *gpu, const char *inference, const char *path)
+{
+    struct reply reply = asked(gpu, inference, "");
+    double v;
+
+    ck_assert_msg(reply.r.status == 200, "%s", reply.r.body);
+    ck_assert_msg(json_number(reply_at(&reply, path), &v), "%s: no %s in %s", inference, path, reply.r.body);
+    reply_done(reply);
+    return v;
+}
+
+#define OF(weights, more) "\"weights\":\"" weights "\",\"prompt_tokens\":400,\"new_tokens\":50" more
+#define PEAK "candidates/0/memory/peak_allocated_bytes"
+
+START_TEST(each_form_of_the_weights_holds_what_it_packs)
+{
+    double fp32 = figure("A100", OF("fp32", ""), "candidates/0/memory/static_bytes"), bf16 = figure("A100", OF("bf16", ""), "candidates/0/memory/static_bytes");
+    double int8 = figure("A100", OF("int8", ""), "candidates/0/memory/static_bytes"), nf4 = figure("A100", OF("nf4", ""), "candidates/0/memory/static_bytes");
+    double twice = figure("A100", OF("nf4-dq", ""), "candidates/0/memory/static_bytes");
+
+    ck_assert(twice < nf4 && nf4 < int8 && int8 < bf16 && bf16 < fp32);
+}
+END_TEST
+
+START_TEST(more_never_holds_less)
+{
+    static const char *const rising[] = {OF("bf16", ""), OF("bf16", ",\"batch_size\":2"), OF("bf16", ",\"batch_size\":5"), OF("bf16", ",\"batch_size\":16")};
+    double before = 0;
+
+    for (size_t i = 0; i < sizeof rising / sizeof *rising; i++) {
+        double now = figure("A100", rising[i], PEAK);
+
+        ck_assert_msg(now >= before, "%s: %.0f, before %.0f", rising[i], now, before);
+        before = now;
+    }
+    ck_assert(figure("A100", "\"weights\":\"bf16\",\"prompt_tokens\":64,\"new_tokens\":900", "candidates/0/memory/kv_cache_bytes") >
+              figure("A100", "\"weights\":\"bf16\",\"prompt_tokens\":64,\"new_tokens\":899", "candidates/0/memory/kv_cache_bytes"));
+}
+END_TEST
+
+/* What is said to be the largest fits, and one more does not. */
+START_TEST(the_largest_batch_is_the_largest)
+{
+    char inference[160];
+    double most = figure("T4", "\"weights\":\"fp16\",\"prompt_tokens\":900,\"new_tokens\":40", "recommendation/max_batch_size");
+    struct reply reply;
+
+    ck_assert(most > 1);
+    for (int more = 0; more < 2; more++) {
+        (void)snprintf(inference, sizeof inference, "\"weights\":\"fp16\",\"prompt_tokens\":900,\"new_tokens\":40,\"batch_size\":%.0f", most + (most / 16 + 1) * more);
+        reply = asked("T4", inference, "");
+        ck_assert_msg(reply.r.fits == !more, "%s: %.300s", inference, reply.r.body);
+        ck_assert_int_eq(json_type(json_get(json_first(json_get(reply.doc, "candidates")), "reason")), more ? JSON_OBJECT : JSON_ABSENT);
+        reply_done(reply);
+    }
+}
+END_TEST
+
+START_TEST(compares_three_forms_where_none_is_named)
+{
+    struct reply reply = asked("RTX 4090", "\"prompt_tokens\":100,\"new_tokens\":20", "");
+    const struct json *candidates = json_get(reply.doc, "candidates");
+
+    ck_assert_uint_eq(json_count(candidates), 3);
+    ck_assert(reply.r.fits);
+    ck_assert_ptr_nonnull(strstr(reply.r.body, "inference.weights"));
+    ck_assert_str_eq(json_str(reply_at(&reply, "resolved/workload")), "inference");
+    ck_assert_str_eq(json_str(reply_at(&reply, "recommendation/memory/basis")), "replayed");
+    reply_done(reply);
+}
+END_TEST
+
+static const struct {
+    const char *gpu, *inference, *more, *code, *says;
+} refused[] = {
+    {"V100 16GB", "\"weights\":\"bf16\"", "", "dtype-unsupported", "fp16"},
+    {"A100", "\"weights\":\"bf16\"", ",\"stack\":{\"transformers\":\"4.40\"}", "not-modelled", "4."},
+    {"A100", "\"weights\":\"awq4\"", "", "not-modelled", "awq4"},
+    {"A100", "\"kv_cache\":\"fp8\"", "", "not-modelled", "fp8"},
+};
+
+START_TEST(says_what_it_cannot)
+{
+    struct reply reply = asked(refused[_i].gpu, refused[_i].inference, refused[_i].more);
+    const struct json *reason = json_get(json_first(json_get(reply.doc, "candidates")), "reason");
+
+    ck_assert_msg(reply.r.status == 200, "%s", reply.r.body);
+    ck_assert_str_eq(json_str(json_get(reason, "code")), refused[_i].code);
+    ck_assert_msg(strstr(json_str(json_get(reason, "detail")), refused[_i].says) != NULL, "%s", reply.r.body);
+    ck_assert(!reply.r.fits);
+    reply_done(reply);
+}
+END_TEST
+
+UNIT_TESTS("api/inference", unit_test(each_form_of_the_weights_holds_what_it_packs); unit_test(more_never_holds_less);
+           unit_test(the_largest_batch_is_the_largest); unit_test(compares_three_forms_where_none_is_named); unit_rows(says_what_it_cannot, refused);)
