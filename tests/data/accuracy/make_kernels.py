@@ -16,6 +16,7 @@ import environment  # noqa: E402
 T, Q3, Q2 = "TinyLlama__TinyLlama-1.1B-Chat-v1.0", "Qwen__Qwen3-0.6B", "Qwen__Qwen2-0.5B"
 G2, M = "google__gemma-2-2b-it", "mistralai__Mistral-7B-v0.1"
 ALL = ["rope", "rms_norm", "swiglu", "fused_linear_cross_entropy"]
+GATED = ["rope", "rms_norm", "geglu", "fused_linear_cross_entropy"]
 ADAPTERS = dict(tuning="lora", lora={"rank": 8, "dtype": "fp32"})
 CASES = {
     "flce": (T, dict(liger=ALL[3:])),
@@ -34,6 +35,13 @@ CASES = {
     "gemma2": (G2, dict(liger=["rope", "rms_norm", "geglu", "fused_linear_cross_entropy"], attention="eager", gradient_checkpointing=True)),
     "gemma2-ce": (G2, dict(liger=["rms_norm", "geglu", "cross_entropy"], attention="eager", seq_len=256)),
     "acc": (T, dict(liger=ALL, gradient_accumulation_steps=2, precision="bf16-mixed")),
+    "gemma": ("google__gemma-2b", dict(liger=GATED)),
+    "gemma3": ("google__gemma-3-1b-it", dict(liger=GATED)),
+    "phi3": ("microsoft__Phi-3.5-mini-instruct", dict(liger=ALL, model_config={"num_hidden_layers": 4})),
+    "smollm3": ("HuggingFaceTB__SmolLM3-3B", dict(liger=ALL, model_config={"num_hidden_layers": 4, "layer_types": None, "no_rope_layers": None})),
+    "granite": ("ibm-granite__granite-3.1-2b-instruct", dict(liger=ALL[:3] + ["cross_entropy"], model_config={"num_hidden_layers": 6})),
+    "exaone4": ("LGAI-EXAONE__EXAONE-4.0-1.2B", dict(liger=ALL)),
+    "olmo2": ("allenai__OLMo-2-1124-7B", dict(liger=ALL, model_config={"num_hidden_layers": 4})),
     "mistral-lora": (M, dict(liger=ALL, gradient_checkpointing=True, micro_batch_size=1, **ADAPTERS)),
 }
 GROUPS = {
@@ -82,7 +90,7 @@ def request_of(own, o, stack):
     training = {"methods": "single", "tuning": o.get("tuning", "full"), "precision": precision, "liger_kernels": o["liger"], "gradient_checkpointing": False}
     training.update((k, o[k]) for k in ("seq_len", "micro_batch_size", "optimizer", "attention", "gradient_checkpointing", "gradient_accumulation_steps", "lora")
                     if k in o)
-    return {"cluster": {"gpu": "A100-80GB"}, "training": training, "stack": stack, "config": own}
+    return {"cluster": {"gpu": "A100-80GB"}, "training": training, "stack": stack, "config": {**own, **o.get("model_config", {})}}
 
 
 def main():

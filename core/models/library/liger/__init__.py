@@ -15,6 +15,7 @@ from transformers.utils.generic import can_return_tuple
 
 BOTH = ("input_layernorm", "post_attention_layernorm")
 FOUR = BOTH + ("pre_feedforward_layernorm", "post_feedforward_layernorm")
+AFTER = ("post_attention_layernorm", "post_feedforward_layernorm")
 HEADS = ("self_attn.q_norm", "self_attn.k_norm")
 
 # What apply_liger_kernel_to_* of 0.8.5 does to a model that stands: which gate, which norms of a layer, whether the gradient of one is written over the
@@ -29,8 +30,14 @@ PATCHES = {
     "gemma2": ("geglu", FOUR, False, False, 3),
     "gemma3_text": ("geglu", FOUR + HEADS, False, False, 5),
     "phi3": ("swiglu", BOTH, True, True, 3),
-    "olmo2": ("swiglu", ("post_attention_layernorm", "post_feedforward_layernorm"), False, True, 5),
+    "olmo2": ("swiglu", AFTER, False, True, 5),
+    "olmo3": ("swiglu", AFTER, False, True, 6),
+    "exaone4": ("swiglu", AFTER + HEADS, False, False, 6),
+    "glm4": ("swiglu", BOTH + ("post_self_attn_layernorm", "post_mlp_layernorm"), False, False, 5),
+    "granite": ("swiglu", BOTH, True, True, 5),
 }
+# What raises NotImplementedError there.
+RAISES = {"glm4": "rope", "granite": "fused_linear_cross_entropy"}
 
 
 def norm_forward(in_place, wide):
@@ -92,9 +99,9 @@ def lce_forward(self, input_ids=None, attention_mask=None, position_ids=None, pa
 
 # The other types of 0.8.5's MODEL_TYPE_TO_APPLY_LIGER_FN: their classes, experts or losses have no program here.
 UNREAD = (
-    "deepseek_v2", "deepseek_v3", "deepseek_v4", "exaone4", "falcon_h1", "gemma3", "gemma4", "gemma4_text", "glm4", "glm4v", "glm4v_moe", "gpt_oss", "granite",
+    "deepseek_v2", "deepseek_v3", "deepseek_v4", "falcon_h1", "gemma3", "gemma4", "gemma4_text", "glm4v", "glm4v_moe", "gpt_oss",
     "hunyuan_v1_dense", "hunyuan_v1_moe", "internvl", "llama4", "llama4_text", "llava", "ministral", "mixtral", "mllama", "mllama_text_model", "muse_glimmer",
-    "nemotron", "olmo3", "paligemma", "pixtral", "qwen2_5_vl", "qwen2_5_vl_text", "qwen2_vl", "qwen2_vl_text", "qwen3_5", "qwen3_5_moe", "qwen3_5_moe_text",
+    "nemotron", "paligemma", "pixtral", "qwen2_5_vl", "qwen2_5_vl_text", "qwen2_vl", "qwen2_vl_text", "qwen3_5", "qwen3_5_moe", "qwen3_5_moe_text",
     "qwen3_5_text", "qwen3_moe", "qwen3_next", "qwen3_vl", "qwen3_vl_moe", "qwen3_vl_moe_text", "qwen3_vl_text", "smolvlm")
 
 
@@ -102,6 +109,11 @@ def find(layer, path):
     for name in path.split("."):
         layer = getattr(layer, name, None)
     return layer
+
+
+def rotates(attention):
+    """Some layers of smollm3 and exaone4 do not."""
+    return getattr(attention, "use_rope", True) and (getattr(attention, "is_sliding", True) or attention.config.sliding_window is None)
 
 
 def bind(module, forward):
@@ -115,6 +127,8 @@ def apply(model, release, rope, rms_norm, swiglu, geglu, layer_norm, cross_entro
         refuse("/training/liger_kernels", f"Liger's kernels for {kind} are not modelled yet: leave liger_kernels out")
     if kind not in PATCHES or release < PATCHES[kind][4]:
         refuse("/training/liger_kernels", f"this release of Liger has no kernels for {kind} and leaves the model as it is: leave liger_kernels out")
+    if rope and RAISES.get(kind) == "rope" or fused_linear_cross_entropy and RAISES.get(kind) == "fused_linear_cross_entropy":
+        refuse("/training/liger_kernels", f"Liger raises NotImplementedError for {RAISES[kind]} of {kind}: leave it out")
     gate, norms, in_place, last_in_place, _ = PATCHES[kind]
     decoder = model.base_model
     if fused_linear_cross_entropy:
@@ -124,7 +138,7 @@ def apply(model, release, rope, rms_norm, swiglu, geglu, layer_norm, cross_entro
     if rms_norm:
         bind(decoder.norm, norm_forward(last_in_place, gate == "geglu"))
     for layer in decoder.layers:
-        if rope:
+        if rope and rotates(layer.self_attn):
             layer.self_attn.rotate = liger_rotary_pos_emb
         if gate == "swiglu" and swiglu or gate == "geglu" and geglu:
             bind(layer.mlp, gated_of_one_forward if hasattr(layer.mlp, "gate_up_proj") else gated_forward)
