@@ -1,8 +1,8 @@
 /*
  * optim.h - torch.optim as the Trainer uses it, gradient clipping and the gradient scaler.
  *
- * Models    AdamW (foreach, fused, one by one), SGD without momentum, bitsandbytes' AdamW and Lion, transformers' Adafactor; two parameter groups; states are born at the first
- *           step. Paged states are in no figure of the allocator: optim_paged_bytes().
+ * Models    AdamW (foreach, fused, one by one), SGD without momentum, bitsandbytes' AdamW and Lion, transformers' Adafactor; two parameter groups;
+ *           states are born at the first step. Paged states are in no figure of the allocator: optim_paged_bytes().
  * Source    torch/optim/adam.py, adamw.py, sgd.py, optimizer.py; torch/nn/utils/clip_grad.py; torch/amp/grad_scaler.py;
  *           bitsandbytes 0.50.2 optim/optimizer.py.
  */
