@@ -1,6 +1,6 @@
 """gemma: llama with gemma2's norms, embeddings times the root of their width, and a tanh GELU."""
 from transformers.models.gemma2.modeling_gemma2 import Gemma2RMSNorm, Gemma2ScaledEmbedding
-from transformers.models.llama.modeling_llama import LlamaConfig, LlamaDecoderLayer, LlamaForCausalLM, LlamaModel
+from transformers.models.llama.modeling_llama import LlamaAttention, LlamaConfig, LlamaDecoderLayer, LlamaForCausalLM, LlamaModel
 from transformers.releases import refuse
 
 
@@ -31,8 +31,12 @@ class GemmaRMSNorm(Gemma2RMSNorm):
     pass
 
 
+class GemmaAttention(LlamaAttention):
+    pass
+
+
 class GemmaDecoderLayer(LlamaDecoderLayer):
-    norm = GemmaRMSNorm
+    attention, norm = GemmaAttention, GemmaRMSNorm
 
 
 class GemmaModel(LlamaModel):

@@ -85,6 +85,10 @@ if not quirks.interface_attention:
         return scores / math.sqrt(self.head_dim)
 
     @of(LlamaAttention)
+    def masked(self, scores, attention_mask):
+        return scores + attention_mask
+
+    @of(LlamaAttention)
     def function(self, kernel):
         """What is called with grouped heads as they are; None: forward has it all."""
         return flash_attention_forward if kernel == "flash_attention_2" else None
@@ -121,7 +125,7 @@ if not quirks.interface_attention:
         else:
             weights = self.scaled(torch.matmul(q, k.transpose(2, 3)))
             if attention_mask is not None:
-                weights = weights + attention_mask
+                weights = self.masked(weights, attention_mask)
             weights = nn.functional.softmax(weights, dim=-1, dtype=torch.float32).to(q.dtype)
             weights = nn.functional.dropout(weights, p=self.attention_dropout, training=self.training)
             output = torch.matmul(weights, v)

@@ -1,5 +1,20 @@
 """starcoder2 by earlier releases."""
-from transformers.releases import quirks
+from transformers.releases import of, quirks
 
 if quirks.starcoder2_never_checkpoints:
     Starcoder2Model.checkpoints = False
+
+if quirks.rope_tables_kept:
+    from transformers.models.llama.modeling_llama import reads_tables
+
+    reads_tables(Starcoder2Attention)
+
+if not quirks.interface_attention:
+    Starcoder2Attention.repeats = True
+
+    if quirks.starcoder2_masks_in_place:
+
+        @of(Starcoder2Attention)
+        def masked(self, scores, attention_mask):
+            scores += attention_mask
+            return scores
