@@ -8,12 +8,12 @@ const char stand_in_text[] = "from json import _Refused\n"
                              "        raise AttributeError(name)\n"
                              "    return _Refused(__name__ + '.' + name)\n";
 
-static const char *const packages[] = {"numpy", "safetensors", "safetensors.torch", "huggingface_hub", "tqdm", "tqdm.auto", "regex", "filelock", "yaml",
-                                       "tokenizers",
-                                       "accelerate", "accelerate.utils", "accelerate.hooks", "sentencepiece", "torch.distributed", "torch.multiprocessing",
-                                       "torchvision",
-                                       "torchvision.transforms", "PIL", "PIL.Image", "requests", "scipy", "matplotlib", "matplotlib.pyplot",
-                                       "tiktoken"};
+static const char *const packages[] = {
+    "numpy", "safetensors", "safetensors.torch", "huggingface_hub", "tqdm", "tqdm.auto", "regex", "filelock", "yaml", "tokenizers", "accelerate",
+    "accelerate.utils", "accelerate.hooks", "sentencepiece", "torch.distributed", "torch.multiprocessing", "torch._higher_order_ops",
+    "torch._higher_order_ops.associative_scan", "torchvision", "torchvision.transforms", "PIL", "PIL.Image", "requests", "scipy", "matplotlib",
+    "matplotlib.pyplot", "tiktoken",
+};
 
 bool stand_in_package(const char *name)
 {

@@ -303,6 +303,8 @@ static sv m_to(struct script *s, const struct script_args *a)
                 return sv_null();
         }
     }
+    if (sv_given(a->v[9]) && to == t->run && dtype != (enum dtype)shape_of(t)->dtype)
+        return wrap_content(s, t->run, to_dtype_contiguous(t->run, value_in(t), dtype), cast_content(t->content, dtype));
     return moved(s, t, a->v[0], to, dtype);
 }
 
@@ -490,7 +492,7 @@ const struct script_native tensor_methods[] = {
     {"unsqueeze", m_unsqueeze, "self, dim", 0, NATIVE_PLAIN},
     {"squeeze", m_squeeze, "self, dim=", 0, NATIVE_PLAIN},
     {"flatten", m_flatten, "self, start_dim=, end_dim=", 0, NATIVE_PLAIN},
-    {"contiguous", m_contiguous, "self, memory_format=!", 0, NATIVE_PLAIN},
+    {"contiguous", m_contiguous, "self, memory_format=!contiguous_format", 0, NATIVE_PLAIN},
     {"size", m_size, "self, dim=", 0, NATIVE_PLAIN},
     {"dim", m_dim, "self", 0, NATIVE_PLAIN},
     {"numel", m_numel, "self", 0, NATIVE_PLAIN},
@@ -499,7 +501,7 @@ const struct script_native tensor_methods[] = {
     {"is_contiguous", m_is_contiguous, "self", 0, NATIVE_PLAIN},
     {"split", m_split, "self, split_size, dim=", PARTS_SPLIT, NATIVE_PLAIN},
     {"chunk", m_split, "self, chunks, dim=", PARTS_CHUNK, NATIVE_PLAIN},
-    {"to", m_to, "self, a=, b=, c=, d=, *, device=, dtype=, non_blocking=, copy=!, memory_format=!", 0, NATIVE_PLAIN},
+    {"to", m_to, "self, a=, b=, c=, d=, *, device=, dtype=, non_blocking=, copy=!, memory_format=!contiguous_format", 0, NATIVE_PLAIN},
     {"float", m_float, "self", DTYPE_FP32, NATIVE_PLAIN},
     {"half", m_float, "self", DTYPE_FP16, NATIVE_PLAIN},
     {"bfloat16", m_float, "self", DTYPE_BF16, NATIVE_PLAIN},

@@ -453,6 +453,24 @@ val to_dtype(struct run *r, val a, enum dtype dtype)
     return out;
 }
 
+/* TensorConversions.cpp _to_copy */
+val to_dtype_contiguous(struct run *r, val a, enum dtype dtype)
+{
+    uint32_t node;
+    val out;
+
+    if (run_dead(r) || dtype_of(r, a) == dtype)
+        return a;
+    node = attach(r, OP_TO_COPY, 1, &a);
+    if (node)
+        r->nodes[node].at.dim = (int32_t)dtype_of(r, a);
+    out = value_empty(r, OP_TO_COPY, dtype, r->values[a].ndim, r->values[a].size);
+    launch(r, OP_TO_COPY, out, 1, &a);
+    attach_output(r, node, out, 0);
+    consume(r, a);
+    return out;
+}
+
 val clone(struct run *r, val a)
 {
     return unary_same(r, OP_CLONE, a);

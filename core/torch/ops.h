@@ -32,6 +32,7 @@ val gelu(struct run *r, val a);
 val relu(struct run *r, val a);
 val gelu_function(struct run *r, val x); /* modeling_bloom.py GeLUFunction, an autograd.Function of its own */
 val to_dtype(struct run *r, val a, enum dtype dtype); /* the same tensor when it has that dtype */
+val to_dtype_contiguous(struct run *r, val a, enum dtype dtype); /* memory_format=torch.contiguous_format: a copy lies in the order of its dimensions */
 val clone(struct run *r, val a);
 val contiguous(struct run *r, val a); /* the same tensor when it is */
 val extreme_of_two(struct run *r, enum op op, val a, val b); /* torch.max(a, b), torch.min(a, b): OP_MAXIMUM, OP_MINIMUM; b wants no gradient */

@@ -35,6 +35,8 @@ static const struct row {
     {"nn.CrossEntropyLoss(reduction='mean', ignore_index=-100)", NULL},
     {"F.pad(x, (0, 1), mode='constant', value=0.0)", NULL},
     {"F.pad(g, (0, 1))", NULL},
+    {"x.to(torch.bfloat16, memory_format=torch.contiguous_format)", NULL},
+    {"x.contiguous(memory_format=torch.contiguous_format)", NULL},
     {"x[0] = g[0]", NULL},
     {"F.dropout(x, p=0.1, training=True, inplace=False)", NULL},
     {"nn.Dropout(0.1)", NULL},

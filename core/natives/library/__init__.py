@@ -5,6 +5,7 @@ from math import e, inf, nan, pi
 from _script import import_by_name, leave
 from torch._switches import mapped
 
+contiguous_format = "contiguous_format"
 _modules = ("nn", "autograd", "utils", "compiler", "cuda", "jit", "distributed", "library", "backends", "_dynamo", "amp", "version", "fx", "overrides", "onnx", "_C")
 
 
@@ -140,7 +141,7 @@ def rand(*size, **kwargs):
 def __getattr__(name):
     if name.startswith("__"):
         raise AttributeError(name)
-    if name in _modules:
+    if name in _modules or name == "_higher_order_ops":
         return import_by_name("torch." + name)
     return _Refused("torch." + name)
 
