@@ -365,6 +365,8 @@ static enum err_code check_global(const struct estimate *e)
 
     if (t->global_batch_size.set && t->micro_batch_size.set && t->global_batch_size.whole < t->micro_batch_size.whole)
         return err_set(e->call->err, ERR_FIELD_CONFLICT, "/training/global_batch_size", "is smaller than the micro-batch");
+    if (stage_of(t) == TASK_KTO && t->micro_batch_size.set && t->micro_batch_size.whole < 2)
+        return err_set(e->call->err, ERR_FIELD_CONFLICT, "/training/micro_batch_size", "KTOTrainer raises on a batch of one: two rows at least");
     return ERR_OK;
 }
 

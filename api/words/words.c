@@ -198,7 +198,7 @@ const struct word stage_words[] = {
     {"sft", TASK_SFT, NULL, "Supervised fine-tuning: next-token loss on sequences with a mask of their own."},
     {"pretrain", TASK_SFT, "pt|pretraining", "Next-token loss on rows of concatenated text."},
     {"dpo", TASK_DPO, NULL, "Two sequences a pair and a reference model."},
-    LATER("kto", "Sequences with a verdict and a reference model."),
+    {"kto", TASK_KTO, NULL, "Sequences with a verdict and a reference model."},
     {"orpo", TASK_ORPO, NULL, "Pairs without a reference model."},
     {"simpo", TASK_SIMPO, NULL, "Pairs without a reference model, normalised by length."},
     {"cpo", TASK_CPO, NULL, "Pairs without a reference model."},

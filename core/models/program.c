@@ -865,6 +865,7 @@ static sv inputs_of(struct program *p, const struct model *m, const struct batch
 
         if (!called)
             called = task_name(m->task->kept, k++, name, sizeof name);
+        name[strcspn(name, "?")] = 0;
         ok = called && add_input(p, inputs, called, b->more[i], &one);
         if (ok && strstr(called, "attention_mask"))
             (m->padded ? natives_tell_padded : natives_tell_ones)(one);

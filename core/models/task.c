@@ -31,6 +31,11 @@ const char *task_name(const char *list, int k, char *ret, size_t bytes)
     return NULL;
 }
 
+uint32_t task_sequences(const struct task *task)
+{
+    return task->rows > 1 || strstr(task->more, "rejected_input_ids") ? 2 : 1;
+}
+
 static struct model *model_in(struct script *s)
 {
     return natives_of(s)->of;
@@ -103,6 +108,17 @@ static sv all_count(struct script *s, const struct script_args *a)
     return sv_keep(a->v[0]);
 }
 
+/* half_count(verdicts): half of them are true */
+static sv half_count(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = need_tensor(s, a->v[0], "half_count");
+
+    if (!t)
+        return sv_null();
+    t->content = (struct content){CONTENT_MARKS, (double)(numel(t->run, value_in(t)) / 2)};
+    return sv_keep(a->v[0]);
+}
+
 /* adapters(on) */
 static sv set_adapters(struct script *s, const struct script_args *a)
 {
@@ -142,6 +158,7 @@ static const struct script_native functions[] = {
     {"outputs", hand_out, "tensors, /", 0, NATIVE_PLAIN},
     {"loss_begins", loss_begins, "", 0, NATIVE_PLAIN},
     {"all_count", all_count, "mask, /", 0, NATIVE_PLAIN},
+    {"half_count", half_count, "verdicts, /", 0, NATIVE_PLAIN},
     {"adapters", set_adapters, "on, /", 0, NATIVE_PLAIN},
     {"without_dropout", without_dropout, "", 0, NATIVE_PLAIN},
     {0},

@@ -26,7 +26,7 @@ enum reference { REFERENCE_UNSET, REFERENCE_NONE, REFERENCE_COPY, REFERENCE_ADAP
 
 enum refers { REFERS_NOT, REFERS_POLICY, REFERS_TEACHER }; /* the model as it was; a model beside it */
 
-enum { TASK_MORE = 4 }; /* tensors of a batch beside ids and mask */
+enum { TASK_MORE = 7 }; /* tensors of a batch beside ids and mask */
 
 struct task {
     const char *stage;   /* the contract's word */
@@ -36,12 +36,15 @@ struct task {
     uint32_t tokens;     /* of a row, where nobody says: max_length of the trainer's config */
     enum refers refers;  /* the model that it compares with */
     const char *classes; /* a function of trl/classes.py that makes the model's class of the causal one; "": it is that */
-    const char *more;    /* names of int64 tensors of [rows, tokens] */
+    const char *more;    /* names of int64 tensors of [rows, tokens]; with a ?, of a truth value a row */
     const char *kept;    /* names of fp32 numbers a sample, where the reference's are precomputed; "": none */
     const char *holds;   /* a sentence for people */
 };
 
 extern const struct task tasks[TASK_COUNT];
+
+/* Rows that a sample is trained on, in one tensor or in two. */
+uint32_t task_sequences(const struct task *task);
 
 /* The k-th name of a list with blanks between; NULL: there is none. `ret` holds it. */
 const char *task_name(const char *list, int k, char *ret, size_t bytes);

@@ -354,6 +354,8 @@ sv tensor_unary(struct script *s, enum script_unary op, sv self)
     case UNARY_INVERT:
         if (c.kind == CONTENT_CONST)
             out = content_const(dtype == DTYPE_BOOL ? c.c == 0 : (double)~(int64_t)c.c);
+        if (c.kind == CONTENT_MARKS && dtype == DTYPE_BOOL)
+            out = (struct content){CONTENT_MARKS, (double)numel(r, x) - c.c};
         return wrap_content(s, r, pointwise_op(r, OP_BITWISE_NOT, dtype, x, 0), out);
     case UNARY_ABS:
         if (c.kind == CONTENT_CONST)

@@ -15,7 +15,7 @@ static void add_more(struct trainer *t, struct batch *b)
     int n = 0;
 
     while (n < TASK_MORE && task_name(task->more, n, name, sizeof name))
-        b->more[n++] = owned(r, empty(r, DTYPE_INT64, SHAPE(rows, tokens)));
+        b->more[n++] = owned(r, strchr(name, '?') ? empty(r, DTYPE_BOOL, SHAPE(rows)) : empty(r, DTYPE_INT64, SHAPE(rows, tokens)));
     if (!strncmp(task->more, "labels", 6))
         b->labels = owned(r, value_alias(r, b->more[0]));
     for (int k = 0; t->model.reference == REFERENCE_PRECOMPUTED && n < TASK_MORE && task_name(task->kept, k, name, sizeof name); k++)

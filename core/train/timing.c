@@ -20,7 +20,7 @@ static double model_flops(const struct trainer *t, const struct arch *a, const s
     const struct parameter_count n = t->whole;
     double trained = (double)n.trainable, frozen = (double)(n.parameters - n.trainable);
     const struct batch_shape shape = train_batch_shape(r);
-    double tokens = (double)r->micro_batch_size * r->seq_len_tokens, seen = shape.sequences ? tokens / shape.sequences : r->seq_len_tokens;
+    double tokens = (double)r->micro_batch_size * r->seq_len_tokens * task_sequences(&tasks[r->stage]), seen = shape.sequences ? tokens / shape.sequences : r->seq_len_tokens;
 
     return tokens * (6 * trained + 4 * frozen + 12.0 * a->layers * a->heads * a->head_dim * seen);
 }
@@ -71,7 +71,7 @@ enum err_code train_cost(const struct arch *arch, const struct step *step, const
     }
     cost_read(log, step->r.gradient_accumulation_steps, &c);
     c.micro_batch_size = step->r.micro_batch_size;
-    c.seq_len_tokens = step->r.seq_len_tokens;
+    c.seq_len_tokens = step->r.seq_len_tokens * task_sequences(&tasks[step->r.stage]);
     c.flash = step->flash;
     c.engine = method_is_zero(step->r.method);
     c.data_parallel = step->r.data_parallel;

@@ -37,6 +37,8 @@ CASES = [
     ("orpo-lora", TINY, 0, 2, 512, dict(stage="orpo", precision="bf16-autocast", gradient_checkpointing=True, **LORA)),
     ("cpo", QWEN2, 4, 1, 512, dict(stage="cpo", precision="bf16-autocast")),
     ("simpo", TINY, 4, 2, 512, dict(stage="simpo", precision="bf16")),
+    ("kto", QWEN3, 4, 2, 512, dict(stage="kto", precision="bf16")),
+    ("kto-lora", TINY, 0, 2, 512, dict(stage="kto", precision="bf16-autocast", gradient_checkpointing=True, **LORA)),
     ("reward", QWEN3, 0, 2, 512, dict(stage="reward", precision="bf16")),
     ("reward-ckpt", QWEN2, 0, 2, 768, dict(stage="reward", precision="bf16-autocast", gradient_checkpointing=True)),
     ("reward-mixed", TINY, 4, 1, 1024, dict(stage="reward", precision="bf16-mixed")),
@@ -280,7 +282,43 @@ class Orpo:
         return compute(trainer, model, batch)
 
 
-STAGES = {"dpo": Dpo, "reward": Reward, "distillation": Distillation, "orpo": Orpo, "cpo": Orpo, "simpo": Orpo}
+class Kto:
+    names = ("input_ids", "attention_mask", "completion_mask", "KL_input_ids", "KL_attention_mask", "KL_completion_mask")
+
+    @staticmethod
+    def prepare(run, stage):
+        import torch
+        from trl.trainer.kto_trainer import KTOTrainer
+        from trl.trainer.utils import add_fused_lm_head, disable_dropout_in_model
+        from one_gpu import step
+        peft = hasattr(run.model, "peft_config")
+        reference = None if peft or stage["reference"] == "precomputed" else reference_of(run)
+        mark_loss(run)
+        disable_dropout_in_model(run.model)
+        add_fused_lm_head(run.model.get_base_model() if peft else run.model, outputs=("log_probs", "entropy", "mean_logits"))
+        if reference is not None:
+            add_fused_lm_head(reference)
+            step.wrap_precision(reference, run.o["precision"])
+        nonzero = torch.nonzero
+        torch.nonzero = lambda t, **k: torch.empty((t.numel() // 2, 1), dtype=torch.int64, device=t.device) if t.dim() == 1 else nonzero(t, **k)
+        trainer = trainer_of(run, ref_model=reference, precompute_ref_logps=stage["reference"] == "precomputed", calculate_KL=True, loss_type="kto", beta=0.1,
+                             desirable_weight=1.0, undesirable_weight=1.0)
+        trainer._compute_kl_logps = types.MethodType(KTOTrainer._compute_kl_logps, trainer)
+        return trainer, KTOTrainer._compute_loss
+
+    @staticmethod
+    def batch(o, stage):
+        import torch
+        made = {name: torch.empty((o["micro_batch_size"], o["seq_len"]), dtype=torch.int64, device="cuda") for name in Kto.names}
+        made["label"] = torch.empty(o["micro_batch_size"], dtype=torch.bool, device="cuda")
+        return made
+
+    @staticmethod
+    def loss(trainer, compute, model, batch):
+        return compute(trainer, model, batch, False)
+
+
+STAGES = {"kto": Kto, "dpo": Dpo, "reward": Reward, "distillation": Distillation, "orpo": Orpo, "cpo": Orpo, "simpo": Orpo}
 
 
 def patch(stage):
