@@ -89,14 +89,28 @@ static void put_head(const struct paint *p, double capacity)
     fputc('\n', p->out);
 }
 
+/* No two rows look alike: "tp4+fsdp2" has its degree, "fsdp2 sync" reduces gradients after each micro-batch (sync_each_batch). */
+static void name_row(const struct json *c, char *ret, size_t room)
+{
+    const char *method = str(c, "method");
+    double degree = number(c, "tensor_parallel");
+    bool shown = !strncmp(method, "tp", 2) && degree > 1 && number(c, "data_parallel") > 1;
+
+    if (shown)
+        (void)snprintf(ret, room, "tp%.0f%.16s%s", degree, method + 2, is_true(c, "sync_each_batch") ? " sync" : "");
+    else
+        (void)snprintf(ret, room, "%.16s%s", method, is_true(c, "sync_each_batch") ? " sync" : "");
+}
+
 static void put_row(const struct paint *p, const struct json *c)
 {
     const struct json *memory = json_get(c, "memory"), *speed = json_get(c, "throughput");
     double capacity = number(memory, "capacity_bytes"), taken = takes(memory);
-    char text[COUNT_BYTES];
+    char text[COUNT_BYTES], name[32];
 
+    name_row(c, name, sizeof name);
     fputs("  ", p->out);
-    paint_text(p, is_true(c, "fits") ? INK_BOLD : INK_PLAIN, NAME_COLUMNS, str(c, "method"));
+    paint_text(p, is_true(c, "fits") ? INK_BOLD : INK_PLAIN, NAME_COLUMNS, name);
     fprintf(p->out, " %-6.6s %-10.10s %-9.9s %6.0f  ", str(c, "tuning"), offload_of(c), checkpointing_of(c), number(c, "micro_batch_size"));
     paint_bar(p, ink_of(c), capacity > 0 ? taken / capacity : 0, bar_cells(p));
     fprintf(p->out, "%8.1f%12s\n", taken / gib, speed ? paint_count(number(speed, "tokens_per_s"), text) : "-");

@@ -63,7 +63,7 @@ def plain(text):
 
 def rows(text):
     """Figures of the table's rows: (method, tuning, batch, GiB, tokens a second)."""
-    found = re.findall(r"^  ([a-z0-9_+]+) +(full|lora|qlora) +\S+ +\S+ +(\d+)  [█▏▎▍▌▋▊▉· #.!]+? +([\d.]+) +([\d.,]+|-)$", plain(text), re.M)
+    found = re.findall(r"^  ([a-z0-9_+]+)(?: sync)? +(full|lora|qlora) +\S+ +\S+ +(\d+)  [█▏▎▍▌▋▊▉· #.!]+? +([\d.]+) +([\d.,]+|-)$", plain(text), re.M)
     return [(m, t, int(b), float(g), None if s == "-" else float(s.replace(",", ""))) for m, t, b, g, s in found]
 
 
@@ -83,6 +83,14 @@ class Terminal(unittest.TestCase):
             json.loads(shown)
         self.assertEqual(json.loads(plain(terminal("estimate", "--json", *ONE)[1])), answer)
         self.assertEqual(rows(pipe("estimate", "--table", *ONE).stdout), rows(shown))
+
+    def test_no_two_rows_look_alike(self):
+        shown = plain(pipe("estimate", "--table", "--model", "meta-llama/Meta-Llama-3-8B", "--gpu", "A100-40GB", "--gpus-per-node", "8", "--global-batch-size", "64",
+                           "--methods", "fsdp2,tp+fsdp2", "--tensor-parallel", "2", "--tuning", "full").stdout)
+        names = re.findall(r"^  (\S+(?: sync)?) +full +(\S+) +(\S+) ", shown, re.M)
+        self.assertGreater(len(names), 3, shown)
+        self.assertEqual(len(set(names)), len(names), shown)
+        self.assertIn("tp2+fsdp2 sync", [n[0] for n in names])
 
     def test_the_tables_figures_are_the_jsons(self):
         for q in QUESTIONS:
