@@ -2,6 +2,7 @@
 #
 #   make            libraries and the daemon          make lint       the walls of the house
 #   make run        install what is missing, start    make accuracy   the table of docs/accuracy.md
+#   make release    the daemon, a fifth faster: built twice, with gcc's profile of questions
 #   make test       every test under tests/           make bench      what bench/ measures
 #   make test-asan  the same under ASan and UBSan     make install    DESTDIR= PREFIX=
 #   make test-tsan  the same under TSan               make tidy       clang-tidy over core, api, server
@@ -35,6 +36,9 @@ CFLAGS   := -std=c11 -O3 -g $(WARN) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-fram
 LTO      := $(if $(SAN),,$(shell $(CC) --version 2>/dev/null | grep -q 'Free Software Foundation' && echo -flto=auto -ffat-lto-objects))
 # A test program is linked from the machine code in them: whole-program passes for each of fifty would take most of `make test`.
 NO_LTO   := $(if $(LTO),-fno-lto)
+# `make release` builds twice: once to count which way questions go (tools/profile), once with what gcc makes of that. Once counted, `make` goes on using it.
+PROFILE  ?= $(if $(wildcard $(BUILD)/profiled),use)
+COUNTED  := $(if $(LTO),$(if $(filter count,$(PROFILE)),-fprofile-generate,$(if $(filter use,$(PROFILE)),-fprofile-use -fprofile-partial-training -Wno-missing-profile -Wno-error)))
 CPPFLAGS := -Icore -I. -I$(BUILD)
 LDFLAGS  := $(if $(SAN),-fsanitize=$(SAN),-Wl,-z,relro,-z,now)
 # What strangers' bytes reach first; core/ calls nothing but the standard library and is left as fast as it is.
@@ -82,7 +86,7 @@ libs    := $(BUILD)/libapi.a $(BUILD)/libcore.a
 support := $(BUILD)/libsupport.a
 daemon  := $(if $(server_sources),$(BUILD)/llmemd)
 
-.PHONY: all run test test-peers test-load test-asan test-tsan tests fuzz fuzzers lint lint-pure tidy accuracy docs bench install install-program install-manual clean FORCE
+.PHONY: all run release test test-peers test-load test-asan test-tsan tests fuzz fuzzers lint lint-pure tidy accuracy docs bench install install-program install-manual clean FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -105,7 +109,7 @@ $(BUILD)/support.list: FORCE
 $(BUILD)/hub.list: FORCE
 	$(call list,$(hub_sources))
 $(BUILD)/flags.list: FORCE
-	$(call list,'$(CC) $(CFLAGS) $(LTO) $(HARDEN) $(VERSION)')
+	$(call list,'$(CC) $(CFLAGS) $(LTO) $(COUNTED) $(HARDEN) $(VERSION)')
 
 # ar keeps the members of deleted sources: begin anew.
 $(BUILD)/libcore.a: $(call objects,$(core_sources)) $(BUILD)/core.list
@@ -118,14 +122,14 @@ $(BUILD)/libapi.a: $(call objects,$(api_sources)) $(BUILD)/api.list
 
 $(BUILD)/llmemd: $(call objects,$(server_sources)) $(libs)
 	@echo "  LD    $@"
-	$(Q)$(CC) $(CFLAGS) $(LTO) $(LDFLAGS) -o $@ $(filter %.o,$^) $(libs) $(LDLIBS) $(server_LIBS)
+	$(Q)$(CC) $(CFLAGS) $(LTO) $(COUNTED) $(LDFLAGS) -o $@ $(filter %.o,$^) $(libs) $(LDLIBS) $(server_LIBS)
 
 room = $(firstword $(subst /, ,$(1)))
 
 $(BUILD)/%.o: %.c $(BUILD)/flags.list
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
-	$(Q)$(CC) $(CFLAGS) $(if $(filter core/%,$<),$(LTO)) $(if $(filter server/% api/%,$<),$(HARDEN)) $(CPPFLAGS) $($(call room,$<)_CPPFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(CFLAGS) $(if $(filter core/%,$<),$(LTO) $(COUNTED)) $(if $(filter server/% api/%,$<),$(HARDEN)) $(CPPFLAGS) $($(call room,$<)_CPPFLAGS) -MMD -MP -c -o $@ $<
 
 -include $(patsubst %.c,$(BUILD)/%.d,$(core_sources) $(api_sources) $(server_sources) $(unit_sources) $(support_sources) $(accuracy_sources) $(bench_sources) $(fuzz_sources) $(wildcard tests/fuzz/*.c tests/torture/test_*.c) tests/hub/hub_probe.c tests/script/script.c tests/reading/reading.c)
 
@@ -202,6 +206,15 @@ run:
 	@tools/install-deps build
 	@$(MAKE) --no-print-directory $(jobs) all
 	@exec $(BUILD)/llmemd
+
+release:
+	@tools/install-deps build
+	@rm -f $(BUILD)/profiled
+	@! test -d $(BUILD) || find $(BUILD) -name '*.gcda' -delete
+	@$(MAKE) --no-print-directory $(jobs) PROFILE=count $(BUILD)/llmemd
+	@tools/profile $(BUILD)/llmemd
+	@touch $(BUILD)/profiled
+	@$(MAKE) --no-print-directory $(jobs) PROFILE=use all
 
 test:
 	@tools/install-deps build test

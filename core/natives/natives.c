@@ -48,7 +48,8 @@ bool natives_rest(const struct natives *n)
 {
     const struct run *h = &n->host;
 
-    return h->arena->cur == n->host_end && !n->run && !h->error.code && h->n_nodes == 1 && !h->n_locals && !h->n_ready && !h->n_casts && !h->n_hooks && !h->work;
+    return h->arena->cur == n->host_end && !n->run && !h->error.code && h->n_nodes == 1 && !h->n_locals && !h->n_ready && !h->n_casts && !h->n_hooks &&
+           !h->work;
 }
 
 enum { HOST_PARTS = 4 };
