@@ -104,11 +104,29 @@ static void assume_losses(struct estimate *e)
                 release_text(e->stack.liger).text, release_text(e->stack.transformers).text);
 }
 
+/* torch's grouped_mm has as many rows however tokens fall, in both directions. */
+static void assume_experts(struct estimate *e)
+{
+    const struct arch *arch = &e->model.arch;
+    const struct quantity *skew = &e->rq.training.expert_skew;
+
+    if (!e->model.has_program || !arch->experts) {
+        if (skew->set)
+            note(&e->assumptions, "this model has no experts: training.expert_skew says nothing of it");
+        return;
+    }
+    note(&e->assumptions,
+         "experts: a token takes %u of %u; one grouped product has a row for each token and expert it takes, however many of them are one expert's, so memory is "
+         "the same from none to all tokens on one; seconds are those of %s",
+         arch->experts_used, arch->experts, skew->set && skew->real > 1 ? "equal shares, whatever training.expert_skew says" : "equal shares");
+}
+
 static void assume_methods(struct estimate *e)
 {
     const struct plan_answer *a = &e->answer;
 
     assume_losses(e);
+    assume_experts(e);
 
     if (any(a, is_ddp))
         note_of(&e->assumptions, NOTE_OF_INTERNALS,

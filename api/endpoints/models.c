@@ -164,7 +164,7 @@ static enum err_code write_model(struct asked_model *m)
     begin_json(m->call, &out, &w);
     jsonw_object(&w, NULL);
     model_write_origin(&w, &m->info, &m->stack);
-    jsonw_bool(&w, "modelled", true);
+    jsonw_bool(&w, "modelled", !m->info.generic && !m->info.arch.inventory_only);
     write_arch(&w, &m->info.arch);
     jsonw_u64(&w, "parameters", inv->base_parameters);
     jsonw_u64(&w, "trainable_parameters", inv->trainable_parameters);

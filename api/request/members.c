@@ -227,7 +227,7 @@ const struct member training_members[] = {
     {WORD(reference, reference_words)},
     {STRS(freeze, 0), LATER("training a part of the model")},
     {OBJECT(images, images_members), LATER("images in the sequences")},
-    {AT(expert_skew), .kind = KIND_REAL, .min = 1, .max = 65536, LATER("experts that get unequal shares of the tokens"), .neutral = "1"},
+    {AT(expert_skew), .kind = KIND_REAL, .min = 1, .max = 65536},
     {BOOL(find_unused_parameters), .also = "ddp_find_unused_parameters"},
     {0},
 };

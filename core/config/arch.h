@@ -72,6 +72,7 @@ struct arch {
     const char *model_type;   /* "llama" */
     unsigned offers;          /* of a program: attention that its class has, CLASS_* of stack/defaults.h; 0: the release's table says so */
     bool never_adapts;        /* of a program: it is no GenerationMixin, which peft's model for causal language models asks for */
+    bool inventory_only;      /* of a program: its modules are known, its forward is not */
     bool never_checkpoints;   /* of a program: supports_gradient_checkpointing is not set */
     bool fixed_depth;         /* of a program: nobody knows that fewer layers are the same model's */
     bool may_repeat;          /* then: its config and its layers say so; its forward has to show it (train/repeats.h) */

@@ -348,6 +348,7 @@ static enum err_code look(struct program_source *from, const struct stack *stack
     take_sizes(m.parts, &m, ret);
     ret->offers = ret->theirs ? offers_of(m.parts) : 0;
     ret->never_adapts = from->n_files && lacks(m.parts, "prepare_inputs_for_generation");
+    ret->inventory_only = flag_of(m.parts, ((struct program *)m.parts)->model_class, "inventory_only", false);
     ret->never_checkpoints = !flag_of(m.parts, ((struct program *)m.parts)->model_class, "supports_gradient_checkpointing", false);
     rc = too_large(ret, err);
     ret->layer_kinds = rc ? NULL : kinds_of(m.parts, &m.tree, ret->layers, kinds);

@@ -30,6 +30,8 @@ static const struct {
     {"{" OPT "," GPU ",\"config\":{\"quantization_config\":{\"bits\":4}}}", "quantization_config"},
     {"{" OPT "," GPU ",\"deepspeed_config\":{}}", "method zero0 is"},
     {"{\"config\":{\"model_type\":\"xlnet\"}," GPU "}", "'xlnet' has no program"},
+    {"{\"config\":{\"model_type\":\"phimoe\",\"hidden_size\":256,\"num_hidden_layers\":2,\"num_attention_heads\":4,\"num_key_value_heads\":2,\"vocab_size\":1000}," GPU "}",
+     "are known, a step of it is not modelled"},
     {"{\"model\":\"Qwen/Qwen3-0.6B\"," GPU ",\"stack\":{\"transformers\":\"4.40\",\"torch\":\"2.2\"}}", "has no qwen3"},
 };
 
@@ -108,6 +110,32 @@ START_TEST(a_type_that_nobody_knows_is_sketched)
         warned |= strstr(json_str(w), "is not known: a generic decoder") != NULL;
     ck_assert(warned);
     reply_done(reply);
+}
+END_TEST
+
+/* One grouped product for all experts: as large however the tokens fall. */
+START_TEST(experts_take_the_same_memory_however_tokens_fall)
+{
+    static const char *const skews[] = {"1", "4"};
+    uint64_t peak[2] = {0};
+
+    for (int i = 0; i < 2; i++) {
+        char body[1024];
+        struct reply reply;
+        bool said = false;
+
+        (void)snprintf(body, sizeof body, "{\"config\":{\"model_type\":\"mixtral\",\"hidden_size\":256,\"num_hidden_layers\":2,\"num_attention_heads\":4,"
+                       "\"num_key_value_heads\":2,\"intermediate_size\":512,\"vocab_size\":1000,\"num_local_experts\":4}," GPU
+                       ",\"training\":{\"methods\":\"single\",\"micro_batch_size\":1,\"seq_len\":128,\"attention\":\"sdpa\",\"expert_skew\":%s}}", skews[i]);
+        reply = ask(body);
+        ck_assert_msg(reply.r.status == 200, "%s: %s", body, reply_text(&reply, "detail"));
+        ck_assert(json_uint64(json_get(json_get(json_first(json_get(reply.doc, "candidates")), "memory"), "peak_allocated_bytes"), &peak[i]));
+        json_each (a, json_get(reply.doc, "assumptions"))
+            said |= strstr(json_str(a), "a token takes 2 of 4") != NULL;
+        ck_assert(said);
+        reply_done(reply);
+    }
+    ck_assert_uint_eq(peak[0], peak[1]);
 }
 END_TEST
 
@@ -381,7 +409,8 @@ START_TEST(survives_any_arena_size)
 }
 END_TEST
 
-UNIT_TESTS("api/estimate", unit_rows(answers_what_is_not_modelled, unmodelled); unit_rows(a_type_that_nobody_knows_is_sketched, generic); unit_rows(warns_of_untraced_kernels, gpus_asked); unit_rows(resolves, spelled);
+UNIT_TESTS("api/estimate", unit_rows(answers_what_is_not_modelled, unmodelled); unit_rows(a_type_that_nobody_knows_is_sketched, generic);
+           unit_test(experts_take_the_same_memory_however_tokens_fall); unit_rows(warns_of_untraced_kernels, gpus_asked); unit_rows(resolves, spelled);
            unit_test(starts_fully_shard_of_any_release);
     unit_test(a_batch_without_a_mask_holds_that_much_less);
     unit_test(names_what_it_ignored); unit_test(equal_requests_get_equal_bytes);

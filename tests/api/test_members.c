@@ -263,7 +263,6 @@ static const struct {
     {TRAIN("\"stage\":\"ppo\""), "/training/stage"},
     {TRAIN("\"freeze\":[\"embed_tokens\"]"), "/training/freeze"},
     {TRAIN("\"images\":{\"per_sequence\":1,\"height\":448,\"width\":448}"), "/training/images"},
-    {TRAIN("\"expert_skew\":2"), "/training/expert_skew"},
     {TRAIN("\"tuning\":\"lora\",\"lora\":{\"use_dora\":true}"), "/training/lora/use_dora"},
     {TRAIN("\"tuning\":\"lora\",\"use_dora\":true"), "/training/lora/use_dora"},
     {TRAIN("\"tuning\":\"lora\",\"lora\":{\"bias\":\"all\"}"), "/training/lora/bias"},
