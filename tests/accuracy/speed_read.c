@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum { LINE = 1 << 16 };
-static const size_t ROOM = (size_t)1 << 30;
+static const size_t ROOM = (size_t)1 << 30, MODEL_ROOM = (size_t)64 << 20;
 
 /* ----------------------------------------------------------------------------------------------------------- reading */
 static const char *text(const struct json *o, const char *key, const char *otherwise)
@@ -161,7 +161,8 @@ static bool read_method(const struct json *t, const struct json *stack, unsigned
     return r->method < METHOD_COUNT && method_is_modelled(r->method);
 }
 
-static bool read_cost(const struct json *c, struct speed_row *row, const struct device *device, struct arena *arena, struct err *err)
+/* The log of the step stays in `arena`; its model, and what is kept of that, in `model`. */
+static bool read_cost(const struct json *c, struct speed_row *row, const struct device *device, struct arena *arena, struct arena *model, struct err *err)
 {
     const struct json *t = json_get(c, "training"), *stack = json_get(c, "stack");
     const char **targets = arena_array(arena, const char *, 16);
@@ -170,7 +171,7 @@ static bool read_cost(const struct json *c, struct speed_row *row, const struct 
     struct arch arch;
     struct step step;
 
-    if (arch_read(json_get(c, "config"), arena, &arch, err) || !read_stack(stack, &r.stack, err))
+    if (arch_read(json_get(c, "config"), model, &arch, err) || !read_stack(stack, &r.stack, err))
         return false;
     read_recipe(t, &r, targets);
     if (!read_method(t, stack, row->n_gpus, &r)) {
@@ -180,7 +181,7 @@ static bool read_cost(const struct json *c, struct speed_row *row, const struct 
     return !train_resolve(&r, &arch, device, arena, &step, err) && !train_cost(&arch, &step, device, arena, &row->cost, err);
 }
 
-static void read_row(const struct json *c, struct speed_row *row, struct arena *arena)
+static void read_row(const struct json *c, struct speed_row *row, struct arena *arena, struct arena *model)
 {
     struct device device;
     struct err err = {0};
@@ -189,7 +190,7 @@ static void read_row(const struct json *c, struct speed_row *row, struct arena *
     (void)snprintf(row->id, sizeof row->id, "%s", text(c, "id", ""));
     (void)snprintf(row->source, sizeof row->source, "%s", text(c, "source", ""));
     row->answered = !strcmp(text(c, "use", ""), "answer");
-    row->refused = !read_system(json_get(c, "cluster"), &device, &row->system, &err) || !read_cost(c, row, &device, arena, &err);
+    row->refused = !read_system(json_get(c, "cluster"), &device, &row->system, &err) || !read_cost(c, row, &device, arena, model, &err);
     if (row->refused && !row->unmodelled)
         fprintf(stderr, "%s: %s %s\n", row->id, err.at, err.detail);
 }
@@ -198,10 +199,10 @@ bool speed_read(struct speed_rows *ret)
 {
     static char line[LINE];
     FILE *f = fopen("tests/data/accuracy/speed.jsonl", "r");
-    struct arena arena;
-    void *block = malloc(ROOM);
+    struct arena arena, model;
+    void *block = malloc(ROOM), *of_model = malloc(MODEL_ROOM);
 
-    if (!f || !block)
+    if (!f || !block || !of_model)
         return false;
     arena_init(&arena, block, ROOM);
     ret->n = 0;
@@ -214,8 +215,10 @@ bool speed_read(struct speed_rows *ret)
             fprintf(stderr, "speed.jsonl: %s\n", err.detail);
             break;
         }
-        read_row(c, &ret->row[ret->n++], &arena);
+        arena_init(&model, of_model, MODEL_ROOM);
+        read_row(c, &ret->row[ret->n++], &arena, &model);
         json_free(c);
     }
+    free(of_model);
     return fclose(f) == 0 && ret->n > 0;
 }
