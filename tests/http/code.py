@@ -137,7 +137,7 @@ class Code(unittest.TestCase):
             self.hub.repos["org/bad"] = Repo(CONFIG, code=files)
             self.serve()
             status, answer = self.post({"model": "org/bad"})
-            self.assertEqual((status, answer["model"]["program"]), (200, None), answer)
+            self.assertEqual((status, answer["recommendation"]["memory"]["basis"]), (200, "generic"))
             self.assertTrue(any(says in w for w in answer["warnings"]), answer["warnings"])
             status, answer = self.post({"model": "org/bad", "program": "hub"})
             self.assertIn(status, (404, 502))
@@ -199,7 +199,7 @@ class Code(unittest.TestCase):
             self.hub.repos["my/model"] = Repo(CONFIG, code=FILES)
             self.serve("--models", room)
             status, answer = self.post({"model": "my/model"})
-            self.assertEqual((status, answer["model"]["program"]), (200, None))  # what the hub has under that name is another model's
+            self.assertEqual((status, answer["recommendation"]["memory"]["basis"]), (200, "generic"))  # what the hub has under that name is another model's
             self.assertEqual(self.hub.connections, 0)
 
     def test_a_snapshot_of_huggingface_hub(self):

@@ -1,11 +1,20 @@
-"""Which class a config is of is told by whoever asks; models that make others by their config leave the language."""
-from _script import leave
+"""Which class a config is of is told by whoever asks; models that make others by their config have the class that is named like it."""
+from _script import import_by_name, leave
 
 
 class AutoModel:
+    _kind = "Model"
+
     @classmethod
     def from_config(cls, config, **kwargs):
-        leave(f"{cls.__name__}.from_config() of {config.model_type}")
+        name = type(config).__name__.removesuffix("Config") + cls._kind
+        try:
+            made = import_by_name(type(config).__module__.replace(".configuration_", ".modeling_")).__dict__.get(name)
+        except ImportError:
+            made = None
+        if made is None:
+            leave(f"{cls.__name__}.from_config() of {config.model_type}")
+        return made(config)
 
     @classmethod
     def register(cls, *args, **kwargs):
@@ -13,15 +22,15 @@ class AutoModel:
 
 
 class AutoModelForCausalLM(AutoModel):
-    pass
+    _kind = "ForCausalLM"
 
 
 class AutoModelForSeq2SeqLM(AutoModel):
-    pass
+    _kind = "ForSeq2SeqLM"
 
 
 class AutoModelForTextEncoding(AutoModel):
-    pass
+    _kind = "ForTextEncoding"
 
 
 MODEL_FOR_CAUSAL_LM_MAPPING_NAMES = {}
