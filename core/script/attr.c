@@ -149,6 +149,11 @@ sv *instance_slot(struct script *s, struct script_object *o, struct cls *c, cons
     return at >= 0 && at < o->h.aux && o->slots[at].tag != SV_NULL ? &o->slots[at] : NULL;
 }
 
+bool instances_may_hide(const struct cls *c, const struct str *name)
+{
+    return key_at(c, name) >= 0;
+}
+
 /* From slots to a dict: in the order of the slots. */
 static struct dict *to_dict(struct script *s, struct script_object *o, const struct cls *c)
 {

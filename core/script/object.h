@@ -614,6 +614,7 @@ bool class_set(struct script *s, struct cls *c, struct str *name, sv value);
 int class_get(struct script *s, struct cls *c, struct str *name, sv *ret);
 sv instance_new(struct script *s, struct cls *c);
 bool instance_set(struct script *s, struct script_object *o, struct cls *c, struct str *name, sv value);
+bool instances_may_hide(const struct cls *c, const struct str *name); /* some instance has an attribute of that name: the class's is not every one's */
 sv *instance_slot(struct script *s, struct script_object *o, struct cls *c, const struct str *name); /* NULL: not there */
 struct dict **attributes_of(sv v);                                 /* of what keeps them in a dict; NULL: it has none */
 int attr_find(struct script *s, sv of, struct str *name, sv *ret); /* script_find with a symbol */

@@ -40,6 +40,8 @@ static void note_attr(struct script *s, struct cache *k, sv of)
         if (slot) {
             k->index = (uint32_t)(slot - o->slots);
             k->version = c->version;
+        } else if (instances_may_hide(c, k->name)) {
+            return;
         } else if (sv_ok(found) && (plain_value(found) || sv_is(found, KIND_FUNC))) {
             k->value = found;
             k->index = sv_is(found, KIND_FUNC) ? CACHE_BOUND : CACHE_CLASS;
@@ -199,7 +201,8 @@ bool vm_method(struct script *s, struct cache *k, sv *stack)
             if (k->index >= CACHE_SLOTS && k->index != CACHE_STATIC)
                 k->version = 0;
         }
-        if (sv_ok(self) && !sv_is(of, KIND_CLASS) && !(sv_is(of, KIND_INSTANCE) && ((struct script_object *)(void *)of.o)->dict)) {
+        if (sv_ok(self) && !sv_is(of, KIND_CLASS) &&
+            !(sv_is(of, KIND_INSTANCE) && (((struct script_object *)(void *)of.o)->dict || instances_may_hide(c, k->name)))) {
             k->version = c->version;
             k->index = CACHE_CLASS;
             k->value = f;
