@@ -20,7 +20,8 @@ static double model_flops(const struct trainer *t, const struct arch *a, const s
     const struct parameter_count n = t->whole;
     double trained = (double)n.trainable, frozen = (double)(n.parameters - n.trainable);
     const struct batch_shape shape = train_batch_shape(r);
-    double tokens = (double)r->micro_batch_size * r->seq_len_tokens * task_sequences(&tasks[r->stage]), seen = shape.sequences ? tokens / shape.sequences : r->seq_len_tokens;
+    double tokens = (double)r->micro_batch_size * r->seq_len_tokens * task_sequences(&tasks[r->stage]);
+    double seen = shape.sequences ? tokens / shape.sequences : r->seq_len_tokens;
 
     return tokens * (6 * trained + 4 * frozen + 12.0 * a->layers * a->heads * a->head_dim * seen);
 }
