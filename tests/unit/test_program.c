@@ -2,7 +2,7 @@
  * What each family does in each release of transformers: tests/data/programs/digests.txt holds a digest of the tape (births with operator, node,
  * module and phase, deaths) for each config and option. They were written by the programs in C that these families were before, which were
  * held to traces of every release; some are tapes of real PyTorch still (test_tapes). A row holds until the next one of its config.
- * PROGRAM_DIGESTS=FILE writes them anew.
+ * PROGRAM_DIGESTS=FILE writes them anew, PROGRAM_FROM=N from the config N on.
  */
 #include "base/json.h"
 #include "models/program.h"
@@ -74,6 +74,40 @@ static const char *const eager_alone[] = {
     "\"apply_residual_connection_post_layernorm\":true}",
 };
 
+/* Variants of llama and their kin. */
+#define KIN_SHAPE                                                                                                                              \
+    "\"hidden_size\":256,\"num_hidden_layers\":4,\"num_attention_heads\":8,\"num_key_value_heads\":2,\"intermediate_size\":704,\"vocab_size\":1000," \
+    "\"max_position_embeddings\":2048,\"pad_token_id\":0"
+static const char *const kin[] = {
+    "{\"model_type\":\"phi3\",\"sliding_window\":100,\"resid_pdrop\":0.1," KIN_SHAPE "}",
+    "{\"model_type\":\"phi3\",\"original_max_position_embeddings\":1024,\"rope_scaling\":{\"type\":\"longrope\",\"short_factor\":[1.0,1.0,1.0,1.0,1.0,"
+    "1.0,1.0,1.0,1.0,1.0,1.0,1.0,1.0,1.0,1.0,1.0],\"long_factor\":[2.0,2.0,2.0,2.0,2.0,2.0,2.0,2.0,2.0,2.0,2.0,2.0,2.0,2.0,2.0,2.0]}," KIN_SHAPE "}",
+    "{\"model_type\":\"olmo\",\"clip_qkv\":8.0," KIN_SHAPE "}",
+    "{\"model_type\":\"olmo2\",\"attention_bias\":true," KIN_SHAPE "}",
+    "{\"model_type\":\"olmo3\",\"sliding_window\":64," KIN_SHAPE "}",
+    "{\"model_type\":\"granite\",\"embedding_multiplier\":12.0,\"logits_scaling\":8.0,\"residual_multiplier\":0.22,\"attention_multiplier\":0.01,"
+    "" KIN_SHAPE "}",
+    "{\"model_type\":\"smollm3\",\"use_sliding_window\":true,\"sliding_window\":64," KIN_SHAPE "}",
+    "{\"model_type\":\"gemma\",\"head_dim\":64," KIN_SHAPE "}",
+    "{\"model_type\":\"gemma3_text\",\"head_dim\":32,\"sliding_window\":64,\"sliding_window_pattern\":2," KIN_SHAPE "}",
+    "{\"model_type\":\"cohere\",\"use_qk_norm\":true," KIN_SHAPE "}",
+    "{\"model_type\":\"cohere2\",\"sliding_window\":64," KIN_SHAPE "}",
+    "{\"model_type\":\"stablelm\",\"use_qkv_bias\":true," KIN_SHAPE "}",
+    "{\"model_type\":\"stablelm\",\"use_parallel_residual\":true,\"hidden_dropout\":0.1," KIN_SHAPE "}",
+    "{\"model_type\":\"starcoder2\",\"sliding_window\":64,\"residual_dropout\":0.1,\"embedding_dropout\":0.1," KIN_SHAPE "}",
+    "{\"model_type\":\"phi\",\"qk_layernorm\":true,\"embd_pdrop\":0.1,\"resid_pdrop\":0.1," KIN_SHAPE "}",
+    "{\"model_type\":\"glm\",\"head_dim\":32," KIN_SHAPE "}",
+    "{\"model_type\":\"glm4\",\"head_dim\":32," KIN_SHAPE "}",
+    "{\"model_type\":\"seed_oss\",\"head_dim\":32," KIN_SHAPE "}",
+    "{\"model_type\":\"ministral3\",\"head_dim\":32," KIN_SHAPE "}",
+    "{\"model_type\":\"exaone4\",\"sliding_window\":64," KIN_SHAPE "}",
+    "{\"model_type\":\"ernie4_5\",\"head_dim\":32,\"use_bias\":true," KIN_SHAPE "}",
+    "{\"model_type\":\"helium\",\"head_dim\":32," KIN_SHAPE "}",
+    "{\"model_type\":\"arcee\",\"mlp_bias\":true," KIN_SHAPE "}",
+    "{\"model_type\":\"apertus\",\"hidden_act\":\"xielu\"," KIN_SHAPE "}",
+    "{\"model_type\":\"nemotron\",\"head_dim\":32," KIN_SHAPE "}",
+};
+
 static const char *const options[] = {
     "{\"seq_len\":128}",
     "{\"seq_len\":128,\"attention\":\"eager\"}",
@@ -99,11 +133,13 @@ enum {
     N_OPTIONS = sizeof options / sizeof *options,
     N_CONFIGS = sizeof configs / sizeof *configs,
     N_WITHOUT_SDPA = sizeof without_sdpa / sizeof *without_sdpa,
-    N_EAGER_ALONE = sizeof eager_alone / sizeof *eager_alone
+    N_EAGER_ALONE = sizeof eager_alone / sizeof *eager_alone,
+    N_KIN = sizeof kin / sizeof *kin,
+    FIRST_KIN = N_CONFIGS + N_WITHOUT_SDPA + N_EAGER_ALONE
 };
 
 static const char digests[] = "tests/data/programs/digests.txt";
-enum { CONFIGS = N_CONFIGS + N_WITHOUT_SDPA + N_EAGER_ALONE, LINE = 16 * 20 + 64 };
+enum { CONFIGS = FIRST_KIN + N_KIN, LINE = 16 * 20 + 64 };
 
 static bool is_death(uint32_t e)
 {
@@ -235,7 +271,11 @@ static uint32_t digest_of(const char *config_text, const char *options_text, con
     arena_init(&room, blocks[1], ROOM);
     ck_assert_msg(!json_parse(config_text, strlen(config_text), &json_limits_config, &config, &err), "%s", err.detail);
     ck_assert_msg(!json_parse(options_text, strlen(options_text), &json_limits_config, &given, &err), "%s", err.detail);
-    ck_assert_msg(!arch_parse(config, &room, &arch, &err), "%s %s", err.at, err.detail);
+    if (family_find(json_str(json_get(config, "model_type"))) == FAMILY_COUNT)
+        rc = program_arch(&(struct program_library){image, image}, config, NULL, 0, NULL, &room, &arch, &err);
+    else
+        rc = arch_parse(config, &room, &arch, &err);
+    ck_assert_msg(!rc, "%s %s", err.at, err.detail);
     wrong = traced_step(given, &arch, stack, targets, &step);
     ck_assert_msg(!wrong, "%s", wrong);
     (void)snprintf(module, sizeof module, "transformers.models.%s.modeling_%s", arch.model_type, arch.model_type);
@@ -260,6 +300,8 @@ static uint32_t digest_of(const char *config_text, const char *options_text, con
 /* The i-th config, and an option as it can run it; NULL: it cannot. */
 static const char *config_at(uint32_t i)
 {
+    if (i >= FIRST_KIN)
+        return kin[i - FIRST_KIN];
     return i < N_CONFIGS ? configs[i] : i < N_CONFIGS + N_WITHOUT_SDPA ? without_sdpa[i - N_CONFIGS] : eager_alone[i - N_CONFIGS - N_WITHOUT_SDPA];
 }
 
@@ -271,7 +313,7 @@ static const char *option_at(uint32_t i, uint32_t option, const struct stack *st
     ck_assert_int_eq(sscanf(config_at(i), "{\"model_type\":\"%31[^\"]", type), 1);
     if (strstr(given, "flash") && !(stack_class_attention(type, stack) & CLASS_FLASH_2))
         return NULL;
-    if (i < N_CONFIGS || strstr(given, "\"attention\":"))
+    if (i < N_CONFIGS || i >= FIRST_KIN || strstr(given, "\"attention\":"))
         return given;
     (void)snprintf(text, 512, "{\"attention\":\"eager\",%s", given + 1);
     return text;
@@ -400,13 +442,13 @@ END_TEST
 
 START_TEST(writes_digests)
 {
-    const char *path = getenv("PROGRAM_DIGESTS");
+    const char *path = getenv("PROGRAM_DIGESTS"), *from = getenv("PROGRAM_FROM");
     struct rows rows = {.file = path ? fopen(path, "w") : NULL, .program = !getenv("PROGRAM_TWINS")};
 
     if (!rows.file)
         return;
     begin();
-    for (uint32_t i = 0; i < CONFIGS; i++) {
+    for (uint32_t i = from ? (uint32_t)atoi(from) : 0; i < CONFIGS; i++) {
         rows.kept[0] = 0;
         each_stack(i, write_row, &rows);
     }
@@ -415,5 +457,5 @@ START_TEST(writes_digests)
 }
 END_TEST
 
-UNIT_TESTS("models/program in every release", tcase_set_timeout(unit_.tcase, 120);
+UNIT_TESTS("models/program in every release", tcase_set_timeout(unit_.tcase, 600);
            tcase_add_loop_test(unit_.tcase, makes_its_tapes, 0, CONFIGS); unit_test(writes_digests);)
