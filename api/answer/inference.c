@@ -326,6 +326,8 @@ static void write(struct jsonw *w, struct inferring *i)
         jsonw_null(w, "micro_batch_size");
         jsonw_null(w, "recommendation");
     }
+    jsonw_array(w, "advice"); /* other forms of the weights are candidates already */
+    jsonw_end(w);
     jsonw_array(w, "candidates");
     for (uint32_t k = 0; k < a->n && k < e->shape->top.whole; k++)
         write_candidate(w, NULL, i, &a->candidates[k]);

@@ -59,6 +59,12 @@ static void put_name(struct buf *out, const struct json *c)
 {
     bool alone = !strcmp(html_str(c, "method"), "single");
 
+    if (html_str(c, "weights")[0]) {
+        html_textf(out, "%.40s weights", html_str(c, "weights"));
+        if (html_number(c, "batch_size") > 0)
+            html_textf(out, " · batch %.0f", html_number(c, "batch_size"));
+        return;
+    }
     html_text(out, tuning_name(html_str(c, "tuning")));
     buf_str(out, alone ? "" : " · ");
     html_text(out, alone ? "" : html_str(c, "method"));

@@ -7,11 +7,12 @@
 static const struct {
     const char *keys[3], *name, *style;
 } parts[] = {
-    {{"parameters", NULL, NULL}, "weights", "c0"},
+    {{"parameters", "weights", NULL}, "weights", "c0"},
     {{"gradients", NULL, NULL}, "gradients", "c1"},
     {{"optimizer_states", NULL, NULL}, "optimizer states", "c2"},
+    {{"kv_cache", NULL, NULL}, "KV cache", "c2"},
     {{"activations", NULL, NULL}, "activations", "c3"},
-    {{"logits_and_loss", NULL, NULL}, "logits and loss", "c4"},
+    {{"logits_and_loss", "logits", NULL}, "logits and loss", "c4"},
     {{"communication", NULL, NULL}, "communication", "c5"},
     {{"temporaries", NULL, NULL}, "temporaries", "c6"},
     {{"workspaces", "buffers", "inputs"}, "inputs, buffers, workspaces", "c7"},

@@ -30,14 +30,15 @@ const color = (name) => getComputedStyle(document.documentElement).getPropertyVa
 
 // What memory is made of, in the order in which bars and the timeline are stacked; c9 is no category of the API.
 const PARTS = [
-  ["parameters", "weights", "c0"], ["gradients", "gradients", "c1"], ["optimizer_states", "optimizer states", "c2"], ["activations", "activations", "c3"],
+  ["parameters", "weights", "c0"], ["gradients", "gradients", "c1"], ["optimizer_states", "optimizer states", "c2"], ["kv_cache", "KV cache", "c2"], ["activations", "activations", "c3"],
   ["logits_and_loss", "logits and loss", "c4"], ["communication", "communication", "c5"], ["temporaries", "temporaries", "c6"],
   ["rest", "inputs, buffers, workspaces", "c7"], ["block_slack", "block slack", "c8"],
 ];
+const OF_INFERENCE = {parameters: "weights", logits_and_loss: "logits"};
 const REST = ["workspaces", "buffers", "inputs"];
 
 function partsOf(breakdown) {
-  return PARTS.map(([key, name, style]) => ({key, name, style, bytes: key === "rest" ? REST.reduce((sum, k) => sum + (breakdown[k] ?? 0), 0) : breakdown[key] ?? 0}));
+  return PARTS.map(([key, name, style]) => ({key, name, style, bytes: key === "rest" ? REST.reduce((sum, k) => sum + (breakdown[k] ?? 0), 0) : breakdown[key] ?? breakdown[OF_INFERENCE[key]] ?? 0}));
 }
 
 function debounced(ms, act) {

@@ -1,6 +1,7 @@
 // A bar a candidate against the capacity: what is alive at the peak by category, what the allocator holds beside it, the process's context and NCCL.
 
 function nameOf(c) {
+  if (c.weights) return `${c.weights} weights${c.batch_size ? ` · batch ${c.batch_size}` : ""}`;
   const parts = [KINDS[c.tuning] ?? c.tuning], alone = c.method === "single";
   if (!alone) parts.push(c.method);
   if (c.tensor_parallel > 1 && c.data_parallel > 1) parts.push(`tp ${c.tensor_parallel}`);
@@ -12,7 +13,7 @@ function nameOf(c) {
 }
 
 function segmentsOf(memory) {
-  const beside = memory.context_bytes + memory.nccl_bytes;
+  const beside = memory.context_bytes + (memory.nccl_bytes ?? 0);
   if (!memory.breakdown_bytes)
     return [{name: "live tensors", style: "live", bytes: memory.low_bytes}, {name: "context and NCCL", style: "c9", bytes: beside}];
   const parts = partsOf(memory.breakdown_bytes);
@@ -20,11 +21,11 @@ function segmentsOf(memory) {
           {name: "context and NCCL", style: "c9", bytes: beside}].filter((p) => p.bytes > 0);
 }
 
-const takes = (m) => m.device_bytes ?? m.high_bytes + m.context_bytes + m.nccl_bytes;
+const takes = (m) => m.device_bytes ?? m.high_bytes + m.context_bytes + (m.nccl_bytes ?? 0);
 
 function bar(memory) {
   const scale = memory.capacity_bytes * 1.3, percent = (bytes) => `${Math.max(0, Math.min(100, 100 * bytes / scale))}%`;
-  const segments = segmentsOf(memory), beside = memory.context_bytes + memory.nccl_bytes;
+  const segments = segmentsOf(memory), beside = memory.context_bytes + (memory.nccl_bytes ?? 0);
   const said = segments.filter((s) => s.bytes > GIB / 20).map((s) => `${s.name} ${gib(s.bytes)}`).join(", ");
   const box = el("div", {class: "bar", role: "img", "aria-label": `${gib(takes(memory))} of ${gib(memory.capacity_bytes)} GiB: ${said}`});
   let at = 0;
@@ -84,7 +85,8 @@ function bars(answer, query) {
     box.append(el("details", {}, el("summary", {}, `${rows.length - SHOWN} more`), el("ol", {class: "bars", start: SHOWN + 1}, ...rows.slice(SHOWN))));
   if (!all.some((c) => c.memory)) return box;
   const bounded = all.some((c) => c.memory && !c.memory.breakdown_bytes) ? [["all of these (not replayed)", "live"]] : [];
-  const legend = [...PARTS.map(([, name, style]) => [name, style]), ["context and NCCL", "c9"], ...bounded];
+  const serves = all.some((c) => c.weights);
+  const legend = [...PARTS.filter(([key]) => serves ? !["gradients", "optimizer_states", "communication", "temporaries"].includes(key) : key !== "kv_cache").map(([, name, style]) => [name, style]), ["context and NCCL", "c9"], ...bounded];
   box.append(el("ul", {class: "legend", "aria-label": "Colours"}, ...legend.map(([name, style]) => el("li", {}, el("i", {class: style}), name)), el("li", {}, "│ capacity"), el("li", {}, "— low to high")));
   return box;
 }

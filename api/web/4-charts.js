@@ -35,7 +35,7 @@ const NARROWEST = 0.05; // of the chart, for a phase: the loss has few blocks, a
 function stacked(timeline) {
   const sums = new Array(timeline.at.length).fill(0), layers = [];
   for (const [key, name, style] of PARTS) {
-    const columns = (key === "rest" ? REST : [key]).map((k) => timeline.by_category[k]);
+    const columns = (key === "rest" ? REST : [key]).map((k) => timeline.by_category[k]).filter(Boolean);
     layers.push({name, style, values: sums.map((_, i) => (sums[i] += columns.reduce((s, c) => s + c[i], 0)) / GIB)});
   }
   return layers.reverse(); // the highest is drawn first, the others over it
@@ -90,7 +90,7 @@ function drawCeiling(plot, ceiling) {
 
 function momentText(t, i) {
   const what = `${t.phase[i]}: ${t.op[i]}${t.module[i] ? ` in ${t.module[i]}` : ""} takes ${mib(t.bytes[i])} (${t.category[i].replaceAll("_", " ")}).`;
-  const most = PARTS.map(([key, name]) => [name, (key === "rest" ? REST : [key]).reduce((s, k) => s + t.by_category[k][i], 0)]).sort((a, b) => b[1] - a[1]).slice(0, 3);
+  const most = PARTS.map(([key, name]) => [name, (key === "rest" ? REST : [key]).reduce((s, k) => s + (t.by_category[k]?.[i] ?? 0), 0)]).sort((a, b) => b[1] - a[1]).slice(0, 3);
   return `${what} Then ${gib(t.allocated_bytes[i])} GiB are allocated: ${most.map(([name, bytes]) => `${name} ${gib(bytes)}`).join(", ")}.`;
 }
 

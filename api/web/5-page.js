@@ -26,7 +26,7 @@ function launchView(launch) {
 }
 
 function adviceView(answer, query) {
-  if (!answer.advice.length) return null;
+  if (!answer.advice?.length) return null;
   return el("div", {}, el("h2", {}, answer.fits ? "What else was tried" : "Ways out, tried"),
     el("ul", {class: "advice"}, ...answer.advice.map((a) => el("li", {}, `${a.why} `, el("a", {href: `/?${changed(query, a.change)}`, "aria-label": `Ask this: ${changeInWords(a.change)}`}, "Ask this")))));
 }
@@ -36,8 +36,9 @@ function figures(c) {
   const m = c.memory, rows = [
     [term("device-bytes", "in nvidia-smi"), m.device_bytes && `${gib(m.device_bytes)} GiB`], [term("peak-reserved", "peak reserved"), m.peak_reserved_bytes && `${gib(m.peak_reserved_bytes)} GiB`],
     [term("peak-allocated", "peak allocated"), `${gib(m.peak_allocated_bytes)} GiB`], [term("phase", "at"), m.peak_phase],
-    [term("micro-batch"), `${c.micro_batch_size}${c.max_micro_batch_size ? `, largest ${c.max_micro_batch_size}` : ""}`], [term("global-batch", "global batch"), c.global_batch_size],
-    ["a step", c.throughput && `${c.throughput.step_s.toPrecision(3)} s`], [term("mfu"), c.throughput && `${(100 * c.throughput.mfu).toFixed(0)} %`],
+    [term("micro-batch"), c.micro_batch_size && `${c.micro_batch_size}${c.max_micro_batch_size ? `, largest ${c.max_micro_batch_size}` : ""}`], [term("global-batch", "global batch"), c.global_batch_size],
+    ["largest batch", c.max_batch_size], ["longest context", c.max_context_tokens && `${count(c.max_context_tokens)} tokens`],
+    [c.weights ? "the whole" : "a step", c.throughput && `${c.throughput.step_s.toPrecision(3)} s`], [term("mfu"), c.throughput && `${(100 * c.throughput.mfu).toFixed(0)} %`],
     [term("offload", "host memory"), m.host_bytes_per_node ? `${gib(m.host_bytes_per_node)} GiB a node` : ""],
   ].filter(([, value]) => value);
   return el("dl", {class: "figures"}, ...rows.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, String(value)))));
@@ -68,8 +69,11 @@ function show(section, answer, query, whole) {
   if (answer.recommendation?.launch) section.append(launchView(answer.recommendation.launch));
   const place = el("div");
   if (whole && first?.memory) {
-    section.append(place, whatIf(answer, query));
-    showTimeline(place, query, first.memory.capacity_bytes);
+    section.append(place);
+    if (first.micro_batch_size) {
+      section.append(whatIf(answer, query));
+      showTimeline(place, query, first.memory.capacity_bytes);
+    }
   }
   for (const part of [notes(`Assumptions (${answer.assumptions.length})`, answer.assumptions)]) if (part) section.append(part);
   section.hidden = false;

@@ -111,7 +111,10 @@ static void put_row(const struct paint *p, const struct json *c)
     name_row(c, name, sizeof name);
     fputs("  ", p->out);
     paint_text(p, is_true(c, "fits") ? INK_BOLD : INK_PLAIN, NAME_COLUMNS, name);
-    fprintf(p->out, " %-6.6s %-10.10s %-9.9s %6.0f  ", str(c, "tuning"), offload_of(c), checkpointing_of(c), number(c, "micro_batch_size"));
+    if (str(c, "weights")[0])
+        fprintf(p->out, " %-6.6s %-10.10s %-9.9s %6.0f  ", str(c, "weights"), "-", "-", number(c, "batch_size"));
+    else
+        fprintf(p->out, " %-6.6s %-10.10s %-9.9s %6.0f  ", str(c, "tuning"), offload_of(c), checkpointing_of(c), number(c, "micro_batch_size"));
     paint_bar(p, ink_of(c), capacity > 0 ? taken / capacity : 0, bar_cells(p));
     fprintf(p->out, "%8.1f%12s\n", taken / gib, speed ? paint_count(number(speed, "tokens_per_s"), text) : "-");
 }

@@ -186,6 +186,15 @@ async function main() {
     await close(empty);
   });
 
+  await check("a question of inference has its bars too", async () => {
+    const page = await open("model=gpt2&gpu=RTX+4090&workload=inference&weights=bf16");
+    assert.match(await text(page, "#answer .sentence"), /^Fits: .* weights, batch 1/);
+    assert.match(await text(page, "#answer .bars > li"), / weights . batch 1/);
+    assert.match(await page.locator("#answer .bar").first().getAttribute("aria-label"), /of 23\.5 GiB: weights 0\./);
+    assert.ok(!/undefined|NaN/.test(await text(page, "#answer")));
+    await close(page);
+  });
+
   await check("without JavaScript the form still answers", async () => {
     const page = await open("", {javaScriptEnabled: false});
     await page.fill("#model", "gpt2");
