@@ -131,7 +131,7 @@ $(BUILD)/%.o: %.c $(BUILD)/flags.list
 	@echo "  CC    $<"
 	$(Q)$(CC) $(CFLAGS) $(if $(filter core/%,$<),$(LTO) $(COUNTED)) $(if $(filter server/% api/%,$<),$(HARDEN)) $(CPPFLAGS) $($(call room,$<)_CPPFLAGS) -MMD -MP -c -o $@ $<
 
--include $(patsubst %.c,$(BUILD)/%.d,$(core_sources) $(api_sources) $(server_sources) $(unit_sources) $(support_sources) $(accuracy_sources) $(bench_sources) $(fuzz_sources) $(wildcard tests/fuzz/*.c tests/torture/test_*.c) tests/hub/hub_probe.c tests/script/script.c tests/reading/reading.c)
+-include $(patsubst %.c,$(BUILD)/%.d,$(core_sources) $(api_sources) $(server_sources) $(unit_sources) $(support_sources) $(accuracy_sources) $(bench_sources) $(fuzz_sources) $(wildcard tests/fuzz/*.c tests/torture/test_*.c) tests/hub/hub_probe.c tests/script/script.c tests/reading/reading.c tests/reading/modeling.c)
 
 # --- what is embedded ----------------------------------------------------------------------------------------------------------
 
@@ -181,6 +181,11 @@ fuzzers: $(fuzz_programs)
 
 $(BUILD)/accuracy: $(call objects,$(accuracy_sources)) $(support) $(libs)
 	$(Q)$(CC) $(CFLAGS) $(NO_LTO) $(LDFLAGS) -o $@ $(filter %.o,$^) $(support) $(libs) $(LDLIBS) -lpthread
+
+# A step of a modelling file of anybody's, event by event: for tools/random-modules.
+$(BUILD)/modeling: $(BUILD)/tests/reading/modeling.o $(support) $(libs)
+	@echo "  LD    $@"
+	$(Q)$(CC) $(CFLAGS) $(NO_LTO) $(LDFLAGS) -o $@ $< $(support) $(libs) $(LDLIBS)
 
 # Reads a model from an installed transformers: for tests/reading and docs/reading.md.
 $(BUILD)/reading: $(BUILD)/tests/reading/reading.o $(support) $(libs)

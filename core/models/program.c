@@ -680,9 +680,25 @@ static void declare(struct model *m)
 }
 
 /* ------------------------------------------------------------------------------------------------------------- forward */
+/* Of what forward returned: an output class, a dict, or a tuple with the loss first. */
+static sv part_of(struct program *p, sv result, const char *name)
+{
+    uint32_t n, at = !strcmp(name, "logits");
+    const sv *items = seq_items(result, &n);
+    sv found = sv_null();
+
+    if (items)
+        return at < n ? sv_keep(items[at]) : sv_none();
+    if (script_find(p->s, result, script_symbol(p->s, name), &found) == 0 || !sv_is(result, KIND_DICT))
+        return found;
+    script_forgive(p->s);
+    found = dict_get(p->s, result, script_symbol(p->s, name));
+    return sv_ok(found) ? sv_keep(found) : sv_none();
+}
+
 static val own(struct program *p, struct run *r, sv result, const char *name)
 {
-    sv v = take(p->s, result, name);
+    sv v = part_of(p, result, name);
     val x = sv_ok(v) ? natives_value(&p->n, v) : 0;
 
     if (x) {
@@ -726,10 +742,14 @@ static bool keep_rest(struct program *p)
 {
     struct script *s = p->s;
     sv rest = list_new(s, 0, NULL), key, value;
-    uint32_t at = 0;
+    uint32_t at = 0, n = 0;
+    const sv *items = seq_items(p->outputs, &n);
 
     if (!sv_ok(rest))
         return false;
+    for (uint32_t i = 2; items && i < n; i++)
+        if (!list_append(s, rest, items[i]))
+            return false;
     while (sv_is(p->outputs, KIND_DICT) && dict_each(p->outputs, &at, &key, &value))
         if (!str_is(key, "loss") && !str_is(key, "logits") && !list_append(s, rest, value))
             return false;

@@ -13,6 +13,8 @@ struct ctx {
     sv cls, to_save, needs;                                        /* to_save: until forward has run */
     const val *saved;                                              /* while backward runs */
     uint64_t none_saved;                                           /* a bit each: None, which no node keeps */
+    uint32_t node;
+    bool saves_first; /* an operator of ATen, written as one: it keeps its inputs before it runs */
     uint32_t n_saved, n_args, n_results, n_edges, edge[MAX_EDGES]; /* which argument each edge is of */
     struct function function;
     sv plain; /* results that mark_non_differentiable() named */
@@ -33,9 +35,43 @@ static void ctx_die(struct script *s, struct obj *self)
     sv_drop(s, c->cls);
 }
 
+static bool keep_saved(struct script *s, struct ctx *c, sv one, bool result)
+{
+    struct tensor *t = sv_is_none(one) ? NULL : need_tensor(s, one, "save_for_backward");
+
+    if (c->n_saved == MAX_SAVED) {
+        (void)script_leave(s, "an autograd.Function that saves more than %d tensors", MAX_SAVED);
+        return false;
+    }
+    if (t)
+        function_saves(c->n->run, c->node, value_in(t), result);
+    else
+        c->none_saved |= UINT64_C(1) << c->n_saved;
+    c->n_saved++;
+    if (run_dead(c->n->run))
+        (void)run_failed(s, c->n->run);
+    return !script_failed(s);
+}
+
+/* Of library/_formulas.py alone. */
+static sv save_result(struct script *s, const struct script_args *a)
+{
+    struct ctx *c = ctx_of(a->v[0]);
+
+    sv_drop(s, c->to_save);
+    c->to_save = tuple_new(s, 1, &a->v[1]);
+    return sv_ok(c->to_save) ? sv_none() : sv_null();
+}
+
 static sv save_for_backward(struct script *s, const struct script_args *a)
 {
     struct ctx *c = ctx_of(a->v[0]);
+
+    for (uint32_t i = 0; c->saves_first && i < a->n_rest; i++)
+        if (!keep_saved(s, c, a->rest[i], false))
+            return sv_null();
+    if (c->saves_first)
+        return sv_none();
 
     sv_drop(s, c->to_save);
     c->to_save = tuple_new(s, a->n_rest, a->rest);
@@ -98,6 +134,7 @@ static sv get_needs(struct script *s, sv self, uint32_t data)
 
 static const struct script_native ctx_methods[] = {
     {"save_for_backward", save_for_backward, "self, *rest", 0, NATIVE_PLAIN},
+    {"save_result", save_result, "self, tensor", 0, NATIVE_PLAIN},
     {"mark_dirty", left_out, "self, *rest", 0, NATIVE_PLAIN},
     {"mark_non_differentiable", mark_non_differentiable, "self, *rest", 0, NATIVE_PLAIN},
     {"set_materialize_grads", set_materialize_grads, "self, value", 0, NATIVE_PLAIN},
@@ -252,14 +289,11 @@ static sv tie_results(struct script *s, struct ctx *c, uint32_t node, sv result,
     }
     c->n_results = n;
     for (uint32_t i = 0; i < n_saves; i++) {
-        struct tensor *t = sv_is_none(saves[i]) ? NULL : need_tensor(s, saves[i], "save_for_backward");
+        struct tensor *t = as_tensor(s, saves[i]);
 
-        if (t)
-            function_saves(r, node, value_in(t), is_one_of(value_in(t), n, out));
-        else
-            c->none_saved |= (uint64_t)1 << i;
+        if (!keep_saved(s, c, saves[i], t && is_one_of(value_in(t), n, out)))
+            break;
     }
-    c->n_saved = node ? n_saves : 0;
     function_results(r, node, (int)n, out);
     sv_drop(s, c->to_save);
     sv_drop(s, c->plain);
@@ -299,6 +333,15 @@ static bool take_arguments(struct script *s, struct ctx *c, const struct script_
     return sv_ok(c->needs);
 }
 
+static bool saves_first(struct script *s, sv cls)
+{
+    sv flag = sv_null();
+    bool first = script_find(s, cls, script_symbol(s, "_saves_first"), &flag) == 0;
+
+    sv_drop(s, flag);
+    return first;
+}
+
 /* Function.apply(*args) */
 static sv apply(struct script *s, const struct script_args *a)
 {
@@ -320,7 +363,8 @@ static sv apply(struct script *s, const struct script_args *a)
     }
     (void)snprintf(node, sizeof node, "%sBackward", cls_name(sv_as_class(c->cls)));
     c->function = (struct function){.backward = run_backward, .release = end, .of = c};
-    i = function_begin(n->run, node, (int)c->n_edges, in, &c->function);
+    i = c->node = function_begin(n->run, node, (int)c->n_edges, in, &c->function);
+    c->saves_first = saves_first(s, a->v[0]);
     if (i)
         (void)sv_keep(self); /* the node's */
     grad_enabled = n->run->grad_enabled;

@@ -1,6 +1,8 @@
 /* functional.c - torch.nn.functional, and functions that are methods of tensors too. */
 #include "natives/functions.h"
 
+#include "torch/autograd.h"
+
 #include <math.h>
 
 static struct tensor *first(struct script *s, const struct script_args *a)
@@ -39,8 +41,8 @@ sv f_unary(struct script *s, const struct script_args *a)
     x = value_in(t);
     switch ((enum unary_fn)a->def->data) {
     case UNARY_FN_ABS:
-        if (wants_gradient(s, t, "abs"))
-            return sv_null();
+        if (is_followed(t))
+            return written_formula(s, "abs", 1, a->v);
         return wrap_content(s, r, pointwise_op(r, OP_ABS, (enum dtype)shape_of(t)->dtype, x, 0),
                             is_const(t)                               ? content_const(fabs(t->content.c))
                             : t->content.kind == CONTENT_STAIRS ? t->content
@@ -53,8 +55,12 @@ sv f_unary(struct script *s, const struct script_args *a)
     case UNARY_FN_NEG:
         return wrap_content(s, r, neg(r, x), is_const(t) ? content_const(-t->content.c) : content_unknown());
     case UNARY_FN_COS:
+        if (is_followed(t))
+            return written_formula(s, "cos", 1, a->v);
         return wrap(s, r, cos_op(r, x));
     case UNARY_FN_SIN:
+        if (is_followed(t))
+            return written_formula(s, "sin", 1, a->v);
         return wrap(s, r, sin_op(r, x));
     case UNARY_FN_TANH:
         return wrap(s, r, tanh_op(r, x));
@@ -83,6 +89,40 @@ sv f_binary(struct script *s, const struct script_args *a)
 }
 
 /* rsub(x, other): other - x */
+sv f_view_as(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = first(s, a);
+    bool real = a->def->data;
+
+    if (!t)
+        return sv_null();
+    if (shape_of(t)->dtype != (real ? DTYPE_COMPLEX64 : DTYPE_FP32) || (!real && (!shape_of(t)->ndim || size_of(t->run, value_in(t), -1) != 2)) ||
+        (real && shape_of(t)->ndim == MAX_DIMS))
+        return script_leave(s, "%s() but of complex64, or of pairs of float32", a->def->name);
+    return wrap(s, t->run, (real ? view_as_real : view_as_complex)(t->run, value_in(t)));
+}
+
+/* polar(abs, angle), complex(real, imag): of tables */
+sv f_polar(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = first(s, a), *u = t ? need_tensor(s, a->v[1], a->def->name) : NULL;
+
+    if (!u || wants_gradient(s, t, a->def->name) || wants_gradient(s, u, a->def->name))
+        return sv_null();
+    if (shape_of(t)->dtype != DTYPE_FP32 || shape_of(u)->dtype != DTYPE_FP32)
+        return script_leave(s, "%s() but of float32", a->def->name);
+    return wrap(s, t->run, pointwise_op(t->run, OP_POLAR, DTYPE_COMPLEX64, value_in(t), value_in(u)));
+}
+
+/* What autocast hands to an operator of lower_precision_fp. */
+sv f_autocast_half(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = first(s, a);
+    val x = t ? autocast_arg(t->run, OP_BMM, value_in(t)) : 0;
+
+    return !t ? sv_null() : x == value_in(t) ? sv_keep(a->v[0]) : wrap(s, t->run, x);
+}
+
 sv f_logical_not(struct script *s, const struct script_args *a)
 {
     struct tensor *t = first(s, a);
@@ -127,18 +167,6 @@ sv f_dropout(struct script *s, const struct script_args *a)
     if (!t || !float_arg(s, a->v[1], &p) || !bool_arg(s, a->v[2], &training))
         return sv_null();
     return training ? wrap_of(s, t, a->v[0], dropout(t->run, value_in(t), p)) : sv_keep(a->v[0]);
-}
-
-/* --------------------------------------------------------------------------------------------------------- reductions */
-static bool last_dim_alone(struct script *s, const struct tensor *t, sv dim)
-{
-    uint32_t n;
-    const sv *items = seq_items(dim, &n);
-    int d = 0;
-
-    if (items && n != 1)
-        return false;
-    return dim_arg(s, t, items ? items[0] : dim, &d) && d == shape_of(t)->ndim - 1;
 }
 
 /* dim or a tuple of them, as bits; none: all. */
@@ -307,6 +335,8 @@ sv f_extreme(struct script *s, const struct script_args *a)
     if (!t)
         return sv_null();
     other = as_tensor(s, a->v[1]);
+    if (other && ((is_followed(t) && is_followed(other)) || (!greatest && (is_followed(t) || is_followed(other)))))
+        return written_formula(s, "minimum", 2, a->v);
     if (other)
         return wrap(s, t->run, extreme_of_two(t->run, greatest ? OP_MAXIMUM : OP_MINIMUM, value_in(t), value_in(other)));
     if (sv_given(a->v[1]))
@@ -333,8 +363,8 @@ sv f_cumsum(struct script *s, const struct script_args *a)
 
     if (!t || !dim_arg(s, t, a->v[1], &dim) || !dtype_arg(s, a->v[2], &dtype))
         return sv_null();
-    if (dtype == DTYPE_COUNT && dtype_is_float((enum dtype)shape_of(t)->dtype)) /* integers alone become int64 */
-        dtype = (enum dtype)shape_of(t)->dtype;
+    if (dtype == DTYPE_COUNT && dtype_is_float((enum dtype)shape_of(t)->dtype)) /* integers alone become int64; autocast says float32 */
+        dtype = t->run->autocast && shape_of(t)->dtype < DTYPE_FP32 ? DTYPE_FP32 : (enum dtype)shape_of(t)->dtype;
     if (is_const(t) && t->content.c == 0)
         c = t->content;
     else if (is_const(t) && t->content.c == 1 && dim == shape_of(t)->ndim - 1)
@@ -391,28 +421,23 @@ sv f_softmax(struct script *s, const struct script_args *a)
 
     if (!t || !dtype_arg(s, a->v[2], &dtype))
         return sv_null();
-    if (!sv_given(a->v[1]) || !last_dim_alone(s, t, a->v[1]))
-        return script_failed(s) ? sv_null() : script_leave(s, "softmax() but over the last dimension");
-    return wrap(s, t->run, softmax(t->run, value_in(t), dtype));
-}
-
-sv f_log_softmax(struct script *s, const struct script_args *a)
-{
-    struct tensor *t = first(s, a);
-
-    if (!t)
-        return sv_null();
-    if (!sv_given(a->v[1]) || !last_dim_alone(s, t, a->v[1]))
-        return script_failed(s) ? sv_null() : script_leave(s, "log_softmax() but over the last dimension");
-    return wrap(s, t->run, log_softmax(t->run, value_in(t)));
+    if (!sv_given(a->v[1]))
+        return script_leave(s, "softmax() of no dimension");
+    return wrap(s, t->run, (a->def->data ? log_softmax : softmax)(t->run, value_in(t), dtype));
 }
 
 sv f_logsumexp(struct script *s, const struct script_args *a)
 {
     struct tensor *t = first(s, a);
+    bool keepdim = false;
+    uint32_t n;
     int dim = 0;
 
-    if (!t || !dim_arg(s, t, a->v[1], &dim))
+    if (!t || !bool_arg(s, a->v[2], &keepdim))
+        return sv_null();
+    if (keepdim || seq_items(a->v[1], &n))
+        return written_formula(s, "logsumexp", 3, (sv[]){a->v[0], a->v[1], sv_bool(keepdim)});
+    if (!dim_arg(s, t, a->v[1], &dim))
         return sv_null();
     return wrap(s, t->run, logsumexp(t->run, value_in(t), dim));
 }
@@ -564,7 +589,7 @@ static sv f_conv1d(struct script *s, const struct script_args *a)
 
 static const struct script_native functions[] = {
     {"softmax", f_softmax, "input, dim=, *, dtype=, _stacklevel=", 0, NATIVE_PLAIN},
-    {"log_softmax", f_log_softmax, "input, dim=, *, dtype=!, _stacklevel=", 0, NATIVE_PLAIN},
+    {"log_softmax", f_softmax, "input, dim=, *, dtype=, _stacklevel=", 1, NATIVE_PLAIN},
     {"dropout", f_dropout, "input, p=, training=, inplace=!", 0, NATIVE_PLAIN},
     {"linear", f_linear, "input, weight, bias=", 0, NATIVE_PLAIN},
     {"embedding", f_embedding, "input, weight, padding_idx=, max_norm=!, norm_type=, scale_grad_by_freq=!, sparse=!", 0, NATIVE_PLAIN},

@@ -26,7 +26,7 @@ sv m_repeat(struct script *s, const struct script_args *a)
     int64_t times[MAX_DIMS];
     int nd = t ? sizes_arg(s, a->n_rest, a->rest, times) : -1, own;
 
-    if (nd < 0 || wants_gradient(s, t, a->def->name))
+    if (nd < 0)
         return sv_null();
     own = shape_of(t)->ndim;
     if (nd < own)
@@ -39,6 +39,13 @@ sv m_repeat(struct script *s, const struct script_args *a)
             return script_raise(s, EXC_RuntimeError, "Trying to create tensor with negative dimension %lld", (long long)times[i]);
     if (!sizes_sane(s, nd, times))
         return sv_null();
+    if (is_followed(t)) {
+        sv given[2] = {a->v[0], a->n_rest == 1 && seq_items(a->rest[0], &(uint32_t){0}) ? sv_keep(a->rest[0]) : tuple_new(s, a->n_rest, a->rest)};
+        sv made = sv_ok(given[1]) ? written_formula(s, "repeat", 2, given) : given[1];
+
+        sv_drop(s, given[1]);
+        return made;
+    }
     return wrap_content(s, t->run, factory(t->run, OP_REPEAT, (enum dtype)shape_of(t)->dtype, nd, times), if_const(t));
 }
 
@@ -84,8 +91,10 @@ sv f_triangle(struct script *s, const struct script_args *a)
 {
     struct tensor *t = need_tensor(s, a->v[0], a->def->name);
 
-    if (!t || wants_gradient(s, t, a->def->name))
+    if (!t)
         return sv_null();
+    if (is_followed(t))
+        return written_formula(s, a->def->name, sv_given(a->v[1]) ? 2 : 1, a->v);
     return wrap(s, t->run, factory(t->run, (enum op)a->def->data, (enum dtype)shape_of(t)->dtype, shape_of(t)->ndim, shape_of(t)->size));
 }
 

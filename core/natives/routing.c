@@ -150,8 +150,8 @@ sv f_index_select(struct script *s, const struct script_args *a)
 
     if (!index || !dim_arg(s, t, a->v[1], &dim))
         return sv_null();
-    if (shape_of(t)->requires_grad)
-        return script_leave(s, "index_select() of a tensor that wants a gradient");
+    if (is_followed(t))
+        return written_formula(s, "index_select", 3, a->v);
     for (int i = 0; i < shape_of(t)->ndim; i++)
         size[i] = i == dim ? numel(index->run, value_in(index)) : shape_of(t)->size[i];
     return wrap(s, t->run, factory(t->run, OP_INDEX_SELECT, (enum dtype)shape_of(t)->dtype, shape_of(t)->ndim, size));

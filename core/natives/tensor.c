@@ -93,6 +93,20 @@ static void tensor_die(struct script *s, struct obj *o)
     t->part_of = sv_null();
 }
 
+bool is_followed(const struct tensor *t)
+{
+    return shape_of(t)->requires_grad && t->run->grad_enabled;
+}
+
+sv written_formula(struct script *s, const char *name, uint32_t n, const sv *argv)
+{
+    sv module = script_import(s, "torch._formulas"), f = sv_ok(module) ? script_get(s, module, script_symbol(s, name)) : module;
+    sv made = sv_ok(f) ? script_call(s, f, n, argv) : f;
+
+    sv_drop(s, f);
+    return made;
+}
+
 bool wants_gradient(struct script *s, const struct tensor *t, const char *what)
 {
     if (!shape_of(t)->requires_grad || !t->run->grad_enabled)
@@ -419,7 +433,20 @@ static sv tensor_getattr(struct script *s, sv self, sv name)
     return bound;
 }
 
+/* torch/_tensor.py __iter__: self.unbind(0) */
+static sv tensor_iter(struct script *s, sv self)
+{
+    sv parts = script_call_method(s, self, script_symbol(s, "unbind"), 0, NULL), made;
+
+    if (!sv_ok(parts))
+        return parts;
+    made = script_iter(s, parts);
+    sv_drop(s, parts);
+    return made;
+}
+
 const struct script_class tensor_class = {
+    .iter = tensor_iter,
     .getattr = tensor_getattr,
     .name = "Tensor",
     .bytes = sizeof(struct tensor),
@@ -442,7 +469,7 @@ const struct script_class tensor_class = {
 static sv dtype_repr(struct script *s, sv self)
 {
     static const char *const names[DTYPE_COUNT] = {"torch.bool",    "torch.uint8",    "torch.int32",   "torch.int64",
-                                                   "torch.float16", "torch.bfloat16", "torch.float32", "torch.float64"};
+                                                   "torch.float16", "torch.bfloat16", "torch.float32", "torch.float64", "torch.complex64"};
 
     return str_format(s, "%s", names[((struct dtype_object *)(void *)self.o)->dtype]);
 }

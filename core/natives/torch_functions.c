@@ -1,6 +1,8 @@
 /* torch_functions.c - the module torch: factories, joins, where, switches, dtypes. */
 #include "natives/functions.h"
 
+#include "torch/autograd.h"
+
 #include <math.h>
 
 /* ---------------------------------------------------------------------------------------------------------- factories */
@@ -51,6 +53,15 @@ static sv t_full(struct script *s, const struct script_args *a)
     return wrap_content(s, r, factory(r, OP_FULL, dtype, nd, size), content_const(c));
 }
 
+/* memory_format=torch.preserve_format */
+static val shaped_like(struct run *r, enum op op, enum dtype dtype, val x)
+{
+    val out = pointwise_empty(r, op, dtype, 1, &x);
+
+    launch(r, op, out, 0, NULL);
+    return out;
+}
+
 /* ones_like(x), zeros_like, full_like, empty_like */
 static sv t_like(struct script *s, const struct script_args *a)
 {
@@ -64,7 +75,9 @@ static sv t_like(struct script *s, const struct script_args *a)
     r = sv_given(a->v[2]) ? run_arg(s, a->v[2]) : t->run;
     if (!r || !dtype_arg(s, a->v[1], &dtype))
         return sv_null();
-    return wrap_content(s, r, factory(r, (enum op)a->def->data, dtype, shape_of(t)->ndim, shape_of(t)->size),
+    return wrap_content(s, r,
+                        r == t->run ? shaped_like(r, (enum op)a->def->data, dtype, value_in(t))
+                                    : factory(r, (enum op)a->def->data, dtype, shape_of(t)->ndim, shape_of(t)->size),
                         a->def->data == OP_EMPTY ? content_unknown() : content_const(a->def->data == OP_ONES_LIKE));
 }
 
@@ -415,7 +428,8 @@ static bool submodule(struct script *s, sv module, const char *path, const char 
 static bool begin(struct script *s, sv module)
 {
     static const char *const names[DTYPE_COUNT][2] = {{"bool", NULL},      {"uint8", NULL},    {"int32", "int"},     {"int64", "long"},
-                                                      {"float16", "half"}, {"bfloat16", NULL}, {"float32", "float"}, {"float64", "double"}};
+                                                      {"float16", "half"}, {"bfloat16", NULL}, {"float32", "float"}, {"float64", "double"},
+                                                      {"complex64", "cfloat"}};
     static const char *const contexts[] = {"no_grad", "enable_grad", "inference_mode", "set_grad_enabled", "autocast"};
     const struct natives *n = natives_of(s);
     sv from = script_import(s, "torch._grad_mode");
@@ -462,6 +476,8 @@ static const struct script_native functions[] = {
     {"jit.is_tracing", t_false, "", 0, NATIVE_PLAIN},
     {"compiler.is_compiling", t_false, "", 0, NATIVE_PLAIN},
     {"pow", f_pow, "input, exponent", 0, NATIVE_PLAIN},
+    {"polar", f_polar, "abs, angle", 0, NATIVE_PLAIN},
+    {"complex", f_polar, "real, imag", 0, NATIVE_PLAIN},
 #define BOTH(name, fn, signature, data) {name, fn, signature, data, NATIVE_PLAIN},
 #include "natives/functions.def"
 #undef BOTH

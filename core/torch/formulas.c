@@ -108,6 +108,14 @@ void back_sub(struct back *b)
         put(b, 0, self(b)->op == OP_RSUB ? point(b, OP_NEG, b->grad[0], 0) : b->grad[0]);
 }
 
+/* other.conj() is a view that the product makes a tensor of: ConjugateFallback.cpp */
+static val conjugate(struct back *b, val v)
+{
+    const struct value *x = &b->r->values[v];
+
+    return x->dtype == DTYPE_COMPLEX64 ? T(b, value_empty(b->r, OP_CLONE, DTYPE_COMPLEX64, x->ndim, x->size)) : v;
+}
+
 void back_mul(struct back *b)
 {
     struct node *n = self(b);
@@ -123,9 +131,9 @@ void back_mul(struct back *b)
     if (need(b, 1))
         for_other = saved(b, slot);
     if (need(b, 1))
-        put(b, 1, point(b, OP_MUL, b->grad[0], for_other));
+        put(b, 1, point(b, OP_MUL, b->grad[0], conjugate(b, for_other)));
     if (need(b, 0))
-        put(b, 0, point(b, OP_MUL, b->grad[0], for_self));
+        put(b, 0, point(b, OP_MUL, b->grad[0], conjugate(b, for_self)));
 }
 
 void back_div(struct back *b)
@@ -422,7 +430,7 @@ void back_layer_norm(struct back *b)
     int slot = n->n_saved > 4; /* no bias: input first; no affine weight either: mean next */
     val x = saved(b, slot), w = saved(b, slot + 1);
     int64_t width = size_of(r, x, -1);
-    val g = T(b, contiguous(r, b->grad[0]));
+    val g = b->grad[0];
 
     if (need(b, 0)) {
         val dx = value_empty(r, OP_LAYER_NORM_BACKWARD, dtype_of(r, x), r->values[x].ndim, r->values[x].size);
@@ -436,6 +444,7 @@ void back_layer_norm(struct back *b)
         put(b, 1, value_empty(r, OP_LAYER_NORM_BACKWARD, dtype_of(r, w), SHAPE(width)));
     if (n->n_edges > 2 && need(b, 2))
         put(b, 2, value_empty(r, OP_LAYER_NORM_BACKWARD, dtype_of(r, w), SHAPE(width)));
+    (void)T(b, contiguous(r, g)); /* the kernels' caller makes it when the results stand */
 }
 
 /* _fused_rms_norm_backward_cuda: contiguous gradient and input, then both results */
@@ -588,6 +597,20 @@ void back_flash(struct back *b)
 }
 
 /* saved: bias (if any), key, query, value, logsumexp, output, philox */
+/* Of [batch, heads, tokens, width]: whether it lies as [batch, tokens, heads, width]. */
+static bool lies_by_token(const struct value *x)
+{
+    int64_t step = 1;
+    static const int order[] = {3, 1, 2, 0};
+
+    for (int i = 0; i < 4; i++) {
+        if (x->size[order[i]] != 1 && x->stride[order[i]] != step)
+            return false;
+        step *= x->size[order[i]];
+    }
+    return true;
+}
+
 void back_efficient(struct back *b)
 {
     struct run *r = b->r;
@@ -600,6 +623,8 @@ void back_efficient(struct back *b)
     uint32_t delta, workspace, wide_k = 0, wide_v = 0;
     val dq, dk, dv;
 
+    if (!lies_by_token(&r->values[b->grad[0]])) /* grad_out_.transpose(1, 2).contiguous() */
+        (void)T(b, value_empty(r, OP_CLONE, t, SHAPE(n, s, h, size_of(r, v, 3))));
     dq = value_empty(r, OP_EFFICIENT_BACKWARD, t, SHAPE(n, s, h, d));
     dk = value_empty(r, OP_EFFICIENT_BACKWARD, t, SHAPE(n, sk, kv, d));
     dv = value_empty(r, OP_EFFICIENT_BACKWARD, t, SHAPE(n, sk, kv, size_of(r, v, 3)));
@@ -663,6 +688,8 @@ void back_embedding(struct back *b)
     uint32_t keep[9], range;
     int64_t sort;
 
+    if (!r->values[b->grad[0]].contiguous) /* grad_.contiguous() */
+        (void)T(b, value_empty(r, OP_CLONE, dtype_of(r, b->grad[0]), r->values[b->grad[0]].ndim, r->values[b->grad[0]].size));
     if (ids <= SHORT_PATH_IDS) {
         put(b, 0, factory(r, OP_ZEROS, dtype_of(r, b->grad[0]), SHAPE(rows, width)));
         launch(r, op, b->grad[0], 1, b->grad); /* adds rows onto rows */
@@ -717,6 +744,16 @@ void back_permute(struct back *b)
     for (int i = 0; i < nd; i++)
         back[packed >> (3 * i) & 7] = i;
     put(b, 0, permute(b->r, b->grad[0], nd, back));
+}
+
+void back_view_as_complex(struct back *b)
+{
+    put(b, 0, view_as_real(b->r, b->grad[0]));
+}
+
+void back_view_as_real(struct back *b)
+{
+    put(b, 0, view_as_complex(b->r, contiguous(b->r, b->grad[0])));
 }
 
 void back_unsqueeze(struct back *b)

@@ -341,7 +341,7 @@ static val linear_plain(struct run *r, val x, val weight, val bias)
     const struct value *v = &r->values[x];
     int64_t size[MAX_DIMS];
     int nd = v->ndim;
-    val out;
+    val out, whole;
 
     if (bias && nd == 2)
         return addmm_plain(r, bias, x, t_op(r, weight));
@@ -352,7 +352,11 @@ static val linear_plain(struct run *r, val x, val weight, val bias)
         return view(r, addmm_plain(r, bias, x, t_op(r, weight)), nd, size);
     }
     out = matmul_plain(r, x, t_op(r, weight));
-    return bias ? add(r, out, bias) : out;
+    if (!bias)
+        return out;
+    whole = write_in_place(r, OP_ADD, out, bias); /* output.add_(*bias) */
+    consume(r, out);
+    return whole;
 }
 
 val linear_op(struct run *r, val x, val weight, val bias)

@@ -834,6 +834,44 @@ val permute(struct run *r, val a, int ndim, const int *order)
     return finish_view(r, OP_PERMUTE, a, out, packed);
 }
 
+/* ComplexHelper.h: pairs in the last dimension, and back */
+static void pair_up(struct value *y)
+{
+    y->ndim--;
+    for (int i = 0; i < y->ndim; i++)
+        y->stride[i] /= 2;
+    y->dtype = DTYPE_COMPLEX64;
+}
+
+static void take_apart(struct value *y)
+{
+    for (int i = 0; i < y->ndim; i++)
+        y->stride[i] *= 2;
+    y->size[y->ndim] = 2;
+    y->stride[y->ndim++] = 1;
+    y->dtype = DTYPE_FP32;
+}
+
+val view_as_complex(struct run *r, val a)
+{
+    val out = run_dead(r) ? 0 : alias_view(r, a);
+
+    if (!out)
+        return 0;
+    pair_up(&r->values[out]);
+    return finish_view(r, OP_VIEW_AS_COMPLEX, a, out, 0);
+}
+
+val view_as_real(struct run *r, val a)
+{
+    val out = run_dead(r) ? 0 : alias_view(r, a);
+
+    if (!out)
+        return 0;
+    take_apart(&r->values[out]);
+    return finish_view(r, OP_VIEW_AS_REAL, a, out, 0);
+}
+
 val unsqueeze(struct run *r, val a, int dim)
 {
     val out = run_dead(r) ? 0 : alias_view(r, a);

@@ -57,7 +57,10 @@ val sum_dim(struct run *r, val a, int dim, bool keepdim);
 val sum_dims(struct run *r, val a, unsigned dims, bool keepdim);  /* dims: a bit for each */
 val mean_dims(struct run *r, val a, unsigned dims, bool keepdim);
 void unbind(struct run *r, val a, int dim, val *ret);             /* ret: as many temporaries as the dimension is long, views of one storage */
-val log_softmax(struct run *r, val a);             /* over the last dimension */
+/* Of fp32 with two elements in the last dimension; of complex64. */
+val view_as_complex(struct run *r, val a);
+val view_as_real(struct run *r, val a);
+val log_softmax(struct run *r, val a, enum dtype dtype);
 val logsumexp(struct run *r, val a, int dim);
 val softmax(struct run *r, val a, enum dtype dtype); /* over the last dimension; dtype = DTYPE_COUNT: as it is */
 val cross_entropy(struct run *r, val logits, val target); /* [rows, classes], [rows] */

@@ -250,7 +250,7 @@ int64_t cub_scan_bytes(const struct run *r, int64_t n, unsigned element)
 /* cuda/ScanKernels.cpp: a tensor that is one row is scanned by cub, which takes scratch. */
 val cumsum_as(struct run *r, val a, int dim, enum dtype dtype)
 {
-    val out, cast = 0;
+    val out, cast = 0, copy = 0;
     uint32_t node;
 
     if (run_dead(r))
@@ -264,9 +264,12 @@ val cumsum_as(struct run *r, val a, int dim, enum dtype dtype)
     launch(r, OP_CUMSUM, out, 1, &a);
     if (dtype_of(r, a) != dtype) /* self.toType(dtype) */
         cast = owned(r, value_empty(r, OP_TO_COPY, dtype, r->values[a].ndim, r->values[a].size));
+    if (!r->values[a].contiguous) /* ScanUtils.cuh: self.expect_contiguous() */
+        copy = owned(r, value_empty(r, OP_CLONE, dtype, r->values[a].ndim, r->values[a].size));
     if (numel(r, a) == size_of(r, a, dim))
         scratch(r, OP_CUMSUM, (uint64_t)cub_scan_bytes(r, numel(r, a), dtype_bytes(dtype)));
     value_unref(r, cast);
+    value_unref(r, copy);
     attach_output(r, node, out, 0);
     consume(r, a);
     return out;
@@ -385,19 +388,26 @@ val softmax(struct run *r, val a, enum dtype dtype)
     return out;
 }
 
-val log_softmax(struct run *r, val a)
+val log_softmax(struct run *r, val a, enum dtype dtype)
 {
+    struct pins p = {0};
+    val x, out;
     uint32_t node;
-    val out;
 
     if (run_dead(r))
         return 0;
-    node = attach(r, OP_LOG_SOFTMAX, 1, &a);
-    out = value_empty(r, OP_LOG_SOFTMAX, autocast_dtype(r, OP_LOG_SOFTMAX, a, dtype_of(r, a)), r->values[a].ndim, r->values[a].size);
-    launch(r, OP_LOG_SOFTMAX, out, 1, &a);
+    pin(r, &p, a);
+    x = a;
+    dtype = autocast_dtype(r, OP_LOG_SOFTMAX, a, dtype);
+    if (dtype != dtype_of(r, x) && !(dtype_of(r, x) == DTYPE_FP16 && dtype == DTYPE_FP32))
+        x = to_dtype(r, x, dtype);
+    node = attach(r, OP_LOG_SOFTMAX, 1, &x);
+    out = value_empty(r, OP_LOG_SOFTMAX, dtype, r->values[x].ndim, r->values[x].size);
+    launch(r, OP_LOG_SOFTMAX, out, 1, &x);
     save_result(r, node, out);
     attach_output(r, node, out, 0);
-    consume(r, a);
+    consume(r, x);
+    unpin(r, &p);
     return out;
 }
 

@@ -7,14 +7,14 @@
 
 const char *dtype_name(enum dtype t)
 {
-    static const char *const names[DTYPE_COUNT] = {"bool", "uint8", "int32", "int64", "fp16", "bf16", "fp32", "fp64"};
+    static const char *const names[DTYPE_COUNT] = {"bool", "uint8", "int32", "int64", "fp16", "bf16", "fp32", "fp64", "complex64"};
 
     return names[t];
 }
 
 unsigned dtype_bytes(enum dtype t)
 {
-    static const uint8_t bytes[DTYPE_COUNT] = {1, 1, 4, 8, 2, 2, 4, 8};
+    static const uint8_t bytes[DTYPE_COUNT] = {1, 1, 4, 8, 2, 2, 4, 8, 8};
 
     return bytes[t];
 }

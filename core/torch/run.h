@@ -30,7 +30,7 @@ typedef uint32_t val;
 
 enum { MAX_DIMS = 5, MAX_EDGES = 4, MAX_SAVED = 9, MAX_OUTPUTS = 4 };
 
-enum dtype { DTYPE_BOOL, DTYPE_UINT8, DTYPE_INT32, DTYPE_INT64, DTYPE_FP16, DTYPE_BF16, DTYPE_FP32, DTYPE_FP64, DTYPE_COUNT };
+enum dtype { DTYPE_BOOL, DTYPE_UINT8, DTYPE_INT32, DTYPE_INT64, DTYPE_FP16, DTYPE_BF16, DTYPE_FP32, DTYPE_FP64, DTYPE_COMPLEX64, DTYPE_COUNT };
 
 const char *dtype_name(enum dtype t); /* "bf16" */
 unsigned dtype_bytes(enum dtype t);

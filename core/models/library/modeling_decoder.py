@@ -19,7 +19,8 @@ def look_up(model, input_ids, inputs_embeds, past_key_values, use_cache):
     """Embeddings, the cache, and how much it has seen."""
     if inputs_embeds is None:
         inputs_embeds = model.get_input_embeddings()(input_ids)
-    inputs_embeds = model.scaled(inputs_embeds)
+    if hasattr(model, "scaled"):  # classes of strangers have another PreTrainedModel
+        inputs_embeds = model.scaled(inputs_embeds)
     if use_cache and past_key_values is None:
         past_key_values = DynamicCache(config=model.config)
     return inputs_embeds, past_key_values, past_key_values.get_seq_length() if past_key_values is not None else 0

@@ -6,7 +6,12 @@ from _script import import_by_name, leave
 from torch._switches import mapped
 
 contiguous_format = "contiguous_format"
-_modules = ("nn", "autograd", "utils", "compiler", "cuda", "jit", "distributed", "library", "backends", "_dynamo", "amp", "version", "fx", "overrides", "onnx", "_C")
+_modules = ("nn", "autograd", "utils", "linalg", "compiler", "cuda", "jit", "distributed", "library", "backends", "_dynamo", "amp", "version",
+            "fx", "overrides", "onnx", "_C")
+
+
+def _more():
+    return import_by_name("torch._formulas")
 
 
 def _no_gradient(name, *tensors):
@@ -25,13 +30,15 @@ ger = outer
 
 def roll(input, shifts, dims=None):
     """cuda/TensorTransformations.cu: one kernel, whatever is turned"""
-    _no_gradient("roll", input)
+    if input.requires_grad and is_grad_enabled():
+        return _more().roll(input)
     return empty_like(input.contiguous())
 
 
-def flip(input, dims):
+def flip(input, *dims):
     """TensorTransformations.cpp"""
-    _no_gradient("flip", input)
+    if input.requires_grad and is_grad_enabled():
+        return _more().flip(input, *dims)
     return empty_like(input)
 
 
@@ -42,32 +49,71 @@ def _product(labels, sizes):
     return n
 
 
+def _spelt(inputs, out, operands):
+    """Letters for what an ellipsis stands for, the last dimensions alike."""
+    free = "ABCDEFGHIJKL"
+    for label in inputs:
+        if "..." in label:
+            most = _highest([t.dim() - len(l.replace("...", "")) for l, t in zip(inputs, operands) if "..." in l])
+            inputs = [l.replace("...", free[most - (t.dim() - len(l) + 3) : most]) for l, t in zip(inputs, operands)]
+            return inputs, out.replace("...", free[:most])
+    return inputs, out
+
+
 def einsum(equation, *operands):
-    """Linear.cpp: two operands are brought to [both, left, summed] and [both, summed, right] and multiplied."""
-    operands = operands[0] if len(operands) == 1 else operands
+    """Linear.cpp: two operands are brought to [both, left, summed] and [both, summed, right] and multiplied; where nothing is summed, elementwise."""
+    operands = operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands
     equation = equation.replace(" ", "")
-    if len(operands) != 2 or "." in equation or "->" not in equation:
+    if len(operands) > 2 or "->" not in equation:
         leave(f"torch.einsum('{equation}')")
     inputs, out = equation.split("->")
-    a, b = inputs.split(",")
-    if len(a) == len(b) == 1 and out == a + b:
-        _no_gradient("einsum", *operands)
-        return outer(*operands)
+    inputs, out = _spelt(inputs.split(","), out, operands)
+    operands = [_half(t) for t in operands]
+    if len(operands) == 1:
+        return _alone(operands[0], inputs[0], out)
+    a, b = inputs
     left, right = operands
     sizes = dict(zip(a, left.shape))
-    sizes.update(zip(b, right.shape))
+    for label, n in zip(b, right.shape):
+        if sizes.get(label, 1) == 1:
+            sizes[label] = n
+    if len(set(a)) != len(a) or len(set(b)) != len(b):
+        leave(f"torch.einsum('{equation}')")
+    gone = [label for label in a if label not in b and label not in out]
+    if gone:
+        left, a = left.sum([a.index(label) for label in gone]), "".join([label for label in a if label not in gone])
+    gone = [label for label in b if label not in a and label not in out]
+    if gone:
+        right, b = right.sum([b.index(label) for label in gone]), "".join([label for label in b if label not in gone])
     order = list(out) + sorted(set(a + b) - set(out))
     both = [label for label in order if label in a and label in b and label in out]
     summed = [label for label in order if label in a and label in b and label not in out]
     of_left = [label for label in order if label in a and label not in b]
     of_right = [label for label in order if label in b and label not in a]
-    if not summed or len(set(a)) != len(a) or len(set(b)) != len(b) or not set(of_left + of_right) <= set(out):
-        leave(f"torch.einsum('{equation}')")
+    if not summed:
+        return _spread(left, a, out) * _spread(right, b, out)
     n, m = _product(both, sizes), _product(summed, sizes)
     left = left.permute([a.index(label) for label in both + of_left + summed]).reshape(n, _product(of_left, sizes), m)
     right = right.permute([b.index(label) for label in both + summed + of_right]).reshape(n, m, _product(of_right, sizes))
     made = both + of_left + of_right
     return bmm(left, right).view([sizes[label] for label in made]).permute([made.index(label) for label in out])
+
+
+def _spread(t, labels, out):
+    t = t.permute([labels.index(label) for label in out if label in labels])
+    for i, label in enumerate(out):
+        if label not in labels:
+            t = t.unsqueeze(i)
+    return t
+
+
+def _alone(t, labels, out):
+    if len(set(labels)) != len(labels):
+        leave(f"torch.einsum('{labels}->{out}')")
+    gone = [i for i, label in enumerate(labels) if label not in out]
+    kept = [label for label in labels if label in out]
+    t = t.sum(gone) if gone else t
+    return t.permute([kept.index(label) for label in out])
 
 
 def meshgrid(*tensors, indexing="ij"):
@@ -132,10 +178,172 @@ class _Drawn:
         return self
 
 
-def rand(*size, **kwargs):
-    if size not in ((), ([],), ((),)):
-        leave("torch.rand() of more than one number")
-    return _Drawn()
+def rand(*size, generator=None, dtype=None, device=None, requires_grad=False):
+    if size in ((), ([],), ((),)):
+        return _Drawn()
+    return empty(*size, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def randn(*size, generator=None, dtype=None, device=None, requires_grad=False):
+    return empty(*size, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def randint(low, high=None, size=None, *, generator=None, dtype=None, device=None):
+    return empty(size if size is not None else high, dtype=dtype or int64, device=device)
+
+
+def randperm(n, *, generator=None, dtype=None, device=None):
+    return empty(n, dtype=dtype or int64, device=device)
+
+
+def rand_like(input, *, dtype=None, device=None, memory_format=None):
+    return empty_like(input, dtype=dtype, device=device)
+
+
+randn_like = rand_like
+
+
+def bernoulli(input, *, generator=None):
+    return empty_like(input)
+
+
+def eye(n, m=None, *, dtype=None, device=None):
+    return zeros(n, n if m is None else m, dtype=dtype, device=device)
+
+
+def as_tensor(data, dtype=None, device=None):
+    return data.to(device or data.device, dtype or data.dtype) if is_tensor(data) else tensor(data, dtype=dtype, device=device)
+
+
+def minimum(input, other):
+    return min(input, other)
+
+
+def maximum(input, other):
+    return max(input, other)
+
+
+def concatenate(tensors, dim=0, *, axis=None):
+    return cat(tensors, dim if axis is None else axis)
+
+
+def hstack(tensors):
+    return cat(tensors, 0 if tensors[0].dim() == 1 else 1)
+
+
+def vstack(tensors):
+    return cat([t if t.dim() > 1 else t.unsqueeze(0) for t in tensors], 0)
+
+
+def numel(input):
+    return input.numel()
+
+
+def true_divide(input, other):
+    return input / other
+
+
+def broadcast_to(input, size):
+    return input.expand(size)
+
+
+def broadcast_tensors(*tensors):
+    sizes = [1] * _highest([t.dim() for t in tensors])
+    for t in tensors:
+        for i, n in enumerate(reversed(t.shape)):
+            if n != 1:
+                sizes[-1 - i] = n
+    return tuple(t.expand(sizes) for t in tensors)
+
+
+def _highest(numbers):
+    most = 0
+    for n in numbers:
+        most = n if n > most else most
+    return most
+
+
+def eq(input, other):
+    return input == other
+
+
+def ne(input, other):
+    return input != other
+
+
+def lt(input, other):
+    return input < other
+
+
+def le(input, other):
+    return input <= other
+
+
+def gt(input, other):
+    return input > other
+
+
+def ge(input, other):
+    return input >= other
+
+
+def logical_and(input, other):
+    return input & other
+
+
+def logical_or(input, other):
+    return input | other
+
+
+def triu_indices(row, col, offset=0, *, dtype=None, device=None):
+    n = 0
+    for i in range(row):
+        n += col - _highest([i + offset, 0]) if col > i + offset else 0
+    return empty(2, n, dtype=dtype or int64, device=device)
+
+
+def tril_indices(row, col, offset=0, *, dtype=None, device=None):
+    n = 0
+    for i in range(row):
+        wide = i + offset + 1
+        n += 0 if wide < 0 else col if wide > col else wide
+    return empty(2, n, dtype=dtype or int64, device=device)
+
+
+def mv(input, vec):
+    return matmul(input, vec)
+
+
+def set_float32_matmul_precision(precision):
+    pass
+
+
+def get_float32_matmul_precision():
+    return "highest"
+
+
+def LongTensor(data):
+    return tensor(data, dtype=int64)
+
+
+def FloatTensor(data):
+    return tensor(data, dtype=float32)
+
+
+Size = tuple
+
+
+class iinfo:
+    def __init__(self, dtype):
+        bits = 8 if dtype is uint8 else 31 if dtype is int32 else 63
+        self.max = (1 << bits - 1) - 1 + (1 << bits - 1)
+        self.min = 0 if dtype is uint8 else -self.max - 1
+
+
+_METHODS = ("swapaxes", "swapdims", "movedim", "moveaxis", "narrow", "select", "ravel", "tile", "clip", "diagonal", "unflatten", "argmax", "argmin",
+            "sinh", "cosh", "isnan", "isinf", "isfinite", "masked_select", "scatter", "atleast_2d", "view_as_real", "logical_xor")
+_FORMULAS = ("std", "var", "norm", "log1p", "expm1", "exp2", "log2", "log10", "reciprocal", "round", "floor", "ceil", "trunc", "sign",
+             "sgn", "amax", "amin", "addcmul", "lerp")
 
 
 def __getattr__(name):
@@ -143,6 +351,10 @@ def __getattr__(name):
         raise AttributeError(name)
     if name in _modules or name == "_higher_order_ops":
         return import_by_name("torch." + name)
+    if name in _FORMULAS:
+        return getattr(_more(), name)
+    if name in _METHODS:
+        return lambda input, *args, **kwargs: getattr(input, name)(*args, **kwargs)
     return _Refused("torch." + name)
 
 

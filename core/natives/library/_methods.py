@@ -1,5 +1,10 @@
 """Methods of tensors that are shorter in the language: the tensor is their first argument."""
-from torch import flip, nonzero, outer, roll
+from torch import bernoulli, eq, flip, float64, ge, gt, le, logical_and, logical_or, lt, maximum, minimum, nonzero, outer, roll, true_divide
+from torch import empty_like as _empty_like, tensor as _tensor
+from _script import import_by_name
+
+_FORMULAS = ("std", "var", "norm", "log1p", "expm1", "exp2", "log2", "log10", "reciprocal", "round", "floor", "ceil", "trunc",
+             "sign", "sgn", "amax", "amin", "argmax", "argmin", "addcmul", "lerp")
 
 
 def expand_as(self, other):
@@ -34,3 +39,75 @@ def clamp_max(self, max):
 
 def cuda(self, device=None, non_blocking=False):
     return self.to("cuda")
+
+
+def clip(self, min=None, max=None):
+    return self.clamp(min, max)
+
+
+def swapdims(self, dim0, dim1):
+    return self.transpose(dim0, dim1)
+
+
+def movedim(self, source, destination):
+    order = list(range(self.dim()))
+    if isinstance(source, int):
+        source, destination = (source,), (destination,)
+    n = self.dim()
+    rest = [i for i in order if i not in [s % n for s in source]]
+    for at, which in sorted((d % n, s % n) for s, d in zip(source, destination)):
+        rest.insert(at, which)
+    return self.permute(*rest)
+
+
+moveaxis = movedim
+
+
+def narrow(self, dim, start, length):
+    index = [slice(None)] * self.dim()
+    index[dim] = slice(start, start + length)
+    return self[tuple(index)]
+
+
+def select(self, dim, index):
+    at = [slice(None)] * self.dim()
+    at[dim] = index
+    return self[tuple(at)]
+
+
+def ravel(self):
+    return self.contiguous().view(-1)
+
+
+def tile(self, *dims):
+    dims = dims[0] if dims and isinstance(dims[0], (list, tuple)) else dims
+    return self.repeat(*([1] * (self.dim() - len(dims)) + list(dims)))
+
+
+def broadcast_to(self, size):
+    return self.expand(size)
+
+
+def double(self):
+    return self.to(float64)
+
+
+def new_tensor(self, data, *, dtype=None, device=None):
+    return _tensor(data, dtype=dtype or self.dtype, device=device or self.device)
+
+
+def element_size(self):
+    return {"float64": 8, "int64": 8, "float32": 4, "int32": 4}.get(str(self.dtype).split(".")[-1], 1 if str(self.dtype).split(".")[-1] in ("bool", "uint8") else 2)
+
+
+def isnan(self):
+    return self != self
+
+
+isinf = isfinite = isnan
+
+
+def __getattr__(name):
+    if name in _FORMULAS:
+        return getattr(import_by_name("torch._formulas"), name)
+    raise AttributeError(name)

@@ -5,6 +5,10 @@ import torch
 from _script import import_by_name
 
 
+_MORE = ("MultiheadAttention", "TransformerEncoderLayer", "ParameterList", "ParameterDict", "Softplus", "LogSoftmax", "ELU", "GLU", "LogSigmoid", "Softsign",
+         "Flatten", "Unflatten", "CosineSimilarity", "ZeroPad1d", "ConstantPad1d")
+
+
 class RMSNorm(Module):
     def __init__(self, normalized_shape, eps=None, elementwise_affine=True, device=None, dtype=None):
         super().__init__()
@@ -54,4 +58,6 @@ def __getattr__(name):
         raise AttributeError(name)
     if name in ("init", "functional", "utils"):
         return import_by_name("torch.nn." + name)
+    if name in _MORE:
+        return getattr(import_by_name("torch.nn._more"), name)
     return _Refused("torch.nn." + name)

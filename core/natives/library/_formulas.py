@@ -1,0 +1,627 @@
+"""Operators of ATen that are written down here: forward makes what the kernel makes, backward what FunctionsManual.cpp and derivatives.yaml say.
+
+A name lives in backward as long as a temporary of its C++ expression does.
+"""
+import math
+
+from torch import bfloat16, empty, empty_like, flip as _flip, float16, float32, int64, is_autocast_enabled, mean as _mean, roll as _roll
+from torch import tril as _tril, triu as _triu, where, zeros
+from torch.autograd import Function
+
+
+def _full(x):
+    """autocast_mode.h: fp32"""
+    return x.float() if is_autocast_enabled("cuda") and x.dtype in (float16, bfloat16) else x
+
+
+def _apply(formula, x, *args):
+    return formula.apply(x, *args) if x.requires_grad and x.is_cuda else formula.forward(_NOTHING, x, *args)
+
+
+class _Formula(Function):
+    _saves_first = True
+
+
+class _Nothing:
+    """Stands for the context where no gradient is wanted."""
+
+    def save_for_backward(self, *tensors):
+        pass
+
+    save_result = save_for_backward
+
+
+_NOTHING = _Nothing()
+
+
+def _dims(x, dim):
+    n = x.dim()
+    if dim is None:
+        return list(range(n))
+    return sorted([d % n for d in dim]) if isinstance(dim, (list, tuple)) else [dim % n]
+
+
+def _restored(t, dims, keepdim):
+    if not keepdim:
+        for d in dims:
+            t = t.unsqueeze(d)
+    return t
+
+
+def _reduced(x, dims, keepdim, dtype=None):
+    return empty([n for i, n in enumerate(_kept(x, dims, keepdim))], dtype=dtype or x.dtype, device=x.device)
+
+
+def _kept(x, dims, keepdim):
+    return [1 if i in dims else n for i, n in enumerate(x.shape) if keepdim or i not in dims]
+
+
+# -------------------------------------------------------------------------------------------------------------- one by one
+class _Log1p(_Formula):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return empty_like(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        more = x + 1
+        return grad / more
+
+
+class _Expm1(_Formula):
+    @staticmethod
+    def forward(ctx, x):
+        y = empty_like(x)
+        ctx.save_result(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        (y,) = ctx.saved_tensors
+        more = y + 1
+        return grad * more
+
+
+class _Exp2(_Formula):
+    @staticmethod
+    def forward(ctx, x):
+        y = empty_like(x)
+        ctx.save_result(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        (y,) = ctx.saved_tensors
+        product = grad * y
+        return product * math.log(2)
+
+
+class _PowScalar(_Formula):
+    """pow_backward_exponent"""
+
+    @staticmethod
+    def forward(ctx, exponent, base):
+        ctx.save_for_backward(exponent)
+        y = empty_like(exponent)
+        wrapped = empty([], dtype=int64, device=exponent.device)  # wrapped_scalar_tensor()
+        del wrapped
+        ctx.save_result(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        exponent, y = ctx.saved_tensors
+        scaled = y * 2.0
+        return grad * scaled, None
+
+
+class _LogOf(_Formula):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return empty_like(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        scaled = x * 2.0
+        return grad / scaled
+
+
+class _Reciprocal(_Formula):
+    @staticmethod
+    def forward(ctx, x):
+        y = empty_like(x)
+        ctx.save_result(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        (y,) = ctx.saved_tensors
+        squared = y * y
+        negative = -grad
+        return negative * squared
+
+
+class _Abs(_Formula):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return empty_like(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        sign = empty_like(x)
+        return grad * sign
+
+
+class _Sin(_Formula):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return empty_like(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        cosine = empty_like(x)
+        return grad * cosine
+
+
+class _Cos(_Formula):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return empty_like(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        sine = empty_like(x)
+        negative = -sine
+        return grad * negative
+
+
+class _Step(_Formula):
+    """round, floor, sign: a gradient of zeros"""
+
+    @staticmethod
+    def forward(ctx, x):
+        return empty_like(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return empty_like(grad)
+
+
+class _LogSigmoid(_Formula):
+    """log_sigmoid_forward: the buffer is empty on CUDA"""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return empty_like(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return empty_like(grad)
+
+
+class _Glu(_Formula):
+    @staticmethod
+    def forward(ctx, x, dim):
+        ctx.save_for_backward(x)
+        ctx.dim = dim
+        return empty_like(x.chunk(2, dim)[0])
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return empty(x.shape, dtype=x.dtype, device=x.device), None
+
+
+def log1p(x):
+    return _apply(_Log1p, _full(x))
+
+
+def expm1(x):
+    return _apply(_Expm1, _full(x))
+
+
+def exp2(x):
+    return _apply(_Exp2, x)
+
+
+def log2(x):
+    return _apply(_LogOf, _full(x))
+
+
+log10 = log2
+
+
+def reciprocal(x):
+    return _apply(_Reciprocal, _full(x))
+
+
+def abs(x):
+    return _apply(_Abs, x)
+
+
+def sin(x):
+    return _apply(_Sin, x)
+
+
+def cos(x):
+    return _apply(_Cos, x)
+
+
+def round(x, *, decimals=0):
+    return _apply(_Step, x)
+
+
+def floor(x):
+    return _apply(_Step, x)
+
+
+ceil = trunc = sign = sgn = floor
+
+
+def over(number, x):
+    """torch/_tensor.py __rtruediv__"""
+    return reciprocal(x) * number
+
+
+def pow_of_number(base, x):
+    return _apply(_PowScalar, _full(x), base)
+
+
+def logsigmoid(x):
+    return _apply(_LogSigmoid, x)
+
+
+def glu(x, dim=-1):
+    return _apply(_Glu, x, dim)
+
+
+# --------------------------------------------------------------------------------------------------------------- reductions
+class _Var(_Formula):
+    """var_backward, std_backward"""
+
+    @staticmethod
+    def forward(ctx, x, dims, keepdim, root):
+        ctx.dims, ctx.keepdim, ctx.root = dims, keepdim, root
+        ctx.save_for_backward(x)
+        y = _mean(x, dims, keepdim)
+        if root:
+            ctx.save_result(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        x = ctx.saved_tensors[0]
+        if ctx.root:
+            y = ctx.saved_tensors[1]
+            doubled = y * 2
+            grad = grad / doubled
+            zero = y == 0
+            del doubled, zero
+        grad = _restored(grad, ctx.dims, ctx.keepdim)
+        centre = _mean(x, ctx.dims, True)
+        away = x - centre
+        scaled = grad * 2.0
+        return scaled * away, None, None, None
+
+
+def var(x, dim=None, unbiased=True, keepdim=False, *, correction=None):
+    if isinstance(dim, bool):
+        dim = None
+    return _apply(_Var, x, _dims(x, dim), keepdim, False)
+
+
+def std(x, dim=None, unbiased=True, keepdim=False, *, correction=None):
+    if isinstance(dim, bool):
+        dim = None
+    return _apply(_Var, x, _dims(x, dim), keepdim, True)
+
+
+class _Norm(_Formula):
+    """linalg_vector_norm_backward of 2"""
+
+    @staticmethod
+    def forward(ctx, x, dims, keepdim, dtype):
+        ctx.dims, ctx.keepdim = dims, keepdim
+        ctx.save_for_backward(x)
+        y = _reduced(x, dims, keepdim, dtype)
+        ctx.save_result(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, y = ctx.saved_tensors
+        grad = _restored(grad, ctx.dims, ctx.keepdim)
+        y = _restored(y, ctx.dims, ctx.keepdim)
+        share = x / y
+        zero = y == 0
+        made = grad * share
+        del share, zero
+        return made.to(x.dtype), None, None, None
+
+
+def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
+    dtype = dtype or (float32 if is_autocast_enabled("cuda") else x.dtype)
+    return _apply(_Norm, x, _dims(x, dim), keepdim, dtype)
+
+
+def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
+    return vector_norm(input, 2, dim, keepdim, dtype=dtype)
+
+
+class _LogSumExp(_Formula):
+    """ReduceOps.cpp logsumexp_out_impl, logsumexp_backward"""
+
+    @staticmethod
+    def forward(ctx, x, dims, keepdim):
+        ctx.dims, ctx.keepdim = dims, keepdim
+        ctx.save_for_backward(x)
+        highest = _reduced(x, dims, True)
+        sizes = empty_like(highest)
+        infinite = sizes == 0
+        del sizes, infinite
+        apart = x - highest
+        y = _reduced(x, dims, keepdim)
+        ctx.save_result(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, y = ctx.saved_tensors
+        grad = _restored(grad, ctx.dims, ctx.keepdim)
+        y = _restored(y, ctx.dims, ctx.keepdim)
+        apart = x - y
+        shares = apart.exp()
+        return grad * shares, None, None
+
+
+def logsumexp(x, dim, keepdim=False):
+    return _apply(_LogSumExp, _full(x), _dims(x, dim), keepdim)
+
+
+class _Amax(_Formula):
+    """scale_grad_by_count"""
+
+    @staticmethod
+    def forward(ctx, x, dims, keepdim):
+        ctx.dims, ctx.keepdim = dims, keepdim
+        ctx.save_for_backward(x)
+        y = _reduced(x, dims, keepdim)
+        ctx.save_result(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, y = ctx.saved_tensors
+        mask = _restored(y, ctx.dims, ctx.keepdim) == x
+        times = mask.sum(ctx.dims[0], True)
+        share = _restored(grad, ctx.dims, ctx.keepdim) / times
+        return share * mask, None, None
+
+
+def amax(x, dim=None, keepdim=False):
+    return _apply(_Amax, x, _dims(x, dim), keepdim)
+
+
+amin = amax
+
+
+def argmax(x, dim=None, keepdim=False):
+    return _reduced(x, _dims(x, dim), keepdim and dim is not None, int64)
+
+
+argmin = argmax
+
+
+# -------------------------------------------------------------------------------------------------------------- moved about
+class _Flip(_Formula):
+    @staticmethod
+    def forward(ctx, x, dims):
+        ctx.dims = dims
+        return _flip(x, dims)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return _flip(grad, ctx.dims), None
+
+
+class _Roll(_Formula):
+    @staticmethod
+    def forward(ctx, x):
+        return _roll(x, 1)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return _roll(grad, 1)
+
+
+class _Triangle(_Formula):
+    @staticmethod
+    def forward(ctx, x, cut, diagonal):
+        ctx.cut, ctx.diagonal = cut, diagonal
+        return cut(x, diagonal)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return ctx.cut(grad, ctx.diagonal), None, None
+
+
+def flip(x, *dims):
+    return _Flip.apply(x, dims)
+
+
+def roll(x):
+    return _Roll.apply(x)
+
+
+def tril(x, diagonal=0):
+    return _Triangle.apply(x, _tril, diagonal)
+
+
+def triu(x, diagonal=0):
+    return _Triangle.apply(x, _triu, diagonal)
+
+
+class _Repeat(_Formula):
+    """repeat_backward"""
+
+    @staticmethod
+    def forward(ctx, x, times):
+        ctx.shape, ctx.times = x.shape, times
+        return x.repeat(*times)
+
+    @staticmethod
+    def backward(ctx, grad):
+        times, shape = list(ctx.times), list(ctx.shape)
+        more = len(times) - len(shape)
+        sizes, dims = [], []
+        for i, n in enumerate(times):
+            if i < more:
+                if n != 1:
+                    dims.append(len(sizes))
+                    sizes.append(n)
+            else:
+                if n != 1:
+                    dims.append(len(sizes))
+                    sizes.append(n)
+                sizes.append(shape[i - more])
+        grad = grad.reshape(sizes)
+        return (grad.sum(dims) if dims else grad), None
+
+
+def repeat(x, times):
+    return _Repeat.apply(x, times)
+
+
+class _IndexSelect(_Formula):
+    """index_select_backward"""
+
+    @staticmethod
+    def forward(ctx, x, dim, index):
+        ctx.shape = x.shape
+        ctx.save_for_backward(index)
+        sizes = list(x.shape)
+        sizes[dim] = index.numel()
+        return empty(sizes, dtype=x.dtype, device=x.device)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (index,) = ctx.saved_tensors
+        return empty(ctx.shape, dtype=grad.dtype, device=grad.device), None, None
+
+
+def index_select(x, dim, index):
+    return _IndexSelect.apply(x, dim % x.dim(), index)
+
+
+# ------------------------------------------------------------------------------------------------------------ of several
+class _AddCMul(_Formula):
+    @staticmethod
+    def forward(ctx, x, a, b):
+        ctx.save_for_backward(a if b.requires_grad else None, b if a.requires_grad else None)
+        return a * b if x.dim() < a.dim() or x.dim() < b.dim() else x * a
+
+    @staticmethod
+    def backward(ctx, grad):
+        a, b = ctx.saved_tensors
+        of_a = of_b = None
+        if ctx.needs_input_grad[1]:
+            scaled = b * 1.0
+            of_a = grad * scaled
+            scaled = None
+        if ctx.needs_input_grad[2]:
+            scaled = a * 1.0
+            of_b = grad * scaled
+        return grad, of_a, of_b
+
+
+def addcmul(input, tensor1, tensor2, *, value=1):
+    return _AddCMul.apply(input, tensor1, tensor2)
+
+
+class _Lerp(_Formula):
+    @staticmethod
+    def forward(ctx, x, end, weight):
+        ctx.weight = weight
+        return x + end
+
+    @staticmethod
+    def backward(ctx, grad):
+        of_end = grad * ctx.weight if ctx.needs_input_grad[1] else None
+        return grad * (1.0 - ctx.weight) if ctx.needs_input_grad[0] else None, of_end, None
+
+
+class _LerpTensor(_Formula):
+    @staticmethod
+    def forward(ctx, x, end, weight):
+        ctx.save_for_backward(end, x, weight)
+        return x + end
+
+    @staticmethod
+    def backward(ctx, grad):
+        end, x, weight = ctx.saved_tensors
+        of_x = of_end = of_weight = None
+        if ctx.needs_input_grad[1]:
+            of_end = grad * weight
+        if ctx.needs_input_grad[0]:
+            rest = 1 - weight
+            of_x = grad * rest
+            rest = None
+        if ctx.needs_input_grad[2]:
+            apart = end - x
+            of_weight = grad * apart
+        return of_x, of_end, of_weight
+
+
+def lerp(input, end, weight):
+    return (_Lerp if isinstance(weight, (int, float)) else _LerpTensor).apply(input, end, weight)
+
+
+class _Minimum(_Formula):
+    @staticmethod
+    def forward(ctx, x, other):
+        ctx.save_for_backward(other, x)
+        return x + other
+
+    @staticmethod
+    def backward(ctx, grad):
+        other, x = ctx.saved_tensors
+        of_x = of_other = None
+        if ctx.needs_input_grad[1]:
+            of_other = _of_extreme(x, other, grad)
+        if ctx.needs_input_grad[0]:
+            of_x = _of_extreme(other, x, grad)
+        return of_x, of_other
+
+
+def _of_extreme(x, other, grad):
+    """at::where(self == other, grad / 2, grad).masked_fill_(self > other, 0)"""
+    less = x < other
+    half = grad / 2
+    same = x == other
+    return where(same, half, grad)
+
+
+def minimum(x, other):
+    return _Minimum.apply(x, other)
+
+
+def one_hot(tensor, num_classes=-1):
+    """Onehot.cpp"""
+    if num_classes < 0:
+        from _script import leave
+
+        leave("one_hot() of as many classes as data says")
+    made = zeros([*tensor.shape, num_classes], dtype=int64, device=tensor.device)
+    return made.scatter_(-1, tensor.unsqueeze(-1), 1)

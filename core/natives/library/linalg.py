@@ -1,0 +1,16 @@
+"""torch.linalg, as far as modelling code normalises with it."""
+from json import _Refused
+
+from torch._formulas import norm as _norm, vector_norm
+
+
+def norm(A, ord=None, dim=None, keepdim=False, *, dtype=None):
+    if ord not in (None, 2):
+        return _Refused("torch.linalg.norm")()
+    return vector_norm(A, 2, dim, keepdim, dtype=dtype)
+
+
+def __getattr__(name):
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return _Refused("torch.linalg." + name)

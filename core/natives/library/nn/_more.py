@@ -1,0 +1,303 @@
+"""Modules of torch.nn that are short in the language: torch/nn/modules/activation.py, transformer.py, container.py, flatten.py."""
+import math
+
+import torch
+from _script import leave
+from torch.nn import Dropout, LayerNorm, Linear, Module, Parameter, functional as F
+
+
+class Softplus(Module):
+    def __init__(self, beta=1.0, threshold=20.0):
+        super().__init__()
+        self.beta, self.threshold = beta, threshold
+
+    def forward(self, input):
+        return F.softplus(input, self.beta, self.threshold)
+
+
+class LogSoftmax(Module):
+    def __init__(self, dim=None):
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input):
+        return F.log_softmax(input, self.dim, _stacklevel=5)
+
+
+class ELU(Module):
+    def __init__(self, alpha=1.0):
+        super().__init__()
+        self.alpha = alpha
+
+    def forward(self, input):
+        return F.elu(input, self.alpha)
+
+
+class GLU(Module):
+    def __init__(self, dim=-1):
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input):
+        return F.glu(input, self.dim)
+
+
+class LogSigmoid(Module):
+    def forward(self, input):
+        return F.logsigmoid(input)
+
+
+class Softsign(Module):
+    def forward(self, input):
+        return F.softsign(input)
+
+
+class Flatten(Module):
+    def __init__(self, start_dim=1, end_dim=-1):
+        super().__init__()
+        self.start_dim, self.end_dim = start_dim, end_dim
+
+    def forward(self, input):
+        return input.flatten(self.start_dim, self.end_dim)
+
+
+class Unflatten(Module):
+    def __init__(self, dim, unflattened_size):
+        super().__init__()
+        self.dim, self.unflattened_size = dim, unflattened_size
+
+    def forward(self, input):
+        return input.unflatten(self.dim, self.unflattened_size)
+
+
+class ConstantPad1d(Module):
+    def __init__(self, padding, value=0.0):
+        super().__init__()
+        self.padding, self.value = (padding, padding) if isinstance(padding, int) else padding, value
+
+    def forward(self, input):
+        return F.pad(input, self.padding, "constant", self.value)
+
+
+class ZeroPad1d(ConstantPad1d):
+    def __init__(self, padding):
+        super().__init__(padding)
+
+
+class CosineSimilarity(Module):
+    def __init__(self, dim=1, eps=1e-8):
+        super().__init__()
+        self.dim, self.eps = dim, eps
+
+    def forward(self, x1, x2):
+        return F.cosine_similarity(x1, x2, self.dim, self.eps)
+
+
+class ParameterList(Module):
+    def __init__(self, values=None):
+        super().__init__()
+        self._size = 0
+        for value in values or ():
+            self.append(value)
+
+    def append(self, value):
+        setattr(self, str(self._size), value if isinstance(value, Parameter) else Parameter(value))
+        self._size += 1
+        return self
+
+    def extend(self, values):
+        for value in values:
+            self.append(value)
+        return self
+
+    def __len__(self):
+        return self._size
+
+    def __getitem__(self, at):
+        if isinstance(at, slice):
+            return ParameterList([getattr(self, str(i)) for i in range(*at.indices(self._size))])
+        return getattr(self, str(at % self._size))
+
+    def __iter__(self):
+        return iter([getattr(self, str(i)) for i in range(self._size)])
+
+
+class ParameterDict(Module):
+    def __init__(self, parameters=None):
+        super().__init__()
+        self._names = []
+        for name, value in (parameters.items() if isinstance(parameters, (dict, ParameterDict)) else parameters or ()):
+            self[name] = value
+
+    def __setitem__(self, name, value):
+        if name not in self._names:
+            self._names.append(name)
+        setattr(self, name, value if isinstance(value, Parameter) else Parameter(value))
+
+    def __getitem__(self, name):
+        return getattr(self, name)
+
+    def __contains__(self, name):
+        return name in self._names
+
+    def __len__(self):
+        return len(self._names)
+
+    def __iter__(self):
+        return iter(self._names)
+
+    def keys(self):
+        return list(self._names)
+
+    def values(self):
+        return [getattr(self, name) for name in self._names]
+
+    def items(self):
+        return [(name, getattr(self, name)) for name in self._names]
+
+
+def _projected(x, weight, bias, parts, width):
+    proj = F.linear(x, weight, bias)
+    proj = proj.unflatten(-1, (parts, width)).unsqueeze(0).transpose(0, -2).squeeze(-2).contiguous()
+    return proj
+
+
+def _in_projection_packed(q, k, v, w, b):
+    width = q.size(-1)
+    if k is v and q is k:
+        proj = _projected(q, w, b, 3, width)
+        return proj[0], proj[1], proj[2]
+    if k is v:
+        w_q, w_kv = w.split([width, width * 2])
+        b_q, b_kv = (None, None) if b is None else b.split([width, width * 2])
+        q_proj = F.linear(q, w_q, b_q)
+        kv = _projected(k, w_kv, b_kv, 2, width)
+        return q_proj, kv[0], kv[1]
+    w_q, w_k, w_v = w.chunk(3)
+    b_q, b_k, b_v = (None, None, None) if b is None else b.chunk(3)
+    return F.linear(q, w_q, b_q), F.linear(k, w_k, b_k), F.linear(v, w_v, b_v)
+
+
+def _canonical(mask, dtype):
+    if mask is not None and mask.dtype == torch.bool:
+        return torch.zeros_like(mask, dtype=dtype).masked_fill_(mask, float("-inf"))
+    return mask
+
+
+class MultiheadAttention(Module):
+    def __init__(self, embed_dim, num_heads, dropout=0.0, bias=True, add_bias_kv=False, add_zero_attn=False, kdim=None, vdim=None, batch_first=False):
+        super().__init__()
+        if add_bias_kv or add_zero_attn or kdim not in (None, embed_dim) or vdim not in (None, embed_dim):
+            leave("nn.MultiheadAttention(add_bias_kv=, add_zero_attn=, kdim=, vdim=)")
+        self.embed_dim, self.num_heads, self.dropout, self.batch_first = embed_dim, num_heads, dropout, batch_first
+        self.head_dim = embed_dim // num_heads
+        self.in_proj_weight = Parameter(torch.empty(3 * embed_dim, embed_dim))
+        if bias:
+            self.in_proj_bias = Parameter(torch.empty(3 * embed_dim))
+        else:
+            self.register_parameter("in_proj_bias", None)
+        self.out_proj = Linear(embed_dim, embed_dim, bias=bias)
+
+    def forward(self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None, average_attn_weights=True, is_causal=False):
+        if self.batch_first and query.dim() == 3:
+            if key is value:
+                if query is key:
+                    query = key = value = query.transpose(1, 0)
+                else:
+                    query, key = (x.transpose(1, 0) for x in (query, key))
+                    value = key
+            else:
+                query, key, value = (x.transpose(1, 0) for x in (query, key, value))
+        attn_output, weights = self._attend(query, key, value, key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal)
+        if self.batch_first:
+            return attn_output.transpose(1, 0), weights
+        return attn_output, weights
+
+    def _attend(self, query, key, value, key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal):
+        tgt_len, bsz, embed_dim = query.shape
+        key_padding_mask = _canonical(key_padding_mask, query.dtype)
+        if is_causal and key_padding_mask is None and not need_weights:
+            attn_mask = None
+        else:
+            attn_mask = _canonical(attn_mask, query.dtype)
+            if key_padding_mask is not None:
+                is_causal = False
+        q, k, v = _in_projection_packed(query, key, value, self.in_proj_weight, self.in_proj_bias)
+        if attn_mask is not None and attn_mask.dim() == 2:
+            attn_mask = attn_mask.unsqueeze(0)
+        q = q.view(tgt_len, bsz * self.num_heads, self.head_dim).transpose(0, 1)
+        k = k.view(k.shape[0], bsz * self.num_heads, self.head_dim).transpose(0, 1)
+        v = v.view(v.shape[0], bsz * self.num_heads, self.head_dim).transpose(0, 1)
+        src_len = k.size(1)
+        if key_padding_mask is not None:
+            key_padding_mask = key_padding_mask.view(bsz, 1, 1, src_len).expand(-1, self.num_heads, -1, -1).reshape(bsz * self.num_heads, 1, src_len)
+            attn_mask = key_padding_mask if attn_mask is None else attn_mask + key_padding_mask
+        dropout_p = self.dropout if self.training else 0.0
+        if need_weights:
+            q_scaled = q * math.sqrt(1.0 / float(self.head_dim))
+            if attn_mask is not None:
+                weights = torch.baddbmm(attn_mask, q_scaled, k.transpose(-2, -1))
+            else:
+                weights = torch.bmm(q_scaled, k.transpose(-2, -1))
+            del q_scaled, k
+            weights = F.softmax(weights, dim=-1)
+            if dropout_p > 0.0:
+                weights = F.dropout(weights, p=dropout_p)
+            attn_output = torch.bmm(weights, v)
+            del v
+            attn_output = attn_output.transpose(0, 1).reshape(tgt_len * bsz, embed_dim)
+            attn_output = F.linear(attn_output, self.out_proj.weight, self.out_proj.bias)
+            attn_output = attn_output.view(tgt_len, bsz, attn_output.size(1))
+            weights = weights.view(bsz, self.num_heads, tgt_len, src_len)
+            if average_attn_weights:
+                weights = weights.mean(dim=1)
+            return attn_output, weights
+        if attn_mask is not None:
+            if attn_mask.size(0) == 1 and attn_mask.dim() == 3:
+                attn_mask = attn_mask.unsqueeze(0)
+            else:
+                attn_mask = attn_mask.view(bsz, self.num_heads, -1, src_len)
+        q = q.view(bsz, self.num_heads, tgt_len, self.head_dim)
+        k = k.view(bsz, self.num_heads, src_len, self.head_dim)
+        v = v.view(bsz, self.num_heads, src_len, self.head_dim)
+        attn_output = F.scaled_dot_product_attention(q, k, v, attn_mask, dropout_p, is_causal)
+        del q, k, v
+        attn_output = attn_output.permute(2, 0, 1, 3).reshape(bsz * tgt_len, embed_dim)
+        attn_output = F.linear(attn_output, self.out_proj.weight, self.out_proj.bias)
+        attn_output = attn_output.view(tgt_len, bsz, attn_output.size(1))
+        return attn_output, None
+
+
+class TransformerEncoderLayer(Module):
+    def __init__(self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation=F.relu, layer_norm_eps=1e-5, batch_first=False, norm_first=False, bias=True):
+        super().__init__()
+        self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, bias=bias, batch_first=batch_first)
+        self.linear1 = Linear(d_model, dim_feedforward, bias=bias)
+        self.dropout = Dropout(dropout)
+        self.linear2 = Linear(dim_feedforward, d_model, bias=bias)
+        self.norm_first = norm_first
+        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias)
+        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias)
+        self.dropout1 = Dropout(dropout)
+        self.dropout2 = Dropout(dropout)
+        self.activation = {"relu": F.relu, "gelu": F.gelu}.get(activation) if isinstance(activation, str) else activation
+
+    def forward(self, src, src_mask=None, src_key_padding_mask=None, is_causal=False):
+        src_key_padding_mask = _canonical(src_key_padding_mask, src.dtype)
+        src_mask = _canonical(src_mask, src.dtype)
+        x = src
+        if self.norm_first:
+            x = x + self._sa_block(self.norm1(x), src_mask, src_key_padding_mask, is_causal=is_causal)
+            x = x + self._ff_block(self.norm2(x))
+        else:
+            x = self.norm1(x + self._sa_block(x, src_mask, src_key_padding_mask, is_causal=is_causal))
+            x = self.norm2(x + self._ff_block(x))
+        return x
+
+    def _sa_block(self, x, attn_mask, key_padding_mask, is_causal=False):
+        x = self.self_attn(x, x, x, attn_mask=attn_mask, key_padding_mask=key_padding_mask, need_weights=False, is_causal=is_causal)[0]
+        return self.dropout1(x)
+
+    def _ff_block(self, x):
+        x = self.linear2(self.dropout(self.activation(self.linear1(x))))
+        return self.dropout2(x)

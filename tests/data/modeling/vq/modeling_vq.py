@@ -1,0 +1,155 @@
+import math
+from typing import Optional, Tuple, List, Union
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from transformers import PretrainedConfig, PreTrainedModel
+from transformers.modeling_outputs import CausalLMOutputWithPast, BaseModelOutputWithPast
+
+
+class XConfig(PretrainedConfig):
+    model_type = "vq_lm"
+
+    def __init__(self, vocab_size=1000, hidden_size=128, num_hidden_layers=2, num_attention_heads=4, intermediate_size=320,
+                 max_position_embeddings=512, dropout=0.0, initializer_range=0.02, rope_theta=10000.0, tie_word_embeddings=False, **kwargs):
+        self.vocab_size = vocab_size
+        self.hidden_size = hidden_size
+        self.num_hidden_layers = num_hidden_layers
+        self.num_attention_heads = num_attention_heads
+        self.intermediate_size = intermediate_size
+        self.max_position_embeddings = max_position_embeddings
+        self.dropout = dropout
+        self.initializer_range = initializer_range
+        self.rope_theta = rope_theta
+        super().__init__(tie_word_embeddings=tie_word_embeddings, **kwargs)
+
+
+class Norm(nn.LayerNorm):
+    pass
+
+from dataclasses import dataclass
+from transformers.utils import ModelOutput
+
+
+@dataclass
+class XOutput(ModelOutput):
+    loss: Optional[torch.FloatTensor] = None
+    logits: torch.FloatTensor = None
+    aux_loss: Optional[torch.FloatTensor] = None
+    hidden_states: Optional[Tuple[torch.FloatTensor, ...]] = None
+
+
+class Attention(nn.Module):
+    def __init__(self, config, layer_idx):
+        super().__init__()
+        self.h = config.num_attention_heads
+        self.qkv = nn.ModuleList(nn.Linear(config.hidden_size, config.hidden_size) for _ in range(3))
+        self.out = nn.Linear(config.hidden_size, config.hidden_size)
+        self.scale = nn.Parameter(torch.zeros(1))
+        self.register_buffer("steps", torch.zeros((), dtype=torch.long))
+
+    def forward(self, x):
+        b, n, c = x.shape
+        q, k, v = [f(x).view(b, n, self.h, -1).transpose(1, 2) for f in self.qkv]
+        with torch.no_grad():
+            scale = (q.float().std(dim=-1).mean() + 1).detach()
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=n > 1, scale=1.0 / math.sqrt(q.size(-1)))
+        y = y.transpose(1, 2).contiguous().view(b, n, c)
+        return self.out(y) * torch.tanh(self.scale + scale.to(x.dtype))
+
+
+class MLP(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.lin = nn.Linear(config.hidden_size, config.hidden_size)
+        self.ln = Norm(config.hidden_size)
+        self.alpha = nn.Parameter(torch.full((config.hidden_size,), 0.1))
+
+    def forward(self, x):
+        y = self.ln(self.lin(x))
+        y = y.clamp(min=-5, max=5).exp()
+        return torch.addcmul(x, self.alpha, torch.log1p(y))
+
+
+class Block(nn.Module):
+    def __init__(self, config, layer_idx):
+        super().__init__()
+        self.attn = Attention(config, layer_idx)
+        self.mlp = MLP(config)
+        self.ln_1 = Norm(config.hidden_size)
+        self.ln_2 = Norm(config.hidden_size)
+
+    def forward(self, x):
+        x = x + self.attn(self.ln_1(x))
+        x = x + self.mlp(self.ln_2(x))
+        return x
+
+
+class XPreTrainedModel(PreTrainedModel):
+    config_class = XConfig
+    base_model_prefix = "model"
+    supports_gradient_checkpointing = True
+    _no_split_modules = ["Block"]
+
+    def _init_weights(self, module):
+        std = self.config.initializer_range
+        if isinstance(module, nn.Linear):
+            module.weight.data.normal_(mean=0.0, std=std)
+            if module.bias is not None:
+                module.bias.data.zero_()
+        elif isinstance(module, nn.Embedding):
+            module.weight.data.normal_(mean=0.0, std=std)
+            if module.padding_idx is not None:
+                module.weight.data[module.padding_idx].zero_()
+
+
+class XModel(XPreTrainedModel):
+    def __init__(self, config):
+        super().__init__(config)
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.layers = nn.ModuleList([Block(config, i) for i in range(config.num_hidden_layers)])
+        self.norm = Norm(config.hidden_size)
+        self.gradient_checkpointing = False
+        self.post_init()
+
+    def get_input_embeddings(self):
+        return self.embed_tokens
+
+    def set_input_embeddings(self, value):
+        self.embed_tokens = value
+
+    def forward(self, input_ids=None, attention_mask=None, **kwargs):
+        x = self.embed_tokens(input_ids)
+        for layer in self.layers:
+            if self.gradient_checkpointing and self.training:
+                x = self._gradient_checkpointing_func(layer.__call__, x)
+            else:
+                x = layer(x)
+        return self.norm(x)
+
+
+class XForCausalLM(XPreTrainedModel):
+    def __init__(self, config):
+        super().__init__(config)
+        self.model = XModel(config)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.post_init()
+
+    def get_output_embeddings(self):
+        return self.lm_head
+
+    def forward(self, input_ids=None, attention_mask=None, labels=None, return_dict=None, **kwargs):
+        hidden_states = self.model(input_ids, attention_mask)
+        logits = self.lm_head(hidden_states)
+        logits = logits.float()
+        loss = None
+        if labels is not None:
+            shift_logits = logits[..., :-1, :].contiguous()
+            shift_labels = labels[..., 1:].contiguous()
+            loss_fct = nn.CrossEntropyLoss()
+            shift_logits = shift_logits.view(-1, self.config.vocab_size)
+            shift_labels = shift_labels.view(-1)
+            shift_labels = shift_labels.to(shift_logits.device)
+            loss = loss_fct(shift_logits, shift_labels) + 1e-4 * (shift_logits.logsumexp(-1) ** 2).mean()
+        return XOutput(loss=loss, logits=logits, aux_loss=logits.logsumexp(dim=-1).pow(2).mean() * 1e-4)
