@@ -116,8 +116,8 @@ static void assume_experts(struct estimate *e)
         return;
     }
     note(&e->assumptions,
-         "experts: a token takes %u of %u; one grouped product has a row for each token and expert it takes, however many of them are one expert's, so memory is "
-         "the same from none to all tokens on one; seconds are those of %s",
+         "experts: a token takes %u of %u; one grouped product has a row for each token and expert it takes, however many of them are one expert's, "
+         "so memory is the same from none to all tokens on one; seconds are those of %s",
          arch->experts_used, arch->experts, skew->set && skew->real > 1 ? "equal shares, whatever training.expert_skew says" : "equal shares");
 }
 

@@ -357,8 +357,12 @@ static enum err_code read_arch(struct call *c, const struct model_asked *asked, 
         rc = lacks_code(c, asked, f);
         return rc ? rc : read_code(c, asked, f, under, warnings, info);
     }
-    if (program_is_builtin(info->model_type) && family_find(info->model_type) == FAMILY_COUNT)
-        return read_program(c, asked->stack, under, info);
+    if (program_is_builtin(info->model_type) && family_find(info->model_type) == FAMILY_COUNT) {
+        rc = read_program(c, asked->stack, under, info);
+        if (!rc && info->arch.inventory_only && installed) /* its own files may have a step too */
+            rc = read_installed(c, installed, asked->stack, warnings, info);
+        return rc;
+    }
     rc = arch_parse(info->config, c->arena, &info->arch, c->err);
     if (!rc)
         rc = attach_program(c, info);
