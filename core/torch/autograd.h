@@ -49,6 +49,7 @@ struct wide *widen(struct run *r, uint32_t node, uint32_t n);
 struct attended;
 void work_launch(struct run *r, enum op op, val out, int n, const val *in);
 void work_product(struct run *r, enum op op, val out, val a, val b, val added);
+void work_grouped(struct run *r, enum op op, val out, val a, val b, int64_t groups, int64_t rows, int64_t inner, int64_t columns);
 void work_attention(struct run *r, enum op op, const struct attended *a, val q, val k);
 
 static inline void host_call(struct run *r) /* an operator without a kernel, an autograd node */

@@ -132,13 +132,11 @@ static val grouped_output(struct run *r, enum dtype dtype, int nd, const int64_t
     return out;
 }
 
-/* flops of `rows` tokens, each times one expert's matrix */
-static void launch_grouped(struct run *r, val out, val a, val b, int64_t rows, int64_t inner, int64_t columns)
+/* `experts` products, each of its share of the tokens: equal ones */
+static void launch_grouped(struct run *r, val out, val a, val b, int64_t experts, int64_t rows, int64_t inner, int64_t columns)
 {
-    uint64_t bytes = (uint64_t)(numel(r, a) + numel(r, b) + numel(r, out)) * dtype_bytes(dtype_of(r, out));
-
     if (r->work)
-        work_add(r, OP_GROUPED_MM, 2 * (uint64_t)rows * (uint64_t)inner * (uint64_t)columns, bytes, 1);
+        work_grouped(r, OP_GROUPED_MM, out, a, b, experts, rows, inner, columns);
 }
 
 val grouped_mm(struct run *r, val a, val b, val offs)
@@ -158,7 +156,7 @@ val grouped_mm(struct run *r, val a, val b, val offs)
     if (wants_grad(r, b))
         save(r, node, a);
     out = grouped_output(r, dtype_of(r, a), SHAPE(size_of(r, a, 0), size_of(r, b, 2)));
-    launch_grouped(r, out, a, b, size_of(r, a, 0), size_of(r, a, 1), size_of(r, b, 2));
+    launch_grouped(r, out, a, b, size_of(r, b, 0), size_of(r, a, 0) / size_of(r, b, 0), size_of(r, a, 1), size_of(r, b, 2));
     attach_output(r, node, out, 0);
     consume(r, a);
     consume(r, b);
@@ -193,12 +191,12 @@ void back_grouped_mm(struct back *b)
             out = transpose(r, grouped_output(r, dtype_of(r, g), SHAPE(experts, columns, inner)), 1, 2);
         else
             out = grouped_output(r, dtype_of(r, g), SHAPE(experts, inner, columns));
-        launch_grouped(r, out, g, x, rows, inner, columns);
+        launch_grouped(r, out, g, x, experts, columns, rows / experts, inner);
         hand(b, 1, out);
     }
     if (needs(b, 0)) {
         out = grouped_output(r, dtype_of(r, g), SHAPE(rows, size_of(r, weight, 1)));
-        launch_grouped(r, out, g, weight, rows, columns, size_of(r, weight, 1));
+        launch_grouped(r, out, g, weight, n->at.i[0], rows / n->at.i[0], columns, size_of(r, weight, 1));
         hand(b, 0, out);
     }
 }

@@ -207,6 +207,22 @@ void work_product(struct run *r, enum op op, val out, val a, val b, val added)
     k->bytes = moved_bytes(r, out) + moved_bytes(r, a) + moved_bytes(r, b) + moved_bytes(r, added);
 }
 
+/* `groups` products of rows x inner times inner x columns in one launch; each has its share of what was sorted. */
+void work_grouped(struct run *r, enum op op, val out, val a, val b, int64_t groups, int64_t rows, int64_t inner, int64_t columns)
+{
+    struct kernel *k = !out || run_dead(r) || !groups ? NULL : append(r, op, dtype_of(r, out));
+
+    if (!k)
+        return;
+    k->rows = (uint32_t)(rows ? rows : 1);
+    k->columns = (uint32_t)columns;
+    k->inner = (uint32_t)(inner ? inner : 1);
+    k->batch = (uint32_t)groups;
+    k->flops = 2 * (uint64_t)groups * (uint64_t)rows * (uint64_t)inner * (uint64_t)columns;
+    k->unaligned = !rows_aligned(r, out) || !rows_aligned(r, a) || !rows_aligned(r, b);
+    k->bytes = moved_bytes(r, out) + moved_bytes(r, a) + moved_bytes(r, b);
+}
+
 /* Forward multiplies twice (scores, output), backward five times: flash-attention recomputes the scores, then dv, dp, dq, dk. It reads
  * what forward read and wrote with the gradient of the output, writes three gradients, and adds to dq in fp32. */
 void work_attention(struct run *r, enum op op, const struct attended *a, val q, val k)

@@ -124,6 +124,8 @@ static void count(void *context, struct module *m, struct param *p)
     if (p->tied)
         return;
     c->parameters += n;
+    c->experts += is_of_experts(p) ? n : 0;
+    c->trained_experts += is_of_experts(p) && p->requires_grad ? n : 0;
     c->trainable += p->requires_grad ? n : 0;
     c->tensors++;
 }

@@ -47,6 +47,7 @@ MUST_CHECK enum err_code inventory_of(const struct arch *arch, const struct step
 /* Distinct parameter tensors below `root` and their elements: a tied one counts once. */
 struct parameter_count {
     uint64_t parameters, trainable;
+    uint64_t experts, trained_experts; /* of them, below a module called experts */
     uint32_t tensors;
 };
 

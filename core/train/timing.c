@@ -20,9 +20,12 @@ static double model_flops(const struct trainer *t, const struct arch *a, const s
     const struct parameter_count n = t->whole;
     double trained = (double)n.trainable, frozen = (double)(n.parameters - n.trainable);
     const struct batch_shape shape = train_batch_shape(r);
+    double idle = a->experts > a->experts_used ? 1 - (double)a->experts_used / a->experts : 0; /* experts that a token does not take */
     double tokens = (double)r->micro_batch_size * r->seq_len_tokens * task_sequences(&tasks[r->stage]);
     double seen = shape.sequences ? tokens / shape.sequences : r->seq_len_tokens;
 
+    trained -= idle * (double)n.trained_experts;
+    frozen -= idle * (double)(n.experts - n.trained_experts);
     return tokens * (6 * trained + 4 * frozen + 12.0 * a->layers * a->heads * a->head_dim * seen);
 }
 
