@@ -275,9 +275,10 @@ void back_where(struct back *b)
 {
     for (int e = 1; e >= 0; e--)
         if (need(b, e)) {
-            val zero = T(b, factory(b->r, OP_SCALAR_TENSOR, dtype_of(b->r, b->grad[0]), 0, NULL));
+            val zero = owned(b->r, factory(b->r, OP_SCALAR_TENSOR, dtype_of(b->r, b->grad[0]), 0, NULL));
 
             put(b, e, pointwise(b->r, OP_WHERE, dtype_of(b->r, b->grad[0]), 3, (val[]){saved(b, 0), b->grad[0], zero}));
+            value_unref(b->r, zero);
         }
 }
 

@@ -494,7 +494,7 @@ val conv1d_depthwise(struct run *r, val x, val weight, val bias, int64_t padding
 val layer_norm(struct run *r, val a, val weight, val bias)
 {
     struct pins p = {0};
-    val in[3], out, mean, rstd;
+    val in[3], out, mean, rstd, copy = 0;
     int64_t rows;
     uint32_t node;
 
@@ -509,6 +509,8 @@ val layer_norm(struct run *r, val a, val weight, val bias)
     save(r, node, in[0]);
     save(r, node, in[1]);
     rows = numel(r, in[0]) / size_of(r, in[0], -1);
+    if (!r->values[in[0]].contiguous) /* input.expect_contiguous(); the node keeps what was given */
+        copy = owned(r, value_empty(r, OP_CLONE, dtype_of(r, in[0]), r->values[in[0]].ndim, r->values[in[0]].size));
     out = value_empty(r, OP_LAYER_NORM, dtype_of(r, in[0]), r->values[in[0]].ndim, r->values[in[0]].size);
     /* layer_norm_kernel.cu: statistics in fp32 */
     mean = value_empty(r, OP_LAYER_NORM, DTYPE_FP32, 1, &rows);
@@ -516,6 +518,7 @@ val layer_norm(struct run *r, val a, val weight, val bias)
     launch(r, OP_LAYER_NORM, out, 3, in);
     save(r, node, mean);
     save(r, node, rstd);
+    value_unref(r, copy);
     attach_output(r, node, out, 0);
     consume(r, mean);
     consume(r, rstd);
