@@ -433,6 +433,8 @@ void back_layer_norm(struct back *b)
     int64_t width = size_of(r, x, -1);
     val g = b->grad[0];
 
+    if (!r->values[x].contiguous) /* input.expect_contiguous() */
+        (void)T(b, value_empty(r, OP_CLONE, dtype_of(r, x), r->values[x].ndim, r->values[x].size));
     if (need(b, 0)) {
         val dx = value_empty(r, OP_LAYER_NORM_BACKWARD, dtype_of(r, x), r->values[x].ndim, r->values[x].size);
 
