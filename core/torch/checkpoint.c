@@ -14,7 +14,7 @@ struct region {
     region_release release;
     val args[REGION_ARGS], closed[REGION_CLOSED];
     val second; /* the shape of a second result, without storage; 0: one result */
-    int n_args, n_closed;
+    int n_args, n_closed, n_given;
     bool given[REGION_ARGS]; /* which arguments are tensors */
     uint32_t refs;
     bool recomputing, recomputed, autocast;
@@ -185,19 +185,32 @@ static void attach_second(struct run *r, uint32_t node)
     attach_output(r, node, r->second, 1);
 }
 
+/* Masks, positions and the like behind the last that a gradient may be of need no edge. */
+static int edges_of(const struct run *r, int n, const val *args)
+{
+    while (n > MAX_EDGES && !wants_grad(r, args[n - 1]))
+        n--;
+    return n;
+}
+
 static val reentrant_forward(struct run *r, struct module *module, region_function run, void *context, int n_args, const val *args,
                              int n_closed, const val *closed)
 {
     bool grad_enabled = r->grad_enabled;
-    uint32_t node = attach(r, OP_CHECKPOINT, n_args, args);
+    int n_edges = edges_of(r, n_args, args);
+    uint32_t node = n_edges > MAX_EDGES ? 0 : attach(r, OP_CHECKPOINT, n_edges, args);
     region_release ends;
     struct region *g;
     val out;
+
+    if (n_edges > MAX_EDGES)
+        run_fail(r, ERR_LEAVES_LANGUAGE, "", "a checkpointed region takes more tensors that require gradients than the model of it holds");
 
     if (node) {
         g = region_new(r);
         if (g) {
             region_hold(r, g, module, run, context, 0, args, n_closed, closed);
+            g->n_given = n_args;
             for (int i = 0; i < n_args; i++)
                 g->given[i] = args[i] != 0;
             region_ref(r->nodes[node].closure = g);
@@ -225,7 +238,7 @@ void back_checkpoint(struct back *b)
     struct region *g = n->closure;
     struct frame f = frame_enter(r);
     val inputs[REGION_ARGS] = {0}, out[2] = {0};
-    int n_args = n->n_edges;
+    int n_args = g->n_given, n_edges = n->n_edges;
 
     if (g->second && !b->grad[1]) { /* materialize_grads: what nobody used gets zeros */
         const struct value *x = &r->values[g->second];
@@ -237,7 +250,7 @@ void back_checkpoint(struct back *b)
         if (!g->given[i])
             continue;
         inputs[i] = local(r, value_alias(r, b->saved[slot++]));
-        if (n->edge[i].node)
+        if (i < n_edges && n->edge[i].node)
             require_grad(r, inputs[i]);
     }
     r->grad_enabled = true;
@@ -251,7 +264,7 @@ void back_checkpoint(struct back *b)
     r->grad_enabled = false;
     if (!run_dead(r))
         run_graph(r, g->second ? 2 : 1, out, b->grad);
-    for (int i = 0; i < n_args; i++) {
+    for (int i = 0; i < n_edges; i++) {
         val *grad = n->edge[i].node ? grad_of(r, inputs[i]) : NULL;
 
         if (grad && *grad)

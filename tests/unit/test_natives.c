@@ -116,6 +116,8 @@ static const struct row {
     {"torch.diff(g)", "wants a gradient"},
     {"checkpoint(f, x, use_reentrant=False, context_fn=f)", "checkpoint(context_fn=)"},
     {"checkpoint(f, x, use_reentrant=False, early_stop=False)", "checkpoint(early_stop=)"},
+    {"checkpoint(lambda a, *others: a * 2, g, x, x, x, x, x, use_reentrant=True)", NULL},
+    {"checkpoint(lambda a, *others: a * 2, g, g, g, g, g, x, use_reentrant=True)", "more tensors that require gradients"},
 };
 
 START_TEST(settles_every_argument)
