@@ -68,6 +68,11 @@ void arena_rewind(struct arena *a, unsigned char *mark)
         a->kept = a->kept_end = NULL;
 }
 
+void arena_open(struct arena *a, unsigned char *mark)
+{
+    ASAN_UNPOISON_MEMORY_REGION(mark, (size_t)(a->cur - mark));
+}
+
 void *arena_move(unsigned char *to, const void *from, size_t bytes)
 {
     ASAN_UNPOISON_MEMORY_REGION(to, bytes);

@@ -39,6 +39,9 @@ char *arena_str(struct arena *a, const char *s, size_t bytes);
 /* Gives back everything pushed since `mark` (= a->cur at that time). */
 void arena_rewind(struct arena *a, unsigned char *mark);
 
+/* All that was pushed since `mark` may be read at once, the gaps between too. */
+void arena_open(struct arena *a, unsigned char *mark);
+
 /* Keeps `what`, which lies below a->cur, in place of what was kept. */
 void arena_keep(struct arena *a, void *what);
 

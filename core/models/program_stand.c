@@ -86,6 +86,7 @@ static void copy(struct stands *all, const struct stand_key *key, const struct m
     host = arena_push_raw(&all->copies, host_bytes, ALIGN, 1);
     if (!s || !copied || !host)
         return;
+    arena_open(&all->live, all->live_begin);
     memcpy(copied, all->live_begin, bytes);
     natives_host_save(&p->n, host);
     memcpy(&s->key, key, sizeof *key);

@@ -28,7 +28,9 @@ static bool place_init(struct place *p, unsigned char *at, size_t room)
         return false;
     arena_init(&p->arena, p->begin, MOST);
     arena_init(&p->apart, p->begin + MOST, room - MOST - ALIGN);
-    memset(p->begin, 0, MOST); /* gaps between what is pushed are compared too */
+    if (!arena_push(&p->arena, 1, 1, MOST)) /* zeroes: gaps between what is pushed are compared too */
+        return false;
+    arena_rewind(&p->arena, p->begin);
     return true;
 }
 
@@ -125,6 +127,8 @@ const struct frozen *script_freeze(struct arena *keep, struct arena *scratch, sc
     n = (size_t)(a.arena.cur - a.begin);
     if (n != (size_t)(b.arena.cur - b.begin) || n % sizeof(uint64_t) || n / sizeof(uint64_t) > UINT32_MAX)
         return NULL;
+    arena_open(&a.arena, a.begin);
+    arena_open(&b.arena, b.begin);
     return keep_it(keep, &a, &b, n);
 }
 

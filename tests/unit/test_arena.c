@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static unsigned char block[4096];
+static alignas(64) unsigned char block[4096];
 
 START_TEST(the_block_is_the_limit)
 {
@@ -47,6 +47,25 @@ START_TEST(memory_is_aligned_and_zero)
 }
 END_TEST
 
+START_TEST(what_is_opened_is_read_with_its_gaps)
+{
+    struct arena a;
+    unsigned char copied[64];
+
+    arena_init(&a, block, sizeof copied);
+    memset(arena_push_raw(&a, 1, 1, sizeof copied), 7, sizeof copied);
+    arena_rewind(&a, block);
+    *(char *)arena_push(&a, 1, 1, 1) = 1;
+    *(uint64_t *)arena_push(&a, sizeof(uint64_t), 32, 1) = 2;
+    arena_open(&a, block);
+    memcpy(copied, block, (size_t)(a.cur - block));
+    ck_assert_ptr_eq(a.cur, block + 40);
+    ck_assert_uint_eq(copied[0], 1);
+    ck_assert_uint_eq(copied[24], 7);
+    ck_assert_uint_eq(copied[32], 2);
+}
+END_TEST
+
 START_TEST(rewinding_gives_back)
 {
     struct arena a;
@@ -77,6 +96,7 @@ UNIT_TESTS("base/arena",
     unit_test(the_block_is_the_limit);
     unit_test(huge_counts_do_not_wrap);
     unit_test(memory_is_aligned_and_zero);
+    unit_test(what_is_opened_is_read_with_its_gaps);
     unit_test(rewinding_gives_back);
     unit_test(strings_are_terminated);
 )
