@@ -254,8 +254,10 @@ static void write_candidate(struct jsonw *w, const char *name, const struct infe
     if (c->modelled) {
         jsonw_str(w, "attention", attention_name(c->step.r.attention));
         jsonw_u64(w, "batch_size", i->q.batch_size);
-        jsonw_u64(w, "max_batch_size", c->max_batch_size);
-        jsonw_u64(w, "max_context_tokens", c->max_context_tokens);
+        if (c->largest_known) {
+            jsonw_u64(w, "max_batch_size", c->max_batch_size);
+            jsonw_u64(w, "max_context_tokens", c->max_context_tokens);
+        }
         write_memory(w, i, c);
         write_throughput(w, i, c);
     }
@@ -294,7 +296,7 @@ static void say(struct buf *out, const struct inferring *i)
         buf_str(out, " tokens/s");
     }
     buf_char(out, '.');
-    if (c->max_batch_size && c->fits) {
+    if (c->largest_known && c->max_batch_size && c->fits) {
         buf_str(out, " At most a batch of ");
         say_number(out, c->max_batch_size);
         if (c->max_context_tokens) {
@@ -364,6 +366,7 @@ enum err_code inference_answer(struct estimate *e)
 {
     struct inferring *i = arena_new(e->call->arena, struct inferring);
     char text[SUMMARY_MAX];
+    struct budget *budget = e->call->arena->budget;
     struct arena scratch;
     struct jsonw w;
     struct buf out;
@@ -380,9 +383,11 @@ enum err_code inference_answer(struct estimate *e)
     if (rc)
         return model_blame(&e->model, rc, e->call->err);
     e->call->arena->end = scratch.end;
+    e->call->arena->budget = NULL; /* one declaration more, however little was left */
     for (uint32_t k = 0; k < i->answer.n && !e->inventory.n && !rc; k++)
         if (i->answer.candidates[k].modelled)
             rc = inventory_of(&e->model.arch, &i->answer.candidates[k].step, e->call->arena, &e->inventory, e->call->err);
+    e->call->arena->budget = budget;
     if (rc)
         return rc;
     assume(i);

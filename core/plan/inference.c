@@ -107,7 +107,7 @@ struct search {
     bool of_batch;         /* else of the prompt */
 };
 
-enum { TRIES = 12, MOST_BATCH = 65536, SHORT_ANSWER = 8192 }; /* layers x tokens that are replayed one by one while the largest is looked for */
+enum { TRIES = 12, MOST_BATCH = 65536, SHORT_ANSWER = 2048 }; /* layers x tokens that are replayed one by one while the largest is looked for */
 
 /* Live bytes; replayed also whether they fit. */
 static enum err_code bytes_at(const struct search *s, uint64_t n, bool replayed, uint64_t *ret, bool *ret_fits)
@@ -172,7 +172,7 @@ static enum err_code search_largest(const struct search *s, uint64_t from, uint6
     bool fits = false;
 
     high = at + 1;
-    for (int i = 0; i < TRIES && !rc && at > low && high - low > (low / 128 > grain ? low / 128 : grain); i++) {
+    for (int i = 0; i < TRIES / 2 && !rc && at > low && high - low > (low / 128 > grain ? low / 128 : grain); i++) {
         rc = bytes_at(s, at, true, &bytes, &fits);
         if (fits)
             low = at;
@@ -276,9 +276,7 @@ static enum err_code answer_one(struct inferring *p, struct inference_candidate 
         return take_reason(p, c, "dtype-unsupported", "this GPU computes nothing in bf16: fp16");
     rc = resolve(p, c->weights, &c->step);
     if (!rc)
-        rc = settle(p, c, p->q->n_weights == 1 ? REPLAY_ALL : REPLAY_PLAYED);
-    if (!rc)
-        rc = find_largest(p, c);
+        rc = settle(p, c, REPLAY_PLAYED);
     return rc ? take_error(p, c, rc) : ERR_OK;
 }
 
@@ -303,6 +301,27 @@ static void rank(struct inference_answer *a)
         }
 }
 
+/* The first one token by token, as far as the work that is left allows: else it stays as it was. false: it no longer fits, another is first. */
+static bool in_full(struct inferring *p, struct inference_candidate *c)
+{
+    struct inference_candidate before = *c;
+
+    if (settle(p, c, REPLAY_ALL)) {
+        *p->err = (struct err){0};
+        *c = before;
+    }
+    return c->fits == before.fits;
+}
+
+/* Not known where the work ends before it is found. */
+static void look_for_largest(struct inferring *p, struct inference_candidate *c)
+{
+    if (!c->modelled)
+        return;
+    c->largest_known = !find_largest(p, c);
+    *p->err = (struct err){0};
+}
+
 enum err_code plan_inference(const struct inference_question *q, struct arena *keep, struct arena *scratch, struct inference_answer *ret, struct err *err)
 {
     struct inferring p = {q, keep, scratch, err};
@@ -315,19 +334,14 @@ enum err_code plan_inference(const struct inference_question *q, struct arena *k
     for (uint32_t i = 0; i < q->n_weights && !rc; i++) {
         a.candidates[i].weights = &q->weights[i];
         rc = answer_one(&p, &a.candidates[i]);
-        a.any_modelled |= a.candidates[i].modelled;
-        a.any_fits |= a.candidates[i].modelled && a.candidates[i].fits;
     }
     rank(&a);
-    for (uint32_t i = 0; i < a.n && !rc && a.n > 1 && a.candidates->modelled && a.candidates->fits; i++) { /* until the first stands token by token */
-        struct inference_candidate *first = a.candidates;
-
-        rc = settle(&p, first, REPLAY_ALL);
-        if (rc)
-            rc = take_error(&p, first, rc);
-        if (first->modelled && first->fits)
-            break;
+    for (uint32_t i = 0; i < a.n && !rc && a.candidates->modelled && !in_full(&p, a.candidates); i++)
         rank(&a);
+    for (uint32_t i = 0; i < a.n; i++) {
+        look_for_largest(&p, &a.candidates[i]);
+        a.any_modelled |= a.candidates[i].modelled;
+        a.any_fits |= a.candidates[i].modelled && a.candidates[i].fits;
     }
     *ret = a;
     return rc;

@@ -45,6 +45,7 @@ struct inference_candidate {
     struct step step;        /* its attention, its quirks */
     struct generated memory;
     uint64_t device_bytes;   /* reserved + context */
+    bool largest_known;      /* the two below */
     uint32_t max_batch_size; /* 0: none */
     uint64_t max_context_tokens; /* prompt and answer together, at the asked batch and answer; 0: none */
     double prefill_s, token_s; /* 0: not known; token_s: the mean of the answer's tokens behind the first */
