@@ -358,8 +358,9 @@ void unit_open(struct compiler *c, struct unit *u, struct scope *sc, struct str 
     u->frees = sorted(c, sc, false, &u->n_frees);
     c->u = u;
     u->code = code;
-    if (!code || !u->qualname) {
+    if (!code || !u->qualname)
         compile_fail(c, ERR_NOMEM, "too large to be read");
+    if (c->rc) {
         c->u = u->up; /* u is its caller's, who returns */
         return;
     }

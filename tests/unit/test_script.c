@@ -345,6 +345,33 @@ START_TEST(survives_any_arena_size)
 }
 END_TEST
 
+/* Wherever memory ends while functions within functions are compiled, nobody writes to one that is gone. */
+START_TEST(compiles_in_any_arena_size)
+{
+    static const char text[] = "def f(a=[i for i in (1, 2)], *b, c=lambda d=[x for x in {y: 1 for y in (1, 2)}]: d):\n"
+                               "    class C:\n"
+                               "        def g(self, h=lambda: [f(k) for k in c()]):\n"
+                               "            return {f'{e}' for e in h()}\n"
+                               "    return C\n";
+    static unsigned char block[1 << 20];
+    enum err_code rc = ERR_NOMEM;
+
+    for (size_t room = 1000; room < 1 << 16; room += 112) {
+        struct arena arena;
+        struct image *im;
+        struct err err = {0};
+
+        arena_init(&arena, block, sizeof block);
+        ck_assert(!image_new(&arena, NULL, &im, &err));
+        arena.end = arena.cur + room;
+        rc = image_source(im, "m", "m.py", text, sizeof text - 1, false, &err);
+        ck_assert_msg(!rc || rc == ERR_NOMEM, "room %zu: %s", room, err.detail);
+    }
+    ck_assert_int_eq(rc, ERR_OK);
+}
+END_TEST
+
 UNIT_TESTS("script/script", unit_rows(does_what_python_does, programs); unit_test(goes_on_where_a_slice_of_steps_ends); unit_rows(hostile_files_end_cleanly, hostile);
            unit_test(natives_are_part_of_the_language); unit_test(is_kept_with_tables_by_identity);
-           unit_test(survives_any_arena_size);)
+           unit_test(survives_any_arena_size);
+           unit_test(compiles_in_any_arena_size);)
