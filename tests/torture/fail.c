@@ -163,6 +163,15 @@ void *aligned_alloc(size_t alignment, size_t bytes)
     return counted(REAL(aligned_alloc)(alignment, bytes));
 }
 
+/* A sanitizer's own would allocate past this library, and free() count what malloc() has not. */
+char *strdup(const char *text)
+{
+    size_t bytes = strlen(text) + 1;
+    char *copy = malloc(bytes);
+
+    return copy ? memcpy(copy, text, bytes) : NULL;
+}
+
 void free(void *p)
 {
     if (!p || is_early(p))
