@@ -113,7 +113,9 @@ static bool shows(release from, const char *model_types)
 static bool is_of_others(const char *name)
 {
     static const char *const others[] = {"gpt", "bloom", "opt_", "biogpt", "bigcode", "codegen", "tensor_parallel_plans", "loss_over_ranks", "trainer_divides",
-                                         "checkpoints_forward_alone" /* hooks see it */, "bnb_", "trainer_widens_embeddings", NULL};
+                                         "checkpoints_forward_alone" /* hooks see it */, "bnb_", "trainer_widens_embeddings",
+                                         "family_is_written" /* whether it is answered */, "generate_", "generation_in_config" /* no step has it */,
+                                         "balance_", "longrope", "rope_by_kind", "phi3_", "starcoder2_", "gemma3_", "olmo2_", "olmo_", NULL};
 
     for (int i = 0; others[i]; i++)
         if (strstr(name, others[i]))
