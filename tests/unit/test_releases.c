@@ -23,6 +23,9 @@ static const char *const configs[] = {
     "{\"model_type\":\"qwen2\",\"sliding_window\":32,\"use_sliding_window\":false," SMALL "}",
     "{\"model_type\":\"qwen3\",\"head_dim\":512,\"use_sliding_window\":false," SMALL "}",
     "{\"model_type\":\"gemma2\",\"head_dim\":16,\"sliding_window\":32,\"attn_logit_softcapping\":50.0,\"final_logit_softcapping\":30.0," SMALL "}",
+    "{\"model_type\":\"mixtral\",\"num_local_experts\":4,\"num_experts_per_tok\":2,\"output_router_logits\":true," SMALL "}",
+    "{\"model_type\":\"phi3\",\"original_max_position_embeddings\":32,\"pad_token_id\":0,\"rope_scaling\":{\"type\":\"longrope\",\"short_factor\":[1,1,1,1,1,1,1,1],\"long_factor\":[2,2,2,2,2,2,2,2]}," SMALL "}",
+    "{\"model_type\":\"gemma3_text\",\"head_dim\":16,\"sliding_window\":32," SMALL "}",
 };
 
 static const struct recipe steps[] = {
@@ -86,10 +89,20 @@ static struct step step_at(const struct recipe *asked, const struct arch *arch, 
     return step;
 }
 
+static bool lists(const char *model_types, const char *one)
+{
+    size_t n = strlen(one);
+
+    for (const char *at = model_types; (at = strstr(at, one)); at += n)
+        if ((at == model_types || at[-1] == ' ') && (at[n] == ' ' || !at[n]))
+            return true;
+    return false;
+}
+
 /* Whether a step of one of the families walks otherwise at `from` than at the release before; model_types: NULL, or those that are asked. */
 static bool shows(release from, const char *model_types)
 {
-    static unsigned char room[1 << 18];
+    static unsigned char room[ROOM];
     bool differs = false;
 
     for (size_t c = 0; c < sizeof configs / sizeof *configs && !differs; c++) {
@@ -98,7 +111,7 @@ static bool shows(release from, const char *model_types)
 
         arena_init(&a, room, sizeof room);
         ck_assert(arch_of(configs[c], &a, &arch));
-        if (model_types && !strstr(model_types, arch.model_type))
+        if (model_types && !lists(model_types, arch.model_type))
             continue;
         for (size_t i = 0; i < sizeof steps / sizeof *steps && !differs; i++) {
             struct step before = step_at(&steps[i], &arch, from - 1), since = step_at(&steps[i], &arch, from);
@@ -114,8 +127,7 @@ static bool is_of_others(const char *name)
 {
     static const char *const others[] = {"gpt", "bloom", "opt_", "biogpt", "bigcode", "codegen", "tensor_parallel_plans", "loss_over_ranks", "trainer_divides",
                                          "checkpoints_forward_alone" /* hooks see it */, "bnb_", "trainer_widens_embeddings",
-                                         "family_is_written" /* whether it is answered */, "generate_", "generation_in_config" /* no step has it */,
-                                         "balance_", "longrope", "rope_by_kind", "phi3_", "starcoder2_", "gemma3_", "olmo2_", "olmo_", NULL};
+                                         "generate_", "generation_in_config" /* no step has it */, "starcoder2_", "olmo2_", "olmo_", NULL};
 
     for (int i = 0; others[i]; i++)
         if (strstr(name, others[i]))
@@ -125,7 +137,12 @@ static bool is_of_others(const char *name)
 
 static bool is_of_these(const char *model_types)
 {
-    return strstr(model_types, "llama") || strstr(model_types, "mistral") || strstr(model_types, "qwen") || strstr(model_types, "gemma2");
+    static const char *const these[] = {"llama", "mistral", "qwen2", "qwen3", "gemma2"};
+    bool found = false;
+
+    for (size_t i = 0; i < sizeof these / sizeof *these; i++)
+        found |= lists(model_types, these[i]);
+    return found;
 }
 
 START_TEST(each_date_shows)
