@@ -758,6 +758,19 @@ static bool keep_rest(struct program *p)
     return true;
 }
 
+/* trainer.py compute_loss: what is returned is asked for its loss, and has one. */
+static void miss_loss(struct program *p)
+{
+    uint32_t n;
+    bool has_parts = seq_items(p->outputs, &n) || sv_is(p->outputs, KIND_DICT);
+
+    if (!script_failed(p->s) && !has_parts)
+        sv_drop(p->s, take(p->s, p->outputs, "loss"));
+    if (!script_failed(p->s))
+        (void)script_raise(p->s, EXC_ValueError, "the model did not return a loss from the inputs");
+    natives_fail_run(&p->n);
+}
+
 static void forward(struct run *r, struct model *m, const struct batch *b, struct outputs *ret)
 {
     struct program *p = m->parts;
@@ -794,6 +807,10 @@ static void forward(struct run *r, struct model *m, const struct batch *b, struc
     }
     ret->loss = own(p, r, p->outputs, "loss");
     ret->logits = own(p, r, p->outputs, "logits");
+    if (b->labels && !ret->loss) {
+        miss_loss(p);
+        return;
+    }
     if (m->q->cache_in_tuple)
         hand_over_cache(p, r, m);
     else if (!keep_rest(p))

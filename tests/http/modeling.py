@@ -25,6 +25,9 @@ def example(**training):
         config = json.load(f)
     return {"config": config, "modeling": files_of(EXAMPLE), "cluster": {"gpu": "A100-80GB"}, "training": training}
 
+# What they raise stands in no line of theirs: it is what the Trainer does with what forward returned.
+NOWHERE = ("checkpoint rec", "loss none", "int forward")
+
 
 class Modeling(unittest.TestCase):
     @classmethod
@@ -53,7 +56,7 @@ class Modeling(unittest.TestCase):
                 self.assertLess(self.cpu_s() - before, MOST_CPU_S)
                 reason = (answer["candidates"][0].get("reason") or {}) if status == 200 else {}
                 self.assertEqual(answer["code"] if status != 200 else reason.get("code", "fits"), wanted)
-                if wanted in ("leaves-the-language", "modeling-raised") and name != "checkpoint rec":
+                if wanted in ("leaves-the-language", "modeling-raised") and name not in NOWHERE:
                     where = answer if status != 200 else reason
                     self.assertTrue(where.get("construct") or "/" in where.get("pointer", ""), where)
         self.assertEqual(self.post(request())[0], 200)
