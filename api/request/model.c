@@ -411,6 +411,15 @@ static void write_file(struct jsonw *w, const char *name, const char *sum)
     jsonw_end(w);
 }
 
+/* A file that was read for a stand-in too, and again for the model. */
+static bool is_named_before(const struct installed *of, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!strcmp(of->files[i].name, of->files[n].name))
+            return true;
+    return false;
+}
+
 /* Whose text the model is: the request's, or ours, which answers to a file of transformers. `version`: the release that is around it. */
 static void write_program(struct jsonw *w, const struct model_info *info, const struct stack *stack)
 {
@@ -429,6 +438,8 @@ static void write_program(struct jsonw *w, const struct model_info *info, const 
     }
     jsonw_array(w, "files");
     for (uint32_t i = 0; info->installed && i < info->installed->n_files; i++) {
+        if (is_named_before(info->installed, i))
+            continue;
         sha256(info->installed->files[i].text, info->installed->files[i].bytes, text);
         write_file(w, info->installed->files[i].name, text);
     }
