@@ -374,6 +374,11 @@ enum err_code inference_answer(struct estimate *e)
 
     if (!i)
         return err_set(e->call->err, ERR_NOMEM, "", "no room for the request");
+    if (e->shape->snapshot)
+        return err_set(e->call->err, ERR_FIELD_CONFLICT, "/workload",
+                       "there is no step to take a snapshot of: a snapshot is of a training step, workload finetune");
+    if (e->shape->timeline == TRI_TRUE)
+        note(&e->warnings, "?timeline is of training steps: an answer about generating has none");
     i->e = e;
     rc = build(i);
     if (rc)

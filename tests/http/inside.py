@@ -108,6 +108,10 @@ class Inside(unittest.TestCase):
         self.assertEqual(status, 422)
         self.assertIn("no step", json.loads(body)["detail"])
 
+    def test_what_generates_has_no_step(self):
+        status, _, body = self.get("/estimate/snapshot", {"model": "gpt2", "gpu": "T4", "workload": "inference"})
+        self.assertEqual((status, json.loads(body)["pointer"]), (422, "/workload"))
+
     def test_what_is_too_long(self):
         status, _, body = self.get("/estimate/snapshot", {"model": "gpt2", "gpu": "A100-80GB", "gradient_accumulation_steps": 16384, "micro_batch_size": 1, "seq_len": 8})
         self.assertEqual(status, 422)
