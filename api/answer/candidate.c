@@ -151,14 +151,6 @@ static void write_word(struct jsonw *w, const char *name, const char *word)
         jsonw_str(w, name, word);
 }
 
-static const char *name_of(const struct word *words, int value)
-{
-    for (; words->name; words++)
-        if (words->value == value)
-            return words->name;
-    return NULL;
-}
-
 /* The axes of a measured candidate are its step's; of another, what was asked. */
 static void write_choices(struct jsonw *w, const struct plan_question *q, const struct plan_candidate *c)
 {
@@ -169,9 +161,9 @@ static void write_choices(struct jsonw *w, const struct plan_question *q, const 
     if (c->modelled || q->axes[AXIS_CHECKPOINTING].asked)
         write_word(w, "gradient_checkpointing", c->choice[AXIS_CHECKPOINTING]->name);
     jsonw_str(w, "offload", c->choice[AXIS_OFFLOAD]->name);
-    write_word(w, "precision", c->modelled ? name_of(precision_words, (int)r->precision) : c->choice[AXIS_PRECISION]->name);
-    write_word(w, "optimizer", c->modelled ? name_of(optimizer_words, (int)r->optimizer) : c->choice[AXIS_OPTIMIZER]->name);
-    write_word(w, "attention", c->modelled ? name_of(attention_words, (int)r->attention) : c->choice[AXIS_ATTENTION]->name);
+    write_word(w, "precision", c->modelled ? word_named(precision_words, (int)r->precision) : c->choice[AXIS_PRECISION]->name);
+    write_word(w, "optimizer", c->modelled ? word_named(optimizer_words, (int)r->optimizer) : c->choice[AXIS_OPTIMIZER]->name);
+    write_word(w, "attention", c->modelled ? word_named(attention_words, (int)r->attention) : c->choice[AXIS_ATTENTION]->name);
     jsonw_str(w, "loss", c->choice[AXIS_LOSS]->name);
 }
 

@@ -34,13 +34,11 @@ static struct inference_weights form(const struct estimate *e, int value)
 {
     static const enum kbit kbits[WEIGHTS_COUNT] = {
         [WEIGHTS_INT8] = KBIT_INT8, [WEIGHTS_NF4] = KBIT_NF4, [WEIGHTS_NF4_DQ] = KBIT_NF4_DQ, [WEIGHTS_FP4] = KBIT_FP4};
-    const struct word *w = weights_words;
+    const char *name = word_named(weights_words, value);
 
-    while (w->name && w->value != value)
-        w++;
     if (value == WORD_UNMODELLED)
-        return (struct inference_weights){.name = w->name};
-    return (struct inference_weights){w->name, cast_of(e, value), kbits[value]};
+        return (struct inference_weights){.name = name};
+    return (struct inference_weights){name, cast_of(e, value), kbits[value]};
 }
 
 static bool saved_in_half(const struct estimate *e)
@@ -230,15 +228,6 @@ static void write_reason(struct jsonw *w, const struct plan_reason *r)
     jsonw_end(w);
 }
 
-static const char *attention_name(enum attention a)
-{
-    const struct word *w = attention_words;
-
-    while (w->name && w->value != (int)a)
-        w++;
-    return w->name;
-}
-
 static void write_candidate(struct jsonw *w, const char *name, const struct inferring *i, const struct inference_candidate *c)
 {
     jsonw_object(w, name);
@@ -252,7 +241,7 @@ static void write_candidate(struct jsonw *w, const char *name, const struct infe
     jsonw_str(w, "engine", "transformers");
     jsonw_str(w, "weights", c->weights->name);
     if (c->modelled) {
-        jsonw_str(w, "attention", attention_name(c->step.r.attention));
+        jsonw_str(w, "attention", word_named(attention_words, (int)c->step.r.attention));
         jsonw_u64(w, "batch_size", i->q.batch_size);
         if (c->largest_known) {
             jsonw_u64(w, "max_batch_size", c->max_batch_size);

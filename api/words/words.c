@@ -304,3 +304,11 @@ const struct word link_words[] = {
     L("generic-4-node"),
     {0},
 };
+
+const char *word_named(const struct word *words, int value)
+{
+    for (; words->name; words++)
+        if (words->value == value)
+            return words->name;
+    return NULL;
+}

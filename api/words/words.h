@@ -15,6 +15,9 @@ extern const struct word workload_words[], tuning_words[], quantization_words[],
     prefetch_words[], offload_words[], lora_dtype_words[], target_words[], weights_words[], compute_words[], kv_cache_words[],
     engine_words[], framework_words[], stage_words[], reference_words[], tool_words[], objective_words[], program_words[], llmem_words[], link_words[];
 
+/* The word that has this value; NULL: none has. */
+const char *word_named(const struct word *words, int value);
+
 /* Parts of a method. A composed one is its parts in rising order, at most one of each rank: "tp+pp+zero1". */
 struct method_part {
     struct word word; /* value: enum of the one that is modelled, or WORD_UNMODELLED */
