@@ -215,7 +215,14 @@ static sv set_mapped(struct script *s, const struct script_args *a)
     return sv_keep(a->v[0]);
 }
 
-static const struct script_native switch_functions[] = {{"mapped", set_mapped, "x", 0, NATIVE_PLAIN},
+static sv einsum_swaps(struct script *s, const struct script_args *a)
+{
+    (void)a;
+    return sv_bool(natives_of(s)->host.q->einsum_swaps_operands);
+}
+
+static const struct script_native switch_functions[] = {{"einsum_swaps", einsum_swaps, "", 0, NATIVE_PLAIN},
+                                                        {"mapped", set_mapped, "x", 0, NATIVE_PLAIN},
                                                         {"set_grad_enabled", set_grad_enabled, "on", 0, NATIVE_PLAIN},
                                                         {"set_autocast", set_autocast, "on", 0, NATIVE_PLAIN},
                                                         {0}};

@@ -263,11 +263,7 @@ void back_maximum(struct back *b)
 
 void back_masked_fill(struct back *b)
 {
-    val out = pointwise_empty(b->r, OP_CLONE, dtype_of(b->r, b->grad[0]), 2, (val[]){b->grad[0], saved(b, 0)});
-
-    launch(b->r, OP_CLONE, out, 1, &b->grad[0]);
-    launch(b->r, OP_MASKED_FILL, out, 1, &b->saved[0]);
-    put(b, 0, out);
+    put(b, 0, masked_clone(b->r, b->grad[0], saved(b, 0)));
 }
 
 /* where(condition, grad, 0), where(condition, 0, grad): the zero is a scalar tensor of its own */
@@ -328,14 +324,6 @@ void back_mean(struct back *b)
     put(b, 0, point(b, OP_DIV, wide, 0));
 }
 
-static val alike(struct back *b, enum op op, val of)
-{
-    val out = value_empty(b->r, op, dtype_of(b->r, of), b->r->values[of].ndim, b->r->values[of].size);
-
-    launch(b->r, op, out, 1, &of);
-    return out;
-}
-
 /* cumsum_backward: grad.flip(dim).cumsum(dim).flip(dim), temporaries of one expression; nothing where there is one row */
 void back_cumsum(struct back *b)
 {
@@ -348,9 +336,9 @@ void back_cumsum(struct back *b)
         put(b, 0, detach(r, g));
         return;
     }
-    g = T(b, alike(b, OP_FLIP, g));
-    g = T(b, alike(b, OP_CUMSUM, g));
-    put(b, 0, alike(b, OP_FLIP, g));
+    g = T(b, point(b, OP_FLIP, g, 0));
+    g = T(b, cumsum_raw(r, g, self(b)->at.dim, dtype_of(r, g)));
+    put(b, 0, point(b, OP_FLIP, g, 0));
 }
 
 /* constant_pad_nd_backward: padded by less than nothing is cut, and copied. PadNd.cpp */

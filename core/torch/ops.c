@@ -507,15 +507,25 @@ val extreme_of_two(struct run *r, enum op op, val a, val b)
     return out;
 }
 
+/* TensorAdvancedIndexing.cpp masked_fill: expand_outplace(), clone(MemoryFormat::Contiguous), filled in place */
+val masked_clone(struct run *r, val a, val mask)
+{
+    val out = pointwise_empty(r, OP_CLONE, dtype_of(r, a), 2, (val[]){a, mask});
+
+    if (out)
+        value_strides(&r->values[out]);
+    launch(r, OP_CLONE, out, 1, &a);
+    launch(r, OP_MASKED_FILL, out, 2, (val[]){out, mask});
+    return out;
+}
+
 val masked_fill(struct run *r, val a, val mask)
 {
     uint32_t node = attach(r, OP_MASKED_FILL, 1, &a);
     val out;
 
     save(r, node, mask);
-    out = pointwise_empty(r, OP_CLONE, dtype_of(r, a), 2, (val[]){a, mask}); /* a clone, filled in place */
-    launch(r, OP_CLONE, out, 1, &a);
-    launch(r, OP_MASKED_FILL, out, 2, (val[]){out, mask});
+    out = masked_clone(r, a, mask);
     metas(r, node, 1, &a, out);
     attach_output(r, node, out, 0);
     consume(r, a);

@@ -36,6 +36,7 @@ val to_dtype_contiguous(struct run *r, val a, enum dtype dtype); /* memory_forma
 val clone(struct run *r, val a);
 val contiguous(struct run *r, val a); /* the same tensor when it is */
 val extreme_of_two(struct run *r, enum op op, val a, val b); /* torch.max(a, b), torch.min(a, b): OP_MAXIMUM, OP_MINIMUM; b wants no gradient */
+val masked_clone(struct run *r, val a, val mask); /* without a node */
 val masked_fill(struct run *r, val a, val mask);
 val where(struct run *r, val condition, val a, val b);
 val compare(struct run *r, enum op op, val a, val b); /* bool; b may be 0: a scalar */
@@ -52,6 +53,7 @@ val argmax(struct run *r, val a, int dim, bool keepdim);
 val sum_all(struct run *r, val a);                /* sum() */
 val cumsum(struct run *r, val a, int dim);         /* of integers */
 val cumsum_as(struct run *r, val a, int dim, enum dtype dtype);
+val cumsum_raw(struct run *r, val a, int dim, enum dtype dtype); /* without a node */
 val clamp_op(struct run *r, val a, bool min, bool max); /* which of them are given */
 val sum_dim(struct run *r, val a, int dim, bool keepdim);
 val sum_dims(struct run *r, val a, unsigned dims, bool keepdim);  /* dims: a bit for each */

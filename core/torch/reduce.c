@@ -248,19 +248,10 @@ int64_t cub_scan_bytes(const struct run *r, int64_t n, unsigned element)
 }
 
 /* cuda/ScanKernels.cpp: a tensor that is one row is scanned by cub, which takes scratch. */
-val cumsum_as(struct run *r, val a, int dim, enum dtype dtype)
+val cumsum_raw(struct run *r, val a, int dim, enum dtype dtype)
 {
-    val out, cast = 0, copy = 0;
-    uint32_t node;
+    val out = value_empty(r, OP_CUMSUM, dtype, r->values[a].ndim, r->values[a].size), cast = 0, copy = 0;
 
-    if (run_dead(r))
-        return 0;
-    node = attach(r, OP_CUMSUM, 1, &a);
-    if (node) {
-        meta_of(r, node, 0, a);
-        r->nodes[node].at.dim = dim;
-    }
-    out = value_empty(r, OP_CUMSUM, dtype, r->values[a].ndim, r->values[a].size);
     launch(r, OP_CUMSUM, out, 1, &a);
     if (dtype_of(r, a) != dtype) /* self.toType(dtype) */
         cast = owned(r, value_empty(r, OP_TO_COPY, dtype, r->values[a].ndim, r->values[a].size));
@@ -270,6 +261,22 @@ val cumsum_as(struct run *r, val a, int dim, enum dtype dtype)
         scratch(r, OP_CUMSUM, (uint64_t)cub_scan_bytes(r, numel(r, a), dtype_bytes(dtype)));
     value_unref(r, cast);
     value_unref(r, copy);
+    return out;
+}
+
+val cumsum_as(struct run *r, val a, int dim, enum dtype dtype)
+{
+    uint32_t node;
+    val out;
+
+    if (run_dead(r))
+        return 0;
+    node = attach(r, OP_CUMSUM, 1, &a);
+    if (node) {
+        meta_of(r, node, 0, a);
+        r->nodes[node].at.dim = dim;
+    }
+    out = cumsum_raw(r, a, dim, dtype);
     attach_output(r, node, out, 0);
     consume(r, a);
     return out;

@@ -3,7 +3,7 @@ from json import _Refused
 from math import e, inf, nan, pi
 
 from _script import import_by_name, leave
-from torch._switches import mapped
+from torch._switches import einsum_swaps, mapped
 
 contiguous_format = "contiguous_format"
 _modules = ("nn", "autograd", "utils", "linalg", "compiler", "cuda", "jit", "distributed", "library", "backends", "_dynamo", "amp", "version",
@@ -45,62 +45,89 @@ def flip(input, *dims):
 def _product(labels, sizes):
     n = 1
     for label in labels:
-        n *= sizes[label]
+        n *= sizes.get(label, 1)
     return n
 
 
 def _spelt(inputs, out, operands):
-    """Letters for what an ellipsis stands for, the last dimensions alike."""
-    free = "ABCDEFGHIJKL"
-    for label in inputs:
-        if "..." in label:
-            most = _highest([t.dim() - len(l.replace("...", "")) for l, t in zip(inputs, operands) if "..." in l])
-            inputs = [l.replace("...", free[most - (t.dim() - len(l) + 3) : most]) for l, t in zip(inputs, operands)]
-            return inputs, out.replace("...", free[:most])
-    return inputs, out
+    """Digits for what an ellipsis stands for, the last dimensions alike; without an output what stands there once, in the order of the alphabet."""
+    free, most = "0123456789", 0
+    for label, t in zip(inputs, operands):
+        most = _highest([most, t.dim() - len(label) + 3]) if "..." in label else most
+    inputs = [l.replace("...", free[most - (t.dim() - len(l) + 3) : most]) for l, t in zip(inputs, operands)]
+    if out is None:
+        together = "".join(inputs)
+        return inputs, free[:most] + "".join(sorted([label for label in set(together) if label not in free and together.count(label) == 1]))
+    return inputs, out.replace("...", free[:most])
+
+
+def _pair(left, a, right, b, order, summed):
+    """sumproduct_pair(): brought to [both, left, summed] and [both, summed, right] and multiplied; a size of 1 counts as not there"""
+    if not summed:
+        return _spread(left, a, order) * _spread(right, b, order), order
+    sizes = {label: n for label, n in zip(a + b, [*left.shape, *right.shape]) if n != 1}
+    in_a = [label for label, n in zip(a, left.shape) if n != 1]
+    in_b = [label for label, n in zip(b, right.shape) if n != 1]
+    kept = [label for label in order if label not in summed]
+    both = [label for label in kept if label in in_a and label in in_b]
+    of_left = [label for label in kept if label in in_a and label not in in_b]
+    of_right = [label for label in kept if label not in in_a]
+    if einsum_swaps() and of_left and of_right and kept.index(of_right[-1]) < kept.index(of_left[0]):
+        left, a, of_left, right, b, of_right = right, b, of_right, left, a, of_left
+    summed = [label for label in order if label in summed]
+    n, m = _product(both, sizes), _product(summed, sizes)
+    left = _ordered(left, a, both + of_left + summed).reshape(n, _product(of_left, sizes), m)
+    right = _ordered(right, b, both + summed + of_right).reshape(n, m, _product(of_right, sizes))
+    made = both + of_left + of_right
+    made_of = bmm(left, right).view([sizes.get(label, 1) for label in made])
+    return made_of.permute([made.index(label) for label in kept]), kept
+
+
+def _ordered(t, labels, order):
+    """Those of `order` that the tensor has, in that order; what it has beside them is of size 1."""
+    return t.permute([labels.index(label) for label in order if label in labels] + [i for i, label in enumerate(labels) if label not in order])
 
 
 def einsum(equation, *operands):
-    """Linear.cpp: two operands are brought to [both, left, summed] and [both, summed, right] and multiplied; where nothing is summed, elementwise."""
-    operands = operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands
+    """Linear.cpp: pair by pair from the left; what only one of a pair has and nobody asks for is summed before"""
+    given = operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands
     equation = equation.replace(" ", "")
-    if len(operands) > 2 or "->" not in equation:
-        leave(f"torch.einsum('{equation}')")
-    inputs, out = equation.split("->")
-    inputs, out = _spelt(inputs.split(","), out, operands)
-    operands = [_half(t) for t in operands]
-    if len(operands) == 1:
-        return _alone(operands[0], inputs[0], out)
-    a, b = inputs
-    left, right = operands
-    sizes = dict(zip(a, left.shape))
-    for label, n in zip(b, right.shape):
-        if sizes.get(label, 1) == 1:
-            sizes[label] = n
-    if len(set(a)) != len(a) or len(set(b)) != len(b):
-        leave(f"torch.einsum('{equation}')")
-    gone = [label for label in a if label not in b and label not in out]
-    if gone:
-        left, a = left.sum([a.index(label) for label in gone]), "".join([label for label in a if label not in gone])
-    gone = [label for label in b if label not in a and label not in out]
-    if gone:
-        right, b = right.sum([b.index(label) for label in gone]), "".join([label for label in b if label not in gone])
-    order = list(out) + sorted(set(a + b) - set(out))
-    both = [label for label in order if label in a and label in b and label in out]
-    summed = [label for label in order if label in a and label in b and label not in out]
-    of_left = [label for label in order if label in a and label not in b]
-    of_right = [label for label in order if label in b and label not in a]
-    if not summed:
-        return _spread(left, a, out) * _spread(right, b, out)
-    n, m = _product(both, sizes), _product(summed, sizes)
-    left = left.permute([a.index(label) for label in both + of_left + summed]).reshape(n, _product(of_left, sizes), m)
-    right = right.permute([b.index(label) for label in both + summed + of_right]).reshape(n, m, _product(of_right, sizes))
-    made = both + of_left + of_right
-    return bmm(left, right).view([sizes[label] for label in made]).permute([made.index(label) for label in out])
+    inputs, out = equation.split("->") if "->" in equation else (equation, None)
+    inputs, out = _spelt(inputs.split(","), out, given)
+    ops = [_half(t) for t in given]
+    if len(inputs) != len(ops):
+        raise RuntimeError("einsum(): fewer operands were provided than specified in the equation")
+    for labels, t in zip(inputs, ops):
+        if len(set(labels)) != len(labels):
+            leave(f"torch.einsum('{equation}')")
+        if len(labels) != t.dim():
+            raise RuntimeError("einsum(): the number of subscripts in the equation does not match the number of dimensions for an operand")
+    if len(ops) == 1:
+        return _alone(ops[0], inputs[0], out)
+    gone = sorted(set("".join(inputs)) - set(out))
+    left, a = ops[0], list(inputs[0])
+    for i in range(1, len(ops)):
+        right, b, summed = ops[i], list(inputs[i]), []
+        later = [label for labels, t in zip(inputs[i + 1 :], ops[i + 1 :]) for label, n in zip(labels, t.shape) if n != 1]
+        alone = ([], [])
+        for label in gone:
+            in_a = label in a and left.shape[a.index(label)] != 1
+            in_b = label in b and right.shape[b.index(label)] != 1
+            if label not in later and in_a and in_b:
+                summed.append(label)
+            elif label not in later and (in_a or in_b):
+                alone[in_b].append(label)
+        if alone[0]:
+            left = left.sum([a.index(label) for label in alone[0]], True)
+        if alone[1]:
+            right = right.sum([b.index(label) for label in alone[1]], True)
+        order = list(out) + [label for label in gone if label in a or label in b]
+        left, a = _pair(left, a, right, b, [label for label in order if label in a or label in b], summed)
+    return left.view([left.shape[a.index(label)] if label in a else 1 for label in out]) if a != list(out) else left
 
 
 def _spread(t, labels, out):
-    t = t.permute([labels.index(label) for label in out if label in labels])
+    t = _ordered(t, labels, out)
     for i, label in enumerate(out):
         if label not in labels:
             t = t.unsqueeze(i)
