@@ -49,6 +49,7 @@ struct parallel_options {
     enum dtype compute;
     bool checkpointing, reentrant;
     bool adapters; /* the base is frozen */
+    bool quantised; /* packed weights stand whole on the device before a method takes them */
     bool counts_items; /* forward is handed the number of labels that count, an fp32 scalar on the device */
     uint32_t gradient_accumulation_steps;
     bool sync_each_batch;

@@ -50,15 +50,39 @@ static bool stands_on_host(const struct trainer *t)
     return m != METHOD_SINGLE && !t->step->r.quantization && !(t->plain && (m == METHOD_DDP || method_is_zero(m)));
 }
 
+/* bnb_4bit_quant_storage: what is flattened or cut with the rest has its dtype. */
+static enum dtype storage_dtype(const struct recipe *s)
+{
+    return method_is_fsdp1(s->method) || method_is_fsdp2(s->method) ? compute_dtype(s->precision) : DTYPE_UINT8;
+}
+
+/* NULL, or why these quantised weights and this method do not go together. */
+static const char *quantised_gap(const struct recipe *s)
+{
+    if (s->method == METHOD_SINGLE || s->method == METHOD_DDP)
+        return NULL;
+    if (!method_is_fsdp1(s->method) && !(method_is_fsdp2(s->method) && s->method != METHOD_TP_FSDP2))
+        return "quantised weights under %s are not modelled yet: single, ddp, fsdp or fsdp2";
+    if (s->quantization == KBIT_INT8) /* torch/distributed/fsdp/_flat_param.py: "Cannot flatten integer dtype tensors" */
+        return "int8 weights would lose the scales of their rows where %s flattens or cuts them: a 4-bit kind";
+    if (s->method == METHOD_FSDP_GRAD_OP && s->fsdp.use_orig_params == TRI_TRUE) /* _writeback_orig_params: each forward makes a Params4bit anew */
+        return "%s with use_orig_params \"does not support changing the parameters between forward and backward\", as Linear4bit does: use_orig_params false";
+    return NULL;
+}
+
 /* Weights that stand packed on the device before anything wraps the model. */
 static enum err_code quantise(struct trainer *t, struct err *err)
 {
     const struct recipe *s = &t->step->r;
-    const struct bnb_options o = {s->quantization, compute_dtype(s->precision)};
+    const struct bnb_options o = {s->quantization, compute_dtype(s->precision), storage_dtype(s)};
+    const char *gap = quantised_gap(s);
 
-    if (s->method != METHOD_SINGLE && s->method != METHOD_DDP)
-        return err_set(err, ERR_FIELD_CONFLICT, "/training/quantization", "quantised weights under %s are not modelled yet: single or ddp",
-                       method_rows[s->method].name);
+    if (gap)
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/quantization", gap, method_rows[s->method].name);
+    /* _flat_param.py: "Must flatten tensors with uniform dtype" */
+    if (s->prepare_kbit && method_is_fsdp1(s->method) && compute_dtype(s->precision) != DTYPE_FP32)
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/prepare_kbit",
+                       "norms in fp32 and 4-bit weights in half are not of one dtype, which a unit of FullyShardedDataParallel is: prepare_kbit none");
     if (!t->model.q->bnb_loads_by_name)
         return err_set(err, ERR_FIELD_CONFLICT, "/stack/transformers",
                        "quantised weights as earlier releases load them are not modelled yet: transformers 5");

@@ -163,6 +163,16 @@ bool bnb_is_quantised(const struct module *m)
     return m->forward == bnb_forward || m->forward == bnb_forward_int8;
 }
 
+/* quantize_4bit(): n = (elements + 1) // (itemsize * 2) */
+static void pack(struct param *p, enum dtype storage)
+{
+    p->stands_for = param_numel(p);
+    p->dtype = storage;
+    p->ndim = 2;
+    p->size[0] = (p->stands_for + 1) / (2 * (int64_t)dtype_bytes(storage));
+    p->size[1] = 1;
+}
+
 enum err_code bnb_apply(struct tree *t, const struct bnb_options *o, struct err *err)
 {
     for (uint32_t i = 1; i < t->n_modules; i++) {
@@ -186,6 +196,8 @@ enum err_code bnb_apply(struct tree *t, const struct bnb_options *o, struct err 
             .compute = o->compute,
             .dtype = t->dtype,
         };
+        if (!l->int8)
+            pack(m->weight, o->storage);
         m->extra = l;
         m->forward = l->int8 ? bnb_forward_int8 : bnb_forward;
     }

@@ -4,13 +4,13 @@
  *
  * Purpose   bnb_apply() finds what is quantised; bnb_load() stands in the place of materialise(): a half tensor at a time comes to the device, is
  *           quantised, and dies; bnb_prepare() is peft's prepare_model_for_kbit_training(), bnb_cast_back() what TRL does after adapters stand.
- *           A parameter keeps its sizes; only its value is packed, two elements a byte.
+ *           A 4-bit weight's parameter becomes what holds it: [words, 1] of the storage dtype, two elements a byte. An int8 one keeps its sizes.
  * Source    bitsandbytes 0.50.2: nn/modules.py Linear4bit, Params4bit, Linear8bitLt; autograd/_functions.py MatMul4Bit, MatMul8bitLt; functional.py
  *           quantize_4bit, dequantize_4bit; backends/cuda/ops.py. transformers 5.23: integrations/bitsandbytes.py, quantizers/,
  *           core_model_loading.py, modeling_utils.py caching_allocator_warmup. peft 0.21.2: utils/other.py, tuners/lora/bnb.py. Traced:
  *           tests/data/accuracy/kbit.jsonl.
- * Models    LLM.int8() without outliers: which columns have them is data. One GPU and what wraps a model that stands on it. Not 4-bit weights that a
- *           method shards.
+ * Models    LLM.int8() without outliers: which columns have them is data. One GPU, what wraps a model that stands on it, and
+ *           4-bit weights that FSDP1 and fully_shard shard.
  * Errors    ERR_NOMEM.
  * Owner     what it allocates lies in the tree's arena.
  */
@@ -23,6 +23,7 @@
 struct bnb_options {
     enum kbit kind;
     enum dtype compute; /* bnb_4bit_compute_dtype */
+    enum dtype storage; /* bnb_4bit_quant_storage */
 };
 
 struct bnb_linear; /* of one module: its packed weight's state */

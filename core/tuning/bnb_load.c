@@ -68,12 +68,12 @@ static val quantise_int8(struct run *r, struct bnb_linear *l, const struct param
 /* Params4bit.to(device); of Conv1D a transpose, which is laid out anew */
 static val quantise(struct run *r, struct bnb_linear *l, const struct param *p, val *map)
 {
-    val half = owned(r, value_empty(r, OP_TO_COPY, l->dtype, p->ndim, p->size));
-    val laid_out = l->transposed ? owned(r, value_empty(r, OP_CLONE, l->dtype, p->ndim, p->size)) : 0;
+    val half = owned(r, value_empty(r, OP_TO_COPY, l->dtype, SHAPE(l->out, l->in)));
+    val laid_out = l->transposed ? owned(r, value_empty(r, OP_CLONE, l->dtype, SHAPE(l->out, l->in))) : 0;
     val packed;
 
     l->absmax = kept(r, OP_QUANTIZE_4BIT, DTYPE_FP32, SHAPE(l->blocks));
-    packed = kept(r, OP_QUANTIZE_4BIT, DTYPE_UINT8, SHAPE((l->in * l->out + 1) / 2, 1));
+    packed = kept(r, OP_QUANTIZE_4BIT, p->dtype, p->ndim, p->size);
     value_unref(r, laid_out);
     l->code = code_of_4bit(r);
     if (l->doubly)
@@ -189,7 +189,7 @@ static void add_bytes(void *context, struct module *m, struct param *p)
     uint64_t *bytes = context, n = (uint64_t)param_numel(p);
 
     if (!p->late && !p->tied)
-        *bytes += bnb_is_quantised(m) && p == m->weight ? (bnb_is_int8(m) ? n : (n + 1) / 2) : n * dtype_bytes(p->dtype);
+        *bytes += bnb_is_int8(m) && p == m->weight ? n : n * dtype_bytes(p->dtype);
 }
 
 /* caching_allocator_warmup(): one block as large as the model, so that the allocator need not ask for many */

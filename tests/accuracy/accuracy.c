@@ -279,6 +279,7 @@ int main(int argc, char **argv)
         !read_cases(&j, "tests/data/accuracy/kernels.jsonl", NULL, only, 1) ||
         !read_cases(&j, "tests/data/accuracy/moe.jsonl", NULL, only, 1) ||
         !read_cases(&j, "tests/data/accuracy/losses.jsonl", NULL, only, 1) ||
+        !read_cases(&j, "tests/data/accuracy/many.jsonl", NULL, only, 1) ||
         !read_cases(&j, "tests/data/accuracy/ddp.jsonl", "ddp", only, 1) ||
         !read_cases(&j, "tests/data/accuracy/dist.jsonl", NULL, only, smoke ? 3 : 1) ||
         (!smoke && !read_cases(&j, "tests/data/accuracy/published.jsonl", "published, one GPU", only, 1)))

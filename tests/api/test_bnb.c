@@ -4,6 +4,7 @@
 #include "tuning/bnb.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* --- which products have a kernel of their own: rows read off bitsandbytes 0.50.2 _gemm_4bit_use_custom_cuda ------------------------------------- */
 
@@ -55,6 +56,63 @@ static double figure(const char *training, const char *path)
 #define PEAK  "recommendation/memory/peak_allocated_bytes"
 #define PARTS "recommendation/memory/breakdown_bytes/"
 
+/* --- quantised weights that a method flattens or cuts ------------------------------------------------------------------------------------- */
+
+static const char *const sharding[] = {"fsdp", "fsdp2", "hsdp2"};
+
+static double sharded(const char *method, unsigned gpus, const char *training, const char *path)
+{
+    char body[600];
+    struct reply reply;
+    double v;
+
+    (void)snprintf(body, sizeof body,
+                   "{\"model\":\"Qwen/Qwen3-0.6B\",\"cluster\":{\"gpu\":\"A100-80GB\",\"gpus_per_node\":%u},\"training\":{\"methods\":\"%s\","
+                   "\"micro_batch_size\":2,\"seq_len\":384,\"precision\":\"bf16\",\"gradient_checkpointing\":true,%s}}",
+                   gpus, method, training);
+    reply = ask(body);
+    ck_assert_msg(reply.r.status == 200, "%s", reply.r.body);
+    ck_assert_msg(json_number(reply_at(&reply, path), &v), "%s: no %s in %s", training, path, reply.r.body);
+    reply_done(reply);
+    return v;
+}
+
+START_TEST(packed_weights_are_sharded)
+{
+    const char *method = sharding[_i];
+    double lora = sharded(method, 4, "\"tuning\":\"lora\"", PARTS "parameters"), nf4 = sharded(method, 4, "\"tuning\":\"qlora\"", PARTS "parameters");
+    double few = sharded(method, 2, "\"tuning\":\"qlora\"", PARTS "parameters");
+
+    ck_assert(nf4 < lora);
+    ck_assert(method[0] == 'h' ? nf4 <= few : nf4 < few); /* a node is a group, and its ranks share a copy */
+    ck_assert(sharded(method, 4, "\"tuning\":\"qlora\"", PARTS "optimizer_states") == sharded(method, 4, "\"tuning\":\"lora\"", PARTS "optimizer_states"));
+}
+END_TEST
+
+/* Why it does not run, where PyTorch itself raises. */
+static const struct {
+    const char *method, *training, *why;
+} refused[] = {
+    {"fsdp", "\"tuning\":\"qlora\",\"quantization\":\"int8\"", "where fsdp flattens or cuts"},
+    {"fsdp2", "\"tuning\":\"qlora\",\"quantization\":\"int8\"", "where fsdp2 flattens or cuts"},
+    {"fsdp", "\"tuning\":\"qlora\",\"prepare_kbit\":\"peft\"", "are not of one dtype"},
+    {"fsdp_grad_op", "\"tuning\":\"qlora\"", "does not support changing the parameters"},
+};
+
+START_TEST(says_why_they_are_not)
+{
+    char body[600];
+    struct reply reply;
+
+    (void)snprintf(body, sizeof body,
+                   "{\"model\":\"Qwen/Qwen3-0.6B\",\"cluster\":{\"gpu\":\"A100-80GB\",\"gpus_per_node\":4},\"training\":{\"methods\":\"%s\",%s}}",
+                   refused[_i].method, refused[_i].training);
+    reply = ask(body);
+    ck_assert_msg(strstr(reply.r.body, refused[_i].why) != NULL, "%s", reply.r.body);
+    reply_done(reply);
+}
+END_TEST
+
 START_TEST(packed_weights_hold_less)
 {
     double lora = figure("\"tuning\":\"lora\"", PARTS "parameters"), nf4 = figure("\"tuning\":\"qlora\"", PARTS "parameters");
@@ -85,4 +143,5 @@ START_TEST(small_states_hold_less)
 END_TEST
 
 UNIT_TESTS("bnb", unit_rows(fuses_what_bitsandbytes_does, products); unit_test(packed_weights_hold_less);
+           unit_rows(packed_weights_are_sharded, sharding); unit_rows(says_why_they_are_not, refused);
            unit_test(small_states_hold_less);)

@@ -197,6 +197,8 @@ static void *wrap(struct wrapping *w)
 
     if (!f)
         return NULL;
+    if (w->o->quantised)
+        w->place(w);
     find_units(f, w, w->tree->root);
     if (!declare_units(f))
         return NULL;

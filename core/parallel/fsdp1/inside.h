@@ -8,7 +8,7 @@
  *           pre_unshard, STREAM_REDUCE post_backward, STREAM_ALL_REDUCE all_reduce.
  * Source    torch/distributed/fsdp/{_runtime_utils,_flat_param,_init_utils,_exec_order_utils,_limiter_utils,fully_sharded_data_parallel,wrap}.py, the
  *           same in 2.2 and 2.15 but for the rows of quirks.def.
- * Not modelled: CPU offload, communication hooks, ignored modules, summon_full_params, models with several root units; quantised weights.
+ * Not modelled: CPU offload, communication hooks, ignored modules, summon_full_params, models with several root units.
  * Owner     the run's arena.
  */
 #ifndef PARALLEL_FSDP1_INSIDE_H

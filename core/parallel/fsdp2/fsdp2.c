@@ -192,6 +192,8 @@ void *fsdp2_wrap(struct wrapping *w)
         run_fail(w->r, ERR_FIELD_CONFLICT, "/training/methods", why);
         return NULL;
     }
+    if (w->o->quantised)
+        w->place(w);
     f = begin(w);
     if (!f || !fsdp2_make_units(f, w))
         return NULL;

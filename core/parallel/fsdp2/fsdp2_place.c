@@ -75,7 +75,8 @@ static void cut(struct fsdp2 *f, const struct fsdp2_unit *u)
 static void shard_unit(struct fsdp2 *f, struct fsdp2_unit *u)
 {
     for (uint32_t i = 0; i < u->n_params; i++)
-        u->params[i].declared->value = birth(f->r, OP_TO_COPY, u->params[i].declared, u->params[i].declared->size[0], MARK_PARAMETER);
+        if (!u->params[i].declared->value)
+            u->params[i].declared->value = birth(f->r, OP_TO_COPY, u->params[i].declared, u->params[i].declared->size[0], MARK_PARAMETER);
     for (uint32_t k = 0; k < u->n_modules; k++)
         move_buffers(f, u->modules[k], u);
     cut(f, u);
@@ -100,7 +101,7 @@ void fsdp2_place(struct fsdp2 *f, struct wrapping *w)
 {
     for (uint32_t i = 0; i < f->n_units && f->offload; i++)
         count_host_bytes(f, &f->units[i]);
-    if (!w->o->plain) {
+    if (!w->o->plain || w->o->quantised) {
         for (uint32_t i = 0; i < f->n_units; i++)
             shard_unit(f, &f->units[i]);
         return;
