@@ -4,7 +4,8 @@ import math
 import torch
 from torch import nn
 
-from transformers.modeling_moe import Experts, TopKRouter, experts_tp_plan
+from transformers.modeling_interleaved_rope import apply_rotary_pos_emb_interleave
+from transformers.modeling_moe import Experts, GroupedRouter, experts_tp_plan
 from transformers.modeling_rope_utils import apply_rotary_pos_emb
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaConfig, LlamaDecoderLayer, LlamaForCausalLM, LlamaMLP, LlamaModel, LlamaRMSNorm
@@ -46,47 +47,6 @@ class DeepseekV3Config(LlamaConfig):
         self.head_dim = self.qk_rope_head_dim
         super().__post_init__(**kwargs)
         self.head_dim = self.qk_rope_head_dim
-
-
-def apply_rotary_pos_emb_interleave(q, k, cos, sin):
-    cos = cos[..., : cos.shape[-1] // 2].unsqueeze(1)
-    sin = sin[..., : sin.shape[-1] // 2].unsqueeze(1)
-    q_even, q_odd = q[..., 0::2], q[..., 1::2]
-    k_even, k_odd = k[..., 0::2], k[..., 1::2]
-    q_turned = torch.cat([q_even * cos - q_odd * sin, q_odd * cos + q_even * sin], dim=-1)
-    k_turned = torch.cat([k_even * cos - k_odd * sin, k_odd * cos + k_even * sin], dim=-1)
-    return q_turned, k_turned
-
-
-class GroupedRouter(TopKRouter):
-    """Experts of the best groups alone, chosen by biased scores."""
-
-    correction = None  # dtype; None: the model's
-
-    def __init__(self, config):
-        super().__init__(config)
-        self.routed_scaling_factor, self.num_group, self.topk_group = config.routed_scaling_factor, config.n_group, config.topk_group
-        self.register_buffer("e_score_correction_bias", torch.zeros(self.num_experts, dtype=self.correction))
-
-    def forward(self, hidden_states):
-        hidden_states = hidden_states.view(-1, self.hidden_dim)
-        router_logits = nn.functional.linear(hidden_states.type(torch.float32), self.weight.type(torch.float32))
-        scores = router_logits.sigmoid()
-        choice = scores + self.e_score_correction_bias
-        group_scores = choice.view(-1, self.num_group, self.num_experts // self.num_group).topk(2, dim=-1)[0].sum(dim=-1)
-        groups = torch.topk(group_scores, k=self.topk_group, dim=-1, sorted=False)[1]
-        mask = torch.zeros_like(group_scores)
-        mask.scatter_(1, groups, 1)
-        expert_mask = mask.unsqueeze(-1).expand(-1, self.num_group, self.num_experts // self.num_group).reshape(-1, self.num_experts)
-        choice = choice.masked_fill(~expert_mask.bool(), float("-inf"))
-        indices = torch.topk(choice, k=self.top_k, dim=-1, sorted=False)[1]
-        weights = scores.gather(1, indices)
-        if self.norm_topk_prob:
-            total = weights.sum(dim=-1, keepdim=True) + 1e-20
-            weights /= total
-        weights = weights * self.routed_scaling_factor
-        self.record(router_logits)
-        return router_logits, weights, indices
 
 
 class DeepseekV3MoE(nn.Module):

@@ -1,5 +1,6 @@
-"""gemma: llama with gemma2's norms, embeddings times the root of their width, and a tanh GELU."""
-from transformers.models.gemma2.modeling_gemma2 import Gemma2RMSNorm, Gemma2ScaledEmbedding
+"""gemma: llama with norms weighted from one on, embeddings times the root of their width, and a tanh GELU."""
+from transformers.modeling_decoder import ScaledEmbedding
+from transformers.modeling_norm import RMSNormFromOne
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaConfig, LlamaDecoderLayer, LlamaForCausalLM, LlamaModel
 from transformers.releases import refuse
 
@@ -27,7 +28,7 @@ class GemmaConfig(LlamaConfig):
         super().__post_init__(**kwargs)
 
 
-class GemmaRMSNorm(Gemma2RMSNorm):
+class GemmaRMSNorm(RMSNormFromOne):
     pass
 
 
@@ -43,7 +44,7 @@ class GemmaModel(LlamaModel):
     layer = GemmaDecoderLayer
 
     def embedding(self, config):
-        return Gemma2ScaledEmbedding(config.vocab_size, config.hidden_size, config.pad_token_id, config.hidden_size**0.5)
+        return ScaledEmbedding(config.vocab_size, config.hidden_size, config.pad_token_id, config.hidden_size**0.5)
 
 
 class GemmaForCausalLM(LlamaForCausalLM):

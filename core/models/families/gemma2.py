@@ -1,9 +1,10 @@
 """gemma2: norms before and after each part, scores and logits capped, a window in every other layer."""
 import torch
-from torch import nn
 
 from transformers.activations import ACT2FN
 from transformers.masking_utils import create_masks_for_layers
+from transformers.modeling_decoder import ScaledEmbedding
+from transformers.modeling_norm import RMSNormFromOne
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaConfig, LlamaDecoderLayer, LlamaForCausalLM, LlamaMLP, LlamaModel
 
 
@@ -32,19 +33,8 @@ class Gemma2Config(LlamaConfig):
         super().__post_init__(**kwargs)
 
 
-class Gemma2RMSNorm(nn.Module):
-    def __init__(self, dim, eps=1e-6):
-        super().__init__()
-        self.eps = eps
-        self.weight = nn.Parameter(torch.zeros(dim))
-
-    def _norm(self, x):
-        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)
-
-    def forward(self, x):
-        y = self._norm(x.float())
-        y = y * (1.0 + self.weight.float())
-        return y.type_as(x)
+class Gemma2RMSNorm(RMSNormFromOne):
+    pass
 
 
 class Gemma2Attention(LlamaAttention):
@@ -53,15 +43,6 @@ class Gemma2Attention(LlamaAttention):
         self.scaling = config.query_pre_attn_scalar**-0.5
         window = config.sliding_window if config.layer_types[layer_idx] == "sliding_attention" else None
         self.keywords = {"sliding_window": window, "softcap": config.attn_logit_softcapping}
-
-
-class Gemma2ScaledEmbedding(nn.Embedding):
-    def __init__(self, rows, width, padding_idx, scale):
-        super().__init__(rows, width, padding_idx)
-        self.register_buffer("embed_scale", torch.tensor(scale), persistent=False)
-
-    def forward(self, input_ids):
-        return super().forward(input_ids) * self.embed_scale.to(self.weight.dtype)
 
 
 class Gemma2MLP(LlamaMLP):
@@ -97,7 +78,7 @@ class Gemma2Model(LlamaModel):
     layer, masks = Gemma2DecoderLayer, create_masks_for_layers
 
     def embedding(self, config):
-        return Gemma2ScaledEmbedding(config.vocab_size, config.hidden_size, config.pad_token_id, config.hidden_size**0.5)
+        return ScaledEmbedding(config.vocab_size, config.hidden_size, config.pad_token_id, config.hidden_size**0.5)
 
 
 class Gemma2ForCausalLM(LlamaForCausalLM):

@@ -1,9 +1,10 @@
 """glm4_moe: deepseek_v3's experts over heads of a size of their own, half of each rotated, normed where it is asked for."""
 import torch
 
+from transformers.modeling_moe import GroupedRouter
 from transformers.modeling_rope_utils import apply_rotary_pos_emb_partly
 from transformers.models.deepseek_v3.modeling_deepseek_v3 import DeepseekV3DecoderLayer, DeepseekV3ForCausalLM, DeepseekV3MoE, DeepseekV3Model
-from transformers.models.deepseek_v3.modeling_deepseek_v3 import EXPERTS_BESIDE_SHARED, GroupedRouter
+from transformers.models.deepseek_v3.modeling_deepseek_v3 import EXPERTS_BESIDE_SHARED
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaConfig, LlamaRMSNorm
 
 

@@ -2,12 +2,13 @@
 import torch
 from torch import nn
 
-from transformers.integrations.eager_attention import repeat_kv
+from transformers.integrations.eager_attention import eager_attention_with_sinks
 from transformers.masking_utils import create_causal_mask, create_sliding_window_causal_mask
 from transformers.modeling_moe import Experts, MoeCausalLM, TopKRouter
-from transformers.modeling_rope_utils import dynamic_rope_update
+from transformers.modeling_norm import RMSNormCastLast
+from transformers.modeling_rope_utils import HalfRotaryEmbedding, turn_halves
 from transformers.releases import refuse
-from transformers.models.llama.modeling_llama import LlamaConfig, LlamaDecoderLayer, LlamaForCausalLM, LlamaModel, LlamaRMSNorm, LlamaRotaryEmbedding
+from transformers.models.llama.modeling_llama import LlamaConfig, LlamaDecoderLayer, LlamaForCausalLM, LlamaModel
 from transformers.models.qwen2.modeling_qwen2 import Qwen2Attention
 
 
@@ -43,13 +44,8 @@ class GptOssConfig(LlamaConfig):
         super().__post_init__(**kwargs)
 
 
-class GptOssRMSNorm(LlamaRMSNorm):
-    def forward(self, x):
-        dtype = x.dtype
-        x = x.to(torch.float32)
-        variance = x.pow(2).mean(-1, keepdim=True)
-        x = x * torch.rsqrt(variance + self.variance_epsilon)
-        return (self.weight * x).to(dtype)
+class GptOssRMSNorm(RMSNormCastLast):
+    pass
 
 
 class GptOssExperts(Experts):
@@ -102,42 +98,8 @@ class GptOssMLP(nn.Module):
         return hidden_states, scores
 
 
-class GptOssRotaryEmbedding(LlamaRotaryEmbedding):
-    @torch.no_grad()
-    @dynamic_rope_update
-    def forward(self, x, position_ids):
-        freqs = position_ids[..., None].float() * self.inv_freq.to(device=x.device, dtype=torch.float)
-        cos = freqs.cos() * self.attention_scaling
-        sin = freqs.sin() * self.attention_scaling
-        return cos.to(x.dtype), sin.to(x.dtype)
-
-
-def turned(x, cos, sin):
-    low, high = torch.chunk(x, 2, dim=-1)
-    first = low * cos - high * sin
-    second = high * cos + low * sin
-    return torch.cat((first, second), dim=-1)
-
-
-def eager_attention_forward(module, query, key, value, attention_mask, scaling=None, dropout=0.0, **kwargs):
-    keys = repeat_kv(key, module.num_key_value_groups)
-    values = repeat_kv(value, module.num_key_value_groups)
-    weights = torch.matmul(query, keys.transpose(2, 3)) * scaling
-    if attention_mask is not None:
-        weights = weights + attention_mask
-    sinks = module.sinks.reshape(1, -1, 1, 1).expand(query.shape[0], -1, query.shape[-2], -1)
-    logits = torch.cat([weights, sinks], dim=-1)
-    logits = logits - logits.max(dim=-1, keepdim=True).values
-    probs = nn.functional.softmax(logits, dim=-1, dtype=logits.dtype)
-    scores = probs[..., :-1]
-    weights = nn.functional.dropout(scores, p=dropout, training=module.training).to(values.dtype)
-    output = torch.matmul(weights, values)
-    output = output.transpose(1, 2).contiguous()
-    return output, weights
-
-
 class GptOssAttention(Qwen2Attention):
-    eager = staticmethod(eager_attention_forward)
+    eager = staticmethod(eager_attention_with_sinks)
 
     def __init__(self, config, layer_idx):
         super().__init__(config, layer_idx)
@@ -155,8 +117,8 @@ class GptOssAttention(Qwen2Attention):
     def rotate(q, k, cos, sin):
         cos = cos.unsqueeze(1)
         sin = sin.unsqueeze(1)
-        q_turned = turned(q, cos, sin)
-        k_turned = turned(k, cos, sin)
+        q_turned = turn_halves(q, cos, sin)
+        k_turned = turn_halves(k, cos, sin)
         return q_turned, k_turned
 
 
@@ -176,7 +138,7 @@ class GptOssDecoderLayer(LlamaDecoderLayer):
 
 
 class GptOssModel(LlamaModel):
-    layer, rotary = GptOssDecoderLayer, GptOssRotaryEmbedding
+    layer, rotary = GptOssDecoderLayer, HalfRotaryEmbedding
 
     def masks(self, position_ids=None, **of):
         """Both kinds; neither looks for several sequences in a row."""

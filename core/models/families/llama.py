@@ -1,5 +1,4 @@
 """llama: the decoder that most families vary."""
-import torch
 from torch import nn
 
 from transformers.activations import ACT2FN
@@ -7,6 +6,7 @@ from transformers.configuration_utils import PreTrainedConfig
 from transformers.integrations.eager_attention import eager_attention_forward, repeat_kv
 from transformers.modeling_decoder import CausalLM, Decoder
 from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.modeling_norm import RMSNorm
 from transformers.modeling_rope_utils import RotaryEmbedding, apply_rotary_pos_emb, rotate_half
 from transformers.modeling_stage import stage_of_decoder
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, PreTrainedModel
@@ -43,18 +43,8 @@ class LlamaConfig(PreTrainedConfig):
         super().__post_init__(**kwargs)
 
 
-class LlamaRMSNorm(nn.Module):
-    def __init__(self, hidden_size, eps=1e-6):
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(hidden_size))
-        self.variance_epsilon = eps
-
-    def forward(self, x):
-        dtype = x.dtype
-        x = x.to(torch.float32)
-        variance = x.pow(2).mean(-1, keepdim=True)
-        x = x * torch.rsqrt(variance + self.variance_epsilon)
-        return self.weight * x.to(dtype)
+class LlamaRMSNorm(RMSNorm):
+    pass
 
 
 class LlamaRotaryEmbedding(RotaryEmbedding):

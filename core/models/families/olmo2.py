@@ -1,6 +1,7 @@
 """olmo2: llama with norms of whole queries and keys, and norms after attention and feed-forward instead of before."""
 import torch
 
+from transformers.modeling_norm import RMSNormCastLast
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaConfig, LlamaDecoderLayer, LlamaForCausalLM, LlamaModel
 from transformers.models.llama.modeling_llama import LlamaRMSNorm, LlamaRotaryEmbedding, apply_rotary_pos_emb
 
@@ -14,13 +15,8 @@ class Olmo2Config(LlamaConfig):
     rms_norm_eps: float = 1e-5
 
 
-class Olmo2RMSNorm(LlamaRMSNorm):
-    def forward(self, x):
-        dtype = x.dtype
-        x = x.to(torch.float32)
-        variance = x.pow(2).mean(-1, keepdim=True)
-        x = x * torch.rsqrt(variance + self.variance_epsilon)
-        return (self.weight * x).to(dtype)
+class Olmo2RMSNorm(RMSNormCastLast):
+    pass
 
 
 class Olmo2RotaryEmbedding(LlamaRotaryEmbedding):

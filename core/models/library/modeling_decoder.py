@@ -65,6 +65,17 @@ def kernel_dtype(query, projection):
     return torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else projection.weight.dtype
 
 
+class ScaledEmbedding(nn.Embedding):
+    """Times a number that is a buffer beside the weight."""
+
+    def __init__(self, rows, width, padding_idx, scale):
+        super().__init__(rows, width, padding_idx)
+        self.register_buffer("embed_scale", torch.tensor(scale), persistent=False)
+
+    def forward(self, input_ids):
+        return super().forward(input_ids) * self.embed_scale.to(self.weight.dtype)
+
+
 class Decoder:
     """Embeddings, layers that rotate queries and keys, a norm. First among the bases of a model's class."""
 

@@ -34,3 +34,13 @@ def doubled(cos, sin):
     cos = cos[..., : cos.shape[-1] // 2].repeat_interleave(2, dim=-1)
     sin = sin[..., : sin.shape[-1] // 2].repeat_interleave(2, dim=-1)
     return cos, sin
+
+
+def apply_rotary_pos_emb_interleave(q, k, cos, sin):
+    cos = cos[..., : cos.shape[-1] // 2].unsqueeze(1)
+    sin = sin[..., : sin.shape[-1] // 2].unsqueeze(1)
+    q_even, q_odd = q[..., 0::2], q[..., 1::2]
+    k_even, k_odd = k[..., 0::2], k[..., 1::2]
+    q_turned = torch.cat([q_even * cos - q_odd * sin, q_odd * cos + q_even * sin], dim=-1)
+    k_turned = torch.cat([k_even * cos - k_odd * sin, k_odd * cos + k_even * sin], dim=-1)
+    return q_turned, k_turned

@@ -64,6 +64,68 @@ class TopKRouter(nn.Module):
         return router_logits, top_value, indices
 
 
+class GroupedRouter(TopKRouter):
+    """Experts of the best groups alone, chosen by biased scores."""
+
+    correction = None  # dtype; None: the model's
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.routed_scaling_factor, self.num_group, self.topk_group = config.routed_scaling_factor, config.n_group, config.topk_group
+        self.register_buffer("e_score_correction_bias", torch.zeros(self.num_experts, dtype=self.correction))
+
+    def forward(self, hidden_states):
+        hidden_states = hidden_states.view(-1, self.hidden_dim)
+        router_logits = nn.functional.linear(hidden_states.type(torch.float32), self.weight.type(torch.float32))
+        scores = router_logits.sigmoid()
+        choice = scores + self.e_score_correction_bias
+        group_scores = choice.view(-1, self.num_group, self.num_experts // self.num_group).topk(2, dim=-1)[0].sum(dim=-1)
+        groups = torch.topk(group_scores, k=self.topk_group, dim=-1, sorted=False)[1]
+        mask = torch.zeros_like(group_scores)
+        mask.scatter_(1, groups, 1)
+        expert_mask = mask.unsqueeze(-1).expand(-1, self.num_group, self.num_experts // self.num_group).reshape(-1, self.num_experts)
+        choice = choice.masked_fill(~expert_mask.bool(), float("-inf"))
+        indices = torch.topk(choice, k=self.top_k, dim=-1, sorted=False)[1]
+        weights = scores.gather(1, indices)
+        if self.norm_topk_prob:
+            total = weights.sum(dim=-1, keepdim=True) + 1e-20
+            weights /= total
+        weights = weights * self.routed_scaling_factor
+        self.record(router_logits)
+        return router_logits, weights, indices
+
+
+class GroupedRouter(TopKRouter):
+    """Experts of the best groups alone, chosen by biased scores."""
+
+    correction = None  # dtype; None: the model's
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.routed_scaling_factor, self.num_group, self.topk_group = config.routed_scaling_factor, config.n_group, config.topk_group
+        self.register_buffer("e_score_correction_bias", torch.zeros(self.num_experts, dtype=self.correction))
+
+    def forward(self, hidden_states):
+        hidden_states = hidden_states.view(-1, self.hidden_dim)
+        router_logits = nn.functional.linear(hidden_states.type(torch.float32), self.weight.type(torch.float32))
+        scores = router_logits.sigmoid()
+        choice = scores + self.e_score_correction_bias
+        group_scores = choice.view(-1, self.num_group, self.num_experts // self.num_group).topk(2, dim=-1)[0].sum(dim=-1)
+        groups = torch.topk(group_scores, k=self.topk_group, dim=-1, sorted=False)[1]
+        mask = torch.zeros_like(group_scores)
+        mask.scatter_(1, groups, 1)
+        expert_mask = mask.unsqueeze(-1).expand(-1, self.num_group, self.num_experts // self.num_group).reshape(-1, self.num_experts)
+        choice = choice.masked_fill(~expert_mask.bool(), float("-inf"))
+        indices = torch.topk(choice, k=self.top_k, dim=-1, sorted=False)[1]
+        weights = scores.gather(1, indices)
+        if self.norm_topk_prob:
+            total = weights.sum(dim=-1, keepdim=True) + 1e-20
+            weights /= total
+        weights = weights * self.routed_scaling_factor
+        self.record(router_logits)
+        return router_logits, weights, indices
+
+
 class SparseMoeBlock(nn.Module):
     """A router and experts; classes name theirs, in the order in which they are made."""
 

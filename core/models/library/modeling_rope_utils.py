@@ -158,3 +158,22 @@ def apply_rotary_pos_emb_partly(q, k, cos, sin, unsqueeze_dim=1):
     q_turned = torch.cat([q_turned, q_pass], dim=-1)
     k_turned = torch.cat([k_turned, k_pass], dim=-1)
     return q_turned, k_turned
+
+
+class HalfRotaryEmbedding(RotaryEmbedding):
+    """Tables of one half, which turn_halves takes for both."""
+
+    @torch.no_grad()
+    @dynamic_rope_update
+    def forward(self, x, position_ids):
+        freqs = position_ids[..., None].float() * self.inv_freq.to(device=x.device, dtype=torch.float)
+        cos = freqs.cos() * self.attention_scaling
+        sin = freqs.sin() * self.attention_scaling
+        return cos.to(x.dtype), sin.to(x.dtype)
+
+
+def turn_halves(x, cos, sin):
+    low, high = torch.chunk(x, 2, dim=-1)
+    first = low * cos - high * sin
+    second = high * cos + low * sin
+    return torch.cat((first, second), dim=-1)

@@ -1,4 +1,7 @@
 """gemma2 by earlier releases."""
+import torch
+from torch import nn
+
 from transformers.releases import of, quirks
 
 if not quirks.interface_attention:

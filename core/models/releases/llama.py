@@ -1,6 +1,9 @@
 """llama and what is derived from it, by earlier releases."""
 import math
 
+import torch
+from torch import nn
+
 from transformers.integrations.flash_attention import flash_attention_forward
 from transformers.pytorch_utils import ALL_LAYERNORM_LAYERS
 from transformers.releases import of, quirks, refuse
