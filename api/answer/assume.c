@@ -235,6 +235,10 @@ static void assume_stage(struct estimate *e, const struct recipe *r)
 
     if (r->stage == TASK_SFT)
         return;
+    if (!task->module) {
+        note(&e->assumptions, "training.stage %s%s: %s", task->stage, e->rq.training.stage.n ? "" : ", by the class that architectures names", task->holds);
+        return;
+    }
     note(&e->assumptions, "training.stage %s: trl 1.16.0 %s: %s%s", task->stage, task->trainer, task->holds,
          task->refers && references[r->reference] ? references[r->reference] : "");
     note_of(&e->assumptions, NOTE_OF_YOURS,

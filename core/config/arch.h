@@ -73,6 +73,8 @@ struct arch {
     unsigned offers;          /* of a program: attention that its class has, CLASS_* of stack/defaults.h; 0: the release's table says so */
     bool never_adapts;        /* of a program: it is no GenerationMixin, which peft's model for causal language models asks for */
     bool inventory_only;      /* of a program: its modules are known, its forward is not */
+    bool encoder;             /* of a program: its classes are an encoder's, what it trains by itself is what architectures[0] says */
+    enum { PROBLEM_SINGLE, PROBLEM_REGRESSION, PROBLEM_MULTI } problem; /* problem_type; of one label regression */
     bool never_checkpoints;   /* of a program: supports_gradient_checkpointing is not set */
     bool fixed_depth;         /* of a program: nobody knows that fewer layers are the same model's */
     bool may_repeat;          /* then: its config and its layers say so; its forward has to show it (train/repeats.h) */
@@ -129,6 +131,9 @@ struct arch {
 /* Reads a config.json that was parsed to `config`. A text_config without a model_type around it is followed; with one, the rest of
  * that model is no decoder of this table and the type is refused. */
 MUST_CHECK enum err_code arch_parse(const struct json *config, struct arena *arena, struct arch *ret, struct err *err);
+
+/* num_labels and problem, of any config. */
+void arch_read_labels(struct arch *a, const struct json *config);
 
 /* "llama" -> FAMILY_LLAMA; FAMILY_COUNT when there is no program for it. */
 enum family family_find(const char *model_type);

@@ -42,11 +42,11 @@ static enum err_code copy_str(const char **ret, const char *s, struct arena *are
     return *ret ? ERR_OK : err_set(err, ERR_NOMEM, "", "no room for the strings of the config");
 }
 
-/* Any class is welcome: what is trained is the decoder under a causal head, whatever the checkpoint was saved from. */
 /* configuration_utils.py PretrainedConfig: id2label tells the number of labels where it is given. */
-static void read_num_labels(struct arch *a, const struct json *config)
+void arch_read_labels(struct arch *a, const struct json *config)
 {
     const struct json *names = json_get(config, "id2label");
+    const char *problem = json_str(json_get(config, "problem_type"));
     uint64_t n = 2;
 
     if (json_type(names) == JSON_OBJECT)
@@ -54,15 +54,19 @@ static void read_num_labels(struct arch *a, const struct json *config)
     else
         (void)json_uint64(json_get(config, "num_labels"), &n);
     a->num_labels = n && n <= 1 << 20 ? (uint32_t)n : 2;
+    a->problem = problem && !strcmp(problem, "multi_label_classification")            ? PROBLEM_MULTI
+                 : problem ? (!strcmp(problem, "regression") ? PROBLEM_REGRESSION : PROBLEM_SINGLE)
+                           : (a->num_labels == 1 ? PROBLEM_REGRESSION : PROBLEM_SINGLE);
 }
 
+/* Any class is welcome: what is trained is the decoder under a causal head, whatever the checkpoint was saved from. */
 static enum err_code read_architecture(struct arch *a, const struct json *config, struct arena *arena, struct err *err)
 {
     const struct json *list = json_get(config, "architectures"), *first = json_first(list);
 
     if (json_type(list) > JSON_NULL && (json_type(list) != JSON_ARRAY || (first && !json_str(first))))
         return keys_refuse(err, ERR_FIELD_TYPE, "architectures", "must be a list of class names");
-    read_num_labels(a, config);
+    arch_read_labels(a, config);
     return copy_str(&a->architecture, first ? json_str(first) : "", arena, err);
 }
 

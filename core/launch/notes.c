@@ -37,7 +37,9 @@ static void say_model(struct jsonw *w, const struct launch *l)
     say(w, "%s loads the model with from_pretrained(name, **model_init_kwargs) and hands over rows of %u tokens%s",
         launch_has_script(l) ? "a script of your own" : "train.py is yours: it", r->seq_len_tokens,
         r->attention_mask == TRI_FALSE && !r->packing ? ", without an attention_mask" : "");
-    if (r->stage != TASK_SFT)
+    if (r->stage != TASK_SFT && !tasks[r->stage].module)
+        say(w, "the model in it has a head for %s: from_pretrained() of that class", tasks[r->stage].stage);
+    else if (r->stage != TASK_SFT)
         say(w, "the Trainer in it is trl 1.16's %s: max_length=%u%s", tasks[r->stage].trainer, r->seq_len_tokens,
             r->reference == REFERENCE_PRECOMPUTED ? ", precompute_ref_log_probs=True" : "");
     if (r->packing)

@@ -21,7 +21,7 @@ struct model;
 struct program_source;
 
 struct batch {
-    val ids, mask, labels, positions; /* int64 [batch, seq]; 0: it has none; held by the caller */
+    val ids, mask, labels, positions, types; /* int64 [batch, seq]; 0: it has none; held by the caller */
     val more[TASK_MORE];              /* of a task: tasks.def */
     uint32_t sequences;               /* of a row whose positions start anew for each; 0: they are not given */
 };
@@ -35,7 +35,7 @@ struct model_caller {
 };
 
 struct outputs {
-    val loss, logits;       /* temporaries */
+    val loss, logits, more; /* temporaries; more: a second tensor of scores, 0 of most */
 };
 
 struct family_program {
@@ -72,7 +72,8 @@ struct model {
     bool layers_wrapped; /* each layer stands in a module of the method's: a layer that checkpoints itself leaves that one's hooks outside */
     bool position_table;          /* declare() says so: positions are rows of a table, and end with it */
     bool counts_items;            /* the loop hands num_items_in_batch to the loss: Trainer since 4.46, to families that take it */
-    bool score_head;              /* model_take_class() made it a classifier: peft trains the head in full */
+    bool score_head;              /* its class has a head that peft trains in full: task.h `saved`, model_take_class() */
+    bool takes_token_types;       /* declare() says so: its tokenizer hands out token_type_ids beside the mask */
     bool takes_items;             /* forward takes num_items_in_batch: a **kwargs, in that release */
     bool only_sizes;              /* declared to be looked at: in which dtype is nobody's question */
     const char *refuses_items;    /* it is handed num_items_in_batch and raises: why; NULL: it does not */

@@ -349,6 +349,7 @@ static enum err_code look(struct program_source *from, const struct stack *stack
     ret->offers = ret->theirs ? offers_of(m.parts) : 0;
     ret->never_adapts = from->n_files && lacks(m.parts, "prepare_inputs_for_generation");
     ret->inventory_only = flag_of(m.parts, ((struct program *)m.parts)->model_class, "inventory_only", false);
+    ret->encoder = flag_of(m.parts, ((struct program *)m.parts)->model_class, "encoder", false);
     ret->never_checkpoints = !flag_of(m.parts, ((struct program *)m.parts)->model_class, "supports_gradient_checkpointing", false);
     rc = too_large(ret, err);
     ret->layer_kinds = rc ? NULL : kinds_of(m.parts, &m.tree, ret->layers, kinds);
@@ -363,12 +364,20 @@ static enum err_code look(struct program_source *from, const struct stack *stack
     return rc;
 }
 
+/* configuration_auto.py model_type_to_module_name: "xlm-roberta" lives in xlm_roberta. */
+static bool is_module_of(const char *module, const char *model_type)
+{
+    for (; *module && *model_type && (*module == *model_type || (*module == '_' && *model_type == '-')); module++, model_type++)
+        ;
+    return *module == *model_type;
+}
+
 static const struct program_file *family_file(const char *model_type)
 {
     static const char families[] = "transformers.models.";
 
     for (size_t i = 0; i < n_program_files; i++)
-        if (!strncmp(program_files[i].name, families, sizeof families - 1) && !strcmp(program_files[i].name + sizeof families - 1, model_type))
+        if (!strncmp(program_files[i].name, families, sizeof families - 1) && is_module_of(program_files[i].name + sizeof families - 1, model_type))
             return &program_files[i];
     return NULL;
 }
@@ -382,8 +391,8 @@ static enum err_code read_names(struct naming *n, const struct json *config, con
 {
     char text[160];
 
-    if (!n->n_files && !program_is_builtin(type))
-        type = "generic";
+    if (!n->n_files)
+        type = program_is_builtin(type) ? strrchr(family_file(type)->name, '.') + 1 : "generic";
     (void)snprintf(text, sizeof text, "transformers.models.%.60s", type);
     n->package = json_type(json_get(config, "auto_map")) == JSON_OBJECT ? package : arena_str(n->arena, text, strlen(text));
     if (n->n_files)
@@ -462,10 +471,11 @@ enum err_code program_look(struct program_source *from, struct arena *arena, str
 struct arch program_arch_blank(const struct json *config, struct program_source *from, struct arena *arena)
 {
     const char *type = json_str(json_get(config, "model_type")), *first = json_str(json_first(json_get(config, "architectures")));
-    struct arch a = {.program = from, .family = FAMILY_COUNT, .num_labels = 2, .quantization = "", .pad_token_id = -1, .fixed_depth = true};
+    struct arch a = {.program = from, .family = FAMILY_COUNT, .quantization = "", .pad_token_id = -1, .fixed_depth = true};
 
     a.model_type = type && is_word(type) ? arena_str(arena, type, strlen(type)) : "";
     a.architecture = first ? arena_str(arena, first, strlen(first)) : "";
     a.saved = saved_of(config);
+    arch_read_labels(&a, config);
     return a;
 }

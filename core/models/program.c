@@ -450,17 +450,36 @@ static bool replace_parts(struct program *p, struct model *m)
     return !m->loss || call_on_model(p, "transformers.losses", m->loss, 0, NULL, NULL);
 }
 
-/* A reward model's, say, made of the causal model's. */
+static bool says(struct program *p, sv of, const char *flag)
+{
+    sv v = sv_null();
+    bool yes = script_find(p->s, of, script_symbol(p->s, flag), &v) == 0 && script_truth(p->s, v) > 0;
+
+    sv_drop(p->s, v);
+    return yes;
+}
+
+/* A reward model's, say, made of the causal model's; of an encoder's classes the stage's, else the one that the config names. */
 static sv class_of_task(struct program *p, struct model *m, sv causal)
 {
     struct script *s = p->s;
-    sv module = script_import(s, "transformers.trl.classes"), f = sv_ok(module) ? take(s, module, m->task->classes) : module, made;
+    const char *stage = m->task ? m->task->classes : "";
+    sv args[3], module, f, made;
 
+    if (!stage[0] && !says(p, causal, "encoder"))
+        return causal;
+    module = script_import(s, "transformers.modeling_heads");
+    f = sv_ok(module) ? take(s, module, "class_of") : module;
     if (sv_ok(f) && (m->source->installed || m->source->files))
-        f = script_leave(s, "a head of labels on a model whose files are not the service's own");
-    made = sv_ok(f) ? script_call(s, f, 1, &causal) : f;
+        f = script_leave(s, "a stage with another head than the causal model's, on a model whose files are not the service's own");
+    args[0] = causal;
+    args[1] = str_new(s, stage, strlen(stage));
+    args[2] = str_new(s, m->arch->architecture, strlen(m->arch->architecture));
+    made = sv_ok(f) ? script_call(s, f, 3, args) : f;
+    sv_drop(s, args[1]);
+    sv_drop(s, args[2]);
     sv_drop(s, f);
-    m->score_head = sv_ok(made);
+    m->score_head = sv_ok(made) && m->task && m->task->saved[0];
     return made;
 }
 
@@ -469,7 +488,7 @@ bool program_make(struct program *p, struct model *m, const struct program_sourc
     struct script *s = p->s;
     sv model_class = classes(p, from, &p->config_class), config;
 
-    if (sv_ok(model_class) && m->task && m->task->classes[0])
+    if (sv_ok(model_class))
         model_class = class_of_task(p, m, model_class);
     p->model_class = model_class;
     if (!sv_ok(model_class))
@@ -523,6 +542,7 @@ static void hear(struct program *p, struct model *m)
 
     if (script_find(s, p->model_class, script_symbol(s, "position_table"), &table) == 0)
         m->position_table = script_truth(s, table) > 0;
+    m->takes_token_types = says(p, p->model_class, "takes_token_types");
     if (script_find(s, p->model_class, script_symbol(s, "refuses_items"), &why) == 0 && sv_is(why, KIND_STR))
         m->refuses_items = str_text(why, NULL);
     if (m->takes_items && (m->source->n_files || m->source->installed))
@@ -751,7 +771,7 @@ static bool keep_rest(struct program *p)
         if (!list_append(s, rest, items[i]))
             return false;
     while (sv_is(p->outputs, KIND_DICT) && dict_each(p->outputs, &at, &key, &value))
-        if (!str_is(key, "loss") && !str_is(key, "logits") && !list_append(s, rest, value))
+        if (!str_is(key, "loss") && !str_is(key, "logits") && !str_is(key, "end_logits") && !list_append(s, rest, value))
             return false;
     sv_drop(s, p->outputs);
     p->outputs = rest;
@@ -775,16 +795,17 @@ static void forward(struct run *r, struct model *m, const struct batch *b, struc
 {
     struct program *p = m->parts;
     struct script *s = p->s;
-    enum { MASK = 1, POSITIONS = 3, GIVEN };
-    sv values[GIVEN + 1] = {0}, names[GIVEN + 1] = {0};
+    enum { MASK = 1, LABELS, POSITIONS, TYPES, GIVEN };
+    sv values[GIVEN + TASK_MORE + 1] = {0}, names[GIVEN + TASK_MORE + 1] = {0};
     uint32_t n = 0;
-    const val given[GIVEN] = {b->ids, b->mask, b->labels, b->positions};
-    static const char *const called[GIVEN] = {"input_ids", "attention_mask", "labels", "position_ids"};
+    const val given[GIVEN] = {b->ids, b->mask, b->labels, b->positions, b->types};
+    static const char *const called[GIVEN] = {"input_ids", "attention_mask", "labels", "position_ids", "token_type_ids"};
+    char name[32];
 
     if (!p->n.run)
         natives_on_device(&p->n, r);
     for (int i = 0; i < GIVEN; i++) {
-        if (!given[i])
+        if (!given[i] || (i == LABELS && m->task))
             continue;
         names[n] = script_symbol(s, called[i]);
         values[n] = natives_tensor(&p->n, given[i]);
@@ -793,6 +814,11 @@ static void forward(struct run *r, struct model *m, const struct batch *b, struc
         if (i == MASK && sv_ok(values[n]))
             (m->padded ? natives_tell_padded : natives_tell_ones)(values[n]);
         n++;
+    }
+    for (int i = 0; m->task && i < TASK_MORE && b->more[i] && task_name(m->task->more, i, name, sizeof name); i++) {
+        name[strcspn(name, "#")] = 0;
+        names[n] = script_symbol(s, name);
+        values[n++] = natives_tensor(&p->n, b->more[i]);
     }
     if (m->counts_items) {
         names[n] = script_symbol(s, "num_items_in_batch");
@@ -807,7 +833,8 @@ static void forward(struct run *r, struct model *m, const struct batch *b, struc
     }
     ret->loss = own(p, r, p->outputs, "loss");
     ret->logits = own(p, r, p->outputs, "logits");
-    if (b->labels && !ret->loss) {
+    ret->more = m->task ? own(p, r, p->outputs, "end_logits") : 0;
+    if ((b->labels || m->task) && !ret->loss) {
         miss_loss(p);
         return;
     }

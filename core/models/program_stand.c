@@ -130,6 +130,7 @@ static bool put_back(struct stands *all, const struct stood *s, struct model *m)
     m->position_table = s->m.position_table;
     m->refuses_items = s->m.refuses_items;
     m->score_head = s->m.score_head;
+    m->takes_token_types = s->m.takes_token_types;
     m->embeddings = s->m.embeddings;
     move_on(m, arena, s->host);
     all->used = true;

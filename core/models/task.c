@@ -7,9 +7,9 @@
 #include <string.h>
 
 const struct task tasks[TASK_COUNT] = {
-    [TASK_SFT] = {"sft", NULL, "Trainer", 1, 0, REFERS_NOT, "", "", "", ""},
-#define TASK(id, stage, module, trainer, rows, tokens, refers, classes, more, kept, holds) \
-    [TASK_##id] = {stage, module, trainer, rows, tokens, refers, classes, more, kept, holds},
+    [TASK_SFT] = {"sft", NULL, "Trainer", 1, 0, REFERS_NOT, "", "", "", "", ""},
+#define TASK(id, stage, module, trainer, rows, tokens, refers, classes, saved, more, kept, holds) \
+    [TASK_##id] = {stage, module, trainer, rows, tokens, refers, classes, saved, more, kept, holds},
 #include "models/tasks.def"
 #undef TASK
 };
@@ -29,6 +29,23 @@ const char *task_name(const char *list, int k, char *ret, size_t bytes)
         return ret;
     }
     return NULL;
+}
+
+enum task_id task_of_architecture(const char *architecture)
+{
+    static const struct {
+        const char *end;
+        enum task_id task;
+    } heads[] = {{"ForSequenceClassification", TASK_CLASSIFICATION},
+                 {"ForTokenClassification", TASK_TOKEN_CLASSIFICATION},
+                 {"ForQuestionAnswering", TASK_QUESTION_ANSWERING},
+                 {"ForPreTraining", TASK_PRETRAINING}};
+    size_t n = strlen(architecture);
+
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        if (n > strlen(heads[i].end) && !strcmp(architecture + n - strlen(heads[i].end), heads[i].end))
+            return heads[i].task;
+    return TASK_MASKED_LM;
 }
 
 uint32_t task_sequences(const struct task *task)

@@ -16,7 +16,7 @@ struct script_module;
 
 enum task_id {
     TASK_SFT, /* and pretrain: the model's own loss */
-#define TASK(id, stage, module, trainer, rows, tokens, refers, classes, more, kept, holds) TASK_##id,
+#define TASK(id, stage, module, trainer, rows, tokens, refers, classes, saved, more, kept, holds) TASK_##id,
 #include "models/tasks.def"
 #undef TASK
     TASK_COUNT
@@ -30,18 +30,22 @@ enum { TASK_MORE = 7 }; /* tensors of a batch beside ids and mask */
 
 struct task {
     const char *stage;   /* the contract's word */
-    const char *module;  /* of the text; NULL: the model's own loss */
+    const char *module;  /* of the text; NULL: the model's own loss, and the Trainer's step */
     const char *trainer; /* "DPOTrainer, trl 1.16.0 trainer/dpo_trainer.py" */
     uint8_t rows;        /* of a batch, for each sample */
     uint32_t tokens;     /* of a row, where nobody says: max_length of the trainer's config */
     enum refers refers;  /* the model that it compares with */
-    const char *classes; /* a function of trl/classes.py that makes the model's class of the causal one; "": it is that */
-    const char *more;    /* names of int64 tensors of [rows, tokens]; with a ?, of a truth value a row */
+    const char *classes; /* what models/library/modeling_heads.py class_of() makes the model's class by; "": it is the causal one */
+    const char *saved;   /* children of the model that peft trains in full beside adapters of its task_type: peft_model.py classifier_module_names */
+    const char *more;    /* names of int64 tensors of [rows, tokens]; with a ?, of a truth value a row; with a #, of a whole number a row */
     const char *kept;    /* names of fp32 numbers a sample, where the reference's are precomputed; "": none */
     const char *holds;   /* a sentence for people */
 };
 
 extern const struct task tasks[TASK_COUNT];
+
+/* The stage of the class that architectures[0] names, "BertForSequenceClassification"; of one without a head that is known, TASK_MASKED_LM. */
+enum task_id task_of_architecture(const char *architecture);
 
 /* Rows that a sample is trained on, in one tensor or in two. */
 uint32_t task_sequences(const struct task *task);

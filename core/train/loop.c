@@ -5,6 +5,16 @@
 
 #include <string.h>
 
+/* Of each row: a class, or what the problem_type of a classifier asks for. */
+static val numbers_of(struct trainer *t, int64_t rows)
+{
+    const struct arch *a = t->model.arch;
+
+    if (t->step->r.stage != TASK_CLASSIFICATION || a->problem == PROBLEM_SINGLE)
+        return empty(&t->run, DTYPE_INT64, SHAPE(rows));
+    return a->num_labels > 1 ? empty(&t->run, DTYPE_FP32, SHAPE(rows, a->num_labels)) : empty(&t->run, DTYPE_FP32, SHAPE(rows));
+}
+
 /* Tensors of a task by their place in its lists: tokens of each row, and of a precomputed reference a number a sample. */
 static void add_more(struct trainer *t, struct batch *b)
 {
@@ -15,7 +25,9 @@ static void add_more(struct trainer *t, struct batch *b)
     int n = 0;
 
     while (n < TASK_MORE && task_name(task->more, n, name, sizeof name))
-        b->more[n++] = owned(r, strchr(name, '?') ? empty(r, DTYPE_BOOL, SHAPE(rows)) : empty(r, DTYPE_INT64, SHAPE(rows, tokens)));
+        b->more[n++] = owned(r, strchr(name, '?')   ? empty(r, DTYPE_BOOL, SHAPE(rows))
+                                : strchr(name, '#') ? numbers_of(t, rows)
+                                                    : empty(r, DTYPE_INT64, SHAPE(rows, tokens)));
     if (!strncmp(task->more, "labels", 6))
         b->labels = owned(r, value_alias(r, b->more[0]));
     for (int k = 0; t->model.reference == REFERENCE_PRECOMPUTED && n < TASK_MORE && task_name(task->kept, k, name, sizeof name); k++)
@@ -36,6 +48,8 @@ struct batch make_batch(struct trainer *t)
         b.labels = owned(r, empty(r, DTYPE_INT64, 2, size));
     if (t->model.task)
         add_more(t, &b);
+    if (b.mask && t->model.takes_token_types)
+        b.types = owned(r, empty(r, DTYPE_INT64, 2, size));
     if (b.sequences)
         b.positions = owned(r, empty(r, DTYPE_INT64, 2, size));
     return b;
@@ -47,6 +61,7 @@ void batch_ref(struct run *r, const struct batch *b)
     value_ref(r, b->mask);
     value_ref(r, b->labels);
     value_ref(r, b->positions);
+    value_ref(r, b->types);
     for (int i = 0; i < TASK_MORE; i++)
         value_ref(r, b->more[i]);
 }
@@ -57,6 +72,7 @@ void batch_unref(struct run *r, const struct batch *b)
     value_unref(r, b->mask);
     value_unref(r, b->labels);
     value_unref(r, b->positions);
+    value_unref(r, b->types);
     for (int i = 0; i < TASK_MORE; i++)
         value_unref(r, b->more[i]);
 }
@@ -96,10 +112,10 @@ static void drop_cache(struct trainer *t)
 static void convert_outputs(struct trainer *t, struct outputs *o)
 {
     struct run *r = &t->run;
-    val *fields[2] = {&o->loss, &o->logits};
-    val old[2];
+    val *fields[3] = {&o->loss, &o->logits, &o->more};
+    val old[3];
 
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         old[i] = *fields[i];
         if (!old[i])
             continue;
@@ -117,7 +133,7 @@ static void convert_outputs(struct trainer *t, struct outputs *o)
         t->model.cache[i] = owned(r, to_dtype(r, v, DTYPE_FP32));
         value_unref(r, v);
     }
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         value_unref(r, old[i]);
         if (*fields[i])
             r->values[*fields[i]].floating = true;
@@ -155,7 +171,7 @@ static void post_forward(struct trainer *t, struct outputs *o)
 
     if (!t->method || !t->method->post_forward || run_dead(r))
         return;
-    all = arena_array(r->arena, val, 2 + (size_t)cached);
+    all = arena_array(r->arena, val, 3 + (size_t)cached);
     if (!all) {
         run_fail(r, ERR_NOMEM, "", "the working memory of one request is too small for the model's outputs");
         return;
@@ -163,10 +179,14 @@ static void post_forward(struct trainer *t, struct outputs *o)
     all[0] = owned(r, o->loss);
     all[1] = owned(r, o->logits);
     memcpy(all + 2, m->cache, cached * sizeof *all);
-    t->method->post_forward(t->wrapped, 2 + cached, all);
+    if (o->more)
+        all[2 + cached] = owned(r, o->more);
+    t->method->post_forward(t->wrapped, 2 + cached + (o->more != 0), all);
     memcpy(m->cache, all + 2, cached * sizeof *all);
     o->loss = all[0];
     o->logits = all[1];
+    if (o->more)
+        r->values[o->more = all[2 + cached]].floating = true;
     r->values[o->loss].floating = r->values[o->logits].floating = true;
     arena_rewind(r->arena, mark);
 }
@@ -237,6 +257,8 @@ val task_loss(struct trainer *t, const struct batch *b)
 void drop_outputs(struct trainer *t, struct outputs *o)
 {
     consume(&t->run, o->logits);
+    if (o->more)
+        consume(&t->run, o->more);
     if (t->model.outputs_end)
         t->model.outputs_end(&t->run, &t->model);
     drop_cache(t);

@@ -9,10 +9,10 @@ static val count_items(struct trainer *t, const struct batch *b, uint32_t n)
     const struct quirks *q = &t->step->quirks;
     val total = 0, count;
 
-    if (!t->model.counts_items && (!q->items_counted_for_all || t->plain || t->model.task))
+    if (!b->labels || (!t->model.counts_items && (!q->items_counted_for_all || t->plain || t->model.task)))
         return 0;
     for (uint32_t i = 0; i < n; i++) {
-        val labels = q->items_of_targets ? slice(r, b[i].labels, -1, 1, size_of(r, b[i].labels, 1)) : b[i].labels;
+        val labels = q->items_of_targets && !(t->model.task && !t->model.task->module) ? slice(r, b[i].labels, -1, 1, size_of(r, b[i].labels, 1)) : b[i].labels;
         val sum = sum_all(r, compare(r, OP_NE, labels, 0)), old = total;
 
         total = owned(r, old ? add(r, old, sum) : add_scalar(r, sum));
@@ -77,12 +77,12 @@ static val compute_loss(struct trainer *t, const struct batch *b)
     struct outputs o;
     val loss;
 
-    if (t->model.task)
+    if (t->model.task && t->model.task->module)
         return owned(&t->run, task_loss(t, b));
     o = call_model(t, b);
     loss = owned(&t->run, o.loss);
 
-    if (t->method && t->step->quirks.loss_over_ranks)
+    if (t->method && t->step->quirks.loss_over_ranks && b->labels)
         loss = scaled(&t->run, loss, mul_scalar_in_place);
     drop_outputs(t, &o);
     return loss;

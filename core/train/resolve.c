@@ -125,6 +125,20 @@ static enum err_code resolve_reference(struct recipe *r, const struct task *task
     return ERR_OK;
 }
 
+/* The model's own class under the Trainer, or a plain loop. */
+static enum err_code resolve_head(struct recipe *r, const struct task *task, struct err *err)
+{
+    if (r->loss != LOSS_HF || r->liger_kernels)
+        return err_set(err, ERR_FIELD_CONFLICT, r->loss != LOSS_HF ? "/training/loss" : "/training/liger_kernels", "the head of %s has its own loss, without Liger's kernels",
+                       task->stage);
+    if (r->method == METHOD_PP || method_has_tensor_parallel(r->method))
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/stage", "%s under %s is not modelled yet", task->stage, method_rows[r->method].name);
+    if (r->tuning != TUNING_FULL && r->lora.all_linear && (r->stage == TASK_TOKEN_CLASSIFICATION || r->stage == TASK_QUESTION_ANSWERING))
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/lora/target_modules", "all-linear of %s adapts the head too (tuners_utils.py), which is not modelled: name modules",
+                       task->stage);
+    return ERR_OK;
+}
+
 /* A trainer of TRL's: what its text was read for. */
 static enum err_code resolve_stage(struct recipe *r, const struct resolving *c)
 {
@@ -133,6 +147,10 @@ static enum err_code resolve_stage(struct recipe *r, const struct resolving *c)
 
     if (rc || r->stage == TASK_SFT)
         return rc;
+    if (r->packing && (c->arch->encoder || !task->module))
+        return err_set(c->err, ERR_FIELD_CONFLICT, "/training/packing", "%s of packed rows is not modelled: rows with a mask", task->stage);
+    if (!task->module)
+        return resolve_head(r, task, c->err);
     if (!quirks_for(c->stack, c->arch->model_type).bnb_loads_by_name)
         return err_set(c->err, ERR_FIELD_CONFLICT, "/stack/transformers", "%s is modelled as trl 1.16 has it, beside transformers 5", task->stage);
     if (r->framework != FRAMEWORK_TRANSFORMERS)
@@ -419,6 +437,8 @@ enum err_code train_resolve(const struct recipe *asked, const struct arch *arch,
     if (s.r.precision == PRECISION_UNSET)
         s.r.precision = precision_default(&c);
     resolve_upcast(&s.r, &c);
+    if (arch->encoder && s.r.stage == TASK_SFT)
+        s.r.stage = task_of_architecture(arch->architecture);
     resolve_batch(&s.r, arch);
     resolve_loop(&s.r, &c);
     if (s.r.gradient_checkpointing == TRI_TRUE && arch->never_checkpoints) /* modeling_utils.py, activation_checkpointing_enable() */

@@ -10,6 +10,7 @@
 #include "tuning/lora.h"
 #include "tuning/targets.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* --------------------------------------------------------------------------------------------------------- declaration */
@@ -104,10 +105,39 @@ static enum err_code declare_adapters(struct trainer *t, struct err *err)
         .pattern = l->pattern,
         .experts = t->model.q->lora_on_expert_tensors ? targets_of_experts(t->model.arch->model_type) : NULL,
         .counts_only = t->as_saved,
+        .saved = t->model.task ? t->model.task->saved : "",
         .on_host = stands_on_host(t),
     };
 
     return lora_apply(&t->model.tree, &o, &t->adapted_modules, err);
+}
+
+/* utils/other.py ModulesToSaveWrapper: of all that a module holds a copy is trained beside what it is of. */
+static void save_all(void *context, struct module *m, struct param *p)
+{
+    static const char original[] = "original_module.";
+    struct model *of = context;
+    char name[64];
+
+    if (p->buffer || !strncmp(p->name, original, sizeof original - 1)) /* the latter as they are made */
+        return;
+    (void)snprintf(name, sizeof name, "%s%.40s", original, p->name);
+    (void)param_add(&of->tree, m, arena_str(of->tree.arena, name, strlen(name)), p->ndim, p->size);
+    p->requires_grad = true;
+}
+
+static void save_heads(struct model *m)
+{
+    char name[32];
+
+    if (!m->task) { /* as saved: what a checkpoint has, and which of it is trained */
+        m->tree.head->weight->requires_grad = true;
+        return;
+    }
+    for (struct module *k = m->tree.root->first; k; k = k->next)
+        for (int i = 0; task_name(m->task->saved, i, name, sizeof name); i++)
+            if (!strcmp(k->name, name))
+                params_visit(k, save_all, m);
 }
 
 static void train_all(void *context, struct module *m, struct param *p)
@@ -183,7 +213,7 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
     m->counts_items = m->takes_items && !t->plain && (!m->task || !strncmp(m->task->more, "labels", 6));
     if (!m->task && m->refuses_items && m->q->trainer_counts_items && !t->plain)
         return err_set(err, ERR_FIELD_CONFLICT, "/stack/transformers", "%s", m->refuses_items);
-    if (t->as_saved && !m->arch->theirs) /* else the class is the one that was asked for */
+    if (t->as_saved && !m->arch->theirs && !m->arch->encoder) /* else the class is the one that was asked for */
         model_take_class(m);
     if (s->quantization && !t->as_saved) {
         rc = quantise(t, err);
@@ -192,17 +222,12 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
     }
     if (s->tuning != TUNING_FULL) {
         rc = declare_adapters(t, err);
-        if (!rc && m->score_head) { /* utils/other.py ModulesToSaveWrapper: a copy is trained beside what it is of */
-            struct param *head = m->tree.head->weight;
-
-            if (m->task)
-                (void)param_add(&m->tree, m->tree.head, "original_module.weight", head->ndim, head->size);
-            head->requires_grad = true;
-        }
+        if (!rc && m->score_head)
+            save_heads(m);
     } else {
         params_visit(m->tree.root, train_all, NULL);
     }
-    return rc || !m->task || t->as_saved ? rc : m->family->refer(m, err);
+    return rc || !m->task || !m->task->module || t->as_saved ? rc : m->family->refer(m, err);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- a run */

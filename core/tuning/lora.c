@@ -67,6 +67,19 @@ static bool names_expert(const struct lora_options *o, const char *leaf)
     return false;
 }
 
+static bool is_saved(const struct tree *t, const struct module *m, const char *saved)
+{
+    size_t n;
+
+    if (m->parent == t->root)
+        for (const char *w = saved ? saved : ""; *w; w += n + (w[n] == ' ')) {
+            n = strcspn(w, " ");
+            if (strlen(m->name) == n && !memcmp(m->name, w, n))
+                return true;
+        }
+    return false;
+}
+
 static bool matches(const struct tree *t, const struct module *m, const struct lora_options *o, struct pattern_effort *effort)
 {
     char buf[256];
@@ -76,7 +89,7 @@ static bool matches(const struct tree *t, const struct module *m, const struct l
     if (names_expert(o, m->name))
         return false;
     if (o->all_linear)
-        return m != t->head;
+        return m != t->head && !is_saved(t, m, o->saved);
     return lora_means(o, module_path(t, m->number, buf, sizeof buf), effort);
 }
 

@@ -27,6 +27,7 @@ struct lora_options {
     const char *const *targets;
     const struct pattern *pattern; /* instead of a list; NULL: none */
     const struct expert_names *experts; /* targets.h; NULL: every name means modules */
+    const char *saved;             /* children of the model, with blanks between, that are trained in full and that "all-linear" leaves out; NULL: none */
     bool counts_only;              /* adapters of tensors are declared: no forward is known of them */
     bool on_host;                  /* adapters are made before the model stands on the device, and go there with it */
 };

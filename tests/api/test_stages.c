@@ -91,9 +91,47 @@ START_TEST(pairs_without_a_reference_hold_all_logits)
 }
 END_TEST
 
+/* A head of labels in the place of the vocabulary's; what peft trains beside adapters is all of it. */
+START_TEST(a_label_a_row)
+{
+    double labels = peak("\"stage\":\"classification\",\"methods\":\"single\",\"tuning\":\"full\""),
+           tokens = peak("\"stage\":\"token_classification\",\"methods\":\"single\",\"tuning\":\"full\""),
+           words = peak("\"stage\":\"sft\",\"methods\":\"single\",\"tuning\":\"full\"");
+
+    ck_assert(labels <= tokens && tokens < words);
+}
+END_TEST
+
+#define BERT(architecture) \
+    "{\"config\":{\"model_type\":\"bert\",\"architectures\":[\"" architecture "\"],\"num_hidden_layers\":2},\"cluster\":{\"gpu\":\"A100-80GB\"}"
+static const struct {
+    const char *body, *says;
+} encoders[] = {
+    {BERT("BertForSequenceClassification") "}", "training.stage classification, by the class that architectures names"},
+    {BERT("BertForMaskedLM") "}", "training.stage masked_lm, by the class"},
+    {BERT("BertForPreTraining") "}", "training.stage masked_lm_nsp, by the class"},
+    {BERT("BertForMaskedLM") ",\"training\":{\"stage\":\"qa\"}}", "training.stage question_answering:"},
+    {BERT("BertForMaskedLM") ",\"training\":{\"stage\":\"qa\",\"tuning\":\"lora\",\"lora\":{\"target_modules\":\"all-linear\"}}}", "adapts the head too"},
+    {BERT("BertForMaskedLM") ",\"training\":{\"packing\":true}}", "packed rows is not modelled"},
+    {BERT("BertForMaskedLM") ",\"training\":{\"liger_kernels\":[\"rope\"]}}", "without Liger's kernels"},
+    {BERT("BertForMaskedLM") ",\"workload\":\"inference\"}", "an encoder, which generates nothing"},
+    {BERT("BertForMaskedLM") ",\"training\":{\"seq_len\":1024}}", "positions for 512 tokens and no more"},
+};
+
+START_TEST(an_encoder_trains_what_its_class_says)
+{
+    struct reply reply = ask(encoders[_i].body);
+
+    ck_assert_msg(strstr(reply.r.body, encoders[_i].says), "%s: %s", encoders[_i].body, reply.r.body);
+    reply_done(reply);
+}
+END_TEST
+
 static const struct {
     const char *training, *says;
 } refused[] = {
+    {"\"stage\":\"question_answering\",\"methods\":\"single\"", "question_answering of this model is not modelled"},
+    {"\"stage\":\"classification\",\"methods\":\"tp\",\"tensor_parallel\":2", "under tp is not modelled yet"},
     {"\"stage\":\"distillation\",\"methods\":\"single\",\"reference\":\"precomputed\"", "a model beside the student"},
     {"\"stage\":\"kto\",\"methods\":\"single\",\"micro_batch_size\":1", "two rows at least"},
     {"\"stage\":\"orpo\",\"methods\":\"single\",\"reference\":\"copy\"", "no reference model"},
@@ -120,4 +158,4 @@ END_TEST
 
 UNIT_TESTS("stages", unit_rows(a_precomputed_reference_is_never_above_a_copy, methods); unit_test(unpaired_rows_too); unit_test(adapters_need_no_copy); unit_test(pairs_are_two_rows);
            unit_test(a_teacher_stands_beside); unit_rows(pairs_without_a_reference_hold_all_logits, pairs);
-           unit_rows(says_what_has_no_model, refused);)
+           unit_test(a_label_a_row); unit_rows(an_encoder_trains_what_its_class_says, encoders); unit_rows(says_what_has_no_model, refused);)

@@ -11,6 +11,9 @@ class PreTrainedConfig:
     def __init__(self, **values):
         self._attn_implementation = values.pop("attn_implementation", None)
         self.return_dict = True
+        self.problem_type = values.pop("problem_type", None)
+        labels = values.pop("num_labels", 2)
+        self.num_labels = len(values["id2label"]) if values.get("id2label") else labels
         names = {name: None for cls in type(self).__mro__ for name in getattr(cls, "__annotations__", {})}
         for name in names:
             setattr(self, name, values.pop(name, getattr(type(self), name, None)))

@@ -12,6 +12,14 @@ class BaseModelOutput(ModelOutput):
 
 
 @dataclass
+class BaseModelOutputWithPooling(ModelOutput):
+    last_hidden_state: object = None
+    pooler_output: object = None
+    hidden_states: tuple | None = None
+    attentions: tuple | None = None
+
+
+@dataclass
 class BaseModelOutputWithPast(ModelOutput):
     last_hidden_state: object = None
     past_key_values: object = None

@@ -287,6 +287,47 @@ def glu(x, dim=-1):
     return _apply(_Glu, x, dim)
 
 
+class _MseLoss(_Formula):
+    """Loss.cpp mse_loss_out, mse_loss_backward_out: the mean of one tensor of squares"""
+
+    @staticmethod
+    def forward(ctx, x, target):
+        ctx.save_for_backward(x, target)
+        squares = empty_like(x)
+        return _mean(squares)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return empty_like(ctx.saved_tensors[0]), None
+
+
+class _LogitsLoss(_Formula):
+    """Loss.cpp binary_cross_entropy_with_logits, binary_cross_entropy_with_logits_backward"""
+
+    @staticmethod
+    def forward(ctx, x, target):
+        ctx.save_for_backward(x, target)
+        log_sigmoid = logsigmoid(x.detach())
+        loss = (1 - target).mul_(x.detach())
+        loss = loss - log_sigmoid
+        return _mean(loss)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, target = ctx.saved_tensors
+        share = x.sigmoid()
+        share = share - target
+        return share * grad, None
+
+
+def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+    return _apply(_MseLoss, _full(input), target)
+
+
+def binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None):
+    return _apply(_LogitsLoss, _full(input), target)
+
+
 # --------------------------------------------------------------------------------------------------------------- reductions
 class _Var(_Formula):
     """var_backward, std_backward"""

@@ -6,7 +6,7 @@ from _script import import_by_name
 
 
 _MORE = ("MultiheadAttention", "TransformerEncoderLayer", "ParameterList", "ParameterDict", "Softplus", "LogSoftmax", "ELU", "GLU", "LogSigmoid", "Softsign",
-         "Flatten", "Unflatten", "CosineSimilarity", "ZeroPad1d", "ConstantPad1d")
+         "Flatten", "Unflatten", "CosineSimilarity", "ZeroPad1d", "ConstantPad1d", "MSELoss", "BCEWithLogitsLoss")
 
 
 class RMSNorm(Module):

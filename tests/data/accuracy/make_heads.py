@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""Makes heads.jsonl of this folder: steps of classes with a head of their own (classifiers, masked language models, answers): transformers' own classes on the oracle's loop.
+
+    make_heads.py ORACLE CONFIGS PYTHON [--only TEXT] [--stack NAME:PYTHON]
+
+ORACLE holds trace.py and one_gpu; PYTHON is that of its environment (torch 2.15, transformers 5.23, peft 0.21). A batch holds what the tokenizer of the type hands out.
+"""
+import json
+import os
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+FIGURES = ("peak_allocated_bytes", "peak_reserved_bytes", "peak_reserved_expandable_bytes", "static_bytes", "resting_bytes", "peak_phase", "phase_peaks_bytes")
+STACKS = {"current": {"torch": "2.15", "transformers": "5.23", "peft": "0.21"}, "2025": {"torch": "2.7.1", "transformers": "4.53.3", "peft": "0.16"},
+          "late-2024": {"torch": "2.4.1", "transformers": "4.48.1", "peft": "0.13"}, "2024": {"torch": "2.2.2", "transformers": "4.40.0", "peft": "0.10"}}
+AUTO = {"classification": "AutoModelForSequenceClassification", "token_classification": "AutoModelForTokenClassification",
+        "question_answering": "AutoModelForQuestionAnswering", "masked_lm": "AutoModelForMaskedLM", "masked_lm_nsp": "AutoModelForPreTraining"}
+TASK_TYPE = {"classification": "SEQ_CLS", "token_classification": "TOKEN_CLS", "question_answering": "QUESTION_ANS"}
+TYPES = ("bert", "electra", "deberta-v2")  # whose tokenizers hand out token_type_ids
+BERT = dict(model_type="bert", vocab_size=30522, hidden_size=768, num_hidden_layers=12, num_attention_heads=12, intermediate_size=3072, max_position_embeddings=512,
+            type_vocab_size=2, pad_token_id=0)
+LORA = dict(tuning="lora", lora={"rank": 16, "dropout": 0.05, "target_modules": ["query", "value"]})
+
+# name, config, rows, tokens of a row, the rest of `training`
+CASES = [
+    ("bert", BERT, 4, 128, dict(stage="classification", precision="bf16")),
+    ("bert-mixed-pad", BERT, 8, 256, dict(stage="classification", precision="bf16-mixed", padded=True)),
+    ("bert-ckpt-eager", BERT, 4, 512, dict(stage="classification", precision="fp16-mixed", gradient_checkpointing=True, attention="eager")),
+    ("bert-eager-pad", BERT, 4, 256, dict(stage="classification", precision="fp32", attention="eager", padded=True)),
+    ("bert-fa2-pad", BERT, 8, 256, dict(stage="classification", precision="bf16", attention="flash_attention_2", padded=True)),
+    ("bert-lora", BERT, 8, 128, dict(stage="classification", precision="bf16-mixed", **LORA)),
+    ("bert-regression", dict(BERT, num_labels=1), 8, 128, dict(stage="classification", precision="fp32")),
+    ("bert-multi", dict(BERT, num_labels=7, problem_type="multi_label_classification"), 8, 128, dict(stage="classification", precision="bf16-mixed")),
+    ("bert-mlm", BERT, 8, 128, dict(stage="masked_lm", precision="bf16-mixed")),
+    ("bert-mlm-accumulated", BERT, 4, 128, dict(stage="masked_lm", precision="bf16", gradient_accumulation_steps=2)),
+    ("bert-mlm-nsp", BERT, 4, 512, dict(stage="masked_lm_nsp", precision="fp16-mixed")),
+    ("bert-qa", BERT, 4, 384, dict(stage="question_answering", precision="bf16")),
+    ("bert-tokens", dict(BERT, num_labels=9), 8, 128, dict(stage="token_classification", precision="bf16-mixed", gradient_checkpointing=True)),
+]
+
+
+def patch(stage):
+    """The class that a stage trains in the place of the causal model, and its batch."""
+    import torch
+    import transformers
+    from one_gpu import step
+    transformers.AutoModelForCausalLM.from_config = getattr(transformers, AUTO[stage]).from_config
+
+    def make_batch(config, o):
+        rows, shape = o["micro_batch_size"], (o["micro_batch_size"], o["seq_len"])
+
+        def whole(*size):
+            return torch.empty(size, dtype=torch.int64, device="cuda")
+
+        batch = {"input_ids": whole(*shape)}
+        if o["attention_mask"]:
+            batch["attention_mask"] = whole(*shape)
+            if config.model_type in TYPES:
+                batch["token_type_ids"] = whole(*shape)
+        if stage == "question_answering":
+            batch.update(start_positions=whole(rows), end_positions=whole(rows))
+        elif stage == "classification":
+            numbers = config.problem_type or ("regression" if config.num_labels == 1 else "")
+            size = (rows, config.num_labels) if config.num_labels > 1 else (rows,)
+            batch["labels"] = torch.empty(size, device="cuda") if numbers in ("regression", "multi_label_classification") else whole(rows)
+        else:
+            batch["labels"] = whole(*shape)
+        if stage == "masked_lm_nsp":
+            batch["next_sentence_label"] = whole(rows)
+        return batch
+
+    count = step.Run.count_items
+
+    def count_items(run, batches):
+        """Trainer._get_num_items_in_batch: no label of these is shifted; without labels nothing is counted."""
+        if "labels" not in batches[0]:
+            return None
+        whole = [{"labels": torch.nn.functional.pad(b["labels"], (0, 0))} for b in batches] if step._major() < 5 else batches
+        if step._major() < 5 or not run.prefetches or not run.takes_count:
+            return count(run, whole)
+        return sum(b["labels"].ne(-100).sum() for b in batches) / 1
+
+    step.make_batch, step.Run.count_items = make_batch, count_items
+    import peft
+    lora = peft.LoraConfig
+    peft.LoraConfig = lambda **k: lora(**dict(k, task_type=TASK_TYPE.get(stage)))
+
+
+def trace(oracle):
+    """Within the oracle's environment: the request in STAGE_REQUEST, its figures on standard output."""
+    sys.path.insert(0, oracle)
+    sys.argv[0] = os.path.abspath(__file__)
+    import environment
+    environment.ensure()
+    import tempfile
+    import ask
+    from one_gpu import emulate
+    emulate.install_flash_attn()
+    from one_gpu import report
+    request = json.loads(os.environ["STAGE_REQUEST"])
+    training = dict(request["training"])
+    patch(training.pop("stage"))
+    options = ask.for_one(request, training, [])
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as f:
+        json.dump(request["config"], f)
+        f.flush()
+        print("\n" + json.dumps(report.trace(f.name, options, events=os.environ.get("STAGE_EVENTS"))))
+
+
+def request_of(case, configs, stack):
+    name, config, rows, tokens, training = case
+    if isinstance(config, str):
+        with open(os.path.join(configs, config + ".json"), encoding="utf-8") as f:
+            config = {k: v for k, v in json.load(f).items() if not k.startswith("_")}
+    return {"cluster": {"gpu": "A100-80GB"},
+            "training": {"methods": "single", "tuning": "full", "attention": "sdpa", "gradient_checkpointing": False, "optimizer": "adamw_torch",
+                         "micro_batch_size": rows, "seq_len": tokens, **training},
+            "stack": STACKS[stack], "config": config}
+
+
+def main():
+    only = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else ""
+    stack = sys.argv[sys.argv.index("--stack") + 1] if "--stack" in sys.argv else "current"
+    oracle, configs, python = sys.argv[1:4]
+    prefix = "heads/" if stack == "current" else "heads-%s/" % stack
+    with open(os.path.join(HERE, "heads.jsonl"), "a", encoding="utf-8") as out:
+        for case in CASES:
+            if only not in case[0]:
+                continue
+            request = request_of(case, configs, stack)
+            env = dict(os.environ, STAGE_REQUEST=json.dumps(request))
+            told = subprocess.run([python, os.path.abspath(__file__), "--trace", oracle], env=env, stdout=subprocess.PIPE).stdout
+            if b"\n{" not in told:
+                print("no figures: " + case[0], file=sys.stderr)
+                continue
+            result = json.loads(told[told.rindex(b"\n{"):])
+            row = {"id": prefix + case[0], "group": "one GPU, heads", "body": json.dumps(request, separators=(",", ":"))}
+            row.update((k, result[k]) for k in FIGURES if k in result)
+            out.write(json.dumps(row, separators=(",", ":")) + "\n")
+            out.flush()
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--trace":
+        trace(sys.argv[2])
+    else:
+        main()
