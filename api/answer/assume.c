@@ -84,10 +84,25 @@ static bool is_int8(const struct plan_candidate *c)
 
 static bool is_paged(const struct plan_candidate *c)
 {
-    enum optimizer o = c->step.r.optimizer;
+    return optimizer_rows[c->step.r.optimizer].paged;
+}
 
-    return o == OPTIMIZER_BNB_ADAMW_8BIT_PAGED || o == OPTIMIZER_BNB_ADAMW_32BIT_PAGED || o == OPTIMIZER_BNB_LION_8BIT_PAGED ||
-           o == OPTIMIZER_BNB_LION_32BIT_PAGED;
+static bool compiles_update(const struct plan_candidate *c)
+{
+    enum optim_kind kind = optimizer_rows[c->step.r.optimizer].kind;
+
+    return kind == OPTIM_AO_ADAMW_8BIT || kind == OPTIM_AO_ADAMW_4BIT;
+}
+
+/* accelerate utils/deepspeed.py map_pytorch_optim_to_deepspeed */
+static bool becomes_host_adam(const struct plan_candidate *c)
+{
+    return c->modelled && method_is_zero(c->step.r.method) && c->step.r.offload && optimizer_rows[c->step.r.optimizer].under != OPTIMIZER_UNDER_LOCAL;
+}
+
+static bool is_muon(const struct plan_candidate *c)
+{
+    return c->modelled && c->step.r.optimizer == OPTIMIZER_MUON;
 }
 
 static bool uses_liger(const struct plan_candidate *c)
@@ -163,6 +178,13 @@ static void assume_methods(struct estimate *e)
             &e->assumptions,
             "paged optimizer states lie in CUDA's managed memory and in no figure of the allocator: on the GPU while it has room, else on the host; "
             "memory.host_bytes_per_node has them in full");
+    if (any(a, compiles_update))
+        note(&e->assumptions, "torchao's optimizer compiles its update: its states and the maxima of their blocks are in the figures, what Inductor's kernels keep "
+                              "beside them while one parameter is updated is not");
+    if (any(a, becomes_host_adam))
+        note(&e->assumptions, "accelerate puts DeepSpeedCPUAdam in the place of an optimizer that is offloaded: fp32 states on the host whatever its name says");
+    if (any(a, is_muon))
+        note(&e->assumptions, "muon: torch.optim.Muon over the matrices of the layers, then torch.optim.AdamW over embeddings, head and vectors");
     if (any(a, is_pipeline))
         note(&e->assumptions,
              "pp: torch.distributed.pipelining, 1F1B, layers as even as they go, no outputs kept; gradient_accumulation_steps counts the "

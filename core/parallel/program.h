@@ -55,6 +55,7 @@ struct parallel_options {
     bool sync_each_batch;
     double max_grad_norm; /* 0: no clipping */
     enum optim_kind optimizer;
+    bool paged; /* its large states lie in managed memory */
     enum offload offload;
     struct ddp_settings ddp;
     struct fsdp_settings fsdp;

@@ -44,6 +44,8 @@ static const struct since {
     {offsetof(struct stack_defaults, tp_by_config), PACKAGE(transformers), 5010, NEVER},
     /* training_args.py, _process_fsdp_args: fsdp_config.get("version", 2) in 5.10; 5.9 has 1 */
     {offsetof(struct stack_defaults, trainer_fsdp2), PACKAGE(transformers), 5010, NEVER},
+    /* training_args.py OptimizerNames: ADAMW_HF in 4.49, none in 4.50 */
+    {offsetof(struct stack_defaults, own_adamw), PACKAGE(transformers), 0, 4050},
 };
 
 static bool holds(const struct since *row, const struct stack *s)
@@ -56,7 +58,7 @@ static bool holds(const struct since *row, const struct stack *s)
 
 struct stack_defaults stack_defaults_of(const struct stack *s)
 {
-    struct stack_defaults d = {true, true, true, true, true, true, true, true, true, true, true, true, true, true, true};
+    struct stack_defaults d = {true, true, true, true, true, true, true, true, true, true, true, true, true, true, true, true};
 
     for (size_t i = 0; i < sizeof since / sizeof *since; i++)
         if (!holds(&since[i], s))

@@ -1,32 +1,24 @@
 /*
  * optim.h - torch.optim as the Trainer uses it, gradient clipping and the gradient scaler.
  *
- * Models    AdamW (foreach, fused, one by one), SGD without momentum, bitsandbytes' AdamW and Lion, transformers' Adafactor; two parameter groups;
- *           states are born at the first step. Paged states are in no figure of the allocator: optim_paged_bytes().
- * Source    torch/optim/adam.py, adamw.py, sgd.py, optimizer.py; torch/nn/utils/clip_grad.py; torch/amp/grad_scaler.py;
- *           bitsandbytes 0.50.2 optim/optimizer.py.
+ * Models    one row a kind (optim.c): AdamW (foreach, fused, one by one, transformers' own), SGD without momentum, Adagrad, RMSprop, Muon; schedulefree's;
+ *           bitsandbytes' AdamW, AdEMAMix, Lion and RMSprop; torchao's AdamW of few bits; transformers' Adafactor. Two parameter groups. States are born at
+ *           the first step, Adagrad's before. Paged states are in no figure of the allocator: optim_paged_bytes().
+ * Source    torch/optim/adam.py, adamw.py, sgd.py, adagrad.py, rmsprop.py, _muon.py, optimizer.py; torch/nn/utils/clip_grad.py; torch/amp/grad_scaler.py;
+ *           bitsandbytes 0.50.2 optim/optimizer.py, ademamix.py; schedulefree 1.4.1; torchao 0.18.0 optim/adam.py; transformers 4.40.0 optimization.py.
+ * Not modelled: what Inductor's kernels of torchao's update keep while they run.
  */
 #ifndef TORCH_OPTIM_H
 #define TORCH_OPTIM_H
 
+#include "torch/optim_kind.h"
 #include "torch/run.h"
 
-enum optim_kind {
-    OPTIM_ADAMW_FOREACH,
-    OPTIM_ADAMW_FUSED,
-    OPTIM_ADAMW_LOOP,
-    OPTIM_SGD,
-    OPTIM_BNB_ADAMW_8BIT,
-    OPTIM_BNB_ADAMW_32BIT,
-    OPTIM_BNB_LION_8BIT,
-    OPTIM_BNB_LION_32BIT,
-    OPTIM_ADAFACTOR
-};
-
 struct optim_state {
-    val exp_avg, exp_avg_sq, step; /* Adafactor: a row's and a column's, or a vector's own; RMS */
-    val absmax[2]; /* of 8-bit states, a number a block */
-    bool stands;   /* bitsandbytes: states may lie in pages alone */
+    val exp_avg, exp_avg_sq, step; /* of one state exp_avg_sq; Adafactor: a row's and a column's, or a vector's own; RMS */
+    val absmax[2];                 /* of states of few bits, a number a block */
+    val qmap[2];                   /* torchao: each has its own */
+    bool stands;                   /* states may lie in pages alone */
     bool wide;     /* 32 bits whatever the optimizer has: GlobalOptimManager */
 };
 
@@ -38,7 +30,8 @@ struct optim {
     uint32_t n_group[OPTIM_GROUPS];
     val *group[OPTIM_GROUPS];
     struct optim_state *state[OPTIM_GROUPS];
-    bool paged; /* large states in managed memory */
+    bool paged;          /* large states in managed memory */
+    uint64_t page_bytes; /* of those that were made */
     val qmap[2];
 };
 
@@ -47,12 +40,15 @@ void optim_step(struct run *r, struct optim *o);
 /* The states as the first step would make them, before it: for one step that stands for a later one. */
 void optim_prepare(struct run *r, struct optim *o);
 
+/* What its __init__ makes: before the first step. */
+void optim_start(struct run *r, struct optim *o);
+
+/* One parameter's own optimizer steps, as a hook of its gradient does. */
+void optim_step_one(struct run *r, struct optim *o, int g, uint32_t i);
+
 bool optim_is_bnb(enum optim_kind kind);
-void optim_bnb_init(struct run *r, struct optim *o, struct optim_state *s, val leaf); /* both used by optim.c */
-uint64_t optim_paged_bytes(const struct optim *o, int64_t elems, bool wide);          /* of one parameter's states */
-void optim_bnb_step(struct run *r, struct optim *o, int g);
-void optim_adafactor_init(struct run *r, struct optim_state *s, val leaf);
-void optim_adafactor_step(struct run *r, struct optim *o);
+bool optim_takes_scaler(enum optim_kind kind); /* fused kernels: they unscale by themselves */
+uint64_t optim_paged_bytes(const struct optim *o, int64_t elems, bool wide); /* of one parameter's states */
 
 /* clip_grad_norm_ over all leaves that have a gradient; returns the norm, which the caller keeps (owned, not floating). */
 val clip_grad_norm(struct run *r, uint32_t n, const val *leaves);

@@ -2,9 +2,7 @@
  * optim_adafactor.c - transformers' Adafactor as the Trainer makes it (scale_parameter and relative_step off, no first moment): a parameter at a time,
  * in fp32. What a name of step() holds lives until the next parameter binds it anew. optimization.py Adafactor.step, the same in 4.40.0 and 5.23.0.
  */
-#include "torch/autograd.h"
-#include "torch/optim.h"
-#include "torch/work.h"
+#include "torch/optim_inside.h"
 
 struct locals {
     val grad, wide, update; /* grad, p_data_fp32, update: owned copies; 0: the parameter's own */
@@ -37,12 +35,13 @@ static val state_of(struct run *r, enum op op, int ndim, const int64_t *size)
 }
 
 /* zeros(grad_shape[:-1]).to(grad), zeros(grad_shape[:-2] + grad_shape[-1:]).to(grad); of a vector all of it */
-void optim_adafactor_init(struct run *r, struct optim_state *s, val leaf)
+void optim_adafactor_init(struct run *r, struct optim *o, struct optim_state *s, val leaf)
 {
     const struct value *x = &r->values[leaf];
     int64_t column[MAX_DIMS];
     int nd = x->ndim;
 
+    (void)o;
     if (nd < 2) {
         s->exp_avg = state_of(r, OP_ZEROS_LIKE, nd, x->size);
         s->stands = true;
@@ -85,7 +84,7 @@ static val product_of_factors(struct run *r, const struct optim_state *s, val le
     return out;
 }
 
-static void step_one(struct run *r, struct optim_state *s, val leaf, struct locals *l)
+static void step_one(struct run *r, struct optim *o, struct optim_state *s, val leaf, struct locals *l)
 {
     bool half = dtype_of(r, leaf) != DTYPE_FP32, factored = r->values[leaf].ndim >= 2;
     val squared, sum, scale, number;
@@ -94,7 +93,7 @@ static void step_one(struct run *r, struct optim_state *s, val leaf, struct loca
     if (half)
         l->grad = make_like(r, OP_TO_COPY, leaf);
     if (!s->stands)
-        optim_adafactor_init(r, s, leaf);
+        optim_adafactor_init(r, o, s, leaf);
     bind_name(r, &l->wide, 0);
     if (half)
         l->wide = make_like(r, OP_TO_COPY, leaf);
@@ -137,7 +136,7 @@ void optim_adafactor_step(struct run *r, struct optim *o)
             if (!grad || !*grad)
                 continue;
             log_one(r, leaf);
-            step_one(r, &o->state[g][i], leaf, &l);
+            step_one(r, o, &o->state[g][i], leaf, &l);
         }
     value_unref(r, l.grad);
     value_unref(r, l.wide);

@@ -38,12 +38,21 @@ static bool decays(const struct trainer *t, const struct module *m, const struct
     return true;
 }
 
+/* torch/optim/_muon.py: matrices of hidden layers; embeddings, the head and the rest are AdamW's */
+static bool takes_muon(const struct trainer *t, const struct module *m, const struct param *p)
+{
+    return p->ndim == 2 && m->kind != MODULE_EMBEDDING && m != t->model.tree.head;
+}
+
 /* Which parameters decay; a plain loop hands model.parameters() to the optimizer as they come. */
 static void tell_group(void *context, struct module *m, struct param *p)
 {
     const struct trainer *t = context;
 
-    p->group = t->plain || decays(t, m, p) ? 0 : 1;
+    if (t->step->r.optimizer == OPTIMIZER_MUON)
+        p->group = takes_muon(t, m, p) ? 0 : 1;
+    else
+        p->group = t->plain || decays(t, m, p) ? 0 : 1;
 }
 
 static void place(struct wrapping *w)
@@ -114,25 +123,6 @@ static struct ddp_settings ddp_settings(const struct step *s)
     };
 }
 
-static const struct {
-    enum optim_kind kind;
-    bool paged;
-} kinds_apart[] = { /* from OPTIMIZER_BNB_ADAMW_8BIT on */
-    {OPTIM_BNB_ADAMW_8BIT, false}, {OPTIM_BNB_ADAMW_8BIT, true},  {OPTIM_BNB_ADAMW_32BIT, true}, {OPTIM_BNB_LION_8BIT, false},
-    {OPTIM_BNB_LION_8BIT, true},   {OPTIM_BNB_LION_32BIT, false}, {OPTIM_BNB_LION_32BIT, true},
-    {OPTIM_ADAFACTOR, false},
-};
-
-static enum optim_kind kind_of(enum optimizer o)
-{
-    if (o >= OPTIMIZER_BNB_ADAMW_8BIT)
-        return kinds_apart[o - OPTIMIZER_BNB_ADAMW_8BIT].kind;
-    return o == OPTIMIZER_SGD                 ? OPTIM_SGD
-           : o == OPTIMIZER_ADAMW_TORCH_FUSED ? OPTIM_ADAMW_FUSED
-           : o == OPTIMIZER_ADAMW_TORCH_LOOP  ? OPTIM_ADAMW_LOOP
-                                              : OPTIM_ADAMW_FOREACH;
-}
-
 void parallel_options_of(const struct step *s, struct parallel_options *ret)
 {
     const struct recipe *r = &s->r;
@@ -153,7 +143,8 @@ void parallel_options_of(const struct step *s, struct parallel_options *ret)
         .gradient_accumulation_steps = r->gradient_accumulation_steps,
         .sync_each_batch = r->sync_each_batch == TRI_TRUE,
         .max_grad_norm = r->max_grad_norm,
-        .optimizer = kind_of(r->optimizer),
+        .optimizer = optimizer_rows[r->optimizer].kind,
+        .paged = optimizer_rows[r->optimizer].paged,
         .offload = r->offload,
         .ddp = ddp_settings(s),
         .fsdp = {f->wrap, f->backward_prefetch, f->forward_prefetch == TRI_TRUE, f->use_orig_params == TRI_TRUE,
@@ -163,14 +154,9 @@ void parallel_options_of(const struct step *s, struct parallel_options *ret)
     };
 }
 
-static bool is_paged(enum optimizer o)
-{
-    return o >= OPTIMIZER_BNB_ADAMW_8BIT && kinds_apart[o - OPTIMIZER_BNB_ADAMW_8BIT].paged;
-}
-
 static bool widens_embeddings(const struct trainer *t)
 {
-    return optim_is_bnb(kind_of(t->step->r.optimizer)) && !t->plain && t->step->quirks.trainer_widens_embeddings;
+    return optim_is_bnb(optimizer_rows[t->step->r.optimizer].kind) && !t->plain && t->step->quirks.trainer_widens_embeddings;
 }
 
 struct paging {
@@ -189,8 +175,8 @@ static void add_pages(void *context, struct module *m, struct param *p)
 
 uint64_t trainer_paged_bytes(const struct trainer *t)
 {
-    enum optimizer o = t->step->r.optimizer;
-    struct paging g = {.optim = {.kind = kind_of(o), .paged = is_paged(o)}, .widens = widens_embeddings(t)};
+    const struct optimizer_row *o = &optimizer_rows[t->step->r.optimizer];
+    struct paging g = {.optim = {.kind = o->kind, .paged = o->paged}, .widens = widens_embeddings(t)};
 
     if (g.optim.paged)
         params_visit(t->model.tree.root, add_pages, &g);
@@ -265,11 +251,12 @@ void trainer_load(struct trainer *t)
     take_leaves(t, &w.leaves);
     if (!t->plain || t->method)
         release_cached(r); /* Accelerator.free_memory when train() begins */
-    t->steps_begin = r->n_events;
     t->autocast = t->step->autocast;
     t->autocast_dtype = compute_dtype(s->precision);
     t->optim.kind = t->parallel.optimizer;
-    t->optim.paged = is_paged(s->optimizer);
+    t->optim.paged = optimizer_rows[s->optimizer].paged;
     if (widens_embeddings(t))
         widen_embeddings(t);
+    optim_start(r, &t->optim);
+    t->steps_begin = r->n_events;
 }

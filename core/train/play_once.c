@@ -14,7 +14,7 @@ void play_look_at_host(struct kept_run *k)
     const struct trainer *t = k->t;
     const struct method_program *p = t->method;
 
-    k->host_bytes = trainer_paged_bytes(t);
+    k->host_bytes = t->method && t->step->r.method != METHOD_DDP ? t->optim.page_bytes : trainer_paged_bytes(t);
     k->host_bytes_of_all = k->host_bytes * t->step->r.data_parallel;
     if (!p || !p->host_bytes || !t->wrapped) /* nothing is wrapped where a tape was laid out: then nothing is offloaded */
         return;

@@ -18,6 +18,7 @@
 #include "parallel/method.h"
 #include "stack/device.h"
 #include "stack/stack.h"
+#include "torch/optim_kind.h"
 #include "torch/work.h"
 #include "tuning/kbit.h"
 
@@ -55,17 +56,23 @@ static inline bool precision_scales_loss(enum precision p) /* under a GradScaler
     return p == PRECISION_FP16_AUTOCAST || p == PRECISION_FP16_MIXED;
 }
 
-enum optimizer { OPTIMIZER_UNSET, OPTIMIZER_ADAMW_TORCH, OPTIMIZER_ADAMW_TORCH_FUSED, OPTIMIZER_ADAMW_TORCH_LOOP, OPTIMIZER_SGD,
-    OPTIMIZER_BNB_ADAMW_8BIT,
-    OPTIMIZER_BNB_ADAMW_8BIT_PAGED,
-    OPTIMIZER_BNB_ADAMW_32BIT_PAGED,
-    OPTIMIZER_BNB_LION_8BIT,
-    OPTIMIZER_BNB_LION_8BIT_PAGED,
-    OPTIMIZER_BNB_LION_32BIT,
-    OPTIMIZER_BNB_LION_32BIT_PAGED,
-    OPTIMIZER_ADAFACTOR,
+enum optimizer {
+    OPTIMIZER_UNSET,
+#define OPTIMIZER(id, kind, paged, under) OPTIMIZER_##id,
+#include "train/optimizers.def"
+#undef OPTIMIZER
     OPTIMIZER_COUNT
 };
+
+/* Which tensors an optimizer may be handed. */
+enum optimizer_under { OPTIMIZER_UNDER_WHOLE, OPTIMIZER_UNDER_PIECES, OPTIMIZER_UNDER_LOCAL };
+
+struct optimizer_row {
+    enum optim_kind kind;
+    bool paged; /* large states in managed memory */
+    enum optimizer_under under;
+};
+extern const struct optimizer_row optimizer_rows[OPTIMIZER_COUNT]; /* [OPTIMIZER_UNSET]: AdamW in lists */
 
 /* What stands in the place of the model's head and cross-entropy: models/library/liger, losses.py */
 enum loss { LOSS_HF, LOSS_LIGER, LOSS_CHUNKED, LOSS_CHUNKED_NLL, LOSS_CUT_CROSS_ENTROPY };

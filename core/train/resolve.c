@@ -313,13 +313,50 @@ static bool finds_unused(const struct recipe *r)
     return r->gradient_checkpointing != TRI_TRUE || (r->tuning != TUNING_FULL && r->checkpoint_reentrant == TRI_FALSE);
 }
 
-/* bitsandbytes' and Adafactor know whole parameters; DeepSpeed has optimizers of its own. */
-static enum err_code check_optimizer(const struct recipe *r, struct err *err)
+const struct optimizer_row optimizer_rows[OPTIMIZER_COUNT] = {
+#define OPTIMIZER(id, kind, paged, under) [OPTIMIZER_##id] = {OPTIM_##kind, paged, OPTIMIZER_UNDER_##under},
+#include "train/optimizers.def"
+#undef OPTIMIZER
+};
+
+static bool takes_no_bf16(enum optim_kind kind)
 {
-    if (r->optimizer < OPTIMIZER_BNB_ADAMW_8BIT || r->method == METHOD_SINGLE || r->method == METHOD_DDP)
+    return kind == OPTIM_BNB_RMSPROP_8BIT || kind == OPTIM_BNB_RMSPROP_32BIT;
+}
+
+static bool trains_bf16(const struct recipe *r)
+{
+    if (r->tuning != TUNING_FULL)
+        return r->lora.dtype == LORA_DTYPE_BF16;
+    return r->precision == PRECISION_BF16 || r->precision == PRECISION_BF16_AUTOCAST;
+}
+
+/* accelerate 1.15.0 utils/deepspeed.py map_pytorch_optim_to_deepspeed: DeepSpeedCPUAdam stands for what is offloaded, but for these two */
+static bool becomes_host_adam(enum optim_kind kind)
+{
+    return kind != OPTIM_ADAGRAD && kind != OPTIM_BNB_LION_32BIT;
+}
+
+/* Whole parameters stay whole on one GPU and under DDP; ZeRO and FSDP1 hand flat tensors over, fully_shard and tensor parallelism DTensors. */
+static enum err_code check_optimizer(const struct recipe *r, const struct resolving *c, struct err *err)
+{
+    const struct optimizer_row *row = &optimizer_rows[r->optimizer];
+    enum optimizer_under under = row->under;
+    bool whole = r->method == METHOD_SINGLE || r->method == METHOD_DDP, engine = method_is_zero(r->method);
+    bool flat = method_is_fsdp1(r->method) || (engine && r->offload == OFFLOAD_NONE);
+
+    if (r->optimizer == OPTIMIZER_ADAMW_HF && !c->defaults.own_adamw)
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/optimizer", "transformers %s has no adamw_hf, which ended with 4.49: adamw_torch",
+                       release_text(r->stack.transformers).text);
+    if (takes_no_bf16(row->kind) && trains_bf16(r)) /* bitsandbytes 0.50.2 backends/cuda/ops.py str2optimizer32bit */
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/optimizer",
+                       "bitsandbytes has no RMSprop for gradients in bf16 and raises: precision fp16 or one with fp32 weights");
+    if (engine && r->offload && r->framework == FRAMEWORK_TRANSFORMERS && becomes_host_adam(row->kind))
         return ERR_OK;
-    return err_set(err, ERR_FIELD_CONFLICT, "/training/optimizer", "this optimizer under %s is not modelled yet: single or ddp",
-                   method_rows[r->method].name);
+    if (whole || under == OPTIMIZER_UNDER_LOCAL || (flat && under == OPTIMIZER_UNDER_PIECES))
+        return ERR_OK;
+    return err_set(err, ERR_FIELD_CONFLICT, "/training/optimizer", "this optimizer under %s is not modelled yet: single or ddp%s",
+                   method_rows[r->method].name, under == OPTIMIZER_UNDER_PIECES ? ", zero1, zero2, zero3, fsdp" : "");
 }
 
 static enum err_code check_unused(const struct recipe *r, struct err *err)
@@ -457,7 +494,7 @@ enum err_code train_resolve(const struct recipe *asked, const struct arch *arch,
     if (!rc)
         rc = check_unused(&s.r, err);
     if (!rc)
-        rc = check_optimizer(&s.r, err);
+        rc = check_optimizer(&s.r, &c, err);
     if (rc)
         return rc;
     s.quirks = quirks_for(&asked->stack, arch->model_type);

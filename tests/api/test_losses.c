@@ -59,4 +59,30 @@ START_TEST(factored_states_hold_less)
 }
 END_TEST
 
-UNIT_TESTS("losses", unit_test(smaller_chunks_hold_less); unit_rows(a_kernel_never_holds_more, kernels); unit_test(factored_states_hold_less);)
+/* Of each pair the first keeps less of a model whose weights are in half: fewer bits, fewer states, pages on the host. */
+static const struct leaner {
+    const char *less, *more;
+} leaner[] = {
+    {"adamw_bnb_8bit", "adamw_torch"},      {"adamw_torch_4bit", "adamw_torch_8bit"}, {"adamw_torch_8bit", "adamw_torch"}, {"ademamix_8bit", "ademamix"},
+    {"adamw_bnb_8bit", "ademamix_8bit"},    {"lion_8bit", "adamw_bnb_8bit"},          {"rmsprop", "adamw_torch"},          {"schedule_free_sgd", "schedule_free_adamw"},
+    {"paged_ademamix_8bit", "ademamix_8bit"}, {"adamw_torch_fused", "adamw_torch"},   {"muon", "adamw_torch"},             {"sgd", "schedule_free_sgd"},
+};
+
+static double peak_under(const char *optimizer)
+{
+    char training[120];
+
+    (void)snprintf(training, sizeof training, ",\"precision\":\"bf16\",\"optimizer\":\"%s\"", optimizer);
+    return peak(TINY, training, 64);
+}
+
+START_TEST(a_leaner_optimizer_holds_less)
+{
+    double less = peak_under(leaner[_i].less), more = peak_under(leaner[_i].more);
+
+    ck_assert_msg(less < more, "%s: %.0f, %s: %.0f", leaner[_i].less, less, leaner[_i].more, more);
+}
+END_TEST
+
+UNIT_TESTS("losses", unit_test(smaller_chunks_hold_less); unit_rows(a_kernel_never_holds_more, kernels); unit_test(factored_states_hold_less);
+           unit_rows(a_leaner_optimizer_holds_less, leaner);)

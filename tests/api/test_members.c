@@ -270,7 +270,7 @@ static const struct {
     {TRAIN("\"tuning\":\"lora\",\"lora\":{\"layers_to_transform\":0}"), "/training/lora/layers_to_transform"},
     {TRAIN("\"tuning\":\"lora\",\"lora\":{\"init_lora_weights\":\"pissa\"}"), "/training/lora/init_lora_weights"},
     {TRAIN("\"attention\":\"flash_attention_3\""), "/training/attention"},
-    {TRAIN("\"optimizer\":\"ademamix\""), "/training/optimizer"},
+    {TRAIN("\"optimizer\":\"galore_adamw\""), "/training/optimizer"},
     {TRAIN("\"methods\":\"ep+fsdp2\",\"expert_parallel\":2"), "/training/methods"},
     {TRAIN("\"context_parallel\":2"), "/training/context_parallel"},
     {TRAIN("\"compile\":true"), "/training/compile"},

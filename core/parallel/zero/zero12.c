@@ -57,11 +57,6 @@ static bool make_room(struct zero12 *z, uint32_t max)
     return ok && z->params && z->bucket && z->norm_order && z->list;
 }
 
-static enum optim_kind optim_of(const struct parallel_options *o)
-{
-    return o->optimizer == OPTIM_SGD ? OPTIM_SGD : OPTIM_ADAMW_FUSED; /* FusedAdam: no temporaries */
-}
-
 static void start_optimizer(struct zero12 *z, struct zero12_group *g)
 {
     struct run *r = z->r;
@@ -70,7 +65,7 @@ static void start_optimizer(struct zero12 *z, struct zero12_group *g)
         return;
     require_grad(r, g->master);
     pin_leaf(r, g->master);
-    g->optim.kind = optim_of(z->o);
+    g->optim = zero_optim(z->o);
     g->optim.n_group[0] = 1;
     g->optim.group[0] = &g->master;
     g->optim.state[0] = &g->state;

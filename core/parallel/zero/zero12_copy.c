@@ -188,12 +188,21 @@ static uint64_t share_bytes(const struct zero12 *z)
     return sum;
 }
 
+static uint64_t page_bytes(const struct zero12 *z)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < z->n_groups; i++)
+        sum += z->groups[i].optim.page_bytes;
+    return sum;
+}
+
 uint64_t zero12_host_bytes(const struct zero12 *z)
 {
-    return z->offload ? share_bytes(z) + accumulated_bytes(z, false) : 0;
+    return z->offload ? share_bytes(z) + accumulated_bytes(z, false) : page_bytes(z);
 }
 
 uint64_t zero12_host_bytes_of_all(const struct zero12 *z)
 {
-    return z->offload ? z->ranks * share_bytes(z) + accumulated_bytes(z, true) : 0;
+    return z->offload ? z->ranks * share_bytes(z) + accumulated_bytes(z, true) : z->ranks * page_bytes(z);
 }

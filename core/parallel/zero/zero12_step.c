@@ -68,7 +68,7 @@ static void update(struct zero12 *z, struct zero12_group *g, val norm)
     mark_block(r, *grad, MARK_GRADIENT);
     drop_averaged(z, g);
     zero_unscale(&z->engine, norm, *grad);
-    optim_step(r, &g->optim);
+    zero_optim_step(r, &g->optim, &z->groups[0].optim);
     value_unref(r, *grad);
     *grad = 0;
     copy_back(z, g);

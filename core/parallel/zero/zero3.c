@@ -103,7 +103,7 @@ static void make_masters(struct zero3 *z, struct wrapping *w)
 
         g->master = make_weights(z, g->elems, &converted);
         wrapping_train(w, g->master, g->group);
-        g->optim = (struct optim){.kind = z->o->optimizer == OPTIM_SGD ? OPTIM_SGD : OPTIM_ADAMW_FUSED};
+        g->optim = zero_optim(z->o);
         g->optim.n_group[0] = 1;
         g->optim.group[0] = &g->master;
         g->optim.state[0] = &g->state;
@@ -218,6 +218,8 @@ static uint64_t host_bytes(const void *of)
     const struct zero3 *z = of;
     uint64_t bytes = 0, half = dtype_bytes(z->dtype);
 
+    for (uint32_t i = 0; i < z->n_sub_groups && !z->offload; i++)
+        bytes += z->sub_groups[i].optim.page_bytes;
     for (uint32_t i = 0; i < z->n && z->offload; i++) {
         const struct zero3_param *p = &z->params[i];
         uint64_t shard = (uint64_t)p->shard_elems;

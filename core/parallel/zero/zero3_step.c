@@ -190,7 +190,7 @@ static void update(struct zero3 *z, struct zero3_sub_group *g)
         return;
     *grad = flat_gradient(z, g);
     unscale(z, g);
-    optim_step(r, &g->optim);
+    zero_optim_step(r, &g->optim, &z->sub_groups[0].optim);
     work_add(r, OP_TO_COPY, 0, 6 * (uint64_t)g->elems, 1);
     bind_to(r, grad_of(r, g->master), 0);
 }

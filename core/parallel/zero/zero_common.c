@@ -207,3 +207,20 @@ void zero_check_overflow(struct run *r, uint32_t n, const val *grads)
     host_waits(r);
     value_unref(r, flag);
 }
+
+/* FusedAdam: no temporaries */
+struct optim zero_optim(const struct parallel_options *o)
+{
+    bool own = o->optimizer == OPTIM_SGD || optim_is_bnb(o->optimizer);
+
+    return (struct optim){.kind = own ? o->optimizer : OPTIM_ADAMW_FUSED, .paged = o->paged};
+}
+
+void zero_optim_step(struct run *r, struct optim *of_group, struct optim *first)
+{
+    for (int i = 0; i < 2; i++)
+        of_group->qmap[i] = first->qmap[i];
+    optim_step(r, of_group);
+    for (int i = 0; i < 2; i++)
+        first->qmap[i] = of_group->qmap[i];
+}

@@ -79,4 +79,9 @@ static inline void zero_moved(struct run *r, enum op op, val v, unsigned bytes_e
 
 val zero_is_finite(struct run *r, val x); /* torch.isfinite(x) */
 
+/* The engine steps what it was given over the fp32 weights of a group: its own Adam in the place of torch's, bitsandbytes' as they are. */
+struct optim zero_optim(const struct parallel_options *o);
+/* One group's step. What all groups' states look up stands once, with the first. */
+void zero_optim_step(struct run *r, struct optim *of_group, struct optim *first);
+
 #endif
