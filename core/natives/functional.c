@@ -551,6 +551,7 @@ sv f_pad(struct script *s, const struct script_args *a)
     const sv *pad = seq_items(a->v[1], &n);
     int64_t size[MAX_DIMS];
     int nd;
+    bool grows = false;
 
     if (!t)
         return sv_null();
@@ -565,8 +566,9 @@ sv f_pad(struct script *s, const struct script_args *a)
         if (!int_arg(s, pad[i], &by))
             return sv_null();
         size[nd - 1 - (int)(i / 2)] += by;
+        grows = grows || by > 0;
     }
-    return wrap(s, t->run, pad_constant(t->run, value_in(t), nd, size));
+    return wrap(s, t->run, pad_constant(t->run, value_in(t), size, grows));
 }
 
 /* Where each channel has a filter of its own, as state space models have before their scan. */

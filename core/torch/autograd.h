@@ -126,6 +126,7 @@ void run_graph(struct run *r, int n, const val *outputs, const val *gradients); 
 /* Kernels without graph and without taking their arguments: for formulas and the engine. Results float. */
 val pointwise(struct run *r, enum op op, enum dtype dtype, int n, const val *in);
 val pointwise_empty(struct run *r, enum op op, enum dtype dtype, int n, const val *in); /* its result, without the kernel */
+val empty_in_order(struct run *r, enum op op, val a, const int64_t *size); /* of that size, the dimensions in memory as those of `a` (MemoryFormat::Preserve) */
 val add_like(struct run *r, val a, val b);
 val cast_copy(struct run *r, val v, enum dtype dtype);
 val sum_to(struct run *r, val v, val like);

@@ -345,10 +345,8 @@ void back_cumsum(struct back *b)
 void back_pad(struct back *b)
 {
     val m = self(b)->meta[0];
-    val out = value_empty(b->r, OP_CLONE, dtype_of(b->r, b->grad[0]), b->r->values[m].ndim, b->r->values[m].size);
 
-    launch(b->r, OP_CLONE, out, 1, b->grad);
-    put(b, 0, out);
+    put(b, 0, pad_raw(b->r, b->grad[0], b->r->values[m].size, false));
 }
 
 /* Convolution.cpp convolution_backward, cuda/DepthwiseConv2d.cu: weight, input, bias. Saved: input, weight */

@@ -124,6 +124,17 @@ val pointwise_empty(struct run *r, enum op op, enum dtype dtype, int n, const va
     return out;
 }
 
+val empty_in_order(struct run *r, enum op op, val a, const int64_t *size)
+{
+    val out = run_dead(r) ? 0 : value_new(r, dtype_of(r, a), r->values[a].ndim, size);
+
+    if (!out)
+        return 0;
+    iterator_strides(&r->values[out], (const int64_t(*)[MAX_DIMS]) & r->values[a].stride, 1);
+    value_birth(r, out, op, (uint64_t)numel(r, out) * dtype_bytes(dtype_of(r, a)));
+    return out;
+}
+
 val pointwise(struct run *r, enum op op, enum dtype dtype, int n, const val *in)
 {
     val out = pointwise_empty(r, op, dtype, n, in);

@@ -67,7 +67,8 @@ val logsumexp(struct run *r, val a, int dim);
 val softmax(struct run *r, val a, enum dtype dtype); /* over the last dimension; dtype = DTYPE_COUNT: as it is */
 val cross_entropy(struct run *r, val logits, val target); /* [rows, classes], [rows] */
 val conv1d_depthwise(struct run *r, val x, val weight, val bias, int64_t padding); /* [batch, channels, length], each channel with a filter of its own */
-val pad_constant(struct run *r, val a, int ndim, const int64_t *size);               /* to that size */
+val pad_constant(struct run *r, val a, const int64_t *size, bool grows);             /* to that size; grows: some pad is more than nothing */
+val pad_raw(struct run *r, val a, const int64_t *size, bool grows);                  /* without its node */
 val layer_norm(struct run *r, val x, val weight, val bias);
 val rms_norm_op(struct run *r, val x, val weight); /* fused: of one dtype. weight 0: none */
 

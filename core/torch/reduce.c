@@ -453,14 +453,44 @@ val cross_entropy(struct run *r, val logits, val target)
 }
 
 /* ------------------------------------------------------------------------------------------------- padding, convolution */
-val pad_constant(struct run *r, val a, int ndim, const int64_t *size)
+/* MemoryFormat.h is_channels_last_strides_2d() and _3d(): what a 4 or 5 dimensional tensor is taken for by its strides */
+static bool channels_last(const struct value *x)
+{
+    static const int order[2][5] = {{1, 3, 2, 0}, {1, 4, 3, 2, 0}};
+    int64_t least = 0;
+
+    if ((x->ndim != 4 && x->ndim != 5) || !x->stride[1])
+        return false;
+    for (int i = 0; i < x->ndim; i++) {
+        int d = order[x->ndim - 4][i];
+
+        if (!x->size[d] || x->stride[d] < least || (!d && least == x->stride[1]))
+            return false;
+        least = x->stride[d] * (x->size[d] > 1 ? x->size[d] : 1);
+    }
+    return true;
+}
+
+/* PadNd.cpp constant_pad_nd(): a clone in its own layout where nothing is added, else in the memory format that it suggests */
+val pad_raw(struct run *r, val a, const int64_t *size, bool grows)
+{
+    val out;
+
+    if (run_dead(r))
+        return 0;
+    out = grows && !channels_last(&r->values[a]) ? value_empty(r, OP_CONSTANT_PAD, dtype_of(r, a), r->values[a].ndim, size)
+                                                 : empty_in_order(r, grows ? OP_CONSTANT_PAD : OP_CLONE, a, size);
+    launch(r, OP_CONSTANT_PAD, out, 1, &a);
+    return out;
+}
+
+val pad_constant(struct run *r, val a, const int64_t *size, bool grows)
 {
     uint32_t node = attach(r, OP_CONSTANT_PAD, 1, &a);
     val out;
 
     meta_of(r, node, 0, a);
-    out = value_empty(r, OP_CONSTANT_PAD, dtype_of(r, a), ndim, size);
-    launch(r, OP_CONSTANT_PAD, out, 1, &a);
+    out = pad_raw(r, a, size, grows);
     attach_output(r, node, out, 0);
     consume(r, a);
     return out;
@@ -480,6 +510,8 @@ val conv1d_depthwise(struct run *r, val x, val weight, val bias, int64_t padding
     in[2] = autocast_arg(r, OP_CONV_DEPTHWISE, bias);
     in[1] = autocast_arg(r, OP_CONV_DEPTHWISE, weight);
     in[0] = autocast_arg(r, OP_CONV_DEPTHWISE, x);
+    for (int k = 0; k < 3; k++)
+        pin(r, &p, in[k]);
     node = attach(r, OP_CONV_DEPTHWISE, 3, in);
     save(r, node, in[0]);
     save(r, node, in[1]);
