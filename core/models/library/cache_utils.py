@@ -79,6 +79,71 @@ class DynamicSlidingWindowLayer(DynamicLayer):
         self.values = skipped(self.values, tokens, most)[:, :, -most + 1 :, :]
 
 
+class LinearAttentionLayer:
+    """The states of a convolution and of a recurrence, which do not grow."""
+
+    is_sliding = False
+
+    def __init__(self):
+        self.conv_states = self.recurrent_states = None
+        self.has_previous_state = False
+
+    def lazy_initialization(self, conv_states=None, recurrent_states=None, conv_kernel_size=None):
+        if conv_states is not None:
+            conv_kernel_size = conv_states.shape[-1] if conv_kernel_size is None else conv_kernel_size
+            self.conv_kernel_size = conv_kernel_size
+            self.conv_states = torch.zeros((*conv_states.shape[:-1], conv_kernel_size), dtype=conv_states.dtype, device=conv_states.device)
+        if recurrent_states is not None:
+            self.recurrent_states = torch.zeros_like(recurrent_states)
+
+    def update_conv_state(self, conv_states, conv_kernel_size=None):
+        if self.conv_states is None:
+            LinearAttentionLayer.lazy_initialization(self, conv_states=conv_states, conv_kernel_size=conv_kernel_size)
+        if not self.has_previous_state:
+            full = conv_states
+            self.has_previous_state = True
+            if full.shape[-1] < self.conv_kernel_size:
+                full = torch.nn.functional.pad(full, (self.conv_kernel_size - full.shape[-1], 0), value=0)
+        else:
+            full = torch.cat([self.conv_states, conv_states], dim=-1)
+        self.conv_states.copy_(full[..., -self.conv_kernel_size :])
+        return full
+
+    def update_recurrent_state(self, recurrent_states):
+        if self.recurrent_states is None:
+            LinearAttentionLayer.lazy_initialization(self, recurrent_states=recurrent_states)
+        self.recurrent_states.copy_(recurrent_states)
+        return self.recurrent_states
+
+    def skip(self, tokens):
+        pass
+
+
+class LinearAttentionAndFullAttentionLayer(LinearAttentionLayer, DynamicLayer):
+    def __init__(self):
+        DynamicLayer.__init__(self)
+        LinearAttentionLayer.__init__(self)
+
+    def lazy_initialization(self, *of, **states):
+        (LinearAttentionLayer if states else DynamicLayer).lazy_initialization(self, *of, **states)
+
+    def skip(self, tokens):
+        DynamicLayer.skip(self, tokens)
+
+
+class DummyLayer:
+    """Of a layer without attention."""
+
+    is_sliding, keys, values = False, None, None
+
+    def skip(self, tokens):
+        pass
+
+
+LAYERS = {"sliding_attention": DynamicSlidingWindowLayer, "linear_attention": LinearAttentionLayer, "conv": LinearAttentionLayer,
+          "hybrid": LinearAttentionAndFullAttentionLayer, "moe": DummyLayer, "mlp": DummyLayer}
+
+
 class Cache:
     def __init__(self, layers=None):
         self.layers = [] if layers is None else layers
@@ -92,14 +157,37 @@ class Cache:
         keys, values = self.layers[layer_idx].update(keys, values, *args, **kwargs)
         return keys, values
 
+    def get_conv_state(self, layer_idx):
+        layer = self.layers[layer_idx]
+        return layer.conv_states if layer.has_previous_state else None
+
+    def get_recurrent_state(self, layer_idx):
+        layer = self.layers[layer_idx]
+        return layer.recurrent_states if layer.has_previous_state else None
+
+    def update_conv_state(self, conv_states, layer_idx, **how):
+        return self.layers[layer_idx].update_conv_state(conv_states, **how)
+
+    def update_recurrent_state(self, recurrent_states, layer_idx):
+        return self.layers[layer_idx].update_recurrent_state(recurrent_states)
+
+    def has_previous_state(self):
+        return [layer.has_previous_state for layer in self.layers if isinstance(layer, LinearAttentionLayer)][-1]
+
+    def _with_length(self, layer_idx):
+        """The first layer that tells how much was seen, where the one that is asked for does not."""
+        if layer_idx == 0 and not isinstance(self.layers[0], DynamicLayer):
+            return [layer for layer in self.layers if isinstance(layer, DynamicLayer)][0]
+        return self.layers[layer_idx]
+
     def get_seq_length(self, layer_idx=0):
-        return self.layers[layer_idx].get_seq_length() if layer_idx < len(self.layers) else 0
+        return self._with_length(layer_idx).get_seq_length() if layer_idx < len(self.layers) else 0
 
     def get_query_offset(self, layer_idx=0):
         return self.get_seq_length(layer_idx)
 
     def get_mask_sizes(self, query_length, layer_idx):
-        return self.layers[layer_idx].get_mask_sizes(query_length) if layer_idx < len(self.layers) else (query_length, 0)
+        return self._with_length(layer_idx).get_mask_sizes(query_length) if layer_idx < len(self.layers) else (query_length, 0)
 
     def to_legacy_cache(self):
         return tuple((layer.keys, layer.values) for layer in self.layers)
@@ -115,7 +203,7 @@ class DynamicCache(Cache):
         window = None if config is None else getattr(config, "sliding_window", None)
         if config is not None and kinds is None:
             kinds = ["full_attention" if window is None else "sliding_attention"] * config.num_hidden_layers
-        super().__init__([DynamicSlidingWindowLayer(window) if kind == "sliding_attention" else DynamicLayer() for kind in kinds or []])
+        super().__init__([LAYERS[kind](window) if kind == "sliding_attention" else LAYERS.get(kind, DynamicLayer)() for kind in kinds or []])
 
 
 class EncoderDecoderCache(Cache):

@@ -250,6 +250,20 @@ def create_sliding_window_causal_mask(config, inputs_embeds, attention_mask, pas
                    or_mask_function, and_mask_function, local_size=window)
 
 
+def create_recurrent_attention_mask(config, inputs_embeds, attention_mask, past_key_values=None, **kwargs):
+    """Of padding, for layers that are no attention; none where nothing is padded."""
+    if attention_mask is None or attention_mask.ndim != 2 or inputs_embeds.shape[1] == 1:
+        return None
+    if torch.all(attention_mask == 1):
+        return None
+    return attention_mask[:, -inputs_embeds.shape[1] :].contiguous()
+
+
+def masks_of_hybrids(model, **of):
+    """For layers that attend and scan: both masks, each."""
+    return [(create_causal_mask(**of), create_recurrent_attention_mask(**of))] * len(model.layers)
+
+
 def create_masks_for_layers(model, **of):
     """A model's masks by layer: one for each of the kinds that its config names."""
     kinds = model.config.layer_types

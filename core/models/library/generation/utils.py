@@ -98,4 +98,5 @@ class Generation:
 
     def states(self):
         """Tensors of the cache."""
-        return [state for layer in self.cache.layers for state in (layer.keys, layer.values)]
+        names = ("keys", "values", "conv_states", "recurrent_states")
+        return [getattr(layer, name, None) for layer in self.cache.layers for name in names]

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""Makes hybrids.jsonl of this folder: steps of models whose layers are not attention alone, in PyTorch's own operators (no mamba-ssm, causal-conv1d, fla).
+
+    make_hybrids.py ORACLE_PYTHON ORACLE CONFIGS [TYPE..]
+
+Small models that the oracle traces; torch 2.15, transformers 5.23, peft 0.21. With types: their rows alone are made anew. Sequences are no multiple of the chunks too.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+from make_moe import config_of, request_of, row_of
+
+GROUP = "one GPU, state spaces"
+SMALL = {  # type: (config file, what is put over it)
+    "falcon_h1": ("tiiuae__Falcon-H1-0.5B-Base", dict(num_hidden_layers=3)),
+    "falcon_h1-norm": ("tiiuae__Falcon-H1-0.5B-Base", dict(num_hidden_layers=2, mamba_rms_norm=True, mamba_n_groups=2)),
+}
+OPTIONS = {
+    "full": dict(seq_len=512, micro_batch_size=2),
+    "one-chunk": dict(seq_len=64, micro_batch_size=2),
+    "mixed": dict(seq_len=640, micro_batch_size=1, precision="bf16-mixed", optimizer="adamw_torch_fused"),
+    "mixed-ckpt-pad": dict(seq_len=500, micro_batch_size=2, precision="bf16-mixed", gradient_checkpointing=True, padded=True),
+    "lora-amp": dict(seq_len=300, micro_batch_size=2, precision="bf16-mixed", weights_dtype="bf16", gradient_checkpointing=True, tuning="lora"),
+    "lora-pad": dict(seq_len=512, micro_batch_size=2, padded=True, tuning="lora"),
+    "eager": dict(seq_len=200, micro_batch_size=1, attention="eager"),
+    "fa2": dict(seq_len=257, micro_batch_size=2, attention="flash_attention_2"),
+    "long": dict(seq_len=2048, micro_batch_size=1, gradient_checkpointing=True),
+    "sgd-accum": dict(seq_len=256, micro_batch_size=2, optimizer="sgd", gradient_accumulation_steps=2),
+}
+ALL = tuple(OPTIONS)
+FEW = ("full", "lora-amp", "mixed-ckpt-pad")
+CASES = {"falcon_h1": ALL, "falcon_h1-norm": FEW}
+TARGETS = {"falcon_h1": ["in_proj", "q_proj", "down_proj"]}
+
+
+def case(kind, which, configs):
+    """The model's config, the oracle's options."""
+    options = {"tuning": "full", "precision": "bf16", **OPTIONS[which]}
+    if options["tuning"] == "lora":
+        options["lora"] = {"rank": 16, "dropout": 0.1, "target_modules": TARGETS[kind.split("-")[0]], "dtype": "fp32"}
+    return config_of(configs, *SMALL[kind]), options
+
+
+def traced(python, oracle, cases):
+    with tempfile.TemporaryDirectory() as folder:
+        asked = []
+        for i, (name, (config, options)) in enumerate(cases.items()):
+            path = os.path.join(folder, "%d.json" % i)
+            with open(path, "w", encoding="utf-8") as f:
+                json.dump(config, f)
+            asked.append(json.dumps({"id": name, "config": path, "options": options}))
+        told = subprocess.run([python, "trace.py", "--batch", "-"], cwd=oracle, input="\n".join(asked).encode(), stdout=subprocess.PIPE, check=True)
+    rows = [json.loads(line) for line in told.stdout.splitlines()]
+    for row in rows:
+        if "error" in row:
+            raise SystemExit("%s: %s" % (row["id"], row["traceback"]))
+    return {row["id"]: row["result"] for row in rows}
+
+
+def main():
+    python, oracle, configs = sys.argv[1:4]
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hybrids.jsonl")
+    types, kept = sys.argv[4:] or [kind.split("-")[0] for kind in SMALL], []
+    if os.path.exists(path):
+        kept = [line for line in open(path, encoding="utf-8") if json.loads(line)["id"].split("/")[1].split("-")[0] not in types]
+    cases = {"hybrids/%s/%s" % (kind, which): case(kind, which, configs)
+             for kind, names in CASES.items() if kind.split("-")[0] in types for which in names}
+    told = traced(python, oracle, cases)
+    with open(path, "w", encoding="utf-8") as out:
+        out.writelines(kept)
+        for name, (config, options) in cases.items():
+            request = request_of(config, options, told[name].get("attention_used") or options.get("attention", "sdpa"))
+            out.write(json.dumps({**row_of(name, request, told[name]), "group": GROUP}, separators=(",", ":")) + "\n")
+
+
+if __name__ == "__main__":
+    main()
