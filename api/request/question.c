@@ -254,6 +254,8 @@ static struct zero_recipe zero_recipe(const struct estimate *e)
         .max_live_elems = elems(&b->max_live_elems),
         .sub_group_elems = elems(&b->sub_group_elems),
         .persistence_elems = elems(&b->persistence_elems),
+        .auto_prefetch = b->auto_prefetch,
+        .auto_persistence = b->auto_persistence,
         .overlap_comm = t->overlap_comm,
         .zero_init = drives_engine(e) && e->rq.stack.zero_init == TRI_UNSET ? TRI_FALSE : e->rq.stack.zero_init,
     };

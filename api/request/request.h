@@ -47,6 +47,7 @@ struct fsdp_request {
 
 struct buckets_request {
     struct quantity reduce_elems, allgather_elems, prefetch_elems, max_live_elems, sub_group_elems, persistence_elems, ddp_bytes;
+    bool auto_prefetch, auto_persistence; /* no members: of a DeepSpeed file that says "auto" */
 };
 
 /* Lengths of the data set's sequences; the document itself is kept, to be echoed. */

@@ -279,6 +279,8 @@ static void settle_buckets(struct estimate *e)
         whole(&b->reduce_elems, hidden * hidden);
     if (!m->n || !strstr(m->v[0], "zero3"))
         return;
+    b->auto_prefetch = e->auto_buckets.prefetch;
+    b->auto_persistence = e->auto_buckets.persistence;
     if (e->auto_buckets.prefetch)
         whole(&b->prefetch_elems, hidden * hidden * 9 / 10);
     if (e->auto_buckets.persistence)

@@ -31,7 +31,7 @@ struct model_caller {
     void *of;
     void (*enter)(void *of, bool policy);          /* hooks of the method's, autocast */
     bool (*leave)(void *of, bool policy);          /* true: tensors of half become fp32 */
-    void (*outputs)(void *of, uint32_t n, val *v); /* what the method's wrapper hands out in their place; owned */
+    void (*outputs)(void *of, bool policy, uint32_t n, val *v); /* what the method's wrapper hands out in their place; owned */
 };
 
 struct outputs {
@@ -60,7 +60,8 @@ struct model {
     void (*outputs_end)(struct run *r, struct model *m); /* declare() says so: the loop lets go of what forward returned; NULL: the cache is all there is */
     const struct task *task;      /* whose text computes the loss; NULL: the model's own */
     enum reference reference;
-    struct module *reference_root; /* of a reference model that stands in the same tree; NULL: there is none */
+    struct module *reference_root, *reference_head; /* of a reference model that stands in the same tree; NULL: there is none */
+    enum dtype reference_dtype;                     /* as it is loaded */
     const struct model_caller *caller;
     const struct program_source *source; /* of a program in the language: program.h */
     enum attention_kernel attention;

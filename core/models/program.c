@@ -856,7 +856,7 @@ static sv make_reference(struct program *p, struct model *m)
     const sv *modules;
     bool ok;
 
-    p->n.default_dtype = t->dtype;
+    p->n.default_dtype = m->reference_dtype;
     made = script_call(s, p->model_class, 1, &p->config);
     p->n.default_dtype = DTYPE_FP32;
     list = sv_ok(made) ? script_call_method(s, made, script_symbol(s, "modules"), 0, NULL) : made;
@@ -869,6 +869,7 @@ static sv make_reference(struct program *p, struct model *m)
         return sv_null();
     p->model = made;
     ok = tie_all(p, m, m->source, p->config);
+    m->reference_head = asked(p, "get_output_embeddings");
     p->model = policy;
     m->reference_root = t->root;
     m->reference_root->name = "ref_model";

@@ -74,7 +74,7 @@ static sv around(struct script *s, const struct script_args *a)
     return sv_none();
 }
 
-/* outputs([tensors]) -> those that the method's wrapper hands out */
+/* outputs([tensors], policy) -> those that the method's wrapper hands out */
 static sv hand_out(struct script *s, const struct script_args *a)
 {
     const struct model_caller *c = model_in(s)->caller;
@@ -82,13 +82,16 @@ static sv hand_out(struct script *s, const struct script_args *a)
     uint32_t n = 0;
     const sv *items = seq_items(a->v[0], &n);
     val v[SCRIPT_PARTS];
+    bool policy = true;
     sv list;
 
+    if (!bool_arg(s, a->v[1], &policy))
+        return sv_null();
     if (!c || !items || n > SCRIPT_PARTS)
         return sv_keep(a->v[0]);
     for (uint32_t i = 0; i < n; i++)
         value_ref(r, v[i] = natives_value(natives_of(s), items[i]));
-    c->outputs(c->of, n, v);
+    c->outputs(c->of, policy, n, v);
     list = list_new(s, 0, NULL);
     for (uint32_t i = 0; i < n; i++) {
         struct tensor *was = as_tensor(s, items[i]);
@@ -160,6 +163,15 @@ static sv without_dropout(struct script *s, const struct script_args *a)
     return sv_none();
 }
 
+/* reads_head(): its weight, and calls no head */
+static sv reads_head(struct script *s, const struct script_args *a)
+{
+    (void)a;
+    if (natives_of(s)->tree)
+        natives_of(s)->tree->reads_head = true;
+    return sv_none();
+}
+
 static sv let_go(struct script *s, const struct script_args *a)
 {
     (void)a;
@@ -172,11 +184,12 @@ static const struct script_native functions[] = {
     {"empty_cache", let_go, "", 0, NATIVE_PLAIN},
     {"enter", around, "policy, /", 0, NATIVE_PLAIN},
     {"leave", around, "policy, /", 1, NATIVE_PLAIN},
-    {"outputs", hand_out, "tensors, /", 0, NATIVE_PLAIN},
+    {"outputs", hand_out, "tensors, policy, /", 0, NATIVE_PLAIN},
     {"loss_begins", loss_begins, "", 0, NATIVE_PLAIN},
     {"all_count", all_count, "mask, /", 0, NATIVE_PLAIN},
     {"half_count", half_count, "verdicts, /", 0, NATIVE_PLAIN},
     {"adapters", set_adapters, "on, /", 0, NATIVE_PLAIN},
+    {"reads_head", reads_head, "", 0, NATIVE_PLAIN},
     {"without_dropout", without_dropout, "", 0, NATIVE_PLAIN},
     {0},
 };

@@ -36,6 +36,7 @@ struct fsdp_settings {
 };
 
 /* deepspeed runtime/zero/config.py; elements of the engine's dtype */
+enum { ZERO_PREFETCH_ELEMS = 50000000, ZERO_PERSISTENCE_ELEMS = 100000 }; /* its defaults */
 struct zero_settings {
     uint64_t reduce_elems, allgather_elems, prefetch_elems, max_live_elems, sub_group_elems, persistence_elems;
     bool overlap_comm, zero_init;
@@ -88,6 +89,9 @@ void wrapping_train_all(struct wrapping *w);
 struct method_program {
     const char *source;
     void *(*wrap)(struct wrapping *w);             /* NULL when the run has failed */
+    /* A model beside it that is only asked: TRL's prepare_deepspeed() and prepare_fsdp(), before wrap(). Then pre_forward() and post_forward() are called of
+     * what it returns, too. NULL: such a model stands whole on each GPU. */
+    void *(*refer)(struct wrapping *w);
     void (*begin_micro_step)(void *of, bool sync); /* sync: gradients are reduced after it */
     void (*pre_forward)(void *of);
     void (*post_forward)(void *of, uint32_t n,

@@ -106,6 +106,13 @@ void tie(struct param *p, struct param *to)
         p->tied = to;
 }
 
+bool module_is_below(const struct module *m, const struct module *root)
+{
+    while (m && m != root)
+        m = m->parent;
+    return m != NULL;
+}
+
 void module_unlink(struct module *m)
 {
     struct module *parent = m->parent, **at = &parent->first, *last = NULL;
@@ -389,7 +396,7 @@ struct module *module_list(const struct tree *t)
         struct module *m = t->modules[i];
         int64_t n = 0;
 
-        if (!m->first || strcmp(m->first->name, "0") != 0)
+        if (!m->first || strcmp(m->first->name, "0") != 0 || (t->root && !module_is_below(m, t->root)))
             continue;
         params_visit(m, count_elements, &n);
         if (n > most) {

@@ -80,6 +80,7 @@ struct param *param_add(struct tree *t, struct module *m, const char *name, int 
 struct param *buffer_add(struct tree *t, struct module *m, const char *name, enum dtype dtype, int ndim, const int64_t *size);
 int64_t param_numel(const struct param *p); /* of the whole tensor, before a method cuts it */
 void tie(struct param *p, struct param *to);
+bool module_is_below(const struct module *m, const struct module *root); /* or is it */
 void module_unlink(struct module *m); /* takes it and what is below it from its parent's children; it keeps its number and its name */
 
 /* nn.Module.__call__: the argument lives until the module returns. */
@@ -98,7 +99,7 @@ const char *module_path(const struct tree *t, uint32_t number, char *buf, size_t
 /* model.to(device): every parameter and buffer once, children before their parent, in declaration order. */
 void materialise(struct run *r, struct tree *t);
 
-/* The longest ModuleList: a container of "0", "1", .. with the most parameters; NULL: there is none. */
+/* The longest ModuleList below the root: a container of "0", "1", .. with the most parameters; NULL: there is none. */
 struct module *module_list(const struct tree *t);
 
 /* Walks model.named_parameters(): a module's own parameters, then its children. */

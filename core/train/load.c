@@ -204,14 +204,48 @@ static void want_gradient(void *context, struct module *m, struct param *p)
         require_grad(context, p->value);
 }
 
+static void place_whole(struct wrapping *w)
+{
+    materialise(w->r, w->tree);
+}
+
+/* DeepSpeed's file for it: no optimizer, and what the Trainer makes of "auto" when train() begins is not made of it yet: DeepSpeed's defaults. */
+static void options_beside(struct trainer *t)
+{
+    const struct zero_recipe *z = &t->step->r.zero;
+    struct parallel_options *o = &t->beside;
+
+    *o = t->parallel;
+    o->adapters = o->checkpointing = o->counts_items = false;
+    o->offload = o->offload == OFFLOAD_OPTIMIZER_PARAMS ? o->offload : OFFLOAD_NONE;
+    if (z->auto_prefetch)
+        o->zero.prefetch_elems = ZERO_PREFETCH_ELEMS;
+    if (z->auto_persistence)
+        o->zero.persistence_elems = ZERO_PERSISTENCE_ELEMS;
+}
+
 /* Nobody freezes it: it runs under no_grad, and autocast keeps the casts of what wants a gradient until it ends. */
 static void place_reference(struct trainer *t)
 {
-    struct tree tree = t->model.tree;
+    struct arena *a = t->model.tree.arena;
+    struct tree *tree = arena_new(a, struct tree);
+    struct wrapping *w = arena_new(a, struct wrapping);
 
-    tree.root = t->model.reference_root;
-    materialise(&t->run, &tree);
-    params_visit(tree.root, want_gradient, &t->run);
+    if (!tree || !w) {
+        run_fail(&t->run, ERR_NOMEM, "", "the working memory of one request is too small for a second model");
+        return;
+    }
+    *tree = t->model.tree;
+    tree->root = t->model.reference_root;
+    tree->head = t->model.reference_head;
+    options_beside(t);
+    *w = (struct wrapping){.r = &t->run, .tree = tree, .head = tree->head, .layers = module_list(tree), .o = &t->beside, .place = place_whole, .of = t};
+    if (t->method && t->method->refer)
+        t->referred = t->method->refer(w);
+    else
+        place_whole(w);
+    if (!t->referred)
+        params_visit(tree->root, want_gradient, &t->run);
 }
 
 void trainer_load(struct trainer *t)

@@ -215,13 +215,24 @@ struct outputs call_model(struct trainer *t, const struct batch *b)
 }
 
 /* What a task's text does around its calls of the model: struct model_caller. */
+static void *wrapped_as(const struct trainer *t, bool policy)
+{
+    return t->method ? (policy ? t->wrapped : t->referred) : NULL;
+}
+
+/* accelerate's prepare_model() wraps forward; prepare_fsdp() leaves it. */
+static bool autocasts(const struct trainer *t, bool policy)
+{
+    return t->autocast && (policy || !t->referred);
+}
+
 static void caller_enter(void *of, bool policy)
 {
     struct trainer *t = of;
 
-    if (policy && t->method && t->method->pre_forward)
-        t->method->pre_forward(t->wrapped);
-    if (t->autocast)
+    if (wrapped_as(t, policy) && t->method->pre_forward)
+        t->method->pre_forward(wrapped_as(t, policy));
+    if (autocasts(t, policy))
         autocast_enter(&t->run, t->autocast_dtype);
 }
 
@@ -229,18 +240,36 @@ static bool caller_leave(void *of, bool policy)
 {
     struct trainer *t = of;
 
-    (void)policy;
-    if (t->autocast)
+    if (autocasts(t, policy))
         autocast_leave(&t->run);
-    return t->autocast;
+    return autocasts(t, policy);
 }
 
-static void caller_outputs(void *of, uint32_t n, val *v)
+/* accelerate's MixedPrecisionPolicy has an output_dtype, where it makes a policy at all. */
+static void cast_outputs(struct trainer *t, uint32_t n, val *v)
+{
+    struct run *r = &t->run;
+
+    for (uint32_t i = 0; i < n && !run_dead(r); i++) {
+        val old = v[i];
+
+        if (!dtype_is_float(dtype_of(r, old)) || dtype_of(r, old) == t->parallel.compute)
+            continue;
+        v[i] = owned(r, to_dtype(r, old, t->parallel.compute));
+        value_unref(r, old);
+    }
+}
+
+static void caller_outputs(void *of, bool policy, uint32_t n, val *v)
 {
     struct trainer *t = of;
 
-    if (t->method && t->method->post_forward && !run_dead(&t->run))
-        t->method->post_forward(t->wrapped, n, v);
+    if (run_dead(&t->run) || !wrapped_as(t, policy))
+        return;
+    if (t->method->post_forward)
+        t->method->post_forward(wrapped_as(t, policy), n, v);
+    if (method_is_fsdp2(t->step->r.method) && t->parallel.mixed)
+        cast_outputs(t, n, v);
 }
 
 val task_loss(struct trainer *t, const struct batch *b)

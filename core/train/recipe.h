@@ -134,8 +134,10 @@ struct recipe {
     struct zero_recipe {        /* ELEMS_UNSET: left out */
         uint64_t reduce_elems, allgather_elems, prefetch_elems, max_live_elems, sub_group_elems, persistence_elems;
         enum tri overlap_comm, zero_init;
+        bool auto_prefetch, auto_persistence; /* "auto" in their file: made of the width when train() begins */
     } zero;
     struct stack stack;         /* 0 = left out: stack_complete() */
+    bool upcast;                /* accelerate holds in fp32 what was loaded in half */
     bool flash_attn_named;      /* stack.flash_attn was, by the caller */
 };
 

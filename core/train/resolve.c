@@ -3,6 +3,7 @@
  */
 #include "config/arch.h"
 #include "parallel/ddp/ddp.h"
+#include "parallel/program.h"
 #include "stack/defaults.h"
 #include "stack/refusals.h"
 #include "stack/release.h"
@@ -95,6 +96,7 @@ static void resolve_upcast(struct recipe *r, const struct resolving *c)
 
     if (!shards || !c->defaults.fsdp_upcasts || r->framework != FRAMEWORK_TRANSFORMERS || r->tuning != TUNING_FULL)
         return;
+    r->upcast = r->precision == PRECISION_BF16_AUTOCAST || r->precision == PRECISION_FP16_AUTOCAST;
     if (r->precision == PRECISION_BF16_AUTOCAST)
         r->precision = PRECISION_BF16_MIXED;
     if (r->precision == PRECISION_FP16_AUTOCAST)
@@ -160,12 +162,15 @@ static enum err_code resolve_stage(struct recipe *r, const struct resolving *c)
                        "the loss of %s is its trainer's own", task->stage);
     if (r->packing)
         return err_set(c->err, ERR_FIELD_CONFLICT, "/training/packing", "%s has rows with a mask (padding_free is unavailable in trl 1.16)", task->stage);
-    if (r->method == METHOD_SINGLE || r->method == METHOD_DDP || r->method == METHOD_ZERO1 || r->method == METHOD_ZERO2)
-        return ERR_OK;
-    if (!task->refers && r->method != METHOD_TP_FSDP2 && (r->method == METHOD_ZERO3 || method_is_fsdp1(r->method) || method_is_fsdp2(r->method)))
-        return ERR_OK; /* whose model is called as a module, and alone */
-    return err_set(c->err, ERR_FIELD_CONFLICT, "/training/stage", "%s under %s is not modelled yet: single, ddp, zero1 or zero2", task->stage,
-                   method_rows[r->method].name);
+    if (r->method == METHOD_TP || r->method == METHOD_TP_FSDP2 || r->method == METHOD_PP)
+        return err_set(c->err, ERR_FIELD_CONFLICT, "/training/stage", "%s under %s is not modelled yet: single, ddp, zero1 to zero3, fsdp or fsdp2",
+                       task->stage, method_rows[r->method].name);
+    if (task->refers == REFERS_TEACHER && (method_is_fsdp1(r->method) || method_is_fsdp2(r->method)))
+        return err_set(c->err, ERR_FIELD_CONFLICT, "/training/stage",
+                       "GKDTrainer of trl 1.16 leaves the teacher on the host under %s (prepare_model(evaluation_mode=True)), and its first step fails: "
+                       "single, ddp or zero1 to zero3",
+                       method_rows[r->method].name);
+    return ERR_OK;
 }
 
 static const char *precision_gap(const struct recipe *r)
@@ -295,6 +300,8 @@ static void resolve_loop(struct recipe *r, const struct resolving *c)
     if (r->max_grad_norm < 0)
         r->max_grad_norm = 1.0; /* training_args.py */
     tri_default(&r->gradient_checkpointing, false);
+    if (r->method == METHOD_ZERO3 && r->tuning != TUNING_FULL && tasks[r->stage].refers == REFERS_POLICY)
+        r->checkpoint_reentrant = TRI_TRUE; /* dpo_trainer.py and kto_trainer.py set it, whatever was asked */
     tri_default(&r->checkpoint_reentrant, c->defaults.reentrant);
     tri_default(&r->keep_outputs,
                 r->framework == FRAMEWORK_TORCH && r->method != METHOD_PP); /* trainer.py drops the outputs before backward */
@@ -387,10 +394,10 @@ static void resolve_zero(struct recipe *r, const struct quirks *q)
 
     elems_default(&z->reduce_elems, 500000000);
     elems_default(&z->allgather_elems, 500000000);
-    elems_default(&z->prefetch_elems, 50000000);
+    elems_default(&z->prefetch_elems, ZERO_PREFETCH_ELEMS);
     elems_default(&z->max_live_elems, 1000000000);
     elems_default(&z->sub_group_elems, 1000000000);
-    elems_default(&z->persistence_elems, 100000);
+    elems_default(&z->persistence_elems, ZERO_PERSISTENCE_ELEMS);
     tri_default(&z->overlap_comm, r->method == METHOD_ZERO3);
     /* integrations/deepspeed.py: from_pretrained() under HfTrainerDeepSpeedConfig. Where it decides what a step holds, nothing tells in which order a
      * script makes its arguments and its model: then it is not, which holds more. */

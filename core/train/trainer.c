@@ -204,6 +204,7 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
     m->embeddings_require_grad = s->tuning != TUNING_FULL && m->checkpointing;
     m->task = s->stage == TASK_SFT ? NULL : &tasks[s->stage];
     m->reference = s->reference;
+    m->reference_dtype = s->upcast ? compute_dtype(s->precision) : weights_dtype(s);
     t->plain = s->framework == FRAMEWORK_TORCH || s->method == METHOD_PP; /* the Trainer has no schedule */
     rc = tree_init(&m->tree, arena, weights_dtype(s), modules_of(arch) * (s->reference == REFERENCE_COPY ? 2 : 1), err);
     if (!rc)

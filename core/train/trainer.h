@@ -32,7 +32,8 @@ struct trainer {
     uint32_t adapted_modules;
     const struct method_program *method; /* NULL: the model is not wrapped */
     void *wrapped;                       /* its state */
-    struct parallel_options parallel;
+    void *referred;                      /* its state around a model beside the policy; NULL: it has none */
+    struct parallel_options parallel, beside;
     uint32_t steps_begin;  /* events before it are loading */
     bool live_blocks_only; /* set before trainer_run(): nobody replays the run on an allocator, whose blocks have a history */
     bool passing;     /* set before trainer_run(): its model is gone when another passes (models/model.h) */

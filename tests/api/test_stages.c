@@ -1,4 +1,4 @@
-/* Laws of a stage's trainer; its bytes beside PyTorch's are in tests/data/accuracy/stages.jsonl. */
+/* Laws of a stage's trainer; its bytes beside PyTorch's are in tests/data/accuracy/stages.jsonl and stages_dist.jsonl. */
 #include "tests/support/ask.h"
 #include "tests/support/unit.h"
 
@@ -16,14 +16,21 @@ static struct reply asked(const char *training)
     return ask(body);
 }
 
-static double peak(const char *training)
+static double figure(const char *training, const char *name)
 {
     struct reply reply = asked(training);
+    char at[80];
     double v;
 
-    ck_assert_msg(json_number(reply_at(&reply, "recommendation/memory/peak_allocated_bytes"), &v), "%s: %s", training, reply.r.body);
+    (void)snprintf(at, sizeof at, "recommendation/memory/%s", name);
+    ck_assert_msg(json_number(reply_at(&reply, at), &v), "%s: %s", training, reply.r.body);
     reply_done(reply);
     return v;
+}
+
+static double peak(const char *training)
+{
+    return figure(training, "peak_allocated_bytes");
 }
 
 static const char *const methods[] = {"single", "ddp", "zero2"};
@@ -50,6 +57,39 @@ START_TEST(a_precomputed_reference_is_never_above_a_copy)
         /* what the copy holds: 596,049,920 parameters in half */
         ck_assert_msg(peak(before) + 596049920.0 * 2 <= peak(copy) + 4096, "%s: %.0f and %.0f", copy, peak(before), peak(copy));
     }
+}
+END_TEST
+
+static const char *const sharding[] = {"zero3", "fsdp", "fsdp2"};
+
+/* The copy is cut, too: a shard of it at least, and less than the whole. */
+START_TEST(a_sharded_reference_is_a_shard_at_least)
+{
+    char copy[300], before[400];
+
+    (void)snprintf(copy, sizeof copy, "\"stage\":\"dpo\",\"methods\":\"%s\",\"tuning\":\"full\"", sharding[_i]);
+    (void)snprintf(before, sizeof before, "%s,\"reference\":\"precomputed\"", copy);
+    ck_assert_msg(peak(before) + 596049920.0 <= peak(copy) + 4096, "%s: %.0f and %.0f", copy, peak(before), peak(copy));
+}
+END_TEST
+
+static double reference_static(const char *stage, const char *method)
+{
+    char copy[300], before[400];
+
+    (void)snprintf(copy, sizeof copy, "\"stage\":\"%s\",\"methods\":\"%s\",\"tuning\":\"full\"", stage, method);
+    (void)snprintf(before, sizeof before, "%s,\"reference\":\"precomputed\"", copy);
+    return figure(copy, "static_bytes") - figure(before, "static_bytes");
+}
+
+static const char *const compared[] = {"dpo", "kto"};
+
+/* A second engine of stage 3 holds half of what stands whole beside stage 2: two ranks, and what blocks are rounded up to. */
+START_TEST(stage_3_cuts_the_reference)
+{
+    double two = reference_static(compared[_i], "zero2"), three = reference_static(compared[_i], "zero3");
+
+    ck_assert_msg(three * 2 >= two && three <= two * 0.55, "%s: %.0f and %.0f", compared[_i], three, two);
 }
 END_TEST
 
@@ -140,7 +180,8 @@ static const struct {
     {"\"stage\":\"sft\",\"methods\":\"single\",\"reference\":\"copy\"", "no reference model"},
     {"\"stage\":\"dpo\",\"methods\":\"single\",\"packing\":true", "rows with a mask"},
     {"\"stage\":\"dpo\",\"methods\":\"single\",\"loss\":\"liger\"", "trainer's own"},
-    {"\"stage\":\"dpo\",\"methods\":\"zero3\"", "under zero3 is not modelled yet"},
+    {"\"stage\":\"distillation\",\"methods\":\"fsdp2\"", "leaves the teacher on the host"},
+    {"\"stage\":\"distillation\",\"methods\":\"fsdp\"", "leaves the teacher on the host"},
     {"\"stage\":\"dpo\",\"methods\":\"tp\",\"tensor_parallel\":2", "under tp is not modelled yet"},
     {"\"stage\":\"grpo\",\"methods\":\"single\"", "grpo is not modelled yet"},
     {"\"stage\":\"ppo\",\"methods\":\"single\"", "ppo is not modelled yet"},
@@ -156,6 +197,7 @@ START_TEST(says_what_has_no_model)
 }
 END_TEST
 
-UNIT_TESTS("stages", unit_rows(a_precomputed_reference_is_never_above_a_copy, methods); unit_test(unpaired_rows_too); unit_test(adapters_need_no_copy); unit_test(pairs_are_two_rows);
+UNIT_TESTS("stages", unit_rows(a_precomputed_reference_is_never_above_a_copy, methods); unit_rows(a_sharded_reference_is_a_shard_at_least, sharding);
+           unit_rows(stage_3_cuts_the_reference, compared); unit_test(unpaired_rows_too); unit_test(adapters_need_no_copy); unit_test(pairs_are_two_rows);
            unit_test(a_teacher_stands_beside); unit_rows(pairs_without_a_reference_hold_all_logits, pairs);
            unit_test(a_label_a_row); unit_rows(an_encoder_trains_what_its_class_says, encoders); unit_rows(says_what_has_no_model, refused);)

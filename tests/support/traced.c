@@ -116,6 +116,13 @@ static enum attention attention_of(int asked, const struct arch *arch, const str
     return asked == ATTENTION_SDPA && !(offers & (CLASS_SDPA | CLASS_SDPA_IF_ASKED)) ? ATTENTION_EAGER : (enum attention)asked;
 }
 
+static void stage(const struct json *options, struct recipe *r)
+{
+    for (int i = 0; i < TASK_COUNT; i++)
+        if (json_str(json_get(options, "stage")) && !strcmp(json_str(json_get(options, "stage")), tasks[i].stage))
+            r->stage = (enum task_id)i;
+}
+
 const char *traced_step(const struct json *options, const struct arch *arch, const struct stack *stack, const char *targets[TRACED_TARGETS],
                         struct step *ret)
 {
@@ -136,9 +143,7 @@ const char *traced_step(const struct json *options, const struct arch *arch, con
     r->seq_len_tokens = (uint32_t)number(options, "seq_len", 1024);
     r->micro_batch_size = (uint32_t)number(options, "micro_batch_size", 1);
     r->gradient_accumulation_steps = (uint32_t)number(options, "gradient_accumulation_steps", 1);
-    for (int i = 0; i < TASK_COUNT; i++)
-        if (json_str(json_get(options, "stage")) && !strcmp(json_str(json_get(options, "stage")), tasks[i].stage))
-            r->stage = (enum task_id)i;
+    stage(options, r);
     r->reference = tasks[r->stage].refers ? REFERENCE_COPY : REFERENCE_UNSET;
     r->precision = (enum precision)precision;
     if (precision == PRECISION_BF16_MIXED && weights && !strcmp(weights, "bf16"))
@@ -256,6 +261,7 @@ const char *traced_ddp_recipe(const struct json *options, const struct arch *arc
     r->tuning = (enum tuning)tuning;
     zero(options, r);
     sharding(options, r);
+    stage(options, r);
     if (method_is_fsdp2(r->method) && flag(options, "autocast", TRI_FALSE) == TRI_FALSE)
         r->precision = (enum precision)word(options, "precision", precisions) == PRECISION_BF16 ? PRECISION_BF16 : PRECISION_BF16_MIXED;
     return tuning == TUNING_LORA ? lora(options, arch, targets, r) : NULL;

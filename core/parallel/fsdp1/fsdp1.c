@@ -60,8 +60,7 @@ static void post_forward(void *of, uint32_t n, val *outputs)
 {
     struct fsdp1 *f = of;
 
-    (void)n;
-    fsdp1_after_forward(root_of(f), 2, outputs);       /* loss and logits */
+    fsdp1_after_forward(root_of(f), f->r->q->cache_in_tuple ? 2 : n, outputs);
     if (f->item_count && wants_grad(f->r, outputs[0])) /* the division that made the loss keeps what it divided by */
         save(f->r, f->r->values[outputs[0]].node, f->item_count);
     value_unref(f->r, f->item_count);
@@ -190,9 +189,8 @@ static bool declare_units(struct fsdp1 *f)
     return f->parts != NULL;
 }
 
-static void *wrap(struct wrapping *w)
+static struct fsdp1 *shard(struct wrapping *w)
 {
-    struct run *r = w->r;
     struct fsdp1 *f = fsdp1_new(w);
 
     if (!f)
@@ -203,18 +201,39 @@ static void *wrap(struct wrapping *w)
     if (!declare_units(f))
         return NULL;
     load_units(f, w->tree->root);
+    hook_units(f);
+    return f;
+}
+
+static void *wrap(struct wrapping *w)
+{
+    struct run *r = w->r;
+    struct fsdp1 *f = shard(w);
+
+    if (!f)
+        return NULL;
     train_units(f, w);
     *f->leaves = w->leaves;
     index_flats(f);
-    hook_units(f);
     r->grad_ready = fsdp1_post_backward;
     r->grad_ready_of = f;
     return run_dead(r) ? NULL : f;
 }
 
+/* trl models/utils.py prepare_fsdp(): as the plugin says; in half where the policy was. */
+static void *refer(struct wrapping *w)
+{
+    struct fsdp1 *f = shard(w);
+
+    if (f)
+        f->beside = true;
+    return run_dead(w->r) ? NULL : f;
+}
+
 const struct method_program fsdp1_program = {
     .source = "torch/distributed/fsdp/_runtime_utils.py, _flat_param.py",
     .wrap = wrap,
+    .refer = refer,
     .begin_micro_step = begin_micro_step,
     .pre_forward = pre_forward,
     .post_forward = post_forward,

@@ -239,7 +239,8 @@ void fsdp1_after_forward(struct unit *u, uint32_t n, const val *outputs)
 
     if (u->state == HANDLE_BACKWARD_PRE || run_dead(f->r))
         return;
-    record_post_forward(u);
+    if (!f->beside) /* a list that only a backward would read */
+        record_post_forward(u);
     unit_reshard(u, u != root_of(f) && f->sharded && f->reshards_after_forward);
     hook_outputs(u, n, outputs);
     u->state = HANDLE_IDLE;

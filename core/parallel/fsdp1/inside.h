@@ -60,6 +60,7 @@ struct fsdp1 {
     struct unit **post_forward_order, **pre_forward_order;
     val *parts;            /* of the flat tensor that is split now */
     uint32_t shards, rank; /* of the group that shares one copy */
+    bool beside; /* it is only asked: no backward, no optimizer */
     bool sharded, reshards_after_forward, hybrid, mixed, initialised, second_iteration, synchronises, callback_queued;
     struct {
         uint32_t *position; /* of the tape, when a gathered tensor was freed; a ring */

@@ -86,14 +86,40 @@ static void group_returns(struct fsdp2_unit *u)
     if (!f->r->in_backward) {
         if (u->reshards)
             fsdp2_reshard(u);
-        if (u->n_turns == FSDP2_TURNS) {
+        if (u->n_turns == FSDP2_TURNS && !f->beside) {
             run_fail(f->r, ERR_INTERNAL, "", "a unit of fully_shard runs more often in one forward than the model of it holds");
             return;
         }
-        u->turns[u->n_turns++] = f->n_order;
-        f->order[f->n_order++] = u;
+        if (!f->beside) { /* a list that only a backward would read, and empty */
+            u->turns[u->n_turns++] = f->n_order;
+            f->order[f->n_order++] = u;
+        }
     }
     u->group_state = FSDP2_IDLE;
+}
+
+static void hook_outputs(struct fsdp2_unit *u, uint32_t n, const val *outputs)
+{
+    struct run *r = u->all->r;
+
+    for (uint32_t i = 0; i < n && r->grad_enabled; i++)
+        if (outputs[i])
+            hook_gradient(r, outputs[i], output_has_gradient, u);
+    u->state = FSDP2_IDLE;
+}
+
+/* _force_complete_incomplete_states: a grouped unit of which not all modules ran, as where the head's weight is read and no head called. */
+static void complete_units(struct fsdp2 *f, uint32_t n, const val *outputs)
+{
+    for (uint32_t i = f->n_units; i-- > 1;) {
+        struct fsdp2_unit *u = &f->units[i];
+
+        if (!u->to_run)
+            continue;
+        group_returns(u);
+        hook_outputs(u, n, outputs);
+        u->to_run = 0;
+    }
 }
 
 /* FSDPState._post_forward */
@@ -104,11 +130,9 @@ static void unit_returns(struct fsdp2_unit *u, uint32_t n, const val *outputs)
     if (u->state == FSDP2_PRE_BACKWARD)
         return;
     group_returns(u);
-    for (uint32_t i = 0; i < n && f->r->grad_enabled; i++)
-        if (outputs[i])
-            hook_gradient(f->r, outputs[i], output_has_gradient, u);
-    u->state = FSDP2_IDLE;
+    hook_outputs(u, n, outputs);
     if (f->forward_root == u) {
+        complete_units(f, n, outputs);
         fsdp2_release_kept(f);
         f->forward_root = NULL;
     }
@@ -183,7 +207,7 @@ static struct fsdp2 *begin(struct wrapping *w)
     return f;
 }
 
-void *fsdp2_wrap(struct wrapping *w)
+static struct fsdp2 *shard(struct wrapping *w, bool beside)
 {
     const char *why = refused(w);
     struct fsdp2 *f;
@@ -195,14 +219,30 @@ void *fsdp2_wrap(struct wrapping *w)
     if (w->o->quantised)
         w->place(w);
     f = begin(w);
-    if (!f || !fsdp2_make_units(f, w))
+    if (!f)
+        return NULL;
+    f->beside = beside;
+    if (!fsdp2_make_units(f, w))
         return NULL;
     fsdp2_place(f, w);
     fsdp2_order(f, w);
     hang_hooks(f);
-    if (!f->offload)
+    return f;
+}
+
+void *fsdp2_wrap(struct wrapping *w)
+{
+    struct fsdp2 *f = shard(w, false);
+
+    if (f && !f->offload)
         wrapping_train_all(w);
     return f;
+}
+
+/* trl models/utils.py prepare_fsdp(): gathered as one. */
+static void *refer(struct wrapping *w)
+{
+    return shard(w, true);
 }
 
 /* set_requires_gradient_sync() */
@@ -265,6 +305,7 @@ uint64_t fsdp2_host_bytes(const void *of)
 const struct method_program fsdp2_program = {
     .source = "torch/distributed/fsdp/_fully_shard",
     .wrap = fsdp2_wrap,
+    .refer = refer,
     .begin_micro_step = fsdp2_begin_micro_step,
     .pre_forward = fsdp2_pre_forward,
     .post_forward = fsdp2_post_forward,

@@ -58,7 +58,7 @@ static void move_buffers(struct fsdp2 *f, const struct module *m, const struct f
     place_buffers(f, m);
 }
 
-/* FSDPParam.__init__: new_zeros(), filled from the whole; the whole ones die when fully_shard returns, the last first. */
+/* FSDPParam.__init__: new_zeros(), filled from the whole; the whole ones die when fully_shard returns (_composable/contract.py: a dict that holds them). */
 static void cut(struct fsdp2 *f, const struct fsdp2_unit *u)
 {
     for (uint32_t i = 0; i < u->n_params; i++) {
@@ -80,7 +80,7 @@ static void shard_unit(struct fsdp2 *f, struct fsdp2_unit *u)
     for (uint32_t k = 0; k < u->n_modules; k++)
         move_buffers(f, u->modules[k], u);
     cut(f, u);
-    for (uint32_t i = u->n_params; i-- > 0;) {
+    for (uint32_t i = 0; i < u->n_params; i++) {
         value_unref(f->r, u->params[i].declared->value);
         u->params[i].declared->value = 0;
     }

@@ -34,6 +34,12 @@ static struct fsdp2_unit *unit_new(struct fsdp2 *f, bool reshards)
     return u;
 }
 
+/* prepare_fsdp(): fully_shard of the model alone, as the plugin says. */
+static void make_one_unit(struct fsdp2 *f, const struct wrapping *w)
+{
+    add_module(unit_new(f, w->o->method != METHOD_FSDP2_NORESHARD), w->tree->root);
+}
+
 /* In the order in which fully_shard is called; the root comes last. */
 static void make_units(struct fsdp2 *f, const struct wrapping *w)
 {
@@ -189,7 +195,10 @@ bool fsdp2_make_units(struct fsdp2 *f, struct wrapping *w)
     if (!room_for(f, w, &s))
         return false;
     params_visit(w->tree->root, count_param, &s);
-    make_units(f, w);
+    if (f->beside)
+        make_one_unit(f, w);
+    else
+        make_units(f, w);
     for (uint32_t i = 0; i < f->n_units; i++)
         for (uint32_t k = 0; k < f->units[i].n_modules; k++)
             f->of[f->units[i].modules[k]->number] = &f->units[i];

@@ -58,6 +58,7 @@ struct fsdp2 {
     uint32_t ranks, copies; /* that share a copy; copies (hsdp2), which are reduced over */
     uint32_t stride;        /* between the ranks of a copy */
     bool mixed, offload;
+    bool beside; /* it is only asked: no backward, no optimizer */
     enum dtype compute, reduce;
     uint32_t n_units;
     struct fsdp2_unit *units;  /* as named_modules() meets them: the root is the first */

@@ -163,7 +163,8 @@ static void train(struct zero3 *z)
 }
 
 /* ------------------------------------------------------------------------------------------------------------- program */
-static void *wrap(struct wrapping *w)
+/* DeepSpeedZeRoOffload: shards, and the coordinator that gathers them. */
+static struct zero3 *begin(struct wrapping *w)
 {
     struct run *r = w->r;
     struct zero3 *z = run_dead(r) ? NULL : run_room(r, sizeof *z, 1);
@@ -193,10 +194,25 @@ static void *wrap(struct wrapping *w)
     zero3_index_modules(z, w->tree);
     r->linear_is_function = r->q->zero3_wraps_linears || w->o->zero.zero_init;
     partition(z);
-    make_buffers(z, w);
-    train(z);
     zero3_hook(z, w->tree);
     return run_dead(r) ? NULL : z;
+}
+
+static void *wrap(struct wrapping *w)
+{
+    struct zero3 *z = begin(w);
+
+    if (!z)
+        return NULL;
+    make_buffers(z, w);
+    train(z);
+    return run_dead(w->r) ? NULL : z;
+}
+
+/* An engine without an optimizer: engine.py _configure_zero_optimizer(DummyOptim). */
+static void *refer(struct wrapping *w)
+{
+    return begin(w);
 }
 
 static void prepare(void *of)
@@ -235,6 +251,7 @@ static uint64_t host_bytes(const void *of)
 const struct method_program zero3_program = {
     .source = "deepspeed runtime/zero/stage3.py, parameter_offload.py, partitioned_param_coordinator.py, partition_parameters.py",
     .wrap = wrap,
+    .refer = refer,
     .begin_micro_step = begin_micro_step,
     .post_forward = zero3_post_forward,
     .backward = zero3_backward,

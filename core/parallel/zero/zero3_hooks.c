@@ -57,7 +57,8 @@ static val post(struct run *r, struct module *module, void *of, val result)
 void zero3_hook(struct zero3 *z, struct tree *t)
 {
     for (uint32_t i = 1; i < t->n_modules; i++)
-        module_hook(t, &t->modules[i]->hooks, (struct module_hook){pre, post, &z->modules[i], NULL});
+        if (module_is_below(t->modules[i], t->root))
+            module_hook(t, &t->modules[i]->hooks, (struct module_hook){pre, post, &z->modules[i], NULL});
 }
 
 /* The root's outputs are no single value to its frame: its hook sees them here. */
@@ -66,7 +67,7 @@ void zero3_post_forward(void *of, uint32_t n, val *outputs)
     struct zero3 *z = of;
     struct run *r = z->r;
 
-    for (uint32_t i = 0; i < n && i < 2; i++)
+    for (uint32_t i = 0; i < n && (i < 2 || !r->q->cache_in_tuple); i++)
         if (outputs[i]) {
             r->values[outputs[i]].floating = true;
             outputs[i] = hook_backward(r, outputs[i], before_backward, &z->modules[z->root->number]);

@@ -92,6 +92,8 @@ void zero3_index_modules(struct zero3 *z, const struct tree *t)
 
     for (uint32_t i = 0; i < z->n_modules; i++) {
         z->modules[i] = (struct zero3_module){.z = z, .number = i, .first = at, .recomputed = ZERO3_NONE};
+        if (i && !module_is_below(t->modules[i], t->root))
+            continue;
         for (const struct param *p = i ? t->modules[i]->params : NULL; p; p = p->next)
             if (!p->buffer && p->value && z->index_of[p->value])
                 z->of_module[at++] = z->index_of[p->value] - 1;

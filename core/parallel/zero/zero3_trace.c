@@ -14,10 +14,24 @@ bool zero3_trace_room(struct zero3 *z)
     return z->order && z->passed && z->queue && z->uses;
 }
 
+/* What is still in flight is waited for and released. */
+static void clean_registry(struct zero3 *z)
+{
+    for (uint32_t i = 0; i < z->n; i++)
+        if (z->params[i].gather != ZERO3_NONE) {
+            zero3_arrive(z, i);
+            if (z->params[i].status == ZERO3_AVAILABLE && !z->params[i].n_active)
+                zero3_free(z, &z->params[i]);
+        }
+}
+
+/* _invalidate_trace, which lets go of what was read ahead since 0.15 */
 static void invalidate(struct zero3 *z)
 {
     z->trace = ZERO3_TRACE_INVALID;
     z->n_order = z->n_queue = z->queue_at = 0;
+    if (z->r->q->zero3_resets_before_forward)
+        clean_registry(z);
 }
 
 void zero3_trace_module(struct zero3 *z, uint32_t module)
@@ -76,17 +90,6 @@ static void complete(struct zero3 *z)
         z->uses[p->first_use + p->n_uses++] = z->queue[i].step;
     }
     z->trace = ZERO3_TRACE_COMPLETE;
-}
-
-/* What is still in flight is waited for and released. */
-static void clean_registry(struct zero3 *z)
-{
-    for (uint32_t i = 0; i < z->n; i++)
-        if (z->params[i].gather != ZERO3_NONE) {
-            zero3_arrive(z, i);
-            if (z->params[i].status == ZERO3_AVAILABLE && !z->params[i].n_active)
-                zero3_free(z, &z->params[i]);
-        }
 }
 
 void zero3_trace_reset(struct zero3 *z)

@@ -4,7 +4,7 @@ from types import MethodType
 
 import torch
 
-from transformers.trl.loop import all_count, loss_begins
+from transformers.trl.loop import all_count, loss_begins, reads_head
 from transformers.utils.generic import ModelOutput
 from triton import addmm_into, launch, mm_into
 
@@ -121,4 +121,5 @@ def add_fused_lm_head(model, outputs=("log_probs",)):
         loss_begins()
         return ChunkedLogProbFunction.apply(hidden, weight, bias, targets, CHUNKED_LOGPROB_CHUNK_SIZE, outputs)
 
+    reads_head()
     model.forward = MethodType(forward, model)

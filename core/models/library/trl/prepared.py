@@ -9,7 +9,7 @@ def _convert(value, half):
 
 
 class Prepared:
-    """accelerator.prepare_model(): autocast around forward, what it returns in fp32; around the policy's the method's wrapper."""
+    """accelerator.prepare_model(), prepare_deepspeed(), prepare_fsdp(): autocast around forward, what it returns in fp32; the method's wrapper."""
 
     def __init__(self, model, policy=True):
         self.model, self.policy = model, policy
@@ -20,7 +20,7 @@ class Prepared:
         half = leave(self.policy)
         names = [name for name, value in result.items() if torch.is_tensor(value)]
         made = [_convert(result[name], half) for name in names]
-        made = outputs(made) if self.policy else made
+        made = outputs(made, self.policy)
         fields = dict(result.items())
         fields.update(zip(names, made))
         return type(result)(**fields)
