@@ -120,7 +120,7 @@ static int one_model(const char *name, const struct image *image, struct arena *
     if (!b || !t)
         return !t;
     if (json_parse(carried_text(b), b->bytes, &json_limits_config, &config, &err) || arch_parse(config, a, &arch, &err) ||
-        program_attach(image, config, a, &arch, &err))
+        program_attach(&(struct program_library){.families = image}, config, a, &arch, &err))
         return fprintf(stderr, "%s: %s\n", name, err.detail), 1;
     default_step(&step, arch.model_type, checkpointing);
     ns = time_of(walk_program, &arch, &step, a, t, &err);

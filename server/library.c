@@ -8,6 +8,16 @@
 
 enum { ROOM = 64 << 20 }; /* of address space; it touches less than a tenth */
 
+static void lock_shelf(bool is)
+{
+    static pthread_mutex_t shelf = PTHREAD_MUTEX_INITIALIZER;
+
+    if (is)
+        pthread_mutex_lock(&shelf);
+    else
+        pthread_mutex_unlock(&shelf);
+}
+
 const struct program_library *library_shared(void)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -23,6 +33,7 @@ const struct program_library *library_shared(void)
     if (block) {
         arena_init(&arena, block, ROOM);
         if (!program_library(&arena, &library, &err)) {
+            library.shelf = program_shelf_new(&arena, lock_shelf);
             made = &library;
         } else {
             fprintf(stderr, "llmemd: the library of models in the language: %s\n", err.detail);

@@ -136,7 +136,7 @@ static enum err_code attach_program(struct call *c, struct model_info *info)
     struct program_library library;
     enum err_code rc = library_of(c, &library);
 
-    return rc ? rc : program_attach(library.families, info->config, c->arena, &info->arch, c->err);
+    return rc ? rc : program_attach(&library, info->config, c->arena, &info->arch, c->err);
 }
 
 /* --- code of the hub's ------------------------------------------------------------------------------------------------------------ */

@@ -49,5 +49,6 @@ enum err_code program_library(struct arena *arena, struct program_library *ret, 
 {
     enum err_code rc = program_image(arena, &ret->families, err);
 
+    ret->shelf = NULL;
     return rc ? rc : wide_image(arena, ret->families, &ret->wide, err);
 }

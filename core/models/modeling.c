@@ -418,7 +418,7 @@ static const char *layers_name(const struct json *config)
     return names[0];
 }
 
-enum err_code program_attach(const struct image *library, const struct json *config, struct arena *arena, struct arch *ret, struct err *err)
+enum err_code program_attach(const struct program_library *library, const struct json *config, struct arena *arena, struct arch *ret, struct err *err)
 {
     struct program_source *from = arena_new(arena, struct program_source);
     struct naming n = {.arena = arena, .err = err};
@@ -426,7 +426,8 @@ enum err_code program_attach(const struct image *library, const struct json *con
 
     if (!from)
         return err_set(err, ERR_NOMEM, "", "no room for the model's program");
-    *from = (struct program_source){.run = &script_program, .image = library, .config = inner, .layers_name = layers_name(inner), .layers = ret->layers,
+    *from = (struct program_source){.run = &script_program, .image = library->families, .config = inner, .layers_name = layers_name(inner),
+                                      .layers = ret->layers, .shelf = library->shelf,
                                       .ready = program_ready(arena)};
     ret->program = from;
     return read_names(&n, inner, ret->model_type, from);
@@ -447,7 +448,7 @@ enum err_code program_arch(const struct program_library *library, const struct j
     if (type && !a.model_type[0])
         return err_set(err, ERR_FIELD_VALUE, "/config/model_type", "'%.40s' is no name of a model type", type);
     *from = (struct program_source){.run = &script_program, .image = library->families, .config = config, .files = n_files ? files : NULL, .n_files = n_files,
-                                      .ready = program_ready(arena)};
+                                      .shelf = n_files ? NULL : library->shelf, .ready = program_ready(arena)};
     rc = read_names(&n, config, a.model_type[0] ? a.model_type : "request", from);
     if (!rc && n_files)
         rc = read_files(&n, library->wide, &from->image);

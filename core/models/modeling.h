@@ -27,8 +27,13 @@ struct modeling_file {
 /* Nobody else uses the arena meanwhile. */
 MUST_CHECK enum err_code program_image(struct arena *arena, const struct image **ret, struct err *err); /* natives, library, families */
 
+/* Modules of the families as importing left them, for all requests of a process: read only once they lie there. */
+struct program_shelf;
+struct program_shelf *program_shelf_new(struct arena *arena, void (*lock)(bool)); /* lock: of the process, taken and given back; NULL: there is one thread */
+
 struct program_library {
     const struct image *families, *wide; /* wide: what files of a request import, on top of the other */
+    struct program_shelf *shelf;         /* NULL: each request imports for itself */
 };
 MUST_CHECK enum err_code program_library(struct arena *arena, struct program_library *ret, struct err *err);
 
@@ -51,6 +56,7 @@ MUST_CHECK enum err_code program_arch_installed(struct installed *from, const st
                                                 struct err *err);
 
 /* The program of a family whose sizes arch_parse() read into *ret: its text of the library. `library` and `config` are kept by reference. */
-MUST_CHECK enum err_code program_attach(const struct image *library, const struct json *config, struct arena *arena, struct arch *ret, struct err *err);
+MUST_CHECK enum err_code program_attach(const struct program_library *library, const struct json *config, struct arena *arena, struct arch *ret,
+                                        struct err *err);
 
 #endif

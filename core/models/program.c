@@ -204,7 +204,7 @@ static sv class_named(struct script *s, sv module, const char *name)
     return rc ? sv_null() : found;
 }
 
-static sv classes(struct program *p, const struct program_source *from, sv *ret_config)
+sv program_classes(struct program *p, const struct program_source *from, sv *ret_config)
 {
     struct script *s = p->s;
     sv other = from->config_module ? script_import(s, from->config_module) : sv_none();
@@ -486,7 +486,7 @@ static sv class_of_task(struct program *p, struct model *m, sv causal)
 bool program_make(struct program *p, struct model *m, const struct program_source *from)
 {
     struct script *s = p->s;
-    sv model_class = classes(p, from, &p->config_class), config;
+    sv model_class = program_classes(p, from, &p->config_class), config;
 
     if (sv_ok(model_class))
         model_class = class_of_task(p, m, model_class);
@@ -560,93 +560,11 @@ static void outputs_end(struct run *r, struct model *m)
     p->outputs = sv_null();
 }
 
-/* ------------------------------------------------------------------------------------------------------ begun before */
-struct program_ready *program_ready(struct arena *arena)
-{
-    bool fits = (size_t)(arena->end - arena->cur) > 2 * (size_t)READY_ROOM;
-    struct stands *stands = (size_t)(arena->end - arena->cur) > 2 * (size_t)STANDS_ROOM ? program_stands_new(arena) : NULL;
-    struct program_ready *r = fits ? arena_new(arena, struct program_ready) : NULL;
-    void *room = r ? arena_push_raw(arena, READY_ROOM, 64, 1) : NULL;
-
-    if (!room)
-        return NULL;
-    arena_init(&r->arena, room, READY_ROOM);
-    r->stands = stands;
-    return r;
-}
-
-bool program_is_kept(const struct program_ready *r)
-{
-    return r->used;
-}
-
-static struct script_host host_of(const struct program_source *from)
-{
-    if (from->host)
-        return *from->host;
-    if (from->installed)
-        return (struct script_host){.source = installed_source, .files = from->installed};
-    return (struct script_host){.source = from->n_files ? stand_in_source : NULL};
-}
-
-struct making {
-    const struct program_source *from;
-    const struct quirks *q;
-    bool layers_wrapped;
-};
-
-/* The program with its modules imported. */
-static struct script *import_all(void *of, struct arena *arena, struct arena *apart, void **root)
-{
-    const struct making *m = of;
-    struct program *p = *root = arena_new(arena, struct program);
-    struct script_host host = host_of(m->from);
-    struct err err = {0};
-    sv config_class;
-
-    if (!p)
-        return NULL;
-    host.of = &p->n;
-    if (script_new_apart(arena, apart, m->from->image, &script_limits_default, &host, &p->s, &err) ||
-        natives_begin(&p->n, p->s, apart, m->q, &err))
-        return NULL;
-    p->n.layers_wrapped = m->layers_wrapped;
-    if (!sv_ok(classes(p, m->from, &config_class)))
-        return NULL;
-    return natives_sleep(&p->n) ? p->s : NULL;
-}
-
-static bool same_quirks(const struct quirks *a, const struct quirks *b)
-{
-    return !memcmp(a, b, sizeof *a);
-}
-
-static const struct frozen *kept(struct model *m)
-{
-    struct program_ready *r = m->source->ready;
-    struct making making = {m->source, m->q, m->layers_wrapped};
-
-    if (!r || r->state == READY_NEVER)
-        return NULL;
-    if (r->state == READY_NOT || !same_quirks(&r->q, m->q) || r->layers_wrapped != m->layers_wrapped) {
-        r->q = *m->q;
-        r->layers_wrapped = m->layers_wrapped;
-        r->state = READY_SEEN;
-        return NULL;
-    }
-    if (r->state == READY_SEEN) {
-        arena_init(&r->arena, (unsigned char *)r->arena.end - READY_ROOM, READY_ROOM);
-        r->frozen = script_freeze(&r->arena, m->tree.arena, import_all, &making);
-        r->state = r->frozen ? READY_KEPT : READY_NEVER;
-        r->used = r->frozen;
-    }
-    return r->frozen;
-}
-
+/* --------------------------------------------------------------------------------------------------------- a model begins */
 static struct program *begin(struct model *m, const struct frozen *frozen, struct arena *apart)
 {
     struct tree *t = &m->tree;
-    struct script_host host = host_of(m->source);
+    struct script_host host = program_host(m->source);
     struct program *p;
     void *root;
 
@@ -695,8 +613,8 @@ static void make(struct model *m, const struct frozen *frozen, struct arena *apa
 
 static void declare(struct model *m)
 {
-    if (!m->passing || !program_stands(m, kept, make))
-        make(m, kept(m), m->tree.arena);
+    if (!m->passing || !program_stands(m, program_imported, make))
+        make(m, program_imported(m), m->tree.arena);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- forward */

@@ -38,11 +38,12 @@ struct program_source {
     uint32_t n_files;
     const char *layers_name;     /* the config's member that says how many layers; NULL: a walk has all of them */
     uint32_t layers;             /* that it says */
+    struct program_shelf *shelf; /* of the library, where all files are its own; NULL: none */
     struct program_ready *ready; /* program_ready(); NULL: modules are imported anew for each walk */
 };
 
 /*
- * Keeps the model's modules as they are once they are imported, from the second walk of a stack on, and models that pass as they were declared: for the walks
+ * Keeps the model's modules as they are once they are imported, and models that pass as they were declared: for the walks
  * of one source, one after the other.
  * Lives in `arena`. NULL: no room, which is no error.
  */

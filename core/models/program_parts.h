@@ -27,10 +27,15 @@ struct program_ready {
     struct quirks q;     /* modules read them when they are imported */
     bool layers_wrapped; /* and this */
     const struct frozen *frozen;
-    enum { READY_NOT, READY_SEEN, READY_KEPT, READY_NEVER } state;
+    enum { READY_NOT, READY_KEPT, READY_NEVER } state;
     bool used;
     struct stands *stands; /* program_stand.c; NULL: no room */
 };
+
+/* The source's modules, imported: once for each set of quirks; NULL: that cannot be kept. */
+const struct frozen *program_imported(struct model *m);
+struct script_host program_host(const struct program_source *from);
+sv program_classes(struct program *p, const struct program_source *from, sv *ret_config); /* imports; null: the script says why */
 
 struct stands *program_stands_new(struct arena *arena);
 

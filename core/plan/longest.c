@@ -24,7 +24,7 @@ static struct step with_length(const struct probe *p, uint32_t units)
 static enum err_code foresee(const struct probe *p, uint32_t n, uint32_t units, bool *ret)
 {
     struct step s = with_length(p, units);
-    struct probe longer = {.q = p->q, .step = &s, .scratch = p->scratch, .err = p->err};
+    struct probe longer = {.q = p->q, .step = &s, .scratch = p->scratch, .err = p->err, .memo = p->memo};
     struct measured m;
     enum err_code rc = probe_foresee(&longer, n, &m);
 
@@ -35,7 +35,7 @@ static enum err_code foresee(const struct probe *p, uint32_t n, uint32_t units, 
 static enum err_code play(const struct probe *p, uint32_t n, uint32_t units, bool *ret)
 {
     struct step s = with_length(p, units);
-    struct probe longer = {.q = p->q, .step = &s, .scratch = p->scratch, .err = p->err};
+    struct probe longer = {.q = p->q, .step = &s, .scratch = p->scratch, .err = p->err, .memo = p->memo};
     struct fit fit;
     enum err_code rc = probe_fits(&longer, n, MEASURE_NOTHING, &fit);
 

@@ -1,6 +1,7 @@
 #include "plan/pace.h"
 
 #include "base/budget.h"
+#include "plan/memo.h"
 #include "plan/rank.h"
 #include "train/timing.h"
 
@@ -78,18 +79,14 @@ static enum err_code pipeline_time(const struct probe *p, const struct step *s, 
     return rc;
 }
 
-enum err_code pace_at(const struct probe *p, uint32_t n, struct step_time *ret)
+static enum err_code play_pace(const struct probe *p, const struct step *step, struct step_time *ret)
 {
     unsigned char *mark = p->scratch->cur;
-    struct step s = probe_step(p, n);
-    struct perf_system system;
+    struct step s = *step;
+    struct perf_system system = system_of(p, &s);
     struct cost cost;
     enum err_code rc;
 
-    *ret = (struct step_time){0};
-    if (!p->q->system)
-        return ERR_OK;
-    system = system_of(p, &s);
     if (s.r.pipeline_parallel > 1) {
         rc = pipeline_time(p, &s, &system, ret);
     } else {
@@ -98,6 +95,34 @@ enum err_code pace_at(const struct probe *p, uint32_t n, struct step_time *ret)
             perf_step_time(&cost, &system, ret);
     }
     arena_rewind(p->scratch, mark);
+    return rc;
+}
+
+enum err_code pace_at(const struct probe *p, uint32_t n, struct step_time *ret)
+{
+    struct budget *b = p->scratch->budget;
+    uint64_t events = b ? b->events : 0;
+    struct step s = probe_step(p, n);
+    const struct memo_row *known;
+    struct memo_row *row;
+    struct memo_key key;
+    enum err_code rc;
+
+    *ret = (struct step_time){0};
+    if (!p->q->system)
+        return ERR_OK;
+    key = memo_key(p->q->arch, &s, &p->q->device, p->q->system, sizeof *p->q->system);
+    known = memo_find(p->memo, &key);
+    if (known) {
+        *ret = known->is.time;
+        return budget_take(b, known->events, p->err);
+    }
+    rc = play_pace(p, &s, ret);
+    row = rc ? NULL : memo_add(p->memo, &key);
+    if (row) {
+        row->events = b ? b->events - events : 0;
+        row->is.time = *ret;
+    }
     return rc;
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/budget.h"
 #include "config/arch.h"
+#include "plan/memo.h"
 #include "plan/planning.h"
 #include "plan/rank.h"
 #include "train/repeats.h"
@@ -252,6 +253,7 @@ enum err_code plan_answer(const struct plan_question *asked, struct arena *keep,
     struct arch repeating = asked->arch ? *asked->arch : (struct arch){0};
     struct plan_question own = *asked;
     const struct plan_question *q = &own;
+    struct memo *memo = memo_new(scratch);
     struct plan_answer answer = {.candidates = room_for_candidates(q, keep)};
     struct planning p = {.q = q,
                          .keep = keep,
@@ -259,6 +261,7 @@ enum err_code plan_answer(const struct plan_question *asked, struct arena *keep,
                          .begin = scratch->cur,
                          .answer = &answer,
                          .err = err,
+                         .memo = memo,
                          .work_events = scratch->budget ? scratch->budget->limit_events - scratch->budget->events : 0};
     bool staged = !q->axes[AXIS_TUNING].asked;
     uint32_t at[AXIS_COUNT] = {0};

@@ -16,6 +16,7 @@ struct planning {
     struct foreseen_like like[2]; /* what the candidate before was foreseen to fit, without checkpointing and with: the next may be like it */
     bool rooms_of_all; /* whoever turns out tight tries a smaller micro-batch at once, not only when it stands first */
     uint64_t work_events;    /* that may be done in all */
+    struct memo *memo;
     uint64_t foretell_until; /* of the budget: so far candidates are foretold, and the first of them at all events */
     struct err *err;
 };
@@ -28,7 +29,7 @@ static inline enum err_code no_room(struct planning *p)
 /* One step of this question. */
 static inline struct probe probe_on(const struct planning *p, const struct step *step)
 {
-    return (struct probe){.q = p->q, .step = step, .scratch = p->scratch, .err = p->err};
+    return (struct probe){.q = p->q, .step = step, .scratch = p->scratch, .err = p->err, .memo = p->memo};
 }
 
 static inline struct probe probe_on_candidate(const struct planning *p, struct plan_candidate *c)

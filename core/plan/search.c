@@ -1,6 +1,8 @@
 #include "plan/search.h"
 
+#include "base/budget.h"
 #include "parallel/nccl.h"
+#include "plan/memo.h"
 #include "train/fold.h"
 
 #include <string.h>
@@ -239,8 +241,26 @@ bool probe_may_be_shallow(const struct probe *p)
 static enum err_code foretell(const struct probe *p, uint32_t n, struct rank_peaks *peaks, struct measured *ret)
 {
     struct step s = probe_step(p, n);
+    struct budget *b = p->scratch->budget;
+    uint64_t events = b ? b->events : 0;
+    struct memo_key key = memo_key(p->q->arch, &s, &p->q->device, &peaks->skip, sizeof peaks->skip);
+    const struct memo_row *known = memo_find(p->memo, &key);
+    struct memo_row *row;
+    enum err_code rc;
 
-    return train_foretell(p->q->arch, &s, &p->q->device, peaks, p->scratch, ret, p->err);
+    if (known) {
+        memcpy(ret, known->is.walk.foretold, offsetof(struct measured, largest));
+        *peaks = known->is.walk.peaks;
+        return budget_take(b, known->events, p->err);
+    }
+    rc = train_foretell(p->q->arch, &s, &p->q->device, peaks, p->scratch, ret, p->err);
+    row = rc ? NULL : memo_add(p->memo, &key);
+    if (row) {
+        row->events = b ? b->events - events : 0;
+        memcpy(row->is.walk.foretold, ret, offsetof(struct measured, largest));
+        row->is.walk.peaks = *peaks;
+    }
+    return rc;
 }
 
 double probe_along(double near, double far, uint32_t layers)

@@ -20,6 +20,7 @@ struct probe {
     struct plays *plays; /* of this step; NULL: nobody keeps them */
     struct plan_ranks *ranks; /* which may be the highest, as foreseen; NULL: all may */
     struct plan_paces *paces; /* of this step; NULL: nobody keeps them */
+    struct memo *memo;        /* of the whole question; NULL: nobody keeps it */
 };
 
 struct verdict {

@@ -75,7 +75,7 @@ static enum err_code widen_kernels(struct planning *p, struct plan_candidate *c)
 {
     struct plan_question q = *p->q;
     struct step step = c->step;
-    struct probe probe = {.q = &q, .step = &step, .scratch = p->scratch, .err = p->err};
+    struct probe probe = {.q = &q, .step = &step, .scratch = p->scratch, .err = p->err, .memo = p->memo};
     struct measured m = {0};
     enum err_code rc;
 

@@ -132,6 +132,27 @@ const struct frozen *script_freeze(struct arena *keep, struct arena *scratch, sc
     return keep_it(keep, &a, &b, n);
 }
 
+const struct frozen *script_frozen_copy(const struct frozen *f, struct arena *to)
+{
+    bool full = to->full;
+    unsigned char *mark = to->cur;
+    struct frozen *own = arena_new(to, struct frozen);
+    unsigned char *bytes = arena_push_raw(to, f->n, ALIGN, 1);
+    uint32_t *moves = arena_array_raw(to, uint32_t, f->n_moves);
+
+    if (!own || !bytes || !moves) {
+        arena_rewind(to, mark);
+        to->full = full;
+        return NULL;
+    }
+    memcpy(bytes, f->bytes, f->n);
+    memcpy(moves, f->moves, f->n_moves * sizeof *moves);
+    *own = *f;
+    own->bytes = bytes;
+    own->moves = moves;
+    return own;
+}
+
 struct script *script_thaw(const struct frozen *f, struct arena *arena, struct arena *apart, const struct script_limits *limits,
                            const struct script_host *host, void **ret_root)
 {

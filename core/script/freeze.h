@@ -27,6 +27,9 @@ typedef struct script *script_maker(void *of, struct arena *arena, struct arena 
 /* NULL: it cannot be kept, or there is no room; then everything goes on without. `scratch` is as it was afterwards. */
 const struct frozen *script_freeze(struct arena *keep, struct arena *scratch, script_maker *make, void *of);
 
+/* The same in another arena; NULL: no room. */
+const struct frozen *script_frozen_copy(const struct frozen *f, struct arena *to);
+
 /* Another script that stands there, and its root; its stack lies in `apart`. NULL: no room. */
 struct script *script_thaw(const struct frozen *f, struct arena *arena, struct arena *apart, const struct script_limits *limits,
                            const struct script_host *host, void **ret_root);

@@ -55,12 +55,12 @@ struct measured {
     enum phase peak_phase;
     uint32_t worst_rank;         /* whose figures these are: where ranks differ, the highest of those that may be; reserved bytes are the highest of any */
     uint64_t host_bytes, host_bytes_of_all; /* that offload keeps on the host between two steps: of that rank, of all */
-    uint32_t n_largest;
-    struct largest largest[LARGEST_MAX];
     uint64_t max_slack_bytes;    /* largest sum of unsplit remainders at any moment of the replay */
     uint32_t births, deaths;     /* of the whole run */
     uint64_t parameters, trainable_parameters;
     uint32_t tensors;
+    uint32_t n_largest;          /* 0 after a walk */
+    struct largest largest[LARGEST_MAX];
 };
 
 /* What a replay answers: where blocks cross streams, as the clocks tell. */

@@ -2,6 +2,8 @@
 #include "tests/support/ask.h"
 #include "tests/support/unit.h"
 
+#include <string.h>
+
 #define EIGHT(gpu) "\"cluster\":{\"gpu\":\"" gpu "\",\"gpus_per_node\":8}"
 #define M8B "{\"model\":\"meta-llama/Meta-Llama-3-8B\","
 #define M70B "{\"model\":\"meta-llama/Llama-2-70b-hf\","
@@ -32,4 +34,23 @@ START_TEST(plays_no_more_than_it_has_to)
 }
 END_TEST
 
-UNIT_TESTS("api/work", unit_rows(plays_no_more_than_it_has_to, questions);)
+/* Modules that another request imported are found; what is answered, events too, does not tell. */
+START_TEST(is_the_same_where_another_request_imported)
+{
+    struct reply first = ask_within(API_ARENA_BYTES, "POST", questions[_i].path, NULL, questions[_i].body);
+    struct reply other = ask_within(API_ARENA_BYTES, "POST", "/estimate", NULL,
+                                    "{\"model\":\"openai-community/gpt2\",\"cluster\":{\"gpu\":\"T4\"},\"training\":{\"seq_len\":512}}");
+    struct reply again = ask_within(API_ARENA_BYTES, "POST", questions[_i].path, NULL, questions[_i].body);
+
+    ck_assert_int_eq(first.r.status, 200);
+    ck_assert_int_eq(other.r.status, 200);
+    ck_assert_uint_eq(first.r.bytes, again.r.bytes);
+    ck_assert(!memcmp(first.r.body, again.r.body, first.r.bytes));
+    ck_assert_uint_eq(first.r.work_events, again.r.work_events);
+    reply_done(first);
+    reply_done(other);
+    reply_done(again);
+}
+END_TEST
+
+UNIT_TESTS("api/work", unit_rows(plays_no_more_than_it_has_to, questions); unit_rows(is_the_same_where_another_request_imported, questions);)

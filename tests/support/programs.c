@@ -33,6 +33,7 @@ const struct program_library *programs_library(void)
         fprintf(stderr, "%s %s\n", err.at, err.detail);
         abort();
     }
+    library.shelf = program_shelf_new(&arena, NULL);
     atexit(end);
     return &library;
 }
@@ -52,5 +53,5 @@ enum err_code arch_read(const struct json *config, struct arena *arena, struct a
         return rc;
     json_free(*kept);
     *kept = json_copy(config);
-    return program_attach(programs_library()->families, *kept, arena, ret, err);
+    return program_attach(programs_library(), *kept, arena, ret, err);
 }

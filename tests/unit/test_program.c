@@ -272,7 +272,7 @@ static uint32_t digest_of(const char *config_text, const char *options_text, con
     ck_assert_msg(!json_parse(config_text, strlen(config_text), &json_limits_config, &config, &err), "%s", err.detail);
     ck_assert_msg(!json_parse(options_text, strlen(options_text), &json_limits_config, &given, &err), "%s", err.detail);
     if (family_find(json_str(json_get(config, "model_type"))) == FAMILY_COUNT)
-        rc = program_arch(&(struct program_library){image, image}, config, NULL, 0, NULL, &room, &arch, &err);
+        rc = program_arch(&(struct program_library){.families = image, .wide = image}, config, NULL, 0, NULL, &room, &arch, &err);
     else
         rc = arch_parse(config, &room, &arch, &err);
     ck_assert_msg(!rc, "%s %s", err.at, err.detail);

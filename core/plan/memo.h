@@ -1,0 +1,40 @@
+/*
+ * memo.h - what models of few layers were once asked of a question, and a step's time: asked again, it is not played again. Only plan/ includes this.
+ *
+ * Key       all that a play reads: model, step, device; for a time the system too. Two hashes of 64 bits.
+ * Budget    what is known counts as many events as when it was played.
+ * Owner     the arena; the last MEMO_ROWS are kept.
+ */
+#ifndef PLAN_MEMO_H
+#define PLAN_MEMO_H
+
+#include "plan/plan.h"
+
+#include <stddef.h>
+
+struct memo;
+
+struct memo_key {
+    uint64_t a, b;
+};
+
+struct memo_row {
+    uint64_t events;
+    union {
+        struct {
+            uint64_t foretold[(offsetof(struct measured, largest) + 7) / 8]; /* what a walk has of struct measured */
+            struct rank_peaks peaks;
+        } walk;
+        struct step_time time;
+    } is;
+};
+
+/* NULL: no room; then nothing is kept. */
+struct memo *memo_new(struct arena *arena);
+
+/* `more`: what else it depends on. */
+struct memo_key memo_key(const struct arch *arch, const struct step *step, const struct device *device, const void *more, size_t bytes);
+const struct memo_row *memo_find(const struct memo *m, const struct memo_key *key); /* NULL: it is not known */
+struct memo_row *memo_add(struct memo *m, const struct memo_key *key);              /* to be written; NULL without a memo */
+
+#endif
