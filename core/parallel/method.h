@@ -34,12 +34,6 @@ extern const struct method_row method_rows[METHOD_COUNT];
 /* Whether a framework offers it: DeepSpeed (runtime/zero/offload_config.py), FSDP's CPUOffload and CPUOffloadPolicy. */
 bool method_offloads(enum method m, enum offload what);
 
-/* Of what is offered: whether the method's program plays it. FSDP1's flat parameters are played on the GPU alone. */
-static inline bool method_plays_offload(enum method m)
-{
-    return !(m >= METHOD_FSDP && m <= METHOD_HSDP);
-}
-
 /* Whether it has a program. */
 static inline bool method_is_modelled(enum method m)
 {

@@ -99,16 +99,13 @@ static const char *layout_gap(struct planning *p, const struct recipe *r)
     return slug;
 }
 
-/* A slug where no framework, or no program here, keeps on the host what the method keeps on the GPU; NULL. */
+/* A slug where no framework keeps on the host what the method keeps on the GPU; NULL. */
 static const char *offload_gap(struct planning *p, const struct recipe *r)
 {
-    bool offered = r->offload == OFFLOAD_NONE || method_offloads(r->method, r->offload);
-
-    if (r->offload == OFFLOAD_NONE || (offered && method_plays_offload(r->method)))
+    if (r->offload == OFFLOAD_NONE || method_offloads(r->method, r->offload))
         return NULL;
-    (void)err_set(p->err, ERR_FIELD_CONFLICT, "/training/offload",
-                  offered ? "offload of %s is not modelled yet" : "%s has no offload of this kind", method_rows[r->method].name);
-    return offered ? "not-modelled" : "not-offered";
+    (void)err_set(p->err, ERR_FIELD_CONFLICT, "/training/offload", "%s has no offload of this kind", method_rows[r->method].name);
+    return "not-offered";
 }
 
 /* global = micro x accumulation x replicas, for some whole number of what was left out. */

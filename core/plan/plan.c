@@ -114,7 +114,7 @@ static enum err_code add_with_offload(struct planning *p, const struct plan_cand
         struct plan_candidate helped = *asked;
 
         helped.choice[AXIS_OFFLOAD] = &kinds[i];
-        if (method_offloads(method, (enum offload)kinds[i].value) && method_plays_offload(method))
+        if (method_offloads(method, (enum offload)kinds[i].value))
             rc = add_both(p, &helped);
     }
     return rc;

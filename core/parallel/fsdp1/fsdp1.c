@@ -4,6 +4,7 @@
 #include "parallel/programs.h"
 #include "torch/autograd.h"
 #include "torch/hooks.h"
+#include "torch/work.h"
 
 #include <stddef.h>
 
@@ -130,6 +131,8 @@ static void index_flats(struct fsdp1 *f)
 /* The optimizer is handed each parameter's piece, or flat parameters. */
 static void train_units(struct fsdp1 *f, struct wrapping *w)
 {
+    if (f->offload) /* the run holds none of them */
+        return;
     if (f->o->fsdp.use_orig_params) {
         wrapping_train_all(w);
         return;
@@ -153,6 +156,7 @@ static void tell_strategy(struct fsdp1 *f)
     f->hybrid = o->method == METHOD_HSDP && !no_shard;
     f->reshards_after_forward = o->method != METHOD_FSDP_GRAD_OP;
     f->mixed = o->mixed;
+    f->offload = o->offload == OFFLOAD_OPTIMIZER_PARAMS;
     f->synchronises = true;
 }
 
@@ -174,6 +178,19 @@ static struct fsdp1 *fsdp1_new(struct wrapping *w)
     f->freed.kernels = run_room(r, sizeof *f->freed.kernels, f->freed.room);
     tell_strategy(f);
     return run_dead(r) ? NULL : f;
+}
+
+/* init_flat_param_attributes: a pinned shard and a pinned gradient of every unit; two states of what Adam trains. */
+static void count_host_bytes(struct fsdp1 *f)
+{
+    for (uint32_t i = 0; i < f->n_units; i++) {
+        const struct unit *u = &f->units[i];
+        uint64_t bytes = u->n_params ? (uint64_t)u->shard_elems * dtype_bytes(u->master) : 0;
+        bool states = u->trained && f->o->optimizer != OPTIM_SGD;
+
+        f->host_bytes += (states ? 4 : 2) * bytes;
+        f->trained_host_bytes += u->trained ? bytes : 0;
+    }
 }
 
 static bool declare_units(struct fsdp1 *f)
@@ -201,6 +218,8 @@ static struct fsdp1 *shard(struct wrapping *w)
     if (!declare_units(f))
         return NULL;
     load_units(f, w->tree->root);
+    if (f->offload)
+        count_host_bytes(f);
     hook_units(f);
     return f;
 }
@@ -230,6 +249,23 @@ static void *refer(struct wrapping *w)
     return run_dead(w->r) ? NULL : f;
 }
 
+static void optimizer_step(void *of, struct optim *optim)
+{
+    struct fsdp1 *f = of;
+
+    if (f->offload)
+        (void)work_send(f->r, (struct work_sending){COLLECTIVE_HOST_STEP, f->trained_host_bytes, {0, 0}, STREAM_COMPUTE, true});
+    else
+        optim_step(f->r, optim);
+}
+
+static uint64_t host_bytes(const void *of)
+{
+    const struct fsdp1 *f = of;
+
+    return f->host_bytes;
+}
+
 const struct method_program fsdp1_program = {
     .source = "torch/distributed/fsdp/_runtime_utils.py, _flat_param.py",
     .wrap = wrap,
@@ -238,4 +274,6 @@ const struct method_program fsdp1_program = {
     .pre_forward = pre_forward,
     .post_forward = post_forward,
     .clip = fsdp1_clip,
+    .optimizer_step = optimizer_step,
+    .host_bytes = host_bytes,
 };

@@ -99,6 +99,16 @@ static val norm_for_caller(struct run *r, const struct fsdp1 *f, bool wide, val 
     return narrow;
 }
 
+/* Norms, coefficient and products are the host's; the local norm goes to the device to be summed over the ranks. */
+static void clip_on_host(struct fsdp1 *f)
+{
+    struct run *r = f->r;
+    val local = scalar(r, OP_TO_COPY), total = total_norm(f, local);
+
+    value_unref(r, total);
+    value_unref(r, local);
+}
+
 val fsdp1_clip(void *of, double max_norm)
 {
     struct fsdp1 *f = of;
@@ -112,6 +122,10 @@ val fsdp1_clip(void *of, double max_norm)
         f->zero_scalar = scalar(r, OP_TO_COPY);
     if (!f->sharded)
         return clip_grad_norm(r, f->leaves->n, f->leaves->leaf);
+    if (f->offload) {
+        clip_on_host(f);
+        return 0;
+    }
     c.norms = run_room(r, sizeof *c.norms, f->leaves->n + 1);
     if (!c.norms)
         return 0;

@@ -46,16 +46,47 @@ static void use_data(struct unit *u, val from, int64_t elems)
     set_data(r, u->flat, part);
 }
 
+/* _local_shard.to(device): from pinned memory */
+static val from_host(struct unit *u)
+{
+    struct run *r = u->all->r;
+    val v = owned(r, value_empty(r, OP_TO_COPY, u->master, 1, &u->shard_elems));
+
+    mark_block(r, v, MARK_COMMUNICATION);
+    (void)work_send(r, (struct work_sending){.what = COLLECTIVE_FROM_HOST, .bytes = bytes_of(u->shard_elems, u->master), .stream = STREAM_GATHER_COPY});
+    return v;
+}
+
 /* Allocated on the device once more and filled; copy_() casts. */
 static void use_low_precision_shard(struct unit *u)
 {
     struct run *r = u->all->r;
+    val copied;
 
     r->stream = STREAM_GATHER_COPY;
     storage_resize(r, u->low, OP_EMPTY, bytes_of(u->shard_elems, u->compute));
     mark_block(r, u->low, MARK_COMMUNICATION);
+    copied = u->all->offload ? from_host(u) : 0;
+    value_unref(r, copied);
     work_add(r, OP_TO_COPY, 0, bytes_of(u->shard_elems, u->master) + bytes_of(u->shard_elems, u->compute), 1);
     use_data(u, u->low, u->shard_elems);
+}
+
+/* flat_param_to(device): the flat parameter holds the copy until it has the whole; use_orig_params' parameters until they are views of the shard again. */
+static void use_copy_of_shard(struct unit *u, bool gathers)
+{
+    struct run *r = u->all->r;
+    val copied, old = u->copied;
+
+    r->stream = STREAM_GATHER_COPY;
+    copied = from_host(u);
+    use_data(u, copied, u->shard_elems);
+    if (gathers) { /* handed over to the stream that gathers it */
+        r->stream = STREAM_GATHER;
+        record_stream(r, copied);
+    }
+    u->copied = u->all->o->fsdp.use_orig_params ? copied : 0;
+    value_unref(r, u->copied ? old : copied);
 }
 
 static void free_storage(struct unit *u, val v)
@@ -153,8 +184,10 @@ void unit_unshard(struct unit *u)
     uint32_t host_after;
     bool gathers = f->sharded && !held(r, u->full);
 
-    if (u->low && (gathers || !f->sharded))
+    if (u->low && (gathers || !f->sharded || f->offload))
         use_low_precision_shard(u);
+    else if (f->offload)
+        use_copy_of_shard(u, gathers);
     host_after = limit_gathers(f);
     r->stream = STREAM_GATHER;
     if (gathers)
@@ -178,6 +211,8 @@ static void use_sharded_views(struct unit *u)
     struct run *r = u->all->r;
 
     u->skipped_sharded_views = false;
+    value_unref(r, u->copied);
+    u->copied = 0;
     unit_show(u, u->original);
     for (uint32_t i = 0; i < u->n_params && u->state == HANDLE_BACKWARD_POST && u->all->sharded; i++) {
         value_unref(r, u->view[i]);

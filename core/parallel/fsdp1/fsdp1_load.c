@@ -229,6 +229,16 @@ static void make_originals(struct unit *u)
     }
 }
 
+/* flat_param_to(cpu): the shard leaves the device as soon as it is made */
+static void leave_for_host(struct unit *u)
+{
+    struct run *r = u->all->r;
+    val shard = u->local;
+
+    u->local = owned(r, value_new(r, u->master, 1, &u->shard_elems));
+    value_unref(r, shard);
+}
+
 static void make_leaf(struct unit *u)
 {
     struct run *r = u->all->r;
@@ -267,6 +277,8 @@ void unit_load(struct unit *u)
     flat = flatten(u);
     u->local = u->all->sharded ? shard_of(u, flat) : flat;
     mark_block(r, u->local, MARK_PARAMETER);
+    if (u->all->offload)
+        leave_for_host(u);
     make_leaf(u);
     if (u->all->o->fsdp.use_orig_params) {
         make_originals(u);

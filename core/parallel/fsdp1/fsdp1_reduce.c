@@ -76,7 +76,7 @@ void unit_reset_gradient(struct unit *u)
     struct run *r = u->all->r;
     val *flat = u->flat ? flat_gradient(u) : NULL;
 
-    if (!u->all->o->fsdp.use_orig_params || !flat || !*flat)
+    if (!u->all->o->fsdp.use_orig_params || u->all->offload || !flat || !*flat) /* on the host it is None, or whole while nothing is reduced */
         return;
     for (uint32_t i = 0; i < u->n_params; i++) {
         val *g = grad_of(r, u->original[i]);
@@ -106,6 +106,11 @@ void unit_prepare_for_optimizer(struct unit *u)
     struct run *r = u->all->r;
     val *g = flat_gradient(u);
 
+    if (u->all->offload) { /* flat_param.grad = _cpu_grad */
+        drop_value(r, g);
+        drop_value(r, &u->saved_gradient);
+        return;
+    }
     if (!u->saved_gradient)
         return;
     if (u->post_backward_called) {
@@ -139,6 +144,18 @@ static val cast_to_param_dtype(struct unit *u, val v)
     return out;
 }
 
+/* _offload_grad: copied into pinned memory; the sharded gradient stays until backward has ended. */
+static void offload_gradient(struct unit *u, int64_t elems)
+{
+    struct run *r = u->all->r;
+
+    if (!u->all->offload)
+        return;
+    (void)work_send(r, (struct work_sending){.what = COLLECTIVE_TO_HOST,
+                                             .bytes = (uint64_t)elems * dtype_bytes(u->master),
+                                             .stream = STREAM_REDUCE});
+}
+
 static void accumulate_sharded(struct unit *u, val sharded)
 {
     struct run *r = u->all->r;
@@ -151,6 +168,7 @@ static void accumulate_sharded(struct unit *u, val sharded)
         mark_block(r, sharded, MARK_GRADIENT);
         u->saved_gradient = sharded;
     }
+    offload_gradient(u, u->shard_elems);
     if (u->all->o->fsdp.use_orig_params)
         use_sharded_gradient_views(u, u->saved_gradient);
 }
@@ -210,6 +228,7 @@ static void reduce_grad_no_shard(struct unit *u, val *g)
     send(u, COLLECTIVE_ALL_REDUCE, (uint64_t)u->elems * dtype_bytes(dtype_of(r, *g)));
     *g = cast_to_param_dtype(u, *g);
     mark_block(r, *g, MARK_GRADIENT);
+    offload_gradient(u, u->elems);
     if (u->all->o->fsdp.use_orig_params)
         use_sharded_gradient_views(u, *g);
 }

@@ -112,6 +112,8 @@ static void backward_ended(struct run *r, void *of)
     if (f->last_all_reduce)
         work_wait(r, f->last_all_reduce);
     f->last_reduce = f->last_all_reduce = 0;
+    if (f->offload && f->synchronises) /* current_stream().synchronize(), behind the copies to the host */
+        host_waits(r);
     f->n_order = 0;
     f->second_iteration = true;
     for (uint32_t i = 0; i < f->n_units && !run_dead(r); i++) {

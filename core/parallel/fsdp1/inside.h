@@ -8,7 +8,7 @@
  *           pre_unshard, STREAM_REDUCE post_backward, STREAM_ALL_REDUCE all_reduce.
  * Source    torch/distributed/fsdp/{_runtime_utils,_flat_param,_init_utils,_exec_order_utils,_limiter_utils,fully_sharded_data_parallel,wrap}.py, the
  *           same in 2.2 and 2.15 but for the rows of quirks.def.
- * Not modelled: CPU offload, communication hooks, ignored modules, summon_full_params, models with several root units.
+ * Not modelled: communication hooks, ignored modules, summon_full_params, models with several root units.
  * Owner     the run's arena.
  */
 #ifndef PARALLEL_FSDP1_INSIDE_H
@@ -35,7 +35,8 @@ struct unit {
     val *view;                     /* of each param: what forward and its recomputation read; _tensors */
     val *original;                 /* use_orig_params: each param's piece of the shard, what the optimizer trains */
     val flat;                      /* the FlatParameter, a leaf whose data changes */
-    val local, low, full;          /* its shard; the shard in the compute dtype; all of it, padded. low: 0 where nothing is cast */
+    val local, low, full; /* its shard, under offload without a storage here; the shard in the compute dtype, 0 where nothing is cast; all of it, padded */
+    val copied;                    /* under offload: the shard on the device, while use_orig_params' parameters are views of it */
     int64_t elems, shard_elems;
     enum dtype master, compute, reduce;
     enum handle_state state;
@@ -61,6 +62,8 @@ struct fsdp1 {
     val *parts;            /* of the flat tensor that is split now */
     uint32_t shards, rank; /* of the group that shares one copy */
     bool beside; /* it is only asked: no backward, no optimizer */
+    bool offload; /* CPUOffload(offload_params=True): shards, their gradients and the optimizer are on the host */
+    uint64_t host_bytes, trained_host_bytes; /* under offload: what stays between two steps; shards of what is trained */
     bool sharded, reshards_after_forward, hybrid, mixed, initialised, second_iteration, synchronises, callback_queued;
     struct {
         uint32_t *position; /* of the tape, when a gathered tensor was freed; a ring */

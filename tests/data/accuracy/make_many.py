@@ -39,6 +39,18 @@ CASES = [
     ("fsdp2-nf4-fp32-adapters", QWEN, 4, 4, 1, 512, qlora("nf4-dq", methods="fsdp2", precision="bf16-mixed", gradient_checkpointing=True,
                                                            lora={"rank": 16, "dtype": "fp32", "target_modules": "all-linear"},
                                                            fsdp={"wrap": "accelerate"}), {}),
+    ("fsdp-offload", TINY, 4, 4, 1, 512, dict(methods="fsdp", precision="bf16-mixed", gradient_checkpointing=True, offload="optimizer+params"), {}),
+    ("fsdp-offload-half", QWEN, 4, 2, 2, 384, dict(methods="fsdp", precision="bf16", offload="optimizer+params", fsdp={"use_orig_params": False}), PLAIN),
+    ("fsdp-offload-accumulates", QWEN, 4, 2, 2, 384, dict(methods="fsdp", precision="bf16-mixed", offload="optimizer+params",
+                                                          gradient_accumulation_steps=2), {}),
+    ("fsdp-offload-lora", OPT, 4, 4, 2, 384, dict(methods="fsdp", tuning="lora", precision="bf16-autocast", offload="optimizer+params"), {}),
+    ("fsdp-grad-op-offload", QWEN, 4, 4, 1, 512, dict(methods="fsdp_grad_op", precision="bf16-mixed", gradient_checkpointing=True,
+                                                      offload="optimizer+params"), {}),
+    ("hsdp-offload", TINY, 4, 8, 1, 512, dict(methods="hsdp", precision="bf16-mixed", shard_group=4, offload="optimizer+params"), PLAIN),
+    ("fsdp-nf4-offload", TINY, 4, 2, 1, 512, qlora("nf4-dq", methods="fsdp", precision="bf16-autocast", gradient_checkpointing=True,
+                                                    offload="optimizer+params"), {}),
+    ("fsdp2-nf4-offload", QWEN, 4, 2, 1, 512, qlora("nf4-dq", methods="fsdp2", precision="bf16-mixed", gradient_checkpointing=True,
+                                                     offload="optimizer+params"), PLAIN),
     ("hsdp2-nf4", TINY, 4, 8, 1, 512, qlora("nf4", methods="hsdp2", precision="bf16-mixed", shard_group=4), PLAIN),
 ]
 
@@ -133,6 +145,7 @@ def main():
         own[next(k for k in ("num_hidden_layers", "n_layer") if k in own)] = layers
         if "layer_types" in own:
             own["layer_types"] = own["layer_types"][:layers]
+        training = {"reduce_dtype": "fp32" if stack else "bf16", **training}  # accelerate's policy has one dtype
         request = {"cluster": {"gpu": "A100-80GB", "gpus_per_node": gpus},
                    "training": {"tuning": "full", "attention": "sdpa", "gradient_checkpointing": False, "optimizer": "adamw_torch", "micro_batch_size": batch,
                                 "seq_len": tokens, "gradient_accumulation_steps": 1, **training},
