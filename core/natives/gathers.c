@@ -98,6 +98,11 @@ sv f_triangle(struct script *s, const struct script_args *a)
     return wrap(s, t->run, factory(t->run, (enum op)a->def->data, (enum dtype)shape_of(t)->dtype, shape_of(t)->ndim, shape_of(t)->size));
 }
 
+static sv or_none(sv v)
+{
+    return sv_given(v) ? v : sv_none();
+}
+
 sv f_clamp(struct script *s, const struct script_args *a)
 {
     struct tensor *t = need_tensor(s, a->v[0], "clamp");
@@ -107,7 +112,7 @@ sv f_clamp(struct script *s, const struct script_args *a)
     if (!sv_given(a->v[1]) && !sv_given(a->v[2]))
         return script_raise(s, EXC_RuntimeError, "torch.clamp: At least one of 'min' or 'max' must not be None");
     if (as_tensor(s, a->v[1]) || as_tensor(s, a->v[2]))
-        return script_leave(s, "clamp() by tensors");
+        return written_formula(s, "clamp_tensor", 3, (sv[]){a->v[0], or_none(a->v[1]), or_none(a->v[2])});
     return wrap_content(s, t->run, clamp_op(t->run, value_in(t), sv_given(a->v[1]), sv_given(a->v[2])), if_const(t));
 }
 

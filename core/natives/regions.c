@@ -2,6 +2,7 @@
 #include "natives/regions.h"
 
 #include "torch/checkpoint.h"
+#include "torch/autograd.h"
 
 /* What a checkpointed region runs again: it lives as long as the region. */
 struct again {
@@ -221,7 +222,33 @@ static sv einsum_swaps(struct script *s, const struct script_args *a)
     return sv_bool(natives_of(s)->host.q->einsum_swaps_operands);
 }
 
+/* alike(dtype, *tensors): what an operator that goes over them element by element makes, and no node */
+static sv made_alike(struct script *s, const struct script_args *a)
+{
+    enum { TENSORS = 3 };
+    struct tensor *t[TENSORS];
+    val in[TENSORS], out;
+    enum dtype dtype;
+
+    if (!a->n_rest || a->n_rest > TENSORS)
+        return script_leave(s, "an operator of more than %d tensors", TENSORS);
+    for (uint32_t i = 0; i < a->n_rest; i++) {
+        if (!(t[i] = need_tensor(s, a->rest[i], "alike")))
+            return sv_null();
+        in[i] = value_in(t[i]);
+    }
+    dtype = (enum dtype)shape_of(t[0])->dtype;
+    for (uint32_t i = 1; i < a->n_rest; i++)
+        if (promoted(t[0]->run, in[0], in[i]) > dtype)
+            dtype = promoted(t[0]->run, in[0], in[i]);
+    if (!dtype_arg(s, a->v[0], &dtype))
+        return sv_null();
+    out = pointwise(t[0]->run, OP_EMPTY, dtype, (int)a->n_rest, in);
+    return wrap(s, t[0]->run, out);
+}
+
 static const struct script_native switch_functions[] = {{"einsum_swaps", einsum_swaps, "", 0, NATIVE_PLAIN},
+                                                        {"alike", made_alike, "dtype, *rest", 0, NATIVE_PLAIN},
                                                         {"mapped", set_mapped, "x", 0, NATIVE_PLAIN},
                                                         {"set_grad_enabled", set_grad_enabled, "on", 0, NATIVE_PLAIN},
                                                         {"set_autocast", set_autocast, "on", 0, NATIVE_PLAIN},

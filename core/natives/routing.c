@@ -128,17 +128,29 @@ sv m_clamp_(struct script *s, const struct script_args *a)
     return become(s, t, a->v[0], clamp_in_place(t->run, value_in(t), sv_given(a->v[1]), sv_given(a->v[2])));
 }
 
-/* x.scatter_(dim, index, value or src), scatter_add_: written in place where no gradient passes */
+/* x.scatter_(dim, index, value or src) and its like: written in place; a formula where a gradient passes */
 sv m_scatter_(struct script *s, const struct script_args *a)
 {
-    struct tensor *t = need_tensor(s, a->v[0], a->def->name), *from = t ? as_tensor(s, a->v[3]) : NULL;
+    bool named = a->n > 4 && sv_given(a->v[4]), alpha = a->def->data; /* index_add_: its last is alpha, else it is src= */
+    sv source = named && !alpha ? a->v[4] : a->v[3], made;
+    struct tensor *t = need_tensor(s, a->v[0], a->def->name), *from = t ? as_tensor(s, source) : NULL;
+    val out;
 
     if (!t)
         return sv_null();
-    if (t->run->grad_enabled && (shape_of(t)->requires_grad || (from && shape_of(from)->requires_grad)))
-        return script_leave(s, "%s() where a gradient passes", a->def->name);
-    t->content = content_unknown();
-    return sv_keep(a->v[0]);
+    if (!is_followed(t) && !(from && is_followed(from))) {
+        t->content = content_unknown();
+        return sv_keep(a->v[0]);
+    }
+    if ((t->param && !t->v) || !sv_given(source))
+        return script_leave(s, "%s() of a parameter, or of other arguments", a->def->name);
+    made = written_formula(s, a->def->name, named && alpha ? 5 : 4, (sv[]){a->v[0], a->v[1], a->v[2], source, a->v[4]});
+    if (!sv_ok(made))
+        return made;
+    out = value_in(as_tensor(s, made));
+    value_ref(t->run, out);
+    sv_drop(s, made);
+    return become(s, t, a->v[0], out);
 }
 
 /* index_select(x, 0, index) of what wants no gradient */

@@ -369,26 +369,26 @@ void back_conv(struct back *b)
         put(b, 2, value_empty(r, OP_SUM, dtype_of(r, w), SHAPE(size_of(r, x, 1))));
 }
 
-/* SoftMax.cu: the kernel wants a contiguous gradient; fp32 results of half inputs come back in half */
-static void softmax_like(struct back *b, enum op op, enum dtype dtype)
+/* SoftMax.cu host_softmax_backward: the kernel wants `grad` contiguous, once the output stands; fp32 results of half inputs come back in half */
+static void softmax_output(struct back *b, enum op op, enum dtype dtype)
 {
-    val g = T(b, contiguous(b->r, b->grad[0]));
-    val out = value_empty(b->r, op, dtype, b->r->values[g].ndim, b->r->values[g].size);
+    val g = b->grad[0], out = value_empty(b->r, op, dtype, b->r->values[g].ndim, b->r->values[g].size);
 
     launch(b->r, op, out, 2, (val[]){g, saved(b, 0)});
     put(b, 0, out);
 }
 
-/* SoftMax.cu softmax_backward_cuda_out: tmp = grad * output */
+/* softmax_backward_cuda_out: tmp = grad * output */
 void back_softmax(struct back *b)
 {
-    softmax_like(b, OP_SOFTMAX_BACKWARD, (enum dtype)self(b)->at.dim);
-    (void)T(b, point(b, OP_MUL, b->grad[0], saved(b, 0)));
+    softmax_output(b, OP_SOFTMAX_BACKWARD, (enum dtype)self(b)->at.dim);
+    (void)T(b, contiguous(b->r, T(b, point(b, OP_MUL, b->grad[0], saved(b, 0)))));
 }
 
 void back_log_softmax(struct back *b)
 {
-    softmax_like(b, OP_LOG_SOFTMAX_BACKWARD, dtype_of(b->r, saved(b, 0)));
+    softmax_output(b, OP_LOG_SOFTMAX_BACKWARD, dtype_of(b->r, saved(b, 0)));
+    (void)T(b, contiguous(b->r, b->grad[0]));
 }
 
 /* grad * (self - result).exp(), both with the dimension back */

@@ -143,7 +143,7 @@ val pointwise(struct run *r, enum op op, enum dtype dtype, int n, const val *in)
     return out;
 }
 
-static enum dtype promote(const struct run *r, val a, val b)
+enum dtype promoted(const struct run *r, val a, val b)
 {
     const struct value *x = &r->values[a], *y = &r->values[b];
     enum dtype p = (enum dtype)x->dtype, q = (enum dtype)y->dtype;
@@ -164,7 +164,7 @@ static bool same_shape(const struct run *r, val a, val b)
 
 val add_like(struct run *r, val a, val b)
 {
-    return pointwise(r, OP_ADD, promote(r, a, b), 2, (val[]){a, b});
+    return pointwise(r, OP_ADD, promoted(r, a, b), 2, (val[]){a, b});
 }
 
 /* `to` keeps the layout of a dense tensor (MemoryFormat::Preserve). */
@@ -271,7 +271,7 @@ static val binary(struct run *r, enum op op, val a, val b)
         if (wants_grad(r, b))
             save(r, node, a);
     }
-    out = pointwise(r, op, promote(r, a, b), 2, in);
+    out = pointwise(r, op, promoted(r, a, b), 2, in);
     if (op == OP_DIV && out && !dtype_is_float(dtype_of(r, out)))
         run_fail(r, ERR_LEAVES_LANGUAGE, "", "division of integers");
     metas(r, node, 2, in, out);
@@ -510,7 +510,7 @@ val extreme_of_two(struct run *r, enum op op, val a, val b)
 
     save(r, node, b);
     save(r, node, a);
-    out = pointwise(r, op, promote(r, a, b), 2, in);
+    out = pointwise(r, op, promoted(r, a, b), 2, in);
     metas(r, node, 2, in, out);
     attach_output(r, node, out, 0);
     consume(r, a);
@@ -550,7 +550,7 @@ val where(struct run *r, val condition, val a, val b)
     uint32_t node = attach(r, OP_WHERE, 2, in);
 
     save(r, node, condition);
-    out = pointwise(r, OP_WHERE, promote(r, a, b), 3, (val[]){condition, a, b});
+    out = pointwise(r, OP_WHERE, promoted(r, a, b), 3, (val[]){condition, a, b});
     metas(r, node, 2, in, out);
     attach_output(r, node, out, 0);
     consume(r, condition);

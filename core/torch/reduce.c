@@ -370,6 +370,13 @@ val logsumexp(struct run *r, val a, int dim)
 
 /* ------------------------------------------------------------------------------------------------------ softmax, loss */
 /* SoftMax.cpp: fp16 input with dtype=fp32 is one kernel; bf16 is cast first. */
+/* SoftMax.cu host_softmax: input_.contiguous(), once the output stands */
+static void laid_out_beside(struct run *r, val x)
+{
+    if (!r->values[x].contiguous)
+        scratch(r, OP_CLONE, (uint64_t)numel(r, x) * dtype_bytes(dtype_of(r, x)));
+}
+
 val softmax(struct run *r, val a, enum dtype dtype)
 {
     struct pins p = {0};
@@ -387,6 +394,7 @@ val softmax(struct run *r, val a, enum dtype dtype)
     if (node)
         r->nodes[node].at.dim = (int32_t)dtype_of(r, x);
     out = value_empty(r, OP_SOFTMAX, dtype, r->values[x].ndim, r->values[x].size);
+    laid_out_beside(r, x);
     launch(r, OP_SOFTMAX, out, 1, &x);
     save_result(r, node, out);
     attach_output(r, node, out, 0);
@@ -410,6 +418,7 @@ val log_softmax(struct run *r, val a, enum dtype dtype)
         x = to_dtype(r, x, dtype);
     node = attach(r, OP_LOG_SOFTMAX, 1, &x);
     out = value_empty(r, OP_LOG_SOFTMAX, dtype, r->values[x].ndim, r->values[x].size);
+    laid_out_beside(r, x);
     launch(r, OP_LOG_SOFTMAX, out, 1, &x);
     save_result(r, node, out);
     attach_output(r, node, out, 0);

@@ -314,6 +314,9 @@ def ge(input, other):
     return input >= other
 
 
+not_equal, less, less_equal, greater, greater_equal = ne, lt, le, gt, ge
+
+
 def logical_and(input, other):
     return input & other
 
@@ -368,9 +371,9 @@ class iinfo:
 
 
 _METHODS = ("swapaxes", "swapdims", "movedim", "moveaxis", "narrow", "select", "ravel", "tile", "clip", "diagonal", "unflatten", "argmax", "argmin",
-            "sinh", "cosh", "isnan", "isinf", "isfinite", "masked_select", "scatter", "atleast_2d", "view_as_real", "logical_xor")
+            "sinh", "cosh", "isnan", "isinf", "isfinite", "masked_select", "atleast_2d", "view_as_real", "logical_xor")
 _FORMULAS = ("std", "var", "norm", "log1p", "expm1", "exp2", "log2", "log10", "reciprocal", "round", "floor", "ceil", "trunc", "sign",
-             "sgn", "amax", "amin", "addcmul", "lerp")
+             "sgn", "amax", "amin", "addcmul", "addcdiv", "lerp", "scatter", "scatter_add", "index_add", "index_copy", "index_fill")
 
 
 def __getattr__(name):

@@ -4,8 +4,10 @@ A name lives in backward as long as a temporary of its C++ expression does.
 """
 import math
 
+from _script import leave
 from torch import bfloat16, empty, empty_like, flip as _flip, float16, float32, int64, is_autocast_enabled, mean as _mean, roll as _roll
 from torch import tril as _tril, triu as _triu, where, zeros
+from torch._switches import alike
 from torch.autograd import Function
 
 
@@ -569,33 +571,64 @@ def index_select(x, dim, index):
 # ------------------------------------------------------------------------------------------------------------ of several
 class _AddCMul(_Formula):
     @staticmethod
-    def forward(ctx, x, a, b):
+    def forward(ctx, x, a, b, value):
+        ctx.value = value
         ctx.save_for_backward(a if b.requires_grad else None, b if a.requires_grad else None)
-        return a * b if x.dim() < a.dim() or x.dim() < b.dim() else x * a
+        return alike(None, x, a, b)
 
     @staticmethod
     def backward(ctx, grad):
         a, b = ctx.saved_tensors
         of_a = of_b = None
         if ctx.needs_input_grad[1]:
-            scaled = b * 1.0
+            scaled = b * ctx.value
             of_a = grad * scaled
             scaled = None
         if ctx.needs_input_grad[2]:
-            scaled = a * 1.0
+            scaled = a * ctx.value
             of_b = grad * scaled
-        return grad, of_a, of_b
+        return grad, of_a, of_b, None
 
 
 def addcmul(input, tensor1, tensor2, *, value=1):
-    return _AddCMul.apply(input, tensor1, tensor2)
+    return _AddCMul.apply(input, tensor1, tensor2, value)
+
+
+class _AddCDiv(_Formula):
+    @staticmethod
+    def forward(ctx, x, a, b, value):
+        ctx.value = value
+        ctx.save_for_backward(a if b.requires_grad else None, b)
+        return alike(None, x, a, b)
+
+    @staticmethod
+    def backward(ctx, grad):
+        a, b = ctx.saved_tensors
+        of_a = of_b = None
+        if ctx.needs_input_grad[1]:
+            share = reciprocal(b)
+            scaled = share * ctx.value
+            share = None
+            of_a = grad * scaled
+            scaled = None
+        if ctx.needs_input_grad[2]:
+            squared = b * b
+            scaled = a * ctx.value
+            share = scaled / squared
+            negative = -grad
+            of_b = negative * share
+        return grad, of_a, of_b, None
+
+
+def addcdiv(input, tensor1, tensor2, *, value=1):
+    return _AddCDiv.apply(input, tensor1, tensor2, value)
 
 
 class _Lerp(_Formula):
     @staticmethod
     def forward(ctx, x, end, weight):
         ctx.weight = weight
-        return x + end
+        return alike(None, x, end)
 
     @staticmethod
     def backward(ctx, grad):
@@ -607,7 +640,7 @@ class _LerpTensor(_Formula):
     @staticmethod
     def forward(ctx, x, end, weight):
         ctx.save_for_backward(end, x, weight)
-        return x + end
+        return alike(None, x, end, weight)
 
     @staticmethod
     def backward(ctx, grad):
@@ -633,7 +666,7 @@ class _Minimum(_Formula):
     @staticmethod
     def forward(ctx, x, other):
         ctx.save_for_backward(other, x)
-        return x + other
+        return alike(None, x, other)
 
     @staticmethod
     def backward(ctx, grad):
@@ -661,8 +694,190 @@ def minimum(x, other):
 def one_hot(tensor, num_classes=-1):
     """Onehot.cpp"""
     if num_classes < 0:
-        from _script import leave
-
         leave("one_hot() of as many classes as data says")
     made = zeros([*tensor.shape, num_classes], dtype=int64, device=tensor.device)
     return made.scatter_(-1, tensor.unsqueeze(-1), 1)
+
+
+# -------------------------------------------------------------------------------------------------- written at places of data
+def _contiguous_like(x):
+    return empty(x.shape, dtype=x.dtype, device=x.device)
+
+
+class _Scatter(_Formula):
+    """scatter.src, scatter.value; cuda/ScatterGatherKernel.cu: in place no other storage is made"""
+
+    @staticmethod
+    def forward(ctx, x, dim, index, src, inplace):
+        ctx.dim = dim
+        ctx.save_for_backward(index)
+        return x if inplace else _contiguous_like(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (index,) = ctx.saved_tensors
+        of_x = _contiguous_like(grad) if ctx.needs_input_grad[0] else None
+        return of_x, None, None, grad.gather(ctx.dim, index) if ctx.needs_input_grad[3] else None, None
+
+
+class _ScatterAdd(_Scatter):
+    @staticmethod
+    def backward(ctx, grad):
+        (index,) = ctx.saved_tensors
+        of_x = grad if ctx.needs_input_grad[0] else None
+        return of_x, None, None, grad.gather(ctx.dim, index) if ctx.needs_input_grad[3] else None, None
+
+
+class _IndexAdd(_Formula):
+    @staticmethod
+    def forward(ctx, x, dim, index, source, alpha, inplace):
+        ctx.dim, ctx.alpha = dim, alpha
+        ctx.save_for_backward(index)
+        return x if inplace else _contiguous_like(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (index,) = ctx.saved_tensors
+        of_source = None
+        if ctx.needs_input_grad[3]:
+            of_source = grad.index_select(ctx.dim, index)
+            if ctx.alpha != 1:
+                of_source = of_source * ctx.alpha
+        return grad if ctx.needs_input_grad[0] else None, None, None, of_source, None, None
+
+
+class _IndexCopy(_Formula):
+    """and index_fill, whose source is a number"""
+
+    @staticmethod
+    def forward(ctx, x, dim, index, source, inplace):
+        ctx.dim = dim
+        ctx.save_for_backward(index)
+        return x if inplace else _contiguous_like(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (index,) = ctx.saved_tensors
+        of_x = empty_like(grad) if ctx.needs_input_grad[0] else None
+        return of_x, None, None, grad.index_select(ctx.dim, index) if ctx.needs_input_grad[3] else None, None
+
+
+class _ClampTensor(_Formula):
+    """clamp_backward, clamp_backward_min_max of 2.15"""
+
+    @staticmethod
+    def forward(ctx, x, low, high):
+        ctx.save_for_backward(high, low, x)
+        return alike(None, *[t for t in (x, low, high) if t is not None])
+
+    @staticmethod
+    def backward(ctx, grad):
+        high, low, x = ctx.saved_tensors
+        of_low = of_high = of_x = None
+        if low is None or high is None:
+            bound = low if high is None else high
+            of_bound = _of_extreme(x, bound, grad) if ctx.needs_input_grad[2 if low is None else 1] else None
+            of_x = _of_extreme(x, bound, grad) if ctx.needs_input_grad[0] else None
+            return of_x, of_bound if high is None else None, of_bound if low is None else None
+        if ctx.needs_input_grad[1] or ctx.needs_input_grad[2]:
+            of_low, of_high = _of_bounds(x, low, high, grad, ctx.needs_input_grad)
+        if ctx.needs_input_grad[0]:
+            proper = low < high
+            at_low, at_high = x == low, x == high
+            either = at_low | at_high
+            tie = either & proper
+            del at_low, at_high, either
+            below, above = x < low, x > high
+            outside = below | above
+            del below, above
+            half = grad / 2
+            of_x = where(tie, half, grad)
+        return of_x, of_low, of_high
+
+
+def _of_bounds(x, low, high, grad, needs):
+    of_low = of_high = None
+    proper, same = low < high, low == high
+    if needs[1]:
+        chosen = _chosen(x, low, high)
+        away = chosen.logical_not()
+        half = grad / 2
+        tie = x == low
+        of_low = where(tie, half, grad)
+        del chosen, away, half, tie
+    if needs[2]:
+        crossed = high < low
+        above = x >= low
+        both = above & same
+        first = crossed | both
+        over = x > high
+        second = over & proper
+        chosen = first | second
+        del second, over, first, both, above
+        away = chosen.logical_not()
+        half = grad / 2
+        tie = x == high
+        tie_of = tie & proper
+        of_high = where(tie_of, half, grad)
+    return of_low, of_high
+
+
+def _chosen(x, low, high):
+    below, crossed = x <= low, high < low
+    both = below & crossed
+    under = x < low
+    lower = under & crossed
+    return both | lower
+
+
+def _several(formula, followed, *args):
+    for t in followed:
+        if t is not None and not isinstance(t, (int, float)) and t.requires_grad and t.is_cuda:
+            return formula.apply(*args)
+    return formula.forward(_NOTHING, *args)
+
+
+def scatter(input, dim, index, src=None, *, value=None, reduce=None):
+    if reduce is not None:
+        leave("scatter(reduce=)")
+    src = value if src is None else src
+    return _several(_Scatter, (input, src), input, dim, index, src, False)
+
+
+def scatter_add(input, dim, index, src):
+    return _several(_ScatterAdd, (input, src), input, dim, index, src, False)
+
+
+def index_add(input, dim, index, source, *, alpha=1):
+    return _several(_IndexAdd, (input, source), input, dim, index, source, alpha, False)
+
+
+def index_copy(input, dim, index, source):
+    return _several(_IndexCopy, (input, source), input, dim, index, source, False)
+
+
+def index_fill(input, dim, index, value):
+    return _several(_IndexCopy, (input, value), input, dim, index, value, False)
+
+
+def scatter_(x, dim, index, src):
+    return _Scatter.apply(x, dim, index, src, True)
+
+
+def scatter_add_(x, dim, index, src):
+    return _ScatterAdd.apply(x, dim, index, src, True)
+
+
+def index_add_(x, dim, index, source, alpha=1):
+    return _IndexAdd.apply(x, dim, index, source, alpha, True)
+
+
+def index_copy_(x, dim, index, source):
+    return _IndexCopy.apply(x, dim, index, source, True)
+
+
+index_fill_ = index_copy_
+
+
+def clamp_tensor(input, min=None, max=None):
+    return _several(_ClampTensor, (input, min, max), input, min, max)
