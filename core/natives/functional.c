@@ -73,8 +73,9 @@ sv f_unary(struct script *s, const struct script_args *a)
     case UNARY_FN_SQUARE: /* at::pow(x, 2) */
         return wrap(s, r, pow_scalar(r, x, 2));
     default:
-        return dtype_is_float((enum dtype)shape_of(t)->dtype) ? wrap(s, r, unary_op(r, ops[a->def->data], x))
-                                                              : script_leave(s, "%s() of integers", a->def->name);
+        if (dtype_is_float((enum dtype)shape_of(t)->dtype))
+            return wrap(s, r, unary_op(r, ops[a->def->data], x));
+        return wrap(s, r, pointwise_op(r, ops[a->def->data], natives_of(s)->default_dtype, x, 0)); /* TensorIterator promote_int_to_float */
     }
 }
 

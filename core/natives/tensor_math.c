@@ -248,7 +248,7 @@ sv tensor_binary(struct script *s, enum script_binary op, sv a, sv b, bool in_pl
         return sv_null();
     if (!script_charge(s, 1))
         return sv_null();
-    if (!x.t && is_followed(y.t) && (op == BINARY_DIV || op == BINARY_POW))
+    if (!x.t && ((is_followed(y.t) && (op == BINARY_DIV || op == BINARY_POW)) || (op == BINARY_POW && on_device(natives_of(s), y.t))))
         return written_formula(s, op == BINARY_DIV ? "over" : "pow_of_number", 2, (sv[]){a, b});
     c = content_of(op, &x, &y);
     if (in_place && x.t && !y.t && op == BINARY_MUL && dtype_is_float((enum dtype)shape_of(x.t)->dtype)) {

@@ -458,7 +458,7 @@ static const struct script_native functions[] = {
     {"full", t_full, "size, fill_value, *, dtype=, device=, requires_grad=!", 0, NATIVE_PLAIN},
     {"ones_like", t_like, "input, *, dtype=, device=, requires_grad=!, memory_format=!", OP_ONES_LIKE, NATIVE_PLAIN},
     {"zeros_like", t_like, "input, *, dtype=, device=, requires_grad=!, memory_format=!", OP_ZEROS_LIKE, NATIVE_PLAIN},
-    {"empty_like", t_like, "input, *, dtype=, device=, requires_grad=!, memory_format=!", OP_EMPTY, NATIVE_PLAIN},
+    {"empty_like", t_like, "input, *, dtype=, device=, requires_grad=!, memory_format=!contiguous_format|preserve_format|legacy_contiguous_format", OP_EMPTY, NATIVE_PLAIN},
     {"arange", t_arange, "*rest, dtype=, device=, requires_grad=!", 0, NATIVE_PLAIN},
     {"linspace", t_linspace, "start, end, steps, *, dtype=, device=, requires_grad=!", 0, NATIVE_PLAIN},
     {"tensor", t_tensor, "data, *, dtype=, device=, requires_grad=", 0, NATIVE_PLAIN},

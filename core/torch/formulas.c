@@ -245,10 +245,12 @@ void back_to_copy(struct back *b)
     put(b, 0, cast_copy(b->r, b->grad[0], (enum dtype)self(b)->at.dim));
 }
 
-/* at::where(self == other, grad / 2, grad).masked_fill_(self < other, 0) */
+/* at::where(self == other, grad / 2, grad).masked_fill_(self < other, 0); arguments are evaluated from the last */
 void back_maximum(struct back *b)
 {
     enum dtype t = dtype_of(b->r, b->grad[0]);
+    bool first = b->r->q->extreme_compares_first;
+    val less = first ? T(b, pointwise(b->r, OP_LT, DTYPE_BOOL, 2, (val[]){saved(b, 1), saved(b, 0)})) : 0;
     val half = T(b, point(b, OP_DIV, b->grad[0], 0));
     val equal = T(b, pointwise(b->r, OP_EQ, DTYPE_BOOL, 2, (val[]){saved(b, 1), saved(b, 0)}));
 
@@ -256,8 +258,8 @@ void back_maximum(struct back *b)
     val out = pointwise(b->r, OP_WHERE, t, 3, (val[]){equal, half, b->grad[0]});
 
     put(b, 0, out);
-    val less = T(b, pointwise(b->r, OP_LT, DTYPE_BOOL, 2, (val[]){saved(b, 1), saved(b, 0)}));
-
+    if (!first)
+        less = T(b, pointwise(b->r, OP_LT, DTYPE_BOOL, 2, (val[]){saved(b, 1), saved(b, 0)}));
     launch(b->r, OP_MASKED_FILL, out, 1, &less);
 }
 

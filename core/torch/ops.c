@@ -23,10 +23,70 @@ static int should_swap(const int64_t (*stride)[MAX_DIMS], int n, const int64_t *
     return 0;
 }
 
+static void lay(struct value *out, const int *fastest_first)
+{
+    int64_t step = 1;
+    int nd = out->ndim;
+
+    out->contiguous = true;
+    for (int i = 0; i < nd; i++) {
+        out->stride[fastest_first[i]] = step;
+        step *= out->size[fastest_first[i]];
+    }
+    step = 1;
+    for (int i = nd; i-- > 0;) {
+        if (out->size[i] != 1 && out->stride[i] != step)
+            out->contiguous = false;
+        step *= out->size[i];
+    }
+}
+
+/* Channels next to each other, then the last dimension: of four or five. */
+static void channels_last_order(int nd, int order[MAX_DIMS])
+{
+    order[0] = 1;
+    for (int i = 1; i < nd - 1; i++)
+        order[i] = nd - i;
+    order[nd - 1] = 0;
+}
+
+/* TensorBase::suggest_memory_format(): c10/core/MemoryFormat.h is_channels_last_strides_2d_s4, 3d_s5 */
+static bool looks_channels_last(const struct value *x)
+{
+    int order[MAX_DIMS];
+    int64_t min = 0;
+
+    if (x->ndim != 4 && x->ndim != 5)
+        return false;
+    channels_last_order(x->ndim, order);
+    if (x->stride[1] == 0)
+        return false;
+    for (int i = 0; i < x->ndim; i++) {
+        int d = order[i];
+
+        if (!x->size[d] || x->stride[d] < min || (d == 0 && min == x->stride[1]))
+            return false;
+        min = x->stride[d] * (x->size[d] > 1 ? x->size[d] : 1);
+    }
+    return true;
+}
+
+static void lay_channels_last(struct value *out)
+{
+    int order[MAX_DIMS];
+
+    channels_last_order(out->ndim, order);
+    lay(out, order);
+}
+
+bool suggests_channels_last(const struct run *r, val v)
+{
+    return looks_channels_last(&r->values[v]);
+}
+
 static void iterator_strides(struct value *out, const int64_t (*stride)[MAX_DIMS], int n)
 {
     int perm[MAX_DIMS], nd = out->ndim;
-    int64_t step = 1;
 
     for (int i = 0; i < nd; i++)
         perm[i] = nd - 1 - i;
@@ -47,17 +107,7 @@ static void iterator_strides(struct value *out, const int64_t (*stride)[MAX_DIMS
             }
         }
     }
-    out->contiguous = true;
-    for (int i = 0; i < nd; i++) {
-        out->stride[perm[i]] = step;
-        step *= out->size[perm[i]];
-    }
-    step = 1;
-    for (int i = nd; i-- > 0;) {
-        if (out->size[i] != 1 && out->stride[i] != step)
-            out->contiguous = false;
-        step *= out->size[i];
-    }
+    lay(out, perm);
 }
 
 /* aten/src/ATen/ExpandUtils.cpp infer_size() */
@@ -1085,6 +1135,27 @@ void split_with_sizes(struct run *r, val a, int dim, int n, const int64_t *sizes
 }
 
 /* ---------------------------------------------------------------------------------------------------- cat, detach */
+/* cuda/Shape.cu, TensorShape.cpp cat_compute_output_memory_format(); stack's are unsqueezed */
+static bool all_channels_last(const struct run *r, enum op op, int n, const val *in, int dim)
+{
+    for (int k = 0; k < n; k++) {
+        struct value x = r->values[in[k]];
+
+        if (op == OP_STACK) {
+            for (int i = x.ndim; i > dim; i--) {
+                x.size[i] = x.size[i - 1];
+                x.stride[i] = x.stride[i - 1];
+            }
+            x.stride[dim] = dim < x.ndim ? x.size[dim + 1] * x.stride[dim + 1] : 1;
+            x.size[dim] = 1;
+            x.ndim++;
+        }
+        if (!looks_channels_last(&x))
+            return false;
+    }
+    return true;
+}
+
 /* cat and stack differ in what they call the dimension: `size` is the result's. Autocast leaves both alone, the kernels promote. */
 static val joined(struct run *r, enum op op, enum dtype dtype, int n, const val *in, int dim, int nd, const int64_t *size)
 {
@@ -1095,6 +1166,8 @@ static val joined(struct run *r, enum op op, enum dtype dtype, int n, const val 
         dtype = dtype_of(r, in[k]) > dtype ? dtype_of(r, in[k]) : dtype;
     node = attach(r, op, n, in);
     out = value_empty(r, op, dtype, nd, size);
+    if (out && all_channels_last(r, op, n, in, dim))
+        lay_channels_last(&r->values[out]);
     launch(r, op, out, n, in);
     for (int k = 0; k < n && node && out; k++) {
         r->nodes[node].at.dim = dim;

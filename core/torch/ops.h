@@ -36,6 +36,7 @@ val to_dtype_contiguous(struct run *r, val a, enum dtype dtype); /* memory_forma
 val clone(struct run *r, val a);
 val contiguous(struct run *r, val a); /* the same tensor when it is */
 val extreme_of_two(struct run *r, enum op op, val a, val b); /* torch.max(a, b), torch.min(a, b): OP_MAXIMUM, OP_MINIMUM; b wants no gradient */
+bool suggests_channels_last(const struct run *r, val v); /* TensorBase::suggest_memory_format() */
 enum dtype promoted(const struct run *r, val a, val b);
 val masked_clone(struct run *r, val a, val mask); /* without a node */
 val masked_fill(struct run *r, val a, val mask);

@@ -129,8 +129,8 @@ val clip_grad_norm(struct run *r, uint32_t n, const val *leaves)
     }
     dtypes = optim_dtypes_of(r, n, leaves, order);
     for (uint32_t i = 0; i < n; i++)
-        if (optim_has_grad(r, leaves[i]) && count++ == 0)
-            t = dtype_of(r, leaves[i]);
+        if (optim_has_grad(r, leaves[i])) /* torch.stack() promotes */
+            t = !count++ || dtype_of(r, leaves[i]) > t ? dtype_of(r, leaves[i]) : t;
     optim_launch_over(r, OP_FOREACH_NORM, 1, n, leaves);
     optim_launch_over(r, OP_MUL, 2, n, leaves);
     for (int k = 0; k < dtypes; k++)

@@ -462,24 +462,6 @@ val cross_entropy(struct run *r, val logits, val target)
 }
 
 /* ------------------------------------------------------------------------------------------------- padding, convolution */
-/* MemoryFormat.h is_channels_last_strides_2d() and _3d(): what a 4 or 5 dimensional tensor is taken for by its strides */
-static bool channels_last(const struct value *x)
-{
-    static const int order[2][5] = {{1, 3, 2, 0}, {1, 4, 3, 2, 0}};
-    int64_t least = 0;
-
-    if ((x->ndim != 4 && x->ndim != 5) || !x->stride[1])
-        return false;
-    for (int i = 0; i < x->ndim; i++) {
-        int d = order[x->ndim - 4][i];
-
-        if (!x->size[d] || x->stride[d] < least || (!d && least == x->stride[1]))
-            return false;
-        least = x->stride[d] * (x->size[d] > 1 ? x->size[d] : 1);
-    }
-    return true;
-}
-
 /* PadNd.cpp constant_pad_nd(): a clone in its own layout where nothing is added, else in the memory format that it suggests */
 val pad_raw(struct run *r, val a, const int64_t *size, bool grows)
 {
@@ -487,7 +469,7 @@ val pad_raw(struct run *r, val a, const int64_t *size, bool grows)
 
     if (run_dead(r))
         return 0;
-    out = grows && !channels_last(&r->values[a]) ? value_empty(r, OP_CONSTANT_PAD, dtype_of(r, a), r->values[a].ndim, size)
+    out = grows && !suggests_channels_last(r, a) ? value_empty(r, OP_CONSTANT_PAD, dtype_of(r, a), r->values[a].ndim, size)
                                                  : empty_in_order(r, grows ? OP_CONSTANT_PAD : OP_CLONE, a, size);
     launch(r, OP_CONSTANT_PAD, out, 1, &a);
     return out;
@@ -612,13 +594,13 @@ val rms_norm_op(struct run *r, val a, val weight)
 }
 
 /* -------------------------------------------------------------------------------------------------------- embeddings */
-/* Embedding.cpp: weight.index_select(0, ids.reshape(-1)).view(..) */
+/* Embedding.cpp: weight.index_select(0, ids.reshape(-1)).view(..); the node keeps ids as they were given */
 val embedding_op(struct run *r, val weight, val ids, bool has_padding_idx)
 {
     uint32_t node = attach(r, OP_INDEX_SELECT, 1, &weight);
-    int64_t size[MAX_DIMS];
+    int64_t size[MAX_DIMS], all;
     int nd;
-    val out;
+    val out, flat;
 
     if (run_dead(r))
         return 0;
@@ -631,8 +613,11 @@ val embedding_op(struct run *r, val weight, val ids, bool has_padding_idx)
         r->nodes[node].at.dim = has_padding_idx;
     }
     save(r, node, ids);
+    all = numel(r, ids);
+    flat = owned(r, reshape(r, value_alias(r, ids), 1, &all));
     out = value_empty(r, OP_INDEX_SELECT, dtype_of(r, weight), nd + 1, size);
     launch(r, OP_INDEX_SELECT, out, 2, (val[]){out, ids}); /* as many rows read as written */
+    value_unref(r, flat);
     attach_output(r, node, out, 0);
     consume(r, ids);
     return out;

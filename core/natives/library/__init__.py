@@ -5,7 +5,7 @@ from math import e, inf, nan, pi
 from _script import import_by_name, leave
 from torch._switches import einsum_swaps, mapped
 
-contiguous_format = "contiguous_format"
+contiguous_format, preserve_format, legacy_contiguous_format = "contiguous_format", "preserve_format", "legacy_contiguous_format"
 _modules = ("nn", "autograd", "utils", "linalg", "compiler", "cuda", "jit", "distributed", "library", "backends", "_dynamo", "amp", "version",
             "fx", "overrides", "onnx", "_C")
 
@@ -219,6 +219,10 @@ def randint(low, high=None, size=None, *, generator=None, dtype=None, device=Non
     return empty(size if size is not None else high, dtype=dtype or int64, device=device)
 
 
+def normal(mean, std=1.0, size=None, *, generator=None, dtype=None, device=None):
+    return empty_like(mean if is_tensor(mean) else std) if size is None else empty(size, dtype=dtype, device=device)
+
+
 def randperm(n, *, generator=None, dtype=None, device=None):
     return empty(n, dtype=dtype or int64, device=device)
 
@@ -260,6 +264,10 @@ def hstack(tensors):
 
 def vstack(tensors):
     return cat([t if t.dim() > 1 else t.unsqueeze(0) for t in tensors], 0)
+
+
+def clone(input, *, memory_format=None):
+    return input.clone()
 
 
 def numel(input):

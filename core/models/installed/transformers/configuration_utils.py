@@ -1,4 +1,5 @@
 """The core of config classes: annotated members with defaults (5.x) or an __init__ of the class's own (before), config.json's values over them."""
+from copy import copy
 from dataclasses import MISSING, dataclass, fields
 from functools import wraps
 
@@ -65,9 +66,10 @@ class SubConfigSpec:
     def create_subconfig(self, key, subconfig=None, **kwargs):
         if isinstance(subconfig, PreTrainedConfig):
             return subconfig, kwargs
+        given = self.init_kwargs if subconfig is None else subconfig
         if not issubclass(self.config_class, PreTrainedConfig):
-            return self.config_class.for_model(subconfig.get("model_type", self.model_type) if subconfig else self.model_type), kwargs
-        return self.config_class(**(self.init_kwargs if subconfig is None else subconfig)), kwargs
+            return self.config_class.for_model((subconfig or {}).get("model_type", self.model_type), **given), kwargs
+        return self.config_class(**given), kwargs
 
 
 class _classproperty:
@@ -78,14 +80,32 @@ class _classproperty:
         return self.function(owner)
 
 
-class _Alike(list):
-    """The config of each layer, by its index or by its kind: the model's."""
+class _Layers:
+    """integrations/heterogeneity: the config of each layer, by its index or by its kind."""
 
     def __init__(self, config):
-        super().__init__([config] * config.num_hidden_layers)
+        self._config = config
+
+    def __len__(self):
+        return self._config.num_hidden_layers
+
+    def __iter__(self):
+        return iter([self[i] for i in range(len(self))])
 
     def __getitem__(self, index):
-        return super().__getitem__(0 if isinstance(index, str) else index)
+        config = self._config
+        differ = config.__dict__.get("_per_layer")
+        if differ is None:
+            return config
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if isinstance(index, str):
+            index = config.layer_types.index(index)
+        made = copy(config)
+        made.__dict__.pop("_per_layer", None)
+        for name, value in differ.get(index + len(self) if index < 0 else index, {}).items():
+            setattr(made, name, value)
+        return made
 
 
 class _PreTrainedConfigCore(getattr(_rope, "RotaryEmbeddingConfigMixin", object)):
@@ -99,7 +119,6 @@ class _PreTrainedConfigCore(getattr(_rope, "RotaryEmbeddingConfigMixin", object)
     sub_configs_defaults = {}
     has_no_defaults_at_init = False
     is_composition = False
-    is_heterogeneous = False
     _auto_class = None
     _attn_implementation = None
     _experts_implementation = None
@@ -132,10 +151,13 @@ class _PreTrainedConfigCore(getattr(_rope, "RotaryEmbeddingConfigMixin", object)
         self._output_attentions = kwargs.pop("output_attentions", False)
         self._attn_implementation = kwargs.pop("attn_implementation", None)
         self._experts_implementation = kwargs.pop("experts_implementation", None)
+        layers = kwargs.pop("per_layer_config", None)
         for name, value in kwargs.items():
             if name not in ("_attn_implementation_internal", "_experts_implementation_internal"):
                 setattr(self, name, value)
         remap_legacy_layer_types(config=self)
+        if layers is not None:
+            self.per_layer_config = layers
 
     def _of_earlier_releases(self, kwargs):
         for name, value in GenerationConfig._get_default_generation_params().items():
@@ -155,18 +177,35 @@ class _PreTrainedConfigCore(getattr(_rope, "RotaryEmbeddingConfigMixin", object)
         has_own = "__init__" in cls.__dict__
         own = cls.__dict__.get("__init__")
         cls = dataclass(cls, repr=False, eq=False, kw_only=True)
+        for name in cls.attribute_map:  # a default of a name that stands for another is that other's: __getattribute__
+            if name in cls.__dict__ and not isinstance(cls.__dict__[name], property):
+                delattr(cls, name)
         if has_own:
             cls.__init__ = own
         else:
             wrap_init_to_accept_kwargs(cls)
+
+    def validate_architecture(self):
+        pass
+
+    validate_layer_type = validate_token_ids = validate_output_attentions = validate_architecture
 
     @_classproperty
     def sub_configs(cls):
         return {key: spec.config_class for key, spec in (cls.sub_configs_defaults or {}).items()}
 
     @property
+    def is_heterogeneous(self):
+        return "_per_layer" in self.__dict__
+
+    @property
     def per_layer_config(self):
-        return _Alike(self)
+        return _Layers(self)
+
+    @per_layer_config.setter
+    def per_layer_config(self, differ):
+        if differ is not None:
+            self.__dict__["_per_layer"] = {int(i): values for i, values in differ.items()}
 
     @property
     def num_labels(self):
