@@ -144,10 +144,10 @@ void back_div(struct back *b)
         put(b, 0, point(b, OP_DIV, b->grad[0], 0));
         return;
     }
-    if (need(b, 1)) { /* -grad * ((self / other) / other) */
-        val negative = T(b, point(b, OP_NEG, b->grad[0], 0));
+    if (need(b, 1)) { /* -grad * ((self / other) / other): the right operand is made first, as traced */
         val once = T(b, point(b, OP_DIV, saved(b, 1), saved(b, 0)));
         val twice = T(b, point(b, OP_DIV, once, saved(b, 0)));
+        val negative = T(b, point(b, OP_NEG, b->grad[0], 0));
 
         put(b, 1, point(b, OP_MUL, negative, twice)); /* div_tensor_other_grad */
         T_end(b);

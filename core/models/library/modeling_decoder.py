@@ -83,7 +83,7 @@ class Decoder:
 
     def __init__(self, config):
         super().__init__(config)
-        self.embed_tokens = self.embedding(config)
+        setattr(self, self._input_embed_layer, self.embedding(config))
         self.layers = nn.ModuleList([self.layer(config, i) for i in range(config.num_hidden_layers)])
         self.finish(config)
         self.gradient_checkpointing = False

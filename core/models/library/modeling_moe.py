@@ -37,6 +37,19 @@ class Experts(nn.Module):
         return ALL_EXPERTS_FUNCTIONS["grouped_mm"](self, hidden_states, top_k_index, top_k_weights)
 
 
+class ExpertsWithoutGate(Experts):
+    """`hidden`: of what they are given."""
+
+    has_gate = False
+
+    def __init__(self, config, hidden, activation):
+        nn.Module.__init__(self)
+        self.config, self.num_experts, inner = config, config.num_experts, getattr(config, self.width)
+        self.up_proj = nn.Parameter(torch.empty(self.num_experts, inner, hidden))
+        self.down_proj = nn.Parameter(torch.empty(self.num_experts, hidden, inner))
+        self.act_fn = ACT2FN[activation]
+
+
 class TopKRouter(nn.Module):
     """Logits of experts, weights and indices of those that are taken. `recorded` is a list where logits are asked for."""
 
@@ -62,37 +75,6 @@ class TopKRouter(nn.Module):
         top_value = top_value.to(router_logits.dtype)
         self.record(router_logits)
         return router_logits, top_value, indices
-
-
-class GroupedRouter(TopKRouter):
-    """Experts of the best groups alone, chosen by biased scores."""
-
-    correction = None  # dtype; None: the model's
-
-    def __init__(self, config):
-        super().__init__(config)
-        self.routed_scaling_factor, self.num_group, self.topk_group = config.routed_scaling_factor, config.n_group, config.topk_group
-        self.register_buffer("e_score_correction_bias", torch.zeros(self.num_experts, dtype=self.correction))
-
-    def forward(self, hidden_states):
-        hidden_states = hidden_states.view(-1, self.hidden_dim)
-        router_logits = nn.functional.linear(hidden_states.type(torch.float32), self.weight.type(torch.float32))
-        scores = router_logits.sigmoid()
-        choice = scores + self.e_score_correction_bias
-        group_scores = choice.view(-1, self.num_group, self.num_experts // self.num_group).topk(2, dim=-1)[0].sum(dim=-1)
-        groups = torch.topk(group_scores, k=self.topk_group, dim=-1, sorted=False)[1]
-        mask = torch.zeros_like(group_scores)
-        mask.scatter_(1, groups, 1)
-        expert_mask = mask.unsqueeze(-1).expand(-1, self.num_group, self.num_experts // self.num_group).reshape(-1, self.num_experts)
-        choice = choice.masked_fill(~expert_mask.bool(), float("-inf"))
-        indices = torch.topk(choice, k=self.top_k, dim=-1, sorted=False)[1]
-        weights = scores.gather(1, indices)
-        if self.norm_topk_prob:
-            total = weights.sum(dim=-1, keepdim=True) + 1e-20
-            weights /= total
-        weights = weights * self.routed_scaling_factor
-        self.record(router_logits)
-        return router_logits, weights, indices
 
 
 class GroupedRouter(TopKRouter):

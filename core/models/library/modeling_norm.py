@@ -28,6 +28,17 @@ class RMSNormCastLast(RMSNorm):
         return (self.weight * x).to(dtype)
 
 
+class RMSNormInFloat(RMSNorm):
+    """The weight too."""
+
+    def forward(self, x):
+        dtype = x.dtype
+        x = x.to(torch.float32)
+        variance = x.pow(2).mean(-1, keepdim=True)
+        x = x * torch.rsqrt(variance + self.variance_epsilon)
+        return (self.weight.to(torch.float32) * x).to(dtype)
+
+
 class RMSNormFromOne(nn.Module):
     """Weights are what one is off; all of it in fp32."""
 

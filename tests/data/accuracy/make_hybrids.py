@@ -14,9 +14,14 @@ import tempfile
 from make_moe import config_of, request_of, row_of
 
 GROUP = "one GPU, state spaces"
+NARROW = dict(hidden_size=1024, mamba_num_heads=32, num_attention_heads=8, num_key_value_heads=2)
 SMALL = {  # type: (config file, what is put over it)
     "falcon_h1": ("tiiuae__Falcon-H1-0.5B-Base", dict(num_hidden_layers=3)),
     "falcon_h1-norm": ("tiiuae__Falcon-H1-0.5B-Base", dict(num_hidden_layers=2, mamba_rms_norm=True, mamba_n_groups=2)),
+    "nemotron_h": ("nvidia__Nemotron-H-56B-Base-8K", dict(hybrid_override_pattern="M-M*-", num_hidden_layers=5, head_dim=128, intermediate_size=4096, **NARROW)),
+    "nemotron_h-moe": ("nvidia__NVIDIA-Nemotron-3-Super-120B-A12B-FP8",
+                       dict(hybrid_override_pattern="MEM*E", num_hidden_layers=5, n_routed_experts=16, num_experts_per_tok=4, moe_latent_size=256,
+                            moe_intermediate_size=512, moe_shared_expert_intermediate_size=1024, **NARROW)),
 }
 OPTIONS = {
     "full": dict(seq_len=512, micro_batch_size=2),
@@ -32,15 +37,15 @@ OPTIONS = {
 }
 ALL = tuple(OPTIONS)
 FEW = ("full", "lora-amp", "mixed-ckpt-pad")
-CASES = {"falcon_h1": ALL, "falcon_h1-norm": FEW}
-TARGETS = {"falcon_h1": ["in_proj", "q_proj", "down_proj"]}
+CASES = {"falcon_h1": ALL, "falcon_h1-norm": FEW, "nemotron_h": FEW + ("eager", "one-chunk"), "nemotron_h-moe": FEW + ("sgd-accum",)}
+TARGETS = ["in_proj", "q_proj", "down_proj"]
 
 
 def case(kind, which, configs):
     """The model's config, the oracle's options."""
     options = {"tuning": "full", "precision": "bf16", **OPTIONS[which]}
     if options["tuning"] == "lora":
-        options["lora"] = {"rank": 16, "dropout": 0.1, "target_modules": TARGETS[kind.split("-")[0]], "dtype": "fp32"}
+        options["lora"] = {"rank": 16, "dropout": 0.1, "target_modules": TARGETS, "dtype": "fp32"}
     return config_of(configs, *SMALL[kind]), options
 
 
