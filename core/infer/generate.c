@@ -44,7 +44,7 @@ static enum err_code declare(struct generating *g, struct arena *arena, struct e
     if (!rc)
         rc = model_declare(m, err);
     if (!rc && q->weights)
-        rc = bnb_apply(&m->tree, &(struct bnb_options){q->weights, q->compute, DTYPE_UINT8}, err);
+        rc = bnb_apply(&m->tree, &(struct bnb_options){q->weights, q->compute, DTYPE_UINT8, !m->q->bnb_loads_by_name}, err);
     return rc;
 }
 

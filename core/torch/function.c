@@ -53,15 +53,20 @@ void function_results(struct run *r, uint32_t node, int n, const val *out)
     }
 }
 
-/* materialize_grads: what nobody used gets zeros */
-static void materialize(struct back *b, const struct function *f)
+/* materialize_grads: what nobody used gets zeros; which ones, a bit each */
+static unsigned materialize(struct back *b, const struct function *f)
 {
+    unsigned made = 0;
+
     for (int i = 0; i < b->r->nodes[b->node].n_outputs; i++) {
         const struct value *x = &b->r->values[f->shape[i]];
 
-        if (!b->grad[i] && f->shape[i])
-            b->grad[i] = owned(b->r, value_empty(b->r, OP_ZEROS, (enum dtype)x->dtype, x->ndim, x->size));
+        if (b->grad[i] || !f->shape[i])
+            continue;
+        b->grad[i] = owned(b->r, value_empty(b->r, OP_ZEROS, (enum dtype)x->dtype, x->ndim, x->size));
+        made |= 1u << i;
     }
+    return made;
 }
 
 void back_function(struct back *b)
@@ -70,8 +75,8 @@ void back_function(struct back *b)
     struct function *f = r->nodes[b->node].function;
     val ret[MAX_EDGES] = {0};
     int n = r->nodes[b->node].n_edges;
+    unsigned made = materialize(b, f);
 
-    materialize(b, f);
     f->backward(r, f->of, b->grad, b->saved, ret);
     for (int i = 0; i < n; i++) {
         if (!ret[i])
@@ -86,7 +91,9 @@ void back_function(struct back *b)
             value_ref(r, ret[i]);
         b->out[i] = ret[i];
     }
-    for (int i = 0; i < MAX_OUTPUTS; i++) { /* Python took them: they are gone before what is returned is summed or cast */
+    for (int i = 0; i < MAX_OUTPUTS; i++) { /* where Python took them, they are gone before what is returned is summed or cast */
+        if (!r->q->functions_take_gradients && !(made >> i & 1))
+            continue;
         value_unref(r, b->grad[i]);
         b->grad[i] = 0;
     }

@@ -1,8 +1,8 @@
 /* optim_bnb.c - bitsandbytes' optimizers: states of 8 bits in blocks or of 32 bits, paged or not; a parameter at a time. See optim.h. */
 #include "torch/optim_inside.h"
 
-/* optim/optimizer.py 0.50.2: min_8bit_size, blocksize; get_state_buffer() pages what has so many elements, _get_state_double_buffer() from half on */
-enum { MIN_8BIT_ELEMS = 4096, BLOCK = 256, PAGED_ELEMS = 100000, QMAP = 256 };
+/* optim/optimizer.py 0.50.2: min_8bit_size; get_state_buffer() pages what has so many elements, _get_state_double_buffer() from half on */
+enum { MIN_8BIT_ELEMS = 4096, PAGED_ELEMS = 100000, QMAP = 256 };
 
 /* How many tensors of the parameter's shape state1 and state2 are. */
 static const struct row {
@@ -68,7 +68,7 @@ static void make_absmax(struct run *r, struct optim_state *s, const struct row *
 void optim_bnb_init(struct run *r, struct optim *o, struct optim_state *s, val leaf)
 {
     const struct row *row = &rows[o->kind];
-    int64_t n = numel(r, leaf), blocks = (n + BLOCK - 1) / BLOCK;
+    int64_t n = numel(r, leaf), block = r->q->bnb_state_block, blocks = (n + block - 1) / block;
     bool small = is_8bit(o, s->wide, n);
     enum dtype dtype = small ? DTYPE_UINT8 : DTYPE_FP32;
 

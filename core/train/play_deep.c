@@ -25,6 +25,8 @@ static bool may_be_deepened(const struct play_question *q)
     const struct method_program *m = method_rows[q->step->r.method].program;
     uint32_t period = fold_period(q->arch);
 
+    if (q->step->r.quantization && !q->step->quirks.bnb_loads_by_name)
+        return false; /* layer 10 is loaded before layer 2, and files end where they end */
     return !q->arch->fixed_depth && !q->logged && (!m || !m->cuts_layers) && q->step->r.method != METHOD_PP &&
            q->step->r.offload == OFFLOAD_NONE && period <= LONGEST_PERIOD && q->arch->layers >= 2 * (2 * first_depth(q) + period);
 }

@@ -75,7 +75,7 @@ static const char *quantised_gap(const struct recipe *s)
 static enum err_code quantise(struct trainer *t, struct err *err)
 {
     const struct recipe *s = &t->step->r;
-    const struct bnb_options o = {s->quantization, compute_dtype(s->precision), storage_dtype(s)};
+    const struct bnb_options o = {s->quantization, compute_dtype(s->precision), storage_dtype(s), !t->model.q->bnb_loads_by_name};
     const char *gap = quantised_gap(s);
 
     if (gap)
@@ -84,9 +84,11 @@ static enum err_code quantise(struct trainer *t, struct err *err)
     if (s->prepare_kbit && method_is_fsdp1(s->method) && compute_dtype(s->precision) != DTYPE_FP32)
         return err_set(err, ERR_FIELD_CONFLICT, "/training/prepare_kbit",
                        "norms in fp32 and 4-bit weights in half are not of one dtype, which a unit of FullyShardedDataParallel is: prepare_kbit none");
-    if (!t->model.q->bnb_loads_by_name)
+    if (!t->model.q->bnb_loads_by_name && s->method != METHOD_SINGLE && s->method != METHOD_DDP)
         return err_set(err, ERR_FIELD_CONFLICT, "/stack/transformers",
-                       "quantised weights as earlier releases load them are not modelled yet: transformers 5");
+                       "quantised weights under %s as earlier releases load them are not modelled yet: transformers 5", method_rows[s->method].name);
+    if (s->quantization == KBIT_INT8 && !t->model.q->bnb_int8_in_rows)
+        return err_set(err, ERR_FIELD_CONFLICT, "/stack/bitsandbytes", "int8 as bitsandbytes multiplies it before 0.45 is not modelled yet");
     return bnb_apply(&t->model.tree, &o, err);
 }
 
@@ -293,6 +295,8 @@ static struct run_limits limits_of(const struct trainer *t, const struct arch *a
     l.nodes = 1024 + layers * 256;
     l.births = 8192 + layers_held(a, s) * (births_of_layer(s) * steps + 512) + 16 * batches;
     l.marks = steps; /* the Trainer of 4.41 empties the cache in each */
+    if (s->r.quantization)
+        l.marks += t->model.tree.max_modules; /* accelerate does with what it places */
     if (s->r.method == METHOD_SINGLE)
         return l;
     l.values += SHARDS; /* pieces of a bucket, however few the layers are */

@@ -31,12 +31,17 @@ static val gemm_unpacked(struct run *r, const struct bnb_linear *l, val x, val b
     struct frame f = frame_enter(r);
     val weight, out;
 
-    if (l->doubly && !r->q->bnb_gemm_4bit) { /* dequantize_4bit() */
-        val absmax = owned(r, scales(r, l));
+    if (!r->q->bnb_gemm_4bit) { /* F.linear(A, F.dequantize_4bit(B, state).to(A.dtype).t(), bias) */
+        val absmax = l->doubly ? owned(r, scales(r, l)) : 0, half;
 
-        weight = local(r, unpacked(r, l, OP_DEQUANTIZE_4BIT, l->dtype));
+        half = weight = owned(r, unpacked(r, l, OP_DEQUANTIZE_4BIT, l->dtype));
         value_unref(r, absmax);
-        out = linear_op(r, x, local(r, to_dtype(r, weight, dtype_of(r, x))), bias);
+        if (l->dtype != dtype_of(r, x) && !run_dead(r)) {
+            weight = owned(r, cast_copy(r, half, dtype_of(r, x)));
+            value_unref(r, half);
+        }
+        out = linear_op(r, x, weight, bias);
+        value_unref(r, weight);
         return frame_leave(r, f, out);
     }
     if (l->doubly) {
@@ -143,13 +148,21 @@ val bnb_forward(struct run *r, struct module *m, val x)
     struct bnb_linear *l = m->extra;
     enum dtype dtype = dtype_of(r, x);
     struct frame f = frame_enter(r);
-    val out;
+    val out, bias = 0;
 
     x = local(r, x);
+    if (r->q->bnb_takes_first_dtype)
+        bias = bnb_bias(r, m, dtype);
+    if (r->q->bnb_takes_first_dtype && !l->compute_is_set) { /* set_compute_type() */
+        l->compute = dtype == DTYPE_FP16 ? l->compute : dtype;
+        l->compute_is_set = true;
+    }
     rebind(r, &x, to_dtype(r, x, l->compute));
+    if (bias)
+        bias = local(r, to_dtype(r, bias, l->compute));
     if (run_dead(r))
         return frame_leave(r, f, 0);
-    out = matmul_4bit(r, l, x, bnb_bias(r, m, l->compute));
+    out = matmul_4bit(r, l, x, bias ? bias : bnb_bias(r, m, l->compute));
     return frame_leave(r, f, run_dead(r) ? 0 : to_dtype(r, out, dtype));
 }
 
@@ -173,13 +186,39 @@ static void pack(struct param *p, enum dtype storage)
     p->size[1] = 1;
 }
 
+struct last {
+    const struct module *owner; /* of the last named parameter */
+    bool ties;
+};
+
+static void see(void *context, struct module *m, struct param *p)
+{
+    struct last *l = context;
+
+    l->ties |= p->tied != NULL;
+    if (!p->tied)
+        l->owner = m;
+}
+
+/* Before 5.0 models that share weights keep their last parameter as it is: get_keys_to_not_convert(), while the head still had its own it is that one's. */
+static const struct module *left_alone(const struct tree *t, bool seen_tied)
+{
+    struct last l = {0};
+
+    if (seen_tied)
+        params_visit(t->root, see, &l);
+    return l.ties ? l.owner : NULL;
+}
+
 enum err_code bnb_apply(struct tree *t, const struct bnb_options *o, struct err *err)
 {
+    const struct module *alone = left_alone(t, o->ties_first);
+
     for (uint32_t i = 1; i < t->n_modules; i++) {
         struct module *m = t->modules[i];
         struct bnb_linear *l;
 
-        if ((m->kind != MODULE_LINEAR && m->kind != MODULE_CONV1D) || m == t->head)
+        if ((m->kind != MODULE_LINEAR && m->kind != MODULE_CONV1D) || m == t->head || m == alone)
             continue;
         if (m->forward != module_leaf_forward(m->kind)) /* integrations/bitsandbytes.py: `type(module) is nn.Linear`, no class derived from it */
             continue;

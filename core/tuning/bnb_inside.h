@@ -1,5 +1,5 @@
 /*
- * bnb_inside.h - what one quantised module holds. Included by core/tuning/bnb*.c only.
+ * bnb_inside.h - what one quantised module holds, and how it comes to the device. Included by core/tuning/bnb*.c only.
  */
 #ifndef TUNING_BNB_INSIDE_H
 #define TUNING_BNB_INSIDE_H
@@ -14,7 +14,7 @@ struct bnb_context;
 /* Params4bit with its QuantState, or Int8Params; int8: absmax are the largest values of rows */
 struct bnb_linear {
     int64_t in, out, blocks;       /* blocks: of BNB_BLOCK elements, each with an absmax */
-    bool int8, doubly, transposed; /* transposed: the checkpoint holds it as Conv1D does */
+    bool int8, doubly, transposed, compute_is_set; /* transposed: the checkpoint holds it as Conv1D does */
     enum dtype compute, dtype;     /* dtype: of the weight before */
     val absmax, code, offset, nested_absmax, nested_code;
     struct bnb_context *idle; /* int8: of nodes that have ended */
@@ -24,5 +24,10 @@ struct bnb_linear {
 val bnb_forward(struct run *r, struct module *m, val x);
 val bnb_forward_int8(struct run *r, struct module *m, val x);
 val bnb_bias(struct run *r, struct module *m, enum dtype dtype); /* of the module in that dtype, for good; 0: it has none */
+
+val bnb_kept(struct run *r, enum op op, enum dtype dtype, int ndim, const int64_t *size); /* one that stays, as a parameter */
+bool bnb_packs(const struct param *p);
+void bnb_pack(struct run *r, struct param *p, val *map); /* its value; map: of double quantisation, once made */
+bool bnb_load_shards(struct run *r, struct tree *t, val *map); /* all but buffers and ties; false: no room */
 
 #endif

@@ -6,90 +6,19 @@
 
 #include <string.h>
 
-static val kept(struct run *r, enum op op, enum dtype dtype, int ndim, const int64_t *size)
+static bool is_loaded(const struct param *p)
 {
-    val v = owned(r, value_empty(r, op, dtype, ndim, size));
-
-    if (v)
-        mark_block(r, v, MARK_PARAMETER);
-    return v;
-}
-
-/* ------------------------------------------------------------------------------------------------- one tensor comes to the device */
-
-/* get_4bit_type(): data.div_(data.abs().max()) */
-static val code_of_4bit(struct run *r)
-{
-    val code = kept(r, OP_TO_COPY, DTYPE_FP32, SHAPE(BNB_CODE));
-    val magnitude = owned(r, value_empty(r, OP_ABS, DTYPE_FP32, SHAPE(BNB_CODE)));
-    val most = owned(r, value_empty(r, OP_MAX, DTYPE_FP32, 0, NULL));
-
-    value_unref(r, magnitude);
-    value_unref(r, most);
-    return code;
-}
-
-/* quantize_blockwise(absmax - offset): the map is made once and copied for each weight */
-static void quantise_scales(struct run *r, struct bnb_linear *l, val *absmax, val *map)
-{
-    int64_t blocks = (l->blocks + BNB_NESTED_BLOCK - 1) / BNB_NESTED_BLOCK;
-    val centred, packed;
-
-    l->offset = kept(r, OP_MEAN, DTYPE_FP32, 0, NULL);
-    centred = owned(r, value_empty(r, OP_SUB, DTYPE_FP32, SHAPE(l->blocks)));
-    if (!*map)
-        *map = kept(r, OP_TO_COPY, DTYPE_FP32, SHAPE(BNB_NESTED_CODE));
-    l->nested_absmax = kept(r, OP_QUANTIZE_BLOCKWISE, DTYPE_FP32, SHAPE(blocks));
-    packed = kept(r, OP_QUANTIZE_BLOCKWISE, DTYPE_UINT8, SHAPE(l->blocks));
-    l->nested_code = kept(r, OP_TO_COPY, DTYPE_FP32, SHAPE(BNB_NESTED_CODE));
-    value_unref(r, centred);
-    value_unref(r, *absmax);
-    *absmax = packed;
-}
-
-/* Int8Params.to(device): rows of fp16; what is laid out otherwise or of another dtype is copied */
-static val quantise_int8(struct run *r, struct bnb_linear *l, const struct param *p)
-{
-    val half = owned(r, value_empty(r, OP_TO_COPY, l->dtype, p->ndim, p->size));
-    val laid_out = l->transposed ? owned(r, value_empty(r, OP_CLONE, l->dtype, p->ndim, p->size)) : 0;
-    val fp16 = l->dtype == DTYPE_FP16 ? 0 : owned(r, value_empty(r, OP_TO_COPY, DTYPE_FP16, p->ndim, p->size)), packed;
-
-    if (fp16) {
-        value_unref(r, laid_out);
-        laid_out = fp16;
-    }
-    l->absmax = kept(r, OP_INT8_QUANT, DTYPE_FP32, SHAPE(l->out));
-    packed = kept(r, OP_INT8_QUANT, DTYPE_UINT8, SHAPE(l->out, l->in));
-    value_unref(r, laid_out);
-    value_unref(r, half);
-    return packed;
-}
-
-/* Params4bit.to(device); of Conv1D a transpose, which is laid out anew */
-static val quantise(struct run *r, struct bnb_linear *l, const struct param *p, val *map)
-{
-    val half = owned(r, value_empty(r, OP_TO_COPY, l->dtype, SHAPE(l->out, l->in)));
-    val laid_out = l->transposed ? owned(r, value_empty(r, OP_CLONE, l->dtype, SHAPE(l->out, l->in))) : 0;
-    val packed;
-
-    l->absmax = kept(r, OP_QUANTIZE_4BIT, DTYPE_FP32, SHAPE(l->blocks));
-    packed = kept(r, OP_QUANTIZE_4BIT, p->dtype, p->ndim, p->size);
-    value_unref(r, laid_out);
-    l->code = code_of_4bit(r);
-    if (l->doubly)
-        quantise_scales(r, l, &l->absmax, map);
-    value_unref(r, half);
-    return packed;
+    return !p->buffer && !p->late && !p->tied;
 }
 
 static void load_param(struct run *r, struct param *p, val *map)
 {
-    bool quantised = bnb_is_quantised(p->owner) && p == p->owner->weight;
-
-    if (p->value || p->buffer || p->late || p->tied || run_dead(r))
+    if (p->value || !is_loaded(p) || run_dead(r))
         return;
-    p->value = quantised ? bnb_is_int8(p->owner) ? quantise_int8(r, p->owner->extra, p) : quantise(r, p->owner->extra, p, map)
-                         : kept(r, OP_TO_COPY, p->dtype, p->ndim, p->size);
+    if (bnb_packs(p))
+        bnb_pack(r, p, map);
+    else
+        p->value = bnb_kept(r, OP_TO_COPY, p->dtype, p->ndim, p->size);
 }
 
 /* --------------------------------------------------------------------------------------- in the order of core_model_loading.py */
@@ -208,8 +137,13 @@ void bnb_load(struct run *r, struct tree *t)
 {
     val map = 0;
 
-    warm_up(r, t);
-    load_sorted(r, t->root, &map);
+    if (r->q->bnb_loads_by_name) {
+        warm_up(r, t);
+        load_sorted(r, t->root, &map);
+    } else if (!bnb_load_shards(r, t, &map)) {
+        run_fail(r, ERR_NOMEM, "", "the working memory of one request is too small for quantised weights");
+        return;
+    }
     load_rest(r, t->root);
 }
 
@@ -219,7 +153,7 @@ static void cast_param(struct run *r, struct param *p, enum dtype dtype)
 {
     val old = p->value;
 
-    p->value = kept(r, OP_TO_COPY, dtype, p->ndim, p->size);
+    p->value = bnb_kept(r, OP_TO_COPY, dtype, p->ndim, p->size);
     p->dtype = dtype;
     value_unref(r, old);
 }
@@ -229,7 +163,8 @@ static void cast_half(void *context, struct module *m, struct param *p)
     struct run *r = context;
     bool half;
 
-    if (!p->value || p->late || p->tied || run_dead(r) || (bnb_is_quantised(m) && p == m->weight))
+    (void)m;
+    if (!p->value || p->late || p->tied || run_dead(r) || bnb_packs(p))
         return;
     half = dtype_of(r, p->value) == DTYPE_BF16 || dtype_of(r, p->value) == DTYPE_FP16;
     if (half)

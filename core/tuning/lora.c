@@ -247,7 +247,8 @@ void lora_materialise(struct run *r, struct tree *t, const struct lora_options *
         for (uint32_t i = 1; i < t->n_modules; i++) {
             const struct adapter *l = is_adapted(t->modules[i]) ? t->modules[i]->extra : NULL;
 
-            enum dtype made = l && bnb_is_int8(l->base) ? DTYPE_FP32 : t->dtype; /* int8 is no dtype that adapters could take over */
+            bool packed = l && bnb_is_quantised(l->base) && (bnb_is_int8(l->base) || !r->q->lora_takes_compute_dtype);
+            enum dtype made = packed ? DTYPE_FP32 : t->dtype; /* uint8 is no dtype that adapters could take over */
 
             for (int k = 0; l && k < 2; k++) {
                 struct param *p = (k ? l->b : l->a)->weight;

@@ -55,8 +55,11 @@ static int print(const struct trainer *t)
         uint32_t e = t->run.events[i], id = e & EVENT_BLOCK;
         const struct birth *b;
 
-        if (!event_is_of_block(e))
+        if (!event_is_of_block(e)) {
+            if (e == EVENT_RELEASE)
+                printf("empty,-1,0,,,,,,0,0\n");
             continue;
+        }
         b = &t->run.births[id];
         printf("%s,%u,%llu,%s,%s,%s,%s,%s,%d,%d\n", e & EVENT_DEATH ? "free" : "alloc", id, (unsigned long long)b->bytes,
                stages[b->stage], stages[b->forward_stage], op_rows[b->op].aten, op_rows[b->node].node,

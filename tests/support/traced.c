@@ -11,7 +11,7 @@ const struct device traced_device = {8, 0, 108, 2048, false, UINT64_C(8497423974
 
 bool traced_stack(const char *text, struct stack *ret)
 {
-    static const enum package order[] = {PACKAGE_TORCH, PACKAGE_TRANSFORMERS, PACKAGE_PEFT};
+    static const enum package order[] = {PACKAGE_TORCH, PACKAGE_TRANSFORMERS, PACKAGE_PEFT, PACKAGE_ACCELERATE, PACKAGE_BITSANDBYTES};
     struct stack s = {0};
     struct err err;
 
@@ -56,9 +56,10 @@ static const struct name attentions[] = {
 };
 static const struct name optimizers[] = {
     {"adamw_torch", OPTIMIZER_ADAMW_TORCH}, {"adamw_torch_fused", OPTIMIZER_ADAMW_TORCH_FUSED},
-    {"adamw_torch_loop", OPTIMIZER_ADAMW_TORCH_LOOP}, {"sgd", OPTIMIZER_SGD}, {NULL, 0},
+    {"adamw_torch_loop", OPTIMIZER_ADAMW_TORCH_LOOP}, {"sgd", OPTIMIZER_SGD}, {"paged_adamw_8bit", OPTIMIZER_BNB_ADAMW_8BIT_PAGED}, {NULL, 0},
 };
-static const struct name tunings[] = {{"full", TUNING_FULL}, {"lora", TUNING_LORA}, {NULL, 0}};
+static const struct name tunings[] = {{"full", TUNING_FULL}, {"lora", TUNING_LORA}, {"qlora", TUNING_QLORA}, {NULL, 0}};
+static const struct name quantizations[] = {{"none", KBIT_NONE}, {"int8", KBIT_INT8}, {"nf4", KBIT_NF4}, {"nf4-dq", KBIT_NF4_DQ}, {NULL, 0}};
 static const struct name lora_dtypes[] = {{"fp32", LORA_DTYPE_FP32}, {"bf16", LORA_DTYPE_BF16}, {NULL, 0}};
 
 /* The first name stands for what is left out; -1: not one of them. */
@@ -148,6 +149,8 @@ const char *traced_step(const struct json *options, const struct arch *arch, con
     r->precision = (enum precision)precision;
     if (precision == PRECISION_BF16_MIXED && weights && !strcmp(weights, "bf16"))
         r->precision = PRECISION_BF16_AUTOCAST;
+    if (precision == PRECISION_FP16_MIXED && weights && !strcmp(weights, "fp16"))
+        r->precision = PRECISION_FP16_AUTOCAST;
     ret->autocast = precision_autocasts(r->precision);
     r->gradient_checkpointing = flag(options, "gradient_checkpointing", TRI_FALSE);
     r->checkpoint_reentrant = flag(options, "use_reentrant", defaults.reentrant ? TRI_TRUE : TRI_FALSE);
@@ -159,7 +162,10 @@ const char *traced_step(const struct json *options, const struct arch *arch, con
     r->max_grad_norm = number(options, "max_grad_norm", 1);
     r->optimizer = (enum optimizer)optimizer;
     r->tuning = (enum tuning)tuning;
-    return tuning == TUNING_LORA ? lora(options, arch, targets, r) : NULL;
+    r->quantization = (enum kbit)word(options, "quantization", quantizations);
+    if (r->quantization && flag(options, "prepare_kbit", TRI_TRUE) == TRI_TRUE)
+        r->prepare_kbit = flag(options, "trl_cast", TRI_FALSE) == TRI_TRUE ? KBIT_PREPARE_TRL : KBIT_PREPARE_PEFT;
+    return tuning == TUNING_FULL ? NULL : lora(options, arch, targets, r);
 }
 
 /* Base weights of adapters are in half whatever the suffix says; `autocast` is what a mixed precision means here. */

@@ -3,7 +3,7 @@
 
     make_cases.py GROUNDTRUTH CONFIGS
 
-cases.jsonl: the single-GPU traces of the modelled families with loss hf, no quantisation, and the optimizers that are modelled.
+cases.jsonl: the single-GPU traces of the modelled families with loss hf, the optimizers that are modelled, quantised weights on the oldest stack alone.
   body is the request as it is posted, config inline; the rest is what the traced run showed.
 stacks.jsonl: the same on stacks between the newest and the oldest, each a group.
 inventory.jsonl: exact parameter totals, LoRA counts, and per config a digest of all tensors: FNV-1a 64 of the sorted
@@ -43,6 +43,12 @@ def is_written(family, stack):
     return int(major) * 1000 + int(minor) >= SINCE.get(family, 0)
 
 
+def loads_by_file(request):
+    """Quantised weights on stacks before transformers 5, which make_kbit.py has not; LLM.int8 as bitsandbytes does it since 0.45."""
+    stack, kind = request["stack"], request["training"]["quantization"]
+    return stack.get("transformers", "5").startswith("4.") and (kind != "int8" or int(stack["bitsandbytes"].split(".")[1]) >= 45)
+
+
 def config_of(folder, name):
     with open(os.path.join(folder, name), encoding="utf-8") as f:
         return {k: v for k, v in json.load(f).items() if not k.startswith("_")}
@@ -58,8 +64,8 @@ def cases(truth, configs, out, grouped):
         c = json.loads(line)
         config = config_of(configs, c["config_file"])
         t = c["request"]["training"]
-        if config.get("model_type") not in FAMILIES or t["loss"] != "hf" or t["quantization"] != "none" or t["optimizer"] not in OPTIMIZERS or \
-                not is_written(config["model_type"], c["request"]["stack"]):
+        if config.get("model_type") not in FAMILIES or t["loss"] != "hf" or not is_written(config["model_type"], c["request"]["stack"]) or \
+                (t["optimizer"] not in OPTIMIZERS if t["quantization"] == "none" else not loads_by_file(c["request"])):
             continue
         r = c["result"]
         row = {"id": c["id"], "family": config["model_type"], "body": json.dumps(dict(c["request"], config=config), separators=(",", ":")),

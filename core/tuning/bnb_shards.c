@@ -1,0 +1,257 @@
+/*
+ * bnb_shards.c - the model on the device as transformers before 5 loads it: file by file of the checkpoint, in the order of their names, and
+ * accelerate's hooks after. See bnb.h.
+ *
+ * Source    modeling_utils.py _load_state_dict_into_meta_model, caching_allocator_warmup of 4.40 to 4.57; quantizers/quantizer_bnb_4bit.py, _8bit.py
+ *           create_quantized_param; accelerate utils/modeling.py set_module_tensor_to_device, which ends in empty_cache(); hooks.py AlignDevicesHook.init_hook.
+ * Models    a checkpoint as save_pretrained() cuts and sorts it, in files of 10 GB (max_shard_size until transformers 4.39; hubs have such and smaller ones).
+ */
+#include "tuning/bnb.h"
+#include "torch/autograd.h"
+#include "torch/ops.h"
+#include "tuning/bnb_inside.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FILE_BYTES UINT64_C(10000000000)
+
+struct stored {
+    struct param *param;
+    const char *name;
+    uint32_t file;
+};
+
+struct checkpoint {
+    struct stored *at;
+    uint32_t n, file;
+    uint64_t file_bytes; /* of the last one */
+    enum dtype dtype;
+    struct tree *tree;
+    bool failed;
+};
+
+static void count(void *context, struct module *m, struct param *p)
+{
+    uint32_t *n = context;
+
+    (void)m;
+    *n += !p->late && !p->tied;
+}
+
+/* As it was before it was packed. */
+static uint64_t elems_of(const struct param *p)
+{
+    return (uint64_t)(p->stands_for ? p->stands_for : param_numel(p));
+}
+
+static void store(void *context, struct module *m, struct param *p)
+{
+    struct checkpoint *c = context;
+    uint64_t bytes = elems_of(p) * dtype_bytes(c->dtype);
+    char buf[256], path[384];
+
+    if (p->late || p->tied)
+        return;
+    (void)snprintf(path, sizeof path, "%s.%s", module_path(c->tree, m->number, buf, sizeof buf), p->name);
+    if (c->file_bytes && c->file_bytes + bytes > FILE_BYTES) {
+        c->file++;
+        c->file_bytes = 0;
+    }
+    c->file_bytes += bytes;
+    c->at[c->n] = (struct stored){p, arena_str(c->tree->arena, path, strlen(path)), c->file};
+    c->failed |= !c->at[c->n].name;
+    c->n++;
+}
+
+static int by_file(const void *a, const void *b)
+{
+    const struct stored *x = a, *y = b;
+
+    if (x->file != y->file)
+        return x->file < y->file ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+/* empty_cache(), where anything died since the cache was emptied */
+static void empty_if_changed(struct run *r)
+{
+    for (uint32_t i = r->n_events; i-- > 0 && r->events[i] != EVENT_RELEASE;)
+        if (r->events[i] & EVENT_DEATH) {
+            empty_cache(r);
+            return;
+        }
+}
+
+/* set_module_tensor_to_device(), or what replaced it: load_state_dict(assign=True) */
+static void place(struct run *r, struct param *p)
+{
+    p->value = bnb_kept(r, OP_TO_COPY, p->dtype, p->ndim, p->size);
+    if (!r->q->load_keeps_last)
+        empty_if_changed(r);
+}
+
+/* From 4.51 on each tensor comes to the device first, where a name holds it until the next one came; packing begins on the host again. */
+static void load_one(struct run *r, struct param *p, enum dtype dtype, val *map, val *last)
+{
+    bool packs = bnb_packs(p), bias_of_4bit = bnb_is_quantised(p->owner) && !bnb_is_int8(p->owner) && p == p->owner->bias;
+
+    if (p->value || run_dead(r))
+        return;
+    if (r->q->load_keeps_last && packs) {
+        const struct bnb_linear *l = p->owner->extra;
+        val half = owned(r, value_empty(r, OP_TO_COPY, dtype, SHAPE(l->out, l->in)));
+
+        value_unref(r, *last);
+        *last = half;
+    }
+    if (packs) {
+        bnb_pack(r, p, map);
+    } else if (bias_of_4bit) {
+        p->value = bnb_kept(r, OP_TO_COPY, p->dtype, p->ndim, p->size);
+    } else {
+        place(r, p);
+    }
+    if (r->q->load_keeps_last && !packs) {
+        value_unref(r, *last);
+        *last = 0; /* the parameter itself */
+    }
+}
+
+struct warming {
+    uint64_t bytes;
+    enum dtype dtype; /* of what is packed, before */
+    bool tied_too;
+};
+
+static void add_bytes(void *context, struct module *m, struct param *p)
+{
+    struct warming *w = context;
+    const struct param *of = p->tied ? p->tied : p;
+
+    (void)m;
+    if (!p->late && (!p->tied || w->tied_too))
+        w->bytes += elems_of(of) * dtype_bytes(bnb_packs(of) ? w->dtype : of->dtype);
+}
+
+/* caching_allocator_warmup(): half of the model as it would be unquantised, in one block; 4.50 takes all of it */
+static void warm_up(struct run *r, const struct tree *t)
+{
+    struct warming w = {.dtype = t->dtype, .tied_too = r->q->load_takes_ahead != LOAD_TAKES_UNTIED};
+    uint64_t most = r->device.usable_bytes;
+
+    if (!r->q->load_takes_ahead)
+        return;
+    params_visit(t->root, add_bytes, &w);
+    most = r->q->load_takes_ahead < LOAD_TAKES_REST ? most / 100 * 95 : most - ((uint64_t)12 << 30) / 10;
+    if (w.bytes > most)
+        w.bytes = most;
+    scratch(r, OP_EMPTY, w.bytes / (r->q->load_takes_ahead == LOAD_TAKES_ALL ? 2 : 4) * 2);
+}
+
+/* ----------------------------------------------------------------------------------------------------- dispatch_model() */
+
+struct dispatching {
+    struct run *r;
+    val *clones;
+};
+
+static uint32_t clone_maps(struct dispatching *d, const struct module *m, uint32_t n)
+{
+    const struct bnb_linear *l = bnb_is_quantised(m) ? m->extra : NULL;
+
+    if (l && l->doubly)
+        d->clones[n++] = owned(d->r, value_empty(d->r, OP_CLONE, DTYPE_FP32, SHAPE(BNB_NESTED_CODE)));
+    for (const struct module *c = m->first; c; c = c->next)
+        n = clone_maps(d, c, n);
+    return n;
+}
+
+/* m.state_dict(): QuantState.as_dict() clones the map of each doubly quantised weight */
+static void list_states(struct dispatching *d, const struct module *m)
+{
+    uint32_t n = clone_maps(d, m, 0);
+
+    for (uint32_t i = 0; i < n; i++)
+        value_unref(d->r, d->clones[i]);
+}
+
+static bool has_parameters(const struct module *m)
+{
+    for (const struct param *p = m->params; p; p = p->next)
+        if (!p->late && !p->buffer)
+            return true;
+    return false;
+}
+
+/* attach_execution_device_hook(): asks each module for its state, and places what it has itself */
+static void attach_hooks(struct dispatching *d, const struct module *m)
+{
+    for (const struct module *c = m->first; c; c = c->next) {
+        if (strcmp(c->name, "base_layer") != 0) /* peft comes later: it and its parent are one module yet */
+            list_states(d, c);
+        if (has_parameters(c))
+            empty_if_changed(d->r);
+        attach_hooks(d, c);
+    }
+}
+
+static void place_buffers(struct run *r, struct module *m, bool children_first)
+{
+    for (struct module *c = m->first; children_first && c; c = c->next)
+        place_buffers(r, c, true);
+    for (struct param *p = m->params; p; p = p->next)
+        if (p->buffer && !p->value && !p->late && !run_dead(r)) {
+            p->value = owned(r, value_empty(r, OP_TO_COPY, p->dtype, p->ndim, p->size));
+            mark_block(r, p->value, MARK_BUFFER);
+        }
+    for (struct module *c = m->first; !children_first && c; c = c->next)
+        place_buffers(r, c, false);
+}
+
+static bool dispatch(struct run *r, struct tree *t)
+{
+    struct dispatching d = {r, arena_array(t->arena, val, t->n_modules + 1)};
+    bool int8 = false;
+
+    if (!d.clones)
+        return false;
+    for (uint32_t i = 1; i < t->n_modules; i++)
+        int8 |= bnb_is_quantised(t->modules[i]) && bnb_is_int8(t->modules[i]);
+    list_states(&d, t->root); /* check_device_map() */
+    if (!int8 && r->q->dispatch_moves_4bit) {
+        place_buffers(r, t->root, true);
+        return true;
+    }
+    empty_if_changed(r); /* the root's hook places all tensors */
+    place_buffers(r, t->root, false);
+    attach_hooks(&d, t->root);
+    return true;
+}
+
+bool bnb_load_shards(struct run *r, struct tree *t, val *map)
+{
+    struct checkpoint c = {.dtype = t->dtype, .tree = t};
+    val last = 0;
+    uint32_t n = 0;
+
+    params_visit(t->root, count, &n);
+    c.at = arena_array(t->arena, struct stored, n + 1);
+    if (!c.at)
+        return false;
+    params_visit(t->root, store, &c);
+    if (c.failed)
+        return false;
+    qsort(c.at, c.n, sizeof *c.at, by_file);
+    warm_up(r, t);
+    for (uint32_t i = 0; i < c.n; i++) {
+        if (i && c.at[i].file != c.at[i - 1].file) {
+            value_unref(r, last);
+            last = 0;
+        }
+        load_one(r, c.at[i].param, t->dtype, map, &last);
+    }
+    value_unref(r, last);
+    return dispatch(r, t);
+}
