@@ -1,11 +1,6 @@
 #include "meters/deepen.h"
 
-enum { STRETCHES_MAX = 256, LOOK_AHEAD = 4 };
-
-/* What the deeper tape has more: `length` events from `deeper` on, missing before `shallow`. */
-struct stretch {
-    uint32_t shallow, deeper, length;
-};
+#include "meters/align.h"
 
 struct side {
     const struct bare_tape *t;
@@ -14,8 +9,8 @@ struct side {
 
 struct deepening {
     struct side a, b;
-    uint32_t times, n;
-    struct stretch stretches[STRETCHES_MAX];
+    uint32_t times;
+    struct alignment of;
     struct birth *births;
     uint32_t *events;
     uint8_t *alive;
@@ -23,18 +18,12 @@ struct deepening {
 };
 
 /* --------------------------------------------------------------------------------------------------------------- symbols */
-static inline uint64_t mixed(uint64_t hash, uint64_t word)
-{
-    hash = (hash ^ word) * UINT64_C(0x9E3779B97F4A7C15);
-    return hash ^ hash >> 29;
-}
-
 static uint64_t loose_of(const struct bare_tape *t, const struct birth *b)
 {
-    uint64_t what = b->op | (uint64_t)b->node << 16 | (uint64_t)b->stage << 32 | (uint64_t)b->forward_stage << 36 | (uint64_t)b->mark << 40 |
-                    (uint64_t)b->stream << 44 | (uint64_t)b->recompute << 48 | (uint64_t)b->readers << 52;
+    uint64_t what = b->op | (uint64_t)b->node << 16 | (uint64_t)b->stage << 32 | (uint64_t)b->forward_stage << 36 |
+                    (uint64_t)b->mark << 40 | (uint64_t)b->stream << 44 | (uint64_t)b->recompute << 48 | (uint64_t)b->readers << 52;
 
-    return mixed(b->module < t->n_roles ? t->role[b->module] : 0, what);
+    return mixed_mark(b->module < t->n_roles ? t->role[b->module] : 0, what);
 }
 
 static bool read_side(struct side *s, const struct bare_tape *t, struct arena *arena)
@@ -53,7 +42,7 @@ static bool read_side(struct side *s, const struct bare_tape *t, struct arena *a
 
         if (event_is_of_block(e)) {
             s->loose[i] = s->of_birth[block] + (e & EVENT_DEATH);
-            s->like[i] = mixed(s->loose[i], t->births[block].bytes);
+            s->like[i] = mixed_mark(s->loose[i], t->births[block].bytes);
         } else {
             s->loose[i] = s->like[i] = waits_for ? EVENT_WAIT : e;
         }
@@ -61,65 +50,11 @@ static bool read_side(struct side *s, const struct bare_tape *t, struct arena *a
     return true;
 }
 
-/* ------------------------------------------------------------------------------------------------------------- alignment */
-/* From there on both are alike, as far as one looks; of what holds something of all layers the sizes differ. */
-static bool goes_on(const struct deepening *d, uint32_t i, uint32_t j)
+static bool align_sides(struct deepening *d)
 {
-    uint32_t a = d->a.t->n_events - i, b = d->b.t->n_events - j, n = a < b ? a : b;
+    struct marks a = {d->a.like, d->a.loose, d->a.t->n_events}, b = {d->b.like, d->b.loose, d->b.t->n_events};
 
-    if (n < LOOK_AHEAD && a != b)
-        return false;
-    for (uint32_t k = 0; k < n && k < LOOK_AHEAD; k++)
-        if (d->a.loose[i + k] != d->b.loose[j + k])
-            return false;
-    return true;
-}
-
-static bool repeats(const struct side *s, uint32_t from, uint32_t length)
-{
-    for (uint32_t k = 0; k < length; k++)
-        if (s->like[from + k] != s->like[from + k - length])
-            return false;
-    return true;
-}
-
-/* How long a stretch the deeper one has more at j, as the shallow one is at i; `since`: where the last one ended. 0: none. */
-static uint32_t stretch_at(const struct deepening *d, uint32_t i, uint32_t j, uint32_t since)
-{
-    uint32_t more = (d->b.t->n_events - j) - (d->a.t->n_events - i);
-
-    for (uint32_t n = 1; n <= more && j >= since + 2 * n; n++)
-        if (goes_on(d, i, j + n) && repeats(&d->b, j, n) && repeats(&d->b, j - n, n))
-            return n;
-    return 0;
-}
-
-static bool align(struct deepening *d)
-{
-    uint32_t i = 0, j = 0, since = 0;
-
-    while (j < d->b.t->n_events) {
-        uint32_t length;
-
-        if (i < d->a.t->n_events && d->a.like[i] == d->b.like[j]) {
-            i++;
-            j++;
-            continue;
-        }
-        if (d->b.t->n_events - j < d->a.t->n_events - i)
-            return false;
-        length = stretch_at(d, i, j, since);
-        if (length && d->n < STRETCHES_MAX) {
-            d->stretches[d->n++] = (struct stretch){i, j, length};
-            since = j += length;
-        } else if (!length && i < d->a.t->n_events && d->a.loose[i] == d->b.loose[j]) { /* one that holds something of all layers */
-            i++;
-            j++;
-        } else {
-            return false;
-        }
-    }
-    return i == d->a.t->n_events;
+    return align(&a, &b, &d->of);
 }
 
 /* ----------------------------------------------------------------------------------------------------------------- output */
@@ -137,7 +72,8 @@ static bool put_death(struct deepening *d, uint32_t e, const struct birth *as, u
 {
     uint32_t block = e & EVENT_BLOCK;
 
-    if (block >= d->n_births || !d->alive[block] || d->births[block].bytes != bytes || d->births[block].op != as->op || d->births[block].stage != as->stage)
+    if (block >= d->n_births || !d->alive[block] || d->births[block].bytes != bytes || d->births[block].op != as->op ||
+        d->births[block].stage != as->stage)
         return false;
     d->alive[block] = 0;
     return true;
@@ -223,8 +159,8 @@ static bool put_place(const struct deepening *d, int which, uint32_t *ret)
 {
     uint32_t at = d->b.t->place[which], more = 0;
 
-    for (uint32_t i = 0; i < d->n; i++) {
-        const struct stretch *s = &d->stretches[i];
+    for (uint32_t i = 0; i < d->of.n; i++) {
+        const struct stretch *s = &d->of.stretches[i];
 
         if (at > s->deeper && at < s->deeper + s->length)
             return false;
@@ -238,15 +174,15 @@ static bool put_all(struct deepening *d)
 {
     uint32_t i = 0, j = 0;
 
-    for (uint32_t k = 0; k <= d->n; k++) {
-        uint32_t until = k < d->n ? d->stretches[k].deeper : d->b.t->n_events;
+    for (uint32_t k = 0; k <= d->of.n; k++) {
+        uint32_t until = k < d->of.n ? d->of.stretches[k].deeper : d->b.t->n_events;
 
         for (; j < until; i++, j++)
             if (!put_same(d, i, j))
                 return false;
-        if (k < d->n && !put_stretch(d, &d->stretches[k]))
+        if (k < d->of.n && !put_stretch(d, &d->of.stretches[k]))
             return false;
-        j += k < d->n ? d->stretches[k].length : 0;
+        j += k < d->of.n ? d->of.stretches[k].length : 0;
     }
     return true;
 }
@@ -270,7 +206,7 @@ bool deepen(const struct bare_tape *shallow, const struct bare_tape *deeper, uin
         !read_side(&d->b, deeper, arena))
         return false;
     d->times = times;
-    if (!align(d) || !make_room(d, arena) || !put_all(d) || d->n_births != d->max_births || d->n_events != d->max_events)
+    if (!align_sides(d) || !make_room(d, arena) || !put_all(d) || d->n_births != d->max_births || d->n_events != d->max_events)
         return false;
     for (int i = 0; i < TAPE_PLACES; i++)
         if (!put_place(d, i, &t.place[i]))
@@ -361,8 +297,8 @@ static bool sum_all(const struct deepening *d, int peaks, struct moments *m)
 {
     uint32_t i = 0, j = 0;
 
-    for (uint32_t k = 0; k <= d->n; k++) {
-        uint32_t until = k < d->n ? d->stretches[k].deeper : d->b.t->n_events;
+    for (uint32_t k = 0; k <= d->of.n; k++) {
+        uint32_t until = k < d->of.n ? d->of.stretches[k].deeper : d->b.t->n_events;
 
         for (; j < until; i++, j++) {
             arrive_at(d, j, peaks, m);
@@ -370,14 +306,15 @@ static bool sum_all(const struct deepening *d, int peaks, struct moments *m)
                 return false;
         }
         arrive_at(d, j, peaks, m);
-        if (k < d->n && !sum_repetitions(d, &d->stretches[k], m))
+        if (k < d->of.n && !sum_repetitions(d, &d->of.stretches[k], m))
             return false;
-        j += k < d->n ? d->stretches[k].length : 0;
+        j += k < d->of.n ? d->of.stretches[k].length : 0;
     }
     return true;
 }
 
-bool deepen_walk(const struct bare_tape *shallow, const struct bare_tape *deeper, uint32_t times, int peaks, struct arena *arena, struct peak *ret)
+bool deepen_walk(const struct bare_tape *shallow, const struct bare_tape *deeper, uint32_t times, int peaks, struct arena *arena,
+                 struct peak *ret)
 {
     struct deepening *d = arena_new(arena, struct deepening);
     struct peak p = {0};
@@ -388,7 +325,7 @@ bool deepen_walk(const struct bare_tape *shallow, const struct bare_tape *deeper
         !read_side(&d->b, deeper, arena))
         return false;
     d->times = times;
-    if (!align(d) || !put_place(d, 0, &place) || !put_place(d, peaks, &place) || !sum_all(d, peaks, &m))
+    if (!align_sides(d) || !put_place(d, 0, &place) || !put_place(d, peaks, &place) || !sum_all(d, peaks, &m))
         return false;
     p.resting_bytes = m.live;
     *ret = p;

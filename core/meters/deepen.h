@@ -14,6 +14,7 @@
 #include "base/arena.h"
 #include "meters/peak.h"
 #include "torch/run.h"
+#include "torch/work.h"
 
 enum { TAPE_PLACES = 2 };
 
@@ -28,6 +29,9 @@ struct bare_tape {
 
 /* `deeper` has a period more than `shallow`; *ret has `times` more than that. False: refused, or the arena is full. */
 bool deepen(const struct bare_tape *shallow, const struct bare_tape *deeper, uint32_t times, struct arena *arena, struct bare_tape *ret);
+
+/* The same of their logs, of kernels and messages; where in a tape they stood is not told. */
+bool deepen_log(const struct work *shallow, const struct work *deeper, uint32_t times, struct arena *arena, struct work *ret);
 
 /* The moments of that tape without it: what a walk would sum (peak.h), from position place[0] and, of peaks, from place[peaks] on. most_live, active_bytes and
  * peak_event are not told, nor is that every death is of a block that is alive. */

@@ -6,7 +6,7 @@
 #include "torch/optim.h"
 #include "torch/work.h"
 
-enum { CHUNK = 65536, BLOCKS_MAX = 320 }; /* MultiTensorApply.cuh kChunkSize; depth_to_max_blocks */
+enum { CHUNK = 65536 }; /* MultiTensorApply.cuh kChunkSize */
 
 /* What an optimizer is, a row each: optim.c. */
 struct optim_row {

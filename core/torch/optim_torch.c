@@ -23,12 +23,11 @@ val optim_state_like(struct run *r, enum op op, val of)
 
 /* ----------------------------------------------------------------------------------------------------------- kernels */
 /* What one kernel does with each element of a parameter: tensors it reads and writes, in the parameter's dtype. `lists` of a foreach
- * kernel: depth_to_max_tensors of MultiTensorApply.cuh, indexed from 1. */
+ * kernel: its depth in MultiTensorApply.cuh. */
 struct update {
     uint8_t op, accesses, flops, lists;
 };
 enum { MAX_UPDATES = 10 };
-static const uint8_t tensors_max[] = {0, 110, 64, 48, 36, 30};
 
 /* adam.py _multi_tensor_adam and _single_tensor_adam: decay, lerp_, mul_, addcmul_, sqrt, div_, add_, addcdiv_; fused_adam_impl.cu reads and
  * writes parameter and two states and reads the gradient; sgd.py: one add_. adagrad.py _multi_tensor_adagrad, rmsprop.py _multi_tensor_rmsprop,
@@ -89,11 +88,10 @@ static struct sums sums_of(const struct run *r, uint32_t n, const val *leaves)
 
 static void launch_update(struct run *r, const struct update *u, const struct sums *s)
 {
-    uint64_t launches = s->tensors;
-
     if (u->lists && s->tensors)
-        launches = 1 + s->chunks / BLOCKS_MAX + s->tensors / tensors_max[u->lists];
-    work_add(r, u->op, s->elems * u->flops, s->bytes * u->accesses, (uint32_t)launches);
+        work_add_list(r, u->op, s->elems * u->flops, s->bytes * u->accesses, u->lists, s->chunks, s->tensors);
+    else
+        work_add(r, u->op, s->elems * u->flops, s->bytes * u->accesses, (uint32_t)s->tensors);
 }
 
 static void launch_updates(struct run *r, const struct optim *o, int g)

@@ -117,6 +117,15 @@ uint32_t work_send_native(struct run *r, enum collective what, uint64_t bytes)
     return id;
 }
 
+uint32_t work_send_counts(struct run *r, enum collective what, uint64_t n)
+{
+    uint32_t id = work_send_native(r, what, 4 * n);
+
+    if (id)
+        r->work->messages[id - 1].counts = true;
+    return id;
+}
+
 /* ------------------------------------------------------------------------------------------------------------- sizes */
 /* An expanded dimension is read once. */
 static uint64_t moved_elems(const struct run *r, val v)
@@ -252,5 +261,27 @@ void work_add(struct run *r, unsigned op, uint64_t flops, uint64_t bytes, uint32
     k->flops = flops;
     k->bytes = bytes;
     k->launches = launches;
-    k->calls = (uint16_t)(k->calls + (launches < 1024 ? launches - 1 : 1023));
+    k->calls = (uint16_t)(k->calls + work_calls(launches));
+}
+
+enum { BLOCKS_MAX = 320 };                                          /* MultiTensorApply.cuh depth_to_max_blocks */
+static const uint8_t tensors_max[] = {1, 110, 64, 48, 36, 30}; /* depth_to_max_tensors, by depth */
+
+uint32_t work_launches(unsigned lists, uint64_t chunks, uint64_t tensors)
+{
+    return (uint32_t)(1 + chunks / BLOCKS_MAX + tensors / tensors_max[lists]);
+}
+
+void work_add_list(struct run *r, unsigned op, uint64_t flops, uint64_t bytes, unsigned lists, uint64_t chunks, uint64_t tensors)
+{
+    struct kernel *k;
+    uint32_t n = r->work ? r->work->n_kernels : 0;
+
+    work_add(r, op, flops, bytes, work_launches(lists, chunks, tensors));
+    k = r->work && r->work->n_kernels > n ? &r->work->kernels[n] : NULL;
+    if (!k)
+        return;
+    k->lists = (uint8_t)lists;
+    k->chunks = (uint32_t)chunks;
+    k->tensors = (uint32_t)tensors;
 }

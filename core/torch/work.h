@@ -50,6 +50,7 @@ struct message {
     uint8_t from;              /* enum stream_id that was current, whose work it waits for */
     bool after_compute;        /* it also waits for the compute stream's kernels before it */
     bool native;               /* enqueued from C++: no Python runs for it */
+    bool counts;               /* a number of each tensor of the model, or of each bucket */
     bool apart;                /* over a communicator of its own: waits for those alone */
 };
 #define MESSAGE_UNWAITED UINT32_MAX
@@ -62,10 +63,12 @@ struct kernel {
     uint64_t flops, bytes;
     uint32_t rows, columns, inner, batch; /* of a matrix product; batch 0: no product */
     uint32_t launches;
+    uint32_t chunks, tensors;             /* of a foreach list */
     uint16_t op;
     uint16_t calls;                       /* what the host ran for it: operators and autograd nodes since the kernel before, itself included */
     uint16_t hooks;                       /* and hooks in Python */
     uint8_t work, dtype, stage, stream;   /* enum work_class; what it computes in; enum stage; enum stream_id */
+    uint8_t lists;                        /* that a foreach kernel goes along; 0: no such kernel */
     bool recompute;                       /* a checkpointed region runs again */
     bool unaligned;                       /* of a product: rows of a factor or of the result begin at odd halves */
     uint32_t at;                          /* events that the tape had */
@@ -124,8 +127,18 @@ void streams_awaited(struct run *r);
 void work_host_after(struct run *r, uint32_t message, uint32_t kernels); /* the host waits for that many, before it enqueues it */
 void work_message(struct run *r, enum collective what, uint64_t bytes);          /* over all ranks, after compute, waited for at the end of its stage */
 uint32_t work_send_native(struct run *r, enum collective what, uint64_t bytes); /* of C++ itself, over all ranks, after compute: DDP's reducer */
+uint32_t work_send_counts(struct run *r, enum collective what, uint64_t n); /* the same: n numbers, one of each tensor or bucket */
 
 /* For a foreach list or a kernel of one launch over plain arrays: optimizers, clipping. Nothing without a log. `op`: an enum op. */
 void work_add(struct run *r, unsigned op, uint64_t flops, uint64_t bytes, uint32_t launches);
+
+/* A foreach list: `lists` tensors side by side, so many each, cut into chunks; how often it launches, and what the host runs beside the first launch. */
+void work_add_list(struct run *r, unsigned op, uint64_t flops, uint64_t bytes, unsigned lists, uint64_t chunks, uint64_t tensors);
+uint32_t work_launches(unsigned lists, uint64_t chunks, uint64_t tensors);
+
+static inline uint32_t work_calls(uint32_t launches)
+{
+    return launches < 1024 ? launches - 1 : 1023;
+}
 
 #endif

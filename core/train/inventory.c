@@ -137,3 +137,14 @@ struct parameter_count parameters_of(struct module *root)
     params_visit(root, count, &c);
     return c;
 }
+
+struct parameter_count parameters_along(const struct parameter_count *a, const struct parameter_count *b, uint32_t times)
+{
+    return (struct parameter_count){
+        .parameters = b->parameters + times * (b->parameters - a->parameters),
+        .trainable = b->trainable + times * (b->trainable - a->trainable),
+        .experts = b->experts + times * (b->experts - a->experts),
+        .trained_experts = b->trained_experts + times * (b->trained_experts - a->trained_experts),
+        .tensors = b->tensors + times * (b->tensors - a->tensors),
+    };
+}

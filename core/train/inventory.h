@@ -53,4 +53,7 @@ struct parameter_count {
 
 struct parameter_count parameters_of(struct module *root);
 
+/* Of a model `times` periods of layers deeper than b, which is one deeper than a. */
+struct parameter_count parameters_along(const struct parameter_count *a, const struct parameter_count *b, uint32_t times);
+
 #endif

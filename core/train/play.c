@@ -129,6 +129,8 @@ enum err_code train_play(const struct play_question *q, struct arena *arena, str
     struct kept *k;
     enum err_code rc;
 
+    if (q->look == LOOK_COSTS && !q->in_full && play_costs(q, arena, ret))
+        return budget_take(arena->budget, ret->t->model.tree.n_modules + (uint64_t)ret->t->run.n_events, err);
     if (q->in_full || !play_is_deep(q)) {
         rc = play_passing(q, arena, &run, err);
         if (!rc)

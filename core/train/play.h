@@ -3,6 +3,7 @@
  *
  * Laid out  a deep run is made from two shallow ones, a period of layers apart (meters/deepen.h), where nothing fills over layers; what that refuses is
  *           played in full.
+ *           So is the log of what a step costs (LOOK_COSTS), without its tape.
  * Kept      a deep run's tape stays in the arena (arena_keep()), one for each rank. Asked for at another batch or length, it is resized
  *           (meters/resize.h) by models of a few layers, whose own walks cost a tenth of it; what that refuses is played in full and kept in its place.
  * Budget    a tape counts the same, whichever way it comes to be.

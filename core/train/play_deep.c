@@ -24,14 +24,15 @@ static bool may_be_deepened(const struct play_question *q)
 {
     const struct method_program *m = method_rows[q->step->r.method].program;
     uint32_t period = fold_period(q->arch);
+    bool stays = q->step->r.offload == OFFLOAD_NONE || q->look == LOOK_COSTS; /* what is copied to and fro is told by messages */
 
     if (q->step->r.quantization && !q->step->quirks.bnb_loads_by_name)
         return false; /* layer 10 is loaded before layer 2, and files end where they end */
-    return !q->arch->fixed_depth && !q->logged && (!m || !m->cuts_layers) && q->step->r.method != METHOD_PP &&
-           q->step->r.offload == OFFLOAD_NONE && period <= LONGEST_PERIOD && q->arch->layers >= 2 * (2 * first_depth(q) + period);
+    return !q->arch->fixed_depth && !q->logged && (!m || !m->cuts_layers) && q->step->r.method != METHOD_PP && stays &&
+           period <= LONGEST_PERIOD && q->arch->layers >= 2 * (2 * first_depth(q) + period);
 }
 
-static bool play_depth(const struct play_question *q, uint32_t layers, struct arena *arena, struct bare_tape *ret)
+static struct trainer *play_layers(const struct play_question *q, uint32_t layers, struct arena *arena)
 {
     struct play_question shallow = *q;
     struct arch few = *q->arch;
@@ -40,18 +41,27 @@ static bool play_depth(const struct play_question *q, uint32_t layers, struct ar
 
     few.layers = layers;
     shallow.arch = &few;
-    if (play_passing(&shallow, arena, &run, &err))
+    return play_passing(&shallow, arena, &run, &err) ? NULL : run.t;
+}
+
+static bool play_depth(const struct play_question *q, uint32_t layers, struct arena *arena, struct bare_tape *ret)
+{
+    struct trainer *t = play_layers(q, layers, arena);
+    struct arch few = *q->arch;
+
+    if (!t)
         return false;
-    run_tape_alone(&run.t->run);
+    few.layers = layers;
+    run_tape_alone(&t->run);
     *ret = (struct bare_tape){
-        .births = run.t->run.births,
-        .events = run.t->run.events,
-        .n_births = run.t->run.n_births,
-        .n_events = run.t->run.n_events,
-        .n_marks = run.t->run.n_marks,
-        .place = {run.t->steps_begin, run.t->last_begins},
-        .role = play_roles(&run.t->model.tree, &few, arena),
-        .n_roles = run.t->model.tree.n_modules,
+        .births = t->run.births,
+        .events = t->run.events,
+        .n_births = t->run.n_births,
+        .n_events = t->run.n_events,
+        .n_marks = t->run.n_marks,
+        .place = {t->steps_begin, t->last_begins},
+        .role = play_roles(&t->model.tree, &few, arena),
+        .n_roles = t->model.tree.n_modules,
     };
     return ret->role;
 }
@@ -112,6 +122,68 @@ static bool lay_out(const struct play_question *q, struct arena *arena, struct k
     return true;
 }
 
+static uint32_t sent(const struct trainer *t)
+{
+    return t->log->n_messages;
+}
+
+/* What of it is counted goes with the depth. */
+static void count_on(struct trainer *t, const struct trainer *a, const struct trainer *b, uint32_t times)
+{
+    t->whole = parameters_along(&a->whole, &b->whole, times);
+    t->model.tree.n_modules = b->model.tree.n_modules + times * (b->model.tree.n_modules - a->model.tree.n_modules);
+    t->run.n_events = b->run.n_events + times * (b->run.n_events - a->run.n_events);
+}
+
+/* Where the run would have begun. */
+static void take_log(struct work *log, struct arena *arena, unsigned char *begin)
+{
+    size_t messages = log->n_messages * sizeof *log->messages, kernels = log->n_kernels * sizeof *log->kernels;
+
+    begin += -(uintptr_t)begin & (_Alignof(struct kernel) - 1);
+    log->messages = arena_move(begin, log->messages, messages);
+    log->kernels = arena_move(begin + messages, log->kernels, kernels);
+    arena_rewind(arena, begin + messages + kernels);
+}
+
+static bool lay_out_log(const struct play_question *q, struct arena *arena, struct trainer *t)
+{
+    uint32_t period = fold_period(q->arch), first = first_depth(q), times = (q->arch->layers - first) / period - 1;
+    struct work *log = arena_new(arena, struct work);
+    unsigned char *begin = arena->cur;
+    const struct trainer *shallow = play_layers(q, first, arena), *deeper = shallow ? play_layers(q, first + period, arena) : NULL;
+
+    if (!log || !deeper || (q->step->r.method == METHOD_DDP && sent(deeper) == sent(shallow)) ||
+        !deepen_log(shallow->log, deeper->log, times, arena, log))
+        return false;
+    t->log = log;
+    count_on(t, shallow, deeper, times);
+    take_log(log, arena, begin);
+    return true;
+}
+
+bool play_costs(const struct play_question *q, struct arena *arena, struct taped *ret)
+{
+    unsigned char *mark = arena->cur;
+    struct budget *budget = arena->budget;
+    bool full = arena->full, done;
+    struct trainer *t;
+
+    if (!may_be_deepened(q))
+        return false;
+    t = arena_new(arena, struct trainer);
+    arena->budget = NULL;
+    done = t && lay_out_log(q, arena, t);
+    arena->budget = budget;
+    if (done) {
+        *ret = (struct taped){.t = t, .made = TAPE_LAID_OUT};
+        return true;
+    }
+    arena_rewind(arena, mark);
+    arena->full = full;
+    return false;
+}
+
 bool train_play_two(const struct play_question *q, uint32_t first, struct arena *arena, struct peak *ret)
 {
     uint32_t period = fold_period(q->arch);
@@ -119,16 +191,16 @@ bool train_play_two(const struct play_question *q, uint32_t first, struct arena 
     struct bare_tape shallow, deeper;
     bool full = arena->full, done;
 
-    done = play_depth(q, first, arena, &shallow) && play_depth(q, first + period, arena, &deeper) &&
-           deepen_walk(&shallow, &deeper, (q->arch->layers - first) / period - 1, method_rows[q->step->r.method].program ? 1 : 0, arena, ret);
+    done =
+        play_depth(q, first, arena, &shallow) && play_depth(q, first + period, arena, &deeper) &&
+        deepen_walk(&shallow, &deeper, (q->arch->layers - first) / period - 1, method_rows[q->step->r.method].program ? 1 : 0, arena, ret);
     arena_rewind(arena, mark);
     arena->full = full;
     return done;
 }
 
 /* As many events as a play has, whichever way. */
-enum err_code play_deep(const struct play_question *q, struct arena *arena, struct kept_run *ret, bool *laid_out,
-                                     struct err *err)
+enum err_code play_deep(const struct play_question *q, struct arena *arena, struct kept_run *ret, bool *laid_out, struct err *err)
 {
     unsigned char *mark = arena->cur;
     enum err_code rc;

@@ -37,6 +37,9 @@ bool play_is_deep(const struct play_question *q); /* so many layers that models 
 /* play_deep.c: as many events as a play has, whichever way. *laid_out: it was not played. */
 enum err_code play_deep(const struct play_question *q, struct arena *arena, struct kept_run *ret, bool *laid_out, struct err *err);
 
+/* The log of a deep run's last step, laid out: nothing else of it is told, but what it counts. False: it has to be played; `arena` is as it was. */
+bool play_costs(const struct play_question *q, struct arena *arena, struct taped *ret);
+
 /* play_size.c: false: it cannot be made of what was kept, which is as it was. */
 bool play_takes_size(struct kept *k, const struct step *step, struct arena *arena);
 

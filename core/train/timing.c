@@ -58,7 +58,7 @@ enum err_code train_cost(const struct arch *arch, const struct step *step, const
 {
     unsigned char *mark = arena->cur;
     struct step s = *step;
-    struct play_question q = {arch, &s, device, LOOK_COSTS, false, true};
+    struct play_question q = {arch, &s, device, LOOK_COSTS, false, false};
     const struct work *log;
     struct taped run;
     struct cost c;

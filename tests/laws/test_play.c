@@ -140,7 +140,8 @@ static const char *say(const struct draw *d)
     return said;
 }
 
-static void same_log(const struct draw *d, const struct work *a, const struct work *b)
+/* `bare`: where in the tape a row stood is not told. */
+static void same_log(const struct draw *d, const struct work *a, const struct work *b, bool bare)
 {
     ck_assert_uint_eq(a->n_kernels, b->n_kernels);
     ck_assert_uint_eq(a->n_messages, b->n_messages);
@@ -148,13 +149,20 @@ static void same_log(const struct draw *d, const struct work *a, const struct wo
     for (uint32_t i = 0; i < a->n_kernels; i++) {
         const struct kernel *x = &a->kernels[i], *y = &b->kernels[i];
 
-        ck_assert_msg(x->op == y->op && x->at == y->at && x->launches == y->launches && x->calls == y->calls && x->hooks == y->hooks, "%s: kernel %u",
+        ck_assert_msg(x->op == y->op && (bare || x->at == y->at) && x->stage == y->stage && x->stream == y->stream && x->dtype == y->dtype && x->recompute == y->recompute &&
+                          x->launches == y->launches && x->calls == y->calls && x->hooks == y->hooks, "%s: kernel %u",
                       say(d), i);
         ck_assert_msg(x->flops == y->flops && x->bytes == y->bytes && x->rows == y->rows && x->columns == y->columns && x->inner == y->inner &&
                           x->batch == y->batch && x->unaligned == y->unaligned, "%s: size of kernel %u, %s", say(d), i, op_rows[x->op].aten);
     }
-    for (uint32_t i = 0; i < a->n_messages; i++)
-        ck_assert_msg(a->messages[i].bytes == b->messages[i].bytes && a->messages[i].at == b->messages[i].at, "%s: message %u", say(d), i);
+    for (uint32_t i = 0; i < a->n_messages; i++) {
+        const struct message *x = &a->messages[i], *y = &b->messages[i];
+
+        ck_assert_msg(x->bytes == y->bytes && (bare || x->at == y->at) && x->collective == y->collective && x->stage == y->stage && x->stream == y->stream,
+                      "%s: message %u", say(d), i);
+        ck_assert_msg(x->kernels_before == y->kernels_before && x->host_after == y->host_after && x->waited_before == y->waited_before,
+                      "%s: place of message %u", say(d), i);
+    }
 }
 
 static void same_tape(const struct draw *d, const struct taped *a, const struct taped *b)
@@ -176,7 +184,7 @@ static void same_tape(const struct draw *d, const struct taped *a, const struct 
                       op_rows[x->op].aten, x->stage, x->bytes, y->bytes);
     }
     if (a->t->log)
-        same_log(d, a->t->log, b->t->log);
+        same_log(d, a->t->log, b->t->log, false);
 }
 
 /* How often a tape was made in each way. */
@@ -231,6 +239,70 @@ START_TEST(a_tape_that_was_made_is_that_of_a_walk)
         made += of[i].n[TAPE_LAID_OUT] + of[i].n[TAPE_RESIZED];
     }
     ck_assert_int_ge(made, played / 2);
+    free(config);
+    free(room);
+    free(other);
+}
+END_TEST
+
+static bool offload_some(struct draw *d, void *room)
+{
+    enum offload kind = chance(50) ? OFFLOAD_OPTIMIZER : OFFLOAD_OPTIMIZER_PARAMS;
+    struct arena a;
+    struct err err;
+
+    if (!chance(40) || !method_offloads(d->recipe.method, kind))
+        return true;
+    d->recipe.offload = kind;
+    arena_init(&a, (char *)room + CONFIG_ROOM, CONFIG_ROOM);
+    return !train_resolve(&d->recipe, &d->arch, &traced_device, &a, &d->step, &err);
+}
+
+/* What a step costs: laid out, and in full. */
+static bool costs_alike(const struct draw *d, void *room, void *other)
+{
+    struct play_question q = {&d->arch, &d->step, &traced_device, LOOK_COSTS, false, false}, in_full = q;
+    struct arena a, b;
+    struct taped x, y;
+    struct err err;
+
+    in_full.in_full = true;
+    arena_init(&a, room, ROOM);
+    arena_init(&b, other, ROOM);
+    if (train_play(&q, &a, &x, &err) || x.made != TAPE_LAID_OUT)
+        return false;
+    ck_assert(!train_play(&in_full, &b, &y, &err));
+    same_log(d, x.t->log, y.t->log, true);
+    ck_assert(x.t->model.tree.n_modules == y.t->model.tree.n_modules && x.t->run.n_events == y.t->run.n_events);
+    ck_assert(x.t->whole.parameters == y.t->whole.parameters && x.t->whole.trainable == y.t->whole.trainable && x.t->whole.tensors == y.t->whole.tensors &&
+              x.t->whole.experts == y.t->whole.experts && x.t->whole.trained_experts == y.t->whole.trained_experts);
+    return true;
+}
+
+START_TEST(a_log_that_was_laid_out_is_that_of_a_walk)
+{
+    const char *seed = getenv("LLMEMD_LAWS_SEED"), *draws = getenv("LLMEMD_LAWS_DRAWS");
+    void *config = malloc(2 * CONFIG_ROOM), *room = malloc(ROOM), *other = malloc(ROOM);
+    int left = draws ? atoi(draws) : 2 * DRAWS, made[METHOD_COUNT] = {0}, tried[METHOD_COUNT] = {0}, all = 0, offloaded = 0;
+
+    ck_assert(config && room && other);
+    state = seed ? strtoull(seed, NULL, 10) : 20261124;
+    while (left) {
+        struct draw d = {0};
+
+        if (!draw(&d, config) || !offload_some(&d, config))
+            continue;
+        offloaded += d.step.r.offload != OFFLOAD_NONE;
+        tried[d.step.r.method]++;
+        made[d.step.r.method] += costs_alike(&d, room, other);
+        left--;
+    }
+    for (int i = 0; i < METHOD_COUNT; i++) {
+        printf("%-16s drawn %d, laid out %d\n", method_rows[i].name, tried[i], made[i]);
+        all += made[i];
+    }
+    printf("of those drawn %d offload\n", offloaded);
+    ck_assert_int_ge(all, DRAWS / 4);
     free(config);
     free(room);
     free(other);
@@ -312,4 +384,5 @@ END_TEST
 UNIT_TESTS("train/play",
     unit_test(what_is_walked_is_as_high_as_what_is_replayed);
     unit_test(a_tape_that_was_made_is_that_of_a_walk);
+    unit_test(a_log_that_was_laid_out_is_that_of_a_walk);
 )

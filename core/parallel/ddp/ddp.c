@@ -133,7 +133,7 @@ static void finalize(struct ddp *d)
         for (uint32_t i = 0; i < d->n; i++)
             work_add(d->r, OP_CLONE, 0, 2 * d->tensors[i].bytes, 1);
     if (d->options.find_unused_parameters)
-        work_wait(d->r, work_send_native(d->r, COLLECTIVE_ALL_REDUCE, 4 * (uint64_t)d->n));
+        work_wait(d->r, work_send_counts(d->r, COLLECTIVE_ALL_REDUCE, d->n));
 }
 
 /* Reducer::mark_bucket_ready: buckets are reduced in their order, whichever is full first. */
@@ -207,8 +207,8 @@ static void agree(struct ddp *d)
     uint8_t stage = r->stage;
 
     r->stage = STAGE_INIT; /* once in a run: no part of a step */
-    work_wait(r, work_send_native(d->r, COLLECTIVE_BROADCAST, 4 * ((uint64_t)d->n + 1)));
-    work_wait(r, work_send_native(d->r, COLLECTIVE_BROADCAST, 4 * (uint64_t)d->assignment.n_buckets));
+    work_wait(r, work_send_counts(d->r, COLLECTIVE_BROADCAST, (uint64_t)d->n + 1));
+    work_wait(r, work_send_counts(d->r, COLLECTIVE_BROADCAST, d->assignment.n_buckets));
     r->stage = stage;
     value_unref(r, sizes);
     value_unref(r, indices);
