@@ -225,7 +225,7 @@ const struct member training_members[] = {
     {OWN(lengths, lengths_read, lengths_write), .list = true},
     {WORD(stage, stage_words)},
     {WORD(reference, reference_words)},
-    {STRS(freeze, 0), LATER("training a part of the model")},
+    {STRS(freeze, 0)},
     {OBJECT(images, images_members), LATER("images in the sequences")},
     {AT(expert_skew), .kind = KIND_REAL, .min = 1, .max = 65536},
     {BOOL(find_unused_parameters), .also = "ddp_find_unused_parameters"},

@@ -302,6 +302,8 @@ static enum err_code build_recipe(struct estimate *e)
         .packing = t->packing == TRI_TRUE,
         .sequence_tokens = lengths_mean(&t->lengths, t->seq_len.set ? t->seq_len.whole : 2048),
         .attention_mask = t->attention_mask,
+        .n_freeze = t->freeze.n,
+        .freeze = t->freeze.v,
         .framework = framework_of(e),
         .stack = e->stack,
         .flash_attn_named = e->rq.stack.flash_attn != NULL,
@@ -411,6 +413,8 @@ enum err_code question_build(struct estimate *e)
     rc = build_recipe(e);
     if (!rc)
         rc = targets_check(e);
+    if (!rc)
+        rc = freeze_check(e);
     if (rc)
         return rc;
     q->adapter_gap = first_gap(e, GAP_OF_ADAPTERS);

@@ -2,6 +2,7 @@
 #include "api/answer/estimate.h"
 
 #include "train/adapted.h"
+#include "tuning/freeze.h"
 #include "tuning/pattern.h"
 
 #include <string.h>
@@ -32,6 +33,28 @@ static bool adapts(const struct words *tuning)
     return ret;
 }
 
+/* Fewer layers of a model whose layers are not alike are not the same model's. */
+static void layers_differ(struct estimate *e)
+{
+    e->model.arch.fixed_depth = true;
+    e->model.arch.may_repeat = false;
+}
+
+/* A part of the model is trained, of what is all trained otherwise. */
+enum err_code freeze_check(struct estimate *e)
+{
+    const struct strs *f = &e->rq.training.freeze;
+
+    if (!f->n)
+        return ERR_OK;
+    if (!e->rq.training.tuning.n || adapts(&e->rq.training.tuning))
+        return err_set(e->call->err, ERR_FIELD_CONFLICT, "/training/freeze", "beside adapters the whole base is frozen: tuning full, or no freeze");
+    if (freeze_is_uneven(f->n, f->v))
+        layers_differ(e);
+    note(&e->assumptions, "training.freeze: what it names has requires_grad false before anything wraps the model; launch files do not say so, a script has to");
+    return ERR_OK;
+}
+
 /* Where adapters go: some places have no model, others no adapter in peft. */
 enum err_code targets_check(struct estimate *e)
 {
@@ -54,6 +77,6 @@ enum err_code targets_check(struct estimate *e)
     if (found.embeddings)
         left_out_gap(&e->left_out, GAP_OF_ADAPTERS, at, "adapters on embeddings are not modelled yet");
     else if (found.uneven)
-        left_out_gap(&e->left_out, GAP_OF_ADAPTERS, at, "adapters on some layers alone are not modelled yet");
+        layers_differ(e);
     return ERR_OK;
 }

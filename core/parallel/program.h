@@ -50,6 +50,7 @@ struct parallel_options {
     enum dtype compute;
     bool checkpointing, reentrant;
     bool adapters; /* the base is frozen */
+    bool inputs_want_grad; /* a hook on the embeddings has their output want a gradient: enable_input_require_grads() */
     bool quantised; /* packed weights stand whole on the device before a method takes them */
     bool counts_items; /* forward is handed the number of labels that count, an fp32 scalar on the device */
     uint32_t gradient_accumulation_steps;

@@ -216,7 +216,7 @@ static void options_beside(struct trainer *t)
     struct parallel_options *o = &t->beside;
 
     *o = t->parallel;
-    o->adapters = o->checkpointing = o->counts_items = false;
+    o->adapters = o->checkpointing = o->counts_items = o->inputs_want_grad = false;
     o->offload = o->offload == OFFLOAD_OPTIMIZER_PARAMS ? o->offload : OFFLOAD_NONE;
     if (z->auto_prefetch)
         o->zero.prefetch_elems = ZERO_PREFETCH_ELEMS;
@@ -264,6 +264,7 @@ void trainer_load(struct trainer *t)
 
     r->stage = STAGE_INIT;
     parallel_options_of(t->step, &t->parallel);
+    t->parallel.inputs_want_grad = t->model.embeddings_require_grad;
     t->parallel.counts_items = t->model.counts_items && t->step->quirks.loss_over_ranks; /* a number until then */
     params_visit(t->model.tree.root, tell_group, t);
     w.layers = module_list(&t->model.tree);

@@ -101,6 +101,8 @@ struct recipe {
     uint32_t seq_len_tokens, micro_batch_size, gradient_accumulation_steps;
     enum tuning tuning;
     struct lora lora;
+    uint32_t n_freeze;
+    const char *const *freeze; /* modules that are not trained: tuning/freeze.h */
     enum kbit quantization; /* of the frozen base */
     enum kbit_prepare prepare_kbit;
     enum precision precision;

@@ -7,6 +7,7 @@
 #include "parallel/gap.h"
 #include "train/loop.h"
 #include "tuning/bnb.h"
+#include "tuning/freeze.h"
 #include "tuning/lora.h"
 #include "tuning/targets.h"
 
@@ -142,6 +143,16 @@ static void save_heads(struct model *m)
                 params_visit(k, save_all, m);
 }
 
+/* fully_shard is handed in fp32 what is trained, and the rest as it was loaded. */
+static void keep_half(void *context, struct module *m, struct param *p)
+{
+    const enum dtype *half = context;
+
+    (void)m;
+    if (!p->requires_grad && dtype_is_float(p->dtype))
+        p->dtype = *half;
+}
+
 static void train_all(void *context, struct module *m, struct param *p)
 {
     (void)context;
@@ -203,7 +214,7 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
     m->layers_wrapped = method_is_fsdp1(s->method);
     m->reentrant = s->checkpoint_reentrant == TRI_TRUE;
     m->use_cache = s->use_cache == TRI_TRUE;
-    m->embeddings_require_grad = s->tuning != TUNING_FULL && m->checkpointing;
+    m->embeddings_require_grad = m->checkpointing && (s->tuning != TUNING_FULL || (s->n_freeze && step->quirks.checkpoints_want_inputs));
     m->task = s->stage == TASK_SFT ? NULL : &tasks[s->stage];
     m->reference = s->reference;
     m->reference_dtype = s->upcast ? compute_dtype(s->precision) : weights_dtype(s);
@@ -229,6 +240,12 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
             save_heads(m);
     } else {
         params_visit(m->tree.root, train_all, NULL);
+        rc = freeze_apply(&m->tree, s->n_freeze, s->freeze, err);
+        if (!rc && m->checkpointing && m->reentrant && !m->embeddings_require_grad && m->embeddings && m->embeddings->weight && !m->embeddings->weight->requires_grad)
+            return err_set(err, ERR_FIELD_CONFLICT, "/training/checkpoint_reentrant",
+                           "reentrant checkpoints whose input wants no gradient give none to what is in them, and before transformers 5 nothing has frozen embeddings want one");
+        if (!rc && s->n_freeze && s->upcast && method_is_fsdp2(s->method))
+            params_visit(m->tree.root, keep_half, &m->reference_dtype);
     }
     return rc || !m->task || !m->task->module || t->as_saved ? rc : m->family->refer(m, err);
 }

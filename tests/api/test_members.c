@@ -261,7 +261,6 @@ static const struct {
 } gaps[] = {
     {TRAIN("\"stage\":\"grpo\""), "/training/stage"},
     {TRAIN("\"stage\":\"ppo\""), "/training/stage"},
-    {TRAIN("\"freeze\":[\"embed_tokens\"]"), "/training/freeze"},
     {TRAIN("\"images\":{\"per_sequence\":1,\"height\":448,\"width\":448}"), "/training/images"},
     {TRAIN("\"tuning\":\"lora\",\"lora\":{\"use_dora\":true}"), "/training/lora/use_dora"},
     {TRAIN("\"tuning\":\"lora\",\"use_dora\":true"), "/training/lora/use_dora"},

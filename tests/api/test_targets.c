@@ -65,11 +65,28 @@ END_TEST
 /* Where adapters have no model. */
 static const char *const gaps[] = {
     LORA("[\"q_proj\",\"embed_tokens\"]"),
+};
+
+/* Of some layers alone: no fewer layers stand for them. */
+static const char *const uneven[] = {
     LORA("\"model\\\\.decoder\\\\.layers\\\\.[0-5]\\\\.self_attn\\\\.q_proj\""),
     LORA("\"model\\\\.decoder\\\\.layers\\\\.11\\\\..*q_proj\""),
     LORA("[\"3.self_attn.q_proj\"]"),
-    LORA("[\"model.decoder.layers.0.self_attn.q_proj\",\"v_proj\"]"),
+    LORA("[\"model.decoder.layers.0.self_attn.q_proj\"]"),
 };
+
+START_TEST(some_layers_hold_less_than_all)
+{
+    struct reply some = ask(uneven[_i]), all = ask(LORA("[\"q_proj\"]"));
+    double a = 0, b = 0;
+
+    (void)json_number(reply_at(&some, "recommendation/memory/static_bytes"), &a);
+    (void)json_number(reply_at(&all, "recommendation/memory/static_bytes"), &b);
+    ck_assert_msg(a > 0 && a < b, "%s: %.0f of %.0f: %.400s", uneven[_i], a, b, some.r.body);
+    reply_done(some);
+    reply_done(all);
+}
+END_TEST
 
 START_TEST(gives_no_figures)
 {
@@ -98,6 +115,6 @@ END_TEST
 UNIT_TESTS("api/targets",
     unit_rows(means_the_same_modules, same);
     unit_rows(refuses, refused);
-    unit_rows(gives_no_figures, gaps);
+    unit_rows(gives_no_figures, gaps); unit_rows(some_layers_hold_less_than_all, uneven);
     unit_test(is_echoed_and_launched);
 )

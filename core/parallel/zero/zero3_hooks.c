@@ -47,7 +47,7 @@ static val post(struct run *r, struct module *module, void *of, val result)
 {
     struct zero3_module *m = of;
 
-    if (module == m->z->embeddings && m->z->o->adapters && m->z->o->checkpointing && result) /* enable_input_require_grads: an older hook */
+    if (module == m->z->embeddings && m->z->o->inputs_want_grad && result) /* an older hook */
         require_grad(r, result);
     zero3_release(m->z, m, true);
     return result ? hook_backward(r, result, before_backward, m) : 0;

@@ -1,0 +1,76 @@
+/* Laws of a model of which a part is trained; its bytes beside PyTorch's are in tests/data/accuracy/freeze.jsonl. */
+#include "tests/support/ask.h"
+#include "tests/support/unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct reply asked(const char *training)
+{
+    char body[700];
+
+    (void)snprintf(body, sizeof body,
+                   "{\"model\":\"Qwen/Qwen3-0.6B\",\"cluster\":{\"gpu\":\"A100-80GB\",\"gpus_per_node\":2},\"training\":{\"precision\":\"bf16\",\"seq_len\":512,"
+                   "\"micro_batch_size\":2,%s}}",
+                   training);
+    return ask(body);
+}
+
+static double peak(const char *training)
+{
+    struct reply reply = asked(training);
+    double v;
+
+    ck_assert_msg(json_number(reply_at(&reply, "recommendation/memory/peak_allocated_bytes"), &v), "%s: %s", training, reply.r.body);
+    reply_done(reply);
+    return v;
+}
+
+static const char *const methods[] = {"single", "ddp", "zero2", "zero3", "fsdp", "fsdp2"};
+
+/* Less is trained, less is held: of the first layers gradients and states, of none more than of some. */
+START_TEST(what_is_frozen_holds_less)
+{
+    char full[200], some[260], most[260];
+
+    (void)snprintf(full, sizeof full, "\"methods\":\"%s\",\"tuning\":\"full\"", methods[_i]);
+    (void)snprintf(some, sizeof some, "%s,\"freeze\":[\"embed_tokens\",\"layers.0-9\"]", full);
+    (void)snprintf(most, sizeof most, "%s,\"freeze\":[\"embed_tokens\",\"layers.0-19\"]", full);
+    ck_assert_msg(peak(some) < peak(full), "%s", methods[_i]);
+    ck_assert_msg(peak(most) < peak(some), "%s", methods[_i]);
+}
+END_TEST
+
+#define SINGLE "\"methods\":\"single\",\"tuning\":\"full\",\"freeze\":"
+
+/* A name is a run of parts of the path; the tied head is the embeddings' own. */
+START_TEST(names_are_parts_of_paths)
+{
+    ck_assert(peak(SINGLE "[\"embed_tokens\"]") == peak(SINGLE "[\"model.embed_tokens.weight\"]"));
+    ck_assert(peak(SINGLE "[\"embed_tokens\"]") == peak(SINGLE "[\"lm_head\"]"));
+    ck_assert(peak(SINGLE "[\"layers.0-1\"]") == peak(SINGLE "[\"layers.0\",\"layers.1\"]"));
+    ck_assert(peak(SINGLE "[\"layers.1\"]") > peak(SINGLE "[\"layers.1-2\"]"));
+}
+END_TEST
+
+static const struct {
+    const char *training, *says;
+} refused[] = {
+    {SINGLE "[\"vision_tower\"]", "is called vision_tower"},
+    {SINGLE "[\"layers.28\"]", "is called layers.28"},
+    {SINGLE "[\"model\"]", "nothing of the model is left"},
+    {"\"methods\":\"single\",\"tuning\":\"lora\",\"freeze\":[\"embed_tokens\"]", "the whole base is frozen"},
+    {"\"methods\":\"fsdp\",\"tuning\":\"full\",\"fsdp\":{\"use_orig_params\":false},\"freeze\":[\"q_proj\"]", "uniform `requires_grad`"},
+};
+
+START_TEST(says_what_cannot_be)
+{
+    struct reply reply = asked(refused[_i].training);
+
+    ck_assert_msg(strstr(reply.r.body, refused[_i].says), "%s: %s", refused[_i].training, reply.r.body);
+    ck_assert_msg(!strstr(reply.r.body, "peak_allocated_bytes"), "%s: %s", refused[_i].training, reply.r.body);
+    reply_done(reply);
+}
+END_TEST
+
+UNIT_TESTS("freeze", unit_rows(what_is_frozen_holds_less, methods); unit_test(names_are_parts_of_paths); unit_rows(says_what_cannot_be, refused);)
