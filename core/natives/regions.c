@@ -247,7 +247,16 @@ static sv made_alike(struct script *s, const struct script_args *a)
     return wrap(s, t[0]->run, out);
 }
 
-static const struct script_native switch_functions[] = {{"einsum_swaps", einsum_swaps, "", 0, NATIVE_PLAIN},
+static sv take_cublas_workspace(struct script *s, const struct script_args *a)
+{
+    (void)a;
+    if (natives_of(s)->run)
+        cublas_workspace(natives_of(s)->run, OP_BMM);
+    return sv_none();
+}
+
+static const struct script_native switch_functions[] = {{"cublas_workspace", take_cublas_workspace, "", 0, NATIVE_PLAIN},
+                                                        {"einsum_swaps", einsum_swaps, "", 0, NATIVE_PLAIN},
                                                         {"alike", made_alike, "dtype, *rest", 0, NATIVE_PLAIN},
                                                         {"mapped", set_mapped, "x", 0, NATIVE_PLAIN},
                                                         {"set_grad_enabled", set_grad_enabled, "on", 0, NATIVE_PLAIN},

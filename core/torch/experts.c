@@ -230,7 +230,7 @@ void back_copy_slices(struct back *b)
     const struct attributes at = r->nodes[b->node].at;
     const struct value *g = &r->values[b->grad[0]];
     enum dtype dtype = (enum dtype)g->dtype;
-    val whole = owned(r, factory(r, OP_EMPTY_STRIDED, dtype, g->ndim, g->size)), part, was;
+    val whole = owned(r, factory(r, OP_EMPTY_STRIDED, dtype, g->ndim, g->size)), part, was = 0;
 
     launch(r, OP_CLONE, whole, 1, b->grad);
     part = owned(r, factory(r, OP_CLONE, dtype, at.dim2, at.i));
@@ -238,7 +238,6 @@ void back_copy_slices(struct back *b)
     if (needs(b, 0)) {
         was = owned(r, factory(r, OP_ZEROS_LIKE, dtype, at.dim2, at.i));
         launch(r, OP_COPY_SLICES, whole, 1, &was);
-        value_unref(r, was);
     }
     if (needs(b, 1)) {
         val given = to_dtype(r, part, dtype_of(r, r->nodes[b->node].meta[1]));
@@ -247,6 +246,7 @@ void back_copy_slices(struct back *b)
             value_ref(r, part);
         hand(b, 1, given);
     }
+    value_unref(r, was);
     value_unref(r, part);
     if (needs(b, 0))
         hand(b, 0, whole);

@@ -803,11 +803,18 @@ void back_split(struct back *b)
     const struct value *m = &b->r->values[n->meta[0]];
     val zeros[UINT8_MAX], whole;
     int n_zeros = 0;
+    bool last = true; /* TensorShape.cpp cat_compute_output_memory_format() */
 
-    for (int k = 0; k < n->n_outputs; k++)
-        if (!(n->wide ? n->wide->grad[k] : b->grad[k]))
+    for (int k = 0; k < n->n_outputs; k++) {
+        val g = n->wide ? n->wide->grad[k] : b->grad[k];
+
+        last = last && g && suggests_channels_last(b->r, g);
+        if (!g)
             zeros[n_zeros++] = zeros_of_part(b, k);
+    }
     whole = value_empty(b->r, OP_CAT, (enum dtype)m->dtype, m->ndim, m->size);
+    if (last)
+        make_channels_last(b->r, whole);
     launch(b->r, OP_CAT, whole, 1, &whole); /* the parts are as large as the whole */
     put(b, 0, whole);
     for (int k = 0; k < n_zeros; k++)

@@ -15,7 +15,7 @@ static uint64_t workspace_bytes(const struct run *r)
 }
 
 /* Kept per thread that calls cuBLAS (forward, autograd), or taken and freed inside each product. */
-static void cublas_workspace(struct run *r, enum op op)
+void cublas_workspace(struct run *r, enum op op)
 {
     if (run_dead(r))
         return;

@@ -79,6 +79,12 @@ static void lay_channels_last(struct value *out)
     lay(out, order);
 }
 
+void make_channels_last(struct run *r, val v)
+{
+    if (v)
+        lay_channels_last(&r->values[v]);
+}
+
 bool suggests_channels_last(const struct run *r, val v)
 {
     return looks_channels_last(&r->values[v]);

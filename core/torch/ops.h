@@ -36,6 +36,7 @@ val to_dtype_contiguous(struct run *r, val a, enum dtype dtype); /* memory_forma
 val clone(struct run *r, val a);
 val contiguous(struct run *r, val a); /* the same tensor when it is */
 val extreme_of_two(struct run *r, enum op op, val a, val b); /* torch.max(a, b), torch.min(a, b): OP_MAXIMUM, OP_MINIMUM; b wants no gradient */
+void make_channels_last(struct run *r, val v);          /* of what was just born: its strides */
 bool suggests_channels_last(const struct run *r, val v); /* TensorBase::suggest_memory_format() */
 enum dtype promoted(const struct run *r, val a, val b);
 val masked_clone(struct run *r, val a, val mask); /* without a node */
@@ -68,6 +69,7 @@ val log_softmax(struct run *r, val a, enum dtype dtype);
 val logsumexp(struct run *r, val a, int dim);
 val softmax(struct run *r, val a, enum dtype dtype); /* over the last dimension; dtype = DTYPE_COUNT: as it is */
 val cross_entropy(struct run *r, val logits, val target); /* [rows, classes], [rows] */
+void cublas_workspace(struct run *r, enum op op); /* what a call of cuBLAS takes beside its operands */
 val conv1d_depthwise(struct run *r, val x, val weight, val bias, int64_t padding); /* [batch, channels, length], each channel with a filter of its own */
 val pad_constant(struct run *r, val a, const int64_t *size, bool grows);             /* to that size; grows: some pad is more than nothing */
 val pad_raw(struct run *r, val a, const int64_t *size, bool grows);                  /* without its node */

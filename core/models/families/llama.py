@@ -90,12 +90,16 @@ class LlamaAttention(nn.Module):
         return (self.q_proj(x).view(shape).transpose(1, 2), self.k_proj(x).view(shape).transpose(1, 2),
                 self.v_proj(x).view(shape).transpose(1, 2))
 
+    def gated(self, output, *rest):
+        """What goes into the projection out."""
+        return output
+
     def finish(self, output):
         return output
 
     def forward(self, hidden_states, position_embeddings=None, attention_mask=None, past_key_values=None, **kwargs):
         rows = hidden_states.shape[:-1]
-        q, k, v, *_ = self.project(hidden_states)  # what else they return is alive as long as this frame
+        q, k, v, *rest = self.project(hidden_states)  # what else they return is alive as long as this frame
         cos, sin = position_embeddings
         q, k, *_held = self.rotate(q, k, cos, sin)
         if past_key_values is not None:
@@ -104,6 +108,7 @@ class LlamaAttention(nn.Module):
         output, weights = attend(self, q, k, v, attention_mask, dropout=self.attention_dropout if self.training else 0.0,
                                  scaling=self.scaling, **self.keywords, **kwargs)
         output = output.reshape(*rows, -1).contiguous()
+        output = self.gated(output, *rest)
         output = getattr(self, self.out)(output)
         output = self.finish(output)
         return output, weights

@@ -8,6 +8,7 @@ from _script import leave
 from torch import bfloat16, empty, empty_like, flip as _flip, float16, float32, int64, is_autocast_enabled, mean as _mean, roll as _roll
 from torch import tril as _tril, triu as _triu, where, zeros
 from torch._switches import alike
+from torch._switches import cublas_workspace
 from torch.autograd import Function
 
 
@@ -881,3 +882,43 @@ index_fill_ = index_copy_
 
 def clamp_tensor(input, min=None, max=None):
     return _several(_ClampTensor, (input, min, max), input, min, max)
+
+
+# -------------------------------------------------------------------------------------------------------------- triangles
+def _solved(A, B):
+    """BatchLinearAlgebra.cpp linalg_solve_triangular_out(): B's columns one after the other, and trsmBatched's two lists of pointers."""
+    out = empty(*B.shape[:-2], B.shape[-1], B.shape[-2], dtype=B.dtype, device=B.device).transpose(-2, -1)
+    matrices = A.numel() // (A.shape[-1] * A.shape[-2])
+    if B.is_cuda:
+        of_A = empty(matrices, dtype=int64, device=B.device)
+        of_B = empty(matrices, dtype=int64, device=B.device)
+        cublas_workspace()
+        del of_A, of_B
+    return out
+
+
+class _SolveTriangular(_Formula):
+    """linalg_solve_triangular_backward"""
+
+    @staticmethod
+    def forward(ctx, A, B, upper, unitriangular):
+        ctx.upper, ctx.unitriangular = upper, unitriangular
+        ctx.save_for_backward(A)
+        X = _solved(A, B)
+        ctx.save_result(X)
+        return X
+
+    @staticmethod
+    def backward(ctx, grad):
+        A, X = ctx.saved_tensors
+        of_B = _solved(A, grad)
+        of_A = None
+        if ctx.needs_input_grad[0]:
+            of_A = -(of_B @ X.transpose(-2, -1))
+            of_A = _triu(of_A, int(ctx.unitriangular)) if ctx.upper else _tril(of_A, -int(ctx.unitriangular))
+        return of_A, of_B if ctx.needs_input_grad[1] else None, None, None
+
+
+def solve_triangular(A, B, upper, unitriangular):
+    wanted = (A.requires_grad or B.requires_grad) and A.is_cuda
+    return _SolveTriangular.apply(A, B, upper, unitriangular) if wanted else _SolveTriangular.forward(_NOTHING, A, B, upper, unitriangular)

@@ -15,6 +15,8 @@ from make_moe import config_of, request_of, row_of
 
 GROUP = "one GPU, state spaces"
 NARROW = dict(hidden_size=1024, mamba_num_heads=32, num_attention_heads=8, num_key_value_heads=2)
+DELTA = dict(num_hidden_layers=4, layer_types=["linear_attention"] * 3 + ["full_attention"], hidden_size=1024, num_attention_heads=8, linear_num_key_heads=8,
+             linear_num_value_heads=16)
 SMALL = {  # type: (config file, what is put over it)
     "falcon_h1": ("tiiuae__Falcon-H1-0.5B-Base", dict(num_hidden_layers=3)),
     "falcon_h1-norm": ("tiiuae__Falcon-H1-0.5B-Base", dict(num_hidden_layers=2, mamba_rms_norm=True, mamba_n_groups=2)),
@@ -22,6 +24,10 @@ SMALL = {  # type: (config file, what is put over it)
     "nemotron_h-moe": ("nvidia__NVIDIA-Nemotron-3-Super-120B-A12B-FP8",
                        dict(hybrid_override_pattern="MEM*E", num_hidden_layers=5, n_routed_experts=16, num_experts_per_tok=4, moe_latent_size=256,
                             moe_intermediate_size=512, moe_shared_expert_intermediate_size=1024, **NARROW)),
+    "qwen3_next": ("Qwen__Qwen3-Next-80B-A3B-Instruct", dict(num_hidden_layers=4, num_experts=16, num_experts_per_tok=4, hidden_size=1024, num_attention_heads=8,
+                                                             linear_num_key_heads=8, linear_num_value_heads=16)),
+    "qwen3_5_text": ("Qwen__Qwen3.5-27B", dict(intermediate_size=2816, **DELTA)),
+    "qwen3_5_moe_text": ("Qwen__Qwen3.5-397B-A17B", dict(num_experts=16, num_experts_per_tok=4, **DELTA)),
 }
 OPTIONS = {
     "full": dict(seq_len=512, micro_batch_size=2),
@@ -37,8 +43,9 @@ OPTIONS = {
 }
 ALL = tuple(OPTIONS)
 FEW = ("full", "lora-amp", "mixed-ckpt-pad")
-CASES = {"falcon_h1": ALL, "falcon_h1-norm": FEW, "nemotron_h": FEW + ("eager", "one-chunk"), "nemotron_h-moe": FEW + ("sgd-accum",)}
-TARGETS = ["in_proj", "q_proj", "down_proj"]
+CASES = {"falcon_h1": ALL, "falcon_h1-norm": FEW, "nemotron_h": FEW + ("eager", "one-chunk"), "nemotron_h-moe": FEW + ("sgd-accum",),
+         "qwen3_next": FEW + ("eager", "one-chunk", "sgd-accum"), "qwen3_5_text": FEW + ("fa2", "one-chunk"), "qwen3_5_moe_text": FEW}
+TARGETS = ["in_proj", "in_proj_qkvz", "in_proj_qkv", "q_proj"]
 
 
 def case(kind, which, configs):
@@ -46,7 +53,8 @@ def case(kind, which, configs):
     options = {"tuning": "full", "precision": "bf16", **OPTIONS[which]}
     if options["tuning"] == "lora":
         options["lora"] = {"rank": 16, "dropout": 0.1, "target_modules": TARGETS, "dtype": "fp32"}
-    return config_of(configs, *SMALL[kind]), options
+    config = config_of(configs, SMALL[kind][0], {})
+    return {**config.get("text_config", config), **SMALL[kind][1]}, options
 
 
 def traced(python, oracle, cases):
