@@ -82,6 +82,11 @@ static bool is_int8(const struct plan_candidate *c)
     return c->step.r.quantization == KBIT_INT8;
 }
 
+static bool is_gptq(const struct plan_candidate *c)
+{
+    return c->modelled && kbit_is_gptq(c->step.r.quantization);
+}
+
 static bool is_paged(const struct plan_candidate *c)
 {
     return optimizer_rows[c->step.r.optimizer].paged;
@@ -173,6 +178,8 @@ static void assume_methods(struct estimate *e)
     if (any(a, is_int8))
         note(&e->assumptions,
              "int8: no input has a column beyond llm_int8_threshold; each that has takes a half copy of itself and of the weight's");
+    if (any(a, is_gptq))
+        note(&e->assumptions, "gptq: groups of 128 rows, as most checkpoints have; Triton's kernels, which train (fms-acceleration-peft, auto-gptq, gptqmodel)");
     if (any(a, is_paged))
         note(
             &e->assumptions,

@@ -32,8 +32,8 @@ const struct word quantization_words[] = {
     {"nf4", KBIT_NF4, "int4|4bit", "bitsandbytes 4-bit NormalFloat, two values a byte."},
     {"nf4-dq", KBIT_NF4_DQ, "nf4-double-quant|4", "nf4 whose scales are quantised too."},
     {"fp4", KBIT_FP4, NULL, "bitsandbytes 4-bit floats, two values a byte."},
-    LATER("gptq4", "A GPTQ checkpoint of 4 bits."),
-    LATER("gptq8", "A GPTQ checkpoint of 8 bits."),
+    {"gptq4", KBIT_GPTQ4, "gptq", "A GPTQ checkpoint of 4 bits."},
+    {"gptq8", KBIT_GPTQ8, NULL, "A GPTQ checkpoint of 8 bits."},
     LATER("awq4", "An AWQ checkpoint of 4 bits."),
     {0},
 };

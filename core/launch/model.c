@@ -35,6 +35,12 @@ static void write_distributed(struct jsonw *w, const struct recipe *r)
 /* BitsAndBytesConfig as a dictionary: utils/quantization_config.py; weights are quantised on the device that they are to stand on */
 static void write_quantization(struct jsonw *w, const struct recipe *r)
 {
+    const char *computed = dtype_name(r->precision == PRECISION_BF16_MIXED   ? PRECISION_BF16
+                                      : r->precision == PRECISION_FP16_MIXED ? PRECISION_FP16
+                                                                             : r->precision);
+
+    if (!kbit_is_bnb(r->quantization)) /* its own config.json says it */
+        return;
     jsonw_object(w, "quantization_config");
     jsonw_str(w, "quant_method", "bitsandbytes");
     jsonw_bool(w, r->quantization == KBIT_INT8 ? "load_in_8bit" : "load_in_4bit", true);
@@ -44,10 +50,9 @@ static void write_quantization(struct jsonw *w, const struct recipe *r)
     }
     jsonw_str(w, "bnb_4bit_quant_type", r->quantization == KBIT_FP4 ? "fp4" : "nf4");
     jsonw_bool(w, "bnb_4bit_use_double_quant", r->quantization == KBIT_NF4_DQ);
-    jsonw_str(w, "bnb_4bit_compute_dtype",
-              dtype_name(r->precision == PRECISION_BF16_MIXED   ? PRECISION_BF16
-                         : r->precision == PRECISION_FP16_MIXED ? PRECISION_FP16
-                                                                : r->precision));
+    jsonw_str(w, "bnb_4bit_compute_dtype", computed);
+    if (method_is_fsdp1(r->method) || method_is_fsdp2(r->method)) /* what is flattened or cut with the rest has its dtype */
+        jsonw_str(w, "bnb_4bit_quant_storage", computed);
     jsonw_end(w);
 }
 

@@ -45,7 +45,9 @@ static void say_model(struct jsonw *w, const struct launch *l)
     if (r->packing)
         say(w, "data_collator=DataCollatorWithFlattening(): rows are packed to %u tokens, and a batch is one row whose position_ids start anew",
             r->seq_len_tokens);
-    if (r->quantization)
+    if (kbit_is_gptq(r->quantization))
+        say(w, "the model in it is a checkpoint of GPTQ: from_pretrained() of its folder, with kernels that train (Triton)");
+    if (kbit_is_bnb(r->quantization))
         say(w, "weights are quantised on the GPU that they are for: from_pretrained(.., device_map={\"\": PartialState().process_index})");
     if (r->quantization && r->prepare_kbit)
         say(w, "before the adapters: model = prepare_model_for_kbit_training(model, use_gradient_checkpointing=%s)",

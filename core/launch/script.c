@@ -141,7 +141,7 @@ void launch_script(struct buf *out, const struct launch *l)
         buf_str(out, "from transformers.distributed import DistributedConfig\n\n");
     write_constants(out, l);
     buf_str(out, rows);
-    if (r->quantization)
+    if (kbit_is_bnb(r->quantization))
         buf_str(out, placed);
     buf_str(out, "    model = load(script)\n");
     if (r->quantization && r->prepare_kbit)

@@ -18,7 +18,7 @@ struct param {
     struct module *owner;
     struct param *next, *tied; /* tied: another parameter whose storage this is */
     int64_t size[4];
-    int64_t stands_for;   /* elements, where packed words hold a quantised weight; 0: its own */
+    int64_t stands_for;   /* elements, where packed words hold a quantised weight; 0: its own; < 0: none */
     int ndim;
     enum dtype dtype;
     bool requires_grad, buffer;

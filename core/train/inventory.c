@@ -118,7 +118,7 @@ enum err_code inventory_of(const struct arch *arch, const struct step *step, str
 static void count(void *context, struct module *m, struct param *p)
 {
     struct parameter_count *c = context;
-    uint64_t n = (uint64_t)(p->stands_for ? p->stands_for : param_numel(p));
+    uint64_t n = p->stands_for < 0 ? 0 : (uint64_t)(p->stands_for ? p->stands_for : param_numel(p));
 
     (void)m;
     if (p->tied)

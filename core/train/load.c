@@ -60,15 +60,17 @@ static void place(struct wrapping *w)
     const struct trainer *t = w->of;
     const struct recipe *s = &t->step->r;
 
-    if (s->quantization)
+    bool bnb = kbit_is_bnb(s->quantization); /* prepare_model_for_kbit_training() casts nothing of GPTQ's */
+
+    if (bnb)
         bnb_load(w->r, w->tree);
     else
         materialise(w->r, w->tree);
-    if (s->quantization && s->prepare_kbit)
+    if (bnb && s->prepare_kbit)
         bnb_prepare(w->r, w->tree);
     if (w->o->adapters)
         lora_materialise(w->r, w->tree, NULL);
-    if (s->quantization && s->prepare_kbit == KBIT_PREPARE_TRL)
+    if (bnb && s->prepare_kbit == KBIT_PREPARE_TRL)
         bnb_cast_back(w->r, w->tree);
 }
 
@@ -139,7 +141,7 @@ void parallel_options_of(const struct step *s, struct parallel_options *ret)
         .checkpointing = r->gradient_checkpointing == TRI_TRUE,
         .reentrant = r->checkpoint_reentrant == TRI_TRUE,
         .adapters = r->tuning != TUNING_FULL,
-        .quantised = r->quantization != KBIT_NONE,
+        .quantised = kbit_is_bnb(r->quantization),
         .gradient_accumulation_steps = r->gradient_accumulation_steps,
         .sync_each_batch = r->sync_each_batch == TRI_TRUE,
         .max_grad_norm = r->max_grad_norm,

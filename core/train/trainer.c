@@ -8,6 +8,7 @@
 #include "train/loop.h"
 #include "tuning/bnb.h"
 #include "tuning/freeze.h"
+#include "tuning/gptq.h"
 #include "tuning/lora.h"
 #include "tuning/targets.h"
 
@@ -49,7 +50,7 @@ static bool stands_on_host(const struct trainer *t)
 {
     enum method m = t->step->r.method;
 
-    return m != METHOD_SINGLE && !t->step->r.quantization && !(t->plain && (m == METHOD_DDP || method_is_zero(m)));
+    return m != METHOD_SINGLE && !kbit_is_bnb(t->step->r.quantization) && !(t->plain && (m == METHOD_DDP || method_is_zero(m)));
 }
 
 /* bnb_4bit_quant_storage: what is flattened or cut with the rest has its dtype. */
@@ -63,6 +64,8 @@ static const char *quantised_gap(const struct recipe *s)
 {
     if (s->method == METHOD_SINGLE || s->method == METHOD_DDP)
         return NULL;
+    if (kbit_is_gptq(s->quantization))
+        return method_is_fsdp1(s->method) ? NULL : "GPTQ weights under %s are not modelled yet: single, ddp or fsdp";
     if (!method_is_fsdp1(s->method) && !(method_is_fsdp2(s->method) && s->method != METHOD_TP_FSDP2))
         return "quantised weights under %s are not modelled yet: single, ddp, fsdp or fsdp2";
     if (s->quantization == KBIT_INT8) /* torch/distributed/fsdp/_flat_param.py: "Cannot flatten integer dtype tensors" */
@@ -81,6 +84,8 @@ static enum err_code quantise(struct trainer *t, struct err *err)
 
     if (gap)
         return err_set(err, ERR_FIELD_CONFLICT, "/training/quantization", gap, method_rows[s->method].name);
+    if (kbit_is_gptq(s->quantization))
+        return gptq_apply(&t->model.tree, &(struct gptq_options){s->quantization, compute_dtype(s->precision), method_is_fsdp1(s->method)}, err);
     /* _flat_param.py: "Must flatten tensors with uniform dtype" */
     if (s->prepare_kbit && method_is_fsdp1(s->method) && compute_dtype(s->precision) != DTYPE_FP32)
         return err_set(err, ERR_FIELD_CONFLICT, "/training/prepare_kbit",

@@ -4,7 +4,20 @@
 #ifndef TUNING_KBIT_H
 #define TUNING_KBIT_H
 
-enum kbit { KBIT_NONE, KBIT_FP4, KBIT_NF4, KBIT_NF4_DQ, KBIT_INT8, KBIT_COUNT }; /* DQ: bnb_4bit_use_double_quant */
+#include <stdbool.h>
+
+enum kbit { KBIT_NONE, KBIT_FP4, KBIT_NF4, KBIT_NF4_DQ, KBIT_INT8, KBIT_GPTQ4, KBIT_GPTQ8, KBIT_COUNT }; /* DQ: bnb_4bit_use_double_quant */
 enum kbit_prepare { KBIT_PREPARE_NONE, KBIT_PREPARE_PEFT, KBIT_PREPARE_TRL };
+
+/* Quantised while the model loads, by bitsandbytes. */
+static inline bool kbit_is_bnb(enum kbit k)
+{
+    return k >= KBIT_FP4 && k <= KBIT_INT8;
+}
+/* A checkpoint that is packed already. */
+static inline bool kbit_is_gptq(enum kbit k)
+{
+    return k == KBIT_GPTQ4 || k == KBIT_GPTQ8;
+}
 
 #endif

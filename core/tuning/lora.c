@@ -2,6 +2,7 @@
 
 #include "torch/ops.h"
 #include "tuning/bnb.h"
+#include "tuning/gptq.h"
 #include "tuning/targets.h"
 
 #include <stdio.h>
@@ -56,6 +57,31 @@ static val lora_forward_kbit(struct run *r, struct module *m, val x)
     if (!r->autocast)
         rebind(r, &delta, to_dtype(r, delta, dtype_of(r, result)));
     rebind(r, &result, add(r, result, delta));
+    return frame_leave(r, f, result);
+}
+
+/* gptq.py: under autocast nothing is cast; else, in releases that add in place, what is added is, later the sum */
+static val lora_forward_gptq(struct run *r, struct module *m, val x)
+{
+    const struct adapter *l = m->extra;
+    struct frame f = frame_enter(r);
+    bool in_place = r->q->gptq_adds_in_place;
+    val input, result, delta;
+    enum dtype dtype;
+
+    input = local(r, x);
+    result = local(r, call(r, l->base, input));
+    if (run_dead(r) || r->adapters_off)
+        return frame_leave(r, f, run_dead(r) ? 0 : result);
+    dtype = dtype_of(r, result);
+    if (!r->autocast)
+        rebind(r, &input, to_dtype(r, input, dtype_of(r, l->a->weight->value)));
+    delta = local(r, call(r, l->b, call(r, l->a, l->dropout ? call(r, l->dropout, input) : input)));
+    if (in_place && !r->autocast)
+        rebind(r, &delta, to_dtype(r, delta, dtype));
+    rebind(r, &delta, mul_scalar(r, delta));
+    rebind(r, &result, in_place ? write_in_place(r, OP_ADD, result, delta) : add(r, result, delta));
+    rebind(r, &result, to_dtype(r, result, dtype));
     return frame_leave(r, f, result);
 }
 
@@ -133,7 +159,7 @@ static void adapt(struct tree *t, struct module *m, const struct lora_options *o
     l->a = adapter_part(t, m, "lora_A", m->in, o->rank, o);
     l->b = adapter_part(t, m, "lora_B", o->rank, m->out, o);
     m->kind = MODULE_CONTAINER;
-    m->forward = bnb_is_quantised(base) ? lora_forward_kbit : lora_forward;
+    m->forward = bnb_is_quantised(base) ? lora_forward_kbit : gptq_is_quantised(base) ? lora_forward_gptq : lora_forward;
     m->weight = m->bias = NULL;
     m->params = m->last_param = NULL;
     m->extra = l;
@@ -228,7 +254,7 @@ enum err_code lora_apply(struct tree *t, const struct lora_options *o, uint32_t 
 
 static bool is_adapted(const struct module *m)
 {
-    return m->forward == lora_forward || m->forward == lora_forward_kbit;
+    return m->forward == lora_forward || m->forward == lora_forward_kbit || m->forward == lora_forward_gptq;
 }
 
 static val birth(struct run *r, const struct param *p, enum dtype dtype)
@@ -247,8 +273,9 @@ void lora_materialise(struct run *r, struct tree *t, const struct lora_options *
         for (uint32_t i = 1; i < t->n_modules; i++) {
             const struct adapter *l = is_adapted(t->modules[i]) ? t->modules[i]->extra : NULL;
 
-            bool packed = l && bnb_is_quantised(l->base) && (bnb_is_int8(l->base) || !r->q->lora_takes_compute_dtype);
-            enum dtype made = packed ? DTYPE_FP32 : t->dtype; /* uint8 is no dtype that adapters could take over */
+            bool integers = l && bnb_is_quantised(l->base) && (bnb_is_int8(l->base) || !dtype_is_float(l->base->weight->dtype));
+            bool packed = l && ((integers && (bnb_is_int8(l->base) || !r->q->lora_takes_compute_dtype)) || gptq_is_quantised(l->base));
+            enum dtype made = packed ? DTYPE_FP32 : t->dtype; /* integers are no dtype that adapters could take over */
 
             for (int k = 0; l && k < 2; k++) {
                 struct param *p = (k ? l->b : l->a)->weight;

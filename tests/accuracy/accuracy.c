@@ -286,6 +286,7 @@ int main(int argc, char **argv)
         !read_cases(&j, "tests/data/accuracy/many.jsonl", NULL, only, 1) ||
         !read_cases(&j, "tests/data/accuracy/ddp.jsonl", "ddp", only, 1) ||
         !read_cases(&j, "tests/data/accuracy/dist.jsonl", NULL, only, smoke ? 3 : 1) ||
+        !read_cases(&j, "tests/data/accuracy/gptq.jsonl", "published, GPTQ", only, 1) ||
         (!smoke && !read_cases(&j, "tests/data/accuracy/published.jsonl", "published, one GPU", only, 1)))
         return 2;
     good = report(stdout, false);

@@ -113,6 +113,20 @@ START_TEST(says_why_they_are_not)
 }
 END_TEST
 
+START_TEST(checkpoints_of_gptq_hold_less)
+{
+    double lora = figure("\"tuning\":\"lora\",\"lora\":{\"dtype\":\"fp32\"}", PARTS "parameters");
+    double eight = figure("\"tuning\":\"qlora\",\"quantization\":\"gptq8\"", PARTS "parameters");
+    double four = figure("\"tuning\":\"qlora\",\"quantization\":\"gptq4\"", PARTS "parameters");
+    double trained = figure("\"tuning\":\"qlora\",\"quantization\":\"gptq4\"", "recommendation/memory/breakdown_bytes/optimizer_states");
+
+    ck_assert(four < eight && eight < lora);
+    ck_assert(trained == figure("\"tuning\":\"lora\",\"lora\":{\"dtype\":\"fp32\"}", PARTS "optimizer_states"));
+    ck_assert(sharded("fsdp", 4, "\"tuning\":\"qlora\",\"quantization\":\"gptq4\"", PARTS "parameters") <
+              sharded("fsdp", 2, "\"tuning\":\"qlora\",\"quantization\":\"gptq4\"", PARTS "parameters"));
+}
+END_TEST
+
 START_TEST(packed_weights_hold_less)
 {
     double lora = figure("\"tuning\":\"lora\"", PARTS "parameters"), nf4 = figure("\"tuning\":\"qlora\"", PARTS "parameters");
@@ -142,6 +156,6 @@ START_TEST(small_states_hold_less)
 }
 END_TEST
 
-UNIT_TESTS("bnb", unit_rows(fuses_what_bitsandbytes_does, products); unit_test(packed_weights_hold_less);
+UNIT_TESTS("bnb", unit_rows(fuses_what_bitsandbytes_does, products); unit_test(packed_weights_hold_less); unit_test(checkpoints_of_gptq_hold_less);
            unit_rows(packed_weights_are_sharded, sharding); unit_rows(says_why_they_are_not, refused);
            unit_test(small_states_hold_less);)

@@ -14,7 +14,7 @@ static const struct {
 } unmodelled[] = {
     {TRAIN("\"methods\":\"zero_0\""), "method zero0 is"},
     {TRAIN("\"methods\":\"TP + pp+cp+ep+Zero-1\",\"tensor_parallel\":2"), "method tp+pp+cp+ep+zero1 is"},
-    {TRAIN("\"tuning\":\"lora\",\"quantization\":\"gptq4\""), "quantization gptq4 is"},
+    {TRAIN("\"tuning\":\"lora\",\"quantization\":\"awq4\""), "quantization awq4 is"},
     {TRAIN("\"optim\":\"adamw_torch_8bit\""), "optimizer adamw_torch_8bit is"},
     {TRAIN("\"gradient_checkpointing\":[\"selective_op\"]"), "gradient_checkpointing selective_op is"},
     {TRAIN("\"offload\":\"activations\""), "offload activations is"},
