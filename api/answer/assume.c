@@ -179,7 +179,7 @@ static void assume_methods(struct estimate *e)
         note(&e->assumptions,
              "int8: no input has a column beyond llm_int8_threshold; each that has takes a half copy of itself and of the weight's");
     if (any(a, is_gptq))
-        note(&e->assumptions, "gptq: groups of 128 rows, as most checkpoints have; Triton's kernels, which train (fms-acceleration-peft, auto-gptq, gptqmodel)");
+        note(&e->assumptions, "gptq: groups of 128 rows, as most checkpoints have; kernels in Triton (fms-acceleration-peft 0.3.1)");
     if (any(a, is_paged))
         note(
             &e->assumptions,

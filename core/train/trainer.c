@@ -90,9 +90,6 @@ static enum err_code quantise(struct trainer *t, struct err *err)
     if (s->prepare_kbit && method_is_fsdp1(s->method) && compute_dtype(s->precision) != DTYPE_FP32)
         return err_set(err, ERR_FIELD_CONFLICT, "/training/prepare_kbit",
                        "norms in fp32 and 4-bit weights in half are not of one dtype, which a unit of FullyShardedDataParallel is: prepare_kbit none");
-    if (!t->model.q->bnb_loads_by_name && s->method != METHOD_SINGLE && s->method != METHOD_DDP)
-        return err_set(err, ERR_FIELD_CONFLICT, "/stack/transformers",
-                       "quantised weights under %s as earlier releases load them are not modelled yet: transformers 5", method_rows[s->method].name);
     if (s->quantization == KBIT_INT8 && !t->model.q->bnb_int8_in_rows)
         return err_set(err, ERR_FIELD_CONFLICT, "/stack/bitsandbytes", "int8 as bitsandbytes multiplies it before 0.45 is not modelled yet");
     return bnb_apply(&t->model.tree, &o, err);
