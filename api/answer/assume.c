@@ -268,7 +268,7 @@ static void assume_stage(struct estimate *e, const struct recipe *r)
         note(&e->assumptions, "training.stage %s%s: %s", task->stage, e->rq.training.stage.n ? "" : ", by the class that architectures names", task->holds);
         return;
     }
-    note(&e->assumptions, "training.stage %s: trl 1.16.0 %s: %s%s", task->stage, task->trainer, task->holds,
+    note(&e->assumptions, "training.stage %s: %s%s: %s%s", task->stage, r->stage == TASK_EMBEDDING ? "" : "trl 1.16.0 ", task->trainer, task->holds,
          task->refers && references[r->reference] ? references[r->reference] : "");
     note_of(&e->assumptions, NOTE_OF_YOURS,
             "training.stage %s: rows of seq_len tokens, chosen and rejected ones alike, whose tokens all count in the loss (no prompt is left out), "

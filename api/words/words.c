@@ -208,7 +208,7 @@ const struct word stage_words[] = {
     {"question_answering", TASK_QUESTION_ANSWERING, "qa", "Where each row's answer begins and ends."},
     {"masked_lm", TASK_MASKED_LM, "mlm", "Masked tokens of an encoder."},
     {"masked_lm_nsp", TASK_PRETRAINING, "mlm_nsp", "Masked tokens and the next sentence, as BERT was pretrained."},
-    LATER("embedding", "Vectors of sequences, contrasted within the batch."),
+    {"embedding", TASK_EMBEDDING, NULL, "Vectors of sequences, contrasted within the batch."},
     {"distillation", TASK_DISTILLATION, NULL, "A teacher's logits beside the student's."},
     LATER("grpo", "Generated groups, scored, and a policy's loss on them."),
     LATER("ppo", "Policy, value, reward and reference models."),

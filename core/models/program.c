@@ -756,7 +756,7 @@ static void forward(struct run *r, struct model *m, const struct batch *b, struc
         miss_loss(p);
         return;
     }
-    if (m->q->cache_in_tuple)
+    if (m->q->cache_in_tuple && !m->arch->encoder)
         hand_over_cache(p, r, m);
     else if (!keep_rest(p))
         natives_fail_run(&p->n);
@@ -843,12 +843,16 @@ static sv inputs_of(struct program *p, const struct model *m, const struct batch
             (m->padded ? natives_tell_padded : natives_tell_ones)(one);
         sv_drop(s, one);
     }
+    if (ok && b->types) {
+        ok = add_input(p, inputs, "token_type_ids", b->types, &one);
+        sv_drop(s, one);
+    }
     for (int i = 0, k = 0; ok && i < TASK_MORE && b->more[i]; i++) {
         const char *called = task_name(m->task->more, i, name, sizeof name);
 
         if (!called)
             called = task_name(m->task->kept, k++, name, sizeof name);
-        name[strcspn(name, "?")] = 0;
+        name[strcspn(name, "?%")] = 0;
         ok = called && add_input(p, inputs, called, b->more[i], &one);
         if (ok && strstr(called, "attention_mask"))
             (m->padded ? natives_tell_padded : natives_tell_ones)(one);

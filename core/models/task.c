@@ -50,7 +50,7 @@ enum task_id task_of_architecture(const char *architecture)
 
 uint32_t task_sequences(const struct task *task)
 {
-    return task->rows > 1 || strstr(task->more, "rejected_input_ids") ? 2 : 1;
+    return task->rows > 1 || strstr(task->more, "rejected_input_ids") || strstr(task->more, "positive_input_ids") ? 2 : 1;
 }
 
 static struct model *model_in(struct script *s)

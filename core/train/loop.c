@@ -24,7 +24,7 @@ static void add_more(struct trainer *t, struct batch *b)
     char name[32];
     int n = 0;
 
-    while (n < TASK_MORE && task_name(task->more, n, name, sizeof name))
+    while (n < TASK_MORE && task_name(task->more, n, name, sizeof name) && (b->types || !strchr(name, '%')))
         b->more[n++] = owned(r, strchr(name, '?')   ? empty(r, DTYPE_BOOL, SHAPE(rows))
                                 : strchr(name, '#') ? numbers_of(t, rows)
                                                     : empty(r, DTYPE_INT64, SHAPE(rows, tokens)));
@@ -44,12 +44,12 @@ struct batch make_batch(struct trainer *t)
     b.ids = owned(r, empty(r, DTYPE_INT64, 2, size));
     if (t->step->r.attention_mask == TRI_TRUE)
         b.mask = owned(r, empty(r, DTYPE_INT64, 2, size));
+    if (b.mask && t->model.takes_token_types)
+        b.types = owned(r, empty(r, DTYPE_INT64, 2, size));
     if (!t->model.task)
         b.labels = owned(r, empty(r, DTYPE_INT64, 2, size));
     if (t->model.task)
         add_more(t, &b);
-    if (b.mask && t->model.takes_token_types)
-        b.types = owned(r, empty(r, DTYPE_INT64, 2, size));
     if (b.sequences)
         b.positions = owned(r, empty(r, DTYPE_INT64, 2, size));
     return b;

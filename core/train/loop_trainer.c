@@ -9,7 +9,7 @@ static val count_items(struct trainer *t, const struct batch *b, uint32_t n)
     const struct quirks *q = &t->step->quirks;
     val total = 0, count;
 
-    if (!b->labels || (!t->model.counts_items && (!q->items_counted_for_all || t->plain || t->model.task)))
+    if (!b->labels || (!t->model.counts_items && (!q->items_counted_for_all || t->plain || (t->model.task && t->model.task->module))))
         return 0;
     for (uint32_t i = 0; i < n; i++) {
         val labels = q->items_of_targets && !(t->model.task && !t->model.task->module) ? slice(r, b[i].labels, -1, 1, size_of(r, b[i].labels, 1)) : b[i].labels;

@@ -131,13 +131,13 @@ static enum err_code resolve_reference(struct recipe *r, const struct task *task
 static enum err_code resolve_head(struct recipe *r, const struct task *task, struct err *err)
 {
     if (r->loss != LOSS_HF || r->liger_kernels)
-        return err_set(err, ERR_FIELD_CONFLICT, r->loss != LOSS_HF ? "/training/loss" : "/training/liger_kernels", "the head of %s has its own loss, without Liger's kernels",
-                       task->stage);
+        return err_set(err, ERR_FIELD_CONFLICT, r->loss != LOSS_HF ? "/training/loss" : "/training/liger_kernels",
+                       "the head of %s has its own loss, without Liger's kernels", task->stage);
     if (r->method == METHOD_PP || method_has_tensor_parallel(r->method))
         return err_set(err, ERR_FIELD_CONFLICT, "/training/stage", "%s under %s is not modelled yet", task->stage, method_rows[r->method].name);
     if (r->tuning != TUNING_FULL && r->lora.all_linear && (r->stage == TASK_TOKEN_CLASSIFICATION || r->stage == TASK_QUESTION_ANSWERING))
-        return err_set(err, ERR_FIELD_CONFLICT, "/training/lora/target_modules", "all-linear of %s adapts the head too (tuners_utils.py), which is not modelled: name modules",
-                       task->stage);
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/lora/target_modules",
+                       "all-linear of %s adapts the head too (tuners_utils.py), which is not modelled: name modules", task->stage);
     return ERR_OK;
 }
 
@@ -149,6 +149,8 @@ static enum err_code resolve_stage(struct recipe *r, const struct resolving *c)
 
     if (rc || r->stage == TASK_SFT)
         return rc;
+    if (r->stage == TASK_EMBEDDING && r->attention_mask == TRI_FALSE)
+        return err_set(c->err, ERR_FIELD_CONFLICT, "/training/attention_mask", "embedding has rows with a mask: tokens that count are what is averaged");
     if (r->packing && (c->arch->encoder || !task->module))
         return err_set(c->err, ERR_FIELD_CONFLICT, "/training/packing", "%s of packed rows is not modelled: rows with a mask", task->stage);
     if (!task->module)

@@ -142,6 +142,16 @@ START_TEST(a_label_a_row)
 }
 END_TEST
 
+/* Two forwards of a decoder without its head: more than the activations of one, and no logits. */
+START_TEST(both_sides_of_a_pair_are_forwards)
+{
+    double both = peak("\"stage\":\"embedding\",\"methods\":\"single\",\"tuning\":\"full\""),
+           labels = peak("\"stage\":\"classification\",\"methods\":\"single\",\"tuning\":\"full\"");
+
+    ck_assert(both > labels && both < peak("\"stage\":\"classification\",\"methods\":\"single\",\"tuning\":\"full\",\"micro_batch_size\":8"));
+}
+END_TEST
+
 #define BERT(architecture) \
     "{\"config\":{\"model_type\":\"bert\",\"architectures\":[\"" architecture "\"],\"num_hidden_layers\":2},\"cluster\":{\"gpu\":\"A100-80GB\"}"
 static const struct {
@@ -171,6 +181,7 @@ static const struct {
     const char *training, *says;
 } refused[] = {
     {"\"stage\":\"question_answering\",\"methods\":\"single\"", "question_answering of this model is not modelled"},
+    {"\"stage\":\"embedding\",\"methods\":\"single\",\"attention_mask\":false", "embedding has rows with a mask"},
     {"\"stage\":\"classification\",\"methods\":\"tp\",\"tensor_parallel\":2", "under tp is not modelled yet"},
     {"\"stage\":\"distillation\",\"methods\":\"single\",\"reference\":\"precomputed\"", "a model beside the student"},
     {"\"stage\":\"kto\",\"methods\":\"single\",\"micro_batch_size\":1", "two rows at least"},
@@ -200,4 +211,4 @@ END_TEST
 UNIT_TESTS("stages", unit_rows(a_precomputed_reference_is_never_above_a_copy, methods); unit_rows(a_sharded_reference_is_a_shard_at_least, sharding);
            unit_rows(stage_3_cuts_the_reference, compared); unit_test(unpaired_rows_too); unit_test(adapters_need_no_copy); unit_test(pairs_are_two_rows);
            unit_test(a_teacher_stands_beside); unit_rows(pairs_without_a_reference_hold_all_logits, pairs);
-           unit_test(a_label_a_row); unit_rows(an_encoder_trains_what_its_class_says, encoders); unit_rows(says_what_has_no_model, refused);)
+           unit_test(a_label_a_row); unit_test(both_sides_of_a_pair_are_forwards); unit_rows(an_encoder_trains_what_its_class_says, encoders); unit_rows(says_what_has_no_model, refused);)

@@ -209,12 +209,15 @@ class BertModel(BertPreTrainedModel):
     def widen(self, embedding_output):
         return embedding_output
 
+    def mask(self, embedding_output, attention_mask):
+        return create_bidirectional_mask(config=self.config, inputs_embeds=embedding_output, attention_mask=attention_mask)
+
     @merge_with_config_defaults
     @capture_outputs
     def forward(self, input_ids=None, attention_mask=None, token_type_ids=None, position_ids=None, use_cache=None, **kwargs):
         embedding_output = self.embeddings(input_ids=input_ids, position_ids=position_ids, token_type_ids=token_type_ids)
         embedding_output = self.widen(embedding_output)
-        attention_mask = create_bidirectional_mask(config=self.config, inputs_embeds=embedding_output, attention_mask=attention_mask)
+        attention_mask = self.mask(embedding_output, attention_mask)
         encoder_outputs = self.encoder(embedding_output, attention_mask=attention_mask, position_ids=position_ids, **kwargs)
         sequence_output = encoder_outputs.last_hidden_state
         pooled_output = self.pooler(sequence_output) if self.pooler is not None else None

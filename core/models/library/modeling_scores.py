@@ -72,7 +72,7 @@ def over(generic, causal, finish):
             super(CausalLM, self).__init__(config)
             prefix = self.base_model_prefix
             setattr(self, prefix, self.decoder(config))
-            finish(self, config, getattr(self, prefix).get_input_embeddings().embedding_dim)
+            finish(self, config, self.get_input_embeddings().embedding_dim)
 
         def get_output_embeddings(self):
             return self.score
@@ -98,6 +98,8 @@ def score_tokens(model, config, width):
 
 
 def scored(causal, stage):
+    if stage == "embedding" and issubclass(causal, CausalLM):
+        return causal.decoder
     if stage == "reward":
         return over(GenericForSequenceClassification, causal, score_pairs)
     if stage == "classification":

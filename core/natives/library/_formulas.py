@@ -332,6 +332,24 @@ def binary_cross_entropy_with_logits(input, target, weight=None, size_average=No
 
 
 # --------------------------------------------------------------------------------------------------------------- reductions
+class _SumTo(_Formula):
+    """ReduceOps.cpp make_reduction: halves are summed to fp32 without a cast; validate_outputs() casts what the expanded gradient is"""
+
+    @staticmethod
+    def forward(ctx, x, dim, dtype):
+        ctx.dim, ctx.shape, ctx.dtype = dim, x.shape, x.dtype
+        return _reduced(x, [dim], False, dtype)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.unsqueeze(ctx.dim).expand(ctx.shape).to(ctx.dtype), None, None
+
+
+def sum_to(x, dim, dtype):
+    """x.sum(dim, dtype=dtype)"""
+    return _apply(_SumTo, x, dim, dtype) if x.dtype != dtype else x.sum(dim=dim)
+
+
 class _Var(_Formula):
     """var_backward, std_backward"""
 

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Makes heads.jsonl of this folder: steps of classes with a head of their own (classifiers, masked language models, answers): transformers' own classes on the oracle's loop.
 
-    make_heads.py ORACLE CONFIGS PYTHON [--only TEXT] [--stack NAME:PYTHON]
+    make_heads.py ORACLE CONFIGS PYTHON [--only TEXT] [--stack NAME] [--sentences FOLDER]
+
+FOLDER is an unpacked sentence-transformers 6.2.0 wheel, whose loss and pooling run between the Trainer's loop and the model (cases of embeddings).
 
 ORACLE holds trace.py and one_gpu; PYTHON is that of its environment (torch 2.15, transformers 5.23, peft 0.21). A batch holds what the tokenizer of the type hands out.
 """
@@ -15,11 +17,22 @@ FIGURES = ("peak_allocated_bytes", "peak_reserved_bytes", "peak_reserved_expanda
 STACKS = {"current": {"torch": "2.15", "transformers": "5.23", "peft": "0.21"}, "2025": {"torch": "2.7.1", "transformers": "4.53.3", "peft": "0.16"},
           "late-2024": {"torch": "2.4.1", "transformers": "4.48.1", "peft": "0.13"}, "2024": {"torch": "2.2.2", "transformers": "4.40.0", "peft": "0.10"}}
 AUTO = {"classification": "AutoModelForSequenceClassification", "token_classification": "AutoModelForTokenClassification",
-        "question_answering": "AutoModelForQuestionAnswering", "masked_lm": "AutoModelForMaskedLM", "masked_lm_nsp": "AutoModelForPreTraining"}
+        "question_answering": "AutoModelForQuestionAnswering", "masked_lm": "AutoModelForMaskedLM", "masked_lm_nsp": "AutoModelForPreTraining",
+        "embedding": "AutoModel"}
 TASK_TYPE = {"classification": "SEQ_CLS", "token_classification": "TOKEN_CLS", "question_answering": "QUESTION_ANS"}
 TYPES = ("bert", "electra", "deberta-v2")  # whose tokenizers hand out token_type_ids
 BERT = dict(model_type="bert", vocab_size=30522, hidden_size=768, num_hidden_layers=12, num_attention_heads=12, intermediate_size=3072, max_position_embeddings=512,
             type_vocab_size=2, pad_token_id=0)
+ROBERTA = dict(BERT, model_type="roberta", vocab_size=50265, max_position_embeddings=514, type_vocab_size=1, pad_token_id=1, num_hidden_layers=6)
+XLM = dict(ROBERTA, model_type="xlm-roberta", vocab_size=250002, num_hidden_layers=3)
+ELECTRA = dict(BERT, model_type="electra", embedding_size=128, hidden_size=256, num_attention_heads=4, intermediate_size=1024)
+DISTIL = dict(model_type="distilbert", vocab_size=30522, dim=768, hidden_dim=3072, n_heads=12, n_layers=6, max_position_embeddings=512, pad_token_id=0)
+QWEN2 = dict(model_type="qwen2", vocab_size=151936, hidden_size=896, num_hidden_layers=8, num_attention_heads=14, num_key_value_heads=2, intermediate_size=4864,
+             max_position_embeddings=32768, tie_word_embeddings=True, rope_theta=1000000.0, pad_token_id=151643)
+GPT2 = dict(model_type="gpt2", vocab_size=50257, n_embd=768, n_layer=6, n_head=12, n_positions=1024)
+OPT = dict(model_type="opt", vocab_size=50272, hidden_size=768, num_hidden_layers=6, ffn_dim=3072, num_attention_heads=12, max_position_embeddings=2048,
+           do_layer_norm_before=True, word_embed_proj_dim=768, pad_token_id=1)
+MPT = dict(model_type="mpt", d_model=1024, n_heads=16, n_layers=4, vocab_size=50432, max_seq_len=2048)
 LORA = dict(tuning="lora", lora={"rank": 16, "dropout": 0.05, "target_modules": ["query", "value"]})
 
 # name, config, rows, tokens of a row, the rest of `training`
@@ -36,8 +49,90 @@ CASES = [
     ("bert-mlm-accumulated", BERT, 4, 128, dict(stage="masked_lm", precision="bf16", gradient_accumulation_steps=2)),
     ("bert-mlm-nsp", BERT, 4, 512, dict(stage="masked_lm_nsp", precision="fp16-mixed")),
     ("bert-qa", BERT, 4, 384, dict(stage="question_answering", precision="bf16")),
+    ("roberta", ROBERTA, 4, 256, dict(stage="classification", precision="bf16-mixed", padded=True)),
+    ("roberta-mlm", ROBERTA, 4, 256, dict(stage="masked_lm", precision="bf16", gradient_checkpointing=True)),
+    ("xlm-roberta-lora", dict(XLM, num_labels=5), 8, 128, dict(stage="classification", precision="bf16", **LORA)),
+    ("electra", ELECTRA, 8, 128, dict(stage="classification", precision="bf16-mixed")),
+    ("electra-mlm", ELECTRA, 8, 256, dict(stage="masked_lm", precision="fp32", padded=True)),
+    ("distil", DISTIL, 8, 128, dict(stage="classification", precision="fp16-mixed")),
+    ("distil-mlm", DISTIL, 8, 128, dict(stage="masked_lm", precision="bf16", gradient_checkpointing=True)),
+    ("distil-qa", DISTIL, 4, 384, dict(stage="question_answering", precision="bf16-mixed", attention="eager")),
+    ("qwen2", QWEN2, 4, 512, dict(stage="classification", precision="bf16")),
+    ("qwen2-one-row", dict(QWEN2, pad_token_id=None), 1, 1024, dict(stage="classification", precision="bf16-mixed", gradient_checkpointing=True)),
+    ("qwen2-tokens", dict(QWEN2, num_labels=5), 4, 512, dict(stage="token_classification", precision="bf16-mixed")),
+    ("qwen2-lora", dict(QWEN2, num_labels=3), 4, 512, dict(stage="classification", precision="bf16", tuning="lora", lora={"rank": 8, "target_modules": ["q_proj"]})),
+    ("gpt2-row", GPT2, 1, 512, dict(stage="classification", precision="fp32")),
+    ("opt", OPT, 4, 512, dict(stage="classification", precision="bf16")),
+    ("mpt", MPT, 2, 512, dict(attention="eager", precision="bf16")),
+    ("mpt-ckpt-pad", MPT, 2, 512, dict(attention="eager", precision="bf16-mixed", gradient_checkpointing=True, padded=True)),
+    ("mpt-lora", dict(MPT, n_heads=12, d_model=768), 2, 512, dict(attention="eager", precision="bf16-autocast", tuning="lora", lora={"rank": 8, "target_modules": ["Wqkv"]})),
+    ("embedding-bert", BERT, 8, 128, dict(stage="embedding", precision="bf16-mixed")),
+    ("embedding-bert-half", BERT, 8, 256, dict(stage="embedding", precision="bf16", padded=True)),
+    ("embedding-qwen2-ckpt", QWEN2, 4, 512, dict(stage="embedding", precision="bf16", gradient_checkpointing=True)),
+    ("embedding-qwen2-lora", QWEN2, 4, 512, dict(stage="embedding", precision="bf16-autocast", tuning="lora", lora={"rank": 8, "target_modules": ["q_proj", "v_proj"]})),
     ("bert-tokens", dict(BERT, num_labels=9), 8, 128, dict(stage="token_classification", precision="bf16-mixed", gradient_checkpointing=True)),
 ]
+
+
+def sentences(folder):
+    """SentenceTransformerTrainer.compute_loss over two columns: SentenceTransformer is the transformer and mean pooling."""
+    import make_stages
+    make_stages.STUBS += ["sklearn", "scipy"]
+    sys.meta_path.append(make_stages.Finder)
+    sys.path.insert(0, folder)
+    import torch
+    from one_gpu import step
+    from sentence_transformers.sentence_transformer.losses.multiple_negatives_ranking import MultipleNegativesRankingLoss
+    from sentence_transformers.sentence_transformer.modules.pooling import Pooling
+
+    class Transformer(torch.nn.Module):
+        """base/modules/transformer.py: forward of text"""
+
+        def __init__(self, model):
+            super().__init__()
+            self.model = model
+
+        def forward(self, features):
+            model_output = self.model(**{**features, "return_dict": True})
+            embedding = model_output["last_hidden_state"]
+            features["token_embeddings"] = embedding
+            return features
+
+    class Sentences(torch.nn.Module):
+        """base/model.py"""
+
+        def __init__(self, model, width):
+            super().__init__()
+            self.add_module("0", Transformer(model))
+            self.add_module("1", Pooling(width, "mean"))
+
+        def forward(self, input):
+            for name, module in self.named_children():
+                input = module(input)
+            return input
+
+        def get_output_embeddings(self):
+            return None
+
+    build, compute = step.build, step.Run.compute_loss
+
+    def built(config, o):
+        model, attention = build(config, o)
+        return Sentences(model, config.hidden_size), attention
+
+    def compute_loss(run, inputs, items=None):
+        features = [{k[len(prefix):]: v for k, v in inputs.items() if k.startswith(prefix)} for prefix in ("sentence_0_", "sentence_1_")]
+        return MultipleNegativesRankingLoss(run.model)(features, None)
+
+    step.build, step.Run.compute_loss = built, compute_loss
+    step.Run.count_items = lambda run, batches: None
+    init = step.Run.__init__
+
+    def begin(run, *a, **k):
+        init(run, *a, **k)
+        run.takes_count = False
+
+    step.Run.__init__ = begin
 
 
 def patch(stage):
@@ -58,6 +153,10 @@ def patch(stage):
             batch["attention_mask"] = whole(*shape)
             if config.model_type in TYPES:
                 batch["token_type_ids"] = whole(*shape)
+        if stage == "embedding":
+            both = {"sentence_0_" + k: v for k, v in batch.items()}
+            both.update({"sentence_1_" + k: torch.empty_like(v) for k, v in batch.items()})
+            return both
         if stage == "question_answering":
             batch.update(start_positions=whole(rows), end_positions=whole(rows))
         elif stage == "classification":
@@ -76,9 +175,8 @@ def patch(stage):
         """Trainer._get_num_items_in_batch: no label of these is shifted; without labels nothing is counted."""
         if "labels" not in batches[0]:
             return None
-        whole = [{"labels": torch.nn.functional.pad(b["labels"], (0, 0))} for b in batches] if step._major() < 5 else batches
         if step._major() < 5 or not run.prefetches or not run.takes_count:
-            return count(run, whole)
+            return count(run, batches)
         return sum(b["labels"].ne(-100).sum() for b in batches) / 1
 
     step.make_batch, step.Run.count_items = make_batch, count_items
@@ -100,7 +198,11 @@ def trace(oracle):
     from one_gpu import report
     request = json.loads(os.environ["STAGE_REQUEST"])
     training = dict(request["training"])
-    patch(training.pop("stage"))
+    stage = training.pop("stage", None)  # none: a causal model as it is
+    if stage:
+        patch(stage)
+    if stage == "embedding":
+        sentences(os.environ["STAGE_SENTENCES"])
     options = ask.for_one(request, training, [])
     with tempfile.NamedTemporaryFile("w", suffix=".json") as f:
         json.dump(request["config"], f)
@@ -122,6 +224,7 @@ def request_of(case, configs, stack):
 def main():
     only = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else ""
     stack = sys.argv[sys.argv.index("--stack") + 1] if "--stack" in sys.argv else "current"
+    folder = sys.argv[sys.argv.index("--sentences") + 1] if "--sentences" in sys.argv else ""
     oracle, configs, python = sys.argv[1:4]
     prefix = "heads/" if stack == "current" else "heads-%s/" % stack
     with open(os.path.join(HERE, "heads.jsonl"), "a", encoding="utf-8") as out:
@@ -129,7 +232,7 @@ def main():
             if only not in case[0]:
                 continue
             request = request_of(case, configs, stack)
-            env = dict(os.environ, STAGE_REQUEST=json.dumps(request))
+            env = dict(os.environ, STAGE_REQUEST=json.dumps(request), STAGE_SENTENCES=folder)
             told = subprocess.run([python, os.path.abspath(__file__), "--trace", oracle], env=env, stdout=subprocess.PIPE).stdout
             if b"\n{" not in told:
                 print("no figures: " + case[0], file=sys.stderr)
