@@ -105,6 +105,11 @@ static bool becomes_host_adam(const struct plan_candidate *c)
     return c->modelled && method_is_zero(c->step.r.method) && c->step.r.offload && optimizer_rows[c->step.r.optimizer].under != OPTIMIZER_UNDER_LOCAL;
 }
 
+static bool offloads_activations(const struct plan_candidate *c)
+{
+    return c->modelled && c->step.r.offload == OFFLOAD_ACTIVATIONS;
+}
+
 static bool is_muon(const struct plan_candidate *c)
 {
     return c->modelled && c->step.r.optimizer == OPTIMIZER_MUON;
@@ -190,6 +195,9 @@ static void assume_methods(struct estimate *e)
                               "beside them while one parameter is updated is not");
     if (any(a, becomes_host_adam))
         note(&e->assumptions, "accelerate puts DeepSpeedCPUAdam in the place of an optimizer that is offloaded: fp32 states on the host whatever its name says");
+    if (any(a, offloads_activations))
+        note(&e->assumptions, "offload of activations is TRL's OffloadActivations around a training step: five tensors wait on the GPU, streams of its own; "
+                              "memory.host_bytes_per_node holds the most that lies on the host at a time");
     if (any(a, is_muon))
         note(&e->assumptions, "muon: torch.optim.Muon over the matrices of the layers, then torch.optim.AdamW over embeddings, head and vectors");
     if (any(a, is_pipeline))

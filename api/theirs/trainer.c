@@ -117,22 +117,21 @@ static enum err_code read_compile(struct theirs *t, const struct their_key *key,
 
 /* --- the tables -------------------------------------------------------------------------------------------------------------------- */
 
-/* axolotl's "unsloth" and "offload" keep the layers' inputs on the host. */
+/* axolotl's "unsloth" and "offload" keep the layers' inputs alone on the host: unsloth's checkpoints, not TRL's offload. */
 static enum err_code read_checkpointing(struct theirs *t, const struct their_key *key, const struct json *v)
 {
     const char *s = json_str(v);
-    enum err_code rc;
 
     if (!s || !word_among("unsloth|offload", s, strlen(s), true))
         return theirs_say(t, key->member, v);
-    rc = theirs_say_text(t, key->member, "true");
-    return rc ? rc : theirs_say_word(t, "training.offload", "activations");
+    theirs_gap(&t->d, "checkpoints whose inputs wait on the host");
+    return theirs_say_text(t, key->member, "true");
 }
 
 static const struct their_key checkpointing_kwargs[] = {
     SAY("use_reentrant", "training.checkpoint_reentrant"),
     BY(read_every_n, "every_n_layers", "training.gradient_checkpointing"),
-    FLAG("offload", "training.offload=\"activations\""),
+    MOVES("offload", "checkpoints whose inputs wait on the host"),
     MOVES("debug", "checkpoints that record their operators"),
     MOVES_BUT("true", "early_stop", "recomputing a layer to its end"),
     KNOWN("preserve_rng_state|determinism_check|context_fn"),

@@ -19,6 +19,18 @@ static enum err_code read_loss(struct theirs *t, const struct their_key *key, co
     return ERR_OK;
 }
 
+/* true: TRL's OffloadActivations; axolotl's "legacy", "disk" and "hidden_states" are others. */
+static enum err_code read_activations(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    bool on = false;
+
+    if (json_bool(v, &on))
+        return on ? theirs_say_word(t, key->member, "activations") : ERR_OK;
+    if (json_str(v))
+        theirs_gap(&t->d, "kept activations on the host");
+    return ERR_OK;
+}
+
 const struct their_key trl_keys[] = {
     SAY("max_length|max_seq_length", "training.seq_len"),
     SAY("packing", "training.packing"),
@@ -39,7 +51,7 @@ const struct their_key trl_keys[] = {
     MOVES("padding_free", "padding-free batches"),
     /* sft_trainer.py 1.16.0: rows without padding follow from bfd */
     MOVES_BUT("bfd|bfd_split|ffd", "packing_strategy", "rows of wrapped text, with a mask of their own"),
-    MOVES("activation_offloading", "kept activations on the host"),
+    BY(read_activations, "activation_offloading", "training.offload"),
     MOVES("router_aux_loss_coef", "the auxiliary loss of experts"),
     MOVES("use_liger_loss", "Liger's losses"),
     KNOWN(

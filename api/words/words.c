@@ -128,7 +128,7 @@ const struct word offload_words[] = {
     {"none", OFFLOAD_NONE, NULL, "Everything stays on the GPU."},
     {"optimizer", OFFLOAD_OPTIMIZER, NULL, "Optimizer states and the step live on the host."},
     {"optimizer+params", OFFLOAD_OPTIMIZER_PARAMS, NULL, "Parameters too come from the host, a layer at a time."},
-    LATER("activations", "Kept activations wait for backward on the host."),
+    {"activations", OFFLOAD_ACTIVATIONS, NULL, "Kept activations wait for backward on the host."},
     LATER("optimizer+params+activations", "All three."),
     {0},
 };

@@ -17,7 +17,7 @@ enum method {
     METHOD_COUNT
 };
 
-enum offload { OFFLOAD_NONE, OFFLOAD_OPTIMIZER, OFFLOAD_OPTIMIZER_PARAMS };
+enum offload { OFFLOAD_NONE, OFFLOAD_OPTIMIZER, OFFLOAD_OPTIMIZER_PARAMS, OFFLOAD_ACTIVATIONS };
 
 /* fully_shard's units: layers and the rest; embedding, layers, [norm, head]; the same where accelerate's plugin wraps (the tail is not resharded). */
 enum fsdp_wrap { FSDP_WRAP_UNSET, FSDP_WRAP_LAYERS, FSDP_WRAP_TITAN, FSDP_WRAP_ACCELERATE };
@@ -31,8 +31,14 @@ struct method_row {
 };
 extern const struct method_row method_rows[METHOD_COUNT];
 
-/* Whether a framework offers it: DeepSpeed (runtime/zero/offload_config.py), FSDP's CPUOffload and CPUOffloadPolicy. */
+/* Whether a framework offers it: DeepSpeed (runtime/zero/offload_config.py), FSDP's CPUOffload and CPUOffloadPolicy; TRL's OffloadActivations under all. */
 bool method_offloads(enum method m, enum offload what);
+
+/* Of what is offered: whether it is played. Activations go to the host where parameters stay whole. */
+static inline bool method_plays_offload(enum method m, enum offload what)
+{
+    return what != OFFLOAD_ACTIVATIONS || m == METHOD_SINGLE || m == METHOD_DDP;
+}
 
 /* Whether it has a program. */
 static inline bool method_is_modelled(enum method m)

@@ -102,8 +102,13 @@ static const char *layout_gap(struct planning *p, const struct recipe *r)
 /* A slug where no framework keeps on the host what the method keeps on the GPU; NULL. */
 static const char *offload_gap(struct planning *p, const struct recipe *r)
 {
-    if (r->offload == OFFLOAD_NONE || method_offloads(r->method, r->offload))
+    if (r->offload == OFFLOAD_NONE || (method_offloads(r->method, r->offload) && method_plays_offload(r->method, r->offload)))
         return NULL;
+    if (method_offloads(r->method, r->offload)) {
+        (void)err_set(p->err, ERR_FIELD_CONFLICT, "/training/offload", "offload of activations under %s is not modelled yet: single or ddp",
+                      method_rows[r->method].name);
+        return "not-modelled";
+    }
     (void)err_set(p->err, ERR_FIELD_CONFLICT, "/training/offload", "%s has no offload of this kind", method_rows[r->method].name);
     return "not-offered";
 }

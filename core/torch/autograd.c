@@ -4,6 +4,7 @@
 #include "torch/checkpoint.h"
 #include "torch/function.h"
 #include "torch/hooks.h"
+#include "torch/offload.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -103,7 +104,7 @@ static void release_saved(struct run *r, struct node *n)
         n->saved[i] = 0;
         if (v & SAVED_PACKED)
             region_drop(r, n->region, v & ~SAVED_PACKED);
-        else
+        else if (!(v & SAVED_OFFLOADED)) /* the tracker keeps what was never unpacked */
             value_unref(r, v);
     }
     if (n->region) {
@@ -300,6 +301,10 @@ static void save_as(struct run *r, uint32_t node, val v, bool result)
         region_keep(r, r->region, v);
     if (run_dead(r))
         return;
+    if (!r->region && offload_packs(r)) {
+        n->saved[n->n_saved++] = offload_pack(r, v) | SAVED_OFFLOADED;
+        return;
+    }
     if (result) {
         v = value_alias(r, v);
         r->values[v].floating = false;
@@ -525,6 +530,15 @@ static void validate(struct run *r, uint32_t node, val out[MAX_EDGES])
     }
 }
 
+static val unpacked(struct run *r, uint32_t node, int i)
+{
+    const struct node *n = &r->nodes[node];
+
+    if (n->saved[i] & SAVED_PACKED)
+        return region_unpack(r, n->region, n->saved[i] & ~SAVED_PACKED);
+    return n->saved[i] & SAVED_OFFLOADED ? offload_unpack(r, n->saved[i] & ~SAVED_OFFLOADED) : n->saved[i];
+}
+
 static void evaluate(struct run *r, uint32_t base, uint32_t node)
 {
     struct back b;
@@ -563,15 +577,17 @@ static void evaluate(struct run *r, uint32_t base, uint32_t node)
         n->grad[i] = 0;
     }
     for (int i = 0; i < n->n_saved; i++)
-        b.saved[i] = n->saved[i] & SAVED_PACKED ? region_unpack(r, n->region, n->saved[i] & ~SAVED_PACKED) : n->saved[i];
+        b.saved[i] = unpacked(r, node, i);
+    n = &r->nodes[node];
     if (any || n->closure) /* any_grad_defined of generated code; a checkpoint materialises its gradients */
         (n->function ? back_function : formulas[n->op])(&b);
     while (b.n_temps)
         value_unref(r, b.temp[--b.n_temps]);
     for (int i = n->n_saved; i-- > 0;) /* what a checkpoint recomputed dies with the formula */
-        if (n->saved[i] & SAVED_PACKED)
+        if (n->saved[i] & (SAVED_PACKED | SAVED_OFFLOADED))
             value_unref(r, b.saved[i]);
     validate(r, node, b.out);
+    offload_ran(r);
     n = &r->nodes[node];
     for (int i = 0; i < n->n_outputs && !n->wide; i++)
         value_unref(r, b.grad[i]);
@@ -602,6 +618,7 @@ void run_graph(struct run *r, int n, const val *outputs, const val *gradients)
     uint32_t base = r->n_ready, roots[MAX_ROOTS], n_roots = 0;
     struct hook *outer;
     bool grad_enabled = r->grad_enabled, in_backward = r->in_backward, autocast = r->autocast;
+    uint32_t graph = r->graph;
     int autocast_depth = r->autocast_depth;
 
     for (int i = 0; i < n; i++) {
@@ -621,6 +638,7 @@ void run_graph(struct run *r, int n, const val *outputs, const val *gradients)
     if (!n_roots)
         return;
     count_dependencies(r, n_roots, roots, ++r->backward_calls);
+    r->graph = r->backward_calls;
     r->grad_enabled = false;
     r->in_backward = true;
     r->autocast = false;
@@ -633,6 +651,7 @@ void run_graph(struct run *r, int n, const val *outputs, const val *gradients)
         evaluate(r, base, ready_pop(r, base));
     r->n_ready = base;
     backward_ends(r, outer);
+    r->graph = graph;
     r->grad_enabled = grad_enabled;
     r->in_backward = in_backward;
     r->autocast = autocast;

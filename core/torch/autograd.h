@@ -17,7 +17,8 @@ static inline int64_t round_up(int64_t n, int64_t m)
     return div_up(n, m) * m;
 }
 
-#define SAVED_PACKED UINT32_C(0x80000000)
+#define SAVED_PACKED    UINT32_C(0x80000000)
+#define SAVED_OFFLOADED UINT32_C(0x40000000)
 
 /* A formula runs one node's backward. Temporaries of a C++ full expression die together, the last first. */
 struct back {

@@ -2,6 +2,7 @@
 
 #include "torch/autograd.h"
 #include "torch/module.h"
+#include "torch/offload.h"
 
 #include <string.h>
 
@@ -16,6 +17,8 @@ struct region {
     val second; /* the shape of a second result, without storage; 0: one result */
     int n_args, n_closed, n_given;
     bool given[REGION_ARGS]; /* which arguments are tensors */
+    bool offloaded;
+    uint32_t handle[REGION_ARGS]; /* of arguments that were packed: offload.h */
     uint32_t refs;
     bool recomputing, recomputed, autocast;
     enum dtype autocast_dtype;
@@ -123,6 +126,36 @@ void region_keep(struct run *r, struct region *g, val v)
         r->stopped = true;
 }
 
+/* _CheckpointFrame.save_inputs(), get_inputs(): saved tensors under the hooks that stand outside */
+static void pack_args(struct run *r, struct region *g)
+{
+    if (!offload_packs(r) || r->region)
+        return;
+    g->offloaded = true;
+    for (int i = 0; i < g->n_args; i++)
+        if (g->args[i]) {
+            g->handle[i] = offload_pack(r, g->args[i]);
+            g->given[i] = true;
+            value_unref(r, g->args[i]);
+            g->args[i] = 0;
+        }
+}
+
+static void unpack_args(struct run *r, struct region *g)
+{
+    for (int i = 0; i < g->n_args && g->offloaded; i++)
+        if (g->given[i])
+            g->args[i] = offload_unpack(r, g->handle[i]);
+}
+
+static void drop_args(struct run *r, struct region *g)
+{
+    for (int i = 0; i < g->n_args && g->offloaded; i++) {
+        value_unref(r, g->args[i]);
+        g->args[i] = 0;
+    }
+}
+
 static void drop_second(struct run *r)
 {
     consume(r, r->second);
@@ -140,6 +173,7 @@ static void recompute(struct run *r, struct region *g)
     g->recomputing = true;
     if (g->autocast)
         autocast_enter(r, g->autocast_dtype);
+    unpack_args(r, g);
     val out = run_in(r, g->module, g->run, g->context, g->n_args, g->args);
 
     r->stopped = false; /* unwound: the frames' locals are gone, and so is what the last operator had made */
@@ -148,6 +182,7 @@ static void recompute(struct run *r, struct region *g)
     if (g->autocast)
         autocast_leave(r);
     (void)frame_leave(r, f, 0);
+    drop_args(r, g);
     g->recomputing = false;
     g->recomputed = true;
     r->region = outer;
@@ -313,6 +348,7 @@ val checkpoint(struct run *r, bool reentrant, struct module *module, region_func
         return frame_leave(r, f, ran(r, context, out));
     }
     region_hold(r, g, module, run, context, n_args, args, n_closed, closed);
+    pack_args(r, g);
     region_ref(g);
     r->region = g;
     out = run_in(r, module, run, context, n_args, args);

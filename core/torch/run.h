@@ -187,6 +187,7 @@ struct run {
     uint32_t node_running; /* autograd node, 0 in forward */
     struct region *region; /* checkpoint region that packs saves, or keeps them while it recomputes */
     struct region *free_region;
+    struct offloading *offload; /* saves go to the host: offload.h; NULL: they stay */
     void (*release)(struct run *r, void *context); /* checkpoint_releases() */
     struct wide *free_wide;
     struct hook *free_hook, *at_end; /* hooks.h; at_end: of the backward that runs */
@@ -206,6 +207,7 @@ struct run {
     uint32_t *ready;
     uint32_t n_ready, max_ready;
     uint32_t backward_calls;
+    uint32_t graph; /* number of the backward call that runs, 0: none */
     val *casts; /* leaves whose half copy autocast caches */
     uint32_t n_casts, max_casts;
 

@@ -1,6 +1,8 @@
 /* load.c - the model on the device, and its parameters in the optimizer's groups. */
 #include "parallel/ddp/ddp.h"
 #include "torch/autograd.h"
+#include "torch/hooks.h"
+#include "torch/offload.h"
 #include "train/loop.h"
 #include "tuning/bnb.h"
 #include "tuning/lora.h"
@@ -8,6 +10,7 @@
 #include <string.h>
 
 /* trainer.py get_decay_parameter_names */
+enum { SAVES_A_LAYER = 256 };
 enum { DECAY_BY_NAME_ALONE = 2 }; /* of the quirk: of layer types, LayerNorm's is left */
 
 static bool holds(const char *name, const char *part)
@@ -250,6 +253,32 @@ static void place_reference(struct trainer *t)
         params_visit(tree->root, want_gradient, &t->run);
 }
 
+static val head_enters(struct run *r, struct module *m, void *of, val x)
+{
+    (void)m;
+    (void)of;
+    offload_pause(r, true);
+    return x;
+}
+
+static val head_returns(struct run *r, struct module *m, void *of, val result)
+{
+    (void)m;
+    (void)of;
+    offload_pause(r, false);
+    return result;
+}
+
+/* trl 1.16.0 get_act_offloading_ctx_manager(): what the head saves stays, where it is called lm_head */
+static void offload_activations(struct trainer *t)
+{
+    struct module *head = t->model.tree.head;
+
+    t->offload = offload_new(&t->run, SAVES_A_LAYER * (t->model.arch->layers + 4));
+    if (head && !strcmp(head->name, "lm_head"))
+        module_hook(&t->model.tree, &head->hooks, (struct module_hook){head_enters, head_returns, NULL, NULL});
+}
+
 void trainer_load(struct trainer *t)
 {
     struct run *r = &t->run;
@@ -295,5 +324,7 @@ void trainer_load(struct trainer *t)
     if (widens_embeddings(t))
         widen_embeddings(t);
     optim_start(r, &t->optim);
+    if (s->offload == OFFLOAD_ACTIVATIONS)
+        offload_activations(t);
     t->steps_begin = r->n_events;
 }

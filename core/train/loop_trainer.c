@@ -1,5 +1,6 @@
 /* loop_trainer.c - Trainer._inner_training_loop, training_step and compute_loss: transformers 4.40 and 5.23. */
 #include "torch/autograd.h"
+#include "torch/offload.h"
 #include "train/loop.h"
 
 /* get_batch_samples: sum((labels[..., 1:] != -100).sum() for each batch); a tensor that is kept, or 0 */
@@ -103,13 +104,15 @@ static void accelerator_backward(struct trainer *t, val loss)
     value_unref(r, part);
 }
 
-/* Trainer.training_step; returns what the loop keeps of the loss. */
+/* Trainer.training_step, TRL's with its context around; returns what the loop keeps of the loss. */
 static val training_step(struct trainer *t, const struct batch *b)
 {
     struct run *r = &t->run;
     val loss, kept;
 
     r->stage = STAGE_FORWARD;
+    if (t->offload)
+        offload_enter(r, t->offload);
     loss = compute_loss(t, b);
     if (t->step->quirks.trainer_empties_cache)
         empty_cache(r);
@@ -120,6 +123,7 @@ static val training_step(struct trainer *t, const struct batch *b)
     r->stage = STAGE_BETWEEN;
     kept = t->step->quirks.trainer_counts_items ? owned(r, detach(r, loss)) : owned(r, pointwise_op(r, OP_DIV, DTYPE_FP32, loss, 0));
     value_unref(r, loss);
+    offload_leave(r);
     return kept;
 }
 

@@ -1,4 +1,5 @@
 /* play_once.c - a step played in full. */
+#include "torch/offload.h"
 #include "config/arch.h"
 #include "train/fold.h"
 #include "train/play_inside.h"
@@ -15,6 +16,8 @@ void play_look_at_host(struct kept_run *k)
     const struct method_program *p = t->method;
 
     k->host_bytes = t->method && t->step->r.method != METHOD_DDP ? t->optim.page_bytes : trainer_paged_bytes(t);
+    if (t->offload)
+        k->host_bytes += offload_host_bytes(t->offload);
     k->host_bytes_of_all = k->host_bytes * t->step->r.data_parallel;
     if (!p || !p->host_bytes || !t->wrapped) /* nothing is wrapped where a tape was laid out: then nothing is offloaded */
         return;

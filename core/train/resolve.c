@@ -368,6 +368,20 @@ static enum err_code check_optimizer(const struct recipe *r, const struct resolv
                    method_rows[r->method].name, under == OPTIMIZER_UNDER_PIECES ? ", zero1, zero2, zero3, fsdp" : "");
 }
 
+/* trl 1.16.0 models/activation_offloading.py, trainer/sft_trainer.py training_step */
+static enum err_code check_activations(const struct recipe *r, const struct resolving *c)
+{
+    if (r->offload != OFFLOAD_ACTIVATIONS)
+        return ERR_OK;
+    if (r->framework != FRAMEWORK_TRANSFORMERS)
+        return err_set(c->err, ERR_FIELD_CONFLICT, "/training/offload", "offload of activations is modelled as TRL's trainers do it: stack.framework transformers");
+    if (r->stage != TASK_SFT)
+        return err_set(c->err, ERR_FIELD_CONFLICT, "/training/offload", "offload of activations is modelled for stage sft");
+    if (!quirks_for(c->stack, c->arch->model_type).bnb_loads_by_name)
+        return err_set(c->err, ERR_FIELD_CONFLICT, "/stack/transformers", "offload of activations is modelled as trl 1.16 has it, beside transformers 5");
+    return ERR_OK;
+}
+
 static enum err_code check_unused(const struct recipe *r, struct err *err)
 {
     if (r->method != METHOD_DDP || r->find_unused_parameters != TRI_TRUE || r->gradient_checkpointing != TRI_TRUE ||
@@ -504,6 +518,8 @@ enum err_code train_resolve(const struct recipe *asked, const struct arch *arch,
         rc = check_unused(&s.r, err);
     if (!rc)
         rc = check_optimizer(&s.r, &c, err);
+    if (!rc)
+        rc = check_activations(&s.r, &c);
     if (rc)
         return rc;
     s.quirks = quirks_for(&asked->stack, arch->model_type);

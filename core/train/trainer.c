@@ -316,12 +316,17 @@ static struct run_limits limits_of(const struct trainer *t, const struct arch *a
     l.marks = steps; /* the Trainer of 4.41 empties the cache in each */
     if (s->r.quantization)
         l.marks += t->model.tree.max_modules; /* accelerate does with what it places */
+    if (s->r.offload == OFFLOAD_ACTIVATIONS) { /* a shape for each save that waits, a second birth when it comes back */
+        l.values += layers * 256;
+        l.births += layers * 256 * steps;
+        l.hooks = 8;
+    }
     if (s->r.method == METHOD_SINGLE)
         return l;
     l.values += SHARDS; /* pieces of a bucket, however few the layers are */
     l.storages += SHARDS;
     l.marks += layers * 64 * steps;
-    l.hooks = layers * (s->r.tuning == TUNING_FULL ? 64 : 192); /* of every module, adapters included */
+    l.hooks += layers * (s->r.tuning == TUNING_FULL ? 64 : 192); /* of every module, adapters included */
     return l;
 }
 

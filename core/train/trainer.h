@@ -17,7 +17,10 @@
 #include "train/inventory.h"
 #include "train/recipe.h"
 
+struct offloading;
+
 struct trainer {
+    struct offloading *offload; /* of activations; NULL: they stay */
     struct run run;
     struct model model;
     const struct step *step;

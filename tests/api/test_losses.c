@@ -84,5 +84,23 @@ START_TEST(a_leaner_optimizer_holds_less)
 }
 END_TEST
 
+/* Activations on the host: never more on the GPU, with checkpoints neither. */
+static const char *const checkpoints[] = {"false", "true"};
+
+START_TEST(activations_on_the_host_hold_less)
+{
+    char without[120], with[160];
+    double here, there;
+
+    (void)snprintf(without, sizeof without, ",\"gradient_checkpointing\":%s", checkpoints[_i]);
+    (void)snprintf(with, sizeof with, "%s,\"offload\":\"activations\"", without);
+    for (unsigned seq_len = 512; seq_len <= 4096; seq_len *= 4) {
+        here = peak(TINY, without, seq_len);
+        there = peak(TINY, with, seq_len);
+        ck_assert_msg(there <= NEARLY(here), "%u: %.0f, on the GPU %.0f", seq_len, there, here);
+    }
+}
+END_TEST
+
 UNIT_TESTS("losses", unit_test(smaller_chunks_hold_less); unit_rows(a_kernel_never_holds_more, kernels); unit_test(factored_states_hold_less);
-           unit_rows(a_leaner_optimizer_holds_less, leaner);)
+           unit_rows(a_leaner_optimizer_holds_less, leaner); unit_rows(activations_on_the_host_hold_less, checkpoints);)

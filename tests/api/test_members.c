@@ -320,6 +320,8 @@ static const struct {
     {DS("\"zero_optimization\":{\"stage\":2,\"contiguous_gradients\":false}"), "/deepspeed_config/zero_optimization/contiguous_gradients"},
     {ARGS("\"attn_implementation\":\"kernels-community/flash-attn3\""), "/training_arguments/attn_implementation"},
     {ARGS("\"optimizer\":\"muon\""), "/training_arguments/optimizer"},
+    {ARGS("\"gradient_checkpointing\":\"unsloth\""), "/training_arguments/gradient_checkpointing"},
+    {ARGS("\"activation_offloading\":\"disk\""), "/training_arguments/activation_offloading"},
     {ARGS("\"finetuning_type\":\"oft\""), "/training_arguments/finetuning_type"},
     {ARGS("\"adapter\":\"lora\",\"lora_target_linear\":true,\"lora_target_modules\":[\"q_proj\",\"lm_head\"]"),
      "/training_arguments/lora_target_modules"},

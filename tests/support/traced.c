@@ -146,6 +146,8 @@ const char *traced_step(const struct json *options, const struct arch *arch, con
     r->gradient_accumulation_steps = (uint32_t)number(options, "gradient_accumulation_steps", 1);
     stage(options, r);
     r->reference = tasks[r->stage].refers ? REFERENCE_COPY : REFERENCE_UNSET;
+    if (json_str(json_get(options, "offload")) && !strcmp(json_str(json_get(options, "offload")), "activations"))
+        r->offload = OFFLOAD_ACTIVATIONS;
     r->precision = (enum precision)precision;
     if (precision == PRECISION_BF16_MIXED && weights && !strcmp(weights, "bf16"))
         r->precision = PRECISION_BF16_AUTOCAST;
