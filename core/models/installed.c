@@ -221,6 +221,47 @@ static const char *looked_up(const struct installed *from, const char *const *fi
     return NULL;
 }
 
+static void modeling_file(const char *folder, const char *name, char *ret, size_t room)
+{
+    (void)snprintf(ret, room, "models/%.80s/modeling_%.80s.py", folder, name);
+    for (char *c = ret; *c; c++)
+        *c = *c == '-' ? '_' : *c;
+}
+
+static bool has_file(const struct installed *from, const char *folder, const char *name)
+{
+    char path[256];
+    const char *as, *text;
+    size_t bytes;
+
+    modeling_file(folder, name, path, sizeof path);
+    return from->read(from->of, path, &as, &text, &bytes) == INSTALLED_READ;
+}
+
+/* getattribute_from_module() looks in all of transformers: the first type of the table that has the class, and a file. */
+static const char *type_of_class(const struct installed *from, const char *table_file, const char *model, const char *otherwise, struct arena *arena)
+{
+    const char *name, *text, *at;
+    char quoted[128];
+    size_t bytes, n;
+
+    if (from->read(from->of, table_file, &name, &text, &bytes) != INSTALLED_READ)
+        return otherwise;
+    (void)snprintf(quoted, sizeof quoted, "\", \"%.100s\")", model);
+    n = strlen(quoted);
+    for (at = text; (at = text_find(at, bytes - (size_t)(at - text), quoted)) != NULL; at += n) {
+        const char *begin = at;
+        char *type;
+
+        while (begin > text && begin[-1] != '"' && begin[-1] != '\n')
+            begin--;
+        type = arena_str(arena, begin, (size_t)(at - begin));
+        if (type && begin < at && has_file(from, type, type))
+            return type;
+    }
+    return otherwise;
+}
+
 enum err_code installed_classes(const struct installed *from, const char *model_type, struct arena *arena, struct program_source *ret,
                                 struct err *err)
 {
@@ -230,17 +271,27 @@ enum err_code installed_classes(const struct installed *from, const char *model_
                *config = looked_up(from, configs, "CONFIG_MAPPING_NAMES = ", model_type, arena),
                *folder = looked_up(from, configs, "SPECIAL_MODEL_TYPE_TO_MODULE_NAME = ", model_type, arena);
     char *module = arena_array(arena, char, 256);
+    char *other_module = arena_array(arena, char, 256);
+    const char *file = NULL, *other = NULL;
 
-    if (!module)
+    if (!module || !other_module)
         return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for this model");
     if (!model || !config)
         return err_set(err, ERR_ARCH_UNKNOWN, "/model_type", "transformers %.20s, as installed, has no causal language model of the type '%.80s'",
                        from->release, model_type);
     if (!folder)
         folder = model_type;
-    (void)snprintf(module, 256, "transformers.models.%.80s.modeling_%.80s", folder, folder);
+    if (!has_file(from, folder, folder)) { /* data2vec-text has a file of its own; internlm3 the classes of another type */
+        file = has_file(from, folder, model_type) ? model_type : NULL;
+        other = file ? NULL : folder;
+        folder = file ? folder : type_of_class(from, classes[0], model, folder, arena);
+    }
+    (void)snprintf(module, 256, "transformers.models.%.80s.modeling_%.80s", folder, file ? file : folder);
     for (char *c = module; *c; c++)
         *c = *c == '-' ? '_' : *c;
+    if (other)
+        (void)snprintf(other_module, 256, "transformers.models.%.80s.configuration_%.80s", other, other);
+    ret->config_module = other ? other_module : NULL;
     ret->module = module;
     ret->config_class = config;
     ret->model_class = model;

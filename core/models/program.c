@@ -483,6 +483,27 @@ static sv class_of_task(struct program *p, struct model *m, sv causal)
     return made;
 }
 
+/* transformers.configuration_utils.of_model(config, model_class); takes the config */
+static sv config_of_model(struct script *s, sv config, sv model_class)
+{
+    sv module = script_import(s, "transformers.configuration_utils"), f = sv_ok(module) ? take(s, module, "of_model") : module;
+    sv made = sv_ok(f) ? script_call(s, f, 2, (sv[]){config, model_class}) : f;
+
+    sv_drop(s, f);
+    sv_drop(s, config);
+    return made;
+}
+
+/* The Trainer sets it on the model's own, which is the text's where a class takes that out of what it was given. */
+static bool switch_cache(struct script *s, sv model, bool on)
+{
+    sv config = sv_null();
+    bool ok = script_find(s, model, script_symbol(s, "config"), &config) != 0 || put(s, config, "use_cache", sv_bool(on));
+
+    sv_drop(s, config);
+    return ok;
+}
+
 bool program_make(struct program *p, struct model *m, const struct program_source *from)
 {
     struct script *s = p->s;
@@ -494,6 +515,8 @@ bool program_make(struct program *p, struct model *m, const struct program_sourc
     if (!sv_ok(model_class))
         return false;
     config = p->config = make_config(s, p->config_class, from, m->arch->layers);
+    if (sv_ok(config) && from->installed)
+        config = p->config = config_of_model(s, config, model_class);
     if (!sv_ok(config) || !put(s, config, "_model_class", model_class) || !switch_on(p, m, config))
         return false;
     p->n.default_dtype = m->tree.dtype;
@@ -502,7 +525,7 @@ bool program_make(struct program *p, struct model *m, const struct program_sourc
     p->model = script_call(s, model_class, 1, &config);
     p->n.making = p->n.any_dtype = false;
     p->n.default_dtype = DTYPE_FP32;
-    if (!sv_ok(p->model))
+    if (!sv_ok(p->model) || (from->installed && !switch_cache(s, p->model, m->use_cache)))
         return false;
     if (m->checkpointing && !checkpoint_all(p, m))
         return false;

@@ -86,6 +86,8 @@ sv f_pow(struct script *s, const struct script_args *a)
 
 sv f_binary(struct script *s, const struct script_args *a)
 {
+    if (a->n > 2 && sv_given(a->v[2]) && as_tensor(s, a->v[0]) && as_tensor(s, a->v[1]))
+        return written_formula(s, "add_alpha", 3, a->v);
     return tensor_binary(s, (enum script_binary)a->def->data, a->v[0], a->v[1], false);
 }
 
@@ -236,7 +238,7 @@ sv f_sum(struct script *s, const struct script_args *a)
     if (!dtype_arg(s, a->v[3], &dtype))
         return sv_null();
     if (dtype_is_float((enum dtype)shape_of(t)->dtype) && dtype != (enum dtype)shape_of(t)->dtype)
-        return script_leave(s, "sum() in another dtype");
+        return written_formula(s, "sum_in", 4, (sv[]){a->v[0], sv_given(a->v[1]) ? a->v[1] : sv_none(), sv_bool(keepdim), a->v[3]});
     x = value_in(t);
     if (!sv_given(a->v[1])) {
         if (is_const(t))

@@ -92,6 +92,20 @@ static sv conv1d_init(struct script *s, const struct script_args *a)
     return sv_none();
 }
 
+/* _freeze=True: a table that is not trained */
+static bool freeze(struct script *s, sv self, sv on)
+{
+    bool yes = false, ok;
+    sv weight;
+
+    if (!bool_arg(s, on, &yes) || !yes)
+        return !script_failed(s);
+    weight = script_get_plain(s, self, natives_of(s)->weight);
+    ok = sv_ok(weight) && script_set(s, weight, script_symbol(s, "requires_grad"), sv_bool(false));
+    sv_drop(s, weight);
+    return ok;
+}
+
 static sv embedding_init(struct script *s, const struct script_args *a)
 {
     const struct natives *n = natives_of(s);
@@ -102,7 +116,7 @@ static sv embedding_init(struct script *s, const struct script_args *a)
     o->kind = MODULE_EMBEDDING;
     o->padding_idx = sv_given(a->v[3]);
     if (!script_set(s, a->v[0], script_symbol(s, "padding_idx"), sv_given(a->v[3]) ? a->v[3] : sv_none()) ||
-        !give_parameter(s, a->v[0], n->weight, SHAPE(o->in, o->out)))
+        !give_parameter(s, a->v[0], n->weight, SHAPE(o->in, o->out)) || !freeze(s, a->v[0], a->v[9]))
         return sv_null();
     return sv_none();
 }
@@ -201,7 +215,7 @@ LEAF(linear, "Linear", linear_init, "self, in_features, out_features, bias=, dev
 LEAF(conv1d, "Conv1D", conv1d_init, "self, nf, nx");
 LEAF(
     embedding, "Embedding", embedding_init,
-    "self, num_embeddings, embedding_dim, padding_idx=, max_norm=!, norm_type=, scale_grad_by_freq=!, sparse=!, _weight=!, _freeze=!, device=, dtype=");
+    "self, num_embeddings, embedding_dim, padding_idx=, max_norm=!, norm_type=, scale_grad_by_freq=!, sparse=!, _weight=!, _freeze=, device=, dtype=");
 LEAF(layer_norm, "LayerNorm", layer_norm_init, "self, normalized_shape, eps=, elementwise_affine=, bias=, device=, dtype=");
 LEAF(dropout, "Dropout", dropout_init, "self, p=, inplace=!");
 

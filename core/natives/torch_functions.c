@@ -257,7 +257,7 @@ static sv t_where(struct script *s, const struct script_args *a)
     struct tensor *c = need_tensor(s, a->v[0], "where"), *x = as_tensor(s, a->v[1]), *y = as_tensor(s, a->v[2]);
     struct run *r;
     enum dtype dtype = DTYPE_FP32;
-    val least = 0, out;
+    val least = 0, numbers[2] = {0}, out;
 
     if (!c)
         return sv_null();
@@ -268,6 +268,8 @@ static sv t_where(struct script *s, const struct script_args *a)
         return wrap(s, r, where(r, value_in(c), value_in(x), value_in(y)));
     if (x || y)
         dtype = (enum dtype)shape_of(x ? x : y)->dtype;
+    else if (a->v[1].tag != SV_FLOAT && a->v[2].tag != SV_FLOAT) /* of two numbers: as Python has them */
+        dtype = a->v[1].tag == SV_BOOL && a->v[2].tag == SV_BOOL ? DTYPE_BOOL : DTYPE_INT64;
     if ((x && shape_of(x)->requires_grad) || (y && shape_of(y)->requires_grad)) {
         if (!x || !y)
             least = factory(r, OP_SCALAR_TENSOR, dtype, 0, NULL);
@@ -275,9 +277,10 @@ static sv t_where(struct script *s, const struct script_args *a)
     }
     for (int i = 0; i < 2; i++) /* a number beside a tensor becomes one of 0 dimensions */
         if (!(i ? y : x))
-            least = factory(r, OP_SCALAR_TENSOR, dtype, 0, NULL);
+            numbers[i] = owned(r, factory(r, OP_SCALAR_TENSOR, dtype, 0, NULL));
     out = pointwise_op(r, OP_WHERE, dtype, value_in(c), x && shape_of(x)->ndim ? value_in(x) : y && shape_of(y)->ndim ? value_in(y) : 0);
-    consume(r, least);
+    value_unref(r, numbers[0]);
+    value_unref(r, numbers[1]);
     return wrap(s, r, out);
 }
 

@@ -45,6 +45,8 @@ static bool plant_tensor(struct script *s, struct tree *t, struct module *m, str
     }
     made = buffer ? buffer_add(t, m, name, dtype_in(t, p, true), shape_of(p)->ndim, shape_of(p)->size)
                   : param_add(t, m, name, shape_of(p)->ndim, shape_of(p)->size);
+    if (made && !buffer && !shape_of(p)->requires_grad)
+        made->requires_grad = false;
     if (made && p->param)
         tie(made, p->param->tied ? p->param->tied : p->param); /* the same Parameter under two names */
     else if (made) {

@@ -679,6 +679,7 @@ void back_embedding(struct back *b)
     uint32_t keep[9], range;
     int64_t sort;
 
+    (void)T(b, contiguous(r, saved(b, 0)));
     if (!r->values[b->grad[0]].contiguous) /* grad_.contiguous() */
         (void)T(b, value_empty(r, OP_CLONE, dtype_of(r, b->grad[0]), r->values[b->grad[0]].ndim, r->values[b->grad[0]].size));
     if (ids <= SHORT_PATH_IDS) {

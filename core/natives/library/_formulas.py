@@ -452,6 +452,23 @@ def logsumexp(x, dim, keepdim=False):
     return _apply(_LogSumExp, _full(x), _dims(x, dim), keepdim)
 
 
+class _SumIn(_Formula):
+    """sum(dtype=): the kernel casts as it reads; the engine casts the gradient back"""
+
+    @staticmethod
+    def forward(ctx, x, dims, keepdim, dtype):
+        ctx.dims, ctx.keepdim, ctx.shape, ctx.dtype = dims, keepdim, x.shape, x.dtype
+        return _reduced(x, dims, keepdim, dtype)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return _restored(grad, ctx.dims, ctx.keepdim).expand(ctx.shape).to(ctx.dtype), None, None, None
+
+
+def sum_in(x, dim, keepdim, dtype):
+    return _several(_SumIn, (x,), x, _dims(x, dim), keepdim, dtype)
+
+
 class _Amax(_Formula):
     """scale_grad_by_count"""
 
@@ -611,6 +628,23 @@ class _AddCMul(_Formula):
 
 def addcmul(input, tensor1, tensor2, *, value=1):
     return _AddCMul.apply(input, tensor1, tensor2, value)
+
+
+class _AddAlpha(_Formula):
+    """add.Tensor with alpha: the kernel multiplies as it adds"""
+
+    @staticmethod
+    def forward(ctx, x, other, alpha):
+        ctx.alpha = alpha
+        return alike(None, x, other)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad if ctx.needs_input_grad[0] else None, grad * ctx.alpha if ctx.needs_input_grad[1] else None, None
+
+
+def add_alpha(x, other, alpha):
+    return _several(_AddAlpha, (x, other), x, other, alpha)
 
 
 class _AddCDiv(_Formula):

@@ -65,6 +65,12 @@ class deque(list):
 
 
 class UserDict(dict):
+    def __init__(self, dict=None, /, **kwargs):
+        super().__init__()
+        if dict is not None:
+            self.update(dict)
+        self.update(kwargs)
+
     def __class_getitem__(cls, args):
         return cls
 

@@ -66,7 +66,7 @@ class SubConfigSpec:
     def create_subconfig(self, key, subconfig=None, **kwargs):
         if isinstance(subconfig, PreTrainedConfig):
             return subconfig, kwargs
-        given = self.init_kwargs if subconfig is None else subconfig
+        given = {k: v for k, v in (self.init_kwargs if subconfig is None else subconfig).items() if k != "model_type"}
         if not issubclass(self.config_class, PreTrainedConfig):
             return self.config_class.for_model((subconfig or {}).get("model_type", self.model_type), **given), kwargs
         return self.config_class(**given), kwargs
@@ -120,7 +120,7 @@ class _PreTrainedConfigCore(getattr(_rope, "RotaryEmbeddingConfigMixin", object)
     has_no_defaults_at_init = False
     is_composition = False
     _auto_class = None
-    _attn_implementation = None
+    _attn_implementation_internal = None
     _experts_implementation = None
 
     def __post_init__(self, **kwargs):
@@ -193,6 +193,14 @@ class _PreTrainedConfigCore(getattr(_rope, "RotaryEmbeddingConfigMixin", object)
     @_classproperty
     def sub_configs(cls):
         return {key: spec.config_class for key, spec in (cls.sub_configs_defaults or {}).items()}
+
+    @property
+    def _attn_implementation(self):
+        return self._attn_implementation_internal
+
+    @_attn_implementation.setter
+    def _attn_implementation(self, value):
+        self._attn_implementation_internal = value
 
     @property
     def is_heterogeneous(self):
@@ -285,3 +293,13 @@ class PreTrainedConfig(_PreTrainedConfigCore):
 
 
 PretrainedConfig = PreTrainedConfig
+
+
+def of_model(config, model_class):
+    """AutoModelForCausalLM.from_config: a class of the text alone gets the text's config."""
+    text = type(config).sub_configs.get("text_config")
+    own = getattr(model_class, "config_class", None)
+    for c in model_class.__mro__ if own is None else ():
+        if (own := c.__dict__.get("__annotations__", {}).get("config")) is not None:
+            break
+    return config.get_text_config() if text is not None and own in (text, text.__name__) and text is not type(config) else config

@@ -151,6 +151,9 @@ class PreTrainedModel(nn.Module):
         model = getattr(self, "model", None)
         if model is not None and hasattr(model, name):
             return getattr(model, name)
+        language_model = getattr(self, "language_model", None)
+        if language_model is not None and language_model is not self and hasattr(language_model, "get_input_embeddings"):
+            return language_model.get_input_embeddings()
         base_model = getattr(self, "base_model", None)
         if base_model is not None and base_model is not self:
             return base_model.get_input_embeddings()

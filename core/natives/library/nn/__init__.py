@@ -2,7 +2,7 @@
 from json import _Refused
 
 import torch
-from _script import import_by_name
+from _script import import_by_name, leave
 
 
 _MORE = ("MultiheadAttention", "TransformerEncoderLayer", "ParameterList", "ParameterDict", "Softplus", "LogSoftmax", "ELU", "GLU", "LogSigmoid", "Softsign",
@@ -42,6 +42,42 @@ class Conv1d(Module):
 
     def forward(self, input):
         return torch.nn.functional.conv1d(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+
+
+class _ConvNd(Module):
+    """Convolutions that are cuDNN's: their parameters; a forward through them is not modelled."""
+
+    dims, transposed = 2, False
+
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, *rest, dilation=1, groups=1, bias=True, padding_mode="zeros",
+                 output_padding=0, device=None, dtype=None):
+        super().__init__()
+        self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
+        self.kernel_size = (kernel_size,) * self.dims if isinstance(kernel_size, int) else tuple(kernel_size)
+        self.stride, self.padding = stride, padding
+        a, b = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
+        if rest or len(self.kernel_size) > 2:
+            leave(f"torch.nn.{type(self).__name__}() of these arguments")
+        self.weight = Parameter(torch.empty((a, b // groups, *self.kernel_size)))
+        if bias:
+            self.bias = Parameter(torch.empty((out_channels,)))
+        else:
+            self.register_parameter("bias", None)
+
+    def forward(self, input):
+        leave(f"a forward through torch.nn.{type(self).__name__}")
+
+
+class Conv2d(_ConvNd):
+    pass
+
+
+class ConvTranspose1d(_ConvNd):
+    dims, transposed = 1, True
+
+
+class ConvTranspose2d(_ConvNd):
+    transposed = True
 
 
 class ZeroPad2d(Module):
