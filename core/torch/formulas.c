@@ -608,26 +608,26 @@ void back_efficient(struct back *b)
     int first = self(b)->at.dim; /* 1 with a mask: it is saved before the others */
     val k = saved(b, first), q = saved(b, first + 1), v = saved(b, first + 2);
     int64_t n = size_of(r, q, 0), h = size_of(r, q, 1), s = size_of(r, q, 2), d = size_of(r, q, 3), sk = size_of(r, k, 2);
-    int64_t kv = size_of(r, k, 1);
+    int64_t kv = size_of(r, k, 1), wide = size_of(r, v, 3);
     enum dtype t = dtype_of(r, q);
     bool half = t != DTYPE_FP32;
     uint32_t delta, workspace, wide_k = 0, wide_v = 0;
     val dq, dk, dv;
 
     if (!lies_by_token(&r->values[b->grad[0]])) /* grad_out_.transpose(1, 2).contiguous() */
-        (void)T(b, value_empty(r, OP_CLONE, t, SHAPE(n, s, h, size_of(r, v, 3))));
+        (void)T(b, value_empty(r, OP_CLONE, t, SHAPE(n, s, h, wide)));
     dq = value_empty(r, OP_EFFICIENT_BACKWARD, t, SHAPE(n, s, h, d));
     dk = value_empty(r, OP_EFFICIENT_BACKWARD, t, SHAPE(n, sk, kv, d));
-    dv = value_empty(r, OP_EFFICIENT_BACKWARD, t, SHAPE(n, sk, kv, size_of(r, v, 3)));
+    dv = value_empty(r, OP_EFFICIENT_BACKWARD, t, SHAPE(n, sk, kv, wide));
     launch_attention(r, OP_EFFICIENT_BACKWARD, (struct attended){n, h, s, sk, d, self(b)->at.dim2}, q, k);
     if (kv != h) { /* grouped heads: computed wide, then summed */
         wide_k = scratch_take(r, OP_EFFICIENT_BACKWARD, (uint64_t)(n * sk * h * d) * dtype_bytes(t), MARK_NONE);
-        wide_v = scratch_take(r, OP_EFFICIENT_BACKWARD, (uint64_t)(n * sk * h * d) * dtype_bytes(t), MARK_NONE);
+        wide_v = scratch_take(r, OP_EFFICIENT_BACKWARD, (uint64_t)(n * sk * h * wide) * dtype_bytes(t), MARK_NONE);
     }
     if (half) { /* the kernel computes delta itself */
         delta = scratch_take(r, OP_EFFICIENT_BACKWARD, (uint64_t)(n * h * s * 4), MARK_NONE);
     } else { /* (grad.to(float) * out.to(float)).sum(-1).transpose(-2, -1).contiguous(), which it is where one of them is 1 */
-        uint32_t product = scratch_take(r, OP_MUL, (uint64_t)(n * h * s * d * 4), MARK_NONE);
+        uint32_t product = scratch_take(r, OP_MUL, (uint64_t)(n * h * s * wide * 4), MARK_NONE);
         uint32_t sum = scratch_take(r, OP_SUM, (uint64_t)(n * h * s * 4), MARK_NONE);
 
         delta = s == 1 || h == 1 ? sum : scratch_take(r, OP_CLONE, (uint64_t)(n * h * s * 4), MARK_NONE);
@@ -635,7 +635,8 @@ void back_efficient(struct back *b)
             scratch_give(r, sum);
         scratch_give(r, product);
     }
-    workspace = scratch_take(r, OP_EFFICIENT_BACKWARD, (uint64_t)efficient_workspace_bytes(r, n, h, s, sk, d, half, self(b)->at.p > 0), MARK_NONE);
+    workspace = scratch_take(r, OP_EFFICIENT_BACKWARD, (uint64_t)efficient_workspace_bytes(r, n, h, s, sk, d, wide, half, self(b)->at.p > 0),
+                             MARK_NONE);
     scratch_give(r, delta);
     scratch_give(r, workspace);
     scratch_give(r, wide_v);

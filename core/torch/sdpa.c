@@ -176,7 +176,8 @@ static val efficient(struct run *r, val q, val k, val v, val given, double p, bo
     }
     out = attention_output(r, OP_EFFICIENT, q, d);
     lse = value_empty(r, OP_EFFICIENT, DTYPE_FP32, SHAPE(b, h, node ? round_up(s, 32) : 0));
-    if (d > 128 && dtype_of(r, q) != DTYPE_FP32) /* kernel_forward.h kNeedsOutputAccumulatorBuffer */
+    /* kernel_forward.h kNeedsOutputAccumulatorBuffer; cutlassF.h: kMaxK covers keys and values */
+    if ((d > 128 || size_of(r, k, 3) > 128) && dtype_of(r, q) != DTYPE_FP32)
         scratch(r, OP_EFFICIENT, (uint64_t)(b * h * s * d * 4));
     launch_attention(r, OP_EFFICIENT, (struct attended){b, h, s, size_of(r, k, 2), d, causal}, q, k);
     save(r, node, lse);
@@ -231,14 +232,14 @@ static int64_t key_splits(const struct run *r, int64_t heads, int64_t keys, int6
 }
 
 /* kernel_backward.h workspace_size: locks and tiles of dq; dk and dv too where the output's dtype cannot hold the sum. */
-int64_t efficient_workspace_bytes(const struct run *r, int64_t b, int64_t h, int64_t sq, int64_t sk, int64_t d, bool half, bool dropout)
+int64_t efficient_workspace_bytes(const struct run *r, int64_t b, int64_t h, int64_t sq, int64_t sk, int64_t d, int64_t dv, bool half, bool dropout)
 {
-    struct tiles t = backward_tiles(&r->device, d, half, dropout);
+    struct tiles t = backward_tiles(&r->device, d > dv ? d : dv, half, dropout);
     int64_t dq = div_up(sq, t.queries) * div_up(d, t.keys) * (t.queries * t.keys * 4 + 16), dkv = 0;
 
     if (half && !t.in_registers)
-        dkv = 2 * key_splits(r, b * h, sk, t.keys) * (r->q->efficient_sums_all_keys ? round_up(sk, t.keys) : t.keys) *
-              round_up(d, t.queries) * 4;
+        dkv = key_splits(r, b * h, sk, t.keys) * (r->q->efficient_sums_all_keys ? round_up(sk, t.keys) : t.keys) *
+              (round_up(d, t.queries) + round_up(dv, t.queries)) * 4;
     return b * h * (dq + dkv);
 }
 
