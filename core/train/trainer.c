@@ -62,12 +62,12 @@ static enum dtype storage_dtype(const struct recipe *s)
 /* NULL, or why these quantised weights and this method do not go together. */
 static const char *quantised_gap(const struct recipe *s)
 {
-    if (s->method == METHOD_SINGLE || s->method == METHOD_DDP)
+    if (s->method == METHOD_SINGLE || s->method == METHOD_DDP || s->method == METHOD_ZERO1 || s->method == METHOD_ZERO2)
         return NULL;
     if (kbit_is_gptq(s->quantization))
-        return method_is_fsdp1(s->method) ? NULL : "GPTQ weights under %s are not modelled yet: single, ddp or fsdp";
+        return method_is_fsdp1(s->method) ? NULL : "GPTQ weights under %s are not modelled yet: single, ddp, zero1, zero2 or fsdp";
     if (!method_is_fsdp1(s->method) && !(method_is_fsdp2(s->method) && s->method != METHOD_TP_FSDP2))
-        return "quantised weights under %s are not modelled yet: single, ddp, fsdp or fsdp2";
+        return "quantised weights under %s are not modelled yet: single, ddp, zero1, zero2, fsdp or fsdp2";
     if (s->quantization == KBIT_INT8) /* torch/distributed/fsdp/_flat_param.py: "Cannot flatten integer dtype tensors" */
         return "int8 weights would lose the scales of their rows where %s flattens or cuts them: a 4-bit kind";
     if (s->method == METHOD_FSDP_GRAD_OP && s->fsdp.use_orig_params == TRI_TRUE) /* _writeback_orig_params: each forward makes a Params4bit anew */

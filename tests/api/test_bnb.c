@@ -58,7 +58,7 @@ static double figure(const char *training, const char *path)
 
 /* --- quantised weights that a method flattens or cuts ------------------------------------------------------------------------------------- */
 
-static const char *const sharding[] = {"fsdp", "fsdp2", "hsdp2"};
+static const char *const sharding[] = {"fsdp", "fsdp2", "hsdp2", "zero1", "zero2"};
 
 static double sharded(const char *method, unsigned gpus, const char *training, const char *path)
 {
@@ -84,7 +84,7 @@ START_TEST(packed_weights_are_sharded)
     double few = sharded(method, 2, "\"tuning\":\"qlora\"", PARTS "parameters");
 
     ck_assert(nf4 < lora);
-    ck_assert(method[0] == 'h' ? nf4 <= few : nf4 < few); /* a node is a group, and its ranks share a copy */
+    ck_assert(method[0] == 'h' ? nf4 <= few : nf4 < few); /* a node is a group, and its ranks share a copy; of ZeRO the masters of adapters */
     ck_assert(sharded(method, 4, "\"tuning\":\"qlora\"", PARTS "optimizer_states") == sharded(method, 4, "\"tuning\":\"lora\"", PARTS "optimizer_states"));
 }
 END_TEST

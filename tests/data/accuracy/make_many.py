@@ -51,6 +51,8 @@ CASES = [
                                                     offload="optimizer+params"), {}),
     ("fsdp2-nf4-offload", QWEN, 4, 2, 1, 512, qlora("nf4-dq", methods="fsdp2", precision="bf16-mixed", gradient_checkpointing=True,
                                                      offload="optimizer+params"), PLAIN),
+    ("zero2-nf4", TINY, 4, 4, 1, 512, qlora("nf4", methods="zero2", precision="bf16-mixed", gradient_checkpointing=True), {}),
+    ("zero1-nf4-dq", QWEN, 4, 2, 2, 384, qlora("nf4-dq", methods="zero1", precision="bf16-mixed"), {}),
     ("hsdp2-nf4", TINY, 4, 8, 1, 512, qlora("nf4", methods="hsdp2", precision="bf16-mixed", shard_group=4), PLAIN),
 ]
 
