@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROOM = 256 << 20, LINE = 1 << 16 };
+enum { ROOM = 256 << 20, CONFIG = 64 << 20, LINE = 1 << 16 };
 
 static const struct stack traced = {2015, 5023, 21, 1015, 50, 19, 2007, 8};
 static const struct device a100 = {.cc_major = 8, .multiprocessors = 108, .threads_per_multiprocessor = 2048, .usable_bytes = UINT64_C(85095874560)};
@@ -49,7 +49,7 @@ static uint64_t one_segment(const char *id)
 START_TEST(generates_as_real_pytorch_does)
 {
     static char line[LINE];
-    void *config_block = malloc(1 << 20), *block = malloc(ROOM);
+    void *config_block = malloc(CONFIG), *block = malloc(ROOM);
     FILE *f = fopen("tests/data/accuracy/generate.jsonl", "r");
     size_t n = 0;
 
@@ -71,7 +71,7 @@ START_TEST(generates_as_real_pytorch_does)
         text = json_str(json_get(row, "body"));
         ck_assert(!json_parse(text, strlen(text), &json_limits_config, &body, &err));
         asked = json_get(body, "inference");
-        arena_init(&config_arena, config_block, 1 << 20);
+        arena_init(&config_arena, config_block, CONFIG);
         arena_init(&arena, block, ROOM);
         ck_assert_msg(!arch_read(json_get(body, "config"), &config_arena, &arch, &err), "%s: %s", id, err.detail);
         q = quirks_for(&traced, arch.model_type);

@@ -1,4 +1,4 @@
-"""Causal convolutions over the sequence, as the PyTorch code of modelling files makes them where causal-conv1d is not installed; transformers has no such file."""
+"""Causal convolutions as the PyTorch code of modelling files makes them where causal-conv1d is not installed; transformers has no such file."""
 import torch
 import torch.nn.functional as F
 
@@ -40,10 +40,11 @@ def state_of(module, cache):
     return cache.get_conv_state(module.layer_idx), cache.get_recurrent_state(module.layer_idx)
 
 
-def convolve(module, x, conv_state, cache, **kwargs):
+def convolve(module, x, conv_state, cache, conv=None, **kwargs):
     """[batch, channels, sequence], with what came before where there is a cache; the caller's frame holds x."""
     seq_len = x.shape[-1]
-    weight, bias = module.conv1d.weight.squeeze(1), module.conv1d.bias
+    conv = module.conv1d if conv is None else conv
+    weight, bias = conv.weight.squeeze(1), conv.bias
     if conv_state is not None and seq_len == 1:
         return causal_conv1d_update(x, conv_state, weight, bias, activation=module.activation)
     if cache is not None:

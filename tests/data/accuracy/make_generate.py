@@ -31,6 +31,7 @@ CASES = [  # name, config, batch, prompt tokens, new tokens, attention, padded, 
     ("bloom", BLOOM, 2, 500, 40, "sdpa", False, "bf16"),
     ("gemma2", GEMMA, 1, 1500, 20, "eager", False, "bf16"),
     ("neox", NEOX, 2, 333, 77, "sdpa", False, "fp16"),
+    ("falcon_h1", "tiiuae__Falcon-H1-0.5B-Base", 2, 300, 12, "sdpa", True, "bf16"),
     ("bigcode", BIGCODE, 2, 256, 50, "sdpa", False, "bf16"),
 ]
 

@@ -27,6 +27,9 @@ SMALL = {  # type: (config file, what is put over it)
     "qwen3_next": ("Qwen__Qwen3-Next-80B-A3B-Instruct", dict(num_hidden_layers=4, num_experts=16, num_experts_per_tok=4, hidden_size=1024, num_attention_heads=8,
                                                              linear_num_key_heads=8, linear_num_value_heads=16)),
     "qwen3_5_text": ("Qwen__Qwen3.5-27B", dict(intermediate_size=2816, **DELTA)),
+    "lfm2": (None, dict(model_type="lfm2", architectures=["Lfm2ForCausalLM"], vocab_size=65536, hidden_size=1024, block_ff_dim=4608, num_hidden_layers=4,
+                        num_attention_heads=16, num_key_value_heads=8, full_attn_idxs=[2], conv_L_cache=3, max_position_embeddings=4096, tie_embedding=True,
+                        torch_dtype="bfloat16")),
     "qwen3_5_moe_text": ("Qwen__Qwen3.5-397B-A17B", dict(num_experts=16, num_experts_per_tok=4, **DELTA)),
 }
 OPTIONS = {
@@ -44,8 +47,9 @@ OPTIONS = {
 ALL = tuple(OPTIONS)
 FEW = ("full", "lora-amp", "mixed-ckpt-pad")
 CASES = {"falcon_h1": ALL, "falcon_h1-norm": FEW, "nemotron_h": FEW + ("eager", "one-chunk"), "nemotron_h-moe": FEW + ("sgd-accum",),
-         "qwen3_next": FEW + ("eager", "one-chunk", "sgd-accum"), "qwen3_5_text": FEW + ("fa2", "one-chunk"), "qwen3_5_moe_text": FEW}
-TARGETS = ["in_proj", "in_proj_qkvz", "in_proj_qkv", "q_proj"]
+         "qwen3_next": FEW + ("eager", "one-chunk", "sgd-accum"), "qwen3_5_text": FEW + ("fa2", "one-chunk"), "qwen3_5_moe_text": FEW,
+         "lfm2": FEW + ("eager", "sgd-accum")}
+TARGETS = ["in_proj", "in_proj_qkvz", "in_proj_qkv", "q_proj", "w2"]
 
 
 def case(kind, which, configs):
