@@ -242,7 +242,7 @@ static bool caller_leave(void *of, bool policy)
 
     if (autocasts(t, policy))
         autocast_leave(&t->run);
-    return autocasts(t, policy);
+    return autocasts(t, policy) && !t->plain; /* accelerate's; torch.autocast leaves outputs as they are */
 }
 
 /* accelerate's MixedPrecisionPolicy has an output_dtype, where it makes a policy at all. */

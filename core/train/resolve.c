@@ -151,13 +151,15 @@ static enum err_code resolve_stage(struct recipe *r, const struct resolving *c)
         return rc;
     if (r->stage == TASK_EMBEDDING && r->attention_mask == TRI_FALSE)
         return err_set(c->err, ERR_FIELD_CONFLICT, "/training/attention_mask", "embedding has rows with a mask: tokens that count are what is averaged");
+    if (r->packing && r->stage == TASK_EMBEDDING && r->attention == ATTENTION_FLASH_2 && !r->padded)
+        r->packing = false; /* sentence-transformers flattens rows for flash attention: of equal ones it holds what it holds of rows */
     if (r->packing && (c->arch->encoder || !task->module))
         return err_set(c->err, ERR_FIELD_CONFLICT, "/training/packing", "%s of packed rows is not modelled: rows with a mask", task->stage);
     if (!task->module)
         return resolve_head(r, task, c->err);
     if (!quirks_for(c->stack, c->arch->model_type).bnb_loads_by_name)
         return err_set(c->err, ERR_FIELD_CONFLICT, "/stack/transformers", "%s is modelled as trl 1.16 has it, beside transformers 5", task->stage);
-    if (r->framework != FRAMEWORK_TRANSFORMERS)
+    if (r->framework != FRAMEWORK_TRANSFORMERS && r->stage != TASK_EMBEDDING)
         return err_set(c->err, ERR_FIELD_CONFLICT, "/stack/framework", "%s is a Trainer's: stack.framework transformers", task->stage);
     if (r->loss != LOSS_HF || (r->liger_kernels & (1u << LIGER_FUSED_LINEAR | 1u << LIGER_CROSS_ENTROPY)))
         return err_set(c->err, ERR_FIELD_CONFLICT, r->loss != LOSS_HF ? "/training/loss" : "/training/liger_kernels",

@@ -152,6 +152,24 @@ START_TEST(both_sides_of_a_pair_are_forwards)
 }
 END_TEST
 
+/* A plain loop's outputs stay half; rows that flash attention's path flattens are the rows. */
+START_TEST(pairs_of_other_loops)
+{
+    static const char rows[] = "\"stage\":\"embedding\",\"methods\":\"fsdp2\",\"tuning\":\"full\",\"attention\":\"flash_attention_2\"";
+    char body[400], packed[400];
+    struct reply plain;
+    double v;
+
+    (void)snprintf(body, sizeof body, "{\"model\":\"Qwen/Qwen3-0.6B\",\"cluster\":{\"gpu\":\"A100-80GB\",\"gpus_per_node\":2},\"stack\":{\"framework\":\"torch\"},"
+                                      "\"training\":{\"precision\":\"bf16-mixed\",\"seq_len\":512,\"micro_batch_size\":2,\"stage\":\"embedding\",\"methods\":\"single\"}}");
+    plain = ask(body);
+    ck_assert_msg(json_number(reply_at(&plain, "recommendation/memory/peak_allocated_bytes"), &v), "%s", plain.r.body);
+    reply_done(plain);
+    (void)snprintf(packed, sizeof packed, "%s,\"packing\":true", rows);
+    ck_assert(peak(packed) == peak(rows));
+}
+END_TEST
+
 #define BERT(architecture) \
     "{\"config\":{\"model_type\":\"bert\",\"architectures\":[\"" architecture "\"],\"num_hidden_layers\":2},\"cluster\":{\"gpu\":\"A100-80GB\"}"
 static const struct {
@@ -211,4 +229,4 @@ END_TEST
 UNIT_TESTS("stages", unit_rows(a_precomputed_reference_is_never_above_a_copy, methods); unit_rows(a_sharded_reference_is_a_shard_at_least, sharding);
            unit_rows(stage_3_cuts_the_reference, compared); unit_test(unpaired_rows_too); unit_test(adapters_need_no_copy); unit_test(pairs_are_two_rows);
            unit_test(a_teacher_stands_beside); unit_rows(pairs_without_a_reference_hold_all_logits, pairs);
-           unit_test(a_label_a_row); unit_test(both_sides_of_a_pair_are_forwards); unit_rows(an_encoder_trains_what_its_class_says, encoders); unit_rows(says_what_has_no_model, refused);)
+           unit_test(a_label_a_row); unit_test(both_sides_of_a_pair_are_forwards); unit_test(pairs_of_other_loops); unit_rows(an_encoder_trains_what_its_class_says, encoders); unit_rows(says_what_has_no_model, refused);)
