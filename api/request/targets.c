@@ -19,6 +19,8 @@ enum err_code lora_read(const struct lora_request *asked, const char *at, struct
         .all_linear = all,
         .n_targets = targets->is_string ? 0 : targets->n,
         .targets = asked->target_modules.v,
+        .n_saved = asked->modules_to_save.n,
+        .saved = asked->modules_to_save.v,
         .pattern_text = targets->is_string && !all ? targets->v[0] : NULL,
     };
     return ret->pattern_text ? pattern_compile(ret->pattern_text, at, arena, &ret->pattern, err) : ERR_OK;

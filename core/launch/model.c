@@ -93,5 +93,11 @@ void launch_lora(struct jsonw *w, const char *name, const struct launch *l)
             jsonw_str(w, NULL, lora->targets[i]);
         jsonw_end(w);
     }
+    if (lora->n_saved)
+        jsonw_array(w, "modules_to_save");
+    for (uint32_t i = 0; i < lora->n_saved; i++)
+        jsonw_str(w, NULL, lora->saved[i]);
+    if (lora->n_saved)
+        jsonw_end(w);
     jsonw_end(w);
 }

@@ -92,6 +92,8 @@ struct lora {
     const char *const *targets; /* module names, matched as suffixes like peft does */
     const struct pattern *pattern; /* target_modules as one string, a regular expression; NULL: none */
     const char *pattern_text;
+    uint32_t n_saved; /* modules_to_save */
+    const char *const *saved;
 };
 
 #define ELEMS_UNSET UINT64_MAX

@@ -1,7 +1,8 @@
 /*
  * freeze.h - a part of a declared model that is not trained: `requires_grad_(False)` of what a list of names means.
  *
- * Names     of modules or parameters, by their dotted path or a run of its parts: "embed_tokens", "model.layers", "layers.0-7" (a range of a list), "lm_head.weight".
+ * Names     of modules or parameters, by their dotted path or a run of its parts: "embed_tokens", "model.layers", "lm_head.weight", "layers.0-7" (a range of
+ *           a list).
  *           What is tied to a frozen parameter is the same one.
  * Errors    ERR_FIELD_VALUE at /training/freeze: a name that means nothing, or nothing left to train.
  */

@@ -114,6 +114,8 @@ static bool matches(const struct tree *t, const struct module *m, const struct l
         return false;
     if (names_expert(o, m->name))
         return false;
+    if (o->n_saved && lora_saves(o, module_path(t, m->number, buf, sizeof buf)))
+        return false;
     if (o->all_linear)
         return m != t->head && !is_saved(t, m, o->saved);
     return lora_means(o, module_path(t, m->number, buf, sizeof buf), effort);
@@ -220,6 +222,39 @@ static void freeze(void *context, struct module *m, struct param *p)
     p->requires_grad = false;
 }
 
+static void save_param(void *context, struct module *m, struct param *p)
+{
+    struct tree *t = context;
+    char name[64];
+
+    if (p->requires_grad || p->tied || !strncmp(p->name, "original_module.", 16))
+        return;
+    (void)snprintf(name, sizeof name, "original_module.%.40s", p->name);
+    (void)param_add(t, m, arena_str(t->arena, name, strlen(name)), p->ndim, p->size);
+    p->requires_grad = true;
+}
+
+/* utils/other.py ModulesToSaveWrapper: a copy is trained beside what it is of, which stays. */
+static enum err_code save_modules(struct tree *t, const struct lora_options *o, uint32_t declared, struct err *err)
+{
+    char buf[256];
+    uint32_t n = 0;
+
+    if (t->head && t->head->weight && t->head->weight->tied)
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/lora/modules_to_save",
+                       "modules_to_save of a model whose head is tied to its embeddings is not modelled: their copies part");
+    for (uint32_t i = 1; i < declared; i++) {
+        struct module *m = t->modules[i];
+        const char *path = module_path(t, m->number, buf, sizeof buf);
+
+        if (!*path || !lora_saves(o, path))
+            continue;
+        params_visit(m, save_param, t);
+        n++;
+    }
+    return n ? ERR_OK : err_set(err, ERR_FIELD_VALUE, "/training/lora/modules_to_save", "no module of this model has such a name");
+}
+
 enum err_code lora_apply(struct tree *t, const struct lora_options *o, uint32_t *ret, struct err *err)
 {
     uint32_t declared = t->n_modules, n = 0;
@@ -249,6 +284,12 @@ enum err_code lora_apply(struct tree *t, const struct lora_options *o, uint32_t 
     if (!n)
         return err_set(err, ERR_FIELD_VALUE, "/training/lora/target_modules", "no linear module of this model has such a name");
     *ret = n;
+    if (o->n_saved) {
+        enum err_code rc = save_modules(t, o, declared, err);
+
+        if (rc)
+            return rc;
+    }
     return lora_count(t, &effort, err);
 }
 

@@ -28,6 +28,8 @@ struct lora_options {
     const struct pattern *pattern; /* instead of a list; NULL: none */
     const struct expert_names *experts; /* targets.h; NULL: every name means modules */
     const char *saved;             /* children of the model, with blanks between, that are trained in full and that "all-linear" leaves out; NULL: none */
+    uint32_t n_saved;              /* modules_to_save: ends of names of modules that are copied and trained in full, and that are not adapted */
+    const char *const *saved_names;
     bool counts_only;              /* adapters of tensors are declared: no forward is known of them */
     bool on_host;                  /* adapters are made before the model stands on the device, and go there with it */
 };
@@ -46,6 +48,9 @@ struct lora_found {
 };
 MUST_CHECK enum err_code lora_find(const struct tree *t, const struct lora_options *o, struct arena *arena, struct lora_found *ret,
                                    struct err *err);
+
+/* utils/other.py _set_trainable, tuners_utils.py inject_adapter: str.endswith() of the name */
+bool lora_saves(const struct lora_options *o, const char *path);
 
 /* Declares the adapters. The number of adapted modules in *ret. */
 MUST_CHECK enum err_code lora_apply(struct tree *t, const struct lora_options *o, uint32_t *ret, struct err *err);

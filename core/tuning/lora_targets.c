@@ -25,6 +25,19 @@ bool lora_means(const struct lora_options *o, const char *path, struct pattern_e
     return ret;
 }
 
+bool lora_saves(const struct lora_options *o, const char *path)
+{
+    size_t n = strlen(path);
+
+    for (uint32_t i = 0; i < o->n_saved; i++) {
+        size_t k = strlen(o->saved_names[i]);
+
+        if (n >= k && !strcmp(path + n - k, o->saved_names[i]))
+            return true;
+    }
+    return false;
+}
+
 enum err_code lora_count(const struct tree *t, const struct pattern_effort *effort, struct err *err)
 {
     enum { STEPS_OF_EVENT = 8 };

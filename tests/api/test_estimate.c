@@ -22,7 +22,6 @@ static const struct {
     {TRAIN("\"float8\":\"tensorwise\""), "float8 tensorwise is"},
     {TRAIN("\"compile\":true"), "training.compile is"},
     {TRAIN("\"liger_kernels\":[\"rope\"]"), "no kernels for opt and leaves the model as it is"},
-    {TRAIN("\"tuning\":\"lora\",\"lora\":{\"modules_to_save\":[\"lm_head\"]}"), "modules_to_save is"},
     {TRAIN("\"context_parallel\":2"), "context_parallel is"},
     {"{" OPT "," GPU ",\"workload\":\"inference\",\"inference\":{\"weights\":\"gptq4\"}}", "weights gptq4 is"},
     {"{" OPT "," GPU ",\"workload\":\"inference\",\"inference\":{\"engine\":\"vllm\"}}", "engine vllm is"},

@@ -41,6 +41,7 @@ START_TEST(what_is_frozen_holds_less)
 }
 END_TEST
 
+#define LORA(more) "\"methods\":\"single\",\"tuning\":\"lora\",\"lora\":{\"rank\":8,\"target_modules\":[\"q_proj\"]" more "}"
 #define SINGLE "\"methods\":\"single\",\"tuning\":\"full\",\"freeze\":"
 
 /* A name is a run of parts of the path; the tied head is the embeddings' own. */
@@ -60,6 +61,7 @@ static const struct {
     {SINGLE "[\"layers.28\"]", "is called layers.28"},
     {SINGLE "[\"model\"]", "nothing of the model is left"},
     {"\"methods\":\"single\",\"tuning\":\"lora\",\"freeze\":[\"embed_tokens\"]", "the whole base is frozen"},
+    {LORA(",\"modules_to_save\":[\"lm_head\"]"), "tied to its embeddings"},
     {"\"methods\":\"fsdp\",\"tuning\":\"full\",\"fsdp\":{\"use_orig_params\":false},\"freeze\":[\"q_proj\"]", "uniform `requires_grad`"},
 };
 

@@ -293,7 +293,6 @@ static const struct {
     {ARGS("\"num_generations\":8"), "/training_arguments/num_generations"},
     {ARGS("\"finetuning_type\":\"lora\",\"use_dora\":true"), "/training_arguments/use_dora"},
     {ARGS("\"adapter\":\"lora\",\"peft_use_dora\":true"), "/training_arguments/peft_use_dora"},
-    {ARGS("\"finetuning_type\":\"lora\",\"additional_target\":\"embed_tokens\""), "/training_arguments/additional_target"},
     {ARGS("\"use_unsloth\":true"), "/training_arguments/use_unsloth"},
     {ARGS("\"quantization_bit\":8,\"quantization_method\":\"hqq\""), "/training_arguments/quantization_method"},
     {ARGS("\"liger_rms_norm_gated\":true"), "/training_arguments/liger_rms_norm_gated"},

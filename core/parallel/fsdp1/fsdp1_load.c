@@ -67,7 +67,8 @@ static void tell_dtypes(struct unit *u)
     for (uint32_t i = 0; i < u->n_params; i++) {
         u->trained |= u->params[i]->requires_grad;
         if (!f->o->fsdp.use_orig_params && u->params[i]->requires_grad != u->params[0]->requires_grad) /* _validate_tensors_to_flatten */
-            run_fail(f->r, ERR_FIELD_CONFLICT, "/training/fsdp/use_orig_params", "Must flatten tensors with uniform `requires_grad` when `use_orig_params=False`");
+            run_fail(f->r, ERR_FIELD_CONFLICT, "/training/fsdp/use_orig_params",
+                     "Must flatten tensors with uniform `requires_grad` when `use_orig_params=False`");
         if (u->params[i]->dtype != u->master)
             run_fail(f->r, ERR_FIELD_CONFLICT, "/training", "a unit of FullyShardedDataParallel holds parameters of one dtype");
     }

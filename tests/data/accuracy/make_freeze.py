@@ -18,6 +18,7 @@ STACK = {"torch": "2.15", "transformers": "5.23", "peft": "0.21", "deepspeed": "
 CKPT = dict(gradient_checkpointing=True)
 EMBED, HALF = ["embed_tokens"], ["model.embed_tokens", "layers.0-3"]
 SOME = dict(tuning="lora", lora={"rank": 16, "dropout": 0.05, "target_modules": "model\\.layers\\.[2-4]\\.self_attn\\.(q|v)_proj"})
+SAVED = dict(tuning="lora", lora={"rank": 16, "dropout": 0.05, "target_modules": ["q_proj", "v_proj"], "modules_to_save": ["embed_tokens", "lm_head"]})
 FSDP = dict(fsdp={"backward_prefetch": "pre"}, reduce_dtype="bf16")
 FSDP2 = dict(fsdp={"wrap": "accelerate"}, reduce_dtype="bf16")
 
@@ -32,6 +33,10 @@ CASES = [
     ("head-alone", "single", 1, TINY, 6, 2, 512, dict(freeze=["model"], precision="bf16")),
     ("lora-layers", "single", 1, TINY, 6, 2, 512, dict(precision="bf16-autocast", **SOME)),
     ("lora-layers-ckpt", "single", 1, QWEN3, 6, 2, 512, dict(precision="bf16-autocast", **CKPT, **SOME)),
+    ("saved", "single", 1, TINY, 6, 2, 512, dict(precision="bf16-autocast", **SAVED)),
+    ("saved-ckpt", "single", 1, TINY, 6, 2, 512, dict(precision="bf16-mixed", **CKPT, **SAVED)),
+    ("saved-head", "single", 1, TINY, 6, 2, 512, dict(precision="bf16", tuning="lora", lora={"rank": 8, "target_modules": "all-linear", "modules_to_save": ["lm_head"]})),
+    ("saved-ddp", "ddp", 4, TINY, 4, 1, 512, dict(precision="bf16-autocast", **SAVED)),
     ("zero2", "zero2", 4, TINY, 6, 1, 512, dict(freeze=EMBED, precision="bf16", **CKPT)),
     ("zero3", "zero3", 4, TINY, 6, 1, 512, dict(freeze=HALF, precision="bf16")),
     ("zero3-offload", "zero3", 4, TINY, 6, 1, 512, dict(freeze=EMBED, precision="bf16", offload="optimizer", **CKPT)),
@@ -63,6 +68,11 @@ def trace(oracle):
     sys.argv[0] = os.path.abspath(__file__)
     request = json.loads(os.environ["FREEZE_REQUEST"])
     training = dict(request["training"])
+    if training.get("lora", {}).get("modules_to_save"):  # what the tracers know of no option
+        import peft
+        training["lora"], saved, real = dict(training["lora"]), training["lora"]["modules_to_save"], peft.LoraConfig
+        del training["lora"]["modules_to_save"]
+        peft.LoraConfig = lambda **k: real(**dict(k, modules_to_save=saved))
     names, several = training.pop("freeze", []), training["methods"] != "single"
     import environment
     environment.ensure(*([80, 0] if several else []))
