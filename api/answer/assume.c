@@ -191,10 +191,12 @@ static void assume_methods(struct estimate *e)
             "paged optimizer states lie in CUDA's managed memory and in no figure of the allocator: on the GPU while it has room, else on the host; "
             "memory.host_bytes_per_node has them in full");
     if (any(a, compiles_update))
-        note(&e->assumptions, "torchao's optimizer compiles its update: its states and the maxima of their blocks are in the figures, what Inductor's kernels keep "
-                              "beside them while one parameter is updated is not");
+        note(&e->assumptions,
+             "torchao's optimizer compiles its update: its states and the maxima of their blocks are in the figures, what Inductor's kernels keep "
+             "beside them while one parameter is updated is not");
     if (any(a, becomes_host_adam))
-        note(&e->assumptions, "accelerate puts DeepSpeedCPUAdam in the place of an optimizer that is offloaded: fp32 states on the host whatever its name says");
+        note(&e->assumptions,
+             "accelerate puts DeepSpeedCPUAdam in the place of an optimizer that is offloaded: fp32 states on the host whatever its name says");
     if (any(a, offloads_activations))
         note(&e->assumptions, "offload of activations is TRL's OffloadActivations around a training step: five tensors wait on the GPU, streams of its own; "
                               "memory.host_bytes_per_node holds the most that lies on the host at a time");

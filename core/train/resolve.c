@@ -354,7 +354,7 @@ static enum err_code check_optimizer(const struct recipe *r, const struct resolv
     const struct optimizer_row *row = &optimizer_rows[r->optimizer];
     enum optimizer_under under = row->under;
     bool whole = r->method == METHOD_SINGLE || r->method == METHOD_DDP, engine = method_is_zero(r->method);
-    bool flat = method_is_fsdp1(r->method) || (engine && r->offload == OFFLOAD_NONE);
+    bool flat = (engine || method_is_fsdp1(r->method)) && r->offload == OFFLOAD_NONE; /* on the host its states have other sizes */
 
     if (r->optimizer == OPTIMIZER_ADAMW_HF && !c->defaults.own_adamw)
         return err_set(err, ERR_FIELD_CONFLICT, "/training/optimizer", "transformers %s has no adamw_hf, which ended with 4.49: adamw_torch",
@@ -376,7 +376,8 @@ static enum err_code check_activations(const struct recipe *r, const struct reso
     if (r->offload != OFFLOAD_ACTIVATIONS)
         return ERR_OK;
     if (r->framework != FRAMEWORK_TRANSFORMERS)
-        return err_set(c->err, ERR_FIELD_CONFLICT, "/training/offload", "offload of activations is modelled as TRL's trainers do it: stack.framework transformers");
+        return err_set(c->err, ERR_FIELD_CONFLICT, "/training/offload",
+                       "offload of activations is modelled as TRL's trainers do it: stack.framework transformers");
     if (r->stage != TASK_SFT)
         return err_set(c->err, ERR_FIELD_CONFLICT, "/training/offload", "offload of activations is modelled for stage sft");
     if (!quirks_for(c->stack, c->arch->model_type).bnb_loads_by_name)
