@@ -8,7 +8,7 @@ from daemon import SLOW, Daemon, main
 from hostile_files import CASES, CLASSES, CONF, MODEL, request
 
 EXAMPLE = "examples/modeling"
-MOST_CPU_S = 30 if SLOW else 1.0  # of a release build half of it: the machine may be slow
+MOST_CPU_S = 30 if SLOW else 0.5
 
 
 def files_of(folder):
