@@ -281,7 +281,8 @@ static void assume_stage(struct estimate *e, const struct recipe *r)
     note(&e->assumptions, "training.stage %s: %s%s: %s%s", task->stage, r->stage == TASK_EMBEDDING ? "" : "trl 1.16.0 ", task->trainer, task->holds,
          task->refers && references[r->reference] ? references[r->reference] : "");
     if (r->stage == TASK_EMBEDDING) {
-        note_of(&e->assumptions, NOTE_OF_YOURS, "training.stage embedding: %u pairs of rows of seq_len tokens%s; of a decoder too the mean of all tokens is taken",
+        note_of(&e->assumptions, NOTE_OF_YOURS,
+                "training.stage embedding: %u pairs of rows of seq_len tokens%s; of a decoder too the mean of all tokens is taken",
                 r->micro_batch_size, e->rq.training.packing == TRI_TRUE ? ", which flash attention's path flattens: taken as the rows that they are" : "");
         return;
     }

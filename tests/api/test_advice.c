@@ -128,6 +128,19 @@ START_TEST(says_what_it_would_save)
 }
 END_TEST
 
+/* Walks of what would be advised may run out of their room in the middle of a backward: the answer stands. */
+START_TEST(advice_may_run_out_of_room)
+{
+    struct reply reply = ask("{\"model\":\"meta-llama/Meta-Llama-3.1-405B\",\"cluster\":{\"gpu\":\"H100-80GB\",\"gpus_per_node\":8},\"training\":{\"seq_len\":2048,"
+                             "\"micro_batch_size\":1,\"methods\":\"fsdp\",\"tuning\":\"lora\",\"lora\":{\"rank\":16,\"target_modules\":\"all-linear\"},"
+                             "\"precision\":\"bf16-autocast\",\"optimizer\":\"adamw_torch_fused\",\"attention\":\"sdpa\",\"loss\":\"liger\","
+                             "\"liger_kernels\":[\"rope\",\"rms_norm\",\"swiglu\"],\"gradient_checkpointing\":true}}");
+
+    ck_assert_msg(strstr(reply_text(&reply, "summary"), "Does not fit: LoRA with fsdp, gradient checkpointing, "), "%s", reply_text(&reply, "summary"));
+    reply_done(reply);
+}
+END_TEST
+
 /* What a newcomer reads first: the nearest miss and not the farthest, what an objective asked for, a way on where there is no answer. */
 static const struct {
     const char *path, *says;
@@ -217,5 +230,5 @@ START_TEST(assumptions_are_sorted)
 }
 END_TEST
 
-UNIT_TESTS("api/advice", unit_rows(a_way_out, stuck); unit_rows(says_what_it_would_save, lucky); unit_rows(says_what_a_person_wants_to_know, sentences); unit_test(advice_reads_as_a_sentence); unit_test(advice_never_costs_the_answer);
+UNIT_TESTS("api/advice", unit_rows(a_way_out, stuck); unit_rows(says_what_it_would_save, lucky); unit_rows(says_what_a_person_wants_to_know, sentences); unit_test(advice_reads_as_a_sentence); unit_test(advice_never_costs_the_answer); unit_test(advice_may_run_out_of_room);
            unit_test(a_length_beyond_the_positions_warns); unit_test(assumptions_are_sorted);)

@@ -93,7 +93,7 @@ static void free_storage(struct unit *u, val v)
 {
     struct run *r = u->all->r;
 
-    if (!held(r, v))
+    if (run_dead(r) || !held(r, v)) /* of a run out of room a storage has no block */
         return;
     if (r->births[r->storages[r->values[v].storage].block].stream != r->stream)
         record_stream(r, v);
