@@ -30,6 +30,10 @@ SMALL = {  # type: (config file, what is put over it)
     "lfm2": (None, dict(model_type="lfm2", architectures=["Lfm2ForCausalLM"], vocab_size=65536, hidden_size=1024, block_ff_dim=4608, num_hidden_layers=4,
                         num_attention_heads=16, num_key_value_heads=8, full_attn_idxs=[2], conv_L_cache=3, max_position_embeddings=4096, tie_embedding=True,
                         torch_dtype="bfloat16")),
+    "lfm2_moe": (None, dict(model_type="lfm2_moe", architectures=["Lfm2MoeForCausalLM"], vocab_size=65536, hidden_size=1024, intermediate_size=3584,
+                            moe_intermediate_size=896, num_hidden_layers=4, num_dense_layers=1, num_attention_heads=16, num_key_value_heads=8, num_experts=16,
+                            num_experts_per_tok=4, layer_types=["conv", "conv", "full_attention", "conv"], conv_L_cache=3, max_position_embeddings=4096,
+                            tie_word_embeddings=True, norm_eps=1e-5, torch_dtype="bfloat16")),
     "qwen3_5_moe_text": ("Qwen__Qwen3.5-397B-A17B", dict(num_experts=16, num_experts_per_tok=4, **DELTA)),
 }
 OPTIONS = {
@@ -48,8 +52,8 @@ ALL = tuple(OPTIONS)
 FEW = ("full", "lora-amp", "mixed-ckpt-pad")
 CASES = {"falcon_h1": ALL, "falcon_h1-norm": FEW, "nemotron_h": FEW + ("eager", "one-chunk"), "nemotron_h-moe": FEW + ("sgd-accum",),
          "qwen3_next": FEW + ("eager", "one-chunk", "sgd-accum"), "qwen3_5_text": FEW + ("fa2", "one-chunk"), "qwen3_5_moe_text": FEW,
-         "lfm2": FEW + ("eager", "sgd-accum")}
-TARGETS = ["in_proj", "in_proj_qkvz", "in_proj_qkv", "q_proj", "w2"]
+         "lfm2": FEW + ("eager", "sgd-accum"), "lfm2_moe": FEW}
+TARGETS = ["in_proj", "in_proj_qkvz", "in_proj_qkv", "q_proj"]
 
 
 def case(kind, which, configs):
