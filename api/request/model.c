@@ -346,7 +346,7 @@ static enum err_code read_arch(struct call *c, const struct model_asked *asked, 
 
     if (type && !json_str(type) && json_type(type) != JSON_NULL)
         return err_set(c->err, ERR_FIELD_TYPE, "/config/model_type", "must be a string");
-    info->model_type = json_str(type);
+    info->model_type = program_type(json_str(type));
     if (json_type(modeling) > JSON_NULL) {
         rc = read_files(c, modeling, info);
         return rc ? rc : read_program(c, asked->stack, under, info);

@@ -382,6 +382,12 @@ static const struct program_file *family_file(const char *model_type)
     return NULL;
 }
 
+/* Names that types had before transformers knew them. */
+const char *program_type(const char *named)
+{
+    return named && (!strcmp(named, "RefinedWebModel") || !strcmp(named, "RefinedWeb")) ? "falcon" : named;
+}
+
 bool program_is_builtin(const char *model_type)
 {
     return model_type && family_file(model_type);
@@ -471,7 +477,7 @@ enum err_code program_look(struct program_source *from, struct arena *arena, str
 
 struct arch program_arch_blank(const struct json *config, struct program_source *from, struct arena *arena)
 {
-    const char *type = json_str(json_get(config, "model_type")), *first = json_str(json_first(json_get(config, "architectures")));
+    const char *type = program_type(json_str(json_get(config, "model_type"))), *first = json_str(json_first(json_get(config, "architectures")));
     struct arch a = {.program = from, .family = FAMILY_COUNT, .quantization = "", .pad_token_id = -1, .fixed_depth = true};
 
     a.model_type = type && is_word(type) ? arena_str(arena, type, strlen(type)) : "";

@@ -38,6 +38,7 @@ struct program_library {
 MUST_CHECK enum err_code program_library(struct arena *arena, struct program_library *ret, struct err *err);
 
 /* A family that is in the language has one. */
+const char *program_type(const char *named); /* what transformers calls it: falcon, of RefinedWebModel */
 bool program_is_builtin(const char *model_type);
 
 /*

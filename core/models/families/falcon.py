@@ -19,6 +19,7 @@ from transformers.modeling_utils import PreTrainedModel
 
 class FalconConfig(PreTrainedConfig):
     model_type = "falcon"
+    attribute_map = {"n_head": "num_attention_heads", "n_layer": "num_hidden_layers"}  # of RefinedWeb, its first name
     vocab_size: int = 65024
     hidden_size: int = 4544
     num_hidden_layers: int = 32
@@ -42,7 +43,9 @@ class FalconConfig(PreTrainedConfig):
 
     def __post_init__(self, **kwargs):
         self.hidden_size = kwargs.pop("n_embed", None) or self.hidden_size
-        self.num_kv_heads = self.num_kv_heads or self.num_attention_heads
+        of_refined_web = kwargs.pop("n_head_kv", None)
+        self.new_decoder_architecture = self.new_decoder_architecture or of_refined_web is not None
+        self.num_kv_heads = self.num_kv_heads or of_refined_web or self.num_attention_heads
         self.ffn_hidden_size = self.ffn_hidden_size or self.hidden_size * 4
         self.head_dim = self.hidden_size // self.num_attention_heads
         if self.num_ln_in_parallel_attn is None and self.new_decoder_architecture:
