@@ -53,7 +53,8 @@ enum err_code freeze_check(struct estimate *e)
         return err_set(e->call->err, ERR_FIELD_CONFLICT, "/training/freeze", "beside adapters the whole base is frozen: tuning full, or no freeze");
     if (freeze_is_uneven(f->n, f->v))
         layers_differ(e);
-    note(&e->assumptions, "training.freeze: what it names has requires_grad false before anything wraps the model; launch files do not say so, a script has to");
+    note(&e->assumptions,
+         "training.freeze: what it names has requires_grad false before anything wraps the model; launch files do not say so, a script has to");
     return ERR_OK;
 }
 
