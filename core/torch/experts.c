@@ -275,8 +275,8 @@ val write_in_place(struct run *r, enum op op, val a, val b)
     out = value_alias(r, a);
     launch(r, op, out, b ? 2 : 1, in);
     for (int k = 0; k < 2 && node && in[k]; k++)
-        if (numel(r, in[k]) != numel(r, out) || dtype_of(r, in[k]) != dtype_of(r, out))
-            meta_of(r, node, k, in[k]);
+        if (numel(r, in[k]) != numel(r, out) || dtype_of(r, in[k]) != dtype_of(r, out) || dtype_of(r, in[0]) != dtype_of(r, b ? b : a))
+            meta_of(r, node, k, in[k]); /* a gradient is as wide as the wider of the two */
     attach_output(r, node, out, 0);
     consume(r, b);
     return out;

@@ -1,0 +1,3 @@
+from torch import autocast
+
+from . import autocast_mode
