@@ -47,7 +47,7 @@ sv f_sort(struct script *s, const struct script_args *a)
     if (!t)
         return sv_null();
     if (shape_of(t)->ndim != 1 || dtype_is_float((enum dtype)shape_of(t)->dtype))
-        return script_leave(s, "%s() but of integers in one dimension", a->def->name);
+        return written_formula(s, a->def->name, 2, (sv[]){a->v[0], sv_given(a->v[1]) && a->v[1].tag == SV_INT ? a->v[1] : sv_int(-1)});
     sort_integers(t->run, value_in(t), two);
     if (!a->def->data)
         return pair_of(s, t->run, two);

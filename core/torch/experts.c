@@ -62,6 +62,7 @@ val gather_op(struct run *r, val a, val index)
     if (node)
         meta_of(r, node, 0, a);
     save(r, node, index);
+    save(r, node, a); /* gather_backward() is given self */
     out = value_empty(r, OP_GATHER, dtype_of(r, a), r->values[index].ndim, r->values[index].size);
     launch(r, OP_GATHER, out, 2, (val[]){out, index});
     attach_output(r, node, out, 0);

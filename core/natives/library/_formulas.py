@@ -7,6 +7,7 @@ import math
 from _script import leave
 from torch import bfloat16, empty, empty_like, flip as _flip, float16, float32, int64, is_autocast_enabled, mean as _mean, roll as _roll
 from torch import tril as _tril, triu as _triu, where, zeros
+from torch._return_types import pair
 from torch._switches import alike
 from torch._switches import cublas_workspace
 from torch.autograd import Function
@@ -31,7 +32,7 @@ class _Nothing:
     def save_for_backward(self, *tensors):
         pass
 
-    save_result = save_for_backward
+    save_result = mark_non_differentiable = save_for_backward
 
 
 _NOTHING = _Nothing()
@@ -813,6 +814,35 @@ class _IndexCopy(_Formula):
         (index,) = ctx.saved_tensors
         of_x = empty_like(grad) if ctx.needs_input_grad[0] else None
         return of_x, None, None, grad.index_select(ctx.dim, index) if ctx.needs_input_grad[3] else None, None
+
+
+class _Sort(_Formula):
+    """Sort.cpp sort_stable_kernel of up to 4,096: in place, beside places that an arange() fills; value_selecting_reduction_backward"""
+
+    @staticmethod
+    def forward(ctx, x, dim):
+        ctx.shape, ctx.dtype, ctx.device = x.shape, x.dtype, x.device
+        values = empty_like(x)
+        places = empty_like(x, dtype=int64)
+        rising = empty([x.shape[dim]], dtype=int64, device=x.device)
+        del rising
+        ctx.mark_non_differentiable(places)
+        ctx.save_for_backward(places)
+        return values, places
+
+    @staticmethod
+    def backward(ctx, grad, _):
+        return empty(ctx.shape, dtype=grad.dtype, device=grad.device), None
+
+
+def sort(x, dim):
+    if x.shape[dim] > 4096:
+        leave("sort() of more than 4,096 in a dimension")
+    return pair(_several(_Sort, (x,), x, dim))
+
+
+def argsort(x, dim):
+    return sort(x.detach(), dim)[1]
 
 
 class _ClampTensor(_Formula):
