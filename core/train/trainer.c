@@ -328,6 +328,12 @@ static struct run_limits limits_of(const struct trainer *t, const struct arch *a
         l.births += layers * 256 * steps;
         l.hooks = 8;
     }
+    if (s->r.stage == TASK_EMBEDDING) { /* two forwards in one graph */
+        l.values *= 2;
+        l.storages *= 2;
+        l.nodes *= 2;
+        l.births *= 2;
+    }
     if (s->r.method == METHOD_SINGLE)
         return l;
     l.values += SHARDS; /* pieces of a bucket, however few the layers are */

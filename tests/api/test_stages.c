@@ -167,6 +167,7 @@ START_TEST(pairs_of_other_loops)
     reply_done(plain);
     (void)snprintf(packed, sizeof packed, "%s,\"packing\":true", rows);
     ck_assert(peak(packed) == peak(rows));
+    ck_assert(peak("\"stage\":\"embedding\",\"methods\":\"zero2\",\"tuning\":\"lora\",\"lora\":{\"target_modules\":\"all-linear\"}") > 0); /* has room */
 }
 END_TEST
 
