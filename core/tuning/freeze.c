@@ -1,25 +1,36 @@
 /* freeze.c - which parameters a list of names means, and that they want no gradient. */
 #include "tuning/freeze.h"
 
+#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+/* Digits from `at` on, at most nine of them; *ret_end: behind them. */
+static uint32_t read_digits(const char *at, const char **ret_end)
+{
+    uint32_t n = 0;
+
+    for (int i = 0; i < 9 && *at >= '0' && *at <= '9'; i++)
+        n = 10 * n + (uint32_t)(*at++ - '0');
+    *ret_end = at;
+    return n;
+}
 
 /* A part of a path and a part of a name; "0-7" means the numbers between. */
 static bool part_means(const char *part, size_t n, const char *name, size_t k)
 {
-    char *end;
-    unsigned long first, last, is;
+    const char *end;
+    uint32_t first, last, is;
 
     if (n == k && !memcmp(part, name, n))
         return true;
-    first = strtoul(name, &end, 10);
+    first = read_digits(name, &end);
     if (end == name || *end != '-' || end >= name + k)
         return false;
-    last = strtoul(end + 1, &end, 10);
+    last = read_digits(end + 1, &end);
     if (end != name + k)
         return false;
-    is = strtoul(part, &end, 10);
+    is = read_digits(part, &end);
     return end == part + n && n && is >= first && is <= last;
 }
 
@@ -95,7 +106,7 @@ enum err_code freeze_apply(struct tree *t, uint32_t n, const char *const *names,
 bool freeze_is_uneven(uint32_t n, const char *const *names)
 {
     for (uint32_t i = 0; i < n; i++)
-        if (strpbrk(names[i], "0123456789"))
+        if (names[i][strcspn(names[i], "0123456789")])
             return true;
     return false;
 }

@@ -104,7 +104,7 @@ class Inside(unittest.TestCase):
                 self.assertTrue({"aten::empty", "parameters", "backward", "optimizer"} <= frames, sorted(frames)[:40])
 
     def test_what_has_no_step(self):
-        status, _, body = self.get("/estimate/snapshot", {"model": "gpt2", "gpu": "T4", "optimizer": "adamw_torch_8bit"})
+        status, _, body = self.get("/estimate/snapshot", {"model": "gpt2", "gpu": "T4", "optimizer": "galore_adamw"})
         self.assertEqual(status, 422)
         self.assertIn("no step", json.loads(body)["detail"])
 

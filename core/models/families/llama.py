@@ -77,9 +77,8 @@ class LlamaAttention(nn.Module):
         self.keywords = {}  # for the attention function
         q, kv = config.num_attention_heads * self.head_dim, config.num_key_value_heads * self.head_dim
         in_bias, out_bias = self.biases(config)
-        self.q_proj = nn.Linear(config.hidden_size, q, bias=in_bias)
-        self.k_proj = nn.Linear(config.hidden_size, kv, bias=in_bias)
-        self.v_proj = nn.Linear(config.hidden_size, kv, bias=in_bias)
+        for name, width in ("q_proj", q), ("k_proj", kv), ("v_proj", kv):
+            setattr(self, name, nn.Linear(config.hidden_size, width, bias=in_bias))
         setattr(self, self.out, nn.Linear(q, config.hidden_size, bias=out_bias))
 
     def biases(self, config):
@@ -91,8 +90,7 @@ class LlamaAttention(nn.Module):
                 self.v_proj(x).view(shape).transpose(1, 2))
 
     def gated(self, output, *rest):
-        """What goes into the projection out."""
-        return output
+        return output  # what goes into the projection out
 
     def finish(self, output):
         return output

@@ -7,6 +7,7 @@ from torch import nn
 
 from transformers.configuration_utils import PreTrainedConfig
 from transformers.masking_utils import create_causal_mask
+from transformers.modeling_alibi import build_mpt_alibi_tensor
 from transformers.modeling_decoder import BaseModelOutputWithPast, CausalLM, look_up
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_utils import PreTrainedModel
@@ -40,19 +41,6 @@ class MptConfig(PreTrainedConfig):
         self.attn_config = MptAttentionConfig(**(self.attn_config or {}))
         if self.attn_config.attn_type not in ("multihead_attention", "multiquery_attention"):
             refuse("/attn_config/attn_type", f"{self.attn_config.attn_type}: MptConfig of transformers takes multihead_attention and multiquery_attention")
-
-
-def build_mpt_alibi_tensor(num_heads, sequence_length, alibi_bias_max=8, device=None):
-    alibi = torch.arange(1 - sequence_length, 1, dtype=torch.int32, device=device).view(1, 1, 1, sequence_length)
-    power = 2 ** math.ceil(math.log2(num_heads))
-    base = torch.arange(1, power + 1, dtype=torch.int64, device=device).float()
-    base = base * (alibi_bias_max / power)
-    slopes = 1.0 / torch.pow(2, base)
-    slopes = slopes.view(1, power, 1, 1)
-    if power != num_heads:
-        slopes = torch.concat([slopes[:, 1::2, ...], slopes[:, ::2, ...]], dim=1)[:, :num_heads, ...]
-    alibi = alibi * slopes
-    return alibi.squeeze(0)
 
 
 class MptAttention(nn.Module):

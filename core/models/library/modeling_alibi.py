@@ -25,3 +25,16 @@ def build_alibi_tensor(attention_mask, heads, dtype):
     positions = ((attention_mask.cumsum(dim=-1) - 1) * attention_mask)[:, None, :]
     alibi = slopes[..., None] * positions
     return alibi.reshape(batch * heads, 1, seq).to(dtype)
+
+
+def build_mpt_alibi_tensor(num_heads, sequence_length, alibi_bias_max=8, device=None):
+    alibi = torch.arange(1 - sequence_length, 1, dtype=torch.int32, device=device).view(1, 1, 1, sequence_length)
+    power = 2 ** math.ceil(math.log2(num_heads))
+    base = torch.arange(1, power + 1, dtype=torch.int64, device=device).float()
+    base = base * (alibi_bias_max / power)
+    slopes = 1.0 / torch.pow(2, base)
+    slopes = slopes.view(1, power, 1, 1)
+    if power != num_heads:
+        slopes = torch.concat([slopes[:, 1::2, ...], slopes[:, ::2, ...]], dim=1)[:, :num_heads, ...]
+    alibi = alibi * slopes
+    return alibi.squeeze(0)
