@@ -257,6 +257,18 @@ sv f_sum(struct script *s, const struct script_args *a)
 
         return dims_arg(s, t, a->v[1], &dims) ? wrap(s, t->run, sum_dims(t->run, x, dims, keepdim)) : sv_null();
     }
+    if (seq_items(a->v[1], &n) && n != 1 && !dtype_is_float((enum dtype)shape_of(t)->dtype) && !sv_given(a->v[3])) {
+        int64_t size[MAX_DIMS];
+        unsigned dims;
+        int nd = 0;
+
+        if (!dims_arg(s, t, a->v[1], &dims))
+            return sv_null();
+        for (int i = 0; i < shape_of(t)->ndim; i++)
+            if (keepdim || !(dims >> i & 1))
+                size[nd++] = dims >> i & 1 ? 1 : shape_of(t)->size[i];
+        return wrap(s, t->run, factory(t->run, OP_SUM, DTYPE_INT64, nd, size));
+    }
     if (!dim_arg(s, t, seq_items(a->v[1], &n) ? *seq_items(a->v[1], &n) : a->v[1], &dim))
         return sv_null();
     if (is_const(t))

@@ -98,6 +98,7 @@ static sv by_tensors(struct script *s, struct tensor *t, val x, uint32_t n, stru
     for (uint32_t k = n; k-- > 0;)
         if (held[k])
             value_unref(r, held[k]);
+    consume(r, x);
     return wrap_content(s, r, out, c.kind == CONTENT_CONST ? c : content_unknown());
 }
 

@@ -369,6 +369,17 @@ static sv t_nonzero(struct script *s, const struct script_args *a)
     return wrap(s, t->run, factory(t->run, OP_NONZERO, DTYPE_INT64, SHAPE(n, shape_of(t)->ndim)));
 }
 
+/* _nonzero(mask, count): of releases' own files, which know what share of the tokens an expert gets */
+static sv t_nonzero_of(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = need_tensor(s, a->v[0], "_nonzero");
+    int64_t n = 0;
+
+    if (!t || !int_arg(s, a->v[1], &n))
+        return sv_null();
+    return wrap(s, t->run, factory(t->run, OP_NONZERO, DTYPE_INT64, SHAPE(n, shape_of(t)->ndim)));
+}
+
 static sv t_autocast_on(struct script *s, const struct script_args *a)
 {
     const struct natives *n = natives_of(s);
@@ -472,6 +483,7 @@ static const struct script_native functions[] = {
     {"where", t_where, "condition, input=, other=", 0, NATIVE_PLAIN},
     {"is_tensor", t_is_tensor, "obj", 0, NATIVE_PLAIN},
     {"nonzero", t_nonzero, "input, *, as_tuple=!", 0, NATIVE_PLAIN},
+    {"_nonzero", t_nonzero_of, "input, count", 0, NATIVE_PLAIN},
     {"is_autocast_enabled", t_autocast_on, "device_type=", 0, NATIVE_PLAIN},
     {"get_autocast_dtype", t_autocast_dtype, "device_type", 0, NATIVE_PLAIN},
     {"is_grad_enabled", t_grad_enabled, "", 0, NATIVE_PLAIN},

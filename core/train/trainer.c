@@ -40,9 +40,11 @@ static enum dtype weights_dtype(const struct recipe *r)
     return precision_is_mixed(r->precision) && !half ? DTYPE_FP32 : compute_dtype(r->precision);
 }
 
-static uint32_t modules_of(const struct arch *a)
+static uint32_t modules_of(const struct arch *a, const struct quirks *q)
 {
-    return 64 + a->layers * 96; /* adapters make up to six of one */
+    uint32_t experts = q->experts_in_turn ? (uint32_t)a->experts : 0; /* three linears and an activation below each */
+
+    return 64 + a->layers * (96 + experts * 24); /* adapters make up to six of one */
 }
 
 /* Adapters are made where the base is: the Trainer moves the model when it wraps it, sharded models come to the device in pieces. */
@@ -226,7 +228,7 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
     m->reference = s->reference;
     m->reference_dtype = s->upcast ? compute_dtype(s->precision) : weights_dtype(s);
     t->plain = s->framework == FRAMEWORK_TORCH || s->method == METHOD_PP; /* the Trainer has no schedule */
-    rc = tree_init(&m->tree, arena, weights_dtype(s), modules_of(arch) * (s->reference == REFERENCE_COPY ? 2 : 1), err);
+    rc = tree_init(&m->tree, arena, weights_dtype(s), modules_of(arch, m->q) * (s->reference == REFERENCE_COPY ? 2 : 1), err);
     if (!rc)
         rc = model_declare(m, err);
     if (rc)

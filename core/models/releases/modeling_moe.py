@@ -1,7 +1,72 @@
 """Mixtures of experts by earlier releases."""
-from transformers.releases import quirks, refuse
+from transformers.releases import of, quirks, refuse
 
 if not quirks.balance_summed_by_layer:
 
     def load_balancing_loss_func(gate_logits, num_experts, top_k, attention_mask=None):
         refuse("/config/output_router_logits", "the balancing loss is modelled as transformers 5.23 and later add it up")
+
+
+if quirks.experts_in_turn:
+
+    @of(SparseMoeBlock)
+    def __init__(self, config):
+        """Each expert is an MLP of its own: expert(config) of the class makes one."""
+        nn.Module.__init__(self)
+        self.num_experts, self.top_k, self.norm_topk_prob = config.num_experts, config.num_experts_per_tok, getattr(config, "norm_topk_prob", True)
+        self.gate = nn.Linear(config.hidden_size, self.num_experts, bias=False)
+        self.experts = nn.ModuleList([self.expert(config) for _ in range(self.num_experts)])
+
+    def experts_hit(mask):
+        """Whom a mask is picked by, expert by expert. All are hit: tokens are shared out evenly."""
+        numbers = range(mask.shape[0])
+        if quirks.experts_in_turn == 1:
+            return numbers
+        hit = torch._nonzero(mask.sum(dim=(-1, -2)) > 0, mask.shape[0])
+        return hit if quirks.experts_in_turn == 3 else numbers
+
+    @of(SparseMoeBlock)
+    def forward(self, hidden_states):
+        batch_size, sequence_length, hidden_dim = hidden_states.shape
+        hidden_states = hidden_states.view(-1, hidden_dim)
+        router_logits = self.gate(hidden_states)
+        weights = nn.functional.softmax(router_logits, dim=1, dtype=torch.float)
+        weights, chosen = torch.topk(weights, self.top_k, dim=-1)
+        if self.norm_topk_prob:
+            weights /= weights.sum(dim=-1, keepdim=True)
+        weights = weights.to(hidden_states.dtype)
+        out = torch.zeros((batch_size * sequence_length, hidden_dim), dtype=hidden_states.dtype, device=hidden_states.device)
+        mask = nn.functional.one_hot(chosen, num_classes=self.num_experts).permute(2, 1, 0)
+        share = max(1, batch_size * sequence_length * self.top_k // self.num_experts)
+        hit = experts_hit(mask)
+        for i in range(self.num_experts):
+            idx, top_x = torch._nonzero(mask[hit[i]].squeeze(0) if quirks.experts_in_turn == 3 else mask[i], share).unbind(1)
+            current_state = hidden_states[None, top_x].reshape(-1, hidden_dim)
+            current_hidden_states = self.experts[i](current_state) * weights[top_x, idx, None]
+            out.index_add_(0, top_x, current_hidden_states.to(hidden_states.dtype))
+        out = self.with_shared(hidden_states, out)
+        return out.reshape(batch_size, sequence_length, hidden_dim), router_logits
+
+    @of(SparseMoeBlock)
+    def with_shared(self, hidden_states, out):
+        """And what an expert of all tokens adds."""
+        return out
+
+    def routed_forward(self, hidden_states, attention_mask=None, position_ids=None, past_key_values=None, use_cache=False,
+                       position_embeddings=None, **kwargs):
+        """Of a decoder layer, which holds the router's logits until it returns."""
+        residual = hidden_states
+        hidden_states = self.input_layernorm(hidden_states)
+        hidden_states, _ = self.self_attn(
+            hidden_states=hidden_states, attention_mask=attention_mask, position_ids=position_ids, past_key_values=past_key_values,
+            use_cache=use_cache, position_embeddings=position_embeddings, **kwargs)
+        hidden_states = residual + hidden_states
+        residual = hidden_states
+        hidden_states = self.post_attention_layernorm(hidden_states)
+        hidden_states = self.routed(hidden_states)
+        if isinstance(hidden_states, tuple) and quirks.layers_return_tuples:
+            hidden_states, router_logits = hidden_states
+        elif isinstance(hidden_states, tuple):
+            hidden_states, _ = hidden_states
+        hidden_states = residual + hidden_states
+        return hidden_states

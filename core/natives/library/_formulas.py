@@ -786,14 +786,15 @@ class _IndexAdd(_Formula):
     @staticmethod
     def forward(ctx, x, dim, index, source, alpha, inplace):
         ctx.dim, ctx.alpha = dim, alpha
-        ctx.save_for_backward(index)
+        if source.requires_grad:
+            ctx.save_for_backward(index, source)  # whose sizes its gradient is expanded to: derivatives.yaml
         return x if inplace else _contiguous_like(x)
 
     @staticmethod
     def backward(ctx, grad):
-        (index,) = ctx.saved_tensors
         of_source = None
         if ctx.needs_input_grad[3]:
+            index, source = ctx.saved_tensors
             of_source = grad.index_select(ctx.dim, index)
             if ctx.alpha != 1:
                 of_source = of_source * ctx.alpha

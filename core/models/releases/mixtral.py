@@ -1,0 +1,37 @@
+"""mixtral by earlier releases."""
+from transformers.releases import of, quirks
+
+if quirks.experts_in_turn:
+    from torch import nn
+
+    from transformers.activations import ACT2FN
+    from transformers.modeling_moe import routed_forward
+
+    class MixtralBlockSparseTop2MLP(nn.Module):
+        def __init__(self, config):
+            super().__init__()
+            self.w1 = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
+            self.w2 = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
+            self.w3 = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
+            self.act_fn = ACT2FN[config.hidden_act]
+
+        def forward(self, hidden_states):
+            current_hidden_states = self.act_fn(self.w1(hidden_states)) * self.w3(hidden_states)
+            current_hidden_states = self.w2(current_hidden_states)
+            return current_hidden_states
+
+    MixtralSparseMoeBlock.expert = staticmethod(MixtralBlockSparseTop2MLP)
+
+    @of(MixtralDecoderLayer)
+    def __init__(self, config, layer_idx):
+        nn.Module.__init__(self)
+        self.self_attn = self.attention(config, layer_idx)
+        self.block_sparse_moe = self.feed_forward(config)
+        self.input_layernorm = self.norm(config.hidden_size, eps=config.rms_norm_eps)
+        self.post_attention_layernorm = self.norm(config.hidden_size, eps=config.rms_norm_eps)
+
+    @of(MixtralDecoderLayer)
+    def routed(self, hidden_states):
+        return self.block_sparse_moe(hidden_states)
+
+    MixtralDecoderLayer.forward = routed_forward
