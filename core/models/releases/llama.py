@@ -84,6 +84,10 @@ if not quirks.interface_attention:
         return self.rotate(q, k, cos, sin)
 
     @of(LlamaAttention)
+    def normed(self, q, k):
+        return q, k
+
+    @of(LlamaAttention)
     def scaled(self, scores):
         return scores / math.sqrt(self.head_dim)
 
@@ -106,8 +110,9 @@ if not quirks.interface_attention:
         q = q.view(*rows, -1, self.head_dim).transpose(1, 2)
         k = k.view(*rows, -1, self.head_dim).transpose(1, 2)
         v = v.view(*rows, -1, self.head_dim).transpose(1, 2)
+        q, k = self.normed(q, k)
         cos, sin = self.tables(v, position_ids, position_embeddings)
-        q, k = self.turn(q, k, cos, sin, position_ids)
+        q, k, *_held = self.turn(q, k, cos, sin, position_ids)
         if past_key_values is not None:
             k, v = past_key_values.update(k, v, self.layer_idx)
         attend = self.function(kernel)

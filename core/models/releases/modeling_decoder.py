@@ -69,6 +69,7 @@ if quirks.layers_return_tuples or not quirks.gemma2_embedding_scales:
 
 
 if not quirks.loss_by_function:
+    CausalLM.upcasts = True
 
     @of(CausalLM)
     @can_return_tuple
@@ -79,7 +80,8 @@ if not quirks.loss_by_function:
             inputs_embeds=inputs_embeds, use_cache=use_cache)
         hidden_states = outputs.last_hidden_state
         logits = self.logits(slice_logits_to_keep(hidden_states, logits_to_keep))
-        logits = logits.float()
+        if self.upcasts:
+            logits = logits.float()
         loss = None
         if labels is not None:
             shift_logits = logits[..., :-1, :].contiguous()
