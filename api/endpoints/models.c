@@ -302,7 +302,7 @@ enum err_code get_models(struct call *c)
     jsonw_array(&w, "models");
     for (size_t i = 0; i < builtin_count(); i++) {
         const struct builtin *b = builtin_at(i);
-        bool modelled = program_is_builtin(b->model_type), known;
+        bool modelled = program_has_step(b->model_type), known;
         const struct row_member members[] = {{"id", b->id},          {"model_type", b->model_type}, {"modelled", modelled ? "true" : "false"},
                                              {"config", made_by(b)}, {"config_of", b->of},          {"source", "builtin"}};
 

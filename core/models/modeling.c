@@ -393,6 +393,13 @@ bool program_is_builtin(const char *model_type)
     return model_type && family_file(model_type);
 }
 
+bool program_has_step(const char *model_type)
+{
+    const struct program_file *file = model_type ? family_file(program_type(model_type)) : NULL;
+
+    return file && !strstr(file->text, "(InventoryOnly, ");
+}
+
 static enum err_code read_names(struct naming *n, const struct json *config, const char *type, struct program_source *ret)
 {
     char text[160];

@@ -40,6 +40,7 @@ MUST_CHECK enum err_code program_library(struct arena *arena, struct program_lib
 /* A family that is in the language has one. */
 const char *program_type(const char *named); /* what transformers calls it: falcon, of RefinedWebModel */
 bool program_is_builtin(const char *model_type);
+bool program_has_step(const char *model_type); /* in some release; its text says when only its parameters are known */
 
 /*
  * A model whose program is text: of the files that came, the classes that the config's auto_map names (without one: architectures[0], in the file

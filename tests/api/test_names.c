@@ -1,6 +1,7 @@
 /* Names as people write them, and what they are told when nothing is called so. */
 #include "base/near.h"
 #include "catalog/gpu_name.h"
+#include "models/modeling.h"
 #include "tests/support/ask.h"
 #include "tests/support/carried.h"
 #include "tests/support/unit.h"
@@ -236,7 +237,7 @@ START_TEST(lists_choose)
 }
 END_TEST
 
-/* What the list says of parameters is what the program of the type declares; a classifier's class has another head than the program. */
+/* What the list says of parameters and of a step is what the program of the type declares; a classifier's class has another head than the program. */
 START_TEST(counts_are_the_inventorys)
 {
     for (size_t i = 0; i < carried_count(); i++) {
@@ -244,12 +245,14 @@ START_TEST(counts_are_the_inventorys)
         char path[160];
         struct reply r;
         uint64_t n = 0;
+        bool modelled = false;
 
         if (strstr(carried_text(b), "ForSequenceClassification"))
             continue;
         (void)snprintf(path, sizeof path, "/models/%s", b->id);
         r = ask_get(path);
         ck_assert_msg(r.r.status == 200 && json_uint64(json_get(r.doc, "parameters"), &n), "%s: %s", b->id, r.r.body);
+        ck_assert_msg(json_bool(json_get(r.doc, "modelled"), &modelled) && modelled == program_has_step(b->model_type), "%s: %s", b->id, b->model_type);
         ck_assert_msg(!b->parameters || n == b->parameters, "%s has %llu parameters, its row says %llu", b->id, (unsigned long long)n, (unsigned long long)b->parameters);
         reply_done(r);
     }

@@ -63,7 +63,7 @@ static void compare(const char *text, size_t bytes, struct arena *arena)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct arena arena = fuzz_arena(24 << 20);
+    struct arena arena = fuzz_arena(64 << 20);
     char *text = fuzz_text(data, size);
     struct json *doc = NULL;
     struct arch arch;

@@ -1,4 +1,5 @@
 """glm_moe_dsa: deepseek_v32 whose layers may share an indexer. Its parameters; a step is not modelled."""
+from transformers.modeling_inventory import InventoryOnly
 from transformers.models.deepseek_v32.modeling_deepseek_v32 import DeepseekV32Config, DeepseekV32ForCausalLM
 
 
@@ -29,7 +30,7 @@ class GlmMoeDsaConfig(DeepseekV32Config):
         super().__post_init__(**kwargs)
 
 
-class GlmMoeDsaForCausalLM(DeepseekV32ForCausalLM):
+class GlmMoeDsaForCausalLM(InventoryOnly, DeepseekV32ForCausalLM):
     config_class = GlmMoeDsaConfig
 
 
