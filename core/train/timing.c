@@ -8,6 +8,7 @@
 /* A layer's kernels in forward, backward and recomputation, for each micro-step; what stands outside; messages: a bucket each. */
 enum {
     KERNELS_OF_LAYER = 640,
+    KERNELS_OF_EXPERT = 64, /* that is a module of its own */
     KERNELS_BESIDE = 4096,
     MESSAGES_OF_LAYER = 256,
     MESSAGES_BESIDE = 256,
@@ -29,10 +30,11 @@ static double model_flops(const struct trainer *t, const struct arch *a, const s
     return tokens * (6 * trained + 4 * frozen + 12.0 * a->layers * a->heads * a->head_dim * seen);
 }
 
-static enum err_code room_for(const struct arch *arch, uint32_t micro_steps, bool orders, struct arena *arena, struct work *log,
-                              struct err *err)
+static enum err_code room_for(const struct arch *arch, const struct quirks *q, uint32_t micro_steps, bool orders, struct arena *arena,
+                              struct work *log, struct err *err)
 {
-    struct work_limits l = {(KERNELS_BESIDE + arch->layers * KERNELS_OF_LAYER) * micro_steps,
+    uint32_t experts = q->experts_in_turn ? arch->experts * KERNELS_OF_EXPERT : 0;
+    struct work_limits l = {(KERNELS_BESIDE + arch->layers * (KERNELS_OF_LAYER + experts)) * micro_steps,
                             MESSAGES_BESIDE + arch->layers * MESSAGES_OF_LAYER,
                             orders ? (ORDERS_BESIDE + arch->layers * ORDERS_OF_LAYER) * micro_steps : 0};
 
@@ -45,7 +47,7 @@ enum err_code timing_log(const struct arch *arch, const struct step *step, bool 
 {
     uint32_t n = step->r.gradient_accumulation_steps, micro_steps = costs_alone || n < MICRO_STEPS ? n : MICRO_STEPS;
     struct work *log = arena_new(arena, struct work);
-    enum err_code rc = log ? room_for(arch, micro_steps, !costs_alone, arena, log, err)
+    enum err_code rc = log ? room_for(arch, &step->quirks, micro_steps, !costs_alone, arena, log, err)
                            : err_set(err, ERR_NOMEM, "", "the working memory of one request is too small");
 
     if (!rc)

@@ -315,13 +315,17 @@ enum { SHARDS = 16384 };
 static struct run_limits limits_of(const struct trainer *t, const struct arch *a, const struct step *s)
 {
     uint32_t layers = layers_alive(a, s), steps = n_steps(s) * micro_steps(t, s);
+    uint32_t experts = s->quirks.experts_in_turn ? a->experts : 0; /* each of them a chain of operators of its own */
     uint32_t batches = s->r.gradient_accumulation_steps; /* all on the device at once since transformers 4.46 */
     struct run_limits l = {0};
 
     l.values = 4096 + layers * 512 + 8 * batches;
     l.storages = 2048 + layers * 256 + 8 * batches;
     l.nodes = 1024 + layers * 256;
-    l.births = 8192 + layers_held(a, s) * (births_of_layer(s) * steps + 512) + 16 * batches;
+    l.values += layers * experts * 36;
+    l.storages += layers * experts * 16;
+    l.nodes += layers * experts * 18;
+    l.births = 8192 + layers_held(a, s) * ((births_of_layer(s) + experts * 40) * steps + 512) + 16 * batches;
     l.marks = steps; /* the Trainer of 4.41 empties the cache in each */
     if (s->r.quantization)
         l.marks += t->model.tree.max_modules; /* accelerate does with what it places */

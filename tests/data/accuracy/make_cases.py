@@ -21,13 +21,13 @@ FAMILIES = {"opt", "bloom", "codegen", "biogpt", "gpt_bigcode", "gpt_neo", "gpt2
             "phi3", "olmo", "olmo2", "olmo3", "granite", "smollm3", "gemma", "gemma3_text", "cohere", "cohere2", "stablelm", "starcoder2", "phi", "glm", "glm4", "seed_oss",
             "ministral3", "exaone4", "ernie4_5", "helium", "arcee", "apertus", "nemotron", "falcon", "xglm"}
 # Mixtures of experts have cases of their own (make_moe.py), but for what earlier releases do; of some only the parameters are known.
-EARLIER = {"mixtral"}
+EARLIER = {"mixtral", "qwen2_moe", "qwen3_moe"}
 COUNTED = FAMILIES | {"mixtral", "qwen2_moe", "qwen3_moe", "gpt_oss", "deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe", "glm_moe_dsa", "minimax_m2",
                       "ernie4_5_moe", "falcon_h1", "nemotron_h", "qwen3_next", "phimoe", "dbrx", "minicpm3"}
 # What of them is written of earlier releases of transformers: family_is_written of core/stack/quirks.def.
 SINCE = {"olmo": 4048, "olmo2": 4048, "granite": 4045, "cohere": 4048, "phi": 4048, "glm": 4048, "phi3": 4048, "helium": 4049,
          "glm4": 4051, "gemma3_text": 4053, "smollm3": 4053, "cohere2": 4053, "arcee": 4053, "exaone4": 4054, "ernie4_5": 4054, "seed_oss": 4056, "olmo3": 5000,
-         "mixtral": 4048, "ministral3": 5000, "apertus": 5000, "nemotron": 5013, "falcon": 5018}
+         "mixtral": 4048, "qwen2_moe": 4048, "qwen3_moe": 4053, "ministral3": 5000, "apertus": 5000, "nemotron": 5013, "falcon": 5018}
 OPTIMIZERS = {"adamw_torch", "adamw_torch_fused", "sgd"}
 
 

@@ -1,0 +1,15 @@
+"""qwen3_moe by earlier releases."""
+from transformers.releases import of, quirks
+
+if quirks.experts_in_turn:
+    from transformers.modeling_moe import routed_forward
+
+    @of(Qwen3MoeSparseMoeBlock)
+    def expert(self, config):
+        return LlamaMLP(config, config.moe_intermediate_size)
+
+    @of(Qwen3MoeDecoderLayer)
+    def routed(self, hidden_states):
+        return self.mlp(hidden_states)
+
+    Qwen3MoeDecoderLayer.forward = routed_forward
