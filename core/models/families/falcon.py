@@ -4,6 +4,7 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.nn.functional import scaled_dot_product_attention
 
 from transformers.activations import get_activation
 from transformers.configuration_utils import PreTrainedConfig
@@ -90,23 +91,30 @@ class FalconAttention(nn.Module):
         fused = fused.view(batch, length, self.num_heads, 3, self.head_dim)
         return fused[..., 0, :], fused[..., 1, :], fused[..., 2, :]
 
-    def heads(self, fused, position_embeddings, alibi, layer_past):
+    def turned(self, q, k, v, position_embeddings, position_ids):
+        return apply_rotary_pos_emb(q, k, *position_embeddings)
+
+    def laid_out(self, q, k, v, attention_mask):
+        """For the kernel of sdpa."""
+        return q, k, v
+
+    def heads(self, fused, position_embeddings, alibi, layer_past, position_ids):
         kv_heads = self.num_heads if self.grouped else self.num_kv_heads
         q, k, v = self.split(fused)
         batch, length, _, _ = q.shape
         q = q.transpose(1, 2).reshape(batch, self.num_heads, length, self.head_dim)
         k = k.transpose(1, 2).reshape(batch, kv_heads, length, self.head_dim)
         v = v.transpose(1, 2).reshape(batch, kv_heads, length, self.head_dim)
+        held = ()
         if alibi is None:
-            cos, sin = position_embeddings
-            q, k = apply_rotary_pos_emb(q, k, cos, sin)
+            q, k, *held = self.turned(q, k, v, position_embeddings, position_ids)
         if layer_past is not None:
             k, v = layer_past.update(k, v, self.layer_idx)
-        return q, k, v
+        return q, k, v, held
 
     def forward(self, hidden_states, alibi, attention_mask, position_ids=None, layer_past=None, position_embeddings=None, **kwargs):
         fused = self.query_key_value(hidden_states)
-        q, k, v = self.heads(fused, position_embeddings, alibi, layer_past)
+        q, k, v, _held = self.heads(fused, position_embeddings, alibi, layer_past, position_ids)
         batch, _, length, _ = q.shape
         kernel, weights = self.config._attn_implementation, None
         if kernel == "flash_attention_2":
@@ -126,9 +134,10 @@ class FalconAttention(nn.Module):
             output = self.dense(merged)
             return output, None
         if kernel == "sdpa":
+            q, k, v = self.laid_out(q, k, v, attention_mask)
             causal = self.is_causal and attention_mask is None and length > 1
             dropout = self.attention_dropout.p if alibi is not None and self.training else 0.0
-            output = F.scaled_dot_product_attention(q, k, v, attn_mask=attention_mask, dropout_p=dropout, is_causal=causal)
+            output = scaled_dot_product_attention(q, k, v, attn_mask=attention_mask, dropout_p=dropout, is_causal=causal)
             if alibi is None:
                 output = output.view(batch, self.num_heads, length, self.head_dim)
                 output = output.permute(0, 2, 1, 3)

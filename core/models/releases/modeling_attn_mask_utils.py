@@ -96,12 +96,12 @@ def cut(mask, position, window):
     return above, behind
 
 
-def mask_of_positions(inputs_embeds, attention_mask, position, window):
+def mask_of_positions(inputs_embeds, attention_mask, position, window, spare=1):
     """The mask, and what of its making lives on with the caller."""
     batch, seq = inputs_embeds.shape[:2]
     dtype, places = inputs_embeds.dtype, None
     lowest = torch.finfo(dtype).min
-    mask = torch.full((seq, seq if attention_mask is not None else seq + 1), lowest, dtype=dtype, device=inputs_embeds.device)
+    mask = torch.full((seq, seq if attention_mask is not None else seq + spare), lowest, dtype=dtype, device=inputs_embeds.device)
     if window is NO_WINDOW and seq != 1:
         mask = torch.triu(mask, diagonal=1)
     named = cut(mask, position, window)

@@ -27,7 +27,7 @@ COUNTED = FAMILIES | {"mixtral", "qwen2_moe", "qwen3_moe", "gpt_oss", "deepseek_
 # What of them is written of earlier releases of transformers: family_is_written of core/stack/quirks.def.
 SINCE = {"olmo": 4048, "olmo2": 4048, "granite": 4045, "cohere": 4048, "phi": 4048, "glm": 4048, "phi3": 4048, "helium": 4049,
          "glm4": 4051, "gemma3_text": 4053, "smollm3": 4053, "cohere2": 4053, "arcee": 4053, "exaone4": 4054, "ernie4_5": 4054, "seed_oss": 4056, "olmo3": 5000,
-         "mixtral": 4048, "qwen2_moe": 4048, "qwen3_moe": 4053, "ministral3": 5000, "apertus": 5000, "nemotron": 5013, "falcon": 5018}
+         "mixtral": 4048, "qwen2_moe": 4048, "qwen3_moe": 4053, "ministral3": 5000, "apertus": 5000, "nemotron": 5013}
 OPTIMIZERS = {"adamw_torch", "adamw_torch_fused", "sgd"}
 
 

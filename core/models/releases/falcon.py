@@ -1,0 +1,127 @@
+"""falcon by earlier releases: masks that it made itself until 5.2, tables in each attention until 4.45."""
+from transformers.modeling_gpt import drops_weights, run_layer
+from transformers.releases import of, quirks, refuse
+
+FalconForCausalLM.upcasts = False  # the logits, before there was a function for the loss
+
+if not quirks.falcon_counts_norms:
+    of_config = FalconConfig.__post_init__
+
+    @of(FalconConfig)
+    def __post_init__(self, **kwargs):
+        of_config(self, **kwargs)
+        self.num_ln_in_parallel_attn = 2 if self.new_decoder_architecture else None
+
+
+if quirks.rope_in_attention:
+    of_attention = FalconAttention.__init__
+    FalconAttention.rotary = RotaryEmbedding
+
+    @of(FalconAttention)
+    def __init__(self, config, layer_idx=None):
+        of_attention(self, config, layer_idx)
+        if not config.alibi:
+            self.rotary_emb = self.rotary(config)
+
+
+if quirks.rope_tables_kept:
+    from transformers.models.llama.modeling_llama import ReadTables, turn_at
+
+    FalconAttention.rotary = ReadTables
+
+    @of(FalconAttention)
+    def turned(self, q, k, v, position_embeddings, position_ids):
+        cos, sin = self.rotary_emb(v, v.shape[-2])
+        q, k = turn_at(self, q, k, cos, sin, position_ids)
+        return q, k, cos, sin
+
+
+if not quirks.rope_once:
+    of_model = FalconModel.__init__
+
+    @of(FalconModel)
+    def __init__(self, config):
+        of_model(self, config)
+        del self.rotary_emb
+
+
+if not quirks.falcon_returns_weights:
+    drops_weights(FalconAttention)
+
+if not quirks.efficient_takes_gqa:
+
+    def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False):
+        """One head of keys for all queries is sdpa's math kernel until it takes such heads: ATen attention.cpp _scaled_dot_product_attention_math"""
+        if query.shape[1] == key.shape[1]:
+            return F.scaled_dot_product_attention(query, key, value, attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal)
+        if quirks.sdpa_enables_gqa:
+            refuse("/training/attention", "one head of keys for all queries goes to sdpa's math kernel here, which is not modelled from torch 2.5 on: "
+                   "attention eager")
+        root = math.sqrt(1.0 / math.sqrt(query.shape[-1]))
+        scaled = query * root
+        if is_causal:
+            seen = torch.ones((query.shape[-2], key.shape[-2]), dtype=torch.bool, device=query.device).tril()
+            attn_mask = torch.zeros_like(seen, dtype=query.dtype)
+            attn_mask.masked_fill_(seen.logical_not(), float("-inf"))
+            del seen
+        weights = torch.matmul(scaled, key.transpose(-2, -1) * root)
+        if attn_mask is not None:
+            weights += attn_mask
+        weights = F.softmax(weights, dim=-1)
+        if dropout_p > 0.0:
+            weights = F.dropout(weights, p=dropout_p)
+        return torch.matmul(weights, value)
+
+
+if not quirks.masks_by_utils:
+    from transformers.modeling_attn_mask_utils import NO_WINDOW, flash_mask, is_full, mask_of_positions, to_4d, unmask_unattended
+
+    @of(FalconAttention)
+    def laid_out(self, q, k, v, attention_mask):
+        if attention_mask is None:
+            return q, k, v
+        return q.contiguous(), k.contiguous(), v.contiguous()
+
+    def causal_mask_of(config, inputs_embeds, attention_mask, position, alibi):
+        """alibi is part of it for sdpa, and for all once masks are made of positions."""
+        kernel, lowest = config._attn_implementation, torch.finfo(inputs_embeds.dtype).min
+        batch, seq = inputs_embeds.shape[:2]
+        if kernel == "flash_attention_2":
+            return flash_mask(attention_mask, False)
+        if kernel == "sdpa" and alibi is None and is_full(attention_mask):
+            return None
+        if quirks.mask_by_position:
+            mask, _ = mask_of_positions(inputs_embeds, attention_mask, position, NO_WINDOW, spare=0)
+        else:
+            mask = to_4d(attention_mask, batch, seq, inputs_embeds.dtype, inputs_embeds.device, None)
+        folds = alibi is not None and (kernel == "sdpa" or quirks.mask_by_position)
+        if folds:
+            alibi = alibi.reshape(batch, -1, *alibi.shape[1:])
+            mask = torch.masked_fill(alibi / math.sqrt(config.head_dim), mask < -1, lowest)
+        if kernel == "sdpa" and (attention_mask is not None or folds and not quirks.mask_by_position):
+            mask = unmask_unattended(mask, lowest)
+        return mask
+
+    @of(FalconModel)
+    def forward(self, input_ids=None, past_key_values=None, attention_mask=None, position_ids=None, inputs_embeds=None, use_cache=None, **kwargs):
+        use_cache = use_cache if use_cache is not None else self.config.use_cache
+        if self.gradient_checkpointing and self.training:
+            use_cache = False
+        inputs_embeds, past_key_values, seen = look_up(self, input_ids, inputs_embeds, past_key_values, use_cache)
+        batch, length, _ = inputs_embeds.shape
+        alibi = position = None
+        if self.config.alibi:
+            mask = torch.ones((batch, length + seen), device=inputs_embeds.device, dtype=torch.long) if attention_mask is None else attention_mask
+            alibi = build_alibi_tensor(mask, self.config.num_attention_heads, dtype=inputs_embeds.dtype)
+        if quirks.mask_by_position or alibi is None:
+            position = torch.arange(seen, seen + length, device=inputs_embeds.device)
+            position_ids = position.unsqueeze(0) if position_ids is None else position_ids
+        causal_mask = causal_mask_of(self.config, inputs_embeds, attention_mask, position, alibi)
+        hidden_states = inputs_embeds
+        tables = self.rotary_emb(hidden_states, position_ids) if quirks.rope_once else None
+        for block in self.h:
+            outputs = run_layer(self, block, hidden_states, alibi=alibi, attention_mask=causal_mask, position_ids=position_ids,
+                                layer_past=past_key_values, use_cache=use_cache, position_embeddings=tables)
+            hidden_states = outputs[0]
+        hidden_states = self.ln_f(hidden_states)
+        return BaseModelOutputWithPastAndCrossAttentions(last_hidden_state=hidden_states, past_key_values=past_key_values)
