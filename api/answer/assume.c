@@ -129,8 +129,8 @@ static void assume_losses(struct estimate *e)
                 release_text(e->stack.liger).text, release_text(e->stack.transformers).text);
 }
 
-/* torch's grouped_mm has as many rows however tokens fall, in both directions. */
-static void assume_experts(struct estimate *e)
+/* torch's grouped_mm has as many rows however tokens fall, in both directions; a loop over experts that are modules has not. */
+static void assume_experts(struct estimate *e, const struct quirks *q)
 {
     const struct arch *arch = &e->model.arch;
     const struct quantity *skew = &e->rq.training.expert_skew;
@@ -140,18 +140,26 @@ static void assume_experts(struct estimate *e)
             note(&e->assumptions, "this model has no experts: training.expert_skew says nothing of it");
         return;
     }
+    if (q->experts_in_turn) {
+        note(&e->assumptions,
+             "experts: a token takes %u of %u, which transformers %s has one after the other, each with an even share of the rows%s; tokens that crowd on one "
+             "take more memory there",
+             arch->experts_used, arch->experts, release_text(e->stack.transformers).text,
+             skew->set && skew->real > 1 ? ", whatever training.expert_skew says" : "");
+        return;
+    }
     note(&e->assumptions,
          "experts: a token takes %u of %u; one grouped product has a row for each token and expert it takes, however many of them are one expert's, "
          "so memory is the same from none to all tokens on one; seconds are those of %s",
          arch->experts_used, arch->experts, skew->set && skew->real > 1 ? "equal shares, whatever training.expert_skew says" : "equal shares");
 }
 
-static void assume_methods(struct estimate *e)
+static void assume_methods(struct estimate *e, const struct quirks *q)
 {
     const struct plan_answer *a = &e->answer;
 
     assume_losses(e);
-    assume_experts(e);
+    assume_experts(e, q);
 
     if (any(a, is_ddp))
         note_of(&e->assumptions, NOTE_OF_INTERNALS,
@@ -304,7 +312,7 @@ void assume_answer(struct estimate *e, const struct plan_candidate *first)
     assume_packing(e, &first->step.r);
     assume_stage(e, &first->step.r);
     assume_plan(e, first);
-    assume_methods(e);
+    assume_methods(e, q);
     if (first->step.r.attention == ATTENTION_EAGER && e->rq.training.attention.n && first->choice[AXIS_ATTENTION]->value == ATTENTION_SDPA)
         note(&e->warnings, "/training/attention: the %s class of this release has no sdpa, it runs eager", e->model.model_type);
     if (e->rq.training.sync_each_batch == TRI_TRUE && !train_reads_sync(&first->step.r))
