@@ -397,7 +397,7 @@ bool program_has_step(const char *model_type)
 {
     const struct program_file *file = model_type ? family_file(program_type(model_type)) : NULL;
 
-    return file && !strstr(file->text, "(InventoryOnly, ");
+    return file && !strstr(file->text, "(InventoryOnly, ") && !strstr(file->text, ", inventory_only = ");
 }
 
 static enum err_code read_names(struct naming *n, const struct json *config, const char *type, struct program_source *ret)

@@ -1,5 +1,4 @@
 """glm_moe_dsa: deepseek_v32 whose layers may share an indexer. Its parameters; a step is not modelled."""
-from transformers.modeling_inventory import InventoryOnly
 from transformers.models.deepseek_v32.modeling_deepseek_v32 import DeepseekV32Config, DeepseekV32ForCausalLM
 
 
@@ -30,8 +29,8 @@ class GlmMoeDsaConfig(DeepseekV32Config):
         super().__post_init__(**kwargs)
 
 
-class GlmMoeDsaForCausalLM(InventoryOnly, DeepseekV32ForCausalLM):
-    config_class = GlmMoeDsaConfig
+class GlmMoeDsaForCausalLM(DeepseekV32ForCausalLM):
+    config_class, inventory_only = GlmMoeDsaConfig, True
 
 
 causal_lm = GlmMoeDsaForCausalLM
