@@ -261,8 +261,9 @@ bench: all $(bench_programs)
 
 # --- lint ----------------------------------------------------------------------------------------------------------------------
 
-docs: $(BUILD)/tests/api/test_options
+docs: $(BUILD)/tests/api/test_options $(BUILD)/tests/api/test_families
 	@OPTIONS_FILE=docs/options.md $<
+	@FAMILIES_DEF=api/words/families.def FAMILIES_FILE=docs/families.md $(word 2,$^)
 
 lint: lint-pure
 	@tools/lint-arrows

@@ -4,10 +4,12 @@
 #include "api/request/left_out.h"
 #include "api/request/named.h"
 #include "api/routes.h"
+#include "api/words/families.h"
 
 #include "catalog/builtin.h"
 #include "models/modeling.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct models_request {
@@ -286,6 +288,45 @@ static void write_carried(struct jsonw *w, const struct builtin *b, bool modelle
     jsonw_end(w);
 }
 
+static void write_releases(struct jsonw *w, const char *releases)
+{
+    char one[16];
+
+    jsonw_array(w, "transformers");
+    for (const char *p = releases; *p; p += strspn(p, " ")) {
+        size_t n = strcspn(p, " ");
+
+        (void)snprintf(one, sizeof one, "%.*s", (int)n, p);
+        jsonw_str(w, NULL, one);
+        p += n;
+    }
+    jsonw_end(w);
+}
+
+/* What is modelled of each type that has a program; ?model_type= alone narrows these. */
+static void write_types(struct jsonw *w, const char *wanted)
+{
+    jsonw_array(w, "types");
+    for (size_t i = 0; i < n_families; i++) {
+        const struct family_row *f = &families[i];
+
+        if (wanted && !word_same(wanted, strlen(wanted), f->model_type, strlen(f->model_type)))
+            continue;
+        jsonw_object(w, NULL);
+        jsonw_str(w, "model_type", f->model_type);
+        jsonw_bool(w, "parameters", true);
+        jsonw_bool(w, "memory", f->models & FAMILY_MEMORY);
+        jsonw_bool(w, "time", f->models & FAMILY_TIME);
+        jsonw_bool(w, "tensor_parallel", f->models & FAMILY_TENSOR);
+        jsonw_bool(w, "pipeline_parallel", f->models & FAMILY_PIPELINE);
+        jsonw_bool(w, "inference", f->models & FAMILY_INFERENCE);
+        write_releases(w, f->releases);
+        jsonw_u64(w, "traced_steps", f->traced);
+        jsonw_end(w);
+    }
+    jsonw_end(w);
+}
+
 /* ?model_type=llama&modelled=true&q=qwen narrow it, ?limit=20&offset=40 take a part of that. */
 enum err_code get_models(struct call *c)
 {
@@ -313,6 +354,7 @@ enum err_code get_models(struct call *c)
     }
     jsonw_end(&w);
     jsonw_u64(&w, "total", total);
+    write_types(&w, query_value(&c->query, "model_type"));
     jsonw_end(&w);
     return finish_json(c, &w);
 }

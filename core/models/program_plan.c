@@ -84,12 +84,20 @@ enum err_code program_split(struct model *m, struct err *err)
 }
 
 /* ---------------------------------------------------------------------------------------------------------- a stage */
+/* last_norm() of a decoder says which it is, `norm` that of others. */
 struct module *program_last_norm(const struct model *m)
 {
     struct program *p = m->parts;
-    sv base = of_class(p, p->model, "base_model"), norm = sv_ok(base) ? of_class(p, base, "norm") : base;
-    struct module *found = sv_ok(norm) ? natives_module(&p->n, norm) : NULL;
+    sv base = of_class(p, p->model, "base_model"), says = sv_ok(base) ? of_class(p, base, "last_norm") : sv_null(), norm = sv_null();
+    struct module *found;
 
+    if (sv_given(says))
+        norm = script_call_method(p->s, base, script_symbol(p->s, "last_norm"), 0, NULL);
+    else if (sv_ok(base))
+        norm = of_class(p, base, "norm");
+    found = sv_ok(norm) && sv_given(norm) ? natives_module(&p->n, norm) : NULL;
+    script_forgive(p->s);
+    sv_drop(p->s, says);
     sv_drop(p->s, norm);
     sv_drop(p->s, base);
     return found;

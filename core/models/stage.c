@@ -25,7 +25,7 @@ static void keep_layers(struct model *m, uint32_t first, uint32_t end)
 
 static enum err_code gap(const struct model *m, struct err *err)
 {
-    if (!m->source || !program_has_stage(m))
+    if (!m->source || !program_has_stage(m) || !program_last_norm(m))
         return err_set(err, ERR_FIELD_CONFLICT, "/training/methods",
                        "a pipeline stage is cut from models of embed_tokens, rotary_emb, layers and norm, which %.40s is not", m->arch->model_type);
     if (!m->q->rope_once || !m->q->checkpoint_keywords)

@@ -5,7 +5,8 @@ import torch
 def has_stages(self):
     """What PyTorch's tutorial and torchtitan cut: embed_tokens, rotary_emb, layers, norm under the base model, and a head."""
     decoder = self.base_model
-    return decoder is not self and all(hasattr(decoder, name) for name in ("embed_tokens", "rotary_emb", "layers", "norm"))
+    return decoder is not self and all(hasattr(decoder, name) for name in ("embed_tokens", "rotary_emb", "layers")) and (
+        hasattr(decoder, "last_norm") or hasattr(decoder, "norm"))
 
 
 def stage_of_decoder(self, x, first, end, starts, ends):

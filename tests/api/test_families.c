@@ -1,0 +1,344 @@
+/*
+ * What is modelled of each model type: families.def and docs/families.md say what is answered about a small model of each (tests/data/families.jsonl).
+ * FAMILIES_DEF=api/words/families.def FAMILIES_FILE=docs/families.md writes both anew (make docs).
+ */
+#include "api/words/families.h"
+#include "base/buf.h"
+#include "catalog/builtin.h"
+#include "models/modeling.h"
+#include "models/program.h"
+#include "tests/support/ask.h"
+#include "tests/support/unit.h"
+
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TYPES_MAX = 160, LINE_MAX_BYTES = 1 << 18 };
+
+static const char *const releases[] = {"4.40", "4.45", "4.48", "4.53", "4.57", "5.0", "5.10", "5.18", "5.23"};
+enum { N_RELEASES = sizeof releases / sizeof *releases, NEWEST = N_RELEASES - 1 };
+
+/* --- a small model of each type --------------------------------------------------------------------------------------------------------- */
+
+static struct sample {
+    char type[64], *config, stage[32];
+    unsigned traced;
+} samples[TYPES_MAX];
+static size_t n_samples;
+
+static struct json *parsed(const char *text)
+{
+    struct json *doc = NULL;
+    struct err err = {0};
+
+    ck_assert_msg(!json_parse(text, strlen(text), &json_limits_config, &doc, &err), "%s: %.200s", err.detail,
+                  text);
+    return doc;
+}
+
+static void text_of(const struct json *doc, const char *key, char *to, size_t room)
+{
+    const char *text = json_str(json_get(doc, key));
+
+    (void)snprintf(to, room, "%s", text ? text : "");
+}
+
+/* The object behind "config": as it is written. */
+static char *config_text(const char *line)
+{
+    const char *from = strstr(line, "\"config\":"), *p;
+    int depth = 0;
+
+    ck_assert_ptr_nonnull(from);
+    from += strlen("\"config\":");
+    for (p = from; *p; p++) {
+        depth += (*p == '{') - (*p == '}');
+        if (!depth)
+            break;
+    }
+    return strndup(from, (size_t)(p - from) + 1);
+}
+
+static void read_samples(void)
+{
+    static char line[LINE_MAX_BYTES];
+    FILE *f = fopen("tests/data/families.jsonl", "r");
+
+    ck_assert_ptr_nonnull(f);
+    while (fgets(line, sizeof line, f)) {
+        struct json *doc = parsed(line);
+        struct sample *s = &samples[n_samples++];
+
+        ck_assert_uint_le(n_samples, TYPES_MAX);
+        text_of(json_get(doc, "config"), "model_type", s->type, sizeof s->type);
+        text_of(doc, "stage", s->stage, sizeof s->stage);
+        s->config = config_text(line);
+        json_free(doc);
+    }
+    (void)fclose(f);
+}
+
+static struct sample *sample_of(const char *type)
+{
+    for (size_t i = 0; i < n_samples; i++)
+        if (!strcmp(samples[i].type, type))
+            return &samples[i];
+    return NULL;
+}
+
+/* --- steps of real PyTorch of each type --------------------------------------------------------------------------------------------------- */
+
+static void count_traced(const char *line)
+{
+    struct json *doc = parsed(line), *body;
+    const char *text = json_str(json_get(doc, "body")), *type, *id;
+    const struct builtin *b = NULL;
+    struct sample *s;
+
+    if (text && json_get(doc, "peak_allocated_bytes")) {
+        body = parsed(text);
+        type = json_str(json_get(json_get(body, "config"), "model_type"));
+        id = json_str(json_get(body, "model"));
+        b = !type && id ? builtin_find(id) : NULL;
+        s = sample_of(program_type(type ? type : b ? b->model_type : ""));
+        if (s)
+            s->traced++;
+        json_free(body);
+    }
+    json_free(doc);
+}
+
+static void read_traced(void)
+{
+    static char line[LINE_MAX_BYTES];
+    glob_t files;
+
+    ck_assert_int_eq(glob("tests/data/accuracy/*.jsonl", 0, NULL, &files), 0);
+    for (size_t i = 0; i < files.gl_pathc; i++) {
+        FILE *f = fopen(files.gl_pathv[i], "r");
+
+        ck_assert_ptr_nonnull(f);
+        while (!strstr(files.gl_pathv[i], "published") && fgets(line, sizeof line, f))
+            if (strstr(line, "\"peak_allocated_bytes\""))
+                count_traced(line);
+        (void)fclose(f);
+    }
+    globfree(&files);
+}
+
+/* --- what is answered ------------------------------------------------------------------------------------------------------------------- */
+
+static bool answers(const struct sample *s, const char *rest, const char *figure)
+{
+    char body[8192];
+    struct reply reply;
+    double value;
+    bool is;
+
+    (void)snprintf(body, sizeof body, "{\"config\":%s,%s}", s->config, rest);
+    reply = ask(body);
+    is = json_number(reply_at(&reply, figure), &value) && value > 0;
+    reply_done(reply);
+    return is;
+}
+
+static bool trains(const struct sample *s, const char *method, unsigned gpus, const char *of, const char *figure)
+{
+    char rest[512], stage[48] = "";
+
+    if (s->stage[0])
+        (void)snprintf(stage, sizeof stage, ",\"stage\":\"%s\"", s->stage);
+    (void)snprintf(rest, sizeof rest, "\"cluster\":{\"gpu\":\"H200\",\"gpus_per_node\":%u},\"training\":{\"methods\":\"%s\",\"tuning\":\"full\",\"precision\":\"bf16\","
+                                      "\"gradient_checkpointing\":false,\"micro_batch_size\":2,\"seq_len\":64%s},\"stack\":{\"transformers\":\"%s\"}", gpus, method, stage, of);
+    return answers(s, rest, figure);
+}
+
+#define PEAK "candidates/0/memory/peak_allocated_bytes"
+
+static unsigned models_of(const struct sample *s)
+{
+    unsigned is = 0;
+
+    if (!trains(s, "single", 1, releases[NEWEST], PEAK))
+        return 0;
+    is |= FAMILY_MEMORY;
+    if (trains(s, "single", 1, releases[NEWEST], "candidates/0/throughput/step_s"))
+        is |= FAMILY_TIME;
+    if (trains(s, "tp", 2, releases[NEWEST], PEAK))
+        is |= FAMILY_TENSOR;
+    if (trains(s, "pp", 2, releases[NEWEST], PEAK))
+        is |= FAMILY_PIPELINE;
+    if (answers(s, "\"workload\":\"inference\",\"cluster\":{\"gpu\":\"H200\"},\"inference\":{\"weights\":\"bf16\"}", PEAK))
+        is |= FAMILY_INFERENCE;
+    return is;
+}
+
+static struct answered {
+    unsigned models, releases; /* a bit each */
+} answered[TYPES_MAX];
+
+static void ask_all(void)
+{
+    read_samples();
+    read_traced();
+    for (size_t i = 0; i < n_samples; i++) {
+        answered[i].models = models_of(&samples[i]);
+        for (unsigned r = 0; r < N_RELEASES; r++)
+            if (trains(&samples[i], "single", 1, releases[r], PEAK))
+                answered[i].releases |= 1u << r;
+    }
+}
+
+/* --- the table and the page ---------------------------------------------------------------------------------------------------------------- */
+
+static char def[1 << 15], page[1 << 16];
+
+static void append(char *to, size_t room, const char *text)
+{
+    ck_assert_uint_lt(strlen(to) + strlen(text), room);
+    strcat(to, text);
+}
+
+static const struct aspect {
+    unsigned bit;
+    const char *name;
+} aspects[] = {{FAMILY_MEMORY, "MEMORY"}, {FAMILY_TIME, "TIME"}, {FAMILY_TENSOR, "TENSOR"}, {FAMILY_PIPELINE, "PIPELINE"}, {FAMILY_INFERENCE, "INFERENCE"}};
+enum { N_ASPECTS = sizeof aspects / sizeof *aspects };
+
+static void names_of(unsigned models, char to[80])
+{
+    to[0] = 0;
+    for (unsigned i = 0; i < N_ASPECTS; i++)
+        if (models & aspects[i].bit) {
+            strcat(to, to[0] ? " | " : "");
+            strcat(to, aspects[i].name);
+        }
+    if (!to[0])
+        strcpy(to, "0");
+}
+
+static void releases_of(unsigned bits, char to[80])
+{
+    to[0] = 0;
+    for (unsigned i = 0; i < N_RELEASES; i++)
+        if (bits >> i & 1) {
+            strcat(to, to[0] ? " " : "");
+            strcat(to, releases[i]);
+        }
+}
+
+static void write_row(size_t i)
+{
+    char models[80], which[80], line[400];
+
+    names_of(answered[i].models, models);
+    releases_of(answered[i].releases, which);
+    (void)snprintf(line, sizeof line, "FAMILY(\"%s\", %s, \"%s\", %u)\n", samples[i].type, models, which, samples[i].traced);
+    append(def, sizeof def, line);
+    (void)snprintf(line, sizeof line, "| `%s`", samples[i].type);
+    append(page, sizeof page, line);
+    for (unsigned a = 0; a < N_ASPECTS; a++)
+        append(page, sizeof page, answered[i].models & aspects[a].bit ? " | yes" : " | ");
+    for (unsigned r = 0; r < N_RELEASES; r++)
+        append(page, sizeof page, answered[i].releases >> r & 1 ? " | yes" : " | ");
+    (void)snprintf(line, sizeof line, " | %u |\n", samples[i].traced);
+    append(page, sizeof page, line);
+}
+
+static void write_both(void)
+{
+    append(def, sizeof def, "/* families.def - FAMILY(model type, what is modelled, releases of transformers that answer, traced steps). Written by make docs. */\n");
+    append(page, sizeof page,
+        "# Model types\n\nWritten by `make docs`: what is answered about a small model of each type (tests/data/families.jsonl); a test asks again. "
+        "`GET /models` lists the same as `types`.\n\n"
+        "**memory, time**: a training step on one GPU. **TP, PP**: tensor and pipeline parallelism (data parallelism, ZeRO and FSDP take every type that has a step). "
+        "**inference**: generation.\nThen releases of transformers in which a step is answered; those between them are too, where the code is the same. **traced**: steps of "
+        "real PyTorch in tests/data/accuracy that are compared\nwith ours at each `make accuracy`. A type without `memory` has its parameters and buffers, and no step. "
+        "Any other type is read from an installed transformers or the\nhub's files, or answered by a generic decoder as a range.\n\n| type | memory | time | TP | PP | inference");
+    for (unsigned r = 0; r < N_RELEASES; r++) {
+        append(page, sizeof page, " | ");
+        append(page, sizeof page, releases[r]);
+    }
+    append(page, sizeof page, " | traced |\n|---|");
+    for (unsigned i = 0; i < N_ASPECTS + N_RELEASES + 1; i++)
+        append(page, sizeof page, "---|");
+    append(page, sizeof page, "\n");
+    for (size_t i = 0; i < n_samples; i++)
+        write_row(i);
+}
+
+static void held(const char *path, const char *asked, const char *text)
+{
+    static char there[1 << 16];
+    FILE *f = asked ? fopen(asked, "w") : NULL;
+    size_t n;
+
+    if (f) {
+        ck_assert_int_ge(fputs(text, f), 0);
+        (void)fclose(f);
+    }
+    f = fopen(path, "r");
+    ck_assert_msg(f != NULL, "%s", path);
+    n = fread(there, 1, sizeof there - 1, f);
+    (void)fclose(f);
+    there[n] = 0;
+    ck_assert_msg(!strcmp(there, text), "%s is not what is answered: make docs", path);
+}
+
+START_TEST(say_what_is_answered)
+{
+    ask_all();
+    write_both();
+    held("api/words/families.def", getenv("FAMILIES_DEF"), def);
+    held("docs/families.md", getenv("FAMILIES_FILE"), page);
+}
+END_TEST
+
+/* A family's file is named as its type, with _ for -. */
+START_TEST(have_a_row_for_each_program)
+{
+    static const char within[] = "transformers.models.";
+
+    for (size_t i = 0; i < n_program_files; i++) {
+        const char *name = program_files[i].name, *file = name + sizeof within - 1;
+        bool has = false;
+
+        if (strncmp(name, within, sizeof within - 1) || !strstr(program_files[i].path, "families/") || !strcmp(file, "generic"))
+            continue;
+        for (size_t k = 0; k < n_families; k++) {
+            char type[64];
+
+            (void)snprintf(type, sizeof type, "%s", families[k].model_type);
+            for (char *p = type; *p; p++)
+                *p = *p == '-' ? '_' : *p;
+            has |= !strcmp(file, type);
+        }
+        ck_assert_msg(has, "%s: a small config in tests/data/families.jsonl, then make docs", file);
+    }
+}
+END_TEST
+
+START_TEST(are_listed)
+{
+    struct reply reply = ask_get("/models?limit=1"), one = ask_get("/models?model_type=gpt-oss&limit=0");
+    char value[64];
+
+    ck_assert_uint_eq(json_count(reply_at(&reply, "types")), n_families);
+    for (size_t i = 0; i < n_families; i++) {
+        char path[64];
+
+        (void)snprintf(path, sizeof path, "types/%zu/model_type", i);
+        reply_value(&reply, path, value);
+        ck_assert_str_eq(value, families[i].model_type);
+    }
+    ck_assert_uint_eq(json_count(reply_at(&one, "types")), 1);
+    reply_value(&one, "types/0/memory", value);
+    ck_assert_str_eq(value, "true");
+    reply_done(one);
+    reply_done(reply);
+}
+END_TEST
+
+UNIT_TESTS("families", unit_test(say_what_is_answered); unit_test(have_a_row_for_each_program); unit_test(are_listed);)
