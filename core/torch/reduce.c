@@ -337,12 +337,14 @@ val mean_last(struct run *r, val a)
 /* ReduceOps.cpp logsumexp_out_impl: the greatest of each row, infinite ones made 0; exp of what is above it, summed */
 val logsumexp(struct run *r, val a, int dim)
 {
-    uint32_t node = attach(r, OP_LOGSUMEXP, 1, &a);
     int64_t size[MAX_DIMS];
     int nd = 0;
     enum dtype dtype;
-    uint32_t sizes;
+    uint32_t node, sizes;
     val maxes, above, out;
+
+    a = autocast_arg(r, OP_LOGSUMEXP, a);
+    node = attach(r, OP_LOGSUMEXP, 1, &a);
 
     if (run_dead(r))
         return 0;

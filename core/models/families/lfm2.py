@@ -1,7 +1,7 @@
 """lfm2: short gated convolutions, attention with normed queries and keys in some layers."""
 from torch import nn
 
-from transformers.masking_utils import create_causal_mask, create_recurrent_attention_mask
+from transformers.masking_utils import masks_of_kinds
 from transformers.modeling_conv import apply_mask_to_padding_states, convolve
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaConfig, LlamaDecoderLayer, LlamaForCausalLM, LlamaModel
 
@@ -124,7 +124,7 @@ class Lfm2DecoderLayer(LlamaDecoderLayer):
 
 
 class Lfm2Model(LlamaModel):
-    layer = Lfm2DecoderLayer
+    layer, masks = Lfm2DecoderLayer, masks_of_kinds
 
     def finish(self, config):
         self.rotary_emb = self.rotary(config)
@@ -132,10 +132,6 @@ class Lfm2Model(LlamaModel):
 
     def last_norm(self):
         return self.embedding_norm
-
-    def masks(self, **of):
-        masks = {"full_attention": create_causal_mask(**of), "conv": create_recurrent_attention_mask(**of)}
-        return [masks[kind] for kind in self.config.layer_types]
 
 
 class Lfm2ForCausalLM(LlamaForCausalLM):

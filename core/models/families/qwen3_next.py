@@ -2,7 +2,7 @@
 import torch
 from torch import nn
 
-from transformers.masking_utils import create_causal_mask, create_recurrent_attention_mask
+from transformers.masking_utils import masks_of_kinds
 from transformers.modeling_delta import GatedDeltaNet
 from transformers.modeling_norm import RMSNormFromOne
 from transformers.modeling_rope_utils import apply_rotary_pos_emb_partly
@@ -127,11 +127,7 @@ class Qwen3NextDecoderLayer(Qwen2MoeDecoderLayer):
 
 
 class Qwen3NextModel(Qwen2MoeModel):
-    layer = Qwen3NextDecoderLayer
-
-    def masks(self, **of):
-        masks = {"full_attention": create_causal_mask(**of), "linear_attention": create_recurrent_attention_mask(**of)}
-        return [masks[kind] for kind in self.config.layer_types]
+    layer, masks = Qwen3NextDecoderLayer, masks_of_kinds
 
 
 class Qwen3NextForCausalLM(Qwen2MoeForCausalLM):

@@ -1,5 +1,7 @@
 """A config: the annotated members of its classes with their defaults, config.json's values over them."""
 
+OLDER_KINDS = {"mamba": "linear_attention", "attention": "full_attention"}  # of layers
+
 
 class PreTrainedConfig:
     model_type = ""
@@ -33,6 +35,9 @@ class PreTrainedConfig:
             self._rope(others)
         for name, value in others.items():
             setattr(self, name, value)
+        kinds = getattr(self, "layer_types", None)
+        if isinstance(kinds, list) and any(kind in OLDER_KINDS for kind in kinds):
+            self.layer_types = [OLDER_KINDS.get(kind, kind) for kind in kinds]
 
     def _rope(self, others):
         """rope_theta and rope_scaling of older files, as one dict; one a kind of layer where a config has several."""

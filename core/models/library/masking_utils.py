@@ -264,6 +264,13 @@ def masks_of_hybrids(model, **of):
     return [(create_causal_mask(**of), create_recurrent_attention_mask(**of))] * len(model.layers)
 
 
+def masks_of_kinds(model, **of):
+    """For layers that attend or scan: the mask of each one's kind."""
+    masks = {"full_attention": create_causal_mask(**of), "linear_attention": create_recurrent_attention_mask(**of)}
+    masks["conv"] = masks["linear_attention"]
+    return [masks.get(kind) for kind in model.config.layer_types]
+
+
 def create_masks_for_layers(model, **of):
     """A model's masks by layer: one for each of the kinds that its config names."""
     kinds = model.config.layer_types

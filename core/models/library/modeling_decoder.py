@@ -115,6 +115,10 @@ class Decoder:
         """Of the rotation, for each layer."""
         return [self.rotary_emb(hidden_states, position_ids=position_ids)] * len(self.layers)
 
+    def handed(self, position_ids):
+        """What layers are called with beside the tables."""
+        return position_ids
+
     @merge_with_config_defaults
     @capture_outputs
     def forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, inputs_embeds=None, use_cache=None,
@@ -124,9 +128,10 @@ class Decoder:
         inputs_embeds = self.embedded(inputs_embeds)
         hidden_states = self.start(inputs_embeds)
         tables = self.tables(hidden_states, position_ids)
+        handed = self.handed(position_ids)
         for layer, mask, turn in zip(self.layers, masks, tables):
             hidden_states = layer(
-                hidden_states, attention_mask=mask, position_embeddings=turn, position_ids=position_ids,
+                hidden_states, attention_mask=mask, position_embeddings=turn, position_ids=handed,
                 past_key_values=past_key_values, use_cache=use_cache, **kwargs)
         hidden_states = self.last_norm()(hidden_states)
         return BaseModelOutputWithPast(last_hidden_state=hidden_states, past_key_values=past_key_values)

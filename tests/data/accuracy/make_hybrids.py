@@ -17,6 +17,13 @@ GROUP = "one GPU, state spaces"
 NARROW = dict(hidden_size=1024, mamba_num_heads=32, num_attention_heads=8, num_key_value_heads=2)
 DELTA = dict(num_hidden_layers=4, layer_types=["linear_attention"] * 3 + ["full_attention"], hidden_size=1024, num_attention_heads=8, linear_num_key_heads=8,
              linear_num_value_heads=16)
+BAMBA = dict(model_type="bamba", architectures=["BambaForCausalLM"], vocab_size=64000, hidden_size=1024, intermediate_size=3584, num_hidden_layers=4,
+             num_attention_heads=8, num_key_value_heads=2, mamba_n_heads=32, mamba_d_head="auto", mamba_d_state=128, mamba_expand=2, mamba_chunk_size=256,
+             torch_dtype="bfloat16")
+GRANITE = dict(model_type="granitemoehybrid", architectures=["GraniteMoeHybridForCausalLM"], vocab_size=50176, hidden_size=1024, num_hidden_layers=4,
+               layer_types=["mamba", "mamba", "attention", "mamba"], num_attention_heads=8, num_key_value_heads=2, shared_intermediate_size=1024,
+               mamba_n_heads=32, mamba_d_head=64, mamba_d_state=128, mamba_expand=2, mamba_chunk_size=256, embedding_multiplier=12, logits_scaling=6,
+               residual_multiplier=0.22, attention_multiplier=0.0078125, tie_word_embeddings=True, torch_dtype="bfloat16")
 SMALL = {  # type: (config file, what is put over it)
     "falcon_h1": ("tiiuae__Falcon-H1-0.5B-Base", dict(num_hidden_layers=3)),
     "falcon_h1-norm": ("tiiuae__Falcon-H1-0.5B-Base", dict(num_hidden_layers=2, mamba_rms_norm=True, mamba_n_groups=2)),
@@ -34,6 +41,16 @@ SMALL = {  # type: (config file, what is put over it)
                             moe_intermediate_size=896, num_hidden_layers=4, num_dense_layers=1, num_attention_heads=16, num_key_value_heads=8, num_experts=16,
                             num_experts_per_tok=4, layer_types=["conv", "conv", "full_attention", "conv"], conv_L_cache=3, max_position_embeddings=4096,
                             tie_word_embeddings=True, norm_eps=1e-5, torch_dtype="bfloat16")),
+    "bamba": (None, dict(BAMBA, attn_layer_indices=[2])),
+    "bamba-groups": (None, dict(BAMBA, num_hidden_layers=2, attn_layer_indices=[1], mamba_n_groups=2, z_loss_coefficient=1e-4)),
+    "granitemoehybrid": (None, dict(GRANITE, num_local_experts=16, num_experts_per_tok=6, intermediate_size=512)),
+    "granitemoehybrid-dense": (None, dict(GRANITE, num_local_experts=0, num_experts_per_tok=0, intermediate_size=4096, position_embedding_type="rope")),
+    "mamba2": (None, dict(model_type="mamba2", architectures=["Mamba2ForCausalLM"], vocab_size=32768, hidden_size=1024, num_heads=32, head_dim=64, state_size=128,
+                          n_groups=8, num_hidden_layers=3, chunk_size=256, torch_dtype="bfloat16")),
+    "mamba": ("state-spaces__mamba-790m-hf", dict(num_hidden_layers=2, hidden_size=512, intermediate_size=1024, time_step_rank=32, vocab_size=32768)),
+    "jamba": (None, dict(model_type="jamba", architectures=["JambaForCausalLM"], vocab_size=65536, hidden_size=512, intermediate_size=1024, num_hidden_layers=4,
+                         num_attention_heads=8, num_key_value_heads=2, num_experts=8, num_experts_per_tok=2, attn_layer_period=4, attn_layer_offset=2,
+                         expert_layer_period=2, expert_layer_offset=1, mamba_d_state=16, torch_dtype="bfloat16")),
     "qwen3_5_moe_text": ("Qwen__Qwen3.5-397B-A17B", dict(num_experts=16, num_experts_per_tok=4, **DELTA)),
 }
 OPTIONS = {
@@ -52,7 +69,9 @@ ALL = tuple(OPTIONS)
 FEW = ("full", "lora-amp", "mixed-ckpt-pad")
 CASES = {"falcon_h1": ALL, "falcon_h1-norm": FEW, "nemotron_h": FEW + ("eager", "one-chunk"), "nemotron_h-moe": FEW + ("sgd-accum",),
          "qwen3_next": FEW + ("eager", "one-chunk", "sgd-accum"), "qwen3_5_text": FEW + ("fa2", "one-chunk"), "qwen3_5_moe_text": FEW,
-         "lfm2": FEW + ("eager", "sgd-accum"), "lfm2_moe": FEW}
+         "lfm2": FEW + ("eager", "sgd-accum"), "lfm2_moe": FEW, "bamba": FEW + ("eager", "long"), "bamba-groups": FEW,
+         "granitemoehybrid": FEW + ("eager", "sgd-accum", "mixed"), "granitemoehybrid-dense": FEW + ("fa2",), "mamba2": FEW + ("one-chunk", "long", "sgd-accum"),
+         "mamba": FEW + ("lora-pad", "sgd-accum"), "jamba": FEW + ("eager",)}
 TARGETS = ["in_proj", "in_proj_qkvz", "in_proj_qkv", "q_proj"]
 
 
