@@ -34,11 +34,22 @@ static struct inference_weights form(const struct estimate *e, int value)
 {
     static const enum kbit kbits[WEIGHTS_COUNT] = {
         [WEIGHTS_INT8] = KBIT_INT8, [WEIGHTS_NF4] = KBIT_NF4, [WEIGHTS_NF4_DQ] = KBIT_NF4_DQ, [WEIGHTS_FP4] = KBIT_FP4};
+    static const enum packing packings[WEIGHTS_COUNT] = {
+        [WEIGHTS_GPTQ4] = PACKING_GPTQ4, [WEIGHTS_GPTQ8] = PACKING_GPTQ8, [WEIGHTS_AWQ4] = PACKING_AWQ4, [WEIGHTS_FP8] = PACKING_FP8};
     const char *name = word_named(weights_words, value);
+    struct inference_weights w = {.name = name};
+    uint32_t group;
 
     if (value == WORD_UNMODELLED)
-        return (struct inference_weights){.name = name};
-    return (struct inference_weights){name, cast_of(e, value), kbits[value]};
+        return w;
+    w.cast = value == WEIGHTS_AWQ4 ? PRECISION_FP16 : cast_of(e, value); /* AWQ: whatever is asked, quantizer_awq.py */
+    w.kbit = kbits[value];
+    w.packed = (struct packed_options){.kind = packings[value], .group = PACKED_GROUP};
+    if (w.packed.kind && checkpoint_weights(e->model.config, &group) == value) {
+        w.packed.group = group;
+        w.packed.left_alone = json_get(json_get(e->model.config, "quantization_config"), "modules_to_not_convert");
+    }
+    return w;
 }
 
 static bool saved_in_half(const struct estimate *e)
@@ -46,19 +57,26 @@ static bool saved_in_half(const struct estimate *e)
     return e->model.has_program && e->model.arch.saved != SAVED_FP32 && e->model.arch.saved != SAVED_ABSENT;
 }
 
-/* As asked; else as they are saved, in half where they are saved in full, and by bitsandbytes in 8 and in 4 bits. */
+/* As asked; else as the checkpoint is packed, or as they are saved, in half where they are saved in full, and by bitsandbytes in 8 and in 4 bits. */
 static void take_weights(struct inferring *i)
 {
     struct estimate *e = i->e;
     const struct words *asked = &e->rq.inference.weights;
     bool half = cast_of(e, WEIGHTS_NF4) == PRECISION_FP16;
+    uint32_t group;
+    int packed = checkpoint_weights(e->model.config, &group);
 
     i->q.weights = i->weights;
     i->q.asked = asked->n > 0;
-    i->q.n_weights = asked->n ? 1 : FORMS;
+    i->q.n_weights = asked->n || packed >= 0 ? 1 : FORMS;
     if (asked->n) {
         i->weights[0] = form(e, weights_words[asked->at[0]].value);
         i->weights[0].name = weights_words[asked->at[0]].name;
+        return;
+    }
+    if (packed >= 0) {
+        i->weights[0] = form(e, packed);
+        note_of(&e->assumptions, NOTE_OF_YOURS, "inference.weights %s: the checkpoint's quantization_config", i->weights[0].name);
         return;
     }
     i->weights[0] = form(e, half ? WEIGHTS_FP16 : WEIGHTS_BF16);
@@ -336,6 +354,26 @@ static void write(struct jsonw *w, struct inferring *i)
     jsonw_end(w);
 }
 
+static const char *kernels_of(const struct inference_candidate *c)
+{
+    const struct quirks *q = &c->step.quirks;
+    enum packing kind = c->weights->packed.kind;
+
+    if (kind == PACKING_AWQ4)
+        return q->awq_by_gptqmodel ? "gptqmodel's Marlin" : "autoawq's kernels";
+    return q->gptq_by_gptqmodel ? "gptqmodel's Marlin" : kind == PACKING_GPTQ4 ? "auto-gptq's exllama" : "auto-gptq's cuda-old";
+}
+
+static void assume_packed(struct notes *n, const struct inference_candidate *c)
+{
+    if (c->weights->packed.kind == PACKING_FP8)
+        note_of(n, NOTE_OF_YOURS, "fp8: linears in blocks of %d x %d, their inputs quantised for each product; seconds are those of products in half",
+                PACKED_BLOCK, PACKED_BLOCK);
+    else
+        note_of(n, NOTE_OF_YOURS, "%s: groups of %u rows, no act-order, products by %s: read from its host code, not traced", c->weights->name,
+                c->weights->packed.group, kernels_of(c));
+}
+
 static void assume(struct inferring *i)
 {
     struct notes *n = &i->e->assumptions;
@@ -347,6 +385,11 @@ static void assume(struct inferring *i)
     if (part)
         note_of(n, NOTE_OF_INTERNALS,
                 "basis bounded: of the tokens the first and the last were played on the allocator, not each between: reserved bytes are at least what is told");
+    for (uint32_t k = 0; k < i->answer.n; k++)
+        if (i->answer.candidates[k].modelled && i->answer.candidates[k].weights->packed.kind) {
+            assume_packed(n, &i->answer.candidates[k]);
+            break;
+        }
     if (i->answer.any_modelled && i->q.system)
         note_of(n, NOTE_OF_YOURS, "tokens_per_s counts new tokens alone, the prompt's time included; constants were fitted on training steps");
 }

@@ -101,7 +101,7 @@ static void ask_config(struct asking *a)
 {
     const struct json *config = a->e->rq.config;
 
-    if (json_type(json_get(config, "quantization_config")) != JSON_OBJECT)
+    if (json_type(json_get(config, "quantization_config")) != JSON_OBJECT || checkpoint_is_read(a->e, config))
         return;
     left_out_gap(&a->e->left_out, GAP_OF_ALL, "/config/quantization_config",
                  "a checkpoint with a quantization_config is not modelled yet (null beside the model's id removes it)");

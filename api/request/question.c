@@ -41,7 +41,7 @@ static void find_gap(const struct estimate *e, char *text, size_t room)
         (void)snprintf(text, room, "%s", asked);
     else if (e->model.arch.encoder && e->rq.workload.n && workload_words[e->rq.workload.at[0]].value == WORKLOAD_INFERENCE)
         (void)snprintf(text, room, "%.60s is an encoder, which generates nothing: inference of it is not modelled", e->model.model_type);
-    else if (json_type(json_get(e->model.config, "quantization_config")) == JSON_OBJECT)
+    else if (json_type(json_get(e->model.config, "quantization_config")) == JSON_OBJECT && !checkpoint_is_read(e, e->model.config))
         (void)snprintf(text, room, "a checkpoint with a quantization_config is not modelled yet (null beside the model's id removes it)");
 }
 

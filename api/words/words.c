@@ -149,10 +149,10 @@ const struct word weights_words[] = {
     {"nf4", WEIGHTS_NF4, "4bit", "bitsandbytes 4-bit NormalFloat."},
     {"nf4-dq", WEIGHTS_NF4_DQ, NULL, "nf4 with quantised scales."},
     {"fp4", WEIGHTS_FP4, NULL, "bitsandbytes 4-bit float."},
-    LATER("gptq4", "GPTQ, 4 bits."),
-    LATER("gptq8", "GPTQ, 8 bits."),
-    LATER("awq4", "AWQ, 4 bits."),
-    LATER("fp8", "float8 weights."),
+    {"gptq4", WEIGHTS_GPTQ4, "gptq-int4", "A GPTQ checkpoint, 4 bits."},
+    {"gptq8", WEIGHTS_GPTQ8, "gptq-int8", "A GPTQ checkpoint, 8 bits."},
+    {"awq4", WEIGHTS_AWQ4, "awq", "An AWQ checkpoint, 4 bits."},
+    {"fp8", WEIGHTS_FP8, NULL, "A checkpoint in float8 with scales of 128 x 128 blocks."},
     {0},
 };
 

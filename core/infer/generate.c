@@ -45,6 +45,8 @@ static enum err_code declare(struct generating *g, struct arena *arena, struct e
         rc = model_declare(m, err);
     if (!rc && q->weights)
         rc = bnb_apply(&m->tree, &(struct bnb_options){q->weights, q->compute, DTYPE_UINT8, !m->q->bnb_loads_by_name}, err);
+    if (!rc && q->packed.kind)
+        rc = packed_apply(&m->tree, &q->packed, m->q, err);
     return rc;
 }
 
@@ -76,6 +78,8 @@ static void load(struct generating *g)
     r->grad_enabled = false;
     if (g->q->weights)
         bnb_load(r, &g->model.tree);
+    else if (g->q->packed.kind)
+        packed_load(r, &g->model.tree);
     else
         materialise(r, &g->model.tree);
     release_cached(r);

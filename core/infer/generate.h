@@ -19,6 +19,7 @@
 #include "meters/peak.h"
 #include "models/model.h"
 #include "tuning/kbit.h"
+#include "tuning/packed.h"
 
 struct generate_question {
     const struct arch *arch;
@@ -27,6 +28,7 @@ struct generate_question {
     enum dtype dtype;            /* of what is not quantised, and of the cache */
     enum dtype compute;          /* that products of quantised weights are made in */
     enum kbit weights;           /* of the linears; KBIT_NONE: dtype */
+    struct packed_options packed; /* or in a checkpoint that is packed already; PACKING_NONE */
     enum attention_kernel attention;
     bool padded;                 /* prompts of a batch have several lengths, padded on the left */
     uint32_t batch_size, prompt_tokens, new_tokens;

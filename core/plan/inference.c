@@ -61,6 +61,7 @@ static struct generate_question question_of(const struct inferring *p, const str
         .dtype = dtype_of_cast(c->weights->cast),
         .compute = q->compute < DTYPE_COUNT ? q->compute : dtype_of_cast(c->weights->cast),
         .weights = c->weights->kbit,
+        .packed = c->weights->packed,
         .attention = c->step.r.attention == ATTENTION_EAGER     ? KERNEL_EAGER
                      : c->step.r.attention == ATTENTION_FLASH_2 ? KERNEL_FLASH_2
                                                                 : KERNEL_SDPA,
@@ -275,6 +276,10 @@ static enum err_code answer_one(struct inferring *p, struct inference_candidate 
     if (c->weights->cast == PRECISION_BF16 && p->q->device.cc_major < 8)
         return take_reason(p, c, "dtype-unsupported", "this GPU computes nothing in bf16: fp16");
     rc = resolve(p, c->weights, &c->step);
+    if (!rc && c->weights->packed.kind == PACKING_FP8 && !c->step.quirks.has_finegrained_fp8)
+        return take_reason(p, c, "not-offered", "transformers reads fp8 checkpoints from 4.49 on");
+    if (!rc && c->weights->packed.kind == PACKING_FP8 && p->q->device.cc_major * 10 + p->q->device.cc_minor < 89)
+        return take_reason(p, c, "dtype-unsupported", "fp8 products take compute capability 8.9 or newer (quantizer_finegrained_fp8.py)");
     if (!rc)
         rc = settle(p, c, REPLAY_PLAYED);
     return rc ? take_error(p, c, rc) : ERR_OK;

@@ -19,6 +19,7 @@ struct inference_weights {
     const char *name;   /* "nf4" */
     enum precision cast; /* of what stays a number each; PRECISION_UNSET: not modelled */
     enum kbit kbit;
+    struct packed_options packed;
 };
 
 struct inference_question {

@@ -38,6 +38,66 @@ START_TEST(each_form_of_the_weights_holds_what_it_packs)
 }
 END_TEST
 
+#define QWEN "Qwen/Qwen3-0.6B"                      /* 440,401,920 weights of linears, a table of 155,582,464 */
+#define TINY "TinyLlama/TinyLlama-1.1B-Chat-v1.0" /* 968,884,224, a table and a head of 65,536,000 */
+
+/* The linears' words, a half and a zero of 128 rows for each column, what is left in half; exllama's buffer of 2048 x 5632 halves. A block is up to 1 MiB larger
+ * than what lies in it. */
+static const struct {
+    const char *model, *weights, *stack;
+    double bytes;
+} packed[] = {
+    {QWEN, "gptq4", "4.51", 540.0e6}, {QWEN, "gptq4", "5.23", 538.3e6}, {QWEN, "gptq8", "4.51", 761.9e6},  {QWEN, "gptq8", "5.23", 758.5e6},
+    {QWEN, "awq4", "4.51", 540.0e6},  {QWEN, "awq4", "5.23", 540.0e6},  {QWEN, "fp8", "4.51", 751.7e6},    {QWEN, "fp8", "5.23", 751.7e6},
+    {TINY, "gptq4", "4.47", 788.6e6}, {TINY, "gptq4", "4.50", 765.5e6}, {TINY, "gptq8", "4.47", 1305e6}, {TINY, "awq4", "4.47", 765.5e6},
+};
+
+START_TEST(packed_checkpoints_hold_what_they_store)
+{
+    char body[400];
+    double v = 0;
+    struct reply reply;
+
+    (void)snprintf(body, sizeof body,
+                   "{\"model\":\"%s\",\"workload\":\"inference\",\"cluster\":{\"gpu\":\"H100\"},\"inference\":{\"weights\":\"%s\",\"prompt_tokens\":200,"
+                   "\"new_tokens\":20},\"stack\":{\"transformers\":\"%s\"}}",
+                   packed[_i].model, packed[_i].weights, packed[_i].stack);
+    reply = ask(body);
+    ck_assert_msg(json_number(reply_at(&reply, "candidates/0/memory/static_bytes"), &v), "%s", reply.r.body);
+    ck_assert_msg(v >= packed[_i].bytes && v <= packed[_i].bytes * 1.02, "%s of %s on %s: %.0f", packed[_i].weights, packed[_i].model, packed[_i].stack, v);
+    reply_done(reply);
+}
+END_TEST
+
+/* A quantization_config says the form; groups and what stays in half are its own. */
+static const struct {
+    const char *config, *weights;
+} checkpoints[] = {
+    {"{\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":64,\"desc_act\":false}", "gptq4"},
+    {"{\"quant_method\":\"gptq\",\"bits\":8,\"group_size\":128}", "gptq8"},
+    {"{\"quant_method\":\"awq\",\"bits\":4,\"group_size\":128,\"version\":\"gemm\"}", "awq4"},
+    {"{\"quant_method\":\"fp8\",\"weight_block_size\":[128,128],\"activation_scheme\":\"dynamic\",\"modules_to_not_convert\":[\"mlp.down_proj\",\"\",3]}", "fp8"},
+    {"{\"quant_method\":\"bitsandbytes\",\"load_in_4bit\":true,\"bnb_4bit_quant_type\":\"nf4\",\"bnb_4bit_use_double_quant\":true}", "nf4-dq"},
+};
+
+START_TEST(a_checkpoint_says_its_form)
+{
+    char more[400];
+    struct reply reply;
+    double asked_alone = figure("H100", "\"weights\":\"fp8\",\"prompt_tokens\":8,\"new_tokens\":2", "candidates/0/memory/static_bytes"), v = 0;
+
+    (void)snprintf(more, sizeof more, ",\"config\":{\"quantization_config\":%s}", checkpoints[_i].config);
+    reply = asked("H100", "\"prompt_tokens\":8,\"new_tokens\":2", more);
+    ck_assert_msg(reply.r.status == 200, "%s", reply.r.body);
+    ck_assert_uint_eq(json_count(json_get(reply.doc, "candidates")), 1);
+    ck_assert_str_eq(json_str(reply_at(&reply, "candidates/0/weights")), checkpoints[_i].weights);
+    ck_assert_msg(json_number(reply_at(&reply, "candidates/0/memory/static_bytes"), &v), "%s", reply.r.body);
+    if (!strcmp(checkpoints[_i].weights, "fp8")) /* down_proj in half: 28 x 3072 x 1024 bytes more, less what lay beside them in blocks */
+        ck_assert_msg(v > asked_alone + 78e6 && v < asked_alone + 88.1e6, "%.0f %.0f", v, asked_alone);
+    reply_done(reply);
+}
+END_TEST
+
 START_TEST(more_never_holds_less)
 {
     static const char *const rising[] = {OF("bf16", ""), OF("bf16", ",\"batch_size\":2"), OF("bf16", ",\"batch_size\":5"), OF("bf16", ",\"batch_size\":16")};
@@ -91,7 +151,8 @@ static const struct {
 } refused[] = {
     {"V100 16GB", "\"weights\":\"bf16\"", "", "dtype-unsupported", "fp16"},
     {"A100", "\"weights\":\"bf16\"", ",\"stack\":{\"transformers\":\"4.40\"}", "not-modelled", "4."},
-    {"A100", "\"weights\":\"awq4\"", "", "not-modelled", "awq4"},
+    {"A100", "\"weights\":\"fp8\"", "", "dtype-unsupported", "8.9"},
+    {"A100", "\"prompt_tokens\":8", ",\"config\":{\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":4,\"desc_act\":true}}", "not-modelled", "quantization_config"},
     {"A100", "\"kv_cache\":\"fp8\"", "", "not-modelled", "fp8"},
 };
 
@@ -108,5 +169,17 @@ START_TEST(says_what_it_cannot)
 }
 END_TEST
 
-UNIT_TESTS("api/inference", unit_test(each_form_of_the_weights_holds_what_it_packs); unit_test(more_never_holds_less);
+START_TEST(fp8_came_with_a_release)
+{
+    struct reply reply = ask("{\"model\":\"TinyLlama/TinyLlama-1.1B-Chat-v1.0\",\"workload\":\"inference\",\"cluster\":{\"gpu\":\"H100\"},"
+                             "\"inference\":{\"weights\":\"fp8\"},\"stack\":{\"transformers\":\"4.48\"}}");
+
+    ck_assert_str_eq(json_str(reply_at(&reply, "candidates/0/reason/code")), "not-offered");
+    ck_assert_ptr_nonnull(strstr(reply.r.body, "4.49"));
+    reply_done(reply);
+}
+END_TEST
+
+UNIT_TESTS("api/inference", unit_test(fp8_came_with_a_release); unit_test(each_form_of_the_weights_holds_what_it_packs); unit_rows(packed_checkpoints_hold_what_they_store, packed); unit_rows(a_checkpoint_says_its_form, checkpoints);
+           unit_test(more_never_holds_less);
            unit_test(the_largest_batch_is_the_largest); unit_test(compares_three_forms_where_none_is_named); unit_rows(says_what_it_cannot, refused);)
