@@ -194,10 +194,10 @@ static bool holds(const struct arch *arch, const struct step *step)
            arch->layers >= least_layers(arch) + (DEPTHS + 1) * period;
 }
 
-/* Neither buckets, which fill over layers, nor what waits on the host. */
+/* Neither buckets, which fill over layers, nor saves that wait on the host. */
 static bool has_layers_alone(const struct step *step)
 {
-    return step->r.method != METHOD_DDP && step->r.offload == OFFLOAD_NONE;
+    return step->r.method != METHOD_DDP && step->r.offload != OFFLOAD_ACTIVATIONS;
 }
 
 static void take_moments(const struct peak *p, struct measured *ret)

@@ -3,8 +3,8 @@
  *
  * Purpose   layers repeat each other: what a step needs grows by the same bytes with every further period of the layer pattern. train_fold() walks
  *           two depths, one period apart; what the deeper one has more is repeated as often as the depth asks, and summed (train_play_two()). Where that
- *           is refused, under DistributedDataParallel and with offload it walks a third: where each figure lies on a straight line it carries the line on
- *           to the whole depth; where one does not, or the model is not deep, it walks the whole model.
+ *           is refused, under DistributedDataParallel and with activations on the host it walks a third: where each figure lies on a straight line it
+ *           carries the line on to the whole depth; where one does not, or the model is not deep, it walks the whole model.
  * Exact     two depths to the byte but for scratch of lists over all layers, which grows in steps (clip, some KiB); lines to the rounding of a block, as
  *           long as no moment that is lower at those depths rises faster. tests/laws holds both against train_walk() over families and methods. For
  *           candidates that are bounded, never for a replay.

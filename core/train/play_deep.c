@@ -24,7 +24,7 @@ static bool may_be_deepened(const struct play_question *q)
 {
     const struct method_program *m = method_rows[q->step->r.method].program;
     uint32_t period = fold_period(q->arch);
-    bool stays = q->step->r.offload == OFFLOAD_NONE || q->look == LOOK_COSTS; /* what is copied to and fro is told by messages */
+    bool stays = q->step->r.offload != OFFLOAD_ACTIVATIONS || q->look == LOOK_COSTS; /* saves that wait on the host are a window */
 
     if (q->step->r.quantization && !q->step->quirks.bnb_loads_by_name)
         return false; /* layer 10 is loaded before layer 2, and files end where they end */
@@ -44,7 +44,7 @@ static struct trainer *play_layers(const struct play_question *q, uint32_t layer
     return play_passing(&shallow, arena, &run, &err) ? NULL : run.t;
 }
 
-static bool play_depth(const struct play_question *q, uint32_t layers, struct arena *arena, struct bare_tape *ret)
+static bool play_depth(const struct play_question *q, uint32_t layers, struct arena *arena, struct kept_run *host, struct bare_tape *ret)
 {
     struct trainer *t = play_layers(q, layers, arena);
     struct arch few = *q->arch;
@@ -52,6 +52,8 @@ static bool play_depth(const struct play_question *q, uint32_t layers, struct ar
     if (!t)
         return false;
     few.layers = layers;
+    host->t = t;
+    play_look_at_host(host);
     run_tape_alone(&t->run);
     *ret = (struct bare_tape){
         .births = t->run.births,
@@ -95,6 +97,13 @@ static void take_tape(struct run *r, struct arena *arena, unsigned char *begin, 
     arena_rewind(arena, begin + births + events);
 }
 
+/* What the host holds grows with each period by the same. */
+static void host_along(const struct kept_run *a, const struct kept_run *b, uint32_t times, struct kept_run *ret)
+{
+    ret->host_bytes = b->host_bytes + times * (b->host_bytes - a->host_bytes);
+    ret->host_bytes_of_all = b->host_bytes_of_all + times * (b->host_bytes_of_all - a->host_bytes_of_all);
+}
+
 /* False: it has to be played. */
 static bool lay_out(const struct play_question *q, struct arena *arena, struct kept_run *ret)
 {
@@ -102,6 +111,7 @@ static bool lay_out(const struct play_question *q, struct arena *arena, struct k
     struct trainer *t = arena_new(arena, struct trainer);
     struct budget *budget = arena->budget;
     struct bare_tape shallow, deeper, deep;
+    struct kept_run few, more;
     unsigned char *begin;
     struct err err = {0};
     bool done;
@@ -109,7 +119,7 @@ static bool lay_out(const struct play_question *q, struct arena *arena, struct k
     arena->budget = NULL;
     done = t && !trainer_stand_in(t, q->arch, q->step, arena, &err);
     begin = arena->cur;
-    done = done && play_depth(q, first, arena, &shallow) && play_depth(q, first + period, arena, &deeper) &&
+    done = done && play_depth(q, first, arena, &few, &shallow) && play_depth(q, first + period, arena, &more, &deeper) &&
            buckets_repeat(q, &shallow, &deeper) && deepen(&shallow, &deeper, (q->arch->layers - first) / period - 1, arena, &deep);
     arena->budget = budget;
     if (!done)
@@ -118,7 +128,7 @@ static bool lay_out(const struct play_question *q, struct arena *arena, struct k
     t->last_begins = deep.place[1];
     take_tape(&t->run, arena, begin, &deep);
     *ret = (struct kept_run){.t = t};
-    play_look_at_host(ret);
+    host_along(&few, &more, (q->arch->layers - first) / period - 1, ret);
     return true;
 }
 
@@ -189,10 +199,11 @@ bool train_play_two(const struct play_question *q, uint32_t first, struct arena 
     uint32_t period = fold_period(q->arch);
     unsigned char *mark = arena->cur;
     struct bare_tape shallow, deeper;
+    struct kept_run few, more;
     bool full = arena->full, done;
 
     done =
-        play_depth(q, first, arena, &shallow) && play_depth(q, first + period, arena, &deeper) &&
+        play_depth(q, first, arena, &few, &shallow) && play_depth(q, first + period, arena, &more, &deeper) &&
         deepen_walk(&shallow, &deeper, (q->arch->layers - first) / period - 1, method_rows[q->step->r.method].program ? 1 : 0, arena, ret);
     arena_rewind(arena, mark);
     arena->full = full;

@@ -187,6 +187,19 @@ static void same_tape(const struct draw *d, const struct taped *a, const struct 
         same_log(d, a->t->log, b->t->log, false);
 }
 
+static bool offload_some(struct draw *d, void *room)
+{
+    enum offload kind = chance(50) ? OFFLOAD_OPTIMIZER : OFFLOAD_OPTIMIZER_PARAMS;
+    struct arena a;
+    struct err err;
+
+    if (!chance(40) || !method_offloads(d->recipe.method, kind))
+        return true;
+    d->recipe.offload = kind;
+    arena_init(&a, (char *)room + CONFIG_ROOM, CONFIG_ROOM);
+    return !train_resolve(&d->recipe, &d->arch, &traced_device, &a, &d->step, &err);
+}
+
 /* How often a tape was made in each way. */
 struct ways {
     int n[3];
@@ -228,7 +241,7 @@ START_TEST(a_tape_that_was_made_is_that_of_a_walk)
     while (left) {
         struct draw d = {0};
 
-        if (!draw(&d, config))
+        if (!draw(&d, config) || !offload_some(&d, config))
             continue;
         look_again(&d, room, other, &of[d.step.r.method]);
         left--;
@@ -244,19 +257,6 @@ START_TEST(a_tape_that_was_made_is_that_of_a_walk)
     free(other);
 }
 END_TEST
-
-static bool offload_some(struct draw *d, void *room)
-{
-    enum offload kind = chance(50) ? OFFLOAD_OPTIMIZER : OFFLOAD_OPTIMIZER_PARAMS;
-    struct arena a;
-    struct err err;
-
-    if (!chance(40) || !method_offloads(d->recipe.method, kind))
-        return true;
-    d->recipe.offload = kind;
-    arena_init(&a, (char *)room + CONFIG_ROOM, CONFIG_ROOM);
-    return !train_resolve(&d->recipe, &d->arch, &traced_device, &a, &d->step, &err);
-}
 
 /* What a step costs: laid out, and in full. */
 static bool costs_alike(const struct draw *d, void *room, void *other)
