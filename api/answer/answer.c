@@ -24,28 +24,23 @@ static bool is_decided(const struct plan_answer *a)
     return a->any_modelled && (a->any_fits || (!a->n_cut && !a->n_outgrown));
 }
 
-/* Where the request names LLMem's methods alone, Algorithm 1 recommends. */
 static void write_head(struct jsonw *w, const struct estimate *e)
 {
     const struct plan_answer *a = &e->answer;
-    bool theirs = e->has_baseline && baseline_only(&e->rq);
 
-    if (theirs)
-        jsonw_bool(w, "fits", e->baseline.method != LLMEM_OFFLOAD);
-    else if (is_decided(a))
+    if (is_decided(a))
         jsonw_bool(w, "fits", a->any_fits);
     else
         jsonw_null(w, "fits");
     jsonw_str(w, "summary", e->summary);
-    if (theirs)
-        baseline_write_recommendation(w, e);
+    if (baseline_only(&e->rq) && is_decided(a) && !a->any_fits)
+        baseline_write_offload(w);
     else
         write_recommendation(w, e);
     advice_write(w, e);
     jsonw_array(w, "candidates");
     for (uint32_t i = 0; i < a->n && i < e->shape->top.whole; i++)
         candidate_write(w, NULL, e, &a->candidates[i]);
-    baseline_write_candidates(w, e);
     jsonw_end(w);
     jsonw_u64(w, "candidates_total", a->n);
     baseline_write(w, e);
@@ -96,7 +91,7 @@ enum err_code answer_write(struct estimate *e)
     notes_write(&w, "assumptions", &e->assumptions);
     notes_write(&w, "warnings", &e->warnings);
     jsonw_end(&w);
-    c->ret->fits = e->answer.any_fits || (e->has_baseline && baseline_only(&e->rq) && e->baseline.method != LLMEM_OFFLOAD);
-    c->ret->modelled = is_decided(&e->answer) || (e->has_baseline && baseline_only(&e->rq));
+    c->ret->fits = e->answer.any_fits;
+    c->ret->modelled = is_decided(&e->answer);
     return finish_json(c, &w);
 }

@@ -1,4 +1,4 @@
-/* LLMem's own answer beside ours: the block `llmem`, and candidates where a request names its methods. */
+/* LLMem's own answer beside ours: the block `llmem`, and its figures of its methods where a request names them. */
 #include "api/answer/estimate.h"
 
 #include "plan/baseline.h"
@@ -27,6 +27,24 @@ static unsigned named(const struct methods *m)
 bool baseline_only(const struct estimate_request *rq)
 {
     return rq->training.methods.n && named(&rq->training.methods) == rq->training.methods.n;
+}
+
+/* stack.framework colossalai names its methods; what LLMem ran them with is their stack where a request names none. */
+void baseline_take(struct estimate *e)
+{
+    struct estimate_request *rq = &e->rq;
+    struct methods *m = &rq->training.methods;
+    const struct words *f = &rq->stack.framework;
+
+    if (f->n && framework_words[f->at[0]].value == FRAMEWORK_COLOSSAL && !m->n)
+        for (int i = 0; i < LLMEM_METHODS; i++)
+            m->v[m->n++] = llmem_method_name((enum llmem_method)i);
+    if (!baseline_only(rq) || rq->stack.torch || rq->stack.transformers)
+        return;
+    rq->stack.torch = "2.0.1";
+    rq->stack.transformers = "4.29.2";
+    note(&e->assumptions,
+         "LLMem's methods run on LLMem's stack where none is named: torch 2.0.1, transformers 4.29.2, Colossal-AI 0.3.0 as its repository changes it");
 }
 
 /* The length that our own candidates take: resolve.c. */
@@ -93,14 +111,6 @@ enum err_code baseline_read(struct estimate *e, struct arena *scratch)
 
 /* --- written -------------------------------------------------------------------------------------------------------------------- */
 
-static void write_reason(struct jsonw *w, const char *code, const char *detail)
-{
-    jsonw_object(w, "reason");
-    jsonw_str(w, "code", code);
-    jsonw_str(w, "detail", detail);
-    jsonw_end(w);
-}
-
 static void write_terms(struct jsonw *w, const struct llmem_terms *t)
 {
     const struct {
@@ -120,63 +130,35 @@ static void write_terms(struct jsonw *w, const struct llmem_terms *t)
     jsonw_end(w);
 }
 
-/* A candidate of LLMem's: its own peak stands where ours would have an exact one. */
-static void write_method(struct jsonw *w, const char *name, const struct estimate *e, enum llmem_method method)
+/* LLMem's own figures beside ours, of one of its methods. */
+void baseline_write_figures(struct jsonw *w, const struct estimate *e, const char *name)
 {
-    const struct llmem_method_answer *m = &e->baseline.methods[method];
-    bool asked = e->rq.training.micro_batch_size.set;
-    bool fits = !m->absent && (asked ? m->peak_bytes <= e->question.capacity_bytes : m->max_micro_batch_size > 0);
+    enum llmem_method method = method_of(name);
+    const struct llmem_method_answer *m = method == LLMEM_METHODS ? NULL : &e->baseline.methods[method];
 
-    jsonw_object(w, name);
-    if (m->absent)
-        jsonw_null(w, "fits");
-    else
-        jsonw_bool(w, "fits", fits);
-    jsonw_str(w, "method", llmem_method_name(method));
-    jsonw_str(w, "tuning", "full");
-    jsonw_bool(w, "gradient_checkpointing", true);
-    jsonw_str(w, "offload", "none");
-    if (!m->absent) {
-        jsonw_u64(w, "data_parallel", m->dp);
-        jsonw_u64(w, "tensor_parallel", m->tp);
-        jsonw_u64(w, "micro_batch_size", m->peak_micro_batch_size);
-        jsonw_u64(w, "max_micro_batch_size", m->max_micro_batch_size);
-        jsonw_object(w, "llmem");
-        jsonw_u64(w, "peak_bytes", m->peak_bytes);
-        jsonw_fixed(w, "evaluation", m->evaluation, 2);
-        write_terms(w, &m->terms);
-        jsonw_end(w);
-    }
-    if (m->absent)
-        write_reason(w, "indivisible", m->absent);
-    else if (!fits)
-        write_reason(w, "does-not-fit", "LLMem's peak is above the capacity");
+    if (!m || !e->has_baseline || m->absent)
+        return;
+    jsonw_object(w, "llmem");
+    jsonw_u64(w, "micro_batch_size", m->peak_micro_batch_size);
+    jsonw_u64(w, "max_micro_batch_size", m->max_micro_batch_size);
+    jsonw_u64(w, "peak_bytes", m->peak_bytes);
+    jsonw_fixed(w, "evaluation", m->evaluation, 2);
+    write_terms(w, &m->terms);
     jsonw_end(w);
 }
 
-void baseline_write_candidates(struct jsonw *w, const struct estimate *e)
+/* Where nothing of LLMem's fits, it names CPU offloading, which has no figure. */
+void baseline_write_offload(struct jsonw *w)
 {
-    const struct methods *m = &e->rq.training.methods;
-
-    for (unsigned i = 0; e->has_baseline && i < m->n; i++)
-        if (method_of(m->v[i]) != LLMEM_METHODS)
-            write_method(w, NULL, e, method_of(m->v[i]));
-}
-
-void baseline_write_recommendation(struct jsonw *w, const struct estimate *e)
-{
-    const struct llmem_answer *a = &e->baseline;
-
-    jsonw_str(w, "method", llmem_method_name(a->method));
-    jsonw_u64(w, "micro_batch_size", a->micro_batch_size);
-    if (a->method != LLMEM_OFFLOAD) {
-        write_method(w, "recommendation", e, a->method);
-        return;
-    }
+    jsonw_str(w, "method", llmem_method_name(LLMEM_OFFLOAD));
+    jsonw_u64(w, "micro_batch_size", 0);
     jsonw_object(w, "recommendation");
     jsonw_bool(w, "fits", false);
-    jsonw_str(w, "method", "offload");
-    write_reason(w, "does-not-fit", "LLMem finds no method that fits and names CPU offloading, which it has no figure for");
+    jsonw_str(w, "method", llmem_method_name(LLMEM_OFFLOAD));
+    jsonw_object(w, "reason");
+    jsonw_str(w, "code", "does-not-fit");
+    jsonw_str(w, "detail", "no method of LLMem's fits: it names CPU offloading then, which is not modelled");
+    jsonw_end(w);
     jsonw_end(w);
 }
 

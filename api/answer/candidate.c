@@ -205,6 +205,7 @@ void candidate_write(struct jsonw *w, const char *name, const struct estimate *e
     }
     if (!c->modelled && e->question.recipe.micro_batch_size)
         jsonw_u64(w, "micro_batch_size", e->question.recipe.micro_batch_size);
+    baseline_write_figures(w, e, c->choice[AXIS_METHOD]->name);
     write_reason(w, e, &c->reason);
     candidate_launch(w, e, c, name != NULL);
     jsonw_end(w);

@@ -110,6 +110,8 @@ static enum err_code estimate(struct estimate *e)
     enum err_code rc = request_read(c->doc, c->arena, &e->warnings, &e->left_out, &e->rq, c->err);
 
     if (!rc)
+        baseline_take(e);
+    if (!rc)
         rc = stack_read(&e->rq.stack, &e->stack, c->err);
     if (!rc)
         rc = theirs_read(e);
@@ -133,7 +135,7 @@ static enum err_code estimate(struct estimate *e)
         return rc;
     scratch = scratch_of(c->arena);
     rc = baseline_read(e, &scratch);
-    if (!rc && !baseline_only(&e->rq))
+    if (!rc)
         rc = plan_answer(&e->question, c->arena, &scratch, &e->answer, c->err);
     if (e->model.generic)
         widen(&e->answer);

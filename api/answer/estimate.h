@@ -159,11 +159,12 @@ void work_write(struct jsonw *w, const struct estimate *e);
 /* LLMem's answer where the request names it: e->baseline. */
 MUST_CHECK enum err_code baseline_read(struct estimate *e, struct arena *scratch);
 
-/* The request names LLMem's methods and no other: its recommendation is Algorithm 1's. */
+/* The request names LLMem's methods and no other: they run as LLMem ran them, and where none fits `offload` is named. */
 bool baseline_only(const struct estimate_request *rq);
+void baseline_take(struct estimate *e); /* what such a request leaves out; before its stack is read */
 void baseline_write(struct jsonw *w, const struct estimate *e);
-void baseline_write_candidates(struct jsonw *w, const struct estimate *e);
-void baseline_write_recommendation(struct jsonw *w, const struct estimate *e);
+void baseline_write_figures(struct jsonw *w, const struct estimate *e, const char *method);
+void baseline_write_offload(struct jsonw *w);
 
 void candidate_write(struct jsonw *w, const char *name, const struct estimate *e, const struct plan_candidate *c);
 

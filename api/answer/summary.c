@@ -223,19 +223,6 @@ static void say_nothing(struct buf *out, const struct estimate *e)
         buf_str(out, " Left out, the rest can be answered.");
 }
 
-static void say_baseline(struct buf *out, const struct estimate *e)
-{
-    const struct llmem_answer *a = &e->baseline;
-
-    buf_str(out, a->method == LLMEM_OFFLOAD ? "By LLMem's own formulas nothing fits" : "By LLMem's own formulas ");
-    if (a->method != LLMEM_OFFLOAD) {
-        buf_str(out, llmem_method_name(a->method));
-        buf_str(out, " fits with a micro-batch of ");
-        buf_u64(out, a->micro_batch_size);
-    }
-    buf_char(out, '.');
-}
-
 /* The first thing that anyone would try, where peft has to be told where. */
 static void say_untried(struct buf *out, const struct estimate *e)
 {
@@ -250,9 +237,7 @@ static void say(struct buf *out, const struct estimate *e)
 {
     const struct plan_answer *a = &e->answer;
 
-    if (e->has_baseline && baseline_only(&e->rq))
-        say_baseline(out, e);
-    else if (a->any_fits)
+    if (a->any_fits)
         say_fit(out, e, a->candidates);
     else if (a->any_modelled && !a->n_cut && !a->n_outgrown)
         say_miss(out, e);

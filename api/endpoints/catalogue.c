@@ -47,7 +47,7 @@ static void write_methods(struct jsonw *w)
 
     jsonw_array(w, "methods");
     for (const struct method_part *p = method_parts; p->word.name; p++) {
-        bool known = p->word.value != WORD_UNMODELLED && strncmp(p->word.name, "llmem_", 6) != 0;
+        bool known = p->word.value != WORD_UNMODELLED;
         const struct method_row *row = known ? &method_rows[p->word.value] : NULL;
 
         write_word(w, &p->word, ranks[p->rank], row);

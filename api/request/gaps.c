@@ -117,7 +117,7 @@ static void ask_methods(struct asking *a)
         (void)snprintf(a->pointer, sizeof a->pointer, "/training/methods");
         if (methods->n > 1 && !origin_of(&a->e->origins, methods))
             (void)snprintf(a->pointer, sizeof a->pointer, "/training/methods/%u", i);
-        if (strncmp(methods->v[i], "llmem_", 6) && !method_named_is_modelled(methods->v[i]))
+        if (!method_named_is_modelled(methods->v[i]))
             add_gap(a, methods, GAP_OF_CHOICE, methods->v[i], NULL);
     }
 }

@@ -134,8 +134,7 @@ static enum err_code axis_methods(struct estimate *e)
     if (!l.choice || !l.degree)
         return err_set(e->call->err, ERR_NOMEM, "", "no room for the question");
     for (unsigned i = 0; i < m->n; i++)
-        if (strncmp(m->v[i], "llmem_", 6))
-            add_method(&l, m->v[i], 0);
+        add_method(&l, m->v[i], 0);
     if (!m->n && e->question.gpus > 1)
         add_likely(e, &l);
     if (!m->n && e->question.gpus == 1)
@@ -154,6 +153,10 @@ static enum err_code axis_tuning(struct estimate *e)
     const struct gpu *gpu = asked->by_numbers ? NULL : gpu_find(asked->name);
     static const struct plan_choice quantised[] = {{"qlora", TUNING_QLORA}};
 
+    if (baseline_only(&e->rq) && !e->rq.training.tuning.n) {
+        e->question.axes[AXIS_TUNING] = (struct plan_axis){kinds, 1, true};
+        return ERR_OK;
+    }
     if (word_of(&e->rq.training.quantization, quantization_words)) {
         e->question.axes[AXIS_TUNING] = (struct plan_axis){quantised, 1, e->rq.training.tuning.n > 0};
         return ERR_OK;
@@ -196,6 +199,8 @@ static enum err_code build_axes(struct estimate *e)
         rc = axis_tuning(e);
     for (size_t i = 0; i < sizeof axes / sizeof *axes && !rc; i++)
         rc = axis_of(e, axes[i].axis, axes[i].asked, axes[i].words, axes[i].otherwise, axes[i].n);
+    if (baseline_only(&e->rq) && !t->gradient_checkpointing.n) /* LLMem's are on */
+        e->question.axes[AXIS_CHECKPOINTING] = (struct plan_axis){&both[1], 1, false};
     return rc;
 }
 
@@ -268,7 +273,7 @@ static enum framework framework_of(const struct estimate *e)
 
     if (f == FRAMEWORK_ENGINE)
         return e->rq.training.keep_outputs == TRI_FALSE ? FRAMEWORK_TRANSFORMERS : FRAMEWORK_TORCH;
-    return (enum framework)f;
+    return f == FRAMEWORK_COLOSSAL ? FRAMEWORK_TORCH : (enum framework)f;
 }
 
 static enum err_code build_recipe(struct estimate *e)

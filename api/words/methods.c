@@ -34,10 +34,10 @@ const struct method_part method_parts[] = {
     {{"pp", METHOD_PP, NULL, "Layers are split into stages, micro-batches flow through them (pipeline parallelism)."}, 2},
     {LATER("cp", "The sequence is split over GPUs (context parallelism)."), 3},
     {LATER("ep", "Experts are split over GPUs (expert parallelism)."), 4},
-    {{"llmem_cdp", 0, NULL, "The paper's conventional data parallelism."}, 0},
-    {{"llmem_adp", 0, NULL, "The paper's advanced data parallelism (Gemini, ZeRO-3)."}, 0},
-    {{"llmem_tp", 0, NULL, "The paper's tensor parallelism."}, 0},
-    {{"llmem_dptp", 0, NULL, "The paper's data with tensor parallelism."}, 0},
+    {{"llmem_cdp", METHOD_LLMEM_CDP, NULL, "The paper's conventional data parallelism."}, 0},
+    {{"llmem_adp", METHOD_LLMEM_ADP, NULL, "The paper's advanced data parallelism (Gemini, ZeRO-3)."}, 0},
+    {{"llmem_tp", METHOD_LLMEM_TP, NULL, "The paper's tensor parallelism."}, 0},
+    {{"llmem_dptp", METHOD_LLMEM_DPTP, NULL, "The paper's data with tensor parallelism."}, 0},
     {{0}, 0},
 };
 

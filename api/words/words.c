@@ -183,7 +183,7 @@ const struct word framework_words[] = {
     LATER("torchtitan", "torchtitan's trainer."),
     LATER("torchtune", "torchtune's recipes."),
     LATER("litgpt", "LitGPT's scripts."),
-    LATER("colossalai", "Colossal-AI with Gemini."),
+    {"colossalai", FRAMEWORK_COLOSSAL, "colossal-ai", "Colossal-AI 0.3.0 with Gemini, as LLMem ran it: methods llmem_*."},
     LATER("megatron", "Megatron-LM."),
     LATER("composer", "MosaicML's Composer."),
     LATER("unsloth", "Unsloth's trainer and kernels."),

@@ -25,6 +25,10 @@ static const struct launch_method methods[METHOD_COUNT] = {
     [METHOD_TP]              = {.launcher = LAUNCHER_ACCELERATE, .distributed = "MULTI_GPU", .mesh = true},
     [METHOD_TP_FSDP2]        = FSDP2(.reshard = true, .mesh = true),
     [METHOD_PP]              = {.launcher = LAUNCHER_TORCHRUN},
+    [METHOD_LLMEM_CDP]       = {.launcher = LAUNCHER_TORCHRUN},
+    [METHOD_LLMEM_ADP]       = {.launcher = LAUNCHER_TORCHRUN},
+    [METHOD_LLMEM_TP]        = {.launcher = LAUNCHER_TORCHRUN},
+    [METHOD_LLMEM_DPTP]      = {.launcher = LAUNCHER_TORCHRUN},
 };
 // clang-format on
 
@@ -37,7 +41,7 @@ bool launch_offers(const struct step *step)
 {
     struct stack_defaults d = stack_defaults_of(&step->r.stack);
 
-    if (step->r.method == METHOD_PP)
+    if (step->r.method == METHOD_PP || method_is_colossal(step->r.method))
         return false;
     if (step->r.framework != FRAMEWORK_TRANSFORMERS)
         return true;

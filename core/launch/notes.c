@@ -75,7 +75,10 @@ static void say_degrees(struct jsonw *w, const struct launch *l)
 {
     const struct recipe *r = &l->step->r;
 
-    if (r->tensor_parallel > 1)
+    if (method_is_colossal(r->method))
+        say(w, "no launcher's file starts it: %s of taehokim20/LLMem does, over Colossal-AI 0.3.0 with the changes beside it",
+            r->tensor_parallel > 1 ? "tp_real.py" : "dp_real.py");
+    else if (r->tensor_parallel > 1)
         say_shards(w, r);
     if (r->method == METHOD_PP)
         say(w,

@@ -183,6 +183,8 @@ static sv leaf_forward(struct script *s, const struct script_args *a)
     bias = o->kind == MODULE_DROPOUT || o->kind == MODULE_EMBEDDING ? 0 : weight_of(s, a->v[0], natives_of(s)->bias, &b);
     if (script_failed(s))
         return sv_null();
+    if (o->m && o->m->within)
+        return wrap(s, r, o->m->within(r, o->m, value_in(x)));
     switch (o->kind) {
     case MODULE_LINEAR:
         return wrap(s, r, linear_op(r, value_in(x), weight, bias));

@@ -47,7 +47,11 @@ static inline bool method_is_modelled(enum method m)
 }
 static inline bool method_has_tensor_parallel(enum method m)
 {
-    return m == METHOD_TP || m == METHOD_TP_FSDP2;
+    return m == METHOD_TP || m == METHOD_TP_FSDP2 || m == METHOD_LLMEM_TP || m == METHOD_LLMEM_DPTP;
+}
+static inline bool method_is_colossal(enum method m) /* Colossal-AI's Gemini: half weights, fp32 masters, an engine of its own */
+{
+    return m == METHOD_LLMEM_CDP || m == METHOD_LLMEM_ADP || m == METHOD_LLMEM_TP || m == METHOD_LLMEM_DPTP;
 }
 static inline bool method_is_hybrid(enum method m) /* sharded within a group, copied across groups */
 {

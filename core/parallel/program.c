@@ -29,3 +29,48 @@ void wrapping_train_all(struct wrapping *w)
 {
     params_visit(w->tree->root, train_one, w);
 }
+
+/* The old tensor dies when the new one stands. */
+void wrapping_cast(struct wrapping *w, struct param *p)
+{
+    struct run *r = w->r;
+    val v = p->value;
+
+    if (p->tied || !v || !dtype_is_float(dtype_of(r, v)) || dtype_of(r, v) == w->o->compute || run_dead(r))
+        return;
+    p->dtype = w->o->compute; /* adapters look at what was declared */
+    p->value = owned(r, value_empty(r, OP_TO_COPY, w->o->compute, p->ndim, p->size));
+    p->dtype = w->o->compute;
+    mark_block(r, p->value, p->buffer ? MARK_BUFFER : MARK_PARAMETER);
+    value_unref(r, v);
+}
+
+/* nn.Module._apply: children first, parameters, then buffers */
+static void cast_module(struct wrapping *w, struct module *m)
+{
+    for (struct module *c = m->first; c; c = c->next)
+        cast_module(w, c);
+    for (int buffers = 0; buffers < 2; buffers++)
+        for (struct param *p = m->params; p; p = p->next)
+            if (p->buffer == (buffers == 1))
+                wrapping_cast(w, p);
+}
+
+static void retie(void *context, struct module *m, struct param *p)
+{
+    (void)context;
+    (void)m;
+    if (p->tied)
+        p->value = p->tied->value;
+}
+
+void wrapping_retie(struct wrapping *w)
+{
+    params_visit(w->tree->root, retie, NULL);
+}
+
+void wrapping_half(struct wrapping *w)
+{
+    cast_module(w, w->tree->root);
+    wrapping_retie(w);
+}

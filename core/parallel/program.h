@@ -87,6 +87,11 @@ void wrapping_train(struct wrapping *w, val leaf, unsigned group);
 /* Every trained parameter, in the order of named_parameters(): its shard where it has one. */
 void wrapping_train_all(struct wrapping *w);
 
+/* module.half() of a model on the device: parameters and buffers of each module, in the compute dtype. wrapping_cast() does one of them. */
+void wrapping_half(struct wrapping *w);
+void wrapping_cast(struct wrapping *w, struct param *p);
+void wrapping_retie(struct wrapping *w); /* tied parameters take what they are tied to again */
+
 struct method_program {
     const char *source;
     void *(*wrap)(struct wrapping *w);             /* NULL when the run has failed */

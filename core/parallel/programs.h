@@ -6,6 +6,7 @@
 
 #include "parallel/program.h"
 
+extern const struct method_program colossal_program; /* Colossal-AI's Gemini, as LLMem ran it */
 extern const struct method_program ddp_program;
 extern const struct method_program fsdp1_program;
 extern const struct method_program fsdp2_program, tp_program, tp_fsdp2_program, pp_program;

@@ -1,5 +1,6 @@
 /* One candidate: its recipe, resolved; its micro-batch and its time as models of few layers foretell them. */
 #include "base/budget.h"
+#include "llmem/llmem.h"
 #include "parallel/gap.h"
 #include "plan/longest.h"
 #include "plan/pace.h"
@@ -17,6 +18,10 @@ static void take_degrees(const struct plan_question *q, const struct plan_choice
         r->tensor_parallel = 1;
     else if (q->method_degrees && q->method_degrees[method - q->axes[AXIS_METHOD].choices])
         r->tensor_parallel = q->method_degrees[method - q->axes[AXIS_METHOD].choices];
+    else if (r->method == METHOD_LLMEM_TP)
+        r->tensor_parallel = q->gpus;
+    else if (r->method == METHOD_LLMEM_DPTP)
+        r->tensor_parallel = r->tensor_parallel ? r->tensor_parallel : LLMEM_DEFAULT_TENSOR_PARALLEL;
     else if (!r->tensor_parallel)
         r->tensor_parallel = node < q->gpus ? node : q->gpus;
     r->data_parallel = r->method == METHOD_SINGLE ? 1 : q->gpus / (r->tensor_parallel * r->pipeline_parallel);
@@ -73,7 +78,7 @@ static const char *layout_gap(struct planning *p, const struct recipe *r)
 {
     const struct recipe *asked = &p->q->recipe;
     uint32_t ranks = r->tensor_parallel * r->pipeline_parallel, gpus = p->q->gpus;
-    bool stray_tp = asked->tensor_parallel > 1 && !method_has_tensor_parallel(r->method);
+    bool stray_tp = asked->tensor_parallel > 1 && !method_has_tensor_parallel(r->method) && !method_is_colossal(r->method); /* llmem_dptp's degree */
     bool stray_pp = asked->pipeline_parallel > 1 && r->method != METHOD_PP;
     const char *name = method_rows[r->method].name, *slug = "indivisible",
                *other = r->method == METHOD_TP ? "; tp+fsdp2 shards across them" : "";
@@ -85,6 +90,8 @@ static const char *layout_gap(struct planning *p, const struct recipe *r)
         (void)err_set(p->err, ERR_FIELD_CONFLICT, "/training", "%s has no %s degree: %s+%s would be another method", name,
                       stray_tp ? "tensor-parallel" : "pipeline", stray_tp ? "tp" : "pp", name),
             slug = "not-offered";
+    else if (r->method == METHOD_LLMEM_DPTP && (ranks == 1 || ranks == gpus))
+        (void)err_set(p->err, ERR_FIELD_CONFLICT, "/training", "%s needs a tensor-parallel degree between 1 and all of %u GPUs", name, gpus);
     else if (r->method != METHOD_SINGLE && gpus % ranks)
         (void)err_set(p->err, ERR_FIELD_CONFLICT, "/training", "%u GPUs are not whole groups of %u", gpus, ranks);
     else if (r->shard_group && r->data_parallel % r->shard_group)
@@ -171,13 +178,22 @@ void candidate_take(struct planning *p, struct plan_candidate *c, uint32_t n)
     c->global_batch_size = n * c->step.r.gradient_accumulation_steps * c->step.r.data_parallel;
 }
 
+/* Colossal-AI cuts inputs of products, whatever heads they make: dist_spec_mgr.py divide(). */
+static bool widths_gap(const struct arch *a, uint32_t tp, struct err *err)
+{
+    if (a->hidden % tp == 0 && a->ffn % tp == 0 && a->embed_dim % tp == 0)
+        return false;
+    (void)err_set(err, ERR_FIELD_CONFLICT, "/training/tensor_parallel", "%u GPUs do not divide the widths %u, %u and %u", tp, a->hidden, a->ffn, a->embed_dim);
+    return true;
+}
+
 /* What the degrees do not divide, in a sentence of err. */
 static bool gap_of(const struct plan_question *q, const struct recipe *r, struct err *err)
 {
     const struct arch *a = q->arch;
     struct parallel_shape s = {q->gpus, r->tensor_parallel, r->pipeline_parallel, a->heads, a->kv_heads, a->layers};
 
-    return parallel_gap(&s, err) != ERR_OK;
+    return method_is_colossal(r->method) ? widths_gap(a, r->tensor_parallel, err) : parallel_gap(&s, err) != ERR_OK;
 }
 
 /* Until one stands foretelling may take all there is, then its share. */

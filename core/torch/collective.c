@@ -133,3 +133,103 @@ void back_all_gather(struct back *b)
     launch(r, OP_CLONE, mine, 1, &mine);
     b->out[0] = owned(r, mine);
 }
+
+/* ---------------------------------------------------------------------------------------------------------- lists of tensors */
+static void nccl_reads(struct run *r, val v)
+{
+    uint8_t stream = r->stream;
+
+    if (run_dead(r))
+        return;
+    r->stream = STREAM_GATHER;
+    record_stream(r, v);
+    r->stream = stream;
+}
+
+void list_collective(struct run *r, enum collective what, enum dtype dtype, int64_t elems, struct work_group g)
+{
+    val flat = owned(r, value_empty(r, OP_EMPTY, dtype, 1, &elems));
+    uint64_t bytes = (uint64_t)elems * dtype_bytes(dtype);
+
+    mark_block(r, flat, MARK_COMMUNICATION);
+    nccl_reads(r, flat);
+    send(r, what, bytes, g);
+    work_add(r, OP_TO_COPY, 0, 2 * bytes, 1);
+    value_unref(r, flat);
+}
+
+void all_reduce_in_place(struct run *r, val v, struct work_group g)
+{
+    nccl_reads(r, v);
+    if (!run_dead(r))
+        send(r, COLLECTIVE_ALL_REDUCE, bytes_of(r, v), g);
+}
+
+/* [empty_like(x) for each rank], all_gather, cat */
+static val gathered(struct run *r, val x, struct work_group g)
+{
+    unsigned char *mark = r->arena->cur;
+    val *parts = run_room(r, sizeof *parts, g.ranks), out;
+    int64_t size[MAX_DIMS];
+    int nd = r->values[x].ndim;
+
+    if (!parts)
+        return 0;
+    memcpy(size, r->values[x].size, sizeof size);
+    for (uint32_t i = 0; i < g.ranks; i++)
+        parts[i] = owned(r, value_empty(r, OP_EMPTY, dtype_of(r, x), nd, size));
+    list_collective(r, COLLECTIVE_ALL_GATHER, dtype_of(r, x), numel(r, x) * g.ranks, g);
+    for (uint32_t i = 0; i < g.ranks; i++)
+        nccl_reads(r, parts[i]);
+    size[nd - 1] *= g.ranks;
+    out = value_empty(r, OP_CAT, dtype_of(r, x), nd, size);
+    launch(r, OP_CAT, out, 1, &out);
+    for (uint32_t i = 0; i < g.ranks; i++)
+        value_unref(r, parts[i]);
+    arena_rewind(r->arena, mark);
+    return out;
+}
+
+/* narrow().clone() */
+static val own_columns(struct run *r, val x, struct work_group g)
+{
+    const struct value *v = &r->values[x];
+    int64_t size[MAX_DIMS];
+    val out;
+
+    memcpy(size, v->size, sizeof size);
+    size[v->ndim - 1] /= g.ranks;
+    out = value_empty(r, OP_CLONE, (enum dtype)v->dtype, v->ndim, size);
+    launch(r, OP_CLONE, out, 1, &out);
+    return out;
+}
+
+val shard_columns(struct run *r, val x, struct work_group g)
+{
+    uint32_t node = attach_group(r, OP_SHARD_COLUMNS, x, g);
+    val out = run_dead(r) ? 0 : own_columns(r, x, g);
+
+    attach_output(r, node, out, 0);
+    consume(r, x);
+    return out;
+}
+
+void back_shard_columns(struct back *b)
+{
+    b->out[0] = owned(b->r, gathered(b->r, b->grad[0], group_of(b)));
+}
+
+val gather_list(struct run *r, val x, struct work_group g)
+{
+    uint32_t node = attach_group(r, OP_GATHER_LIST, x, g);
+    val out = run_dead(r) ? 0 : gathered(r, x, g);
+
+    attach_output(r, node, out, 0);
+    consume(r, x);
+    return out;
+}
+
+void back_gather_list(struct back *b)
+{
+    b->out[0] = owned(b->r, own_columns(b->r, b->grad[0], group_of(b)));
+}

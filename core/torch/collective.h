@@ -19,4 +19,16 @@ val sum_over_ranks(struct run *r, val x, struct work_group g);
 /* Shard(-1) to Replicate, `width` columns: gathered along the first dimension, then cut and put side by side; backward copies this rank's columns. */
 val gather_columns(struct run *r, val x, int64_t width, struct work_group g);
 
+
+/*
+ * c10d's lists of tensors (torch 2.0 csrc/distributed/c10d/ProcessGroupNCCL.cpp allgather, reduce_scatter): a flat tensor beside them, which NCCL's stream
+ * reads until it has copied; who calls waits at once. `elems` of the whole.
+ */
+void list_collective(struct run *r, enum collective what, enum dtype dtype, int64_t elems, struct work_group g);
+/* all_reduce of a tensor in its own place; NCCL's stream reads it. */
+void all_reduce_in_place(struct run *r, val v, struct work_group g);
+/* Colossal-AI's change of layout along the last dimension: Replicate to Shard, a clone, whose gradient is gathered; and the other way round. */
+val shard_columns(struct run *r, val x, struct work_group g);
+val gather_list(struct run *r, val x, struct work_group g);
+
 #endif

@@ -42,6 +42,7 @@ struct module {
     struct param *params, *last_param;
     struct param *weight, *bias; /* of the leaf kinds */
     module_forward forward;
+    module_forward within;    /* of a class derived from a leaf: what its super().forward() runs in place of the kind's own; NULL: that */
     enum module_kind kind;
     uint32_t number;      /* in the order of declaration, from 1 */
     int64_t in, out;

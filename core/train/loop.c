@@ -43,7 +43,7 @@ struct batch make_batch(struct trainer *t)
 
     b.ids = owned(r, empty(r, DTYPE_INT64, 2, size));
     if (t->step->r.attention_mask == TRI_TRUE)
-        b.mask = owned(r, empty(r, DTYPE_INT64, 2, size));
+        b.mask = owned(r, empty(r, method_is_colossal(t->step->r.method) ? DTYPE_BOOL : DTYPE_INT64, 2, size)); /* dp_real.py: input_ids.ne(pad) */
     if (b.mask && t->model.takes_token_types)
         b.types = owned(r, empty(r, DTYPE_INT64, 2, size));
     if (!t->model.task)

@@ -39,7 +39,7 @@ static bool crosses_streams(const struct step *step)
 {
     const struct method_program *m = method_rows[step->r.method].program;
 
-    return m && m->records_streams && step->r.data_parallel > 1;
+    return m && m->records_streams && step->r.data_parallel * step->r.tensor_parallel > 1;
 }
 
 static enum host_engine engine_of(const struct step *step)

@@ -313,6 +313,41 @@ static void resolve_loop(struct recipe *r, const struct resolving *c)
 }
 
 /*
+ * Colossal-AI's GeminiPlugin as dp_real.py and tp_real.py of LLMem call it: half weights with fp32 masters, HybridAdam (a fused AdamW), checkpoints, a plain
+ * loop that drops the outputs before backward and clips nothing. Gradients take the weights' place in their chunks, so none can be accumulated.
+ */
+static enum err_code resolve_colossal(struct recipe *r, struct err *err)
+{
+    enum optim_kind kind = optimizer_rows[r->optimizer].kind;
+    enum precision p = r->precision;
+
+    if (!method_is_colossal(r->method))
+        return ERR_OK;
+    if (r->tuning != TUNING_FULL)
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/tuning", "LLMem's Colossal-AI trains all parameters: tuning full");
+    if (p != PRECISION_UNSET && !precision_is_mixed(p) && p != PRECISION_FP16 && p != PRECISION_BF16)
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/precision", "Gemini holds half weights and fp32 masters: fp16-mixed or bf16-mixed");
+    if (r->optimizer != OPTIMIZER_UNSET && kind != OPTIM_ADAMW_FUSED && kind != OPTIM_ADAMW_FOREACH)
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/optimizer", "Gemini's optimizer is HybridAdam, a fused AdamW: adamw_torch_fused");
+    if (r->gradient_accumulation_steps > 1)
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/gradient_accumulation_steps",
+                       "under Gemini gradients take the weights' place in their chunks: they cannot be accumulated");
+    if (r->loss != LOSS_HF || r->liger_kernels || r->packing || r->stage != TASK_SFT || r->n_freeze)
+        return err_set(err, ERR_FIELD_CONFLICT, "/training",
+                       "of Colossal-AI LLMem's own setting is modelled: stage sft in rows, all parameters, the model's own loss");
+    if (p == PRECISION_UNSET)
+        r->precision = PRECISION_FP16_MIXED;
+    r->framework = FRAMEWORK_TORCH;
+    r->optimizer = OPTIMIZER_ADAMW_TORCH_FUSED;
+    r->gradient_accumulation_steps = 1;
+    r->max_grad_norm = r->max_grad_norm < 0 ? 0 : r->max_grad_norm;
+    r->keep_outputs = TRI_FALSE;
+    r->use_cache = TRI_FALSE;
+    tri_default(&r->gradient_checkpointing, true);
+    return ERR_OK;
+}
+
+/*
  * trainer.py sets it for whatever is no PreTrainedModel (peft's is none), and for what does not checkpoint. A plain loop leaves it. What reentrant
  * checkpoints hide counts as unused, and the step ends in "Expected to mark a variable ready only once" (reducer.cpp): who trains so has set
  * ddp_find_unused_parameters to false.
@@ -353,7 +388,8 @@ static enum err_code check_optimizer(const struct recipe *r, const struct resolv
 {
     const struct optimizer_row *row = &optimizer_rows[r->optimizer];
     enum optimizer_under under = row->under;
-    bool whole = r->method == METHOD_SINGLE || r->method == METHOD_DDP, engine = method_is_zero(r->method);
+    bool whole = r->method == METHOD_SINGLE || r->method == METHOD_DDP || method_is_colossal(r->method); /* the last has its own */
+    bool engine = method_is_zero(r->method);
     bool flat = (engine || method_is_fsdp1(r->method)) && r->offload == OFFLOAD_NONE; /* on the host its states have other sizes */
 
     if (r->optimizer == OPTIMIZER_ADAMW_HF && !c->defaults.own_adamw)
@@ -444,7 +480,7 @@ static void resolve_fsdp(struct recipe *r, const struct resolving *c)
 /* DeepSpeed's engine has half weights of its own; fully_shard's mixed precision policy computes in half without autocast. */
 static bool autocasts(const struct recipe *r)
 {
-    if (!precision_autocasts(r->precision) || method_is_zero(r->method))
+    if (!precision_autocasts(r->precision) || method_is_zero(r->method) || method_is_colossal(r->method))
         return false;
     return method_is_fsdp1(r->method) || method_is_fsdp2(r->method) ? r->fsdp.autocast == TRI_TRUE : true;
 }
@@ -495,6 +531,9 @@ enum err_code train_resolve(const struct recipe *asked, const struct arch *arch,
 
     (void)arena; /* every list is the caller's or a table's */
     rc = check_class(&c);
+    if (rc)
+        return rc;
+    rc = resolve_colossal(&s.r, err);
     if (rc)
         return rc;
     if (s.r.precision == PRECISION_UNSET)
