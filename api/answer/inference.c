@@ -1,19 +1,10 @@
-/* Workload inference: the question, and its answer written out. Members and their order: openapi.yaml. */
-#include "api/answer/estimate.h"
-
-#include "plan/inference.h"
+/* Workload inference: the question. */
+#include "api/answer/inference.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { PROMPT_TOKENS = 1024, NEW_TOKENS = 1024, SUMMARY_MAX = 480, FORMS = 3 };
-
-struct inferring {
-    struct estimate *e;
-    struct inference_question q;
-    struct inference_weights weights[FORMS];
-    struct inference_answer answer;
-};
+enum { PROMPT_TOKENS = 1024, NEW_TOKENS = 1024, SUMMARY_MAX = 480 };
 
 bool asks_inference(const struct estimate_request *rq)
 {
@@ -68,7 +59,7 @@ static void take_weights(struct inferring *i)
 
     i->q.weights = i->weights;
     i->q.asked = asked->n > 0;
-    i->q.n_weights = asked->n || packed >= 0 ? 1 : FORMS;
+    i->q.n_weights = asked->n || packed >= 0 ? 1 : INFERENCE_FORMS;
     if (asked->n) {
         i->weights[0] = form(e, weights_words[asked->at[0]].value);
         i->weights[0].name = weights_words[asked->at[0]].name;
@@ -117,8 +108,9 @@ static void take_lengths(struct inferring *i)
 }
 
 /* What a training step has and a generation has not. */
-static void warn_of_training(struct estimate *e)
+static void warn_of_training(struct inferring *i)
 {
+    struct estimate *e = i->e;
     bool other = e->rq.training.methods.n > 0;
 
     for (const struct member *m = training_members; m->key && !other; m++)
@@ -126,10 +118,56 @@ static void warn_of_training(struct estimate *e)
                 member_is_set(m, (const char *)&e->rq.training + m->at);
     if (other)
         note(&e->warnings, "/training: of its members only attention and padded are read where the workload is inference");
-    if (e->question.gpus > 1)
-        note(&e->warnings, "one of the %u GPUs is used: generate() over several (device_map, tensor parallelism) is not modelled yet", e->question.gpus);
-    if (e->rq.inference.gpu_memory_utilization.set)
+    if (e->question.gpus > i->q.tensor_parallel && i->q.engine == ENGINE_TRANSFORMERS)
+        note(&e->warnings, "%u of the %u GPUs are used: generate() over several by device_map is not modelled yet, by inference.tensor_parallel it is",
+             i->q.tensor_parallel, e->question.gpus);
+    if (e->rq.inference.gpu_memory_utilization.set && i->q.engine == ENGINE_TRANSFORMERS)
         note(&e->warnings, "/inference/gpu_memory_utilization is vLLM's: generate() takes what it needs");
+}
+
+enum { UTILIZATION_PERCENT = 92 }; /* vLLM 0.33.0 config/cache.py */
+
+static bool is_a100(const struct estimate *e)
+{
+    return !e->rq.cluster.gpu.by_numbers && strstr(gpu_in_words(e), "A100");
+}
+
+/* Left out, vLLM has all GPUs of a node where they divide the heads. */
+static void take_degree(struct inferring *i)
+{
+    struct estimate *e = i->e;
+    struct quantity *degree = &e->rq.inference.tensor_parallel;
+    uint32_t node = e->question.gpus_per_node;
+
+    if (!degree->set && i->q.engine == ENGINE_VLLM && node > 1 && i->q.arch && i->q.arch->heads % node == 0) {
+        *degree = (struct quantity){.set = true, .whole = node, .real = node};
+        note_of(&e->assumptions, NOTE_OF_YOURS, "inference.tensor_parallel %u: left out, the GPUs of a node", node);
+    }
+    i->q.tensor_parallel = degree->set ? (uint32_t)degree->whole : 1;
+    i->q.gpus = e->question.gpus;
+}
+
+static void take_engine(struct inferring *i)
+{
+    struct estimate *e = i->e;
+    struct inference_request *r = &e->rq.inference;
+    bool fp8 = r->kv_cache.n && kv_cache_words[r->kv_cache.at[0]].value == KV_CACHE_FP8;
+
+    i->q.engine = r->engine.n && engine_words[r->engine.at[0]].value == ENGINE_OF_VLLM ? ENGINE_VLLM : ENGINE_TRANSFORMERS;
+    i->q.kv_bytes = fp8 ? 1 : 0;
+    take_degree(i);
+    i->q.max_model_len = (uint32_t)r->max_model_len.whole;
+    i->q.batched_tokens = (uint32_t)r->max_num_batched_tokens.whole;
+    i->q.utilization = r->gpu_memory_utilization.set ? r->gpu_memory_utilization.real : UTILIZATION_PERCENT / 100.0;
+    i->q.a100 = is_a100(e);
+    if (i->q.engine != ENGINE_VLLM)
+        return;
+    if (!r->gpu_memory_utilization.set)
+        note_of(&e->assumptions, NOTE_OF_YOURS, "inference.gpu_memory_utilization 0.92: left out, vLLM 0.33.0's own");
+    if (!r->max_model_len.set)
+        note_of(&e->assumptions, NOTE_OF_YOURS, "inference.max_model_len %u: left out, the model's", i->q.arch ? i->q.arch->max_positions : 0);
+    if (!r->weights.n && i->q.n_weights > 1)
+        i->q.n_weights = 1;
 }
 
 static const char *release_gap(struct estimate *e)
@@ -155,7 +193,7 @@ static enum err_code build(struct inferring *i)
         rc = question_gap(e, &q->gap);
     if (rc)
         return rc;
-    if (!q->gap)
+    if (!q->gap && !(e->rq.inference.engine.n && engine_words[e->rq.inference.engine.at[0]].value == ENGINE_OF_VLLM))
         q->gap = release_gap(e);
     q->arch = e->model.has_program ? &e->model.arch : NULL;
     q->stack = e->stack;
@@ -169,229 +207,9 @@ static enum err_code build(struct inferring *i)
     q->compute = compute->n ? dtypes[compute->at[0]] : DTYPE_COUNT;
     take_weights(i);
     take_lengths(i);
-    warn_of_training(e);
+    take_engine(i);
+    warn_of_training(i);
     return left_out_check(&e->left_out, e->call->err);
-}
-
-/* --- the answer ------------------------------------------------------------------------------------------------------------------- */
-/* Of a step's categories those that a generation has; a breakdown sums to the peak of generating. */
-static void write_breakdown(struct jsonw *w, const struct generated *m)
-{
-    const uint64_t *b = m->breakdown_bytes;
-
-    jsonw_object(w, "breakdown_bytes");
-    jsonw_u64(w, "weights", b[CATEGORY_PARAMETERS] + b[CATEGORY_BUFFERS]);
-    jsonw_u64(w, "kv_cache", b[CATEGORY_KV_CACHE]);
-    jsonw_u64(w, "activations", b[CATEGORY_ACTIVATIONS] + b[CATEGORY_TEMPORARIES]);
-    jsonw_u64(w, "logits", b[CATEGORY_LOGITS_AND_LOSS]);
-    jsonw_u64(w, "workspaces", b[CATEGORY_WORKSPACES]);
-    jsonw_u64(w, "inputs", b[CATEGORY_INPUTS]);
-    jsonw_u64(w, "block_slack", b[CATEGORY_BLOCK_SLACK]);
-    jsonw_end(w);
-}
-
-static void write_memory(struct jsonw *w, const struct inferring *i, const struct inference_candidate *c)
-{
-    const struct generated *m = &c->memory;
-
-    jsonw_object(w, "memory");
-    jsonw_u64(w, "peak_allocated_bytes", m->peak_allocated_bytes);
-    jsonw_u64(w, "peak_active_bytes", m->peak_allocated_bytes);
-    jsonw_u64(w, "peak_reserved_bytes", i->q.expandable_segments ? m->peak_reserved_expandable_bytes : m->peak_reserved_bytes);
-    jsonw_u64(w, "peak_reserved_expandable_bytes", m->peak_reserved_expandable_bytes);
-    jsonw_u64(w, "device_bytes", c->device_bytes);
-    write_breakdown(w, m);
-    jsonw_u64(w, "capacity_bytes", i->q.capacity_bytes);
-    jsonw_u64(w, "static_bytes", m->static_bytes);
-    jsonw_u64(w, "kv_cache_bytes", m->kv_cache_bytes);
-    jsonw_str(w, "basis", m->replayed_in_full ? "replayed" : "bounded");
-    jsonw_u64(w, "low_bytes", m->peak_allocated_bytes);
-    jsonw_u64(w, "high_bytes", m->replayed_in_full ? m->peak_allocated_bytes : m->peak_reserved_bytes);
-    jsonw_str(w, "peak_phase", m->peak_phase == PHASE_INIT ? "load" : phase_name(m->peak_phase));
-    jsonw_u64(w, "context_bytes", i->q.device.context_bytes);
-    jsonw_object(w, "phase_peaks_bytes");
-    jsonw_u64(w, "load", m->loading_bytes);
-    jsonw_u64(w, "prefill", m->prefill_bytes);
-    jsonw_u64(w, "decode", m->decode_bytes);
-    jsonw_end(w);
-    jsonw_end(w);
-}
-
-static void write_throughput(struct jsonw *w, const struct inferring *i, const struct inference_candidate *c)
-{
-    double all = c->prefill_s + (i->q.new_tokens - 1) * c->token_s;
-
-    if (c->tokens_per_s <= 0)
-        return;
-    jsonw_object(w, "throughput");
-    jsonw_fixed(w, "step_s", all, 6);
-    jsonw_fixed(w, "samples_per_s", i->q.batch_size / all, 4);
-    jsonw_fixed(w, "tokens_per_s", c->tokens_per_s, 1);
-    jsonw_fixed(w, "mfu", c->mfu, 4);
-    jsonw_object(w, "breakdown_s");
-    jsonw_fixed(w, "prefill", c->prefill_s, 6);
-    jsonw_fixed(w, "decode", all - c->prefill_s, 6);
-    jsonw_end(w);
-    jsonw_fixed(w, "token_s", c->token_s, 6);
-    jsonw_end(w);
-}
-
-static void write_reason(struct jsonw *w, const struct plan_reason *r)
-{
-    if (!r->code)
-        return;
-    jsonw_object(w, "reason");
-    jsonw_str(w, "code", r->code);
-    jsonw_str(w, "detail", r->detail);
-    jsonw_end(w);
-}
-
-static void write_candidate(struct jsonw *w, const char *name, const struct inferring *i, const struct inference_candidate *c)
-{
-    jsonw_object(w, name);
-    if (c->modelled)
-        jsonw_bool(w, "fits", c->fits);
-    else
-        jsonw_null(w, "fits");
-    if (c->modelled && c->tight)
-        jsonw_bool(w, "tight", true);
-    jsonw_str(w, "method", "single");
-    jsonw_str(w, "engine", "transformers");
-    jsonw_str(w, "weights", c->weights->name);
-    if (c->modelled) {
-        jsonw_str(w, "attention", word_named(attention_words, (int)c->step.r.attention));
-        jsonw_u64(w, "batch_size", i->q.batch_size);
-        if (c->largest_known) {
-            jsonw_u64(w, "max_batch_size", c->max_batch_size);
-            jsonw_u64(w, "max_context_tokens", c->max_context_tokens);
-        }
-        write_memory(w, i, c);
-        write_throughput(w, i, c);
-    }
-    write_reason(w, &c->reason);
-    jsonw_end(w);
-}
-
-static void say(struct buf *out, const struct inferring *i)
-{
-    const struct inference_candidate *c = i->answer.candidates;
-    const struct inference_question *q = &i->q;
-
-    if (!i->answer.any_modelled) {
-        buf_str(out, "No answer: ");
-        buf_str(out, c->reason.detail ? c->reason.detail : "nothing was asked that has a model");
-        buf_char(out, '.');
-        return;
-    }
-    buf_str(out, !c->fits ? "Does not fit: " : c->tight ? "Fits tightly: " : "Fits: ");
-    buf_str(out, c->weights->name);
-    buf_str(out, " weights, batch ");
-    say_number(out, q->batch_size);
-    buf_str(out, ", ");
-    say_number(out, q->new_tokens);
-    buf_str(out, " tokens behind a prompt of ");
-    say_number(out, q->prompt_tokens);
-    buf_str(out, c->fits ? ", " : ", needs ");
-    say_gib(out, (double)c->device_bytes);
-    buf_str(out, " of ");
-    say_gib(out, (double)q->capacity_bytes);
-    buf_str(out, " GiB on ");
-    say_gpus(out, 1, gpu_in_words(i->e));
-    if (c->fits && c->tokens_per_s > 0) {
-        buf_str(out, ", ");
-        say_number(out, c->tokens_per_s);
-        buf_str(out, " tokens/s");
-    }
-    buf_char(out, '.');
-    if (c->largest_known && c->max_batch_size && c->fits) {
-        buf_str(out, " At most a batch of ");
-        say_number(out, c->max_batch_size);
-        if (c->max_context_tokens) {
-            buf_str(out, ", or a context of ");
-            say_number(out, (double)c->max_context_tokens);
-            buf_str(out, " tokens");
-        }
-        buf_char(out, '.');
-    }
-}
-
-static void write(struct jsonw *w, struct inferring *i)
-{
-    const struct inference_answer *a = &i->answer;
-    struct estimate *e = i->e;
-
-    jsonw_object(w, NULL);
-    if (a->any_modelled)
-        jsonw_bool(w, "fits", a->any_fits);
-    else
-        jsonw_null(w, "fits");
-    jsonw_str(w, "summary", e->summary);
-    if (a->any_fits) {
-        jsonw_str(w, "method", "single");
-        jsonw_u64(w, "micro_batch_size", i->q.batch_size);
-        write_candidate(w, "recommendation", i, a->candidates);
-    } else {
-        jsonw_null(w, "method");
-        jsonw_null(w, "micro_batch_size");
-        jsonw_null(w, "recommendation");
-    }
-    jsonw_array(w, "advice"); /* other forms of the weights are candidates already */
-    jsonw_end(w);
-    jsonw_array(w, "candidates");
-    for (uint32_t k = 0; k < a->n && k < e->shape->top.whole; k++)
-        write_candidate(w, NULL, i, &a->candidates[k]);
-    jsonw_end(w);
-    jsonw_u64(w, "candidates_total", a->n);
-    rules_write(w, e);
-    model_write(w, e);
-    jsonw_object(w, "resolved");
-    encode_members(w, estimate_members, &e->rq);
-    jsonw_end(w);
-    work_write(w, e);
-    gaps_write(w, e);
-    notes_write(w, "assumptions", &e->assumptions);
-    notes_write(w, "warnings", &e->warnings);
-    jsonw_end(w);
-}
-
-static const char *kernels_of(const struct inference_candidate *c)
-{
-    const struct quirks *q = &c->step.quirks;
-    enum packing kind = c->weights->packed.kind;
-
-    if (kind == PACKING_AWQ4)
-        return q->awq_by_gptqmodel ? "gptqmodel's Marlin" : "autoawq's kernels";
-    return q->gptq_by_gptqmodel ? "gptqmodel's Marlin" : kind == PACKING_GPTQ4 ? "auto-gptq's exllama" : "auto-gptq's cuda-old";
-}
-
-static void assume_packed(struct notes *n, const struct inference_candidate *c)
-{
-    if (c->weights->packed.kind == PACKING_FP8)
-        note_of(n, NOTE_OF_YOURS, "fp8: linears in blocks of %d x %d, their inputs quantised for each product; seconds are those of products in half",
-                PACKED_BLOCK, PACKED_BLOCK);
-    else
-        note_of(n, NOTE_OF_YOURS, "%s: groups of %u rows, no act-order, products by %s: read from its host code, not traced", c->weights->name,
-                c->weights->packed.group, kernels_of(c));
-}
-
-static void assume(struct inferring *i)
-{
-    struct notes *n = &i->e->assumptions;
-    bool part = false;
-
-    note_of(n, NOTE_OF_YOURS, "greedy search with a cache that grows: sampling, beams, static caches and torch.compile hold other temporaries");
-    for (uint32_t k = 0; k < i->answer.n; k++)
-        part |= i->answer.candidates[k].modelled && !i->answer.candidates[k].memory.replayed_in_full;
-    if (part)
-        note_of(n, NOTE_OF_INTERNALS,
-                "basis bounded: of the tokens the first and the last were played on the allocator, not each between: reserved bytes are at least what is told");
-    for (uint32_t k = 0; k < i->answer.n; k++)
-        if (i->answer.candidates[k].modelled && i->answer.candidates[k].weights->packed.kind) {
-            assume_packed(n, &i->answer.candidates[k]);
-            break;
-        }
-    if (i->answer.any_modelled && i->q.system)
-        note_of(n, NOTE_OF_YOURS, "tokens_per_s counts new tokens alone, the prompt's time included; constants were fitted on training steps");
 }
 
 enum err_code inference_answer(struct estimate *e)
@@ -427,15 +245,15 @@ enum err_code inference_answer(struct estimate *e)
     e->call->arena->budget = budget;
     if (rc)
         return rc;
-    assume(i);
+    inference_assume(i);
     resolve_inference(e, i->answer.n && i->answer.candidates->modelled ? i->answer.candidates->step.r.attention : ATTENTION_UNSET);
     buf_init_fixed(&out, text, sizeof text);
-    say(&out, i);
+    inference_say(&out, i);
     e->summary = arena_str(e->call->arena, buf_text(&out), strlen(buf_text(&out)));
     if (!e->summary)
         return err_set(e->call->err, ERR_NOMEM, "", "no room for the answer");
     begin_json(e->call, &out, &w);
-    write(&w, i);
+    inference_write(&w, i);
     e->call->ret->fits = i->answer.any_fits;
     e->call->ret->modelled = i->answer.any_modelled;
     return finish_json(e->call, &w);

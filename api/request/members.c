@@ -244,6 +244,8 @@ static const struct member inference_members[] = {
     {WORD(engine, engine_words)},
     {WHOLE(tensor_parallel, 1, MOST_GPUS), .also = "tensor_parallel_size"},
     {REAL(gpu_memory_utilization, 1)},
+    {WHOLE(max_model_len, 1, UINT64_C(1) << 22)},
+    {WHOLE(max_num_batched_tokens, 1, UINT64_C(1) << 22)},
     {0},
 };
 #undef S

@@ -93,7 +93,7 @@ struct training_request {
 struct inference_request {
     struct quantity prompt_tokens, new_tokens, batch_size;
     struct words weights, compute_dtype, kv_cache, engine;
-    struct quantity tensor_parallel, gpu_memory_utilization;
+    struct quantity tensor_parallel, gpu_memory_utilization, max_model_len, max_num_batched_tokens;
 };
 
 struct stack_request {

@@ -165,13 +165,13 @@ const struct word compute_words[] = {
 
 const struct word kv_cache_words[] = {
     {"bf16", 0, "bfloat16|fp16|float16|auto", "Keys and values in the dtype of what is not quantised."},
-    LATER_TOO("fp8", "float8_e4m3fn", "Keys and values in float8."),
+    {"fp8", KV_CACHE_FP8, "float8_e4m3fn|fp8_e4m3|fp8_e5m2", "Keys and values in float8, under vLLM."},
     {0},
 };
 
 const struct word engine_words[] = {
     {"transformers", 0, "hf", "generate() of transformers."},
-    LATER("vllm", "vLLM: a pool of KV blocks."),
+    {"vllm", ENGINE_OF_VLLM, NULL, "vLLM: a pool of KV blocks."},
     {0},
 };
 

@@ -4,6 +4,8 @@
 #include "infer/steps.h"
 #include "models/generation.h"
 #include "models/program.h"
+#include "models/split.h"
+#include "parallel/tensor/tp.h"
 #include "tuning/bnb.h"
 
 /* Steps that are played of a longer answer: the first two, one in the middle whose costs are read, the last two; and pairs that look for where steps
@@ -47,6 +49,10 @@ static enum err_code declare(struct generating *g, struct arena *arena, struct e
         rc = bnb_apply(&m->tree, &(struct bnb_options){q->weights, q->compute, DTYPE_UINT8, !m->q->bnb_loads_by_name}, err);
     if (!rc && q->packed.kind)
         rc = packed_apply(&m->tree, &q->packed, m->q, err);
+    if (!rc && q->tensor_parallel > 1 && (q->weights || q->packed.kind))
+        return err_set(err, ERR_FIELD_CONFLICT, "/inference/weights", "quantised weights cut over several GPUs are not modelled yet");
+    if (!rc && q->tensor_parallel > 1)
+        rc = split_apply(m, err);
     return rc;
 }
 
@@ -66,8 +72,19 @@ static struct run_limits limits_of(const struct generate_question *q)
 static struct work *log_of(const struct generate_question *q, struct arena *arena)
 {
     struct work *w = arena_new(arena, struct work);
+    uint32_t messages = q->tensor_parallel > 1 ? 64 + q->arch->layers * 8 : 16;
 
-    return w && work_init(w, arena, (struct work_limits){4096 + q->arch->layers * 320, 16, 0}) ? w : NULL;
+    return w && work_init(w, arena, (struct work_limits){4096 + q->arch->layers * 320, messages, 0}) ? w : NULL;
+}
+
+/* from_pretrained(tp_plan="auto"): modules hold a part of their weights before these come to the device. */
+static void cut(struct generating *g)
+{
+    uint32_t ranks = g->q->tensor_parallel;
+    struct parallel_options o = {.method = METHOD_TP, .at = {.world = ranks, .data_parallel = 1, .tensor_parallel = ranks, .pipeline_parallel = 1}};
+    struct wrapping w = {.r = &g->run, .tree = &g->model.tree, .embeddings = g->model.embeddings, .head = g->model.tree.head, .o = &o};
+
+    (void)tp_cut(&w);
 }
 
 static void load(struct generating *g)
@@ -76,6 +93,8 @@ static void load(struct generating *g)
 
     r->stage = STAGE_INIT;
     r->grad_enabled = false;
+    if (g->q->tensor_parallel > 1)
+        cut(g);
     if (g->q->weights)
         bnb_load(r, &g->model.tree);
     else if (g->q->packed.kind)
@@ -218,6 +237,8 @@ static void play(struct generating *g)
     r->stage = STAGE_DECODE;
     generation_choose(g->loop);
     decode(g, g->q->new_tokens - 1);
+    if (g->q->look && !run_dead(r))
+        g->q->look(g->q->looks, &g->model, g->loop);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- figures */

@@ -17,6 +17,7 @@
 #include "config/arch.h"
 #include "meters/cost.h"
 #include "meters/peak.h"
+#include "models/generation.h"
 #include "models/model.h"
 #include "tuning/kbit.h"
 #include "tuning/packed.h"
@@ -30,6 +31,7 @@ struct generate_question {
     enum kbit weights;           /* of the linears; KBIT_NONE: dtype */
     struct packed_options packed; /* or in a checkpoint that is packed already; PACKING_NONE */
     enum attention_kernel attention;
+    uint32_t tensor_parallel;    /* GPUs that share each layer: tp_plan="auto"; 0, 1: none. Rank 0 is told, whose part is the largest */
     bool padded;                 /* prompts of a batch have several lengths, padded on the left */
     uint32_t batch_size, prompt_tokens, new_tokens;
     enum generate_replay {
@@ -40,6 +42,8 @@ struct generate_question {
     bool expandable_segments;    /* that is asked for */
     uint64_t capacity_bytes;     /* for the allocator, for `fits`; 0: none is asked */
     bool timed;                  /* with the costs of the prompt and of a token */
+    void (*look)(void *of, struct model *m, struct generation *g); /* at the model and its cache, once all tokens are made; NULL: nobody does */
+    void *looks;
 };
 
 enum { GENERATE_LARGEST = 16 };

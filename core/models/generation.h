@@ -24,4 +24,12 @@ void generation_skip(struct generation *g, int64_t tokens);
 /* Tells blocks of the KV cache apart from what else was made; *ret: their bytes. */
 void generation_mark_cache(struct generation *g, uint64_t *ret_bytes);
 
+/* What the cache holds of a layer that keeps keys or states: library/generation/layers.py. */
+struct cache_layer {
+    uint32_t heads, key_width, value_width; /* latent attention: one head, the latent vector and its rotated part, no value */
+    uint32_t window;                        /* 0: none */
+    bool states;                            /* of a convolution or a recurrence, beside keys or instead */
+};
+uint32_t generation_layers(struct generation *g, struct cache_layer *ret, uint32_t max); /* how many; 0: the run has failed, or there are more */
+
 #endif

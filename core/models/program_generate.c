@@ -112,3 +112,26 @@ void generation_mark_cache(struct generation *g, uint64_t *ret_bytes)
     else
         sv_drop(s, list);
 }
+
+uint32_t generation_layers(struct generation *g, struct cache_layer *ret, uint32_t max)
+{
+    enum { NUMBERS = 5 };
+    struct script *s = g->p->s;
+    sv module = run_dead(g->run) ? sv_null() : script_import(s, "transformers.generation.layers"), layers_of, told;
+    const sv *numbers;
+    uint32_t n = 0;
+
+    layers_of = sv_ok(module) ? named(s, module, "layers_of") : sv_null();
+    told = sv_ok(layers_of) ? script_call(s, layers_of, 1, &g->loop) : sv_null();
+    numbers = sv_ok(told) ? seq_items(told, &n) : NULL;
+    n = numbers && n / NUMBERS <= max ? n / NUMBERS : 0;
+    for (uint32_t i = 0; i < n; i++, numbers += NUMBERS)
+        ret[i] = (struct cache_layer){(uint32_t)numbers[0].i, (uint32_t)numbers[1].i, (uint32_t)numbers[2].i, (uint32_t)numbers[3].i, numbers[4].i != 0};
+    if (!sv_ok(told))
+        natives_fail_run(&g->p->n);
+    else
+        sv_drop(s, told);
+    if (sv_ok(layers_of))
+        sv_drop(s, layers_of);
+    return n;
+}

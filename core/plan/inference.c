@@ -1,18 +1,14 @@
-#include "plan/inference.h"
+#include "plan/inference_inside.h"
 
 #include "base/budget.h"
+#include "parallel/gap.h"
+#include "parallel/nccl.h"
 #include "perf/perf.h"
 
 #include <stdio.h>
 #include <string.h>
 
 static const double TIGHT = 0.95; /* of the capacity: as of training's candidates */
-
-struct inferring {
-    const struct inference_question *q;
-    struct arena *keep, *scratch;
-    struct err *err;
-};
 
 static enum err_code no_room(const struct inferring *p)
 {
@@ -21,7 +17,7 @@ static enum err_code no_room(const struct inferring *p)
 
 static uint64_t room_of(const struct inference_question *q)
 {
-    double most = (double)q->capacity_bytes * (1 - q->margin) - (double)q->device.context_bytes;
+    double most = (double)q->capacity_bytes * (1 - q->margin) - (double)q->device.context_bytes - (double)nccl_bytes(q->tensor_parallel);
 
     return most > 0 ? (uint64_t)most : 0;
 }
@@ -45,12 +41,14 @@ static enum err_code resolve(const struct inferring *p, const struct inference_w
     return train_resolve(&r, q->arch, &q->device, p->keep, ret, p->err);
 }
 
-static enum dtype dtype_of_cast(enum precision p)
+enum dtype inference_dtype(const struct inference_candidate *c)
 {
+    enum precision p = c->weights->cast;
+
     return p == PRECISION_FP16 ? DTYPE_FP16 : p == PRECISION_FP32 ? DTYPE_FP32 : DTYPE_BF16;
 }
 
-static struct generate_question question_of(const struct inferring *p, const struct inference_candidate *c)
+struct generate_question inference_generate(const struct inferring *p, const struct inference_candidate *c)
 {
     const struct inference_question *q = p->q;
 
@@ -58,10 +56,11 @@ static struct generate_question question_of(const struct inferring *p, const str
         .arch = q->arch,
         .quirks = &c->step.quirks,
         .device = &q->device,
-        .dtype = dtype_of_cast(c->weights->cast),
-        .compute = q->compute < DTYPE_COUNT ? q->compute : dtype_of_cast(c->weights->cast),
+        .dtype = inference_dtype(c),
+        .compute = q->compute < DTYPE_COUNT ? q->compute : inference_dtype(c),
         .weights = c->weights->kbit,
         .packed = c->weights->packed,
+        .tensor_parallel = q->tensor_parallel,
         .attention = c->step.r.attention == ATTENTION_EAGER     ? KERNEL_EAGER
                      : c->step.r.attention == ATTENTION_FLASH_2 ? KERNEL_FLASH_2
                                                                 : KERNEL_SDPA,
@@ -78,23 +77,38 @@ static double seconds_of(const struct inferring *p, const struct inference_candi
     struct perf_system one = *p->q->system;
     struct step_time t;
 
-    one.gpus_per_node = one.nodes = 1;
+    one.gpus_per_node = p->q->tensor_parallel;
+    one.nodes = 1;
     cost->flash = c->step.flash;
     perf_step_time(cost, &one, &t);
     return t.step_s;
+}
+
+/* Weights and the cache in the middle of the answer are read for each token, weights for the prompt. */
+static void take_bound(const struct inferring *p, struct inference_candidate *c)
+{
+    const struct inference_question *q = p->q;
+    const struct generated *m = &c->memory;
+    double middle = (q->prompt_tokens + q->new_tokens / 2.0) / ((double)q->prompt_tokens + q->new_tokens), read = (double)m->static_bytes;
+    double prompt = inference_bound(q->system, inference_dtype(c), read, m->prefill.model_flops);
+    double token = q->new_tokens > 1 ? inference_bound(q->system, inference_dtype(c), read + middle * (double)m->kv_cache_bytes, m->decode.model_flops) : 0;
+
+    if (prompt > 0)
+        c->bound_tokens_per_s = (double)q->batch_size * q->new_tokens / (prompt + (q->new_tokens - 1) * token);
 }
 
 static void take_time(const struct inferring *p, struct inference_candidate *c)
 {
     const struct inference_question *q = p->q;
     struct generated *m = &c->memory;
-    double all, peak = p->q->system ? p->q->system->flops_per_s[dtype_of_cast(c->weights->cast)] : 0;
+    double all, peak = p->q->system ? p->q->system->flops_per_s[inference_dtype(c)] : 0;
 
     if (!p->q->system || peak <= 0)
         return;
     c->prefill_s = seconds_of(p, c, &m->prefill);
     c->token_s = q->new_tokens > 1 ? seconds_of(p, c, &m->decode) : 0;
     all = c->prefill_s + (q->new_tokens - 1) * c->token_s;
+    take_bound(p, c);
     if (all <= 0)
         return;
     c->tokens_per_s = (double)q->batch_size * q->new_tokens / all;
@@ -113,7 +127,7 @@ enum { TRIES = 12, MOST_BATCH = 65536, SHORT_ANSWER = 2048 }; /* layers x tokens
 /* Live bytes; replayed also whether they fit. */
 static enum err_code bytes_at(const struct search *s, uint64_t n, bool replayed, uint64_t *ret, bool *ret_fits)
 {
-    struct generate_question q = question_of(s->p, s->c);
+    struct generate_question q = inference_generate(s->p, s->c);
     unsigned char *mark = s->p->scratch->cur;
     struct generated made;
     enum err_code rc;
@@ -202,7 +216,7 @@ static enum err_code find_largest(struct inferring *p, struct inference_candidat
 }
 
 /* --- a candidate ------------------------------------------------------------------------------------------------------------------ */
-static enum err_code take_reason(struct inferring *p, struct inference_candidate *c, const char *code, const char *detail)
+enum err_code inference_reason(struct inferring *p, struct inference_candidate *c, const char *code, const char *detail)
 {
     c->reason.code = code;
     c->reason.detail = arena_str(p->keep, detail, strlen(detail));
@@ -217,11 +231,11 @@ static enum err_code take_error(struct inferring *p, struct inference_candidate 
     *p->err = (struct err){0};
     c->modelled = false;
     if (rc == ERR_BUDGET)
-        return take_reason(p, c, "budget", e.detail);
+        return inference_reason(p, c, "budget", e.detail);
     if (rc == ERR_FIELD_CONFLICT || rc == ERR_NOMEM)
-        return take_reason(p, c, "not-modelled", e.detail);
+        return inference_reason(p, c, "not-modelled", e.detail);
     if (rc == ERR_LEAVES_LANGUAGE)
-        return take_reason(p, c, "leaves-the-language", e.detail);
+        return inference_reason(p, c, "leaves-the-language", e.detail);
     *p->err = e;
     return rc;
 }
@@ -232,12 +246,12 @@ static enum err_code explain(struct inferring *p, struct inference_candidate *c,
     char text[160];
 
     (void)snprintf(text, sizeof text, "needs %.1f GiB more at %s", (double)(reserved - room) / 1073741824.0, phase_name(c->memory.peak_phase));
-    return take_reason(p, c, "does-not-fit", text);
+    return inference_reason(p, c, "does-not-fit", text);
 }
 
 static enum err_code settle(struct inferring *p, struct inference_candidate *c, enum generate_replay how)
 {
-    struct generate_question q = question_of(p, c);
+    struct generate_question q = inference_generate(p, c);
     unsigned char *mark = p->scratch->cur;
     uint64_t reserved;
     enum err_code rc;
@@ -254,11 +268,21 @@ static enum err_code settle(struct inferring *p, struct inference_candidate *c, 
         return rc;
     c->modelled = true;
     reserved = p->q->expandable_segments ? c->memory.peak_reserved_expandable_bytes : c->memory.peak_reserved_bytes;
-    c->device_bytes = reserved + p->q->device.context_bytes;
+    c->device_bytes = reserved + p->q->device.context_bytes + nccl_bytes(p->q->tensor_parallel);
     c->fits = c->memory.fits;
     c->tight = c->memory.retries || (c->fits && (double)c->device_bytes > TIGHT * (double)p->q->capacity_bytes);
     c->reason = (struct plan_reason){0};
     return c->fits ? ERR_OK : explain(p, c, reserved);
+}
+
+/* transformers cuts heads of keys too. */
+static enum err_code degree_gap(struct inferring *p)
+{
+    const struct arch *a = p->q->arch;
+    struct parallel_shape shape = {.gpus = p->q->tensor_parallel, .tensor_parallel = p->q->tensor_parallel, .pipeline_parallel = 1, .heads = a->heads,
+                                   .kv_heads = a->kv_heads, .layers = a->layers};
+
+    return p->q->tensor_parallel > 1 ? parallel_gap(&shape, p->err) : ERR_OK;
 }
 
 static enum err_code answer_one(struct inferring *p, struct inference_candidate *c)
@@ -266,21 +290,27 @@ static enum err_code answer_one(struct inferring *p, struct inference_candidate 
     enum err_code rc = ERR_OK;
 
     if (p->q->gap)
-        return take_reason(p, c, "not-modelled", p->q->gap);
+        return inference_reason(p, c, "not-modelled", p->q->gap);
     if (c->weights->cast == PRECISION_UNSET) {
         char text[96];
 
         (void)snprintf(text, sizeof text, "weights in %s are not modelled yet", c->weights->name);
-        return take_reason(p, c, "not-modelled", text);
+        return inference_reason(p, c, "not-modelled", text);
     }
     if (c->weights->cast == PRECISION_BF16 && p->q->device.cc_major < 8)
-        return take_reason(p, c, "dtype-unsupported", "this GPU computes nothing in bf16: fp16");
+        return inference_reason(p, c, "dtype-unsupported", "this GPU computes nothing in bf16: fp16");
+    if (p->q->tensor_parallel > p->q->gpus)
+        return inference_reason(p, c, "needs-gpus", "tensor_parallel wants more GPUs than the cluster has");
+    if (p->q->engine == ENGINE_TRANSFORMERS && p->q->kv_bytes)
+        return inference_reason(p, c, "not-offered", "generate() keeps no cache in fp8: its QuantizedCache has 2, 4 and 8 bits by other packages");
     rc = resolve(p, c->weights, &c->step);
     if (!rc && c->weights->packed.kind == PACKING_FP8 && !c->step.quirks.has_finegrained_fp8)
-        return take_reason(p, c, "not-offered", "transformers reads fp8 checkpoints from 4.49 on");
+        return inference_reason(p, c, "not-offered", "transformers reads fp8 checkpoints from 4.49 on");
     if (!rc && c->weights->packed.kind == PACKING_FP8 && p->q->device.cc_major * 10 + p->q->device.cc_minor < 89)
-        return take_reason(p, c, "dtype-unsupported", "fp8 products take compute capability 8.9 or newer (quantizer_finegrained_fp8.py)");
+        return inference_reason(p, c, "dtype-unsupported", "fp8 products take compute capability 8.9 or newer (quantizer_finegrained_fp8.py)");
     if (!rc)
+        rc = p->q->engine == ENGINE_VLLM ? inference_vllm(p, c) : degree_gap(p);
+    if (!rc && p->q->engine != ENGINE_VLLM)
         rc = settle(p, c, REPLAY_PLAYED);
     return rc ? take_error(p, c, rc) : ERR_OK;
 }
@@ -291,6 +321,8 @@ static bool is_better(const struct inference_candidate *a, const struct inferenc
         return a->modelled;
     if (a->fits != b->fits)
         return a->fits;
+    if (a->tokens_per_s <= 0)
+        return a->fits && a->bound_tokens_per_s > b->bound_tokens_per_s * 1.005;
     return a->fits && a->tokens_per_s > b->tokens_per_s * 1.005;
 }
 
@@ -321,7 +353,7 @@ static bool in_full(struct inferring *p, struct inference_candidate *c)
 /* Not known where the work ends before it is found. */
 static void look_for_largest(struct inferring *p, struct inference_candidate *c)
 {
-    if (!c->modelled)
+    if (!c->modelled || p->q->engine == ENGINE_VLLM)
         return;
     c->largest_known = !find_largest(p, c);
     *p->err = (struct err){0};
@@ -341,7 +373,7 @@ enum err_code plan_inference(const struct inference_question *q, struct arena *k
         rc = answer_one(&p, &a.candidates[i]);
     }
     rank(&a);
-    for (uint32_t i = 0; i < a.n && !rc && a.candidates->modelled && !in_full(&p, a.candidates); i++)
+    for (uint32_t i = 0; i < a.n && !rc && a.candidates->modelled && q->engine != ENGINE_VLLM && !in_full(&p, a.candidates); i++)
         rank(&a);
     for (uint32_t i = 0; i < a.n; i++) {
         look_for_largest(&p, &a.candidates[i]);

@@ -12,6 +12,7 @@
 #define PLAN_INFERENCE_H
 
 #include "infer/generate.h"
+#include "infer/vllm.h"
 #include "plan/plan.h"
 
 /* A form of the weights. */
@@ -21,6 +22,8 @@ struct inference_weights {
     enum kbit kbit;
     struct packed_options packed;
 };
+
+enum inference_engine { ENGINE_TRANSFORMERS, ENGINE_VLLM };
 
 struct inference_question {
     const struct arch *arch; /* NULL: `gap` says why */
@@ -32,6 +35,14 @@ struct inference_question {
     double margin;
     bool expandable_segments, padded;
     enum attention attention;
+    enum inference_engine engine;
+    uint32_t tensor_parallel; /* GPUs that share each layer; at least 1 */
+    uint32_t gpus;
+    /* vLLM's */
+    double utilization;
+    bool a100;
+    unsigned kv_bytes;        /* of an element of the cache; 0: as what is not quantised */
+    uint32_t max_model_len, batched_tokens; /* 0: as many positions as the model has; its default */
     enum dtype compute;      /* of 4-bit weights' products; DTYPE_COUNT: as what is not quantised */
     uint32_t batch_size, prompt_tokens, new_tokens;
     uint32_t n_weights;
@@ -50,6 +61,9 @@ struct inference_candidate {
     uint32_t max_batch_size; /* 0: none */
     uint64_t max_context_tokens; /* prompt and answer together, at the asked batch and answer; 0: none */
     double prefill_s, token_s; /* 0: not known; token_s: the mean of the answer's tokens behind the first */
+    struct vllm_answer vllm; /* of that engine: in the place of `memory` */
+    uint32_t max_model_len;
+    double bound_tokens_per_s; /* a roofline: no kernel is slower than memory or its products; 0: not known */
     double tokens_per_s;     /* made, of the whole batch, prompt included in the time */
     double mfu;
 };

@@ -23,8 +23,6 @@ static const struct {
     {TRAIN("\"compile\":true"), "training.compile is"},
     {TRAIN("\"liger_kernels\":[\"rope\"]"), "no kernels for opt and leaves the model as it is"},
     {TRAIN("\"context_parallel\":2"), "context_parallel is"},
-    {"{" OPT "," GPU ",\"workload\":\"inference\",\"inference\":{\"weights\":\"gptq4\"}}", "weights gptq4 is"},
-    {"{" OPT "," GPU ",\"workload\":\"inference\",\"inference\":{\"engine\":\"vllm\"}}", "engine vllm is"},
     {"{" OPT "," GPU ",\"stack\":{\"framework\":\"litgpt\"}}", "framework litgpt is"},
     {"{" OPT "," GPU ",\"config\":{\"quantization_config\":{\"bits\":4}}}", "quantization_config"},
     {"{" OPT "," GPU ",\"deepspeed_config\":{}}", "method zero0 is"},

@@ -9,8 +9,10 @@ static struct reply asked(const char *gpu, const char *inference, const char *mo
 {
     char body[600];
 
-    (void)snprintf(body, sizeof body, "{\"model\":\"Qwen/Qwen3-0.6B\",\"workload\":\"inference\",\"cluster\":{\"gpu\":\"%s\"},\"inference\":{%s}%s}", gpu, inference,
-                   more);
+    bool members = strchr(gpu, '"') != NULL; /* of the cluster, written out; else a GPU's name */
+
+    (void)snprintf(body, sizeof body, "{\"model\":\"Qwen/Qwen3-0.6B\",\"workload\":\"inference\",\"cluster\":{%s%s%s},\"inference\":{%s}%s}",
+                   members ? "" : "\"gpu\":\"", gpu, members ? "" : "\"", inference, more);
     return ask(body);
 }
 
@@ -151,9 +153,11 @@ static const struct {
 } refused[] = {
     {"V100 16GB", "\"weights\":\"bf16\"", "", "dtype-unsupported", "fp16"},
     {"A100", "\"weights\":\"bf16\"", ",\"stack\":{\"transformers\":\"4.40\"}", "not-modelled", "4."},
+    {"\"gpu\":\"A100\",\"gpus_per_node\":2", "\"weights\":\"nf4\",\"tensor_parallel\":2", "", "not-modelled", "quantised"},
+    {"\"gpu\":\"A100\",\"gpus_per_node\":3", "\"tensor_parallel\":3", "", "not-modelled", "3"},
     {"A100", "\"weights\":\"fp8\"", "", "dtype-unsupported", "8.9"},
     {"A100", "\"prompt_tokens\":8", ",\"config\":{\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":4,\"desc_act\":true}}", "not-modelled", "quantization_config"},
-    {"A100", "\"kv_cache\":\"fp8\"", "", "not-modelled", "fp8"},
+    {"A100", "\"kv_cache\":\"fp8\"", "", "not-offered", "fp8"},
 };
 
 START_TEST(says_what_it_cannot)
@@ -169,6 +173,28 @@ START_TEST(says_what_it_cannot)
 }
 END_TEST
 
+/* Qwen3-0.6B over two GPUs: table, head and linears are cut, norms are not; half the heads are in the cache. */
+START_TEST(tensor_parallelism_shares_weights_and_cache)
+{
+    const char *two = "\"gpu\":\"A100\",\"gpus_per_node\":2";
+    double one = figure("A100", OF("bf16", ""), "candidates/0/memory/static_bytes"), half = figure(two, OF("bf16", ",\"tensor_parallel\":2"), "candidates/0/memory/static_bytes");
+    double cache = figure("A100", OF("bf16", ""), "candidates/0/memory/kv_cache_bytes");
+
+    ck_assert_msg(half > one / 2 && half < one / 2 * 1.02, "%.0f of %.0f", half, one);
+    ck_assert(figure(two, OF("bf16", ",\"tensor_parallel\":2"), "candidates/0/memory/kv_cache_bytes") * 2 == cache);
+    ck_assert(figure(two, OF("bf16", ",\"tensor_parallel\":2"), "candidates/0/memory/nccl_bytes") > 0);
+}
+END_TEST
+
+START_TEST(nothing_is_faster_than_its_bound)
+{
+    static const char *const weights[] = {OF("bf16", ""), OF("nf4", ""), OF("awq4", ""), OF("bf16", ",\"batch_size\":8")};
+
+    for (size_t i = 0; i < sizeof weights / sizeof *weights; i++)
+        ck_assert(figure("H100", weights[i], "candidates/0/throughput/tokens_per_s") < figure("H100", weights[i], "candidates/0/bound_tokens_per_s"));
+}
+END_TEST
+
 START_TEST(fp8_came_with_a_release)
 {
     struct reply reply = ask("{\"model\":\"TinyLlama/TinyLlama-1.1B-Chat-v1.0\",\"workload\":\"inference\",\"cluster\":{\"gpu\":\"H100\"},"
@@ -180,6 +206,7 @@ START_TEST(fp8_came_with_a_release)
 }
 END_TEST
 
-UNIT_TESTS("api/inference", unit_test(fp8_came_with_a_release); unit_test(each_form_of_the_weights_holds_what_it_packs); unit_rows(packed_checkpoints_hold_what_they_store, packed); unit_rows(a_checkpoint_says_its_form, checkpoints);
+UNIT_TESTS("api/inference", unit_test(fp8_came_with_a_release); unit_test(tensor_parallelism_shares_weights_and_cache);
+           unit_test(nothing_is_faster_than_its_bound); unit_test(each_form_of_the_weights_holds_what_it_packs); unit_rows(packed_checkpoints_hold_what_they_store, packed); unit_rows(a_checkpoint_says_its_form, checkpoints);
            unit_test(more_never_holds_less);
            unit_test(the_largest_batch_is_the_largest); unit_test(compares_three_forms_where_none_is_named); unit_rows(says_what_it_cannot, refused);)

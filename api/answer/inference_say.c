@@ -1,0 +1,103 @@
+/* Workload inference: its summary, and what it assumes. */
+#include "api/answer/inference.h"
+
+void inference_say(struct buf *out, const struct inferring *i)
+{
+    const struct inference_candidate *c = i->answer.candidates;
+    const struct inference_question *q = &i->q;
+
+    if (!i->answer.any_modelled) {
+        buf_str(out, "No answer: ");
+        buf_str(out, c->reason.detail ? c->reason.detail : "nothing was asked that has a model");
+        buf_char(out, '.');
+        return;
+    }
+    buf_str(out, !c->fits ? "Does not fit: " : c->tight ? "Fits tightly: " : "Fits: ");
+    buf_str(out, c->weights->name);
+    buf_str(out, " weights, batch ");
+    say_number(out, q->batch_size);
+    buf_str(out, ", ");
+    say_number(out, q->new_tokens);
+    buf_str(out, " tokens behind a prompt of ");
+    say_number(out, q->prompt_tokens);
+    buf_str(out, c->fits ? ", " : ", needs ");
+    say_gib(out, (double)c->device_bytes);
+    buf_str(out, " of ");
+    say_gib(out, (double)q->capacity_bytes);
+    buf_str(out, " GiB on ");
+    say_gpus(out, q->tensor_parallel, gpu_in_words(i->e));
+    if (c->fits && (c->tokens_per_s > 0 || c->bound_tokens_per_s > 0)) {
+        buf_str(out, c->tokens_per_s > 0 ? ", " : ", at most ");
+        say_number(out, c->tokens_per_s > 0 ? c->tokens_per_s : c->bound_tokens_per_s);
+        buf_str(out, " tokens/s");
+    }
+    buf_char(out, '.');
+    if (!c->fits && q->engine == ENGINE_VLLM && c->reason.detail) {
+        buf_str(out, " For vLLM: ");
+        buf_str(out, c->reason.detail);
+        buf_char(out, '.');
+    }
+    if (c->largest_known && c->max_batch_size && c->fits) {
+        buf_str(out, " At most a batch of ");
+        say_number(out, c->max_batch_size);
+        if (c->max_context_tokens) {
+            buf_str(out, ", or a context of ");
+            say_number(out, (double)c->max_context_tokens);
+            buf_str(out, " tokens");
+        }
+        buf_char(out, '.');
+    }
+}
+
+static const char *kernels_of(const struct inference_candidate *c)
+{
+    const struct quirks *q = &c->step.quirks;
+    enum packing kind = c->weights->packed.kind;
+
+    if (kind == PACKING_AWQ4)
+        return q->awq_by_gptqmodel ? "gptqmodel's Marlin" : "autoawq's kernels";
+    return q->gptq_by_gptqmodel ? "gptqmodel's Marlin" : kind == PACKING_GPTQ4 ? "auto-gptq's exllama" : "auto-gptq's cuda-old";
+}
+
+static void assume_packed(struct notes *n, const struct inference_candidate *c)
+{
+    if (c->weights->packed.kind == PACKING_FP8)
+        note_of(n, NOTE_OF_YOURS, "fp8: linears in blocks of %d x %d, their inputs quantised for each product; seconds are those of products in half",
+                PACKED_BLOCK, PACKED_BLOCK);
+    else
+        note_of(n, NOTE_OF_YOURS, "%s: groups of %u rows, no act-order, products by %s: read from its host code, not traced", c->weights->name,
+                c->weights->packed.group, kernels_of(c));
+}
+
+static void assume_vllm(struct notes *n)
+{
+    note_of(n, NOTE_OF_YOURS,
+            "basis range: vLLM 0.33.0's rule of its source; what it measures when it starts (the profile's peak, memory outside PyTorch, CUDA graphs) "
+            "is low..high, and blocks, batch and context are those of the least that is left");
+    note_of(n, NOTE_OF_YOURS, "empirical: outside PyTorch 50 to 400 MiB, CUDA graphs 200 to 1,700 MiB, as its logs print");
+    note_of(n, NOTE_OF_YOURS, "bound_tokens_per_s: weights and cache once a token at the memory's rate, products at theirs, nothing sent: no server is faster");
+}
+
+void inference_assume(struct inferring *i)
+{
+    struct notes *n = &i->e->assumptions;
+    bool part = false;
+
+    if (i->q.engine == ENGINE_VLLM) {
+        assume_vllm(n);
+        return;
+    }
+    note_of(n, NOTE_OF_YOURS, "greedy search with a cache that grows: sampling, beams, static caches and torch.compile hold other temporaries");
+    for (uint32_t k = 0; k < i->answer.n; k++)
+        part |= i->answer.candidates[k].modelled && !i->answer.candidates[k].memory.replayed_in_full;
+    if (part)
+        note_of(n, NOTE_OF_INTERNALS,
+                "basis bounded: of the tokens the first and the last were played on the allocator, not each between: reserved bytes are at least what is told");
+    for (uint32_t k = 0; k < i->answer.n; k++)
+        if (i->answer.candidates[k].modelled && i->answer.candidates[k].weights->packed.kind) {
+            assume_packed(n, &i->answer.candidates[k]);
+            break;
+        }
+    if (i->answer.any_modelled && i->q.system)
+        note_of(n, NOTE_OF_YOURS, "tokens_per_s counts new tokens alone, the prompt's time included; constants were fitted on training steps");
+}

@@ -1,0 +1,23 @@
+/* inference_inside.h - what inference.c and inference_vllm.c share. */
+#ifndef PLAN_INFERENCE_INSIDE_H
+#define PLAN_INFERENCE_INSIDE_H
+
+#include "plan/inference.h"
+
+struct inferring {
+    const struct inference_question *q;
+    struct arena *keep, *scratch;
+    struct err *err;
+};
+
+struct generate_question inference_generate(const struct inferring *p, const struct inference_candidate *c);
+MUST_CHECK enum err_code inference_reason(struct inferring *p, struct inference_candidate *c, const char *code, const char *detail);
+enum dtype inference_dtype(const struct inference_candidate *c); /* of what is not quantised */
+
+/* vLLM's start on one GPU, and how many requests its blocks hold at once. */
+MUST_CHECK enum err_code inference_vllm(struct inferring *p, struct inference_candidate *c);
+
+/* Seconds under which nothing can be: bytes at the memory's rate or flops at that of products, whichever is more; 0: not known. */
+double inference_bound(const struct perf_system *s, enum dtype dtype, double bytes, double flops);
+
+#endif
