@@ -64,7 +64,7 @@ static void resolve_lora(struct lora_request *l, const struct lora *lora)
     whole(&l->rank, lora->rank);
     whole(&l->dropout, 0);
     word(&l->dtype, lora_dtype_words, (int)lora->dtype);
-    if (l->target_modules.set)
+    if (l->target_modules.set || !lora->n_targets)
         return;
     l->target_modules.set = true;
     for (uint32_t i = 0; i < lora->n_targets && i < STRS_MAX; i++)

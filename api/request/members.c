@@ -147,11 +147,12 @@ static const struct member cluster_members[] = {
 const struct member lora_members[] = {
     {WHOLE(rank, 1, 65536), .also = "r|lora_rank|lora_r"},
     {REAL(alpha, 1000000), .also = "lora_alpha"},
-    {STRS(target_modules, 1), .words = target_words, .open = true, .also = "lora_target|lora_target_modules"},
+    {STRS(target_modules, 0), .words = target_words, .open = true, .also = "lora_target|lora_target_modules"},
+    {STRS(target_parameters, 0), .also = "lora_target_parameters"},
     {STRS(modules_to_save, 0), .also = "lora_modules_to_save"},
     {REAL(dropout, 1), .open = true, .also = "lora_dropout"},
     {WORD(dtype, lora_dtype_words)},
-    {BOOL(use_dora), .also = "lora_use_dora|use_dora|peft_use_dora", LATER("DoRA: a magnitude beside each adapter")},
+    {BOOL(use_dora), .also = "lora_use_dora|use_dora|peft_use_dora"},
     {0},
 };
 #undef S

@@ -35,7 +35,7 @@ struct cluster_request {
 
 struct lora_request {
     struct quantity rank, alpha, dropout;
-    struct strs target_modules, modules_to_save;
+    struct strs target_modules, target_parameters, modules_to_save;
     struct words dtype;
     enum tri use_dora;
 };

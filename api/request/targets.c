@@ -12,13 +12,19 @@ enum err_code lora_read(const struct lora_request *asked, const char *at, struct
     const struct strs *targets = &asked->target_modules;
     bool all = targets->is_string && !strcmp(targets->v[0], "all-linear");
 
+    if (targets->set && !targets->is_string && !targets->n && !asked->target_parameters.n)
+        return err_set(err, ERR_FIELD_RANGE, at, "an empty list adapts nothing: names, or target_parameters beside it");
     *ret = (struct lora){
         .rank = (uint32_t)asked->rank.whole,
+        .alpha = asked->alpha.real,
         .dropout = asked->dropout.real,
         .dtype = asked->dtype.n ? (enum lora_dtype)lora_dtype_words[asked->dtype.at[0]].value : LORA_DTYPE_UNSET,
+        .dora = asked->use_dora == TRI_TRUE,
         .all_linear = all,
         .n_targets = targets->is_string ? 0 : targets->n,
         .targets = asked->target_modules.v,
+        .n_parameters = asked->target_parameters.n,
+        .parameters = asked->target_parameters.v,
         .n_saved = asked->modules_to_save.n,
         .saved = asked->modules_to_save.v,
         .pattern_text = targets->is_string && !all ? targets->v[0] : NULL,

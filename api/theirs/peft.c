@@ -15,7 +15,6 @@ const struct their_key peft_keys[] = {
     MOVES("exclude_modules", "modules that are left out"),
     MOVES("layer_replication", "layers that are repeated"),
     MOVES("trainable_token_indices", "rows of the embedding that are trained"),
-    MOVES("target_parameters", "adapters on parameters"),
     MOVES("use_qalora|use_bdlora|velora_config|monteclora_config|kasa_config|arrow_config|alora_invocation_tokens|megatron_config",
           "another kind of adapter"),
     MOVES("loftq_config|eva_config|corda_config|lora_ga_config", "adapters that are made of the weights"),

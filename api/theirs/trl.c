@@ -44,7 +44,7 @@ const struct their_key trl_keys[] = {
     SAY("lora_dropout", "training.lora.dropout"),
     BY(theirs_read_targets, "lora_target_modules", "training.lora.target_modules"),
     SAY("lora_modules_to_save", "training.lora.modules_to_save"),
-    MOVES("lora_target_parameters", "adapters on parameters"),
+    SAY("lora_target_parameters", "training.lora.target_parameters"),
     FLAG("load_in_8bit", "training.quantization=\"int8\""),
     FLAG("load_in_4bit", "training.quantization=\"nf4-dq\""),
     BY(theirs_read_liger, "use_liger", "training.liger_kernels"),

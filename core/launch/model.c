@@ -73,6 +73,14 @@ void launch_model_arguments(struct jsonw *w, const char *name, const struct laun
     jsonw_end(w);
 }
 
+static void write_names(struct jsonw *w, const char *member, uint32_t n, const char *const *names)
+{
+    jsonw_array(w, member);
+    for (uint32_t i = 0; i < n; i++)
+        jsonw_str(w, NULL, names[i]);
+    jsonw_end(w);
+}
+
 void launch_lora(struct jsonw *w, const char *name, const struct launch *l)
 {
     const struct lora *lora = &l->step->r.lora;
@@ -83,21 +91,18 @@ void launch_lora(struct jsonw *w, const char *name, const struct launch *l)
     if (l->lora_alpha > 0)
         jsonw_fixed(w, "lora_alpha", l->lora_alpha, 9);
     jsonw_fixed(w, "lora_dropout", lora->dropout, 9);
+    if (lora->dora)
+        jsonw_bool(w, "use_dora", true);
     if (lora->all_linear) {
         jsonw_str(w, "target_modules", "all-linear");
     } else if (lora->pattern) {
         jsonw_str(w, "target_modules", lora->pattern_text);
     } else {
-        jsonw_array(w, "target_modules");
-        for (uint32_t i = 0; i < lora->n_targets; i++)
-            jsonw_str(w, NULL, lora->targets[i]);
-        jsonw_end(w);
+        write_names(w, "target_modules", lora->n_targets, lora->targets);
     }
+    if (lora->n_parameters)
+        write_names(w, "target_parameters", lora->n_parameters, lora->parameters);
     if (lora->n_saved)
-        jsonw_array(w, "modules_to_save");
-    for (uint32_t i = 0; i < lora->n_saved; i++)
-        jsonw_str(w, NULL, lora->saved[i]);
-    if (lora->n_saved)
-        jsonw_end(w);
+        write_names(w, "modules_to_save", lora->n_saved, lora->saved);
     jsonw_end(w);
 }

@@ -109,6 +109,7 @@ enum err_code natives_begin(struct natives *n, struct script *s, struct arena *a
     n->parameter = script_class(s, &parameter_class);
     n->buffer = script_class(s, &buffer_class);
     n->forward = script_symbol(s, "forward");
+    n->is_transposed = script_symbol(s, "is_transposed");
     n->weight = script_symbol(s, "weight");
     n->bias = script_symbol(s, "bias");
     for (int t = 0; t < DTYPE_COUNT; t++) {

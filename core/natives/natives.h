@@ -35,7 +35,7 @@ struct natives {
     bool any_dtype; /* nobody asks what the weights are in: sizes alone */
     struct cls *tensor, *parameter, *buffer;
     sv dtypes[DTYPE_COUNT], cuda, cpu;
-    sv forward, weight, bias; /* names */
+    sv forward, weight, bias, is_transposed; /* names */
     struct tensor *planted;   /* parameters and buffers of the tree */
     struct again *free_again; /* regions.c */
     void *of;                 /* the caller's */

@@ -331,7 +331,13 @@ static const struct script_member module_members[] = {{"training", get_training,
 sv module_getattr(struct script *s, sv self, sv name)
 {
     sv module, function = sv_null(), bound;
+    const struct nn_covered *c = nn_of(self)->covered;
 
+    for (uint32_t i = 0; c && i < c->n; i++)
+        if (c->name[i].o == name.o) {
+            (void)value_in(as_tensor(s, c->value[i]));
+            return run_dead(natives_of(s)->run) ? run_failed(s, natives_of(s)->run) : sv_keep(c->value[i]);
+        }
     if (str_text(name, NULL)[0] == '_' && strncmp(str_text(name, NULL), "_register", 9) != 0)
         return sv_null();
     module = script_import(s, "torch.nn._module");
@@ -445,6 +451,55 @@ static void inputs_require_grad(const struct natives *n, const struct tensor *ou
         require_grad(n->run, value_in(out));
 }
 
+static bool cover(struct script *s, sv self, struct nn_covered *c)
+{
+    struct nn_module *o = nn_of(self);
+
+    for (uint32_t i = 0; i < o->n; i++) {
+        sv v = o->entries[i].kind == ENTRY_PARAMETER ? script_get_plain(s, self, o->entries[i].name) : sv_null();
+        struct tensor *t = sv_ok(v) ? as_tensor(s, v) : NULL;
+
+        if (!t || !t->param || !t->param->reads) {
+            sv_drop(s, v);
+            continue;
+        }
+        if (c->n == COVERED_MAX || !script_store(s, self, o->entries[i].name, sv_null())) {
+            sv_drop(s, v);
+            return false;
+        }
+        c->name[c->n] = o->entries[i].name;
+        c->value[c->n++] = v;
+    }
+    o->covered = c;
+    return true;
+}
+
+static void uncover(struct script *s, sv self, struct nn_covered *c)
+{
+    nn_of(self)->covered = NULL;
+    for (uint32_t i = 0; i < c->n; i++) {
+        (void)script_store(s, self, c->name[i], c->value[i]);
+        sv_drop(s, c->value[i]);
+    }
+}
+
+static sv covered_forward(struct script *s, sv self, const struct script_args *a)
+{
+    struct natives *n = natives_of(s);
+    struct module *m = nn_of(self)->m;
+    struct nn_covered c = {0};
+    sv result = sv_null();
+
+    m->around->enter(n->run, m);
+    if (run_dead(n->run))
+        (void)run_failed(s, n->run);
+    else if (cover(s, self, &c))
+        result = script_call_method_args(s, self, n->forward, a);
+    uncover(s, self, &c);
+    m->around->leave(n->run, m);
+    return result;
+}
+
 sv module_call(struct script *s, sv self, const struct script_args *a)
 {
     struct natives *n = natives_of(s);
@@ -466,7 +521,7 @@ sv module_call(struct script *s, sv self, const struct script_args *a)
         result = sv_ok(first) ? call_with(s, self, a, first) : first;
         sv_drop(s, first);
     } else {
-        result = script_call_method_args(s, self, n->forward, a);
+        result = o->m->around ? covered_forward(s, self, a) : script_call_method_args(s, self, n->forward, a);
     }
     main = sv_ok(result) && (o->m->hooks || o->m == n->embeddings) ? main_result(s, result) : NULL;
     out = main ? value_in(main) : 0;

@@ -11,6 +11,13 @@ struct nn_entry {
     uint8_t kind; /* enum entry_kind */
 };
 
+/* Parameters in whose place a parametrization stands: their attributes are gone, and who asks for one has it made (nn/utils/parametrize.py). */
+enum { COVERED_MAX = 4 };
+struct nn_covered {
+    uint32_t n;
+    sv name[COVERED_MAX], value[COVERED_MAX];
+};
+
 struct nn_module {
     struct script_object base;
     struct module *m; /* its node, once the model stands in a tree */
@@ -23,6 +30,7 @@ struct nn_module {
     int64_t in, out;
     double p;
     bool padding_idx, affine;
+    const struct nn_covered *covered; /* while forward runs; NULL: none */
 };
 
 bool natives_is_replaced(const struct module *m); /* of a class with a forward of its own: something else stands there */

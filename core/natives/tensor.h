@@ -45,7 +45,9 @@ struct tensor *need_tensor(struct script *s, sv v, const char *where); /* NULL: 
 
 static inline val value_in(const struct tensor *t)
 {
-    return t->param && !t->v ? t->param->value : t->v; /* v: the host's, until the model stands on the device */
+    if (!t->param || t->v) /* v: the host's, until the model stands on the device */
+        return t->v;
+    return t->param->reads ? t->param->reads(t->run, t->param) : t->param->value;
 }
 static inline struct value *shape_of(const struct tensor *t)
 {

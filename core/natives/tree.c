@@ -26,6 +26,18 @@ static enum dtype dtype_in(const struct tree *t, const struct tensor *p, bool bu
     return dtype_is_float(dtype) && !buffer ? t->dtype : dtype;
 }
 
+/* integrations/moe.py: how a class of experts says which way its weights lie */
+static bool is_transposed(struct script *s, sv module)
+{
+    sv v = script_get(s, module, natives_of(s)->is_transposed);
+    bool ret = sv_ok(v) && script_truth(s, v) == 1;
+
+    if (!sv_ok(v))
+        script_forgive(s);
+    sv_drop(s, v);
+    return ret;
+}
+
 static bool plant_tensor(struct script *s, struct tree *t, struct module *m, struct nn_module *o, sv module, const struct nn_entry *e)
 {
     sv v = script_get_plain(s, module, e->name);
@@ -47,6 +59,8 @@ static bool plant_tensor(struct script *s, struct tree *t, struct module *m, str
                   : param_add(t, m, name, shape_of(p)->ndim, shape_of(p)->size);
     if (made && !buffer && !shape_of(p)->requires_grad)
         made->requires_grad = false;
+    if (made && !buffer && made->ndim == 3)
+        made->transposed = is_transposed(s, module);
     if (made && p->param)
         tie(made, p->param->tied ? p->param->tied : p->param); /* the same Parameter under two names */
     else if (made) {

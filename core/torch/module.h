@@ -23,9 +23,12 @@ struct param {
     enum dtype dtype;
     bool requires_grad, buffer;
     uint8_t group;        /* of the optimizer: 0 decays */
+    bool transposed;      /* [experts, in, out] of experts whose class says is_transposed */
     bool late;            /* not part of the checkpoint: who added it gives its birth */
     val value;            /* once the model stands on the device: what forward reads */
     val shard;            /* what a sharding method trains in its place; 0: `value` itself */
+    val (*reads)(struct run *r, struct param *p); /* while a parametrization stands in its place: what forward reads; NULL: `value` */
+    void *reads_of;
 };
 
 enum module_kind { MODULE_CONTAINER, MODULE_LINEAR, MODULE_CONV1D, MODULE_EMBEDDING, MODULE_LAYER_NORM, MODULE_NORM, MODULE_DROPOUT, MODULE_ACTIVATION };
@@ -35,6 +38,13 @@ enum module_kind { MODULE_CONTAINER, MODULE_LINEAR, MODULE_CONV1D, MODULE_EMBEDD
 enum split { SPLIT_NONE, SPLIT_COLUMNS, SPLIT_COLUMNS_GATHERED, SPLIT_ROWS, SPLIT_VOCABULARY, SPLIT_SUM_GRADIENT };
 
 typedef val (*module_forward)(struct run *r, struct module *m, val x);
+
+/* What stands around the forward of a module with a text of its own. */
+struct module_around {
+    void (*enter)(struct run *r, struct module *m);
+    void (*leave)(struct run *r, struct module *m);
+    void *of;
+};
 
 struct module {
     const char *name;
@@ -52,6 +62,7 @@ struct module {
     uint8_t split;        /* enum split: what the family's plan says of it */
     void *extra;          /* of what replaced the node */
     struct module_hook *hooks; /* hooks.h */
+    struct module_around *around;
 };
 
 struct tree {

@@ -83,15 +83,21 @@ enum framework { FRAMEWORK_TRANSFORMERS, FRAMEWORK_TORCH, FRAMEWORK_ENGINE, FRAM
 
 enum lora_dtype { LORA_DTYPE_UNSET, LORA_DTYPE_FP32, LORA_DTYPE_BF16, LORA_DTYPE_FP16 };
 
+enum { LORA_ALPHA = 8 }; /* peft tuners/lora/config.py */
+
 struct lora {
     uint32_t rank;              /* 0: left out */
+    double alpha;               /* 0: left out, LORA_ALPHA */
     double dropout;
     enum lora_dtype dtype;      /* of the adapters, whatever the base weights have */
+    bool dora;                  /* use_dora */
     bool all_linear;            /* target_modules: "all-linear" */
     uint32_t n_targets;         /* 0 and not all_linear: peft's table for the model type */
     const char *const *targets; /* module names, matched as suffixes like peft does */
     const struct pattern *pattern; /* target_modules as one string, a regular expression; NULL: none */
     const char *pattern_text;
+    uint32_t n_parameters; /* target_parameters: ends of names of tensors */
+    const char *const *parameters;
     uint32_t n_saved; /* modules_to_save */
     const char *const *saved;
 };

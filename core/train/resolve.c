@@ -275,7 +275,7 @@ static enum err_code resolve_lora(struct recipe *r, const struct resolving *c)
     if (precision_scales_loss(r->precision) && l->dtype != LORA_DTYPE_FP32) /* torch/amp/grad_scaler.py, cuda/AmpKernels.cu */
         return err_set(c->err, ERR_FIELD_CONFLICT, "/training/lora/dtype",
                        "the GradScaler of fp16 precisions unscales fp32 gradients only: fp32 adapters");
-    if (l->n_targets || l->all_linear || l->pattern)
+    if (l->n_targets || l->all_linear || l->pattern || l->n_parameters)
         return ERR_OK;
     if (!targets_default(c->arch->model_type, r->stack.peft, &l->targets, &l->n_targets))
         return err_set(c->err, ERR_NO_TARGETS, "/training/lora/target_modules",

@@ -10,7 +10,6 @@
 #include "tuning/freeze.h"
 #include "tuning/gptq.h"
 #include "tuning/lora.h"
-#include "tuning/targets.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -97,6 +96,27 @@ static enum err_code quantise(struct trainer *t, struct err *err)
     return bnb_apply(&t->model.tree, &o, err);
 }
 
+/* Why peft's ParamWrapper, which reads adapters whose module nobody calls, does not go with a method. */
+static const char *tensors_gap(enum method m)
+{
+    if (method_is_fsdp1(m)) /* peft utils/other.py fsdp_auto_wrap_policy; traced: "inconsistent tensor size" */
+        return "peft makes each adapter a unit of FullyShardedDataParallel, and reads those of experts' tensors outside of it, where they are flat shards: "
+               "RuntimeError. fsdp2, ddp, or the linears of attention alone";
+    return m == METHOD_ZERO3 ? "adapters of experts' tensors under zero3 are not modelled yet: zero2, ddp or fsdp2, or the linears of attention alone" : NULL;
+}
+
+static enum err_code dora_gap(const struct trainer *t, struct err *err)
+{
+    const struct recipe *s = &t->step->r;
+
+    if (!t->model.q->dora_is_a_module)
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/lora/use_dora", "DoRA as peft had it before 0.12 is not modelled");
+    if (kbit_is_gptq(s->quantization) || s->quantization == KBIT_INT8 || s->method > METHOD_DDP)
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/lora/use_dora", "DoRA %s is not modelled yet: single or ddp, of weights in half or in 4 bits",
+                       s->method > METHOD_DDP ? method_rows[s->method].name : "of these quantised weights");
+    return ERR_OK;
+}
+
 static enum err_code declare_adapters(struct trainer *t, struct err *err)
 {
     const struct lora *l = &t->step->r.lora;
@@ -106,14 +126,18 @@ static enum err_code declare_adapters(struct trainer *t, struct err *err)
         .dtype = l->dtype == LORA_DTYPE_FP32   ? DTYPE_FP32
                  : l->dtype == LORA_DTYPE_BF16 ? DTYPE_BF16
                                                : DTYPE_FP16,
+        .dora = l->dora,
         .all_linear = l->all_linear,
         .n_targets = l->n_targets,
         .targets = l->targets,
         .pattern = l->pattern,
-        .experts = t->model.q->lora_on_expert_tensors ? targets_of_experts(t->model.arch->model_type) : NULL,
+        .experts = lora_experts(t->model.q, t->model.arch->model_type),
+        .n_parameters = l->n_parameters,
+        .parameters = l->parameters,
+        .tensors_gap = t->as_saved ? NULL : tensors_gap(t->step->r.method),
         .n_saved = l->n_saved,
         .saved_names = l->saved,
-        .counts_only = t->as_saved,
+        .scaled = (l->alpha > 0 ? l->alpha : LORA_ALPHA) != l->rank,
         .saved = t->model.task ? t->model.task->saved : "",
         .on_host = stands_on_host(t),
     };
@@ -121,6 +145,12 @@ static enum err_code declare_adapters(struct trainer *t, struct err *err)
     if (l->n_saved && !t->as_saved && t->step->r.method > METHOD_DDP)
         return err_set(err, ERR_FIELD_CONFLICT, "/training/lora/modules_to_save",
                        "modules in full beside adapters under %s are not modelled yet: single or ddp", method_rows[t->step->r.method].name);
+    if (l->dora) {
+        enum err_code rc = dora_gap(t, err);
+
+        if (rc)
+            return rc;
+    }
     return lora_apply(&t->model.tree, &o, &t->adapted_modules, err);
 }
 
@@ -382,9 +412,9 @@ static enum err_code take_part(struct trainer *t, struct err *err)
 
     if (!tp && !pp)
         return ERR_OK;
-    if (s->tuning != TUNING_FULL)
-        return err_set(err, ERR_FIELD_CONFLICT, "/training/tuning", "adapters under %s are not modelled: tuning full",
-                       method_rows[s->method].name);
+    if (s->tuning != TUNING_FULL && (pp || s->quantization))
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/tuning", "%s under %s are not modelled: tuning full",
+                       s->quantization ? "quantised weights" : "adapters", method_rows[s->method].name);
     if (s->data_parallel > 1 && s->method != METHOD_TP_FSDP2)
         return err_set(err, ERR_FIELD_CONFLICT, pp ? "/training/pipeline_parallel" : "/training/tensor_parallel",
                        "%s over a part of the GPUs needs a data-parallel method beside it: over all of them, or tp+fsdp2",
@@ -392,7 +422,12 @@ static enum err_code take_part(struct trainer *t, struct err *err)
     rc = parallel_gap(&(struct parallel_shape){shards * stages, shards, stages, a->heads, a->kv_heads, a->layers}, err);
     if (rc)
         return rc;
-    return tp ? take_shard(t, err) : take_stage(t, err);
+    rc = tp ? take_shard(t, err) : take_stage(t, err);
+    if (!rc && tp && s->tuning != TUNING_FULL && lora_split(&t->model.tree) && t->model.q->rows_told_their_width && !t->plain)
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/lora/target_modules",
+                       "this release of transformers cuts the input of a linear by in_features, of which peft 0.21 tells adapters a rank's part: adapters of "
+                       "o_proj and down_proj raise RuntimeError. stack.transformers 5.20, or q_proj, k_proj, v_proj, gate_proj, up_proj");
+    return rc;
 }
 
 static void prepare_states(struct trainer *t)

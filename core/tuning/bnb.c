@@ -73,21 +73,26 @@ static val gemm_4bit(struct run *r, const struct bnb_linear *l, val x, val bias)
     return out;
 }
 
+static val dequantised(struct run *r, const struct bnb_linear *l)
+{
+    val absmax = l->doubly ? owned(r, scales(r, l)) : 0, weight = unpacked(r, l, OP_DEQUANTIZE_4BIT, l->dtype);
+
+    value_unref(r, absmax); /* a local of dequantize_4bit() */
+    return weight;
+}
+
+val bnb_dequantised(struct run *r, struct module *m)
+{
+    return dequantised(r, m->extra);
+}
+
 /* MatMul4Bit.backward: grad_output @ dequantize_4bit(B, state).to(grad_output.dtype) */
 static void backward(struct run *r, void *of, const val *grad, const val *saved, val *ret)
 {
     const struct bnb_linear *l = of;
-    val weight;
+    val weight = owned(r, dequantised(r, l));
 
     (void)saved;
-    if (l->doubly) {
-        val absmax = owned(r, scales(r, l));
-
-        weight = owned(r, unpacked(r, l, OP_DEQUANTIZE_4BIT, l->dtype));
-        value_unref(r, absmax); /* a local of dequantize_4bit() */
-    } else {
-        weight = owned(r, unpacked(r, l, OP_DEQUANTIZE_4BIT, l->dtype));
-    }
     if (run_dead(r))
         return;
     if (l->dtype != dtype_of(r, grad[0])) {

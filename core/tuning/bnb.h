@@ -39,6 +39,8 @@ void bnb_load(struct run *r, struct tree *t);
 void bnb_prepare(struct run *r, struct tree *t);   /* after bnb_load() */
 void bnb_cast_back(struct run *r, struct tree *t); /* after adapters: embedding and head to half */
 
+val bnb_dequantised(struct run *r, struct module *m); /* functional.dequantize_4bit(): a temporary, in the dtype before */
+
 /* Whether one kernel multiplies by packed weights; else a half copy of them is made first. M rows, [N, K] weights. */
 bool bnb_gemm_is_fused(const struct device *d, enum dtype dtype, int64_t m, int64_t n, int64_t k);
 

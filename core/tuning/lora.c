@@ -3,14 +3,23 @@
 #include "torch/ops.h"
 #include "tuning/bnb.h"
 #include "tuning/gptq.h"
+#include "tuning/lora_inside.h"
 #include "tuning/targets.h"
 
 #include <stdio.h>
 #include <string.h>
 
-struct adapter {
-    struct module *base, *dropout, *a, *b;
-};
+/* variants.py DoraLinearVariant.forward(); x and result are the caller's */
+static val add_dora(struct run *r, const struct adapter *l, val x, val result)
+{
+    struct frame f = frame_enter(r);
+    val dropped = l->dropout ? local(r, call(r, l->dropout, x)) : x, delta;
+
+    if (run_dead(r))
+        return frame_leave(r, f, 0);
+    delta = dora_forward(r, l, dropped, l->dropout ? 0 : result);
+    return frame_leave(r, f, run_dead(r) ? 0 : add(r, result, delta));
+}
 
 /* result = base(x); result = result + B(A(dropout(x.to(adapter)))) * scaling; result = result.to(dtype of base's result) */
 static val lora_forward(struct run *r, struct module *m, val x)
@@ -28,6 +37,11 @@ static val lora_forward(struct run *r, struct module *m, val x)
         return frame_leave(r, f, result);
     dtype = dtype_of(r, result);
     rebind(r, &input, to_dtype(r, input, dtype_of(r, l->a->weight->value))); /* gathered weights may be half */
+    if (l->magnitude) {
+        rebind(r, &result, add_dora(r, l, input, result));
+        rebind(r, &result, to_dtype(r, result, dtype));
+        return frame_leave(r, f, result);
+    }
     delta = call(r, l->a, l->dropout ? call(r, l->dropout, input) : input);
     delta = mul_scalar(r, call(r, l->b, delta));
     rebind(r, &result, add(r, result, delta));
@@ -52,6 +66,14 @@ static val lora_forward_kbit(struct run *r, struct module *m, val x)
         return frame_leave(r, f, 0);
     if (!r->autocast)
         rebind(r, &input, to_dtype(r, input, dtype_of(r, l->a->weight->value)));
+    if (l->magnitude) {
+        enum dtype dtype = dtype_of(r, result);
+
+        rebind(r, &result, add_dora(r, l, input, result));
+        if (!r->autocast)
+            rebind(r, &result, to_dtype(r, result, dtype));
+        return frame_leave(r, f, result);
+    }
     delta = call(r, l->a, l->dropout ? call(r, l->dropout, input) : input);
     delta = local(r, mul_scalar(r, call(r, l->b, delta)));
     if (!r->autocast)
@@ -85,14 +107,6 @@ static val lora_forward_gptq(struct run *r, struct module *m, val x)
     return frame_leave(r, f, result);
 }
 
-static bool names_expert(const struct lora_options *o, const char *leaf)
-{
-    for (const struct expert_names *e = o->experts; e && e->name; e++)
-        if (!strcmp(e->name, leaf))
-            return true;
-    return false;
-}
-
 static bool is_saved(const struct tree *t, const struct module *m, const char *saved)
 {
     size_t n;
@@ -112,7 +126,7 @@ static bool matches(const struct tree *t, const struct module *m, const struct l
 
     if (m->kind != MODULE_LINEAR && m->kind != MODULE_CONV1D)
         return false;
-    if (names_expert(o, m->name))
+    if (lora_names_expert(o, m->name))
         return false;
     if (o->n_saved && lora_saves(o, module_path(t, m->number, buf, sizeof buf)))
         return false;
@@ -121,8 +135,7 @@ static bool matches(const struct tree *t, const struct module *m, const struct l
     return lora_means(o, module_path(t, m->number, buf, sizeof buf), effort);
 }
 
-static struct module *adapter_part(struct tree *t, struct module *m, const char *list, int64_t in, int64_t out,
-                                   const struct lora_options *o)
+struct module *lora_part(struct tree *t, struct module *m, const char *list, int64_t in, int64_t out, const struct lora_options *o)
 {
     struct module *part = linear(t, container(t, m, list), "default", in, out, false);
 
@@ -132,6 +145,19 @@ static struct module *adapter_part(struct tree *t, struct module *m, const char 
         part->weight->late = !o->on_host;
     }
     return part;
+}
+
+static struct module *magnitude(struct tree *t, struct module *m, const struct lora_options *o)
+{
+    struct module *at = container(t, container(t, m, "lora_magnitude_vector"), "default");
+
+    at->weight = param_add(t, at, "weight", 1, &m->out);
+    if (!t->error.code) {
+        at->weight->dtype = o->dtype;
+        at->weight->requires_grad = true;
+        at->weight->late = !o->on_host;
+    }
+    return at;
 }
 
 static void adapt(struct tree *t, struct module *m, const struct lora_options *o)
@@ -158,61 +184,15 @@ static void adapt(struct tree *t, struct module *m, const struct lora_options *o
     l->base = base;
     if (o->dropout > 0)
         l->dropout = dropout_module(t, container(t, m, "lora_dropout"), "default", o->dropout);
-    l->a = adapter_part(t, m, "lora_A", m->in, o->rank, o);
-    l->b = adapter_part(t, m, "lora_B", o->rank, m->out, o);
+    l->a = lora_part(t, m, "lora_A", m->in, o->rank, o);
+    l->b = lora_part(t, m, "lora_B", o->rank, m->out, o);
+    if (o->dora)
+        l->magnitude = magnitude(t, m, o);
     m->kind = MODULE_CONTAINER;
     m->forward = bnb_is_quantised(base) ? lora_forward_kbit : gptq_is_quantised(base) ? lora_forward_gptq : lora_forward;
     m->weight = m->bias = NULL;
     m->params = m->last_param = NULL;
     m->extra = l;
-}
-
-/* How many of the names that this tensor once was are targets. */
-static uint32_t asked_of(const struct tree *t, const struct module *m, const char *tensor, const struct lora_options *o, struct pattern_effort *effort,
-                         uint32_t *ret_all)
-{
-    char buf[256], path[320];
-    uint32_t n = 0;
-
-    *ret_all = 0;
-    for (const struct expert_names *e = o->experts; e && e->name; e++) {
-        if (strcmp(e->tensor, tensor) != 0)
-            continue;
-        ++*ret_all;
-        (void)snprintf(path, sizeof path, "%s.%s", module_path(t, m->number, buf, sizeof buf), e->name);
-        n += o->all_linear || lora_means(o, path, effort);
-    }
-    return n;
-}
-
-/* LoRA on a tensor of a module, tuners/lora/layer.py ParamWrapper: of [experts, out, in] each expert has its share of the rank. */
-static void adapt_tensor(struct tree *t, struct module *m, const struct param *p, uint32_t fused, const struct lora_options *o)
-{
-    bool many = p->ndim == 3;
-    int64_t rank = (int64_t)o->rank * fused * (many ? p->size[0] : 1);
-    struct module *at = container(t, container(t, m, "parametrizations"), p->name);
-
-    (void)adapter_part(t, at, "lora_A", p->size[many ? 2 : 1], rank, o);
-    (void)adapter_part(t, at, "lora_B", rank, p->size[many ? 1 : 0], o);
-}
-
-static enum err_code adapt_tensors(struct tree *t, struct module *m, const struct lora_options *o, struct pattern_effort *effort, uint32_t *n, struct err *err)
-{
-    for (struct param *p = m->params; p; p = p->next) {
-        bool router = !strcmp(p->name, "weight") && !strcmp(m->name, "gate") && m->kind != MODULE_LINEAR;
-        uint32_t all, asked = p->buffer ? 0 : asked_of(t, m, router ? "gate.weight" : p->name, o, effort, &all);
-
-        if (!asked)
-            continue;
-        if (asked < all)
-            return err_set(err, ERR_FIELD_VALUE, "/training/lora/target_modules", "gate and up are one tensor of the experts: peft adapts both or none");
-        if (!o->counts_only)
-            return err_set(err, ERR_FIELD_CONFLICT, "/training/lora/target_modules",
-                           "peft adapts tensors of the experts and routers for these names; that is not modelled: name the linears of attention alone");
-        adapt_tensor(t, m, p, all, o);
-        ++*n;
-    }
-    return ERR_OK;
 }
 
 static void freeze(void *context, struct module *m, struct param *p)
@@ -269,8 +249,8 @@ enum err_code lora_apply(struct tree *t, const struct lora_options *o, uint32_t 
             adapt(t, t->modules[i], o);
             n++;
         }
-    for (uint32_t i = 1; i < declared && o->experts; i++) {
-        enum err_code rc = adapt_tensors(t, t->modules[i], o, &effort, &n, err);
+    for (uint32_t i = 1; i < declared && (o->experts || o->n_parameters); i++) {
+        enum err_code rc = lora_adapt_tensors(t, t->modules[i], o, &effort, &n, err);
 
         if (rc)
             return rc;
@@ -282,7 +262,8 @@ enum err_code lora_apply(struct tree *t, const struct lora_options *o, uint32_t 
     if (effort.exhausted)
         return err_set(err, ERR_FIELD_VALUE, "/training/lora/target_modules", "takes too many steps to match a module's name");
     if (!n)
-        return err_set(err, ERR_FIELD_VALUE, "/training/lora/target_modules", "no linear module of this model has such a name");
+        return err_set(err, ERR_FIELD_VALUE, "/training/lora/target_modules", "no %s of this model has such a name",
+                       o->n_targets || !o->n_parameters ? "linear module" : "parameter");
     *ret = n;
     if (o->n_saved) {
         enum err_code rc = save_modules(t, o, declared, err);
@@ -298,6 +279,27 @@ static bool is_adapted(const struct module *m)
     return m->forward == lora_forward || m->forward == lora_forward_kbit || m->forward == lora_forward_gptq;
 }
 
+bool lora_split(struct tree *t)
+{
+    bool rows = false;
+
+    for (uint32_t i = 1; i < t->n_modules; i++) {
+        struct module *m = t->modules[i];
+        const struct adapter *l = is_adapted(m) ? m->extra : NULL;
+
+        if (!l)
+            continue;
+        l->base->split = m->split;
+        m->split = SPLIT_NONE;
+        if (l->base->split == SPLIT_COLUMNS)
+            l->b->split = SPLIT_COLUMNS;
+        if (l->base->split == SPLIT_ROWS)
+            l->a->split = SPLIT_ROWS;
+        rows |= l->base->split == SPLIT_ROWS;
+    }
+    return rows;
+}
+
 static val birth(struct run *r, const struct param *p, enum dtype dtype)
 {
     val v = value_empty(r, OP_TO_COPY, dtype, p->ndim, p->size);
@@ -307,31 +309,57 @@ static val birth(struct run *r, const struct param *p, enum dtype dtype)
     return v;
 }
 
+/* tuners_utils.py _move_adapter_to_device_of_base_layer, then cast_adapter_dtype */
+static void give_birth(struct run *r, struct param *p, enum dtype made, int pass)
+{
+    val old = p->value;
+
+    if (!p->late)
+        return;
+    if (!pass) {
+        p->value = birth(r, p, made);
+    } else if (p->dtype != made) {
+        p->value = birth(r, p, p->dtype);
+        value_unref(r, old);
+    }
+    if (pass)
+        mark_block(r, p->value, MARK_PARAMETER);
+}
+
+static void materialise_linear(struct run *r, const struct tree *t, const struct adapter *l, int pass)
+{
+    bool integers = bnb_is_quantised(l->base) && (bnb_is_int8(l->base) || !dtype_is_float(l->base->weight->dtype));
+    bool packed = (integers && (bnb_is_int8(l->base) || !r->q->lora_takes_compute_dtype)) || gptq_is_quantised(l->base);
+    enum dtype made = packed ? DTYPE_FP32 : t->dtype; /* integers are no dtype that adapters could take over */
+
+    give_birth(r, l->a->weight, made, pass);
+    give_birth(r, l->b->weight, made, pass);
+    if (l->magnitude && !pass)
+        dora_give_birth(r, l);
+    else if (l->magnitude)
+        give_birth(r, l->magnitude->weight, made, pass);
+}
+
+static void materialise_tensors(struct run *r, const struct tree *t, const struct module *m, int pass)
+{
+    struct param *p;
+
+    for (uint32_t k = 0; (p = lora_tensor_part(m, k)) != NULL; k++)
+        give_birth(r, p, t->dtype, pass);
+}
+
+/* Parameters are adapted once all modules are; what is cast goes by the tree. */
 void lora_materialise(struct run *r, struct tree *t, const struct lora_options *o)
 {
     (void)o;
-    for (int pass = 0; pass < 2; pass++)
+    for (int pass = 0; pass < 2; pass++) {
         for (uint32_t i = 1; i < t->n_modules; i++) {
-            const struct adapter *l = is_adapted(t->modules[i]) ? t->modules[i]->extra : NULL;
-
-            bool integers = l && bnb_is_quantised(l->base) && (bnb_is_int8(l->base) || !dtype_is_float(l->base->weight->dtype));
-            bool packed = l && ((integers && (bnb_is_int8(l->base) || !r->q->lora_takes_compute_dtype)) || gptq_is_quantised(l->base));
-            enum dtype made = packed ? DTYPE_FP32 : t->dtype; /* integers are no dtype that adapters could take over */
-
-            for (int k = 0; l && k < 2; k++) {
-                struct param *p = (k ? l->b : l->a)->weight;
-                val old = p->value;
-
-                if (!p->late)
-                    continue;
-                if (!pass) {
-                    p->value = birth(r, p, made);
-                } else if (p->dtype != made) {
-                    p->value = birth(r, p, p->dtype);
-                    value_unref(r, old);
-                }
-                if (pass)
-                    mark_block(r, p->value, MARK_PARAMETER);
-            }
+            if (is_adapted(t->modules[i]))
+                materialise_linear(r, t, t->modules[i]->extra, pass);
+            if (pass)
+                materialise_tensors(r, t, t->modules[i], pass);
         }
+        for (uint32_t i = 1; i < t->n_modules && !pass; i++)
+            materialise_tensors(r, t, t->modules[i], pass);
+    }
 }

@@ -17,11 +17,16 @@
 #include <stdint.h>
 
 struct expert_names;
+struct quirks;
+
+/* Names that peft takes for tensors of the experts, in a release of it and of transformers; NULL: none. */
+const struct expert_names *lora_experts(const struct quirks *q, const char *model_type);
 
 struct lora_options {
     uint32_t rank;
     double dropout;
     enum dtype dtype; /* of the adapters */
+    bool dora;        /* use_dora: a magnitude beside A and B */
     bool all_linear;  /* every linear but the output embeddings */
     uint32_t n_targets;
     const char *const *targets;
@@ -30,12 +35,18 @@ struct lora_options {
     const char *saved;             /* children of the model, with blanks between, that are trained in full and that "all-linear" leaves out; NULL: none */
     uint32_t n_saved;              /* modules_to_save: ends of names of modules that are copied and trained in full, and that are not adapted */
     const char *const *saved_names;
-    bool counts_only;              /* adapters of tensors are declared: no forward is known of them */
+    uint32_t n_parameters;         /* target_parameters: ends of names of tensors */
+    const char *const *parameters;
+    const char *tensors_gap;       /* why adapters of tensors do not go with this method; NULL: they do */
+    bool scaled;                   /* alpha over rank is not 1 */
     bool on_host;                  /* adapters are made before the model stands on the device, and go there with it */
 };
 
 /* Whether a list, or a pattern, means a module of this name. */
 bool lora_means(const struct lora_options *o, const char *path, struct pattern_effort *effort);
+
+/* Whether a module's name stands for a tensor of the experts or the router. */
+bool lora_names_expert(const struct lora_options *o, const char *leaf);
 
 MUST_CHECK enum err_code lora_count(const struct tree *t, const struct pattern_effort *effort, struct err *err);
 
@@ -54,6 +65,10 @@ bool lora_saves(const struct lora_options *o, const char *path);
 
 /* Declares the adapters. The number of adapted modules in *ret. */
 MUST_CHECK enum err_code lora_apply(struct tree *t, const struct lora_options *o, uint32_t *ret, struct err *err);
+
+/* What the plan of tensor parallelism says of a linear, for its base and its adapters: B is cut by columns as its base is, A by rows.
+ * tuners/lora/model.py add_lora_tp_hooks_dtensor (0.21; transformers from 5.17). Whether some A is cut. */
+bool lora_split(struct tree *t);
 
 /* Their births, in peft's order: made in the base's dtype, then cast one after the other. After materialise(). */
 void lora_materialise(struct run *r, struct tree *t, const struct lora_options *o);

@@ -1,8 +1,9 @@
 /* Which modules a LoraConfig's target_modules mean. */
-#include "tuning/lora.h"
+#include "tuning/lora_inside.h"
 
 #include "base/budget.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static bool ends_in(const char *path, size_t n, const char *target)
@@ -115,6 +116,18 @@ static bool differ(const struct layers *l)
     return false;
 }
 
+static bool has_meant_tensor(const struct module *m, const char *path, const struct lora_options *o)
+{
+    char full[320];
+    bool ret = false;
+
+    for (const struct param *p = o->n_parameters ? m->params : NULL; p && !ret; p = p->next) {
+        (void)snprintf(full, sizeof full, "%s.%s", path, p->name);
+        ret = !p->buffer && lora_means_tensor(o, full);
+    }
+    return ret;
+}
+
 enum err_code lora_find(const struct tree *t, const struct lora_options *o, struct arena *arena, struct lora_found *ret, struct err *err)
 {
     struct layers layers = {arena_array(arena, struct layer, t->n_modules), 0};
@@ -129,10 +142,10 @@ enum err_code lora_find(const struct tree *t, const struct lora_options *o, stru
         const char *path = module_path(t, m->number, buf, sizeof buf);
         bool linear = m->kind == MODULE_LINEAR || m->kind == MODULE_CONV1D, meant = *path && lora_means(o, path, &effort);
 
-        see(&layers, m, path, meant);
+        see(&layers, m, path, meant || has_meant_tensor(m, path, o));
         ret->linears += meant && linear;
         ret->embeddings |= meant && m->kind == MODULE_EMBEDDING;
-        if (meant && !linear && m->kind != MODULE_EMBEDDING && !ret->refused[0])
+        if (meant && !linear && m->kind != MODULE_EMBEDDING && !lora_names_expert(o, m->name) && !ret->refused[0])
             memcpy(ret->refused, path, strlen(path) < sizeof ret->refused ? strlen(path) : sizeof ret->refused - 1);
     }
     ret->uneven = differ(&layers);

@@ -262,8 +262,7 @@ static const struct {
     {TRAIN("\"stage\":\"grpo\""), "/training/stage"},
     {TRAIN("\"stage\":\"ppo\""), "/training/stage"},
     {TRAIN("\"images\":{\"per_sequence\":1,\"height\":448,\"width\":448}"), "/training/images"},
-    {TRAIN("\"tuning\":\"lora\",\"lora\":{\"use_dora\":true}"), "/training/lora/use_dora"},
-    {TRAIN("\"tuning\":\"lora\",\"use_dora\":true"), "/training/lora/use_dora"},
+    {TRAIN("\"tuning\":\"lora\",\"lora\":{\"use_qalora\":true}"), "/training/lora/use_qalora"},
     {TRAIN("\"tuning\":\"lora\",\"lora\":{\"bias\":\"all\"}"), "/training/lora/bias"},
     {TRAIN("\"tuning\":\"lora\",\"lora\":{\"rank_pattern\":{\"q_proj\":4}}"), "/training/lora/rank_pattern"},
     {TRAIN("\"tuning\":\"lora\",\"lora\":{\"layers_to_transform\":0}"), "/training/lora/layers_to_transform"},
@@ -291,8 +290,6 @@ static const struct {
     {ARGS("\"beta\":0.1"), "/training_arguments/beta"},
     {ARGS("\"precompute_ref_log_probs\":true"), "/training_arguments/precompute_ref_log_probs"},
     {ARGS("\"num_generations\":8"), "/training_arguments/num_generations"},
-    {ARGS("\"finetuning_type\":\"lora\",\"use_dora\":true"), "/training_arguments/use_dora"},
-    {ARGS("\"adapter\":\"lora\",\"peft_use_dora\":true"), "/training_arguments/peft_use_dora"},
     {ARGS("\"use_unsloth\":true"), "/training_arguments/use_unsloth"},
     {ARGS("\"quantization_bit\":8,\"quantization_method\":\"hqq\""), "/training_arguments/quantization_method"},
     {ARGS("\"liger_rms_norm_gated\":true"), "/training_arguments/liger_rms_norm_gated"},
@@ -400,7 +397,7 @@ START_TEST(leaves_the_others_as_they_are)
 {
     struct reply both = ask(TRAIN("\"micro_batch_size\":2,\"tuning\":\"full\",\"gradient_checkpointing\":false,\"attention\":[\"sdpa\",\"flex_attention\"]"));
     struct reply one = ask(TRAIN("\"micro_batch_size\":2,\"tuning\":\"full\",\"gradient_checkpointing\":false,\"attention\":\"sdpa\""));
-    struct reply kinds = ask(TRAIN("\"micro_batch_size\":2,\"tuning\":[\"full\",\"lora\"],\"gradient_checkpointing\":false,\"lora\":{\"use_dora\":true}"));
+    struct reply kinds = ask(TRAIN("\"micro_batch_size\":2,\"tuning\":[\"full\",\"lora\"],\"gradient_checkpointing\":false,\"lora\":{\"use_qalora\":true}"));
     char a[64], b[64];
 
     reply_value(&both, "recommendation/memory/peak_allocated_bytes", a);
@@ -409,7 +406,7 @@ START_TEST(leaves_the_others_as_they_are)
     reply_value(&kinds, "recommendation/memory/peak_allocated_bytes", a);
     ck_assert_str_eq(a, b);
     ck_assert(lists(&both, "not_in_figures", "/training/attention/1"));
-    ck_assert(lists(&kinds, "not_in_figures", "/training/lora/use_dora"));
+    ck_assert(lists(&kinds, "not_in_figures", "/training/lora/use_qalora"));
     ck_assert_ptr_null(reply_at(&kinds, "candidates/1/memory"));
     reply_done(both);
     reply_done(one);

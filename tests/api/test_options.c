@@ -20,10 +20,16 @@ enum { N_OPTIONS = sizeof options / sizeof *options };
 
 static const struct word packing_words[] = {{"true", 1, NULL, "Several sequences a row, without a mask, whose positions start anew."}, {0}};
 
+static const struct word lora_words[] = {
+    {"use_dora", 1, NULL, "DoRA: a magnitude for each output, over the norm of the adapted weight."},
+    {"target_parameters", 1, NULL, "Adapters of tensors that no linear has, experts above all."},
+    {0}};
+
 static const struct {
     const char *member;
     const struct word *words;
-} vocabularies[] = {{"loss", loss_words},
+} vocabularies[] = {{"lora", lora_words},
+                    {"loss", loss_words},
                     {"liger_kernels", liger_words},
                     {"optimizer", optimizer_words},
                     {"attention", attention_words},

@@ -93,6 +93,7 @@ static const char *lora(const struct json *o, const struct arch *arch, const cha
     const struct json *l = json_get(o, "lora"), *given = json_get(l, "target_modules");
 
     r->lora.rank = (uint32_t)number(l, "rank", 16);
+    r->lora.alpha = number(l, "alpha", 0);
     r->lora.dropout = number(l, "dropout", 0);
     r->lora.dtype = (enum lora_dtype)word(l, "dtype", lora_dtypes);
     r->lora.all_linear = json_str(given) && !strcmp(json_str(given), "all-linear");
@@ -106,6 +107,12 @@ static const char *lora(const struct json *o, const struct arch *arch, const cha
         targets[r->lora.n_targets++] = json_str(t);
     }
     r->lora.targets = targets;
+    json_each(t, json_get(l, "target_parameters")) {
+        if (r->lora.n_targets + r->lora.n_parameters == TRACED_TARGETS)
+            return "too many targets";
+        targets[r->lora.n_targets + r->lora.n_parameters++] = json_str(t);
+    }
+    r->lora.parameters = targets + r->lora.n_targets;
     return NULL;
 }
 

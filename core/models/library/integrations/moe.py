@@ -27,8 +27,9 @@ def grouped_mm_experts_forward(self, hidden_states, top_k_index, top_k_weights):
     bias = getattr(self, "gate_up_proj_bias" if self.has_gate else "up_proj_bias")[experts_sorted] if self.has_bias else None
     out = grouped_linear(rows, first, offsets, bias, self.is_transposed)
     out = self._apply_gate(out) if self.has_gate else self.act_fn(out)
+    second = self.down_proj
     bias = self.down_proj_bias[experts_sorted] if self.has_bias else None
-    out = grouped_linear(out, self.down_proj, offsets, bias, self.is_transposed)
+    out = grouped_linear(out, second, offsets, bias, self.is_transposed)
     weighted = out * weights_sorted.unsqueeze(-1)
     back = torch.empty_like(order)
     back[order] = torch.arange(order.size(0), device=device)
