@@ -450,7 +450,7 @@ sv f_logsumexp(struct script *s, const struct script_args *a)
 
     if (!t || !bool_arg(s, a->v[2], &keepdim))
         return sv_null();
-    if (keepdim || seq_items(a->v[1], &n))
+    if (keepdim || seq_items(a->v[1], &n) || (t->run->autocast && shape_of(t)->dtype != DTYPE_FP32))
         return written_formula(s, "logsumexp", 3, (sv[]){a->v[0], a->v[1], sv_bool(keepdim)});
     if (!dim_arg(s, t, a->v[1], &dim))
         return sv_null();
@@ -554,8 +554,11 @@ sv f_cross_entropy(struct script *s, const struct script_args *a)
 
     if (!target)
         return sv_null();
-    if (shape_of(t)->ndim != 2 || shape_of(target)->ndim != 1 || dtype_is_float((enum dtype)shape_of(target)->dtype))
-        return script_leave(s, "cross_entropy() but of [rows, classes] and [rows]");
+    if (shape_of(t)->ndim != 2 || shape_of(target)->ndim != 1 || dtype_is_float((enum dtype)shape_of(target)->dtype) ||
+        (sv_given(a->v[6]) && str_is(a->v[6], "none")) || (sv_given(a->v[7]) && script_truth(s, a->v[7])))
+        return written_formula(s, "cross_entropy", 5,
+                               (sv[]){a->v[0], a->v[1], sv_given(a->v[4]) ? a->v[4] : sv_int(-100),
+                                      sv_given(a->v[6]) ? a->v[6] : script_symbol(s, "mean"), sv_given(a->v[7]) ? a->v[7] : sv_float(0)});
     return wrap(s, t->run, cross_entropy(t->run, value_in(t), value_in(target)));
 }
 
@@ -625,7 +628,7 @@ static const struct script_native functions[] = {
     {"softplus", f_unary, "input, beta=, threshold=", UNARY_FN_SOFTPLUS, NATIVE_PLAIN},
     {"tanh", f_unary, "input", UNARY_FN_TANH, NATIVE_PLAIN},
     {"cross_entropy", f_cross_entropy,
-     "input, target, weight=!, size_average=!, ignore_index=, reduce=!, reduction=!mean|sum, label_smoothing=!0", 0, NATIVE_PLAIN},
+     "input, target, weight=!, size_average=!, ignore_index=, reduce=!, reduction=!mean|sum|none, label_smoothing=", 0, NATIVE_PLAIN},
     {"grouped_mm", f_grouped_mm, "mat_a, mat_b, offs=, bias=, *, out_dtype=", 0, NATIVE_PLAIN},
     {"conv1d", f_conv1d, "input, weight, bias=, stride=, padding=, dilation=, groups=", 0, NATIVE_PLAIN},
     {"pad", f_pad, "input, pad, mode=!constant, value=", 0, NATIVE_PLAIN},

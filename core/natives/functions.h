@@ -46,4 +46,6 @@ sv tensors_of(struct script *s, struct run *r, uint32_t n, val *parts, struct co
 
 extern const struct script_module torch_module, functional_module;
 
+sv masked_fill_followed(struct script *s, struct tensor *t, const struct script_args *a); /* of methods' rest: the mask, the value */
+
 #endif

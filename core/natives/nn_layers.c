@@ -280,14 +280,30 @@ static const struct script_class softmax_class = {.name = "Softmax", .base = &mo
 /* CrossEntropyLoss(weight, size_average, ignore_index, reduce, reduction, label_smoothing) */
 static sv loss_forward(struct script *s, const struct script_args *a)
 {
-    sv v[8] = {a->v[1], a->v[2]};
+    static const char *const kept[] = {[4] = "ignore_index", [6] = "reduction", [7] = "label_smoothing"};
+    sv v[8] = {a->v[1], a->v[2]}, made;
     struct script_args one = {.v = v, .n = 8, .def = a->def};
 
-    return f_cross_entropy(s, &one);
+    for (int i = 4; i < 8; i++)
+        if (kept[i] && !sv_ok(v[i] = script_get_plain(s, a->v[0], script_symbol(s, kept[i]))))
+            return sv_null();
+    made = f_cross_entropy(s, &one);
+    for (int i = 4; i < 8; i++)
+        sv_drop(s, v[i]);
+    return made;
+}
+
+static sv loss_init(struct script *s, const struct script_args *a)
+{
+    bool ok = script_set_plain(s, a->v[0], script_symbol(s, "ignore_index"), sv_given(a->v[3]) ? a->v[3] : sv_int(-100)) &&
+              script_set_plain(s, a->v[0], script_symbol(s, "reduction"), sv_given(a->v[5]) ? a->v[5] : script_symbol(s, "mean")) &&
+              script_set_plain(s, a->v[0], script_symbol(s, "label_smoothing"), sv_given(a->v[6]) ? a->v[6] : sv_float(0));
+
+    return ok ? sv_none() : sv_null();
 }
 
 static const struct script_native loss_methods[] = {
-    {"__init__", nothing, "self, weight=!, size_average=!, ignore_index=, reduce=!, reduction=!mean|sum, label_smoothing=!0", 0,
+    {"__init__", loss_init, "self, weight=!, size_average=!, ignore_index=, reduce=!, reduction=!mean|sum|none, label_smoothing=", 0,
      NATIVE_PLAIN},
     {"forward", loss_forward, "self, input, target", 0, NATIVE_PLAIN},
     {0}};

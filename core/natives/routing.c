@@ -128,6 +128,20 @@ sv m_clamp_(struct script *s, const struct script_args *a)
     return become(s, t, a->v[0], clamp_in_place(t->run, value_in(t), sv_given(a->v[1]), sv_given(a->v[2])));
 }
 
+/* scores.masked_fill_(mask, value) where a gradient passes: the mask is saved, the storage stays. */
+sv masked_fill_followed(struct script *s, struct tensor *t, const struct script_args *a)
+{
+    sv made = written_formula(s, "masked_fill_", 3, (sv[]){a->v[0], a->rest[0], a->rest[1]});
+    val out;
+
+    if (!sv_ok(made))
+        return made;
+    out = value_in(as_tensor(s, made));
+    value_ref(t->run, out);
+    sv_drop(s, made);
+    return become(s, t, a->v[0], out);
+}
+
 /* x.scatter_(dim, index, value or src) and its like: written in place; a formula where a gradient passes */
 sv m_scatter_(struct script *s, const struct script_args *a)
 {

@@ -1,6 +1,8 @@
 /* tensor_math.c - operators between tensors and numbers, and what is known of their results. */
 #include "natives/functions.h"
 
+#include "torch/autograd.h"
+
 #include <math.h>
 
 /* A number beside a tensor, or the tensor itself; a 0-dim tensor of the host beside one of the device counts as a number. */
@@ -142,6 +144,13 @@ static enum op bitwise(enum script_binary op)
     return op == BINARY_AND ? OP_BITWISE_AND : op == BINARY_OR ? OP_BITWISE_OR : OP_BITWISE_XOR;
 }
 
+/* torch/_tensor.py __rdiv__ */
+static val over_number(struct run *r, val x)
+{
+    x = autocast_arg(r, OP_RECIPROCAL, x);
+    return mul_scalar(r, pointwise_op(r, OP_RECIPROCAL, dtype_of(r, x), x, 0));
+}
+
 static val with_number(struct script *s, struct run *r, enum script_binary op, val x, double c, bool number_first)
 {
     const bool plain = op == BINARY_FLOORDIV || op == BINARY_MOD || (number_first && (op == BINARY_DIV || op == BINARY_POW));
@@ -158,9 +167,7 @@ static val with_number(struct script *s, struct run *r, enum script_binary op, v
     case BINARY_MUL:
         return mul_scalar(r, x);
     case BINARY_DIV:
-        if (number_first)
-            return mul_scalar(r, pointwise_op(r, OP_RECIPROCAL, dtype_of(r, x), x, 0)); /* torch/_tensor.py __rdiv__ */
-        return div_scalar(r, x);
+        return number_first ? over_number(r, x) : div_scalar(r, x);
     case BINARY_POW:
         if (!number_first)
             return pow_scalar(r, x, c);

@@ -417,6 +417,9 @@ static sv m_written(struct script *s, const struct script_args *a)
     from = a->def->data == WRITE_COPY && a->n_rest ? as_tensor(s, a->rest[0]) : NULL;
     if (from && (shape_of(t)->node || shape_of(from)->requires_grad) && t->run->grad_enabled && sv_ok(t->part_of))
         return tensor_write_part(s, t, from) ? sv_keep(a->v[0]) : sv_null();
+    if (a->def->data == WRITE_MASKED && is_followed(t) && !t->param && !sv_ok(t->part_of) && a->n_rest == 2 && as_tensor(s, a->rest[0]) &&
+        is_number(a->rest[1]))
+        return masked_fill_followed(s, t, a);
     if ((shape_of(t)->node || (from && shape_of(from)->requires_grad)) && t->run->grad_enabled && t->run == natives_of(s)->run)
         return script_leave(s, "%s() of a tensor that wants a gradient", a->def->name);
     mask = a->def->data == WRITE_MASKED && a->n_rest ? as_tensor(s, a->rest[0]) : NULL;

@@ -58,8 +58,8 @@ static bool bind_keyword(struct script *s, struct func *f, sv *locals, sv name, 
         locals[at] = sv_keep(value);
         return true;
     }
-    if (kw)
-        return dict_put(s, kw, name, value);
+    if (kw) /* a call names each once: what is no symbol is looked for all the same */
+        return t->h.flags & STR_SYMBOL && !(kw->h.flags & DICT_OTHERS) ? dict_add(s, kw, t, value) : dict_put(s, kw, name, value);
     (void)script_raise(s, EXC_TypeError, "%.100s() got an unexpected keyword argument '%.100s'", as_str(f->qualname)->text, t->text);
     return false;
 }

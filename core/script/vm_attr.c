@@ -24,7 +24,7 @@ static void note_attr(struct script *s, struct cache *k, sv of)
     struct script_object *o = (struct script_object *)(void *)of.o;
     sv found;
 
-    k->version = 0;
+    k->version = k->index = 0;
     if (cls_has(s, c) & HAS_GETATTRIBUTE)
         return;
     found = type_find(s, c, k->name);
@@ -32,6 +32,14 @@ static void note_attr(struct script *s, struct cache *k, sv of)
         k->value = found;
         k->index = CACHE_MEMBER;
         k->version = c->version;
+    } else if (o->dict && !(sv_ok(found) && !plain_value(found))) { /* as long as neither the dict's layout changes nor the class */
+        struct entry *e = dict_find_name(o->dict, k->name);
+
+        if (e) {
+            k->version = o->dict->version;
+            k->index = c->version;
+            k->entry = e;
+        }
     } else if (o->dict || (sv_ok(found) && !plain_value(found) && (found.o->kind == KIND_PROPERTY || found.o->kind == KIND_INSTANCE))) {
         return;
     } else {
@@ -59,6 +67,10 @@ sv vm_attr(struct script *s, struct cache *k, sv of)
     sv r;
 
     if (sv_is(of, KIND_INSTANCE)) {
+        const struct dict *own = ((struct script_object *)(void *)of.o)->dict;
+
+        if (own && own->n && own->version == k->version && k->index == of.o->cls->version)
+            return sv_keep(k->entry->value);
         if (of.o->cls->version == k->version) {
             if (k->index == CACHE_MEMBER) {
                 const struct script_member *m = AS(member, k->value)->def;

@@ -412,51 +412,51 @@ static bool own(const struct run *r, val v)
 }
 
 /* DTensors: a Shard and a Replicate. This rank's part of the whole is copied out and added, not in place (InputBuffer leaves tensor subclasses alone). */
-static void add_part_of_whole(struct run *r, val *slot, val whole)
+static void add_part_of_whole(struct run *r, val *slot)
 {
     val part = owned(r, value_empty(r, OP_CLONE, dtype_of(r, *slot), r->values[*slot].ndim, r->values[*slot].size));
     val sum = owned(r, add_like(r, *slot, part));
 
     value_unref(r, part);
     value_unref(r, *slot);
-    value_unref(r, whole);
     *slot = sum;
 }
 
-static void buffer_add(struct run *r, val *slot, val grad)
+/* Returns what was added, which its maker holds until it has handed on all it made; 0: it waits in the slot. */
+static val buffer_add(struct run *r, val *slot, val grad)
 {
     val sum;
 
     if (!*slot) {
         *slot = grad;
-        return;
+        return 0;
     }
     if (numel(r, *slot) > 0 && numel(r, grad) > numel(r, *slot)) {
-        add_part_of_whole(r, slot, grad);
-        return;
+        add_part_of_whole(r, slot);
+        return grad;
     }
     if (own(r, *slot)) {
         launch(r, OP_ADD, *slot, 2, (val[]){*slot, grad});
-        value_unref(r, grad);
-        return;
+        return grad;
     }
     sum = add_like(r, *slot, grad);
     r->values[sum].floating = false;
     value_unref(r, *slot);
     *slot = sum;
-    value_unref(r, grad);
+    return grad;
 }
 
 /* input_buffer.cpp: a gradient that comes from another stream is used on the consumer's too, and added to others there. */
-static void hand_on(struct run *r, struct edge to, val grad)
+static val hand_on(struct run *r, struct edge to, val grad)
 {
     uint8_t stream = r->stream;
 
     r->stream = r->nodes[to.node].stream;
     if (r->stream != stream)
         record_stream(r, grad);
-    buffer_add(r, waiting_gradient(&r->nodes[to.node], to.input), grad);
+    grad = buffer_add(r, waiting_gradient(&r->nodes[to.node], to.input), grad);
     r->stream = stream;
+    return grad;
 }
 
 /* A whole gradient of a parameter that is cut has the layout of the whole: always its own. */
@@ -602,10 +602,12 @@ static void evaluate(struct run *r, uint32_t base, uint32_t node)
         if (!to.node)
             continue;
         if (b.out[e])
-            hand_on(r, to, b.out[e]);
+            b.out[e] = hand_on(r, to, b.out[e]);
         if (--r->nodes[to.node].dependencies == 0)
             ready_push(r, base, to.node);
     }
+    for (int e = 0; e < MAX_EDGES; e++) /* the vector of its outputs ends */
+        value_unref(r, b.out[e]);
     r->module = module;
     r->node_running = running;
     r->recompute = recompute;
@@ -632,7 +634,7 @@ void run_graph(struct run *r, int n, const val *outputs, const val *gradients)
             r->values[gradients[i]].floating = false;
         else
             value_ref(r, gradients[i]);
-        buffer_add(r, waiting_gradient(&r->nodes[out->node], out->output_nr), gradients[i]);
+        value_unref(r, buffer_add(r, waiting_gradient(&r->nodes[out->node], out->output_nr), gradients[i]));
         roots[n_roots++] = out->node;
     }
     if (!n_roots)

@@ -18,7 +18,9 @@ struct region {
     int n_args, n_closed, n_given;
     bool given[REGION_ARGS]; /* which arguments are tensors */
     bool offloaded;
-    uint32_t handle[REGION_ARGS]; /* of arguments that were packed: offload.h */
+    struct region *within;        /* that packed the arguments; NULL: none did */
+    uint32_t handle[REGION_ARGS]; /* of arguments that were packed: offload.h, or a region's */
+    struct edge edge[REGION_ARGS]; /* what those of a region are gradients of: a SavedVariable gives its grad_fn back */
     uint32_t refs;
     bool recomputing, recomputed, autocast;
     enum dtype autocast_dtype;
@@ -80,10 +82,23 @@ void region_ref(struct region *g)
     g->refs++;
 }
 
+static void region_give(struct run *r, struct region *g)
+{
+    g->next = r->free_region;
+    r->free_region = g;
+}
+
 void region_unref(struct run *r, struct region *g)
 {
     if (--g->refs)
         return;
+    for (int i = 0; g->within && i < g->n_args; i++)
+        if (g->given[i]) {
+            region_drop(r, g->within, g->handle[i]);
+            node_unref(r, g->edge[i].node);
+        }
+    if (g->within)
+        region_unref(r, g->within);
     for (int i = 0; i < g->n_closed; i++)
         value_unref(r, g->closed[i]);
     for (int i = 0; i < g->n_args; i++)
@@ -91,8 +106,7 @@ void region_unref(struct run *r, struct region *g)
     value_unref(r, g->second);
     if (g->release)
         g->release(r, g->context);
-    g->next = r->free_region;
-    r->free_region = g;
+    region_give(r, g);
 }
 
 /* ----------------------------------------------------------------------------------------------------- not reentrant */
@@ -127,30 +141,66 @@ void region_keep(struct run *r, struct region *g, val v)
 }
 
 /* _CheckpointFrame.save_inputs(), get_inputs(): saved tensors under the hooks that stand outside */
+static void pack_arg(struct run *r, struct region *g, int i)
+{
+    struct region *outer = r->region;
+    val v = g->args[i];
+
+    if (outer && region_recomputes(outer)) { /* its hook keeps the tensor and hands it on, detached */
+        bool detached = wants_grad(r, v);
+
+        region_keep(r, outer, v);
+        if (run_dead(r) || !detached)
+            return;
+        g->args[i] = owned(r, value_alias(r, v));
+    } else {
+        g->handle[i] = outer ? region_pack(r, outer) : offload_pack(r, v);
+        if (outer && wants_grad(r, v)) {
+            g->edge[i].node = r->values[v].leaf ? accumulate_node(r, v) : r->values[v].node;
+            g->edge[i].input = r->values[v].leaf ? 0 : r->values[v].output_nr;
+            node_ref(r, g->edge[i].node);
+        }
+        g->given[i] = true;
+        g->args[i] = 0;
+    }
+    value_unref(r, v);
+}
+
 static void pack_args(struct run *r, struct region *g)
 {
-    if (!offload_packs(r) || r->region)
+    if (!r->region && !offload_packs(r))
         return;
-    g->offloaded = true;
-    for (int i = 0; i < g->n_args; i++)
-        if (g->args[i]) {
-            g->handle[i] = offload_pack(r, g->args[i]);
-            g->given[i] = true;
-            value_unref(r, g->args[i]);
-            g->args[i] = 0;
-        }
+    g->offloaded = !r->region;
+    for (int i = 0; i < g->n_args && !run_dead(r); i++)
+        if (g->args[i])
+            pack_arg(r, g, i);
+    if (r->region && !region_recomputes(r->region))
+        region_ref(g->within = r->region);
+}
+
+static val unpack_arg(struct run *r, struct region *g, int i)
+{
+    uint32_t node = g->edge[i].node;
+    val v = g->within ? region_unpack(r, g->within, g->handle[i]) : offload_unpack(r, g->handle[i]);
+
+    if (v && node && !r->values[v].requires_grad) {
+        node_ref(r, r->values[v].node = node);
+        r->values[v].output_nr = g->edge[i].input;
+        r->values[v].requires_grad = true;
+    }
+    return v;
 }
 
 static void unpack_args(struct run *r, struct region *g)
 {
-    for (int i = 0; i < g->n_args && g->offloaded; i++)
+    for (int i = 0; i < g->n_args && (g->offloaded || g->within); i++)
         if (g->given[i])
-            g->args[i] = offload_unpack(r, g->handle[i]);
+            g->args[i] = unpack_arg(r, g, i);
 }
 
 static void drop_args(struct run *r, struct region *g)
 {
-    for (int i = 0; i < g->n_args && g->offloaded; i++) {
+    for (int i = 0; i < g->n_args && (g->offloaded || g->within); i++) {
         value_unref(r, g->args[i]);
         g->args[i] = 0;
     }
@@ -166,14 +216,15 @@ static void recompute(struct run *r, struct region *g)
 {
     bool grad_enabled = r->grad_enabled;
     struct region *outer = r->region;
-    struct frame f = frame_enter(r);
+    struct frame f;
 
+    unpack_args(r, g); /* a region around this one may run again for them */
+    f = frame_enter(r);
     r->grad_enabled = true;
     r->region = g;
     g->recomputing = true;
     if (g->autocast)
         autocast_enter(r, g->autocast_dtype);
-    unpack_args(r, g);
     val out = run_in(r, g->module, g->run, g->context, g->n_args, g->args);
 
     r->stopped = false; /* unwound: the frames' locals are gone, and so is what the last operator had made */
@@ -342,16 +393,18 @@ val checkpoint(struct run *r, bool reentrant, struct module *module, region_func
     if (!g || !r->grad_enabled) {
         region_release ends = r->release;
 
+        if (g)
+            region_give(r, g);
         r->release = NULL;
         out = run_in(r, module, run, context, n_args, args);
         r->release = ends;
         return frame_leave(r, f, ran(r, context, out));
     }
     region_hold(r, g, module, run, context, n_args, args, n_closed, closed);
-    pack_args(r, g);
     region_ref(g);
+    pack_args(r, g);
     r->region = g;
-    out = run_in(r, module, run, context, n_args, args);
+    out = run_dead(r) ? 0 : run_in(r, module, run, context, n_args, args);
     r->region = outer;
     region_unref(r, g);
     return frame_leave(r, f, out);

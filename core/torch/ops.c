@@ -600,13 +600,21 @@ val masked_fill(struct run *r, val a, val mask)
     return out;
 }
 
+/* TensorCompare.cpp where_self_out: what is of another dtype than the result is cast by a copy of the kernel's own. */
 val where(struct run *r, val condition, val a, val b)
 {
-    val in[2] = {a, b}, out;
+    val in[2] = {a, b}, cast[2] = {a, b}, out;
     uint32_t node = attach(r, OP_WHERE, 2, in);
+    enum dtype dtype = promoted(r, a, b);
 
     save(r, node, condition);
-    out = pointwise(r, OP_WHERE, promoted(r, a, b), 3, (val[]){condition, a, b});
+    for (int i = 0; i < 2; i++)
+        if (dtype_of(r, in[i]) != dtype)
+            cast[i] = owned(r, cast_copy(r, in[i], dtype));
+    out = pointwise(r, OP_WHERE, dtype, 3, (val[]){condition, cast[0], cast[1]});
+    for (int i = 0; i < 2; i++)
+        if (cast[i] != in[i])
+            value_unref(r, cast[i]);
     metas(r, node, 2, in, out);
     attach_output(r, node, out, 0);
     consume(r, condition);
@@ -632,12 +640,12 @@ val compare(struct run *r, enum op op, val a, val b)
 val clamp_op(struct run *r, val a, bool min, bool max)
 {
     uint32_t node = attach(r, OP_CLAMP, 1, &a);
-    val out = pointwise_empty(r, OP_CLAMP, dtype_of(r, a), 1, &a);
+    val out;
 
-    launch(r, OP_CLAMP, out, 1, &a);
     if (node)
         r->nodes[node].at.dim = min + 2 * max;
     save(r, node, a);
+    out = pointwise(r, OP_CLAMP, dtype_of(r, a), 1, &a);
     attach_output(r, node, out, 0);
     consume(r, a);
     return out;

@@ -508,14 +508,14 @@ val conv1d_depthwise(struct run *r, val x, val weight, val bias, int64_t padding
     node = attach(r, OP_CONV_DEPTHWISE, 3, in);
     save(r, node, in[0]);
     save(r, node, in[1]);
-    held = owned(r, contiguous(r, in[0]));
+    held = contiguous(r, in[0]); /* itself, where it lies so */
     for (int d = 0; d < 3; d++)
         size[d] = size_of(r, in[0], d);
     size[2] += 2 * padding - size_of(r, in[1], -1) + 1;
     out = value_empty(r, OP_CONV_DEPTHWISE, dtype_of(r, in[0]), 3, size);
     launch(r, OP_CONV_DEPTHWISE, out, 3, in);
     attach_output(r, node, out, 0);
-    value_unref(r, held);
+    consume(r, held);
     for (int k = 0; k < 3; k++)
         consume(r, in[k]);
     unpin(r, &p);

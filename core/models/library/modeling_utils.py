@@ -13,7 +13,7 @@ class AttentionInterface(GeneralInterface):
     }
 
     def get_interface(self, name, default):
-        return self.get(name, default)
+        return self._local_mapping.get(name) or self._global_mapping.get(name, default)
 
 
 ALL_ATTENTION_FUNCTIONS = AttentionInterface()

@@ -295,41 +295,147 @@ class _MseLoss(_Formula):
     """Loss.cpp mse_loss_out, mse_loss_backward_out: the mean of one tensor of squares"""
 
     @staticmethod
-    def forward(ctx, x, target):
+    def forward(ctx, x, target, reduction):
         ctx.save_for_backward(x, target)
-        squares = empty_like(x)
-        return _mean(squares)
+        return _reduced_loss(empty_like(x), reduction)
 
     @staticmethod
     def backward(ctx, grad):
-        return empty_like(ctx.saved_tensors[0]), None
+        return empty_like(ctx.saved_tensors[0]), None, None
 
 
 class _LogitsLoss(_Formula):
     """Loss.cpp binary_cross_entropy_with_logits, binary_cross_entropy_with_logits_backward"""
 
     @staticmethod
-    def forward(ctx, x, target):
+    def forward(ctx, x, target, reduction):
         ctx.save_for_backward(x, target)
         log_sigmoid = logsigmoid(x.detach())
         loss = (1 - target).mul_(x.detach())
         loss = loss - log_sigmoid
-        return _mean(loss)
+        return _reduced_loss(loss, reduction)
 
     @staticmethod
     def backward(ctx, grad):
         x, target = ctx.saved_tensors
         share = x.sigmoid()
         share = share - target
-        return share * grad, None
+        return share * grad, None, None
+
+
+def _reduced_loss(loss, reduction):
+    return loss if reduction == "none" else _mean(loss) if reduction == "mean" else loss.sum()
+
+
+def _no_weights(name, *weights):
+    if any(weight is not None for weight in weights):
+        leave(name + "() with weights, or a reduction of before 1.0")
 
 
 def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
-    return _apply(_MseLoss, _full(input), target)
+    _no_weights("mse_loss", size_average, reduce, weight)
+    return _apply(_MseLoss, _full(input), target, reduction)
 
 
 def binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None):
-    return _apply(_LogitsLoss, _full(input), target)
+    _no_weights("binary_cross_entropy_with_logits", weight, size_average, reduce, pos_weight)
+    return _apply(_LogitsLoss, _full(input), target, reduction)
+
+
+class _NllLoss(_Formula):
+    """NLLLoss.cu, NLLLoss2d.cu: beside what it is, what it is divided by"""
+
+    @staticmethod
+    def forward(ctx, logp, target, reduction):
+        ctx.save_for_backward(logp, target)
+        sizes, kind = target.shape if reduction == "none" else [], {"dtype": logp.dtype, "device": logp.device}
+        if logp.dim() == 2:
+            loss = empty(sizes, **kind)
+            total = empty([], **kind)
+        else:
+            total = empty([], **kind)
+            loss = empty(sizes, **kind)
+        ctx.save_for_backward(total)
+        return loss
+
+    @staticmethod
+    def backward(ctx, grad):
+        return empty_like(ctx.saved_tensors[0]), None, None
+
+
+def _nll_loss_nd(logp, target, reduction):
+    if logp.dim() == 2:
+        return _apply(_NllLoss, _full(logp), target, reduction)
+    rows, classes, *sizes = logp.shape
+    loss = _apply(_NllLoss, _full(logp.reshape(rows, classes, 1, -1)), target.reshape(rows, 1, -1), reduction)
+    return loss.view(rows, *sizes) if reduction == "none" else loss
+
+
+def cross_entropy(input, target, ignore_index, reduction, label_smoothing):
+    """LossNLL.cpp cross_entropy_loss, cross_entropy_loss_label_smoothing"""
+    if target.dtype != int64 or input.dim() != target.dim() + 1 or input.dim() not in (2, 3):
+        leave("cross_entropy() but of [rows, classes] or [rows, classes, tokens] and the numbers of classes")
+    logp = input.log_softmax(1, dtype=input.dtype)
+    loss = _nll_loss_nd(logp, target, reduction)
+    if not label_smoothing:
+        return loss
+    smooth = -logp.sum(1)
+    ignored = target == ignore_index
+    smooth.masked_fill_(ignored, 0.0)
+    mean = smooth
+    if reduction == "mean":
+        kept = ~ignored
+        count = kept.sum()
+        total = smooth.sum()
+        mean = total / count
+        del total, count, kept
+    elif reduction == "sum":
+        mean = smooth.sum()
+    share = mean * (label_smoothing / input.shape[1])
+    return loss * (1.0 - label_smoothing) + share
+
+
+class _GroupNorm(_Formula):
+    """cuda/group_norm_kernel.cu GroupNormKernelImplInternal, GroupNormBackwardKernelImplInternal"""
+
+    @staticmethod
+    def forward(ctx, x, groups, weight, bias):
+        ctx.groups, ctx.affine = groups, weight is not None
+        ctx.save_for_backward(x, weight)
+        y = _contiguous_like(x)
+        mean = empty([x.shape[0], groups], dtype=x.dtype, device=x.device)
+        rstd = empty_like(mean)
+        laid = x.contiguous()
+        if x.dtype != float32:
+            means = empty_like(mean, dtype=float32)
+            rstds = empty_like(means)
+        if ctx.affine and x.dim() > 2:
+            a = empty(x.shape[:2], dtype=float32, device=x.device)
+            b = empty_like(a)
+        ctx.save_for_backward(mean, rstd)
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight, mean, rstd = ctx.saved_tensors
+        grad = grad.contiguous()
+        of_x = empty_like(x) if ctx.needs_input_grad[0] else None
+        of_weight = empty_like(weight) if ctx.needs_input_grad[2] else None
+        of_bias = empty_like(weight) if ctx.needs_input_grad[3] else None
+        if x.dim() > 2:
+            of_both = empty(x.shape[:2], dtype=float32, device=x.device)
+            of_bias_too = empty_like(of_both)
+        if of_x is not None:
+            second = empty_like(mean, dtype=float32)
+            third = empty_like(second)
+            first = empty_like(of_both) if ctx.affine and x.dim() > 2 else None
+        return of_x, None, of_weight, of_bias
+
+
+def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
+    if input.shape[1] % num_groups:
+        raise RuntimeError("Expected number of channels in input to be divisible by num_groups")
+    return _several(_GroupNorm, (input, weight, bias), _full(input), num_groups, weight, bias)
 
 
 # --------------------------------------------------------------------------------------------------------------- reductions
@@ -627,8 +733,16 @@ class _AddCMul(_Formula):
         return grad, of_a, of_b, None
 
 
+def _widest(*tensors):
+    """autocast_mode.h: promote"""
+    if is_autocast_enabled("cuda") and any(t.dtype == float32 for t in tensors):
+        return [t.float() if t.dtype in (float16, bfloat16) else t for t in tensors]
+    return tensors
+
+
 def addcmul(input, tensor1, tensor2, *, value=1):
-    return _AddCMul.apply(input, tensor1, tensor2, value)
+    wide = _widest(input, tensor1, tensor2)  # beside what the caller holds
+    return _AddCMul.apply(*wide, value)
 
 
 class _AddAlpha(_Formula):
@@ -675,7 +789,8 @@ class _AddCDiv(_Formula):
 
 
 def addcdiv(input, tensor1, tensor2, *, value=1):
-    return _AddCDiv.apply(input, tensor1, tensor2, value)
+    wide = _widest(input, tensor1, tensor2)  # beside what the caller holds
+    return _AddCDiv.apply(*wide, value)
 
 
 class _Lerp(_Formula):
@@ -713,6 +828,9 @@ class _LerpTensor(_Formula):
 
 
 def lerp(input, end, weight):
+    """Lerp.cpp: it promotes nothing."""
+    if end.dtype != input.dtype:
+        raise RuntimeError(f"expected dtype {input.dtype} for `end` but got dtype {end.dtype}")
     return (_Lerp if isinstance(weight, (int, float)) else _LerpTensor).apply(input, end, weight)
 
 
@@ -756,6 +874,24 @@ def one_hot(tensor, num_classes=-1):
 # -------------------------------------------------------------------------------------------------- written at places of data
 def _contiguous_like(x):
     return empty(x.shape, dtype=x.dtype, device=x.device)
+
+
+class _MaskedFill(_Formula):
+    """masked_fill_.Scalar"""
+
+    @staticmethod
+    def forward(ctx, x, mask, value):
+        ctx.save_for_backward(mask)
+        return x
+
+    @staticmethod
+    def backward(ctx, grad):
+        (mask,) = ctx.saved_tensors
+        return grad.masked_fill(mask, 0), None, None
+
+
+def masked_fill_(x, mask, value):
+    return _MaskedFill.apply(x, mask, value)
 
 
 class _Scatter(_Formula):
@@ -929,7 +1065,8 @@ def scatter(input, dim, index, src=None, *, value=None, reduce=None):
 
 
 def scatter_add(input, dim, index, src):
-    return _several(_ScatterAdd, (input, src), input, dim, index, src, False)
+    wide, source = _widest(input, src)
+    return _several(_ScatterAdd, (input, src), wide, dim, index, source, False)
 
 
 def index_add(input, dim, index, source, *, alpha=1):

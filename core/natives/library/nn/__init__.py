@@ -5,7 +5,7 @@ import torch
 from _script import import_by_name, leave
 
 
-_MORE = ("MultiheadAttention", "TransformerEncoderLayer", "ParameterList", "ParameterDict", "Softplus", "LogSoftmax", "ELU", "GLU", "LogSigmoid", "Softsign",
+_MORE = ("GroupNorm", "MultiheadAttention", "TransformerEncoderLayer", "ParameterList", "ParameterDict", "Softplus", "LogSoftmax", "ELU", "GLU", "LogSigmoid", "Softsign",
          "Flatten", "Unflatten", "CosineSimilarity", "ZeroPad1d", "ConstantPad1d", "MSELoss", "BCEWithLogitsLoss")
 
 

@@ -84,14 +84,40 @@ class ZeroPad1d(ConstantPad1d):
         super().__init__(padding)
 
 
-class MSELoss(Module):
-    def forward(self, input, target):
-        return F.mse_loss(input, target)
+class _Loss(Module):
+    def __init__(self, size_average=None, reduce=None, reduction="mean"):
+        super().__init__()
+        if size_average is not None or reduce is not None:
+            leave("a reduction of before 1.0")
+        self.reduction = reduction
 
 
-class BCEWithLogitsLoss(Module):
+class MSELoss(_Loss):
     def forward(self, input, target):
-        return F.binary_cross_entropy_with_logits(input, target)
+        return F.mse_loss(input, target, reduction=self.reduction)
+
+
+class BCEWithLogitsLoss(_Loss):
+    def __init__(self, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None):
+        super().__init__(size_average, reduce, reduction)
+        if weight is not None or pos_weight is not None:
+            leave("BCEWithLogitsLoss() with weights")
+
+    def forward(self, input, target):
+        return F.binary_cross_entropy_with_logits(input, target, reduction=self.reduction)
+
+
+class GroupNorm(Module):
+    def __init__(self, num_groups, num_channels, eps=1e-5, affine=True, device=None, dtype=None, *, bias=True):
+        super().__init__()
+        if num_channels % num_groups:
+            raise ValueError("num_channels must be divisible by num_groups")
+        self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
+        self.weight = Parameter(torch.empty(num_channels)) if affine else None
+        self.bias = Parameter(torch.empty(num_channels)) if affine and bias else None
+
+    def forward(self, input):
+        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
 
 class CosineSimilarity(Module):
