@@ -2,12 +2,23 @@
 
 #include "config/arch.h"
 
+#include <stdalign.h>
 #include <string.h>
 
-enum { MEMO_ROWS = 512 };
+enum { MEMO_ROWS = 512, MEMO_COSTS = 32, COSTS_ROOM = 2 << 20 };
+
+struct kept_cost {
+    struct memo_key key;
+    struct cost cost;
+    uint64_t events;
+};
 
 struct memo {
     uint32_t n; /* in all */
+    uint32_t n_costs;
+    size_t room_used;
+    struct kept_cost costs[MEMO_COSTS];
+    alignas(max_align_t) unsigned char room[COSTS_ROOM];
     struct memo_key keys[MEMO_ROWS];
     struct memo_row rows[MEMO_ROWS];
 };
@@ -18,8 +29,10 @@ struct memo *memo_new(struct arena *arena)
     struct memo *m = arena_array_raw(arena, struct memo, 1);
 
     arena->full = full; /* without it everything is the same, but slower */
-    if (m)
-        m->n = 0;
+    if (m) {
+        m->n = m->n_costs = 0;
+        m->room_used = 0;
+    }
     return m;
 }
 
@@ -70,4 +83,42 @@ struct memo_row *memo_add(struct memo *m, const struct memo_key *key)
         return NULL;
     m->keys[at] = *key;
     return &m->rows[at];
+}
+
+/* Into what room is left. */
+static const void *copy(struct memo *m, const void *of, size_t bytes)
+{
+    void *to = m->room + m->room_used;
+
+    memcpy(to, of, bytes);
+    m->room_used += (bytes + alignof(max_align_t) - 1) / alignof(max_align_t) * alignof(max_align_t);
+    return to;
+}
+
+void memo_keep_cost(struct memo *m, const struct memo_key *key, const struct cost *cost, uint64_t events)
+{
+    size_t kernels = cost->n_kernels * sizeof *cost->kernels, messages = cost->n_messages * sizeof *cost->messages;
+    struct kept_cost *k;
+
+    if (!m || kernels + messages + 2 * alignof(max_align_t) > COSTS_ROOM)
+        return;
+    if (m->n_costs == MEMO_COSTS || kernels + messages + 2 * alignof(max_align_t) > COSTS_ROOM - m->room_used) { /* others are asked less often again */
+        m->n_costs = 0;
+        m->room_used = 0;
+    }
+    k = &m->costs[m->n_costs++];
+    *k = (struct kept_cost){*key, *cost, events};
+    k->cost.kernels = copy(m, cost->kernels, kernels);
+    k->cost.messages = copy(m, cost->messages, messages);
+}
+
+bool memo_find_cost(const struct memo *m, const struct memo_key *key, struct cost *ret, uint64_t *ret_events)
+{
+    for (uint32_t i = 0; m && i < m->n_costs; i++)
+        if (m->costs[i].key.a == key->a && m->costs[i].key.b == key->b) {
+            *ret = m->costs[i].cost;
+            *ret_events = m->costs[i].events;
+            return true;
+        }
+    return false;
 }

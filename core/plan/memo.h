@@ -3,11 +3,13 @@
  *
  * Key       all that a play reads: model, step, device; for a time the system too. Two hashes of 64 bits.
  * Budget    what is known counts as many events as when it was played.
+ * Costs     what a step gives the GPU to do, told by the run that foretold its memory: the last of them, as many as there is room for.
  * Owner     the arena; the last MEMO_ROWS are kept.
  */
 #ifndef PLAN_MEMO_H
 #define PLAN_MEMO_H
 
+#include "meters/cost.h"
 #include "plan/plan.h"
 
 #include <stddef.h>
@@ -36,5 +38,10 @@ struct memo *memo_new(struct arena *arena);
 struct memo_key memo_key(const struct arch *arch, const struct step *step, const struct device *device, const void *more, size_t bytes);
 const struct memo_row *memo_find(const struct memo *m, const struct memo_key *key); /* NULL: it is not known */
 struct memo_row *memo_add(struct memo *m, const struct memo_key *key);              /* to be written; NULL without a memo */
+
+/* A copy, with all that it points to. */
+void memo_keep_cost(struct memo *m, const struct memo_key *key, const struct cost *cost, uint64_t events);
+/* The same for as long as none is kept. False: it is not known. */
+bool memo_find_cost(const struct memo *m, const struct memo_key *key, struct cost *ret, uint64_t *ret_events);
 
 #endif

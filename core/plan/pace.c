@@ -24,8 +24,13 @@ static struct perf_system system_of(const struct probe *p, const struct step *s)
 static enum err_code rank_cost(const struct probe *p, const struct step *step, uint32_t rank, struct cost *ret)
 {
     struct step s = *step;
+    struct memo_key key;
+    uint64_t events;
 
     s.r.rank = rank;
+    key = memo_key(p->q->arch, &s, &p->q->device, NULL, 0);
+    if (memo_find_cost(p->memo, &key, ret, &events))
+        return budget_take(p->scratch->budget, events + ret->n_kernels + ret->n_messages, p->err);
     return train_cost(p->q->arch, &s, &p->q->device, p->scratch, ret, p->err);
 }
 

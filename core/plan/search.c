@@ -3,7 +3,9 @@
 #include "base/budget.h"
 #include "parallel/nccl.h"
 #include "plan/memo.h"
+#include "plan/pace.h"
 #include "train/fold.h"
+#include "train/timing.h"
 
 #include <string.h>
 
@@ -245,7 +247,11 @@ static enum err_code foretell(const struct probe *p, uint32_t n, struct rank_pea
     uint64_t events = b ? b->events : 0;
     struct memo_key key = memo_key(p->q->arch, &s, &p->q->device, &peaks->skip, sizeof peaks->skip);
     const struct memo_row *known = memo_find(p->memo, &key);
+    unsigned char *mark = p->scratch->cur;
+    bool tells = p->paces && p->q->system; /* its time will be asked */
+    struct memo_key key_of_cost;
     struct memo_row *row;
+    struct cost cost;
     enum err_code rc;
 
     if (known) {
@@ -253,7 +259,12 @@ static enum err_code foretell(const struct probe *p, uint32_t n, struct rank_pea
         *peaks = known->is.walk.peaks;
         return budget_take(b, known->events, p->err);
     }
-    rc = train_foretell(p->q->arch, &s, &p->q->device, peaks, p->scratch, ret, p->err);
+    rc = train_foretell(p->q->arch, &s, &p->q->device, peaks, tells ? &cost : NULL, p->scratch, ret, p->err);
+    if (!rc && tells && cost.n_kernels) {
+        key_of_cost = memo_key(p->q->arch, &s, &p->q->device, NULL, 0);
+        memo_keep_cost(p->memo, &key_of_cost, &cost, b ? b->events - events : 0);
+        arena_rewind(p->scratch, mark);
+    }
     row = rc ? NULL : memo_add(p->memo, &key);
     if (row) {
         row->events = b ? b->events - events : 0;
@@ -442,6 +453,44 @@ static enum err_code try_near(const struct probe *p, struct bracket *b, const st
     return try_back(p, b, bytes > b->exceeds_bytes ? (bytes - b->exceeds_bytes) / (n - b->exceeds) : 0);
 }
 
+enum { HALVED = 4 }; /* half of fewer is one sequence, which is unlike all others */
+static const double SURELY_MORE = 0.001; /* of the budget: the line is that close. Empirical */
+
+/* Whether one more than what fits surely does not. The time of half as many will be asked too (pace.h), and the run that tells it tells how the peak has
+ * risen from there: beyond, it rises no slower, a maximum of lines. */
+static enum err_code look_from_half(const struct probe *p, struct bracket *b)
+{
+    struct step s = probe_step(p, b->fits);
+    uint32_t half = pace_allowed_below(p, b->fits / 2);
+    uint64_t budget = proposed_budget(p), rise;
+    struct measured m;
+    enum err_code rc;
+
+    if (b->fits < HALVED || !p->paces || !p->q->system || !timing_is_foretold(&s) || pace_allowed_below(p, b->fits) != b->fits)
+        return ERR_OK;
+    rc = probe_foresee(p, half, &m);
+    if (rc || m.walk_peak_bytes > b->fits_bytes)
+        return rc;
+    rise = (b->fits_bytes - m.walk_peak_bytes) / (b->fits - half);
+    if ((double)(b->fits_bytes + rise) > (1 + SURELY_MORE) * (double)budget) {
+        b->exceeds = b->fits + 1;
+        b->exceeds_bytes = b->fits_bytes + rise;
+    }
+    return ERR_OK;
+}
+
+/* What is proposed next; where that is one more, the half may tell. */
+static enum err_code try_next(const struct probe *p, struct bracket *b, unsigned turn)
+{
+    uint32_t n = propose(b, proposed_budget(p), turn);
+    bool last = n == b->fits + 1;
+    struct probe untimed = *p; /* what is one too many is asked no time */
+    enum err_code rc = last ? look_from_half(p, b) : ERR_OK;
+
+    untimed.paces = NULL;
+    return rc || b->exceeds - b->fits == 1 ? rc : try_batch(last ? &untimed : p, b, n);
+}
+
 enum err_code probe_foresee_largest(const struct probe *p, struct foreseen_like *like, uint32_t *ret)
 {
     struct bracket b = {.exceeds = most(p) + 1};
@@ -450,7 +499,7 @@ enum err_code probe_foresee_largest(const struct probe *p, struct foreseen_like 
     if (!rc && !b.fits && b.exceeds > 1)
         rc = try_least(p, &b);
     for (unsigned turn = 0; !rc && b.fits && b.exceeds - b.fits > 1; turn++)
-        rc = try_batch(p, &b, propose(&b, proposed_budget(p), turn));
+        rc = try_next(p, &b, turn);
     *ret = b.fits;
     if (!rc)
         *like = (struct foreseen_like){b.fits, b.fits && b.exceeds_bytes ? b.exceeds_bytes - b.fits_bytes : 0};

@@ -213,7 +213,7 @@ static enum err_code walk_whole(const struct arch *arch, const struct step *step
                                 struct rank_peaks *peaks, struct arena *arena, struct measured *ret, struct err *err)
 {
     if (one_step)
-        return train_foretell(arch, step, device, peaks, arena, ret, err);
+        return train_foretell(arch, step, device, peaks, NULL, arena, ret, err);
     return train_walk_ranks(arch, step, device, peaks, arena, ret, err);
 }
 

@@ -72,6 +72,34 @@ static enum err_code run_step(const struct arch *arch, const struct step *step, 
 }
 
 /* ----------------------------------------------------------------------------------------------------------- the three */
+/* A log stands before its run. */
+static void rewind_to_log(struct arena *arena, const struct work *log)
+{
+    arena_rewind(arena, (unsigned char *)(log->kernels + log->n_kernels));
+}
+
+static enum err_code foretell_with_cost(const struct arch *arch, const struct step *step, const struct device *device, struct cost *cost,
+                                        struct arena *arena, struct measured *ret, struct err *err)
+{
+    struct play_question q = {arch, step, device, LOOK_FORETELL, true, false};
+    unsigned char *mark = arena->cur;
+    struct measured m = {0};
+    struct taped run;
+    struct peak walk;
+    enum err_code rc = train_play(&q, arena, &run, err);
+
+    if (rc) {
+        arena_rewind(arena, mark);
+        return rc;
+    }
+    peak_walk(&run.tape, &walk);
+    describe_run(&run, &walk, &m);
+    timing_read(run.t, arch, step, cost);
+    rewind_to_log(arena, run.t->log);
+    *ret = m;
+    return ERR_OK;
+}
+
 static enum err_code walk_rank(const struct arch *arch, const struct step *step, const struct device *device, enum look look,
                                struct arena *arena, struct measured *ret, struct err *err)
 {
@@ -127,9 +155,15 @@ enum err_code train_walk(const struct arch *arch, const struct step *step, const
 }
 
 enum err_code train_foretell(const struct arch *arch, const struct step *step, const struct device *device, struct rank_peaks *peaks,
-                             struct arena *arena, struct measured *ret, struct err *err)
+                             struct cost *cost, struct arena *arena, struct measured *ret, struct err *err)
 {
-    return walk(arch, step, device, LOOK_FORETELL, peaks, arena, ret, err);
+    if (cost)
+        *cost = (struct cost){0};
+    if (!cost || !timing_is_foretold(step))
+        return walk(arch, step, device, LOOK_FORETELL, peaks, arena, ret, err);
+    if (peaks)
+        peaks->n = 0;
+    return foretell_with_cost(arch, step, device, cost, arena, ret, err);
 }
 
 static void name_largest(const struct trainer *t, const struct tape *tape, uint32_t n, const struct alike *groups, struct measured *m)

@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 struct arch;
+struct cost;       /* meters/cost.h */
 struct timekeeper; /* meters/clock.h */
 
 /* Live blocks at the peak that have the same op, category, phase and size; largest sum first. */
@@ -81,9 +82,10 @@ struct rank_peaks {
 
 MUST_CHECK enum err_code train_walk(const struct arch *arch, const struct step *step, const struct device *device,
                                     struct arena *arena, struct measured *ret, struct err *err);
-/* The same of one step whose optimizer states stand before it: near the walk, at half its price. For what is proposed, never for an answer. */
+/* The same of one step whose optimizer states stand before it: near the walk, at half its price. For what is proposed, never for an answer. `cost`: what
+ * train_cost() would tell too, where the same run tells it (timing_is_foretold()): its log stays in `arena`; else without kernels. NULL: nobody asks. */
 MUST_CHECK enum err_code train_foretell(const struct arch *arch, const struct step *step, const struct device *device, struct rank_peaks *peaks,
-                                        struct arena *arena, struct measured *ret, struct err *err);
+                                        struct cost *cost, struct arena *arena, struct measured *ret, struct err *err);
 /* train_walk() of ranks; `peaks` NULL: of all. */
 MUST_CHECK enum err_code train_walk_ranks(const struct arch *arch, const struct step *step, const struct device *device, struct rank_peaks *peaks,
                                           struct arena *arena, struct measured *ret, struct err *err);

@@ -31,7 +31,7 @@ static enum err_code play(const struct play_question *q, bool passing, struct ar
     enum err_code rc = k.t ? ERR_OK : play_no_room(err);
 
     if (!rc && (q->logged || q->look == LOOK_COSTS))
-        rc = timing_log(q->arch, q->step, q->look == LOOK_COSTS, arena, &k.t->log, err);
+        rc = timing_log(q->arch, q->step, q->look == LOOK_COSTS || q->look == LOOK_FORETELL, arena, &k.t->log, err);
     if (rc)
         return rc;
     k.t->live_blocks_only = q->look == LOOK_WALK || q->look == LOOK_FORETELL;

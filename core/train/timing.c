@@ -55,6 +55,37 @@ enum err_code timing_log(const struct arch *arch, const struct step *step, bool 
     return rc;
 }
 
+/* The first, which finds no gradients, and one for all others. */
+static uint32_t micro_steps_of(const struct step *step)
+{
+    return step->r.gradient_accumulation_steps > 1 ? 2 : 1;
+}
+
+bool timing_is_foretold(const struct step *step)
+{
+    const struct method_program *m = method_rows[step->r.method].program;
+    bool all_alike = !m || !m->ranks;
+
+    return all_alike && step->r.method != METHOD_DDP && step->r.gradient_accumulation_steps == 1;
+}
+
+void timing_read(const struct trainer *t, const struct arch *arch, const struct step *step, struct cost *ret)
+{
+    struct recipe r = step->r;
+    struct cost c;
+
+    r.gradient_accumulation_steps = micro_steps_of(step);
+    cost_read(t->log, step->r.gradient_accumulation_steps, &c);
+    c.micro_batch_size = r.micro_batch_size;
+    c.seq_len_tokens = r.seq_len_tokens * task_sequences(&tasks[r.stage]);
+    c.flash = step->flash;
+    c.engine = method_is_zero(r.method);
+    c.data_parallel = r.data_parallel;
+    c.ranks_of_model = r.tensor_parallel * r.pipeline_parallel;
+    c.model_flops = model_flops(t, arch, &r);
+    *ret = c;
+}
+
 enum err_code train_cost(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
                          struct cost *ret, struct err *err)
 {
@@ -63,10 +94,9 @@ enum err_code train_cost(const struct arch *arch, const struct step *step, const
     struct play_question q = {arch, &s, device, LOOK_COSTS, false, false};
     const struct work *log;
     struct taped run;
-    struct cost c;
     enum err_code rc;
 
-    s.r.gradient_accumulation_steps = step->r.gradient_accumulation_steps > 1 ? 2 : 1;
+    s.r.gradient_accumulation_steps = micro_steps_of(step);
     rc = train_play(&q, arena, &run, err);
     log = rc ? NULL : run.t->log;
     if (!rc)
@@ -75,15 +105,7 @@ enum err_code train_cost(const struct arch *arch, const struct step *step, const
         arena_rewind(arena, mark);
         return rc;
     }
-    cost_read(log, step->r.gradient_accumulation_steps, &c);
-    c.micro_batch_size = step->r.micro_batch_size;
-    c.seq_len_tokens = step->r.seq_len_tokens * task_sequences(&tasks[step->r.stage]);
-    c.flash = step->flash;
-    c.engine = method_is_zero(step->r.method);
-    c.data_parallel = step->r.data_parallel;
-    c.ranks_of_model = step->r.tensor_parallel * step->r.pipeline_parallel;
-    c.model_flops = model_flops(run.t, arch, &s.r);
+    timing_read(run.t, arch, step, ret);
     arena_rewind(arena, (unsigned char *)(log->kernels + log->n_kernels)); /* the log stands before the run */
-    *ret = c;
     return ERR_OK;
 }

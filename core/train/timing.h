@@ -19,10 +19,18 @@
 #include "train/recipe.h"
 
 struct arch;
+struct trainer;
 
 /* Room for the log of a step. `costs_alone`: of train_cost(), without what streams wait for; else of as many micro-steps as memory is played for. */
 MUST_CHECK enum err_code timing_log(const struct arch *arch, const struct step *step, bool costs_alone, struct arena *arena, struct work **ret,
                                     struct err *err);
+
+/* Whether train_foretell() plays what train_cost() would, so that its log tells both: one step, of which all ranks do the same. DistributedDataParallel's
+ * buckets are not those of the first. */
+bool timing_is_foretold(const struct step *step);
+
+/* What is told of a run whose log holds its only step. */
+void timing_read(const struct trainer *t, const struct arch *arch, const struct step *step, struct cost *ret);
 
 MUST_CHECK enum err_code train_cost(const struct arch *arch, const struct step *step, const struct device *device, struct arena *arena,
                                     struct cost *ret, struct err *err);

@@ -487,7 +487,7 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
                           .alike = alike};
     n = steps_to_play(t, step);
     rc = trainer_declare(t, arch, step, arena, err);
-    if (!rc && t->costs_alone)
+    if (!rc && (t->costs_alone || (t->foretells && t->log)))
         t->whole = parameters_of(t->model.tree.root);
     if (!rc)
         rc = take_part(t, err);

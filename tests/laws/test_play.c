@@ -10,7 +10,9 @@
 #include "tests/support/carried.h"
 #include "tests/support/traced.h"
 #include "tests/support/unit.h"
+#include "train/fold.h"
 #include "train/play.h"
+#include "train/timing.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -309,6 +311,48 @@ START_TEST(a_log_that_was_laid_out_is_that_of_a_walk)
 }
 END_TEST
 
+static void costs_are_foretold(const struct draw *d, void *room, void *other)
+{
+    struct play_question foretold = {&d->arch, &d->step, &traced_device, LOOK_FORETELL, true, true}, alone = {&d->arch, &d->step, &traced_device, LOOK_COSTS, false, true};
+    struct arena a, b;
+    struct taped x, y;
+    struct err err;
+
+    arena_init(&a, room, ROOM);
+    arena_init(&b, other, ROOM);
+    if (train_play(&foretold, &a, &x, &err))
+        return;
+    ck_assert(!train_play(&alone, &b, &y, &err));
+    same_log(d, x.t->log, y.t->log, true);
+    ck_assert(!memcmp(&x.t->whole, &y.t->whole, sizeof x.t->whole));
+}
+
+/* One run tells memory and time: of models of few layers, which are asked both. */
+START_TEST(what_is_foretold_has_the_log_of_its_costs)
+{
+    void *config = malloc(2 * CONFIG_ROOM), *room = malloc(ROOM), *other = malloc(ROOM);
+    const char *draws = getenv("LLMEMD_LAWS_DRAWS");
+    int left = draws ? atoi(draws) : 2 * DRAWS;
+
+    ck_assert(config && room && other);
+    state = 20261125;
+    while (left) {
+        struct draw d = {0};
+
+        if (!draw(&d, config) || !offload_some(&d, config))
+            continue;
+        d.arch.layers = 2 * fold_period(&d.arch);
+        d.recipe.optimizer = d.step.r.optimizer = (enum optimizer)below(OPTIMIZER_COUNT);
+        left--;
+        if (timing_is_foretold(&d.step))
+            costs_are_foretold(&d, room, other);
+    }
+    free(config);
+    free(room);
+    free(other);
+}
+END_TEST
+
 /* A stage of a pipeline, one of those that may be the highest. */
 static bool draw_stage(struct draw *d, void *room)
 {
@@ -385,4 +429,5 @@ UNIT_TESTS("train/play",
     unit_test(what_is_walked_is_as_high_as_what_is_replayed);
     unit_test(a_tape_that_was_made_is_that_of_a_walk);
     unit_test(a_log_that_was_laid_out_is_that_of_a_walk);
+    unit_test(what_is_foretold_has_the_log_of_its_costs);
 )
