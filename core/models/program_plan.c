@@ -17,10 +17,16 @@ static sv of_class(struct program *p, sv of, const char *name)
 static const struct style {
     const char *name;
     enum split split;
-} styles[] = {{"colwise", SPLIT_COLUMNS},
-              {"rowwise", SPLIT_ROWS},
-              {"colwise_gather_output", SPLIT_COLUMNS_GATHERED},
-              {"replicated_with_grad_allreduce", SPLIT_SUM_GRADIENT}};
+    int from_end; /* of a bare parameter: the dimension that is cut, counted from the last; < 0: none */
+} styles[] = {{"colwise", SPLIT_COLUMNS, 2},
+              {"packed_colwise", SPLIT_NONE, 2},
+              {"rowwise", SPLIT_ROWS, 1},
+              {"rowwise_split_input", SPLIT_ROWS_OF_WHOLE, 1},
+              {"colwise_gather_output", SPLIT_COLUMNS_GATHERED, 2},
+              {"embedding_rowwise", SPLIT_VOCABULARY, -1},
+              {"moe_tp_experts", SPLIT_EXPERTS, -1},
+              {"mla_kv_a_proj", SPLIT_SUM_LAST_COLUMNS, -1},
+              {"replicated_with_grad_allreduce", SPLIT_SUM_GRADIENT, -1}};
 
 /* "layers.3.mlp.up_proj" -> "layers.*.mlp.up_proj" */
 static void starred(const char *path, char *ret, size_t bytes)
@@ -40,20 +46,60 @@ static void starred(const char *path, char *ret, size_t bytes)
     ret[n] = 0;
 }
 
-static enum err_code put_split(struct module *m, sv plan, struct program *p, const char *path, struct err *err)
+/* What the plan says of a path; *ret NULL: nothing. */
+static enum err_code style_of(sv plan, struct program *p, const char *path, const struct style **ret, struct err *err)
 {
     sv key = script_symbol(p->s, path), style = sv_is(plan, KIND_DICT) ? dict_get(p->s, plan, key) : sv_null();
     const char *text = sv_ok(style) ? str_text(style, NULL) : NULL;
 
     script_forgive(p->s);
-    if (!text)
-        return ERR_OK;
-    for (size_t i = 0; i < sizeof styles / sizeof *styles; i++)
-        if (!strcmp(styles[i].name, text)) {
-            m->split = (uint8_t)styles[i].split;
-            return ERR_OK;
-        }
-    return err_set(err, ERR_FIELD_CONFLICT, "/training/methods", "the tensor parallel plan of %.60s cuts by '%.40s': that is not modelled", path, text);
+    *ret = NULL;
+    for (size_t i = 0; text && i < sizeof styles / sizeof *styles; i++)
+        if (!strcmp(styles[i].name, text))
+            *ret = &styles[i];
+    return !text || *ret
+               ? ERR_OK
+               : err_set(err, ERR_FIELD_CONFLICT, "/training/methods", "the tensor parallel plan of %.60s cuts by '%.40s': that is not modelled", path, text);
+}
+
+/* Shard(ndim - 2), Shard(-1); a vector is whole where rows are cut (RowwiseParallel, ColwiseParallel, PackedColwiseParallel: shard_param). */
+static enum err_code cut_params(struct module *m, sv plan, struct program *p, const char *path, struct err *err)
+{
+    for (struct param *q = m->params; q; q = q->next) {
+        const struct style *style;
+        char of[300];
+        enum err_code rc;
+
+        (void)snprintf(of, sizeof of, "%s.%s", path, q->name);
+        rc = style_of(plan, p, of, &style, err);
+        if (rc)
+            return rc;
+        if (style && (style->from_end < 0 || q->ndim < 2))
+            return err_set(err, ERR_FIELD_CONFLICT, "/training/methods", "the tensor parallel plan of %.60s cuts by '%.40s': that is not modelled", of,
+                           style->name);
+        if (style)
+            q->cut = (uint8_t)(q->ndim - style->from_end + 1);
+    }
+    return ERR_OK;
+}
+
+static enum err_code put_split(struct module *m, sv plan, struct program *p, const char *path, struct err *err)
+{
+    const struct style *style;
+    enum err_code rc = style_of(plan, p, path, &style, err);
+    sv width;
+
+    if (rc || !style)
+        return rc;
+    m->split = (uint8_t)style->split;
+    if (style->split == SPLIT_EXPERTS)
+        return cut_params(m, plan, p, path, err);
+    if (style->split == SPLIT_SUM_LAST_COLUMNS) {
+        width = of_class(p, p->config, "qk_rope_head_dim");
+        m->last_columns = width.tag == SV_INT ? (uint32_t)width.i : 0;
+        sv_drop(p->s, width);
+    }
+    return ERR_OK;
 }
 
 enum err_code program_split(struct model *m, struct err *err)

@@ -29,7 +29,5 @@ enum err_code split_apply(struct model *m, struct err *err)
         return rc;
     if (has_table_by_rows(m))
         m->embeddings->split = SPLIT_VOCABULARY;
-    if (m->tree.head)
-        m->tree.head->split = SPLIT_COLUMNS_GATHERED;
     return ERR_OK;
 }

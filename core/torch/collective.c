@@ -45,9 +45,10 @@ static struct work_group group_of(const struct back *b)
     return (struct work_group){(uint32_t)at->i[0], (uint32_t)at->i[1]};
 }
 
-val sum_gradient(struct run *r, val x, struct work_group g)
+/* An autograd.Function that returns its argument. */
+static val same_tensor(struct run *r, enum op op, val x, struct work_group g)
 {
-    uint32_t node = attach_group(r, OP_SUM_GRADIENT, x, g);
+    uint32_t node = attach_group(r, op, x, g);
     val out;
 
     if (!node)
@@ -57,6 +58,11 @@ val sum_gradient(struct run *r, val x, struct work_group g)
     consume(r, x);
     attach_output(r, node, out, 0);
     return out;
+}
+
+val sum_gradient(struct run *r, val x, struct work_group g)
+{
+    return same_tensor(r, OP_SUM_GRADIENT, x, g);
 }
 
 void back_sum_gradient(struct back *b)
@@ -94,15 +100,13 @@ static val without_padding(struct run *r, val padded, int64_t width)
     return out;
 }
 
-val gather_columns(struct run *r, val x, int64_t width, struct work_group g)
+/* Gathered along the first dimension, then cut and put side by side. */
+static val side_by_side(struct run *r, val x, int64_t width, struct work_group g)
 {
-    uint32_t node = attach_group(r, OP_ALL_GATHER, x, g);
     int64_t size[MAX_DIMS];
     int nd = r->values[x].ndim;
     val stacked, out;
 
-    if (run_dead(r))
-        return 0;
     memcpy(size, r->values[x].size, sizeof size);
     size[0] *= g.ranks;
     stacked = owned(r, value_empty(r, OP_ALL_GATHER, dtype_of(r, x), nd, size));
@@ -112,7 +116,17 @@ val gather_columns(struct run *r, val x, int64_t width, struct work_group g)
     out = value_empty(r, OP_CAT, dtype_of(r, x), nd, size);
     launch(r, OP_CAT, out, 1, &stacked);
     value_unref(r, stacked);
-    out = without_padding(r, out, width);
+    return without_padding(r, out, width);
+}
+
+val gather_columns(struct run *r, val x, int64_t width, struct work_group g)
+{
+    uint32_t node = attach_group(r, OP_ALL_GATHER, x, g);
+    val out;
+
+    if (run_dead(r))
+        return 0;
+    out = side_by_side(r, x, width, g);
     if (node)
         r->nodes[node].at.i[2] = size_of(r, x, -1);
     attach_output(r, node, out, 0);
@@ -120,18 +134,75 @@ val gather_columns(struct run *r, val x, int64_t width, struct work_group g)
     return out;
 }
 
-void back_all_gather(struct back *b)
+static val columns_of(struct run *r, val x, int64_t width)
 {
-    struct run *r = b->r;
-    const struct value *g = &r->values[b->grad[0]];
+    const struct value *v = &r->values[x];
+    enum dtype t = (enum dtype)v->dtype;
     int64_t size[MAX_DIMS];
     val mine;
 
-    memcpy(size, g->size, sizeof size);
-    size[g->ndim - 1] = r->nodes[b->node].at.i[2];
-    mine = value_empty(r, OP_CLONE, (enum dtype)g->dtype, g->ndim, size);
+    memcpy(size, v->size, sizeof size);
+    size[v->ndim - 1] = width;
+    mine = value_empty(r, OP_CLONE, t, v->ndim, size);
     launch(r, OP_CLONE, mine, 1, &mine);
-    b->out[0] = owned(r, mine);
+    return mine;
+}
+
+void back_all_gather(struct back *b)
+{
+    struct run *r = b->r;
+
+    b->out[0] = owned(r, columns_of(r, b->grad[0], r->nodes[b->node].at.i[2]));
+}
+
+val take_columns(struct run *r, val x, struct work_group g)
+{
+    uint32_t node = attach_group(r, OP_TAKE_COLUMNS, x, g);
+    val out;
+
+    if (run_dead(r))
+        return 0;
+    out = columns_of(r, x, div_up(size_of(r, x, -1), g.ranks));
+    if (node)
+        r->nodes[node].at.i[2] = size_of(r, x, -1);
+    attach_output(r, node, out, 0);
+    consume(r, x);
+    return out;
+}
+
+void back_take_columns(struct back *b)
+{
+    struct run *r = b->r;
+
+    b->out[0] = owned(r, side_by_side(r, b->grad[0], r->nodes[b->node].at.i[2], group_of(b)));
+}
+
+val sum_gradient_in_place(struct run *r, val x, struct work_group g)
+{
+    return same_tensor(r, OP_SUM_GRADIENT_IN_PLACE, x, g);
+}
+
+void back_sum_gradient_in_place(struct back *b)
+{
+    struct run *r = b->r;
+    val grad = contiguous(r, b->grad[0]);
+
+    if (run_dead(r))
+        return;
+    send(r, COLLECTIVE_ALL_REDUCE, bytes_of(r, grad), group_of(b));
+    if (grad == b->grad[0])
+        value_ref(r, grad);
+    else
+        owned(r, grad);
+    b->out[0] = grad;
+}
+
+val sum_in_place(struct run *r, val x, struct work_group g)
+{
+    if (run_dead(r))
+        return 0;
+    send(r, COLLECTIVE_ALL_REDUCE, bytes_of(r, x), g);
+    return same_tensor(r, OP_SUM_IN_PLACE, x, g);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- lists of tensors */
@@ -190,24 +261,10 @@ static val gathered(struct run *r, val x, struct work_group g)
     return out;
 }
 
-/* narrow().clone() */
-static val own_columns(struct run *r, val x, struct work_group g)
-{
-    const struct value *v = &r->values[x];
-    int64_t size[MAX_DIMS];
-    val out;
-
-    memcpy(size, v->size, sizeof size);
-    size[v->ndim - 1] /= g.ranks;
-    out = value_empty(r, OP_CLONE, (enum dtype)v->dtype, v->ndim, size);
-    launch(r, OP_CLONE, out, 1, &out);
-    return out;
-}
-
 val shard_columns(struct run *r, val x, struct work_group g)
 {
     uint32_t node = attach_group(r, OP_SHARD_COLUMNS, x, g);
-    val out = run_dead(r) ? 0 : own_columns(r, x, g);
+    val out = run_dead(r) ? 0 : columns_of(r, x, size_of(r, x, -1) / g.ranks);
 
     attach_output(r, node, out, 0);
     consume(r, x);

@@ -30,5 +30,12 @@ void all_reduce_in_place(struct run *r, val v, struct work_group g);
 /* Colossal-AI's change of layout along the last dimension: Replicate to Shard, a clone, whose gradient is gathered; and the other way round. */
 val shard_columns(struct run *r, val x, struct work_group g);
 val gather_list(struct run *r, val x, struct work_group g);
+/* The inverse of that: a copy of this rank's columns; backward gathers the gradient. */
+val take_columns(struct run *r, val x, struct work_group g);
+
+/* _AllReduceBackward, _AllReduceForward of transformers/distributed/parallel_utils.py 5.23: the same tensor, whose gradient is reduced where it lies (a copy
+ * of one that is not contiguous); the same tensor, reduced where it lies, whose gradient is handed on. */
+val sum_gradient_in_place(struct run *r, val x, struct work_group g);
+val sum_in_place(struct run *r, val x, struct work_group g);
 
 #endif

@@ -24,6 +24,7 @@ struct param {
     bool requires_grad, buffer;
     uint8_t group;        /* of the optimizer: 0 decays */
     bool transposed;      /* [experts, in, out] of experts whose class says is_transposed */
+    uint8_t cut;          /* by SPLIT_EXPERTS: the dimension, from 1; 0: whole on every rank */
     bool late;            /* not part of the checkpoint: who added it gives its birth */
     val value;            /* once the model stands on the device: what forward reads */
     val shard;            /* what a sharding method trains in its place; 0: `value` itself */
@@ -33,9 +34,21 @@ struct param {
 
 enum module_kind { MODULE_CONTAINER, MODULE_LINEAR, MODULE_CONV1D, MODULE_EMBEDDING, MODULE_LAYER_NORM, MODULE_NORM, MODULE_DROPOUT, MODULE_ACTIVATION };
 
-/* How tensor parallelism cuts a module: its outputs over the ranks, and put together again for the head; its inputs; an embedding's rows; or not at
- * all, but each rank's gradient is a part of the sum. */
-enum split { SPLIT_NONE, SPLIT_COLUMNS, SPLIT_COLUMNS_GATHERED, SPLIT_ROWS, SPLIT_VOCABULARY, SPLIT_SUM_GRADIENT };
+/*
+ * How tensor parallelism cuts a module: its outputs over the ranks, and put together again; its inputs, which come cut or whole; an embedding's rows;
+ * each expert, as its parameters say (param.cut). Or not at all, but each rank's gradient is a part of the sum: of its parameters, of its last columns.
+ */
+enum split {
+    SPLIT_NONE,
+    SPLIT_COLUMNS,
+    SPLIT_COLUMNS_GATHERED,
+    SPLIT_ROWS,
+    SPLIT_ROWS_OF_WHOLE,
+    SPLIT_VOCABULARY,
+    SPLIT_EXPERTS,
+    SPLIT_SUM_GRADIENT,
+    SPLIT_SUM_LAST_COLUMNS
+};
 
 typedef val (*module_forward)(struct run *r, struct module *m, val x);
 
@@ -60,6 +73,7 @@ struct module {
     int variant;          /* which formula an activation is; what else a kind needs */
     bool padding_idx;
     uint8_t split;        /* enum split: what the family's plan says of it */
+    uint32_t last_columns; /* of SPLIT_SUM_LAST_COLUMNS */
     void *extra;          /* of what replaced the node */
     struct module_hook *hooks; /* hooks.h */
     struct module_around *around;

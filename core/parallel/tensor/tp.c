@@ -2,14 +2,15 @@
  * tp.c - transformers' tensor parallelism: the modules that the family's plan names hold a part of their weights as DTensors.
  *
  * A module is cut before it comes to the device and its forward becomes tp_forward of transformers/distributed/tensor_parallel.py 5.23
- * (ColwiseParallel, RowwiseParallel, EmbeddingParallel); what stands between runs on local tensors, as the families write it. All is played as
- * rank 0 has it: the first rank's part is the largest.
+ * (ColwiseParallel, RowwiseParallel, EmbeddingParallel, MoeExpertsParallel, MlaKvAProjParallel); what stands between runs on local tensors, as the
+ * families write it. All is played as rank 0 has it: the first rank's part is the largest.
  */
 #include "parallel/tensor/tp.h"
 
 #include "parallel/programs.h"
 #include "torch/autograd.h"
 #include "torch/collective.h"
+#include "torch/hooks.h"
 
 #include <string.h>
 
@@ -49,6 +50,45 @@ static val rows_forward(struct run *r, struct module *m, val x)
 
     scratch_give(r, part);
     return run_dead(r) ? out : sum_over_ranks(r, out, c->group);
+}
+
+/* A Replicate that the ranks take their columns of. */
+static val rows_of_whole_forward(struct run *r, struct module *m, val x)
+{
+    const struct cut *c = m->extra;
+
+    return rows_forward(r, m, take_columns(r, x, c->group));
+}
+
+/* MlaKvAProjParallel: the keys' turned part goes to attention as it is, where each rank has heads of its own. */
+static val last_columns_forward(struct run *r, struct module *m, val x)
+{
+    const struct cut *c = m->extra;
+    val out = linear_op(r, x, m->weight->value, m->bias ? m->bias->value : 0), part[2];
+    int64_t sizes[2] = {m->out - m->last_columns, m->last_columns};
+
+    if (run_dead(r))
+        return 0;
+    split_with_sizes(r, out, -1, 2, sizes, part);
+    part[1] = sum_gradient_in_place(r, part[1], c->group);
+    return cat(r, 2, part, -1);
+}
+
+/* MoeExpertsParallel: hooks around a forward of several arguments. Gradients of the routing weights are summed too. */
+static val experts_enter(struct run *r, struct module *m, void *of, val x)
+{
+    const struct cut *c = of;
+
+    (void)m;
+    return sum_gradient_in_place(r, x, c->group);
+}
+
+static val experts_leave(struct run *r, struct module *m, void *of, val result)
+{
+    const struct cut *c = of;
+
+    (void)m;
+    return sum_in_place(r, result, c->group);
 }
 
 /* _MaskPartial: which ids are of other ranks, and the ids as rows of this one's part */
@@ -97,7 +137,9 @@ static const struct {
     [SPLIT_COLUMNS] = {0, 0, columns_forward},
     [SPLIT_COLUMNS_GATHERED] = {0, 0, gathered_forward},
     [SPLIT_ROWS] = {1, -1, rows_forward},
+    [SPLIT_ROWS_OF_WHOLE] = {1, -1, rows_of_whole_forward},
     [SPLIT_VOCABULARY] = {0, -1, vocabulary_forward},
+    [SPLIT_SUM_LAST_COLUMNS] = {-1, -1, last_columns_forward},
 };
 
 /* Shard: torch.chunk's sizes, the first of them. */
@@ -107,6 +149,14 @@ static void take_first(struct param *p, int dim, uint32_t ranks)
         p->size[dim] = div_up(p->size[dim], ranks);
 }
 
+static bool cut_experts(struct wrapping *w, struct module *m, struct cut *c)
+{
+    for (struct param *p = m->params; p; p = p->next)
+        take_first(p, p->cut - 1, c->group.ranks);
+    module_hook(w->tree, &m->hooks, (struct module_hook){experts_enter, experts_leave, c, NULL});
+    return !w->tree->error.code;
+}
+
 static bool cut_module(struct wrapping *w, struct module *m)
 {
     uint32_t ranks = w->o->at.tensor_parallel;
@@ -114,7 +164,10 @@ static bool cut_module(struct wrapping *w, struct module *m)
 
     if (!c)
         return false;
-    *c = (struct cut){{ranks, 1}, m->weight->tied ? m->weight->tied->owner->in : m->weight->size[ways[m->split].weight]};
+    c->group = (struct work_group){ranks, 1};
+    if (m->split == SPLIT_EXPERTS)
+        return cut_experts(w, m, c);
+    c->whole = m->weight->tied ? m->weight->tied->owner->in : ways[m->split].weight < 0 ? m->out : m->weight->size[ways[m->split].weight];
     m->extra = c;
     m->forward = ways[m->split].forward;
     take_first(m->weight, ways[m->split].weight, ranks); /* a tied one too: who makes a tensor of its own for it asks for its size */
@@ -122,9 +175,14 @@ static bool cut_module(struct wrapping *w, struct module *m)
     return true;
 }
 
-bool tp_is_sharded(const struct module *m)
+static bool is_touched(const struct module *m)
 {
     return m->split != SPLIT_NONE && m->split != SPLIT_SUM_GRADIENT;
+}
+
+bool tp_is_sharded(const struct module *m)
+{
+    return is_touched(m) && m->split != SPLIT_SUM_LAST_COLUMNS;
 }
 
 bool tp_cut(struct wrapping *w)
@@ -132,7 +190,7 @@ bool tp_cut(struct wrapping *w)
     for (uint32_t i = 1; i < w->tree->n_modules; i++) {
         struct module *m = w->tree->modules[i];
 
-        if (tp_is_sharded(m) && !cut_module(w, m)) {
+        if (is_touched(m) && !cut_module(w, m)) {
             run_fail(w->r, ERR_NOMEM, "", "the working memory of one request is too small for the plan of tensor parallelism");
             return false;
         }
