@@ -288,5 +288,5 @@ val gather_list(struct run *r, val x, struct work_group g)
 
 void back_gather_list(struct back *b)
 {
-    b->out[0] = owned(b->r, own_columns(b->r, b->grad[0], group_of(b)));
+    b->out[0] = owned(b->r, columns_of(b->r, b->grad[0], size_of(b->r, b->grad[0], -1) / group_of(b).ranks));
 }
