@@ -135,7 +135,7 @@ static sv half_count(struct script *s, const struct script_args *a)
 
     if (!t)
         return sv_null();
-    t->content = (struct content){CONTENT_MARKS, (double)(numel(t->run, value_in(t)) / 2)};
+    t->content = content_is(CONTENT_MARKS, (double)(numel(t->run, value_in(t)) / 2));
     return sv_keep(a->v[0]);
 }
 

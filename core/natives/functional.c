@@ -240,6 +240,13 @@ sv f_sum(struct script *s, const struct script_args *a)
     if (dtype_is_float((enum dtype)shape_of(t)->dtype) && dtype != (enum dtype)shape_of(t)->dtype)
         return written_formula(s, "sum_in", 4, (sv[]){a->v[0], sv_given(a->v[1]) ? a->v[1] : sv_none(), sv_bool(keepdim), a->v[3]});
     x = value_in(t);
+    if (is_of_choice(t->content)) {
+        unsigned dims;
+
+        if (!dims_arg(s, t, a->v[1], &dims))
+            return sv_null();
+        c = content_summed(t, dims, keepdim);
+    }
     if (!sv_given(a->v[1])) {
         if (is_const(t))
             c = content_const(t->content.c * (double)numel(t->run, x));
@@ -255,7 +262,7 @@ sv f_sum(struct script *s, const struct script_args *a)
     if (seq_items(a->v[1], &n) && n != 1 && dtype_is_float((enum dtype)shape_of(t)->dtype) && dtype == (enum dtype)shape_of(t)->dtype) {
         unsigned dims;
 
-        return dims_arg(s, t, a->v[1], &dims) ? wrap(s, t->run, sum_dims(t->run, x, dims, keepdim)) : sv_null();
+        return dims_arg(s, t, a->v[1], &dims) ? wrap_content(s, t->run, sum_dims(t->run, x, dims, keepdim), c) : sv_null();
     }
     if (seq_items(a->v[1], &n) && n != 1 && !dtype_is_float((enum dtype)shape_of(t)->dtype) && !sv_given(a->v[3])) {
         int64_t size[MAX_DIMS];
@@ -267,7 +274,7 @@ sv f_sum(struct script *s, const struct script_args *a)
         for (int i = 0; i < shape_of(t)->ndim; i++)
             if (keepdim || !(dims >> i & 1))
                 size[nd++] = dims >> i & 1 ? 1 : shape_of(t)->size[i];
-        return wrap(s, t->run, factory(t->run, OP_SUM, DTYPE_INT64, nd, size));
+        return wrap_content(s, t->run, factory(t->run, OP_SUM, DTYPE_INT64, nd, size), c);
     }
     if (!dim_arg(s, t, seq_items(a->v[1], &n) ? *seq_items(a->v[1], &n) : a->v[1], &dim))
         return sv_null();
@@ -297,10 +304,15 @@ sv f_reduce_bool(struct script *s, const struct script_args *a)
     bool keepdim = false;
     int dim = 0, nd;
     int64_t size[MAX_DIMS];
+    unsigned dims;
 
     if (!t || !bool_arg(s, a->v[2], &keepdim))
         return sv_null();
-    if (is_const(t))
+    if (is_of_choice(t->content)) {
+        if (!dims_arg(s, t, a->v[1], &dims))
+            return sv_null();
+        c = a->def->data == OP_ANY ? content_of_any(t, dims, keepdim) : content_unknown();
+    } else if (is_const(t))
         c = content_const(t->content.c != 0);
     else if (t->content.kind == CONTENT_PADDED)
         c = content_const(a->def->data == OP_ANY);
@@ -326,7 +338,7 @@ sv f_argmax(struct script *s, const struct script_args *a)
         return script_leave(s, "argmax() over all dimensions");
     if (!dim_arg(s, t, a->v[1], &dim))
         return sv_null();
-    return wrap(s, t->run, argmax(t->run, value_in(t), dim, keepdim));
+    return wrap_content(s, t->run, argmax(t->run, value_in(t), dim, keepdim), content_of_choice(t, dim));
 }
 
 static sv extreme_along(struct script *s, struct tensor *t, const struct script_args *a)
@@ -338,7 +350,7 @@ static sv extreme_along(struct script *s, struct tensor *t, const struct script_
     if (!dim_arg(s, t, a->v[1], &dim) || !bool_arg(s, a->v[2], &keepdim))
         return sv_null();
     extreme_dim(t->run, a->def->data == OP_MAX ? OP_MAX_DIM : OP_MIN_DIM, value_in(t), dim, keepdim, two);
-    return pair_of(s, t->run, two);
+    return pair_of(s, t->run, two, content_unknown(), content_of_choice(t, dim));
 }
 
 sv f_extreme(struct script *s, const struct script_args *a)
@@ -366,6 +378,8 @@ sv f_extreme(struct script *s, const struct script_args *a)
         c = content_const(greatest);
     else if (t->content.kind == CONTENT_PACKED)
         c = content_const(greatest ? ceil((double)size_of(t->run, value_in(t), -1) / t->content.c) - 1 : 0);
+    else if (is_of_choice(t->content))
+        c = content_of_extreme(t->content, greatest);
     return wrap_content(s, t->run, factory(t->run, (enum op)a->def->data, (enum dtype)shape_of(t)->dtype, 0, NULL), c);
 }
 
@@ -383,9 +397,13 @@ sv f_cumsum(struct script *s, const struct script_args *a)
     if (is_const(t) && t->content.c == 0)
         c = t->content;
     else if (is_const(t) && t->content.c == 1 && dim == shape_of(t)->ndim - 1)
-        c = (struct content){CONTENT_RISING, 1};
+        c = content_is(CONTENT_RISING, 1);
     else if (t->content.kind == CONTENT_MARKS && dim == shape_of(t)->ndim - 1)
-        c = (struct content){CONTENT_STAIRS, t->content.c};
+        c = content_is(CONTENT_STAIRS, t->content.c);
+    else if (t->content.kind == CONTENT_SHARES && shape_of(t)->ndim == 1) {
+        c = t->content;
+        c.kind = CONTENT_OFFSETS;
+    }
     return wrap_content(s, t->run, dtype == DTYPE_COUNT ? cumsum(t->run, value_in(t), dim) : cumsum_as(t->run, value_in(t), dim, dtype), c);
 }
 
@@ -416,7 +434,7 @@ sv f_diff(struct script *s, const struct script_args *a)
         (!before || (before->content.kind == CONTENT_CONST && before->content.c == t->content.c - 1)))
         c = content_const(1);
     else if (t->content.kind == CONTENT_PACKED && dim == nd - 1 && (!before || (is_const(before) && before->content.c == -1)))
-        c = (struct content){CONTENT_STEPS, t->content.c - 1};
+        c = content_is(CONTENT_STEPS, t->content.c - 1);
     else if (is_const(t) && (!before || (is_const(before) && before->content.c == t->content.c)))
         c = content_const(0);
     if (before) {

@@ -164,12 +164,12 @@ void natives_tell_ones(sv tensor)
 
 void natives_tell_padded(sv tensor)
 {
-    ((struct tensor *)(void *)tensor.o)->content = (struct content){CONTENT_PADDED, 1};
+    ((struct tensor *)(void *)tensor.o)->content = content_is(CONTENT_PADDED, 1);
 }
 
 void natives_tell_packed(sv tensor, uint32_t sequences)
 {
-    ((struct tensor *)(void *)tensor.o)->content = sequences > 1 ? (struct content){CONTENT_PACKED, sequences} : (struct content){CONTENT_RISING, 0};
+    ((struct tensor *)(void *)tensor.o)->content = sequences > 1 ? content_is(CONTENT_PACKED, sequences) : content_is(CONTENT_RISING, 0);
 }
 
 void natives_fail_run(struct natives *n)

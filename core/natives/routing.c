@@ -3,12 +3,13 @@
 
 enum { TOPK_ONE_BLOCK = 20000 }; /* TensorTopK.cpp should_use_sort, sbtopk: wider slices take scratch */
 
-sv pair_of(struct script *s, struct run *r, val two[2])
+sv pair_of(struct script *s, struct run *r, val two[2], struct content values, struct content places)
 {
-    sv pair = run_dead(r) ? run_failed(s, r) : tensors_of(s, r, 2, two, content_unknown()), module, cls, made;
+    sv pair = run_dead(r) ? run_failed(s, r) : tensors_of(s, r, 2, two, values), module, cls, made;
 
     if (!sv_ok(pair))
         return pair;
+    as_tensor(s, seq_items(pair, &(uint32_t){0})[1])->content = places;
     module = script_import(s, "torch._return_types");
     cls = sv_ok(module) ? script_get(s, module, script_symbol(s, "pair")) : sv_null();
     made = sv_ok(cls) ? script_call(s, cls, 1, &pair) : sv_null();
@@ -35,7 +36,7 @@ sv f_topk(struct script *s, const struct script_args *a)
     if (k < 0 || k > shape_of(t)->size[dim])
         return script_raise(s, EXC_RuntimeError, "selected index k out of range");
     topk(t->run, value_in(t), k, two);
-    return pair_of(s, t->run, two);
+    return pair_of(s, t->run, two, content_unknown(), content_of_choice(t, dim));
 }
 
 /* sort(x) and argsort(x) of integers of one dimension */
@@ -50,7 +51,7 @@ sv f_sort(struct script *s, const struct script_args *a)
         return written_formula(s, a->def->name, 2, (sv[]){a->v[0], sv_given(a->v[1]) && a->v[1].tag == SV_INT ? a->v[1] : sv_int(-1)});
     sort_integers(t->run, value_in(t), two);
     if (!a->def->data)
-        return pair_of(s, t->run, two);
+        return pair_of(s, t->run, two, t->content.kind == CONTENT_CHOSEN ? t->content : content_unknown(), content_unknown());
     consume(t->run, two[0]);
     return wrap(s, t->run, two[1]);
 }
@@ -63,7 +64,24 @@ sv f_histc(struct script *s, const struct script_args *a)
 
     if (!t || !int_arg(s, a->v[1], &bins))
         return sv_null();
-    return wrap(s, t->run, factory(t->run, OP_HISTC, (enum dtype)shape_of(t)->dtype, SHAPE(bins)));
+    return wrap_content(s, t->run, factory(t->run, OP_HISTC, (enum dtype)shape_of(t)->dtype, SHAPE(bins)), content_counted(t, bins));
+}
+
+/* bincount(x, minlength=): cuda/SummaryOps.cu looks at the least and the highest first */
+sv f_bincount(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = need_tensor(s, a->v[0], "bincount");
+    int64_t bins = 0;
+    const enum op looks[] = {OP_MIN, OP_MAX};
+
+    if (!t || !int_arg(s, a->v[2], &bins))
+        return sv_null();
+    if (t->content.kind != CONTENT_CHOSEN)
+        return script_leave(s, "how many bins there are is data: bincount()");
+    for (int i = 0; i < 2; i++)
+        consume(t->run, factory(t->run, looks[i], (enum dtype)shape_of(t)->dtype, 0, NULL));
+    bins = bins > t->content.n ? bins : t->content.n;
+    return wrap_content(s, t->run, factory(t->run, OP_ZEROS, DTYPE_INT64, SHAPE(bins)), content_counted(t, bins));
 }
 
 /* grouped_mm(a, b, offs=): tokens times the matrix of their expert */
@@ -142,6 +160,18 @@ sv masked_fill_followed(struct script *s, struct tensor *t, const struct script_
     return become(s, t, a->v[0], out);
 }
 
+/* What is known once a number stands at the places of an index. */
+static struct content scattered(struct script *s, const struct tensor *t, const struct script_args *a, sv number)
+{
+    const struct tensor *index = as_tensor(s, a->v[2]);
+    double value = 0;
+    int dim = 0;
+
+    if (a->def->data || !index || !is_number(number) || !script_double(s, number, &value) || !dim_arg(s, t, a->v[1], &dim))
+        return content_unknown();
+    return content_scattered(t, dim, index, value);
+}
+
 /* x.scatter_(dim, index, value or src) and its like: written in place; a formula where a gradient passes */
 sv m_scatter_(struct script *s, const struct script_args *a)
 {
@@ -153,7 +183,7 @@ sv m_scatter_(struct script *s, const struct script_args *a)
     if (!t)
         return sv_null();
     if (!is_followed(t) && !(from && is_followed(from))) {
-        t->content = content_unknown();
+        t->content = scattered(s, t, a, from ? sv_null() : source);
         return sv_keep(a->v[0]);
     }
     if ((t->param && !t->v) || !sv_given(source))

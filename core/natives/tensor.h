@@ -84,6 +84,27 @@ sv sizes_value(struct script *s, const struct value *x); /* torch.Size */
 bool is_number(sv v);
 
 int64_t true_count(const struct tensor *t); /* how many elements are not zero; -1: data decides */
+/* chosen.c: what is known of experts that tokens chose, evenly */
+struct content content_of_choice(const struct tensor *scores, int dim); /* numbers of those along dim */
+struct content content_reshaped(const struct tensor *t, const struct value *to);
+struct content content_permuted(struct content c, int n, const int *order);
+struct content content_without_dim(struct content c, int dim);
+struct content content_with_dim(const struct tensor *t, int dim);
+struct content content_with_none(struct content c, int dim);
+struct content content_at(struct content c, int dim, const struct tensor *one); /* x[.., tensor of one number, ..] */
+struct content content_spread(struct content c); /* expand() */
+struct content content_selected(struct content c, int dim, int64_t i, int64_t n); /* one of n along dim; i < 0: data knows which */
+struct content content_sliced(struct content c, int dim, int64_t length, int64_t n);
+struct content content_summed(const struct tensor *t, unsigned dims, bool keepdim); /* a bit each */
+struct content content_of_any(const struct tensor *t, unsigned dims, bool keepdim);
+struct content content_of_extreme(struct content c, bool greatest);
+struct content content_compared(enum script_compare op, const struct tensor *t, double y);
+struct content content_beside_each(const struct tensor *numbers, const struct tensor *each, int ndim);
+struct content content_scattered(const struct tensor *into, int dim, const struct tensor *index, double value);
+struct content content_counted(const struct tensor *numbers, int64_t bins);
+double content_share(struct content c, int64_t i);
+bool content_listed(struct content c, int64_t i, double *ret); /* the i-th of one dimension; false: data knows it */
+bool is_of_choice(struct content c);
 /* tensor_index.c */
 sv tensor_getitem(struct script *s, sv self, sv key);
 bool tensor_setitem(struct script *s, sv self, sv key, sv value);

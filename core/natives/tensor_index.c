@@ -30,10 +30,12 @@ static bool bounds(struct script *s, sv slice_v, int64_t n, int64_t *start, int6
 }
 
 /* Positions of a rising tensor that are cut keep rising; a padded one cut before its end is unknown. */
-static struct content cut(struct content c, bool last_dim, int64_t start, int64_t end, int64_t n)
+static struct content cut(struct content c, int dim, bool last_dim, int64_t start, int64_t end, int64_t n)
 {
+    if (is_of_choice(c))
+        return content_sliced(c, dim, end - start, n);
     if (c.kind == CONTENT_RISING && last_dim)
-        return end - start == 1 ? content_const(c.c + (double)start) : (struct content){CONTENT_RISING, c.c + (double)start};
+        return end - start == 1 ? content_const(c.c + (double)start) : content_is(CONTENT_RISING, c.c + (double)start);
     if (c.kind == CONTENT_PADDED && last_dim && (start || end != n))
         return end <= n - (int64_t)c.c ? content_const(1) : start >= n - (int64_t)c.c ? content_const(0) : content_unknown();
     if (c.kind == CONTENT_PACKED && last_dim && (start || end != n))
@@ -58,10 +60,12 @@ static sv by_tensors(struct script *s, struct tensor *t, val x, uint32_t n, stru
         return chosen < 0 ? script_leave(s, "rows that a mask chooses: how many is data")
                           : wrap_content(s, r, mask_index(r, x, value_in(index[0]), chosen), c.kind == CONTENT_CONST ? c : content_unknown());
     }
+    if (is_of_choice(c)) /* of one number: what that one's rows are */
+        c = n == 1 && numel(r, value_in(index[0])) == 1 && shape_of(index[0])->ndim == 1 ? content_at(c, first, index[0]) : content_unknown();
     if (n == 1 && first == 0 && shape_of(index[0])->ndim == 1)
         return wrap_content(s, r, index_first(r, OP_INDEX, x, value_in(index[0])), c);
     if (n == 1 && shape_of(index[0])->ndim == 1 && shape_of(index[0])->dtype != DTYPE_BOOL)
-        return wrap_content(s, r, index_along(r, OP_INDEX, x, first, value_in(index[0])), c.kind == CONTENT_CONST ? c : content_unknown());
+        return wrap_content(s, r, index_along(r, OP_INDEX, x, first, value_in(index[0])), c.kind == CONTENT_CONST || c.kind == CONTENT_TAKEN ? c : content_unknown());
     if (n == 1 && first == 0 && !shape_of(t)->requires_grad && shape_of(index[0])->dtype != DTYPE_BOOL)
         return wrap_content(s, r, index_rows(r, x, value_in(index[0])), c);
     if (n == 2 && first == 0 && dims[1] == 1 && shape_of(t)->requires_grad && shape_of(index[0])->ndim == 1 && shape_of(index[1])->ndim == 1 &&
@@ -143,7 +147,7 @@ static bool take_slice(struct script *s, struct cursor *c, sv key)
 
     if (!bounds(s, key, n, &start, &end, &step, &exact))
         return false;
-    c->c = step == 1 ? cut(c->c, last, start, end, n) : c->c.kind == CONTENT_CONST ? c->c : content_unknown();
+    c->c = step == 1 ? cut(c->c, c->dim, last, start, end, n) : c->c.kind == CONTENT_CONST ? c->c : content_unknown();
     if (start || end != n || step != 1 || (r->q->full_slices_are_nodes && !exact)) { /* TensorIndexing.h applySlice: length == stop */
         c->x = slice_step(r, c->x, c->dim, start, end, step);
         c->any = true;
@@ -164,9 +168,23 @@ static bool take_int(struct script *s, struct cursor *c, int64_t i)
         return false;
     }
     i += i < 0 ? n : 0;
-    c->c = cut(c->c, last, i, i + 1, n);
+    c->c = is_of_choice(c->c) ? content_selected(c->c, c->dim, i, n) : cut(c->c, c->dim, last, i, i + 1, n);
     c->x = select_op(r, c->x, c->dim, i);
     c->any = true;
+    return true;
+}
+
+/* A tensor of no dimension is read, and is a number then: python_variable_indexing.cpp applySlicing */
+static bool take_scalar(struct script *s, struct cursor *c, const struct tensor *index)
+{
+    struct content chosen;
+
+    if (index->content.kind == CONTENT_CONST)
+        return take_int(s, c, (int64_t)index->content.c);
+    chosen = is_of_choice(c->c) ? content_selected(c->c, c->dim, -1, size_of(c->t->run, c->x, c->dim)) : c->c.kind == CONTENT_CONST ? c->c : content_unknown();
+    if (!take_int(s, c, 0))
+        return false;
+    c->c = chosen;
     return true;
 }
 
@@ -180,6 +198,8 @@ static bool take(struct script *s, struct cursor *c, sv key, int skipped)
             (void)script_leave(s, "a tensor of more than %d dimensions", MAX_DIMS);
             return false;
         }
+        if (is_of_choice(c->c))
+            c->c = content_with_none(c->c, c->dim);
         c->x = unsqueeze(r, c->x, c->dim++);
         c->any = true;
         return true;
@@ -197,6 +217,8 @@ static bool take(struct script *s, struct cursor *c, sv key, int skipped)
     if (key.tag == SV_INT)
         return take_int(s, c, key.i);
     index = as_tensor(s, key);
+    if (index && !shape_of(index)->ndim && !dtype_is_float((enum dtype)shape_of(index)->dtype) && shape_of(index)->dtype != DTYPE_BOOL)
+        return take_scalar(s, c, index);
     if (!index)
         index = of_list(s, c, key);
     if (!index) {

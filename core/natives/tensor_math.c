@@ -101,13 +101,13 @@ static struct content content_of(enum script_binary op, const struct operand *a,
         return both ? content_const(c) : content_unknown();
     }
     if (a->t && a->t->content.kind == CONTENT_RISING && known(b, &y) && (op == BINARY_ADD || op == BINARY_SUB))
-        return (struct content){CONTENT_RISING, a->t->content.c + (op == BINARY_ADD ? y : -y)};
+        return content_is(CONTENT_RISING, a->t->content.c + (op == BINARY_ADD ? y : -y));
     if (b->t && b->t->content.kind == CONTENT_RISING && known(a, &x) && op == BINARY_ADD)
-        return (struct content){CONTENT_RISING, b->t->content.c + x};
+        return content_is(CONTENT_RISING, b->t->content.c + x);
     if (a->t && b->t && a->t->content.kind == CONTENT_RISING && b->t->content.kind == CONTENT_RISING && op == BINARY_SUB)
         return content_const(a->t->content.c - b->t->content.c);
     if (a->t && b->t && a->t->content.kind == CONTENT_RISING && b->t->content.kind == CONTENT_PACKED && op == BINARY_SUB)
-        return (struct content){CONTENT_STAIRS, b->t->content.c > 1}; /* a sequence's start, of each token; higher than 0 where there are several */
+        return content_is(CONTENT_STAIRS, b->t->content.c > 1); /* a sequence's start, of each token; higher than 0 where there are several */
     if ((op == BINARY_AND || op == BINARY_MUL) && a->t && b->t) { /* with all ones: the other */
         if (known(a, &x) && x == 1)
             return b->t->content;
@@ -294,11 +294,11 @@ static struct content compared_in_row(enum script_compare op, const struct tenso
     struct content c = t->content;
 
     if (c.kind == CONTENT_PACKED && y == 0 && op == COMPARE_EQ)
-        return (struct content){CONTENT_MARKS, c.c};
+        return content_is(CONTENT_MARKS, c.c);
     if (c.kind == CONTENT_STEPS && y == 1 && op == COMPARE_NE)
-        return (struct content){CONTENT_MARKS, c.c};
+        return content_is(CONTENT_MARKS, c.c);
     if (c.kind == CONTENT_STEPS && y == 0 && op == COMPARE_GE)
-        return (struct content){CONTENT_MARKS, (double)numel(t->run, value_in(t)) - c.c};
+        return content_is(CONTENT_MARKS, (double)numel(t->run, value_in(t)) - c.c);
     return content_unknown();
 }
 
@@ -321,7 +321,9 @@ static struct content compared(enum script_compare op, const struct operand *a, 
         return a->t->content;
     if (a->t && b->t && a->t == b->t && op == COMPARE_EQ)
         return content_const(1);
-    return a->t && known(b, &y) ? compared_in_row(op, a->t, y) : content_unknown();
+    if (a->t && known(b, &y))
+        return is_of_choice(a->t->content) ? content_compared(op, a->t, y) : compared_in_row(op, a->t, y);
+    return content_unknown();
 }
 
 sv tensor_compare(struct script *s, enum script_compare op, sv a, sv b)
@@ -342,6 +344,8 @@ sv tensor_compare(struct script *s, enum script_compare op, sv a, sv b)
         out = compare(r, ops[op], value_in(x.t), value_in(y.t));
     else
         out = compare(r, x.t ? ops[op] : mirrored[op], value_in(x.t ? x.t : y.t), 0);
+    if (x.t && y.t && op == COMPARE_EQ && is_of_choice(x.t->content) && out && c.kind == CONTENT_UNKNOWN)
+        c = content_beside_each(x.t, y.t, r->values[out].ndim);
     return wrap_content(s, r, out, c);
 }
 
@@ -364,7 +368,7 @@ sv tensor_unary(struct script *s, enum script_unary op, sv self)
         if (c.kind == CONTENT_CONST)
             out = content_const(dtype == DTYPE_BOOL ? c.c == 0 : (double)~(int64_t)c.c);
         if (c.kind == CONTENT_MARKS && dtype == DTYPE_BOOL)
-            out = (struct content){CONTENT_MARKS, (double)numel(r, x) - c.c};
+            out = content_is(CONTENT_MARKS, (double)numel(r, x) - c.c);
         return wrap_content(s, r, pointwise_op(r, OP_BITWISE_NOT, dtype, x, 0), out);
     case UNARY_ABS:
         if (c.kind == CONTENT_CONST)

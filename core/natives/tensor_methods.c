@@ -10,11 +10,13 @@ static struct tensor *self_of(struct script *s, const struct script_args *a)
 
 /* ------------------------------------------------------------------------------------------------------------- shapes */
 /* One row in another shape is the row still; of several, each. */
-static struct content in_shape(const struct tensor *t, int nd)
+static struct content in_shape(const struct tensor *t, val out, int nd)
 {
     const struct value *x = shape_of(t);
     bool row = x->ndim && x->size[x->ndim - 1] == numel(t->run, value_in(t));
 
+    if (is_of_choice(t->content))
+        return out ? content_reshaped(t, &t->run->values[out]) : content_unknown();
     return t->content.kind == CONTENT_CONST || x->ndim <= nd || (t->content.kind >= CONTENT_PACKED && row) ? t->content : content_unknown();
 }
 
@@ -23,11 +25,12 @@ static sv m_view(struct script *s, const struct script_args *a)
     struct tensor *t = self_of(s, a);
     int64_t size[MAX_DIMS];
     int nd;
+    val out;
 
     if (!t || (nd = sizes_arg(s, a->n_rest, a->rest, size)) < 0)
         return sv_null();
-    return wrap_content(s, t->run, a->def->data ? reshape(t->run, value_in(t), nd, size) : view(t->run, value_in(t), nd, size),
-                        in_shape(t, nd));
+    out = a->def->data ? reshape(t->run, value_in(t), nd, size) : view(t->run, value_in(t), nd, size);
+    return wrap_content(s, t->run, out, in_shape(t, out, nd));
 }
 
 static sv m_expand(struct script *s, const struct script_args *a)
@@ -38,7 +41,7 @@ static sv m_expand(struct script *s, const struct script_args *a)
 
     if (!t || (nd = sizes_arg(s, a->n_rest, a->rest, size)) < 0)
         return sv_null();
-    return wrap_content(s, t->run, expand(t->run, value_in(t), nd, size), t->content);
+    return wrap_content(s, t->run, expand(t->run, value_in(t), nd, size), content_spread(t->content));
 }
 
 static sv m_permute(struct script *s, const struct script_args *a)
@@ -64,26 +67,26 @@ static sv m_permute(struct script *s, const struct script_args *a)
             return script_raise(s, EXC_RuntimeError, "permute(): duplicate dims are not allowed.");
         taken[order[i]] = true;
     }
-    return wrap_content(s, t->run, permute(t->run, value_in(t), (int)n, order),
-                        t->content.kind == CONTENT_CONST ? t->content : content_unknown());
+    return wrap_content(s, t->run, permute(t->run, value_in(t), (int)n, order), content_permuted(t->content, (int)n, order));
 }
 
 static sv m_transpose(struct script *s, const struct script_args *a)
 {
     struct tensor *t = self_of(s, a);
-    int d0 = 0, d1 = 1;
+    int d0 = 0, d1 = 1, order[MAX_DIMS];
 
     if (!t || !dim_arg(s, t, a->v[1], &d0) || !dim_arg(s, t, a->v[2], &d1))
         return sv_null();
-    return wrap_content(s, t->run, transpose(t->run, value_in(t), d0, d1),
-                        t->content.kind == CONTENT_CONST ? t->content : content_unknown());
+    for (int d = 0; d < MAX_DIMS; d++)
+        order[d] = d == d0 ? d1 : d == d1 ? d0 : d;
+    return wrap_content(s, t->run, transpose(t->run, value_in(t), d0, d1), content_permuted(t->content, shape_of(t)->ndim, order));
 }
 
 static sv m_t(struct script *s, const struct script_args *a)
 {
     struct tensor *t = self_of(s, a);
 
-    return t ? wrap(s, t->run, t_op(t->run, value_in(t))) : sv_null();
+    return t ? wrap_content(s, t->run, t_op(t->run, value_in(t)), content_permuted(t->content, shape_of(t)->ndim, (int[]){1, 0})) : sv_null();
 }
 
 static sv m_unsqueeze(struct script *s, const struct script_args *a)
@@ -96,7 +99,7 @@ static sv m_unsqueeze(struct script *s, const struct script_args *a)
     dim += dim < 0 ? shape_of(t)->ndim + 1 : 0;
     if (shape_of(t)->ndim >= MAX_DIMS)
         return script_leave(s, "a tensor of more than %d dimensions", MAX_DIMS);
-    return wrap_content(s, t->run, unsqueeze(t->run, value_in(t), (int)dim), t->content);
+    return wrap_content(s, t->run, unsqueeze(t->run, value_in(t), (int)dim), content_with_dim(t, (int)dim));
 }
 
 static sv m_squeeze(struct script *s, const struct script_args *a)
@@ -110,12 +113,15 @@ static sv m_squeeze(struct script *s, const struct script_args *a)
     if (sv_ok(a->v[1])) {
         if (!dim_arg(s, t, a->v[1], &dim))
             return sv_null();
-        return wrap_content(s, t->run, squeeze(t->run, value_in(t), dim), t->content);
+        x = squeeze(t->run, value_in(t), dim);
+        return wrap_content(s, t->run, x, in_shape(t, x, shape_of(t)->ndim));
     }
     x = value_in(t);
     for (int i = shape_of(t)->ndim; i-- > 0 && !run_dead(t->run);)
         if (size_of(t->run, x, i) == 1)
             x = squeeze(t->run, x, i);
+    if (is_of_choice(t->content) && x != value_in(t))
+        return wrap_content(s, t->run, x, in_shape(t, x, shape_of(t)->ndim));
     return wrap_of(s, t, a->v[0], x);
 }
 
@@ -125,6 +131,7 @@ static sv m_flatten(struct script *s, const struct script_args *a)
     int first = 0, last, nd = 0;
     int64_t size[MAX_DIMS];
     sv result;
+    val out;
 
     if (!t)
         return sv_null();
@@ -136,7 +143,8 @@ static sv m_flatten(struct script *s, const struct script_args *a)
             size[nd - 1] *= shape_of(t)->size[i];
         else
             size[nd++] = shape_of(t)->size[i];
-    result = wrap_content(s, t->run, reshape(t->run, value_in(t), nd, size), t->content);
+    out = reshape(t->run, value_in(t), nd, size);
+    result = wrap_content(s, t->run, out, is_of_choice(t->content) ? in_shape(t, out, nd) : t->content);
     if (sv_ok(result) && t->content.kind == CONTENT_PADDED)
         ((struct tensor *)(void *)result.o)->rows = t->rows ? t->rows : shape_of(t)->size[shape_of(t)->ndim - 1];
     return result;
@@ -250,9 +258,9 @@ static struct content cast_content(struct content c, enum dtype to)
 {
     if (to == DTYPE_BOOL && c.kind == CONTENT_CONST)
         return content_const(c.c != 0);
-    if (to == DTYPE_BOOL && c.kind == CONTENT_POSITIVE)
+    if (to == DTYPE_BOOL && (c.kind == CONTENT_POSITIVE || c.kind == CONTENT_SHARES))
         return content_const(1);
-    if (to == DTYPE_BOOL && c.kind != CONTENT_PADDED && c.kind != CONTENT_MARKS)
+    if (to == DTYPE_BOOL && c.kind != CONTENT_PADDED && c.kind != CONTENT_MARKS && c.kind != CONTENT_HOT && c.kind != CONTENT_TAKEN)
         return content_unknown();
     return c;
 }
@@ -461,20 +469,21 @@ static sv m_tolist(struct script *s, const struct script_args *a)
 {
     struct tensor *t = self_of(s, a);
     sv list;
+    double c;
 
     if (!t)
         return sv_null();
     if (!shape_of(t)->ndim)
         return tensor_item(s, t);
-    if (shape_of(t)->ndim > 1 || (t->content.kind != CONTENT_CONST && t->content.kind != CONTENT_RISING))
+    if (shape_of(t)->ndim > 1 || !content_listed(t->content, 0, &c))
         return script_leave(s, "values that data decides are read from a tensor: tolist()");
     if (!script_charge(s, (uint64_t)shape_of(t)->size[0]))
         return sv_null();
     list = list_new(s, 0, NULL);
     for (int64_t i = 0; sv_ok(list) && i < shape_of(t)->size[0]; i++) {
-        double c = t->content.c + (t->content.kind == CONTENT_RISING ? (double)i : 0);
         bool whole = !dtype_is_float((enum dtype)shape_of(t)->dtype);
 
+        (void)content_listed(t->content, i, &c);
         if (!list_append(s, list, whole ? sv_int((int64_t)c) : sv_float(c))) {
             sv_drop(s, list);
             return sv_null();

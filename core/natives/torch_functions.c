@@ -111,7 +111,7 @@ static sv t_arange(struct script *s, const struct script_args *a)
     if (floats && (double)n * bound[2] < bound[1] - bound[0])
         n++;
     return wrap_content(s, r, factory(r, OP_ARANGE, dtype, SHAPE(n < 0 ? 0 : n)),
-                        bound[2] == 1 ? (struct content){CONTENT_RISING, bound[0]} : content_unknown());
+                        bound[2] == 1 ? content_is(CONTENT_RISING, bound[0]) : content_unknown());
 }
 
 static sv t_linspace(struct script *s, const struct script_args *a)
@@ -252,6 +252,49 @@ static sv t_cat(struct script *s, const struct script_args *a)
     return wrap_content(s, r, cat(r, n, parts, (int)dim), c);
 }
 
+int64_t true_count(const struct tensor *t)
+{
+    int64_t n = numel(t->run, value_in(t));
+
+    switch (t->content.kind) {
+    case CONTENT_PADDED:
+        return n - (int64_t)t->content.c * (n / (t->rows ? t->rows : size_of(t->run, value_in(t), -1)));
+    case CONTENT_MARKS:
+    case CONTENT_TAKEN:
+    case CONTENT_HOT:
+        return (int64_t)t->content.c;
+    case CONTENT_CONST:
+        return t->content.c == 0 ? 0 : n;
+    default:
+        return -1;
+    }
+}
+
+/* nonzero(mask): how many there are is told by what the mask is known to be */
+static sv places(struct script *s, struct tensor *t, const char *what, bool as_tuple)
+{
+    int64_t n = true_count(t);
+    sv made, parts;
+
+    if (n < 0)
+        return script_leave(s, "how many elements are not zero is data: %s", what);
+    made = wrap_content(s, t->run, factory(t->run, OP_NONZERO, DTYPE_INT64, SHAPE(n, shape_of(t)->ndim)),
+                        t->content.kind == CONTENT_CONST && shape_of(t)->ndim == 1 ? content_is(CONTENT_ROWS, 0) : content_unknown());
+    if (!as_tuple || !sv_ok(made))
+        return made;
+    parts = script_call_method(s, made, script_symbol(s, "unbind"), 1, (sv[]){sv_int(1)});
+    sv_drop(s, made);
+    return parts;
+}
+
+static sv t_nonzero(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = need_tensor(s, a->v[0], "nonzero");
+    bool as_tuple = false;
+
+    return t && bool_arg(s, a->v[1], &as_tuple) ? places(s, t, "nonzero()", as_tuple) : sv_null();
+}
+
 static sv t_where(struct script *s, const struct script_args *a)
 {
     struct tensor *c = need_tensor(s, a->v[0], "where"), *x = as_tensor(s, a->v[1]), *y = as_tensor(s, a->v[2]);
@@ -262,7 +305,7 @@ static sv t_where(struct script *s, const struct script_args *a)
     if (!c)
         return sv_null();
     if (!sv_ok(a->v[1]))
-        return script_leave(s, "where() of one argument: how many there are is data");
+        return places(s, c, "where() of one argument", true);
     r = c->run;
     if (x && y && on_device(natives_of(s), x) == on_device(natives_of(s), y) && shape_of(x)->ndim && shape_of(y)->ndim)
         return wrap(s, r, where(r, value_in(c), value_in(x), value_in(y)));
@@ -338,36 +381,6 @@ static const struct script_class finfo_class = {.name = "finfo",
                                                 .bytes = sizeof(struct finfo),
                                                 .methods = finfo_methods,
                                                 .members = finfo_members};
-
-int64_t true_count(const struct tensor *t)
-{
-    int64_t n = numel(t->run, value_in(t));
-
-    switch (t->content.kind) {
-    case CONTENT_PADDED:
-        return n - (int64_t)t->content.c * (n / (t->rows ? t->rows : size_of(t->run, value_in(t), -1)));
-    case CONTENT_MARKS:
-        return (int64_t)t->content.c;
-    case CONTENT_CONST:
-        return t->content.c == 0 ? 0 : n;
-    default:
-        return -1;
-    }
-}
-
-/* nonzero(mask): how many there are is told by what the mask is known to be */
-static sv t_nonzero(struct script *s, const struct script_args *a)
-{
-    struct tensor *t = need_tensor(s, a->v[0], "nonzero");
-    int64_t n;
-
-    if (!t)
-        return sv_null();
-    n = true_count(t);
-    if (n < 0)
-        return script_leave(s, "how many elements are not zero is data: nonzero()");
-    return wrap(s, t->run, factory(t->run, OP_NONZERO, DTYPE_INT64, SHAPE(n, shape_of(t)->ndim)));
-}
 
 /* _nonzero(mask, count): of releases' own files, which know what share of the tokens an expert gets */
 static sv t_nonzero_of(struct script *s, const struct script_args *a)
@@ -482,7 +495,7 @@ static const struct script_native functions[] = {
     {"stack", t_cat, "tensors, dim=", 1, NATIVE_PLAIN},
     {"where", t_where, "condition, input=, other=", 0, NATIVE_PLAIN},
     {"is_tensor", t_is_tensor, "obj", 0, NATIVE_PLAIN},
-    {"nonzero", t_nonzero, "input, *, as_tuple=!", 0, NATIVE_PLAIN},
+    {"nonzero", t_nonzero, "input, *, as_tuple=", 0, NATIVE_PLAIN},
     {"_nonzero", t_nonzero_of, "input, count", 0, NATIVE_PLAIN},
     {"is_autocast_enabled", t_autocast_on, "device_type=", 0, NATIVE_PLAIN},
     {"get_autocast_dtype", t_autocast_dtype, "device_type", 0, NATIVE_PLAIN},

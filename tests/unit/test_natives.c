@@ -62,6 +62,28 @@ static const struct row {
     {"torch.nn.functional.softmax(x, -1, dtype=torch.float32)", NULL},
     {"torch.abs(x)", NULL},
     {"1.0 / x", NULL},
+    /* experts that tokens chose, evenly: 10 tokens, 2 of 4 each */
+    {"assert [len(j) for j in torch.nonzero(torch.zeros(4, 8, device='cuda'), as_tuple=True)] == [0, 0]", NULL},
+    {"r, k = torch.topk(torch.empty(10, 4, device='cuda'), 2)\n"
+     "m = F.one_hot(k, num_classes=4).permute(2, 1, 0)\n"
+     "hit = torch.greater(m.sum(dim=(-1, -2)), 0).nonzero()\n"
+     "assert list(hit.shape) == [4, 1] and [int(e) for e in hit] == [0, 1, 2, 3] and hit.squeeze().tolist() == [0, 1, 2, 3]\n"
+     "for e in hit:\n"
+     "    slot, token = torch.where(m[e].squeeze(0))\n"
+     "    assert [list(slot.shape), list(token.shape)] == [[5], [5]] and [r[e[0]].shape[0], m[e[0]].sum().item()] == [2, 5]", NULL},
+    {"k = torch.topk(torch.empty(10, 4, device='cuda'), 3)[1]\n" /* 30 rows: what is left over goes to the first */
+     "sizes = torch.zeros(10, 4, device='cuda').scatter(1, k, 1).long().sum(0)\n"
+     "assert sizes.tolist() == [8, 8, 7, 7] and sizes.cumsum(0).tolist() == [8, 16, 23, 30] and sizes[1].item() == 8 and sizes.max().item() == 8\n"
+     "assert torch.bincount(k.flatten(), minlength=4).tolist() == [8, 8, 7, 7] and torch.histc(k.view(-1).int(), bins=4, min=0, max=3).tolist() == [8, 8, 7, 7]\n"
+     "assert [n.item() for n in sizes] == [8, 8, 7, 7] and k.max().item() == 3 and bool((k < 4).all())", NULL},
+    {"k = torch.empty(10, 4, device='cuda').argmax(-1, keepdim=True)\n"
+     "one = k == 1\n"
+     "assert one.any(dim=-1).nonzero().shape[0] == 2 and torch.where(one)[0].numel() == 2 and x.new_zeros(10, 3)[(k == 1).squeeze(-1)].shape[0] == 2\n"
+     "each = k == torch.arange(4, device='cuda')\n"
+     "assert each[:, 2].nonzero().shape[0] == 2 and each.t()[3].sum() == 2", NULL},
+    {"(torch.topk(torch.empty(10, 4, device='cuda'), 2)[0] > 0.5).nonzero()", "is data: nonzero()"},
+    {"torch.where(torch.empty(4, device='cuda') == 3)", "is data: where() of one argument"},
+    {"torch.empty(4, device='cuda').tolist()", "tolist()"},
     /* no model: said, with what it was */
     {"F.cross_entropy(x, i, weight=w[0])", "cross_entropy(weight=)"},
     {"F.cross_entropy(x, i, reduction='none')", "cross_entropy(reduction=)"},
@@ -106,7 +128,6 @@ static const struct row {
     {"torch.addmm(x, x, w, alpha=2)", "addmm(alpha=)"},
     {"torch.addmm(x, x, w, beta=0)", "addmm(beta=)"},
     {"torch.baddbmm(g.view(1, 4, 8), b, w.view(1, 8, 8), beta=0.5)", "wants a gradient"},
-    {"torch.nonzero(x, as_tuple=True)", "nonzero(as_tuple=)"},
     {"torch.zeros_like(x, memory_format=1)", "zeros_like(memory_format=)"},
     {"torch.zeros(4, out=x)", "zeros(out=)"},
     {"torch.add(x, x, alpha=2)", NULL},

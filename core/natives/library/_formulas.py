@@ -1050,18 +1050,24 @@ def _chosen(x, low, high):
     return both | lower
 
 
-def _several(formula, followed, *args):
-    for t in followed:
+def _followed(tensors):
+    for t in tensors:
         if t is not None and not isinstance(t, (int, float)) and t.requires_grad and t.is_cuda:
-            return formula.apply(*args)
-    return formula.forward(_NOTHING, *args)
+            return True
+    return False
+
+
+def _several(formula, followed, *args):
+    return formula.apply(*args) if _followed(followed) else formula.forward(_NOTHING, *args)
 
 
 def scatter(input, dim, index, src=None, *, value=None, reduce=None):
     if reduce is not None:
         leave("scatter(reduce=)")
     src = value if src is None else src
-    return _several(_Scatter, (input, src), input, dim, index, src, False)
+    if _followed((input, src)):
+        return _Scatter.apply(input, dim, index, src, False)
+    return _contiguous_like(input).copy_(input).scatter_(dim, index, src)
 
 
 def scatter_add(input, dim, index, src):
