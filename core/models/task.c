@@ -81,14 +81,17 @@ static sv hand_out(struct script *s, const struct script_args *a)
     struct run *r = natives_of(s)->run;
     uint32_t n = 0;
     const sv *items = seq_items(a->v[0], &n);
-    val v[SCRIPT_PARTS];
+    val *v;
     bool policy = true;
     sv list;
 
     if (!bool_arg(s, a->v[1], &policy))
         return sv_null();
-    if (!c || !items || n > SCRIPT_PARTS)
+    if (!c || !items)
         return sv_keep(a->v[0]);
+    v = script_memory(s, n * sizeof *v);
+    if (!v)
+        return sv_null();
     for (uint32_t i = 0; i < n; i++)
         value_ref(r, v[i] = natives_value(natives_of(s), items[i]));
     c->outputs(c->of, policy, n, v);
@@ -105,6 +108,7 @@ static sv hand_out(struct script *s, const struct script_args *a)
             list = sv_null();
         }
     }
+    script_memory_give(s, v, n * sizeof *v);
     return list;
 }
 

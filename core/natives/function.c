@@ -5,8 +5,6 @@
 
 #include <stdio.h>
 
-enum { FUNCTION_ARGS = 16 };
-
 struct ctx {
     struct script_object base;
     struct natives *n;
@@ -15,7 +13,8 @@ struct ctx {
     uint64_t none_saved;                                           /* a bit each: None, which no node keeps */
     uint32_t node;
     bool saves_first; /* an operator of ATen, written as one: it keeps its inputs before it runs */
-    uint32_t n_saved, n_args, n_results, n_edges, edge[MAX_EDGES]; /* which argument each edge is of */
+    uint32_t n_saved, n_args, n_results, n_edges;
+    uint32_t *edge; /* which argument each is of; room for n_args */
     struct function function;
     sv plain; /* results that mark_non_differentiable() named */
 };
@@ -33,6 +32,8 @@ static void ctx_die(struct script *s, struct obj *self)
     sv_drop(s, c->plain);
     sv_drop(s, c->needs);
     sv_drop(s, c->cls);
+    script_memory_give(s, c->edge, c->n_args * sizeof *c->edge);
+    c->edge = NULL;
 }
 
 static bool keep_saved(struct script *s, struct ctx *c, sv one, bool result)
@@ -178,7 +179,7 @@ static void hand_over(struct script *s, struct ctx *c, sv result, val *ret)
         sv one = items[c->edge[i]];
         struct tensor *t = sv_is_none(one) ? NULL : need_tensor(s, one, "backward");
 
-        if (t && !fits(r, value_in(t), r->nodes[r->node_running].meta[i]))
+        if (t && !fits(r, value_in(t), *node_meta(&r->nodes[r->node_running], (int)i)))
             (void)script_raise(s, EXC_RuntimeError,
                                "backward returned an invalid gradient at index %u: its shape is not that of the argument", c->edge[i]);
         else if (t && on_device(c->n, t))
@@ -307,25 +308,15 @@ static sv tie_results(struct script *s, struct ctx *c, uint32_t node, sv result,
     return sv_null();
 }
 
-static bool take_arguments(struct script *s, struct ctx *c, const struct script_args *a, val *in)
+/* in, needs: of c->n_args */
+static bool take_arguments(struct script *s, struct ctx *c, const struct script_args *a, val *in, sv *needs)
 {
-    sv needs[FUNCTION_ARGS];
-
-    c->n_args = a->n - 1;
-    if (c->n_args > FUNCTION_ARGS || a->n_kw) {
-        (void)script_leave(s, "apply() of more than %d arguments, or of names", FUNCTION_ARGS);
-        return false;
-    }
     for (uint32_t i = 0; i < c->n_args; i++) {
         struct tensor *t = as_tensor(s, a->v[1 + i]);
 
         needs[i] = sv_bool(t && shape_of(t)->requires_grad);
         if (!t || !on_device(c->n, t))
             continue;
-        if (c->n_edges == MAX_EDGES) {
-            (void)script_leave(s, "an autograd.Function of more than %d tensors", MAX_EDGES);
-            return false;
-        }
         in[c->n_edges] = value_in(t);
         c->edge[c->n_edges++] = i;
     }
@@ -342,48 +333,65 @@ static bool saves_first(struct script *s, sv cls)
     return first;
 }
 
+/* forward without a graph, its results tied to the node */
+static sv go_forward(struct script *s, struct ctx *c, uint32_t node, const val *in, const sv *args)
+{
+    struct run *r = c->n->run;
+    bool grad_enabled = r->grad_enabled;
+    sv f = script_get(s, c->cls, script_symbol(s, "forward")), result, made;
+
+    r->grad_enabled = false;
+    result = sv_ok(f) ? script_call(s, f, 1 + c->n_args, args) : sv_null();
+    sv_drop(s, f);
+    r->grad_enabled = grad_enabled;
+    if (!sv_ok(result))
+        return result;
+    made = tie_results(s, c, node, result, in);
+    sv_drop(s, result);
+    return made;
+}
+
+static sv apply_with(struct script *s, sv self, const struct script_args *a, val *in, sv *args)
+{
+    struct ctx *c = ctx_of(self);
+    char node[128];
+    uint32_t i;
+    sv result;
+
+    if (!take_arguments(s, c, a, in, args))
+        return sv_null();
+    (void)snprintf(node, sizeof node, "%sBackward", cls_name(sv_as_class(c->cls)));
+    c->function = (struct function){.backward = run_backward, .release = end, .of = c};
+    i = c->node = function_begin(c->n->run, node, (int)c->n_edges, in, &c->function);
+    c->saves_first = saves_first(s, a->v[0]);
+    if (i)
+        (void)sv_keep(self); /* the node's */
+    args[0] = self;
+    for (uint32_t k = 0; k < c->n_args; k++)
+        args[1 + k] = a->v[1 + k];
+    result = go_forward(s, c, i, in, args);
+    if (!c->n_results)
+        function_results(c->n->run, i, 0, NULL);
+    return result;
+}
+
 /* Function.apply(*args) */
 static sv apply(struct script *s, const struct script_args *a)
 {
     struct natives *n = natives_of(s);
-    sv self = script_object(s, script_class(s, &ctx_class)), args[1 + FUNCTION_ARGS], f, result;
+    uint32_t n_args = a->n - 1;
+    sv self = script_object(s, script_class(s, &ctx_class)), *args = script_memory(s, (n_args + 1) * sizeof *args), result = sv_null();
+    val *in = script_memory(s, (n_args + 1) * sizeof *in);
     struct ctx *c = ctx_of(self);
-    val in[MAX_EDGES] = {0};
-    char node[128];
-    bool grad_enabled;
-    uint32_t i = 0;
 
-    if (!sv_ok(self))
-        return self;
-    c->n = n;
-    c->cls = sv_keep(a->v[0]);
-    if (!n->run || !take_arguments(s, c, a, in)) {
-        sv_drop(s, self);
-        return script_failed(s) ? sv_null() : script_leave(s, "an autograd.Function outside of a step");
+    if (sv_ok(self) && args && in && (c->edge = script_memory(s, n_args * sizeof *c->edge))) {
+        c->n = n;
+        c->n_args = n_args;
+        c->cls = sv_keep(a->v[0]);
+        result = a->n_kw ? script_leave(s, "apply() of names") : !n->run ? script_leave(s, "an autograd.Function outside of a step") : apply_with(s, self, a, in, args);
     }
-    (void)snprintf(node, sizeof node, "%sBackward", cls_name(sv_as_class(c->cls)));
-    c->function = (struct function){.backward = run_backward, .release = end, .of = c};
-    i = c->node = function_begin(n->run, node, (int)c->n_edges, in, &c->function);
-    c->saves_first = saves_first(s, a->v[0]);
-    if (i)
-        (void)sv_keep(self); /* the node's */
-    grad_enabled = n->run->grad_enabled;
-    n->run->grad_enabled = false;
-    args[0] = self;
-    for (uint32_t k = 0; k < c->n_args; k++)
-        args[1 + k] = a->v[1 + k];
-    f = script_get(s, c->cls, script_symbol(s, "forward"));
-    result = sv_ok(f) ? script_call(s, f, 1 + c->n_args, args) : sv_null();
-    sv_drop(s, f);
-    n->run->grad_enabled = grad_enabled;
-    if (sv_ok(result)) {
-        sv made = tie_results(s, c, i, result, in);
-
-        sv_drop(s, result);
-        result = made;
-    }
-    if (!c->n_results)
-        function_results(n->run, i, 0, NULL);
+    script_memory_give(s, args, (n_args + 1) * sizeof *args);
+    script_memory_give(s, in, (n_args + 1) * sizeof *in);
     sv_drop(s, self);
     return result;
 }

@@ -4,7 +4,6 @@
 
 #include "natives/tensor.h"
 
-enum { SCRIPT_PARTS = 64 }; /* of a tensor that is split */
 enum parts { PARTS_SPLIT, PARTS_CHUNK };
 enum write { WRITE_ANY, WRITE_ZERO, WRITE_FILL, WRITE_COPY, WRITE_MASKED };
 enum unary_fn {

@@ -120,20 +120,27 @@ sv f_clamp(struct script *s, const struct script_args *a)
 sv f_unbind(struct script *s, const struct script_args *a)
 {
     struct tensor *t = need_tensor(s, a->v[0], "unbind");
-    val parts[SCRIPT_PARTS] = {0};
     const sv *items;
     uint32_t n;
     int dim = 0;
+    size_t bytes;
+    val *parts;
     sv made;
 
     if (!t || !dim_arg(s, t, a->v[1], &dim))
         return sv_null();
-    if (shape_of(t)->size[dim] > SCRIPT_PARTS)
-        return script_leave(s, "a tensor in more than %d parts", SCRIPT_PARTS);
+    if (!shape_of(t)->ndim)
+        return script_raise(s, EXC_IndexError, "unbind() of a tensor without dimensions");
+    n = (uint32_t)shape_of(t)->size[dim];
+    bytes = n * sizeof *parts;
+    parts = script_memory(s, bytes);
+    if (!parts)
+        return sv_null();
     unbind(t->run, value_in(t), dim, parts);
-    made = run_dead(t->run) ? run_failed(s, t->run) : tensors_of(s, t->run, (uint32_t)shape_of(t)->size[dim], parts, if_const(t));
+    made = run_dead(t->run) ? run_failed(s, t->run) : tensors_of(s, t->run, n, parts, if_const(t));
     items = is_of_choice(t->content) && sv_ok(made) ? seq_items(made, &n) : NULL;
     for (uint32_t i = 0; items && i < n; i++)
         as_tensor(s, items[i])->content = content_selected(t->content, dim, i, n);
+    script_memory_give(s, parts, bytes);
     return made;
 }

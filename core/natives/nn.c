@@ -424,21 +424,18 @@ static sv replaced(struct script *s, struct run *r, sv result, val out)
 {
     uint32_t n;
     const sv *items = seq_items(result, &n);
-    sv made = wrap(s, r, out), all[SCRIPT_PARTS], other;
+    sv made = wrap(s, r, out), *all, other = sv_null();
 
     if (!sv_ok(made) || !items) {
         sv_drop(s, result);
         return made;
     }
-    if (n > SCRIPT_PARTS) {
-        sv_drop(s, made);
-        sv_drop(s, result);
-        return script_leave(s, "a module that returns more than %d things", SCRIPT_PARTS);
-    }
-    for (uint32_t i = 0; i < n; i++)
+    all = script_memory(s, n * sizeof *all);
+    for (uint32_t i = 0; all && i < n; i++)
         all[i] = i ? items[i] : made;
-    items = all;
-    other = tuple_new(s, n, items);
+    if (all)
+        other = tuple_new(s, n, all);
+    script_memory_give(s, all, n * sizeof *all);
     sv_drop(s, result);
     sv_drop(s, made);
     return other;

@@ -202,55 +202,66 @@ static sv m_is_contiguous(struct script *s, const struct script_args *a)
 
 sv tensors_of(struct script *s, struct run *r, uint32_t n, val *parts, struct content c)
 {
-    sv items[SCRIPT_PARTS];
+    const size_t bytes = n * sizeof(sv);
+    sv *items = script_memory(s, bytes), made = sv_null();
+    uint32_t i = 0;
 
-    for (uint32_t i = 0; i < n; i++) {
+    for (; items && i < n; i++) {
         items[i] = wrap_content(s, r, parts[i], c);
-        if (!sv_ok(items[i])) {
-            while (i--)
-                sv_drop(s, items[i]);
-            return sv_null();
-        }
+        if (!sv_ok(items[i]))
+            break;
     }
-    return tuple_take(s, n, items);
+    if (items && i == n)
+        made = tuple_take(s, n, items);
+    else
+        while (i--)
+            sv_drop(s, items[i]);
+    script_memory_give(s, items, bytes);
+    return made;
 }
 
-/* split(size or sizes, dim), chunk(n, dim), unbind(dim) */
+/* As many parts as sizes were given, or of which each is as long but the last. */
+static sv split_into(struct script *s, struct tensor *t, int dim, uint32_t n, const sv *given, int64_t each)
+{
+    const size_t bytes = n * (sizeof(int64_t) + sizeof(val));
+    int64_t *sizes = script_memory(s, bytes), whole = shape_of(t)->size[dim];
+    val *parts = sizes ? (val *)(sizes + n) : NULL;
+    sv made = sv_null();
+    bool ok = sizes;
+
+    for (uint32_t i = 0; ok && i < n; i++) {
+        sizes[i] = whole - i * each < each ? whole - i * each : each;
+        ok = !given || int_arg(s, given[i], &sizes[i]);
+    }
+    if (ok) {
+        (given ? split_with_sizes : split)(t->run, value_in(t), dim, (int)n, sizes, parts);
+        made = run_dead(t->run) ? run_failed(s, t->run)
+                                : tensors_of(s, t->run, n, parts, t->content.kind == CONTENT_CONST ? t->content : content_unknown());
+    }
+    script_memory_give(s, sizes, bytes);
+    return made;
+}
+
+/* split(size or sizes, dim), chunk(n, dim) */
 static sv m_split(struct script *s, const struct script_args *a)
 {
     struct tensor *t = self_of(s, a);
     int dim = 0;
     uint32_t n = 0;
-    int64_t whole, each = 0, sizes[SCRIPT_PARTS];
-    val parts[SCRIPT_PARTS];
+    int64_t whole, each = 0;
     const sv *given;
 
     if (!t || !dim_arg(s, t, a->v[2], &dim))
         return sv_null();
     whole = shape_of(t)->size[dim];
     given = a->def->data == PARTS_SPLIT ? seq_items(a->v[1], &n) : NULL;
-    if (given) {
-        if (n > SCRIPT_PARTS)
-            return script_leave(s, "a tensor in more than %d parts", SCRIPT_PARTS);
-        for (uint32_t i = 0; i < n; i++)
-            if (!int_arg(s, given[i], &sizes[i]))
-                return sv_null();
-        split_with_sizes(t->run, value_in(t), dim, (int)n, sizes, parts);
-        return run_dead(t->run) ? run_failed(s, t->run)
-                                : tensors_of(s, t->run, n, parts, t->content.kind == CONTENT_CONST ? t->content : content_unknown());
-    }
+    if (given)
+        return split_into(s, t, dim, n, given, 0);
     if (!int_arg(s, a->v[1], &each) || each < 1)
         return script_failed(s) ? sv_null() : script_raise(s, EXC_RuntimeError, "split expects a positive size");
     if (a->def->data == PARTS_CHUNK)
         each = (whole + each - 1) / each;
-    for (int64_t at = 0; at < whole; at += each) {
-        if (n == SCRIPT_PARTS)
-            return script_leave(s, "a tensor in more than %d parts", SCRIPT_PARTS);
-        sizes[n++] = whole - at < each ? whole - at : each;
-    }
-    split(t->run, value_in(t), dim, (int)n, sizes, parts);
-    return run_dead(t->run) ? run_failed(s, t->run)
-                            : tensors_of(s, t->run, n, parts, t->content.kind == CONTENT_CONST ? t->content : content_unknown());
+    return split_into(s, t, dim, each ? (uint32_t)((whole + each - 1) / each) : 0, NULL, each);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- dtypes */

@@ -184,33 +184,21 @@ static sv t_tensor(struct script *s, const struct script_args *a)
 }
 
 /* -------------------------------------------------------------------------------------------------------------- joins */
-static int gathered(struct script *s, sv list, val *ret, struct run **run, struct tensor **ret_first)
+/* The values of a list of n tensors; one of those on the device, if any is, says where. */
+static bool gathered(struct script *s, uint32_t n, const sv *items, val *ret, struct run **run, struct tensor **ret_first)
 {
-    uint32_t n;
-    const sv *items = seq_items(list, &n);
-    uint32_t kept = 0;
-
-    if (!items || !n || n > SCRIPT_PARTS) {
-        (void)script_raise(s, EXC_TypeError, "a list of 1 to %d tensors is expected", SCRIPT_PARTS);
-        return -1;
-    }
     for (uint32_t i = 0; i < n; i++) {
         struct tensor *t = need_tensor(s, items[i], "cat");
 
         if (!t)
-            return -1;
+            return false;
         if (!*ret_first || on_device(natives_of(s), t)) {
             *run = t->run;
             *ret_first = t;
         }
-        ret[kept++] = value_in(t);
+        ret[i] = value_in(t);
     }
-    for (uint32_t i = 0; n > MAX_EDGES && i < n; i++)
-        if (as_tensor(s, items[i])->run->grad_enabled && shape_of(as_tensor(s, items[i]))->requires_grad) {
-            (void)script_leave(s, "more than %d tensors joined where a gradient passes", MAX_EDGES);
-            return -1;
-        }
-    return (int)kept;
+    return true;
 }
 
 static bool is_empty_1d(const struct run *r, val v)
@@ -232,24 +220,39 @@ static void grows_by_ones(struct script *s, sv list, struct content *ret)
     *ret = a->content;
 }
 
-static sv t_cat(struct script *s, const struct script_args *a)
+static sv join(struct script *s, const struct script_args *a, uint32_t n, const sv *items, val *parts)
 {
-    val parts[SCRIPT_PARTS];
     struct run *r = NULL;
     struct tensor *one = NULL;
-    int n = gathered(s, a->v[0], parts, &r, &one);
     int64_t dim = 0;
     struct content c;
 
-    if (n < 0 || !int_arg(s, a->v[1], &dim))
+    if (!gathered(s, n, items, parts, &r, &one) || !int_arg(s, a->v[1], &dim))
         return sv_null();
     c = one->content.kind == CONTENT_CONST && n == 1 ? one->content : content_unknown();
     grows_by_ones(s, a->v[0], &c);
     if (a->def->data)
-        return wrap_content(s, r, stack_op(r, n, parts, (int)dim), c);
+        return wrap_content(s, r, stack_op(r, (int)n, parts, (int)dim), c);
     if (n == 2 && is_empty_1d(r, parts[0])) /* a cache that is empty so far: it counts in the dtype alone */
         return wrap_content(s, r, cat_to_empty(r, parts[1], dtype_of(r, parts[0]), (int)dim), c);
-    return wrap_content(s, r, cat(r, n, parts, (int)dim), c);
+    return wrap_content(s, r, cat(r, (int)n, parts, (int)dim), c);
+}
+
+static sv t_cat(struct script *s, const struct script_args *a)
+{
+    uint32_t n = 0;
+    const sv *items = seq_items(a->v[0], &n);
+    val *parts;
+    sv made;
+
+    if (!items || !n)
+        return script_raise(s, EXC_TypeError, "a list of tensors is expected");
+    parts = script_memory(s, n * sizeof *parts);
+    if (!parts)
+        return sv_null();
+    made = join(s, a, n, items, parts);
+    script_memory_give(s, parts, n * sizeof *parts);
+    return made;
 }
 
 int64_t true_count(const struct tensor *t)

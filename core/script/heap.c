@@ -45,3 +45,14 @@ void heap_give_large(struct script *s, void *p, size_t bytes)
     memcpy(p, list, sizeof(void *));
     *list = p;
 }
+
+void *script_memory(struct script *s, size_t bytes)
+{
+    return heap_zero(s, bytes);
+}
+
+void script_memory_give(struct script *s, void *p, size_t bytes)
+{
+    if (p)
+        heap_give(s, p, bytes);
+}

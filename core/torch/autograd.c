@@ -40,7 +40,7 @@ uint32_t node_new(struct run *r, enum op op, int n_outputs)
     n = &r->nodes[i];
     memset(n, 0, offsetof(struct node, saved)); /* of saved[], the first n_saved are set */
     n->op = (uint16_t)op;
-    n->n_outputs = (uint8_t)n_outputs;
+    n->n_outputs = (uint16_t)n_outputs;
     n->sequence = ++r->sequence;
     n->module = r->module;
     n->stage = r->stage;
@@ -55,9 +55,10 @@ static struct wide *wide_new(struct run *r, uint32_t room)
     if (w) {
         w->room = room;
         w->grad = arena_array(r->arena, val, room);
+        w->zeros = arena_array(r->arena, val, room);
         w->length = arena_array(r->arena, int64_t, room);
     }
-    if (w && w->grad && w->length)
+    if (w && w->grad && w->zeros && w->length)
         return w;
     run_fail(r, ERR_NOMEM, "", "the working memory of one request is too small for a tensor that is split into so many");
     return NULL;
@@ -67,7 +68,7 @@ struct wide *widen(struct run *r, uint32_t node, uint32_t n)
 {
     struct wide **at = &r->free_wide, *w;
 
-    if (n > UINT8_MAX) {
+    if (n > UINT16_MAX) {
         run_fail(r, ERR_LEAVES_LANGUAGE, "", "a tensor is split into more parts than the model of a split holds");
         return NULL;
     }
@@ -91,6 +92,56 @@ static void give_wide(struct run *r, struct node *n)
     n->wide->next = r->free_wide;
     r->free_wide = n->wide;
     n->wide = NULL;
+}
+
+static struct many *many_new(struct run *r, uint32_t room)
+{
+    struct many *m = arena_new(r->arena, struct many);
+
+    if (m) {
+        m->room = room;
+        m->edge = arena_array(r->arena, struct edge, room);
+        m->meta = arena_array(r->arena, val, room);
+        m->out = arena_array(r->arena, val, room);
+        m->length = arena_array(r->arena, int64_t, room);
+    }
+    if (m && m->edge && m->meta && m->out && m->length)
+        return m;
+    run_fail(r, ERR_NOMEM, "", "the working memory of one request is too small for an operator of so many tensors");
+    return NULL;
+}
+
+/* Room for the edges of a node of `n` inputs, all none. */
+static bool many_edges(struct run *r, uint32_t node, uint32_t n)
+{
+    struct many **at = &r->free_many, *m;
+
+    if (n > UINT16_MAX) {
+        run_fail(r, ERR_LEAVES_LANGUAGE, "", "an operator of more tensors than the model of a node holds");
+        return false;
+    }
+    while (*at && (*at)->room < n)
+        at = &(*at)->next;
+    m = *at;
+    if (m)
+        *at = m->next;
+    else
+        m = many_new(r, n);
+    if (!m)
+        return false;
+    memset(m->edge, 0, n * sizeof *m->edge);
+    memset(m->meta, 0, n * sizeof *m->meta);
+    r->nodes[node].many = m;
+    return true;
+}
+
+static void give_many(struct run *r, struct node *n)
+{
+    if (!n->many)
+        return;
+    n->many->next = r->free_many;
+    r->free_many = n->many;
+    n->many = NULL;
 }
 
 static void release_saved(struct run *r, struct node *n)
@@ -130,7 +181,7 @@ static void node_bury(struct run *r, uint32_t i, uint32_t *list)
         hooks_release(r, n->own);
     }
     for (int e = 0; e < n->n_edges; e++)
-        value_unref(r, n->meta[e]);
+        value_unref(r, *node_meta(n, e));
     for (int g = 0; g < n->n_outputs; g++)
         value_unref(r, *waiting_gradient(n, g));
     give_wide(r, n);
@@ -140,13 +191,14 @@ static void node_bury(struct run *r, uint32_t i, uint32_t *list)
         value_unref(r, n->variable);
     }
     for (int e = 0; e < n->n_edges; e++) {
-        uint32_t to = n->edge[e].node;
+        uint32_t to = node_edge(n, e)->node;
 
         if (to && !--r->nodes[to].refs && !r->nodes[to].pinned) {
             r->nodes[to].dependencies = *list;
             *list = to;
         }
     }
+    give_many(r, n);
     n->refs = r->free_node;
     r->free_node = i;
 }
@@ -236,7 +288,11 @@ uint32_t attach(struct run *r, enum op op, int n_in, const val *in)
     if (!i)
         return 0;
     n = &r->nodes[i];
-    n->n_edges = (uint8_t)n_in;
+    n->n_edges = n_in > MAX_EDGES ? 0 : (uint16_t)n_in;
+    if (n_in > MAX_EDGES && many_edges(r, i, (uint32_t)n_in))
+        n->n_edges = (uint16_t)n_in;
+    else if (n_in > MAX_EDGES)
+        return 0;
     for (int k = 0; k < n_in; k++) {
         struct value *x = &r->values[in[k]];
         uint32_t to;
@@ -245,7 +301,7 @@ uint32_t attach(struct run *r, enum op op, int n_in, const val *in)
             continue;
         to = x->leaf ? accumulate_node(r, in[k]) : x->node;
         n = &r->nodes[i];
-        n->edge[k] = (struct edge){to, x->leaf ? 0 : x->output_nr};
+        *node_edge(n, k) = (struct edge){to, x->leaf ? 0 : x->output_nr};
         node_ref(r, to);
     }
     return i;
@@ -265,11 +321,11 @@ void attach_output(struct run *r, uint32_t node, val out, int nr)
         return;
     }
     x->node = node;
-    x->output_nr = (uint8_t)nr;
+    x->output_nr = (uint16_t)nr;
     x->requires_grad = true;
     node_ref(r, node);
     if (nr >= r->nodes[node].n_outputs)
-        r->nodes[node].n_outputs = (uint8_t)(nr + 1);
+        r->nodes[node].n_outputs = (uint16_t)(nr + 1);
 }
 
 void meta_of(struct run *r, uint32_t node, int edge, val in)
@@ -277,12 +333,12 @@ void meta_of(struct run *r, uint32_t node, int edge, val in)
     struct value *x = &r->values[in];
     val m;
 
-    if (!node || !r->nodes[node].edge[edge].node)
+    if (!node || !node_edge(&r->nodes[node], edge)->node)
         return;
     m = value_new(r, (enum dtype)x->dtype, x->ndim, x->size);
     if (m)
         r->values[m].floating = false;
-    r->nodes[node].meta[edge] = m;
+    *node_meta(&r->nodes[node], edge) = m;
 }
 
 static void save_as(struct run *r, uint32_t node, val v, bool result)
@@ -384,7 +440,7 @@ static void count_dependencies(struct run *r, uint32_t n_roots, const uint32_t *
         struct node *n = &r->nodes[r->ready[--r->n_ready]];
 
         for (int e = 0; e < n->n_edges; e++) {
-            uint32_t to = n->edge[e].node;
+            uint32_t to = node_edge(n, e)->node;
 
             if (!to)
                 continue;
@@ -515,11 +571,11 @@ static enum dtype wanted_dtype(const struct run *r, uint32_t to, val meta)
 }
 
 /* validate_outputs: a gradient is summed to the shape of its input and cast to its dtype. */
-static void validate(struct run *r, uint32_t node, val out[MAX_EDGES])
+static void validate(struct run *r, uint32_t node, val *out)
 {
     for (int e = 0; e < r->nodes[node].n_edges; e++) {
-        val m = r->nodes[node].meta[e];
-        enum dtype wanted = wanted_dtype(r, r->nodes[node].edge[e].node, m);
+        val m = *node_meta(&r->nodes[node], e);
+        enum dtype wanted = wanted_dtype(r, node_edge(&r->nodes[node], e)->node, m);
 
         if (!out[e])
             continue;
@@ -568,7 +624,8 @@ static void evaluate(struct run *r, uint32_t base, uint32_t node)
     b.node = node;
     b.n_temps = 0;
     memset(b.grad, 0, sizeof b.grad);
-    memset(b.out, 0, sizeof b.out);
+    b.out = n->many ? n->many->out : b.few;
+    memset(b.out, 0, (n->many ? n->n_edges : MAX_EDGES) * sizeof *b.out);
     memset(b.saved, 0, sizeof b.saved);
     for (int i = 0; i < n->n_outputs; i++)
         any |= *waiting_gradient(n, i) != 0;
@@ -597,7 +654,7 @@ static void evaluate(struct run *r, uint32_t base, uint32_t node)
     }
     release_saved(r, n);
     for (int e = 0; e < n->n_edges; e++) {
-        struct edge to = n->edge[e];
+        struct edge to = *node_edge(n, e);
 
         if (!to.node)
             continue;

@@ -25,7 +25,8 @@ struct back {
     struct run *r;
     uint32_t node;
     val grad[MAX_OUTPUTS];  /* of the forward's outputs; 0: undefined */
-    val out[MAX_EDGES];     /* of its inputs */
+    val *out;               /* of its inputs */
+    val few[MAX_EDGES];     /* where they are, unless there are more */
     val saved[MAX_SAVED];   /* in the order in which they were saved; unpacked before the formula runs */
     val temp[12];
     int n_temps;

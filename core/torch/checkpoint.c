@@ -284,13 +284,10 @@ static val reentrant_forward(struct run *r, struct module *module, region_functi
 {
     bool grad_enabled = r->grad_enabled;
     int n_edges = edges_of(r, n_args, args);
-    uint32_t node = n_edges > MAX_EDGES ? 0 : attach(r, OP_CHECKPOINT, n_edges, args);
+    uint32_t node = attach(r, OP_CHECKPOINT, n_edges, args);
     region_release ends;
     struct region *g;
     val out;
-
-    if (n_edges > MAX_EDGES)
-        run_fail(r, ERR_LEAVES_LANGUAGE, "", "a checkpointed region takes more tensors that require gradients than the model of it holds");
 
     if (node) {
         g = region_new(r);
@@ -336,7 +333,7 @@ void back_checkpoint(struct back *b)
         if (!g->given[i])
             continue;
         inputs[i] = local(r, value_alias(r, b->saved[slot++]));
-        if (i < n_edges && n->edge[i].node)
+        if (i < n_edges && node_edge(n, i)->node)
             require_grad(r, inputs[i]);
     }
     r->grad_enabled = true;
@@ -351,7 +348,7 @@ void back_checkpoint(struct back *b)
     if (!run_dead(r))
         run_graph(r, g->second ? 2 : 1, out, b->grad);
     for (int i = 0; i < n_edges; i++) {
-        val *grad = n->edge[i].node ? grad_of(r, inputs[i]) : NULL;
+        val *grad = node_edge(n, i)->node ? grad_of(r, inputs[i]) : NULL;
 
         if (grad && *grad)
             value_ref(r, b->out[i] = *grad);

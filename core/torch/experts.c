@@ -167,7 +167,7 @@ val grouped_mm(struct run *r, val a, val b, val offs)
 
 static bool needs(const struct back *b, int edge)
 {
-    return b->r->nodes[b->node].edge[edge].node != 0;
+    return node_edge(&b->r->nodes[b->node], edge)->node != 0;
 }
 
 static void hand(struct back *b, int edge, val v)

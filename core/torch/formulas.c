@@ -12,7 +12,7 @@
 
 static bool need(const struct back *b, int edge)
 {
-    return b->r->nodes[b->node].edge[edge].node != 0;
+    return node_edge(&b->r->nodes[b->node], edge)->node != 0;
 }
 
 static val T(struct back *b, val v)
@@ -803,7 +803,7 @@ void back_split(struct back *b)
 {
     struct node *n = self(b);
     const struct value *m = &b->r->values[n->meta[0]];
-    val zeros[UINT8_MAX], whole;
+    val few[MAX_OUTPUTS], *zeros = n->wide ? n->wide->zeros : few, whole;
     int n_zeros = 0;
     bool last = true; /* TensorShape.cpp cat_compute_output_memory_format() */
 
@@ -828,7 +828,7 @@ void back_unbind(struct back *b)
 {
     struct node *n = self(b);
     const struct value *m = &b->r->values[n->meta[0]];
-    val zeros[UINT8_MAX], whole;
+    val few[MAX_OUTPUTS], *zeros = n->wide ? n->wide->zeros : few, whole;
     int64_t size[MAX_DIMS];
     int n_zeros = 0, nd = 0;
 
@@ -852,7 +852,7 @@ void back_cat(struct back *b)
     int64_t from = 0;
 
     for (int k = 0; k < n->n_edges; k++) {
-        int64_t length = n->at.i[k];
+        int64_t length = n->many ? n->many->length[k] : n->at.i[k];
 
         if (need(b, k))
             put(b, k, slice(b->r, b->grad[0], n->at.dim, from, from + length));

@@ -73,23 +73,23 @@ void back_function(struct back *b)
 {
     struct run *r = b->r;
     struct function *f = r->nodes[b->node].function;
-    val ret[MAX_EDGES] = {0};
     int n = r->nodes[b->node].n_edges;
     unsigned made = materialize(b, f);
 
-    f->backward(r, f->of, b->grad, b->saved, ret);
+    f->backward(r, f->of, b->grad, b->saved, b->out);
     for (int i = 0; i < n; i++) {
-        if (!ret[i])
+        val out = b->out[i];
+
+        if (!out)
             continue;
-        if (!r->nodes[b->node].edge[i].node) {
-            consume(r, ret[i]);
-            continue;
+        if (!node_edge(&r->nodes[b->node], i)->node) {
+            b->out[i] = 0;
+            consume(r, out);
+        } else if (r->values[out].floating) {
+            r->values[out].floating = false;
+        } else {
+            value_ref(r, out);
         }
-        if (r->values[ret[i]].floating)
-            r->values[ret[i]].floating = false;
-        else
-            value_ref(r, ret[i]);
-        b->out[i] = ret[i];
     }
     for (int i = 0; i < MAX_OUTPUTS; i++) { /* where Python took them, they are gone before what is returned is summed or cast */
         if (!r->q->functions_take_gradients && !(made >> i & 1))

@@ -1060,7 +1060,7 @@ val select_op(struct run *r, val a, int dim, int64_t at_index)
     return finish_view(r, OP_SELECT, a, out, dim);
 }
 
-/* What the backward of a split knows of its parts: a node has room for a few. */
+/* What the backward of a split knows of its parts (no sizes: 1 each): a node has room for a few. */
 static void tell_parts(struct run *r, uint32_t node, int n, const int64_t *sizes)
 {
     struct wide *w = n > MAX_OUTPUTS ? widen(r, node, (uint32_t)n) : NULL;
@@ -1068,8 +1068,8 @@ static void tell_parts(struct run *r, uint32_t node, int n, const int64_t *sizes
     if (run_dead(r))
         return;
     for (int k = 0; k < n; k++)
-        *(w ? &w->length[k] : &r->nodes[node].at.i[k]) = sizes[k];
-    r->nodes[node].n_outputs = (uint8_t)n;
+        *(w ? &w->length[k] : &r->nodes[node].at.i[k]) = sizes ? sizes[k] : 1;
+    r->nodes[node].n_outputs = (uint16_t)n;
 }
 
 static void split_as(struct run *r, enum op op, val a, int dim, int n, const int64_t *sizes, val *ret)
@@ -1107,18 +1107,15 @@ void unbind(struct run *r, val a, int dim, val *ret)
 {
     uint32_t node = attach(r, OP_UNBIND, 1, &a);
     struct value *x = &r->values[a];
-    int64_t ones[UINT8_MAX];
     int n;
 
     dim += dim < 0 ? x->ndim : 0;
     n = run_dead(r) ? 0 : (int)x->size[dim];
     host_call(r);
-    for (int k = 0; k < n; k++)
-        ones[k] = 1;
     if (node) {
         r->nodes[node].at.dim = dim;
         meta_of(r, node, 0, a);
-        tell_parts(r, node, n, ones);
+        tell_parts(r, node, n, NULL);
     }
     for (int k = 0; k < n; k++) {
         val v = alias_view(r, a);
@@ -1185,7 +1182,7 @@ static val joined(struct run *r, enum op op, enum dtype dtype, int n, const val 
     launch(r, op, out, n, in);
     for (int k = 0; k < n && node && out; k++) {
         r->nodes[node].at.dim = dim;
-        r->nodes[node].at.i[k] = r->values[in[k]].size[dim];
+        *(r->nodes[node].many ? &r->nodes[node].many->length[k] : &r->nodes[node].at.i[k]) = r->values[in[k]].size[dim];
         if (dtype_of(r, in[k]) != dtype)
             meta_of(r, node, k, in[k]);
     }

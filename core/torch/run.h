@@ -104,9 +104,10 @@ struct value {
     uint32_t storage;
     uint32_t node; /* grad_fn, or the leaf's AccumulateGrad; 0: none */
     uint32_t refs;
+    uint16_t output_nr; /* which output of `node` */
     uint8_t dtype, ndim;
-    uint8_t output_nr; /* which output of `node` */
-    bool requires_grad, leaf, view, floating, contiguous;
+    bool requires_grad, floating, contiguous;
+    bool leaf : 1, view : 1;
     val cast; /* a leaf's half copy in autocast's cache, 0: none */
 };
 
@@ -119,7 +120,7 @@ enum { NO_BLOCK = EVENT_BLOCK };
 
 struct edge {
     uint32_t node;
-    uint8_t input; /* which output of that node's forward this is the gradient of */
+    uint16_t input; /* which output of that node's forward this is the gradient of */
 };
 
 struct region;
@@ -131,7 +132,16 @@ struct module;
 struct wide {
     struct wide *next; /* of the free ones */
     uint32_t room;
-    val *grad;
+    val *grad, *zeros; /* zeros: what stands for those that nobody used, while its backward runs */
+    int64_t *length;
+};
+
+/* Of a node with more inputs than MAX_EDGES: what others have in themselves. `out` is its backward's, `length` how long each is along what they are joined by. */
+struct many {
+    struct many *next; /* of the free ones */
+    uint32_t room;
+    struct edge *edge;
+    val *meta, *out;
     int64_t *length;
 };
 
@@ -145,17 +155,19 @@ struct attributes {
 struct node {
     struct edge edge[MAX_EDGES];
     val grad[MAX_OUTPUTS]; /* input buffer: gradients of the forward's outputs */
-    val meta[MAX_EDGES];   /* shape and dtype of each differentiable input, a value without storage */
+    val meta[MAX_EDGES];   /* node_meta(): shape and dtype of each differentiable input, a value without storage */
     struct attributes at;
     uint64_t sequence;
     uint32_t module, refs, dependencies;
     uint32_t seen; /* number of the backward call that counted it */
     uint16_t op;
     uint8_t stage, stream; /* the stream that was current when it was made: its backward runs there */
-    uint8_t n_edges, n_saved, n_outputs;
+    uint16_t n_edges, n_outputs;
+    uint8_t n_saved;
     bool released, pinned;
     uint8_t grad_dtype;        /* AccumulateGrad: 1 + the dtype its gradient must have, 1 + DTYPE_COUNT for any; 0: the leaf's own */
     struct wide *wide;         /* in place of grad[]; NULL: that has room */
+    struct many *many;         /* in place of edge[] and meta[] */
     struct hook *hooks, *own;  /* hooks.h: of the tensors that it made; of itself */
     struct region *region;     /* whose recomputation unpacks the saves */
     struct region *closure;    /* of a reentrant checkpoint: what it calls */
@@ -163,6 +175,15 @@ struct node {
     val variable, accumulated; /* AccumulateGrad: the leaf and its .grad. Of others `accumulated` is what ctx has as an attribute */
     val saved[MAX_SAVED];      /* storages kept for backward; bit 31: packed by a checkpoint region, see checkpoint.c */
 };
+
+static inline struct edge *node_edge(struct node *n, int k)
+{
+    return n->many ? &n->many->edge[k] : &n->edge[k];
+}
+static inline val *node_meta(struct node *n, int k)
+{
+    return n->many ? &n->many->meta[k] : &n->meta[k];
+}
 
 struct frame {
     uint32_t locals, module, node;
@@ -190,6 +211,7 @@ struct run {
     struct offloading *offload; /* saves go to the host: offload.h; NULL: they stay */
     void (*release)(struct run *r, void *context); /* checkpoint_releases() */
     struct wide *free_wide;
+    struct many *free_many;
     struct hook *free_hook, *at_end; /* hooks.h; at_end: of the backward that runs */
     uint32_t n_hooks, max_hooks;
     struct hook *hooks;
