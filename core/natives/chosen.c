@@ -247,10 +247,10 @@ struct content content_compared(enum script_compare op, const struct tensor *t, 
     case CONTENT_HOT:
     case CONTENT_TAKEN:
         return (y == 0 && (op == COMPARE_GT || op == COMPARE_NE)) || (y == 1 && (op == COMPARE_EQ || op == COMPARE_GE)) ? c : content_unknown();
-    case CONTENT_SHARES: /* all are hit */
-        if (y == 0 && (op == COMPARE_GT || op == COMPARE_NE || op == COMPARE_EQ || op == COMPARE_LE))
-            return content_const(op == COMPARE_GT || op == COMPARE_NE);
-        return content_unknown();
+    case CONTENT_SHARES: /* all experts are hit; a place more that some count is nobody's */
+        if (y == 0 && (op == COMPARE_GT || op == COMPARE_NE))
+            return numel(t->run, value_in(t)) > c.n ? with(c, CONTENT_SHARES, c.n) : content_const(1);
+        return y == 0 && (op == COMPARE_EQ || op == COMPARE_LE) && numel(t->run, value_in(t)) == c.n ? content_const(0) : content_unknown();
     default:
         return content_unknown();
     }

@@ -269,9 +269,11 @@ static struct content cast_content(struct content c, enum dtype to)
 {
     if (to == DTYPE_BOOL && c.kind == CONTENT_CONST)
         return content_const(c.c != 0);
-    if (to == DTYPE_BOOL && (c.kind == CONTENT_POSITIVE || c.kind == CONTENT_SHARES))
+    if (to == DTYPE_BOOL && c.kind == CONTENT_POSITIVE)
         return content_const(1);
-    if (to == DTYPE_BOOL && c.kind != CONTENT_PADDED && c.kind != CONTENT_MARKS && c.kind != CONTENT_HOT && c.kind != CONTENT_TAKEN)
+    if (to == DTYPE_BOOL && c.kind == CONTENT_SHARES)
+        c.c = c.n;
+    if (to == DTYPE_BOOL && c.kind != CONTENT_PADDED && c.kind != CONTENT_MARKS && c.kind != CONTENT_HOT && c.kind != CONTENT_TAKEN && c.kind != CONTENT_SHARES)
         return content_unknown();
     return c;
 }

@@ -266,6 +266,8 @@ int64_t true_count(const struct tensor *t)
     case CONTENT_TAKEN:
     case CONTENT_HOT:
         return (int64_t)t->content.c;
+    case CONTENT_SHARES:
+        return t->content.n;
     case CONTENT_CONST:
         return t->content.c == 0 ? 0 : n;
     default:
@@ -282,7 +284,7 @@ static sv places(struct script *s, struct tensor *t, const char *what, bool as_t
     if (n < 0)
         return script_leave(s, "how many elements are not zero is data: %s", what);
     made = wrap_content(s, t->run, factory(t->run, OP_NONZERO, DTYPE_INT64, SHAPE(n, shape_of(t)->ndim)),
-                        t->content.kind == CONTENT_CONST && shape_of(t)->ndim == 1 ? content_is(CONTENT_ROWS, 0) : content_unknown());
+                        (t->content.kind == CONTENT_CONST || t->content.kind == CONTENT_SHARES) && shape_of(t)->ndim == 1 ? content_is(CONTENT_ROWS, 0) : content_unknown());
     if (!as_tuple || !sv_ok(made))
         return made;
     parts = script_call_method(s, made, script_symbol(s, "unbind"), 1, (sv[]){sv_int(1)});

@@ -34,7 +34,7 @@ uint32_t node_new(struct run *r, enum op op, int n_outputs)
     } else if (r->n_nodes < r->max_nodes) {
         i = r->n_nodes++;
     } else {
-        run_fail(r, ERR_NOMEM, "", "the autograd graph is too large for the working memory of one request");
+        run_outgrew(r, "the autograd graph is too large for the working memory of one request");
         return 0;
     }
     n = &r->nodes[i];
@@ -398,7 +398,7 @@ static void sift_up(struct run *r, uint32_t base, uint32_t at)
 static void ready_push(struct run *r, uint32_t base, uint32_t node)
 {
     if (r->n_ready == r->max_ready) {
-        run_fail(r, ERR_NOMEM, "", "too many autograd nodes are ready at once");
+        run_outgrew(r, "too many autograd nodes are ready at once");
         return;
     }
     r->ready[r->n_ready++] = node;
@@ -448,7 +448,7 @@ static void count_dependencies(struct run *r, uint32_t n_roots, const uint32_t *
                 r->nodes[to].seen = stamp;
                 r->nodes[to].dependencies = 0;
                 if (r->n_ready == r->max_ready) {
-                    run_fail(r, ERR_NOMEM, "", "the autograd graph is too large");
+                    run_outgrew(r, "the autograd graph is too large");
                     r->n_ready = base;
                     return;
                 }

@@ -69,6 +69,12 @@ void run_fail(struct run *r, enum err_code code, const char *at, const char *det
         (void)err_set(&r->error, code, at, "%s", detail);
 }
 
+void run_outgrew(struct run *r, const char *detail)
+{
+    r->outgrew = r->outgrew || !r->error.code;
+    run_fail(r, ERR_NOMEM, "", detail);
+}
+
 void *run_room(struct run *r, size_t size, size_t n)
 {
     void *p = arena_push(r->arena, size, _Alignof(max_align_t), n ? n : 1);
@@ -87,7 +93,7 @@ static inline uint32_t storage_new(struct run *r)
     } else if (r->n_storages < r->max_storages) {
         s = r->n_storages++;
     } else {
-        run_fail(r, ERR_NOMEM, "", "too many storages live at once for the working memory of one request");
+        run_outgrew(r, "too many storages live at once for the working memory of one request");
         return 0;
     }
     return s;
@@ -116,7 +122,7 @@ static bool goes_on(struct run *r)
     uint32_t left = r->room_births - r->n_births;
 
     if (!left) { /* a block dies once: max_events always suffices */
-        run_fail(r, ERR_NOMEM, "", "the run has more births of blocks than the working memory of one request holds");
+        run_outgrew(r, "the run has more births of blocks than the working memory of one request holds");
         return false;
     }
     if (!run_count(r))
@@ -331,7 +337,7 @@ static inline val value_take(struct run *r)
     } else if (r->n_values < r->max_values) {
         v = r->n_values++;
     } else {
-        run_fail(r, ERR_NOMEM, "", "too many tensors live at once for the working memory of one request");
+        run_outgrew(r, "too many tensors live at once for the working memory of one request");
         return 0;
     }
     return v;

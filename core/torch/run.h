@@ -199,6 +199,7 @@ struct run {
 
     /* switches of the running thread */
     bool grad_enabled, in_backward, stopped, recompute;
+    bool outgrew; /* it failed for a pool that was too small: wider ones may hold it */
     bool adapters_off; /* peft's disable_adapter(): modules run as their base */
     uint8_t stage, stream;
     int autocast_depth;
@@ -262,6 +263,7 @@ MUST_CHECK enum err_code run_init(struct run *r, struct arena *arena, const stru
 void run_tape_alone(struct run *r);
 
 void run_fail(struct run *r, enum err_code code, const char *at, const char *detail);
+void run_outgrew(struct run *r, const char *detail); /* one of its limits, which the caller may widen */
 void *run_room(struct run *r, size_t size, size_t n); /* n zeroed, of any alignment, as long as the run; NULL: the run has failed */
 bool run_spend(struct run *r, uint64_t events);       /* work that leaves nothing on the tape; false: the run has failed */
 bool run_count(struct run *r); /* what the tape has grown by since, in the arena's budget; false: the run has failed */

@@ -152,7 +152,7 @@ static struct kernel *append(struct run *r, enum op op, enum dtype dtype)
     if (!w->max_kernels)
         return NULL;
     if (w->n_kernels == w->max_kernels) {
-        run_fail(r, ERR_NOMEM, "", "the working memory of one request is too small for the kernels of a step");
+        run_outgrew(r, "the working memory of one request is too small for the kernels of a step");
         return NULL;
     }
     k = &w->kernels[w->n_kernels++];

@@ -22,7 +22,7 @@ struct arch;
 struct trainer;
 
 /* Room for the log of a step. `costs_alone`: of train_cost(), without what streams wait for; else of as many micro-steps as memory is played for. */
-MUST_CHECK enum err_code timing_log(const struct arch *arch, const struct step *step, bool costs_alone, struct arena *arena, struct work **ret,
+MUST_CHECK enum err_code timing_log(const struct arch *arch, const struct step *step, bool costs_alone, unsigned wider, struct arena *arena, struct work **ret,
                                     struct err *err);
 
 /* Whether train_foretell() plays what train_cost() would, so that its log tells both: one step, of which all ranks do the same. DistributedDataParallel's

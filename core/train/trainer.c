@@ -471,6 +471,15 @@ enum err_code trainer_stand_in(struct trainer *t, const struct arch *arch, const
     return rc;
 }
 
+static struct run_limits widened(struct run_limits l, unsigned wider)
+{
+    l.values <<= wider;
+    l.storages <<= wider;
+    l.nodes <<= wider;
+    l.births <<= wider;
+    return l;
+}
+
 enum err_code trainer_run(struct trainer *t, const struct arch *arch, const struct step *step, const struct device *device,
                           struct arena *arena, struct err *err)
 {
@@ -483,6 +492,7 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
                           .costs_alone = t->costs_alone,
                           .live_blocks_only = t->live_blocks_only,
                           .passing = t->passing,
+                          .wider = t->wider,
                           .foretells = t->foretells,
                           .alike = alike};
     n = steps_to_play(t, step);
@@ -498,7 +508,7 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
     if (t->model.position_table && step->r.seq_len_tokens > arch->max_positions)
         return err_set(err, ERR_FIELD_RANGE, "/training/seq_len", "this model has positions for %u tokens and no more",
                        arch->max_positions);
-    rc = run_init(&t->run, arena, &step->quirks, *device, limits_of(t, arch, step), err);
+    rc = run_init(&t->run, arena, &step->quirks, *device, widened(limits_of(t, arch, step), t->wider), err);
     if (rc)
         return rc;
     h.batches = arena_array(arena, struct batch, 2 * (size_t)step->r.gradient_accumulation_steps);
