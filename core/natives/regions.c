@@ -255,7 +255,19 @@ static sv take_cublas_workspace(struct script *s, const struct script_args *a)
     return sv_none();
 }
 
+/* How many elements of a mask are not zero, where it is known. */
+static sv count_ones(struct script *s, const struct script_args *a)
+{
+    const struct tensor *t = need_tensor(s, a->v[0], "a mask");
+    int64_t n = t ? true_count(t) : 0;
+
+    if (!t)
+        return sv_null();
+    return n < 0 ? script_leave(s, "elements that a mask chooses are set: how many is data") : sv_int(n);
+}
+
 static const struct script_native switch_functions[] = {{"cublas_workspace", take_cublas_workspace, "", 0, NATIVE_PLAIN},
+                                                        {"true_count", count_ones, "mask", 0, NATIVE_PLAIN},
                                                         {"einsum_swaps", einsum_swaps, "", 0, NATIVE_PLAIN},
                                                         {"alike", made_alike, "dtype, *rest", 0, NATIVE_PLAIN},
                                                         {"mapped", set_mapped, "x", 0, NATIVE_PLAIN},

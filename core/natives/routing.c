@@ -72,16 +72,22 @@ sv f_bincount(struct script *s, const struct script_args *a)
 {
     struct tensor *t = need_tensor(s, a->v[0], "bincount");
     int64_t bins = 0;
-    const enum op looks[] = {OP_MIN, OP_MAX};
+    val seen[2], out;
 
     if (!t || !int_arg(s, a->v[2], &bins))
         return sv_null();
     if (t->content.kind != CONTENT_CHOSEN)
         return script_leave(s, "how many bins there are is data: bincount()");
-    for (int i = 0; i < 2; i++)
-        consume(t->run, factory(t->run, looks[i], (enum dtype)shape_of(t)->dtype, 0, NULL));
+    for (int i = 0; i < 2; i++) {
+        seen[i] = owned(t->run, factory(t->run, i ? OP_MAX : OP_MIN, (enum dtype)shape_of(t)->dtype, 0, NULL));
+        if (!t->run->q->bincount_by_aminmax)
+            value_unref(t->run, seen[i]);
+    }
     bins = bins > t->content.n ? bins : t->content.n;
-    return wrap_content(s, t->run, factory(t->run, OP_ZEROS, DTYPE_INT64, SHAPE(bins)), content_counted(t, bins));
+    out = factory(t->run, OP_ZEROS, DTYPE_INT64, SHAPE(bins));
+    for (int i = 0; i < 2 && t->run->q->bincount_by_aminmax; i++)
+        value_unref(t->run, seen[i]);
+    return wrap_content(s, t->run, out, content_counted(t, bins));
 }
 
 /* grouped_mm(a, b, offs=): tokens times the matrix of their expert */
@@ -102,7 +108,7 @@ sv f_grouped_mm(struct script *s, const struct script_args *a)
 }
 
 /* The tensor goes on as what was written into it. */
-static sv become(struct script *s, struct tensor *t, sv self, val out)
+sv tensor_becomes(struct script *s, struct tensor *t, sv self, val out)
 {
     val old = t->v;
 
@@ -131,7 +137,7 @@ sv m_write_with(struct script *s, const struct script_args *a)
         return sv_keep(a->v[0]);
     }
     b = other && on_device(natives_of(s), other) && (shape_of(other)->ndim || shape_of(other)->requires_grad) ? value_in(other) : 0;
-    return become(s, t, a->v[0], write_in_place(t->run, (enum op)a->def->data, value_in(t), b));
+    return tensor_becomes(s, t, a->v[0], write_in_place(t->run, (enum op)a->def->data, value_in(t), b));
 }
 
 /* x.clamp_(min, max) */
@@ -143,7 +149,7 @@ sv m_clamp_(struct script *s, const struct script_args *a)
         return sv_null();
     if (as_tensor(s, a->v[1]) || as_tensor(s, a->v[2]) || (t->param && !t->v))
         return script_leave(s, "clamp_() by tensors, or of a parameter");
-    return become(s, t, a->v[0], clamp_in_place(t->run, value_in(t), sv_given(a->v[1]), sv_given(a->v[2])));
+    return tensor_becomes(s, t, a->v[0], clamp_in_place(t->run, value_in(t), sv_given(a->v[1]), sv_given(a->v[2])));
 }
 
 /* scores.masked_fill_(mask, value) where a gradient passes: the mask is saved, the storage stays. */
@@ -194,7 +200,7 @@ sv m_scatter_(struct script *s, const struct script_args *a)
     out = value_in(as_tensor(s, made));
     value_ref(t->run, out);
     sv_drop(s, made);
-    return become(s, t, a->v[0], out);
+    return tensor_becomes(s, t, a->v[0], out);
 }
 
 /* index_select(x, 0, index) of what wants no gradient */

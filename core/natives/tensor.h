@@ -108,6 +108,7 @@ bool is_of_choice(struct content c);
 /* tensor_index.c */
 sv tensor_getitem(struct script *s, sv self, sv key);
 bool tensor_setitem(struct script *s, sv self, sv key, sv value);
+sv tensor_becomes(struct script *s, struct tensor *t, sv self, val out); /* routing.c: it goes on as what was written into it */
 bool tensor_write_part(struct script *s, struct tensor *part, struct tensor *from); /* part.copy_(from): the tensor it is of goes on from there */
 /* tensor_math.c */
 sv tensor_binary(struct script *s, enum script_binary op, sv a, sv b, bool in_place);

@@ -292,12 +292,57 @@ bool tensor_write_part(struct script *s, struct tensor *part, struct tensor *fro
     return !run_dead(r);
 }
 
-/* x[places] = .. of integers in one dimension: IndexPut without accumulation is one kernel, without scratch */
-static bool rows_by_places(struct script *s, const struct tensor *t, sv key)
+/* Keys of which some are tensors; the first of them, or n. */
+static uint32_t first_tensor(struct script *s, uint32_t n, const sv *keys)
 {
-    const struct tensor *places = as_tensor(s, key);
+    uint32_t i = 0;
 
-    return places && shape_of(places)->ndim == 1 && shape_of(places)->dtype == DTYPE_INT64 && shape_of(t)->ndim == 1;
+    while (i < n && !as_tensor(s, keys[i]) && !sv_is(keys[i], KIND_LIST))
+        i++;
+    return i;
+}
+
+/* x[index, ..] = y; python_variable_indexing.cpp dispatch_index_put_ */
+static bool put_at(struct script *s, struct tensor *t, sv self, uint32_t n, const sv *keys, sv value)
+{
+    sv all[MAX_DIMS + 2] = {self, value}, made;
+    bool followed = is_followed(t) || (as_tensor(s, value) && is_followed(as_tensor(s, value)));
+    val out;
+
+    if (!followed && n == 1 && !is_number(value) && as_tensor(s, *keys) && shape_of(as_tensor(s, *keys))->dtype != DTYPE_BOOL) { /* one kernel, without scratch */
+        t->content = content_unknown();
+        return true;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        if (n > MAX_DIMS || !as_tensor(s, keys[i])) {
+            if (n <= MAX_DIMS && !followed && !sv_is(keys[i], KIND_LIST)) /* beside slices: into a view */
+                continue;
+            (void)script_leave(s, "elements that a tensor chooses are set, beside a slice or by a list");
+            return false;
+        } else {
+            all[i + 2] = keys[i];
+        }
+    for (uint32_t i = 0; i < n; i++)
+        if (!as_tensor(s, keys[i])) {
+            if (is_number(value)) /* is brought to the device */
+                consume(t->run, factory(t->run, OP_TO_COPY, (enum dtype)shape_of(t)->dtype, 0, NULL));
+            t->content = content_unknown();
+            return true;
+        }
+    made = written_formula(s, "index_put_", n + 2, all);
+    if (!sv_ok(made))
+        return false;
+    out = value_in(as_tensor(s, made));
+    if (out == value_in(t)) {
+        t->content = content_unknown();
+        sv_drop(s, made);
+        return true;
+    }
+    value_ref(t->run, out);
+    sv_drop(s, made);
+    made = tensor_becomes(s, t, self, out);
+    sv_drop(s, made);
+    return sv_ok(made);
 }
 
 /* x[..] = y: written in place, nothing is born but what the right side was; index_put of rows is flash-attn's own. */
@@ -307,11 +352,8 @@ bool tensor_setitem(struct script *s, sv self, sv key, sv value)
     uint32_t n = 1;
     const sv *keys = sv_is(key, KIND_TUPLE) ? seq_items(key, &n) : &key;
 
-    for (uint32_t i = 0; i < n && !rows_by_places(s, t, key); i++)
-        if (as_tensor(s, keys[i]) || sv_is(keys[i], KIND_LIST)) {
-            (void)script_leave(s, "elements that a tensor chooses are set");
-            return false;
-        }
+    if (first_tensor(s, n, keys) < n)
+        return put_at(s, t, self, n, keys, value);
     if (shape_of(t)->requires_grad || (from && shape_of(from)->requires_grad)) {
         sv part = from && t->run->grad_enabled ? tensor_getitem(s, self, key) : sv_null();
         bool written = sv_ok(part) && tensor_write_part(s, as_tensor(s, part), from);

@@ -5,10 +5,11 @@ A name lives in backward as long as a temporary of its C++ expression does.
 import math
 
 from _script import leave
-from torch import bfloat16, empty, empty_like, flip as _flip, float16, float32, int64, is_autocast_enabled, mean as _mean, roll as _roll
+from torch import _nonzero, bfloat16, bool as truth, broadcast_tensors, empty, empty_like, flip as _flip, float16, float32, int64
+from torch import is_autocast_enabled, is_tensor, mean as _mean, roll as _roll
 from torch import tril as _tril, triu as _triu, where, zeros
 from torch._return_types import pair
-from torch._switches import alike
+from torch._switches import alike, true_count
 from torch._switches import cublas_workspace
 from torch.autograd import Function
 
@@ -951,6 +952,65 @@ class _IndexCopy(_Formula):
         (index,) = ctx.saved_tensors
         of_x = empty_like(grad) if ctx.needs_input_grad[0] else None
         return of_x, None, None, grad.index_select(ctx.dim, index) if ctx.needs_input_grad[3] else None, None
+
+
+def _places(keys, ones):
+    """expandTensors(), make_info(): where a mask has ones; tensors of places, broadcast and copied where several differ"""
+    found = []
+    for key, n in zip(keys, ones):
+        found.extend([key] if n is None else _nonzero(key, n).unbind(1))
+    sizes = {tuple(key.shape) for key in found}
+    return [key.contiguous() for key in broadcast_tensors(*found)] if len(sizes) > 1 else found
+
+
+class _IndexPut(_Formula):
+    """index_put_ without accumulation; TensorAdvancedIndexing.cpp"""
+
+    @staticmethod
+    def forward(ctx, x, value, *keys):
+        ctx.save_for_backward(*keys)
+        ctx.of_value = (value.shape, value.dtype) if is_tensor(value) else ((), x.dtype)
+        ctx.ones = [true_count(key) if key.dtype is truth else None for key in keys]
+        places = _places(keys, ctx.ones)
+        given = value if is_tensor(value) and value.is_cuda else empty((), dtype=x.dtype, device=x.device)
+        del given, places
+        return x
+
+    @staticmethod
+    def backward(ctx, grad):
+        keys = ctx.saved_tensors
+        of_x = of_value = None
+        if ctx.needs_input_grad[0]:
+            shape, dtype = ctx.of_value
+            nothing = zeros(shape, dtype=dtype, device=grad.device)
+            of_x = grad.clone()
+            places = _places(keys, ctx.ones)
+            del places, nothing
+        if ctx.needs_input_grad[1]:
+            places = _places(keys, ctx.ones)
+            of_value = grad[tuple(places) if len(places) > 1 else places[0]]
+            del places
+        return (of_x, of_value) + (None,) * len(keys)
+
+
+class _MaskedFillInPlace(_Formula):
+    """what index_put_ of a number is where masks choose: canDispatchToMaskedFill()"""
+
+    @staticmethod
+    def forward(ctx, x, mask):
+        ctx.save_for_backward(mask)
+        return x
+
+    @staticmethod
+    def backward(ctx, grad):
+        (mask,) = ctx.saved_tensors
+        return grad.masked_fill(mask, 0), None
+
+
+def index_put_(x, value, *keys):
+    if not is_tensor(value) and len(keys) == 1 and keys[0].dtype is truth:
+        return _MaskedFillInPlace.apply(x, keys[0]) if _followed((x,)) else x
+    return _several(_IndexPut, (x, value), x, value, *keys)
 
 
 class _Sort(_Formula):
