@@ -163,7 +163,7 @@ sv masked_fill_followed(struct script *s, struct tensor *t, const struct script_
     out = value_in(as_tensor(s, made));
     value_ref(t->run, out);
     sv_drop(s, made);
-    return become(s, t, a->v[0], out);
+    return tensor_becomes(s, t, a->v[0], out);
 }
 
 /* What is known once a number stands at the places of an index. */

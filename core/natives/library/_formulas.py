@@ -993,23 +993,9 @@ class _IndexPut(_Formula):
         return (of_x, of_value) + (None,) * len(keys)
 
 
-class _MaskedFillInPlace(_Formula):
-    """what index_put_ of a number is where masks choose: canDispatchToMaskedFill()"""
-
-    @staticmethod
-    def forward(ctx, x, mask):
-        ctx.save_for_backward(mask)
-        return x
-
-    @staticmethod
-    def backward(ctx, grad):
-        (mask,) = ctx.saved_tensors
-        return grad.masked_fill(mask, 0), None
-
-
 def index_put_(x, value, *keys):
     if not is_tensor(value) and len(keys) == 1 and keys[0].dtype is truth:
-        return _MaskedFillInPlace.apply(x, keys[0]) if _followed((x,)) else x
+        return masked_fill_(x, keys[0], value) if _followed((x,)) else x
     return _several(_IndexPut, (x, value), x, value, *keys)
 
 
