@@ -195,9 +195,11 @@ struct content content_summed(const struct tensor *t, unsigned dims, bool keepdi
     case CONTENT_TAKEN:
         return dims + 1 == 1u << x->ndim ? content_const(c.c) : c;
     case CONTENT_HOT:
-        if (dims >> c.dim & 1)
-            return dims + 1 == 1u << x->ndim ? content_const(c.c) : dims == 1u << c.dim ? content_const(c.c * (double)x->size[c.dim] / (double)numel(t->run, value_in(t)))
-                                                                                         : content_unknown();
+        if (dims >> c.dim & 1) {
+            double rows = (double)numel(t->run, value_in(t)) / (double)x->size[c.dim];
+
+            return dims + 1 == 1u << x->ndim ? content_const(c.c) : dims == 1u << c.dim ? content_const(c.c / rows) : content_unknown();
+        }
         if (all)
             return with(c, CONTENT_SHARES, c.c);
         for (int d = 0; d < c.dim && !keepdim; d++)

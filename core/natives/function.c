@@ -388,7 +388,9 @@ static sv apply(struct script *s, const struct script_args *a)
         c->n = n;
         c->n_args = n_args;
         c->cls = sv_keep(a->v[0]);
-        result = a->n_kw ? script_leave(s, "apply() of names") : !n->run ? script_leave(s, "an autograd.Function outside of a step") : apply_with(s, self, a, in, args);
+        result = a->n_kw   ? script_leave(s, "apply() of names")
+                 : !n->run ? script_leave(s, "an autograd.Function outside of a step")
+                           : apply_with(s, self, a, in, args);
     }
     script_memory_give(s, args, (n_args + 1) * sizeof *args);
     script_memory_give(s, in, (n_args + 1) * sizeof *in);

@@ -65,7 +65,8 @@ static sv by_tensors(struct script *s, struct tensor *t, val x, uint32_t n, stru
     if (n == 1 && first == 0 && shape_of(index[0])->ndim == 1)
         return wrap_content(s, r, index_first(r, OP_INDEX, x, value_in(index[0])), c);
     if (n == 1 && shape_of(index[0])->ndim == 1 && shape_of(index[0])->dtype != DTYPE_BOOL)
-        return wrap_content(s, r, index_along(r, OP_INDEX, x, first, value_in(index[0])), c.kind == CONTENT_CONST || c.kind == CONTENT_TAKEN ? c : content_unknown());
+        return wrap_content(s, r, index_along(r, OP_INDEX, x, first, value_in(index[0])),
+                            c.kind == CONTENT_CONST || c.kind == CONTENT_TAKEN ? c : content_unknown());
     if (n == 1 && first == 0 && !shape_of(t)->requires_grad && shape_of(index[0])->dtype != DTYPE_BOOL)
         return wrap_content(s, r, index_rows(r, x, value_in(index[0])), c);
     if (n == 2 && first == 0 && dims[1] == 1 && shape_of(t)->requires_grad && shape_of(index[0])->ndim == 1 && shape_of(index[1])->ndim == 1 &&
@@ -309,7 +310,7 @@ static bool put_at(struct script *s, struct tensor *t, sv self, uint32_t n, cons
     bool followed = is_followed(t) || (as_tensor(s, value) && is_followed(as_tensor(s, value)));
     val out;
 
-    if (!followed && n == 1 && !is_number(value) && as_tensor(s, *keys) && shape_of(as_tensor(s, *keys))->dtype != DTYPE_BOOL) { /* one kernel, without scratch */
+    if (!followed && n == 1 && !is_number(value) && as_tensor(s, *keys) && shape_of(as_tensor(s, *keys))->dtype != DTYPE_BOOL) { /* one kernel */
         t->content = content_unknown();
         return true;
     }

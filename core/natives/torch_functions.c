@@ -278,13 +278,14 @@ int64_t true_count(const struct tensor *t)
 /* nonzero(mask): how many there are is told by what the mask is known to be */
 static sv places(struct script *s, struct tensor *t, const char *what, bool as_tuple)
 {
+    const bool rising = shape_of(t)->ndim == 1 && (t->content.kind == CONTENT_CONST || t->content.kind == CONTENT_SHARES);
     int64_t n = true_count(t);
     sv made, parts;
 
     if (n < 0)
         return script_leave(s, "how many elements are not zero is data: %s", what);
     made = wrap_content(s, t->run, factory(t->run, OP_NONZERO, DTYPE_INT64, SHAPE(n, shape_of(t)->ndim)),
-                        (t->content.kind == CONTENT_CONST || t->content.kind == CONTENT_SHARES) && shape_of(t)->ndim == 1 ? content_is(CONTENT_ROWS, 0) : content_unknown());
+                        rising ? content_is(CONTENT_ROWS, 0) : content_unknown());
     if (!as_tuple || !sv_ok(made))
         return made;
     parts = script_call_method(s, made, script_symbol(s, "unbind"), 1, (sv[]){sv_int(1)});

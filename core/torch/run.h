@@ -136,7 +136,7 @@ struct wide {
     int64_t *length;
 };
 
-/* Of a node with more inputs than MAX_EDGES: what others have in themselves. `out` is its backward's, `length` how long each is along what they are joined by. */
+/* Of a node with more inputs than MAX_EDGES: what others have in themselves. `out` is its backward's, `length` of each along what they are joined by. */
 struct many {
     struct many *next; /* of the free ones */
     uint32_t room;

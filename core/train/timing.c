@@ -44,7 +44,8 @@ static enum err_code room_for(const struct arch *arch, const struct quirks *q, u
     return ERR_OK;
 }
 
-enum err_code timing_log(const struct arch *arch, const struct step *step, bool costs_alone, unsigned wider, struct arena *arena, struct work **ret, struct err *err)
+enum err_code timing_log(const struct arch *arch, const struct step *step, bool costs_alone, unsigned wider, struct arena *arena,
+                          struct work **ret, struct err *err)
 {
     uint32_t n = step->r.gradient_accumulation_steps, micro_steps = costs_alone || n < MICRO_STEPS ? n : MICRO_STEPS;
     struct work *log = arena_new(arena, struct work);
