@@ -118,9 +118,8 @@ static void warn_of_training(struct inferring *i)
                 member_is_set(m, (const char *)&e->rq.training + m->at);
     if (other)
         note(&e->warnings, "/training: of its members only attention and padded are read where the workload is inference");
-    if (e->question.gpus > i->q.tensor_parallel && i->q.engine == ENGINE_TRANSFORMERS)
-        note(&e->warnings, "%u of the %u GPUs are used: generate() over several by device_map is not modelled yet, by inference.tensor_parallel it is",
-             i->q.tensor_parallel, e->question.gpus);
+    if (e->question.gpus > e->question.gpus_per_node)
+        note(&e->warnings, "the GPUs of one node are used: neither device_map nor tensor_parallel goes over several here");
     if (e->rq.inference.gpu_memory_utilization.set && i->q.engine == ENGINE_TRANSFORMERS)
         note(&e->warnings, "/inference/gpu_memory_utilization is vLLM's: generate() takes what it needs");
 }
@@ -144,7 +143,8 @@ static void take_degree(struct inferring *i)
         note_of(&e->assumptions, NOTE_OF_YOURS, "inference.tensor_parallel %u: left out, the GPUs of a node", node);
     }
     i->q.tensor_parallel = degree->set ? (uint32_t)degree->whole : 1;
-    i->q.gpus = e->question.gpus;
+    i->q.gpus = i->q.gpus_per_node = node;
+    i->q.host_bytes = e->question.host_memory_bytes_per_node;
 }
 
 static void take_engine(struct inferring *i)

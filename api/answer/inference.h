@@ -17,6 +17,6 @@ struct inferring {
 void inference_write(struct jsonw *w, struct inferring *i);
 void inference_say(struct buf *out, const struct inferring *i); /* the summary */
 void inference_assume(struct inferring *i);
-const char *inference_method(const struct inferring *i);
+const char *inference_method(const struct inferring *i, const struct inference_candidate *c);
 
 #endif

@@ -25,7 +25,19 @@ void inference_say(struct buf *out, const struct inferring *i)
     buf_str(out, " of ");
     say_gib(out, (double)q->capacity_bytes);
     buf_str(out, " GiB on ");
-    say_gpus(out, q->tensor_parallel, gpu_in_words(i->e));
+    say_gpus(out, c->spread ? q->gpus_per_node : q->tensor_parallel, gpu_in_words(i->e));
+    if (c->spread)
+        buf_str(out, " by device_map=auto");
+    if (c->spread && (c->devices->host_bytes || c->devices->disk_bytes)) {
+        buf_str(out, ", ");
+        say_gib(out, (double)c->devices->host_bytes);
+        buf_str(out, " GiB of weights on the host");
+        if (c->devices->disk_bytes) {
+            buf_str(out, " and ");
+            say_gib(out, (double)c->devices->disk_bytes);
+            buf_str(out, " GiB on disk");
+        }
+    }
     if (c->fits && (c->tokens_per_s > 0 || c->bound_tokens_per_s > 0)) {
         buf_str(out, c->tokens_per_s > 0 ? ", " : ", at most ");
         say_number(out, c->tokens_per_s > 0 ? c->tokens_per_s : c->bound_tokens_per_s);
@@ -88,8 +100,13 @@ void inference_assume(struct inferring *i)
         return;
     }
     note_of(n, NOTE_OF_YOURS, "greedy search with a cache that grows: sampling, beams, static caches and torch.compile hold other temporaries");
-    for (uint32_t k = 0; k < i->answer.n; k++)
-        part |= i->answer.candidates[k].modelled && !i->answer.candidates[k].memory.replayed_in_full;
+    for (uint32_t k = 0; k < i->answer.n; k++) {
+        part |= i->answer.candidates[k].modelled && !i->answer.candidates[k].spread && !i->answer.candidates[k].memory.replayed_in_full;
+        if (i->answer.candidates[k].spread && i->answer.candidates[k].modelled)
+            note_of(n, NOTE_OF_YOURS,
+                    "device_map: get_balanced_memory() and infer_auto_device_map() over a node's GPUs; each GPU's blocks are played apart, what hooks copy of "
+                    "tables and masks is not counted; layers run one after the other");
+    }
     if (part)
         note_of(n, NOTE_OF_INTERNALS,
                 "basis bounded: of the tokens the first and the last were played on the allocator, not each between: reserved bytes are at least what is told");

@@ -118,6 +118,64 @@ static void write_blocks(struct jsonw *w, const struct inference_candidate *c)
     jsonw_end(w);
 }
 
+/* What each GPU has of a model that device_map spread, and what no GPU has. */
+static void write_devices(struct jsonw *w, const struct inferring *i, const struct device_spread *s)
+{
+    jsonw_array(w, "devices");
+    for (uint32_t d = 0; d < s->gpus; d++) {
+        const struct device_share *g = &s->share[d];
+
+        jsonw_object(w, NULL);
+        jsonw_u64(w, "gpu", d);
+        jsonw_u64(w, "weights_bytes", g->weights_bytes);
+        jsonw_u64(w, "first_layer", g->first_layer);
+        jsonw_u64(w, "layers", g->n_layers);
+        jsonw_bool(w, "embeddings", g->embeddings);
+        jsonw_bool(w, "head", g->head);
+        jsonw_u64(w, "peak_allocated_bytes", g->peak_allocated_bytes);
+        jsonw_u64(w, "peak_reserved_bytes", g->peak_reserved_bytes);
+        jsonw_u64(w, "device_bytes", g->peak_reserved_bytes + i->q.device.context_bytes);
+        jsonw_end(w);
+    }
+    jsonw_end(w);
+    jsonw_object(w, "offloaded");
+    jsonw_u64(w, "host_bytes", s->host_bytes);
+    jsonw_u64(w, "host_layers", s->host_layers);
+    jsonw_u64(w, "disk_bytes", s->disk_bytes);
+    jsonw_u64(w, "disk_layers", s->disk_layers);
+    jsonw_end(w);
+    jsonw_u64(w, "moved_bytes_per_token", s->moved_bytes);
+}
+
+/* Of the GPU that has most. */
+static void write_spread(struct jsonw *w, const struct inferring *i, const struct inference_candidate *c)
+{
+    const struct device_spread *s = c->devices;
+    const struct device_share *most = &s->share[0];
+    uint64_t worst = 0;
+
+    for (uint32_t d = 1; d < s->gpus; d++)
+        if (s->share[d].peak_reserved_bytes > most->peak_reserved_bytes) {
+            most = &s->share[d];
+            worst = d;
+        }
+    jsonw_object(w, "memory");
+    jsonw_u64(w, "peak_allocated_bytes", most->peak_allocated_bytes);
+    jsonw_u64(w, "peak_reserved_bytes", most->peak_reserved_bytes);
+    jsonw_u64(w, "device_bytes", c->device_bytes);
+    jsonw_u64(w, "capacity_bytes", i->q.capacity_bytes);
+    jsonw_u64(w, "static_bytes", most->weights_bytes);
+    jsonw_u64(w, "kv_cache_bytes", c->memory.kv_cache_bytes);
+    jsonw_str(w, "basis", "bounded");
+    jsonw_u64(w, "low_bytes", most->peak_allocated_bytes);
+    jsonw_u64(w, "high_bytes", most->peak_reserved_bytes);
+    jsonw_u64(w, "worst_rank", worst);
+    jsonw_u64(w, "context_bytes", i->q.device.context_bytes);
+    jsonw_u64(w, "host_bytes_per_node", s->host_bytes);
+    jsonw_end(w);
+    write_devices(w, i, s);
+}
+
 static void write_throughput(struct jsonw *w, const struct inferring *i, const struct inference_candidate *c)
 {
     double all = c->prefill_s + (i->q.new_tokens - 1) * c->token_s;
@@ -147,9 +205,9 @@ static void write_reason(struct jsonw *w, const struct plan_reason *r)
     jsonw_end(w);
 }
 
-const char *inference_method(const struct inferring *i)
+const char *inference_method(const struct inferring *i, const struct inference_candidate *c)
 {
-    return i->q.tensor_parallel > 1 ? "tp" : "single";
+    return c->spread ? "device_map" : i->q.tensor_parallel > 1 ? "tp" : "single";
 }
 
 static void write_candidate(struct jsonw *w, const char *name, const struct inferring *i, const struct inference_candidate *c)
@@ -161,7 +219,7 @@ static void write_candidate(struct jsonw *w, const char *name, const struct infe
         jsonw_null(w, "fits");
     if (c->modelled && c->tight)
         jsonw_bool(w, "tight", true);
-    jsonw_str(w, "method", inference_method(i));
+    jsonw_str(w, "method", inference_method(i, c));
     jsonw_str(w, "engine", i->q.engine == ENGINE_VLLM ? "vllm" : "transformers");
     if (i->q.tensor_parallel > 1)
         jsonw_u64(w, "tensor_parallel", i->q.tensor_parallel);
@@ -174,7 +232,9 @@ static void write_candidate(struct jsonw *w, const char *name, const struct infe
             jsonw_u64(w, "max_batch_size", c->max_batch_size);
             jsonw_u64(w, "max_context_tokens", c->max_context_tokens);
         }
-        if (i->q.engine == ENGINE_VLLM) {
+        if (c->spread) {
+            write_spread(w, i, c);
+        } else if (i->q.engine == ENGINE_VLLM) {
             write_pool(w, i, c);
             write_blocks(w, c);
         } else {
@@ -200,7 +260,7 @@ void inference_write(struct jsonw *w, struct inferring *i)
         jsonw_null(w, "fits");
     jsonw_str(w, "summary", e->summary);
     if (a->any_fits) {
-        jsonw_str(w, "method", inference_method(i));
+        jsonw_str(w, "method", inference_method(i, a->candidates));
         jsonw_u64(w, "micro_batch_size", i->q.batch_size);
         write_candidate(w, "recommendation", i, a->candidates);
     } else {

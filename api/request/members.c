@@ -236,8 +236,8 @@ const struct member training_members[] = {
 
 #define S struct inference_request
 static const struct member inference_members[] = {
-    {WHOLE(prompt_tokens, 1, UINT64_C(1) << 22)},
-    {WHOLE(new_tokens, 1, UINT64_C(1) << 22)},
+    {WHOLE(prompt_tokens, 1, UINT64_C(1) << 22), .also = "prompt_len|prompt_length|input_len|input_tokens"},
+    {WHOLE(new_tokens, 1, UINT64_C(1) << 22), .also = "max_new_tokens|output_len|output_tokens"},
     {WHOLE(batch_size, 1, 65536), .also = "max_num_seqs"},
     {WORD(weights, weights_words)},
     {WORD(compute_dtype, compute_words)},

@@ -238,7 +238,7 @@ static void play(struct generating *g)
     generation_choose(g->loop);
     decode(g, g->q->new_tokens - 1);
     if (g->q->look && !run_dead(r))
-        g->q->look(g->q->looks, &g->model, g->loop);
+        g->q->look(g->q->looks, r, &g->model, g->loop);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- figures */

@@ -42,7 +42,8 @@ struct generate_question {
     bool expandable_segments;    /* that is asked for */
     uint64_t capacity_bytes;     /* for the allocator, for `fits`; 0: none is asked */
     bool timed;                  /* with the costs of the prompt and of a token */
-    void (*look)(void *of, struct model *m, struct generation *g); /* at the model and its cache, once all tokens are made; NULL: nobody does */
+    /* at the run, its model and cache, once all tokens are made; NULL: nobody does */
+    void (*look)(void *of, const struct run *r, struct model *m, struct generation *g);
     void *looks;
 };
 

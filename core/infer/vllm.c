@@ -260,10 +260,11 @@ uint64_t vllm_longest(const struct vllm_answer *a, uint64_t blocks, uint64_t mos
 }
 
 /* --- the budget ------------------------------------------------------------------------------------------------------------------- */
-static void look(void *of, struct model *m, struct generation *g)
+static void look(void *of, const struct run *r, struct model *m, struct generation *g)
 {
     struct looking *l = of;
 
+    (void)r;
     l->n_layers = generation_layers(g, l->layers, 2 * m->arch->layers);
     if (l->q->tensor_parallel > 1 && program_split(m, &l->err))
         return;

@@ -89,7 +89,9 @@ static void take_bound(const struct inferring *p, struct inference_candidate *c)
 {
     const struct inference_question *q = p->q;
     const struct generated *m = &c->memory;
-    double middle = (q->prompt_tokens + q->new_tokens / 2.0) / ((double)q->prompt_tokens + q->new_tokens), read = (double)m->static_bytes;
+    double middle = (q->prompt_tokens + q->new_tokens / 2.0) / ((double)q->prompt_tokens + q->new_tokens);
+    double table = (double)inference_table(q->arch, inference_dtype(c)) / q->tensor_parallel, all = (double)m->static_bytes;
+    double read = all > table ? all - table : all;
     double prompt = inference_bound(q->system, inference_dtype(c), read, m->prefill.model_flops);
     double token = q->new_tokens > 1 ? inference_bound(q->system, inference_dtype(c), read + middle * (double)m->kv_cache_bytes, m->decode.model_flops) : 0;
 
@@ -285,6 +287,65 @@ static enum err_code degree_gap(struct inferring *p)
     return p->q->tensor_parallel > 1 ? parallel_gap(&shape, p->err) : ERR_OK;
 }
 
+static uint64_t most_reserved(const struct device_spread *s)
+{
+    uint64_t most = 0;
+
+    for (uint32_t d = 0; d < s->gpus; d++)
+        most = s->share[d].peak_reserved_bytes > most ? s->share[d].peak_reserved_bytes : most;
+    return most;
+}
+
+/* What stands on the host comes over the bus for each token, and for the prompt. */
+static void add_bus(const struct inferring *p, struct inference_candidate *c)
+{
+    const struct inference_question *q = p->q;
+    double moved = (double)(c->devices->host_bytes + c->devices->disk_bytes), all, s;
+
+    if (!q->system || c->tokens_per_s <= 0 || moved <= 0)
+        return;
+    s = q->system->bus_bytes_per_s > 0 ? moved / q->system->bus_bytes_per_s : 0;
+    c->prefill_s += s;
+    c->token_s += q->new_tokens > 1 ? s : 0;
+    all = c->prefill_s + (q->new_tokens - 1) * c->token_s;
+    c->tokens_per_s = s > 0 && !c->devices->disk_bytes ? (double)q->batch_size * q->new_tokens / all : 0; /* how fast a disk is nobody says */
+    c->bound_tokens_per_s = c->bound_tokens_per_s > c->tokens_per_s ? c->tokens_per_s : c->bound_tokens_per_s;
+}
+
+/* device_map="auto" over a node's GPUs */
+static enum err_code spread(struct inferring *p, struct inference_candidate *c)
+{
+    const struct inference_question *q = p->q;
+    unsigned char *mark = p->scratch->cur;
+    uint64_t reserved, host = q->host_bytes ? q->host_bytes : UINT64_C(1) << 50;
+    struct device_play_question d = {
+        .model = inference_generate(p, c),
+        .gpus = q->gpus_per_node < DEVICE_MAP_GPUS ? q->gpus_per_node : DEVICE_MAP_GPUS,
+        .gpu_bytes = q->capacity_bytes > q->device.context_bytes ? q->capacity_bytes - q->device.context_bytes : 0,
+        .host_bytes = host,
+        .by_accelerate = !c->step.quirks.bnb_loads_by_name, /* transformers 5 has its own */
+    };
+    enum err_code rc;
+
+    c->devices = arena_new(p->keep, struct device_spread);
+    if (!c->devices)
+        return no_room(p);
+    d.model.timed = q->system != NULL;
+    rc = device_play(&d, p->scratch, &c->memory, c->devices, p->err);
+    if (!rc)
+        take_time(p, c);
+    arena_rewind(p->scratch, mark);
+    if (rc)
+        return rc;
+    add_bus(p, c);
+    c->modelled = true;
+    reserved = most_reserved(c->devices);
+    c->device_bytes = reserved + q->device.context_bytes;
+    c->fits = reserved <= room_of(q) && c->devices->host_bytes <= host;
+    c->tight = c->fits && (c->devices->host_layers || c->devices->disk_layers || (double)c->device_bytes > TIGHT * (double)q->capacity_bytes);
+    return c->fits ? ERR_OK : explain(p, c, reserved);
+}
+
 static enum err_code answer_one(struct inferring *p, struct inference_candidate *c)
 {
     enum err_code rc = ERR_OK;
@@ -311,8 +372,16 @@ static enum err_code answer_one(struct inferring *p, struct inference_candidate 
     if (!rc)
         rc = p->q->engine == ENGINE_VLLM ? inference_vllm(p, c) : degree_gap(p);
     if (!rc && p->q->engine != ENGINE_VLLM)
-        rc = settle(p, c, REPLAY_PLAYED);
+        rc = c->spread ? spread(p, c) : settle(p, c, REPLAY_PLAYED);
     return rc ? take_error(p, c, rc) : ERR_OK;
+}
+
+/* Nobody asked to lose precision where the weights have room, nor to wait for the host where they have it quantised. */
+static int rank_of(const struct inference_candidate *c)
+{
+    if (c->spread && (c->devices->host_layers || c->devices->disk_layers))
+        return 2;
+    return c->weights->kbit != KBIT_NONE;
 }
 
 static bool is_better(const struct inference_candidate *a, const struct inference_candidate *b)
@@ -321,6 +390,10 @@ static bool is_better(const struct inference_candidate *a, const struct inferenc
         return a->modelled;
     if (a->fits != b->fits)
         return a->fits;
+    if (!a->fits && a->modelled)
+        return a->device_bytes < b->device_bytes; /* the nearest miss */
+    if (a->fits && rank_of(a) != rank_of(b))
+        return rank_of(a) < rank_of(b);
     if (a->tokens_per_s <= 0)
         return a->fits && a->bound_tokens_per_s > b->bound_tokens_per_s * 1.005;
     return a->fits && a->tokens_per_s > b->tokens_per_s * 1.005;
@@ -343,6 +416,8 @@ static bool in_full(struct inferring *p, struct inference_candidate *c)
 {
     struct inference_candidate before = *c;
 
+    if (c->spread)
+        return true;
     if (settle(p, c, REPLAY_ALL)) {
         *p->err = (struct err){0};
         *c = before;
@@ -353,7 +428,7 @@ static bool in_full(struct inferring *p, struct inference_candidate *c)
 /* Not known where the work ends before it is found. */
 static void look_for_largest(struct inferring *p, struct inference_candidate *c)
 {
-    if (!c->modelled || p->q->engine == ENGINE_VLLM)
+    if (!c->modelled || c->spread || p->q->engine == ENGINE_VLLM)
         return;
     c->largest_known = !find_largest(p, c);
     *p->err = (struct err){0};
@@ -362,14 +437,16 @@ static void look_for_largest(struct inferring *p, struct inference_candidate *c)
 enum err_code plan_inference(const struct inference_question *q, struct arena *keep, struct arena *scratch, struct inference_answer *ret, struct err *err)
 {
     struct inferring p = {q, keep, scratch, err};
-    struct inference_answer a = {.n = q->n_weights};
+    bool spreads = q->engine == ENGINE_TRANSFORMERS && q->tensor_parallel == 1 && q->gpus_per_node > 1;
+    struct inference_answer a = {.n = q->n_weights + spreads};
     enum err_code rc = ERR_OK;
 
-    a.candidates = arena_array(keep, struct inference_candidate, q->n_weights);
+    a.candidates = arena_array(keep, struct inference_candidate, a.n);
     if (!a.candidates)
         return no_room(&p);
-    for (uint32_t i = 0; i < q->n_weights && !rc; i++) {
-        a.candidates[i].weights = &q->weights[i];
+    for (uint32_t i = 0; i < a.n && !rc; i++) {
+        a.candidates[i].spread = spreads && i == 1; /* of the first form, behind it on one GPU */
+        a.candidates[i].weights = &q->weights[spreads && i ? i - 1 : i];
         rc = answer_one(&p, &a.candidates[i]);
     }
     rank(&a);

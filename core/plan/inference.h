@@ -11,6 +11,7 @@
 #ifndef PLAN_INFERENCE_H
 #define PLAN_INFERENCE_H
 
+#include "infer/device_play.h"
 #include "infer/generate.h"
 #include "infer/vllm.h"
 #include "plan/plan.h"
@@ -37,7 +38,8 @@ struct inference_question {
     enum attention attention;
     enum inference_engine engine;
     uint32_t tensor_parallel; /* GPUs that share each layer; at least 1 */
-    uint32_t gpus;
+    uint32_t gpus, gpus_per_node;
+    uint64_t host_bytes;      /* of a node; 0: not known */
     /* vLLM's */
     double utilization;
     bool a100;
@@ -52,6 +54,7 @@ struct inference_question {
 
 struct inference_candidate {
     const struct inference_weights *weights;
+    bool spread;             /* over the node's GPUs by device_map="auto" */
     bool modelled, fits, tight;
     struct plan_reason reason;
     struct step step;        /* its attention, its quirks */
@@ -61,6 +64,7 @@ struct inference_candidate {
     uint32_t max_batch_size; /* 0: none */
     uint64_t max_context_tokens; /* prompt and answer together, at the asked batch and answer; 0: none */
     double prefill_s, token_s; /* 0: not known; token_s: the mean of the answer's tokens behind the first */
+    struct device_spread *devices; /* where it is spread */
     struct vllm_answer vllm; /* of that engine: in the place of `memory` */
     uint32_t max_model_len;
     double bound_tokens_per_s; /* a roofline: no kernel is slower than memory or its products; 0: not known */

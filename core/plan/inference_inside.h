@@ -17,6 +17,9 @@ enum dtype inference_dtype(const struct inference_candidate *c); /* of what is n
 /* vLLM's start on one GPU, and how many requests its blocks hold at once. */
 MUST_CHECK enum err_code inference_vllm(struct inferring *p, struct inference_candidate *c);
 
+/* Of the table of embeddings, of which a token reads a row; 0: it is the head, too. */
+uint64_t inference_table(const struct arch *a, enum dtype dtype);
+
 /* Seconds under which nothing can be: bytes at the memory's rate or flops at that of products, whichever is more; 0: not known. */
 double inference_bound(const struct perf_system *s, enum dtype dtype, double bytes, double flops);
 

@@ -10,6 +10,11 @@ static double most(double a, double b)
     return a > b ? a : b;
 }
 
+uint64_t inference_table(const struct arch *a, enum dtype dtype)
+{
+    return a->tie_embeddings ? 0 : (uint64_t)a->vocab * a->hidden * dtype_bytes(dtype);
+}
+
 double inference_bound(const struct perf_system *s, enum dtype dtype, double bytes, double flops)
 {
     if (!s || s->memory_bytes_per_s <= 0 || s->flops_per_s[dtype] <= 0)
@@ -32,7 +37,7 @@ static void take_bound(const struct inferring *p, struct inference_candidate *c)
     const struct vllm_answer *a = &c->vllm;
     enum dtype dtype = inference_dtype(c);
     double batch = q->batch_size, middle = q->prompt_tokens + q->new_tokens / 2.0, flops = 2 * a->active_parameters / q->tensor_parallel;
-    double read = weights_read(a, batch, q->arch->experts, q->arch->experts_used);
+    double read = weights_read(a, batch, q->arch->experts, q->arch->experts_used) - (double)inference_table(q->arch, dtype) / q->tensor_parallel;
 
     c->token_s = inference_bound(q->system, dtype, read + batch * middle * (double)a->bytes_per_token, flops * batch);
     c->prefill_s = inference_bound(q->system, dtype, (double)a->weights_bytes, flops * batch * q->prompt_tokens);

@@ -186,6 +186,61 @@ START_TEST(tensor_parallelism_shares_weights_and_cache)
 }
 END_TEST
 
+/* Llama 3 8B on two and four GPUs of 24 GB: all weights stand somewhere, once; a model that no GPUs hold stands on the host too, and is said to. */
+static const struct {
+    const char *model, *cluster;
+    double weights;
+    bool offloads;
+} spreads[] = {
+    {"meta-llama/Meta-Llama-3-8B", "\"gpu\":\"RTX 4090\",\"gpus_per_node\":2", 16060522496.0, false},
+    {"meta-llama/Meta-Llama-3-8B", "\"gpu\":\"RTX 4090\",\"gpus_per_node\":4", 16060522496.0, false},
+    {"Qwen/Qwen2.5-32B", "\"gpu\":\"RTX 4090\",\"gpus_per_node\":2,\"host_memory_bytes_per_node\":\"64GiB\"", 65527752704.0, true},
+    {"Qwen/Qwen2.5-32B", "\"gpu\":\"RTX 4090\",\"gpus_per_node\":2,\"host_memory_bytes_per_node\":\"8GiB\"", 65527752704.0, true},
+};
+
+static const struct json *spread_of(const struct reply *reply)
+{
+    json_each (c, json_get(reply->doc, "candidates"))
+        if (!strcmp(json_str(json_get(c, "method")), "device_map"))
+            return c;
+    return NULL;
+}
+
+START_TEST(device_map_puts_every_weight_somewhere)
+{
+    char body[400];
+    struct reply reply;
+    double sum = 0, v = 0;
+
+    (void)snprintf(body, sizeof body, "{\"model\":\"%s\",\"workload\":\"inference\",\"cluster\":{%s},\"inference\":{\"weights\":\"bf16\",\"new_tokens\":8}}",
+                   spreads[_i].model, spreads[_i].cluster);
+    reply = ask(body);
+    ck_assert_msg(spread_of(&reply) != NULL, "%s", reply.r.body);
+    json_each (d, json_get(spread_of(&reply), "devices")) {
+        ck_assert(json_number(json_get(d, "weights_bytes"), &v));
+        sum += v;
+        ck_assert(json_number(json_get(d, "peak_allocated_bytes"), &v) && v > 0);
+    }
+    ck_assert(json_number(json_get(json_get(spread_of(&reply), "offloaded"), "host_bytes"), &v));
+    ck_assert_int_eq(v > 0, spreads[_i].offloads);
+    sum += v;
+    ck_assert(json_number(json_get(json_get(spread_of(&reply), "offloaded"), "disk_bytes"), &v));
+    sum += v;
+    ck_assert_msg(sum >= spreads[_i].weights && sum < spreads[_i].weights + 1e5, "%.0f, not %.0f", sum, spreads[_i].weights);
+    reply_done(reply);
+}
+END_TEST
+
+/* As they are saved where that fits. */
+START_TEST(precision_is_not_given_up_unasked)
+{
+    struct reply reply = asked("A100", "\"prompt_tokens\":100,\"new_tokens\":20", "");
+
+    ck_assert_str_eq(json_str(reply_at(&reply, "recommendation/weights")), "bf16");
+    reply_done(reply);
+}
+END_TEST
+
 START_TEST(nothing_is_faster_than_its_bound)
 {
     static const char *const weights[] = {OF("bf16", ""), OF("nf4", ""), OF("awq4", ""), OF("bf16", ",\"batch_size\":8")};
@@ -206,7 +261,8 @@ START_TEST(fp8_came_with_a_release)
 }
 END_TEST
 
-UNIT_TESTS("api/inference", unit_test(fp8_came_with_a_release); unit_test(tensor_parallelism_shares_weights_and_cache);
+UNIT_TESTS("api/inference", unit_test(fp8_came_with_a_release); unit_rows(device_map_puts_every_weight_somewhere, spreads);
+           unit_test(precision_is_not_given_up_unasked); unit_test(tensor_parallelism_shares_weights_and_cache);
            unit_test(nothing_is_faster_than_its_bound); unit_test(each_form_of_the_weights_holds_what_it_packs); unit_rows(packed_checkpoints_hold_what_they_store, packed); unit_rows(a_checkpoint_says_its_form, checkpoints);
            unit_test(more_never_holds_less);
            unit_test(the_largest_batch_is_the_largest); unit_test(compares_three_forms_where_none_is_named); unit_rows(says_what_it_cannot, refused);)

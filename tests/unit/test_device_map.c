@@ -1,0 +1,118 @@
+/* device_map="auto": maps of the real packages (tests/data/accuracy/make_device_maps.py), module by module. */
+#include "base/json.h"
+#include "infer/device_map.h"
+#include "models/model.h"
+#include "models/program.h"
+#include "tests/support/programs.h"
+#include "tests/support/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROOM = 64 << 20, CONFIG = 64 << 20, LINE = 1 << 16 };
+
+static struct json *read_config(const char *name)
+{
+    static char text[1 << 20];
+    char path[256];
+    struct json *ret = NULL;
+    struct err err = {0};
+    size_t n;
+    FILE *f;
+
+    (void)snprintf(path, sizeof path, "core/catalog/data/configs/%s.json", name);
+    f = fopen(path, "r");
+    ck_assert_msg(f != NULL, "%s", path);
+    n = fread(text, 1, sizeof text, f);
+    (void)fclose(f);
+    ck_assert_msg(!json_parse(text, n, &json_limits_config, &ret, &err), "%s", err.detail);
+    return ret;
+}
+
+static void path_of(const struct module *m, char *text, size_t room)
+{
+    text[0] = 0;
+    if (!m->parent)
+        return;
+    path_of(m->parent, text, room);
+    (void)snprintf(text + strlen(text), room - strlen(text), "%s%s", text[0] ? "." : "", m->name);
+}
+
+static uint32_t device_named(const char *s, uint32_t gpus)
+{
+    return !strcmp(s, "cpu") ? gpus : !strcmp(s, "disk") ? gpus + 1 : (uint32_t)atoi(s);
+}
+
+static void lay_beside(const struct json *row, const struct tree *t, const uint8_t *device, uint32_t gpus)
+{
+    uint32_t seen = 0;
+
+    for (uint32_t i = 1; i < t->n_modules; i++) {
+        char path[256];
+        const char *truth;
+
+        path_of(t->modules[i], path, sizeof path);
+        truth = json_str(json_get(json_get(row, "map"), path));
+        if (!truth)
+            continue;
+        seen++;
+        ck_assert_msg(device[i] == device_named(truth, gpus), "%s of transformers %s, %u GPUs: %s is on %u, not %s",
+                      json_str(json_get(row, "config_file")), json_str(json_get(row, "transformers")), gpus, path, device[i], truth);
+    }
+    ck_assert_uint_ge(seen, json_count(json_get(row, "map")) - 2); /* those of releases with other modules: rotary_emb */
+}
+
+START_TEST(stands_where_the_packages_put_it)
+{
+    static char line[LINE];
+    void *config_block = malloc(CONFIG), *block = malloc(ROOM);
+    FILE *f = fopen("tests/data/accuracy/device_maps.jsonl", "r");
+    size_t n = 0;
+
+    ck_assert_ptr_nonnull(f);
+    while (fgets(line, sizeof line, f)) {
+        struct json *row = NULL, *config;
+        struct arena config_arena, arena;
+        struct err err = {0};
+        struct arch arch;
+        uint64_t gib = 0, host = 0;
+        uint8_t *device = NULL;
+        bool old;
+
+        ck_assert(!json_parse(line, strlen(line), &json_limits_config, &row, &err));
+        config = read_config(json_str(json_get(row, "config_file")));
+        old = json_str(json_get(row, "transformers"))[0] == '4';
+        arena_init(&config_arena, config_block, CONFIG);
+        arena_init(&arena, block, ROOM);
+        ck_assert_msg(!arch_read(config, &config_arena, &arch, &err), "%s", err.detail);
+        struct stack stack =
+            old ? (struct stack){2007, 4053, 16, 1008, 46, 17, 2007, 6} : (struct stack){2015, 5023, 21, 1015, 50, 19, 2007, 8};
+        struct quirks q = quirks_for(&stack, arch.model_type);
+        struct model m = {.arch = &arch, .q = &q, .source = arch.program, .family = arch.program->run, .use_cache = true};
+        ck_assert(!tree_init(&m.tree, &arena, DTYPE_BF16, 64 + arch.layers * 96, &err));
+        ck_assert_msg(!model_declare(&m, &err), "%s", err.detail);
+        ck_assert(json_uint64(json_first(json_get(row, "gpus")), &gib) && json_uint64(json_get(row, "cpu"), &host));
+        struct device_map_question ask = {.tree = &m.tree,
+                                          .gpus = (uint32_t)json_count(json_get(row, "gpus")),
+                                          .gpu_bytes = gib << 30,
+                                          .host_bytes = host << 30,
+                                          .dtype = DTYPE_BF16,
+                                          .by_accelerate = old,
+                                          .as_given = true};
+        if (ask.gpus == 1)
+            ask.gpu_bytes = (uint64_t)((double)ask.gpu_bytes * 0.9);
+        ck_assert_msg(!device_map_auto(&ask, &arena, &device, &err), "%s", err.detail);
+        lay_beside(row, &m.tree, device, ask.gpus);
+        json_free(row);
+        json_free(config);
+        n++;
+    }
+    (void)fclose(f);
+    ck_assert_uint_ge(n, 150);
+    free(block);
+    free(config_block);
+}
+END_TEST
+
+UNIT_TESTS("infer/device_map", unit_test(stands_where_the_packages_put_it);)
