@@ -27,6 +27,10 @@ ROBERTA = dict(BERT, model_type="roberta", vocab_size=50265, max_position_embedd
 XLM = dict(ROBERTA, model_type="xlm-roberta", vocab_size=250002, num_hidden_layers=3)
 ELECTRA = dict(BERT, model_type="electra", embedding_size=128, hidden_size=256, num_attention_heads=4, intermediate_size=1024)
 DISTIL = dict(model_type="distilbert", vocab_size=30522, dim=768, hidden_dim=3072, n_heads=12, n_layers=6, max_position_embeddings=512, pad_token_id=0)
+DEBERTA = dict(model_type="deberta-v2", vocab_size=128100, hidden_size=768, num_hidden_layers=6, num_attention_heads=12, intermediate_size=3072, max_position_embeddings=512,
+               type_vocab_size=0, relative_attention=True, position_buckets=256, norm_rel_ebd="layer_norm", share_att_key=True, pos_att_type="p2c|c2p",
+               max_relative_positions=-1, position_biased_input=False, pooler_hidden_size=768, pooler_dropout=0, pooler_hidden_act="gelu", layer_norm_eps=1e-7)
+DEBERTA_LORA = dict(tuning="lora", lora={"rank": 16, "dropout": 0.05, "target_modules": ["query_proj", "value_proj"]})
 QWEN2 = dict(model_type="qwen2", vocab_size=151936, hidden_size=896, num_hidden_layers=8, num_attention_heads=14, num_key_value_heads=2, intermediate_size=4864,
              max_position_embeddings=32768, tie_word_embeddings=True, rope_theta=1000000.0, pad_token_id=151643)
 GPT2 = dict(model_type="gpt2", vocab_size=50257, n_embd=768, n_layer=6, n_head=12, n_positions=1024)
@@ -57,6 +61,13 @@ CASES = [
     ("distil", DISTIL, 8, 128, dict(stage="classification", precision="fp16-mixed")),
     ("distil-mlm", DISTIL, 8, 128, dict(stage="masked_lm", precision="bf16", gradient_checkpointing=True)),
     ("distil-qa", DISTIL, 4, 384, dict(stage="question_answering", precision="bf16-mixed", attention="eager")),
+    ("deberta", DEBERTA, 4, 128, dict(stage="classification", precision="bf16", attention="eager")),
+    ("deberta-mixed-pad", DEBERTA, 8, 256, dict(stage="classification", precision="bf16-mixed", attention="eager", padded=True)),
+    ("deberta-ckpt", DEBERTA, 4, 384, dict(stage="classification", precision="fp16-mixed", attention="eager", gradient_checkpointing=True)),
+    ("deberta-lora", DEBERTA, 8, 128, dict(stage="classification", precision="bf16-mixed", attention="eager", **DEBERTA_LORA)),
+    ("deberta-tokens", dict(DEBERTA, num_labels=9, share_att_key=False), 4, 256, dict(stage="token_classification", precision="fp32", attention="eager")),
+    ("deberta-mlm", dict(DEBERTA, position_biased_input=True, type_vocab_size=2), 4, 128, dict(stage="masked_lm", precision="bf16-mixed", attention="eager")),
+    ("deberta-plain", dict(DEBERTA, relative_attention=False, pos_att_type=None), 4, 128, dict(stage="question_answering", precision="bf16", attention="eager")),
     ("qwen2", QWEN2, 4, 512, dict(stage="classification", precision="bf16")),
     ("qwen2-one-row", dict(QWEN2, pad_token_id=None), 1, 1024, dict(stage="classification", precision="bf16-mixed", gradient_checkpointing=True)),
     ("qwen2-tokens", dict(QWEN2, num_labels=5), 4, 512, dict(stage="token_classification", precision="bf16-mixed")),
