@@ -54,9 +54,13 @@ class Qwen2MoeSparseMoeBlock(SparseMoeBlock):
         _, weights, indices = self.gate(rows)
         out = self.experts(rows, indices, weights)
         shared = nn.functional.sigmoid(self.shared_expert_gate(rows)) * shared
-        out = out + shared
+        out = self.with_all(out, shared)
         out = out.reshape(batch_size, sequence_length, hidden_dim)
         return out
+
+    def with_all(self, out, shared):
+        """And what the expert of all tokens says."""
+        return out + shared
 
 
 class Qwen2MoeDecoderLayer(Qwen2DecoderLayer):

@@ -2,8 +2,6 @@
 from transformers.releases import of, quirks
 
 if quirks.experts_in_turn:
-    from torch import nn
-
     from transformers.activations import ACT2FN
     from transformers.modeling_moe import routed_forward
 
@@ -35,3 +33,15 @@ if quirks.experts_in_turn:
         return self.block_sparse_moe(hidden_states)
 
     MixtralDecoderLayer.forward = routed_forward
+
+if not quirks.router_keeps_logits:
+
+    @of(MixtralTopKRouter)
+    def forward(self, hidden_states):
+        hidden_states = hidden_states.reshape(-1, self.hidden_dim)
+        router_logits = nn.functional.linear(hidden_states, self.weight)
+        router_logits = nn.functional.softmax(router_logits.float(), dim=-1)
+        top_value, indices = torch.topk(router_logits, self.top_k, dim=-1)
+        top_value /= top_value.sum(dim=-1, keepdim=True)
+        self.record(router_logits)
+        return router_logits, top_value, indices

@@ -7,6 +7,20 @@ if not quirks.balance_summed_by_layer:
         refuse("/config/output_router_logits", "the balancing loss is modelled as transformers 5.23 and later add it up")
 
 
+if not quirks.router_keeps_logits:
+
+    @of(TopKRouter)
+    def forward(self, hidden_states):
+        hidden_states = hidden_states.reshape(-1, self.hidden_dim)
+        router_logits = nn.functional.linear(hidden_states, self.weight)
+        router_logits = nn.functional.softmax(router_logits, dtype=torch.float, dim=-1)
+        top_value, indices = torch.topk(router_logits, self.top_k, dim=-1)
+        if self.norm_topk_prob:
+            top_value /= top_value.sum(dim=-1, keepdim=True)
+        self.record(router_logits)
+        return router_logits, top_value, indices
+
+
 if quirks.experts_in_turn:
 
     @of(SparseMoeBlock)

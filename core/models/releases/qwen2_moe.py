@@ -23,6 +23,14 @@ if quirks.experts_in_turn:
     Qwen2MoeDecoderLayer.forward = routed_forward
 
 
+if quirks.shared_added_in_place:
+
+    @of(Qwen2MoeSparseMoeBlock)
+    def with_all(self, out, shared):
+        out += shared
+        return out
+
+
 if not quirks.interface_attention:
     from transformers.masking_utils import create_masks_in_window
 

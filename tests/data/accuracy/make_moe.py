@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Makes moe.jsonl of this folder: steps of mixtures of experts.
 
-    make_moe.py ORACLE_PYTHON ORACLE GROUNDTRUTH CONFIGS
+    make_moe.py ORACLE_PYTHON ORACLE GROUNDTRUTH CONFIGS RELEASES
 
-First the traces of GROUNDTRUTH/trace_dev.jsonl, then small models that the oracle traces. Experts get equal shares of the tokens. torch 2.15,
+RELEASES holds a folder a release of transformers (pip download --no-deps, unzipped), which that Python imports in the place of its own. First the traces of GROUNDTRUTH/trace_dev.jsonl, then small models that the oracle traces. Experts get equal shares of the tokens. torch 2.15,
 transformers 5.23, peft 0.21.
 """
 import json
@@ -58,6 +58,16 @@ CASES = {t: FEW for t in SMALL} | {"qwen3_moe": ("full", "lora-amp", "aux"), "mi
                                    "qwen2_moe": ("mixed", "fa2", "aux"), "ernie4_5_moe": ("full", "lora", "sgd-accum")}
 
 
+EARLIER = {  # releases of transformers 5 in which experts' rows are ordered and masked otherwise
+    "mixtral": {"full": ("5.6.2", "5.8.1", "5.17.0"), "lora-amp": ("5.7.0", "5.16.1"), "mixed-ckpt-pad": ("5.0.0", "5.3.0", "5.5.4")},
+    "qwen2_moe": {"full": ("5.0.0", "5.5.4", "5.10.4")},
+    "qwen3_moe": {"full": ("5.0.0", "5.10.4")},
+    "gpt_oss": {"full": ("5.0.0", "5.8.1", "5.14.1")},
+    "olmoe": {"full": ("5.0.0", "5.8.1")},
+    "glm4_moe": {"full": ("5.0.0", "5.10.4")},
+}
+
+
 def config_of(configs, name, over):
     made = {}
     if name:
@@ -75,11 +85,11 @@ def small(kind, which, configs):
     return config_of(configs, SMALL[kind][0], {**SMALL[kind][1], **over}), options
 
 
-def request_of(config, options, used):
+def request_of(config, options, used, release=None):
     precision = "bf16-autocast" if options.get("weights_dtype") == "bf16" else options["precision"]
     training = {"methods": "single", "optimizer": "adamw_torch", "gradient_checkpointing": False, "loss": "hf", "padded": False,
                 **{k: v for k, v in options.items() if k != "weights_dtype"}, "precision": precision, "attention": used}
-    return {"cluster": {"gpu": "A100-80GB"}, "training": training, "stack": STACK, "config": config}
+    return {"cluster": {"gpu": "A100-80GB"}, "training": training, "stack": STACK | ({"transformers": release} if release else {}), "config": config}
 
 
 def row_of(name, request, result):
@@ -88,28 +98,35 @@ def row_of(name, request, result):
             **{k: result[k] for k in FIGURES if k in result}}
 
 
-def trace(python, oracle, config, options):
+def row_text(kind, which, release, config, options, result):
+    request = request_of(config, options, result.get("attention_used") or options.get("attention", "sdpa"), release and release.rsplit(".", 1)[0])
+    name = "moe/%s/%s" % (kind, which) + ("/" + release if release else "")
+    return json.dumps(row_of(name, request, result), separators=(",", ":")) + "\n"
+
+
+def trace(python, oracle, config, options, package=None):
     with tempfile.NamedTemporaryFile("w", suffix=".json") as f:
         json.dump(config, f)
         f.flush()
-        told = subprocess.run([python, "trace.py", "--config", f.name, "--options", json.dumps(options)], cwd=oracle, stdout=subprocess.PIPE, check=True)
+        told = subprocess.run([python, "trace.py", "--config", f.name, "--options", json.dumps(options)], cwd=oracle, stdout=subprocess.PIPE, check=True,
+                              env=os.environ | ({"PYTHONPATH": package} if package else {}))
     return json.loads(told.stdout[told.stdout.index(b"{"):])
 
 
 def main():
-    python, oracle, truth, configs = sys.argv[1:5]
+    python, oracle, truth, configs, releases = sys.argv[1:6]
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "moe.jsonl"), "w", encoding="utf-8") as out:
         for line in open(os.path.join(truth, "trace_dev.jsonl"), encoding="utf-8"):
             case = json.loads(line)
             config = config_of(configs, case["config_file"][:-5], {})
             if config.get("model_type") in TYPES:
                 out.write(json.dumps(row_of("moe/" + case["id"], {**case["request"], "config": config}, case["result"]), separators=(",", ":")) + "\n")
-        for kind, names in CASES.items():
-            for which in names:
-                config, options = small(kind, which, configs)
-                result = trace(python, oracle, config, options)
-                request = request_of(config, options, result.get("attention_used") or options.get("attention", "sdpa"))
-                out.write(json.dumps(row_of("moe/%s/%s" % (kind, which), request, result), separators=(",", ":")) + "\n")
+        rows = [(kind, which, None) for kind, names in CASES.items() for which in names]
+        rows += [(kind, which, release) for kind, cases in EARLIER.items() for which, those in cases.items() for release in those]
+        for kind, which, release in rows:
+            config, options = small(kind, which, configs)
+            result = trace(python, oracle, config, options, release and os.path.join(releases, release))
+            out.write(row_text(kind, which, release, config, options, result))
 
 
 if __name__ == "__main__":
