@@ -111,6 +111,12 @@ static bool is_as_asked(const struct kept *k, const struct step *step)
     return k->micro_batch_size == step->r.micro_batch_size && k->seq_len_tokens == step->r.seq_len_tokens;
 }
 
+/* One sequence is unlike several: where layers are laid out that is cheaper than to see so. */
+static bool is_unlike(const struct kept *k, const struct play_question *q)
+{
+    return (k->micro_batch_size == 1) != (q->step->r.micro_batch_size == 1) && play_may_be_deepened(q);
+}
+
 /* One that has that size, or takes it; NULL: none. */
 static struct kept *find(struct arena *arena, const struct play_question *q)
 {
@@ -118,7 +124,7 @@ static struct kept *find(struct arena *arena, const struct play_question *q)
         if (answers(k, q) && is_as_asked(k, q->step))
             return k;
     for (struct kept *k = arena->kept; k; k = k->next)
-        if (answers(k, q) && play_takes_size(k, q->step, arena))
+        if (answers(k, q) && !is_unlike(k, q) && play_takes_size(k, q->step, arena))
             return k;
     return NULL;
 }

@@ -20,7 +20,7 @@ static uint32_t first_depth(const struct play_question *q)
 }
 
 /* Nothing that fills over several layers: neither buckets and windows nor a pipeline's stages. DistributedDataParallel's buckets are looked at. */
-static bool may_be_deepened(const struct play_question *q)
+bool play_may_be_deepened(const struct play_question *q)
 {
     const struct method_program *m = method_rows[q->step->r.method].program;
     uint32_t period = fold_period(q->arch);
@@ -179,7 +179,7 @@ bool play_costs(const struct play_question *q, struct arena *arena, struct taped
     bool full = arena->full, done;
     struct trainer *t;
 
-    if (!may_be_deepened(q))
+    if (!play_may_be_deepened(q))
         return false;
     t = arena_new(arena, struct trainer);
     arena->budget = NULL;
@@ -216,7 +216,7 @@ enum err_code play_deep(const struct play_question *q, struct arena *arena, stru
     unsigned char *mark = arena->cur;
     enum err_code rc;
 
-    *laid_out = may_be_deepened(q) && lay_out(q, arena, ret);
+    *laid_out = play_may_be_deepened(q) && lay_out(q, arena, ret);
     if (*laid_out)
         return budget_take(arena->budget, ret->t->model.tree.n_modules + (uint64_t)ret->t->run.n_events, err);
     arena_rewind(arena, mark);

@@ -34,7 +34,9 @@ const uint32_t *play_roles(const struct tree *tree, const struct arch *arch, str
 uint32_t play_few_layers(const struct play_question *q);
 bool play_is_deep(const struct play_question *q); /* so many layers that models of a few of them are cheap beside it */
 
-/* play_deep.c: as many events as a play has, whichever way. *laid_out: it was not played. */
+/* play_deep.c */
+bool play_may_be_deepened(const struct play_question *q); /* nothing of it is known to fill over layers */
+/* As many events as a play has, whichever way. *laid_out: it was not played. */
 enum err_code play_deep(const struct play_question *q, struct arena *arena, struct kept_run *ret, bool *laid_out, struct err *err);
 
 /* The log of a deep run's last step, laid out: nothing else of it is told, but what it counts. False: it has to be played; `arena` is as it was. */
