@@ -198,6 +198,15 @@ static uint32_t children(const struct module *m)
     return n;
 }
 
+static uint32_t modules_below(const struct module *m)
+{
+    uint32_t n = 0;
+
+    for (const struct module *k = m ? m->first : NULL; k; k = k->next)
+        n += 1 + modules_below(k);
+    return n;
+}
+
 static const char *text_of_dtype(const struct json *config)
 {
     const struct json *v = json_get(config, json_type(json_get(config, "dtype")) > JSON_NULL ? "dtype" : "torch_dtype");
@@ -329,6 +338,21 @@ static bool takes_fewer(const struct program_source *from, const struct stack *s
     return same;
 }
 
+/* `turn` of a class: how many tokens a turn of the loops in its layers takes, how many nodes it makes. */
+static void take_turns(struct program *p, struct arch *ret)
+{
+    sv said = sv_null();
+    uint32_t n = 0;
+    const sv *items;
+
+    if (script_find(p->s, p->model_class, script_symbol(p->s, "turn"), &said) == 0 && (items = seq_items(said, &n)) && n == 2) {
+        ret->turn_tokens = (uint32_t)items[0].i;
+        ret->turn_nodes = (uint32_t)items[1].i;
+    }
+    sv_drop(p->s, said);
+    script_forgive(p->s);
+}
+
 /* The model as it is declared there: what it has is read off; every question makes it anew. */
 static enum err_code look(struct program_source *from, const struct stack *stack, struct arena *arena, struct arch *ret, struct err *err)
 {
@@ -350,6 +374,8 @@ static enum err_code look(struct program_source *from, const struct stack *stack
     ret->never_adapts = from->n_files && lacks(m.parts, "prepare_inputs_for_generation");
     ret->inventory_only = flag_of(m.parts, ((struct program *)m.parts)->model_class, "inventory_only", false);
     ret->encoder = flag_of(m.parts, ((struct program *)m.parts)->model_class, "encoder", false);
+    take_turns(m.parts, ret);
+    ret->modules_beside = m.tree.n_modules - modules_below(module_list(&m.tree));
     ret->never_checkpoints = !flag_of(m.parts, ((struct program *)m.parts)->model_class, "supports_gradient_checkpointing", false);
     rc = too_large(ret, err);
     ret->layer_kinds = rc ? NULL : kinds_of(m.parts, &m.tree, ret->layers, kinds);
@@ -490,6 +516,8 @@ struct arch program_arch_blank(const struct json *config, struct program_source 
     a.model_type = type && is_word(type) ? arena_str(arena, type, strlen(type)) : "";
     a.architecture = first ? arena_str(arena, first, strlen(first)) : "";
     a.saved = saved_of(config);
+    if (a.saved == SAVED_ABSENT) /* a checkpoint of parts has one dtype, which its text's config names */
+        a.saved = saved_of(json_get(config, "text_config"));
     arch_read_labels(&a, config);
     return a;
 }

@@ -570,6 +570,8 @@ static void hear(struct program *p, struct model *m)
         m->refuses_items = str_text(why, NULL);
     if (m->takes_items && (m->source->n_files || m->source->installed))
         m->takes_items = accepts_items(p);
+    if (says(p, p->model_class, "items_are_not_taken"))
+        m->takes_items = false;
     sv_drop(s, table); /* the class keeps the text */
     sv_drop(s, why);
 }

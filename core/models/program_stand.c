@@ -128,6 +128,7 @@ static bool put_back(struct stands *all, const struct stood *s, struct model *m)
     m->parts = s->m.parts;
     m->outputs_end = s->m.outputs_end;
     m->position_table = s->m.position_table;
+    m->takes_items = s->m.takes_items;
     m->refuses_items = s->m.refuses_items;
     m->score_head = s->m.score_head;
     m->takes_token_types = s->m.takes_token_types;

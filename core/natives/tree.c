@@ -50,9 +50,9 @@ static bool plant_tensor(struct script *s, struct tree *t, struct module *m, str
         sv_drop(s, v);
         return !script_failed(s); /* None: a bias that is not there */
     }
-    if (shape_of(p)->ndim > 4) {
+    if (shape_of(p)->ndim > PARAM_DIMS) {
         sv_drop(s, v);
-        (void)script_leave(s, "a parameter of more than 4 dimensions");
+        (void)script_leave(s, "a parameter of more than %d dimensions", (int)PARAM_DIMS);
         return false;
     }
     made = buffer ? buffer_add(t, m, name, dtype_in(t, p, true), shape_of(p)->ndim, shape_of(p)->size)

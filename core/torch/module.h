@@ -13,11 +13,13 @@
 struct module;
 struct module_hook;
 
+enum { PARAM_DIMS = 5 }; /* what Conv3d has */
+
 struct param {
     const char *name;     /* "weight" */
     struct module *owner;
     struct param *next, *tied; /* tied: another parameter whose storage this is */
-    int64_t size[4];
+    int64_t size[PARAM_DIMS];
     int64_t stands_for;   /* elements, where packed words hold a quantised weight; 0: its own; < 0: none */
     int ndim;
     enum dtype dtype;

@@ -21,7 +21,7 @@ struct tensor_info {
     const char *name;    /* "model.layers.0.self_attn.q_proj.weight" */
     const char *tied_to; /* NULL: a storage of its own */
     uint32_t ndim;
-    uint64_t shape[4];
+    uint64_t shape[PARAM_DIMS];
     uint64_t elems;
     bool trainable;
     bool buffer;         /* on the device but not a parameter */

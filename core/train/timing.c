@@ -30,11 +30,11 @@ static double model_flops(const struct trainer *t, const struct arch *a, const s
     return tokens * (6 * trained + 4 * frozen + 12.0 * a->layers * a->heads * a->head_dim * seen);
 }
 
-static enum err_code room_for(const struct arch *arch, const struct quirks *q, uint32_t micro_steps, bool orders, unsigned wider, struct arena *arena,
+static enum err_code room_for(const struct arch *arch, const struct step *step, uint32_t micro_steps, bool orders, unsigned wider, struct arena *arena,
                               struct work *log, struct err *err)
 {
-    uint32_t experts = q->experts_in_turn ? arch->experts * KERNELS_OF_EXPERT : 0;
-    struct work_limits l = {(KERNELS_BESIDE + arch->layers * (KERNELS_OF_LAYER + experts)) * micro_steps,
+    uint32_t experts = step->quirks.experts_in_turn ? arch->experts * KERNELS_OF_EXPERT : 0, turns = 3 * train_turns(arch, step);
+    struct work_limits l = {(KERNELS_BESIDE + arch->layers * (KERNELS_OF_LAYER + experts + turns)) * micro_steps,
                             MESSAGES_BESIDE + arch->layers * MESSAGES_OF_LAYER,
                             orders ? (ORDERS_BESIDE + arch->layers * ORDERS_OF_LAYER) * micro_steps : 0};
 
@@ -49,7 +49,7 @@ enum err_code timing_log(const struct arch *arch, const struct step *step, bool 
 {
     uint32_t n = step->r.gradient_accumulation_steps, micro_steps = costs_alone || n < MICRO_STEPS ? n : MICRO_STEPS;
     struct work *log = arena_new(arena, struct work);
-    enum err_code rc = log ? room_for(arch, &step->quirks, micro_steps, !costs_alone, wider, arena, log, err)
+    enum err_code rc = log ? room_for(arch, step, micro_steps, !costs_alone, wider, arena, log, err)
                            : err_set(err, ERR_NOMEM, "", "the working memory of one request is too small");
 
     if (!rc)

@@ -43,7 +43,7 @@ static uint32_t modules_of(const struct arch *a, const struct quirks *q)
 {
     uint32_t experts = q->experts_in_turn ? (uint32_t)a->experts : 0; /* three linears and an activation below each */
 
-    return 64 + a->layers * (96 + experts * 24); /* adapters make up to six of one */
+    return 64 + a->modules_beside * 6 + a->layers * (96 + experts * 24); /* adapters make up to six of one */
 }
 
 /* Adapters are made where the base is: the Trainer moves the model when it wraps it, sharded models come to the device in pieces. */
@@ -339,6 +339,22 @@ static uint32_t births_of_layer(const struct step *s)
     return s->r.method == METHOD_PP ? 800 : 2400;
 }
 
+uint32_t train_turns(const struct arch *a, const struct step *s)
+{
+    return a->turn_tokens ? (s->r.seq_len_tokens / a->turn_tokens + 1) * a->turn_nodes : 0;
+}
+
+/* What the loops of a layer make beside it; the graph of a region that is not reentrant stands too. */
+static void add_turns(struct run_limits *l, const struct arch *a, const struct step *s, uint32_t layers, uint32_t held, uint32_t steps)
+{
+    uint32_t nodes = train_turns(a, s);
+
+    l->values += layers * nodes * 3 / 2;
+    l->storages += layers * nodes / 2;
+    l->nodes += layers * nodes;
+    l->births += held * nodes * 2 * steps;
+}
+
 /* Bounds of a run: each layer makes at most so many of each in forward and backward; checkpointing makes forward twice. */
 enum { SHARDS = 16384 };
 
@@ -356,6 +372,7 @@ static struct run_limits limits_of(const struct trainer *t, const struct arch *a
     l.storages += layers * experts * 16;
     l.nodes += layers * experts * 18;
     l.births = 8192 + layers_held(a, s) * ((births_of_layer(s) + experts * 40) * steps + 512) + 16 * batches;
+    add_turns(&l, a, s, layers, layers_held(a, s), steps);
     l.marks = steps; /* the Trainer of 4.41 empties the cache in each */
     if (s->r.quantization)
         l.marks += t->model.tree.max_modules; /* accelerate does with what it places */

@@ -65,6 +65,7 @@ uint64_t trainer_paged_bytes(const struct trainer *t);
 /* What the method's program is told of a resolved step. */
 void parallel_options_of(const struct step *s, struct parallel_options *ret);
 
+uint32_t train_turns(const struct arch *a, const struct step *s); /* nodes of the graph that loops over a sequence make, of a layer */
 MUST_CHECK enum err_code trainer_run(struct trainer *t, const struct arch *arch, const struct step *step, const struct device *device,
                                      struct arena *arena, struct err *err);
 

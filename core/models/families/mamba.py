@@ -97,6 +97,7 @@ class MambaModel(Decoder, MambaPreTrainedModel):
 
 class MambaForCausalLM(CausalLM, MambaPreTrainedModel):
     decoder, stage, _tied_weights_keys = MambaModel, None, {"lm_head.weight": "backbone.embeddings.weight"}
+    turn = (1, 16)
 
     def logits(self, x):
         return self.lm_head(x.to(self.lm_head.weight.dtype)).float()

@@ -36,7 +36,7 @@ class Mamba2Model(MambaModel):
 
 
 class Mamba2ForCausalLM(MambaForCausalLM):
-    config_class, decoder, _no_split_modules = Mamba2Config, Mamba2Model, ["Mamba2Block"]
+    config_class, decoder, _no_split_modules, turn = Mamba2Config, Mamba2Model, ["Mamba2Block"], None
 
 
 causal_lm = Mamba2ForCausalLM

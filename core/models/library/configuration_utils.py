@@ -66,3 +66,34 @@ class PreTrainedConfig:
         self._complete(full, others.pop("rope_theta", theta))
         self._complete(sliding, local_theta)
         self.rope_parameters = {"full_attention": full, "sliding_attention": sliding}
+
+
+class CompositeConfig(PreTrainedConfig):
+    """Configs of parts under one: what it does not say itself is its text's. What is set on it stays its own, as transformers' is."""
+
+    sub_configs = {}
+
+    def __post_init__(self, **others):
+        layers = others.pop("num_hidden_layers", None)
+        super().__post_init__(**others)
+        for name, part in self.sub_configs.items():
+            given = dict(getattr(self, name) or {})
+            if name == "text_config" and layers is not None:
+                given["num_hidden_layers"] = layers
+            setattr(self, name, part(**given))
+
+    def __getattr__(self, name):
+        if name.startswith("__") or name in self.sub_configs:
+            raise AttributeError(name)
+        return getattr(self.text_config, name)
+
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value)
+        for part in self.sub_configs if name == "_attn_implementation" else ():
+            if getattr(self, part) is not None:  # before they are made
+                setattr(getattr(self, part), name, value)
+
+    @property
+    def base_model_tp_plan(self):
+        plan = self.text_config.base_model_tp_plan
+        return plan and {f"language_model.{key}": style for key, style in plan.items()}

@@ -8,7 +8,7 @@
 
 static val birth(struct run *r, enum op op, const struct param *p, int64_t rows, enum mark mark)
 {
-    int64_t size[4] = {rows, p->size[1], p->size[2], p->size[3]};
+    int64_t size[PARAM_DIMS] = {rows, p->size[1], p->size[2], p->size[3], p->size[4]};
     val v = owned(r, value_empty(r, op, p->dtype, p->ndim, size));
 
     mark_block(r, v, mark);

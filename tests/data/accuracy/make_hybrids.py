@@ -51,8 +51,13 @@ SMALL = {  # type: (config file, what is put over it)
     "jamba": (None, dict(model_type="jamba", architectures=["JambaForCausalLM"], vocab_size=65536, hidden_size=512, intermediate_size=1024, num_hidden_layers=4,
                          num_attention_heads=8, num_key_value_heads=2, num_experts=8, num_experts_per_tok=2, attn_layer_period=4, attn_layer_offset=2,
                          expert_layer_period=2, expert_layer_offset=1, mamba_d_state=16, torch_dtype="bfloat16")),
+    "qwen3_5": ("Qwen__Qwen3.5-27B", dict(intermediate_size=2816, **DELTA)),
+    "qwen3_5_moe": ("Qwen__Qwen3.5-397B-A17B", dict(num_experts=16, num_experts_per_tok=4, **DELTA)),
     "qwen3_5_moe_text": ("Qwen__Qwen3.5-397B-A17B", dict(num_experts=16, num_experts_per_tok=4, **DELTA)),
 }
+PARTS = ("qwen3_5", "qwen3_5_moe")  # whole, with their towers
+TOWER = dict(depth=2, hidden_size=512, num_heads=8, intermediate_size=1024, out_hidden_size=1024)
+COMPOSITE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "composite.py")
 OPTIONS = {
     "full": dict(seq_len=512, micro_batch_size=2),
     "one-chunk": dict(seq_len=64, micro_batch_size=2),
@@ -68,10 +73,11 @@ OPTIONS = {
 ALL = tuple(OPTIONS)
 FEW = ("full", "lora-amp", "mixed-ckpt-pad")
 CASES = {"falcon_h1": ALL, "falcon_h1-norm": FEW, "nemotron_h": FEW + ("eager", "one-chunk"), "nemotron_h-moe": FEW + ("sgd-accum",),
-         "qwen3_next": FEW + ("eager", "one-chunk", "sgd-accum"), "qwen3_5_text": FEW + ("fa2", "one-chunk"), "qwen3_5_moe_text": FEW,
+         "qwen3_next": FEW + ("eager", "one-chunk", "sgd-accum"), "qwen3_5_text": FEW + ("fa2", "one-chunk", "eager"), "qwen3_5_moe_text": FEW,
          "lfm2": FEW + ("eager", "sgd-accum"), "lfm2_moe": FEW, "bamba": FEW + ("eager", "long"), "bamba-groups": FEW,
          "granitemoehybrid": FEW + ("eager", "sgd-accum", "mixed"), "granitemoehybrid-dense": FEW + ("fa2",), "mamba2": FEW + ("one-chunk", "long", "sgd-accum"),
-         "mamba": FEW + ("lora-pad", "sgd-accum"), "jamba": FEW + ("eager",)}
+         "mamba": FEW + ("lora-pad", "sgd-accum"), "jamba": FEW + ("eager",),
+         "qwen3_5": FEW + ("sgd-accum",), "qwen3_5_moe": FEW}
 TARGETS = ["in_proj", "in_proj_qkvz", "in_proj_qkv", "q_proj"]
 
 
@@ -81,10 +87,18 @@ def case(kind, which, configs):
     if options["tuning"] == "lora":
         options["lora"] = {"rank": 16, "dropout": 0.1, "target_modules": TARGETS, "dtype": "fp32"}
     config = config_of(configs, SMALL[kind][0], {})
+    if kind.split("-")[0] in PARTS:
+        return {**config, "text_config": {**config["text_config"], **SMALL[kind][1]}, "vision_config": {**config["vision_config"], **TOWER}}, options
     return {**config.get("text_config", config), **SMALL[kind][1]}, options
 
 
 def traced(python, oracle, cases):
+    parts = {name: case for name, case in cases.items() if "text_config" in case[0]}
+    told = traced_by(["trace.py"], python, oracle, {name: case for name, case in cases.items() if name not in parts})
+    return {**told, **(traced_by([COMPOSITE, "trace.py"], python, oracle, parts) if parts else {})}
+
+
+def traced_by(tracer, python, oracle, cases):
     with tempfile.TemporaryDirectory() as folder:
         asked = []
         for i, (name, (config, options)) in enumerate(cases.items()):
@@ -92,7 +106,7 @@ def traced(python, oracle, cases):
             with open(path, "w", encoding="utf-8") as f:
                 json.dump(config, f)
             asked.append(json.dumps({"id": name, "config": path, "options": options}))
-        told = subprocess.run([python, "trace.py", "--batch", "-"], cwd=oracle, input="\n".join(asked).encode(), stdout=subprocess.PIPE, check=True)
+        told = subprocess.run([python, *tracer, "--batch", "-"], cwd=oracle, input="\n".join(asked).encode(), stdout=subprocess.PIPE, check=True)
     rows = [json.loads(line) for line in told.stdout.splitlines()]
     for row in rows:
         if "error" in row:

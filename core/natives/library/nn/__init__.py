@@ -56,7 +56,7 @@ class _ConvNd(Module):
         self.kernel_size = (kernel_size,) * self.dims if isinstance(kernel_size, int) else tuple(kernel_size)
         self.stride, self.padding = stride, padding
         a, b = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
-        if rest or len(self.kernel_size) > 2:
+        if rest or len(self.kernel_size) > 3:
             leave(f"torch.nn.{type(self).__name__}() of these arguments")
         self.weight = Parameter(torch.empty((a, b // groups, *self.kernel_size)))
         if bias:
@@ -70,6 +70,10 @@ class _ConvNd(Module):
 
 class Conv2d(_ConvNd):
     pass
+
+
+class Conv3d(_ConvNd):
+    dims = 3
 
 
 class ConvTranspose1d(_ConvNd):
