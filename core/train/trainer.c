@@ -219,7 +219,7 @@ static const struct arch *arch_of_class(const struct arch *given, const struct q
 {
     struct arch *own;
 
-    if (!q->head_dim_unread || given->head_dim == given->hidden / given->heads)
+    if (!q->head_dim_unread || !given->heads || given->head_dim == given->hidden / given->heads)
         return given;
     own = arena_new(arena, struct arch);
     if (!own)
