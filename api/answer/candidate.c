@@ -114,6 +114,7 @@ static void write_memory(struct jsonw *w, const struct estimate *e, const struct
     jsonw_u64(w, "nccl_bytes", nccl_bytes_of(c->step.r.data_parallel, c->step.r.tensor_parallel, c->step.r.pipeline_parallel));
     write_phases(w, m);
     jsonw_u64(w, "host_bytes_per_node", c->host_bytes_per_node);
+    around_write(w, e, c);
     jsonw_end(w);
 }
 

@@ -141,6 +141,8 @@ static enum err_code estimate(struct estimate *e)
         widen(&e->answer);
     if (!rc)
         rc = look_inside(e, &scratch);
+    if (!rc && !e->shape->snapshot)
+        rc = around_take(e, &scratch);
     c->arena->end = scratch.end;
     if (!rc && !e->shape->snapshot)
         rc = take_inventory(e);

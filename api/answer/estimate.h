@@ -8,6 +8,7 @@
 #include "api/request/request.h"
 #include "config/arch.h"
 #include "llmem/llmem.h"
+#include "train/around.h"
 #include "plan/plan.h"
 #include "stack/release.h"
 #include "train/inventory.h"
@@ -80,6 +81,8 @@ struct estimate {
     struct inventory inventory; /* of the first modelled candidate */
     struct llmem_answer baseline;
     bool has_baseline;
+    struct around around; /* of the first candidate */
+    bool has_around;
     uint64_t work_began, work_limit; /* events of the budget when the question began; that it may add */
 };
 
@@ -155,6 +158,10 @@ void resolve_inference(struct estimate *e, enum attention attention);
 void model_write(struct jsonw *w, const struct estimate *e);
 /* "work" of the answer. */
 void work_write(struct jsonw *w, const struct estimate *e);
+
+/* memory.around of the first candidate: e->around. */
+MUST_CHECK enum err_code around_take(struct estimate *e, struct arena *scratch);
+void around_write(struct jsonw *w, const struct estimate *e, const struct plan_candidate *c);
 
 /* LLMem's answer where the request names it: e->baseline. */
 MUST_CHECK enum err_code baseline_read(struct estimate *e, struct arena *scratch);

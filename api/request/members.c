@@ -230,6 +230,10 @@ const struct member training_members[] = {
     {OBJECT(images, images_members), LATER("images in the sequences")},
     {AT(expert_skew), .kind = KIND_REAL, .min = 1, .max = 65536},
     {BOOL(find_unused_parameters), .also = "ddp_find_unused_parameters"},
+    {WHOLE(eval_batch_size, 1, 65536), .also = "per_device_eval_batch_size|per_gpu_eval_batch_size"},
+    {WHOLE(eval_batches, 1, 1 << 20)},
+    {WHOLE(eval_accumulation_steps, 1, 1 << 20)},
+    {BOOL(prediction_loss_only)},
     {0},
 };
 #undef S

@@ -87,6 +87,8 @@ struct training_request {
     struct strs freeze;
     struct images_request images;
     struct quantity expert_skew;
+    struct quantity eval_batch_size, eval_batches, eval_accumulation_steps; /* around a step */
+    enum tri prediction_loss_only;
     struct buckets_request buckets;
 };
 

@@ -172,13 +172,13 @@ const struct their_key theirs_model_init_keys[] = {
     "_n_gpu|adam_beta1|adam_beta2|adam_epsilon|average_tokens_across_devices|batch_eval_metrics|bf16_full_eval|data_seed|"               \
     "dataloader_drop_last|dataloader_in_order|dataloader_multiprocessing_context|dataloader_num_workers|dataloader_persistent_workers|"  \
     "dataloader_pin_memory|dataloader_prefetch_factor|ddp_timeout|disable_tqdm|do_eval|do_predict|do_train|enable_jit_checkpoint|"       \
-    "eval_accumulation_steps|eval_delay|eval_do_concat_batches|eval_steps|eval_use_gather_object|fp16_full_eval|fp16_opt_level|"         \
+    "eval_delay|eval_do_concat_batches|eval_steps|eval_use_gather_object|fp16_full_eval|fp16_opt_level|"         \
     "greater_is_better|group_by_length|hub_always_push|hub_model_id|hub_private_repo|hub_revision|"                                      \
     "hub_strategy|hub_token|ignore_data_skip|include_for_metrics|include_inputs_for_metrics|include_num_input_tokens_seen|"              \
     "include_tokens_per_second|label_names|learning_rate|length_column_name|load_best_model_at_end|local_rank|log_level|"                \
     "log_level_replica|log_on_each_node|logging_dir|logging_first_step|logging_nan_inf_filter|logging_steps|logging_strategy|"           \
     "lr_scheduler_kwargs|lr_scheduler_type|max_steps|metric_for_best_model|num_train_epochs|output_dir|overwrite_output_dir|"            \
-    "per_device_eval_batch_size|per_gpu_eval_batch_size|prediction_loss_only|project|push_to_hub|push_to_hub_model_id|"                  \
+    "project|push_to_hub|push_to_hub_model_id|"                  \
     "push_to_hub_organization|push_to_hub_token|ray_scope|remove_unused_columns|report_to|restore_callback_states_from_checkpoint|"      \
     "resume_from_checkpoint|run_name|save_on_each_node|save_only_model|save_safetensors|save_steps|save_strategy|save_total_limit|seed|" \
     "tpu_metrics_debug|tpu_num_cores|trackio_bucket_id|trackio_space_id|trackio_static_space_id|train_sampling_strategy|"                \
@@ -187,6 +187,9 @@ const struct their_key theirs_model_init_keys[] = {
 const struct their_key trainer_keys[] = {
     SAY("per_device_train_batch_size|per_gpu_train_batch_size|micro_batch_size", "training.micro_batch_size"),
     SAY("gradient_accumulation_steps", "training.gradient_accumulation_steps"),
+    SAY("per_device_eval_batch_size|per_gpu_eval_batch_size", "training.eval_batch_size"),
+    SAY("eval_accumulation_steps", "training.eval_accumulation_steps"),
+    SAY("prediction_loss_only", "training.prediction_loss_only"),
     BY(read_find_batch, "auto_find_batch_size", NULL),
     BY(read_optimizer, "optim|optimizer", "training.optimizer"),
     SAY("optim_args", "training.optim_args"),

@@ -44,6 +44,7 @@ struct family_program {
     void (*declare)(struct model *m);
     void (*forward)(struct run *r, struct model *m, const struct batch *b, struct outputs *ret);
     val (*loss)(struct run *r, struct model *m, const struct batch *b); /* of a task: a temporary */
+    void (*evaluate)(struct model *m);                                  /* model.eval() */
     enum err_code (*refer)(struct model *m, struct err *err);           /* of a task, once adapters stand: a reference model, and the trainer's __init__ */
     bool takes_item_count;  /* transformers 5: forward has **kwargs, so the Trainer hands it num_items_in_batch */
     bool norm_registered;   /* its own norm class is in ALL_LAYERNORM_LAYERS of 4.40: such weights do not decay */

@@ -911,12 +911,31 @@ static val loss_of_task(struct run *r, struct model *m, const struct batch *b)
     return v;
 }
 
+static void evaluate(struct model *m)
+{
+    struct program *p = m->parts;
+    struct script *s = p->s;
+    sv list = script_call_method(s, p->model, script_symbol(s, "modules"), 0, NULL);
+    uint32_t n = 0;
+    const sv *modules = sv_ok(list) ? seq_items(list, &n) : NULL;
+
+    for (uint32_t i = 0; i < n && put(s, modules[i], "training", sv_bool(false)); i++)
+        ;
+    sv_drop(s, list);
+    for (uint32_t i = 1; i < m->tree.n_modules; i++)
+        if (m->tree.modules[i]->kind == MODULE_DROPOUT)
+            m->tree.modules[i]->p = 0;
+    if (script_failed(s))
+        natives_fail_run(&p->n);
+}
+
 const struct family_program script_program = {
     .name = "script",
     .source = "the request's own",
     .declare = declare,
     .forward = forward,
     .loss = loss_of_task,
+    .evaluate = evaluate,
     .refer = refer,
     .takes_item_count = true,
     .norm_registered = true, /* as ALL_LAYERNORM_LAYERS says */

@@ -5,6 +5,7 @@
 #include "models/split.h"
 #include "models/stage.h"
 #include "parallel/gap.h"
+#include "train/around.h"
 #include "train/loop.h"
 #include "tuning/bnb.h"
 #include "tuning/freeze.h"
@@ -511,6 +512,7 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
                           .passing = t->passing,
                           .wider = t->wider,
                           .foretells = t->foretells,
+                          .around = t->around,
                           .alike = alike};
     n = steps_to_play(t, step);
     rc = trainer_declare(t, arch, step, arena, err);
@@ -541,6 +543,8 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
         t->run.work = i + 1 == n ? t->log : NULL;
         loop_of(t)(t, &h);
     }
+    if (t->around && !t->run.error.code)
+        around_play(t, &h);
     (void)run_count(&t->run);
     if (arena->full) /* a part of it was not there, whatever came of that */
         return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for this run");

@@ -172,6 +172,12 @@ static void judge_peers(struct group *g, const char *id, const struct json *rule
     put(g, PEER_FIVE, id, "", number(rules, "finetune_x5_bytes"), number(c, "peak_allocated_bytes"), 0);
 }
 
+/* LLMem's own peak of the step that was traced as it ran it: its truth is what is reserved after a step. */
+static void judge_llmem(struct group *g, const char *id, const struct json *candidate, const struct json *c)
+{
+    put(g, PEER_LLMEM, id, "", number(json_get(candidate, "llmem"), "peak_bytes"), number(c, "peak_reserved_bytes"), 0);
+}
+
 static void judge(const struct judging *j, const struct json *c, const char *body)
 {
     const char *id = kept(json_str(json_get(c, "id"))), *named = json_str(json_get(c, "group")), *metric = json_str(json_get(c, "metric"));
@@ -193,6 +199,7 @@ static void judge(const struct judging *j, const struct json *c, const char *bod
     largest_judge(id, memory, json_get(c, "groups"), j->loud);
     judge_range(j, g, memory, c);
     judge_verdict(j, g, id, first, json_get(c, "oom"));
+    judge_llmem(g, id, first, c);
     if (json_get(c, "groups"))
         judge_peers(g, id, json_get(answer, "rules_of_thumb"), c);
     json_free(answer);
@@ -286,6 +293,7 @@ int main(int argc, char **argv)
         !read_cases(&j, "tests/data/accuracy/losses.jsonl", NULL, only, 1) ||
         !read_cases(&j, "tests/data/accuracy/many.jsonl", NULL, only, 1) ||
         !read_cases(&j, "tests/data/accuracy/tensor.jsonl", NULL, only, 1) ||
+        !read_cases(&j, "tests/data/accuracy/colossal.jsonl", NULL, only, 1) ||
         !read_cases(&j, "tests/data/accuracy/ddp.jsonl", "ddp", only, 1) ||
         !read_cases(&j, "tests/data/accuracy/dist.jsonl", NULL, only, smoke ? 3 : 1) ||
         !read_cases(&j, "tests/data/accuracy/gptq.jsonl", "published, GPTQ", only, 1) ||

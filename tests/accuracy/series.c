@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_GROUPS = 64, MAX_SAMPLES = 2048, FIGURES = PEER_FIVE + 1 };
+enum { MAX_GROUPS = 64, MAX_SAMPLES = 2048, FIGURES = PEER_LLMEM + 1 };
 
 struct sample {
     double error; /* relative, signed */
@@ -29,6 +29,7 @@ static const char *const figure_names[FIGURES] = {
     [MEASURED] = "measured",
     [PEER_INFERENCE] = "peer: 1.2 x weights",
     [PEER_FIVE] = "peer: 5 x weights",
+    [PEER_LLMEM] = "peer: LLMem's formula",
 };
 
 /* In percent; 0: none. The first row that names the group, or none, and the figure. */

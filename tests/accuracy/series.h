@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-enum figure { PEAK, ACTIVE, PHASES, RESERVED, EXPANDABLE, STATIC, RESTING, HOST, MEASURED, PEER_INFERENCE, PEER_FIVE };
+enum figure { PEAK, ACTIVE, PHASES, RESERVED, EXPANDABLE, STATIC, RESTING, HOST, MEASURED, PEER_INFERENCE, PEER_FIVE, PEER_LLMEM };
 
 /* Cases of a group. */
 struct group {
