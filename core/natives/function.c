@@ -363,7 +363,7 @@ static sv apply_with(struct script *s, sv self, const struct script_args *a, val
     (void)snprintf(node, sizeof node, "%sBackward", cls_name(sv_as_class(c->cls)));
     c->function = (struct function){.backward = run_backward, .release = end, .of = c};
     i = c->node = function_begin(c->n->run, node, (int)c->n_edges, in, &c->function);
-    c->saves_first = saves_first(s, a->v[0]);
+    c->saves_first = c->function.aten = saves_first(s, a->v[0]);
     if (i)
         (void)sv_keep(self); /* the node's */
     args[0] = self;

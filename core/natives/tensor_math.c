@@ -210,7 +210,7 @@ static val between(struct script *s, struct run *r, enum script_binary op, const
     case BINARY_XOR:
         return pointwise_op(r, bitwise(op), wider(a, b), x, y);
     case BINARY_POW:
-        if (!shape_of(a->t)->requires_grad && !shape_of(b->t)->requires_grad)
+        if (!is_followed(a->t) && !is_followed(b->t))
             return pointwise_op(r, OP_POW, wider(a, b), x, y);
         (void)script_leave(s, "a power of tensors that wants a gradient");
         return 0;
@@ -257,6 +257,8 @@ sv tensor_binary(struct script *s, enum script_binary op, sv a, sv b, bool in_pl
         return sv_null();
     if (!x.t && ((is_followed(y.t) && (op == BINARY_DIV || op == BINARY_POW)) || (op == BINARY_POW && on_device(natives_of(s), y.t))))
         return written_formula(s, op == BINARY_DIV ? "over" : "pow_of_number", 2, (sv[]){a, b});
+    if (op == BINARY_POW && !in_place && x.t && y.t && (is_followed(x.t) || is_followed(y.t)))
+        return written_formula(s, "pow_of_tensors", 2, (sv[]){a, b});
     c = content_of(op, &x, &y);
     if (in_place && x.t && !y.t && op == BINARY_MUL && dtype_is_float((enum dtype)shape_of(x.t)->dtype)) {
         out = mul_scalar_in_place(r, value_in(x.t));

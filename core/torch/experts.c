@@ -18,6 +18,8 @@ void topk(struct run *r, val a, int64_t k, val ret[2])
     size[nd - 1] = k;
     ret[0] = value_empty(r, OP_TOPK, dtype_of(r, a), nd, size);
     ret[1] = value_empty(r, OP_TOPK, DTYPE_INT64, nd, size);
+    if (!r->values[a].contiguous) /* self.contiguous(), for the kernel alone */
+        scratch(r, OP_CLONE, (uint64_t)numel(r, a) * dtype_bytes(dtype_of(r, a)));
     launch(r, OP_TOPK, ret[0], 1, &a);
     if (node)
         meta_of(r, node, 0, a);

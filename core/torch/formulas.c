@@ -355,8 +355,8 @@ void back_pad(struct back *b)
 void back_conv(struct back *b)
 {
     struct run *r = b->r;
-    val x = saved(b, 0), w = saved(b, 1), g = T(b, contiguous(r, b->grad[0]));
-    val like = T(b, contiguous(r, x));
+    val x = saved(b, 0), w = saved(b, 1), like = T(b, contiguous(r, x));
+    val g = contiguous(r, b->grad[0]); /* the kernel's own */
 
     if (need(b, 1))
         put(b, 1, value_empty(r, OP_CONV_BACKWARD, dtype_of(r, w), r->values[w].ndim, r->values[w].size));
@@ -367,6 +367,7 @@ void back_conv(struct back *b)
         launch(r, OP_CONV_BACKWARD, dx, 1, &g);
         put(b, 0, dx);
     }
+    consume(r, g);
     if (self(b)->n_edges > 2 && need(b, 2))
         put(b, 2, value_empty(r, OP_SUM, dtype_of(r, w), SHAPE(size_of(r, x, 1))));
 }
@@ -671,6 +672,14 @@ static int64_t sort_bytes(int64_t n, int64_t bits)
     return (bits > 8 ? 2 * round_up(n * 8, 256) : 0) + (n + SORT_TILE - 1) / SORT_TILE * 1024 + (bits + 7) / 8 * 2048 + 511;
 }
 
+/* EmbeddingBackwardKernel.cu use_fused_kernel: blocks of up to 1,024 threads, four of them for each SM */
+static bool few_segments(const struct run *r, int64_t segments, int64_t partial, int64_t width)
+{
+    int64_t warped = round_up(width, 32), block = warped < 1024 ? warped : 1024, grid = div_up(segments * warped, block);
+
+    return r->q->embedding_fuses_few_rows && grid < 4 * (int64_t)r->device.multiprocessors && partial > 4 * grid;
+}
+
 void back_embedding(struct back *b)
 {
     struct run *r = b->r;
@@ -707,7 +716,13 @@ void back_embedding(struct back *b)
     scratch(r, op, (uint64_t)cub_scan_bytes(r, segments, 8));
     keep[6] = scratch_take(r, op, 8, MARK_NONE);
     keep[7] = scratch_take(r, op, (uint64_t)partial * 8, MARK_NONE);
-    keep[8] = scratch_take(r, op, (uint64_t)(partial * width * 4), MARK_NONE);
+    if (few_segments(r, segments, partial, width)) {
+        keep[8] = scratch_take(r, op, (uint64_t)partial * 8, MARK_NONE); /* whose each is */
+        if (dtype_bytes(dtype_of(r, b->grad[0])) < 4)
+            scratch(r, OP_ZEROS, (uint64_t)(rows * width * 4));
+    } else {
+        keep[8] = scratch_take(r, op, (uint64_t)(partial * width * 4), MARK_NONE);
+    }
     for (int i = 9; i-- > 0;)
         scratch_give(r, keep[i]);
 }

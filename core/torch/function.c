@@ -92,7 +92,7 @@ void back_function(struct back *b)
         }
     }
     for (int i = 0; i < MAX_OUTPUTS; i++) { /* where Python took them, they are gone before what is returned is summed or cast */
-        if (!r->q->functions_take_gradients && !(made >> i & 1))
+        if ((f->aten || !r->q->functions_take_gradients) && !(made >> i & 1))
             continue;
         value_unref(r, b->grad[i]);
         b->grad[i] = 0;

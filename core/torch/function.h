@@ -16,6 +16,7 @@ struct function {
     void (*backward)(struct run *r, void *of, const val *grad, const val *saved, val *ret);
     void (*release)(struct run *r, void *of);
     void *of;
+    bool aten;              /* an operator of ATen, written as one: the engine keeps its gradients until what it returned is summed and cast */
     bool bare;              /* set_materialize_grads(False): 0 where nobody used it */
     val shape[MAX_OUTPUTS]; /* function_results(): of results beside others, values without storage */
 };

@@ -61,6 +61,25 @@ static val copy_for_blas(struct run *r, val v, int d0, int d1)
     return copy;
 }
 
+struct copies {
+    val a, b;
+};
+
+/* Blas.cpp: an output that lies by rows is computed transposed, so that the second factor is laid out first. */
+static struct copies copies_for_blas(struct run *r, val out, val a, val b, int d0)
+{
+    const struct value *x = &r->values[out];
+    bool by_columns = x->stride[d0] == 1 && (x->size[d0 + 1] == 1 || x->stride[d0 + 1] >= (x->size[d0] > 1 ? x->size[d0] : 1));
+    struct copies c = {0};
+
+    if (by_columns)
+        c.a = copy_for_blas(r, a, d0, d0 + 1);
+    c.b = copy_for_blas(r, b, d0, d0 + 1);
+    if (!by_columns)
+        c.a = copy_for_blas(r, a, d0, d0 + 1);
+    return c;
+}
+
 /* The inner sizes of a product, and the batches of one of batches, have to be the same. */
 static bool multiply(struct run *r, val a, val b, int dim)
 {
@@ -76,47 +95,46 @@ static bool multiply(struct run *r, val a, val b, int dim)
 
 val mm_raw(struct run *r, val a, val b)
 {
-    val out, ca, cb;
+    val out;
+    struct copies c;
 
     if (run_dead(r) || !multiply(r, a, b, 1))
         return 0;
     out = value_empty(r, OP_MM, dtype_of(r, a), SHAPE(size_of(r, a, 0), size_of(r, b, 1)));
-    ca = copy_for_blas(r, a, 0, 1);
-    cb = copy_for_blas(r, b, 0, 1);
+    c = copies_for_blas(r, out, a, b, 0);
     cublas_workspace(r, OP_MM);
     launch_product(r, OP_MM, out, a, b, 0);
-    consume(r, cb);
-    consume(r, ca);
+    consume(r, c.b);
+    consume(r, c.a);
     return out;
 }
 
 void mm_into(struct run *r, enum op op, val out, val a, val b)
 {
-    val ca, cb;
+    struct copies c;
 
     if (run_dead(r))
         return;
-    ca = copy_for_blas(r, a, 0, 1);
-    cb = copy_for_blas(r, b, 0, 1);
+    c = copies_for_blas(r, out, a, b, 0);
     cublas_workspace(r, op);
     launch_product(r, op, out, a, b, op == OP_ADDMM ? out : 0);
-    consume(r, cb);
-    consume(r, ca);
+    consume(r, c.b);
+    consume(r, c.a);
 }
 
 val bmm_raw(struct run *r, val a, val b)
 {
-    val out, ca, cb;
+    val out;
+    struct copies c;
 
     if (run_dead(r) || !multiply(r, a, b, 2))
         return 0;
     out = value_empty(r, OP_BMM, dtype_of(r, a), SHAPE(size_of(r, a, 0), size_of(r, a, 1), size_of(r, b, 2)));
-    ca = copy_for_blas(r, a, 1, 2);
-    cb = copy_for_blas(r, b, 1, 2);
+    c = copies_for_blas(r, out, a, b, 1);
     cublas_workspace(r, OP_BMM);
     launch_product(r, OP_BMM, out, a, b, 0);
-    consume(r, cb);
-    consume(r, ca);
+    consume(r, c.b);
+    consume(r, c.a);
     return out;
 }
 
@@ -171,7 +189,8 @@ val bmm(struct run *r, val a, val b)
 /* Blas.cpp addmm: a one-dimensional bias goes into cuBLASLt's epilogue, else the bias is copied and cuBLAS adds onto it. */
 static val addmm_plain(struct run *r, val bias, val a, val b)
 {
-    val in[3] = {bias, a, b}, out, ca = 0, cb = 0;
+    val in[3] = {bias, a, b}, out;
+    struct copies c;
     uint32_t node = !run_dead(r) && multiply(r, a, b, 1) ? attach(r, OP_ADDMM, 3, in) : 0;
 
     if (node) {
@@ -185,15 +204,14 @@ static val addmm_plain(struct run *r, val bias, val a, val b)
         save(r, node, b);
     out = run_dead(r) ? 0 : value_empty(r, OP_ADDMM, dtype_of(r, a), SHAPE(size_of(r, a, 0), size_of(r, b, 1)));
     if (out) {
-        ca = copy_for_blas(r, a, 0, 1);
-        cb = copy_for_blas(r, b, 0, 1);
+        c = copies_for_blas(r, out, a, b, 0);
         if (r->values[bias].ndim == 1 && size_of(r, a, 1) > 1 && size_of(r, b, 1) > 1)
             lt_workspace(r);
         else
             cublas_workspace(r, OP_ADDMM);
         launch_product(r, OP_ADDMM, out, a, b, bias);
-        consume(r, cb);
-        consume(r, ca);
+        consume(r, c.b);
+        consume(r, c.a);
     }
     attach_output(r, node, out, 0);
     consume(r, bias);
@@ -221,7 +239,8 @@ val addmm(struct run *r, val bias, val a, val b)
 val baddbmm(struct run *r, val input, val a, val b, bool scaled)
 {
     struct pins p = {0};
-    val in[3], out, ca = 0, cb = 0;
+    val in[3], out;
+    struct copies c;
     uint32_t node;
 
     pin(r, &p, input);
@@ -243,12 +262,11 @@ val baddbmm(struct run *r, val input, val a, val b, bool scaled)
     if (out) {
         if (wants_grad(r, in[0]) && numel(r, in[0]) != numel(r, out))
             meta_of(r, node, 0, in[0]);
-        ca = copy_for_blas(r, in[1], 1, 2);
-        cb = copy_for_blas(r, in[2], 1, 2);
+        c = copies_for_blas(r, out, in[1], in[2], 1);
         cublas_workspace(r, OP_BADDBMM);
         launch_product(r, OP_BADDBMM, out, in[1], in[2], in[0]);
-        consume(r, cb);
-        consume(r, ca);
+        consume(r, c.b);
+        consume(r, c.a);
     }
     attach_output(r, node, out, 0);
     for (int k = 0; k < 3; k++)

@@ -122,6 +122,45 @@ class _PowScalar(_Formula):
         return grad * scaled, None
 
 
+class _PowTensors(_Formula):
+    """pow_backward_self, pow_backward_exponent: arguments of where() from the last"""
+
+    @staticmethod
+    def forward(ctx, x, exponent):
+        ctx.save_for_backward(exponent, x)
+        y = alike(None, x, exponent)
+        ctx.save_result(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        exponent, x, y = ctx.saved_tensors
+        of_x = of_exponent = None
+        if ctx.needs_input_grad[1]:
+            laid = x.log()
+            scaled = y * laid
+            nothing = zeros([], dtype=grad.dtype, device=grad.device)
+            rises = exponent >= 0
+            at_zero = x == 0
+            both = at_zero.logical_and(rises)
+            chosen = where(both, nothing, scaled)
+            of_exponent = grad * chosen
+            del laid, scaled, nothing, rises, at_zero, both, chosen
+        if ctx.needs_input_grad[0]:
+            less = exponent - 1
+            powered = x**less
+            scaled = exponent * powered
+            share = grad * scaled
+            nothing = zeros([], dtype=grad.dtype, device=grad.device)
+            none = exponent == 0.0
+            of_x = where(none, nothing, share)
+        return of_x, of_exponent
+
+
+def pow_of_tensors(x, exponent):
+    return _several(_PowTensors, (x, exponent), _full(x), _full(exponent))
+
+
 class _LogOf(_Formula):
     @staticmethod
     def forward(ctx, x):
@@ -420,6 +459,7 @@ class _GroupNorm(_Formula):
     def backward(ctx, grad):
         x, weight, mean, rstd = ctx.saved_tensors
         grad = grad.contiguous()
+        x = x.contiguous()
         of_x = empty_like(x) if ctx.needs_input_grad[0] else None
         of_weight = empty_like(weight) if ctx.needs_input_grad[2] else None
         of_bias = empty_like(weight) if ctx.needs_input_grad[3] else None
