@@ -602,6 +602,7 @@ static void evaluate(struct run *r, uint32_t base, uint32_t node)
     uint32_t module = r->module, running = r->node_running;
     bool recompute = r->recompute, any = false;
     uint8_t stream = r->stream;
+    int n_out;
 
     host_call(r);
     r->stream = n->stream;
@@ -625,7 +626,8 @@ static void evaluate(struct run *r, uint32_t base, uint32_t node)
     b.n_temps = 0;
     memset(b.grad, 0, sizeof b.grad);
     b.out = n->many ? n->many->out : b.few;
-    memset(b.out, 0, (n->many ? n->n_edges : MAX_EDGES) * sizeof *b.out);
+    n_out = n->many ? n->n_edges : MAX_EDGES;
+    memset(b.out, 0, (size_t)n_out * sizeof *b.out);
     memset(b.saved, 0, sizeof b.saved);
     for (int i = 0; i < n->n_outputs; i++)
         any |= *waiting_gradient(n, i) != 0;
@@ -663,7 +665,7 @@ static void evaluate(struct run *r, uint32_t base, uint32_t node)
         if (--r->nodes[to.node].dependencies == 0)
             ready_push(r, base, to.node);
     }
-    for (int e = 0; e < MAX_EDGES; e++) /* the vector of its outputs ends */
+    for (int e = 0; e < n_out; e++) /* the vector of its outputs ends */
         value_unref(r, b.out[e]);
     r->module = module;
     r->node_running = running;
