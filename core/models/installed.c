@@ -121,7 +121,7 @@ bool installed_source(void *files, const char *name, const char **path, const ch
 
     *path = name;
     if (stand_in_package(name))
-        return stand_in(stand_in_text, text, bytes, true, package);
+        return stand_in(stand_in_text_of(name), text, bytes, true, package);
     if (!strcmp(name, "_release")) {
         (void)snprintf(from->scratch, sizeof from->scratch, "import torch\ntorch.__version__ = '%.40s'\n", from->torch_text);
         return stand_in(from->scratch, text, bytes, false, package);

@@ -91,6 +91,20 @@ sv f_binary(struct script *s, const struct script_args *a)
     return tensor_binary(s, (enum script_binary)a->def->data, a->v[0], a->v[1], false);
 }
 
+/* div(x, other, rounding_mode=): floor and trunc are kernels of their own, of the same dtype */
+sv f_divide(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = first(s, a);
+    size_t bytes = 0;
+    const char *mode = sv_given(a->v[2]) ? str_text(a->v[2], &bytes) : NULL;
+
+    if (!t)
+        return sv_null();
+    if (mode && is_followed(t))
+        return script_leave(s, "div(rounding_mode=) of a tensor that wants a gradient");
+    return tensor_binary(s, mode ? BINARY_FLOORDIV : BINARY_DIV, a->v[0], a->v[1], false);
+}
+
 /* rsub(x, other): other - x */
 sv f_view_as(struct script *s, const struct script_args *a)
 {
@@ -353,6 +367,14 @@ static sv extreme_along(struct script *s, struct tensor *t, const struct script_
     return pair_of(s, t->run, two, content_unknown(), content_of_choice(t, dim));
 }
 
+/* A number of the host's beside a tensor: it has no storage on the device. */
+static val beside(const struct tensor *t, const struct tensor *other)
+{
+    if (other->run == t->run || shape_of(other)->ndim)
+        return value_in(other);
+    return value_new(t->run, (enum dtype)shape_of(t)->dtype, 0, NULL);
+}
+
 sv f_extreme(struct script *s, const struct script_args *a)
 {
     struct tensor *t = first(s, a), *other;
@@ -365,7 +387,7 @@ sv f_extreme(struct script *s, const struct script_args *a)
     if (other && ((is_followed(t) && is_followed(other)) || (!greatest && (is_followed(t) || is_followed(other)))))
         return written_formula(s, "minimum", 2, a->v);
     if (other)
-        return wrap(s, t->run, extreme_of_two(t->run, greatest ? OP_MAXIMUM : OP_MINIMUM, value_in(t), value_in(other)));
+        return wrap(s, t->run, extreme_of_two(t->run, greatest ? OP_MAXIMUM : OP_MINIMUM, value_in(t), beside(t, other)));
     if (sv_given(a->v[1]))
         return extreme_along(s, t, a);
     if (wants_gradient(s, t, a->def->name))

@@ -275,14 +275,25 @@ static struct tensor *whole_of(struct script *s, const struct tensor *part)
     return t && !sv_ok(t->part_of) && shape_of(t)->storage == shape_of(part)->storage && !shape_of(t)->leaf ? t : NULL;
 }
 
+/* Whether one spreads to the shape of the other. */
+static bool spreads_to(const struct value *from, const struct value *to)
+{
+    if (from->ndim > to->ndim)
+        return false;
+    for (int i = 1; i <= from->ndim; i++)
+        if (from->size[from->ndim - i] != 1 && from->size[from->ndim - i] != to->size[to->ndim - i])
+            return false;
+    return true;
+}
+
 bool tensor_write_part(struct script *s, struct tensor *part, struct tensor *from)
 {
     struct tensor *whole = whole_of(s, part);
     struct run *r = part->run;
     val old;
 
-    if (!whole || !on_device(natives_of(s), from) || numel(r, value_in(part)) != numel(r, value_in(from)) || part->base.h.refs > 2) {
-        (void)script_leave(s, "copy_() where a gradient passes, but of as many elements into a part of a tensor that is sliced for it");
+    if (!whole || !on_device(natives_of(s), from) || !spreads_to(shape_of(from), shape_of(part)) || part->base.h.refs > 2) {
+        (void)script_leave(s, "copy_() where a gradient passes, but into a part of a tensor that is sliced for it");
         return false;
     }
     old = whole->v;

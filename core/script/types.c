@@ -480,10 +480,22 @@ static sv property_get(struct script *s, const struct script_args *a)
     return descriptor_get(s, a->v[0], sv_given(a->v[1]) ? a->v[1] : sv_null(), class_of(s, a->v[1]));
 }
 
+static sv property_put(struct script *s, const struct script_args *a)
+{
+    sv made;
+
+    if (!sv_ok(AS(property, a->v[0])->set))
+        return script_raise(s, EXC_AttributeError, "property has no setter");
+    made = script_call(s, AS(property, a->v[0])->set, 2, a->v + 1);
+    sv_drop(s, made);
+    return sv_ok(made) ? sv_none() : made;
+}
+
 const struct script_native property_methods[] = {{"__new__", property_new, "cls, fget=, fset=, fdel=, doc=", 0, NATIVE_STATIC},
                                                  {"getter", property_with, "self, f, /", 0, NATIVE_PLAIN},
                                                  {"setter", property_with, "self, f, /", 1, NATIVE_PLAIN},
                                                  {"deleter", property_with, "self, f, /", 2, NATIVE_PLAIN},
+                                                 {"__set__", property_put, "self, instance, value, /", 0, NATIVE_PLAIN},
                                                  {"__get__", property_get, "self, instance, owner=, /", PLAIN},
                                                  END};
 const struct script_native cached_methods[] = {{"__new__", property_new, "cls, fget=, fset=, fdel=, doc=", 0, NATIVE_STATIC}, END};

@@ -348,6 +348,18 @@ def tril_indices(row, col, offset=0, *, dtype=None, device=None):
     return empty(2, n, dtype=dtype or int64, device=device)
 
 
+def diag(input, diagonal=0):
+    """TensorShape.cpp: diag_embed(), diagonal_copy()"""
+    _no_gradient("diag", input)
+    beside = _highest([diagonal, -diagonal])
+    if input.dim() == 1:
+        sizes = [input.shape[0] + beside] * 2
+    else:
+        rows, columns = [n - _highest([0, cut]) for n, cut in zip(input.shape, (-diagonal, diagonal))]
+        sizes = [_highest([0, rows if rows < columns else columns])]
+    return empty(sizes, dtype=input.dtype, device=input.device)
+
+
 def mv(input, vec):
     return matmul(input, vec)
 

@@ -411,6 +411,11 @@ def _nll_loss_nd(logp, target, reduction):
     return loss.view(rows, *sizes) if reduction == "none" else loss
 
 
+def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
+    _no_weights("nll_loss", weight, size_average, reduce)
+    return _nll_loss_nd(input, target, reduction)
+
+
 def cross_entropy(input, target, ignore_index, reduction, label_smoothing):
     """LossNLL.cpp cross_entropy_loss, cross_entropy_loss_label_smoothing"""
     if target.dtype != int64 or input.dim() != target.dim() + 1 or input.dim() not in (2, 3):

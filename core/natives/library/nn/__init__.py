@@ -5,7 +5,8 @@ import torch
 from _script import import_by_name, leave
 
 
-_MORE = ("GroupNorm", "MultiheadAttention", "TransformerEncoderLayer", "ParameterList", "ParameterDict", "Softplus", "LogSoftmax", "ELU", "GLU", "LogSigmoid", "Softsign",
+_MORE = ("AvgPool1d", "AvgPool2d", "MaxPool1d", "MaxPool2d", "AdaptiveAvgPool1d", "AdaptiveAvgPool2d",
+         "GroupNorm", "MultiheadAttention", "TransformerEncoderLayer", "ParameterList", "ParameterDict", "Softplus", "LogSoftmax", "ELU", "GLU", "LogSigmoid", "Softsign",
          "Flatten", "Unflatten", "CosineSimilarity", "ZeroPad1d", "ConstantPad1d", "MSELoss", "BCEWithLogitsLoss")
 
 
@@ -96,7 +97,7 @@ class ZeroPad2d(Module):
 def __getattr__(name):
     if name.startswith("__"):
         raise AttributeError(name)
-    if name in ("init", "functional", "utils"):
+    if name in ("init", "functional", "utils", "attention"):
         return import_by_name("torch.nn." + name)
     if name in _MORE:
         return getattr(import_by_name("torch.nn._more"), name)

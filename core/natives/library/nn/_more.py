@@ -337,3 +337,37 @@ class TransformerEncoderLayer(Module):
     def _ff_block(self, x):
         x = self.linear2(self.dropout(self.activation(self.linear1(x))))
         return self.dropout2(x)
+
+
+class _Pool(Module):
+    """Of images: a forward through it is not modelled."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__()
+
+    def forward(self, input):
+        leave(f"a forward through torch.nn.{type(self).__name__}")
+
+
+class AvgPool1d(_Pool):
+    pass
+
+
+class AvgPool2d(_Pool):
+    pass
+
+
+class MaxPool1d(_Pool):
+    pass
+
+
+class MaxPool2d(_Pool):
+    pass
+
+
+class AdaptiveAvgPool1d(_Pool):
+    pass
+
+
+class AdaptiveAvgPool2d(_Pool):
+    pass

@@ -4,7 +4,7 @@ from json import _Refused
 import torch
 from _script import import_by_name
 
-_FORMULAS = ("one_hot", "logsigmoid", "glu", "mse_loss", "binary_cross_entropy_with_logits", "group_norm")
+_FORMULAS = ("nll_loss", "one_hot", "logsigmoid", "glu", "mse_loss", "binary_cross_entropy_with_logits", "group_norm")
 
 
 def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):

@@ -6,7 +6,7 @@ import torch
 
 _there = ("is_torch_available", "is_torch_cuda_available", "is_flash_attn_2_available", "is_flash_attn_available", "is_torch_sdpa_available",
           "is_torch_fx_available", "is_safetensors_available", "is_numpy_available", "is_torch_bf16_gpu_available",
-          "is_torch_bf16_available_on_device", "is_torch_tf32_available", "is_peft_available", "is_accelerate_available")
+          "is_torch_bf16_available_on_device", "is_torch_flex_attn_available", "is_torch_tf32_available", "is_peft_available", "is_accelerate_available")
 
 
 def _version(text):
