@@ -250,7 +250,7 @@ static bool checkpoint_all(struct program *p, const struct model *m)
     if (!sv_ok(module))
         return false;
     flag_name = script_symbol(s, "gradient_checkpointing");
-    f = take(s, module, m->reentrant ? "checkpoint_reentrant" : "checkpoint");
+    f = take(s, module, m->reentrant ? "checkpoint_reentrant" : "checkpoint_kept");
     list = sv_ok(f) ? script_call_method(s, p->model, script_symbol(s, "modules"), 0, NULL) : sv_null();
     modules = sv_ok(list) ? seq_items(list, &n) : NULL;
     for (uint32_t i = 0; modules && i < n; i++) {

@@ -163,6 +163,8 @@ sv regions_checkpoint(struct script *s, const struct script_args *a)
         g->names[g->n_kw] = sv_keep(a->names[i]);
         g->kw[g->n_kw++] = sv_keep(a->kw[i]);
     }
+    if (reentrant && g->n_kw)
+        return script_raise(s, EXC_ValueError, "Unexpected keyword arguments: %s", str_text(g->names[0], NULL));
     checkpoint_releases(r, forget);
     out = checkpoint(r, reentrant, NULL, run_again, g, (int)g->n_args, args, 0, NULL);
     if (script_failed(s)) {
@@ -200,7 +202,8 @@ static sv set_autocast(struct script *s, const struct script_args *a)
     return sv_bool(was);
 }
 
-static const struct script_native checkpoint_functions[] = {{"checkpoint", regions_checkpoint, NULL, 0, NATIVE_PLAIN},
+static const struct script_native checkpoint_functions[] = {{"checkpoint", regions_checkpoint, NULL, 1, NATIVE_PLAIN}, /* use_reentrant=None, in every release so far */
+                                                            {"checkpoint_kept", regions_checkpoint, NULL, 0, NATIVE_PLAIN},
                                                             {"checkpoint_reentrant", regions_checkpoint, NULL, 1, NATIVE_PLAIN},
                                                             {0}};
 const struct script_module checkpoint_module = {.name = "torch.utils.checkpoint", .functions = checkpoint_functions};
