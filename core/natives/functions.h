@@ -35,7 +35,8 @@ enum unary_fn {
 script_fn f_pow, f_mean, f_sum, f_reduce_bool, f_extreme, f_cumsum, f_diff, f_masked_fill, f_unary, f_matmul, f_baddbmm, f_softmax, f_logsumexp,
     f_binary, f_compare, f_addmm, f_gelu, f_dropout, f_cross_entropy, f_pad, f_rsub, f_logical_not, m_repeat, f_repeat_interleave, f_gather, f_triangle,
     f_autocast_half, f_view_as, f_polar,
-    f_unbind, f_clamp, f_topk, f_sort, f_histc, f_divide, f_bincount, f_grouped_mm, f_index_select, f_argmax, f_masked_scatter, m_write_with, m_scatter_, m_clamp_;
+    f_unbind, f_clamp, f_topk, f_sort, f_histc, f_divide, f_bincount, f_grouped_mm, f_index_select, f_argmax, f_masked_scatter, m_write_with,
+    m_scatter_, m_clamp_;
 
 /* What torch.return_types has: values and indices; temporaries, taken. */
 sv pair_of(struct script *s, struct run *r, val two[2], struct content values, struct content places);

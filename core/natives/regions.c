@@ -202,7 +202,8 @@ static sv set_autocast(struct script *s, const struct script_args *a)
     return sv_bool(was);
 }
 
-static const struct script_native checkpoint_functions[] = {{"checkpoint", regions_checkpoint, NULL, 1, NATIVE_PLAIN}, /* use_reentrant=None, in every release so far */
+/* use_reentrant=None is True in every release so far */
+static const struct script_native checkpoint_functions[] = {{"checkpoint", regions_checkpoint, NULL, 1, NATIVE_PLAIN},
                                                             {"checkpoint_kept", regions_checkpoint, NULL, 0, NATIVE_PLAIN},
                                                             {"checkpoint_reentrant", regions_checkpoint, NULL, 1, NATIVE_PLAIN},
                                                             {0}};
