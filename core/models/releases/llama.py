@@ -87,6 +87,12 @@ if not quirks.interface_attention:
     def normed(self, q, k):
         return q, k
 
+    LlamaAttention.norms_first = False  # before heads come first
+
+    @of(LlamaAttention)
+    def clip(self, q, k, v):
+        pass
+
     @of(LlamaAttention)
     def scaled(self, scores):
         return scores / math.sqrt(self.head_dim)
@@ -107,9 +113,16 @@ if not quirks.interface_attention:
         q = self.q_proj(hidden_states)
         k = self.k_proj(hidden_states)
         v = self.v_proj(hidden_states)
-        q = q.view(*rows, -1, self.head_dim).transpose(1, 2)
-        k = k.view(*rows, -1, self.head_dim).transpose(1, 2)
-        v = v.view(*rows, -1, self.head_dim).transpose(1, 2)
+        self.clip(q, k, v)
+        q = q.view(*rows, -1, self.head_dim)
+        k = k.view(*rows, -1, self.head_dim)
+        v = v.view(*rows, -1, self.head_dim)
+        if self.norms_first:
+            q = self.q_norm(q)
+            k = self.k_norm(k)
+        q = q.transpose(1, 2)
+        k = k.transpose(1, 2)
+        v = v.transpose(1, 2)
         q, k = self.normed(q, k)
         cos, sin = self.tables(v, position_ids, position_embeddings)
         q, k, *_held = self.turn(q, k, cos, sin, position_ids)

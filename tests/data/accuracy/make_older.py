@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""Makes older.jsonl of this folder: steps on one GPU of families whose earlier releases differ, as the oracle traces them in environments of those releases.
+
+    make_older.py ORACLE 4.40=PYTHON 4.48=PYTHON 4.53=PYTHON [--only TEXT]
+
+ORACLE holds ask.py; each PYTHON is that of the environment with torch 2.2, 2.4, 2.7 and this release of transformers.
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+STACKS = {"4.40": {"torch": "2.2", "transformers": "4.40", "peft": "0.10"}, "4.48": {"torch": "2.4", "transformers": "4.48", "peft": "0.13"},
+          "4.53": {"torch": "2.7", "transformers": "4.53", "peft": "0.15"}}
+SHAPE = {"hidden_size": 512, "num_hidden_layers": 3, "num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": 1408, "vocab_size": 8000,
+         "max_position_embeddings": 2048, "pad_token_id": 0}
+CONFIGS = {"mpt": {"d_model": 512, "n_heads": 8, "n_layers": 3, "vocab_size": 8000, "max_seq_len": 512, "expansion_ratio": 4},
+           "nemotron": {**SHAPE, "head_dim": 64}, "cohere": {**SHAPE, "use_qk_norm": True}, "olmo": {**SHAPE, "clip_qkv": 8.0}}
+EAGER, SDPA = {"precision": "bf16", "attention": "eager"}, {"precision": "bf16", "attention": "sdpa"}
+MIXED = {"precision": "bf16-mixed", "gradient_checkpointing": True, "padded": True}
+ROWS = [("mpt", "4.40", {**EAGER}), ("mpt", "4.40", {**MIXED, "attention": "eager"}), ("mpt", "4.48", {**EAGER}), ("mpt", "4.48", {**MIXED, "attention": "eager"}),
+        ("mpt", "4.53", {**EAGER}), ("mpt", "4.53", {**MIXED, "attention": "eager"}), ("nemotron", "4.48", SDPA),
+        ("nemotron", "4.48", {**MIXED, "attention": "sdpa"}), ("nemotron", "4.53", EAGER), ("nemotron", "4.53", {**MIXED, "attention": "sdpa"}),
+        ("cohere", "4.40", EAGER), ("cohere", "4.40", SDPA), ("olmo", "4.40", SDPA), ("olmo", "4.40", {**MIXED, "attention": "sdpa"})]
+
+
+def main():
+    a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    a.add_argument("oracle")
+    a.add_argument("pythons", nargs="+")
+    a.add_argument("--only", default="")
+    a = a.parse_args()
+    pythons = dict(p.split("=", 1) for p in a.pythons)
+    target, rows = os.path.join(HERE, "older.jsonl"), {}
+    if a.only and os.path.exists(target):
+        rows = {json.loads(line)["id"]: line for line in open(target, encoding="utf-8")}
+    for kind, release, training in ROWS:
+        name = "%s-%s-%s%s" % (kind, release, training["attention"], "-mixed-ckpt-pad" if training["precision"] != "bf16" else "")
+        if a.only not in name or release not in pythons:
+            continue
+        request = {"cluster": {"gpu": "A100-80GB"},
+                   "training": {"methods": "single", "tuning": "full", "gradient_checkpointing": False, "optimizer": "adamw_torch", "micro_batch_size": 2,
+                                "seq_len": 256, **training}, "stack": STACKS[release], "config": {"model_type": kind, **CONFIGS[kind]}}
+        told = subprocess.run([pythons[release], "ask.py", "-", "--json"], cwd=a.oracle, input=json.dumps(request), stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True)
+        if told.returncode or "{" not in told.stdout:
+            print(name, told.stdout[-300:], told.stderr[-1500:], file=sys.stderr)
+            continue
+        result = json.loads(told.stdout[told.stdout.index("\n{") if not told.stdout.startswith("{") else 0:])
+        row = {"id": "older/" + name, "group": "one GPU, torch %s with transformers %s" % (STACKS[release]["torch"], release), "body": json.dumps(request, separators=(",", ":")),
+               **{k: result[k] for k in ("peak_allocated_bytes", "peak_reserved_bytes", "static_bytes", "resting_bytes", "peak_phase", "phase_peaks_bytes")}}
+        rows[row["id"]] = json.dumps(row, separators=(",", ":")) + "\n"
+        print(name, row["peak_allocated_bytes"], row["peak_reserved_bytes"], flush=True)
+    with open(target, "w", encoding="utf-8") as out:
+        out.writelines(rows.values())
+
+
+if __name__ == "__main__":
+    main()
