@@ -1,6 +1,7 @@
 #include "train/around.h"
 
 #include "meters/peak.h"
+#include "train/fold.h"
 #include "train/loop.h"
 
 #include "torch/autograd.h"
@@ -297,8 +298,8 @@ static bool is_modelled(const struct recipe *r)
            r->tuning != TUNING_QLORA && !r->packing;
 }
 
-enum err_code train_around(const struct arch *arch, const struct step *step, const struct device *device, const struct around_question *q,
-                           struct arena *arena, struct around *ret, struct err *err)
+static enum err_code play_whole(const struct arch *arch, const struct step *step, const struct device *device, const struct around_question *q,
+                                struct arena *arena, struct around *ret, struct err *err)
 {
     unsigned char *mark = arena->cur;
     struct trainer *t = arena_new(arena, struct trainer);
@@ -307,8 +308,6 @@ enum err_code train_around(const struct arch *arch, const struct step *step, con
 
     if (!t)
         return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small");
-    if (!is_modelled(&step->r))
-        return err_set(err, ERR_FIELD_CONFLICT, "/training", "what stands around a step of %s is not modelled", method_rows[step->r.method].name);
     t->foretells = t->live_blocks_only = true;
     t->around = q;
     rc = trainer_run(t, arch, step, device, arena, err);
@@ -319,4 +318,44 @@ enum err_code train_around(const struct arch *arch, const struct step *step, con
     }
     arena_rewind(arena, mark);
     return rc;
+}
+
+enum { FEW = 2, DEEP = 4 }; /* periods of layers; so many times more are worth two looks */
+
+static uint64_t on_line(uint64_t shallow, uint64_t deeper, uint64_t times)
+{
+    return deeper > shallow ? deeper + (deeper - shallow) * times : deeper;
+}
+
+/* Layers repeat each other: what they add lies on a line through two shallow depths. */
+static enum err_code play_few(const struct arch *arch, const struct step *step, const struct device *device, const struct around_question *q,
+                              struct arena *arena, struct around *ret, struct err *err)
+{
+    uint32_t period = fold_period(arch), first = FEW * period + (arch->layers - FEW * period) % period;
+    uint64_t times = (arch->layers - first) / period - 1;
+    struct arch few = *arch;
+    struct around a, b;
+    enum err_code rc;
+
+    few.layers = first;
+    rc = play_whole(&few, step, device, q, arena, &a, err);
+    few.layers = first + period;
+    if (!rc)
+        rc = play_whole(&few, step, device, q, arena, &b, err);
+    if (rc)
+        return rc;
+    *ret = (struct around){on_line(a.evaluation_bytes, b.evaluation_bytes, times), on_line(a.saving_bytes, b.saving_bytes, times),
+                           on_line(a.resuming_bytes, b.resuming_bytes, times), on_line(a.loading_host_bytes, b.loading_host_bytes, times)};
+    return ERR_OK;
+}
+
+enum err_code train_around(const struct arch *arch, const struct step *step, const struct device *device, const struct around_question *q,
+                           struct arena *arena, struct around *ret, struct err *err)
+{
+    bool windows = step->r.method == METHOD_ZERO3; /* of what is gathered ahead: their ends are not those of layers */
+    bool deep = !windows && !arch->fixed_depth && arch->layers >= DEEP * FEW * fold_period(arch);
+
+    if (!is_modelled(&step->r))
+        return err_set(err, ERR_FIELD_CONFLICT, "/training", "what stands around a step of %s is not modelled", method_rows[step->r.method].name);
+    return deep ? play_few(arch, step, device, q, arena, ret, err) : play_whole(arch, step, device, q, arena, ret, err);
 }

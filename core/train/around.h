@@ -3,7 +3,7 @@
  *
  * Purpose   people run out of memory there too. The run goes on after its step: the model's program once more without autograd, in eval mode, on
  *           evaluation batches; then what a full state dict gathers on the device. Figures are sums of live blocks, as a walk's.
- * Source    transformers 5.23.0 and 4.40.0 trainer.py (evaluation_loop, prediction_step, _load_optimizer_and_scheduler), trainer_pt_utils.py (EvalLoopContainer,
+ * Source    transformers 5.23.0, 4.40.0 trainer.py (evaluation_loop, prediction_step, _load_optimizer_and_scheduler), trainer_pt_utils.py (EvalLoopContainer,
  *           nested_concat), modeling_utils.py (from_pretrained); deepspeed 0.19.8 runtime/engine.py (_zero3_consolidated_16bit_state_dict); accelerate 1.15.0
  *           utils/fsdp_utils.py (save_fsdp_model: FULL_STATE_DICT, offloaded, on rank 0 alone); torch/distributed/fsdp/_state_dict_utils.py.
  * Models    evaluation  loss alone unless predictions are kept; kept ones are gathered over the ranks and stay on the device, one behind another, until
@@ -14,6 +14,7 @@
  *                       to the host (one GPU), load_state_dict() keeps or copies each.
  *           loading     processes of a node that hold the whole model before it goes to the device: one with FSDP's cpu_ram_efficient_loading, which
  *                       accelerate's files have on, and none but a checkpoint's shard under zero.Init.
+ *           A deep model's figures lie on a line through two shallow depths, a period of layers apart.
  * Errors    as train_measure(); ERR_FIELD_CONFLICT where the method's evaluation is not modelled (pipelines, tensor parallelism, Colossal-AI).
  * Threads   pure.
  */
