@@ -82,6 +82,11 @@ static bool is_int8(const struct plan_candidate *c)
     return c->step.r.quantization == KBIT_INT8;
 }
 
+static bool is_cut_by_zero3(const struct plan_candidate *c)
+{
+    return c->modelled && c->step.r.method == METHOD_ZERO3 && kbit_is_bnb(c->step.r.quantization);
+}
+
 static bool is_gptq(const struct plan_candidate *c)
 {
     return c->modelled && kbit_is_gptq(c->step.r.quantization);
@@ -191,6 +196,10 @@ static void assume_methods(struct estimate *e, const struct quirks *q)
     if (any(a, is_int8))
         note(&e->assumptions,
              "int8: no input has a column beyond llm_int8_threshold; each that has takes a half copy of itself and of the weight's");
+    if (any(a, is_cut_by_zero3))
+        note(&e->assumptions,
+             "zero3: 4-bit weights are stored in the dtype they compute in (bnb_4bit_quant_storage) and made whole on each GPU, since "
+             "transformers makes quantised models outside zero.Init(); the engine shares them out");
     if (any(a, is_gptq))
         note(&e->assumptions, "gptq: groups of 128 rows, as most checkpoints have; kernels in Triton (fms-acceleration-peft 0.3.1)");
     if (any(a, is_paged))

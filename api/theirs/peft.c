@@ -18,10 +18,11 @@ const struct their_key peft_keys[] = {
     MOVES("use_qalora|use_bdlora|velora_config|monteclora_config|kasa_config|arrow_config|alora_invocation_tokens|megatron_config",
           "another kind of adapter"),
     MOVES("loftq_config|eva_config|corda_config|lora_ga_config", "adapters that are made of the weights"),
+    MOVES_BUT("lora", "peft_type", "adapters other than LoRA"),
     MOVES("runtime_config", "peft's runtime options"),
     MOVES("ensure_weight_tying", "adapters that are tied"),
     KNOWN(
-        "alpha_pattern|fan_in_fan_out|use_rslora|inference_mode|task_type|peft_type|auto_mapping|peft_version|base_model_name_or_path|revision|"
+        "alpha_pattern|fan_in_fan_out|use_rslora|inference_mode|task_type|auto_mapping|peft_version|base_model_name_or_path|revision|"
         "megatron_core|qalora_group_size|adapter_name"),
     {0},
 };

@@ -23,6 +23,12 @@ const struct word tuning_words[] = {
     {"full", TUNING_FULL, NULL, "Every parameter is trained."},
     {"lora", TUNING_LORA, NULL, "The base is frozen; low-rank adapters on its linear layers are trained (peft)."},
     {"qlora", TUNING_QLORA, NULL, "LoRA on a base whose linear layers are quantised to 4 bits (bitsandbytes)."},
+    {"adalora", WORD_UNMODELLED, NULL, "Adapters whose ranks are pruned as they train (peft)."},
+    {"ia3", WORD_UNMODELLED, "(ia)3", "Vectors that scale keys, values and hidden layers (peft)."},
+    {"lora-fa", WORD_UNMODELLED, NULL, "LoRA whose A stays as it was made (peft)."},
+    {"oft", WORD_UNMODELLED, "boft|qoft", "Orthogonal matrices before each linear layer (peft)."},
+    {"prefix", WORD_UNMODELLED, "prefix_tuning|prompt|prompt_tuning|p-tuning", "Keys and values, or embeddings, that are trained before each sequence (peft)."},
+    {"vera", WORD_UNMODELLED, NULL, "Vectors on random matrices that all layers share (peft)."},
     {0},
 };
 

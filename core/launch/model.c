@@ -51,7 +51,7 @@ static void write_quantization(struct jsonw *w, const struct recipe *r)
     jsonw_str(w, "bnb_4bit_quant_type", r->quantization == KBIT_FP4 ? "fp4" : "nf4");
     jsonw_bool(w, "bnb_4bit_use_double_quant", r->quantization == KBIT_NF4_DQ);
     jsonw_str(w, "bnb_4bit_compute_dtype", computed);
-    if (method_is_fsdp1(r->method) || method_is_fsdp2(r->method)) /* what is flattened or cut with the rest has its dtype */
+    if (method_is_fsdp1(r->method) || method_is_fsdp2(r->method) || r->method == METHOD_ZERO3) /* what is flattened or cut with the rest has its dtype */
         jsonw_str(w, "bnb_4bit_quant_storage", computed);
     jsonw_end(w);
 }

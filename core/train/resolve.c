@@ -456,7 +456,7 @@ static void resolve_zero(struct recipe *r, const struct quirks *q)
     tri_default(&z->overlap_comm, r->method == METHOD_ZERO3);
     /* integrations/deepspeed.py: from_pretrained() under HfTrainerDeepSpeedConfig. Where it decides what a step holds, nothing tells in which order a
      * script makes its arguments and its model: then it is not, which holds more. */
-    tri_default(&z->zero_init, r->framework == FRAMEWORK_TRANSFORMERS && q->zero3_wraps_linears);
+    tri_default(&z->zero_init, r->framework == FRAMEWORK_TRANSFORMERS && q->zero3_wraps_linears && !r->quantization); /* nor of quantised weights */
 }
 
 static void resolve_fsdp(struct recipe *r, const struct resolving *c)

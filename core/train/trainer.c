@@ -58,7 +58,7 @@ static bool stands_on_host(const struct trainer *t)
 /* bnb_4bit_quant_storage: what is flattened or cut with the rest has its dtype. */
 static enum dtype storage_dtype(const struct recipe *s)
 {
-    return method_is_fsdp1(s->method) || method_is_fsdp2(s->method) ? compute_dtype(s->precision) : DTYPE_UINT8;
+    return method_is_fsdp1(s->method) || method_is_fsdp2(s->method) || s->method == METHOD_ZERO3 ? compute_dtype(s->precision) : DTYPE_UINT8;
 }
 
 /* NULL, or why these quantised weights and this method do not go together. */
@@ -68,8 +68,10 @@ static const char *quantised_gap(const struct recipe *s)
         return NULL;
     if (kbit_is_gptq(s->quantization))
         return method_is_fsdp1(s->method) ? NULL : "GPTQ weights under %s are not modelled yet: single, ddp, zero1, zero2 or fsdp";
-    if (!method_is_fsdp1(s->method) && !(method_is_fsdp2(s->method) && s->method != METHOD_TP_FSDP2))
-        return "quantised weights under %s are not modelled yet: single, ddp, zero1, zero2, fsdp or fsdp2";
+    if (!method_is_fsdp1(s->method) && !(method_is_fsdp2(s->method) && s->method != METHOD_TP_FSDP2) && s->method != METHOD_ZERO3)
+        return "quantised weights under %s are not modelled yet: single, ddp, zero1, zero2, zero3, fsdp or fsdp2";
+    if (s->method == METHOD_ZERO3 && s->offload != OFFLOAD_NONE)
+        return "quantised weights under %s with offload are not modelled yet: offload none";
     if (s->quantization == KBIT_INT8) /* torch/distributed/fsdp/_flat_param.py: "Cannot flatten integer dtype tensors" */
         return "int8 weights would lose the scales of their rows where %s flattens or cuts them: a 4-bit kind";
     if (s->method == METHOD_FSDP_GRAD_OP && s->fsdp.use_orig_params == TRI_TRUE) /* _writeback_orig_params: each forward makes a Params4bit anew */
@@ -103,7 +105,11 @@ static const char *tensors_gap(enum method m)
     if (method_is_fsdp1(m)) /* peft utils/other.py fsdp_auto_wrap_policy; traced: "inconsistent tensor size" */
         return "peft makes each adapter a unit of FullyShardedDataParallel, and reads those of experts' tensors outside of it, where they are flat shards: "
                "RuntimeError. fsdp2, ddp, or the linears of attention alone";
-    return m == METHOD_ZERO3 ? "adapters of experts' tensors under zero3 are not modelled yet: zero2, ddp or fsdp2, or the linears of attention alone" : NULL;
+    if (m == METHOD_ZERO3)
+        return "adapters of experts' tensors under zero3 are not modelled yet: zero2, ddp or fsdp2, or the linears of attention alone";
+    if (method_has_tensor_parallel(m))
+        return "adapters of experts' tensors that tensor parallelism cuts are not modelled yet: the linears of attention alone";
+    return NULL;
 }
 
 static enum err_code dora_gap(const struct trainer *t, struct err *err)

@@ -207,8 +207,13 @@ static void save_param(void *context, struct module *m, struct param *p)
     struct tree *t = context;
     char name[64];
 
-    if (p->requires_grad || p->tied || !strncmp(p->name, "original_module.", 16))
+    if (p->requires_grad || !strncmp(p->name, "original_module.", 16))
         return;
+    if (p->tied) { /* copy.deepcopy(): copies of one tensor are two */
+        p->tied = NULL;
+        p->requires_grad = true;
+        return;
+    }
     (void)snprintf(name, sizeof name, "original_module.%.40s", p->name);
     (void)param_add(t, m, arena_str(t->arena, name, strlen(name)), p->ndim, p->size);
     p->requires_grad = true;
@@ -220,9 +225,6 @@ static enum err_code save_modules(struct tree *t, const struct lora_options *o, 
     char buf[256];
     uint32_t n = 0;
 
-    if (t->head && t->head->weight && t->head->weight->tied)
-        return err_set(err, ERR_FIELD_CONFLICT, "/training/lora/modules_to_save",
-                       "modules_to_save of a model whose head is tied to its embeddings is not modelled: their copies part");
     for (uint32_t i = 1; i < declared; i++) {
         struct module *m = t->modules[i];
         const char *path = module_path(t, m->number, buf, sizeof buf);

@@ -54,6 +54,16 @@ START_TEST(names_are_parts_of_paths)
 }
 END_TEST
 
+/* Copies of tied modules part: each has an embedding's size of its own; the original stands once. */
+START_TEST(copies_of_tied_modules_part)
+{
+    double none = peak(LORA("")), head = peak(LORA(",\"modules_to_save\":[\"lm_head\"]")),
+           both = peak(LORA(",\"modules_to_save\":[\"lm_head\",\"embed_tokens\"]"));
+
+    ck_assert_msg(none < head && head < both, "%.0f, %.0f, %.0f", none, head, both);
+}
+END_TEST
+
 static const struct {
     const char *training, *says;
 } refused[] = {
@@ -61,7 +71,7 @@ static const struct {
     {SINGLE "[\"layers.28\"]", "is called layers.28"},
     {SINGLE "[\"model\"]", "nothing of the model is left"},
     {"\"methods\":\"single\",\"tuning\":\"lora\",\"freeze\":[\"embed_tokens\"]", "the whole base is frozen"},
-    {LORA(",\"modules_to_save\":[\"lm_head\"]"), "tied to its embeddings"},
+    {"\"methods\":\"zero3\",\"tuning\":\"lora\",\"lora\":{\"target_modules\":[\"q_proj\"],\"modules_to_save\":[\"lm_head\"]}", "in full beside adapters under"},
     {"\"methods\":\"fsdp\",\"tuning\":\"full\",\"fsdp\":{\"use_orig_params\":false},\"freeze\":[\"q_proj\"]", "uniform `requires_grad`"},
 };
 
@@ -75,4 +85,4 @@ START_TEST(says_what_cannot_be)
 }
 END_TEST
 
-UNIT_TESTS("freeze", unit_rows(what_is_frozen_holds_less, methods); unit_test(names_are_parts_of_paths); unit_rows(says_what_cannot_be, refused);)
+UNIT_TESTS("freeze", unit_rows(what_is_frozen_holds_less, methods); unit_test(names_are_parts_of_paths); unit_test(copies_of_tied_modules_part); unit_rows(says_what_cannot_be, refused);)

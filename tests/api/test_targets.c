@@ -112,9 +112,59 @@ START_TEST(is_echoed_and_launched)
 }
 END_TEST
 
+#define EXPERTS(method, lora, more)                                                                                                                    \
+    "{\"config\":{\"model_type\":\"mixtral\",\"hidden_size\":256,\"intermediate_size\":384,\"num_hidden_layers\":2,\"num_attention_heads\":4,"         \
+    "\"num_key_value_heads\":2,\"num_local_experts\":4,\"vocab_size\":1000},\"cluster\":{\"gpu\":\"A100-80GB\",\"gpus_per_node\":4},\"training\":{"        \
+    "\"methods\":\"" method "\",\"micro_batch_size\":1,\"seq_len\":64,\"precision\":\"bf16-autocast\",\"tuning\":\"lora\",\"lora\":{" lora "}}" more "}"
+#define ALL "\"target_modules\":\"all-linear\""
+
+/* Adapters that do not go with a method, a release or each other: why, and what to write instead. */
+static const struct {
+    const char *body, *says, *instead;
+} apart[] = {
+    {EXPERTS("fsdp", ALL, ""), "RuntimeError", "fsdp2"},
+    {EXPERTS("zero3", ALL, ""), "zero3", "zero2"},
+    {EXPERTS("ddp", ALL ",\"dropout\":0.1", ""), "lora_dropout != 0", "dropout 0"},
+    {EXPERTS("ddp", ALL ",\"use_dora\":true", ""), "use_dora=True", "attention alone"},
+    {EXPERTS("fsdp2", "\"target_modules\":[\"q_proj\"],\"use_dora\":true", ""), "DoRA fsdp2", "single or ddp"},
+    {EXPERTS("ddp", "\"target_modules\":[\"q_proj\"],\"use_dora\":true", ",\"stack\":{\"peft\":\"0.11\",\"transformers\":\"5.23\"}"), "before 0.12", "DoRA"},
+    {EXPERTS("ddp", "\"target_modules\":[],\"target_parameters\":[\"q_proj.weight\"]", ""), "a linear", "target_modules"},
+    {EXPERTS("ddp", "\"target_modules\":[],\"target_parameters\":[\"no_such\"]", ""), "no parameter", "such a name"},
+    {EXPERTS("ddp", "\"target_modules\":[\"w1\"]", ""), "gate and up", "both or none"},
+};
+
+START_TEST(says_what_does_not_go_together)
+{
+    struct reply reply = ask(apart[_i].body);
+    const char *why = reply_at(&reply, "candidates/0/reason/detail") ? json_str(reply_at(&reply, "candidates/0/reason/detail")) : reply_text(&reply, "detail");
+
+    ck_assert_msg(why && strstr(why, apart[_i].says) && strstr(why, apart[_i].instead), "%s: %.700s", apart[_i].body, reply.r.body);
+    reply_done(reply);
+}
+END_TEST
+
+START_TEST(adapts_tensors_by_either_name)
+{
+    struct reply a = ask(EXPERTS("ddp", "\"target_modules\":[\"q_proj\",\"w2\"]", "")),
+                 b = ask(EXPERTS("ddp", "\"target_modules\":[\"q_proj\"],\"target_parameters\":[\"experts.down_proj\"]", ""));
+    char x[64], y[64];
+
+    reply_value(&a, "model/trainable_parameters", x);
+    reply_value(&b, "model/trainable_parameters", y);
+    ck_assert_str_eq(x, y);
+    reply_value(&a, "recommendation/memory/peak_allocated_bytes", x);
+    reply_value(&b, "recommendation/memory/peak_allocated_bytes", y);
+    ck_assert_str_eq(x, y);
+    ck_assert_msg(x[0] != '(', "%.600s", a.r.body);
+    reply_done(a);
+    reply_done(b);
+}
+END_TEST
+
 UNIT_TESTS("api/targets",
     unit_rows(means_the_same_modules, same);
     unit_rows(refuses, refused);
     unit_rows(gives_no_figures, gaps); unit_rows(some_layers_hold_less_than_all, uneven);
+    unit_rows(says_what_does_not_go_together, apart); unit_test(adapts_tensors_by_either_name);
     unit_test(is_echoed_and_launched);
 )

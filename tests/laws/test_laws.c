@@ -371,6 +371,93 @@ START_TEST(lora_never_trains_more_than_full)
 }
 END_TEST
 
+/* What stands beside a step's activations: weights, what of them trains, its states. Norms in fp32 (prepare_kbit) are not of the base that was given. */
+START_TEST(quantised_weights_never_hold_more)
+{
+    int kept = 0;
+
+    begin("qlora");
+    for (int i = 0; i < DRAWS; i++) {
+        static const enum kbit kinds[] = {KBIT_NF4, KBIT_NF4_DQ, KBIT_FP4};
+        struct measured a, b;
+        struct draw d = draw(&a);
+
+        d.recipe.tuning = TUNING_LORA;
+        d.recipe.lora = (struct lora){.rank = 1 + below(8), .all_linear = true};
+        if (!walk(&d, &b))
+            continue;
+        d.recipe.quantization = kinds[below(3)];
+        if (!walk(&d, &a))
+            continue;
+        never_less(&d, "LoRA's weights", a.static_bytes, b.static_bytes);
+        never_less(&d, "what LoRA holds between steps", a.resting_bytes, b.resting_bytes);
+        kept++;
+    }
+    end(kept);
+}
+END_TEST
+
+/* One row of all sequences, without a mask, beside a row for each that is padded to the longest; but for positions and rotary tables, which rows share
+ * and a packed row has for each token. Other attention than flash makes a mask of all pairs of them. */
+START_TEST(packing_never_needs_more_than_padding)
+{
+    int kept = 0;
+
+    begin("packing");
+    for (int i = 0; i < DRAWS; i++) {
+        struct measured a, b;
+        struct draw d = draw(&a);
+
+        d.recipe.attention = ATTENTION_FLASH_2;
+        d.recipe.attention_mask = TRI_UNSET;
+        d.recipe.padded = true;
+        d.recipe.stack = traced_new;
+        d.recipe.framework = FRAMEWORK_TRANSFORMERS;
+        d.recipe.micro_batch_size = 2 + below(3);
+        d.recipe.seq_len_tokens = 8 * (1 + d.recipe.seq_len_tokens / 16);
+        if (!walk(&d, &b))
+            continue;
+        d.recipe.padded = false;
+        d.recipe.packing = true;
+        d.recipe.sequence_tokens = d.recipe.seq_len_tokens - 1; /* each row ended in one of padding */
+        d.recipe.seq_len_tokens = (d.recipe.seq_len_tokens - 1) * d.recipe.micro_batch_size;
+        d.recipe.micro_batch_size = 1;
+        if (!walk(&d, &a))
+            continue;
+        never_less(&d, "rows that are padded", a.walk_peak_bytes, b.walk_peak_bytes + (32 + 24 * (uint64_t)d.arch.head_dim) * d.recipe.seq_len_tokens);
+        kept++;
+    }
+    end(kept);
+}
+END_TEST
+
+START_TEST(a_reference_that_was_computed_never_needs_more)
+{
+    int kept = 0;
+
+    begin("reference");
+    for (int i = 0; i < DRAWS; i++) {
+        struct measured a, b;
+        struct draw d = draw(&a);
+
+        d.recipe.stage = TASK_DPO;
+        d.recipe.tuning = TUNING_FULL;
+        d.recipe.stack = traced_new;
+        d.recipe.framework = FRAMEWORK_TRANSFORMERS;
+        d.recipe.reference = REFERENCE_COPY;
+        if (!walk(&d, &b))
+            continue;
+        d.recipe.reference = REFERENCE_PRECOMPUTED;
+        if (!walk(&d, &a))
+            continue;
+        never_less(&d, "a copy", a.walk_peak_bytes, b.walk_peak_bytes);
+        kept++;
+    }
+    end(kept);
+}
+END_TEST
+
+
 /* --- of the replay ------------------------------------------------------------------------------------------------------------- */
 
 START_TEST(ddp_is_the_same_on_any_number_of_ranks)
@@ -640,7 +727,8 @@ END_TEST
 
 UNIT_TESTS("laws", unit_test(more_tokens_never_need_less); unit_test(more_layers_never_need_less);
            unit_test(a_larger_vocabulary_never_needs_less); unit_test(checkpointing_never_raises_forward_and_backward);
-           unit_test(lora_never_trains_more_than_full); unit_test(ddp_is_the_same_on_any_number_of_ranks);
+           unit_test(lora_never_trains_more_than_full); unit_test(quantised_weights_never_hold_more); unit_test(packing_never_needs_more_than_padding);
+           unit_test(a_reference_that_was_computed_never_needs_more); unit_test(ddp_is_the_same_on_any_number_of_ranks);
            unit_test(ddp_walks_as_it_is_replayed); unit_test(ddp_never_needs_less_than_one_gpu); unit_test(a_folded_walk_is_the_whole_walk);
            unit_test(one_step_bounds_the_whole_walk); unit_test(bucket_views_never_need_more); unit_test(the_replay_stays_within_its_slack);
            unit_test(equal_requests_get_equal_answers);)

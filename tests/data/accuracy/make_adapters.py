@@ -40,6 +40,11 @@ def lora(targets="all-linear", **more):
     return dict(tuning="lora", lora={"rank": 8, "alpha": 16, "target_modules": targets, **more})
 
 
+SAVED = lora(["q_proj", "v_proj"], modules_to_save=["embed_tokens", "lm_head"])
+HEAD = lora(["q_proj", "v_proj"], modules_to_save=["lm_head"])
+
+NF4 = dict(lora(["q_proj", "v_proj"]), tuning="qlora")
+
 # name, method, ranks, config, layers (None: as it stands), rows, tokens of a row, the rest of `training`, the rest of `stack`
 CASES = [
     ("experts", "single", 1, MIXTRAL, None, 2, 128, dict(precision="bf16", **lora())),
@@ -74,7 +79,11 @@ CASES = [
     ("tp-dropout", "tp", 2, LLAMA, None, 2, 256, dict(precision="bf16-mixed", tensor_parallel=2, **lora(["q_proj", "o_proj", "down_proj"], dropout=0.1)), PLAIN),
     ("tp-fsdp2", "tp+fsdp2", 8, LLAMA, None, 2, 256, dict(precision="bf16-mixed", tensor_parallel=2, **lora(), fsdp={"wrap": "layers"}), PLAIN),
     ("tp-fsdp2-ckpt", "tp+fsdp2", 8, LLAMA, None, 2, 256, dict(precision="bf16-mixed", tensor_parallel=2, **CKPT, **lora(), fsdp={"wrap": "layers"}), PLAIN),
-    ("tp-fsdp2-bf16", "tp+fsdp2", 8, LLAMA, None, 2, 256, dict(precision="bf16", tensor_parallel=4, **lora(["q_proj", "v_proj"], dtype="bf16"), fsdp={"wrap": "layers"}), PLAIN),
+    ("zero3-nf4", "zero3", 4, TINY, 4, 1, 256, dict(precision="bf16", prepare_kbit="none", quantization="nf4", **NF4)),
+    ("zero3-nf4-dq-ckpt", "zero3", 8, QWEN2, 4, 1, 256, dict(precision="bf16", prepare_kbit="none", quantization="nf4-dq", **CKPT, **NF4)),
+    ("zero3-nf4-prepared", "zero3", 4, TINY, 4, 1, 256, dict(precision="bf16", prepare_kbit="peft", quantization="nf4", **CKPT, **NF4)),
+    ("saved-tied", "single", 1, QWEN3, 4, 1, 256, dict(precision="bf16-autocast", **SAVED)),
+    ("saved-tied-head", "single", 1, QWEN2, 4, 1, 256, dict(precision="bf16", **HEAD)),
     ("experts-fsdp2-ckpt", "fsdp2", 4, QWEN3_MOE, None, 2, 128, dict(precision="bf16-mixed", **CKPT, **lora(), **FSDP2)),
 ]
 
@@ -126,6 +135,11 @@ def trace(oracle):
                 import deepspeed  # noqa: F401
             if training["methods"].startswith("tp"):
                 cut_before(training)
+            if training["methods"] == "zero3" and training["tuning"] == "qlora":  # as FSDP's: what ask.py does not ask
+                kind, prepare = training["quantization"], training["prepare_kbit"]
+                training.update(tuning="lora", quantization="none")
+                resolve = dist_trace.resolve
+                dist_trace.resolve = lambda o: resolve({**o, "quantization": kind, "quant_storage": "bf16", "prepare_kbit": prepare})
             o = dist_trace.resolve({**ask.for_many(request, training, []), "loop": "plain" if training["methods"].startswith("tp") else "trainer", "breakdown": False})
             out = dist_trace.trace_rank(f.name, o, int(os.environ.get("ADAPTERS_RANK", "0")))
         else:
