@@ -74,7 +74,7 @@ enum err_code targets_check(struct estimate *e)
     enum err_code rc;
 
     at = at ? at : "/training/lora/target_modules";
-    if (!l->target_modules.set || e->question.recipe.lora.all_linear || e->question.gap || !adapts(&e->rq.training.tuning))
+    if (((!l->target_modules.set || e->question.recipe.lora.all_linear) && !l->target_parameters.n) || e->question.gap || !adapts(&e->rq.training.tuning))
         return ERR_OK;
     rc = adapted_find(&e->model.arch, &e->question.recipe, &scratch, &found, e->call->err);
     if (rc)

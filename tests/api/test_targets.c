@@ -3,6 +3,7 @@
 #include "tests/support/unit.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define LORA(targets) TRAIN("\"tuning\":\"lora\",\"micro_batch_size\":2,\"seq_len\":256,\"gradient_checkpointing\":false,\"lora\":{\"target_modules\":" targets "}")
@@ -143,6 +144,27 @@ START_TEST(says_what_does_not_go_together)
 }
 END_TEST
 
+/* Of one layer alone: no fewer layers stand for it. */
+START_TEST(adapts_tensors_of_some_layers)
+{
+    struct reply one = ask(EXPERTS("single", ALL ",\"target_parameters\":[\"1.self_attn.no\"]", "")),
+                 some = ask(EXPERTS("single", "\"target_modules\":[\"q_proj\"],\"target_parameters\":[\"1.mlp.experts.down_proj\"]", "")),
+                 all = ask(EXPERTS("single", "\"target_modules\":[\"q_proj\"],\"target_parameters\":[\"mlp.experts.down_proj\"]", ""));
+    char x[64], y[64];
+
+    ck_assert_int_eq(one.r.status, 200); /* peft only warns */
+    reply_value(&some, "model/trainable_parameters", x);
+    reply_value(&all, "model/trainable_parameters", y);
+    ck_assert_msg(strtod(x, NULL) > 0 && strtod(x, NULL) < strtod(y, NULL), "%s, %s", x, y);
+    reply_value(&some, "recommendation/memory/peak_allocated_bytes", x);
+    reply_value(&all, "recommendation/memory/peak_allocated_bytes", y);
+    ck_assert_msg(strtod(x, NULL) > 0 && strtod(x, NULL) < strtod(y, NULL), "%s, %s", x, y);
+    reply_done(one);
+    reply_done(some);
+    reply_done(all);
+}
+END_TEST
+
 START_TEST(adapts_tensors_by_either_name)
 {
     struct reply a = ask(EXPERTS("ddp", "\"target_modules\":[\"q_proj\",\"w2\"]", "")),
@@ -165,6 +187,6 @@ UNIT_TESTS("api/targets",
     unit_rows(means_the_same_modules, same);
     unit_rows(refuses, refused);
     unit_rows(gives_no_figures, gaps); unit_rows(some_layers_hold_less_than_all, uneven);
-    unit_rows(says_what_does_not_go_together, apart); unit_test(adapts_tensors_by_either_name);
+    unit_rows(says_what_does_not_go_together, apart); unit_test(adapts_tensors_of_some_layers); unit_test(adapts_tensors_by_either_name);
     unit_test(is_echoed_and_launched);
 )
