@@ -65,6 +65,9 @@ EARLIER = {  # releases of transformers 5 in which experts' rows are ordered and
     "gpt_oss": {"full": ("5.0.0", "5.8.1", "5.14.1")},
     "olmoe": {"full": ("5.0.0", "5.8.1")},
     "glm4_moe": {"full": ("5.0.0", "5.10.4")},
+    "deepseek_v3": {"lora": ("5.14.1",)},
+    "granitemoe": {"full": ("5.14.1",)},
+    "ernie4_5_moe": {"full": ("5.10.4",)},
 }
 
 

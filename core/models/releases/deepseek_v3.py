@@ -1,0 +1,33 @@
+"""deepseek_v3 by earlier releases: latents are expanded before anything turns, and keys are laid beside each other."""
+from transformers.releases import of, quirks
+
+if not quirks.latents_expand_last:
+
+    @of(DeepseekV3Attention)
+    def forward(self, hidden_states, position_embeddings=None, attention_mask=None, past_key_values=None, **kwargs):
+        batch, length = hidden_states.shape[:-1]
+        q = self.queries(hidden_states)
+        q = q.view((batch, length, -1, self.head_dim)).transpose(1, 2)
+        q_pass, q_rot = torch.split(q, [self.nope_dim, self.rope_dim], dim=-1)
+        compressed = self.kv_a_proj_with_mqa(hidden_states)
+        k_pass, k_rot = torch.split(compressed, [self.config.kv_lora_rank, self.rope_dim], dim=-1)
+        k_pass = self.kv_b_proj(self.kv_a_layernorm(k_pass)).view((batch, length, -1, self.nope_dim + self.value_dim)).transpose(1, 2)
+        k_pass, value = torch.split(k_pass, [self.nope_dim, self.value_dim], dim=-1)
+        k_rot = k_rot.view(batch, 1, length, self.rope_dim)
+        q_rot, k_rot = self.turn(q_rot, k_rot, position_embeddings)
+        k_rot = k_rot.expand(*k_pass.shape[:-1], -1)
+        query = torch.cat((q_pass, q_rot), dim=-1)
+        key = torch.cat((k_pass, k_rot), dim=-1)
+        if past_key_values is not None:
+            key, value = past_key_values.update(key, value, self.layer_idx)
+        padded = self.config._attn_implementation == "flash_attention_2" and self.head_dim != self.value_dim
+        if padded:
+            value = nn.functional.pad(value, [0, self.head_dim - self.value_dim])
+        attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, self.eager)
+        output, weights = attend(self, query, key, value, attention_mask, dropout=self.attention_dropout if self.training else 0.0,
+                                 scaling=self.scaling, **kwargs)
+        if padded:
+            output = output[:, :, :, : self.value_dim]
+        output = output.reshape(batch, length, -1).contiguous()
+        output = self.o_proj(output)
+        return output, weights
