@@ -145,7 +145,9 @@ class DecoderOfKinds(Decoder):
         return sorted(set(kinds))
 
     def masks(self, **of):
-        masks = {"full_attention": create_causal_mask(**of), "sliding_attention": create_sliding_window_causal_mask(**of)}
+        masks = of["attention_mask"]  # those of a model that has this one as a part
+        if not isinstance(masks, dict):
+            masks = {"full_attention": create_causal_mask(**of), "sliding_attention": create_sliding_window_causal_mask(**of)}
         return [masks[kind] for kind in self.config.layer_types]
 
     def tables(self, hidden_states, position_ids):

@@ -31,6 +31,11 @@ DEBERTA = dict(model_type="deberta-v2", vocab_size=128100, hidden_size=768, num_
                type_vocab_size=0, relative_attention=True, position_buckets=256, norm_rel_ebd="layer_norm", share_att_key=True, pos_att_type="p2c|c2p",
                max_relative_positions=-1, position_biased_input=False, pooler_hidden_size=768, pooler_dropout=0, pooler_hidden_act="gelu", layer_norm_eps=1e-7)
 DEBERTA_LORA = dict(tuning="lora", lora={"rank": 16, "dropout": 0.05, "target_modules": ["query_proj", "value_proj"]})
+GEMMA3 = dict(model_type="gemma3", architectures=["Gemma3ForConditionalGeneration"], image_token_index=262144, mm_tokens_per_image=256, torch_dtype="bfloat16",
+              text_config=dict(model_type="gemma3_text", vocab_size=262208, hidden_size=1024, intermediate_size=4096, num_hidden_layers=6, num_attention_heads=8,
+                               num_key_value_heads=4, head_dim=128, sliding_window=256, query_pre_attn_scalar=128, max_position_embeddings=131072),
+              vision_config=dict(model_type="siglip_vision_model", hidden_size=1152, image_size=896, intermediate_size=4304, num_attention_heads=16,
+                                 num_hidden_layers=3, patch_size=14, vision_use_head=False))
 QWEN2 = dict(model_type="qwen2", vocab_size=151936, hidden_size=896, num_hidden_layers=8, num_attention_heads=14, num_key_value_heads=2, intermediate_size=4864,
              max_position_embeddings=32768, tie_word_embeddings=True, rope_theta=1000000.0, pad_token_id=151643)
 GPT2 = dict(model_type="gpt2", vocab_size=50257, n_embd=768, n_layer=6, n_head=12, n_positions=1024)
@@ -77,6 +82,10 @@ CASES = [
     ("mpt", MPT, 2, 512, dict(attention="eager", precision="bf16")),
     ("mpt-ckpt-pad", MPT, 2, 512, dict(attention="eager", precision="bf16-mixed", gradient_checkpointing=True, padded=True)),
     ("mpt-lora", dict(MPT, n_heads=12, d_model=768), 2, 512, dict(attention="eager", precision="bf16-autocast", tuning="lora", lora={"rank": 8, "target_modules": ["Wqkv"]})),
+    ("gemma3", GEMMA3, 2, 512, dict(precision="bf16")),
+    ("gemma3-ckpt-pad", GEMMA3, 2, 500, dict(precision="bf16-mixed", gradient_checkpointing=True, padded=True)),
+    ("gemma3-lora", GEMMA3, 2, 512, dict(precision="bf16-autocast", tuning="lora", lora={"rank": 16, "target_modules": ["q_proj", "v_proj"]})),
+    ("gemma3-eager", GEMMA3, 1, 640, dict(precision="bf16", attention="eager", optimizer="sgd")),
     ("embedding-bert", BERT, 8, 128, dict(stage="embedding", precision="bf16-mixed")),
     ("embedding-bert-half", BERT, 8, 256, dict(stage="embedding", precision="bf16", padded=True)),
     ("embedding-qwen2-ckpt", QWEN2, 4, 512, dict(stage="embedding", precision="bf16", gradient_checkpointing=True)),
