@@ -92,9 +92,6 @@ static enum err_code look_inside(struct estimate *e, struct arena *scratch)
     return modelled && e->shape->timeline == TRI_TRUE ? timeline_take(e, scratch) : ERR_OK;
 }
 
-/* What nobody's class was held to: no trace stands behind these two, they say that the figure is a sketch. */
-enum { GENERIC_LOW_PERCENT = 70, GENERIC_HIGH_PERCENT = 150 };
-
 static void widen(struct plan_answer *a)
 {
     for (uint32_t i = 0; i < a->n; i++) {

@@ -86,6 +86,9 @@ struct estimate {
     uint64_t work_began, work_limit; /* events of the budget when the question began; that it may add */
 };
 
+/* What nobody's class was held to: no trace stands behind these two, they say that the figure is a sketch. */
+enum { GENERIC_LOW_PERCENT = 70, GENERIC_HIGH_PERCENT = 150 };
+
 /* What a request says of the model. */
 struct model_asked {
     const char *id, *revision;

@@ -170,17 +170,6 @@ static void take_engine(struct inferring *i)
         i->q.n_weights = 1;
 }
 
-static const char *release_gap(struct estimate *e)
-{
-    char text[160];
-
-    if (quirks_of(&e->stack).generate_asks_last)
-        return NULL;
-    (void)snprintf(text, sizeof text, "generate() of transformers %s, which makes logits of the whole prompt, is not modelled yet: 4.45 or newer",
-                   release_text(e->stack.transformers).text);
-    return arena_str(e->call->arena, text, strlen(text));
-}
-
 static enum err_code build(struct inferring *i)
 {
     struct estimate *e = i->e;
@@ -193,8 +182,6 @@ static enum err_code build(struct inferring *i)
         rc = question_gap(e, &q->gap);
     if (rc)
         return rc;
-    if (!q->gap && !(e->rq.inference.engine.n && engine_words[e->rq.inference.engine.at[0]].value == ENGINE_OF_VLLM))
-        q->gap = release_gap(e);
     q->arch = e->model.has_program ? &e->model.arch : NULL;
     q->stack = e->stack;
     q->device = e->question.device;

@@ -22,6 +22,7 @@ static void write_breakdown(struct jsonw *w, const struct generated *m)
 static void write_memory(struct jsonw *w, const struct inferring *i, const struct inference_candidate *c)
 {
     const struct generated *m = &c->memory;
+    bool generic = i->e->model.generic;
 
     jsonw_object(w, "memory");
     jsonw_u64(w, "peak_allocated_bytes", m->peak_allocated_bytes);
@@ -33,9 +34,12 @@ static void write_memory(struct jsonw *w, const struct inferring *i, const struc
     jsonw_u64(w, "capacity_bytes", i->q.capacity_bytes);
     jsonw_u64(w, "static_bytes", m->static_bytes);
     jsonw_u64(w, "kv_cache_bytes", m->kv_cache_bytes);
-    jsonw_str(w, "basis", m->replayed_in_full ? "replayed" : "bounded");
-    jsonw_u64(w, "low_bytes", m->peak_allocated_bytes);
-    jsonw_u64(w, "high_bytes", m->replayed_in_full ? m->peak_allocated_bytes : m->peak_reserved_bytes);
+    jsonw_str(w, "basis", generic ? "generic" : m->replayed_in_full ? "replayed" : "bounded");
+    jsonw_u64(w, "low_bytes", generic ? m->peak_allocated_bytes / 100 * GENERIC_LOW_PERCENT : m->peak_allocated_bytes);
+    jsonw_u64(w, "high_bytes",
+              generic               ? m->peak_allocated_bytes / 100 * GENERIC_HIGH_PERCENT
+              : m->replayed_in_full ? m->peak_allocated_bytes
+                                    : m->peak_reserved_bytes);
     jsonw_str(w, "peak_phase", m->peak_phase == PHASE_INIT ? "load" : phase_name(m->peak_phase));
     jsonw_u64(w, "context_bytes", i->q.device.context_bytes);
     if (i->q.tensor_parallel > 1)
@@ -166,7 +170,7 @@ static void write_spread(struct jsonw *w, const struct inferring *i, const struc
     jsonw_u64(w, "capacity_bytes", i->q.capacity_bytes);
     jsonw_u64(w, "static_bytes", most->weights_bytes);
     jsonw_u64(w, "kv_cache_bytes", c->memory.kv_cache_bytes);
-    jsonw_str(w, "basis", "bounded");
+    jsonw_str(w, "basis", i->e->model.generic ? "generic" : "bounded");
     jsonw_u64(w, "low_bytes", most->peak_allocated_bytes);
     jsonw_u64(w, "high_bytes", most->peak_reserved_bytes);
     jsonw_u64(w, "worst_rank", worst);

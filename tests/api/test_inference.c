@@ -152,7 +152,7 @@ static const struct {
     const char *gpu, *inference, *more, *code, *says;
 } refused[] = {
     {"V100 16GB", "\"weights\":\"bf16\"", "", "dtype-unsupported", "fp16"},
-    {"A100", "\"weights\":\"bf16\"", ",\"stack\":{\"transformers\":\"4.40\"}", "not-modelled", "4."},
+    {"A100", "\"weights\":\"bf16\"", ",\"stack\":{\"transformers\":\"4.40\"}", "not-modelled", "4."}, /* qwen3 came with 4.51 */
     {"\"gpu\":\"A100\",\"gpus_per_node\":2", "\"weights\":\"nf4\",\"tensor_parallel\":2", "", "not-modelled", "quantised"},
     {"\"gpu\":\"A100\",\"gpus_per_node\":3", "\"tensor_parallel\":3", "", "not-modelled", "3"},
     {"A100", "\"weights\":\"fp8\"", "", "dtype-unsupported", "8.9"},
