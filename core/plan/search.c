@@ -248,7 +248,7 @@ static enum err_code foretell(const struct probe *p, uint32_t n, struct rank_pea
     struct memo_key key = memo_key(p->q->arch, &s, &p->q->device, &peaks->skip, sizeof peaks->skip);
     const struct memo_row *known = memo_find(p->memo, &key);
     unsigned char *mark = p->scratch->cur;
-    bool tells = p->paces && p->q->system; /* its time will be asked */
+    bool tells = p->paces && p->q->system; /* its time may be asked */
     struct memo_key key_of_cost;
     struct memo_row *row;
     struct cost cost;
@@ -461,12 +461,13 @@ static const double SURELY_MORE = 0.001; /* of the budget: the line is that clos
 static enum err_code look_from_half(const struct probe *p, struct bracket *b)
 {
     struct step s = probe_step(p, b->fits);
+    bool asked = p->paces && p->q->system && !p->q->recipe.micro_batch_size; /* the time of half as many */
     uint32_t half = pace_allowed_below(p, b->fits / 2);
     uint64_t budget = proposed_budget(p), rise;
     struct measured m;
     enum err_code rc;
 
-    if (b->fits < HALVED || !p->paces || !p->q->system || !timing_is_foretold(&s) || pace_allowed_below(p, b->fits) != b->fits)
+    if (b->fits < HALVED || !asked || !timing_is_foretold(&s) || pace_allowed_below(p, b->fits) != b->fits)
         return ERR_OK;
     rc = probe_foresee(p, half, &m);
     if (rc || m.walk_peak_bytes > b->fits_bytes)
