@@ -6,6 +6,15 @@
 
 static struct node *statement(struct parser *p);
 
+/* An annotation's text. */
+static void as_written(struct node *n, const char *from, const char *end)
+{
+    while (end > from && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\n' || end[-1] == '\r'))
+        end--;
+    n->text = from;
+    n->bytes = (uint32_t)(end - from);
+}
+
 /* a, b: annotation = default, /, *rest, c, **kw */
 struct node *parse_params(struct parser *p, enum token end, bool annotated)
 {
@@ -16,6 +25,7 @@ struct node *parse_params(struct parser *p, enum token end, bool annotated)
         enum param this = how;
         struct str *name;
         struct node *n, *annotation = NULL, *value = NULL;
+        const char *from = NULL, *until = NULL;
 
         if (accept(p, T_SLASH)) {
             for (n = list.first; n; n = n->next)
@@ -33,8 +43,11 @@ struct node *parse_params(struct parser *p, enum token end, bool annotated)
             this = PARAM_REST;
         }
         name = parse_name(p);
-        if (annotated && accept(p, T_COLON))
+        if (annotated && accept(p, T_COLON)) {
+            from = p->lex.text;
             annotation = accept(p, T_STAR) ? parse_bitwise_or(p) : parse_expression(p);
+            until = p->lex.text;
+        }
         if (accept(p, T_ASSIGN))
             value = parse_expression(p);
         n = parse_node(p, N_PARAM, annotation, value, NULL);
@@ -42,6 +55,7 @@ struct node *parse_params(struct parser *p, enum token end, bool annotated)
             break;
         n->op = (uint8_t)this;
         n->name = name;
+        as_written(n, from, until);
         node_add(&list, n);
         if (!accept(p, T_COMMA))
             break;
@@ -173,10 +187,7 @@ static struct node *expression_statement(struct parser *p)
             to = at(p, T_YIELD) ? parse_yield(p) : parse_star_expressions(p);
         n = parse_node(p, N_ANNOTATE, value, annotation, to);
         if (!p->failed) {
-            while (end > from && (end[-1] == ' ' || end[-1] == '\t'))
-                end--;
-            n->text = from;
-            n->bytes = (uint32_t)(end - from);
+            as_written(n, from, end);
             n->flag = value->kind == N_NAME && !value->flag;
         }
         return n;
@@ -448,6 +459,7 @@ static struct node *definition(struct parser *p, struct node *decorators)
 {
     uint32_t line = p->lex.token_line;
     struct node *params, *returns = NULL, *n;
+    const char *from = NULL, *until = NULL;
     struct str *name;
 
     lex_next(&p->lex);
@@ -455,12 +467,16 @@ static struct node *definition(struct parser *p, struct node *decorators)
     parse_expect(p, T_LPAR, "invalid syntax: '(' was expected");
     params = parse_params(p, T_RPAR, true);
     parse_expect(p, T_RPAR, "invalid syntax: ')' was expected");
-    if (accept(p, T_ARROW))
+    if (accept(p, T_ARROW)) {
+        from = p->lex.text;
         returns = parse_expression(p);
+        until = p->lex.text;
+    }
     n = parse_node(p, N_DEF, params, parse_block(p), decorators);
     if (p->failed)
         return n;
     n->d = returns;
+    as_written(n, from, until);
     n->name = name;
     n->line = line;
     return n;
