@@ -24,6 +24,10 @@ static const char *const configs[] = {
     "{\"model_type\":\"qwen3\",\"head_dim\":512,\"use_sliding_window\":false," SMALL "}",
     "{\"model_type\":\"gemma2\",\"head_dim\":16,\"sliding_window\":32,\"attn_logit_softcapping\":50.0,\"final_logit_softcapping\":30.0," SMALL "}",
     "{\"model_type\":\"mixtral\",\"num_local_experts\":4,\"num_experts_per_tok\":2,\"output_router_logits\":true," SMALL "}",
+    "{\"model_type\":\"mixtral\",\"num_local_experts\":4,\"num_experts_per_tok\":2," SMALL "}",
+    "{\"model_type\":\"qwen2_moe\",\"num_experts\":4,\"num_experts_per_tok\":2,\"moe_intermediate_size\":32,\"shared_expert_intermediate_size\":64," SMALL "}",
+    "{\"model_type\":\"deepseek_v3\",\"n_routed_experts\":4,\"n_group\":2,\"topk_group\":1,\"num_experts_per_tok\":2,\"moe_intermediate_size\":32,\"q_lora_rank\":32,"
+    "\"kv_lora_rank\":32,\"qk_nope_head_dim\":16,\"qk_rope_head_dim\":16,\"v_head_dim\":16,\"first_k_dense_replace\":1," SMALL "}",
     "{\"model_type\":\"phi3\",\"original_max_position_embeddings\":32,\"pad_token_id\":0,\"rope_scaling\":{\"type\":\"longrope\",\"short_factor\":[1,1,1,1,1,1,1,1],\"long_factor\":[2,2,2,2,2,2,2,2]}," SMALL "}",
     "{\"model_type\":\"gemma3_text\",\"head_dim\":16,\"sliding_window\":32," SMALL "}",
 };
