@@ -134,12 +134,42 @@ static void assume_losses(struct estimate *e)
                 release_text(e->stack.liger).text, release_text(e->stack.transformers).text);
 }
 
+static bool is_modelled(const struct plan_candidate *c)
+{
+    return c->modelled;
+}
+
+static bool counts_evenly(const struct plan_candidate *c)
+{
+    return c->modelled && c->memory.counts_evenly;
+}
+
+/* Files that are not llmemd's own: what was read of them while they ran. */
+static void assume_their_experts(struct estimate *e)
+{
+    const struct quantity *skew = &e->rq.training.expert_skew;
+
+    if (any(&e->answer, counts_evenly)) {
+        note(&e->assumptions,
+             "experts: this modelling file reads how many tokens each expert has, or which have any; each has an even share of them; tokens that crowd on one "
+             "take another amount of memory there");
+        if (skew->set && skew->real > 1)
+            note(&e->warnings, "/training/expert_skew: not in the figures, this modelling file has its experts one after the other with an even share each");
+    } else if (any(&e->answer, is_modelled) && (e->model.arch.experts || skew->set))
+        note(&e->assumptions, "experts: this modelling file reads no number of tokens that an expert has, so memory is the same however they fall; seconds "
+                              "are those of equal shares%s", skew->set && skew->real > 1 ? ", whatever training.expert_skew says" : "");
+}
+
 /* torch's grouped_mm has as many rows however tokens fall, in both directions; a loop over experts that are modules has not. */
 static void assume_experts(struct estimate *e, const struct quirks *q)
 {
     const struct arch *arch = &e->model.arch;
     const struct quantity *skew = &e->rq.training.expert_skew;
 
+    if (e->model.has_program && (e->model.n_files || e->model.installed)) {
+        assume_their_experts(e);
+        return;
+    }
     if (!e->model.has_program || !arch->experts) {
         if (skew->set)
             note(&e->assumptions, "this model has no experts: training.expert_skew says nothing of it");

@@ -15,6 +15,12 @@ static struct content with(struct content c, enum content_kind kind, double tota
     return c;
 }
 
+/* A number that would be another where they crowd. */
+static struct content evenly(struct content c, double number)
+{
+    return with(c, CONTENT_CONST, number);
+}
+
 static struct content one_of(struct content c)
 {
     double share = floor(c.c / c.n);
@@ -163,7 +169,7 @@ struct content content_selected(struct content c, int dim, int64_t i, int64_t n)
         return content_without_dim(with(c, CONTENT_HOT, c.c / (double)n), dim);
     case CONTENT_SHARES:
     case CONTENT_OFFSETS:
-        return n == 1 ? c : i >= 0 ? content_const(content_share(c, i)) : content_unknown();
+        return n == 1 ? c : i >= 0 ? evenly(c, content_share(c, i)) : content_unknown();
     case CONTENT_ROWS:
         return dim ? content_is(CONTENT_RISING, c.c) : i >= 0 ? content_const(c.c + (double)i) : content_unknown();
     default:
@@ -193,7 +199,7 @@ struct content content_summed(const struct tensor *t, unsigned dims, bool keepdi
     case CONTENT_SHARES:
         return content_const(c.c);
     case CONTENT_TAKEN:
-        return dims + 1 == 1u << x->ndim ? content_const(c.c) : c;
+        return dims + 1 == 1u << x->ndim ? evenly(c, c.c) : c;
     case CONTENT_HOT:
         if (dims >> c.dim & 1) {
             double rows = (double)numel(t->run, value_in(t)) / (double)x->size[c.dim];
@@ -215,19 +221,20 @@ struct content content_of_any(const struct tensor *t, unsigned dims, bool keepdi
 {
     struct content c = content_summed(t, dims, keepdim);
 
-    return c.kind == CONTENT_SHARES ? content_const(1) : c.kind == CONTENT_CONST ? content_const(c.c > 0) : c;
+    return c.kind == CONTENT_SHARES ? evenly(c, 1) : c.kind == CONTENT_CONST ? evenly(c, c.c > 0) : c;
 }
 
 struct content content_of_extreme(struct content c, bool greatest)
 {
     switch (c.kind) {
     case CONTENT_CHOSEN:
-        return content_const(greatest ? c.n - 1 : 0);
+        return evenly(c, greatest ? c.n - 1 : 0);
     case CONTENT_SHARES:
-        return content_const(greatest ? ceil(c.c / c.n) : floor(c.c / c.n));
+        return evenly(c, greatest ? ceil(c.c / c.n) : floor(c.c / c.n));
     case CONTENT_OFFSETS:
-        return content_const(greatest ? c.c : content_share(c, 0));
+        return greatest ? content_const(c.c) : evenly(c, content_share(c, 0));
     case CONTENT_TAKEN:
+        return evenly(c, greatest);
     case CONTENT_HOT:
         return content_const(greatest);
     default:
@@ -251,8 +258,8 @@ struct content content_compared(enum script_compare op, const struct tensor *t, 
         return (y == 0 && (op == COMPARE_GT || op == COMPARE_NE)) || (y == 1 && (op == COMPARE_EQ || op == COMPARE_GE)) ? c : content_unknown();
     case CONTENT_SHARES: /* all experts are hit; a place more that some count is nobody's */
         if (y == 0 && (op == COMPARE_GT || op == COMPARE_NE))
-            return numel(t->run, value_in(t)) > c.n ? with(c, CONTENT_SHARES, c.n) : content_const(1);
-        return y == 0 && (op == COMPARE_EQ || op == COMPARE_LE) && numel(t->run, value_in(t)) == c.n ? content_const(0) : content_unknown();
+            return numel(t->run, value_in(t)) > c.n ? with(c, CONTENT_SHARES, c.n) : evenly(c, 1);
+        return y == 0 && (op == COMPARE_EQ || op == COMPARE_LE) && numel(t->run, value_in(t)) == c.n ? evenly(c, 0) : content_unknown();
     default:
         return content_unknown();
     }

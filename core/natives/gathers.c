@@ -140,7 +140,7 @@ sv f_unbind(struct script *s, const struct script_args *a)
     made = run_dead(t->run) ? run_failed(s, t->run) : tensors_of(s, t->run, n, parts, if_const(t));
     items = is_of_choice(t->content) && sv_ok(made) ? seq_items(made, &n) : NULL;
     for (uint32_t i = 0; items && i < n; i++)
-        as_tensor(s, items[i])->content = content_selected(t->content, dim, i, n);
+        as_tensor(s, items[i])->content = content_told(t->run, content_selected(t->content, dim, i, n));
     script_memory_give(s, parts, bytes);
     return made;
 }

@@ -66,7 +66,7 @@ sv wrap_content(struct script *s, struct run *r, val out, struct content c)
         t->v = owned(r, out);
     else
         value_ref(r, t->v = out);
-    t->content = c;
+    t->content = content_told(r, c);
     return v;
 }
 

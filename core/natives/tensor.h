@@ -84,6 +84,12 @@ sv sizes_value(struct script *s, const struct value *x); /* torch.Size */
 bool is_number(sv v);
 
 int64_t true_count(const struct tensor *t); /* how many elements are not zero; -1: data decides */
+/* The run knows that something was told by how evenly experts are chosen. */
+static inline struct content content_told(struct run *r, struct content c)
+{
+    r->counts_evenly |= c.kind == CONTENT_CONST && c.n;
+    return c;
+}
 /* chosen.c: what is known of experts that tokens chose, evenly */
 struct content content_of_choice(const struct tensor *scores, int dim); /* numbers of those along dim */
 struct content content_reshaped(const struct tensor *t, const struct value *to);

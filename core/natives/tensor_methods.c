@@ -492,6 +492,7 @@ static sv m_tolist(struct script *s, const struct script_args *a)
         return script_leave(s, "values that data decides are read from a tensor: tolist()");
     if (!script_charge(s, (uint64_t)shape_of(t)->size[0]))
         return sv_null();
+    t->run->counts_evenly |= is_of_choice(t->content);
     list = list_new(s, 0, NULL);
     for (int64_t i = 0; sv_ok(list) && i < shape_of(t)->size[0]; i++) {
         bool whole = !dtype_is_float((enum dtype)shape_of(t)->dtype);

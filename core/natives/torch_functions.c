@@ -263,10 +263,13 @@ int64_t true_count(const struct tensor *t)
     case CONTENT_PADDED:
         return n - (int64_t)t->content.c * (n / (t->rows ? t->rows : size_of(t->run, value_in(t), -1)));
     case CONTENT_MARKS:
-    case CONTENT_TAKEN:
     case CONTENT_HOT:
         return (int64_t)t->content.c;
+    case CONTENT_TAKEN:
+        t->run->counts_evenly = true;
+        return (int64_t)t->content.c;
     case CONTENT_SHARES:
+        t->run->counts_evenly = true;
         return t->content.n;
     case CONTENT_CONST:
         return t->content.c == 0 ? 0 : n;

@@ -200,6 +200,7 @@ struct run {
     /* switches of the running thread */
     bool grad_enabled, in_backward, stopped, recompute;
     bool outgrew; /* it failed for a pool that was too small: wider ones may hold it */
+    bool counts_evenly; /* how many tokens an expert has was read, and told by their being shared evenly: natives/content.h */
     bool adapters_off; /* peft's disable_adapter(): modules run as their base */
     uint8_t stage, stream;
     int autocast_depth;

@@ -26,6 +26,7 @@ static void describe_run(const struct taped *run, const struct peak *walk, struc
     m->deaths = t->run.n_events - t->run.n_births - t->run.n_marks;
     m->walk_peak_bytes = m->peak_allocated_bytes = m->peak_active_bytes = walk->peak_bytes;
     m->crossed = walk->crossed;
+    m->counts_evenly = t->run.counts_evenly;
     m->peak_active_lagging_bytes = walk->active_bytes;
     m->first_steps_peak_bytes = walk->first_bytes;
     m->static_bytes = walk->static_bytes;

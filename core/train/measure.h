@@ -44,6 +44,7 @@ struct measured {
     uint64_t peak_allocated_bytes, peak_reserved_bytes, peak_reserved_expandable_bytes; /* 0 after train_walk, except allocated = walk */
     uint64_t peak_allocated_expandable_bytes;
     bool crossed;                /* another stream reads blocks of this run: the lagging figures differ from the others */
+    bool counts_evenly;          /* the program read how many tokens an expert has: each as many as any other */
     bool timed;                  /* and a timekeeper said how far the GPU lags; else the timed figures are those of one that never does */
     uint64_t peak_active_bytes, peak_active_expandable_bytes; /* GPU that never lags; after train_walk as allocated */
     uint64_t peak_active_timed_bytes, peak_active_timed_expandable_bytes, peak_reserved_timed_bytes, peak_reserved_timed_expandable_bytes;

@@ -126,6 +126,7 @@ static bool lay_out(const struct play_question *q, struct arena *arena, struct k
         return false;
     t->steps_begin = deep.place[0];
     t->last_begins = deep.place[1];
+    t->run.counts_evenly = more.t->run.counts_evenly;
     take_tape(&t->run, arena, begin, &deep);
     *ret = (struct kept_run){.t = t};
     host_along(&few, &more, (q->arch->layers - first) / period - 1, ret);

@@ -111,6 +111,22 @@ class Modeling(unittest.TestCase):
         status, answer, _ = self.post(asked)
         self.assertEqual((status, answer["model"]["parameters"]), (200, 2 * 100 * 64 + 100))
 
+    def test_experts_of_a_file(self):
+        for name, loops in (("loops", True), ("experts", False)):
+            folder = "tests/data/modeling/" + name
+            with open(folder + "/config.json") as f:
+                asked = {"config": json.load(f), "modeling": files_of(folder), "cluster": {"gpu": "A100-80GB"},
+                         "training": {"seq_len": 64, "micro_batch_size": 1, "methods": "single"}}
+            for layers, skew in ((3, None), (3, 1), (3, 4), (60, 4)):
+                with self.subTest(name, layers=layers, skew=skew):
+                    asked["config"]["num_hidden_layers"] = layers
+                    asked["training"]["expert_skew"] = skew
+                    status, answer, _ = self.post(asked)
+                    self.assertEqual((status, answer["candidates"][0].get("reason")), (200, None))
+                    said = [text for text in answer["assumptions"] if text.startswith("experts:")]
+                    self.assertEqual([("each has an even share" in text, "reads no number" in text) for text in said], [(loops, not loops)])
+                    self.assertEqual(any("/training/expert_skew" in text for text in answer["warnings"]), loops and skew == 4)
+
     def test_builtin_is_named(self):
         status, answer, _ = self.post({"model": "facebook/opt-125m", "cluster": {"gpu": "A100-40GB"}, "training": {"seq_len": 128, "micro_batch_size": 1}})
         self.assertEqual(answer["model"]["program"]["source"], "builtin")
