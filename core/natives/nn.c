@@ -144,10 +144,48 @@ bool children_visit(struct script *s, sv module, child_visitor visit, void *of)
     return true;
 }
 
+enum { DEEPEST = 300 }; /* modules within another: C calls itself */
+
 struct gathering {
-    sv list;
-    bool named, deep;
+    sv list, seen; /* seen: a module that stands in itself, or in two, is told once; absent: of children alone */
+    bool named;
+    unsigned depth;
 };
+
+static bool gather_below(struct script *s, struct gathering *g, sv module, child_visitor visit)
+{
+    bool ok;
+
+    if (g->depth >= DEEPEST) {
+        (void)script_raise(s, EXC_RecursionError, "maximum recursion depth exceeded");
+        return false;
+    }
+    g->depth++;
+    ok = children_visit(s, module, visit, g);
+    g->depth--;
+    return ok;
+}
+
+/* False: it was seen, or the script is over. */
+static bool is_new(struct script *s, const struct gathering *g, sv module)
+{
+    sv key = sv_int((int64_t)(uintptr_t)module.o);
+
+    return !sv_ok(dict_get(s, g->seen, key)) && dict_set(s, g->seen, key, sv_none());
+}
+
+static bool gather_all(struct script *s, struct gathering *g, sv module, child_visitor visit)
+{
+    bool ok;
+
+    g->list = list_new(s, 0, NULL);
+    g->seen = dict_new(s);
+    ok = sv_ok(g->list) && sv_ok(g->seen) && visit(s, g, sv_null(), module);
+    sv_drop(s, g->seen);
+    if (!ok)
+        sv_drop(s, g->list);
+    return ok;
+}
 
 static bool gather_child(struct script *s, void *of, sv name, sv child)
 {
@@ -156,16 +194,28 @@ static bool gather_child(struct script *s, void *of, sv name, sv child)
     bool ok = sv_ok(item) && list_append(s, g->list, item);
 
     sv_drop(s, item);
-    return ok && (!g->deep || children_visit(s, child, gather_child, g));
+    return ok;
+}
+
+static bool gather_module(struct script *s, void *of, sv name, sv child)
+{
+    struct gathering *g = of;
+
+    (void)name;
+    if (!is_new(s, g, child))
+        return !script_failed(s);
+    return list_append(s, g->list, child) && gather_below(s, g, child, gather_module);
 }
 
 /* children(), named_children(), modules(): lists here */
 static sv gather(struct script *s, const struct script_args *a)
 {
-    struct gathering g = {.named = a->def->data == 1, .deep = a->def->data == 2};
+    struct gathering g = {.named = a->def->data == 1};
 
+    if (a->def->data == 2)
+        return gather_all(s, &g, a->v[0], gather_module) ? g.list : sv_null();
     g.list = list_new(s, 0, NULL);
-    if (sv_ok(g.list) && (!g.deep || list_append(s, g.list, a->v[0])) && children_visit(s, a->v[0], gather_child, &g))
+    if (sv_ok(g.list) && children_visit(s, a->v[0], gather_child, &g))
         return g.list;
     sv_drop(s, g.list);
     return sv_null();
@@ -177,6 +227,8 @@ static bool gather_parameters(struct script *s, void *of, sv name, sv module)
     struct nn_module *m = nn_of(module);
 
     (void)name;
+    if (!is_new(s, g, module))
+        return !script_failed(s);
     for (uint32_t i = 0; i < m->n; i++) {
         sv p;
         bool ok;
@@ -189,7 +241,7 @@ static bool gather_parameters(struct script *s, void *of, sv name, sv module)
         if (!ok)
             return false;
     }
-    return children_visit(s, module, gather_parameters, of);
+    return gather_below(s, g, module, gather_parameters);
 }
 
 /* parameters(): an iterator over a list */
@@ -203,18 +255,15 @@ static sv parameters(struct script *s, const struct script_args *a)
         return sv_null();
     if (!recurse)
         return script_leave(s, "parameters(recurse=) of this value");
-    g.list = list_new(s, 0, NULL);
-
-    if (!sv_ok(g.list) || !gather_parameters(s, &g, sv_null(), a->v[0])) {
-        sv_drop(s, g.list);
+    if (!gather_all(s, &g, a->v[0], gather_parameters))
         return sv_null();
-    }
     iter = script_iter(s, g.list);
     sv_drop(s, g.list);
     return iter;
 }
 
 struct applying {
+    struct gathering g;
     sv function;
 };
 
@@ -224,7 +273,7 @@ static bool apply_to(struct script *s, void *of, sv name, sv child)
     sv done;
 
     (void)name;
-    if (!children_visit(s, child, apply_to, of))
+    if (!gather_below(s, &f->g, child, apply_to))
         return false;
     done = script_call(s, f->function, 1, &child);
     sv_drop(s, done);
@@ -233,7 +282,7 @@ static bool apply_to(struct script *s, void *of, sv name, sv child)
 
 static sv apply(struct script *s, const struct script_args *a)
 {
-    struct applying f = {a->v[1]};
+    struct applying f = {.function = a->v[1]};
 
     return apply_to(s, &f, sv_null(), a->v[0]) ? sv_keep(a->v[0]) : sv_null();
 }
