@@ -299,7 +299,9 @@ static struct content compared_in_row(enum script_compare op, const struct tenso
         return content_is(CONTENT_MARKS, c.c);
     if (c.kind == CONTENT_STEPS && y == 1 && op == COMPARE_NE)
         return content_is(CONTENT_MARKS, c.c);
-    if (c.kind == CONTENT_STEPS && y == 0 && op == COMPARE_GE)
+    if (c.kind == CONTENT_STEPS && y == 0 && op == COMPARE_LT)
+        return content_is(CONTENT_MARKS, c.c);
+    if (c.kind == CONTENT_STEPS && ((y == 0 && op == COMPARE_GE) || (y == 1 && op == COMPARE_EQ)))
         return content_is(CONTENT_MARKS, (double)numel(t->run, value_in(t)) - c.c);
     return content_unknown();
 }

@@ -127,6 +127,17 @@ class Modeling(unittest.TestCase):
                     self.assertEqual([("each has an even share" in text, "reads no number" in text) for text in said], [(loops, not loops)])
                     self.assertEqual(any("/training/expert_skew" in text for text in answer["warnings"]), loops and skew == 4)
 
+    def test_packed_rows_have_a_mask(self):
+        """A branch that the positions of packed rows decide. The peak is PyTorch 2.15's of a row of 128 tokens, traced."""
+        folder = "tests/data/modeling/packed"
+        with open(folder + "/config.json") as f:
+            asked = {"config": json.load(f), "modeling": files_of(folder), "cluster": {"gpu": "A100-80GB"},
+                     "training": {"seq_len": 64, "micro_batch_size": 2, "methods": "single", "precision": "bf16", "optimizer": "adamw_torch",
+                                  "attention": "sdpa", "packing": True}}
+        status, answer, _ = self.post(asked)
+        self.assertEqual((status, answer["candidates"][0].get("reason")), (200, None))
+        self.assertEqual(answer["candidates"][0]["memory"]["peak_allocated_bytes"], 9782784)
+
     def test_builtin_is_named(self):
         status, answer, _ = self.post({"model": "facebook/opt-125m", "cluster": {"gpu": "A100-40GB"}, "training": {"seq_len": 128, "micro_batch_size": 1}})
         self.assertEqual(answer["model"]["program"]["source"], "builtin")
