@@ -137,15 +137,16 @@ class _PowTensors(_Formula):
         exponent, x, y = ctx.saved_tensors
         of_x = of_exponent = None
         if ctx.needs_input_grad[1]:
-            laid = x.log()
-            scaled = y * laid
-            nothing = zeros([], dtype=grad.dtype, device=grad.device)
             rises = exponent >= 0
             at_zero = x == 0
             both = at_zero.logical_and(rises)
+            del at_zero, rises
+            laid = x.log()
+            scaled = y * laid
+            nothing = zeros([], dtype=grad.dtype, device=grad.device)
             chosen = where(both, nothing, scaled)
             of_exponent = grad * chosen
-            del laid, scaled, nothing, rises, at_zero, both, chosen
+            del laid, scaled, nothing, both, chosen
         if ctx.needs_input_grad[0]:
             less = exponent - 1
             powered = x**less
