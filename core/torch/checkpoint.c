@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { REGION_SAVES = 512 };
+enum { REGION_SAVES = 512 }; /* a loop over tokens has more */
 
 struct region {
     struct module *module;
@@ -25,8 +25,9 @@ struct region {
     bool recomputing, recomputed, autocast;
     enum dtype autocast_dtype;
     uint32_t packed, seen;   /* saves of the forward; of the recomputation so far */
-    val kept[REGION_SAVES];  /* what the recomputation saved under each handle */
-    bool open[REGION_SAVES]; /* its SavedVariable still waits for it */
+    uint32_t room;           /* of the two below */
+    val *kept;               /* what the recomputation saved under each handle */
+    bool *open;              /* its SavedVariable still waits for it */
     struct region *next;
 };
 
@@ -41,7 +42,7 @@ static struct region *region_new(struct run *r)
     if (!g)
         run_fail(r, ERR_NOMEM, "", "too many checkpointed regions for the working memory of one request");
     else
-        *g = (struct region){.autocast = r->autocast, .autocast_dtype = r->autocast_dtype};
+        *g = (struct region){.autocast = r->autocast, .autocast_dtype = r->autocast_dtype, .room = g->room, .kept = g->kept, .open = g->open};
     return g;
 }
 
@@ -115,13 +116,31 @@ bool region_recomputes(const struct region *g)
     return g->recomputing;
 }
 
+/* Room for twice as many saves; what it had is given up, and kept for the next region that takes its place. */
+static bool region_grow(struct run *r, struct region *g)
+{
+    uint32_t room = g->room ? 2 * g->room : REGION_SAVES;
+    val *kept = run_room(r, sizeof *kept, room);
+    bool *open = run_room(r, sizeof *open, room);
+
+    if (!kept || !open)
+        return false;
+    if (g->room) {
+        memcpy(kept, g->kept, g->room * sizeof *kept);
+        memcpy(open, g->open, g->room * sizeof *open);
+    }
+    g->kept = kept;
+    g->open = open;
+    g->room = room;
+    return true;
+}
+
 uint32_t region_pack(struct run *r, struct region *g)
 {
-    if (g->packed == REGION_SAVES) {
-        run_fail(r, ERR_LEAVES_LANGUAGE, "", "a checkpointed region saves more tensors than the model of it holds");
+    if (g->packed == g->room && !region_grow(r, g))
         return 0;
-    }
     g->open[g->packed] = true;
+    g->kept[g->packed] = 0;
     return g->packed++;
 }
 

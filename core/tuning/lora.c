@@ -248,6 +248,11 @@ enum err_code lora_apply(struct tree *t, const struct lora_options *o, uint32_t 
     params_visit(t->root, freeze, NULL);
     for (uint32_t i = 1; i < declared; i++)
         if (matches(t, t->modules[i], o, &effort)) {
+            const char *name = t->modules[i]->name;
+
+            if (o->spares_mamba && (!strcmp(name, "out_proj") || !strcmp(name, "conv1d")))
+                return err_set(err, ERR_FIELD_VALUE, "/training/lora/target_modules",
+                               "peft raises for %.20s of a model of this type (tuners/tuners_utils.py, _check_lora_target_modules_mamba): name others", name);
             adapt(t, t->modules[i], o);
             n++;
         }

@@ -39,11 +39,15 @@ struct lora_options {
     const char *const *parameters;
     const char *tensors_gap;       /* why adapters of tensors do not go with this method; NULL: they do */
     bool scaled;                   /* alpha over rank is not 1 */
+    bool spares_mamba;             /* lora_spares() */
     bool on_host;                  /* adapters are made before the model stands on the device, and go there with it */
 };
 
 /* Whether a list, or a pattern, means a module of this name. */
 bool lora_means(const struct lora_options *o, const char *path, struct pattern_effort *effort);
+
+/* tuners_utils.py _check_lora_target_modules_mamba: peft raises for out_proj and conv1d of these types. */
+bool lora_spares(const char *model_type, const struct quirks *q);
 
 /* Whether a module's name stands for a tensor of the experts or the router. */
 bool lora_names_expert(const struct lora_options *o, const char *leaf);

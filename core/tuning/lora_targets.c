@@ -3,6 +3,8 @@
 
 #include "base/budget.h"
 
+#include "stack/stack.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -24,6 +26,16 @@ bool lora_means(const struct lora_options *o, const char *path, struct pattern_e
         ret = ends_in(path, n, o->targets[i]);
     effort->steps += o->n_targets;
     return ret;
+}
+
+bool lora_spares(const char *model_type, const struct quirks *q)
+{
+    static const char *const types[] = {"nemotron_h", "falcon_h1", "mamba", "mamba2", "falcon_mamba"}; /* the first since a later release */
+
+    for (size_t i = q->lora_spares_mamba > 1 ? 0 : 1; q->lora_spares_mamba && i < sizeof types / sizeof *types; i++)
+        if (!strcmp(types[i], model_type))
+            return true;
+    return false;
 }
 
 bool lora_saves(const struct lora_options *o, const char *path)

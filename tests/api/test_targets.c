@@ -40,6 +40,11 @@ START_TEST(means_the_same_modules)
 }
 END_TEST
 
+#define MAMBA2(peft, targets)                                                                                                       \
+    "{\"config\":{\"model_type\":\"mamba2\",\"vocab_size\":1000,\"hidden_size\":256,\"num_hidden_layers\":2,\"num_heads\":8," \
+    "\"head_dim\":64,\"state_size\":32,\"n_groups\":1},\"cluster\":{\"gpu\":\"A100-80GB\"},\"stack\":{\"transformers\":\"5.23\",\"peft\":\"" peft "\"},"  \
+    "\"training\":{\"seq_len\":64,\"methods\":\"single\",\"tuning\":\"lora\",\"lora\":{\"target_modules\":" targets "}}}"
+
 static const struct {
     const char *body, *code, *says;
 } refused[] = {
@@ -50,6 +55,8 @@ static const struct {
     {LORA("[\"q_proj\",\"final_layer_norm\"]"), "field-value", "final_layer_norm"},
     {LORA("\"(a)\\\\1\""), "field-value", "backreferences"},
     {LORA("\"\""), "field-range", "1 to 1024"},
+    {MAMBA2("0.21", "\"all-linear\""), "field-value", "peft raises for out_proj"},
+    {MAMBA2("0.21", "[\"in_proj\",\"out_proj\"]"), "field-value", "_check_lora_target_modules_mamba"},
 };
 
 START_TEST(refuses)
