@@ -180,11 +180,11 @@ END_TEST
 
 START_TEST(refuses_what_it_does_not_play)
 {
-    struct recipe lora = pure(METHOD_TP), short_step = pure(METHOD_PP);
+    struct recipe lora = pure(METHOD_PP), short_step = pure(METHOD_PP);
     struct measured m;
     struct err err = {0};
 
-    lora.tensor_parallel = 2;
+    lora.pipeline_parallel = 2;
     lora.tuning = TUNING_LORA;
     ck_assert_int_eq(measured(&small_llama, lora, &m, &err), ERR_FIELD_CONFLICT);
     ck_assert_str_eq(err.at, "/training/tuning");
