@@ -147,7 +147,6 @@ bool children_visit(struct script *s, sv module, child_visitor visit, void *of)
 enum { DEEPEST = 300 }; /* modules within another: C calls itself */
 
 struct gathering {
-<<<<<<< HEAD
     sv list, seen; /* seen: a module that stands in itself, or in two, is told once; absent: of children alone */
     bool named;
     unsigned depth;
@@ -186,32 +185,14 @@ static bool gather_all(struct script *s, struct gathering *g, sv module, child_v
     if (!ok)
         sv_drop(s, g->list);
     return ok;
-=======
-    sv list, seen; /* seen: a dict of modules, as memo of named_modules() is; a module may hold itself */
-    bool named, deep;
-};
-
-/* Whether it is met for the first time; *ok false: no room. */
-static bool is_new(struct script *s, struct gathering *g, sv module, bool *ok)
-{
-    sv known = dict_get(s, g->seen, module);
-    bool is = !sv_ok(known);
-
-    *ok = !is || dict_set(s, g->seen, module, sv_none());
-    return is && *ok;
->>>>>>> 3a8afb0c (A module that holds itself is met once by modules() and parameters(), and ends apply() as in PyTorch: such a file could end the program)
 }
 
 static bool gather_child(struct script *s, void *of, sv name, sv child)
 {
     struct gathering *g = of;
-    bool ok = true;
-    sv item;
+    sv item = g->named ? tuple_new(s, 2, (sv[]){name, child}) : sv_keep(child);
+    bool ok = sv_ok(item) && list_append(s, g->list, item);
 
-    if (g->deep && !is_new(s, g, child, &ok))
-        return ok;
-    item = g->named ? tuple_new(s, 2, (sv[]){name, child}) : sv_keep(child);
-    ok = sv_ok(item) && list_append(s, g->list, item);
     sv_drop(s, item);
     return ok;
 }
@@ -229,23 +210,12 @@ static bool gather_module(struct script *s, void *of, sv name, sv child)
 /* children(), named_children(), modules(): lists here */
 static sv gather(struct script *s, const struct script_args *a)
 {
-<<<<<<< HEAD
     struct gathering g = {.named = a->def->data == 1};
 
     if (a->def->data == 2)
         return gather_all(s, &g, a->v[0], gather_module) ? g.list : sv_null();
     g.list = list_new(s, 0, NULL);
     if (sv_ok(g.list) && children_visit(s, a->v[0], gather_child, &g))
-=======
-    struct gathering g = {list_new(s, 0, NULL), dict_new(s), a->def->data == 1, a->def->data == 2};
-    bool ok = sv_ok(g.list) && sv_ok(g.seen);
-
-    if (ok && g.deep)
-        ok = is_new(s, &g, a->v[0], &ok) && list_append(s, g.list, a->v[0]);
-    ok = ok && children_visit(s, a->v[0], gather_child, &g);
-    sv_drop(s, g.seen);
-    if (ok)
->>>>>>> 3a8afb0c (A module that holds itself is met once by modules() and parameters(), and ends apply() as in PyTorch: such a file could end the program)
         return g.list;
     sv_drop(s, g.list);
     return sv_null();
@@ -255,18 +225,13 @@ static bool gather_parameters(struct script *s, void *of, sv name, sv module)
 {
     struct gathering *g = of;
     struct nn_module *m = nn_of(module);
-    bool ok;
 
     (void)name;
-<<<<<<< HEAD
     if (!is_new(s, g, module))
         return !script_failed(s);
-=======
-    if (!is_new(s, g, module, &ok))
-        return ok;
->>>>>>> 3a8afb0c (A module that holds itself is met once by modules() and parameters(), and ends apply() as in PyTorch: such a file could end the program)
     for (uint32_t i = 0; i < m->n; i++) {
         sv p;
+        bool ok;
 
         if (m->entries[i].kind != ENTRY_PARAMETER)
             continue;
@@ -290,16 +255,7 @@ static sv parameters(struct script *s, const struct script_args *a)
         return sv_null();
     if (!recurse)
         return script_leave(s, "parameters(recurse=) of this value");
-<<<<<<< HEAD
     if (!gather_all(s, &g, a->v[0], gather_parameters))
-=======
-    g.list = list_new(s, 0, NULL);
-    g.seen = dict_new(s);
-    recurse = sv_ok(g.list) && sv_ok(g.seen) && gather_parameters(s, &g, sv_null(), a->v[0]);
-    sv_drop(s, g.seen);
-    if (!recurse) {
-        sv_drop(s, g.list);
->>>>>>> 3a8afb0c (A module that holds itself is met once by modules() and parameters(), and ends apply() as in PyTorch: such a file could end the program)
         return sv_null();
     iter = script_iter(s, g.list);
     sv_drop(s, g.list);
@@ -309,9 +265,7 @@ static sv parameters(struct script *s, const struct script_args *a)
 struct applying {
     struct gathering g;
     sv function;
-    uint32_t depth; /* PyTorch's apply() has no memo: a module that holds itself ends it */
 };
-enum { APPLY_DEPTH = 200 };
 
 static bool apply_to(struct script *s, void *of, sv name, sv child)
 {
@@ -319,17 +273,8 @@ static bool apply_to(struct script *s, void *of, sv name, sv child)
     sv done;
 
     (void)name;
-<<<<<<< HEAD
     if (!gather_below(s, &f->g, child, apply_to))
-=======
-    if (++f->depth > APPLY_DEPTH) {
-        (void)script_raise(s, EXC_RecursionError, "maximum recursion depth exceeded");
         return false;
-    }
-    if (!children_visit(s, child, apply_to, of))
->>>>>>> 3a8afb0c (A module that holds itself is met once by modules() and parameters(), and ends apply() as in PyTorch: such a file could end the program)
-        return false;
-    f->depth--;
     done = script_call(s, f->function, 1, &child);
     sv_drop(s, done);
     return sv_ok(done);

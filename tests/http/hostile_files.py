@@ -138,14 +138,9 @@ CASES = [
     ("backward loop", "modeling-too-long", dict(top="class F(torch.autograd.Function):\n    @staticmethod\n    def forward(c, x): return x * 2\n    @staticmethod\n    def backward(c, g):\n        while True: pass", fwd="x = F.apply(x)")),
     ("backward none", "fits", dict(top="class F(torch.autograd.Function):\n    @staticmethod\n    def forward(c, x): return x * 2\n    @staticmethod\n    def backward(c, g):\n        return None", fwd="x = F.apply(x)")),
     ("forward is module self", "fits", dict(init="self.me = self")),
-<<<<<<< HEAD
     ("modules of itself", "fits", dict(init="self.me = self" + L + "self.n = len([*self.modules(), *self.parameters()])")),
     ("apply to itself", "modeling-raised", dict(init="self.me = self" + L + "self.apply(lambda m: None)")),
     ("modules within modules", "modeling-raised", dict(init="m = nn.Linear(1, 1)" + L + "for i in range(20000):" + L + "    m = nn.Sequential(m)" + L + "m.modules()")),
-=======
-    ("apply on itself", "modeling-raised", dict(init="self.me = self", fwd="self.apply(lambda m: m)")),
-    ("modules of itself", "fits", dict(init="self.me = self", fwd="list(self.modules()); list(self.parameters())")),
->>>>>>> 3a8afb0c (A module that holds itself is met once by modules() and parameters(), and ends apply() as in PyTorch: such a file could end the program)
     ("cyc imports", "fits", dict(files={"configuration_h.py":CONF+"\nfrom .modeling_h import M\n","modeling_h.py":MODEL%("","pass","pass")})),
     ("10000 files", "field-range", dict(files={"f%d.py"%i:"x = 1" for i in range(10000)})),
     ("nul", "malformed-json", dict(files={"configuration_h.py":CONF,"modeling_h.py":"x = '\0'"})),
