@@ -190,13 +190,13 @@ static void say_miss(struct buf *out, const struct estimate *e)
 
 static const double HALF_BYTES = 2, BILLION = 1e9;
 
-/* What can be told of a model without a program. */
+/* What can be told of a model without a program, or whose program has no step. */
 static void say_weights(struct buf *out, const struct estimate *e)
 {
     double parameters = (double)e->model.counted_parameters;
     char text[64];
 
-    if (parameters <= 0 || e->model.has_program)
+    if (parameters <= 0 || (e->model.has_program && !e->model.arch.inventory_only))
         return;
     (void)snprintf(text, sizeof text, " Its %.1f billion parameters alone are ", parameters / BILLION);
     buf_str(out, text);
