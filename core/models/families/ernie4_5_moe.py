@@ -3,7 +3,8 @@ import torch
 from torch import nn
 
 from transformers.modeling_moe import Experts, MoeCausalLM, SparseMoeBlock, TopKRouter, experts_tp_plan
-from transformers.models.llama.modeling_llama import LlamaAttention, LlamaConfig, LlamaDecoderLayer, LlamaForCausalLM, LlamaMLP, LlamaModel, LlamaRotaryEmbedding
+from transformers.models.llama.modeling_llama import LlamaAttention, LlamaConfig, LlamaDecoderLayer, LlamaForCausalLM, LlamaMLP, LlamaModel
+from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
 
 class Ernie4_5_MoeConfig(LlamaConfig):
