@@ -49,7 +49,7 @@ def main():
             print(name, told.stdout[-300:], told.stderr[-1500:], file=sys.stderr)
             continue
         result = json.loads(told.stdout[told.stdout.index("\n{") if not told.stdout.startswith("{") else 0:])
-        row = {"id": "older/" + name, "group": "one GPU, torch %s with transformers %s" % (STACKS[release]["torch"], release), "body": json.dumps(request, separators=(",", ":")),
+        row = {"id": "older/" + name, "group": "one GPU, earlier releases", "body": json.dumps(request, separators=(",", ":")),
                **{k: result[k] for k in ("peak_allocated_bytes", "peak_reserved_bytes", "static_bytes", "resting_bytes", "peak_phase", "phase_peaks_bytes")}}
         rows[row["id"]] = json.dumps(row, separators=(",", ":")) + "\n"
         print(name, row["peak_allocated_bytes"], row["peak_reserved_bytes"], flush=True)
