@@ -2,6 +2,7 @@
 #include "api/answer/estimate.h"
 
 #include "parallel/nccl.h"
+#include "tuning/lora.h"
 
 typedef bool (*candidate_test)(const struct plan_candidate *c);
 
@@ -310,6 +311,14 @@ static void assume_packing(struct estimate *e, const struct recipe *r)
         note_of(&e->assumptions, NOTE_OF_YOURS, "training.lengths are read where rows are packed: here each row has seq_len tokens");
 }
 
+static void assume_peft(struct estimate *e, const struct recipe *r, const struct quirks *q)
+{
+    if (r->tuning != TUNING_FULL && r->peft_unnamed && lora_spares(e->model.model_type, q))
+        note_of(&e->assumptions, NOTE_OF_YOURS,
+                "peft raises for adapters of out_proj and conv1d of this type since 0.16 (of nemotron_h since 0.20; tuners/tuners_utils.py); no stack.peft is "
+                "named, so these stand for a release that adapts them");
+}
+
 static void assume_stage(struct estimate *e, const struct recipe *r)
 {
     static const char *const references[] = {
@@ -350,6 +359,7 @@ void assume_answer(struct estimate *e, const struct plan_candidate *first)
             q->cub_scan_tail_bytes, q->cub_unique_tile, q->cub_unique_tail_bytes);
     assume_packing(e, &first->step.r);
     assume_stage(e, &first->step.r);
+    assume_peft(e, &first->step.r, q);
     assume_plan(e, first);
     assume_methods(e, q);
     if (first->step.r.attention == ATTENTION_EAGER && e->rq.training.attention.n && first->choice[AXIS_ATTENTION]->value == ATTENTION_SDPA)

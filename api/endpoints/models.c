@@ -95,7 +95,8 @@ static enum err_code take_inventory(struct asked_model *m)
 {
     static const struct device any = {.cc_major = 8, .multiprocessors = 108, .threads_per_multiprocessor = 2048};
     struct call *c = m->call;
-    struct recipe r = {.max_grad_norm = -1, .precision = precision_of(m), .tuning = m->rq.lora_doc ? TUNING_LORA : TUNING_FULL};
+    struct recipe r = {.max_grad_norm = -1, .precision = precision_of(m), .tuning = m->rq.lora_doc ? TUNING_LORA : TUNING_FULL,
+                       .peft_unnamed = !m->rq.stack.peft};
     struct step step;
     enum err_code rc = stack_read(&m->rq.stack, &r.stack, c->err);
 

@@ -312,6 +312,7 @@ static enum err_code build_recipe(struct estimate *e)
         .framework = framework_of(e),
         .stack = e->stack,
         .flash_attn_named = e->rq.stack.flash_attn != NULL,
+        .peft_unnamed = !e->rq.stack.peft,
     };
     return lora_read(&t->lora, "/training/lora/target_modules", e->call->arena, &e->question.recipe.lora, e->call->err);
 }

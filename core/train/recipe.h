@@ -149,6 +149,7 @@ struct recipe {
     struct stack stack;         /* 0 = left out: stack_complete() */
     bool upcast;                /* accelerate holds in fp32 what was loaded in half */
     bool flash_attn_named;      /* stack.flash_attn was, by the caller */
+    bool peft_unnamed;         /* what only some releases of peft refuse is answered, and told of */
 };
 
 /* The same with nothing left open; n_targets > 0 whenever tuning is LoRA. attention is the kernel family that will run:

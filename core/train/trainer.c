@@ -147,7 +147,7 @@ static enum err_code declare_adapters(struct trainer *t, struct err *err)
         .scaled = (l->alpha > 0 ? l->alpha : LORA_ALPHA) != l->rank,
         .saved = t->model.task ? t->model.task->saved : "",
         .on_host = stands_on_host(t),
-        .spares_mamba = lora_spares(t->model.arch->model_type, t->model.q),
+        .spares_mamba = !t->step->r.peft_unnamed && lora_spares(t->model.arch->model_type, t->model.q),
     };
 
     if (l->n_saved && !t->as_saved && t->step->r.method > METHOD_DDP)

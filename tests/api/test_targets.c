@@ -59,6 +59,20 @@ static const struct {
     {MAMBA2("0.21", "[\"in_proj\",\"out_proj\"]"), "field-value", "_check_lora_target_modules_mamba"},
 };
 
+/* Without a release of peft: figures, and what they stand for. */
+START_TEST(tells_what_a_release_would_refuse)
+{
+    struct reply reply = ask("{\"config\":{\"model_type\":\"mamba2\",\"vocab_size\":1000,\"hidden_size\":256,\"num_hidden_layers\":2,\"num_heads\":8,"
+                             "\"head_dim\":64,\"state_size\":32,\"n_groups\":1},\"cluster\":{\"gpu\":\"A100-80GB\"},"
+                             "\"training\":{\"seq_len\":64,\"methods\":\"single\",\"tuning\":\"lora\",\"lora\":{\"target_modules\":\"all-linear\"}}}");
+    double bytes;
+
+    ck_assert_msg(json_number(reply_at(&reply, "recommendation/memory/peak_allocated_bytes"), &bytes), "%.400s", reply.r.body);
+    ck_assert_ptr_nonnull(strstr(reply.r.body, "peft raises for adapters of out_proj"));
+    reply_done(reply);
+}
+END_TEST
+
 START_TEST(refuses)
 {
     struct reply reply = ask(refused[_i].body);
@@ -192,7 +206,7 @@ END_TEST
 
 UNIT_TESTS("api/targets",
     unit_rows(means_the_same_modules, same);
-    unit_rows(refuses, refused);
+    unit_test(tells_what_a_release_would_refuse); unit_rows(refuses, refused);
     unit_rows(gives_no_figures, gaps); unit_rows(some_layers_hold_less_than_all, uneven);
     unit_rows(says_what_does_not_go_together, apart); unit_test(adapts_tensors_of_some_layers); unit_test(adapts_tensors_by_either_name);
     unit_test(is_echoed_and_launched);

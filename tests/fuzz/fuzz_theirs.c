@@ -113,7 +113,7 @@ static void write_request(struct buf *out, uint8_t letter, const char *file, siz
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct arena arena = fuzz_arena(16 << 20);
+    struct arena arena = fuzz_arena(64 << 20);
     struct json *doc = NULL;
     struct err err = {0};
     struct buf out;
