@@ -10,9 +10,15 @@ void *block_new(size_t bytes)
 {
     void *block = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-    if (block == MAP_FAILED)
-        return NULL;
-    (void)madvise(block, bytes, MADV_HUGEPAGE); /* an arena fills from its begin on: fewer faults, and fewer pages to look up; a kernel may refuse */
+    return block == MAP_FAILED ? NULL : block;
+}
+
+void *block_for_work(size_t bytes)
+{
+    void *block = block_new(bytes);
+
+    if (block)
+        (void)madvise(block, bytes, MADV_HUGEPAGE); /* an arena fills from its begin on: fewer faults, and fewer pages to look up; a kernel may refuse */
     return block;
 }
 

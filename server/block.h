@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 void *block_new(size_t bytes); /* NULL: there is none */
+void *block_for_work(size_t bytes); /* the same in large pages, for what is filled and emptied again and again */
 void block_free(void *block, size_t bytes);
 
 void block_empty(void *block, size_t bytes);      /* its pages go back, it stays */

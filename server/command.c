@@ -225,7 +225,7 @@ static int ask(struct api_request *rq, struct hub *hub, uint64_t work_events, co
 {
     struct budget work = {.limit_events = work_events};
     struct hub_loop *loop = hub_loop_new(hub);
-    void *block = block_new(API_ARENA_BYTES);
+    void *block = block_for_work(API_ARENA_BYTES);
     struct gather f = {0};
     struct api_response r;
     struct arena arena;

@@ -87,7 +87,7 @@ static bool start(struct workers *w, unsigned lane)
 
     if (!me)
         return false;
-    *me = (struct worker){.all = w, .lane = lane, .block = block_new(API_ARENA_BYTES)};
+    *me = (struct worker){.all = w, .lane = lane, .block = block_for_work(API_ARENA_BYTES)};
     if (!me->block || !thread_start(&thread, run, me)) {
         block_free(me->block, API_ARENA_BYTES);
         free(me);
