@@ -232,7 +232,6 @@ static void read_tape(const struct trainer *t, struct around *ret)
 {
     const struct run *r = &t->run;
     uint64_t live = 0, states = 0, at_load = 0;
-    uint32_t birth = 0;
 
     for (uint32_t i = 0; i < r->n_events; i++) {
         uint32_t e = r->events[i];
@@ -243,7 +242,6 @@ static void read_tape(const struct trainer *t, struct around *ret)
             at_load = live;
         if (!event_is_of_block(e))
             continue;
-        birth += !died;
         live = died ? live - block_bytes(b) : live + block_bytes(b);
         if (b->mark == MARK_OPTIMIZER_STATE && i >= t->steps_begin)
             states = died ? states - block_bytes(b) : states + block_bytes(b);
