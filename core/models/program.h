@@ -57,7 +57,9 @@ extern const size_t n_program_files;
 /* What tensor parallelism and a pipeline ask of a model that was declared from a program: split.h, stage.h. */
 MUST_CHECK enum err_code program_split(struct model *m, struct err *err);
 bool program_has_stage(const struct model *m);
-struct module *program_last_norm(const struct model *m); /* NULL: none */
+uint32_t program_before_layers(const struct model *m, struct module **ret, uint32_t room); /* what the first stage alone has; how many */
+uint32_t program_behind_layers(const struct model *m, struct module **ret, uint32_t room); /* what the last one has, without the head */
+enum dtype program_wire(const struct model *m);                                            /* of what goes from stage to stage */
 val program_stage(struct run *r, struct model *m, val x);
 
 extern const struct family_program script_program; /* model->source names what it is made of */

@@ -130,23 +130,45 @@ enum err_code program_split(struct model *m, struct err *err)
 }
 
 /* ---------------------------------------------------------------------------------------------------------- a stage */
-/* last_norm() of a decoder says which it is, `norm` that of others. */
-struct module *program_last_norm(const struct model *m)
+/* parts_of() of modeling_stage: the modules before the layers, or those behind them. */
+static uint32_t parts(const struct model *m, uint32_t which, struct module **ret, uint32_t room)
 {
     struct program *p = m->parts;
-    sv base = of_class(p, p->model, "base_model"), says = sv_ok(base) ? of_class(p, base, "last_norm") : sv_null(), norm = sv_null();
-    struct module *found;
+    sv module = script_import(p->s, "transformers.modeling_stage"), both = sv_null();
+    const sv *two, *of;
+    uint32_t n = 0, found = 0;
 
-    if (sv_given(says))
-        norm = script_call_method(p->s, base, script_symbol(p->s, "last_norm"), 0, NULL);
-    else if (sv_ok(base))
-        norm = of_class(p, base, "norm");
-    found = sv_ok(norm) && sv_given(norm) ? natives_module(&p->n, norm) : NULL;
+    if (sv_ok(module))
+        both = script_call_method(p->s, module, script_symbol(p->s, "parts_of"), 1, &p->model);
+    two = sv_ok(both) ? seq_items(both, &n) : NULL;
+    of = two && n == 2 ? seq_items(two[which], &n) : NULL;
+    for (uint32_t i = 0; of && i < n && found < room; i++)
+        if ((ret[found] = natives_module(&p->n, of[i])))
+            found++;
+    script_forgive(p->s);
+    sv_drop(p->s, both);
+    return found;
+}
+
+uint32_t program_before_layers(const struct model *m, struct module **ret, uint32_t room)
+{
+    return parts(m, 0, ret, room);
+}
+
+uint32_t program_behind_layers(const struct model *m, struct module **ret, uint32_t room)
+{
+    return parts(m, 1, ret, room);
+}
+
+enum dtype program_wire(const struct model *m)
+{
+    struct program *p = m->parts;
+    sv says = of_class(p, p->config, "residual_in_fp32");
+    bool fp32 = sv_ok(says) && script_truth(p->s, says) == 1 && m->tree.dtype != DTYPE_FP32;
+
     script_forgive(p->s);
     sv_drop(p->s, says);
-    sv_drop(p->s, norm);
-    sv_drop(p->s, base);
-    return found;
+    return fp32 ? DTYPE_FP32 : m->tree.dtype;
 }
 
 /* What the class says, lent for a call with the model first; a class that says nothing has the common one if it is built so. None: no stage. */

@@ -25,7 +25,7 @@ static void keep_layers(struct model *m, uint32_t first, uint32_t end)
 
 static enum err_code gap(const struct model *m, struct err *err)
 {
-    if (!m->source || !program_has_stage(m) || !program_last_norm(m))
+    if (!m->source || !program_has_stage(m))
         return err_set(err, ERR_FIELD_CONFLICT, "/training/methods",
                        "a pipeline stage is cut from models of embed_tokens, rotary_emb, layers and norm, which %.40s is not", m->arch->model_type);
     if (!m->q->rope_once || !m->q->checkpoint_keywords)
@@ -33,19 +33,52 @@ static enum err_code gap(const struct model *m, struct err *err)
     return ERR_OK;
 }
 
+enum { MODULES_MOST = 8 };
+
+/* Buffers of the whole stack (masks as long as its positions) belong to no module that a stage has. */
+static void drop_buffers(struct module *list)
+{
+    struct module *m = list ? list->parent : NULL;
+    struct param *first = NULL, *last = NULL;
+
+    for (struct param *q = m ? m->params : NULL, *next; q; q = next) {
+        next = q->next;
+        if (q->buffer)
+            continue;
+        q->next = NULL;
+        if (last)
+            last->next = q;
+        else
+            first = q;
+        last = q;
+    }
+    if (m) {
+        m->params = first;
+        m->last_param = last;
+    }
+}
+
+static void take_off(struct module **modules, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        module_unlink(modules[i]);
+}
+
 enum err_code stage_cut(struct model *m, uint32_t index, uint32_t n, struct err *err)
 {
+    struct module *before[MODULES_MOST], *behind[MODULES_MOST];
     enum err_code rc = gap(m, err);
 
     if (rc)
         return rc;
     stage_layers(m->n_layers, index, n, &m->first_layer, &m->end_layer);
+    drop_buffers(module_list(&m->tree));
     keep_layers(m, m->first_layer, m->end_layer);
     m->tree.head->weight->tied = NULL;
     if (index)
-        module_unlink(m->embeddings);
+        take_off(before, program_before_layers(m, before, MODULES_MOST));
     if (index + 1 < n) {
-        module_unlink(program_last_norm(m));
+        take_off(behind, program_behind_layers(m, behind, MODULES_MOST));
         module_unlink(m->tree.head);
     }
     m->starts = !index;

@@ -293,6 +293,7 @@ int main(int argc, char **argv)
         !read_cases(&j, "tests/data/accuracy/losses.jsonl", NULL, only, 1) ||
         !read_cases(&j, "tests/data/accuracy/many.jsonl", NULL, only, 1) ||
         !read_cases(&j, "tests/data/accuracy/tensor.jsonl", NULL, only, 1) ||
+        !read_cases(&j, "tests/data/accuracy/pipelines.jsonl", NULL, only, 1) ||
         !read_cases(&j, "tests/data/accuracy/colossal.jsonl", NULL, only, 1) ||
         !read_cases(&j, "tests/data/accuracy/older.jsonl", NULL, only, 1) ||
         !read_cases(&j, "tests/data/accuracy/ddp.jsonl", "ddp", only, 1) ||

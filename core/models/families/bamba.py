@@ -1,9 +1,10 @@
 """bamba: Mamba 2 mixers, attention in the layers that the config numbers, an MLP in each."""
+import torch
 from torch import nn
 
 from transformers.loss.loss_utils import LOSS_MAPPING
 from transformers.masking_utils import masks_of_kinds
-from transformers.modeling_decoder import begin
+from transformers.modeling_decoder import look_up
 from transformers.modeling_mamba2 import Mamba2Mixer, Mamba2Sizes
 from transformers.modeling_outputs import BaseModelOutputWithPast
 from transformers.modeling_rope_utils import apply_rotary_pos_emb_partly
@@ -79,8 +80,11 @@ class BambaModel(LlamaModel):
     @merge_with_config_defaults
     @capture_outputs
     def forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, inputs_embeds=None, use_cache=None, **kwargs):
-        inputs_embeds, past_key_values, position_ids, masks = begin(
-            self, input_ids, attention_mask, position_ids, past_key_values, inputs_embeds, use_cache, self.masks)
+        inputs_embeds, past_key_values, _seen = look_up(self, input_ids, inputs_embeds, past_key_values, use_cache)
+        if position_ids is None:
+            position_ids = torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device).unsqueeze(0)
+        masks = self.masks(config=self.config, inputs_embeds=inputs_embeds, attention_mask=attention_mask, past_key_values=past_key_values,
+                           position_ids=position_ids)
         hidden_states = inputs_embeds
         tables = self.rotary_emb(hidden_states, position_ids=position_ids)
         for layer, mask in zip(self.layers, masks):

@@ -8,6 +8,7 @@ from transformers.configuration_utils import PreTrainedConfig
 from transformers.masking_utils import create_causal_mask
 from transformers.modeling_bart import BartAttention, BartDecoderLayer, LearnedPositionalEmbedding
 from transformers.modeling_decoder import BaseModelOutputWithPast, CausalLM, capture_outputs, look_up, merge_with_config_defaults, positions, weigh
+from transformers.modeling_stage_gpt import handed, stage_of
 from transformers.modeling_utils import PreTrainedModel
 
 
@@ -95,6 +96,7 @@ class BioGptModel(BioGptPreTrainedModel):
 class BioGptForCausalLM(CausalLM, BioGptPreTrainedModel):
     _tied_weights_keys = {"output_projection.weight": "biogpt.embed_tokens.weight"}
     decoder, head = BioGptModel, "output_projection"
+    stage = stage_of(handed)
 
 
 causal_lm = BioGptForCausalLM

@@ -11,6 +11,7 @@ from transformers.masking_utils import create_causal_mask
 from transformers.modeling_alibi import _get_alibi_slopes, build_alibi_tensor
 from transformers.modeling_decoder import BaseModelOutputWithPast, CausalLM, capture_outputs, look_up, merge_with_config_defaults
 from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.modeling_stage_gpt import handed_bloom, stage_of
 from transformers.modeling_utils import PreTrainedModel
 
 
@@ -145,6 +146,7 @@ class BloomModel(BloomPreTrainedModel):
 class BloomForCausalLM(CausalLM, BloomPreTrainedModel):
     _tied_weights_keys = {"lm_head.weight": "transformer.word_embeddings.weight"}
     decoder = BloomModel
+    stage = stage_of(handed_bloom)
     takes_positions = False
 
 

@@ -15,6 +15,7 @@ from transformers.modeling_flash_attention_utils import _flash_attention_forward
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
 from transformers.modeling_rope_utils import RotaryEmbedding, apply_rotary_pos_emb
+from transformers.modeling_stage_gpt import handed_falcon, stage_of
 from transformers.modeling_utils import PreTrainedModel
 
 
@@ -275,6 +276,7 @@ class FalconModel(FalconPreTrainedModel):
 class FalconForCausalLM(CausalLM, FalconPreTrainedModel):
     _tied_weights_keys = {"lm_head.weight": "transformer.word_embeddings.weight"}
     decoder = FalconModel
+    stage = stage_of(handed_falcon)
 
 
 causal_lm = FalconForCausalLM

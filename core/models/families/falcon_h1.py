@@ -151,7 +151,7 @@ class FalconH1Model(LlamaModel):
 
 
 class FalconH1ForCausalLM(LlamaForCausalLM):
-    config_class, decoder, _no_split_modules, stage = FalconH1Config, FalconH1Model, ["FalconH1DecoderLayer"], None
+    config_class, decoder, _no_split_modules = FalconH1Config, FalconH1Model, ["FalconH1DecoderLayer"]
 
     def logits(self, x):
         return self.lm_head(x) * self.config.lm_head_multiplier

@@ -9,6 +9,7 @@ from transformers.configuration_utils import PreTrainedConfig
 from transformers.masking_utils import create_causal_mask
 from transformers.modeling_decoder import BaseModelOutputWithPast, CausalLM, attend, capture_outputs, embed, merge_with_config_defaults, weigh
 from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.modeling_stage_gpt import handed, stage_of
 from transformers.modeling_utils import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
@@ -155,6 +156,7 @@ class GPT2Model(GPT2PreTrainedModel):
 class GPT2LMHeadModel(CausalLM, GPT2PreTrainedModel):
     _tied_weights_keys = {"lm_head.weight": "transformer.wte.weight"}
     decoder = GPT2Model
+    stage = stage_of(handed)
 
 
 causal_lm = GPT2LMHeadModel

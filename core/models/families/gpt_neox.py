@@ -8,6 +8,7 @@ from transformers.integrations.eager_attention import eager_attention_forward
 from transformers.modeling_decoder import BaseModelOutputWithPast, CausalLM, attend, begin, capture_outputs, merge_with_config_defaults
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_rope_utils import RotaryEmbedding, apply_rotary_pos_emb
+from transformers.modeling_stage_gpt import handed, stage_of
 from transformers.modeling_utils import PreTrainedModel
 
 
@@ -154,6 +155,7 @@ class GPTNeoXForCausalLM(CausalLM, GPTNeoXPreTrainedModel):
     _tied_weights_keys = {"lm_head.weight": "gpt_neox.embed_in.weight"}
     _tp_plan = {"lm_head": "colwise_gather_output"}
     decoder = GPTNeoXModel
+    stage = stage_of(handed)
 
 
 causal_lm = GPTNeoXForCausalLM

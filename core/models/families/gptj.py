@@ -7,6 +7,7 @@ from transformers.modeling_decoder import BaseModelOutputWithPast, CausalLM, beg
 from transformers.modeling_flash_attention_utils import _flash_attention_forward
 from transformers.modeling_interleaved_rope import apply_rotary_pos_emb, create_sinusoidal_positions
 from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.modeling_stage_gpt import handed_in_places, stage_of
 from transformers.models.gpt2.modeling_gpt2 import GPT2Config, GPT2Model, GPT2PreTrainedModel
 
 
@@ -154,6 +155,7 @@ class GPTJModel(GPTJPreTrainedModel, GPT2Model):
 class GPTJForCausalLM(CausalLM, GPTJPreTrainedModel):
     _tied_weights_keys = {"lm_head.weight": "transformer.wte.weight"}
     decoder, head_bias = GPTJModel, True
+    stage = stage_of(handed_in_places)
 
 
 causal_lm = GPTJForCausalLM

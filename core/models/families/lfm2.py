@@ -135,7 +135,7 @@ class Lfm2Model(LlamaModel):
 
 
 class Lfm2ForCausalLM(LlamaForCausalLM):
-    config_class, decoder, _no_split_modules, stage = Lfm2Config, Lfm2Model, ["Lfm2DecoderLayer"], None
+    config_class, decoder, _no_split_modules = Lfm2Config, Lfm2Model, ["Lfm2DecoderLayer"]
 
 
 causal_lm = Lfm2ForCausalLM

@@ -11,6 +11,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_mamba import MambaMixer
 from transformers.modeling_norm import RMSNorm
 from transformers.modeling_outputs import BaseModelOutputWithPast
+from transformers.modeling_stage_gpt import handed_nothing, stage_of
 from transformers.modeling_utils import PreTrainedModel
 
 
@@ -96,7 +97,7 @@ class MambaModel(Decoder, MambaPreTrainedModel):
 
 
 class MambaForCausalLM(CausalLM, MambaPreTrainedModel):
-    decoder, stage, _tied_weights_keys = MambaModel, None, {"lm_head.weight": "backbone.embeddings.weight"}
+    decoder, stage, _tied_weights_keys = MambaModel, stage_of(handed_nothing), {"lm_head.weight": "backbone.embeddings.weight"}
     turn = (1, 16)
 
     def logits(self, x):

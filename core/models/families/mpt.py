@@ -10,6 +10,7 @@ from transformers.masking_utils import create_causal_mask
 from transformers.modeling_alibi import build_mpt_alibi_tensor
 from transformers.modeling_decoder import BaseModelOutputWithPast, CausalLM, look_up
 from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.modeling_stage_gpt import handed_mpt, stage_of
 from transformers.modeling_utils import PreTrainedModel
 from transformers.releases import refuse
 
@@ -148,6 +149,7 @@ class MptModel(MptPreTrainedModel):
 class MptForCausalLM(CausalLM, MptPreTrainedModel):
     _tied_weights_keys = {"lm_head.weight": "transformer.wte.weight"}
     decoder = MptModel
+    stage = stage_of(handed_mpt)
     takes_positions = False
 
 

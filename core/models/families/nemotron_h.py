@@ -150,7 +150,7 @@ class NemotronHModel(LlamaModel):
 
 
 class NemotronHForCausalLM(LlamaForCausalLM):
-    config_class, decoder, _no_split_modules, stage = NemotronHConfig, NemotronHModel, ["NemotronHBlock"], None
+    config_class, decoder, _no_split_modules = NemotronHConfig, NemotronHModel, ["NemotronHBlock"]
     _tied_weights_keys, _tp_plan, _keep_in_fp32_modules_strict, _input_embed_layer = {}, None, ["e_score_correction_bias"], "embeddings"
 
     def logits(self, x):

@@ -6,6 +6,7 @@ from transformers.configuration_utils import PreTrainedConfig
 from transformers.masking_utils import create_causal_mask
 from transformers.modeling_bart import BartAttention, BartDecoderLayer, LearnedPositionalEmbedding
 from transformers.modeling_decoder import BaseModelOutputWithPast, CausalLM, capture_outputs, look_up, merge_with_config_defaults
+from transformers.modeling_stage_gpt import handed, stage_of
 from transformers.modeling_utils import PreTrainedModel
 
 
@@ -92,6 +93,7 @@ class OPTModel(OPTPreTrainedModel):
 class OPTForCausalLM(CausalLM, OPTPreTrainedModel):
     _tied_weights_keys = {"lm_head.weight": "model.decoder.embed_tokens.weight"}
     decoder = OPTModel
+    stage = stage_of(handed)
 
     def get_input_embeddings(self):
         return self.model.decoder.embed_tokens

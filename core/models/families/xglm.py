@@ -7,6 +7,7 @@ from transformers.configuration_utils import PreTrainedConfig
 from transformers.masking_utils import create_causal_mask
 from transformers.modeling_decoder import BaseModelOutputWithPast, CausalLM, capture_outputs, look_up, merge_with_config_defaults
 from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.modeling_stage_gpt import handed, stage_of
 from transformers.modeling_utils import PreTrainedModel
 
 
@@ -176,6 +177,7 @@ class XGLMModel(XGLMPreTrainedModel):
 class XGLMForCausalLM(CausalLM, XGLMPreTrainedModel):
     _tied_weights_keys = {"lm_head.weight": "model.embed_tokens.weight"}
     decoder = XGLMModel
+    stage = stage_of(handed)
 
 
 causal_lm = XGLMForCausalLM

@@ -128,6 +128,10 @@ class GatedDeltaNet(nn.Module):
     def place_projections(self, config):
         """Those that are born last."""
 
+    def ruled(self, query, key, g):
+        """What the rule is called with."""
+        return query, key, g
+
     def forward(self, hidden_states, cache_params=None, attention_mask=None, **kwargs):
         hidden_states = apply_mask_to_padding_states(hidden_states, attention_mask)
         seq_len = hidden_states.shape[1]
@@ -142,6 +146,7 @@ class GatedDeltaNet(nn.Module):
         value = value.reshape(value.shape[0], value.shape[1], -1, self.head_v_dim)
         beta = b.sigmoid()
         g = -self.A_log.float().exp() * F.softplus(a.float() + self.dt_bias)
+        query, key, g = self.ruled(query, key, g)
         if recurrent_state is not None and seq_len == 1:
             out, state = recurrent_gated_delta_rule(query, key, value, g, beta, recurrent_state)
         else:

@@ -3,6 +3,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from transformers.activations import ACT2FN
 from transformers.modeling_conv import apply_mask_to_padding_states, convolve, state_of
 
 

@@ -1,0 +1,18 @@
+"""Causal convolutions by earlier releases."""
+from transformers.releases import quirks, refuse
+
+if not quirks.mixer_of_functions:
+
+    def apply_mask_to_padding_states(hidden_states, attention_mask):
+        if attention_mask is not None and attention_mask.shape[1] > 1 and attention_mask.shape[0] > 1:
+            dtype = hidden_states.dtype
+            hidden_states = (hidden_states * attention_mask[:, :, None]).to(dtype)
+        return hidden_states
+
+    def convolve(module, x, conv_state, cache, conv=None, **kwargs):
+        """The module itself."""
+        if cache is not None:
+            refuse("/stack/transformers", "states of a convolution and of a scan are modelled from transformers 5.15 on")
+        conv = module.conv1d if conv is None else conv
+        out = conv(x)[:, :, : x.shape[-1]]
+        return out if module.activation is None else ACT2FN[module.activation](out)
