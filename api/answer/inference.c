@@ -155,6 +155,7 @@ static void take_engine(struct inferring *i)
 
     i->q.engine = r->engine.n && engine_words[r->engine.at[0]].value == ENGINE_OF_VLLM ? ENGINE_VLLM : ENGINE_TRANSFORMERS;
     i->q.kv_bytes = fp8 ? 1 : 0;
+    i->q.cache = fp8 ? CACHE_FP8 : r->cache.n && cache_words[r->cache.at[0]].value == CACHE_STATIC ? CACHE_STATIC : CACHE_DYNAMIC;
     take_degree(i);
     i->q.max_model_len = (uint32_t)r->max_model_len.whole;
     i->q.batched_tokens = (uint32_t)r->max_num_batched_tokens.whole;

@@ -92,6 +92,8 @@ static void assume_vllm(struct notes *n)
 
 void inference_assume(struct inferring *i)
 {
+    static const char *const caches[] = {[CACHE_DYNAMIC] = "a cache that grows", [CACHE_STATIC] = "a static cache, not compiled (disable_compile=True)",
+                                         [CACHE_FP8] = "QuantizedCache(backend=\"fp8\"), one scale for the keys and one for the values of a layer"};
     struct notes *n = &i->e->assumptions;
     bool part = false;
 
@@ -99,7 +101,7 @@ void inference_assume(struct inferring *i)
         assume_vllm(n);
         return;
     }
-    note_of(n, NOTE_OF_YOURS, "greedy search with a cache that grows: sampling, beams, static caches and torch.compile hold other temporaries");
+    note_of(n, NOTE_OF_YOURS, "greedy search with %s: sampling, beams and torch.compile hold other temporaries", caches[i->q.cache]);
     for (uint32_t k = 0; k < i->answer.n; k++) {
         part |= i->answer.candidates[k].modelled && !i->answer.candidates[k].spread && !i->answer.candidates[k].memory.replayed_in_full;
         if (i->answer.candidates[k].spread && i->answer.candidates[k].modelled)

@@ -33,6 +33,7 @@ static void write_memory(struct jsonw *w, const struct inferring *i, const struc
     write_breakdown(w, m);
     jsonw_u64(w, "capacity_bytes", i->q.capacity_bytes);
     jsonw_u64(w, "static_bytes", m->static_bytes);
+    jsonw_u64(w, "resting_bytes", m->resting_bytes);
     jsonw_u64(w, "kv_cache_bytes", m->kv_cache_bytes);
     jsonw_str(w, "basis", generic ? "generic" : m->replayed_in_full ? "replayed" : "bounded");
     jsonw_u64(w, "low_bytes", generic ? m->peak_allocated_bytes / 100 * GENERIC_LOW_PERCENT : m->peak_allocated_bytes);

@@ -1,6 +1,8 @@
 /* The request with nothing left open: what `resolved` of the answer shows. */
 #include "api/answer/estimate.h"
 
+#include "models/generation.h"
+
 #include <string.h>
 
 static void whole(struct quantity *q, uint64_t value)
@@ -242,6 +244,7 @@ void resolve_inference(struct estimate *e, enum attention attention)
     resolve_stack(e);
     word(&rq->workload, workload_words, WORKLOAD_INFERENCE);
     word(&i->kv_cache, kv_cache_words, 0);
+    word(&i->cache, cache_words, CACHE_DYNAMIC);
     word(&i->engine, engine_words, 0);
     whole(&i->tensor_parallel, 1);
     flag(&rq->training.padded, TRI_FALSE);

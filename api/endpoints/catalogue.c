@@ -117,6 +117,7 @@ enum err_code get_dtypes(struct call *c)
         {"precision", precision_words}, {"quantization", quantization_words}, {"prepare_kbit", prepare_kbit_words},
         {"float8", float8_words},       {"lora_dtype", lora_dtype_words},     {"reduce_dtype", reduce_words},
         {"dtype", compute_words},       {"weights", weights_words},           {"kv_cache", kv_cache_words},
+        {"cache", cache_words},
     };
 
     return write_all(c, false, v, sizeof v / sizeof *v);

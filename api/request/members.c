@@ -246,11 +246,16 @@ static const struct member inference_members[] = {
     {WORD(weights, weights_words)},
     {WORD(compute_dtype, compute_words)},
     {WORD(kv_cache, kv_cache_words), .also = "kv_cache_dtype"},
+    {WORD(cache, cache_words), .also = "cache_implementation"},
     {WORD(engine, engine_words)},
     {WHOLE(tensor_parallel, 1, MOST_GPUS), .also = "tensor_parallel_size"},
     {REAL(gpu_memory_utilization, 1)},
     {WHOLE(max_model_len, 1, UINT64_C(1) << 22)},
     {WHOLE(max_num_batched_tokens, 1, UINT64_C(1) << 22)},
+    {WHOLE(num_beams, 1, 1024), .also = "beams|best_of", LATER("beam search"), .neutral = "1"},
+    {WHOLE(prefill_chunk_size, 1, UINT64_C(1) << 22), LATER("a prompt in chunks under generate()")},
+    {STR(assistant_model, 255), .also = "speculative_model|draft_model", LATER("speculative decoding, whose draft stands beside the model")},
+    {WHOLE(num_speculative_tokens, 0, 1024), .also = "prompt_lookup_num_tokens", LATER("speculative decoding")},
     {0},
 };
 #undef S

@@ -1,6 +1,7 @@
 /* The closed vocabularies of training and inference. What a word says stands in GET /methods and /dtypes. */
 #include "api/words/words.h"
 
+#include "models/generation.h"
 #include "plan/plan.h"
 
 /* Known, accepted, not modelled yet. */
@@ -171,7 +172,15 @@ const struct word compute_words[] = {
 
 const struct word kv_cache_words[] = {
     {"bf16", 0, "bfloat16|fp16|float16|auto", "Keys and values in the dtype of what is not quantised."},
-    {"fp8", KV_CACHE_FP8, "float8_e4m3fn|fp8_e4m3|fp8_e5m2", "Keys and values in float8, under vLLM."},
+    {"fp8", KV_CACHE_FP8, "float8_e4m3fn|fp8_e4m3|fp8_e5m2", "Keys and values in float8: vLLM's, and QuantizedCache(backend=\"fp8\") of generate() from transformers 5.21 on."},
+    {0},
+};
+
+const struct word cache_words[] = {
+    {"dynamic", CACHE_DYNAMIC, NULL, "Keys and values that grow with each token: generate()'s own."},
+    {"static", CACHE_STATIC, NULL, "Room for prompt and answer from the start, without torch.compile (disable_compile=True)."},
+    LATER_TOO("quantized", "quanto|hqq", "Keys and values in 2, 4 or 8 bits, the last 128 tokens in half."),
+    LATER_TOO("offloaded", "offloaded_static", "Keys and values of all layers but two on the host."),
     {0},
 };
 

@@ -227,7 +227,7 @@ static void play(struct generating *g)
     g->ids = owned(r, empty(r, DTYPE_INT64, 2, size));
     g->mask = owned(r, empty(r, DTYPE_INT64, 2, size));
     r->stage = STAGE_PREFILL;
-    g->loop = run_dead(r) ? NULL : generation_begin(r, &g->model, g->ids, g->mask);
+    g->loop = run_dead(r) ? NULL : generation_begin(r, &g->model, g->ids, g->mask, g->q->cache, (int64_t)g->q->prompt_tokens + g->q->new_tokens - 1);
     if (!g->loop)
         return;
     r->work = g->prompt;
@@ -401,6 +401,7 @@ static enum err_code describe(struct generating *g, struct arena *arena, struct 
     enum err_code rc = ERR_OK;
 
     peak_walk(&tape, &walk);
+    ret->resting_bytes = walk.resting_bytes;
     if (q->replay) {
         of = q->expandable_segments ? &expandable.peak : &plain.peak;
         rc = replay(g, &tape, &walk, false, arena, &plain, err);

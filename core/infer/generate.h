@@ -5,8 +5,8 @@
  *           first and last of the new tokens; what lies between leaves a cache that is as much longer. All figures are of blocks that lived.
  * Source    transformers 5.23 generation/utils.py, cache_utils.py, in the language: core/models/library/generation. Checked against real PyTorch:
  *           tests/data/accuracy/generate.jsonl.
- * Models    greedy search with a growing (dynamic) cache on one stream; batches of one length. Not modelled: beams, sampling's sorted logits, static and
- *           quantised caches, chunked prefill, assisted decoding, releases before transformers 4.45.
+ * Models    greedy search on one stream, with a cache that grows, one that stands whole from the start, or one in fp8. Not modelled: beams, sampling's sorted
+ *           logits, integer and offloaded caches, chunked prefill, assisted decoding, torch.compile.
  * Units     bytes, tokens.
  * Errors    ERR_NOMEM when the arena is too small, ERR_FIELD_CONFLICT for what the model cannot run.
  * Threads   pure; one arena a thread.
@@ -32,6 +32,7 @@ struct generate_question {
     struct packed_options packed; /* or in a checkpoint that is packed already; PACKING_NONE */
     enum attention_kernel attention;
     uint32_t tensor_parallel;    /* GPUs that share each layer: tp_plan="auto"; 0, 1: none. Rank 0 is told, whose part is the largest */
+    enum generation_cache cache;
     bool padded;                 /* prompts of a batch have several lengths, padded on the left */
     uint32_t batch_size, prompt_tokens, new_tokens;
     enum generate_replay {
@@ -52,6 +53,7 @@ enum { GENERATE_LARGEST = 16 };
 struct generated {
     uint64_t peak_allocated_bytes;                       /* of the process: loading too, where a quantised model holds more than generating does */
     uint64_t static_bytes;                               /* the model */
+    uint64_t resting_bytes;                              /* when the last token has been made and the cache still stands */
     uint64_t loading_bytes, prefill_bytes, decode_bytes; /* peaks of each; decode_bytes: from the first token's choice on */
     uint64_t peak_reserved_bytes, peak_reserved_expandable_bytes;             /* of what was played: 0: not replayed */
     bool fits;                   /* replayed: within the capacity, by release-and-retry where reserved is that */

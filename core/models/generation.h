@@ -14,8 +14,14 @@
 
 struct generation;
 
-/* `ids` and `mask` are int64 [batch, prompt], held by the caller. NULL: the run has failed. */
-struct generation *generation_begin(struct run *r, struct model *m, val ids, val mask);
+enum generation_cache {
+    CACHE_DYNAMIC, /* grows with each token */
+    CACHE_STATIC,  /* as long as prompt and answer from the start; disable_compile=True */
+    CACHE_FP8      /* QuantizedCache(backend="fp8") */
+};
+
+/* `ids` and `mask` are int64 [batch, prompt], held by the caller; a static cache has room for `tokens`. NULL: the run has failed. */
+struct generation *generation_begin(struct run *r, struct model *m, val ids, val mask, enum generation_cache cache, int64_t tokens);
 void generation_prefill(struct generation *g);
 void generation_choose(struct generation *g);
 void generation_decode(struct generation *g);

@@ -13,25 +13,25 @@ static sv named(struct script *s, sv of, const char *name)
     return script_get(s, of, script_symbol(s, name));
 }
 
-/* Generation(model, input_ids, attention_mask) */
-static sv make_loop(struct generation *g, const struct model *m, val ids, val mask)
+/* Generation(model, input_ids, attention_mask, cache, tokens) */
+static sv make_loop(struct generation *g, const struct model *m, val ids, val mask, enum generation_cache cache, int64_t tokens)
 {
     struct program *p = g->p;
     struct script *s = p->s;
     sv module = script_import(s, "transformers.generation.utils"), cls = sv_ok(module) ? named(s, module, "Generation") : module;
-    sv given[] = {sv_keep(p->model), natives_tensor(&p->n, ids), natives_tensor(&p->n, mask)}, made;
+    sv given[] = {sv_keep(p->model), natives_tensor(&p->n, ids), natives_tensor(&p->n, mask), sv_int((int64_t)cache), sv_int(tokens)}, made;
 
     if (!sv_ok(cls) || !sv_ok(given[1]) || !sv_ok(given[2]))
         return sv_null();
     (m->padded ? natives_tell_padded : natives_tell_ones)(given[2]);
-    made = script_call(s, cls, 3, given);
+    made = script_call(s, cls, 5, given);
     for (int i = 0; i < 3; i++)
         sv_drop(s, given[i]);
     sv_drop(s, cls);
     return made;
 }
 
-struct generation *generation_begin(struct run *r, struct model *m, val ids, val mask)
+struct generation *generation_begin(struct run *r, struct model *m, val ids, val mask, enum generation_cache cache, int64_t tokens)
 {
     struct generation *g = arena_new(r->arena, struct generation);
 
@@ -43,7 +43,7 @@ struct generation *generation_begin(struct run *r, struct model *m, val ids, val
     g->p = m->parts;
     if (!g->p->n.run)
         natives_on_device(&g->p->n, r);
-    g->loop = make_loop(g, m, ids, mask);
+    g->loop = make_loop(g, m, ids, mask, cache, tokens);
     if (sv_ok(g->loop))
         return g;
     natives_fail_run(&g->p->n);

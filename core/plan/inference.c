@@ -65,6 +65,7 @@ struct generate_question inference_generate(const struct inferring *p, const str
                      : c->step.r.attention == ATTENTION_FLASH_2 ? KERNEL_FLASH_2
                                                                 : KERNEL_SDPA,
         .padded = q->padded,
+        .cache = q->engine == ENGINE_TRANSFORMERS ? q->cache : CACHE_DYNAMIC,
         .batch_size = q->batch_size,
         .prompt_tokens = q->prompt_tokens,
         .new_tokens = q->new_tokens,
@@ -362,9 +363,11 @@ static enum err_code answer_one(struct inferring *p, struct inference_candidate 
         return inference_reason(p, c, "dtype-unsupported", "this GPU computes nothing in bf16: fp16");
     if (p->q->tensor_parallel > p->q->gpus)
         return inference_reason(p, c, "needs-gpus", "tensor_parallel wants more GPUs than the cluster has");
-    if (p->q->engine == ENGINE_TRANSFORMERS && p->q->kv_bytes)
-        return inference_reason(p, c, "not-offered", "generate() keeps no cache in fp8: its QuantizedCache has 2, 4 and 8 bits by other packages");
     rc = resolve(p, c->weights, &c->step);
+    if (!rc && p->q->engine == ENGINE_TRANSFORMERS && p->q->cache == CACHE_FP8 && !c->step.quirks.cache_in_fp8)
+        return inference_reason(p, c, "not-offered", "generate() keeps a cache in fp8 from transformers 5.21 on");
+    if (!rc && p->q->engine == ENGINE_TRANSFORMERS && p->q->cache == CACHE_STATIC && !c->step.quirks.generate_drops_mask)
+        return inference_reason(p, c, "not-modelled", "a static cache is modelled from transformers 5.18 on");
     if (!rc && c->weights->packed.kind == PACKING_FP8 && !c->step.quirks.has_finegrained_fp8)
         return inference_reason(p, c, "not-offered", "transformers reads fp8 checkpoints from 4.49 on");
     if (!rc && c->weights->packed.kind == PACKING_FP8 && p->q->device.cc_major * 10 + p->q->device.cc_minor < 89)

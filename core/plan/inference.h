@@ -37,6 +37,7 @@ struct inference_question {
     bool expandable_segments, padded;
     enum attention attention;
     enum inference_engine engine;
+    enum generation_cache cache; /* generate()'s; CACHE_FP8 where kv_bytes is 1 */
     uint32_t tensor_parallel; /* GPUs that share each layer; at least 1 */
     uint32_t gpus, gpus_per_node;
     uint64_t host_bytes;      /* of a node; 0: not known */

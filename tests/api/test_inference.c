@@ -116,6 +116,62 @@ START_TEST(more_never_holds_less)
 }
 END_TEST
 
+#define OF_KV(more) "\"weights\":\"bf16\",\"prompt_tokens\":400,\"new_tokens\":50" more
+#define AT_REST "candidates/0/memory/resting_bytes"
+
+/* 28 layers of 2 x 8 heads of 128: 229,376 bytes an element's byte; at rest a cache stands once, beside the model and a few rows. */
+START_TEST(caches_hold_what_they_store)
+{
+    double cache = 28.0 * 2 * 8 * 128 * (400 + 49), still = figure("A100", OF_KV(""), "candidates/0/memory/static_bytes");
+    double grows = figure("A100", OF_KV(""), AT_REST), fp8 = figure("A100", OF_KV(",\"kv_cache\":\"fp8\""), AT_REST),
+           whole = figure("A100", OF_KV(",\"cache\":\"static\""), AT_REST);
+
+    ck_assert(figure("A100", OF_KV(""), "candidates/0/memory/kv_cache_bytes") == 2 * cache);
+    ck_assert(figure("A100", OF_KV(",\"cache\":\"static\""), "candidates/0/memory/kv_cache_bytes") == 2 * cache);
+    ck_assert(figure("A100", OF_KV(",\"kv_cache\":\"fp8\""), "candidates/0/memory/kv_cache_bytes") == cache);
+    ck_assert_msg(grows > still + 2 * cache && grows < still + 2 * cache + 12e6, "%.0f %.0f", grows, still);
+    ck_assert_msg(fp8 > still + cache && fp8 < grows, "%.0f %.0f", fp8, grows);
+    ck_assert_msg(whole > still + 2 * cache && whole < still + 2 * cache + 12e6, "%.0f %.0f", whole, still);
+    ck_assert(figure("A100", OF_KV(""), PEAK) >= grows);
+}
+END_TEST
+
+START_TEST(a_longer_prompt_never_holds_less)
+{
+    static const unsigned long tokens[] = {1, 7, 64, 65, 400, 1024, 1025, 4096};
+    static const char *const of[] = {"", ",\"kv_cache\":\"fp8\"", ",\"cache\":\"static\"", ",\"weights\":\"nf4\"", ",\"weights\":\"awq4\""};
+
+    for (size_t k = 0; k < sizeof of / sizeof *of; k++)
+        for (double before = 0, i = 0; i < (double)(sizeof tokens / sizeof *tokens); i++) {
+            char inference[160];
+            double now;
+
+            (void)snprintf(inference, sizeof inference, "\"prompt_tokens\":%lu,\"new_tokens\":8%s%s", tokens[(size_t)i],
+                           strstr(of[k], "weights") ? "" : ",\"weights\":\"bf16\"", of[k]);
+            now = figure("A100", inference, PEAK);
+            ck_assert_msg(now >= before, "%s: %.0f, before %.0f", inference, now, before);
+            before = now;
+        }
+}
+END_TEST
+
+START_TEST(more_gpus_never_hold_more_each)
+{
+    static const unsigned degrees[] = {1, 2, 4, 8};
+    double before = 1e18;
+
+    for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++) {
+        char inference[160];
+        double now;
+
+        (void)snprintf(inference, sizeof inference, OF("bf16", ",\"tensor_parallel\":%u"), degrees[i]);
+        now = figure("\"gpu\":\"A100\",\"gpus_per_node\":8", inference, PEAK);
+        ck_assert_msg(now < before, "%u: %.0f, before %.0f", degrees[i], now, before);
+        before = now;
+    }
+}
+END_TEST
+
 /* What is said to be the largest fits, and one more does not. */
 START_TEST(the_largest_batch_is_the_largest)
 {
@@ -157,7 +213,13 @@ static const struct {
     {"\"gpu\":\"A100\",\"gpus_per_node\":3", "\"tensor_parallel\":3", "", "not-modelled", "3"},
     {"A100", "\"weights\":\"fp8\"", "", "dtype-unsupported", "8.9"},
     {"A100", "\"prompt_tokens\":8", ",\"config\":{\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":4,\"desc_act\":true}}", "not-modelled", "quantization_config"},
-    {"A100", "\"kv_cache\":\"fp8\"", "", "not-offered", "fp8"},
+    {"A100", "\"kv_cache\":\"fp8\"", ",\"stack\":{\"transformers\":\"5.20\"}", "not-offered", "5.21"},
+    {"A100", "\"cache\":\"static\"", ",\"stack\":{\"transformers\":\"5.17\"}", "not-modelled", "5.18"},
+    {"A100", "\"cache_implementation\":\"quantized\"", "", "not-modelled", "quantized"},
+    {"A100", "\"num_beams\":4", "", "not-modelled", "beam"},
+    {"A100", "\"speculative_model\":\"Qwen/Qwen3-0.6B\"", "", "not-modelled", "speculative"},
+    {"A100", "\"prompt_lookup_num_tokens\":10", "", "not-modelled", "speculative"},
+    {"A100", "\"prefill_chunk_size\":256", "", "not-modelled", "chunks"},
 };
 
 START_TEST(says_what_it_cannot)
@@ -261,7 +323,8 @@ START_TEST(fp8_came_with_a_release)
 }
 END_TEST
 
-UNIT_TESTS("api/inference", unit_test(fp8_came_with_a_release); unit_rows(device_map_puts_every_weight_somewhere, spreads);
+UNIT_TESTS("api/inference", unit_test(caches_hold_what_they_store); unit_test(a_longer_prompt_never_holds_less); unit_test(more_gpus_never_hold_more_each);
+           unit_test(fp8_came_with_a_release); unit_rows(device_map_puts_every_weight_somewhere, spreads);
            unit_test(precision_is_not_given_up_unasked); unit_test(tensor_parallelism_shares_weights_and_cache);
            unit_test(nothing_is_faster_than_its_bound); unit_test(each_form_of_the_weights_holds_what_it_packs); unit_rows(packed_checkpoints_hold_what_they_store, packed); unit_rows(a_checkpoint_says_its_form, checkpoints);
            unit_test(more_never_holds_less);

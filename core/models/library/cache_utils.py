@@ -1,6 +1,8 @@
 """Key and value caches that grow with what they are given, as cache_utils of transformers 5."""
 import torch
 
+from transformers.releases import refuse
+
 
 class DynamicLayer:
     is_sliding = False
@@ -77,6 +79,87 @@ class DynamicSlidingWindowLayer(DynamicLayer):
         most = self.sliding_window
         self.keys = skipped(self.keys, tokens, most)[:, :, -most + 1 :, :]
         self.values = skipped(self.values, tokens, most)[:, :, -most + 1 :, :]
+
+
+class StaticLayer:
+    """As long as it will ever be; what comes is written into it."""
+
+    is_sliding = False
+
+    def __init__(self, max_cache_len):
+        self.max_cache_len = max_cache_len
+        self.keys = self.values = None
+        self.is_initialized = False
+        self.cumulative_length = torch.tensor(0, dtype=int)
+
+    def lazy_initialization(self, keys, values):
+        self.device = keys.device
+        self.keys = torch.zeros((*keys.shape[:2], self.max_cache_len, keys.shape[-1]), dtype=keys.dtype, device=self.device)
+        self.values = torch.zeros((*keys.shape[:2], self.max_cache_len, values.shape[-1]), dtype=keys.dtype, device=self.device)
+        self.cumulative_length = self.cumulative_length.to(self.device)
+        self.is_initialized = True
+
+    def update(self, keys, values, *args, **kwargs):
+        if not self.is_initialized:
+            self.lazy_initialization(keys, values)
+        kv_length = keys.shape[-2]
+        cache_position = torch.arange(kv_length, device=self.device) + self.cumulative_length
+        self.cumulative_length.add_(kv_length)
+        self.keys.index_copy_(2, cache_position, keys)
+        self.values.index_copy_(2, cache_position, values)
+        return self.keys, self.values
+
+    def get_seq_length(self):
+        return self.cumulative_length if self.is_initialized else 0
+
+    def get_mask_sizes(self, query_length):
+        return self.max_cache_len, 0
+
+    def skip(self, tokens):
+        pass
+
+
+class Fp8QuantizedLayer(DynamicLayer):
+    """Bytes with one scale for all of them, which the prompt decides. torch.uint8 stands for float8_e4m3fn."""
+
+    def __init__(self):
+        super().__init__()
+        self.cumulative_length = 0
+        self.quantized_keys = self.quantized_values = None
+
+    def lazy_initialization(self, keys, values):
+        super().lazy_initialization(keys, values)
+        self.quantized_keys, self.scale_of_keys = self._quantize(keys)
+        self.quantized_values, self.scale_of_values = self._quantize(values)
+
+    def _quantize(self, tensor, scale=None):
+        if scale is None:
+            scale = (tensor.abs().amax().float() / 448.0).clamp(min=1e-38)
+        return (tensor.float() / scale).to(torch.uint8), scale
+
+    def _dequantize(self, quantized, scale):
+        return (quantized.float() * scale).to(self.dtype)
+
+    def update(self, keys, values, *args, **kwargs):
+        self.cumulative_length += keys.shape[-2]
+        if not self.is_initialized:
+            self.lazy_initialization(keys, values)
+            return keys, values
+        old_keys, old_values = self.quantized_keys, self.quantized_values  # update() has names for them until it returns
+        new_keys, _ = self._quantize(keys, scale=self.scale_of_keys)
+        new_values, _ = self._quantize(values, scale=self.scale_of_values)
+        self.quantized_keys = torch.cat([old_keys, new_keys], dim=-2)
+        self.quantized_values = torch.cat([old_values, new_values], dim=-2)
+        keys_to_return = self._dequantize(self.quantized_keys, self.scale_of_keys)
+        values_to_return = self._dequantize(self.quantized_values, self.scale_of_values)
+        return keys_to_return, values_to_return
+
+    def get_seq_length(self):
+        return self.cumulative_length
+
+    def skip(self, tokens):
+        self.cumulative_length += tokens
+        self.quantized_keys, self.quantized_values = skipped(self.quantized_keys, tokens), skipped(self.quantized_values, tokens)
 
 
 class LinearAttentionLayer:
@@ -176,8 +259,8 @@ class Cache:
 
     def _with_length(self, layer_idx):
         """The first layer that tells how much was seen, where the one that is asked for does not."""
-        if layer_idx == 0 and not isinstance(self.layers[0], DynamicLayer):
-            return [layer for layer in self.layers if isinstance(layer, DynamicLayer)][0]
+        if layer_idx == 0 and not hasattr(self.layers[0], "get_seq_length"):
+            return [layer for layer in self.layers if hasattr(layer, "get_seq_length")][0]
         return self.layers[layer_idx]
 
     def get_seq_length(self, layer_idx=0):
@@ -198,12 +281,33 @@ class Cache:
 
 
 class DynamicCache(Cache):
-    def __init__(self, config=None):
+    def __init__(self, config=None, max_cache_len=None):
         kinds = None if config is None else getattr(config, "layer_types", None)
         window = None if config is None else getattr(config, "sliding_window", None)
         if config is not None and kinds is None:
             kinds = ["full_attention" if window is None else "sliding_attention"] * config.num_hidden_layers
         super().__init__([LAYERS[kind](window) if kind == "sliding_attention" else LAYERS.get(kind, DynamicLayer)() for kind in kinds or []])
+
+
+def _full_attention_alone(config, what):
+    kinds = getattr(config, "layer_types", None)
+    window = getattr(config, "sliding_window", None)
+    if any(kind != "full_attention" for kind in kinds) if kinds is not None else window is not None:
+        refuse("/inference", what)
+
+
+class StaticCache(Cache):
+    is_compileable = True
+
+    def __init__(self, config, max_cache_len):
+        _full_attention_alone(config, "a static cache of layers with windows or states is not modelled yet")
+        super().__init__([StaticLayer(max_cache_len) for _ in range(config.num_hidden_layers)])
+
+
+class QuantizedCache(Cache):
+    def __init__(self, config, max_cache_len=None):
+        _full_attention_alone(config, "QuantizedCache is only supported for models with only full attention layers")
+        super().__init__([Fp8QuantizedLayer() for _ in range(config.num_hidden_layers)])
 
 
 class EncoderDecoderCache(Cache):

@@ -102,6 +102,13 @@ def _ignore_causal_mask_sdpa(padding_mask, q_length, kv_length, q_offset, kv_off
     return bool(q_offset == 0 and (padding_mask is None or (fast_all(padding_mask[:, :q_length]) and fast_all(~padding_mask[:, q_length:]))))
 
 
+def _ignores(prompt_mask, padding_mask, q_length, kv_length, *of):
+    """A mask that was made as long as a static cache is padded where the prompt's is."""
+    if padding_mask is not prompt_mask and prompt_mask.shape[-1] == q_length:
+        return bool(fast_all(prompt_mask) and fast_all(~padding_mask[:, q_length:]))
+    return _ignore_causal_mask_sdpa(padding_mask, q_length, kv_length, *of)
+
+
 def _ignore_bidirectional_mask_sdpa(padding_mask, kv_length, local_size=None):
     return (padding_mask is None or fast_all(padding_mask)) and (local_size is None or kv_length < local_size)
 
@@ -125,7 +132,7 @@ def _places(batch_size, q_length, kv_length, q_offset, kv_offset, device):
 def sdpa_mask(batch_size, q_length, kv_length, q_offset=0, kv_offset=0, mask_function=causal_mask_function, attention_mask=None, local_size=None,
               allow_is_causal_skip=True, allow_is_bidirectional_skip=False, use_vmap=False, device="cpu", **kwargs):
     padding_mask = prepare_padding_mask(attention_mask, kv_length, kv_offset)
-    if allow_is_causal_skip and _ignore_causal_mask_sdpa(padding_mask, q_length, kv_length, q_offset, kv_offset, local_size):
+    if allow_is_causal_skip and _ignores(attention_mask, padding_mask, q_length, kv_length, q_offset, kv_offset, local_size):
         return None
     if allow_is_bidirectional_skip and _ignore_bidirectional_mask_sdpa(padding_mask, kv_length, local_size):
         return None
@@ -216,6 +223,8 @@ def _create(function, kind, config, inputs_embeds, attention_mask, past_key_valu
     batch_size, dtype, device = inputs_embeds.shape[0], inputs_embeds.dtype, inputs_embeds.device
     make = ALL_MASK_ATTENTION_FUNCTIONS[config._attn_implementation]
     own = or_mask_function is not None or and_mask_function is not None
+    if q_length == 1 and getattr(past_key_values, "is_compileable", False):
+        allow_is_causal_skip = False
     if or_mask_function is not None:
         function = or_masks(function, or_mask_function)
     if and_mask_function is not None:

@@ -14,7 +14,7 @@ import sys
 TINY, QWEN, QWEN2, GPT2, OPT = "TinyLlama__TinyLlama-1.1B-Chat-v1.0", "Qwen__Qwen3-0.6B", "Qwen__Qwen2-0.5B", "openai-community__gpt2", "facebook__opt-350m"
 BLOOM, GEMMA, NEOX, BIGCODE = "bigscience__bloom-560m", "google__gemma-2-2b-it", "EleutherAI__pythia-160m", "bigcode__gpt_bigcode-santacoder"
 
-CASES = [  # name, config, batch, prompt tokens, new tokens, attention, padded, dtype
+CASES = [  # name, config, batch, prompt tokens, new tokens, attention, padded, dtype, cache
     ("llama", TINY, 1, 512, 64, "sdpa", False, "bf16"),
     ("llama-batch", TINY, 8, 300, 40, "sdpa", False, "bf16"),
     ("llama-padded", TINY, 4, 256, 33, "sdpa", True, "bf16"),
@@ -33,10 +33,20 @@ CASES = [  # name, config, batch, prompt tokens, new tokens, attention, padded, 
     ("neox", NEOX, 2, 333, 77, "sdpa", False, "fp16"),
     ("falcon_h1", "tiiuae__Falcon-H1-0.5B-Base", 2, 300, 12, "sdpa", True, "bf16"),
     ("bigcode", BIGCODE, 2, 256, 50, "sdpa", False, "bf16"),
+    ("llama-fp8", TINY, 2, 300, 40, "sdpa", False, "bf16", "fp8"),
+    ("llama-fp8-long", TINY, 1, 8, 600, "sdpa", False, "bf16", "fp8"),
+    ("qwen3-fp8-padded", QWEN, 3, 200, 20, "sdpa", True, "bf16", "fp8"),
+    ("llama-static", TINY, 2, 300, 40, "sdpa", False, "bf16", "static"),
+    ("llama-static-long", TINY, 1, 8, 600, "sdpa", False, "bf16", "static"),
+    ("llama-static-padded", TINY, 3, 200, 20, "sdpa", True, "bf16", "static"),
+    ("llama-static-eager", TINY, 1, 500, 30, "eager", False, "fp16", "static"),
+    ("gpt2-static", GPT2, 2, 400, 64, "sdpa", False, "fp32", "static"),
 ]
+CACHES = {None: {}, "fp8": {"cache_implementation": "quantized", "cache_config": {"backend": "fp8"}},
+          "static": {"cache_implementation": "static", "disable_compile": True}}
 
 
-def trace(config_path, batch, prompt, new, attention, padded, dtype):
+def trace(config_path, batch, prompt, new, attention, padded, dtype, cache=None):
     import torch
     from one_gpu import emulate, step
     reads = emulate.DeviceReads(padded, batch, prompt, 1 if padded else 0)
@@ -68,7 +78,7 @@ def trace(config_path, batch, prompt, new, attention, padded, dtype):
     type(model)._has_unfinished_sequences = unfinished
     model.generation_config.eos_token_id = model.generation_config.pad_token_id = None
     with torch.no_grad():
-        model.generate(input_ids=ids, attention_mask=mask, max_new_tokens=new, do_sample=False)
+        model.generate(input_ids=ids, attention_mask=mask, max_new_tokens=new, do_sample=False, **CACHES[cache])
     figures["decode_bytes"] = torch.cuda.max_memory_allocated()
     figures["peak_allocated_bytes"] = max(figures["prefill_bytes"], figures["decode_bytes"])
     figures["peak_reserved_bytes"] = torch.cuda.memory_reserved()
@@ -89,7 +99,7 @@ def main():
         return
     here = os.path.dirname(os.path.abspath(__file__))
     with open(os.path.join(here, "generate.jsonl"), "w", encoding="utf-8") as out:
-        for name, config, batch, prompt, new, attention, padded, dtype in CASES:
+        for name, config, batch, prompt, new, attention, padded, dtype, *cache in CASES:
             told = subprocess.run([sys.executable, sys.argv[0], oracle, configs, "--one", name], stdout=subprocess.PIPE, check=True).stdout
             one = json.loads(told.splitlines()[-1])
             with open(os.path.join(configs, config + ".json"), encoding="utf-8") as f:
@@ -98,6 +108,8 @@ def main():
                        "training": {"attention": one["attention"], "padded": padded},
                        "inference": {"prompt_tokens": prompt, "new_tokens": new, "batch_size": batch, "weights": dtype, "engine": "transformers"},
                        "stack": {"torch": "2.15", "transformers": "5.23"}, "config": own}
+            if cache:
+                request["inference"]["kv_cache" if cache[0] == "fp8" else "cache"] = cache[0]
             row = {"id": "generate/" + name, "group": "generation", "body": json.dumps(request, separators=(",", ":"))}
             row.update(one["figures"])
             out.write(json.dumps(row, separators=(",", ":")) + "\n")

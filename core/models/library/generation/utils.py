@@ -1,7 +1,7 @@
 """What generate() holds from one token to the next, greedy: GenerationMixin.generate() and _sample() of transformers 5."""
 import torch
 
-from transformers.cache_utils import DynamicCache
+from transformers.cache_utils import DynamicCache, QuantizedCache, StaticCache
 
 
 def positions_of(attention_mask):
@@ -35,12 +35,12 @@ def in_full(logits):
 class Generation:
     """One call of generate(); whoever calls it holds the prompt and its mask."""
 
-    def __init__(self, model, input_ids, attention_mask):
+    def __init__(self, model, input_ids, attention_mask, cache=0, tokens=0):
         self.model, self.input_ids, self.attention_mask = model, input_ids, attention_mask
         self.outputs = None
         self.special = [] if getattr(model.config, "bos_token_id", 0) is None else [torch.tensor(0, device=input_ids.device)]
         self.begin()
-        self.cache = DynamicCache(config=model.config)
+        self.cache = [DynamicCache, StaticCache, QuantizedCache][cache](config=model.config, max_cache_len=tokens)
         self.unfinished = torch.ones(input_ids.shape[0], dtype=torch.long, device=input_ids.device)
 
     def begin(self):
@@ -98,5 +98,5 @@ class Generation:
 
     def states(self):
         """Tensors of the cache."""
-        names = ("keys", "values", "conv_states", "recurrent_states")
+        names = ("keys", "values", "quantized_keys", "quantized_values", "conv_states", "recurrent_states")
         return [getattr(layer, name, None) for layer in self.cache.layers for name in names]
