@@ -197,8 +197,11 @@ void bnb_cast_back(struct run *r, struct tree *t)
         struct module *m = t->modules[i];
         struct param *p = m->weight && m->weight->tied ? m->weight->tied : m->weight;
 
-        if (p && p->value && is_cast_back(m) && dtype_of(r, p->value) == DTYPE_FP32 && !run_dead(r))
+        if (p && p->value && is_cast_back(m) && dtype_of(r, p->value) == DTYPE_FP32 && !run_dead(r)) { /* module.to(): its bias too */
             cast_param(r, p, DTYPE_BF16);
+            if (m->bias && m->bias->value && dtype_of(r, m->bias->value) == DTYPE_FP32)
+                cast_param(r, m->bias, DTYPE_BF16);
+        }
         if (m->weight && m->weight->tied)
             m->weight->value = p->value;
     }

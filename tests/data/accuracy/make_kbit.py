@@ -12,6 +12,7 @@ import sys
 import tempfile
 
 FIGURES = ("peak_allocated_bytes", "peak_reserved_bytes", "peak_reserved_expandable_bytes", "static_bytes", "resting_bytes", "peak_phase", "phase_peaks_bytes")
+CODEGEN = "Salesforce__codegen-350M-mono"
 TINY, GPT2, OPT, BLOOM = "TinyLlama__TinyLlama-1.1B-Chat-v1.0", "openai-community__gpt2", "facebook__opt-350m", "bigscience__bloom-560m"
 QWEN, GEMMA = "Qwen__Qwen3-0.6B", "google__gemma-2-2b-it"
 
@@ -29,6 +30,7 @@ CASES = [
     ("nf4-dq-paged", QWEN, qlora("nf4-dq", "peft", "bf16-autocast", micro_batch_size=2, seq_len=512, gradient_checkpointing=True,
                                  optimizer="paged_adamw_8bit")),
     ("nf4-window", GEMMA, qlora("nf4", "peft", "bf16", micro_batch_size=1, seq_len=300, attention="eager")),
+    ("nf4-head-bias-trl", CODEGEN, qlora("nf4", "trl", "bf16-autocast", micro_batch_size=2, seq_len=256, gradient_checkpointing=True)),
     ("nf4-conv1d-trl", GPT2, qlora("nf4", "trl", "bf16-autocast", micro_batch_size=2, seq_len=256)),
     ("nf4-dq-bloom", BLOOM, qlora("nf4-dq", "peft", "bf16-autocast", micro_batch_size=2, seq_len=512, gradient_checkpointing=True)),
     ("nf4-dq-opt", OPT, qlora("nf4-dq", "none", "bf16-autocast", micro_batch_size=2, seq_len=384)),

@@ -8,6 +8,7 @@ run with the oracle's Python of one of GROUPS' stacks; LIGER is a folder with th
 import json
 import os
 import sys
+import tempfile
 
 sys.path.insert(0, sys.argv[1])
 sys.path.insert(0, sys.argv[3])
@@ -44,10 +45,34 @@ CASES = {
     "olmo2": ("allenai__OLMo-2-1124-7B", dict(liger=ALL, model_config={"num_hidden_layers": 4})),
     "mistral-lora": (M, dict(liger=ALL, gradient_checkpointing=True, micro_batch_size=1, **ADAPTERS)),
 }
+SMALL = {"num_hidden_layers": 4, "vocab_size": 32000}
+EXPERTS = dict(SMALL, hidden_size=1024, num_attention_heads=16, num_key_value_heads=4)
+MIXTURES = {
+    "mixtral": ("mistralai__Mixtral-8x7B-v0.1", dict(liger=ALL, model_config=dict(EXPERTS, intermediate_size=1792))),
+    "mixtral-lora-ckpt": ("mistralai__Mixtral-8x7B-v0.1", dict(liger=ALL, gradient_checkpointing=True, precision="bf16-mixed", weights_dtype="bf16",
+                                                               model_config=dict(EXPERTS, intermediate_size=1792), tuning="lora",
+                                                               lora={"rank": 8, "dtype": "fp32", "target_modules": ["q_proj", "v_proj"]})),
+    "mixtral-mixed": ("mistralai__Mixtral-8x7B-v0.1", dict(liger=["swiglu"], precision="bf16-mixed", model_config=dict(EXPERTS, intermediate_size=1792))),
+    "qwen3_moe": ("Qwen__Qwen3-30B-A3B", dict(liger=ALL, model_config=dict(EXPERTS, num_experts=16, moe_intermediate_size=384))),
+    "qwen3_moe-router": ("Qwen__Qwen3-30B-A3B", dict(liger=["swiglu", "cross_entropy"], seq_len=300, model_config=dict(
+        EXPERTS, num_experts=16, moe_intermediate_size=384, output_router_logits=True))),
+    "gpt_oss": ("openai__gpt-oss-120b", dict(liger=ALL, attention="eager", model_config=dict(
+        SMALL, hidden_size=512, intermediate_size=512, num_local_experts=8, num_attention_heads=16, layer_types=None, pad_token_id=0, quantization_config=None))),
+    "qwen3_next": ("Qwen__Qwen3-Next-80B-A3B-Instruct", dict(liger=ALL, model_config=dict(SMALL, hidden_size=1024, num_experts=16, layer_types=None))),
+    "qwen3_5_text": ("@qwen3_5_text", dict(liger=ALL[1:])),
+    "deepseek_v3": ("deepseek-ai__DeepSeek-V3", dict(liger=ALL, model_config=dict(
+        SMALL, hidden_size=1024, intermediate_size=2048, num_attention_heads=16, num_key_value_heads=16, n_routed_experts=16, first_k_dense_replace=1,
+        moe_intermediate_size=384, n_group=4, topk_group=2, quantization_config=None))),
+    "falcon_h1": ("tiiuae__Falcon-H1-0.5B-Base", dict(liger=ALL, model_config=dict(SMALL))),
+    "nemotron": ("@nemotron", dict(liger=ALL[3:])),
+    "nemotron-mixed-ckpt": ("@nemotron", dict(liger=["cross_entropy"], precision="bf16-mixed", gradient_checkpointing=True)),
+}
+CASES.update(MIXTURES)
 GROUPS = {
-    "0.8": ({"torch": "2.15", "transformers": "5.23", "peft": "0.21", "liger": "0.8"}, list(CASES)),
+    "0.8": ({"torch": "2.15", "transformers": "5.23", "peft": "0.21", "liger": "0.8"}, [name for name in CASES if name not in MIXTURES]),
+    "0.8-mixtures": ({"torch": "2.15", "transformers": "5.23", "peft": "0.21", "liger": "0.8"}, list(MIXTURES)),
     "0.6": ({"torch": "2.7", "transformers": "4.53", "peft": "0.16", "liger": "0.6"},
-            ["flce", "ce", "rms", "swiglu", "all-ckpt", "all-mixed", "tied", "gemma2"]),
+            ["flce", "ce", "rms", "swiglu", "all-ckpt", "all-mixed", "tied", "gemma2", "mixtral", "qwen3_moe"]),
     "0.5": ({"torch": "2.4", "transformers": "4.48", "peft": "0.13", "liger": "0.5"}, ["flce", "rms", "all-ckpt", "tied"]),
     "0.3": ({"torch": "2.4", "transformers": "4.48", "peft": "0.13", "liger": "0.3"}, ["flce", "rms", "all-ckpt", "tied"]),
 }
@@ -68,6 +93,19 @@ def without_kernels():
     triton.autotune = triton.heuristics = lambda *args, **kwargs: lambda function: function
 
 
+def with_even_experts():
+    """How many tiles the experts fill stands on the device: each gets as many tokens as any other."""
+    import inspect
+    try:
+        from liger_kernel.ops import fused_moe
+    except ImportError:
+        return
+    source = inspect.getsource(fused_moe.compute_routing_metadata)
+    read = "int(expert_tile_offset[-1].item())"
+    assert read in source
+    exec(source.replace(read, "sum(triton.cdiv(TK // E + (e < TK % E), block_m_token) for e in range(E))"), vars(fused_moe))
+
+
 def with_liger(steps):
     """The kernels go onto the model when it stands, adapters included: the Trainer's __init__."""
     build = steps.build
@@ -83,6 +121,17 @@ def with_liger(steps):
         return model, attention
 
     steps.build = patched
+
+
+def config_file(name):
+    """@type: its small config of families.jsonl"""
+    if not name.startswith("@"):
+        return os.path.join(sys.argv[2], name + ".json")
+    with open(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "families.jsonl"), encoding="utf-8") as f:
+        config = next(c for c in (json.loads(line)["config"] for line in f) if c["model_type"] == name[1:])
+    with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as f:
+        json.dump(config, f)
+    return f.name
 
 
 def request_of(own, o, stack):
@@ -101,9 +150,10 @@ def main():
     from one_gpu import report, step
     with_liger(step)
     stack, cases = GROUPS[sys.argv[4]]
+    cases = sys.argv[5:] or cases
     for name in cases:
         config, options = CASES[name]
-        path = os.path.join(sys.argv[2], config + ".json")
+        path = config_file(config)
         o = {"seq_len": 512, "micro_batch_size": 2, "precision": "bf16", "optimizer": "adamw_torch_fused", "attention": "sdpa", **options}
         pid = os.fork()  # a process a case
         if pid:
@@ -111,6 +161,7 @@ def main():
             continue
         import torch
         torch.cuda._is_in_bad_fork = lambda: False
+        with_even_experts()
         result = report.trace(path, o)
         with open(path, encoding="utf-8") as f:
             own = {k: v for k, v in json.load(f).items() if not k.startswith("_")}

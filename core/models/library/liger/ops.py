@@ -120,6 +120,29 @@ class LigerGatedFunction(torch.autograd.Function):
         return a.view(*shape), b.view(*shape)
 
 
+class LigerReLUSquaredFunction(torch.autograd.Function):
+    """ops/relu_squared.py"""
+
+    @staticmethod
+    @ensure_contiguous
+    def forward(ctx, X):
+        shape = X.shape
+        X_2d = X.view(-1, shape[-1])
+        Y = torch.empty_like(X_2d)
+        launch((X_2d,), (Y,))
+        ctx.save_for_backward(X)
+        return Y.view(*shape)
+
+    @staticmethod
+    @ensure_contiguous
+    def backward(ctx, dY):
+        (X,) = ctx.saved_tensors
+        shape = X.shape
+        dX = torch.empty_like(dY.view(-1, shape[-1]))
+        launch((X, dY), (dX,))
+        return dX.view(*shape)
+
+
 def count_targets(target, vocab, checks):
     target_mask = target != -100
     target_mask.sum()
@@ -158,9 +181,9 @@ def cross_entropy_forward(_input, target):
     return loss
 
 
-def chunk_rows(rows, hidden, vocab):
-    """As many rows of logits as have the bytes of all hidden states: ops/fused_linear_cross_entropy.py, the same in every release."""
-    factor = cdiv(vocab, hidden)
+def chunk_rows(rows, hidden, vocab, chunk_memory):
+    """As many rows of logits as have the bytes of all hidden states, or some times those: ops/fused_linear_cross_entropy.py, the same in every release."""
+    factor = cdiv(vocab, chunk_memory * hidden)
     return min(next_power_of_2(cdiv(rows, factor)), rows) if quirks.liger_head_gradient == LOGITS_KEPT else next_power_of_2(cdiv(rows, factor))
 
 
@@ -188,11 +211,11 @@ def sum_head(grad_weight, grad_logits, _input_chunk):
         grad_weight += (grad_logits.t() @ _input_chunk).float()
 
 
-def fused_linear_cross_entropy_forward(_input, weight, target):
+def fused_linear_cross_entropy_forward(_input, weight, target, chunk_memory):
     """Gradients of the hidden states and of the head are made in forward, a chunk of logits at a time."""
     BT, H = _input.shape
     V = weight.shape[0]
-    chunk_size = chunk_rows(BT, H, V)
+    chunk_size = chunk_rows(BT, H, V, chunk_memory)
     if quirks.liger_head_first:
         grad_weight = torch.zeros_like(weight) if weight.requires_grad else None
         grad_input = torch.zeros_like(_input)
@@ -248,8 +271,8 @@ class LigerFusedLinearCrossEntropyFunction(torch.autograd.Function):
     """ops/fused_linear_cross_entropy.py"""
 
     @staticmethod
-    def forward(ctx, _input, weight, target):
-        loss, grad_input, grad_weight = fused_linear_cross_entropy_forward(_input, weight, target)
+    def forward(ctx, _input, weight, target, chunk_memory=1):
+        loss, grad_input, grad_weight = fused_linear_cross_entropy_forward(_input, weight, target, chunk_memory)
         ctx.save_for_backward(grad_input.detach(), grad_weight.detach() if grad_weight is not None else None)
         return loss
 
@@ -260,4 +283,4 @@ class LigerFusedLinearCrossEntropyFunction(torch.autograd.Function):
         launch((grad_input, grad_output), (grad_input,))
         if grad_weight is not None:
             launch((grad_weight, grad_output), (grad_weight,))
-        return grad_input, grad_weight, None
+        return grad_input, grad_weight, None, None
