@@ -215,12 +215,16 @@ def _first_layer(cache, kind):
 
 
 def _create(function, kind, config, inputs_embeds, attention_mask, past_key_values, position_ids=None, or_mask_function=None,
-            and_mask_function=None, local_size=None, allow_is_causal_skip=True):
+            and_mask_function=None, local_size=None, allow_is_causal_skip=True, chunk=None):
     done, attention_mask, sequence, q_length, kv_length, q_offset, kv_offset = _preprocess(
         config, inputs_embeds, attention_mask, past_key_values, position_ids, _first_layer(past_key_values, kind))
     if done:
         return attention_mask
     batch_size, dtype, device = inputs_embeds.shape[0], inputs_embeds.dtype, inputs_embeds.device
+    if chunk is not None:
+        if kv_length + kv_offset > chunk and "flash" in config._attn_implementation:
+            refuse("/training/attention", f"a flash kernel knows no chunks of {chunk} tokens: transformers raises")
+        function = chunked_causal_mask_function(chunk, _left_padding(attention_mask, batch_size, device))
     make = ALL_MASK_ATTENTION_FUNCTIONS[config._attn_implementation]
     own = or_mask_function is not None or and_mask_function is not None
     if q_length == 1 and getattr(past_key_values, "is_compileable", False):
@@ -257,6 +261,17 @@ def create_sliding_window_causal_mask(config, inputs_embeds, attention_mask, pas
         raise ValueError("sliding_window is not set")
     return _create(sliding_window_causal_mask_function(window), "sliding", config, inputs_embeds, attention_mask, past_key_values, position_ids,
                    or_mask_function, and_mask_function, local_size=window)
+
+
+def _left_padding(attention_mask, batch_size, device):
+    if attention_mask is None:
+        return torch.zeros(batch_size, device=device, dtype=torch.int64)
+    return (attention_mask.cumsum(dim=-1) == torch.zeros_like(attention_mask)).sum(dim=-1)
+
+
+def create_chunked_causal_mask(config, inputs_embeds, attention_mask, past_key_values, position_ids=None, or_mask_function=None, and_mask_function=None):
+    return _create(None, "sliding", config, inputs_embeds, attention_mask, past_key_values, position_ids, or_mask_function, and_mask_function,
+                   local_size=config.attention_chunk_size, chunk=config.attention_chunk_size)
 
 
 def create_recurrent_attention_mask(config, inputs_embeds, attention_mask, past_key_values=None, **kwargs):

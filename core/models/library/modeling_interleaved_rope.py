@@ -44,3 +44,12 @@ def apply_rotary_pos_emb_interleave(q, k, cos, sin):
     q_turned = torch.cat([q_even * cos - q_odd * sin, q_odd * cos + q_even * sin], dim=-1)
     k_turned = torch.cat([k_even * cos - k_odd * sin, k_odd * cos + k_even * sin], dim=-1)
     return q_turned, k_turned
+
+
+def turn_as_complex(q, k, turns):
+    """Neighbours as one complex number; `turns` broadcast over heads."""
+    q_pairs = torch.view_as_complex(q.float().reshape(*q.shape[:-1], -1, 2))
+    k_pairs = torch.view_as_complex(k.float().reshape(*k.shape[:-1], -1, 2))
+    q_out = torch.view_as_real(q_pairs * turns).flatten(3)
+    k_out = torch.view_as_real(k_pairs * turns).flatten(3)
+    return q_out.type_as(q), k_out.type_as(k)

@@ -54,3 +54,29 @@ class RMSNormFromOne(nn.Module):
         y = self._norm(x.float())
         y = y * (1.0 + self.weight.float())
         return y.type_as(x)
+
+
+class L2Norm(nn.Module):
+    """Without a weight."""
+
+    def __init__(self, eps=1e-6):
+        super().__init__()
+        self.eps = eps
+
+    def _norm(self, x):
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)
+
+    def forward(self, x):
+        return self._norm(x.float()).type_as(x)
+
+
+class RMSNormSplit(L2Norm):
+    """The same, then a weight."""
+
+    def __init__(self, hidden_size, eps=1e-5):
+        super().__init__(eps)
+        self.weight = nn.Parameter(torch.ones(hidden_size))
+
+    def forward(self, x):
+        output = self._norm(x.float()).type_as(x)
+        return output * self.weight

@@ -38,3 +38,17 @@ def eager_attention_with_sinks(module, query, key, value, attention_mask, scalin
     output = torch.matmul(weights, values)
     output = output.transpose(1, 2).contiguous()
     return output, weights
+
+
+def eager_attention_without_cast(module, query, key, value, attention_mask, scaling=None, dropout=0.0, **kwargs):
+    """Its weights are not summed in fp32."""
+    keys = repeat_kv(key, module.num_key_value_groups)
+    values = repeat_kv(value, module.num_key_value_groups)
+    weights = torch.matmul(query, keys.transpose(2, 3)) * scaling
+    if attention_mask is not None:
+        weights = weights + attention_mask
+    weights = nn.functional.softmax(weights, dim=-1)
+    weights = nn.functional.dropout(weights, p=dropout, training=module.training)
+    output = torch.matmul(weights, values)
+    output = output.transpose(1, 2).contiguous()
+    return output, weights

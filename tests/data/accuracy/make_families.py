@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Makes families.jsonl of this folder: steps of families that the other files lack, on the newest release and, where named, on earlier ones.
+
+    make_families.py ORACLE_PYTHON ORACLE CONFIGS RELEASES [TYPE[/OPTIONS[/RELEASE]]..]
+
+RELEASES holds a folder a release of transformers, as make_moe.py has it. torch 2.15, transformers 5.23, peft 0.21. With names: their rows alone are made anew.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+from make_moe import config_of, request_of, row_of
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+GROUP = "one GPU, other families"
+LLAMA4 = dict(num_hidden_layers=4, hidden_size=1024, intermediate_size=1024, intermediate_size_mlp=2048, num_attention_heads=8, num_key_value_heads=2,
+              num_local_experts=4)
+SMALL = {  # type: (config file, what is put over its text)
+    "llama4_text": ("meta-llama__Llama-4-Scout-17B-16E-Instruct", LLAMA4),
+    "llama4_text-dense": ("meta-llama__Llama-4-Maverick-17B-128E-Instruct", LLAMA4 | dict(use_qk_norm=False, attention_chunk_size=256, moe_layers=None,
+                                                                                              no_rope_layers=None, layer_types=None)),
+    "llama4": ("meta-llama__Llama-4-Scout-17B-16E-Instruct", LLAMA4),
+    "phimoe": ("microsoft__Phi-mini-MoE-instruct", dict(num_hidden_layers=3, hidden_size=1024, num_attention_heads=8, num_key_value_heads=2,
+                                                         intermediate_size=1024)),
+}
+WHOLE = ("llama4",)  # types that are traced with their towers
+TOWERS = {"llama4": dict(vision_config=dict(num_hidden_layers=2, intermediate_size=1024))}
+OPTIONS = {
+    "full": dict(seq_len=512, micro_batch_size=2),
+    "mixed": dict(seq_len=640, micro_batch_size=1, precision="bf16-mixed", optimizer="adamw_torch_fused"),
+    "mixed-ckpt-pad": dict(seq_len=500, micro_batch_size=2, precision="bf16-mixed", gradient_checkpointing=True, padded=True),
+    "lora-amp": dict(seq_len=300, micro_batch_size=2, precision="bf16-mixed", weights_dtype="bf16", gradient_checkpointing=True, tuning="lora"),
+    "lora-pad": dict(seq_len=512, micro_batch_size=2, padded=True, tuning="lora"),
+    "eager": dict(seq_len=200, micro_batch_size=1, attention="eager"),
+    "eager-ckpt": dict(seq_len=512, micro_batch_size=2, attention="eager", gradient_checkpointing=True, padded=True),
+    "fa2": dict(seq_len=257, micro_batch_size=2, attention="flash_attention_2"),
+    "fa2-lora": dict(seq_len=512, micro_batch_size=2, attention="flash_attention_2", padded=True, tuning="lora", gradient_checkpointing=True),
+    "long": dict(seq_len=5000, micro_batch_size=1, gradient_checkpointing=True),
+    "sgd-accum": dict(seq_len=256, micro_batch_size=2, optimizer="sgd", gradient_accumulation_steps=2),
+}
+FEW = ("full", "mixed-ckpt-pad", "lora-amp")
+CASES = {"llama4_text": FEW + ("eager", "lora-pad", "mixed", "sgd-accum"), "llama4_text-dense": FEW + ("eager-ckpt",),
+         "llama4": FEW, "phimoe": FEW + ("eager", "fa2", "lora-pad", "sgd-accum")}
+EARLIER = {}  # release: {type: options}
+TARGETS = ["q_proj", "v_proj"]
+
+
+def case(kind, which, configs):
+    """The model's config, the oracle's options."""
+    options = {"tuning": "full", "precision": "bf16", **OPTIONS[which]}
+    if options["tuning"] == "lora":
+        options["lora"] = {"rank": 16, "dropout": 0.1, "target_modules": TARGETS, "dtype": "fp32"}
+    name, over = SMALL[kind]
+    config = config_of(configs, name, {}) if name else {}
+    if kind.split("-")[0] in WHOLE:
+        return {**config, "text_config": {**config["text_config"], **over}, **TOWERS[kind.split("-")[0]]}, options
+    return {**config.get("text_config", config), **over}, options
+
+
+def traced(tracer, python, oracle, package, cases):
+    with tempfile.TemporaryDirectory() as folder:
+        asked = []
+        for i, (name, (config, options)) in enumerate(cases.items()):
+            path = os.path.join(folder, "%d.json" % i)
+            with open(path, "w", encoding="utf-8") as f:
+                json.dump(config, f)
+            asked.append(json.dumps({"id": name, "config": path, "options": options}))
+        told = subprocess.run([python, *tracer, "--batch", "-"], cwd=oracle, input="\n".join(asked).encode(), stdout=subprocess.PIPE, check=True,
+                              env=os.environ | ({"PYTHONPATH": package} if package else {}))
+    rows = [json.loads(line) for line in told.stdout.splitlines()]
+    for row in rows:
+        if "error" in row:
+            print("%s: %s" % (row["id"], row["traceback"]), file=sys.stderr)
+    return {row["id"]: row["result"] for row in rows if "result" in row}
+
+
+def main():
+    python, oracle, configs, releases = sys.argv[1:5]
+    path, wanted, rows = os.path.join(HERE, "families.jsonl"), sys.argv[5:], {}
+    if os.path.exists(path):
+        rows = {json.loads(line)["id"]: line for line in open(path, encoding="utf-8")}
+    asked = {}  # (whole, release): cases
+    for release, kinds in {None: CASES, **EARLIER}.items():
+        for kind, names in kinds.items():
+            for which in names:
+                name = "/".join([kind, which] + ([release] if release else []))
+                if not wanted or any((name + "/").startswith(w + "/") for w in wanted):
+                    asked.setdefault((kind.split("-")[0] in WHOLE, release), {})["families/" + name] = case(kind, which, configs)
+    for (whole, release), cases in asked.items():
+        tracer = [os.path.join(HERE, "composite.py"), "trace.py"] if whole else ["trace.py"]
+        told = traced(tracer, python, oracle, release and os.path.join(releases, release), cases)
+        for name, result in told.items():
+            config, options = cases[name]
+            request = request_of(config, options, result.get("attention_used") or options.get("attention", "sdpa"), release and release.rsplit(".", 1)[0])
+            rows[name] = json.dumps({**row_of(name, request, result), "group": GROUP}, separators=(",", ":")) + "\n"
+    with open(path, "w", encoding="utf-8") as out:
+        out.writelines(rows.values())
+
+
+if __name__ == "__main__":
+    main()
