@@ -504,7 +504,7 @@ sv f_matmul(struct script *s, const struct script_args *a)
 
     if (!other)
         return sv_null();
-    return wrap(s, t->run, a->def->data ? bmm(t->run, value_in(t), value_in(other)) : matmul(t->run, value_in(t), value_in(other)));
+    return a->def->data ? wrap(s, t->run, bmm(t->run, value_in(t), value_in(other))) : tensor_binary(s, BINARY_MATMUL, a->v[0], a->v[1], false);
 }
 
 sv f_baddbmm(struct script *s, const struct script_args *a)
@@ -629,7 +629,7 @@ sv f_pad(struct script *s, const struct script_args *a)
     return wrap(s, t->run, pad_constant(t->run, value_in(t), size, grows));
 }
 
-/* Where each channel has a filter of its own, as state space models have before their scan. */
+/* Where each channel has filters of its own, as state space models have before their scan. */
 static sv f_conv1d(struct script *s, const struct script_args *a)
 {
     struct tensor *t = first(s, a), *w = t ? need_tensor(s, a->v[1], "conv1d") : NULL,
@@ -640,10 +640,12 @@ static sv f_conv1d(struct script *s, const struct script_args *a)
         (sv_given(a->v[4]) && sizes_arg(s, 1, &a->v[4], padding) < 0) || (sv_given(a->v[5]) && sizes_arg(s, 1, &a->v[5], dilation) < 0) ||
         !int_arg(s, a->v[6], &groups))
         return sv_null();
-    if (shape_of(t)->ndim != 3 || shape_of(w)->ndim != 3 || shape_of(w)->size[1] != 1 || shape_of(w)->size[0] != shape_of(t)->size[1] ||
-        groups != shape_of(t)->size[1] || groups == 1 || stride[0] != 1 || dilation[0] != 1)
-        return script_leave(s, "conv1d() but with a filter for each channel");
-    return wrap(s, t->run, conv1d_depthwise(t->run, value_in(t), value_in(w), b ? value_in(b) : 0, padding[0]));
+    if (shape_of(t)->ndim != 3 || shape_of(w)->ndim != 3 || shape_of(w)->size[1] != 1 || shape_of(w)->size[0] % groups != 0 ||
+        groups != shape_of(t)->size[1] || groups == 1 || stride[0] < 1 || dilation[0] < 1)
+        return script_leave(s, "conv1d() but with filters for each channel");
+    if (shape_of(t)->size[2] + 2 * padding[0] < dilation[0] * (shape_of(w)->size[2] - 1) + 1)
+        return script_raise(s, EXC_RuntimeError, "Kernel size can't be greater than actual input size");
+    return wrap(s, t->run, conv1d_depthwise(t->run, value_in(t), value_in(w), b ? value_in(b) : 0, (struct conv1d_how){padding[0], stride[0], dilation[0]}));
 }
 
 

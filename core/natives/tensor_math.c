@@ -240,6 +240,15 @@ static sv write_into(struct script *s, enum script_binary op, sv a, sv b)
     return m_write_with(s, &args);
 }
 
+static sv matmul_of_vector(struct script *s, sv a, sv b, int dims, int dims_of_b)
+{
+    if (!dims || !dims_of_b)
+        return script_raise(s, EXC_RuntimeError, "both arguments to matmul need to be at least 1D, but they are %dD and %dD", dims, dims_of_b);
+    if (dims > 1)
+        return written_formula(s, "mv", 2, (sv[]){a, b});
+    return script_leave(s, "a matrix product whose first factor has one dimension");
+}
+
 sv tensor_binary(struct script *s, enum script_binary op, sv a, sv b, bool in_place)
 {
     bool sum = op == BINARY_ADD || op == BINARY_SUB; /* its gradient is that of what it is added to */
@@ -259,6 +268,8 @@ sv tensor_binary(struct script *s, enum script_binary op, sv a, sv b, bool in_pl
         return written_formula(s, op == BINARY_DIV ? "over" : "pow_of_number", 2, (sv[]){a, b});
     if (op == BINARY_POW && !in_place && x.t && y.t && (is_followed(x.t) || is_followed(y.t)))
         return written_formula(s, "pow_of_tensors", 2, (sv[]){a, b});
+    if (op == BINARY_MATMUL && x.t && y.t && (shape_of(x.t)->ndim < 2 || shape_of(y.t)->ndim < 2))
+        return matmul_of_vector(s, a, b, shape_of(x.t)->ndim, shape_of(y.t)->ndim);
     c = content_of(op, &x, &y);
     if (in_place && x.t && !y.t && op == BINARY_MUL && dtype_is_float((enum dtype)shape_of(x.t)->dtype)) {
         out = mul_scalar_in_place(r, value_in(x.t));

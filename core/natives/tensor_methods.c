@@ -358,7 +358,7 @@ static sv m_type_as(struct script *s, const struct script_args *a)
 {
     struct tensor *t = self_of(s, a), *other = t ? need_tensor(s, a->v[1], "type_as") : NULL;
 
-    return other ? cast_to(s, t, a->v[0], (enum dtype)shape_of(other)->dtype) : sv_null();
+    return other ? moved(s, t, a->v[0], other->run, (enum dtype)shape_of(other)->dtype) : sv_null();
 }
 
 static sv m_is_floating_point(struct script *s, const struct script_args *a)

@@ -117,7 +117,7 @@ static sv t_arange(struct script *s, const struct script_args *a)
 static sv t_linspace(struct script *s, const struct script_args *a)
 {
     int64_t n = 0;
-    enum dtype dtype = DTYPE_FP32;
+    enum dtype dtype = natives_of(s)->default_dtype;
     struct run *r = run_arg(s, a->v[4]);
 
     if (!r || !int_arg(s, a->v[2], &n) || !dtype_arg(s, a->v[3], &dtype))

@@ -369,7 +369,7 @@ void back_conv(struct back *b)
     }
     consume(r, g);
     if (self(b)->n_edges > 2 && need(b, 2))
-        put(b, 2, value_empty(r, OP_SUM, dtype_of(r, w), SHAPE(size_of(r, x, 1))));
+        put(b, 2, value_empty(r, OP_SUM, dtype_of(r, w), SHAPE(size_of(r, w, 0))));
 }
 
 /* SoftMax.cu host_softmax_backward: the kernel wants `grad` contiguous, once the output stands; fp32 results of half inputs come back in half */
@@ -439,12 +439,12 @@ void back_layer_norm(struct back *b)
     (void)T(b, contiguous(r, g)); /* the kernels' caller makes it when the results stand */
 }
 
-/* _fused_rms_norm_backward_cuda: contiguous gradient and input, then both results */
+/* _fused_rms_norm_backward_cuda: a contiguous input, both results, then a contiguous gradient in the kernels' caller */
 void back_rms_norm(struct back *b)
 {
     struct run *r = b->r;
     bool has_weight = self(b)->n_saved > 2;
-    val g = T(b, contiguous(r, b->grad[0])), x = T(b, contiguous(r, T(b, detach(r, saved(b, 0)))));
+    val g = b->grad[0], x = T(b, contiguous(r, T(b, detach(r, saved(b, 0)))));
     int64_t width = size_of(r, x, -1);
 
     if (need(b, 0)) {
@@ -457,6 +457,7 @@ void back_rms_norm(struct back *b)
         launch(r, OP_RMS_NORM_BACKWARD, x, 1, &g);
         put(b, 1, value_empty(r, OP_RMS_NORM_BACKWARD, dtype_of(r, saved(b, 1)), SHAPE(width)));
     }
+    (void)T(b, contiguous(r, g));
 }
 
 /* --------------------------------------------------------------------------------------------------- matrix products */

@@ -50,11 +50,17 @@ static bool needs_copy(const struct value *x, int d0, int d1)
     return !(s1 == 1 && s0 >= (x->size[d1] > 1 ? x->size[d1] : 1));
 }
 
+/* Blas.cpp prepare_batch_matrix_for_cublas: where sizes of 1 have strides of their own. */
+static bool lies_flat(const struct value *x)
+{
+    return x->contiguous && x->stride[1] && x->stride[2];
+}
+
 static val copy_for_blas(struct run *r, val v, int d0, int d1)
 {
     val copy;
 
-    if (!v || !needs_copy(&r->values[v], d0, d1))
+    if (!v || !needs_copy(&r->values[v], d0, d1) || (d0 && lies_flat(&r->values[v])))
         return 0;
     copy = value_empty(r, OP_CLONE, dtype_of(r, v), r->values[v].ndim, r->values[v].size);
     launch(r, OP_CLONE, copy, 1, &v);

@@ -256,15 +256,19 @@ void autocast_leave(struct run *r)
 static val autocast_half(struct run *r, val v)
 {
     struct value *x = &r->values[v];
+    bool followed = r->grad_enabled, kept;
     val cast;
 
     if (!r->autocast || !v || !dtype_is_float((enum dtype)x->dtype) || x->dtype == r->autocast_dtype || x->dtype == DTYPE_FP64)
         return v;
     if (x->cast)
         return x->cast;
+    kept = x->leaf && x->requires_grad && x->dtype == DTYPE_FP32 && !x->view && r->n_casts < r->max_casts;
+    r->grad_enabled = followed || (kept && r->q->autocast_caches_followed);
     cast = to_dtype(r, v, r->autocast_dtype);
+    r->grad_enabled = followed;
     x = &r->values[v];
-    if (x->leaf && x->requires_grad && x->dtype == DTYPE_FP32 && !x->view && r->n_casts < r->max_casts && cast) {
+    if (kept && cast) {
         x->cast = cast;
         value_ref(r, cast);
         r->casts[r->n_casts++] = v;

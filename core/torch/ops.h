@@ -70,7 +70,10 @@ val logsumexp(struct run *r, val a, int dim);
 val softmax(struct run *r, val a, enum dtype dtype); /* over the last dimension; dtype = DTYPE_COUNT: as it is */
 val cross_entropy(struct run *r, val logits, val target); /* [rows, classes], [rows] */
 void cublas_workspace(struct run *r, enum op op); /* what a call of cuBLAS takes beside its operands */
-val conv1d_depthwise(struct run *r, val x, val weight, val bias, int64_t padding); /* [batch, channels, length], each channel with a filter of its own */
+struct conv1d_how {
+    int64_t padding, stride, dilation;
+};
+val conv1d_depthwise(struct run *r, val x, val weight, val bias, struct conv1d_how how); /* [batch, channels, length], each channel with filters of its own */
 val pad_constant(struct run *r, val a, const int64_t *size, bool grows);             /* to that size; grows: some pad is more than nothing */
 val pad_raw(struct run *r, val a, const int64_t *size, bool grows);                  /* without its node */
 val layer_norm(struct run *r, val x, val weight, val bias);

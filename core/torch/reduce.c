@@ -490,7 +490,7 @@ val pad_constant(struct run *r, val a, const int64_t *size, bool grows)
 }
 
 /* Convolution.cpp _convolution: the kernel wants a contiguous input, the node keeps what was given. */
-val conv1d_depthwise(struct run *r, val x, val weight, val bias, int64_t padding)
+val conv1d_depthwise(struct run *r, val x, val weight, val bias, struct conv1d_how how)
 {
     struct pins p = {0};
     val in[3], out, held;
@@ -511,7 +511,8 @@ val conv1d_depthwise(struct run *r, val x, val weight, val bias, int64_t padding
     held = contiguous(r, in[0]); /* itself, where it lies so */
     for (int d = 0; d < 3; d++)
         size[d] = size_of(r, in[0], d);
-    size[2] += 2 * padding - size_of(r, in[1], -1) + 1;
+    size[1] = size_of(r, in[1], 0);
+    size[2] = (size[2] + 2 * how.padding - how.dilation * (size_of(r, in[1], -1) - 1) - 1) / how.stride + 1;
     out = value_empty(r, OP_CONV_DEPTHWISE, dtype_of(r, in[0]), 3, size);
     launch(r, OP_CONV_DEPTHWISE, out, 3, in);
     attach_output(r, node, out, 0);

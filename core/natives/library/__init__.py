@@ -360,10 +360,6 @@ def diag(input, diagonal=0):
     return empty(sizes, dtype=input.dtype, device=input.device)
 
 
-def mv(input, vec):
-    return matmul(input, vec)
-
-
 def set_float32_matmul_precision(precision):
     pass
 
@@ -393,7 +389,8 @@ class iinfo:
 _METHODS = ("swapaxes", "swapdims", "movedim", "moveaxis", "narrow", "select", "ravel", "tile", "clip", "diagonal", "unflatten", "argmax", "argmin",
             "sinh", "cosh", "isnan", "isinf", "isfinite", "masked_select", "atleast_2d", "view_as_real", "logical_xor")
 _FORMULAS = ("std", "var", "norm", "log1p", "expm1", "exp2", "log2", "log10", "reciprocal", "round", "floor", "ceil", "trunc", "sign",
-             "sgn", "amax", "amin", "addcmul", "addcdiv", "lerp", "scatter", "scatter_add", "index_add", "index_copy", "index_fill")
+             "sgn", "amax", "amin", "addcmul", "addcdiv", "lerp", "scatter", "scatter_add", "index_add", "index_copy", "index_fill",
+             "nan_to_num", "mv")
 
 
 def __getattr__(name):

@@ -5,7 +5,7 @@ A name lives in backward as long as a temporary of its C++ expression does.
 import math
 
 from _script import leave
-from torch import _nonzero, bfloat16, bool as truth, broadcast_tensors, empty, empty_like, flip as _flip, float16, float32, int64
+from torch import _half, _nonzero, bfloat16, bool as truth, broadcast_tensors, empty, empty_like, flip as _flip, float16, float32, int64
 from torch import is_autocast_enabled, is_tensor, mean as _mean, roll as _roll
 from torch import tril as _tril, triu as _triu, where, zeros
 from torch._return_types import pair
@@ -302,6 +302,54 @@ def sin(x):
 
 def cos(x):
     return _apply(_Cos, x)
+
+
+class _NanToNum(_Formula):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return empty_like(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        finite = x.isfinite()
+        return grad * finite
+
+
+def nan_to_num(x, nan=None, posinf=None, neginf=None):
+    return _apply(_NanToNum, x)
+
+
+class _Mv(_Formula):
+    """Blas.cpp mv(): addmv_ onto an empty result; cuBLAS's gemv"""
+
+    @staticmethod
+    def forward(ctx, x, vec):
+        ctx.save_for_backward(x if vec.requires_grad else None, vec if x.requires_grad else None)
+        return _mv(x, vec)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, vec = ctx.saved_tensors
+        of_x = grad.unsqueeze(1) * vec if ctx.needs_input_grad[0] else None
+        return of_x, _mv(x.t(), grad) if ctx.needs_input_grad[1] else None
+
+
+def _mv(x, vec):
+    made = empty([x.shape[0]], dtype=x.dtype, device=x.device)
+    if x.is_cuda:
+        cublas_workspace()
+    return made
+
+
+def mv(x, vec):
+    """LinearAlgebra.cpp matmul(): where the second has one dimension, the first is folded to rows"""
+    if x.shape[-1] != vec.shape[0]:
+        raise RuntimeError(f"size mismatch, got input ({x.numel() // x.shape[-1]}), mat ({x.numel() // x.shape[-1]}x{x.shape[-1]}), vec ({vec.shape[0]})")
+    vec = _half(vec)
+    rows = _half(x)
+    return _several(_Mv, (x, vec), rows.reshape(-1, rows.shape[-1]), vec).view(rows.shape[:-1])
 
 
 def round(x, *, decimals=0):

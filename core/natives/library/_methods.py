@@ -1,11 +1,13 @@
 """Methods of tensors that are shorter in the language: the tensor is their first argument."""
 from torch import bernoulli, eq, flip, float64, ge, greater, greater_equal, gt, le, less, less_equal, logical_and, logical_or, lt, maximum, minimum
 from torch import nonzero, not_equal, outer, roll, true_divide
+from math import inf
 from torch import empty_like as _empty_like, tensor as _tensor
 from _script import import_by_name
 
 _FORMULAS = ("std", "var", "norm", "log1p", "expm1", "exp2", "log2", "log10", "reciprocal", "round", "floor", "ceil", "trunc",
-             "sign", "sgn", "amax", "amin", "argmax", "argmin", "addcmul", "addcdiv", "lerp", "scatter", "scatter_add", "index_add", "index_copy", "index_fill")
+             "sign", "sgn", "amax", "amin", "argmax", "argmin", "addcmul", "addcdiv", "lerp", "scatter", "scatter_add", "index_add", "index_copy", "index_fill",
+             "nan_to_num", "mv")
 
 
 def expand_as(self, other):
@@ -105,7 +107,15 @@ def isnan(self):
     return self != self
 
 
-isinf = isfinite = isnan
+def isinf(self):
+    return self.abs() == inf
+
+
+def isfinite(self):
+    """TensorCompare.cpp; the right factor is made first"""
+    size = self.abs()
+    below = size != inf
+    return (self == self) * below
 
 
 def __getattr__(name):

@@ -30,17 +30,24 @@ def named_parameters(self, prefix="", recurse=True, remove_duplicate=True):
 def get_submodule(self, target):
     found = self
     for name in target.split(".") if target else []:
-        found = getattr(found, name)
+        below = dict(found.named_children())
+        if name not in below:
+            raise AttributeError(f"{type(found).__name__} has no attribute `{name}`")
+        found = below[name]
     return found
 
 
 def get_parameter(self, target):
-    return get_submodule(self, target)
+    path, _, name = target.rpartition(".")
+    return getattr(get_submodule(self, path), name)
+
+
+get_buffer = get_parameter
 
 
 def requires_grad_(self, requires_grad=True):
-    if not requires_grad:
-        leave("a module whose parameters do not want gradients")
+    for p in self.parameters():
+        p.requires_grad_(requires_grad)
     return self
 
 

@@ -47,6 +47,16 @@ class LogSigmoid(Module):
         return F.logsigmoid(input)
 
 
+class Mish(Module):
+    def __init__(self, inplace=False):
+        super().__init__()
+        if inplace:
+            leave("torch.nn.Mish(inplace=True)")
+
+    def forward(self, input):
+        return F.mish(input)
+
+
 class Softsign(Module):
     def forward(self, input):
         return F.softsign(input)
