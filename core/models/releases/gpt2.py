@@ -20,9 +20,9 @@ if not quirks.gpt2_scaling_number:
         """Beside the weights: what else lives as long as the attention runs."""
         if not quirks.gpt2_causal_buffer:
             return weights, None
-        length = weights.shape[-1]
+        queries, length = weights.shape[-2:]
         least = torch.full([], torch.finfo(weights.dtype).min, dtype=weights.dtype, device=weights.device)
-        return torch.where(module.bias[:, :, :length, :length], weights, least), least
+        return torch.where(module.bias[:, :, length - queries:length, :length], weights, least), least
 
     def eager_attention_forward(module, query, key, value, attention_mask, **kwargs):
         weights = torch.matmul(query, key.transpose(-1, -2))

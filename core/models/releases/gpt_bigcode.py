@@ -145,6 +145,8 @@ if quirks.gpt_all_cache_position:
             inputs_embeds, past_key_values, position_ids, mask = begin(
                 self, input_ids, attention_mask, position_ids, past_key_values, inputs_embeds, use_cache)
         else:
+            if past_key_values is not None:
+                refuse("/stack/transformers", "gpt_bigcode keeps one tensor of keys and values before transformers 4.54: its generate() is modelled from there on")
             position_ids = self.own_positions(input_ids, attention_mask)
             mask = self.own_mask(attention_mask, input_ids.shape[1])
             inputs_embeds, _, _ = look_up(self, input_ids, inputs_embeds, None, False)

@@ -76,15 +76,16 @@ if not quirks.gpt_neox_interface:
 
     @of(GPTNeoXAttention)
     def by_operators(self, query, key, value, attention_mask):
-        batch, heads, length, width = query.size()
-        query = query.view(batch * heads, length, width)
+        batch, heads, queries, width = query.size()
+        length = key.size(-2)
+        query = query.view(batch * heads, queries, width)
         key = key.view(batch * heads, length, width)
-        scores = torch.zeros(batch * heads, length, length, dtype=query.dtype, device=query.device)
+        scores = torch.zeros(batch * heads, queries, length, dtype=query.dtype, device=query.device)
         scores = torch.baddbmm(scores, query, key.transpose(1, 2), beta=1.0, alpha=self.scaling)
-        scores = scores.view(batch, heads, length, length)
+        scores = scores.view(batch, heads, queries, length)
         if not quirks.gpt_neox_functions:
             least = torch.tensor(torch.finfo(scores.dtype).min, dtype=scores.dtype, device=scores.device)
-            causal = self.bias[:, :, :length, :length]
+            causal = self.bias[:, :, length - queries:length, :length]
             scores = torch.where(causal, scores, least)
         if attention_mask is not None:
             scores = scores + attention_mask

@@ -2,7 +2,7 @@
 from transformers.masking_utils import create_causal_mask
 from transformers.modeling_decoder import look_up, positions
 from transformers.modeling_gpt import drops_weights, keeps_causal_buffer, padding_to_add, run_layer
-from transformers.releases import of, quirks
+from transformers.releases import of, quirks, refuse
 
 GPTJForCausalLM.casts = bool(quirks.gpt_cast_logits), False
 
@@ -56,6 +56,8 @@ if not quirks.gptj_cache_class:
 
     @of(GPTJAttention)
     def cached(self, past_key_values, key, value, like):
+        if past_key_values.get_seq_length(self.layer_idx):
+            refuse("/stack/transformers", "this class keeps a tuple of keys and values in this release: its generate() is not modelled yet")
         kept = key.to(like.dtype)
         past_key_values.update(kept, value, self.layer_idx)
         return key, value, kept

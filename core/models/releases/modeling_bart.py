@@ -3,7 +3,7 @@ import torch
 
 from transformers.integrations.flash_attention import flash_attention_forward
 from transformers.modeling_gpt import drops_weights, sdpa_of_class
-from transformers.releases import of, quirks
+from transformers.releases import of, quirks, refuse
 
 
 def positions_of(mask):
@@ -14,10 +14,11 @@ def positions_of(mask):
 if not quirks.opt_interface:
 
     @of(LearnedPositionalEmbedding)
-    def forward(self, position_ids, attention_mask=None):
+    def forward(self, position_ids, attention_mask=None, seen=0):
         if position_ids is None:
             mask = attention_mask.long()
             position_ids = (torch.cumsum(mask, dim=1).type_as(mask) * mask).long() - 1
+            position_ids = position_ids[:, seen:]
         return nn.Embedding.forward(self, position_ids + self.offset)
 
     BartAttention.clamps = True  # and scales the query itself, which biogpt leaves to some kernels
@@ -68,6 +69,8 @@ if not quirks.opt_interface:
             v = self._shape(self.v_proj(hidden_states))
             beside = k, v
         if past_key_values is not None:
+            if not views and past_key_values.get_seq_length(self.layer_idx):
+                refuse("/stack/transformers", "this class keeps a tuple of keys and values in this release: its generate() is not modelled yet")
             k, v = past_key_values.update(k, v, self.layer_idx)
         if kernel == "flash_attention_2":
             q = q if views else self._heads(q)

@@ -4,6 +4,7 @@ from torch import nn
 
 from transformers.masking_utils import create_causal_mask
 from transformers.modeling_decoder import CausalLM
+from transformers.modeling_utils import slice_logits_to_keep
 from transformers.modeling_outputs import CausalLMOutputWithPast
 from transformers.releases import quirks
 from transformers.utils.generic import can_return_tuple
@@ -74,15 +75,22 @@ if not quirks.loss_by_function or quirks.gpt_cast_logits:
     CausalLM.shift, CausalLM.casts = staticmethod(shift), (False, False)  # logits to fp32, and back after the loss
 
     @can_return_tuple
-    def forward(self, input_ids=None, attention_mask=None, labels=None, use_cache=None, **kwargs):
-        """The loss is no function's: its parts are locals here."""
-        outputs = getattr(self, self.base_model_prefix)(input_ids=input_ids, attention_mask=attention_mask, use_cache=use_cache)
+    def forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, labels=None, use_cache=None, logits_to_keep=0,
+                **kwargs):
+        """The loss is no function's: its parts are locals here. Where the class has no logits_to_keep logits are of all places, whatever generate() wants."""
+        outputs = getattr(self, self.base_model_prefix)(
+            input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids, past_key_values=past_key_values, use_cache=use_cache)
         hidden_states = outputs.last_hidden_state
+        if logits_to_keep and quirks.gpt_slices_logits:
+            hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
         logits = self.logits(hidden_states)
         upcast, back = self.casts
         if upcast:
             logits = logits.to(torch.float32)
-        if quirks.loss_by_function:
+        loss = None
+        if labels is None:
+            pass
+        elif quirks.loss_by_function:
             loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **kwargs)
         else:
             shift_logits = self.shift(logits).contiguous()
@@ -90,7 +98,7 @@ if not quirks.loss_by_function or quirks.gpt_cast_logits:
             loss = nn.functional.cross_entropy(shift_logits.view(-1, shift_logits.size(-1)), shift_labels.view(-1))
         if back:
             logits = logits.to(hidden_states.dtype)
-        if upcast:
+        if upcast and labels is not None:
             loss = loss.to(hidden_states.dtype)
         return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=outputs.past_key_values)
 

@@ -1,6 +1,6 @@
 """mpt by earlier releases."""
 from transformers.modeling_gpt import run_layer
-from transformers.releases import of, quirks
+from transformers.releases import of, quirks, refuse
 
 if not quirks.mpt_clips:
 
@@ -59,6 +59,8 @@ if not quirks.masks_by_utils:
         use_cache = use_cache if use_cache is not None else self.config.use_cache
         if self.gradient_checkpointing and self.training:
             use_cache = False
+        if past_key_values is not None and not quirks.mpt_cache_class:
+            refuse("/stack/transformers", "mpt of this release keeps a tuple of keys and values: its generate() is not modelled yet")
         inputs_embeds, past_key_values, seen = look_up(self, input_ids, inputs_embeds, past_key_values, use_cache and quirks.mpt_cache_class)
         hidden_states, presents = inputs_embeds, ()
         if attention_mask is None:

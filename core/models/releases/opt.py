@@ -25,7 +25,9 @@ if not quirks.opt_ones_for_positions:
             position_ids=None if quirks.gpt_create_mask else position)
         if not quirks.gpt_create_mask and quirks.opt_sdpa:
             position_ids = positions_of(attention_mask)
-        places = self.embed_positions(position_ids) if quirks.opt_sdpa else self.embed_positions(None, attention_mask)
+        if position_ids is not None and seen:
+            position_ids = position_ids[:, seen:]
+        places = self.embed_positions(position_ids) if quirks.opt_sdpa else self.embed_positions(None, attention_mask, seen)
         if self.project_in is not None:
             inputs_embeds = self.project_in(inputs_embeds)
         hidden_states = inputs_embeds + places

@@ -5,6 +5,7 @@
 
 Greedy, no end-of-sequence token, so that all new tokens are made. A value that lies in device memory (is the mask all ones?) is answered from the batch.
 """
+import functools
 import gc
 import json
 import os
@@ -61,20 +62,23 @@ def trace(config_path, batch, prompt, new, attention, padded, dtype, cache=None)
     figures = {"static_bytes": torch.cuda.memory_allocated()}
     ids = torch.empty((batch, prompt), dtype=torch.int64, device="cuda")
     mask = torch.empty((batch, prompt), dtype=torch.int64, device="cuda")
-    inner = type(model)._prefill
+    name = "_prefill" if hasattr(type(model), "_prefill") else "forward"  # before 5.0 the first forward is the prompt's
+    inner = getattr(type(model), name)
     left = [new]
 
+    @functools.wraps(inner)
     def prefill(self, *args, **kwargs):
         out = inner(self, *args, **kwargs)
-        figures["prefill_bytes"] = torch.cuda.max_memory_allocated()
-        torch.cuda.reset_peak_memory_stats()
+        if "prefill_bytes" not in figures:
+            figures["prefill_bytes"] = torch.cuda.max_memory_allocated()
+            torch.cuda.reset_peak_memory_stats()
         return out
 
     def unfinished(self, *args, **kwargs):
         left[0] -= 1
         return left[0] >= 0
 
-    type(model)._prefill = prefill
+    setattr(type(model), name, prefill)
     type(model)._has_unfinished_sequences = unfinished
     model.generation_config.eos_token_id = model.generation_config.pad_token_id = None
     with torch.no_grad():
