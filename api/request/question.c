@@ -28,9 +28,13 @@ static const char *first_gap(const struct estimate *e, enum gap_of of)
 static void find_gap(const struct estimate *e, char *text, size_t room)
 {
     const char *asked = first_gap(e, GAP_OF_ALL);
+    bool seq2seq = false;
 
     text[0] = 0;
-    if (!e->model.has_program)
+    (void)json_bool(json_get(e->model.config, "is_encoder_decoder"), &seq2seq);
+    if (!e->model.has_program && seq2seq)
+        (void)snprintf(text, room, "model type '%.60s' has an encoder beside its decoder: such models are not modelled", e->model.model_type);
+    else if (!e->model.has_program)
         (void)snprintf(text, room, "model type '%.60s' has no program yet", e->model.model_type);
     else if (e->model.arch.inventory_only)
         (void)snprintf(text, room, "the parameters of model type '%.60s' are known, a step of it is not modelled yet", e->model.model_type);

@@ -312,6 +312,17 @@ START_TEST(nothing_is_faster_than_its_bound)
 }
 END_TEST
 
+START_TEST(encoders_beside_a_decoder_are_refused_by_that)
+{
+    struct reply reply = ask("{\"config\":{\"model_type\":\"t5\",\"is_encoder_decoder\":true,\"d_model\":512,\"num_layers\":6,\"num_heads\":8,\"vocab_size\":32128},"
+                             "\"workload\":\"inference\",\"cluster\":{\"gpu\":\"H100\"}}");
+
+    ck_assert_str_eq(json_str(reply_at(&reply, "candidates/0/reason/code")), "not-modelled");
+    ck_assert_ptr_nonnull(strstr(json_str(reply_at(&reply, "candidates/0/reason/detail")), "encoder"));
+    reply_done(reply);
+}
+END_TEST
+
 START_TEST(fp8_came_with_a_release)
 {
     struct reply reply = ask("{\"model\":\"TinyLlama/TinyLlama-1.1B-Chat-v1.0\",\"workload\":\"inference\",\"cluster\":{\"gpu\":\"H100\"},"
@@ -324,7 +335,7 @@ START_TEST(fp8_came_with_a_release)
 END_TEST
 
 UNIT_TESTS("api/inference", unit_test(caches_hold_what_they_store); unit_test(a_longer_prompt_never_holds_less); unit_test(more_gpus_never_hold_more_each);
-           unit_test(fp8_came_with_a_release); unit_rows(device_map_puts_every_weight_somewhere, spreads);
+           unit_test(fp8_came_with_a_release); unit_test(encoders_beside_a_decoder_are_refused_by_that); unit_rows(device_map_puts_every_weight_somewhere, spreads);
            unit_test(precision_is_not_given_up_unasked); unit_test(tensor_parallelism_shares_weights_and_cache);
            unit_test(nothing_is_faster_than_its_bound); unit_test(each_form_of_the_weights_holds_what_it_packs); unit_rows(packed_checkpoints_hold_what_they_store, packed); unit_rows(a_checkpoint_says_its_form, checkpoints);
            unit_test(more_never_holds_less);

@@ -38,7 +38,11 @@ static const struct {
                     {"quantization", quantization_words},
                     {"packing", packing_words},
                     {"stage", stage_words},
-                    {"reference", reference_words}};
+                    {"reference", reference_words},
+                    {"inference.weights", weights_words},
+                    {"inference.kv_cache", kv_cache_words},
+                    {"inference.cache", cache_words},
+                    {"inference.engine", engine_words}};
 enum { N_VOCABULARIES = sizeof vocabularies / sizeof *vocabularies };
 
 static const struct option *option_of(const char *member, const char *word)
