@@ -130,6 +130,8 @@ if not quirks.mixer_of_functions:
         return contextualized_states
 
     def forward(self, hidden_states, cache_params=None, attention_mask=None, **kwargs):
+        if not self.rebinds_input:
+            hidden_states = apply_mask_to_padding_states(hidden_states, attention_mask)
         return torch_forward(self, hidden_states, cache_params, attention_mask)
 
     Mamba2Mixer.forward = forward
