@@ -262,6 +262,18 @@ static bool flash_allowed(const struct run *r, const val in[4], double p)
     return (t == DTYPE_BF16 || t == DTYPE_FP16) && d <= 256 && r->device.cc_major >= 8 && (!trains || flash_trains(r, d, p > 0));
 }
 
+/* sdp_utils_cpp.h check_last_dim_stride_equals_1_dense: else neither flash nor the efficient kernel */
+static bool lies_by_heads(const struct run *r, const val in[4])
+{
+    for (int i = 0; i < 3; i++) {
+        const struct value *x = &r->values[in[i]];
+
+        if (x->ndim && x->stride[x->ndim - 1] != 1)
+            return false;
+    }
+    return true;
+}
+
 val scaled_dot_product_attention(struct run *r, val q, val k, val v, val mask, double dropout_p, bool causal, bool enable_gqa)
 {
     struct pins p = {0}, casts = {0};
@@ -277,6 +289,9 @@ val scaled_dot_product_attention(struct run *r, val q, val k, val v, val mask, d
     }
     if (size_of(r, q, 3) % 8)
         run_fail(r, ERR_FIELD_CONFLICT, "/training/attention", "sdpa pads heads whose width is no multiple of 8; that is not modelled");
+    if (!lies_by_heads(r, half))
+        run_fail(r, ERR_FIELD_CONFLICT, "/training/attention",
+                 "queries, keys or values whose last dimension does not lie together go to sdpa's math kernel; that is not modelled: make them contiguous()");
     if (enable_gqa && size_of(r, q, 1) != size_of(r, k, 1) && !r->q->efficient_takes_gqa && !flash_allowed(r, half, dropout_p))
         run_fail(r, ERR_FIELD_CONFLICT, "/training/attention",
                  "grouped heads go to sdpa's math kernel here, for want of flash (fp32, or a wide head); that is not modelled: attention eager");
