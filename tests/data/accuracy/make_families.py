@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-from make_moe import config_of, request_of, row_of
+from make_moe import config_of, request_of, row_of, trace
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 GROUP = "one GPU, other families"
@@ -43,7 +43,7 @@ OPTIONS = {
 FEW = ("full", "mixed-ckpt-pad", "lora-amp")
 CASES = {"llama4_text": FEW + ("eager", "lora-pad", "mixed", "sgd-accum"), "llama4_text-dense": FEW + ("eager-ckpt",),
          "llama4": FEW, "phimoe": FEW + ("eager", "fa2", "lora-pad", "sgd-accum")}
-EARLIER = {}  # release: {type: options}
+EARLIER = {r: {"llama4_text": ("full",), "phimoe": ("full",)} for r in ("5.10.4", "5.22.2")}  # release: {type: options}
 TARGETS = ["q_proj", "v_proj"]
 
 
@@ -59,7 +59,7 @@ def case(kind, which, configs):
     return {**config.get("text_config", config), **over}, options
 
 
-def traced(tracer, python, oracle, package, cases):
+def traced(tracer, python, oracle, cases):
     with tempfile.TemporaryDirectory() as folder:
         asked = []
         for i, (name, (config, options)) in enumerate(cases.items()):
@@ -67,8 +67,7 @@ def traced(tracer, python, oracle, package, cases):
             with open(path, "w", encoding="utf-8") as f:
                 json.dump(config, f)
             asked.append(json.dumps({"id": name, "config": path, "options": options}))
-        told = subprocess.run([python, *tracer, "--batch", "-"], cwd=oracle, input="\n".join(asked).encode(), stdout=subprocess.PIPE, check=True,
-                              env=os.environ | ({"PYTHONPATH": package} if package else {}))
+        told = subprocess.run([python, *tracer, "--batch", "-"], cwd=oracle, input="\n".join(asked).encode(), stdout=subprocess.PIPE, check=True)
     rows = [json.loads(line) for line in told.stdout.splitlines()]
     for row in rows:
         if "error" in row:
@@ -90,7 +89,11 @@ def main():
                     asked.setdefault((kind.split("-")[0] in WHOLE, release), {})["families/" + name] = case(kind, which, configs)
     for (whole, release), cases in asked.items():
         tracer = [os.path.join(HERE, "composite.py"), "trace.py"] if whole else ["trace.py"]
-        told = traced(tracer, python, oracle, release and os.path.join(releases, release), cases)
+        own = os.environ.get("PYTHONPATH", "")  # packages that an earlier release wants: tokenizers 0.22, huggingface_hub 1.x, httpx for 5.10
+        if release:  # peft, which batches import, is made for the newest
+            told = {name: trace(python, oracle, *of, os.pathsep.join([os.path.join(releases, release), own])) for name, of in cases.items()}
+        else:
+            told = traced(tracer, python, oracle, cases)
         for name, result in told.items():
             config, options = cases[name]
             request = request_of(config, options, result.get("attention_used") or options.get("attention", "sdpa"), release and release.rsplit(".", 1)[0])
