@@ -4,6 +4,8 @@
 #include "parallel/nccl.h"
 #include "tuning/lora.h"
 
+#include <string.h>
+
 typedef bool (*candidate_test)(const struct plan_candidate *c);
 
 static bool any(const struct plan_answer *a, candidate_test holds)
@@ -319,6 +321,17 @@ static void assume_peft(struct estimate *e, const struct recipe *r, const struct
                 "named, so these stand for a release that adapts them");
 }
 
+/* modeling_qwen.py calls get_head_mask() */
+static void assume_hub(struct estimate *e, const struct quirks *q)
+{
+    const struct model_info *m = &e->model;
+
+    if (!strcmp(m->model_type, "qwen") && m->has_program && !m->n_files && !m->installed && !q->hub_head_mask)
+        note_of(&e->assumptions, NOTE_OF_YOURS,
+                "modeling_qwen.py of the hub raises on transformers 5 (get_head_mask ended with 4.57): figures are those of its step without that call; "
+                "stack.transformers 4.57 or older runs it");
+}
+
 static void assume_stage(struct estimate *e, const struct recipe *r)
 {
     static const char *const references[] = {
@@ -360,6 +373,7 @@ void assume_answer(struct estimate *e, const struct plan_candidate *first)
     assume_packing(e, &first->step.r);
     assume_stage(e, &first->step.r);
     assume_peft(e, &first->step.r, q);
+    assume_hub(e, q);
     assume_plan(e, first);
     assume_methods(e, q);
     if (first->step.r.attention == ATTENTION_EAGER && e->rq.training.attention.n && first->choice[AXIS_ATTENTION]->value == ATTENTION_SDPA)

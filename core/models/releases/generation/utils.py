@@ -35,7 +35,7 @@ if not quirks.generate_asks_last:
 
     @of(Generation)
     def begin(self):
-        if self.model.base_model_prefix != "model" or self.model.config.model_type == "opt":
+        if (self.model.base_model_prefix != "model" or self.model.config.model_type == "opt") and not hasattr(self.model, "prepares_alike"):
             refuse("/stack/transformers", "generate() of this release is modelled for decoders like llama's; of others from transformers 4.45 on")
         self.position_ids = self.held = self.made = None
         self.special = []

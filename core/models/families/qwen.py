@@ -1,0 +1,368 @@
+"""qwen: the first Qwen, whose classes stand beside its weights on the hub (modeling_qwen.py of Qwen-72B since December 2023). Transformers has none."""
+import math
+
+import torch
+import torch.nn.functional as F
+from flash_attn import flash_attn_func, flash_attn_varlen_func
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+from triton import launch
+
+from transformers.configuration_utils import PreTrainedConfig
+from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
+from transformers.modeling_utils import PreTrainedModel
+from transformers.releases import refuse
+
+OLDER = {"n_embd": "hidden_size", "n_layer": "num_hidden_layers", "n_head": "num_attention_heads", "n_positions": "max_position_embeddings",
+         "ffn_hidden_size": "intermediate_size", "embd_pdrop": "emb_dropout_prob", "attn_pdrop": "attn_dropout_prob"}  # of August 2023
+
+
+class QWenConfig(PreTrainedConfig):
+    model_type = "qwen"
+    attribute_map = OLDER
+    vocab_size: int = 151936
+    hidden_size: int = 4096
+    num_hidden_layers: int = 32
+    num_attention_heads: int = 32
+    emb_dropout_prob: float = 0.0
+    attn_dropout_prob: float = 0.0
+    layer_norm_epsilon: float = 1e-6
+    max_position_embeddings: int = 8192
+    use_cache: bool = True
+    fp32: bool = False
+    kv_channels: int = 128
+    rotary_pct: float = 1.0
+    rotary_emb_base: int = 10000
+    use_dynamic_ntk: bool = True
+    use_logn_attn: bool = True
+    seq_length: int = 8192
+    intermediate_size: int = 22016
+    no_bias: bool = True
+    softmax_in_fp32: bool = False
+    tie_word_embeddings: bool = False
+
+
+class RotaryKernel(torch.autograd.Function):
+    """flash_attn 2.1.1 to 2.8 layers/rotary.py ApplyRotaryEmb, ops/triton/rotary.py apply_rotary: halves turned into a new tensor."""
+
+    @staticmethod
+    def forward(ctx, x, cos, sin):
+        out = RotaryKernel.turned(x, cos, sin)
+        ctx.save_for_backward(cos, sin)
+        return out
+
+    @staticmethod
+    def backward(ctx, do):
+        cos, sin = ctx.saved_tensors
+        do = do.clone()  # Triton 2.0's "invalid device context"
+        return RotaryKernel.turned(do, cos, sin), None, None
+
+    @staticmethod
+    def turned(x, cos, sin):
+        cos, sin = cos.contiguous(), sin.contiguous()
+        output = torch.empty_like(x)
+        if 2 * cos.shape[-1] < x.shape[-1]:
+            output[..., 2 * cos.shape[-1] :].copy_(x[..., 2 * cos.shape[-1] :])
+        launch((x, cos, sin), (output,))
+        return output
+
+
+def rotate_half(x):
+    x1, x2 = x.view(*x.shape[:-1], 2, -1).unbind(dim=-2)
+    return torch.cat((-x2, x1), dim=-1)
+
+
+def apply_rotary_pos_emb(t, freqs, kernel):
+    width, (cos, sin) = freqs[0].shape[-1], freqs
+    t_float = t.float()
+    if kernel:
+        cos = cos.squeeze(0).squeeze(1)[:, : width // 2]
+        sin = sin.squeeze(0).squeeze(1)[:, : width // 2]
+        return RotaryKernel.apply(t_float, cos, sin).type_as(t)
+    turned, rest = t_float[..., :width], t_float[..., width:]
+    turned = (turned * cos) + (rotate_half(turned) * sin)
+    return torch.cat((turned, rest), dim=-1).type_as(t)
+
+
+class RotaryEmbedding(nn.Module):
+    """Tables for twice the longest row so far, which the first forward makes."""
+
+    def __init__(self, dim, base):
+        super().__init__()
+        self.dim, self.base = dim, base
+        self.tables, self.length, self.alpha = None, 0, 1.0  # inv_freq is a buffer that the first forward replaces
+
+    def forward(self, length, alpha, device):
+        if length > self.length or alpha != self.alpha:
+            base = self.base * alpha ** (self.dim / (self.dim - 2))
+            self.inv_freq = 1.0 / (base ** (torch.arange(0, self.dim, 2, device=device).float() / self.dim))
+            self.length, self.alpha = max(2 * length, 16), alpha
+            seq = torch.arange(self.length, device=self.inv_freq.device)
+            freqs = torch.outer(seq.type_as(self.inv_freq), self.inv_freq)
+            emb = torch.cat((freqs, freqs), dim=-1)
+            emb = emb[None, :, None, :]
+            cos, sin = emb.cos(), emb.sin()
+            self.tables = [cos, sin]
+        cos, sin = self.tables
+        return [cos[:, :length], sin[:, :length]]
+
+
+class QWenRMSNorm(nn.Module):
+    def __init__(self, dim, eps=1e-6):
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(dim))
+
+    def _norm(self, x):
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)
+
+    def forward(self, x):
+        output = self._norm(x.float()).type_as(x)
+        return output * self.weight
+
+
+def unpad_input(states, tokens):
+    valid = tokens.bool()  # the file reads it off the mask of numbers: eq(0)
+    lengths = valid.sum(dim=-1, dtype=torch.int32)
+    indices = torch.nonzero(valid.flatten(), as_tuple=False).flatten()
+    longest = lengths.max().item()
+    starts = F.pad(torch.cumsum(lengths, dim=0, dtype=torch.int32), (1, 0))
+    states = states[indices]
+    return states, indices, starts, longest
+
+
+def pad_input(states, indices, batch, length):
+    output = torch.zeros(batch * length, *states.shape[1:], device=states.device, dtype=states.dtype)
+    output[indices] = states
+    return output.view(batch, length, *output.shape[1:])
+
+
+class FlashSelfAttention(nn.Module):
+    def __init__(self, dropout):
+        super().__init__()
+        self.dropout_p = dropout
+
+    def forward(self, q, k, v, tokens=None):
+        batch, length_q, length_k = q.shape[0], q.shape[1], k.shape[1]
+        dropout_p = self.dropout_p if self.training else 0
+        if batch == 1:
+            return flash_attn_func(q, k, v, dropout_p, causal=True)
+        length_out = length_q
+        q, k, v = [x.reshape(-1, *x.shape[2:]) for x in [q, k, v]]
+        starts_q = torch.arange(0, (batch + 1) * length_q, length_q, dtype=torch.int32, device=q.device)
+        masked = tokens is not None
+        if masked:
+            k, indices, starts_k, length_k = unpad_input(k, tokens)
+            if q.size(0) == v.size(0):
+                q = q[indices]
+                starts_q, length_q = starts_k, length_k
+            v = v[indices]
+        else:
+            starts_k = torch.arange(0, (batch + 1) * length_k, length_k, dtype=torch.int32, device=q.device)
+        output = flash_attn_varlen_func(q, k, v, starts_q, starts_k, length_q, length_k, dropout_p, causal=length_q == length_k)
+        if masked and length_q == length_k:
+            return pad_input(output, indices, batch, length_out)
+        return output.view(batch, output.shape[0] // batch, *output.shape[1:])
+
+
+class QWenAttention(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.register_buffer("masked_bias", torch.tensor(-1e4), persistent=False)
+        width = config.kv_channels * config.num_attention_heads
+        self.split_size, self.num_heads = config.hidden_size, config.num_attention_heads
+        self.head_dim = config.hidden_size // self.num_heads
+        self.logn = config.use_logn_attn
+        self.c_attn = nn.Linear(config.hidden_size, 3 * width)
+        self.c_proj = nn.Linear(config.hidden_size, width, bias=not config.no_bias)
+        self.by_flash = by_flash(config)
+        if self.by_flash:
+            self.core_attention_flash = FlashSelfAttention(config.attn_dropout_prob)
+        self.seq_length = config.seq_length
+        self.register_buffer("logn_tensor", torch.ones(32767)[None, :, None, None], persistent=False)  # a logarithm of each length
+
+    def _split_heads(self, x):
+        return x.view(x.size()[:-1] + (self.num_heads, self.head_dim))
+
+    def _merge_heads(self, x):
+        x = x.contiguous()
+        return x.view(x.size()[:-2] + (self.num_heads * self.head_dim,))
+
+    def forward(self, hidden_states, rotary=None, layer_past=None, attention_mask=None, use_cache=False, tokens=None):
+        mixed = self.c_attn(hidden_states)
+        query, key, value = mixed.split(self.split_size, dim=2)
+        query = self._split_heads(query)
+        key = self._split_heads(key)
+        value = self._split_heads(value)
+        length = query.shape[1]
+        turn = [x[:, -length:, :, :] for x in rotary]
+        query = apply_rotary_pos_emb(query, turn, self.by_flash)
+        key = apply_rotary_pos_emb(key, turn, self.by_flash)
+        present = (key, value)
+        if layer_past is not None:
+            key, value = layer_past.update(key.transpose(1, 2), value.transpose(1, 2))
+            key = key.transpose(1, 2)
+            value = value.transpose(1, 2)
+        key_size = key.size(1)
+        if key_size > self.seq_length and self.logn and not self.training:
+            logn = self.logn_tensor[:, key_size - length : key_size, :, :].type_as(query)
+            query = query * logn.expand_as(query)
+        if self.by_flash:
+            q, k, v = query, key, value
+            output = self.core_attention_flash(q, k, v, tokens)
+        else:
+            causal = None
+            if length == key_size:
+                causal = torch.tril(torch.ones((key_size, key_size), dtype=torch.bool, device=query.device)).view(1, 1, key_size, key_size)
+            query = query.permute(0, 2, 1, 3)
+            key = key.permute(0, 2, 1, 3)
+            value = value.permute(0, 2, 1, 3)
+            if attention_mask is not None:
+                attention_mask = attention_mask.expand(-1, -1, query.size(2), -1)
+                if causal is not None:
+                    attention_mask = attention_mask.masked_fill(~causal, torch.finfo(query.dtype).min)
+            else:
+                attention_mask = causal
+            output = F.scaled_dot_product_attention(query, key, value, attn_mask=attention_mask).transpose(1, 2)
+        context = self._merge_heads(output)
+        output = self.c_proj(context)
+        return output, present if use_cache else None
+
+
+class QWenMLP(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        inner, bias = config.intermediate_size // 2, not config.no_bias
+        self.w1 = nn.Linear(config.hidden_size, inner, bias=bias)
+        self.w2 = nn.Linear(config.hidden_size, inner, bias=bias)
+        self.c_proj = nn.Linear(inner, config.hidden_size, bias=bias)
+
+    def forward(self, hidden_states):
+        a1 = self.w1(hidden_states)
+        a2 = self.w2(hidden_states)
+        product = a1 * F.silu(a2)
+        output = self.c_proj(product)
+        return output
+
+
+class QWenBlock(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.ln_1 = QWenRMSNorm(config.hidden_size, eps=config.layer_norm_epsilon)
+        self.attn = QWenAttention(config)
+        self.ln_2 = QWenRMSNorm(config.hidden_size, eps=config.layer_norm_epsilon)
+        self.mlp = QWenMLP(config)
+
+    def forward(self, hidden_states, rotary=None, layer_past=None, attention_mask=None, use_cache=False, tokens=None):
+        normed = self.ln_1(hidden_states)
+        outputs = self.attn(normed, rotary, layer_past=layer_past, attention_mask=attention_mask, use_cache=use_cache,
+                            tokens=tokens)
+        attn_output = outputs[0]
+        residual = hidden_states
+        mlp_input = attn_output + residual
+        normed = self.ln_2(mlp_input)
+        residual = mlp_input
+        mlp_output = self.mlp(normed)
+        hidden_states = residual + mlp_output
+        return (hidden_states,) + outputs[1:] if use_cache else (hidden_states,)
+
+
+class QWenPreTrainedModel(PreTrainedModel):
+    config_class, base_model_prefix = QWenConfig, "transformer"
+    supports_gradient_checkpointing = True
+    _supports_sdpa = _supports_flash_attn = True
+    _no_split_modules = ["QWenBlock"]
+    _input_embed_layer = "wte"
+
+
+def by_flash(config):
+    """Where flash-attn is installed and the weights are in half, it runs and nothing says otherwise but use_flash_attn."""
+    return config._attn_implementation == "flash_attention_2" and not config.fp32
+
+
+class QWenModel(QWenPreTrainedModel):
+    def __init__(self, config):
+        super().__init__(config)
+        if config._attn_implementation == "eager":
+            refuse("/training/attention", "modeling_qwen.py runs PyTorch's scaled_dot_product_attention (sdpa), or flash-attn where that is installed")
+        self.gradient_checkpointing = False
+        self.wte = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.drop = nn.Dropout(config.emb_dropout_prob)
+        self.rotary_emb = RotaryEmbedding(int(config.kv_channels * config.rotary_pct), config.rotary_emb_base)
+        self.h = nn.ModuleList([QWenBlock(config) for _ in range(config.num_hidden_layers)])
+        self.ln_f = QWenRMSNorm(config.hidden_size, eps=config.layer_norm_epsilon)
+        self.post_init()
+
+    def ntk_alpha(self, length, seen):
+        if self.training or not self.config.use_dynamic_ntk:
+            return 1.0
+        if seen:
+            return self.rotary_emb.alpha
+        return max(2 ** math.ceil(math.log(length / self.config.seq_length, 2) + 1) - 1, 1)
+
+    def forward(self, input_ids=None, past_key_values=None, attention_mask=None, position_ids=None, inputs_embeds=None, use_cache=None, **kwargs):
+        use_cache = self.config.use_cache if use_cache is None else use_cache
+        input_shape = input_ids.size()
+        input_ids = input_ids.view(-1, input_shape[-1])
+        seen, pasts = 0, (None,) * len(self.h)
+        if past_key_values is not None:  # of generate(): the file's own is a tuple
+            seen, pasts = past_key_values.get_seq_length(), past_key_values.layers
+        if position_ids is None:
+            position_ids = torch.arange(seen, input_shape[-1] + seen, dtype=torch.long, device=input_ids.device)
+            position_ids = position_ids.unsqueeze(0).view(-1, input_shape[-1])
+        tokens = attention_mask
+        if attention_mask is not None:
+            attention_mask = attention_mask.view(input_ids.shape[0], -1)
+            attention_mask = attention_mask[:, None, None, :]
+            attention_mask = attention_mask.to(dtype=self.dtype)
+            attention_mask = (1.0 - attention_mask) * torch.finfo(self.dtype).min
+        inputs_embeds = self.wte(input_ids)
+        hidden_states = inputs_embeds
+        length = hidden_states.size()[1] + seen
+        rotary = self.rotary_emb(length, self.ntk_alpha(length, seen), hidden_states.device)
+        hidden_states = self.drop(hidden_states)
+        output_shape = input_shape + (hidden_states.size(-1),)
+        if self.gradient_checkpointing and self.training:
+            use_cache = False
+        presents = () if use_cache and past_key_values is None else None
+        for block, past in zip(self.h, pasts):
+            if self.gradient_checkpointing and self.training:  # reentrant, whatever the Trainer is told
+                outputs = checkpoint(block, hidden_states, rotary, None, attention_mask, use_cache, tokens, use_reentrant=True)
+            else:
+                outputs = block(hidden_states, rotary, past, attention_mask, use_cache, tokens)
+            hidden_states = outputs[0]
+            if presents is not None:
+                presents = presents + (outputs[1],)
+        hidden_states = self.ln_f(hidden_states)
+        hidden_states = hidden_states.view(output_shape)
+        return BaseModelOutputWithPast(last_hidden_state=hidden_states, past_key_values=presents if past_key_values is None else past_key_values)
+
+
+class QWenLMHeadModel(QWenPreTrainedModel):
+    takes_positions, prepares_alike = False, True  # for generate(): the last token and the cache, as llama does
+    items_are_not_taken = True  # forward has no **kwargs
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.transformer = QWenModel(config)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.post_init()
+
+    def forward(self, input_ids=None, past_key_values=None, attention_mask=None, position_ids=None, inputs_embeds=None, labels=None, use_cache=None,
+                **kwargs):
+        if not self.training and input_ids.size(0) == 1:  # prepare_inputs_for_generation()
+            attention_mask = None
+        outputs = self.transformer(input_ids, past_key_values=past_key_values, attention_mask=attention_mask, position_ids=position_ids,
+                                   use_cache=use_cache)
+        hidden_states = outputs[0]
+        logits = self.lm_head(hidden_states)
+        loss = None
+        if labels is not None:
+            labels = labels.to(logits.device)
+            shift_logits = logits[..., :-1, :].contiguous()
+            shift_labels = labels[..., 1:].contiguous()
+            loss = nn.CrossEntropyLoss()(shift_logits.view(-1, shift_logits.size(-1)), shift_labels.view(-1))
+        return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=outputs.past_key_values)
+
+
+causal_lm = QWenLMHeadModel
