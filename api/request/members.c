@@ -312,7 +312,7 @@ const struct member estimate_members[] = {
     {JSON(deepspeed_config), .open = true},
     {JSON(accelerate_config), .open = true},
     {JSON(training_arguments), .open = true},
-    {OBJECT(framework_config, framework_config_members), LATER("another tool's own file (as training_arguments those of LLaMA-Factory, axolotl and TRL are read)")},
+    {OBJECT(framework_config, framework_config_members)},
     {JSON(modeling)},
     {0},
 };

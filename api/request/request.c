@@ -152,7 +152,7 @@ static enum err_code check_model(const struct estimate_request *rq, struct err *
 {
     const char *fault;
 
-    if (!rq->model && !rq->config && !rq->training_arguments) /* those may name it, theirs_read() says */
+    if (!rq->model && !rq->config && !rq->training_arguments && !rq->framework_config.text) /* those may name it, theirs_read() says */
         return err_set(err, ERR_FIELD_MISSING, "/model", "a model's id, or its config.json as `config`");
     fault = rq->model ? model_id_fault(rq->model) : NULL;
     if (fault)

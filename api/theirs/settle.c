@@ -122,30 +122,27 @@ static enum err_code settle_processes(struct theirs *t)
 
 /* --- what a config leaves out -------------------------------------------------------------------------------------------------------- */
 
-static enum err_code leave_out(struct theirs *t, const char *member, const char *text, const char *name)
+enum err_code theirs_leave_out(struct theirs *t, const char *member, const char *json, const char *name)
 {
     if (theirs_is_filled(t, member))
         return ERR_OK;
-    stand_at(t, "/training_arguments");
-    note_of(&t->e->assumptions, NOTE_OF_YOURS, "training_arguments.%s %s: left out, its default (training_args.py)", name, text);
-    return theirs_say_text(t, member, text);
-}
-
-static const struct json *arguments_of(const struct estimate *e)
-{
-    return e->owned[0] ? e->owned[0] : e->rq.training_arguments;
+    stand_at(t, t->arguments_at);
+    note_of(&t->e->assumptions, NOTE_OF_YOURS, "%s.%s %s: left out, its default (%s)", t->tool ? "framework_config" : "training_arguments", name, json,
+            t->tool ? t->tool->source : "training_args.py");
+    return theirs_say_text(t, member, json);
 }
 
 /* LLaMA-Factory checkpoints unless it is told not to, reentrantly (hparams/model_args.py; model/model_utils/checkpointing.py, 0.8.3 and 0.9.5 alike). */
 static enum err_code settle_llama_factory(struct theirs *t)
 {
-    const struct json *doc = arguments_of(t->e);
+    const struct json *doc = t->arguments;
     enum err_code rc;
 
     if ((!json_get(doc, "finetuning_type") && !json_get(doc, "cutoff_len")) || theirs_is_filled(t, "training.gradient_checkpointing"))
         return ERR_OK;
-    stand_at(t, "/training_arguments");
-    note_of(&t->e->assumptions, NOTE_OF_YOURS, "training_arguments.disable_gradient_checkpointing false: left out, LLaMA-Factory's default");
+    stand_at(t, t->arguments_at);
+    note_of(&t->e->assumptions, NOTE_OF_YOURS, "%s.disable_gradient_checkpointing false: left out, LLaMA-Factory's default",
+            t->tool ? "framework_config" : "training_arguments");
     rc = theirs_say_text(t, "training.gradient_checkpointing", "true");
     return rc || t->at.strategy || theirs_is_filled(t, "training.checkpoint_reentrant") ? rc
                                                                                           : theirs_say_text(t, "training.checkpoint_reentrant", "true");
@@ -159,13 +156,20 @@ static enum err_code tell_model(struct theirs *t)
     if (t->e->rq.model || t->e->rq.config)
         return ERR_OK;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *said = json_str(json_get(arguments_of(t->e), names[i]));
+        const char *said = json_str(json_get(t->arguments, names[i]));
 
         if (said)
-            return err_set(t->d.err, ERR_FIELD_MISSING, "/model", "a model's id; %s of training_arguments says '%.96s': send it as `model` too", names[i],
-                           said);
+            return err_set(t->d.err, ERR_FIELD_MISSING, "/model", "a model's id; %s of %s says '%.96s': send it as `model` too", names[i],
+                           t->tool ? "framework_config" : "training_arguments", said);
     }
     return err_set(t->d.err, ERR_FIELD_MISSING, "/model", "a model's id, or its config.json as `config`");
+}
+
+static bool says_no(const struct json *v)
+{
+    bool on;
+
+    return theirs_flag(v, &on) && !on;
 }
 
 /* TrainingArguments are a whole: what they leave out is their default, not ours to vary. */
@@ -174,19 +178,21 @@ static enum err_code settle_defaults(struct theirs *t)
     bool by_global = theirs_is_filled(t, "training.global_batch_size");
     enum err_code rc = ERR_OK;
 
-    if (!t->e->rq.training_arguments)
+    if (!t->arguments_at)
         return ERR_OK;
-    if (!t->find_batch && !by_global)
-        rc = leave_out(t, "training.micro_batch_size", "8", "per_device_train_batch_size");
+    if (t->tool)
+        rc = theirs_tool_defaults(t);
+    if (!rc && !t->find_batch && !by_global)
+        rc = theirs_leave_out(t, "training.micro_batch_size", "8", "per_device_train_batch_size");
     if (!rc && !by_global)
-        rc = leave_out(t, "training.gradient_accumulation_steps", "1", "gradient_accumulation_steps");
+        rc = theirs_leave_out(t, "training.gradient_accumulation_steps", "1", "gradient_accumulation_steps");
     if (!rc)
         rc = settle_llama_factory(t);
     if (!rc)
-        rc = leave_out(t, "training.gradient_checkpointing", "false", "gradient_checkpointing");
+        rc = theirs_leave_out(t, "training.gradient_checkpointing", "false", "gradient_checkpointing");
     if (!rc && t->e->amp == AMP_UNSAID && !theirs_is_filled(t, "training.precision")) {
-        t->e->amp = AMP_NO;
-        t->e->amp_at = "/training_arguments";
+        t->e->amp = t->tool && !says_no(json_get(t->arguments, "bf16")) ? t->tool->amp : AMP_NO;
+        t->e->amp_at = t->arguments_at;
     }
     return rc;
 }

@@ -201,7 +201,7 @@ enum err_code theirs_walk(struct theirs *t, const struct json *doc, const struct
     return rc;
 }
 
-/* --- the three ------------------------------------------------------------------------------------------------------------------ */
+/* --- the four ------------------------------------------------------------------------------------------------------------------ */
 
 /* A file's text as it stands: JSON, else YAML. */
 static enum err_code read_text(struct theirs *t, const char *text, struct json **ret)
@@ -217,6 +217,21 @@ static enum err_code read_text(struct theirs *t, const char *text, struct json *
                : decode_fail(&t->d, ERR_FIELD_TYPE, "must hold an object, not %s", json_type_name(json_type(*ret)));
 }
 
+/* A tool's own file: the keys of training_arguments, with defaults of its own. */
+static enum err_code read_tool(struct theirs *t)
+{
+    struct estimate *e = t->e;
+    enum err_code rc = theirs_tool(t, &t->tool);
+
+    if (rc || !t->tool)
+        return rc;
+    t->arguments_at = "/framework_config/text";
+    (void)snprintf(t->d.path, sizeof t->d.path, "%s", t->arguments_at);
+    rc = read_text(t, e->rq.framework_config.text, &e->owned[0]);
+    t->arguments = e->owned[0];
+    return rc ? rc : theirs_walk(t, t->arguments, trainer_keys, false);
+}
+
 static enum err_code read_config(struct theirs *t, const char *name, const struct json *given, const struct their_key *keys,
                                  struct json **owned)
 {
@@ -229,6 +244,10 @@ static enum err_code read_config(struct theirs *t, const char *name, const struc
     if (json_str(given)) {
         rc = read_text(t, json_str(given), owned);
         doc = *owned;
+    }
+    if (keys == trainer_keys) {
+        t->arguments = doc;
+        t->arguments_at = "/training_arguments";
     }
     if (!rc)
         rc = theirs_walk(t, doc, keys, keys == accelerate_keys);
@@ -243,14 +262,16 @@ enum err_code theirs_read(struct estimate *e)
     struct theirs *t = arena_new(e->call->arena, struct theirs);
     enum err_code rc;
 
-    if (!rq->training_arguments && !rq->accelerate_config && !rq->deepspeed_config)
+    if (!rq->training_arguments && !rq->accelerate_config && !rq->deepspeed_config && !rq->framework_config.text && !rq->framework_config.framework.n)
         return ERR_OK;
     if (!t)
         return err_set(e->call->err, ERR_NOMEM, "", "no room for the request");
     t->e = e;
     t->d = (struct decoding){
         .arena = e->call->arena, .warnings = &e->warnings, .err = e->call->err, .left_out = &e->left_out, .root = estimate_members};
-    rc = read_config(t, "training_arguments", rq->training_arguments, trainer_keys, &e->owned[0]);
+    rc = read_tool(t);
+    if (!rc)
+        rc = read_config(t, "training_arguments", rq->training_arguments, trainer_keys, &e->owned[0]);
     if (!rc)
         rc = read_config(t, "accelerate_config", rq->accelerate_config, accelerate_keys, &e->owned[1]);
     if (!rc)

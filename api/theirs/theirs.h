@@ -1,7 +1,7 @@
 /*
  * theirs.h - the configs that users already have, read as they stand.
  *
- * Purpose   deepspeed_config, accelerate_config and training_arguments say the same things as a request, by other names. A table a
+ * Purpose   deepspeed_config, accelerate_config, training_arguments and a tool's own file (framework_config) say the same things as a request, by other names. A table a
  *           dialect maps its keys onto members; what they say fills what the request leaves out.
  * Rules     A key that contradicts an explicit member, or another config, is refused, naming both. Unknown keys are noted. Keys that
  *           take no GPU memory are known and silent; those that do and have no model are noted when they are set.
@@ -80,6 +80,9 @@ struct theirs {
     uint64_t machines, processes, replicas, shards;
     enum tri reshard;
     bool find_batch;
+    const struct json *arguments; /* training_arguments, or framework_config's text; NULL: neither was given */
+    const char *arguments_at;     /* "/training_arguments" */
+    const struct tool_file *tool; /* of framework_config; NULL: none */
 };
 
 /* One value for one member, as the key at d.path says. */
@@ -108,6 +111,26 @@ MUST_CHECK enum err_code theirs_flag_only(struct theirs *t, const struct json *v
 const char *theirs_path(struct theirs *t);
 /* Whether the request, or a config before, has filled a member. */
 bool theirs_is_filled(struct theirs *t, const char *member);
+
+/* What a tool's own file means where it says nothing. */
+struct tool_default {
+    const char *name, *member, *json; /* "sequence_len", "training.seq_len", "512" */
+    const char *unless;               /* a member that says otherwise when it is filled; NULL: none */
+};
+
+struct tool_file {
+    const char *source; /* "trl 1.16.0 trainer/sft_config.py" */
+    enum amp amp;       /* autocast that nobody asked for */
+    enum dtype_saved loaded; /* where no dtype is said; 0: as the release does */
+    const struct tool_default *defaults;
+};
+
+/* The file that framework_config holds. *ret: NULL where none was given, or where its tool has no model (a gap). */
+MUST_CHECK enum err_code theirs_tool(struct theirs *t, const struct tool_file **ret);
+/* Its defaults, where nothing is said. */
+MUST_CHECK enum err_code theirs_tool_defaults(struct theirs *t);
+/* A default of training_arguments or of framework_config, where the request leaves it out. */
+MUST_CHECK enum err_code theirs_leave_out(struct theirs *t, const char *member, const char *json, const char *name);
 
 /* What several keys together mean: method, offload, GPUs a node. */
 MUST_CHECK enum err_code theirs_settle(struct theirs *t);

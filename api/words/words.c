@@ -239,10 +239,10 @@ const struct word reference_words[] = {
 };
 
 const struct word tool_words[] = {
-    LATER("axolotl", "axolotl's YAML."),
-    LATER_TOO("llama-factory", "llamafactory|llama_factory", "LLaMA-Factory's YAML."),
+    {"axolotl", TOOL_AXOLOTL, NULL, "axolotl's YAML."},
+    {"llama-factory", TOOL_LLAMA_FACTORY, "llamafactory|llama_factory", "LLaMA-Factory's YAML."},
     LATER_TOO("ms-swift", "swift", "ms-swift's arguments."),
-    LATER("trl", "trl's YAML."),
+    {"trl", TOOL_TRL, NULL, "The YAML of `trl sft --config`."},
     LATER("torchtune", "torchtune's YAML."),
     {0},
 };

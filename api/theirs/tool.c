@@ -1,0 +1,70 @@
+/*
+ * framework_config: a tool's own file, whose keys stand in the tables of training_arguments, and what it means where it says nothing.
+ *
+ * Source    axolotl 0.19.0 utils/schemas/{config,training,model}.py; llamafactory 0.9.5 hparams; trl 1.16.0 trainer/{sft,model}_config.py.
+ */
+#include "api/theirs/theirs.h"
+
+#include <string.h>
+
+static const struct tool_default axolotl_defaults[] = {
+    {"sequence_len", "training.seq_len", "512", NULL},
+    {"micro_batch_size", "training.micro_batch_size", "1", "training.global_batch_size"},
+    {0},
+};
+
+static const struct tool_default llama_factory_defaults[] = {
+    {"cutoff_len", "training.seq_len", "2048", NULL},
+    {0},
+};
+
+static const struct tool_default trl_defaults[] = {
+    {"max_length", "training.seq_len", "1024", NULL},
+    {"gradient_checkpointing", "training.gradient_checkpointing", "true", NULL},
+    {"loss_type", "training.loss", "\"chunked_nll\"", "training.liger_kernels"}, /* SFTConfig's "nll" */
+    {0},
+};
+
+/* In the order of enum tool. bf16: "auto" is axolotl's default, true SFTConfig's; ModelConfig loads in fp32. */
+static const struct tool_file files[TOOLS] = {
+    [TOOL_AXOLOTL] = {.source = "axolotl 0.19.0", .amp = AMP_BF16, .defaults = axolotl_defaults},
+    [TOOL_LLAMA_FACTORY] = {.source = "llamafactory 0.9.5", .amp = AMP_NO, .defaults = llama_factory_defaults},
+    [TOOL_TRL] = {.source = "trl 1.16.0", .amp = AMP_BF16, .loaded = SAVED_FP32, .defaults = trl_defaults},
+};
+
+enum err_code theirs_tool(struct theirs *t, const struct tool_file **ret)
+{
+    const struct estimate_request *rq = &t->e->rq;
+    const struct framework_config_request *f = &rq->framework_config;
+    int tool = f->framework.n ? tool_words[f->framework.at[0]].value : WORD_UNMODELLED;
+
+    *ret = NULL;
+    if (!f->text && !f->framework.n)
+        return ERR_OK;
+    if (!f->framework.n)
+        return err_set(t->d.err, ERR_FIELD_MISSING, "/framework_config/framework", "whose file it is: axolotl, llama-factory or trl");
+    if (!f->text)
+        return err_set(t->d.err, ERR_FIELD_MISSING, "/framework_config/text", "what is in the file");
+    if (rq->training_arguments)
+        return err_set(t->d.err, ERR_FIELD_CONFLICT, "/framework_config", "says what training_arguments say: give one of them");
+    if (tool != WORD_UNMODELLED)
+        *ret = &files[tool];
+    else
+        note(&t->e->warnings,
+             "/framework_config: %s's file is not read; say the same in `training` (micro_batch_size, seq_len, tuning, lora, precision), or, where its "
+             "arguments are transformers' own, as training_arguments",
+             tool_words[f->framework.at[0]].name);
+    return ERR_OK;
+}
+
+enum err_code theirs_tool_defaults(struct theirs *t)
+{
+    enum err_code rc = ERR_OK;
+
+    if (!t->e->loaded && !t->e->loads_as_saved)
+        t->e->loaded = t->tool->loaded;
+    for (const struct tool_default *d = t->tool->defaults; d->name && !rc; d++)
+        if (!d->unless || !theirs_is_filled(t, d->unless))
+            rc = theirs_leave_out(t, d->member, d->json, d->name);
+    return rc;
+}

@@ -1,0 +1,179 @@
+/* A file of each framework, as its documentation has it, posted as a user would: what it becomes, and what is said where it is not read. */
+#include "tests/support/ask.h"
+#include "tests/support/unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { TEXT_MOST = 4096 };
+
+static const struct file {
+    const char *name, *model, *framework; /* NULL: member */
+    const char *member;
+    struct {
+        const char *path, *value;
+    } means[9];
+} files[] = {
+    {"axolotl_qlora.yaml", "meta-llama/Llama-3.2-1B", "axolotl", NULL,
+     {{"training/tuning", "qlora"}, {"training/quantization", "nf4-dq"}, {"training/optimizer", "adamw_bnb_8bit"}, {"training/packing", "true"},
+      {"training/attention", "flash_attention_2"}, {"training/lora/target_modules", "all-linear"}, {"training/precision", "bf16-autocast"},
+      {"training/micro_batch_size", "2"}, {"training/gradient_checkpointing", "true"}}},
+    {"llama_factory_lora.yaml", "meta-llama/Meta-Llama-3-8B", "llama_factory", NULL,
+     {{"training/tuning", "lora"}, {"training/lora/target_modules", "all-linear"}, {"training/seq_len", "2048"}, {"training/precision", "bf16-autocast"},
+      {"training/micro_batch_size", "1"}, {"training/gradient_accumulation_steps", "8"}, {"training/gradient_checkpointing", "true"},
+      {"training/checkpoint_reentrant", "true"}}},
+    {"trl_sft.yaml", "Qwen/Qwen2-0.5B", "trl", NULL,
+     {{"training/tuning", "lora"}, {"training/seq_len", "1024"}, {"training/precision", "bf16-mixed"}, {"training/loss", "chunked_nll"},
+      {"training/packing", "true"}, {"training/gradient_checkpointing", "true"}, {"training/lora/rank", "32"}, {"training/attention", "flash_attention_2"}}},
+    {"training_arguments.yaml", "Qwen/Qwen2-0.5B", NULL, "training_arguments",
+     {{"training/micro_batch_size", "4"}, {"training/precision", "bf16-autocast"}, {"training/gradient_checkpointing", "true"},
+      {"training/checkpoint_reentrant", "false"}, {"training/optimizer", "adamw_torch_fused"}}},
+    {"accelerate_fsdp2.yaml", "Qwen/Qwen2-0.5B", NULL, "accelerate_config",
+     {{"training/methods/0", "fsdp2"}, {"cluster/gpus_per_node", "8"}, {"training/precision", "bf16-mixed"}, {"training/gradient_checkpointing", "true"}}},
+    {"deepspeed_zero3.json", "Qwen/Qwen2-0.5B", NULL, "deepspeed_config",
+     {{"training/methods/0", "zero3"}, {"training/offload", "optimizer"}, {"training/buckets/reduce_elems", "802816"},
+      {"training/buckets/max_live_elems", "1000000000"}}},
+};
+
+static void read_file(const char *name, char text[TEXT_MOST])
+{
+    char path[128];
+    FILE *f;
+    size_t n;
+
+    (void)snprintf(path, sizeof path, "tests/data/frameworks/%s", name);
+    f = fopen(path, "r");
+    ck_assert_msg(f != NULL, "%s", path);
+    n = fread(text, 1, TEXT_MOST - 1, f);
+    ck_assert(n > 0 && n < TEXT_MOST - 1);
+    text[n] = 0;
+    (void)fclose(f);
+}
+
+/* A text as JSON writes it. */
+static void quote(const char *s, char out[2 * TEXT_MOST])
+{
+    char *o = out;
+
+    *o++ = '"';
+    for (; *s; s++) {
+        if (*s == '"' || *s == '\\' || *s == '\n')
+            *o++ = '\\';
+        *o++ = *s;
+        if (*s == '\n')
+            o[-1] = 'n';
+    }
+    *o++ = '"';
+    *o = 0;
+}
+
+static struct reply post(const char *name, const char *model, const char *framework, const char *member)
+{
+    char text[TEXT_MOST], quoted[2 * TEXT_MOST], body[3 * TEXT_MOST];
+    const char *cluster = "\"cluster\":{\"gpu\":\"A100-80GB\",\"gpus_per_node\":8,\"host_memory_bytes_per_node\":1099511627776}";
+
+    read_file(name, text);
+    quote(text, quoted);
+    if (framework)
+        (void)snprintf(body, sizeof body, "{\"model\":\"%s\",%s,\"framework_config\":{\"framework\":\"%s\",\"text\":%s}}", model, cluster, framework, quoted);
+    else
+        (void)snprintf(body, sizeof body, "{\"model\":\"%s\",%s,\"%s\":%s}", model, cluster, member, quoted);
+    return ask(body);
+}
+
+/* Whole: nothing of it is unknown, nothing is left out of the figures, and the first candidate has them. */
+START_TEST(is_read_whole)
+{
+    const struct file *f = &files[_i];
+    struct reply reply = post(f->name, f->model, f->framework, f->member);
+    char path[128], text[64];
+
+    ck_assert_msg(reply.r.status == 200, "%s: %s %s", f->name, reply_text(&reply, "pointer"), reply_text(&reply, "detail"));
+    for (size_t i = 0; i < sizeof f->means / sizeof *f->means && f->means[i].path; i++) {
+        (void)snprintf(path, sizeof path, "resolved/%s", f->means[i].path);
+        reply_value(&reply, path, text);
+        ck_assert_msg(!strcmp(text, f->means[i].value), "%s: %s is %s", f->name, path, text);
+    }
+    ck_assert_msg(json_count(json_get(reply.doc, "ignored")) == 0, "%s: %s", f->name, json_str(reply_at(&reply, "ignored/0")));
+    ck_assert_msg(json_count(json_get(reply.doc, "not_in_figures")) == 0, "%s: %s", f->name, json_str(reply_at(&reply, "not_in_figures/0")));
+    ck_assert_msg(json_type(reply_at(&reply, "candidates/0/memory/peak_allocated_bytes")) == JSON_NUMBER, "%s", f->name);
+    reply_done(reply);
+}
+END_TEST
+
+static const struct {
+    const char *name, *framework;
+} unread[] = {{"ms_swift.yaml", "ms-swift"}, {"torchtune_lora.yaml", "torchtune"}};
+
+/* No figures, and what to write instead. */
+START_TEST(says_what_to_write)
+{
+    struct reply reply = post(unread[_i].name, "Qwen/Qwen2-0.5B", unread[_i].framework, NULL);
+    const char *warning = json_str(reply_at(&reply, "warnings/0")), *gap = json_str(reply_at(&reply, "not_in_figures/0"));
+
+    ck_assert_int_eq(reply.r.status, 200);
+    ck_assert_msg(gap && !strcmp(gap, "/framework_config/framework"), "%s", gap);
+    ck_assert_msg(warning && strstr(warning, unread[_i].framework) && strstr(warning, "training_arguments"), "%s", warning);
+    ck_assert_int_eq(json_type(reply_at(&reply, "candidates/0/memory")) == JSON_OBJECT, 0);
+    reply_done(reply);
+}
+END_TEST
+
+#define FILE_OF(framework, text) "{" OPT "," GPU ",\"framework_config\":{\"framework\":\"" framework "\",\"text\":\"" text "\"}}"
+
+/* What a tool's file means where it says nothing, and what it may say otherwise. */
+static const struct {
+    const char *body, *path, *value;
+} left_out[] = {
+    {FILE_OF("axolotl", "adapter: lora\\n"), "training/seq_len", "512"},
+    {FILE_OF("axolotl", "adapter: lora\\n"), "training/micro_batch_size", "1"},
+    {FILE_OF("axolotl", "adapter: lora\\n"), "training/gradient_checkpointing", "false"},
+    {FILE_OF("axolotl", "adapter: lora\\n"), "training/precision", "bf16-autocast"},
+    {FILE_OF("axolotl", "bf16: false\\n"), "training/precision", "fp16"},
+    {FILE_OF("trl", "packing: false\\n"), "training/micro_batch_size", "8"},
+    {FILE_OF("trl", "packing: false\\n"), "training/precision", "bf16-mixed"},
+    {FILE_OF("trl", "dtype: bfloat16\\n"), "training/precision", "bf16-autocast"},
+    {FILE_OF("trl", "bf16: false\\n"), "training/precision", "fp32"},
+    {FILE_OF("trl", "fp16: true\\n"), "training/precision", "fp16-mixed"},
+    {FILE_OF("trl", "use_liger_kernel: true\\n"), "training/loss", "hf"}, /* Liger has no head for opt; the chunks are gone */
+    {FILE_OF("trl", "gradient_checkpointing: false\\nmax_length: 640\\n"), "training/gradient_checkpointing", "false"},
+    {FILE_OF("llama-factory", "finetuning_type: full\\n"), "training/gradient_checkpointing", "true"},
+    {FILE_OF("llama-factory", "finetuning_type: full\\n"), "training/precision", "fp16"},
+};
+
+START_TEST(has_the_tools_defaults)
+{
+    struct reply reply = ask(left_out[_i].body);
+    char path[128], text[64];
+
+    (void)snprintf(path, sizeof path, "resolved/%s", left_out[_i].path);
+    reply_value(&reply, path, text);
+    ck_assert_msg(reply.r.status == 200 && !strcmp(text, left_out[_i].value), "%s: %d %s is %s", left_out[_i].body, reply.r.status, path, text);
+    reply_done(reply);
+}
+END_TEST
+
+static const struct {
+    const char *body, *pointer;
+} refused[] = {
+    {"{" OPT "," GPU ",\"framework_config\":{\"framework\":\"trl\"}}", "/framework_config/text"},
+    {"{" OPT "," GPU ",\"framework_config\":{\"text\":\"a: 1\"}}", "/framework_config/framework"},
+    {"{" OPT "," GPU ",\"training_arguments\":{},\"framework_config\":{\"framework\":\"trl\",\"text\":\"a: 1\"}}", "/framework_config"},
+    {"{" GPU ",\"framework_config\":{\"framework\":\"axolotl\",\"text\":\"base_model: facebook/opt-125m\\n\"}}", "/model"},
+    {FILE_OF("axolotl", "[x"), "/framework_config/text"},
+    {FILE_OF("axolotl", "micro_batch_size: 0\\n"), "/framework_config/text/micro_batch_size"},
+    {FILE_OF("trl", "deepspeed: ds.json\\n"), "/framework_config/text/deepspeed"},
+};
+
+START_TEST(refuses)
+{
+    struct reply reply = ask(refused[_i].body);
+
+    ck_assert_msg(reply.r.status == 422 && !strcmp(reply_text(&reply, "pointer"), refused[_i].pointer), "%s: %d at '%s': %s", refused[_i].body, reply.r.status,
+                  reply_text(&reply, "pointer"), reply_text(&reply, "detail"));
+    reply_done(reply);
+}
+END_TEST
+
+UNIT_TESTS("api/frameworks", unit_rows(is_read_whole, files); unit_rows(says_what_to_write, unread); unit_rows(has_the_tools_defaults, left_out);
+           unit_rows(refuses, refused);)
