@@ -4,6 +4,7 @@
 #include "parallel/nccl.h"
 #include "tuning/lora.h"
 
+#include <stdio.h>
 #include <string.h>
 
 typedef bool (*candidate_test)(const struct plan_candidate *c);
@@ -147,17 +148,26 @@ static bool counts_evenly(const struct plan_candidate *c)
     return c->modelled && c->memory.counts_evenly;
 }
 
+/* Which tokens an expert of a loop has. */
+static const char *shares_of(const struct quantity *skew, char *text, size_t bytes)
+{
+    if (!skew->set || skew->real <= 1)
+        return "each has an even share of them";
+    (void)snprintf(text, bytes, "the first of each layer has %.4g even shares of them, at most all, the others share what is left", skew->real);
+    return text;
+}
+
 /* Files that are not llmemd's own: what was read of them while they ran. */
 static void assume_their_experts(struct estimate *e)
 {
     const struct quantity *skew = &e->rq.training.expert_skew;
+    char text[128];
 
     if (any(&e->answer, counts_evenly)) {
         note(&e->assumptions,
-             "experts: this modelling file reads how many tokens each expert has, or which have any; each has an even share of them; tokens that crowd on one "
-             "take another amount of memory there");
-        if (skew->set && skew->real > 1)
-            note(&e->warnings, "/training/expert_skew: not in the figures, this modelling file has its experts one after the other with an even share each");
+             "experts: this modelling file reads how many tokens each expert has, or which have any; %s; tokens that crowd on one take another "
+             "amount of memory there",
+             shares_of(skew, text, sizeof text));
     } else if (any(&e->answer, is_modelled) && (e->model.arch.experts || skew->set))
         note(&e->assumptions, "experts: this modelling file reads no number of tokens that an expert has, so memory is the same however they fall; seconds "
                               "are those of equal shares%s", skew->set && skew->real > 1 ? ", whatever training.expert_skew says" : "");
@@ -168,6 +178,7 @@ static void assume_experts(struct estimate *e, const struct quirks *q)
 {
     const struct arch *arch = &e->model.arch;
     const struct quantity *skew = &e->rq.training.expert_skew;
+    char text[128];
 
     if (e->model.has_program && (e->model.n_files || e->model.installed)) {
         assume_their_experts(e);
@@ -180,10 +191,9 @@ static void assume_experts(struct estimate *e, const struct quirks *q)
     }
     if (q->experts_in_turn) {
         note(&e->assumptions,
-             "experts: a token takes %u of %u, which transformers %s has one after the other, each with an even share of the rows%s; tokens that crowd on one "
-             "take more memory there",
-             arch->experts_used, arch->experts, release_text(e->stack.transformers).text,
-             skew->set && skew->real > 1 ? ", whatever training.expert_skew says" : "");
+             "experts: a token takes %u of %u, which transformers %s has one after the other; %s; tokens that crowd on one take more "
+             "memory there",
+             arch->experts_used, arch->experts, release_text(e->stack.transformers).text, shares_of(skew, text, sizeof text));
         return;
     }
     note(&e->assumptions,

@@ -309,6 +309,7 @@ static enum err_code build_recipe(struct estimate *e)
         .stage = stage_of(t),
         .reference = (enum reference)word_or(&t->reference, reference_words, REFERENCE_UNSET),
         .packing = t->packing == TRI_TRUE,
+        .expert_skew = t->expert_skew.set ? t->expert_skew.real : 1,
         .sequence_tokens = lengths_mean(&t->lengths, t->seq_len.set ? t->seq_len.whole : 2048),
         .attention_mask = t->attention_mask,
         .n_freeze = t->freeze.n,

@@ -1,5 +1,5 @@
 /*
- * chosen.c - what is known of experts that tokens chose: the description of the batch says that each got as many as any other.
+ * chosen.c - what is known of experts that tokens chose: the description of the batch says that each got as many as any other, or the first so many times that.
  *
  * From topk() or argmax() of a router's scores on, through one_hot(), sums and comparisons, to what a loop over experts reads of data:
  * nonzero(), where(mask), tolist(). An expert's rows are as many as fit evenly, at least one; a list of all has what is left over in its first.
@@ -21,25 +21,50 @@ static struct content evenly(struct content c, double number)
     return with(c, CONTENT_CONST, number);
 }
 
-static struct content one_of(struct content c)
+/* How many of them chose the first, on which they crowd; the others share what is left. */
+static double crowd(struct content c)
 {
-    double share = floor(c.c / c.n);
+    double n = floor(c.c / c.n * c.skew);
+
+    return n < c.c ? n : c.c;
+}
+
+static bool is_even(struct content c)
+{
+    return c.skew <= 1 || c.n < 2;
+}
+
+/* i < 0: data knows which, one of the many */
+static struct content one_of(struct content c, double i)
+{
+    double share = is_even(c) ? floor(c.c / c.n) : i == 0 ? crowd(c) : floor((c.c - crowd(c)) / (c.n - 1));
 
     return with(c, CONTENT_TAKEN, share < 1 ? 1 : share);
 }
 
-struct content content_of_choice(const struct tensor *scores, int dim)
+struct content content_of_choice(const struct tensor *scores, int dim, int64_t k)
 {
     const struct value *x = shape_of(scores);
+    double most, skew = scores->run->expert_skew; /* each token has an expert once */
 
     if (!dtype_is_float((enum dtype)x->dtype) || !x->ndim || x->size[dim] < 1 || x->size[dim] > UINT16_MAX)
         return content_unknown();
-    return (struct content){.kind = CONTENT_CHOSEN, .n = (uint16_t)x->size[dim], .c = (double)x->size[dim]};
+    most = (double)x->size[dim] / (double)(k < 1 ? 1 : k);
+    return (struct content){.kind = CONTENT_CHOSEN, .n = (uint16_t)x->size[dim], .c = (double)x->size[dim], .skew = skew < most ? skew : most};
 }
 
 bool is_of_choice(struct content c)
 {
     return c.kind >= CONTENT_ROWS;
+}
+
+static double share_of_crowded(struct content c, int64_t i)
+{
+    double first = crowd(c), left = c.c - first, least = floor(left / (c.n - 1)), more = left - least * (c.n - 1), before = (double)i;
+
+    if (c.kind == CONTENT_SHARES)
+        return i ? least + (before <= more) : first;
+    return first + least * before + (before < more ? before : more);
 }
 
 double content_share(struct content c, int64_t i)
@@ -48,6 +73,8 @@ double content_share(struct content c, int64_t i)
 
     if (i >= c.n)
         return c.kind == CONTENT_SHARES ? 0 : c.c;
+    if (!is_even(c))
+        return share_of_crowded(c, i);
     if (c.kind == CONTENT_SHARES)
         return least + ((double)i < more);
     return least * (double)(i + 1) + ((double)i + 1 < more ? (double)i + 1 : more);
@@ -148,7 +175,7 @@ struct content content_with_dim(const struct tensor *t, int dim)
 struct content content_at(struct content c, int dim, const struct tensor *one)
 {
     if (c.kind == CONTENT_HOT && c.dim == dim)
-        return one->content.kind == CONTENT_CONST && one->content.c >= c.n ? content_const(0) : one_of(c);
+        return one->content.kind != CONTENT_CONST ? one_of(c, -1) : one->content.c >= c.n ? content_const(0) : one_of(c, one->content.c);
     return c.kind == CONTENT_CHOSEN ? c : content_unknown();
 }
 
@@ -165,7 +192,7 @@ struct content content_selected(struct content c, int dim, int64_t i, int64_t n)
         return c;
     case CONTENT_HOT:
         if (c.dim == dim)
-            return i >= c.n ? content_const(0) : one_of(c);
+            return i >= c.n ? content_const(0) : one_of(c, (double)i);
         return content_without_dim(with(c, CONTENT_HOT, c.c / (double)n), dim);
     case CONTENT_SHARES:
     case CONTENT_OFFSETS:
@@ -230,6 +257,8 @@ struct content content_of_extreme(struct content c, bool greatest)
     case CONTENT_CHOSEN:
         return evenly(c, greatest ? c.n - 1 : 0);
     case CONTENT_SHARES:
+        if (!is_even(c))
+            return evenly(c, greatest ? content_share(c, 0) : floor((c.c - crowd(c)) / (c.n - 1)));
         return evenly(c, greatest ? ceil(c.c / c.n) : floor(c.c / c.n));
     case CONTENT_OFFSETS:
         return greatest ? content_const(c.c) : evenly(c, content_share(c, 0));
@@ -249,7 +278,7 @@ struct content content_compared(enum script_compare op, const struct tensor *t, 
     switch (c.kind) {
     case CONTENT_CHOSEN:
         if (op == COMPARE_EQ && y >= 0 && y < c.n)
-            return one_of(with(c, CONTENT_HOT, (double)numel(t->run, value_in(t))));
+            return one_of(with(c, CONTENT_HOT, (double)numel(t->run, value_in(t))), y);
         if (y >= c.n && (op == COMPARE_LT || op == COMPARE_GE || op == COMPARE_EQ || op == COMPARE_NE))
             return content_const(op == COMPARE_LT || op == COMPARE_NE);
         return y == 0 && (op == COMPARE_GE || op == COMPARE_LT) ? content_const(op == COMPARE_GE) : content_unknown();

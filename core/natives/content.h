@@ -22,8 +22,8 @@ enum content_kind {
     CONTENT_STAIRS,   /* from 0 up to `c`, never down */
     CONTENT_POSITIVE,
     CONTENT_ROWS,     /* c, c + 1, .. along the first dimension */
-    /* of experts, which tokens choose evenly (chosen.c); `n` of them. A CONST of that `n`, too, is told by how evenly they are chosen: */
-    CONTENT_CHOSEN,   /* their numbers, each as often as any other, never twice in a row of the last dimension */
+    /* of experts, which tokens choose evenly but for the first, which has `skew` shares (chosen.c); `n` of them. A CONST of that `n`, too, is told by that: */
+    CONTENT_CHOSEN,   /* their numbers, never twice in a row of the last dimension */
     CONTENT_HOT,      /* 1 where one was chosen, else 0, experts along `dim`; `c` ones in all */
     CONTENT_TAKEN,    /* of one of them: `c` ones, no two in a line of any dimension */
     CONTENT_SHARES,   /* how many chose each: `c` in all */
@@ -34,7 +34,7 @@ struct content {
     enum content_kind kind;
     uint16_t n;
     int16_t dim;
-    double c;
+    double c, skew; /* skew 0 or 1: evenly */
 };
 
 static inline struct content content_unknown(void)

@@ -352,7 +352,7 @@ sv f_argmax(struct script *s, const struct script_args *a)
         return script_leave(s, "argmax() over all dimensions");
     if (!dim_arg(s, t, a->v[1], &dim))
         return sv_null();
-    return wrap_content(s, t->run, argmax(t->run, value_in(t), dim, keepdim), content_of_choice(t, dim));
+    return wrap_content(s, t->run, argmax(t->run, value_in(t), dim, keepdim), content_of_choice(t, dim, 1));
 }
 
 static sv extreme_along(struct script *s, struct tensor *t, const struct script_args *a)
@@ -364,7 +364,7 @@ static sv extreme_along(struct script *s, struct tensor *t, const struct script_
     if (!dim_arg(s, t, a->v[1], &dim) || !bool_arg(s, a->v[2], &keepdim))
         return sv_null();
     extreme_dim(t->run, a->def->data == OP_MAX ? OP_MAX_DIM : OP_MIN_DIM, value_in(t), dim, keepdim, two);
-    return pair_of(s, t->run, two, content_unknown(), content_of_choice(t, dim));
+    return pair_of(s, t->run, two, content_unknown(), content_of_choice(t, dim, 1));
 }
 
 /* A number of the host's beside a tensor: it has no storage on the device. */

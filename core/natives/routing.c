@@ -36,7 +36,7 @@ sv f_topk(struct script *s, const struct script_args *a)
     if (k < 0 || k > shape_of(t)->size[dim])
         return script_raise(s, EXC_RuntimeError, "selected index k out of range");
     topk(t->run, value_in(t), k, two);
-    return pair_of(s, t->run, two, content_unknown(), content_of_choice(t, dim));
+    return pair_of(s, t->run, two, content_unknown(), content_of_choice(t, dim, k));
 }
 
 /* sort(x) and argsort(x) of integers of one dimension */

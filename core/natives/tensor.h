@@ -91,7 +91,7 @@ static inline struct content content_told(struct run *r, struct content c)
     return c;
 }
 /* chosen.c: what is known of experts that tokens chose, evenly */
-struct content content_of_choice(const struct tensor *scores, int dim); /* numbers of those along dim */
+struct content content_of_choice(const struct tensor *scores, int dim, int64_t k); /* numbers of the k best along dim */
 struct content content_reshaped(const struct tensor *t, const struct value *to);
 struct content content_permuted(struct content c, int n, const int *order);
 struct content content_without_dim(struct content c, int dim);

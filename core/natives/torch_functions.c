@@ -391,7 +391,7 @@ static const struct script_class finfo_class = {.name = "finfo",
                                                 .methods = finfo_methods,
                                                 .members = finfo_members};
 
-/* _nonzero(mask, count): of releases' own files, which know what share of the tokens an expert gets */
+/* _nonzero(mask, count): of formulas, which counted when they saved */
 static sv t_nonzero_of(struct script *s, const struct script_args *a)
 {
     struct tensor *t = need_tensor(s, a->v[0], "_nonzero");

@@ -122,6 +122,7 @@ struct recipe {
     unsigned liger_kernels;     /* a bit each, 1u << LIGER_ROPE */
     bool padded;
     bool packing;               /* a batch is one row of several sequences, without a mask, whose positions start anew */
+    double expert_skew;         /* how many even shares of the tokens the first expert of a layer has; 0: 1 */
     double sequence_tokens;     /* mean length of a packed row's sequences; 0: not known */
     enum tri attention_mask;    /* whether batches have one; without it their rows are single sequences all the same */
     enum task_id stage;

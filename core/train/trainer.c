@@ -537,6 +537,7 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
     rc = run_init(&t->run, arena, &step->quirks, *device, widened(limits_of(t, arch, step), t->wider), err);
     if (rc)
         return rc;
+    t->run.expert_skew = step->r.expert_skew;
     h.batches = arena_array(arena, struct batch, 2 * (size_t)step->r.gradient_accumulation_steps);
     if (!h.batches)
         return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for so many batches");

@@ -110,20 +110,23 @@ START_TEST(a_type_that_nobody_knows_is_sketched)
 }
 END_TEST
 
-/* One grouped product for all experts: as large however the tokens fall. */
-START_TEST(experts_take_the_same_memory_however_tokens_fall)
+/* One grouped product for all experts: as large however the tokens fall. Before, one after the other: a crowd on the first makes that one's tensors larger. */
+START_TEST(experts_and_how_tokens_fall)
 {
-    static const char *const skews[] = {"1", "4"};
-    uint64_t peak[2] = {0};
+    static const struct {
+        const char *release, *skew;
+    } rows[] = {{"5.23", "1"}, {"5.23", "4"}, {"4.48", "1"}, {"4.48", "2"}, {"4.48", "4"}};
+    uint64_t peak[sizeof rows / sizeof *rows] = {0};
 
-    for (int i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char body[1024];
         struct reply reply;
         bool said = false;
 
         (void)snprintf(body, sizeof body, "{\"config\":{\"model_type\":\"mixtral\",\"hidden_size\":256,\"num_hidden_layers\":2,\"num_attention_heads\":4,"
                        "\"num_key_value_heads\":2,\"intermediate_size\":512,\"vocab_size\":1000,\"num_local_experts\":4}," GPU
-                       ",\"training\":{\"methods\":\"single\",\"micro_batch_size\":1,\"seq_len\":128,\"attention\":\"sdpa\",\"expert_skew\":%s}}", skews[i]);
+                       ",\"training\":{\"methods\":\"single\",\"micro_batch_size\":1,\"seq_len\":4096,\"attention\":\"sdpa\",\"expert_skew\":%s},\"stack\":{\"transformers\":\"%s\"}}",
+                       rows[i].skew, rows[i].release);
         reply = ask(body);
         ck_assert_msg(reply.r.status == 200, "%s: %s", body, reply_text(&reply, "detail"));
         ck_assert(json_uint64(json_get(json_get(json_first(json_get(reply.doc, "candidates")), "memory"), "peak_allocated_bytes"), &peak[i]));
@@ -133,6 +136,8 @@ START_TEST(experts_take_the_same_memory_however_tokens_fall)
         reply_done(reply);
     }
     ck_assert_uint_eq(peak[0], peak[1]);
+    ck_assert_uint_lt(peak[2], peak[3]);
+    ck_assert_uint_eq(peak[3], peak[4]); /* two shares of four are all tokens, where each takes two experts */
 }
 END_TEST
 
@@ -407,7 +412,7 @@ START_TEST(survives_any_arena_size)
 END_TEST
 
 UNIT_TESTS("api/estimate", unit_rows(answers_what_is_not_modelled, unmodelled); unit_rows(a_type_that_nobody_knows_is_sketched, generic);
-           unit_test(experts_take_the_same_memory_however_tokens_fall); unit_rows(warns_of_untraced_kernels, gpus_asked); unit_rows(resolves, spelled);
+           unit_test(experts_and_how_tokens_fall); unit_rows(warns_of_untraced_kernels, gpus_asked); unit_rows(resolves, spelled);
            unit_test(starts_fully_shard_of_any_release);
     unit_test(a_batch_without_a_mask_holds_that_much_less);
     unit_test(names_what_it_ignored); unit_test(equal_requests_get_equal_bytes);

@@ -117,15 +117,20 @@ class Modeling(unittest.TestCase):
             with open(folder + "/config.json") as f:
                 asked = {"config": json.load(f), "modeling": files_of(folder), "cluster": {"gpu": "A100-80GB"},
                          "training": {"seq_len": 64, "micro_batch_size": 1, "methods": "single"}}
-            for layers, skew in ((3, None), (3, 1), (3, 4), (60, 4)):
+            peaks = {}
+            for layers, skew in ((3, None), (3, 1), (3, 1.5), (3, 4), (60, 4)):
                 with self.subTest(name, layers=layers, skew=skew):
                     asked["config"]["num_hidden_layers"] = layers
                     asked["training"]["expert_skew"] = skew
                     status, answer, _ = self.post(asked)
                     self.assertEqual((status, answer["candidates"][0].get("reason")), (200, None))
                     said = [text for text in answer["assumptions"] if text.startswith("experts:")]
-                    self.assertEqual([("each has an even share" in text, "reads no number" in text) for text in said], [(loops, not loops)])
-                    self.assertEqual(any("/training/expert_skew" in text for text in answer["warnings"]), loops and skew == 4)
+                    shares = "%.4g even shares" % skew if (skew or 1) > 1 else "each has an even share"
+                    self.assertEqual([(shares in text, "reads no number" in text) for text in said], [(loops, not loops)])
+                    self.assertFalse(any("/training/expert_skew" in text for text in answer["warnings"]))
+                    peaks[layers, skew] = answer["candidates"][0]["memory"]["peak_allocated_bytes"]
+            self.assertEqual(peaks[3, None], peaks[3, 1])
+            self.assertEqual(peaks[3, 1] != peaks[3, 1.5], loops)
 
     def test_packed_rows_have_a_mask(self):
         """A branch that the positions of packed rows decide. The peak is PyTorch 2.15's of a row of 128 tokens, traced."""

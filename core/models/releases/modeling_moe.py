@@ -32,11 +32,11 @@ if quirks.experts_in_turn:
         self.experts = nn.ModuleList([self.expert(config) for _ in range(self.num_experts)])
 
     def experts_hit(mask):
-        """Whom a mask is picked by, expert by expert. All are hit: tokens are shared out evenly."""
+        """Whom a mask is picked by, expert by expert."""
         numbers = range(mask.shape[0])
         if quirks.experts_in_turn == 1:
             return numbers
-        hit = torch._nonzero(mask.sum(dim=(-1, -2)) > 0, mask.shape[0])
+        hit = torch.nonzero(mask.sum(dim=(-1, -2)) > 0)
         return hit if quirks.experts_in_turn == 3 else numbers
 
     @of(SparseMoeBlock)
@@ -51,10 +51,9 @@ if quirks.experts_in_turn:
         weights = weights.to(hidden_states.dtype)
         out = torch.zeros((batch_size * sequence_length, hidden_dim), dtype=hidden_states.dtype, device=hidden_states.device)
         mask = nn.functional.one_hot(chosen, num_classes=self.num_experts).permute(2, 1, 0)
-        share = max(1, batch_size * sequence_length * self.top_k // self.num_experts)
         hit = experts_hit(mask)
         for i in range(self.num_experts):
-            idx, top_x = torch._nonzero(mask[hit[i]].squeeze(0) if quirks.experts_in_turn == 3 else mask[i], share).unbind(1)
+            idx, top_x = torch.nonzero(mask[hit[i]].squeeze(0) if quirks.experts_in_turn == 3 else mask[i]).unbind(1)
             current_state = hidden_states[None, top_x].reshape(-1, hidden_dim)
             current_hidden_states = self.experts[i](current_state) * weights[top_x, idx, None]
             out.index_add_(0, top_x, current_hidden_states.to(hidden_states.dtype))
