@@ -1,8 +1,8 @@
 /*
  * theirs.h - the configs that users already have, read as they stand.
  *
- * Purpose   deepspeed_config, accelerate_config, training_arguments and a tool's own file (framework_config) say the same things as a request, by other names. A table a
- *           dialect maps its keys onto members; what they say fills what the request leaves out.
+ * Purpose   deepspeed_config, accelerate_config, training_arguments and a tool's own file (framework_config) say the same things as a
+ *           request, by other names. A table a dialect maps its keys onto members; what they say fills what the request leaves out.
  * Rules     A key that contradicts an explicit member, or another config, is refused, naming both. Unknown keys are noted. Keys that
  *           take no GPU memory are known and silent; those that do and have no model are noted when they are set.
  *           "auto" is what transformers fills in: integrations/deepspeed.py, HfTrainerDeepSpeedConfig (5.23.0 and 4.40.0 alike).
@@ -127,6 +127,7 @@ struct tool_file {
 
 /* The file that framework_config holds. *ret: NULL where none was given, or where its tool has no model (a gap). */
 MUST_CHECK enum err_code theirs_tool(struct theirs *t, const struct tool_file **ret);
+bool theirs_tool_is(const struct theirs *t, enum tool tool);
 /* Its defaults, where nothing is said. */
 MUST_CHECK enum err_code theirs_tool_defaults(struct theirs *t);
 /* A default of training_arguments or of framework_config, where the request leaves it out. */

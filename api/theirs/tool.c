@@ -57,6 +57,11 @@ enum err_code theirs_tool(struct theirs *t, const struct tool_file **ret)
     return ERR_OK;
 }
 
+bool theirs_tool_is(const struct theirs *t, enum tool tool)
+{
+    return t->tool == &files[tool];
+}
+
 enum err_code theirs_tool_defaults(struct theirs *t)
 {
     enum err_code rc = ERR_OK;

@@ -31,6 +31,24 @@ static enum err_code read_activations(struct theirs *t, const struct their_key *
     return ERR_OK;
 }
 
+/* axolotl quantises scales too (0.19.0 loaders/model.py); trl where use_bnb_nested_quant says so (0.9.6, 0.12.2, 1.16.0 trainer/utils.py). */
+static enum err_code read_4bit(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    bool on, twice = json_get(t->doc, "base_model") || json_get(t->doc, "adapter") || json_get(t->doc, "sequence_len");
+    const char *type = json_str(json_get(t->doc, "bnb_4bit_quant_type"));
+    bool fp4 = type && !strcmp(type, "fp4");
+    enum err_code rc = theirs_flag_only(t, v, &on);
+
+    if (rc || !on)
+        return rc;
+    if (t->tool)
+        twice = theirs_tool_is(t, TOOL_AXOLOTL);
+    (void)theirs_flag(json_get(t->doc, "use_bnb_nested_quant"), &twice);
+    if (fp4 && twice)
+        theirs_gap(&t->d, "fp4 whose scales are quantised too");
+    return theirs_say_word(t, key->member, fp4 ? "fp4" : twice ? "nf4-dq" : "nf4");
+}
+
 const struct their_key trl_keys[] = {
     SAY("max_length|max_seq_length", "training.seq_len"),
     SAY("packing", "training.packing"),
@@ -46,7 +64,7 @@ const struct their_key trl_keys[] = {
     SAY("lora_modules_to_save", "training.lora.modules_to_save"),
     SAY("lora_target_parameters", "training.lora.target_parameters"),
     FLAG("load_in_8bit", "training.quantization=\"int8\""),
-    FLAG("load_in_4bit", "training.quantization=\"nf4-dq\""),
+    BY(read_4bit, "load_in_4bit", "training.quantization"),
     BY(theirs_read_liger, "use_liger", "training.liger_kernels"),
     MOVES("padding_free", "padding-free batches"),
     /* sft_trainer.py 1.16.0: rows without padding follow from bfd */
