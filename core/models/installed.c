@@ -186,7 +186,7 @@ static const char *named_in(const char *text, size_t bytes, const char *table, c
     for (const char *from = at; (from = text_find(from, (size_t)(end - from), quoted)) != NULL; from++) {
         const char *c = from + strlen(quoted), *last;
 
-        if (from[-1] != '(' && from[-1] != ' ')
+        if (from[-1] != '(' && from[-1] != ' ' && from[-1] != '{')
             continue;
         while (c < end && (*c == ',' || *c == ':' || *c == ' ' || *c == '\n' || *c == '('))
             c++;
@@ -221,21 +221,26 @@ static const char *looked_up(const struct installed *from, const char *const *fi
     return NULL;
 }
 
-static void modeling_file(const char *folder, const char *name, char *ret, size_t room)
+static void path_of(const char *folder, const char *what, const char *name, char *ret, size_t room)
 {
-    (void)snprintf(ret, room, "models/%.80s/modeling_%.80s.py", folder, name);
+    (void)snprintf(ret, room, "models/%.80s/%s_%.80s.py", folder, what, name);
     for (char *c = ret; *c; c++)
         *c = *c == '-' ? '_' : *c;
 }
 
-static bool has_file(const struct installed *from, const char *folder, const char *name)
+static bool has(const struct installed *from, const char *folder, const char *what, const char *name)
 {
     char path[256];
     const char *as, *text;
     size_t bytes;
 
-    modeling_file(folder, name, path, sizeof path);
+    path_of(folder, what, name, path, sizeof path);
     return from->read(from->of, path, &as, &text, &bytes) == INSTALLED_READ;
+}
+
+static bool has_file(const struct installed *from, const char *folder, const char *name)
+{
+    return has(from, folder, "modeling", name);
 }
 
 /* getattribute_from_module() looks in all of transformers: the first type of the table that has the class, and a file. */
@@ -281,9 +286,9 @@ enum err_code installed_classes(const struct installed *from, const char *model_
                        from->release, model_type);
     if (!folder)
         folder = model_type;
-    if (!has_file(from, folder, folder)) { /* data2vec-text has a file of its own; internlm3 the classes of another type */
+    if (!has_file(from, folder, folder)) { /* data2vec-text has a file of its own; internlm3 the classes of another type, gpt-sw3 its config too */
         file = has_file(from, folder, model_type) ? model_type : NULL;
-        other = file ? NULL : folder;
+        other = !file && has(from, folder, "configuration", folder) ? folder : NULL;
         folder = file ? folder : type_of_class(from, classes[0], model, folder, arena);
     }
     (void)snprintf(module, 256, "transformers.models.%.80s.modeling_%.80s", folder, file ? file : folder);

@@ -105,6 +105,16 @@ class Installed(unittest.TestCase):
             self.assertEqual(program["files"][0]["name"], "transformers/" + MODELING)
             self.assertTrue(all(len(f["sha256"]) == 64 for f in program["files"]))
 
+    def test_a_type_of_another_type_s_classes(self):
+        """Named beside the tables, without a file of its own."""
+        auto = "models/auto/modeling_auto.py"
+        lay(self.folder, {auto: FILES[auto].replace('("tiny",', '("tiny-old", "TinyForCausalLM"),\n        ("tiny",'),
+                          "models/auto/configuration_auto.py":
+                          'CONFIG_MAPPING_NAMES = OrderedDict(**{"tiny-old": "TinyConfig"}, **CONFIG_MAPPING_NAMES)\n'})
+        done, answer = self.ask({**REQUEST, "config": {**REQUEST["config"], "model_type": "tiny-old"}})
+        self.assertIsNotNone(answer, done.stderr)
+        self.assertEqual(answer.get("model", {}).get("parameters"), PARAMETERS, answer)
+
     def test_serves(self):
         d = Daemon("--offline", "--transformers", self.folder)
         try:
