@@ -194,6 +194,8 @@ static enum err_code settle_defaults(struct theirs *t)
         t->e->amp = t->tool && !says_no(json_get(t->arguments, "bf16")) ? t->tool->amp : AMP_NO;
         t->e->amp_at = t->arguments_at;
     }
+    if (!rc)
+        theirs_tool_loads(t);
     return rc;
 }
 

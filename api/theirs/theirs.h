@@ -121,7 +121,6 @@ struct tool_default {
 struct tool_file {
     const char *source; /* "trl 1.16.0 trainer/sft_config.py" */
     enum amp amp;       /* autocast that nobody asked for */
-    enum dtype_saved loaded; /* where no dtype is said; 0: as the release does */
     const struct tool_default *defaults;
 };
 
@@ -130,6 +129,8 @@ MUST_CHECK enum err_code theirs_tool(struct theirs *t, const struct tool_file **
 bool theirs_tool_is(const struct theirs *t, enum tool tool);
 /* Its defaults, where nothing is said. */
 MUST_CHECK enum err_code theirs_tool_defaults(struct theirs *t);
+/* The dtype that a tool loads weights in where no key says one. After what says autocast. */
+void theirs_tool_loads(struct theirs *t);
 /* A default of training_arguments or of framework_config, where the request leaves it out. */
 MUST_CHECK enum err_code theirs_leave_out(struct theirs *t, const char *member, const char *json, const char *name);
 

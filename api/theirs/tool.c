@@ -15,6 +15,7 @@ static const struct tool_default axolotl_defaults[] = {
 
 static const struct tool_default llama_factory_defaults[] = {
     {"cutoff_len", "training.seq_len", "2048", NULL},
+    {"finetuning_type", "training.tuning", "\"lora\"", NULL},
     {0},
 };
 
@@ -25,11 +26,11 @@ static const struct tool_default trl_defaults[] = {
     {0},
 };
 
-/* In the order of enum tool. bf16: "auto" is axolotl's default, true SFTConfig's; ModelConfig loads in fp32. */
+/* bf16: "auto" is axolotl's default, true SFTConfig's. */
 static const struct tool_file files[TOOLS] = {
     [TOOL_AXOLOTL] = {.source = "axolotl 0.19.0", .amp = AMP_BF16, .defaults = axolotl_defaults},
     [TOOL_LLAMA_FACTORY] = {.source = "llamafactory 0.9.5", .amp = AMP_NO, .defaults = llama_factory_defaults},
-    [TOOL_TRL] = {.source = "trl 1.16.0", .amp = AMP_BF16, .loaded = SAVED_FP32, .defaults = trl_defaults},
+    [TOOL_TRL] = {.source = "trl 1.16.0", .amp = AMP_BF16, .defaults = trl_defaults},
 };
 
 enum err_code theirs_tool(struct theirs *t, const struct tool_file **ret)
@@ -62,12 +63,30 @@ bool theirs_tool_is(const struct theirs *t, enum tool tool)
     return t->tool == &files[tool];
 }
 
+/* axolotl utils/config normalize_config; trl's ModelConfig.dtype; LLaMA-Factory model/adapter.py upcasts what full tuning trains (but with
+ * pure_bf16, a precision of its own) and loads the rest as patcher.py and parser.py say. */
+void theirs_tool_loads(struct theirs *t)
+{
+    struct estimate *e = t->e;
+    const char *type = json_str(json_get(t->arguments, "finetuning_type"));
+    bool is_llama_factory = t->tool ? theirs_tool_is(t, TOOL_LLAMA_FACTORY) : type || json_get(t->arguments, "cutoff_len"), in_8bit = false;
+    enum dtype_saved half = e->amp == AMP_BF16 ? SAVED_BF16 : e->amp == AMP_FP16 ? SAVED_FP16 : SAVED_ABSENT;
+
+    if (e->loaded || e->loads_as_saved)
+        return;
+    (void)theirs_flag(json_get(t->arguments, "load_in_8bit"), &in_8bit);
+    if (theirs_tool_is(t, TOOL_AXOLOTL))
+        e->loaded = half ? half : in_8bit ? SAVED_FP16 : SAVED_FP32;
+    else if (theirs_tool_is(t, TOOL_TRL) || (is_llama_factory && type && !strcmp(type, "full")))
+        e->loaded = SAVED_FP32;
+    else if (is_llama_factory && half)
+        e->loaded = half;
+}
+
 enum err_code theirs_tool_defaults(struct theirs *t)
 {
     enum err_code rc = ERR_OK;
 
-    if (!t->e->loaded && !t->e->loads_as_saved)
-        t->e->loaded = t->tool->loaded;
     for (const struct tool_default *d = t->tool->defaults; d->name && !rc; d++)
         if (!d->unless || !theirs_is_filled(t, d->unless))
             rc = theirs_leave_out(t, d->member, d->json, d->name);

@@ -129,7 +129,7 @@ static const struct {
     {FILE_OF("axolotl", "adapter: lora\\n"), "training/micro_batch_size", "1"},
     {FILE_OF("axolotl", "adapter: lora\\n"), "training/gradient_checkpointing", "false"},
     {FILE_OF("axolotl", "adapter: lora\\n"), "training/precision", "bf16-autocast"},
-    {FILE_OF("axolotl", "bf16: false\\n"), "training/precision", "fp16"},
+    {FILE_OF("axolotl", "bf16: false\\n"), "training/precision", "fp32"},
     {FILE_OF("trl", "packing: false\\n"), "training/micro_batch_size", "8"},
     {FILE_OF("trl", "packing: false\\n"), "training/precision", "bf16-mixed"},
     {FILE_OF("trl", "dtype: bfloat16\\n"), "training/precision", "bf16-autocast"},
@@ -143,7 +143,11 @@ static const struct {
     {FILE_OF("trl", "use_liger_kernel: true\\n"), "training/loss", "hf"}, /* Liger has no head for opt; the chunks are gone */
     {FILE_OF("trl", "gradient_checkpointing: false\\nmax_length: 640\\n"), "training/gradient_checkpointing", "false"},
     {FILE_OF("llama-factory", "finetuning_type: full\\n"), "training/gradient_checkpointing", "true"},
-    {FILE_OF("llama-factory", "finetuning_type: full\\n"), "training/precision", "fp16"},
+    {FILE_OF("llama-factory", "finetuning_type: full\\n"), "training/precision", "fp32"},
+    {FILE_OF("llama-factory", "finetuning_type: full\\nbf16: true\\n"), "training/precision", "bf16-mixed"},
+    {FILE_OF("llama-factory", "finetuning_type: full\\npure_bf16: true\\n"), "training/precision", "bf16"},
+    {FILE_OF("llama-factory", "bf16: true\\n"), "training/precision", "bf16-autocast"},
+    {FILE_OF("llama-factory", "bf16: true\\n"), "training/tuning", "lora"},
 };
 
 START_TEST(has_the_tools_defaults)

@@ -68,6 +68,7 @@ static const struct {
     {ARGS("\"use_peft\":true,\"load_in_4bit\":true"), "training/quantization", "nf4"},
     {ARGS("\"use_peft\":true,\"load_in_4bit\":true,\"use_bnb_nested_quant\":true"), "training/quantization", "nf4-dq"},
     {ARGS("\"adapter\":\"qlora\",\"load_in_4bit\":true"), "training/quantization", "nf4-dq"},
+    {ARGS("\"finetuning_type\":\"full\",\"bf16\":true"), "training/precision", "bf16-mixed"},
     {ARGS("\"flash_attn\":\"disabled\""), "training/attention", "eager"},
     {ARGS("\"finetuning_type\":\"lora\",\"bf16\":true"), "training/gradient_checkpointing", "true"},
     {ARGS("\"finetuning_type\":\"lora\",\"bf16\":true"), "training/checkpoint_reentrant", "true"},
