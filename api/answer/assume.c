@@ -202,12 +202,32 @@ static void assume_experts(struct estimate *e, const struct quirks *q)
          arch->experts_used, arch->experts, skew->set && skew->real > 1 ? "equal shares, whatever training.expert_skew says" : "equal shares");
 }
 
+/* Packages whose kernels a file takes in place of PyTorch's operators where they are installed. */
+static void assume_kernels(struct estimate *e)
+{
+    static const struct {
+        const char *packages, *types[8];
+    } takes[] = {
+        {"mamba-ssm and causal-conv1d", {"mamba", "mamba2", "jamba", "bamba", "falcon_h1", "granitemoehybrid", "nemotron_h"}},
+        {"flash-linear-attention and causal-conv1d", {"qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"}},
+        {"causal-conv1d", {"lfm2", "lfm2_moe"}},
+    };
+
+    for (size_t i = 0; e->model.has_program && i < sizeof takes / sizeof *takes; i++)
+        for (size_t k = 0; k < 8 && takes[i].types[k]; k++)
+            if (!strcmp(takes[i].types[k], e->model.model_type))
+                note(&e->assumptions,
+                     "%s: taken as not installed, so %s runs by PyTorch's own operators, as its traced steps do; their kernels keep other tensors, mostly fewer",
+                     takes[i].packages, e->model.model_type);
+}
+
 static void assume_methods(struct estimate *e, const struct quirks *q)
 {
     const struct plan_answer *a = &e->answer;
 
     assume_losses(e);
     assume_experts(e, q);
+    assume_kernels(e);
 
     if (any(a, is_ddp))
         note_of(&e->assumptions, NOTE_OF_INTERNALS,
