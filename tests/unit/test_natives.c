@@ -96,7 +96,7 @@ static const struct row {
     {"nn.CrossEntropyLoss(label_smoothing=0.1)", NULL},
     {"nn.CrossEntropyLoss(w[0])", "weight="},
     {"F.pad(x, (0, 1), mode='reflect')", "pad(mode=)"},
-    {"F.conv1d(g.reshape(1, 1, -1), g.reshape(1, 1, -1)[:, :, :2])", "conv1d() but with a filter for each channel"},
+    {"F.conv1d(g.reshape(1, 1, -1), g.reshape(1, 1, -1)[:, :, :2])", "conv1d() but with filters for each channel"},
     {"F.dropout(x, 0.1, True, True)", "dropout(inplace=)"},
     {"F.relu(x, inplace=True)", "relu(inplace=)"},
     {"F.silu(x, True)", "silu(inplace=)"},
