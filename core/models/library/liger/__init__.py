@@ -87,7 +87,7 @@ def liger_cross_entropy(input, target, ignore_index=-100, reduction="mean"):
     return LigerCrossEntropyFunction.apply(input, target)
 
 
-def linear_loss(hidden_states, weight, labels, num_items_in_batch, chunk_memory):
+def linear_loss(hidden_states, weight, labels, num_items_in_batch, chunk_memory=1):
     """model/loss_utils.py LigerForCausalLMLoss; before it the hidden states without the last of each row are copied"""
     if quirks.liger_shifts_hidden:
         shift_hidden_states = hidden_states[..., :-1, :].contiguous()
