@@ -217,7 +217,8 @@ static void assume_kernels(struct estimate *e)
         for (size_t k = 0; k < 8 && takes[i].types[k]; k++)
             if (!strcmp(takes[i].types[k], e->model.model_type))
                 note(&e->assumptions,
-                     "%s: taken as not installed, so %s runs by PyTorch's own operators, as its traced steps do; their kernels keep other tensors, mostly fewer",
+                     "%s: taken as not installed, so %s runs by PyTorch's own operators, as its traced steps do; their kernels keep other tensors, mostly "
+                     "fewer",
                      takes[i].packages, e->model.model_type);
 }
 
