@@ -47,8 +47,7 @@ class GPT2Attention(nn.Module):
         self.config, self.layer_idx, self.is_causal = config, layer_idx, True
         self.head_dim = width // config.num_attention_heads
         self.scaling = self.head_dim**-0.5 if config.scale_attn_weights else 1.0
-        self.c_attn = Conv1D(3 * width, width)
-        self.c_proj = Conv1D(width, width)
+        self.c_attn, self.c_proj = Conv1D(3 * width, width), Conv1D(width, width)
         self.attn_dropout, self.resid_dropout = nn.Dropout(config.attn_pdrop), nn.Dropout(config.resid_pdrop)
 
     def upcast_and_reordered(self, query, key, value, attention_mask=None):
@@ -155,8 +154,7 @@ class GPT2Model(GPT2PreTrainedModel):
 
 class GPT2LMHeadModel(CausalLM, GPT2PreTrainedModel):
     _tied_weights_keys = {"lm_head.weight": "transformer.wte.weight"}
-    decoder = GPT2Model
-    stage = stage_of(handed)
+    decoder, stage = GPT2Model, stage_of(handed)
 
 
 causal_lm = GPT2LMHeadModel

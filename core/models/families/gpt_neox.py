@@ -154,8 +154,7 @@ class GPTNeoXModel(GPTNeoXPreTrainedModel):
 class GPTNeoXForCausalLM(CausalLM, GPTNeoXPreTrainedModel):
     _tied_weights_keys = {"lm_head.weight": "gpt_neox.embed_in.weight"}
     _tp_plan = {"lm_head": "colwise_gather_output"}
-    decoder = GPTNeoXModel
-    stage = stage_of(handed)
+    decoder, stage = GPTNeoXModel, stage_of(handed)
 
 
 causal_lm = GPTNeoXForCausalLM

@@ -154,8 +154,7 @@ class GPTJModel(GPTJPreTrainedModel, GPT2Model):
 
 class GPTJForCausalLM(CausalLM, GPTJPreTrainedModel):
     _tied_weights_keys = {"lm_head.weight": "transformer.wte.weight"}
-    decoder, head_bias = GPTJModel, True
-    stage = stage_of(handed_in_places)
+    decoder, head_bias, stage = GPTJModel, True, stage_of(handed_in_places)
 
 
 causal_lm = GPTJForCausalLM
