@@ -33,7 +33,7 @@ if quirks.encoder_kernels:
     def forward(self, hidden_states, attention_mask=None, **kwargs):
         shape, sdpa = (*hidden_states.shape[:-1], -1, self.head_dim), self.config._attn_implementation == "sdpa"
         query = self.query(hidden_states)
-        if sdpa:  # else the last of the three views, and the first in backward
+        if sdpa or quirks.encoder_tells_weights:  # else the last of the three views, and the first in backward
             query = query.view(*shape).transpose(1, 2)
         key = self.key(hidden_states).view(*shape).transpose(1, 2)
         value = self.value(hidden_states).view(*shape).transpose(1, 2)
@@ -42,7 +42,8 @@ if quirks.encoder_kernels:
                                                                 dropout_p=self.dropout.p if self.training else 0.0, is_causal=False)
             output = output.transpose(1, 2)
             return output.reshape(*hidden_states.shape[:-1], -1), None
-        query = query.view(*shape).transpose(1, 2)
+        if not quirks.encoder_tells_weights:
+            query = query.view(*shape).transpose(1, 2)
         attention_scores = torch.matmul(query, key.transpose(-1, -2))
         attention_scores = attention_scores / self.head_dim**0.5
         if attention_mask is not None:
@@ -51,7 +52,7 @@ if quirks.encoder_kernels:
         attention_probs = self.dropout(attention_probs)
         context = torch.matmul(attention_probs, value)
         context = context.transpose(1, 2).contiguous()
-        return context.view(*hidden_states.shape[:-1], -1), None
+        return context.view(*hidden_states.shape[:-1], -1), attention_probs if quirks.encoder_tells_weights else None
 
     encoder_of_layers = BertEncoder.__init__
 
@@ -83,3 +84,41 @@ if quirks.encoder_kernels:
             sequence_output = encoder_outputs.last_hidden_state
             pooled_output = self.pooler(sequence_output) if self.pooler is not None else None
             return BaseModelOutputWithPooling(last_hidden_state=sequence_output, pooler_output=pooled_output)
+
+    if quirks.encoder_tells_weights:
+
+        @of(BertAttention)
+        def forward(self, hidden_states, attention_mask=None, **kwargs):
+            self_outputs = self.self(hidden_states, attention_mask=attention_mask, **kwargs)
+            attention_output = self.output(self_outputs[0], hidden_states)
+            return (attention_output,) + self_outputs[1:]
+
+        @of(BertLayer)
+        def forward(self, hidden_states, attention_mask=None, **kwargs):
+            self_attention_outputs = self.attention(hidden_states, attention_mask, **kwargs)
+            attention_output = self_attention_outputs[0]
+            outputs = self_attention_outputs[1:]
+            layer_output = self.feed_forward_chunk(attention_output)
+            return (layer_output,) + outputs
+
+        @of(BertEncoder)
+        def forward(self, hidden_states, attention_mask=None, **kwargs):
+            for layer in self.layer:
+                layer_outputs = layer(hidden_states, attention_mask)
+                hidden_states = layer_outputs[0]
+            return BaseModelOutputWithPooling(last_hidden_state=hidden_states)
+
+elif quirks.encoder_counts_places:
+
+    @of(BertModel)
+    @merge_with_config_defaults
+    @capture_outputs
+    def forward(self, input_ids=None, attention_mask=None, token_type_ids=None, position_ids=None, use_cache=None, **kwargs):
+        cache_position = torch.arange(0, input_ids.shape[1], device=input_ids.device)
+        embedding_output = self.embeddings(input_ids=input_ids, position_ids=position_ids, token_type_ids=token_type_ids)
+        embedding_output = self.widen(embedding_output)
+        attention_mask = self.mask(embedding_output, attention_mask)
+        encoder_outputs = self.encoder(embedding_output, attention_mask=attention_mask, cache_position=cache_position, position_ids=position_ids, **kwargs)
+        sequence_output = encoder_outputs.last_hidden_state
+        pooled_output = self.pooler(sequence_output) if self.pooler is not None else None
+        return BaseModelOutputWithPooling(last_hidden_state=sequence_output, pooler_output=pooled_output)

@@ -5,7 +5,7 @@
 
 FOLDER is an unpacked sentence-transformers 6.2.0 wheel, whose loss and pooling run between the Trainer's loop and the model (cases of embeddings).
 
-ORACLE holds trace.py and one_gpu; PYTHON is that of its environment (torch 2.15, transformers 5.23, peft 0.21). A batch holds what the tokenizer of the type hands out.
+ORACLE holds trace.py and one_gpu; PYTHON is that of its environment (torch 2.15, transformers 5.23, peft 0.21), with PYTHONPATH as make_hybrids_older.py says for 4.57 and 5.0. A batch holds what the tokenizer of the type hands out.
 """
 import json
 import os
@@ -15,7 +15,8 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 FIGURES = ("peak_allocated_bytes", "peak_reserved_bytes", "peak_reserved_expandable_bytes", "static_bytes", "resting_bytes", "peak_phase", "phase_peaks_bytes")
 STACKS = {"current": {"torch": "2.15", "transformers": "5.23", "peft": "0.21"}, "2025": {"torch": "2.7.1", "transformers": "4.53.3", "peft": "0.16"},
-          "late-2024": {"torch": "2.4.1", "transformers": "4.48.1", "peft": "0.13"}, "2024": {"torch": "2.2.2", "transformers": "4.40.0", "peft": "0.10"}}
+          "4.57": {"torch": "2.15", "transformers": "4.57", "peft": "0.21"},
+          "5.0": {"torch": "2.15", "transformers": "5.0", "peft": "0.21"}, "late-2024": {"torch": "2.4.1", "transformers": "4.48.1", "peft": "0.13"}, "2024": {"torch": "2.2.2", "transformers": "4.40.0", "peft": "0.10"}}
 AUTO = {"classification": "AutoModelForSequenceClassification", "token_classification": "AutoModelForTokenClassification",
         "question_answering": "AutoModelForQuestionAnswering", "masked_lm": "AutoModelForMaskedLM", "masked_lm_nsp": "AutoModelForPreTraining",
         "embedding": "AutoModel"}
