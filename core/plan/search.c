@@ -120,7 +120,7 @@ static struct timekeeper timekeeper_of(const struct probe *p)
 static enum err_code ask_fit(const struct probe *p, uint32_t n, enum measuring measuring, bool highest_alone, struct fit *ret)
 {
     struct step s = probe_step(p, n);
-    struct timekeeper keeper = highest_alone ? (struct timekeeper){0} : timekeeper_of(p); /* without a clock a tape that was walked is replayed as it lies */
+    struct timekeeper keeper = timekeeper_of(p);
     struct fit_question q = {.capacity_bytes = probe_budget(p),
                              .expandable_segments = p->q->expandable_segments,
                              .measuring = measuring,
