@@ -69,6 +69,14 @@ static bool fill(struct place *p, script_maker *make, void *of)
     return p->s && sleep(p->s) && arena_push(&p->arena, sizeof(uint64_t), sizeof(uint64_t), 1); /* ends with whole words */
 }
 
+/* Four bytes that were written over an address, whose other half is a gap now: it differs where the two places lie on either side of 4 GiB. */
+static bool is_half(uint64_t x, uint64_t y, const struct place *a, const struct place *b, size_t n)
+{
+    uintptr_t at = (uintptr_t)a->begin, bt = (uintptr_t)b->begin;
+
+    return (uint32_t)x == (uint32_t)y && (x >> 32 == at >> 32 || x >> 32 == (at + n) >> 32) && (y >> 32 == bt >> 32 || y >> 32 == (bt + n) >> 32);
+}
+
 /* The words of a that are not as in b have moved with it. */
 static bool find_moves(const struct place *a, const struct place *b, size_t n, uint32_t *moves, uint32_t *ret_n)
 {
@@ -79,7 +87,7 @@ static bool find_moves(const struct place *a, const struct place *b, size_t n, u
 
         memcpy(&x, a->begin + i, sizeof x);
         memcpy(&y, b->begin + i, sizeof y);
-        if (x == y)
+        if (x == y || is_half(x, y, a, b, n))
             continue;
         if (x - (uintptr_t)a->begin != y - (uintptr_t)b->begin || x - (uintptr_t)a->begin > n)
             return false;
