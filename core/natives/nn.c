@@ -169,7 +169,7 @@ static bool gather_below(struct script *s, struct gathering *g, sv module, child
 /* False: it was seen, or the script is over. */
 static bool is_new(struct script *s, const struct gathering *g, sv module)
 {
-    sv key = sv_int((int64_t)(uintptr_t)module.o);
+    sv key = sv_int((int64_t)script_place(s, module.o));
 
     return !sv_ok(dict_get(s, g->seen, key)) && dict_set(s, g->seen, key, sv_none());
 }

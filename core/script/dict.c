@@ -1,6 +1,8 @@
 /* Dictionaries and sets: entries in the order of insertion. A set is a dict whose values are None. */
 #include "script/object.h"
 
+#define PLACES (UINT64_C(1) << 44) /* where nothing lies */
+
 enum { NOWHERE = UINT32_MAX, MANY_PROBES = 16 };
 
 struct dict *dict_make(struct script *s)
@@ -67,12 +69,32 @@ static bool hash_tuple(struct script *s, const struct tuple *t, uint32_t *ret)
     return true;
 }
 
-/* By its address; of what lies in the script's own memory, by where it lies there: a script that is thawed elsewhere (freeze.h) keeps its tables. */
-static uint32_t place_hash(const struct script *s, const void *o)
+/* The image that holds it, the nearest below; NULL: none. */
+static const struct image *image_around(const struct script *s, uintptr_t at, unsigned *ret_depth)
+{
+    const struct image *found = NULL;
+    unsigned depth = 1;
+
+    for (const struct image *im = s->image; im; im = im->below, depth++)
+        if (at > (uintptr_t)im && at < (uintptr_t)im->end && im > found) {
+            found = im;
+            *ret_depth = depth;
+        }
+    return found;
+}
+
+uint64_t script_place(const struct script *s, const struct obj *o)
 {
     uintptr_t at = (uintptr_t)o, begin = (uintptr_t)s;
+    unsigned depth = 0;
+    const struct image *im = at >= begin && at < (uintptr_t)s->arena->end ? NULL : image_around(s, at, &depth);
 
-    return mix((uint64_t)(at >= begin && at < (uintptr_t)s->arena->end ? at - begin : at) >> 4);
+    return PLACES + ((uint64_t)depth << 40) + (at - (im ? (uintptr_t)im : begin));
+}
+
+static uint32_t place_hash(const struct script *s, const struct obj *o)
+{
+    return mix(script_place(s, o) >> 4);
 }
 
 static bool hash_object(struct script *s, sv v, uint32_t *ret)

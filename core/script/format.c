@@ -181,7 +181,7 @@ static sv repr_object(struct script *s, sv v)
     if (c->flags & CLS_BOXED)
         return script_repr(s, AS(boxed, v)->value);
     return str_format(s, "<%s.%s object at 0x%llx>", c->module ? c->module->text : "builtins", c->qualname->text,
-                      (unsigned long long)(uintptr_t)v.o);
+                      (unsigned long long)script_place(s, v.o));
 }
 
 static sv repr_kind(struct script *s, sv v)
@@ -206,7 +206,7 @@ static sv repr_kind(struct script *s, sv v)
     case KIND_VIEW:
         return repr_view(s, AS(view, v));
     case KIND_FUNC:
-        return str_format(s, "<function %.300s at 0x%llx>", as_str(AS(func, v)->qualname)->text, (unsigned long long)(uintptr_t)v.o);
+        return str_format(s, "<function %.300s at 0x%llx>", as_str(AS(func, v)->qualname)->text, (unsigned long long)script_place(s, v.o));
     case KIND_NATIVE:
         return str_format(s, "<built-in function %s>", AS(native, v)->name->text);
     case KIND_METHOD:
@@ -233,7 +233,7 @@ static sv repr_kind(struct script *s, sv v)
     case KIND_ALIAS:
         return repr_alias(s, AS(alias, v));
     default:
-        return str_format(s, "<%s object at 0x%llx>", class_of(s, v)->name->text, (unsigned long long)(uintptr_t)v.o);
+        return str_format(s, "<%s object at 0x%llx>", class_of(s, v)->name->text, (unsigned long long)script_place(s, v.o));
     }
 }
 

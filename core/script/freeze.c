@@ -56,6 +56,7 @@ static bool sleep(struct script *s)
         return false;
     clean(s);
     s->arena = s->own->arena = NULL;
+    s->own->end = NULL;
     s->stack = s->stack_end = s->sp = NULL;
     s->cache = NULL;
     s->host = (struct script_host){0};

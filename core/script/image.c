@@ -84,6 +84,7 @@ enum err_code image_new(struct arena *arena, const struct image *below, struct i
     if (!im)
         return err_set(err, ERR_NOMEM, "", "no memory for the language");
     im->arena = arena;
+    im->end = arena->end;
     im->below = below;
     if (below) {
         im->world = below->world;

@@ -406,6 +406,7 @@ struct native_classes {
 
 struct image {
     struct arena *arena;
+    const void *end; /* of its memory */
     const struct image *below;
     struct world *world;
     struct str **table; /* of names */

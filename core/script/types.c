@@ -239,8 +239,7 @@ static sv object_ne(struct script *s, const struct script_args *a)
 
 static sv object_hash(struct script *s, const struct script_args *a)
 {
-    (void)s;
-    return sv_int((int64_t)((uintptr_t)a->v[0].o >> 4));
+    return sv_int((int64_t)(script_place(s, a->v[0].o) >> 4));
 }
 
 static sv object_repr(struct script *s, const struct script_args *a)
@@ -248,7 +247,7 @@ static sv object_repr(struct script *s, const struct script_args *a)
     struct cls *c = class_of(s, a->v[0]);
 
     return str_format(s, "<%.150s.%.300s object at 0x%llx>", c->module ? c->module->text : "builtins", c->qualname->text,
-                      (unsigned long long)(uintptr_t)a->v[0].o);
+                      (unsigned long long)script_place(s, a->v[0].o));
 }
 
 static sv object_str(struct script *s, const struct script_args *a)

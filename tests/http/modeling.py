@@ -2,6 +2,7 @@
 import hashlib
 import json
 import os
+import re
 import unittest
 
 from daemon import SLOW, Daemon, main
@@ -75,6 +76,24 @@ class Modeling(unittest.TestCase):
         reason = answer["candidates"][0]["reason"]
         self.assertEqual((reason["code"], reason["file"], reason["line"]), ("modeling-raised", "modeling_h.py", 17))
         self.assertIn("AssertionError: not so many", reason["construct"])
+
+    def test_no_address_is_told(self):
+        """Nor is anything of an answer another in another process, whatever a file asks of its objects."""
+        asked = [request(fwd="raise ValueError(repr(object()) + str(id(x)) + str(hash(int)) + repr(self.forward) + str(object.__hash__(self)))"),
+                 request(init="self.d = {c: 1 for c in (int, str, nn.Linear, len, M, self)}; assert id(int) % 64 == 0 and hash(len) % 3, 'places'"),
+                 request(top="raise ValueError(lambda: 1, type(object()), id(str), len)")]
+        first = [self.post(q) for q in asked]
+        for _ in range(3):
+            d = Daemon("--offline", "--log", "none")
+            for q, (status, answer, _) in zip(asked, first):
+                again = d.ask("POST", "/estimate", json.dumps(q))
+                self.assertEqual((again[0], json.loads(again[2])), (status, answer))
+            d.stop()
+        with open("/proc/%d/maps" % self.daemon.process.pid) as f:
+            ranges = [[int(x, 16) for x in line.split()[0].split("-")] for line in f]
+        told = [int(n, 0) for n in re.findall(r"0x[0-9a-f]+|[0-9]{9,}", json.dumps([answer for _, answer, _ in first]))]
+        self.assertTrue(told)
+        self.assertEqual([hex(n) for n in told if any(a <= n < b for a, b in ranges)], [])
 
     def test_example(self):
         asked = example(seq_len=512, micro_batch_size=2)

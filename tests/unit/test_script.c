@@ -330,6 +330,46 @@ START_TEST(is_kept_with_tables_by_identity)
 }
 END_TEST
 
+/* Numbers of objects and what is printed of them are the same wherever memory lies: equal requests take equal steps, and nobody learns an address. */
+START_TEST(places_are_the_same_everywhere)
+{
+    static const char text[] = "class A:\n"
+                               "    def f(self): pass\n"
+                               "a = A()\n"
+                               "things = [A, a, A.f, len, int, str.upper, list[int], Exception, object(), a.f, iter([])]\n"
+                               "print(*[id(t) for t in things], *[hash(t) for t in things], *things, object.__hash__(a), a.f)\n"
+                               "assert len({id(t) for t in things}) == len(things)\n";
+    size_t pages[] = {1, 16, 17, 1024};
+    struct said first = {0};
+
+    for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
+        void *between = malloc(pages[i] * 4096), *block = malloc(ROOM);
+        struct arena low, high;
+        struct image *im = NULL, *top = NULL;
+        struct script *s = NULL;
+        struct said said = {0};
+        struct script_host host = {.print = print, .of = &said};
+        struct err err = {0};
+
+        arena_init(&low, (char *)block + pages[i] * 4096, ROOM / 4); /* an image above its script, and below it */
+        arena_init(&high, (char *)block + ROOM / 2, ROOM / 2);
+        ck_assert(!image_new(i % 2 ? &high : &low, NULL, &im, &err));
+        ck_assert(!image_new(i % 2 ? &low : &high, im, &top, &err) && !image_source(top, "m", "m.py", text, sizeof text - 1, false, &err));
+        ck_assert(!script_new(i % 2 ? &low : &high, top, NULL, &host, &s, &err));
+        ck_assert_msg(sv_ok(script_import(s, "m")) || !script_error(s, &err), "%s", err.detail);
+        if (i)
+            ck_assert_str_eq(said.text, first.text);
+        else
+            first = said;
+        if (i)
+            free(said.text);
+        free(between);
+        free(block);
+    }
+    free(first.text);
+}
+END_TEST
+
 START_TEST(survives_any_arena_size)
 {
     char *text = file("lives_errors.py");
@@ -372,6 +412,6 @@ START_TEST(compiles_in_any_arena_size)
 END_TEST
 
 UNIT_TESTS("script/script", unit_rows(does_what_python_does, programs); unit_test(goes_on_where_a_slice_of_steps_ends); unit_rows(hostile_files_end_cleanly, hostile);
-           unit_test(natives_are_part_of_the_language); unit_test(is_kept_with_tables_by_identity);
+           unit_test(natives_are_part_of_the_language); unit_test(is_kept_with_tables_by_identity); unit_test(places_are_the_same_everywhere);
            unit_test(survives_any_arena_size);
            unit_test(compiles_in_any_arena_size);)
