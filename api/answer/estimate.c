@@ -100,6 +100,19 @@ static void widen(struct plan_answer *a)
     }
 }
 
+/* transformers' own AdamW ended with 4.49: where nobody names a release, that is the one that is meant. */
+static void take_release(struct estimate *e)
+{
+    struct stack_request *s = &e->rq.stack;
+    const struct words *asked = &e->rq.training.optimizer;
+
+    if (asked->n != 1 || optimizer_words[asked->at[0]].value != OPTIMIZER_ADAMW_HF || s->transformers || s->torch || s->peft || s->accelerate ||
+        s->bitsandbytes || s->deepspeed || s->flash_attn || s->liger || s->trl)
+        return;
+    s->transformers = "4.49";
+    note(&e->assumptions, "stack.transformers 4.49: the last release with adamw_hf, which a later one has not");
+}
+
 static enum err_code estimate(struct estimate *e)
 {
     struct call *c = e->call;
@@ -108,6 +121,8 @@ static enum err_code estimate(struct estimate *e)
 
     if (!rc)
         baseline_take(e);
+    if (!rc)
+        take_release(e);
     if (!rc)
         rc = stack_read(&e->rq.stack, &e->stack, c->err);
     if (!rc)

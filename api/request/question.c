@@ -10,11 +10,6 @@
 
 /* --- what has no model -------------------------------------------------------------------------------------------------------- */
 
-static const char *word_of(const struct words *w, const struct word *vocabulary)
-{
-    return w->n && vocabulary[w->at[0]].value == WORD_UNMODELLED ? vocabulary[w->at[0]].name : NULL;
-}
-
 static const char *first_gap(const struct estimate *e, enum gap_of of)
 {
     const struct gap *g = e->left_out.gaps;
@@ -148,23 +143,51 @@ static enum err_code axis_methods(struct estimate *e)
     return ERR_OK;
 }
 
-/* LoRA over quantised weights is qlora, whatever it was called. */
+static bool asks_quantised(const struct training_request *t)
+{
+    return t->quantization.n && quantization_words[t->quantization.at[0]].value;
+}
+
+/* LoRA over quantised weights is qlora, whatever it was called; all of the weights are trained as they were. */
+static enum err_code axis_quantised(struct estimate *e)
+{
+    static const struct plan_choice quantised = {"qlora", TUNING_QLORA};
+    const struct words *asked = &e->rq.training.tuning;
+    struct plan_choice *c = arena_array(e->call->arena, struct plan_choice, WORDS_MAX);
+    uint32_t n = 0, adapted = 0;
+
+    if (!c)
+        return err_set(e->call->err, ERR_NOMEM, "", "no room for the question");
+    for (unsigned i = 0; i < asked->n; i++) {
+        const struct word *w = &tuning_words[asked->at[i]];
+        bool adapts = w->value == TUNING_LORA || w->value == TUNING_QLORA;
+
+        if (!adapts || !adapted++)
+            c[n++] = adapts ? quantised : (struct plan_choice){w->name, w->value};
+    }
+    if (n == 1 && c[0].value == TUNING_FULL)
+        return err_set(e->call->err, ERR_FIELD_CONFLICT, "/training/quantization",
+                       "quantised weights are not trained in full: \"You cannot perform fine-tuning on purely quantized models\" (transformers trainer.py): "
+                       "tuning qlora, or quantization none");
+    if (!n)
+        c[n++] = quantised;
+    e->question.axes[AXIS_TUNING] = (struct plan_axis){c, n, asked->n > 0};
+    return ERR_OK;
+}
+
 static enum err_code axis_tuning(struct estimate *e)
 {
     static const struct plan_choice kinds[] = {{"full", TUNING_FULL}, {"lora", TUNING_LORA}, {"qlora", TUNING_QLORA}};
     static const struct plan_choice at_home[] = {{"lora", TUNING_LORA}, {"qlora", TUNING_QLORA}, {"full", TUNING_FULL}};
     const struct gpu_request *asked = &e->rq.cluster.gpu;
     const struct gpu *gpu = asked->by_numbers ? NULL : gpu_find(asked->name);
-    static const struct plan_choice quantised[] = {{"qlora", TUNING_QLORA}};
 
     if (baseline_only(&e->rq) && !e->rq.training.tuning.n) {
         e->question.axes[AXIS_TUNING] = (struct plan_axis){kinds, 1, true};
         return ERR_OK;
     }
-    if (word_of(&e->rq.training.quantization, quantization_words)) {
-        e->question.axes[AXIS_TUNING] = (struct plan_axis){quantised, 1, e->rq.training.tuning.n > 0};
-        return ERR_OK;
-    }
+    if (asks_quantised(&e->rq.training))
+        return axis_quantised(e);
     return axis_of(e, AXIS_TUNING, &e->rq.training.tuning, tuning_words, gpu && gpu_is_consumer(gpu) ? at_home : kinds, 3);
 }
 

@@ -89,6 +89,47 @@ START_TEST(packed_weights_are_sharded)
 }
 END_TEST
 
+/* What is asked of weights is in the figures whatever the tuning was called; without a tuning it is qlora. */
+static const char *const kinds[] = {"int8", "nf4", "nf4-dq", "fp4", "gptq4", "gptq8"};
+
+START_TEST(adapters_over_quantised_weights_are_qlora)
+{
+    char lora[160], qlora[160], open[160];
+
+    (void)snprintf(lora, sizeof lora, "\"tuning\":\"lora\",\"quantization\":\"%s\"", kinds[_i]);
+    (void)snprintf(qlora, sizeof qlora, "\"tuning\":\"qlora\",\"quantization\":\"%s\"", kinds[_i]);
+    (void)snprintf(open, sizeof open, "\"quantization\":\"%s\"", kinds[_i]);
+    ck_assert(figure(lora, PEAK) == figure(qlora, PEAK));
+    ck_assert(figure(open, PEAK) == figure(qlora, PEAK));
+    ck_assert(figure(qlora, PEAK) != figure("\"tuning\":\"lora\"", PEAK));
+}
+END_TEST
+
+START_TEST(quantised_weights_are_not_trained)
+{
+    struct reply reply = ask("{\"model\":\"Qwen/Qwen3-0.6B\",\"cluster\":{\"gpu\":\"A100-80GB\"},\"training\":{\"tuning\":\"full\",\"quantization\":\"nf4\"}}");
+
+    ck_assert_int_eq(reply.r.status, 422);
+    ck_assert_str_eq(json_str(reply_at(&reply, "pointer")), "/training/quantization");
+    reply_done(reply);
+}
+END_TEST
+
+/* adamw_hf ended with 4.49; a release that is named and has it not is a conflict */
+START_TEST(goes_back_to_its_last_release)
+{
+#define ADAMW_HF "{\"model\":\"Qwen/Qwen2-0.5B\",\"cluster\":{\"gpu\":\"A100-80GB\"},\"training\":{\"tuning\":\"full\",\"optimizer\":\"adamw_hf\"}"
+    struct reply open = ask(ADAMW_HF "}"), named = ask(ADAMW_HF ",\"stack\":{\"transformers\":\"5.23\"}}");
+
+    ck_assert_msg(open.r.status == 200, "%s", open.r.body);
+    ck_assert_str_eq(json_str(reply_at(&open, "resolved/stack/transformers")), "4.49");
+    ck_assert_int_eq(named.r.status, 422);
+    reply_done(open);
+    reply_done(named);
+#undef ADAMW_HF
+}
+END_TEST
+
 /* Why it does not run, where PyTorch itself raises. */
 static const struct {
     const char *method, *training, *why;
@@ -157,5 +198,6 @@ START_TEST(small_states_hold_less)
 END_TEST
 
 UNIT_TESTS("bnb", unit_rows(fuses_what_bitsandbytes_does, products); unit_test(packed_weights_hold_less); unit_test(checkpoints_of_gptq_hold_less);
-           unit_rows(packed_weights_are_sharded, sharding); unit_rows(says_why_they_are_not, refused);
+           unit_rows(packed_weights_are_sharded, sharding);
+           unit_rows(adapters_over_quantised_weights_are_qlora, kinds); unit_test(quantised_weights_are_not_trained); unit_test(goes_back_to_its_last_release); unit_rows(says_why_they_are_not, refused);
            unit_test(small_states_hold_less);)
