@@ -1,6 +1,8 @@
 /* tensor_index.c - x[..]: slices, None, integers, tensors of indices; python_variable_indexing.cpp. */
 #include "natives/tensor.h"
 
+#include <string.h>
+
 static int64_t clamp_index(int64_t i, int64_t n)
 {
     i += i < 0 ? n : 0;
@@ -45,6 +47,20 @@ static struct content cut(struct content c, int dim, bool last_dim, int64_t star
     return (c.kind == CONTENT_STEPS || c.kind == CONTENT_MARKS) && (start || end != n) ? content_unknown() : c;
 }
 
+/* Rows at places of several dimensions, of what wants a gradient: as at one list of as many places. */
+static sv rows_at(struct script *s, struct run *r, val x, val places, struct content c)
+{
+    const int nd = r->values[places].ndim, of_row = r->values[x].ndim - 1;
+    int64_t size[2 * MAX_DIMS] = {0}, n = numel(r, places);
+
+    if (nd + of_row > MAX_DIMS)
+        return script_leave(s, "a tensor of more than %d dimensions", MAX_DIMS);
+    memcpy(size, r->values[places].size, (size_t)nd * sizeof *size);
+    memcpy(size + nd, r->values[x].size + 1, (size_t)of_row * sizeof *size);
+    x = index_first(r, OP_INDEX, x, view(r, places, 1, &n));
+    return wrap_content(s, r, view(r, x, nd + of_row, size), c.kind == CONTENT_CONST ? c : content_unknown());
+}
+
 /* Tensors of indices, all of them, broadcast: gathered into one result; index tensors that have to be expanded are copied first. */
 static sv by_tensors(struct script *s, struct tensor *t, val x, uint32_t n, struct tensor *const *index, const int *dims, struct content c)
 {
@@ -69,6 +85,8 @@ static sv by_tensors(struct script *s, struct tensor *t, val x, uint32_t n, stru
                             c.kind == CONTENT_CONST || c.kind == CONTENT_TAKEN ? c : content_unknown());
     if (n == 1 && first == 0 && !shape_of(t)->requires_grad && shape_of(index[0])->dtype != DTYPE_BOOL)
         return wrap_content(s, r, index_rows(r, x, value_in(index[0])), c);
+    if (n == 1 && first == 0 && shape_of(index[0])->dtype != DTYPE_BOOL)
+        return rows_at(s, r, x, value_in(index[0]), c);
     if (n == 2 && first == 0 && dims[1] == 1 && shape_of(t)->requires_grad && shape_of(index[0])->ndim == 1 && shape_of(index[1])->ndim == 1 &&
         shape_of(index[0])->size[0] == shape_of(index[1])->size[0])
         return wrap(s, r, index_pair(r, x, value_in(index[0]), value_in(index[1])));

@@ -17,6 +17,12 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 GROUP = "one GPU, other families"
 LLAMA4 = dict(num_hidden_layers=4, hidden_size=1024, intermediate_size=1024, intermediate_size_mlp=2048, num_attention_heads=8, num_key_value_heads=2,
               num_local_experts=4)
+KINDS = ["sliding_attention", "sliding_attention", "full_attention"]
+GEMMA4 = dict(num_hidden_layers=3, hidden_size=1024, intermediate_size=1024, num_attention_heads=8, num_key_value_heads=4, num_global_key_value_heads=2,
+              num_experts=8, top_k_experts=4, moe_intermediate_size=256, vocab_size=65536, layer_types=KINDS)
+GEMMA4_ROWS = GEMMA4 | dict(num_hidden_layers=6, layer_types=KINDS * 2, enable_moe_block=False, num_experts=None, hidden_size_per_layer_input=128,
+                            vocab_size_per_layer_input=65536, attention_k_eq_v=False, num_global_key_value_heads=None, num_kv_shared_layers=3,
+                            use_double_wide_mlp=True)
 SMALL = {  # type: (config file, what is put over its text)
     "llama4_text": ("meta-llama__Llama-4-Scout-17B-16E-Instruct", LLAMA4),
     "llama4_text-dense": ("meta-llama__Llama-4-Maverick-17B-128E-Instruct", LLAMA4 | dict(use_qk_norm=False, attention_chunk_size=256, moe_layers=None,
@@ -24,9 +30,13 @@ SMALL = {  # type: (config file, what is put over its text)
     "llama4": ("meta-llama__Llama-4-Scout-17B-16E-Instruct", LLAMA4),
     "phimoe": ("microsoft__Phi-mini-MoE-instruct", dict(num_hidden_layers=3, hidden_size=1024, num_attention_heads=8, num_key_value_heads=2,
                                                          intermediate_size=1024)),
+    "gemma4_text": ("nvidia__Gemma-4-26B-A4B-NVFP4", GEMMA4),
+    "gemma4_text-rows": ("nvidia__Gemma-4-26B-A4B-NVFP4", GEMMA4_ROWS),
+    "gemma4": ("nvidia__Gemma-4-26B-A4B-NVFP4", GEMMA4),
+    "gemma4-rows": ("nvidia__Gemma-4-26B-A4B-NVFP4", GEMMA4_ROWS),
 }
-WHOLE = ("llama4",)  # types that are traced with their towers
-TOWERS = {"llama4": dict(vision_config=dict(num_hidden_layers=2, intermediate_size=1024))}
+WHOLE = ("llama4", "gemma4")  # types that are traced with their towers
+TOWERS = {"llama4": dict(vision_config=dict(num_hidden_layers=2, intermediate_size=1024)), "gemma4": dict(vision_config=dict(num_hidden_layers=2))}
 OPTIONS = {
     "full": dict(seq_len=512, micro_batch_size=2),
     "mixed": dict(seq_len=640, micro_batch_size=1, precision="bf16-mixed", optimizer="adamw_torch_fused"),
@@ -42,8 +52,9 @@ OPTIONS = {
 }
 FEW = ("full", "mixed-ckpt-pad", "lora-amp")
 CASES = {"llama4_text": FEW + ("eager", "lora-pad", "mixed", "sgd-accum"), "llama4_text-dense": FEW + ("eager-ckpt",),
-         "llama4": FEW, "phimoe": FEW + ("eager", "fa2", "lora-pad", "sgd-accum")}
-EARLIER = {r: {"llama4_text": ("full",), "phimoe": ("full",)} for r in ("5.10.4", "5.22.2")}  # release: {type: options}
+         "gemma4_text": FEW + ("eager", "lora-pad", "mixed", "sgd-accum"), "gemma4_text-rows": FEW + ("eager-ckpt", "lora-pad", "long"), "gemma4": FEW[:2],
+         "gemma4-rows": FEW[:2], "llama4": FEW, "phimoe": FEW + ("eager", "fa2", "lora-pad", "sgd-accum")}
+EARLIER = {r: {"llama4_text": ("full",), "phimoe": ("full",), "gemma4_text": ("full",), "gemma4-rows": ("full",)} for r in ("5.10.4", "5.22.2")}  # release: {type: options}
 TARGETS = ["q_proj", "v_proj"]
 
 

@@ -1,0 +1,7 @@
+from transformers.releases import of, quirks
+
+if not quirks.gemma4_routes_in_float:
+
+    @of(Gemma4TextRouter)
+    def probabilities(self, scores):
+        return nn.functional.softmax(scores, dim=-1)
