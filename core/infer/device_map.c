@@ -1,5 +1,7 @@
 #include "infer/device_map.h"
 
+#include "tuning/bnb.h"
+
 #include <string.h>
 
 /* A module, or a parameter of a module that was split. */
@@ -22,6 +24,17 @@ struct mapping {
     uint8_t *device;
 };
 
+/* bitsandbytes' linears count what they will be packed to; before transformers 5 so does every other float, but for the head's and for tied ones. */
+static uint64_t quantised_bytes(const struct mapping *k, const struct param *p, bool floats)
+{
+    uint64_t n = (uint64_t)(p->stands_for > 0 ? p->stands_for : param_numel(p)), own = dtype_bytes(p->dtype), asked = dtype_bytes(k->q->dtype);
+    bool packs = bnb_is_quantised(p->owner) && p == p->owner->weight, kept = p->owner == k->q->tree->head || (k->tied && p == k->tied->tied);
+
+    if (packs || (k->q->by_accelerate && floats && !kept))
+        return k->q->weights == KBIT_INT8 ? n : n / 2;
+    return (uint64_t)param_numel(p) * (k->q->by_accelerate && floats && asked < own ? asked : own);
+}
+
 /* Elements of integers keep their width; floats are loaded in the dtype, which accelerate knows of buffers too. */
 static uint64_t bytes_of(const struct mapping *k, const struct param *p)
 {
@@ -32,6 +45,8 @@ static uint64_t bytes_of(const struct mapping *k, const struct param *p)
         return 0;
     if (k->q->by_accelerate && p->dtype == DTYPE_BOOL)
         return (uint64_t)param_numel(p) / 8; /* dtype_byte_size(torch.bool) */
+    if (k->q->weights)
+        return quantised_bytes(k, p, floats);
     return (uint64_t)param_numel(p) * (k->q->by_accelerate && floats && asked < own ? asked : own);
 }
 
@@ -49,11 +64,11 @@ static void take_sizes(struct mapping *k)
     const struct tree *t = k->q->tree;
 
     for (uint32_t i = 1; i < t->n_modules; i++)
-        for (const struct module *m = t->modules[i]; m; m = m->parent)
-            k->size[m->number] += own_bytes(k, t->modules[i]);
-    for (uint32_t i = 1; i < t->n_modules; i++)
         for (const struct param *p = t->modules[i]->params; p && !k->tied; p = p->next)
             k->tied = p->tied ? p : NULL;
+    for (uint32_t i = 1; i < t->n_modules; i++)
+        for (const struct module *m = t->modules[i]; m; m = m->parent)
+            k->size[m->number] += own_bytes(k, t->modules[i]);
 }
 
 static bool is_whole(const struct mapping *k, const struct module *m)
@@ -104,6 +119,8 @@ static void share_out(struct mapping *k)
     if (q->gpus == 1 && !q->as_given)
         k->memory[0] = (uint64_t)((double)k->memory[0] * 0.9);
     k->memory[q->gpus] = q->as_given || q->by_accelerate ? q->host_bytes : (uint64_t)((double)q->host_bytes * 0.9);
+    for (uint32_t i = 0; q->weights && i <= q->gpus; i++)
+        k->memory[i] = (uint64_t)((double)k->memory[i] * 0.9); /* adjust_max_memory() */
 }
 
 /* --- what is left ----------------------------------------------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
  *           goes to the host, then to disk, with room left on the first GPU for the largest layer that comes back.
  * Source    transformers 5.23 integrations/accelerate.py get_balanced_memory(), infer_auto_device_map(), get_max_memory(); before 5 accelerate 1.15.0
  *           utils/modeling.py, functions of the same names. Maps of the real packages: tests/data/accuracy/device_maps.jsonl.
+ *           quantizers/quantizer_bnb_4bit.py, _8bit.py: param_element_size() (5), adjust_target_dtype(), get_special_dtypes_update() (before), adjust_max_memory().
  * Models    models whose decoder layers are the one class that is not split; at most one pair of tied weights.
  * Units     bytes.
  * Errors    ERR_NOMEM.
@@ -15,6 +16,7 @@
 #define INFER_DEVICE_MAP_H
 
 #include "torch/module.h"
+#include "tuning/kbit.h"
 
 enum { DEVICE_MAP_GPUS = 64 };
 
@@ -24,6 +26,7 @@ struct device_map_question {
     uint64_t gpu_bytes;           /* free on each, before the model */
     uint64_t host_bytes;          /* for modules; what is above goes to disk */
     enum dtype dtype;             /* that weights are loaded in */
+    enum kbit weights;            /* by bitsandbytes, which wants a tenth of each device left; KBIT_NONE: as declared */
     bool by_accelerate;           /* accelerate's rule, not transformers' own */
     bool as_given;                /* the bytes are max_memory: one GPU's is not cut to 90 %, the host's not either */
 };

@@ -15,6 +15,7 @@ struct playing {
     const struct module *list; /* of decoder layers; NULL: none */
     const uint8_t *map;
     uint32_t *layer;    /* of a module; NO_LAYER */
+    uint64_t weights_bytes;
     uint8_t *weight_of; /* of a birth that is a weight: its GPU, NOWHERE on the host; 255: it is none */
 };
 
@@ -53,11 +54,15 @@ static uint8_t computes(const struct playing *p, uint32_t module)
 static void take_weight(struct playing *p, const struct param *w)
 {
     uint8_t at = p->map[w->owner->number];
-    uint64_t bytes = (uint64_t)param_numel(w) * dtype_bytes(w->dtype);
+    uint64_t bytes;
     uint32_t block;
 
     if (w->tied || !w->value)
         return;
+    bytes = (uint64_t)numel(p->r, w->value) * dtype_bytes(dtype_of(p->r, w->value));
+    if (!bytes)
+        return; /* Marlin has given it up */
+    p->weights_bytes += bytes;
     if (at == p->q->gpus)
         p->ret->host_bytes += bytes;
     else if (at == p->q->gpus + 1)
@@ -156,6 +161,26 @@ static void bring_weights(const struct playing *p, struct part *t, const struct 
     t->brought_for = b->module;
 }
 
+/* caching_allocator_warmup(): a block on each GPU, as large as what will stand there. */
+static bool is_taken_ahead(const struct playing *p, const struct birth *b)
+{
+    return p->q->model.weights && b->stage == STAGE_INIT && !b->module && b->mark == MARK_NONE && b->op == OP_EMPTY;
+}
+
+/* cuBLAS's, of each GPU's own handle; the buffers that exllama's layers of one GPU share. */
+static bool is_on_each(const struct playing *p, const struct birth *b)
+{
+    return (b->mark == MARK_WORKSPACE && p->r->q->cublas_workspace_kept) ||
+           (p->q->model.packed.kind && b->stage == STAGE_INIT && !b->module && b->op == OP_ZEROS);
+}
+
+static struct birth share_of(const struct playing *p, const struct part *t, struct birth b)
+{
+    if (p->weights_bytes)
+        b.bytes = (uint64_t)((double)b.bytes * (double)p->ret->share[t->device].weights_bytes / (double)p->weights_bytes);
+    return b;
+}
+
 static void take_part(const struct playing *p, struct part *t)
 {
     const struct run *r = p->r;
@@ -176,8 +201,10 @@ static void take_part(const struct playing *p, struct part *t)
         }
         copy_hidden(p, t, b, &before);
         bring_weights(p, t, b);
-        if (b->mark == MARK_WORKSPACE && r->q->cublas_workspace_kept) /* each GPU's handle keeps its own */
+        if (is_on_each(p, b))
             t->number[block] = add_birth(t, *b);
+        else if (is_taken_ahead(p, b))
+            t->number[block] = add_birth(t, share_of(p, t, *b));
         else if ((p->weight_of[block] == UINT8_MAX ? computes(p, b->module) : p->weight_of[block]) == t->device)
             t->number[block] = add_birth(t, *b);
         if (b->stage == STAGE_INIT)
@@ -244,6 +271,7 @@ static void look(void *of, const struct run *r, struct model *m, struct generati
         .gpu_bytes = p->q->gpu_bytes,
         .host_bytes = p->q->host_bytes,
         .dtype = p->q->model.dtype,
+        .weights = p->q->model.weights,
         .by_accelerate = p->q->by_accelerate,
     };
     uint8_t *map = NULL;
@@ -281,8 +309,7 @@ enum err_code device_play(const struct device_play_question *q, struct arena *ar
     struct generate_question once = q->model;
     enum err_code rc;
 
-    if (q->model.weights || q->model.packed.kind)
-        return err_set(err, ERR_FIELD_CONFLICT, "/inference/weights", "quantised weights spread by device_map are not modelled yet");
+    once.by_owner = true;
     once.replay = REPLAY_NONE;
     once.look = look;
     once.looks = &p;

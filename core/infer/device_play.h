@@ -5,6 +5,8 @@
  *           played on an allocator of its own. Hidden states are copied where the next layer stands on another GPU; what stands on the host or on disk comes
  *           to the first GPU module by module and goes again (accelerate's AlignDevicesHook).
  * Source    accelerate 1.15.0 big_modeling.py dispatch_model(), hooks.py AlignDevicesHook; the map: device_map.h.
+ * Packed    weights of bitsandbytes, GPTQ, AWQ and fp8 stand where their module does, with scales and workspaces; bitsandbytes' go to no host
+ *           (validate_environment()), which whoever asks sees by host_bytes. The block that transformers takes ahead is cut as the weights are.
  * Not known copies of position tables and masks that each layer on another GPU is handed, a few rows of head_dim a token: not counted.
  * Units     bytes.
  * Errors    as generate().
@@ -32,7 +34,7 @@ struct device_spread {
 };
 
 struct device_play_question {
-    struct generate_question model; /* not quantised; replay is not read */
+    struct generate_question model; /* replay is not read */
     uint32_t gpus;
     uint64_t gpu_bytes, host_bytes; /* free before the model: device_map_question */
     bool by_accelerate;

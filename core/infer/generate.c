@@ -93,6 +93,7 @@ static void load(struct generating *g)
 
     r->stage = STAGE_INIT;
     r->grad_enabled = false;
+    r->loads_by_owner = g->q->by_owner;
     if (g->q->tensor_parallel > 1)
         cut(g);
     if (g->q->weights)

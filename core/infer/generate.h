@@ -42,6 +42,7 @@ struct generate_question {
     } replay;
     bool expandable_segments;    /* that is asked for */
     uint64_t capacity_bytes;     /* for the allocator, for `fits`; 0: none is asked */
+    bool by_owner;               /* what loading makes is told as its module's: for parts of several GPUs */
     bool timed;                  /* with the costs of the prompt and of a token */
     /* at the run, its model and cache, once all tokens are made; NULL: nobody does */
     void (*look)(void *of, const struct run *r, struct model *m, struct generation *g);

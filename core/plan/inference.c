@@ -313,6 +313,18 @@ static void add_bus(const struct inferring *p, struct inference_candidate *c)
     c->bound_tokens_per_s = c->bound_tokens_per_s > c->tokens_per_s ? c->tokens_per_s : c->bound_tokens_per_s;
 }
 
+static bool is_packed(const struct inference_candidate *c)
+{
+    return c->weights->kbit || c->weights->packed.kind;
+}
+
+/* validate_environment() of quantizer_bnb_4bit.py, _8bit.py, quantizer_awq.py raise; what others would bring back is not modelled */
+static enum err_code needs_more_gpus(struct inferring *p, struct inference_candidate *c)
+{
+    c->fits = false;
+    return inference_reason(p, c, "does-not-fit", "device_map=\"auto\" leaves a part of the quantised weights to the host, where they cannot stand");
+}
+
 /* device_map="auto" over a node's GPUs */
 static enum err_code spread(struct inferring *p, struct inference_candidate *c)
 {
@@ -342,6 +354,8 @@ static enum err_code spread(struct inferring *p, struct inference_candidate *c)
     c->modelled = true;
     reserved = most_reserved(c->devices);
     c->device_bytes = reserved + q->device.context_bytes;
+    if (is_packed(c) && c->devices->host_bytes + c->devices->disk_bytes)
+        return needs_more_gpus(p, c);
     c->fits = reserved <= room_of(q) && c->devices->host_bytes <= host;
     c->tight = c->fits && (c->devices->host_layers || c->devices->disk_layers || (double)c->device_bytes > TIGHT * (double)q->capacity_bytes);
     return c->fits ? ERR_OK : explain(p, c, reserved);

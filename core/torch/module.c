@@ -333,6 +333,12 @@ const char *module_path(const struct tree *t, uint32_t number, char *buf, size_t
 }
 
 /* ------------------------------------------------------------------------------------------------------- on the device */
+void run_owner(struct run *r, const struct module *m)
+{
+    if (r->loads_by_owner)
+        r->module = m ? m->number : 0;
+}
+
 static void place(struct run *r, struct param *p)
 {
     val v;
@@ -345,7 +351,9 @@ static void place(struct run *r, struct param *p)
     }
     if (p->value || p->late)
         return;
+    run_owner(r, p->owner);
     v = value_empty(r, OP_EMPTY, p->dtype, p->ndim, p->size);
+    run_owner(r, NULL);
     if (!v)
         return;
     r->values[v].floating = false;

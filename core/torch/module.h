@@ -125,6 +125,8 @@ static inline val hold(struct run *r, val v)
 const char *module_path(const struct tree *t, uint32_t number, char *buf, size_t bytes);
 
 /* model.to(device): every parameter and buffer once, children before their parent, in declaration order. */
+/* What is born until the next such call belongs to the module, where the run tells owners (loads_by_owner). */
+void run_owner(struct run *r, const struct module *m);
 void materialise(struct run *r, struct tree *t);
 
 /* The longest ModuleList below the root: a container of "0", "1", .. with the most parameters; NULL: there is none. */

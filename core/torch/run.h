@@ -202,6 +202,7 @@ struct run {
     bool outgrew; /* it failed for a pool that was too small: wider ones may hold it */
     bool counts_evenly; /* how many tokens an expert has was read, and told by their being shared evenly: natives/content.h */
     double expert_skew; /* how many even shares of the tokens the first expert has; 0: 1 */
+    bool loads_by_owner; /* what comes to the device while a model is loaded is told as its module's: generate()'s parts of each GPU */
     bool adapters_off; /* peft's disable_adapter(): modules run as their base */
     uint8_t stage, stream;
     int autocast_depth;

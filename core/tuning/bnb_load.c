@@ -15,10 +15,12 @@ static void load_param(struct run *r, struct param *p, val *map)
 {
     if (p->value || !is_loaded(p) || run_dead(r))
         return;
+    run_owner(r, p->owner);
     if (bnb_packs(p))
         bnb_pack(r, p, map);
     else
         p->value = bnb_kept(r, OP_TO_COPY, p->dtype, p->ndim, p->size);
+    run_owner(r, NULL);
 }
 
 /* --------------------------------------------------------------------------------------- in the order of core_model_loading.py */

@@ -99,6 +99,7 @@ static void load_one(struct run *r, struct param *p, enum dtype dtype, val *map,
 
     if (p->value || run_dead(r))
         return;
+    run_owner(r, p->owner);
     if (r->q->load_keeps_last && packs) {
         const struct bnb_linear *l = p->owner->extra;
         val half = owned(r, value_empty(r, OP_TO_COPY, dtype, SHAPE(l->out, l->in)));
@@ -117,6 +118,7 @@ static void load_one(struct run *r, struct param *p, enum dtype dtype, val *map,
         value_unref(r, *last);
         *last = 0; /* the parameter itself */
     }
+    run_owner(r, NULL);
 }
 
 struct warming {

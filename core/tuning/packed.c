@@ -248,8 +248,11 @@ void packed_load(struct run *r, struct tree *t)
         struct module *m = t->modules[i];
         const struct packed_linear *l = packed_is_quantised(m) ? m->extra : NULL;
 
-        if (l && l->kernel == PACKED_MARLIN)
+        if (l && l->kernel == PACKED_MARLIN) {
+            run_owner(r, m);
             begin_marlin(r, m, l);
+            run_owner(r, NULL);
+        }
         exllama |= l && l->kernel == PACKED_EXLLAMA;
     }
     if (exllama && !run_dead(r))

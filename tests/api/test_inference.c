@@ -260,6 +260,14 @@ static const struct {
     {"Qwen/Qwen2.5-32B", "\"gpu\":\"RTX 4090\",\"gpus_per_node\":2,\"host_memory_bytes_per_node\":\"8GiB\"", 65527752704.0, true},
 };
 
+/* Packed weights stand once, too, each GPU with what belongs to its layers: the GPUs together hold what one of that size holds, and no GPU less than its weights. */
+static const struct {
+    const char *weights, *transformers;
+} packed_spreads[] = {
+    {"nf4", "5.23"}, {"nf4-dq", "5.23"}, {"int8", "5.23"}, {"gptq4", "5.23"}, {"gptq8", "5.23"}, {"awq4", "5.23"}, {"fp8", "5.23"},
+    {"nf4", "4.53"}, {"int8", "4.53"}, {"gptq4", "4.45"}, {"awq4", "4.53"}, {"fp8", "4.53"},
+};
+
 static const struct json *spread_of(const struct reply *reply)
 {
     json_each (c, json_get(reply->doc, "candidates"))
@@ -289,6 +297,45 @@ START_TEST(device_map_puts_every_weight_somewhere)
     ck_assert(json_number(json_get(json_get(spread_of(&reply), "offloaded"), "disk_bytes"), &v));
     sum += v;
     ck_assert_msg(sum >= spreads[_i].weights && sum < spreads[_i].weights + 1e5, "%.0f, not %.0f", sum, spreads[_i].weights);
+    reply_done(reply);
+}
+END_TEST
+
+START_TEST(device_map_puts_packed_weights_with_their_layers)
+{
+    char body[400];
+    struct reply reply;
+    double sum = 0, v = 0, own = 0, all = 0;
+
+    (void)snprintf(body, sizeof body,
+                   "{\"model\":\"meta-llama/Meta-Llama-3-8B\",\"workload\":\"inference\",\"cluster\":{\"gpu\":\"RTX 4090\",\"gpus_per_node\":2},"
+                   "\"inference\":{\"weights\":\"%s\",\"new_tokens\":8},\"stack\":{\"transformers\":\"%s\"}}",
+                   packed_spreads[_i].weights, packed_spreads[_i].transformers);
+    reply = ask(body);
+    ck_assert_msg(spread_of(&reply) != NULL && json_get(spread_of(&reply), "devices") != NULL, "%s", reply.r.body);
+    json_each (d, json_get(spread_of(&reply), "devices")) {
+        ck_assert(json_number(json_get(d, "weights_bytes"), &own));
+        ck_assert(json_number(json_get(d, "peak_allocated_bytes"), &v));
+        ck_assert_msg(v > own && v < own * 1.35, "%s: %.0f of %.0f", packed_spreads[_i].weights, v, own);
+        sum += own;
+    }
+    json_each (c, json_get(reply.doc, "candidates"))
+        if (strcmp(json_str(json_get(c, "method")), "device_map") != 0)
+            ck_assert(json_number(json_get(json_get(json_get(c, "memory"), "breakdown_bytes"), "weights"), &all));
+    ck_assert_msg(sum <= all && sum > all * 0.86, "%s: %.0f of %.0f", packed_spreads[_i].weights, sum, all); /* scales of nf4 are none of the parameters */
+    reply_done(reply);
+}
+END_TEST
+
+START_TEST(device_map_puts_no_packed_weights_on_the_host)
+{
+    struct reply reply = ask("{\"model\":\"Qwen/Qwen2.5-32B\",\"workload\":\"inference\",\"cluster\":{\"gpu\":\"RTX 3060\",\"gpus_per_node\":2,"
+                             "\"free_memory_bytes\":\"6GiB\"},\"inference\":{\"weights\":\"nf4\",\"new_tokens\":8}}");
+    bool fits = true;
+
+    ck_assert_msg(spread_of(&reply) != NULL, "%s", reply.r.body);
+    ck_assert(json_bool(json_get(spread_of(&reply), "fits"), &fits) && !fits);
+    ck_assert_ptr_nonnull(strstr(json_str(json_get(json_get(spread_of(&reply), "reason"), "detail")), "host"));
     reply_done(reply);
 }
 END_TEST
@@ -336,6 +383,7 @@ END_TEST
 
 UNIT_TESTS("api/inference", unit_test(caches_hold_what_they_store); unit_test(a_longer_prompt_never_holds_less); unit_test(more_gpus_never_hold_more_each);
            unit_test(fp8_came_with_a_release); unit_test(encoders_beside_a_decoder_are_refused_by_that); unit_rows(device_map_puts_every_weight_somewhere, spreads);
+           unit_rows(device_map_puts_packed_weights_with_their_layers, packed_spreads); unit_test(device_map_puts_no_packed_weights_on_the_host);
            unit_test(precision_is_not_given_up_unasked); unit_test(tensor_parallelism_shares_weights_and_cache);
            unit_test(nothing_is_faster_than_its_bound); unit_test(each_form_of_the_weights_holds_what_it_packs); unit_rows(packed_checkpoints_hold_what_they_store, packed); unit_rows(a_checkpoint_says_its_form, checkpoints);
            unit_test(more_never_holds_less);

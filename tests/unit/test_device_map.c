@@ -5,6 +5,7 @@
 #include "models/program.h"
 #include "tests/support/programs.h"
 #include "tests/support/unit.h"
+#include "tuning/bnb.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,6 +45,11 @@ static uint32_t device_named(const char *s, uint32_t gpus)
     return !strcmp(s, "cpu") ? gpus : !strcmp(s, "disk") ? gpus + 1 : (uint32_t)atoi(s);
 }
 
+static enum kbit weights_named(const char *s)
+{
+    return !s ? KBIT_NONE : !strcmp(s, "int8") ? KBIT_INT8 : KBIT_NF4;
+}
+
 static void lay_beside(const struct json *row, const struct tree *t, const uint8_t *device, uint32_t gpus)
 {
     uint32_t seen = 0;
@@ -57,8 +63,8 @@ static void lay_beside(const struct json *row, const struct tree *t, const uint8
         if (!truth)
             continue;
         seen++;
-        ck_assert_msg(device[i] == device_named(truth, gpus), "%s of transformers %s, %u GPUs: %s is on %u, not %s",
-                      json_str(json_get(row, "config_file")), json_str(json_get(row, "transformers")), gpus, path, device[i], truth);
+        ck_assert_msg(device[i] == device_named(truth, gpus), "%s of transformers %s %s, %u GPUs: %s is on %u, not %s",
+                      json_str(json_get(row, "config_file")), json_str(json_get(row, "transformers")), json_str(json_get(row, "weights")), gpus, path, device[i], truth);
     }
     ck_assert_uint_ge(seen, json_count(json_get(row, "map")) - 2); /* those of releases with other modules: rotary_emb */
 }
@@ -92,12 +98,15 @@ START_TEST(stands_where_the_packages_put_it)
         struct model m = {.arch = &arch, .q = &q, .source = arch.program, .family = arch.program->run, .use_cache = true};
         ck_assert(!tree_init(&m.tree, &arena, DTYPE_BF16, 64 + arch.layers * 96, &err));
         ck_assert_msg(!model_declare(&m, &err), "%s", err.detail);
+        enum kbit kbit = weights_named(json_str(json_get(row, "weights")));
+        ck_assert(!kbit || !bnb_apply(&m.tree, &(struct bnb_options){kbit, DTYPE_BF16, DTYPE_UINT8, old}, &err));
         ck_assert(json_uint64(json_first(json_get(row, "gpus")), &gib) && json_uint64(json_get(row, "cpu"), &host));
         struct device_map_question ask = {.tree = &m.tree,
                                           .gpus = (uint32_t)json_count(json_get(row, "gpus")),
                                           .gpu_bytes = gib << 30,
                                           .host_bytes = host << 30,
                                           .dtype = DTYPE_BF16,
+                                          .weights = kbit,
                                           .by_accelerate = old,
                                           .as_given = true};
         if (ask.gpus == 1)
@@ -109,7 +118,7 @@ START_TEST(stands_where_the_packages_put_it)
         n++;
     }
     (void)fclose(f);
-    ck_assert_uint_ge(n, 150);
+    ck_assert_uint_ge(n, 400);
     free(block);
     free(config_block);
 }

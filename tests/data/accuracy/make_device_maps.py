@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes rows of device_maps.jsonl in this folder: the device map that transformers 5 or accelerate infers, on the meta device.
 
-    make_device_maps.py CONFIGS >> device_maps.jsonl      once with each release (5.23.0; 4.53.3 with accelerate 1.8.1)
+    make_device_maps.py CONFIGS [nf4 | int8] >> device_maps.jsonl      once with each release (5.23.0; 4.53.3 with accelerate 1.8.1) and each form of the weights
 """
 import json
 import os
@@ -11,6 +11,7 @@ warnings.filterwarnings("ignore")
 import torch, transformers
 from transformers import AutoConfig, AutoModelForCausalLM
 configs = sys.argv[1]
+WEIGHTS = sys.argv[2] if len(sys.argv) > 2 else None
 v5 = int(transformers.__version__.split(".")[0]) >= 5
 if v5:
     from transformers.integrations import accelerate as A
@@ -32,6 +33,19 @@ for name in MODELS:
     except Exception as e:
         print(name, repr(e)[:100], file=sys.stderr)
         continue
+    if WEIGHTS and v5:
+        model.tie_weights()
+    quantizer, how, special = None, {} if v5 else {"dtype": torch.bfloat16}, {}
+    if WEIGHTS:
+        from transformers import BitsAndBytesConfig
+        from transformers.quantizers.auto import AutoHfQuantizer
+        quantizer = AutoHfQuantizer.from_config(BitsAndBytesConfig(load_in_8bit=WEIGHTS == "int8", load_in_4bit=WEIGHTS == "nf4", bnb_4bit_quant_type="nf4"), pre_quantized=False)
+        with torch.device("meta"):
+            quantizer.preprocess_model(model=model, device_map="auto", config=config, **({"dtype": torch.bfloat16} if v5 else {"keep_in_fp32_modules": None, "torch_dtype": torch.bfloat16}))
+        if v5:
+            how = {"hf_quantizer": quantizer}
+        else:
+            how = {"dtype": quantizer.adjust_target_dtype(torch.bfloat16), "special_dtypes": quantizer.get_special_dtypes_update(model, torch.bfloat16)}
     model.tie_weights()
     for gpus, cpu in MEMORY:
         most = {i: g * GIB for i, g in enumerate(gpus)}
@@ -43,10 +57,9 @@ for name in MODELS:
         torch.cuda.device_count = lambda: len(gpus)
         if v5:
             A.accelerate_max_memory = lambda m=None, g=given: dict(g)
-            balanced = A.get_balanced_memory(model, max_memory=given, no_split_module_classes=model._no_split_modules)
-            found = A.infer_auto_device_map(model, max_memory=balanced, no_split_module_classes=model._no_split_modules, clean_result=False)
-        else:
-            balanced = A.get_balanced_memory(model, max_memory=given, no_split_module_classes=model._no_split_modules, dtype=torch.bfloat16)
-            found = A.infer_auto_device_map(model, max_memory=balanced, no_split_module_classes=model._no_split_modules, dtype=torch.bfloat16, clean_result=False)
+        balanced = A.get_balanced_memory(model, max_memory=given, no_split_module_classes=model._no_split_modules, **how)
+        if quantizer:
+            balanced = quantizer.adjust_max_memory(balanced)
+        found = A.infer_auto_device_map(model, max_memory=balanced, no_split_module_classes=model._no_split_modules, clean_result=False, **how)
         torch.cuda.device_count = real
-        print(json.dumps({"config_file": name, "transformers": transformers.__version__, "gpus": gpus, "cpu": cpu, "map": {k: str(v) for k, v in found.items()}}, separators=(",", ":")))
+        print(json.dumps({"config_file": name, "transformers": transformers.__version__, "gpus": gpus, "cpu": cpu, **({"weights": WEIGHTS} if WEIGHTS else {}), "map": {k: str(v) for k, v in found.items()}}, separators=(",", ":")))
