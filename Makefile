@@ -270,6 +270,7 @@ lint: lint-pure
 	@tools/lint-versions
 	@tools/lint-format
 	@tools/lint-security
+	@for b in $(bench_sources); do $(CC) $(CFLAGS) $(CPPFLAGS) $(bench_CPPFLAGS) -fsyntax-only $$b || exit 1; done
 
 lint-pure: $(BUILD)/libcore.a
 	@tools/lint-pure $<

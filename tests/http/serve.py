@@ -216,6 +216,13 @@ class Life(unittest.TestCase):
             self.assertEqual(subprocess.run([LLMEMD, *bad], capture_output=True).returncode, 2, bad)
         self.assertEqual(subprocess.run([LLMEMD, "--threads", "1"], capture_output=True, env=dict(os.environ, LLMEMD_LISTEN="nowhere")).returncode, 1)
 
+    def test_ports_that_are_none(self):
+        """getaddrinfo() takes 99999 for 34463."""
+        for port in ("99999", "65536", "-1", "+80", "80x", " 80", "", "0x50", "18446744073709551696", "http"):
+            for flag in ("--listen", "--admin-listen"):
+                done = subprocess.run([LLMEMD, "--listen", "127.0.0.1:0", flag, "127.0.0.1:" + port], capture_output=True, timeout=20)
+                self.assertEqual((done.returncode, b"not an address and port" in done.stderr), (1, True), (flag, port, done.stderr))
+
     def test_port_in_use(self):
         d = Daemon()
         second = subprocess.run([LLMEMD, "--listen", "127.0.0.1:%d" % d.port], capture_output=True, timeout=20)

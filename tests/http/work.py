@@ -1,6 +1,7 @@
 """Questions that take longest. work.py"""
 import concurrent.futures
 import json
+import os
 import signal
 import time
 import unittest
@@ -19,6 +20,14 @@ def deep(n=0):
                        "cluster": {"gpu": "A100-80GB", "gpus_per_node": 8},
                        "training": {"seq_len": 512, "gradient_accumulation_steps": 2, "attention": ["eager", "sdpa"],
                                     "optimizer": ["adamw_torch", "sgd"], "tuning": "full"}})
+
+
+def ranks(seq_len=128):
+    """Sixty-seven million GPUs: once a loop over each of them, 66 seconds of a core."""
+    return json.dumps({"config": {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 4096, "intermediate_size": 11008,
+                                  "num_attention_heads": 32, "num_key_value_heads": 32, "num_hidden_layers": 32, "vocab_size": 32000,
+                                  "max_position_embeddings": 4096, "rms_norm_eps": 1e-5, "torch_dtype": "bfloat16"},
+                       "cluster": {"gpu": "H100 SXM", "gpus_per_node": 1024, "nodes": 65536}, "training": {"seq_len": seq_len}})
 
 
 def reason(candidate):
@@ -128,6 +137,38 @@ class Work(unittest.TestCase):
             self.assertEqual((status, json.loads(body)["code"]), (503, "draining"))
             s.close()
         small.close()
+        self.assertEqual(d.ended()[0], 0)
+        if not SLOW:
+            self.assertLess(time.time() - began, 2)
+
+    def cpu_s(self, d):
+        with open("/proc/%d/stat" % d.process.pid) as f:
+            fields = f.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def test_sixty_seven_million_ranks(self):
+        d = Daemon("--threads", "2", "--drain", "1", "--deadline", "300")
+        before = self.cpu_s(d)
+        status, _, body = d.ask("POST", "/estimate?top=1000", ranks(), timeout=300)
+        if not SLOW:
+            self.assertLess(self.cpu_s(d) - before, 6)  # of a build that nothing is optimized in; of a release 2, bench_work
+        answer = json.loads(body)
+        self.assertEqual((status, answer["recommendation"]["data_parallel"] if answer["recommendation"] else 0), (200, 1024 * 65536))
+        self.assertLess(answer["work"]["events"], 1.02 * answer["work"]["budget"])
+        self.assertTrue(any(c.get("memory") for c in answer["candidates"]))
+        waiting = [d.connect(300) for _ in range(4)]
+        for i, s in enumerate(waiting):
+            s.sendall(request(ranks(136 + 8 * i)))
+        d.wait_for("llmemd_workers_busy", 2)
+        began = time.time()
+        self.assertEqual(d.ask("POST", "/estimate", question("facebook/opt-125m"))[0], 200)
+        if not SLOW:
+            self.assertLess(time.time() - began, 1)
+        began = time.time()
+        d.process.send_signal(signal.SIGTERM)
+        for s in waiting:
+            self.assertIn(read_answer(s)[0], (200, 503))
+            s.close()
         self.assertEqual(d.ended()[0], 0)
         if not SLOW:
             self.assertLess(time.time() - began, 2)

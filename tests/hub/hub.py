@@ -1,5 +1,6 @@
 """What a client of the hub must survive, by number. hub.py HUB_PROBE [unittest's arguments]"""
 import contextlib
+import ctypes
 import glob
 import json
 import os
@@ -7,6 +8,7 @@ import resource
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -754,6 +756,31 @@ class Disk(Case):
             shutil.rmtree(self.cache, ignore_errors=True)  # a file may be being written
             self.hub.repos["org/two"] = Repo()
             self.came(p.ask("org/two"))
+
+    def test_23_each_pid_is_one(self):
+        """As in containers that share a directory: what they write at once has names of its own."""
+        alone = ["unshare", "--user", "--map-root-user", "--pid", "--fork"]
+        if not shutil.which("unshare") or subprocess.run([*alone, "true"], capture_output=True).returncode:
+            self.skipTest("no namespaces of processes here")
+        os.makedirs(self.cache, 0o700)
+        for i in range(4):
+            self.hub.repos["org/m%d" % i] = Repo()
+        libc = ctypes.CDLL(None, use_errno=True)
+        watch = libc.inotify_init1(os.O_NONBLOCK)
+        self.assertGreaterEqual(libc.inotify_add_watch(watch, self.cache.encode(), 0x100), 0)  # IN_CREATE: what is renamed into its place is not
+        for _ in range(2):  # one after another: serial numbers begin anew, as pids do
+            with self.probe(*self.flags, "--fresh-s", 0, under=alone) as p:
+                for i in range(4):
+                    self.came(p.ask("org/m%d" % i))
+            for name in os.listdir(self.cache):
+                os.remove(os.path.join(self.cache, name))
+        data, names = os.read(watch, 1 << 16), []
+        os.close(watch)
+        while data:
+            n = struct.unpack_from("=iIII", data)[3]
+            names.append(data[16:16 + n].rstrip(b"\0"))
+            data = data[16 + n:]
+        self.assertEqual((len(names), len(set(names))), (8, 8), names)
 
     def test_23_abandoned(self):
         os.makedirs(self.cache)
