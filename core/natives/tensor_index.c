@@ -146,6 +146,8 @@ static struct tensor *of_list(struct script *s, struct cursor *c, sv key)
     int64_t size[1] = {n};
     sv made;
 
+    if (!script_charge(s, n / 16))
+        return NULL;
     for (uint32_t i = 0; i < n; i++)
         if (items[i].tag != SV_INT)
             return NULL;

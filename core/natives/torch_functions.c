@@ -187,6 +187,8 @@ static sv t_tensor(struct script *s, const struct script_args *a)
 /* The values of a list of n tensors; one of those on the device, if any is, says where. */
 static bool gathered(struct script *s, uint32_t n, const sv *items, val *ret, struct run **run, struct tensor **ret_first)
 {
+    if (!script_charge(s, n / 4))
+        return false;
     for (uint32_t i = 0; i < n; i++) {
         struct tensor *t = need_tensor(s, items[i], "cat");
 

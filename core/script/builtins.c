@@ -286,7 +286,7 @@ static sv round_(struct script *s, const struct script_args *a)
             v.i += unit;
         return sv_int(v.i);
     }
-    if (!script_double(s, v, &f))
+    if (!script_double(s, v, &f) || !script_charge(s, digits > 20 || digits < -20 || fabs(f) > 1e20 ? 64 : 4)) /* hundreds of digits are written */
         return sv_null();
     if (!sv_given(a->v[1])) {
         double whole = floor(f), part = f - whole;

@@ -466,7 +466,7 @@ sv script_call_args(struct script *s, sv f, const struct script_args *a)
     sv *base = s->sp, r;
     uint32_t total = a->n + a->n_kw;
 
-    if (!a->n_kw || a->kw == a->v + a->n)
+    if (!a->n_kw || (a->n && a->kw == a->v + a->n))
         return sv_call(s, f, a->v, a->n, a->n_kw, a->names);
     if ((size_t)(s->stack_end - base) < (size_t)total + SCRIPT_PARAMETERS)
         return script_raise(s, EXC_RecursionError, "the evaluation stack is full");

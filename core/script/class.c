@@ -14,7 +14,7 @@ static bool in_tail(struct cls *c, struct cls ***lists, const uint32_t *n, const
 
 static bool order(struct script *s, struct cls *c)
 {
-    enum { BASES_MAX = 32 };
+    enum { BASES_MAX = 32, MRO_MAX = 64 /* what is looked for may be looked for in each */ };
     struct cls **lists[BASES_MAX + 1];
     uint32_t n[BASES_MAX + 1], at[BASES_MAX + 1] = {0}, k = c->n_bases, total = 1;
 
@@ -31,6 +31,10 @@ static bool order(struct script *s, struct cls *c)
     n[k] = c->n_bases;
     if (!script_charge(s, (uint64_t)total * (k > 1 ? total : 1)))
         return false;
+    if (k == 1 && total > MRO_MAX) {
+        (void)script_leave(s, "a class of more than %d ancestors", MRO_MAX);
+        return false;
+    }
     c->mro = heap_take(s, total * sizeof *c->mro);
     if (!c->mro)
         return false;
@@ -216,11 +220,14 @@ sv class_new(struct script *s, struct str *name, uint32_t n_bases, const sv *bas
 
 void class_changed(struct script *s, struct cls *c)
 {
-    for (struct cls *x = s->classes; x; x = x->next)
+    uint64_t n = 0;
+
+    for (struct cls *x = s->classes; x; x = x->next, n++)
         if (cls_derives(x, c)) {
             x->version = ++s->next_version;
             x->has_known = 0;
         }
+    (void)pay_items(s, n);
 }
 
 bool class_set(struct script *s, struct cls *c, struct str *name, sv value)
@@ -469,7 +476,7 @@ int issubclass_of(struct script *s, sv c, sv of)
         return -1;
     }
     for (uint32_t i = 0; i < n; i++) {
-        int yes = issubclass_of(s, c, items[i]);
+        int yes = !script_charge(s, i % 4 == 3 || !sv_as_class(items[i])) ? -1 : issubclass_of(s, c, items[i]);
 
         if (yes) {
             leave(s);
@@ -510,7 +517,7 @@ int isinstance_of(struct script *s, sv v, sv of)
         return -1;
     }
     for (uint32_t i = 0; i < n; i++) {
-        int yes = isinstance_of(s, v, items[i]);
+        int yes = !script_charge(s, i % 4 == 3 || !sv_as_class(items[i])) ? -1 : isinstance_of(s, v, items[i]);
 
         if (yes) {
             leave(s);

@@ -102,6 +102,8 @@ static sv dict_compare(struct script *s, enum script_compare op, const struct di
         struct entry *e;
         int same;
 
+        if (!script_charge(s, 1))
+            return sv_null();
         if (a->entries[i].key.tag == SV_NULL)
             continue;
         same = dict_find(s, b, a->entries[i].key, &e);
@@ -122,6 +124,8 @@ static sv kind_compare(struct script *s, enum script_compare op, sv a, sv b)
     if (!sv_is_obj(a) || !sv_is_obj(b))
         return sv_not_implemented();
     if (sv_is(a, KIND_STR) && sv_is(b, KIND_STR)) {
+        if (!pay_bytes(s, AS(str, a)->bytes < AS(str, b)->bytes ? AS(str, a)->bytes : AS(str, b)->bytes))
+            return sv_null();
         if (op == COMPARE_EQ || op == COMPARE_NE)
             return sv_bool(str_same(AS(str, a), AS(str, b)) == (op == COMPARE_EQ));
         return sv_bool(by_order(op, str_order(AS(str, a), AS(str, b))));
@@ -297,7 +301,7 @@ int64_t script_len(struct script *s, sv v)
     }
     switch (v.o->kind) {
     case KIND_STR:
-        return str_length(AS(str, v));
+        return v.o->flags & STR_ASCII || pay_letters(s, AS(str, v)->bytes) ? (int64_t)str_length(AS(str, v)) : -1;
     case KIND_TUPLE:
         return AS(tuple, v)->n;
     case KIND_LIST:
@@ -634,6 +638,8 @@ bool script_setitem(struct script *s, sv of, sv key, sv value)
         if (sv_is(key, KIND_SLICE))
             return list_set_slice(s, l, AS(slice, key), value);
         if (!index_of(s, key, l->n, "list assignment", &i))
+            return false;
+        if (!sv_ok(value) && !pay_items(s, (l->n - (uint64_t)i) / 2))
             return false;
         old = l->items[i];
         if (sv_ok(value)) {

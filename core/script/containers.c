@@ -87,7 +87,7 @@ static sv contains_plain(struct script *s, const struct script_args *a)
 
         there = 0;
         for (uint32_t i = 0; !there && i < n; i++)
-            there = script_equal(s, items[i], a->v[1]);
+            there = !script_charge(s, i % 8 == 7) ? -1 : script_equal(s, items[i], a->v[1]);
         sv_drop(s, copy);
     }
     return there < 0 ? sv_null() : sv_bool(there);
@@ -176,7 +176,7 @@ static int64_t position(struct script *s, sv seq, sv value, int64_t from, int64_
     to += to < 0 ? n : 0;
     for (int64_t i = from < 0 ? 0 : from; i < n && i < to; i++) {
         sv item = sv_keep(items[i]);
-        int same = script_equal(s, item, value);
+        int same = !script_charge(s, i % 8 == 7) ? -1 : script_equal(s, item, value);
 
         sv_drop(s, item);
         if (same)
@@ -227,7 +227,8 @@ static sv list_reverse(struct script *s, const struct script_args *a)
 {
     struct list *l = AS(list, a->v[0]);
 
-    (void)s;
+    if (!pay_items(s, l->n))
+        return sv_null();
     for (uint32_t i = 0, k = l->n; i + 1 < k; i++) {
         sv t = l->items[i];
 
@@ -409,6 +410,8 @@ static sv dict_popitem(struct script *s, const struct script_args *a)
 
         if (e->key.tag == SV_NULL)
             continue;
+        if (!pay_items(s, i))
+            return sv_null();
         pair[0] = sv_keep(e->key);
         if (dict_remove(s, d, pair[0], &pair[1]) != 1) {
             sv_drop(s, pair[0]);

@@ -53,7 +53,7 @@ static bool hash_tuple(struct script *s, const struct tuple *t, uint32_t *ret)
 {
     uint64_t h = 0x345678;
 
-    if (!enter(s))
+    if (!script_charge(s, (t->n + 3) / 4) || !enter(s))
         return false;
     for (uint32_t i = 0; i < t->n; i++) {
         uint32_t item;
@@ -168,6 +168,8 @@ bool sv_hash(struct script *s, sv v, uint32_t *ret)
             struct dict *d = dict_ptr(v);
             uint32_t h = 0;
 
+            if (!script_charge(s, (d->used + 3) / 4))
+                return false;
             for (uint32_t i = 0; i < d->used; i++) {
                 uint32_t item = 0;
 
@@ -205,7 +207,7 @@ static int key_equal(struct script *s, sv a, sv b)
         if (a.i == b.i && a.tag != SV_FLOAT)
             return 1;
         if (sv_is(a, KIND_STR) && sv_is(b, KIND_STR))
-            return str_same(AS(str, a), AS(str, b));
+            return s && !pay_bytes(s, AS(str, a)->bytes) ? -1 : str_same(AS(str, a), AS(str, b));
         if (a.tag == SV_INT || a.tag == SV_BOOL)
             return 0;
     }
@@ -315,13 +317,25 @@ static size_t entry_bytes(uint32_t cap)
     return cap * (sizeof(struct entry) + sizeof(uint32_t));
 }
 
-static void put_index(struct dict *d, uint32_t i)
+/* How many places were taken. */
+static uint32_t put_index(struct dict *d, uint32_t i)
 {
-    uint32_t at = d->hashes[i] & d->mask;
+    uint32_t at = d->hashes[i] & d->mask, taken = 0;
 
-    while (d->index[at])
+    for (; d->index[at]; taken++)
         at = (at + 1) & d->mask;
     d->index[at] = i + 1;
+    return taken;
+}
+
+/* Places are looked for once for each entry; keys that share their hash take many. */
+static bool put_all(struct script *s, struct dict *d)
+{
+    uint64_t taken = 0;
+
+    for (uint32_t i = 0; d->index && i < d->used; i++)
+        taken += put_index(d, i);
+    return taken <= d->used || pay_items(s, taken);
 }
 
 /* The layout of `cap` entries, without those that were deleted. */
@@ -357,9 +371,7 @@ static bool resize(struct script *s, struct dict *d, uint32_t cap)
     d->mask = mask;
     d->cap = cap;
     d->used = n;
-    for (uint32_t i = 0; index && i < n; i++)
-        put_index(d, i);
-    return true;
+    return put_all(s, d);
 }
 
 static bool is_symbol(sv key)
@@ -384,7 +396,7 @@ static bool insert(struct script *s, struct dict *d, sv key, uint32_t hash, sv v
     d->n++;
     d->version = ++s->next_version;
     if (d->index)
-        put_index(d, d->used - 1);
+        (void)put_index(d, d->used - 1);
     return true;
 }
 
@@ -396,6 +408,8 @@ bool dict_put(struct script *s, struct dict *d, sv key, sv value)
     sv old;
 
     if (sv_is(key, KIND_STR)) {
+        if (!pay_bytes(s, AS(str, key)->bytes))
+            return false;
         hash = key.o->flags & STR_SYMBOL ? AS(str, key)->hash : str_hash(AS(str, key));
         e = dict_find_name(d, AS(str, key));
         there = e != NULL;
@@ -485,10 +499,11 @@ sv dict_copy(struct script *s, const struct dict *d)
         n->hashes[n->used] = d->hashes[i];
         n->used++;
         n->n++;
-        if (n->index)
-            put_index(n, n->used - 1);
     }
-    return sv_counted(n);
+    if (put_all(s, n))
+        return sv_counted(n);
+    sv_drop(s, sv_counted(n));
+    return sv_null();
 }
 
 bool dict_room(struct script *s, struct dict *d, uint32_t n)
@@ -506,6 +521,9 @@ static bool merge_names(struct script *s, struct dict *d, const struct dict *fro
 {
     if (d->h.kind != KIND_DICT || (d->h.flags | from->h.flags) & DICT_OTHERS)
         return false;
+    *ret_ok = pay_items(s, 8 * (uint64_t)from->used);
+    if (!*ret_ok)
+        return true;
     for (uint32_t i = 0; d->n && i < from->used; i++)
         if (from->entries[i].key.tag != SV_NULL && dict_find_name(d, AS(str, from->entries[i].key)))
             return false;
@@ -550,7 +568,7 @@ bool dict_merge(struct script *s, struct dict *d, sv from, bool unique)
         if (merge_names(s, d, f, &ok))
             return ok;
         for (uint32_t i = 0; i < f->used; i++)
-            if (f->entries[i].key.tag != SV_NULL && !merge_one(s, d, f->entries[i].key, f->entries[i].value, unique))
+            if (f->entries[i].key.tag != SV_NULL && !(script_charge(s, 1) && merge_one(s, d, f->entries[i].key, f->entries[i].value, unique)))
                 return false;
         return true;
     }

@@ -115,7 +115,7 @@ int exc_matches(struct script *s, sv exc, sv type)
         return cls_derives(class_of(s, exc), sv_as_class(type));
     items = as_tuple(type) ? seq_items(type, &n) : NULL;
     for (uint32_t i = 0; items && i < n; i++) {
-        int yes = sv_as_class(items[i]) ? exc_matches(s, exc, items[i]) : -1;
+        int yes = !script_charge(s, i % 4 == 3) ? -1 : sv_as_class(items[i]) ? exc_matches(s, exc, items[i]) : -1;
 
         if (yes > 0)
             return 1;
@@ -123,6 +123,8 @@ int exc_matches(struct script *s, sv exc, sv type)
             items = NULL;
     }
     if (!items) {
+        if (s->over)
+            return -1;
         (void)script_raise(s, EXC_TypeError, "catching classes that do not inherit from BaseException is not allowed");
         return -1;
     }

@@ -4,6 +4,7 @@
 #include "base/ascii.h"
 #include "script/number.h"
 
+#include <math.h>
 #include <stdio.h>
 
 static void put_repr(struct writer *w, sv v)
@@ -242,7 +243,7 @@ sv script_repr(struct script *s, sv v)
     char text[40];
     sv r;
 
-    if (!script_charge(s, 4))
+    if (!script_charge(s, v.tag == SV_FLOAT ? 32 : 4)) /* the shortest of its texts is looked for */
         return sv_null();
     switch (v.tag) {
     case SV_NULL:
@@ -357,6 +358,8 @@ sv format_value(struct script *s, sv v, sv spec_text)
     if (v.tag == SV_INT || v.tag == SV_BOOL) {
         n = number_format_int(v.i, &spec, text, sizeof text);
     } else if (v.tag == SV_FLOAT) {
+        if (!script_charge(s, spec.precision > 20 || fabs(v.f) > 1e20 ? 64 : 4))
+            return sv_null();
         n = number_format_double(v.f, &spec, text, sizeof text);
     } else if (sv_is(v, KIND_STR)) {
         const struct str *x = AS(str, v);

@@ -42,7 +42,7 @@ sv gen_send(struct script *s, struct gen *g, sv value, sv thrown, sv *returned)
     }
     if (g->state == GEN_CREATED && value.tag != SV_NONE)
         return script_raise(s, EXC_TypeError, "can't send non-None value to a just-started generator");
-    if (!enter(s))
+    if (!script_charge(s, 1) || !enter(s))
         return sv_null();
     if (s->depth >= s->max_depth) {
         leave(s);

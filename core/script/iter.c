@@ -139,6 +139,7 @@ static sv next_dict(struct script *s, struct iter *it)
 {
     const struct dict *d = dict_ptr(it->of);
     const struct entry *e;
+    int64_t from = it->at;
 
     if (it->stop != d->n) {
         it->stop = -1;
@@ -146,6 +147,8 @@ static sv next_dict(struct script *s, struct iter *it)
     }
     while (it->at < d->used && d->entries[it->at].key.tag == SV_NULL)
         it->at++;
+    if (!pay_items(s, (uint64_t)(it->at - from)))
+        return sv_null();
     if (it->at >= d->used)
         return ended(s, it);
     e = &d->entries[it->at++];
@@ -325,9 +328,12 @@ static sv next_iter(struct script *s, struct iter *it)
         return script_getitem(s, it->of, sv_int(it->at--));
     case ITER_REVERSED_KEYS: {
         const struct dict *d = dict_ptr(it->of);
+        int64_t from = it->at;
 
         while (it->at >= 0 && it->at < d->used && d->entries[it->at].key.tag == SV_NULL)
             it->at--;
+        if (!pay_items(s, (uint64_t)(from - it->at)))
+            return sv_null();
         if (it->at < 0 || it->at >= d->used)
             return ended(s, it);
         if (it->step == ITER_VALUES)

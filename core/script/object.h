@@ -523,6 +523,23 @@ static inline void *obj_new(struct script *s, size_t bytes, enum kind kind) /* o
     return o;
 }
 
+/* Whoever looks at many items or bytes in one step pays for them; few are free. False: spent. A step takes some 50 ns. */
+static inline bool pay_items(struct script *s, uint64_t n)
+{
+    return n < 16 || script_charge(s, n / 16);
+}
+
+static inline bool pay_bytes(struct script *s, uint64_t n)
+{
+    return n < 1024 || script_charge(s, n / 1024);
+}
+
+/* Each byte is looked at by a loop. */
+static inline bool pay_letters(struct script *s, uint64_t n)
+{
+    return n < 256 || script_charge(s, n / 32);
+}
+
 /* ---- strings */
 struct str *str_raw(struct script *s, size_t bytes); /* to be written; hash is not known */
 uint32_t str_hash(const struct str *t);

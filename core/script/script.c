@@ -89,6 +89,8 @@ struct str *name_of(struct script *s, sv v)
     }
     if (t->h.flags & STR_SYMBOL)
         return t;
+    if (!pay_letters(s, t->bytes))
+        return NULL;
     t = image_intern(s->own, t->text, t->bytes);
     if (!t)
         (void)script_nomem(s);

@@ -333,6 +333,8 @@ static bool replace(struct script *s, struct list *l, int64_t from, int64_t n, c
     sv *old = NULL;
     uint32_t rest = l->n - (uint32_t)(from + n);
 
+    if (!pay_items(s, rest / 2 + (uint64_t)n))
+        return false;
     if (n) {
         old = heap_take(s, (size_t)n * sizeof(sv));
         if (!old)

@@ -42,7 +42,7 @@ static bool keep_if(struct script *s, struct dict *into, const struct dict *from
     for (uint32_t i = 0; i < from->used; i++) {
         struct entry *e;
         sv key = from->entries[i].key;
-        int there = key.tag == SV_NULL ? -2 : dict_find(s, in, key, &e);
+        int there = !script_charge(s, 1) ? -1 : key.tag == SV_NULL ? -2 : dict_find(s, in, key, &e);
 
         if (there == -1 || (there >= 0 && there == want && !dict_put(s, into, key, sv_none())))
             return false;
@@ -122,7 +122,7 @@ int set_compare(struct script *s, enum script_compare op, const struct dict *a, 
     if ((op == COMPARE_LT || op == COMPARE_GT) && small->n >= large->n)
         return 0;
     for (uint32_t i = 0; i < small->used; i++) {
-        int there = small->entries[i].key.tag == SV_NULL ? 1 : dict_find(s, large, small->entries[i].key, &e);
+        int there = !script_charge(s, 1) ? -1 : small->entries[i].key.tag == SV_NULL ? 1 : dict_find(s, large, small->entries[i].key, &e);
 
         if (there < 0)
             return -1;
@@ -187,8 +187,10 @@ static sv set_pop(struct script *s, const struct script_args *a)
 
     for (uint32_t i = 0; i < d->used; i++)
         if (d->entries[i].key.tag != SV_NULL) {
-            sv key = sv_keep(d->entries[i].key);
+            sv key = pay_items(s, i) ? sv_keep(d->entries[i].key) : sv_null();
 
+            if (!sv_ok(key))
+                return key;
             (void)dict_remove(s, d, key, NULL);
             return key;
         }
@@ -237,7 +239,7 @@ static sv set_is(struct script *s, const struct script_args *a)
         return other;
     if (a->def->data == 2) {
         for (uint32_t i = 0; r > 0 && i < d->used; i++)
-            if (d->entries[i].key.tag != SV_NULL)
+            if (script_charge(s, 1) && d->entries[i].key.tag != SV_NULL)
                 r = dict_find(s, dict_ptr(other), d->entries[i].key, &e) == 0;
     } else
         r = set_compare(s, a->def->data ? COMPARE_GE : COMPARE_LE, d, dict_ptr(other));

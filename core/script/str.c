@@ -150,7 +150,7 @@ sv str_slice(struct script *s, const struct str *t, int64_t from, int64_t step, 
 
         return str_new(s, t->text + a, b - a);
     }
-    if (!script_charge(s, (uint64_t)n))
+    if (!script_charge(s, (uint64_t)n) || (!is_ascii(t) && !script_charge(s, (uint64_t)n * (t->bytes / 32))))
         return sv_null();
     for (int64_t i = 0; i < n; i++) {
         size_t a = str_offset(t, (uint32_t)(from + i * step)), b = str_offset(t, (uint32_t)(from + i * step + 1));

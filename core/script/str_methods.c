@@ -96,7 +96,11 @@ static sv rsplit(struct script *s, const struct script_args *a)
     if (!by->bytes)
         return script_raise(s, EXC_ValueError, "empty separator");
     r = list_new(s, 0, NULL);
+    if (!pay_letters(s, t->bytes))
+        most = 0;
     for (at = end - by->bytes; sv_ok(r) && most != 0 && at >= t->text;) {
+        if (!pay_bytes(s, by->bytes))
+            break;
         if (memcmp(at, by->text, by->bytes) != 0) {
             at--;
             continue;
@@ -124,7 +128,7 @@ static sv splitlines(struct script *s, const struct script_args *a)
 {
     const struct str *t = self(a);
     const char *at = t->text, *end = at + t->bytes;
-    sv r = list_new(s, 0, NULL);
+    sv r = pay_letters(s, t->bytes) ? list_new(s, 0, NULL) : sv_null();
 
     while (sv_ok(r) && at < end) {
         const char *next = at;
@@ -145,7 +149,7 @@ static sv strip(struct script *s, const struct script_args *a)
 
     if (sv_given(a->v[1]) && !any)
         return sv_null();
-    if (!script_charge(s, t->bytes / 64))
+    if (!script_charge(s, t->bytes / 64) || (any && t->bytes && !script_charge(s, any->bytes * (uint64_t)t->bytes / 1024)))
         return sv_null();
     if (a->def->data & 1)
         while (from < to && (any ? memchr(any->text, *from, any->bytes) != NULL : blank(*from)))
@@ -160,7 +164,7 @@ static int affix_one(struct script *s, const char *at, size_t n, sv v, bool end)
 {
     const struct str *t = text_arg(s, v);
 
-    if (!t)
+    if (!t || (t->bytes <= n && !pay_bytes(s, t->bytes)))
         return -1;
     return t->bytes <= n && memcmp(end ? at + n - t->bytes : at, t->text, t->bytes) == 0;
 }
@@ -174,8 +178,10 @@ static sv affix(struct script *s, const struct script_args *a)
     const sv *items = as_tuple(a->v[1]) ? seq_items(a->v[1], &k) : &a->v[1];
     int64_t from = 0;
 
+    if (!pay_items(s, k))
+        return sv_null();
     if (sv_ok(a->v[2])) {
-        if (!script_int(s, a->v[2], &from))
+        if (!script_int(s, a->v[2], &from) || !pay_letters(s, t->bytes))
             return sv_null();
         from += from < 0 ? str_length(t) : 0;
         from = from < 0 ? 0 : from;
@@ -218,7 +224,7 @@ static sv recase(struct script *s, const struct script_args *a)
     struct str *r = str_raw(s, t->bytes);
     bool first = true;
 
-    if (!r)
+    if (!r || !pay_letters(s, t->bytes))
         return sv_null();
     for (uint32_t i = 0; i < t->bytes; i++) {
         char c = t->text[i];
@@ -289,6 +295,8 @@ static sv find_in(struct script *s, const struct script_args *a)
         return sv_null();
     lo = lo < 0 ? (lo + n < 0 ? 0 : lo + n) : lo;
     hi = hi < 0 ? (hi + n < 0 ? 0 : hi + n) : hi > n ? n : hi;
+    if (!pay_letters(s, t->bytes))
+        return sv_null();
     if (lo <= hi) {
         from = t->text + str_offset(t, (uint32_t)lo);
         end = t->text + str_offset(t, (uint32_t)hi);
@@ -296,7 +304,9 @@ static sv find_in(struct script *s, const struct script_args *a)
             found = text_find(s, from, (size_t)(end - from), x);
         } else
             for (const char *at = end - x->bytes; !found && at >= from; at--)
-                if (memcmp(at, x->text, x->bytes) == 0)
+                if (!pay_bytes(s, x->bytes))
+                    return sv_null();
+                else if (memcmp(at, x->text, x->bytes) == 0)
                     found = at;
     }
     if (!found)
@@ -334,8 +344,12 @@ static sv partition(struct script *s, const struct script_args *a)
         found = text_find(s, t->text, t->bytes, x);
     } else
         for (const char *at = t->text + t->bytes - x->bytes; !found && at >= t->text; at--)
-            if (memcmp(at, x->text, x->bytes) == 0)
+            if (!pay_bytes(s, x->bytes))
+                return sv_null();
+            else if (memcmp(at, x->text, x->bytes) == 0)
                 found = at;
+    if (!pay_letters(s, t->bytes))
+        return sv_null();
     three[0] = three[1] = three[2] = empty;
     if (!found) {
         three[a->def->data ? 2 : 0] = a->v[0];
@@ -354,7 +368,8 @@ static sv is(struct script *s, const struct script_args *a)
     const struct str *t = self(a);
     bool cased = false;
 
-    (void)s;
+    if (!pay_letters(s, t->bytes))
+        return sv_null();
     for (uint32_t i = 0; i < t->bytes; i++) {
         char c = t->text[i];
         bool alpha = ascii_lower(c) != upper(c) || (unsigned char)c >= 0x80, digit = ascii_digit(c), ok = true;
@@ -453,7 +468,8 @@ static sv plain_eq(struct script *s, const struct script_args *a)
 {
     const struct str *t = as_str(a->v[1]);
 
-    (void)s;
+    if (t && !pay_bytes(s, t->bytes))
+        return sv_null();
     return t ? sv_bool(str_same(self(a), t)) : sv_not_implemented();
 }
 

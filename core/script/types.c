@@ -114,6 +114,8 @@ static sv to_float(struct script *s, sv v)
     if (!t)
         return script_double(s, v, &f) ? sv_float(f) : sv_null();
     n = t->bytes;
+    if (!pay_letters(s, n))
+        return sv_null();
     while (from < n && (t->text[from] == ' ' || t->text[from] == '\n'))
         from++;
     while (n > from && (t->text[n - 1] == ' ' || t->text[n - 1] == '\n'))

@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct program_library;
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed);
 size_t LLVMFuzzerCustomCrossOver(const uint8_t *a, size_t a_bytes, const uint8_t *b, size_t b_bytes, uint8_t *out, size_t max, unsigned seed);
@@ -25,6 +27,9 @@ _Noreturn void fuzz_fail(const char *file, int line, const char *what, const cha
 
 /* One block for all inputs, begun anew. */
 struct arena fuzz_arena(size_t bytes);
+
+/* The families, compiled once. */
+const struct program_library *fuzz_library(void);
 
 /* A copy that ends with a zero, and where it has to end for a reader that goes too far to be noticed; free() it. */
 char *fuzz_text(const uint8_t *data, size_t size);

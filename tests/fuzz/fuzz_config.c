@@ -33,7 +33,7 @@ FUZZ_JSON(&grammar)
 
 static struct api_response ask(const char *method, const char *path, const char *body, const struct api_config *config, struct arena *arena)
 {
-    struct api_request rq = {.method = method, .path = path, .body = body, .body_bytes = strlen(body), .arena = arena};
+    struct api_request rq = {.method = method, .path = path, .body = body, .body_bytes = strlen(body), .arena = arena, .library = fuzz_library};
     struct api_needs needs;
     struct api_response r;
 

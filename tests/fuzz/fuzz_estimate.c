@@ -99,6 +99,7 @@ static void ask(const struct api_request *asked)
     char *kept;
 
     rq.arena = &arena;
+    rq.library = fuzz_library;
     first = answer(&rq);
     kept = malloc(first.bytes + 1);
     FUZZ_CHECK(kept, "no memory for an answer");

@@ -9,29 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIBRARY_ROOM = 64 << 20, ROOM = 160 << 20, EVENTS = 2000000 };
+enum { ROOM = 160 << 20, EVENTS = 2000000 };
 
 static const char config_text[] = "{\"model_type\":\"h\",\"architectures\":[\"M\"],\"auto_map\":{\"AutoModelForCausalLM\":\"modeling_h.M\"},\"hidden_size\":64,"
                                   "\"num_hidden_layers\":2,\"num_attention_heads\":2,\"vocab_size\":100}";
 
-static const struct program_library *library_once(void)
-{
-    static struct program_library library;
-    static struct arena arena;
-    static bool made;
-    struct err err = {0};
-
-    if (!made) {
-        arena_init(&arena, malloc(LIBRARY_ROOM), LIBRARY_ROOM);
-        FUZZ_CHECK(!program_library(&arena, &library, &err), "%s", err.detail);
-        made = true;
-    }
-    return &library;
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const struct program_library *library = library_once();
+    const struct program_library *library = fuzz_library();
     struct arena arena = fuzz_arena(ROOM);
     struct budget budget = {.limit_events = EVENTS};
     char *text = fuzz_text(data, size);

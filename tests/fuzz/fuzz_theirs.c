@@ -1,6 +1,6 @@
 /*
  * Users' own files: the first letter says which (t: TrainingArguments and what trl, LLaMA-Factory and axolotl write; a: accelerate;
- * d: DeepSpeed; l: peft's adapter_config, as the request's lora), the rest is the file, YAML or JSON.
+ * d: DeepSpeed; l: peft's adapter_config, as the request's lora; A to E: a framework_config), the rest is the file, YAML or JSON.
  */
 #include "api/theirs/theirs.h"
 #include "base/buf.h"
@@ -71,7 +71,7 @@ static void ask(const struct json *doc, struct arena *arena)
     const struct api_config config = {
         .model = "facebook/opt-125m", .revision = "main", .text = carried_text(b), .bytes = b->bytes, .source = "builtin"};
     const struct shape shape = {0};
-    const struct api_request rq = {.method = "POST", .path = "/estimate", .arena = arena};
+    const struct api_request rq = {.method = "POST", .path = "/estimate", .arena = arena, .library = fuzz_library};
     struct err err = {0};
     struct api_response ret;
     struct call c = {.rq = &rq, .configs = &config, .n_configs = 1, .rest = "", .doc = doc, .arena = arena, .ret = &ret, .err = &err};
@@ -91,6 +91,7 @@ static void ask(const struct json *doc, struct arena *arena)
 
 static void write_request(struct buf *out, uint8_t letter, const char *file, size_t bytes)
 {
+    static const char *const frameworks[] = {"axolotl", "llama-factory", "ms-swift", "trl", "torchtune"};
     static const char *const members[] = {"accelerate_config", "deepspeed_config", "training_arguments"};
     struct jsonw w;
 
@@ -104,6 +105,11 @@ static void write_request(struct buf *out, uint8_t letter, const char *file, siz
     if (letter == 'l') {
         jsonw_object(&w, "training");
         jsonw_raw(&w, "lora", file, bytes);
+        jsonw_end(&w);
+    } else if (letter >= 'A' && letter <= 'E') {
+        jsonw_object(&w, "framework_config");
+        jsonw_str(&w, "framework", frameworks[letter - 'A']);
+        jsonw_str_n(&w, "text", file, bytes);
         jsonw_end(&w);
     } else {
         jsonw_str_n(&w, members[letter == 'a' ? 0 : letter == 'd' ? 1 : 2], file, bytes);

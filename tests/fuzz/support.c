@@ -1,5 +1,7 @@
 #include "tests/fuzz/fuzz.h"
 
+#include "models/modeling.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +34,22 @@ struct arena fuzz_arena(size_t bytes)
     FUZZ_CHECK(block, "no memory for an arena");
     arena_init(&a, block, bytes);
     return a;
+}
+
+const struct program_library *fuzz_library(void)
+{
+    enum { ROOM = 64 << 20 };
+    static struct program_library library;
+    static struct arena arena;
+    static bool made;
+    struct err err = {0};
+
+    if (!made) {
+        arena_init(&arena, malloc(ROOM), ROOM);
+        FUZZ_CHECK(!program_library(&arena, &library, &err), "%s", err.detail);
+        made = true;
+    }
+    return &library;
 }
 
 char *fuzz_text(const uint8_t *data, size_t size)

@@ -146,7 +146,7 @@ class Batches(unittest.TestCase):
         self.ended(d)
 
     def test_a_drain_ends_it_whole(self):
-        d = Daemon("--threads", "2", "--drain", "1")
+        d = Daemon("--threads", "2", "--drain", "20" if SLOW else "1")
         s = Stream(d, [item(0)] + [heavy(i) for i in range(299)])
         time.sleep(0.3)
         began = time.time()

@@ -153,6 +153,7 @@ CASES = [
     ("config is int", "leaves-the-language", dict(top="N = 7",auto={"AutoConfig":"modeling_h.N","AutoModelForCausalLM":"modeling_h.M"})),
     ("syntax", "leaves-the-language", dict(top="x = = 1")),
     ("tabs", "fits", dict(top="if 1:\n\tx = 1\n        y = 2")),
+    ("class of keywords", "modeling-raised", dict(top="class X(type): pass\nclass Y(metaclYss=X): pass")),
     ("match", "leaves-the-language", dict(top="match 1:\n    case 1: pass")),
     ("async", "leaves-the-language", dict(top="async def f(): pass\nf()")),
     ("star", "leaves-the-language", dict(top="*a, *b = 1")),

@@ -5,6 +5,7 @@ import os
 import re
 import unittest
 
+from costly_files import LOOPS
 from daemon import SLOW, Daemon, main
 from hostile_files import CASES, CLASSES, CONF, MODEL, request
 
@@ -44,8 +45,8 @@ class Modeling(unittest.TestCase):
         status, headers, got = self.daemon.ask("POST", path, data)
         return status, json.loads(got), headers
 
-    def cpu_s(self):
-        with open("/proc/%d/stat" % self.daemon.process.pid) as f:
+    def cpu_s(self, d=None):
+        with open("/proc/%d/stat" % (d or self.daemon).process.pid) as f:
             fields = f.read().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -61,6 +62,19 @@ class Modeling(unittest.TestCase):
                     where = answer if status != 200 else reason
                     self.assertTrue(where.get("construct") or "/" in where.get("pointer", ""), where)
         self.assertEqual(self.post(request())[0], 200)
+
+    def test_what_is_repeated_is_paid_for(self):
+        """A million events are some 80 ms of a core: nothing that a file may do takes long beside what it is charged for."""
+        d = Daemon("--offline", "--log", "none", "--threads", "1", "--work-budget", "1000000")
+        for name, says in LOOPS:
+            with self.subTest(name):
+                before = self.cpu_s(d)
+                status, _, body = d.ask("POST", "/estimate", json.dumps(request(**says)))
+                self.assertLess(self.cpu_s(d) - before, 60 if SLOW else 0.6)
+                answer = json.loads(body)
+                reason = answer["code"] if status != 200 else (answer["candidates"][0].get("reason") or {}).get("code")
+                self.assertIn(reason, ("budget", "arch-invalid", "modeling-too-long"))
+        d.stop()
 
     def test_no_utf8(self):
         body = json.dumps(request(files={"modeling_h.py": "@@"})).encode().replace(b"@@", b"\xff\xfe")

@@ -124,7 +124,7 @@ class Work(unittest.TestCase):
 
     def test_sigterm_under_the_worst_load(self):
         """Gone within the drain and a second; what was finished was delivered, the rest is told."""
-        d = Daemon(*ENDLESS, "--drain", "1")
+        d = Daemon(*ENDLESS, "--drain", "30" if SLOW else "1")
         waiting = [self.begin(d, i) for i in range(8)]
         self.assertEqual(d.ask("POST", "/estimate", question("facebook/opt-350m"))[0], 200)
         small = d.connect(60)

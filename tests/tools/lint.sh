@@ -11,7 +11,7 @@ fresh() {
     mkdir -p "$copy/tree/server/hub"
     cp -r core tools "$copy/tree/"
     [ -d api ] && cp -r api "$copy/tree/"
-    cp --parents SECURITY.md tests/security.list tests/*/*.c tests/*/*.py "$copy/tree/"
+    cp --parents SECURITY.md tests/security.list tests/*/*.c tests/*/*.py tests/tools/*.sh "$copy/tree/"
     cd "$copy/tree" || exit 1
 }
 
