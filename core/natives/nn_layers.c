@@ -10,7 +10,7 @@ static sv nothing(struct script *s, const struct script_args *a)
 }
 
 /* A Parameter of the host, without values. */
-static bool give_parameter(struct script *s, sv self, sv name, int nd, const int64_t *size)
+static bool give_parameter(struct script *s, sv self, sv name, enum dtype dtype, int nd, const int64_t *size)
 {
     struct natives *n = natives_of(s);
     sv p = script_object(s, n->parameter);
@@ -21,7 +21,7 @@ static bool give_parameter(struct script *s, sv self, sv name, int nd, const int
         return false;
     t = (struct tensor *)(void *)p.o;
     t->run = &n->host;
-    t->v = owned(&n->host, value_new(&n->host, DTYPE_FP32, nd, size));
+    t->v = owned(&n->host, value_new(&n->host, dtype, nd, size));
     shape_of(t)->requires_grad = true;
     ok = module_own(s, self, name, p, ENTRY_PARAMETER);
     sv_drop(s, p);
@@ -41,17 +41,11 @@ static sv get_width(struct script *s, sv self, uint32_t data)
     return sv_int(data == WIDTH_IN ? nn_of(self)->in : nn_of(self)->out);
 }
 
-/* A layer's dtype= that is not what the model is made in would stay its own. */
-static bool plain_dtype(struct script *s, sv v)
+/* A layer's dtype=, or what the model is made in. */
+static bool layer_dtype(struct script *s, sv v, enum dtype *ret)
 {
-    enum dtype dtype = natives_of(s)->default_dtype;
-
-    if (!dtype_arg(s, v, &dtype))
-        return false;
-    if (dtype == natives_of(s)->default_dtype || natives_of(s)->any_dtype)
-        return true;
-    (void)script_leave(s, "a layer in a dtype of its own");
-    return false;
+    *ret = natives_of(s)->default_dtype;
+    return dtype_arg(s, v, ret);
 }
 
 static bool sane(struct script *s, int64_t n)
@@ -66,14 +60,15 @@ static sv linear_init(struct script *s, const struct script_args *a)
 {
     const struct natives *n = natives_of(s);
     struct nn_module *o = nn_of(a->v[0]);
+    enum dtype dtype;
     bool bias = true;
 
-    if (!plain_dtype(s, a->v[5]) || !int_arg(s, a->v[1], &o->in) || !int_arg(s, a->v[2], &o->out) || !bool_arg(s, a->v[3], &bias) ||
+    if (!layer_dtype(s, a->v[5], &dtype) || !int_arg(s, a->v[1], &o->in) || !int_arg(s, a->v[2], &o->out) || !bool_arg(s, a->v[3], &bias) ||
         !sane(s, o->in) || !sane(s, o->out))
         return sv_null();
     o->kind = MODULE_LINEAR;
-    if (!give_parameter(s, a->v[0], n->weight, SHAPE(o->out, o->in)) ||
-        !(bias ? give_parameter(s, a->v[0], n->bias, SHAPE(o->out)) : no_parameter(s, a->v[0], n->bias)))
+    if (!give_parameter(s, a->v[0], n->weight, dtype, SHAPE(o->out, o->in)) ||
+        !(bias ? give_parameter(s, a->v[0], n->bias, dtype, SHAPE(o->out)) : no_parameter(s, a->v[0], n->bias)))
         return sv_null();
     return sv_none();
 }
@@ -87,7 +82,8 @@ static sv conv1d_init(struct script *s, const struct script_args *a)
     if (!int_arg(s, a->v[1], &o->out) || !int_arg(s, a->v[2], &o->in) || !sane(s, o->in) || !sane(s, o->out))
         return sv_null();
     o->kind = MODULE_CONV1D;
-    if (!give_parameter(s, a->v[0], n->weight, SHAPE(o->in, o->out)) || !give_parameter(s, a->v[0], n->bias, SHAPE(o->out)))
+    if (!give_parameter(s, a->v[0], n->weight, n->default_dtype, SHAPE(o->in, o->out)) ||
+        !give_parameter(s, a->v[0], n->bias, n->default_dtype, SHAPE(o->out)))
         return sv_null();
     return sv_none();
 }
@@ -110,13 +106,14 @@ static sv embedding_init(struct script *s, const struct script_args *a)
 {
     const struct natives *n = natives_of(s);
     struct nn_module *o = nn_of(a->v[0]);
+    enum dtype dtype;
 
-    if (!plain_dtype(s, a->v[11]) || !int_arg(s, a->v[1], &o->in) || !int_arg(s, a->v[2], &o->out) || !sane(s, o->in) || !sane(s, o->out))
+    if (!layer_dtype(s, a->v[11], &dtype) || !int_arg(s, a->v[1], &o->in) || !int_arg(s, a->v[2], &o->out) || !sane(s, o->in) || !sane(s, o->out))
         return sv_null();
     o->kind = MODULE_EMBEDDING;
     o->padding_idx = sv_given(a->v[3]);
     if (!script_set(s, a->v[0], script_symbol(s, "padding_idx"), sv_given(a->v[3]) ? a->v[3] : sv_none()) ||
-        !give_parameter(s, a->v[0], n->weight, SHAPE(o->in, o->out)) || !freeze(s, a->v[0], a->v[9]))
+        !give_parameter(s, a->v[0], n->weight, dtype, SHAPE(o->in, o->out)) || !freeze(s, a->v[0], a->v[9]))
         return sv_null();
     return sv_none();
 }
@@ -127,18 +124,19 @@ static sv layer_norm_init(struct script *s, const struct script_args *a)
     struct nn_module *o = nn_of(a->v[0]);
     int64_t size[MAX_DIMS];
     bool bias = true, ok;
+    enum dtype dtype;
     sv width, shape;
     int nd = sizes_arg(s, 1, &a->v[1], size);
 
     o->affine = true;
-    if (nd < 0 || !plain_dtype(s, a->v[6]) || !bool_arg(s, a->v[3], &o->affine) || !bool_arg(s, a->v[4], &bias))
+    if (nd < 0 || !layer_dtype(s, a->v[6], &dtype) || !bool_arg(s, a->v[3], &o->affine) || !bool_arg(s, a->v[4], &bias))
         return sv_null();
     if (nd != 1)
         return script_leave(s, "LayerNorm over more than the last dimension");
     o->kind = MODULE_LAYER_NORM;
     o->in = o->out = size[0];
-    if (!sane(s, o->in) || !(o->affine ? give_parameter(s, a->v[0], n->weight, SHAPE(size[0])) : no_parameter(s, a->v[0], n->weight)) ||
-        !(o->affine && bias ? give_parameter(s, a->v[0], n->bias, SHAPE(size[0])) : no_parameter(s, a->v[0], n->bias)))
+    if (!sane(s, o->in) || !(o->affine ? give_parameter(s, a->v[0], n->weight, dtype, SHAPE(size[0])) : no_parameter(s, a->v[0], n->weight)) ||
+        !(o->affine && bias ? give_parameter(s, a->v[0], n->bias, dtype, SHAPE(size[0])) : no_parameter(s, a->v[0], n->bias)))
         return sv_null();
     width = sv_int(size[0]);
     shape = tuple_new(s, 1, &width);

@@ -9,8 +9,8 @@ static int64_t clamp_index(int64_t i, int64_t n)
     return i < 0 ? 0 : i > n ? n : i;
 }
 
-/* The bounds of a slice over a dimension of n. *exact: its stop was written, as n */
-static bool bounds(struct script *s, sv slice_v, int64_t n, int64_t *start, int64_t *end, int64_t *step, bool *exact)
+/* The bounds of a slice over a dimension of n. *exact: its stop was written, as n; a start below 0 is no start of 0, even where it comes to that */
+static bool bounds(struct script *s, sv slice_v, int64_t n, int64_t *start, int64_t *end, int64_t *step, bool *exact, bool *below)
 {
     int64_t got[3] = {0, INT64_MAX, 1};
     sv parts[3] = {0};
@@ -28,6 +28,7 @@ static bool bounds(struct script *s, sv slice_v, int64_t n, int64_t *start, int6
     *end = *end < *start ? *start : *end;
     *step = got[2];
     *exact = got[1] == n;
+    *below = got[0] < 0;
     return true;
 }
 
@@ -164,12 +165,12 @@ static bool take_slice(struct script *s, struct cursor *c, sv key)
 {
     struct run *r = c->t->run;
     int64_t n = size_of(r, c->x, c->dim), start, end, step;
-    bool last = c->dim + 1 == r->values[c->x].ndim, exact;
+    bool last = c->dim + 1 == r->values[c->x].ndim, exact, below;
 
-    if (!bounds(s, key, n, &start, &end, &step, &exact))
+    if (!bounds(s, key, n, &start, &end, &step, &exact, &below))
         return false;
     c->c = step == 1 ? cut(c->c, c->dim, last, start, end, n) : c->c.kind == CONTENT_CONST ? c->c : content_unknown();
-    if (start || end != n || step != 1 || (r->q->full_slices_are_nodes && !exact)) { /* TensorIndexing.h applySlice: length == stop */
+    if (start || end != n || step != 1 || below || (r->q->full_slices_are_nodes && !exact)) { /* TensorIndexing.h applySlice: length == stop */
         c->x = slice_step(r, c->x, c->dim, start, end, step);
         c->any = true;
     }

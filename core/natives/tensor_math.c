@@ -122,7 +122,7 @@ static bool integral(const struct operand *x)
     return x->t ? !dtype_is_float((enum dtype)shape_of(x->t)->dtype) : !x->floats;
 }
 
-/* An integer tensor and a float, or a quotient of integers: in the default dtype. */
+/* An integer tensor and a float, or a quotient of integers: in the default dtype, which is the weights' while a model is made. */
 static bool becomes_float(enum script_binary op, const struct operand *a, const struct operand *b)
 {
     const struct operand *t = a->t ? a : b, *c = a->t ? b : a;
@@ -288,7 +288,7 @@ sv tensor_binary(struct script *s, enum script_binary op, sv a, sv b, bool in_pl
                            : op == BINARY_SUB ? OP_SUB
                            : op == BINARY_POW ? OP_POW
                                               : OP_ADD,
-                           DTYPE_FP32, value_in(x.t ? x.t : y.t), x.t && y.t ? value_in(y.t) : 0);
+                           natives_of(s)->default_dtype, value_in(x.t ? x.t : y.t), x.t && y.t ? value_in(y.t) : 0);
     else if (x.t && y.t)
         out = between(s, r, op, &x, &y);
     else

@@ -18,14 +18,6 @@ static const char *name_text(struct script *s, sv name)
     return sv_ok(symbol) ? str_text(symbol, NULL) : NULL;
 }
 
-/* The dtype that a parameter of the host has once the model is cast: floats follow the tree, save what registered itself otherwise. */
-static enum dtype dtype_in(const struct tree *t, const struct tensor *p, bool buffer)
-{
-    enum dtype dtype = (enum dtype)shape_of(p)->dtype;
-
-    return dtype_is_float(dtype) && !buffer ? t->dtype : dtype;
-}
-
 /* integrations/moe.py: how a class of experts says which way its weights lie */
 static bool is_transposed(struct script *s, sv module)
 {
@@ -55,8 +47,10 @@ static bool plant_tensor(struct script *s, struct tree *t, struct module *m, str
         (void)script_leave(s, "a parameter of more than %d dimensions", (int)PARAM_DIMS);
         return false;
     }
-    made = buffer ? buffer_add(t, m, name, dtype_in(t, p, true), shape_of(p)->ndim, shape_of(p)->size)
+    made = buffer ? buffer_add(t, m, name, (enum dtype)shape_of(p)->dtype, shape_of(p)->ndim, shape_of(p)->size)
                   : param_add(t, m, name, shape_of(p)->ndim, shape_of(p)->size);
+    if (made && !buffer)
+        made->dtype = (enum dtype)shape_of(p)->dtype; /* that of the weights, or the one that the class gave it */
     if (made && !buffer && !shape_of(p)->requires_grad)
         made->requires_grad = false;
     if (made && !buffer && made->ndim == 3)

@@ -359,7 +359,7 @@ val matmul(struct run *r, val a, val b)
     return out;
 }
 
-/* Linear.cpp: with a bias two and three dimensions go through addmm, contiguous ones flattened; without through matmul. */
+/* Linear.cpp: with a bias two dimensions go through addmm, and more (or one) where they are contiguous, flattened; else through matmul. */
 static val linear_plain(struct run *r, val x, val weight, val bias)
 {
     const struct value *v = &r->values[x];
@@ -369,10 +369,14 @@ static val linear_plain(struct run *r, val x, val weight, val bias)
 
     if (bias && nd == 2)
         return addmm_plain(r, bias, x, t_op(r, weight));
-    if (bias && nd == 3 && v->contiguous) {
+    if (bias && nd && v->contiguous) {
+        int64_t rows = 1;
+
         memcpy(size, v->size, sizeof size);
+        for (int d = 0; d < nd - 1; d++)
+            rows *= size[d];
         size[nd - 1] = size_of(r, weight, 0);
-        x = reshape(r, x, SHAPE(size[0] * size[1], v->size[2]));
+        x = reshape(r, x, SHAPE(rows, v->size[nd - 1]));
         return view(r, addmm_plain(r, bias, x, t_op(r, weight)), nd, size);
     }
     out = matmul_plain(r, x, t_op(r, weight));
