@@ -86,7 +86,7 @@ const struct word attention_words[] = {
     {"sdpa", ATTENTION_SDPA, NULL, "torch's scaled_dot_product_attention, which picks its kernel."},
     {"eager", ATTENTION_EAGER, NULL, "Written out: scores of length x length are kept."},
     {"flash_attention_2", ATTENTION_FLASH_2, "flash_attn_2|flash_attention|flash_attn|flash|fa2", "The flash-attn package."},
-    LATER_TOO("flash_attention_3", "flash_attn_3|fa3", "The kernels of FlashAttention 3."),
+    {"flash_attention_3", ATTENTION_FLASH_3, "flash_attn_3|fa3", "The flash-attn-3 package: the kernels for Hopper."},
     LATER_TOO("flex_attention", "flex_attn|flex", "torch's flex_attention, which compiles its kernel."),
     {0},
 };

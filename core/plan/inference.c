@@ -373,6 +373,8 @@ static enum err_code answer_one(struct inferring *p, struct inference_candidate 
         (void)snprintf(text, sizeof text, "weights in %s are not modelled yet", c->weights->name);
         return inference_reason(p, c, "not-modelled", text);
     }
+    if (p->q->attention == ATTENTION_FLASH_3)
+        return inference_reason(p, c, "not-modelled", "generating with flash_attention_3 is not modelled: flash_attention_2, or sdpa");
     if (c->weights->cast == PRECISION_BF16 && p->q->device.cc_major < 8)
         return inference_reason(p, c, "dtype-unsupported", "this GPU computes nothing in bf16: fp16");
     if (p->q->tensor_parallel > p->q->gpus)

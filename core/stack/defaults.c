@@ -46,6 +46,8 @@ static const struct since {
     {offsetof(struct stack_defaults, trainer_fsdp2), PACKAGE(transformers), 5010, NEVER},
     /* training_args.py OptimizerNames: ADAMW_HF in 4.49, none in 4.50 */
     {offsetof(struct stack_defaults, own_adamw), PACKAGE(transformers), 0, 4050},
+    /* modeling_utils.py: one _supports_flash_attn in 4.54; 4.53 has a _supports_flash_attn_3 of each class */
+    {offsetof(struct stack_defaults, has_flash_3), PACKAGE(transformers), 4054, NEVER},
 };
 
 static bool holds(const struct since *row, const struct stack *s)
@@ -58,7 +60,7 @@ static bool holds(const struct since *row, const struct stack *s)
 
 struct stack_defaults stack_defaults_of(const struct stack *s)
 {
-    struct stack_defaults d = {true, true, true, true, true, true, true, true, true, true, true, true, true, true, true, true};
+    struct stack_defaults d = {true, true, true, true, true, true, true, true, true, true, true, true, true, true, true, true, true};
 
     for (size_t i = 0; i < sizeof since / sizeof *since; i++)
         if (!holds(&since[i], s))

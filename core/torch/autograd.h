@@ -79,6 +79,9 @@ struct attended {
     int64_t batch, heads, queries, keys, head_dim;
     bool causal;
 };
+/* flash_3.c: tokens of all sequences where they are one behind another, else 0 */
+void flash_3_backward(struct run *r, struct attended a, int64_t kv_heads, int64_t tokens);
+
 static inline void launch_attention(struct run *r, enum op op, struct attended a, val q, val k)
 {
     if (r->work)

@@ -906,6 +906,10 @@ void back_flash_attn(struct back *b)
     put(b, 1, empty_like(b, k));
     put(b, 2, empty_like(b, v));
     launch_attention(r, OP_FLASH_BACKWARD, (struct attended){n, h, s, sk, d, true}, q, k);
+    if (r->flash_3) {
+        flash_3_backward(r, (struct attended){n, h, s, sk, d, true}, kv, 0);
+        return;
+    }
     delta = scratch_take(r, OP_EMPTY, (uint64_t)(n * h * rows * 4), MARK_NONE);
     accum = scratch_take(r, OP_EMPTY, (uint64_t)(n * rows * h * wide_head * 4), MARK_NONE);
     if (kv != h) {
@@ -925,13 +929,17 @@ void back_flash_varlen(struct back *b)
     val q = b->saved[0], k = b->saved[1], v = b->saved[2];
     int64_t tokens = size_of(r, q, 0), h = size_of(r, q, 1), d = size_of(r, q, 2), kv = size_of(r, k, 1);
     int64_t rows = tokens + 128 * self(b)->at.i[0], wide_head = d <= 192 ? round_up(d, 32) : 256;
+    struct attended shape = {self(b)->at.i[0], h, div_up(tokens, self(b)->at.i[0]), div_up(size_of(r, k, 0), self(b)->at.i[0]), d, true};
     uint32_t delta, accum, wide_k = 0, wide_v = 0;
 
     put(b, 0, empty_like(b, q));
     put(b, 1, empty_like(b, k));
     put(b, 2, empty_like(b, v));
-    launch_attention(r, OP_FLASH_BACKWARD,
-                     (struct attended){self(b)->at.i[0], h, div_up(tokens, self(b)->at.i[0]), div_up(size_of(r, k, 0), self(b)->at.i[0]), d, true}, q, k);
+    launch_attention(r, OP_FLASH_BACKWARD, shape, q, k);
+    if (r->flash_3) {
+        flash_3_backward(r, shape, kv, tokens);
+        return;
+    }
     delta = scratch_take(r, OP_EMPTY, (uint64_t)(h * rows * 4), MARK_NONE);
     accum = scratch_take(r, OP_EMPTY, (uint64_t)(rows * h * wide_head * 4), MARK_NONE);
     if (kv != h) {

@@ -305,11 +305,20 @@ val scaled_dot_product_attention(struct run *r, val q, val k, val v, val mask, d
 }
 
 /* ------------------------------------------------------------------------------------------------ the flash-attn package */
+/* flash-attn 3, hopper/flash_api.cpp mha_fwd: a counter of tiles, and of sequences of a length of their own three numbers each, while the kernel runs */
+static void flash_3_scratch(struct run *r, enum op op, int64_t rows)
+{
+    uint32_t tiles = scratch_take(r, op, 4, MARK_NONE), blocks = op == OP_FLASH_VARLEN ? scratch_take(r, op, (uint64_t)rows * 12, MARK_NONE) : 0;
+
+    scratch_give(r, blocks);
+    scratch_give(r, tiles);
+}
+
 /* flash_attn_interface.py FlashAttnFunc, FlashAttnVarlenFunc: saves q, k, v, out, lse, what is its own of varlen, rng state. empty_like keeps
  * q's layout. Decoders call it causal. */
 static val flash_package(struct run *r, enum op op, const val in[3], val cumulative, struct attended shape, int n_lse, const int64_t *lse_size)
 {
-    val out, lse, rng;
+    val out, lse, rng = 0;
     uint32_t node;
 
     if (shape.head_dim % 8)
@@ -319,17 +328,22 @@ static val flash_package(struct run *r, enum op op, const val in[3], val cumulat
         r->nodes[node].at.i[0] = shape.batch;
     out = pointwise(r, op, dtype_of(r, in[0]), 1, in);
     lse = value_empty(r, op, DTYPE_FP32, n_lse, lse_size);
-    rng = value_empty(r, op, DTYPE_INT64, SHAPE(2));
+    if (r->flash_3) /* draws nothing: it has no dropout */
+        flash_3_scratch(r, op, shape.batch);
+    else
+        rng = value_empty(r, op, DTYPE_INT64, SHAPE(2));
     launch_attention(r, op, shape, in[0], in[1]);
     for (int i = 0; i < 3; i++)
         save(r, node, in[i]);
     save_result(r, node, out);
     save(r, node, lse);
     save(r, node, cumulative);
-    save(r, node, rng);
+    if (rng)
+        save(r, node, rng);
     attach_output(r, node, out, 0);
     consume(r, lse);
-    consume(r, rng);
+    if (rng)
+        consume(r, rng);
     return out;
 }
 

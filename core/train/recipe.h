@@ -77,7 +77,12 @@ extern const struct optimizer_row optimizer_rows[OPTIMIZER_COUNT]; /* [OPTIMIZER
 /* What stands in the place of the model's head and cross-entropy: models/library/liger, losses.py */
 enum loss { LOSS_HF, LOSS_LIGER, LOSS_CHUNKED, LOSS_CHUNKED_NLL, LOSS_CUT_CROSS_ENTROPY };
 
-enum attention { ATTENTION_UNSET, ATTENTION_SDPA, ATTENTION_EAGER, ATTENTION_FLASH_2, ATTENTION_COUNT };
+enum attention { ATTENTION_UNSET, ATTENTION_SDPA, ATTENTION_EAGER, ATTENTION_FLASH_2, ATTENTION_FLASH_3, ATTENTION_COUNT };
+
+static inline bool attention_is_flash(enum attention a) /* a package's */
+{
+    return a == ATTENTION_FLASH_2 || a == ATTENTION_FLASH_3;
+}
 
 enum framework { FRAMEWORK_TRANSFORMERS, FRAMEWORK_TORCH, FRAMEWORK_ENGINE, FRAMEWORK_COLOSSAL }; /* the last two: of requests alone */
 

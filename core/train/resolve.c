@@ -151,7 +151,7 @@ static enum err_code resolve_stage(struct recipe *r, const struct resolving *c)
         return rc;
     if (r->stage == TASK_EMBEDDING && r->attention_mask == TRI_FALSE)
         return err_set(c->err, ERR_FIELD_CONFLICT, "/training/attention_mask", "embedding has rows with a mask: tokens that count are what is averaged");
-    if (r->packing && r->stage == TASK_EMBEDDING && r->attention == ATTENTION_FLASH_2 && !r->padded)
+    if (r->packing && r->stage == TASK_EMBEDDING && attention_is_flash(r->attention) && !r->padded)
         r->packing = false; /* sentence-transformers flattens rows for flash attention: of equal ones it holds what it holds of rows */
     if (r->packing && (c->arch->encoder || !task->module))
         return err_set(c->err, ERR_FIELD_CONFLICT, "/training/packing", "%s of packed rows is not modelled: rows with a mask", task->stage);
@@ -179,8 +179,8 @@ static enum err_code resolve_stage(struct recipe *r, const struct resolving *c)
 
 static const char *precision_gap(const struct recipe *r)
 {
-    if (r->precision == PRECISION_FP32 && r->attention == ATTENTION_FLASH_2)
-        return "flash_attention_2 computes in fp16 and bf16 only: another precision, or attention sdpa";
+    if (r->precision == PRECISION_FP32 && attention_is_flash(r->attention))
+        return "flash attention computes in fp16 and bf16 only: another precision, or attention sdpa";
     return NULL;
 }
 
@@ -219,6 +219,18 @@ static enum err_code check_padding(const struct recipe *r, const struct resolvin
         release_text(c->stack->transformers).text, c->arch->model_type, release_text(since).text);
 }
 
+/* flash-attention/hopper README: H100; its backward is built for 8.x too, for nothing newer than 9.x */
+static enum err_code check_flash_3(const struct resolving *c)
+{
+    if (!c->defaults.has_flash_3)
+        return err_set(c->err, ERR_FIELD_CONFLICT, "/training/attention", "transformers %s has no flash_attention_3 of all classes: it came with 4.54",
+                       release_text(c->stack->transformers).text);
+    if (c->device->cc_major > 9)
+        return err_set(c->err, ERR_FIELD_CONFLICT, "/training/attention", "FlashAttention 3 has no kernels for compute capability %u.%u: flash_attention_2",
+                       c->device->cc_major, c->device->cc_minor);
+    return ERR_OK;
+}
+
 static enum err_code resolve_attention(struct recipe *r, const struct resolving *c)
 {
     unsigned offers = c->arch->offers ? c->arch->offers : stack_class_attention(c->arch->model_type, c->stack);
@@ -230,13 +242,15 @@ static enum err_code resolve_attention(struct recipe *r, const struct resolving 
         r->attention = ATTENTION_SDPA; /* modeling_utils.py takes it where the class has it */
     if (r->attention == ATTENTION_SDPA && !(offers & CLASS_SDPA))
         r->attention = ATTENTION_EAGER;
-    if (r->attention != ATTENTION_FLASH_2)
+    if (!attention_is_flash(r->attention))
         return ERR_OK;
     if (!(offers & CLASS_FLASH_2))
         return err_set(c->err, ERR_FIELD_CONFLICT, "/training/attention",
-                       "the %s class of this transformers release has no flash_attention_2", c->arch->model_type);
+                       "the %s class of this transformers release has no flash attention", c->arch->model_type);
     if (c->device->cc_major < 8) /* flash-attn 2's README: Ampere, Ada, Hopper */
-        return err_set(c->err, ERR_FIELD_CONFLICT, "/training/attention", "flash_attention_2 needs compute capability 8.0 or newer");
+        return err_set(c->err, ERR_FIELD_CONFLICT, "/training/attention", "flash attention needs compute capability 8.0 or newer");
+    if (r->attention == ATTENTION_FLASH_3 && check_flash_3(c))
+        return c->err->code;
     gap = precision_gap(r);
     return gap ? err_set(c->err, ERR_FIELD_CONFLICT, "/training/attention", "%s", gap) : check_padding(r, c);
 }
@@ -515,6 +529,8 @@ static void resolve_method(struct step *s, const struct resolving *c)
  * release is timed as the published ones are: llm-foundry's, whose kernel is FlashAttention 1's in Triton. */
 static enum flash_kernel flash_of(const struct step *s)
 {
+    if (s->r.attention == ATTENTION_FLASH_3)
+        return FLASH_3;
     if (s->r.attention != ATTENTION_FLASH_2)
         return s->quirks.sdpa_is_flash_1 ? FLASH_1 : FLASH_2;
     if (!s->r.flash_attn_named)

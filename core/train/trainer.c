@@ -252,7 +252,7 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
     m->q = &step->quirks;
     m->source = m->arch->program;
     m->family = m->source ? m->source->run : NULL;
-    m->attention = s->attention == ATTENTION_EAGER ? KERNEL_EAGER : s->attention == ATTENTION_FLASH_2 ? KERNEL_FLASH_2 : KERNEL_SDPA;
+    m->attention = s->attention == ATTENTION_EAGER ? KERNEL_EAGER : attention_is_flash(s->attention) ? KERNEL_FLASH_2 : KERNEL_SDPA;
     if (!take_loss(m, s, err))
         return err->code;
     m->padded = s->padded;
@@ -538,6 +538,7 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
     if (rc)
         return rc;
     t->run.expert_skew = step->r.expert_skew;
+    t->run.flash_3 = step->r.attention == ATTENTION_FLASH_3;
     h.batches = arena_array(arena, struct batch, 2 * (size_t)step->r.gradient_accumulation_steps);
     if (!h.batches)
         return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for so many batches");
