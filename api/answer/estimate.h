@@ -152,6 +152,7 @@ MUST_CHECK enum err_code lora_read(const struct lora_request *asked, const char 
 /* Where the targets of e->rq put adapters in e->model: what peft refuses is an error, what has no model a gap. */
 MUST_CHECK enum err_code targets_check(struct estimate *e);
 MUST_CHECK enum err_code freeze_check(struct estimate *e);
+void layers_check(struct estimate *e); /* checkpoints of some layers alone */
 
 /* e->rq with every default made explicit. */
 void resolve_request(struct estimate *e);

@@ -97,7 +97,7 @@ static void resolve_axes(struct training_request *t, const struct plan_answer *a
         if (!c->modelled)
             continue;
         word_add(&tuning, tuning_words, (int)c->step.r.tuning);
-        word_add(&checkpointing, checkpointing_words, (int)c->step.r.gradient_checkpointing);
+        word_add(&checkpointing, checkpointing_words, c->step.r.checkpoint_kind ? (int)c->step.r.checkpoint_kind : (int)c->step.r.gradient_checkpointing);
     }
     if (!t->tuning.n)
         t->tuning = tuning;

@@ -446,6 +446,8 @@ enum err_code question_build(struct estimate *e)
     q->largest = e->shape->largest == TRI_TRUE;
     rc = build_recipe(e);
     if (!rc)
+        layers_check(e);
+    if (!rc)
         rc = targets_check(e);
     if (!rc)
         rc = freeze_check(e);

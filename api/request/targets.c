@@ -48,6 +48,16 @@ static void layers_differ(struct estimate *e)
     e->model.arch.may_repeat = false;
 }
 
+/* every_n_layers */
+void layers_check(struct estimate *e)
+{
+    const struct words *w = &e->rq.training.gradient_checkpointing;
+
+    for (unsigned i = 0; i < w->n; i++)
+        if (checkpointing_words[w->at[i]].value == CHECKPOINT_SECOND)
+            layers_differ(e);
+}
+
 /* A part of the model is trained, of what is all trained otherwise. */
 enum err_code freeze_check(struct estimate *e)
 {

@@ -239,17 +239,31 @@ static bool switch_on(struct program *p, struct model *m, sv config)
     return ok;
 }
 
+/* Whether a module is one of the layers that every_n_layers counts, of which the first of each n is checkpointed. */
+static bool is_left_out(struct script *s, sv layer_class, sv module, uint32_t every, uint32_t *layers)
+{
+    if (every < 2 || !cls_derives(sv_class(s, module), sv_as_class(layer_class)))
+        return false;
+    return (*layers)++ % every != 0;
+}
+
 /* PreTrainedModel._set_gradient_checkpointing: every module that knows the flag */
 static bool checkpoint_all(struct program *p, const struct model *m)
 {
     struct script *s = p->s;
-    sv module = script_import(s, "torch.utils.checkpoint"), flag_name, f, list;
-    uint32_t n;
+    sv module = script_import(s, "torch.utils.checkpoint"), flag_name, f, list, layers, layer_class = sv_none();
+    uint32_t n, counted = 0;
     const sv *modules;
 
     if (!sv_ok(module))
         return false;
     flag_name = script_symbol(s, "gradient_checkpointing");
+    if (m->checkpoint_every > 1) {
+        layers = script_import(s, "transformers.modeling_layers");
+        layer_class = sv_ok(layers) ? take(s, layers, "GradientCheckpointingLayer") : layers;
+        if (!sv_as_class(layer_class))
+            return false;
+    }
     f = take(s, module, m->reentrant ? "checkpoint_reentrant" : "checkpoint_kept");
     list = sv_ok(f) ? script_call_method(s, p->model, script_symbol(s, "modules"), 0, NULL) : sv_null();
     modules = sv_ok(list) ? seq_items(list, &n) : NULL;
@@ -262,9 +276,10 @@ static bool checkpoint_all(struct program *p, const struct model *m)
         if (has == SCRIPT_ABSENT)
             continue;
         sv_drop(s, flag);
-        if (!put(s, modules[i], "gradient_checkpointing", sv_bool(true)) || !put(s, modules[i], "_gradient_checkpointing_func", f))
+        if (!put(s, modules[i], "gradient_checkpointing", sv_bool(!is_left_out(s, layer_class, modules[i], m->checkpoint_every, &counted))) || !put(s, modules[i], "_gradient_checkpointing_func", f))
             return false;
     }
+    sv_drop(s, layer_class);
     sv_drop(s, list);
     sv_drop(s, f);
     return modules != NULL;

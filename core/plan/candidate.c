@@ -43,6 +43,10 @@ struct recipe recipe_of(const struct plan_question *q, const struct plan_candida
     r.attention = (enum attention)c->choice[AXIS_ATTENTION]->value;
     r.loss = (enum loss)c->choice[AXIS_LOSS]->value;
     r.gradient_checkpointing = (enum tri)c->choice[AXIS_CHECKPOINTING]->value;
+    if (c->choice[AXIS_CHECKPOINTING]->value > TRI_TRUE) {
+        r.gradient_checkpointing = TRI_TRUE;
+        r.checkpoint_kind = (enum checkpoint_kind)c->choice[AXIS_CHECKPOINTING]->value;
+    }
     if (r.tuning != TUNING_QLORA)
         r.quantization = KBIT_NONE;
     else if (!r.quantization)

@@ -56,7 +56,7 @@ enum plan_axis_name {
     AXIS_OPTIMIZER,
     AXIS_ATTENTION,
     AXIS_LOSS,
-    AXIS_CHECKPOINTING, /* enum tri */
+    AXIS_CHECKPOINTING, /* enum tri, enum checkpoint_kind */
     AXIS_COUNT
 };
 

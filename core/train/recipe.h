@@ -29,6 +29,9 @@ struct arch;
 
 enum tri { TRI_UNSET, TRI_FALSE, TRI_TRUE };
 
+/* Which layers are checkpointed, and what of them is kept. The words of a request go on where tri ends. */
+enum checkpoint_kind { CHECKPOINT_WHOLE, CHECKPOINT_SECOND = TRI_TRUE + 1, CHECKPOINT_SELECTIVE };
+
 enum tuning { TUNING_FULL, TUNING_LORA, TUNING_QLORA, TUNING_COUNT };
 
 enum precision {
@@ -122,6 +125,7 @@ struct recipe {
     enum optimizer optimizer;
     double max_grad_norm;       /* < 0: left out; 0: no clipping */
     enum tri gradient_checkpointing, checkpoint_reentrant, use_cache, keep_outputs;
+    enum checkpoint_kind checkpoint_kind; /* of gradient_checkpointing true */
     enum attention attention;
     enum loss loss;
     unsigned liger_kernels;     /* a bit each, 1u << LIGER_ROPE */

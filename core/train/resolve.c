@@ -562,6 +562,9 @@ enum err_code train_resolve(const struct recipe *asked, const struct arch *arch,
     if (s.r.gradient_checkpointing == TRI_TRUE && arch->never_checkpoints) /* modeling_utils.py, activation_checkpointing_enable() */
         return err_set(err, ERR_FIELD_CONFLICT, "/training/gradient_checkpointing",
                        "the model's class has no supports_gradient_checkpointing: transformers raises");
+    if (s.r.checkpoint_kind == CHECKPOINT_SECOND && s.r.gradient_checkpointing == TRI_TRUE && !quirks_for(c.stack, arch->model_type).checkpoints_every_n)
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/gradient_checkpointing", "transformers %s checkpoints every layer: every_n_layers came with 5.16",
+                       release_text(c.stack->transformers).text);
     if (s.r.tuning != TUNING_FULL && arch->never_adapts) /* peft/peft_model.py, PeftModelForCausalLM.__init__ */
         return err_set(err, ERR_FIELD_CONFLICT, "/training/tuning",
                        "the model's class has no prepare_inputs_for_generation, which peft asks for: derive it from GenerationMixin");

@@ -258,6 +258,7 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
     m->padded = s->padded;
     m->passing = t->passing;
     m->checkpointing = s->gradient_checkpointing == TRI_TRUE;
+    m->checkpoint_every = s->checkpoint_kind == CHECKPOINT_SECOND ? 2 : 1;
     m->layers_wrapped = method_is_fsdp1(s->method);
     m->reentrant = s->checkpoint_reentrant == TRI_TRUE;
     m->use_cache = s->use_cache == TRI_TRUE;
