@@ -604,6 +604,7 @@ sv f_cross_entropy(struct script *s, const struct script_args *a)
 
 sv f_pad(struct script *s, const struct script_args *a)
 {
+    const int64_t most = INT64_C(1) << 44;
     struct tensor *t = first(s, a);
     uint32_t n;
     const sv *pad = seq_items(a->v[1], &n);
@@ -623,6 +624,8 @@ sv f_pad(struct script *s, const struct script_args *a)
 
         if (!int_arg(s, pad[i], &by))
             return sv_null();
+        if (by > most || by < -most)
+            return script_raise(s, EXC_RuntimeError, "a padding of %lld elements", (long long)by);
         size[nd - 1 - (int)(i / 2)] += by;
         grows = grows || by > 0;
     }

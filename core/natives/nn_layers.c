@@ -13,7 +13,7 @@ static sv nothing(struct script *s, const struct script_args *a)
 static bool give_parameter(struct script *s, sv self, sv name, enum dtype dtype, int nd, const int64_t *size)
 {
     struct natives *n = natives_of(s);
-    sv p = script_object(s, n->parameter);
+    sv p = sizes_sane(s, nd, size) ? script_object(s, n->parameter) : sv_null();
     struct tensor *t;
     bool ok;
 

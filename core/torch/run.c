@@ -343,9 +343,22 @@ static inline val value_take(struct run *r)
     return v;
 }
 
+/* Products of sizes are taken everywhere. */
+static bool countable(struct run *r, int ndim, const int64_t *size)
+{
+    double n = 1;
+
+    for (int i = 0; i < ndim; i++)
+        n *= (double)size[i];
+    if (n <= 0x1p58)
+        return true;
+    run_fail(r, ERR_ARCH_INVALID, "", "a tensor of more than 2^58 elements");
+    return false;
+}
+
 val value_new(struct run *r, enum dtype dtype, int ndim, const int64_t *size)
 {
-    val v = run_dead(r) ? 0 : value_take(r);
+    val v = run_dead(r) || !countable(r, ndim, size) ? 0 : value_take(r);
     struct value *x = &r->values[v];
 
     if (!v)

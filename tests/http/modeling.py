@@ -10,7 +10,7 @@ from daemon import SLOW, Daemon, main
 from hostile_files import CASES, CLASSES, CONF, MODEL, request
 
 EXAMPLE = "examples/modeling"
-MOST_CPU_S = 30 if SLOW else 0.5
+MOST_CPU_S = 30 if SLOW else 1
 
 
 def files_of(folder):
