@@ -136,6 +136,7 @@ MUST_CHECK enum err_code question_gap(struct estimate *e, const char **ret);
 
 /* The answer of workload inference, once the request and the model are read. */
 bool asks_inference(const struct estimate_request *rq);
+bool asks_litgpt(const struct estimate_request *rq); /* its generate */
 MUST_CHECK enum err_code inference_answer(struct estimate *e);
 
 /* Most of what is left of `arena`, until its end is set back to the scratch's. */

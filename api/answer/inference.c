@@ -11,6 +11,14 @@ bool asks_inference(const struct estimate_request *rq)
     return rq->workload.n && workload_words[rq->workload.at[0]].value == WORKLOAD_INFERENCE;
 }
 
+/* Its own loop over its own model: of a training step neither is modelled. */
+bool asks_litgpt(const struct estimate_request *rq)
+{
+    const struct words *f = &rq->stack.framework;
+
+    return asks_inference(rq) && f->n && !strcmp(framework_words[f->at[0]].name, "litgpt");
+}
+
 /* --- the question ----------------------------------------------------------------------------------------------------------------- */
 static enum precision cast_of(const struct estimate *e, int weights)
 {
@@ -18,6 +26,8 @@ static enum precision cast_of(const struct estimate *e, int weights)
 
     if (weights <= WEIGHTS_FP32)
         return asked[weights];
+    if (e->question.device.cc_major >= 8 && asks_litgpt(&e->rq))
+        return PRECISION_BF16; /* get_default_supported_precision() */
     return e->question.device.cc_major < 8 || (e->model.has_program && e->model.arch.saved == SAVED_FP16) ? PRECISION_FP16 : PRECISION_BF16;
 }
 
@@ -156,6 +166,8 @@ static void take_engine(struct inferring *i)
     i->q.engine = r->engine.n && engine_words[r->engine.at[0]].value == ENGINE_OF_VLLM ? ENGINE_VLLM : ENGINE_TRANSFORMERS;
     i->q.kv_bytes = fp8 ? 1 : 0;
     i->q.cache = fp8 ? CACHE_FP8 : r->cache.n && cache_words[r->cache.at[0]].value == CACHE_STATIC ? CACHE_STATIC : CACHE_DYNAMIC;
+    if (i->q.litgpt)
+        i->q.cache = CACHE_LITGPT;
     take_degree(i);
     i->q.max_model_len = (uint32_t)r->max_model_len.whole;
     i->q.batched_tokens = (uint32_t)r->max_num_batched_tokens.whole;
@@ -191,6 +203,9 @@ static enum err_code build(struct inferring *i)
     q->margin = e->rq.margin.real;
     q->expandable_segments = e->rq.allocator.expandable_segments == TRI_TRUE;
     q->padded = e->rq.training.padded == TRI_TRUE;
+    q->litgpt = asks_litgpt(&e->rq);
+    if (q->litgpt)
+        q->stack.transformers = stack_newest(PACKAGE_TRANSFORMERS); /* it has none: the layers as they are written here */
     q->attention = attention->n ? (enum attention)attention_words[attention->at[0]].value : ATTENTION_UNSET;
     q->compute = compute->n ? dtypes[compute->at[0]] : DTYPE_COUNT;
     take_weights(i);

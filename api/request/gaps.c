@@ -33,7 +33,7 @@ static void ask_words(struct asking *a, const struct member *m, const struct wor
     for (unsigned i = 0; i < w->n; i++) {
         const struct word *word = &m->words[w->at[i]];
 
-        if (word->value != WORD_UNMODELLED)
+        if (word->value != WORD_UNMODELLED || (m->words == framework_words && asks_litgpt(&a->e->rq)))
             continue;
         if (w->n > 1)
             (void)snprintf(a->pointer + n, sizeof a->pointer - n, "/%u", i);

@@ -33,6 +33,7 @@ struct generate_question {
     enum attention_kernel attention;
     uint32_t tensor_parallel;    /* GPUs that share each layer: tp_plan="auto"; 0, 1: none. Rank 0 is told, whose part is the largest */
     enum generation_cache cache;
+    bool packs_head;             /* bitsandbytes packs the output embeddings too */
     bool padded;                 /* prompts of a batch have several lengths, padded on the left */
     uint32_t batch_size, prompt_tokens, new_tokens;
     enum generate_replay {

@@ -17,7 +17,8 @@ struct generation;
 enum generation_cache {
     CACHE_DYNAMIC, /* grows with each token */
     CACHE_STATIC,  /* as long as prompt and answer from the start; disable_compile=True */
-    CACHE_FP8      /* QuantizedCache(backend="fp8") */
+    CACHE_FP8,     /* QuantizedCache(backend="fp8") */
+    CACHE_LITGPT   /* static, and logits of the whole prompt: litgpt */
 };
 
 /* `ids` and `mask` are int64 [batch, prompt], held by the caller; a static cache has room for `tokens`. NULL: the run has failed. */

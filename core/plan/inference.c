@@ -64,6 +64,7 @@ struct generate_question inference_generate(const struct inferring *p, const str
         .attention = c->step.r.attention == ATTENTION_EAGER     ? KERNEL_EAGER
                      : c->step.r.attention == ATTENTION_FLASH_2 ? KERNEL_FLASH_2
                                                                 : KERNEL_SDPA,
+        .packs_head = q->litgpt,
         .padded = q->padded,
         .cache = q->engine == ENGINE_TRANSFORMERS ? q->cache : CACHE_DYNAMIC,
         .batch_size = q->batch_size,
@@ -379,6 +380,8 @@ static enum err_code answer_one(struct inferring *p, struct inference_candidate 
         return inference_reason(p, c, "dtype-unsupported", "this GPU computes nothing in bf16: fp16");
     if (p->q->tensor_parallel > p->q->gpus)
         return inference_reason(p, c, "needs-gpus", "tensor_parallel wants more GPUs than the cluster has");
+    if (p->q->litgpt && (c->weights->packed.kind || c->weights->kbit == KBIT_INT8 || c->spread))
+        return inference_reason(p, c, "not-modelled", "of litgpt's generate: weights in bf16, fp16, fp32 and 4 bits on one GPU");
     rc = resolve(p, c->weights, &c->step);
     if (!rc && p->q->engine == ENGINE_TRANSFORMERS && p->q->cache == CACHE_FP8 && !c->step.quirks.cache_in_fp8)
         return inference_reason(p, c, "not-offered", "generate() keeps a cache in fp8 from transformers 5.21 on");

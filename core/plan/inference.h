@@ -34,7 +34,7 @@ struct inference_question {
     const struct perf_system *system; /* NULL: no times */
     uint64_t capacity_bytes;
     double margin;
-    bool expandable_segments, padded;
+    bool expandable_segments, padded, litgpt; /* litgpt: generate/base.py of that package, over a model of its own */
     enum attention attention;
     enum inference_engine engine;
     enum generation_cache cache; /* generate()'s; CACHE_FP8 where kv_bytes is 1 */

@@ -83,7 +83,8 @@ static const char *quantised_gap(const struct recipe *s)
 static enum err_code quantise(struct trainer *t, struct err *err)
 {
     const struct recipe *s = &t->step->r;
-    const struct bnb_options o = {s->quantization, compute_dtype(s->precision), storage_dtype(s), !t->model.q->bnb_loads_by_name};
+    const struct bnb_options o = {
+        .kind = s->quantization, .compute = compute_dtype(s->precision), .storage = storage_dtype(s), .ties_first = !t->model.q->bnb_loads_by_name};
     const char *gap = quantised_gap(s);
 
     if (gap)

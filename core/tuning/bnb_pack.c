@@ -94,8 +94,11 @@ static val quantise_int8(struct run *r, struct bnb_linear *l)
 static val quantise(struct run *r, struct bnb_linear *l, const struct param *p, val *map)
 {
     enum op op = r->q->bnb_is_operators ? OP_QUANTIZE_4BIT : OP_ZEROS;
-    val laid_out, half = half_of(r, l, l->dtype, &laid_out), packed;
+    val laid_out, half, packed;
 
+    if (r->q->bnb_packs_fp16)
+        l->dtype = DTYPE_FP16;
+    half = half_of(r, l, l->dtype, &laid_out);
     l->absmax = bnb_kept(r, op, DTYPE_FP32, SHAPE(l->blocks));
     packed = bnb_kept(r, op, p->dtype, p->ndim, p->size);
     value_unref(r, laid_out);

@@ -340,6 +340,51 @@ START_TEST(device_map_puts_no_packed_weights_on_the_host)
 }
 END_TEST
 
+/* litgpt's own table of resources (Lightning-AI/litgpt tutorials/resource-tables.md), decimal GB of max_memory_allocated: ten tokens and at most fifty more. */
+static const struct {
+    const char *model, *weights;
+    double gb;
+} litgpt_rows[] = {
+    {"meta-llama/Llama-2-7b-hf", "bf16", 13.52}, {"meta-llama/Llama-2-7b-hf", "nf4", 4.57}, {"meta-llama/Llama-2-7b-hf", "nf4-dq", 4.26},
+    {"meta-llama/Llama-2-13b-hf", "bf16", 26.21}, {"meta-llama/Llama-2-13b-hf", "nf4", 8.32}, {"meta-llama/Llama-2-13b-hf", "nf4-dq", 7.72},
+    {"meta-llama/Llama-2-70b-hf", "nf4-dq", 37.21},
+};
+
+START_TEST(litgpt_generates_in_what_it_printed)
+{
+    char body[400];
+    struct reply reply;
+    double v = 0;
+
+    (void)snprintf(body, sizeof body,
+                   "{\"model\":\"%s\",\"workload\":\"inference\",\"cluster\":{\"gpu\":\"A100-40GB\"},\"stack\":{\"framework\":\"litgpt\",\"torch\":\"2.1.0\"},"
+                   "\"inference\":{\"weights\":\"%s\",\"prompt_tokens\":10,\"new_tokens\":50}}",
+                   litgpt_rows[_i].model, litgpt_rows[_i].weights);
+    reply = ask(body);
+    ck_assert_msg(json_number(reply_at(&reply, "candidates/0/memory/peak_allocated_bytes"), &v), "%s", reply.r.body);
+    ck_assert_msg(v > litgpt_rows[_i].gb * 0.994e9 && v < litgpt_rows[_i].gb * 1.004e9, "%s %s: %.3f GB, not %.2f", litgpt_rows[_i].model, litgpt_rows[_i].weights, v / 1e9,
+                  litgpt_rows[_i].gb);
+    reply_done(reply);
+}
+END_TEST
+
+START_TEST(of_litgpt_the_rest_is_refused)
+{
+    static const char *const bodies[] = {
+        "{\"model\":\"meta-llama/Llama-2-7b-hf\",\"workload\":\"inference\",\"cluster\":{\"gpu\":\"A100\"},\"stack\":{\"framework\":\"litgpt\"},\"inference\":{\"weights\":\"int8\"}}",
+        "{\"model\":\"meta-llama/Llama-2-7b-hf\",\"cluster\":{\"gpu\":\"A100\"},\"training\":{\"methods\":\"single\",\"tuning\":\"full\"},\"stack\":{\"framework\":\"litgpt\"}}",
+    };
+
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+        struct reply reply = ask(bodies[i]);
+
+        ck_assert_ptr_nonnull(strstr(reply.r.body, "litgpt"));
+        ck_assert_msg(!strcmp(json_str(reply_at(&reply, "candidates/0/reason/code")), "not-modelled"), "%s", reply.r.body);
+        reply_done(reply);
+    }
+}
+END_TEST
+
 /* As they are saved where that fits. */
 START_TEST(precision_is_not_given_up_unasked)
 {
@@ -383,7 +428,8 @@ END_TEST
 
 UNIT_TESTS("api/inference", unit_test(caches_hold_what_they_store); unit_test(a_longer_prompt_never_holds_less); unit_test(more_gpus_never_hold_more_each);
            unit_test(fp8_came_with_a_release); unit_test(encoders_beside_a_decoder_are_refused_by_that); unit_rows(device_map_puts_every_weight_somewhere, spreads);
-           unit_rows(device_map_puts_packed_weights_with_their_layers, packed_spreads); unit_test(device_map_puts_no_packed_weights_on_the_host);
+           unit_rows(device_map_puts_packed_weights_with_their_layers, packed_spreads); unit_test(device_map_puts_no_packed_weights_on_the_host); unit_rows(litgpt_generates_in_what_it_printed, litgpt_rows);
+           unit_test(of_litgpt_the_rest_is_refused);
            unit_test(precision_is_not_given_up_unasked); unit_test(tensor_parallelism_shares_weights_and_cache);
            unit_test(nothing_is_faster_than_its_bound); unit_test(each_form_of_the_weights_holds_what_it_packs); unit_rows(packed_checkpoints_hold_what_they_store, packed); unit_rows(a_checkpoint_says_its_form, checkpoints);
            unit_test(more_never_holds_less);

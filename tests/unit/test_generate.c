@@ -29,6 +29,19 @@ static enum dtype dtype_named(const char *s)
     return !strcmp(s, "fp16") ? DTYPE_FP16 : !strcmp(s, "fp32") ? DTYPE_FP32 : DTYPE_BF16;
 }
 
+static enum kbit kbit_named(const char *s)
+{
+    return !strcmp(s, "nf4") ? KBIT_NF4 : !strcmp(s, "nf4-dq") ? KBIT_NF4_DQ : !strcmp(s, "int8") ? KBIT_INT8 : KBIT_NONE;
+}
+
+/* Packed weights: what is not packed is as the model is saved. */
+static enum dtype dtype_of_row(const struct json *body, const char *weights)
+{
+    const char *saved = json_str(json_get(json_get(body, "config"), "torch_dtype"));
+
+    return kbit_named(weights) ? dtype_named(saved && !strcmp(saved, "float16") ? "fp16" : "bf16") : dtype_named(weights);
+}
+
 static void is(const char *id, const char *what, uint64_t made, uint64_t truth)
 {
     ck_assert_msg(made == truth, "%s: %s is %llu, not %llu (%lld)", id, what, (unsigned long long)made, (unsigned long long)truth,
@@ -92,8 +105,9 @@ static void lay_beside(const char *file, size_t least)
             .arch = &arch,
             .quirks = &q,
             .device = &a100,
-            .dtype = dtype_named(json_str(json_get(asked, "weights"))),
-            .compute = dtype_named(json_str(json_get(asked, "weights"))),
+            .dtype = dtype_of_row(body, json_str(json_get(asked, "weights"))),
+            .compute = dtype_of_row(body, json_str(json_get(asked, "weights"))),
+            .weights = kbit_named(json_str(json_get(asked, "weights"))),
             .attention = strcmp(json_str(json_get(json_get(body, "training"), "attention")), "eager") ? KERNEL_SDPA : KERNEL_EAGER,
             .cache = json_str(json_get(asked, "kv_cache"))  ? CACHE_FP8
                      : json_str(json_get(asked, "cache")) ? CACHE_STATIC
@@ -136,6 +150,13 @@ START_TEST(generates_as_real_pytorch_does)
 }
 END_TEST
 
+/* Packed weights; experts, of which each token's are copied once the prompt has been read. */
+START_TEST(generates_as_real_pytorch_does_with_packed_weights_and_experts)
+{
+    lay_beside("tests/data/accuracy/generate_random.jsonl", 14);
+}
+END_TEST
+
 START_TEST(releases_of_2024_make_logits_of_the_whole_prompt)
 {
     lay_beside("tests/data/accuracy/generate_2024.jsonl", 6);
@@ -148,4 +169,4 @@ START_TEST(gpt_like_classes_generate_by_release)
 }
 END_TEST
 
-UNIT_TESTS("infer/generate", unit_test(gpt_like_classes_generate_by_release); unit_test(generates_as_real_pytorch_does); unit_test(releases_of_2024_make_logits_of_the_whole_prompt);)
+UNIT_TESTS("infer/generate", unit_test(gpt_like_classes_generate_by_release); unit_test(generates_as_real_pytorch_does); unit_test(generates_as_real_pytorch_does_with_packed_weights_and_experts); unit_test(releases_of_2024_make_logits_of_the_whole_prompt);)

@@ -34,7 +34,8 @@ class Experts(nn.Module):
         return self.act_fn(gate) * up
 
     def forward(self, hidden_states, top_k_index, top_k_weights):
-        return ALL_EXPERTS_FUNCTIONS["grouped_mm"](self, hidden_states, top_k_index, top_k_weights)
+        how = getattr(self.config, "_experts_implementation", "grouped_mm")
+        return ALL_EXPERTS_FUNCTIONS[how](self, hidden_states, top_k_index, top_k_weights)
 
 
 class ExpertsWithoutGate(Experts):

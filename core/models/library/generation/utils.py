@@ -40,7 +40,8 @@ class Generation:
         self.outputs = None
         self.special = [] if getattr(model.config, "bos_token_id", 0) is None else [torch.tensor(0, device=input_ids.device)]
         self.begin()
-        self.cache = [DynamicCache, StaticCache, QuantizedCache][cache](config=model.config, max_cache_len=tokens)
+        self.kept = 0 if cache == 3 else 1  # litgpt makes logits of all that it is given
+        self.cache = [DynamicCache, StaticCache, QuantizedCache, StaticCache][cache](config=model.config, max_cache_len=tokens)
         self.unfinished = torch.ones(input_ids.shape[0], dtype=torch.long, device=input_ids.device)
 
     def begin(self):
@@ -61,12 +62,19 @@ class Generation:
             made["attention_mask"] = self.attention_mask
         return made
 
+    def optimize_for_decode(self):
+        """_optimize_model_for_decode(): experts that were one grouped product are batched from the second token on."""
+        for config in (self.model.config, getattr(self.model.config, "text_config", None)):
+            if config is not None:
+                config._experts_implementation = "batched_mm"
+
     def prefill(self):
         made = self.inputs(None)
-        self.outputs = self.model(use_cache=True, logits_to_keep=1, **made)
+        self.outputs = self.model(use_cache=True, logits_to_keep=self.kept, **made)
 
     def decode(self):
         """The names of the step before live until this one binds them anew."""
+        self.optimize_for_decode()
         self.made = self.inputs(1)
         self.outputs = self.model(use_cache=True, logits_to_keep=1, **self.made)
 

@@ -38,8 +38,33 @@ def grouped_mm_experts_forward(self, hidden_states, top_k_index, top_k_weights):
     return summed.to(hidden_states.dtype)
 
 
+def batched_linear(x, weight, bias=None, is_transposed=False):
+    out = torch.bmm(x.unsqueeze(1), weight).squeeze(1) if is_transposed else torch.bmm(weight, x.unsqueeze(-1)).squeeze(-1)
+    if bias is not None:
+        out.add_(bias)
+    return out
+
+
+def batched_mm_experts_forward(self, hidden_states, top_k_index, top_k_weights):
+    """A copy of an expert's weights for each token that it has: of the tokens that generate() makes."""
+    top_k, tokens, width = top_k_index.size(-1), hidden_states.size(0), hidden_states.size(-1)
+    rows = hidden_states.repeat_interleave(top_k, dim=0)
+    weights = top_k_weights.reshape(-1)
+    experts = top_k_index.reshape(-1)
+    first = (self.gate_up_proj if self.has_gate else self.up_proj)[experts]
+    bias = getattr(self, "gate_up_proj_bias" if self.has_gate else "up_proj_bias")[experts] if self.has_bias else None
+    out = batched_linear(rows, first, bias, self.is_transposed)
+    out = self._apply_gate(out) if self.has_gate else self.act_fn(out)
+    first = self.down_proj[experts]
+    bias = self.down_proj_bias[experts] if self.has_bias else None
+    out = batched_linear(out, first, bias, self.is_transposed)
+    weighted = out * weights.unsqueeze(-1)
+    summed = weighted.view(tokens, top_k, width).sum(dim=1)
+    return summed.to(hidden_states.dtype)
+
+
 class ExpertsInterface(GeneralInterface):
-    _global_mapping = {"grouped_mm": grouped_mm_experts_forward}
+    _global_mapping = {"grouped_mm": grouped_mm_experts_forward, "batched_mm": batched_mm_experts_forward}
 
 
 ALL_EXPERTS_FUNCTIONS = ExpertsInterface()
