@@ -101,7 +101,8 @@ const char *trial_tune(struct trial *t, enum tuning tuning)
 
 static enum err_code look(struct planning *p, struct trial *t, uint32_t n)
 {
-    struct probe probe = {.q = &t->q, .step = &t->c.step, .scratch = p->scratch, .err = p->err, .memo = p->memo};
+    struct plan_paces paces = {0}; /* the runs that foretell memory tell the time too, which is asked of what fits */
+    struct probe probe = {.q = &t->q, .step = &t->c.step, .scratch = p->scratch, .err = p->err, .memo = p->memo, .paces = &paces};
     struct measured m;
     enum err_code rc = surely_fits(&probe, n, &t->fits);
 

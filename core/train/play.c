@@ -106,6 +106,50 @@ static enum err_code play_and_keep(const struct play_question *q, struct arena *
     return ERR_OK;
 }
 
+/* In memory of the caller's, who gives back what stands behind it. */
+static struct trainer *copy_costs(const struct trainer *of, struct arena *arena)
+{
+    struct trainer *t = arena_new(arena, struct trainer);
+    struct work *log = t ? arena_new(arena, struct work) : NULL;
+
+    if (!log)
+        return NULL;
+    *log = *of->log;
+    t->whole = of->whole;
+    t->model.tree.n_modules = of->model.tree.n_modules;
+    t->run.n_events = of->run.n_events;
+    t->log = log;
+    log->messages = arena_array_raw(arena, struct message, log->n_messages);
+    log->kernels = arena_array_raw(arena, struct kernel, log->n_kernels);
+    if (!log->messages || !log->kernels)
+        return NULL;
+    memcpy(log->messages, of->log->messages, log->n_messages * sizeof *log->messages);
+    memcpy(log->kernels, of->log->kernels, log->n_kernels * sizeof *log->kernels);
+    return t;
+}
+
+/* Told by the run whose tape was laid out for replays. */
+static bool told_costs(const struct play_question *q, struct arena *arena, struct taped *ret)
+{
+    unsigned char *mark = arena->cur;
+    bool full = arena->full;
+    const struct trainer *t;
+
+    for (const struct kept *k = arena->kept; k; k = k->next) {
+        if (!k->deep.costs || memcmp(&k->step, q->step, sizeof k->step) != 0 || memcmp(&k->arch, q->arch, sizeof k->arch) != 0 ||
+            memcmp(&k->device, q->device, sizeof k->device) != 0)
+            continue;
+        t = copy_costs(k->deep.costs, arena);
+        if (t) {
+            *ret = (struct taped){.t = t, .made = TAPE_TOLD};
+            return true;
+        }
+        arena_rewind(arena, mark);
+        arena->full = full;
+    }
+    return false;
+}
+
 static bool is_as_asked(const struct kept *k, const struct step *step)
 {
     return k->micro_batch_size == step->r.micro_batch_size && k->seq_len_tokens == step->r.seq_len_tokens;
@@ -135,7 +179,7 @@ enum err_code train_play(const struct play_question *q, struct arena *arena, str
     struct kept *k;
     enum err_code rc;
 
-    if (q->look == LOOK_COSTS && !q->in_full && play_costs(q, arena, ret))
+    if (q->look == LOOK_COSTS && !q->in_full && (told_costs(q, arena, ret) || play_costs(q, arena, ret)))
         return budget_take(arena->budget, ret->t->model.tree.n_modules + (uint64_t)ret->t->run.n_events, err);
     if (q->in_full || !play_is_deep(q)) {
         rc = play_passing(q, arena, &run, err);

@@ -3,7 +3,7 @@
  *
  * Laid out  a deep run is made from two shallow ones, a period of layers apart (meters/deepen.h), where nothing fills over layers; what that refuses is
  *           played in full.
- *           So is the log of what a step costs (LOOK_COSTS), without its tape.
+ *           So is the log of what a step costs (LOOK_COSTS), without its tape; where a tape of that step was laid out for replays, its log came with it.
  * Kept      a deep run's tape stays in the arena (arena_keep()), one for each rank. Asked for at another batch or length, it is resized
  *           (meters/resize.h) by models of a few layers, whose own walks cost a tenth of it; what that refuses is played in full and kept in its place.
  * Budget    a tape counts the same, whichever way it comes to be.
@@ -32,7 +32,7 @@ struct taped {
     const struct trainer *t; /* its tree and its log; of its run, what the tape has */
     struct tape tape;
     uint64_t host_bytes, host_bytes_of_all; /* that offload keeps on the host */
-    enum { TAPE_PLAYED, TAPE_LAID_OUT, TAPE_RESIZED } made; /* in full; from two depths; from what was kept */
+    enum { TAPE_PLAYED, TAPE_LAID_OUT, TAPE_RESIZED, TAPE_TOLD } made; /* in full; from two depths; from what was kept; a log that came with a tape */
 };
 
 MUST_CHECK enum err_code train_play(const struct play_question *q, struct arena *arena, struct taped *ret, struct err *err);

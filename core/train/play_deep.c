@@ -32,7 +32,7 @@ bool play_may_be_deepened(const struct play_question *q)
            period <= LONGEST_PERIOD && q->arch->layers >= 2 * (2 * first_depth(q) + period);
 }
 
-static struct trainer *play_layers(const struct play_question *q, uint32_t layers, struct arena *arena)
+static struct trainer *play_layers(const struct play_question *q, uint32_t layers, bool with_costs, struct arena *arena)
 {
     struct play_question shallow = *q;
     struct arch few = *q->arch;
@@ -41,12 +41,12 @@ static struct trainer *play_layers(const struct play_question *q, uint32_t layer
 
     few.layers = layers;
     shallow.arch = &few;
-    return play_passing(&shallow, arena, &run, &err) ? NULL : run.t;
+    return (with_costs ? play_passing_with_costs : play_passing)(&shallow, arena, &run, &err) ? NULL : run.t;
 }
 
-static bool play_depth(const struct play_question *q, uint32_t layers, struct arena *arena, struct kept_run *host, struct bare_tape *ret)
+static bool play_depth(const struct play_question *q, uint32_t layers, bool with_costs, struct arena *arena, struct kept_run *host, struct bare_tape *ret)
 {
-    struct trainer *t = play_layers(q, layers, arena);
+    struct trainer *t = play_layers(q, layers, with_costs, arena);
     struct arch few = *q->arch;
 
     if (!t)
@@ -83,7 +83,19 @@ static bool buckets_repeat(const struct play_question *q, const struct bare_tape
     return q->step->r.method != METHOD_DDP || buckets_of(deeper) > buckets_of(shallow);
 }
 
-static void take_tape(struct run *r, struct arena *arena, unsigned char *begin, const struct bare_tape *t)
+/* Where the run would have begun; returns where it ends. */
+static unsigned char *take_log(struct work *log, unsigned char *begin)
+{
+    size_t messages = log->n_messages * sizeof *log->messages, kernels = log->n_kernels * sizeof *log->kernels;
+
+    begin += -(uintptr_t)begin & (_Alignof(struct kernel) - 1);
+    log->messages = arena_move(begin, log->messages, messages);
+    log->kernels = arena_move(begin + messages, log->kernels, kernels);
+    return begin + messages + kernels;
+}
+
+/* `log`, which stands behind the tape, behind what was moved too; NULL: there is none. */
+static void take_tape(struct run *r, struct arena *arena, unsigned char *begin, const struct bare_tape *t, struct work *log)
 {
     size_t births = t->n_births * sizeof *t->births, events = t->n_events * sizeof *t->events;
 
@@ -94,7 +106,8 @@ static void take_tape(struct run *r, struct arena *arena, unsigned char *begin, 
     r->n_births = t->n_births;
     r->n_events = t->n_events;
     r->n_marks = t->n_marks;
-    arena_rewind(arena, begin + births + events);
+    begin += births + events;
+    arena_rewind(arena, log ? take_log(log, begin) : begin);
 }
 
 /* What the host holds grows with each period by the same. */
@@ -104,14 +117,70 @@ static void host_along(const struct kept_run *a, const struct kept_run *b, uint3
     ret->host_bytes_of_all = b->host_bytes_of_all + times * (b->host_bytes_of_all - a->host_bytes_of_all);
 }
 
+static uint32_t sent(const struct trainer *t)
+{
+    return t->log->n_messages;
+}
+
+/* What of it is counted goes with the depth. `events`: of either as LOOK_COSTS has them. */
+static void count_on(struct trainer *t, const struct trainer *a, const struct trainer *b, uint32_t times, const uint32_t events[2])
+{
+    t->whole = parameters_along(&a->whole, &b->whole, times);
+    t->model.tree.n_modules = b->model.tree.n_modules + times * (b->model.tree.n_modules - a->model.tree.n_modules);
+    t->run.n_events = events[1] + times * (events[1] - events[0]);
+}
+
+/* What a run of costs alone does is the same but for the last step; a log of more micro-steps has other ones between. */
+static bool may_tell_costs(const struct play_question *q)
+{
+    return q->look == LOOK_REPLAY && q->step->r.gradient_accumulation_steps == 1;
+}
+
+static bool deepen_costs(const struct play_question *q, const struct trainer *shallow, const struct trainer *deeper, uint32_t times, struct arena *arena,
+                         struct work *log)
+{
+    bool in_every_layer = q->step->r.method != METHOD_DDP || sent(deeper) != sent(shallow);
+
+    return in_every_layer && deepen_log(shallow->log, deeper->log, times, arena, log);
+}
+
+/* Behind the tape, for who asks what this step costs: NULL: it could not be laid out, and is played then. */
+static struct work *costs_along(const struct play_question *q, const struct trainer *a, const struct trainer *b, uint32_t times, struct arena *arena,
+                                struct trainer *ret)
+{
+    unsigned char *mark = arena->cur;
+    bool full = arena->full;
+    const uint32_t events[] = {a->last_begins, b->last_begins};
+
+    if (!ret || !ret->log)
+        return NULL;
+    if (!deepen_costs(q, a, b, times, arena, ret->log)) {
+        arena_rewind(arena, mark);
+        arena->full = full;
+        return NULL;
+    }
+    count_on(ret, a, b, times, events);
+    return ret->log;
+}
+
+static struct trainer *room_for_costs(struct arena *arena)
+{
+    struct trainer *t = arena_new(arena, struct trainer);
+
+    if (t)
+        t->log = arena_new(arena, struct work);
+    return t;
+}
+
 /* False: it has to be played. */
 static bool lay_out(const struct play_question *q, struct arena *arena, struct kept_run *ret)
 {
-    uint32_t period = fold_period(q->arch), first = first_depth(q);
-    struct trainer *t = arena_new(arena, struct trainer);
+    uint32_t period = fold_period(q->arch), first = first_depth(q), times = (q->arch->layers - first) / period - 1;
+    struct trainer *t = arena_new(arena, struct trainer), *costs = may_tell_costs(q) ? room_for_costs(arena) : NULL;
     struct budget *budget = arena->budget;
     struct bare_tape shallow, deeper, deep;
     struct kept_run few, more;
+    struct work *log;
     unsigned char *begin;
     struct err err = {0};
     bool done;
@@ -119,57 +188,36 @@ static bool lay_out(const struct play_question *q, struct arena *arena, struct k
     arena->budget = NULL;
     done = t && !trainer_stand_in(t, q->arch, q->step, arena, &err);
     begin = arena->cur;
-    done = done && play_depth(q, first, arena, &few, &shallow) && play_depth(q, first + period, arena, &more, &deeper) &&
-           buckets_repeat(q, &shallow, &deeper) && deepen(&shallow, &deeper, (q->arch->layers - first) / period - 1, arena, &deep);
+    done = done && play_depth(q, first, costs, arena, &few, &shallow) && play_depth(q, first + period, costs, arena, &more, &deeper) &&
+           buckets_repeat(q, &shallow, &deeper) && deepen(&shallow, &deeper, times, arena, &deep);
     arena->budget = budget;
     if (!done)
         return false;
+    log = costs_along(q, few.t, more.t, times, arena, costs);
     t->steps_begin = deep.place[0];
     t->last_begins = deep.place[1];
     t->run.counts_evenly = more.t->run.counts_evenly;
-    take_tape(&t->run, arena, begin, &deep);
-    *ret = (struct kept_run){.t = t};
-    host_along(&few, &more, (q->arch->layers - first) / period - 1, ret);
+    take_tape(&t->run, arena, begin, &deep, log);
+    *ret = (struct kept_run){.t = t, .costs = log ? costs : NULL};
+    host_along(&few, &more, times, ret);
     return true;
-}
-
-static uint32_t sent(const struct trainer *t)
-{
-    return t->log->n_messages;
-}
-
-/* What of it is counted goes with the depth. */
-static void count_on(struct trainer *t, const struct trainer *a, const struct trainer *b, uint32_t times)
-{
-    t->whole = parameters_along(&a->whole, &b->whole, times);
-    t->model.tree.n_modules = b->model.tree.n_modules + times * (b->model.tree.n_modules - a->model.tree.n_modules);
-    t->run.n_events = b->run.n_events + times * (b->run.n_events - a->run.n_events);
-}
-
-/* Where the run would have begun. */
-static void take_log(struct work *log, struct arena *arena, unsigned char *begin)
-{
-    size_t messages = log->n_messages * sizeof *log->messages, kernels = log->n_kernels * sizeof *log->kernels;
-
-    begin += -(uintptr_t)begin & (_Alignof(struct kernel) - 1);
-    log->messages = arena_move(begin, log->messages, messages);
-    log->kernels = arena_move(begin + messages, log->kernels, kernels);
-    arena_rewind(arena, begin + messages + kernels);
 }
 
 static bool lay_out_log(const struct play_question *q, struct arena *arena, struct trainer *t)
 {
-    uint32_t period = fold_period(q->arch), first = first_depth(q), times = (q->arch->layers - first) / period - 1;
+    uint32_t period = fold_period(q->arch), first = first_depth(q), times = (q->arch->layers - first) / period - 1, events[2];
     struct work *log = arena_new(arena, struct work);
     unsigned char *begin = arena->cur;
-    const struct trainer *shallow = play_layers(q, first, arena), *deeper = shallow ? play_layers(q, first + period, arena) : NULL;
+    const struct trainer *shallow = play_layers(q, first, false, arena),
+                         *deeper = shallow ? play_layers(q, first + period, false, arena) : NULL;
 
-    if (!log || !deeper || (q->step->r.method == METHOD_DDP && sent(deeper) == sent(shallow)) ||
-        !deepen_log(shallow->log, deeper->log, times, arena, log))
+    if (!log || !deeper || !deepen_costs(q, shallow, deeper, times, arena, log))
         return false;
     t->log = log;
-    count_on(t, shallow, deeper, times);
-    take_log(log, arena, begin);
+    events[0] = shallow->run.n_events;
+    events[1] = deeper->run.n_events;
+    count_on(t, shallow, deeper, times, events);
+    arena_rewind(arena, take_log(log, begin));
     return true;
 }
 
@@ -204,7 +252,7 @@ bool train_play_two(const struct play_question *q, uint32_t first, struct arena 
     bool full = arena->full, done;
 
     done =
-        play_depth(q, first, arena, &few, &shallow) && play_depth(q, first + period, arena, &more, &deeper) &&
+        play_depth(q, first, false, arena, &few, &shallow) && play_depth(q, first + period, false, arena, &more, &deeper) &&
         deepen_walk(&shallow, &deeper, (q->arch->layers - first) / period - 1, method_rows[q->step->r.method].program ? 1 : 0, arena, ret);
     arena_rewind(arena, mark);
     arena->full = full;

@@ -11,13 +11,14 @@
 struct kept_run {
     struct trainer *t;
     uint64_t host_bytes, host_bytes_of_all;
+    struct trainer *costs; /* its log, and what of it is counted, as LOOK_COSTS has them; NULL: nobody told */
 };
 
 struct kept {
     struct kept *next;                         /* of other ranks, or of sizes at which operators take other paths */
     uint32_t micro_batch_size, seq_len_tokens; /* as it is now */
     struct arch arch;
-    struct step step;
+    struct step step; /* as it was played: `deep.costs` are of that size */
     struct device device;
     bool live_blocks_only, logged;
     struct kept_run deep;
@@ -30,6 +31,8 @@ enum err_code play_no_room(struct err *err);
 void play_look_at_host(struct kept_run *k); /* what of it lies on the host */
 enum err_code play_once(const struct play_question *q, struct arena *arena, struct kept_run *ret, struct err *err);
 enum err_code play_passing(const struct play_question *q, struct arena *arena, struct kept_run *ret, struct err *err); /* its tree is gone with the next */
+/* With the log that LOOK_COSTS would have, too. */
+enum err_code play_passing_with_costs(const struct play_question *q, struct arena *arena, struct kept_run *ret, struct err *err);
 const uint32_t *play_roles(const struct tree *tree, const struct arch *arch, struct arena *arena); /* by module: alike for those that do the same */
 uint32_t play_few_layers(const struct play_question *q);
 bool play_is_deep(const struct play_question *q); /* so many layers that models of a few of them are cheap beside it */

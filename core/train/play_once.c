@@ -25,21 +25,26 @@ void play_look_at_host(struct kept_run *k)
     k->host_bytes_of_all = p->host_bytes_of_all ? p->host_bytes_of_all(t->wrapped) : k->host_bytes * t->parallel.at.world;
 }
 
-static enum err_code play_within(const struct play_question *q, bool passing, unsigned wider, struct arena *arena, struct kept_run *ret, bool *ret_outgrew,
+/* What becomes of its model; whether it has the log that LOOK_COSTS would have, too. */
+enum how { LASTING, PASSING, PASSING_WITH_COSTS };
+
+static enum err_code play_within(const struct play_question *q, enum how how, unsigned wider, struct arena *arena, struct kept_run *ret, bool *ret_outgrew,
                                  struct err *err)
 {
     struct kept_run k = {.t = arena_new(arena, struct trainer)};
+    bool with_costs = how == PASSING_WITH_COSTS;
     enum err_code rc = k.t ? ERR_OK : play_no_room(err);
 
-    if (!rc && (q->logged || q->look == LOOK_COSTS))
-        rc = timing_log(q->arch, q->step, q->look == LOOK_COSTS || q->look == LOOK_FORETELL, wider, arena, &k.t->log, err);
+    if (!rc && (q->logged || with_costs || q->look == LOOK_COSTS))
+        rc = timing_log(q->arch, q->step, with_costs || q->look == LOOK_COSTS || q->look == LOOK_FORETELL, wider, arena, &k.t->log, err);
     if (rc)
         return rc;
     k.t->live_blocks_only = q->look == LOOK_WALK || q->look == LOOK_FORETELL;
-    k.t->passing = passing;
+    k.t->passing = how != LASTING;
     k.t->wider = (uint8_t)wider;
     k.t->foretells = q->look == LOOK_FORETELL;
     k.t->costs_alone = q->look == LOOK_COSTS;
+    k.t->logs_before_last = with_costs;
     rc = trainer_run(k.t, q->arch, q->step, q->device, arena, err);
     *ret_outgrew = rc && k.t->run.outgrew;
     if (rc)
@@ -52,28 +57,33 @@ static enum err_code play_within(const struct play_question *q, bool passing, un
 enum { WIDER = 2, WIDEST = 8 }; /* powers of two */
 
 /* Limits are those of usual models; a forward that loops, over experts or tokens, is played again with wider ones, as long as there is room. */
-static enum err_code play(const struct play_question *q, bool passing, struct arena *arena, struct kept_run *ret, struct err *err)
+static enum err_code play(const struct play_question *q, enum how how, struct arena *arena, struct kept_run *ret, struct err *err)
 {
     unsigned char *mark = arena->cur;
     bool outgrew = false;
-    enum err_code rc = play_within(q, passing, 0, arena, ret, &outgrew, err);
+    enum err_code rc = play_within(q, how, 0, arena, ret, &outgrew, err);
 
     for (unsigned wider = WIDER; outgrew && wider <= WIDEST; wider += WIDER) {
         arena_rewind(arena, mark);
         outgrew = false;
-        rc = play_within(q, passing, wider, arena, ret, &outgrew, err);
+        rc = play_within(q, how, wider, arena, ret, &outgrew, err);
     }
     return rc;
 }
 
 enum err_code play_once(const struct play_question *q, struct arena *arena, struct kept_run *ret, struct err *err)
 {
-    return play(q, false, arena, ret, err);
+    return play(q, LASTING, arena, ret, err);
 }
 
 enum err_code play_passing(const struct play_question *q, struct arena *arena, struct kept_run *ret, struct err *err)
 {
-    return play(q, true, arena, ret, err);
+    return play(q, PASSING, arena, ret, err);
+}
+
+enum err_code play_passing_with_costs(const struct play_question *q, struct arena *arena, struct kept_run *ret, struct err *err)
+{
+    return play(q, PASSING_WITH_COSTS, arena, ret, err);
 }
 
 /* -------------------------------------------------------------------------------------------------------------- layers */

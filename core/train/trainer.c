@@ -517,6 +517,7 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
 
     *t = (struct trainer){.log = t->log,
                           .costs_alone = t->costs_alone,
+                          .logs_before_last = t->logs_before_last,
                           .live_blocks_only = t->live_blocks_only,
                           .passing = t->passing,
                           .wider = t->wider,
@@ -525,7 +526,7 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
                           .alike = alike};
     n = steps_to_play(t, step);
     rc = trainer_declare(t, arch, step, arena, err);
-    if (!rc && (t->costs_alone || (t->foretells && t->log)))
+    if (!rc && (t->costs_alone || t->logs_before_last || (t->foretells && t->log)))
         t->whole = parameters_of(t->model.tree.root);
     if (!rc)
         rc = take_part(t, err);
@@ -551,7 +552,7 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
         leave(t, &h);
     for (uint32_t i = 0; i < n && !t->run.error.code; i++) {
         t->last_begins = t->run.n_events;
-        t->run.work = i + 1 == n ? t->log : NULL;
+        t->run.work = i + 1 + t->logs_before_last == n ? t->log : NULL;
         loop_of(t)(t, &h);
     }
     if (t->around && !t->run.error.code)

@@ -202,9 +202,37 @@ static bool offload_some(struct draw *d, void *room)
     return !train_resolve(&d->recipe, &d->arch, &traced_device, &a, &d->step, &err);
 }
 
-/* How often a tape was made in each way. */
+static void same_costs(const struct draw *d, const struct taped *x, const struct taped *y)
+{
+    same_log(d, x->t->log, y->t->log, true);
+    ck_assert(x->t->model.tree.n_modules == y->t->model.tree.n_modules && x->t->run.n_events == y->t->run.n_events);
+    ck_assert(x->t->whole.parameters == y->t->whole.parameters && x->t->whole.trainable == y->t->whole.trainable && x->t->whole.tensors == y->t->whole.tensors &&
+              x->t->whole.experts == y->t->whole.experts && x->t->whole.trained_experts == y->t->whole.trained_experts);
+}
+
+/* What a step costs is told by the run whose tape was laid out for replays, as often as it is asked, and as a run for that alone tells it. */
+static bool tells_costs(const struct draw *d, struct arena *kept, void *other)
+{
+    struct play_question q = {&d->arch, &d->step, &traced_device, LOOK_COSTS, false, false}, in_full = q;
+    unsigned char *mark = kept->cur;
+    struct arena fresh;
+    struct taped a, b;
+    struct err err;
+
+    in_full.in_full = true;
+    arena_init(&fresh, other, ROOM);
+    ck_assert(!train_play(&q, kept, &a, &err));
+    if (a.made == TAPE_TOLD) {
+        ck_assert(!train_play(&in_full, &fresh, &b, &err));
+        same_costs(d, &a, &b);
+    }
+    arena_rewind(kept, mark);
+    return a.made == TAPE_TOLD;
+}
+
+/* How often a tape was made in each way, and told what its step costs too. */
 struct ways {
-    int n[3];
+    int n[TAPE_TOLD + 1];
 };
 
 /* The same question several times, of other sizes: as the arena finds it, and in full. */
@@ -227,6 +255,8 @@ static void look_again(struct draw *d, void *room, void *other, struct ways *ret
             ck_assert(!train_play(&in_full, &fresh, &b, &err));
             same_tape(d, &a, &b);
         }
+        if (a.made == TAPE_LAID_OUT && d->look == LOOK_REPLAY)
+            ret->n[TAPE_TOLD] += tells_costs(d, &kept, other);
         draw_size(&d->step.r, &d->arch);
     }
 }
@@ -236,7 +266,7 @@ START_TEST(a_tape_that_was_made_is_that_of_a_walk)
     const char *seed = getenv("LLMEMD_LAWS_SEED"), *draws = getenv("LLMEMD_LAWS_DRAWS");
     void *config = malloc(2 * CONFIG_ROOM), *room = malloc(ROOM), *other = malloc(ROOM);
     struct ways of[METHOD_COUNT] = {{{0}}};
-    int left = draws ? atoi(draws) : DRAWS, played = 0, made = 0;
+    int left = draws ? atoi(draws) : DRAWS, played = 0, made = 0, told = 0;
 
     ck_assert(config && room && other);
     state = seed ? strtoull(seed, NULL, 10) : 20261122;
@@ -249,11 +279,14 @@ START_TEST(a_tape_that_was_made_is_that_of_a_walk)
         left--;
     }
     for (int i = 0; i < METHOD_COUNT; i++) {
-        printf("%-16s played %d, laid out %d, resized %d\n", method_rows[i].name, of[i].n[TAPE_PLAYED], of[i].n[TAPE_LAID_OUT], of[i].n[TAPE_RESIZED]);
+        printf("%-16s played %d, laid out %d, resized %d, told costs %d\n", method_rows[i].name, of[i].n[TAPE_PLAYED], of[i].n[TAPE_LAID_OUT],
+               of[i].n[TAPE_RESIZED], of[i].n[TAPE_TOLD]);
+        told += of[i].n[TAPE_TOLD];
         played += of[i].n[TAPE_PLAYED];
         made += of[i].n[TAPE_LAID_OUT] + of[i].n[TAPE_RESIZED];
     }
     ck_assert_int_ge(made, played / 2);
+    ck_assert_int_gt(told, 0);
     free(config);
     free(room);
     free(other);
@@ -274,10 +307,7 @@ static bool costs_alike(const struct draw *d, void *room, void *other)
     if (train_play(&q, &a, &x, &err) || x.made != TAPE_LAID_OUT)
         return false;
     ck_assert(!train_play(&in_full, &b, &y, &err));
-    same_log(d, x.t->log, y.t->log, true);
-    ck_assert(x.t->model.tree.n_modules == y.t->model.tree.n_modules && x.t->run.n_events == y.t->run.n_events);
-    ck_assert(x.t->whole.parameters == y.t->whole.parameters && x.t->whole.trainable == y.t->whole.trainable && x.t->whole.tensors == y.t->whole.tensors &&
-              x.t->whole.experts == y.t->whole.experts && x.t->whole.trained_experts == y.t->whole.trained_experts);
+    same_costs(d, &x, &y);
     return true;
 }
 
