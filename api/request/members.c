@@ -202,7 +202,7 @@ const struct member training_members[] = {
     {BOOL(tf32)},
     {WORDS(optimizer, optimizer_words), .also = "optim"},
     {AT(optim_args), .kind = KIND_STR, .max = 512},
-    {BOOL(optimizer_in_backward), LATER("a step of the optimizer for each gradient in backward")},
+    {BOOL(optimizer_in_backward)},
     {REAL(max_grad_norm, 1000000000), .also = "gradient_clipping"},
     {WORDS(gradient_checkpointing, checkpointing_words), .also = "activation_checkpointing"},
     {BOOL(checkpoint_reentrant)},

@@ -313,6 +313,7 @@ static enum err_code build_recipe(struct estimate *e)
         .micro_batch_size = (uint32_t)t->micro_batch_size.whole,
         .gradient_accumulation_steps = (uint32_t)t->gradient_accumulation_steps.whole,
         .max_grad_norm = t->max_grad_norm.set ? t->max_grad_norm.real : -1,
+        .optimizer_in_backward = t->optimizer_in_backward == TRI_TRUE,
         .checkpoint_reentrant = t->checkpoint_reentrant,
         .use_cache = t->use_cache,
         .keep_outputs = t->keep_outputs,

@@ -77,7 +77,7 @@ const struct word float8_words[] = {
 const struct word checkpointing_words[] = {
     {"false", TRI_FALSE, "none|off|no", "Activations are kept for backward."},
     {"true", TRI_TRUE, "full|on|yes", "Each layer keeps its input and is recomputed in backward."},
-    LATER_TOO("selective_op", "selective", "Products and attention are kept, the rest is recomputed."),
+    {"selective_op", CHECKPOINT_SELECTIVE, "selective", "Attention and every other product are kept, the rest is recomputed."},
     {"every_2nd_layer", CHECKPOINT_SECOND, NULL, "Every other layer is recomputed, the first of each two."},
     {0},
 };

@@ -270,13 +270,15 @@ static bool checkpoint_all(struct program *p, const struct model *m)
     for (uint32_t i = 0; modules && i < n; i++) {
         sv flag;
         int has = script_find_plain(s, modules[i], flag_name, &flag);
+        bool on;
 
         if (has < 0)
             return false;
         if (has == SCRIPT_ABSENT)
             continue;
         sv_drop(s, flag);
-        if (!put(s, modules[i], "gradient_checkpointing", sv_bool(!is_left_out(s, layer_class, modules[i], m->checkpoint_every, &counted))) || !put(s, modules[i], "_gradient_checkpointing_func", f))
+        on = !is_left_out(s, layer_class, modules[i], m->checkpoint_every, &counted);
+        if (!put(s, modules[i], "gradient_checkpointing", sv_bool(on)) || !put(s, modules[i], "_gradient_checkpointing_func", f))
             return false;
     }
     sv_drop(s, layer_class);

@@ -28,6 +28,10 @@ struct region {
     uint32_t room;           /* of the two below */
     val *kept;               /* what the recomputation saved under each handle */
     bool *open;              /* its SavedVariable still waits for it */
+    bool selective;
+    uint32_t products;       /* mm's of this run of it */
+    uint32_t n_results, next_result, room_results;
+    val *results;            /* of selected operators, in their order; 0: taken, or none */
     struct region *next;
 };
 
@@ -42,7 +46,8 @@ static struct region *region_new(struct run *r)
     if (!g)
         run_fail(r, ERR_NOMEM, "", "too many checkpointed regions for the working memory of one request");
     else
-        *g = (struct region){.autocast = r->autocast, .autocast_dtype = r->autocast_dtype, .room = g->room, .kept = g->kept, .open = g->open};
+        *g = (struct region){.autocast = r->autocast, .autocast_dtype = r->autocast_dtype, .room = g->room, .kept = g->kept, .open = g->open,
+                             .selective = r->selective, .results = g->results, .room_results = g->room_results};
     return g;
 }
 
@@ -104,6 +109,8 @@ void region_unref(struct run *r, struct region *g)
         value_unref(r, g->closed[i]);
     for (int i = 0; i < g->n_args; i++)
         value_unref(r, g->args[i]);
+    for (uint32_t i = g->next_result; i < g->n_results; i++)
+        value_unref(r, g->results[i]);
     value_unref(r, g->second);
     if (g->release)
         g->release(r, g->context);
@@ -157,6 +164,50 @@ void region_keep(struct run *r, struct region *g, val v)
     }
     if (g->seen == g->packed)
         r->stopped = true;
+}
+
+/* torchtitan 0.2.0 distributed/activation_checkpoint.py _apply_op_sac: of products each second one is made again */
+bool region_selects(struct run *r, enum op op)
+{
+    struct region *g = r->region;
+
+    if (!g || !g->selective || run_dead(r))
+        return false;
+    return op != OP_MM || g->products++ % 2 == 0;
+}
+
+bool region_kept(struct run *r, int n, val *ret)
+{
+    struct region *g = r->region;
+
+    if (!g->recomputing)
+        return false;
+    for (int i = 0; i < n && g->next_result < g->n_results; i++) {
+        val held = g->results[g->next_result++];
+
+        ret[i] = value_alias(r, held);
+        value_unref(r, held);
+    }
+    return true;
+}
+
+void region_keeps(struct run *r, int n, const val *results)
+{
+    struct region *g = r->region;
+
+    if (g->n_results + (uint32_t)n > g->room_results) {
+        uint32_t room = g->room_results ? 2 * g->room_results : REGION_SAVES;
+        val *more = run_room(r, sizeof *more, room);
+
+        if (!more)
+            return;
+        if (g->n_results)
+            memcpy(more, g->results, g->n_results * sizeof *more);
+        g->results = more;
+        g->room_results = room;
+    }
+    for (int i = 0; i < n; i++)
+        g->results[g->n_results++] = results[i] ? owned(r, value_alias(r, results[i])) : 0;
 }
 
 /* _CheckpointFrame.save_inputs(), get_inputs(): saved tensors under the hooks that stand outside */
@@ -242,6 +293,7 @@ static void recompute(struct run *r, struct region *g)
     r->grad_enabled = true;
     r->region = g;
     g->recomputing = true;
+    g->products = 0;
     if (g->autocast)
         autocast_enter(r, g->autocast_dtype);
     val out = run_in(r, g->module, g->run, g->context, g->n_args, g->args);

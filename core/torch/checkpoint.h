@@ -28,6 +28,14 @@ void checkpoint_releases(struct run *r, region_release release);
 val checkpoint(struct run *r, bool reentrant, struct module *module, region_function run, void *context, int n_args, const val *args,
                int n_closed, const val *closed);
 
+/* Selective (create_selective_checkpoint_contexts), where run.selective was set as the region began: results of the operators on torchtitan's list are kept,
+ * but for every second mm, and handed out as the region runs again. Whether the operator that comes is one of them; then region_kept() fills `ret` with
+ * what it gave, and says so; else region_keeps() holds what it gave. The caller owns nothing that was not made anew: they are temporaries. */
+enum { KEPT_RESULTS = 4 };
+bool region_selects(struct run *r, enum op op);
+bool region_kept(struct run *r, int n, val *ret);
+void region_keeps(struct run *r, int n, const val *results);
+
 /* Used by autograd.c. */
 bool region_recomputes(const struct region *region);
 uint32_t region_pack(struct run *r, struct region *region);

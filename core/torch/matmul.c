@@ -1,5 +1,6 @@
 /* matmul.c - matrix products: cuda/Blas.cpp, LinearAlgebra.cpp (matmul, should_fold), Linear.cpp, CUDABlas.cpp (workspaces). */
 #include "torch/autograd.h"
+#include "torch/checkpoint.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -153,6 +154,7 @@ static bool column_major(const struct value *x)
 static val product(struct run *r, enum op op, val (*kernel)(struct run *, val, val), val a, val b)
 {
     val in[2] = {a, b}, out;
+    bool selected;
     uint32_t node = attach(r, op, 2, in);
 
     if (node) {
@@ -165,7 +167,13 @@ static val product(struct run *r, enum op op, val (*kernel)(struct run *, val, v
         save(r, node, b);
     if (wants_grad(r, b))
         save(r, node, a);
-    out = kernel(r, a, b);
+    selected = op == OP_MM && region_selects(r, op);
+    out = 0;
+    if (!selected || !region_kept(r, 1, &out)) {
+        out = kernel(r, a, b);
+        if (selected)
+            region_keeps(r, 1, &out);
+    }
     attach_output(r, node, out, 0);
     consume(r, a);
     consume(r, b);

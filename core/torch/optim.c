@@ -64,14 +64,12 @@ void optim_step(struct run *r, struct optim *o)
 
 void optim_step_one(struct run *r, struct optim *o, int g, uint32_t i)
 {
-    struct optim one = {.kind = o->kind, .paged = o->paged, .qmap = {o->qmap[0], o->qmap[1]}};
+    struct optim one = {.kind = o->kind, .paged = o->paged}; /* maps of its own: each parameter has an optimizer */
 
     one.n_group[g] = 1;
     one.group[g] = &o->group[g][i];
     one.state[g] = &o->state[g][i];
     optim_step(r, &one);
-    o->qmap[0] = one.qmap[0];
-    o->qmap[1] = one.qmap[1];
     o->page_bytes += one.page_bytes;
 }
 

@@ -43,7 +43,7 @@ void optim_prepare(struct run *r, struct optim *o);
 /* What its __init__ makes: before the first step. */
 void optim_start(struct run *r, struct optim *o);
 
-/* One parameter's own optimizer steps, as a hook of its gradient does. */
+/* One parameter's own optimizer steps, as a hook of its gradient does: torchtune 0.6.1 training/memory.py register_optim_in_bwd_hooks. */
 void optim_step_one(struct run *r, struct optim *o, int g, uint32_t i);
 
 bool optim_is_bnb(enum optim_kind kind);

@@ -250,6 +250,7 @@ struct run {
     uint32_t lt_workspaces[2];              /* cuBLASLt's */
     void (*grad_ready)(void *of, val leaf); /* AccumulateGrad's post hook: `leaf` has its gradient; NULL: nobody waits for it */
     void *grad_ready_of;
+    bool selective;          /* checkpoints that begin now keep results of some operators: checkpoint.h */
     bool flash_3;            /* the flash-attn package is the third's */
     bool linear_is_function; /* DeepSpeed has replaced F.linear: zero_linear.c */
     uint16_t op_over;        /* names the births of a composite instead of the op itself */

@@ -6,6 +6,7 @@
  *         sizes checked against both by tests/data/ops.
  */
 #include "torch/autograd.h"
+#include "torch/checkpoint.h"
 #include "torch/sdpa.h"
 
 #include <string.h>
@@ -59,17 +60,45 @@ static val attention_output(struct run *r, enum op op, val q, int64_t d)
     return v;
 }
 
-static val flash(struct run *r, val q, val k, val v, double p, bool causal)
-{
-    val in[3] = {q, k, v}, out, lse, seed = 0, offset = 0;
-    int64_t b = size_of(r, q, 0), h = size_of(r, q, 1), s = size_of(r, q, 2), d = size_of(r, q, 3), sk = size_of(r, k, 2);
-    uint32_t node = attach(r, OP_FLASH, 3, in), acc = 0, acc_lse = 0;
+/* What both kernels hand back: the output, a log-sum-exp a row, seed and offset of the random generator. */
+struct attention_results {
+    val out, lse, seed, offset;
+};
 
-    if (node)
-        r->nodes[node].at.dim2 = causal;
-    save(r, node, k);
-    save(r, node, q);
-    save(r, node, v);
+static bool attention_kept(struct run *r, bool selected, struct attention_results *ret)
+{
+    val kept[KEPT_RESULTS] = {0};
+
+    if (!selected || !region_kept(r, KEPT_RESULTS, kept))
+        return false;
+    *ret = (struct attention_results){kept[0], kept[1], kept[2], kept[3]};
+    return true;
+}
+
+static void keep_attention(struct run *r, const struct attention_results *o)
+{
+    region_keeps(r, KEPT_RESULTS, (const val[]){o->out, o->lse, o->seed, o->offset});
+}
+
+static val attention_node(struct run *r, uint32_t node, const struct attention_results *o, bool seed_first)
+{
+    save(r, node, o->lse);
+    save_result(r, node, o->out);
+    save(r, node, seed_first ? o->seed : o->offset);
+    save(r, node, seed_first ? o->offset : o->seed);
+    attach_output(r, node, o->out, 0);
+    consume(r, o->lse);
+    consume(r, o->seed);
+    consume(r, o->offset);
+    return o->out;
+}
+
+static struct attention_results flash_kernel(struct run *r, val q, val k, double p, bool causal)
+{
+    val out, lse, seed = 0, offset = 0;
+    int64_t b = size_of(r, q, 0), h = size_of(r, q, 1), s = size_of(r, q, 2), d = size_of(r, q, 3), sk = size_of(r, k, 2);
+    uint32_t acc = 0, acc_lse = 0;
+
     out = pointwise(r, OP_FLASH, dtype_of(r, q), 1, &q); /* empty_like(q): q's layout */
     lse = value_empty(r, OP_FLASH, DTYPE_FP32, SHAPE(b, h, s));
     launch_attention(r, OP_FLASH, (struct attended){b, h, s, sk, d, causal}, q, k);
@@ -98,15 +127,28 @@ static val flash(struct run *r, val q, val k, val v, double p, bool causal)
         scratch_give(r, acc_lse);
         scratch_give(r, acc);
     }
-    save(r, node, lse);
-    save_result(r, node, out);
-    save(r, node, seed);
-    save(r, node, offset);
-    attach_output(r, node, out, 0);
-    consume(r, lse);
-    consume(r, seed);
-    consume(r, offset);
-    return out;
+    return (struct attention_results){out, lse, seed, offset};
+}
+
+static val flash(struct run *r, val q, val k, val v, double p, bool causal)
+{
+    val in[3] = {q, k, v};
+    uint32_t node = attach(r, OP_FLASH, 3, in);
+    struct attention_results o;
+    bool selected;
+
+    if (node)
+        r->nodes[node].at.dim2 = causal;
+    save(r, node, k);
+    save(r, node, q);
+    save(r, node, v);
+    selected = region_selects(r, OP_FLASH);
+    if (!attention_kept(r, selected, &o)) {
+        o = flash_kernel(r, q, k, p, causal);
+        if (selected)
+            keep_attention(r, &o);
+    }
+    return attention_node(r, node, &o, true);
 }
 
 /* attention.cpp convert_boolean_attn_mask: a mask of bool becomes one of q's dtype, in each call. */
@@ -150,10 +192,29 @@ static val aligned_mask(struct run *r, val mask)
     return slice(r, padded, -1, 0, last);
 }
 
+static struct attention_results efficient_kernel(struct run *r, val q, val k, val v, double p, bool causal, bool trains)
+{
+    int64_t b = size_of(r, q, 0), h = size_of(r, q, 1), s = size_of(r, q, 2), d = size_of(r, v, 3);
+    val out, lse, seed = 0, offset = 0;
+
+    if (r->q->efficient_seed_on_device && p <= 0) {
+        seed = value_empty(r, OP_ZEROS, DTYPE_INT64, 0, NULL);
+        offset = value_empty(r, OP_ZEROS, DTYPE_INT64, 0, NULL);
+    }
+    out = attention_output(r, OP_EFFICIENT, q, d);
+    lse = value_empty(r, OP_EFFICIENT, DTYPE_FP32, SHAPE(b, h, trains ? round_up(s, 32) : 0));
+    /* kernel_forward.h kNeedsOutputAccumulatorBuffer; cutlassF.h: kMaxK covers keys and values */
+    if ((d > 128 || size_of(r, k, 3) > 128) && dtype_of(r, q) != DTYPE_FP32)
+        scratch(r, OP_EFFICIENT, (uint64_t)(b * h * s * d * 4));
+    launch_attention(r, OP_EFFICIENT, (struct attended){b, h, s, size_of(r, k, 2), d, causal}, q, k);
+    return (struct attention_results){out, lse, seed, offset};
+}
+
 static val efficient(struct run *r, val q, val k, val v, val given, double p, bool causal)
 {
-    val in[3] = {q, k, v}, out, lse, mask, wide, seed = 0, offset = 0;
-    int64_t b = size_of(r, q, 0), h = size_of(r, q, 1), s = size_of(r, q, 2), d = size_of(r, v, 3);
+    val in[3] = {q, k, v}, mask, wide, out;
+    struct attention_results o;
+    bool selected;
     uint32_t node;
 
     mask = float_mask(r, given, dtype_of(r, q));
@@ -170,24 +231,13 @@ static val efficient(struct run *r, val q, val k, val v, val given, double p, bo
     save(r, node, k);
     save(r, node, q);
     save(r, node, v);
-    if (r->q->efficient_seed_on_device && p <= 0) {
-        seed = value_empty(r, OP_ZEROS, DTYPE_INT64, 0, NULL);
-        offset = value_empty(r, OP_ZEROS, DTYPE_INT64, 0, NULL);
+    selected = region_selects(r, OP_EFFICIENT);
+    if (!attention_kept(r, selected, &o)) {
+        o = efficient_kernel(r, q, k, v, p, causal, node != 0);
+        if (selected)
+            keep_attention(r, &o);
     }
-    out = attention_output(r, OP_EFFICIENT, q, d);
-    lse = value_empty(r, OP_EFFICIENT, DTYPE_FP32, SHAPE(b, h, node ? round_up(s, 32) : 0));
-    /* kernel_forward.h kNeedsOutputAccumulatorBuffer; cutlassF.h: kMaxK covers keys and values */
-    if ((d > 128 || size_of(r, k, 3) > 128) && dtype_of(r, q) != DTYPE_FP32)
-        scratch(r, OP_EFFICIENT, (uint64_t)(b * h * s * d * 4));
-    launch_attention(r, OP_EFFICIENT, (struct attended){b, h, s, size_of(r, k, 2), d, causal}, q, k);
-    save(r, node, lse);
-    save_result(r, node, out);
-    save(r, node, offset);
-    save(r, node, seed);
-    attach_output(r, node, out, 0);
-    consume(r, lse);
-    consume(r, seed);
-    consume(r, offset);
+    out = attention_node(r, node, &o, false);
     consume(r, wide);
     return out;
 }

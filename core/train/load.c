@@ -279,6 +279,23 @@ static void offload_activations(struct trainer *t)
         module_hook(&t->model.tree, &head->hooks, (struct module_hook){head_enters, head_returns, NULL, NULL});
 }
 
+/* optim_dict[param].step(), .zero_grad() */
+static void step_of_one(void *of, val leaf)
+{
+    struct trainer *t = of;
+
+    for (int g = 0; g < OPTIM_GROUPS; g++)
+        for (uint32_t i = 0; i < t->optim.n_group[g]; i++)
+            if (t->optim.group[g][i] == leaf) {
+                val *grad = grad_of(&t->run, leaf);
+
+                optim_step_one(&t->run, &t->optim, g, i);
+                value_unref(&t->run, *grad);
+                *grad = 0;
+                return;
+            }
+}
+
 void trainer_load(struct trainer *t)
 {
     struct run *r = &t->run;
@@ -324,6 +341,10 @@ void trainer_load(struct trainer *t)
     if (widens_embeddings(t))
         widen_embeddings(t);
     optim_start(r, &t->optim);
+    if (s->optimizer_in_backward) {
+        r->grad_ready = step_of_one;
+        r->grad_ready_of = t;
+    }
     if (s->offload == OFFLOAD_ACTIVATIONS)
         offload_activations(t);
     t->steps_begin = r->n_events;

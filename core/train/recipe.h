@@ -125,6 +125,7 @@ struct recipe {
     enum optimizer optimizer;
     double max_grad_norm;       /* < 0: left out; 0: no clipping */
     enum tri gradient_checkpointing, checkpoint_reentrant, use_cache, keep_outputs;
+    bool optimizer_in_backward;           /* each parameter's step as soon as its gradient stands */
     enum checkpoint_kind checkpoint_kind; /* of gradient_checkpointing true */
     enum attention attention;
     enum loss loss;

@@ -316,11 +316,11 @@ static void resolve_loop(struct recipe *r, const struct resolving *c)
     if (r->optimizer == OPTIMIZER_UNSET)
         r->optimizer = c->defaults.fused_adamw ? OPTIMIZER_ADAMW_TORCH_FUSED : OPTIMIZER_ADAMW_TORCH;
     if (r->max_grad_norm < 0)
-        r->max_grad_norm = 1.0; /* training_args.py */
+        r->max_grad_norm = r->optimizer_in_backward ? 0 : 1.0; /* training_args.py */
     tri_default(&r->gradient_checkpointing, false);
     if (r->method == METHOD_ZERO3 && r->tuning != TUNING_FULL && tasks[r->stage].refers == REFERS_POLICY)
         r->checkpoint_reentrant = TRI_TRUE; /* dpo_trainer.py and kto_trainer.py set it, whatever was asked */
-    tri_default(&r->checkpoint_reentrant, c->defaults.reentrant);
+    tri_default(&r->checkpoint_reentrant, c->defaults.reentrant && r->checkpoint_kind != CHECKPOINT_SELECTIVE);
     tri_default(&r->keep_outputs,
                 r->framework == FRAMEWORK_TORCH && r->method != METHOD_PP); /* trainer.py drops the outputs before backward */
     resolve_cache(r, c);
@@ -538,6 +538,39 @@ static enum flash_kernel flash_of(const struct step *s)
     return s->quirks.package_is_flash_1 ? FLASH_1 : FLASH_2;
 }
 
+/* create_selective_checkpoint_contexts: a context of checkpoints that are not reentrant; traced on one GPU, where methods leave products as they are */
+static enum err_code check_selective(struct recipe *r, struct err *err)
+{
+    bool plain = r->method == METHOD_SINGLE || r->method == METHOD_DDP || r->method == METHOD_ZERO1 || r->method == METHOD_ZERO2 ||
+                 (method_is_fsdp2(r->method) && r->method != METHOD_TP_FSDP2);
+
+    if (r->checkpoint_reentrant == TRI_TRUE)
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/checkpoint_reentrant", "a reentrant checkpoint takes no context_fn, which selective_op is");
+    if (!plain || r->quantization)
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/gradient_checkpointing",
+                       "selective_op %s is not modelled yet: single, ddp, zero1, zero2 or fsdp2, of weights as loaded",
+                       r->quantization ? "over quantised weights" : method_rows[r->method].name);
+    return ERR_OK;
+}
+
+/* torchtune 0.6.1 recipes/full_finetune_single_device.py: gradients that are gone after their step are neither summed, clipped nor scaled */
+static enum err_code check_in_backward(struct recipe *r, struct err *err)
+{
+    static const char at[] = "/training/optimizer_in_backward";
+
+    if (r->method != METHOD_SINGLE)
+        return err_set(err, ERR_FIELD_CONFLICT, at, "optimizer_in_backward under %s is not modelled yet: single", method_rows[r->method].name);
+    if (r->max_grad_norm > 0)
+        return err_set(err, ERR_FIELD_CONFLICT, at, "a gradient that is let go of after its step leaves none to clip: max_grad_norm 0");
+    if (r->gradient_accumulation_steps > 1)
+        return err_set(err, ERR_FIELD_CONFLICT, at, "gradients of several micro-batches are not summed where each is stepped: gradient_accumulation_steps 1");
+    if (precision_scales_loss(r->precision))
+        return err_set(err, ERR_FIELD_CONFLICT, at, "a GradScaler unscales gradients after backward, where none is left: a precision without one");
+    if (r->optimizer == OPTIMIZER_MUON || r->stage != TASK_SFT)
+        return err_set(err, ERR_FIELD_CONFLICT, at, "optimizer_in_backward %s is not modelled yet", r->stage != TASK_SFT ? "in this stage" : "with muon");
+    return ERR_OK;
+}
+
 enum err_code train_resolve(const struct recipe *asked, const struct arch *arch, const struct device *device, struct arena *arena,
                             struct step *ret, struct err *err)
 {
@@ -562,6 +595,8 @@ enum err_code train_resolve(const struct recipe *asked, const struct arch *arch,
     if (s.r.gradient_checkpointing == TRI_TRUE && arch->never_checkpoints) /* modeling_utils.py, activation_checkpointing_enable() */
         return err_set(err, ERR_FIELD_CONFLICT, "/training/gradient_checkpointing",
                        "the model's class has no supports_gradient_checkpointing: transformers raises");
+    if (s.r.checkpoint_kind == CHECKPOINT_SELECTIVE && check_selective(&s.r, err))
+        return err->code;
     if (s.r.checkpoint_kind == CHECKPOINT_SECOND && s.r.gradient_checkpointing == TRI_TRUE && !quirks_for(c.stack, arch->model_type).checkpoints_every_n)
         return err_set(err, ERR_FIELD_CONFLICT, "/training/gradient_checkpointing", "transformers %s checkpoints every layer: every_n_layers came with 5.16",
                        release_text(c.stack->transformers).text);
@@ -581,6 +616,8 @@ enum err_code train_resolve(const struct recipe *asked, const struct arch *arch,
         rc = check_optimizer(&s.r, &c, err);
     if (!rc)
         rc = check_activations(&s.r, &c);
+    if (!rc && s.r.optimizer_in_backward)
+        rc = check_in_backward(&s.r, err);
     if (rc)
         return rc;
     s.quirks = quirks_for(&asked->stack, arch->model_type);

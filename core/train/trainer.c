@@ -541,6 +541,7 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
     if (rc)
         return rc;
     t->run.expert_skew = step->r.expert_skew;
+    t->run.selective = step->r.checkpoint_kind == CHECKPOINT_SELECTIVE;
     t->run.flash_3 = step->r.attention == ATTENTION_FLASH_3;
     h.batches = arena_array(arena, struct batch, 2 * (size_t)step->r.gradient_accumulation_steps);
     if (!h.batches)

@@ -20,6 +20,8 @@ enum { N_OPTIONS = sizeof options / sizeof *options };
 
 static const struct word packing_words[] = {{"true", 1, NULL, "Several sequences a row, without a mask, whose positions start anew."}, {0}};
 
+static const struct word backward_words[] = {{"true", 1, NULL, "Each parameter's step as soon as its gradient stands, which then goes."}, {0}};
+
 static const struct word lora_words[] = {
     {"use_dora", 1, NULL, "DoRA: a magnitude for each output, over the norm of the adapted weight."},
     {"target_parameters", 1, NULL, "Adapters of tensors that no linear has, experts above all."},
@@ -37,6 +39,7 @@ static const struct {
                     {"offload", offload_words},
                     {"quantization", quantization_words},
                     {"packing", packing_words},
+                    {"optimizer_in_backward", backward_words},
                     {"stage", stage_words},
                     {"reference", reference_words},
                     {"inference.weights", weights_words},

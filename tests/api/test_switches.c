@@ -42,6 +42,9 @@ static const struct {
     {"B200", "\"attention\":\"flash_attention_3\"", "", "has no kernels for compute capability 10.0"},
     {"H100-80GB", "\"attention\":\"flash_attention_3\"", "\"transformers\":\"4.53\"", "it came with 4.54"},
     {"H100-80GB", "\"attention\":\"flash_attention_3\",\"precision\":\"fp32\"", "", "fp16 and bf16 only"},
+    {"A100-80GB", "\"gradient_checkpointing\":\"selective_op\",\"checkpoint_reentrant\":true", "", "takes no context_fn"},
+    {"A100-80GB", "\"optimizer_in_backward\":true,\"max_grad_norm\":1", "", "leaves none to clip"},
+    {"A100-80GB", "\"optimizer_in_backward\":true,\"gradient_accumulation_steps\":2", "", "gradient_accumulation_steps 1"},
     {"A100-80GB", "\"gradient_checkpointing\":\"every_2nd_layer\"", "\"transformers\":\"5.15\"", "every_n_layers came with 5.16"},
 };
 
@@ -59,9 +62,26 @@ START_TEST(some_checkpoints_hold_some)
 {
     double all = peak("A100-80GB", "\"gradient_checkpointing\":true"), none = peak("A100-80GB", "\"gradient_checkpointing\":false");
     double second = peak("A100-80GB", "\"gradient_checkpointing\":\"every_2nd_layer\"");
+    double selective = peak("A100-80GB", "\"gradient_checkpointing\":\"selective_op\"");
 
     ck_assert_msg(all < second && second < none, "%.0f %.0f %.0f", all, second, none);
+    ck_assert_msg(all < selective && selective < none, "%.0f %.0f %.0f", all, selective, none);
 }
 END_TEST
 
-UNIT_TESTS("switches", unit_test(flash_3_keeps_no_seed); unit_rows(says_why_not, refused); unit_test(some_checkpoints_hold_some);)
+/* Gradients that go one by one are never all there; states are the same, but for a map of each where there are maps */
+START_TEST(steps_in_backward_hold_less)
+{
+    static const char *const optimizers[] = {"adamw_torch_fused", "sgd", "adafactor"};
+    char plain[200], each[240];
+
+    for (int i = 0; i < 3; i++) {
+        (void)snprintf(plain, sizeof plain, "\"gradient_checkpointing\":true,\"max_grad_norm\":0,\"optimizer\":\"%s\"", optimizers[i]);
+        (void)snprintf(each, sizeof each, "%s,\"optimizer_in_backward\":true", plain);
+        ck_assert_msg(peak("A100-80GB", each) < peak("A100-80GB", plain), "%s", optimizers[i]);
+    }
+}
+END_TEST
+
+UNIT_TESTS("switches", unit_test(flash_3_keeps_no_seed); unit_rows(says_why_not, refused); unit_test(some_checkpoints_hold_some);
+           unit_test(steps_in_backward_hold_less);)

@@ -9,7 +9,6 @@ every_2nd_layer  transformers' activation_checkpointing_enable(every_n_layers=2)
 selective_op     its checkpoints with torch's create_selective_checkpoint_contexts and torchtitan's list of operators and every second mm
 in_backward      torchtune's OptimizerInBackward: an optimizer for each parameter, stepped by a hook of its gradient, which it lets go of
 """
-import importlib.util
 import json
 import os
 import sys
@@ -38,9 +37,6 @@ CASES = {
 
 
 def selective(folder):
-    spec = importlib.util.find_spec("torch.utils.checkpoint")
-    assert spec
-    import ast
     import torch
     from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
     path = os.path.join(folder, "torchtitan", "distributed", "activation_checkpoint.py")
@@ -49,7 +45,6 @@ def selective(folder):
     assert "meta[mm_count_key] % 2 == 0" in text, "every second mm"
     save = {torch.ops.aten.mm.default, torch.ops.aten._scaled_dot_product_efficient_attention.default, torch.ops.aten._scaled_dot_product_flash_attention.default,
             torch.ops.aten._scaled_dot_product_cudnn_attention.default, torch.ops.aten.max.default}
-    del ast
 
     def contexts():
         counted = defaultdict(int)
