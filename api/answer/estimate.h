@@ -39,7 +39,8 @@ enum { SHAPE_TOP = 50 };
 bool shape_launches_all(const struct shape *s);
 
 /* Autocast, where a user's own config says it; which precision that is depends on how the model is loaded. */
-enum amp { AMP_UNSAID, AMP_NO, AMP_BF16, AMP_FP16 };
+/* AMP_AS_LOADED: that of the weights, fp16 for those of fp32. */
+enum amp { AMP_UNSAID, AMP_NO, AMP_BF16, AMP_FP16, AMP_AS_LOADED };
 
 /* Bucket sizes that a DeepSpeed file leaves to transformers: made of the hidden size. */
 struct auto_buckets {

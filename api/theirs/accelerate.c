@@ -91,6 +91,25 @@ static enum err_code read_dynamo(struct theirs *t, const struct their_key *key, 
     return s && word_among("no", s, strlen(s), true) ? ERR_OK : theirs_say_text(t, key->member, "true");
 }
 
+static enum err_code read_use_deepspeed(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    bool on = false;
+    enum err_code rc = theirs_flag_only(t, v, &on);
+
+    (void)key;
+    t->e->deepspeed |= on;
+    return rc;
+}
+
+static enum err_code read_config_file(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    (void)key;
+    (void)v;
+    if (t->e->rq.accelerate_config)
+        return ERR_OK;
+    return decode_fail(&t->d, ERR_FIELD_VALUE, "is the name of a file on your side: give what is in it as the request's accelerate_config");
+}
+
 static const struct their_key accelerate_deepspeed_keys[] = {
     BY(theirs_read_file_name, "deepspeed_config_file", NULL),
     BY(theirs_read_stage, "zero_stage", NULL),
@@ -120,6 +139,20 @@ const struct their_key parallelism_keys[] = {
 static const struct their_key dynamo_keys[] = {
     BY(read_dynamo, "dynamo_backend", "training.compile"),
     KNOWN("dynamo_mode|dynamo_use_dynamic|dynamo_use_fullgraph|dynamo_use_regional_compilation"),
+    {0},
+};
+
+/* torchrun's, and accelerate launch's where they are not called as in its file. */
+const struct their_key launcher_keys[] = {
+    SAY("nproc_per_node|NPROC_PER_NODE", "cluster.gpus_per_node"),
+    BY(read_count, "nnodes|NNODES", "machines"),
+    BY(read_use_deepspeed, "use_deepspeed", NULL),
+    BY(theirs_read_file_name, "deepspeed_config_file", NULL),
+    BY(read_config_file, "config_file", NULL),
+    BY(theirs_read_fsdp, "use_fsdp", NULL),
+    KNOWN("multi_gpu|node_rank|master_addr|master_port|rdzv_endpoint|rdzv_id|deepspeed_multinode_launcher|dynamo_mode|standalone"),
+    TABLE(accelerate_keys),
+    TABLE(fsdp_keys),
     {0},
 };
 

@@ -45,11 +45,11 @@ enum err_code theirs_read_device(struct theirs *t, const struct their_key *key, 
 {
     const char *s = json_str(v);
 
-    if (!s || !word_among("none|cpu|nvme", s, strlen(s), false))
+    if (!s || !word_among("none|cpu|nvme", s, strlen(s), true)) /* oumi's are in capitals */
         return decode_fail(&t->d, ERR_FIELD_VALUE, "none, cpu and nvme are known");
-    if (!strcmp(s, "none"))
+    if (word_among("none", s, strlen(s), true))
         return ERR_OK;
-    if (!strcmp(s, "nvme"))
+    if (word_among("nvme", s, strlen(s), true))
         theirs_gap(&t->d, "states on NVMe");
     offload(t, key);
     return ERR_OK;
@@ -168,7 +168,7 @@ static const struct their_key offload_param_keys[] = {
 };
 
 /* Neutral values are those of runtime/zero/config.py, DeepSpeedZeroConfig. */
-static const struct their_key zero_keys[] = {
+const struct their_key zero_keys[] = {
     BY(theirs_read_stage, "stage", NULL),
     BY(read_bucket, "reduce_bucket_size", "training.buckets.reduce_elems"),
     SAY("allgather_bucket_size", "training.buckets.allgather_elems"),

@@ -31,7 +31,7 @@ static enum err_code say_strategy(struct theirs *t, const char *s, size_t n)
                        n > 40 ? 40 : (int)n, s);
 }
 
-static enum err_code read_strategy(struct theirs *t, const struct their_key *key, const struct json *v)
+enum err_code theirs_read_strategy(struct theirs *t, const struct their_key *key, const struct json *v)
 {
     const char *s = json_str(v);
     uint64_t number;
@@ -52,7 +52,7 @@ static enum err_code read_reshard(struct theirs *t, const struct their_key *key,
     bool on;
 
     if (!theirs_flag(v, &on))
-        return read_strategy(t, key, v);
+        return theirs_read_strategy(t, key, v);
     t->reshard = on ? TRI_TRUE : TRI_FALSE;
     t->at.strategy = theirs_path(t);
     return ERR_OK;
@@ -80,7 +80,7 @@ static enum err_code read_offload(struct theirs *t, const struct their_key *key,
     return rc;
 }
 
-static enum err_code read_wrap(struct theirs *t, const struct their_key *key, const struct json *v)
+enum err_code theirs_read_wrap(struct theirs *t, const struct their_key *key, const struct json *v)
 {
     const char *s = json_str(v);
 
@@ -121,11 +121,11 @@ enum err_code theirs_read_layer_class(struct theirs *t, const struct their_key *
 
 const struct their_key fsdp_keys[] = {
     BY(theirs_read_fsdp_version, "fsdp_version|version", NULL),
-    BY(read_strategy, "fsdp_sharding_strategy|sharding_strategy", NULL),
+    BY(theirs_read_strategy, "fsdp_sharding_strategy|sharding_strategy", NULL),
     BY(read_reshard, "fsdp_reshard_after_forward|reshard_after_forward", NULL),
     BY(read_offload, "fsdp_offload_params|offload_params|fsdp_cpu_offload|cpu_offload", NULL),
     FLAG("fsdp_activation_checkpointing|activation_checkpointing", "training.gradient_checkpointing=true"),
-    BY(read_wrap, "fsdp_auto_wrap_policy|auto_wrap_policy", "training.fsdp.wrap"),
+    BY(theirs_read_wrap, "fsdp_auto_wrap_policy|auto_wrap_policy", "training.fsdp.wrap"),
     SAY("fsdp_backward_prefetch|backward_prefetch|fsdp_backward_prefetch_policy", "training.fsdp.backward_prefetch"),
     SAY("fsdp_forward_prefetch|forward_prefetch", "training.fsdp.forward_prefetch"),
     SAY("fsdp_use_orig_params|use_orig_params", "training.fsdp.use_orig_params"),

@@ -2,6 +2,7 @@
 #include "api/theirs/theirs.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Room for any kind of member. */
@@ -186,13 +187,29 @@ static enum err_code fill(struct theirs *t, const struct target *target, union s
     return ERR_OK;
 }
 
+/* 1e-3 is a text in YAML 1.1, a number to HfArgumentParser and OmegaConf. */
+static bool is_number_in_text(const struct member *row, const struct json *v, char text[40])
+{
+    const char *s = row->kind == KIND_REAL ? json_str(v) : NULL;
+    double number;
+    char *end;
+
+    if (!s || !*s)
+        return false;
+    number = strtod(s, &end);
+    return !*end && number > -1e15 && number < 1e15 && snprintf(text, 40, "%.15g", number) < 40;
+}
+
 enum err_code theirs_say(struct theirs *t, const char *member, const struct json *v)
 {
     struct target target = target_of(t, member);
     union slot said;
     enum err_code rc;
+    char number[40];
     bool flag;
 
+    if (is_number_in_text(target.row, v, number))
+        return theirs_say_text(t, member, number);
     memset(&said, 0, sizeof said);
     if (target.row->kind == KIND_BOOL && theirs_flag(v, &flag)) {
         said.tri = flag ? TRI_TRUE : TRI_FALSE;

@@ -148,15 +148,23 @@ static enum err_code settle_llama_factory(struct theirs *t)
                                                                                           : theirs_say_text(t, "training.checkpoint_reentrant", "true");
 }
 
+uint64_t theirs_gpus(const struct theirs *t)
+{
+    const struct cluster_request *c = &t->e->rq.cluster;
+
+    return c->gpus_per_node.whole * (c->nodes.set ? c->nodes.whole : 1);
+}
+
 /* The model's name has to be known before anything of a file is read. */
 static enum err_code tell_model(struct theirs *t)
 {
-    static const char *const names[] = {"model_name_or_path", "base_model"};
+    static const char *const names[] = {"model_name_or_path", "base_model", "model", "model_name"};
 
     if (t->e->rq.model || t->e->rq.config)
         return ERR_OK;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *said = json_str(json_get(t->arguments, names[i]));
+        const struct json *of = json_type(json_get(t->arguments, "model")) == JSON_OBJECT ? json_get(t->arguments, "model") : t->arguments;
+        const char *said = json_str(json_get(of, names[i]));
 
         if (said)
             return err_set(t->d.err, ERR_FIELD_MISSING, "/model", "a model's id; %s of %s says '%.96s': send it as `model` too", names[i],
@@ -182,7 +190,7 @@ static enum err_code settle_defaults(struct theirs *t)
         return ERR_OK;
     if (t->tool)
         rc = theirs_tool_defaults(t);
-    if (!rc && !t->find_batch && !by_global)
+    if (!rc && !t->find_batch && !by_global) /* TrainingArguments' own, where a tool has none */
         rc = theirs_leave_out(t, "training.micro_batch_size", "8", "per_device_train_batch_size");
     if (!rc && !by_global)
         rc = theirs_leave_out(t, "training.gradient_accumulation_steps", "1", "gradient_accumulation_steps");
@@ -258,8 +266,10 @@ static enum err_code settle_precision(struct estimate *e)
     struct words *w = &e->rq.training.precision;
     const char *word;
 
-    if (e->amp == AMP_UNSAID)
+    if (e->amp == AMP_UNSAID || (e->amp == AMP_AS_LOADED && w->n))
         return ERR_OK;
+    if (e->amp == AMP_AS_LOADED)
+        e->amp = loaded(e) == SAVED_BF16 ? AMP_BF16 : AMP_FP16;
     for (unsigned i = 0; i < w->n; i++)
         if (!allows(e->amp, precision_words[w->at[i]].name))
             return err_set(e->call->err, ERR_FIELD_CONFLICT, e->amp_at, "contradicts /training/precision: give one of them, or the same");

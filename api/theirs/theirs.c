@@ -3,6 +3,7 @@
 
 #include "api/request/query.h"
 #include "api/decode/unknown.h"
+#include "api/theirs/command_text.h"
 #include "api/theirs/yaml_text.h"
 
 #include <stdio.h>
@@ -201,14 +202,26 @@ enum err_code theirs_walk(struct theirs *t, const struct json *doc, const struct
     return rc;
 }
 
+enum err_code theirs_walk_text(struct theirs *t, const char *json, const struct their_key *keys)
+{
+    struct json *doc = NULL;
+    enum err_code rc = json_parse(json, strlen(json), &json_limits_request, &doc, t->d.err);
+
+    if (!rc)
+        rc = theirs_walk(t, doc, keys, false);
+    json_free(doc);
+    return rc;
+}
+
 /* --- the four ------------------------------------------------------------------------------------------------------------------ */
 
-/* A file's text as it stands: JSON, else YAML. */
-static enum err_code read_text(struct theirs *t, const char *text, struct json **ret)
+/* A file's text as it stands: JSON, a command, else YAML. */
+static enum err_code read_text(struct theirs *t, const char *text, bool commands, struct json **ret)
 {
     size_t blank = strspn(text, " \t\r\n");
-    enum err_code rc = text[blank] == '{' ? json_parse(text, strlen(text), &json_limits_config, ret, t->d.err)
-                                          : yaml_parse(text, strlen(text), t->d.arena, ret, t->d.err);
+    enum err_code rc = text[blank] == '{'             ? json_parse(text, strlen(text), &json_limits_config, ret, t->d.err)
+                       : commands && command_is(text) ? command_parse(text, t->d.arena, ret, t->d.err)
+                                                      : yaml_parse(text, strlen(text), t->d.arena, ret, t->d.err);
 
     if (rc)
         return decode_fail(&t->d, rc == ERR_NOMEM ? rc : ERR_FIELD_VALUE, "%.300s", t->d.err->detail);
@@ -227,9 +240,9 @@ static enum err_code read_tool(struct theirs *t)
         return rc;
     t->arguments_at = "/framework_config/text";
     (void)snprintf(t->d.path, sizeof t->d.path, "%s", t->arguments_at);
-    rc = read_text(t, e->rq.framework_config.text, &e->owned[0]);
+    rc = read_text(t, e->rq.framework_config.text, t->tool->keys, &e->owned[0]);
     t->arguments = e->owned[0];
-    return rc ? rc : theirs_walk(t, t->arguments, trainer_keys, false);
+    return rc ? rc : theirs_walk(t, t->arguments, t->tool->keys ? t->tool->keys : trainer_keys, false);
 }
 
 static enum err_code read_config(struct theirs *t, const char *name, const struct json *given, const struct their_key *keys,
@@ -242,7 +255,7 @@ static enum err_code read_config(struct theirs *t, const char *name, const struc
         return ERR_OK;
     (void)snprintf(t->d.path, sizeof t->d.path, "/%s", name);
     if (json_str(given)) {
-        rc = read_text(t, json_str(given), owned);
+        rc = read_text(t, json_str(given), false, owned);
         doc = *owned;
     }
     if (keys == trainer_keys) {
@@ -262,7 +275,8 @@ enum err_code theirs_read(struct estimate *e)
     struct theirs *t = arena_new(e->call->arena, struct theirs);
     enum err_code rc;
 
-    if (!rq->training_arguments && !rq->accelerate_config && !rq->deepspeed_config && !rq->framework_config.text && !rq->framework_config.framework.n)
+    if (!rq->training_arguments && !rq->accelerate_config && !rq->deepspeed_config && !rq->framework_config.text &&
+        !rq->framework_config.framework.n)
         return ERR_OK;
     if (!t)
         return err_set(e->call->err, ERR_NOMEM, "", "no room for the request");

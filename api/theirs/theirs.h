@@ -38,12 +38,14 @@ struct their_key {
 };
 
 /* The tables, each ended by an empty row. */
-extern const struct their_key deepspeed_keys[], accelerate_keys[], trainer_keys[], fsdp_keys[], parallelism_keys[], peft_keys[], trl_keys[],
-    llama_factory_keys[], axolotl_keys[], theirs_model_init_keys[];
+extern const struct their_key deepspeed_keys[], accelerate_keys[], trainer_keys[], transformers_keys[], fsdp_keys[], parallelism_keys[],
+    peft_keys[], trl_keys[], llama_factory_keys[], axolotl_keys[], ms_swift_keys[], open_instruct_keys[], oumi_keys[], launcher_keys[],
+    zero_keys[], theirs_model_init_keys[];
 
 /* Readers of more than one table. */
 their_reader theirs_read_stage, theirs_read_device, theirs_read_fsdp, theirs_read_fsdp_version, theirs_read_file_name, theirs_read_dtype,
-    theirs_read_layer_class, theirs_read_attention, theirs_read_targets, theirs_read_liger, theirs_read_liger_kernel, theirs_read_plugins;
+    theirs_read_layer_class, theirs_read_attention, theirs_read_targets, theirs_read_liger, theirs_read_liger_kernel, theirs_read_plugins,
+    theirs_read_amp, theirs_read_strategy, theirs_read_wrap;
 /* A flag that says one value of a member when it is on. `member`: "training.optimizer=\"adafactor\"". */
 their_reader theirs_read_flag;
 
@@ -107,6 +109,10 @@ bool theirs_is_neutral(const struct their_key *key, const struct json *v);
 bool theirs_flag(const struct json *v, bool *ret);
 /* The same where nothing else is taken. */
 MUST_CHECK enum err_code theirs_flag_only(struct theirs *t, const struct json *v, bool *ret);
+/* JSON of a file that a tool carries, read as if it stood at d.path. */
+MUST_CHECK enum err_code theirs_walk_text(struct theirs *t, const char *json, const struct their_key *keys);
+/* GPUs of the request; 0: it leaves them open. */
+uint64_t theirs_gpus(const struct theirs *t);
 /* A copy of d.path. */
 const char *theirs_path(struct theirs *t);
 /* Whether the request, or a config before, has filled a member. */
@@ -119,9 +125,11 @@ struct tool_default {
 };
 
 struct tool_file {
-    const char *source; /* "trl 1.16.0 trainer/sft_config.py" */
-    enum amp amp;       /* autocast that nobody asked for */
+    const char *source;           /* "trl 1.16.0 trainer/sft_config.py" */
+    enum amp amp;                 /* autocast that nobody asked for */
+    const struct their_key *keys; /* of its own, before those of transformers; NULL: those of training_arguments */
     const struct tool_default *defaults;
+    enum err_code (*settle)(struct theirs *t); /* defaults that hang on other keys; NULL: none */
 };
 
 /* The file that framework_config holds. *ret: NULL where none was given, or where its tool has no model (a gap). */
@@ -131,6 +139,8 @@ bool theirs_tool_is(const struct theirs *t, enum tool tool);
 MUST_CHECK enum err_code theirs_tool_defaults(struct theirs *t);
 /* The dtype that a tool loads weights in where no key says one. After what says autocast. */
 void theirs_tool_loads(struct theirs *t);
+/* What depends on the method, of one tool. */
+MUST_CHECK enum err_code ms_swift_settle(struct theirs *t);
 /* A default of training_arguments or of framework_config, where the request leaves it out. */
 MUST_CHECK enum err_code theirs_leave_out(struct theirs *t, const char *member, const char *json, const char *name);
 

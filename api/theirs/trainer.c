@@ -10,13 +10,18 @@
 
 /* --- the Trainer ------------------------------------------------------------------------------------------------------------------ */
 
-/* bf16 and fp16 are flags; axolotl's "auto" is bf16 where the GPU has it. false says nothing while the other may be true. */
-static enum err_code read_amp(struct theirs *t, const struct their_key *key, const struct json *v)
+/* bf16 and fp16 are flags. axolotl 0.18.0 utils/config resolve_dtype: "auto" is bf16 where the GPU has it, fp16 where fp16 is true; beside bf16, fp16 says
+ * nothing. false says nothing while the other may be true. */
+enum err_code theirs_read_amp(struct theirs *t, const struct their_key *key, const struct json *v)
 {
     const char *s = json_str(v);
     bool on = s && word_among("auto|full", s, strlen(s), false);
     enum err_code rc = on ? ERR_OK : theirs_flag_only(t, v, &on);
+    bool is_bf16 = !strcmp(key->member, "bf16"), other = false;
 
+    (void)theirs_flag(json_get(t->doc, is_bf16 ? "fp16" : "bf16"), &other);
+    if (on && other && theirs_tool_is(t, TOOL_AXOLOTL) && (s || !is_bf16))
+        return ERR_OK;
     return rc || !on ? rc : theirs_say_amp(t, !strcmp(key->member, "bf16") ? AMP_BF16 : AMP_FP16);
 }
 
@@ -184,7 +189,7 @@ const struct their_key theirs_model_init_keys[] = {
     "tpu_metrics_debug|tpu_num_cores|trackio_bucket_id|trackio_space_id|trackio_static_space_id|train_sampling_strategy|"                \
     "use_legacy_prediction_loop|jit_mode_eval|warmup_ratio|warmup_steps|weight_decay"
 
-const struct their_key trainer_keys[] = {
+const struct their_key transformers_keys[] = {
     SAY("per_device_train_batch_size|per_gpu_train_batch_size|micro_batch_size", "training.micro_batch_size"),
     SAY("gradient_accumulation_steps", "training.gradient_accumulation_steps"),
     SAY("per_device_eval_batch_size|per_gpu_eval_batch_size", "training.eval_batch_size"),
@@ -195,8 +200,8 @@ const struct their_key trainer_keys[] = {
     SAY("optim_args", "training.optim_args"),
     FLAG("adafactor", "training.optimizer=\"adafactor\""),
     SAY("max_grad_norm", "training.max_grad_norm"),
-    BY(read_amp, "bf16", "bf16"),
-    BY(read_amp, "fp16", "fp16"),
+    BY(theirs_read_amp, "bf16", "bf16"),
+    BY(theirs_read_amp, "fp16", "fp16"),
     SAY("tf32", "training.tf32"),
     BY(read_checkpointing, "gradient_checkpointing|activation_checkpointing", "training.gradient_checkpointing"),
     OBJECT("gradient_checkpointing_kwargs|activation_checkpointing_kwargs", checkpointing_kwargs),
@@ -234,8 +239,9 @@ const struct their_key trainer_keys[] = {
     KNOWN(HARMLESS),
     KNOWN(
         "sortish_sampler|predict_with_generate|generation_max_length|generation_num_beams|generation_config"), /* training_args_seq2seq.py */
-    TABLE(trl_keys),
-    TABLE(llama_factory_keys),
-    TABLE(axolotl_keys),
     {0},
+};
+
+const struct their_key trainer_keys[] = {
+    TABLE(transformers_keys), TABLE(trl_keys), TABLE(llama_factory_keys), TABLE(axolotl_keys), {0},
 };

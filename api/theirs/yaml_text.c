@@ -102,18 +102,18 @@ static bool is_number(const char *s, char out[64])
     return !*p;
 }
 
-static void write_plain(struct reading *r, const char *name, const char *s)
+void yaml_write_plain(struct jsonw *w, const char *name, const char *s)
 {
     char number[64];
 
     if (is_null(s))
-        jsonw_null(&r->w, name);
+        jsonw_null(w, name);
     else if (is_true(s) || is_false(s))
-        jsonw_bool(&r->w, name, is_true(s));
+        jsonw_bool(w, name, is_true(s));
     else if (is_number(s, number))
-        jsonw_raw(&r->w, name, number, strlen(number));
+        jsonw_raw(w, name, number, strlen(number));
     else
-        jsonw_str(&r->w, name, s);
+        jsonw_str(w, name, s);
 }
 
 /* --- events ---------------------------------------------------------------------------------------------------------------------- */
@@ -146,7 +146,7 @@ static enum err_code scalar(struct reading *r, const yaml_event_t *event)
         return r->at[r->depth].name ? ERR_OK : err_set(r->err, ERR_NOMEM, "", "no room for the file");
     }
     if (event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE)
-        write_plain(r, take_name(r), s);
+        yaml_write_plain(&r->w, take_name(r), s);
     else
         jsonw_str(&r->w, take_name(r), s);
     return ERR_OK;

@@ -13,7 +13,11 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/jsonw.h"
 
 MUST_CHECK enum err_code yaml_parse(const char *text, size_t bytes, struct arena *arena, struct json **ret, struct err *err);
+
+/* A plain scalar under a name: null, a flag, a number or text, as PyYAML resolves it. */
+void yaml_write_plain(struct jsonw *w, const char *name, const char *s);
 
 #endif

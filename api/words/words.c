@@ -241,9 +241,13 @@ const struct word reference_words[] = {
 const struct word tool_words[] = {
     {"axolotl", TOOL_AXOLOTL, NULL, "axolotl's YAML."},
     {"llama-factory", TOOL_LLAMA_FACTORY, "llamafactory|llama_factory", "LLaMA-Factory's YAML."},
-    LATER_TOO("ms-swift", "swift", "ms-swift's arguments."),
+    {"ms-swift", TOOL_MS_SWIFT, "swift|ms_swift", "ms-swift's YAML, or its command: swift sft --model .."},
     {"trl", TOOL_TRL, NULL, "The YAML of `trl sft --config`."},
+    {"oumi", TOOL_OUMI, NULL, "oumi's YAML."},
+    {"open-instruct", TOOL_OPEN_INSTRUCT, "open_instruct", "The YAML or command of open-instruct's finetune.py."},
     LATER("torchtune", "torchtune's YAML."),
+    LATER("unsloth", "unsloth's YAML."),
+    LATER("litgpt", "LitGPT's YAML."),
     {0},
 };
 

@@ -41,7 +41,7 @@ enum err_code methods_read(struct decoding *d, const struct json *v, void *at);
 void methods_write(struct jsonw *w, const char *key, const void *at);
 
 /* of tool_words */
-enum tool { TOOL_AXOLOTL, TOOL_LLAMA_FACTORY, TOOL_TRL, TOOLS };
+enum tool { TOOL_AXOLOTL, TOOL_LLAMA_FACTORY, TOOL_TRL, TOOL_MS_SWIFT, TOOL_OPEN_INSTRUCT, TOOL_OUMI, TOOLS };
 
 /* of program_words */
 enum program_wanted { PROGRAM_ANY, PROGRAM_BUILTIN, PROGRAM_INSTALLED, PROGRAM_HUB };

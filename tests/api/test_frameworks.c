@@ -25,6 +25,18 @@ static const struct file {
     {"trl_sft.yaml", "Qwen/Qwen2-0.5B", "trl", NULL,
      {{"training/tuning", "lora"}, {"training/seq_len", "1024"}, {"training/precision", "bf16-mixed"}, {"training/loss", "chunked_nll"},
       {"training/packing", "true"}, {"training/gradient_checkpointing", "true"}, {"training/lora/rank", "32"}, {"training/attention", "flash_attention_2"}}},
+    {"ms_swift.yaml", "Qwen/Qwen2.5-7B-Instruct", "swift", NULL,
+     {{"training/tuning", "lora"}, {"training/lora/rank", "8"}, {"training/lora/target_modules", "all-linear"}, {"training/seq_len", "2048"},
+      {"training/precision", "bf16-autocast"}, {"training/micro_batch_size", "1"}, {"training/gradient_accumulation_steps", "16"},
+      {"training/gradient_checkpointing", "true"}, {"training/checkpoint_reentrant", "false"}}},
+    {"oumi_lora.yaml", "meta-llama/Meta-Llama-3-8B", "oumi", NULL,
+     {{"training/tuning", "lora"}, {"training/seq_len", "2048"}, {"training/precision", "bf16"}, {"training/methods/0", "fsdp"},
+      {"training/optimizer", "adamw_torch_fused"}, {"training/max_grad_norm", "0.1"}, {"training/gradient_checkpointing", "true"},
+      {"training/checkpoint_reentrant", "false"}, {"training/micro_batch_size", "2"}}},
+    {"open_instruct_lora.yaml", "meta-llama/Llama-2-7b-hf", "open-instruct", NULL,
+     {{"training/tuning", "lora"}, {"training/lora/rank", "64"}, {"training/lora/target_modules/0", "q_proj"}, {"training/seq_len", "4096"},
+      {"training/precision", "bf16"}, {"training/max_grad_norm", "0"}, {"training/optimizer", "adamw_torch_fused"},
+      {"training/gradient_checkpointing", "true"}}},
     {"training_arguments.yaml", "Qwen/Qwen2-0.5B", NULL, "training_arguments",
      {{"training/micro_batch_size", "4"}, {"training/precision", "bf16-autocast"}, {"training/gradient_checkpointing", "true"},
       {"training/checkpoint_reentrant", "false"}, {"training/optimizer", "adamw_torch_fused"}}},
@@ -103,7 +115,7 @@ END_TEST
 
 static const struct {
     const char *name, *framework;
-} unread[] = {{"ms_swift.yaml", "ms-swift"}, {"torchtune_lora.yaml", "torchtune"}};
+} unread[] = {{"torchtune_lora.yaml", "torchtune"}, {"torchtune_lora.yaml", "unsloth"}, {"torchtune_lora.yaml", "litgpt"}};
 
 /* No figures, and what to write instead. */
 START_TEST(says_what_to_write)
@@ -130,6 +142,30 @@ static const struct {
     {FILE_OF("axolotl", "adapter: lora\\n"), "training/gradient_checkpointing", "false"},
     {FILE_OF("axolotl", "adapter: lora\\n"), "training/precision", "bf16-autocast"},
     {FILE_OF("axolotl", "bf16: false\\n"), "training/precision", "fp32"},
+    {FILE_OF("axolotl", "adapter: lora\\nlora_target_linear: true\\nfp16: true\\n"), "training/precision", "fp16-autocast"},
+    {FILE_OF("axolotl", "adapter: lora\\nlora_target_linear: true\\nbf16: auto\\nfp16: true\\n"), "training/precision", "fp16-autocast"},
+    {FILE_OF("axolotl", "bf16: true\\nfp16: true\\n"), "training/precision", "bf16-autocast"},
+    {FILE_OF("axolotl", "bf16: auto\\nfp16:\\n"), "training/precision", "bf16-autocast"},
+    {FILE_OF("ms-swift", "max_length: 512\\n"), "training/tuning", "lora"},
+    {FILE_OF("ms-swift", "max_length: 512\\n"), "training/micro_batch_size", "1"},
+    {FILE_OF("ms-swift", "max_length: 512\\n"), "training/gradient_accumulation_steps", "16"},
+    {FILE_OF("ms-swift", "per_device_train_batch_size: 3\\n"), "training/gradient_accumulation_steps", "6"},
+    {FILE_OF("ms-swift", "max_length: 512\\n"), "training/gradient_checkpointing", "true"},
+    {FILE_OF("ms-swift", "max_length: 512\\n"), "training/checkpoint_reentrant", "true"},
+    {FILE_OF("ms-swift", "max_length: 512\\n"), "training/precision", "fp16-autocast"}, /* opt is saved in fp16 */
+    {FILE_OF("ms-swift", "torch_dtype: bfloat16\\ntrain_type: full\\n"), "training/precision", "bf16-autocast"},
+    {FILE_OF("ms-swift", "torch_dtype: float32\\n"), "training/precision", "fp16-mixed"},
+    {FILE_OF("ms-swift", "quant_method: bnb\\nquant_bits: 4\\n"), "training/quantization", "nf4-dq"},
+    {FILE_OF("ms-swift", "quant_method: bnb\\nquant_bits: 4\\nbnb_4bit_use_double_quant: false\\n"), "training/quantization", "nf4"},
+    {FILE_OF("ms-swift", "swift sft --lora_rank 16 --target_modules q_proj v_proj"), "training/lora/target_modules/1", "v_proj"},
+    {FILE_OF("ms-swift", "swift sft --lora-rank=16"), "training/lora/rank", "16"},
+    {FILE_OF("ms-swift", "n=2\\nswift sft --gradient_accumulation_steps $(expr 32 / $n)"), "training/gradient_accumulation_steps", "16"},
+    {FILE_OF("open-instruct", "use_qlora: true\\nuse_lora: true\\n"), "training/optimizer", "paged_adamw_32bit"},
+    {FILE_OF("open-instruct", "max_seq_length: 512\\n"), "training/precision", "bf16"},
+    {FILE_OF("open-instruct", "max_seq_length: 512\\n"), "training/tuning", "full"},
+    {FILE_OF("oumi", "training:\\n  per_device_train_batch_size: 2\\n"), "training/precision", "fp16"},
+    {FILE_OF("oumi", "training: {use_peft: true}\\npeft: {q_lora: true}\\n"), "training/quantization", "fp4"},
+    {FILE_OF("oumi", "training: {mixed_precision_dtype: BF16}\\nmodel: {torch_dtype_str: float32}\\n"), "training/precision", "bf16-mixed"},
     {FILE_OF("trl", "packing: false\\n"), "training/micro_batch_size", "8"},
     {FILE_OF("trl", "packing: false\\n"), "training/precision", "bf16-mixed"},
     {FILE_OF("trl", "dtype: bfloat16\\n"), "training/precision", "bf16-autocast"},
@@ -169,7 +205,10 @@ static const struct {
     {"{" OPT "," GPU ",\"framework_config\":{\"text\":\"a: 1\"}}", "/framework_config/framework"},
     {"{" OPT "," GPU ",\"training_arguments\":{},\"framework_config\":{\"framework\":\"trl\",\"text\":\"a: 1\"}}", "/framework_config"},
     {"{" GPU ",\"framework_config\":{\"framework\":\"axolotl\",\"text\":\"base_model: facebook/opt-125m\\n\"}}", "/model"},
-    {FILE_OF("unsloth", "a: 1"), "/framework_config/framework"},
+    {FILE_OF("megatron", "a: 1"), "/framework_config/framework"},
+    {FILE_OF("ms-swift", "deepspeed: mine.json\\n"), "/framework_config/text/deepspeed"},
+    {FILE_OF("ms-swift", "swift sft --lora_rnak 8"), "/framework_config/text/lora_rnak"},
+    {FILE_OF("open-instruct", "accelerate launch --config_file x.yaml finetune.py --use_lora true"), "/framework_config/text/launcher/config_file"},
     {FILE_OF("axolotl", "[x"), "/framework_config/text"},
     {FILE_OF("axolotl", "micro_batch_size: 0\\n"), "/framework_config/text/micro_batch_size"},
     {FILE_OF("trl", "deepspeed: ds.json\\n"), "/framework_config/text/deepspeed"},
@@ -185,5 +224,43 @@ START_TEST(refuses)
 }
 END_TEST
 
-UNIT_TESTS("api/frameworks", unit_rows(is_read_whole, files); unit_rows(says_what_to_write, unread); unit_rows(has_the_tools_defaults, left_out);
+/* Commands on the GPUs that they name. */
+static const struct {
+    const char *name, *framework, *path, *value;
+} commands[] = {
+    {"ms_swift_zero.sh", "ms-swift", "training/methods/0", "zero2"},
+    {"ms_swift_zero.sh", "ms-swift", "training/buckets/reduce_elems", "200000000"},
+    {"ms_swift_zero.sh", "ms-swift", "training/gradient_accumulation_steps", "8"},
+    {"ms_swift_zero.sh", "ms-swift", "training/packing", "true"},
+    {"ms_swift_zero.sh", "ms-swift", "training/attention", "flash_attention_2"},
+    {"ms_swift_zero.sh", "ms-swift", "training/checkpoint_reentrant", "true"},
+    {"ms_swift_zero.sh", "ms-swift", "cluster/gpus_per_node", "4"},
+    {"open_instruct_launch.sh", "open-instruct", "cluster/gpus_per_node", "8"},
+    {"open_instruct_launch.sh", "open-instruct", "training/micro_batch_size", "2"},
+    {"open_instruct_launch.sh", "open-instruct", "training/gradient_checkpointing", "true"},
+    {"open_instruct_launch.sh", "open-instruct", "training/precision", "bf16-mixed"},
+};
+
+START_TEST(reads_commands)
+{
+    char text[TEXT_MOST], quoted[2 * TEXT_MOST], body[3 * TEXT_MOST], path[128], value[64];
+    struct reply reply;
+
+    read_file(commands[_i].name, text);
+    quote(text, quoted);
+    (void)snprintf(body, sizeof body,
+                   "{\"model\":\"Qwen/Qwen2-0.5B\",\"cluster\":{\"gpu\":\"A100-80GB\",\"host_memory_bytes_per_node\":1099511627776},"
+                   "\"framework_config\":{\"framework\":\"%s\",\"text\":%s},\"deepspeed_config\":{\"zero_optimization\":{\"stage\":2}}}",
+                   commands[_i].framework, quoted);
+    reply = ask(body);
+    (void)snprintf(path, sizeof path, "resolved/%s", commands[_i].path);
+    reply_value(&reply, path, value);
+    ck_assert_msg(reply.r.status == 200 && !strcmp(value, commands[_i].value), "%s %d: %s is %s (%s: %s)", commands[_i].name, reply.r.status, path, value,
+                  reply_text(&reply, "pointer"), reply_text(&reply, "detail"));
+    ck_assert_msg(json_count(json_get(reply.doc, "ignored")) == 0, "%s: %s", commands[_i].name, json_str(reply_at(&reply, "ignored/0")));
+    reply_done(reply);
+}
+END_TEST
+
+UNIT_TESTS("api/frameworks", unit_rows(reads_commands, commands); unit_rows(is_read_whole, files); unit_rows(says_what_to_write, unread); unit_rows(has_the_tools_defaults, left_out);
            unit_rows(refuses, refused);)

@@ -17,14 +17,33 @@
 #define IN_DEEPSPEED WITH("deepspeed_config") "{%s}}"
 #define IN_ACCELERATE WITH("accelerate_config") "{\"distributed_type\":\"FSDP\",%s}}"
 #define IN_FSDP WITH("accelerate_config") "{\"distributed_type\":\"FSDP\",\"fsdp_config\":{%s}}}"
+#define IN_FILE(framework, format) WITH("framework_config") "{\"framework\":\"" framework "\",\"text\":\"" format "\"}}"
 #define AT_TOP "{" QUICK ",%s}"
 
 enum { BODY = 1024, ROOM = 16 << 20 }; /* nothing is computed: a little memory is enough */
 
+/* As it stands within a text. */
+static const char *quoted(const char *member, char text[BODY])
+{
+    size_t n = 0;
+
+    for (; *member; member++) {
+        ck_assert_uint_lt(n, BODY - 3);
+        if (*member == '"' || *member == '\\')
+            text[n++] = '\\';
+        text[n++] = *member;
+    }
+    text[n] = 0;
+    return text;
+}
+
 /* A body is a format with one place for members. */
 static struct reply ask_in(const char *format, const char *member)
 {
-    char body[BODY];
+    char body[BODY], text[BODY];
+
+    if (strstr(format, "framework_config"))
+        member = quoted(member, text);
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
@@ -64,6 +83,13 @@ static const struct {
     {"trl_1.16_distillation", IN_ARGS, false},
     {"llama_factory_0.9.5", IN_ARGS, true},
     {"axolotl_0.19", IN_ARGS, false},
+    {"ms_swift_4.6", IN_FILE("ms-swift", "{%s}"), false},
+    {"open_instruct", IN_FILE("open-instruct", "{%s}"), true},
+    {"oumi_0.9_model", IN_FILE("oumi", "{\\\"model\\\":{%s}}"), true},
+    {"oumi_0.9_training", IN_FILE("oumi", "{\\\"training\\\":{%s}}"), true},
+    {"oumi_0.9_peft", IN_FILE("oumi", "{\\\"peft\\\":{%s}}"), true},
+    {"oumi_0.9_fsdp", IN_FILE("oumi", "{\\\"fsdp\\\":{\\\"enable_fsdp\\\":true,%s}}"), false},
+    {"oumi_0.9_deepspeed", IN_FILE("oumi", "{\\\"deepspeed\\\":{\\\"enable_deepspeed\\\":true,%s}}"), false},
     {"peft_0.21_lora", IN_LORA, true},
     {"deepspeed_0.19_zero", IN_ZERO, true},
     {"accelerate_1.15", IN_ACCELERATE, true},
