@@ -173,6 +173,25 @@ class Work(unittest.TestCase):
         if not SLOW:
             self.assertLess(time.time() - began, 2)
 
+    @unittest.skipIf(SLOW, "a sanitizer's memory")
+    def test_what_is_resident(self):
+        """Idle at most 16 MB; after answers that nobody asked before what the caches hold and 30 MB. tools/measure-memory asks ten times as many."""
+        d = Daemon("--threads", "2")
+
+        def resident():
+            time.sleep(0.5)  # what nobody uses goes back
+            with open("/proc/%d/statm" % d.process.pid) as f:
+                return int(f.read().split()[1]) * os.sysconf("SC_PAGESIZE") / 1e6
+
+        self.assertLess(resident(), 16)
+        asked = [json.dumps(dict(json.loads(question("facebook/opt-125m")), margin=i / 2000)) for i in range(1000)]
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            self.assertEqual(set(pool.map(lambda q: d.ask("POST", "/estimate", q)[0], asked)), {200})
+        m = d.metrics()
+        self.assertEqual(float(m["llmemd_answer_cache_entries"]), 1000)
+        self.assertLess(resident(), float(m["llmemd_answer_cache_bytes"]) / 1e6 + 30)
+        self.assertEqual(d.stop()[0], 0)
+
     def test_what_is_cheap_waits_for_nothing_that_is_dear(self):
         d = Daemon(*ENDLESS, "--threads", "1")
         waiting = [self.begin(d, i) for i in range(8)]

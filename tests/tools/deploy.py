@@ -47,6 +47,10 @@ class Deploy(unittest.TestCase):
                     checked += 1
         self.assertGreater(checked, 10)
 
+    def test_one_licence(self):
+        self.assertIn("license: {name: Apache-2.0, identifier: Apache-2.0}", read("openapi.yaml"))
+        self.assertRegex(read("LICENSE"), r"^\s*Apache License\s+Version 2\.0,")
+
     def test_codes_that_are_named_exist(self):
         codes = {c for c in re.findall(r'^ERR\(\w+, *\d+, *"([a-z-]+)"', read("core/base/err.def"), re.M)} | {"budget"}
         self.assertLessEqual(set(re.findall(r"(?:\b[45]\d\d|code) `([a-z-]+)`", OPERATIONS)), codes)
