@@ -2,6 +2,7 @@
 #include "models/installed.h"
 #include "models/program.h"
 #include "models/stand_in.h"
+#include "models/task.h"
 
 #include "natives/natives.h"
 
@@ -114,6 +115,24 @@ static bool read_module(struct installed *from, const char *name, bool is_model,
     }
 }
 
+static const char *looked_up(const struct installed *from, const char *const *files, const char *table, const char *key, struct arena *arena);
+
+/* "_auto:TABLE:type": a module whose `name` is the class that a table of models/auto has for the type, or None. */
+static bool auto_class(struct installed *from, const char *asked, const char **text, size_t *bytes, bool *package)
+{
+    static const char *const files[] = {"models/auto/modeling_auto.py", "models/auto/auto_mappings.py", "models/auto/configuration_auto.py", NULL};
+    unsigned char room[512];
+    struct arena arena;
+    char table[96];
+    const char *type = strchr(asked, ':'), *name = NULL;
+
+    arena_init(&arena, room, sizeof room);
+    if (type && snprintf(table, sizeof table, "%.*s = ", (int)(type - asked), asked) < (int)sizeof table)
+        name = looked_up(from, files, table, type + 1, &arena);
+    (void)snprintf(from->scratch, sizeof from->scratch, name ? "name = '%.200s'\n" : "name = None\n", name);
+    return stand_in(from->scratch, text, bytes, false, package);
+}
+
 bool installed_source(void *files, const char *name, const char **path, const char **text, size_t *bytes, bool *package)
 {
     static const char root[] = "transformers.", models[] = "models.";
@@ -126,6 +145,8 @@ bool installed_source(void *files, const char *name, const char **path, const ch
         (void)snprintf(from->scratch, sizeof from->scratch, "import torch\ntorch.__version__ = '%.40s'\n", from->torch_text);
         return stand_in(from->scratch, text, bytes, false, package);
     }
+    if (!strncmp(name, "_auto:", 6))
+        return auto_class(from, name + 6, text, bytes, package);
     if (strncmp(name, root, sizeof root - 1) != 0)
         return false;
     name += sizeof root - 1;
@@ -267,22 +288,68 @@ static const char *type_of_class(const struct installed *from, const char *table
     return otherwise;
 }
 
-enum err_code installed_classes(const struct installed *from, const char *model_type, struct arena *arena, struct program_source *ret,
-                                struct err *err)
+static const char *const classes[] = {"models/auto/modeling_auto.py", NULL};
+
+/* AutoModelForMaskedLM and the like, of which a stage asks for one. */
+static const char *const *heads_of(const struct installed *from, const char *model_type, struct arena *arena)
 {
-    static const char *const classes[] = {"models/auto/modeling_auto.py", NULL};
+    static const char *const tables[TASK_COUNT] = {
+        [TASK_CLASSIFICATION] = "MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES = ",
+        [TASK_TOKEN_CLASSIFICATION] = "MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES = ",
+        [TASK_QUESTION_ANSWERING] = "MODEL_FOR_QUESTION_ANSWERING_MAPPING_NAMES = ",
+        [TASK_MASKED_LM] = "MODEL_FOR_MASKED_LM_MAPPING_NAMES = ",
+        [TASK_PRETRAINING] = "MODEL_FOR_PRETRAINING_MAPPING_NAMES = ",
+    };
+    const char **heads = arena_array(arena, const char *, TASK_COUNT);
+
+    for (int i = 0; heads && i < TASK_COUNT; i++)
+        heads[i] = tables[i] ? looked_up(from, classes, tables[i], model_type, arena) : NULL;
+    return heads;
+}
+
+/* What a script makes of a config: the causal language model, or what the type has in its place. */
+static const char *class_of(const struct installed *from, const char *model_type, const char *architecture, struct arena *arena, struct program_source *ret)
+{
+    static const char *const others[] = {"MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES = ", "MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES = ",
+                                         "MODEL_FOR_VISION_2_SEQ_MAPPING_NAMES = ", "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES = "};
+    const char *causal = looked_up(from, classes, "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES = ", model_type, arena), *first = NULL;
+
+    if (causal && !strcmp(causal, architecture))
+        return causal;
+    for (int i = 0; i < TASK_COUNT; i++)
+        if (ret->heads[i] && !strcmp(ret->heads[i], architecture)) {
+            ret->trains_head = true;
+            return architecture;
+        }
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        const char *other = looked_up(from, classes, others[i], model_type, arena);
+
+        if (other && !strcmp(other, architecture))
+            return other;
+        first = first ? first : other;
+    }
+    if (causal || first)
+        return causal ? causal : first;
+    ret->trains_head = ret->heads[TASK_MASKED_LM] != NULL;
+    return ret->heads[TASK_MASKED_LM];
+}
+
+enum err_code installed_classes(const struct installed *from, const char *model_type, const char *architecture, struct arena *arena,
+                                struct program_source *ret, struct err *err)
+{
     static const char *const configs[] = {"models/auto/auto_mappings.py", "models/auto/configuration_auto.py", NULL};
-    const char *model = looked_up(from, classes, "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES = ", model_type, arena),
-               *config = looked_up(from, configs, "CONFIG_MAPPING_NAMES = ", model_type, arena),
+    const char *model, *config = looked_up(from, configs, "CONFIG_MAPPING_NAMES = ", model_type, arena),
                *folder = looked_up(from, configs, "SPECIAL_MODEL_TYPE_TO_MODULE_NAME = ", model_type, arena);
     char *module = arena_array(arena, char, 256);
     char *other_module = arena_array(arena, char, 256);
     const char *file = NULL, *other = NULL;
 
-    if (!module || !other_module)
+    ret->heads = heads_of(from, model_type, arena);
+    if (!module || !other_module || !ret->heads)
         return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for this model");
+    model = class_of(from, model_type, architecture, arena, ret);
     if (!model || !config)
-        return err_set(err, ERR_ARCH_UNKNOWN, "/model_type", "transformers %.20s, as installed, has no causal language model of the type '%.80s'",
+        return err_set(err, ERR_ARCH_UNKNOWN, "/model_type", "transformers %.20s, as installed, has no language model of the type '%.80s'",
                        from->release, model_type);
     if (!folder)
         folder = model_type;

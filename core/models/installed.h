@@ -35,9 +35,11 @@ MUST_CHECK enum err_code installed_image(struct arena *arena, const char *named,
 /* script_host.source with `files` a struct installed. */
 bool installed_source(void *files, const char *name, const char **path, const char **text, size_t *bytes, bool *package);
 
-/* Fills module, config_class, model_class with what AutoModelForCausalLM would take for the type; strings live in `arena`. */
-MUST_CHECK enum err_code installed_classes(const struct installed *from, const char *model_type, struct arena *arena, struct program_source *ret,
-                                           struct err *err);
+/* Fills module, config_class, model_class with what AutoModelForCausalLM would take for the type, heads with the other heads it has there. What has no causal
+ * language model is trained as AutoModelForImageTextToText, Seq2SeqLM or MaskedLM make it; `architecture` of a config, where it is one of those, goes
+ * before. Strings live in `arena`. */
+MUST_CHECK enum err_code installed_classes(const struct installed *from, const char *model_type, const char *architecture, struct arena *arena,
+                                           struct program_source *ret, struct err *err);
 
 /* __version__ of a transformers/__init__.py, into ret; false: it has none. */
 bool installed_version(const char *text, size_t bytes, char *ret, size_t room);

@@ -63,7 +63,7 @@ enum err_code program_arch_installed(struct installed *from, const struct json *
     a.theirs = true;
     *g = (struct imports){.from = from};
     *source = (struct program_source){.run = &script_program, .image = from->image, .config = config, .installed = from, .host = &host};
-    rc = installed_classes(from, a.model_type, arena, source, err);
+    rc = installed_classes(from, a.model_type, a.architecture, arena, source, err);
     if (!rc)
         rc = program_look(source, arena, &a, err);
     if (!rc)

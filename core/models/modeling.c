@@ -373,7 +373,7 @@ static enum err_code look(struct program_source *from, const struct stack *stack
     ret->offers = ret->theirs ? offers_of(m.parts) : 0;
     ret->never_adapts = from->n_files && lacks(m.parts, "prepare_inputs_for_generation");
     ret->inventory_only = flag_of(m.parts, ((struct program *)m.parts)->model_class, "inventory_only", false);
-    ret->encoder = flag_of(m.parts, ((struct program *)m.parts)->model_class, "encoder", false);
+    ret->encoder = from->trains_head || flag_of(m.parts, ((struct program *)m.parts)->model_class, "encoder", false);
     take_turns(m.parts, ret);
     ret->modules_beside = m.tree.n_modules - modules_below(module_list(&m.tree));
     ret->never_checkpoints = !flag_of(m.parts, ((struct program *)m.parts)->model_class, "supports_gradient_checkpointing", false);

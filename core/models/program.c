@@ -476,6 +476,21 @@ static bool says(struct program *p, sv of, const char *flag)
     return yes;
 }
 
+/* The class of an installed transformers that a stage asks for. */
+static sv installed_head(struct program *p, struct model *m, sv otherwise)
+{
+    enum task_id task = (enum task_id)(m->task - tasks);
+    const char *name = m->source->heads[task];
+    sv module;
+
+    if (!name)
+        return script_leave(p->s, "a stage that the installed transformers has no class of this type for: %.40s", m->task->stage);
+    if (m->source->trains_head && !strcmp(name, m->source->model_class))
+        return otherwise;
+    module = script_import(p->s, m->source->module);
+    return sv_ok(module) ? class_named(p->s, module, name) : module;
+}
+
 /* A reward model's, say, made of the causal model's; of an encoder's classes the stage's, else the one that the config names. */
 static sv class_of_task(struct program *p, struct model *m, sv causal)
 {
@@ -485,6 +500,11 @@ static sv class_of_task(struct program *p, struct model *m, sv causal)
 
     if (!stage[0] && !says(p, causal, "encoder"))
         return causal;
+    if (m->source->installed && stage[0]) {
+        made = installed_head(p, m, causal);
+        m->score_head = sv_ok(made) && m->task->saved[0];
+        return made;
+    }
     module = script_import(s, "transformers.modeling_heads");
     f = sv_ok(module) ? take(s, module, "class_of") : module;
     if (sv_ok(f) && (m->source->installed || m->source->files))
@@ -751,6 +771,26 @@ static void miss_loss(struct program *p)
     natives_fail_run(&p->n);
 }
 
+/* A number of the config, or of its text's; < 0: it has none. */
+static int64_t token_of(const struct json *config, const char *name)
+{
+    const struct json *v = json_get(config, name);
+    int64_t i;
+
+    if (json_type(v) == JSON_ABSENT)
+        v = json_get(json_get(config, "text_config"), name);
+    return json_int64(v, &i) ? i : -1;
+}
+
+static void tell_ids(const struct model *m, sv ids)
+{
+    const struct json *config = m->source->config;
+    int64_t pad = m->padded ? token_of(config, "pad_token_id") : -1;
+
+    if (!m->padded || pad >= 0)
+        natives_tell_text(ids, pad, token_of(config, "eos_token_id"));
+}
+
 static void forward(struct run *r, struct model *m, const struct batch *b, struct outputs *ret)
 {
     struct program *p = m->parts;
@@ -769,6 +809,8 @@ static void forward(struct run *r, struct model *m, const struct batch *b, struc
             continue;
         names[n] = script_symbol(s, called[i]);
         values[n] = natives_tensor(&p->n, given[i]);
+        if (!i && sv_ok(values[n]))
+            tell_ids(m, values[n]);
         if (i == POSITIONS && sv_ok(values[n]))
             natives_tell_packed(values[n], b->sequences);
         if (i == MASK && sv_ok(values[n]))

@@ -32,6 +32,8 @@ struct program_source {
     const char *module;                     /* "transformers.models.llama.modeling_llama" */
     const char *config_module;              /* NULL: the same */
     const char *config_class, *model_class; /* NULL: the model class's config_class, the module's `causal_lm` */
+    const char *const *heads;               /* of an installed transformers: by enum task_id, the class of the type under that head; NULL: none */
+    bool trains_head;                       /* what it trains without a stage is the head that architectures[0] names */
     const struct script_host *host;         /* of files that no image has; NULL: none */
     struct installed *installed;            /* an installed transformers that the files are of; NULL: none */
     const struct modeling_file *files;      /* of the request; NULL: the program is builtin */

@@ -132,6 +132,8 @@ struct content content_reshaped(const struct tensor *t, const struct value *to)
         return wide_dims(to) <= 1 ? c : content_unknown();
     case CONTENT_ROWS:
         return to->ndim == 1 ? with(c, CONTENT_RISING, c.c) : to->ndim > 1 && to->size[0] == x->size[0] ? c : content_unknown();
+    case CONTENT_TEXT:
+        return c.c < 0 || to->ndim == x->ndim ? c : content_unknown();
     default:
         return c;
     }
@@ -145,7 +147,7 @@ struct content content_permuted(struct content c, int n, const int *order)
                 c.dim = (int16_t)i;
                 return c;
             }
-    return c.kind == CONTENT_CONST || c.kind == CONTENT_CHOSEN || c.kind == CONTENT_TAKEN ? c : content_unknown();
+    return c.kind == CONTENT_CONST || c.kind == CONTENT_CHOSEN || c.kind == CONTENT_TAKEN || (c.kind == CONTENT_TEXT && c.c < 0) ? c : content_unknown();
 }
 
 struct content content_without_dim(struct content c, int dim)

@@ -15,6 +15,7 @@ enum content_kind {
     CONTENT_CONST,  /* every element is c; a truth value is 0 or 1 */
     CONTENT_RISING, /* c, c + 1, .. along the last dimension */
     CONTENT_PADDED, /* 1, and at the end of each row so many 0 as `c` */
+    CONTENT_TEXT,   /* numbers of tokens: no placeholder of an image or a sound, no padding but a last `c` in each row (< 0: none), perhaps some of `skew` */
     /* of rows that hold several sequences: */
     CONTENT_PACKED,   /* 0, 1, .. along the last dimension, `c` times, each time equally far */
     CONTENT_STEPS,    /* the differences of such neighbours: 1, but at `c` places */
@@ -34,7 +35,7 @@ struct content {
     enum content_kind kind;
     uint16_t n;
     int16_t dim;
-    double c, skew; /* skew 0 or 1: evenly */
+    double c, skew; /* skew of experts: 0 or 1: evenly */
 };
 
 static inline struct content content_unknown(void)

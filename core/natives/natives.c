@@ -172,6 +172,14 @@ void natives_tell_packed(sv tensor, uint32_t sequences)
     ((struct tensor *)(void *)tensor.o)->content = sequences > 1 ? content_is(CONTENT_PACKED, sequences) : content_is(CONTENT_RISING, 0);
 }
 
+void natives_tell_text(sv tensor, int64_t padded_with, int64_t ends_with)
+{
+    struct content *c = &((struct tensor *)(void *)tensor.o)->content;
+
+    *c = content_is(CONTENT_TEXT, (double)padded_with);
+    c->skew = (double)ends_with;
+}
+
 void natives_fail_run(struct natives *n)
 {
     struct err err = {0};

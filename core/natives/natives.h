@@ -75,6 +75,7 @@ void natives_fail_run(struct natives *n); /* the script's error becomes the run'
 /* Tells the lattice what a batch's tensor holds: content.h. */
 void natives_tell_ones(sv tensor);
 void natives_tell_padded(sv tensor);
+void natives_tell_text(sv tensor, int64_t padded_with, int64_t ends_with); /* < 0: nothing; no number */
 void natives_tell_packed(sv tensor, uint32_t sequences); /* positions that start anew for each of them */
 
 #endif

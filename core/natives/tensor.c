@@ -408,6 +408,8 @@ static int tensor_contains(struct script *s, sv self, sv value)
         return t->content.c == x;
     if (t->content.kind == CONTENT_PADDED)
         return x == 0 || x == 1;
+    if (t->content.kind == CONTENT_TEXT && (x < 0 || x != t->content.skew))
+        return x >= 0 && x == t->content.c;
     (void)script_leave(s, "a branch that data decides: what a tensor contains");
     return -1;
 }

@@ -43,6 +43,8 @@ static struct content cut(struct content c, int dim, bool last_dim, int64_t star
         return end <= n - (int64_t)c.c ? content_const(1) : start >= n - (int64_t)c.c ? content_const(0) : content_unknown();
     if (c.kind == CONTENT_PACKED && last_dim && (start || end != n))
         return !start && end == 1 ? content_const(0) : content_unknown();
+    if (c.kind == CONTENT_TEXT && c.c >= 0 && (start || end != n))
+        return content_unknown();
     if (c.kind == CONTENT_STAIRS && last_dim && (start || end != n))
         return start == n - 1 ? content_const(c.c) : content_unknown();
     return (c.kind == CONTENT_STEPS || c.kind == CONTENT_MARKS) && (start || end != n) ? content_unknown() : c;

@@ -317,6 +317,22 @@ static struct content compared_in_row(enum script_compare op, const struct tenso
     return content_unknown();
 }
 
+/* Numbers of tokens: which of them a text has is not known, but that no other is special. */
+static struct content compared_in_text(enum script_compare op, const struct tensor *t, double y)
+{
+    struct content c = t->content;
+
+    if (y < 0 || (y == 0 && (op == COMPARE_LT || op == COMPARE_GE)))
+        return content_const(op == COMPARE_NE || op == COMPARE_GT || op == COMPARE_GE);
+    if ((op != COMPARE_EQ && op != COMPARE_NE) || y == c.skew)
+        return content_unknown();
+    if (y != c.c)
+        return content_const(op == COMPARE_NE);
+    if (op == COMPARE_NE)
+        return content_is(CONTENT_PADDED, 1);
+    return content_is(CONTENT_MARKS, (double)numel(t->run, value_in(t)) / (double)size_of(t->run, value_in(t), -1)); /* one in each row */
+}
+
 static struct content compared(enum script_compare op, const struct operand *a, const struct operand *b)
 {
     double x, y;
@@ -336,6 +352,8 @@ static struct content compared(enum script_compare op, const struct operand *a, 
         return a->t->content;
     if (a->t && b->t && a->t == b->t && op == COMPARE_EQ)
         return content_const(1);
+    if (a->t && a->t->content.kind == CONTENT_TEXT && known(b, &y))
+        return compared_in_text(op, a->t, y);
     if (a->t && known(b, &y))
         return is_of_choice(a->t->content) ? content_compared(op, a->t, y) : compared_in_row(op, a->t, y);
     return content_unknown();

@@ -115,6 +115,60 @@ class Installed(unittest.TestCase):
         self.assertIsNotNone(answer, done.stderr)
         self.assertEqual(answer.get("model", {}).get("parameters"), PARAMETERS, answer)
 
+    AUTO = "models/auto/modeling_auto.py"
+
+    def test_a_stage_trains_the_class_of_its_table(self):
+        lay(self.folder, {self.AUTO: FILES[self.AUTO] + 'MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES = OrderedDict(\n    [\n'
+                          '        ("tiny", "TinyForSequenceClassification"),\n    ]\n)\n',
+                          MODELING: FILES[MODELING] + """
+
+class TinyForSequenceClassification(TinyForCausalLM):
+    def __init__(self, config):
+        super().__init__(config)
+        del self.lm_head
+        self.score = nn.Linear(config.hidden_size, config.num_labels)
+
+    def forward(self, input_ids=None, attention_mask=None, labels=None, **kwargs):
+        assert labels.shape == input_ids.shape[:1]
+        logits = self.score(self.embed_tokens(input_ids)[:, -1])
+        return ModelOutput(nn.functional.cross_entropy(logits, labels), logits)
+"""})
+        head = {**REQUEST, "training": {**REQUEST["training"], "stage": "classification"}}
+        _, answer = self.ask(head)
+        self.assertIs(answer.get("fits"), True, answer)
+        named = {**REQUEST, "config": {**REQUEST["config"], "architectures": ["TinyForSequenceClassification"]}}
+        _, answer = self.ask(named)
+        self.assertIs(answer.get("fits"), True, answer)
+        self.assertEqual(answer["model"]["parameters"], PARAMETERS - 100 * 128 + 2 * 128 + 2)
+        _, answer = self.ask({**REQUEST, "training": {**REQUEST["training"], "stage": "question_answering"}})
+        self.assertIn("question_answering", json.dumps(answer))
+        self.assertIsNot(answer.get("fits"), True)
+
+    def test_a_type_of_images_and_text_is_trained_on_text(self):
+        """No placeholder stands in the text; a number that may end it does or does not."""
+        auto = FILES[self.AUTO].replace("CAUSAL_LM", "IMAGE_TEXT_TO_TEXT")
+        config = {**REQUEST["config"], "image_token_id": 7, "eos_token_id": 2}
+        for line, fits in (("assert not (input_ids == self.config.image_token_id).any() and 7 not in input_ids", True),
+                           ("x = x.masked_fill((input_ids.view(-1) != 7).view(input_ids.shape).logical_not().unsqueeze(-1), 0)", True),
+                           ("assert not (input_ids == 2).any()", False)):
+            text = FILES[MODELING].replace("        for layer in", f"        {line}\n        for layer in")
+            lay(self.folder, {self.AUTO: auto, MODELING: text})
+            _, answer = self.ask({**REQUEST, "config": config})
+            self.assertIs(answer.get("fits"), True if fits else None, answer)
+        self.assertIn("leaves-the-language", json.dumps(answer))
+
+    def test_a_layer_in_a_dtype_of_its_own(self):
+        def static():
+            _, answer = self.ask({**REQUEST, "training": {**REQUEST["training"], "precision": "bf16"}})
+            self.assertIs(answer.get("fits"), True, answer)
+            return answer["candidates"][0]["memory"]["peak_allocated_bytes"]
+
+        plain = static()
+        lay(self.folder, {MODELING: FILES[MODELING].replace("self.up = nn.Linear(config.hidden_size, 4 * config.hidden_size)",
+                                                            "self.up = nn.Linear(config.hidden_size, 4 * config.hidden_size, dtype=torch.float32)")
+                          .replace("self.up(x)", "self.up(x.float()).to(x.dtype)").replace("from torch import nn", "import torch\nfrom torch import nn")})
+        self.assertGreater(static(), plain)
+
     def test_serves(self):
         d = Daemon("--offline", "--transformers", self.folder)
         try:
