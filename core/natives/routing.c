@@ -5,8 +5,14 @@ enum { TOPK_ONE_BLOCK = 20000 }; /* TensorTopK.cpp should_use_sort, sbtopk: wide
 
 sv pair_of(struct script *s, struct run *r, val two[2], struct content values, struct content places)
 {
-    sv pair = run_dead(r) ? run_failed(s, r) : tensors_of(s, r, 2, two, values), module, cls, made;
+    sv pair, module, cls, made;
 
+    if (run_dead(r)) { /* a region that runs again has all it saved: what this operator made is gone */
+        consume(r, two[0]);
+        consume(r, two[1]);
+        return run_failed(s, r);
+    }
+    pair = tensors_of(s, r, 2, two, values);
     if (!sv_ok(pair))
         return pair;
     as_tensor(s, seq_items(pair, &(uint32_t){0})[1])->content = places;

@@ -72,6 +72,16 @@ def narrow(self, dim, start, length):
     return self[tuple(index)]
 
 
+def tensor_split(self, indices_or_sections, dim=0):
+    """TensorShape.cpp: slices, of which the first are longer by one"""
+    n, at = self.size(dim), indices_or_sections
+    if isinstance(at, int):
+        least, longer = n // at, n % at
+        at = [i * least + min(i, longer) for i in range(1, at)]
+    ends = [*at, n]
+    return tuple([narrow(self, dim, start, end - start) for start, end in zip([0, *at], ends)])
+
+
 def select(self, dim, index):
     at = [slice(None)] * self.dim()
     at[dim] = index

@@ -6,7 +6,8 @@ from _script import import_by_name, leave
 
 
 _MORE = ("AvgPool1d", "AvgPool2d", "MaxPool1d", "MaxPool2d", "AdaptiveAvgPool1d", "AdaptiveAvgPool2d",
-         "GroupNorm", "MultiheadAttention", "TransformerEncoderLayer", "ParameterList", "ParameterDict", "Softplus", "LogSoftmax", "ELU", "GLU", "LogSigmoid", "Mish", "Softsign",
+         "GroupNorm", "MultiheadAttention", "Transformer", "TransformerEncoderLayer", "ParameterList",
+         "ParameterDict", "Softplus", "LogSoftmax", "ELU", "GLU", "LogSigmoid", "Mish", "Softsign",
          "Flatten", "Unflatten", "CosineSimilarity", "ZeroPad1d", "ConstantPad1d", "MSELoss", "BCEWithLogitsLoss")
 
 

@@ -314,6 +314,15 @@ class MultiheadAttention(Module):
         return attn_output, None
 
 
+class Transformer(Module):
+    def __init__(self, *rest, **kw):
+        leave("torch.nn.Transformer()")
+
+    @staticmethod
+    def generate_square_subsequent_mask(sz, device=None, dtype=None):
+        return torch.triu(torch.full((sz, sz), float("-inf"), dtype=dtype, device=device), diagonal=1)
+
+
 class TransformerEncoderLayer(Module):
     def __init__(self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation=F.relu, layer_norm_eps=1e-5, batch_first=False, norm_first=False, bias=True):
         super().__init__()
