@@ -136,12 +136,12 @@ sv m_write_with(struct script *s, const struct script_args *a)
         return sv_null();
     if (a->n > 2 && sv_given(a->v[2]))
         return script_leave(s, "%s() with alpha", a->def->name);
-    if (t->param && !t->v)
-        return script_leave(s, "%s() of a parameter", a->def->name);
     if (!shape_of(t)->requires_grad && !(other && shape_of(other)->requires_grad && t->run->grad_enabled)) {
-        t->content = content_unknown();
+        t->content = content_unknown(); /* a buffer's too */
         return sv_keep(a->v[0]);
     }
+    if (t->param && !t->v)
+        return script_leave(s, "%s() of a parameter", a->def->name);
     b = other && on_device(natives_of(s), other) && (shape_of(other)->ndim || shape_of(other)->requires_grad) ? value_in(other) : 0;
     return tensor_becomes(s, t, a->v[0], write_in_place(t->run, (enum op)a->def->data, value_in(t), b));
 }

@@ -246,7 +246,9 @@ static sv matmul_of_vector(struct script *s, sv a, sv b, int dims, int dims_of_b
         return script_raise(s, EXC_RuntimeError, "both arguments to matmul need to be at least 1D, but they are %dD and %dD", dims, dims_of_b);
     if (dims > 1)
         return written_formula(s, "mv", 2, (sv[]){a, b});
-    return script_leave(s, "a matrix product whose first factor has one dimension");
+    if (dims_of_b > 1)
+        return written_formula(s, "vector_first", 2, (sv[]){a, b});
+    return script_leave(s, "a product of two vectors");
 }
 
 sv tensor_binary(struct script *s, enum script_binary op, sv a, sv b, bool in_place)

@@ -237,7 +237,7 @@ void back_gelu(struct back *b)
 
 void back_relu(struct back *b)
 {
-    put(b, 0, point(b, OP_THRESHOLD_BACKWARD, b->grad[0], saved(b, 0)));
+    put(b, 0, point(b, OP_THRESHOLD_BACKWARD, saved(b, 0), b->grad[0])); /* Activation.cpp: laid out as self, grad is the other */
 }
 
 void back_to_copy(struct back *b)

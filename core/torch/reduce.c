@@ -233,6 +233,8 @@ val sum_to(struct run *r, val v, val like)
             dims |= 1u << i;
     if (!dims)
         return v;
+    if (!y->ndim) /* tensor.sum(): no view of it */
+        return sum_raw(r, v, dims, false, OP_SUM);
     out = sum_raw(r, v, dims, true, OP_SUM);
     return lead && out ? view(r, out, y->ndim, y->size) : out;
 }

@@ -352,6 +352,26 @@ def mv(x, vec):
     return _several(_Mv, (x, vec), rows.reshape(-1, rows.shape[-1]), vec).view(rows.shape[:-1])
 
 
+def _folds(x):
+    """LinearAlgebra.cpp should_fold(): its rows lie one after the other"""
+    size, stride = x.shape, x.stride()
+    return all(stride[i] == stride[i + 1] * size[i + 1] for i in range(x.dim() - 2))
+
+
+def vector_first(vec, x):
+    """LinearAlgebra.cpp matmul(): the first is a row, or the second is folded to rows, turned, or the product is one of batches"""
+    if vec.shape[0] != x.shape[-2]:
+        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied (1x{vec.shape[0]} and {x.shape[-2]}x{x.shape[-1]})")
+    x, vec = _half(x), _half(vec)  # arguments of C++, from the last
+    if x.dim() == 2:
+        return (vec.unsqueeze(0) @ x).squeeze(0)
+    if vec.requires_grad or _folds(x.transpose(-1, -2)):
+        return mv(x.transpose(-1, -2), vec)
+    rows, (m, p) = x.shape[:-2], x.shape[-2:]
+    batch = math.prod(rows)
+    return (vec.expand(batch, 1, m) @ x.reshape(batch, m, p)).view(*rows, p)
+
+
 def round(x, *, decimals=0):
     return _apply(_Step, x)
 
@@ -1205,6 +1225,8 @@ def scatter(input, dim, index, src=None, *, value=None, reduce=None):
     if reduce is not None:
         leave("scatter(reduce=)")
     src = value if src is None else src
+    if is_tensor(src) and src.dtype != input.dtype:
+        raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
     if _followed((input, src)):
         return _Scatter.apply(input, dim, index, src, False)
     return _contiguous_like(input).copy_(input).scatter_(dim, index, src)
