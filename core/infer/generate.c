@@ -41,6 +41,7 @@ static enum err_code declare(struct generating *g, struct arena *arena, struct e
     m->family = m->source ? m->source->run : NULL;
     m->attention = q->attention;
     m->padded = q->padded;
+    m->quantised = q->weights || q->packed.kind;
     m->use_cache = true;
     rc = tree_init(&m->tree, arena, q->dtype, 64 + q->arch->layers * 96, err);
     if (!rc)

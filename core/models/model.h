@@ -71,6 +71,7 @@ struct model {
     uint32_t liger_release;
     bool padded, use_cache, checkpointing, reentrant;
     uint32_t checkpoint_every;    /* of checkpointing: one layer in so many */
+    bool quantised;               /* its weights will be packed: configs say so, as transformers' quantizers/base.py leaves them */
     bool passing;      /* nobody looks at it any more once another one that passes was declared: they may share their memory */
     bool layers_wrapped; /* each layer stands in a module of the method's: a layer that checkpoints itself leaves that one's hooks outside */
     bool position_table;          /* declare() says so: positions are rows of a table, and end with it */

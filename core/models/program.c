@@ -224,6 +224,14 @@ sv program_classes(struct program *p, const struct program_source *from, sv *ret
 
 static const char *const kernels[] = {[KERNEL_SDPA] = "sdpa", [KERNEL_EAGER] = "eager", [KERNEL_FLASH_2] = "flash_attention_2"};
 
+/* Under which name a release's files look: 5.0 and later for the mark, before for the dtype (integrations/flash_attention.py, get_target_dtype()). */
+static bool say_quantised(struct program *p, const struct model *m, sv config)
+{
+    sv dtype = p->n.dtypes[m->tree.dtype];
+
+    return put(p->s, config, "_is_quantized", sv_bool(true)) && put(p->s, config, "dtype", dtype) && put(p->s, config, "_pre_quantization_dtype", dtype);
+}
+
 static bool switch_on(struct program *p, struct model *m, sv config)
 {
     struct script *s = p->s;
@@ -236,7 +244,7 @@ static bool switch_on(struct program *p, struct model *m, sv config)
     sv_drop(s, said);
     ok = sv_ok(text) && put(s, config, "_attn_implementation", text) && put(s, config, "use_cache", sv_bool(m->use_cache));
     sv_drop(s, text);
-    return ok;
+    return ok && (!m->quantised || say_quantised(p, m, config));
 }
 
 /* Whether a module is one of the layers that every_n_layers counts, of which the first of each n is checkpointed. */

@@ -354,7 +354,7 @@ static void save_as(struct run *r, uint32_t node, val v, bool result)
         return;
     }
     if (r->region)
-        region_keep(r, r->region, v);
+        region_keep(r, r->region, v, result);
     if (run_dead(r))
         return;
     if (!r->region && offload_packs(r)) {

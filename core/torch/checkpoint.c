@@ -151,13 +151,14 @@ uint32_t region_pack(struct run *r, struct region *g)
     return g->packed++;
 }
 
-/* _recomputation_hook.pack_hook: keep the tensor for its handle; after the last one the recomputation ends. */
-void region_keep(struct run *r, struct region *g, val v)
+/* _recomputation_hook.pack_hook: keep the tensor for its handle; after the last one the recomputation ends. A result comes as
+ * saved_variable.cpp's tensor_data(): what holds it holds no graph. */
+void region_keep(struct run *r, struct region *g, val v, bool result)
 {
     uint32_t i = g->seen++;
 
     if (i < g->packed && g->open[i]) {
-        if (r->q->checkpoint_detaches_all || wants_grad(r, v))
+        if (r->q->checkpoint_detaches_all || result || wants_grad(r, v))
             g->kept[i] = owned(r, value_alias(r, v));
         else
             value_ref(r, g->kept[i] = v);
@@ -219,7 +220,7 @@ static void pack_arg(struct run *r, struct region *g, int i)
     if (outer && region_recomputes(outer)) { /* its hook keeps the tensor and hands it on, detached */
         bool detached = wants_grad(r, v);
 
-        region_keep(r, outer, v);
+        region_keep(r, outer, v, false);
         if (run_dead(r) || !detached)
             return;
         g->args[i] = owned(r, value_alias(r, v));

@@ -257,6 +257,7 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
     if (!take_loss(m, s, err))
         return err->code;
     m->padded = s->padded;
+    m->quantised = s->quantization != KBIT_NONE;
     m->passing = t->passing;
     m->checkpointing = s->gradient_checkpointing == TRI_TRUE;
     m->checkpoint_every = s->checkpoint_kind == CHECKPOINT_SECOND ? 2 : 1;

@@ -64,6 +64,24 @@ static val scaled_product(struct run *r, const struct bnb_linear *l, val rows)
     return out;
 }
 
+/* torch.matmul(grad_output of two dimensions, CB).view(ctx.grad_shape): a view, so that what comes after it is not added in place */
+static val gradient(struct run *r, val grad, val weight, const struct bnb_linear *l)
+{
+    int n = value_of(r, grad)->ndim;
+    int64_t size[MAX_DIMS];
+    val rows, product, out;
+
+    for (int i = 0; i < n; i++)
+        size[i] = size_of(r, grad, i);
+    size[n - 1] = l->in;
+    rows = owned(r, view_as(r, grad, SHAPE(numel(r, grad) / l->out, l->out)));
+    product = run_dead(r) ? 0 : owned(r, matmul(r, rows, weight));
+    out = run_dead(r) ? 0 : view_as(r, product, n, size);
+    value_unref(r, product);
+    value_unref(r, rows);
+    return out;
+}
+
 /* CB.to(dtype, copy=True).mul_(SCB / 127), then grad_output @ CB */
 static void backward(struct run *r, void *of, const val *grad, const val *saved, val *ret)
 {
@@ -79,7 +97,7 @@ static void backward(struct run *r, void *of, const val *grad, const val *saved,
     work_add(r, OP_MUL, n, 2 * n * dtype_bytes(dtype), 1);
     value_unref(r, scale);
     if (!run_dead(r))
-        ret[0] = matmul(r, grad[0], weight);
+        ret[0] = gradient(r, grad[0], weight, l);
     value_unref(r, weight);
 }
 

@@ -68,24 +68,21 @@ static val quantise_both_ways(struct run *r, struct bnb_linear *l)
     return packed;
 }
 
-/* Int8Params.to(device): rows of fp16; what is laid out otherwise or of another dtype is copied, on the host where it still is there */
+/* Int8Params.to(device): rows of fp16. A loader that brings a weight to the device first sends it back to the host before (transformers 5
+ * integrations/bitsandbytes.py, value.to("cpu")): it comes twice. What is laid out otherwise is copied on the host. */
 static val quantise_int8(struct run *r, struct bnb_linear *l)
 {
-    bool here = r->q->bnb_loads_by_name;
-    val laid_out, half = half_of(r, l, here ? l->dtype : DTYPE_FP16, &laid_out);
-    val fp16 = l->dtype == DTYPE_FP16 || !here ? 0 : owned(r, value_empty(r, OP_TO_COPY, DTYPE_FP16, SHAPE(l->out, l->in))), packed;
+    bool twice = r->q->bnb_loads_by_name;
+    val half = owned(r, value_empty(r, OP_TO_COPY, twice ? l->dtype : DTYPE_FP16, SHAPE(l->out, l->in)));
+    val again = twice ? owned(r, value_empty(r, OP_TO_COPY, DTYPE_FP16, SHAPE(l->out, l->in))) : 0, packed;
 
-    if (fp16) {
-        value_unref(r, laid_out);
-        laid_out = fp16;
-    }
     if (r->q->bnb_int8_in_rows) {
         l->absmax = bnb_kept(r, OP_INT8_QUANT, DTYPE_FP32, SHAPE(l->out));
         packed = bnb_kept(r, OP_INT8_QUANT, DTYPE_UINT8, SHAPE(l->out, l->in));
     } else {
         packed = quantise_both_ways(r, l);
     }
-    value_unref(r, laid_out);
+    value_unref(r, again);
     value_unref(r, half);
     return packed;
 }
