@@ -103,8 +103,9 @@ void inference_assume(struct inferring *i)
         return;
     }
     if (i->q.litgpt) {
-        note_of(n, NOTE_OF_YOURS, "litgpt's generate/base.py: a cache of prompt and answer from the start, 4-bit weights of the head too; its layers are taken as "
-                                  "transformers' are, its top-k sampling and what it takes to load are not counted");
+        note_of(n, NOTE_OF_YOURS,
+                "litgpt's generate/base.py: a cache of prompt and answer from the start, 4-bit weights of the head too; its layers are taken as "
+                "transformers' are, its top-k sampling and what it takes to load are not counted");
         return;
     }
     note_of(n, NOTE_OF_YOURS, "greedy search with %s: sampling, beams and torch.compile hold other temporaries", caches[i->q.cache]);

@@ -6,7 +6,8 @@
  *           goes to the host, then to disk, with room left on the first GPU for the largest layer that comes back.
  * Source    transformers 5.23 integrations/accelerate.py get_balanced_memory(), infer_auto_device_map(), get_max_memory(); before 5 accelerate 1.15.0
  *           utils/modeling.py, functions of the same names. Maps of the real packages: tests/data/accuracy/device_maps.jsonl.
- *           quantizers/quantizer_bnb_4bit.py, _8bit.py: param_element_size() (5), adjust_target_dtype(), get_special_dtypes_update() (before), adjust_max_memory().
+ *           quantizers/quantizer_bnb_4bit.py, _8bit.py: param_element_size() (5), adjust_target_dtype(), get_special_dtypes_update() (before),
+ *           adjust_max_memory().
  * Models    models whose decoder layers are the one class that is not split; at most one pair of tied weights.
  * Units     bytes.
  * Errors    ERR_NOMEM.
