@@ -31,3 +31,40 @@ if not quirks.latents_expand_last:
         output = output.reshape(batch, length, -1).contiguous()
         output = self.o_proj(output)
         return output, weights
+
+
+if quirks.experts_in_turn:
+
+    @of(DeepseekV3MoE)
+    def __init__(self, config):
+        nn.Module.__init__(self)
+        self.experts = nn.ModuleList([LlamaMLP(config, config.moe_intermediate_size) for _ in range(config.n_routed_experts)])
+        self.gate = self.router(config)
+        self.shared_experts = LlamaMLP(config, config.moe_intermediate_size * config.n_shared_experts)
+
+    @of(DeepseekV3MoE)
+    def moe(self, hidden_states, indices, weights):
+        out = torch.zeros_like(hidden_states, dtype=weights.dtype)
+        expert_mask = nn.functional.one_hot(indices, num_classes=len(self.experts))
+        expert_mask = expert_mask.permute(2, 0, 1)
+        for i in range(len(self.experts)):
+            expert = self.experts[i]
+            mask = expert_mask[i]
+            rows, places = torch.nonzero(mask).unbind(1)
+            if rows.numel() > 0:
+                of_rows = weights[rows, places]
+                given = hidden_states[rows]
+                made = expert(given)
+                weighted = made * of_rows.unsqueeze(-1)
+                out.index_add_(0, rows, weighted)
+        return out.type(hidden_states.dtype)
+
+    @of(DeepseekV3MoE)
+    def forward(self, hidden_states):
+        residuals = hidden_states
+        shape = hidden_states.shape
+        indices, weights = self.gate(hidden_states)
+        hidden_states = hidden_states.view(-1, hidden_states.shape[-1])
+        hidden_states = self.moe(hidden_states, indices, weights).view(*shape)
+        hidden_states = hidden_states + self.shared_experts(residuals)
+        return hidden_states

@@ -1,6 +1,6 @@
 """falcon by earlier releases: masks that it made itself until 5.2, tables in each attention until 4.45."""
 from transformers.modeling_gpt import drops_weights, run_layer
-from transformers.releases import of, quirks, refuse
+from transformers.releases import of, quirks
 
 FalconForCausalLM.upcasts = False  # the logits, before there was a function for the loss
 
@@ -50,20 +50,52 @@ if not quirks.falcon_returns_weights:
 
 if not quirks.efficient_takes_gqa:
 
-    def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False):
-        """One head of keys for all queries is sdpa's math kernel until it takes such heads: ATen attention.cpp _scaled_dot_product_attention_math"""
-        if query.shape[1] == key.shape[1]:
-            return F.scaled_dot_product_attention(query, key, value, attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal)
+    def seen_by(query, key):
+        seen = torch.ones((query.shape[-2], key.shape[-2]), dtype=torch.bool, device=query.device).tril()
         if quirks.sdpa_enables_gqa:
-            refuse("/training/attention", "one head of keys for all queries goes to sdpa's math kernel here, which is not modelled from torch 2.5 on: "
-                   "attention eager")
+            return added(seen, query.dtype)
+        attn_mask = torch.zeros_like(seen, dtype=query.dtype)
+        attn_mask.masked_fill_(seen.logical_not(), float("-inf"))
+        return attn_mask
+
+    def added(mask, dtype):
+        """convert_boolean_attn_mask"""
+        lowest = torch.zeros((), dtype=dtype, device=mask.device)
+        nothing = torch.zeros((), dtype=dtype, device=mask.device)
+        return torch.where(mask, nothing, lowest)
+
+    def safe_softmax(weights):
+        """_safe_softmax, whose rows of nothing but -inf are zero: its gradient is softmax's."""
+        weights = F.softmax(weights, dim=-1)
+        masked = torch.empty(weights.shape, dtype=torch.bool, device=weights.device)
+        rows = torch.empty((*weights.shape[:-1], 1), dtype=torch.bool, device=weights.device)
+        return weights
+
+    def in_float(query, key, value, attn_mask, dropout_p, is_causal):
+        """Halves are multiplied in fp32."""
+        dtype, root = query.dtype, math.sqrt(1.0 / math.sqrt(query.shape[-1]))
+        if attn_mask is not None and attn_mask.dtype == torch.bool:
+            attn_mask = added(attn_mask, dtype)
+        q = query.to(torch.float32)
+        k = key.to(torch.float32)
+        v = value.to(torch.float32)
+        scaled = q * root
+        if is_causal:
+            attn_mask = seen_by(scaled, k)
+        weights = torch.matmul(scaled, k.transpose(-2, -1) * root)
+        if attn_mask is not None:
+            weights += attn_mask
+        weights = safe_softmax(weights)
+        if dropout_p > 0.0:
+            weights = F.dropout(weights, p=dropout_p)
+        _second = weights.to(dtype)
+        return torch.matmul(weights, v).to(dtype)
+
+    def in_turn(query, key, value, attn_mask, dropout_p, is_causal):
         root = math.sqrt(1.0 / math.sqrt(query.shape[-1]))
         scaled = query * root
         if is_causal:
-            seen = torch.ones((query.shape[-2], key.shape[-2]), dtype=torch.bool, device=query.device).tril()
-            attn_mask = torch.zeros_like(seen, dtype=query.dtype)
-            attn_mask.masked_fill_(seen.logical_not(), float("-inf"))
-            del seen
+            attn_mask = seen_by(query, key)
         weights = torch.matmul(scaled, key.transpose(-2, -1) * root)
         if attn_mask is not None:
             weights += attn_mask
@@ -71,6 +103,19 @@ if not quirks.efficient_takes_gqa:
         if dropout_p > 0.0:
             weights = F.dropout(weights, p=dropout_p)
         return torch.matmul(weights, value)
+
+    def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False):
+        """One head of keys for all queries is sdpa's math kernel until it takes such heads: ATen attention.cpp _scaled_dot_product_attention_math"""
+        if query.shape[1] == key.shape[1]:
+            return F.scaled_dot_product_attention(query, key, value, attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal)
+        if not torch.is_autocast_enabled("cuda"):
+            return (in_float if quirks.sdpa_enables_gqa else in_turn)(query, key, value, attn_mask, dropout_p, is_causal)
+        dtype = torch.get_autocast_dtype("cuda")
+        query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
+        if attn_mask is not None and attn_mask.dtype != torch.bool:
+            attn_mask = attn_mask.to(dtype)
+        with torch.autocast("cuda", enabled=False):
+            return (in_float if quirks.sdpa_enables_gqa else in_turn)(query, key, value, attn_mask, dropout_p, is_causal)
 
 
 if not quirks.masks_by_utils:

@@ -17,13 +17,14 @@ STACKS = {"4.40": {"torch": "2.2", "transformers": "4.40", "peft": "0.10"}, "4.4
 SHAPE = {"hidden_size": 512, "num_hidden_layers": 3, "num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": 1408, "vocab_size": 8000,
          "max_position_embeddings": 2048, "pad_token_id": 0}
 CONFIGS = {"mpt": {"d_model": 512, "n_heads": 8, "n_layers": 3, "vocab_size": 8000, "max_seq_len": 512, "expansion_ratio": 4},
-           "nemotron": {**SHAPE, "head_dim": 64}, "cohere": {**SHAPE, "use_qk_norm": True}, "olmo": {**SHAPE, "clip_qkv": 8.0}}
+           "falcon": {"hidden_size": 256, "num_hidden_layers": 3, "num_attention_heads": 8, "vocab_size": 1000, "multi_query": True},
+          "nemotron": {**SHAPE, "head_dim": 64}, "cohere": {**SHAPE, "use_qk_norm": True}, "olmo": {**SHAPE, "clip_qkv": 8.0}}
 EAGER, SDPA = {"precision": "bf16", "attention": "eager"}, {"precision": "bf16", "attention": "sdpa"}
 MIXED = {"precision": "bf16-mixed", "gradient_checkpointing": True, "padded": True}
 ROWS = [("mpt", "4.40", {**EAGER}), ("mpt", "4.40", {**MIXED, "attention": "eager"}), ("mpt", "4.48", {**EAGER}), ("mpt", "4.48", {**MIXED, "attention": "eager"}),
         ("mpt", "4.53", {**EAGER}), ("mpt", "4.53", {**MIXED, "attention": "eager"}), ("nemotron", "4.48", SDPA),
         ("nemotron", "4.48", {**MIXED, "attention": "sdpa"}), ("nemotron", "4.53", EAGER), ("nemotron", "4.53", {**MIXED, "attention": "sdpa"}),
-        ("cohere", "4.40", EAGER), ("cohere", "4.40", SDPA), ("olmo", "4.40", SDPA), ("olmo", "4.40", {**MIXED, "attention": "sdpa"})]
+        ("falcon", "4.53", SDPA), ("falcon", "4.53", {**MIXED, "attention": "sdpa"}), ("cohere", "4.40", EAGER), ("cohere", "4.40", SDPA), ("olmo", "4.40", SDPA), ("olmo", "4.40", {**MIXED, "attention": "sdpa"})]
 
 
 def main():
