@@ -94,6 +94,14 @@ if not quirks.interface_attention:
         pass
 
     @of(LlamaAttention)
+    def projected(self, x):
+        q = self.q_proj(x)
+        k = self.k_proj(x)
+        v = self.v_proj(x)
+        self.clip(q, k, v)
+        return q, k, v
+
+    @of(LlamaAttention)
     def scaled(self, scores):
         return scores / math.sqrt(self.head_dim)
 
@@ -110,10 +118,7 @@ if not quirks.interface_attention:
     def forward(self, hidden_states, attention_mask=None, position_ids=None, past_key_values=None, position_embeddings=None, **kwargs):
         """LlamaAttention, LlamaSdpaAttention and LlamaFlashAttention2: what they bind anew dies here."""
         kernel, rows, weights = self.config._attn_implementation, hidden_states.shape[:-1], None
-        q = self.q_proj(hidden_states)
-        k = self.k_proj(hidden_states)
-        v = self.v_proj(hidden_states)
-        self.clip(q, k, v)
+        q, k, v = self.projected(hidden_states)
         q = q.view(*rows, -1, self.head_dim)
         k = k.view(*rows, -1, self.head_dim)
         v = v.view(*rows, -1, self.head_dim)

@@ -3,7 +3,7 @@
 
     make_older.py ORACLE 4.40=PYTHON 4.48=PYTHON 4.53=PYTHON [--only TEXT]
 
-ORACLE holds ask.py; each PYTHON is that of the environment with torch 2.2, 2.4, 2.7 and this release of transformers.
+ORACLE holds ask.py; each PYTHON is that of the environment with torch 2.2, 2.4, 2.7, 2.7 and this release of transformers.
 """
 import argparse
 import json
@@ -13,18 +13,30 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 STACKS = {"4.40": {"torch": "2.2", "transformers": "4.40", "peft": "0.10"}, "4.48": {"torch": "2.4", "transformers": "4.48", "peft": "0.13"},
-          "4.53": {"torch": "2.7", "transformers": "4.53", "peft": "0.15"}}
+          "4.53": {"torch": "2.7", "transformers": "4.53", "peft": "0.15"},
+          "4.57": {"torch": "2.7", "transformers": "4.57", "peft": "0.15"}}
 SHAPE = {"hidden_size": 512, "num_hidden_layers": 3, "num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": 1408, "vocab_size": 8000,
          "max_position_embeddings": 2048, "pad_token_id": 0}
 CONFIGS = {"mpt": {"d_model": 512, "n_heads": 8, "n_layers": 3, "vocab_size": 8000, "max_seq_len": 512, "expansion_ratio": 4},
            "falcon": {"hidden_size": 256, "num_hidden_layers": 3, "num_attention_heads": 8, "vocab_size": 1000, "multi_query": True},
           "nemotron": {**SHAPE, "head_dim": 64}, "cohere": {**SHAPE, "use_qk_norm": True}, "olmo": {**SHAPE, "clip_qkv": 8.0}}
+CONFIGS["olmoe"] = {"hidden_size": 512, "intermediate_size": 1024, "num_hidden_layers": 2, "num_attention_heads": 16, "num_key_value_heads": 16,
+                    "num_experts": 8, "num_experts_per_tok": 8, "vocab_size": 50304, "max_position_embeddings": 4096, "rope_theta": 10000.0,
+                    "norm_topk_prob": False, "clip_qkv": None}
+for kind in ("deepseek_v3", "glm4_moe"):  # as small as in tests/data/families.jsonl
+    for line in open(os.path.join(HERE, "..", "families.jsonl"), encoding="utf-8"):
+        if json.loads(line)["config"]["model_type"] == kind:
+            CONFIGS[kind] = json.loads(line)["config"]
+CONFIGS["glm4_moe"] = {**CONFIGS["glm4_moe"], "num_hidden_layers": 3}
 EAGER, SDPA = {"precision": "bf16", "attention": "eager"}, {"precision": "bf16", "attention": "sdpa"}
 MIXED = {"precision": "bf16-mixed", "gradient_checkpointing": True, "padded": True}
-ROWS = [("mpt", "4.40", {**EAGER}), ("mpt", "4.40", {**MIXED, "attention": "eager"}), ("mpt", "4.48", {**EAGER}), ("mpt", "4.48", {**MIXED, "attention": "eager"}),
+ROWS = [("mpt", "4.40", {**EAGER}), ("mpt", "4.40", {**MIXED, "attention": "eager"}), ("mpt", "4.48", {**EAGER}),
+        ("mpt", "4.48", {**MIXED, "attention": "eager"}),
         ("mpt", "4.53", {**EAGER}), ("mpt", "4.53", {**MIXED, "attention": "eager"}), ("nemotron", "4.48", SDPA),
         ("nemotron", "4.48", {**MIXED, "attention": "sdpa"}), ("nemotron", "4.53", EAGER), ("nemotron", "4.53", {**MIXED, "attention": "sdpa"}),
-        ("falcon", "4.53", SDPA), ("falcon", "4.53", {**MIXED, "attention": "sdpa"}), ("cohere", "4.40", EAGER), ("cohere", "4.40", SDPA), ("olmo", "4.40", SDPA), ("olmo", "4.40", {**MIXED, "attention": "sdpa"})]
+        ("falcon", "4.53", SDPA), ("falcon", "4.53", {**MIXED, "attention": "sdpa"}), ("olmoe", "4.53", SDPA),
+        ("olmoe", "4.53", {**MIXED, "attention": "sdpa"}), ("deepseek_v3", "4.53", SDPA), ("deepseek_v3", "4.53", {**MIXED, "attention": "sdpa"}),
+        ("glm4_moe", "4.57", SDPA), ("cohere", "4.40", EAGER), ("cohere", "4.40", SDPA), ("olmo", "4.40", SDPA), ("olmo", "4.40", {**MIXED, "attention": "sdpa"})]
 
 
 def main():
