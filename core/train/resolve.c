@@ -548,8 +548,8 @@ static enum err_code check_selective(struct recipe *r, struct err *err)
         return err_set(err, ERR_FIELD_CONFLICT, "/training/checkpoint_reentrant", "a reentrant checkpoint takes no context_fn, which selective_op is");
     if (!plain || r->quantization)
         return err_set(err, ERR_FIELD_CONFLICT, "/training/gradient_checkpointing",
-                       "selective_op %s is not modelled yet: single, ddp, zero1, zero2 or fsdp2, of weights as loaded",
-                       r->quantization ? "over quantised weights" : method_rows[r->method].name);
+                       "selective_op %s%s is not modelled yet: single, ddp, zero1, zero2 or fsdp2, of weights as loaded", r->quantization ? "over " : "under ",
+                       r->quantization ? "quantised weights" : method_rows[r->method].name);
     return ERR_OK;
 }
 

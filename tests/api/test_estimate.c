@@ -16,7 +16,6 @@ static const struct {
     {TRAIN("\"methods\":\"TP + pp+cp+ep+Zero-1\",\"tensor_parallel\":2"), "method tp+pp+cp+ep+zero1 is"},
     {TRAIN("\"tuning\":\"lora\",\"quantization\":\"awq4\""), "quantization awq4 is"},
     {TRAIN("\"optim\":\"galore_adamw\""), "optimizer galore_adamw is"},
-    {TRAIN("\"gradient_checkpointing\":[\"selective_op\"]"), "gradient_checkpointing selective_op is"},
     {TRAIN("\"methods\":\"zero2\",\"offload\":\"activations\""), "offload of activations under zero2 is"},
     {TRAIN("\"loss\":\"cce\""), "hidden states in half precision"},
     {TRAIN("\"float8\":\"tensorwise\""), "float8 tensorwise is"},

@@ -43,6 +43,7 @@ static const struct {
     {"H100-80GB", "\"attention\":\"flash_attention_3\"", "\"transformers\":\"4.53\"", "it came with 4.54"},
     {"H100-80GB", "\"attention\":\"flash_attention_3\",\"precision\":\"fp32\"", "", "fp16 and bf16 only"},
     {"A100-80GB", "\"gradient_checkpointing\":\"selective_op\",\"checkpoint_reentrant\":true", "", "takes no context_fn"},
+    {"A100-80GB", "\"gradient_checkpointing\":\"selective_op\",\"tuning\":\"qlora\"", "", "selective_op over quantised weights is not modelled yet"},
     {"A100-80GB", "\"optimizer_in_backward\":true,\"max_grad_norm\":1", "", "leaves none to clip"},
     {"A100-80GB", "\"optimizer_in_backward\":true,\"gradient_accumulation_steps\":2", "", "gradient_accumulation_steps 1"},
     {"A100-80GB", "\"gradient_checkpointing\":\"every_2nd_layer\"", "\"transformers\":\"5.15\"", "every_n_layers came with 5.16"},
