@@ -48,6 +48,15 @@ static void layers_differ(struct estimate *e)
     e->model.arch.may_repeat = false;
 }
 
+static bool asks_checkpointing(const struct words *w, enum checkpoint_kind kind)
+{
+    bool ret = false;
+
+    for (unsigned i = 0; i < w->n; i++)
+        ret |= checkpointing_words[w->at[i]].value == (int)kind;
+    return ret;
+}
+
 /* every_n_layers, and what a script has to say by itself */
 void layers_check(struct estimate *e)
 {
@@ -56,16 +65,11 @@ void layers_check(struct estimate *e)
     if (e->rq.training.optimizer_in_backward == TRI_TRUE)
         note(&e->assumptions, "training.optimizer_in_backward: an optimizer for each parameter, stepped by register_post_accumulate_grad_hook, as torchtune "
              "does; the Trainer has no switch for it and launch files do not say so, a script has to");
-    for (unsigned i = 0; i < w->n; i++)
-        if (checkpointing_words[w->at[i]].value == CHECKPOINT_SELECTIVE) {
-            note(&e->assumptions, "training.gradient_checkpointing selective_op: a context_fn with torchtitan's list of operators (mm, every second of them "
-                 "left out, and sdpa's kernels); launch files do not say so, a script has to");
-            break;
-        }
-
-    for (unsigned i = 0; i < w->n; i++)
-        if (checkpointing_words[w->at[i]].value == CHECKPOINT_SECOND)
-            layers_differ(e);
+    if (asks_checkpointing(w, CHECKPOINT_SELECTIVE))
+        note(&e->assumptions, "training.gradient_checkpointing selective_op: a context_fn with torchtitan's list of operators (mm, every second of them "
+             "left out, and sdpa's kernels); launch files do not say so, a script has to");
+    if (asks_checkpointing(w, CHECKPOINT_SECOND))
+        layers_differ(e);
 }
 
 /* A part of the model is trained, of what is all trained otherwise. */

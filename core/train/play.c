@@ -44,10 +44,14 @@ static bool lives_alone(const struct play_question *q)
     return q->look == LOOK_WALK && (q->step->r.method == METHOD_PP || q->step->find_unused_parameters || trainer_skips_first(q->arch, q->step));
 }
 
+static bool same_model(const struct kept *k, const struct play_question *q)
+{
+    return memcmp(&k->arch, q->arch, sizeof k->arch) == 0 && memcmp(&k->device, q->device, sizeof k->device) == 0;
+}
+
 static bool answers(const struct kept *k, const struct play_question *q)
 {
-    return memcmp(&k->arch, q->arch, sizeof k->arch) == 0 && memcmp(&k->device, q->device, sizeof k->device) == 0 &&
-           k->live_blocks_only == lives_alone(q) && k->logged >= q->logged && same_but_size(&k->step, q->step);
+    return same_model(k, q) && k->live_blocks_only == lives_alone(q) && k->logged >= q->logged && same_but_size(&k->step, q->step);
 }
 
 static bool is_of_other_rank(const struct kept *k, const struct play_question *q)
@@ -136,8 +140,7 @@ static bool told_costs(const struct play_question *q, struct arena *arena, struc
     const struct trainer *t;
 
     for (const struct kept *k = arena->kept; k; k = k->next) {
-        if (!k->deep.costs || memcmp(&k->step, q->step, sizeof k->step) != 0 || memcmp(&k->arch, q->arch, sizeof k->arch) != 0 ||
-            memcmp(&k->device, q->device, sizeof k->device) != 0)
+        if (!k->deep.costs || memcmp(&k->step, q->step, sizeof k->step) != 0 || !same_model(k, q))
             continue;
         t = copy_costs(k->deep.costs, arena);
         if (t) {
