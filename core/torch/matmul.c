@@ -87,11 +87,13 @@ static struct copies copies_for_blas(struct run *r, val out, val a, val b, int d
     return c;
 }
 
-/* The inner sizes of a product, and the batches of one of batches, have to be the same. */
+/* The inner sizes of a product, and the batches of one of batches, have to be the same, and so do the dtypes (autocast has been there). */
 static bool multiply(struct run *r, val a, val b, int dim)
 {
     char text[160];
 
+    if (!same_dtype(r, 2, (val[]){a, b}))
+        return false;
     if (size_of(r, a, dim) == size_of(r, b, dim - 1) && (dim < 2 || size_of(r, a, 0) == size_of(r, b, 0)))
         return true;
     (void)snprintf(text, sizeof text, "RuntimeError: mat1 and mat2 shapes cannot be multiplied (%lldx%lld and %lldx%lld)",
@@ -205,7 +207,7 @@ static val addmm_plain(struct run *r, val bias, val a, val b)
 {
     val in[3] = {bias, a, b}, out;
     struct copies c;
-    uint32_t node = !run_dead(r) && multiply(r, a, b, 1) ? attach(r, OP_ADDMM, 3, in) : 0;
+    uint32_t node = !run_dead(r) && multiply(r, a, b, 1) && same_dtype(r, 3, in) ? attach(r, OP_ADDMM, 3, in) : 0;
 
     if (node) {
         r->nodes[node].at.dim = column_major(&r->values[a]);
@@ -263,7 +265,7 @@ val baddbmm(struct run *r, val input, val a, val b, bool scaled)
     in[2] = autocast_arg(r, OP_BADDBMM, b);
     in[1] = autocast_arg(r, OP_BADDBMM, a);
     in[0] = autocast_arg(r, OP_BADDBMM, input);
-    node = attach(r, OP_BADDBMM, 3, in);
+    node = same_dtype(r, 3, in) ? attach(r, OP_BADDBMM, 3, in) : 0;
     if (node)
         r->nodes[node].at.p = scaled;
     if (wants_grad(r, in[2]))

@@ -539,6 +539,8 @@ val layer_norm(struct run *r, val a, val weight, val bias)
     in[2] = autocast_arg(r, OP_LAYER_NORM, bias);
     in[1] = autocast_arg(r, OP_LAYER_NORM, weight);
     in[0] = autocast_arg(r, OP_LAYER_NORM, a);
+    if (!same_dtype(r, 3, in))
+        return 0;
     node = attach(r, OP_LAYER_NORM, 3, in);
     save(r, node, in[2]);
     save(r, node, in[0]);

@@ -3,11 +3,20 @@
 #include "torch/module.h"
 #include "torch/work.h"
 
+#include <stdio.h>
 #include <string.h>
 
 const char *dtype_name(enum dtype t)
 {
     static const char *const names[DTYPE_COUNT] = {"bool", "uint8", "int32", "int64", "fp16", "bf16", "fp32", "fp64", "complex64"};
+
+    return names[t];
+}
+
+/* c10/core/ScalarType.h */
+const char *scalar_type(enum dtype t)
+{
+    static const char *const names[DTYPE_COUNT] = {"Bool", "Byte", "Int", "Long", "Half", "BFloat16", "Float", "Double", "ComplexFloat"};
 
     return names[t];
 }
@@ -67,6 +76,23 @@ void run_fail(struct run *r, enum err_code code, const char *at, const char *det
 {
     if (!r->error.code)
         (void)err_set(&r->error, code, at, "%s", detail);
+}
+
+bool same_dtype(struct run *r, int n, const val *in)
+{
+    char text[192];
+
+    for (int i = 1; i < n; i++) {
+        if (run_dead(r))
+            return false;
+        if (!in[0] || !in[i] || r->values[in[i]].dtype == r->values[in[0]].dtype)
+            continue;
+        (void)snprintf(text, sizeof text, "RuntimeError: expected scalar type %s but found %s%s", scalar_type(r->values[in[0]].dtype),
+                       scalar_type(r->values[in[i]].dtype),
+                       r->autocast ? "" : " (nothing is cast without autocast: precision bf16-autocast or bf16-mixed has it)");
+        run_fail(r, ERR_SCRIPT_RAISED, "", text);
+    }
+    return !run_dead(r);
 }
 
 void run_outgrew(struct run *r, const char *detail)

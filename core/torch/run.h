@@ -32,7 +32,8 @@ enum { MAX_DIMS = 8, MAX_EDGES = 4, MAX_SAVED = 12, MAX_OUTPUTS = 4 };
 
 enum dtype { DTYPE_BOOL, DTYPE_UINT8, DTYPE_INT32, DTYPE_INT64, DTYPE_FP16, DTYPE_BF16, DTYPE_FP32, DTYPE_FP64, DTYPE_COMPLEX64, DTYPE_COUNT };
 
-const char *dtype_name(enum dtype t); /* "bf16" */
+const char *dtype_name(enum dtype t);  /* "bf16" */
+const char *scalar_type(enum dtype t); /* "BFloat16", as PyTorch's errors say */
 unsigned dtype_bytes(enum dtype t);
 static inline bool dtype_is_float(enum dtype t)
 {
@@ -269,6 +270,7 @@ void run_tape_alone(struct run *r);
 
 void run_fail(struct run *r, enum err_code code, const char *at, const char *detail);
 void run_outgrew(struct run *r, const char *detail); /* one of its limits, which the caller may widen */
+bool same_dtype(struct run *r, int n, const val *in); /* for kernels that take one dtype; 0 among `in`: not given. false: the run has failed */
 void *run_room(struct run *r, size_t size, size_t n); /* n zeroed, of any alignment, as long as the run; NULL: the run has failed */
 bool run_spend(struct run *r, uint64_t events);       /* work that leaves nothing on the tape; false: the run has failed */
 bool run_count(struct run *r); /* what the tape has grown by since, in the arena's budget; false: the run has failed */

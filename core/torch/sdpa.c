@@ -337,6 +337,8 @@ val scaled_dot_product_attention(struct run *r, val q, val k, val v, val mask, d
         half[i] = autocast_arg(r, OP_FLASH, in[i]); /* scaled_dot_product_attention stands in autocast's list, whichever kernel runs */
         pin(r, &casts, half[i]);
     }
+    if (!same_dtype(r, 3, half))
+        return 0;
     if (size_of(r, q, 3) % 8)
         run_fail(r, ERR_FIELD_CONFLICT, "/training/attention", "sdpa pads heads whose width is no multiple of 8; that is not modelled");
     if (!lies_by_heads(r, half))

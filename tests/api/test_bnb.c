@@ -138,6 +138,8 @@ static const struct {
     {"fsdp2", "\"tuning\":\"qlora\",\"quantization\":\"int8\"", "where fsdp2 flattens or cuts"},
     {"fsdp", "\"tuning\":\"qlora\",\"prepare_kbit\":\"peft\"", "are not of one dtype"},
     {"fsdp_grad_op", "\"tuning\":\"qlora\"", "does not support changing the parameters"},
+    {"single", "\"tuning\":\"qlora\",\"prepare_kbit\":\"trl\",\"precision\":\"bf16\"", "expected scalar type Float but found BFloat16"},
+    {"ddp", "\"tuning\":\"qlora\",\"prepare_kbit\":\"trl\",\"precision\":\"bf16\"", "expected scalar type Float but found BFloat16"},
 };
 
 START_TEST(says_why_they_are_not)
