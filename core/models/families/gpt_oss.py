@@ -143,7 +143,7 @@ class GptOssModel(LlamaModel):
     def masks(self, position_ids=None, **of):
         """Both kinds; neither looks for several sequences in a row."""
         masks = {"full_attention": create_causal_mask(**of), "sliding_attention": create_sliding_window_causal_mask(**of)}
-        return [masks[kind] for kind in self.config.layer_types]
+        return [masks[kind] for kind in self.config.layer_types] + [masks]
 
 
 class GptOssForCausalLM(MoeCausalLM, LlamaForCausalLM):

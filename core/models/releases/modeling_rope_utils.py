@@ -42,6 +42,18 @@ if not quirks.rope_by_product:
             sin = angles.sin() * getattr(self, f"{layer_type}_attention_scaling")
         return self.tables(cos, sin, x.dtype)
 
+    @of(HalfRotaryEmbedding)
+    @torch.no_grad()
+    @dynamic_rope_update
+    def forward(self, x, position_ids):
+        wide = self.inv_freq[None, :, None].float().expand(position_ids.shape[0], -1, 1)
+        positions = position_ids[:, None, :].float()
+        with torch.autocast(device_type="cuda", enabled=False):
+            freqs = (wide.float() @ positions.float()).transpose(1, 2)
+            cos = freqs.cos() * self.attention_scaling
+            sin = freqs.sin() * self.attention_scaling
+        return cos.to(x.dtype), sin.to(x.dtype)
+
     @of(RotaryEmbedding)
     @torch.no_grad()
     @dynamic_rope_update

@@ -23,7 +23,25 @@ GEMMA4 = dict(num_hidden_layers=3, hidden_size=1024, intermediate_size=1024, num
 GEMMA4_ROWS = GEMMA4 | dict(num_hidden_layers=6, layer_types=KINDS * 2, enable_moe_block=False, num_experts=None, hidden_size_per_layer_input=128,
                             vocab_size_per_layer_input=65536, attention_k_eq_v=False, num_global_key_value_heads=None, num_kv_shared_layers=3,
                             use_double_wide_mlp=True)
+DENSE = dict(num_hidden_layers=3, hidden_size=1024, intermediate_size=2816, num_attention_heads=16, num_key_value_heads=4, vocab_size=32000,
+             max_position_embeddings=8192)
+SPARSE = DENSE | dict(moe_intermediate_size=512, num_experts_per_tok=4)
+LATENT = SPARSE | dict(num_key_value_heads=16, kv_lora_rank=256, q_lora_rank=384, n_routed_experts=16)
+HALVES = ["sliding_attention", "full_attention"] * 2
+PLAIN = {  # model_type: what differs from the defaults of its config class
+    "glm4_moe_lite": LATENT, "youtu": {k: v for k, v in LATENT.items() if "expert" not in k},
+    "solar_open": SPARSE | dict(n_routed_experts=16, head_dim=64), "dots1": SPARSE | dict(n_routed_experts=16, n_shared_experts=2, layer_types=HALVES[:3]),
+    "exaone_moe": SPARSE | dict(num_hidden_layers=4, num_experts=16, sliding_window=256), "hy_v3": SPARSE | dict(num_experts=16, head_dim=64),
+    "flex_olmo": DENSE | dict(num_key_value_heads=16, intermediate_size=1024, num_experts=8, num_experts_per_tok=2, pad_token_id=0),
+    "hunyuan_v1_dense": DENSE | dict(head_dim=64, rope_parameters=dict(rope_type="dynamic", alpha=1000.0, factor=1.0, rope_theta=10000.0)),
+    "hunyuan_v1_moe": DENSE | dict(intermediate_size=1024, num_experts=8, moe_topk=2, head_dim=64),
+    "ministral": DENSE | dict(num_hidden_layers=4, head_dim=64, sliding_window=256, layer_types=HALVES), "internlm3": DENSE | dict(head_dim=64),
+    "cwm": DENSE | dict(num_hidden_layers=4, head_dim=64, sliding_window=256), "vaultgemma": DENSE | dict(num_hidden_layers=4, head_dim=64, sliding_window=256),
+    "granitemoeshared": DENSE | dict(intermediate_size=512, num_local_experts=16, num_experts_per_tok=8, shared_intermediate_size=1024),
+}
 SMALL = {  # type: (config file, what is put over its text)
+    "gpt_oss": ("openai__gpt-oss-120b", dict(num_hidden_layers=4, hidden_size=1024, intermediate_size=1024, num_local_experts=8, layer_types=HALVES)),
+    **{kind: (None, dict(model_type=kind, torch_dtype="bfloat16") | over) for kind, over in PLAIN.items()},
     "llama4_text": ("meta-llama__Llama-4-Scout-17B-16E-Instruct", LLAMA4),
     "llama4_text-dense": ("meta-llama__Llama-4-Maverick-17B-128E-Instruct", LLAMA4 | dict(use_qk_norm=False, attention_chunk_size=256, moe_layers=None,
                                                                                               no_rope_layers=None, layer_types=None)),
@@ -51,11 +69,18 @@ OPTIONS = {
     "sgd-accum": dict(seq_len=256, micro_batch_size=2, optimizer="sgd", gradient_accumulation_steps=2),
 }
 FEW = ("full", "mixed-ckpt-pad", "lora-amp")
-CASES = {"llama4_text": FEW + ("eager", "lora-pad", "mixed", "sgd-accum"), "llama4_text-dense": FEW + ("eager-ckpt",),
+CASES = {kind: FEW + ("fa2" if i % 2 else "eager-ckpt",) for i, kind in enumerate(PLAIN)} | {"llama4_text": FEW + ("eager", "lora-pad", "mixed", "sgd-accum"), "llama4_text-dense": FEW + ("eager-ckpt",),
          "gemma4_text": FEW + ("eager", "lora-pad", "mixed", "sgd-accum"), "gemma4_text-rows": FEW + ("eager-ckpt", "lora-pad", "long"), "gemma4": FEW[:2],
          "gemma4-rows": FEW[:2], "llama4": FEW, "phimoe": FEW + ("eager", "fa2", "lora-pad", "sgd-accum")}
 EARLIER = {r: {"llama4_text": ("full",), "phimoe": ("full",), "gemma4_text": ("full",), "gemma4-rows": ("full",)} for r in ("5.10.4", "5.22.2")}  # release: {type: options}
-TARGETS = ["q_proj", "v_proj"]
+for kind, oldest, later in (  # "full" by the first that is answered, "mixed-ckpt-pad" by another
+        ("glm4_moe_lite", "5.14.1", "5.17.0"), ("youtu", "5.14.1", "5.17.0"), ("solar_open", "5.0.0", "5.22.0"), ("dots1", "4.53.3", "4.57.3"),
+        ("exaone_moe", "5.2.0", "5.10.4"), ("hy_v3", "5.10.4", "5.17.0"), ("flex_olmo", "4.57.3", "5.0.0"), ("hunyuan_v1_dense", "4.57.3", "5.10.0"),
+        ("hunyuan_v1_moe", "5.14.1", "5.17.0"), ("ministral", "4.57.3", "5.0.0"), ("cwm", "5.0.0", "5.17.0"), ("vaultgemma", "4.57.3", "5.2.0"),
+        ("granitemoeshared", "5.14.1", "5.17.0"), ("gpt_oss", "4.57.3", "5.17.0")):  # gpt_oss 4.57: with range(num_experts) in the place of expert_hit, which the oracle cannot tell
+    EARLIER.setdefault(oldest, {})[kind] = ("full",)
+    EARLIER.setdefault(later, {})[kind] = ("mixed-ckpt-pad",)
+TARGETS = ["q_proj", "v_proj", "q_a_proj", "kv_b_proj"]
 
 
 def case(kind, which, configs):
@@ -88,6 +113,7 @@ def traced(tracer, python, oracle, cases):
 
 def main():
     python, oracle, configs, releases = sys.argv[1:5]
+    os.environ["PYTHONHASHSEED"] = "0"  # the kinds of layers are a set of strings, whose order says which mask is made first
     path, wanted, rows = os.path.join(HERE, "families.jsonl"), sys.argv[5:], {}
     if os.path.exists(path):
         rows = {json.loads(line)["id"]: line for line in open(path, encoding="utf-8")}
