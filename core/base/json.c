@@ -60,17 +60,43 @@ static size_t respell(const char *text, size_t bytes, char *out)
     return put;
 }
 
+/*
+ * cJSON makes 2 and 2.0 the same double, Python an int and a float: `valueint`, which nobody reads and copies carry, says which was written. The tree has its
+ * numbers in the text's order; strings are stepped over, and what remains of digits are numbers. Recursion is as deep as the limits allowed.
+ */
+static const char *mark_floats(cJSON *v, const char *at, const char *end)
+{
+    if ((v->type & 0xFF) == cJSON_Array || (v->type & 0xFF) == cJSON_Object)
+        for (cJSON *child = v->child; child; child = child->next)
+            at = mark_floats(child, at, end);
+    if ((v->type & 0xFF) != cJSON_Number)
+        return at;
+    for (bool quoted = false; quoted || *at < '0' || *at > '9'; at++)
+        if (quoted && *at == '\\')
+            at++;
+        else if (*at == '"')
+            quoted = !quoted;
+    v->valueint = 0;
+    for (; at < end && strchr("0123456789.eE+-", *at); at++)
+        v->valueint |= *at == '.' || *at == 'e' || *at == 'E';
+    return at;
+}
+
 static cJSON *build(const char *text, size_t bytes, size_t python_floats)
 {
-    char *copy;
+    char *copy = NULL;
     cJSON *root;
 
-    if (!python_floats)
-        return cJSON_ParseWithLength(text, bytes);
-    copy = cJSON_malloc(bytes + python_floats); /* NaN -> null is one longer, Infinity shrinks */
-    if (!copy)
-        return NULL;
-    root = cJSON_ParseWithLength(copy, respell(text, bytes, copy));
+    if (python_floats) {
+        copy = cJSON_malloc(bytes + python_floats); /* NaN -> null is one longer, Infinity shrinks */
+        if (!copy)
+            return NULL;
+        bytes = respell(text, bytes, copy);
+        text = copy;
+    }
+    root = cJSON_ParseWithLength(text, bytes);
+    if (root)
+        (void)mark_floats(root, text, text + bytes);
     cJSON_free(copy);
     return root;
 }
@@ -189,6 +215,11 @@ bool json_number(const struct json *v, double *ret)
         return false;
     *ret = inside(v)->valuedouble;
     return true;
+}
+
+bool json_is_float(const struct json *v)
+{
+    return json_type(v) == JSON_NUMBER && inside(v)->valueint;
 }
 
 bool json_int64(const struct json *v, int64_t *ret)

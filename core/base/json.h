@@ -54,6 +54,7 @@ const char *json_name(const struct json *member); /* NULL for elements */
 const char *json_str(const struct json *v);
 bool json_bool(const struct json *v, bool *ret);
 bool json_number(const struct json *v, double *ret);   /* 1e999 reads as infinity, as in Python */
+bool json_is_float(const struct json *v);              /* a number written with a point or an exponent: of 1 and 1.0 Python makes an int and a float */
 bool json_int64(const struct json *v, int64_t *ret);   /* whole and within 2^53, where doubles are exact; 1e3 and 1.0 are whole */
 bool json_uint64(const struct json *v, uint64_t *ret); /* the same, and not negative */
 

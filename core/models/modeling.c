@@ -254,13 +254,13 @@ static void take_sizes(struct program *p, const struct model *m, struct arch *a)
     a->use_cache = p->uses_cache;
 }
 
-static unsigned offers_of(struct program *p)
+static unsigned offers_of(struct program *p, const struct quirks *q)
 {
     unsigned offers = CLASS_EAGER;
 
     if (flag_of(p, p->model_class, "_supports_sdpa", false))
         offers |= CLASS_SDPA;
-    if (flag_of(p, p->model_class, "_supports_flash_attn", false) || flag_of(p, p->model_class, "_supports_flash_attn_2", false))
+    if (flag_of(p, p->model_class, "_supports_flash_attn", false) || (q->flash_offered_by_2 && flag_of(p, p->model_class, "_supports_flash_attn_2", false)))
         offers |= CLASS_FLASH_2;
     return offers;
 }
@@ -370,7 +370,7 @@ static enum err_code look(struct program_source *from, const struct stack *stack
         return rc;
     }
     take_sizes(m.parts, &m, ret);
-    ret->offers = ret->theirs ? offers_of(m.parts) : 0;
+    ret->offers = ret->theirs ? offers_of(m.parts, &quirks) : 0;
     ret->never_adapts = from->n_files && lacks(m.parts, "prepare_inputs_for_generation");
     ret->inventory_only = flag_of(m.parts, ((struct program *)m.parts)->model_class, "inventory_only", false);
     ret->encoder = from->trains_head || flag_of(m.parts, ((struct program *)m.parts)->model_class, "encoder", false);

@@ -89,7 +89,7 @@ static sv from_json(struct script *s, const struct json *v)
         int64_t i;
         double d = 0;
 
-        if (json_int64(v, &i)) /* 1.0 as well: the reader of JSON does not tell them apart */
+        if (!json_is_float(v) && json_int64(v, &i))
             return sv_int(i);
         (void)json_number(v, &d);
         return sv_float(d);

@@ -76,6 +76,13 @@ class Modeling(unittest.TestCase):
                 self.assertIn(reason, ("budget", "arch-invalid", "modeling-too-long"))
         d.stop()
 
+    def test_numbers_of_a_config_are_python_s(self):
+        """json.loads makes a float of 2.0 and an int of 2: files ask which (`rope_scaling`'s factor field must be a float)."""
+        for number, kind in ((2.0, "float"), (2, "int"), (0.0, "float"), (1e3, "float")):
+            body = request(init="assert type(config.factor) is %s" % kind)
+            body["config"]["factor"] = number
+            self.assertEqual(self.post(body)[0], 200)
+
     def test_no_utf8(self):
         body = json.dumps(request(files={"modeling_h.py": "@@"})).encode().replace(b"@@", b"\xff\xfe")
         status, answer, _ = self.post(body)

@@ -347,6 +347,27 @@ START_TEST(the_last_of_duplicates_wins)
 }
 END_TEST
 
+START_TEST(floats_are_told_from_integers)
+{
+    struct json *doc = parsed("{\"a1.5\":2,\"\\\\\\\".5\":[2.0,[],-0.0,0,\"7.5\",{\"x\":1e3,\"y\":-31}],\"z\":NaN,\"end\":1E-2}"), *copy;
+    static const bool floats[] = {true, true, false};
+    const struct json *list = json_next(json_first(doc)), *item = json_first(list);
+
+    ck_assert(!json_is_float(json_first(doc)));
+    ck_assert(json_is_float(json_get(doc, "end")) && !json_is_float(json_get(doc, "z")) && !json_is_float(NULL));
+    for (size_t i = 0; i < sizeof floats / sizeof *floats; item = json_next(item))
+        if (json_type(item) == JSON_NUMBER)
+            ck_assert(json_is_float(item) == floats[i++]);
+    copy = json_copy(json_next(item));
+    ck_assert(json_is_float(json_get(copy, "x")) && !json_is_float(json_get(copy, "y")));
+    json_free(copy);
+    json_free(doc);
+    doc = parsed("7");
+    ck_assert(!json_is_float(doc));
+    json_free(doc);
+}
+END_TEST
+
 START_TEST(python_floats)
 {
     struct json *doc = parsed("{\"NaN\":NaN,\"i\":[Infinity,-Infinity],\"s\":\"\\\"NaN\\\\\",\"t\":\"Infinity\"}");
@@ -497,6 +518,7 @@ UNIT_TESTS("base/json",
     unit_test(types_are_told_apart);
     unit_test(members_and_elements_come_in_order);
     unit_test(the_last_of_duplicates_wins);
+    unit_test(floats_are_told_from_integers);
     unit_test(python_floats);
     unit_rows(merge_patch, merges);
     unit_test(merge_patch_goes_into_objects);
