@@ -1,21 +1,16 @@
+"""Configs that name others by their type: module and class are those of the release's own tables (model_type_to_module_name, CONFIG_MAPPING)."""
 from _script import import_by_name, leave
-
-_FOLDERS = {"siglip_vision_model": "siglip", "clip_vision_model": "clip", "clip_text_model": "clip", "siglip2_vision_model": "siglip2"}
 
 
 class AutoConfig:
     @classmethod
     def for_model(cls, model_type, *args, **kwargs):
-        name = _FOLDERS.get(model_type, model_type).replace("-", "_")
-        for folder in (name, name.rsplit("_", 1)[0]):
-            try:
-                module = import_by_name(f"transformers.models.{folder}.configuration_{folder}")
-            except ImportError:
-                continue
-            for found in module.__dict__.values():
-                if isinstance(found, type) and getattr(found, "model_type", None) == model_type:
-                    return found(*args, **kwargs)
-        leave(f"AutoConfig.for_model({model_type!r})")
+        try:
+            folder = import_by_name(f"_auto:SPECIAL_MODEL_TYPE_TO_MODULE_NAME:{model_type}").name or model_type.replace("-", "_")
+            name = import_by_name(f"_auto:CONFIG_MAPPING_NAMES:{model_type}").name
+            return import_by_name(f"transformers.models.{folder}.configuration_{folder}").__dict__[name](*args, **kwargs)
+        except (ImportError, KeyError):
+            leave(f"AutoConfig.for_model({model_type!r})")
 
     @classmethod
     def register(cls, *args, **kwargs):
