@@ -136,7 +136,7 @@ static void fill(struct folder *d, struct file *f, const char *path)
         d->bytes += f->text ? f->bytes : 0;
         close(fd);
     } else if (is_plain(path) && (errno == ELOOP || errno == EXDEV)) {
-        f->why = "a link that leads out of the folder";
+        f->why = errno == ELOOP ? "a link that leads out of the folder, or round in a ring" : "a link that leads out of the folder";
     } else if (is_plain(path) && errno != ENOENT && errno != ENOTDIR) {
         f->why = "cannot be opened";
     }

@@ -335,21 +335,23 @@ static bool tie_embeddings(struct model *m)
     return true;
 }
 
-/* get_expanded_tied_weights_keys: {"lm_head.weight": "model.embed_tokens.weight"}, where the config has tie_word_embeddings. */
+/* get_expanded_tied_weights_keys: {"lm_head.weight": "model.embed_tokens.weight"}, where the config has tie_word_embeddings. Before 5.0 tie_weights():
+ * what get_output_embeddings() gives, unless the config says no. */
 static bool tie_all(struct program *p, struct model *m, const struct program_source *from, sv config)
 {
     struct script *s = p->s;
     sv keys = sv_none(), flag = sv_none(), key, value;
-    int tied = script_find(s, config, script_symbol(s, "tie_word_embeddings"), &flag) == 0 ? script_truth(s, flag) : 0;
+    bool named = m->q->ties_named_weights || !(from->installed || from->n_files);
+    int tied = script_find(s, config, script_symbol(s, "tie_word_embeddings"), &flag) == 0 ? script_truth(s, flag) : !named;
     uint32_t at = 0;
 
     sv_drop(s, flag);
     if (tied <= 0)
         return tied == 0;
+    if (!named)
+        return tie_embeddings(m);
     if (script_find(s, p->model, script_symbol(s, "_tied_weights_keys"), &keys) < 0)
         return false;
-    if (sv_is(keys, KIND_LIST) && from->installed) /* before 5.0: PreTrainedModel.tie_weights() */
-        return tie_embeddings(m);
     if (sv_given(keys) && !sv_is(keys, KIND_DICT)) {
         (void)script_leave(s, "_tied_weights_keys that is no dict, which transformers 5 refuses");
         return false;

@@ -581,11 +581,23 @@ static sv f_attention(struct script *s, const struct script_args *a)
                   *mask = v && sv_given(a->v[3]) ? need_tensor(s, a->v[3], a->def->name) : NULL;
     double p = 0;
     bool causal = false, grouped = false;
+    enum attention_way way;
+    val in[4];
 
     if (!v || script_failed(s) || !float_arg(s, a->v[4], &p) || !bool_arg(s, a->v[5], &causal) || !bool_arg(s, a->v[7], &grouped))
         return sv_null();
-    return wrap(s, q->run,
-                scaled_dot_product_attention(q->run, value_in(q), value_in(k), value_in(v), mask ? value_in(mask) : 0, p, causal, grouped));
+    if (grouped && !natives_of(s)->host.q->sdpa_enables_gqa)
+        return script_raise(s, EXC_TypeError, "scaled_dot_product_attention() got an unexpected keyword argument 'enable_gqa'");
+    in[0] = value_in(q);
+    in[1] = value_in(k);
+    in[2] = value_in(v);
+    in[3] = mask ? value_in(mask) : 0;
+    way = run_dead(q->run) ? ATTENTION_KERNEL : attention_way(q->run, in, p, causal, grouped);
+    if (way != ATTENTION_KERNEL)
+        return written_out(s, "torch._attention", "attention", 9,
+                           (sv[]){a->v[0], a->v[1], a->v[2], mask ? a->v[3] : sv_none(), sv_float(p), sv_bool(causal),
+                                  sv_given(a->v[6]) ? a->v[6] : sv_none(), sv_bool(grouped), sv_int(way)});
+    return wrap(s, q->run, scaled_dot_product_attention(q->run, in[0], in[1], in[2], in[3], p, causal, grouped));
 }
 
 sv f_cross_entropy(struct script *s, const struct script_args *a)

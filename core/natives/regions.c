@@ -226,6 +226,20 @@ static sv einsum_swaps(struct script *s, const struct script_args *a)
     return sv_bool(natives_of(s)->host.q->einsum_swaps_operands);
 }
 
+static sv attention_is_safe(struct script *s, const struct script_args *a)
+{
+    (void)a;
+    return sv_bool(natives_of(s)->host.q->sdpa_math_is_safe);
+}
+
+/* float_mask(mask, like) of a mask of bool */
+static sv float_mask_of(struct script *s, const struct script_args *a)
+{
+    struct tensor *mask = need_tensor(s, a->v[0], "a mask"), *like = mask ? need_tensor(s, a->v[1], "a mask") : NULL;
+
+    return like ? wrap(s, mask->run, float_mask(mask->run, value_in(mask), (enum dtype)shape_of(like)->dtype)) : sv_null();
+}
+
 /* alike(dtype, *tensors): what an operator that goes over them element by element makes, and no node */
 static sv made_alike(struct script *s, const struct script_args *a)
 {
@@ -273,6 +287,8 @@ static sv count_ones(struct script *s, const struct script_args *a)
 static const struct script_native switch_functions[] = {{"cublas_workspace", take_cublas_workspace, "", 0, NATIVE_PLAIN},
                                                         {"true_count", count_ones, "mask", 0, NATIVE_PLAIN},
                                                         {"einsum_swaps", einsum_swaps, "", 0, NATIVE_PLAIN},
+                                                        {"float_mask", float_mask_of, "mask, like", 0, NATIVE_PLAIN},
+                                                        {"attention_is_safe", attention_is_safe, "", 0, NATIVE_PLAIN},
                                                         {"alike", made_alike, "dtype, *rest", 0, NATIVE_PLAIN},
                                                         {"mapped", set_mapped, "x", 0, NATIVE_PLAIN},
                                                         {"set_grad_enabled", set_grad_enabled, "on", 0, NATIVE_PLAIN},

@@ -100,7 +100,12 @@ bool is_followed(const struct tensor *t)
 
 sv written_formula(struct script *s, const char *name, uint32_t n, const sv *argv)
 {
-    sv module = script_import(s, "torch._formulas"), f = sv_ok(module) ? script_get(s, module, script_symbol(s, name)) : module;
+    return written_out(s, "torch._formulas", name, n, argv);
+}
+
+sv written_out(struct script *s, const char *file, const char *name, uint32_t n, const sv *argv)
+{
+    sv module = script_import(s, file), f = sv_ok(module) ? script_get(s, module, script_symbol(s, name)) : module;
     sv made = sv_ok(f) ? script_call(s, f, n, argv) : f;
 
     sv_drop(s, f);

@@ -67,6 +67,7 @@ sv run_failed(struct script *s, struct run *r);
 /* Whether autograd follows what is made of it; such operators that have no row in core/torch are library/_formulas.py's: written_formula(). */
 bool is_followed(const struct tensor *t);
 sv written_formula(struct script *s, const char *name, uint32_t n, const sv *argv);
+sv written_out(struct script *s, const char *file, const char *name, uint32_t n, const sv *argv); /* of another file of library/ */
 bool wants_gradient(struct script *s, const struct tensor *t,
                     const char *what); /* true: a node would be made that has no model; it has left */
 

@@ -626,6 +626,8 @@ void back_efficient(struct back *b)
         wide_k = scratch_take(r, OP_EFFICIENT_BACKWARD, (uint64_t)(n * sk * h * d) * dtype_bytes(t), MARK_NONE);
         wide_v = scratch_take(r, OP_EFFICIENT_BACKWARD, (uint64_t)(n * sk * h * wide) * dtype_bytes(t), MARK_NONE);
     }
+    if (self(b)->n_edges > 3) /* the mask's: rows of a multiple of 16 elements */
+        put(b, 3, slice(r, value_empty(r, OP_EFFICIENT_BACKWARD, dtype_of(r, saved(b, 0)), SHAPE(n, h, s, round_up(sk, 16))), -1, 0, sk));
     if (half) { /* the kernel computes delta itself */
         delta = scratch_take(r, OP_EFFICIENT_BACKWARD, (uint64_t)(n * h * s * 4), MARK_NONE);
     } else { /* (grad.to(float) * out.to(float)).sum(-1).transpose(-2, -1).contiguous(), which it is where one of them is 1 */
@@ -646,7 +648,7 @@ void back_efficient(struct back *b)
     put(b, 0, transpose(r, dq, 1, 2));
     put(b, 1, transpose(r, dk, 1, 2));
     put(b, 2, transpose(r, dv, 1, 2));
-    for (int e = 0; e < 3; e++)
+    for (int e = 0; e < self(b)->n_edges; e++)
         if (b->out[e])
             r->values[b->out[e]].view = false;
 }

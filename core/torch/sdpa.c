@@ -152,7 +152,7 @@ static val flash(struct run *r, val q, val k, val v, double p, bool causal)
 }
 
 /* attention.cpp convert_boolean_attn_mask: a mask of bool becomes one of q's dtype, in each call. */
-static val float_mask(struct run *r, val mask, enum dtype dtype)
+val float_mask(struct run *r, val mask, enum dtype dtype)
 {
     val zero, inf, inverse, out;
 
@@ -174,22 +174,33 @@ static val float_mask(struct run *r, val mask, enum dtype dtype)
     return out;
 }
 
-/* attention.cpp pad_bias: rows of the mask whose length is no multiple of 8 are copied to the next one. */
-static val aligned_mask(struct run *r, val mask)
+/* attention.cpp aligned_tensor<8> */
+static bool lies_aligned(const struct value *x)
 {
+    for (int i = 0; i + 1 < x->ndim; i++)
+        if (x->stride[i] % 8)
+            return false;
+    return x->stride[x->ndim - 1] == 1;
+}
+
+/* preprocess_mask: rows that do not begin at a multiple of 8 are copied to the next one (pad_bias). Then it is spread, which moves nothing unless its
+ * gradient is summed back. */
+static val aligned_mask(struct run *r, val mask, val q, val k)
+{
+    const struct value *x = &r->values[mask];
     int64_t size[MAX_DIMS], last;
-    val padded;
 
     if (!mask)
         return 0;
     last = size_of(r, mask, -1);
-    if (last % 8 == 0)
+    if (!lies_aligned(x)) {
+        memcpy(size, x->size, sizeof size);
+        size[x->ndim - 1] += 8 - last % 8;
+        mask = slice(r, pad_constant(r, mask, size, true), -1, 0, last);
+    }
+    if (!wants_grad(r, mask))
         return mask;
-    memcpy(size, r->values[mask].size, sizeof size);
-    size[r->values[mask].ndim - 1] = round_up(last, 8);
-    padded = value_empty(r, OP_CONSTANT_PAD, dtype_of(r, mask), r->values[mask].ndim, size);
-    launch(r, OP_CONSTANT_PAD, padded, 1, &mask);
-    return slice(r, padded, -1, 0, last);
+    return expand(r, mask, 4, (int64_t[]){size_of(r, q, 0), size_of(r, q, 1), size_of(r, q, 2), size_of(r, k, 2)});
 }
 
 static struct attention_results efficient_kernel(struct run *r, val q, val k, val v, double p, bool causal, bool trains)
@@ -212,16 +223,11 @@ static struct attention_results efficient_kernel(struct run *r, val q, val k, va
 
 static val efficient(struct run *r, val q, val k, val v, val given, double p, bool causal)
 {
-    val in[3] = {q, k, v}, mask, wide, out;
+    val wide = aligned_mask(r, float_mask(r, given, dtype_of(r, q)), q, k), in[4] = {q, k, v, wide}, out;
     struct attention_results o;
     bool selected;
-    uint32_t node;
+    uint32_t node = attach(r, OP_EFFICIENT, wide && wants_grad(r, wide) ? 4 : 3, in);
 
-    mask = float_mask(r, given, dtype_of(r, q));
-    wide = aligned_mask(r, mask);
-    if (wide != mask && mask != given)
-        consume(r, mask);
-    node = attach(r, OP_EFFICIENT, 3, in);
     if (node) {
         r->nodes[node].at.dim = wide != 0;
         r->nodes[node].at.dim2 = causal;
@@ -301,13 +307,21 @@ static bool flash_trains(const struct run *r, int64_t d, bool dropout)
     return d > 224 && !dropout && r->q->flash_trains_256_on_sm86;
 }
 
-static bool flash_allowed(const struct run *r, const val in[4], double p)
+/* check_batch_size_and_num_heads_dense */
+static bool same_heads(const struct run *r, const val in[4])
 {
-    enum dtype t = dtype_of(r, in[0]);
+    return size_of(r, in[1], 1) == size_of(r, in[0], 1) && size_of(r, in[2], 1) == size_of(r, in[1], 1);
+}
+
+static bool flash_allowed(const struct run *r, const val in[4], enum dtype t, double p, bool causal, bool gqa)
+{
     int64_t d = size_of(r, in[0], 3);
     bool trains = r->grad_enabled && (r->values[in[0]].requires_grad || r->values[in[1]].requires_grad || r->values[in[2]].requires_grad);
 
-    if (in[3] || d != size_of(r, in[2], 3)) /* sdp_utils.cpp check_head_dim_size_flash: one width */
+    if (in[3] || d != size_of(r, in[2], 3)) /* check_for_attn_mask, check_head_dim_size_flash: one width */
+        return false;
+    /* check_flash_causal_non_square_seqlens */
+    if ((causal && size_of(r, in[0], 2) != size_of(r, in[1], 2)) || !(gqa || r->q->efficient_takes_gqa || same_heads(r, in)))
         return false;
     return (t == DTYPE_BF16 || t == DTYPE_FP16) && d <= 256 && r->device.cc_major >= 8 && (!trains || flash_trains(r, d, p > 0));
 }
@@ -315,13 +329,38 @@ static bool flash_allowed(const struct run *r, const val in[4], double p)
 /* sdp_utils_cpp.h check_last_dim_stride_equals_1_dense: else neither flash nor the efficient kernel */
 static bool lies_by_heads(const struct run *r, const val in[4])
 {
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         const struct value *x = &r->values[in[i]];
 
-        if (x->ndim && x->stride[x->ndim - 1] != 1)
+        if (in[i] && x->ndim && x->stride[x->ndim - 1] != 1)
             return false;
     }
     return true;
+}
+
+/* check_head_dim_size_mem_efficient, minimum_gemm_alignment */
+static bool efficient_aligned(const struct run *r, const val in[4], enum dtype t)
+{
+    int64_t unit = t != DTYPE_FP32 ? 8 : r->device.cc_major >= 8 ? 4 : 1;
+
+    return size_of(r, in[0], 3) % unit == 0 && size_of(r, in[2], 3) % unit == 0;
+}
+
+enum attention_way attention_way(const struct run *r, const val in[4], double p, bool causal, bool gqa)
+{
+    enum dtype t = r->autocast && dtype_of(r, in[0]) != DTYPE_FP64 ? r->autocast_dtype : dtype_of(r, in[0]);
+
+    for (int i = 0; i < 3; i++)
+        if (r->values[in[i]].ndim != 4)
+            return r->q->sdpa_takes_rows && r->values[in[0]].ndim == 3 && r->values[in[1]].ndim == 3 && r->values[in[2]].ndim == 3 ? ATTENTION_AS_ONE
+                                                                                                                                     : ATTENTION_BY_HAND;
+    if (size_of(r, in[0], 0) != size_of(r, in[1], 0) || size_of(r, in[1], 0) != size_of(r, in[2], 0) || !lies_by_heads(r, in))
+        return ATTENTION_BY_HAND;
+    if (flash_allowed(r, in, t, p, causal, gqa))
+        return size_of(r, in[0], 3) % 8 ? ATTENTION_PADDED : ATTENTION_KERNEL;
+    if (!same_heads(r, in) && !r->q->efficient_takes_gqa)
+        return ATTENTION_BY_HAND;
+    return efficient_aligned(r, in, t) ? ATTENTION_KERNEL : ATTENTION_BY_HAND;
 }
 
 val scaled_dot_product_attention(struct run *r, val q, val k, val v, val mask, double dropout_p, bool causal, bool enable_gqa)
@@ -339,15 +378,7 @@ val scaled_dot_product_attention(struct run *r, val q, val k, val v, val mask, d
     }
     if (!same_dtype(r, 3, half))
         return 0;
-    if (size_of(r, q, 3) % 8)
-        run_fail(r, ERR_FIELD_CONFLICT, "/training/attention", "sdpa pads heads whose width is no multiple of 8; that is not modelled");
-    if (!lies_by_heads(r, half))
-        run_fail(r, ERR_FIELD_CONFLICT, "/training/attention",
-                 "queries, keys or values whose last dimension does not lie together go to sdpa's math kernel; that is not modelled: make them contiguous()");
-    if (enable_gqa && size_of(r, q, 1) != size_of(r, k, 1) && !r->q->efficient_takes_gqa && !flash_allowed(r, half, dropout_p))
-        run_fail(r, ERR_FIELD_CONFLICT, "/training/attention",
-                 "grouped heads go to sdpa's math kernel here, for want of flash (fp32, or a wide head); that is not modelled: attention eager");
-    if (flash_allowed(r, half, dropout_p))
+    if (flash_allowed(r, half, dtype_of(r, half[0]), dropout_p, causal, enable_gqa))
         out = flash(r, half[0], half[1], half[2], dropout_p, causal);
     else
         out = efficient(r, half[0], half[1], half[2], half[3], dropout_p, causal && !mask);

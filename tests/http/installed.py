@@ -1,11 +1,14 @@
 """An installed transformers of a few lines: answered from its files, refused where they are broken. DIR is never written."""
 import json
 import os
+import resource
 import subprocess
 import tempfile
+import threading
 import unittest
 
-from daemon import LLMEMD, Daemon, main
+import hostile_folders
+from daemon import LLMEMD, SLOW, Daemon, main
 
 FILES = {
     "__init__.py": '"""x"""\n__version__ = "5.23.0"\n',
@@ -241,6 +244,42 @@ class TinyForSequenceClassification(TinyForCausalLM):
         os.mkfifo(path)
         self.broken("no regular file")
         os.unlink(path)
+
+    def test_hostile_folders_end_soon(self):
+        for name, wanted, files, *more in hostile_folders.cases(FILES):
+            spoil, members = (*more, None, None)[:2]
+            with self.subTest(name), tempfile.TemporaryDirectory() as room:
+                folder = os.path.join(room, "transformers")
+                lay(folder, {**FILES, **files})
+                if spoil:
+                    spoil(folder)
+                before = resource.getrusage(resource.RUSAGE_CHILDREN)
+                done, answer = self.ask({**REQUEST, "config": {"model_type": "tiny", **(members or {})}}, folder)
+                after = resource.getrusage(resource.RUSAGE_CHILDREN)
+                self.assertIsNotNone(answer, done.stderr)
+                self.assertEqual(answer.get("code") or ("fits" if answer.get("fits") else answer["candidates"][0]["reason"]["code"]), wanted, answer)
+                self.assertLess(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 30 if SLOW else 1)
+
+    def test_files_that_change_while_they_are_read(self):
+        ends = threading.Event()
+
+        def change():
+            for i in range(1 << 30):
+                if ends.is_set():
+                    return
+                lay(self.folder, {MODELING: FILES[MODELING][: (i * 37) % 2000]})
+                lay(self.folder, {MODELING: FILES[MODELING]})
+
+        changes = threading.Thread(target=change)
+        changes.start()
+        try:
+            for _ in range(12):
+                done, answer = self.ask()
+                self.assertIsNotNone(answer, done.stderr)
+                self.assertIn(answer.get("code"), (None, "leaves-the-language", "modeling-raised"), answer)
+        finally:
+            ends.set()
+            changes.join()
 
     def test_links_stay_within(self):
         path = os.path.join(self.folder, MODELING)
