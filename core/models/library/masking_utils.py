@@ -304,7 +304,8 @@ def create_masks_for_layers(model, **of):
     return [masks[kind] for kind in kinds]
 
 
-def create_bidirectional_mask(config, inputs_embeds, attention_mask, encoder_hidden_states=None, past_key_values=None):
+def create_bidirectional_mask(config, inputs_embeds, attention_mask, encoder_hidden_states=None, past_key_values=None,
+                              mask_function=bidirectional_mask_function, **sizes):
     done, attention_mask, _, q_length, kv_length, q_offset, kv_offset = _preprocess(
         config, inputs_embeds, attention_mask, past_key_values, None, 0, encoder_hidden_states)
     if done:
@@ -312,6 +313,12 @@ def create_bidirectional_mask(config, inputs_embeds, attention_mask, encoder_hid
     embeds = encoder_hidden_states if encoder_hidden_states is not None else inputs_embeds
     make = ALL_MASK_ATTENTION_FUNCTIONS[config._attn_implementation]
     mask = make(batch_size=embeds.shape[0], q_length=q_length, kv_length=kv_length, q_offset=q_offset, kv_offset=kv_offset,
-                mask_function=bidirectional_mask_function, attention_mask=attention_mask, allow_is_causal_skip=False,
-                allow_is_bidirectional_skip=True, dtype=embeds.dtype, config=config, use_vmap=False, device=inputs_embeds.device)
+                mask_function=mask_function, attention_mask=attention_mask, allow_is_causal_skip=False,
+                allow_is_bidirectional_skip=True, dtype=embeds.dtype, config=config, use_vmap=False, device=inputs_embeds.device, **sizes)
     return mask
+
+
+def create_bidirectional_sliding_window_mask(config, inputs_embeds, attention_mask, encoder_hidden_states=None, past_key_values=None):
+    window = config.sliding_window
+    return create_bidirectional_mask(config, inputs_embeds, attention_mask, encoder_hidden_states, past_key_values,
+                                     sliding_window_bidirectional_mask_function(window), local_size=window)

@@ -89,11 +89,14 @@ class QuestionHead:
 class MaskedHead:
     """predict() makes logits of the last hidden states."""
 
+    def masked_loss(self, logits, labels, **kwargs):
+        return CrossEntropyLoss()(logits.view(-1, self.config.vocab_size), labels.view(-1))
+
     @can_return_tuple
     def forward(self, input_ids=None, attention_mask=None, labels=None, **kwargs):
         outputs = self.base_model(input_ids, attention_mask=attention_mask, **kwargs)
         prediction_scores = self.predict(outputs[0])
         loss = None
         if labels is not None:
-            loss = CrossEntropyLoss()(prediction_scores.view(-1, self.config.vocab_size), labels.view(-1))
+            loss = self.masked_loss(prediction_scores, labels, **kwargs)
         return HeadOutput(loss=loss, logits=prediction_scores)

@@ -16,6 +16,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 FIGURES = ("peak_allocated_bytes", "peak_reserved_bytes", "peak_reserved_expandable_bytes", "static_bytes", "resting_bytes", "peak_phase", "phase_peaks_bytes")
 STACKS = {"current": {"torch": "2.15", "transformers": "5.23", "peft": "0.21"}, "2025": {"torch": "2.7.1", "transformers": "4.53.3", "peft": "0.16"},
           "4.57": {"torch": "2.15", "transformers": "4.57", "peft": "0.21"},
+          "5.20": {"torch": "2.15", "transformers": "5.20", "peft": "0.21"}, "5.22": {"torch": "2.15", "transformers": "5.22", "peft": "0.21"},
           "5.0": {"torch": "2.15", "transformers": "5.0", "peft": "0.21"}, "late-2024": {"torch": "2.4.1", "transformers": "4.48.1", "peft": "0.13"}, "2024": {"torch": "2.2.2", "transformers": "4.40.0", "peft": "0.10"}}
 AUTO = {"classification": "AutoModelForSequenceClassification", "token_classification": "AutoModelForTokenClassification",
         "question_answering": "AutoModelForQuestionAnswering", "masked_lm": "AutoModelForMaskedLM", "masked_lm_nsp": "AutoModelForPreTraining",
@@ -44,6 +45,7 @@ OPT = dict(model_type="opt", vocab_size=50272, hidden_size=768, num_hidden_layer
            do_layer_norm_before=True, word_embed_proj_dim=768, pad_token_id=1)
 MPT = dict(model_type="mpt", d_model=1024, n_heads=16, n_layers=4, vocab_size=50432, max_seq_len=2048)
 LORA = dict(tuning="lora", lora={"rank": 16, "dropout": 0.05, "target_modules": ["query", "value"]})
+MODERN = dict(model_type="modernbert", vocab_size=50368, hidden_size=768, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1152, pad_token_id=50283)
 
 # name, config, rows, tokens of a row, the rest of `training`
 CASES = [
@@ -74,6 +76,14 @@ CASES = [
     ("deberta-tokens", dict(DEBERTA, num_labels=9, share_att_key=False), 4, 256, dict(stage="token_classification", precision="fp32", attention="eager")),
     ("deberta-mlm", dict(DEBERTA, position_biased_input=True, type_vocab_size=2), 4, 128, dict(stage="masked_lm", precision="bf16-mixed", attention="eager")),
     ("deberta-plain", dict(DEBERTA, relative_attention=False, pos_att_type=None), 4, 128, dict(stage="question_answering", precision="bf16", attention="eager")),
+    ("modernbert", MODERN, 4, 512, dict(stage="classification", precision="bf16")),
+    ("modernbert-mixed-pad", dict(MODERN, classifier_pooling="mean", num_labels=3), 4, 512, dict(stage="classification", precision="bf16-mixed", padded=True)),
+    ("modernbert-short", MODERN, 8, 48, dict(stage="classification", precision="bf16-mixed")),
+    ("modernbert-ckpt-eager", MODERN, 2, 512, dict(stage="classification", precision="fp32", attention="eager", gradient_checkpointing=True)),
+    ("modernbert-fa2-pad", MODERN, 4, 384, dict(stage="classification", precision="bf16", attention="flash_attention_2", padded=True)),
+    ("modernbert-mlm", MODERN, 4, 512, dict(stage="masked_lm", precision="bf16-mixed")),
+    ("modernbert-mlm-accumulated", dict(MODERN, attention_dropout=0.1, mlp_dropout=0.1, embedding_dropout=0.1), 2, 300, dict(stage="masked_lm", precision="bf16", gradient_accumulation_steps=2)),
+    ("modernbert-tokens", dict(MODERN, num_labels=9, norm_bias=True), 4, 256, dict(stage="token_classification", precision="fp16-mixed", padded=True)),
     ("qwen2", QWEN2, 4, 512, dict(stage="classification", precision="bf16")),
     ("qwen2-one-row", dict(QWEN2, pad_token_id=None), 1, 1024, dict(stage="classification", precision="bf16-mixed", gradient_checkpointing=True)),
     ("qwen2-tokens", dict(QWEN2, num_labels=5), 4, 512, dict(stage="token_classification", precision="bf16-mixed")),
