@@ -76,6 +76,7 @@ struct model {
     bool layers_wrapped; /* each layer stands in a module of the method's: a layer that checkpoints itself leaves that one's hooks outside */
     bool position_table;          /* declare() says so: positions are rows of a table, and end with it */
     bool counts_items;            /* the loop hands num_items_in_batch to the loss: Trainer since 4.46, to families that take it */
+    val items;                    /* that number where a wrapper of the model cast it: a tensor, which forward hands on; else 0 */
     bool score_head;              /* its class has a head that peft trains in full: task.h `saved`, model_take_class() */
     bool takes_token_types;       /* declare() says so: its tokenizer hands out token_type_ids beside the mask */
     bool takes_items;             /* forward takes num_items_in_batch: a **kwargs, in that release */

@@ -834,7 +834,7 @@ static void forward(struct run *r, struct model *m, const struct batch *b, struc
     }
     if (m->counts_items) {
         names[n] = script_symbol(s, "num_items_in_batch");
-        values[n++] = sv_int(1);
+        values[n++] = m->items ? natives_tensor(&p->n, m->items) : sv_int(1);
     }
     p->outputs = script_call_kw(s, p->model, 0, values, n, names);
     while (n--)

@@ -50,6 +50,7 @@ struct parallel_options {
     enum dtype compute;
     bool checkpointing, reentrant;
     bool adapters; /* the base is frozen */
+    bool upcasts; /* accelerate holds in fp32 what FSDP1 has flattened in half and trains */
     bool inputs_want_grad; /* a hook on the embeddings has their output want a gradient: enable_input_require_grads() */
     bool quantised; /* packed weights stand whole on the device before a method takes them */
     bool counts_items; /* forward is handed the number of labels that count, an fp32 scalar on the device */
@@ -100,6 +101,7 @@ struct method_program {
     void *(*refer)(struct wrapping *w);
     void (*begin_micro_step)(void *of, bool sync); /* sync: gradients are reduced after it */
     void (*pre_forward)(void *of);
+    val (*items)(const void *of); /* num_items_in_batch as the wrapper cast it for this forward, 0 where it does not; NULL: it never does */
     void (*post_forward)(void *of, uint32_t n,
                          val *outputs);     /* loss, logits, then the cache where it is a tuple; may put others in their place */
     val (*clip)(void *of, double max_norm); /* returns the norm, owned; NULL: clip_grad_norm_ over the leaves */

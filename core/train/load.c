@@ -144,6 +144,7 @@ void parallel_options_of(const struct step *s, struct parallel_options *ret)
         .checkpointing = r->gradient_checkpointing == TRI_TRUE,
         .reentrant = r->checkpoint_reentrant == TRI_TRUE,
         .adapters = r->tuning != TUNING_FULL,
+        .upcasts = r->upcasts_adapters,
         .quantised = kbit_is_bnb(r->quantization),
         .gradient_accumulation_steps = r->gradient_accumulation_steps,
         .sync_each_batch = r->sync_each_batch == TRI_TRUE,

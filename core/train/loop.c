@@ -199,6 +199,7 @@ struct outputs call_model(struct trainer *t, const struct batch *b)
 
     if (t->method && t->method->pre_forward)
         t->method->pre_forward(t->wrapped);
+    t->model.items = t->method && t->method->items && !run_dead(r) ? t->method->items(t->wrapped) : 0;
     if (t->autocast)
         autocast_enter(r, t->autocast_dtype);
     t->model.family->forward(r, &t->model, b, &o);

@@ -116,7 +116,8 @@ val chunk_receive_gradient(struct schedule *s)
     return v;
 }
 
-/* The loss stays to the end of the step. Its graph does too, but holds nothing any more save the leaf it began with, which the chunk keeps. */
+/* The loss stays to the end of the step. Its graph does too, but holds nothing any more save the leaf it began with, which the chunk keeps,
+ * and what reentrant checkpoints call: ctx.run_function has a layer's keywords as long as the node stands. */
 static void let_go(struct run *r, val v)
 {
     uint32_t node = v ? r->values[v].node : 0;
@@ -159,7 +160,8 @@ void chunk_backward(struct schedule *s, uint32_t i, val gradient)
     sent = backward_from(s, c, gradient);
     value_unref(r, gradient);
     chunk_bind(r, &c->edge, 0);
-    let_go(r, c->loss);
+    if (!s->t->model.reentrant || !s->t->model.checkpointing)
+        let_go(r, c->loss);
     if (s->last)
         let_go(r, c->output); /* t.detach_() */
     chunk_bind(r, &c->output, 0);

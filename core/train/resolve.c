@@ -269,6 +269,24 @@ static enum lora_dtype base_dtype(enum precision p)
     }
 }
 
+/* Where mixed precision is on: accelerator.py prepare_model casts flat parameters that are trained, once they are cut;
+ * utils/fsdp_utils.py fsdp2_prepare_model each parameter before, where none is packed in 4 bits. */
+static void upcast_adapters(struct recipe *r, const struct resolving *c)
+{
+    bool mixed = c->defaults.fsdp_upcasts && r->framework == FRAMEWORK_TRANSFORMERS && precision_autocasts(r->precision);
+
+    if (!mixed || r->lora.dtype == LORA_DTYPE_FP32)
+        return;
+    r->upcasts_adapters = method_is_fsdp1(r->method);
+    if (method_is_fsdp2(r->method) && !kbit_is_bnb(r->quantization))
+        r->lora.dtype = LORA_DTYPE_FP32;
+}
+
+static bool trains_fp32(const struct lora *l, const struct recipe *r)
+{
+    return l->dtype == LORA_DTYPE_FP32 || r->upcasts_adapters;
+}
+
 static enum err_code resolve_lora(struct recipe *r, const struct resolving *c)
 {
     struct lora *l = &r->lora;
@@ -283,10 +301,8 @@ static enum err_code resolve_lora(struct recipe *r, const struct resolving *c)
         l->rank = 8; /* peft tuners/lora/config.py, as is the dropout of 0 */
     if (l->dtype == LORA_DTYPE_UNSET)
         l->dtype = c->defaults.adapters_in_fp32 ? LORA_DTYPE_FP32 : base_dtype(r->precision);
-    if (method_is_fsdp1(r->method) && precision_autocasts(r->precision))
-        l->dtype =
-            LORA_DTYPE_FP32; /* accelerate accelerator.py prepare_model: flat parameters that are trained are upcast under mixed precision */
-    if (precision_scales_loss(r->precision) && l->dtype != LORA_DTYPE_FP32) /* torch/amp/grad_scaler.py, cuda/AmpKernels.cu */
+    upcast_adapters(r, c);
+    if (precision_scales_loss(r->precision) && !method_is_zero(r->method) && !trains_fp32(l, r)) /* torch/amp/grad_scaler.py, cuda/AmpKernels.cu */
         return err_set(c->err, ERR_FIELD_CONFLICT, "/training/lora/dtype",
                        "the GradScaler of fp16 precisions unscales fp32 gradients only: fp32 adapters");
     if (l->n_targets || l->all_linear || l->pattern || l->n_parameters)
@@ -387,7 +403,7 @@ static bool takes_no_bf16(enum optim_kind kind)
 static bool trains_bf16(const struct recipe *r)
 {
     if (r->tuning != TUNING_FULL)
-        return r->lora.dtype == LORA_DTYPE_BF16;
+        return r->lora.dtype == LORA_DTYPE_BF16 && !r->upcasts_adapters;
     return r->precision == PRECISION_BF16 || r->precision == PRECISION_BF16_AUTOCAST;
 }
 

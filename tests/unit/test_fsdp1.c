@@ -34,30 +34,29 @@ enum {
 };
 
 /* 2 x 256 tokens. Figures: torch 2.15.0 with transformers 5.23.0, peft 0.21.2, or 2.2.2 with 4.40.0, 0.10.0: allocated after loading, at the
- * peak of the second step, reserved, between steps. Under checkpointing the Trainer's forward hands a scalar down to the layers, which is not
- * modelled: `less` than the trace. */
+ * peak of the second step, reserved, between steps. */
 struct case_row {
     const char *config;
     enum method method;
     uint32_t ranks, group, accumulation;
     unsigned options;
     enum fsdp_prefetch prefetch;
-    uint64_t loaded, peak, reserved, resting, less;
+    uint64_t loaded, peak, reserved, resting;
 };
 
 static const struct case_row rows[] = {
-    {llama, METHOD_FSDP, 4, 0, 1, CHECKPOINTS, FSDP_PREFETCH_PRE, 4115456, 48898048, 104857600, 16948736, 0},
-    {llama, METHOD_FSDP, 3, 0, 1, FLAT, FSDP_PREFETCH_POST, 5487616, 66914304, 163577856, 16461312, 0},
-    {llama, METHOD_FSDP, 8, 0, 3, TRAINER | FORWARD_PREFETCH, FSDP_PREFETCH_PRE, 2059264, 62657536, 119537664, 8273408, 0},
-    {llama, METHOD_FSDP, 2, 0, 2, TRAINER | SYNCS | REDUCES_BF16, FSDP_PREFETCH_PRE, 8229376, 81155584, 161480704, 32941568, 0},
-    {llama, METHOD_FSDP_GRAD_OP, 4, 0, 2, TRAINER, FSDP_PREFETCH_PRE, 4115456, 71566336, 119537664, 16975360, 0},
-    {llama, METHOD_FSDP_NO_SHARD, 4, 0, 1, 0, FSDP_PREFETCH_PRE, 16457728, 101621760, 186646528, 66248192, 0},
-    {llama, METHOD_FSDP, 4, 0, 1, TRAINER | LORA | CHECKPOINTS, FSDP_PREFETCH_PRE, 2080768, 34062336, 81788928, 2160128, 512},
-    {llama, METHOD_FSDP, 4, 0, 1, PURE_BF16 | UNLIMITED, FSDP_PREFETCH_NONE, 2059264, 57120768, 94371840, 8234496, 0},
-    {llama, METHOD_FSDP, 2, 0, 1, OLD, FSDP_PREFETCH_PRE, 9016320, 99290624, 180355072, 50347520, 0},
-    {llama, METHOD_FSDP, 4, 0, 1, OLD | TRAINER | LORA | CHECKPOINTS | FLAT, FSDP_PREFETCH_PRE, 2474496, 50187776, 104857600, 19570688, 0},
-    {gpt2, METHOD_HSDP, 8, 4, 1, TRAINER, FSDP_PREFETCH_PRE, 2394112, 67545088, 132120576, 9594368, 0},
-    {gpt2, METHOD_FSDP, 5, 0, 1, CHECKPOINTS, FSDP_PREFETCH_PRE, 1916928, 46403072, 106954752, 7671296, 0},
+    {llama, METHOD_FSDP, 4, 0, 1, CHECKPOINTS, FSDP_PREFETCH_PRE, 4115456, 48898048, 104857600, 16948736},
+    {llama, METHOD_FSDP, 3, 0, 1, FLAT, FSDP_PREFETCH_POST, 5487616, 66914304, 163577856, 16461312},
+    {llama, METHOD_FSDP, 8, 0, 3, TRAINER | FORWARD_PREFETCH, FSDP_PREFETCH_PRE, 2059264, 62657536, 119537664, 8273408},
+    {llama, METHOD_FSDP, 2, 0, 2, TRAINER | SYNCS | REDUCES_BF16, FSDP_PREFETCH_PRE, 8229376, 81155584, 161480704, 32941568},
+    {llama, METHOD_FSDP_GRAD_OP, 4, 0, 2, TRAINER, FSDP_PREFETCH_PRE, 4115456, 71566336, 119537664, 16975360},
+    {llama, METHOD_FSDP_NO_SHARD, 4, 0, 1, 0, FSDP_PREFETCH_PRE, 16457728, 101621760, 186646528, 66248192},
+    {llama, METHOD_FSDP, 4, 0, 1, TRAINER | LORA | CHECKPOINTS, FSDP_PREFETCH_PRE, 2080768, 34062336, 81788928, 2160128},
+    {llama, METHOD_FSDP, 4, 0, 1, PURE_BF16 | UNLIMITED, FSDP_PREFETCH_NONE, 2059264, 57120768, 94371840, 8234496},
+    {llama, METHOD_FSDP, 2, 0, 1, OLD, FSDP_PREFETCH_PRE, 9016320, 99290624, 180355072, 50347520},
+    {llama, METHOD_FSDP, 4, 0, 1, OLD | TRAINER | LORA | CHECKPOINTS | FLAT, FSDP_PREFETCH_PRE, 2474496, 50187776, 104857600, 19570688},
+    {gpt2, METHOD_HSDP, 8, 4, 1, TRAINER, FSDP_PREFETCH_PRE, 2394112, 67545088, 132120576, 9594368},
+    {gpt2, METHOD_FSDP, 5, 0, 1, CHECKPOINTS, FSDP_PREFETCH_PRE, 1916928, 46403072, 106954752, 7671296},
 };
 
 static enum tri tri(unsigned options, unsigned bit)
@@ -136,7 +135,7 @@ START_TEST(runs_as_traced)
     struct measured m = run(c);
 
     ck_assert_uint_eq(m.static_bytes, c->loaded);
-    ck_assert_uint_eq(m.peak_allocated_bytes, c->peak - c->less);
+    ck_assert_uint_eq(m.peak_allocated_bytes, c->peak);
     ck_assert_uint_eq(m.peak_reserved_bytes, c->reserved);
     ck_assert_uint_eq(m.resting_bytes, c->resting);
 }

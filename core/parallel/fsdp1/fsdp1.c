@@ -57,13 +57,18 @@ static void pre_forward(void *of)
         (void)fsdp1_pre_forward(f->r, f->tree->root, root_of(f), 0);
 }
 
+static val items(const void *of)
+{
+    const struct fsdp1 *f = of;
+
+    return f->item_count;
+}
+
 static void post_forward(void *of, uint32_t n, val *outputs)
 {
     struct fsdp1 *f = of;
 
     fsdp1_after_forward(root_of(f), f->r->q->cache_in_tuple ? 2 : n, outputs);
-    if (f->item_count && wants_grad(f->r, outputs[0])) /* the division that made the loss keeps what it divided by */
-        save(f->r, f->r->values[outputs[0]].node, f->item_count);
     value_unref(f->r, f->item_count);
     f->item_count = 0;
 }
@@ -218,6 +223,8 @@ static struct fsdp1 *shard(struct wrapping *w)
     if (!declare_units(f))
         return NULL;
     load_units(f, w->tree->root);
+    for (uint32_t i = 0; i < f->n_units; i++)
+        unit_upcast(&f->units[i]);
     if (f->offload)
         count_host_bytes(f);
     hook_units(f);
@@ -272,6 +279,7 @@ const struct method_program fsdp1_program = {
     .refer = refer,
     .begin_micro_step = begin_micro_step,
     .pre_forward = pre_forward,
+    .items = items,
     .post_forward = post_forward,
     .clip = fsdp1_clip,
     .optimizer_step = optimizer_step,

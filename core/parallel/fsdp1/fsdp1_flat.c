@@ -211,8 +211,11 @@ static void use_sharded_views(struct unit *u)
     struct run *r = u->all->r;
 
     u->skipped_sharded_views = false;
+    for (uint32_t i = 0; i < u->n_params && u->half; i++)
+        value_unref(r, u->halves[i]);
+    value_unref(r, u->half);
     value_unref(r, u->copied);
-    u->copied = 0;
+    u->copied = u->half = 0;
     unit_show(u, u->original);
     for (uint32_t i = 0; i < u->n_params && u->state == HANDLE_BACKWARD_POST && u->all->sharded; i++) {
         value_unref(r, u->view[i]);

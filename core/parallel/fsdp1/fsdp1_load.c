@@ -255,6 +255,48 @@ static void make_leaf(struct unit *u)
         r->nodes[accumulate_node(r, u->flat)].stream = STREAM_GATHER;
 }
 
+/* What the optimizer and forward know a unit's shard by. */
+static void stand(struct unit *u)
+{
+    make_leaf(u);
+    if (u->all->o->fsdp.use_orig_params) {
+        make_originals(u);
+        unit_show(u, u->half ? u->halves : u->original);
+        return;
+    }
+    for (uint32_t i = 0; i < u->n_params; i++)
+        u->view[i] = part_of(u->all->r, u->local, param_numel(u->params[i]), u->params[i]);
+    unit_show(u, u->view);
+}
+
+static bool upcasts(const struct unit *u)
+{
+    return u->all->o->upcasts && u->trained && u->master != DTYPE_FP32;
+}
+
+/* accelerator.py prepare_model, once all units are wrapped; original parameters are views of the old shard until they are shown anew. */
+void unit_upcast(struct unit *u)
+{
+    struct run *r = u->all->r;
+    val half = u->local;
+
+    if (!upcasts(u) || run_dead(r))
+        return;
+    if (u->all->o->fsdp.use_orig_params) {
+        u->half = half;
+        u->halves = u->original;
+        u->original = run_room(r, sizeof *u->original, u->n_params);
+        if (!u->original)
+            return;
+    }
+    u->master = DTYPE_FP32;
+    u->local = owned(r, u->all->offload ? value_new(r, u->master, 1, &u->shard_elems) : value_empty(r, OP_TO_COPY, u->master, 1, &u->shard_elems));
+    mark_block(r, u->local, MARK_PARAMETER);
+    stand(u);
+    if (!u->half)
+        value_unref(r, half);
+}
+
 /* What stood on the device before it was flattened: replaced one by one, or a list that lets go of its last first. */
 static void drop_moved(struct unit *u, const val *moved)
 {
@@ -282,15 +324,10 @@ void unit_load(struct unit *u)
     mark_block(r, u->local, MARK_PARAMETER);
     if (u->all->offload)
         leave_for_host(u);
-    make_leaf(u);
-    if (u->all->o->fsdp.use_orig_params) {
+    if (!upcasts(u))
+        stand(u);
+    else if (u->all->o->fsdp.use_orig_params)
         make_originals(u);
-        unit_show(u, u->original);
-    } else {
-        for (uint32_t i = 0; i < u->n_params; i++)
-            u->view[i] = part_of(r, u->local, param_numel(u->params[i]), u->params[i]);
-        unit_show(u, u->view);
-    }
     drop_moved(u, moved);
     arena_rewind(r->arena, mark);
 }

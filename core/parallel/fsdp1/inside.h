@@ -36,6 +36,7 @@ struct unit {
     val *original;                 /* use_orig_params: each param's piece of the shard, what the optimizer trains */
     val flat;                      /* the FlatParameter, a leaf whose data changes */
     val local, low, full; /* its shard, under offload without a storage here; the shard in the compute dtype, 0 where nothing is cast; all of it, padded */
+    val half, *halves;             /* the shard that was cast to fp32 and its pieces, while use_orig_params' parameters are those */
     val copied;                    /* under offload: the shard on the device, while use_orig_params' parameters are views of it */
     int64_t elems, shard_elems;
     enum dtype master, compute, reduce;
@@ -82,6 +83,7 @@ static inline struct unit *root_of(struct fsdp1 *f)
 /* ---- fsdp1_load.c */
 bool unit_declare(struct unit *u);                 /* which parameters, where in the flat tensor */
 void unit_load(struct unit *u);                    /* to the device, flattened, sharded */
+void unit_upcast(struct unit *u);                  /* a trained shard in half becomes fp32, where accelerate does that */
 void unit_show(struct unit *u, const val *values); /* what forward finds under the parameters' names */
 
 /* ---- fsdp1_flat.c: the flat tensor */

@@ -197,6 +197,7 @@ static struct fsdp2 *begin(struct wrapping *w)
     f->tree = w->tree;
     f->ranks = o->method == METHOD_HSDP2 && o->at.shard_group ? o->at.shard_group : o->at.data_parallel;
     f->copies = o->at.data_parallel / f->ranks;
+    f->hybrid = o->method == METHOD_HSDP2;
     f->stride = o->at.tensor_parallel;
     f->mixed = o->mixed;
     f->compute = o->compute;
@@ -263,15 +264,11 @@ void fsdp2_pre_forward(void *of)
     (void)unit_enters(&f->units[0], 0);
 }
 
-/* The loss was divided by it: its node saves the divisor. */
-static void keep_items(struct fsdp2 *f, val loss)
+val fsdp2_items(const void *of)
 {
-    uint32_t node = f->items && loss ? f->r->values[loss].node : 0;
+    const struct fsdp2 *f = of;
 
-    if (node && f->r->nodes[node].n_saved < MAX_SAVED)
-        save(f->r, node, f->items);
-    value_unref(f->r, f->items);
-    f->items = 0;
+    return f->items;
 }
 
 void fsdp2_post_forward(void *of, uint32_t n, val *outputs)
@@ -281,7 +278,8 @@ void fsdp2_post_forward(void *of, uint32_t n, val *outputs)
     if (run_dead(f->r))
         return;
     unit_returns(&f->units[0], n, outputs);
-    keep_items(f, outputs[0]);
+    value_unref(f->r, f->items);
+    f->items = 0;
 }
 
 /* Under offload the optimizer runs where its leaves are; the run holds none of them. */
@@ -308,6 +306,7 @@ const struct method_program fsdp2_program = {
     .refer = refer,
     .begin_micro_step = fsdp2_begin_micro_step,
     .pre_forward = fsdp2_pre_forward,
+    .items = fsdp2_items,
     .post_forward = fsdp2_post_forward,
     .optimizer_step = fsdp2_optimizer_step,
     .host_bytes = fsdp2_host_bytes,

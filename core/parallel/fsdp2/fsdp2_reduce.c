@@ -101,8 +101,9 @@ static val scatter(struct reduction *d)
     r->stream = STREAM_REDUCE;
     output = flat(r, d->dtype, d->elems, MARK_GRADIENT);
     f->reduction = send(f, COLLECTIVE_REDUCE_SCATTER, bytes * f->ranks, (struct work_group){f->ranks, f->stride}, STREAM_REDUCE);
-    if (f->copies > 1) {
+    if (f->copies > 1)
         f->all_reduction = send(f, COLLECTIVE_ALL_REDUCE, bytes, (struct work_group){f->copies, f->ranks * f->stride}, STREAM_ALL_REDUCE);
+    if (f->hybrid) {
         r->stream = STREAM_ALL_REDUCE;
         value_ref(r, output);
         value_unref(r, d->u->all_reduced);

@@ -56,6 +56,7 @@ struct fsdp2 {
     struct run *r;
     struct tree *tree;
     uint32_t ranks, copies; /* that share a copy; copies (hsdp2), which are reduced over */
+    bool hybrid; /* of a mesh of two dimensions, be there one copy alone */
     uint32_t stride;        /* between the ranks of a copy */
     bool mixed, offload;
     bool beside; /* it is only asked: no backward, no optimizer */
@@ -81,6 +82,7 @@ struct fsdp2 {
 void *fsdp2_wrap(struct wrapping *w);
 void fsdp2_begin_micro_step(void *of, bool sync);
 void fsdp2_pre_forward(void *of);
+val fsdp2_items(const void *of);
 void fsdp2_post_forward(void *of, uint32_t n, val *outputs);
 void fsdp2_optimizer_step(void *of, struct optim *optim);
 uint64_t fsdp2_host_bytes(const void *of);

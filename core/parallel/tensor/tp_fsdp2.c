@@ -13,6 +13,7 @@ const struct method_program tp_fsdp2_program = {
     .wrap = wrap,
     .begin_micro_step = fsdp2_begin_micro_step,
     .pre_forward = fsdp2_pre_forward,
+    .items = fsdp2_items,
     .post_forward = fsdp2_post_forward,
     .optimizer_step = fsdp2_optimizer_step,
     .host_bytes = fsdp2_host_bytes,

@@ -73,6 +73,7 @@ struct zero3_sub_group {
     struct optim optim;
     struct optim_state state;
     val master; /* 0: on the host */
+    val norm; /* while a step runs */
     int64_t elems;
     uint32_t first, n; /* in zero3.trained */
     uint8_t group;

@@ -65,19 +65,16 @@ static int64_t sub_groups(struct zero3 *z)
     return all;
 }
 
-/* 0.19 casts and clones, 0.14 clones and casts; fp32 weights are their own master since 0.19. `converted`: a name that is bound anew. */
+/* 0.19 casts and clones, 0.14 clones and casts; of fp32 weights the cast is the share itself. 0.19 means to take that share for the master, where it asks
+ * whether a torch.device equals the device's name, which it never does. `converted`: a name that is bound anew. */
 static val make_weights(struct zero3 *z, int64_t elems, val *converted)
 {
     struct run *r = z->r;
     bool casts = r->q->zero3_casts_then_clones;
     val first, master;
 
-    if (z->dtype == DTYPE_FP32 && casts) {
-        master = owned(r, value_alias(r, z->half));
-        if (master)
-            r->values[master].size[0] = elems;
-        return master;
-    }
+    if (z->dtype == DTYPE_FP32 && casts)
+        return flat(z, OP_CLONE, DTYPE_FP32, elems, MARK_PARAMETER);
     first = flat(z, OP_TO_COPY, casts ? DTYPE_FP32 : z->dtype, elems, MARK_NONE);
     value_unref(r, *converted);
     *converted = first;

@@ -109,8 +109,10 @@ static val norms(struct zero3 *z)
         norms_on_host(z);
         return 0;
     }
-    for (uint32_t i = 0; i < z->n_sub_groups; i++)
-        groups[i] = group_norm(z, &z->sub_groups[i]);
+    for (uint32_t i = 0; i < z->n_sub_groups; i++) { /* norm_groups: a name of step() */
+        groups[i] = z->sub_groups[i].norm = group_norm(z, &z->sub_groups[i]);
+        value_ref(r, groups[i]);
+    }
     total = zero_combine_norms(r, z->n_sub_groups, groups);
     if (r->q->zero_checks_norm)
         zero_check_norm(r, total);
@@ -195,6 +197,12 @@ static void update(struct zero3 *z, struct zero3_sub_group *g)
     bind_to(r, grad_of(r, g->master), 0);
 }
 
+static void drop_group_norms(struct zero3 *z)
+{
+    for (uint32_t i = 0; i < z->n_sub_groups; i++)
+        bind_to(z->r, &z->sub_groups[i].norm, 0);
+}
+
 /* reset_cpu_buffers */
 static void forget_norms(struct zero3 *z)
 {
@@ -223,6 +231,7 @@ void zero3_end_micro_step(void *of, bool boundary)
     forget_norms(z);
     zero3_gather_persistent(z);
     value_unref(r, norm);
+    drop_group_norms(z);
     value_unref(r, before);
     zero_step_ends(&z->engine);
 }
