@@ -428,6 +428,16 @@ static sv m_detach(struct script *s, const struct script_args *a)
     return t ? wrap_content(s, t->run, detach(t->run, value_in(t)), t->content) : sv_null();
 }
 
+/* What lies on the host stays there; a copy from the device is data. */
+static sv m_cpu(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = self_of(s, a);
+
+    if (!t)
+        return sv_null();
+    return on_device(natives_of(s), t) ? script_leave(s, "cpu() of a tensor on the device") : sv_keep(a->v[0]);
+}
+
 /* What writes in place and needs nothing: normal_(), zero_(), fill_(x), copy_(x), uniform_() */
 static sv m_written(struct script *s, const struct script_args *a)
 {
@@ -542,6 +552,7 @@ const struct script_native tensor_methods[] = {
     {"new_empty", m_new, "self, *rest, dtype=, device=", OP_EMPTY, NATIVE_PLAIN},
     {"new_full", m_new_full, "self, size, fill_value, dtype=, device=", 0, NATIVE_PLAIN},
     {"clone", m_clone, "self, *, memory_format=!", 0, NATIVE_PLAIN},
+    {"cpu", m_cpu, "self", 0, NATIVE_PLAIN},
     {"detach", m_detach, "self", 0, NATIVE_PLAIN},
     {"normal_", m_written, "self, *rest, **kw", WRITE_ANY, NATIVE_PLAIN},
     {"exponential_", m_written, "self, *rest, **kw", WRITE_ANY, NATIVE_PLAIN},

@@ -501,6 +501,7 @@ static const struct script_native functions[] = {
     {"linspace", t_linspace, "start, end, steps, *, dtype=, device=, requires_grad=!", 0, NATIVE_PLAIN},
     {"tensor", t_tensor, "data, *, dtype=, device=, requires_grad=", 0, NATIVE_PLAIN},
     {"scalar_tensor", t_tensor, "data, *, dtype=, device=", 0, NATIVE_PLAIN},
+    {"_grouped_mm", f_grouped_mm, "input, mat2, offs=, bias=, out_dtype=!", 0, NATIVE_PLAIN},
     {"cat", t_cat, "tensors, dim=", 0, NATIVE_PLAIN},
     {"concat", t_cat, "tensors, dim=", 0, NATIVE_PLAIN},
     {"stack", t_cat, "tensors, dim=", 1, NATIVE_PLAIN},

@@ -167,9 +167,19 @@ class PreTrainedModel(nn.Module):
         return getattr(self, "lm_head", None)
 
     def get_extended_attention_mask(self, attention_mask, input_shape, device=None, dtype=None):
-        from _script import leave
+        """ModuleUtilsMixin's, of an encoder; the third was a device until 5.0"""
+        if isinstance(device, torch.dtype):
+            dtype = device
+        if dtype is None:
+            dtype = self.dtype
+        if attention_mask.dim() == 2 and getattr(self.config, "is_decoder", None):
+            from _script import leave
 
-        leave("get_extended_attention_mask()")
+            leave("get_extended_attention_mask() of a decoder")
+        extended_attention_mask = attention_mask[:, None, None, :] if attention_mask.dim() == 2 else attention_mask[:, None, :, :]
+        extended_attention_mask = extended_attention_mask.to(dtype=dtype)
+        extended_attention_mask = (1.0 - extended_attention_mask) * torch.finfo(dtype).min
+        return extended_attention_mask
 
     def get_head_mask(self, head_mask, num_hidden_layers, is_attention_chunked=False):
         return [None] * num_hidden_layers

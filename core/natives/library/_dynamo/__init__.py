@@ -7,3 +7,7 @@ def disable(fn=None, recursive=True):
 
 def is_compiling():
     return False
+
+
+def assume_constant_result(fn):
+    return fn

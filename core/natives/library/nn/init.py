@@ -22,3 +22,8 @@ xavier_uniform_ = xavier_normal_ = kaiming_uniform_ = kaiming_normal_ = orthogon
 
 def calculate_gain(nonlinearity, param=None):
     return 1.0
+
+
+def _calculate_fan_in_and_fan_out(tensor):
+    inner = tensor[0][0].numel() if tensor.dim() > 2 else 1
+    return tensor.shape[1] * inner, tensor.shape[0] * inner

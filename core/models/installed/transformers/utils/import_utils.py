@@ -48,6 +48,10 @@ def _yes(*args, **kwargs):
 is_torchdynamo_compiling = is_torchdynamo_exporting = is_tracing = is_torch_fx_proxy = is_jit_tracing = is_cuda_stream_capturing = _no
 
 
+def resolve_internal_import(module, chained_path):
+    return None if not module else _Refused("resolve_internal_import")  # kernels of the hub are not there
+
+
 def torch_compilable_check(cond, msg=None, msg_callable=None):
     pass
 
