@@ -8,6 +8,7 @@
 #include "base/json.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* transformers.models.llama of ours is what transformers calls modeling_llama and configuration_llama. */
@@ -341,7 +342,7 @@ static bool tie_all(struct program *p, struct model *m, const struct program_sou
 {
     struct script *s = p->s;
     sv keys = sv_none(), flag = sv_none(), key, value;
-    bool named = m->q->ties_named_weights || !(from->installed || from->n_files);
+    bool named = from->installed ? atoi(from->installed->release) >= 5 : m->q->ties_named_weights || !from->n_files;
     int tied = script_find(s, config, script_symbol(s, "tie_word_embeddings"), &flag) == 0 ? script_truth(s, flag) : !named;
     uint32_t at = 0;
 
@@ -723,9 +724,12 @@ static val own(struct program *p, struct run *r, sv result, const char *name)
 static void hand_over_cache(struct program *p, struct run *r, struct model *m)
 {
     struct script *s = p->s;
-    sv past = take(s, p->outputs, "past_key_values"), tuples = sv_null();
+    sv past = sv_none(), tuples = sv_null();
     uint32_t n = 0, parts = 0;
     const sv *layers;
+
+    if (script_find(s, p->outputs, script_symbol(s, "past_key_values"), &past) == SCRIPT_ABSENT) /* states' outputs have none */
+        script_forgive(s);
 
     if (sv_given(past))
         tuples = sv_is(past, KIND_TUPLE) || sv_is(past, KIND_LIST) ? sv_keep(past) : script_call_method(s, past, script_symbol(s, "to_legacy_cache"), 0, NULL);

@@ -561,6 +561,7 @@ const struct script_native tensor_methods[] = {
     {"uniform_", m_written, "self, *rest, **kw", WRITE_ANY, NATIVE_PLAIN},
     {"zero_", m_written, "self, *rest", WRITE_ZERO, NATIVE_PLAIN},
     {"fill_", m_written, "self, *rest", WRITE_FILL, NATIVE_PLAIN},
+    {"fill_diagonal_", m_written, "self, fill_value, *rest, **kw", WRITE_ANY, NATIVE_PLAIN},
     {"copy_", m_written, "self, *rest, **kw", WRITE_COPY, NATIVE_PLAIN},
     {"scatter_", m_scatter_, "self, dim, index, value=, *, src=, reduce=!", 0, NATIVE_PLAIN},
     {"scatter_add_", m_scatter_, "self, dim, index, src, *, unused=!", 0, NATIVE_PLAIN},

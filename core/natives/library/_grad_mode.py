@@ -17,6 +17,10 @@ class _Context:
 class no_grad(_Context):
     on = False
 
+    def __new__(cls, function=None):
+        """_NoParamDecoratorContextManager: a decorator with and without brackets"""
+        return super().__new__(cls) if function is None else cls()(function)
+
     def clone(self):
         return type(self)()
 
@@ -36,6 +40,9 @@ class inference_mode(no_grad):
 
 
 class set_grad_enabled(no_grad):
+    def __new__(cls, mode):
+        return object.__new__(cls)
+
     def __init__(self, mode):
         self.on = mode
         self.was = _set(mode)

@@ -47,6 +47,7 @@ class _UnionForm(_Form):
 
 
 Any = _Form("Any")
+Match, Pattern = _Form("Match"), _Form("Pattern")
 Literal = _Form("Literal")
 LiteralString = str
 ClassVar = _Form("ClassVar")

@@ -81,7 +81,7 @@ class PreTrainedModel(nn.Module):
         self.config = config
         self.name_or_path = ""
         self.warnings_issued = {}
-        if config._attn_implementation == "sdpa" and not self._supports_sdpa:  # what nobody asked for by name falls back
+        if config._attn_implementation == "sdpa" and not type(self)._supports_sdpa:  # what nobody asked for by name falls back
             config._attn_implementation = "eager"
         if getattr(config, "_experts_implementation", None) is None:
             config._experts_implementation = "grouped_mm"

@@ -23,3 +23,5 @@ def current_device():
 
 def device_count():
     return 1
+
+from . import amp  # noqa: E402: torch.cuda.amp
