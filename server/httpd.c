@@ -31,6 +31,7 @@ enum {
     CUT_AT_ONCE =
         10, /* connections beyond all that may stay: accepted, so that they are cut and do not hang (the library accepts as many at once) */
     LEAST_CONNECTIONS = 8,
+    TURNS_AT_THE_DOOR = 1000, /* of ten each: more than wait there, unless others listen at the same socket */
 };
 
 enum phase { PHASE_SERVE, PHASE_DRAIN, PHASE_REFUSE };
@@ -467,18 +468,25 @@ static bool has_ended(struct httpd *h, unsigned loops)
     return atomic_load(&h->ended) >= loops;
 }
 
+/* Who was let in by the system and not yet by us has his request on its way: he would read a reset. */
+static void close_door(struct loop *l)
+{
+    for (unsigned i = 0; i < TURNS_AT_THE_DOOR && listen_waits(l->listen_fd); i++)
+        turn(l);
+    (void)MHD_quiesce_daemon(l->daemon);
+    close(l->listen_fd);
+    l->listen_fd = -1;
+    l->is_quiet = true;
+    l->quiet_ms = l->desk.now_ms;
+}
+
 /* Probes see a drain to its end. */
 static void follow_phase(struct loop *l)
 {
     enum phase phase = atomic_load(&l->h->phase);
 
-    if (phase >= PHASE_DRAIN && !l->is_quiet && (!l->desk.is_admin || has_ended(l->h, l->h->mains))) {
-        l->is_quiet = true;
-        l->quiet_ms = l->desk.now_ms;
-        (void)MHD_quiesce_daemon(l->daemon);
-        close(l->listen_fd);
-        l->listen_fd = -1;
-    }
+    if (phase >= PHASE_DRAIN && !l->is_quiet && (!l->desk.is_admin || has_ended(l->h, l->h->mains)))
+        close_door(l);
     if (phase >= PHASE_REFUSE && !l->desk.is_refusing) {
         l->desk.is_refusing = true;
         l->refused_ms = l->desk.now_ms;
@@ -649,6 +657,7 @@ static void enter_phase(struct httpd *h, enum phase phase)
 
 void httpd_drain(struct httpd *h)
 {
+    listen_refuse(&h->main);
     listen_end(&h->main);
     enter_phase(h, PHASE_DRAIN);
 }

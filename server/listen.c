@@ -2,8 +2,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <netdb.h>
+#include <poll.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,6 +183,29 @@ bool listen_at(struct listener *ret, const char *flag, const char *where, unsign
     return true;
 }
 
+/* The system drops what asks for a connection, and who asked asks again a second later, when the socket is gone. Where it cannot: a moment's race. */
+void listen_refuse(const struct listener *l)
+{
+    enum { FLAGS_AT = 13, SYN = 2 };
+    static struct sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, FLAGS_AT),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, SYN, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, 0),
+        BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+    };
+    const struct sock_fprog program = {.len = sizeof rules / sizeof *rules, .filter = rules};
+
+    if (l->fd >= 0 && !l->path[0] && !l->is_shared)
+        (void)setsockopt(l->fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
+}
+
+bool listen_waits(int fd)
+{
+    struct pollfd look = {.fd = fd, .events = POLLIN};
+
+    return poll(&look, 1, 0) > 0 && look.revents & POLLIN;
+}
+
 void listen_end(struct listener *l)
 {
     struct stat s;
@@ -212,6 +238,7 @@ static bool inherit(struct listener *l, int fd)
         return false;
     }
     l->fd = fd;
+    l->is_shared = true;
     name(l);
     return true;
 }

@@ -13,6 +13,7 @@
 struct listener {
     int fd;           /* -1: not open */
     bool is_loopback; /* this machine alone can reach it */
+    bool is_shared;   /* it was handed over, and whoever did may listen on */
     char name[160];   /* "http://127.0.0.1:41234", as it turned out; "unix:/run/llmemd.sock" */
     char path[108];   /* of a file that we made; "": none */
     dev_t device;     /* and what it was then */
@@ -24,6 +25,12 @@ bool listen_at(struct listener *ret, const char *flag, const char *where, unsign
 
 /* What was handed over, if anything was; an fd of -1 is left to listen_at(). false: something was, and not as above. Once: the environment forgets it. */
 bool listen_inherit(struct listener *main, struct listener *admin);
+
+/* Nobody new gets as far as the queue, who stands in it stays: what is accepted until nobody waits leaves nobody there to be reset. */
+void listen_refuse(const struct listener *l);
+
+/* Somebody stands in the queue. */
+bool listen_waits(int fd);
 
 /* Nobody new; who wants to close it twice may. */
 void listen_end(struct listener *l);

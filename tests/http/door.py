@@ -19,10 +19,15 @@ HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 PROBES = ("/healthz", "/readyz", "/metrics")
 
 
+def connect_path(path):
+    s = socket.socket(socket.AF_UNIX)
+    s.settimeout(20)
+    s.connect(path)
+    return s
+
+
 def ask_path(path, data=HEALTH):
-    with socket.socket(socket.AF_UNIX) as s:
-        s.settimeout(20)
-        s.connect(path)
+    with connect_path(path) as s:
         s.sendall(data)
         return read_answer(s)
 
@@ -97,6 +102,32 @@ class Admin(unittest.TestCase):
             self.assertEqual(slow.result()[0], 200)
         self.assertEqual(d.ended()[0], 0)
         hub.stop()
+
+    def test_who_stands_at_the_door_is_let_in(self):
+        """Connections that the system has taken and the daemon not yet, as it is told to stop: each is answered, none is reset."""
+        for threads in ("1", "2"):
+            d = Daemon("--event-threads", threads, "--connections", "1024", "--per-address", "1024")
+            self.close_before(d.process, d.connect)
+            self.assertEqual(d.ended()[0], 0)
+        with tempfile.TemporaryDirectory() as at:
+            p = subprocess.Popen([LLMEMD, "--listen", "unix:" + at + "/s"], stderr=subprocess.PIPE)
+            self.addCleanup(p.kill)
+            self.assertIn(b"listening", p.stderr.readline())
+            self.close_before(p, lambda: connect_path(at + "/s"))
+            self.assertEqual(p.wait(60), 0)
+            p.stderr.close()
+
+    def close_before(self, process, connect):
+        process.send_signal(signal.SIGSTOP)
+        door = [connect() for _ in range(500)]
+        for s in door:
+            s.sendall(HEALTH)
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGCONT)
+        self.assertEqual({read_answer(s)[0] for s in door}, {200})
+        self.assertRaises(OSError, connect)
+        for s in door:
+            s.close()
 
 
 class Paths(unittest.TestCase):
