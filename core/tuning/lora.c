@@ -333,11 +333,20 @@ static void give_birth(struct run *r, struct param *p, enum dtype made, int pass
         mark_block(r, p->value, MARK_PARAMETER);
 }
 
+/* What the base lies in by now: prepare_model_for_kbit_training() has cast what is not packed, some parameters stay in fp32. */
+static enum dtype dtype_of_base(struct run *r, const struct tree *t, const struct param *p)
+{
+    const struct param *own = p->tied ? p->tied : p;
+
+    return own->value ? dtype_of(r, own->value) : t->dtype;
+}
+
 static void materialise_linear(struct run *r, const struct tree *t, const struct adapter *l, int pass)
 {
     bool integers = bnb_is_quantised(l->base) && (bnb_is_int8(l->base) || !dtype_is_float(l->base->weight->dtype));
     bool packed = (integers && (bnb_is_int8(l->base) || !r->q->lora_takes_compute_dtype)) || gptq_is_quantised(l->base);
-    enum dtype made = packed ? DTYPE_FP32 : t->dtype; /* integers are no dtype that adapters could take over */
+    bool whole = !bnb_is_quantised(l->base) && !gptq_is_quantised(l->base);
+    enum dtype made = packed ? DTYPE_FP32 : whole ? dtype_of_base(r, t, l->base->weight) : t->dtype; /* integers are no dtype that adapters could take over */
 
     give_birth(r, l->a->weight, made, pass);
     give_birth(r, l->b->weight, made, pass);
@@ -352,7 +361,7 @@ static void materialise_tensors(struct run *r, const struct tree *t, const struc
     struct param *p;
 
     for (uint32_t k = 0; (p = lora_tensor_part(m, k)) != NULL; k++)
-        give_birth(r, p, t->dtype, pass);
+        give_birth(r, p, dtype_of_base(r, t, lora_tensor_base(m, k)), pass);
 }
 
 /* Parameters are adapted once all modules are; what is cast goes by the tree. */

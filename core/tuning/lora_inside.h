@@ -23,5 +23,6 @@ bool lora_means_tensor(const struct lora_options *o, const char *path); /* targe
 
 /* The k-th adapter of m's tensors (A and B by turns), in the order of the parameters; NULL: there are no more. */
 struct param *lora_tensor_part(const struct module *m, uint32_t k);
+const struct param *lora_tensor_base(const struct module *m, uint32_t k); /* whose part the k-th is */
 
 #endif

@@ -241,7 +241,7 @@ enum err_code lora_adapt_tensors(struct tree *t, struct module *m, const struct 
     return ERR_OK;
 }
 
-struct param *lora_tensor_part(const struct module *m, uint32_t k)
+static const struct wrapper *wrapper_at(const struct module *m, uint32_t k)
 {
     const struct wrapper *w = m->around && m->around->enter == put_on ? m->around->of : NULL;
     uint32_t n = 0;
@@ -252,5 +252,17 @@ struct param *lora_tensor_part(const struct module *m, uint32_t k)
         return NULL;
     for (uint32_t at = n / 2 - 1; at > k / 2; at--)
         w = w->inner;
-    return (k % 2 ? w->b : w->a)->weight;
+    return w;
+}
+
+struct param *lora_tensor_part(const struct module *m, uint32_t k)
+{
+    const struct wrapper *w = wrapper_at(m, k);
+
+    return w ? (k % 2 ? w->b : w->a)->weight : NULL;
+}
+
+const struct param *lora_tensor_base(const struct module *m, uint32_t k)
+{
+    return wrapper_at(m, k)->p;
 }

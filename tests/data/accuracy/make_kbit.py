@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Makes kbit.jsonl of this folder: steps over quantised base weights and with optimizers of bitsandbytes, as the oracle traces them.
 
-    make_kbit.py ORACLE_PYTHON ORACLE CONFIGS
+    make_kbit.py ORACLE_PYTHON ORACLE CONFIGS [CASE ..]
 
-ORACLE_PYTHON runs ORACLE/ask.py; CONFIGS holds the config.json files. torch 2.15, transformers 5.23, peft 0.21, bitsandbytes 0.50.
+With names: their rows alone are made, behind what the file holds. ORACLE_PYTHON runs ORACLE/ask.py; CONFIGS holds the config.json files. torch 2.15, transformers 5.23, peft 0.21, bitsandbytes 0.50.
 """
 import json
 import os
@@ -21,7 +21,10 @@ def qlora(kind, prepare, precision, **more):
     return dict(tuning="qlora", quantization=kind, prepare_kbit=prepare, precision=precision, **more)
 
 
+ERNIE = ("baidu__ERNIE-4.5-21B-A3B-PT", {"num_hidden_layers": 3})  # file, what is put over it: 64 experts and their router are packed by nobody
+ALL = {"rank": 16, "alpha": 16, "dropout": 0.0, "target_modules": "all-linear"}
 CASES = [
+    ("nf4-dq-experts", ERNIE, qlora("nf4-dq", "peft", "bf16-autocast", micro_batch_size=2, seq_len=300, lora=ALL)),
     ("nf4", TINY, qlora("nf4", "none", "bf16", micro_batch_size=2, seq_len=512)),
     ("nf4-few-rows", TINY, qlora("nf4", "none", "bf16", micro_batch_size=1, seq_len=96)),
     ("nf4-dq-peft-ckpt", TINY, qlora("nf4-dq", "peft", "bf16-autocast", micro_batch_size=4, seq_len=1024, gradient_checkpointing=True)),
@@ -52,10 +55,13 @@ CASES = [
 
 def main():
     python, oracle, configs = sys.argv[1:4]
-    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "kbit.jsonl"), "w", encoding="utf-8") as out:
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "kbit.jsonl"), "a" if sys.argv[4:] else "w", encoding="utf-8") as out:
         for name, config, training in CASES:
+            if sys.argv[4:] and name not in sys.argv[4:]:
+                continue
+            config, over = (config, {}) if isinstance(config, str) else config
             with open(os.path.join(configs, config + ".json"), encoding="utf-8") as f:
-                own = {k: v for k, v in json.load(f).items() if not k.startswith("_")}
+                own = {k: v for k, v in json.load(f).items() if not k.startswith("_") and not (over and k == "auto_map")} | over
             request = {"cluster": {"gpu": "A100-80GB"},
                        "training": {"methods": "single", "tuning": "full", "attention": "sdpa", "gradient_checkpointing": False, "optimizer": "adamw_torch",
                                     **training},
