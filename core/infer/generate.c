@@ -47,7 +47,8 @@ static enum err_code declare(struct generating *g, struct arena *arena, struct e
     if (!rc)
         rc = model_declare(m, err);
     if (!rc && q->weights)
-        rc = bnb_apply(&m->tree, &(struct bnb_options){q->weights, q->compute, DTYPE_UINT8, q->packs_head, !m->q->bnb_loads_by_name}, err);
+        rc = bnb_apply(&m->tree,
+                       &(struct bnb_options){q->weights, q->compute, DTYPE_UINT8, q->packs_head, m->q->bnb_takes_derived, !m->q->bnb_loads_by_name}, err);
     if (!rc && q->packed.kind)
         rc = packed_apply(&m->tree, &q->packed, m->q, err);
     if (!rc && q->tensor_parallel > 1 && (q->weights || q->packed.kind))

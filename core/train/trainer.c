@@ -84,7 +84,8 @@ static enum err_code quantise(struct trainer *t, struct err *err)
 {
     const struct recipe *s = &t->step->r;
     const struct bnb_options o = {
-        .kind = s->quantization, .compute = compute_dtype(s->precision), .storage = storage_dtype(s), .ties_first = !t->model.q->bnb_loads_by_name};
+        .kind = s->quantization, .compute = compute_dtype(s->precision), .storage = storage_dtype(s), .derived = t->model.q->bnb_takes_derived,
+        .ties_first = !t->model.q->bnb_loads_by_name};
     const char *gap = quantised_gap(s);
 
     if (gap)

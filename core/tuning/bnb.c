@@ -225,7 +225,7 @@ enum err_code bnb_apply(struct tree *t, const struct bnb_options *o, struct err 
 
         if ((m->kind != MODULE_LINEAR && m->kind != MODULE_CONV1D) || (m == t->head && (!o->head || m->weight->tied)) || m == alone)
             continue;
-        if (m->forward != module_leaf_forward(m->kind)) /* integrations/bitsandbytes.py: `type(module) is nn.Linear`, no class derived from it */
+        if (!o->derived && m->forward != module_leaf_forward(m->kind)) /* integrations/bitsandbytes.py: `type(module) is nn.Linear` */
             continue;
         l = arena_new(t->arena, struct bnb_linear);
         if (!l)

@@ -26,6 +26,7 @@ struct bnb_options {
     enum dtype compute; /* bnb_4bit_compute_dtype */
     enum dtype storage; /* bnb_4bit_quant_storage */
     bool head;          /* the output embeddings too, where they have weights of their own: lightning's BitsandbytesPrecision */
+    bool derived;       /* classes derived from nn.Linear, with a forward of their own, too: transformers before 5.5 */
     bool ties_first;    /* weights are shared before it is chosen what stays: transformers before 5 */
 };
 

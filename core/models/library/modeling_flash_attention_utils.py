@@ -48,10 +48,14 @@ def _by_positions(query, key, value, position_ids):
     return query, key, value, starts, longest
 
 
+def _wants_cast(query, value):
+    return query.dtype == torch.float32
+
+
 def _flash_attention_forward(query, key, value, attention_mask, query_length, is_causal, dropout=0.0, position_ids=None, softmax_scale=None,
                              sliding_window=None, softcap=None, target_dtype=None, attn_implementation=None, **kwargs):
     batch = query.size(0)
-    if target_dtype and query.dtype == torch.float32:
+    if target_dtype and _wants_cast(query, value):
         query, key, value = query.to(target_dtype), key.to(target_dtype), value.to(target_dtype)
     options = {"causal": is_causal, "softmax_scale": softmax_scale, "dropout_p": dropout}
     if sliding_window is not None and key.size(1) > sliding_window:

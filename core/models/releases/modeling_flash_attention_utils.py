@@ -23,6 +23,12 @@ if quirks.flash_looks_for_packing < 6:
         return packed if how == 4 else bool(packed)
 
 
+if quirks.flash_asks_values:
+
+    def _wants_cast(query, value):
+        return value.dtype == torch.float32
+
+
 if quirks.flash_keeps_longest:
 
     def _unpad_data(attention_mask):
