@@ -340,6 +340,8 @@ static val matmul_plain(struct run *r, val a, val b)
         return 0;
     if (x->ndim == 2 && y->ndim == 2)
         return mm(r, a, b);
+    if (x->ndim == 1 && y->ndim == 2)
+        return squeeze(r, mm(r, unsqueeze(r, a, 0), b), 0);
     if (x->ndim >= 3 && y->ndim == 2 && should_fold(r, a, b)) {
         int64_t size[MAX_DIMS];
         int nd = x->ndim;

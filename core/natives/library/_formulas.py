@@ -159,7 +159,8 @@ class _PowTensors(_Formula):
 
 
 def pow_of_tensors(x, exponent):
-    return _several(_PowTensors, (x, exponent), _full(x), _full(exponent))
+    exponent_ = _full(exponent)  # arguments of C++, from the last
+    return _several(_PowTensors, (x, exponent), _full(x), exponent_)
 
 
 class _LogOf(_Formula):
