@@ -6,7 +6,7 @@ from torch import nn
 
 from transformers.configuration_utils import PreTrainedConfig
 from transformers.masking_utils import create_causal_mask
-from transformers.modeling_bart import BartAttention, BartDecoderLayer, LearnedPositionalEmbedding
+from transformers.modeling_bart import BartAttention, BartDecoderLayer, LearnedPositionalEmbedding, ScaledWordEmbedding
 from transformers.modeling_decoder import BaseModelOutputWithPast, CausalLM, capture_outputs, look_up, merge_with_config_defaults, positions, weigh
 from transformers.modeling_stage_gpt import handed, stage_of
 from transformers.modeling_utils import PreTrainedModel
@@ -30,13 +30,8 @@ class BioGptConfig(PreTrainedConfig):
     tie_word_embeddings: bool = True
 
 
-class BioGptScaledWordEmbedding(nn.Embedding):
-    def __init__(self, num_embeddings, embedding_dim, padding_idx, embed_scale=1.0):
-        super().__init__(num_embeddings, embedding_dim, padding_idx)
-        self.embed_scale = embed_scale
-
-    def forward(self, input_ids):
-        return super().forward(input_ids) * self.embed_scale
+class BioGptScaledWordEmbedding(ScaledWordEmbedding):
+    pass
 
 
 class BioGptAttention(BartAttention):

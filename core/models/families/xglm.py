@@ -5,6 +5,7 @@ from torch import nn
 from transformers.activations import ACT2FN
 from transformers.configuration_utils import PreTrainedConfig
 from transformers.masking_utils import create_causal_mask
+from transformers.modeling_bart import ScaledWordEmbedding, SinusoidalPositionalEmbedding
 from transformers.modeling_decoder import BaseModelOutputWithPast, CausalLM, capture_outputs, look_up, merge_with_config_defaults
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_stage_gpt import handed, stage_of
@@ -30,35 +31,8 @@ class XGLMConfig(PreTrainedConfig):
     tie_word_embeddings: bool = True
 
 
-class XGLMScaledWordEmbedding(nn.Embedding):
-    def __init__(self, num_embeddings, embedding_dim, padding_idx, embed_scale=1.0):
-        super().__init__(num_embeddings, embedding_dim, padding_idx)
-        self.embed_scale = embed_scale
-
-    def forward(self, input_ids):
-        return super().forward(input_ids) * self.embed_scale
-
-
-class XGLMSinusoidalPositionalEmbedding(nn.Module):
-    offset = 2
-
-    def __init__(self, num_positions, embedding_dim):
-        super().__init__()
-        self.make_weights(num_positions + self.offset, embedding_dim)
-
-    def make_weights(self, rows, width):
-        table = torch.zeros(rows, width, dtype=torch.get_default_dtype())  # sinusoids, made on the host
-        if hasattr(self, "weights"):
-            table = table.to(dtype=self.weights.dtype, device=self.weights.device)
-        self.register_buffer("weights", table, persistent=False)
-
-    @torch.no_grad()
-    def forward(self, position_ids, seen=0):
-        batch, seq = position_ids.shape
-        position_ids = position_ids + self.offset
-        if 2 + seq + seen > self.weights.shape[0]:
-            self.make_weights(2 + seq + seen, self.weights.shape[1])
-        return self.weights.index_select(0, position_ids.view(-1)).view(batch, seq, self.weights.shape[-1]).detach()
+class XGLMSinusoidalPositionalEmbedding(SinusoidalPositionalEmbedding):
+    pass
 
 
 class XGLMAttention(nn.Module):
@@ -151,7 +125,7 @@ class XGLMModel(XGLMPreTrainedModel):
         super().__init__(config)
         width = config.d_model
         self.dropout = config.dropout
-        self.embed_tokens = XGLMScaledWordEmbedding(config.vocab_size, width, config.pad_token_id, width**0.5 if config.scale_embedding else 1.0)
+        self.embed_tokens = ScaledWordEmbedding(config.vocab_size, width, config.pad_token_id, width**0.5 if config.scale_embedding else 1.0)
         self.embed_positions = XGLMSinusoidalPositionalEmbedding(config.max_position_embeddings, width)
         self.layers = nn.ModuleList([XGLMDecoderLayer(config, i) for i in range(config.num_layers)])
         self.layer_norm = nn.LayerNorm(width)

@@ -1,4 +1,5 @@
-"""The decoder layer that opt and biogpt have from BART, each as classes of its own."""
+"""The decoder layer that opt and biogpt have from BART and what BART's kind embeds with, each as classes of its own."""
+import torch
 import torch.nn.functional as F
 from torch import nn
 
@@ -16,6 +17,37 @@ class LearnedPositionalEmbedding(nn.Embedding):
 
     def forward(self, position_ids):
         return super().forward(position_ids + self.offset)
+
+
+class ScaledWordEmbedding(nn.Embedding):
+    def __init__(self, num_embeddings, embedding_dim, padding_idx, embed_scale=1.0):
+        super().__init__(num_embeddings, embedding_dim, padding_idx)
+        self.embed_scale = embed_scale
+
+    def forward(self, input_ids):
+        return super().forward(input_ids) * self.embed_scale
+
+
+class SinusoidalPositionalEmbedding(nn.Module):
+    offset = 2
+
+    def __init__(self, num_positions, embedding_dim):
+        super().__init__()
+        self.make_weights(num_positions + self.offset, embedding_dim)
+
+    def make_weights(self, rows, width):
+        table = torch.zeros(rows, width, dtype=torch.get_default_dtype())  # sinusoids, made on the host
+        if hasattr(self, "weights"):
+            table = table.to(dtype=self.weights.dtype, device=self.weights.device)
+        self.register_buffer("weights", table, persistent=False)
+
+    @torch.no_grad()
+    def forward(self, position_ids, seen=0):
+        batch, seq = position_ids.shape
+        position_ids = position_ids + self.offset
+        if 2 + seq + seen > self.weights.shape[0]:
+            self.make_weights(2 + seq + seen, self.weights.shape[1])
+        return self.weights.index_select(0, position_ids.view(-1)).view(batch, seq, self.weights.shape[-1]).detach()
 
 
 class BartAttention(nn.Module):
