@@ -21,7 +21,7 @@ static void write_recommendation(struct jsonw *w, const struct estimate *e)
 /* That nothing fits is known only where all were looked at. */
 static bool is_decided(const struct plan_answer *a)
 {
-    return a->any_modelled && (a->any_fits || (!a->n_cut && !a->n_outgrown));
+    return (a->any_modelled || a->any_beyond) && (a->any_fits || (!a->n_cut && !a->n_outgrown));
 }
 
 static void write_head(struct jsonw *w, const struct estimate *e)

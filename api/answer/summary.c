@@ -212,7 +212,7 @@ static void say_nothing(struct buf *out, const struct estimate *e)
 {
     const struct plan_candidate *c = e->answer.candidates;
 
-    buf_str(out, e->answer.any_modelled ? "Undecided: what was looked at does not fit, and " : "No answer: ");
+    buf_str(out, e->answer.any_modelled ? "Undecided: what was looked at does not fit, and " : e->answer.any_beyond ? "Does not fit: " : "No answer: ");
     buf_str(out, e->answer.any_modelled            ? "the work that one question may cause did not reach the rest"
                  : e->answer.n && c->reason.detail ? c->reason.detail
                                                    : "nothing was asked that has a model");

@@ -33,7 +33,8 @@ sv m_repeat(struct script *s, const struct script_args *a)
         return script_raise(s, EXC_RuntimeError,
                             "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor");
     for (int i = 0; i < own; i++)
-        times[nd - own + i] *= shape_of(t)->size[i];
+        if (!size_grow(s, &times[nd - own + i], shape_of(t)->size[i]))
+            return sv_null();
     for (int i = 0; i < nd; i++)
         if (times[i] < 0)
             return script_raise(s, EXC_RuntimeError, "Trying to create tensor with negative dimension %lld", (long long)times[i]);
@@ -67,8 +68,9 @@ sv f_repeat_interleave(struct script *s, const struct script_args *a)
     if (nd == MAX_DIMS)
         return script_leave(s, "a tensor of more than %d dimensions", MAX_DIMS);
     for (int i = 0; i < nd; i++) {
-        flat[i] = shape_of(t)->size[i] * (i == dim ? n : 1);
-        wide[i + (i > dim)] = shape_of(t)->size[i];
+        wide[i + (i > dim)] = flat[i] = shape_of(t)->size[i];
+        if (i == dim && !size_grow(s, &flat[i], n))
+            return sv_null();
     }
     wide[dim + 1] = n;
     if (!sizes_sane(s, nd, flat))

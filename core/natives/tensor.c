@@ -235,22 +235,40 @@ struct run *run_arg(struct script *s, sv device)
     return cuda ? n->run : &n->host;
 }
 
+/* No exception: where PyTorch raises another one, or none, nothing fits anyway. */
+static bool too_large(struct script *s, int n, const int64_t *size)
+{
+    struct err err = {0};
+    char text[192];
+
+    sizes_too_large(n, size, text, sizeof text);
+    (void)err_set(&err, ERR_TENSOR_SIZE, "", "%s", text);
+    (void)script_fail(s, &err);
+    return false;
+}
+
+bool size_grow(struct script *s, int64_t *size, int64_t by)
+{
+    const int64_t both[] = {*size, by};
+
+    if (!sizes_countable(2, both))
+        return too_large(s, 2, both);
+    *size *= by;
+    return true;
+}
+
 bool sizes_sane(struct script *s, int n, const int64_t *size)
 {
-    int64_t all = 1;
+    int64_t known[MAX_DIMS];
 
     for (int i = 0; i < n; i++) {
         if (size[i] < -1) {
             (void)script_raise(s, EXC_RuntimeError, "Trying to create tensor with negative dimension %lld", (long long)size[i]);
             return false;
         }
-        if (size[i] > INT64_C(1) << 44 || (size[i] > 0 && all > (INT64_C(1) << 44) / size[i])) {
-            (void)script_raise(s, EXC_RuntimeError, "a tensor of %lld or more elements along a dimension", (long long)size[i]);
-            return false;
-        }
-        all *= size[i] > 0 ? size[i] : 1;
+        known[i] = size[i] > 0 ? size[i] : 1;
     }
-    return true;
+    return sizes_countable(n, known) || too_large(s, n, known);
 }
 
 int sizes_arg(struct script *s, uint32_t n, const sv *v, int64_t *ret)

@@ -79,7 +79,8 @@ bool bool_arg(struct script *s, sv v, bool *ret);
 bool dim_arg(struct script *s, const struct tensor *t, sv v, int *ret); /* counted from the front */
 struct run *run_arg(struct script *s, sv device);                       /* absent: the host's; NULL: an exception is set */
 /* Sizes: a tuple, a list, or integers one by one (v[0..n) or rest). -1 where the exception is set. */
-bool sizes_sane(struct script *s, int n, const int64_t *size); /* false: an exception is set: more than a device holds */
+bool sizes_sane(struct script *s, int n, const int64_t *size); /* false: an exception is set, or the script has ended: more than any memory holds */
+bool size_grow(struct script *s, int64_t *size, int64_t by);            /* times as large; false as above */
 int sizes_arg(struct script *s, uint32_t n, const sv *v, int64_t *ret);
 sv sizes_value(struct script *s, const struct value *x); /* torch.Size */
 bool is_number(sv v);

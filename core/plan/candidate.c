@@ -276,6 +276,10 @@ enum err_code candidate_stands(struct planning *p, struct plan_candidate *c, enu
         return set_aside(p, c, "not-modelled");
     if (rc == ERR_LEAVES_LANGUAGE || rc == ERR_SCRIPT_RAISED) /* another option may take another way through the same files */
         return set_aside(p, c, err_slug(rc));
+    if (rc == ERR_TENSOR_SIZE) {
+        p->answer->any_beyond = true;
+        return set_aside(p, c, "does-not-fit");
+    }
     if (rc == ERR_BUDGET)
         return cut_off(p, c);
     if (rc != ERR_NOMEM)

@@ -238,6 +238,8 @@ static enum err_code take_error(struct inferring *p, struct inference_candidate 
         return inference_reason(p, c, "budget", e.detail);
     if (rc == ERR_FIELD_CONFLICT || rc == ERR_NOMEM)
         return inference_reason(p, c, "not-modelled", e.detail);
+    if (rc == ERR_TENSOR_SIZE)
+        return inference_reason(p, c, "does-not-fit", e.detail);
     if (rc == ERR_LEAVES_LANGUAGE)
         return inference_reason(p, c, "leaves-the-language", e.detail);
     *p->err = e;

@@ -184,6 +184,7 @@ struct plan_answer {
     struct plan_candidate *candidates; /* ranked */
     uint32_t n;
     bool any_fits, any_modelled, any_launches; /* any_launches: of those that fit */
+    bool any_beyond;                           /* of those without figures: a tensor of theirs is larger than any memory */
     uint32_t n_cut;                            /* candidates that the budget did not reach */
     uint32_t n_outgrown;                       /* those that outgrew the scratch */
     uint32_t n_untried;                        /* changes that were to be tried before they are advised, and outgrew the scratch or the work that is left */

@@ -1,4 +1,5 @@
 #include "base/budget.h"
+#include "base/buf.h"
 #include "torch/hooks.h"
 #include "torch/module.h"
 #include "torch/work.h"
@@ -157,10 +158,24 @@ static bool goes_on(struct run *r)
     return true;
 }
 
+/* Sums of thousands of them, and products with the number of layers, are taken everywhere too. */
+static bool summable(struct run *r, uint64_t bytes)
+{
+    char text[96];
+
+    if (bytes <= UINT64_C(1) << 54)
+        return true;
+    (void)snprintf(text, sizeof text, "a tensor of %llu GiB is larger than any memory", (unsigned long long)(bytes >> 30));
+    run_fail(r, ERR_TENSOR_SIZE, "", text);
+    return false;
+}
+
 static struct birth *block_birth(struct run *r, enum op op, uint64_t bytes, enum mark mark)
 {
     struct birth *b;
 
+    if (!summable(r, bytes))
+        return NULL;
     if (r->n_births >= r->max_births && !goes_on(r))
         return NULL;
     b = &r->births[r->n_births];
@@ -369,16 +384,38 @@ static inline val value_take(struct run *r)
     return v;
 }
 
-/* Products of sizes are taken everywhere. */
-static bool countable(struct run *r, int ndim, const int64_t *size)
+bool sizes_countable(int ndim, const int64_t *size)
 {
     double n = 1;
 
     for (int i = 0; i < ndim; i++)
         n *= (double)size[i];
-    if (n <= 0x1p58)
+    return n <= 0x1p58;
+}
+
+void sizes_too_large(int ndim, const int64_t *size, char *ret, size_t bytes)
+{
+    struct buf b;
+
+    buf_init_fixed(&b, ret, bytes);
+    buf_str(&b, "a tensor of ");
+    for (int i = 0; i < ndim; i++) {
+        char one[32];
+
+        (void)snprintf(one, sizeof one, i ? " x %lld" : "%lld", (long long)size[i]);
+        buf_str(&b, one);
+    }
+    buf_str(&b, " elements is larger than any memory");
+}
+
+static bool countable(struct run *r, int ndim, const int64_t *size)
+{
+    char text[192];
+
+    if (sizes_countable(ndim, size))
         return true;
-    run_fail(r, ERR_ARCH_INVALID, "", "a tensor of more than 2^58 elements");
+    sizes_too_large(ndim, size, text, sizeof text);
+    run_fail(r, ERR_TENSOR_SIZE, "", text);
     return false;
 }
 

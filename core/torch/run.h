@@ -305,6 +305,9 @@ static inline enum dtype dtype_of(const struct run *r, val v)
     return (enum dtype)r->values[v].dtype;
 }
 
+/* Products of sizes are taken everywhere: 2^58 elements at most. And the sentence about more of them, for ERR_TENSOR_SIZE. */
+bool sizes_countable(int ndim, const int64_t *size);
+void sizes_too_large(int ndim, const int64_t *size, char *ret, size_t bytes);
 val value_new(struct run *r, enum dtype dtype, int ndim, const int64_t *size); /* contiguous, no storage yet, floating */
 val value_empty(struct run *r, enum op op, enum dtype dtype, int ndim, const int64_t *size);
 val value_alias(struct run *r, val of); /* same storage, sizes and strides; no graph; floating */

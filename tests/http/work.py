@@ -146,6 +146,23 @@ class Work(unittest.TestCase):
             fields = f.read().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    def test_sizes_beyond_any_memory(self):
+        """An answer that says so, whether one tensor or only their sum is too large to count."""
+        d = Daemon("--offline", "--log", "none")
+        for model, method, batch, checkpointing in (("Qwen/Qwen3-0.6B", "single", 65536, True), ("meta-llama/Llama-3.1-70B", "zero3", 64, False),
+                                                    ("meta-llama/Llama-3.1-405B", "single", 1024, False)):
+            for attention in ("eager", "sdpa"):
+                status, _, body = d.ask("POST", "/estimate", json.dumps({"model": model, "cluster": {"gpu": "A100-80GB"}, "training": {
+                    "seq_len": 4194304, "micro_batch_size": batch, "attention": attention, "methods": method, "tuning": "full", "gradient_checkpointing": checkpointing}}))
+                answer = json.loads(body)
+                self.assertEqual((status, answer["fits"]), (200, False), body[:500])
+                self.assertEqual({c["reason"]["code"] for c in answer["candidates"]}, {"does-not-fit"}, body[:500])
+                for advice in answer["advice"] or []:
+                    self.assertLessEqual(advice["peak_allocated_bytes"], advice["capacity_bytes"])
+                if attention == "eager":
+                    self.assertIn("is larger than any memory", answer["summary"])
+        self.assertEqual(d.stop()[0], 0)
+
     def test_sixty_seven_million_ranks(self):
         d = Daemon("--threads", "2", "--drain", "1", "--deadline", "300")
         before = self.cpu_s(d)
