@@ -198,6 +198,8 @@ $(BUILD)/script: $(BUILD)/tests/script/script.o $(libs)
 
 $(BUILD)/bench/bench_http: LDLIBS += -lmicrohttpd
 $(BUILD)/bench/bench_program: $(BUILD)/server/installed.o $(BUILD)/server/block.o
+$(BUILD)/bench/bench_plan: $(BUILD)/server/block.o
+$(BUILD)/bench/bench_plan: support += $(BUILD)/server/block.o
 $(BUILD)/bench/bench_program: support += $(BUILD)/server/installed.o $(BUILD)/server/block.o
 $(bench_programs): $(BUILD)/%: $(BUILD)/%.o $(support) $(libs)
 	$(Q)$(CC) $(CFLAGS) $(LTO) $(LDFLAGS) -o $@ $< $(support) $(libs) $(LDLIBS) -lpthread

@@ -9,6 +9,7 @@
 #include "bench/daemon.h"
 #include "bench/measure.h"
 #include "catalog/builtin.h"
+#include "server/block.h"
 #include "tests/support/carried.h"
 
 #include <stdio.h>
@@ -78,7 +79,7 @@ static void compare(const char *body, const struct builtin *model, void *block, 
 int main(void)
 {
     const char *path = getenv("BASELINE");
-    void *block = malloc(API_ARENA_BYTES);
+    void *block = block_for_work(API_ARENA_BYTES); /* as a worker has it */
     struct daemon baseline;
 
     if (!block)
@@ -96,6 +97,6 @@ int main(void)
     }
     if (path)
         daemon_end(&baseline);
-    free(block);
+    block_free(block, API_ARENA_BYTES);
     return 0;
 }

@@ -96,6 +96,51 @@ enum err_code image_new(struct arena *arena, const struct image *below, struct i
     return rc;
 }
 
+/* ---- sources by name */
+enum { FEW_SOURCES = 16, PLACES = 4 }; /* places a source */
+
+static struct source_module **place_of(const struct image *im, const struct str *name)
+{
+    uint32_t mask = im->n_places - 1, at = name->hash & mask;
+
+    while (im->by_name[at] && im->by_name[at]->name != name)
+        at = (at + 1) & mask;
+    return &im->by_name[at];
+}
+
+/* Without room for the table the list is all there is. */
+static void place_all(struct image *im)
+{
+    im->n_places = im->n_places ? 2 * im->n_places : PLACES * FEW_SOURCES;
+    im->by_name = arena_array(im->arena, struct source_module *, im->n_places);
+    for (struct source_module *m = im->by_name ? im->sources : NULL; m; m = m->next) {
+        struct source_module **place = place_of(im, m->name);
+
+        if (!*place) /* the list begins with the newest */
+            *place = m;
+    }
+}
+
+static void add_source(struct image *im, struct source_module *m)
+{
+    m->next = im->sources;
+    im->sources = m;
+    if (++im->n_sources >= FEW_SOURCES && 2 * im->n_sources > im->n_places)
+        place_all(im);
+    else if (im->by_name)
+        *place_of(im, m->name) = m;
+}
+
+const struct source_module *image_source_of(const struct image *im, const struct str *name)
+{
+    if (im->by_name)
+        return *place_of(im, name);
+    for (const struct source_module *m = im->sources; m; m = m->next)
+        if (m->name == name)
+            return m;
+    return NULL;
+}
+
 enum err_code image_source(struct image *im, const char *name, const char *path, const char *text, size_t bytes, bool package,
                            struct err *err)
 {
@@ -110,8 +155,7 @@ enum err_code image_source(struct image *im, const char *name, const char *path,
     rc = compile_module(im, kept, text, bytes, &m->code, err);
     if (rc)
         return rc;
-    m->next = im->sources;
-    im->sources = m;
+    add_source(im, m);
     return ERR_OK;
 }
 
@@ -134,8 +178,8 @@ static struct source_module *continues_below(struct image *im, const char *name)
             continue;
         if (!m)
             return NULL;
-        *m = (struct source_module){.next = im->sources, .name = found->name, .begins = found, .path = found->path, .package = found->package};
-        im->sources = m;
+        *m = (struct source_module){.name = found->name, .begins = found, .path = found->path, .package = found->package};
+        add_source(im, m);
         return m;
     }
     return NULL;
@@ -163,9 +207,9 @@ enum err_code image_again(struct image *im, const char *name, struct err *err)
     if (!m)
         return err_set(err, ERR_NOMEM, "", "no memory for the language");
     *m = *im->sources;
-    m->next = im->sources;
     m->name = image_intern(im, name, strlen(name));
-    im->sources = m;
+    if (m->name)
+        add_source(im, m);
     return m->name ? ERR_OK : err_set(err, ERR_NOMEM, "", "no memory for the language");
 }
 

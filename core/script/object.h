@@ -413,6 +413,8 @@ struct image {
     uint32_t n_names, cap;
     uint32_t n_codes; /* with those below */
     struct source_module *sources;
+    struct source_module **by_name; /* the newest of a name; NULL: few, or no room */
+    uint32_t n_sources, n_places;
     struct native_module *natives;
     struct native_classes *classes;
     const struct script_class *class_defs;
@@ -420,6 +422,7 @@ struct image {
 
 struct str *image_intern(struct image *im, const char *text, size_t bytes);
 struct str *image_find(const struct image *im, const char *text, size_t bytes, uint32_t hash);
+const struct source_module *image_source_of(const struct image *im, const struct str *name); /* not of those below */
 enum err_code image_again(struct image *im, const char *name, struct err *err); /* what was compiled last, under another name */
 enum err_code world_new(struct image *im, struct err *err);
 struct cls *world_class(struct image *im, struct cls *base, const char *name, enum kind layout);

@@ -150,11 +150,11 @@ static struct module *module_new(struct script *s, struct str *name, const char 
 
 static const struct source_module *source_of(const struct image *im, const struct str *name)
 {
-    for (; im; im = im->below)
-        for (const struct source_module *m = im->sources; m; m = m->next)
-            if (m->name == name)
-                return m;
-    return NULL;
+    const struct source_module *found = NULL;
+
+    for (; im && !found; im = im->below)
+        found = image_source_of(im, name);
+    return found;
 }
 
 static const struct native_module *native_of(const struct image *im, const struct str *name)
