@@ -329,6 +329,23 @@ class Messages(unittest.TestCase):
             self.assertIn(self.d.raw(line + b"Host: localhost\r\n\r\n").split(b" ")[1:2], ([b"400"], [b"505"], []), line)
         self.assertIn(self.d.raw(b"GET /healthz HTTP/1.1\r\n\r\n").split(b" ")[1:2], ([b"400"],))
 
+    def test_many_small_things_in_a_head(self):
+        """Parameters, cookies, header lines: however many, each connection reads an answer, and the next one is answered. (A query of 120 ended the process:
+        libmicrohttpd 0.9.75 has no room for their list and goes on.) Trailers that leave no room for an answer end their connection."""
+        d = Daemon("--event-threads", "1")
+        end, chunked = b"Host: localhost\r\nConnection: close\r\n", b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
+        for n in (*range(90, 130, 2), 300, 600):
+            small = [b"a%d=1" % i for i in range(n)]
+            lines = b"".join(b"a%d: 1\r\n" % i for i in range(n))
+            for message, wanted in ((b"GET /estimate?" + b"&".join(small) + b" HTTP/1.1\r\n" + end + b"\r\n", b"422 400"),
+                                    (b"GET /estimate?" + b"&" * n * 5 + b" HTTP/1.1\r\n" + end + b"\r\n", b"422"),
+                                    (b"GET /healthz HTTP/1.1\r\n" + end + b"Cookie: " + b"; ".join(small) + b"\r\n\r\n", b"200 431"),
+                                    (b"GET /healthz HTTP/1.1\r\n" + end + lines + b"\r\n", b"200 431"),
+                                    (b"POST /estimate HTTP/1.1\r\n" + end + chunked + lines + b"\r\n", b"422 431")):
+                answer = d.raw(message)
+                self.assertTrue(answer[9:12] in wanted and (answer or chunked in message), (n, message[:40], answer))
+        self.assertEqual(d.stop()[0], 0)
+
     def test_what_hides_in_headers(self):
         """A folded token makes nothing public, and no terminal is written to by a method."""
         get = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
