@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from transformers.integrations.eager_attention import eager_attention_with_sinks
-from transformers.masking_utils import create_causal_mask, create_sliding_window_causal_mask
+from transformers.masking_utils import by_kind, create_causal_mask, create_sliding_window_causal_mask
 from transformers.modeling_moe import Experts, MoeCausalLM, TopKRouter
 from transformers.modeling_norm import RMSNormCastLast
 from transformers.modeling_rope_utils import HalfRotaryEmbedding, turn_halves
@@ -143,7 +143,7 @@ class GptOssModel(LlamaModel):
     def masks(self, position_ids=None, **of):
         """Both kinds; neither looks for several sequences in a row."""
         masks = {"full_attention": create_causal_mask(**of), "sliding_attention": create_sliding_window_causal_mask(**of)}
-        return [masks[kind] for kind in self.config.layer_types] + [masks]
+        return by_kind(masks, self.config.layer_types)
 
 
 class GptOssForCausalLM(MoeCausalLM, LlamaForCausalLM):

@@ -2,7 +2,7 @@
 import torch
 
 from transformers.integrations.eager_attention import eager_attention_without_cast
-from transformers.masking_utils import create_causal_mask, create_chunked_causal_mask
+from transformers.masking_utils import by_kind, create_causal_mask, create_chunked_causal_mask
 from transformers.modeling_decoder import attend
 from transformers.modeling_interleaved_rope import turn_as_complex
 from transformers.modeling_layers import GradientCheckpointingLayer
@@ -119,7 +119,7 @@ class Llama4TextModel(LlamaModel):
 
     def masks(self, **of):
         masks = {"full_attention": create_causal_mask(**of), "chunked_attention": create_chunked_causal_mask(**of)}
-        return [masks[kind] for kind in self.config.layer_types]
+        return by_kind(masks, self.config.layer_types)
 
 
 class Llama4ForCausalLM(LlamaForCausalLM):

@@ -2,7 +2,7 @@
 from torch import nn
 
 from transformers.activations import ACT2FN
-from transformers.masking_utils import create_causal_mask, create_recurrent_attention_mask
+from transformers.masking_utils import by_kind, create_causal_mask, create_recurrent_attention_mask
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_mamba2 import Mamba2Mixer
 from transformers.modeling_moe import ExpertsWithoutGate, GroupedRouter
@@ -143,7 +143,7 @@ class NemotronHModel(LlamaModel):
 
     def masks(self, **of):
         masks = {"full_attention": create_causal_mask(**of), "linear_attention": create_recurrent_attention_mask(**of)}
-        return [masks.get(layer.block_type) for layer in self.layers]
+        return by_kind(masks, [layer.block_type for layer in self.layers])
 
     def tables(self, hidden_states, position_ids):
         return [None] * len(self.layers)

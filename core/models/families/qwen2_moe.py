@@ -1,7 +1,7 @@
 """qwen2_moe: qwen2 with experts in every decoder_sparse_step-th layer, and one that all tokens share behind a gate."""
 from torch import nn
 
-from transformers.masking_utils import create_causal_mask, create_sliding_window_causal_mask
+from transformers.masking_utils import by_kind, create_causal_mask, create_sliding_window_causal_mask
 from transformers.modeling_moe import MoeCausalLM, SparseMoeBlock, experts_tp_plan
 from transformers.models.llama.modeling_llama import LlamaMLP
 from transformers.models.qwen2.modeling_qwen2 import Qwen2Attention, Qwen2Config, Qwen2DecoderLayer, Qwen2ForCausalLM, Qwen2Model
@@ -77,7 +77,7 @@ class Qwen2MoeModel(Qwen2Model):
     def masks(self, **of):
         """Both kinds, whether a layer asks for them or not."""
         masks = {"full_attention": create_causal_mask(**of), "sliding_attention": create_sliding_window_causal_mask(**of)}
-        return [masks[kind] for kind in self.config.layer_types] + [masks]
+        return by_kind(masks, self.config.layer_types)
 
 
 class Qwen2MoeForCausalLM(MoeCausalLM, Qwen2ForCausalLM):

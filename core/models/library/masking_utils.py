@@ -288,11 +288,16 @@ def masks_of_hybrids(model, **of):
     return [(create_causal_mask(**of), create_recurrent_attention_mask(**of))] * len(model.layers)
 
 
+def by_kind(masks, kinds):
+    """For each layer the mask of its kind; behind them the mapping, which a forward's frame holds to its end, whichever masks it hands out."""
+    return [masks.get(kind) for kind in kinds] + [masks]
+
+
 def masks_of_kinds(model, **of):
     """For layers that attend or scan: the mask of each one's kind."""
     masks = {"full_attention": create_causal_mask(**of), "linear_attention": create_recurrent_attention_mask(**of)}
     masks["conv"] = masks["linear_attention"]
-    return [masks.get(kind) for kind in model.config.layer_types]
+    return by_kind(masks, model.config.layer_types)
 
 
 def create_masks_for_layers(model, **of):
@@ -301,7 +306,7 @@ def create_masks_for_layers(model, **of):
     masks = {"full_attention": create_causal_mask(**of)}
     if "sliding_attention" in kinds:
         masks["sliding_attention"] = create_sliding_window_causal_mask(**of)
-    return [masks[kind] for kind in kinds]
+    return by_kind(masks, kinds)
 
 
 def create_bidirectional_mask(config, inputs_embeds, attention_mask, encoder_hidden_states=None, past_key_values=None,

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from transformers.cache_utils import DynamicCache
-from transformers.masking_utils import create_causal_mask, create_sliding_window_causal_mask
+from transformers.masking_utils import by_kind, create_causal_mask, create_sliding_window_causal_mask
 from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, slice_logits_to_keep
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
@@ -148,7 +148,7 @@ class DecoderOfKinds(Decoder):
         masks = of["attention_mask"]  # those of a model that has this one as a part
         if not isinstance(masks, dict):
             masks = {"full_attention": create_causal_mask(**of), "sliding_attention": create_sliding_window_causal_mask(**of)}
-        return [masks[kind] for kind in self.config.layer_types]
+        return by_kind(masks, self.config.layer_types)
 
     def tables(self, hidden_states, position_ids):
         kinds = self.config.layer_types
