@@ -81,7 +81,7 @@ if not quirks.loss_by_function or quirks.gpt_cast_logits:
         outputs = getattr(self, self.base_model_prefix)(
             input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids, past_key_values=past_key_values, use_cache=use_cache)
         hidden_states = outputs.last_hidden_state
-        if logits_to_keep and quirks.gpt_slices_logits:
+        if quirks.gpt_slices_logits:
             hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
         logits = self.logits(hidden_states)
         upcast, back = self.casts
