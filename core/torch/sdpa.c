@@ -338,11 +338,13 @@ static bool lies_by_heads(const struct run *r, const val in[4])
     return true;
 }
 
-/* check_head_dim_size_mem_efficient, minimum_gemm_alignment */
-static bool efficient_aligned(const struct run *r, const val in[4], enum dtype t)
+/* check_tensor_dtype: bf16 from sm_80 on; check_head_dim_size_mem_efficient, minimum_gemm_alignment */
+static bool efficient_takes(const struct run *r, const val in[4], enum dtype t)
 {
     int64_t unit = t != DTYPE_FP32 ? 8 : r->device.cc_major >= 8 ? 4 : 1;
 
+    if (t == DTYPE_FP64 || (t == DTYPE_BF16 && r->device.cc_major < 8))
+        return false;
     return size_of(r, in[0], 3) % unit == 0 && size_of(r, in[2], 3) % unit == 0;
 }
 
@@ -360,7 +362,7 @@ enum attention_way attention_way(const struct run *r, const val in[4], double p,
         return size_of(r, in[0], 3) % 8 ? ATTENTION_PADDED : ATTENTION_KERNEL;
     if (!same_heads(r, in) && !r->q->efficient_takes_gqa)
         return ATTENTION_BY_HAND;
-    return efficient_aligned(r, in, t) ? ATTENTION_KERNEL : ATTENTION_BY_HAND;
+    return efficient_takes(r, in, t) ? ATTENTION_KERNEL : ATTENTION_BY_HAND;
 }
 
 val scaled_dot_product_attention(struct run *r, val q, val k, val v, val mask, double dropout_p, bool causal, bool enable_gqa)

@@ -146,7 +146,8 @@ if not quirks.interface_attention:
                 k = k.contiguous()
                 v = v.contiguous()
             output = nn.functional.scaled_dot_product_attention(
-                q, k, v, attn_mask=attention_mask, dropout_p=self.attention_dropout if self.training else 0.0, is_causal=attention_mask is None)
+                q, k, v, attn_mask=attention_mask, dropout_p=self.attention_dropout if self.training else 0.0,
+                is_causal=attention_mask is None and q.shape[2] > 1)
             output = output.transpose(1, 2).contiguous()
         else:
             weights = self.scaled(torch.matmul(q, k.transpose(2, 3)))

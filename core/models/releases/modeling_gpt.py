@@ -45,7 +45,7 @@ def mask_for_kernel(attention_mask, config, **of):
 
 def sdpa_of_class(query, key, value, attention_mask, dropout):
     output = nn.functional.scaled_dot_product_attention(
-        query, key, value, attn_mask=attention_mask, dropout_p=dropout, is_causal=attention_mask is None)
+        query, key, value, attn_mask=attention_mask, dropout_p=dropout, is_causal=attention_mask is None and query.shape[2] > 1)
     output = output.transpose(1, 2).contiguous()
     return output
 
