@@ -24,6 +24,7 @@ enum {
     LOOK_MS = 250,    /* whether who waits is still there */
     GRACE_MS = 700,   /* to read a refusal, before the end */
     LINGER_MS = 250,  /* who was let in a moment before the end has his request on its way */
+    HURRIED_TURNS = 4096, /* as many as a large body is read in */
     STUCK_MS = 5000,  /* a thread that has not swept for so long does not turn */
     LOOP_FILES = 16,  /* of an event thread, beside connections and the hub's: epoll, sockets that were accepted at once */
     HUB_FILES = 64,   /* of its transfers */
@@ -45,6 +46,7 @@ struct loop {
     pthread_t thread;
     int epoll_fd, listen_fd;
     bool has_desk, has_thread, is_quiet;
+    unsigned hurried; /* turns in a row that the library wanted at once */
     uint64_t swept_ms, looked_ms, refused_ms, quiet_ms;
     _Atomic uint64_t alive_ms; /* as swept_ms, for others */
 };
@@ -535,12 +537,21 @@ static bool is_over(const struct loop *l)
     return !l->desk.open || (l->desk.is_refusing && l->desk.now_ms - l->refused_ms >= GRACE_MS);
 }
 
+/*
+ * 0.9.75 says "at once" for as long as there is a connection whose pool is full of what it cannot use (the extension of a chunk without an end):
+ * it would turn for nothing until the deadline. What comes in ends the wait whatever it is.
+ */
 static unsigned wait_ms(struct loop *l)
 {
     unsigned most = atomic_load(&l->h->phase) != PHASE_SERVE ? 50 : l->desk.waiting ? LOOK_MS : SWEEP_MS;
     MHD_UNSIGNED_LONG_LONG ms;
 
-    return MHD_get_timeout(l->daemon, &ms) == MHD_YES && ms < most ? (unsigned)ms : most;
+    if (MHD_get_timeout(l->daemon, &ms) != MHD_YES)
+        ms = most;
+    l->hurried = ms ? 0 : l->hurried + 1;
+    if (l->hurried > HURRIED_TURNS)
+        ms = 4;
+    return ms < most ? (unsigned)ms : most;
 }
 
 static void *run(void *arg)

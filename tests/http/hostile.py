@@ -97,6 +97,22 @@ class Senders(unittest.TestCase):
             self.assertLess(rss_mib(self.d) - before, 8)
         s.close()
 
+    def test_a_chunk_without_an_end_is_waited_for(self):
+        """A chunk's extension that fills the library's buffer: nothing can come of it, and nothing is done for it until it is cut."""
+        d = Daemon("--event-threads", "1", "--drain", "1")
+        held = [d.connect() for _ in range(4)]
+        for s in held:
+            s.sendall(b"POST /estimate HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n2;" + b"e" * 9000)
+        time.sleep(1)
+        before = float(d.metrics()["process_cpu_seconds_total"])
+        time.sleep(2)
+        if not SLOW:
+            self.assertLess(float(d.metrics()["process_cpu_seconds_total"]) - before, 0.5)
+        self.assertEqual(d.ask("GET", "/healthz")[0], 200)
+        for s in held:
+            s.close()
+        self.assertEqual(d.stop()[0], 0)
+
     def test_half_closed(self):
         """Who has sent all and says so may have left: his answer comes, or the end does, and nothing stays behind."""
         for data in (HEALTH, b"POST /estimate HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(BODY) + BODY.encode(), HEALTH[:-2],
