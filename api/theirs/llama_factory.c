@@ -109,6 +109,7 @@ const struct their_key llama_factory_keys[] = {
     MOVES("include_effective_tokens_per_second", "counting tokens over all processes each step"),
     MOVES("enable_torch_profiler", "the profiler"),
     MOVES("fp8|fp8_enable_fsdp_float8_all_gather", "float8 products"),
+    MOVES("compute_dtype", "what is derived of the precision and nobody may say (training.precision says it)"),
     MOVES("block_diag_attn", "a mask for each sequence of a row"),
     MOVES("ref_model|ref_model_adapters|reward_model_adapters|ref_model_quantization_bit|reward_model_quantization_bit",
           "a model beside the one that is trained"),
@@ -124,7 +125,7 @@ const struct their_key llama_factory_keys[] = {
           "export_quantization_nsamples|export_quantization_maxlen|export_legacy_format|export_hub_model_id|vllm_maxlen|vllm_gpu_util|"
           "vllm_enforce_eager|vllm_max_lora_rank|vllm_config|sglang_maxlen|sglang_mem_fraction|sglang_tp_size|sglang_config|"
           "sglang_lora_backend|kt_weight_path|kt_expert_checkpoint_path|kt_use_lora_experts|kt_lora_expert_num|"
-          "kt_lora_expert_intermediate_size|device_map|model_max_length|compute_dtype"),
+          "kt_lora_expert_intermediate_size|device_map|model_max_length"),
     KNOWN(
         "template|dataset|eval_dataset|dataset_dir|media_dir|train_on_prompt|mask_history|streaming|buffer_size|mix_strategy|interleave_probs|"
         "overwrite_cache|preprocessing_batch_size|preprocessing_num_workers|max_samples|eval_num_beams|ignore_pad_token_for_loss|val_size|"

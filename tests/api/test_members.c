@@ -226,6 +226,17 @@ static const struct {
     {IN_FSDP, "fsdp_origin_params", ""},
 };
 
+/* LLaMA-Factory derives a field of this name: whoever says it in a request is told that it moves nothing. */
+START_TEST(a_dtype_of_products_is_left_out)
+{
+    struct reply reply = ask_in(IN_TRAINING, "\"compute_dtype\":\"fp32\"");
+    const char *pointer = json_str(reply_at(&reply, "not_in_figures/0"));
+
+    ck_assert_msg(reply.r.status == 200 && pointer && !strcmp(pointer, "/training/compute_dtype"), "%s", reply.r.body);
+    reply_done(reply);
+}
+END_TEST
+
 START_TEST(tells_typing_errors_from_other_names)
 {
     char member[128];
@@ -478,6 +489,7 @@ UNIT_TESTS("api/members",
     tcase_set_timeout(unit_.tcase, 60);
     unit_rows(knows_every_field, files);
     unit_rows(tells_typing_errors_from_other_names, names);
+    unit_test(a_dtype_of_products_is_left_out);
     unit_test(refuses_the_rest_when_strict);
     unit_test(refuses_a_parameter_of_a_query);
     unit_rows(gives_no_figures_to_what_has_no_model, gaps);
