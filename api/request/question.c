@@ -410,6 +410,9 @@ static enum err_code check_global(const struct estimate *e)
         return err_set(e->call->err, ERR_FIELD_CONFLICT, "/training/global_batch_size", "is smaller than the micro-batch");
     if (stage_of(t) == TASK_KTO && t->micro_batch_size.set && t->micro_batch_size.whole < 2)
         return err_set(e->call->err, ERR_FIELD_CONFLICT, "/training/micro_batch_size", "KTOTrainer raises on a batch of one: two rows at least");
+    if (t->keep_outputs == TRI_TRUE && word_or(&e->rq.stack.framework, framework_words, FRAMEWORK_TRANSFORMERS) == FRAMEWORK_TRANSFORMERS)
+        return err_set(e->call->err, ERR_FIELD_CONFLICT, "/training/keep_outputs",
+                       "the Trainer lets go of the model's output before backward (trainer.py, training_step): stack.framework torch or deepspeed keeps it");
     return ERR_OK;
 }
 

@@ -21,6 +21,7 @@ static const struct {
     int status;
     const char *code, *pointer;
 } refused[] = {
+    {"{" OPT "," GPU ",\"training\":{\"keep_outputs\":true}}", 422, "field-conflict", "/training/keep_outputs"},
     {ON_4_40("llama", ROPE("llama3")), 422, "field-conflict", "/stack/transformers"},
     {ON_4_40("llama", ROPE("yarn")), 422, "field-conflict", "/stack/transformers"},
     {ON_4_40("mistral", "\"num_attention_heads\":12,\"num_key_value_heads\":4,\"head_dim\":64"), 422, "field-conflict", "/stack/transformers"},
