@@ -99,7 +99,7 @@ START_TEST(stands_where_the_packages_put_it)
         ck_assert(!tree_init(&m.tree, &arena, DTYPE_BF16, 64 + arch.layers * 96, &err));
         ck_assert_msg(!model_declare(&m, &err), "%s", err.detail);
         enum kbit kbit = weights_named(json_str(json_get(row, "weights")));
-        ck_assert(!kbit || !bnb_apply(&m.tree, &(struct bnb_options){kbit, DTYPE_BF16, DTYPE_UINT8, false, old}, &err));
+        ck_assert(!kbit || !bnb_apply(&m.tree, &(struct bnb_options){kbit, DTYPE_BF16, DTYPE_UINT8, false, old, old}, &err));
         ck_assert(json_uint64(json_first(json_get(row, "gpus")), &gib) && json_uint64(json_get(row, "cpu"), &host));
         struct device_map_question ask = {.tree = &m.tree,
                                           .gpus = (uint32_t)json_count(json_get(row, "gpus")),
