@@ -291,7 +291,7 @@ val baddbmm(struct run *r, val input, val a, val b, bool scaled)
     return out;
 }
 
-/* LinearAlgebra.cpp should_fold for a tensor of three or more dimensions times a matrix. */
+/* LinearAlgebra.cpp should_fold for a tensor of three or more dimensions times a matrix; it looks at requires_grad, whether gradients are on or off. */
 static bool should_fold(const struct run *r, val a, val b)
 {
     const struct value *x = &r->values[a];
@@ -332,6 +332,19 @@ static val matmul_batched(struct run *r, val a, val b)
     return unsafe_view(r, product(r, OP_BMM, bmm_raw, fa, fb), nd, so);
 }
 
+/* A matrix that wants a gradient times a tensor of three or more dimensions: folded as the tensor turned times the matrix turned, and laid out. */
+static val matmul_turned(struct run *r, val a, val b)
+{
+    int nd = r->values[b].ndim;
+    int64_t size[MAX_DIMS];
+    val turned = transpose(r, b, nd - 2, nd - 1);
+
+    memcpy(size, r->values[turned].size, sizeof size);
+    size[nd - 1] = size_of(r, a, 0);
+    turned = unsafe_view(r, mm(r, reshape(r, turned, SHAPE(-1, size_of(r, a, 1))), t_op(r, a)), nd, size);
+    return contiguous(r, transpose(r, turned, nd - 2, nd - 1));
+}
+
 static val matmul_plain(struct run *r, val a, val b)
 {
     const struct value *x = &r->values[a], *y = &r->values[b];
@@ -350,6 +363,8 @@ static val matmul_plain(struct run *r, val a, val b)
         size[nd - 1] = y->size[1];
         return unsafe_view(r, mm(r, reshape(r, a, SHAPE(-1, x->size[nd - 1])), b), nd, size);
     }
+    if (x->ndim == 2 && y->ndim >= 3 && wants_grad(r, a))
+        return matmul_turned(r, a, b);
     return matmul_batched(r, a, b);
 }
 
