@@ -22,7 +22,7 @@ static uint64_t room_of(const struct inference_question *q)
     return most > 0 ? (uint64_t)most : 0;
 }
 
-/* What train_resolve() says of the attention, the class in that release and its quirks holds for a forward alone too. */
+/* What train_resolve() says of the attention, the class in that release and its quirks holds for a forward alone too; GPTQ loads as the release does. */
 static enum err_code resolve(const struct inferring *p, const struct inference_weights *w, struct step *ret)
 {
     const struct inference_question *q = p->q;
@@ -38,12 +38,17 @@ static enum err_code resolve(const struct inferring *p, const struct inference_w
         .stack = q->stack,
     };
 
-    return train_resolve(&r, q->arch, &q->device, p->keep, ret, p->err);
+    enum err_code rc = train_resolve(&r, q->arch, &q->device, p->keep, ret, p->err);
+    bool gptq = w->packed.kind == PACKING_GPTQ4 || w->packed.kind == PACKING_GPTQ8;
+
+    if (!rc && gptq && q->engine == ENGINE_TRANSFORMERS && !ret->quirks.gptq_loads_as_saved)
+        ret->r.precision = PRECISION_FP16;
+    return rc;
 }
 
 enum dtype inference_dtype(const struct inference_candidate *c)
 {
-    enum precision p = c->weights->cast;
+    enum precision p = c->step.r.precision;
 
     return p == PRECISION_FP16 ? DTYPE_FP16 : p == PRECISION_FP32 ? DTYPE_FP32 : DTYPE_BF16;
 }
