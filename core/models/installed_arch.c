@@ -2,6 +2,7 @@
 #include "models/installed.h"
 #include "models/program_parts.h"
 #include "models/stand_in.h"
+#include "stack/release.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -54,6 +55,7 @@ enum err_code program_arch_installed(struct installed *from, const struct json *
     struct imports *g = arena_new(arena, struct imports);
     struct script_host host = {.source = gather, .files = g};
     struct arch a = program_arch_blank(config, source, arena);
+    struct stack stack = {0}; /* of just that release: its rules of tying weights are not the newest's */
     enum err_code rc;
 
     if (!source || !g || !a.model_type || !a.architecture)
@@ -65,7 +67,9 @@ enum err_code program_arch_installed(struct installed *from, const struct json *
     *source = (struct program_source){.run = &script_program, .image = from->image, .config = config, .installed = from, .host = &host};
     rc = installed_classes(from, a.model_type, a.architecture, arena, source, err);
     if (!rc)
-        rc = program_look(source, arena, &a, err);
+        rc = stack_name(&stack, PACKAGE_TRANSFORMERS, from->release, err);
+    if (!rc)
+        rc = program_look(source, &stack, arena, &a, err);
     if (!rc)
         rc = compile(g, arena, &source->image, err);
     if (rc && !err->at[0])

@@ -503,9 +503,9 @@ enum err_code program_arch(const struct program_library *library, const struct j
 }
 
 /* --------------------------------------------------------------------------------------------------- for an installed release */
-enum err_code program_look(struct program_source *from, struct arena *arena, struct arch *ret, struct err *err)
+enum err_code program_look(struct program_source *from, const struct stack *stack, struct arena *arena, struct arch *ret, struct err *err)
 {
-    return look(from, NULL, arena, ret, err);
+    return look(from, stack, arena, ret, err);
 }
 
 struct arch program_arch_blank(const struct json *config, struct program_source *from, struct arena *arena)

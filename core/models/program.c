@@ -8,7 +8,6 @@
 #include "base/json.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* transformers.models.llama of ours is what transformers calls modeling_llama and configuration_llama. */
@@ -342,7 +341,7 @@ static bool tie_all(struct program *p, struct model *m, const struct program_sou
 {
     struct script *s = p->s;
     sv keys = sv_none(), flag = sv_none(), key, value;
-    bool named = from->installed ? atoi(from->installed->release) >= 5 : m->q->ties_named_weights || !from->n_files;
+    bool named = m->q->ties_named_weights || !(from->installed || from->n_files);
     int tied = script_find(s, config, script_symbol(s, "tie_word_embeddings"), &flag) == 0 ? script_truth(s, flag) : !named;
     uint32_t at = 0;
 

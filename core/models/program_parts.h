@@ -45,7 +45,7 @@ typedef void program_maker(struct model *m, const struct frozen *frozen, struct 
 bool program_stands(struct model *m, const struct frozen *(*frozen)(struct model *), program_maker *make);
 
 /* modeling.c: sizes of the model as it is declared; what a config says before any class is asked. */
-MUST_CHECK enum err_code program_look(struct program_source *from, struct arena *arena, struct arch *ret, struct err *err);
+MUST_CHECK enum err_code program_look(struct program_source *from, const struct stack *stack, struct arena *arena, struct arch *ret, struct err *err);
 struct arch program_arch_blank(const struct json *config, struct program_source *from, struct arena *arena);
 
 #endif
