@@ -28,7 +28,9 @@ static void assume(struct estimate *e, const struct around_question *q)
             e->rq.training.eval_batch_size.set ? "" : " (the Trainer's per_device_eval_batch_size)",
             q->keeps_predictions ? "" : ", the loss alone, as without compute_metrics");
     if (q->keeps_predictions && !e->rq.training.eval_batches.set)
-        note(&e->assumptions, "predictions of one evaluation batch are kept: eval_batches says how many there are before eval_accumulation_steps moves them");
+        note(&e->assumptions,
+             "prediction_loss_only false: predictions of one evaluation batch are kept; eval_batches says how many there are before "
+             "eval_accumulation_steps moves them");
     if (r->method == METHOD_ZERO3)
         note_of(&e->assumptions, NOTE_OF_INTERNALS, "memory.around.saving is with stage3_gather_16bit_weights_on_model_save; without it nothing is gathered");
 }

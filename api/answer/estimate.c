@@ -164,6 +164,7 @@ static enum err_code estimate(struct estimate *e)
     model_compare_count(&e->model, e->inventory.base_parameters, &e->warnings);
     if (first_modelled(&e->answer))
         assume_answer(e, first_modelled(&e->answer));
+    idle_say(e);
     resolve_request(e);
     return answer_write(e);
 }

@@ -226,6 +226,10 @@ MUST_CHECK enum err_code estimate_answer(struct call *c, const struct shape *sha
 /* ?top, ?launch, ?timeline, ?strict, ?largest. ret_noted: what a POST's query holds beside them; it has its arena. NULL: that is somebody else's. */
 MUST_CHECK enum err_code shape_read(struct call *c, struct shape *ret, struct notes *ret_noted);
 
+/* What the request states and nothing of the answer reads, and why: notes. Before it is resolved. */
+void idle_say(struct estimate *e);
+void idle_say_inference(struct estimate *e, bool vllm, bool packed, bool spread);
+
 /* Notes on what the answer rests on; `first`: its first candidate that is modelled. */
 void assume_answer(struct estimate *e, const struct plan_candidate *first);
 

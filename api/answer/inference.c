@@ -215,6 +215,15 @@ static enum err_code build(struct inferring *i)
     return left_out_check(&e->left_out, e->call->err);
 }
 
+static bool has_packed(const struct inferring *i)
+{
+    bool packed = false;
+
+    for (uint32_t k = 0; k < i->answer.n; k++)
+        packed |= i->answer.candidates[k].weights->kbit != KBIT_NONE || i->answer.candidates[k].weights->packed.kind;
+    return packed;
+}
+
 enum err_code inference_answer(struct estimate *e)
 {
     struct inferring *i = arena_new(e->call->arena, struct inferring);
@@ -249,6 +258,7 @@ enum err_code inference_answer(struct estimate *e)
     if (rc)
         return rc;
     inference_assume(i);
+    idle_say_inference(e, i->q.engine == ENGINE_VLLM, has_packed(i), i->answer.n && i->answer.candidates->spread);
     resolve_inference(e, i->answer.n && i->answer.candidates->modelled ? i->answer.candidates->step.r.attention : ATTENTION_UNSET);
     buf_init_fixed(&out, text, sizeof text);
     inference_say(&out, i);

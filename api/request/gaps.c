@@ -148,6 +148,28 @@ static void ask_reduction(struct asking *a)
         add_gap(a, &t->reduce_dtype, GAP_OF_ALL, "", "gradients that DistributedDataParallel or DeepSpeed reduces in a dtype of its own");
 }
 
+/* torch/optim sgd.py, adagrad.py, rmsprop.py: decay is added to a copy of the gradients; AdamW's is decoupled, in place. */
+static void ask_decay(const struct estimate *e, struct left_out *left_out)
+{
+    static const char *const places[] = {"training", "training_arguments"};
+    const struct words *asked = &e->rq.training.optimizer;
+    bool copies = false;
+
+    for (unsigned i = 0; i < asked->n; i++) {
+        int optimizer = optimizer_words[asked->at[i]].value;
+
+        copies |= optimizer == OPTIMIZER_SGD || optimizer == OPTIMIZER_ADAGRAD || optimizer == OPTIMIZER_RMSPROP;
+    }
+    for (size_t i = 0; copies && i < sizeof places / sizeof *places; i++) {
+        char pointer[64];
+        double decay = 0;
+
+        (void)snprintf(pointer, sizeof pointer, "/%s/weight_decay", places[i]);
+        if (json_number(json_get(json_get(e->call->doc, places[i]), "weight_decay"), &decay) && decay > 0)
+            left_out_gap(left_out, GAP_OF_ALL, pointer, "weight_decay of an optimizer that adds it to copies of the gradients is not modelled yet");
+    }
+}
+
 void gaps_find(struct estimate *e)
 {
     struct asking a = {.e = e};
@@ -156,6 +178,7 @@ void gaps_find(struct estimate *e)
     ask_methods(&a);
     ask_reduction(&a);
     ask_config(&a);
+    ask_decay(e, &e->left_out);
 }
 
 /* Adapters that nobody asks for leave nothing out. */

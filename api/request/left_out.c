@@ -9,6 +9,7 @@ void left_out_init(struct left_out *l, struct arena *arena, bool strict)
     *l = (struct left_out){.arena = arena, .strict = strict};
     l->gaps_end = &l->gaps;
     l->ignored_end = &l->ignored;
+    l->harmless_end = &l->harmless;
 }
 
 void left_out_gap(struct left_out *l, enum gap_of of, const char *pointer, const char *fmt, ...)
@@ -53,17 +54,26 @@ const char *pointer_to(struct arena *arena, const char *parent, const char *name
     return ret;
 }
 
-void left_out_ignore(struct left_out *l, const char *parent, const char *name)
+static void append(struct left_out *l, struct ignored ***end, const char *pointer)
 {
     struct ignored *i = arena_new(l->arena, struct ignored);
 
-    if (i)
-        i->pointer = pointer_to(l->arena, parent, name);
-    l->full |= !i || !i->pointer;
+    l->full |= !i || !pointer;
     if (l->full)
         return;
-    *l->ignored_end = i;
-    l->ignored_end = &i->next;
+    i->pointer = pointer;
+    **end = i;
+    *end = &i->next;
+}
+
+void left_out_ignore(struct left_out *l, const char *parent, const char *name)
+{
+    append(l, &l->ignored_end, pointer_to(l->arena, parent, name));
+}
+
+void left_out_harmless(struct left_out *l, const char *pointer)
+{
+    append(l, &l->harmless_end, arena_str(l->arena, pointer, strlen(pointer)));
 }
 
 enum err_code left_out_check(const struct left_out *l, struct err *err)

@@ -40,6 +40,7 @@ struct left_out {
     bool by_query; /* the document was a query, whose names have no objects around them */
     struct gap *gaps, **gaps_end;
     struct ignored *ignored, **ignored_end;
+    struct ignored *harmless, **harmless_end; /* names of another tool's in the request itself, that move nothing */
 };
 
 void left_out_init(struct left_out *l, struct arena *arena, bool strict);
@@ -47,6 +48,7 @@ void left_out_init(struct left_out *l, struct arena *arena, bool strict);
 /* A pointer that is there already is not added again. */
 void left_out_gap(struct left_out *l, enum gap_of of, const char *pointer, const char *fmt, ...) PRINTF(4, 5);
 void left_out_ignore(struct left_out *l, const char *parent, const char *name);
+void left_out_harmless(struct left_out *l, const char *pointer);
 
 MUST_CHECK enum err_code left_out_check(const struct left_out *l, struct err *err);
 

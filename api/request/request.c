@@ -130,6 +130,15 @@ static enum err_code check_loss(const struct training_request *t, struct err *er
     return ERR_OK;
 }
 
+/* qlora alone is nf4; beside a word that says none it is nothing. */
+static enum err_code check_qlora(const struct training_request *t, struct err *err)
+{
+    if (t->tuning.n != 1 || !has_word(&t->tuning, tuning_words, "qlora") || !has_word(&t->quantization, quantization_words, "none"))
+        return ERR_OK;
+    return err_set(err, ERR_FIELD_CONFLICT, "/training/quantization",
+                   "none contradicts /training/tuning qlora, whose base is quantised: lora has one that is not");
+}
+
 /* "2.2.2", "4.40", "5". Letters of a pre-release may follow. */
 static enum err_code check_versions(const struct stack_request *s, struct err *err)
 {
@@ -204,5 +213,7 @@ enum err_code request_check(struct estimate_request *rq, struct notes *assumptio
         rc = take_offload(&rq->training, assumptions, err);
     if (!rc)
         rc = check_loss(&rq->training, err);
+    if (!rc)
+        rc = check_qlora(&rq->training, err);
     return rc ? rc : check_batch(rq, err);
 }

@@ -102,6 +102,10 @@ enum err_code theirs_known(struct decoding *d, const struct member *members, con
     char text[POINTER_BYTES];
 
     *ret_known = key != NULL;
+    if (key && key->effect == QUIET)
+        left_out_harmless(d->left_out, d->path);
+    if (key && key->effect == NOTED && !theirs_is_neutral(key, v))
+        note_of(d->warnings, NOTE_OF_FIGURES, "%.100s: %s", d->path, key->member);
     if (!key || key->effect == QUIET || key->effect == NOTED)
         return ERR_OK;
     if (key->effect != MOVED)

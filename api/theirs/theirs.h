@@ -65,6 +65,7 @@ enum err_code theirs_known(struct decoding *d, const struct member *members, con
 #define MOVES(names_, what)               KEYS(names_, .effect = MOVED, .member = what)
 #define MOVES_BUT(neutral_, names_, what) KEYS(names_, .effect = MOVED, .member = what, .neutral = neutral_)
 #define NOTE(names_, what)                KEYS(names_, .effect = NOTED, .member = what)
+#define NOTE_BUT(neutral_, names_, what)  KEYS(names_, .effect = NOTED, .member = what, .neutral = neutral_)
 #define KNOWN(names_)                     KEYS(names_, .effect = QUIET)
 #define TABLE(keys_)                      KEYS("-", .effect = ALSO, .keys = keys_)
 #define OBJECT(names_, keys_)             KEYS(names_, .effect = WITHIN, .keys = keys_)

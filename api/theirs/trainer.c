@@ -174,12 +174,12 @@ const struct their_key theirs_model_init_keys[] = {
 
 /* Those that move neither memory nor time of a step: what is learned and how fast, what is logged, saved, pushed, named. */
 #define HARMLESS                                                                                                                         \
-    "_n_gpu|adam_beta1|adam_beta2|adam_epsilon|average_tokens_across_devices|batch_eval_metrics|bf16_full_eval|data_seed|"               \
+    "_n_gpu|adam_beta1|adam_beta2|adam_epsilon|average_tokens_across_devices|data_seed|"               \
     "dataloader_drop_last|dataloader_in_order|dataloader_multiprocessing_context|dataloader_num_workers|dataloader_persistent_workers|"  \
     "dataloader_pin_memory|dataloader_prefetch_factor|ddp_timeout|disable_tqdm|do_eval|do_predict|do_train|enable_jit_checkpoint|"       \
-    "eval_delay|eval_do_concat_batches|eval_steps|eval_use_gather_object|fp16_full_eval|fp16_opt_level|"         \
+    "eval_delay|eval_steps|eval_use_gather_object|fp16_opt_level|"         \
     "greater_is_better|group_by_length|hub_always_push|hub_model_id|hub_private_repo|hub_revision|"                                      \
-    "hub_strategy|hub_token|ignore_data_skip|include_for_metrics|include_inputs_for_metrics|include_num_input_tokens_seen|"              \
+    "hub_strategy|hub_token|ignore_data_skip|include_num_input_tokens_seen|"              \
     "include_tokens_per_second|label_names|learning_rate|length_column_name|load_best_model_at_end|local_rank|log_level|"                \
     "log_level_replica|log_on_each_node|logging_dir|logging_first_step|logging_nan_inf_filter|logging_steps|logging_strategy|"           \
     "lr_scheduler_kwargs|lr_scheduler_type|max_steps|metric_for_best_model|num_train_epochs|output_dir|overwrite_output_dir|"            \
@@ -236,6 +236,9 @@ const struct their_key transformers_keys[] = {
     MOVES("fsdp_min_num_params", "wrapping by size"),
     BY(theirs_read_layer_class, "fsdp_transformer_layer_cls_to_wrap", NULL),
     NOTE("eval_strategy|evaluation_strategy|eval_on_start", "an evaluation has a peak of its own"),
+    NOTE("bf16_full_eval|fp16_full_eval", "memory.around.evaluation is of the model as it trains, not of one that is cast to half"), /* evaluation_loop */
+    NOTE("batch_eval_metrics|include_for_metrics|include_inputs_for_metrics", "memory.around.evaluation keeps predictions alone, and those of all its batches"),
+    NOTE_BUT("true", "eval_do_concat_batches", "memory.around.evaluation joins its batches as they come"),
     KNOWN(HARMLESS),
     KNOWN(
         "sortish_sampler|predict_with_generate|generation_max_length|generation_num_beams|generation_config"), /* training_args_seq2seq.py */

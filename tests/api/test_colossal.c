@@ -115,6 +115,34 @@ START_TEST(answers_say)
 }
 END_TEST
 
+/* The nine models that LLMem compared its methods on, 4 x V100, 512 tokens: what our step time recommends, over NVLink and PCIe alike. */
+static const struct {
+    const char *model, *method;
+} nine[] = {
+    {"facebook/opt-1.3b", "llmem_adp"},        {"facebook/opt-2.7b", "llmem_adp"},      {"bigscience/bloom-1b1", "llmem_adp"},
+    {"bigscience/bloom-3b", "llmem_dptp"},     {"microsoft/BioGPT-Large", "llmem_adp"}, {"Salesforce/codegen-2B-nl", "llmem_dptp"},
+    {"bigcode/gpt_bigcode-santacoder", "llmem_adp"}, {"EleutherAI/gpt-neo-1.3B", "llmem_adp"}, {"huggyllama/llama-7b", "offload"},
+};
+
+START_TEST(recommends_by_time)
+{
+    static const char *const links[] = {"nvlink2", "pcie3"};
+
+    for (int i = 0; i < 2; i++) {
+        char body[320];
+        struct reply reply;
+
+        (void)snprintf(body, sizeof body,
+                       "{\"model\":\"%s\",\"cluster\":{\"gpu\":\"V100-SXM2-16GB\",\"gpus_per_node\":4,\"intra_node\":\"%s\"},"
+                       "\"training\":{\"seq_len\":512," ALL "}}",
+                       nine[_i].model, links[i]);
+        reply = ask(body);
+        ck_assert_msg(!strcmp(reply_text(&reply, "method"), nine[_i].method), "%s: %s", nine[_i].model, reply_text(&reply, "summary"));
+        reply_done(reply);
+    }
+}
+END_TEST
+
 /* LLMem's closed forms stay beside what is played. */
 START_TEST(llmem_stays_beside)
 {
@@ -133,4 +161,5 @@ START_TEST(llmem_stays_beside)
 END_TEST
 
 UNIT_TESTS("colossal", unit_rows(chunks_are_laid_out, layouts); unit_rows(shards_take_less_than_copies, models); unit_rows(answers_say, answers);
+           tcase_set_timeout(unit_.tcase, 60); unit_rows(recommends_by_time, nine);
            unit_test(llmem_stays_beside);)
