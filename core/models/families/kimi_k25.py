@@ -67,9 +67,11 @@ class Kimi_K25VisionMLP(nn.Module):
 
 
 class Kimi_K25VisionAttention(nn.Module):
+    named = ("proj", "q_proj", "k_proj", "v_proj")
+
     def __init__(self, config):
         super().__init__()
-        for name in ("proj", "q_proj", "k_proj", "v_proj"):
+        for name in self.named:
             setattr(self, name, nn.Linear(config.hidden_size, config.hidden_size))
 
 

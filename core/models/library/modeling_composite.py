@@ -44,3 +44,7 @@ class CompositeForConditionalGeneration(CausalLM, CompositePreTrainedModel):
 
     def decoder(self, config):
         return self.composed(config)
+
+    @staticmethod
+    def text_of(config):
+        return config.text_config

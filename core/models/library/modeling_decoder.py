@@ -164,8 +164,12 @@ class CausalLM:
     def __init__(self, config):
         super().__init__(config)
         setattr(self, self.base_model_prefix, self.decoder(config))
-        setattr(self, self.head, nn.Linear(self.get_input_embeddings().embedding_dim, config.vocab_size, bias=self.head_bias))
+        setattr(self, self.head, nn.Linear(self.get_input_embeddings().embedding_dim, self.text_of(config).vocab_size, bias=self.head_bias))
         self.post_init()
+
+    @staticmethod
+    def text_of(config):
+        return config
 
     def get_output_embeddings(self):
         return getattr(self, self.head)

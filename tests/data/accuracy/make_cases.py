@@ -25,7 +25,7 @@ EARLIER = {"mixtral", "qwen2_moe", "qwen3_moe"}
 COUNTED = FAMILIES | {"mixtral", "qwen2_moe", "qwen3_moe", "gpt_oss", "deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe", "glm_moe_dsa", "minimax_m2",
                       "ernie4_5_moe", "falcon_h1", "nemotron_h", "qwen3_next", "qwen3_5", "qwen3_5_moe", "gemma3", "mamba", "phimoe", "dbrx", "minicpm3",
                       "openai-gpt", "rwkv", "mimo_v2_flash", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "fuyu", "kimi_k25",
-                      "deepseek_v4", "mllama", "llama4", "gemma4"}
+                      "deepseek_v4", "mllama", "llama4", "gemma4", "step3p7"}
 PATTERNS = {"gemma4": r".*language_model\..*\.(q_proj|v_proj)"}  # default target modules of peft 0.19 to 0.21, utils/constants.py, that are no list
 # What of them is written of earlier releases of transformers: family_is_written of core/stack/quirks.def.
 SINCE = {"olmo": 4048, "olmo2": 4048, "granite": 4045, "cohere": 4048, "phi": 4048, "glm": 4048, "phi3": 4048, "helium": 4049,
