@@ -1,11 +1,11 @@
-"""qwen2_5_vl: qwen2_vl whose tower has qwen2's norms and gated layers. Its parameters; a step is not modelled."""
+"""qwen2_5_vl: qwen2_vl whose tower has qwen2's norms and gated layers."""
 from torch import nn
 
 from transformers.activations import ACT2FN
 from transformers.configuration_utils import PreTrainedConfig
-from transformers.models.qwen2.modeling_qwen2 import Qwen2Model, Qwen2RMSNorm
-from transformers.models.qwen2_vl.modeling_qwen2_vl import PatchMerger, Qwen2VisionTransformerPretrainedModel, Qwen2VLConfig, Qwen2VLForConditionalGeneration
-from transformers.models.qwen2_vl.modeling_qwen2_vl import Qwen2VLModel, Qwen2VLTextConfig, Qwen2VLVisionBlock
+from transformers.modeling_vision_qwen2_vl import PatchMerger, Qwen2VisionTransformerPretrainedModel, Qwen2VLVisionBlock
+from transformers.models.qwen2.modeling_qwen2 import Qwen2RMSNorm
+from transformers.models.qwen2_vl.modeling_qwen2_vl import Qwen2VLConfig, Qwen2VLForConditionalGeneration, Qwen2VLModel, Qwen2VLTextConfig, Qwen2VLTextModel
 
 
 class Qwen2_5_VLTextConfig(Qwen2VLTextConfig):
@@ -56,11 +56,11 @@ class Qwen2_5_VisionTransformerPretrainedModel(Qwen2VisionTransformerPretrainedM
 
 
 class Qwen2_5_VLModel(Qwen2VLModel):
-    config_class, parts = Qwen2_5_VLConfig, {"visual": Qwen2_5_VisionTransformerPretrainedModel, "language_model": Qwen2Model}
+    config_class, parts = Qwen2_5_VLConfig, {"visual": Qwen2_5_VisionTransformerPretrainedModel, "language_model": Qwen2VLTextModel}
 
 
 class Qwen2_5_VLForConditionalGeneration(Qwen2VLForConditionalGeneration):
-    config_class, composed, inventory_only = Qwen2_5_VLConfig, Qwen2_5_VLModel, True
+    config_class, composed, items_are_not_taken = Qwen2_5_VLConfig, Qwen2_5_VLModel, True
     _no_split_modules = ["Qwen2_5_VLDecoderLayer", "Qwen2_5_VLVisionBlock"]
 
 

@@ -1,12 +1,11 @@
-"""qwen2_vl: qwen2 under a model that sees. Its parameters; a step is not modelled."""
+"""qwen2_vl: qwen2 with positions of three grids under a model that sees; text is trained."""
 import torch
-from torch import nn
 
-from transformers.activations import ACT2FN
 from transformers.configuration_utils import CompositeConfig, PreTrainedConfig
-from transformers.modeling_composite import CompositeForConditionalGeneration, CompositeModel, Tower
-from transformers.modeling_inventory import InventoryOnly
-from transformers.models.qwen2.modeling_qwen2 import Qwen2Config, Qwen2Model
+from transformers.modeling_composite import CompositeForConditionalGeneration, CompositeModel
+from transformers.modeling_vision_qwen2_vl import Qwen2VisionTransformerPretrainedModel
+from transformers.models.qwen2.modeling_qwen2 import Qwen2Attention, Qwen2Config, Qwen2DecoderLayer, Qwen2Model
+from transformers.models.qwen3_5_text.modeling_qwen3_5_text import Qwen3_5TextRotaryEmbedding, tables_of_grids
 
 
 class Qwen2VLTextConfig(Qwen2Config):
@@ -57,73 +56,47 @@ class Qwen2VLConfig(CompositeConfig):
         super().__post_init__(**kwargs)
 
 
-class PatchEmbed(nn.Module):
-    def __init__(self, config):
-        super().__init__()
-        patch = (config.temporal_patch_size, config.patch_size, config.patch_size)
-        self.proj = nn.Conv3d(config.in_channels, config.width, kernel_size=patch, stride=patch, bias=False)
+class Qwen2VLRotaryEmbedding(Qwen3_5TextRotaryEmbedding):
+    sections = [16, 24, 24]
+
+    def recomposition_frequencies(self, freq):
+        freq = torch.cat([part[i % 3] for i, part in enumerate(freq.split(self.mrope_section, dim=-1))], dim=-1)
+        return torch.cat((freq, freq), dim=-1)
 
 
-class PatchMerger(nn.Module):
-    norm = nn.LayerNorm
-
-    def __init__(self, config):
-        super().__init__()
-        inner = config.width * config.spatial_merge_size**2
-        self.ln_q = self.norm(config.width, eps=1e-6)
-        self.mlp = nn.ModuleList([nn.Linear(inner, inner), nn.GELU(), nn.Linear(inner, config.out)])
-
-
-class VisionMlp(nn.Module):
-    def __init__(self, config):
-        super().__init__()
-        self.fc1 = nn.Linear(config.width, int(config.width * config.mlp_ratio))
-        self.act = ACT2FN[config.hidden_act]
-        self.fc2 = nn.Linear(int(config.width * config.mlp_ratio), config.width)
+class Qwen2VLAttention(Qwen2Attention):
+    def project(self, x):
+        q = self.q_proj(x)
+        k = self.k_proj(x)
+        v = self.v_proj(x)
+        shape = (*x.shape[:-1], -1, self.head_dim)
+        q = q.view(shape).transpose(1, 2)
+        k = k.view(shape).transpose(1, 2)
+        v = v.view(shape).transpose(1, 2)
+        return q, k, v
 
 
-class VisionAttention(nn.Module):
-    def __init__(self, config):
-        super().__init__()
-        self.qkv = nn.Linear(config.width, config.width * 3)
-        self.proj = nn.Linear(config.width, config.width)
+class Qwen2VLDecoderLayer(Qwen2DecoderLayer):
+    attention = Qwen2VLAttention
 
 
-class Qwen2VLVisionRotaryEmbedding(nn.Module):
-    def __init__(self, config):
-        super().__init__()
-        self.register_buffer("inv_freq", torch.arange(0, config.width // config.num_heads // 2, 2, dtype=torch.float), persistent=False)
-        self.register_buffer("original_inv_freq", self.inv_freq.clone(), persistent=False)
+class Qwen2VLTextModel(Qwen2Model):
+    layer, rotary, tables = Qwen2VLDecoderLayer, Qwen2VLRotaryEmbedding, tables_of_grids
 
+    def masks(self, **of):
+        return super().masks(**{**of, "position_ids": None})
 
-class Qwen2VLVisionBlock(nn.Module):
-    norm, feed_forward = nn.LayerNorm, VisionMlp
-
-    def __init__(self, config):
-        super().__init__()
-        self.norm1 = self.norm(config.width, eps=1e-6)
-        self.norm2 = self.norm(config.width, eps=1e-6)
-        self.attn = VisionAttention(config)
-        self.mlp = self.feed_forward(config)
-
-
-class Qwen2VisionTransformerPretrainedModel(Tower):
-    block, last = Qwen2VLVisionBlock, PatchMerger
-
-    def __init__(self, config):
-        super().__init__()
-        self.patch_embed = PatchEmbed(config)
-        self.rotary_pos_emb = Qwen2VLVisionRotaryEmbedding(config)
-        self.blocks = nn.ModuleList([self.block(config) for _ in range(config.depth)])
-        self.merger = self.last(config)
+    def handed(self, position_ids):
+        return None  # of grids alone: nobody sees packed rows by them
 
 
 class Qwen2VLModel(CompositeModel):
-    config_class, parts = Qwen2VLConfig, {"visual": Qwen2VisionTransformerPretrainedModel, "language_model": Qwen2Model}
+    config_class, parts = Qwen2VLConfig, {"visual": Qwen2VisionTransformerPretrainedModel, "language_model": Qwen2VLTextModel}
 
 
-class Qwen2VLForConditionalGeneration(InventoryOnly, CompositeForConditionalGeneration):
-    config_class, composed, _no_split_modules = Qwen2VLConfig, Qwen2VLModel, ["Qwen2VLDecoderLayer", "Qwen2VLVisionBlock"]
+class Qwen2VLForConditionalGeneration(CompositeForConditionalGeneration):
+    config_class, composed, items_are_not_taken = Qwen2VLConfig, Qwen2VLModel, False
+    _no_split_modules = ["Qwen2VLDecoderLayer", "Qwen2VLVisionBlock"]
 
 
 causal_lm = Qwen2VLForConditionalGeneration

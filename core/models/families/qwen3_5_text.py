@@ -23,9 +23,11 @@ class Qwen3_5TextConfig(Qwen3NextConfig):
 
 
 class Qwen3_5TextRotaryEmbedding(RotaryEmbedding):
+    sections = [11, 11, 10]
+
     def __init__(self, config):
         super().__init__(config)
-        self.mrope_section = config.rope_parameters.get("mrope_section", [11, 11, 10])
+        self.mrope_section = config.rope_parameters.get("mrope_section", self.sections)
 
     @torch.no_grad()
     @dynamic_rope_update
@@ -71,12 +73,13 @@ class Qwen3_5DecoderLayer(Qwen3NextDecoderLayer):
     delta = Qwen3_5GatedDeltaNet
 
 
-class Qwen3_5TextModel(Qwen3NextModel):
-    layer, rotary = Qwen3_5DecoderLayer, Qwen3_5TextRotaryEmbedding
+def tables_of_grids(model, hidden_states, position_ids):
+    batch = hidden_states.shape[0]
+    return [model.rotary_emb(hidden_states, position_ids=position_ids.expand(batch, -1)[None].expand(3, batch, -1))] * len(model.layers)
 
-    def tables(self, hidden_states, position_ids):
-        batch = hidden_states.shape[0]
-        return super().tables(hidden_states, position_ids.expand(batch, -1)[None].expand(3, batch, -1))
+
+class Qwen3_5TextModel(Qwen3NextModel):
+    layer, rotary, tables = Qwen3_5DecoderLayer, Qwen3_5TextRotaryEmbedding, tables_of_grids
 
 
 class Qwen3_5ForCausalLM(Qwen3NextForCausalLM):

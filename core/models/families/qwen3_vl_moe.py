@@ -1,7 +1,8 @@
-"""qwen3_vl_moe: qwen3_vl over qwen3_moe. Its parameters; a step is not modelled."""
-from transformers.models.qwen3_moe.modeling_qwen3_moe import Qwen3MoeConfig, Qwen3MoeModel
-from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLConfig, Qwen3VLForConditionalGeneration, Qwen3VLModel, Qwen3VLVisionConfig
-from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLVisionModel
+"""qwen3_vl_moe: qwen3_vl over qwen3_moe's layers."""
+from transformers.modeling_moe import MoeCausalLM
+from transformers.models.qwen3_moe.modeling_qwen3_moe import Qwen3MoeConfig, Qwen3MoeDecoderLayer
+from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLConfig, Qwen3VLForConditionalGeneration, Qwen3VLModel, Qwen3VLTextAttention
+from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLTextModel, Qwen3VLVisionConfig, Qwen3VLVisionModel
 
 
 class Qwen3VLMoeTextConfig(Qwen3MoeConfig):
@@ -14,18 +15,27 @@ class Qwen3VLMoeTextConfig(Qwen3MoeConfig):
     moe_intermediate_size: int = 1408
     num_experts_per_tok: int = 4
     num_experts: int = 60
+    norm_topk_prob: bool = True
 
 
 class Qwen3VLMoeConfig(Qwen3VLConfig):
     model_type, sub_configs = "qwen3_vl_moe", {"vision_config": Qwen3VLVisionConfig, "text_config": Qwen3VLMoeTextConfig}
 
 
+class Qwen3VLMoeTextDecoderLayer(Qwen3MoeDecoderLayer):
+    attention = Qwen3VLTextAttention
+
+
+class Qwen3VLMoeTextModel(Qwen3VLTextModel):
+    layer = Qwen3VLMoeTextDecoderLayer
+
+
 class Qwen3VLMoeModel(Qwen3VLModel):
-    config_class, parts = Qwen3VLMoeConfig, {"visual": Qwen3VLVisionModel, "language_model": Qwen3MoeModel}
+    config_class, parts = Qwen3VLMoeConfig, {"visual": Qwen3VLVisionModel, "language_model": Qwen3VLMoeTextModel}
 
 
 class Qwen3VLMoeForConditionalGeneration(Qwen3VLForConditionalGeneration):
-    config_class, composed, inventory_only = Qwen3VLMoeConfig, Qwen3VLMoeModel, True
+    config_class, composed, forward = Qwen3VLMoeConfig, Qwen3VLMoeModel, MoeCausalLM.forward
     _no_split_modules = ["Qwen3VLMoeTextDecoderLayer", "Qwen3VLMoeVisionBlock"]
 
 

@@ -39,9 +39,14 @@ PLAIN = {  # model_type: what differs from the defaults of its config class
     "cwm": DENSE | dict(num_hidden_layers=4, head_dim=64, sliding_window=256), "vaultgemma": DENSE | dict(num_hidden_layers=4, head_dim=64, sliding_window=256),
     "granitemoeshared": DENSE | dict(intermediate_size=512, num_local_experts=16, num_experts_per_tok=8, shared_intermediate_size=1024),
 }
+SIGHTED = {  # their text
+    **{kind: DENSE | dict(num_attention_heads=8, rope_parameters=dict(rope_type="default", rope_theta=1e6, mrope_section=[16, 24, 24]))
+       for kind in ("qwen2_vl", "qwen2_5_vl")},
+    "qwen3_vl": DENSE | dict(head_dim=128), "qwen3_vl_moe": SPARSE | dict(num_experts=8, head_dim=128, pad_token_id=0)}
 SMALL = {  # type: (config file, what is put over its text)
     "gpt_oss": ("openai__gpt-oss-120b", dict(num_hidden_layers=4, hidden_size=1024, intermediate_size=1024, num_local_experts=8, layer_types=HALVES)),
     **{kind: (None, dict(model_type=kind, torch_dtype="bfloat16") | over) for kind, over in PLAIN.items()},
+    **{kind: (None, over) for kind, over in SIGHTED.items()},
     "llama4_text": ("meta-llama__Llama-4-Scout-17B-16E-Instruct", LLAMA4),
     "llama4_text-dense": ("meta-llama__Llama-4-Maverick-17B-128E-Instruct", LLAMA4 | dict(use_qk_norm=False, attention_chunk_size=256, moe_layers=None,
                                                                                               no_rope_layers=None, layer_types=None)),
@@ -53,8 +58,12 @@ SMALL = {  # type: (config file, what is put over its text)
     "gemma4": ("nvidia__Gemma-4-26B-A4B-NVFP4", GEMMA4),
     "gemma4-rows": ("nvidia__Gemma-4-26B-A4B-NVFP4", GEMMA4_ROWS),
 }
-WHOLE = ("llama4", "gemma4")  # types that are traced with their towers
-TOWERS = {"llama4": dict(vision_config=dict(num_hidden_layers=2, intermediate_size=1024)), "gemma4": dict(vision_config=dict(num_hidden_layers=2))}
+WHOLE = ("llama4", "gemma4", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe")  # types that are traced with their towers
+TOWERS = {"llama4": dict(vision_config=dict(num_hidden_layers=2, intermediate_size=1024)), "gemma4": dict(vision_config=dict(num_hidden_layers=2)),
+          "qwen2_vl": dict(vision_config=dict(depth=2, embed_dim=320, hidden_size=1024, num_heads=8)),
+          "qwen2_5_vl": dict(vision_config=dict(depth=2, hidden_size=320, intermediate_size=640, out_hidden_size=1024, num_heads=8)),
+          **{kind: dict(vision_config=dict(depth=2, hidden_size=320, intermediate_size=640, out_hidden_size=1024, num_heads=8,
+                                           deepstack_visual_indexes=[0, 1])) for kind in ("qwen3_vl", "qwen3_vl_moe")}}
 OPTIONS = {
     "full": dict(seq_len=512, micro_batch_size=2),
     "mixed": dict(seq_len=640, micro_batch_size=1, precision="bf16-mixed", optimizer="adamw_torch_fused"),
@@ -71,13 +80,14 @@ OPTIONS = {
 FEW = ("full", "mixed-ckpt-pad", "lora-amp")
 CASES = {kind: FEW + ("fa2" if i % 2 else "eager-ckpt",) for i, kind in enumerate(PLAIN)} | {"llama4_text": FEW + ("eager", "lora-pad", "mixed", "sgd-accum"), "llama4_text-dense": FEW + ("eager-ckpt",),
          "gemma4_text": FEW + ("eager", "lora-pad", "mixed", "sgd-accum"), "gemma4_text-rows": FEW + ("eager-ckpt", "lora-pad", "long"), "gemma4": FEW[:2],
-         "gemma4-rows": FEW[:2], "llama4": FEW, "phimoe": FEW + ("eager", "fa2", "lora-pad", "sgd-accum")}
+         "gemma4-rows": FEW[:2], "llama4": FEW, **{kind: FEW + ("eager-ckpt", "fa2") for kind in SIGHTED}, "phimoe": FEW + ("eager", "fa2", "lora-pad", "sgd-accum")}
 EARLIER = {r: {"llama4_text": ("full",), "phimoe": ("full",), "gemma4_text": ("full",), "gemma4-rows": ("full",)} for r in ("5.10.4", "5.22.2")}  # release: {type: options}
 for kind, oldest, later in (  # "full" by the first that is answered, "mixed-ckpt-pad" by another
         ("glm4_moe_lite", "5.14.1", "5.17.0"), ("youtu", "5.14.1", "5.17.0"), ("solar_open", "5.0.0", "5.22.0"), ("dots1", "4.53.3", "4.57.3"),
         ("exaone_moe", "5.2.0", "5.10.4"), ("hy_v3", "5.10.4", "5.17.0"), ("flex_olmo", "4.57.3", "5.0.0"), ("hunyuan_v1_dense", "4.57.3", "5.10.0"),
         ("hunyuan_v1_moe", "5.14.1", "5.17.0"), ("ministral", "4.57.3", "5.0.0"), ("cwm", "5.0.0", "5.17.0"), ("vaultgemma", "4.57.3", "5.2.0"),
-        ("granitemoeshared", "5.14.1", "5.17.0"), ("gpt_oss", "4.57.3", "5.17.0")):  # gpt_oss 4.57: with range(num_experts) in the place of expert_hit, which the oracle cannot tell
+        ("granitemoeshared", "5.14.1", "5.17.0"), ("gpt_oss", "4.57.3", "5.17.0"),
+        ("qwen2_vl", "5.2.0", "5.14.1"), ("qwen2_5_vl", "5.2.0", "5.17.0"), ("qwen3_vl", "5.2.0", "5.14.1"), ("qwen3_vl_moe", "5.2.0", "5.17.0")):  # gpt_oss 4.57: with range(num_experts) in the place of expert_hit, which the oracle cannot tell
     EARLIER.setdefault(oldest, {})[kind] = ("full",)
     EARLIER.setdefault(later, {})[kind] = ("mixed-ckpt-pad",)
 TARGETS = ["q_proj", "v_proj", "q_a_proj", "kv_b_proj"]
@@ -91,7 +101,8 @@ def case(kind, which, configs):
     name, over = SMALL[kind]
     config = config_of(configs, name, {}) if name else {}
     if kind.split("-")[0] in WHOLE:
-        return {**config, "text_config": {**config["text_config"], **over}, **TOWERS[kind.split("-")[0]]}, options
+        config = config or {"model_type": kind, "torch_dtype": "bfloat16"}
+        return {**config, "text_config": {**config.get("text_config", {}), **over}, **TOWERS[kind.split("-")[0]]}, options
     return {**config.get("text_config", config), **over}, options
 
 
