@@ -15,6 +15,13 @@
 #include "torch/module.h"
 #include "torch/ops.h"
 
+/* Whose memory a declared model lies in. */
+enum model_memory {
+    MEMORY_OWN,
+    MEMORY_PASSING, /* that of all that pass: nobody looks at it any more once another one was declared */
+    MEMORY_KEPT     /* that of all whose tape is kept, one after the other */
+};
+
 enum attention_kernel { KERNEL_SDPA, KERNEL_EAGER, KERNEL_FLASH_2 };
 
 struct model;
@@ -72,7 +79,7 @@ struct model {
     bool padded, use_cache, checkpointing, reentrant;
     uint32_t checkpoint_every;    /* of checkpointing: one layer in so many */
     bool quantised;               /* its weights will be packed: configs say so, as transformers' quantizers/base.py leaves them */
-    bool passing;      /* nobody looks at it any more once another one that passes was declared: they may share their memory */
+    enum model_memory memory;
     bool layers_wrapped; /* each layer stands in a module of the method's: a layer that checkpoints itself leaves that one's hooks outside */
     bool position_table;          /* declare() says so: positions are rows of a table, and end with it */
     bool counts_items;            /* the loop hands num_items_in_batch to the loss: Trainer since 4.46, to families that take it */

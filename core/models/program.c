@@ -685,7 +685,7 @@ static void make(struct model *m, const struct frozen *frozen, struct arena *apa
 
 static void declare(struct model *m)
 {
-    if (!m->passing || !program_stands(m, program_imported, make))
+    if (m->memory == MEMORY_OWN || !program_stands(m, program_imported, make))
         make(m, program_imported(m), m->tree.arena);
 }
 

@@ -51,7 +51,7 @@ struct program_source {
  */
 struct program_ready *program_ready(struct arena *arena);
 bool program_is_kept(const struct program_ready *r);   /* a walk has begun there */
-bool program_has_stood(const struct program_ready *r); /* a walk has had the model of another (model.h: passing) */
+bool program_has_stood(const struct program_ready *r); /* a walk has had the model of another (model.h: memory) */
 
 extern const struct program_file program_files[]; /* the builtin ones: programs.c */
 extern const size_t n_program_files;

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { LIVE_ROOM = 8 << 20, APART_ROOM = 12 << 20, COPIES_ROOM = STANDS_ROOM - LIVE_ROOM - APART_ROOM, ALIGN = 64 };
+enum { LIVES = 2, LIVE_ROOM = 8 << 20, APART_ROOM = 12 << 20, COPIES_ROOM = STANDS_ROOM - LIVES * LIVE_ROOM - APART_ROOM, ALIGN = 64 };
 
 /* All that declare() may read, whatever a member of struct model is called that came since; the source and its config are one. */
 struct stand_key {
@@ -24,10 +24,17 @@ struct stood {
     uint64_t steps;
 };
 
-/* One model stands in `live` at a time, at the same address as when it was copied; the tables of its host and its stack lie apart. */
+struct live {
+    struct arena arena;
+    unsigned char *begin;
+};
+
+/* One model stands in a `live` at a time, at the same address as when it was copied: of those that pass, of those whose tape is kept.
+ * The tables of its host and its stack lie apart: one runs at a time. */
 struct stands {
-    struct arena live, apart, copies;
-    unsigned char *live_begin, *apart_begin, *copies_begin;
+    struct live live[LIVES];
+    struct arena apart, copies;
+    unsigned char *apart_begin, *copies_begin;
     struct stood *first;
     bool used;
 };
@@ -39,13 +46,20 @@ struct stands *program_stands_new(struct arena *arena)
 
     if (!room)
         return NULL;
-    arena_init(&s->live, room, LIVE_ROOM);
-    arena_init(&s->apart, room + LIVE_ROOM, APART_ROOM);
-    arena_init(&s->copies, room + LIVE_ROOM + APART_ROOM, COPIES_ROOM);
-    s->live_begin = s->live.cur;
+    for (int i = 0; i < LIVES; i++, room += LIVE_ROOM) {
+        arena_init(&s->live[i].arena, room, LIVE_ROOM);
+        s->live[i].begin = room;
+    }
+    arena_init(&s->apart, room, APART_ROOM);
+    arena_init(&s->copies, room + APART_ROOM, COPIES_ROOM);
     s->apart_begin = s->apart.cur;
     s->copies_begin = s->copies.cur;
     return s;
+}
+
+static struct live *live_of(struct stands *all, const struct model *m)
+{
+    return &all->live[m->memory == MEMORY_KEPT];
 }
 
 static void key_of(const struct model *m, struct stand_key *ret)
@@ -73,7 +87,8 @@ static const struct stood *find(const struct stands *all, const struct stand_key
 static void copy(struct stands *all, const struct stand_key *key, const struct model *m)
 {
     const struct program *p = m->parts;
-    size_t bytes = (size_t)(all->live.cur - all->live_begin), host_bytes = natives_host_bytes(&p->n);
+    struct live *live = live_of(all, m);
+    size_t bytes = (size_t)(live->arena.cur - live->begin), host_bytes = natives_host_bytes(&p->n);
     struct stood *s;
     void *copied, *host;
 
@@ -86,8 +101,8 @@ static void copy(struct stands *all, const struct stand_key *key, const struct m
     host = arena_push_raw(&all->copies, host_bytes, ALIGN, 1);
     if (!s || !copied || !host)
         return;
-    arena_open(&all->live, all->live_begin);
-    memcpy(copied, all->live_begin, bytes);
+    arena_open(&live->arena, live->begin);
+    memcpy(copied, live->begin, bytes);
     natives_host_save(&p->n, host);
     memcpy(&s->key, key, sizeof *key);
     s->m = *m;
@@ -119,10 +134,11 @@ bool program_has_stood(const struct program_ready *r)
 static bool put_back(struct stands *all, const struct stood *s, struct model *m)
 {
     struct arena *arena = m->tree.arena;
+    struct live *live = live_of(all, m);
     void *at;
 
-    arena_rewind(&all->live, all->live_begin);
-    at = arena_push_raw(&all->live, s->bytes, 1, 1);
+    arena_rewind(&live->arena, live->begin);
+    at = arena_push_raw(&live->arena, s->bytes, 1, 1);
     memcpy(at, s->copy, s->bytes);
     m->tree = s->m.tree;
     m->parts = s->m.parts;
@@ -138,20 +154,21 @@ static bool put_back(struct stands *all, const struct stood *s, struct model *m)
     return budget_take(arena->budget, s->steps, &m->tree.error) == ERR_OK;
 }
 
-/* Declared in `live`. */
+/* Declared where it will stand. */
 static bool make_there(struct stands *all, const struct frozen *frozen, struct model *m, program_maker *make)
 {
     struct tree *t = &m->tree;
+    struct live *live = live_of(all, m);
 
-    arena_rewind(&all->live, all->live_begin);
+    arena_rewind(&live->arena, live->begin);
     arena_rewind(&all->apart, all->apart_begin);
-    all->live.full = all->apart.full = false;
-    all->live.budget = all->apart.budget = t->arena->budget;
-    t->arena = &all->live;
-    t->modules = arena_array(&all->live, struct module *, t->max_modules);
+    live->arena.full = all->apart.full = false;
+    live->arena.budget = all->apart.budget = t->arena->budget;
+    t->arena = &live->arena;
+    t->modules = arena_array(&live->arena, struct module *, t->max_modules);
     if (t->modules)
         make(m, frozen, &all->apart);
-    return t->modules && !t->error.code && m->parts && !all->live.full && !all->apart.full;
+    return t->modules && !t->error.code && m->parts && !live->arena.full && !all->apart.full;
 }
 
 bool program_stands(struct model *m, const struct frozen *(*frozen)(struct model *), program_maker *make)

@@ -185,6 +185,8 @@ static bool lay_out(const struct play_question *q, struct arena *arena, struct k
     struct err err = {0};
     bool done;
 
+    if (t)
+        t->memory = arena->kept ? MEMORY_OWN : MEMORY_KEPT;
     arena->budget = NULL;
     done = t && !trainer_stand_in(t, q->arch, q->step, arena, &err);
     begin = arena->cur;
@@ -269,7 +271,7 @@ enum err_code play_deep(const struct play_question *q, struct arena *arena, stru
     if (*laid_out)
         return budget_take(arena->budget, ret->t->model.tree.n_modules + (uint64_t)ret->t->run.n_events, err);
     arena_rewind(arena, mark);
-    rc = play_once(q, arena, ret, err);
+    rc = (arena->kept ? play_once : play_kept)(q, arena, ret, err); /* of other ranks: their trees stand as they are */
     if (!rc)
         run_tape_alone(&ret->t->run);
     return rc;

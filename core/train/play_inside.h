@@ -30,6 +30,7 @@ struct kept {
 enum err_code play_no_room(struct err *err);
 void play_look_at_host(struct kept_run *k); /* what of it lies on the host */
 enum err_code play_once(const struct play_question *q, struct arena *arena, struct kept_run *ret, struct err *err);
+enum err_code play_kept(const struct play_question *q, struct arena *arena, struct kept_run *ret, struct err *err); /* with the next of these */
 enum err_code play_passing(const struct play_question *q, struct arena *arena, struct kept_run *ret, struct err *err); /* its tree is gone with the next */
 /* With the log that LOOK_COSTS would have, too. */
 enum err_code play_passing_with_costs(const struct play_question *q, struct arena *arena, struct kept_run *ret, struct err *err);

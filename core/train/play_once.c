@@ -26,7 +26,7 @@ void play_look_at_host(struct kept_run *k)
 }
 
 /* What becomes of its model; whether it has the log that LOOK_COSTS would have, too. */
-enum how { LASTING, PASSING, PASSING_WITH_COSTS };
+enum how { LASTING, KEPT, PASSING, PASSING_WITH_COSTS };
 
 static enum err_code play_within(const struct play_question *q, enum how how, unsigned wider, struct arena *arena, struct kept_run *ret, bool *ret_outgrew,
                                  struct err *err)
@@ -40,7 +40,7 @@ static enum err_code play_within(const struct play_question *q, enum how how, un
     if (rc)
         return rc;
     k.t->live_blocks_only = q->look == LOOK_WALK || q->look == LOOK_FORETELL;
-    k.t->passing = how != LASTING;
+    k.t->memory = how == LASTING ? MEMORY_OWN : how == KEPT ? MEMORY_KEPT : MEMORY_PASSING;
     k.t->wider = (uint8_t)wider;
     k.t->foretells = q->look == LOOK_FORETELL;
     k.t->costs_alone = q->look == LOOK_COSTS;
@@ -74,6 +74,11 @@ static enum err_code play(const struct play_question *q, enum how how, struct ar
 enum err_code play_once(const struct play_question *q, struct arena *arena, struct kept_run *ret, struct err *err)
 {
     return play(q, LASTING, arena, ret, err);
+}
+
+enum err_code play_kept(const struct play_question *q, struct arena *arena, struct kept_run *ret, struct err *err)
+{
+    return play(q, KEPT, arena, ret, err);
 }
 
 enum err_code play_passing(const struct play_question *q, struct arena *arena, struct kept_run *ret, struct err *err)

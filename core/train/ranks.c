@@ -19,7 +19,7 @@ enum err_code ranks_of(const struct arch *arch, const struct step *step, bool on
     ret->n = 0;
     t = arena_new(arena, struct trainer);
     if (t)
-        t->passing = true;
+        t->memory = MEMORY_PASSING;
     rc = t ? trainer_declare(t, arch, step, arena, err) : err_set(err, ERR_NOMEM, "", "the working memory of one request is too small");
     if (!rc)
         rc = budget_take(arena->budget, t->model.tree.n_modules, err);

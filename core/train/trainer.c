@@ -259,7 +259,7 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
         return err->code;
     m->padded = s->padded;
     m->quantised = s->quantization != KBIT_NONE;
-    m->passing = t->passing;
+    m->memory = t->memory;
     m->checkpointing = s->gradient_checkpointing == TRI_TRUE;
     m->checkpoint_every = s->checkpoint_kind == CHECKPOINT_SECOND ? 2 : 1;
     m->layers_wrapped = method_is_fsdp1(s->method);
@@ -521,7 +521,7 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
                           .costs_alone = t->costs_alone,
                           .logs_before_last = t->logs_before_last,
                           .live_blocks_only = t->live_blocks_only,
-                          .passing = t->passing,
+                          .memory = t->memory,
                           .wider = t->wider,
                           .foretells = t->foretells,
                           .around = t->around,

@@ -40,7 +40,7 @@ struct trainer {
     uint32_t steps_begin;  /* events before it are loading */
     bool live_blocks_only; /* set before trainer_run(): nobody replays the run on an allocator, whose blocks have a history */
     uint8_t wider;    /* set before trainer_run(): a power of two that its run's limits are multiplied by */
-    bool passing;     /* set before trainer_run(): its model is gone when another passes (models/model.h) */
+    enum model_memory memory; /* set before trainer_run(): of its model (models/model.h) */
     bool foretells;   /* set before trainer_run(): one step, with optimizer states that stand already, for a figure that is near enough */
     bool alike;       /* live blocks alone are those of a step after one that was not run: what it leaves stands already */
     struct work *log; /* set before trainer_run(): what the last step gives the GPU to do; NULL: nobody asks */

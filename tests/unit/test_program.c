@@ -217,10 +217,10 @@ static void end(void)
 
 static enum err_code run_once(const struct arch *arch, const struct step *step, struct arena *room, struct err *err)
 {
-    bool passing = trainer->passing;
+    enum model_memory memory = trainer->memory;
 
     memset(trainer, 0, sizeof *trainer);
-    trainer->passing = passing;
+    trainer->memory = memory;
     return trainer_run(trainer, arch, step, &traced_device, room, err);
 }
 
@@ -241,13 +241,13 @@ static enum err_code run_kept(const struct arch *arch, struct program_source *so
         struct err ignored = {0};
 
         arena_rewind(room, mark);
-        trainer->passing = i > 2;
+        trainer->memory = i > 2 ? MEMORY_PASSING : MEMORY_OWN;
         if (between)
             (void)!run_once(arch, &other, room, &ignored);
         else
             rc = run_once(arch, step, room, err);
     }
-    trainer->passing = false;
+    trainer->memory = MEMORY_OWN;
     ck_assert(rc || program_is_kept(source->ready));
     ck_assert(rc || program_has_stood(source->ready));
     return rc;
