@@ -160,11 +160,10 @@ def figures(answer):
 
 
 def is_named(answer, dotted):
-    said = answer["assumptions"] + answer["warnings"]
+    said = "\n".join(answer["assumptions"] + answer["warnings"])
     pointer = "/" + dotted.replace(".", "/")
-    whole = dotted.split(".")[0] + " says nothing here"
-    return any(line.startswith(whole) or re.search(r"(^|[ /.(])%s\b" % re.escape(name), line)
-               for line in said for name in (dotted, pointer[1:], dotted.split(".")[-1])) or \
+    names = "|".join(re.escape(name) for name in (dotted, pointer[1:], dotted.split(".")[-1]))
+    return "%s says nothing here" % dotted.split(".")[0] in said or re.search(r"(?m)(^|[ /.(])(%s)\b" % names, said) is not None or \
         any(p.startswith(pointer) for p in answer["not_in_figures"] + answer["ignored"])
 
 
