@@ -67,6 +67,7 @@ void around_write(struct jsonw *w, const struct estimate *e, const struct plan_c
     jsonw_u64(w, "evaluation", e->around.evaluation_bytes);
     jsonw_u64(w, "saving", e->around.saving_bytes);
     jsonw_u64(w, "resuming", e->around.resuming_bytes);
-    jsonw_u64(w, "loading_host", e->around.loading_host_bytes);
+    if (e->around.loading_host_bytes)
+        jsonw_u64(w, "loading_host", e->around.loading_host_bytes);
     jsonw_end(w);
 }

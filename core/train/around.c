@@ -281,6 +281,8 @@ static uint64_t loading_host(const struct trainer *t, const struct around_questi
     struct hosting h = {.loaded = t->model.reference_dtype};
     uint64_t bytes, shard = shard_bytes(t->step);
 
+    if (s->tuning == TUNING_QLORA) /* quantizers' update_device_map(): each tensor goes to the device as it is read */
+        return 0;
     params_visit(t->model.tree.root, count_host, &h);
     bytes = h.bytes;
     if (s->method == METHOD_ZERO3 && s->zero.zero_init == TRI_TRUE)
@@ -292,8 +294,7 @@ static uint64_t loading_host(const struct trainer *t, const struct around_questi
 
 static bool is_modelled(const struct recipe *r)
 {
-    return r->method != METHOD_PP && !method_has_tensor_parallel(r->method) && !method_is_colossal(r->method) && r->offload == OFFLOAD_NONE &&
-           r->tuning != TUNING_QLORA && !r->packing;
+    return r->method != METHOD_PP && !method_has_tensor_parallel(r->method) && !method_is_colossal(r->method) && !r->packing;
 }
 
 static enum err_code play_whole(const struct arch *arch, const struct step *step, const struct device *device, const struct around_question *q,

@@ -14,7 +14,7 @@ static double figure(const char *method, unsigned gpus, const char *more, const 
 
     (void)snprintf(body, sizeof body,
                    "{\"model\":\"Qwen/Qwen3-0.6B\",\"cluster\":{\"gpu\":\"A100-80GB\",\"gpus_per_node\":%u},\"stack\":{\"zero_init\":false},"
-                   "\"training\":{\"methods\":\"%s\",\"tuning\":\"full\",\"micro_batch_size\":1,\"seq_len\":1024,\"gradient_checkpointing\":false,"
+                   "\"training\":{\"methods\":\"%s\",\"micro_batch_size\":1,\"seq_len\":1024,\"gradient_checkpointing\":false,"
                    "\"optimizer\":\"adamw_torch\"%s}}",
                    gpus, method, more);
     (void)snprintf(path, sizeof path, "recommendation/memory/%s", name);
@@ -25,8 +25,10 @@ static double figure(const char *method, unsigned gpus, const char *more, const 
     return v;
 }
 
-#define PURE  ",\"precision\":\"bf16\""
-#define MIXED ",\"precision\":\"bf16-mixed\""
+#define PURE  ",\"tuning\":\"full\",\"precision\":\"bf16\""
+#define MIXED ",\"tuning\":\"full\",\"precision\":\"bf16-mixed\""
+#define NF4   ",\"tuning\":\"qlora\",\"quantization\":\"nf4\",\"lora\":{\"rank\":8,\"alpha\":8},\"precision\":"
+#define OFF(what) MIXED ",\"offload\":\"" what "\""
 
 /* torch.cuda.max_memory_allocated() of an evaluation batch of 8; FSDP's units leave remainders of blocks that a sum of live ones does not have. */
 static const struct {
@@ -36,6 +38,9 @@ static const struct {
 } evaluations[] = {
     {"single", PURE, 1, 16040571392, 1e-4},       {"ddp", PURE, 4, 17232672768, 1e-4},     {"zero3", MIXED, 4, 17120053760, 1e-4},
     {"fsdp", MIXED, 4, 14600699904, 3e-3}, {"fsdp2", MIXED, 4, 14622859264, 3e-3},
+    {"ddp", NF4 "\"bf16\"", 4, 13035392000, 1e-3}, {"fsdp", NF4 "\"bf16-mixed\"", 4, 12936529408, 1e-3},
+    {"zero2", OFF("optimizer"), 4, 13966969344, 1e-4}, {"zero3", OFF("optimizer+params"), 4, 14735852032, 1e-4},
+    {"fsdp2", OFF("optimizer+params") ",\"fsdp\":{\"wrap\":\"accelerate\"}", 4, 12806333440, 1e-4},
 };
 
 START_TEST(evaluation_is_near_pytorchs)

@@ -17,8 +17,11 @@ import environment  # noqa: E402
 
 MODEL = "Qwen__Qwen3-0.6B"
 PURE, MIXED = dict(precision="bf16"), dict(precision="bf16-mixed")
+NF4 = dict(tuning="lora", quantization="nf4", lora=dict(rank=8, alpha=8))
 CASES = [dict(PURE, method="single"), dict(PURE, method="ddp"), dict(MIXED, method="zero3"), dict(MIXED, method="fsdp"),
-         dict(MIXED, method="fsdp2", wrap="accelerate")]
+         dict(MIXED, method="fsdp2", wrap="accelerate"), dict(PURE, method="ddp", **NF4), dict(MIXED, method="fsdp", quant_storage="bf16", **NF4),
+         dict(MIXED, method="zero2", offload="optimizer"), dict(MIXED, method="zero3", offload="optimizer+params"),
+         dict(MIXED, method="fsdp2", wrap="accelerate", offload="optimizer+params")]
 BATCH = 8
 
 
