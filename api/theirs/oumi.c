@@ -225,7 +225,7 @@ static const struct their_key lora_keys[] = {
     MOVES_BUT("none", "lora_bias", "biases that are trained"),
     MOVES_BUT("default|random|gaussian|true|false", "lora_init_weights", "adapters that are made of the weights"),
     MOVES("llm_int8_skip_modules", "modules that are not quantised"),
-    MOVES_BUT("uint8", "bnb_4bit_quant_storage", "4-bit weights in another dtype's storage"),
+    MOVES_BUT("uint8|bfloat16", "bnb_4bit_quant_storage", "4-bit weights in another dtype's storage"), /* the same bytes; what FSDP flattens */
     KNOWN("lora_task_type|q_lora_bits|bnb_4bit_quant_type|use_bnb_nested_quant|bnb_4bit_compute_dtype|peft_save_mode"),
     {0},
 };

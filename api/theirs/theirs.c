@@ -230,6 +230,9 @@ static enum err_code read_text(struct theirs *t, const char *text, bool commands
                : decode_fail(&t->d, ERR_FIELD_TYPE, "must hold an object, not %s", json_type_name(json_type(*ret)));
 }
 
+/* Of a command what stands before its script too. */
+static const struct their_key tool_keys[] = {OBJECT("launcher", launcher_keys), TABLE(trainer_keys), {0}};
+
 /* A tool's own file: the keys of training_arguments, with defaults of its own. */
 static enum err_code read_tool(struct theirs *t)
 {
@@ -240,9 +243,9 @@ static enum err_code read_tool(struct theirs *t)
         return rc;
     t->arguments_at = "/framework_config/text";
     (void)snprintf(t->d.path, sizeof t->d.path, "%s", t->arguments_at);
-    rc = read_text(t, e->rq.framework_config.text, t->tool->keys, &e->owned[0]);
+    rc = read_text(t, e->rq.framework_config.text, true, &e->owned[0]);
     t->arguments = e->owned[0];
-    return rc ? rc : theirs_walk(t, t->arguments, t->tool->keys ? t->tool->keys : trainer_keys, false);
+    return rc ? rc : theirs_walk(t, t->arguments, t->tool->keys ? t->tool->keys : tool_keys, false);
 }
 
 static enum err_code read_config(struct theirs *t, const char *name, const struct json *given, const struct their_key *keys,

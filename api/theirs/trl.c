@@ -79,6 +79,7 @@ const struct their_key trl_keys[] = {
     KNOWN(
         "model_name_or_path|model_revision|lora_task_type|use_rslora|bnb_4bit_quant_type|use_bnb_nested_quant|bnb_4bit_quant_storage|dataset_name|"
         "dataset_config|dataset_train_split|dataset_test_split|dataset_streaming|ignore_bias_buffers|dataset_mixer|datasets|callbacks|"
+        "dataset_mixture|dataset_splits|"
         "exp_name|tracker_project_name|tracker_kwargs|accelerator_kwargs|project_kwargs|logdir|sanity_check|log_with|task_name|num_epochs"),
     /* DPO, KTO, reward models */
     MOVES(
@@ -86,7 +87,7 @@ const struct their_key trl_keys[] = {
         "undesirable_weight|center_rewards_coefficient|rpo_alpha|cpo_alpha|tpo_alpha|tpo_l_gamma|disable_dropout|reference_free|"
         "precompute_ref_log_probs|precompute_ref_batch_size|sync_ref_model|force_use_ref_model|ref_model_init_kwargs|ref_adapter_name|"
         "model_adapter_name|max_prompt_length|max_target_length|use_logits_to_keep|generate_during_eval|is_encoder_decoder",
-        "a trainer of trl's other than SFTTrainer"),
+        "a trainer of trl's other than SFTTrainer (training.stage dpo, kto, reward, .. without this key has figures)"),
     KNOWN("simpo_gamma|ref_model_mixup_alpha|ref_model_sync_steps|label_pad_token_id|padding_value|base_model_attribute_name|tools"),
     /* GRPO, RLOO, PPO, distillation */
     MOVES(
