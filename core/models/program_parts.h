@@ -20,7 +20,7 @@ bool program_make(struct program *p, struct model *m, const struct program_sourc
 bool program_kinds(struct program *p, const struct tree *t, uint32_t layers, uint8_t *ret);
 
 /* program_ready.c: modules imported once a stack, models declared once a question. */
-enum { READY_ROOM = 5 << 20, STANDS_ROOM = 60 << 20 };
+enum { READY_ROOM = 5 << 20, STANDS_ROOM = 52 << 20 };
 
 struct program_ready {
     struct arena arena;

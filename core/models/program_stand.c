@@ -19,7 +19,7 @@ struct stood {
     struct stood *next;
     struct stand_key key;
     struct model m; /* as declare() left it */
-    size_t bytes;
+    size_t bytes, own_bytes;
     const void *copy, *host;
     uint64_t steps;
 };
@@ -60,6 +60,21 @@ struct stands *program_stands_new(struct arena *arena)
 static struct live *live_of(struct stands *all, const struct model *m)
 {
     return &all->live[m->memory == MEMORY_KEPT];
+}
+
+/* That it would take in an arena of its own, which has a table of modules already. */
+static size_t own_bytes(struct stands *all, const struct model *m)
+{
+    const struct live *live = live_of(all, m);
+
+    return (size_t)(live->arena.cur - live->begin) + (size_t)(all->apart.cur - all->apart_begin) - m->tree.max_modules * sizeof *m->tree.modules;
+}
+
+/* Which tapes are kept beside each other follows from the room that is left: the same as if each had its model's beside it. Nobody touches it. */
+static void take_room(const struct model *m, struct arena *arena, size_t bytes)
+{
+    if (m->memory == MEMORY_KEPT)
+        (void)arena_push_raw(arena, bytes, ALIGN, 1);
 }
 
 static void key_of(const struct model *m, struct stand_key *ret)
@@ -107,6 +122,7 @@ static void copy(struct stands *all, const struct stand_key *key, const struct m
     memcpy(&s->key, key, sizeof *key);
     s->m = *m;
     s->bytes = bytes;
+    s->own_bytes = own_bytes(all, m);
     s->copy = copied;
     s->host = host;
     s->steps = script_steps_taken(p->s, &script_limits_default);
@@ -150,6 +166,7 @@ static bool put_back(struct stands *all, const struct stood *s, struct model *m)
     m->takes_token_types = s->m.takes_token_types;
     m->embeddings = s->m.embeddings;
     move_on(m, arena, s->host);
+    take_room(m, arena, s->own_bytes);
     all->used = true;
     return budget_take(arena->budget, s->steps, &m->tree.error) == ERR_OK;
 }
@@ -195,6 +212,7 @@ bool program_stands(struct model *m, const struct frozen *(*frozen)(struct model
     p = m->parts;
     if (script_rests(p->s) && natives_rest(&p->n))
         copy(all, &key, m);
+    take_room(m, arena, own_bytes(all, m));
     move_on(m, arena, NULL);
     return true;
 }
