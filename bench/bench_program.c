@@ -1,7 +1,10 @@
 /*
  * bench_program.c - models in the language: what their image costs, and a run of all layers, beside a fixed loop in the same run.
- * Instructions: valgrind --tool=callgrind --toggle-collect=walk_program (or walk_installed, make_image) this program.
+ *
+ *   bench_program [MODEL ROUNDS]    MODEL alone (a builtin name), without and with checkpointing, each walked ROUNDS times
+ *
  * TRANSFORMERS=.../site-packages/transformers: the same walks through that release's own files, and how much more they take.
+ * Instructions: tools/count-walks, which has callgrind count walk_program and walk_installed.
  *
  * docs/architecture.md has what runs cost beside twins in C, measured when every family had one.
  */
@@ -19,7 +22,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROUNDS = 20, IMAGE_ROOM = 64 << 20 };
+enum { MOST_ROUNDS = 20, IMAGE_ROOM = 64 << 20 };
+
+static int rounds = MOST_ROUNDS;
 
 /* By names that a profiler is told. */
 __attribute__((noinline)) static enum err_code make_image(struct arena *a, const struct image **ret, struct err *err)
@@ -69,9 +74,9 @@ static double time_of(walking *walk, const struct arch *arch, const struct step 
 {
     const struct device device = {8, 0, 108, 2048, false, UINT64_C(80) << 30, 0};
     unsigned char *mark = a->cur;
-    double ns[ROUNDS];
+    double ns[MOST_ROUNDS];
 
-    for (int i = 0; i < ROUNDS; i++) {
+    for (int i = 0; i < rounds; i++) {
         double from;
 
         memset(t, 0, sizeof *t);
@@ -81,7 +86,7 @@ static double time_of(walking *walk, const struct arch *arch, const struct step 
         ns[i] = 1e9 * (core_s() - from);
         arena_rewind(a, mark);
     }
-    return median(ns, ROUNDS);
+    return median(ns, rounds);
 }
 
 /* The same model by an installed transformers' own files: times the builtin one's. */
@@ -134,7 +139,7 @@ static int one_model(const char *name, const struct image *image, struct arena *
     return 0;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     static const char *const models[] = {"meta-llama/Meta-Llama-3-8B", "openai-community/gpt2-xl", "bigscience/bloom-3b"};
     size_t room = (size_t)512 << 20;
@@ -147,6 +152,11 @@ int main(void)
     arena_init(&image_room, malloc(IMAGE_ROOM), IMAGE_ROOM);
     if (!a.cur || !image_room.cur)
         return 1;
+    if (argc == 3) {
+        rounds = atoi(argv[2]);
+        if (rounds < 1 || rounds > MOST_ROUNDS)
+            return fprintf(stderr, "ROUNDS: 1 to %d\n", MOST_ROUNDS), 2;
+    }
     if (!installed_open(getenv("TRANSFORMERS")))
         return 1;
     printf("fixed loop: %.2f ns a step of xorshift64\n", loop);
@@ -156,9 +166,9 @@ int main(void)
     printf("an image of the library and all families: %.2f ms, %.2f MB\n", 1e3 * (core_s() - from),
            (double)(IMAGE_ROOM - (image_room.end - image_room.cur)) / 1e6);
     printf("%-28s %-13s %8s %9s %7s\n", "model (full, bf16, B1 S1024)", "", "events", "ns each", "x loop");
-    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+    for (size_t i = 0; i < (argc == 3 ? 1 : sizeof models / sizeof *models); i++)
         for (int checkpointing = 0; checkpointing < 2; checkpointing++)
-            if (one_model(models[i], image, &a, checkpointing, loop))
+            if (one_model(argc == 3 ? argv[1] : models[i], image, &a, checkpointing, loop))
                 return 1;
     installed_close();
     return 0;

@@ -94,7 +94,7 @@ static sv module_init(struct script *s, const struct script_args *a)
 
 static sv register_buffer(struct script *s, const struct script_args *a)
 {
-    if (sv_given(a->v[2]) && !add_entry(s, nn_of(a->v[0]), a->v[1], ENTRY_BUFFER))
+    if (sv_ok(a->v[2]) && !add_entry(s, nn_of(a->v[0]), a->v[1], ENTRY_BUFFER))
         return sv_null();
     return script_set_plain(s, a->v[0], a->v[1], a->v[2]) ? sv_none() : sv_null();
 }
@@ -148,7 +148,7 @@ enum { DEEPEST = 300 }; /* modules within another: C calls itself */
 
 struct gathering {
     sv list, seen; /* seen: a module that stands in itself, or in two, is told once; absent: of children alone */
-    bool named;
+    bool named, flat; /* flat: of the module alone */
     unsigned depth;
 };
 
@@ -241,7 +241,7 @@ static bool gather_parameters(struct script *s, void *of, sv name, sv module)
         if (!ok)
             return false;
     }
-    return gather_below(s, g, module, gather_parameters);
+    return g->flat || gather_below(s, g, module, gather_parameters);
 }
 
 /* parameters(): an iterator over a list */
@@ -253,8 +253,7 @@ static sv parameters(struct script *s, const struct script_args *a)
 
     if (!bool_arg(s, a->v[1], &recurse))
         return sv_null();
-    if (!recurse)
-        return script_leave(s, "parameters(recurse=) of this value");
+    g.flat = !recurse;
     if (!gather_all(s, &g, a->v[0], gather_parameters))
         return sv_null();
     iter = script_iter(s, g.list);
@@ -287,18 +286,53 @@ static sv apply(struct script *s, const struct script_args *a)
     return apply_to(s, &f, sv_null(), a->v[0]) ? sv_keep(a->v[0]) : sv_null();
 }
 
-/* to(device, dtype): where it stands is known already; what it is cast to is the tree's */
+struct casting {
+    struct gathering g;
+    enum dtype dtype;
+};
+
+/* What of it is floating is of another dtype from now on: it lies on the host, where tensors are shapes. */
+static bool cast_below(struct script *s, void *of, sv name, sv module)
+{
+    struct casting *c = of;
+    struct nn_module *m = nn_of(module);
+
+    (void)name;
+    if (!is_new(s, &c->g, module))
+        return !script_failed(s);
+    for (uint32_t i = 0; i < m->n; i++) {
+        sv v = m->entries[i].kind == ENTRY_MODULE ? sv_null() : script_get_plain(s, module, m->entries[i].name);
+        struct tensor *t = sv_ok(v) ? as_tensor(s, v) : NULL;
+
+        if (t && t->run == &natives_of(s)->host && dtype_is_float((enum dtype)shape_of(t)->dtype))
+            shape_of(t)->dtype = (uint8_t)c->dtype;
+        sv_drop(s, v);
+        if (script_failed(s))
+            return false;
+    }
+    return gather_below(s, &c->g, module, cast_below);
+}
+
+/* to(device, dtype): where it stands is known already. While the model is made it is cast; later on nothing but what it is in can be asked. */
 static sv moved_itself(struct script *s, const struct script_args *a)
 {
     const struct natives *n = natives_of(s);
+    struct casting c = {.dtype = DTYPE_COUNT};
 
     for (uint32_t i = 0; i < a->n_rest + a->n_kw; i++) {
         sv v = i < a->n_rest ? a->rest[i] : a->kw[i - a->n_rest];
         enum dtype dtype = n->default_dtype;
 
         if (sv_is(v, KIND_INSTANCE) && sv_isa(s, v, &dtype_class) &&
-            (!dtype_arg(s, v, &dtype) || (dtype != n->default_dtype && !(n->making && n->any_dtype))))
+            (!dtype_arg(s, v, &dtype) || (dtype != n->default_dtype && !n->making)))
             return script_failed(s) ? sv_null() : script_leave(s, "a module that casts itself");
+        if (sv_is(v, KIND_INSTANCE) && sv_isa(s, v, &dtype_class))
+            c.dtype = dtype;
+    }
+    if (c.dtype < DTYPE_COUNT && n->making && !n->any_dtype) {
+        if (!gather_all(s, &c.g, a->v[0], cast_below))
+            return sv_null();
+        sv_drop(s, c.g.list);
     }
     return sv_keep(a->v[0]);
 }

@@ -254,11 +254,24 @@ static bool take(struct script *s, struct cursor *c, sv key, int skipped)
     return true;
 }
 
+/* The keys of x[..]: a tuple's, or those of a list that has a slice, None or .. in it (treatSequenceAsTuple() of python_variable_indexing.cpp). */
+static const sv *keys_of(const sv *key, uint32_t *ret_n)
+{
+    const sv *items = sv_is(*key, KIND_TUPLE) || sv_is(*key, KIND_LIST) ? seq_items(*key, ret_n) : NULL;
+    bool many = items && sv_is(*key, KIND_TUPLE);
+
+    for (uint32_t i = 0; items && i < *ret_n && *ret_n < 32 && !many; i++)
+        many = sv_is(items[i], KIND_SLICE) || sv_is_none(items[i]) || items[i].tag == SV_ELLIPSIS;
+    if (!many)
+        *ret_n = 1;
+    return many ? items : key;
+}
+
 sv tensor_getitem(struct script *s, sv self, sv key)
 {
     struct cursor c = {.t = need_tensor(s, self, "[]")};
-    uint32_t n = 1, taken = 0;
-    const sv *keys = sv_is(key, KIND_TUPLE) ? seq_items(key, &n) : &key;
+    uint32_t n, taken = 0;
+    const sv *keys = keys_of(&key, &n);
     sv result;
 
     if (!script_charge(s, 1))
@@ -384,8 +397,8 @@ static bool put_at(struct script *s, struct tensor *t, sv self, uint32_t n, cons
 bool tensor_setitem(struct script *s, sv self, sv key, sv value)
 {
     struct tensor *t = need_tensor(s, self, "[] ="), *from = as_tensor(s, value);
-    uint32_t n = 1;
-    const sv *keys = sv_is(key, KIND_TUPLE) ? seq_items(key, &n) : &key;
+    uint32_t n;
+    const sv *keys = keys_of(&key, &n);
 
     if (first_tensor(s, n, keys) < n)
         return put_at(s, t, self, n, keys, value);

@@ -158,6 +158,26 @@ sv tensor_new(struct script *s, const struct script_args *a)
     return nd < 0 ? sv_null() : wrap(s, &n->host, factory(&n->host, OP_EMPTY, n->default_dtype, nd, size));
 }
 
+/* The dtype that holds all numbers of a list of lists, as infer_scalar_type() of torch/csrc/utils/tensor_new.cpp has it; false: a number of what is none. */
+static bool dtype_of_lists(struct script *s, sv data, unsigned depth, enum dtype *ret)
+{
+    uint32_t n;
+    const sv *items = depth < MAX_DIMS ? seq_items(data, &n) : NULL;
+    enum dtype of = data.tag == SV_BOOL ? DTYPE_BOOL : data.tag == SV_INT ? DTYPE_INT64 : natives_of(s)->default_dtype;
+
+    if (!items) {
+        if (dtype_is_float(of) || *ret == DTYPE_BOOL)
+            *ret = of;
+        return true;
+    }
+    if (!script_charge(s, n / 8))
+        return false;
+    for (uint32_t i = 0; i < n && !dtype_is_float(*ret); i++)
+        if (!dtype_of_lists(s, items[i], depth + 1, ret))
+            return false;
+    return true;
+}
+
 /* tensor(number, or a list of them), scalar_tensor */
 static sv t_tensor(struct script *s, const struct script_args *a)
 {
@@ -170,8 +190,8 @@ static sv t_tensor(struct script *s, const struct script_args *a)
 
     if (!r || (nd = sizes_of_lists(s, &at, size)) < 0)
         return sv_null();
-    dtype = at.tag == SV_BOOL ? DTYPE_BOOL : at.tag == SV_INT ? DTYPE_INT64 : natives_of(s)->default_dtype;
-    if (!dtype_arg(s, a->v[1], &dtype))
+    dtype = nd && size[nd - 1] == 0 ? natives_of(s)->default_dtype : DTYPE_BOOL;
+    if (!dtype_of_lists(s, a->v[0], 0, &dtype) || !dtype_arg(s, a->v[1], &dtype))
         return sv_null();
     if (!nd && is_number(at))
         c = content_const(at.tag == SV_FLOAT ? at.f : (double)at.i);

@@ -102,7 +102,9 @@ int64_t param_numel(const struct param *p)
 
 void tie(struct param *p, struct param *to)
 {
-    if (p)
+    while (to && to->tied)
+        to = to->tied;
+    if (p && to != p) /* a head that is the embedding itself */
         p->tied = to;
 }
 

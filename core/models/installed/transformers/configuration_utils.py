@@ -271,6 +271,10 @@ class _PreTrainedConfigCore(getattr(_rope, "RotaryEmbeddingConfigMixin", object)
                 return found
         return self
 
+    @classmethod
+    def register_for_auto_class(cls, auto_class="AutoConfig"):
+        cls._auto_class = auto_class
+
     def to_dict(self):
         return dict(self.__dict__)
 

@@ -102,6 +102,10 @@ class PreTrainedModel(nn.Module):
     def _from_config(cls, config, **kwargs):
         return cls(config)
 
+    @classmethod
+    def register_for_auto_class(cls, auto_class="AutoModel"):
+        cls._auto_class = auto_class
+
     @property
     def can_record_outputs(self):
         return self._can_record_outputs or {}
