@@ -188,9 +188,16 @@ static sv m_stride(struct script *s, const struct script_args *a)
     struct tensor *t = self_of(s, a);
     int dim = 0;
 
-    if (!t || !dim_arg(s, t, a->v[1], &dim))
+    if (!t)
         return sv_null();
-    return sv_int(shape_of(t)->stride[dim]);
+    if (!sv_given(a->v[1])) {
+        sv all[MAX_DIMS];
+
+        for (int i = 0; i < shape_of(t)->ndim; i++)
+            all[i] = sv_int(shape_of(t)->stride[i]);
+        return tuple_new(s, (uint32_t)shape_of(t)->ndim, all);
+    }
+    return dim_arg(s, t, a->v[1], &dim) ? sv_int(shape_of(t)->stride[dim]) : sv_null();
 }
 
 static sv m_is_contiguous(struct script *s, const struct script_args *a)
@@ -533,7 +540,7 @@ const struct script_native tensor_methods[] = {
     {"dim", m_dim, "self", 0, NATIVE_PLAIN},
     {"numel", m_numel, "self", 0, NATIVE_PLAIN},
     {"nelement", m_numel, "self", 0, NATIVE_PLAIN},
-    {"stride", m_stride, "self, dim", 0, NATIVE_PLAIN},
+    {"stride", m_stride, "self, dim=", 0, NATIVE_PLAIN},
     {"is_contiguous", m_is_contiguous, "self", 0, NATIVE_PLAIN},
     {"split", m_split, "self, split_size, dim=", PARTS_SPLIT, NATIVE_PLAIN},
     {"chunk", m_split, "self, chunks, dim=", PARTS_CHUNK, NATIVE_PLAIN},

@@ -55,6 +55,8 @@ static const struct row {
     {"assert len(list(nn.Sequential(nn.Linear(8, 8)).parameters(recurse=False))) == 0 and len(list(nn.Linear(8, 8).parameters(recurse=False))) == 2", NULL},
     {"assert torch.tensor([1, 2.5, 3]).dtype == torch.tensor([[1], [True], [0.5]]).dtype == torch.tensor([]).dtype == torch.get_default_dtype()", NULL},
     {"assert torch.tensor([True, 2]).dtype == torch.int64 and torch.tensor([[True], [False]]).dtype == torch.bool", NULL},
+    {"assert torch.ones(2, 3, 4).stride() == (12, 4, 1) and torch.ones(2, 3).t().stride(0) == 1", NULL},
+    {"torch.ones(3, device='cuda') @ torch.ones(2, 4, 3, device='cuda').transpose(1, 2)", NULL},
     {"assert torch.ones(4, 6)[[slice(None), slice(0, 2)]].shape == (4, 2) and torch.ones(4, 6)[[None, ...]].shape == (1, 4, 6)", NULL},
     {"nn.Linear(8, 8, device='cpu', dtype=torch.float32)", NULL},
     {"nn.Linear(8, 8).to('cuda')", NULL},

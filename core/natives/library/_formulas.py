@@ -345,11 +345,14 @@ def _mv(x, vec):
 
 
 def mv(x, vec):
-    """LinearAlgebra.cpp matmul(): where the second has one dimension, the first is folded to rows"""
+    """LinearAlgebra.cpp matmul(): where the second has one dimension, the first is folded to rows, or the product is one of batches"""
     if x.shape[-1] != vec.shape[0]:
         raise RuntimeError(f"size mismatch, got input ({x.numel() // x.shape[-1]}), mat ({x.numel() // x.shape[-1]}x{x.shape[-1]}), vec ({vec.shape[0]})")
     vec = _half(vec)
     rows = _half(x)
+    if rows.dim() > 2 and not vec.requires_grad and not _folds(rows):
+        column = vec.expand(*rows.shape[:-2], vec.shape[0]).reshape(-1, vec.shape[0]).unsqueeze(2)
+        return (rows.reshape(-1, *rows.shape[-2:]) @ column).squeeze(-1).view(rows.shape[:-1])
     return _several(_Mv, (x, vec), rows.reshape(-1, rows.shape[-1]), vec).view(rows.shape[:-1])
 
 
@@ -850,9 +853,9 @@ class _AddCMul(_Formula):
 
 
 def _widest(*tensors):
-    """autocast_mode.h: promote"""
+    """autocast_mode.h: promote; the last argument is cast first, as gcc evaluates a call's"""
     if is_autocast_enabled("cuda") and any(t.dtype == float32 for t in tensors):
-        return [t.float() if t.dtype in (float16, bfloat16) else t for t in tensors]
+        return [t.float() if t.dtype in (float16, bfloat16) else t for t in tensors[::-1]][::-1]
     return tensors
 
 
