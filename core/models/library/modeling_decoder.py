@@ -174,6 +174,9 @@ class CausalLM:
     def get_output_embeddings(self):
         return getattr(self, self.head)
 
+    def scaled(self, x):
+        return x
+
     def logits(self, x):
         return self.get_output_embeddings()(x)
 
@@ -184,6 +187,7 @@ class CausalLM:
             input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids, past_key_values=past_key_values,
             inputs_embeds=inputs_embeds, use_cache=use_cache, **kwargs)
         hidden_states = outputs.last_hidden_state
+        hidden_states = self.scaled(hidden_states)
         hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
         logits = self.logits(hidden_states)
         loss = None

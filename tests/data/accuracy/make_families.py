@@ -38,6 +38,7 @@ PLAIN = {  # model_type: what differs from the defaults of its config class
     "ministral": DENSE | dict(num_hidden_layers=4, head_dim=64, sliding_window=256, layer_types=HALVES), "internlm3": DENSE | dict(head_dim=64),
     "cwm": DENSE | dict(num_hidden_layers=4, head_dim=64, sliding_window=256), "vaultgemma": DENSE | dict(num_hidden_layers=4, head_dim=64, sliding_window=256),
     "granitemoeshared": DENSE | dict(intermediate_size=512, num_local_experts=16, num_experts_per_tok=8, shared_intermediate_size=1024),
+    "minicpm3": DENSE | dict(num_key_value_heads=16, kv_lora_rank=256, q_lora_rank=384, v_head_dim=64, pad_token_id=0),
 }
 SIGHTED = {  # their text
     **{kind: DENSE | dict(num_attention_heads=8, rope_parameters=dict(rope_type="default", rope_theta=1e6, mrope_section=[16, 24, 24]))
@@ -86,7 +87,7 @@ for kind, oldest, later in (  # "full" by the first that is answered, "mixed-ckp
         ("glm4_moe_lite", "5.14.1", "5.17.0"), ("youtu", "5.14.1", "5.17.0"), ("solar_open", "5.0.0", "5.22.0"), ("dots1", "4.53.3", "4.57.3"),
         ("exaone_moe", "5.2.0", "5.10.4"), ("hy_v3", "5.10.4", "5.17.0"), ("flex_olmo", "4.57.3", "5.0.0"), ("hunyuan_v1_dense", "4.57.3", "5.10.0"),
         ("hunyuan_v1_moe", "5.14.1", "5.17.0"), ("ministral", "4.57.3", "5.0.0"), ("cwm", "5.0.0", "5.17.0"), ("vaultgemma", "4.57.3", "5.2.0"),
-        ("granitemoeshared", "5.14.1", "5.17.0"), ("gpt_oss", "4.57.3", "5.17.0"),
+        ("granitemoeshared", "5.14.1", "5.17.0"), ("minicpm3", "5.14.1", "5.17.0"), ("gpt_oss", "4.57.3", "5.17.0"),
         ("qwen2_vl", "5.2.0", "5.14.1"), ("qwen2_5_vl", "5.2.0", "5.17.0"), ("qwen3_vl", "5.2.0", "5.14.1"), ("qwen3_vl_moe", "5.2.0", "5.17.0")):  # gpt_oss 4.57: with range(num_experts) in the place of expert_hit, which the oracle cannot tell
     EARLIER.setdefault(oldest, {})[kind] = ("full",)
     EARLIER.setdefault(later, {})[kind] = ("mixed-ckpt-pad",)
