@@ -130,9 +130,12 @@ MUST_CHECK enum err_code question_build(struct estimate *e);
 
 /* A sentence about the first part of the request that has no model at all; NULL: there is none. e->left_out has them all. */
 /* api/request/checkpoint.c: enum weights of a config's quantization_config, -1: none, or one without a model; *group: rows that share a scale, 0: all.
- * checkpoint_is_read(): a generation is asked, which such weights have figures for. */
+ * checkpoint_is_read(): what is asked, a generation or training, has figures for such weights. */
 int checkpoint_weights(const struct json *config, uint32_t *ret_group);
 bool checkpoint_is_read(const struct estimate *e, const struct json *config);
+enum checkpoint_form checkpoint_form(const struct json *config);
+/* What training takes from it: e->rq.training.quantization where it is left out, a note of it. */
+MUST_CHECK enum err_code checkpoint_take(struct estimate *e);
 MUST_CHECK enum err_code question_gap(struct estimate *e, const char **ret);
 
 /* The answer of workload inference, once the request and the model are read. */

@@ -327,6 +327,7 @@ static enum err_code build_recipe(struct estimate *e)
         .fsdp = fsdp_recipe(t),
         .zero = zero_recipe(e),
         .quantization = (enum kbit)word_or(&t->quantization, quantization_words, KBIT_NONE),
+        .checkpoint = checkpoint_form(e->model.config),
         .prepare_kbit = (enum kbit_prepare)word_or(&t->prepare_kbit, prepare_kbit_words, int8 ? KBIT_PREPARE_PEFT : KBIT_PREPARE_NONE),
         .liger_kernels = liger_kernels(t),
         .padded = t->padded == TRI_TRUE,
@@ -434,6 +435,8 @@ enum err_code question_build(struct estimate *e)
     q->objective = e->rq.objective.n ? (enum objective)objective_words[e->rq.objective.at[0]].value : OBJECTIVE_FASTEST;
     if (!rc)
         rc = cluster_read(e);
+    if (!rc)
+        rc = checkpoint_take(e);
     if (!rc)
         rc = build_axes(e);
     if (!rc)

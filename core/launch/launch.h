@@ -91,6 +91,9 @@ struct arguments {
 };
 void launch_training_arguments(struct arguments *to, const struct launch *l);
 
+/* The class of transformers that dequantises the checkpoint as it is loaded; NULL: it stands in numbers, or stays packed. */
+const char *launch_unpacks(const struct launch *l);
+
 /* What from_pretrained() is given beside the model's name; peft's LoraConfig. */
 void launch_model_arguments(struct jsonw *w, const char *name, const struct launch *l);
 void launch_lora(struct jsonw *w, const char *name, const struct launch *l);

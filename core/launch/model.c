@@ -56,6 +56,13 @@ static void write_quantization(struct jsonw *w, const struct recipe *r)
     jsonw_end(w);
 }
 
+const char *launch_unpacks(const struct launch *l)
+{
+    enum checkpoint_form form = l->step->r.checkpoint;
+
+    return form == CHECKPOINT_MXFP4 ? "Mxfp4Config" : form == CHECKPOINT_FP8 ? "FineGrainedFP8Config" : NULL;
+}
+
 void launch_model_arguments(struct jsonw *w, const char *name, const struct launch *l)
 {
     const struct recipe *r = &l->step->r;

@@ -45,6 +45,8 @@ static void say_model(struct jsonw *w, const struct launch *l)
     if (r->packing)
         say(w, "data_collator=DataCollatorWithFlattening(): rows are packed to %u tokens, and a batch is one row whose position_ids start anew",
             r->seq_len_tokens);
+    if (launch_unpacks(l))
+        say(w, "the checkpoint in it is quantised and is not trained so: from_pretrained(.., quantization_config=%s(dequantize=True))", launch_unpacks(l));
     if (kbit_is_gptq(r->quantization))
         say(w, "the model in it is a checkpoint of GPTQ: from_pretrained() of its folder, with kernels that train (Triton)");
     if (kbit_is_bnb(r->quantization))

@@ -107,6 +107,13 @@ static void constant(struct buf *out, const char *name, const struct launch *l,
     buf_str(out, "''')\n");
 }
 
+static void string_line(struct buf *out, const char *before, const char *name, const char *behind)
+{
+    buf_str(out, before);
+    buf_str(out, name);
+    buf_str(out, behind);
+}
+
 static void write_constants(struct buf *out, const struct launch *l)
 {
     const struct recipe *r = &l->step->r;
@@ -118,6 +125,8 @@ static void write_constants(struct buf *out, const struct launch *l)
     constant(out, "MODEL", l, launch_model_arguments);
     if (r->tensor_parallel > 1)
         buf_str(out, "MODEL[\"distributed_config\"] = DistributedConfig(**MODEL[\"distributed_config\"])\n");
+    if (launch_unpacks(l))
+        string_line(out, "MODEL[\"quantization_config\"] = ", launch_unpacks(l), "(dequantize=True)  # as it is saved it is not trained\n");
     if (r->tuning != TUNING_FULL)
         constant(out, "LORA", l, launch_lora);
 }
@@ -139,6 +148,8 @@ void launch_script(struct buf *out, const struct launch *l)
                                                         : "from peft import LoraConfig, get_peft_model\n\n");
     if (r->tensor_parallel > 1)
         buf_str(out, "from transformers.distributed import DistributedConfig\n\n");
+    if (launch_unpacks(l))
+        string_line(out, "from transformers import ", launch_unpacks(l), "\n\n");
     write_constants(out, l);
     buf_str(out, rows);
     if (kbit_is_bnb(r->quantization))

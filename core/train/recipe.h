@@ -121,6 +121,7 @@ struct recipe {
     const char *const *freeze; /* modules that are not trained: tuning/freeze.h */
     enum kbit quantization; /* of the frozen base */
     enum kbit_prepare prepare_kbit;
+    enum checkpoint_form checkpoint; /* what its config.json says of it */
     enum precision precision;
     enum optimizer optimizer;
     double max_grad_norm;       /* < 0: left out; 0: no clipping */

@@ -436,6 +436,46 @@ static enum err_code check_optimizer(const struct recipe *r, const struct resolv
                    method_rows[r->method].name, under == OPTIMIZER_UNDER_PIECES ? ", zero1, zero2, zero3, fsdp" : "");
 }
 
+static bool loads_bf16(const struct recipe *r)
+{
+    return r->precision == PRECISION_BF16 || r->precision == PRECISION_BF16_AUTOCAST;
+}
+
+static enum err_code check_packed(const struct recipe *r, struct err *err)
+{
+    bool wide = method_is_fsdp1(r->method) || method_is_fsdp2(r->method) || r->method == METHOD_ZERO3;
+
+    if (r->tuning != TUNING_QLORA)
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/tuning",
+                       "the checkpoint is quantised, and its weights are not trained: qlora, or quantization_config null for a copy in 16 bits");
+    if (wide && r->checkpoint == CHECKPOINT_PACKED_BYTES)
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/methods",
+                       "the checkpoint's bnb_4bit_quant_storage is uint8, which %s does not cut with the rest: one whose storage is the compute dtype's",
+                       method_rows[r->method].name);
+    return ERR_OK;
+}
+
+/* transformers 5.23.0 quantizers/auto.py merge_quantization_configs, trainer.py; integrations/mxfp4.py and finegrained_fp8.py by release */
+static enum err_code check_checkpoint(const struct recipe *r, const struct resolving *c, const struct quirks *q)
+{
+    struct release_text have = release_text(c->stack->transformers);
+
+    if (r->checkpoint == CHECKPOINT_PACKED || r->checkpoint == CHECKPOINT_PACKED_BYTES)
+        return check_packed(r, c->err);
+    if (r->checkpoint != CHECKPOINT_NUMBERS && r->quantization)
+        return err_set(c->err, ERR_FIELD_CONFLICT, "/training/quantization",
+                       "the checkpoint is saved in %s, and from_pretrained() raises where another quantization_config is passed: null for that of the "
+                       "config is a copy in 16 bits", r->checkpoint == CHECKPOINT_MXFP4 ? "mxfp4" : "fp8");
+    if (r->checkpoint == CHECKPOINT_FP8 && !q->fp8_unpacks_as_asked)
+        return err_set(c->err, ERR_FIELD_CONFLICT, "/stack/transformers",
+                       "%s gives dequantised fp8 weights the dtype of their scales, where it does at all: 5.11, or quantization_config null for a copy in "
+                       "16 bits", have.text);
+    if (r->checkpoint == CHECKPOINT_MXFP4 && !q->mxfp4_unpacks_as_asked && !loads_bf16(r))
+        return err_set(c->err, ERR_FIELD_CONFLICT, "/training/precision",
+                       "transformers %s dequantises mxfp4 experts to bf16 whatever the rest is loaded in: bf16 or bf16-autocast", have.text);
+    return ERR_OK;
+}
+
 /* trl 1.16.0 models/activation_offloading.py, trainer/sft_trainer.py training_step */
 static enum err_code check_activations(const struct recipe *r, const struct resolving *c)
 {
@@ -619,6 +659,7 @@ enum err_code train_resolve(const struct recipe *asked, const struct arch *arch,
     if (s.r.tuning != TUNING_FULL && arch->never_adapts) /* peft/peft_model.py, PeftModelForCausalLM.__init__ */
         return err_set(err, ERR_FIELD_CONFLICT, "/training/tuning",
                        "the model's class has no prepare_inputs_for_generation, which peft asks for: derive it from GenerationMixin");
+    s.quirks = quirks_for(&asked->stack, arch->model_type);
     rc = resolve_stage(&s.r, &c);
     if (!rc)
         rc = resolve_mask(&s.r, err);
@@ -626,6 +667,8 @@ enum err_code train_resolve(const struct recipe *asked, const struct arch *arch,
         rc = resolve_attention(&s.r, &c);
     if (!rc)
         rc = resolve_lora(&s.r, &c);
+    if (!rc)
+        rc = check_checkpoint(&s.r, &c, &s.quirks);
     if (!rc)
         rc = check_unused(&s.r, err);
     if (!rc)
@@ -636,7 +679,6 @@ enum err_code train_resolve(const struct recipe *asked, const struct arch *arch,
         rc = check_in_backward(&s.r, err);
     if (rc)
         return rc;
-    s.quirks = quirks_for(&asked->stack, arch->model_type);
     resolve_method(&s, &c);
     s.flash = flash_of(&s);
     *ret = s;

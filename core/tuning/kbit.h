@@ -9,6 +9,10 @@
 enum kbit { KBIT_NONE, KBIT_FP4, KBIT_NF4, KBIT_NF4_DQ, KBIT_INT8, KBIT_GPTQ4, KBIT_GPTQ8, KBIT_COUNT }; /* DQ: bnb_4bit_use_double_quant */
 enum kbit_prepare { KBIT_PREPARE_NONE, KBIT_PREPARE_PEFT, KBIT_PREPARE_TRL };
 
+/* What a checkpoint's quantization_config says: it stays packed, as `quantization` has it (BYTES: bitsandbytes' in uint8), or is dequantised while it is
+ * loaded. */
+enum checkpoint_form { CHECKPOINT_NUMBERS, CHECKPOINT_PACKED, CHECKPOINT_PACKED_BYTES, CHECKPOINT_MXFP4, CHECKPOINT_FP8 };
+
 /* Quantised while the model loads, by bitsandbytes. */
 static inline bool kbit_is_bnb(enum kbit k)
 {
