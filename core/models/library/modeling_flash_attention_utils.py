@@ -52,16 +52,21 @@ def _wants_cast(query, value):
     return query.dtype == torch.float32
 
 
+def _options(length, is_causal, softmax_scale, dropout, sliding_window, softcap):
+    options = {"causal": is_causal, "softmax_scale": softmax_scale, "dropout_p": dropout}
+    if sliding_window is not None and length > sliding_window:
+        options["window_size"] = (sliding_window - 1, sliding_window - 1)
+    if softcap is not None:
+        options["softcap"] = softcap
+    return options
+
+
 def _flash_attention_forward(query, key, value, attention_mask, query_length, is_causal, dropout=0.0, position_ids=None, softmax_scale=None,
                              sliding_window=None, softcap=None, target_dtype=None, attn_implementation=None, **kwargs):
     batch = query.size(0)
     if target_dtype and _wants_cast(query, value):
         query, key, value = query.to(target_dtype), key.to(target_dtype), value.to(target_dtype)
-    options = {"causal": is_causal, "softmax_scale": softmax_scale, "dropout_p": dropout}
-    if sliding_window is not None and key.size(1) > sliding_window:
-        options["window_size"] = (sliding_window - 1, sliding_window - 1)
-    if softcap is not None:
-        options["softcap"] = softcap
+    options = _options(key.size(1), is_causal, softmax_scale, dropout, sliding_window, softcap)
     packed = _is_packed_sequence(position_ids, batch, attention_mask)
     if attention_mask is not None:
         q, k, v, indices, starts, longest = _unpad(query, key, value, attention_mask, query_length)

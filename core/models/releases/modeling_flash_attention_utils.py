@@ -50,3 +50,23 @@ elif quirks.flash_lays_out_tokens:
     def _index_first_axis(x, indices):
         rows = x.contiguous().reshape(-1, *x.shape[2:])
         return rows[indices]
+
+
+if not quirks.flash_unpads_beside:
+
+    def _flash_attention_forward(query, key, value, attention_mask, query_length, is_causal, dropout=0.0, position_ids=None, softmax_scale=None,
+                                 sliding_window=None, softcap=None, target_dtype=None, attn_implementation=None, **kwargs):
+        batch = query.size(0)
+        if target_dtype and _wants_cast(query, value):
+            query, key, value = query.to(target_dtype), key.to(target_dtype), value.to(target_dtype)
+        options = _options(key.size(1), is_causal, softmax_scale, dropout, sliding_window, softcap)
+        packed = _is_packed_sequence(position_ids, batch, attention_mask)
+        if attention_mask is not None:
+            query, key, value, indices, starts, longest = _unpad(query, key, value, attention_mask, query_length)
+            output = flash_attn_varlen_func(query, key, value, cu_seqlens_q=starts, cu_seqlens_k=starts, max_seqlen_q=longest, max_seqlen_k=longest, **options)
+            return pad_input(output, indices, batch, query_length)
+        if packed:
+            query, key, value, starts, longest = _by_positions(query, key, value, position_ids)
+            output = flash_attn_varlen_func(query, key, value, cu_seqlens_q=starts, cu_seqlens_k=starts, max_seqlen_q=longest, max_seqlen_k=longest, **options)
+            return output.view(batch, -1, *output.shape[-2:])
+        return flash_attn_func(query, key, value, **options)
