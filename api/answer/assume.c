@@ -129,6 +129,38 @@ static bool uses_liger(const struct plan_candidate *c)
     return c->modelled && (c->step.r.liger_kernels || c->step.r.loss == LOSS_LIGER);
 }
 
+static bool is_compiled(const struct plan_candidate *c)
+{
+    return c->modelled && c->step.r.compile;
+}
+
+static bool has_float8(const struct plan_candidate *c)
+{
+    return c->modelled && c->step.r.float8;
+}
+
+/* What is only known as a range, and why. */
+static void assume_ranges(struct estimate *e)
+{
+    const struct plan_answer *a = &e->answer;
+
+    if (any(a, is_compiled)) {
+        note(&e->assumptions,
+             "training.compile: Inductor in its default mode. high_bytes is the eager step with what a graph holds beyond it: an embedding's gradient summed "
+             "in fp32; on one GPU a micro-batch's gradients until its backward ends");
+        note(&e->assumptions,
+             "training.compile: low_bytes keeps of a layer its input and what products and attention gave and backward reads, and logits once; fits, peaks "
+             "and reserved bytes are those of the upper end");
+    }
+    if (any(a, has_float8))
+        note(&e->assumptions,
+             "training.float8: torchao 0.18.0's Float8Linear in the place of every linear layer but the head. high_bytes has its casts as eager PyTorch "
+             "makes them, 9 bytes an element while one is made; low_bytes has none");
+    if (any(a, is_compiled) || any(a, has_float8))
+        note(&e->assumptions, "throughput is left out: what %s gains nobody computes here; candidates are ranked by the eager step's seconds",
+             any(a, is_compiled) ? "a compiler" : "float8");
+}
+
 static void assume_losses(struct estimate *e)
 {
     const struct plan_answer *a = &e->answer;
@@ -227,6 +259,7 @@ static void assume_methods(struct estimate *e, const struct quirks *q)
     const struct plan_answer *a = &e->answer;
 
     assume_losses(e);
+    assume_ranges(e);
     assume_experts(e, q);
     assume_kernels(e);
 

@@ -105,7 +105,7 @@ static void write_memory(struct jsonw *w, const struct estimate *e, const struct
     jsonw_u64(w, "capacity_bytes", q->capacity_bytes);
     jsonw_u64(w, "static_bytes", m->static_bytes);
     jsonw_u64(w, "resting_bytes", m->resting_bytes);
-    jsonw_str(w, "basis", e->model.generic ? "generic" : replayed ? "replayed" : "bounded");
+    jsonw_str(w, "basis", e->model.generic ? "generic" : recipe_is_a_range(&c->step.r) ? "range" : replayed ? "replayed" : "bounded");
     jsonw_u64(w, "low_bytes", c->low_bytes);
     jsonw_u64(w, "high_bytes", c->high_bytes);
     jsonw_str(w, "peak_phase", phase_name(m->peak_phase));

@@ -92,6 +92,10 @@ static void say_memory(struct buf *out, const struct estimate *e, const struct p
 {
     bool all = !e->rq.cluster.free_memory_bytes.set, several = gpus_of(&c->step.r) > 1;
 
+    if (recipe_is_a_range(&c->step.r)) {
+        say_gib(out, (double)(c->low_bytes + beside(e, c)));
+        buf_str(out, " to ");
+    }
     say_gib(out, (double)taken(e, c));
     buf_str(out, all ? " of " : " of the ");
     say_gib(out, (double)e->question.capacity_bytes);
@@ -160,7 +164,7 @@ static void say_lack(struct buf *out, const struct estimate *e, const struct pla
 {
     uint32_t n = gpus_of(&c->step.r);
 
-    buf_str(out, ", needs ");
+    buf_str(out, recipe_is_a_range(&c->step.r) ? ", needs up to " : ", needs ");
     say_gib(out, (double)needed(e, c));
     buf_str(out, n > 1 ? " GiB; each of " : " GiB; ");
     say_gpus(out, n, gpu_in_words(e));

@@ -209,7 +209,7 @@ const struct member training_members[] = {
     {WORDS(attention, attention_words), .also = "attn_implementation"},
     {WORDS(loss, loss_words)},
     {AT(liger_kernels), .kind = KIND_WORDS, .words = liger_words, .list = true},
-    {BOOL(compile), .also = "torch_compile", LATER("torch.compile")},
+    {BOOL(compile), .also = "torch_compile"},
     {WORD(reduce_dtype, reduce_words)},
     {BOOL(keep_outputs)},
     {BOOL(gradient_as_bucket_view)},

@@ -313,6 +313,8 @@ static enum err_code build_recipe(struct estimate *e)
         .micro_batch_size = (uint32_t)t->micro_batch_size.whole,
         .gradient_accumulation_steps = (uint32_t)t->gradient_accumulation_steps.whole,
         .max_grad_norm = t->max_grad_norm.set ? t->max_grad_norm.real : -1,
+        .compile = t->compile == TRI_TRUE,
+        .float8 = (enum float8)word_or(&t->float8, float8_words, FLOAT8_NONE),
         .optimizer_in_backward = t->optimizer_in_backward == TRI_TRUE,
         .checkpoint_reentrant = t->checkpoint_reentrant,
         .use_cache = t->use_cache,

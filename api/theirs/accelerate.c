@@ -88,7 +88,11 @@ static enum err_code read_dynamo(struct theirs *t, const struct their_key *key, 
 {
     const char *s = text_or_no(v);
 
-    return s && word_among("no", s, strlen(s), true) ? ERR_OK : theirs_say_text(t, key->member, "true");
+    if (s && word_among("no", s, strlen(s), true))
+        return ERR_OK;
+    if (s && !word_among("inductor", s, strlen(s), true))
+        theirs_gap(&t->d, "torch.compile by another backend than Inductor");
+    return theirs_say_text(t, key->member, "true");
 }
 
 static enum err_code read_use_deepspeed(struct theirs *t, const struct their_key *key, const struct json *v)
@@ -138,7 +142,8 @@ const struct their_key parallelism_keys[] = {
 
 static const struct their_key dynamo_keys[] = {
     BY(read_dynamo, "dynamo_backend", "training.compile"),
-    KNOWN("dynamo_mode|dynamo_use_dynamic|dynamo_use_fullgraph|dynamo_use_regional_compilation"),
+    MOVES_BUT("default", "dynamo_mode", "torch.compile in another mode than its default"),
+    KNOWN("dynamo_use_dynamic|dynamo_use_fullgraph|dynamo_use_regional_compilation"),
     {0},
 };
 
@@ -150,7 +155,8 @@ const struct their_key launcher_keys[] = {
     BY(theirs_read_file_name, "deepspeed_config_file", NULL),
     BY(read_config_file, "config_file", NULL),
     BY(theirs_read_fsdp, "use_fsdp", NULL),
-    KNOWN("multi_gpu|node_rank|master_addr|master_port|rdzv_endpoint|rdzv_id|deepspeed_multinode_launcher|dynamo_mode|standalone"),
+    MOVES_BUT("default", "dynamo_mode", "torch.compile in another mode than its default"),
+    KNOWN("multi_gpu|node_rank|master_addr|master_port|rdzv_endpoint|rdzv_id|deepspeed_multinode_launcher|standalone"),
     TABLE(accelerate_keys),
     TABLE(fsdp_keys),
     {0},

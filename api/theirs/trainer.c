@@ -116,7 +116,10 @@ static enum err_code read_optimizer(struct theirs *t, const struct their_key *ke
 /* training_args.py __post_init__: either of them switches torch_compile on. */
 static enum err_code read_compile(struct theirs *t, const struct their_key *key, const struct json *v)
 {
-    (void)v;
+    const char *s = json_str(v);
+
+    if (s && !word_among("inductor|default", s, strlen(s), true))
+        theirs_gap(&t->d, "torch.compile by another backend than Inductor, or in another mode than its default");
     return theirs_say_text(t, key->member, "true");
 }
 

@@ -67,9 +67,9 @@ const struct word precision_words[] = {
 
 const struct word float8_words[] = {
     {"none", 0, NULL, "No float8 products."},
-    LATER("tensorwise", "torchao float8 linear layers, one scale a tensor."),
-    LATER("rowwise", "torchao float8 linear layers, one scale a row."),
-    LATER("rowwise_with_gw_hp", "rowwise, with the weight's gradient in high precision."),
+    {"tensorwise", FLOAT8_TENSORWISE, NULL, "torchao float8 linear layers, one scale a tensor."},
+    {"rowwise", FLOAT8_ROWWISE, NULL, "torchao float8 linear layers, one scale a row."},
+    {"rowwise_with_gw_hp", FLOAT8_ROWWISE_GW_HP, NULL, "rowwise, with the weight's gradient in high precision."},
     LATER("mxfp8", "Microscaling float8: one scale a block of 32."),
     {0},
 };

@@ -473,7 +473,7 @@ static bool replace_parts(struct program *p, struct model *m)
     values[LIGER_COUNT] = sv_int(m->liger_release);
     if (m->liger_kernels && !call_on_model(p, "transformers.liger", "apply", LIGER_COUNT + 1, values, names))
         return false;
-    m->tree.reads_head = (m->liger_kernels >> LIGER_FUSED_LINEAR & 1) || (m->loss && strcmp(m->loss, "chunked") != 0);
+    m->tree.reads_head = (m->liger_kernels >> LIGER_FUSED_LINEAR & 1) || (m->loss && strcmp(m->loss, "chunked") != 0 && strcmp(m->loss, "logits_once") != 0);
     return !m->loss || call_on_model(p, "transformers.losses", m->loss, 0, NULL, NULL);
 }
 

@@ -143,7 +143,9 @@ static enum err_code explain_gpu(struct planning *p, struct plan_candidate *c, u
     struct probe probe = probe_on(p, &c->step);
     uint64_t need = allocated > budget ? allocated : c->device_bytes - probe_beside(&probe);
     bool holds_more = c->basis == BASIS_REPLAYED && allocated > budget && c->device_bytes - probe_beside(&probe) > need + BESIDE_BYTES;
-    const char *why = holds_more           ? " for live tensors alone"
+    bool may_fit = recipe_is_a_range(&c->step.r) && c->low_bytes <= budget;
+    const char *why = may_fit              ? " at the most; at the least (low_bytes) it would fit"
+                      : holds_more         ? " for live tensors alone"
                       : allocated > budget ? ""
                                            : ": the allocator cannot find a free block among those it holds";
     char text[160];

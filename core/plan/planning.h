@@ -62,6 +62,9 @@ MUST_CHECK enum err_code candidate_stands(struct planning *p, struct plan_candid
 /* Micro-batch n is the candidate's. */
 void candidate_take(struct planning *p, struct plan_candidate *c, uint32_t n);
 
+/* low_bytes of such a candidate: what any graph has to keep. The verdict stays. */
+MUST_CHECK enum err_code widen_to_least(struct planning *p, struct plan_candidate *c);
+
 /* The recipe of a candidate: what is fixed and what its choices say. */
 struct recipe recipe_of(const struct plan_question *q, const struct plan_candidate *c);
 

@@ -124,6 +124,8 @@ static enum err_code told(struct planning *p, struct plan_candidate *c, const st
     rc = p->q->undated ? widen(p, c) : ERR_OK;
     if (!rc && p->q->device.untraced)
         rc = widen_kernels(p, c);
+    if (!rc && recipe_is_a_range(&c->step.r))
+        rc = widen_to_least(p, c);
     if (!rc)
         take_host(p->q, c);
     return rc;
@@ -367,6 +369,8 @@ enum err_code candidate_bound(struct planning *p, struct plan_candidate *c)
         rc = widen(p, c);
     if (!rc && p->q->device.untraced)
         rc = widen_kernels(p, c);
+    if (!rc && recipe_is_a_range(&c->step.r))
+        rc = widen_to_least(p, c);
     if (rc)
         return rc;
     if (c->fits ? c->high_bytes > probe_budget(&probe) : c->low_bytes <= probe_budget(&probe)) {

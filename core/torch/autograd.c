@@ -550,6 +550,31 @@ static val accumulate(struct run *r, uint32_t node)
     return grad;
 }
 
+/* What a graph of Inductor's gave stays until it ends: in the slot that nobody needs any more. */
+static val held_back(struct run *r, uint32_t node, val given)
+{
+    struct node *n = &r->nodes[node];
+
+    if (!r->one_graph || !n->accumulated)
+        return given;
+    n->grad[0] = given ? given : n->accumulated;
+    if (!given)
+        value_ref(r, n->accumulated);
+    return 0;
+}
+
+static void let_go_of_held(struct run *r)
+{
+    for (uint32_t i = 1; r->one_graph && i < r->n_nodes; i++) {
+        struct node *n = &r->nodes[i];
+
+        if (n->op != OP_ACCUMULATE_GRAD || !n->grad[0])
+            continue;
+        value_unref(r, n->grad[0]);
+        n->grad[0] = 0;
+    }
+}
+
 /* The new value takes the slot's place; the old one dies after it was born. */
 static void replace(struct run *r, val *slot, val with)
 {
@@ -610,7 +635,7 @@ static void evaluate(struct run *r, uint32_t base, uint32_t node)
         hooks_run(r, n->hooks);
     r->node_running = node;
     if (n->op == OP_ACCUMULATE_GRAD) {
-        val given = accumulate(r, node);
+        val given = held_back(r, node, accumulate(r, node));
 
         if (r->grad_ready && r->nodes[node].accumulated)
             r->grad_ready(r->grad_ready_of, r->nodes[node].variable);
@@ -711,6 +736,7 @@ void run_graph(struct run *r, int n, const val *outputs, const val *gradients)
     while (r->n_ready > base && !run_dead(r))
         evaluate(r, base, ready_pop(r, base));
     r->n_ready = base;
+    let_go_of_held(r);
     backward_ends(r, outer);
     r->graph = graph;
     r->grad_enabled = grad_enabled;

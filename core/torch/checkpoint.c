@@ -32,6 +32,7 @@ struct region {
     uint32_t products;       /* mm's of this run of it */
     uint32_t n_results, next_result, room_results;
     val *results;            /* of selected operators, in their order; 0: taken, or none */
+    uint32_t *makers;        /* nodes that gave them */
     struct region *next;
 };
 
@@ -47,7 +48,7 @@ static struct region *region_new(struct run *r)
         run_fail(r, ERR_NOMEM, "", "too many checkpointed regions for the working memory of one request");
     else
         *g = (struct region){.autocast = r->autocast, .autocast_dtype = r->autocast_dtype, .room = g->room, .kept = g->kept, .open = g->open,
-                             .selective = r->selective, .results = g->results, .room_results = g->room_results};
+                             .selective = r->selective, .results = g->results, .makers = g->makers, .room_results = g->room_results};
     return g;
 }
 
@@ -174,7 +175,7 @@ bool region_selects(struct run *r, enum op op)
 
     if (!g || !g->selective || run_dead(r))
         return false;
-    return op != OP_MM || g->products++ % 2 == 0;
+    return op != OP_MM || r->all_products || g->products++ % 2 == 0;
 }
 
 bool region_kept(struct run *r, int n, val *ret)
@@ -183,6 +184,10 @@ bool region_kept(struct run *r, int n, val *ret)
 
     if (!g->recomputing)
         return false;
+    if (n == 1 && g->next_result < g->n_results && !g->results[g->next_result]) { /* nobody reads it: made again */
+        g->next_result++;
+        return false;
+    }
     for (int i = 0; i < n && g->next_result < g->n_results; i++) {
         val held = g->results[g->next_result++];
 
@@ -192,23 +197,60 @@ bool region_kept(struct run *r, int n, val *ret)
     return true;
 }
 
-void region_keeps(struct run *r, int n, const val *results)
+void region_keeps(struct run *r, uint32_t node, int n, const val *results)
 {
     struct region *g = r->region;
 
+    if (g->recomputing)
+        return;
     if (g->n_results + (uint32_t)n > g->room_results) {
         uint32_t room = g->room_results ? 2 * g->room_results : REGION_SAVES;
         val *more = run_room(r, sizeof *more, room);
+        uint32_t *makers = run_room(r, sizeof *makers, room);
 
-        if (!more)
+        if (!more || !makers)
             return;
-        if (g->n_results)
+        if (g->n_results) {
             memcpy(more, g->results, g->n_results * sizeof *more);
+            memcpy(makers, g->makers, g->n_results * sizeof *makers);
+        }
         g->results = more;
+        g->makers = makers;
         g->room_results = room;
     }
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
+        g->makers[g->n_results] = node;
         g->results[g->n_results++] = results[i] ? owned(r, value_alias(r, results[i])) : 0;
+    }
+}
+
+/* What only sums and views read up to the region's end no formula wants: partitioners.py keeps the sum, which is the next layer's input. `since`: the sequence
+ * number that the region began with. `dependencies` are counted anew by whoever runs the graph. */
+static void drop_what_nobody_reads(struct run *r, struct region *g, uint64_t since)
+{
+    uint32_t n = 0, *made = run_room(r, sizeof *made, r->n_nodes);
+
+    for (uint32_t i = 1; made && i < r->n_nodes; i++)
+        if (r->nodes[i].sequence > since) {
+            uint32_t at = n++;
+
+            for (; at && r->nodes[made[at - 1]].sequence < r->nodes[i].sequence; at--)
+                made[at] = made[at - 1];
+            made[at] = i;
+            r->nodes[i].dependencies = 0;
+        }
+    for (uint32_t i = 0; i < n; i++) { /* youngest first: who reads a node's output comes before it */
+        struct node *reader = &r->nodes[made[i]];
+
+        for (int e = 0; e < reader->n_edges && (reader->n_saved || reader->dependencies); e++)
+            if (r->nodes[node_edge(reader, e)->node].sequence > since)
+                r->nodes[node_edge(reader, e)->node].dependencies = 1;
+    }
+    for (uint32_t i = 0; made && i < g->n_results; i++)
+        if (g->makers[i] && !r->nodes[g->makers[i]].dependencies) {
+            value_unref(r, g->results[i]);
+            g->results[i] = 0;
+        }
 }
 
 /* _CheckpointFrame.save_inputs(), get_inputs(): saved tensors under the hooks that stand outside */
@@ -449,6 +491,7 @@ val checkpoint(struct run *r, bool reentrant, struct module *module, region_func
 {
     struct region *outer = r->region, *g;
     struct frame f;
+    uint64_t since;
     val out;
 
     if (run_dead(r))
@@ -473,8 +516,11 @@ val checkpoint(struct run *r, bool reentrant, struct module *module, region_func
     region_ref(g);
     pack_args(r, g);
     r->region = g;
+    since = r->sequence;
     out = run_dead(r) ? 0 : run_in(r, module, run, context, n_args, args);
     r->region = outer;
+    if (g->selective && r->what_is_read && !run_dead(r))
+        drop_what_nobody_reads(r, g, since);
     region_unref(r, g);
     return frame_leave(r, f, out);
 }

@@ -34,7 +34,7 @@ val checkpoint(struct run *r, bool reentrant, struct module *module, region_func
 enum { KEPT_RESULTS = 4 };
 bool region_selects(struct run *r, enum op op);
 bool region_kept(struct run *r, int n, val *ret);
-void region_keeps(struct run *r, int n, const val *results);
+void region_keeps(struct run *r, uint32_t node, int n, const val *results); /* `node`: that gave them; 0: whose results are read in any case */
 
 /* Used by autograd.c. */
 bool region_recomputes(const struct region *region);

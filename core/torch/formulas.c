@@ -497,11 +497,15 @@ void back_mm(struct back *b)
 {
     int slot = 0;
     val second = need(b, 0) ? saved(b, slot++) : 0, first = need(b, 1) ? saved(b, slot) : 0;
+    uint32_t held[FLOAT8_CASTS] = {0};
 
+    if (self(b)->float8)
+        float8_casts(b->r, b->grad[0], first, second, held);
     if (need(b, 1))
         gradient_of_second(b, 1, first);
     if (need(b, 0))
         gradient_of_first(b, 0, second);
+    float8_ends(b->r, held);
 }
 
 /* edges: self (the bias), mat1, mat2; saved: mat1, mat2 */
@@ -509,13 +513,17 @@ void back_addmm(struct back *b)
 {
     int slot = 0;
     val first = need(b, 2) ? saved(b, slot++) : 0, second = need(b, 1) ? saved(b, slot) : 0;
+    uint32_t held[FLOAT8_CASTS] = {0};
 
+    if (self(b)->float8)
+        float8_casts(b->r, b->grad[0], first, second, held);
     if (need(b, 1))
         gradient_of_first(b, 1, second);
     if (need(b, 2))
         gradient_of_second(b, 2, first);
     if (need(b, 0))
         put(b, 0, b->grad[0]);
+    float8_ends(b->r, held);
 }
 
 void back_bmm(struct back *b)
@@ -683,6 +691,17 @@ static bool few_segments(const struct run *r, int64_t segments, int64_t partial,
     return r->q->embedding_fuses_few_rows && grid < 4 * (int64_t)r->device.multiprocessors && partial > 4 * grid;
 }
 
+/* torch/_decomp/decompositions.py embedding_dense_backward, which Inductor takes: rows are added in fp32, and the sum is cast */
+static void back_embedding_compiled(struct back *b)
+{
+    struct run *r = b->r;
+    int64_t rows = self(b)->at.i[0], width = size_of(r, b->grad[0], -1);
+    val sum = T(b, factory(r, OP_ZEROS, DTYPE_FP32, SHAPE(rows, width)));
+
+    launch(r, OP_EMBEDDING_DENSE_BACKWARD, sum, 1, b->grad);
+    put(b, 0, cast_copy(r, sum, dtype_of(r, b->grad[0])));
+}
+
 void back_embedding(struct back *b)
 {
     struct run *r = b->r;
@@ -692,6 +711,10 @@ void back_embedding(struct back *b)
     uint32_t keep[9], range;
     int64_t sort;
 
+    if (r->compiled && dtype_bytes(dtype_of(r, b->grad[0])) < 4) {
+        back_embedding_compiled(b);
+        return;
+    }
     (void)T(b, contiguous(r, saved(b, 0)));
     if (!r->values[b->grad[0]].contiguous) /* grad_.contiguous() */
         (void)T(b, value_empty(r, OP_CLONE, dtype_of(r, b->grad[0]), r->values[b->grad[0]].ndim, r->values[b->grad[0]].size));

@@ -162,6 +162,7 @@ static val product(struct run *r, enum op op, val (*kernel)(struct run *, val, v
     if (node) {
         struct node *n = &r->nodes[node];
 
+        n->float8 = r->in_float8;
         n->at.dim = column_major(&r->values[a]);
         n->at.dim2 = column_major(&r->values[b]);
     }
@@ -174,7 +175,7 @@ static val product(struct run *r, enum op op, val (*kernel)(struct run *, val, v
     if (!selected || !region_kept(r, 1, &out)) {
         out = kernel(r, a, b);
         if (selected)
-            region_keeps(r, 1, &out);
+            region_keeps(r, node, 1, &out);
     }
     attach_output(r, node, out, 0);
     consume(r, a);
@@ -203,13 +204,32 @@ val bmm(struct run *r, val a, val b)
 }
 
 /* Blas.cpp addmm: a one-dimensional bias goes into cuBLASLt's epilogue, else the bias is copied and cuBLAS adds onto it. */
+static val addmm_raw(struct run *r, val bias, val a, val b)
+{
+    val out = value_empty(r, OP_ADDMM, dtype_of(r, a), SHAPE(size_of(r, a, 0), size_of(r, b, 1)));
+    struct copies c;
+
+    if (!out)
+        return 0;
+    c = copies_for_blas(r, out, a, b, 0);
+    if (r->values[bias].ndim == 1 && size_of(r, a, 1) > 1 && size_of(r, b, 1) > 1)
+        lt_workspace(r);
+    else
+        cublas_workspace(r, OP_ADDMM);
+    launch_product(r, OP_ADDMM, out, a, b, bias);
+    consume(r, c.b);
+    consume(r, c.a);
+    return out;
+}
+
 static val addmm_plain(struct run *r, val bias, val a, val b)
 {
-    val in[3] = {bias, a, b}, out;
-    struct copies c;
+    val in[3] = {bias, a, b}, out = 0;
+    bool selected;
     uint32_t node = !run_dead(r) && multiply(r, a, b, 1) && same_dtype(r, 3, in) ? attach(r, OP_ADDMM, 3, in) : 0;
 
     if (node) {
+        r->nodes[node].float8 = r->in_float8;
         r->nodes[node].at.dim = column_major(&r->values[a]);
         r->nodes[node].at.dim2 = column_major(&r->values[b]);
         meta_of(r, node, 0, bias);
@@ -218,16 +238,11 @@ static val addmm_plain(struct run *r, val bias, val a, val b)
         save(r, node, a);
     if (wants_grad(r, a))
         save(r, node, b);
-    out = run_dead(r) ? 0 : value_empty(r, OP_ADDMM, dtype_of(r, a), SHAPE(size_of(r, a, 0), size_of(r, b, 1)));
-    if (out) {
-        c = copies_for_blas(r, out, a, b, 0);
-        if (r->values[bias].ndim == 1 && size_of(r, a, 1) > 1 && size_of(r, b, 1) > 1)
-            lt_workspace(r);
-        else
-            cublas_workspace(r, OP_ADDMM);
-        launch_product(r, OP_ADDMM, out, a, b, bias);
-        consume(r, c.b);
-        consume(r, c.a);
+    selected = r->all_products && region_selects(r, OP_ADDMM);
+    if (!selected || !region_kept(r, 1, &out)) {
+        out = run_dead(r) ? 0 : addmm_raw(r, bias, a, b);
+        if (selected)
+            region_keeps(r, node, 1, &out);
     }
     attach_output(r, node, out, 0);
     consume(r, bias);

@@ -132,6 +132,8 @@ void module_unlink(struct module *m)
 /* ------------------------------------------------------------------------------------------------------ leaf modules */
 static val linear_forward(struct run *r, struct module *m, val x)
 {
+    if (r->float8 && m != r->float8_not)
+        return float8_linear(r, x, m->weight->value, m->bias ? m->bias->value : 0);
     return linear_op(r, x, m->weight->value, m->bias ? m->bias->value : 0);
 }
 

@@ -263,7 +263,7 @@ static val autocast_half(struct run *r, val v)
         return v;
     if (x->cast)
         return x->cast;
-    kept = x->leaf && x->requires_grad && x->dtype == DTYPE_FP32 && !x->view && r->n_casts < r->max_casts;
+    kept = x->leaf && x->requires_grad && x->dtype == DTYPE_FP32 && !x->view && !r->casts_uncached && r->n_casts < r->max_casts;
     r->grad_enabled = followed || (kept && r->q->autocast_caches_followed);
     cast = to_dtype(r, v, r->autocast_dtype);
     r->grad_enabled = followed;

@@ -86,6 +86,10 @@ val addmm(struct run *r, val bias, val a, val b);
 void mm_into(struct run *r, enum op op, val out, val a, val b); /* OP_MM, OP_ADDMM with out=: no graph; OP_ADDMM adds to what stands there */
 val baddbmm(struct run *r, val input, val a, val b, bool scaled); /* scaled: alpha is not 1 */
 val linear_op(struct run *r, val x, val weight, val bias); /* F.linear */
+val float8_linear(struct run *r, val x, val weight, val bias); /* float8.c */
+enum { FLOAT8_CASTS = 4 };
+void float8_casts(struct run *r, val grad, val input, val weight, uint32_t ret[FLOAT8_CASTS]);
+void float8_ends(struct run *r, const uint32_t held[FLOAT8_CASTS]);
 val linear_function(struct run *r, val x, val weight, val bias); /* what stands in its place where run.linear_is_function */
 
 /* attention kernels: q, k, v of [batch, heads, seq, head_dim]. What else F.scaled_dot_product_attention takes is natives/library/_attention.py's. */

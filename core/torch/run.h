@@ -166,6 +166,7 @@ struct node {
     uint16_t n_edges, n_outputs;
     uint8_t n_saved;
     bool released, pinned;
+    bool float8;               /* a product of torchao's linear layer */
     uint8_t grad_dtype;        /* AccumulateGrad: 1 + the dtype its gradient must have, 1 + DTYPE_COUNT for any; 0: the leaf's own */
     struct wide *wide;         /* in place of grad[]; NULL: that has room */
     struct many *many;         /* in place of edge[] and meta[] */
@@ -252,7 +253,15 @@ struct run {
     void (*grad_ready)(void *of, val leaf); /* AccumulateGrad's post hook: `leaf` has its gradient; NULL: nobody waits for it */
     void *grad_ready_of;
     bool selective;          /* checkpoints that begin now keep results of some operators: checkpoint.h */
+    bool all_products;       /* of all products, with a bias too */
+    bool what_is_read;       /* and those alone that something reads which backward wants */
     bool flash_3;            /* the flash-attn package is the third's */
+    bool casts_uncached;     /* a compiled graph casts weights where it reads them */
+    bool float8;             /* linear layers are torchao's, but for the head */
+    const struct module *float8_not;
+    bool in_float8;          /* one of them runs */
+    bool compiled;           /* by Inductor: what it holds beyond eager is held */
+    bool one_graph;          /* and as one graph: all gradients of a backward stand until it ends */
     bool linear_is_function; /* DeepSpeed has replaced F.linear: zero_linear.c */
     uint16_t op_over;        /* names the births of a composite instead of the op itself */
 };

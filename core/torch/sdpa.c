@@ -77,7 +77,7 @@ static bool attention_kept(struct run *r, bool selected, struct attention_result
 
 static void keep_attention(struct run *r, const struct attention_results *o)
 {
-    region_keeps(r, KEPT_RESULTS, (const val[]){o->out, o->lse, o->seed, o->offset});
+    region_keeps(r, 0, KEPT_RESULTS, (const val[]){o->out, o->lse, o->seed, o->offset});
 }
 
 static val attention_node(struct run *r, uint32_t node, const struct attention_results *o, bool seed_first)

@@ -30,7 +30,13 @@ struct arch;
 enum tri { TRI_UNSET, TRI_FALSE, TRI_TRUE };
 
 /* Which layers are checkpointed, and what of them is kept. The words of a request go on where tri ends. */
-enum checkpoint_kind { CHECKPOINT_WHOLE, CHECKPOINT_SECOND = TRI_TRUE + 1, CHECKPOINT_SELECTIVE };
+enum checkpoint_kind {
+    CHECKPOINT_WHOLE,
+    CHECKPOINT_SECOND = TRI_TRUE + 1,
+    CHECKPOINT_SELECTIVE,
+    CHECKPOINT_LEAST_SELECTIVE, /* no word: of a compiled step, what a graph of it cannot do without */
+    CHECKPOINT_LEAST_PRODUCTS   /* the same of a step without checkpoints */
+};
 
 enum tuning { TUNING_FULL, TUNING_LORA, TUNING_QLORA, TUNING_COUNT };
 
@@ -78,7 +84,9 @@ struct optimizer_row {
 extern const struct optimizer_row optimizer_rows[OPTIMIZER_COUNT]; /* [OPTIMIZER_UNSET]: AdamW in lists */
 
 /* What stands in the place of the model's head and cross-entropy: models/library/liger, losses.py */
-enum loss { LOSS_HF, LOSS_LIGER, LOSS_CHUNKED, LOSS_CHUNKED_NLL, LOSS_CUT_CROSS_ENTROPY };
+enum loss { LOSS_HF, LOSS_LIGER, LOSS_CHUNKED, LOSS_CHUNKED_NLL, LOSS_CUT_CROSS_ENTROPY, LOSS_LOGITS_ONCE /* no word: of a compiled step, at the least */ };
+
+enum float8 { FLOAT8_NONE, FLOAT8_TENSORWISE, FLOAT8_ROWWISE, FLOAT8_ROWWISE_GW_HP }; /* torchao float8/config.py Float8LinearRecipeName */
 
 enum attention { ATTENTION_UNSET, ATTENTION_SDPA, ATTENTION_EAGER, ATTENTION_FLASH_2, ATTENTION_FLASH_3, ATTENTION_COUNT };
 
@@ -126,6 +134,9 @@ struct recipe {
     enum optimizer optimizer;
     double max_grad_norm;       /* < 0: left out; 0: no clipping */
     enum tri gradient_checkpointing, checkpoint_reentrant, use_cache, keep_outputs;
+    bool compile;                         /* torch.compile of the model in its default mode */
+    bool least;                           /* no member: the walk is what a compiled step cannot do without */
+    enum float8 float8;
     bool optimizer_in_backward;           /* each parameter's step as soon as its gradient stands */
     enum checkpoint_kind checkpoint_kind; /* of gradient_checkpointing true */
     enum attention attention;
@@ -164,6 +175,12 @@ struct recipe {
     bool flash_attn_named;      /* stack.flash_attn was, by the caller */
     bool peft_unnamed;         /* what only some releases of peft refuse is answered, and told of */
 };
+
+/* Whether only a range is known: what a compiler keeps is its own choice. */
+static inline bool recipe_is_a_range(const struct recipe *r)
+{
+    return r->compile || r->float8;
+}
 
 /* The same with nothing left open; n_targets > 0 whenever tuning is LoRA. attention is the kernel family that will run:
  * classes without SDPA in that version run eager, as transformers does by itself. */

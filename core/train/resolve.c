@@ -609,6 +609,22 @@ static enum err_code check_selective(struct recipe *r, struct err *err)
     return ERR_OK;
 }
 
+/* torchao 0.18.0 float8/float8_linear_utils.py: convert_to_float8_training() takes nn.Linear; aten::_scaled_mm takes sm_89, by rows sm_90. */
+static enum err_code check_float8(const struct recipe *r, const struct device *d, struct err *err)
+{
+    static const char at[] = "/training/float8";
+    unsigned have = 10 * d->cc_major + d->cc_minor, least = r->float8 == FLOAT8_TENSORWISE ? 89 : 90;
+
+    if (r->float8 && have < least)
+        return err_set(err, ERR_FIELD_CONFLICT, at, "float8 products take compute capability %u.%u or newer, this GPU has %u.%u: none", least / 10, least % 10,
+                       d->cc_major, d->cc_minor);
+    if (r->float8 && (r->tuning != TUNING_FULL || r->quantization))
+        return err_set(err, ERR_FIELD_CONFLICT, at, "float8 products under adapters are not modelled yet: tuning full, or float8 none");
+    if (recipe_is_a_range(r) && method_is_colossal(r->method))
+        return err_set(err, ERR_FIELD_CONFLICT, r->compile ? "/training/compile" : at, "Colossal-AI's step is not modelled with it");
+    return ERR_OK;
+}
+
 /* torchtune 0.6.1 recipes/full_finetune_single_device.py: gradients that are gone after their step are neither summed, clipped nor scaled */
 static enum err_code check_in_backward(struct recipe *r, struct err *err)
 {
@@ -675,6 +691,8 @@ enum err_code train_resolve(const struct recipe *asked, const struct arch *arch,
         rc = check_optimizer(&s.r, &c, err);
     if (!rc)
         rc = check_activations(&s.r, &c);
+    if (!rc)
+        rc = check_float8(&s.r, device, err);
     if (!rc && s.r.optimizer_in_backward)
         rc = check_in_backward(&s.r, err);
     if (rc)

@@ -212,7 +212,8 @@ static void train_all(void *context, struct module *m, struct param *p)
 /* What stands in the place of the model's loss and kernels; false: it is not modelled under this method. */
 static bool take_loss(struct model *m, const struct recipe *s, struct err *err)
 {
-    static const char *const own[] = {[LOSS_CHUNKED] = "chunked", [LOSS_CHUNKED_NLL] = "chunked_nll", [LOSS_CUT_CROSS_ENTROPY] = "cut_cross_entropy"};
+    static const char *const own[] = {[LOSS_CHUNKED] = "chunked", [LOSS_CHUNKED_NLL] = "chunked_nll", [LOSS_CUT_CROSS_ENTROPY] = "cut_cross_entropy",
+                                      [LOSS_LOGITS_ONCE] = "logits_once"};
     bool by_liger = s->loss == LOSS_LIGER, cuts = method_has_tensor_parallel(s->method) || s->method == METHOD_PP;
 
     m->liger_kernels = s->liger_kernels | (by_liger && s->liger_kernels ? 1u << LIGER_FUSED_LINEAR : 0);
@@ -222,6 +223,12 @@ static bool take_loss(struct model *m, const struct recipe *s, struct err *err)
         return err_set(err, ERR_FIELD_CONFLICT, s->loss ? "/training/loss" : "/training/liger_kernels", "under %s this is not modelled yet",
                        method_rows[s->method].name), false;
     return true;
+}
+
+/* What a list of operators keeps of torchao's products, which are others, nobody has read: at the most all of them. */
+static bool keeps_by_unread_list(const struct recipe *r)
+{
+    return r->float8 && !r->compile && !r->least && r->checkpoint_kind == CHECKPOINT_SELECTIVE;
 }
 
 /* The config as the class reads it: older ones take the width over the heads, whatever head_dim says. */
@@ -260,7 +267,7 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
     m->padded = s->padded;
     m->quantised = s->quantization != KBIT_NONE;
     m->memory = t->memory;
-    m->checkpointing = s->gradient_checkpointing == TRI_TRUE;
+    m->checkpointing = s->gradient_checkpointing == TRI_TRUE && !keeps_by_unread_list(s);
     m->checkpoint_every = s->checkpoint_kind == CHECKPOINT_SECOND ? 2 : 1;
     m->layers_wrapped = method_is_fsdp1(s->method);
     m->reentrant = s->checkpoint_reentrant == TRI_TRUE;
@@ -543,7 +550,14 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
     if (rc)
         return rc;
     t->run.expert_skew = step->r.expert_skew;
-    t->run.selective = step->r.checkpoint_kind == CHECKPOINT_SELECTIVE;
+    t->run.selective = step->r.checkpoint_kind >= CHECKPOINT_SELECTIVE;
+    t->run.all_products = step->r.checkpoint_kind == CHECKPOINT_LEAST_PRODUCTS;
+    t->run.what_is_read = step->r.checkpoint_kind >= CHECKPOINT_LEAST_SELECTIVE;
+    t->run.casts_uncached = step->r.least;
+    t->run.float8 = step->r.float8 && !step->r.least;
+    t->run.float8_not = t->model.tree.head;
+    t->run.compiled = step->r.compile;
+    t->run.one_graph = step->r.compile && step->r.method == METHOD_SINGLE; /* dynamo cuts at DDP's buckets and at hooks of units */
     t->run.flash_3 = step->r.attention == ATTENTION_FLASH_3;
     h.batches = arena_array(arena, struct batch, 2 * (size_t)step->r.gradient_accumulation_steps);
     if (!h.batches)

@@ -375,7 +375,8 @@ static const struct {
      "/accelerate_config/fsdp_config/fsdp_transformer_layer_cls_to_wrap"},
     {ACC("\"fp8_config\":{\"backend\":\"TE\"}"), "/accelerate_config/fp8_config"},
     {ACC("\"mixed_precision\":\"fp8\""), "/accelerate_config/mixed_precision"},
-    {ACC("\"dynamo_config\":{\"dynamo_backend\":\"INDUCTOR\"}"), "/accelerate_config/dynamo_config/dynamo_backend"},
+    {ACC("\"dynamo_config\":{\"dynamo_backend\":\"AOT_EAGER\"}"), "/accelerate_config/dynamo_config/dynamo_backend"},
+    {ACC("\"dynamo_config\":{\"dynamo_backend\":\"INDUCTOR\",\"dynamo_mode\":\"max-autotune\"}"), "/accelerate_config/dynamo_config/dynamo_mode"},
     {ACC("\"parallelism_config\":{\"parallelism_config_sp_size\":2}"), "/accelerate_config/parallelism_config/parallelism_config_sp_size"},
 };
 

@@ -22,6 +22,8 @@ static const struct word packing_words[] = {{"true", 1, NULL, "Several sequences
 
 static const struct word backward_words[] = {{"true", 1, NULL, "Each parameter's step as soon as its gradient stands, which then goes."}, {0}};
 
+static const struct word compile_words[] = {{"true", 1, NULL, "torch.compile with Inductor, in its default mode."}, {0}};
+
 static const struct word lora_words[] = {
     {"use_dora", 1, NULL, "DoRA: a magnitude for each output, over the norm of the adapted weight."},
     {"target_parameters", 1, NULL, "Adapters of tensors that no linear has, experts above all."},
@@ -40,6 +42,8 @@ static const struct {
                     {"quantization", quantization_words},
                     {"packing", packing_words},
                     {"optimizer_in_backward", backward_words},
+                    {"compile", compile_words},
+                    {"float8", float8_words},
                     {"stage", stage_words},
                     {"reference", reference_words},
                     {"inference.weights", weights_words},

@@ -2,7 +2,7 @@
 import torch
 from torch import nn
 
-from transformers.liger import bind, linear_loss
+from transformers.liger import bind, linear_loss, liger_cross_entropy
 from transformers.liger.ops import is_one
 from transformers.modeling_outputs import CausalLMOutputWithPast
 from transformers.releases import quirks, refuse
@@ -53,6 +53,17 @@ def chunked(model):
         for part, t in zip(logits, targets):
             total = total + nn.functional.cross_entropy(part.reshape(-1, part.size(-1)).float(), t, ignore_index=-100, reduction="sum")
         return total / valid
+
+    put(model, loss_of)
+
+
+def logits_once(model):
+    """nobody's: the least that a compiled loss over whole logits can do with, their gradient written over them"""
+
+    def loss_of(hidden, model, labels, items):
+        logits = model.get_output_embeddings()(hidden)
+        target = nn.functional.pad(labels, (0, 1), value=-100)[..., 1:].contiguous()
+        return liger_cross_entropy(logits.view(-1, logits.size(-1)), target.view(-1))
 
     put(model, loss_of)
 
