@@ -194,6 +194,8 @@ sv m_scatter_(struct script *s, const struct script_args *a)
 
     if (!t)
         return sv_null();
+    if (alpha && from && shape_of(from)->dtype != shape_of(t)->dtype)
+        return script_raise(s, EXC_RuntimeError, "index_add_(): self and source must have the same scalar type");
     if (!is_followed(t) && !(from && is_followed(from))) {
         t->content = scattered(s, t, a, from ? sv_null() : source);
         return sv_keep(a->v[0]);

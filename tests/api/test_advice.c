@@ -153,7 +153,7 @@ static const struct {
     {Q("RTX4090", "Qwen/Qwen2.5-7B") "&tuning=lora&objective=longest_sequence", " The longest sequence that fits is 4,480 tokens. "},
     {Q("T4", "facebook/opt-1.3b") "&stage=ppo", "No answer: training.stage ppo is not modelled yet. Left out, the rest can be answered."},
     {Q("A100-80GB", "facebook/opt-1.3b") "&stage=dpo&tuning=lora&micro_batch_size=1", "Fits: DPO with LoRA, batch 1 pairs of "},
-    {Q("T4", "adept/fuyu-8b"), " parameters alone are "},
+    {Q("T4", "THUDM/chatglm2-6b"), " parameters alone are "},
 };
 
 START_TEST(says_what_a_person_wants_to_know)

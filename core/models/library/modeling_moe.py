@@ -162,8 +162,9 @@ class MoeCausalLM(CausalLM):
     def forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, inputs_embeds=None, labels=None, use_cache=None,
                 output_router_logits=None, logits_to_keep=0, **kwargs):
         asked = output_router_logits if output_router_logits is not None else self.config.output_router_logits
-        outputs = self.model(input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids, past_key_values=past_key_values,
-                             inputs_embeds=inputs_embeds, use_cache=use_cache, output_router_logits=asked, **kwargs)
+        outputs = getattr(self, self.base_model_prefix)(
+            input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids, past_key_values=past_key_values,
+            inputs_embeds=inputs_embeds, use_cache=use_cache, output_router_logits=asked, **kwargs)
         hidden_states = outputs.last_hidden_state
         hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
         logits = self.logits(hidden_states)

@@ -3,7 +3,7 @@
 
     make_families.py ORACLE_PYTHON ORACLE CONFIGS RELEASES [TYPE[/OPTIONS[/RELEASE]]..]
 
-RELEASES holds a folder a release of transformers, as make_moe.py has it. torch 2.15, transformers 5.23, peft 0.21. With names: their rows alone are made anew.
+RELEASES holds a folder a release of transformers, as make_moe.py has it. torch 2.15, transformers 5.23, peft 0.21. With names: their rows alone are made anew; TYPE/OPTIONS/ is the newest release alone.
 """
 import json
 import os
@@ -38,6 +38,10 @@ PLAIN = {  # model_type: what differs from the defaults of its config class
     "ministral": DENSE | dict(num_hidden_layers=4, head_dim=64, sliding_window=256, layer_types=HALVES), "internlm3": DENSE | dict(head_dim=64),
     "cwm": DENSE | dict(num_hidden_layers=4, head_dim=64, sliding_window=256), "vaultgemma": DENSE | dict(num_hidden_layers=4, head_dim=64, sliding_window=256),
     "granitemoeshared": DENSE | dict(intermediate_size=512, num_local_experts=16, num_experts_per_tok=8, shared_intermediate_size=1024),
+    "openai-gpt": dict(vocab_size=8000, n_positions=1024, n_embd=512, n_layer=3, n_head=8),
+    "persimmon": {k: v for k, v in DENSE.items() if k != "num_key_value_heads"}, "fuyu": {k: v for k, v in DENSE.items() if k != "num_key_value_heads"},
+    "dbrx": dict(d_model=1024, n_heads=16, n_layers=3, max_seq_len=8192, vocab_size=32000, attn_config=dict(kv_n_heads=4, clip_qkv=8, rope_theta=500000),
+                 ffn_config=dict(ffn_hidden_size=512, moe_num_experts=8, moe_top_k=2, moe_jitter_eps=0.01), num_experts=8, num_experts_per_tok=2),
     "minicpm3": DENSE | dict(num_key_value_heads=16, kv_lora_rank=256, q_lora_rank=384, v_head_dim=64, pad_token_id=0),
 }
 SIGHTED = {  # their text
@@ -47,6 +51,7 @@ SIGHTED = {  # their text
 SMALL = {  # type: (config file, what is put over its text)
     "gpt_oss": ("openai__gpt-oss-120b", dict(num_hidden_layers=4, hidden_size=1024, intermediate_size=1024, num_local_experts=8, layer_types=HALVES)),
     **{kind: (None, dict(model_type=kind, torch_dtype="bfloat16") | over) for kind, over in PLAIN.items()},
+    "dbrx-router": (None, dict(PLAIN["dbrx"], model_type="dbrx", torch_dtype="bfloat16", output_router_logits=True)),
     **{kind: (None, over) for kind, over in SIGHTED.items()},
     "llama4_text": ("meta-llama__Llama-4-Scout-17B-16E-Instruct", LLAMA4),
     "llama4_text-dense": ("meta-llama__Llama-4-Maverick-17B-128E-Instruct", LLAMA4 | dict(use_qk_norm=False, attention_chunk_size=256, moe_layers=None,
@@ -81,24 +86,28 @@ OPTIONS = {
 FEW = ("full", "mixed-ckpt-pad", "lora-amp")
 CASES = {kind: FEW + ("fa2" if i % 2 else "eager-ckpt",) for i, kind in enumerate(PLAIN)} | {"llama4_text": FEW + ("eager", "lora-pad", "mixed", "sgd-accum"), "llama4_text-dense": FEW + ("eager-ckpt",),
          "gemma4_text": FEW + ("eager", "lora-pad", "mixed", "sgd-accum"), "gemma4_text-rows": FEW + ("eager-ckpt", "lora-pad", "long"), "gemma4": FEW[:2],
-         "gemma4-rows": FEW[:2], "llama4": FEW, **{kind: FEW + ("eager-ckpt", "fa2") for kind in SIGHTED}, "phimoe": FEW + ("eager", "fa2", "lora-pad", "sgd-accum")}
+         "gemma4-rows": FEW[:2], "llama4": FEW, **{kind: FEW + ("eager-ckpt", "fa2") for kind in SIGHTED}, "phimoe": FEW + ("eager", "fa2", "lora-pad", "sgd-accum"),
+         "openai-gpt": ("full", "lora-pad", "eager"), "dbrx": ("full", "mixed-ckpt-pad", "eager-ckpt"), "dbrx-router": ("full",)}
+# dbrx: with range(num_experts) in the place of expert_hit, which the oracle cannot tell; gpt_oss 4.57 too
 EARLIER = {r: {"llama4_text": ("full",), "phimoe": ("full",), "gemma4_text": ("full",), "gemma4-rows": ("full",)} for r in ("5.10.4", "5.22.2")}  # release: {type: options}
 for kind, oldest, later in (  # "full" by the first that is answered, "mixed-ckpt-pad" by another
         ("glm4_moe_lite", "5.14.1", "5.17.0"), ("youtu", "5.14.1", "5.17.0"), ("solar_open", "5.0.0", "5.22.0"), ("dots1", "4.53.3", "4.57.3"),
         ("exaone_moe", "5.2.0", "5.10.4"), ("hy_v3", "5.10.4", "5.17.0"), ("flex_olmo", "4.57.3", "5.0.0"), ("hunyuan_v1_dense", "4.57.3", "5.10.0"),
         ("hunyuan_v1_moe", "5.14.1", "5.17.0"), ("ministral", "4.57.3", "5.0.0"), ("cwm", "5.0.0", "5.17.0"), ("vaultgemma", "4.57.3", "5.2.0"),
         ("granitemoeshared", "5.14.1", "5.17.0"), ("minicpm3", "5.14.1", "5.17.0"), ("gpt_oss", "4.57.3", "5.17.0"),
-        ("qwen2_vl", "5.2.0", "5.14.1"), ("qwen2_5_vl", "5.2.0", "5.17.0"), ("qwen3_vl", "5.2.0", "5.14.1"), ("qwen3_vl_moe", "5.2.0", "5.17.0")):  # gpt_oss 4.57: with range(num_experts) in the place of expert_hit, which the oracle cannot tell
+        ("persimmon", "5.2.0", "5.17.0"), ("fuyu", "5.10.4", "5.17.0"), ("dbrx", "5.17.0", "5.22.0"),
+        ("qwen2_vl", "5.2.0", "5.14.1"), ("qwen2_5_vl", "5.2.0", "5.17.0"), ("qwen3_vl", "5.2.0", "5.14.1"), ("qwen3_vl_moe", "5.2.0", "5.17.0")):
     EARLIER.setdefault(oldest, {})[kind] = ("full",)
     EARLIER.setdefault(later, {})[kind] = ("mixed-ckpt-pad",)
 TARGETS = ["q_proj", "v_proj", "q_a_proj", "kv_b_proj"]
+TARGETS_OF = {"openai-gpt": ["c_attn"], "persimmon": ["query_key_value"], "fuyu": ["query_key_value"], "dbrx": ["Wqkv", "out_proj"]}
 
 
 def case(kind, which, configs):
     """The model's config, the oracle's options."""
     options = {"tuning": "full", "precision": "bf16", **OPTIONS[which]}
     if options["tuning"] == "lora":
-        options["lora"] = {"rank": 16, "dropout": 0.1, "target_modules": TARGETS, "dtype": "fp32"}
+        options["lora"] = {"rank": 16, "dropout": 0.1, "target_modules": TARGETS_OF.get(kind, TARGETS), "dtype": "fp32"}
     name, over = SMALL[kind]
     config = config_of(configs, name, {}) if name else {}
     if kind.split("-")[0] in WHOLE:
@@ -134,7 +143,7 @@ def main():
         for kind, names in kinds.items():
             for which in names:
                 name = "/".join([kind, which] + ([release] if release else []))
-                if not wanted or any((name + "/").startswith(w + "/") for w in wanted):
+                if not wanted or any(name + "/" == w or (name + "/").startswith(w + "/") for w in wanted):
                     asked.setdefault((kind.split("-")[0] in WHOLE, release), {})["families/" + name] = case(kind, which, configs)
     for (whole, release), cases in asked.items():
         tracer = [os.path.join(HERE, "composite.py"), "trace.py"] if whole else ["trace.py"]

@@ -26,6 +26,7 @@ TYPES = ("bert", "electra", "deberta-v2")  # whose tokenizers hand out token_typ
 BERT = dict(model_type="bert", vocab_size=30522, hidden_size=768, num_hidden_layers=12, num_attention_heads=12, intermediate_size=3072, max_position_embeddings=512,
             type_vocab_size=2, pad_token_id=0)
 ROBERTA = dict(BERT, model_type="roberta", vocab_size=50265, max_position_embeddings=514, type_vocab_size=1, pad_token_id=1, num_hidden_layers=6)
+CAMEMBERT = dict(ROBERTA, model_type="camembert", vocab_size=32005)
 XLM = dict(ROBERTA, model_type="xlm-roberta", vocab_size=250002, num_hidden_layers=3)
 ELECTRA = dict(BERT, model_type="electra", embedding_size=128, hidden_size=256, num_attention_heads=4, intermediate_size=1024)
 DISTIL = dict(model_type="distilbert", vocab_size=30522, dim=768, hidden_dim=3072, n_heads=12, n_layers=6, max_position_embeddings=512, pad_token_id=0)
@@ -64,6 +65,8 @@ CASES = [
     ("roberta", ROBERTA, 4, 256, dict(stage="classification", precision="bf16-mixed", padded=True)),
     ("roberta-mlm", ROBERTA, 4, 256, dict(stage="masked_lm", precision="bf16", gradient_checkpointing=True)),
     ("xlm-roberta-lora", dict(XLM, num_labels=5), 8, 128, dict(stage="classification", precision="bf16", **LORA)),
+    ("camembert", CAMEMBERT, 4, 256, dict(stage="classification", precision="bf16-mixed", padded=True)),
+    ("camembert-mlm", CAMEMBERT, 4, 256, dict(stage="masked_lm", precision="bf16", gradient_checkpointing=True)),
     ("electra", ELECTRA, 8, 128, dict(stage="classification", precision="bf16-mixed")),
     ("electra-mlm", ELECTRA, 8, 256, dict(stage="masked_lm", precision="fp32", padded=True)),
     ("distil", DISTIL, 8, 128, dict(stage="classification", precision="fp16-mixed")),
