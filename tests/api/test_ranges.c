@@ -169,6 +169,19 @@ START_TEST(says_what_has_no_range)
 }
 END_TEST
 
+/* accelerate takes torchao where it is installed; torch_compile_mode alone switches compilation on */
+START_TEST(other_files_ask_for_it_too)
+{
+    static const char *const bodies_of[] = {
+        "{\"model\":\"Qwen/Qwen3-0.6B\",\"cluster\":{\"gpu\":\"H100-80GB\"},\"training\":{\"tuning\":\"full\"},\"accelerate_config\":{\"mixed_precision\":\"fp8\"}}",
+        "{\"model\":\"Qwen/Qwen3-0.6B\",\"cluster\":{\"gpu\":\"H100-80GB\"},\"training_arguments\":{\"torch_compile_mode\":\"default\"}}",
+        "{\"model\":\"Qwen/Qwen3-0.6B\",\"cluster\":{\"gpu\":\"H100-80GB\"},\"accelerate_config\":{\"dynamo_config\":{\"dynamo_backend\":\"INDUCTOR\"}}}"};
+
+    for (size_t i = 0; i < sizeof bodies_of / sizeof *bodies_of; i++)
+        (void)range_of(bodies_of[i]);
+}
+END_TEST
+
 /* A whole graph's gradients stand beside those that were summed before; an eager step adds each at once. */
 START_TEST(accumulation_holds_gradients_twice)
 {
@@ -192,5 +205,6 @@ UNIT_TESTS("api/ranges",
     unit_test(published_peaks_lie_within);
     unit_test(only_the_upper_end_fits);
     unit_rows(says_what_has_no_range, refused);
+    unit_test(other_files_ask_for_it_too);
     unit_test(accumulation_holds_gradients_twice);
 )
