@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "models/kernels.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Whether this candidate's figures hang on the member. */
@@ -202,13 +203,26 @@ static bool has_loop(const struct estimate *e, const struct plan_candidate *c)
     return is_no_pipeline(e, c) && (loop == FRAMEWORK_COLOSSAL) == method_is_colossal(c->step.r.method);
 }
 
+/* monkey_patch.py MODEL_TYPE_TO_APPLY_LIGER_FN of 0.8.5, of types that have a step: of others the Trainer's run goes on without a kernel. */
+static bool liger_knows(const struct estimate *e, const struct plan_candidate *c)
+{
+    static const char types[] = "|llama|mistral|qwen2|qwen3|smollm3|gemma|gemma2|gemma3_text|phi3|olmo2|olmo3|exaone4|glm4|granite|mixtral|qwen3_moe|gpt_oss|"
+                                "qwen3_next|qwen3_5_text|deepseek_v2|deepseek_v3|falcon_h1|nemotron|";
+    char type[80];
+
+    (void)c;
+    (void)snprintf(type, sizeof type, "|%s|", e->model.model_type);
+    return !e->rq.training.liger_kernels.n || strstr(types, type) != NULL;
+}
+
 /* layer_norm is in no text model's function, geglu in the gemmas' alone (core/models/library/liger/patches.py). */
 static bool has_kernels(const struct estimate *e, const struct plan_candidate *c)
 {
     const struct words *k = &e->rq.training.liger_kernels;
     bool gemma = !strncmp(e->model.model_type, "gemma", 5);
 
-    (void)c;
+    if (!liger_knows(e, c))
+        return true;
     for (unsigned i = 0; i < k->n; i++) {
         int kernel = liger_words[k->at[i]].value;
 
@@ -256,6 +270,7 @@ static const struct idle rows[] = {
     {"training.optimizer", is_any_but_colossal, "Gemini has HybridAdam"},
     {"training.max_grad_norm", may_skip_norm, "the Trainer of this release takes the gradients' norm without clipping too (trainer.py _get_grad_norm)"},
     {"training.checkpoint_reentrant", is_checkpointed, "no candidate is checkpointed"},
+    {"training.liger_kernels", liger_knows, "Liger has no kernels for this type: it says so in the log, and the step is the model's own"},
     {"training.liger_kernels", has_kernels, "of its words layer_norm, and that of swiglu and geglu which is not the model's gate: Liger's function of this type has no such kernel"},
     {"training.reduce_dtype", is_fsdp, NO_FSDP},
     {"training.gradient_as_bucket_view", is_ddp, NO_DDP},

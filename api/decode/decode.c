@@ -61,6 +61,7 @@ static enum err_code unknown_word(struct decoding *d, const struct word *words, 
         near_offer(&near, w->name, w->name);
         near_offer_all(&near, w->name, w->also, '|');
     }
+    near_same_kind(&near);
     list_words(words, list, sizeof list);
     (void)decode_fail(d, ERR_FIELD_VALUE, "'%.40s' is not known; one of: %s%s", text, list, whose_word(d->root, "", text, whose));
     return near_tell(&near, d->err);

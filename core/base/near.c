@@ -117,6 +117,46 @@ void near_offer_all(struct near *n, const char *name, const char *joined, char j
     }
 }
 
+static unsigned figures(const char *text, size_t bytes, unsigned ret[10])
+{
+    unsigned n = 0;
+
+    memset(ret, 0, 10 * sizeof *ret);
+    for (size_t i = 0; i < bytes; i++)
+        if (text[i] >= '0' && text[i] <= '9') {
+            ret[text[i] - '0']++;
+            n++;
+        }
+    return n;
+}
+
+static bool is_same_kind(const struct near *n, const char *name)
+{
+    enum { SHORT = 5 };
+    char folded[NEAR_BYTES];
+    size_t m = fold(name, strlen(name), folded);
+    unsigned typed[10], known[10];
+
+    if (strstr(folded, n->typed))
+        return true;
+    (void)figures(folded, m, known);
+    if (figures(n->typed, n->bytes, typed) && memcmp(typed, known, sizeof typed) != 0)
+        return false;
+    return n->bytes > SHORT || near_distance(n->typed, n->bytes, folded, m, 2) <= 1;
+}
+
+void near_same_kind(struct near *n)
+{
+    unsigned kept = 0;
+
+    for (unsigned i = 0; i < n->n; i++)
+        if (is_same_kind(n, n->v[i])) {
+            n->v[kept] = n->v[i];
+            n->far[kept++] = n->far[i];
+        }
+    n->n = kept;
+}
+
 const char *near_say(const struct near *n, char text[NEAR_SAY_BYTES])
 {
     size_t used = 0;

@@ -31,6 +31,10 @@ void near_offer(struct near *n, const char *name, const char *spelling);
 /* The same for each of those joined by `joint`; NULL: none. */
 void near_offer_all(struct near *n, const char *name, const char *joined, char joint);
 
+/* Takes back what no typing error makes of formats and kinds of a few letters: other figures (fp8 for fp4), more than one letter of five. What holds the whole
+ * of what was typed stays. */
+void near_same_kind(struct near *n);
+
 /* "; did you mean A, B or C?", or "". */
 enum { NEAR_SAY_BYTES = 360 };
 const char *near_say(const struct near *n, char text[NEAR_SAY_BYTES]);

@@ -432,6 +432,9 @@ static enum err_code check_optimizer(const struct recipe *r, const struct resolv
         return ERR_OK;
     if (whole || under == OPTIMIZER_UNDER_LOCAL || (flat && under == OPTIMIZER_UNDER_PIECES))
         return ERR_OK;
+    if (under == OPTIMIZER_UNDER_PIECES && (engine || method_is_fsdp1(r->method)))
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/optimizer",
+                       "this optimizer's states on the host are not modelled yet: offload none under %s, or adamw_torch", method_rows[r->method].name);
     return err_set(err, ERR_FIELD_CONFLICT, "/training/optimizer", "this optimizer under %s is not modelled yet: single or ddp%s",
                    method_rows[r->method].name, under == OPTIMIZER_UNDER_PIECES ? ", zero1, zero2, zero3, fsdp" : "");
 }

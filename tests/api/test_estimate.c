@@ -19,7 +19,6 @@ static const struct {
     {TRAIN("\"methods\":\"zero2\",\"offload\":\"activations\""), "offload of activations under zero2 is"},
     {TRAIN("\"loss\":\"cce\""), "hidden states in half precision"},
     {TRAIN("\"float8\":\"mxfp8\""), "float8 mxfp8 is"},
-    {TRAIN("\"liger_kernels\":[\"rope\"]"), "no kernels for opt and leaves the model as it is"},
     {TRAIN("\"context_parallel\":2"), "context_parallel is"},
     {"{" OPT "," GPU ",\"stack\":{\"framework\":\"litgpt\"}}", "framework litgpt is"},
     {"{" OPT "," GPU ",\"config\":{\"quantization_config\":{\"bits\":4}}}", "quantization_config"},

@@ -177,7 +177,7 @@ def refuse_unless_patched(model, kind, release, rope, swiglu, fused_linear_cross
         refuse("/training/liger_kernels", f"Liger raises ImportError for {kind}: leave liger_kernels out")
     if kind in UNREAD:
         refuse("/training/liger_kernels", f"Liger's kernels for {kind} are not modelled yet: leave liger_kernels out")
-    if kind not in PATCHES or release < PATCHES[kind][4] and kind not in OTHERWISE_BEFORE:
+    if release < PATCHES[kind][4] and kind not in OTHERWISE_BEFORE:
         refuse("/training/liger_kernels", f"this release of Liger has no kernels for {kind} and leaves the model as it is: leave liger_kernels out")
     if release < OTHERWISE_BEFORE.get(kind, 0):
         refuse("/training/liger_kernels", f"what Liger before 0.8 does to {kind} is not modelled yet: liger 0.8, or leave liger_kernels out")
@@ -193,6 +193,8 @@ def refuse_unless_patched(model, kind, release, rope, swiglu, fused_linear_cross
 def apply(model, release, rope, rms_norm, swiglu, geglu, layer_norm, cross_entropy, fused_linear_cross_entropy):
     """No function of a text model has a layer_norm: what it does not take is left out, as _apply_liger_kernel_to_instance() does."""
     kind = model.config.model_type
+    if kind not in FAILS + UNREAD and kind not in PATCHES:  # "There are currently no Liger kernels supported for model type": logged, and no more
+        return
     refuse_unless_patched(model, kind, release, rope, swiglu, fused_linear_cross_entropy)
     gate, norms, in_place, last_in_place, _ = PATCHES[kind]
     if release < HEADS_SINCE.get(kind, 0):
