@@ -29,6 +29,32 @@ static const struct {
     {"{\"model\":\"Qwen/Qwen3-0.6B\"," GPU ",\"stack\":{\"transformers\":\"4.40\",\"torch\":\"2.2\"}}", "has no qwen3"},
 };
 
+/* accelerate makes last norm and head a unit: an encoder has neither. */
+START_TEST(shards_an_encoder)
+{
+    struct reply reply = ask("{\"model\":\"google-bert/bert-base-uncased\",\"cluster\":{\"gpu\":\"A100-40GB\",\"gpus_per_node\":8},\"training\":{\"methods\":\"fsdp2\","
+                             "\"tuning\":\"full\",\"seq_len\":512,\"micro_batch_size\":1}}");
+    double bytes;
+
+    ck_assert_msg(json_number(reply_at(&reply, "candidates/0/memory/peak_allocated_bytes"), &bytes), "%s", reply.r.body);
+    reply_done(reply);
+}
+END_TEST
+
+/* What Liger does not know it leaves as it is, and so do the figures. */
+START_TEST(leaves_what_liger_does_not_know)
+{
+    struct reply plain = ask(TRAIN("\"micro_batch_size\":1")), reply = ask(TRAIN("\"micro_batch_size\":1,\"liger_kernels\":[\"rope\"]"));
+    double a = 0, b = 0;
+
+    ck_assert(json_number(reply_at(&plain, "candidates/0/memory/peak_allocated_bytes"), &a));
+    ck_assert(json_number(reply_at(&reply, "candidates/0/memory/peak_allocated_bytes"), &b));
+    ck_assert_msg(a == b && strstr(reply.r.body, "Liger has no kernels for this type"), "%.0f %.0f", a, b);
+    reply_done(plain);
+    reply_done(reply);
+}
+END_TEST
+
 START_TEST(answers_what_is_not_modelled)
 {
     struct reply reply = ask(unmodelled[_i].body);
@@ -408,7 +434,9 @@ START_TEST(survives_any_arena_size)
 }
 END_TEST
 
-UNIT_TESTS("api/estimate", unit_rows(answers_what_is_not_modelled, unmodelled); unit_rows(a_type_that_nobody_knows_is_sketched, generic);
+UNIT_TESTS("api/estimate", unit_test(shards_an_encoder);
+    unit_test(leaves_what_liger_does_not_know);
+    unit_rows(answers_what_is_not_modelled, unmodelled); unit_rows(a_type_that_nobody_knows_is_sketched, generic);
            unit_test(experts_and_how_tokens_fall); unit_rows(warns_of_untraced_kernels, gpus_asked); unit_rows(resolves, spelled);
            unit_test(starts_fully_shard_of_any_release);
     unit_test(a_batch_without_a_mask_holds_that_much_less);

@@ -60,6 +60,7 @@ static void make_units(struct fsdp2 *f, const struct wrapping *w)
         if (tied)
             add_module(u, w->embeddings);
         add_module(u, w->head);
+        f->n_units -= !u->n_modules; /* an encoder has neither */
     }
     add_module(unit_new(f, false), w->tree->root); /* its parameters would be gathered again at once */
 }
