@@ -52,7 +52,7 @@ const struct their_key axolotl_keys[] = {
     MOVES("liger_rms_norm_gated|liger_use_token_scaling", "a kernel of Liger's that few models have"),
     MOVES("bfloat16|float16|float32", "weights, gradients and states in one dtype"),
     MOVES("fp32_norms|embeddings_skip_upcast", "which weights are upcast"),
-    MOVES("fp8_config", "float8 products"),
+    KNOWN("fp8_config"), /* read beside fp8 */
     MOVES(
         "xformers_attention|s2_attention|sage_attention|sdpa_varlen|large_head_attention|gemma4_hybrid_attn_impl|scaling_softmax|fused_attn_kernel|"
         "flash_attn_cross_entropy|flash_attn_fuse_mlp|flash_attn_rms_norm|flash_optimum|flash_attn_d512",

@@ -77,6 +77,23 @@ static enum err_code read_stage(struct theirs *t, const struct their_key *key, c
     return theirs_say(t, key->member, v);
 }
 
+/* LLaMA-Factory 0.9.5 train/fp8_utils.py create_fp8_kwargs: torchao by rows; axolotl 0.19.0 utils/schemas/fp8.py: as fp8_config says. */
+static enum err_code read_fp8(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    const char *recipe = json_str(json_get(json_get(t->arguments, "fp8_config"), "recipe"));
+    bool on = false;
+    enum err_code rc = theirs_flag_only(t, v, &on);
+
+    if (rc || !on)
+        return rc;
+    if (theirs_tool_is(t, TOOL_LLAMA_FACTORY))
+        return theirs_say_word(t, key->member, "rowwise");
+    if (theirs_tool_is(t, TOOL_AXOLOTL))
+        return theirs_say_word(t, key->member, recipe ? recipe : "tensorwise");
+    theirs_gap(&t->d, "float8 products");
+    return ERR_OK;
+}
+
 const struct their_key llama_factory_keys[] = {
     BY(read_tuning, "finetuning_type|adapter", "training.tuning"),
     BY(read_stage, "stage", "training.stage"),
@@ -108,7 +125,9 @@ const struct their_key llama_factory_keys[] = {
     MOVES_BUT("bnb|none", "quantization_method", "a quantisation other than bitsandbytes'"),
     MOVES("include_effective_tokens_per_second", "counting tokens over all processes each step"),
     MOVES("enable_torch_profiler", "the profiler"),
-    MOVES("fp8|fp8_enable_fsdp_float8_all_gather", "float8 products"),
+    BY(read_fp8, "fp8", "training.float8"),
+    MOVES("fp8_enable_fsdp_float8_all_gather", "weights that are gathered in float8"),
+    MOVES_BUT("auto|torchao", "fp8_backend", "float8 products by Transformer Engine"),
     MOVES("compute_dtype", "what is derived of the precision and nobody may say (training.precision says it)"),
     MOVES("block_diag_attn", "a mask for each sequence of a row"),
     MOVES("ref_model|ref_model_adapters|reward_model_adapters|ref_model_quantization_bit|reward_model_quantization_bit",
@@ -140,6 +159,6 @@ const struct their_key llama_factory_keys[] = {
           "swanlab_lark_webhook_url|swanlab_lark_secret|hyper_parallel_args|asft_alpha|eaft_alpha|freeze_vision_tower|"
           "freeze_multi_modal_projector|freeze_language_model|disable_shuffling|early_stopping_steps|plot_loss|ray_num_workers|"
           "ray_init_kwargs|master_addr|master_port|profiler_output_dir|profiler_wait_steps|profiler_warmup_steps|profiler_active_steps|"
-          "profiler_repeat|profiler_record_shapes|profiler_profile_memory|profiler_with_stack|profile_modules|fp8_backend"),
+          "profiler_repeat|profiler_record_shapes|profiler_profile_memory|profiler_with_stack|profile_modules"),
     {0},
 };

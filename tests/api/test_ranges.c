@@ -175,7 +175,11 @@ START_TEST(other_files_ask_for_it_too)
     static const char *const bodies_of[] = {
         "{\"model\":\"Qwen/Qwen3-0.6B\",\"cluster\":{\"gpu\":\"H100-80GB\"},\"training\":{\"tuning\":\"full\"},\"accelerate_config\":{\"distributed_type\":\"NO\",\"mixed_precision\":\"fp8\"}}",
         "{\"model\":\"Qwen/Qwen3-0.6B\",\"cluster\":{\"gpu\":\"H100-80GB\"},\"training_arguments\":{\"torch_compile_mode\":\"default\"}}",
-        "{\"model\":\"Qwen/Qwen3-0.6B\",\"cluster\":{\"gpu\":\"H100-80GB\"},\"accelerate_config\":{\"distributed_type\":\"NO\",\"dynamo_config\":{\"dynamo_backend\":\"INDUCTOR\"}}}"};
+        "{\"model\":\"Qwen/Qwen3-0.6B\",\"cluster\":{\"gpu\":\"H100-80GB\"},\"accelerate_config\":{\"distributed_type\":\"NO\",\"dynamo_config\":{\"dynamo_backend\":\"INDUCTOR\"}}}",
+        "{\"model\":\"Qwen/Qwen3-0.6B\",\"cluster\":{\"gpu\":\"H100-80GB\"},\"framework_config\":{\"framework\":\"axolotl\",\"text\":"
+        "\"base_model: Qwen/Qwen3-0.6B\\nmicro_batch_size: 1\\nfp8: true\\nfp8_config:\\n  recipe: rowwise\\ntorch_compile: true\\n\"}}",
+        "{\"model\":\"Qwen/Qwen3-0.6B\",\"cluster\":{\"gpu\":\"H100-80GB\"},\"framework_config\":{\"framework\":\"llama-factory\",\"text\":"
+        "\"finetuning_type: full\\nstage: sft\\nfp8: true\\nbf16: true\\n\"}}"};
 
     for (size_t i = 0; i < sizeof bodies_of / sizeof *bodies_of; i++)
         (void)range_of(bodies_of[i]);
