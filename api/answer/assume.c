@@ -147,7 +147,7 @@ static void assume_ranges(struct estimate *e)
     if (any(a, is_compiled)) {
         note(&e->assumptions,
              "training.compile: Inductor in its default mode. high_bytes is the eager step with what a graph holds beyond it: an embedding's gradient summed "
-             "in fp32; on one GPU a micro-batch's gradients until its backward ends");
+             "in fp32; where the model is one graph (single, tp, pp, zero1, zero2) all gradients of a micro-batch until its backward ends");
         note(&e->assumptions,
              "training.compile: low_bytes keeps of a layer its input and what products and attention gave and backward reads, and logits once; fits, peaks "
              "and reserved bytes are those of the upper end");

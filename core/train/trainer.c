@@ -225,6 +225,12 @@ static bool take_loss(struct model *m, const struct recipe *s, struct err *err)
     return true;
 }
 
+/* Dynamo cuts at DDP's buckets (_dynamo/backends/distributed.py DDPOptimizer) and at hooks of units that are gathered; hooks of gradients come after the graph. */
+static bool is_one_graph(enum method m)
+{
+    return m == METHOD_SINGLE || m == METHOD_TP || m == METHOD_PP || m == METHOD_ZERO1 || m == METHOD_ZERO2;
+}
+
 /* What a list of operators keeps of torchao's products, which are others, nobody has read: at the most all of them. */
 static bool keeps_by_unread_list(const struct recipe *r)
 {
@@ -557,7 +563,7 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
     t->run.float8 = step->r.float8 && !step->r.least;
     t->run.float8_not = t->model.tree.head;
     t->run.compiled = step->r.compile;
-    t->run.one_graph = step->r.compile && step->r.method == METHOD_SINGLE; /* dynamo cuts at DDP's buckets and at hooks of units */
+    t->run.one_graph = step->r.compile && is_one_graph(step->r.method);
     t->run.flash_3 = step->r.attention == ATTENTION_FLASH_3;
     h.batches = arena_array(arena, struct batch, 2 * (size_t)step->r.gradient_accumulation_steps);
     if (!h.batches)
