@@ -225,7 +225,7 @@ static bool take_loss(struct model *m, const struct recipe *s, struct err *err)
     return true;
 }
 
-/* Dynamo cuts at DDP's buckets (_dynamo/backends/distributed.py DDPOptimizer) and at hooks of units that are gathered; hooks of gradients come after the graph. */
+/* Dynamo cuts at DDP's buckets (_dynamo/backends/distributed.py) and at hooks of units that are gathered; hooks of gradients come after the graph. */
 static bool is_one_graph(enum method m)
 {
     return m == METHOD_SINGLE || m == METHOD_TP || m == METHOD_PP || m == METHOD_ZERO1 || m == METHOD_ZERO2;
