@@ -4,6 +4,7 @@
 #include "torch/module.h"
 #include "torch/offload.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { REGION_SAVES = 512 }; /* a loop over tokens has more */
@@ -224,23 +225,48 @@ void region_keeps(struct run *r, uint32_t node, int n, const val *results)
     }
 }
 
+struct made {
+    uint64_t sequence;
+    uint32_t node;
+};
+
+static int by_age(const void *a, const void *b)
+{
+    uint64_t first = ((const struct made *)a)->sequence, second = ((const struct made *)b)->sequence;
+
+    return (first < second) - (first > second);
+}
+
+/* The nodes of this sequence number on, youngest first, which nobody depends on yet; NULL: none, or the run is over. */
+static struct made *made_since(struct run *r, uint64_t since, uint32_t *ret_n)
+{
+    enum { NODES_OF_AN_EVENT = 16 };
+    struct made *made;
+    uint32_t n = 0;
+
+    *ret_n = 0;
+    for (uint32_t i = 1; i < r->n_nodes; i++)
+        n += r->nodes[i].sequence > since;
+    made = n && run_spend(r, r->n_nodes / NODES_OF_AN_EVENT + n) ? run_room(r, sizeof *made, n) : NULL;
+    for (uint32_t i = 1; made && i < r->n_nodes; i++)
+        if (r->nodes[i].sequence > since) {
+            made[(*ret_n)++] = (struct made){r->nodes[i].sequence, i};
+            r->nodes[i].dependencies = 0;
+        }
+    if (made)
+        qsort(made, *ret_n, sizeof *made, by_age);
+    return made;
+}
+
 /* What only sums and views read up to the region's end no formula wants: partitioners.py keeps the sum, which is the next layer's input. `since`: the sequence
  * number that the region began with. `dependencies` are counted anew by whoever runs the graph. */
 static void drop_what_nobody_reads(struct run *r, struct region *g, uint64_t since)
 {
-    uint32_t n = 0, *made = run_room(r, sizeof *made, r->n_nodes);
+    uint32_t n;
+    struct made *made = made_since(r, since, &n);
 
-    for (uint32_t i = 1; made && i < r->n_nodes; i++)
-        if (r->nodes[i].sequence > since) {
-            uint32_t at = n++;
-
-            for (; at && r->nodes[made[at - 1]].sequence < r->nodes[i].sequence; at--)
-                made[at] = made[at - 1];
-            made[at] = i;
-            r->nodes[i].dependencies = 0;
-        }
     for (uint32_t i = 0; i < n; i++) { /* youngest first: who reads a node's output comes before it */
-        struct node *reader = &r->nodes[made[i]];
+        struct node *reader = &r->nodes[made[i].node];
 
         for (int e = 0; e < reader->n_edges && (reader->n_saved || reader->dependencies); e++)
             if (r->nodes[node_edge(reader, e)->node].sequence > since)
