@@ -12,7 +12,8 @@ static bool has_table_by_rows(const struct model *m)
 static enum err_code gap(const struct model *m, struct err *err)
 {
     if (!m->q->tensor_parallel_plans)
-        return err_set(err, ERR_FIELD_CONFLICT, "/stack/transformers", "tensor parallelism over DTensor is modelled for transformers 5");
+        return err_set(err, ERR_FIELD_CONFLICT, "/stack/transformers",
+                       "tensor parallelism is modelled as transformers 5.16 and later do it; before, other code cuts the weights");
     if (m->tree.head && m->tree.head->weight && m->tree.head->weight->tied && !has_table_by_rows(m))
         return err_set(err, ERR_FIELD_CONFLICT, "/training/methods", "the plan of %.40s cuts the head alone: with tied embeddings that is not modelled",
                        m->arch->model_type);

@@ -488,20 +488,6 @@ static struct tensor *main_result(struct script *s, sv result)
     return items ? (n ? as_tensor(s, items[0]) : NULL) : as_tensor(s, result);
 }
 
-/* forward with another first argument: what a hook put in its place. */
-static sv call_with(struct script *s, sv self, const struct script_args *a, sv first)
-{
-    struct script_args other = *a;
-    sv v[SCRIPT_PARAMETERS];
-
-    if (a->n > SCRIPT_PARAMETERS)
-        return script_leave(s, "a module that is called with more than %d arguments", SCRIPT_PARAMETERS);
-    for (uint32_t i = 0; i < a->n; i++)
-        v[i] = i ? a->v[i] : first;
-    other.v = v;
-    return script_call_method_args(s, self, natives_of(s)->forward, &other);
-}
-
 /* What hooks made of a result takes its place, in a tuple too. */
 static sv replaced(struct script *s, struct run *r, sv result, val out)
 {
@@ -580,6 +566,25 @@ static sv covered_forward(struct script *s, sv self, const struct script_args *a
     return result;
 }
 
+static sv forward_of(struct script *s, sv self, const struct script_args *a)
+{
+    return nn_of(self)->m->around ? covered_forward(s, self, a) : script_call_method_args(s, self, natives_of(s)->forward, a);
+}
+
+/* forward with another first argument: what a hook put in its place. */
+static sv call_with(struct script *s, sv self, const struct script_args *a, sv first)
+{
+    struct script_args other = *a;
+    sv v[SCRIPT_PARAMETERS];
+
+    if (a->n > SCRIPT_PARAMETERS)
+        return script_leave(s, "a module that is called with more than %d arguments", SCRIPT_PARAMETERS);
+    for (uint32_t i = 0; i < a->n; i++)
+        v[i] = i ? a->v[i] : first;
+    other.v = v;
+    return forward_of(s, self, &other);
+}
+
 sv module_call(struct script *s, sv self, const struct script_args *a)
 {
     struct natives *n = natives_of(s);
@@ -601,7 +606,7 @@ sv module_call(struct script *s, sv self, const struct script_args *a)
         result = sv_ok(first) ? call_with(s, self, a, first) : first;
         sv_drop(s, first);
     } else {
-        result = o->m->around ? covered_forward(s, self, a) : script_call_method_args(s, self, n->forward, a);
+        result = forward_of(s, self, a);
     }
     main = sv_ok(result) && (o->m->hooks || o->m == n->embeddings) ? main_result(s, result) : NULL;
     out = main ? value_in(main) : 0;

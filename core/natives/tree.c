@@ -30,6 +30,8 @@ static bool is_transposed(struct script *s, sv module)
     return ret;
 }
 
+enum { NAMED_ONCE = 2 }; /* by the module, and by who looks at it */
+
 static bool plant_tensor(struct script *s, struct tree *t, struct module *m, struct nn_module *o, sv module, const struct nn_entry *e)
 {
     sv v = script_get_plain(s, module, e->name);
@@ -55,6 +57,8 @@ static bool plant_tensor(struct script *s, struct tree *t, struct module *m, str
         made->requires_grad = false;
     if (made && !buffer && made->ndim == 3)
         made->transposed = is_transposed(s, module);
+    if (made && buffer)
+        made->named_twice = p->base.h.refs > NAMED_ONCE;
     if (made && p->param)
         tie(made, p->param->tied ? p->param->tied : p->param); /* the same Parameter under two names */
     else if (made) {

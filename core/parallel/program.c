@@ -30,7 +30,7 @@ void wrapping_train_all(struct wrapping *w)
     params_visit(w->tree->root, train_one, w);
 }
 
-/* The old tensor dies when the new one stands. */
+/* The old tensor dies when the new one stands, unless it has another name, which the Trainer leaves on the host. */
 void wrapping_cast(struct wrapping *w, struct param *p)
 {
     struct run *r = w->r;
@@ -42,7 +42,8 @@ void wrapping_cast(struct wrapping *w, struct param *p)
     p->value = owned(r, value_empty(r, OP_TO_COPY, w->o->compute, p->ndim, p->size));
     p->dtype = w->o->compute;
     mark_block(r, p->value, p->buffer ? MARK_BUFFER : MARK_PARAMETER);
-    value_unref(r, v);
+    if (!p->named_twice || !w->o->plain)
+        value_unref(r, v);
 }
 
 /* nn.Module._apply: children first, parameters, then buffers */

@@ -205,6 +205,11 @@ val sum_in_place(struct run *r, val x, struct work_group g)
     return same_tensor(r, OP_SUM_IN_PLACE, x, g);
 }
 
+val to_local(struct run *r, val x)
+{
+    return run_dead(r) ? 0 : same_tensor(r, OP_TO_LOCAL, x, (struct work_group){0});
+}
+
 /* ---------------------------------------------------------------------------------------------------------- lists of tensors */
 static void nccl_reads(struct run *r, val v)
 {

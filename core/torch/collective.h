@@ -37,5 +37,7 @@ val take_columns(struct run *r, val x, struct work_group g);
  * of one that is not contiguous); the same tensor, reduced where it lies, whose gradient is handed on. */
 val sum_gradient_in_place(struct run *r, val x, struct work_group g);
 val sum_in_place(struct run *r, val x, struct work_group g);
+/* DTensor.to_local(): `x` itself where nothing wants a gradient of it, else an alias, a temporary. */
+val to_local(struct run *r, val x);
 
 #endif

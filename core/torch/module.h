@@ -27,6 +27,7 @@ struct param {
     uint8_t group;        /* of the optimizer: 0 decays */
     bool transposed;      /* [experts, in, out] of experts whose class says is_transposed */
     uint8_t cut;          /* by SPLIT_EXPERTS: the dimension, from 1; 0: whole on every rank */
+    bool named_twice;     /* a buffer that an attribute beside it holds as well: original_inv_freq */
     bool late;            /* not part of the checkpoint: who added it gives its birth */
     val value;            /* once the model stands on the device: what forward reads */
     val shard;            /* what a sharding method trains in its place; 0: `value` itself */

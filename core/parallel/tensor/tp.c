@@ -42,12 +42,28 @@ static uint32_t part_of_bias(struct run *r, const struct module *m)
     return m->bias ? scratch_take(r, OP_DIV, (uint64_t)m->out * dtype_bytes(t), MARK_NONE) : 0;
 }
 
+/* RowwiseParallel without autograd (a reentrant checkpoint's first forward): the part is summed where it stands, the bias added behind. */
+static val rows_without_grad(struct run *r, const struct module *m, val x)
+{
+    const struct cut *c = m->extra;
+    val out = linear_op(r, x, m->weight->value, 0);
+
+    if (run_dead(r))
+        return out;
+    out = sum_in_place(r, out, c->group);
+    return m->bias ? add(r, out, m->bias->value) : out;
+}
+
 static val rows_forward(struct run *r, struct module *m, val x)
 {
     const struct cut *c = m->extra;
-    uint32_t part = part_of_bias(r, m);
-    val out = linear_op(r, x, m->weight->value, m->bias ? m->bias->value : 0);
+    uint32_t part;
+    val out;
 
+    if (!r->grad_enabled)
+        return rows_without_grad(r, m, x);
+    part = part_of_bias(r, m);
+    out = linear_op(r, x, m->weight->value, m->bias ? m->bias->value : 0);
     scratch_give(r, part);
     return run_dead(r) ? out : sum_over_ranks(r, out, c->group);
 }
@@ -89,6 +105,42 @@ static val experts_leave(struct run *r, struct module *m, void *of, val result)
 
     (void)m;
     return sum_in_place(r, result, c->group);
+}
+
+/* _use_local_dtensor_params(): while forward runs its weights are what to_local() gave. Gradients wait at those nodes, which are older than all that
+ * forward makes, and are added to what accumulated behind them. */
+struct local {
+    struct local *next;
+    struct param *p;
+    val value; /* 0: the parameter's own */
+};
+
+static val read_local(struct run *r, struct param *p)
+{
+    const struct local *l = p->reads_of;
+
+    (void)r;
+    return l->value ? l->value : p->value;
+}
+
+static void locals_enter(struct run *r, struct module *m)
+{
+    for (struct local *l = m->around->of; l && !run_dead(r); l = l->next) {
+        val local = to_local(r, l->p->value);
+
+        l->value = local == l->p->value ? 0 : owned(r, local);
+        l->p->reads_of = l;
+        l->p->reads = read_local;
+    }
+}
+
+static void locals_leave(struct run *r, struct module *m)
+{
+    for (struct local *l = m->around->of; l; l = l->next) {
+        l->p->reads = NULL;
+        value_unref(r, l->value);
+        l->value = 0;
+    }
 }
 
 /* _MaskPartial: which ids are of other ranks, and the ids as rows of this one's part */
@@ -151,8 +203,23 @@ static void take_first(struct param *p, int dim, uint32_t ranks)
 
 static bool cut_experts(struct wrapping *w, struct module *m, struct cut *c)
 {
-    for (struct param *p = m->params; p; p = p->next)
+    struct module_around *around = arena_new(w->tree->arena, struct module_around);
+    struct local *locals = NULL, **end = &locals;
+
+    for (struct param *p = m->params; p && around; p = p->next) {
         take_first(p, p->cut - 1, c->group.ranks);
+        if (!p->cut)
+            continue;
+        *end = arena_new(w->tree->arena, struct local);
+        if (!*end)
+            return false;
+        (*end)->p = p;
+        end = &(*end)->next;
+    }
+    if (!around)
+        return false;
+    *around = (struct module_around){locals_enter, locals_leave, locals};
+    m->around = around;
     module_hook(w->tree, &m->hooks, (struct module_hook){experts_enter, experts_leave, c, NULL});
     return !w->tree->error.code;
 }
