@@ -223,7 +223,7 @@ static bool begin(struct folder *d, const char *folder)
         return false;
     }
     if (!installed_version(text, bytes, d->release, sizeof d->release))
-        return complain(folder, "__init__.py does not say a __version__");
+        return complain(folder, "__init__.py does not say a __version__ that is a release");
     d->block = block_new(IMAGE_ROOM);
     if (!d->block)
         return complain(folder, "no memory");

@@ -319,18 +319,18 @@ static const char *class_of(const struct installed *from, const char *model_type
 
     if (causal && !strcmp(causal, architecture))
         return causal;
-    for (int i = 0; i < TASK_COUNT; i++)
-        if (ret->heads[i] && !strcmp(ret->heads[i], architecture)) {
-            ret->trains_head = true;
-            return architecture;
-        }
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) { /* before heads: the table for pretraining has these classes too */
         const char *other = looked_up(from, classes, others[i], model_type, arena);
 
         if (other && !strcmp(other, architecture))
             return other;
         first = first ? first : other;
     }
+    for (int i = 0; i < TASK_COUNT; i++)
+        if (ret->heads[i] && !strcmp(ret->heads[i], architecture)) {
+            ret->trains_head = true;
+            return architecture;
+        }
     if (causal || first)
         return causal ? causal : first;
     ret->trains_head = ret->heads[TASK_MASKED_LM] != NULL;
@@ -373,6 +373,15 @@ enum err_code installed_classes(const struct installed *from, const char *model_
     return ERR_OK;
 }
 
+/* "5.23.0", "4.57.0.dev0": two numbers of at most four digits, then what a release's name may have. */
+static bool is_release(const char *name)
+{
+    static const char digits[] = "0123456789", more[] = "0123456789abcdefghijklmnopqrstuvwxyz.+-_";
+    size_t major = strspn(name, digits), minor = name[major] == '.' ? strspn(name + major + 1, digits) : 0;
+
+    return major && major < 5 && minor && minor < 5 && !name[strspn(name, more)];
+}
+
 bool installed_version(const char *text, size_t bytes, char *ret, size_t room)
 {
     const char *at = text_find(text, bytes, "\n__version__ = \""), *end;
@@ -385,5 +394,5 @@ bool installed_version(const char *text, size_t bytes, char *ret, size_t room)
         return false;
     memcpy(ret, at, (size_t)(end - at));
     ret[end - at] = 0;
-    return true;
+    return is_release(ret);
 }

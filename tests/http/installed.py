@@ -2,6 +2,7 @@
 import json
 import os
 import resource
+import shutil
 import subprocess
 import tempfile
 import threading
@@ -92,9 +93,10 @@ class Installed(unittest.TestCase):
     def tearDown(self):
         self.room.cleanup()
 
-    def ask(self, request=REQUEST, *folders):
+    def ask(self, request=REQUEST, *folders, at=None):
         options = [word for f in folders or (self.folder,) for word in ("--transformers", f)]
-        done = subprocess.run([LLMEMD, "estimate", "--offline", *options], input=json.dumps(request), capture_output=True, text=True, timeout=120)
+        done = subprocess.run([os.path.abspath(LLMEMD), "estimate", "--offline", *options], input=json.dumps(request), capture_output=True, text=True, timeout=120,
+                              cwd=at)
         return done, json.loads(done.stdout) if done.stdout.startswith("{") else None
 
     def test_answers_from_its_files(self):
@@ -159,6 +161,13 @@ class TinyForSequenceClassification(TinyForCausalLM):
             _, answer = self.ask({**REQUEST, "config": config})
             self.assertIs(answer.get("fits"), True if fits else None, answer)
         self.assertIn("leaves-the-language", json.dumps(answer))
+
+    def test_a_class_of_images_and_text_that_is_pretrained_too(self):
+        """Configs of llava, paligemma and mllama name a class that stands in both tables: no head of an encoder's is asked for."""
+        one = FILES[self.AUTO].replace("CAUSAL_LM", "IMAGE_TEXT_TO_TEXT")
+        lay(self.folder, {self.AUTO: one.replace("IMAGE_TEXT_TO_TEXT", "PRETRAINING") + one})
+        _, answer = self.ask({**REQUEST, "config": {**REQUEST["config"], "architectures": ["TinyForCausalLM"]}})
+        self.assertIs(answer.get("fits"), True, answer)
 
     def test_a_layer_in_a_dtype_of_its_own(self):
         def static():
@@ -319,8 +328,64 @@ class TinyForSequenceClassification(TinyForCausalLM):
             self.assertIsNone(answer)
             self.assertIn(says, done.stderr)
             self.assertNotEqual(done.returncode, 0)
-        lay(self.folder, {"__init__.py": "pass\n"})
-        self.assertIn("__version__", self.ask()[0].stderr)
+        done, answer = self.ask(REQUEST, *[self.folder] * 9)
+        self.assertIn("at most 8", done.stderr)
+        for text in ("pass\n", "\nfrom .v import __version__\n", '\n__version__ = "5.23.0', *('\n__version__ = "%s"\n' % v for v in (
+                "", "4", "abc", "5..", "-1.2", "1e9.3", "../../etc", "18446744073709551616.0", "5.23.0 or newer", "5.23." + "0" * 100))):
+            lay(self.folder, {"__init__.py": text})
+            done, answer = self.ask()
+            self.assertIsNone(answer, text)
+            self.assertIn("__version__", done.stderr)
+        for version in ("5.23", "5.23.0rc1", "5.23.0.dev0", "99.1.0", "4.57.6.post1"):
+            lay(self.folder, {"__init__.py": '\n__version__ = "%s"\n' % version})
+            self.assertEqual(self.ask()[1]["model"]["program"]["version"], version)
+
+    def test_folders_said_in_other_ways(self):
+        for at, said in ((self.room.name, "transformers"), (self.folder, "."), (self.folder, "../transformers/")):
+            self.assertIs(self.ask(REQUEST, said, at=at)[1].get("fits"), True, said)
+        for i in range(4000):
+            os.mkdir(os.path.join(self.folder, "models", "t%d" % i))
+        self.assertIs(self.ask()[1].get("fits"), True)
+
+    def test_a_folder_that_is_removed_while_it_serves(self):
+        d = Daemon("--offline", "--transformers", self.folder)
+        try:
+            shutil.rmtree(self.folder)
+            answer = json.loads(d.ask("POST", "/estimate", json.dumps(REQUEST))[2])
+            self.assertIn(answer.get("code"), ("field-missing", "arch-unknown"), answer)
+            self.assertEqual(d.ask("GET", "/healthz")[0], 200)
+        finally:
+            self.assertEqual(d.stop()[0], 0)
+
+    @unittest.skipIf(os.geteuid() == 0 and not shutil.which("setpriv"), "root may read everything")
+    def test_files_that_may_not_be_read(self):
+        """Also: who may write nothing in the folder is answered."""
+        nobody = ["setpriv", "--reuid=65534", "--clear-groups"] if os.geteuid() == 0 else []
+        os.chmod(self.room.name, 0o755)
+
+        def ask():
+            done = subprocess.run([*nobody, LLMEMD, "estimate", "--offline", "--transformers", self.folder], input=json.dumps(REQUEST), capture_output=True, text=True)
+            return done, json.loads(done.stdout or "{}")
+
+        self.assertIs(ask()[1].get("fits"), True)
+        for name, mode in ((MODELING, 0), ("models/tiny", 0)):
+            path = os.path.join(self.folder, name)
+            was = os.stat(path).st_mode
+            os.chmod(path, mode)
+            done, answer = ask()
+            os.chmod(path, was)
+            self.assertEqual(answer.get("code"), "leaves-the-language", done)
+            self.assertIn("cannot be opened", answer["detail"])
+        os.chmod(self.folder, 0)
+        done, _ = ask()
+        os.chmod(self.folder, 0o755)
+        self.assertIn("cannot be opened", done.stderr)
+
+    def test_the_example_needs_it(self):
+        """The type of README's example has no program here."""
+        example = os.path.join(os.path.dirname(__file__), "../../examples/installed")
+        done = subprocess.run([LLMEMD, "estimate", "--offline", "--model", example, "--gpu", "A100-80GB", "--json"], capture_output=True, text=True)
+        self.assertNotEqual((json.loads(done.stdout)["model"].get("program") or {}).get("source"), "builtin", done)
 
 
 main(unittest)
