@@ -67,6 +67,12 @@ static const struct row {
     {"assert x.new_zeros((2,), device='cpu').device.type == 'cpu'", NULL},
     {"torch.nn.functional.softmax(x, -1, dtype=torch.float32)", NULL},
     {"torch.abs(x)", NULL},
+    {"assert torch.multiply(x, x).shape == torch.subtract(x, x).shape == torch.divide(x, 2).shape == torch.negative(x).shape", NULL},
+    {"assert torch.erfinv(g).requires_grad and not x.erfinv().requires_grad", NULL},
+    {"d = torch.distributions.normal.Normal(0, 1).icdf(x[0, 0]); assert d.is_cuda and d.dim() == 0 and d.dtype == torch.float32", NULL},
+    {"torch.distributions.Normal(x, x)", "torch.distributions.Normal() over tensors"},
+    {"torch.distributions.Categorical(logits=x)", "torch.distributions.Categorical"},
+    {"from torch.autograd.function import Function\nassert Function is torch.autograd.Function", NULL},
     {"1.0 / x", NULL},
     /* experts that tokens chose, evenly: 10 tokens, 2 of 4 each */
     {"assert [len(j) for j in torch.nonzero(torch.zeros(4, 8, device='cuda'), as_tuple=True)] == [0, 0]", NULL},

@@ -7,7 +7,7 @@ from torch._switches import einsum_swaps, mapped
 
 contiguous_format, preserve_format, legacy_contiguous_format = "contiguous_format", "preserve_format", "legacy_contiguous_format"
 _modules = ("nn", "autograd", "utils", "linalg", "compiler", "cuda", "jit", "distributed", "library", "backends", "_dynamo", "amp", "version",
-            "fx", "overrides", "onnx", "_C")
+            "fx", "overrides", "onnx", "_C", "distributions")
 
 
 def _more():
@@ -390,12 +390,17 @@ _METHODS = ("swapaxes", "swapdims", "movedim", "moveaxis", "narrow", "select", "
             "sinh", "cosh", "isnan", "isinf", "isfinite", "masked_select", "atleast_2d", "view_as_real", "logical_xor")
 _FORMULAS = ("std", "var", "norm", "log1p", "expm1", "exp2", "log2", "log10", "reciprocal", "round", "floor", "ceil", "trunc", "sign",
              "sgn", "amax", "amin", "addcmul", "addcdiv", "lerp", "scatter", "scatter_add", "index_add", "index_copy", "index_fill",
-             "nan_to_num", "mv")
+             "nan_to_num", "mv", "erfinv")
+
+
+_ALSO = {"multiply": "mul", "subtract": "sub", "divide": "div", "negative": "neg", "absolute": "abs"}
 
 
 def __getattr__(name):
     if name.startswith("__"):
         raise AttributeError(name)
+    if name in _ALSO:
+        return getattr(import_by_name("torch"), _ALSO[name])
     if name in _modules or name == "_higher_order_ops":
         return import_by_name("torch." + name)
     if name in _FORMULAS:

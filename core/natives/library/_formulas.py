@@ -103,6 +103,22 @@ class _Exp2(_Formula):
         return product * math.log(2)
 
 
+class _Erfinv(_Formula):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return empty_like(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        again = empty_like(x)
+        squared = again**2
+        grown = squared.exp()
+        scaled = grown * (math.sqrt(math.pi) / 2)
+        return scaled * grad
+
+
 class _PowScalar(_Formula):
     """pow_backward_exponent"""
 
@@ -280,6 +296,10 @@ def expm1(x):
 
 def exp2(x):
     return _apply(_Exp2, x)
+
+
+def erfinv(x):
+    return _apply(_Erfinv, x)
 
 
 def log2(x):

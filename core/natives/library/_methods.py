@@ -7,7 +7,7 @@ from _script import import_by_name
 
 _FORMULAS = ("std", "var", "norm", "log1p", "expm1", "exp2", "log2", "log10", "reciprocal", "round", "floor", "ceil", "trunc",
              "sign", "sgn", "amax", "amin", "argmax", "argmin", "addcmul", "addcdiv", "lerp", "scatter", "scatter_add", "index_add", "index_copy", "index_fill",
-             "nan_to_num", "mv")
+             "nan_to_num", "mv", "erfinv")
 
 
 def expand_as(self, other):
