@@ -91,6 +91,11 @@ static bool is_cut_by_zero3(const struct plan_candidate *c)
     return c->modelled && c->step.r.method == METHOD_ZERO3 && kbit_is_bnb(c->step.r.quantization);
 }
 
+static bool is_torchao(const struct plan_candidate *c)
+{
+    return c->modelled && c->step.r.quantization == KBIT_TORCHAO_INT8;
+}
+
 static bool is_gptq(const struct plan_candidate *c)
 {
     return c->modelled && kbit_is_gptq(c->step.r.quantization);
@@ -297,6 +302,9 @@ static void assume_methods(struct estimate *e, const struct quirks *q)
         note(&e->assumptions,
              "zero3: 4-bit weights are stored in the dtype they compute in (bnb_4bit_quant_storage) and made whole on each GPU, since "
              "transformers makes quantised models outside zero.Init(); the engine shares them out");
+    if (any(a, is_torchao))
+        note(&e->assumptions,
+             "torchao-int8: torchao 0.18.0, Int8WeightOnlyConfig() of rows; its products are PyTorch's own, which keep each weight in half until backward");
     if (any(a, is_gptq))
         note(&e->assumptions, "gptq: groups of 128 rows, as most checkpoints have; kernels in Triton (fms-acceleration-peft 0.3.1)");
     if (any(a, is_paged))

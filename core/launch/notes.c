@@ -49,7 +49,9 @@ static void say_model(struct jsonw *w, const struct launch *l)
         say(w, "the checkpoint in it is quantised and is not trained so: from_pretrained(.., quantization_config=%s(dequantize=True))", launch_unpacks(l));
     if (kbit_is_gptq(r->quantization))
         say(w, "the model in it is a checkpoint of GPTQ: from_pretrained() of its folder, with kernels that train (Triton)");
-    if (kbit_is_bnb(r->quantization))
+    if (r->quantization == KBIT_TORCHAO_INT8)
+        say(w, "from_pretrained(.., quantization_config=TorchAoConfig(Int8WeightOnlyConfig()))");
+    if (kbit_is_loaded(r->quantization))
         say(w, "weights are quantised on the GPU that they are for: from_pretrained(.., device_map={\"\": PartialState().process_index})");
     if (r->quantization && r->prepare_kbit)
         say(w, "before the adapters: model = prepare_model_for_kbit_training(model, use_gradient_checkpointing=%s)",

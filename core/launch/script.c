@@ -127,6 +127,8 @@ static void write_constants(struct buf *out, const struct launch *l)
         buf_str(out, "MODEL[\"distributed_config\"] = DistributedConfig(**MODEL[\"distributed_config\"])\n");
     if (launch_unpacks(l))
         string_line(out, "MODEL[\"quantization_config\"] = ", launch_unpacks(l), "(dequantize=True)  # as it is saved it is not trained\n");
+    if (r->quantization == KBIT_TORCHAO_INT8)
+        buf_str(out, "MODEL[\"quantization_config\"] = TorchAoConfig(Int8WeightOnlyConfig())\n");
     if (r->tuning != TUNING_FULL)
         constant(out, "LORA", l, launch_lora);
 }
@@ -150,9 +152,11 @@ void launch_script(struct buf *out, const struct launch *l)
         buf_str(out, "from transformers.distributed import DistributedConfig\n\n");
     if (launch_unpacks(l))
         string_line(out, "from transformers import ", launch_unpacks(l), "\n\n");
+    if (r->quantization == KBIT_TORCHAO_INT8)
+        buf_str(out, "from torchao.quantization import Int8WeightOnlyConfig\nfrom transformers import TorchAoConfig\n\n");
     write_constants(out, l);
     buf_str(out, rows);
-    if (kbit_is_bnb(r->quantization))
+    if (kbit_is_loaded(r->quantization))
         buf_str(out, placed);
     buf_str(out, "    model = load(script)\n");
     if (r->quantization && r->prepare_kbit)

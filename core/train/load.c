@@ -65,7 +65,7 @@ static void place(struct wrapping *w)
 
     bool bnb = kbit_is_bnb(s->quantization); /* prepare_model_for_kbit_training() casts nothing of GPTQ's */
 
-    if (bnb)
+    if (kbit_is_loaded(s->quantization))
         bnb_load(w->r, w->tree);
     else
         materialise(w->r, w->tree);

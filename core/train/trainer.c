@@ -10,6 +10,7 @@
 #include "tuning/bnb.h"
 #include "tuning/freeze.h"
 #include "tuning/gptq.h"
+#include "tuning/torchao.h"
 #include "tuning/lora.h"
 
 #include <stdio.h>
@@ -79,6 +80,19 @@ static const char *quantised_gap(const struct recipe *s)
     return NULL;
 }
 
+static enum err_code quantise_by_torchao(struct trainer *t, struct err *err)
+{
+    const struct recipe *s = &t->step->r;
+
+    if (s->method != METHOD_SINGLE)
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/quantization", "torchao's weights under %s are not modelled yet: single, or nf4 or int8",
+                       method_rows[s->method].name);
+    if (!t->model.q->bnb_loads_by_name)
+        return err_set(err, ERR_FIELD_CONFLICT, "/stack/transformers",
+                       "torchao's weights as transformers loads them before 5.0 are not modelled: 5.0, or nf4 or int8");
+    return torchao_apply(&t->model.tree, err);
+}
+
 /* Weights that stand packed on the device before anything wraps the model. */
 static enum err_code quantise(struct trainer *t, struct err *err)
 {
@@ -88,6 +102,8 @@ static enum err_code quantise(struct trainer *t, struct err *err)
         .ties_first = !t->model.q->bnb_loads_by_name};
     const char *gap = quantised_gap(s);
 
+    if (s->quantization == KBIT_TORCHAO_INT8)
+        return quantise_by_torchao(t, err);
     if (gap)
         return err_set(err, ERR_FIELD_CONFLICT, "/training/quantization", gap, method_rows[s->method].name);
     if (kbit_is_gptq(s->quantization))
@@ -120,7 +136,7 @@ static enum err_code dora_gap(const struct trainer *t, struct err *err)
 
     if (!t->model.q->dora_is_a_module)
         return err_set(err, ERR_FIELD_CONFLICT, "/training/lora/use_dora", "DoRA as peft had it before 0.12 is not modelled");
-    if (kbit_is_gptq(s->quantization) || s->quantization == KBIT_INT8 || s->method > METHOD_DDP)
+    if (kbit_is_gptq(s->quantization) || s->quantization == KBIT_INT8 || s->quantization == KBIT_TORCHAO_INT8 || s->method > METHOD_DDP)
         return err_set(err, ERR_FIELD_CONFLICT, "/training/lora/use_dora", "DoRA %s is not modelled yet: single or ddp, of weights in half or in 4 bits",
                        s->method > METHOD_DDP ? method_rows[s->method].name : "of these quantised weights");
     return ERR_OK;

@@ -3,6 +3,7 @@
 #include "torch/ops.h"
 #include "tuning/bnb.h"
 #include "tuning/gptq.h"
+#include "tuning/torchao.h"
 #include "tuning/lora_inside.h"
 #include "tuning/targets.h"
 
@@ -345,7 +346,7 @@ static void materialise_linear(struct run *r, const struct tree *t, const struct
 {
     bool integers = bnb_is_quantised(l->base) && (bnb_is_int8(l->base) || !dtype_is_float(l->base->weight->dtype));
     bool packed = (integers && (bnb_is_int8(l->base) || !r->q->lora_takes_compute_dtype)) || gptq_is_quantised(l->base);
-    bool whole = !bnb_is_quantised(l->base) && !gptq_is_quantised(l->base);
+    bool whole = !bnb_is_quantised(l->base) && !gptq_is_quantised(l->base) && !torchao_is_quantised(l->base);
     enum dtype made = packed ? DTYPE_FP32 : whole ? dtype_of_base(r, t, l->base->weight) : t->dtype; /* integers are no dtype that adapters could take over */
 
     give_birth(r, l->a->weight, made, pass);

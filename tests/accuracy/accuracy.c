@@ -281,6 +281,7 @@ int main(int argc, char **argv)
     if (!j.block || !read_cases(&j, "tests/data/accuracy/cases.jsonl", "one GPU", only, 1) ||
         !read_cases(&j, "tests/data/accuracy/stacks.jsonl", NULL, only, smoke ? 3 : 1) ||
         !read_cases(&j, "tests/data/accuracy/found.jsonl", NULL, only, 1) || !read_cases(&j, "tests/data/accuracy/kbit.jsonl", NULL, only, 1) ||
+        !read_cases(&j, "tests/data/accuracy/quantisers.jsonl", NULL, only, 1) ||
         !read_cases(&j, "tests/data/accuracy/packing.jsonl", NULL, only, 1) ||
         !read_cases(&j, "tests/data/accuracy/stages.jsonl", NULL, only, 1) ||
         !read_cases(&j, "tests/data/accuracy/heads.jsonl", NULL, only, 1) ||

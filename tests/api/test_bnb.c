@@ -90,7 +90,7 @@ START_TEST(packed_weights_are_sharded)
 END_TEST
 
 /* What is asked of weights is in the figures whatever the tuning was called; without a tuning it is qlora. */
-static const char *const kinds[] = {"int8", "nf4", "nf4-dq", "fp4", "gptq4", "gptq8"};
+static const char *const kinds[] = {"int8", "nf4", "nf4-dq", "fp4", "gptq4", "gptq8", "torchao-int8"};
 
 START_TEST(adapters_over_quantised_weights_are_qlora)
 {
@@ -134,6 +134,8 @@ END_TEST
 static const struct {
     const char *method, *training, *why;
 } refused[] = {
+    {"ddp", "\"quantization\":\"torchao-int8\"", "torchao's weights under ddp"},
+    {"single", "\"quantization\":\"torchao-int8\",\"lora\":{\"use_dora\":true}", "of these quantised weights"},
     {"fsdp", "\"tuning\":\"qlora\",\"quantization\":\"int8\"", "where fsdp flattens or cuts"},
     {"fsdp2", "\"tuning\":\"qlora\",\"quantization\":\"int8\"", "where fsdp2 flattens or cuts"},
     {"fsdp", "\"tuning\":\"qlora\",\"prepare_kbit\":\"peft\"", "are not of one dtype"},
@@ -184,6 +186,19 @@ START_TEST(packed_weights_hold_less)
 }
 END_TEST
 
+/* Int8Tensor's product is torch.mm of a copy in half, which the graph keeps: less than LoRA at rest, more in a step whose layers are not checkpointed. */
+START_TEST(torchao_keeps_what_it_casts)
+{
+#define OPEN ",\"gradient_checkpointing\":false"
+    const char *lora = "\"tuning\":\"lora\"", *ao = "\"quantization\":\"torchao-int8\"";
+
+    ck_assert(figure(ao, PARTS "parameters") < figure(lora, PARTS "parameters"));
+    ck_assert(figure("\"quantization\":\"torchao-int8\"" OPEN, PEAK) > figure("\"tuning\":\"lora\"" OPEN, PEAK));
+    ck_assert(figure(ao, PARTS "optimizer_states") == figure(lora, PARTS "optimizer_states"));
+#undef OPEN
+}
+END_TEST
+
 START_TEST(small_states_hold_less)
 {
     double whole = figure("\"optimizer\":\"adamw_torch\"", PARTS "optimizer_states");
@@ -202,4 +217,5 @@ END_TEST
 UNIT_TESTS("bnb", unit_rows(fuses_what_bitsandbytes_does, products); unit_test(packed_weights_hold_less); unit_test(checkpoints_of_gptq_hold_less);
            unit_rows(packed_weights_are_sharded, sharding);
            unit_rows(adapters_over_quantised_weights_are_qlora, kinds); unit_test(quantised_weights_are_not_trained); unit_test(goes_back_to_its_last_release); unit_rows(says_why_they_are_not, refused);
+           unit_test(torchao_keeps_what_it_casts);
            unit_test(small_states_hold_less);)
