@@ -33,7 +33,7 @@ static void find_gap(const struct estimate *e, char *text, size_t room)
         (void)snprintf(text, room, "model type '%.60s' has no program yet", e->model.model_type);
     else if (e->model.arch.inventory_only)
         (void)snprintf(text, room, "the parameters of model type '%.60s' are known, a step of it is not modelled yet", e->model.model_type);
-    else if (!stack_class_attention(e->model.model_type, &e->stack))
+    else if (!e->model.arch.theirs && !stack_class_attention(e->model.model_type, &e->stack))
         (void)snprintf(text, room, "transformers %s has no %.60s: it came with %s", release_text(e->stack.transformers).text,
                        e->model.model_type, release_text(stack_class_first(e->model.model_type)).text);
     else if (asked)

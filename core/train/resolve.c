@@ -192,6 +192,8 @@ static enum err_code check_class(const struct resolving *c)
     struct release_text have = release_text(c->stack->transformers);
     release rope = stack_refuses(REFUSAL_ROPE, type, c->stack), heads = stack_refuses(REFUSAL_UNEVEN_HEADS, type, c->stack);
 
+    if (a->theirs) /* files of their own: whatever the release's class of that name does */
+        return ERR_OK;
     if (!stack_class_attention(type, c->stack))
         return err_set(c->err, ERR_FIELD_CONFLICT, "/stack/transformers", "transformers %s has no %s: it came with %s", have.text, type,
                        release_text(stack_class_first(type)).text);

@@ -151,6 +151,14 @@ class Modeling(unittest.TestCase):
         status, answer, _ = self.post(asked)
         self.assertEqual((status, answer["model"]["parameters"]), (200, 2 * 100 * 64 + 100))
 
+    def test_a_type_that_the_release_does_not_have_yet(self):
+        """Files of the hub run wherever they are imported: DeepSeek-V3's were written for 4.33."""
+        files = {"modeling_h.py": MODEL % ("", "pass", "pass"), "configuration_h.py": CONF}
+        auto = {"AutoConfig": "configuration_h.C", "AutoModelForCausalLM": "modeling_h.M"}
+        status, answer, _ = self.post({"config": {"model_type": "deepseek_v3", "auto_map": auto}, "modeling": files, "cluster": {"gpu": "A100-80GB"},
+                                       "training": {"seq_len": 64}, "stack": {"transformers": "4.40", "torch": "2.2"}})
+        self.assertEqual((status, answer.get("fits")), (200, True), answer)
+
     def test_experts_of_a_file(self):
         for name, loops in (("loops", True), ("experts", False)):
             folder = "tests/data/modeling/" + name

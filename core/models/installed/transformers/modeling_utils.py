@@ -5,7 +5,7 @@ import sys
 import torch
 from torch import nn
 
-from transformers.configuration_utils import PreTrainedConfig
+from transformers.configuration_utils import PreTrainedConfig, _release
 from transformers.integrations.flash_attention import flash_attention_forward
 
 try:
@@ -185,8 +185,10 @@ class PreTrainedModel(nn.Module):
         extended_attention_mask = (1.0 - extended_attention_mask) * torch.finfo(dtype).min
         return extended_attention_mask
 
-    def get_head_mask(self, head_mask, num_hidden_layers, is_attention_chunked=False):
-        return [None] * num_hidden_layers
+    if _release < 5:
+
+        def get_head_mask(self, head_mask, num_hidden_layers, is_attention_chunked=False):
+            return [None] * num_hidden_layers
 
     def warn_if_padding_and_no_attention_mask(self, input_ids, attention_mask):
         pass
