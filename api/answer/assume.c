@@ -96,6 +96,11 @@ static bool is_torchao(const struct plan_candidate *c)
     return c->modelled && c->step.r.quantization == KBIT_TORCHAO_INT8;
 }
 
+static bool is_awq(const struct plan_candidate *c)
+{
+    return c->modelled && c->step.r.quantization == KBIT_AWQ4;
+}
+
 static bool is_gptq(const struct plan_candidate *c)
 {
     return c->modelled && kbit_is_gptq(c->step.r.quantization);
@@ -305,6 +310,10 @@ static void assume_methods(struct estimate *e, const struct quirks *q)
     if (any(a, is_torchao))
         note(&e->assumptions,
              "torchao-int8: torchao 0.18.0, Int8WeightOnlyConfig() of rows; its products are PyTorch's own, which keep each weight in half until backward");
+    if (any(a, is_awq))
+        note(&e->assumptions,
+             "awq4: groups of 128 rows, autoawq 0.2.9 with its compiled kernels, weights in fp16 (from transformers 4.53 on, where bf16 is asked too); "
+             "all-linear are the names of all linears, of which peft itself finds nn.Linear alone");
     if (any(a, is_gptq))
         note(&e->assumptions, "gptq: groups of 128 rows, as most checkpoints have; kernels in Triton (fms-acceleration-peft 0.3.1)");
     if (any(a, is_paged))

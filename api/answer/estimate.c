@@ -109,15 +109,25 @@ static void forget_speed(const struct plan_question *q, struct plan_answer *a)
         a->advice[i].time = (struct step_time){0};
 }
 
-/* transformers' own AdamW ended with 4.49: where nobody names a release, that is the one that is meant. */
+/* transformers' own AdamW ended with 4.49, AWQ that trains with 4.57: where nobody names a release, that is the one that is meant. */
 static void take_release(struct estimate *e)
 {
     struct stack_request *s = &e->rq.stack;
     const struct words *asked = &e->rq.training.optimizer;
 
-    if (asked->n != 1 || optimizer_words[asked->at[0]].value != OPTIMIZER_ADAMW_HF || s->transformers || s->torch || s->peft || s->accelerate ||
+    const struct words *packed = &e->rq.training.quantization;
+    bool awq = packed->n && quantization_words[packed->at[0]].value == KBIT_AWQ4;
+    bool own = asked->n == 1 && optimizer_words[asked->at[0]].value == OPTIMIZER_ADAMW_HF;
+
+    if ((!own && !awq) || s->transformers || s->torch || s->peft || s->accelerate ||
         s->bitsandbytes || s->deepspeed || s->flash_attn || s->liger || s->trl)
         return;
+    if (!own) {
+        s->transformers = "4.57";
+        note(&e->assumptions,
+             "stack.transformers 4.57: the last release whose AWQ weights are trained over (autoawq); later ones take gptqmodel's Marlin, which raises");
+        return;
+    }
     s->transformers = "4.49";
     note(&e->assumptions, "stack.transformers 4.49: the last release with adamw_hf, which a later one has not");
 }

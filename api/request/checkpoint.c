@@ -72,15 +72,26 @@ static bool leaves_more_alone(const struct json *q)
     return false;
 }
 
+/* WQLinear_GEMM of every linear */
+static bool is_plain_awq(const struct json *q)
+{
+    const char *version = json_str(json_get(q, "version"));
+
+    return (!version || !strcmp(version, "gemm") || !strcmp(version, "GEMM")) && !json_count(json_get(q, "modules_to_not_convert"));
+}
+
 static enum kbit kbit_of(const struct json *config)
 {
-    static const enum kbit kbits[WEIGHTS_COUNT] = {[WEIGHTS_INT8] = KBIT_INT8, [WEIGHTS_NF4] = KBIT_NF4, [WEIGHTS_NF4_DQ] = KBIT_NF4_DQ,
-                                                   [WEIGHTS_FP4] = KBIT_FP4, [WEIGHTS_GPTQ4] = KBIT_GPTQ4, [WEIGHTS_GPTQ8] = KBIT_GPTQ8};
+    static const enum kbit kbits[WEIGHTS_COUNT] = {
+        [WEIGHTS_INT8] = KBIT_INT8, [WEIGHTS_NF4] = KBIT_NF4, [WEIGHTS_NF4_DQ] = KBIT_NF4_DQ,
+        [WEIGHTS_FP4] = KBIT_FP4, [WEIGHTS_GPTQ4] = KBIT_GPTQ4, [WEIGHTS_GPTQ8] = KBIT_GPTQ8, [WEIGHTS_AWQ4] = KBIT_AWQ4};
     uint32_t group;
     int weights = checkpoint_weights(config, &group);
     enum kbit k = weights >= 0 ? kbits[weights] : KBIT_NONE;
 
-    if (kbit_is_gptq(k) && group != PACKED_GROUP)
+    if ((kbit_is_gptq(k) || k == KBIT_AWQ4) && group != PACKED_GROUP)
+        return KBIT_NONE;
+    if (k == KBIT_AWQ4 && !is_plain_awq(json_get(config, "quantization_config")))
         return KBIT_NONE;
     return kbit_is_bnb(k) && leaves_more_alone(json_get(config, "quantization_config")) ? KBIT_NONE : k;
 }

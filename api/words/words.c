@@ -42,7 +42,7 @@ const struct word quantization_words[] = {
     {"gptq4", KBIT_GPTQ4, "gptq", "A GPTQ checkpoint of 4 bits."},
     {"gptq8", KBIT_GPTQ8, NULL, "A GPTQ checkpoint of 8 bits."},
     {"torchao-int8", KBIT_TORCHAO_INT8, "torchao|int8wo|int8_weight_only", "torchao's Int8WeightOnlyConfig(): 8-bit linear weights, a scale a row."},
-    LATER("awq4", "An AWQ checkpoint of 4 bits."),
+    {"awq4", KBIT_AWQ4, "awq", "An AWQ checkpoint of 4 bits."},
     LATER_TOO("hqq", "hqq4|hqq8", "Half-quadratic quantisation, which transformers 5 has not while it loads."),
     {0},
 };

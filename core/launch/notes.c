@@ -49,6 +49,8 @@ static void say_model(struct jsonw *w, const struct launch *l)
         say(w, "the checkpoint in it is quantised and is not trained so: from_pretrained(.., quantization_config=%s(dequantize=True))", launch_unpacks(l));
     if (kbit_is_gptq(r->quantization))
         say(w, "the model in it is a checkpoint of GPTQ: from_pretrained() of its folder, with kernels that train (Triton)");
+    if (r->quantization == KBIT_AWQ4)
+        say(w, "the model in it is a checkpoint of AWQ: from_pretrained() of its folder with autoawq; for all-linear all names, as peft finds nn.Linear alone");
     if (r->quantization == KBIT_TORCHAO_INT8)
         say(w, "from_pretrained(.., quantization_config=TorchAoConfig(Int8WeightOnlyConfig()))");
     if (kbit_is_loaded(r->quantization))

@@ -69,7 +69,7 @@ static void place(struct wrapping *w)
         bnb_load(w->r, w->tree);
     else
         materialise(w->r, w->tree);
-    if (bnb && s->prepare_kbit)
+    if ((bnb || s->quantization == KBIT_AWQ4) && s->prepare_kbit)
         bnb_prepare(w->r, w->tree);
     if (w->o->adapters)
         lora_materialise(w->r, w->tree, NULL);

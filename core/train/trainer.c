@@ -9,6 +9,7 @@
 #include "train/loop.h"
 #include "tuning/bnb.h"
 #include "tuning/freeze.h"
+#include "tuning/awq.h"
 #include "tuning/gptq.h"
 #include "tuning/torchao.h"
 #include "tuning/lora.h"
@@ -34,11 +35,12 @@ enum dtype compute_dtype(enum precision p)
 }
 
 /* As the model is loaded. An engine's weights are half, its master is its own; a frozen base of several GPUs is loaded in half. */
-static enum dtype weights_dtype(const struct recipe *r)
+static enum dtype weights_dtype(const struct recipe *r, const struct quirks *q)
 {
     bool half = method_is_zero(r->method) || (r->tuning != TUNING_FULL && r->method > METHOD_DDP);
+    enum dtype dtype = precision_is_mixed(r->precision) && !half ? DTYPE_FP32 : compute_dtype(r->precision);
 
-    return precision_is_mixed(r->precision) && !half ? DTYPE_FP32 : compute_dtype(r->precision);
+    return r->quantization == KBIT_AWQ4 && q->awq_casts_bf16 && dtype == DTYPE_BF16 ? DTYPE_FP16 : dtype;
 }
 
 static uint32_t modules_of(const struct arch *a, const struct quirks *q)
@@ -93,6 +95,20 @@ static enum err_code quantise_by_torchao(struct trainer *t, struct err *err)
     return torchao_apply(&t->model.tree, err);
 }
 
+static enum err_code quantise_by_awq(struct trainer *t, struct err *err)
+{
+    const struct recipe *s = &t->step->r;
+
+    if (s->method != METHOD_SINGLE)
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/quantization", "AWQ weights under %s are not modelled yet: single, or nf4 or gptq4",
+                       method_rows[s->method].name);
+    if (t->model.q->awq_by_gptqmodel) /* gptqmodel 7.7.0 nn_modules/qlinear/__init__.py train(), marlin_awq.py SUPPORTS_TRAINING */
+        return err_set(err, ERR_FIELD_CONFLICT, "/stack/transformers",
+                       "transformers from 5.0 on reads AWQ by gptqmodel, whose choice is Marlin's kernel, which raises NotImplementedError in train(): "
+                       "4.57 trains");
+    return awq_apply(&t->model.tree, err);
+}
+
 /* Weights that stand packed on the device before anything wraps the model. */
 static enum err_code quantise(struct trainer *t, struct err *err)
 {
@@ -104,6 +120,8 @@ static enum err_code quantise(struct trainer *t, struct err *err)
 
     if (s->quantization == KBIT_TORCHAO_INT8)
         return quantise_by_torchao(t, err);
+    if (s->quantization == KBIT_AWQ4)
+        return quantise_by_awq(t, err);
     if (gap)
         return err_set(err, ERR_FIELD_CONFLICT, "/training/quantization", gap, method_rows[s->method].name);
     if (kbit_is_gptq(s->quantization))
@@ -136,7 +154,7 @@ static enum err_code dora_gap(const struct trainer *t, struct err *err)
 
     if (!t->model.q->dora_is_a_module)
         return err_set(err, ERR_FIELD_CONFLICT, "/training/lora/use_dora", "DoRA as peft had it before 0.12 is not modelled");
-    if (kbit_is_gptq(s->quantization) || s->quantization == KBIT_INT8 || s->quantization == KBIT_TORCHAO_INT8 || s->method > METHOD_DDP)
+    if (kbit_is_gptq(s->quantization) || s->quantization == KBIT_INT8 || s->quantization >= KBIT_TORCHAO_INT8 || s->method > METHOD_DDP)
         return err_set(err, ERR_FIELD_CONFLICT, "/training/lora/use_dora", "DoRA %s is not modelled yet: single or ddp, of weights in half or in 4 bits",
                        s->method > METHOD_DDP ? method_rows[s->method].name : "of these quantised weights");
     return ERR_OK;
@@ -297,9 +315,9 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
     m->embeddings_require_grad = m->checkpointing && (s->tuning != TUNING_FULL || (s->n_freeze && step->quirks.checkpoints_want_inputs));
     m->task = s->stage == TASK_SFT ? NULL : &tasks[s->stage];
     m->reference = s->reference;
-    m->reference_dtype = s->upcast ? compute_dtype(s->precision) : weights_dtype(s);
+    m->reference_dtype = s->upcast ? compute_dtype(s->precision) : weights_dtype(s, m->q);
     t->plain = s->framework == FRAMEWORK_TORCH || s->method == METHOD_PP; /* the Trainer has no schedule */
-    rc = tree_init(&m->tree, arena, weights_dtype(s), modules_of(arch, m->q) * (s->reference == REFERENCE_COPY ? 2 : 1), err);
+    rc = tree_init(&m->tree, arena, weights_dtype(s, m->q), modules_of(arch, m->q) * (s->reference == REFERENCE_COPY ? 2 : 1), err);
     if (!rc)
         rc = model_declare(m, err);
     if (rc)

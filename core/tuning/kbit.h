@@ -6,7 +6,8 @@
 
 #include <stdbool.h>
 
-enum kbit { KBIT_NONE, KBIT_FP4, KBIT_NF4, KBIT_NF4_DQ, KBIT_INT8, KBIT_GPTQ4, KBIT_GPTQ8, KBIT_TORCHAO_INT8, KBIT_COUNT }; /* DQ: bnb_4bit_use_double_quant */
+/* DQ: bnb_4bit_use_double_quant */
+enum kbit { KBIT_NONE, KBIT_FP4, KBIT_NF4, KBIT_NF4_DQ, KBIT_INT8, KBIT_GPTQ4, KBIT_GPTQ8, KBIT_TORCHAO_INT8, KBIT_AWQ4, KBIT_COUNT };
 enum kbit_prepare { KBIT_PREPARE_NONE, KBIT_PREPARE_PEFT, KBIT_PREPARE_TRL };
 
 /* What a checkpoint's quantization_config says: it stays packed, as `quantization` has it (BYTES: bitsandbytes' in uint8), or is dequantised while it is

@@ -1,6 +1,7 @@
 #include "tuning/lora.h"
 
 #include "torch/ops.h"
+#include "tuning/awq.h"
 #include "tuning/bnb.h"
 #include "tuning/gptq.h"
 #include "tuning/torchao.h"
@@ -83,12 +84,13 @@ static val lora_forward_kbit(struct run *r, struct module *m, val x)
     return frame_leave(r, f, result);
 }
 
-/* gptq.py: under autocast nothing is cast; else, in releases that add in place, what is added is, later the sum */
+/* gptq.py: under autocast nothing is cast; else, in releases that add in place, what is added is, later the sum.
+ * awq.py casts what it adds to a sum of its own. */
 static val lora_forward_gptq(struct run *r, struct module *m, val x)
 {
     const struct adapter *l = m->extra;
     struct frame f = frame_enter(r);
-    bool in_place = r->q->gptq_adds_in_place;
+    bool awq = awq_is_quantised(l->base), in_place = r->q->gptq_adds_in_place && !awq;
     val input, result, delta;
     enum dtype dtype;
 
@@ -100,7 +102,7 @@ static val lora_forward_gptq(struct run *r, struct module *m, val x)
     if (!r->autocast)
         rebind(r, &input, to_dtype(r, input, dtype_of(r, l->a->weight->value)));
     delta = local(r, call(r, l->b, call(r, l->a, l->dropout ? call(r, l->dropout, input) : input)));
-    if (in_place && !r->autocast)
+    if ((in_place || awq) && !r->autocast)
         rebind(r, &delta, to_dtype(r, delta, dtype));
     rebind(r, &delta, mul_scalar(r, delta));
     rebind(r, &result, in_place ? write_in_place(r, OP_ADD, result, delta) : add(r, result, delta));
@@ -190,7 +192,7 @@ static void adapt(struct tree *t, struct module *m, const struct lora_options *o
     if (o->dora)
         l->magnitude = magnitude(t, m, o);
     m->kind = MODULE_CONTAINER;
-    m->forward = bnb_is_quantised(base) ? lora_forward_kbit : gptq_is_quantised(base) ? lora_forward_gptq : lora_forward;
+    m->forward = bnb_is_quantised(base) ? lora_forward_kbit : gptq_is_quantised(base) || awq_is_quantised(base) ? lora_forward_gptq : lora_forward;
     m->weight = m->bias = NULL;
     m->params = m->last_param = NULL;
     m->extra = l;
@@ -345,8 +347,8 @@ static enum dtype dtype_of_base(struct run *r, const struct tree *t, const struc
 static void materialise_linear(struct run *r, const struct tree *t, const struct adapter *l, int pass)
 {
     bool integers = bnb_is_quantised(l->base) && (bnb_is_int8(l->base) || !dtype_is_float(l->base->weight->dtype));
-    bool packed = (integers && (bnb_is_int8(l->base) || !r->q->lora_takes_compute_dtype)) || gptq_is_quantised(l->base);
-    bool whole = !bnb_is_quantised(l->base) && !gptq_is_quantised(l->base) && !torchao_is_quantised(l->base);
+    bool packed = (integers && (bnb_is_int8(l->base) || !r->q->lora_takes_compute_dtype)) || gptq_is_quantised(l->base) || awq_is_quantised(l->base);
+    bool whole = !bnb_is_quantised(l->base) && !gptq_is_quantised(l->base) && !torchao_is_quantised(l->base) && !awq_is_quantised(l->base);
     enum dtype made = packed ? DTYPE_FP32 : whole ? dtype_of_base(r, t, l->base->weight) : t->dtype; /* integers are no dtype that adapters could take over */
 
     give_birth(r, l->a->weight, made, pass);

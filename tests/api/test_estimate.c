@@ -14,7 +14,6 @@ static const struct {
 } unmodelled[] = {
     {TRAIN("\"methods\":\"zero_0\""), "method zero0 is"},
     {TRAIN("\"methods\":\"TP + pp+cp+ep+Zero-1\",\"tensor_parallel\":2"), "method tp+pp+cp+ep+zero1 is"},
-    {TRAIN("\"tuning\":\"lora\",\"quantization\":\"awq4\""), "quantization awq4 is"},
     {TRAIN("\"tuning\":\"lora\",\"quantization\":\"hqq\""), "quantization hqq is"},
     {TRAIN("\"optim\":\"galore_adamw\""), "optimizer galore_adamw is"},
     {TRAIN("\"methods\":\"zero2\",\"offload\":\"activations\""), "offload of activations under zero2 is"},

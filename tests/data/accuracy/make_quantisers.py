@@ -3,8 +3,12 @@
 
     make_quantisers.py ORACLE CONFIGS PACKAGES [NAME..] > quantisers.jsonl
 
-run with the oracle's Python (torch 2.15, transformers 5.23, peft 0.21); PACKAGES is a folder with torchao 0.18.0.
+torchao-*  with the oracle's Python of torch 2.15, transformers 5.23, peft 0.21; PACKAGES is a folder with torchao 0.18.0
+awq-*      with that of torch 2.7, transformers 4.53, peft 0.16; PACKAGES is autoawq-0.2.9 unpacked, whose WQLinear_GEMM stands where transformers puts it; the two
+           functions of its compiled kernels allocate what their host code does (AutoAWQ_kernels awq_ext/quantization/gemm_cuda_gen.cu). What loading leaves is not traced.
 """
+import importlib.machinery
+import importlib.util
 import json
 import os
 import sys
@@ -27,6 +31,58 @@ CASES = {
     "torchao-fp16": over(Q3, "fp16-mixed", micro_batch_size=1, seq_len=300), "torchao-conv1d": over(GPT2, "bf16-mixed"),
 }
 CASES["torchao-some"][1]["lora"].update(target_modules=["q_proj", "v_proj"], dropout=0.05)
+
+
+def awq(config, precision, **more):
+    config, options = over(config, precision, **more)
+    options["lora"]["target_modules"] = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]  # peft's all-linear finds nn.Linear alone
+    return config, dict(options, quantization="awq4", weights_dtype="fp16", stack={"torch": "2.7", "transformers": "4.53", "peft": "0.16"})
+
+
+CASES.update({
+    "awq": awq(Q2, "fp16-mixed"), "awq-bf16-ckpt": awq(Q2, "bf16-mixed", gradient_checkpointing=True), "awq-few-rows": awq(T, "fp16", micro_batch_size=3, seq_len=300),
+    "awq-bf16": awq(T, "bf16-mixed"), "awq-some": awq(Q2, "bf16-mixed", seq_len=200), "awq-peft": awq(T, "bf16-mixed", seq_len=300, micro_batch_size=1),
+})
+CASES["awq-some"][1]["lora"].update(target_modules=["q_proj", "v_proj"], dropout=0.05)
+CASES["awq-peft"][1].update(prepare_kbit=True)
+
+
+def module(name, **members):
+    made = sys.modules[name] = importlib.util.module_from_spec(importlib.machinery.ModuleSpec(name, None, is_package=True))
+    made.__dict__.update(members)
+    return made
+
+
+def switch_to_awq(step, folder):
+    import torch
+
+    class Kernels:
+        @staticmethod
+        def dequantize_weights_cuda(qweight, scales, *a):
+            return torch.empty(qweight.shape[0], qweight.shape[1] * 8, dtype=scales.dtype, device="cuda")
+
+        @staticmethod
+        def gemm_forward_cuda(x, qweight, scales, zeros, splits):
+            return torch.empty(splits, x.shape[0], qweight.shape[1] * 8, dtype=x.dtype, device="cuda").sum(0)
+    module("awq"), module("awq.modules"), module("awq.utils")
+    module("awq.utils.module", try_import=lambda name: (Kernels, ""))
+    module("awq.utils.utils", get_best_device=None)
+    module("awq.utils.packing_utils", dequantize_gemm=None)
+    spec = importlib.util.spec_from_file_location("awq.modules.linear.gemm", os.path.join(folder, "awq/modules/linear/gemm.py"))
+    gemm = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(gemm)
+    module("awq.modules.linear", WQLinear_GEMM=gemm.WQLinear_GEMM)
+
+    def load(config, o):
+        model, attention = step.model_on_meta(config, step.DTYPES[o["weights_dtype"]], o["attention"])
+        for name, m in list(model.named_modules()):
+            if isinstance(m, torch.nn.Linear) and m is not model.get_output_embeddings():
+                packed = gemm.WQLinear_GEMM(4, 128, m.in_features, m.out_features, m.bias is not None, "meta")
+                packed.requires_grad_(False)
+                model.get_submodule(name.rpartition(".")[0])._modules[name.rpartition(".")[2]] = packed
+        step.materialise(model)
+        return model.eval(), attention
+    step.load_quantised = load
 
 
 def switch(step, report):
@@ -64,11 +120,16 @@ def main():
             continue
         import torch
         torch.cuda._is_in_bad_fork = lambda: False
-        switch(step, report)
+        stack = options.pop("stack", {"torch": "2.15", "transformers": "5.23", "peft": "0.21"})
+        o.pop("stack", None)
+        if o["quantization"] == "awq4":
+            switch_to_awq(step, sys.argv[3])
+        else:
+            switch(step, report)
         result = report.trace(path, o)
         with open(path, encoding="utf-8") as f:
             own = {k: v for k, v in json.load(f).items() if not k.startswith("_")}
-        body = make_kernels.request_of(own, {**o, "liger": []}, {"torch": "2.15", "transformers": "5.23", "peft": "0.21"})
+        body = make_kernels.request_of(own, {**o, "liger": []}, stack)
         del body["training"]["liger_kernels"]
         body["training"].update(quantization=o["quantization"], prepare_kbit="peft" if o["prepare_kbit"] else "none")
         row = {"id": "quantisers/" + name, "group": "one GPU, quantised by other packages", "body": json.dumps(body, separators=(",", ":"))}
