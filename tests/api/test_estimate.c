@@ -15,6 +15,8 @@ static const struct {
     {TRAIN("\"methods\":\"zero_0\""), "method zero0 is"},
     {TRAIN("\"methods\":\"TP + pp+cp+ep+Zero-1\",\"tensor_parallel\":2"), "method tp+pp+cp+ep+zero1 is"},
     {TRAIN("\"tuning\":\"lora\",\"quantization\":\"hqq\""), "quantization hqq is"},
+    {TRAIN("\"tuning\":\"loha\""), "tuning loha is"},
+    {TRAIN("\"tuning\":\"MiSS\""), "tuning bone is"},
     {TRAIN("\"optim\":\"galore_adamw\""), "optimizer galore_adamw is"},
     {TRAIN("\"methods\":\"zero2\",\"offload\":\"activations\""), "offload of activations under zero2 is"},
     {TRAIN("\"loss\":\"cce\""), "hidden states in half precision"},
