@@ -379,7 +379,7 @@ static bool is_release(const char *name)
     static const char digits[] = "0123456789", more[] = "0123456789abcdefghijklmnopqrstuvwxyz.+-_";
     size_t major = strspn(name, digits), minor = name[major] == '.' ? strspn(name + major + 1, digits) : 0;
 
-    return major && major < 5 && minor && minor < 5 && !name[strspn(name, more)];
+    return major && major < 5 && minor && minor < 5 && (!name[major + 1 + minor] || name[major + 1 + minor] == '.') && !name[strspn(name, more)];
 }
 
 bool installed_version(const char *text, size_t bytes, char *ret, size_t room)

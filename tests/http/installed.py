@@ -190,6 +190,14 @@ class TinyForSequenceClassification(TinyForCausalLM):
             done, answer = self.ask({**REQUEST, "stack": {"transformers": release[:4]}})
             self.assertEqual((answer or {}).get("model", {}).get("parameters"), PARAMETERS - tied * 100 * 128, answer or done.stderr)
 
+    def test_kinds_of_layers_are_renamed_from_5_13(self):
+        """Before, bamba's are a property that nobody sets."""
+        config = FILES["models/tiny/configuration_tiny.py"] + ("    attribute_map = {'layer_types': 'layers_block_type'}\n\n    @property\n    def layers_block_type(self):\n"
+                                                               "        return ['mamba'] * 2\n")
+        for release, code in (("5.12.0", None), ("5.13.0", "modeling-raised")):
+            lay(self.folder, {"__init__.py": '\n__version__ = "%s"\n' % release, "models/tiny/configuration_tiny.py": config})
+            self.assertEqual(self.ask({**REQUEST, "stack": {"transformers": release[:4]}})[1].get("code"), code, release)
+
     def test_serves(self):
         d = Daemon("--offline", "--transformers", self.folder)
         try:
@@ -331,7 +339,7 @@ class TinyForSequenceClassification(TinyForCausalLM):
         done, answer = self.ask(REQUEST, *[self.folder] * 9)
         self.assertIn("at most 8", done.stderr)
         for text in ("pass\n", "\nfrom .v import __version__\n", '\n__version__ = "5.23.0', *('\n__version__ = "%s"\n' % v for v in (
-                "", "4", "abc", "5..", "-1.2", "1e9.3", "../../etc", "18446744073709551616.0", "5.23.0 or newer", "5.23." + "0" * 100))):
+                "", "4", "abc", "5..", "-1.2", "1e9.3", "../../etc", "18446744073709551616.0", "5.23rc1", "5.23.0 or newer", "5.23." + "0" * 100))):
             lay(self.folder, {"__init__.py": text})
             done, answer = self.ask()
             self.assertIsNone(answer, text)

@@ -11,7 +11,7 @@ try:
     import transformers.modeling_rope_utils as _rope
 except ImportError:
     _rope = None
-_release = int(__version__.split(".")[0])
+_release, _minor = [int(n) for n in __version__.split(".")[:2]]
 _OLD_NAMES = {
     "mamba": "linear_attention", "attention": "full_attention", "deepseek_sparse_attention": "indexed_attention",
     "qwen_sparse_attention": "indexed_attention",
@@ -155,7 +155,8 @@ class _PreTrainedConfigCore(getattr(_rope, "RotaryEmbeddingConfigMixin", object)
         for name, value in kwargs.items():
             if name not in ("_attn_implementation_internal", "_experts_implementation_internal"):
                 setattr(self, name, value)
-        remap_legacy_layer_types(config=self)
+        if _release > 5 or (_release == 5 and _minor >= 13):
+            remap_legacy_layer_types(config=self)
         if layers is not None:
             self.per_layer_config = layers
 
