@@ -210,18 +210,28 @@ static bool enter(struct folder *d, const char *folder)
     return fd >= 0 || complain(folder, "no transformers: the folder has neither modeling_utils.py nor transformers/");
 }
 
-static bool begin(struct folder *d, const char *folder)
+/* What cannot do without: NULL, and why is told. */
+static const char *needed(struct folder *d, const char *folder, const char *path, size_t *ret_bytes)
 {
     const char *name, *text = "it is not there";
+
+    if (read_file(d, path, &name, &text, ret_bytes) == INSTALLED_READ)
+        return text;
+    fprintf(stderr, "llmemd: --transformers: %.300s/%s: %s\n", folder, path, text);
+    return NULL;
+}
+
+static bool begin(struct folder *d, const char *folder)
+{
+    const char *text;
     struct err err;
-    size_t bytes;
+    size_t bytes, table_bytes;
 
     if (!enter(d, folder))
         return false;
-    if (read_file(d, "__init__.py", &name, &text, &bytes) != INSTALLED_READ) {
-        fprintf(stderr, "llmemd: --transformers: %.300s/__init__.py: %s\n", folder, text);
+    text = needed(d, folder, "__init__.py", &bytes);
+    if (!text || !needed(d, folder, "models/auto/modeling_auto.py", &table_bytes)) /* which class a type has */
         return false;
-    }
     if (!installed_version(text, bytes, d->release, sizeof d->release))
         return complain(folder, "__init__.py does not say a __version__ that is a release");
     d->block = block_new(IMAGE_ROOM);

@@ -371,6 +371,7 @@ static enum err_code read_arch(struct call *c, const struct model_asked *asked, 
         rc = read_installed(c, installed, asked->stack, warnings, info);
         if (rc != ERR_ARCH_UNKNOWN)
             return rc;
+        note(warnings, "%s", c->err->detail);
         info->installed = NULL;
     }
     if (rc == ERR_ARCH_UNKNOWN && info->model_type)

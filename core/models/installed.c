@@ -384,15 +384,19 @@ static bool is_release(const char *name)
 
 bool installed_version(const char *text, size_t bytes, char *ret, size_t room)
 {
-    const char *at = text_find(text, bytes, "\n__version__ = \""), *end;
+    static const char says[] = "__version__ = ";
+    const char *at = text, *end = text + bytes, *close;
+    size_t n = sizeof says - 1;
 
-    if (!at)
+    while ((at = text_find(at, (size_t)(end - at), says)) != NULL && at > text && at[-1] != '\n')
+        at++;
+    if (!at || (size_t)(end - at) <= n + 1 || (at[n] != '"' && at[n] != '\''))
         return false;
-    at += sizeof "\n__version__ = \"" - 1;
-    end = memchr(at, '"', bytes - (size_t)(at - text));
-    if (!end || (size_t)(end - at) >= room)
+    close = memchr(at + n + 1, at[n], (size_t)(end - at) - n - 1);
+    at += n + 1;
+    if (!close || (size_t)(close - at) >= room)
         return false;
-    memcpy(ret, at, (size_t)(end - at));
-    ret[end - at] = 0;
+    memcpy(ret, at, (size_t)(close - at));
+    ret[close - at] = 0;
     return is_release(ret);
 }

@@ -33,7 +33,7 @@ static bool gather(void *of, const char *name, const char **path, const char **t
 /* Those files as an image: of the many scripts that follow none compiles them again. */
 static enum err_code compile(const struct imports *g, struct arena *arena, const struct image **ret, struct err *err)
 {
-    struct image *own;
+    struct image *own = NULL;
     enum err_code rc = image_new(arena, g->from->image, &own, err);
 
     for (uint32_t i = 0; i < g->n && !rc; i++) {

@@ -86,7 +86,7 @@ def cases(files):
         ("a table that names a path for a class", "leaves-the-language", {AUTO: auto.replace("TinyForCausalLM", "../../etc/passwd")}),
         ("a table that ends", "field-missing", {AUTO: auto[:60]}),
         ("a table of 50,000 rows", "fits", {AUTO: auto.replace('        ("tiny",', "".join('        ("t%d", "T"),\n' % i for i in range(50000)) + '        ("tiny",')}),
-        ("a table for a pipe", "field-missing", {}, a_pipe(AUTO)),
+        ("a table for a pipe", "not taken", {}, a_pipe(AUTO)),
         ("a byte order mark", "fits", {MODELING: b"\xef\xbb\xbf" + model.encode()}),
         ("lines of CRLF", "fits", {MODELING: model.replace("\n", "\r\n")}),
         ("UTF-16", "leaves-the-language", {MODELING: model.encode("utf-16")}),
@@ -108,5 +108,5 @@ def cases(files):
         ("a folder within itself", "fits", {}, lambda folder: os.symlink("..", os.path.join(folder, "models/tiny/up"))),
         ("a file of a tebibyte", "leaves-the-language", {}, lambda folder: os.truncate(os.path.join(folder, MODELING), 1 << 40)),
         ("a socket", "leaves-the-language", {}, a_socket),
-        ("a file where a folder was", "field-missing", {}, no_folder),
+        ("a file where a folder was", "not taken", {}, no_folder),
     )

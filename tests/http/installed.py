@@ -282,6 +282,9 @@ class TinyForSequenceClassification(TinyForCausalLM):
                 before = resource.getrusage(resource.RUSAGE_CHILDREN)
                 done, answer = self.ask({**REQUEST, "config": {"model_type": "tiny", **(members or {})}}, folder)
                 after = resource.getrusage(resource.RUSAGE_CHILDREN)
+                if wanted == "not taken":
+                    self.assertIn("modeling_auto.py", done.stderr)
+                    continue
                 self.assertIsNotNone(answer, done.stderr)
                 self.assertEqual(answer.get("code") or ("fits" if answer.get("fits") else answer["candidates"][0]["reason"]["code"]), wanted, answer)
                 self.assertLess(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 30 if SLOW else 1)
@@ -394,6 +397,30 @@ class TinyForSequenceClassification(TinyForCausalLM):
         example = os.path.join(os.path.dirname(__file__), "../../examples/installed")
         done = subprocess.run([LLMEMD, "estimate", "--offline", "--model", example, "--gpu", "A100-80GB", "--json"], capture_output=True, text=True)
         self.assertNotEqual((json.loads(done.stdout)["model"].get("program") or {}).get("source"), "builtin", done)
+
+    def test_versions_as_files_write_them(self):
+        for text in ('__version__ = "5.23.0"\n', "# what\n__version__ = '5.23.0'\n"):
+            lay(self.folder, {"__init__.py": text})
+            self.assertEqual(self.ask()[1]["model"]["program"]["version"], "5.23.0", text)
+        lay(self.folder, {"__init__.py": '__version__ = "today"\n'})
+        self.assertIn("a __version__ that is a release", self.ask()[0].stderr)
+
+    def test_without_its_tables(self):
+        table = os.path.join(self.folder, "models/auto/modeling_auto.py")
+        for spoil, says in ((lambda: os.symlink("/etc/passwd", table), "leads out of the folder"), (lambda: None, "not there"),
+                            (lambda: os.mkfifo(table), "no regular file")):
+            if os.path.lexists(table):
+                os.unlink(table)
+            spoil()
+            done = self.ask()[0]
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(says, done.stderr)
+            self.assertIn("modeling_auto.py", done.stderr)
+        os.unlink(table)
+        lay(self.folder, {"models/auto/modeling_auto.py": "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES = OrderedDict(\n    [\n    ]\n)\n"})
+        answer = self.ask({**REQUEST, "config": {**REQUEST["config"], "num_hidden_layers": 2, "num_attention_heads": 2, "vocab_size": 100,
+                                                 "intermediate_size": 256}})[1]
+        self.assertTrue([w for w in answer["warnings"] if "as installed, has no language model of the type 'tiny'" in w], answer["warnings"])
 
 
 main(unittest)
