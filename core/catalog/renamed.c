@@ -92,19 +92,24 @@ static const struct builtin *called(const char *name)
 }
 
 /* `id` less the ending that says how its weights are stored; false where it has none. */
-static bool less_storage(const char *id, char ret[RENAMED_BYTES])
+static bool less_storage(const char *id, char ret[RENAMED_BYTES], bool *ret_packed)
 {
-    static const char *const endings[] = {"-unsloth-bnb-4bit", "-bnb-4bit", "-bnb-8bit",  "-BF16",      "-FP8",      "-FP8-dynamic", "-NVFP4",    "-MXFP4",
-                                          "-AWQ",              "-GPTQ",     "-GPTQ-Int4", "-GPTQ-Int8", "-quantized", "-GGUF",       "-4bit",     "-INT4",
-                                          "-MLX-4bit",         "-fp16",     "-HF",        "-FP8-Static-PerTensor"};
+    static const struct {
+        const char *text;
+        bool packed; /* in fewer bits, which its own config.json would tell */
+    } endings[] = {{"-unsloth-bnb-4bit", true}, {"-bnb-4bit", true}, {"-bnb-8bit", true}, {"-BF16", false},     {"-FP8", true},
+                   {"-FP8-dynamic", true},      {"-NVFP4", true},    {"-MXFP4", true},    {"-AWQ", true},       {"-GPTQ", true},
+                   {"-GPTQ-Int4", true},        {"-GPTQ-Int8", true}, {"-quantized", true}, {"-GGUF", true},    {"-4bit", true},
+                   {"-INT4", true},             {"-MLX-4bit", true}, {"-fp16", false},    {"-HF", false},       {"-FP8-Static-PerTensor", true}};
     size_t n = strlen(id);
 
     for (size_t i = 0; i < sizeof endings / sizeof *endings && n < RENAMED_BYTES; i++) {
-        size_t m = strlen(endings[i]);
+        size_t m = strlen(endings[i].text);
 
-        if (n > m && name_same(id + n - m, endings[i])) {
+        if (n > m && name_same(id + n - m, endings[i].text)) {
             memcpy(ret, id, n - m);
             ret[n - m] = '\0';
+            *ret_packed = endings[i].packed;
             return true;
         }
     }
@@ -121,8 +126,9 @@ static struct known by_storage(const char *id)
 {
     char plain[RENAMED_BYTES];
     struct known ret = {NULL, KNOWN_BY_STORAGE};
+    bool packed;
 
-    if (!less_storage(id, plain))
+    if (!less_storage(id, plain, &packed))
         return ret;
     ret.model = by_other_name(plain).model;
     ret.model = ret.model ? ret.model : called(last_part(plain));
@@ -141,6 +147,17 @@ struct known builtin_known_as(const char *id)
 }
 
 /* --- words --------------------------------------------------------------------------------------------------------------------------- */
+
+/* Not its own config.json, which would tell what a step trains on. */
+static const char *of_packed(const struct builtin *b, const char *id, bool same)
+{
+    char plain[RENAMED_BYTES];
+    bool packed;
+
+    return (!same || b->of) && less_storage(id, plain, &packed) && packed
+               ? "; how its own weights are packed is not in it: they are taken for 16 bits, unless training.quantization or inference.weights says"
+               : "";
+}
 
 bool known_say(const struct known *k, const char *id, char ret[KNOWN_SAY_BYTES])
 {
@@ -161,6 +178,6 @@ bool known_say(const struct known *k, const char *id, char ret[KNOWN_SAY_BYTES])
     else if (same && !b->of)
         (void)snprintf(ret, KNOWN_SAY_BYTES, "what is carried here of its config.json, after %.120s", b->source);
     else
-        (void)snprintf(ret, KNOWN_SAY_BYTES, "the config.json of %.96s %s", owner, why);
+        (void)snprintf(ret, KNOWN_SAY_BYTES, "the config.json of %.96s %s%s", owner, why, of_packed(b, id, same));
     return (!same && k->by != KNOWN_BY_RENAME) || b->of || b->made != BUILTIN_VERBATIM;
 }

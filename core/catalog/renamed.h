@@ -11,7 +11,7 @@
 
 #include "catalog/builtin.h"
 
-enum { RENAMED_BYTES = 192, KNOWN_SAY_BYTES = 320 };
+enum { RENAMED_BYTES = 192, KNOWN_SAY_BYTES = 384 };
 
 /* The i-th other name of a repository, without case as the hub does; false behind the last. What does not fit into `ret` is passed over. */
 bool renamed_other(const char *id, unsigned i, char ret[RENAMED_BYTES]);

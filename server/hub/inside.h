@@ -105,7 +105,7 @@ void fetch_end(struct flight *f);      /* forgets it */
 struct fallback {
     struct view view;
     struct err err;
-    char note[560];
+    char note[640];
     uint64_t keep_ms;
 };
 

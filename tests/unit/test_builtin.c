@@ -95,7 +95,7 @@ static const struct {
     {"unsloth/Llama-3.1-8B", "meta-llama/Meta-Llama-3.1-8B", "another organisation's repository of the same name"},
     {"unsloth/llama-3-8b-bnb-4bit", "unsloth/llama-3-8b-bnb-4bit", "the config.json of meta-llama/Meta-Llama-3-8B that is carried here, a sibling of equal shape"},
     {"Qwen/Qwen2.5-14B-Instruct", "Qwen/Qwen2.5-14B-Instruct", "a sibling of equal shape"},
-    {"Qwen/Qwen2.5-7B-Instruct-AWQ", "Qwen/Qwen2.5-7B-Instruct-AWQ", "whose shape by the names is the same"},
+    {"Qwen/Qwen2.5-7B-Instruct-AWQ", "Qwen/Qwen2.5-7B-Instruct-AWQ", "the same; how its own weights are packed is not in it"},
     {"Qwen3-8B", "Qwen/Qwen3-8B", "the config.json of Qwen/Qwen3-8B"},
     {"stranger/Qwen3-8B-Base-bnb-4bit", "unsloth/Qwen3-8B-Base-bnb-4bit", "another organisation"},
     {"TheBloke/Llama-2-7b-hf-GPTQ", "meta-llama/Llama-2-7b-hf", "stored otherwise"},
