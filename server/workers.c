@@ -15,6 +15,7 @@
 enum {
     KEEP_BYTES = 32 << 20, /* of a block, kept while one job follows another: most touch 20 MiB, which takes 5 ms anew */
     LOOK_JOBS = 64,        /* how often that is looked at: what goes back and comes anew takes 10 ms, a batch's item 20 */
+    DEAR_EVENTS = 4 << 20, /* and after a job of so many, which takes half a second and more, and fills a block */
     LINGER_MS = 100,       /* with nothing to do, then all goes back */
 };
 
@@ -209,15 +210,16 @@ static void begin_anew(struct worker *me, struct job *job)
 static void run_job(struct worker *me, struct job *job)
 {
     struct workers *w = me->all;
-    bool is_done;
+    bool is_done, is_dear;
 
     w->queued--;
     w->lanes[me->lane].busy++;
     pthread_mutex_unlock(&w->lock);
     is_done = work(me, job);
+    is_dear = job->work.events > DEAR_EVENTS; /* done() may free it */
     if (is_done)
         job->done(job);
-    if (me->is_touched && ++me->jobs % LOOK_JOBS == 0 && block_resident(me->block, API_ARENA_BYTES) > KEEP_BYTES)
+    if (me->is_touched && (++me->jobs % LOOK_JOBS == 0 || is_dear) && block_resident(me->block, API_ARENA_BYTES) > KEEP_BYTES)
         give_pages_back(me);
     pthread_mutex_lock(&w->lock);
     w->lanes[me->lane].busy--;
