@@ -53,6 +53,11 @@ static bool is_zero(const struct estimate *e, const struct plan_candidate *c)
     return method_is_zero(c->step.r.method);
 }
 
+static bool has_buckets(const struct estimate *e, const struct plan_candidate *c)
+{
+    return is_zero(e, c) && c->step.r.method != METHOD_ZERO0;
+}
+
 static bool is_zero3(const struct estimate *e, const struct plan_candidate *c)
 {
     (void)e;
@@ -126,6 +131,8 @@ static bool accumulates(const struct estimate *e, const struct plan_candidate *c
 /* quirks.def trainer_always_norms */
 static bool may_skip_norm(const struct estimate *e, const struct plan_candidate *c)
 {
+    if (c->step.r.method == METHOD_ZERO0 && c->step.r.precision != PRECISION_FP32) /* unfused_optimizer.py step() */
+        return false;
     return e->rq.training.max_grad_norm.real > 0 || c->step.r.framework != FRAMEWORK_TRANSFORMERS || !c->step.quirks.trainer_always_norms;
 }
 
@@ -242,7 +249,7 @@ static bool never(const struct estimate *e, const struct plan_candidate *c)
 #define NO_ADAPTERS  "no candidate has adapters"
 #define NO_FSDP      "no candidate is sharded by FSDP"
 #define NO_FSDP1     "no candidate is sharded by FSDP1"
-#define NO_ZERO      "no candidate is DeepSpeed's"
+#define NO_BUCKETS   "no candidate is DeepSpeed's of stage 1, 2 or 3"
 #define NO_ZERO3     "no candidate is ZeRO-3"
 #define NO_DDP       "no candidate is DistributedDataParallel's"
 #define NO_AROUND    "memory.around is not played for the first candidate"
@@ -268,7 +275,7 @@ static const struct idle rows[] = {
     {"training.prepare_kbit", is_packed, "no candidate's weights are quantised"},
     {"training.tf32", has_fp32_products, "products are in half"},
     {"training.optimizer", is_any_but_colossal, "Gemini has HybridAdam"},
-    {"training.max_grad_norm", may_skip_norm, "the Trainer of this release takes the gradients' norm without clipping too (trainer.py _get_grad_norm)"},
+    {"training.max_grad_norm", may_skip_norm, "the Trainer of this release takes the gradients' norm without clipping too (trainer.py _get_grad_norm), and so does DeepSpeed's stage 0"},
     {"training.checkpoint_reentrant", is_checkpointed, "no candidate is checkpointed"},
     {"training.liger_kernels", liger_knows, "Liger has no kernels for this type: it says so in the log, and the step is the model's own"},
     {"training.liger_kernels", has_kernels, "of its words layer_norm, and that of swiglu and geglu which is not the model's gate: Liger's function of this type has no such kernel"},
@@ -276,8 +283,8 @@ static const struct idle rows[] = {
     {"training.gradient_as_bucket_view", is_ddp, NO_DDP},
     {"training.find_unused_parameters", is_ddp, NO_DDP},
     {"training.buckets.ddp_bytes", is_ddp, NO_DDP},
-    {"training.overlap_comm", is_zero, NO_ZERO},
-    {"training.buckets.reduce_elems", is_zero, NO_ZERO},
+    {"training.overlap_comm", has_buckets, NO_BUCKETS},
+    {"training.buckets.reduce_elems", has_buckets, NO_BUCKETS},
     {"training.buckets.allgather_elems", never, "ZeRO-1 and 2 gather into the parameters themselves, however many at a time, and nobody else reads it"},
     {"training.buckets.prefetch_elems", is_zero3, NO_ZERO3},
     {"training.buckets.max_live_elems", is_zero3, NO_ZERO3},
@@ -300,7 +307,7 @@ static const struct idle rows[] = {
     {"training.eval_batches", keeps_predictions, "no predictions are kept (prediction_loss_only false keeps them), or memory.around is not played"},
     {"training.eval_accumulation_steps", keeps_predictions, "no predictions are kept (prediction_loss_only false keeps them), or memory.around is not played"},
     {"inference", never, "the workload is finetune"},
-    {"stack.framework", has_loop, "the loop is that of the method: torch.distributed.pipelining's for pp, Colossal-AI's for llmem_*, DeepSpeed's engine for zero1 to zero3"},
+    {"stack.framework", has_loop, "the loop is that of the method: torch.distributed.pipelining's for pp, Colossal-AI's for llmem_*, DeepSpeed's engine for zero0 to zero3"},
     {"stack.peft", needs_peft, NO_PACKAGE},
     {"stack.bitsandbytes", needs_bitsandbytes, NO_PACKAGE},
     {"stack.deepspeed", needs_deepspeed, NO_PACKAGE},

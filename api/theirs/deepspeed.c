@@ -90,6 +90,8 @@ static enum err_code read_optimizer(struct theirs *t, const struct their_key *ke
     for (size_t i = 0; s && i < sizeof words / sizeof *words; i++)
         if (word_among(words[i].theirs, s, strlen(s), true)) {
             if (!i)
+                t->at.own_adam = theirs_path(t);
+            if (!i)
                 note(&t->e->assumptions, "%.100s: DeepSpeed's FusedAdam has the states of adamw_torch_fused, and no temporaries either",
                      t->d.path);
             return theirs_say_word(t, key->member, words[i].ours);

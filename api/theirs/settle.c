@@ -35,6 +35,10 @@ static enum err_code settle_deepspeed(struct theirs *t)
         return conflict(t, t->at.offload_params, "parameters are offloaded by stage 3 only");
     if (!t->stage && t->at.offload_optimizer)
         return conflict(t, t->at.offload_optimizer, "the optimizer is offloaded by stages 1 to 3 only");
+    if (!t->stage && t->at.own_adam) { /* runtime/engine.py _configure_fp16_optimizer */
+        stand_at(t, t->at.own_adam);
+        theirs_gap(&t->d, "FP16_Optimizer, which flattens what DeepSpeed's own Adam steps under stage 0");
+    }
     (void)snprintf(method, sizeof method, "zero%u", t->stage % 4);
     return say_at(t, t->at.stage ? t->at.stage : "/deepspeed_config", "training.methods", method);
 }

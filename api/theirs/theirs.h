@@ -75,7 +75,7 @@ struct theirs {
     struct decoding d;      /* path: of the key that is being read */
     const struct json *doc; /* the object that holds it */
     struct {                /* where these were said; NULL: nowhere */
-        const char *stage, *strategy, *distributed, *processes, *offload_optimizer, *offload_params;
+        const char *stage, *strategy, *distributed, *processes, *offload_optimizer, *offload_params, *own_adam; /* the last: DeepSpeed's */
     } at;
     unsigned stage, fsdp_version;
     const char *fsdp_method; /* of version 1: "fsdp_grad_op" */

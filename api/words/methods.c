@@ -11,15 +11,10 @@
     {                                     \
         name, WORD_UNMODELLED, NULL, says \
     }
-#define LATER_TOO(name, also, says)       \
-    {                                     \
-        name, WORD_UNMODELLED, also, says \
-    }
-
 const struct method_part method_parts[] = {
     {{"single", METHOD_SINGLE, NULL, "One GPU; of a cluster, one of its GPUs."}, 0},
     {{"ddp", METHOD_DDP, NULL, "A whole copy on every GPU; gradients are averaged in buckets (torch DDP)."}, 5},
-    {LATER_TOO("zero0", "z0", "DeepSpeed without sharding: half weights, an fp32 master."), 5},
+    {{"zero0", METHOD_ZERO0, "z0", "DeepSpeed without sharding: half weights, an fp32 master."}, 5},
     {{"zero1", METHOD_ZERO1, "z1", "Optimizer states are sharded (DeepSpeed ZeRO-1)."}, 5},
     {{"zero2", METHOD_ZERO2, "z2", "Gradients too (ZeRO-2)."}, 5},
     {{"zero3", METHOD_ZERO3, "z3", "Parameters too; layers are gathered when they run (ZeRO-3)."}, 5},

@@ -101,10 +101,10 @@ void launch_accelerate(struct buf *out, const struct launch *l)
     pair(out, "compute_environment", "LOCAL_MACHINE");
     pair(out, "debug", "false");
     pair(out, "distributed_type", m->distributed);
-    if (!m->zero_stage)
+    if (!m->engine)
         pair(out, "mixed_precision", half ? half : "'no'");
     write_machines(out, l);
-    if (m->zero_stage)
+    if (m->engine)
         write_deepspeed(out, l);
     if (m->fsdp_version)
         write_fsdp(out, l);

@@ -44,7 +44,8 @@ enum launcher { LAUNCHER_NONE, LAUNCHER_PYTHON, LAUNCHER_ACCELERATE, LAUNCHER_TO
 struct launch_method {
     enum launcher launcher;  /* of a script of the HF Trainer, TORCHRUN: it does not do that; a plain loop is started by torchrun */
     const char *distributed; /* accelerate's distributed_type; NULL: accelerate does not offer it */
-    unsigned zero_stage;     /* of DeepSpeed, 0: it is none of its methods */
+    bool engine;             /* DeepSpeed's */
+    unsigned zero_stage;     /* then */
     unsigned fsdp_version;   /* 0: no FSDP */
     const char *strategy;    /* of FSDP1 */
     bool reshard;            /* of FSDP2: after forward */

@@ -5,13 +5,14 @@
 #include "stack/defaults.h"
 
 // clang-format off
-#define ZERO(n)     {.launcher = LAUNCHER_ACCELERATE, .distributed = "DEEPSPEED", .zero_stage = n}
+#define ZERO(n)     {.launcher = LAUNCHER_ACCELERATE, .distributed = "DEEPSPEED", .engine = true, .zero_stage = n}
 #define FSDP1(name) {.launcher = LAUNCHER_ACCELERATE, .distributed = "FSDP", .fsdp_version = 1, .strategy = name}
 #define FSDP2(...)  {.launcher = LAUNCHER_ACCELERATE, .distributed = "FSDP", .fsdp_version = 2, __VA_ARGS__}
 
 static const struct launch_method methods[METHOD_COUNT] = {
     [METHOD_SINGLE]          = {.launcher = LAUNCHER_PYTHON},
     [METHOD_DDP]             = {.launcher = LAUNCHER_ACCELERATE, .distributed = "MULTI_GPU"},
+    [METHOD_ZERO0]           = ZERO(0),
     [METHOD_ZERO1]           = ZERO(1),
     [METHOD_ZERO2]           = ZERO(2),
     [METHOD_ZERO3]           = ZERO(3),
@@ -110,7 +111,7 @@ const char *launch_half(const struct launch *l)
 
 bool launch_has_deepspeed(const struct launch *l)
 {
-    return launch_method(l->step->r.method)->zero_stage > 0;
+    return launch_method(l->step->r.method)->engine;
 }
 
 bool launch_has_accelerate(const struct launch *l)

@@ -177,7 +177,7 @@ static void say_plain(struct jsonw *w, const struct launch *l)
     if (r->method == METHOD_DDP)
         say(w, "the script wraps the model: DistributedDataParallel(m, bucket_cap_mb=%.9g, gradient_as_bucket_view=%s)",
             (double)r->ddp_bucket_bytes / (1 << 20), truth(r->gradient_as_bucket_view));
-    if (m->zero_stage)
+    if (m->engine)
         plain_zero(w, r);
     if (m->fsdp_version == 1)
         plain_fsdp1(w, r);

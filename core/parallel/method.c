@@ -4,6 +4,8 @@ bool method_offloads(enum method m, enum offload what)
 {
     if (what == OFFLOAD_ACTIVATIONS)
         return m != METHOD_PP;
+    if (m == METHOD_ZERO0) /* runtime/engine.py: what is not sharded stays */
+        return false;
     if (method_is_zero(m)) /* parameters are on the host only where they are sharded */
         return what == OFFLOAD_OPTIMIZER || m == METHOD_ZERO3;
     return (method_is_fsdp1(m) || method_is_fsdp2(m)) && what == OFFLOAD_OPTIMIZER_PARAMS;

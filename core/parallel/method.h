@@ -59,7 +59,12 @@ static inline bool method_is_hybrid(enum method m) /* sharded within a group, co
 }
 static inline bool method_is_zero(enum method m)
 {
-    return m == METHOD_ZERO1 || m == METHOD_ZERO2 || m == METHOD_ZERO3;
+    return m == METHOD_ZERO0 || m == METHOD_ZERO1 || m == METHOD_ZERO2 || m == METHOD_ZERO3;
+}
+/* Parameters stay whole: stages 0 to 2. */
+static inline bool method_is_zero_whole(enum method m)
+{
+    return method_is_zero(m) && m != METHOD_ZERO3;
 }
 static inline bool method_is_fsdp1(enum method m)
 {

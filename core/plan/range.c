@@ -13,7 +13,7 @@ struct least {
 /* Where products are the layers' own, and not another package's function around them. */
 static bool tells_products(const struct recipe *r)
 {
-    return !r->quantization && (r->method == METHOD_SINGLE || r->method == METHOD_DDP || r->method == METHOD_ZERO1 || r->method == METHOD_ZERO2 ||
+    return !r->quantization && (r->method == METHOD_SINGLE || r->method == METHOD_DDP || method_is_zero_whole(r->method) ||
                                 method_is_fsdp1(r->method) || (method_is_fsdp2(r->method) && r->method != METHOD_TP_FSDP2));
 }
 

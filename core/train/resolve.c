@@ -177,6 +177,14 @@ static enum err_code resolve_stage(struct recipe *r, const struct resolving *c)
     return ERR_OK;
 }
 
+static enum err_code check_engine(const struct recipe *r, const struct quirks *q, struct err *err)
+{
+    if (r->method == METHOD_ZERO0 && !q->zero0_is_unfused)
+        return err_set(err, ERR_FIELD_CONFLICT, "/stack/deepspeed",
+                       "stage 0 as DeepSpeed had it before 0.19 is not modelled (until 0.17.5 BF16_Optimizer stepped bf16): 0.19, zero1 or ddp");
+    return ERR_OK;
+}
+
 static const char *precision_gap(const struct recipe *r)
 {
     if (r->precision == PRECISION_FP32 && attention_is_flash(r->attention))
@@ -602,7 +610,7 @@ static enum flash_kernel flash_of(const struct step *s)
 /* create_selective_checkpoint_contexts: a context of checkpoints that are not reentrant; traced on one GPU, where methods leave products as they are */
 static enum err_code check_selective(struct recipe *r, struct err *err)
 {
-    bool plain = r->method == METHOD_SINGLE || r->method == METHOD_DDP || r->method == METHOD_ZERO1 || r->method == METHOD_ZERO2 ||
+    bool plain = r->method == METHOD_SINGLE || r->method == METHOD_DDP || method_is_zero_whole(r->method) ||
                  (method_is_fsdp2(r->method) && r->method != METHOD_TP_FSDP2);
 
     if (r->checkpoint_reentrant == TRI_TRUE)
@@ -692,6 +700,8 @@ enum err_code train_resolve(const struct recipe *asked, const struct arch *arch,
         rc = check_checkpoint(&s.r, &c, &s.quirks);
     if (!rc)
         rc = check_unused(&s.r, err);
+    if (!rc)
+        rc = check_engine(&s.r, &s.quirks, err);
     if (!rc)
         rc = check_optimizer(&s.r, &c, err);
     if (!rc)

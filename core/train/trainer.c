@@ -67,7 +67,7 @@ static enum dtype storage_dtype(const struct recipe *s)
 /* NULL, or why these quantised weights and this method do not go together. */
 static const char *quantised_gap(const struct recipe *s)
 {
-    if (s->method == METHOD_SINGLE || s->method == METHOD_DDP || s->method == METHOD_ZERO1 || s->method == METHOD_ZERO2)
+    if (s->method == METHOD_SINGLE || s->method == METHOD_DDP || method_is_zero_whole(s->method))
         return NULL;
     if (kbit_is_gptq(s->quantization))
         return method_is_fsdp1(s->method) ? NULL : "GPTQ weights under %s are not modelled yet: single, ddp, zero1, zero2 or fsdp";
@@ -262,7 +262,7 @@ static bool take_loss(struct model *m, const struct recipe *s, struct err *err)
 /* Dynamo cuts at DDP's buckets (_dynamo/backends/distributed.py) and at hooks of units that are gathered; hooks of gradients come after the graph. */
 static bool is_one_graph(enum method m)
 {
-    return m == METHOD_SINGLE || m == METHOD_TP || m == METHOD_PP || m == METHOD_ZERO1 || m == METHOD_ZERO2;
+    return m == METHOD_SINGLE || m == METHOD_TP || m == METHOD_PP || method_is_zero_whole(m);
 }
 
 /* What a list of operators keeps of torchao's products, which are others, nobody has read: at the most all of them. */

@@ -12,7 +12,7 @@ static const struct {
     const char *body;
     const char *detail; /* part of the first candidate's reason */
 } unmodelled[] = {
-    {TRAIN("\"methods\":\"zero_0\""), "method zero0 is"},
+    {TRAIN("\"methods\":\"ep+zero_0\""), "method ep+zero0 is"},
     {TRAIN("\"methods\":\"TP + pp+cp+ep+Zero-1\",\"tensor_parallel\":2"), "method tp+pp+cp+ep+zero1 is"},
     {TRAIN("\"tuning\":\"lora\",\"quantization\":\"hqq\""), "quantization hqq is"},
     {TRAIN("\"tuning\":\"loha\""), "tuning loha is"},
@@ -24,7 +24,7 @@ static const struct {
     {TRAIN("\"context_parallel\":2"), "context_parallel is"},
     {"{" OPT "," GPU ",\"stack\":{\"framework\":\"litgpt\"}}", "framework litgpt is"},
     {"{" OPT "," GPU ",\"config\":{\"quantization_config\":{\"bits\":4}}}", "quantization_config"},
-    {"{" OPT "," GPU ",\"deepspeed_config\":{}}", "method zero0 is"},
+    {"{" OPT "," GPU ",\"deepspeed_config\":{\"optimizer\":{\"type\":\"AdamW\"}}}", "DeepSpeed's own Adam steps under stage 0"},
     {"{\"config\":{\"model_type\":\"xlnet\"}," GPU "}", "'xlnet' has no program"},
     {"{\"config\":{\"model_type\":\"rwkv\",\"hidden_size\":256,\"num_hidden_layers\":2,\"vocab_size\":1000}," GPU "}",
      "are known, a step of it is not modelled"},

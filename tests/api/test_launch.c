@@ -55,6 +55,8 @@ static const struct {
     {METHOD_DDP, OFFLOAD_NONE, 8, 1, 1, 1, FILES_ALL, "training/precision", "bf16-autocast"}, /* of a checkpoint in half, as read back */
     {METHOD_DDP, OFFLOAD_NONE, 8, 1, 1, 1, FILES_ACCELERATE, "cluster/gpus_per_node", "4"},
     {METHOD_DDP, OFFLOAD_NONE, 8, 1, 1, 1, FILES_ACCELERATE, "cluster/nodes", "2"},
+    {METHOD_ZERO0, OFFLOAD_NONE, 4, 1, 1, 1, FILES_ALL, "training/methods/0", "zero0"},
+    {METHOD_ZERO0, OFFLOAD_NONE, 4, 1, 1, 1, FILES_ARGUMENTS, "training/methods/0", "zero0"},
     {METHOD_ZERO1, OFFLOAD_NONE, 4, 1, 1, 1, FILES_ALL, "training/methods/0", "zero1"},
     {METHOD_ZERO1, OFFLOAD_NONE, 4, 1, 1, 1, FILES_ARGUMENTS, "training/methods/0", "zero1"},
     {METHOD_ZERO2, OFFLOAD_NONE, 4, 1, 1, 1, FILES_ALL, "training/methods/0", "zero2"},

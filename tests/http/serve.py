@@ -254,7 +254,7 @@ class CommandLine(unittest.TestCase):
         t = QUESTION["training"]
         self.assertEqual(self.run_estimate(json.dumps(QUESTION)).returncode, 0)
         self.assertEqual(self.run_estimate(json.dumps(dict(QUESTION, cluster={"gpu": {"memory_bytes": "600MiB"}}))).returncode, 3)
-        self.assertEqual(self.run_estimate(json.dumps(dict(QUESTION, training=dict(t, methods="zero0")))).returncode, 4)
+        self.assertEqual(self.run_estimate(json.dumps(dict(QUESTION, training=dict(t, methods="ep+ddp")))).returncode, 4)
         self.assertEqual(self.run_estimate("{").returncode, 2)
         self.assertEqual(self.run_estimate(json.dumps(dict(QUESTION, model="a/b/c"))).returncode, 2)
 

@@ -114,7 +114,7 @@ class Terminal(unittest.TestCase):
         self.assertEqual(pipe("estimate", *ONE).returncode, 0)
         self.assertEqual(terminal("estimate", *QUESTIONS[3])[0], 3)
         self.assertEqual(pipe("estimate", *QUESTIONS[3]).returncode, 3)
-        self.assertEqual(terminal("estimate", "--model", "gpt2", "--gpu", "H100", "--methods", "zero0")[0], 4)
+        self.assertEqual(terminal("estimate", "--model", "gpt2", "--gpu", "H100", "--methods", "ep+ddp")[0], 4)
         self.assertEqual(terminal("estimate", "--model", "gpt2", "--gpu", "4091")[0], 2)
         self.assertEqual(pipe("estimate", stdin="{").returncode, 2)
 

@@ -180,12 +180,16 @@ START_TEST(a_higher_stage_never_holds_more)
     begin();
     for (size_t i = 0; i < carried_count(); i += EVERY) {
         struct arch arch;
-        struct measured two, three, ddp;
+        struct measured none, one, two, three, ddp;
         struct recipe stage2 = recipe_of(METHOD_ZERO2, 8), stage3 = recipe_of(METHOD_ZERO3, 8), whole = recipe_of(METHOD_DDP, 8);
+        struct recipe stage0 = recipe_of(METHOD_ZERO0, 8), stage1 = recipe_of(METHOD_ZERO1, 8);
 
-        if (!arch_at(i, &arch) || !walks(&arch, &stage2, &two) || !walks(&arch, &stage3, &three) || !walks(&arch, &whole, &ddp))
+        if (!arch_at(i, &arch) || !walks(&arch, &stage2, &two) || !walks(&arch, &stage3, &three) || !walks(&arch, &whole, &ddp) ||
+            !walks(&arch, &stage0, &none) || !walks(&arch, &stage1, &one))
             continue;
         never_less("zero3", i, METHOD_ZERO2, three.resting_bytes, two.resting_bytes + 2 * stage3.zero.reduce_elems + rounding(&two));
+        never_less("zero2", i, METHOD_ZERO1, two.resting_bytes, one.resting_bytes + rounding(&two));
+        never_less("zero1", i, METHOD_ZERO0, one.resting_bytes, none.resting_bytes + rounding(&two));
         never_less("zero2", i, METHOD_DDP, two.resting_bytes, ddp.resting_bytes + rounding(&two));
         kept++;
     }

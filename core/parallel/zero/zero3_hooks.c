@@ -98,5 +98,5 @@ void zero3_backward(void *of, val loss)
 {
     struct zero3 *z = of;
 
-    zero_backward(&z->engine, loss, &(struct zero_stage){nothing, epilogue, z});
+    zero_backward(&z->engine, loss, &(struct zero_stage){.prologue = nothing, .epilogue = epilogue, .of = z});
 }

@@ -39,7 +39,9 @@ static void backward_divides(struct zero_engine *e, val loss, const struct zero_
         part = owned(r, div_scalar(r, loss));
     else
         value_ref(r, part);
-    scaled = owned(r, mul_scalar(r, part));
+    scaled = s->unscaled ? part : owned(r, mul_scalar(r, part));
+    if (s->unscaled)
+        value_ref(r, scaled);
     graph(r, scaled);
     s->epilogue(s->of);
     DIE(r, scaled, part);

@@ -30,6 +30,7 @@ struct zero_stage {
     void (*prologue)(void *of); /* optimizer.backward() until 0.14: between engine.losses and the scaled loss */
     void (*epilogue)(void *of); /* engine.allreduce_gradients() */
     void *of;
+    bool unscaled; /* the optimizer of the stage scales no loss: of 0.19 */
 };
 
 /* The whole model on the device in half: w->place(), then module.half() as the release casts. */

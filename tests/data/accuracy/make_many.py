@@ -53,6 +53,16 @@ CASES = [
                                                      offload="optimizer+params"), PLAIN),
     ("zero2-nf4", TINY, 4, 4, 1, 512, qlora("nf4", methods="zero2", precision="bf16-mixed", gradient_checkpointing=True), {}),
     ("zero1-nf4-dq", QWEN, 4, 2, 2, 384, qlora("nf4-dq", methods="zero1", precision="bf16-mixed"), {}),
+    # stage 0: the oracle's ask.py has to name it in MANY, and FP16_UnfusedOptimizer's overflow_checker to find nothing (many_gpus/parallel.py)
+    ("zero0", TINY, 4, 2, 1, 512, dict(methods="zero0", precision="bf16-mixed", optimizer="adamw_torch_fused"), {}),
+    ("zero0-accumulates", QWEN, 4, 4, 2, 384, dict(methods="zero0", precision="bf16-mixed", optimizer="adamw_torch_fused", gradient_checkpointing=True,
+                                                   gradient_accumulation_steps=2), {}),
+    ("zero0-fp16", GPT2, 4, 2, 2, 384, dict(methods="zero0", precision="fp16-mixed", optimizer="adamw_torch_fused", use_cache=False), {"framework": "deepspeed"}),
+    ("zero0-fp32", OPT, 4, 2, 2, 384, dict(methods="zero0", precision="fp32", optimizer="adamw_torch_fused", use_cache=False), {"framework": "deepspeed"}),
+    ("zero0-lora", QWEN, 4, 8, 2, 384, dict(methods="zero0", precision="bf16-mixed", tuning="lora", optimizer="adamw_torch_fused",
+                                            lora={"rank": 16, "alpha": 16}), {}),
+    ("zero0-nf4", TINY, 4, 2, 1, 512, qlora("nf4", methods="zero0", precision="bf16-mixed", gradient_checkpointing=True, optimizer="adamw_torch_fused"), {}),
+    ("zero0-large", TINY, 10, 2, 1, 256, dict(methods="zero0", precision="bf16-mixed", gradient_checkpointing=True, optimizer="adamw_torch_fused"), {}),
     ("hsdp2-nf4", TINY, 4, 8, 1, 512, qlora("nf4", methods="hsdp2", precision="bf16-mixed", shard_group=4), PLAIN),
 ]
 
@@ -147,7 +157,8 @@ def main():
         own[next(k for k in ("num_hidden_layers", "n_layer") if k in own)] = layers
         if "layer_types" in own:
             own["layer_types"] = own["layer_types"][:layers]
-        training = {"reduce_dtype": "fp32" if stack else "bf16", **training}  # accelerate's policy has one dtype
+        if not (stack and training["methods"].startswith("zero")):  # the engine reduces in its own
+            training = {"reduce_dtype": "fp32" if stack else "bf16", **training}  # accelerate's policy has one dtype
         request = {"cluster": {"gpu": "A100-80GB", "gpus_per_node": gpus},
                    "training": {"tuning": "full", "attention": "sdpa", "gradient_checkpointing": False, "optimizer": "adamw_torch", "micro_batch_size": batch,
                                 "seq_len": tokens, "gradient_accumulation_steps": 1, **training},
