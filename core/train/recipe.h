@@ -171,6 +171,7 @@ struct recipe {
     } zero;
     struct stack stack;         /* 0 = left out: stack_complete() */
     bool upcast;                /* accelerate holds in fp32 what was loaded in half */
+    bool upcasts_saved;         /* and modules_to_save, before fully_shard() cuts them */
     bool upcasts_adapters;      /* and adapters in half once FSDP1 has cut them */
     bool flash_attn_named;      /* stack.flash_attn was, by the caller */
     bool peft_unnamed;         /* what only some releases of peft refuse is answered, and told of */

@@ -160,6 +160,15 @@ static enum err_code dora_gap(const struct trainer *t, struct err *err)
     return ERR_OK;
 }
 
+/* A module that is copied, under methods that flatten or gather it with what it is a copy of. */
+static bool saves_nowhere(const struct recipe *s)
+{
+    enum method m = s->method;
+    bool cut = method_is_fsdp2(m) && m != METHOD_TP_FSDP2 && !s->quantization;
+
+    return m > METHOD_DDP && !method_is_zero_whole(m) && !cut;
+}
+
 static enum err_code declare_adapters(struct trainer *t, struct err *err)
 {
     const struct lora *l = &t->step->r.lora;
@@ -186,9 +195,11 @@ static enum err_code declare_adapters(struct trainer *t, struct err *err)
         .spares_mamba = !t->step->r.peft_unnamed && lora_spares(t->model.arch->model_type, t->model.q),
     };
 
-    if (l->n_saved && !t->as_saved && t->step->r.method > METHOD_DDP)
+    if (l->n_saved && !t->as_saved && saves_nowhere(&t->step->r))
         return err_set(err, ERR_FIELD_CONFLICT, "/training/lora/modules_to_save",
-                       "modules in full beside adapters under %s are not modelled yet: single or ddp", method_rows[t->step->r.method].name);
+                       "modules in full beside adapters under %s%s are not modelled yet: single, ddp, zero0 to zero2 or fsdp2%s",
+                       method_rows[t->step->r.method].name, t->step->r.quantization ? " over packed weights" : "",
+                       t->step->r.quantization ? " of weights as loaded" : "");
     if (l->dora) {
         enum err_code rc = dora_gap(t, err);
 
@@ -234,6 +245,15 @@ static void keep_half(void *context, struct module *m, struct param *p)
     (void)m;
     if (!p->requires_grad && dtype_is_float(p->dtype))
         p->dtype = *half;
+}
+
+/* accelerate holds what is trained in fp32, the frozen base as it was loaded. */
+static void train_wide(void *context, struct module *m, struct param *p)
+{
+    (void)context;
+    (void)m;
+    if (p->requires_grad && dtype_is_float(p->dtype))
+        p->dtype = DTYPE_FP32;
 }
 
 static void train_all(void *context, struct module *m, struct param *p)
@@ -334,6 +354,8 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
     }
     if (s->tuning != TUNING_FULL) {
         rc = declare_adapters(t, err);
+        if (!rc && s->lora.n_saved && s->upcasts_saved)
+            params_visit(m->tree.root, train_wide, NULL);
         if (!rc && m->score_head)
             save_heads(m);
     } else {

@@ -205,20 +205,28 @@ static void freeze(void *context, struct module *m, struct param *p)
     p->requires_grad = false;
 }
 
+struct saving {
+    struct tree *t;
+    struct module *of, *original; /* original_module, once it has something */
+};
+
 static void save_param(void *context, struct module *m, struct param *p)
 {
-    struct tree *t = context;
-    char name[64];
+    struct saving *s = context;
 
-    if (p->requires_grad || !strncmp(p->name, "original_module.", 16))
+    if (p->requires_grad || (m->parent && !strcmp(m->name, "original_module")))
         return;
     if (p->tied) { /* copy.deepcopy(): copies of one tensor are two */
         p->tied = NULL;
         p->requires_grad = true;
         return;
     }
-    (void)snprintf(name, sizeof name, "original_module.%.40s", p->name);
-    (void)param_add(t, m, arena_str(t->arena, name, strlen(name)), p->ndim, p->size);
+    if (!s->original || s->of != m)
+        s->original = container(s->t, m, "original_module");
+    s->of = m;
+    if (s->t->error.code)
+        return;
+    (void)param_add(s->t, s->original, p->name, p->ndim, p->size);
     p->requires_grad = true;
 }
 
@@ -234,7 +242,7 @@ static enum err_code save_modules(struct tree *t, const struct lora_options *o, 
 
         if (!*path || !lora_saves(o, path))
             continue;
-        params_visit(m, save_param, t);
+        params_visit(m, save_param, &(struct saving){.t = t});
         n++;
     }
     return n ? ERR_OK : err_set(err, ERR_FIELD_VALUE, "/training/lora/modules_to_save", "no module of this model has such a name");
