@@ -286,9 +286,9 @@ static void upcast_adapters(struct recipe *r, const struct resolving *c)
     bool mixed = c->defaults.fsdp_upcasts && r->framework == FRAMEWORK_TRANSFORMERS && precision_autocasts(r->precision);
 
     r->upcasts_saved = mixed && method_is_fsdp2(r->method) && !kbit_is_bnb(r->quantization);
+    r->upcasts_adapters = mixed && method_is_fsdp1(r->method) && (r->lora.n_saved || r->lora.dtype != LORA_DTYPE_FP32);
     if (!mixed || r->lora.dtype == LORA_DTYPE_FP32)
         return;
-    r->upcasts_adapters = method_is_fsdp1(r->method);
     if (method_is_fsdp2(r->method) && !kbit_is_bnb(r->quantization))
         r->lora.dtype = LORA_DTYPE_FP32;
 }

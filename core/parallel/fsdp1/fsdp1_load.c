@@ -1,4 +1,5 @@
 /* fsdp1_load.c - units on their way to the device: laid out, moved, flattened, sharded. _flat_param.py, _init_utils.py. */
+#include <string.h>
 #include "parallel/fsdp1/inside.h"
 
 #include "torch/autograd.h"
@@ -11,6 +12,23 @@ struct walk {
     uint32_t n_params, n_tied; /* found */
     bool take;                 /* else they are counted */
 };
+
+/* peft's copy of a module is a unit; what it is a copy of stands below it, and belongs to whoever is around. */
+struct module *fsdp1_original(const struct module *m)
+{
+    for (struct module *c = m->first; c; c = c->next)
+        if (!strcmp(c->name, "original_module"))
+            return c;
+    return NULL;
+}
+
+/* Of m's child c, what u has to look through: all of it, the original in it, or nothing (NULL). */
+static struct module *below(const struct unit *u, const struct module *m, struct module *c)
+{
+    if (u->all->unit_of_module[c->number])
+        return fsdp1_original(c);
+    return m == u->module && m->weight && c == fsdp1_original(m) ? NULL : c;
+}
 
 /* Parameters of a module's tree that no unit inside of it has. */
 static void find_params(struct walk *w, struct module *m)
@@ -25,8 +43,8 @@ static void find_params(struct walk *w, struct module *m)
         *(p->tied ? &w->n_tied : &w->n_params) += 1;
     }
     for (struct module *c = m->first; c; c = c->next)
-        if (!u->all->unit_of_module[c->number])
-            find_params(w, c);
+        if (below(u, m, c))
+            find_params(w, below(u, m, c));
 }
 
 static void add_piece(struct unit *u, struct param *p, int64_t elems)
@@ -128,9 +146,14 @@ static bool move_level(struct unit *u, struct module *m, int level, bool buffers
         move_own(u->all->r, m, buffers);
         return m->first != NULL;
     }
-    for (struct module *c = m->first; c; c = c->next)
-        if (!u->all->unit_of_module[c->number])
+    for (struct module *c = m->first; c; c = c->next) {
+        struct module *at = below(u, m, c);
+
+        if (at == c)
             more |= move_level(u, c, level - 1, buffers);
+        else if (at) /* one level deeper than the unit that it stands in */
+            more |= level == 1 || move_level(u, at, level - 2, buffers);
+    }
     return more;
 }
 
