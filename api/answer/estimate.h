@@ -151,6 +151,8 @@ MUST_CHECK enum err_code theirs_read(struct estimate *e);
 MUST_CHECK enum err_code theirs_resolve(struct estimate *e);
 
 /* Adapters as asked; the dtype stays open. `at`: where the targets stand. */
+MUST_CHECK enum err_code narrow_read(const struct lora_request *asked, const char *at, struct arena *arena, const struct lora_narrow **ret,
+                                     struct err *err); /* untouched: nothing narrows */
 MUST_CHECK enum err_code lora_read(const struct lora_request *asked, const char *at, struct arena *arena, struct lora *ret,
                                    struct err *err);
 

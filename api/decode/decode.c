@@ -223,8 +223,8 @@ static enum err_code read_strs(struct decoding *d, const struct member *m, const
 {
     size_t n = strlen(d->path), i = 0;
 
-    if (json_str(v) && m->words) {
-        int at = word_find(m->words, json_str(v), strlen(json_str(v)));
+    if (json_str(v) && (m->words || m->open)) {
+        int at = m->words ? word_find(m->words, json_str(v), strlen(json_str(v))) : -1;
 
         if (at < 0 && !m->open)
             return unknown_word(d, m->words, json_str(v));

@@ -57,7 +57,7 @@ enum member_kind {
     KIND_REAL,   /* struct quantity; 0, or `least` or more, up to max; `open`: below max */
     KIND_BOOL,   /* enum tri */
     KIND_WORDS,  /* struct words: one, or a list where `list` is set; JSON booleans stand for the words "true" and "false" */
-    KIND_STRS,   /* struct strs: a list of strings, or the one string `words` allows; `open`: or any other one */
+    KIND_STRS,   /* struct strs: a list of strings, or the one string `words` allows; `open`: or any one */
     KIND_OBJECT, /* a struct of its own, `members` */
     KIND_JSON,   /* const struct json *: an object that others read; `open`: or the text of a file */
     KIND_OWN     /* `own` reads it, `write` writes it; `list` and `members` only say what a query may write for it */

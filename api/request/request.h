@@ -33,9 +33,15 @@ struct cluster_request {
     struct quantity intra_node_gbs, inter_node_gbs;
 };
 
+/* A number or a list, or numbers by name: the document itself, looked at (narrow.c). */
+struct given_request {
+    const struct json *v;
+};
+
 struct lora_request {
     struct quantity rank, alpha, dropout;
-    struct strs target_modules, target_parameters, modules_to_save;
+    struct strs target_modules, target_parameters, modules_to_save, layers_pattern, exclude_modules;
+    struct given_request layers_to_transform, rank_pattern, alpha_pattern;
     struct words dtype;
     enum tri use_dora;
 };
@@ -136,6 +142,11 @@ struct estimate_request {
     struct framework_config_request framework_config;
 };
 
+enum err_code narrow_layers_read(struct decoding *d, const struct json *v, void *at);
+void narrow_layers_write(struct jsonw *w, const char *key, const void *at);
+enum err_code narrow_ranks_read(struct decoding *d, const struct json *v, void *at);
+enum err_code narrow_alphas_read(struct decoding *d, const struct json *v, void *at);
+void narrow_numbers_write(struct jsonw *w, const char *key, const void *at);
 enum err_code lengths_read(struct decoding *d, const struct json *v, void *at);
 void lengths_write(struct jsonw *w, const char *key, const void *at);
 double lengths_mean(const struct lengths_request *l, uint64_t longest); /* of sequences cut at `longest` tokens; 0: none were given */

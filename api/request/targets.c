@@ -11,6 +11,7 @@ enum err_code lora_read(const struct lora_request *asked, const char *at, struct
 {
     const struct strs *targets = &asked->target_modules;
     bool all = targets->is_string && !strcmp(targets->v[0], "all-linear");
+    enum err_code rc;
 
     if (targets->set && !targets->is_string && !targets->n && !asked->target_parameters.n)
         return err_set(err, ERR_FIELD_RANGE, at, "an empty list adapts nothing: names, or target_parameters beside it");
@@ -29,7 +30,8 @@ enum err_code lora_read(const struct lora_request *asked, const char *at, struct
         .saved = asked->modules_to_save.v,
         .pattern_text = targets->is_string && !all ? targets->v[0] : NULL,
     };
-    return ret->pattern_text ? pattern_compile(ret->pattern_text, at, arena, &ret->pattern, err) : ERR_OK;
+    rc = ret->pattern_text ? pattern_compile(ret->pattern_text, at, arena, &ret->pattern, err) : ERR_OK;
+    return rc ? rc : narrow_read(asked, at, arena, &ret->narrow, err);
 }
 
 static bool adapts(const struct words *tuning)
@@ -98,7 +100,8 @@ enum err_code targets_check(struct estimate *e)
     enum err_code rc;
 
     at = at ? at : "/training/lora/target_modules";
-    if (((!l->target_modules.set || e->question.recipe.lora.all_linear) && !l->target_parameters.n) || e->question.gap || !adapts(&e->rq.training.tuning))
+    if (((!l->target_modules.set || e->question.recipe.lora.all_linear) && !l->target_parameters.n && !e->question.recipe.lora.narrow) || e->question.gap ||
+        !adapts(&e->rq.training.tuning))
         return ERR_OK;
     rc = adapted_find(&e->model.arch, &e->question.recipe, &scratch, &found, e->call->err);
     if (rc)

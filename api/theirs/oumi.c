@@ -221,7 +221,7 @@ static const struct their_key lora_keys[] = {
     SAY("lora_target_parameters", "training.lora.target_parameters"),
     SAY("lora_modules_to_save", "training.lora.modules_to_save"),
     BY(read_qlora, "q_lora", "training.quantization"),
-    MOVES("lora_exclude_modules", "modules that are left out"),
+    SAY("lora_exclude_modules", "training.lora.exclude_modules"),
     MOVES_BUT("none", "lora_bias", "biases that are trained"),
     MOVES_BUT("default|random|gaussian|true|false", "lora_init_weights", "adapters that are made of the weights"),
     MOVES("llm_int8_skip_modules", "modules that are not quantised"),

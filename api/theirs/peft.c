@@ -9,10 +9,6 @@
 const struct their_key peft_keys[] = {
     MOVES("bias|lora_bias", "biases that are trained"),
     MOVES_BUT("true|false|gaussian|orthogonal", "init_lora_weights", "adapters that are made of the weights"),
-    MOVES("rank_pattern", "ranks that differ from module to module"),
-    MOVES_BUT(NEVER, "layers_to_transform", "adapters on some layers alone"), /* 0 is a layer */
-    MOVES("layers_pattern", "adapters on some layers alone"),
-    MOVES("exclude_modules", "modules that are left out"),
     MOVES("layer_replication", "layers that are repeated"),
     MOVES("trainable_token_indices", "rows of the embedding that are trained"),
     MOVES("use_qalora|use_bdlora|velora_config|monteclora_config|kasa_config|arrow_config|alora_invocation_tokens|megatron_config",
@@ -22,7 +18,7 @@ const struct their_key peft_keys[] = {
     MOVES("runtime_config", "peft's runtime options"),
     MOVES("ensure_weight_tying", "adapters that are tied"),
     KNOWN(
-        "alpha_pattern|fan_in_fan_out|use_rslora|inference_mode|task_type|auto_mapping|peft_version|base_model_name_or_path|revision|"
+        "fan_in_fan_out|use_rslora|inference_mode|task_type|auto_mapping|peft_version|base_model_name_or_path|revision|"
         "megatron_core|qalora_group_size|adapter_name"),
     {0},
 };

@@ -3,6 +3,7 @@
 #include "launch/launch.h"
 
 #include "stack/defaults.h"
+#include "tuning/narrow.h"
 
 static const char *dtype_name(enum precision p)
 {
@@ -88,6 +89,38 @@ static void write_names(struct jsonw *w, const char *member, uint32_t n, const c
     jsonw_end(w);
 }
 
+static void write_numbers(struct jsonw *w, const char *member, uint32_t n, const struct lora_named *v)
+{
+    jsonw_object(w, member);
+    for (uint32_t i = 0; i < n; i++)
+        jsonw_fixed(w, v[i].name, v[i].value, 9);
+    jsonw_end(w);
+}
+
+static void write_narrow(struct jsonw *w, const struct lora_narrow *n)
+{
+    if (n->n_layers) {
+        jsonw_array(w, "layers_to_transform");
+        for (uint32_t i = 0; i < n->n_layers; i++)
+            jsonw_u64(w, NULL, n->layers[i]);
+        jsonw_end(w);
+    }
+    if (n->n_lists) {
+        jsonw_array(w, "layers_pattern");
+        for (uint32_t i = 0; i < n->n_lists; i++)
+            jsonw_str(w, NULL, n->lists[i].name);
+        jsonw_end(w);
+    }
+    if (n->excluded_pattern)
+        jsonw_str(w, "exclude_modules", n->excluded_text);
+    else if (n->n_excluded)
+        write_names(w, "exclude_modules", n->n_excluded, n->excluded);
+    if (n->n_ranks)
+        write_numbers(w, "rank_pattern", n->n_ranks, n->ranks);
+    if (n->n_alphas)
+        write_numbers(w, "alpha_pattern", n->n_alphas, n->alphas);
+}
+
 void launch_lora(struct jsonw *w, const char *name, const struct launch *l)
 {
     const struct lora *lora = &l->step->r.lora;
@@ -111,5 +144,7 @@ void launch_lora(struct jsonw *w, const char *name, const struct launch *l)
         write_names(w, "target_parameters", lora->n_parameters, lora->parameters);
     if (lora->n_saved)
         write_names(w, "modules_to_save", lora->n_saved, lora->saved);
+    if (lora->narrow)
+        write_narrow(w, lora->narrow);
     jsonw_end(w);
 }

@@ -116,6 +116,7 @@ struct lora {
     const char *const *parameters;
     uint32_t n_saved; /* modules_to_save */
     const char *const *saved;
+    const struct lora_narrow *narrow; /* tuning/narrow.h; NULL: nothing does */
 };
 
 #define ELEMS_UNSET UINT64_MAX
@@ -202,6 +203,9 @@ struct batch_shape train_batch_shape(const struct recipe *r);
 
 /* Whether the loop reads sync_each_batch: some releases of the Trainer do not, whatever they are told. */
 bool train_reads_sync(const struct recipe *r);
+
+/* Targets that were left out: peft's for this type. false: it has none. */
+bool train_targets(const struct arch *arch, const struct stack *stack, struct lora *l);
 
 /* Fills what `asked` left out. `arch` gives the model's own defaults (saved dtype, use_cache, maximum length). */
 MUST_CHECK enum err_code train_resolve(const struct recipe *asked, const struct arch *arch, const struct device *device,

@@ -298,6 +298,13 @@ static bool trains_fp32(const struct lora *l, const struct recipe *r)
     return l->dtype == LORA_DTYPE_FP32 || r->upcasts_adapters;
 }
 
+bool train_targets(const struct arch *arch, const struct stack *stack, struct lora *l)
+{
+    if (l->n_targets || l->all_linear || l->pattern || l->n_parameters)
+        return true;
+    return targets_default(arch->model_type, stack->peft, &l->targets, &l->n_targets);
+}
+
 static enum err_code resolve_lora(struct recipe *r, const struct resolving *c)
 {
     struct lora *l = &r->lora;
@@ -316,9 +323,7 @@ static enum err_code resolve_lora(struct recipe *r, const struct resolving *c)
     if (precision_scales_loss(r->precision) && !method_is_zero(r->method) && !trains_fp32(l, r)) /* torch/amp/grad_scaler.py, cuda/AmpKernels.cu */
         return err_set(c->err, ERR_FIELD_CONFLICT, "/training/lora/dtype",
                        "the GradScaler of fp16 precisions unscales fp32 gradients only: fp32 adapters");
-    if (l->n_targets || l->all_linear || l->pattern || l->n_parameters)
-        return ERR_OK;
-    if (!targets_default(c->arch->model_type, r->stack.peft, &l->targets, &l->n_targets))
+    if (!train_targets(c->arch, &r->stack, l))
         return err_set(c->err, ERR_NO_TARGETS, "/training/lora/target_modules",
                        "this peft release has no default target modules for '%.64s': name them, or write \"all-linear\"",
                        c->arch->model_type);

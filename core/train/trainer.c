@@ -173,6 +173,8 @@ static enum err_code declare_adapters(struct trainer *t, struct err *err)
 {
     const struct lora *l = &t->step->r.lora;
     struct lora_options o = {
+        .q = t->model.q,
+        .narrow = l->narrow,
         .rank = l->rank,
         .dropout = l->dropout,
         .dtype = l->dtype == LORA_DTYPE_FP32   ? DTYPE_FP32
@@ -189,7 +191,7 @@ static enum err_code declare_adapters(struct trainer *t, struct err *err)
         .tensors_gap = t->as_saved ? NULL : tensors_gap(t->step->r.method),
         .n_saved = l->n_saved,
         .saved_names = l->saved,
-        .scaled = (l->alpha > 0 ? l->alpha : LORA_ALPHA) != l->rank,
+        .alpha = l->alpha > 0 ? l->alpha : LORA_ALPHA,
         .saved = t->model.task ? t->model.task->saved : "",
         .on_host = stands_on_host(t),
         .spares_mamba = !t->step->r.peft_unnamed && lora_spares(t->model.arch->model_type, t->model.q),

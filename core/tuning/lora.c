@@ -110,34 +110,6 @@ static val lora_forward_gptq(struct run *r, struct module *m, val x)
     return frame_leave(r, f, result);
 }
 
-static bool is_saved(const struct tree *t, const struct module *m, const char *saved)
-{
-    size_t n;
-
-    if (m->parent == t->root)
-        for (const char *w = saved ? saved : ""; *w; w += n + (w[n] == ' ')) {
-            n = strcspn(w, " ");
-            if (strlen(m->name) == n && !memcmp(m->name, w, n))
-                return true;
-        }
-    return false;
-}
-
-static bool matches(const struct tree *t, const struct module *m, const struct lora_options *o, struct pattern_effort *effort)
-{
-    char buf[256];
-
-    if (m->kind != MODULE_LINEAR && m->kind != MODULE_CONV1D)
-        return false;
-    if (lora_names_expert(o, m->name))
-        return false;
-    if (o->n_saved && lora_saves(o, module_path(t, m->number, buf, sizeof buf)))
-        return false;
-    if (o->all_linear)
-        return m != t->head && !is_saved(t, m, o->saved);
-    return lora_means(o, module_path(t, m->number, buf, sizeof buf), effort);
-}
-
 struct module *lora_part(struct tree *t, struct module *m, const char *list, int64_t in, int64_t out, const struct lora_options *o)
 {
     struct module *part = linear(t, container(t, m, list), "default", in, out, false);
@@ -163,7 +135,7 @@ static struct module *magnitude(struct tree *t, struct module *m, const struct l
     return at;
 }
 
-static void adapt(struct tree *t, struct module *m, const struct lora_options *o)
+static void adapt(struct tree *t, struct module *m, uint32_t rank, const struct lora_options *o)
 {
     struct adapter *l = arena_new(t->arena, struct adapter);
     struct module *base = container(t, m, "base_layer");
@@ -187,8 +159,8 @@ static void adapt(struct tree *t, struct module *m, const struct lora_options *o
     l->base = base;
     if (o->dropout > 0)
         l->dropout = dropout_module(t, container(t, m, "lora_dropout"), "default", o->dropout);
-    l->a = lora_part(t, m, "lora_A", m->in, o->rank, o);
-    l->b = lora_part(t, m, "lora_B", o->rank, m->out, o);
+    l->a = lora_part(t, m, "lora_A", m->in, rank, o);
+    l->b = lora_part(t, m, "lora_B", rank, m->out, o);
     if (o->dora)
         l->magnitude = magnitude(t, m, o);
     m->kind = MODULE_CONTAINER;
@@ -248,25 +220,39 @@ static enum err_code save_modules(struct tree *t, const struct lora_options *o, 
     return n ? ERR_OK : err_set(err, ERR_FIELD_VALUE, "/training/lora/modules_to_save", "no module of this model has such a name");
 }
 
+static enum err_code adapt_linear(struct tree *t, struct module *m, const struct lora_options *o, struct pattern_effort *effort, uint32_t *n, struct err *err)
+{
+    char buf[256];
+    const char *path = module_path(t, m->number, buf, sizeof buf);
+
+    if (!lora_adapts(t, m, path, o, effort))
+        return ERR_OK;
+    if (o->spares_mamba && (!strcmp(m->name, "out_proj") || !strcmp(m->name, "conv1d")))
+        return err_set(err, ERR_FIELD_VALUE, "/training/lora/target_modules",
+                       "peft raises for %.20s of a model of this type (tuners/tuners_utils.py, _check_lora_target_modules_mamba): name others", m->name);
+    adapt(t, m, lora_rank_of(o, path, 1, effort), o);
+    ++*n;
+    return ERR_OK;
+}
+
 enum err_code lora_apply(struct tree *t, const struct lora_options *o, uint32_t *ret, struct err *err)
 {
     uint32_t declared = t->n_modules, n = 0;
     struct pattern_effort effort = {0};
+    enum err_code gap = lora_narrow_gap(o, err);
 
+    if (gap)
+        return gap;
     if (t->shares_modules)
         return err_set(err, ERR_FIELD_CONFLICT, "/training/tuning",
                        "adapters in a model whose modules stand in several places are not modelled: tuning full");
     params_visit(t->root, freeze, NULL);
-    for (uint32_t i = 1; i < declared; i++)
-        if (matches(t, t->modules[i], o, &effort)) {
-            const char *name = t->modules[i]->name;
+    for (uint32_t i = 1; i < declared; i++) {
+        enum err_code rc = adapt_linear(t, t->modules[i], o, &effort, &n, err);
 
-            if (o->spares_mamba && (!strcmp(name, "out_proj") || !strcmp(name, "conv1d")))
-                return err_set(err, ERR_FIELD_VALUE, "/training/lora/target_modules",
-                               "peft raises for %.20s of a model of this type (tuners/tuners_utils.py, _check_lora_target_modules_mamba): name others", name);
-            adapt(t, t->modules[i], o);
-            n++;
-        }
+        if (rc)
+            return rc;
+    }
     for (uint32_t i = 1; i < declared && (o->experts || o->n_parameters); i++) {
         enum err_code rc = lora_adapt_tensors(t, t->modules[i], o, &effort, &n, err);
 

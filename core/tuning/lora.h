@@ -11,6 +11,7 @@
 #define TUNING_LORA_H
 
 #include "torch/module.h"
+#include "tuning/narrow.h"
 #include "tuning/pattern.h"
 
 #include <stdbool.h>
@@ -23,6 +24,8 @@ struct quirks;
 const struct expert_names *lora_experts(const struct quirks *q, const char *model_type);
 
 struct lora_options {
+    const struct quirks *q;
+    const struct lora_narrow *narrow; /* NULL: nothing does */
     uint32_t rank;
     double dropout;
     enum dtype dtype; /* of the adapters */
@@ -38,7 +41,7 @@ struct lora_options {
     uint32_t n_parameters;         /* target_parameters: ends of names of tensors */
     const char *const *parameters;
     const char *tensors_gap;       /* why adapters of tensors do not go with this method; NULL: they do */
-    bool scaled;                   /* alpha over rank is not 1 */
+    double alpha;
     bool spares_mamba;             /* lora_spares() */
     bool on_host;                  /* adapters are made before the model stands on the device, and go there with it */
 };
@@ -58,7 +61,7 @@ MUST_CHECK enum err_code lora_count(const struct tree *t, const struct pattern_e
 struct lora_found {
     uint32_t linears;
     bool embeddings, exhausted;
-    bool uneven;       /* of layers that are built alike some are adapted otherwise */
+    bool uneven;       /* of layers that are built alike some are adapted otherwise, or with other ranks */
     char refused[128]; /* a module that peft has no adapter for ("Target module .. is not supported", tuners/lora/model.py); "": none */
 };
 MUST_CHECK enum err_code lora_find(const struct tree *t, const struct lora_options *o, struct arena *arena, struct lora_found *ret,

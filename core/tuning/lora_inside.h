@@ -13,6 +13,15 @@ struct adapter {
 val dora_forward(struct run *r, const struct adapter *l, val x, val base); /* what is added to the base's result; base 0: it has to be made again of x */
 void dora_give_birth(struct run *r, const struct adapter *l);               /* of the magnitude, once A and B stand */
 
+/* --- lora_narrow.c; path: of a module, or of a tensor */
+bool lora_narrows_out(const struct lora_options *o, const char *path, struct pattern_effort *effort); /* a module that target_modules mean */
+uint32_t lora_rank_of(const struct lora_options *o, const char *path, uint32_t fused, struct pattern_effort *effort);
+double lora_alpha_of(const struct lora_options *o, const char *path, uint32_t fused, struct pattern_effort *effort);
+enum err_code lora_narrow_gap(const struct lora_options *o, struct err *err);
+
+/* --- lora_targets.c: the linears that get adapters */
+bool lora_adapts(const struct tree *t, const struct module *m, const char *path, const struct lora_options *o, struct pattern_effort *effort);
+
 /* `list`.default below m: a linear that is trained, whose birth the run has still to give. */
 struct module *lora_part(struct tree *t, struct module *m, const char *list, int64_t in, int64_t out, const struct lora_options *o);
 

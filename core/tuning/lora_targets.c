@@ -51,6 +51,44 @@ bool lora_saves(const struct lora_options *o, const char *path)
     return false;
 }
 
+static bool is_saved(const struct tree *t, const struct module *m, const char *saved)
+{
+    size_t n;
+
+    if (m->parent == t->root)
+        for (const char *w = saved ? saved : ""; *w; w += n + (w[n] == ' ')) {
+            n = strcspn(w, " ");
+            if (strlen(m->name) == n && !memcmp(m->name, w, n))
+                return true;
+        }
+    return false;
+}
+
+/* Beneath a module that is trained in full, too. */
+static bool is_within_saved(const struct lora_options *o, const char *path)
+{
+    for (const char *p = path; p; p = strchr(p, '.') ? strchr(p, '.') + 1 : NULL)
+        for (uint32_t i = 0; i < o->n_saved; i++) {
+            size_t k = strlen(o->saved_names[i]);
+
+            if (!strncmp(p, o->saved_names[i], k) && (!p[k] || p[k] == '.'))
+                return true;
+        }
+    return false;
+}
+
+bool lora_adapts(const struct tree *t, const struct module *m, const char *path, const struct lora_options *o, struct pattern_effort *effort)
+{
+    bool meant;
+
+    if ((m->kind != MODULE_LINEAR && m->kind != MODULE_CONV1D) || lora_names_expert(o, m->name))
+        return false;
+    if (lora_saves(o, path) || is_within_saved(o, path))
+        return false;
+    meant = o->all_linear ? m != t->head && !is_saved(t, m, o->saved) : lora_means(o, path, effort);
+    return meant && !lora_narrows_out(o, path, effort);
+}
+
 enum err_code lora_count(const struct tree *t, const struct pattern_effort *effort, struct err *err)
 {
     enum { STEPS_OF_EVENT = 8 };
@@ -95,7 +133,8 @@ struct layers {
     uint32_t n;
 };
 
-static void see(struct layers *l, const struct module *m, const char *path, bool meant)
+/* `rank`: of its adapter; 0: it has none */
+static void see(struct layers *l, const struct module *m, const char *path, uint32_t rank)
 {
     size_t digits = 0;
     const char *at = layer_of(path, &digits);
@@ -111,8 +150,8 @@ static void see(struct layers *l, const struct module *m, const char *path, bool
         *last = is;
     }
     last->built = hash(last->built + (uint64_t)m->kind, at + digits, strlen(at + digits));
-    if (meant)
-        last->meant = hash(last->meant, at + digits, strlen(at + digits));
+    if (rank)
+        last->meant = hash(last->meant + rank, at + digits, strlen(at + digits));
 }
 
 /* Layers that are built alike have the same modules meant. */
@@ -128,14 +167,15 @@ static bool differ(const struct layers *l)
     return false;
 }
 
-static bool has_meant_tensor(const struct module *m, const char *path, const struct lora_options *o)
+static uint32_t rank_of_tensors(const struct module *m, const char *path, const struct lora_options *o, struct pattern_effort *effort)
 {
     char full[320];
-    bool ret = false;
+    uint32_t ret = 0;
 
-    for (const struct param *p = o->n_parameters ? m->params : NULL; p && !ret; p = p->next) {
+    for (const struct param *p = o->n_parameters ? m->params : NULL; p; p = p->next) {
         (void)snprintf(full, sizeof full, "%s.%s", path, p->name);
-        ret = !p->buffer && lora_means_tensor(o, full);
+        if (!p->buffer && lora_means_tensor(o, full))
+            ret = ret * 31 + lora_rank_of(o, full, 1, effort);
     }
     return ret;
 }
@@ -153,8 +193,10 @@ enum err_code lora_find(const struct tree *t, const struct lora_options *o, stru
         const struct module *m = t->modules[i];
         const char *path = module_path(t, m->number, buf, sizeof buf);
         bool linear = m->kind == MODULE_LINEAR || m->kind == MODULE_CONV1D, meant = *path && lora_means(o, path, &effort);
+        bool adapted = lora_adapts(t, m, path, o, &effort);
 
-        see(&layers, m, path, meant || has_meant_tensor(m, path, o));
+        meant &= !lora_narrows_out(o, path, &effort);
+        see(&layers, m, path, adapted || meant ? lora_rank_of(o, path, 1, &effort) : rank_of_tensors(m, path, o, &effort));
         ret->linears += meant && linear;
         ret->embeddings |= meant && m->kind == MODULE_EMBEDDING;
         if (meant && !linear && m->kind != MODULE_EMBEDDING && !lora_names_expert(o, m->name) && !ret->refused[0])

@@ -182,10 +182,10 @@ static struct module_around *around_of(struct tree *t, struct module *m)
 }
 
 /* Of [experts, out, in] each expert has its share of the rank; of what was two tensors each has its rank. */
-static void adapt_tensor(struct tree *t, struct module *m, struct param *p, uint32_t fused, const struct lora_options *o)
+static void adapt_tensor(struct tree *t, struct module *m, struct param *p, uint32_t own_rank, bool scaled, const struct lora_options *o)
 {
     bool many = p->ndim == 3;
-    int64_t rank = (int64_t)o->rank * fused * (many ? p->size[0] : 1);
+    int64_t rank = (int64_t)own_rank * (many ? p->size[0] : 1);
     struct module *at = container(t, container(t, m, "parametrizations"), p->name);
     struct wrapper *w = arena_new(t->arena, struct wrapper);
     struct module_around *around = around_of(t, m);
@@ -195,7 +195,7 @@ static void adapt_tensor(struct tree *t, struct module *m, struct param *p, uint
             (void)err_set(&t->error, ERR_NOMEM, "", "the working memory of one request is too small for the adapters");
         return;
     }
-    *w = (struct wrapper){.inner = around->of, .p = p, .scaled = o->scaled, .transposed = p->transposed};
+    *w = (struct wrapper){.inner = around->of, .p = p, .scaled = scaled, .transposed = p->transposed};
     w->a = lora_part(t, at, "lora_A", p->size[many && !p->transposed ? 2 : 1], rank, o);
     w->b = lora_part(t, at, "lora_B", rank, p->size[!many ? 0 : p->transposed ? 2 : 1], o);
     around->of = w;
@@ -214,6 +214,13 @@ static const char *tensor_gap(const struct module *m, const struct param *p, con
     if (m->kind != MODULE_CONTAINER)
         return "target_parameters of a module that is a linear, an embedding or a norm are not modelled: target_modules";
     return p->ndim == 2 || p->ndim == 3 ? NULL : "peft adapts parameters of two or three dimensions alone";
+}
+
+static bool is_scaled(const struct lora_options *o, const char *path, uint32_t fused, struct pattern_effort *effort)
+{
+    double alpha = lora_alpha_of(o, path, fused, effort), rank = lora_rank_of(o, path, fused, effort);
+
+    return alpha < rank || alpha > rank;
 }
 
 enum err_code lora_adapt_tensors(struct tree *t, struct module *m, const struct lora_options *o, struct pattern_effort *effort, uint32_t *n,
@@ -235,7 +242,7 @@ enum err_code lora_adapt_tensors(struct tree *t, struct module *m, const struct 
         gap = tensor_gap(m, p, o);
         if (gap)
             return err_set(err, ERR_FIELD_CONFLICT, asked ? "/training/lora/target_modules" : "/training/lora/target_parameters", "%s", gap);
-        adapt_tensor(t, m, p, asked ? all : 1, o);
+        adapt_tensor(t, m, p, lora_rank_of(o, path, asked ? all : 1, effort), is_scaled(o, path, asked ? all : 1, effort), o);
         ++*n;
     }
     return ERR_OK;

@@ -304,8 +304,8 @@ static const struct {
     {TRAIN("\"tuning\":\"ia3\""), "/training/tuning"},
     {TRAIN("\"tuning\":\"prefix_tuning\""), "/training/tuning"},
     {TRAIN("\"tuning\":\"lora\",\"lora\":{\"bias\":\"all\"}"), "/training/lora/bias"},
-    {TRAIN("\"tuning\":\"lora\",\"lora\":{\"rank_pattern\":{\"q_proj\":4}}"), "/training/lora/rank_pattern"},
-    {TRAIN("\"tuning\":\"lora\",\"lora\":{\"layers_to_transform\":0}"), "/training/lora/layers_to_transform"},
+    {TRAIN("\"tuning\":\"lora\",\"lora\":{\"layer_replication\":[[0,4],[2,5]]}"), "/training/lora/layer_replication"},
+    {TRAIN("\"tuning\":\"lora\",\"lora\":{\"trainable_token_indices\":[0,1]}"), "/training/lora/trainable_token_indices"},
     {TRAIN("\"tuning\":\"lora\",\"lora\":{\"init_lora_weights\":\"pissa\"}"), "/training/lora/init_lora_weights"},
     {TRAIN("\"attention\":\"flex_attention\""), "/training/attention"},
     {TRAIN("\"optimizer\":\"galore_adamw\""), "/training/optimizer"},
@@ -397,7 +397,7 @@ END_TEST
 /* The value that changes nothing, or what takes no memory: figures, and nothing listed. */
 static const char *const plain[] = {
     TRAIN("\"packing\":false,\"stage\":\"sft\",\"reference\":\"none\",\"freeze\":[],\"expert_skew\":1,\"images\":{\"per_sequence\":0},\"compile\":false"),
-    TRAIN("\"tuning\":\"lora\",\"lora\":{\"use_dora\":false,\"bias\":\"none\",\"rank_pattern\":{},\"task_type\":\"CAUSAL_LM\",\"use_rslora\":true}"),
+    TRAIN("\"tuning\":\"lora\",\"lora\":{\"use_dora\":false,\"bias\":\"none\",\"rank_pattern\":{},\"alpha_pattern\":null,\"layers_to_transform\":[],\"layers_pattern\":null,\"exclude_modules\":[],\"task_type\":\"CAUSAL_LM\",\"use_rslora\":true}"),
     TRAIN("\"tuning\":\"full\",\"lora\":{\"use_dora\":true}"),
     TRAIN("\"learning_rate\":1e-4,\"num_train_epochs\":3,\"warmup_steps\":10"),
     TRAIN("\"context_parallel\":1,\"expert_parallel\":1"),

@@ -27,6 +27,11 @@ static const struct word compile_words[] = {{"true", 1, NULL, "torch.compile wit
 static const struct word lora_words[] = {
     {"use_dora", 1, NULL, "DoRA: a magnitude for each output, over the norm of the adapted weight."},
     {"target_parameters", 1, NULL, "Adapters of tensors that no linear has, experts above all."},
+    {"layers_to_transform", 1, NULL, "Some layers alone."},
+    {"layers_pattern", 1, NULL, "What the list of layers is called."},
+    {"exclude_modules", 1, NULL, "Modules that the targets mean and that are left out."},
+    {"rank_pattern", 1, NULL, "Ranks by name."},
+    {"alpha_pattern", 1, NULL, "Alphas by name."},
     {0}};
 
 static const struct {

@@ -153,6 +153,12 @@ static const struct {
     {EXPERTS("ddp", "\"target_modules\":[],\"target_parameters\":[\"q_proj.weight\"]", ""), "a linear", "target_modules"},
     {EXPERTS("ddp", "\"target_modules\":[],\"target_parameters\":[\"no_such\"]", ""), "no parameter", "such a name"},
     {EXPERTS("ddp", "\"target_modules\":[\"w1\"]", ""), "gate and up", "both or none"},
+    {EXPERTS("ddp", ALL ",\"layers_to_transform\":[0]", ""), "target_modules` is a str", "a list of names"},
+    {EXPERTS("ddp", "\"target_modules\":[\"q_proj\"],\"layers_pattern\":[\"layers\"]", ""), "layers_to_transform", "alone"},
+    {EXPERTS("ddp", "\"target_modules\":[\"q_proj\"],\"layers_to_transform\":7", ""), "no linear module", "such a name"},
+    {EXPERTS("ddp", "\"target_modules\":[\"q_proj\"],\"rank_pattern\":{\"(q\":4}", ""), "without its )", "position 2"},
+    {EXPERTS("ddp", "\"target_modules\":[\"q_proj\"],\"exclude_modules\":[\"k_proj\"]", ",\"stack\":{\"peft\":\"0.13\",\"transformers\":\"4.48\"}"), "from 0.14", "raises"},
+    {EXPERTS("ddp", "\"target_modules\":[\"q_proj\"],\"rank_pattern\":{\"q_proj|k\":4}", ",\"stack\":{\"peft\":\"0.13\",\"transformers\":\"4.48\"}"), "before peft 0.15", "for each"},
 };
 
 START_TEST(says_what_does_not_go_together)
@@ -162,6 +168,59 @@ START_TEST(says_what_does_not_go_together)
 
     ck_assert_msg(why && strstr(why, apart[_i].says) && strstr(why, apart[_i].instead), "%s: %.700s", apart[_i].body, reply.r.body);
     reply_done(reply);
+}
+END_TEST
+
+#define OLD ",\"stack\":{\"peft\":\"0.16\",\"transformers\":\"4.53\"}"
+
+/* What a LoraConfig says beside its targets: elements that are trained; hidden 256, two layers, rank 8, four experts. */
+static const struct {
+    const char *body;
+    double trainable;
+} narrowed[] = {
+    {EXPERTS("single", "\"target_modules\":[\"q_proj\"]", ""), 2 * 8 * 512},
+    {EXPERTS("single", "\"target_modules\":[\"q_proj\"],\"layers_to_transform\":[1]", ""), 8 * 512},
+    {EXPERTS("single", "\"target_modules\":[\"q_proj\"],\"layers_to_transform\":1,\"layers_pattern\":\"layers\"", ""), 8 * 512},
+    {EXPERTS("single", "\"target_modules\":[\"q_proj\",\"k_proj\"],\"exclude_modules\":[\"k_proj\",\"0.self_attn.q_proj\"]", ""), 8 * 512},
+    {EXPERTS("single", "\"target_modules\":\".*[qk]_proj\",\"exclude_modules\":\".*k_proj\"", ""), 2 * 8 * 512},
+    {EXPERTS("single", "\"target_modules\":[\"q_proj\"],\"rank_pattern\":{\"q_proj\":2,\"0.self_attn.q_proj\":4}", ""), 2 * 2 * 512}, /* the first key that fits */
+    {EXPERTS("single", "\"target_modules\":[\"q_proj\"],\"rank_pattern\":{\"0.self_attn.q_proj\":4,\"q_proj\":2}", ""), (4 + 2) * 512},
+    {EXPERTS("single", "\"target_modules\":[\"q_proj\"],\"rank_pattern\":{\"_proj\":4}", ""), 2 * 8 * 512}, /* whole parts of a name */
+    {EXPERTS("single", "\"target_modules\":[\"w1\"],\"layers_to_transform\":[0]", OLD), 2 * 8 * 640}, /* the last number: an expert's, of both layers */
+};
+
+START_TEST(is_narrowed)
+{
+    struct reply reply = ask(narrowed[_i].body);
+    char n[64];
+
+    reply_value(&reply, "model/trainable_parameters", n);
+    ck_assert_msg(strtod(n, NULL) == narrowed[_i].trainable, "%s: %s, not %.0f", narrowed[_i].body, n, narrowed[_i].trainable);
+    ck_assert_msg(reply_at(&reply, "recommendation/memory/peak_allocated_bytes"), "%s: %.500s", narrowed[_i].body, reply.r.body);
+    reply_done(reply);
+}
+END_TEST
+
+/* Less that is adapted is never more that is held: at the same place fewer layers, a lower rank, what is left out. */
+START_TEST(narrower_holds_less)
+{
+    static const char *const less[] = {",\"layers_to_transform\":[1]", ",\"exclude_modules\":[\"0.self_attn.q_proj\"]", ",\"rank_pattern\":{\"q_proj\":2}"};
+    char body[1200], all[64], some[64];
+
+    for (size_t i = 0; i < sizeof less / sizeof *less; i++) {
+        struct reply a = ask(EXPERTS("ddp", "\"target_modules\":[\"q_proj\",\"v_proj\"]", "")), b;
+
+        (void)snprintf(body, sizeof body, EXPERTS("ddp", "\"target_modules\":[\"q_proj\",\"v_proj\"]%s", ""), less[i]);
+        b = ask(body);
+        reply_value(&a, "recommendation/memory/resting_bytes", all);
+        reply_value(&b, "recommendation/memory/resting_bytes", some);
+        ck_assert_msg(strtod(some, NULL) > 0 && strtod(some, NULL) < strtod(all, NULL), "%s: %s, %s", less[i], some, all);
+        reply_value(&a, "recommendation/memory/peak_allocated_bytes", all);
+        reply_value(&b, "recommendation/memory/peak_allocated_bytes", some);
+        ck_assert_msg(strtod(some, NULL) <= strtod(all, NULL), "%s: %s, %s", less[i], some, all);
+        reply_done(a);
+        reply_done(b);
+    }
 }
 END_TEST
 
@@ -209,5 +268,5 @@ UNIT_TESTS("api/targets",
     unit_test(tells_what_a_release_would_refuse); unit_rows(refuses, refused);
     unit_rows(gives_no_figures, gaps); unit_rows(some_layers_hold_less_than_all, uneven);
     unit_rows(says_what_does_not_go_together, apart); unit_test(adapts_tensors_of_some_layers); unit_test(adapts_tensors_by_either_name);
-    unit_test(is_echoed_and_launched);
+    unit_test(is_echoed_and_launched); unit_rows(is_narrowed, narrowed); unit_test(narrower_holds_less);
 )

@@ -58,6 +58,8 @@ VALUES = {
     "training.optim_args": ["rank=64", "weight_decay=0.1"], "training.max_grad_norm": [0, 2], "training.shard_group": [2, 4],
     "training.lora.rank": [4, 16], "training.lora.alpha": [1, 64], "training.lora.dropout": [0.0, 0.1], "training.lora.target_modules": ["all-linear", ["q_proj"]],
     "training.lora.target_parameters": [["nothing.here"], []], "training.lora.modules_to_save": [["lm_head"], []],
+    "training.lora.layers_to_transform": [[0], [0, 1]], "training.lora.layers_pattern": [["layers"], ["h"]], "training.lora.exclude_modules": [["v_proj"], []],
+    "training.lora.rank_pattern": [{"q_proj": 2}, {}], "training.lora.alpha_pattern": [{"q_proj": 2}, {}],
     "training.freeze": [["embed_tokens"], ["layers.0"]], "training.lengths": [[64], [32, 96]], "training.images": [{"per_sequence": 1}, {"per_sequence": 2}],
     "training.images.per_sequence": [1, 2], "training.images.height": [8, 16], "training.images.width": [8, 16], "training.expert_skew": [1.5, 2],
     "training.buckets.reduce_elems": [20000, 50000000], "training.buckets.allgather_elems": [20000, 50000000], "training.buckets.prefetch_elems": [0, 50000000],

@@ -14,7 +14,8 @@ import sys
 from make_freeze import request_of as request_in
 from make_stages import FIGURES, GPT2, HERE, QWEN2, QWEN3, TINY
 
-OF_PEFT = ("modules_to_save", "target_parameters", "use_dora")  # members of LoraConfig that the tracers have no option for
+OF_PEFT = ("modules_to_save", "target_parameters", "use_dora", "layers_to_transform", "layers_pattern", "exclude_modules", "rank_pattern",
+           "alpha_pattern")  # members of LoraConfig that the tracers have no option for
 CKPT = dict(gradient_checkpointing=True)
 FSDP2 = dict(fsdp={"wrap": "accelerate"}, reduce_dtype="bf16")
 EXPERTS = ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]
@@ -85,6 +86,24 @@ CASES = [
     ("saved-tied", "single", 1, QWEN3, 4, 1, 256, dict(precision="bf16-autocast", **SAVED)),
     ("saved-tied-head", "single", 1, QWEN2, 4, 1, 256, dict(precision="bf16", **HEAD)),
     ("experts-fsdp2-ckpt", "fsdp2", 4, QWEN3_MOE, None, 2, 128, dict(precision="bf16-mixed", **CKPT, **lora(), **FSDP2)),
+    ("layers", "single", 1, LLAMA, None, 2, 256, dict(precision="bf16-autocast", **lora(["q_proj", "v_proj"], layers_to_transform=[0, 2]))),
+    ("layers-pattern", "single", 1, GPT2, 4, 2, 256, dict(precision="bf16", **CKPT, **lora(["c_attn", "c_proj"], layers_to_transform=3, layers_pattern=["h"]))),
+    ("layers-nf4", "single", 1, QWEN2, 4, 2, 256,
+     dict(precision="bf16-autocast", quantization="nf4", prepare_kbit="peft", **CKPT, **dict(lora(["q_proj", "down_proj"], layers_to_transform=[1, 3]), tuning="qlora"))),
+    ("excluded", "single", 1, LLAMA, None, 2, 256, dict(precision="bf16", **lora(exclude_modules=["layers.0.self_attn.q_proj", "down_proj"]))),
+    ("excluded-pattern", "single", 1, QWEN3, 4, 2, 256, dict(precision="bf16-mixed", **lora(exclude_modules=r".*layers\.(0|1)\.mlp.*"))),
+    ("ranks", "single", 1, LLAMA, None, 2, 256,
+     dict(precision="bf16", **lora(rank_pattern={"q_proj": 16, r"layers\.[12]\.mlp\.(up|down)_proj": 4, "^model.layers.3.self_attn.v_proj": 64}, alpha_pattern={"q_proj": 4}))),
+    ("ranks-ckpt", "single", 1, TINY, 4, 2, 256, dict(precision="bf16-mixed", **CKPT, **lora(["q_proj", "k_proj"], dropout=0.1, rank_pattern={"k_proj": 32}))),
+    ("ranks-experts", "single", 1, MIXTRAL, None, 2, 128,
+     dict(precision="bf16", **lora(["q_proj"], target_parameters=EXPERTS, rank_pattern={"experts.gate_up_proj": 4}, alpha_pattern={"experts.gate_up_proj": 4}))),
+    ("ranks-experts-names", "single", 1, MIXTRAL, None, 2, 128,
+     dict(precision="bf16-autocast", **CKPT, **lora(rank_pattern={"down_proj": 2, "1.mlp.experts.gate_up_proj": 3}))),
+    ("saved-beneath", "single", 1, LLAMA, None, 2, 256, dict(precision="bf16", **lora(exclude_modules=["k_proj"], modules_to_save=["lm_head", "layers.1.mlp"]))),
+    ("layers-ddp", "ddp", 4, LLAMA, None, 2, 256, dict(precision="bf16-autocast", **lora(["q_proj", "v_proj"], layers_to_transform=[0, 2], rank_pattern={"v_proj": 16}))),
+    ("layers-fsdp2", "fsdp2", 4, LLAMA, None, 2, 256,
+     dict(precision="bf16-mixed", **lora(["q_proj", "v_proj"], layers_to_transform=[0, 2], rank_pattern={"v_proj": 16}), **FSDP2)),
+    ("layers-zero3", "zero3", 4, TINY, 4, 1, 256, dict(precision="bf16", **lora(["q_proj", "v_proj"], layers_to_transform=[0, 2], rank_pattern={"v_proj": 16}))),
 ]
 
 
