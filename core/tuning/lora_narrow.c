@@ -8,7 +8,6 @@
 #include "tuning/lora_inside.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { NAME_BYTES = 256 };
@@ -66,6 +65,15 @@ static const char *index_after(const struct lora_options *o, uint32_t k, const c
     return ret;
 }
 
+static uint64_t number_at(const char *digits)
+{
+    uint64_t n = 0;
+
+    for (; *digits >= '0' && *digits <= '9' && n < UINT32_MAX; digits++)
+        n = n * 10 + (uint64_t)(*digits - '0');
+    return n;
+}
+
 static bool is_of_layers(const struct lora_options *o, const char *path, struct pattern_effort *effort)
 {
     const struct lora_narrow *w = o->narrow;
@@ -74,7 +82,7 @@ static bool is_of_layers(const struct lora_options *o, const char *path, struct 
     for (uint32_t k = 0; !at && k < (w->n_lists ? w->n_lists : 1); k++)
         at = index_after(o, k, path, effort);
     for (uint32_t i = 0; at && i < w->n_layers; i++)
-        if (strtoul(at, NULL, 10) == w->layers[i])
+        if (number_at(at) == w->layers[i])
             return true;
     return false;
 }
