@@ -204,7 +204,7 @@ static void prepare(void *of)
     struct zero12 *z = of;
 
     for (uint32_t i = 0; i < z->n_groups; i++)
-        optim_prepare(z->r, &z->groups[i].optim);
+        zero_optim_prepare(z->r, &z->groups[i].optim, &z->groups[0].optim);
 }
 
 static void leave(void *of)

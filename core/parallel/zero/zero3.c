@@ -217,7 +217,7 @@ static void prepare(void *of)
     struct zero3 *z = of;
 
     for (uint32_t i = 0; i < z->n_sub_groups; i++)
-        optim_prepare(z->r, &z->sub_groups[i].optim);
+        zero_optim_prepare(z->r, &z->sub_groups[i].optim, &z->sub_groups[0].optim);
 }
 
 static void begin_micro_step(void *of, bool sync)

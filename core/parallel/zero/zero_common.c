@@ -218,11 +218,22 @@ struct optim zero_optim(const struct parallel_options *o)
     return (struct optim){.kind = own ? o->optimizer : OPTIM_ADAMW_FUSED, .paged = o->paged};
 }
 
-void zero_optim_step(struct run *r, struct optim *of_group, struct optim *first)
+static void share_maps(struct optim *to, const struct optim *from)
 {
     for (int i = 0; i < 2; i++)
-        of_group->qmap[i] = first->qmap[i];
+        to->qmap[i] = from->qmap[i];
+}
+
+void zero_optim_step(struct run *r, struct optim *of_group, struct optim *first)
+{
+    share_maps(of_group, first);
     optim_step(r, of_group);
-    for (int i = 0; i < 2; i++)
-        first->qmap[i] = of_group->qmap[i];
+    share_maps(first, of_group);
+}
+
+void zero_optim_prepare(struct run *r, struct optim *of_group, struct optim *first)
+{
+    share_maps(of_group, first);
+    optim_prepare(r, of_group);
+    share_maps(first, of_group);
 }

@@ -84,5 +84,6 @@ val zero_is_finite(struct run *r, val x); /* torch.isfinite(x) */
 struct optim zero_optim(const struct parallel_options *o);
 /* One group's step. What all groups' states look up stands once, with the first. */
 void zero_optim_step(struct run *r, struct optim *of_group, struct optim *first);
+void zero_optim_prepare(struct run *r, struct optim *of_group, struct optim *first); /* the same of states made before a step */
 
 #endif
