@@ -79,8 +79,9 @@ START_TEST(every_method_is_started)
         ck_assert_msg(row->launcher != LAUNCHER_NONE, "%s", method_rows[m].name);
         ck_assert_msg(strstr(json_str(json_get(doc, "command")), "train.py"), "%s", method_rows[m].name);
         ck_assert_int_eq(row->launcher == LAUNCHER_ACCELERATE, json_get(doc, "accelerate_config") != NULL);
-        ck_assert_int_eq(row->zero_stage > 0, json_get(doc, "deepspeed_config") != NULL);
-        ck_assert_int_eq(method_is_zero((enum method)m), row->zero_stage > 0);
+        ck_assert_int_eq(row->engine, json_get(doc, "deepspeed_config") != NULL);
+        ck_assert_int_eq(method_is_zero((enum method)m), row->engine);
+        ck_assert(row->zero_stage == 0 || row->engine);
         ck_assert_int_eq(method_is_fsdp1((enum method)m) || method_is_fsdp2((enum method)m), row->fsdp_version > 0);
         json_free(doc);
     }
