@@ -242,20 +242,20 @@ static enum err_code advise_all(struct planning *p, const struct plan_candidate 
     return advise_stuck(p, first);
 }
 
-/* A quarter of what the answer took, and what a small answer needs: more where it is all that there is to say. */
-enum { SHARE = 4, LEAST_EVENTS = 400000, LEAST_EVENTS_STUCK = 1000000 };
+/* A quarter of what the answer took, half where what fits was not foretold, and what a small answer needs: more where it is all that there is to say. */
+enum { SHARE = 4, SHARE_OF_PLAYED = 2, LEAST_EVENTS = 400000, LEAST_EVENTS_STUCK = 1000000 };
 
 static enum err_code advise_within(struct planning *p, const struct plan_candidate *first)
 {
     struct budget *b = p->scratch->budget;
     uint64_t least = p->answer->any_fits ? LEAST_EVENTS : LEAST_EVENTS_STUCK, limit = b ? b->limit_events : 0,
-             taken = b ? p->work_events - (limit - b->events) : 0;
+             taken = b ? p->work_events - (limit - b->events) : 0, share = taken / (p->plays_all && p->answer->any_fits ? SHARE_OF_PLAYED : SHARE);
     enum err_code rc;
 
     if (b && budget_is_over(b))
         return ERR_OK;
-    if (b && b->events + taken / SHARE + least < limit)
-        b->limit_events = b->events + taken / SHARE + least;
+    if (b && b->events + share + least < limit)
+        b->limit_events = b->events + share + least;
     rc = advise_all(p, first);
     if (b)
         b->limit_events = limit;

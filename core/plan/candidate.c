@@ -149,22 +149,39 @@ static enum err_code foresee_most(struct planning *p, const struct probe *probe,
     return probe_foresee_largest(probe, like, ret);
 }
 
-static enum err_code foresee(struct planning *p, struct plan_candidate *c)
+/* Its largest micro-batch, the one it is answered with, and its time. */
+static enum err_code foresee_all(struct planning *p, struct plan_candidate *c, uint32_t *ret_n)
 {
     struct probe probe = probe_on_candidate(p, c);
     uint32_t n = p->q->recipe.micro_batch_size;
+    enum err_code rc = foresee_most(p, &probe, n, &c->max_micro_batch_size);
+
+    if (!rc)
+        rc = n ? pace_foresee(&probe, n, &c->time) : pace_foresee_fastest(&probe, c->max_micro_batch_size, &n, &c->time);
+    if (!rc && p->q->objective == OBJECTIVE_LONGEST_SEQUENCE)
+        rc = longest_foreseen(&probe, p->q->recipe.micro_batch_size ? n : 1, &c->max_seq_len_tokens);
+    *ret_n = n;
+    return rc;
+}
+
+enum err_code candidate_foretell_asked(struct planning *p, struct plan_candidate *c)
+{
+    uint32_t n;
+
+    return foresee_all(p, c, &n);
+}
+
+static enum err_code foresee(struct planning *p, struct plan_candidate *c)
+{
+    uint32_t n = c->max_micro_batch_size = p->q->recipe.micro_batch_size;
     enum err_code rc;
 
     if (p->measured++ == PLAN_MAX_MEASURED)
         return err_set(p->err, ERR_FIELD_RANGE, "/training", "the lists ask for more than %d combinations: name fewer",
                        (int)PLAN_MAX_MEASURED);
     rc = budget_status(p->scratch->budget, p->err);
-    if (!rc)
-        rc = foresee_most(p, &probe, n, &c->max_micro_batch_size);
-    if (!rc)
-        rc = n ? pace_foresee(&probe, n, &c->time) : pace_foresee_fastest(&probe, c->max_micro_batch_size, &n, &c->time);
-    if (!rc && p->q->objective == OBJECTIVE_LONGEST_SEQUENCE)
-        rc = longest_foreseen(&probe, p->q->recipe.micro_batch_size ? n : 1, &c->max_seq_len_tokens);
+    if (!rc && !p->plays_all)
+        rc = foresee_all(p, c, &n);
     if (rc)
         return rc;
     candidate_take(p, c, n);

@@ -237,6 +237,25 @@ static enum err_code foretell(struct planning *p, uint32_t *at, bool staged)
     return enumerate(p, at, staged);
 }
 
+/* Where the micro-batch is stated and all are played anyway, what they are foretold decides nothing. */
+static bool plays_all(const struct plan_question *q)
+{
+    uint64_t n = 1;
+
+    for (int a = 0; a < AXIS_COUNT && n <= PLAN_REPLAY_ALL; a++)
+        n *= q->axes[a].n;
+    return n <= PLAN_REPLAY_ALL && q->recipe.micro_batch_size && !q->largest && q->objective != OBJECTIVE_LONGEST_SEQUENCE;
+}
+
+/* Any that runs: what outgrew the question might. */
+static bool any_runs(const struct plan_answer *a)
+{
+    for (uint32_t i = 0; i < a->n; i++)
+        if (a->candidates[i].modelled || (a->candidates[i].reason.code && !strcmp(a->candidates[i].reason.code, "budget")))
+            return true;
+    return false;
+}
+
 /* Somebody else's layers are taken for alike where that was seen; one step that is asked alone is played as it is. */
 static bool may_take_few(const struct plan_question *q, struct arena *scratch)
 {
@@ -262,6 +281,7 @@ enum err_code plan_answer(const struct plan_question *asked, struct arena *keep,
                          .answer = &answer,
                          .err = err,
                          .memo = memo,
+                         .plays_all = plays_all(q),
                          .work_events = scratch->budget ? scratch->budget->limit_events - scratch->budget->events : 0};
     bool staged = !q->axes[AXIS_TUNING].asked;
     uint32_t at[AXIS_COUNT] = {0};
@@ -279,6 +299,8 @@ enum err_code plan_answer(const struct plan_question *asked, struct arena *keep,
             rc = ERR_FIELD_CONFLICT; /* as train_resolve() said it last */
         if (!rc)
             rc = settle(&p);
+        if (p.plays_all) /* nobody has run before */
+            answer.any_modelled = any_runs(&answer);
     } while (!rc && staged && answer.any_modelled && !answer.any_launches && !answer.n_cut && ++at[AXIS_TUNING] < q->axes[AXIS_TUNING].n);
     if (!rc)
         find_dominated(&answer);

@@ -14,6 +14,7 @@ struct planning {
     struct plan_answer *answer;
     uint32_t measured, conflicts;
     struct foreseen_like like[2]; /* what the candidate before was foreseen to fit, without checkpointing and with: the next may be like it */
+    bool plays_all;    /* each at the micro-batch that was stated: a verdict needs no foretelling, only what does not fit has it */
     bool rooms_of_all; /* whoever turns out tight tries a smaller micro-batch at once, not only when it stands first */
     uint64_t work_events;    /* that may be done in all */
     struct memo *memo;
@@ -44,6 +45,9 @@ static inline struct probe probe_on_candidate(const struct planning *p, struct p
 /* Resolves a candidate; its largest micro-batch, the one it is answered with, its time and whether it fits as models of few layers foretell them
  * (BASIS_NONE). What contradicts itself in one combination of several, or has no model, is set aside with its reason. */
 MUST_CHECK enum err_code candidate_foresee(struct planning *p, struct plan_candidate *c);
+
+/* The largest micro-batch and the time of one that was played as it was stated and does not fit. */
+MUST_CHECK enum err_code candidate_foretell_asked(struct planning *p, struct plan_candidate *c);
 
 /* All of that by replays; or the figures of the foreseen micro-batch by live blocks, and by replays where those do not settle it. */
 MUST_CHECK enum err_code candidate_settle(struct planning *p, struct plan_candidate *c);

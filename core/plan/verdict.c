@@ -1,4 +1,5 @@
 /* A candidate's verdict: by replays, or by live blocks where they are clear of the budget. */
+#include "base/budget.h"
 #include "plan/longest.h"
 #include "plan/pace.h"
 #include "plan/planning.h"
@@ -255,6 +256,30 @@ static enum err_code find_largest(struct plan_candidate *c, const struct probe *
     return rc;
 }
 
+/* Nobody has foretold it where it is played at any rate: what does not fit is foretold then, and costs what it would have cost had it been before. */
+static enum err_code judge_asked(struct planning *p, struct plan_candidate *c, const struct probe *probe, struct verdict *ret)
+{
+    struct budget *b = p->scratch->budget;
+    uint64_t events = b ? b->events : 0;
+    uint32_t n = p->q->recipe.micro_batch_size;
+    struct fit fit;
+    enum err_code rc;
+
+    if (p->plays_all) {
+        rc = probe_fits(probe, n, MEASURE_FITTING, &fit);
+        if (!rc && fit.fits)
+            probe_tell(probe, &fit.memory, fit.retries, ret);
+        if (rc || fit.fits)
+            return rc;
+        if (b)
+            b->events = events;
+        rc = candidate_foretell_asked(p, c);
+        if (rc)
+            return rc;
+    }
+    return probe_judge(probe, n, n <= c->max_micro_batch_size, ret);
+}
+
 /* An asked micro-batch is judged by itself. */
 static enum err_code settle_asked(struct planning *p, struct plan_candidate *c, const struct probe *probe)
 {
@@ -265,7 +290,7 @@ static enum err_code settle_asked(struct planning *p, struct plan_candidate *c, 
     if (!rc)
         rc = longest(p, c, probe, n);
     if (!rc)
-        rc = probe_judge(probe, n, n <= c->max_micro_batch_size, &v);
+        rc = judge_asked(p, c, probe, &v);
     if (!rc)
         rc = v.fits ? pace_at(probe, n, &c->time) : pace_foresee(probe, n, &c->time);
     if (rc)
