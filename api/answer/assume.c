@@ -101,6 +101,11 @@ static bool is_awq(const struct plan_candidate *c)
     return c->modelled && c->step.r.quantization == KBIT_AWQ4;
 }
 
+static bool is_hqq(const struct plan_candidate *c)
+{
+    return c->modelled && kbit_is_hqq(c->step.r.quantization);
+}
+
 static bool is_gptq(const struct plan_candidate *c)
 {
     return c->modelled && kbit_is_gptq(c->step.r.quantization);
@@ -314,6 +319,10 @@ static void assume_methods(struct estimate *e, const struct quirks *q)
         note(&e->assumptions,
              "awq4: groups of 128 rows, autoawq 0.2.9 with its compiled kernels, weights in fp16 (from transformers 4.53 on, where bf16 is asked too); "
              "all-linear are the names of all linears, of which peft itself finds nn.Linear alone");
+    if (any(a, is_hqq))
+        note(&e->assumptions,
+             "hqq: HqqConfig(group_size=64) of 0.2.8 with the products of PyTorch's operators (HQQBackend.PYTORCH); all-linear are the names of all "
+             "linears, of which peft itself finds nn.Linear alone");
     if (any(a, is_gptq))
         note(&e->assumptions, "gptq: groups of 128 rows, as most checkpoints have; kernels in Triton (fms-acceleration-peft 0.3.1)");
     if (any(a, is_paged))

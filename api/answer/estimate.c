@@ -109,27 +109,42 @@ static void forget_speed(const struct plan_question *q, struct plan_answer *a)
         a->advice[i].time = (struct step_time){0};
 }
 
-/* transformers' own AdamW ended with 4.49, AWQ that trains with 4.57: where nobody names a release, that is the one that is meant. */
-static void take_release(struct estimate *e)
+/* What ended with a release: where nobody names one, the last that has it is meant. */
+static const struct {
+    enum kbit kbit; /* KBIT_NONE: transformers' own AdamW */
+    const char *transformers, *why;
+} last_releases[] = {
+    {KBIT_NONE, "4.49", "stack.transformers 4.49: the last release with adamw_hf, which a later one has not"},
+    {KBIT_AWQ4, "4.57", "stack.transformers 4.57: the last release whose AWQ weights are trained over (autoawq); later ones take gptqmodel's Marlin, which raises"},
+    {KBIT_HQQ4, "4.56", "stack.transformers 4.56: the last release whose hqq computes in the model's dtype; from 5.0 on it loads nothing"},
+    {KBIT_HQQ8, "4.56", "stack.transformers 4.56: the last release whose hqq computes in the model's dtype; from 5.0 on it loads nothing"},
+};
+
+static bool names_release(const struct stack_request *s)
 {
-    struct stack_request *s = &e->rq.stack;
-    const struct words *asked = &e->rq.training.optimizer;
+    return s->transformers || s->torch || s->peft || s->accelerate || s->bitsandbytes || s->deepspeed || s->flash_attn || s->liger || s->trl;
+}
 
-    const struct words *packed = &e->rq.training.quantization;
-    bool awq = packed->n && quantization_words[packed->at[0]].value == KBIT_AWQ4;
-    bool own = asked->n == 1 && optimizer_words[asked->at[0]].value == OPTIMIZER_ADAMW_HF;
+static bool asks_for(const struct estimate *e, enum kbit k)
+{
+    const struct words *packed = &e->rq.training.quantization, *optimizer = &e->rq.training.optimizer;
 
-    if ((!own && !awq) || s->transformers || s->torch || s->peft || s->accelerate ||
-        s->bitsandbytes || s->deepspeed || s->flash_attn || s->liger || s->trl)
-        return;
-    if (!own) {
-        s->transformers = "4.57";
-        note(&e->assumptions,
-             "stack.transformers 4.57: the last release whose AWQ weights are trained over (autoawq); later ones take gptqmodel's Marlin, which raises");
-        return;
-    }
-    s->transformers = "4.49";
-    note(&e->assumptions, "stack.transformers 4.49: the last release with adamw_hf, which a later one has not");
+    if (!k)
+        return optimizer->n == 1 && optimizer_words[optimizer->at[0]].value == OPTIMIZER_ADAMW_HF;
+    return (packed->n && (enum kbit)quantization_words[packed->at[0]].value == k) ||
+           (e->model.config && !asks_inference(&e->rq) && checkpoint_kbit(e->model.config) == k);
+}
+
+/* Once for what is asked, and once for what the checkpoint says; whether it took one. */
+static bool take_release(struct estimate *e)
+{
+    for (size_t i = 0; i < sizeof last_releases / sizeof *last_releases && !names_release(&e->rq.stack); i++)
+        if (asks_for(e, last_releases[i].kbit)) {
+            e->rq.stack.transformers = last_releases[i].transformers;
+            note(&e->assumptions, "%s", last_releases[i].why);
+            return true;
+        }
+    return false;
 }
 
 static enum err_code estimate(struct estimate *e)
@@ -141,7 +156,7 @@ static enum err_code estimate(struct estimate *e)
     if (!rc)
         baseline_take(e);
     if (!rc)
-        take_release(e);
+        (void)take_release(e);
     if (!rc)
         rc = stack_read(&e->rq.stack, &e->stack, c->err);
     if (!rc)
@@ -154,7 +169,7 @@ static enum err_code estimate(struct estimate *e)
     if (!rc && !e->model.has_program && !(c->rq->installed && *c->rq->installed))
         note(&e->warnings,
              "no program of this type is carried: a transformers that has it can be read (--transformers DIR), or its modelling file sent as `modeling`");
-    if (!rc && e->model.installed) /* the stack that it belongs to */
+    if (!rc && (e->model.installed || take_release(e))) /* the stack that it belongs to */
         rc = stack_read(&e->rq.stack, &e->stack, c->err);
     if (!rc && asks_inference(&e->rq))
         return inference_answer(e);

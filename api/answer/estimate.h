@@ -133,6 +133,7 @@ MUST_CHECK enum err_code question_build(struct estimate *e);
  * checkpoint_is_read(): what is asked, a generation or training, has figures for such weights. */
 int checkpoint_weights(const struct json *config, uint32_t *ret_group);
 bool checkpoint_is_read(const struct estimate *e, const struct json *config);
+enum kbit checkpoint_kbit(const struct json *config); /* of a checkpoint that is packed as training takes it; KBIT_NONE: it is not */
 enum checkpoint_form checkpoint_form(const struct json *config);
 /* What training takes from it: e->rq.training.quantization where it is left out, a note of it. */
 MUST_CHECK enum err_code checkpoint_take(struct estimate *e);

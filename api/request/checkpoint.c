@@ -80,7 +80,7 @@ static bool is_plain_awq(const struct json *q)
     return (!version || !strcmp(version, "gemm") || !strcmp(version, "GEMM")) && !json_count(json_get(q, "modules_to_not_convert"));
 }
 
-static enum kbit kbit_of(const struct json *config)
+enum kbit checkpoint_kbit(const struct json *config)
 {
     static const enum kbit kbits[WEIGHTS_COUNT] = {
         [WEIGHTS_INT8] = KBIT_INT8, [WEIGHTS_NF4] = KBIT_NF4, [WEIGHTS_NF4_DQ] = KBIT_NF4_DQ,
@@ -100,7 +100,7 @@ enum checkpoint_form checkpoint_form(const struct json *config)
 {
     const struct json *q = json_get(config, "quantization_config");
     const char *method = json_str(json_get(q, "quant_method")), *storage = json_str(json_get(q, "bnb_4bit_quant_storage"));
-    enum kbit k = kbit_of(config);
+    enum kbit k = checkpoint_kbit(config);
 
     if (k)
         return kbit_is_bnb(k) && (!storage || !strcmp(storage, "uint8")) ? CHECKPOINT_PACKED_BYTES : CHECKPOINT_PACKED;
@@ -120,7 +120,7 @@ bool checkpoint_is_read(const struct estimate *e, const struct json *config)
 
 enum err_code checkpoint_take(struct estimate *e)
 {
-    enum kbit k = kbit_of(e->model.config), asked;
+    enum kbit k = checkpoint_kbit(e->model.config), asked;
     struct words *said = &e->rq.training.quantization;
     enum checkpoint_form form = checkpoint_form(e->model.config);
 

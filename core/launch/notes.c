@@ -51,6 +51,9 @@ static void say_model(struct jsonw *w, const struct launch *l)
         say(w, "the model in it is a checkpoint of GPTQ: from_pretrained() of its folder, with kernels that train (Triton)");
     if (r->quantization == KBIT_AWQ4)
         say(w, "the model in it is a checkpoint of AWQ: from_pretrained() of its folder with autoawq; for all-linear all names, as peft finds nn.Linear alone");
+    if (kbit_is_hqq(r->quantization))
+        say(w, "from_pretrained(.., quantization_config=HqqConfig(nbits=%d, group_size=64)) with hqq; for all-linear all names, as peft finds nn.Linear alone",
+            r->quantization == KBIT_HQQ4 ? 4 : 8);
     if (r->quantization == KBIT_TORCHAO_INT8)
         say(w, "from_pretrained(.., quantization_config=TorchAoConfig(Int8WeightOnlyConfig()))");
     if (kbit_is_loaded(r->quantization))

@@ -127,6 +127,8 @@ static void write_constants(struct buf *out, const struct launch *l)
         buf_str(out, "MODEL[\"distributed_config\"] = DistributedConfig(**MODEL[\"distributed_config\"])\n");
     if (launch_unpacks(l))
         string_line(out, "MODEL[\"quantization_config\"] = ", launch_unpacks(l), "(dequantize=True)  # as it is saved it is not trained\n");
+    if (kbit_is_hqq(r->quantization))
+        string_line(out, "MODEL[\"quantization_config\"] = HqqConfig(nbits=", r->quantization == KBIT_HQQ4 ? "4" : "8", ", group_size=64)\n");
     if (r->quantization == KBIT_TORCHAO_INT8)
         buf_str(out, "MODEL[\"quantization_config\"] = TorchAoConfig(Int8WeightOnlyConfig())\n");
     if (r->tuning != TUNING_FULL)
@@ -152,6 +154,8 @@ void launch_script(struct buf *out, const struct launch *l)
         buf_str(out, "from transformers.distributed import DistributedConfig\n\n");
     if (launch_unpacks(l))
         string_line(out, "from transformers import ", launch_unpacks(l), "\n\n");
+    if (kbit_is_hqq(r->quantization))
+        buf_str(out, "from transformers import HqqConfig\n\n");
     if (r->quantization == KBIT_TORCHAO_INT8)
         buf_str(out, "from torchao.quantization import Int8WeightOnlyConfig\nfrom transformers import TorchAoConfig\n\n");
     write_constants(out, l);

@@ -80,13 +80,13 @@ static enum err_code resolve_mask(struct recipe *r, struct err *err)
 }
 
 /* The Trainer's bf16=True or fp16=True on the weights as from_pretrained loads them. */
-static enum precision precision_default(const struct resolving *c)
+static enum precision precision_default(const struct recipe *r, const struct resolving *c)
 {
-    bool half = c->arch->saved == SAVED_BF16 || c->arch->saved == SAVED_FP16;
+    bool half = c->arch->saved == SAVED_BF16 || c->arch->saved == SAVED_FP16, hqq = kbit_is_hqq(r->quantization); /* quantise.c: not in fp32 */
 
     if (c->device->cc_major < 8) /* no bf16 tensor cores before Ampere */
-        return PRECISION_FP16_MIXED;
-    return half && c->defaults.loads_as_saved ? PRECISION_BF16_AUTOCAST : PRECISION_BF16_MIXED;
+        return hqq ? PRECISION_FP16_AUTOCAST : PRECISION_FP16_MIXED;
+    return (half && c->defaults.loads_as_saved) || hqq ? PRECISION_BF16_AUTOCAST : PRECISION_BF16_MIXED;
 }
 
 /* Weights that were loaded in half do not stay so where accelerate shards what is trained: bf16=True under FSDP is fp32 shards. */
@@ -677,7 +677,7 @@ enum err_code train_resolve(const struct recipe *asked, const struct arch *arch,
     if (rc)
         return rc;
     if (s.r.precision == PRECISION_UNSET)
-        s.r.precision = precision_default(&c);
+        s.r.precision = precision_default(&s.r, &c);
     resolve_upcast(&s.r, &c);
     if (arch->encoder && s.r.stage == TASK_SFT)
         s.r.stage = task_of_architecture(arch->architecture);

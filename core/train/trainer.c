@@ -7,11 +7,9 @@
 #include "parallel/gap.h"
 #include "train/around.h"
 #include "train/loop.h"
+#include "train/quantise.h"
 #include "tuning/bnb.h"
 #include "tuning/freeze.h"
-#include "tuning/awq.h"
-#include "tuning/gptq.h"
-#include "tuning/torchao.h"
 #include "tuning/lora.h"
 
 #include <stdio.h>
@@ -56,83 +54,6 @@ static bool stands_on_host(const struct trainer *t)
     enum method m = t->step->r.method;
 
     return m != METHOD_SINGLE && !kbit_is_bnb(t->step->r.quantization) && !(t->plain && (m == METHOD_DDP || method_is_zero(m)));
-}
-
-/* bnb_4bit_quant_storage: what is flattened or cut with the rest has its dtype. */
-static enum dtype storage_dtype(const struct recipe *s)
-{
-    return method_is_fsdp1(s->method) || method_is_fsdp2(s->method) || s->method == METHOD_ZERO3 ? compute_dtype(s->precision) : DTYPE_UINT8;
-}
-
-/* NULL, or why these quantised weights and this method do not go together. */
-static const char *quantised_gap(const struct recipe *s)
-{
-    if (s->method == METHOD_SINGLE || s->method == METHOD_DDP || method_is_zero_whole(s->method))
-        return NULL;
-    if (kbit_is_gptq(s->quantization))
-        return method_is_fsdp1(s->method) ? NULL : "GPTQ weights under %s are not modelled yet: single, ddp, zero1, zero2 or fsdp";
-    if (!method_is_fsdp1(s->method) && !(method_is_fsdp2(s->method) && s->method != METHOD_TP_FSDP2) && s->method != METHOD_ZERO3)
-        return "quantised weights under %s are not modelled yet: single, ddp, zero1, zero2, zero3, fsdp or fsdp2";
-    if (s->method == METHOD_ZERO3 && s->offload != OFFLOAD_NONE)
-        return "quantised weights under %s with offload are not modelled yet: offload none";
-    if (s->quantization == KBIT_INT8) /* torch/distributed/fsdp/_flat_param.py: "Cannot flatten integer dtype tensors" */
-        return "int8 weights would lose the scales of their rows where %s flattens or cuts them: a 4-bit kind";
-    if (s->method == METHOD_FSDP_GRAD_OP && s->fsdp.use_orig_params == TRI_TRUE) /* _writeback_orig_params: each forward makes a Params4bit anew */
-        return "%s with use_orig_params \"does not support changing the parameters between forward and backward\", as Linear4bit does: use_orig_params false";
-    return NULL;
-}
-
-static enum err_code quantise_by_torchao(struct trainer *t, struct err *err)
-{
-    const struct recipe *s = &t->step->r;
-
-    if (s->method != METHOD_SINGLE)
-        return err_set(err, ERR_FIELD_CONFLICT, "/training/quantization", "torchao's weights under %s are not modelled yet: single, or nf4 or int8",
-                       method_rows[s->method].name);
-    if (!t->model.q->bnb_loads_by_name)
-        return err_set(err, ERR_FIELD_CONFLICT, "/stack/transformers",
-                       "torchao's weights as transformers loads them before 5.0 are not modelled: 5.0, or nf4 or int8");
-    return torchao_apply(&t->model.tree, err);
-}
-
-static enum err_code quantise_by_awq(struct trainer *t, struct err *err)
-{
-    const struct recipe *s = &t->step->r;
-
-    if (s->method != METHOD_SINGLE)
-        return err_set(err, ERR_FIELD_CONFLICT, "/training/quantization", "AWQ weights under %s are not modelled yet: single, or nf4 or gptq4",
-                       method_rows[s->method].name);
-    if (t->model.q->awq_by_gptqmodel) /* gptqmodel 7.7.0 nn_modules/qlinear/__init__.py train(), marlin_awq.py SUPPORTS_TRAINING */
-        return err_set(err, ERR_FIELD_CONFLICT, "/stack/transformers",
-                       "transformers from 5.0 on reads AWQ by gptqmodel, whose choice is Marlin's kernel, which raises NotImplementedError in train(): "
-                       "4.57 trains");
-    return awq_apply(&t->model.tree, err);
-}
-
-/* Weights that stand packed on the device before anything wraps the model. */
-static enum err_code quantise(struct trainer *t, struct err *err)
-{
-    const struct recipe *s = &t->step->r;
-    const struct bnb_options o = {
-        .kind = s->quantization, .compute = compute_dtype(s->precision), .storage = storage_dtype(s), .derived = t->model.q->bnb_takes_derived,
-        .ties_first = !t->model.q->bnb_loads_by_name};
-    const char *gap = quantised_gap(s);
-
-    if (s->quantization == KBIT_TORCHAO_INT8)
-        return quantise_by_torchao(t, err);
-    if (s->quantization == KBIT_AWQ4)
-        return quantise_by_awq(t, err);
-    if (gap)
-        return err_set(err, ERR_FIELD_CONFLICT, "/training/quantization", gap, method_rows[s->method].name);
-    if (kbit_is_gptq(s->quantization))
-        return gptq_apply(&t->model.tree, &(struct gptq_options){s->quantization, compute_dtype(s->precision), method_is_fsdp1(s->method)}, err);
-    /* _flat_param.py: "Must flatten tensors with uniform dtype" */
-    if (s->prepare_kbit && method_is_fsdp1(s->method) && compute_dtype(s->precision) != DTYPE_FP32)
-        return err_set(err, ERR_FIELD_CONFLICT, "/training/prepare_kbit",
-                       "norms in fp32 and 4-bit weights in half are not of one dtype, which a unit of FullyShardedDataParallel is: prepare_kbit none");
-    if (s->quantization == KBIT_INT8 && !t->model.q->bnb_int8_in_rows)
-        return err_set(err, ERR_FIELD_CONFLICT, "/stack/bitsandbytes", "int8 as bitsandbytes multiplies it before 0.45 is not modelled yet");
-    return bnb_apply(&t->model.tree, &o, err);
 }
 
 /* Why peft's ParamWrapper, which reads adapters whose module nobody calls, does not go with a method. */
@@ -350,7 +271,7 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
     if (t->as_saved && !m->arch->theirs && !m->arch->encoder) /* else the class is the one that was asked for */
         model_take_class(m);
     if (s->quantization && !t->as_saved) {
-        rc = quantise(t, err);
+        rc = quantise(&t->model, s, compute_dtype(s->precision), err);
         if (rc)
             return rc;
     }

@@ -3,7 +3,7 @@
 #include "torch/ops.h"
 #include "tuning/bnb.h"
 #include "tuning/bnb_inside.h"
-#include "tuning/torchao.h"
+#include "tuning/quantiser.h"
 
 #include <string.h>
 
@@ -14,13 +14,13 @@ static bool is_loaded(const struct param *p)
 
 static void load_param(struct run *r, struct param *p, val *map)
 {
+    const struct quantiser *q = quantiser_that_packs(p);
+
     if (p->value || !is_loaded(p) || run_dead(r))
         return;
     run_owner(r, p->owner);
-    if (bnb_packs(p))
-        bnb_pack(r, p, map);
-    else if (torchao_packs(p))
-        torchao_pack(r, p);
+    if (q)
+        q->pack(r, p, map);
     else
         p->value = bnb_kept(r, OP_TO_COPY, p->dtype, p->ndim, p->size);
     run_owner(r, NULL);
@@ -123,7 +123,7 @@ static void add_bytes(void *context, struct module *m, struct param *p)
     uint64_t *bytes = context, n = (uint64_t)param_numel(p);
 
     if (!p->late && !p->tied)
-        *bytes += (bnb_is_int8(m) && p == m->weight) || torchao_packs(p) ? n : n * dtype_bytes(p->dtype);
+        *bytes += bnb_is_int8(m) && p == m->weight ? n : n * dtype_bytes(p->dtype);
 }
 
 /* caching_allocator_warmup(): one block as large as the model, so that the allocator need not ask for many */

@@ -10,6 +10,7 @@
 #include "torch/autograd.h"
 #include "torch/ops.h"
 #include "tuning/bnb_inside.h"
+#include "tuning/quantiser.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +30,7 @@ struct checkpoint {
     uint64_t file_bytes; /* of the last one */
     enum dtype dtype;
     struct tree *tree;
+    bool copies_linears; /* quantizer_hqq.py check_quantized_param(): whatever is a linear, also what it leaves alone */
     bool failed;
 };
 
@@ -54,7 +56,8 @@ static void store(void *context, struct module *m, struct param *p)
 
     if (p->late || p->tied)
         return;
-    (void)snprintf(path, sizeof path, "%s.%s", module_path(c->tree, m->number, buf, sizeof buf), p->name);
+    (void)snprintf(path, sizeof path, "%s.%s", module_path(c->tree, m->number, buf, sizeof buf),
+                   p == m->weight ? "weight" : p->name); /* as before it was packed */
     if (c->file_bytes && c->file_bytes + bytes > FILE_BYTES) {
         c->file++;
         c->file_bytes = 0;
@@ -72,6 +75,17 @@ static int by_file(const void *a, const void *b)
     if (x->file != y->file)
         return x->file < y->file ? -1 : 1;
     return strcmp(x->name, y->name);
+}
+
+static bool copies_linears(const struct tree *t)
+{
+    for (uint32_t i = 1; i < t->n_modules; i++) {
+        const struct quantiser *q = quantiser_of(t->modules[i]);
+
+        if (q && q->takes_bias)
+            return true;
+    }
+    return false;
 }
 
 /* empty_cache(), where anything died since the cache was emptied */
@@ -93,28 +107,28 @@ static void place(struct run *r, struct param *p)
 }
 
 /* From 4.51 on each tensor comes to the device first, where a name holds it until the next one came; packing begins on the host again. */
-static void load_one(struct run *r, struct param *p, enum dtype dtype, val *map, val *last)
+static void load_one(struct run *r, const struct checkpoint *c, struct param *p, val *map, val *last)
 {
-    bool packs = bnb_packs(p), bias_of_4bit = bnb_is_quantised(p->owner) && !bnb_is_int8(p->owner) && p == p->owner->bias;
+    const struct quantiser *q = quantiser_of(p->owner), *packs = quantiser_that_packs(p);
+    bool bias_of_4bit = bnb_is_quantised(p->owner) && !bnb_is_int8(p->owner) && p == p->owner->bias;
+    bool comes_twice = packs || (c->copies_linears && p->owner->kind == MODULE_LINEAR);
 
     if (p->value || run_dead(r))
         return;
     run_owner(r, p->owner);
-    if (r->q->load_keeps_last && packs) {
-        const struct bnb_linear *l = p->owner->extra;
-        val half = owned(r, value_empty(r, OP_TO_COPY, dtype, SHAPE(l->out, l->in)));
+    if (r->q->load_keeps_last && comes_twice) {
+        val half = owned(r, value_empty(r, OP_TO_COPY, c->dtype, 1, (const int64_t[]){(int64_t)elems_of(p)}));
 
         value_unref(r, *last);
         *last = half;
     }
-    if (packs) {
-        bnb_pack(r, p, map);
-    } else if (bias_of_4bit) {
+    if (packs)
+        packs->pack(r, p, map);
+    else if (bias_of_4bit)
         p->value = bnb_kept(r, OP_TO_COPY, p->dtype, p->ndim, p->size);
-    } else {
+    else if (!q || !q->takes_bias)
         place(r, p);
-    }
-    if (r->q->load_keeps_last && !packs) {
+    if (r->q->load_keeps_last && !comes_twice) {
         value_unref(r, *last);
         *last = 0; /* the parameter itself */
     }
@@ -215,14 +229,14 @@ static void place_buffers(struct run *r, struct module *m, bool children_first)
 static bool dispatch(struct run *r, struct tree *t)
 {
     struct dispatching d = {r, arena_array(t->arena, val, t->n_modules + 1)};
-    bool int8 = false;
+    bool hooks = copies_linears(t); /* "force_hooks" of modeling_utils.py */
 
     if (!d.clones)
         return false;
     for (uint32_t i = 1; i < t->n_modules; i++)
-        int8 |= bnb_is_quantised(t->modules[i]) && bnb_is_int8(t->modules[i]);
+        hooks |= bnb_is_quantised(t->modules[i]) && bnb_is_int8(t->modules[i]);
     list_states(&d, t->root); /* check_device_map() */
-    if (!int8 && r->q->dispatch_moves_4bit) {
+    if (!hooks && r->q->dispatch_moves_4bit) {
         place_buffers(r, t->root, true);
         return true;
     }
@@ -234,7 +248,7 @@ static bool dispatch(struct run *r, struct tree *t)
 
 bool bnb_load_shards(struct run *r, struct tree *t, val *map)
 {
-    struct checkpoint c = {.dtype = t->dtype, .tree = t};
+    struct checkpoint c = {.dtype = t->dtype, .tree = t, .copies_linears = copies_linears(t)};
     val last = 0;
     uint32_t n = 0;
 
@@ -246,13 +260,14 @@ bool bnb_load_shards(struct run *r, struct tree *t, val *map)
     if (c.failed)
         return false;
     qsort(c.at, c.n, sizeof *c.at, by_file);
-    warm_up(r, t);
+    if (!c.copies_linears) /* is_hqq_or_quark */
+        warm_up(r, t);
     for (uint32_t i = 0; i < c.n; i++) {
         if (i && c.at[i].file != c.at[i - 1].file) {
             value_unref(r, last);
             last = 0;
         }
-        load_one(r, c.at[i].param, t->dtype, map, &last);
+        load_one(r, &c, c.at[i].param, map, &last);
     }
     value_unref(r, last);
     return dispatch(r, t);

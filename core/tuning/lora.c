@@ -1,11 +1,9 @@
 #include "tuning/lora.h"
 
 #include "torch/ops.h"
-#include "tuning/awq.h"
 #include "tuning/bnb.h"
-#include "tuning/gptq.h"
-#include "tuning/torchao.h"
 #include "tuning/lora_inside.h"
+#include "tuning/quantiser.h"
 #include "tuning/targets.h"
 
 #include <stdio.h>
@@ -24,7 +22,7 @@ static val add_dora(struct run *r, const struct adapter *l, val x, val result)
 }
 
 /* result = base(x); result = result + B(A(dropout(x.to(adapter)))) * scaling; result = result.to(dtype of base's result) */
-static val lora_forward(struct run *r, struct module *m, val x)
+static val lora_sum(struct run *r, struct module *m, val x, bool casts)
 {
     const struct adapter *l = m->extra;
     struct frame f = frame_enter(r);
@@ -38,17 +36,29 @@ static val lora_forward(struct run *r, struct module *m, val x)
     if (r->adapters_off) /* tuners/lora/layer.py: disable_adapters */
         return frame_leave(r, f, result);
     dtype = dtype_of(r, result);
-    rebind(r, &input, to_dtype(r, input, dtype_of(r, l->a->weight->value))); /* gathered weights may be half */
+    if (casts)
+        rebind(r, &input, to_dtype(r, input, dtype_of(r, l->a->weight->value))); /* gathered weights may be half */
     if (l->magnitude) {
         rebind(r, &result, add_dora(r, l, input, result));
-        rebind(r, &result, to_dtype(r, result, dtype));
-        return frame_leave(r, f, result);
+    } else {
+        delta = call(r, l->a, l->dropout ? call(r, l->dropout, input) : input);
+        delta = mul_scalar(r, call(r, l->b, delta));
+        rebind(r, &result, add(r, result, delta));
     }
-    delta = call(r, l->a, l->dropout ? call(r, l->dropout, input) : input);
-    delta = mul_scalar(r, call(r, l->b, delta));
-    rebind(r, &result, add(r, result, delta));
-    rebind(r, &result, to_dtype(r, result, dtype));
+    if (casts)
+        rebind(r, &result, to_dtype(r, result, dtype));
     return frame_leave(r, f, result);
+}
+
+static val lora_forward(struct run *r, struct module *m, val x)
+{
+    return lora_sum(r, m, x, true);
+}
+
+/* hqq.py: under autocast nothing is cast */
+static val lora_forward_hqq(struct run *r, struct module *m, val x)
+{
+    return lora_sum(r, m, x, !r->autocast);
 }
 
 /* bnb.py: what Linear4bit returns is cloned first, what Linear8bitLt returns not; under autocast nothing is cast; else what is added is, and not the sum */
@@ -86,11 +96,12 @@ static val lora_forward_kbit(struct run *r, struct module *m, val x)
 
 /* gptq.py: under autocast nothing is cast; else, in releases that add in place, what is added is, later the sum.
  * awq.py casts what it adds to a sum of its own. */
-static val lora_forward_gptq(struct run *r, struct module *m, val x)
+static val lora_forward_packed(struct run *r, struct module *m, val x)
 {
     const struct adapter *l = m->extra;
     struct frame f = frame_enter(r);
-    bool awq = awq_is_quantised(l->base), in_place = r->q->gptq_adds_in_place && !awq;
+    const struct quantiser *q = quantiser_of(l->base);
+    bool in_place = r->q->gptq_adds_in_place && q->adds_in_place;
     val input, result, delta;
     enum dtype dtype;
 
@@ -102,7 +113,7 @@ static val lora_forward_gptq(struct run *r, struct module *m, val x)
     if (!r->autocast)
         rebind(r, &input, to_dtype(r, input, dtype_of(r, l->a->weight->value)));
     delta = local(r, call(r, l->b, call(r, l->a, l->dropout ? call(r, l->dropout, input) : input)));
-    if ((in_place || awq) && !r->autocast)
+    if ((in_place || q->casts_what_it_adds) && !r->autocast)
         rebind(r, &delta, to_dtype(r, delta, dtype));
     rebind(r, &delta, mul_scalar(r, delta));
     rebind(r, &result, in_place ? write_in_place(r, OP_ADD, result, delta) : add(r, result, delta));
@@ -135,6 +146,15 @@ static struct module *magnitude(struct tree *t, struct module *m, const struct l
     return at;
 }
 
+static val (*forward_over(const struct quantiser *q))(struct run *, struct module *, val)
+{
+    static val (*const forward[])(struct run *, struct module *, val) = {
+        [ADAPTER_OF_LINEAR] = lora_forward, [ADAPTER_OF_BNB] = lora_forward_kbit, [ADAPTER_OF_PACKED] = lora_forward_packed,
+        [ADAPTER_OF_HQQ] = lora_forward_hqq};
+
+    return forward[q ? q->sum : ADAPTER_OF_LINEAR];
+}
+
 static void adapt(struct tree *t, struct module *m, uint32_t rank, const struct lora_options *o)
 {
     struct adapter *l = arena_new(t->arena, struct adapter);
@@ -164,7 +184,7 @@ static void adapt(struct tree *t, struct module *m, uint32_t rank, const struct 
     if (o->dora)
         l->magnitude = magnitude(t, m, o);
     m->kind = MODULE_CONTAINER;
-    m->forward = bnb_is_quantised(base) ? lora_forward_kbit : gptq_is_quantised(base) || awq_is_quantised(base) ? lora_forward_gptq : lora_forward;
+    m->forward = forward_over(quantiser_of(base));
     m->weight = m->bias = NULL;
     m->params = m->last_param = NULL;
     m->extra = l;
@@ -280,7 +300,7 @@ enum err_code lora_apply(struct tree *t, const struct lora_options *o, uint32_t 
 
 static bool is_adapted(const struct module *m)
 {
-    return m->forward == lora_forward || m->forward == lora_forward_kbit || m->forward == lora_forward_gptq;
+    return m->forward == lora_forward || m->forward == lora_forward_kbit || m->forward == lora_forward_packed || m->forward == lora_forward_hqq;
 }
 
 bool lora_split(struct tree *t)
@@ -340,10 +360,10 @@ static enum dtype dtype_of_base(struct run *r, const struct tree *t, const struc
 
 static void materialise_linear(struct run *r, const struct tree *t, const struct adapter *l, int pass)
 {
+    const struct quantiser *q = quantiser_of(l->base);
     bool integers = bnb_is_quantised(l->base) && (bnb_is_int8(l->base) || !dtype_is_float(l->base->weight->dtype));
-    bool packed = (integers && (bnb_is_int8(l->base) || !r->q->lora_takes_compute_dtype)) || gptq_is_quantised(l->base) || awq_is_quantised(l->base);
-    bool whole = !bnb_is_quantised(l->base) && !gptq_is_quantised(l->base) && !torchao_is_quantised(l->base) && !awq_is_quantised(l->base);
-    enum dtype made = packed ? DTYPE_FP32 : whole ? dtype_of_base(r, t, l->base->weight) : t->dtype; /* integers are no dtype that adapters could take over */
+    bool in_fp32 = (integers && (bnb_is_int8(l->base) || !r->q->lora_takes_compute_dtype)) || (q && q->adapters_in_fp32);
+    enum dtype made = in_fp32 ? DTYPE_FP32 : q ? t->dtype : dtype_of_base(r, t, l->base->weight);
 
     give_birth(r, l->a->weight, made, pass);
     give_birth(r, l->b->weight, made, pass);

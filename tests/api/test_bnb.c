@@ -90,7 +90,7 @@ START_TEST(packed_weights_are_sharded)
 END_TEST
 
 /* What is asked of weights is in the figures whatever the tuning was called; without a tuning it is qlora. */
-static const char *const kinds[] = {"int8", "nf4", "nf4-dq", "fp4", "gptq4", "gptq8", "torchao-int8"}; /* awq4 is of another release */
+static const char *const kinds[] = {"int8", "nf4", "nf4-dq", "fp4", "gptq4", "gptq8", "torchao-int8"}; /* awq4 and hqq4 are of other releases */
 
 START_TEST(adapters_over_quantised_weights_are_qlora)
 {
@@ -136,6 +136,9 @@ static const struct {
 } refused[] = {
     {"ddp", "\"quantization\":\"awq4\"", "AWQ weights under ddp"},
     {"ddp", "\"quantization\":\"torchao-int8\"", "torchao's weights under ddp"},
+    {"ddp", "\"quantization\":\"hqq4\"", "hqq's weights under ddp"},
+    {"single", "\"quantization\":\"hqq4\",\"precision\":\"bf16-mixed\"", "cannot multiply gradients in half"},
+    {"single", "\"quantization\":\"hqq4\",\"lora\":{\"use_dora\":true}", "of these quantised weights"},
     {"single", "\"quantization\":\"torchao-int8\",\"lora\":{\"use_dora\":true}", "of these quantised weights"},
     {"fsdp", "\"tuning\":\"qlora\",\"quantization\":\"int8\"", "where fsdp flattens or cuts"},
     {"fsdp2", "\"tuning\":\"qlora\",\"quantization\":\"int8\"", "where fsdp2 flattens or cuts"},
@@ -218,6 +221,47 @@ START_TEST(awq_goes_back_to_its_last_release)
 }
 END_TEST
 
+/* HqqHfQuantizer quantises nothing in transformers 5, and in fp32 in 4.57; 8 bits hold twice what 4 do, and less than half does */
+START_TEST(hqq_goes_back_to_its_last_release)
+{
+#define HQQ(kind, more) \
+    "{\"model\":\"Qwen/Qwen2-0.5B\",\"cluster\":{\"gpu\":\"A100-80GB\"},\"training\":{\"methods\":\"single\",\"seq_len\":1024," \
+    "\"tuning\":\"qlora\",\"quantization\":\"" kind "\"}" more "}"
+    struct reply open = ask(HQQ("hqq", "")), wide = ask(HQQ("hqq8", "")), named = ask(HQQ("hqq4", ",\"stack\":{\"transformers\":\"5.23\"}"));
+    struct reply late = ask(HQQ("hqq4", ",\"stack\":{\"transformers\":\"4.57\"}")), early = ask(HQQ("hqq4", ",\"stack\":{\"transformers\":\"4.48\"}"));
+    double four, eight;
+
+    ck_assert_msg(json_number(reply_at(&open, PARTS "parameters"), &four), "%s", open.r.body);
+    ck_assert_msg(json_number(reply_at(&wide, PARTS "parameters"), &eight), "%s", wide.r.body);
+    ck_assert(four < eight);
+    ck_assert_str_eq(json_str(reply_at(&open, "resolved/stack/transformers")), "4.56");
+    ck_assert_msg(strstr(named.r.body, "does not quantise by hqq") != NULL, "%s", named.r.body);
+    ck_assert_msg(strstr(late.r.body, "compute in fp32") != NULL, "%s", late.r.body);
+    ck_assert_msg(strstr(early.r.body, "before 4.51 are not modelled") != NULL, "%s", early.r.body);
+    reply_done(open);
+    reply_done(wide);
+    reply_done(named);
+    reply_done(late);
+    reply_done(early);
+#undef HQQ
+}
+END_TEST
+
+/* A checkpoint's own AWQ config says it as well as a word does. */
+START_TEST(checkpoints_of_awq_go_back_too)
+{
+    struct reply reply = ask("{\"cluster\":{\"gpu\":\"A100-80GB\"},\"training\":{\"methods\":\"single\",\"seq_len\":512,\"tuning\":\"qlora\"},"
+                             "\"config\":{\"model_type\":\"llama\",\"hidden_size\":1024,\"intermediate_size\":2048,\"num_hidden_layers\":4,"
+                             "\"num_attention_heads\":8,\"num_key_value_heads\":8,\"vocab_size\":32000,\"quantization_config\":"
+                             "{\"quant_method\":\"awq\",\"bits\":4,\"group_size\":128,\"version\":\"gemm\",\"zero_point\":true}}}");
+    double bytes;
+
+    ck_assert_msg(json_number(reply_at(&reply, "recommendation/memory/peak_allocated_bytes"), &bytes), "%s", reply.r.body);
+    ck_assert_str_eq(json_str(reply_at(&reply, "resolved/stack/transformers")), "4.57");
+    reply_done(reply);
+}
+END_TEST
+
 START_TEST(small_states_hold_less)
 {
     double whole = figure("\"optimizer\":\"adamw_torch\"", PARTS "optimizer_states");
@@ -237,4 +281,5 @@ UNIT_TESTS("bnb", unit_rows(fuses_what_bitsandbytes_does, products); unit_test(p
            unit_rows(packed_weights_are_sharded, sharding);
            unit_rows(adapters_over_quantised_weights_are_qlora, kinds); unit_test(quantised_weights_are_not_trained); unit_test(goes_back_to_its_last_release); unit_rows(says_why_they_are_not, refused);
            unit_test(torchao_keeps_what_it_casts); unit_test(awq_goes_back_to_its_last_release);
+           unit_test(hqq_goes_back_to_its_last_release); unit_test(checkpoints_of_awq_go_back_too);
            unit_test(small_states_hold_less);)

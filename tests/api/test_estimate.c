@@ -14,7 +14,6 @@ static const struct {
 } unmodelled[] = {
     {TRAIN("\"methods\":\"ep+zero_0\""), "method ep+zero0 is"},
     {TRAIN("\"methods\":\"TP + pp+cp+ep+Zero-1\",\"tensor_parallel\":2"), "method tp+pp+cp+ep+zero1 is"},
-    {TRAIN("\"tuning\":\"lora\",\"quantization\":\"hqq\""), "quantization hqq is"},
     {TRAIN("\"tuning\":\"loha\""), "tuning loha is"},
     {TRAIN("\"tuning\":\"MiSS\""), "tuning bone is"},
     {TRAIN("\"optim\":\"galore_adamw\""), "optimizer galore_adamw is"},

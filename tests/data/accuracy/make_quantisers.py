@@ -6,6 +6,7 @@
 torchao-*  with the oracle's Python of torch 2.15, transformers 5.23, peft 0.21; PACKAGES is a folder with torchao 0.18.0
 awq-*      with that of torch 2.7, transformers 4.53, peft 0.16; PACKAGES is autoawq-0.2.9 unpacked, whose WQLinear_GEMM stands where transformers puts it; the two
            functions of its compiled kernels allocate what their host code does (AutoAWQ_kernels awq_ext/quantization/gemm_cuda_gen.cu). What loading leaves is not traced.
+hqq-*      with the same Python as awq-*; PACKAGES is a folder with hqq 0.2.8 and termcolor
 """
 import importlib.machinery
 import importlib.util
@@ -47,6 +48,22 @@ CASES["awq-some"][1]["lora"].update(target_modules=["q_proj", "v_proj"], dropout
 CASES["awq-peft"][1].update(prepare_kbit=True)
 
 
+def hqq(config, precision, **more):
+    config, options = over(config, precision, **more)
+    options["lora"]["target_modules"] = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "out_proj", "fc1", "fc2"]
+    return config, dict(options, quantization="hqq4", stack={"torch": "2.7", "transformers": "4.53", "peft": "0.16"})
+
+
+CASES.update({
+    "hqq": hqq(T, "bf16"), "hqq-autocast": hqq(T, "bf16-mixed"), "hqq-ckpt": hqq(Q2, "bf16-mixed", gradient_checkpointing=True), "hqq-some": hqq(Q3, "bf16-mixed"),
+    "hqq-bias": hqq(OPT, "bf16", seq_len=384), "hqq-fp16": hqq(Q3, "fp16-mixed", micro_batch_size=1, seq_len=300), "hqq-peft": hqq(Q2, "bf16-mixed", micro_batch_size=1),
+    "hqq-gemma2": hqq(G2, "bf16", attention="eager", gradient_checkpointing=True), "hqq8": hqq(T, "bf16-mixed", seq_len=300), "hqq-fp32": hqq(Q2, "fp32", seq_len=256),
+})
+CASES["hqq8"][1]["quantization"] = "hqq8"
+CASES["hqq-some"][1]["lora"].update(target_modules=["q_proj", "v_proj"], dropout=0.05)
+CASES["hqq-peft"][1].update(prepare_kbit=True)
+
+
 def module(name, **members):
     made = sys.modules[name] = importlib.util.module_from_spec(importlib.machinery.ModuleSpec(name, None, is_package=True))
     made.__dict__.update(members)
@@ -83,6 +100,32 @@ def switch_to_awq(step, folder):
         step.materialise(model)
         return model.eval(), attention
     step.load_quantised = load
+
+
+def stop_at_second_turn():
+    """The search for zeros stops where the error has not become less: values that are not computed say so at once, real ones after the second turn at the earliest."""
+    import torch
+    from hqq.core.quantize import Quantizer
+    search, less = Quantizer.optimize_weights, torch.Tensor.__lt__
+
+    def two_turns(*a, **k):
+        answers = iter((True, False))
+        torch.Tensor.__lt__ = lambda x, y: (less(x, y), next(answers))[1]
+        try:
+            return search(*a, **k)
+        finally:
+            torch.Tensor.__lt__ = less
+    Quantizer.optimize_weights = two_turns
+
+
+def switch_to_hqq(bits):
+    import transformers
+    from_pretrained = transformers.AutoModelForCausalLM.from_pretrained
+
+    def load(*a, quantization_config=None, **k):
+        return from_pretrained(*a, quantization_config=transformers.HqqConfig(nbits=bits, group_size=64), **k)
+    transformers.AutoModelForCausalLM.from_pretrained = load
+    stop_at_second_turn()
 
 
 def switch(step, report):
@@ -124,6 +167,8 @@ def main():
         o.pop("stack", None)
         if o["quantization"] == "awq4":
             switch_to_awq(step, sys.argv[3])
+        elif o["quantization"].startswith("hqq"):
+            switch_to_hqq(int(o["quantization"][3:]))
         else:
             switch(step, report)
         result = report.trace(path, o)
