@@ -96,6 +96,11 @@ static bool is_torchao(const struct plan_candidate *c)
     return c->modelled && c->step.r.quantization == KBIT_TORCHAO_INT8;
 }
 
+static bool is_torchao_nf4(const struct plan_candidate *c)
+{
+    return c->modelled && c->step.r.quantization == KBIT_TORCHAO_NF4;
+}
+
 static bool is_awq(const struct plan_candidate *c)
 {
     return c->modelled && c->step.r.quantization == KBIT_AWQ4;
@@ -315,6 +320,8 @@ static void assume_methods(struct estimate *e, const struct quirks *q)
     if (any(a, is_torchao))
         note(&e->assumptions,
              "torchao-int8: torchao 0.18.0, Int8WeightOnlyConfig() of rows; its products are PyTorch's own, which keep each weight in half until backward");
+    if (any(a, is_torchao_nf4))
+        note(&e->assumptions, "torchao-nf4: torchao 0.18.0, NF4WeightOnlyConfig() with blocks of 64 and scales in blocks of 256");
     if (any(a, is_awq))
         note(&e->assumptions,
              "awq4: groups of 128 rows, autoawq 0.2.9 with its compiled kernels, weights in fp16 (from transformers 4.53 on, where bf16 is asked too); "

@@ -53,6 +53,7 @@ const struct word quantization_words[] = {
     {"gptq4", KBIT_GPTQ4, "gptq", "A GPTQ checkpoint of 4 bits."},
     {"gptq8", KBIT_GPTQ8, NULL, "A GPTQ checkpoint of 8 bits."},
     {"torchao-int8", KBIT_TORCHAO_INT8, "torchao|int8wo|int8_weight_only", "torchao's Int8WeightOnlyConfig(): 8-bit linear weights, a scale a row."},
+    {"torchao-nf4", KBIT_TORCHAO_NF4, "nf4_weight_only", "torchao's NF4WeightOnlyConfig(): NF4Tensor, scales of 8 bits."},
     {"awq4", KBIT_AWQ4, "awq", "An AWQ checkpoint of 4 bits."},
     {"hqq4", KBIT_HQQ4, "hqq", "hqq's groups of 64 in 4 bits, quantised while the model loads (transformers before 5)."},
     {"hqq8", KBIT_HQQ8, NULL, "The same in 8 bits."},

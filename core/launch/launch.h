@@ -94,6 +94,7 @@ void launch_training_arguments(struct arguments *to, const struct launch *l);
 
 /* The class of transformers that dequantises the checkpoint as it is loaded; NULL: it stands in numbers, or stays packed. */
 const char *launch_unpacks(const struct launch *l);
+const char *launch_torchao(enum kbit k); /* torchao's config class for such weights */
 
 /* What from_pretrained() is given beside the model's name; peft's LoraConfig. */
 void launch_model_arguments(struct jsonw *w, const char *name, const struct launch *l);

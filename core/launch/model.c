@@ -57,6 +57,11 @@ static void write_quantization(struct jsonw *w, const struct recipe *r)
     jsonw_end(w);
 }
 
+const char *launch_torchao(enum kbit k)
+{
+    return k == KBIT_TORCHAO_NF4 ? "NF4WeightOnlyConfig" : "Int8WeightOnlyConfig";
+}
+
 const char *launch_unpacks(const struct launch *l)
 {
     enum checkpoint_form form = l->step->r.checkpoint;

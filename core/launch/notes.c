@@ -54,8 +54,8 @@ static void say_model(struct jsonw *w, const struct launch *l)
     if (kbit_is_hqq(r->quantization))
         say(w, "from_pretrained(.., quantization_config=HqqConfig(nbits=%d, group_size=64)) with hqq; for all-linear all names, as peft finds nn.Linear alone",
             r->quantization == KBIT_HQQ4 ? 4 : 8);
-    if (r->quantization == KBIT_TORCHAO_INT8)
-        say(w, "from_pretrained(.., quantization_config=TorchAoConfig(Int8WeightOnlyConfig()))");
+    if (kbit_is_torchao(r->quantization))
+        say(w, "from_pretrained(.., quantization_config=TorchAoConfig(%s()))", launch_torchao(r->quantization));
     if (kbit_is_loaded(r->quantization))
         say(w, "weights are quantised on the GPU that they are for: from_pretrained(.., device_map={\"\": PartialState().process_index})");
     if (r->quantization && r->prepare_kbit)

@@ -129,8 +129,8 @@ static void write_constants(struct buf *out, const struct launch *l)
         string_line(out, "MODEL[\"quantization_config\"] = ", launch_unpacks(l), "(dequantize=True)  # as it is saved it is not trained\n");
     if (kbit_is_hqq(r->quantization))
         string_line(out, "MODEL[\"quantization_config\"] = HqqConfig(nbits=", r->quantization == KBIT_HQQ4 ? "4" : "8", ", group_size=64)\n");
-    if (r->quantization == KBIT_TORCHAO_INT8)
-        buf_str(out, "MODEL[\"quantization_config\"] = TorchAoConfig(Int8WeightOnlyConfig())\n");
+    if (kbit_is_torchao(r->quantization))
+        string_line(out, "MODEL[\"quantization_config\"] = TorchAoConfig(", launch_torchao(r->quantization), "())\n");
     if (r->tuning != TUNING_FULL)
         constant(out, "LORA", l, launch_lora);
 }
@@ -156,8 +156,9 @@ void launch_script(struct buf *out, const struct launch *l)
         string_line(out, "from transformers import ", launch_unpacks(l), "\n\n");
     if (kbit_is_hqq(r->quantization))
         buf_str(out, "from transformers import HqqConfig\n\n");
-    if (r->quantization == KBIT_TORCHAO_INT8)
-        buf_str(out, "from torchao.quantization import Int8WeightOnlyConfig\nfrom transformers import TorchAoConfig\n\n");
+    if (kbit_is_torchao(r->quantization))
+        string_line(out, r->quantization == KBIT_TORCHAO_NF4 ? "from torchao.prototype._nf4tensor_api import " : "from torchao.quantization import ",
+                    launch_torchao(r->quantization), "\nfrom transformers import TorchAoConfig\n\n");
     write_constants(out, l);
     buf_str(out, rows);
     if (kbit_is_loaded(r->quantization))

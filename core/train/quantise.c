@@ -6,6 +6,7 @@
 #include "tuning/gptq.h"
 #include "tuning/hqq.h"
 #include "tuning/torchao.h"
+#include "tuning/torchao_nf4.h"
 
 struct asked {
     struct model *m;
@@ -86,7 +87,7 @@ static enum err_code by_torchao(const struct asked *a, struct err *err)
     if (!a->m->q->bnb_loads_by_name)
         return err_set(err, ERR_FIELD_CONFLICT, "/stack/transformers",
                        "torchao's weights as transformers loads them before 5.0 are not modelled: 5.0, or nf4 or int8");
-    return torchao_apply(&a->m->tree, err);
+    return a->r->quantization == KBIT_TORCHAO_NF4 ? torchao_nf4_apply(&a->m->tree, err) : torchao_apply(&a->m->tree, err);
 }
 
 static enum err_code by_awq(const struct asked *a, struct err *err)
@@ -121,7 +122,7 @@ static enum err_code by_hqq(const struct asked *a, struct err *err)
 
 static applying *const rows[KBIT_COUNT] = {
     [KBIT_FP4] = by_bnb,   [KBIT_NF4] = by_bnb,   [KBIT_NF4_DQ] = by_bnb,          [KBIT_INT8] = by_bnb, [KBIT_GPTQ4] = by_gptq,
-    [KBIT_GPTQ8] = by_gptq, [KBIT_TORCHAO_INT8] = by_torchao, [KBIT_AWQ4] = by_awq, [KBIT_HQQ4] = by_hqq, [KBIT_HQQ8] = by_hqq,
+    [KBIT_GPTQ8] = by_gptq, [KBIT_TORCHAO_INT8] = by_torchao, [KBIT_TORCHAO_NF4] = by_torchao, [KBIT_AWQ4] = by_awq, [KBIT_HQQ4] = by_hqq, [KBIT_HQQ8] = by_hqq,
 };
 
 enum err_code quantise(struct model *m, const struct recipe *r, enum dtype compute, struct err *err)

@@ -7,11 +7,18 @@
 #include "tuning/gptq.h"
 #include "tuning/hqq.h"
 #include "tuning/torchao.h"
+#include "tuning/torchao_nf4.h"
 
 static void pack_torchao(struct run *r, struct param *p, val *map)
 {
     (void)map;
     torchao_pack(r, p);
+}
+
+static void pack_torchao_nf4(struct run *r, struct param *p, val *map)
+{
+    (void)map;
+    torchao_nf4_pack(r, p);
 }
 
 static void pack_hqq(struct run *r, struct param *p, val *map)
@@ -25,6 +32,7 @@ static const struct quantiser rows[] = {
     {.is_quantised = gptq_is_quantised, .sum = ADAPTER_OF_PACKED, .adapters_in_fp32 = true, .adds_in_place = true},
     {.is_quantised = awq_is_quantised, .sum = ADAPTER_OF_PACKED, .adapters_in_fp32 = true, .casts_what_it_adds = true},
     {.is_quantised = torchao_is_quantised, .packs = torchao_packs, .pack = pack_torchao, .sum = ADAPTER_OF_LINEAR},
+    {.is_quantised = torchao_nf4_is_quantised, .packs = torchao_nf4_packs, .pack = pack_torchao_nf4, .sum = ADAPTER_OF_LINEAR},
     {.is_quantised = hqq_is_quantised, .packs = hqq_packs, .pack = pack_hqq, .sum = ADAPTER_OF_HQQ, .takes_bias = true},
 };
 

@@ -90,7 +90,7 @@ START_TEST(packed_weights_are_sharded)
 END_TEST
 
 /* What is asked of weights is in the figures whatever the tuning was called; without a tuning it is qlora. */
-static const char *const kinds[] = {"int8", "nf4", "nf4-dq", "fp4", "gptq4", "gptq8", "torchao-int8"}; /* awq4 and hqq4 are of other releases */
+static const char *const kinds[] = {"int8", "nf4", "nf4-dq", "fp4", "gptq4", "gptq8", "torchao-int8", "torchao-nf4"}; /* awq4 and hqq4 are of other releases */
 
 START_TEST(adapters_over_quantised_weights_are_qlora)
 {
@@ -137,6 +137,7 @@ static const struct {
     {"ddp", "\"quantization\":\"awq4\"", "AWQ weights under ddp"},
     {"ddp", "\"quantization\":\"torchao-int8\"", "torchao's weights under ddp"},
     {"ddp", "\"quantization\":\"hqq4\"", "hqq's weights under ddp"},
+    {"fsdp2", "\"quantization\":\"torchao-nf4\"", "torchao's weights under fsdp2"},
     {"single", "\"quantization\":\"hqq4\",\"precision\":\"bf16-mixed\"", "cannot multiply gradients in half"},
     {"single", "\"quantization\":\"hqq4\",\"lora\":{\"use_dora\":true}", "of these quantised weights"},
     {"single", "\"quantization\":\"torchao-int8\",\"lora\":{\"use_dora\":true}", "of these quantised weights"},
@@ -200,6 +201,21 @@ START_TEST(torchao_keeps_what_it_casts)
     ck_assert(figure("\"quantization\":\"torchao-int8\"" OPEN, PEAK) > figure("\"tuning\":\"lora\"" OPEN, PEAK));
     ck_assert(figure(ao, PARTS "optimizer_states") == figure(lora, PARTS "optimizer_states"));
 #undef OPEN
+}
+END_TEST
+
+/* NF4Tensor holds what doubly quantised nf4 does, but for its factors' dtype; LinearNF4 keeps no input, and makes each weight by way of eight bytes an element. */
+START_TEST(torchao_makes_nf4_by_index)
+{
+#define OPEN ",\"gradient_checkpointing\":false"
+#define CHECKED ",\"gradient_checkpointing\":true"
+    double ours = figure("\"quantization\":\"nf4-dq\"", PARTS "parameters"), ao = figure("\"quantization\":\"torchao-nf4\"", PARTS "parameters");
+
+    ck_assert_msg(ao > 0.99 * ours && ao < 1.01 * ours, "%.0f beside %.0f", ao, ours);
+    ck_assert(figure("\"quantization\":\"torchao-nf4\"" OPEN, PEAK) < figure("\"quantization\":\"torchao-int8\"" OPEN, PEAK));
+    ck_assert(figure("\"quantization\":\"torchao-nf4\"" CHECKED, PEAK) >= figure("\"quantization\":\"nf4-dq\"" CHECKED, PEAK));
+#undef OPEN
+#undef CHECKED
 }
 END_TEST
 
@@ -280,6 +296,6 @@ END_TEST
 UNIT_TESTS("bnb", unit_rows(fuses_what_bitsandbytes_does, products); unit_test(packed_weights_hold_less); unit_test(checkpoints_of_gptq_hold_less);
            unit_rows(packed_weights_are_sharded, sharding);
            unit_rows(adapters_over_quantised_weights_are_qlora, kinds); unit_test(quantised_weights_are_not_trained); unit_test(goes_back_to_its_last_release); unit_rows(says_why_they_are_not, refused);
-           unit_test(torchao_keeps_what_it_casts); unit_test(awq_goes_back_to_its_last_release);
+           unit_test(torchao_keeps_what_it_casts); unit_test(torchao_makes_nf4_by_index); unit_test(awq_goes_back_to_its_last_release);
            unit_test(hqq_goes_back_to_its_last_release); unit_test(checkpoints_of_awq_go_back_too);
            unit_test(small_states_hold_less);)

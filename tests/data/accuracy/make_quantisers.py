@@ -3,7 +3,7 @@
 
     make_quantisers.py ORACLE CONFIGS PACKAGES [NAME..] > quantisers.jsonl
 
-torchao-*  with the oracle's Python of torch 2.15, transformers 5.23, peft 0.21; PACKAGES is a folder with torchao 0.18.0
+torchao*   with the oracle's Python of torch 2.15, transformers 5.23, peft 0.21; PACKAGES is a folder with torchao 0.18.0
 awq-*      with that of torch 2.7, transformers 4.53, peft 0.16; PACKAGES is autoawq-0.2.9 unpacked, whose WQLinear_GEMM stands where transformers puts it; the two
            functions of its compiled kernels allocate what their host code does (AutoAWQ_kernels awq_ext/quantization/gemm_cuda_gen.cu). What loading leaves is not traced.
 hqq-*      with the same Python as awq-*; PACKAGES is a folder with hqq 0.2.8 and termcolor
@@ -31,6 +31,7 @@ CASES = {
     "torchao-some": over(Q3, "bf16-mixed"), "torchao-bias": over(OPT, "bf16", seq_len=384), "torchao-gemma2": over(G2, "bf16", attention="eager", gradient_checkpointing=True),
     "torchao-fp16": over(Q3, "fp16-mixed", micro_batch_size=1, seq_len=300), "torchao-conv1d": over(GPT2, "bf16-mixed"),
 }
+CASES.update((name.replace("torchao", "torchao-nf4"), (c, {**o, "quantization": "torchao-nf4"})) for name, (c, o) in list(CASES.items()) if not name.endswith("-conv1d"))
 CASES["torchao-some"][1]["lora"].update(target_modules=["q_proj", "v_proj"], dropout=0.05)
 
 
@@ -128,20 +129,22 @@ def switch_to_hqq(bits):
     stop_at_second_turn()
 
 
-def switch(step, report):
+def switch(step, report, kind):
     import torch
     import transformers
+    from torchao.prototype._nf4tensor_api import NF4WeightOnlyConfig
     from torchao.quantization import Int8WeightOnlyConfig
     from_pretrained = transformers.AutoModelForCausalLM.from_pretrained
 
     def load(*a, quantization_config=None, **k):
-        return from_pretrained(*a, quantization_config=transformers.TorchAoConfig(Int8WeightOnlyConfig()), **k)
+        return from_pretrained(*a, quantization_config=transformers.TorchAoConfig(NF4WeightOnlyConfig() if kind == "torchao-nf4" else Int8WeightOnlyConfig()), **k)
     transformers.AutoModelForCausalLM.from_pretrained = load
     put = report.Marks.put
 
     def put_parts(marks, tensor, category):  # a tensor of tensors has no storage of its own
         tensor = tensor.data if isinstance(tensor, torch.nn.Parameter) else tensor
-        for part in (tensor.qdata, tensor.scale, tensor.zero_point) if hasattr(tensor, "qdata") else (tensor,):
+        names = tensor.__tensor_flatten__()[0] if hasattr(tensor, "__tensor_flatten__") else ()
+        for part in [getattr(tensor, n) for n in names] or (tensor,):
             put(marks, part, category)
     report.Marks.put = put_parts
 
@@ -170,7 +173,7 @@ def main():
         elif o["quantization"].startswith("hqq"):
             switch_to_hqq(int(o["quantization"][3:]))
         else:
-            switch(step, report)
+            switch(step, report, o["quantization"])
         result = report.trace(path, o)
         with open(path, encoding="utf-8") as f:
             own = {k: v for k, v in json.load(f).items() if not k.startswith("_")}
