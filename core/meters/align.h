@@ -25,8 +25,9 @@ struct alignment {
     struct stretch stretches[STRETCHES_MAX];
 };
 
-/* False: b is not a with stretches more. Rows that are no part of one may differ in size: those that hold something of all layers. */
-bool align(const struct marks *a, const struct marks *b, struct alignment *ret);
+/* False: b is not a with stretches more. Rows that are no part of one may differ in size: those that hold something of all layers. Of a period of several
+ * layers a stretch may be taken for one layer's, where all make something alike: so the shortest are tried, then, `sized`, those after which sizes agree. */
+bool align(const struct marks *a, const struct marks *b, bool sized, struct alignment *ret);
 
 static inline uint64_t mixed_mark(uint64_t hash, uint64_t word)
 {

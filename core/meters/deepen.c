@@ -50,11 +50,11 @@ static bool read_side(struct side *s, const struct bare_tape *t, struct arena *a
     return true;
 }
 
-static bool align_sides(struct deepening *d)
+static bool align_sides(struct deepening *d, bool sized)
 {
     struct marks a = {d->a.like, d->a.loose, d->a.t->n_events}, b = {d->b.like, d->b.loose, d->b.t->n_events};
 
-    return align(&a, &b, &d->of);
+    return align(&a, &b, sized, &d->of);
 }
 
 /* ----------------------------------------------------------------------------------------------------------------- output */
@@ -197,6 +197,17 @@ static bool make_room(struct deepening *d, struct arena *arena)
     return d->births && d->events && d->alive;
 }
 
+static bool lay_out(struct deepening *d, bool sized, struct bare_tape *t)
+{
+    d->n_births = d->n_events = 0;
+    if (!align_sides(d, sized) || !put_all(d) || d->n_births != d->max_births || d->n_events != d->max_events)
+        return false;
+    for (int i = 0; i < TAPE_PLACES; i++)
+        if (!put_place(d, i, &t->place[i]))
+            return false;
+    return true;
+}
+
 bool deepen(const struct bare_tape *shallow, const struct bare_tape *deeper, uint32_t times, struct arena *arena, struct bare_tape *ret)
 {
     struct deepening *d = arena_new(arena, struct deepening);
@@ -206,11 +217,8 @@ bool deepen(const struct bare_tape *shallow, const struct bare_tape *deeper, uin
         !read_side(&d->b, deeper, arena))
         return false;
     d->times = times;
-    if (!align_sides(d) || !make_room(d, arena) || !put_all(d) || d->n_births != d->max_births || d->n_events != d->max_events)
+    if (!make_room(d, arena) || (!lay_out(d, false, &t) && !lay_out(d, true, &t)))
         return false;
-    for (int i = 0; i < TAPE_PLACES; i++)
-        if (!put_place(d, i, &t.place[i]))
-            return false;
     t.births = d->births;
     t.events = d->events;
     t.n_births = d->n_births;
@@ -313,21 +321,27 @@ static bool sum_all(const struct deepening *d, int peaks, struct moments *m)
     return true;
 }
 
+static bool sum_up(const struct deepening *d, int peaks, struct peak *ret)
+{
+    struct peak p = {0};
+    struct moments m = {.p = &p};
+    uint32_t place;
+
+    if (!put_place(d, 0, &place) || !put_place(d, peaks, &place) || !sum_all(d, peaks, &m))
+        return false;
+    p.resting_bytes = m.live;
+    *ret = p;
+    return true;
+}
+
 bool deepen_walk(const struct bare_tape *shallow, const struct bare_tape *deeper, uint32_t times, int peaks, struct arena *arena,
                  struct peak *ret)
 {
     struct deepening *d = arena_new(arena, struct deepening);
-    struct peak p = {0};
-    struct moments m = {.p = &p};
-    uint32_t place;
 
     if (!d || deeper->n_events < shallow->n_events || deeper->n_births < shallow->n_births || !read_side(&d->a, shallow, arena) ||
         !read_side(&d->b, deeper, arena))
         return false;
     d->times = times;
-    if (!align_sides(d) || !put_place(d, 0, &place) || !put_place(d, peaks, &place) || !sum_all(d, peaks, &m))
-        return false;
-    p.resting_bytes = m.live;
-    *ret = p;
-    return true;
+    return align_sides(d, false) && sum_up(d, peaks, ret);
 }

@@ -78,10 +78,13 @@ static bool put_kernel(struct laying *l, const struct kernel *a, const struct ke
     return like_a == like_b || grown(a, b, l->times, to);
 }
 
-static bool put_kernels(struct laying *l, const struct marks *a, const struct marks *b)
+static bool put_kernels(struct laying *l, const struct marks *a, const struct marks *b, bool sized)
 {
     uint32_t i = 0, j = 0;
 
+    l->to->n_kernels = 0;
+    if (!align(a, b, sized, &l->of))
+        return false;
     for (uint32_t k = 0; k <= l->of.n; k++) {
         const struct stretch *s = k < l->of.n ? &l->of.stretches[k] : NULL;
 
@@ -201,12 +204,12 @@ static bool put_repetitions(struct laying *l, const struct stretch *s)
 }
 
 /* Messages that are waited for one by one, or all at the end. */
-static bool put_messages(struct laying *l, bool reach, struct arena *arena)
+static bool put_messages(struct laying *l, bool reach, bool sized, struct arena *arena)
 {
     uint32_t i = 0, j = 0;
     struct marks a, b;
 
-    if (!mark_messages(l->a, reach, arena, &a) || !mark_messages(l->b, reach, arena, &b) || !align(&a, &b, &l->of))
+    if (!mark_messages(l->a, reach, arena, &a) || !mark_messages(l->b, reach, arena, &b) || !align(&a, &b, sized, &l->of))
         return false;
     l->to->n_messages = 0;
     for (uint32_t k = 0; k <= l->of.n; k++) {
@@ -245,8 +248,9 @@ bool deepen_log(const struct work *shallow, const struct work *deeper, uint32_t 
     l->b = deeper;
     l->times = times;
     l->to = ret;
-    if (!make_room(l, arena) || !mark_kernels(shallow, arena, &a) || !mark_kernels(deeper, arena, &b) || !align(&a, &b, &l->of) ||
-        !put_kernels(l, &a, &b))
+    if (!make_room(l, arena) || !mark_kernels(shallow, arena, &a) || !mark_kernels(deeper, arena, &b) ||
+        (!put_kernels(l, &a, &b, false) && !put_kernels(l, &a, &b, true)))
         return false;
-    return put_messages(l, true, arena) || put_messages(l, false, arena);
+    return put_messages(l, true, false, arena) || put_messages(l, false, false, arena) || put_messages(l, true, true, arena) ||
+           put_messages(l, false, true, arena);
 }

@@ -293,6 +293,34 @@ START_TEST(a_tape_that_was_made_is_that_of_a_walk)
 }
 END_TEST
 
+/* Layers of two kinds whose matrices and norms are alike: a list of all layers' repeats itself by one layer, the model by two. */
+START_TEST(layers_of_two_kinds_are_laid_out)
+{
+    void *config = malloc(2 * CONFIG_ROOM), *room = malloc(ROOM), *other = malloc(ROOM);
+    struct draw d = {.look = _i & 2 ? LOOK_WALK : LOOK_REPLAY};
+    struct ways ways = {{0}};
+    struct arena a;
+    struct json *json = NULL;
+    struct err err;
+
+    ck_assert(config && room && other);
+    state = 1;
+    for (size_t i = 0; i < carried_count() && !d.model; i++)
+        d.model = strcmp(carried_at(i)->id, "google/gemma-2-9b") ? NULL : carried_at(i);
+    ck_assert(d.model);
+    arena_init(&a, config, 2 * CONFIG_ROOM);
+    ck_assert(!json_parse(carried_text(d.model), d.model->bytes, &json_limits_config, &json, &err) && !arch_read(json, &a, &d.arch, &err));
+    json_free(json);
+    d.recipe = (struct recipe){.precision = PRECISION_BF16, .micro_batch_size = 2, .seq_len_tokens = 51, .gradient_checkpointing = _i & 1 ? TRI_TRUE : TRI_FALSE, .stack = traced_new};
+    ck_assert(fold_period(&d.arch) == 2 && !train_resolve(&d.recipe, &d.arch, &traced_device, &a, &d.step, &err));
+    look_again(&d, room, other, &ways);
+    ck_assert(ways.n[TAPE_LAID_OUT] > 0 && !ways.n[TAPE_PLAYED]);
+    free(config);
+    free(room);
+    free(other);
+}
+END_TEST
+
 /* What a step costs: laid out, and in full. */
 static bool costs_alike(const struct draw *d, void *room, void *other)
 {
@@ -458,6 +486,7 @@ END_TEST
 UNIT_TESTS("train/play",
     unit_test(what_is_walked_is_as_high_as_what_is_replayed);
     unit_test(a_tape_that_was_made_is_that_of_a_walk);
+    unit_rows(layers_of_two_kinds_are_laid_out, ((int[]){0, 1, 2, 3}));
     unit_test(a_log_that_was_laid_out_is_that_of_a_walk);
     unit_test(what_is_foretold_has_the_log_of_its_costs);
 )
