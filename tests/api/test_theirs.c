@@ -61,6 +61,8 @@ static const struct {
     {ARGS("\"finetuning_type\":\"lora\",\"lora_target\":\"q_proj, v_proj\""), "training/lora/target_modules/1", "v_proj"},
     {ARGS("\"finetuning_type\":\"lora\",\"lora_target\":\"all\""), "training/lora/target_modules", "all-linear"},
     {ARGS("\"adapter\":\"lora\",\"lora_r\":4,\"lora_target_modules\":[\"q_proj\"]"), "training/lora/rank", "4"},
+    {ARGS("\"adapter\":\"lora\",\"lora_target_modules\":[\"q_proj\"],\"peft_layers_to_transform\":[0,1]"), "training/lora/layers_to_transform/1", "1"},
+    {ARGS("\"adapter\":\"lora\",\"lora_target_modules\":[\"q_proj\"],\"lora_rank_pattern\":{\"q_proj\":64}"), "training/lora/rank_pattern/q_proj", "64"},
     {ARGS("\"adapter\":\"lora\",\"lora_target_linear\":true"), "training/lora/target_modules", "all-linear"},
     {ARGS("\"finetuning_type\":\"lora\",\"quantization_bit\":4"), "training/quantization", "nf4-dq"},
     {ARGS("\"quantization_bit\":4,\"double_quantization\":false"), "training/quantization", "nf4"},
