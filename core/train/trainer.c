@@ -85,7 +85,7 @@ static enum err_code dora_gap(const struct trainer *t, struct err *err)
 static bool saves_nowhere(const struct recipe *s)
 {
     enum method m = s->method;
-    bool cut = method_is_fsdp1(m) || (method_is_fsdp2(m) && m != METHOD_TP_FSDP2);
+    bool cut = method_is_fsdp1(m) || (method_is_fsdp2(m) && m != METHOD_TP_FSDP2) || m == METHOD_ZERO3;
 
     return m > METHOD_DDP && !method_is_zero_whole(m) && (!cut || s->quantization);
 }
@@ -120,7 +120,7 @@ static enum err_code declare_adapters(struct trainer *t, struct err *err)
 
     if (l->n_saved && !t->as_saved && saves_nowhere(&t->step->r))
         return err_set(err, ERR_FIELD_CONFLICT, "/training/lora/modules_to_save",
-                       "modules in full beside adapters under %s%s are not modelled yet: single, ddp, zero0 to zero2, fsdp or fsdp2%s",
+                       "modules in full beside adapters under %s%s are not modelled yet: single, ddp, zero0 to zero3, fsdp or fsdp2%s",
                        method_rows[t->step->r.method].name, t->step->r.quantization ? " over packed weights" : "",
                        t->step->r.quantization ? " of weights as loaded" : "");
     if (l->dora) {

@@ -40,6 +40,8 @@ CASES = [
     ("saved-zero0", "zero0", 2, TINY, 4, 1, 512, dict(precision="bf16", optimizer="adamw_torch_fused", **SAVED)),
     ("saved-zero1", "zero1", 4, TINY, 6, 1, 512, dict(precision="bf16", **SAVED)),
     ("saved-zero2", "zero2", 4, TINY, 6, 1, 512, dict(precision="bf16", **CKPT, **SAVED)),
+    ("saved-zero3", "zero3", 4, TINY, 6, 1, 512, dict(precision="bf16", **SAVED)),
+    ("saved-zero3-head", "zero3", 2, TINY, 4, 1, 512, dict(precision="bf16", **CKPT, tuning="lora", lora={"rank": 8, "target_modules": "all-linear", "modules_to_save": ["lm_head"]})),
     ("saved-fsdp2", "fsdp2", 4, TINY, 6, 1, 512, dict(precision="bf16-mixed", **FSDP2, **SAVED)),
     ("saved-fsdp2-head", "fsdp2", 4, TINY, 6, 1, 512, dict(precision="bf16-autocast", **FSDP2, **CKPT, tuning="lora",
                                                            lora={"rank": 8, "target_modules": "all-linear", "modules_to_save": ["lm_head"]})),
