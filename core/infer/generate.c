@@ -7,6 +7,7 @@
 #include "models/split.h"
 #include "parallel/tensor/tp.h"
 #include "tuning/bnb.h"
+#include "tuning/kbit_load.h"
 
 /* Steps that are played of a longer answer: the first two, one in the middle whose costs are read, the last two; and pairs that look for where steps
  * begin to differ. */
@@ -99,7 +100,7 @@ static void load(struct generating *g)
     if (g->q->tensor_parallel > 1)
         cut(g);
     if (g->q->weights)
-        bnb_load(r, &g->model.tree);
+        kbit_load(r, &g->model.tree);
     else if (g->q->packed.kind)
         packed_load(r, &g->model.tree);
     else

@@ -4,7 +4,7 @@
 #include "torch/hooks.h"
 #include "torch/offload.h"
 #include "train/loop.h"
-#include "tuning/bnb.h"
+#include "tuning/kbit_load.h"
 #include "tuning/lora.h"
 
 #include <string.h>
@@ -66,15 +66,15 @@ static void place(struct wrapping *w)
     bool bnb = kbit_is_bnb(s->quantization); /* prepare_model_for_kbit_training() casts nothing of GPTQ's */
 
     if (kbit_is_loaded(s->quantization))
-        bnb_load(w->r, w->tree);
+        kbit_load(w->r, w->tree);
     else
         materialise(w->r, w->tree);
     if ((bnb || s->quantization == KBIT_AWQ4) && s->prepare_kbit)
-        bnb_prepare(w->r, w->tree);
+        kbit_prepare_weights(w->r, w->tree);
     if (w->o->adapters)
         lora_materialise(w->r, w->tree, NULL);
     if (bnb && s->prepare_kbit == KBIT_PREPARE_TRL)
-        bnb_cast_back(w->r, w->tree);
+        kbit_cast_back(w->r, w->tree);
 }
 
 static void count_leaf(void *context, struct module *m, struct param *p)

@@ -8,7 +8,6 @@
 #include "train/around.h"
 #include "train/loop.h"
 #include "train/quantise.h"
-#include "tuning/bnb.h"
 #include "tuning/freeze.h"
 #include "tuning/lora.h"
 

@@ -1,14 +1,12 @@
 /*
- * bnb.h - bitsandbytes: rewrites linear modules of a declared tree into Linear4bit or Linear8bitLt, and loads the model as from_pretrained does
- *         with a quantisation_config.
+ * bnb.h - bitsandbytes: rewrites linear modules of a declared tree into Linear4bit or Linear8bitLt.
  *
- * Purpose   bnb_apply() finds what is quantised; bnb_load() stands in the place of materialise(): a half tensor at a time comes to the device, is
- *           quantised, and dies; bnb_prepare() is peft's prepare_model_for_kbit_training(), bnb_cast_back() what TRL does after adapters stand.
+ * Purpose   bnb_apply() finds what is quantised; while the model loads (kbit_load.h) a half tensor at a time comes to the device, is quantised, and dies.
  *           A 4-bit weight's parameter becomes what holds it: [words, 1] of the storage dtype, two elements a byte. An int8 one keeps its sizes.
  * Source    bitsandbytes 0.50.2: nn/modules.py Linear4bit, Params4bit, Linear8bitLt; autograd/_functions.py MatMul4Bit, MatMul8bitLt; functional.py
  *           quantize_4bit, dequantize_4bit; backends/cuda/ops.py. transformers 5.23: integrations/bitsandbytes.py, quantizers/,
  *           core_model_loading.py, modeling_utils.py caching_allocator_warmup. peft 0.21.2: utils/other.py, tuners/lora/bnb.py. Traced:
- *           tests/data/accuracy/kbit.jsonl. Releases of transformers before 5 load file by file (bnb_shards.c); bitsandbytes from 0.43 on, int8 from 0.45 on:
+ *           tests/data/accuracy/kbit.jsonl. Releases of transformers before 5 load file by file (kbit_shards.c); bitsandbytes from 0.43 on, int8 from 0.45 on:
  *           cases.jsonl, stacks.jsonl.
  * Models    LLM.int8() without outliers: which columns have them is data. One GPU, what wraps a model that stands on it, and
  *           4-bit weights that FSDP1 and fully_shard shard.
@@ -36,10 +34,6 @@ struct bnb_linear; /* of one module: its packed weight's state */
 MUST_CHECK enum err_code bnb_apply(struct tree *t, const struct bnb_options *o, struct err *err);
 bool bnb_is_quantised(const struct module *m);
 bool bnb_is_int8(const struct module *m);
-
-void bnb_load(struct run *r, struct tree *t);
-void bnb_prepare(struct run *r, struct tree *t);   /* after bnb_load() */
-void bnb_cast_back(struct run *r, struct tree *t); /* after adapters: embedding and head to half */
 
 val bnb_dequantised(struct run *r, struct module *m); /* functional.dequantize_4bit(): a temporary, in the dtype before */
 

@@ -28,6 +28,5 @@ val bnb_bias(struct run *r, struct module *m, enum dtype dtype); /* of the modul
 val bnb_kept(struct run *r, enum op op, enum dtype dtype, int ndim, const int64_t *size); /* one that stays, as a parameter */
 bool bnb_packs(const struct param *p);
 void bnb_pack(struct run *r, struct param *p, val *map); /* its value; map: of double quantisation, once made */
-bool bnb_load_shards(struct run *r, struct tree *t, val *map); /* all but buffers and ties; false: no room */
 
 #endif

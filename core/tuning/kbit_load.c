@@ -1,4 +1,6 @@
-/* bnb_load.c - the model on the device: a half tensor at a time, quantised as it comes; and the casts after. See bnb.h. */
+/* kbit_load.c - the model on the device: a half tensor at a time, quantised as it comes; and the casts after. See kbit_load.h. */
+#include "tuning/kbit_load.h"
+
 #include "torch/autograd.h"
 #include "torch/ops.h"
 #include "tuning/bnb.h"
@@ -138,14 +140,14 @@ static void warm_up(struct run *r, const struct tree *t)
     scratch(r, OP_EMPTY, bytes / 2 * 2);
 }
 
-void bnb_load(struct run *r, struct tree *t)
+void kbit_load(struct run *r, struct tree *t)
 {
     val map = 0;
 
     if (r->q->bnb_loads_by_name) {
         warm_up(r, t);
         load_sorted(r, t->root, &map);
-    } else if (!bnb_load_shards(r, t, &map)) {
+    } else if (!kbit_load_shards(r, t, &map)) {
         run_fail(r, ERR_NOMEM, "", "the working memory of one request is too small for quantised weights");
         return;
     }
@@ -176,7 +178,7 @@ static void cast_half(void *context, struct module *m, struct param *p)
         cast_param(r, p, DTYPE_FP32);
 }
 
-void bnb_prepare(struct run *r, struct tree *t)
+void kbit_prepare_weights(struct run *r, struct tree *t)
 {
     params_visit(t->root, cast_half, r);
     load_rest(r, t->root); /* whoever shares a parameter */
@@ -196,7 +198,7 @@ static bool is_cast_back(const struct module *m)
     return false;
 }
 
-void bnb_cast_back(struct run *r, struct tree *t)
+void kbit_cast_back(struct run *r, struct tree *t)
 {
     for (uint32_t i = 1; i < t->n_modules; i++) {
         struct module *m = t->modules[i];

@@ -1,15 +1,17 @@
 /*
- * bnb_shards.c - the model on the device as transformers before 5 loads it: file by file of the checkpoint, in the order of their names, and
- * accelerate's hooks after. See bnb.h.
+ * kbit_shards.c - the model on the device as transformers before 5 loads it: file by file of the checkpoint, in the order of their names, and
+ * accelerate's hooks after. See kbit_load.h.
  *
- * Source    modeling_utils.py _load_state_dict_into_meta_model, caching_allocator_warmup of 4.40 to 4.57; quantizers/quantizer_bnb_4bit.py, _8bit.py
- *           create_quantized_param; accelerate utils/modeling.py set_module_tensor_to_device, which ends in empty_cache(); hooks.py AlignDevicesHook.init_hook.
+ * Source    modeling_utils.py _load_state_dict_into_meta_model, caching_allocator_warmup of 4.40 to 4.57; quantizers/quantizer_bnb_4bit.py, _8bit.py and
+ *           quantizer_hqq.py create_quantized_param; accelerate utils/modeling.py set_module_tensor_to_device, which ends in empty_cache(); hooks.py
+ *           AlignDevicesHook.init_hook.
  * Models    a checkpoint as save_pretrained() cuts and sorts it, in files of 10 GB (max_shard_size until transformers 4.39; hubs have such and smaller ones).
  */
 #include "tuning/bnb.h"
 #include "torch/autograd.h"
 #include "torch/ops.h"
 #include "tuning/bnb_inside.h"
+#include "tuning/kbit_load.h"
 #include "tuning/quantiser.h"
 
 #include <stdio.h>
@@ -246,7 +248,7 @@ static bool dispatch(struct run *r, struct tree *t)
     return true;
 }
 
-bool bnb_load_shards(struct run *r, struct tree *t, val *map)
+bool kbit_load_shards(struct run *r, struct tree *t, val *map)
 {
     struct checkpoint c = {.dtype = t->dtype, .tree = t, .copies_linears = copies_linears(t)};
     val last = 0;

@@ -1,0 +1,20 @@
+/*
+ * kbit_load.h - a model with quantised weights comes to the device: one tensor at a time, packed as it comes, in the order of each release;
+ *               and the casts after.
+ *
+ * Source    transformers 5: core_model_loading.py, by name; 4.40 to 4.57: modeling_utils.py, file by file of the checkpoint (kbit_shards.c). peft
+ *           utils/other.py prepare_model_for_kbit_training; TRL's peft_module_casting_to_bf16.
+ * Errors    ERR_NOMEM, in the run.
+ */
+#ifndef TUNING_KBIT_LOAD_H
+#define TUNING_KBIT_LOAD_H
+
+#include "torch/module.h"
+
+void kbit_load(struct run *r, struct tree *t);
+void kbit_prepare_weights(struct run *r, struct tree *t);   /* after kbit_load() */
+void kbit_cast_back(struct run *r, struct tree *t); /* after adapters: embedding and head to half */
+
+bool kbit_load_shards(struct run *r, struct tree *t, val *map); /* kbit_shards.c: all but buffers and ties; false: no room */
+
+#endif
