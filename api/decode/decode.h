@@ -76,6 +76,9 @@ struct member {
     const struct member *members;
     enum err_code (*own)(struct decoding *d, const struct json *v, void *at);
     void (*write)(struct jsonw *w, const char *key, const void *at);
+    bool (*is_set)(const void *at);                      /* of `own`, as is what follows */
+    bool (*agrees)(const void *have, const void *said); /* it is the same, or a list that has it */
+    size_t size;
     const char *later; /* no model yet: what it is, for a sentence; NULL: it has one, or its words say (WORD_UNMODELLED) */
     const char
         *neutral; /* of `later`: the number that changes nothing, "0" where it is not said. false, an empty list and "none" never do */

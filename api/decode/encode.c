@@ -66,7 +66,7 @@ bool member_is_set(const struct member *m, const void *at)
     case KIND_OBJECT:
         return members_any_set(m->members, at);
     case KIND_OWN:
-        return true; /* its writer knows */
+        return m->is_set(at);
     case KIND_JSON:
         return false; /* the caller's own document is not repeated */
     }

@@ -21,7 +21,8 @@
 #define OBJECT(member, table)     AT(member), .kind = KIND_OBJECT, .members = table
 #define JSON(member)              AT(member), .kind = KIND_JSON
 #define LATER(what)               .later = what
-#define OWN(member, read, out)    AT(member), .kind = KIND_OWN, .own = read, .write = out
+#define OWN(member, read, out, set) \
+    AT(member), .kind = KIND_OWN, .own = read, .write = out, .is_set = set, .size = sizeof(((S *)0)->member)
 
 enum { MOST_GPUS = 65536 };
 #define MOST_ELEMS (UINT64_C(1) << 50)
@@ -49,6 +50,13 @@ static enum err_code gpu_read(struct decoding *d, const struct json *v, void *at
         return decode_fail(d, ERR_FIELD_TYPE, "must be a GPU's name or an object of its numbers, not %s", json_type_name(json_type(v)));
     gpu->by_numbers = true;
     return decode(d, v, gpu_members, &gpu->numbers);
+}
+
+static bool gpu_is_set(const void *at)
+{
+    const struct gpu_request *gpu = at;
+
+    return gpu->name || gpu->by_numbers;
 }
 
 static void gpu_write(struct jsonw *w, const char *key, const void *at)
@@ -91,6 +99,11 @@ static enum err_code free_read(struct decoding *d, const struct json *v, void *a
     return rc;
 }
 
+static bool free_is_set(const void *at)
+{
+    return ((const struct quantity *)at)->set;
+}
+
 static void free_write(struct jsonw *w, const char *key, const void *at)
 {
     const struct quantity *q = at;
@@ -118,6 +131,15 @@ static enum err_code link_read(struct decoding *d, const struct json *v, void *a
     return ERR_OK;
 }
 
+/* Of a slot that is a pointer. */
+static bool names_something(const void *at)
+{
+    const void *v;
+
+    memcpy(&v, at, sizeof v);
+    return v != NULL;
+}
+
 static void str_write(struct jsonw *w, const char *key, const void *at)
 {
     const char *s;
@@ -130,13 +152,13 @@ static void str_write(struct jsonw *w, const char *key, const void *at)
 #define S struct cluster_request
 static const struct member cluster_members[] = {
     {STR(name, 64)},
-    {OWN(gpu, gpu_read, gpu_write), .members = gpu_members},
+    {OWN(gpu, gpu_read, gpu_write, gpu_is_set), .members = gpu_members},
     {WHOLE(gpus_per_node, 1, 1024), .also = "gpus"},
     {WHOLE(nodes, 1, MOST_GPUS)},
-    {OWN(free_memory_bytes, free_read, free_write), .list = true},
+    {OWN(free_memory_bytes, free_read, free_write, free_is_set), .list = true},
     {BYTES(host_memory_bytes_per_node)},
-    {OWN(intra_node, link_read, str_write)},
-    {OWN(inter_node, link_read, str_write)},
+    {OWN(intra_node, link_read, str_write, names_something)},
+    {OWN(inter_node, link_read, str_write, names_something)},
     {RATE(intra_node_gbs)},
     {RATE(inter_node_gbs)},
     {0},
@@ -150,11 +172,11 @@ const struct member lora_members[] = {
     {STRS(target_modules, 0), .words = target_words, .open = true, .also = "lora_target|lora_target_modules"},
     {STRS(target_parameters, 0), .also = "lora_target_parameters"},
     {STRS(modules_to_save, 0), .also = "lora_modules_to_save"},
-    {OWN(layers_to_transform, narrow_layers_read, narrow_layers_write), .list = true, .also = "peft_layers_to_transform"},
+    {OWN(layers_to_transform, narrow_layers_read, narrow_layers_write, names_something), .agrees = narrow_agrees, .list = true, .also = "peft_layers_to_transform"},
     {STRS(layers_pattern, 0), .open = true, .also = "peft_layers_pattern"},
     {STRS(exclude_modules, 0), .open = true, .also = "lora_exclude_modules"},
-    {OWN(rank_pattern, narrow_ranks_read, narrow_numbers_write), .also = "lora_rank_pattern"},
-    {OWN(alpha_pattern, narrow_alphas_read, narrow_numbers_write), .also = "lora_alpha_pattern"},
+    {OWN(rank_pattern, narrow_ranks_read, narrow_numbers_write, names_something), .agrees = narrow_agrees, .also = "lora_rank_pattern"},
+    {OWN(alpha_pattern, narrow_alphas_read, narrow_numbers_write, names_something), .agrees = narrow_agrees, .also = "lora_alpha_pattern"},
     {REAL(dropout, 1), .open = true, .also = "lora_dropout"},
     {WORD(dtype, lora_dtype_words)},
     {BOOL(use_dora), .also = "lora_use_dora|use_dora|peft_use_dora"},
@@ -193,7 +215,7 @@ const struct member training_members[] = {
     {WHOLE(micro_batch_size, 1, 65536), .also = "per_device_train_batch_size|train_micro_batch_size_per_gpu"},
     {WHOLE(global_batch_size, 1, UINT64_C(1) << 30), .also = "train_batch_size"},
     {WHOLE(gradient_accumulation_steps, 1, ACCUMULATION_MAX)},
-    {OWN(methods, methods_read, methods_write), .list = true, .also = "method"},
+    {OWN(methods, methods_read, methods_write, methods_are_set), .agrees = methods_agree, .list = true, .also = "method"},
     {WHOLE(tensor_parallel, 1, MOST_GPUS), .also = "tensor_parallel_size"},
     {WHOLE(pipeline_parallel, 1, MOST_GPUS), .also = "pipeline_parallel_size"},
     {WHOLE(context_parallel, 1, MOST_GPUS), .also = "context_parallel_size", LATER("context parallelism"), .neutral = "1"},
@@ -228,7 +250,7 @@ const struct member training_members[] = {
     {BOOL(use_cache)},
     {OBJECT(buckets, bucket_members)},
     {BOOL(packing)},
-    {OWN(lengths, lengths_read, lengths_write), .list = true},
+    {OWN(lengths, lengths_read, lengths_write, names_something), .list = true},
     {WORD(stage, stage_words)},
     {WORD(reference, reference_words)},
     {STRS(freeze, 0)},

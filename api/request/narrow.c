@@ -48,6 +48,31 @@ void narrow_layers_write(struct jsonw *w, const char *key, const void *at)
     }
 }
 
+/* A number is what a list of it alone is. */
+static const struct json *alone(const struct json *v)
+{
+    return json_type(v) == JSON_ARRAY && json_count(v) == 1 ? json_first(v) : v;
+}
+
+static bool same_numbers(const struct json *a, const struct json *b)
+{
+    double x, y;
+
+    if (json_number(a, &x) || json_number(b, &y))
+        return json_number(a, &x) && json_number(b, &y) && !(x < y) && !(x > y);
+    if (json_type(a) != json_type(b) || json_count(a) != json_count(b))
+        return false;
+    for (const struct json *p = json_first(a), *q = json_first(b); p && q; p = json_next(p), q = json_next(q))
+        if (!same_numbers(p, json_type(a) == JSON_OBJECT ? json_get(b, json_name(p)) : q))
+            return false;
+    return true;
+}
+
+bool narrow_agrees(const void *have, const void *said)
+{
+    return same_numbers(alone(((const struct given_request *)have)->v), alone(((const struct given_request *)said)->v));
+}
+
 static enum err_code numbers_read(struct decoding *d, const struct json *v, bool whole, struct given_request *ret)
 {
     uint32_t n = 0;

@@ -147,6 +147,7 @@ void narrow_layers_write(struct jsonw *w, const char *key, const void *at);
 enum err_code narrow_ranks_read(struct decoding *d, const struct json *v, void *at);
 enum err_code narrow_alphas_read(struct decoding *d, const struct json *v, void *at);
 void narrow_numbers_write(struct jsonw *w, const char *key, const void *at);
+bool narrow_agrees(const void *have, const void *said);
 enum err_code lengths_read(struct decoding *d, const struct json *v, void *at);
 void lengths_write(struct jsonw *w, const char *key, const void *at);
 double lengths_mean(const struct lengths_request *l, uint64_t longest); /* of sequences cut at `longest` tokens; 0: none were given */

@@ -11,6 +11,7 @@ union slot {
     struct methods methods;
     struct words words;
     struct quantity quantity;
+    struct given_request given; /* of a document that outlives its reading: no text of ours */
     const char *text;
     enum tri tri;
 };
@@ -37,8 +38,6 @@ static struct target target_of(struct theirs *t, const char *member)
 
 static bool is_filled(const struct target *target)
 {
-    if (target->row->kind == KIND_OWN)
-        return ((const struct methods *)target->slot)->n > 0;
     if (target->row->kind == KIND_WORDS)
         return ((const struct words *)target->slot)->n > 0;
     return member_is_set(target->row, target->slot);
@@ -68,19 +67,6 @@ static bool has_words(const struct words *have, const struct words *wanted)
     return true;
 }
 
-static bool has_methods(const struct methods *have, const struct methods *wanted)
-{
-    for (unsigned i = 0; i < wanted->n; i++) {
-        bool found = false;
-
-        for (unsigned k = 0; k < have->n; k++)
-            found |= !strcmp(have->v[k], wanted->v[i]);
-        if (!found)
-            return false;
-    }
-    return true;
-}
-
 /* What is there already agrees: it is the same, or a list that has it. */
 static bool agrees(const struct member *row, const void *have, const union slot *said)
 {
@@ -91,8 +77,8 @@ static bool agrees(const struct member *row, const void *have, const union slot 
         return has_words(have, &said->words);
     case KIND_STRS:
         return same_strs(have, &said->strs);
-    case KIND_OWN: /* only methods are said */
-        return has_methods(have, &said->methods);
+    case KIND_OWN:
+        return row->agrees && row->agrees(have, said);
     case KIND_STR:
         return !strcmp(*(const char *const *)have, said->text);
     case KIND_BOOL:
@@ -110,7 +96,7 @@ static size_t slot_bytes(const struct member *row)
     case KIND_STRS:
         return sizeof(struct strs);
     case KIND_OWN:
-        return sizeof(struct methods);
+        return row->size;
     case KIND_STR:
         return sizeof(const char *);
     case KIND_BOOL:

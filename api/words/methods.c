@@ -140,6 +140,26 @@ enum err_code methods_read(struct decoding *d, const struct json *v, void *at)
     return rc;
 }
 
+bool methods_are_set(const void *at)
+{
+    return ((const struct methods *)at)->n > 0;
+}
+
+bool methods_agree(const void *have, const void *said)
+{
+    const struct methods *all = have, *wanted = said;
+
+    for (unsigned i = 0; i < wanted->n; i++) {
+        bool found = false;
+
+        for (unsigned k = 0; k < all->n; k++)
+            found |= !strcmp(all->v[k], wanted->v[i]);
+        if (!found)
+            return false;
+    }
+    return true;
+}
+
 void methods_write(struct jsonw *w, const char *key, const void *at)
 {
     const struct methods *m = at;

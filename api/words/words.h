@@ -39,6 +39,8 @@ struct methods {
 
 enum err_code methods_read(struct decoding *d, const struct json *v, void *at);
 void methods_write(struct jsonw *w, const char *key, const void *at);
+bool methods_are_set(const void *at);
+bool methods_agree(const void *have, const void *said); /* all that is said is there */
 
 /* of tool_words */
 enum tool { TOOL_AXOLOTL, TOOL_LLAMA_FACTORY, TOOL_TRL, TOOL_MS_SWIFT, TOOL_OPEN_INSTRUCT, TOOL_OUMI, TOOLS };

@@ -380,6 +380,20 @@ START_TEST(fills_the_global_batch_with_every_replica)
 }
 END_TEST
 
+/* What nobody said is not told to say nothing, nor echoed. */
+START_TEST(is_silent_of_what_was_not_asked)
+{
+    struct reply reply = ask("{" OPT ",\"cluster\":{\"gpu\":\"A100-40GB\"},\"training\":{\"tuning\":\"full\",\"seq_len\":64}}");
+
+    ck_assert_int_eq(reply.r.status, 200);
+    json_each (a, json_get(reply.doc, "assumptions"))
+        ck_assert_msg(!strstr(json_str(a), "says nothing here"), "%s", json_str(a));
+    ck_assert(!reply_at(&reply, "resolved/training/lora"));
+    ck_assert(!reply_at(&reply, "resolved/cluster/intra_node"));
+    reply_done(reply);
+}
+END_TEST
+
 /* What the Trainer sets by itself ends in an error there: the answer is about the run that works, and says so. */
 START_TEST(ignores_unused_parameters_under_reentrant_checkpoints)
 {
@@ -436,6 +450,7 @@ START_TEST(survives_any_arena_size)
 END_TEST
 
 UNIT_TESTS("api/estimate", unit_test(shards_an_encoder);
+    unit_test(is_silent_of_what_was_not_asked);
     unit_test(leaves_what_liger_does_not_know);
     unit_rows(answers_what_is_not_modelled, unmodelled); unit_rows(a_type_that_nobody_knows_is_sketched, generic);
            unit_test(experts_and_how_tokens_fall); unit_rows(warns_of_untraced_kernels, gpus_asked); unit_rows(resolves, spelled);

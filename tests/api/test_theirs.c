@@ -131,8 +131,12 @@ static const struct {
     {"{" OPT "," GPU ",\"training\":{\"precision\":\"bf16-mixed\"},\"training_arguments\":{\"bf16\":true}}", "training/precision",
      "bf16-mixed"},
     {"{" OPT "," GPU ",\"training\":{\"micro_batch_size\":2},\"training_arguments\":{}}", "training/micro_batch_size", "2"},
+    {"{" OPT "," GPU ",\"training\":{\"tuning\":\"lora\",\"lora\":{\"target_modules\":[\"q_proj\"],\"layers_to_transform\":[1],\"dtype\":\"bf16\"}},"
+     "\"training_arguments\":{\"peft_layers_to_transform\":1,\"lora_rank_pattern\":{\"q_proj\":64}}}",
+     "training/lora/dtype", "bf16"}, /* what is said of one member leaves the next as it was */
     {TRAIN("\"tuning\":\"lora\",\"lora_rank\":16"), "training/lora/rank", "16"},
     {TRAIN("\"lora_rank\":16,\"lora\":{\"dropout\":0.1},\"finetuning_type\":\"lora\""), "training/lora/rank", "16"},
+    {TRAIN("\"tuning\":\"lora\",\"lora_rank_pattern\":{\"q_proj\":64}"), "training/lora/rank_pattern/q_proj", "64"},
     {TRAIN("\"quantization_bit\":4"), "training/quantization", "nf4-dq"},
     {TRAIN("\"quantization_bit\":8,\"tuning\":\"lora\""), "training/quantization", "int8"},
 };
@@ -160,6 +164,9 @@ static const struct {
     {"{" OPT "," GPU
      ",\"training_arguments\":{\"per_device_train_batch_size\":4},\"deepspeed_config\":{\"train_micro_batch_size_per_gpu\":2}}",
      "/deepspeed_config/train_micro_batch_size_per_gpu", "/training_arguments/per_device_train_batch_size"},
+    {"{" OPT "," GPU ",\"training\":{\"tuning\":\"lora\",\"lora\":{\"target_modules\":[\"q_proj\"],\"layers_to_transform\":[0,1]}},"
+     "\"training_arguments\":{\"peft_layers_to_transform\":[0,2]}}",
+     "/training_arguments/peft_layers_to_transform", "contradicts /training/lora/layers_to_transform"},
     {"{" OPT "," GPU ",\"training\":{\"methods\":\"ddp\"},\"deepspeed_config\":{\"zero_optimization\":{\"stage\":3}}}",
      "/deepspeed_config/zero_optimization/stage", "/training/methods"},
     {"{" OPT "," GPU ",\"training\":{\"precision\":\"fp32\"},\"training_arguments\":{\"bf16\":true}}", "/training_arguments/bf16",
