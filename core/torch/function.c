@@ -103,5 +103,22 @@ void function_release(struct run *r, struct function *f)
 {
     for (int i = 0; i < MAX_OUTPUTS; i++)
         value_unref(r, f->shape[i]);
-    f->release(r, f->of);
+    if (f->release)
+        f->release(r, f->of);
+}
+
+val function_apply(struct run *r, const char *name, struct function *f, val x, bool saves, val (*forward)(struct run *r, void *of, val x))
+{
+    bool grad_enabled = r->grad_enabled;
+    uint32_t node = function_begin(r, name, 1, &x, f);
+    val out;
+
+    r->grad_enabled = false;
+    out = forward(r, f->of, x);
+    r->grad_enabled = grad_enabled;
+    if (node && saves)
+        function_saves(r, node, x, false);
+    if (node)
+        function_results(r, node, run_dead(r) ? 0 : 1, &out);
+    return out;
 }

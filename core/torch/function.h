@@ -14,7 +14,7 @@
 struct function {
     /* `grad` of each result, zeros where nobody used it; `saved` as saved. ret: of each input, a temporary or a value that lives on; 0: None */
     void (*backward)(struct run *r, void *of, const val *grad, const val *saved, val *ret);
-    void (*release)(struct run *r, void *of);
+    void (*release)(struct run *r, void *of); /* NULL: nothing is held */
     void *of;
     bool aten;              /* an operator of ATen, written as one: the engine keeps its gradients until what it returned is summed and cast */
     bool bare;              /* set_materialize_grads(False): 0 where nobody used it */
@@ -26,6 +26,9 @@ uint32_t function_begin(struct run *r, const char *node, int n, const val *in, s
 /* When it has run: what it saved, and what it returned (0: None, or what has no gradient); nothing: it failed. */
 void function_saves(struct run *r, uint32_t node, val v, bool result);
 void function_results(struct run *r, uint32_t node, int n, const val *out);
+
+/* apply() of one input and one result: forward(of, x) runs without a graph. f is the caller's, as its node wants it; saves: x is saved for backward. */
+val function_apply(struct run *r, const char *node, struct function *f, val x, bool saves, val (*forward)(struct run *r, void *of, val x));
 
 void function_release(struct run *r, struct function *f); /* used by autograd.c */
 

@@ -25,7 +25,7 @@ static val unpacked(struct run *r, const struct awq_linear *l)
 /* grad_output.bmm(weights.transpose(0, 1).unsqueeze(0).repeat(batch_size, 1, 1)) */
 static void backward(struct run *r, void *of, const val *grad, const val *saved, val *ret)
 {
-    const struct awq_linear *l = of;
+    const struct awq_linear *l = ((const struct module *)of)->extra;
     enum dtype dtype = dtype_of(r, grad[0]);
     val weight = owned(r, unpacked(r, l)), each;
 
@@ -44,12 +44,6 @@ static void backward(struct run *r, void *of, const val *grad, const val *saved,
     value_unref(r, weight);
 }
 
-static void nothing_to_release(struct run *r, void *of)
-{
-    (void)r;
-    (void)of;
-}
-
 /* gemm_forward_cuda(): a partial product for each of eight, which are summed */
 static val few_rows(struct run *r, const struct awq_linear *l, val x)
 {
@@ -62,8 +56,10 @@ static val few_rows(struct run *r, const struct awq_linear *l, val x)
     return out;
 }
 
-static val product(struct run *r, const struct awq_linear *l, val x, val bias)
+static val product(struct run *r, void *of, val x)
 {
+    const struct module *m = of;
+    const struct awq_linear *l = m->extra;
     struct frame f = frame_enter(r);
     int64_t size[MAX_DIMS];
     int n = value_of(r, x)->ndim;
@@ -78,8 +74,8 @@ static val product(struct run *r, const struct awq_linear *l, val x, val bias)
     } else {
         out = local(r, few_rows(r, l, x));
     }
-    if (bias && !run_dead(r))
-        rebind(r, &out, add(r, out, bias));
+    if (m->bias && !run_dead(r))
+        rebind(r, &out, add(r, out, m->bias->value));
     return frame_leave(r, f, run_dead(r) ? 0 : view_as(r, out, n, size));
 }
 
@@ -87,9 +83,7 @@ static val awq_forward(struct run *r, struct module *m, val x)
 {
     struct awq_linear *l = m->extra;
     struct frame f = frame_enter(r);
-    bool grad_enabled = r->grad_enabled;
     enum dtype dtype;
-    uint32_t node;
     val out;
 
     x = local(r, x);
@@ -97,16 +91,8 @@ static val awq_forward(struct run *r, struct module *m, val x)
         return frame_leave(r, f, 0);
     dtype = dtype_of(r, x);
     rebind(r, &x, to_dtype(r, x, DTYPE_FP16));
-    l->function = (struct function){.backward = backward, .release = nothing_to_release, .of = l};
-    node = function_begin(r, "WQLinearMMFunctionBackward", 1, &x, &l->function);
-    r->grad_enabled = false;
-    out = product(r, l, x, m->bias ? m->bias->value : 0);
-    r->grad_enabled = grad_enabled;
-    if (node) {
-        function_saves(r, node, x, false);
-        function_results(r, node, run_dead(r) ? 0 : 1, &out);
-    }
-    out = local(r, out);
+    l->function = (struct function){.backward = backward, .of = m};
+    out = local(r, function_apply(r, "WQLinearMMFunctionBackward", &l->function, x, true, product));
     if (dtype != DTYPE_FP16 && !run_dead(r))
         rebind(r, &out, to_dtype(r, out, dtype));
     return frame_leave(r, f, run_dead(r) ? 0 : out);

@@ -105,12 +105,6 @@ static void backward(struct run *r, void *of, const val *grad, const val *saved,
     value_unref(r, weight);
 }
 
-static void nothing_to_release(struct run *r, void *of)
-{
-    (void)r;
-    (void)of;
-}
-
 /* bnb.matmul_4bit(): a function of its own where x wants a gradient */
 static val matmul_4bit(struct run *r, struct bnb_linear *l, val x, val bias)
 {
@@ -120,7 +114,6 @@ static val matmul_4bit(struct run *r, struct bnb_linear *l, val x, val bias)
     val out;
 
     l->function.backward = backward;
-    l->function.release = nothing_to_release;
     l->function.of = l;
     node = function_begin(r, "MatMul4BitBackward", bias ? 2 : 1, in, &l->function);
     r->grad_enabled = false;

@@ -25,7 +25,6 @@ val bnb_forward(struct run *r, struct module *m, val x);
 val bnb_forward_int8(struct run *r, struct module *m, val x);
 val bnb_bias(struct run *r, struct module *m, enum dtype dtype); /* of the module in that dtype, for good; 0: it has none */
 
-val bnb_kept(struct run *r, enum op op, enum dtype dtype, int ndim, const int64_t *size); /* one that stays, as a parameter */
 bool bnb_packs(const struct param *p);
 void bnb_pack(struct run *r, struct param *p, val *map); /* its value; map: of double quantisation, once made */
 

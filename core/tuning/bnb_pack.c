@@ -2,20 +2,12 @@
 #include "torch/ops.h"
 #include "tuning/bnb.h"
 #include "tuning/bnb_inside.h"
-
-val bnb_kept(struct run *r, enum op op, enum dtype dtype, int ndim, const int64_t *size)
-{
-    val v = owned(r, value_empty(r, op, dtype, ndim, size));
-
-    if (v)
-        mark_block(r, v, MARK_PARAMETER);
-    return v;
-}
+#include "tuning/kbit_load.h"
 
 /* get_4bit_type(): data.div_(data.abs().max()) */
 static val code_of_4bit(struct run *r)
 {
-    val code = bnb_kept(r, OP_TO_COPY, DTYPE_FP32, SHAPE(BNB_CODE));
+    val code = kbit_kept(r, OP_TO_COPY, DTYPE_FP32, SHAPE(BNB_CODE));
     val magnitude = owned(r, value_empty(r, OP_ABS, DTYPE_FP32, SHAPE(BNB_CODE)));
     val most = owned(r, value_empty(r, OP_MAX, DTYPE_FP32, 0, NULL));
 
@@ -30,16 +22,16 @@ static void quantise_scales(struct run *r, struct bnb_linear *l, val *absmax, va
     int64_t blocks = (l->blocks + BNB_NESTED_BLOCK - 1) / BNB_NESTED_BLOCK;
     val centred = 0, packed;
 
-    l->offset = bnb_kept(r, OP_MEAN, DTYPE_FP32, 0, NULL);
+    l->offset = kbit_kept(r, OP_MEAN, DTYPE_FP32, 0, NULL);
     reduce_scratch(r, OP_MEAN, *absmax, 1, 4);
     if (r->q->bnb_is_operators)
         centred = owned(r, value_empty(r, OP_SUB, DTYPE_FP32, SHAPE(l->blocks)));
     if (!*map)
-        *map = bnb_kept(r, OP_TO_COPY, DTYPE_FP32, SHAPE(BNB_NESTED_CODE));
-    l->nested_absmax = bnb_kept(r, r->q->bnb_is_operators ? OP_QUANTIZE_BLOCKWISE : OP_ZEROS, DTYPE_FP32, SHAPE(blocks));
-    packed = bnb_kept(r, r->q->bnb_is_operators ? OP_QUANTIZE_BLOCKWISE : OP_ZEROS_LIKE, DTYPE_UINT8, SHAPE(l->blocks));
+        *map = kbit_kept(r, OP_TO_COPY, DTYPE_FP32, SHAPE(BNB_NESTED_CODE));
+    l->nested_absmax = kbit_kept(r, r->q->bnb_is_operators ? OP_QUANTIZE_BLOCKWISE : OP_ZEROS, DTYPE_FP32, SHAPE(blocks));
+    packed = kbit_kept(r, r->q->bnb_is_operators ? OP_QUANTIZE_BLOCKWISE : OP_ZEROS_LIKE, DTYPE_UINT8, SHAPE(l->blocks));
     if (r->q->bnb_is_operators)
-        l->nested_code = bnb_kept(r, OP_TO_COPY, DTYPE_FP32, SHAPE(BNB_NESTED_CODE));
+        l->nested_code = kbit_kept(r, OP_TO_COPY, DTYPE_FP32, SHAPE(BNB_NESTED_CODE));
     value_unref(r, centred);
     value_unref(r, *absmax);
     *absmax = packed;
@@ -59,10 +51,10 @@ static val quantise_both_ways(struct run *r, struct bnb_linear *l)
 {
     val columns, across, packed;
 
-    l->absmax = bnb_kept(r, OP_INT8_QUANT, DTYPE_FP32, SHAPE(l->out));
+    l->absmax = kbit_kept(r, OP_INT8_QUANT, DTYPE_FP32, SHAPE(l->out));
     columns = owned(r, value_empty(r, OP_INT8_QUANT, DTYPE_FP32, SHAPE(l->in)));
     across = owned(r, value_empty(r, OP_INT8_QUANT, DTYPE_UINT8, SHAPE(l->out, l->in)));
-    packed = bnb_kept(r, OP_INT8_QUANT, DTYPE_UINT8, SHAPE(l->out, l->in));
+    packed = kbit_kept(r, OP_INT8_QUANT, DTYPE_UINT8, SHAPE(l->out, l->in));
     value_unref(r, across);
     value_unref(r, columns);
     return packed;
@@ -77,8 +69,8 @@ static val quantise_int8(struct run *r, struct bnb_linear *l)
     val again = twice ? owned(r, value_empty(r, OP_TO_COPY, DTYPE_FP16, SHAPE(l->out, l->in))) : 0, packed;
 
     if (r->q->bnb_int8_in_rows) {
-        l->absmax = bnb_kept(r, OP_INT8_QUANT, DTYPE_FP32, SHAPE(l->out));
-        packed = bnb_kept(r, OP_INT8_QUANT, DTYPE_UINT8, SHAPE(l->out, l->in));
+        l->absmax = kbit_kept(r, OP_INT8_QUANT, DTYPE_FP32, SHAPE(l->out));
+        packed = kbit_kept(r, OP_INT8_QUANT, DTYPE_UINT8, SHAPE(l->out, l->in));
     } else {
         packed = quantise_both_ways(r, l);
     }
@@ -96,8 +88,8 @@ static val quantise(struct run *r, struct bnb_linear *l, const struct param *p, 
     if (r->q->bnb_packs_fp16)
         l->dtype = DTYPE_FP16;
     half = half_of(r, l, l->dtype, &laid_out);
-    l->absmax = bnb_kept(r, op, DTYPE_FP32, SHAPE(l->blocks));
-    packed = bnb_kept(r, op, p->dtype, p->ndim, p->size);
+    l->absmax = kbit_kept(r, op, DTYPE_FP32, SHAPE(l->blocks));
+    packed = kbit_kept(r, op, p->dtype, p->ndim, p->size);
     value_unref(r, laid_out);
     l->code = code_of_4bit(r);
     if (l->doubly)

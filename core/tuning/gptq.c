@@ -35,14 +35,9 @@ static void backward(struct run *r, void *of, const val *grad, const val *saved,
     value_unref(r, weight);
 }
 
-static void nothing_to_release(struct run *r, void *of)
+static val product(struct run *r, void *of, val x)
 {
-    (void)r;
-    (void)of;
-}
-
-static val product(struct run *r, const struct gptq_linear *l, val x)
-{
+    const struct gptq_linear *l = of;
     struct frame f = frame_enter(r);
     int64_t size[MAX_DIMS];
     int n = value_of(r, x)->ndim;
@@ -64,18 +59,11 @@ static val gptq_forward(struct run *r, struct module *m, val x)
 {
     struct gptq_linear *l = m->extra;
     struct frame f = frame_enter(r);
-    bool grad_enabled = r->grad_enabled;
-    uint32_t node;
     val out;
 
     x = local(r, x);
-    l->function = (struct function){.backward = backward, .release = nothing_to_release, .of = l};
-    node = function_begin(r, "QuantLinearFunctionBackward", 1, &x, &l->function);
-    r->grad_enabled = false;
-    out = product(r, l, x);
-    r->grad_enabled = grad_enabled;
-    if (node)
-        function_results(r, node, run_dead(r) ? 0 : 1, &out);
+    l->function = (struct function){.backward = backward, .of = l};
+    out = function_apply(r, "QuantLinearFunctionBackward", &l->function, x, false, product);
     if (m->bias && !run_dead(r))
         out = add(r, out, m->bias->value);
     return frame_leave(r, f, run_dead(r) ? 0 : out);

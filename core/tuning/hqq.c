@@ -4,6 +4,7 @@
 #include "torch/autograd.h"
 #include "torch/function.h"
 #include "torch/ops.h"
+#include "tuning/kbit_load.h"
 
 #include <string.h>
 
@@ -52,25 +53,18 @@ static val dequantised(struct run *r, const struct hqq_linear *l)
 
 static void backward(struct run *r, void *of, const val *grad, const val *saved, val *ret)
 {
-    const struct hqq_linear *l = of;
-
     (void)saved;
-    ret[0] = matmul(r, grad[0], dequantised(r, l));
+    ret[0] = matmul(r, grad[0], dequantised(r, ((const struct module *)of)->extra));
 }
 
-static void nothing_to_release(struct run *r, void *of)
+static val product(struct run *r, void *of, val x)
 {
-    (void)r;
-    (void)of;
-}
-
-static val product(struct run *r, const struct hqq_linear *l, val x, val bias)
-{
+    const struct module *m = of;
     struct frame f = frame_enter(r);
-    val out = local(r, matmul(r, x, t_op(r, dequantised(r, l))));
+    val out = local(r, matmul(r, x, t_op(r, dequantised(r, m->extra))));
 
-    if (bias && !run_dead(r))
-        rebind(r, &out, write_in_place(r, OP_ADD, out, bias));
+    if (m->bias && !run_dead(r))
+        rebind(r, &out, write_in_place(r, OP_ADD, out, m->bias->value));
     return frame_leave(r, f, run_dead(r) ? 0 : out);
 }
 
@@ -79,23 +73,12 @@ static val hqq_forward(struct run *r, struct module *m, val x)
 {
     struct hqq_linear *l = m->extra;
     struct frame f = frame_enter(r);
-    bool grad_enabled = r->grad_enabled;
-    uint32_t node;
-    val out;
 
     x = local(r, x);
     if (run_dead(r))
         return frame_leave(r, f, 0);
-    l->function = (struct function){.backward = backward, .release = nothing_to_release, .of = l};
-    node = function_begin(r, "HQQMatmulNoCacheMulBackward", 1, &x, &l->function);
-    r->grad_enabled = false;
-    out = product(r, l, x, m->bias ? m->bias->value : 0);
-    r->grad_enabled = grad_enabled;
-    if (node) {
-        function_saves(r, node, x, false);
-        function_results(r, node, run_dead(r) ? 0 : 1, &out);
-    }
-    return frame_leave(r, f, run_dead(r) ? 0 : out);
+    l->function = (struct function){.backward = backward, .of = m};
+    return frame_leave(r, f, function_apply(r, "HQQMatmulNoCacheMulBackward", &l->function, x, true, product));
 }
 
 bool hqq_is_quantised(const struct module *m)
@@ -259,23 +242,16 @@ static void search(struct run *r, const struct hqq_linear *l)
     empty_cache(r);
 }
 
-static void place(struct run *r, struct param *p)
-{
-    p->value = owned(r, value_empty(r, OP_TO_COPY, p->dtype, p->ndim, p->size));
-    if (p->value)
-        mark_block(r, p->value, MARK_PARAMETER);
-}
-
 void hqq_pack(struct run *r, struct param *p)
 {
     const struct hqq_linear *l = p->owner->extra;
     struct module *m = p->owner;
 
     search(r, l);
-    place(r, p);
+    kbit_place(r, OP_TO_COPY, p);
     for (struct param *b = m->params; b; b = b->next)
         if (b->buffer)
-            place(r, b);
+            kbit_place(r, OP_TO_COPY, b);
     if (m->bias)
-        place(r, m->bias);
+        kbit_place(r, OP_TO_COPY, m->bias);
 }

@@ -9,6 +9,20 @@
 
 #include <string.h>
 
+val kbit_kept(struct run *r, enum op op, enum dtype dtype, int ndim, const int64_t *size)
+{
+    val v = owned(r, value_empty(r, op, dtype, ndim, size));
+
+    if (v)
+        mark_block(r, v, MARK_PARAMETER);
+    return v;
+}
+
+void kbit_place(struct run *r, enum op op, struct param *p)
+{
+    p->value = kbit_kept(r, op, p->dtype, p->ndim, p->size);
+}
+
 static bool is_loaded(const struct param *p)
 {
     return !p->buffer && !p->late && !p->tied;
@@ -24,7 +38,7 @@ static void load_param(struct run *r, struct param *p, val *map)
     if (q)
         q->pack(r, p, map);
     else
-        p->value = bnb_kept(r, OP_TO_COPY, p->dtype, p->ndim, p->size);
+        kbit_place(r, OP_TO_COPY, p);
     run_owner(r, NULL);
 }
 
@@ -160,7 +174,7 @@ static void cast_param(struct run *r, struct param *p, enum dtype dtype)
 {
     val old = p->value;
 
-    p->value = bnb_kept(r, OP_TO_COPY, dtype, p->ndim, p->size);
+    p->value = kbit_kept(r, OP_TO_COPY, dtype, p->ndim, p->size);
     p->dtype = dtype;
     value_unref(r, old);
 }

@@ -15,6 +15,8 @@ void kbit_load(struct run *r, struct tree *t);
 void kbit_prepare_weights(struct run *r, struct tree *t);   /* after kbit_load() */
 void kbit_cast_back(struct run *r, struct tree *t); /* after adapters: embedding and head to half */
 
+val kbit_kept(struct run *r, enum op op, enum dtype dtype, int ndim, const int64_t *size); /* one that stays, as a parameter */
+void kbit_place(struct run *r, enum op op, struct param *p);                              /* the same of p, as its value */
 bool kbit_load_shards(struct run *r, struct tree *t, val *map); /* kbit_shards.c: all but buffers and ties; false: no room */
 
 #endif

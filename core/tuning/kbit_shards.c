@@ -103,7 +103,7 @@ static void empty_if_changed(struct run *r)
 /* set_module_tensor_to_device(), or what replaced it: load_state_dict(assign=True) */
 static void place(struct run *r, struct param *p)
 {
-    p->value = bnb_kept(r, OP_TO_COPY, p->dtype, p->ndim, p->size);
+    kbit_place(r, OP_TO_COPY, p);
     if (!r->q->load_keeps_last)
         empty_if_changed(r);
 }
@@ -127,7 +127,7 @@ static void load_one(struct run *r, const struct checkpoint *c, struct param *p,
     if (packs)
         packs->pack(r, p, map);
     else if (bias_of_4bit)
-        p->value = bnb_kept(r, OP_TO_COPY, p->dtype, p->ndim, p->size);
+        kbit_place(r, OP_TO_COPY, p);
     else if (!q || !q->takes_bias)
         place(r, p);
     if (r->q->load_keeps_last && !comes_twice) {

@@ -3,6 +3,7 @@
 
 #include "torch/autograd.h"
 #include "torch/ops.h"
+#include "tuning/kbit_load.h"
 
 struct torchao_linear {
     int64_t in, out;
@@ -72,15 +73,6 @@ enum err_code torchao_apply(struct tree *t, struct err *err)
 }
 
 /* ---------------------------------------------------------------------------------------------------------------------- quantising */
-static val kept(struct run *r, enum dtype dtype, const struct torchao_linear *l, int64_t columns)
-{
-    val v = owned(r, value_empty(r, OP_TO_COPY, dtype, SHAPE(l->out, columns)));
-
-    if (v)
-        mark_block(r, v, MARK_PARAMETER);
-    return v;
-}
-
 static val row(struct run *r, enum op op, const struct torchao_linear *l, enum dtype dtype)
 {
     return owned(r, value_empty(r, op, dtype, SHAPE(l->out, 1)));
@@ -115,8 +107,8 @@ static void choose(struct run *r, struct torchao_linear *l, val half)
     zero = row(r, OP_FULL, l, l->dtype);
     clamped = row(r, OP_CLAMP, l, l->dtype);
     value_unref(r, scale);
-    l->scale = kept(r, DTYPE_FP32, l, 1);
-    (void)kept(r, DTYPE_UINT8, l, 1);
+    l->scale = kbit_kept(r, OP_TO_COPY, DTYPE_FP32, SHAPE(l->out, 1));
+    (void)kbit_kept(r, OP_TO_COPY, DTYPE_UINT8, SHAPE(l->out, 1));
     value_unref(r, clamped);
     value_unref(r, zero);
     value_unref(r, magnitude);
@@ -144,7 +136,7 @@ static val quantised(struct run *r, const struct torchao_linear *l)
     value_unref(r, next);
     next = wide(r, OP_CLAMP, l);
     value_unref(r, at);
-    packed = kept(r, DTYPE_UINT8, l, l->in);
+    packed = kbit_kept(r, OP_TO_COPY, DTYPE_UINT8, SHAPE(l->out, l->in));
     value_unref(r, next);
     return packed;
 }

@@ -4,6 +4,7 @@
 #include "torch/autograd.h"
 #include "torch/function.h"
 #include "torch/ops.h"
+#include "tuning/kbit_load.h"
 
 enum { BLOCK = 64, SCALES = 256, CODES = 16, CHUNK = 1024 * 1024 }; /* CHUNK_SIZE = 1024**2 */
 
@@ -72,10 +73,9 @@ static void backward(struct run *r, void *of, const val *grad, const val *saved,
     ret[0] = matmul(r, grad[0], weight_for(r, of, grad[0]));
 }
 
-static void nothing_to_release(struct run *r, void *of)
+static val product(struct run *r, void *of, val x)
 {
-    (void)r;
-    (void)of;
+    return matmul(r, x, t_op(r, weight_for(r, of, x)));
 }
 
 /* LinearNF4.apply(input, weight), to which a bias is added */
@@ -83,21 +83,13 @@ static val nf4_forward(struct run *r, struct module *m, val x)
 {
     struct nf4_linear *l = m->extra;
     struct frame f = frame_enter(r);
-    bool grad_enabled = r->grad_enabled;
-    uint32_t node;
     val out;
 
     x = local(r, x);
     if (run_dead(r))
         return frame_leave(r, f, 0);
-    l->function = (struct function){.backward = backward, .release = nothing_to_release, .of = l};
-    node = function_begin(r, "LinearNF4Backward", 1, &x, &l->function);
-    r->grad_enabled = false;
-    out = matmul(r, x, t_op(r, weight_for(r, l, x)));
-    r->grad_enabled = grad_enabled;
-    if (node)
-        function_results(r, node, run_dead(r) ? 0 : 1, &out);
-    out = local(r, out);
+    l->function = (struct function){.backward = backward, .of = l};
+    out = local(r, function_apply(r, "LinearNF4Backward", &l->function, x, false, product));
     if (m->bias && !run_dead(r))
         rebind(r, &out, add(r, out, m->bias->value));
     return frame_leave(r, f, run_dead(r) ? 0 : out);
@@ -158,13 +150,6 @@ enum err_code torchao_nf4_apply(struct tree *t, struct err *err)
 }
 
 /* ------------------------------------------------------------------------------------------------------------------------ quantising */
-static void place(struct run *r, enum op op, struct param *p)
-{
-    p->value = owned(r, value_empty(r, op, p->dtype, p->ndim, p->size));
-    if (p->value)
-        mark_block(r, p->value, MARK_PARAMETER);
-}
-
 /* blocks.abs().max(dim=1).values */
 static val largest(struct run *r, const struct nf4_linear *l, int64_t rows, int64_t columns)
 {
@@ -189,7 +174,7 @@ static void quantise_scales(struct run *r, const struct nf4_linear *l, struct pa
     int64_t groups = l->blocks / SCALES;
     val first = largest(r, l, l->blocks, BLOCK), centred, most, a, b, factor;
 
-    place(r, OP_MEAN, mean);
+    kbit_place(r, OP_MEAN, mean);
     reduce_scratch(r, OP_MEAN, first, 3, 4);
     centred = temporary(r, OP_SUB, l->dtype, l->blocks, 1);
     value_unref(r, first);
@@ -204,8 +189,8 @@ static void quantise_scales(struct run *r, const struct nf4_linear *l, struct pa
     value_unref(r, a);
     a = temporary(r, OP_CLAMP, l->dtype, groups, SCALES);
     value_unref(r, b);
-    place(r, OP_TO_COPY, scales);
-    place(r, OP_CLONE, factors);
+    kbit_place(r, OP_TO_COPY, scales);
+    kbit_place(r, OP_CLONE, factors);
     value_unref(r, centred);
     value_unref(r, most);
     value_unref(r, factor);
@@ -239,7 +224,7 @@ static void quantise(struct run *r, const struct nf4_linear *l, struct param *da
     if (n % CHUNK)
         nearest(r, l, n % CHUNK);
     shifted = temporary(r, OP_LSHIFT, DTYPE_UINT8, l->blocks, BLOCK / 2);
-    place(r, OP_BITWISE_OR, data);
+    kbit_place(r, OP_BITWISE_OR, data);
     value_unref(r, shifted);
     value_unref(r, most);
     value_unref(r, blocks);
@@ -256,7 +241,7 @@ void torchao_nf4_pack(struct run *r, struct param *p)
         table = table->next;
     if (run_dead(r) || !table)
         return;
-    place(r, OP_TO_COPY, table);
+    kbit_place(r, OP_TO_COPY, table);
     quantise_scales(r, l, part(table, 1), part(table, 2), part(table, 3));
     quantise(r, l, p);
     value_unref(r, half);
