@@ -265,8 +265,11 @@ bool train_play_two(const struct play_question *q, uint32_t first, struct arena 
 enum err_code play_deep(const struct play_question *q, struct arena *arena, struct kept_run *ret, bool *laid_out, struct err *err)
 {
     unsigned char *mark = arena->cur;
-    enum err_code rc;
+    enum err_code rc = budget_status(arena->budget, err); /* from kept runs it is laid out before it is counted */
 
+    *laid_out = false;
+    if (rc)
+        return rc;
     *laid_out = play_may_be_deepened(q) && lay_out(q, arena, ret);
     if (*laid_out)
         return budget_take(arena->budget, ret->t->model.tree.n_modules + (uint64_t)ret->t->run.n_events, err);

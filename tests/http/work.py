@@ -163,6 +163,20 @@ class Work(unittest.TestCase):
                     self.assertIn("is larger than any memory", answer["summary"])
         self.assertEqual(d.stop()[0], 0)
 
+    def test_nothing_deep_is_laid_out_beyond_the_budget(self):
+        """A thousand layers: at most the last run of many events stands above the limit, not one of each candidate."""
+        d = Daemon("--offline", "--log", "none")
+        for batch in (2, 4096):
+            status, _, body = d.ask("POST", "/estimate", json.dumps({
+                "config": {"model_type": "llama", "hidden_size": 1 << 20, "intermediate_size": 1 << 20, "num_hidden_layers": 1024, "num_attention_heads": 1024,
+                           "num_key_value_heads": 1024, "vocab_size": 32000, "max_position_embeddings": 1 << 22},
+                "cluster": {"gpu": "H100 SXM"}, "training": {"seq_len": 8192 if batch > 2 else 1 << 22, "micro_batch_size": batch}}))
+            answer = json.loads(body)
+            self.assertEqual((status, answer["fits"]), (200, None), body[:500])
+            self.assertIn("budget", {reason(c) for c in answer["candidates"]})
+            self.assertLess(answer["work"]["events"], 1.6 * answer["work"]["budget"])
+        self.assertEqual(d.stop()[0], 0)
+
     def test_sixty_seven_million_ranks(self):
         d = Daemon("--threads", "2", "--drain", "1", "--deadline", "300")
         before = self.cpu_s(d)
