@@ -649,16 +649,20 @@ static void evaluate(struct run *r, uint32_t base, uint32_t node)
     b.r = r;
     b.node = node;
     b.n_temps = 0;
-    memset(b.grad, 0, sizeof b.grad);
+    memset(b.few, 0, sizeof b.few);
     b.out = n->many ? n->many->out : b.few;
     n_out = n->many ? n->n_edges : MAX_EDGES;
-    memset(b.out, 0, (size_t)n_out * sizeof *b.out);
+    if (n->many)
+        memset(b.out, 0, (size_t)n_out * sizeof *b.out);
     memset(b.saved, 0, sizeof b.saved);
-    for (int i = 0; i < n->n_outputs; i++)
-        any |= *waiting_gradient(n, i) != 0;
-    for (int i = 0; i < n->n_outputs && !n->wide; i++) {
-        b.grad[i] = n->grad[i];
-        n->grad[i] = 0;
+    memset(b.grad, 0, sizeof b.grad);
+    for (int i = 0; i < n->n_outputs && n->wide; i++)
+        any |= n->wide->grad[i] != 0;
+    if (!n->wide) {
+        for (int i = 0; i < MAX_OUTPUTS; i++)
+            any |= n->grad[i] != 0;
+        memcpy(b.grad, n->grad, sizeof b.grad);
+        memset(n->grad, 0, sizeof n->grad);
     }
     for (int i = 0; i < n->n_saved; i++)
         b.saved[i] = unpacked(r, node, i);

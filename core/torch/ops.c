@@ -141,7 +141,7 @@ val pointwise_empty(struct run *r, enum op op, enum dtype dtype, int n, const va
         const struct value *x = &r->values[in[k]];
 
         plain = plain && x->contiguous && x->ndim == first->ndim &&
-                !memcmp(x->size, first->size, sizeof x->size[0] * x->ndim);
+                (x == first || !memcmp(x->size, first->size, sizeof x->size[0] * x->ndim));
         if (x->ndim > nd)
             nd = x->ndim;
     }
@@ -765,6 +765,13 @@ static bool compute_stride(const struct value *x, int ndim, const int64_t *size,
         return true;
     }
     chunk_base = x->stride[x->ndim - 1];
+    if (x->contiguous && chunk_base == 1 && count(x->ndim, x->size) == count(ndim, size)) { /* one chunk */
+        for (; view_d >= 0; view_d--) {
+            stride[view_d] = view_numel;
+            view_numel *= size[view_d];
+        }
+        return true;
+    }
     for (int d = x->ndim - 1; d >= 0; d--) {
         tensor_numel *= x->size[d];
         if (d == 0 || (x->size[d - 1] != 1 && x->stride[d - 1] != tensor_numel * chunk_base)) {

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define COLD __attribute__((noinline, cold)) /* what seldom runs takes no registers of what often does */
+
 const char *dtype_name(enum dtype t)
 {
     static const char *const names[DTYPE_COUNT] = {"bool", "uint8", "int32", "int64", "fp16", "bf16", "fp32", "fp64", "complex64"};
@@ -111,6 +113,11 @@ void *run_room(struct run *r, size_t size, size_t n)
     return p;
 }
 
+static COLD void too_many_storages(struct run *r)
+{
+    run_outgrew(r, "too many storages live at once for the working memory of one request");
+}
+
 static inline uint32_t storage_new(struct run *r)
 {
     uint32_t s = r->free_storage;
@@ -120,7 +127,7 @@ static inline uint32_t storage_new(struct run *r)
     } else if (r->n_storages < r->max_storages) {
         s = r->n_storages++;
     } else {
-        run_outgrew(r, "too many storages live at once for the working memory of one request");
+        too_many_storages(r);
         return 0;
     }
     return s;
@@ -144,7 +151,7 @@ bool run_count(struct run *r)
 }
 
 /* Where the room for births ends the run does; before it, work is counted from time to time. */
-static bool goes_on(struct run *r)
+static COLD bool goes_on(struct run *r)
 {
     uint32_t left = r->room_births - r->n_births;
 
@@ -159,23 +166,24 @@ static bool goes_on(struct run *r)
 }
 
 /* Sums of thousands of them, and products with the number of layers, are taken everywhere too. */
-static bool summable(struct run *r, uint64_t bytes)
+enum { SUMMABLE_BITS = 54 };
+
+static COLD void not_summable(struct run *r, uint64_t bytes)
 {
     char text[96];
 
-    if (bytes <= UINT64_C(1) << 54)
-        return true;
     (void)snprintf(text, sizeof text, "a tensor of %llu GiB is larger than any memory", (unsigned long long)(bytes >> 30));
     run_fail(r, ERR_TENSOR_SIZE, "", text);
-    return false;
 }
 
 static struct birth *block_birth(struct run *r, enum op op, uint64_t bytes, enum mark mark)
 {
     struct birth *b;
 
-    if (!summable(r, bytes))
+    if (bytes > UINT64_C(1) << SUMMABLE_BITS) {
+        not_summable(r, bytes);
         return NULL;
+    }
     if (r->n_births >= r->max_births && !goes_on(r))
         return NULL;
     b = &r->births[r->n_births];
@@ -390,7 +398,7 @@ bool sizes_countable(int ndim, const int64_t *size)
 
     for (int i = 0; i < ndim; i++)
         n *= (double)size[i];
-    return n <= 0x1p58;
+    return n <= (double)MOST_ELEMENTS;
 }
 
 void sizes_too_large(int ndim, const int64_t *size, char *ret, size_t bytes)
@@ -408,7 +416,7 @@ void sizes_too_large(int ndim, const int64_t *size, char *ret, size_t bytes)
     buf_str(&b, " elements is larger than any memory");
 }
 
-static bool countable(struct run *r, int ndim, const int64_t *size)
+static COLD bool countable(struct run *r, int ndim, const int64_t *size)
 {
     char text[192];
 
@@ -419,25 +427,43 @@ static bool countable(struct run *r, int ndim, const int64_t *size)
     return false;
 }
 
-val value_new(struct run *r, enum dtype dtype, int ndim, const int64_t *size)
+/* *ret: how many elements it has. */
+static inline val value_sized(struct run *r, enum dtype dtype, int ndim, const int64_t *size, int64_t *ret)
 {
-    val v = run_dead(r) || !countable(r, ndim, size) ? 0 : value_take(r);
+    val v = run_dead(r) ? 0 : value_take(r);
     struct value *x = &r->values[v];
+    int64_t step = 1;
+    bool beyond = false;
 
     if (!v)
         return 0;
+    for (int i = ndim; i-- > 0;) {
+        x->size[i] = size[i];
+        x->stride[i] = step;
+        beyond |= __builtin_mul_overflow(step, size[i], &step);
+    }
+    if ((beyond || step > MOST_ELEMENTS) && !countable(r, ndim, size)) {
+        x->storage = r->free_value;
+        r->free_value = v;
+        return 0;
+    }
     x->storage = x->node = 0;
     x->refs = 1;
     x->dtype = (uint8_t)dtype;
     x->ndim = (uint8_t)ndim;
     x->output_nr = 0;
     x->requires_grad = x->leaf = x->view = false;
-    x->floating = true;
+    x->floating = x->contiguous = true;
     x->cast = 0;
-    for (int i = 0; i < ndim; i++)
-        x->size[i] = size[i];
-    value_strides(x);
+    *ret = step;
     return v;
+}
+
+val value_new(struct run *r, enum dtype dtype, int ndim, const int64_t *size)
+{
+    int64_t n;
+
+    return value_sized(r, dtype, ndim, size, &n);
 }
 
 void value_birth(struct run *r, val v, enum op op, uint64_t bytes)
@@ -448,10 +474,11 @@ void value_birth(struct run *r, val v, enum op op, uint64_t bytes)
 
 val value_empty(struct run *r, enum op op, enum dtype dtype, int ndim, const int64_t *size)
 {
-    val v = value_new(r, dtype, ndim, size);
+    int64_t n;
+    val v = value_sized(r, dtype, ndim, size, &n);
 
     if (v)
-        value_birth(r, v, op, (uint64_t)numel(r, v) * dtype_bytes(dtype));
+        r->values[v].storage = storage_birth(r, op, (uint64_t)n * dtype_bytes(dtype), MARK_NONE);
     return v;
 }
 

@@ -314,6 +314,7 @@ static inline enum dtype dtype_of(const struct run *r, val v)
     return (enum dtype)r->values[v].dtype;
 }
 
+#define MOST_ELEMENTS (INT64_C(1) << 58)
 /* Products of sizes are taken everywhere: 2^58 elements at most. And the sentence about more of them, for ERR_TENSOR_SIZE. */
 bool sizes_countable(int ndim, const int64_t *size);
 void sizes_too_large(int ndim, const int64_t *size, char *ret, size_t bytes);
