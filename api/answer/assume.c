@@ -40,6 +40,11 @@ static bool guesses_flash(const struct plan_candidate *c)
     return c->step.r.attention == ATTENTION_FLASH_2 && c->step.r.framework == FRAMEWORK_TORCH && !c->step.r.flash_attn_named;
 }
 
+static bool is_flex(const struct plan_candidate *c)
+{
+    return c->modelled && c->step.r.attention == ATTENTION_FLEX;
+}
+
 static bool is_offloaded(const struct plan_candidate *c)
 {
     return c->step.r.offload != OFFLOAD_NONE;
@@ -291,6 +296,9 @@ static void assume_methods(struct estimate *e, const struct quirks *q)
             &e->assumptions,
             "a plain loop that asks for flash_attention_2 and names no stack.flash_attn is timed by the kernel of the published runs of such "
             "loops, FlashAttention 1's in Triton (llm-foundry); a release from 2.0 on gives FlashAttention 2's rate");
+    if (any(a, is_flex))
+        note(&e->assumptions,
+             "flex_attention: what Inductor compiles for lengths that stay the same; its kernels are timed as FlashAttention 2's, none was measured");
     if (any(a, ignores_unused))
         note(&e->assumptions, "ddp: ddp_find_unused_parameters is false, as it must be for adapters under reentrant checkpointing");
     if (any(a, crosses_streams))

@@ -102,7 +102,7 @@ const struct word attention_words[] = {
     {"eager", ATTENTION_EAGER, NULL, "Written out: scores of length x length are kept."},
     {"flash_attention_2", ATTENTION_FLASH_2, "flash_attn_2|flash_attention|flash_attn|flash|fa2", "The flash-attn package."},
     {"flash_attention_3", ATTENTION_FLASH_3, "flash_attn_3|fa3", "The flash-attn-3 package: the kernels for Hopper."},
-    LATER_TOO("flex_attention", "flex_attn|flex", "torch's flex_attention, which compiles its kernel."),
+    {"flex_attention", ATTENTION_FLEX, "flex_attn|flex", "torch's flex_attention: a kernel that Inductor compiles, its mask by blocks of 128."},
     {0},
 };
 

@@ -22,7 +22,7 @@ enum model_memory {
     MEMORY_KEPT     /* that of all whose tape is kept, one after the other */
 };
 
-enum attention_kernel { KERNEL_SDPA, KERNEL_EAGER, KERNEL_FLASH_2 };
+enum attention_kernel { KERNEL_SDPA, KERNEL_EAGER, KERNEL_FLASH_2, KERNEL_FLEX };
 
 struct model;
 struct program_source;

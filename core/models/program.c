@@ -222,7 +222,8 @@ sv program_classes(struct program *p, const struct program_source *from, sv *ret
     return sv_ok(*ret_config) ? model : sv_null();
 }
 
-static const char *const kernels[] = {[KERNEL_SDPA] = "sdpa", [KERNEL_EAGER] = "eager", [KERNEL_FLASH_2] = "flash_attention_2"};
+static const char *const kernels[] = {
+    [KERNEL_SDPA] = "sdpa", [KERNEL_EAGER] = "eager", [KERNEL_FLASH_2] = "flash_attention_2", [KERNEL_FLEX] = "flex_attention"};
 
 /* Under which name a release's files look: 5.0 and later for the mark, before for the dtype (integrations/flash_attention.py, get_target_dtype()). */
 static bool say_quantised(struct program *p, const struct model *m, sv config)

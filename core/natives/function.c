@@ -98,6 +98,14 @@ static sv set_materialize_grads(struct script *s, const struct script_args *a)
     return sv_none();
 }
 
+/* Of what AOTAutograd compiled: backward(ctx, arguments) takes a list of what was saved and of the gradients, and who empties it lets go of them. */
+static sv box_arguments(struct script *s, const struct script_args *a)
+{
+    (void)s;
+    ctx_of(a->v[0])->function.boxed = true;
+    return sv_none();
+}
+
 static sv left_out(struct script *s, const struct script_args *a)
 {
     return script_leave(s, "ctx.%s()", a->def->name);
@@ -138,6 +146,7 @@ static const struct script_native ctx_methods[] = {
     {"save_result", save_result, "self, tensor", 0, NATIVE_PLAIN},
     {"mark_dirty", left_out, "self, *rest", 0, NATIVE_PLAIN},
     {"mark_non_differentiable", mark_non_differentiable, "self, *rest", 0, NATIVE_PLAIN},
+    {"box_arguments", box_arguments, "self", 0, NATIVE_PLAIN},
     {"set_materialize_grads", set_materialize_grads, "self, value", 0, NATIVE_PLAIN},
     {0},
 };
@@ -187,6 +196,25 @@ static void hand_over(struct script *s, struct ctx *c, sv result, val *ret)
     }
 }
 
+/* [*saved_tensors, *gradients], which holds them alone */
+static sv boxed_arguments(struct script *s, struct ctx *c, const val *grad, const val *saved)
+{
+    sv items[MAX_SAVED + MAX_OUTPUTS], list;
+    uint32_t kept = 0, n = c->n_saved + c->n_results;
+
+    for (uint32_t i = 0; i < n; i++) {
+        bool none = i < c->n_saved && c->none_saved >> i & 1;
+        val v = none ? 0 : i < c->n_saved ? saved[kept++] : grad[i - c->n_saved];
+
+        items[i] = v ? natives_tensor(c->n, v) : sv_none();
+        value_unref(c->n->run, v);
+    }
+    list = list_new(s, n, items);
+    while (n--)
+        sv_drop(s, items[n]);
+    return list;
+}
+
 static void run_backward(struct run *r, void *of, const val *grad, const val *saved, val *ret)
 {
     struct ctx *c = of;
@@ -194,11 +222,15 @@ static void run_backward(struct run *r, void *of, const val *grad, const val *sa
     sv args[1 + MAX_OUTPUTS], result, f = script_get(s, c->cls, script_symbol(s, "backward"));
     uint32_t n = 1;
 
-    c->saved = saved;
     args[0] = sv_keep(sv_counted(c));
-    for (; n <= c->n_results; n++)
-        args[n] = grad[n - 1] ? natives_tensor(c->n, grad[n - 1]) : sv_none();
-    result = sv_ok(f) ? script_call(s, f, n, args) : sv_null();
+    if (c->function.boxed) {
+        args[n++] = boxed_arguments(s, c, grad, saved);
+    } else {
+        c->saved = saved;
+        for (; n <= c->n_results; n++)
+            args[n] = grad[n - 1] ? natives_tensor(c->n, grad[n - 1]) : sv_none();
+    }
+    result = sv_ok(f) && !script_failed(s) ? script_call(s, f, n, args) : sv_null();
     while (n--)
         sv_drop(s, args[n]);
     sv_drop(s, f);

@@ -1,6 +1,7 @@
 /* triton.c - what host code of Triton kernels calls: a launch, which allocates nothing, and the arithmetic around it. */
 #include "natives/functions.h"
 
+#include "torch/autograd.h"
 #include "torch/work.h"
 
 /* Each tensor is read or written once. */
@@ -34,6 +35,22 @@ static sv launch_kernel(struct script *s, const struct script_args *a)
         return script_failed(s) ? sv_null() : script_raise(s, EXC_TypeError, "launch() takes two tuples of tensors");
     if (r)
         work_add(r, OP_TRITON, elems, bytes, 1);
+    return sv_none();
+}
+
+/* attend(query, key, causal, backward): a kernel that does what flash attention's does */
+static sv attend(struct script *s, const struct script_args *a)
+{
+    const struct tensor *q = need_tensor(s, a->v[0], "query"), *k = q ? need_tensor(s, a->v[1], "key") : NULL;
+    const struct value *x = k ? shape_of(q) : NULL, *y = k ? shape_of(k) : NULL;
+    bool causal = true, backward = false;
+
+    if (!k || !bool_arg(s, a->v[2], &causal) || !bool_arg(s, a->v[3], &backward) || !script_charge(s, 1))
+        return sv_null();
+    if (x->ndim != 4 || y->ndim != 4)
+        return script_raise(s, EXC_ValueError, "attend() takes [batch, heads, tokens, width]");
+    launch_attention(q->run, backward ? OP_FLASH_BACKWARD : OP_FLASH,
+                     (struct attended){x->size[0], x->size[1], x->size[2], y->size[2], x->size[3], causal}, value_in(q), value_in(k));
     return sv_none();
 }
 
@@ -91,6 +108,7 @@ static sv f_all_of(struct script *s, const struct script_args *a)
 
 static const struct script_native functions[] = {
     {"all_of", f_all_of, "input, mask, /", 0, NATIVE_PLAIN},
+    {"attend", attend, "query, key, causal, backward, /", 0, NATIVE_PLAIN},
     {"launch", launch_kernel, "reads, writes, /", 0, NATIVE_PLAIN},
     {"multiprocessors", multiprocessors, "", 0, NATIVE_PLAIN},
     {"cdiv", cdiv, "x, y, /", 0, NATIVE_PLAIN},

@@ -383,6 +383,8 @@ static enum err_code answer_one(struct inferring *p, struct inference_candidate 
     }
     if (p->q->attention == ATTENTION_FLASH_3)
         return inference_reason(p, c, "not-modelled", "generating with flash_attention_3 is not modelled: flash_attention_2, or sdpa");
+    if (p->q->attention == ATTENTION_FLEX)
+        return inference_reason(p, c, "not-modelled", "generating with flex_attention is not modelled: sdpa, eager or flash_attention_2");
     if (c->weights->cast == PRECISION_BF16 && p->q->device.cc_major < 8)
         return inference_reason(p, c, "dtype-unsupported", "this GPU computes nothing in bf16: fp16");
     if (p->q->tensor_parallel > p->q->gpus)

@@ -71,6 +71,7 @@ struct stack_defaults stack_defaults_of(const struct stack *s)
 #define E CLASS_EAGER
 #define S CLASS_SDPA
 #define F CLASS_FLASH_2
+#define X CLASS_FLEX
 
 static const struct class_row {
     const char *model_type;

@@ -34,7 +34,7 @@ struct stack_defaults {
 struct stack_defaults stack_defaults_of(const struct stack *s);
 
 /* The attention kernels a model class can run with. */
-enum { CLASS_EAGER = 1, CLASS_SDPA = 2, CLASS_FLASH_2 = 4, CLASS_SDPA_IF_ASKED = 8 };
+enum { CLASS_EAGER = 1, CLASS_SDPA = 2, CLASS_FLASH_2 = 4, CLASS_SDPA_IF_ASKED = 8, CLASS_FLEX = 16 };
 
 /* 0: that release has no such class. Types that have no row in models.def: everything. */
 unsigned stack_class_attention(const char *model_type, const struct stack *s);

@@ -620,6 +620,17 @@ static val unpacked(struct run *r, uint32_t node, int i)
     return n->saved[i] & SAVED_OFFLOADED ? offload_unpack(r, n->saved[i] & ~SAVED_OFFLOADED) : n->saved[i];
 }
 
+void node_gives_saved(struct back *b)
+{
+    struct node *n = &b->r->nodes[b->node];
+
+    for (int i = 0; i < n->n_saved; i++)
+        if (!(n->saved[i] & (SAVED_PACKED | SAVED_OFFLOADED)))
+            value_ref(b->r, b->saved[i]);
+    release_saved(b->r, n);
+    n->n_saved = 0;
+}
+
 static void evaluate(struct run *r, uint32_t base, uint32_t node)
 {
     struct back b;

@@ -32,6 +32,7 @@ struct back {
     int n_temps;
 };
 typedef void (*formula)(struct back *b);
+void node_gives_saved(struct back *b); /* b->saved is the formula's own from now on, and the node keeps nothing */
 
 #define OP(id, aten, node, saves, backward, autocast, work, source) void backward(struct back *b);
 #include "torch/ops.def"

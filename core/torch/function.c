@@ -69,6 +69,17 @@ static unsigned materialize(struct back *b, const struct function *f)
     return made;
 }
 
+/* ctx.maybe_clear_saved_tensors(), and no gradient is the engine's any more */
+static void backward_boxed(struct back *b, const struct function *f)
+{
+    val grad[MAX_OUTPUTS];
+
+    memcpy(grad, b->grad, sizeof grad);
+    memset(b->grad, 0, sizeof b->grad);
+    node_gives_saved(b);
+    f->backward(b->r, f->of, grad, b->saved, b->out);
+}
+
 void back_function(struct back *b)
 {
     struct run *r = b->r;
@@ -76,7 +87,10 @@ void back_function(struct back *b)
     int n = r->nodes[b->node].n_edges;
     unsigned made = materialize(b, f);
 
-    f->backward(r, f->of, b->grad, b->saved, b->out);
+    if (f->boxed)
+        backward_boxed(b, f);
+    else
+        f->backward(r, f->of, b->grad, b->saved, b->out);
     for (int i = 0; i < n; i++) {
         val out = b->out[i];
 

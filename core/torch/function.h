@@ -17,6 +17,7 @@ struct function {
     void (*release)(struct run *r, void *of); /* NULL: nothing is held */
     void *of;
     bool aten;              /* an operator of ATen, written as one: the engine keeps its gradients until what it returned is summed and cast */
+    bool boxed;             /* AOTAutograd's: backward owns what it is given, gradients and saved ones alike (runtime_wrappers.py, boxed calls) */
     bool bare;              /* set_materialize_grads(False): 0 where nobody used it */
     val shape[MAX_OUTPUTS]; /* function_results(): of results beside others, values without storage */
 };

@@ -241,6 +241,26 @@ static enum err_code check_flash_3(const struct resolving *c)
     return ERR_OK;
 }
 
+enum { FLEX_ROWS = 128 }; /* torch/_inductor/kernel/flex/flex_decoding.py: fewer may take the kernel for decoding */
+
+static enum err_code check_flex(const struct recipe *r, const struct resolving *c, unsigned offers)
+{
+    struct quirks q = quirks_for(c->stack, c->arch->model_type);
+
+    if (c->arch->theirs)
+        return err_set(c->err, ERR_FIELD_CONFLICT, "/training/attention", "flex_attention through files of their own is not modelled: sdpa or eager");
+    if (!(offers & CLASS_FLEX))
+        return err_set(c->err, ERR_FIELD_CONFLICT, "/training/attention", "the %s class of this transformers release has no flex attention",
+                       c->arch->model_type);
+    if (!q.flex_compiled || !q.flex_mask_of_padding)
+        return err_set(c->err, ERR_FIELD_CONFLICT, q.flex_compiled ? "/stack/transformers" : "/stack/torch",
+                       "flex_attention is modelled as torch 2.15 compiles it for transformers 5.14 and later");
+    if (r->seq_len_tokens < FLEX_ROWS)
+        return err_set(c->err, ERR_FIELD_CONFLICT, "/training/attention",
+                       "flex_attention of fewer than %d tokens may take its kernel for decoding, which is not modelled: sdpa", (int)FLEX_ROWS);
+    return ERR_OK;
+}
+
 static enum err_code resolve_attention(struct recipe *r, const struct resolving *c)
 {
     unsigned offers = c->arch->offers ? c->arch->offers : stack_class_attention(c->arch->model_type, c->stack);
@@ -252,6 +272,8 @@ static enum err_code resolve_attention(struct recipe *r, const struct resolving 
         r->attention = ATTENTION_SDPA; /* modeling_utils.py takes it where the class has it */
     if (r->attention == ATTENTION_SDPA && !(offers & CLASS_SDPA))
         r->attention = ATTENTION_EAGER;
+    if (r->attention == ATTENTION_FLEX)
+        return check_flex(r, c, offers);
     if (!attention_is_flash(r->attention))
         return ERR_OK;
     if (!(offers & CLASS_FLASH_2))

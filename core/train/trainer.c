@@ -230,6 +230,13 @@ static const struct arch *arch_of_class(const struct arch *given, const struct q
     return own;
 }
 
+static enum attention_kernel kernel_of(enum attention a)
+{
+    if (a == ATTENTION_FLEX)
+        return KERNEL_FLEX;
+    return a == ATTENTION_EAGER ? KERNEL_EAGER : attention_is_flash(a) ? KERNEL_FLASH_2 : KERNEL_SDPA;
+}
+
 enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const struct step *step, struct arena *arena, struct err *err)
 {
     const struct recipe *s = &step->r;
@@ -243,7 +250,7 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
     m->q = &step->quirks;
     m->source = m->arch->program;
     m->family = m->source ? m->source->run : NULL;
-    m->attention = s->attention == ATTENTION_EAGER ? KERNEL_EAGER : attention_is_flash(s->attention) ? KERNEL_FLASH_2 : KERNEL_SDPA;
+    m->attention = kernel_of(s->attention);
     if (!take_loss(m, s, err))
         return err->code;
     m->padded = s->padded;

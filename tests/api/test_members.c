@@ -307,7 +307,6 @@ static const struct {
     {TRAIN("\"tuning\":\"lora\",\"lora\":{\"layer_replication\":[[0,4],[2,5]]}"), "/training/lora/layer_replication"},
     {TRAIN("\"tuning\":\"lora\",\"lora\":{\"trainable_token_indices\":[0,1]}"), "/training/lora/trainable_token_indices"},
     {TRAIN("\"tuning\":\"lora\",\"lora\":{\"init_lora_weights\":\"pissa\"}"), "/training/lora/init_lora_weights"},
-    {TRAIN("\"attention\":\"flex_attention\""), "/training/attention"},
     {TRAIN("\"optimizer\":\"galore_adamw\""), "/training/optimizer"},
     {TRAIN("\"methods\":\"ep+fsdp2\",\"expert_parallel\":2"), "/training/methods"},
     {TRAIN("\"context_parallel\":2"), "/training/context_parallel"},
@@ -333,7 +332,6 @@ static const struct {
     {ARGS("\"use_unsloth\":true"), "/training_arguments/use_unsloth"},
     {ARGS("\"quantization_bit\":8,\"quantization_method\":\"hqq\""), "/training_arguments/quantization_method"},
     {ARGS("\"liger_rms_norm_gated\":true"), "/training_arguments/liger_rms_norm_gated"},
-    {ARGS("\"flex_attention\":true"), "/training_arguments/flex_attention"},
     {ARGS("\"unfrozen_parameters\":[\"lm_head\"]"), "/training_arguments/unfrozen_parameters"},
     {ARGS("\"neftune_noise_alpha\":5"), "/training_arguments/neftune_noise_alpha"},
     {ARGS("\"label_smoothing_factor\":0.1"), "/training_arguments/label_smoothing_factor"},
@@ -347,7 +345,6 @@ static const struct {
     {ARGS("\"gradient_checkpointing\":true,\"gradient_checkpointing_kwargs\":{\"early_stop\":false}"),
      "/training_arguments/gradient_checkpointing_kwargs/early_stop"},
     {ARGS("\"model_init_kwargs\":{\"use_kernels\":true}"), "/training_arguments/model_init_kwargs/use_kernels"},
-    {ARGS("\"model_init_kwargs\":{\"attn_implementation\":\"flex_attention\"}"), "/training_arguments/model_init_kwargs/attn_implementation"},
     {ARGS("\"fsdp\":\"full_shard\",\"fsdp_config\":{\"min_num_params\":100000000}"), "/training_arguments/fsdp_config/min_num_params"},
     {ARGS("\"deepspeed\":{\"zero_optimization\":{\"stage\":3,\"zero_quantized_weights\":true}}"),
      "/training_arguments/deepspeed/zero_optimization/zero_quantized_weights"},
@@ -434,8 +431,8 @@ END_TEST
 /* Of a list the others keep their figures, and they are those of the question without it. */
 START_TEST(leaves_the_others_as_they_are)
 {
-    struct reply both = ask(TRAIN("\"micro_batch_size\":2,\"tuning\":\"full\",\"gradient_checkpointing\":false,\"attention\":[\"sdpa\",\"flex_attention\"]"));
-    struct reply one = ask(TRAIN("\"micro_batch_size\":2,\"tuning\":\"full\",\"gradient_checkpointing\":false,\"attention\":\"sdpa\""));
+    struct reply both = ask(TRAIN("\"micro_batch_size\":2,\"tuning\":\"full\",\"gradient_checkpointing\":false,\"optimizer\":[\"adamw_torch_fused\",\"galore_adamw\"]"));
+    struct reply one = ask(TRAIN("\"micro_batch_size\":2,\"tuning\":\"full\",\"gradient_checkpointing\":false,\"optimizer\":\"adamw_torch_fused\""));
     struct reply kinds = ask(TRAIN("\"micro_batch_size\":2,\"tuning\":[\"full\",\"lora\"],\"gradient_checkpointing\":false,\"lora\":{\"use_qalora\":true}"));
     char a[64], b[64];
 
@@ -444,7 +441,7 @@ START_TEST(leaves_the_others_as_they_are)
     ck_assert_str_eq(a, b);
     reply_value(&kinds, "recommendation/memory/peak_allocated_bytes", a);
     ck_assert_str_eq(a, b);
-    ck_assert(lists(&both, "not_in_figures", "/training/attention/1"));
+    ck_assert(lists(&both, "not_in_figures", "/training/optimizer/1"));
     ck_assert(lists(&kinds, "not_in_figures", "/training/lora/use_qalora"));
     ck_assert_ptr_null(reply_at(&kinds, "candidates/1/memory"));
     reply_done(both);

@@ -36,9 +36,22 @@ START_TEST(flash_3_keeps_no_seed)
 }
 END_TEST
 
+/* Scores nowhere, the mask by blocks: beside flash_attention_2 the layers' log-sum-exp alone and what the mask is made of */
+START_TEST(flex_keeps_no_scores)
+{
+    double flex = peak("A100-80GB", "\"attention\":\"flex_attention\",\"gradient_checkpointing\":false");
+    double flash = peak("A100-80GB", "\"attention\":\"flash_attention_2\",\"gradient_checkpointing\":false");
+    double eager = peak("A100-80GB", "\"attention\":\"eager\",\"gradient_checkpointing\":false");
+
+    ck_assert_msg(flex < eager && flex > 0.9 * flash && flex < 1.1 * flash, "%.0f, %.0f and %.0f", flex, flash, eager);
+}
+END_TEST
+
 static const struct {
     const char *gpu, *training, *stack, *why;
 } refused[] = {
+    {"A100-80GB", "\"attention\":\"flex_attention\"", "\"torch\":\"2.7\"", "as torch 2.15 compiles it"},
+    {"A100-80GB", "\"attention\":\"flex_attention\"", "\"transformers\":\"5.10\"", "for transformers 5.14 and later"},
     {"B200", "\"attention\":\"flash_attention_3\"", "", "has no kernels for compute capability 10.0"},
     {"H100-80GB", "\"attention\":\"flash_attention_3\"", "\"transformers\":\"4.53\"", "it came with 4.54"},
     {"H100-80GB", "\"attention\":\"flash_attention_3\",\"precision\":\"fp32\"", "", "fp16 and bf16 only"},
@@ -54,6 +67,15 @@ START_TEST(says_why_not)
     struct reply reply = asked(refused[_i].gpu, refused[_i].training, refused[_i].stack);
 
     ck_assert_msg(strstr(reply.r.body, refused[_i].why) != NULL, "%s", reply.r.body);
+    reply_done(reply);
+}
+END_TEST
+
+START_TEST(flex_of_few_tokens_is_refused)
+{
+    struct reply reply = ask("{\"model\":\"Qwen/Qwen3-0.6B\",\"cluster\":{\"gpu\":\"A100-80GB\"},\"training\":{\"seq_len\":127,\"attention\":\"flex_attention\"}}");
+
+    ck_assert_msg(reply.r.status == 422 && strstr(reply.r.body, "may take its kernel for decoding"), "%s", reply.r.body);
     reply_done(reply);
 }
 END_TEST
@@ -84,5 +106,5 @@ START_TEST(steps_in_backward_hold_less)
 }
 END_TEST
 
-UNIT_TESTS("switches", unit_test(flash_3_keeps_no_seed); unit_rows(says_why_not, refused); unit_test(some_checkpoints_hold_some);
+UNIT_TESTS("switches", unit_test(flash_3_keeps_no_seed); unit_test(flex_keeps_no_scores); unit_test(flex_of_few_tokens_is_refused); unit_rows(says_why_not, refused); unit_test(some_checkpoints_hold_some);
            unit_test(steps_in_backward_hold_less);)

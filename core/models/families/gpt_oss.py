@@ -111,7 +111,7 @@ class GptOssAttention(Qwen2Attention):
     def forward(self, hidden_states, **kwargs):
         if self.config._attn_implementation == "flash_attention_2":
             refuse("/training/attention", "gpt_oss takes a flash kernel of the hub that knows sinks in its place; that is not modelled: attention eager")
-        return super().forward(hidden_states, **kwargs)
+        return super().forward(hidden_states, s_aux=self.sinks, **kwargs)
 
     @staticmethod
     def rotate(q, k, cos, sin):

@@ -1,6 +1,7 @@
 """Attention masks, as masking_utils of transformers 5 makes them: functions of indices, evaluated over a grid."""
 import torch
 import torch.nn.functional as F
+from torch.nn.attention.flex_attention import create_block_mask
 
 from transformers.cache_utils import Cache
 from transformers.releases import refuse
@@ -161,9 +162,17 @@ def flash_attention_mask(batch_size, q_length, kv_length, q_offset=0, kv_offset=
     return attention_mask
 
 
+def flex_attention_mask(batch_size, q_length, kv_length, q_offset=0, kv_offset=0, attention_mask=None, device="cpu", captured=(), causal=True, **kwargs):
+    """`captured`: tensors that the mask's function reads, which every layer keeps."""
+    if attention_mask is not None and not fast_all(attention_mask):
+        captured = (*captured, prepare_padding_mask(attention_mask, kv_length, kv_offset))
+    return create_block_mask(B=batch_size, Q_LEN=q_length, KV_LEN=kv_length, device=device, causal=causal, captured=captured)
+
+
 class AttentionMaskInterface(GeneralInterface):
     _global_mapping = {
         "sdpa": sdpa_mask, "eager": eager_mask, "flash_attention_2": flash_attention_mask, "flash_attention_3": flash_attention_mask,
+        "flex_attention": flex_attention_mask,
     }
 
 
@@ -221,10 +230,13 @@ def _create(function, kind, config, inputs_embeds, attention_mask, past_key_valu
     if done:
         return attention_mask
     batch_size, dtype, device = inputs_embeds.shape[0], inputs_embeds.dtype, inputs_embeds.device
+    captured = ()
     if chunk is not None:
         if kv_length + kv_offset > chunk and "flash" in config._attn_implementation:
             refuse("/training/attention", f"a flash kernel knows no chunks of {chunk} tokens: transformers raises")
-        function = chunked_causal_mask_function(chunk, _left_padding(attention_mask, batch_size, device))
+        left_padding = _left_padding(attention_mask, batch_size, device)
+        function = chunked_causal_mask_function(chunk, left_padding)
+        captured = (left_padding,)
     make = ALL_MASK_ATTENTION_FUNCTIONS[config._attn_implementation]
     own = or_mask_function is not None or and_mask_function is not None
     if q_length == 1 and getattr(past_key_values, "is_compileable", False):
@@ -236,9 +248,11 @@ def _create(function, kind, config, inputs_embeds, attention_mask, past_key_valu
     if sequence is not None:
         function = packed_sequence_compatibility_function(function, position_ids.expand(batch_size, -1), sequence)
     sizes = {} if local_size is None else {"local_size": local_size}
+    if sequence is not None:
+        captured = (*captured, sequence)
     mask = make(batch_size=batch_size, q_length=q_length, kv_length=kv_length, q_offset=q_offset, kv_offset=kv_offset, mask_function=function,
                 attention_mask=attention_mask, allow_is_causal_skip=allow_is_causal_skip and not own and sequence is None, dtype=dtype, config=config, use_vmap=own,
-                device=device, **sizes)
+                device=device, captured=captured, **sizes)
     return mask
 
 
@@ -319,7 +333,7 @@ def create_bidirectional_mask(config, inputs_embeds, attention_mask, encoder_hid
     make = ALL_MASK_ATTENTION_FUNCTIONS[config._attn_implementation]
     mask = make(batch_size=embeds.shape[0], q_length=q_length, kv_length=kv_length, q_offset=q_offset, kv_offset=kv_offset,
                 mask_function=mask_function, attention_mask=attention_mask, allow_is_causal_skip=False,
-                allow_is_bidirectional_skip=True, dtype=embeds.dtype, config=config, use_vmap=False, device=inputs_embeds.device, **sizes)
+                allow_is_bidirectional_skip=True, causal=False, dtype=embeds.dtype, config=config, use_vmap=False, device=inputs_embeds.device, **sizes)
     return mask
 
 

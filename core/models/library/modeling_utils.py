@@ -2,6 +2,7 @@
 from torch import nn
 
 from transformers.integrations.flash_attention import flash_attention_forward
+from transformers.integrations.flex_attention import flex_attention_forward
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.loss.loss_utils import LOSS_MAPPING
 from transformers.utils.generic import GeneralInterface
@@ -10,6 +11,7 @@ from transformers.utils.generic import GeneralInterface
 class AttentionInterface(GeneralInterface):
     _global_mapping = {
         "flash_attention_3": flash_attention_forward, "flash_attention_2": flash_attention_forward, "sdpa": sdpa_attention_forward,
+        "flex_attention": flex_attention_forward,
     }
 
     def get_interface(self, name, default):

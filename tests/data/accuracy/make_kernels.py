@@ -128,7 +128,7 @@ def config_file(name):
     if not name.startswith("@"):
         return os.path.join(sys.argv[2], name + ".json")
     with open(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "families.jsonl"), encoding="utf-8") as f:
-        config = next(c for c in (json.loads(line)["config"] for line in f) if c["model_type"] == name[1:])
+        config = next(c for c in (json.loads(json.loads(line)["body"])["config"] for line in f) if c["model_type"] == name[1:])
     with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as f:
         json.dump(config, f)
     return f.name
