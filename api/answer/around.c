@@ -35,7 +35,15 @@ static void assume(struct estimate *e, const struct around_question *q)
         note_of(&e->assumptions, NOTE_OF_INTERNALS, "memory.around.saving is with stage3_gather_16bit_weights_on_model_save; without it nothing is gathered");
 }
 
-/* Whoever cannot be played further has no such figures; the candidate's own stand. */
+/* The candidate's own figures stand; that these are missing is said. */
+static void lack(struct estimate *e, const struct err *why)
+{
+    if (why->code == ERR_NOMEM)
+        note(&e->warnings, "memory.around is not in the answer: it outgrew the memory that one question has");
+    else
+        note_of(&e->assumptions, NOTE_OF_INTERNALS, "memory.around is not in the answer: %s", why->detail);
+}
+
 enum err_code around_take(struct estimate *e, struct arena *scratch)
 {
     const struct plan_candidate *c = e->answer.candidates;
@@ -52,10 +60,12 @@ enum err_code around_take(struct estimate *e, struct arena *scratch)
     arena_rewind(scratch, mark);
     scratch->full = false;
     e->has_around = !rc;
-    if (rc)
+    if (rc) {
+        lack(e, e->call->err);
         *e->call->err = (struct err){0};
-    else
+    } else {
         assume(e, &q);
+    }
     return ERR_OK;
 }
 

@@ -197,13 +197,35 @@ static bool is_budget(const struct json *candidate)
     return code && !strcmp(code, "budget");
 }
 
-/* Which of them is recommended, and what is better than it, changes with those that are missing. */
-static bool same_figures(const struct json *a, const struct json *b)
+static bool equal_but_around(const struct json *a, const struct json *b)
 {
     json_each(v, a)
-        if (strcmp(json_name(v), "dominated") != 0 && strcmp(json_name(v), "launch") != 0 && !equal(v, json_get(b, json_name(v))))
+        if (!equal(v, json_get(b, json_name(v))))
             return false;
     return true;
+}
+
+/* Which of them is recommended, and what is better than it, changes with those that are missing. */
+static bool same_figures(const struct json *a, const struct json *b, bool lacks_around)
+{
+    json_each(v, a) {
+        const char *name = json_name(v);
+        const struct json *w = json_get(b, name);
+
+        if (!strcmp(name, "dominated") || !strcmp(name, "launch"))
+            continue;
+        if (lacks_around && !strcmp(name, "memory") ? !w || !equal_but_around(v, w) : !equal(v, w))
+            return false;
+    }
+    return true;
+}
+
+static bool warns(const struct json *answer, const char *of)
+{
+    json_each(w, json_get(answer, "warnings"))
+        if (strstr(json_str(w), of))
+            return true;
+    return false;
 }
 
 /* How much was done may differ. */
@@ -219,6 +241,7 @@ static bool same_but_work(const struct json *a, const struct json *b)
 static const char *lies(const struct json *whole, const struct json *part)
 {
     static const char *const read[] = {"ignored", "not_in_figures"};
+    bool lacks_around = warns(part, "memory.around is not in the answer");
     bool budget = false, fits;
 
     for (size_t i = 0; i < sizeof read / sizeof *read; i++)
@@ -229,15 +252,13 @@ static const char *lies(const struct json *whole, const struct json *part)
 
         budget |= found;
         json_each(d, json_get(whole, "candidates"))
-            found |= same_figures(c, d);
+            found |= same_figures(c, d, lacks_around);
         if (!found)
             return "a candidate";
     }
     if (budget && json_bool(json_get(part, "fits"), &fits) && !fits)
         return "what was not finished does not fit";
-    json_each(w, json_get(part, "warnings"))
-        budget |= strstr(json_str(w), "the advice is not complete") != NULL;
-    return budget || same_but_work(whole, part) ? NULL : "nothing says that something is missing";
+    return budget || lacks_around || warns(part, "the advice is not complete") || same_but_work(whole, part) ? NULL : "nothing says that something is missing";
 }
 
 static size_t where_they_part(const char *a, const char *b)
