@@ -164,6 +164,11 @@ static bool has_float8(const struct plan_candidate *c)
     return c->modelled && c->step.r.float8;
 }
 
+static bool loss_is_fused(const struct plan_candidate *c)
+{
+    return c->modelled && recipe_fuses_loss(&c->step.r);
+}
+
 /* What is only known as a range, and why. */
 static void assume_ranges(struct estimate *e)
 {
@@ -173,6 +178,11 @@ static void assume_ranges(struct estimate *e)
         note(&e->assumptions,
              "training.compile: Inductor in its default mode. high_bytes is the eager step with what a graph holds beyond it: an embedding's gradient summed "
              "in fp32; where the model is one graph (single, tp, pp, zero1, zero2) all gradients of a micro-batch until its backward ends");
+        if (any(a, loss_is_fused))
+            note(&e->assumptions,
+                 "training.compile: the loss is in the graph, as the Trainer compiles the whole model: logits stand as they came, beside their gradient and the zeros that "
+                 "AOTAutograd takes for that of the logits which the graph returns; a loop that compiles layers alone holds an eager loss (stack.framework torch). Steps "
+                 "of torch 2.15 that were run lie in the range; one of torch 2.7 stood 10 %% above it, in the backward of a checkpointed layer");
         note(&e->assumptions,
              "training.compile: low_bytes keeps of a layer its input and what products and attention gave and backward reads, and logits once; fits, peaks "
              "and reserved bytes are those of the upper end");

@@ -143,7 +143,8 @@ const struct their_key parallelism_keys[] = {
 static const struct their_key dynamo_keys[] = {
     BY(read_dynamo, "dynamo_backend", "training.compile"),
     MOVES_BUT("default", "dynamo_mode", "torch.compile in another mode than its default"),
-    KNOWN("dynamo_use_dynamic|dynamo_use_fullgraph|dynamo_use_regional_compilation"),
+    KNOWN("dynamo_use_dynamic|dynamo_use_fullgraph"),
+    MOVES_BUT("false", "dynamo_use_regional_compilation", "torch.compile of layers alone, whose loss is eager"),
     {0},
 };
 

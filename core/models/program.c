@@ -457,6 +457,12 @@ static bool call_on_model(struct program *p, const char *file, const char *name,
 }
 
 /* What the Trainer, or a script, puts in the place of parts of a model that stands. */
+/* A head that runs as a module of its own, before the loss. */
+static bool keeps_head(const char *loss)
+{
+    return !strcmp(loss, "chunked") || !strcmp(loss, "logits_once") || !strncmp(loss, "compiled", sizeof "compiled" - 1);
+}
+
 static bool replace_parts(struct program *p, struct model *m)
 {
     static const char *const names[] = {
@@ -474,7 +480,7 @@ static bool replace_parts(struct program *p, struct model *m)
     values[LIGER_COUNT] = sv_int(m->liger_release);
     if (m->liger_kernels && !call_on_model(p, "transformers.liger", "apply", LIGER_COUNT + 1, values, names))
         return false;
-    m->tree.reads_head = (m->liger_kernels >> LIGER_FUSED_LINEAR & 1) || (m->loss && strcmp(m->loss, "chunked") != 0 && strcmp(m->loss, "logits_once") != 0);
+    m->tree.reads_head = (m->liger_kernels >> LIGER_FUSED_LINEAR & 1) || (m->loss && !keeps_head(m->loss));
     return !m->loss || call_on_model(p, "transformers.losses", m->loss, 0, NULL, NULL);
 }
 

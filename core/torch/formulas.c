@@ -691,15 +691,27 @@ static bool few_segments(const struct run *r, int64_t segments, int64_t partial,
     return r->q->embedding_fuses_few_rows && grid < 4 * (int64_t)r->device.multiprocessors && partial > 4 * grid;
 }
 
-/* torch/_decomp/decompositions.py embedding_dense_backward, which Inductor takes: rows are added in fp32, and the sum is cast */
+/*
+ * torch/_decomp/decompositions.py embedding_dense_backward, which Inductor takes: rows are added in fp32, and the sum is cast. What makes a row's gradient is one kernel with
+ * it and reads what eager has let go of: gradients of three products that read the first norm, the residual's, and the embedding, with a number a row of the norm
+ * (output_code of llama, torch 2.15).
+ */
+enum { FUSED_BEYOND_EAGER = 4 };
+
 static void back_embedding_compiled(struct back *b)
 {
     struct run *r = b->r;
-    int64_t rows = self(b)->at.i[0], width = size_of(r, b->grad[0], -1);
-    val sum = T(b, factory(r, OP_ZEROS, DTYPE_FP32, SHAPE(rows, width)));
+    int64_t rows = self(b)->at.i[0], tokens = self(b)->at.i[1], width = size_of(r, b->grad[0], -1);
+    uint64_t hidden = (uint64_t)numel(r, b->grad[0]) * dtype_bytes(dtype_of(r, b->grad[0]));
+    uint32_t fused = scratch_take(r, OP_EMBEDDING_DENSE_BACKWARD, FUSED_BEYOND_EAGER * hidden + (uint64_t)tokens * 4, MARK_NONE);
+    val sum = factory(r, OP_ZEROS, DTYPE_FP32, SHAPE(rows, width));
 
     launch(r, OP_EMBEDDING_DENSE_BACKWARD, sum, 1, b->grad);
-    put(b, 0, cast_copy(r, sum, dtype_of(r, b->grad[0])));
+    if (dtype_of(r, b->grad[0]) == DTYPE_FP32)
+        put(b, 0, sum);
+    else
+        put(b, 0, cast_copy(r, T(b, sum), dtype_of(r, b->grad[0])));
+    scratch_give(r, fused);
 }
 
 void back_embedding(struct back *b)
@@ -711,7 +723,7 @@ void back_embedding(struct back *b)
     uint32_t keep[9], range;
     int64_t sort;
 
-    if (r->compiled && dtype_bytes(dtype_of(r, b->grad[0])) < 4) {
+    if (r->compiled) {
         back_embedding_compiled(b);
         return;
     }

@@ -84,7 +84,16 @@ struct optimizer_row {
 extern const struct optimizer_row optimizer_rows[OPTIMIZER_COUNT]; /* [OPTIMIZER_UNSET]: AdamW in lists */
 
 /* What stands in the place of the model's head and cross-entropy: models/library/liger, losses.py */
-enum loss { LOSS_HF, LOSS_LIGER, LOSS_CHUNKED, LOSS_CHUNKED_NLL, LOSS_CUT_CROSS_ENTROPY, LOSS_LOGITS_ONCE /* no word: of a compiled step, at the least */ };
+enum loss {
+    LOSS_HF,
+    LOSS_LIGER,
+    LOSS_CHUNKED,
+    LOSS_CHUNKED_NLL,
+    LOSS_CUT_CROSS_ENTROPY,
+    LOSS_LOGITS_ONCE, /* no word: of a compiled step, at the least */
+    LOSS_COMPILED,    /* no word: of a compiled step, at the most */
+    LOSS_COMPILED_IN_PARTS,
+};
 
 enum float8 { FLOAT8_NONE, FLOAT8_TENSORWISE, FLOAT8_ROWWISE, FLOAT8_ROWWISE_GW_HP }; /* torchao float8/config.py Float8LinearRecipeName */
 
@@ -182,6 +191,13 @@ struct recipe {
 static inline bool recipe_is_a_range(const struct recipe *r)
 {
     return r->compile || r->float8;
+}
+
+/* Whether the loss over logits is in the compiled graph: accelerate compiles the whole model, whose forward has it; other loops may compile layers alone. */
+static inline bool recipe_fuses_loss(const struct recipe *r)
+{
+    return r->compile && r->framework == FRAMEWORK_TRANSFORMERS && r->loss == LOSS_HF && r->stage == TASK_SFT && r->method != METHOD_PP &&
+           !method_has_tensor_parallel(r->method);
 }
 
 /* The same with nothing left open; n_targets > 0 whenever tuning is LoRA. attention is the kernel family that will run:

@@ -189,12 +189,15 @@ static void train_all(void *context, struct module *m, struct param *p)
 static bool take_loss(struct model *m, const struct recipe *s, struct err *err)
 {
     static const char *const own[] = {[LOSS_CHUNKED] = "chunked", [LOSS_CHUNKED_NLL] = "chunked_nll", [LOSS_CUT_CROSS_ENTROPY] = "cut_cross_entropy",
-                                      [LOSS_LOGITS_ONCE] = "logits_once"};
+                                      [LOSS_LOGITS_ONCE] = "logits_once", [LOSS_COMPILED] = "compiled",
+                                      [LOSS_COMPILED_IN_PARTS] = "compiled_in_parts"};
     bool by_liger = s->loss == LOSS_LIGER, cuts = method_has_tensor_parallel(s->method) || s->method == METHOD_PP;
+    enum loss fused = s->tuning == TUNING_FULL ? LOSS_COMPILED : LOSS_COMPILED_IN_PARTS;
+    bool fuses = recipe_fuses_loss(s) && !m->source->installed;
 
     m->liger_kernels = s->liger_kernels | (by_liger && s->liger_kernels ? 1u << LIGER_FUSED_LINEAR : 0);
     m->liger_release = s->stack.liger;
-    m->loss = by_liger ? (s->liger_kernels ? NULL : "liger") : own[s->loss];
+    m->loss = by_liger ? (s->liger_kernels ? NULL : "liger") : own[fuses ? fused : s->loss];
     if (cuts && (s->loss || s->liger_kernels))
         return err_set(err, ERR_FIELD_CONFLICT, s->loss ? "/training/loss" : "/training/liger_kernels", "under %s this is not modelled yet",
                        method_rows[s->method].name), false;

@@ -1,6 +1,6 @@
 /*
  * What is only known as a range: compiled steps and float8 products. tests/data/accuracy/ranges.jsonl (make_ranges.py) has what torch.compile's partitioner keeps
- * of a layer, which lies in it, and published peaks.
+ * of a layer, which lies in it, and published peaks; compiled.jsonl (make_compiled.py) peaks of whole steps that Inductor compiled.
  */
 #include "tests/support/ask.h"
 #include "tests/support/unit.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS_MAX = 64, LINE_MAX_BYTES = 1 << 14 };
+enum { ROWS_MAX = 128, LINE_MAX_BYTES = 1 << 14 };
 static char bodies[ROWS_MAX][LINE_MAX_BYTES];
 static struct row {
     char id[48], kind[16], metric[16], depth[24];
@@ -24,10 +24,10 @@ static void take(const struct json *doc, const char *name, char *ret, size_t roo
     (void)snprintf(ret, room, "%s", text ? text : "");
 }
 
-static void read_rows(void)
+static void read_file(const char *path)
 {
     static char line[LINE_MAX_BYTES];
-    FILE *f = fopen("tests/data/accuracy/ranges.jsonl", "r");
+    FILE *f = fopen(path, "r");
 
     ck_assert_ptr_nonnull(f);
     while (fgets(line, sizeof line, f)) {
@@ -45,6 +45,11 @@ static void read_rows(void)
         json_free(doc);
     }
     (void)fclose(f);
+}
+
+static void read_rows(void)
+{
+    read_file("tests/data/accuracy/ranges.jsonl");
 }
 
 struct range {
@@ -133,6 +138,32 @@ START_TEST(published_peaks_lie_within)
 }
 END_TEST
 
+/* A whole step's peak, by the allocator; a few rows of numbers are not counted. Torch 2.7's Inductor holds more in the backward of a checkpointed layer than eager does, which docs/options.md says. */
+static double may_stand_above(const char *id)
+{
+    return strstr(id, "/2025/") ? 1.12 : 1.0001;
+}
+
+START_TEST(compiled_steps_lie_within)
+{
+    double widest = 0, sum = 0;
+
+    read_file("tests/data/accuracy/compiled.jsonl");
+    ck_assert_int_ge(n_rows, 30);
+    for (int i = 0; i < n_rows; i++) {
+        struct range r = range_of(bodies[i]);
+
+        if (getenv("RANGES_SHOWN"))
+            printf("%-36s %12.0f  %.3f to %.3f\n", rows[i].id, rows[i].bytes, r.low / rows[i].bytes, r.high / rows[i].bytes);
+        ck_assert_msg(r.low <= rows[i].bytes && rows[i].bytes <= may_stand_above(rows[i].id) * r.high, "%s: %.0f, %.0f to %.0f", rows[i].id, rows[i].bytes,
+                      r.low, r.high);
+        widest = r.high / rows[i].bytes > widest ? r.high / rows[i].bytes : widest;
+        sum += r.high / rows[i].bytes;
+    }
+    ck_assert_msg(widest < 1.6 && sum / n_rows < 1.15, "high over the peak: %.3f, mean %.3f", widest, sum / n_rows);
+}
+END_TEST
+
 #define QWEN(gpu, more) "{\"model\":\"Qwen/Qwen3-8B\",\"cluster\":{\"gpu\":\"" gpu "\"},\"training\":{\"methods\":\"single\",\"tuning\":\"full\"," \
                         "\"optimizer\":\"adafactor\",\"precision\":\"bf16\",\"gradient_checkpointing\":false,\"seq_len\":4096,\"micro_batch_size\":2" more "}}"
 
@@ -207,6 +238,7 @@ END_TEST
 UNIT_TESTS("api/ranges",
     unit_test(what_a_graph_keeps_lies_within);
     unit_test(published_peaks_lie_within);
+    unit_test(compiled_steps_lie_within);
     unit_test(only_the_upper_end_fits);
     unit_rows(says_what_has_no_range, refused);
     unit_test(other_files_ask_for_it_too);

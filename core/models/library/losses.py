@@ -68,6 +68,42 @@ def logits_once(model):
     put(model, loss_of)
 
 
+class ReturnedFunction(torch.autograd.Function):
+    """Whatever a compiled graph returns and nobody reads has a gradient of zeros: keys and values of a cache"""
+
+    @staticmethod
+    def forward(ctx, loss, *returned):
+        ctx.sizes = [(x.shape, x.dtype, x.device) for x in returned]
+        return loss.clone()
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        ctx.tangents = [torch.zeros(size, dtype=dtype, device=device) for size, dtype, device in ctx.sizes]
+        return (grad_output, *([None] * len(ctx.sizes)))
+
+
+def compiled(model, loss_type="Compiled"):
+    """nobody's: the model's own loss as a compiled graph holds it at the most"""
+    model.loss_type = loss_type
+    own = model.forward
+
+    def forward(self, **batch):
+        outputs = own(**batch)
+        cache = getattr(outputs, "past_key_values", None)
+        layers = getattr(cache, "layers", None) or ()
+        returned = [x for layer in layers for x in (getattr(layer, "keys", None), getattr(layer, "values", None)) if x is not None]
+        if returned and outputs.loss is not None:
+            outputs.loss = ReturnedFunction.apply(outputs.loss, *returned)
+        return outputs
+
+    bind(model, forward)
+
+
+def compiled_in_parts(model):
+    """the same where hooks of adapters break the graph (enable_input_require_grads)"""
+    compiled(model, "CompiledInParts")
+
+
 class LinearCrossEntropyFunction(torch.autograd.Function):
     """cut_cross_entropy 25.1.1 cce.py: keeps hidden states, the head and the rows' log-sum-exp; no logits, in backward neither."""
 

@@ -14,9 +14,10 @@ import tempfile
 sys.path.insert(0, sys.argv[1])
 import environment  # noqa: E402
 import make_packing  # noqa: E402
+import null_triton  # noqa: E402
 
 T, Q3, Q2 = "TinyLlama__TinyLlama-1.1B-Chat-v1.0", "Qwen__Qwen3-0.6B", "Qwen__Qwen2-0.5B"
-L, M, G2, G3, P3 = "unsloth__Llama-3.2-1B", "mistralai__Mistral-7B-v0.1", "google__gemma-2-2b-it", "google__gemma-3-1b-it", "microsoft__Phi-3.5-mini-instruct"
+L, M, G2, G3, P3 = "meta-llama__Llama-3.2-1B", "mistralai__Mistral-7B-v0.1", "google__gemma-2-2b-it", "google__gemma-3-1b-it", "microsoft__Phi-3.5-mini-instruct"
 FEW = {"num_hidden_layers": 3}
 ADAPTERS = dict(tuning="lora", lora={"rank": 8, "dtype": "fp32"})
 SMALL = dict(FEW, hidden_size=512, intermediate_size=1024, num_attention_heads=8, num_key_value_heads=4, head_dim=64, vocab_size=32000)
@@ -58,27 +59,8 @@ CASES = {
 TYPES = ("cwm", "dots1", "exaone_moe", "flex_olmo", "gemma4", "gemma4_text", "glm4_moe_lite", "gpt_oss", "granitemoeshared", "hunyuan_v1_dense", "hunyuan_v1_moe", "hy_v3",
          "llama4_text", "minicpm3", "ministral", "phimoe", "solar_open", "vaultgemma", "youtu")
 CASES.update(("type-" + name, ("@" + name, {})) for name in TYPES)
-STACKS = {"current": {"torch": "2.15", "transformers": "5.23", "peft": "0.21"}}
+STACKS = {"current": {"torch": "2.15", "transformers": "5.23", "peft": "0.21"}, "2025": {"torch": "2.7", "transformers": "4.53", "peft": "0.16"}}
 FIGURES = ("peak_allocated_bytes", "peak_reserved_bytes", "peak_reserved_expandable_bytes", "static_bytes", "resting_bytes", "peak_phase", "phase_peaks_bytes")
-
-
-class Driver:
-    """Triton's: what Inductor asks the GPU for, an A100."""
-
-    def get_device_properties(self, device):
-        return {"max_shared_mem": 166912, "max_num_regs": 65536, "multiprocessor_count": 108, "warpSize": 32, "sm_clock_rate": 1410000, "mem_clock_rate": 1215000,
-                "mem_bus_width": 5120}
-
-    def __getattr__(self, name):
-        return lambda *args, **kwargs: 0
-
-
-def without_kernels():
-    import torch._inductor.runtime.triton_heuristics as heuristics
-    import triton.backends.nvidia.driver as driver
-    driver.CudaUtils = Driver
-    tuner = heuristics.CachingAutotuner
-    tuner.run = tuner.precompile = lambda self, *args, **kwargs: None
 
 
 def request_of(own, o, stack):
@@ -110,7 +92,7 @@ def trace(name, stack):
     o = {"seq_len": 512, "micro_batch_size": 2, "precision": "bf16", "optimizer": "adamw_torch_fused", "attention": "flex_attention", "sequences": 0, **options}
     with tempfile.TemporaryDirectory() as cache:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache
-        without_kernels()
+        null_triton.without_kernels()
         if o["sequences"]:
             make_packing.patch(o["sequences"])
         result = report.trace(path, {k: v for k, v in o.items() if k != "sequences"}, events=os.path.join(os.environ["EVENTS"], name + ".csv") if "EVENTS" in os.environ else None)
@@ -122,7 +104,6 @@ def trace(name, stack):
 
 
 def main():
-    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
     environment.ensure()
     for name in sys.argv[4:] or CASES:
         pid = os.fork()  # a process a case
