@@ -476,15 +476,12 @@ static void assume_stage(struct estimate *e, const struct recipe *r)
             task->stage);
 }
 
-/* sdp_utils.cpp check_prefer_cudnn_attention; what its graphs take for workspace only cuDNN says (MHA.cpp get_workspace_size) */
-static void assume_cudnn(struct estimate *e, const struct recipe *r, const struct quirks *q)
+/* sdp_utils.cpp check_prefer_cudnn_attention; what its graphs take for workspace cuDNN says (MHA.cpp get_workspace_size): tests/data/ops/cudnn_attention.csv */
+static void assume_cudnn(struct estimate *e, const struct recipe *r)
 {
-    unsigned cc = e->question.device.cc_major;
-
-    if (q->sdpa_prefers_cudnn && r->attention == ATTENTION_SDPA && r->precision != PRECISION_FP32 && (cc == 9 || cc == 10))
-        note(&e->assumptions,
-             "sdpa on this GPU: torch 2.11 and later take cuDNN's attention first where it has the shape, whose workspace is not known; "
-             "figures are those of torch's flash and memory-efficient kernels, as with TORCH_CUDNN_SDPA_DEPRIORITIZED=1");
+    if (r->cudnn_attention == TRI_TRUE)
+        note(&e->assumptions, "sdpa takes cuDNN's attention on this GPU where it has the shape (torch 2.11 and later; training.cudnn_attention false: the next kernel): its workspace is %s",
+             e->question.device.cc_major == 9 ? "as measured on an H100 with torch 2.11 and cuDNN 9.19" : "taken to be that of an H100 with cuDNN 9.19, on this GPU it was not measured");
 }
 
 void assume_answer(struct estimate *e, const struct plan_candidate *first)
@@ -500,7 +497,7 @@ void assume_answer(struct estimate *e, const struct plan_candidate *first)
     assume_stage(e, &first->step.r);
     assume_peft(e, &first->step.r, q);
     assume_hub(e, q);
-    assume_cudnn(e, &first->step.r, q);
+    assume_cudnn(e, &first->step.r);
     assume_plan(e, first);
     assume_methods(e, q);
     if (first->step.r.attention == ATTENTION_EAGER && e->rq.training.attention.n && first->choice[AXIS_ATTENTION]->value == ATTENTION_SDPA)

@@ -143,6 +143,12 @@ static bool has_fp32_products(const struct estimate *e, const struct plan_candid
     return c->step.r.precision == PRECISION_FP32 || adapters;
 }
 
+static bool looks_at_cudnn(const struct estimate *e, const struct plan_candidate *c)
+{
+    (void)e;
+    return c->step.r.cudnn_attention != TRI_UNSET;
+}
+
 static bool is_evaluated(const struct estimate *e, const struct plan_candidate *c)
 {
     (void)c;
@@ -279,6 +285,7 @@ static const struct idle rows[] = {
     {"training.lora.alpha_pattern", adapts_tensors, "factors, which take memory beside target_parameters alone"},
     {"training.prepare_kbit", is_packed, "no candidate's weights are quantised"},
     {"training.tf32", has_fp32_products, "products are in half"},
+    {"training.cudnn_attention", looks_at_cudnn, "sdpa in halves takes cuDNN's attention first on GPUs of compute capability 9.0 and 10.x alone, from torch 2.11 on"},
     {"training.optimizer", is_any_but_colossal, "Gemini has HybridAdam"},
     {"training.max_grad_norm", may_skip_norm, "the Trainer of this release takes the gradients' norm without clipping too (trainer.py _get_grad_norm), and so does DeepSpeed's stage 0"},
     {"training.checkpoint_reentrant", is_checkpointed, "no candidate is checkpointed"},

@@ -186,6 +186,8 @@ static void resolve_step(struct estimate *e, const struct plan_candidate *c)
     word(&t->optimizer, optimizer_words, (int)r->optimizer);
     word(&t->attention, attention_words, (int)r->attention);
     flag(&t->checkpoint_reentrant, r->checkpoint_reentrant);
+    if (r->cudnn_attention != TRI_UNSET)
+        flag(&t->cudnn_attention, r->cudnn_attention);
     flag(&t->attention_mask, r->attention_mask);
     flag(&t->use_cache, r->use_cache);
     flag(&t->keep_outputs, r->keep_outputs);

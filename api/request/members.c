@@ -234,6 +234,7 @@ const struct member training_members[] = {
     {WORDS(gradient_checkpointing, checkpointing_words), .also = "activation_checkpointing"},
     {BOOL(checkpoint_reentrant)},
     {WORDS(attention, attention_words), .also = "attn_implementation"},
+    {BOOL(cudnn_attention)},
     {WORDS(loss, loss_words)},
     {AT(liger_kernels), .kind = KIND_WORDS, .words = liger_words, .list = true},
     {BOOL(compile), .also = "torch_compile"},

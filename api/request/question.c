@@ -317,6 +317,7 @@ static enum err_code build_recipe(struct estimate *e)
         .float8 = (enum float8)word_or(&t->float8, float8_words, FLOAT8_NONE),
         .optimizer_in_backward = t->optimizer_in_backward == TRI_TRUE,
         .checkpoint_reentrant = t->checkpoint_reentrant,
+        .cudnn_attention = t->cudnn_attention,
         .use_cache = t->use_cache,
         .keep_outputs = t->keep_outputs,
         .ddp_bucket_bytes = t->buckets.ddp_bytes.whole,

@@ -79,6 +79,7 @@ struct training_request {
     struct quantity max_grad_norm;
     struct words gradient_checkpointing;
     enum tri checkpoint_reentrant;
+    enum tri cudnn_attention;
     struct words attention, loss, liger_kernels;
     enum tri compile;
     struct words reduce_dtype;

@@ -112,6 +112,8 @@ void launch_environment(const struct launch *l, launch_variable *each, void *to)
 {
     if (l->expandable_segments)
         each(to, "PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True");
+    if (l->step->r.cudnn_attention == TRI_FALSE)
+        each(to, "TORCH_CUDNN_SDPA_DEPRIORITIZED", "1");
     if (l->step->r.method == METHOD_SINGLE && !l->site && l->gpus_per_node > 1)
         each(to, "CUDA_VISIBLE_DEVICES", "0");
     if (l->site && launch_nodes(l) > 1)

@@ -240,6 +240,21 @@ static sv float_mask_of(struct script *s, const struct script_args *a)
     return like ? wrap(s, mask->run, float_mask(mask->run, value_in(mask), (enum dtype)shape_of(like)->dtype)) : sv_null();
 }
 
+/* flash_attention(query, key, value, dropout_p, is_causal): that kernel, whichever would be chosen */
+static sv flash_alone(struct script *s, const struct script_args *a)
+{
+    struct tensor *t[3] = {0};
+    double p = 0;
+    bool causal = false;
+
+    for (int i = 0; i < 3; i++)
+        if (!(t[i] = need_tensor(s, a->v[i], a->def->name)))
+            return sv_null();
+    if (!float_arg(s, a->v[3], &p) || !bool_arg(s, a->v[4], &causal))
+        return sv_null();
+    return wrap(s, t[0]->run, flash_attention(t[0]->run, value_in(t[0]), value_in(t[1]), value_in(t[2]), p, causal));
+}
+
 /* alike(dtype, *tensors): what an operator that goes over them element by element makes, and no node */
 static sv made_alike(struct script *s, const struct script_args *a)
 {
@@ -289,6 +304,7 @@ static const struct script_native switch_functions[] = {{"cublas_workspace", tak
                                                         {"einsum_swaps", einsum_swaps, "", 0, NATIVE_PLAIN},
                                                         {"float_mask", float_mask_of, "mask, like", 0, NATIVE_PLAIN},
                                                         {"attention_is_safe", attention_is_safe, "", 0, NATIVE_PLAIN},
+                                                        {"flash_attention", flash_alone, "query, key, value, dropout_p, is_causal", 0, NATIVE_PLAIN},
                                                         {"alike", made_alike, "dtype, *rest", 0, NATIVE_PLAIN},
                                                         {"mapped", set_mapped, "x", 0, NATIVE_PLAIN},
                                                         {"set_grad_enabled", set_grad_enabled, "on", 0, NATIVE_PLAIN},

@@ -76,7 +76,8 @@ static double efficient_s(const struct rates *r, const struct kernel *k)
 
 static double flash_s(const struct rates *r, const struct kernel *k)
 {
-    struct flash_rate f = flash_rate(r, (enum dtype)k->dtype, k->inner);
+    bool cudnn = k->op == OP_CUDNN_ATTENTION || k->op == OP_CUDNN_ATTENTION_BACKWARD;
+    struct flash_rate f = flash_rate(r, cudnn ? FLASH_CUDNN : r->flash, (enum dtype)k->dtype, k->inner);
 
     return (double)k->flops * (1 + f.causal_start / k->rows) / f.flops_per_s;
 }

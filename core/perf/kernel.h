@@ -53,7 +53,7 @@ double kernel_s(struct rates *r, const struct kernel *k);
 struct flash_rate {
     double flops_per_s, causal_start;
 };
-struct flash_rate flash_rate(const struct rates *r, enum dtype dtype, unsigned head_dim);
+struct flash_rate flash_rate(const struct rates *r, enum flash_kernel kernel, enum dtype dtype, unsigned head_dim);
 
 /* One message, by itself: a collective, a copy over the bus, the optimizer on the host. */
 double message_s(const struct rates *r, const struct message *m);

@@ -598,6 +598,27 @@ void back_flash(struct back *b)
 }
 
 /* saved: bias (if any), key, query, value, logsumexp, output, philox */
+void back_cudnn_attention(struct back *b)
+{
+    struct run *r = b->r;
+    int first = self(b)->at.dim; /* 1 with a mask */
+    val k = saved(b, first), q = saved(b, first + 1), v = saved(b, first + 2), out = saved(b, first + 4), dq, dk, dv;
+    struct attended a = {size_of(r, q, 0), size_of(r, q, 1), size_of(r, q, 2), size_of(r, k, 2), size_of(r, q, 3), self(b)->at.dim2};
+    enum dtype t = dtype_of(r, q);
+
+    dq = pointwise(r, OP_CUDNN_ATTENTION_BACKWARD, t, 1, &q); /* empty_like */
+    dk = pointwise(r, OP_CUDNN_ATTENTION_BACKWARD, t, 1, &k);
+    dv = pointwise(r, OP_CUDNN_ATTENTION_BACKWARD, t, 1, &v);
+    if (r->values[b->grad[0]].stride[3] != 1) /* permute_to_matching_layout(): as the output lies */
+        (void)T(b, pointwise(r, OP_CLONE, t, 1, &out));
+    scratch(r, OP_CUDNN_ATTENTION_BACKWARD, cudnn_attention_bytes(&a, size_of(r, k, 1), size_of(r, v, 3), dtype_bytes(t)));
+    launch_attention(r, OP_CUDNN_ATTENTION_BACKWARD, a, q, k);
+    put(b, 0, dq);
+    put(b, 1, dk);
+    put(b, 2, dv);
+}
+
+/* saved: bias (if any), key, query, value, logsumexp, output, philox */
 /* Of [batch, heads, tokens, width]: whether it lies as [batch, tokens, heads, width]. */
 static bool lies_by_token(const struct value *x)
 {

@@ -96,6 +96,7 @@ val linear_function(struct run *r, val x, val weight, val bias); /* what stands 
 enum attention_way { ATTENTION_KERNEL, ATTENTION_PADDED, ATTENTION_AS_ONE, ATTENTION_BY_HAND };
 enum attention_way attention_way(const struct run *r, const val in[4], double dropout_p, bool causal, bool enable_gqa); /* q, k, v, mask */
 val scaled_dot_product_attention(struct run *r, val q, val k, val v, val mask, double dropout_p, bool causal, bool enable_gqa);
+val flash_attention(struct run *r, val q, val k, val v, double dropout_p, bool causal); /* that kernel, whichever would be chosen */
 val float_mask(struct run *r, val mask, enum dtype dtype); /* of bool: zeros and infinities; another is itself */
 
 val flash_attn_func(struct run *r, val q, val k, val v); /* [batch, seq, heads, head_dim] */

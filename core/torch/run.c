@@ -38,6 +38,7 @@ enum err_code run_init(struct run *r, struct arena *arena, const struct quirks *
                        struct err *err)
 {
     *r = (struct run){.arena = arena, .q = q, .device = device, .grad_enabled = true};
+    r->cudnn_attention = device_prefers_cudnn(q, &device);
     r->max_values = limits.values;
     r->max_storages = limits.storages;
     r->max_nodes = limits.nodes;

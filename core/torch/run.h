@@ -256,6 +256,7 @@ struct run {
     bool all_products;       /* of all products, with a bias too */
     bool what_is_read;       /* and those alone that something reads which backward wants */
     bool flash_3;            /* the flash-attn package is the third's */
+    bool cudnn_attention;    /* scaled_dot_product_attention takes cuDNN's where it has the shape */
     bool casts_uncached;     /* a compiled graph casts weights where it reads them */
     bool float8;             /* linear layers are torchao's, but for the head */
     const struct module *float8_not;
@@ -270,6 +271,12 @@ struct run_limits {
     uint32_t values, storages, nodes, births;
     uint32_t marks, hooks; /* host_waits(); hooks.h, at once */
 };
+
+/* sdp_utils.cpp check_prefer_cudnn_attention */
+static inline bool device_prefers_cudnn(const struct quirks *q, const struct device *d)
+{
+    return q->sdpa_prefers_cudnn && (d->cc_major == 9 || d->cc_major == 10);
+}
 
 MUST_CHECK enum err_code run_init(struct run *r, struct arena *arena, const struct quirks *q, struct device device,
                                   struct run_limits limits, struct err *err);

@@ -3,12 +3,13 @@
  *
  * Source  transformers/attention.cpp (choice, mask conversion, padding), transformers/cuda/sdp_utils.cpp (conditions),
  *         flash_attn/flash_api.cpp (split keys, rounding), mem_eff_attention/kernel_backward.h (workspace), torch 2.2 to 2.15;
- *         sizes checked against both by tests/data/ops.
+ *         sizes checked against both by tests/data/ops. cuDNN's: cudnn/MHA.cpp, and what an H100 took (tests/data/ops/cudnn_attention.csv).
  */
 #include "torch/autograd.h"
 #include "torch/checkpoint.h"
 #include "torch/sdpa.h"
 
+#include <math.h>
 #include <string.h>
 
 /* flash_api.cpp: rows of the accumulators are padded to what the kernel's tile covers. */
@@ -149,6 +150,92 @@ static val flash(struct run *r, val q, val k, val v, double p, bool causal)
             keep_attention(r, &o);
     }
     return attention_node(r, node, &o, true);
+}
+
+/* --------------------------------------------------------------------------------------------------------- cuDNN's kernel */
+/* cudnn-frontend 1.23 node/scaled_dot_product_flash_attention.h: sums of a row in fp32, dq in fp32. Grouped heads: dk and dv of each head of q, which the
+ * library itself asks for, and its tail: measured on an H100, cuDNN 9.19. */
+uint64_t cudnn_attention_bytes(const struct attended *a, int64_t kv, int64_t value_dim, unsigned element_bytes)
+{
+    int64_t rows = a->batch * a->heads;
+    uint64_t wide = kv != a->heads ? (uint64_t)(rows * a->keys * (a->head_dim + value_dim)) * element_bytes : 0;
+
+    return (uint64_t)(rows * a->queries * (a->head_dim + 1)) * 4 + wide + CUDNN_ATTENTION_TAIL;
+}
+
+/* MHA.cpp alloc_with_matching_layout: of q's sizes but the last, its dimensions in the order of q's strides */
+static val matching_output(struct run *r, val q, int64_t width)
+{
+    const struct value *x = &r->values[q];
+    int order[4];
+    int64_t step = 1;
+    struct value *y;
+    val v;
+
+    if (x->size[3] == width)
+        return pointwise(r, OP_CUDNN_ATTENTION, (enum dtype)x->dtype, 1, &q); /* empty_like(q) */
+    v = value_new(r, (enum dtype)x->dtype, SHAPE(x->size[0], x->size[1], x->size[2], width));
+    if (!v)
+        return 0;
+    x = &r->values[q];
+    y = &r->values[v];
+    for (int i = 0; i < 4; i++) { /* stable */
+        int at = i;
+
+        for (; at > 0 && x->stride[order[at - 1]] > x->stride[i]; at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+    for (int i = 0; i < 4; i++) {
+        y->stride[order[i]] = step;
+        step *= y->size[order[i]];
+    }
+    y->contiguous = true;
+    step = 1;
+    for (int i = 3; i >= 0; i--) {
+        y->contiguous &= y->size[i] == 1 || y->stride[i] == step;
+        step *= y->size[i];
+    }
+    value_birth(r, v, OP_CUDNN_ATTENTION, (uint64_t)numel(r, v) * dtype_bytes((enum dtype)y->dtype));
+    return v;
+}
+
+static struct attention_results cudnn_kernel(struct run *r, val q, val k, val v, bool causal, bool trains)
+{
+    int64_t b = size_of(r, q, 0), h = size_of(r, q, 1), s = size_of(r, q, 2);
+    val seed = value_empty(r, OP_CUDNN_ATTENTION, DTYPE_INT64, 0, NULL), offset = value_empty(r, OP_CUDNN_ATTENTION, DTYPE_INT64, 0, NULL);
+    val out = matching_output(r, q, size_of(r, v, 3));
+    val lse = trains ? value_empty(r, OP_CUDNN_ATTENTION, DTYPE_FP32, SHAPE(b, h, s)) : 0;
+
+    scratch(r, OP_CUDNN_ATTENTION, CUDNN_ATTENTION_TAIL);
+    launch_attention(r, OP_CUDNN_ATTENTION, (struct attended){b, h, s, size_of(r, k, 2), size_of(r, q, 3), causal}, q, k);
+    return (struct attention_results){out, lse, seed, offset};
+}
+
+static val cudnn_attention(struct run *r, val q, val k, val v, val given, bool causal)
+{
+    val mask = float_mask(r, given, dtype_of(r, q)), in[3] = {q, k, v}, out;
+    struct attention_results o;
+    uint32_t node = attach(r, OP_CUDNN_ATTENTION, 3, in);
+    bool selected;
+
+    if (node) {
+        r->nodes[node].at.dim = mask != 0;
+        r->nodes[node].at.dim2 = causal;
+    }
+    save(r, node, mask);
+    save(r, node, k);
+    save(r, node, q);
+    save(r, node, v);
+    selected = region_selects(r, OP_CUDNN_ATTENTION);
+    if (!attention_kept(r, selected, &o)) {
+        o = cudnn_kernel(r, q, k, v, causal, node != 0);
+        if (selected)
+            keep_attention(r, &o);
+    }
+    out = attention_node(r, node, &o, false);
+    consume(r, mask);
+    return out;
 }
 
 /* attention.cpp convert_boolean_attn_mask: a mask of bool becomes one of q's dtype, in each call. */
@@ -313,17 +400,47 @@ static bool same_heads(const struct run *r, const val in[4])
     return size_of(r, in[1], 1) == size_of(r, in[0], 1) && size_of(r, in[2], 1) == size_of(r, in[1], 1);
 }
 
+static bool any_trains(const struct run *r, const val in[4])
+{
+    return r->grad_enabled && (r->values[in[0]].requires_grad || r->values[in[1]].requires_grad || r->values[in[2]].requires_grad);
+}
+
 static bool flash_allowed(const struct run *r, const val in[4], enum dtype t, double p, bool causal, bool gqa)
 {
     int64_t d = size_of(r, in[0], 3);
-    bool trains = r->grad_enabled && (r->values[in[0]].requires_grad || r->values[in[1]].requires_grad || r->values[in[2]].requires_grad);
 
     if (in[3] || d != size_of(r, in[2], 3)) /* check_for_attn_mask, check_head_dim_size_flash: one width */
         return false;
     /* check_flash_causal_non_square_seqlens */
     if ((causal && size_of(r, in[0], 2) != size_of(r, in[1], 2)) || !(gqa || r->q->efficient_takes_gqa || same_heads(r, in)))
         return false;
-    return (t == DTYPE_BF16 || t == DTYPE_FP16) && d <= 256 && r->device.cc_major >= 8 && (!trains || flash_trains(r, d, p > 0));
+    return (t == DTYPE_BF16 || t == DTYPE_FP16) && d <= 256 && r->device.cc_major >= 8 && (!any_trains(r, in) || flash_trains(r, d, p > 0));
+}
+
+/* check_cudnn_tensor_shapes, check_cudnn_d256_bprop_head_dim: by the cuDNN in the wheel */
+static bool cudnn_has_heads(const struct run *r, int64_t d, int64_t wide, bool trains)
+{
+    if (d % 8 || wide % 8)
+        return false;
+    if ((d <= 128 && wide <= 128) || (d == 192 && wide == 128))
+        return true;
+    if (d > 256 || wide > 256)
+        return false;
+    if (r->q->cudnn_heads == CUDNN_HEADS_HOPPER_256)
+        return r->device.cc_major == 9;
+    return r->q->cudnn_heads == CUDNN_HEADS_ALIKE_256 && (!trains || (d == 256 && wide == 256));
+}
+
+/* check_prefer_cudnn_attention, can_use_cudnn_attention */
+static bool cudnn_allowed(const struct run *r, const val in[4], enum dtype t, double p, bool gqa)
+{
+    if (!r->cudnn_attention || (t != DTYPE_BF16 && t != DTYPE_FP16) || (in[3] && wants_grad(r, in[3])))
+        return false;
+    if (p > 0 && (size_of(r, in[0], 2) == 1 || (r->q->cudnn_dropout_by_16 && p * 16 != floor(p * 16))))
+        return false;
+    if (size_of(r, in[1], 2) == 1 || !(gqa || r->q->efficient_takes_gqa || same_heads(r, in)))
+        return false;
+    return cudnn_has_heads(r, size_of(r, in[0], 3), size_of(r, in[2], 3), any_trains(r, in));
 }
 
 /* sdp_utils_cpp.h check_last_dim_stride_equals_1_dense: else neither flash nor the efficient kernel */
@@ -358,6 +475,8 @@ enum attention_way attention_way(const struct run *r, const val in[4], double p,
                                                                                                                                      : ATTENTION_BY_HAND;
     if (size_of(r, in[0], 0) != size_of(r, in[1], 0) || size_of(r, in[1], 0) != size_of(r, in[2], 0) || !lies_by_heads(r, in))
         return ATTENTION_BY_HAND;
+    if (cudnn_allowed(r, in, t, p, gqa))
+        return ATTENTION_KERNEL;
     if (flash_allowed(r, in, t, p, causal, gqa))
         return size_of(r, in[0], 3) % 8 ? ATTENTION_PADDED : ATTENTION_KERNEL;
     if (!same_heads(r, in) && !r->q->efficient_takes_gqa)
@@ -380,11 +499,27 @@ val scaled_dot_product_attention(struct run *r, val q, val k, val v, val mask, d
     }
     if (!same_dtype(r, 3, half))
         return 0;
-    if (flash_allowed(r, half, dtype_of(r, half[0]), dropout_p, causal, enable_gqa))
+    if (cudnn_allowed(r, half, dtype_of(r, half[0]), dropout_p, enable_gqa))
+        out = cudnn_attention(r, half[0], half[1], half[2], half[3], causal);
+    else if (flash_allowed(r, half, dtype_of(r, half[0]), dropout_p, causal, enable_gqa))
         out = flash(r, half[0], half[1], half[2], dropout_p, causal);
     else
         out = efficient(r, half[0], half[1], half[2], half[3], dropout_p, causal && !mask);
     unpin(r, &casts);
+    unpin(r, &p);
+    return out;
+}
+
+val flash_attention(struct run *r, val q, val k, val v, double dropout_p, bool causal)
+{
+    struct pins p = {0};
+    val in[3] = {q, k, v}, out;
+
+    if (run_dead(r))
+        return 0;
+    for (int i = 0; i < 3; i++)
+        pin(r, &p, in[i]);
+    out = flash(r, q, k, v, dropout_p, causal);
     unpin(r, &p);
     return out;
 }

@@ -236,7 +236,7 @@ void work_grouped(struct run *r, enum op op, val out, val a, val b, int64_t grou
  * what forward read and wrote with the gradient of the output, writes three gradients, and adds to dq in fp32. */
 void work_attention(struct run *r, enum op op, const struct attended *a, val q, val k)
 {
-    bool backward = op == OP_FLASH_BACKWARD || op == OP_EFFICIENT_BACKWARD;
+    bool backward = op == OP_FLASH_BACKWARD || op == OP_EFFICIENT_BACKWARD || op == OP_CUDNN_ATTENTION_BACKWARD;
     uint64_t pairs =
         (uint64_t)(a->batch * a->heads) * (uint64_t)(a->causal ? a->queries * (2 * a->keys - a->queries + 1) / 2 : a->queries * a->keys);
     uint64_t q_bytes, kv_bytes;

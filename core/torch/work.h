@@ -56,7 +56,7 @@ struct message {
 #define MESSAGE_UNWAITED UINT32_MAX
 
 /* Whose flash kernels a run has: the log holds the operator, not the release that wrote it. */
-enum flash_kernel { FLASH_2, FLASH_1, FLASH_3 };
+enum flash_kernel { FLASH_2, FLASH_1, FLASH_3, FLASH_CUDNN };
 
 /* One launch, or several alike that follow each other (the chunks of a foreach list). */
 struct kernel {

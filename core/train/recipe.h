@@ -150,6 +150,7 @@ struct recipe {
     bool optimizer_in_backward;           /* each parameter's step as soon as its gradient stands */
     enum checkpoint_kind checkpoint_kind; /* of gradient_checkpointing true */
     enum attention attention;
+    enum tri cudnn_attention; /* false: scaled_dot_product_attention passes cuDNN's kernel by, where torch takes it first */
     enum loss loss;
     unsigned liger_kernels;     /* a bit each, 1u << LIGER_ROPE */
     bool padded;

@@ -261,6 +261,17 @@ static enum err_code check_flex(const struct recipe *r, const struct resolving *
     return ERR_OK;
 }
 
+/* Said of those steps alone whose sdpa looks at cuDNN's kernel first. */
+static void resolve_cudnn(struct recipe *r, const struct resolving *c)
+{
+    struct quirks q = quirks_of(c->stack);
+
+    if (r->attention == ATTENTION_SDPA && r->precision != PRECISION_FP32 && device_prefers_cudnn(&q, c->device))
+        tri_default(&r->cudnn_attention, true);
+    else
+        r->cudnn_attention = TRI_UNSET;
+}
+
 static enum err_code resolve_attention(struct recipe *r, const struct resolving *c)
 {
     unsigned offers = c->arch->offers ? c->arch->offers : stack_class_attention(c->arch->model_type, c->stack);
@@ -272,6 +283,7 @@ static enum err_code resolve_attention(struct recipe *r, const struct resolving 
         r->attention = ATTENTION_SDPA; /* modeling_utils.py takes it where the class has it */
     if (r->attention == ATTENTION_SDPA && !(offers & CLASS_SDPA))
         r->attention = ATTENTION_EAGER;
+    resolve_cudnn(r, c);
     if (r->attention == ATTENTION_FLEX)
         return check_flex(r, c, offers);
     if (!attention_is_flash(r->attention))

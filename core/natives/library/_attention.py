@@ -5,7 +5,7 @@ A name lives as long as the C++ local does; what ends before its frame is delete
 from math import sqrt
 
 from torch import _half, autocast, bfloat16, bool as truth, float16, inf, ones, scalar_tensor
-from torch._switches import attention_is_safe, float_mask
+from torch._switches import attention_is_safe, flash_attention, float_mask
 from torch.nn import functional as F
 
 
@@ -24,7 +24,7 @@ def _padded(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gq
     """pad_last_dim<8>: flash's heads"""
     width = query.shape[-1]
     query_padded, key_padded, value_padded = F.pad(query, (0, -width % 8)), F.pad(key, (0, -width % 8)), F.pad(value, (0, -width % 8))
-    return F.scaled_dot_product_attention(query_padded, key_padded, value_padded, None, dropout_p, is_causal, enable_gqa=enable_gqa)[..., :width]
+    return flash_attention(query_padded, key_padded, value_padded, dropout_p, is_causal)[..., :width]
 
 
 def _as_one(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa):
