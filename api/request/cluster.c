@@ -29,7 +29,7 @@ static enum err_code named_gpu(struct estimate *e, struct device *ret)
 static enum err_code described_gpu(struct estimate *e, struct device *ret)
 {
     struct gpu_numbers *n = &e->rq.cluster.gpu.numbers;
-    struct device d = {.cc_major = 8, .multiprocessors = 108, .context_bytes = (uint64_t)GPU_CONTEXT_MIB << 20};
+    struct device d = {.cc_major = 8, .multiprocessors = 108};
 
     if (n->compute_capability && !gpu_capability(n->compute_capability, &d.cc_major, &d.cc_minor))
         return err_set(e->call->err, ERR_FIELD_VALUE, "/cluster/gpu/compute_capability", "'%.8s' is none, like \"8.0\"",
@@ -43,7 +43,8 @@ static enum err_code described_gpu(struct estimate *e, struct device *ret)
     else
         note_of(&e->assumptions, NOTE_OF_YOURS, "cluster.gpu.multiprocessors 108, an A100's: left out");
     n->multiprocessors = (struct quantity){.set = true, .whole = d.multiprocessors};
-    note_of(&e->assumptions, NOTE_OF_INTERNALS, "a process holds %d MiB before its first tensor", (int)GPU_CONTEXT_MIB);
+    gpu_process(&d);
+    note_of(&e->assumptions, NOTE_OF_INTERNALS, "a process holds %d MiB before its first tensor", (int)(d.context_bytes >> 20));
     d.threads_per_multiprocessor = gpu_threads_per_multiprocessor(d.cc_major, d.cc_minor);
     d.untraced = !gpu_traced(d.cc_major, d.cc_minor);
     d.usable_bytes = n->memory_bytes.whole;

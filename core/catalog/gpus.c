@@ -179,10 +179,16 @@ static uint64_t usable_bytes_of(const struct gpu *gpu, struct gpu_notes *notes)
     return (uint64_t)(gpu->memory_gb_marketing * 1e9);
 }
 
+void gpu_process(struct device *d)
+{
+    d->addresses_fall = d->cc_major == 9;
+    d->context_bytes = (uint64_t)(d->cc_major == 9 ? GPU_CONTEXT_HOPPER_MIB : GPU_CONTEXT_MIB) << 20;
+}
+
 bool gpu_device(const struct gpu *gpu, struct device *ret, struct gpu_notes *ret_notes)
 {
     struct gpu_notes notes = {0};
-    struct device d = {.context_bytes = (uint64_t)GPU_CONTEXT_MIB << 20};
+    struct device d = {0};
 
     if (!kernels_of(gpu, &d, &notes))
         return false;
@@ -190,8 +196,13 @@ bool gpu_device(const struct gpu *gpu, struct device *ret, struct gpu_notes *ret
     d.usable_bytes = usable_bytes_of(gpu, &notes);
     if (!d.multiprocessors || !d.usable_bytes)
         return false;
-    note(&notes, "a process holds %d MiB of %s before its first tensor: reported for CUDA 11.7 and later, no figure of this GPU alone",
-         GPU_CONTEXT_MIB, gpu->name);
+    gpu_process(&d);
+    if (d.addresses_fall)
+        note(&notes, "a process holds %d MiB of %s beside its tensors, and its segments lie as on an H100 with driver 580.159, CUDA 13.0 and torch 2.11, both measured there",
+             GPU_CONTEXT_HOPPER_MIB, gpu->name);
+    else
+        note(&notes, "a process holds %d MiB of %s before its first tensor: reported for CUDA 11.7 and later, no figure of this GPU alone",
+             GPU_CONTEXT_MIB, gpu->name);
     *ret = d;
     *ret_notes = notes;
     return true;

@@ -234,7 +234,7 @@ static enum err_code replay_part(struct playing *p, uint8_t device)
                         .steps_begin = t.steps_begin,
                         .peaks_begin = t.steps_begin,
                         .budget = p->arena->budget};
-    struct torch_alloc_options o = {.max_live = t.n_births + 1};
+    struct torch_alloc_options o = {.addresses_fall = p->q->model.device->addresses_fall, .max_live = t.n_births + 1};
 
     peak_walk(&tape, &walk);
     o.max_blocks = 3 * walk.most_live + 4096;

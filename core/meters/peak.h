@@ -68,6 +68,7 @@ struct tape {
     struct tape_clock *clock; /* of a replay on a GPU whose pace is known, from event clock_begins on; NULL: none */
     uint32_t clock_begins;
     struct budget *budget;   /* what replays are counted in; NULL: none */
+    bool addresses_fall;     /* of a replay: torch/alloc.h */
     uint64_t capacity_bytes; /* of a replay: what the device grants the steps; 0: no limit. Loading has none: how much of the model stands there at once is
                                 not played */
 };

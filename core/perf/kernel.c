@@ -97,6 +97,8 @@ double kernel_s(struct rates *r, const struct kernel *k)
         return fixed + kept_product_s(r, k);
     if (k->work == WORK_ATTENTION)
         return fixed + attention_s(r, k);
+    if (k->op == OP_BLOCKWISE_STEP)
+        return fixed + larger(moved_s(r, k->bytes), (double)k->flops / (r->multiprocessors * r->constants[PERF_BLOCKWISE_FLOPS]));
     return fixed + moved_s(r, k->bytes);
 }
 

@@ -13,7 +13,8 @@ struct device {
     unsigned threads_per_multiprocessor; /* 2048 on sm_80 and sm_90, 1536 on sm_86, sm_89 and sm_120, 1024 on sm_75 */
     bool untraced;                 /* kernels of another compute capability answer: this one's were never traced */
     uint64_t usable_bytes;         /* what a program sees: torch.cuda.get_device_properties().total_memory */
-    uint64_t context_bytes;        /* what a process holds before its first tensor */
+    uint64_t context_bytes;        /* what a process holds beside the allocator's segments */
+    bool addresses_fall;           /* torch/alloc.h: how the driver lays out what is asked of it */
 };
 
 #endif

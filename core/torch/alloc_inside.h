@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* kSmallSize, and made-up addresses: only their order within a stream's pool matters. A new segment lies above all earlier ones,
+/* kSmallSize, and made-up addresses: only their order within a stream's pool matters. Rising, a new segment lies above all earlier ones,
  * also above those that were given back: there is room for 512 TiB of segments in the life of an allocator. */
 #define ALLOC_SMALL_BYTES       UINT64_C(1048576)
 #define ALLOC_SEGMENT_MAX_BYTES (UINT64_C(1) << 45)
@@ -67,8 +67,20 @@ struct pool {
     bool small;
 };
 
+/* Falling addresses, of all pools and streams. A gap that has no row left is forgotten. */
+enum { GAPS_MAX = 1024 };
+
+struct addresses {
+    uint64_t low;
+    struct gap {
+        uint64_t at, bytes;
+    } *gaps; /* NULL: they rise */
+    uint32_t n;
+};
+
 struct torch_alloc {
     struct torch_alloc_stats stats;
+    struct addresses falling;
     struct pool large, small;
     struct block *blocks;
     uint32_t *live;                   /* by handle: its block */
@@ -100,6 +112,11 @@ static inline void alloc_tell(const struct torch_alloc *t, bool taken, uint64_t 
 
 uint32_t alloc_grow(struct torch_alloc *t, struct pool *p, uint8_t stream, uint64_t want); /* a cached block that has room, or NO_NODE */
 void alloc_release(struct torch_alloc *t, struct pool *p);                                 /* gives back what is wholly free */
+
+/* alloc_addresses.c */
+bool addresses_new(struct arena *a, struct addresses *ret);
+uint64_t addresses_take(struct addresses *s, uint64_t bytes); /* ALLOC_ADDRESS_END: there are none left */
+void addresses_give(struct addresses *s, uint64_t at, uint64_t bytes);
 
 /* alloc_shelves.c */
 bool shelves_new(struct arena *a, uint32_t most, struct shelves *ret);

@@ -46,8 +46,9 @@ static uint32_t add_segment(struct torch_alloc *t, struct pool *p, uint8_t strea
     if (bytes > ALLOC_ADDRESS_END - p->end || !reserve(t, bytes))
         return NO_NODE;
 
-    uint32_t b = block_new(t, (struct block){.at = p->end, .bytes = bytes, .stream = stream, .mapped = true, .small = p->small});
-    p->end += bytes;
+    uint64_t at = t->falling.gaps ? addresses_take(&t->falling, bytes) : p->end;
+    uint32_t b = block_new(t, (struct block){.at = at, .bytes = bytes, .stream = stream, .mapped = true, .small = p->small});
+    p->end += t->falling.gaps ? 0 : bytes;
     alloc_tell(t, true, t->blocks[b].at, bytes, stream, p->small);
     return cache(t, p, b);
 }
@@ -163,6 +164,8 @@ void alloc_release(struct torch_alloc *t, struct pool *p)
             shelf_take(t, s, b);
             t->stats.reserved_bytes -= t->blocks[b].bytes;
             alloc_tell(t, false, t->blocks[b].at, t->blocks[b].bytes, t->blocks[b].stream, p->small);
+            if (t->falling.gaps)
+                addresses_give(&t->falling, t->blocks[b].at, t->blocks[b].bytes);
             block_drop(t, b);
         }
 }

@@ -316,7 +316,7 @@ enum err_code torch_alloc_new(struct arena *a, const struct torch_alloc_options 
     t->waiting = arena_array_raw(a, uint32_t, t->n_blocks);
     t->until_s = t->lag == TORCH_LAG_TIMED ? arena_array_raw(a, double, t->n_blocks) : NULL;
     if (!t->live || !t->blocks || !t->waiting || (t->lag == TORCH_LAG_TIMED && !t->until_s) || !pool_new(a, t, &t->small) ||
-        !pool_new(a, t, &t->large))
+        !pool_new(a, t, &t->large) || (options->addresses_fall && !t->expandable && !addresses_new(a, &t->falling)))
         return err_set(err, ERR_NOMEM, "", "no room for %u blocks in the allocator model", (unsigned)t->n_blocks);
     t->blocks[NO_NODE] = (struct block){0};
     *ret = t;

@@ -93,14 +93,16 @@ static void step_group(struct run *r, struct optim *o, int g)
         val leaf = o->group[g][i];
         struct optim_state *s = &o->state[g][i];
         uint64_t n, states;
+        bool small;
 
         if (!optim_has_grad(r, leaf) || run_dead(r))
             continue;
         if (!s->stands)
             optim_bnb_init(r, o, s, leaf);
         n = (uint64_t)numel(r, leaf);
-        states = (uint64_t)(row->first + row->second) * (is_8bit(o, s->wide, (int64_t)n) ? 1 : 4);
-        work_add(r, OP_ADD, 14 * n, n * (3 * dtype_bytes(dtype_of(r, leaf)) + 2 * states), 1);
+        small = is_8bit(o, s->wide, (int64_t)n);
+        states = (uint64_t)(row->first + row->second) * (small ? 1 : 4);
+        work_add(r, small ? OP_BLOCKWISE_STEP : OP_ADD, 14 * n, n * (3 * dtype_bytes(dtype_of(r, leaf)) + 2 * states), 1);
     }
 }
 

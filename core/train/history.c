@@ -160,7 +160,7 @@ static enum err_code tell_run(const struct taped *run, bool expandable, const st
     const struct torch_alloc_watch watch = {&t, tell_segment};
     struct history h = {&run->t->model.tree,   run->tape.n_births,    run->tape.n_events,
                         run->tape.steps_begin, run->tape.peaks_begin, run->t->last_begins};
-    struct torch_alloc_options o = {.expandable = expandable, .max_live = run->tape.n_births};
+    struct torch_alloc_options o = {.expandable = expandable, .addresses_fall = run->tape.addresses_fall, .max_live = run->tape.n_births};
     struct peak walk;
     enum err_code rc;
 

@@ -18,6 +18,7 @@ static void tell(const struct kept_run *k, const struct arena *arena, struct tap
         .steps_begin = t->steps_begin,
         .peaks_begin = trainer_peaks_begin(t),
         .head_module = t->model.tree.head ? t->model.tree.head->number : 0,
+        .addresses_fall = t->run.device.addresses_fall,
     };
 }
 

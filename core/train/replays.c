@@ -33,6 +33,7 @@ struct play *plays_of(struct plays *plays, uint32_t micro_batch_size, uint32_t r
 static enum err_code allocator(const struct tape *tape, const struct peak *walk, struct torch_alloc_options o, struct arena *arena,
                                struct torch_alloc **ret, struct err *err)
 {
+    o.addresses_fall = tape->addresses_fall;
     o.max_live = tape->n_births;
     o.max_blocks = 3 * walk->most_live + 4096;
     return torch_alloc_new(arena, &o, ret, err);

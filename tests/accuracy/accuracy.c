@@ -283,6 +283,7 @@ int main(int argc, char **argv)
         !read_cases(&j, "tests/data/accuracy/found.jsonl", NULL, only, 1) || !read_cases(&j, "tests/data/accuracy/kbit.jsonl", NULL, only, 1) ||
         !read_cases(&j, "tests/data/accuracy/quantisers.jsonl", NULL, only, 1) ||
         !read_cases(&j, "tests/data/accuracy/packing.jsonl", NULL, only, 1) ||
+        !read_cases(&j, "tests/data/accuracy/measured.jsonl", NULL, only, 1) ||
         !read_cases(&j, "tests/data/accuracy/flex.jsonl", NULL, only, 1) ||
         !read_cases(&j, "tests/data/accuracy/stages.jsonl", NULL, only, 1) ||
         !read_cases(&j, "tests/data/accuracy/heads.jsonl", NULL, only, 1) ||

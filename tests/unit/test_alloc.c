@@ -194,7 +194,7 @@ static enum torch_lag lag_of(int mode)
 START_TEST(follows_the_rule)
 {
     const char *capacity = rule[_i].capacity;
-    struct torch_alloc *t = alloc_new((struct torch_alloc_options){rule[_i].mode & EXPANDABLE, number(&capacity), 10, 0, lag_of(rule[_i].mode)});
+    struct torch_alloc *t = alloc_new((struct torch_alloc_options){rule[_i].mode & EXPANDABLE, number(&capacity), 10, 0, lag_of(rule[_i].mode), false});
     uint32_t mark = 0;
 
     for (const char *s = rule[_i].script; *s; s += *s == ' ') {
@@ -257,7 +257,7 @@ START_TEST(equals_the_real_one)
 
     tape_open(tape_name[_i], &tape);
     for (const struct tape_expect *x = tape.expects; x < tape.expects + tape.n_expects; x++) {
-        struct torch_alloc *t = alloc_new((struct torch_alloc_options){x->expandable, x->capacity_bytes, tape.slots, 0, lag_of(x->lagging ? LAGGING : PLAIN)});
+        struct torch_alloc *t = alloc_new((struct torch_alloc_options){x->expandable, x->capacity_bytes, tape.slots, 0, lag_of(x->lagging ? LAGGING : PLAIN), false});
         uint32_t refused;
         uint64_t hash = replay(t, &tape, &refused);
         struct torch_alloc_stats s = torch_alloc_stats(t);
@@ -348,11 +348,43 @@ static uint64_t live_a_life(uint64_t seed, const struct torch_alloc_options *o)
 }
 
 static const struct torch_alloc_options life[] = {
-    {false, 0, SLOTS, 0, TORCH_LAG_NEVER},
-    {true, 0, SLOTS, 0, TORCH_LAG_NEVER},
-    {false, UINT64_C(200) << 20, SLOTS, 0, TORCH_LAG_NEVER},
-    {true, UINT64_C(200) << 20, SLOTS, 0, TORCH_LAG_NEVER},
+    {false, 0, SLOTS, 0, TORCH_LAG_NEVER, false},
+    {true, 0, SLOTS, 0, TORCH_LAG_NEVER, false},
+    {false, UINT64_C(200) << 20, SLOTS, 0, TORCH_LAG_NEVER, false},
+    {true, UINT64_C(200) << 20, SLOTS, 0, TORCH_LAG_NEVER, false},
+    {false, 0, SLOTS, 0, TORCH_LAG_NEVER, true},
+    {false, UINT64_C(200) << 20, SLOTS, 0, TORCH_LAG_NEVER, true},
 };
+
+#define MIB(n) ((uint64_t)(n) << 20)
+
+/* Two segments that are alike, both free: the one that lies lower is taken. */
+START_TEST(lays_segments_as_the_driver_does)
+{
+    static const struct {
+        const char *name;
+        bool fall;
+        uint64_t asked[4];
+        int lower; /* of the last two */
+    } rows[] = {
+        {"rising: the earlier", false, {0, 0, MIB(40), MIB(40)}, 2},
+        {"falling: the later", true, {0, 0, MIB(40), MIB(40)}, 3},
+        {"what is left of a unit is filled: 20 MiB beside 44 lie above the 20 of a unit of their own", true, {MIB(44), 0, MIB(20), MIB(20)}, 3},
+        {"the smallest gap that has room: the 10 that the context left, not the 12 beside 20", true, {MIB(20), 0, MIB(10), MIB(12)}, 3},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct torch_alloc *t = alloc_new((struct torch_alloc_options){.max_live = 4, .addresses_fall = rows[i].fall});
+        uint64_t at[4];
+
+        for (uint32_t k = 0; k < 4; k++)
+            ck_assert(!rows[i].asked[k] || torch_alloc_take(t, k, rows[i].asked[k], 0));
+        for (uint32_t k = 0; k < 4; k++)
+            at[k] = torch_alloc_address(t, k);
+        ck_assert_msg((at[2] < at[3] ? 2 : 3) == rows[i].lower, "%s", rows[i].name);
+    }
+}
+END_TEST
 
 START_TEST(keeps_its_laws)
 {
@@ -421,7 +453,7 @@ START_TEST(survives_any_number_of_blocks)
     tape_open("random-5-mixed", &tape);
     for (uint32_t blocks = 1; blocks < 200; blocks++) {
         for (const struct tape_expect *x = tape.expects; x < tape.expects + tape.n_expects; x++) {
-            struct torch_alloc *t = alloc_new((struct torch_alloc_options){x->expandable, x->capacity_bytes, tape.slots, blocks, lag_of(x->lagging ? LAGGING : PLAIN)});
+            struct torch_alloc *t = alloc_new((struct torch_alloc_options){x->expandable, x->capacity_bytes, tape.slots, blocks, lag_of(x->lagging ? LAGGING : PLAIN), false});
             struct err err = {0};
             uint32_t refused;
             uint64_t hash = replay(t, &tape, &refused);
@@ -438,7 +470,7 @@ END_TEST
 
 START_TEST(survives_any_arena_size)
 {
-    const struct torch_alloc_options o = {true, 0, 16, 32, false};
+    const struct torch_alloc_options o = {true, 0, 16, 32, TORCH_LAG_NEVER, false};
     size_t room = 0;
 
     for (enum err_code rc = ERR_NOMEM; rc; room += 8) {
@@ -478,6 +510,7 @@ END_TEST
 UNIT_TESTS("torch/alloc",
     unit_rows(follows_the_rule, rule);
     unit_rows(equals_the_real_one, tape_name);
+    unit_test(lays_segments_as_the_driver_does);
     unit_rows(keeps_its_laws, life);
     unit_rows(a_visit_is_a_birth_and_a_death, life);
     unit_test(survives_any_number_of_blocks);

@@ -2,6 +2,7 @@
 """Runs steps, generations and single operators on the GPU that is there, and says what the memory and the seconds really were.
 
     make_measured.py run ORACLE CONFIGS OUT [--part NAME..] [--seconds N]      on a machine with a GPU; a line of JSON a case in OUT/measured.jsonl
+    make_measured.py rows CONFIGS MEASURED.jsonl.. > measured.jsonl            the cases of this folder
     make_measured.py list                                                     what there is to run
 
 ORACLE holds one_gpu/step.py, which calls transformers, peft and torch in the order of the Trainer; here with real values: weights drawn, ids drawn,
@@ -192,6 +193,9 @@ HELD_OUT = {
 }
 # What was off in the first run, birth by birth, with cuDNN's attention and without.
 PUZZLES = ("odd", "many", "qwen2-14-heads", "gemma-3", "gpt2", "pythia-160m", "opt-125m-padded", "gpt-neo-125m", "falcon-h1", "liger", "tf32-off", "8bit")
+
+# Whose words or types of transformers 5.17 no request has.
+UNTOLD = ("held-out/minimax", "held-out/loop", "memory/falcon-7b", "memory/deepseek-v2")
 
 # model, prompts, tokens of a prompt, new tokens
 GENERATE = {
@@ -734,6 +738,55 @@ def run(a):
     tapes.close()
 
 
+def request_of(config, o, stack):
+    """The same in the words of a request."""
+    precision = o.get("precision", "bf16")
+    names = {"use_reentrant": "checkpoint_reentrant"}
+    training = {"methods": "single", "tuning": o.get("tuning", "full"), "precision": precision.replace("mixed", "autocast") if o.get("weights_dtype") else precision,
+                "gradient_checkpointing": False, "optimizer": "adamw_torch", "attention": "sdpa"}
+    training.update((names.get(k, k), o[k]) for k in ("seq_len", "micro_batch_size", "optimizer", "attention", "gradient_checkpointing", "gradient_accumulation_steps", "padded",
+                                                      "attention_mask", "use_reentrant", "max_grad_norm", "quantization") if k in o)
+    if training["tuning"] != "full":
+        training["lora"] = {"rank": 16, "alpha": 16, "dropout": 0.0, **o.get("lora", {"dtype": "fp32"})}
+    if o.get("cudnn") is False:
+        training["cudnn_attention"] = False
+    if o.get("loss"):
+        training["loss"] = o["loss"]
+    if training["tuning"] == "qlora":
+        training["prepare_kbit"] = "none" if o.get("prepare_kbit") is False else "peft"
+    own = {k: v for k, v in config.items() if not k.startswith("_") and k not in ("auto_map", "quantization_config")}
+    return {"cluster": {"gpu": "H100 SXM"}, "training": training, "stack": stack, "config": {**own, **o.get("model_config", {})}}
+
+
+def rows(a):
+    """What one or more runs measured, as cases: the first of each name."""
+    seen, stack = set(), {}
+    for path in a.measured:
+        for line in open(path, encoding="utf-8"):
+            r = json.loads(line)
+            if "stack" in r:
+                stack = {k: ".".join(r["stack"][k].split(".")[:2]) for k in ("torch", "transformers", "peft")}
+            m = r.get("result")
+            part = r.get("id", "").split("/")[0]
+            if part not in (("compiled",) if a.compiled else ("steps", "memory", "held-out")) or not m or r["id"] in seen or r["id"] in UNTOLD:
+                continue
+            seen.add(r["id"])
+            with open(os.path.join(a.configs, r["config"] + ".json"), encoding="utf-8") as f:
+                body = request_of(json.load(f), r["options"], stack)
+            if a.compiled:
+                body["training"]["compile"] = True
+                print(json.dumps({"id": "compiled/h100-" + r["id"].split("/")[1], "kind": "compiled", "body": json.dumps(body, separators=(",", ":")),
+                                  "bytes": m["peak_allocated_bytes"]}, separators=(",", ":")))
+                continue
+            p = m["phase_peaks_bytes"]
+            row = {"id": "h100/" + r["id"], "group": "measured on an H100", "body": json.dumps(body, separators=(",", ":")), "peak_allocated_bytes": m["peak_allocated_bytes"],
+                   "peak_reserved_bytes": m["peak_reserved_bytes"], "static_bytes": m["static_bytes"], "resting_bytes": m["resting_bytes"][-1],
+                   "phase_peaks_bytes": {k: p[k] for k in ("batch", "forward", "backward", "clip", "optimizer") if k in p and not (k == "clip" and p[k] == 0)}}
+            if part == "steps":     # others shared the GPU
+                row.update(outside_bytes=m["outside_bytes"][1], step_s=round(m["step_s"], 6))
+            print(json.dumps(row, separators=(",", ":")))
+
+
 def main():
     if len(sys.argv) > 1 and sys.argv[1] == "worker":
         return worker(sys.argv[2])
@@ -748,9 +801,15 @@ def main():
     r.add_argument("--jobs", type=int, default=6)
     r.add_argument("--only", nargs="+")
     sub.add_parser("list")
+    w = sub.add_parser("rows")
+    w.add_argument("configs")
+    w.add_argument("measured", nargs="+")
+    w.add_argument("--compiled", action="store_true", help="those of compiled.jsonl instead")
     a = parser.parse_args()
     if a.verb == "run":
         return run(a)
+    if a.verb == "rows":
+        return rows(a)
     for j in jobs(PARTS, ""):
         print(j["part"] + "/" + j["name"], j["config"])
 
