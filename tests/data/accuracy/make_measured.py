@@ -768,6 +768,8 @@ def rows(a):
                 stack = {k: ".".join(r["stack"][k].split(".")[:2]) for k in ("torch", "transformers", "peft")}
             m = r.get("result")
             part = r.get("id", "").split("/")[0]
+            if a.speed and (part != "steps" or r["id"] == "steps/qwen3-moe-lora" or r["options"].get("quantization") or r["options"].get("loss") or "bnb" in r["options"].get("optimizer", "")):
+                continue
             if part not in (("compiled",) if a.compiled else ("steps", "memory", "held-out")) or not m or r["id"] in seen or r["id"] in UNTOLD:
                 continue
             seen.add(r["id"])
@@ -777,6 +779,12 @@ def rows(a):
                 body["training"]["compile"] = True
                 print(json.dumps({"id": "compiled/h100-" + r["id"].split("/")[1], "kind": "compiled", "body": json.dumps(body, separators=(",", ":")),
                                   "bytes": m["peak_allocated_bytes"]}, separators=(",", ":")))
+                continue
+            if a.speed:
+                t = body["training"]
+                print(json.dumps({"id": "h100-" + r["id"].split("/")[1], "use": "answer", "source": "measured-h100", "source_ref": "make_measured.py steps: one H100, a virtual machine's host",
+                                  "series": "h100-" + r["config"], "grade": "A", "tolerance": 0.1, "n_gpus": 1, "tokens_per_s": round(t["micro_batch_size"] * t["seq_len"] / m["step_s"], 1),
+                                  "cluster": {"gpu": "H100 SXM", "gpus_per_node": 1, "nodes": 1}, "training": t, "stack": body["stack"], "config": body["config"]}))
                 continue
             p = m["phase_peaks_bytes"]
             row = {"id": "h100/" + r["id"], "group": "measured on an H100", "body": json.dumps(body, separators=(",", ":")), "peak_allocated_bytes": m["peak_allocated_bytes"],
@@ -805,6 +813,7 @@ def main():
     w.add_argument("configs")
     w.add_argument("measured", nargs="+")
     w.add_argument("--compiled", action="store_true", help="those of compiled.jsonl instead")
+    w.add_argument("--speed", action="store_true", help="those of speed.jsonl instead")
     a = parser.parse_args()
     if a.verb == "run":
         return run(a)
