@@ -5,11 +5,15 @@
 
 #include <string.h>
 
-/* Most of what is left is for the runs, which come and go; the rest keeps the answer. */
+enum { RUNS_BYTES = 332 << 20, RUNS_ALIGN = 64 };
+
+/* Most of what is left is for the runs, which come and go; the rest keeps the answer. As much for each question, however long it and its config are: some
+ * runs are dropped, or not even tried, for want of room. */
 struct arena scratch_of(struct arena *arena)
 {
-    size_t room = (size_t)(arena->end - arena->cur);
-    struct arena scratch = {.cur = arena->end - room / 4 * 3, .end = arena->end, .budget = arena->budget};
+    size_t most = (size_t)(arena->end - arena->cur) / 5 * 4, room = most < RUNS_BYTES ? most : RUNS_BYTES;
+    unsigned char *end = arena->end - (uintptr_t)arena->end % RUNS_ALIGN;
+    struct arena scratch = {.cur = end - room, .end = end, .budget = arena->budget};
 
     arena->end = scratch.cur;
     return scratch;

@@ -287,8 +287,6 @@ enum err_code candidate_tried(struct planning *p, enum err_code rc)
 
 enum err_code candidate_stands(struct planning *p, struct plan_candidate *c, enum err_code rc)
 {
-    unsigned mib = (unsigned)((size_t)(p->scratch->end - p->begin) >> 20);
-
     if (rc == ERR_FIELD_CONFLICT || rc == ERR_ARCH_UNKNOWN) /* measure.h: an option or a family that the model cannot run */
         return set_aside(p, c, "not-modelled");
     if (rc == ERR_LEAVES_LANGUAGE || rc == ERR_SCRIPT_RAISED) /* another option may take another way through the same files */
@@ -304,7 +302,7 @@ enum err_code candidate_stands(struct planning *p, struct plan_candidate *c, enu
     arena_rewind(p->scratch, p->begin);
     p->scratch->full = false; /* for the next one */
     p->answer->n_outgrown++;
-    (void)err_set(p->err, rc, "", "a run of %s over %u GPUs does not fit into the %u MiB of working memory that a question has",
-                  method_rows[c->step.r.method].name, p->q->gpus, mib);
+    (void)err_set(p->err, rc, "", "a run of %s over %u GPU%s does not fit into the working memory that a question has",
+                  method_rows[c->step.r.method].name, p->q->gpus, p->q->gpus == 1 ? "" : "s");
     return set_aside(p, c, "budget");
 }

@@ -348,9 +348,12 @@ static void save_as(struct run *r, uint32_t node, val v, bool result)
     if (!node || !v || run_dead(r))
         return;
     if (r->region && !region_recomputes(r->region)) {
+        uint32_t handle;
+
         if (!n->region)
             region_ref(n->region = r->region);
-        n->saved[n->n_saved++] = region_pack(r, r->region) | SAVED_PACKED;
+        if (region_pack(r, r->region, &handle))
+            n->saved[n->n_saved++] = handle | SAVED_PACKED;
         return;
     }
     if (r->region)

@@ -144,13 +144,14 @@ static bool region_grow(struct run *r, struct region *g)
     return true;
 }
 
-uint32_t region_pack(struct run *r, struct region *g)
+bool region_pack(struct run *r, struct region *g, uint32_t *ret_handle)
 {
     if (g->packed == g->room && !region_grow(r, g))
-        return 0;
+        return false;
     g->open[g->packed] = true;
     g->kept[g->packed] = 0;
-    return g->packed++;
+    *ret_handle = g->packed++;
+    return true;
 }
 
 /* _recomputation_hook.pack_hook: keep the tensor for its handle; after the last one the recomputation ends. A result comes as
@@ -293,7 +294,10 @@ static void pack_arg(struct run *r, struct region *g, int i)
             return;
         g->args[i] = owned(r, value_alias(r, v));
     } else {
-        g->handle[i] = outer ? region_pack(r, outer) : offload_pack(r, v);
+        if (!outer)
+            g->handle[i] = offload_pack(r, v);
+        else if (!region_pack(r, outer, &g->handle[i]))
+            return;
         if (outer && wants_grad(r, v)) {
             g->edge[i].node = r->values[v].leaf ? accumulate_node(r, v) : r->values[v].node;
             g->edge[i].input = r->values[v].leaf ? 0 : r->values[v].output_nr;

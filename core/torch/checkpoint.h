@@ -38,7 +38,7 @@ void region_keeps(struct run *r, uint32_t node, int n, const val *results); /* `
 
 /* Used by autograd.c. */
 bool region_recomputes(const struct region *region);
-uint32_t region_pack(struct run *r, struct region *region);
+bool region_pack(struct run *r, struct region *region, uint32_t *ret_handle); /* false: no room, the run has failed */
 void region_keep(struct run *r, struct region *region, val v, bool result); /* of the node that saves it, which comes to it only after */
 val region_unpack(struct run *r, struct region *region, uint32_t handle); /* the caller owns it */
 void region_drop(struct run *r, struct region *region, uint32_t handle);

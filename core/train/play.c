@@ -65,9 +65,10 @@ static bool is_of_other_rank(const struct kept *k, const struct play_question *q
     return answers(k, &of_it);
 }
 
-enum { KEPT_MOST = 24 };
+/* Bounds of their own, not what else lies in the arena: what is played anew is counted, and equal questions may be spelled at any length. */
+enum { KEPT_MOST = 24, KEPT_BYTES = 160 << 20, KEPT_ALIGN = 64 };
 
-/* Others of the same question stay, as long as they leave half of the room. */
+/* Others of the same question stay, as long as they are few. */
 static void make_room(struct arena *arena, const struct play_question *q)
 {
     struct kept *k = arena->kept, *first = k;
@@ -77,7 +78,7 @@ static void make_room(struct arena *arena, const struct play_question *q)
         return;
     for (; first->next; first = first->next)
         n++;
-    if (is_of_other_rank(k, q) && n < KEPT_MOST && arena->end - arena->cur > arena->kept_end - (unsigned char *)first)
+    if (is_of_other_rank(k, q) && n < KEPT_MOST && arena->kept_end - (unsigned char *)first <= KEPT_BYTES)
         return;
     if (arena->cur == arena->kept_end)
         arena_rewind(arena, (unsigned char *)first);
@@ -91,7 +92,7 @@ static enum err_code play_and_keep(const struct play_question *q, struct arena *
     enum err_code rc;
 
     make_room(arena, q);
-    k = arena_new(arena, struct kept);
+    k = arena_push(arena, sizeof *k, KEPT_ALIGN, 1);
     if (!k)
         return play_no_room(err);
     k->next = arena->kept;

@@ -32,21 +32,22 @@ bool play_may_be_deepened(const struct play_question *q)
            period <= LONGEST_PERIOD && q->arch->layers >= 2 * (2 * first_depth(q) + period);
 }
 
-static struct trainer *play_layers(const struct play_question *q, uint32_t layers, bool with_costs, struct arena *arena)
+/* NULL: why stands in *err. */
+static struct trainer *play_layers(const struct play_question *q, uint32_t layers, bool with_costs, struct arena *arena, struct err *err)
 {
     struct play_question shallow = *q;
     struct arch few = *q->arch;
     struct kept_run run;
-    struct err err = {0};
 
     few.layers = layers;
     shallow.arch = &few;
-    return (with_costs ? play_passing_with_costs : play_passing)(&shallow, arena, &run, &err) ? NULL : run.t;
+    return (with_costs ? play_passing_with_costs : play_passing)(&shallow, arena, &run, err) ? NULL : run.t;
 }
 
-static bool play_depth(const struct play_question *q, uint32_t layers, bool with_costs, struct arena *arena, struct kept_run *host, struct bare_tape *ret)
+static bool play_depth(const struct play_question *q, uint32_t layers, bool with_costs, struct arena *arena, struct kept_run *host, struct bare_tape *ret,
+                       struct err *err)
 {
-    struct trainer *t = play_layers(q, layers, with_costs, arena);
+    struct trainer *t = play_layers(q, layers, with_costs, arena, err);
     struct arch few = *q->arch;
 
     if (!t)
@@ -172,8 +173,8 @@ static struct trainer *room_for_costs(struct arena *arena)
     return t;
 }
 
-/* False: it has to be played. */
-static bool lay_out(const struct play_question *q, struct arena *arena, struct kept_run *ret)
+/* False: it has to be played; *err: why, where a run of few layers ended. */
+static bool lay_out(const struct play_question *q, struct arena *arena, struct kept_run *ret, struct err *err)
 {
     uint32_t period = fold_period(q->arch), first = first_depth(q), times = (q->arch->layers - first) / period - 1;
     struct trainer *t = arena_new(arena, struct trainer), *costs = may_tell_costs(q) ? room_for_costs(arena) : NULL;
@@ -182,15 +183,14 @@ static bool lay_out(const struct play_question *q, struct arena *arena, struct k
     struct kept_run few, more;
     struct work *log;
     unsigned char *begin;
-    struct err err = {0};
     bool done;
 
     if (t)
         t->memory = arena->kept ? MEMORY_OWN : MEMORY_KEPT;
     arena->budget = NULL;
-    done = t && !trainer_stand_in(t, q->arch, q->step, arena, &err);
+    done = t && !trainer_stand_in(t, q->arch, q->step, arena, err);
     begin = arena->cur;
-    done = done && play_depth(q, first, costs, arena, &few, &shallow) && play_depth(q, first + period, costs, arena, &more, &deeper) &&
+    done = done && play_depth(q, first, costs, arena, &few, &shallow, err) && play_depth(q, first + period, costs, arena, &more, &deeper, err) &&
            buckets_repeat(q, &shallow, &deeper) && deepen(&shallow, &deeper, times, arena, &deep);
     arena->budget = budget;
     if (!done)
@@ -210,8 +210,9 @@ static bool lay_out_log(const struct play_question *q, struct arena *arena, stru
     uint32_t period = fold_period(q->arch), first = first_depth(q), times = (q->arch->layers - first) / period - 1, events[2];
     struct work *log = arena_new(arena, struct work);
     unsigned char *begin = arena->cur;
-    const struct trainer *shallow = play_layers(q, first, false, arena),
-                         *deeper = shallow ? play_layers(q, first + period, false, arena) : NULL;
+    struct err err = {0};
+    const struct trainer *shallow = play_layers(q, first, false, arena, &err),
+                         *deeper = shallow ? play_layers(q, first + period, false, arena, &err) : NULL;
 
     if (!log || !deeper || !deepen_costs(q, shallow, deeper, times, arena, log))
         return false;
@@ -252,9 +253,10 @@ bool train_play_two(const struct play_question *q, uint32_t first, struct arena 
     struct bare_tape shallow, deeper;
     struct kept_run few, more;
     bool full = arena->full, done;
+    struct err err = {0};
 
     done =
-        play_depth(q, first, false, arena, &few, &shallow) && play_depth(q, first + period, false, arena, &more, &deeper) &&
+        play_depth(q, first, false, arena, &few, &shallow, &err) && play_depth(q, first + period, false, arena, &more, &deeper, &err) &&
         deepen_walk(&shallow, &deeper, (q->arch->layers - first) / period - 1, method_rows[q->step->r.method].program ? 1 : 0, arena, ret);
     arena_rewind(arena, mark);
     arena->full = full;
@@ -266,13 +268,18 @@ enum err_code play_deep(const struct play_question *q, struct arena *arena, stru
 {
     unsigned char *mark = arena->cur;
     enum err_code rc = budget_status(arena->budget, err); /* from kept runs it is laid out before it is counted */
+    struct err few = {0};
 
     *laid_out = false;
     if (rc)
         return rc;
-    *laid_out = play_may_be_deepened(q) && lay_out(q, arena, ret);
+    *laid_out = play_may_be_deepened(q) && lay_out(q, arena, ret, &few);
     if (*laid_out)
         return budget_take(arena->budget, ret->t->model.tree.n_modules + (uint64_t)ret->t->run.n_events, err);
+    arena_rewind(arena, mark);
+    /* The deep one has it too, and may not find room for all its layers before it comes to that. Once more, and counted. */
+    if (few.code == ERR_TENSOR_SIZE && !play_layers(q, first_depth(q), false, arena, err))
+        return err->code;
     arena_rewind(arena, mark);
     rc = (arena->kept ? play_once : play_kept)(q, arena, ret, err); /* of other ranks: their trees stand as they are */
     if (!rc)

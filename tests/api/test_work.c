@@ -1,7 +1,9 @@
 /* How much work an answer takes, in events of base/budget.h, steps of the language among them: counts that depend on the question alone, so that a search that plays more turns this red. */
+#include "api/answer/estimate.h"
 #include "tests/support/ask.h"
 #include "tests/support/unit.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define EIGHT(gpu) "\"cluster\":{\"gpu\":\"" gpu "\",\"gpus_per_node\":8}"
@@ -53,4 +55,44 @@ START_TEST(is_the_same_where_another_request_imported)
 }
 END_TEST
 
-UNIT_TESTS("api/work", unit_rows(plays_no_more_than_it_has_to, questions); unit_rows(is_the_same_where_another_request_imported, questions);)
+/* What is dropped, or not tried, for want of room moves events and answers: the room is the same however long a question and its config are. */
+START_TEST(has_the_same_room_for_runs)
+{
+    static const size_t before[] = {0, 1, 1000003, 64 << 20, 90 << 20}; /* 60 MiB of an imported program's room among it */
+    unsigned char *block = malloc(API_ARENA_BYTES);
+    size_t first = 0;
+
+    for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
+        struct arena arena, scratch;
+
+        arena_init(&arena, block, API_ARENA_BYTES);
+        ck_assert_ptr_nonnull(arena_push_raw(&arena, 1, 1, before[i] + 1));
+        scratch = scratch_of(&arena);
+        if (!i)
+            first = (size_t)(scratch.end - scratch.cur);
+        ck_assert_uint_eq((size_t)(scratch.end - scratch.cur), first);
+        ck_assert_uint_eq((uintptr_t)scratch.cur % 64, 0);
+        ck_assert_ptr_eq(arena.end, scratch.cur);
+    }
+    ck_assert_uint_gt(first, API_ARENA_BYTES / 10 * 6);
+    free(block);
+}
+END_TEST
+
+/* So many layers that the model alone fills the room: a tensor beyond any memory is told before. */
+START_TEST(says_what_is_beyond_any_memory)
+{
+    static const char body[] = "{\"config\":{\"model_type\":\"bloom\",\"hidden_size\":1024,\"n_head\":8,\"n_layer\":1024,\"vocab_size\":32000},"
+                               "\"cluster\":{\"gpu\":\"H100 SXM\"},"
+                               "\"training\":{\"seq_len\":4194304,\"micro_batch_size\":1024,\"methods\":\"single\",\"tuning\":\"full\"}}";
+    struct reply reply = ask_within(API_ARENA_BYTES, "POST", "/estimate", NULL, body);
+
+    ck_assert_int_eq(reply.r.status, 200);
+    ck_assert_msg(strstr(reply.r.body, "\"summary\": \"Does not fit: a tensor of 67108864 GiB is larger than any memory.\""), "%.300s", reply.r.body);
+    ck_assert_uint_gt(reply.r.work_events, 0);
+    reply_done(reply);
+}
+END_TEST
+
+UNIT_TESTS("api/work", unit_rows(plays_no_more_than_it_has_to, questions); unit_rows(is_the_same_where_another_request_imported, questions);
+           unit_test(has_the_same_room_for_runs); unit_test(says_what_is_beyond_any_memory);)

@@ -3,12 +3,15 @@ import concurrent.futures
 import json
 import os
 import signal
+import subprocess
 import time
 import unittest
 
-from daemon import BODY, SLOW, Daemon, main, question, read_answer, request
+from daemon import BODY, LLMEMD, SLOW, Daemon, main, question, read_answer, request
 
 ENDLESS = ("--work-budget", "4000000000")  # minutes
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../data/worst.jsonl"), encoding="utf-8") as rows:
+    WORST = [json.loads(line) for line in rows]
 LANES = 'llmemd_lane_busy{lane="%s"}'
 
 
@@ -203,6 +206,30 @@ class Work(unittest.TestCase):
         self.assertEqual(d.ended()[0], 0)
         if not SLOW:
             self.assertLess(time.time() - began, 2)
+
+    def test_the_dearest_questions(self):
+        """Those of bench_work, of 16 KB at most: each is answered, and takes no more of a core than a budget is meant for (2 s; twice that on a machine that others use)."""
+        d = Daemon("--offline", "--threads", "1", "--answers", "0", "--deadline", "600")
+        for q in WORST:
+            body, before = json.dumps(q["request"]), self.cpu_s(d)
+            self.assertLessEqual(len(body), 16384)
+            status, _, answer = d.ask("POST", "/estimate?top=1", body, timeout=600)
+            self.assertEqual(status, 200, (q["name"], answer[:300]))
+            work = json.loads(answer)["work"]
+            self.assertLess(work["events"], 1.6 * work["budget"], q["name"])
+            if not SLOW:
+                self.assertLess(self.cpu_s(d) - before, 4, q["name"])
+        self.assertEqual(d.stop()[0], 0)
+
+    def test_equal_bytes_at_the_wall(self):
+        """Where runs are dropped for want of room: in a long body, a short one and the program alone the same ones are."""
+        d = Daemon("--offline", "--threads", "1", "--answers", "0", "--deadline", "600")
+        body = json.dumps(next(q["request"] for q in WORST if q["name"] == "gemma2, 512 layers, eager attention"))
+        alone = subprocess.run([LLMEMD, "estimate", "--offline", "--json"], input=body.encode(), capture_output=True)
+        self.assertEqual(alone.returncode, 0, alone.stderr)
+        for asked in (body, " " * 900000 + json.dumps(json.loads(body), indent=9)):
+            self.assertEqual(d.ask("POST", "/estimate", asked, timeout=600)[2], alone.stdout)
+        self.assertEqual(d.stop()[0], 0)
 
     @unittest.skipIf(SLOW, "a sanitizer's memory")
     def test_what_is_resident(self):

@@ -32,6 +32,9 @@ static const struct {
     {"POST", "/estimate", NULL,
      "{\"config\":" TINY ",\"cluster\":{\"gpu\":\"A100-80GB\",\"gpus_per_node\":2},\"training\":{\"seq_len\":64,\"tuning\":\"full\",\"gradient_checkpointing\":true},\"deepspeed_config\":"
      "{\"zero_optimization\":{\"stage\":2},\"bf16\":{\"enabled\":true},\"train_micro_batch_size_per_gpu\":1,\"what_is_this\":NaN}}"},
+    {"POST", "/estimate", NULL,
+     "{\"config\":" TINY ",\"cluster\":{\"gpu\":\"A100-40GB\"},\"training\":{\"seq_len\":64,\"micro_batch_size\":1,\"methods\":\"single\",\"tuning\":\"full\",\"gradient_checkpointing\":true,"
+     "\"checkpoint_reentrant\":false}}"},
     {"POST", "/estimate", NULL, "{\"config\":" TINY ",\"cluster\":{\"gpu\":\"A100-80GB\"},\"training\":{\"seq_len\":-1}}"},
     {"GET", "/estimate", "model=gpt2&gpu=T4&seq_len=64&micro_batch_size=1&methods=single&lora.rank=4&config=%7B%22n_layer%22:2%7D", ""},
     {"GET", "/estimate", "model=gpt2&gpu=T4&seq_len=much", ""},
