@@ -181,15 +181,17 @@ class Operator(unittest.TestCase):
         self.assertEqual({r["headers"].get("authorization") for r in self.hub.requests}, {None})
 
     def test_09_stopped_under_load(self):
-        began = time.time()
-        with callers(keep=2, new=2) as c:
-            c.wait_for(20)
-            systemctl("stop", "llmemd.socket", "llmemd@1")
-            self.assertEqual(show("Result"), "success")
-            self.assertEqual(show("ExecMainStatus"), "0")
-        self.assertTrue(all("ConnectionRefused" in why for _, why in c.lost), c.lost[:5])
-        self.assertLess(time.time() - began, 45)
-        systemctl("start", "llmemd@1")
+        for _ in range(4):
+            began = time.time()
+            with callers(keep=2, new=2) as c:
+                c.wait_for(20)
+                systemctl("stop", "llmemd.socket")  # together with the service it would be the last to go, and whoever waits in it reset
+                systemctl("stop", "llmemd@1")
+                self.assertEqual(show("Result"), "success")
+                self.assertEqual(show("ExecMainStatus"), "0")
+            self.assertTrue(all("ConnectionRefused" in why for _, why in c.lost), c.lost[:5])
+            self.assertLess(time.time() - began, 45)
+            systemctl("start", "llmemd@1")
 
     def test_10_a_word_it_does_not_know(self):
         configure("LLMEMD_THREADS=many")
