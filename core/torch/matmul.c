@@ -307,11 +307,11 @@ val baddbmm(struct run *r, val input, val a, val b, bool scaled)
 }
 
 /* LinearAlgebra.cpp should_fold for a tensor of three or more dimensions times a matrix; it looks at requires_grad, whether gradients are on or off. */
-static bool should_fold(const struct run *r, val a, val b)
+static bool should_fold(const struct run *r, val a, bool trained)
 {
     const struct value *x = &r->values[a];
 
-    if (wants_grad(r, b))
+    if (trained)
         return true;
     for (int i = 0; i < x->ndim - 2; i++)
         if (x->stride[i] != x->stride[i + 1] * x->size[i + 1])
@@ -360,7 +360,7 @@ static val matmul_turned(struct run *r, val a, val b)
     return contiguous(r, transpose(r, turned, nd - 2, nd - 1));
 }
 
-static val matmul_plain(struct run *r, val a, val b)
+static val matmul_plain(struct run *r, val a, val b, bool trained)
 {
     const struct value *x = &r->values[a], *y = &r->values[b];
 
@@ -370,7 +370,7 @@ static val matmul_plain(struct run *r, val a, val b)
         return mm(r, a, b);
     if (x->ndim == 1 && y->ndim == 2)
         return squeeze(r, mm(r, unsqueeze(r, a, 0), b), 0);
-    if (x->ndim >= 3 && y->ndim == 2 && should_fold(r, a, b)) {
+    if (x->ndim >= 3 && y->ndim == 2 && should_fold(r, a, trained)) {
         int64_t size[MAX_DIMS];
         int nd = x->ndim;
 
@@ -396,7 +396,7 @@ val matmul(struct run *r, val a, val b)
     ha = autocast_arg(r, OP_MM, a);
     pin(r, &p, ha);
     pin(r, &p, hb);
-    out = matmul_plain(r, ha, hb);
+    out = matmul_plain(r, ha, hb, wants_grad(r, hb));
     unpin(r, &p);
     return out;
 }
@@ -421,7 +421,7 @@ static val linear_plain(struct run *r, val x, val weight, val bias)
         x = reshape(r, x, SHAPE(rows, v->size[nd - 1]));
         return view(r, addmm_plain(r, bias, x, t_op(r, weight)), nd, size);
     }
-    out = matmul_plain(r, x, t_op(r, weight));
+    out = matmul_plain(r, x, t_op(r, weight), wants_grad(r, weight)); /* a view of it wants a gradient under no_grad() too */
     if (!bias)
         return out;
     whole = write_in_place(r, OP_ADD, out, bias); /* output.add_(*bias) */
