@@ -2,6 +2,7 @@
 #include "api/answer/estimate.h"
 
 #include "parallel/nccl.h"
+#include "stack/defaults.h"
 #include "tuning/lora.h"
 
 #include <stdio.h>
@@ -269,24 +270,45 @@ static void assume_experts(struct estimate *e, const struct quirks *q)
          arch->experts_used, arch->experts, skew->set && skew->real > 1 ? "equal shares, whatever training.expert_skew says" : "equal shares");
 }
 
-/* Packages whose kernels a file takes in place of PyTorch's operators where they are installed. */
-static void assume_kernels(struct estimate *e)
+/* Packages whose kernels the code takes in place of PyTorch's operators where they are installed. */
+static const char *list_packages(unsigned packages, const char *before, char *text, size_t size)
 {
     static const struct {
-        const char *packages, *types[8];
-    } takes[] = {
-        {"mamba-ssm and causal-conv1d", {"mamba", "mamba2", "jamba", "bamba", "falcon_h1", "granitemoehybrid", "nemotron_h"}},
-        {"flash-linear-attention and causal-conv1d", {"qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"}},
-        {"causal-conv1d", {"lfm2", "lfm2_moe"}},
-    };
+        enum package package;
+        const char *name;
+    } names[] = {{PACKAGE_MAMBA_SSM, "mamba-ssm"}, {PACKAGE_FLA, "flash-linear-attention"}, {PACKAGE_CAUSAL_CONV1D, "causal-conv1d"}};
+    size_t n = 0;
 
-    for (size_t i = 0; e->model.has_program && i < sizeof takes / sizeof *takes; i++)
-        for (size_t k = 0; k < 8 && takes[i].types[k]; k++)
-            if (!strcmp(takes[i].types[k], e->model.model_type))
-                note(&e->assumptions,
-                     "%s: taken as not installed, so %s runs by PyTorch's own operators, as its traced steps do; their kernels keep other tensors, mostly "
-                     "fewer",
-                     takes[i].packages, e->model.model_type);
+    *text = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (packages & PACKAGE_BIT(names[i].package) && n < size)
+            n += (size_t)snprintf(text + n, size - n, "%s%s%s", n ? " and " : "", before, *before ? package_name(names[i].package) : names[i].name);
+    return text;
+}
+
+static void assume_kernels(struct estimate *e)
+{
+    bool theirs = e->model.n_files || e->model.installed; /* which run without, whatever is named */
+    unsigned takes = e->model.has_program ? stack_kernels(e->model.model_type) : 0, named = 0;
+    char text[128], ask[128];
+
+    for (int p = 0; p < PACKAGE_COUNT; p++)
+        named |= !theirs && stack_release(&e->stack, (enum package)p) ? PACKAGE_BIT(p) & takes : 0;
+    if (takes & ~named)
+        note(&e->assumptions,
+             "%s: taken as not installed, so %s runs by PyTorch's own operators, as its traced steps do; their kernels keep other tensors, mostly "
+             "fewer%s%s",
+             list_packages(takes & ~named, "", text, sizeof text), e->model.model_type, theirs ? "" : "; asked for by ",
+             theirs ? "" : list_packages(takes & ~named, "stack.", ask, sizeof ask));
+    if (named & PACKAGE_BIT(PACKAGE_MAMBA_SSM))
+        note(&e->assumptions,
+             "mamba-ssm: the first launch of each kernel is measured by Triton's autotuner beside a buffer of 256 MiB, which first steps have");
+    if (named & PACKAGE_BIT(PACKAGE_FLA))
+        note(&e->assumptions,
+             "flash-linear-attention: what its autotuner found is on disk; the run that finds it has 256 MiB more in its first step");
+    if (named)
+        note(&e->assumptions, "%s: kernels are timed by the bytes that they read and write; none was measured",
+             list_packages(named, "", text, sizeof text));
 }
 
 static void assume_methods(struct estimate *e, const struct quirks *q)

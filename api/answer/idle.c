@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "models/kernels.h"
+#include "stack/defaults.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -205,6 +206,30 @@ static bool needs_liger(const struct estimate *e, const struct plan_candidate *c
     return dates_others(e) || c->step.r.liger_kernels || c->step.r.loss == LOSS_LIGER;
 }
 
+/* Files of strangers run by PyTorch's own operators, whatever is installed. */
+static bool takes_kernels(const struct estimate *e, enum package p)
+{
+    return !e->model.n_files && !e->model.installed && (stack_kernels(e->model.model_type) & PACKAGE_BIT(p));
+}
+
+static bool needs_causal_conv1d(const struct estimate *e, const struct plan_candidate *c)
+{
+    (void)c;
+    return takes_kernels(e, PACKAGE_CAUSAL_CONV1D);
+}
+
+static bool needs_mamba_ssm(const struct estimate *e, const struct plan_candidate *c)
+{
+    (void)c;
+    return takes_kernels(e, PACKAGE_MAMBA_SSM);
+}
+
+static bool needs_fla(const struct estimate *e, const struct plan_candidate *c)
+{
+    (void)c;
+    return takes_kernels(e, PACKAGE_FLA);
+}
+
 /* A pipeline's loop is its library's; the words of Colossal-AI and DeepSpeed say their methods alone. */
 static bool has_loop(const struct estimate *e, const struct plan_candidate *c)
 {
@@ -262,6 +287,7 @@ static bool never(const struct estimate *e, const struct plan_candidate *c)
 #define NO_PEERS     "one GPU sends nothing"
 #define ONE_NODE     "one node sends nothing to another"
 #define OF_STAGES    "a pipeline's stages are called with ids and hidden states alone"
+#define NO_KERNELS   "no builtin model of this type takes its kernels"
 #define NO_PACKAGE   "no candidate runs code of that package"
 static const struct idle rows[] = {
     {"cluster.host_memory_bytes_per_node", is_on_host, "no candidate keeps anything on the host"},
@@ -325,6 +351,9 @@ static const struct idle rows[] = {
     {"stack.deepspeed", needs_deepspeed, NO_PACKAGE},
     {"stack.flash_attn", needs_flash_attn, NO_PACKAGE},
     {"stack.liger", needs_liger, NO_PACKAGE},
+    {"stack.causal_conv1d", needs_causal_conv1d, NO_KERNELS},
+    {"stack.mamba_ssm", needs_mamba_ssm, NO_KERNELS},
+    {"stack.fla", needs_fla, NO_KERNELS},
     {"stack.trl", never, "what TRL does is as in 1.16.0, whatever release is named"},
     {"stack.cuda", never, "kernels and context are those of CUDA 11.7 and later, whatever release is named"},
 };

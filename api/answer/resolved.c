@@ -41,7 +41,7 @@ static void text(const char **s, struct arena *a, release r)
 {
     struct release_text t = release_text(r);
 
-    if (!*s)
+    if (!*s && r)
         *s = arena_str(a, t.text, strlen(t.text));
 }
 
@@ -59,6 +59,9 @@ static void resolve_stack(struct estimate *e)
     text(&s->deepspeed, a, e->stack.deepspeed);
     text(&s->flash_attn, a, e->stack.flash_attn);
     text(&s->liger, a, e->stack.liger);
+    text(&s->causal_conv1d, a, e->stack.causal_conv1d);
+    text(&s->mamba_ssm, a, e->stack.mamba_ssm);
+    text(&s->fla, a, e->stack.fla);
 }
 
 static void resolve_lora(struct lora_request *l, const struct lora *lora)

@@ -486,7 +486,8 @@ enum err_code stack_read(const struct stack_request *asked, struct stack *ret, s
     } named[] = {
         {PACKAGE_TORCH, asked->torch},           {PACKAGE_TRANSFORMERS, asked->transformers}, {PACKAGE_PEFT, asked->peft},
         {PACKAGE_ACCELERATE, asked->accelerate}, {PACKAGE_BITSANDBYTES, asked->bitsandbytes}, {PACKAGE_DEEPSPEED, asked->deepspeed},
-        {PACKAGE_FLASH_ATTN, asked->flash_attn}, {PACKAGE_LIGER, asked->liger},
+        {PACKAGE_FLASH_ATTN, asked->flash_attn}, {PACKAGE_LIGER, asked->liger}, {PACKAGE_CAUSAL_CONV1D, asked->causal_conv1d},
+        {PACKAGE_MAMBA_SSM, asked->mamba_ssm}, {PACKAGE_FLA, asked->fla},
     };
     struct stack s = {0};
     enum err_code rc = ERR_OK;

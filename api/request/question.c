@@ -362,7 +362,7 @@ static unsigned packages_that_matter(const struct estimate *e)
     for (uint32_t i = 0; i < methods->n; i++)
         if (methods->choices[i].value != PLAN_UNMODELLED)
             bits |= PACKAGE_BIT(method_is_zero((enum method)methods->choices[i].value) ? PACKAGE_DEEPSPEED : PACKAGE_ACCELERATE);
-    return bits;
+    return bits | stack_kernels(e->model.model_type);
 }
 
 static void build_stack(struct estimate *e)

@@ -109,6 +109,7 @@ struct inference_request {
 struct stack_request {
     struct words framework;
     const char *torch, *transformers, *peft, *accelerate, *bitsandbytes, *deepspeed, *flash_attn, *liger, *trl, *cuda;
+    const char *causal_conv1d, *mamba_ssm, *fla;
     enum tri zero_init;
 };
 

@@ -202,6 +202,29 @@ static sv set_autocast(struct script *s, const struct script_args *a)
     return sv_bool(was);
 }
 
+/* enter_autocast(dtype), leave_autocast(): a context of its own, which backward of an autograd.Function opens */
+static sv enter_autocast(struct script *s, const struct script_args *a)
+{
+    struct natives *n = natives_of(s);
+    enum dtype dtype = DTYPE_COUNT;
+
+    if (!dtype_arg(s, a->v[0], &dtype))
+        return sv_null();
+    if (n->run)
+        autocast_enter(n->run, dtype);
+    return sv_none();
+}
+
+static sv leave_autocast(struct script *s, const struct script_args *a)
+{
+    struct natives *n = natives_of(s);
+
+    (void)a;
+    if (n->run)
+        autocast_leave(n->run);
+    return sv_none();
+}
+
 /* use_reentrant=None is True in every release so far */
 static const struct script_native checkpoint_functions[] = {{"checkpoint", regions_checkpoint, NULL, 1, NATIVE_PLAIN},
                                                             {"checkpoint_kept", regions_checkpoint, NULL, 0, NATIVE_PLAIN},
@@ -309,5 +332,7 @@ static const struct script_native switch_functions[] = {{"cublas_workspace", tak
                                                         {"mapped", set_mapped, "x", 0, NATIVE_PLAIN},
                                                         {"set_grad_enabled", set_grad_enabled, "on", 0, NATIVE_PLAIN},
                                                         {"set_autocast", set_autocast, "on", 0, NATIVE_PLAIN},
+                                                        {"enter_autocast", enter_autocast, "dtype", 0, NATIVE_PLAIN},
+                                                        {"leave_autocast", leave_autocast, "", 0, NATIVE_PLAIN},
                                                         {0}};
 const struct script_module switches_module = {.name = "torch._switches", .functions = switch_functions};

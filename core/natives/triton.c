@@ -62,6 +62,22 @@ static sv multiprocessors(struct script *s, const struct script_args *a)
     return n->run ? sv_int(n->run->device.multiprocessors) : script_leave(s, "the device's multiprocessors, before there is one");
 }
 
+/* max_shared_mem of a block that asks for it: CUDA C++ Programming Guide, technical specifications per compute capability */
+static sv shared_memory(struct script *s, const struct script_args *a)
+{
+    const struct natives *n = natives_of(s);
+    unsigned major = n->run ? n->run->device.cc_major : 0, minor = n->run ? n->run->device.cc_minor : 0;
+
+    (void)a;
+    if (!n->run)
+        return script_leave(s, "the device's shared memory, before there is one");
+    if (major < 8)
+        return sv_int(major == 7 && minor == 5 ? 65536 : 98304);
+    if (major == 9 || major == 10)
+        return sv_int(232448);
+    return sv_int(major == 8 && (!minor || minor == 7) ? 166912 : 101376);
+}
+
 static sv cdiv(struct script *s, const struct script_args *a)
 {
     int64_t x = 0, y = 1;
@@ -111,6 +127,7 @@ static const struct script_native functions[] = {
     {"attend", attend, "query, key, causal, backward, /", 0, NATIVE_PLAIN},
     {"launch", launch_kernel, "reads, writes, /", 0, NATIVE_PLAIN},
     {"multiprocessors", multiprocessors, "", 0, NATIVE_PLAIN},
+    {"shared_memory", shared_memory, "", 0, NATIVE_PLAIN},
     {"cdiv", cdiv, "x, y, /", 0, NATIVE_PLAIN},
     {"next_power_of_2", next_power_of_2, "n, /", 0, NATIVE_PLAIN},
     {"mm_into", f_product_into, "out, mat1, mat2, /", 0, NATIVE_PLAIN},

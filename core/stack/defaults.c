@@ -1,5 +1,7 @@
 #include "stack/defaults.h"
 
+#include "stack/release.h"
+
 #include <stddef.h>
 #include <string.h>
 
@@ -120,4 +122,22 @@ bool stack_type_is_known(const char *model_type)
         if (!strcmp(row->model_type, model_type))
             return true;
     return false;
+}
+
+unsigned stack_kernels(const char *model_type)
+{
+    static const struct {
+        unsigned packages;
+        const char *types[8];
+    } takes[] = {
+        {PACKAGE_BIT(PACKAGE_MAMBA_SSM) | PACKAGE_BIT(PACKAGE_CAUSAL_CONV1D), {"mamba", "mamba2", "jamba", "bamba", "falcon_h1", "granitemoehybrid", "nemotron_h"}},
+        {PACKAGE_BIT(PACKAGE_FLA) | PACKAGE_BIT(PACKAGE_CAUSAL_CONV1D), {"qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"}},
+        {PACKAGE_BIT(PACKAGE_CAUSAL_CONV1D), {"lfm2", "lfm2_moe"}},
+    };
+
+    for (size_t i = 0; model_type && i < sizeof takes / sizeof *takes; i++)
+        for (size_t k = 0; k < 8 && takes[i].types[k]; k++)
+            if (!strcmp(takes[i].types[k], model_type))
+                return takes[i].packages;
+    return 0;
 }

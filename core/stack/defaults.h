@@ -41,4 +41,7 @@ unsigned stack_class_attention(const char *model_type, const struct stack *s);
 bool stack_type_is_known(const char *model_type); /* transformers has a causal class of this type */
 release stack_class_first(const char *model_type); /* the first transformers with the class; 0: older than what was read */
 
+/* PACKAGE_BIT of each package whose compiled kernels the code of a model type takes where it is installed: causal_conv1d, mamba_ssm, fla. NULL: none. */
+unsigned stack_kernels(const char *model_type);
+
 #endif

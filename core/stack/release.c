@@ -16,6 +16,9 @@ static const struct {
     [PACKAGE_DEEPSPEED]    = {"deepspeed", offsetof(struct stack, deepspeed)},
     [PACKAGE_FLASH_ATTN]   = {"flash_attn", offsetof(struct stack, flash_attn)},
     [PACKAGE_LIGER]        = {"liger", offsetof(struct stack, liger)},
+    [PACKAGE_CAUSAL_CONV1D] = {"causal_conv1d", offsetof(struct stack, causal_conv1d)},
+    [PACKAGE_MAMBA_SSM]    = {"mamba_ssm", offsetof(struct stack, mamba_ssm)},
+    [PACKAGE_FLA]          = {"fla", offsetof(struct stack, fla)},
 };
 
 /* Sorted by date within a package. */
@@ -46,7 +49,13 @@ static const struct need {
 #define RELEASED (sizeof released / sizeof *released)
 
 /* From these on releases were laid side by side (quirks.def, defaults.c, tuning/targets.def). */
-static const struct stack first_read = {2002, 4040, 2, 29, 43, 14, 2005, 3};
+static const struct stack first_read = {2002, 4040, 2, 29, 43, 14, 2005, 3, 1004, 2003, 5};
+
+/* Whether it is installed is for the request to say. */
+static bool is_optional(enum package package)
+{
+    return package >= PACKAGE_CAUSAL_CONV1D;
+}
 
 const char *package_name(enum package package)
 {
@@ -221,7 +230,7 @@ enum err_code stack_complete(struct stack *s, struct err *err)
 
         if (rc)
             return rc;
-        if (r && day_of(p, r) > day)
+        if (r && !is_optional(p) && day_of(p, r) > day)
             day = day_of(p, r);
     }
     for (int i = 0; i < PACKAGE_COUNT; i++) {
@@ -230,7 +239,7 @@ enum err_code stack_complete(struct stack *s, struct err *err)
 
         if (!r)
             r = current(p, day ? day : UINT32_MAX);
-        if (!*member(s, p))
+        if (!*member(s, p) && !is_optional(p))
             *member(s, p) = r ? r : oldest(p);
     }
     return ERR_OK;
@@ -248,6 +257,8 @@ struct stack_gaps stack_unread(const struct stack *complete)
     for (int i = 0; i < PACKAGE_COUNT; i++) {
         enum package p = (enum package)i;
 
+        if (!stack_release(complete, p))
+            continue;
         gaps.older |= stack_release(complete, p) < stack_first_read(p) ? PACKAGE_BIT(p) : 0;
         gaps.newer |= stack_release(complete, p) > stack_newest(p) ? PACKAGE_BIT(p) : 0;
     }

@@ -21,6 +21,9 @@ enum package {
     PACKAGE_DEEPSPEED,
     PACKAGE_FLASH_ATTN,
     PACKAGE_LIGER,
+    PACKAGE_CAUSAL_CONV1D, /* from here on: not installed unless it is named, and beside whatever else stands */
+    PACKAGE_MAMBA_SSM,
+    PACKAGE_FLA,
     PACKAGE_COUNT
 };
 
@@ -43,6 +46,7 @@ MUST_CHECK enum err_code stack_name(struct stack *s, enum package package, const
  * What is 0 becomes the release that was current on the day of the newest package named; with none named, the newest known.
  * (Before a package's first known release: that one. A package that RUNS_FROM() knows goes by no date: its newest that
  * runs beside what stands.) What is named must be known, or newer: beside it stands the newest of all others.
+ * causal_conv1d, mamba_ssm and fla stay 0 where they are not named, and date nothing.
  */
 MUST_CHECK enum err_code stack_complete(struct stack *s, struct err *err);
 

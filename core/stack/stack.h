@@ -17,6 +17,7 @@ typedef uint32_t release;
 
 struct stack {
     release torch, transformers, peft, accelerate, bitsandbytes, deepspeed, flash_attn, liger;
+    release causal_conv1d, mamba_ssm, fla; /* 0: not installed */
 };
 
 /* Readings of quirks that have more than two. */

@@ -662,6 +662,14 @@ static enum err_code check_selective(struct recipe *r, struct err *err)
     return ERR_OK;
 }
 
+/* mamba-ssm's functions take weights of modules that are not called: stage 3 gathers those as external parameters of the mixer. */
+static enum err_code check_kernels(const struct resolving *c, const struct recipe *r)
+{
+    if (r->method == METHOD_ZERO3 && c->stack->mamba_ssm && (stack_kernels(c->arch->model_type) & PACKAGE_BIT(PACKAGE_MAMBA_SSM)))
+        return err_set(c->err, ERR_FIELD_CONFLICT, "/stack/mamba_ssm", "mamba-ssm's kernels under zero3 are not modelled yet: zero2, fsdp or fsdp2");
+    return ERR_OK;
+}
+
 /* torchao 0.18.0 float8/float8_linear_utils.py: convert_to_float8_training() takes nn.Linear; aten::_scaled_mm takes sm_89, by rows sm_90. */
 static enum err_code check_float8(const struct recipe *r, const struct device *d, struct err *err)
 {
@@ -748,6 +756,8 @@ enum err_code train_resolve(const struct recipe *asked, const struct arch *arch,
         rc = check_activations(&s.r, &c);
     if (!rc)
         rc = check_float8(&s.r, device, err);
+    if (!rc)
+        rc = check_kernels(&c, &s.r);
     if (!rc && s.r.optimizer_in_backward)
         rc = check_in_backward(&s.r, err);
     if (rc)

@@ -34,12 +34,19 @@ static const struct word lora_words[] = {
     {"alpha_pattern", 1, NULL, "Alphas by name."},
     {0}};
 
+static const struct word stack_words[] = {
+    {"causal_conv1d", 1, NULL, "causal-conv1d is installed: its kernels make the mixers' convolutions."},
+    {"mamba_ssm", 1, NULL, "mamba-ssm is installed: its kernels scan, in one function with the convolution and the projections around it."},
+    {"fla", 1, NULL, "flash-linear-attention is installed: its kernels are the gated delta rule's."},
+    {0}};
+
 static const struct {
     const char *member;
     const struct word *words;
 } vocabularies[] = {{"lora", lora_words},
                     {"loss", loss_words},
                     {"liger_kernels", liger_words},
+                    {"stack", stack_words},
                     {"optimizer", optimizer_words},
                     {"attention", attention_words},
                     {"gradient_checkpointing", checkpointing_words},

@@ -93,7 +93,7 @@ START_TEST(stands_where_the_packages_put_it)
         arena_init(&arena, block, ROOM);
         ck_assert_msg(!arch_read(config, &config_arena, &arch, &err), "%s", err.detail);
         struct stack stack =
-            old ? (struct stack){2007, 4053, 16, 1008, 46, 17, 2007, 6} : (struct stack){2015, 5023, 21, 1015, 50, 19, 2007, 8};
+            old ? (struct stack){2007, 4053, 16, 1008, 46, 17, 2007, 6, 0, 0, 0} : (struct stack){2015, 5023, 21, 1015, 50, 19, 2007, 8, 0, 0, 0};
         struct quirks q = quirks_for(&stack, arch.model_type);
         struct model m = {.arch = &arch, .q = &q, .source = arch.program, .family = arch.program->run, .use_cache = true};
         ck_assert(!tree_init(&m.tree, &arena, DTYPE_BF16, 64 + arch.layers * 96, &err));

@@ -11,10 +11,10 @@
 
 enum { ROOM = 256 << 20, CONFIG = 64 << 20, LINE = 1 << 16 };
 
-static const struct stack traced = {2015, 5023, 21, 1015, 50, 19, 2007, 8};
-static const struct stack traced_2024 = {2002, 4040, 10, 1029, 43, 7, 1014, 6};
-static const struct stack traced_2025 = {2007, 4053, 16, 1008, 46, 17, 2007, 5};
-static const struct stack traced_late_2024 = {2004, 4048, 13, 1000, 43, 15, 2006, 4};
+static const struct stack traced = {2015, 5023, 21, 1015, 50, 19, 2007, 8, 0, 0, 0};
+static const struct stack traced_2024 = {2002, 4040, 10, 1029, 43, 7, 1014, 6, 0, 0, 0};
+static const struct stack traced_2025 = {2007, 4053, 16, 1008, 46, 17, 2007, 5, 0, 0, 0};
+static const struct stack traced_late_2024 = {2004, 4048, 13, 1000, 43, 15, 2006, 4, 0, 0, 0};
 static const struct device a100 = {.cc_major = 8, .multiprocessors = 108, .threads_per_multiprocessor = 2048, .usable_bytes = UINT64_C(85095874560)};
 
 static uint64_t whole(const struct json *o, const char *key)

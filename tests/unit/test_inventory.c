@@ -16,7 +16,7 @@
 
 enum { PROGRAM_ROOM = 48 << 20, ROOM = 64 << 20, LINE = 1 << 16 };
 
-static const struct stack traced = {2015, 5023, 21, 1015, 50, 19, 2007, 8};
+static const struct stack traced = {2015, 5023, 21, 1015, 50, 19, 2007, 8, 0, 0, 0};
 
 static struct step step_of(enum tuning tuning)
 {

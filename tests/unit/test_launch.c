@@ -39,7 +39,7 @@ static struct launch job(enum method method, uint32_t world)
     r->gradient_checkpointing = TRI_TRUE;
     r->ddp_bucket_bytes = 25 << 20;
     r->fsdp = (struct fsdp_recipe){.wrap = FSDP_WRAP_ACCELERATE, .backward_prefetch = FSDP_PREFETCH_PRE, .reduce_dtype = REDUCE_BF16};
-    r->stack = (struct stack){2015, 5023, 21, 1015, 50, 19, 2007, 8};
+    r->stack = (struct stack){2015, 5023, 21, 1015, 50, 19, 2007, 8, 0, 0, 0};
     return (struct launch){.step = &step, .model = "org/model-7b", .optimizer = "adamw_torch", .attention = "sdpa", .gpus_per_node = 4};
 }
 
@@ -217,7 +217,7 @@ START_TEST(older_releases_have_older_words)
 {
     struct launch l = job(METHOD_FSDP, 4);
 
-    step.r.stack = (struct stack){2002, 4040, 10, 29, 43, 14, 2005, 6};
+    step.r.stack = (struct stack){2002, 4040, 10, 29, 43, 14, 2005, 6, 0, 0, 0};
     (void)text_by(launch_command, &l);
     ck_assert_msg(strstr(room, "--fsdp 'full_shard auto_wrap'") && !strstr(room, "--use_cache"), "%s", room);
     json_free(object_of(&l));

@@ -332,6 +332,9 @@ static const struct {
 #define PACKAGE_OF_deepspeed 0
 #define PACKAGE_OF_flash_attn 0
 #define PACKAGE_OF_liger 0
+#define PACKAGE_OF_causal_conv1d 0
+#define PACKAGE_OF_mamba_ssm 0
+#define PACKAGE_OF_fla 0
 #define RELEASE(package, major, minor, year, month, day) {PACKAGE_OF_##package, 2015, (major) * 1000 + (minor)},
 #include "stack/releases.def"
     {1, 2002, 4038}, {1, 2002, 4040}, {1, 2004, 4044}, {1, 2005, 4047}, {1, 2007, 4053}, {1, 2009, 4057},

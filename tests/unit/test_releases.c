@@ -81,7 +81,7 @@ static struct step step_at(const struct recipe *asked, const struct arch *arch, 
 {
     struct step step = {.r = *asked};
 
-    step.r.stack = (struct stack){2006, transformers, 13, 1002, 44, 15, 2006, 6};
+    step.r.stack = (struct stack){2006, transformers, 13, 1002, 44, 15, 2006, 6, 0, 0, 0};
     step.r.seq_len_tokens = 64;
     step.r.max_grad_norm = asked->max_grad_norm < 0 ? 0 : 1;
     step.r.optimizer = OPTIMIZER_ADAMW_TORCH;

@@ -37,9 +37,9 @@ START_TEST(prints)
 }
 END_TEST
 
-/* torch, transformers, peft, accelerate, bitsandbytes, deepspeed, flash_attn, liger */
-#define TRACED_2024 {2002, 4040, 10, 29, 43, 14, 2005, 6}
-#define TRACED_2026 {2015, 5023, 21, 1015, 50, 19, 2008, 8}
+/* torch, transformers, peft, accelerate, bitsandbytes, deepspeed, flash_attn, liger, causal_conv1d, mamba_ssm, fla */
+#define TRACED_2024 {2002, 4040, 10, 29, 43, 14, 2005, 6, 0, 0, 0}
+#define TRACED_2026 {2015, 5023, 21, 1015, 50, 19, 2008, 8, 0, 0, 0}
 
 static const struct {
     const char *what;
@@ -50,10 +50,11 @@ static const struct {
     {"torch 2.15, transformers 5.23", {.torch = 2015, .transformers = 5023}, TRACED_2026},
     {"transformers 4.40", {.transformers = 4040}, TRACED_2024},
     {"torch 2.2, transformers 4.40", {.torch = 2002, .transformers = 4040}, TRACED_2024},
-    {"an old peft beside it changes nothing else", {.transformers = 4040, .peft = 6}, {2002, 4040, 6, 29, 43, 14, 2005, 6}},
-    {"the newest named decides", {.torch = 2002, .peft = 21}, {2002, 5017, 21, 1015, 50, 19, 2008, 8}},
-    {"on the day itself", {.torch = 2002}, {2002, 4037, 8, 26, 42, 13, 2005, 6}},
-    {"before the first torch known: that one", {.deepspeed = 8}, {2000, 4027, 2, 17, 37, 8, 2, 6}},
+    {"an old peft beside it changes nothing else", {.transformers = 4040, .peft = 6}, {2002, 4040, 6, 29, 43, 14, 2005, 6, 0, 0, 0}},
+    {"the newest named decides", {.torch = 2002, .peft = 21}, {2002, 5017, 21, 1015, 50, 19, 2008, 8, 0, 0, 0}},
+    {"on the day itself", {.torch = 2002}, {2002, 4037, 8, 26, 42, 13, 2005, 6, 0, 0, 0}},
+    {"before the first torch known: that one", {.deepspeed = 8}, {2000, 4027, 2, 17, 37, 8, 2, 6, 0, 0, 0}},
+    {"what is installed by name stands beside the newest, and dates nothing", {.mamba_ssm = 2002, .causal_conv1d = 1004}, {2015, 5023, 21, 1015, 50, 19, 2008, 8, 1004, 2002, 0}},
 };
 
 START_TEST(completes)
@@ -78,6 +79,8 @@ static const struct {
     {PACKAGE_TRANSFORMERS, "4.58.0", "/transformers", "4.58"},
     {PACKAGE_TORCH, "two", "/torch", "from 2.0 to 2.15"},
     {PACKAGE_FLASH_ATTN, "1.1", "/flash_attn", "2.8"},
+    {PACKAGE_MAMBA_SSM, "two", "/mamba_ssm", "from 2.2 to 2.3"},
+    {PACKAGE_FLA, "installed", "/fla", "from 0.1 to 0.6"},
 };
 
 START_TEST(refuses)
@@ -141,7 +144,7 @@ typedef struct quirks reading(const struct stack *, const char *);
 
 static int value_at(const struct dated *row, release r, reading *read, const char *model_type)
 {
-    struct stack s = {2002, 4040, 10, 29, 43, 14, 2005, 6};
+    struct stack s = {2002, 4040, 10, 29, 43, 14, 2005, 6, 0, 0, 0};
     struct quirks q;
     int v;
 
@@ -178,7 +181,7 @@ START_TEST(a_default_changes_on_its_date)
     const struct default_row *row = &defaults[_i];
 
     for (int i = 0; i < 2; i++) {
-        struct stack s = {2015, 5023, 21, 1015, 50, 19, 2008, 8};
+        struct stack s = {2015, 5023, 21, 1015, 50, 19, 2008, 8, 0, 0, 0};
         struct stack_defaults d;
         release r = row->from - (release)i;
 

@@ -82,7 +82,9 @@ class MambaMixer(nn.Module):
         projected_states = self.in_proj(hidden_states).transpose(1, 2)
         A = -torch.exp(self.A_log.float())
         if self.training and cache_params is None:
-            self.fused(projected_states, A)
+            fused_output = self.fused(projected_states, A)
+            if fused_output is not None:
+                return fused_output
         mixed, gate = projected_states.chunk(2, dim=1)
         mixed = convolve(self, mixed, conv_state, cache_params)
         mixed = apply_mask_to_padding_states(mixed.transpose(1, 2), attention_mask)

@@ -16,3 +16,12 @@ if not quirks.mixer_of_functions:
         conv = module.conv1d if conv is None else conv
         out = conv(x)[:, :, : x.shape[-1]]
         return out if module.activation is None else ACT2FN[module.activation](out)
+
+
+if quirks.causal_conv1d_installed:
+    if not quirks.mixer_of_functions:
+        refuse("/stack/causal_conv1d", "its kernels are modelled from transformers 5.15 on")
+    from transformers.scans.causal_conv1d import causal_conv1d_fn
+
+    def causal_conv1d_update(*args, **kwargs):
+        refuse("/stack/causal_conv1d", "what causal-conv1d keeps for the next token is not modelled: left out, PyTorch's own operators run")

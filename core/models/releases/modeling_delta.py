@@ -80,3 +80,12 @@ if not quirks.heads_repeated_in_rule:
             query = query.repeat_interleave(groups, dim=2)
             key = key.repeat_interleave(groups, dim=2)
         return query, key, g
+
+
+if quirks.fla_installed:
+    if not quirks.mixer_of_functions:
+        refuse("/stack/fla", "its kernels are modelled from transformers 5.15 on")
+    from transformers.scans.delta_rule import chunk_gated_delta_rule
+
+    def recurrent_gated_delta_rule(*args):
+        refuse("/stack/fla", "what flash-linear-attention keeps for the next token is not modelled: left out, PyTorch's own operators run")

@@ -39,3 +39,22 @@ if not quirks.mixer_of_functions:
         scan_output = scan_output * ACT2FN[self.activation](gate)
         contextualized_states = self.out_proj(scan_output.transpose(1, 2))
         return contextualized_states
+
+
+if quirks.mamba_ssm_installed:
+    if not quirks.mixer_of_functions:
+        refuse("/stack/mamba_ssm", "its kernels are modelled from transformers 5.15 on")
+    from transformers.scans.selective_scan import mamba_inner_fn, selective_scan_fn
+
+    def mamba_selective_scan(hidden_states, dt, A, B, C, D, z, delta_bias, return_last_state):
+        return selective_scan_fn(hidden_states, dt, A, B, C, D, z, delta_bias, return_last_state)
+
+    def mamba_selective_state_update(*args):
+        refuse("/stack/mamba_ssm", "what mamba-ssm keeps for the next token is not modelled: left out, PyTorch's own operators run")
+
+    @of(MambaMixer)
+    def fused(self, projected_states, A):
+        if not quirks.causal_conv1d_installed:
+            refuse("/stack/mamba_ssm", "mamba_inner_fn raises without causal-conv1d: name stack.causal_conv1d too")
+        return mamba_inner_fn(projected_states, self.conv1d.weight, self.conv1d.bias if self.use_conv_bias else None, self.x_proj.weight, self.dt_proj.weight,
+                              self.out_proj.weight, self.out_proj.bias.float() if self.use_bias else None, A, self.D.float(), self.dt_proj.bias.float())

@@ -135,3 +135,23 @@ if not quirks.mixer_of_functions:
         return torch_forward(self, hidden_states, cache_params, attention_mask)
 
     Mamba2Mixer.forward = forward
+
+
+if quirks.mamba_ssm_installed:
+    if not quirks.mixer_of_functions:
+        refuse("/stack/mamba_ssm", "its kernels are modelled from transformers 5.15 on")
+    from transformers.scans.chunk_scan import chunk_scan_combined, split_conv1d_scan_combined
+
+    def mamba2_chunk_scan(hidden_states, dt, A, B, C, chunk_size, D, dt_bias, initial_states, dt_limit, return_final_states):
+        return chunk_scan_combined(hidden_states, dt, A, B, C, chunk_size, D, dt_bias, initial_states, dt_limit, return_final_states)
+
+    def mamba2_selective_state_update(*args, **kwargs):
+        refuse("/stack/mamba_ssm", "what mamba-ssm keeps for the next token is not modelled: left out, PyTorch's own operators run")
+
+    @of(Mamba2Mixer)
+    def fused(self, projected_states, A):
+        if not quirks.causal_conv1d_installed:
+            refuse("/stack/mamba_ssm", "mamba_split_conv1d_scan_combined raises without causal-conv1d: name stack.causal_conv1d too")
+        return split_conv1d_scan_combined(projected_states, self.conv1d.weight.squeeze(1), self.conv1d.bias, self.dt_bias, A, self.D, self.chunk_size,
+                                          self.activation, getattr(self.norm, "weight", None), self.out_proj.weight, self.out_proj.bias, self.head_dim,
+                                          self.n_groups)
