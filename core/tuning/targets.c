@@ -38,9 +38,33 @@ static const struct {
     const char *model_type;
     const struct expert_names *names;
 } experts[] = {
-    {"mixtral", of_mixtral},         {"minimax_m2", of_mixtral},     {"deepseek_v2", of_qwen2_moe},  {"deepseek_v3", of_qwen2_moe},
-    {"deepseek_v32", of_qwen2_moe},  {"ernie4_5_moe", of_qwen2_moe}, {"glm4_moe", of_qwen2_moe},     {"glm_moe_dsa", of_qwen2_moe},
-    {"qwen3_moe", of_qwen2_moe},     {"qwen3_next", of_qwen2_moe},   {"olmoe", of_qwen2_moe},
+    {"mixtral", of_mixtral},
+    {"minimax", of_mixtral},
+    {"minimax_m2", of_mixtral},
+    {"afmoe", of_qwen2_moe},
+    {"beam", of_qwen2_moe},
+    {"cohere2_moe", of_qwen2_moe},
+    {"deepseek_v2", of_qwen2_moe},
+    {"deepseek_v3", of_qwen2_moe},
+    {"deepseek_v32", of_qwen2_moe},
+    {"dots1", of_qwen2_moe},
+    {"ernie4_5_moe", of_qwen2_moe},
+    {"exaone_moe", of_qwen2_moe},
+    {"flex_olmo", of_qwen2_moe},
+    {"glm4_moe", of_qwen2_moe},
+    {"glm4_moe_lite", of_qwen2_moe},
+    {"glm4v_moe", of_qwen2_moe},
+    {"glm_moe_dsa", of_qwen2_moe},
+    {"hunyuan_v1_moe", of_qwen2_moe},
+    {"longcat_flash", of_qwen2_moe},
+    {"mellum", of_qwen2_moe},
+    {"olmoe", of_qwen2_moe},
+    {"qwen3_moe", of_qwen2_moe},
+    {"qwen3_next", of_qwen2_moe},
+    {"qwen3_omni_moe", of_qwen2_moe},
+    {"qwen3_omni_moe_text", of_qwen2_moe},
+    {"qwen3_omni_moe_thinker", of_qwen2_moe},
+    {"solar_open", of_qwen2_moe},
 };
 
 const struct expert_names *targets_of_experts(const char *model_type)

@@ -32,6 +32,10 @@ DEEPSEEK = {"model_type": "deepseek_v2", "architectures": ["DeepseekV2ForCausalL
             "moe_intermediate_size": 128, "num_hidden_layers": 4, "n_routed_experts": 8, "n_shared_experts": 2, "num_experts_per_tok": 2, "first_k_dense_replace": 1,
             "q_lora_rank": 96, "kv_lora_rank": 64, "qk_nope_head_dim": 32, "qk_rope_head_dim": 32, "v_head_dim": 32, "n_group": 2, "topk_group": 1,
             "topk_method": "group_limited_greedy", "routed_scaling_factor": 16.0}
+FLEX_OLMO = {"model_type": "flex_olmo", "architectures": ["FlexOlmoForCausalLM"], **SMALL, "intermediate_size": 256, "num_hidden_layers": 4, "num_experts": 4,
+             "num_experts_per_tok": 2, "pad_token_id": 0}
+HUNYUAN = {"model_type": "hunyuan_v1_moe", "architectures": ["HunYuanMoEV1ForCausalLM"], **SMALL, "intermediate_size": 256, "num_hidden_layers": 4,
+           "num_experts": 4, "moe_topk": 2, "pad_token_id": 0}
 LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], **SMALL, "intermediate_size": 768, "num_hidden_layers": 4, "num_attention_heads": 8,
          "num_key_value_heads": 4, "head_dim": 32, "vocab_size": 2000}
 PLAIN = {"framework": "torch"}
@@ -58,6 +62,8 @@ CASES = [
     ("experts-nf4", "single", 1, QWEN3_MOE, None, 2, 128,
      dict(precision="bf16-autocast", quantization="nf4", prepare_kbit="peft", **CKPT, **dict(lora(), tuning="qlora"))),
     ("experts-shared", "single", 1, DEEPSEEK, None, 2, 128, dict(precision="bf16", **CKPT, **lora())),
+    ("experts-flex_olmo", "single", 1, FLEX_OLMO, None, 2, 128, dict(precision="bf16-autocast", **CKPT, **lora())),
+    ("experts-hunyuan", "single", 1, HUNYUAN, None, 2, 128, dict(precision="bf16-mixed", **lora())),
     ("experts-0.20", "single", 1, MIXTRAL, None, 2, 128, dict(precision="bf16-autocast", **CKPT, **lora()), {"peft": "0.20"}),
     ("experts-transposed", "single", 1, GPT_OSS, None, 2, 128, dict(precision="bf16", attention="eager", **lora(target_parameters=EXPERTS))),
     ("experts-one-layer", "single", 1, GPT_OSS, None, 2, 128,
