@@ -152,9 +152,31 @@ static sv dropout_init(struct script *s, const struct script_args *a)
 
     o->kind = MODULE_DROPOUT;
     o->p = 0.5;
-    if (!float_arg(s, a->v[1], &o->p) || !script_set(s, a->v[0], script_symbol(s, "p"), sv_float(o->p)))
-        return sv_null();
-    return sv_none();
+    return float_arg(s, a->v[1], &o->p) ? sv_none() : sv_null();
+}
+
+/* p, which a trainer may change in the tree after the model has been made */
+static sv get_p(struct script *s, sv self, uint32_t data)
+{
+    const struct nn_module *o = nn_of(self);
+
+    (void)s;
+    (void)data;
+    return sv_float(o->m ? o->m->p : o->p);
+}
+
+static bool set_p(struct script *s, sv self, sv value, uint32_t data)
+{
+    struct nn_module *o = nn_of(self);
+
+    (void)data;
+    if (!sv_ok(value))
+        (void)script_raise(s, EXC_AttributeError, "p");
+    if (!sv_ok(value) || !float_arg(s, value, &o->p))
+        return false;
+    if (o->m)
+        o->m->p = o->p;
+    return true;
 }
 
 /* forward of a leaf on its own: super().forward(x) of a class derived from it */
@@ -191,7 +213,7 @@ static sv leaf_forward(struct script *s, const struct script_args *a)
     case MODULE_LAYER_NORM:
         return wrap(s, r, layer_norm(r, value_in(x), weight, bias));
     case MODULE_DROPOUT:
-        return wrap_of(s, x, a->v[1], o->eval ? value_in(x) : dropout(r, value_in(x), o->p));
+        return wrap_of(s, x, a->v[1], o->eval ? value_in(x) : dropout(r, value_in(x), o->m ? o->m->p : o->p));
     case MODULE_CONV1D:
         return o->m ? wrap(s, r, o->m->forward(r, o->m, value_in(x))) : script_leave(s, "Conv1D before the model runs");
     default:
@@ -204,7 +226,7 @@ static sv leaf_forward(struct script *s, const struct script_args *a)
 WIDTHS(linear, "in_features", "out_features");
 WIDTHS(conv1d, "nx", "nf");
 WIDTHS(embedding, "num_embeddings", "embedding_dim");
-static const struct script_member layer_norm_members[] = {{0}}, dropout_members[] = {{0}};
+static const struct script_member layer_norm_members[] = {{0}}, dropout_members[] = {{"p", get_p, set_p, 0}, {0}};
 
 #define LEAF(id, text, init, signature)                                                                            \
     static const struct script_native id##_methods[] = {{"__init__", init, signature, 0, NATIVE_PLAIN},            \

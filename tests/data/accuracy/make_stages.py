@@ -42,6 +42,7 @@ CASES = [
     ("reward", QWEN3, 0, 2, 512, dict(stage="reward", precision="bf16")),
     ("reward-ckpt", QWEN2, 0, 2, 768, dict(stage="reward", precision="bf16-autocast", gradient_checkpointing=True)),
     ("reward-mixed", TINY, 4, 1, 1024, dict(stage="reward", precision="bf16-mixed")),
+    ("reward-dropout", GPT2, 4, 2, 256, dict(stage="reward", precision="fp32", attention="eager")),
     ("reward-lora", TINY, 0, 2, 512, dict(stage="reward", precision="bf16-autocast", **LORA)),
 ]
 STUBS = ["datasets", "pyarrow", "rich", "pandas", "jmespath", "comet_ml", "wandb", "trackio"]
