@@ -1,7 +1,7 @@
 /* optim_bnb.c - bitsandbytes' optimizers: states of 8 bits in blocks or of 32 bits, paged or not; a parameter at a time. See optim.h. */
 #include "torch/optim_inside.h"
 
-/* optim/optimizer.py 0.50.2: min_8bit_size; get_state_buffer() pages what has so many elements, _get_state_double_buffer() from half on */
+/* optim/optimizer.py 0.50.2: min_8bit_size; get_state_buffer() and optim/ademamix.py _get_state_double_buffer() page parameters of so many elements */
 enum { MIN_8BIT_ELEMS = 4096, PAGED_ELEMS = 100000, QMAP = 256 };
 
 /* How many tensors of the parameter's shape state1 and state2 are. */
@@ -23,15 +23,15 @@ static bool is_8bit(const struct optim *o, bool wide, int64_t elems)
     return rows[o->kind].bits == 8 && !wide && elems >= MIN_8BIT_ELEMS;
 }
 
-static bool is_paged(const struct optim *o, int64_t elems, unsigned times)
+static bool is_paged(const struct optim *o, int64_t elems)
 {
-    return o->paged && elems >= PAGED_ELEMS / (times > 1 ? 2 : 1);
+    return o->paged && elems >= PAGED_ELEMS;
 }
 
 uint64_t optim_paged_bytes(const struct optim *o, int64_t elems, bool wide)
 {
     const struct row *row = &rows[o->kind];
-    uint64_t times = (is_paged(o, elems, row->first) ? row->first : 0U) + (is_paged(o, elems, 1) ? row->second : 0U);
+    uint64_t times = is_paged(o, elems) ? row->first + row->second : 0U;
 
     return (uint64_t)elems * times * (is_8bit(o, wide, elems) ? 1 : 4);
 }
@@ -50,7 +50,7 @@ static val buffer(struct run *r, const struct optim *o, val leaf, enum dtype dty
 {
     const struct value *x = value_of(r, leaf);
 
-    if (!times || is_paged(o, numel(r, leaf), times))
+    if (!times || is_paged(o, numel(r, leaf)))
         return 0;
     if (times == 1)
         return state_of(r, OP_ZEROS_LIKE, dtype, x->ndim, x->size);

@@ -21,6 +21,7 @@ CASES = {
     "schedule_free_adamw": (make_kernels.Q2, {}), "schedule_free_adamw-mixed": (P, MIXED), "schedule_free_sgd": (P, {}),
     "muon": (make_kernels.Q2, {}), "muon-mixed": (P, MIXED), "muon-lora": (make_kernels.Q3, ADAPTERS),
     "ademamix": (P, {}), "ademamix-mixed": (P, MIXED), "ademamix_8bit": (make_kernels.Q2, {}), "paged_ademamix_8bit": (make_kernels.Q2, {}),
+    "paged_ademamix_32bit": (make_kernels.Q2, dict(model_config={"hidden_size": 512, "intermediate_size": 1536, "num_attention_heads": 8, "num_hidden_layers": 4})),
     "rmsprop_bnb-mixed": (P, MIXED), "rmsprop_bnb_8bit-mixed": (P, MIXED),
 }
 
