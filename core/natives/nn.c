@@ -92,11 +92,31 @@ static sv module_init(struct script *s, const struct script_args *a)
     return sv_none();
 }
 
+/* A buffer of the model that forward puts another in the place of, and that nothing else names: the tree lets go of it too. */
+static void forget_buffer(struct script *s, sv old)
+{
+    struct tensor *t = sv_ok(old) ? as_tensor(s, old) : NULL;
+
+    if (t && t->param && t->param->buffer && t->param->value && t->base.h.refs == 1 && natives_of(s)->run) {
+        value_unref(natives_of(s)->run, t->param->value);
+        t->param->value = 0;
+    }
+    sv_drop(s, old);
+}
+
 static sv register_buffer(struct script *s, const struct script_args *a)
 {
-    if (sv_ok(a->v[2]) && !add_entry(s, nn_of(a->v[0]), a->v[1], ENTRY_BUFFER))
+    bool known = nn_of(a->v[0])->m != NULL, ok;
+    sv old = known ? script_get_plain(s, a->v[0], a->v[1]) : sv_null();
+
+    if (sv_ok(a->v[2]) && !add_entry(s, nn_of(a->v[0]), a->v[1], ENTRY_BUFFER)) {
+        sv_drop(s, old);
         return sv_null();
-    return script_set_plain(s, a->v[0], a->v[1], a->v[2]) ? sv_none() : sv_null();
+    }
+    ok = script_set_plain(s, a->v[0], a->v[1], a->v[2]);
+    if (known)
+        forget_buffer(s, old);
+    return ok ? sv_none() : sv_null();
 }
 
 static sv register_parameter(struct script *s, const struct script_args *a)

@@ -26,7 +26,8 @@ if quirks.flash_looks_for_packing < 6:
 if quirks.flash_asks_values:
 
     def _wants_cast(query, value):
-        return value.dtype == torch.float32
+        """A class a kernel, which qwen2_moe and olmoe have still, asks queries before it comes here."""
+        return (value if quirks.interface_attention else query).dtype == torch.float32
 
 
 if quirks.flash_keeps_longest:
