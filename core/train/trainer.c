@@ -240,6 +240,17 @@ static enum attention_kernel kernel_of(enum attention a)
     return a == ATTENTION_EAGER ? KERNEL_EAGER : attention_is_flash(a) ? KERNEL_FLASH_2 : KERNEL_SDPA;
 }
 
+/*
+ * Whether a hook has the embeddings' output want a gradient. peft before transformers 5: utils/other.py prepare_model_for_kbit_training where checkpoints are
+ * reentrant, peft_model.py prepare_model_for_gradient_checkpointing where nothing is quantised.
+ */
+static bool wants_inputs(const struct recipe *s, const struct quirks *q)
+{
+    if (s->tuning == TUNING_FULL)
+        return s->n_freeze && q->checkpoints_want_inputs;
+    return q->checkpoints_want_inputs || s->quantization == KBIT_NONE || !s->prepare_kbit || s->checkpoint_reentrant == TRI_TRUE;
+}
+
 enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const struct step *step, struct arena *arena, struct err *err)
 {
     const struct recipe *s = &step->r;
@@ -264,7 +275,7 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
     m->layers_wrapped = method_is_fsdp1(s->method);
     m->reentrant = s->checkpoint_reentrant == TRI_TRUE;
     m->use_cache = s->use_cache == TRI_TRUE;
-    m->embeddings_require_grad = m->checkpointing && (s->tuning != TUNING_FULL || (s->n_freeze && step->quirks.checkpoints_want_inputs));
+    m->embeddings_require_grad = m->checkpointing && wants_inputs(s, &step->quirks);
     m->task = s->stage == TASK_SFT ? NULL : &tasks[s->stage];
     m->reference = s->reference;
     m->reference_dtype = s->upcast ? compute_dtype(s->precision) : weights_dtype(s, m->q);
