@@ -2,6 +2,7 @@
 import concurrent.futures
 import json
 import os
+import select
 import signal
 import subprocess
 import time
@@ -113,6 +114,25 @@ class Work(unittest.TestCase):
             s.close()
         self.free_within(d, 2)
         d.wait_for("llmemd_queue_length", 0)
+        self.assertEqual(d.stop()[0], 0)
+
+    def test_the_queue_is_bounded(self):
+        d = Daemon(*ENDLESS, "--threads", "1", "--queue", "3")
+        waiting = [d.connect(60) for _ in range(12)]
+        for i, s in enumerate(waiting):
+            s.sendall(request(deep(i)))
+        end = time.time() + 30
+        while len(refused := select.select(waiting, [], [], 0)[0]) < 12 - 3 - 2 and time.time() < end:  # in each lane one is computed
+            time.sleep(0.05)
+        self.assertLessEqual(float(d.metrics()["llmemd_queue_length"]), 3)
+        self.assertGreaterEqual(len(refused), 12 - 3 - 2)
+        self.assertGreaterEqual(float(d.metrics()['llmemd_refused_total{reason="queue"}']), len(refused))
+        for s in refused:
+            status, headers, body, _ = read_answer(s)
+            self.assertEqual((status, json.loads(body)["code"], headers["retry-after"]), (503, "overloaded", "1"))
+        for s in waiting:
+            s.close()
+        self.free_within(d, 2)
         self.assertEqual(d.stop()[0], 0)
 
     def test_a_batch_that_is_left_frees_its_workers(self):
