@@ -4,6 +4,7 @@
 #include "base/near.h"
 #include "server/command.h"
 #include "server/options.h"
+#include "server/terminal/paint.h"
 
 #include <string.h>
 
@@ -117,13 +118,23 @@ static void put_words(FILE *out, const struct member *m, const char *joint)
         fprintf(out, "%s%s", w == m->words ? "" : joint, w->name);
 }
 
+enum { COLUMNS = 100, OPTION_COLUMNS = 50, COMMAND_COLUMNS = 130 };
+
+/* A pipe's lines are as long as they are, or of a hundred columns. */
+static unsigned columns_of(FILE *out)
+{
+    struct paint p = paint_of(out);
+
+    return p.is_terminal && p.columns < COLUMNS ? p.columns : COLUMNS;
+}
+
 static void put_plain_flag(FILE *out, const char *name, const struct member *m)
 {
     static unsigned column;
 
     (void)m;
     column = strcmp(name, "model") ? column : 0;
-    if (column + strlen(name) + 3 > 100) {
+    if (column + strlen(name) + 3 > columns_of(out)) {
         fputc('\n', out);
         column = 0;
     }
@@ -131,6 +142,43 @@ static void put_plain_flag(FILE *out, const char *name, const struct member *m)
 }
 
 /* --- help ----------------------------------------------------------------------------------------------------------------------------- */
+
+/* On a terminal in its columns: words that a line end parted without a full stop are one paragraph. */
+static void put_paragraphs(FILE *out, const char *text)
+{
+    struct paint p = paint_of(out);
+    char line[1024];
+    size_t n = 0;
+
+    if (!p.is_terminal) {
+        fprintf(out, "%s\n", text);
+        return;
+    }
+    for (; *text && n + 1 < sizeof line; text++) {
+        line[n] = *text == '\n' ? ' ' : *text;
+        line[++n] = 0;
+        if (!text[1] || (text[1] == '\n' && *text == '.')) {
+            paint_wrapped(&p, 0, line);
+            n = 0;
+        }
+    }
+}
+
+/* On a terminal what it does stands beside an option where that leaves room to read, else below. */
+static void put_option(FILE *out, const char *flag, const struct option_text *o)
+{
+    struct paint p = paint_of(out);
+
+    if (!p.is_terminal) {
+        fprintf(out, "  %-24s %-21s %s\n", flag, o->environment, o->help);
+        return;
+    }
+    if (p.columns < 2 * OPTION_COLUMNS)
+        fprintf(out, "  %-24s %s\n      ", flag, o->environment);
+    else
+        fprintf(out, "  %-24s %-21s  ", flag, o->environment);
+    paint_wrapped(&p, p.columns < 2 * OPTION_COLUMNS ? 6 : OPTION_COLUMNS, o->help);
+}
 
 static void put_options(FILE *out, const struct manual *c)
 {
@@ -141,20 +189,26 @@ static void put_options(FILE *out, const struct manual *c)
             char flag[48];
 
             (void)snprintf(flag, sizeof flag, "%s %s", o.flag, o.value ? o.value : "");
-            fprintf(out, "  %-24s %-21s %s\n", flag, o.environment, o.help);
+            put_option(out, flag, &o);
         }
 }
 
 static void help_of(FILE *out, const struct manual *c)
 {
+    struct paint p = paint_of(out);
+    bool narrow = p.is_terminal && p.columns < COMMAND_COLUMNS;
+
     fprintf(out, "llmemd %s %s\n\n%c%s.\n", c->name, c->use, c->does[0] >= 'a' && c->does[0] <= 'z' ? c->does[0] - 'a' + 'A' : c->does[0], c->does + 1);
-    if (c->more)
-        fprintf(out, "\n%s\n", c->more);
+    if (c->more) {
+        fputc('\n', out);
+        put_paragraphs(out, c->more);
+    }
     if (c->has_members) {
-        fputs("\n  llmemd estimate --model Qwen/Qwen2.5-7B --gpu 4090 --tuning lora\n"
-              "  llmemd estimate --model meta-llama/Llama-3.1-8B --gpu \"2x RTX 3090\" --seq-len 4096 --json | jq .fits\n"
-              "\nmembers of the request (openapi.yaml says what each is)\n",
-              out);
+        fprintf(out,
+                "\n  llmemd estimate --model Qwen/Qwen2.5-7B --gpu 4090 --tuning lora\n"
+                "  llmemd estimate --model meta-llama/Llama-3.1-8B --gpu \"2x RTX 3090\" %s--seq-len 4096 --json | jq .fits\n"
+                "\nmembers of the request (openapi.yaml says what each is)\n",
+                narrow ? "\\\n    " : "");
         each_flag(out, put_plain_flag);
         fputs("\n", out);
     }
@@ -167,6 +221,8 @@ static void help_of(FILE *out, const struct manual *c)
 int manual_help(FILE *out, const char *command)
 {
     const struct manual *c = command ? command_of(command) : NULL;
+    struct paint p = paint_of(out);
+    bool below = p.is_terminal && p.columns < COMMAND_COLUMNS;
 
     if (c) {
         help_of(out, c);
@@ -176,9 +232,9 @@ int manual_help(FILE *out, const char *command)
         return manual_unknown_command(command);
     fputs("llmemd " LLMEMD_VERSION " - which fine-tuning fits on your GPU, with which batch\n\n", out);
     for (int i = 0; i < COMMANDS; i++)
-        fprintf(out, "  llmemd %-10s %-32s %s\n", commands[i].name, commands[i].use, commands[i].does);
+        fprintf(out, below ? "  llmemd %-10s %s\n      %s\n" : "  llmemd %-10s %-32s %s\n", commands[i].name, commands[i].use, commands[i].does);
     fputs("\n  llmemd estimate --model Qwen/Qwen2.5-7B --gpu 4090 --tuning lora\n"
-          "\nllmemd COMMAND --help has more. Options of serve, and the environment that means the same:\n",
+          "\nllmemd COMMAND --help has more.\n\nOptions of serve, and the environment that means the same:\n",
           out);
     put_options(out, &commands[0]);
     return 0;

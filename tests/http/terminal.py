@@ -184,6 +184,15 @@ class Terminal(unittest.TestCase):
         for flag in ("--seq-len", "--lora.rank", "--gpus-per-node", "--transformers", "--snapshot", "--gpu"):
             self.assertIn(flag, pipe("estimate", "--help").stdout)
 
+    def test_help_keeps_to_the_columns(self):
+        for columns in (80, 100, 140):
+            for args in (["--help"], ["serve", "--help"], ["estimate", "--help"]):
+                code, text = terminal(*args, columns=columns)
+                self.assertEqual(code, 0)
+                self.assertLessEqual(max(map(len, text.split("\n"))), columns, args)
+                whole = pipe(*args).stdout
+                self.assertEqual(text.replace("\\\n", "").split(), whole.split(), args)  # nothing is left out
+
     def test_lists(self):
         models = pipe("models").stdout.split("\n")[:-1]
         self.assertEqual(models, [m["id"] for m in json.loads(pipe("models", "--json").stdout)["models"]])
