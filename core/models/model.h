@@ -92,6 +92,8 @@ struct model {
     bool embeddings_require_grad; /* peft's enable_input_require_grads() */
     struct module *embeddings;    /* get_input_embeddings() */
     void *parts;                  /* the program's own */
+    uint64_t identity;            /* among those whose layers' forwards are heard; 0: its own are not */
+    bool by_hand;                 /* nothing is asked that was heard before */
     uint32_t n_layers;
     uint32_t first_layer, end_layer; /* of a pipeline stage: stage.h */
     bool starts, ends;            /* it has the embeddings; the norm and the head */

@@ -692,8 +692,20 @@ static void make(struct model *m, const struct frozen *frozen, struct arena *apa
 
 static void declare(struct model *m)
 {
+    uint64_t identity = 0;
+
+    (void)program_book(m, &identity);
     if (m->memory == MEMORY_OWN || !program_stands(m, program_imported, make))
         make(m, program_imported(m), m->tree.arena);
+    m->identity = identity;
+}
+
+void program_on_device(struct program *p, const struct model *m, struct run *r)
+{
+    const struct arch *a = m->arch;
+
+    natives_on_device(&p->n, r);
+    natives_heard(&p->n, m->by_hand || !m->identity ? NULL : program_book(m, NULL), m->identity, a->layer_kinds, a->layers);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- forward */
@@ -823,7 +835,7 @@ static void forward(struct run *r, struct model *m, const struct batch *b, struc
     char name[32];
 
     if (!p->n.run)
-        natives_on_device(&p->n, r);
+        program_on_device(p, m, r);
     for (int i = 0; i < GIVEN; i++) {
         if (!given[i] || (i == LABELS && m->task))
             continue;
@@ -973,7 +985,7 @@ static val loss_of_task(struct run *r, struct model *m, const struct batch *b)
     val v = 0;
 
     if (!p->n.run)
-        natives_on_device(&p->n, r);
+        program_on_device(p, m, r);
     p->n.of = m;
     args[0] = p->models;
     args[1] = inputs_of(p, m, b);

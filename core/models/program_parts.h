@@ -16,6 +16,9 @@ struct program {
 /* The classes, the config, the model in m's tree. false: the script or the tree says why. */
 bool program_make(struct program *p, struct model *m, const struct program_source *from);
 
+/* The model stands on the run's device; its layers' forwards may be ones that were heard before. */
+void program_on_device(struct program *p, const struct model *m, struct run *r);
+
 /* alike.c: of each layer of the declared model which kind it is, from 0; false: that cannot be told. */
 bool program_kinds(struct program *p, const struct tree *t, uint32_t layers, uint8_t *ret);
 
@@ -38,6 +41,10 @@ struct script_host program_host(const struct program_source *from);
 sv program_classes(struct program *p, const struct program_source *from, sv *ret_config); /* imports; null: the script says why */
 
 struct stands *program_stands_new(struct arena *arena);
+
+/* The book of what layers of a question's models ask, and which model this is of those that it has, before it is declared; NULL: there is none, or the text is
+ * a stranger's, whose layers may do more than one sees. */
+struct calls_book *program_book(const struct model *m, uint64_t *ret_identity);
 
 /* The model as it stood when one like it was declared, else declared by `make` and kept: in memory that all of them share, so that it is gone when the next one
  * is asked for. False: nothing happened, and it has to be declared in memory of its own. */

@@ -206,7 +206,7 @@ val program_stage(struct run *r, struct model *m, val x)
     val out;
 
     if (!p->n.run)
-        natives_on_device(&p->n, r);
+        program_on_device(p, m, r);
     f = module_enter(r, m->tree.root);
     stage = stage_of(p);
     argv[0] = p->model;

@@ -1,12 +1,14 @@
 /* program_stand.c - models as they stood when they were declared, for the walks that follow. */
 #include "models/program_parts.h"
 #include "script/freeze.h"
+#include "torch/calls.h"
 
 #include "base/budget.h"
 
 #include <string.h>
 
-enum { LIVES = 2, LIVE_ROOM = 8 << 20, APART_ROOM = 12 << 20, COPIES_ROOM = STANDS_ROOM - LIVES * LIVE_ROOM - APART_ROOM, ALIGN = 64 };
+enum { LIVES = 2, LIVE_ROOM = 8 << 20, APART_ROOM = 12 << 20, BOOK_ROOM = 4 << 20, MODELS_HEARD = 24, ALIGN = 64 };
+enum { COPIES_ROOM = STANDS_ROOM - LIVES * LIVE_ROOM - APART_ROOM - BOOK_ROOM };
 
 /* All that declare() may read, whatever a member of struct model is called that came since; the source and its config are one. */
 struct stand_key {
@@ -37,6 +39,9 @@ struct stands {
     unsigned char *apart_begin, *copies_begin;
     struct stood *first;
     bool used;
+    struct calls_book *book;
+    struct stand_key *heard; /* MODELS_HEARD of them, whatever their depth */
+    uint32_t n_heard;
 };
 
 struct stands *program_stands_new(struct arena *arena)
@@ -52,6 +57,9 @@ struct stands *program_stands_new(struct arena *arena)
     }
     arena_init(&s->apart, room, APART_ROOM);
     arena_init(&s->copies, room + APART_ROOM, COPIES_ROOM);
+    s->heard = (struct stand_key *)(void *)(room + APART_ROOM + COPIES_ROOM);
+    room += APART_ROOM + COPIES_ROOM + MODELS_HEARD * sizeof *s->heard;
+    s->book = calls_book(room, BOOK_ROOM - MODELS_HEARD * sizeof *s->heard);
     s->apart_begin = s->apart.cur;
     s->copies_begin = s->copies.cur;
     return s;
@@ -89,6 +97,31 @@ static void key_of(const struct model *m, struct stand_key *ret)
     ret->m.cache = NULL;
     ret->m.tree.arena = NULL;
     ret->m.tree.modules = NULL;
+}
+
+struct calls_book *program_book(const struct model *m, uint64_t *ret_identity)
+{
+    const struct program_source *from = m->source;
+    struct stands *all = from->ready ? from->ready->stands : NULL;
+    struct stand_key key;
+    uint32_t i = 0;
+
+    if (!all || from->n_files || from->files || from->installed || from->host)
+        return NULL;
+    if (!ret_identity)
+        return all->book;
+    key_of(m, &key);
+    key.layers = 0; /* whatever its depth, and wherever it lies */
+    key.m.tree.max_modules = key.m.n_layers = key.m.end_layer = 0;
+    key.m.memory = 0;
+    while (i < all->n_heard && memcmp(&all->heard[i], &key, sizeof key) != 0)
+        i++;
+    if (i == MODELS_HEARD)
+        return NULL;
+    if (i == all->n_heard)
+        memcpy(&all->heard[all->n_heard++], &key, sizeof key);
+    *ret_identity = i + 1;
+    return all->book;
 }
 
 static const struct stood *find(const struct stands *all, const struct stand_key *key)

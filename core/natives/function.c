@@ -207,6 +207,7 @@ static sv boxed_arguments(struct script *s, struct ctx *c, const val *grad, cons
         val v = none ? 0 : i < c->n_saved ? saved[kept++] : grad[i - c->n_saved];
 
         items[i] = v ? natives_tensor(c->n, v) : sv_none();
+        calls_unheard(c->n->run);
         value_unref(c->n->run, v);
     }
     list = list_new(s, n, items);

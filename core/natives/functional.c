@@ -465,7 +465,7 @@ sv f_diff(struct script *s, const struct script_args *a)
     }
     size[dim]--;
     out = factory(r, dtype == DTYPE_BOOL ? OP_NE : OP_SUB, dtype, nd, size);
-    consume(r, joined);
+    calls_held(r, CALLED_CONSUME, joined);
     return wrap_content(s, r, out, c);
 }
 

@@ -146,7 +146,8 @@ sv natives_tensor(struct natives *n, val v)
         return made;
     t = (struct tensor *)(void *)made.o;
     t->run = n->run;
-    value_ref(n->run, t->v = v);
+    t->v = v;
+    calls_held(n->run, CALLED_LEND, v);
     return made;
 }
 

@@ -18,6 +18,7 @@
 #include "torch/run.h"
 
 struct again;
+struct calls_book;
 struct tensor;
 
 struct natives {
@@ -38,6 +39,11 @@ struct natives {
     sv forward, weight, bias, is_transposed; /* names */
     struct tensor *planted;   /* parameters and buffers of the tree */
     struct again *free_again; /* regions.c */
+    struct calls_book *book;  /* forwards of layers that were heard before: heard.c; NULL: none is kept */
+    uint64_t identity;        /* of the model, among those whose forwards the book has */
+    const uint8_t *layer_kinds; /* equal for layers that are alike; NULL: each is taken for itself */
+    uint32_t n_layers;
+    const struct module *layers; /* their list; NULL until it is asked for */
     void *of;                 /* the caller's */
 };
 
@@ -65,6 +71,9 @@ struct module *natives_module(struct natives *n, sv module);
 
 /* The model stands on the device: its parameters and buffers are the tree's from here on. */
 void natives_on_device(struct natives *n, struct run *r);
+
+/* Before the model's first forward: its layers' forwards may be asked again out of the book. */
+void natives_heard(struct natives *n, struct calls_book *book, uint64_t identity, const uint8_t *layer_kinds, uint32_t n_layers);
 
 /* A tensor of the device whose value the caller keeps a reference to. */
 sv natives_tensor(struct natives *n, val v);

@@ -1,5 +1,6 @@
 /* nn.c - torch.nn.Module: attributes that are modules, parameters or buffers are remembered in their order; a call is core/torch's. */
 #include "natives/functions.h"
+#include "natives/heard.h"
 #include "natives/nn.h"
 
 #include <string.h>
@@ -109,6 +110,8 @@ static sv register_buffer(struct script *s, const struct script_args *a)
     bool known = nn_of(a->v[0])->m != NULL, ok;
     sv old = known ? script_get_plain(s, a->v[0], a->v[1]) : sv_null();
 
+    if (natives_of(s)->run) /* the module is another one from here on */
+        calls_unheard(natives_of(s)->run);
     if (sv_ok(a->v[2]) && !add_entry(s, nn_of(a->v[0]), a->v[1], ENTRY_BUFFER)) {
         sv_drop(s, old);
         return sv_null();
@@ -485,7 +488,7 @@ static sv call_leaf(struct script *s, struct nn_module *o, const struct script_a
         return script_leave(s, "a module is called with a tensor of the host");
     out = call(r, o->m, value_in(x));
     if (run_dead(r)) {
-        consume(r, out);
+        calls_held(r, CALLED_CONSUME, out);
         return run_failed(s, r);
     }
     if (o->m == n->tree->head)
@@ -493,7 +496,7 @@ static sv call_leaf(struct script *s, struct nn_module *o, const struct script_a
     if (o->m == n->embeddings && n->embeddings_require_grad && !r->values[out].requires_grad)
         require_grad(r, out);
     if (out == value_in(x)) { /* a dropout of nothing: its argument, as a temporary */
-        consume(r, out);
+        calls_held(r, CALLED_CONSUME, out);
         return sv_keep(given);
     }
     return wrap(s, r, out);
@@ -576,6 +579,7 @@ static sv covered_forward(struct script *s, sv self, const struct script_args *a
     struct nn_covered c = {0};
     sv result = sv_null();
 
+    calls_unheard(n->run);
     m->around->enter(n->run, m);
     if (run_dead(n->run))
         (void)run_failed(s, n->run);
@@ -588,7 +592,11 @@ static sv covered_forward(struct script *s, sv self, const struct script_args *a
 
 static sv forward_of(struct script *s, sv self, const struct script_args *a)
 {
-    return nn_of(self)->m->around ? covered_forward(s, self, a) : script_call_method_args(s, self, natives_of(s)->forward, a);
+    if (nn_of(self)->m->around)
+        return covered_forward(s, self, a);
+    if (is_heard(natives_of(s), nn_of(self)->m))
+        return heard_forward(s, self, a);
+    return script_call_method_args(s, self, natives_of(s)->forward, a);
 }
 
 /* forward with another first argument: what a hook put in its place. */
@@ -620,7 +628,7 @@ sv module_call(struct script *s, sv self, const struct script_args *a)
         return call_leaf(s, o, a);
     given = x && dtype_is_float((enum dtype)shape_of(x)->dtype) ? value_in(x) : 0;
     seen = given;
-    f = module_enter_with(n->run, o->m, &seen);
+    f = n->run->calls ? calls_enter(n->run, o->m, &seen) : module_enter_with(n->run, o->m, &seen);
     if (seen != given && !run_dead(n->run)) {
         first = natives_tensor(n, seen);
         result = sv_ok(first) ? call_with(s, self, a, first) : first;
@@ -630,12 +638,11 @@ sv module_call(struct script *s, sv self, const struct script_args *a)
     }
     main = sv_ok(result) && (o->m->hooks || o->m == n->embeddings) ? main_result(s, result) : NULL;
     out = main ? value_in(main) : 0;
-    seen = frame_leave(n->run, f, out);
+    seen = n->run->calls ? calls_leave(n->run, f, out) : frame_leave(n->run, f, out);
     if (seen != out && sv_ok(result)) {
         result = replaced(s, n->run, result, seen);
     } else if (out) { /* it was given up for the hooks, which left it as it is: the script has it still */
-        n->run->values[out].floating = false;
-        value_unref(n->run, out);
+        calls_held(n->run, CALLED_SINK, out);
     }
     if (o->m == n->embeddings)
         inputs_require_grad(n, main);

@@ -1,4 +1,5 @@
 /* regions.c - torch.utils.checkpoint, and the switches behind no_grad and autocast. */
+#include "natives/heard.h"
 #include "natives/regions.h"
 
 #include "torch/checkpoint.h"
@@ -72,12 +73,61 @@ static val as_temporary(struct script *s, struct again *g, sv result)
     return v;
 }
 
+/* partial(forward, layer, **kwargs), as a layer that checkpoints itself hands it over. */
+static bool hear(struct again *g, const val *args, struct hearing *h)
+{
+    struct natives *n = g->n;
+    sv function, first, kw, name, value;
+    uint32_t n_first = 0, at = 0;
+    const sv *items;
+
+    h->calls = NULL;
+    h->writes = false;
+    if (!n->book || !script_partial(n->s, g->function, &function, &first, &kw))
+        return false;
+    items = seq_items(first, &n_first);
+    if (n_first != 1 || !as_module(n->s, items[0]) || !sv_is(function, KIND_FUNC) || !hearing_begins(n, h, nn_of(items[0]), true))
+        return false;
+    for (uint32_t i = 0; i < g->n_args; i++)
+        if (sv_ok(g->others[i]) ? !hearing_takes(n, h, g->others[i]) : !hearing_takes_tensor(n, h, args[i], g->contents[i]))
+            return false;
+    while (dict_each(kw, &at, &name, &value))
+        if (!hearing_takes_named(n, h, name, value))
+            return false;
+    for (uint32_t i = 0; i < g->n_kw; i++)
+        if (!hearing_takes_named(n, h, g->names[i], g->kw[i]))
+            return false;
+    hearing_begun(n, h);
+    return true;
+}
+
+/* As as_temporary() leaves what the program returned. */
+static val asked_again(struct again *g, struct hearing *h)
+{
+    struct run *r = g->n->run;
+    val out[CALLS_RESULTS] = {0}, v;
+
+    if (!hearing_asks_again(g->n, h, out, &g->n_results)) {
+        if (!r->stopped && !r->error.code)
+            natives_fail_run(g->n);
+        return 0;
+    }
+    v = temporary_of(r, out[0]);
+    r->second = out[1] ? temporary_of(r, out[1]) : 0;
+    return v;
+}
+
 static val run_again(struct run *r, void *context, const val *args)
 {
     struct again *g = context;
     struct script *s = g->n->s;
     struct script_args a = {0};
+    struct hearing h;
     sv v[REGION_ARGS], result;
+
+    (void)hear(g, args, &h);
+    if (h.calls)
+        return asked_again(g, &h);
 
     for (uint32_t i = 0; i < g->n_args; i++) {
         v[i] = sv_ok(g->others[i]) ? sv_keep(g->others[i]) : natives_tensor(g->n, args[i]);
@@ -92,11 +142,13 @@ static val run_again(struct run *r, void *context, const val *args)
     result = script_call_args(s, g->function, &a);
     for (uint32_t i = 0; i < g->n_args; i++)
         sv_drop(s, v[i]);
+    if (!sv_ok(result) && r->stopped)
+        script_forgive(s);
+    if (h.writes)
+        hearing_ends(g->n, &h, result);
     if (sv_ok(result))
         return as_temporary(s, g, result);
-    if (r->stopped)
-        script_forgive(s);
-    else if (!r->error.code)
+    if (!r->stopped && !r->error.code)
         natives_fail_run(g->n);
     return 0;
 }
@@ -130,6 +182,7 @@ sv regions_checkpoint(struct script *s, const struct script_args *a)
 
     if (!r || !a->n)
         return script_leave(s, "checkpoint() outside of a step");
+    calls_unheard(r);
     if (a->n - 1 > REGION_ARGS || a->n_kw > SCRIPT_KEYWORDS)
         return script_leave(s, "checkpoint() of more than %d arguments", REGION_ARGS);
     g = n->free_again;
@@ -183,6 +236,8 @@ static sv set_grad_enabled(struct script *s, const struct script_args *a)
 
     if (!bool_arg(s, a->v[0], &on))
         return sv_null();
+    if (on != was)
+        calls_unheard(r);
     r->grad_enabled = on;
     return sv_bool(was);
 }
@@ -197,6 +252,8 @@ static sv set_autocast(struct script *s, const struct script_args *a)
         return sv_null();
     if (on && !was && n->run && !n->run->autocast_depth)
         return script_leave(s, "autocast that the model itself begins");
+    if (n->run && on != was)
+        calls_unheard(n->run);
     if (n->run)
         n->run->autocast = on;
     return sv_bool(was);
@@ -211,7 +268,7 @@ static sv enter_autocast(struct script *s, const struct script_args *a)
     if (!dtype_arg(s, a->v[0], &dtype))
         return sv_null();
     if (n->run)
-        autocast_enter(n->run, dtype);
+        calls_unheard(n->run), autocast_enter(n->run, dtype);
     return sv_none();
 }
 
@@ -221,7 +278,7 @@ static sv leave_autocast(struct script *s, const struct script_args *a)
 
     (void)a;
     if (n->run)
-        autocast_leave(n->run);
+        calls_unheard(n->run), autocast_leave(n->run);
     return sv_none();
 }
 

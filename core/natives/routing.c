@@ -8,6 +8,7 @@ sv pair_of(struct script *s, struct run *r, val two[2], struct content values, s
     sv pair, module, cls, made;
 
     if (run_dead(r)) { /* a region that runs again has all it saved: what this operator made is gone */
+        calls_unheard(r);
         consume(r, two[0]);
         consume(r, two[1]);
         return run_failed(s, r);
@@ -58,6 +59,7 @@ sv f_sort(struct script *s, const struct script_args *a)
     sort_integers(t->run, value_in(t), two);
     if (!a->def->data)
         return pair_of(s, t->run, two, t->content.kind == CONTENT_CHOSEN ? t->content : content_unknown(), content_unknown());
+    calls_unheard(t->run);
     consume(t->run, two[0]);
     return wrap(s, t->run, two[1]);
 }
@@ -84,6 +86,7 @@ sv f_bincount(struct script *s, const struct script_args *a)
         return sv_null();
     if (t->content.kind != CONTENT_CHOSEN)
         return script_leave(s, "how many bins there are is data: bincount()");
+    calls_unheard(t->run);
     for (int i = 0; i < 2; i++) {
         seen[i] = owned(t->run, factory(t->run, i ? OP_MAX : OP_MIN, (enum dtype)shape_of(t)->dtype, 0, NULL));
         if (!t->run->q->bincount_by_aminmax)
@@ -120,6 +123,7 @@ sv tensor_becomes(struct script *s, struct tensor *t, sv self, val out)
 
     if (run_dead(t->run))
         return run_failed(s, t->run);
+    calls_unheard(t->run);
     t->v = owned(t->run, out);
     t->content = content_unknown();
     value_unref(t->run, old);

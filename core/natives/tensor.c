@@ -50,7 +50,7 @@ sv wrap_content(struct script *s, struct run *r, val out, struct content c)
     struct tensor *t;
 
     if (run_dead(r)) {
-        consume(r, out);
+        calls_held(r, CALLED_CONSUME, out);
         return run_failed(s, r);
     }
     if (!out)
@@ -62,10 +62,8 @@ sv wrap_content(struct script *s, struct run *r, val out, struct content c)
     }
     t = (struct tensor *)(void *)v.o;
     t->run = r;
-    if (r->values[out].floating)
-        t->v = owned(r, out);
-    else
-        value_ref(r, t->v = out);
+    t->v = out;
+    calls_held(r, CALLED_HOLD, out);
     t->content = content_told(r, c);
     return v;
 }
@@ -87,7 +85,7 @@ static void tensor_die(struct script *s, struct obj *o)
     struct tensor *t = (struct tensor *)(void *)o;
 
     if (t->v)
-        value_unref(t->run, t->v);
+        calls_held(t->run, CALLED_DROP, t->v);
     t->v = 0;
     sv_drop(s, t->part_of);
     t->part_of = sv_null();

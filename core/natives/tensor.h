@@ -4,6 +4,7 @@
 
 #include "natives/content.h"
 #include "natives/natives.h"
+#include "torch/calls.h"
 #include "torch/ops.h"
 
 struct tensor {

@@ -108,6 +108,7 @@ static sv by_tensors(struct script *s, struct tensor *t, val x, uint32_t n, stru
         for (int d = 0; d < shape_of(index[k])->ndim; d++)
             if (shape_of(index[k])->size[d] != 1)
                 size[d + nd - shape_of(index[k])->ndim] = shape_of(index[k])->size[d];
+    calls_unheard(r);
     for (uint32_t k = 0; k < n && n > 1; k++)
         held[k] = owned(r, contiguous(r, expand(r, value_in(index[k]), nd, size)));
     for (int d = 0; d < first; d++)
@@ -282,7 +283,7 @@ sv tensor_getitem(struct script *s, sv self, sv key)
         taken += keys[i].tag != SV_NONE && keys[i].tag != SV_ELLIPSIS;
     for (uint32_t i = 0; i < n; i++) {
         if (!take(s, &c, keys[i], shape_of(c.t)->ndim - (int)taken) || run_dead(c.t->run)) {
-            consume(c.t->run, c.x == value_in(c.t) ? 0 : c.x);
+            calls_held(c.t->run, CALLED_CONSUME, c.x == value_in(c.t) ? 0 : c.x);
             return script_failed(s) ? sv_null() : run_failed(s, c.t->run);
         }
     }
@@ -332,6 +333,7 @@ bool tensor_write_part(struct script *s, struct tensor *part, struct tensor *fro
         (void)script_leave(s, "copy_() where a gradient passes, but into a part of a tensor that is sliced for it");
         return false;
     }
+    calls_unheard(r);
     old = whole->v;
     whole->v = owned(r, copy_into_part(r, old, value_in(part), value_in(from)));
     whole->content = content_unknown();
@@ -373,7 +375,7 @@ static bool put_at(struct script *s, struct tensor *t, sv self, uint32_t n, cons
     for (uint32_t i = 0; i < n; i++)
         if (!as_tensor(s, keys[i])) {
             if (is_number(value)) /* is brought to the device */
-                consume(t->run, factory(t->run, OP_TO_COPY, (enum dtype)shape_of(t)->dtype, 0, NULL));
+                calls_unheard(t->run), consume(t->run, factory(t->run, OP_TO_COPY, (enum dtype)shape_of(t)->dtype, 0, NULL));
             t->content = content_unknown();
             return true;
         }

@@ -296,7 +296,7 @@ sv tensor_binary(struct script *s, enum script_binary op, sv a, sv b, bool in_pl
     else
         out = with_number(s, r, op, value_in(x.t ? x.t : y.t), x.t ? y.c : x.c, !x.t);
     if (script_failed(s)) {
-        consume(r, out);
+        calls_held(r, CALLED_CONSUME, out);
         return sv_null();
     }
     return wrap_content(s, r, out, c);

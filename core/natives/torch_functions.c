@@ -58,6 +58,7 @@ static val shaped_like(struct run *r, enum op op, enum dtype dtype, val x)
 {
     val out = pointwise_empty(r, op, dtype, 1, &x);
 
+    calls_unheard(r);
     launch(r, op, out, 0, NULL);
     return out;
 }
@@ -349,6 +350,7 @@ static sv t_where(struct script *s, const struct script_args *a)
             least = factory(r, OP_SCALAR_TENSOR, dtype, 0, NULL);
         return wrap(s, r, where(r, value_in(c), x ? value_in(x) : least, y ? value_in(y) : least));
     }
+    calls_unheard(r);
     for (int i = 0; i < 2; i++) /* a number beside a tensor becomes one of 0 dimensions */
         if (!(i ? y : x))
             numbers[i] = owned(r, factory(r, OP_SCALAR_TENSOR, dtype, 0, NULL));

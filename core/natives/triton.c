@@ -34,7 +34,7 @@ static sv launch_kernel(struct script *s, const struct script_args *a)
     if (!script_charge(s, 1) || !add_tensors(s, a->v[0], &bytes, &elems) || !add_tensors(s, a->v[1], &bytes, &elems))
         return script_failed(s) ? sv_null() : script_raise(s, EXC_TypeError, "launch() takes two tuples of tensors");
     if (r)
-        work_add(r, OP_TRITON, elems, bytes, 1);
+        calls_unheard(r), work_add(r, OP_TRITON, elems, bytes, 1);
     return sv_none();
 }
 
@@ -49,6 +49,7 @@ static sv attend(struct script *s, const struct script_args *a)
         return sv_null();
     if (x->ndim != 4 || y->ndim != 4)
         return script_raise(s, EXC_ValueError, "attend() takes [batch, heads, tokens, width]");
+    calls_unheard(q->run);
     launch_attention(q->run, backward ? OP_FLASH_BACKWARD : OP_FLASH,
                      (struct attended){x->size[0], x->size[1], x->size[2], y->size[2], x->size[3], causal}, value_in(q), value_in(k));
     return sv_none();

@@ -175,6 +175,8 @@ static const struct script_module math = {"math", math_functions, NULL, math_con
 
 /* ---- partial */
 
+static const struct script_class partial_class;
+
 struct partial {
     struct script_object base;
     sv function, args, kw;
@@ -215,6 +217,19 @@ static sv partial_call(struct script *s, sv self, const struct script_args *a)
     sv_drop(s, t);
     sv_drop(s, kw);
     return r;
+}
+
+bool script_partial(struct script *s, sv v, sv *function, sv *args, sv *kw)
+{
+    const struct partial *p;
+
+    if (!sv_is(v, KIND_INSTANCE) || !sv_isa(s, v, &partial_class))
+        return false;
+    p = (const struct partial *)(const void *)v.o;
+    *function = p->function;
+    *args = p->args;
+    *kw = p->kw;
+    return true;
 }
 
 static void partial_die(struct script *s, struct obj *o)

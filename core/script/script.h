@@ -299,6 +299,7 @@ void *script_of(struct script *s);
 uint64_t script_steps_left(const struct script *s);
 struct arena *script_arena(struct script *s);         /* that its memory comes from: what lives as long as it, and stands or is frozen with it */
 bool script_charge(struct script *s, uint64_t steps); /* false: spent */
+bool script_charge_as_taken(struct script *s, uint64_t steps); /* the same, in slices as if they were taken one by one */
 /* A number of its own, id() in the language: where it lies in its script or image, the same wherever these lie. No address leaves the language. */
 uint64_t script_place(const struct script *s, const struct obj *o);
 sv script_import(struct script *s, const char *name);
@@ -368,6 +369,7 @@ struct cls *script_class(struct script *s, const struct script_class *def); /* o
 
 const char *str_text(sv str, size_t *ret_bytes); /* terminated; NULL: no string (nor derived from it) */
 bool str_is(sv v, const char *text);             /* a string, and this one */
+bool script_partial(struct script *s, sv v, sv *function, sv *args, sv *kw); /* of functools.partial: lent; false: it is none */
 bool slice_parts(sv v, sv ret[3]);               /* start, stop, step of a slice, lent; false: it is none */
 const sv *seq_items(sv v, uint32_t *ret_n);      /* of a tuple or list, or derived from one; NULL: it is none. Valid until it changes */
 /* Entry *at of a dict and onwards, in order; false: at the end. Starts with *at = 0. Lent. */

@@ -1,5 +1,6 @@
 /* autograd.c - the graph and the engine. The formulas of each node are in formulas.c. */
 #include "torch/autograd.h"
+#include "torch/calls.h"
 
 #include "torch/checkpoint.h"
 #include "torch/function.h"
@@ -238,6 +239,7 @@ uint32_t accumulate_node(struct run *r, val leaf)
 
 void require_grad(struct run *r, val v)
 {
+    calls_unheard(r);
     if (!v)
         return;
     r->values[v].leaf = true;

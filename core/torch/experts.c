@@ -1,5 +1,6 @@
 /* experts.c - what routes tokens to experts: top k, sorting, histograms, products by group, operators that write into their first argument. */
 #include "torch/autograd.h"
+#include "torch/calls.h"
 
 #include <string.h>
 
@@ -208,6 +209,7 @@ void back_grouped_mm(struct back *b)
 /* part of base = from: base goes on as what it is then */
 val copy_into_part(struct run *r, val base, val part, val from)
 {
+    calls_unheard(r);
     val in[2] = {base, from}, out;
     uint32_t node = attach(r, OP_COPY_SLICES, 2, in);
     const struct value *x = &r->values[part];
@@ -260,6 +262,7 @@ void back_copy_slices(struct back *b)
 /* a op= b: a keeps its storage. What the formula needs of the old a is cloned before: VariableType's original_self. */
 val write_in_place(struct run *r, enum op op, val a, val b)
 {
+    calls_unheard(r);
     val in[2] = {a, b}, old = 0, out;
     uint32_t node = attach(r, op, b ? 2 : 1, in);
     bool multiplies = op == OP_MUL || op == OP_DIV;
@@ -288,6 +291,7 @@ val write_in_place(struct run *r, enum op op, val a, val b)
 /* x.clamp_(min, max): its derivative asks for the old x */
 val clamp_in_place(struct run *r, val a, bool min, bool max)
 {
+    calls_unheard(r);
     uint32_t node = attach(r, OP_CLAMP, 1, &a);
     val old, out;
 

@@ -1,5 +1,6 @@
 /* matmul.c - matrix products: cuda/Blas.cpp, LinearAlgebra.cpp (matmul, should_fold), Linear.cpp, CUDABlas.cpp (workspaces). */
 #include "torch/autograd.h"
+#include "torch/calls.h"
 #include "torch/checkpoint.h"
 
 #include <stdio.h>
@@ -120,6 +121,7 @@ val mm_raw(struct run *r, val a, val b)
 
 void mm_into(struct run *r, enum op op, val out, val a, val b)
 {
+    calls_unheard(r);
     struct copies c;
 
     if (run_dead(r))
@@ -191,6 +193,7 @@ static val mm(struct run *r, val a, val b)
 /* The halves that autocast makes are temporaries of the operator. */
 val bmm(struct run *r, val a, val b)
 {
+    ASKED_VV(r, bmm, a, b);
     struct pins p = {0};
     val ha, hb, out;
 
@@ -253,6 +256,7 @@ static val addmm_plain(struct run *r, val bias, val a, val b)
 
 val addmm(struct run *r, val bias, val a, val b)
 {
+    ASKED_VVV(r, addmm, bias, a, b);
     struct pins p = {0};
     val hc, ha, hb, out;
 
@@ -269,6 +273,7 @@ val addmm(struct run *r, val bias, val a, val b)
 
 val baddbmm(struct run *r, val input, val a, val b, bool scaled)
 {
+    ASKED(r, baddbmm, 3, ((const val[]){input, a, b}), 1, ((const int64_t[]){scaled}));
     struct pins p = {0};
     val in[3], out;
     struct copies c;
@@ -385,6 +390,7 @@ static val matmul_plain(struct run *r, val a, val b, bool trained)
 
 val matmul(struct run *r, val a, val b)
 {
+    ASKED_VV(r, matmul, a, b);
     struct pins p = {0};
     val ha, hb, out;
 
@@ -431,6 +437,7 @@ static val linear_plain(struct run *r, val x, val weight, val bias)
 
 val linear_op(struct run *r, val x, val weight, val bias)
 {
+    ASKED_VVV(r, linear_op, x, weight, bias);
     struct pins p = {0};
     val hx, hw, hb, out;
 

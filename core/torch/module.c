@@ -1,6 +1,7 @@
 #include "torch/module.h"
 
 #include "torch/autograd.h"
+#include "torch/calls.h"
 #include "torch/hooks.h"
 #include "torch/ops.h"
 
@@ -304,6 +305,8 @@ val call(struct run *r, struct module *m, val x)
 {
     struct frame f, arguments;
 
+    if (r->calls)
+        return calls_module(r, m, x);
     if (run_dead(r))
         return 0;
     if (!m->hooks) {

@@ -1,5 +1,6 @@
 /* ops.c - elementwise operators, factories, autocast, shapes. */
 #include "torch/autograd.h"
+#include "torch/calls.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -372,21 +373,25 @@ static val with_scalar(struct run *r, enum op op, val a)
 
 val add(struct run *r, val a, val b)
 {
+    ASKED_VV(r, add, a, b);
     return binary(r, OP_ADD, a, b);
 }
 
 val sub(struct run *r, val a, val b)
 {
+    ASKED_VV(r, sub, a, b);
     return binary(r, OP_SUB, a, b);
 }
 
 val mul(struct run *r, val a, val b)
 {
+    ASKED_VV(r, mul, a, b);
     return binary(r, OP_MUL, a, b);
 }
 
 val divide(struct run *r, val a, val b)
 {
+    ASKED_VV(r, divide, a, b);
     if (!dtype_is_float(dtype_of(r, a)) && !dtype_is_float(dtype_of(r, b))) {
         val out = pointwise(r, OP_DIV, DTYPE_FP32, 2, (val[]){a, b});
 
@@ -399,36 +404,43 @@ val divide(struct run *r, val a, val b)
 
 val add_scalar(struct run *r, val a)
 {
+    ASKED_V(r, add_scalar, a);
     return with_scalar(r, OP_ADD, a);
 }
 
 val sub_scalar(struct run *r, val a)
 {
+    ASKED_V(r, sub_scalar, a);
     return with_scalar(r, OP_SUB, a);
 }
 
 val rsub_scalar(struct run *r, val a)
 {
+    ASKED_V(r, rsub_scalar, a);
     return with_scalar(r, OP_RSUB, a);
 }
 
 val mul_scalar(struct run *r, val a)
 {
+    ASKED_V(r, mul_scalar, a);
     return with_scalar(r, OP_MUL, a);
 }
 
 val div_scalar(struct run *r, val a)
 {
+    ASKED_V(r, div_scalar, a);
     return with_scalar(r, OP_DIV, a);
 }
 
 val neg(struct run *r, val a)
 {
+    ASKED_V(r, neg, a);
     return unary_same(r, OP_NEG, a);
 }
 
 val pow_scalar(struct run *r, val a, double exponent)
 {
+    ASKED_VI(r, pow_scalar, a, calls_bits(exponent));
     val x = autocast_arg(r, OP_POW, a);
     val out = unary(r, OP_POW, x, dtype_of(r, x), exponent);
 
@@ -439,6 +451,7 @@ val pow_scalar(struct run *r, val a, double exponent)
 
 val rsqrt(struct run *r, val a)
 {
+    ASKED_V(r, rsqrt, a);
     val x = autocast_arg(r, OP_RSQRT, a);
     val out = unary_same(r, OP_RSQRT, x);
 
@@ -449,11 +462,13 @@ val rsqrt(struct run *r, val a)
 
 val tanh_op(struct run *r, val a)
 {
+    ASKED_V(r, tanh_op, a);
     return unary_same(r, OP_TANH, a);
 }
 
 val unary_op(struct run *r, enum op op, val a)
 {
+    ASKED_VI(r, unary_op, a, op);
     val x = autocast_arg(r, op, a);
     val out = unary_same(r, op, x);
 
@@ -464,26 +479,31 @@ val unary_op(struct run *r, enum op op, val a)
 
 val cos_op(struct run *r, val a)
 {
+    ASKED_V(r, cos_op, a);
     return unary_same(r, OP_COS, a);
 }
 
 val sin_op(struct run *r, val a)
 {
+    ASKED_V(r, sin_op, a);
     return unary_same(r, OP_SIN, a);
 }
 
 val silu(struct run *r, val a)
 {
+    ASKED_V(r, silu, a);
     return unary_same(r, OP_SILU, a);
 }
 
 val gelu(struct run *r, val a)
 {
+    ASKED_V(r, gelu, a);
     return unary_same(r, OP_GELU, a);
 }
 
 val relu(struct run *r, val a)
 {
+    ASKED_V(r, relu, a);
     return unary_same(r, OP_RELU, a);
 }
 
@@ -510,6 +530,7 @@ val gelu_function(struct run *r, val x)
 
 val to_dtype(struct run *r, val a, enum dtype dtype)
 {
+    ASKED_VI(r, to_dtype, a, dtype);
     uint32_t node;
     val out;
 
@@ -544,11 +565,13 @@ val to_dtype_contiguous(struct run *r, val a, enum dtype dtype)
 
 val clone(struct run *r, val a)
 {
+    ASKED_V(r, clone, a);
     return unary_same(r, OP_CLONE, a);
 }
 
 val contiguous(struct run *r, val a)
 {
+    ASKED_V(r, contiguous, a);
     uint32_t node;
     val out;
 
@@ -592,6 +615,7 @@ val masked_clone(struct run *r, val a, val mask)
 
 val masked_fill(struct run *r, val a, val mask)
 {
+    ASKED_VV(r, masked_fill, a, mask);
     uint32_t node = attach(r, OP_MASKED_FILL, 1, &a);
     val out;
 
@@ -607,6 +631,7 @@ val masked_fill(struct run *r, val a, val mask)
 /* TensorCompare.cpp where_self_out: what is of another dtype than the result is cast by a copy of the kernel's own. */
 val where(struct run *r, val condition, val a, val b)
 {
+    ASKED_VVV(r, where, condition, a, b);
     val in[2] = {a, b}, cast[2] = {a, b}, out;
     uint32_t node = attach(r, OP_WHERE, 2, in);
     enum dtype dtype = promoted(r, a, b);
@@ -629,6 +654,7 @@ val where(struct run *r, val condition, val a, val b)
 
 val pointwise_op(struct run *r, enum op op, enum dtype dtype, val a, val b)
 {
+    ASKED(r, pointwise_op, 2, ((const val[]){a, b}), 2, ((const int64_t[]){op, dtype}));
     val out = pointwise(r, op, dtype, b ? 2 : 1, (val[]){a, b});
 
     consume(r, a);
@@ -638,11 +664,13 @@ val pointwise_op(struct run *r, enum op op, enum dtype dtype, val a, val b)
 
 val compare(struct run *r, enum op op, val a, val b)
 {
+    ASKED(r, compare, 2, ((const val[]){a, b}), 1, ((const int64_t[]){op}));
     return pointwise_op(r, op, DTYPE_BOOL, a, b);
 }
 
 val clamp_op(struct run *r, val a, bool min, bool max)
 {
+    ASKED_VI(r, clamp_op, a, min, max);
     uint32_t node = attach(r, OP_CLAMP, 1, &a);
     val out;
 
@@ -658,6 +686,7 @@ val clamp_op(struct run *r, val a, bool min, bool max)
 /* cuda/Dropout.cu: the mask is a bool of its own, born before the result. */
 val dropout(struct run *r, val a, double p)
 {
+    ASKED_VI(r, dropout, a, calls_bits(p));
     uint32_t node;
     val out, mask;
 
@@ -682,6 +711,13 @@ val empty(struct run *r, enum dtype dtype, int ndim, const int64_t *size)
 
 val factory(struct run *r, enum op op, enum dtype dtype, int ndim, const int64_t *size)
 {
+    if (r->calls) {
+        int64_t asked[2 + MAX_DIMS] = {op, dtype};
+
+        for (int i = 0; i < ndim; i++)
+            asked[2 + i] = size[i];
+        return calls_ask(r, CALLED_factory, 0, NULL, 2 + ndim, asked);
+    }
     val out = value_empty(r, op, dtype, ndim, size);
 
     launch(r, op, out, 0, NULL);
@@ -840,6 +876,7 @@ static val viewed(struct run *r, enum op op, val a, int ndim, const int64_t *ask
 
 val view(struct run *r, val a, int ndim, const int64_t *size)
 {
+    ASKED(r, view, 1, &a, ndim, size);
     return viewed(r, OP_VIEW, a, ndim, size, true);
 }
 
@@ -850,6 +887,7 @@ val unsafe_view(struct run *r, val a, int ndim, const int64_t *size)
 
 val reshape(struct run *r, val a, int ndim, const int64_t *asked)
 {
+    ASKED(r, reshape, 1, &a, ndim, asked);
     int64_t size[MAX_DIMS], stride[MAX_DIMS];
 
     if (run_dead(r) || !a)
@@ -872,6 +910,7 @@ val view_as(struct run *r, val v, int ndim, const int64_t *size)
 
 val transpose(struct run *r, val a, int d0, int d1)
 {
+    ASKED_VI(r, transpose, a, d0, d1);
     val out = run_dead(r) ? 0 : alias_view(r, a);
     struct value *y = &r->values[out];
     int64_t s;
@@ -891,6 +930,7 @@ val transpose(struct run *r, val a, int d0, int d1)
 
 val t_op(struct run *r, val a)
 {
+    ASKED_V(r, t_op, a);
     val out = run_dead(r) ? 0 : alias_view(r, a);
     struct value *x = &r->values[a], *y = &r->values[out];
 
@@ -916,6 +956,13 @@ val transposed(struct run *r, val v, int d0, int d1)
 
 val permute(struct run *r, val a, int ndim, const int *order)
 {
+    if (r->calls) {
+        int64_t places[MAX_DIMS];
+
+        for (int i = 0; i < ndim; i++)
+            places[i] = order[i];
+        return calls_ask(r, CALLED_permute, 1, &a, ndim, places);
+    }
     val out = run_dead(r) ? 0 : alias_view(r, a);
     struct value *x = &r->values[a], *y = &r->values[out];
     int packed = 0;
@@ -970,6 +1017,7 @@ val view_as_real(struct run *r, val a)
 
 val unsqueeze(struct run *r, val a, int dim)
 {
+    ASKED_VI(r, unsqueeze, a, dim);
     val out = run_dead(r) ? 0 : alias_view(r, a);
     struct value *y = &r->values[out];
 
@@ -988,6 +1036,7 @@ val unsqueeze(struct run *r, val a, int dim)
 
 val squeeze(struct run *r, val a, int dim)
 {
+    ASKED_VI(r, squeeze, a, dim);
     val out = run_dead(r) ? 0 : alias_view(r, a);
     struct value *y = &r->values[out];
 
@@ -1006,6 +1055,7 @@ val squeeze(struct run *r, val a, int dim)
 
 val expand(struct run *r, val a, int ndim, const int64_t *size)
 {
+    ASKED(r, expand, 1, &a, ndim, size);
     val out = run_dead(r) ? 0 : alias_view(r, a);
     struct value *x = &r->values[a], *y = &r->values[out];
 
@@ -1024,6 +1074,7 @@ val expand(struct run *r, val a, int ndim, const int64_t *size)
 
 val slice_step(struct run *r, val a, int dim, int64_t start, int64_t end, int64_t step)
 {
+    ASKED_VI(r, slice_step, a, dim, start, end, step);
     val out = run_dead(r) ? 0 : alias_view(r, a);
     struct value *y = &r->values[out];
 
@@ -1056,6 +1107,7 @@ val index_slice(struct run *r, val a, int dim, int64_t start, int64_t end, int64
 
 val select_op(struct run *r, val a, int dim, int64_t at_index)
 {
+    ASKED_VI(r, select_op, a, dim, at_index);
     val out = run_dead(r) ? 0 : alias_view(r, a);
     struct value *x = &r->values[a], *y = &r->values[out];
 
@@ -1116,6 +1168,12 @@ static void split_as(struct run *r, enum op op, val a, int dim, int n, const int
 
 void unbind(struct run *r, val a, int dim, val *ret)
 {
+    if (r->calls) {
+        int parts = run_dead(r) ? 0 : (int)size_of(r, a, dim);
+
+        calls_ask_many(r, CALLED_unbind, 1, &a, 1, &(int64_t){dim}, parts, ret);
+        return;
+    }
     uint32_t node = attach(r, OP_UNBIND, 1, &a);
     struct value *x = &r->values[a];
     int n;
@@ -1148,11 +1206,19 @@ void unbind(struct run *r, val a, int dim, val *ret)
 
 void split(struct run *r, val a, int dim, int n, const int64_t *sizes, val *ret)
 {
+    if (r->calls) {
+        calls_split(r, CALLED_split, a, dim, n, sizes, ret);
+        return;
+    }
     split_as(r, OP_SPLIT, a, dim, n, sizes, ret);
 }
 
 void split_with_sizes(struct run *r, val a, int dim, int n, const int64_t *sizes, val *ret)
 {
+    if (r->calls) {
+        calls_split(r, CALLED_split_with_sizes, a, dim, n, sizes, ret);
+        return;
+    }
     split_as(r, OP_SPLIT_WITH_SIZES, a, dim, n, sizes, ret);
 }
 
@@ -1205,6 +1271,7 @@ static val joined(struct run *r, enum op op, enum dtype dtype, int n, const val 
 
 val cat(struct run *r, int n, const val *in, int dim)
 {
+    ASKED(r, cat, n, in, 1, ((const int64_t[]){dim}));
     int64_t size[MAX_DIMS];
     int nd;
 
@@ -1227,6 +1294,7 @@ val cat_to_empty(struct run *r, val a, enum dtype empty, int dim)
 
 val stack_op(struct run *r, int n, const val *in, int dim)
 {
+    ASKED(r, stack_op, n, in, 1, ((const int64_t[]){dim}));
     int64_t size[MAX_DIMS];
     int nd;
 
@@ -1241,6 +1309,7 @@ val stack_op(struct run *r, int n, const val *in, int dim)
 
 val detach(struct run *r, val a)
 {
+    ASKED_V(r, detach, a);
     val out = alias_view(r, a);
 
     r->values[out].view = false; /* VariableTypeManual.cpp detach: not differentiable, so that it holds no base */

@@ -1,5 +1,6 @@
 /* reduce.c - reductions, norms, losses, embeddings: operators whose kernels take scratch that depends on the GPU. */
 #include "torch/autograd.h"
+#include "torch/calls.h"
 
 #include <string.h>
 
@@ -313,6 +314,7 @@ static val reduced(struct run *r, enum op op, val a, unsigned dims, bool keepdim
 
 val sum_dims(struct run *r, val a, unsigned dims, bool keepdim)
 {
+    ASKED_VI(r, sum_dims, a, dims, keepdim);
     return reduced(r, OP_SUM, a, dims, keepdim);
 }
 
@@ -328,6 +330,7 @@ val sum_dim(struct run *r, val a, int dim, bool keepdim)
 
 val mean_dims(struct run *r, val a, unsigned dims, bool keepdim)
 {
+    ASKED_VI(r, mean_dims, a, dims, keepdim);
     return reduced(r, OP_MEAN, a, dims, keepdim);
 }
 
@@ -383,6 +386,7 @@ static void laid_out_beside(struct run *r, val x)
 
 val softmax(struct run *r, val a, enum dtype dtype)
 {
+    ASKED_VI(r, softmax, a, dtype);
     struct pins p = {0};
     val x, out;
     uint32_t node;
@@ -409,6 +413,7 @@ val softmax(struct run *r, val a, enum dtype dtype)
 
 val log_softmax(struct run *r, val a, enum dtype dtype)
 {
+    ASKED_VI(r, log_softmax, a, dtype);
     struct pins p = {0};
     val x, out;
     uint32_t node;
@@ -433,6 +438,7 @@ val log_softmax(struct run *r, val a, enum dtype dtype)
 
 val cross_entropy(struct run *r, val logits, val target)
 {
+    ASKED_VV(r, cross_entropy, logits, target);
     struct pins p = {0};
     val x, half, logp, out, total;
     uint32_t node;
@@ -528,6 +534,7 @@ val conv1d_depthwise(struct run *r, val x, val weight, val bias, struct conv1d_h
 /* ------------------------------------------------------------------------------------------------------------- norms */
 val layer_norm(struct run *r, val a, val weight, val bias)
 {
+    ASKED_VVV(r, layer_norm, a, weight, bias);
     struct pins p = {0};
     val in[3], out, mean, rstd, copy = 0;
     int64_t rows;
@@ -568,6 +575,7 @@ val layer_norm(struct run *r, val a, val weight, val bias)
 /* layer_norm_kernel.cu, RMSNormKernelImpl: the kernel wants a contiguous input; the node keeps what was given. */
 val rms_norm_op(struct run *r, val a, val weight)
 {
+    ASKED_VV(r, rms_norm_op, a, weight);
     struct pins p = {0};
     val in[2], x, out, rstd;
     uint32_t node;
@@ -604,6 +612,7 @@ val rms_norm_op(struct run *r, val a, val weight)
 /* Embedding.cpp: weight.index_select(0, ids.reshape(-1)).view(..); the node keeps ids as they were given */
 val embedding_op(struct run *r, val weight, val ids, bool has_padding_idx)
 {
+    ASKED(r, embedding_op, 2, ((const val[]){weight, ids}), 1, ((const int64_t[]){has_padding_idx}));
     uint32_t node = attach(r, OP_INDEX_SELECT, 1, &weight);
     int64_t size[MAX_DIMS], all;
     int nd;

@@ -382,6 +382,7 @@ static inline val value_take(struct run *r)
 {
     val v = r->free_value;
 
+    r->n_taken++;
     if (v) {
         r->free_value = r->values[v].storage;
     } else if (r->n_values < r->max_values) {

@@ -193,6 +193,8 @@ struct frame {
     struct module *hooked; /* its hooks see what the frame returns; NULL: nobody does */
 };
 
+struct calls_writer;
+
 struct run {
     struct err error;
     struct arena *arena;
@@ -202,6 +204,7 @@ struct run {
     /* switches of the running thread */
     bool grad_enabled, in_backward, stopped, recompute;
     bool outgrew; /* it failed for a pool that was too small: wider ones may hold it */
+    bool diverged; /* it failed where calls.h asked again: by hand it might not */
     bool counts_evenly; /* how many tokens an expert has was read, and told by their being shared evenly: natives/content.h */
     double expert_skew; /* how many even shares of the tokens the first expert has; 0: 1 */
     bool loads_by_owner; /* what comes to the device while a model is loaded is told as its module's: generate()'s parts of each GPU */
@@ -230,6 +233,7 @@ struct run {
     struct node *nodes;
     uint32_t n_values, n_storages, n_nodes, max_values, max_storages, max_nodes;
     uint32_t free_value, free_storage, free_node; /* heads of free lists */
+    uint32_t n_taken; /* values that were made, all together */
     val *locals;
     uint32_t n_locals, max_locals;
     uint32_t *ready;
@@ -247,6 +251,7 @@ struct run {
     uint32_t n_events, max_events;
     uint32_t n_marks, max_marks;            /* of them neither birth nor death */
     bool released;                          /* EVENT_RELEASE stands on the tape */
+    struct calls_writer *calls;             /* calls.h: what is asked is written down; NULL: it is not */
     struct work *work;                      /* work.h: the log of kernels and messages; NULL: none is kept */
     val workspaces[2];                      /* cuBLAS of the forward and of the autograd thread, where they are kept */
     uint32_t lt_workspaces[2];              /* cuBLASLt's */

@@ -6,6 +6,7 @@
  *         sizes checked against both by tests/data/ops. cuDNN's: cudnn/MHA.cpp, and what an H100 took (tests/data/ops/cudnn_attention.csv).
  */
 #include "torch/autograd.h"
+#include "torch/calls.h"
 #include "torch/checkpoint.h"
 #include "torch/sdpa.h"
 
@@ -486,6 +487,7 @@ enum attention_way attention_way(const struct run *r, const val in[4], double p,
 
 val scaled_dot_product_attention(struct run *r, val q, val k, val v, val mask, double dropout_p, bool causal, bool enable_gqa)
 {
+    ASKED(r, scaled_dot_product_attention, 4, ((const val[]){q, k, v, mask}), 3, ((const int64_t[]){calls_bits(dropout_p), causal, enable_gqa}));
     struct pins p = {0}, casts = {0};
     val in[4] = {q, k, v, mask}, half[4], out;
 
@@ -570,6 +572,7 @@ static val flash_package(struct run *r, enum op op, const val in[3], val cumulat
 /* [batch, seq, heads, head_dim] */
 val flash_attn_func(struct run *r, val q, val k, val v)
 {
+    ASKED_VVV(r, flash_attn_func, q, k, v);
     struct pins p = {0};
     val in[3] = {q, k, v}, out;
     struct attended shape;

@@ -521,8 +521,8 @@ static struct run_limits widened(struct run_limits l, unsigned wider)
     return l;
 }
 
-enum err_code trainer_run(struct trainer *t, const struct arch *arch, const struct step *step, const struct device *device,
-                          struct arena *arena, struct err *err)
+static enum err_code run_once(struct trainer *t, const struct arch *arch, const struct step *step, const struct device *device, bool by_hand,
+                              struct arena *arena, struct err *err)
 {
     struct held h = {0};
     bool alike = t->live_blocks_only && !t->foretells && trainer_skips_first(arch, step);
@@ -539,6 +539,7 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
                           .around = t->around,
                           .alike = alike};
     n = steps_to_play(t, step);
+    t->model.by_hand = by_hand;
     rc = trainer_declare(t, arch, step, arena, err);
     if (!rc && (t->costs_alone || t->logs_before_last || (t->foretells && t->log)))
         t->whole = parameters_of(t->model.tree.root);
@@ -588,4 +589,24 @@ enum err_code trainer_run(struct trainer *t, const struct arch *arch, const stru
         return err->code;
     }
     return ERR_OK;
+}
+
+/* Where what was heard before is not what a layer does (torch/calls.h), the program says itself what it does; the attempt is not counted. */
+enum err_code trainer_run(struct trainer *t, const struct arch *arch, const struct step *step, const struct device *device,
+                          struct arena *arena, struct err *err)
+{
+    unsigned char *mark = arena->cur;
+    uint64_t events = arena->budget ? arena->budget->events : 0;
+    bool full = arena->full;
+    enum err_code rc = run_once(t, arch, step, device, false, arena, err);
+
+    if (!rc || !t->run.diverged)
+        return rc;
+    arena_rewind(arena, mark);
+    arena->full = full;
+    if (arena->budget)
+        arena->budget->events = events;
+    if (t->log)
+        t->log->n_kernels = t->log->n_messages = t->log->n_orders = t->log->calls = t->log->hooks = t->log->n_events = 0;
+    return run_once(t, arch, step, device, true, arena, err);
 }

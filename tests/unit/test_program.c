@@ -248,6 +248,7 @@ static enum err_code run_kept(const struct arch *arch, struct program_source *so
             rc = run_once(arch, step, room, err);
     }
     trainer->memory = MEMORY_OWN;
+    ck_assert(!trainer->model.by_hand); /* what was heard before is what its layers do */
     ck_assert(rc || program_is_kept(source->ready));
     ck_assert(rc || program_has_stood(source->ready));
     return rc;

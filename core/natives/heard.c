@@ -1,0 +1,279 @@
+/* heard.c - layers of a program that all carry: what a forward of one asks of core/torch is written down (torch/calls.h) and asked again for those alike. */
+#include "natives/heard.h"
+
+#include "base/budget.h"
+
+#include <string.h>
+
+enum { DEEPEST = 3, ITEMS = 8 };
+
+void natives_heard(struct natives *n, struct calls_book *book, uint64_t identity, const uint8_t *layer_kinds, uint32_t n_layers)
+{
+    n->book = book;
+    n->identity = identity;
+    n->layer_kinds = layer_kinds;
+    n->n_layers = n_layers;
+    n->layers = NULL;
+}
+
+static uint64_t mixed(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * UINT64_C(0x9E3779B97F4A7C15);
+    return hash ^ hash >> 29;
+}
+
+/* Of a ModuleList's child; UINT32_MAX: it is none. */
+static uint32_t index_of(const char *name)
+{
+    uint32_t i = 0;
+
+    if (!*name)
+        return UINT32_MAX;
+    for (; *name >= '0' && *name <= '9' && i < UINT32_C(100000); name++)
+        i = i * 10 + (uint32_t)(*name - '0');
+    return *name ? UINT32_MAX : i;
+}
+
+bool is_heard(struct natives *n, const struct module *m)
+{
+    if (!n->book || !m || !m->parent || n->run->calls || index_of(m->name) >= n->n_layers)
+        return false;
+    if (!n->layers)
+        n->layers = module_list(n->tree);
+    return m->parent == n->layers;
+}
+
+/* All of it that its forward may hang on. */
+static uint64_t looks_of(const struct run *r, const struct module *m)
+{
+    uint64_t kind = (uint64_t)m->kind | (m->hooks ? 16U : 0U) | (m->around ? 32U : 0U) | (uint64_t)m->split << 8;
+    uint64_t hash = mixed((uint64_t)(uintptr_t)m->forward, kind);
+
+    hash = mixed(mixed(mixed(hash, (uint64_t)m->in), (uint64_t)m->out), (uint64_t)calls_bits(m->p));
+    for (const struct param *p = m->params; p; p = p->next) {
+        unsigned flags = (p->buffer ? 1U : 0U) | (p->reads ? 2U : 0U) | (p->requires_grad ? 4U : 0U) | (p->tied ? 8U : 0U);
+
+        hash = mixed(hash, (uint64_t)p->dtype | (uint64_t)p->ndim << 8 | (uint64_t)flags << 16);
+        hash = mixed(hash, p->value ? (uint64_t)dtype_of(r, p->value) : DTYPE_COUNT);
+        for (int i = 0; i < p->ndim; i++)
+            hash = mixed(hash, (uint64_t)p->size[i]);
+    }
+    for (const struct module *c = m->first; c; c = c->next)
+        hash = mixed(hash, looks_of(r, c));
+    return hash;
+}
+
+/* What a program may ask of the run itself, and whether a region runs again. */
+static uint64_t switches_of(const struct run *r)
+{
+    unsigned flags = (r->grad_enabled ? 1U : 0U) | (r->autocast ? 2U : 0U) | (r->in_backward ? 4U : 0U) | (r->recompute ? 8U : 0U) | (r->region ? 16U : 0U) |
+                     (r->node_running ? 32U : 0U);
+
+    return (uint64_t)flags | (uint64_t)r->autocast_dtype << 16 | (uint64_t)r->stage << 24 | (uint64_t)(unsigned)r->autocast_depth << 32;
+}
+
+bool hearing_begins(struct natives *n, struct hearing *h, struct nn_module *layer, bool in_region)
+{
+    const struct run *r = n->run;
+    uint32_t index;
+
+    h->calls = NULL;
+    h->writes = false;
+    if (!is_heard(n, layer->m) || layer->m->around)
+        return false;
+    index = index_of(layer->m->name);
+    h->unit = layer->m;
+    h->n = 0;
+    h->key.n = 0;
+    h->key.beyond = false;
+    calls_key_add(&h->key, n->identity);
+    calls_key_add(&h->key, n->layer_kinds ? n->layer_kinds[index] : 256 + (uint64_t)index);
+    calls_key_add(&h->key, switches_of(r) | (in_region ? 256U : 0U) | (layer->eval ? 512U : 0U));
+    calls_key_add(&h->key, looks_of(r, layer->m));
+    return true;
+}
+
+static void add_content(struct calls_key *k, struct content c)
+{
+    calls_key_add(k, (uint64_t)c.kind | (uint64_t)c.n << 8 | (uint64_t)(uint16_t)c.dim << 24);
+    calls_key_add(k, (uint64_t)calls_bits(c.c));
+    calls_key_add(k, (uint64_t)calls_bits(c.skew));
+}
+
+bool hearing_takes_tensor(struct natives *n, struct hearing *h, val v, struct content c)
+{
+    int at = 0;
+
+    while (at < h->n && h->in[at] != v)
+        at++;
+    calls_key_add(&h->key, 64 + (uint64_t)at);
+    if (at == CALLS_INPUTS)
+        return false;
+    if (at == h->n) {
+        h->in[h->n++] = v;
+        calls_key_value(&h->key, n->run, v);
+    }
+    add_content(&h->key, c);
+    return true;
+}
+
+static bool takes(struct natives *n, struct hearing *h, sv v, unsigned depth)
+{
+    struct tensor *t;
+    uint32_t items;
+    const sv *item;
+
+    calls_key_add(&h->key, v.tag & SV_OBJECT ? 32 : v.tag);
+    switch (v.tag) {
+    case SV_INT:
+    case SV_BOOL:
+        calls_key_add(&h->key, (uint64_t)v.i);
+        return true;
+    case SV_FLOAT:
+        calls_key_add(&h->key, (uint64_t)calls_bits(v.f));
+        return true;
+    case SV_NULL:
+    case SV_NONE:
+        return true;
+    default:
+        break;
+    }
+    if (sv_is(v, KIND_STR)) {
+        uint64_t hash = 7;
+
+        for (const char *text = str_text(v, NULL); *text; text++)
+            hash = mixed(hash, (unsigned char)*text);
+        calls_key_add(&h->key, hash);
+        return true;
+    }
+    if (sv_is(v, KIND_TUPLE) && depth < DEEPEST) {
+        item = seq_items(v, &items);
+        calls_key_add(&h->key, items);
+        for (uint32_t i = 0; i < items && items <= ITEMS; i++)
+            if (!takes(n, h, item[i], depth + 1))
+                return false;
+        return items <= ITEMS;
+    }
+    t = as_tensor(n->s, v);
+    return t && t->run == n->run && !t->param && t->v && !t->mapped && hearing_takes_tensor(n, h, t->v, t->content);
+}
+
+bool hearing_takes(struct natives *n, struct hearing *h, sv v)
+{
+    return takes(n, h, v, 0);
+}
+
+bool hearing_takes_named(struct natives *n, struct hearing *h, sv name, sv v)
+{
+    return takes(n, h, name, DEEPEST) && takes(n, h, v, 0);
+}
+
+/* Where work may end within, it ends as it would by hand. */
+static bool has_work(const struct natives *n, const struct calls *c)
+{
+    const struct budget *b = n->run->arena->budget;
+    uint64_t needs = 4 * (calls_steps(c) + calls_count(c)) + (UINT64_C(1) << 16);
+
+    return script_steps_left(n->s) > needs && (!b || (b->limit_events > b->events && b->limit_events - b->events > needs));
+}
+
+void hearing_begun(struct natives *n, struct hearing *h)
+{
+    if (h->key.beyond)
+        return;
+    h->left = script_steps_left(n->s);
+    if (!calls_find(n->book, &h->key, &h->calls))
+        h->writes = calls_begin(n->run, n->book, &h->key, h->unit, h->n, h->in);
+    else if (h->calls && !has_work(n, h->calls))
+        h->calls = NULL;
+}
+
+bool hearing_asks_again(struct natives *n, struct hearing *h, val ret[CALLS_RESULTS], uint32_t *form)
+{
+    if (!script_charge_as_taken(n->s, calls_steps(h->calls)))
+        return false;
+    calls_again(n->run, h->calls, h->unit, h->in, ret);
+    *form = calls_form(h->calls);
+    return !run_dead(n->run);
+}
+
+/* Tensors of which nothing is known but what core/torch knows. */
+static bool is_plain(const struct natives *n, const struct tensor *t)
+{
+    return t && t->run == n->run && !t->param && t->v && !t->mapped && t->content.kind == CONTENT_UNKNOWN && !sv_ok(t->part_of) && !t->rows;
+}
+
+void hearing_ends(struct natives *n, struct hearing *h, sv result)
+{
+    struct run *r = n->run;
+    uint64_t left = script_steps_left(n->s);
+    val out[CALLS_RESULTS];
+    uint32_t items = 0;
+    const sv *item = sv_is(result, KIND_TUPLE) ? seq_items(result, &items) : NULL;
+    int n_out = 0;
+    bool ok = true;
+
+    if (!r->calls)
+        return;
+    if (sv_ok(result) && !item) {
+        ok = is_plain(n, as_tensor(n->s, result));
+        out[n_out++] = ok ? as_tensor(n->s, result)->v : 0;
+    }
+    for (uint32_t i = 0; i < items && ok; i++) { /* a tensor first, None and tensors after it */
+        ok = (sv_is_none(item[i]) && i) || (is_plain(n, as_tensor(n->s, item[i])) && n_out == (int)i && n_out < CALLS_RESULTS);
+        if (ok && !sv_is_none(item[i]))
+            out[n_out++] = as_tensor(n->s, item[i])->v;
+    }
+    if (!ok || (item && !items) || items > CALLS_RESULTS || (!sv_ok(result) && !r->stopped) || left > h->left)
+        calls_give_up(r);
+    else
+        calls_end(r, n_out, out, items, h->left - left);
+}
+
+static sv tensor_of(struct natives *n, val v)
+{
+    sv made = script_object(n->s, n->tensor);
+
+    if (sv_ok(made)) {
+        ((struct tensor *)(void *)made.o)->run = n->run;
+        ((struct tensor *)(void *)made.o)->v = v;
+    }
+    return made;
+}
+
+static sv ask_again(struct script *s, struct natives *n, struct hearing *h)
+{
+    val out[CALLS_RESULTS] = {0};
+    sv made[CALLS_RESULTS] = {0};
+    uint32_t form;
+
+    if (!hearing_asks_again(n, h, out, &form))
+        return script_failed(s) ? sv_null() : run_failed(s, n->run);
+    for (uint32_t i = 0; i < (form ? form : 1); i++) {
+        made[i] = out[i] ? tensor_of(n, out[i]) : sv_none();
+        if (!sv_ok(made[i]))
+            return made[i];
+    }
+    return form ? tuple_take(s, form, made) : made[0];
+}
+
+sv heard_forward(struct script *s, sv self, const struct script_args *a)
+{
+    struct natives *n = natives_of(s);
+    struct hearing h;
+    bool told = hearing_begins(n, &h, nn_of(self), false);
+    sv result;
+
+    for (uint32_t i = 0; i < a->n && told; i++)
+        told = hearing_takes(n, &h, a->v[i]);
+    for (uint32_t i = 0; i < a->n_kw && told; i++)
+        told = hearing_takes_named(n, &h, a->names[i], a->kw[i]);
+    if (told)
+        hearing_begun(n, &h);
+    if (h.calls)
+        return ask_again(s, n, &h);
+    result = script_call_method_args(s, self, n->forward, a);
+    if (h.writes)
+        hearing_ends(n, &h, result);
+    return result;
+}

@@ -1,0 +1,190 @@
+/* What a module's forward asks of a run, written down and asked again: the same tape of one that is alike; what is not alike is seen. */
+#include "torch/calls.h"
+#include "stack/stack.h"
+#include "tests/support/unit.h"
+#include "torch/module.h"
+#include "torch/ops.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROOM = 8 << 20, BOOK = 2 << 20, TOKENS = 16, WIDTH = 32, LAYERS = 3 };
+
+static struct run run;
+static struct tree tree;
+static struct arena arena;
+static struct calls_book *book;
+static struct module *layer[LAYERS];
+static struct quirks quirks;
+static unsigned char *room;
+
+/* Layers of two linears; the last one's second has another width. */
+static void begin(void)
+{
+    struct run_limits limits = {.values = 512, .storages = 512, .nodes = 128, .births = 512};
+    struct err err = {0};
+    struct module *root, *list;
+
+    room = malloc(ROOM + BOOK);
+    arena_init(&arena, room, ROOM);
+    book = calls_book(room + ROOM, BOOK);
+    ck_assert(book != NULL);
+    memset(&quirks, 0, sizeof quirks);
+    ck_assert(!tree_init(&tree, &arena, DTYPE_BF16, 32, &err));
+    root = container(&tree, NULL, "");
+    list = container(&tree, root, "layers");
+    for (uint32_t i = 0; i < LAYERS; i++) {
+        layer[i] = container_at(&tree, list, i);
+        (void)linear(&tree, layer[i], "up", WIDTH, 2 * WIDTH, false);
+        (void)linear(&tree, layer[i], "down", 2 * WIDTH, i + 1 < LAYERS ? WIDTH : WIDTH / 2, false);
+    }
+    ck_assert(!run_init(&run, &arena, &quirks, (struct device){0}, limits, &err));
+    materialise(&run, &tree);
+    for (uint32_t i = 0; i < LAYERS; i++)
+        for (struct module *m = layer[i]->first; m; m = m->next)
+            require_grad(&run, m->weight->value);
+}
+
+static void end(void)
+{
+    free(room);
+}
+
+/* down(silu(up(x)) * up(x)), as a program holds and lets go of what it names; what it returns is held once. */
+static val forward(struct module *m, val x)
+{
+    val up = call(&run, m->first, x), gate, both, out;
+
+    calls_held(&run, CALLED_HOLD, up);
+    gate = silu(&run, up);
+    calls_held(&run, CALLED_HOLD, gate);
+    both = mul(&run, gate, up);
+    calls_held(&run, CALLED_HOLD, both);
+    calls_held(&run, CALLED_DROP, gate);
+    calls_held(&run, CALLED_DROP, up);
+    out = call(&run, m->first->next, both);
+    calls_held(&run, CALLED_HOLD, out);
+    calls_held(&run, CALLED_DROP, both);
+    return out;
+}
+
+static val input(void)
+{
+    return owned(&run, empty(&run, DTYPE_BF16, SHAPE(TOKENS, WIDTH)));
+}
+
+static struct calls_key key_of(uint64_t word)
+{
+    struct calls_key key = {0};
+
+    calls_key_add(&key, word);
+    return key;
+}
+
+static const struct calls *written(val x, val *ret)
+{
+    struct calls_key key = key_of(7);
+    const struct calls *c = NULL;
+
+    ck_assert(!calls_find(book, &key, &c));
+    ck_assert(calls_begin(&run, book, &key, layer[0], 1, &x));
+    *ret = forward(layer[0], x);
+    calls_end(&run, 1, ret, 0, 5);
+    ck_assert(calls_find(book, &key, &c) && c);
+    ck_assert_uint_eq(calls_steps(c), 5);
+    return c;
+}
+
+static void same_births(uint32_t from, uint32_t to, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const struct birth *a = &run.births[from + i], *b = &run.births[to + i];
+
+        ck_assert_uint_eq(a->bytes, b->bytes);
+        ck_assert_uint_eq(a->op, b->op);
+    }
+}
+
+/* Of the second layer the calls of the first: the tape of the second, module numbers too. */
+START_TEST(asks_again)
+{
+    val x = input(), y, z, of_hand;
+    const struct calls *c = written(x, &y);
+    uint32_t births = run.n_births, events = run.n_events, n, n_events;
+
+    of_hand = forward(layer[1], x);
+    n = run.n_births - births;
+    n_events = run.n_events - events;
+    births = run.n_births;
+    events = run.n_events;
+    calls_again(&run, c, layer[1], &x, &z);
+    ck_assert(!run.error.code && !run.diverged);
+    ck_assert_uint_eq(run.n_births - births, n);
+    ck_assert_uint_eq(run.n_events - events, n_events);
+    ck_assert_uint_eq(run.nodes[run.values[z].node].op, run.nodes[run.values[of_hand].node].op);
+    same_births(births - n, births, n);
+    ck_assert_uint_eq(run.births[births].module, layer[1]->first->number);
+    ck_assert_uint_eq(run.values[z].refs, run.values[of_hand].refs);
+}
+END_TEST
+
+/* A result of another size is not what the program saw. */
+START_TEST(sees_what_differs)
+{
+    val x = input(), y, z = 0;
+    const struct calls *c = written(x, &y);
+
+    calls_again(&run, c, layer[LAYERS - 1], &x, &z);
+    ck_assert(run.diverged);
+    ck_assert_int_eq(run.error.code, ERR_INTERNAL);
+}
+END_TEST
+
+static const char *const ways[] = {"a value beside it", "one from outside", "held beyond the end", "another module", "what cannot be written"};
+
+/* Nothing is written down, and that is known. */
+START_TEST(gives_up)
+{
+    val x = input(), other = input(), y = 0;
+    struct calls_key key = key_of(8 + (uint64_t)_i);
+    const struct calls *c;
+
+    ck_assert_msg(calls_begin(&run, book, &key, layer[0], 1, &x), "%s", ways[_i]);
+    if (_i == 0)
+        (void)owned(&run, value_empty(&run, OP_EMPTY, DTYPE_FP32, SHAPE(3)));
+    if (_i == 1)
+        calls_held(&run, CALLED_HOLD, mul(&run, x, other));
+    if (_i == 2)
+        calls_held(&run, CALLED_LEND, x);
+    if (_i == 3)
+        calls_held(&run, CALLED_HOLD, call(&run, layer[1]->first, x));
+    if (_i == 4)
+        calls_unheard(&run);
+    y = forward(layer[0], x);
+    calls_end(&run, 1, &y, 0, 1);
+    ck_assert_msg(calls_find(book, &key, &c) && !c, "%s", ways[_i]);
+    ck_assert(!run.error.code && !run.calls);
+}
+END_TEST
+
+/* A full book begins anew. */
+START_TEST(full_book)
+{
+    val x = input(), y;
+    struct calls_key key;
+    const struct calls *c;
+
+    (void)written(x, &y);
+    for (uint64_t i = 0; i < 20000; i++) {
+        key = key_of(100 + i);
+        ck_assert(calls_begin(&run, book, &key, layer[0], 1, &x));
+        calls_give_up(&run);
+        ck_assert(calls_find(book, &key, &c) && !c);
+    }
+    key = key_of(7);
+    ck_assert(!calls_find(book, &key, &c));
+}
+END_TEST
+
+UNIT_TESTS("torch/calls", tcase_add_checked_fixture(unit_.tcase, begin, end); unit_test(asks_again); unit_test(sees_what_differs);
+           unit_rows(gives_up, ways); unit_test(full_book);)
