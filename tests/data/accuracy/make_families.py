@@ -34,6 +34,7 @@ PLAIN = {  # model_type: what differs from the defaults of its config class
     "exaone_moe": SPARSE | dict(num_hidden_layers=4, num_experts=16, sliding_window=256), "hy_v3": SPARSE | dict(num_experts=16, head_dim=64),
     "flex_olmo": DENSE | dict(num_key_value_heads=16, intermediate_size=1024, num_experts=8, num_experts_per_tok=2, pad_token_id=0),
     "hunyuan_v1_dense": DENSE | dict(head_dim=64, rope_parameters=dict(rope_type="dynamic", alpha=1000.0, factor=1.0, rope_theta=10000.0)),
+    "nanochat": DENSE | dict(num_key_value_heads=8),
     "hunyuan_v1_moe": DENSE | dict(intermediate_size=1024, num_experts=8, moe_topk=2, head_dim=64),
     "ministral": DENSE | dict(num_hidden_layers=4, head_dim=64, sliding_window=256, layer_types=HALVES), "internlm3": DENSE | dict(head_dim=64),
     "cwm": DENSE | dict(num_hidden_layers=4, head_dim=64, sliding_window=256), "vaultgemma": DENSE | dict(num_hidden_layers=4, head_dim=64, sliding_window=256),
@@ -95,7 +96,7 @@ for kind, oldest, later in (  # "full" by the first that is answered, "mixed-ckp
         ("exaone_moe", "5.2.0", "5.10.4"), ("hy_v3", "5.10.4", "5.17.0"), ("flex_olmo", "4.57.3", "5.0.0"), ("hunyuan_v1_dense", "4.57.3", "5.10.0"),
         ("hunyuan_v1_moe", "5.14.1", "5.17.0"), ("ministral", "4.57.3", "5.0.0"), ("cwm", "5.0.0", "5.17.0"), ("vaultgemma", "4.57.3", "5.2.0"),
         ("granitemoeshared", "5.14.1", "5.17.0"), ("minicpm3", "5.14.1", "5.17.0"), ("gpt_oss", "4.57.3", "5.17.0"),
-        ("persimmon", "5.2.0", "5.17.0"), ("fuyu", "5.10.4", "5.17.0"), ("dbrx", "5.17.0", "5.22.0"),
+        ("persimmon", "5.2.0", "5.17.0"), ("nanochat", "5.17.0", "5.22.2"), ("fuyu", "5.10.4", "5.17.0"), ("dbrx", "5.17.0", "5.22.0"),
         ("qwen2_vl", "5.2.0", "5.14.1"), ("qwen2_5_vl", "5.2.0", "5.17.0"), ("qwen3_vl", "5.2.0", "5.14.1"), ("qwen3_vl_moe", "5.2.0", "5.17.0")):
     EARLIER.setdefault(oldest, {})[kind] = ("full",)
     EARLIER.setdefault(later, {})[kind] = ("mixed-ckpt-pad",)
