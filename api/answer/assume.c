@@ -181,8 +181,10 @@ static void assume_ranges(struct estimate *e)
              "in fp32; where the model is one graph (single, tp, pp, zero1, zero2) all gradients of a micro-batch until its backward ends");
         if (any(a, loss_is_fused))
             note(&e->assumptions,
-                 "training.compile: the loss is in the graph, as the Trainer compiles the whole model: logits stand as they came, beside their gradient and the zeros that "
-                 "AOTAutograd takes for that of the logits which the graph returns; a loop that compiles layers alone holds an eager loss (stack.framework torch). Steps "
+                 "training.compile: the loss is in the graph, as the Trainer compiles the whole model: logits stand as they came, beside their "
+                 "gradient and the zeros that "
+                 "AOTAutograd takes for that of the logits which the graph returns; a loop that compiles layers alone holds an eager loss "
+                 "(stack.framework torch). Steps "
                  "of torch 2.15 that were run lie in the range; one of torch 2.7 stood 10 %% above it, in the backward of a checkpointed layer");
         note(&e->assumptions,
              "training.compile: low_bytes keeps of a layer its input and what products and attention gave and backward reads, and logits once; fits, peaks "
@@ -502,8 +504,11 @@ static void assume_stage(struct estimate *e, const struct recipe *r)
 static void assume_cudnn(struct estimate *e, const struct recipe *r)
 {
     if (r->cudnn_attention == TRI_TRUE)
-        note(&e->assumptions, "sdpa takes cuDNN's attention on this GPU where it has the shape (torch 2.11 and later; training.cudnn_attention false: the next kernel): its workspace is %s",
-             e->question.device.cc_major == 9 ? "as measured on an H100 with torch 2.11 and cuDNN 9.19" : "taken to be that of an H100 with cuDNN 9.19, on this GPU it was not measured");
+        note(&e->assumptions,
+             "sdpa takes cuDNN's attention on this GPU where it has the shape (torch 2.11 and later; training.cudnn_attention false: the next kernel): "
+             "its workspace is %s",
+             e->question.device.cc_major == 9 ? "as measured on an H100 with torch 2.11 and cuDNN 9.19"
+                                              : "taken to be that of an H100 with cuDNN 9.19, on this GPU it was not measured");
 }
 
 void assume_answer(struct estimate *e, const struct plan_candidate *first)

@@ -77,9 +77,10 @@ unsigned gpu_threads_per_multiprocessor(unsigned cc_major, unsigned cc_minor);
 uint64_t gpu_cache_bytes(unsigned cc_major, unsigned cc_minor, unsigned multiprocessors);
 
 /*
- * What a process holds beside the allocator's segments, and how the driver lays those out. Hopper: measured on an H100 80GB (driver 580.159, CUDA 13.0, torch
- * 2.11; tests/data/accuracy/measured.jsonl): 527 MiB once the context stands, 767 when the kernels of a step are loaded (751 without cuDNN's attention). Others:
- * reported for CUDA 11.7 and later, whose kernels are loaded when first used (pytorch/pytorch issue 107667); their addresses were not measured, and rise.
+ * What a process holds beside the allocator's segments, and how the driver lays those out. Hopper: measured on an H100 80GB (driver 580.159,
+ * CUDA 13.0, torch 2.11; tests/data/accuracy/measured.jsonl): 527 MiB once the context stands, 767 when the kernels of a step are loaded (751
+ * without cuDNN's attention). Others: reported for CUDA 11.7 and later, whose kernels are loaded when first used (pytorch/pytorch issue 107667);
+ * their addresses were not measured, and rise.
  */
 enum { GPU_CONTEXT_MIB = 300, GPU_CONTEXT_HOPPER_MIB = 767 };
 void gpu_process(struct device *d); /* by its compute capability */

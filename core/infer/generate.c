@@ -300,7 +300,9 @@ static enum err_code replay_on(const struct generating *g, const struct tape *ta
                                struct replayed *ret, struct err *err)
 {
     bool all = g->q->replay == REPLAY_ALL && expandable == g->q->expandable_segments && g->n_pieces && pieces_events(g->piece, g->n_pieces) <= MOST_EVENTS;
-    struct torch_alloc_options o = {.expandable = expandable, .addresses_fall = g->q->device->addresses_fall, .max_live = tape->n_births + (all ? pieces_handles(g->piece, g->n_pieces) : 0)};
+    struct torch_alloc_options o = {.expandable = expandable,
+                                    .addresses_fall = g->q->device->addresses_fall,
+                                    .max_live = tape->n_births + (all ? pieces_handles(g->piece, g->n_pieces) : 0)};
     unsigned char *mark = arena->cur;
     struct torch_alloc *a = NULL;
     enum err_code rc;

@@ -3,7 +3,8 @@
  *
  * A causal kernel computes whole tiles along the diagonal: at s tokens it reaches s / (s + 512) of its rate, whatever the GPU and the width. That and
  * the rows of FlashAttention 2 on A100 and H100 are read off figures 4 and 7 of its paper (arXiv 2307.08691) by tests/data/accuracy/attention_rates.py,
- * with the other rows and the rows of runs that they come from; cuDNN's kernels need longer rows for theirs. Other boards of a kind: by what their best products are to this one's.
+ * with the other rows and the rows of runs that they come from; cuDNN's kernels need longer rows for theirs. Other boards of a kind: by what
+ * their best products are to this one's.
  */
 #include "perf/kernel.h"
 

@@ -61,8 +61,8 @@ static const struct perf_constant table[PERF_CONSTANTS] = {
         "a hook of stage 3 with several ranks (fetch, release, reduce): what gpjt's 0.65 s a step on eight A100, however few its tokens, leave beside that"},
     /* Not fitted: one kernel, timed. */
     [PERF_BLOCKWISE_FLOPS]   = {"blockwise_flops", "flops/s a multiprocessor", 3.85e9, 0,
-        "bitsandbytes' block-wise 8-bit step, which looks each state up in a code book: 2.82 G elements of 14 flops in 77.6 ms on the 132 multiprocessors of an H100 "
-        "(make_measured.py, Llama-3.2-3B), eight times what its bytes take"},
+        "bitsandbytes' block-wise 8-bit step, which looks each state up in a code book: 2.82 G elements of 14 flops in 77.6 ms on the 132 "
+        "multiprocessors of an H100 (make_measured.py, Llama-3.2-3B), eight times what its bytes take"},
     [PERF_FAST_RANK]         = {"fast_rank", "of the slowest rank's time", 0.85, 0,
         "hosts of a node differ: gpjt's launch-bound steps take 0.62 to 0.80 s from run to run, each as long as its slowest rank's; within that range it "
         "was chosen with gpjt's 48 figures of active bytes in view"},

@@ -713,9 +713,9 @@ static bool few_segments(const struct run *r, int64_t segments, int64_t partial,
 }
 
 /*
- * torch/_decomp/decompositions.py embedding_dense_backward, which Inductor takes: rows are added in fp32, and the sum is cast. What makes a row's gradient is one kernel with
- * it and reads what eager has let go of: gradients of three products that read the first norm, the residual's, and the embedding, with a number a row of the norm
- * (output_code of llama, torch 2.15).
+ * torch/_decomp/decompositions.py embedding_dense_backward, which Inductor takes: rows are added in fp32, and the sum is cast. What makes a row's
+ * gradient is one kernel with it and reads what eager has let go of: gradients of three products that read the first norm, the residual's, and the
+ * embedding, with a number a row of the norm (output_code of llama, torch 2.15).
  */
 enum { FUSED_BEYOND_EAGER = 4 };
 

@@ -514,6 +514,7 @@ val scaled_dot_product_attention(struct run *r, val q, val k, val v, val mask, d
 
 val flash_attention(struct run *r, val q, val k, val v, double dropout_p, bool causal)
 {
+    ASKED(r, flash_attention, 3, ((const val[]){q, k, v}), 2, ((const int64_t[]){calls_bits(dropout_p), causal}));
     struct pins p = {0};
     val in[3] = {q, k, v}, out;
 
