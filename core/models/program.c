@@ -705,7 +705,8 @@ void program_on_device(struct program *p, const struct model *m, struct run *r)
     const struct arch *a = m->arch;
 
     natives_on_device(&p->n, r);
-    natives_heard(&p->n, m->by_hand || !m->identity ? NULL : program_book(m, NULL), m->identity, a->layer_kinds, a->layers);
+    /* a layer looks at its own gradient_checkpointing: where not all are told the same, each is heard for itself */
+    natives_heard(&p->n, m->by_hand || !m->identity ? NULL : program_book(m, NULL), m->identity, m->checkpoint_every > 1 ? NULL : a->layer_kinds, a->layers);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- forward */
