@@ -489,6 +489,9 @@ void idle_say_inference(struct estimate *e, bool vllm, bool packed, bool spread)
         {"stack.framework", !loop, "generate() has no loop of training"},
         {"stack.zero_init", false, "the workload is inference"},
         {"stack.trl", false, "the workload is inference"},
+        {"stack.causal_conv1d", false, "generating runs no code of that package here"},
+        {"stack.mamba_ssm", false, "generating runs no code of that package here"},
+        {"stack.fla", false, "generating runs no code of that package here"},
         {"stack.cuda", false, "kernels and context are those of CUDA 11.7 and later, whatever release is named"},
     };
     struct saying s = {.notes = &e->assumptions};

@@ -71,7 +71,7 @@ VALUES = {
     "inference.num_beams": [2, 4], "inference.prefill_chunk_size": [16, 32], "inference.assistant_model": ["a/b", "a/c"], "inference.num_speculative_tokens": [2, 4],
     "stack.torch": ["2.2", "2.15"], "stack.transformers": ["4.40", "5.23"], "stack.peft": ["0.10", "0.21"], "stack.accelerate": ["0.28", "1.15"],
     "stack.bitsandbytes": ["0.43", "0.50"], "stack.deepspeed": ["0.14", "0.19"], "stack.flash_attn": ["2.5", "2.8"], "stack.liger": ["0.3", "0.8"],
-    "stack.trl": ["0.8", "1.16"], "stack.cuda": ["11.8", "12.4"],
+    "stack.trl": ["0.8", "1.16"], "stack.cuda": ["11.8", "12.4"], "stack.causal_conv1d": ["1.4", "1.6"], "stack.mamba_ssm": ["2.2", "2.3"], "stack.fla": ["0.4", "0.5"],
 }
 # Words that a figure of these small questions does not tell apart, and why that is no silence.
 SAME = {
