@@ -50,7 +50,7 @@ int main(void)
             arena_init(&a, block, room);
             if (json_parse(carried_text(b), b->bytes, &json_limits_config, &config, &err) || arch_read(config, &a, &arch, &err))
                 return 1;
-            step.r.stack = (struct stack){2015, 5023, 21, 1015, 50, 19, 2007, 8};
+            step.r.stack = (struct stack){2015, 5023, 21, 1015, 50, 19, 2007, 8, 0, 0, 0};
             step.quirks = quirks_for(&step.r.stack, arch.model_type);
             step.r.precision = PRECISION_BF16;
             step.r.seq_len_tokens = 1024;
