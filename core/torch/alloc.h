@@ -36,8 +36,8 @@ enum torch_lag { TORCH_LAG_NEVER, TORCH_LAG_ALWAYS, TORCH_LAG_TIMED }; /* of the
 /*
  * Where the driver lays a new segment decides which of two cached blocks of one size is the lower one, and so how blocks are cut from then on.
  * Rising: above all earlier ones, as a runtime that only counts does it. Falling: addresses are set aside in units of 32 MiB, each below the last; what a
- * segment leaves of its unit is a gap, and a new one goes into the smallest gap that has room. Source: 142 steps on an H100 (driver 580.159, torch 2.11), of
- * which rising addresses tell all phases of a half, these of nine in ten: tests/data/accuracy/measured.jsonl, make_measured.py.
+ * segment leaves of its unit is a gap, and a new one goes into the smallest gap that has room. Found in what 132 steps on an H100 had (driver 580.159,
+ * torch 2.11; tests/data/accuracy/measured.jsonl, make_measured.py), no rule that a driver documents: docs/accuracy-notes.md counts both.
  */
 struct torch_alloc_options {
     bool expandable;

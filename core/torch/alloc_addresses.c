@@ -1,19 +1,12 @@
 /* alloc_addresses.c - where the driver lays segments: falling addresses, see alloc.h. */
 #include "torch/alloc_inside.h"
 
-#define UNIT_BYTES  (UINT64_C(32) << 20)
-#define FIRST_BYTES (UINT64_C(10) << 20) /* left of the unit that the context began: of 0 to 30 MiB the one that fits most steps measured */
+#define UNIT_BYTES (UINT64_C(32) << 20)
 
 bool addresses_new(struct arena *a, struct addresses *ret)
 {
-    struct addresses s = {.low = ALLOC_ADDRESS_END - UNIT_BYTES, .n = 1};
-
-    s.gaps = arena_array_raw(a, struct gap, GAPS_MAX);
-    if (!s.gaps)
-        return false;
-    s.gaps[0] = (struct gap){ALLOC_ADDRESS_END - FIRST_BYTES, FIRST_BYTES};
-    *ret = s;
-    return true;
+    *ret = (struct addresses){.low = ALLOC_ADDRESS_END, .gaps = arena_array_raw(a, struct gap, GAPS_MAX)};
+    return ret->gaps != NULL;
 }
 
 /* The smallest that has room, the lowest of equals. */

@@ -370,7 +370,8 @@ START_TEST(lays_segments_as_the_driver_does)
         {"rising: the earlier", false, {0, 0, MIB(40), MIB(40)}, 2},
         {"falling: the later", true, {0, 0, MIB(40), MIB(40)}, 3},
         {"what is left of a unit is filled: 20 MiB beside 44 lie above the 20 of a unit of their own", true, {MIB(44), 0, MIB(20), MIB(20)}, 3},
-        {"the smallest gap that has room: the 10 that the context left, not the 12 beside 20", true, {MIB(20), 0, MIB(10), MIB(12)}, 3},
+        {"the smallest gap that has room, above: the 12 beside 20, then the 14 beside 18", true, {MIB(20), MIB(18), MIB(12), MIB(12)}, 3},
+        {"the smallest gap that has room, below: the 12 beside 20, then the 14 beside 18", true, {MIB(18), MIB(20), MIB(12), MIB(14)}, 2},
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
