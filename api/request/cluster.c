@@ -44,7 +44,10 @@ static enum err_code described_gpu(struct estimate *e, struct device *ret)
         note_of(&e->assumptions, NOTE_OF_YOURS, "cluster.gpu.multiprocessors 108, an A100's: left out");
     n->multiprocessors = (struct quantity){.set = true, .whole = d.multiprocessors};
     gpu_process(&d);
-    note_of(&e->assumptions, NOTE_OF_INTERNALS, "a process holds %d MiB before its first tensor", (int)(d.context_bytes >> 20));
+    if (d.addresses_fall)
+        note_of(&e->assumptions, NOTE_OF_INTERNALS, GPU_PROCESS_HOPPER, GPU_CONTEXT_HOPPER_MIB, "this GPU");
+    else
+        note_of(&e->assumptions, NOTE_OF_INTERNALS, "a process holds %d MiB before its first tensor", GPU_CONTEXT_MIB);
     d.threads_per_multiprocessor = gpu_threads_per_multiprocessor(d.cc_major, d.cc_minor);
     d.untraced = !gpu_traced(d.cc_major, d.cc_minor);
     d.usable_bytes = n->memory_bytes.whole;

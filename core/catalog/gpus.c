@@ -198,10 +198,7 @@ bool gpu_device(const struct gpu *gpu, struct device *ret, struct gpu_notes *ret
         return false;
     gpu_process(&d);
     if (d.addresses_fall)
-        note(&notes,
-             "a process holds %d MiB of %s beside its tensors, and its segments lie as on an H100 with driver 580.159, CUDA 13.0 and torch 2.11, "
-             "both measured there",
-             GPU_CONTEXT_HOPPER_MIB, gpu->name);
+        note(&notes, GPU_PROCESS_HOPPER, GPU_CONTEXT_HOPPER_MIB, gpu->name);
     else
         note(&notes, "a process holds %d MiB of %s before its first tensor: reported for CUDA 11.7 and later, no figure of this GPU alone",
              GPU_CONTEXT_MIB, gpu->name);

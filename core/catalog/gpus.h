@@ -83,6 +83,10 @@ uint64_t gpu_cache_bytes(unsigned cc_major, unsigned cc_minor, unsigned multipro
  * their addresses were not measured, and rise.
  */
 enum { GPU_CONTEXT_MIB = 300, GPU_CONTEXT_HOPPER_MIB = 767 };
+/* A Hopper's sentence; takes the MiB and whose they are. */
+#define GPU_PROCESS_HOPPER                                                                                                                        \
+    "a process holds %d MiB of %s beside its tensors, and its segments lie as on an H100 with driver 580.159, CUDA 13.0 and torch 2.11, both "      \
+    "measured there"
 void gpu_process(struct device *d); /* by its compute capability */
 
 #endif
