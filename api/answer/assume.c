@@ -500,7 +500,7 @@ static void assume_stage(struct estimate *e, const struct recipe *r)
             task->stage);
 }
 
-/* sdp_utils.cpp check_prefer_cudnn_attention; what its graphs take for workspace cuDNN says (MHA.cpp get_workspace_size): tests/data/ops/cudnn_attention.csv */
+/* sdp_utils.cpp check_prefer_cudnn_attention; MHA.cpp get_workspace_size asks cuDNN: tests/data/ops/torch-2.11-cudnn-h100.csv */
 static void assume_cudnn(struct estimate *e, const struct recipe *r)
 {
     if (r->cudnn_attention == TRI_TRUE)

@@ -3,7 +3,7 @@
  *
  * Source  transformers/attention.cpp (choice, mask conversion, padding), transformers/cuda/sdp_utils.cpp (conditions),
  *         flash_attn/flash_api.cpp (split keys, rounding), mem_eff_attention/kernel_backward.h (workspace), torch 2.2 to 2.15;
- *         sizes checked against both by tests/data/ops. cuDNN's: cudnn/MHA.cpp, and what an H100 took (tests/data/ops/cudnn_attention.csv).
+ *         sizes checked against both by tests/data/ops. cuDNN's: cudnn/MHA.cpp, and what an H100 took (tests/data/ops/torch-2.11-cudnn-h100.csv).
  */
 #include "torch/autograd.h"
 #include "torch/calls.h"
@@ -153,6 +153,36 @@ static val flash(struct run *r, val q, val k, val v, double p, bool causal)
     return attention_node(r, node, &o, true);
 }
 
+typedef struct attention_results masked_kernel(struct run *r, val q, val k, val v, double p, bool causal, bool trains);
+
+/* in: q, k, v and the mask as the kernel has it, which is used up. */
+static val masked_attention(struct run *r, enum op op, masked_kernel *kernel, int n_edges, const val in[4], double p, bool causal)
+{
+    val q = in[0], k = in[1], v = in[2], mask = in[3], out;
+    uint32_t node = attach(r, op, n_edges, in);
+    struct attention_results o;
+    bool selected;
+
+    if (node) {
+        r->nodes[node].at.dim = mask != 0;
+        r->nodes[node].at.dim2 = causal;
+        r->nodes[node].at.p = p;
+    }
+    save(r, node, mask);
+    save(r, node, k);
+    save(r, node, q);
+    save(r, node, v);
+    selected = region_selects(r, op);
+    if (!attention_kept(r, selected, &o)) {
+        o = kernel(r, q, k, v, p, causal, node != 0);
+        if (selected)
+            keep_attention(r, &o);
+    }
+    out = attention_node(r, node, &o, false);
+    consume(r, mask);
+    return out;
+}
+
 /* --------------------------------------------------------------------------------------------------------- cuDNN's kernel */
 /* cudnn-frontend 1.23 node/scaled_dot_product_flash_attention.h: sums of a row in fp32, dq in fp32. Grouped heads: dk and dv of each head of q, which the
  * library itself asks for, and its tail: measured on an H100, cuDNN 9.19. */
@@ -201,13 +231,14 @@ static val matching_output(struct run *r, val q, int64_t width)
     return v;
 }
 
-static struct attention_results cudnn_kernel(struct run *r, val q, val k, val v, bool causal, bool trains)
+static struct attention_results cudnn_kernel(struct run *r, val q, val k, val v, double p, bool causal, bool trains)
 {
     int64_t b = size_of(r, q, 0), h = size_of(r, q, 1), s = size_of(r, q, 2);
     val seed = value_empty(r, OP_CUDNN_ATTENTION, DTYPE_INT64, 0, NULL), offset = value_empty(r, OP_CUDNN_ATTENTION, DTYPE_INT64, 0, NULL);
     val out = matching_output(r, q, size_of(r, v, 3));
     val lse = trains ? value_empty(r, OP_CUDNN_ATTENTION, DTYPE_FP32, SHAPE(b, h, s)) : 0;
 
+    (void)p; /* what it drops, seed and offset tell */
     scratch(r, OP_CUDNN_ATTENTION, CUDNN_ATTENTION_TAIL);
     launch_attention(r, OP_CUDNN_ATTENTION, (struct attended){b, h, s, size_of(r, k, 2), size_of(r, q, 3), causal}, q, k);
     return (struct attention_results){out, lse, seed, offset};
@@ -215,28 +246,9 @@ static struct attention_results cudnn_kernel(struct run *r, val q, val k, val v,
 
 static val cudnn_attention(struct run *r, val q, val k, val v, val given, bool causal)
 {
-    val mask = float_mask(r, given, dtype_of(r, q)), in[3] = {q, k, v}, out;
-    struct attention_results o;
-    uint32_t node = attach(r, OP_CUDNN_ATTENTION, 3, in);
-    bool selected;
+    val mask = float_mask(r, given, dtype_of(r, q));
 
-    if (node) {
-        r->nodes[node].at.dim = mask != 0;
-        r->nodes[node].at.dim2 = causal;
-    }
-    save(r, node, mask);
-    save(r, node, k);
-    save(r, node, q);
-    save(r, node, v);
-    selected = region_selects(r, OP_CUDNN_ATTENTION);
-    if (!attention_kept(r, selected, &o)) {
-        o = cudnn_kernel(r, q, k, v, causal, node != 0);
-        if (selected)
-            keep_attention(r, &o);
-    }
-    out = attention_node(r, node, &o, false);
-    consume(r, mask);
-    return out;
+    return masked_attention(r, OP_CUDNN_ATTENTION, cudnn_kernel, 3, (const val[]){q, k, v, mask}, 0, causal);
 }
 
 /* attention.cpp convert_boolean_attn_mask: a mask of bool becomes one of q's dtype, in each call. */
@@ -311,29 +323,9 @@ static struct attention_results efficient_kernel(struct run *r, val q, val k, va
 
 static val efficient(struct run *r, val q, val k, val v, val given, double p, bool causal)
 {
-    val wide = aligned_mask(r, float_mask(r, given, dtype_of(r, q)), q, k), in[4] = {q, k, v, wide}, out;
-    struct attention_results o;
-    bool selected;
-    uint32_t node = attach(r, OP_EFFICIENT, wide && wants_grad(r, wide) ? 4 : 3, in);
+    val wide = aligned_mask(r, float_mask(r, given, dtype_of(r, q)), q, k);
 
-    if (node) {
-        r->nodes[node].at.dim = wide != 0;
-        r->nodes[node].at.dim2 = causal;
-        r->nodes[node].at.p = p;
-    }
-    save(r, node, wide);
-    save(r, node, k);
-    save(r, node, q);
-    save(r, node, v);
-    selected = region_selects(r, OP_EFFICIENT);
-    if (!attention_kept(r, selected, &o)) {
-        o = efficient_kernel(r, q, k, v, p, causal, node != 0);
-        if (selected)
-            keep_attention(r, &o);
-    }
-    out = attention_node(r, node, &o, false);
-    consume(r, wide);
-    return out;
+    return masked_attention(r, OP_EFFICIENT, efficient_kernel, wide && wants_grad(r, wide) ? 4 : 3, (const val[]){q, k, v, wide}, p, causal);
 }
 
 /* 99 KiB of shared memory a block where others have 163 (sm_80) or 227 (sm_90, sm_100): the wide tiles do not fit. */

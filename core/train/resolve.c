@@ -262,11 +262,9 @@ static enum err_code check_flex(const struct recipe *r, const struct resolving *
 }
 
 /* Said of those steps alone whose sdpa looks at cuDNN's kernel first. */
-static void resolve_cudnn(struct recipe *r, const struct resolving *c)
+static void resolve_cudnn(struct recipe *r, const struct quirks *q, const struct device *device)
 {
-    struct quirks q = quirks_of(c->stack);
-
-    if (r->attention == ATTENTION_SDPA && r->precision != PRECISION_FP32 && device_prefers_cudnn(&q, c->device))
+    if (r->attention == ATTENTION_SDPA && r->precision != PRECISION_FP32 && device_prefers_cudnn(q, device))
         tri_default(&r->cudnn_attention, true);
     else
         r->cudnn_attention = TRI_UNSET;
@@ -283,7 +281,6 @@ static enum err_code resolve_attention(struct recipe *r, const struct resolving 
         r->attention = ATTENTION_SDPA; /* modeling_utils.py takes it where the class has it */
     if (r->attention == ATTENTION_SDPA && !(offers & CLASS_SDPA))
         r->attention = ATTENTION_EAGER;
-    resolve_cudnn(r, c);
     if (r->attention == ATTENTION_FLEX)
         return check_flex(r, c, offers);
     if (!attention_is_flash(r->attention))
@@ -742,6 +739,8 @@ enum err_code train_resolve(const struct recipe *asked, const struct arch *arch,
         rc = resolve_mask(&s.r, err);
     if (!rc)
         rc = resolve_attention(&s.r, &c);
+    if (!rc)
+        resolve_cudnn(&s.r, &s.quirks, device);
     if (!rc)
         rc = resolve_lora(&s.r, &c);
     if (!rc)

@@ -6,6 +6,7 @@ from transformers.configuration_utils import PreTrainedConfig
 from transformers.masking_utils import create_causal_mask
 from transformers.modeling_bart import BartAttention, BartDecoderLayer, LearnedPositionalEmbedding, ScaledWordEmbedding
 from transformers.modeling_decoder import BaseModelOutputWithPast, CausalLM, capture_outputs, look_up, merge_with_config_defaults, positions
+from transformers.modeling_encoder import eager_attention_forward
 from transformers.modeling_stage_gpt import handed, stage_of
 from transformers.modeling_utils import PreTrainedModel
 
@@ -33,16 +34,7 @@ class BioGptScaledWordEmbedding(ScaledWordEmbedding):
 
 
 class BioGptAttention(BartAttention):
-    @staticmethod
-    def eager(module, query, key, value, attention_mask, scaling=None, dropout=0.0, **kwargs):
-        weights = torch.matmul(query, key.transpose(2, 3)) * scaling
-        if attention_mask is not None:
-            weights = weights + attention_mask
-        weights = nn.functional.softmax(weights, dim=-1)
-        weights = nn.functional.dropout(weights, p=dropout, training=module.training)
-        output = torch.matmul(weights, value)
-        output = output.transpose(1, 2).contiguous()
-        return output, weights
+    eager = staticmethod(eager_attention_forward)
 
     def query(self, x):
         return self.q_proj(x), self.scaling
