@@ -3,6 +3,8 @@
 
     make_measured.py run ORACLE CONFIGS OUT [--part NAME..] [--seconds N]      on a machine with a GPU; a line of JSON a case in OUT/measured.jsonl
     make_measured.py rows CONFIGS MEASURED.jsonl.. > measured.jsonl            the cases of this folder
+    make_measured.py attention MEASURED.jsonl.. > torch-2.11-cudnn-h100.csv   births and deaths of cuDNN's attention, for tests/data/ops
+    make_measured.py attention-rates MEASURED.jsonl..                         its rows of attention_rates.csv
     make_measured.py list                                                     what there is to run
 
 ORACLE holds one_gpu/step.py, which calls transformers, peft and torch in the order of the Trainer; here with real values: weights drawn, ids drawn,
@@ -196,6 +198,8 @@ PUZZLES = ("odd", "many", "qwen2-14-heads", "gemma-3", "gpt2", "pythia-160m", "o
 
 # Whose words or types of transformers 5.17 no request has.
 UNTOLD = ("held-out/minimax", "held-out/loop", "memory/falcon-7b", "memory/deepseek-v2")
+
+CUDNN = 3   # of SDPBackend
 
 # model, prompts, tokens of a prompt, new tokens
 GENERATE = {
@@ -451,30 +455,35 @@ def one_generation(torch, config, rows, prompt, new):
     return out
 
 
+def recorded(torch, call):
+    """What call() returns, and the births and deaths of the allocator meanwhile."""
+    memory = torch.cuda.memory
+    memory._record_memory_history(enabled="all", context=None, stacks="python", max_entries=10000)
+    value = call()
+    torch.cuda.synchronize()
+    trace = memory._snapshot()["device_traces"][0]
+    memory._record_memory_history(enabled=None)
+    return value, [("+" if e["action"] == "alloc" else "-") + str(e["size"]) for e in trace if e["action"] in ("alloc", "free_completed")]
+
+
+def timed(torch, call, n, warm=0, digits=1):
+    """Microseconds of a call, of n one after the other."""
+    for _ in range(warm):
+        call()
+    torch.cuda.synchronize()
+    a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    a.record()
+    for _ in range(n):
+        call()
+    b.record()
+    torch.cuda.synchronize()
+    return round(a.elapsed_time(b) * 1000 / n, digits)
+
+
 def one_attention(torch, rows):
     """What forward and backward of scaled_dot_product_attention take of the allocator, one by one, with cuDNN's kernel and without it; and how long."""
     import torch.nn.functional as F
     out = []
-    memory = torch.cuda.memory
-
-    def recorded(call):
-        memory._record_memory_history(enabled="all", context=None, stacks="python", max_entries=10000)
-        value = call()
-        torch.cuda.synchronize()
-        trace = memory._snapshot()["device_traces"][0]
-        memory._record_memory_history(enabled=None)
-        return value, [("+" if e["action"] == "alloc" else "-") + str(e["size"]) for e in trace if e["action"] in ("alloc", "free_completed")]
-
-    def timed(call, n):
-        torch.cuda.synchronize()
-        a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        a.record()
-        for _ in range(n):
-            call()
-        b.record()
-        torch.cuda.synchronize()
-        return round(a.elapsed_time(b) * 1000 / n, 1)
-
     for row in rows:
         dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}[row["dtype"]]
         b, h, kv, s, d = (row[k] for k in "b h kv s d".split())
@@ -497,12 +506,12 @@ def one_attention(torch, rows):
                 which = torch._fused_sdp_choice(q, k, v, mask, row["dropout"], how["is_causal"], enable_gqa=how["enable_gqa"])
                 F.scaled_dot_product_attention(q, k, v, **how).backward(g)
                 q.grad = k.grad = v.grad = None
-                o, forward = recorded(lambda: F.scaled_dot_product_attention(q, k, v, **how))
-                grads, backward = recorded(lambda: torch.autograd.grad(o, (q, k, v), g))
+                o, forward = recorded(torch, lambda: F.scaled_dot_product_attention(q, k, v, **how))
+                grads, backward = recorded(torch, lambda: torch.autograd.grad(o, (q, k, v), g))
                 layout = [list(o.stride())] + [list(x.stride()) for x in grads]
                 del o, grads
-                f = timed(lambda: F.scaled_dot_product_attention(q, k, v, **how), 5)
-                both = timed(lambda: torch.autograd.grad(F.scaled_dot_product_attention(q, k, v, **how), (q, k, v), g), 5)
+                f = timed(torch, lambda: F.scaled_dot_product_attention(q, k, v, **how), 5)
+                both = timed(torch, lambda: torch.autograd.grad(F.scaled_dot_product_attention(q, k, v, **how), (q, k, v), g), 5)
                 result[name] = {"which": which, "forward": forward, "backward": backward, "strides": layout, "forward_us": f, "both_us": both}
             except Exception as error:
                 result[name] = {"error": str(error)[:200]}
@@ -515,17 +524,6 @@ def one_attention_rate(torch):
     """Microseconds of attention alone, forward and both, by kernel; the GPU is otherwise idle."""
     import torch.nn.functional as F
     out = []
-
-    def timed(call, n):
-        call()
-        torch.cuda.synchronize()
-        a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        a.record()
-        for _ in range(n):
-            call()
-        b.record()
-        torch.cuda.synchronize()
-        return round(a.elapsed_time(b) * 1000 / n, 1)
     for d in (64, 128, 96, 256):
         for s in (512, 1024, 2048, 4096, 8192, 16384, 32768):
             if d in (96, 256) and s not in (1024, 4096, 16384):
@@ -539,12 +537,11 @@ def one_attention_rate(torch):
                 call = lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
                 n = 3 if s >= 16384 else 10
                 with torch.no_grad():
-                    f = timed(call, n)
-                row[name] = [f, timed(lambda: torch.autograd.grad(call(), (q, k, v), g), n)]
+                    f = timed(torch, call, n, warm=1)
+                row[name] = [f, timed(torch, lambda: torch.autograd.grad(call(), (q, k, v), g), n, warm=1)]
             out.append(row)
     torch.backends.cuda.enable_cudnn_sdp(True)
-    memory = torch.cuda.memory
-    looked = []
+    looked, held = [], {}
     for b, h, kv, s, sk, d, dv, causal in ((2, 32, 8, 1024, 1024, 128, 128, True), (2, 32, 8, 1, 777, 128, 128, False), (2, 32, 8, 1, 2048, 64, 64, False), (1, 16, 16, 1, 300, 256, 256, False),
                                            (2, 16, 16, 512, 512, 192, 128, True), (2, 16, 4, 512, 512, 192, 128, True), (2, 8, 8, 300, 700, 128, 128, False), (2, 8, 2, 300, 700, 64, 64, True),
                                            (2, 8, 8, 700, 300, 128, 64, False), (16, 32, 8, 1, 513, 128, 128, False)):
@@ -553,38 +550,25 @@ def one_attention_rate(torch):
             row = {"b": b, "h": h, "kv": kv, "s": s, "sk": sk, "d": d, "dv": dv, "causal": causal, "grad": grad}
             try:
                 row["which"] = torch._fused_sdp_choice(q, k, v, None, 0.0, causal, enable_gqa=kv != h)
-                for _ in range(2):
-                    memory._record_memory_history(enabled="all", context=None, stacks="python", max_entries=10000)
-                    o = F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=kv != h)
+
+                def once():     # the results of before die as the new ones are bound
+                    held["o"] = F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=kv != h)
                     if grad:
-                        grads = torch.autograd.grad(o, (q, k, v), torch.ones_like(o))
-                    torch.cuda.synchronize()
-                    trace = memory._snapshot()["device_traces"][0]
-                    memory._record_memory_history(enabled=None)
-                    row["events"] = [("+" if e["action"] == "alloc" else "-") + str(e["size"]) for e in trace if e["action"] in ("alloc", "free_completed")]
-                row["strides"] = list(o.stride())
+                        held["grads"] = torch.autograd.grad(held["o"], (q, k, v), torch.ones_like(held["o"]))
+                for _ in range(2):
+                    row["events"] = recorded(torch, once)[1]
+                row["strides"] = list(held["o"].stride())
             except Exception as error:
                 row["error"] = str(error)[:200]
             looked.append(row)
-            o = grads = None
+            held.clear()
     return {"rates": out, "looked": looked}
 
 
 def one_rates(torch):
     """Products, and what is as fast as memory, by shape."""
     out = {"products": [], "memory": []}
-
-    def timed(call):
-        for _ in range(3):
-            call()
-        torch.cuda.synchronize()
-        a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        a.record()
-        for _ in range(10):
-            call()
-        b.record()
-        torch.cuda.synchronize()
-        return round(a.elapsed_time(b) * 100, 2)
+    us = lambda call: timed(torch, call, 10, warm=3, digits=2)
     shapes = [(1024, 1024), (1024, 3072), (2048, 2048), (2048, 8192), (4096, 4096), (4096, 1024), (4096, 14336), (14336, 4096), (4096, 16), (16, 4096), (1024, 151936), (2048, 128256)]
     for m in (256, 1024, 2048, 4096, 8192, 16384):
         for k, n in shapes:
@@ -593,14 +577,14 @@ def one_rates(torch):
             x = torch.randn(m, k, dtype=torch.bfloat16, device="cuda")
             w = torch.randn(n, k, dtype=torch.bfloat16, device="cuda")
             g = torch.randn(m, n, dtype=torch.bfloat16, device="cuda")
-            out["products"].append([m, k, n, timed(lambda: torch.mm(x, w.t())), timed(lambda: torch.mm(g, w)), timed(lambda: torch.mm(g.t(), x))])
+            out["products"].append([m, k, n, us(lambda: torch.mm(x, w.t())), us(lambda: torch.mm(g, w)), us(lambda: torch.mm(g.t(), x))])
             del x, w, g
     for n in (1 << 16, 1 << 20, 1 << 22, 1 << 24, 1 << 26, 1 << 28):
         x = torch.randn(n, dtype=torch.bfloat16, device="cuda")
         y = torch.randn(n, dtype=torch.bfloat16, device="cuda")
         rows = x.view(-1, min(n, 2048))
-        out["memory"].append([n, timed(lambda: x + y), timed(lambda: x.float()), timed(lambda: torch.nn.functional.silu(x)), timed(lambda: rows.float().pow(2).mean(-1)), timed(lambda: torch.softmax(rows, -1)),
-                              timed(lambda: x.clone())])
+        out["memory"].append([n, us(lambda: x + y), us(lambda: x.float()), us(lambda: torch.nn.functional.silu(x)), us(lambda: rows.float().pow(2).mean(-1)),
+                              us(lambda: torch.softmax(rows, -1)), us(lambda: x.clone())])
     return out
 
 
@@ -795,6 +779,63 @@ def rows(a):
             print(json.dumps(row, separators=(",", ":")))
 
 
+def results(paths, part):
+    """The results of a part, each with the stack that it ran on."""
+    stack = {}
+    for path in paths:
+        for line in open(path, encoding="utf-8"):
+            r = json.loads(line)
+            stack = r.get("stack", stack)
+            if r.get("id", "").split("/")[0] == part and r.get("result"):
+                yield stack, r["result"]
+
+
+def attention(a):
+    """cuDNN's births and deaths in the words of tests/data/ops: a death names its birth in the pass, told by size, of equal ones the first; deaths of
+    what forward made are not said in backward."""
+    kinds = {"causal": "causal", "full": "full", "padded": "bool mask", "additive": "mask"}
+    seen = set()
+    print("operator,what,dtype,shape,pass,events")
+    for _, rows in results(a.measured, "attention"):
+        for row in rows:
+            run, kv = row["cudnn"], row["h" if row["repeat"] else "kv"]
+            what = kinds[row["kind"]] + (" dropout" if row["dropout"] else "")
+            key = "attention,%s,%s,%dx%dx%dx%dx%d" % (what, row["dtype"], row["b"], row["s"], row["h"], kv, row["d"])
+            if run.get("which") != CUDNN or key in seen:
+                continue
+            seen.add(key)
+            live = []
+            for name in ("forward", "backward"):
+                born, said, before = 0, [], ()
+                if row["kind"] == "padded" and name == "forward":
+                    before = ("scalar_tensor", "scalar_tensor", "where")    # convert_boolean_attn_mask() of attention.cpp
+                live = [(size, None) for size, _ in live]
+                for event in run[name]:
+                    size = event[1:]
+                    if event[0] == "+":
+                        live.append((size, born))
+                        said.append(event + ":" + (before[born] if born < len(before) else "_cudnn_attention_" + name))
+                        born += 1
+                    else:
+                        block = next(x for x in live if x[0] == size)
+                        live.remove(block)
+                        if block[1] is not None:
+                            said.append("-%d" % block[1])
+                print(key + "," + name + "," + " ".join(said))
+
+
+def attention_rates(a):
+    """The heads and lengths of FlashAttention's figures; 2 products forward and 5 backward, the masked half left out."""
+    for stack, result in results(a.measured, "attention-rates"):
+        gpu = {"NVIDIA H100 80GB HBM3": "H100-80GB SXM"}.get(stack["gpu"], stack["gpu"])
+        for r in result["rates"]:
+            if r["d"] in (64, 128) and r["s"] <= 16384:
+                tflops = 7 * r["b"] * r["h"] * r["d"] * r["s"] ** 2 / r["cudnn"][1] / 1e6
+                torch, cudnn = ".".join(stack["torch"].split(".")[:2]), "%d.%d" % (stack["cudnn"] // 10000, stack["cudnn"] // 100 % 100)
+                print('kernel,cudnn,%s,%d,,,,,%d,,,%.0f,"make_measured.py attention-rates, torch %s, cuDNN %s, %d heads of %d, causal, forward and backward"' %
+                      (gpu, r["d"], r["s"], tflops, torch, cudnn, r["h"], r["kv"]))
+
+
 def main():
     if len(sys.argv) > 1 and sys.argv[1] == "worker":
         return worker(sys.argv[2])
@@ -814,11 +855,12 @@ def main():
     w.add_argument("measured", nargs="+")
     w.add_argument("--compiled", action="store_true", help="those of compiled.jsonl instead")
     w.add_argument("--speed", action="store_true", help="those of speed.jsonl instead")
+    for verb in ("attention", "attention-rates"):
+        sub.add_parser(verb).add_argument("measured", nargs="+")
     a = parser.parse_args()
-    if a.verb == "run":
-        return run(a)
-    if a.verb == "rows":
-        return rows(a)
+    verbs = {"run": run, "rows": rows, "attention": attention, "attention-rates": attention_rates}
+    if a.verb in verbs:
+        return verbs[a.verb](a)
     for j in jobs(PARTS, ""):
         print(j["part"] + "/" + j["name"], j["config"])
 
