@@ -74,6 +74,8 @@ struct stack_defaults stack_defaults_of(const struct stack *s)
 #define S CLASS_SDPA
 #define F CLASS_FLASH_2
 #define X CLASS_FLEX
+#define C CLASS_SEQUENCES
+#define T CLASS_TOKENS
 
 static const struct class_row {
     const char *model_type;
@@ -91,7 +93,8 @@ static bool is_if_asked(const char *model_type, const struct stack *s)
     return !strcmp(model_type, "gemma2") && s->transformers >= 4045 && s->transformers < 4048;
 }
 
-unsigned stack_class_attention(const char *model_type, const struct stack *s)
+/* What the type's row at a release says; `otherwise`: it has none. */
+static unsigned row_of(const char *model_type, release have, unsigned otherwise)
 {
     unsigned offers = 0;
     bool known = false;
@@ -100,12 +103,30 @@ unsigned stack_class_attention(const char *model_type, const struct stack *s)
         if (strcmp(row->model_type, model_type) != 0)
             continue;
         known = true;
-        if (s->transformers >= row->from)
+        if (have >= row->from)
             offers = row->offers;
     }
-    if (is_if_asked(model_type, s))
-        offers ^= CLASS_SDPA | CLASS_SDPA_IF_ASKED;
-    return known ? offers : E | S | F;
+    return known ? offers : otherwise;
+}
+
+unsigned stack_class_attention(const char *model_type, const struct stack *s)
+{
+    unsigned offers = row_of(model_type, s->transformers, E | S | F) & ~(unsigned)(C | T);
+
+    return is_if_asked(model_type, s) ? offers ^ (CLASS_SDPA | CLASS_SDPA_IF_ASKED) : offers;
+}
+
+unsigned stack_class_heads(const char *model_type, const struct stack *s)
+{
+    return row_of(model_type, s->transformers, C | T) & (C | T);
+}
+
+release stack_head_first(const char *model_type, unsigned head)
+{
+    for (const struct class_row *row = classes; row < classes + sizeof classes / sizeof *classes; row++)
+        if (!strcmp(row->model_type, model_type) && row->offers & head)
+            return row->from;
+    return UINT32_MAX;
 }
 
 release stack_class_first(const char *model_type)

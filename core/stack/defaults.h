@@ -38,6 +38,12 @@ enum { CLASS_EAGER = 1, CLASS_SDPA = 2, CLASS_FLASH_2 = 4, CLASS_SDPA_IF_ASKED =
 
 /* 0: that release has no such class. Types that have no row in models.def: everything. */
 unsigned stack_class_attention(const char *model_type, const struct stack *s);
+
+/* The classes beside the causal one, which AutoModelForSequenceClassification and AutoModelForTokenClassification find. Of types that have no row: all. */
+enum { CLASS_SEQUENCES = 32, CLASS_TOKENS = 64 };
+unsigned stack_class_heads(const char *model_type, const struct stack *s);
+release stack_head_first(const char *model_type, unsigned head); /* the first transformers with the class; UINT32_MAX: none that was read */
+
 bool stack_type_is_known(const char *model_type); /* transformers has a causal class of this type */
 release stack_class_first(const char *model_type); /* the first transformers with the class; 0: older than what was read */
 

@@ -2,6 +2,7 @@
  * Every default of a fine-tuning step, one line each: those of the asked stack (stack/defaults.h).
  */
 #include "config/arch.h"
+#include "models/modeling.h"
 #include "parallel/ddp/ddp.h"
 #include "parallel/program.h"
 #include "stack/defaults.h"
@@ -214,6 +215,23 @@ static enum err_code check_class(const struct resolving *c)
                        "%u heads do not divide the width of %u, and %s of transformers %s raises: it takes head_dim since %s", a->heads,
                        a->hidden, type, have.text, release_text(heads).text);
     return ERR_OK;
+}
+
+/* AutoModelForSequenceClassification and AutoModelForTokenClassification raise on a config that their table does not hold. */
+static enum err_code check_head(const struct recipe *r, const struct resolving *c)
+{
+    const struct arch *a = c->arch;
+    bool tokens = r->stage == TASK_TOKEN_CLASSIFICATION;
+    unsigned head = tokens ? CLASS_TOKENS : CLASS_SEQUENCES;
+    release first = stack_head_first(a->model_type, head);
+    /* an encoder's classes are its family's, a type of nobody's is answered by a generic decoder */
+    bool has = stack_type_is_known(a->model_type) ? stack_class_heads(a->model_type, c->stack) & head : a->encoder || !program_is_builtin(a->model_type);
+
+    if (a->theirs || has || (!tokens && r->stage != TASK_CLASSIFICATION && r->stage != TASK_REWARD))
+        return ERR_OK;
+    return err_set(c->err, ERR_FIELD_CONFLICT, "/training/stage", "transformers %s has no AutoModelFor%sClassification of %s: %s%s",
+                   release_text(c->stack->transformers).text, tokens ? "Token" : "Sequence", a->model_type,
+                   first == UINT32_MAX ? "no release has" : "it came with ", first == UINT32_MAX ? "" : release_text(first).text);
 }
 
 /* modeling_*.py: is_padding_right, looked at beside a KV cache; checkpointing turns that off. */
@@ -710,6 +728,8 @@ enum err_code train_resolve(const struct recipe *asked, const struct arch *arch,
 
     (void)arena; /* every list is the caller's or a table's */
     rc = check_class(&c);
+    if (!rc)
+        rc = check_head(asked, &c);
     if (rc)
         return rc;
     rc = resolve_colossal(&s.r, err);

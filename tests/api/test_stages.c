@@ -217,6 +217,30 @@ static const struct {
     {"\"stage\":\"ppo\",\"methods\":\"single\"", "ppo is not modelled yet"},
 };
 
+/* A class that AutoModelForSequenceClassification and AutoModelForTokenClassification do not find in the release. */
+#define CLASSES(type, more, stage) \
+    "{\"config\":{\"model_type\":\"" type "\",\"num_hidden_layers\":2" more "},\"cluster\":{\"gpu\":\"A100-80GB\"},\"training\":{\"methods\":\"single\",\"stage\":\"" stage "\"}"
+static const struct {
+    const char *body, *says;
+} classes[] = {
+    {CLASSES("granite", "", "reward") "}", "transformers 5.23 has no AutoModelForSequenceClassification of granite: no release has"},
+    {CLASSES("mamba", "", "classification") "}", "AutoModelForSequenceClassification of mamba: no release has"},
+    {CLASSES("internlm3", ",\"hidden_size\":256,\"num_attention_heads\":4,\"intermediate_size\":512,\"vocab_size\":1000", "reward") "}", "of internlm3: no release has"},
+    {CLASSES("olmo2", ",\"hidden_size\":256,\"num_attention_heads\":4,\"intermediate_size\":512,\"vocab_size\":1000", "token_classification") "}", "AutoModelForTokenClassification of olmo2: no release has"},
+    {CLASSES("gemma3_text", "", "reward") ",\"stack\":{\"transformers\":\"4.56\"}}", "transformers 4.56 has no AutoModelForSequenceClassification of gemma3_text: it came with 4.57"},
+    {CLASSES("gemma3_text", "", "reward") "}", "peak_allocated_bytes"},
+    {CLASSES("bert", "", "token_classification") "}", "peak_allocated_bytes"},
+};
+
+START_TEST(a_stage_wants_a_class_of_the_type)
+{
+    struct reply reply = ask(classes[_i].body);
+
+    ck_assert_msg(strstr(reply.r.body, classes[_i].says), "%s: %s", classes[_i].body, reply.r.body);
+    reply_done(reply);
+}
+END_TEST
+
 START_TEST(says_what_has_no_model)
 {
     struct reply reply = asked(refused[_i].training);
@@ -230,4 +254,5 @@ END_TEST
 UNIT_TESTS("stages", unit_rows(a_precomputed_reference_is_never_above_a_copy, methods); unit_rows(a_sharded_reference_is_a_shard_at_least, sharding);
            unit_rows(stage_3_cuts_the_reference, compared); unit_test(unpaired_rows_too); unit_test(adapters_need_no_copy); unit_test(pairs_are_two_rows);
            unit_test(a_teacher_stands_beside); unit_rows(pairs_without_a_reference_hold_all_logits, pairs);
-           unit_test(a_label_a_row); unit_test(both_sides_of_a_pair_are_forwards); unit_test(pairs_of_other_loops); unit_rows(an_encoder_trains_what_its_class_says, encoders); unit_rows(says_what_has_no_model, refused);)
+           unit_test(a_label_a_row); unit_test(both_sides_of_a_pair_are_forwards); unit_test(pairs_of_other_loops); unit_rows(an_encoder_trains_what_its_class_says, encoders); unit_rows(a_stage_wants_a_class_of_the_type, classes);
+           unit_rows(says_what_has_no_model, refused);)
