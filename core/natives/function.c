@@ -1,5 +1,6 @@
 /* function.c - torch.autograd.Function: forward without a graph, backward in the language. */
 #include "natives/functions.h"
+#include "natives/heard.h"
 
 #include "torch/function.h"
 
@@ -408,8 +409,7 @@ static sv apply_with(struct script *s, sv self, const struct script_args *a, val
     return result;
 }
 
-/* Function.apply(*args) */
-static sv apply(struct script *s, const struct script_args *a)
+sv function_applied(struct script *s, const struct script_args *a)
 {
     struct natives *n = natives_of(s);
     uint32_t n_args = a->n - 1;
@@ -428,6 +428,21 @@ static sv apply(struct script *s, const struct script_args *a)
     script_memory_give(s, args, (n_args + 1) * sizeof *args);
     script_memory_give(s, in, (n_args + 1) * sizeof *in);
     sv_drop(s, self);
+    return result;
+}
+
+/* Function.apply(*args) */
+static sv apply(struct script *s, const struct script_args *a)
+{
+    struct natives *n = natives_of(s);
+    struct hand h;
+    sv result;
+
+    if (!n->run || !n->run->calls)
+        return function_applied(s, a);
+    hand_begins(n, &h, a);
+    result = function_applied(s, a);
+    hand_ends(n, &h, result);
     return result;
 }
 

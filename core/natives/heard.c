@@ -3,6 +3,7 @@
 
 #include "base/budget.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { DEEPEST = 3, ITEMS = 8 };
@@ -183,24 +184,159 @@ void hearing_begun(struct natives *n, struct hearing *h)
         return;
     h->left = script_steps_left(n->s);
     if (!calls_find(n->book, &h->key, &h->calls))
-        h->writes = calls_begin(n->run, n->book, &h->key, h->unit, h->n, h->in);
+        h->writes = calls_begin(n->run, n->book, &h->key, h->unit, h->n, h->in), n->by_hand = 0;
     else if (h->calls && !has_work(n, h->calls))
         h->calls = NULL;
-}
-
-bool hearing_asks_again(struct natives *n, struct hearing *h, val ret[CALLS_RESULTS], uint32_t *form)
-{
-    if (!script_charge_as_taken(n->s, calls_steps(h->calls)))
-        return false;
-    calls_again(n->run, h->calls, h->unit, h->in, ret);
-    *form = calls_form(h->calls);
-    return !run_dead(n->run);
 }
 
 /* Tensors of which nothing is known but what core/torch knows. */
 static bool is_plain(const struct natives *n, const struct tensor *t)
 {
     return t && t->run == n->run && !t->param && t->v && !t->mapped && t->content.kind == CONTENT_UNKNOWN && !sv_ok(t->part_of) && !t->rows;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ by hand */
+/* The class that a module has under its name, as "module:name". */
+static sv class_told(struct script *s, char *text)
+{
+    char *name = strchr(text, ':');
+    sv module, found = sv_null();
+
+    if (!name)
+        return sv_null();
+    *name = 0;
+    module = script_import(s, text);
+    if (sv_ok(module) && script_find(s, module, script_symbol(s, name + 1), &found))
+        found = sv_null();
+    sv_drop(s, module);
+    script_forgive(s);
+    return found;
+}
+
+/* Into numbers, eight letters each. */
+static bool tell_class(struct script *s, sv cls, struct hand *h)
+{
+    char text[8 * (HAND_NUMBERS / 2)] = {0}, again[sizeof text];
+    sv module = script_get(s, cls, script_symbol(s, "__module__")), found;
+    const char *from = sv_ok(module) ? str_text(module, NULL) : NULL;
+    size_t words;
+    bool same;
+
+    sv_drop(s, module); /* the class keeps it */
+    if (!from || snprintf(text, sizeof text, "%s:%s", from, cls_name(sv_as_class(cls))) >= (int)sizeof text)
+        return false;
+    words = strlen(text) / 8 + 1;
+    if ((size_t)h->n_i + words > HAND_NUMBERS)
+        return false;
+    memcpy(again, text, sizeof text);
+    found = class_told(s, again);
+    same = sv_as_class(found) && sv_as_class(found) == sv_as_class(cls);
+    sv_drop(s, found);
+    memcpy(h->i + h->n_i, text, 8 * words);
+    h->n_i += (int)words;
+    return same;
+}
+
+/* Numbers: how many arguments, of each its tag and, where it is no tensor, its value; the class. */
+static bool tell(struct natives *n, struct hand *h, const struct script_args *a)
+{
+    h->i[h->n_i++] = a->n - 1;
+    for (uint32_t i = 1; i < a->n; i++) {
+        sv v = a->v[i];
+        struct tensor *t = as_tensor(n->s, v);
+
+        if (h->n == CALLS_INPUTS || h->n_i + 2 > HAND_NUMBERS || (t ? !is_plain(n, t) : v.tag > SV_FLOAT))
+            return false;
+        h->i[h->n_i++] = t ? SV_OBJECT : v.tag;
+        if (t)
+            h->v[h->n++] = t->v;
+        else
+            h->i[h->n_i++] = v.tag > SV_NONE ? v.i : 0;
+    }
+    return !a->n_kw && tell_class(n->s, a->v[0], h);
+}
+
+void hand_begins(struct natives *n, struct hand *h, const struct script_args *a)
+{
+    h->n = h->n_i = 0;
+    h->writer = NULL;
+    h->book = n->book;
+    h->left = script_steps_left(n->s);
+    if (tell(n, h, a))
+        h->writer = calls_hand_begins(n->run, h->n, h->v, h->n_i, h->i);
+    else
+        calls_unheard(n->run);
+    n->book = NULL; /* one forward at a time */
+}
+
+void hand_ends(struct natives *n, struct hand *h, sv result)
+{
+    struct tensor *t = sv_ok(result) ? as_tensor(n->s, result) : NULL;
+
+    n->book = h->book;
+    n->by_hand += h->left - script_steps_left(n->s);
+    if (!h->writer)
+        return;
+    calls_hand_ends(n->run, h->writer, h->n, h->v, is_plain(n, t) ? t->v : 0);
+    if (sv_ok(result) && !is_plain(n, t))
+        calls_give_up(n->run);
+}
+
+/* What hand_begins() told, of a run that asks again. */
+static sv apply_again(struct natives *n, const val *v, const int64_t *i)
+{
+    sv args[1 + HAND_NUMBERS], result = sv_null();
+    uint32_t n_args = (uint32_t)*i++;
+    char text[8 * HAND_NUMBERS];
+    bool ok = true;
+
+    for (uint32_t k = 1; k <= n_args; k++) {
+        uint32_t tag = (uint32_t)*i++;
+
+        args[k] = tag & SV_OBJECT ? natives_tensor(n, *v++) : (sv){.tag = tag, .i = *i++};
+        ok = ok && sv_ok(args[k]);
+    }
+    memcpy(text, i, 8 * (strlen((const char *)i) / 8 + 1));
+    args[0] = class_told(n->s, text);
+    if (ok && sv_as_class(args[0]))
+        result = function_applied(n->s, &(struct script_args){.v = args, .n = n_args + 1});
+    for (uint32_t k = 0; k <= n_args; k++)
+        sv_drop(n->s, args[k]);
+    return result;
+}
+
+static val by_hand(void *of, int n, const val *v, const int64_t *i)
+{
+    struct natives *host = of;
+    struct calls_book *book = host->book;
+    struct run *r = host->run;
+    sv result;
+    struct tensor *t;
+    val out = 0;
+
+    (void)n;
+    host->book = NULL;
+    result = apply_again(host, v, i);
+    host->book = book;
+    t = sv_ok(result) ? as_tensor(host->s, result) : NULL;
+    if (t)
+        value_ref(r, out = value_in(t));
+    sv_drop(host->s, result);
+    if (!t && r->stopped)
+        script_forgive(host->s);
+    else if (!t)
+        natives_fail_run(host);
+    return out;
+}
+
+/* ---------------------------------------------------------------------------------------------------------------- */
+bool hearing_asks_again(struct natives *n, struct hearing *h, val ret[CALLS_RESULTS], uint32_t *form)
+{
+    if (!script_charge_as_taken(n->s, calls_steps(h->calls)))
+        return false;
+    calls_again(n->run, h->calls, &(struct calls_host){by_hand, n}, h->unit, h->in, ret);
+    *form = calls_form(h->calls);
+    return !run_dead(n->run);
 }
 
 void hearing_ends(struct natives *n, struct hearing *h, sv result)
@@ -224,10 +360,10 @@ void hearing_ends(struct natives *n, struct hearing *h, sv result)
         if (ok && !sv_is_none(item[i]))
             out[n_out++] = as_tensor(n->s, item[i])->v;
     }
-    if (!ok || (item && !items) || items > CALLS_RESULTS || (!sv_ok(result) && !r->stopped) || left > h->left)
+    if (!ok || (item && !items) || items > CALLS_RESULTS || (!sv_ok(result) && !r->stopped) || left > h->left || h->left - left < n->by_hand)
         calls_give_up(r);
     else
-        calls_end(r, n_out, out, items, h->left - left);
+        calls_end(r, n_out, out, items, h->left - left, n->by_hand);
 }
 
 static sv tensor_of(struct natives *n, val v)

@@ -4,6 +4,8 @@
 
 #include "natives/nn.h"
 
+enum { HAND_NUMBERS = 96 };
+
 struct hearing {
     struct calls_key key;
     struct module *unit;
@@ -26,6 +28,19 @@ void hearing_begun(struct natives *n, struct hearing *h); /* decides */
 /* Its results: of a tuple of `form` items, or one tensor (0). Tensors are held once by the caller. false: the script or the run says why. */
 bool hearing_asks_again(struct natives *n, struct hearing *h, val ret[CALLS_RESULTS], uint32_t *form);
 void hearing_ends(struct natives *n, struct hearing *h, sv result); /* SV_NULL: it returned nothing */
+
+/* Function.apply(): done by hand each time, within a forward that is written down one call. */
+struct hand {
+    struct calls_writer *writer; /* NULL: nothing is being written */
+    struct calls_book *book;
+    uint64_t left;
+    int n, n_i;
+    val v[CALLS_INPUTS];
+    int64_t i[HAND_NUMBERS];
+};
+void hand_begins(struct natives *n, struct hand *h, const struct script_args *a); /* a: the class, then its arguments */
+void hand_ends(struct natives *n, struct hand *h, sv result);
+sv function_applied(struct script *s, const struct script_args *a); /* function.c: the same, whether something is written or not */
 
 /* A layer's forward as module_call() calls it. */
 sv heard_forward(struct script *s, sv self, const struct script_args *a);

@@ -44,6 +44,7 @@ struct natives {
     const uint8_t *layer_kinds; /* equal for layers that are alike; NULL: each is taken for itself */
     uint32_t n_layers;
     const struct module *layers; /* their list; NULL until it is asked for */
+    uint64_t by_hand;            /* steps of what is done by hand, of the forward that is written down */
     void *of;                 /* the caller's */
 };
 

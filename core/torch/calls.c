@@ -249,7 +249,7 @@ static bool find(struct calls_writer *w, val v, uint32_t *ret)
     return false;
 }
 
-void calls_end(struct run *r, int n, const val *out, uint32_t form, uint64_t steps)
+void calls_end(struct run *r, int n, const val *out, uint32_t form, uint64_t steps, uint64_t by_hand)
 {
     struct calls_writer *w = r->calls;
     uint32_t slots[CALLS_RESULTS];
@@ -269,9 +269,9 @@ void calls_end(struct run *r, int n, const val *out, uint32_t form, uint64_t ste
     c = keep(w, true);
     if (!c)
         return;
-    c->steps = steps;
+    c->steps = steps - by_hand;
     c->form = form;
-    c->events = r->n_events - w->begun;
+    c->events = r->n_events - w->begun + by_hand;
     c->n_in = w->n_in;
     c->n_out = (uint32_t)n;
     c->stops = r->stopped;
@@ -487,6 +487,22 @@ val calls_leave(struct run *r, struct frame f, val result)
     return out;
 }
 
+struct calls_writer *calls_hand_begins(struct run *r, int n, const val *v, int n_i, const int64_t *i)
+{
+    struct calls_writer *w = r->calls && write(r, CALLED_HAND, n, v, n_i, i, 1) ? r->calls : NULL;
+
+    r->calls = NULL;
+    return w;
+}
+
+void calls_hand_ends(struct run *r, struct calls_writer *w, int n, const val *v, val out)
+{
+    r->calls = w;
+    returned(r, w, n, v, 1, &out);
+    if (out)
+        w->held[w->root[w->n_slots - 1]]++;
+}
+
 static void take_hold(struct run *r, val v)
 {
     if (r->values[v].floating)
@@ -567,7 +583,7 @@ static void diverge(struct run *r)
     run_fail(r, ERR_INTERNAL, "", "a module that was taken for another went its own way");
 }
 
-void calls_again(struct run *r, const struct calls *c, struct module *unit, const val *in, val *ret)
+void calls_again(struct run *r, const struct calls *c, const struct calls_host *host, struct module *unit, const val *in, val *ret)
 {
     struct below below = {0};
     struct frame frames[DEEPEST];
@@ -610,6 +626,9 @@ void calls_again(struct run *r, const struct calls *c, struct module *unit, cons
             break;
         case CALLED_LEAVE:
             out[0] = frame_leave(r, frames[--depth], v[0]);
+            break;
+        case CALLED_HAND:
+            out[0] = host->by_hand(host->of, k->n, v, numbers);
             break;
         default:
             out[0] = make(r, (enum called)k->what, k->n, v, k->n_i, numbers, out);

@@ -5,7 +5,8 @@
  *           modules, with the values, streams and switches of the run that it is asked of.
  * Exact     a program's way hangs on constants, on what it is given (the caller's key) and on what it reads off its tensors. The last is checked as it is
  *           asked again: a result of other sizes, strides, dtype or graph ends the run as `diverged`, and who began it begins anew by hand.
- * Written   operators that are rows of calls.def, modules' beginnings and ends, which results are held and let go of, in their order. Whatever else
+ * Written   operators that are rows of calls.def, modules' beginnings and ends, which results are held and let go of, in their order; and, as one
+ *           thing, what a program does by hand each time (an autograd.Function). Whatever else
  *           touches the run, or comes from outside of the module, is not written down: the key is known from then on as one that has no calls.
  * Owner     the book: a block of the caller's, given up whole when it is full.
  * Threads   none.
@@ -24,6 +25,7 @@ enum called {
     CALLED_module, /* call(): a module that runs in core/torch */
     CALLED_ENTER,
     CALLED_LEAVE,
+    CALLED_HAND,   /* by_hand() of who asks again: its result is held once */
     CALLED_HOLD,   /* a reference more; of a temporary: it becomes the holder's */
     CALLED_LEND,   /* a reference more in any case */
     CALLED_DROP,
@@ -57,17 +59,23 @@ bool calls_find(const struct calls_book *b, const struct calls_key *key, const s
 
 /* Begins to write what r is asked within `unit` for `in`. False: something is being written. */
 bool calls_begin(struct run *r, struct calls_book *b, const struct calls_key *key, struct module *unit, int n, const val *in);
-/* It is done: `out` are held by the caller's objects, once each, and are none of `in`. form: the caller's; steps: what the program took. */
-void calls_end(struct run *r, int n, const val *out, uint32_t form, uint64_t steps);
+/* It is done: `out` are held by the caller's objects, once each, and are none of `in`. form: the caller's; steps: what the program took, by_hand: of
+ * them what is done by hand. */
+void calls_end(struct run *r, int n, const val *out, uint32_t form, uint64_t steps, uint64_t by_hand);
 void calls_give_up(struct run *r); /* of what is being written */
 
 void calls_key_value(struct calls_key *k, const struct run *r, val v); /* all that can be read off it */
 
-uint64_t calls_steps(const struct calls *c);
+uint64_t calls_steps(const struct calls *c); /* those by hand are not among them */
 uint32_t calls_form(const struct calls *c);
-uint64_t calls_count(const struct calls *c); /* about as many events as it makes, at most */
+uint64_t calls_count(const struct calls *c); /* about as many events as it makes and steps that it takes by hand, at most */
+/* What is done by hand: the same numbers and values of the same kind as when it was written; the result is held by the caller, 0: the run says why. */
+struct calls_host {
+    val (*by_hand)(void *of, int n, const val *v, const int64_t *i);
+    void *of;
+};
 /* The same of another unit and other values; ret: the caller holds them, once each. */
-void calls_again(struct run *r, const struct calls *c, struct module *unit, const val *in, val *ret);
+void calls_again(struct run *r, const struct calls *c, const struct calls_host *host, struct module *unit, const val *in, val *ret);
 
 /* ---- for those who are asked; nothing where nothing is written */
 val calls_ask(struct run *r, enum called what, int n, const val *v, int n_i, const int64_t *i);
@@ -76,6 +84,9 @@ void calls_split(struct run *r, enum called what, val a, int dim, int n, const i
 val calls_module(struct run *r, struct module *m, val x);
 struct frame calls_enter(struct run *r, struct module *m, val *x);
 val calls_leave(struct run *r, struct frame f, val result); /* frame_leave() of what module_enter_with() began */
+/* What follows is done by hand, and is one call: nothing within is written. NULL: nothing is being written. */
+struct calls_writer *calls_hand_begins(struct run *r, int n, const val *v, int n_i, const int64_t *i);
+void calls_hand_ends(struct run *r, struct calls_writer *w, int n, const val *v, val out); /* out: held once; 0: it made none */
 void calls_write_held(struct run *r, enum called what, val v);
 
 /* Happens to what a program's object refers to, and is written down. */

@@ -81,6 +81,21 @@ static struct calls_key key_of(uint64_t word)
     return key;
 }
 
+/* What a program does by hand each time: relu() times a number of its own. */
+static val hand(void *of, int n, const val *v, const int64_t *i)
+{
+    val out;
+
+    ck_assert_int_eq(n, 1);
+    ck_assert_int_eq(*i, 9);
+    ++*(int *)of;
+    out = relu(&run, v[0]);
+    return owned(&run, out);
+}
+
+static int hands;
+static const struct calls_host host = {hand, &hands};
+
 static const struct calls *written(val x, val *ret)
 {
     struct calls_key key = key_of(7);
@@ -89,7 +104,7 @@ static const struct calls *written(val x, val *ret)
     ck_assert(!calls_find(book, &key, &c));
     ck_assert(calls_begin(&run, book, &key, layer[0], 1, &x));
     *ret = forward(layer[0], x);
-    calls_end(&run, 1, ret, 0, 5);
+    calls_end(&run, 1, ret, 0, 5, 0);
     ck_assert(calls_find(book, &key, &c) && c);
     ck_assert_uint_eq(calls_steps(c), 5);
     return c;
@@ -117,7 +132,7 @@ START_TEST(asks_again)
     n_events = run.n_events - events;
     births = run.n_births;
     events = run.n_events;
-    calls_again(&run, c, layer[1], &x, &z);
+    calls_again(&run, c, &host, layer[1], &x, &z);
     ck_assert(!run.error.code && !run.diverged);
     ck_assert_uint_eq(run.n_births - births, n);
     ck_assert_uint_eq(run.n_events - events, n_events);
@@ -134,7 +149,7 @@ START_TEST(sees_what_differs)
     val x = input(), y, z = 0;
     const struct calls *c = written(x, &y);
 
-    calls_again(&run, c, layer[LAYERS - 1], &x, &z);
+    calls_again(&run, c, &host, layer[LAYERS - 1], &x, &z);
     ck_assert(run.diverged);
     ck_assert_int_eq(run.error.code, ERR_INTERNAL);
 }
@@ -161,7 +176,7 @@ START_TEST(gives_up)
     if (_i == 4)
         calls_unheard(&run);
     y = forward(layer[0], x);
-    calls_end(&run, 1, &y, 0, 1);
+    calls_end(&run, 1, &y, 0, 1, 0);
     ck_assert_msg(calls_find(book, &key, &c) && !c, "%s", ways[_i]);
     ck_assert(!run.error.code && !run.calls);
 }
@@ -186,5 +201,33 @@ START_TEST(full_book)
 }
 END_TEST
 
+/* Of what is done by hand nothing is written but that it was: it is done again, and its result held once. */
+START_TEST(by_hand)
+{
+    const int64_t nine = 9;
+    val x = input(), y, z = 0;
+    struct calls_key key = key_of(7);
+    const struct calls *c = NULL;
+    struct calls_writer *w;
+    uint32_t births;
+
+    ck_assert(calls_begin(&run, book, &key, layer[0], 1, &x));
+    w = calls_hand_begins(&run, 1, &x, 1, &nine);
+    ck_assert(w && !run.calls);
+    hands = 0;
+    y = hand(&hands, 1, &x, &nine);
+    calls_hand_ends(&run, w, 1, &x, y);
+    calls_end(&run, 1, &y, 0, 5, 2);
+    ck_assert(calls_find(book, &key, &c) && c);
+    ck_assert_uint_eq(calls_steps(c), 3);
+    births = run.n_births;
+    calls_again(&run, c, &host, layer[1], &x, &z);
+    ck_assert(!run.error.code && !run.diverged);
+    ck_assert_int_eq(hands, 2);
+    ck_assert_uint_eq(run.n_births, births + 1);
+    ck_assert_uint_eq(run.values[z].refs, run.values[y].refs);
+}
+END_TEST
+
 UNIT_TESTS("torch/calls", tcase_add_checked_fixture(unit_.tcase, begin, end); unit_test(asks_again); unit_test(sees_what_differs);
-           unit_rows(gives_up, ways); unit_test(full_book);)
+           unit_rows(gives_up, ways); unit_test(full_book); unit_test(by_hand);)
