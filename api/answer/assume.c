@@ -486,8 +486,8 @@ static void assume_stage(struct estimate *e, const struct recipe *r)
         note(&e->assumptions, "training.stage %s%s: %s", task->stage, e->rq.training.stage.n ? "" : ", by the class that architectures names", task->holds);
         return;
     }
-    note(&e->assumptions, "training.stage %s: %s%s: %s%s", task->stage, r->stage == TASK_EMBEDDING ? "" : "trl 1.16.0 ", task->trainer, task->holds,
-         task->refers && references[r->reference] ? references[r->reference] : "");
+    note(&e->assumptions, "training.stage %s: %s%s: %s%s", task->stage, r->stage == TASK_EMBEDDING || task->by != TRAINER_TRL ? "" : "trl 1.16.0 ",
+         task->trainer, task->holds, task->refers && references[r->reference] ? references[r->reference] : "");
     if (r->stage == TASK_EMBEDDING) {
         note_of(&e->assumptions, NOTE_OF_YOURS,
                 "training.stage embedding: %u pairs of rows of seq_len tokens%s; of a decoder too the mean of all tokens is taken",

@@ -215,6 +215,7 @@ static void resolve_words(struct estimate_request *rq)
     flag(&t->padded, TRI_FALSE);
     flag(&t->packing, TRI_FALSE);
     word(&t->stage, stage_words, 0);
+    word(&t->trainer, trainer_words, TRAINER_TRL);
 }
 
 void resolve_request(struct estimate *e)

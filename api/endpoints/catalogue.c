@@ -92,6 +92,7 @@ enum err_code get_methods(struct call *c)
         {"liger_kernels", liger_words},
         {"framework", framework_words},
         {"stage", stage_words},
+        {"trainer", trainer_words},
         {"reference", reference_words},
         {"tool", tool_words},
         {"engine", engine_words},

@@ -253,6 +253,7 @@ const struct member training_members[] = {
     {BOOL(packing)},
     {OWN(lengths, lengths_read, lengths_write, names_something), .list = true},
     {WORD(stage, stage_words)},
+    {WORD(trainer, trainer_words)},
     {WORD(reference, reference_words)},
     {STRS(freeze, 0)},
     {OBJECT(images, images_members), LATER("images in the sequences")},

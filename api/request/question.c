@@ -242,8 +242,10 @@ static int word_or(const struct words *w, const struct word *vocabulary, int oth
 static enum task_id stage_of(const struct training_request *t)
 {
     int stage = word_or(&t->stage, stage_words, TASK_SFT);
+    enum trainer_of by = (enum trainer_of)word_or(&t->trainer, trainer_words, TRAINER_TRL);
+    enum task_id task = stage < 0 || stage >= TASK_COUNT ? TASK_SFT : task_by((enum task_id)stage, by);
 
-    return stage < 0 || stage >= TASK_COUNT ? TASK_SFT : (enum task_id)stage;
+    return task == TASK_COUNT ? TASK_SFT : task;
 }
 
 static struct fsdp_recipe fsdp_recipe(const struct training_request *t)
@@ -412,6 +414,8 @@ static enum err_code check_global(const struct estimate *e)
 
     if (t->global_batch_size.set && t->micro_batch_size.set && t->global_batch_size.whole < t->micro_batch_size.whole)
         return err_set(e->call->err, ERR_FIELD_CONFLICT, "/training/global_batch_size", "is smaller than the micro-batch");
+    if (word_or(&t->trainer, trainer_words, TRAINER_TRL) == TRAINER_LLAMA_FACTORY && stage_of(t) == TASK_SFT)
+        return err_set(e->call->err, ERR_FIELD_CONFLICT, "/training/trainer", "LLaMA-Factory's own trainers are those of dpo, orpo, simpo and kto");
     if (stage_of(t) == TASK_KTO && t->micro_batch_size.set && t->micro_batch_size.whole < 2)
         return err_set(e->call->err, ERR_FIELD_CONFLICT, "/training/micro_batch_size", "KTOTrainer raises on a batch of one: two rows at least");
     if (t->keep_outputs == TRI_TRUE && word_or(&e->rq.stack.framework, framework_words, FRAMEWORK_TRANSFORMERS) == FRAMEWORK_TRANSFORMERS)

@@ -90,7 +90,7 @@ struct training_request {
     enum tri padded, attention_mask, use_cache;
     enum tri packing, find_unused_parameters;
     struct lengths_request lengths;
-    struct words stage, reference;
+    struct words stage, trainer, reference;
     struct strs freeze;
     struct images_request images;
     struct quantity expert_skew;

@@ -65,16 +65,26 @@ static enum err_code read_tuning(struct theirs *t, const struct their_key *key, 
     return theirs_say(t, key->member, v);
 }
 
-/* Its trainers but that of supervised fine-tuning compute losses of their own, over all logits. */
+/* Its trainers but that of supervised fine-tuning compute losses of their own, over all logits. A preference of other kinds stands in pref_loss. */
 static enum err_code read_stage(struct theirs *t, const struct their_key *key, const struct json *v)
 {
     const char *s = json_str(v);
 
-    if (s && word_among("dpo|kto|rm|ppo", s, strlen(s), true)) {
-        theirs_gap(&t->d, "a preference trainer of LLaMA-Factory's own (training.stage is trl 1.16's)");
+    const char *loss = json_str(json_get(t->arguments, "pref_loss"));
+    enum err_code rc;
+
+    if (s && word_among("rm|ppo", s, strlen(s), true)) {
+        theirs_gap(&t->d, "a trainer of LLaMA-Factory's own (training.stage is trl 1.16's)");
         return ERR_OK;
     }
-    return theirs_say(t, key->member, v);
+    if (!s || !word_among("dpo|kto", s, strlen(s), true))
+        return theirs_say(t, key->member, v);
+    if (loss && !strcmp(s, "dpo") && !word_among("sigmoid|orpo|simpo", loss, strlen(loss), true)) {
+        theirs_gap(&t->d, "a pref_loss other than sigmoid, orpo and simpo");
+        return ERR_OK;
+    }
+    rc = theirs_say_word(t, key->member, loss && !strcmp(s, "dpo") && strcmp(loss, "sigmoid") != 0 ? loss : s);
+    return rc ? rc : theirs_say_word(t, "training.trainer", "llama-factory");
 }
 
 /* LLaMA-Factory 0.9.5 train/fp8_utils.py create_fp8_kwargs: torchao by rows; axolotl 0.19.0 utils/schemas/fp8.py: as fp8_config says. */
@@ -132,8 +142,7 @@ const struct their_key llama_factory_keys[] = {
     MOVES("block_diag_attn", "a mask for each sequence of a row"),
     MOVES("ref_model|ref_model_adapters|reward_model_adapters|ref_model_quantization_bit|reward_model_quantization_bit",
           "a model beside the one that is trained"),
-    MOVES("pref_ftx|pref_bco_weight|ppo_score_norm|ppo_whiten_rewards", "a stage other than sft"),
-    MOVES_BUT("sigmoid", "pref_loss", "a stage other than sft"),
+    MOVES("pref_ftx|pref_bco_weight|ppo_score_norm|ppo_whiten_rewards", "a loss beside the stage's own"),
     MOVES_BUT("1|4", "ppo_buffer_size|ppo_epochs", "a stage other than sft"),
     /* Read by a stage, a tuning or an optimizer that has no model, or by nothing in a training step. */
     KNOWN("model|adapter_name_or_path|adapter_folder|cache_dir|use_fast_tokenizer|split_special_tokens|init_special_tokens|"
@@ -151,7 +160,7 @@ const struct their_key llama_factory_keys[] = {
         "eval_on_each_dataset|tool_format|default_system|enable_thinking|preserve_thinking|tokenized_path|data_shared_file_system|task|"
         "task_dir|lang|n_shot|save_dir|download_mode|do_sample|num_beams|length_penalty|skip_special_tokens"),
     KNOWN("freeze_trainable_layers|freeze_trainable_modules|loraplus_lr_ratio|loraplus_lr_embedding|pissa_iter|create_new_adapter|"
-          "module_dropout|oft_rank|oft_block_size|oft_target|pref_beta|dpo_label_smoothing|kto_chosen_weight|kto_rejected_weight|"
+          "module_dropout|oft_rank|oft_block_size|oft_target|pref_beta|pref_loss|dpo_label_smoothing|kto_chosen_weight|kto_rejected_weight|"
           "ppo_target|reward_model_type|galore_target|galore_rank|galore_update_interval|galore_scale|galore_proj_type|galore_layerwise|"
           "apollo_target|apollo_rank|apollo_update_interval|apollo_scale|apollo_proj|apollo_proj_type|apollo_scale_type|apollo_layerwise|"
           "apollo_scale_front|badam_mode|badam_start_block|badam_switch_mode|badam_switch_interval|badam_update_ratio|badam_mask_mode|"

@@ -245,6 +245,12 @@ const struct word stage_words[] = {
     {0},
 };
 
+const struct word trainer_words[] = {
+    {"trl", TRAINER_TRL, NULL, "trl's trainer of the stage, sentence-transformers' or the Trainer, as the stage says."},
+    {"llama-factory", TRAINER_LLAMA_FACTORY, "llamafactory|llama_factory", "LLaMA-Factory's own trainer of dpo, orpo, simpo and kto."},
+    {0},
+};
+
 const struct word reference_words[] = {
     {"none", REFERENCE_NONE, NULL, "No reference model."},
     {"copy", REFERENCE_COPY, NULL, "A frozen copy of the model."},

@@ -7,9 +7,9 @@
 #include <string.h>
 
 const struct task tasks[TASK_COUNT] = {
-    [TASK_SFT] = {"sft", NULL, "Trainer", 1, 0, REFERS_NOT, "", "", "", "", ""},
-#define TASK(id, stage, module, trainer, rows, tokens, refers, classes, saved, more, kept, holds) \
-    [TASK_##id] = {stage, module, trainer, rows, tokens, refers, classes, saved, more, kept, holds},
+    [TASK_SFT] = {TRAINER_TRL, "sft", NULL, "Trainer", 1, 0, REFERS_NOT, "", "", "", "", ""},
+#define TASK(id, by, stage, module, trainer, rows, tokens, refers, classes, saved, more, kept, holds) \
+    [TASK_##id] = {by, stage, module, trainer, rows, tokens, refers, classes, saved, more, kept, holds},
 #include "models/tasks.def"
 #undef TASK
 };
@@ -46,6 +46,21 @@ enum task_id task_of_architecture(const char *architecture)
         if (n > strlen(heads[i].end) && !strcmp(architecture + n - strlen(heads[i].end), heads[i].end))
             return heads[i].task;
     return TASK_MASKED_LM;
+}
+
+enum task_id task_by(enum task_id stage, enum trainer_of by)
+{
+    if (!tasks[stage].module && by == TRAINER_TRL)
+        return stage;
+    for (unsigned i = 0; i < TASK_COUNT; i++)
+        if (tasks[i].by == by && !strcmp(tasks[i].stage, tasks[stage].stage))
+            return (enum task_id)i;
+    return TASK_COUNT;
+}
+
+bool task_counts_items(const struct task *task)
+{
+    return !strncmp(task->more, "labels", 6) && task->by != TRAINER_LLAMA_FACTORY;
 }
 
 uint32_t task_sequences(const struct task *task)

@@ -1,9 +1,9 @@
 /*
  * task.h - what a trainer other than the plain one does of a step: what its batches hold, which text computes its loss, what stands beside the model.
  *
- * Purpose   a row of tasks.def for each stage of the contract that has a trainer; its text is a file of core/models/library/trl, whose compute_loss()
- *           calls the model as accelerate prepared it: `prepared` there, natives of task.c here, the loop's own part by `struct model_caller`.
- * Source    trl 1.16.0 (the wheel's files stand in each row); no other release was read.
+ * Purpose   a row of tasks.def for each stage of the contract that has a trainer; its text is a file of core/models/library/trl or llama_factory, whose
+ *           compute_loss() calls the model as accelerate prepared it: `prepared` there, natives of task.c here, the loop's own part by `struct model_caller`.
+ * Source    trl 1.16.0, llamafactory 0.9.5 (the wheels' files stand in each row); no other release was read.
  */
 #ifndef MODELS_TASK_H
 #define MODELS_TASK_H
@@ -16,7 +16,7 @@ struct script_module;
 
 enum task_id {
     TASK_SFT, /* and pretrain: the model's own loss */
-#define TASK(id, stage, module, trainer, rows, tokens, refers, classes, saved, more, kept, holds) TASK_##id,
+#define TASK(id, by, stage, module, trainer, rows, tokens, refers, classes, saved, more, kept, holds) TASK_##id,
 #include "models/tasks.def"
 #undef TASK
     TASK_COUNT
@@ -28,7 +28,11 @@ enum refers { REFERS_NOT, REFERS_POLICY, REFERS_TEACHER }; /* the model as it wa
 
 enum { TASK_MORE = 7 }; /* tensors of a batch beside ids and mask */
 
+/* Who computes the loss of a stage that several do. */
+enum trainer_of { TRAINER_TRL, TRAINER_LLAMA_FACTORY };
+
 struct task {
+    enum trainer_of by;
     const char *stage;   /* the contract's word */
     const char *module;  /* of the text; NULL: the model's own loss, and the Trainer's step */
     const char *trainer; /* "DPOTrainer, trl 1.16.0 trainer/dpo_trainer.py" */
@@ -47,6 +51,12 @@ extern const struct task tasks[TASK_COUNT];
 
 /* The stage of the class that architectures[0] names, "BertForSequenceClassification"; of one without a head that is known, TASK_MASKED_LM. */
 enum task_id task_of_architecture(const char *architecture);
+
+/* The same stage by another's trainer; TASK_COUNT: it has none. */
+enum task_id task_by(enum task_id stage, enum trainer_of by);
+
+/* Whether the loop counts the labels of a step: not for who does not accept loss_kwargs. */
+bool task_counts_items(const struct task *task);
 
 /* Rows that a sample is trained on, in one tensor or in two. */
 uint32_t task_sequences(const struct task *task);

@@ -230,7 +230,7 @@ static void options_beside(struct trainer *t)
         o->zero.persistence_elems = ZERO_PERSISTENCE_ELEMS;
 }
 
-/* Nobody freezes it: it runs under no_grad, and autocast keeps the casts of what wants a gradient until it ends. */
+/* TRL freezes it not: it runs under no_grad, and autocast keeps the casts of what wants a gradient until it ends. LLaMA-Factory does, in half. */
 static void place_reference(struct trainer *t)
 {
     struct arena *a = t->model.tree.arena;
@@ -250,7 +250,7 @@ static void place_reference(struct trainer *t)
         t->referred = t->method->refer(w);
     else
         place_whole(w);
-    if (!t->referred)
+    if (!t->referred && tasks[t->step->r.stage].by == TRAINER_TRL)
         params_visit(tree->root, want_gradient, &t->run);
 }
 

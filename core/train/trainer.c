@@ -278,14 +278,14 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
     m->embeddings_require_grad = m->checkpointing && wants_inputs(s, &step->quirks);
     m->task = s->stage == TASK_SFT ? NULL : &tasks[s->stage];
     m->reference = s->reference;
-    m->reference_dtype = s->upcast ? compute_dtype(s->precision) : weights_dtype(s, m->q);
+    m->reference_dtype = s->upcast || tasks[s->stage].by == TRAINER_LLAMA_FACTORY ? compute_dtype(s->precision) : weights_dtype(s, m->q);
     t->plain = s->framework == FRAMEWORK_TORCH || s->method == METHOD_PP; /* the Trainer has no schedule */
     rc = tree_init(&m->tree, arena, weights_dtype(s, m->q), modules_of(arch, m->q) * (s->reference == REFERENCE_COPY ? 2 : 1), err);
     if (!rc)
         rc = model_declare(m, err);
     if (rc)
         return rc;
-    m->counts_items = m->takes_items && !t->plain && (!m->task || !strncmp(m->task->more, "labels", 6));
+    m->counts_items = m->takes_items && !t->plain && (!m->task || task_counts_items(m->task));
     if (!m->task && m->refuses_items && m->q->trainer_counts_items && !t->plain)
         return err_set(err, ERR_FIELD_CONFLICT, "/stack/transformers", "%s", m->refuses_items);
     if (t->as_saved && !m->arch->theirs && !m->arch->encoder) /* else the class is the one that was asked for */

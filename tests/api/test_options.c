@@ -57,6 +57,7 @@ static const struct {
                     {"compile", compile_words},
                     {"float8", float8_words},
                     {"stage", stage_words},
+                    {"trainer", trainer_words},
                     {"reference", reference_words},
                     {"inference.weights", weights_words},
                     {"inference.kv_cache", kv_cache_words},

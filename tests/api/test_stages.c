@@ -205,6 +205,10 @@ static const struct {
     {"\"stage\":\"distillation\",\"methods\":\"single\",\"reference\":\"precomputed\"", "a model beside the student"},
     {"\"stage\":\"kto\",\"methods\":\"single\",\"micro_batch_size\":1", "two rows at least"},
     {"\"stage\":\"orpo\",\"methods\":\"single\",\"reference\":\"copy\"", "no reference model"},
+    {"\"stage\":\"sft\",\"trainer\":\"llama-factory\",\"methods\":\"single\"", "own trainers are those of dpo, orpo, simpo and kto"},
+    {"\"stage\":\"reward\",\"trainer\":\"llama-factory\",\"methods\":\"single\"", "own trainers are those of dpo, orpo, simpo and kto"},
+    {"\"stage\":\"dpo\",\"trainer\":\"llama-factory\",\"methods\":\"single\",\"reference\":\"precomputed\"", "compute the reference in each step"},
+    {"\"stage\":\"dpo\",\"trainer\":\"llama-factory\",\"methods\":\"zero3\",\"tuning\":\"full\"", "LLaMA-Factory's dpo under zero3"},
     {"\"stage\":\"dpo\",\"methods\":\"single\",\"tuning\":\"full\",\"reference\":\"adapter\"", "without adapters"},
     {"\"stage\":\"dpo\",\"methods\":\"single\",\"reference\":\"none\"", "compares with a reference"},
     {"\"stage\":\"sft\",\"methods\":\"single\",\"reference\":\"copy\"", "no reference model"},
@@ -232,6 +236,33 @@ static const struct {
     {CLASSES("bert", "", "token_classification") "}", "peak_allocated_bytes"},
 };
 
+/* Its own losses keep all logits, of a batch of one too. A file of its names the trainer; the reference of full tuning is in half. */
+START_TEST(llama_factory_computes_over_logits)
+{
+    static const char file[] = "{\"model\":\"Qwen/Qwen3-0.6B\",\"cluster\":{\"gpu\":\"A100-80GB\"},\"framework_config\":{\"framework\":\"llama-factory\",\"text\":"
+                               "\"stage: dpo\\npref_loss: orpo\\nlora_target: q_proj,v_proj\\nlora_rank: 16\\ncutoff_len: 512\\nper_device_train_batch_size: 2\\nbf16: true\\n\"}}",
+                      said[] = "\"methods\":\"single\",\"precision\":\"bf16-autocast\",\"tuning\":\"lora\",\"lora\":{\"rank\":16,\"target_modules\":[\"q_proj\",\"v_proj\"]},"
+                               "\"gradient_checkpointing\":true,\"stage\":\"orpo\",\"trainer\":\"llama-factory\"";
+    double logits = 4.0 * 511 * 151936 * 4, v = 0, w = 0; /* four rows in fp32 */
+    struct reply reply = ask(file);
+    char body[900];
+
+    ck_assert_msg(json_number(reply_at(&reply, "recommendation/memory/peak_allocated_bytes"), &v), "%s", reply.r.body);
+    reply_done(reply);
+    (void)snprintf(body, sizeof body, "{\"model\":\"Qwen/Qwen3-0.6B\",\"cluster\":{\"gpu\":\"A100-80GB\"},\"training\":{\"seq_len\":512,\"micro_batch_size\":2,%s}}", said);
+    reply = ask(body);
+    ck_assert_msg(json_number(reply_at(&reply, "recommendation/memory/peak_allocated_bytes"), &w) && w == v, "%.0f and %s", v, reply.r.body);
+    reply_done(reply);
+    ck_assert(v > 2 * logits);
+    ck_assert(peak("\"stage\":\"kto\",\"trainer\":\"llama-factory\",\"methods\":\"single\",\"tuning\":\"lora\"") > logits);
+    reply = ask("{\"model\":\"Qwen/Qwen3-0.6B\",\"cluster\":{\"gpu\":\"A100-80GB\"},\"training\":{\"seq_len\":512,\"micro_batch_size\":1,\"methods\":\"single\",\"precision\":\"bf16-mixed\","
+                "\"tuning\":\"full\",\"stage\":\"dpo\",\"trainer\":\"llama-factory\"}}");
+    /* 596,049,920 parameters in fp32, and in half */
+    ck_assert_msg(json_number(reply_at(&reply, "recommendation/memory/static_bytes"), &v) && v >= 6 * 596049920.0 && v < 6.01 * 596049920.0, "%s", reply.r.body);
+    reply_done(reply);
+}
+END_TEST
+
 START_TEST(a_stage_wants_a_class_of_the_type)
 {
     struct reply reply = ask(classes[_i].body);
@@ -254,5 +285,5 @@ END_TEST
 UNIT_TESTS("stages", unit_rows(a_precomputed_reference_is_never_above_a_copy, methods); unit_rows(a_sharded_reference_is_a_shard_at_least, sharding);
            unit_rows(stage_3_cuts_the_reference, compared); unit_test(unpaired_rows_too); unit_test(adapters_need_no_copy); unit_test(pairs_are_two_rows);
            unit_test(a_teacher_stands_beside); unit_rows(pairs_without_a_reference_hold_all_logits, pairs);
-           unit_test(a_label_a_row); unit_test(both_sides_of_a_pair_are_forwards); unit_test(pairs_of_other_loops); unit_rows(an_encoder_trains_what_its_class_says, encoders); unit_rows(a_stage_wants_a_class_of_the_type, classes);
+           unit_test(a_label_a_row); unit_test(both_sides_of_a_pair_are_forwards); unit_test(pairs_of_other_loops); unit_rows(an_encoder_trains_what_its_class_says, encoders); unit_test(llama_factory_computes_over_logits); unit_rows(a_stage_wants_a_class_of_the_type, classes);
            unit_rows(says_what_has_no_model, refused);)
