@@ -69,6 +69,7 @@ static void resolve_lora(struct lora_request *l, const struct lora *lora)
     whole(&l->rank, lora->rank);
     whole(&l->dropout, 0);
     word(&l->dtype, lora_dtype_words, (int)lora->dtype);
+    word(&l->bias, lora_bias_words, LORA_BIAS_NONE);
     if (l->target_modules.set || !lora->n_targets)
         return;
     l->target_modules.set = true;

@@ -91,6 +91,7 @@ enum err_code get_methods(struct call *c)
         {"loss", loss_words},
         {"liger_kernels", liger_words},
         {"framework", framework_words},
+        {"lora_bias", lora_bias_words},
         {"stage", stage_words},
         {"trainer", trainer_words},
         {"reference", reference_words},

@@ -179,6 +179,7 @@ const struct member lora_members[] = {
     {OWN(alpha_pattern, narrow_alphas_read, narrow_numbers_write, names_something), .agrees = narrow_agrees, .also = "lora_alpha_pattern"},
     {REAL(dropout, 1), .open = true, .also = "lora_dropout"},
     {WORD(dtype, lora_dtype_words)},
+    {WORD(bias, lora_bias_words)},
     {BOOL(use_dora), .also = "lora_use_dora|use_dora|peft_use_dora"},
     {0},
 };

@@ -42,7 +42,7 @@ struct lora_request {
     struct quantity rank, alpha, dropout;
     struct strs target_modules, target_parameters, modules_to_save, layers_pattern, exclude_modules;
     struct given_request layers_to_transform, rank_pattern, alpha_pattern;
-    struct words dtype;
+    struct words dtype, bias;
     enum tri use_dora;
 };
 

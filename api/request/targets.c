@@ -21,6 +21,7 @@ enum err_code lora_read(const struct lora_request *asked, const char *at, struct
         .dropout = asked->dropout.real,
         .dtype = asked->dtype.n ? (enum lora_dtype)lora_dtype_words[asked->dtype.at[0]].value : LORA_DTYPE_UNSET,
         .dora = asked->use_dora == TRI_TRUE,
+        .bias = asked->bias.n ? (enum lora_bias)lora_bias_words[asked->bias.at[0]].value : LORA_BIAS_NONE,
         .all_linear = all,
         .n_targets = targets->is_string ? 0 : targets->n,
         .targets = asked->target_modules.v,
@@ -100,8 +101,9 @@ enum err_code targets_check(struct estimate *e)
     enum err_code rc;
 
     at = at ? at : "/training/lora/target_modules";
-    if (((!l->target_modules.set || e->question.recipe.lora.all_linear) && !l->target_parameters.n && !e->question.recipe.lora.narrow) || e->question.gap ||
-        !adapts(&e->rq.training.tuning))
+    if (((!l->target_modules.set || e->question.recipe.lora.all_linear) && !l->target_parameters.n && !e->question.recipe.lora.narrow &&
+         !e->question.recipe.lora.bias) ||
+        e->question.gap || !adapts(&e->rq.training.tuning))
         return ERR_OK;
     rc = adapted_find(&e->model.arch, &e->question.recipe, &scratch, &found, e->call->err);
     if (rc)
@@ -110,6 +112,9 @@ enum err_code targets_check(struct estimate *e)
         return err_set(e->call->err, ERR_FIELD_VALUE, at, "takes too many steps to match a module's name");
     if (found.refused[0])
         return err_set(e->call->err, ERR_FIELD_VALUE, at, "means %.100s, for which peft has no adapter", found.refused);
+    if (e->question.recipe.lora.bias && !(e->question.recipe.lora.bias == LORA_BIAS_ALL ? found.biases : found.adapted_biases))
+        note(&e->warnings, "/training/lora/bias: no %s of this model has a bias, so that none is trained",
+             e->question.recipe.lora.bias == LORA_BIAS_ALL ? "module" : "adapted module");
     if (found.embeddings)
         left_out_gap(&e->left_out, GAP_OF_ADAPTERS, at, "adapters on embeddings are not modelled yet");
     else if (found.uneven)

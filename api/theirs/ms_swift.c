@@ -194,7 +194,7 @@ const struct their_key ms_swift_keys[] = {
     MOVES("rlhf_type", "a trainer of ms-swift's own over trl's (training.stage is trl 1.16's)"),
     MOVES_BUT("peft", "tuner_backend", "another backend of adapters"),
     MOVES("use_swift_lora", "adapters of ms-swift's own"),
-    MOVES_BUT("none", "lora_bias", "biases that are trained"),
+    SAY("lora_bias", "training.lora.bias"),
     MOVES_BUT("float32|fp32", "lora_dtype", "adapters in half"),
     MOVES_BUT("true|false|gaussian", "init_weights", "adapters that are made of the weights"),
     MOVES("freeze_parameters|freeze_parameters_regex|freeze_parameters_ratio|trainable_parameters|trainable_parameters_regex|freeze_llm",

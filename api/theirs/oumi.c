@@ -222,7 +222,7 @@ static const struct their_key lora_keys[] = {
     SAY("lora_modules_to_save", "training.lora.modules_to_save"),
     BY(read_qlora, "q_lora", "training.quantization"),
     SAY("lora_exclude_modules", "training.lora.exclude_modules"),
-    MOVES_BUT("none", "lora_bias", "biases that are trained"),
+    SAY("lora_bias", "training.lora.bias"),
     MOVES_BUT("default|random|gaussian|true|false", "lora_init_weights", "adapters that are made of the weights"),
     MOVES("llm_int8_skip_modules", "modules that are not quantised"),
     MOVES_BUT("uint8|bfloat16", "bnb_4bit_quant_storage", "4-bit weights in another dtype's storage"), /* the same bytes; what FSDP flattens */

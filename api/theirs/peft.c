@@ -7,7 +7,7 @@
 #include "api/theirs/theirs.h"
 
 const struct their_key peft_keys[] = {
-    MOVES("bias|lora_bias", "biases that are trained"),
+    MOVES("lora_bias", "a bias of each adapter's second matrix"),
     MOVES_BUT("true|false|gaussian|orthogonal", "init_lora_weights", "adapters that are made of the weights"),
     MOVES("layer_replication", "layers that are repeated"),
     MOVES("trainable_token_indices", "rows of the embedding that are trained"),

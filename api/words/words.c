@@ -155,6 +155,13 @@ const struct word offload_words[] = {
     {0},
 };
 
+const struct word lora_bias_words[] = {
+    {"none", LORA_BIAS_NONE, NULL, "No bias is trained."},
+    {"all", LORA_BIAS_ALL, NULL, "All biases of the model are trained, those of norms too."},
+    {"lora_only", LORA_BIAS_ADAPTED, NULL, "The biases of adapted modules are trained."},
+    {0},
+};
+
 const struct word lora_dtype_words[] = {
     {"fp32", LORA_DTYPE_FP32, "float32", "Adapters in fp32, as peft casts them."},
     {"bf16", LORA_DTYPE_BF16, "bfloat16", "Adapters in bf16."},

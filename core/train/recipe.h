@@ -21,6 +21,7 @@
 #include "torch/optim_kind.h"
 #include "torch/work.h"
 #include "tuning/kbit.h"
+#include "tuning/narrow.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -116,6 +117,7 @@ struct lora {
     double dropout;
     enum lora_dtype dtype;      /* of the adapters, whatever the base weights have */
     bool dora;                  /* use_dora */
+    enum lora_bias bias;
     bool all_linear;            /* target_modules: "all-linear" */
     uint32_t n_targets;         /* 0 and not all_linear: peft's table for the model type */
     const char *const *targets; /* module names, matched as suffixes like peft does */
@@ -125,7 +127,7 @@ struct lora {
     const char *const *parameters;
     uint32_t n_saved; /* modules_to_save */
     const char *const *saved;
-    const struct lora_narrow *narrow; /* tuning/narrow.h; NULL: nothing does */
+    const struct lora_narrow *narrow; /* NULL: nothing does */
 };
 
 #define ELEMS_UNSET UINT64_MAX

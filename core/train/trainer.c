@@ -89,6 +89,17 @@ static bool saves_nowhere(const struct recipe *s)
     return m > METHOD_DDP && !method_is_zero_whole(m) && (!cut || s->quantization);
 }
 
+/* NULL, or why biases are not trained beside adapters here. */
+static const char *bias_gap(const struct recipe *s)
+{
+    if (method_is_fsdp1(s->method)) /* torch/distributed/fsdp/_flat_param.py */
+        return "a unit of FullyShardedDataParallel is trained or frozen as a whole (\"Must flatten tensors with uniform `requires_grad`\"), and biases stand "
+               "among frozen weights under %s: none, or ddp";
+    if (s->quantization) /* bitsandbytes nn/modules.py Linear4bit.forward() casts a bias where it lies: its gradient and states have another dtype */
+        return "biases trained beside quantised weights are not modelled yet (%s): none";
+    return s->method > METHOD_DDP ? "biases trained beside adapters under %s are not modelled yet: single or ddp" : NULL;
+}
+
 static enum err_code declare_adapters(struct trainer *t, struct err *err)
 {
     const struct lora *l = &t->step->r.lora;
@@ -101,6 +112,7 @@ static enum err_code declare_adapters(struct trainer *t, struct err *err)
                  : l->dtype == LORA_DTYPE_BF16 ? DTYPE_BF16
                                                : DTYPE_FP16,
         .dora = l->dora,
+        .bias = l->bias,
         .all_linear = l->all_linear,
         .n_targets = l->n_targets,
         .targets = l->targets,
@@ -122,6 +134,8 @@ static enum err_code declare_adapters(struct trainer *t, struct err *err)
                        "modules in full beside adapters under %s%s are not modelled yet: single, ddp, zero0 to zero3, fsdp or fsdp2%s",
                        method_rows[t->step->r.method].name, t->step->r.quantization ? " over packed weights" : "",
                        t->step->r.quantization ? " of weights as loaded" : "");
+    if (l->bias && !t->as_saved && bias_gap(&t->step->r))
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/lora/bias", bias_gap(&t->step->r), method_rows[t->step->r.method].name);
     if (l->dora) {
         enum err_code rc = dora_gap(t, err);
 

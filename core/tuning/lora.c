@@ -197,6 +197,22 @@ static void freeze(void *context, struct module *m, struct param *p)
     p->requires_grad = false;
 }
 
+struct biases {
+    bool adapted; /* of these alone */
+};
+
+/* tuners_utils.py _mark_only_adapters_as_trainable(); what modules_to_save leaves in its wrapper is frozen again */
+static void train_bias(void *context, struct module *m, struct param *p)
+{
+    const struct biases *b = context;
+
+    if (strcmp(p->name, "bias") != 0 || p->requires_grad || (m->parent && !strcmp(m->name, "original_module")))
+        return;
+    if (b->adapted && strcmp(m->name, "base_layer") != 0)
+        return;
+    p->requires_grad = true;
+}
+
 struct saving {
     struct tree *t;
     struct module *of, *original; /* original_module, once it has something */
@@ -295,6 +311,8 @@ enum err_code lora_apply(struct tree *t, const struct lora_options *o, uint32_t 
         if (rc)
             return rc;
     }
+    if (o->bias)
+        params_visit(t->root, train_bias, &(struct biases){.adapted = o->bias == LORA_BIAS_ADAPTED});
     return lora_count(t, &effort, err);
 }
 

@@ -30,6 +30,7 @@ struct lora_options {
     double dropout;
     enum dtype dtype; /* of the adapters */
     bool dora;        /* use_dora: a magnitude beside A and B */
+    enum lora_bias bias;
     bool all_linear;  /* every linear but the output embeddings */
     uint32_t n_targets;
     const char *const *targets;
@@ -61,6 +62,7 @@ MUST_CHECK enum err_code lora_count(const struct tree *t, const struct pattern_e
 struct lora_found {
     uint32_t linears;
     bool embeddings, exhausted;
+    bool biases, adapted_biases; /* some module has a bias; some that is adapted */
     bool uneven;       /* of layers that are built alike some are adapted otherwise, or with other ranks */
     char refused[128]; /* a module that peft has no adapter for ("Target module .. is not supported", tuners/lora/model.py); "": none */
 };

@@ -197,6 +197,9 @@ enum err_code lora_find(const struct tree *t, const struct lora_options *o, stru
 
         meant &= !lora_narrows_out(o, path, &effort);
         see(&layers, m, path, adapted || meant ? lora_rank_of(o, path, 1, &effort) : rank_of_tensors(m, path, o, &effort));
+        for (const struct param *p = m->params; p; p = p->next)
+            ret->biases |= !strcmp(p->name, "bias");
+        ret->adapted_biases |= adapted && m->bias;
         ret->linears += meant && linear;
         ret->embeddings |= meant && m->kind == MODULE_EMBEDDING;
         if (meant && !linear && m->kind != MODULE_EMBEDDING && !lora_names_expert(o, m->name) && !ret->refused[0])

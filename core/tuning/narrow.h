@@ -11,6 +11,9 @@
 
 struct pattern;
 
+/* bias: parameters of that name that are trained too, all of the model's or those of adapted modules. */
+enum lora_bias { LORA_BIAS_NONE, LORA_BIAS_ALL, LORA_BIAS_ADAPTED };
+
 /* A key of rank_pattern or alpha_pattern, or of layers_pattern. */
 struct lora_named {
     const char *name;

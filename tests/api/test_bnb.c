@@ -141,6 +141,7 @@ static const struct {
     {"single", "\"quantization\":\"hqq4\",\"precision\":\"bf16-mixed\"", "cannot multiply gradients in half"},
     {"single", "\"quantization\":\"hqq4\",\"lora\":{\"use_dora\":true}", "of these quantised weights"},
     {"single", "\"quantization\":\"torchao-int8\",\"lora\":{\"use_dora\":true}", "of these quantised weights"},
+    {"single", "\"quantization\":\"nf4\",\"lora\":{\"bias\":\"all\"}", "biases trained beside quantised weights"},
     {"fsdp", "\"tuning\":\"qlora\",\"quantization\":\"int8\"", "where fsdp flattens or cuts"},
     {"fsdp2", "\"tuning\":\"qlora\",\"quantization\":\"int8\"", "where fsdp2 flattens or cuts"},
     {"fsdp", "\"tuning\":\"qlora\",\"prepare_kbit\":\"peft\"", "are not of one dtype"},

@@ -303,7 +303,7 @@ static const struct {
     {TRAIN("\"tuning\":\"lora\",\"lora\":{\"peft_type\":\"IA3\"}"), "/training/lora/peft_type"},
     {TRAIN("\"tuning\":\"ia3\""), "/training/tuning"},
     {TRAIN("\"tuning\":\"prefix_tuning\""), "/training/tuning"},
-    {TRAIN("\"tuning\":\"lora\",\"lora\":{\"bias\":\"all\"}"), "/training/lora/bias"},
+    {TRAIN("\"tuning\":\"lora\",\"lora\":{\"lora_bias\":true}"), "/training/lora/lora_bias"},
     {TRAIN("\"tuning\":\"lora\",\"lora\":{\"layer_replication\":[[0,4],[2,5]]}"), "/training/lora/layer_replication"},
     {TRAIN("\"tuning\":\"lora\",\"lora\":{\"trainable_token_indices\":[0,1]}"), "/training/lora/trainable_token_indices"},
     {TRAIN("\"tuning\":\"lora\",\"lora\":{\"init_lora_weights\":\"pissa\"}"), "/training/lora/init_lora_weights"},

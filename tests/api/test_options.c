@@ -25,6 +25,7 @@ static const struct word backward_words[] = {{"true", 1, NULL, "Each parameter's
 static const struct word compile_words[] = {{"true", 1, NULL, "torch.compile with Inductor, in its default mode."}, {0}};
 
 static const struct word lora_words[] = {
+    {"bias", 1, NULL, "Biases that are trained beside adapters: all of the model's, or those of adapted modules."},
     {"use_dora", 1, NULL, "DoRA: a magnitude for each output, over the norm of the adapted weight."},
     {"target_parameters", 1, NULL, "Adapters of tensors that no linear has, experts above all."},
     {"layers_to_transform", 1, NULL, "Some layers alone."},

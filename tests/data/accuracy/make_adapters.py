@@ -15,9 +15,10 @@ from make_freeze import request_of as request_in
 from make_stages import FIGURES, GPT2, HERE, QWEN2, QWEN3, TINY
 
 OF_PEFT = ("modules_to_save", "target_parameters", "use_dora", "layers_to_transform", "layers_pattern", "exclude_modules", "rank_pattern",
-           "alpha_pattern")  # members of LoraConfig that the tracers have no option for
+           "alpha_pattern", "bias")  # members of LoraConfig that the tracers have no option for
 CKPT = dict(gradient_checkpointing=True)
 FSDP2 = dict(fsdp={"wrap": "accelerate"}, reduce_dtype="bf16")
+OPT = "facebook__opt-350m"
 EXPERTS = ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]
 
 SMALL = {"hidden_size": 256, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64, "vocab_size": 1000, "max_position_embeddings": 1024,
@@ -106,6 +107,12 @@ CASES = [
     ("ranks-experts-names", "single", 1, MIXTRAL, None, 2, 128,
      dict(precision="bf16-autocast", **CKPT, **lora(rank_pattern={"down_proj": 2, "1.mlp.experts.gate_up_proj": 3}))),
     ("saved-beneath", "single", 1, LLAMA, None, 2, 256, dict(precision="bf16", **lora(exclude_modules=["k_proj"], modules_to_save=["lm_head", "layers.1.mlp"]))),
+    ("bias-all", "single", 1, QWEN2, 4, 2, 256, dict(precision="bf16", **lora(["q_proj", "down_proj"], bias="all"))),
+    ("bias-all-norms", "single", 1, GPT2, 4, 2, 256, dict(precision="bf16-mixed", **CKPT, **lora(["c_attn"], bias="all"))),
+    ("bias-only", "single", 1, QWEN2, 4, 2, 256, dict(precision="bf16-autocast", **CKPT, **lora(bias="lora_only"))),
+    ("bias-only-fp32", "single", 1, OPT, 4, 2, 256, dict(precision="fp32", **lora(["q_proj", "fc1"], dropout=0.1, bias="lora_only"))),
+    ("bias-saved", "single", 1, GPT2, 4, 2, 256, dict(precision="bf16", **lora(["c_attn"], bias="all", modules_to_save=["h.1.mlp"]))),
+    ("bias-ddp", "ddp", 4, QWEN2, 4, 2, 256, dict(precision="bf16-autocast", **lora(["q_proj", "v_proj"], bias="all"))),
     ("layers-ddp", "ddp", 4, LLAMA, None, 2, 256, dict(precision="bf16-autocast", **lora(["q_proj", "v_proj"], layers_to_transform=[0, 2], rank_pattern={"v_proj": 16}))),
     ("layers-fsdp2", "fsdp2", 4, LLAMA, None, 2, 256,
      dict(precision="bf16-mixed", **lora(["q_proj", "v_proj"], layers_to_transform=[0, 2], rank_pattern={"v_proj": 16}), **FSDP2)),
