@@ -250,7 +250,7 @@ static void place_reference(struct trainer *t)
         t->referred = t->method->refer(w);
     else
         place_whole(w);
-    if (!t->referred && tasks[t->step->r.stage].by == TRAINER_TRL)
+    if (!t->referred && tasks[t->step->r.stage].by != TRAINER_LLAMA_FACTORY)
         params_visit(tree->root, want_gradient, &t->run);
 }
 

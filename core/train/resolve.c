@@ -162,7 +162,7 @@ static enum err_code resolve_stage(struct recipe *r, const struct resolving *c)
         return resolve_head(r, task, c->err);
     if (!quirks_for(c->stack, c->arch->model_type).bnb_loads_by_name)
         return err_set(c->err, ERR_FIELD_CONFLICT, "/stack/transformers", "%s is modelled as %s has it, beside transformers 5", task->stage,
-                       task->by == TRAINER_LLAMA_FACTORY ? "LLaMA-Factory 0.9.5" : "trl 1.16");
+                       task->by == TRAINER_LLAMA_FACTORY ? "LLaMA-Factory 0.9.5" : task->by == TRAINER_AXOLOTL ? "axolotl 0.19" : "trl 1.16");
     if (r->framework != FRAMEWORK_TRANSFORMERS && r->stage != TASK_EMBEDDING)
         return err_set(c->err, ERR_FIELD_CONFLICT, "/stack/framework", "%s is a Trainer's: stack.framework transformers", task->stage);
     if (r->loss != LOSS_HF || (r->liger_kernels & (1u << LIGER_FUSED_LINEAR | 1u << LIGER_CROSS_ENTROPY)))
@@ -171,10 +171,10 @@ static enum err_code resolve_stage(struct recipe *r, const struct resolving *c)
     if (r->packing)
         return err_set(c->err, ERR_FIELD_CONFLICT, "/training/packing", "%s has rows with a mask%s", task->stage,
                        task->by == TRAINER_TRL ? " (padding_free is unavailable in trl 1.16)" : "");
-    if (task->by == TRAINER_LLAMA_FACTORY && r->reference == REFERENCE_COPY && r->method != METHOD_SINGLE && r->method != METHOD_DDP)
+    if (task->by != TRAINER_TRL && r->reference == REFERENCE_COPY && r->method != METHOD_SINGLE && r->method != METHOD_DDP)
         return err_set(c->err, ERR_FIELD_CONFLICT, "/training/trainer",
-                       "the reference model of LLaMA-Factory's %s under %s is not modelled yet: single, ddp, or adapters", task->stage,
-                       method_rows[r->method].name);
+                       "the reference model of %s's %s under %s is not modelled yet: single, ddp, or adapters",
+                       task->by == TRAINER_AXOLOTL ? "axolotl" : "LLaMA-Factory", task->stage, method_rows[r->method].name);
     if (r->method == METHOD_TP || r->method == METHOD_TP_FSDP2 || r->method == METHOD_PP)
         return err_set(c->err, ERR_FIELD_CONFLICT, "/training/stage", "%s under %s is not modelled yet: single, ddp, zero1 to zero3, fsdp or fsdp2",
                        task->stage, method_rows[r->method].name);

@@ -287,6 +287,7 @@ int main(int argc, char **argv)
         !read_cases(&j, "tests/data/accuracy/flex.jsonl", NULL, only, 1) ||
         !read_cases(&j, "tests/data/accuracy/stages.jsonl", NULL, only, 1) ||
         !read_cases(&j, "tests/data/accuracy/llama_factory.jsonl", NULL, only, 1) ||
+        !read_cases(&j, "tests/data/accuracy/axolotl.jsonl", NULL, only, 1) ||
         !read_cases(&j, "tests/data/accuracy/heads.jsonl", NULL, only, 1) ||
         !read_cases(&j, "tests/data/accuracy/stages_dist.jsonl", NULL, only, 1) ||
         !read_cases(&j, "tests/data/accuracy/freeze.jsonl", NULL, only, 1) || !read_cases(&j, "tests/data/accuracy/options.jsonl", NULL, only, 1) ||

@@ -208,6 +208,7 @@ static const struct {
     {"\"stage\":\"sft\",\"trainer\":\"llama-factory\",\"methods\":\"single\"", "own trainers are those of dpo, orpo, simpo and kto"},
     {"\"stage\":\"reward\",\"trainer\":\"llama-factory\",\"methods\":\"single\"", "own trainers are those of dpo, orpo, simpo and kto"},
     {"\"stage\":\"dpo\",\"trainer\":\"llama-factory\",\"methods\":\"single\",\"reference\":\"precomputed\"", "compute the reference in each step"},
+    {"\"stage\":\"kto\",\"trainer\":\"axolotl\",\"methods\":\"single\"", "axolotl's that are modelled that of dpo"},
     {"\"stage\":\"dpo\",\"trainer\":\"llama-factory\",\"methods\":\"zero3\",\"tuning\":\"full\"", "LLaMA-Factory's dpo under zero3"},
     {"\"stage\":\"dpo\",\"methods\":\"single\",\"tuning\":\"full\",\"reference\":\"adapter\"", "without adapters"},
     {"\"stage\":\"dpo\",\"methods\":\"single\",\"reference\":\"none\"", "compares with a reference"},
@@ -263,6 +264,25 @@ START_TEST(llama_factory_computes_over_logits)
 }
 END_TEST
 
+/* trl 1.9's DPO, which axolotl pins, keeps logits where trl 1.16's keeps none. */
+START_TEST(axolotl_computes_over_logits)
+{
+#define AXOLOTL(rl) \
+    "{\"model\":\"Qwen/Qwen3-0.6B\",\"cluster\":{\"gpu\":\"A100-80GB\"},\"framework_config\":{\"framework\":\"axolotl\",\"text\":" \
+    "\"rl: " rl "\\nadapter: lora\\nlora_r: 16\\nlora_target_modules: [q_proj, v_proj]\\nsequence_len: 512\\nmicro_batch_size: 2\\nbf16: true\\n\"}}"
+    struct reply reply = ask(AXOLOTL("dpo"));
+    double logits = 4.0 * 511 * 151936 * 4, v = 0;
+
+    ck_assert_msg(json_number(reply_at(&reply, "recommendation/memory/peak_allocated_bytes"), &v) && v > 2 * logits, "%s", reply.r.body);
+    ck_assert_str_eq(json_str(reply_at(&reply, "resolved/training/trainer")), "axolotl");
+    reply_done(reply);
+    reply = ask(AXOLOTL("kto"));
+    ck_assert_msg(strstr(reply.r.body, "a preference trainer of the trl that axolotl pins") && !strstr(reply.r.body, "peak_allocated_bytes"), "%s", reply.r.body);
+    reply_done(reply);
+#undef AXOLOTL
+}
+END_TEST
+
 START_TEST(a_stage_wants_a_class_of_the_type)
 {
     struct reply reply = ask(classes[_i].body);
@@ -285,5 +305,5 @@ END_TEST
 UNIT_TESTS("stages", unit_rows(a_precomputed_reference_is_never_above_a_copy, methods); unit_rows(a_sharded_reference_is_a_shard_at_least, sharding);
            unit_rows(stage_3_cuts_the_reference, compared); unit_test(unpaired_rows_too); unit_test(adapters_need_no_copy); unit_test(pairs_are_two_rows);
            unit_test(a_teacher_stands_beside); unit_rows(pairs_without_a_reference_hold_all_logits, pairs);
-           unit_test(a_label_a_row); unit_test(both_sides_of_a_pair_are_forwards); unit_test(pairs_of_other_loops); unit_rows(an_encoder_trains_what_its_class_says, encoders); unit_test(llama_factory_computes_over_logits); unit_rows(a_stage_wants_a_class_of_the_type, classes);
+           unit_test(a_label_a_row); unit_test(both_sides_of_a_pair_are_forwards); unit_test(pairs_of_other_loops); unit_rows(an_encoder_trains_what_its_class_says, encoders); unit_test(llama_factory_computes_over_logits); unit_test(axolotl_computes_over_logits); unit_rows(a_stage_wants_a_class_of_the_type, classes);
            unit_rows(says_what_has_no_model, refused);)

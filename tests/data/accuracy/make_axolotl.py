@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Makes axolotl.jsonl of this folder: DPO by axolotl's trainer, that is trl 1.9's own loss on the oracle's loop, the cache emptied after each step.
+
+    make_axolotl.py ORACLE CONFIGS PYTHON PACKAGES [--only TEXT]
+
+ORACLE holds trace.py and one_gpu; PYTHON is that of its environment (torch 2.15, transformers 5.23, peft 0.21); PACKAGES is a folder with an unpacked trl 1.9.0 wheel. axolotl 0.19.0
+core/trainers/dpo/trainer.py adds nothing to the loss; gc.collect() and empty_cache() follow training_step(). All tokens count.
+"""
+import json
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import make_stages  # noqa: E402
+
+STUBS = list(make_stages.STUBS)
+import make_llama_factory  # noqa: E402
+
+HERE, FIGURES = make_stages.HERE, make_stages.FIGURES
+TINY, QWEN2, QWEN3, GEMMA, LORA = make_stages.TINY, make_stages.QWEN2, make_stages.QWEN3, make_stages.GEMMA, make_stages.LORA
+
+# name, config, layers (0: as they are), rows (samples), tokens of a row, the rest of `training`
+CASES = [
+    ("dpo-lora", QWEN3, 4, 1, 512, dict(stage="dpo", precision="bf16-autocast", **LORA)),
+    ("dpo-lora-ckpt", TINY, 0, 2, 512, dict(stage="dpo", precision="bf16-autocast", gradient_checkpointing=True, **LORA)),
+    ("dpo-lora-pure", QWEN2, 4, 2, 384, dict(stage="dpo", precision="bf16", **LORA)),
+    ("dpo-full", QWEN3, 4, 1, 512, dict(stage="dpo", precision="bf16-mixed")),
+    ("dpo-full-autocast", TINY, 4, 2, 300, dict(stage="dpo", precision="bf16-autocast", gradient_checkpointing=True)),
+    ("dpo-precomputed", QWEN2, 4, 2, 512, dict(stage="dpo", reference="precomputed", precision="bf16-autocast", **LORA)),
+    ("dpo-softcap", GEMMA, 3, 1, 384, dict(stage="dpo", precision="bf16-autocast", **LORA)),
+]
+
+
+class Dpo(make_stages.Dpo):
+    @staticmethod
+    def prepare(run, stage):
+        import torch
+        from one_gpu import step
+        from trl.trainer import dpo_trainer
+        from trl.trainer.utils import disable_dropout_in_model
+        peft = hasattr(run.model, "peft_config")
+        reference = None if peft or stage["reference"] == "precomputed" else make_stages.reference_of(run)
+        disable_dropout_in_model(run.model)
+        if reference is not None:
+            disable_dropout_in_model(reference)
+            step.wrap_precision(reference, run.o["precision"])
+        real = dpo_trainer.selective_log_softmax
+        dpo_trainer.selective_log_softmax = lambda *a: (run.phase("loss") if torch.is_grad_enabled() else None, real(*a))[1]
+        return make_stages.trainer_of(run, ref_model=reference, precompute_ref_logps=stage["reference"] == "precomputed", ld_alpha=None, f_divergence_type="reverse_kl",
+                                      loss_types=["sigmoid"], loss_weights=[1.0], beta=0.1, label_smoothing=0.0, use_weighting=False), dpo_trainer.DPOTrainer._compute_loss
+
+
+def patch(stage):
+    make_llama_factory.patch(stage)
+    from one_gpu import step
+    micro = step.Run.training_step if hasattr(step.Run, "training_step") else None
+    if micro is None:
+        sys.exit("the oracle's loop has no training_step to follow")
+
+    def and_empty(run, *a, **k):
+        import gc
+        import torch
+        made = micro(run, *a, **k)
+        gc.collect()
+        torch.cuda.empty_cache()
+        return made
+    step.Run.training_step = and_empty
+
+
+def trace(oracle, packages):
+    make_stages.STAGES = {"dpo": Dpo}
+    make_stages.STUBS[:] = STUBS
+    make_stages.patch, make_stages.__file__ = patch, __file__
+    make_stages.trace(oracle, packages)
+
+
+def main():
+    only = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else ""
+    oracle, configs, python, packages = sys.argv[1:5]
+    with open(os.path.join(HERE, "axolotl.jsonl"), "w" if not only else "a", encoding="utf-8") as out:
+        for case in CASES:
+            if only not in case[0]:
+                continue
+            request = make_stages.request_of(case, configs)
+            request["stack"].pop("trl", None)
+            env = dict(os.environ, STAGE_REQUEST=json.dumps(request))
+            told = subprocess.run([python, os.path.abspath(__file__), "--trace", oracle, packages], env=env, stdout=subprocess.PIPE).stdout
+            if b"\n{" not in told:
+                print("no figures: " + case[0], file=sys.stderr)
+                continue
+            result = json.loads(told[told.rindex(b"\n{"):])
+            request["training"]["trainer"] = "axolotl"
+            row = {"id": "axolotl/" + case[0], "group": "one GPU, stages", "body": json.dumps(request, separators=(",", ":"))}
+            row.update((k, result[k]) for k in FIGURES if k in result)
+            out.write(json.dumps(row, separators=(",", ":")) + "\n")
+            out.flush()
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--trace":
+        trace(sys.argv[2], sys.argv[3])
+    else:
+        main()
