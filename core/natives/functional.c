@@ -236,6 +236,16 @@ sv f_mean(struct script *s, const struct script_args *a)
     return wrap(s, t->run, mean_dims(t->run, value_in(t), dims, keepdim));
 }
 
+/* The sum of what are no floats: its result is there before they are cast to its type. */
+static val counted(struct tensor *t, enum dtype dtype, int nd, const int64_t *size)
+{
+    val out = factory(t->run, OP_SUM, dtype, nd, size);
+
+    if (dtype != (enum dtype)shape_of(t)->dtype)
+        scratch(t->run, OP_TO_COPY, (uint64_t)numel(t->run, value_in(t)) * dtype_bytes(dtype));
+    return out;
+}
+
 sv f_sum(struct script *s, const struct script_args *a)
 {
     struct tensor *t = first(s, a);
@@ -288,7 +298,7 @@ sv f_sum(struct script *s, const struct script_args *a)
         for (int i = 0; i < shape_of(t)->ndim; i++)
             if (keepdim || !(dims >> i & 1))
                 size[nd++] = dims >> i & 1 ? 1 : shape_of(t)->size[i];
-        return wrap_content(s, t->run, factory(t->run, OP_SUM, DTYPE_INT64, nd, size), c);
+        return wrap_content(s, t->run, counted(t, DTYPE_INT64, nd, size), c);
     }
     if (!dim_arg(s, t, seq_items(a->v[1], &n) ? *seq_items(a->v[1], &n) : a->v[1], &dim))
         return sv_null();
@@ -299,14 +309,8 @@ sv f_sum(struct script *s, const struct script_args *a)
     if (!dtype_is_float((enum dtype)shape_of(t)->dtype)) {
         int64_t size[MAX_DIMS];
         int nd = without_dim(t, dim, keepdim, size);
-        val out;
 
-        if (!sv_given(a->v[3]))
-            dtype = DTYPE_INT64;
-        out = factory(t->run, OP_SUM, dtype, nd, size);
-        if (dtype != (enum dtype)shape_of(t)->dtype) /* sum(dtype=) casts first */
-            scratch(t->run, OP_TO_COPY, (uint64_t)numel(t->run, x) * dtype_bytes(dtype));
-        return wrap_content(s, t->run, out, c);
+        return wrap_content(s, t->run, counted(t, sv_given(a->v[3]) ? dtype : DTYPE_INT64, nd, size), c);
     }
     return wrap_content(s, t->run, sum_dim(t->run, x, dim, keepdim), c);
 }

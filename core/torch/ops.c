@@ -528,6 +528,7 @@ val gelu_function(struct run *r, val x)
     return frame_leave(r, f, half);
 }
 
+/* Whole numbers and truths have no gradient: autograd/functions/utils.h isDifferentiableType. */
 val to_dtype(struct run *r, val a, enum dtype dtype)
 {
     ASKED_VI(r, to_dtype, a, dtype);
@@ -536,7 +537,7 @@ val to_dtype(struct run *r, val a, enum dtype dtype)
 
     if (run_dead(r) || dtype_of(r, a) == dtype)
         return a;
-    node = attach(r, OP_TO_COPY, 1, &a);
+    node = dtype_is_float(dtype) ? attach(r, OP_TO_COPY, 1, &a) : 0;
     if (node)
         r->nodes[node].at.dim = (int32_t)dtype_of(r, a);
     out = cast_copy(r, a, dtype);
@@ -553,7 +554,7 @@ val to_dtype_contiguous(struct run *r, val a, enum dtype dtype)
 
     if (run_dead(r) || dtype_of(r, a) == dtype)
         return a;
-    node = attach(r, OP_TO_COPY, 1, &a);
+    node = dtype_is_float(dtype) ? attach(r, OP_TO_COPY, 1, &a) : 0;
     if (node)
         r->nodes[node].at.dim = (int32_t)dtype_of(r, a);
     out = value_empty(r, OP_TO_COPY, dtype, r->values[a].ndim, r->values[a].size);

@@ -303,6 +303,8 @@ void backward_of(struct trainer *t, val loss)
 
     if (scaled)
         root = owned(r, scaler_scale(r, &t->scaler, loss));
+    if (!run_dead(r) && !r->values[root].requires_grad)
+        run_fail(r, ERR_SCRIPT_RAISED, "", "RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn");
     if (run_dead(r))
         return;
     if (engine) {

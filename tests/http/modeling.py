@@ -28,7 +28,7 @@ def example(**training):
     return {"config": config, "modeling": files_of(EXAMPLE), "cluster": {"gpu": "A100-80GB"}, "training": training}
 
 # What they raise stands in no line of theirs: it is what the Trainer does with what forward returned.
-NOWHERE = ("checkpoint rec", "loss none", "int forward")
+NOWHERE = ("checkpoint rec", "loss none", "int forward", "no gradient")
 
 
 class Modeling(unittest.TestCase):
