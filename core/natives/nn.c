@@ -172,6 +172,7 @@ enum { DEEPEST = 300 }; /* modules within another: C calls itself */
 struct gathering {
     sv list, seen; /* seen: a module that stands in itself, or in two, is told once; absent: of children alone */
     bool named, flat; /* flat: of the module alone */
+    enum entry_kind kind; /* parameters or buffers */
     unsigned depth;
 };
 
@@ -256,7 +257,7 @@ static bool gather_parameters(struct script *s, void *of, sv name, sv module)
         sv p;
         bool ok;
 
-        if (m->entries[i].kind != ENTRY_PARAMETER)
+        if (m->entries[i].kind != g->kind)
             continue;
         p = script_get_plain(s, module, m->entries[i].name);
         ok = sv_ok(p) && (sv_is_none(p) || list_append(s, g->list, p));
@@ -267,10 +268,10 @@ static bool gather_parameters(struct script *s, void *of, sv name, sv module)
     return g->flat || gather_below(s, g, module, gather_parameters);
 }
 
-/* parameters(): an iterator over a list */
+/* parameters(), buffers(): an iterator over a list */
 static sv parameters(struct script *s, const struct script_args *a)
 {
-    struct gathering g = {0};
+    struct gathering g = {.kind = (enum entry_kind)a->def->data};
     bool recurse = true;
     sv iter;
 
@@ -411,8 +412,41 @@ static sv call_by_name(struct script *s, const struct script_args *a)
     return module_call(s, a->v[0], &rest);
 }
 
+/* Another of its class, with what is native of it and nothing else. */
+static sv bare(struct script *s, const struct script_args *a)
+{
+    const struct nn_module *from = nn_of(a->v[0]);
+    sv made = script_object(s, sv_class(s, a->v[0]));
+    struct nn_module *m;
+
+    if (!sv_ok(made))
+        return made;
+    m = nn_of(made);
+    m->leaf = from->leaf;
+    m->eval = from->eval;
+    m->kind = from->kind;
+    m->in = from->in;
+    m->out = from->out;
+    m->p = from->p;
+    m->padding_idx = from->padding_idx;
+    m->affine = from->affine;
+    if (sv_ok(from->items))
+        m->items = sv_is(from->items, KIND_DICT) ? dict_new(s) : list_new(s, 0, NULL);
+    if (!script_failed(s))
+        return made;
+    sv_drop(s, made);
+    return sv_null();
+}
+
+static sv deep_copy(struct script *s, const struct script_args *a)
+{
+    return written_out(s, "torch.nn._module", "deep_copied", 2, a->v);
+}
+
 static const struct script_native module_methods[] = {
     {"__call__", call_by_name, NULL, 0, NATIVE_PLAIN},
+    {"__deepcopy__", deep_copy, "self, memo", 0, NATIVE_PLAIN},
+    {"_bare", bare, "self", 0, NATIVE_PLAIN},
     {"__init__", module_init, "self, *rest, **kw", 0, NATIVE_PLAIN},
     {"register_buffer", register_buffer, "self, name, tensor, persistent=", 0, NATIVE_PLAIN},
     {"register_parameter", register_parameter, "self, name, param", 0, NATIVE_PLAIN},
@@ -421,7 +455,8 @@ static const struct script_native module_methods[] = {
     {"children", gather, "self", 0, NATIVE_PLAIN},
     {"named_children", gather, "self", 1, NATIVE_PLAIN},
     {"modules", gather, "self", 2, NATIVE_PLAIN},
-    {"parameters", parameters, "self, recurse=", 0, NATIVE_PLAIN},
+    {"parameters", parameters, "self, recurse=", ENTRY_PARAMETER, NATIVE_PLAIN},
+    {"buffers", parameters, "self, recurse=", ENTRY_BUFFER, NATIVE_PLAIN},
     {"apply", apply, "self, fn", 0, NATIVE_PLAIN},
     {"to", moved_itself, "self, *rest, **kw", 0, NATIVE_PLAIN},
     {"train", set_training, "self, mode=", 1, NATIVE_PLAIN},

@@ -428,6 +428,21 @@ static sv m_clone(struct script *s, const struct script_args *a)
     return t ? wrap_content(s, t->run, clone(t->run, value_in(t)), t->content) : sv_null();
 }
 
+/* torch/_tensor.py __deepcopy__: of what nobody's gradient passes through */
+static sv m_deep_copy(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = self_of(s, a);
+    struct cls *cls = sv_class(s, a->v[0]);
+
+    if (!t)
+        return sv_null();
+    if (cls != natives_of(s)->tensor)
+        return script_call(s, cls_value(cls), 2, (sv[]){a->v[0], sv_bool(shape_of(t)->requires_grad)});
+    if (shape_of(t)->requires_grad)
+        return script_raise(s, EXC_RuntimeError, "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment");
+    return script_call_method(s, a->v[0], script_symbol(s, "clone"), 0, NULL);
+}
+
 static sv m_detach(struct script *s, const struct script_args *a)
 {
     struct tensor *t = self_of(s, a);
@@ -559,6 +574,7 @@ const struct script_native tensor_methods[] = {
     {"new_empty", m_new, "self, *rest, dtype=, device=", OP_EMPTY, NATIVE_PLAIN},
     {"new_full", m_new_full, "self, size, fill_value, dtype=, device=", 0, NATIVE_PLAIN},
     {"clone", m_clone, "self, *, memory_format=!", 0, NATIVE_PLAIN},
+    {"__deepcopy__", m_deep_copy, "self, memo", 0, NATIVE_PLAIN},
     {"cpu", m_cpu, "self", 0, NATIVE_PLAIN},
     {"detach", m_detach, "self", 0, NATIVE_PLAIN},
     {"normal_", m_written, "self, *rest, **kw", WRITE_ANY, NATIVE_PLAIN},

@@ -7,7 +7,7 @@ from torch._switches import einsum_swaps, mapped
 
 contiguous_format, preserve_format, legacy_contiguous_format = "contiguous_format", "preserve_format", "legacy_contiguous_format"
 _modules = ("nn", "autograd", "utils", "linalg", "compiler", "cuda", "jit", "distributed", "library", "backends", "_dynamo", "amp", "version",
-            "fx", "overrides", "onnx", "_C", "distributions")
+            "fx", "overrides", "onnx", "_C", "distributions", "optim", "func", "fft", "special")
 
 
 def _more():
@@ -105,6 +105,10 @@ def einsum(equation, *operands):
     if len(ops) == 1:
         return _alone(ops[0], inputs[0], out)
     gone = sorted(set("".join(inputs)) - set(out))
+    if len(ops) > 2:  # all are brought to all dimensions before the first product
+        every = list(out) + gone
+        ops = [_spread(t, labels, every) for labels, t in zip(inputs, ops)]
+        inputs = [every for _ in ops]
     left, a = ops[0], list(inputs[0])
     for i in range(1, len(ops)):
         right, b, summed = ops[i], list(inputs[i]), []
@@ -360,6 +364,64 @@ def diag(input, diagonal=0):
     return empty(sizes, dtype=input.dtype, device=input.device)
 
 
+def mm(input, mat2):
+    if input.dim() != 2 or mat2.dim() != 2:
+        raise RuntimeError("self must be a matrix" if input.dim() != 2 else "mat2 must be a matrix")
+    return input @ mat2
+
+
+def t(input):
+    return input.t()
+
+
+def is_floating_point(input):
+    return input.is_floating_point()
+
+
+def is_complex(input):
+    return input.is_complex()
+
+
+def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True):
+    return import_by_name("torch.nn.functional").layer_norm(input, normalized_shape, weight, bias, eps)
+
+
+def dropout(input, p, train):
+    return import_by_name("torch.nn.functional").dropout(input, p, train)
+
+
+def embedding(weight, indices, padding_idx=-1):
+    return import_by_name("torch.nn.functional").embedding(indices, weight)
+
+
+def cosine_similarity(x1, x2, dim=1, eps=1e-8):
+    return _more().cosine_similarity(x1, x2, dim, eps)
+
+
+def tensordot(a, b, dims=2, out=None):
+    """Linear.cpp: one product of matrices; autocast brings both to the wider type, and ends there"""
+    if is_autocast_enabled("cuda"):
+        a, b = _more()._widest(a, b)
+        with import_by_name("torch").autocast("cuda", enabled=False):
+            return tensordot(a, b, dims)
+    if isinstance(dims, (list, tuple)):
+        mine, theirs = [[d % x.dim() for d in (which if isinstance(which, (list, tuple)) else [which])] for x, which in zip((a, b), dims)]
+    else:
+        mine, theirs = list(range(a.dim() - dims, a.dim())), list(range(dims))
+    rest_a, rest_b = [i for i in range(a.dim()) if i not in mine], [i for i in range(b.dim()) if i not in theirs]
+    inner = _numbers([a.shape[i] for i in mine])
+    left = a.permute(rest_a + mine).reshape(_numbers([a.shape[i] for i in rest_a]), inner)
+    right = b.permute(theirs + rest_b).reshape(inner, _numbers([b.shape[i] for i in rest_b]))
+    return (left @ right).reshape([a.shape[i] for i in rest_a] + [b.shape[i] for i in rest_b])
+
+
+def _numbers(sizes):
+    n = 1
+    for size in sizes:
+        n *= size
+    return n
+
+
 def set_float32_matmul_precision(precision):
     pass
 
@@ -387,10 +449,11 @@ class iinfo:
 
 
 _METHODS = ("swapaxes", "swapdims", "movedim", "moveaxis", "narrow", "select", "ravel", "tile", "clip", "diagonal", "unflatten", "argmax", "argmin",
-            "sinh", "cosh", "isnan", "isinf", "isfinite", "masked_select", "atleast_2d", "view_as_real", "logical_xor")
+            "sinh", "cosh", "isnan", "isinf", "isfinite", "masked_select", "atleast_2d", "view_as_real", "logical_xor", "count_nonzero",
+            "take_along_dim", "remainder", "floor_divide")
 _FORMULAS = ("std", "var", "norm", "log1p", "expm1", "exp2", "log2", "log10", "reciprocal", "round", "floor", "ceil", "trunc", "sign",
              "sgn", "amax", "amin", "addcmul", "addcdiv", "lerp", "scatter", "scatter_add", "index_add", "index_copy", "index_fill",
-             "nan_to_num", "mv", "erfinv")
+             "nan_to_num", "mv", "erfinv", "logcumsumexp", "logaddexp")
 
 
 _ALSO = {"multiply": "mul", "subtract": "sub", "divide": "div", "negative": "neg", "absolute": "abs"}

@@ -698,6 +698,109 @@ def logsumexp(x, dim, keepdim=False):
     return _apply(_LogSumExp, _full(x), _dims(x, dim), keepdim)
 
 
+class _LogCumSumExp(_Formula):
+    """logcumsumexp_backward: the gradient's parts above and below zero, each summed from the end"""
+
+    @staticmethod
+    def forward(ctx, x, dim):
+        ctx.dim = dim
+        ctx.save_for_backward(x)
+        y = empty_like(x)
+        ctx.save_result(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, y = ctx.saved_tensors
+        dim = ctx.dim
+        lowest = empty([], dtype=grad.dtype, device=grad.device)
+        size = grad.abs().log()
+        above = where(grad > 0, size, lowest)
+        below = where(grad < 0, size, lowest)
+        first = _grown(above, x, y, dim)
+        second = _grown(below, x, y, dim)
+        return first - second, None
+
+
+def _summed_from_end(x, dim):
+    turned = _flip(x, [dim])
+    summed = empty_like(turned)
+    return _flip(summed, [dim])
+
+
+def _grown(part, x, y, dim):
+    apart = part - y
+    summed = _summed_from_end(apart, dim)
+    more = summed + x
+    return more.exp()
+
+
+def logcumsumexp(input, dim):
+    return _apply(_LogCumSumExp, input, dim % input.dim())
+
+
+class _LogAddExp(_Formula):
+    @staticmethod
+    def forward(ctx, x, other):
+        ctx.save_for_backward(other, x)
+        return empty([*broadcast_tensors(x, other)[0].shape], dtype=x.dtype, device=x.device)
+
+    @staticmethod
+    def backward(ctx, grad):
+        other, x = ctx.saved_tensors
+        of_other = _share_beside(grad, x, other) if ctx.needs_input_grad[1] else None
+        return _share_beside(grad, other, x) if ctx.needs_input_grad[0] else None, of_other
+
+
+def _share_beside(grad, other, x):
+    apart = other - x
+    grown = apart.exp()
+    more = 1 + grown
+    return grad / more
+
+
+def logaddexp(input, other):
+    return _several(_LogAddExp, (input, other), input, other)
+
+
+class _HardTanh(_Formula):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return empty_like(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return empty_like(grad)
+
+
+def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
+    if inplace:
+        leave("hardtanh(inplace=True)")
+    return _apply(_HardTanh, input)
+
+
+def hardsigmoid(input, inplace=False):
+    if inplace:
+        leave("hardsigmoid(inplace=True)")
+    return _apply(_HardTanh, input)
+
+
+def cosine_similarity(x1, x2, dim=1, eps=1e-8):
+    """Distance.cpp: the norms are copied, and kept from 0 where they stand"""
+    x1, x2 = _full(x1), _full(x2)
+    if x1.shape != x2.shape:
+        x1, x2 = broadcast_tensors(x1, x2)
+    norm1 = vector_norm(x1, 2, dim, True).clone()
+    norm2 = vector_norm(x2, 2, dim, True).clone()
+    least = empty([], dtype=float32, device=x1.device)
+    second = x2 / norm2  # one expression: the last argument comes first, and all live to its end
+    first = x1 / norm1
+    product = first * second
+    return product.sum(dim)
+
+
 class _SumIn(_Formula):
     """sum(dtype=): the kernel casts as it reads; the engine casts the gradient back"""
 
@@ -730,7 +833,7 @@ class _Amax(_Formula):
     def backward(ctx, grad):
         x, y = ctx.saved_tensors
         mask = _restored(y, ctx.dims, ctx.keepdim) == x
-        times = mask.sum(ctx.dims[0], True)
+        times = mask.sum(ctx.dims, True)
         share = _restored(grad, ctx.dims, ctx.keepdim) / times
         return share * mask, None, None
 

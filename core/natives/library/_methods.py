@@ -1,13 +1,14 @@
 """Methods of tensors that are shorter in the language: the tensor is their first argument."""
 from torch import bernoulli, eq, flip, float64, ge, greater, greater_equal, gt, le, less, less_equal, logical_and, logical_or, lt, maximum, minimum
 from torch import nonzero, not_equal, outer, roll, true_divide
+from torch import absolute, divide, multiply, subtract  # noqa: F401: other names
 from math import inf
-from torch import empty_like as _empty_like, tensor as _tensor
+from torch import empty_like as _empty_like, mm as _mm, tensor as _tensor, where as _where
 from _script import import_by_name
 
 _FORMULAS = ("std", "var", "norm", "log1p", "expm1", "exp2", "log2", "log10", "reciprocal", "round", "floor", "ceil", "trunc",
              "sign", "sgn", "amax", "amin", "argmax", "argmin", "addcmul", "addcdiv", "lerp", "scatter", "scatter_add", "index_add", "index_copy", "index_fill",
-             "nan_to_num", "mv", "erfinv")
+             "nan_to_num", "mv", "erfinv", "logcumsumexp", "logaddexp")
 
 
 def expand_as(self, other):
@@ -111,6 +112,42 @@ def new_tensor(self, data, *, dtype=None, device=None):
 
 def element_size(self):
     return {"float64": 8, "int64": 8, "float32": 4, "int32": 4}.get(str(self.dtype).split(".")[-1], 1 if str(self.dtype).split(".")[-1] in ("bool", "uint8") else 2)
+
+
+def is_complex(self):
+    return str(self.dtype) == "torch.complex64"
+
+
+def mm(self, mat2):
+    return _mm(self, mat2)
+
+
+def where(self, condition, other):
+    return _where(condition, self, other)
+
+
+def remainder(self, other):
+    return self % other
+
+
+def floor_divide(self, other):
+    return self // other
+
+
+def count_nonzero(self, dim=None):
+    there = self if str(self.dtype) == "torch.bool" else self != 0
+    return there.sum() if dim is None else there.sum(dim)
+
+
+def take_along_dim(self, indices, dim=None):
+    """TensorAdvancedIndexing.cpp: both are spread over each other's dimensions but this"""
+    if dim is None:
+        return self.view(-1).gather(0, indices.view(-1))
+    at = dim % self.dim()
+    sizes = [n if i == at else max(n, m) for i, (n, m) in enumerate(zip(self.shape, indices.shape))]
+    mine = [self.shape[at] if i == at else n for i, n in enumerate(sizes)]
+    theirs = [indices.shape[at] if i == at else n for i, n in enumerate(sizes)]
+    return self.expand(mine).gather(at, indices.expand(theirs) % self.shape[at])
 
 
 def isnan(self):

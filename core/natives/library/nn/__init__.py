@@ -8,7 +8,8 @@ from _script import import_by_name, leave
 _MORE = ("AvgPool1d", "AvgPool2d", "MaxPool1d", "MaxPool2d", "AdaptiveAvgPool1d", "AdaptiveAvgPool2d",
          "GroupNorm", "MultiheadAttention", "Transformer", "TransformerEncoderLayer", "ParameterList",
          "ParameterDict", "Softplus", "LogSoftmax", "ELU", "GLU", "LogSigmoid", "Mish", "Softsign",
-         "Flatten", "Unflatten", "CosineSimilarity", "ZeroPad1d", "ConstantPad1d", "MSELoss", "BCEWithLogitsLoss")
+         "Flatten", "Unflatten", "CosineSimilarity", "ZeroPad1d", "ConstantPad1d", "MSELoss", "BCEWithLogitsLoss", "TransformerEncoder", "Hardtanh",
+         "Hardsigmoid", "SELU", "CELU", "Tanhshrink", "Softmin", "L1Loss", "NLLLoss")
 
 
 class RMSNorm(Module):
@@ -98,7 +99,7 @@ class ZeroPad2d(Module):
 def __getattr__(name):
     if name.startswith("__"):
         raise AttributeError(name)
-    if name in ("init", "functional", "utils", "attention"):
+    if name in ("init", "functional", "utils", "attention", "parameter", "modules"):
         return import_by_name("torch.nn." + name)
     if name in _MORE:
         return getattr(import_by_name("torch.nn._more"), name)

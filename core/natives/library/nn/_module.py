@@ -1,8 +1,9 @@
 """Methods of nn.Module that are shorter in the language: the module is their first argument."""
-from _script import leave
+from _script import leave, set_plain
+from copy import deepcopy
 
 import torch
-from torch.nn import Parameter
+from torch.nn import Module, ModuleDict, Parameter
 
 
 def _walk(self, prefix, seen):
@@ -27,6 +28,20 @@ def named_parameters(self, prefix="", recurse=True, remove_duplicate=True):
                 yield path + "." + name if path else name, value
 
 
+def named_buffers(self, prefix="", recurse=True, remove_duplicate=True):
+    seen = set()
+    for path, module in _walk(self, prefix, set()) if recurse else [(prefix, self)]:
+        own = [id(buffer) for buffer in module.buffers(recurse=False)]
+        for name, value in module.__dict__.items():
+            if id(value) in own and id(value) not in seen:
+                seen.add(id(value))
+                yield path + "." + name if path else name, value
+
+
+def extra_repr(self):
+    return ""
+
+
 def get_submodule(self, target):
     found = self
     for name in target.split(".") if target else []:
@@ -43,6 +58,26 @@ def get_parameter(self, target):
 
 
 get_buffer = get_parameter
+
+
+def deep_copied(self, memo):
+    """copy.deepcopy(): attributes in their order, parameters and buffers of their own"""
+    made = memo[id(self)] = self._bare()
+    buffers = [id(buffer) for buffer in self.buffers(recurse=False)]
+    for name, value in self.__dict__.items():
+        again = deepcopy(value, memo)
+        if id(value) in buffers:
+            made.register_buffer(name, again)
+        elif value is None or not isinstance(value, (Parameter, Module)):
+            set_plain(made, name, again)
+        else:
+            setattr(made, name, again)
+    for name, child in self.named_children():
+        if name not in self.__dict__ and isinstance(self, ModuleDict):
+            made[name] = deepcopy(child, memo)
+        elif name not in self.__dict__:
+            made.append(deepcopy(child, memo))
+    return made
 
 
 def requires_grad_(self, requires_grad=True):

@@ -4,7 +4,8 @@ from json import _Refused
 import torch
 from _script import import_by_name
 
-_FORMULAS = ("nll_loss", "one_hot", "logsigmoid", "glu", "mse_loss", "binary_cross_entropy_with_logits", "group_norm")
+_FORMULAS = ("nll_loss", "one_hot", "logsigmoid", "glu", "mse_loss", "binary_cross_entropy_with_logits", "group_norm", "hardtanh", "hardsigmoid",
+             "cosine_similarity")
 
 
 def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
@@ -18,6 +19,39 @@ def softmin(input, dim=None, _stacklevel=3, dtype=None):
 
 def softsign(input):
     return input / (input.abs() + 1)
+
+
+def tanhshrink(input):
+    return input - input.tanh()
+
+
+def selu(input, inplace=False):
+    return elu(input, 1.6732632423543772, inplace)
+
+
+def celu(input, alpha=1.0, inplace=False):
+    return elu(input, alpha, inplace)
+
+
+def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+    """Loss.cpp: composite"""
+    if size_average is not None or reduce is not None or weight is not None:
+        return _Refused("torch.nn.functional.l1_loss with weights, or a reduction of before 1.0")()
+    loss = (input - target).abs()
+    return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
+
+
+def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
+    gumbels = -torch.empty_like(logits).exponential_().log()
+    gumbels = (logits + gumbels) / tau
+    y_soft = gumbels.softmax(dim)
+    if hard:
+        index = y_soft.max(dim, keepdim=True)[1]
+        y_hard = torch.zeros_like(logits).scatter_(dim, index, 1.0)
+        ret = y_hard - y_soft.detach() + y_soft
+    else:
+        ret = y_soft
+    return ret
 
 
 def __getattr__(name):

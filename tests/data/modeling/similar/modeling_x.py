@@ -1,0 +1,85 @@
+import math
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from transformers import GenerationMixin, PretrainedConfig, PreTrainedModel
+from transformers.modeling_outputs import CausalLMOutputWithPast
+
+
+class RandomConfig(PretrainedConfig):
+    model_type = "random_lm"
+
+    def __init__(self, vocab_size=500, hidden_size=64, num_hidden_layers=2, **kwargs):
+        self.vocab_size, self.hidden_size, self.num_hidden_layers = vocab_size, hidden_size, num_hidden_layers
+        super().__init__(**kwargs)
+
+from torch.nn.parameter import Parameter
+
+
+class Block(nn.Module):
+    def __init__(self, d):
+        super().__init__()
+        self.w = nn.Linear(d, d)
+        self.register_buffer("scale", torch.ones(d), persistent=False)
+        self.p = nn.parameter.Parameter(torch.ones(d))
+        self.act = nn.Hardtanh(-2, 2)
+
+    @property
+    def device(self):
+        return next(self.buffers()).device
+
+    def forward(self, x):
+        names = [n for n, _ in self.named_buffers()]
+        y = self.w(x) * self.scale * self.p
+        a = F.softplus(y).cumsum(1)
+        z = (y - a).logcumsumexp(dim=1)
+        y = self.act((a + z) * 0.01)
+        y = torch.logaddexp(y, x)
+        s = F.cosine_similarity(x, y, dim=-1)
+        y = F.selu(y) + F.hardsigmoid(x) * s[..., None]
+        y = y + F.tanhshrink(y) + torch.arange(x.shape[1], device=self.device)[None, :, None].to(y.dtype)
+        return x + y
+
+
+class RandomModel(PreTrainedModel):
+    config_class = RandomConfig
+    supports_gradient_checkpointing = True
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.wte = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.layers = nn.ModuleList([Block(config.hidden_size) for _ in range(config.num_hidden_layers)])
+        self.gradient_checkpointing = False
+        self.post_init()
+
+    def get_input_embeddings(self):
+        return self.wte
+
+    def forward(self, input_ids):
+        x = self.wte(input_ids)
+        for layer in self.layers:
+            x = self._gradient_checkpointing_func(layer.__call__, x) if self.gradient_checkpointing else layer(x)
+        return x
+
+
+class RandomForCausalLM(PreTrainedModel, GenerationMixin):
+    config_class = RandomConfig
+    supports_gradient_checkpointing = True
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.model = RandomModel(config)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.post_init()
+
+    def get_input_embeddings(self):
+        return self.model.wte
+
+    def get_output_embeddings(self):
+        return self.lm_head
+
+    def forward(self, input_ids, attention_mask=None, labels=None, **kwargs):
+        logits = self.lm_head(self.model(input_ids))
+        loss = F.cross_entropy(logits[:, :-1].reshape(-1, logits.size(-1)), labels[:, 1:].reshape(-1)) if labels is not None else None
+        return CausalLMOutputWithPast(loss=loss, logits=logits)
