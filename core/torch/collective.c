@@ -16,7 +16,7 @@ static void send(struct run *r, enum collective what, uint64_t bytes, struct wor
         work_wait(r, work_send(r, (struct work_sending){what, bytes, g, STREAM_GATHER, true}));
 }
 
-static val reduced_clone(struct run *r, val x, struct work_group g)
+val reduced_clone(struct run *r, val x, struct work_group g)
 {
     val out = run_dead(r) ? 0 : value_empty(r, OP_ALL_REDUCE, dtype_of(r, x), r->values[x].ndim, r->values[x].size);
 

@@ -16,6 +16,8 @@
 val sum_gradient(struct run *r, val x, struct work_group g);
 /* Partial to Replicate: a clone that is reduced in place; backward hands the gradient on. */
 val sum_over_ranks(struct run *r, val x, struct work_group g);
+/* The clone alone, unseen by autograd. */
+val reduced_clone(struct run *r, val x, struct work_group g);
 /* Shard(-1) to Replicate, `width` columns: gathered along the first dimension, then cut and put side by side; backward copies this rank's columns. */
 val gather_columns(struct run *r, val x, int64_t width, struct work_group g);
 

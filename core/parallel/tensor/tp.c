@@ -17,6 +17,7 @@
 struct cut {
     struct work_group group;
     int64_t whole; /* of the dimension that is cut */
+    val sum;       /* SPLIT_VOCABULARY in a class of its own, while it runs */
 };
 
 /* ---------------------------------------------------------------------------------------------------------------- forward */
@@ -164,20 +165,47 @@ static val masked_ids(struct run *r, val ids, val *mask)
 }
 
 /* Backward fills the gradient of the whole vocabulary: the node keeps the ids as they came, and its result is a Replicate. */
-static val vocabulary_forward(struct run *r, struct module *m, val ids)
+static val part_of_rows(struct run *r, struct module *m, val ids)
 {
     const struct cut *c = m->extra;
     val mask, masked, out;
 
-    if (run_dead(r))
-        return 0;
     masked = masked_ids(r, ids, &mask);
     out = embedding_op(r, m->weight->value, ids, m->padding_idx);
     if (out && r->values[out].node)
         r->nodes[r->values[out].node].at.i[0] = c->whole;
     value_unref(r, masked);
     value_unref(r, mask);
+    return out;
+}
+
+static val vocabulary_forward(struct run *r, struct module *m, val ids)
+{
+    const struct cut *c = m->extra;
+    val out = run_dead(r) ? 0 : part_of_rows(r, m, ids);
+
     return run_dead(r) ? out : sum_over_ranks(r, out, c->group);
+}
+
+/* super().forward() of a class that scales its rows: the product sums its argument for itself (redistribute_local_args), unseen by autograd. */
+static val scaled_vocabulary_forward(struct run *r, struct module *m, val ids)
+{
+    struct cut *c = m->extra;
+    val out = run_dead(r) ? 0 : part_of_rows(r, m, ids);
+
+    if (!run_dead(r))
+        c->sum = owned(r, reduced_clone(r, out, c->group));
+    return out;
+}
+
+static val scaled_vocabulary_leave(struct run *r, struct module *m, void *of, val result)
+{
+    struct cut *c = of;
+
+    (void)m;
+    value_unref(r, c->sum);
+    c->sum = 0;
+    return result;
 }
 
 /* -------------------------------------------------------------------------------------------------------------------- cut */
@@ -236,7 +264,12 @@ static bool cut_module(struct wrapping *w, struct module *m)
         return cut_experts(w, m, c);
     c->whole = m->weight->tied ? m->weight->tied->owner->in : ways[m->split].weight < 0 ? m->out : m->weight->size[ways[m->split].weight];
     m->extra = c;
-    m->forward = ways[m->split].forward;
+    if (m->split == SPLIT_VOCABULARY && m->forward != module_leaf_forward(m->kind)) {
+        m->within = scaled_vocabulary_forward;
+        module_hook(w->tree, &m->hooks, (struct module_hook){NULL, scaled_vocabulary_leave, c, NULL});
+    } else {
+        m->forward = ways[m->split].forward;
+    }
     take_first(m->weight, ways[m->split].weight, ranks); /* a tied one too: who makes a tensor of its own for it asks for its size */
     take_first(m->bias, ways[m->split].bias, ranks);
     return true;
