@@ -653,6 +653,10 @@ static void evaluate(struct run *r, uint32_t base, uint32_t node)
     if (n->op == OP_ACCUMULATE_GRAD) {
         val given = held_back(r, node, accumulate(r, node));
 
+        if (given && r->grad_ready_of_tensors && r->q->accumulated_goes_first) {
+            value_unref(r, given);
+            given = 0;
+        }
         if (r->grad_ready && r->nodes[node].accumulated)
             r->grad_ready(r->grad_ready_of, r->nodes[node].variable);
         value_unref(r, given);

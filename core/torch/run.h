@@ -257,6 +257,7 @@ struct run {
     uint32_t lt_workspaces[2];              /* cuBLASLt's */
     void (*grad_ready)(void *of, val leaf); /* AccumulateGrad's post hook: `leaf` has its gradient; NULL: nobody waits for it */
     void *grad_ready_of;
+    bool grad_ready_of_tensors; /* it is Tensor.register_post_accumulate_grad_hook()'s */
     bool selective;          /* checkpoints that begin now keep results of some operators: checkpoint.h */
     bool all_products;       /* of all products, with a bias too */
     bool what_is_read;       /* and those alone that something reads which backward wants */

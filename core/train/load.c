@@ -345,6 +345,7 @@ void trainer_load(struct trainer *t)
     if (s->optimizer_in_backward) {
         r->grad_ready = step_of_one;
         r->grad_ready_of = t;
+        r->grad_ready_of_tensors = true;
     }
     if (s->offload == OFFLOAD_ACTIVATIONS)
         offload_activations(t);

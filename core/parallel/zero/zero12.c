@@ -162,6 +162,7 @@ static void *wrap(struct wrapping *w)
     initialise(z);
     r->grad_ready = grad_ready;
     r->grad_ready_of = z;
+    r->grad_ready_of_tensors = true; /* deepspeed/utils/torch.py register_grad_hook */
     return run_dead(r) ? NULL : z;
 }
 

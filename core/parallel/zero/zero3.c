@@ -157,6 +157,7 @@ static void train(struct zero3 *z)
         }
     z->r->grad_ready = zero3_gradient_ready;
     z->r->grad_ready_of = z;
+    z->r->grad_ready_of_tensors = true;
 }
 
 /* ------------------------------------------------------------------------------------------------------------- program */
