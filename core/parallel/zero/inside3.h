@@ -61,6 +61,7 @@ struct zero3_module {
     int32_t grads_remaining;
     uint32_t recomputed;    /* ds_recompute_parameters: a list in zero3.links; ZERO3_NONE */
     uint32_t before, after; /* of those in backward, by their order; `running` */
+    uint32_t verdicts;      /* a list in zero3.verdicts; ZERO3_NONE */
     bool running;
 };
 
@@ -109,6 +110,12 @@ struct zero3 {
         uint32_t step;
     } * queue;
     uint32_t *uses, max_uses;
+    struct zero3_verdict { /* __params_to_release of a module at a step */
+        int64_t step;
+        uint32_t next, first; /* in zero3.goes, a parameter each */
+    } * verdicts;
+    bool *goes;
+    uint32_t n_verdicts, n_goes;
     struct zero3_gather *gathers;
     uint32_t n_gathers, free_gather;
     uint32_t fetched[ZERO3_AHEAD + 1], n_fetched; /* CUDA events of the parameters that were picked up last */

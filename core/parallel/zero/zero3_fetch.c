@@ -178,18 +178,42 @@ void zero3_fetch(struct zero3 *z, struct zero3_module *m, bool forward)
 /* ------------------------------------------------------------------------------------------------------------- release */
 static bool may_go(const struct zero3 *z, const struct zero3_param *p)
 {
-    return z->trace != ZERO3_TRACE_COMPLETE || (!p->persistent && p->fetched_for <= z->step && !zero3_used_soon(z, p));
+    return !p->persistent && p->fetched_for <= z->step && !zero3_used_soon(z, p);
+}
+
+/* __params_to_release has functools.lru_cache: what it said of a module at a step the first time holds for good, whatever is read ahead later. */
+static const bool *verdict(struct zero3 *z, struct zero3_module *m)
+{
+    bool *goes = &z->goes[z->n_goes];
+
+    for (uint32_t i = m->verdicts; i != ZERO3_NONE; i = z->verdicts[i].next)
+        if (z->verdicts[i].step == z->step)
+            return &z->goes[z->verdicts[i].first];
+    if (z->n_verdicts == z->max_order || m->n > z->max_uses - z->n_goes) {
+        run_fail(z->r, ERR_NOMEM, "", "modules are called more often than the working memory of one request holds for ZeRO-3");
+        return NULL;
+    }
+    for (uint32_t i = 0; i < m->n; i++)
+        goes[i] = may_go(z, &z->params[z->of_module[m->first + i]]);
+    z->verdicts[z->n_verdicts] = (struct zero3_verdict){z->step, m->verdicts, z->n_goes};
+    m->verdicts = z->n_verdicts++;
+    z->n_goes += m->n;
+    return goes;
 }
 
 void zero3_release(struct zero3 *z, struct zero3_module *m, bool forward)
 {
+    const bool *goes = z->trace == ZERO3_TRACE_COMPLETE && m->n ? verdict(z, m) : NULL;
+
+    if (run_dead(z->r))
+        return;
     if (!forward)
         end_backward(z, m);
     for (uint32_t i = 0; i < m->n; i++) {
         struct zero3_param *p = &z->params[z->of_module[m->first + i]];
 
         remove_user(p, m->number);
-        if (may_go(z, p))
+        if (!goes || goes[i])
             let_go(z, p);
     }
     if (!forward)

@@ -91,7 +91,7 @@ void zero3_index_modules(struct zero3 *z, const struct tree *t)
     uint32_t at = 0;
 
     for (uint32_t i = 0; i < z->n_modules; i++) {
-        z->modules[i] = (struct zero3_module){.z = z, .number = i, .first = at, .recomputed = ZERO3_NONE};
+        z->modules[i] = (struct zero3_module){.z = z, .number = i, .first = at, .recomputed = ZERO3_NONE, .verdicts = ZERO3_NONE};
         if (i && !module_is_below(t->modules[i], t->root))
             continue;
         for (const struct param *p = i ? t->modules[i]->params : NULL; p; p = p->next)
@@ -105,5 +105,5 @@ void zero3_index_modules(struct zero3 *z, const struct tree *t)
     }
     z->n_wrappers = !z->o->adapters ? 0 : z->r->q->peft_calls_model ? 2 : 1;
     for (uint32_t i = 0; i < z->n_wrappers; i++)
-        z->modules[z->n_modules + i] = (struct zero3_module){.z = z, .number = z->n_modules + i, .recomputed = ZERO3_NONE};
+        z->modules[z->n_modules + i] = (struct zero3_module){.z = z, .number = z->n_modules + i, .recomputed = ZERO3_NONE, .verdicts = ZERO3_NONE};
 }

@@ -11,7 +11,9 @@ bool zero3_trace_room(struct zero3 *z)
     z->passed = run_room(z->r, sizeof *z->passed, z->max_order + (size_t)1);
     z->queue = run_room(z->r, sizeof *z->queue, z->max_uses);
     z->uses = run_room(z->r, sizeof *z->uses, z->max_uses);
-    return z->order && z->passed && z->queue && z->uses;
+    z->verdicts = run_room(z->r, sizeof *z->verdicts, z->max_order);
+    z->goes = run_room(z->r, sizeof *z->goes, z->max_uses);
+    return z->order && z->passed && z->queue && z->uses && z->verdicts && z->goes;
 }
 
 /* What is still in flight is waited for and released. */
