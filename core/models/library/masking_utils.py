@@ -139,9 +139,9 @@ def sdpa_mask(batch_size, q_length, kv_length, q_offset=0, kv_offset=0, mask_fun
         return None
     if padding_mask is not None:
         mask_function = and_masks(mask_function, padding_mask_function(padding_mask))
-    places = _places(batch_size, q_length, kv_length, q_offset, kv_offset, device)
+    batches, heads, queries, keys = _places(batch_size, q_length, kv_length, q_offset, kv_offset, device)
     assert not use_vmap, "a mask function of a caller's own"
-    attention_mask = mask_function(*_grid(*places))
+    attention_mask = mask_function(*_grid(batches, heads, queries, keys))
     attention_mask = attention_mask.expand(batch_size, -1, q_length, kv_length)
     return attention_mask
 
