@@ -648,7 +648,72 @@ static sv call_with(struct script *s, sv self, const struct script_args *a, sv f
     return forward_of(s, self, &other);
 }
 
+static sv cast_argument(struct script *s, struct run *r, sv v, enum dtype dtype);
+
+static sv cast_items(struct script *s, struct run *r, sv v, uint32_t n, const sv *items, enum dtype dtype)
+{
+    sv *all = script_memory(s, n * sizeof *all), made = sv_null();
+    uint32_t done = 0;
+
+    while (all && done < n && sv_ok(all[done] = cast_argument(s, r, items[done], dtype)))
+        done++;
+    if (all && done == n)
+        made = sv_is(v, KIND_LIST) ? list_new(s, n, all) : tuple_new(s, n, all);
+    for (uint32_t i = 0; i < done; i++)
+        sv_drop(s, all[i]);
+    script_memory_give(s, all, n * sizeof *all);
+    return made;
+}
+
+/* torch.utils._pytree.tree_map of a cast, as far as arguments are tensors, tuples and lists. */
+static sv cast_argument(struct script *s, struct run *r, sv v, enum dtype dtype)
+{
+    struct tensor *t = as_tensor(s, v);
+    uint32_t n = 0;
+    const sv *items = t ? NULL : seq_items(v, &n);
+
+    if (t && dtype_is_float((enum dtype)shape_of(t)->dtype) && (enum dtype)shape_of(t)->dtype != dtype)
+        return wrap(s, r, to_dtype(r, value_in(t), dtype));
+    return items && n ? cast_items(s, r, v, n, items, dtype) : sv_keep(v);
+}
+
+static sv module_called(struct script *s, sv self, const struct script_args *a);
+
+/* A wrapper's hook has other arguments than the first in its dtype; what it made of them lives until the call has returned. */
+static sv call_cast(struct script *s, sv self, const struct script_args *a, enum dtype dtype)
+{
+    struct run *r = natives_of(s)->run;
+    struct script_args other = *a;
+    sv v[SCRIPT_PARAMETERS], result = sv_null();
+    uint32_t n = a->n + a->n_kw, done = 0;
+
+    if (n > SCRIPT_PARAMETERS)
+        return script_leave(s, "a module that is called with more than %d arguments", SCRIPT_PARAMETERS);
+    while (done < n) {
+        sv given = done < a->n ? a->v[done] : a->kw[done - a->n];
+
+        v[done] = done ? cast_argument(s, r, given, dtype) : sv_keep(given);
+        if (!sv_ok(v[done]))
+            break;
+        done++;
+    }
+    other.v = v;
+    other.kw = v + a->n;
+    if (done == n)
+        result = module_called(s, self, &other);
+    while (done)
+        sv_drop(s, v[--done]);
+    return result;
+}
+
 sv module_call(struct script *s, sv self, const struct script_args *a)
+{
+    const struct nn_module *o = nn_of(self);
+
+    return o->m && o->m->casts_to && natives_of(s)->run ? call_cast(s, self, a, (enum dtype)(o->m->casts_to - 1)) : module_called(s, self, a);
+}
+
+static sv module_called(struct script *s, sv self, const struct script_args *a)
 {
     struct natives *n = natives_of(s);
     struct nn_module *o = nn_of(self);

@@ -79,6 +79,7 @@ struct module {
     uint32_t last_columns; /* of SPLIT_SUM_LAST_COLUMNS */
     void *extra;          /* of what replaced the node */
     struct module_hook *hooks; /* hooks.h */
+    uint8_t casts_to;          /* enum dtype + 1: floats among its other arguments are cast, in tuples and lists too; 0: they stay */
     struct module_around *around;
 };
 

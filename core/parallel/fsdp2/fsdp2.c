@@ -167,8 +167,12 @@ static val module_leaves(struct run *r, struct module *m, void *of, val result)
 static void hang_hooks(struct fsdp2 *f)
 {
     for (uint32_t i = 1; i < f->n_units; i++)
-        for (uint32_t k = 0; k < f->units[i].n_modules; k++)
-            module_hook(f->tree, &f->units[i].modules[k]->hooks, (struct module_hook){module_enters, module_leaves, &f->units[i], NULL});
+        for (uint32_t k = 0; k < f->units[i].n_modules; k++) {
+            struct module *m = f->units[i].modules[k];
+
+            module_hook(f->tree, &m->hooks, (struct module_hook){module_enters, module_leaves, &f->units[i], NULL});
+            m->casts_to = f->mixed ? (uint8_t)(f->compute + 1) : 0; /* cast_forward_inputs: rotary tables in fp32, alibi */
+        }
 }
 
 /* --------------------------------------------------------------------------------------------------------- the program */
