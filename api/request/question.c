@@ -416,8 +416,8 @@ static enum err_code check_global(const struct estimate *e)
         return err_set(e->call->err, ERR_FIELD_CONFLICT, "/training/global_batch_size", "is smaller than the micro-batch");
     if (word_or(&t->trainer, trainer_words, TRAINER_TRL) != TRAINER_TRL && stage_of(t) == TASK_SFT)
         return err_set(e->call->err, ERR_FIELD_CONFLICT, "/training/trainer",
-                       "LLaMA-Factory's own trainers are those of dpo, orpo, simpo and kto, axolotl's that are modelled that of dpo");
-    if (stage_of(t) == TASK_KTO && t->micro_batch_size.set && t->micro_batch_size.whole < 2)
+                       "LLaMA-Factory's own trainers are those of dpo, orpo, simpo and kto, and so are axolotl's");
+    if ((stage_of(t) == TASK_KTO || stage_of(t) == TASK_AX_KTO) && t->micro_batch_size.set && t->micro_batch_size.whole < 2)
         return err_set(e->call->err, ERR_FIELD_CONFLICT, "/training/micro_batch_size", "KTOTrainer raises on a batch of one: two rows at least");
     if (t->keep_outputs == TRI_TRUE && word_or(&e->rq.stack.framework, framework_words, FRAMEWORK_TRANSFORMERS) == FRAMEWORK_TRANSFORMERS)
         return err_set(e->call->err, ERR_FIELD_CONFLICT, "/training/keep_outputs",

@@ -14,8 +14,8 @@ static enum err_code read_rl(struct theirs *t, const struct their_key *key, cons
     const char *s = json_str(v);
     const struct json *kind = json_get(t->arguments, "dpo_loss_type");
 
-    if (s && !strcmp(s, "dpo") && (!kind || json_type(kind) == JSON_NULL)) {
-        enum err_code rc = theirs_say_word(t, key->member, "dpo");
+    if (s && word_among("dpo|orpo|simpo|kto", s, strlen(s), true) && (!kind || json_type(kind) == JSON_NULL)) {
+        enum err_code rc = theirs_say_word(t, key->member, s);
 
         return rc ? rc : theirs_say_word(t, "training.trainer", "axolotl");
     }
@@ -99,7 +99,7 @@ const struct their_key axolotl_keys[] = {
     MOVES("num_labels", "a head of labels"),
     MOVES("ebft|trainer_cls|vllm|trl|diffusion|hatchery|kd_trainer|nemo_gym_enabled|llmcompressor", "a trainer other than axolotl's own"),
     MOVES("dpo_use_weighting|dpo_use_liger_kernel|dpo_padding_free|dpo_loss_type|dpo_loss_weights|dpo_norm_loss|dpo_use_logits_to_keep|"
-          "dpo_generate_during_eval|orpo_alpha|kto_desirable_weight|kto_undesirable_weight",
+          "dpo_generate_during_eval|kto_desirable_weight|kto_undesirable_weight",
           "a stage other than sft"),
     MOVES("overrides_of_model_config|overrides_of_model_kwargs|model_config",
           "a config of the model's that is changed (the request's config says it)"),
@@ -113,7 +113,7 @@ const struct their_key axolotl_keys[] = {
     NOTE("do_causal_lm_eval|do_bench_eval|generate_samples", "an evaluation has a peak of its own"),
     /* FSDP's settings are in fsdp_config; what is written here beside it is the same. */
     BY(theirs_read_fsdp_version, "fsdp_version", NULL),
-    KNOWN("rl_beta|dpo_beta"), /* a factor */
+    KNOWN("rl_beta|dpo_beta|orpo_alpha"), /* factors */
     KNOWN(
         "val_set_size|fsdp_final_state_dict_type|auto_resume_from_checkpoints|mean_resizing_embeddings|reinit_weights|dynamic_checkpoint|"
         "test_datasets|shuffle_merged_datasets|shuffle_before_merging_datasets|dataset_prepared_path|dataset_shard_num|dataset_shard_idx|"

@@ -124,7 +124,7 @@ static val training_step(struct trainer *t, const struct batch *b)
     kept = t->step->quirks.trainer_counts_items ? owned(r, detach(r, loss)) : owned(r, pointwise_op(r, OP_DIV, DTYPE_FP32, loss, 0));
     value_unref(r, loss);
     offload_leave(r);
-    if (t->model.task && t->model.task->by == TRAINER_AXOLOTL) /* core/trainers/dpo/trainer.py training_step() */
+    if (t->step->r.stage == TASK_AX_DPO) /* core/trainers/dpo/trainer.py training_step() */
         empty_cache(r);
     return kept;
 }

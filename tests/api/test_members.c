@@ -315,7 +315,7 @@ static const struct {
     {TRAIN("\"neftune_noise_alpha\":5"), "/training/neftune_noise_alpha"},
     {"{" REAL ",\"stack\":{\"framework\":\"trl\"}}", "/stack/framework"},
     {"{" REAL ",\"stack\":{\"framework\":\"LLaMA_Factory\"}}", "/stack/framework"},
-    {"{" REAL ",\"framework_config\":{\"framework\":\"axolotl\",\"text\":\"rl: kto\"}}", "/framework_config/text/rl"},
+    {"{" REAL ",\"framework_config\":{\"framework\":\"axolotl\",\"text\":\"rl: ipo\"}}", "/framework_config/text/rl"},
     {"{" REAL ",\"framework_config\":{\"framework\":\"torchtune\",\"text\":\"batch_size: 2\"}}", "/framework_config/framework"},
     {"{" REAL ",\"config\":{\"quantization_config\":{\"bits\":4}}}", "/config/quantization_config"},
     {ARGS("\"neat_packing\":true"), "/training_arguments/neat_packing"},

@@ -208,7 +208,8 @@ static const struct {
     {"\"stage\":\"sft\",\"trainer\":\"llama-factory\",\"methods\":\"single\"", "own trainers are those of dpo, orpo, simpo and kto"},
     {"\"stage\":\"reward\",\"trainer\":\"llama-factory\",\"methods\":\"single\"", "own trainers are those of dpo, orpo, simpo and kto"},
     {"\"stage\":\"dpo\",\"trainer\":\"llama-factory\",\"methods\":\"single\",\"reference\":\"precomputed\"", "compute the reference in each step"},
-    {"\"stage\":\"kto\",\"trainer\":\"axolotl\",\"methods\":\"single\"", "axolotl's that are modelled that of dpo"},
+    {"\"stage\":\"cpo\",\"trainer\":\"axolotl\",\"methods\":\"single\"", "and so are axolotl's"},
+    {"\"stage\":\"kto\",\"trainer\":\"axolotl\",\"methods\":\"single\",\"micro_batch_size\":1", "two rows at least"},
     {"\"stage\":\"dpo\",\"trainer\":\"llama-factory\",\"methods\":\"zero3\",\"tuning\":\"full\"", "LLaMA-Factory's dpo under zero3"},
     {"\"stage\":\"dpo\",\"methods\":\"single\",\"tuning\":\"full\",\"reference\":\"adapter\"", "without adapters"},
     {"\"stage\":\"dpo\",\"methods\":\"single\",\"reference\":\"none\"", "compares with a reference"},
@@ -276,7 +277,7 @@ START_TEST(axolotl_computes_over_logits)
     ck_assert_msg(json_number(reply_at(&reply, "recommendation/memory/peak_allocated_bytes"), &v) && v > 2 * logits, "%s", reply.r.body);
     ck_assert_str_eq(json_str(reply_at(&reply, "resolved/training/trainer")), "axolotl");
     reply_done(reply);
-    reply = ask(AXOLOTL("kto"));
+    reply = ask(AXOLOTL("ipo"));
     ck_assert_msg(strstr(reply.r.body, "a preference trainer of the trl that axolotl pins") && !strstr(reply.r.body, "peak_allocated_bytes"), "%s", reply.r.body);
     reply_done(reply);
 #undef AXOLOTL

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes axolotl.jsonl of this folder: DPO by axolotl's trainer, that is trl 1.9's own loss on the oracle's loop, the cache emptied after each step.
+"""Makes axolotl.jsonl of this folder: preference training by axolotl's trainers, that is trl 1.9's own losses on the oracle's loop; of DPO the cache is emptied after each step.
 
     make_axolotl.py ORACLE CONFIGS PYTHON PACKAGES [--only TEXT]
 
@@ -28,6 +28,11 @@ CASES = [
     ("dpo-full", QWEN3, 4, 1, 512, dict(stage="dpo", precision="bf16-mixed")),
     ("dpo-full-autocast", TINY, 4, 2, 300, dict(stage="dpo", precision="bf16-autocast", gradient_checkpointing=True)),
     ("dpo-precomputed", QWEN2, 4, 2, 512, dict(stage="dpo", reference="precomputed", precision="bf16-autocast", **LORA)),
+    ("orpo", QWEN3, 4, 1, 512, dict(stage="orpo", precision="bf16")),
+    ("orpo-lora", TINY, 0, 2, 512, dict(stage="orpo", precision="bf16-autocast", gradient_checkpointing=True, **LORA)),
+    ("kto-lora", TINY, 0, 2, 512, dict(stage="kto", precision="bf16-autocast", gradient_checkpointing=True, **LORA)),
+    ("kto-full", QWEN3, 4, 4, 256, dict(stage="kto", precision="bf16")),
+    ("simpo-mixed", QWEN2, 4, 2, 300, dict(stage="simpo", precision="bf16-mixed")),
     ("dpo-softcap", GEMMA, 3, 1, 384, dict(stage="dpo", precision="bf16-autocast", **LORA)),
 ]
 
@@ -51,8 +56,30 @@ class Dpo(make_stages.Dpo):
                                       loss_types=["sigmoid"], loss_weights=[1.0], beta=0.1, label_smoothing=0.0, use_weighting=False), dpo_trainer.DPOTrainer._compute_loss
 
 
+class Kto(make_stages.Kto):
+    @staticmethod
+    def prepare(run, stage):
+        import types
+        import torch
+        from one_gpu import step
+        from trl.trainer import kto_trainer
+        from trl.trainer.utils import disable_dropout_in_model
+        reference = None if hasattr(run.model, "peft_config") or stage["reference"] == "precomputed" else make_stages.reference_of(run)
+        disable_dropout_in_model(run.model)
+        if reference is not None:
+            step.wrap_precision(reference, run.o["precision"])
+        real = kto_trainer.selective_log_softmax
+        kto_trainer.selective_log_softmax = lambda logits, *a: (run.phase("loss") if logits.requires_grad else None, real(logits, *a))[1]
+        trainer = make_stages.trainer_of(run, ref_model=reference, precompute_ref_logps=stage["reference"] == "precomputed", calculate_KL=True, loss_type="kto", beta=0.1,
+                                         desirable_weight=1.0, undesirable_weight=1.0, use_liger_kernel=False)
+        trainer._compute_kl_logps = types.MethodType(kto_trainer.KTOTrainer._compute_kl_logps, trainer)
+        return trainer, kto_trainer.KTOTrainer._compute_loss
+
+
 def patch(stage):
     make_llama_factory.patch(stage)
+    if stage["stage"] != "dpo":
+        return
     from one_gpu import step
     micro = step.Run.training_step if hasattr(step.Run, "training_step") else None
     if micro is None:
@@ -69,7 +96,7 @@ def patch(stage):
 
 
 def trace(oracle, packages):
-    make_stages.STAGES = {"dpo": Dpo}
+    make_stages.STAGES = {"dpo": Dpo, "orpo": make_stages.Orpo, "simpo": make_stages.Orpo, "kto": Kto}
     make_stages.STUBS[:] = STUBS
     make_stages.patch, make_stages.__file__ = patch, __file__
     make_stages.trace(oracle, packages)

@@ -142,7 +142,12 @@ def patch_verdicts(torch):
         made.rest = True
         return made
 
-    torch.Tensor.__getitem__, torch.Tensor.__invert__ = some, rest
+    nonzero = torch.nonzero
+
+    def half(t, *a, **k):
+        return places(t, getattr(t, "rest", False))[0].unsqueeze(1) if t.dim() == 1 and t.dtype == torch.bool else nonzero(t, *a, **k)
+
+    torch.Tensor.__getitem__, torch.Tensor.__invert__, torch.nonzero = some, rest, half
 
 
 def trace(oracle, packages):

@@ -5,6 +5,7 @@ After each step the cache is emptied.
 import torch
 import torch.nn.functional as F
 
+from transformers.axolotl.logps import entropy_from_logits, selective_log_softmax
 from transformers.trl.loop import all_count, loss_begins, without_dropout
 from transformers.trl.prepared import Prepared, disable_gradient_checkpointing, use_adapter
 
@@ -12,38 +13,6 @@ from transformers.trl.prepared import Prepared, disable_gradient_checkpointing, 
 def prepare(model, reference):
     without_dropout()
     return Prepared(model), Prepared(reference, policy=False) if reference is not None else None
-
-
-def selective_log_softmax(logits, index):
-    """trainer/utils.py"""
-    index = index.unsqueeze(-1)
-    if logits.dtype == torch.float32:
-        selected_logits = torch.gather(logits, dim=-1, index=index)
-        logsumexp_values = torch.stack([torch.logsumexp(lg, dim=-1) for lg in logits])
-        per_token_logps = selected_logits - logsumexp_values.unsqueeze(-1)
-    else:
-        per_token_logps = []
-        for row_logits, row_labels in zip(logits, index):
-            row_logps = F.log_softmax(row_logits, dim=-1)
-            row_per_token_logps = row_logps.gather(dim=-1, index=row_labels)
-            per_token_logps.append(row_per_token_logps)
-        per_token_logps = torch.stack(per_token_logps)
-    per_token_logps = per_token_logps.squeeze(-1)
-    return per_token_logps
-
-
-def entropy_from_logits(logits, chunk_size=128):
-    """trainer/utils.py"""
-    original_shape = logits.shape[:-1]
-    num_classes = logits.shape[-1]
-    flat_logits = logits.reshape(-1, num_classes)
-    entropies = []
-    for chunk in flat_logits.split(chunk_size, dim=0):
-        logps = F.log_softmax(chunk, dim=-1)
-        chunk_entropy = -(torch.exp(logps) * logps).sum(-1)
-        entropies.append(chunk_entropy)
-    entropies = torch.cat(entropies, dim=0)
-    return entropies.reshape(original_shape)
 
 
 def compute_loss(models, inputs):
@@ -89,9 +58,11 @@ def _compute_loss(models, inputs):
     loss += per_sequence_loss.mean() * 1.0
     per_token_entropy = entropy_from_logits(shift_logits.detach())
     entropy_sum = (per_token_entropy * shift_completion_mask).sum()
+    total_tokens = shift_completion_mask.sum()
     chosen_logits, rejected_logits = shift_logits.detach().chunk(2, dim=0)
     chosen_mask, rejected_mask = shift_completion_mask.chunk(2, dim=0)
     total_chosen_logits = chosen_logits[all_count(chosen_mask.bool())].mean(-1).sum()
+    total_chosen_tokens = chosen_mask.sum()
     total_rejected_logits = rejected_logits[all_count(rejected_mask.bool())].mean(-1).sum()
     predictions = chosen_logits.argmax(dim=-1)
     return loss

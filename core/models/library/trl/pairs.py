@@ -62,7 +62,7 @@ def concatenated_inputs(inputs):
     return made
 
 
-def get_batch_logps(logits, labels, average_log_prob, orpo):
+def get_batch_logps(logits, labels, average_log_prob, orpo, logps):
     labels = labels[:, 1:].clone()
     logits = logits[:, :-1, :]
     loss_mask = labels != -100
@@ -70,13 +70,13 @@ def get_batch_logps(logits, labels, average_log_prob, orpo):
         labels = torch.where(labels == -100, 0, labels)
     else:
         labels.masked_fill_(labels == -100, 0)
-    per_token_logps = selective_log_softmax(logits, labels)
+    per_token_logps = logps(logits, labels)
     if average_log_prob:
         return (per_token_logps * loss_mask).sum(-1) / loss_mask.sum(-1)
     return (per_token_logps * loss_mask).sum(-1)
 
 
-def concatenated_forward(model, inputs, orpo, average_log_prob):
+def concatenated_forward(model, inputs, orpo, average_log_prob, logps):
     concatenated_batch = concatenated_inputs(inputs)
     len_chosen = inputs["chosen_labels"].shape[0]
     outputs = model(input_ids=concatenated_batch["concatenated_input_ids"], attention_mask=concatenated_batch["concatenated_attention_mask"], use_cache=False)
@@ -88,7 +88,7 @@ def concatenated_forward(model, inputs, orpo, average_log_prob):
     else:
         labels = concatenated_batch["concatenated_labels"].clone()
     nll_loss = cross_entropy_loss(all_logits[:len_chosen], labels[:len_chosen])
-    all_logps = get_batch_logps(all_logits, concatenated_batch["concatenated_labels"], average_log_prob, orpo)
+    all_logps = get_batch_logps(all_logits, concatenated_batch["concatenated_labels"], average_log_prob, orpo, logps)
     chosen_logps = all_logps[:len_chosen]
     rejected_logps = all_logps[len_chosen:]
     if orpo:
@@ -101,8 +101,8 @@ def log1mexp(x):
     return torch.where(x < -0.6931471805599453, torch.log(-torch.exp(x)), torch.log(-torch.exp(x)))
 
 
-def orpo_loss(model, inputs):
-    chosen, rejected, chosen_logits, rejected_logits, nll_loss = concatenated_forward(model, inputs, True, True)
+def orpo_loss(model, inputs, logps=selective_log_softmax):
+    chosen, rejected, chosen_logits, rejected_logits, nll_loss = concatenated_forward(model, inputs, True, True, logps)
     log_odds = (chosen - rejected) - (log1mexp(chosen) - log1mexp(rejected))
     ratio = F.logsigmoid(log_odds)
     losses = 0.1 * ratio
@@ -112,8 +112,8 @@ def orpo_loss(model, inputs):
     return loss
 
 
-def cpo_loss(model, inputs, simpo=False):
-    chosen, rejected, chosen_logits, rejected_logits, nll_loss = concatenated_forward(model, inputs, False, simpo)
+def cpo_loss(model, inputs, simpo=False, logps=selective_log_softmax):
+    chosen, rejected, chosen_logits, rejected_logits, nll_loss = concatenated_forward(model, inputs, False, simpo, logps)
     logits = chosen - rejected
     if simpo:
         logits = logits - 5.0
