@@ -304,6 +304,7 @@ int main(int argc, char **argv)
         !read_cases(&j, "tests/data/accuracy/colossal.jsonl", NULL, only, 1) ||
         !read_cases(&j, "tests/data/accuracy/older.jsonl", NULL, only, 1) ||
         !read_cases(&j, "tests/data/accuracy/hybrids_older.jsonl", NULL, only, 1) ||
+        !read_cases(&j, "tests/data/accuracy/releases.jsonl", NULL, only, 1) ||
         !read_cases(&j, "tests/data/accuracy/hub.jsonl", NULL, only, 1) ||
         !read_cases(&j, "tests/data/accuracy/ddp.jsonl", "ddp", only, 1) ||
         !read_cases(&j, "tests/data/accuracy/dist.jsonl", NULL, only, smoke ? 3 : 1) ||

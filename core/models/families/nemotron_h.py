@@ -1,4 +1,5 @@
 """nemotron_h: each layer is one thing alone: a Mamba 2 mixer, attention without positions, an MLP or experts beside a shared one."""
+import torch
 from torch import nn
 
 from transformers.activations import ACT2FN

@@ -8,24 +8,16 @@ from transformers.releases import refuse
 from transformers.utils.generic import GeneralInterface
 
 
-def and_masks(*parts):
+def and_masks(*parts, mapped=False):
+    """`mapped`: torch.vmap calls it for one row and makes all of it at once, so that what is new is as long as the rows are."""
+
     def both(b, h, q, kv):
-        result = q.new_ones((), dtype=torch.bool)
+        result = q.new_ones(q.shape if mapped else (), dtype=torch.bool)
         for part in parts:
             result = result & part(b, h, q, kv).to(result.device)
         return result
 
     return both
-
-
-def or_masks(*parts):
-    def either(b, h, q, kv):
-        result = q.new_zeros((), dtype=torch.bool)
-        for part in parts:
-            result = result | part(b, h, q, kv).to(result.device)
-        return result
-
-    return either
 
 
 def causal_mask_function(b, h, q, kv):
@@ -138,9 +130,8 @@ def sdpa_mask(batch_size, q_length, kv_length, q_offset=0, kv_offset=0, mask_fun
     if allow_is_bidirectional_skip and _ignore_bidirectional_mask_sdpa(padding_mask, kv_length, local_size):
         return None
     if padding_mask is not None:
-        mask_function = and_masks(mask_function, padding_mask_function(padding_mask))
+        mask_function = and_masks(mask_function, padding_mask_function(padding_mask), mapped=use_vmap)
     batches, heads, queries, keys = _places(batch_size, q_length, kv_length, q_offset, kv_offset, device)
-    assert not use_vmap, "a mask function of a caller's own"
     attention_mask = mask_function(*_grid(batches, heads, queries, keys))
     attention_mask = attention_mask.expand(batch_size, -1, q_length, kv_length)
     return attention_mask
@@ -238,13 +229,12 @@ def _create(function, kind, config, inputs_embeds, attention_mask, past_key_valu
         function = chunked_causal_mask_function(chunk, left_padding)
         captured = (left_padding,)
     make = ALL_MASK_ATTENTION_FUNCTIONS[config._attn_implementation]
-    own = or_mask_function is not None or and_mask_function is not None
+    own = and_mask_function is not None
     if q_length == 1 and getattr(past_key_values, "is_compileable", False):
         allow_is_causal_skip = False
-    if or_mask_function is not None:
-        function = or_masks(function, or_mask_function)
+    assert or_mask_function is None, "a mask function of a caller's own"
     if and_mask_function is not None:
-        function = and_masks(function, and_mask_function)
+        function = and_masks(function, and_mask_function, mapped=True)
     if sequence is not None:
         function = packed_sequence_compatibility_function(function, position_ids.expand(batch_size, -1), sequence)
     sizes = {} if local_size is None else {"local_size": local_size}

@@ -48,6 +48,16 @@ if not quirks.rope_once:
 if not quirks.falcon_returns_weights:
     drops_weights(FalconAttention)
 
+if quirks.falcon_masks_by_function:
+    of_utils = create_causal_mask
+
+    def seen_by_all(b, h, q, kv):
+        return torch.ones((), dtype=torch.bool, device=q.device)
+
+    def create_causal_mask(allow_is_causal_skip, **of):
+        return of_utils(and_mask_function=seen_by_all, **of)
+
+
 if not quirks.masks_by_utils:
     from transformers.modeling_attn_mask_utils import NO_WINDOW, flash_mask, is_full, mask_of_positions, to_4d, unmask_unattended
 

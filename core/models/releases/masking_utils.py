@@ -27,9 +27,9 @@ if not quirks.mask_looked_at_by_sum:
 
 
 if quirks.mask_by_vmap:
-    # torch.vmap calls the function for one row and makes all of it at once: what is new is as long as the rows are.
+    # torch.vmap for all of them
 
-    def and_masks(*parts):
+    def and_masks(*parts, mapped=True):
         def both(b, h, q, kv):
             result = q.new_ones(q.shape, dtype=torch.bool)
             for part in parts:

@@ -16,7 +16,9 @@ if not quirks.gated_norm_by_groups:
 
 
 def stepped(self, dt):
-    return torch.clamp(dt, self.time_step_limit[0], self.time_step_limit[1])
+    if self.masks_before:
+        return torch.clamp(dt, self.time_step_limit[0], self.time_step_limit[1])
+    return torch.clamp(dt, self.time_step_limit[0])
 
 
 def chunk_scan_by_sums(hidden_states, dt, A, B, C, chunk_size, D, dt_bias, initial_states, dt_limit, return_final_states):
@@ -65,7 +67,7 @@ if not quirks.scan_by_products:
     mamba2_chunk_scan = chunk_scan_by_sums
 
 if not quirks.mixer_of_functions:
-    Mamba2Mixer.rebinds_input = False
+    Mamba2Mixer.rebinds_input, Mamba2Mixer.masks_before = False, True
 
     def torch_forward(self, input_states, cache_params=None, attention_mask=None, **kwargs):
         """One function, whose names hold what they hold to its end."""
@@ -85,6 +87,9 @@ if not quirks.mixer_of_functions:
         hidden_states, B, C = torch.split(mixed, [self.intermediate_size, wide, wide], dim=-1)
         if self.rebinds_input:
             input_states = None
+        if not self.masks_before:
+            dtype = dtype if attention_mask is None else mixed.dtype
+            mixed = None
         A = -torch.exp(self.A_log.float())
         dt = F.softplus(dt + self.dt_bias)
         dt = stepped(self, dt)
@@ -108,9 +113,10 @@ if not quirks.mixer_of_functions:
         Y_diag = (M[..., None] * hidden_states[:, :, None]).sum(dim=3)
         decay_states = torch.exp(A_cumsum[:, :, :, -1:] - A_cumsum)
         B_decay = B * decay_states.permute(0, -2, -1, 1)[..., None]
-        states = (B_decay[..., None, :] * hidden_states[..., None]).sum(dim=2)
+        states = self.left(B_decay, hidden_states)
         previous_states = torch.zeros_like(states[:, :1])
         states = torch.cat([previous_states, states], dim=1)
+        _permuted = None if self.masks_before else states
         decay_chunk = torch.exp(segment_sum(F.pad(A_cumsum[:, :, :, -1], (1, 0))))
         decay_chunk = decay_chunk.transpose(1, 3)
         new_states = (decay_chunk[..., None, None] * states[:, :, None, ...]).sum(dim=1)
@@ -129,12 +135,16 @@ if not quirks.mixer_of_functions:
         contextualized_states = self.out_proj(scan_output.to(dtype))
         return contextualized_states
 
+    def left(self, B_decay, hidden_states):
+        """What a chunk leaves to the next."""
+        return (B_decay[..., None, :] * hidden_states[..., None]).sum(dim=2)
+
     def forward(self, hidden_states, cache_params=None, attention_mask=None, **kwargs):
-        if not self.rebinds_input:
+        if self.masks_before and not self.rebinds_input:
             hidden_states = apply_mask_to_padding_states(hidden_states, attention_mask)
         return torch_forward(self, hidden_states, cache_params, attention_mask)
 
-    Mamba2Mixer.forward = forward
+    Mamba2Mixer.forward, Mamba2Mixer.left = forward, left
 
 
 if quirks.mamba_ssm_installed:

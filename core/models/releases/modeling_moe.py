@@ -21,6 +21,31 @@ if not quirks.router_keeps_logits:
         return router_logits, top_value, indices
 
 
+if not quirks.router_groups_itself and not quirks.experts_in_turn:
+
+    @of(GroupedRouter)
+    def forward(self, hidden_states):
+        """And the block's route_tokens_to_experts(), whose names die with it."""
+        hidden_states = hidden_states.view(-1, self.hidden_dim)
+        router_logits = nn.functional.linear(hidden_states.type(torch.float32), self.weight.type(torch.float32))
+        scores = router_logits.sigmoid()
+        choice = scores + self.e_score_correction_bias
+        group_scores = choice.view(-1, self.num_group, self.num_experts // self.num_group).topk(2, dim=-1)[0].sum(dim=-1)
+        groups = torch.topk(group_scores, k=self.topk_group, dim=-1, sorted=False)[1]
+        mask = torch.zeros_like(group_scores)
+        mask.scatter_(1, groups, 1)
+        expert_mask = mask.unsqueeze(-1).expand(-1, self.num_group, self.num_experts // self.num_group).reshape(-1, self.num_experts)
+        chosen = choice.masked_fill(~expert_mask.bool(), 0.0)
+        indices = torch.topk(chosen, k=self.top_k, dim=-1, sorted=False)[1]
+        weights = scores.gather(1, indices)
+        if self.norm_topk_prob:
+            total = weights.sum(dim=-1, keepdim=True) + 1e-20
+            weights /= total
+        weights = weights * self.routed_scaling_factor
+        self.record(router_logits)
+        return router_logits, weights, indices
+
+
 if quirks.experts_in_turn:
 
     @of(GroupedRouter)

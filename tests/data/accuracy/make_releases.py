@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""Makes releases.jsonl of this folder: small steps of model types on the releases of transformers that differ, as the oracle traces them.
+
+    PYTHONPATH=RELEASE:.. PYTHON make_releases.py ORACLE RELEASE [TYPE..]
+
+ORACLE holds ask.py and one_gpu. PYTHON has torch 2.2 with 4.40 to 4.44, 2.4 with 4.45 to 4.50, 2.7 with 4.51 to 4.57, 2.11 with 5; PYTHONPATH names a folder with
+RELEASE ("5.10": its last patch). Configs are those of tests/data/families.jsonl, what is changed of them stands below. Each step runs in a process of its own, forked once all is imported.
+"""
+import importlib.metadata
+import json
+import os
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+STEPS = {"eager": dict(attention="eager"),
+         "mixed-ckpt-pad": dict(precision="bf16-mixed", gradient_checkpointing=True, padded=True),
+         "lora": dict(tuning="lora", precision="bf16-autocast", lora={"rank": 8, "alpha": 16, "dropout": 0.0, "dtype": "fp32", "target_modules": "all-linear"}),
+         "fa2-accum": dict(attention="flash_attention_2", gradient_accumulation_steps=2)}
+BASE = dict(methods="single", seq_len=256, micro_batch_size=2, optimizer="adamw_torch", loss="hf", tuning="full", precision="bf16", attention="sdpa",
+            gradient_checkpointing=False, padded=False, checkpoint_reentrant=False, gradient_accumulation_steps=1, max_grad_norm=1.0)
+NO_FLASH, NO_LORA = ["eager", "mixed-ckpt-pad", "lora"], ["eager", "mixed-ckpt-pad", "fa2-accum"]
+ROWS = {  # type: (releases, steps)
+    "falcon": (("5.2", "5.10", "5.14", "5.15", "5.17"), list(STEPS)),
+    "qwen2_moe": (("4.54", "4.55", "4.57"), list(STEPS)),
+    "vaultgemma": (("5.0", "5.1"), list(STEPS)),
+    "openai-gpt": (("5.0", "5.1"), ["eager", "lora"]),
+    "ernie4_5_moe": (("5.0", "5.2", "5.9"), NO_LORA),
+    "deepseek_v3": (("5.0", "5.4", "5.10"), NO_LORA),
+    "glm4_moe_lite": (("5.0", "5.4", "5.10"), NO_LORA),
+    "youtu": (("5.2", "5.4", "5.10"), NO_LORA),
+    "minimax_m2": (("5.0", "5.10", "5.17"), NO_LORA),
+    "nemotron_h": (("5.6", "5.10", "5.14", "5.17"), NO_LORA),
+}
+CHANGED = {}
+FIGURES = ("peak_allocated_bytes", "peak_reserved_bytes", "static_bytes", "resting_bytes", "peak_phase", "phase_peaks_bytes")
+
+
+def trace(config, training):
+    import ask
+    import torch
+    from one_gpu import report, step
+
+    torch.cuda._is_in_bad_fork, torch.cuda._initialized = (lambda: False), True  # no driver is there to mind
+    version = tuple(int(n) for n in importlib.metadata.version("transformers").split(".")[:2])
+    if (5, 0) <= version < (5, 2):  # a model that is made on the meta device is tied when its weights are loaded
+        on_meta = step.model_on_meta
+
+        def tied(*of):
+            model, attention = on_meta(*of)
+            model.tie_weights()
+            return model, attention
+
+        step.model_on_meta = tied
+    if (5, 0) <= version < (5, 19):  # Trainer._get_num_items_in_batch
+        step.Run.count_items = lambda run, batches: sum(
+            (b["labels"][..., 1:] if version >= (5, 10) else b["labels"]).ne(-100).sum() for b in batches) if run.takes_count else None
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "config.json")
+        with open(path, "w", encoding="utf-8") as f:
+            json.dump(config, f)
+        return report.trace(path, ask.for_one({"training": training, "config": config}, json.loads(json.dumps(training)), []))
+
+
+def forked(config, training):
+    handle, name = tempfile.mkstemp()
+    os.close(handle)
+    child = os.fork()
+    if child == 0:
+        try:
+            told = {"result": trace(config, training)}
+        except BaseException as e:  # a release may refuse
+            told = {"error": "%s: %s" % (type(e).__name__, str(e)[:300])}
+        with open(name, "w", encoding="utf-8") as f:
+            json.dump(told, f, default=str)
+        os._exit(0)
+    os.waitpid(child, 0)
+    with open(name, encoding="utf-8") as f:
+        text = f.read()
+    os.unlink(name)
+    return json.loads(text) if text else {"error": "died"}
+
+
+def main():
+    oracle, release, wanted = sys.argv[1], sys.argv[2], sys.argv[3:]
+    sys.path.insert(0, oracle)
+    os.environ.update(NULLCUDA_CC="80", NULLCUDA_SMS="108", NULLCUDA_TPM="2048", NULLCUDA_BPM="32", PYTHONHASHSEED="0")
+    import environment
+
+    environment.ensure()
+    from one_gpu import emulate
+
+    emulate.install_flash_attn()
+    import accelerate  # noqa: F401
+    import bitsandbytes  # noqa: F401
+    import peft  # noqa: F401
+    import torch
+    import transformers.modeling_utils  # noqa: F401
+    from one_gpu import report, step  # noqa: F401
+    from transformers import AutoModelForCausalLM, Trainer  # noqa: F401
+
+    torch.cuda.init()
+    stack = {n: ".".join(importlib.metadata.version(n).split("+")[0].split(".")[:2]) for n in ("torch", "transformers", "peft")}
+    assert stack["transformers"] == release, stack
+    configs = {}
+    for line in open(os.path.join(HERE, "..", "families.jsonl"), encoding="utf-8"):
+        row = json.loads(line)
+        if "config" in row and not row.get("stage"):
+            configs.setdefault(row["config"]["model_type"], row["config"])
+    target, rows = os.path.join(HERE, "releases.jsonl"), {}
+    if os.path.exists(target):
+        rows = {json.loads(line)["id"]: line for line in open(target, encoding="utf-8")}
+    for kind, (releases, steps) in ROWS.items():
+        for name in steps if release in releases and (not wanted or kind in wanted) else ():
+            config, training = {**configs[kind], **CHANGED.get(kind, {})}, {**BASE, **STEPS[name]}
+            told = forked(config, training)
+            if "error" in told:
+                print(kind, name, told["error"], file=sys.stderr, flush=True)
+                continue
+            request = {"cluster": {"gpu": "A100-80GB"}, "training": training, "stack": stack, "config": config}
+            row = {"id": "releases/%s/%s/%s" % (kind, release, name), "group": "one GPU, earlier releases",
+                   "body": json.dumps(request, separators=(",", ":")), **{k: told["result"][k] for k in FIGURES if k in told["result"]}}
+            rows[row["id"]] = json.dumps(row, separators=(",", ":")) + "\n"
+            print(kind, name, row["peak_allocated_bytes"], flush=True)
+    with open(target, "w", encoding="utf-8") as out:
+        out.writelines(rows[k] for k in sorted(rows))
+
+
+if __name__ == "__main__":
+    main()
