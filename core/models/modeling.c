@@ -375,7 +375,8 @@ static enum err_code look(struct program_source *from, const struct stack *stack
     ret->inventory_only = flag_of(m.parts, ((struct program *)m.parts)->model_class, "inventory_only", false);
     ret->encoder = from->trains_head || flag_of(m.parts, ((struct program *)m.parts)->model_class, "encoder", false);
     take_turns(m.parts, ret);
-    ret->modules_beside = m.tree.n_modules - modules_below(module_list(&m.tree));
+    ret->modules_within = modules_below(module_list(&m.tree));
+    ret->modules_beside = m.tree.n_modules - ret->modules_within;
     ret->never_checkpoints = !flag_of(m.parts, ((struct program *)m.parts)->model_class, "supports_gradient_checkpointing", false);
     rc = too_large(ret, err);
     ret->layer_kinds = rc ? NULL : kinds_of(m.parts, &m.tree, ret->layers, kinds);

@@ -43,8 +43,11 @@ static enum dtype weights_dtype(const struct recipe *r, const struct quirks *q)
 static uint32_t modules_of(const struct arch *a, const struct quirks *q)
 {
     uint32_t experts = q->experts_in_turn ? (uint32_t)a->experts : 0; /* three linears and an activation below each */
+    uint32_t within = a->layers * (96 + experts * 24);
 
-    return 64 + a->modules_beside * 6 + a->layers * (96 + experts * 24); /* adapters make up to six of one */
+    if (within < a->modules_within * 6)
+        within = a->modules_within * 6;
+    return 64 + a->modules_beside * 6 + within; /* adapters make up to six of one */
 }
 
 /* Adapters are made where the base is: the Trainer moves the model when it wraps it, sharded models come to the device in pieces. */
