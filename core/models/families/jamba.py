@@ -53,6 +53,7 @@ class JambaAttention(LlamaAttention):
 class JambaMambaMixer(MambaMixer):
     def __init__(self, config, layer_idx):
         super().__init__(config, layer_idx)
+        self.config = config
         self.dt_layernorm = LlamaRMSNorm(self.time_step_rank, eps=config.rms_norm_eps)
         self.b_layernorm = LlamaRMSNorm(self.ssm_state_size, eps=config.rms_norm_eps)
         self.c_layernorm = LlamaRMSNorm(self.ssm_state_size, eps=config.rms_norm_eps)
@@ -67,6 +68,11 @@ class JambaMambaMixer(MambaMixer):
 
     def normed(self, time_step, B, C):
         return self.dt_layernorm(time_step), self.b_layernorm(B), self.c_layernorm(C)
+
+    def stepped(self, time_step):
+        if hasattr(self.config, "_is_quantized"):  # packed weights are no factor
+            return (self.dt_proj(time_step) - self.dt_proj.bias).transpose(1, 2)
+        return super().stepped(time_step)
 
 
 class JambaExperts(Experts):

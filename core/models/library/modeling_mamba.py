@@ -47,7 +47,7 @@ def mamba_selective_scan(hidden_states, dt, A, B, C, D, z, delta_bias, return_la
 
 
 class MambaMixer(nn.Module):
-    """sizes() says a config's names for them, normed() what is done with steps and their matrices before they are used."""
+    """sizes() says a config's names for them, normed() and stepped() what is done with steps and their matrices before they are used."""
 
     def __init__(self, config, layer_idx):
         super().__init__()
@@ -75,6 +75,9 @@ class MambaMixer(nn.Module):
     def normed(self, time_step, B, C):
         return time_step, B, C
 
+    def stepped(self, time_step):
+        return self.dt_proj.weight @ time_step.transpose(1, 2)
+
     def forward(self, hidden_states, cache_params=None, attention_mask=None, **kwargs):
         seq_len, dtype = hidden_states.shape[1], hidden_states.dtype
         conv_state, recurrent_state = state_of(self, cache_params)
@@ -90,7 +93,7 @@ class MambaMixer(nn.Module):
         mixed = apply_mask_to_padding_states(mixed.transpose(1, 2), attention_mask)
         time_step, B, C = torch.split(self.x_proj(mixed), [self.time_step_rank, self.ssm_state_size, self.ssm_state_size], dim=-1)
         time_step, B, C = self.normed(time_step, B, C)
-        time_step = self.dt_proj.weight @ time_step.transpose(1, 2)
+        time_step = self.stepped(time_step)
         bias = self.dt_proj.bias.float()
         if recurrent_state is not None and seq_len == 1:
             scan_output = mamba_selective_state_update(recurrent_state, mixed.transpose(1, 2)[..., 0], time_step[..., 0], A, B[:, 0], C[:, 0], self.D,

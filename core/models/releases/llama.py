@@ -102,6 +102,10 @@ if not quirks.interface_attention:
         return q, k, v
 
     @of(LlamaAttention)
+    def scores(self, q, k):
+        return torch.matmul(q, k.transpose(2, 3))
+
+    @of(LlamaAttention)
     def scaled(self, scores):
         return scores / math.sqrt(self.head_dim)
 
@@ -118,7 +122,7 @@ if not quirks.interface_attention:
     def forward(self, hidden_states, attention_mask=None, position_ids=None, past_key_values=None, position_embeddings=None, **kwargs):
         """LlamaAttention, LlamaSdpaAttention and LlamaFlashAttention2: what they bind anew dies here."""
         kernel, rows, weights = self.config._attn_implementation, hidden_states.shape[:-1], None
-        q, k, v = self.projected(hidden_states)
+        q, k, v, *_whole = self.projected(hidden_states)
         q = q.view(*rows, -1, self.head_dim)
         k = k.view(*rows, -1, self.head_dim)
         v = v.view(*rows, -1, self.head_dim)
@@ -150,7 +154,7 @@ if not quirks.interface_attention:
                 is_causal=attention_mask is None and q.shape[2] > 1)
             output = output.transpose(1, 2).contiguous()
         else:
-            weights = self.scaled(torch.matmul(q, k.transpose(2, 3)))
+            weights = self.scaled(self.scores(q, k))
             if attention_mask is not None:
                 weights = self.masked(weights, attention_mask)
             weights = nn.functional.softmax(weights, dim=-1, dtype=torch.float32).to(q.dtype)

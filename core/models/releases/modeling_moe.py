@@ -7,6 +7,15 @@ if not quirks.balance_summed_by_layer:
         refuse("/config/output_router_logits", "the balancing loss is modelled as transformers 5.23 and later add it up")
 
 
+if not quirks.loss_by_function:
+
+    @of(MoeCausalLM)
+    def forward(self, *args, output_router_logits=None, **kwargs):
+        if self.config.output_router_logits if output_router_logits is None else output_router_logits:
+            load_balancing_loss_func((), 0, 0)
+        return CausalLM.forward(self, *args, **kwargs)
+
+
 if not quirks.router_keeps_logits:
 
     @of(TopKRouter)

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Makes older.jsonl of this folder: steps on one GPU of families whose earlier releases differ, as the oracle traces them in environments of those releases.
 
-    make_older.py ORACLE 4.40=PYTHON 4.48=PYTHON 4.53=PYTHON [--only TEXT]
+    make_older.py ORACLE 4.40=PYTHON 4.44=PYTHON:FOLDER .. [--only TEXT]
 
-ORACLE holds ask.py; each PYTHON is that of the environment with torch 2.2, 2.4, 2.7, 2.7 and this release of transformers.
+ORACLE holds ask.py; each PYTHON is that of an environment with the torch of STACKS, which has this release of transformers or finds it in FOLDER
+(pip install --no-deps --target FOLDER transformers==4.44.2 tokenizers==.. huggingface_hub==..).
 """
 import argparse
 import json
@@ -13,6 +14,8 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 STACKS = {"4.40": {"torch": "2.2", "transformers": "4.40", "peft": "0.10"}, "4.48": {"torch": "2.4", "transformers": "4.48", "peft": "0.13"},
+          "4.42": {"torch": "2.2", "transformers": "4.42", "peft": "0.10"}, "4.44": {"torch": "2.2", "transformers": "4.44", "peft": "0.10"},
+          "4.45": {"torch": "2.4", "transformers": "4.45", "peft": "0.13"}, "4.47": {"torch": "2.4", "transformers": "4.47", "peft": "0.13"},
           "4.53": {"torch": "2.7", "transformers": "4.53", "peft": "0.15"},
           "4.57": {"torch": "2.7", "transformers": "4.57", "peft": "0.15"}}
 SHAPE = {"hidden_size": 512, "num_hidden_layers": 3, "num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": 1408, "vocab_size": 8000,
@@ -28,6 +31,11 @@ for kind in ("deepseek_v3", "glm4_moe"):  # as small as in tests/data/families.j
         if json.loads(line)["config"]["model_type"] == kind:
             CONFIGS[kind] = json.loads(line)["config"]
 CONFIGS["glm4_moe"] = {**CONFIGS["glm4_moe"], "num_hidden_layers": 3}
+CONFIGS["mixtral"] = {**SHAPE, "num_local_experts": 4}
+CONFIGS["qwen2_moe"] = {**SHAPE, "moe_intermediate_size": 352, "shared_expert_intermediate_size": 704, "num_experts": 8}
+CONFIGS["phi"] = CONFIGS["phi3"] = SHAPE
+CONFIGS["phi3-long"] = {**SHAPE, "original_max_position_embeddings": 1024, "sliding_window": 128,
+                        "rope_scaling": {"type": "longrope", "short_factor": [1.0] * 32, "long_factor": [2.0] * 32}}
 EAGER, SDPA = {"precision": "bf16", "attention": "eager"}, {"precision": "bf16", "attention": "sdpa"}
 MIXED = {"precision": "bf16-mixed", "gradient_checkpointing": True, "padded": True}
 ROWS = [("mpt", "4.40", {**EAGER}), ("mpt", "4.40", {**MIXED, "attention": "eager"}), ("mpt", "4.48", {**EAGER}),
@@ -36,7 +44,10 @@ ROWS = [("mpt", "4.40", {**EAGER}), ("mpt", "4.40", {**MIXED, "attention": "eage
         ("nemotron", "4.48", {**MIXED, "attention": "sdpa"}), ("nemotron", "4.53", EAGER), ("nemotron", "4.53", {**MIXED, "attention": "sdpa"}),
         ("falcon", "4.53", SDPA), ("falcon", "4.53", {**MIXED, "attention": "sdpa"}), ("olmoe", "4.53", SDPA),
         ("olmoe", "4.53", {**MIXED, "attention": "sdpa"}), ("deepseek_v3", "4.53", SDPA), ("deepseek_v3", "4.53", {**MIXED, "attention": "sdpa"}),
-        ("glm4_moe", "4.57", SDPA), ("cohere", "4.40", EAGER), ("cohere", "4.40", SDPA), ("olmo", "4.40", SDPA), ("olmo", "4.40", {**MIXED, "attention": "sdpa"})]
+        *((kind, release, training) for kind in ("mixtral", "qwen2_moe", "phi") for release in ("4.40", "4.42", "4.44", "4.45", "4.47")
+          for training in (EAGER, {**MIXED, "attention": "sdpa"})),
+        *(("phi3", release, EAGER) for release in ("4.42", "4.44", "4.45", "4.47")), ("phi3-long", "4.44", EAGER), ("phi3-long", "4.45", EAGER),
+        ("phi3", "4.45", {**MIXED, "attention": "sdpa"}), ("phi3", "4.47", {**MIXED, "attention": "sdpa"}), ("glm4_moe", "4.57", SDPA), ("cohere", "4.40", EAGER), ("cohere", "4.40", SDPA), ("olmo", "4.40", SDPA), ("olmo", "4.40", {**MIXED, "attention": "sdpa"})]
 
 
 def main():
@@ -55,9 +66,10 @@ def main():
             continue
         request = {"cluster": {"gpu": "A100-80GB"},
                    "training": {"methods": "single", "tuning": "full", "gradient_checkpointing": False, "optimizer": "adamw_torch", "micro_batch_size": 2,
-                                "seq_len": 256, **training}, "stack": STACKS[release], "config": {"model_type": kind, **CONFIGS[kind]}}
-        told = subprocess.run([pythons[release], "ask.py", "-", "--json"], cwd=a.oracle, input=json.dumps(request), stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, text=True)
+                                "seq_len": 256, **training}, "stack": STACKS[release], "config": {"model_type": kind.removesuffix("-long"), **CONFIGS[kind]}}
+        python, _, folder = pythons[release].partition(":")
+        told = subprocess.run([python, "ask.py", "-", "--json"], cwd=a.oracle, input=json.dumps(request), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              env={**os.environ, **({"PYTHONPATH": folder} if folder else {})})
         if told.returncode or "{" not in told.stdout:
             print(name, told.stdout[-300:], told.stderr[-1500:], file=sys.stderr)
             continue

@@ -1,0 +1,33 @@
+"""phi by earlier releases, and stablelm, whose heads are turned in part too."""
+from transformers.releases import of, quirks
+
+if quirks.rope_tables_kept:
+    from transformers.models.llama.modeling_llama import reads_tables, turn_at
+
+    reads_tables(PartlyRotated)
+
+    @of(PartlyRotated)
+    def tables(self, x, position_ids, position_embeddings):
+        return self.rotary_emb(x, x.shape[-2])
+
+    @of(PartlyRotated)
+    def turn(self, q, k, cos, sin, position_ids):
+        n = int(self.head_dim * self.config.rope_parameters["partial_rotary_factor"])
+        q_part, q_rest = q[..., :n], q[..., n:]
+        k_part, k_rest = k[..., :n], k[..., n:]
+        q_part, k_part = turn_at(self, q_part, k_part, cos, sin, position_ids)
+        q = torch.cat((q_part, q_rest), dim=-1)
+        k = torch.cat((k_part, k_rest), dim=-1)
+        return q, k, q_part, q_rest, k_part, k_rest
+
+
+if not quirks.interface_attention:
+
+    @of(PhiAttention)
+    def scores(self, q, k):
+        return torch.matmul(q.to(torch.float32), k.to(torch.float32).transpose(2, 3))
+
+    @of(PhiAttention)
+    def masked(self, scores, attention_mask):
+        scores += attention_mask
+        return scores
