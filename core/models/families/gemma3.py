@@ -24,10 +24,12 @@ class SiglipVisionConfig(PreTrainedConfig):
 
 
 class Gemma3Config(CompositeConfig):
-    model_type, sub_configs = "gemma3", {"text_config": Gemma3TextConfig, "vision_config": SiglipVisionConfig}
+    model_type, attribute_map = "gemma3", {"image_token_id": "image_token_index"}
+    sub_configs = {"text_config": Gemma3TextConfig, "vision_config": SiglipVisionConfig}
     text_config: dict | None = None
     vision_config: dict | None = None
     mm_tokens_per_image: int = 256
+    image_token_id: int = 262144
     tie_word_embeddings: bool = True
 
 
@@ -110,8 +112,13 @@ class Gemma3Model(CompositePreTrainedModel):
 
     @can_return_tuple
     def forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, inputs_embeds=None, use_cache=None, **kwargs):
+        text_ids = input_ids
+        if self.config.image_token_id >= self.config.text_config.vocab_size:  # no row of the embeddings
+            images = input_ids == self.config.image_token_id
+            text_ids = input_ids.clone()
+            text_ids[images] = 0
         if inputs_embeds is None:
-            inputs_embeds = self.get_input_embeddings()(input_ids)
+            inputs_embeds = self.get_input_embeddings()(text_ids)
         of = dict(config=self.config.text_config, inputs_embeds=inputs_embeds, attention_mask=attention_mask, past_key_values=past_key_values,
                   position_ids=position_ids)
         masks = {"full_attention": create_causal_mask(**of), "sliding_attention": create_sliding_window_causal_mask(**of)}

@@ -27,7 +27,9 @@ if not quirks.interface_attention:
     def scores(self, q, k):
         return torch.matmul(q.to(torch.float32), k.to(torch.float32).transpose(2, 3))
 
-    @of(PhiAttention)
-    def masked(self, scores, attention_mask):
-        scores += attention_mask
-        return scores
+    if quirks.scores_masked_in_place:
+
+        @of(PartlyRotated)
+        def masked(self, scores, attention_mask):
+            scores += attention_mask
+            return scores

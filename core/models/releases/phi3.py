@@ -55,10 +55,12 @@ if not quirks.interface_attention:
         v = qkv[..., then:]
         return q, k, v, qkv
 
-    @of(Phi3Attention)
-    def masked(self, scores, attention_mask):
-        scores += attention_mask
-        return scores
+    if quirks.scores_masked_in_place:
+
+        @of(Phi3Attention)
+        def masked(self, scores, attention_mask):
+            scores += attention_mask
+            return scores
 
     @of(Phi3Attention)
     def tables(self, x, position_ids, position_embeddings):

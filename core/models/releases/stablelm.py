@@ -11,10 +11,3 @@ if not quirks.interface_attention:
             q = self.q_layernorm(q)
             k = self.k_layernorm(k)
         return q, k
-
-    if quirks.starcoder2_masks_in_place:
-
-        @of(StableLmAttention)
-        def masked(self, scores, attention_mask):
-            scores += attention_mask
-            return scores

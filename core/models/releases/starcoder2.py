@@ -12,7 +12,7 @@ if quirks.rope_tables_kept:
 if not quirks.interface_attention:
     Starcoder2Attention.repeats = True
 
-    if quirks.starcoder2_masks_in_place:
+    if quirks.scores_masked_in_place:
 
         @of(Starcoder2Attention)
         def masked(self, scores, attention_mask):

@@ -17,7 +17,8 @@ STACKS = {"4.40": {"torch": "2.2", "transformers": "4.40", "peft": "0.10"}, "4.4
           "4.42": {"torch": "2.2", "transformers": "4.42", "peft": "0.10"}, "4.44": {"torch": "2.2", "transformers": "4.44", "peft": "0.10"},
           "4.45": {"torch": "2.4", "transformers": "4.45", "peft": "0.13"}, "4.47": {"torch": "2.4", "transformers": "4.47", "peft": "0.13"},
           "4.53": {"torch": "2.7", "transformers": "4.53", "peft": "0.15"},
-          "4.57": {"torch": "2.7", "transformers": "4.57", "peft": "0.15"}}
+          "4.57": {"torch": "2.7", "transformers": "4.57", "peft": "0.15"},
+          **{release: {"torch": "2.15", "transformers": release, "peft": "0.21"} for release in ("5.18", "5.20", "5.22")}}
 SHAPE = {"hidden_size": 512, "num_hidden_layers": 3, "num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": 1408, "vocab_size": 8000,
          "max_position_embeddings": 2048, "pad_token_id": 0}
 CONFIGS = {"mpt": {"d_model": 512, "n_heads": 8, "n_layers": 3, "vocab_size": 8000, "max_seq_len": 512, "expansion_ratio": 4},
@@ -26,7 +27,7 @@ CONFIGS = {"mpt": {"d_model": 512, "n_heads": 8, "n_layers": 3, "vocab_size": 80
 CONFIGS["olmoe"] = {"hidden_size": 512, "intermediate_size": 1024, "num_hidden_layers": 2, "num_attention_heads": 16, "num_key_value_heads": 16,
                     "num_experts": 8, "num_experts_per_tok": 8, "vocab_size": 50304, "max_position_embeddings": 4096, "rope_theta": 10000.0,
                     "norm_topk_prob": False, "clip_qkv": None}
-for kind in ("deepseek_v3", "glm4_moe"):  # as small as in tests/data/families.jsonl
+for kind in ("deepseek_v3", "glm4_moe", "gemma3"):  # as small as in tests/data/families.jsonl
     for line in open(os.path.join(HERE, "..", "families.jsonl"), encoding="utf-8"):
         if json.loads(line)["config"]["model_type"] == kind:
             CONFIGS[kind] = json.loads(line)["config"]
@@ -47,7 +48,9 @@ ROWS = [("mpt", "4.40", {**EAGER}), ("mpt", "4.40", {**MIXED, "attention": "eage
         *((kind, release, training) for kind in ("mixtral", "qwen2_moe", "phi") for release in ("4.40", "4.42", "4.44", "4.45", "4.47")
           for training in (EAGER, {**MIXED, "attention": "sdpa"})),
         *(("phi3", release, EAGER) for release in ("4.42", "4.44", "4.45", "4.47")), ("phi3-long", "4.44", EAGER), ("phi3-long", "4.45", EAGER),
-        ("phi3", "4.45", {**MIXED, "attention": "sdpa"}), ("phi3", "4.47", {**MIXED, "attention": "sdpa"}), ("glm4_moe", "4.57", SDPA), ("cohere", "4.40", EAGER), ("cohere", "4.40", SDPA), ("olmo", "4.40", SDPA), ("olmo", "4.40", {**MIXED, "attention": "sdpa"})]
+        *(("gemma3", release, training) for release in ("5.18", "5.20", "5.22") for training in (EAGER, {**MIXED, "attention": "sdpa"})),
+        ("phi3", "4.45", {**MIXED, "attention": "sdpa"}), ("phi3", "4.47", {**MIXED, "attention": "sdpa"}), ("glm4_moe", "4.57", SDPA),
+        ("cohere", "4.40", EAGER), ("cohere", "4.40", SDPA), ("olmo", "4.40", SDPA), ("olmo", "4.40", {**MIXED, "attention": "sdpa"})]
 
 
 def main():
@@ -68,8 +71,8 @@ def main():
                    "training": {"methods": "single", "tuning": "full", "gradient_checkpointing": False, "optimizer": "adamw_torch", "micro_batch_size": 2,
                                 "seq_len": 256, **training}, "stack": STACKS[release], "config": {"model_type": kind.removesuffix("-long"), **CONFIGS[kind]}}
         python, _, folder = pythons[release].partition(":")
-        told = subprocess.run([python, "ask.py", "-", "--json"], cwd=a.oracle, input=json.dumps(request), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              env={**os.environ, **({"PYTHONPATH": folder} if folder else {})})
+        told = subprocess.run([python, "ask.py", "-", "--json"], cwd=a.oracle, input=json.dumps(request), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True, env={**os.environ, **({"PYTHONPATH": folder} if folder else {})})
         if told.returncode or "{" not in told.stdout:
             print(name, told.stdout[-300:], told.stderr[-1500:], file=sys.stderr)
             continue
