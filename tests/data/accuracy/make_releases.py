@@ -30,6 +30,8 @@ ROWS = {  # type: (releases, steps)
     "glm4_moe_lite": (("5.0", "5.4", "5.10"), NO_LORA),
     "youtu": (("5.2", "5.4", "5.10"), NO_LORA),
     "minimax_m2": (("5.0", "5.10", "5.17"), NO_LORA),
+    "llama4_text": (("5.0", "5.4", "5.9"), ["eager", "mixed-ckpt-pad"]),
+    "olmo3": (("4.57",), list(STEPS)),
     "nemotron_h": (("5.6", "5.10", "5.14", "5.17"), NO_LORA),
 }
 CHANGED = {}
