@@ -41,6 +41,8 @@ CASES = {
     "phi3": ("microsoft__Phi-3.5-mini-instruct", dict(liger=ALL, model_config={"num_hidden_layers": 4})),
     "smollm3": ("HuggingFaceTB__SmolLM3-3B", dict(liger=ALL, model_config={"num_hidden_layers": 4, "layer_types": None, "no_rope_layers": None})),
     "granite": ("ibm-granite__granite-3.1-2b-instruct", dict(liger=ALL[:3] + ["cross_entropy"], model_config={"num_hidden_layers": 6})),
+    "ministral": ("@ministral", dict(liger=ALL)),
+    "ministral-ckpt": ("@ministral", dict(liger=ALL[:3] + ["cross_entropy"], gradient_checkpointing=True, precision="bf16-mixed")),
     "exaone4": ("LGAI-EXAONE__EXAONE-4.0-1.2B", dict(liger=ALL)),
     "olmo2": ("allenai__OLMo-2-1124-7B", dict(liger=ALL, model_config={"num_hidden_layers": 4})),
     "mistral-lora": (M, dict(liger=ALL, gradient_checkpointing=True, micro_batch_size=1, **ADAPTERS)),
@@ -128,7 +130,7 @@ def config_file(name):
     if not name.startswith("@"):
         return os.path.join(sys.argv[2], name + ".json")
     with open(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "families.jsonl"), encoding="utf-8") as f:
-        config = next(c for c in (json.loads(json.loads(line)["body"])["config"] for line in f) if c["model_type"] == name[1:])
+        config = next(c for c in (json.loads(line).get("config", {}) for line in f) if c.get("model_type") == name[1:])
     with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as f:
         json.dump(config, f)
     return f.name

@@ -203,7 +203,7 @@ def apply(model, release, rope, rms_norm, swiglu, geglu, layer_norm, cross_entro
     gates = gate == "swiglu" and swiglu or gate == "geglu" and geglu or gate == "relu_squared"  # that one is no word of the Trainer's: always on
     if fused_linear_cross_entropy:
         bind(model, moe_lce_forward if isinstance(model, MoeCausalLM) else lce_forward)
-    if cross_entropy and kind != "nemotron":  # a name that its file does not read
+    if cross_entropy and kind not in ("nemotron", "ministral"):  # a name that their files do not read
         nn.functional.cross_entropy = liger_cross_entropy
     if rms_norm and norms:
         bind(decoder.last_norm(), norm_forward(last_in_place, from_one))

@@ -11,6 +11,7 @@ LATENTS = ("self_attn.q_a_layernorm", "self_attn.kv_a_layernorm")
 PATCHES = {
     "llama": ("swiglu", BOTH, True, True, 3),
     "mistral": ("swiglu", BOTH, True, True, 3),
+    "ministral": ("swiglu", BOTH, True, True, 8),
     "qwen2": ("swiglu", BOTH, True, True, 3),
     "qwen3": ("swiglu", BOTH + HEADS, True, True, 5),
     "smollm3": ("swiglu", BOTH, True, True, 6),
@@ -51,5 +52,5 @@ OTHERWISE_BEFORE = {"falcon_h1": 8, "qwen3_next": 8, "gpt_oss": 8}
 # The other types of 0.8.5's MODEL_TYPE_TO_APPLY_LIGER_FN: their classes or losses have no program here.
 UNREAD = (
     "deepseek_v4", "gemma3", "gemma4", "gemma4_text", "glm4v", "glm4v_moe", "hunyuan_v1_dense", "hunyuan_v1_moe", "internvl", "llama4", "llama4_text",
-    "llava", "ministral", "mllama", "mllama_text_model", "muse_glimmer", "paligemma", "pixtral", "qwen2_5_vl", "qwen2_5_vl_text", "qwen2_vl",
+    "llava", "mllama", "mllama_text_model", "muse_glimmer", "paligemma", "pixtral", "qwen2_5_vl", "qwen2_5_vl_text", "qwen2_vl",
     "qwen2_vl_text", "qwen3_5", "qwen3_vl", "qwen3_vl_moe", "qwen3_vl_moe_text", "qwen3_vl_text", "smolvlm")
