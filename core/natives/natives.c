@@ -111,6 +111,7 @@ enum err_code natives_begin(struct natives *n, struct script *s, struct arena *a
     n->forward = script_symbol(s, "forward");
     n->is_transposed = script_symbol(s, "is_transposed");
     n->weight = script_symbol(s, "weight");
+    n->last_hidden_state = script_symbol(s, "last_hidden_state");
     n->bias = script_symbol(s, "bias");
     for (int t = 0; t < DTYPE_COUNT; t++) {
         n->dtypes[t] = script_object(s, script_class(s, &dtype_class));

@@ -36,7 +36,7 @@ struct natives {
     bool any_dtype; /* nobody asks what the weights are in: sizes alone */
     struct cls *tensor, *parameter, *buffer;
     sv dtypes[DTYPE_COUNT], cuda, cpu;
-    sv forward, weight, bias, is_transposed; /* names */
+    sv forward, weight, bias, is_transposed, last_hidden_state; /* names */
     struct tensor *planted;   /* parameters and buffers of the tree */
     struct again *free_again; /* regions.c */
     struct calls_book *book;  /* forwards of layers that were heard before: heard.c; NULL: none is kept */

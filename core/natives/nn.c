@@ -537,13 +537,27 @@ static sv call_leaf(struct script *s, struct nn_module *o, const struct script_a
     return wrap(s, r, out);
 }
 
+/* Of a ModelOutput, which is a dict to those who look for tensors in it. */
+static struct tensor *hidden_state(struct script *s, sv output)
+{
+    sv v = script_get_plain(s, output, natives_of(s)->last_hidden_state);
+    struct tensor *t = sv_ok(v) ? as_tensor(s, v) : NULL;
+
+    if (!sv_ok(v))
+        script_forgive(s);
+    sv_drop(s, v); /* the output keeps it */
+    return t;
+}
+
 /* The first tensor of what forward returned: what hooks see. */
-static struct tensor *main_result(struct script *s, sv result)
+static struct tensor *main_result(struct script *s, const struct module *m, sv result)
 {
     uint32_t n;
     const sv *items = seq_items(result, &n);
 
-    return items ? (n ? as_tensor(s, items[0]) : NULL) : as_tensor(s, result);
+    if (items)
+        return n ? as_tensor(s, items[0]) : NULL;
+    return !as_tensor(s, result) && sv_given(result) && m->parent ? hidden_state(s, result) : as_tensor(s, result);
 }
 
 /* What hooks made of a result takes its place, in a tuple too. */
@@ -553,6 +567,14 @@ static sv replaced(struct script *s, struct run *r, sv result, val out)
     const sv *items = seq_items(result, &n);
     sv made = wrap(s, r, out), *all, other = sv_null();
 
+    if (sv_ok(made) && !items && !as_tensor(s, result)) {
+        bool set = script_set(s, result, natives_of(s)->last_hidden_state, made);
+
+        sv_drop(s, made);
+        if (!set)
+            sv_drop(s, result);
+        return set ? result : sv_null();
+    }
     if (!sv_ok(made) || !items) {
         sv_drop(s, result);
         return made;
@@ -736,7 +758,7 @@ static sv module_called(struct script *s, sv self, const struct script_args *a)
     } else {
         result = forward_of(s, self, a);
     }
-    main = sv_ok(result) && (o->m->hooks || o->m == n->embeddings) ? main_result(s, result) : NULL;
+    main = sv_ok(result) && (o->m->hooks || o->m == n->embeddings) ? main_result(s, o->m, result) : NULL;
     out = main ? value_in(main) : 0;
     seen = n->run->calls ? calls_leave(n->run, f, out) : frame_leave(n->run, f, out);
     if (seen != out && sv_ok(result)) {
