@@ -115,6 +115,7 @@ static enum err_code declare_adapters(struct trainer *t, struct err *err)
                  : l->dtype == LORA_DTYPE_BF16 ? DTYPE_BF16
                                                : DTYPE_FP16,
         .dora = l->dora,
+        .steps_modules = t->step->r.method == METHOD_ZERO3,
         .bias = l->bias,
         .all_linear = l->all_linear,
         .n_targets = l->n_targets,

@@ -9,15 +9,29 @@
 #include <stdio.h>
 #include <string.h>
 
+static val identity(struct run *r, struct module *m, val x)
+{
+    (void)r;
+    (void)m;
+    return x;
+}
+
+static val dropped(struct run *r, const struct adapter *l, val x)
+{
+    struct module *m = l->dropout ? l->dropout : l->identity;
+
+    return m ? call(r, m, x) : x;
+}
+
 /* variants.py DoraLinearVariant.forward(); x and result are the caller's */
 static val add_dora(struct run *r, const struct adapter *l, val x, val result)
 {
     struct frame f = frame_enter(r);
-    val dropped = l->dropout ? local(r, call(r, l->dropout, x)) : x, delta;
+    val thinned = l->dropout ? local(r, call(r, l->dropout, x)) : x, delta;
 
     if (run_dead(r))
         return frame_leave(r, f, 0);
-    delta = dora_forward(r, l, dropped, l->dropout ? 0 : result);
+    delta = dora_forward(r, l, thinned, l->dropout ? 0 : result);
     return frame_leave(r, f, run_dead(r) ? 0 : add(r, result, delta));
 }
 
@@ -41,7 +55,7 @@ static val lora_sum(struct run *r, struct module *m, val x, bool casts)
     if (l->magnitude) {
         rebind(r, &result, add_dora(r, l, input, result));
     } else {
-        delta = call(r, l->a, l->dropout ? call(r, l->dropout, input) : input);
+        delta = call(r, l->a, dropped(r, l, input));
         delta = mul_scalar(r, call(r, l->b, delta));
         rebind(r, &result, add(r, result, delta));
     }
@@ -86,7 +100,7 @@ static val lora_forward_kbit(struct run *r, struct module *m, val x)
             rebind(r, &result, to_dtype(r, result, dtype));
         return frame_leave(r, f, result);
     }
-    delta = call(r, l->a, l->dropout ? call(r, l->dropout, input) : input);
+    delta = call(r, l->a, dropped(r, l, input));
     delta = local(r, mul_scalar(r, call(r, l->b, delta)));
     if (!r->autocast)
         rebind(r, &delta, to_dtype(r, delta, dtype_of(r, result)));
@@ -112,7 +126,7 @@ static val lora_forward_packed(struct run *r, struct module *m, val x)
     dtype = dtype_of(r, result);
     if (!r->autocast)
         rebind(r, &input, to_dtype(r, input, dtype_of(r, l->a->weight->value)));
-    delta = local(r, call(r, l->b, call(r, l->a, l->dropout ? call(r, l->dropout, input) : input)));
+    delta = local(r, call(r, l->b, call(r, l->a, dropped(r, l, input))));
     if ((in_place || q->casts_what_it_adds) && !r->autocast)
         rebind(r, &delta, to_dtype(r, delta, dtype));
     rebind(r, &delta, mul_scalar(r, delta));
@@ -179,6 +193,10 @@ static void adapt(struct tree *t, struct module *m, uint32_t rank, const struct 
     l->base = base;
     if (o->dropout > 0)
         l->dropout = dropout_module(t, container(t, m, "lora_dropout"), "default", o->dropout);
+    if (o->dropout <= 0 && o->steps_modules) {
+        l->identity = container(t, container(t, m, "lora_dropout"), "default");
+        l->identity->forward = identity;
+    }
     l->a = lora_part(t, m, "lora_A", m->in, rank, o);
     l->b = lora_part(t, m, "lora_B", rank, m->out, o);
     if (o->dora)

@@ -30,6 +30,7 @@ struct lora_options {
     double dropout;
     enum dtype dtype; /* of the adapters */
     bool dora;        /* use_dora: a magnitude beside A and B */
+    bool steps_modules; /* a method counts the modules that run (DeepSpeed's stage 3): nn.Identity in the place of a dropout of 0 is one of them */
     enum lora_bias bias;
     bool all_linear;  /* every linear but the output embeddings */
     uint32_t n_targets;

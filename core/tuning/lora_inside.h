@@ -6,6 +6,7 @@
 
 struct adapter {
     struct module *base, *dropout, *a, *b;
+    struct module *identity;  /* in the place of a dropout of 0, where somebody counts; NULL: left out */
     struct module *magnitude; /* DoRA's; NULL: none */
 };
 
