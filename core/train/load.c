@@ -230,7 +230,7 @@ static void options_beside(struct trainer *t)
         o->zero.persistence_elems = ZERO_PERSISTENCE_ELEMS;
 }
 
-/* TRL freezes it not: it runs under no_grad, and autocast keeps the casts of what wants a gradient until it ends. LLaMA-Factory does, in half. */
+/* TRL does not freeze it: it runs under no_grad, and autocast keeps the casts of what wants a gradient until it ends. LLaMA-Factory does, in half. */
 static void place_reference(struct trainer *t)
 {
     struct arena *a = t->model.tree.arena;

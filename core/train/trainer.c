@@ -103,6 +103,29 @@ static const char *bias_gap(const struct recipe *s)
     return s->method > METHOD_DDP ? "biases trained beside adapters under %s are not modelled yet: single or ddp" : NULL;
 }
 
+static void find_half(void *context, struct module *m, struct param *p)
+{
+    (void)m;
+    if (p->requires_grad && !p->buffer && p->dtype == DTYPE_FP16)
+        *(const struct param **)context = p;
+}
+
+/* torch/amp/grad_scaler.py: "Attempting to unscale FP16 gradients."; peft casts adapters to fp32, not what it trains as it was loaded (tuners_utils.py
+ * cast_adapter_dtype). Sharded methods and prepared bases hold fp32 copies. */
+static enum err_code check_scaler(const struct trainer *t, struct err *err)
+{
+    const struct recipe *r = &t->step->r;
+    const struct param *half = NULL;
+
+    if (r->precision != PRECISION_FP16_AUTOCAST || r->quantization || r->method > METHOD_DDP || t->as_saved)
+        return ERR_OK;
+    params_visit(t->model.tree.root, find_half, &half);
+    return !half ? ERR_OK
+                 : err_set(err, ERR_FIELD_CONFLICT, "/training/precision",
+                           "the GradScaler refuses to unscale gradients of fp16 weights, and %s of %s is trained as it was loaded: bf16-autocast has no scaler",
+                           half->name, half->owner->name);
+}
+
 static enum err_code declare_adapters(struct trainer *t, struct err *err)
 {
     const struct lora *l = &t->step->r.lora;
@@ -132,6 +155,7 @@ static enum err_code declare_adapters(struct trainer *t, struct err *err)
         .on_host = stands_on_host(t),
         .spares_mamba = !t->step->r.peft_unnamed && lora_spares(t->model.arch->model_type, t->model.q),
     };
+    enum err_code rc = ERR_OK;
 
     if (l->n_saved && !t->as_saved && saves_nowhere(&t->step->r))
         return err_set(err, ERR_FIELD_CONFLICT, "/training/lora/modules_to_save",
@@ -140,13 +164,12 @@ static enum err_code declare_adapters(struct trainer *t, struct err *err)
                        t->step->r.quantization ? " of weights as loaded" : "");
     if (l->bias && !t->as_saved && bias_gap(&t->step->r))
         return err_set(err, ERR_FIELD_CONFLICT, "/training/lora/bias", bias_gap(&t->step->r), method_rows[t->step->r.method].name);
-    if (l->dora) {
-        enum err_code rc = dora_gap(t, err);
-
-        if (rc)
-            return rc;
-    }
-    return lora_apply(&t->model.tree, &o, &t->adapted_modules, err);
+    if (l->dora)
+        rc = dora_gap(t, err);
+    if (rc)
+        return rc;
+    rc = lora_apply(&t->model.tree, &o, &t->adapted_modules, err);
+    return rc ? rc : check_scaler(t, err);
 }
 
 /* utils/other.py ModulesToSaveWrapper: of all that a module holds a copy is trained beside what it is of. */

@@ -73,6 +73,8 @@ static const struct {
     {"\"methods\":\"single\",\"tuning\":\"lora\",\"freeze\":[\"embed_tokens\"]", "the whole base is frozen"},
     {"\"methods\":\"zero3\",\"tuning\":\"qlora\",\"lora\":{\"target_modules\":[\"q_proj\"],\"modules_to_save\":[\"lm_head\"]}", "in full beside adapters under"},
     {"\"methods\":\"tp+fsdp2\",\"tuning\":\"lora\",\"lora\":{\"target_modules\":[\"q_proj\"],\"modules_to_save\":[\"lm_head\"]}", "in full beside adapters under"},
+    {"\"methods\":\"single\",\"tuning\":\"lora\",\"precision\":\"fp16-autocast\",\"lora\":{\"target_modules\":[\"q_proj\"],\"modules_to_save\":[\"lm_head\"]}",
+     "weight of lm_head is trained as it was loaded"},
     {"\"methods\":\"fsdp\",\"tuning\":\"full\",\"fsdp\":{\"use_orig_params\":false},\"freeze\":[\"q_proj\"]", "uniform `requires_grad`"},
 };
 

@@ -132,7 +132,8 @@ static bool is_of_others(const char *name)
     static const char *const others[] = {"gpt", "bloom", "opt_", "biogpt", "bigcode", "codegen", "tensor_parallel_plans", "loss_over_ranks", "trainer_divides",
                                          "checkpoints_forward_alone" /* hooks see it */, "checkpoints_every_n" /* refused before a walk */, "bnb_", "hqq_",
                                          "trainer_widens_embeddings",
-                                         "masking_is_a_class" /* gpt_oss */, "generate_", "mpt_", "cohere_", "generation_in_config" /* no step has it */, "starcoder2_", "olmo2_", "olmo_", NULL};
+                                         "masking_is_a_class" /* gpt_oss */, "generate_", "mpt_", "cohere_", "generation_in_config" /* no step has it */, "starcoder2_", "olmo2_", "olmo_",
+                                         "nemotron_", "longrope_is_told_length" /* phi3 */, "scores_masked_in_place" /* phi, starcoder2 */, NULL};
 
     for (int i = 0; others[i]; i++)
         if (strstr(name, others[i]))
