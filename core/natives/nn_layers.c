@@ -106,10 +106,15 @@ static sv embedding_init(struct script *s, const struct script_args *a)
 {
     const struct natives *n = natives_of(s);
     struct nn_module *o = nn_of(a->v[0]);
+    int64_t padding;
     enum dtype dtype;
 
     if (!layer_dtype(s, a->v[11], &dtype) || !int_arg(s, a->v[1], &o->in) || !int_arg(s, a->v[2], &o->out) || !sane(s, o->in) || !sane(s, o->out))
         return sv_null();
+    if (sv_given(a->v[3]) && (!int_arg(s, a->v[3], &padding) || padding >= o->in || padding < -o->in))
+        return script_failed(s) ? sv_null()
+                                : script_raise(s, EXC_AssertionError, "Padding_idx must be within num_embeddings (%lld of %lld rows)",
+                                               (long long)padding, (long long)o->in);
     o->kind = MODULE_EMBEDDING;
     o->padding_idx = sv_given(a->v[3]);
     if (!script_set(s, a->v[0], script_symbol(s, "padding_idx"), sv_given(a->v[3]) ? a->v[3] : sv_none()) ||
