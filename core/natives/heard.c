@@ -183,10 +183,12 @@ void hearing_begun(struct natives *n, struct hearing *h)
     if (h->key.beyond)
         return;
     h->left = script_steps_left(n->s);
-    if (!calls_find(n->book, &h->key, &h->calls))
-        h->writes = calls_begin(n->run, n->book, &h->key, h->unit, h->n, h->in), n->by_hand = 0;
-    else if (h->calls && !has_work(n, h->calls))
+    if (!calls_find(n->book, &h->key, &h->calls)) {
+        n->by_hand = 0;
+        h->writes = calls_begin(n->run, n->book, &h->key, h->unit, h->n, h->in);
+    } else if (h->calls && !has_work(n, h->calls)) {
         h->calls = NULL;
+    }
 }
 
 /* Tensors of which nothing is known but what core/torch knows. */

@@ -554,10 +554,9 @@ static struct tensor *main_result(struct script *s, const struct module *m, sv r
 {
     uint32_t n;
     const sv *items = seq_items(result, &n);
+    struct tensor *t = items ? (n ? as_tensor(s, items[0]) : NULL) : as_tensor(s, result);
 
-    if (items)
-        return n ? as_tensor(s, items[0]) : NULL;
-    return !as_tensor(s, result) && sv_given(result) && m->parent ? hidden_state(s, result) : as_tensor(s, result);
+    return t || items || !sv_given(result) || !m->parent ? t : hidden_state(s, result);
 }
 
 /* What hooks made of a result takes its place, in a tuple too. */

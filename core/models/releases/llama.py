@@ -168,6 +168,11 @@ if not quirks.interface_attention:
 
     LlamaAttention.repeats = False  # heads for flash attention too
 
+    def masked_in_place(self, scores, attention_mask):
+        """Of classes whose release does so, in the place of masked()."""
+        scores += attention_mask
+        return scores
+
 
 if quirks.linears_are_cut:
 

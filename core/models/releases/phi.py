@@ -28,8 +28,6 @@ if not quirks.interface_attention:
         return torch.matmul(q.to(torch.float32), k.to(torch.float32).transpose(2, 3))
 
     if quirks.scores_masked_in_place:
+        from transformers.models.llama.modeling_llama import masked_in_place
 
-        @of(PartlyRotated)
-        def masked(self, scores, attention_mask):
-            scores += attention_mask
-            return scores
+        PartlyRotated.masked = masked_in_place

@@ -56,11 +56,9 @@ if not quirks.interface_attention:
         return q, k, v, qkv
 
     if quirks.scores_masked_in_place:
+        from transformers.models.llama.modeling_llama import masked_in_place
 
-        @of(Phi3Attention)
-        def masked(self, scores, attention_mask):
-            scores += attention_mask
-            return scores
+        Phi3Attention.masked = masked_in_place
 
     @of(Phi3Attention)
     def tables(self, x, position_ids, position_embeddings):

@@ -13,8 +13,6 @@ if not quirks.interface_attention:
     Starcoder2Attention.repeats = True
 
     if quirks.scores_masked_in_place:
+        from transformers.models.llama.modeling_llama import masked_in_place
 
-        @of(Starcoder2Attention)
-        def masked(self, scores, attention_mask):
-            scores += attention_mask
-            return scores
+        Starcoder2Attention.masked = masked_in_place
