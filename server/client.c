@@ -8,12 +8,19 @@
 
 static void write_address(const struct sockaddr *a, char *ret, size_t bytes)
 {
-    if (a->sa_family == AF_INET)
+    if (a->sa_family == AF_INET) {
         (void)inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)a)->sin_addr, ret, (socklen_t)bytes);
-    else if (a->sa_family == AF_INET6)
-        (void)inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr, ret, (socklen_t)bytes);
-    else if (a->sa_family == AF_UNIX)
+    } else if (a->sa_family == AF_INET6) {
+        const struct in6_addr *six = &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr;
+
+        /* Who comes by version 4 to [::] is the address that --proxies names. */
+        if (IN6_IS_ADDR_V4MAPPED(six))
+            (void)inet_ntop(AF_INET, &six->s6_addr[12], ret, (socklen_t)bytes);
+        else
+            (void)inet_ntop(AF_INET6, six, ret, (socklen_t)bytes);
+    } else if (a->sa_family == AF_UNIX) {
         (void)memcpy(ret, "unix", sizeof "unix");
+    }
 }
 
 struct client *client_new(struct client **list, int fd, const struct sockaddr *address, uint64_t now_ms)

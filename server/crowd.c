@@ -6,10 +6,12 @@
 
 static unsigned slot_of(const struct crowd *w, const char *address)
 {
+    char network[POLICY_NETWORK_BYTES];
     struct hash h;
 
+    policy_network(address, network, sizeof network);
     hash_begin(&h, &w->key);
-    hash_add(&h, address, strlen(address));
+    hash_add(&h, network, strlen(network));
     return (unsigned)(hash_end(&h).d[0] % CROWD_SLOTS);
 }
 

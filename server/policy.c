@@ -1,5 +1,7 @@
 #include "server/policy.h"
 
+#include <arpa/inet.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -65,6 +67,38 @@ void policy_forwarded(const char *header, char *ret, size_t bytes)
         n = bytes - 1;
     memcpy(ret, last, n);
     ret[n] = 0;
+}
+
+/* "[::1]:80", "[::1]" and "1.2.3.4:80" without what is around; an address of six has colons of its own. */
+static void bare(const char *who, char ret[INET6_ADDRSTRLEN])
+{
+    const char *colon = strchr(who, ':');
+    size_t n = strlen(who);
+
+    if (who[0] == '[') {
+        who++;
+        n = strcspn(who, "]");
+    } else if (colon && !strchr(colon + 1, ':')) {
+        n = (size_t)(colon - who);
+    }
+    if (n >= INET6_ADDRSTRLEN)
+        n = INET6_ADDRSTRLEN - 1;
+    memcpy(ret, who, n);
+    ret[n] = 0;
+}
+
+void policy_network(const char *who, char *ret, size_t bytes)
+{
+    char address[INET6_ADDRSTRLEN];
+    unsigned char a[16];
+
+    bare(who, address);
+    if (inet_pton(AF_INET6, address, a) != 1)
+        (void)snprintf(ret, bytes, "%s", address);
+    else if (IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)(const void *)a))
+        (void)snprintf(ret, bytes, "%u.%u.%u.%u", a[12], a[13], a[14], a[15]);
+    else
+        (void)snprintf(ret, bytes, "%02x%02x:%02x%02x:%02x%02x:%02x%02x::", a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]);
 }
 
 bool policy_id_is_good(const char *id)

@@ -20,6 +20,11 @@ const char *policy_origin(const char *origin, const char *listed);
 /* Of X-Forwarded-For the hop that our proxy saw: its last. */
 void policy_forwarded(const char *header, char *ret, size_t bytes);
 
+/* Whom limits count: an address without its port, of version 6 the /64 that one site has whole, and one of version 4 in the guise of 6 as itself. Any other
+ * text stays, cut. */
+enum { POLICY_NETWORK_BYTES = 46 };
+void policy_network(const char *who, char *ret, size_t bytes);
+
 /* A caller's X-Request-Id that may be echoed and logged as it stands. */
 bool policy_id_is_good(const char *id);
 

@@ -105,15 +105,16 @@ static struct digest caller_of(const struct exchange *x)
 {
     const struct service *s = x->desk->service;
     const char *who = x->head.address ? x->head.address : "";
-    char forwarded[64];
+    char forwarded[64], network[POLICY_NETWORK_BYTES];
     struct hash h;
 
     if (x->head.forwarded && policy_listed(s->o->proxies, who, strlen(who))) {
         policy_forwarded(x->head.forwarded, forwarded, sizeof forwarded);
         who = forwarded;
     }
+    policy_network(who, network, sizeof network);
     hash_begin(&h, &s->key);
-    hash_add(&h, who, strlen(who));
+    hash_add(&h, network, strlen(network));
     return hash_end(&h);
 }
 

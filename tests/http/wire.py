@@ -389,6 +389,39 @@ class Messages(unittest.TestCase):
         self.assertEqual(d.ask("POST", "/estimate", asked[5], {"X-Forwarded-For": "1.2.3.4, 10.0.0.9"})[0], 422)
         self.assertEqual(d.stop()[0], 0)
 
+    def test_one_site_is_one_caller(self):
+        """Of version 6 a /64; a port is none of an address; version 4 on a socket of version 6 is what --proxies names."""
+        d = Daemon("--rate", "3", "--proxies", "127.0.0.1")
+        n = 0
+        for sites in (("2001:db8:1:2::%x", "[2001:db8:1:2:ff::%x]:80", "2001:DB8:1:2:0:0:9:%x"), ("192.0.2.7:%d", "::ffff:192.0.2.7", "192.0.2.7"),
+                      ("2001:db8:1:3::%x",), ("unknown",)):
+            statuses = []
+            for i in range(6):
+                who = sites[i % len(sites)]
+                n += 1
+                statuses.append(d.ask("POST", "/estimate", "{}" + " " * n, {"X-Forwarded-For": "203.0.113.9, " + (who % (i + 1) if "%" in who else who)})[0])
+            self.assertEqual(statuses, [422] * 3 + [429] * 3, sites)
+        self.assertEqual(d.stop()[0], 0)
+
+    def test_version_four_on_a_socket_of_version_six(self):
+        try:
+            with socket.socket(socket.AF_INET6) as s:
+                s.bind(("::", 0))
+        except OSError:
+            raise unittest.SkipTest("no IPv6")
+        p = subprocess.Popen([LLMEMD, "serve", "--listen", "[::]:0", "--hosts", "x", "--proxies", "127.0.0.1", "--rate", "1"], stderr=subprocess.PIPE, text=True)
+        self.addCleanup(p.kill)
+        port = int(p.stderr.readline().rsplit(":", 1)[1])
+        statuses = []
+        for i in range(4):
+            with socket.create_connection(("127.0.0.1", port), timeout=60) as s:
+                s.sendall(request("{}" + " " * i, extra="X-Forwarded-For: 192.0.2.%d\r\n" % i))
+                statuses.append(read_answer(s)[0])
+        self.assertEqual(statuses, [422] * 4)
+        p.terminate()
+        self.assertEqual(p.wait(60), 0)
+        p.stderr.close()
+
     def test_json_log(self):
         d = Daemon("--log", "json")
         d.ask("POST", "/estimate", BODY, {"X-Request-Id": "mine", "X-HF-Token": "hf_secret"})
