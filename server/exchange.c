@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum {
     SLOT_BYTES = 64 << 10,    /* a body of more takes its slot before it is read */
@@ -247,7 +248,8 @@ enum exchange_next exchange_begin(struct exchange *x, const char *method, const 
     take_head(x, method, head);
     if (x->head.is_ambiguous)
         return exchange_refuse(x, ERR_REQUEST, 0,
-                               "one Content-Length, or Transfer-Encoding: chunked, says where a body ends; no zero is in a line, none is folded");
+                               "one Content-Length, or Transfer-Encoding: chunked of version 1.1, says where a body ends; a name ends at its colon, and no control character "
+                               "is in a line, none is folded");
     if (x->method[0] == '?')
         return exchange_refuse(x, ERR_REQUEST, 0, "a method is one word of letters");
     if (x->desk->is_loopback && head->host && !policy_host_is_ours(head->host, s->o->hosts))
@@ -259,6 +261,8 @@ enum exchange_next exchange_begin(struct exchange *x, const char *method, const 
     if (head->crowding != CROWD_ROOM && !x->is_probe)
         return refuse_count(x, REFUSED_CONNECTIONS,
                             head->crowding == CROWD_FULL ? "too many connections are open" : "too many connections of this address are open");
+    if (head->coding && strcasecmp(head->coding, "identity") != 0)
+        return exchange_refuse(x, ERR_MEDIA_TYPE, 0, "Content-Encoding: a body is read as it comes, send it unpacked");
     if (head->length > SWALLOW_BYTES)
         return exchange_refuse(x, ERR_TOO_LARGE, 0, "a body may have %u bytes", s->o->max_body);
     if (is_long && !exchange_take_slot(x))

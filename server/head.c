@@ -13,7 +13,27 @@ static uint64_t length_of(const char *value)
     return n;
 }
 
-void head_line(struct head_reading *r, const char *name, size_t name_bytes, const char *value)
+/* "Content-Length : 2" is a length for some readers and a name of another kind for others (RFC 9112, 5.1). */
+static bool is_odd_name(const char *name, size_t n)
+{
+    bool odd = false;
+
+    for (size_t i = 0; i < n; i++)
+        odd |= (unsigned char)name[i] <= ' ' || (unsigned char)name[i] >= 127;
+    return odd;
+}
+
+/* Where a CR without its LF ends a line, what follows it is a line of its own (RFC 9112, 2.2). */
+static bool is_odd_value(const char *value, size_t n)
+{
+    bool odd = false;
+
+    for (size_t i = 0; i < n; i++)
+        odd |= ((unsigned char)value[i] < ' ' && value[i] != '\t') || value[i] == 127;
+    return odd;
+}
+
+void head_line(struct head_reading *r, const char *name, size_t name_bytes, const char *value, size_t value_bytes)
 {
     static const struct {
         const char *name;
@@ -23,13 +43,15 @@ void head_line(struct head_reading *r, const char *name, size_t name_bytes, cons
         WANTED("Host", host),     WANTED("Content-Type", content_type),   WANTED("X-HF-Token", token),
         WANTED("Origin", origin), WANTED("X-Request-Id", id),             WANTED("Access-Control-Request-Method", preflight),
         WANTED("If-None-Match", if_none_match), WANTED("Accept", accept), WANTED("X-Forwarded-For", forwarded),
-        WANTED("traceparent", trace), WANTED("Accept-Encoding", encodings),
+        WANTED("traceparent", trace), WANTED("Accept-Encoding", encodings),  WANTED("Content-Encoding", coding),
     };
 
+    r->odd |= is_odd_name(name, name_bytes) || is_odd_value(value, value_bytes);
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
         if (wanted[i].bytes == name_bytes && !strcasecmp(wanted[i].name, name)) {
             memcpy((char *)r->head + wanted[i].at, &value, sizeof value);
             r->hosts += wanted[i].at == offsetof(struct head, host);
+            r->tokens += wanted[i].at == offsetof(struct head, token);
             return;
         }
     /* libmicrohttpd 0.9.75 puts what a folded line goes on with behind its name: "X-HF-Token:" CRLF " hf_a" is a header "X-HF-Tokenhf_a" */
@@ -51,5 +73,6 @@ void head_follows(struct head_reading *r, const char *text, const char *end)
 
 void head_end(struct head_reading *r)
 {
-    r->head->is_ambiguous = r->lengths > 1 || r->codings > 1 || r->hosts > 1 || r->folded || r->hidden || (r->codings && (r->lengths || !r->head->is_chunked));
+    r->head->is_ambiguous = r->lengths > 1 || r->codings > 1 || r->hosts > 1 || r->tokens > 1 || r->folded || r->hidden || r->odd ||
+                            (r->codings && (r->lengths || r->is_old || !r->head->is_chunked));
 }

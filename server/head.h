@@ -13,7 +13,7 @@
 /* What the headers say; texts live as long as the request does in the adapter. */
 struct head {
     const char *path;
-    const char *host, *content_type, *token, *id, *origin, *preflight, *if_none_match, *forwarded, *accept, *trace, *encodings;
+    const char *host, *content_type, *token, *id, *origin, *preflight, *if_none_match, *forwarded, *accept, *trace, *encodings, *coding;
     uint64_t length; /* Content-Length; 0: none */
     bool is_chunked;
     bool is_ambiguous;   /* two ways to say, differently, where a body ends or who is asked; a token on two lines */
@@ -22,13 +22,15 @@ struct head {
 };
 
 struct head_reading {
-    struct head *head; /* zero but for the path */
-    unsigned lengths, codings, hosts;
-    bool folded, hidden;
+    struct head *head;   /* zero but for the path */
+    bool is_old;         /* HTTP/1.0, which has no chunks (RFC 9112, 6.1) */
+    unsigned lengths, codings, hosts, tokens;
+    bool folded, hidden, odd;
     const char *end; /* where the text before this line ended; NULL: lines do not stand in one piece, or nothing is known of it */
 };
 
-void head_line(struct head_reading *r, const char *name, size_t name_bytes, const char *value);
+/* value: may be NULL, of no bytes. */
+void head_line(struct head_reading *r, const char *name, size_t name_bytes, const char *value, size_t value_bytes);
 
 /*
  * libmicrohttpd before 1.0 leaves the lines of a message where they were read and writes zeros over their ends, one for LF and two for CR LF; where the

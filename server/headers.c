@@ -112,11 +112,17 @@ static bool tells_id(const struct exchange *x)
     return x->has_callers_id || !x->is_hit;
 }
 
+/* Where a message ends is in doubt, what comes behind it is nobody's request. */
+static bool closes(const struct exchange *x)
+{
+    return x->desk->service->is_draining || x->head.is_ambiguous;
+}
+
 bool headers_are_common(const struct exchange *x)
 {
     const struct service *s = x->desk->service;
 
-    return !tells_id(x) && !x->trace[0] && !s->is_draining && !policy_origin(x->head.origin, s->o->origins);
+    return !tells_id(x) && !x->trace[0] && !closes(x) && !policy_origin(x->head.origin, s->o->origins);
 }
 
 void headers_write_common(const struct exchange *x, uint64_t age_s, header_add *add, void *arg)
@@ -140,6 +146,6 @@ void headers_write_own(const struct exchange *x, header_add *add, void *arg)
     if (x->trace[0])
         add(arg, "traceparent", x->trace);
     write_cors(x, add, arg);
-    if (x->desk->service->is_draining)
+    if (closes(x))
         add(arg, "Connection", "close");
 }

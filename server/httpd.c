@@ -70,7 +70,7 @@ static enum MHD_Result read_header(void *arg, enum MHD_ValueKind kind, const cha
     (void)kind;
     if (r->end)
         head_follows(r, key, value + value_bytes);
-    head_line(r, key, key_bytes, value);
+    head_line(r, key, key_bytes, value, value ? value_bytes : 0);
     return MHD_YES;
 }
 
@@ -105,7 +105,7 @@ static size_t echoed_bytes(const struct head *head)
 static bool read_head(struct MHD_Connection *connection, struct exchange *x, const char *method, const char *version, const char *url,
                       struct head *ret)
 {
-    struct head_reading r = {.head = ret, .end = lines_stay ? x->uri_end : NULL};
+    struct head_reading r = {.head = ret, .is_old = !strcmp(version, "HTTP/1.0"), .end = lines_stay ? x->uri_end : NULL};
     size_t cookies = 0;
     int lines;
 

@@ -40,7 +40,10 @@ static bool is_loopback_address(const char *host, size_t n)
 bool policy_host_is_ours(const char *host, const char *listed)
 {
     size_t n = name_bytes(host);
+    const char *port = host + n;
 
+    if (*port && (*port != ':' || port[1 + strspn(port + 1, "0123456789")]))
+        return false;
     if (n == 9 && !strncasecmp(host, "localhost", 9))
         return true;
     return policy_listed("[::1]", host, n) || is_loopback_address(host, n) || policy_listed(listed, host, n);

@@ -22,9 +22,9 @@ static void read_lines(char *text, struct head_reading *r)
         if (colon) {
             char *value = colon + 1 + strspn(colon + 1, " \t");
 
-            head_line(r, text, (size_t)(colon - text), value);
+            head_line(r, text, (size_t)(colon - text), value, strlen(value));
         } else {
-            head_line(r, text, strlen(text), NULL);
+            head_line(r, text, strlen(text), NULL, 0);
         }
         text = next;
     }
@@ -78,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     read_lines(text, &r);
     if (!head.is_ambiguous)
-        FUZZ_CHECK(r.lengths <= 1 && r.codings <= 1 && r.hosts <= 1 && !(r.lengths && r.codings), "where a body ends is said twice");
+        FUZZ_CHECK(r.lengths <= 1 && r.codings <= 1 && r.hosts <= 1 && r.tokens <= 1 && !(r.lengths && r.codings), "where a body ends is said twice");
     judge(&head);
     free(text);
     return 0;

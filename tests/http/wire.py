@@ -1,5 +1,6 @@
 """What arrives on the wire: many at once, slowly, in pieces, too much, or wrong. wire.py"""
 import concurrent.futures
+import gzip
 import json
 import re
 import socket
@@ -211,6 +212,14 @@ class Messages(unittest.TestCase):
         for bad in (b"zz\r\n{}\r\n0\r\n\r\n", b"-1\r\n{}\r\n0\r\n\r\n"):
             self.assertIn(self.d.raw(b"POST /estimate HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n" + bad).split(b" ")[1:2], ([b"400"], []))
 
+    def test_packed_bodies(self):
+        """Said, not guessed at: a body that came packed is no broken JSON."""
+        for coding in ("gzip", "br", "deflate, gzip"):
+            status, headers, body = self.d.ask("POST", "/estimate", gzip.compress(BODY.encode()), {"Content-Encoding": coding})
+            self.assertEqual((status, json.loads(body)["code"], headers["accept-post"]), (415, "unsupported-media-type", "application/json"))
+            self.assertIn("Content-Encoding", json.loads(body)["detail"])
+        self.assertEqual(self.d.ask("POST", "/estimate", BODY, {"Content-Encoding": "Identity"})[0], 200)
+
     def test_continue(self):
         done = subprocess.run(["curl", "-sS", "-o", "/dev/null", "-w", "%{http_code}", "-H", "Expect: 100-continue", "-d", BODY,
                                "http://127.0.0.1:%d/estimate" % self.d.port], capture_output=True, timeout=60)
@@ -313,18 +322,26 @@ class Messages(unittest.TestCase):
     def test_names_of_this_machine(self):
         for good in ("localhost", "localhost:1234", "127.0.0.1", "127.0.0.1:%d" % self.d.port, "[::1]:80", "LOCALHOST", "planner.example:8080"):
             self.assertEqual(self.d.ask("GET", "/healthz", headers={"Host": good})[0], 200, good)
-        for bad in ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "planner.example.evil", "[::2]", "10.0.0.1"):
+        for bad in ("evil.example", "localhost:80@evil.example", "[::1].evil.example", "127.0.0.1:8x", "localhost.evil.example", "127.0.0.1.evil.example", "planner.example.evil", "[::2]", "10.0.0.1"):
             status, _, body = self.d.ask("GET", "/healthz", headers={"Host": bad})
             self.assertEqual((status, json.loads(body)["code"]), (421, "wrong-host"), bad)
 
     def test_messages_that_contradict_themselves(self):
         for lines in (b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n", b"Content-Length: 2\r\nContent-Length: 3\r\n", b"Transfer-Encoding: gzip\r\n",
-                      b"Host: localhost\r\nContent-Length: 2\r\n", b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"):
+                      b"Host: localhost\r\nContent-Length: 2\r\n", b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+                      b"Transfer-Encoding : chunked\r\n", b"Content-Length : 2\r\n", b"Content-Length\t: 2\r\n", b"X: a\rContent-Length: 2\r\n", b"X\x01: a\r\n",
+                      b"X-A: \x7f\r\nContent-Length: 2\r\n", b"X-HF-Token: hf_a\r\nX-HF-Token: hf_b\r\nContent-Length: 2\r\n", b"X Y: 1\r\n"):
             with self.d.connect() as s:
                 s.sendall(b"POST /estimate HTTP/1.1\r\nHost: localhost\r\n" + lines + b"\r\n{}\r\n")
                 got = read_until(s, b"!never!")  # and the connection is closed
             self.assertTrue(got.startswith(b"HTTP/1.1 400 "), (lines, got[:80]))
             self.assertEqual(got.count(b"HTTP/1.1"), 1)
+        old = b"POST /estimate HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
+        with self.d.connect() as s:  # which has no chunks
+            s.sendall(old)
+            got = read_until(s, b"!never!")
+        self.assertTrue(got.startswith(b"HTTP/1.1 400 ") or got.startswith(b"HTTP/1.0 400 "), got[:80])
+        self.assertEqual(self.d.raw(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX:\ta\tb \xc3\xa4\r\n\r\n").split(b" ")[1], b"200")
         for line in (b"GET /healthz%00x HTTP/1.1\r\n", b"GET / x HTTP/1.1\r\n", b"nonsense\r\n", b"GET /healthz HTTP/9.9\r\n"):
             self.assertIn(self.d.raw(line + b"Host: localhost\r\n\r\n").split(b" ")[1:2], ([b"400"], [b"505"], []), line)
         self.assertIn(self.d.raw(b"GET /healthz HTTP/1.1\r\n\r\n").split(b" ")[1:2], ([b"400"],))
