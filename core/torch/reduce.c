@@ -69,7 +69,23 @@ static int64_t extent_of(const struct axis *ax, int n, unsigned element)
     return extent;
 }
 
-static void reduce_part(struct run *r, enum op op, struct axis *ax, int n, unsigned acc_bytes, unsigned element)
+/* What was cut and took no scratch, by how often it was cut: of one size, halves of halves are of two, and one of each is looked at. */
+enum { CUTS_MAX = 12 };
+
+struct barren {
+    struct axis ax[CUTS_MAX][2][MAX_DIMS];
+    unsigned seen[CUTS_MAX];
+};
+
+static bool is_barren(const struct barren *b, int cut, const struct axis *ax, int n)
+{
+    for (unsigned i = 0; cut < CUTS_MAX && i < 2 && i < b->seen[cut]; i++)
+        if (!memcmp(b->ax[cut][i], ax, sizeof *ax * (size_t)n))
+            return true;
+    return false;
+}
+
+static void reduce_part(struct run *r, enum op op, struct axis *ax, int n, unsigned acc_bytes, unsigned element, struct barren *barren, int cut)
 {
     int64_t outputs = 1, inputs = 1, dim0, dim1, fastest, extent = extent_of(ax, n, element);
     int64_t step_in = 1, step_out = 1, width, height, values, grid, target, ctas = 1;
@@ -90,14 +106,19 @@ static void reduce_part(struct run *r, enum op op, struct axis *ax, int n, unsig
             if ((ax[i].size - 1) * ax[i].in >= (ax[widest].size - 1) * ax[widest].in)
                 widest = i;
         struct axis half[MAX_DIMS];
+        uint32_t before = r->n_events;
 
+        if (is_barren(barren, cut, ax, n))
+            return;
         memcpy(half, ax, sizeof half[0] * (size_t)n);
         half[widest].size = ax[widest].size / 2;
-        reduce_part(r, op, half, n, acc_bytes, element);
+        reduce_part(r, op, half, n, acc_bytes, element, barren, cut + 1);
         if (extent > LARGEST_TENSOR) /* more than any GPU holds: the halves repeat each other, one stands for both */
             return;
         half[widest].size = ax[widest].size - ax[widest].size / 2;
-        reduce_part(r, op, half, n, acc_bytes, element);
+        reduce_part(r, op, half, n, acc_bytes, element, barren, cut + 1);
+        if (r->n_events == before && cut < CUTS_MAX)
+            memcpy(barren->ax[cut][barren->seen[cut]++ % 2], ax, sizeof *ax * (size_t)n);
         return;
     }
     if (!n)
@@ -157,6 +178,7 @@ void reduce_scratch(struct run *r, enum op op, val v, unsigned dims, unsigned ac
 {
     struct axis ax[MAX_DIMS];
     int64_t outputs = 1;
+    struct barren barren;
     uint32_t sums = 0;
     unsigned element;
     int n;
@@ -169,7 +191,8 @@ void reduce_scratch(struct run *r, enum op op, val v, unsigned dims, unsigned ac
         outputs *= ax[i].out ? ax[i].size : 1;
     if (element == 2 && extent_of(ax, n, element) > INT32_MAX) /* Reduce.cuh AccumulationBuffer: parts of a half sum meet outside it */
         sums = scratch_take(r, op, (uint64_t)outputs * acc_bytes, MARK_NONE);
-    reduce_part(r, op, ax, n, acc_bytes, element);
+    memset(barren.seen, 0, sizeof barren.seen);
+    reduce_part(r, op, ax, n, acc_bytes, element, &barren, 0);
     scratch_give(r, sums);
 }
 
