@@ -248,8 +248,8 @@ enum exchange_next exchange_begin(struct exchange *x, const char *method, const 
     take_head(x, method, head);
     if (x->head.is_ambiguous)
         return exchange_refuse(x, ERR_REQUEST, 0,
-                               "one Content-Length, or Transfer-Encoding: chunked of version 1.1, says where a body ends; a name ends at its colon, and no control character "
-                               "is in a line, none is folded");
+                               "one Content-Length, or Transfer-Encoding: chunked of version 1.1, says where a body ends; a name ends at its colon, no control "
+                               "character is in a line, none is folded");
     if (x->method[0] == '?')
         return exchange_refuse(x, ERR_REQUEST, 0, "a method is one word of letters");
     if (x->desk->is_loopback && head->host && !policy_host_is_ours(head->host, s->o->hosts))

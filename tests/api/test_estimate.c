@@ -101,13 +101,17 @@ START_TEST(warns_of_untraced_kernels)
 }
 END_TEST
 
-/* A type that nobody knows, by the keys that configs usually have; of routed experts, latents, and names of old. */
+#define ROUTED                                                                                                                                       \
+    "\"hidden_size\":256,\"num_hidden_layers\":2,\"num_attention_heads\":4,\"vocab_size\":1000,\"n_routed_experts\":4,\"num_experts_per_tok\":2," \
+    "\"n_shared_experts\":1,\"first_k_dense_replace\":1,\"moe_intermediate_size\":64"
+
+/* A type that nobody knows, by the keys that configs usually have; of routed experts, latents, and names of old; of releases whose experts are modules. */
 static const char *const generic[] = {
-    "\"hidden_size\":256,\"num_hidden_layers\":2,\"num_attention_heads\":4,\"vocab_size\":1000",
-    "\"n_embd\":256,\"n_layer\":2,\"n_head\":4,\"padded_vocab_size\":1000,\"multi_query_group_num\":2",
-    "\"hidden_size\":256,\"num_hidden_layers\":2,\"num_attention_heads\":4,\"vocab_size\":1000,\"n_routed_experts\":4,\"num_experts_per_tok\":2,"
-    "\"n_shared_experts\":1,\"first_k_dense_replace\":1,\"moe_intermediate_size\":64,\"kv_lora_rank\":32,\"qk_nope_head_dim\":32,"
-    "\"qk_rope_head_dim\":32,\"v_head_dim\":64",
+    "\"hidden_size\":256,\"num_hidden_layers\":2,\"num_attention_heads\":4,\"vocab_size\":1000}",
+    "\"n_embd\":256,\"n_layer\":2,\"n_head\":4,\"padded_vocab_size\":1000,\"multi_query_group_num\":2}",
+    ROUTED ",\"kv_lora_rank\":32,\"qk_nope_head_dim\":32,\"qk_rope_head_dim\":32,\"v_head_dim\":64}",
+    ROUTED "},\"stack\":{\"transformers\":\"4.57\"}",
+    ROUTED "},\"stack\":{\"transformers\":\"4.40\"}",
 };
 
 START_TEST(a_type_that_nobody_knows_is_sketched)
@@ -118,7 +122,7 @@ START_TEST(a_type_that_nobody_knows_is_sketched)
     uint64_t low = 0, high = 0, peak = 0;
     bool warned = false;
 
-    (void)snprintf(body, sizeof body, "{\"config\":{\"model_type\":\"a_type_of_tomorrow\",%s}," GPU
+    (void)snprintf(body, sizeof body, "{\"config\":{\"model_type\":\"a_type_of_tomorrow\",%s," GPU
                                       ",\"training\":{\"methods\":\"single\",\"micro_batch_size\":1,\"seq_len\":128,\"attention\":\"sdpa\"}}", generic[_i]);
     reply = ask(body);
     ck_assert_msg(reply.r.status == 200, "%s: %s", body, reply_text(&reply, "detail"));

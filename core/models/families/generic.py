@@ -50,13 +50,21 @@ class GenericConfig(LlamaConfig):
         super().__post_init__(**kwargs)
 
 
+def generic_expert(config):
+    return LlamaMLP(config, config.moe_intermediate_size)
+
+
 class GenericSparseMoeBlock(SparseMoeBlock):
+    expert = staticmethod(generic_expert)  # where each expert is a module of its own
+
     def __init__(self, config):
         super().__init__(config)
         self.shared_experts = LlamaMLP(config, config.moe_intermediate_size * config.n_shared_experts) if config.n_shared_experts else None
 
     def forward(self, hidden_states):
         out = super().forward(hidden_states)
+        if isinstance(out, tuple):
+            out, _ = out
         if self.shared_experts is not None:
             out = out + self.shared_experts(hidden_states)
         return out
