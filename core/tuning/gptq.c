@@ -5,6 +5,8 @@
 #include "torch/function.h"
 #include "torch/ops.h"
 
+#include <string.h>
+
 enum { WORD_BITS = 32 };
 
 struct gptq_linear {
@@ -99,13 +101,19 @@ static void pack(struct tree *t, struct module *m, const struct gptq_linear *l, 
     (void)buffer_add(t, m, "g_idx", DTYPE_INT32, 1, &l->in);
 }
 
+/* auto_gptq 0.7.1 modeling/{mixtral,qwen2_moe}.py, gptqmodel 7.3.4 models/definitions: no list of layers has a router, whose outputs are few. */
+static bool is_router(const struct module *m)
+{
+    return m->name && (!strcmp(m->name, "gate") || !strcmp(m->name, "router") || !strcmp(m->name, "shared_expert_gate"));
+}
+
 enum err_code gptq_apply(struct tree *t, const struct gptq_options *o, struct err *err)
 {
     for (uint32_t i = 1; i < t->n_modules; i++) {
         struct module *m = t->modules[i];
         struct gptq_linear *l;
 
-        if ((m->kind != MODULE_LINEAR && m->kind != MODULE_CONV1D) || m == t->head || m->forward != module_leaf_forward(m->kind))
+        if ((m->kind != MODULE_LINEAR && m->kind != MODULE_CONV1D) || m == t->head || is_router(m) || m->forward != module_leaf_forward(m->kind))
             continue;
         if (m->in % WORD_BITS || m->out % WORD_BITS)
             return err_set(err, ERR_FIELD_CONFLICT, "/training/quantization", "QuantLinear takes widths that are multiples of 32, not %lld x %lld",

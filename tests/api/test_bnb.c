@@ -178,6 +178,20 @@ START_TEST(checkpoints_of_gptq_hold_less)
 }
 END_TEST
 
+/* The router of eight experts has eight outputs, which no QuantLinear packs: no list of layers has it. */
+START_TEST(gptq_leaves_routers_alone)
+{
+    struct reply reply = ask("{\"config\":{\"model_type\":\"mixtral\",\"hidden_size\":256,\"intermediate_size\":512,\"num_hidden_layers\":2,"
+                             "\"num_attention_heads\":4,\"num_key_value_heads\":4,\"num_local_experts\":8,\"vocab_size\":1024},"
+                             "\"cluster\":{\"gpu\":\"A100-80GB\"},\"stack\":{\"torch\":\"2.4\",\"transformers\":\"4.48\"},\"training\":{\"methods\":\"single\","
+                             "\"tuning\":\"qlora\",\"quantization\":\"gptq4\",\"lora\":{\"target_modules\":[\"q_proj\"]},\"precision\":\"fp16-autocast\","
+                             "\"micro_batch_size\":1,\"seq_len\":128}}");
+
+    ck_assert_msg(json_type(reply_at(&reply, "candidates/0/memory/peak_allocated_bytes")) == JSON_NUMBER, "%s", reply.r.body);
+    reply_done(reply);
+}
+END_TEST
+
 START_TEST(packed_weights_hold_less)
 {
     double lora = figure("\"tuning\":\"lora\"", PARTS "parameters"), nf4 = figure("\"tuning\":\"qlora\"", PARTS "parameters");
@@ -294,7 +308,7 @@ START_TEST(small_states_hold_less)
 }
 END_TEST
 
-UNIT_TESTS("bnb", unit_rows(fuses_what_bitsandbytes_does, products); unit_test(packed_weights_hold_less); unit_test(checkpoints_of_gptq_hold_less);
+UNIT_TESTS("bnb", unit_rows(fuses_what_bitsandbytes_does, products); unit_test(packed_weights_hold_less); unit_test(checkpoints_of_gptq_hold_less); unit_test(gptq_leaves_routers_alone);
            unit_rows(packed_weights_are_sharded, sharding);
            unit_rows(adapters_over_quantised_weights_are_qlora, kinds); unit_test(quantised_weights_are_not_trained); unit_test(goes_back_to_its_last_release); unit_rows(says_why_they_are_not, refused);
            unit_test(torchao_keeps_what_it_casts); unit_test(torchao_makes_nf4_by_index); unit_test(awq_goes_back_to_its_last_release);
