@@ -1185,12 +1185,15 @@ class _IndexCopy(_Formula):
     @staticmethod
     def forward(ctx, x, dim, index, source, inplace):
         ctx.dim = dim
-        ctx.save_for_backward(index)
+        if is_tensor(source) and source.dim() and source.requires_grad:
+            ctx.save_for_backward(index, source)  # whose sizes its gradient is expanded to: derivatives.yaml
+        else:
+            ctx.save_for_backward(index)
         return x if inplace else _contiguous_like(x)
 
     @staticmethod
     def backward(ctx, grad):
-        (index,) = ctx.saved_tensors
+        index = ctx.saved_tensors[0]
         of_x = empty_like(grad) if ctx.needs_input_grad[0] else None
         return of_x, None, None, grad.index_select(ctx.dim, index) if ctx.needs_input_grad[3] else None, None
 
