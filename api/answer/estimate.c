@@ -151,12 +151,25 @@ static bool take_release(struct estimate *e)
     return false;
 }
 
+/* The model that a tool's own file names. */
+static void take_model(struct estimate *e)
+{
+    if (e->rq.model || e->rq.config)
+        return;
+    e->rq.model = theirs_model(e->call->doc, e->call->arena);
+    if (e->rq.model)
+        note_of(&e->assumptions, NOTE_OF_YOURS, "model %s: the one that %s names", e->rq.model,
+                e->rq.framework_config.text ? "framework_config" : "training_arguments");
+}
+
 static enum err_code estimate(struct estimate *e)
 {
     struct call *c = e->call;
     struct arena scratch;
     enum err_code rc = request_read(c->doc, c->arena, &e->warnings, &e->left_out, &e->rq, c->err);
 
+    if (!rc)
+        take_model(e);
     if (!rc)
         baseline_take(e);
     if (!rc)

@@ -71,7 +71,7 @@ enum err_code shape_read(struct call *c, struct shape *ret, struct notes *ret_no
 
 void estimate_needs(const struct call *c, struct needs *needs)
 {
-    need_add(needs, json_str(json_get(c->doc, "model")), json_str(json_get(c->doc, "revision")),
+    need_add(needs, theirs_model(c->doc, needs->arena), json_str(json_get(c->doc, "revision")),
              need_of_code(json_str(json_get(c->doc, "program")), json_get(c->doc, "modeling")));
 }
 

@@ -26,7 +26,7 @@ static enum err_code check_batch(struct call *c, const struct json **ret_request
 
 static uint32_t add_need(struct needs *needs, const struct json *item)
 {
-    return need_add(needs, json_str(json_get(item, "model")), json_str(json_get(item, "revision")),
+    return need_add(needs, theirs_model(item, needs->arena), json_str(json_get(item, "revision")),
                     need_of_code(json_str(json_get(item, "program")), json_get(item, "modeling")));
 }
 

@@ -111,7 +111,7 @@ static enum err_code check_batch(struct estimate_request *rq, struct err *err)
     return ERR_OK;
 }
 
-static bool has_word(const struct words *w, const struct word *vocabulary, const char *name)
+bool has_word(const struct words *w, const struct word *vocabulary, const char *name)
 {
     for (unsigned i = 0; i < w->n; i++)
         if (!strcmp(vocabulary[w->at[i]].name, name))

@@ -150,6 +150,7 @@ static const struct their_key dynamo_keys[] = {
 
 /* torchrun's, and accelerate launch's where they are not called as in its file. */
 const struct their_key launcher_keys[] = {
+    BY(theirs_read_run, "run", "training.stage"),
     SAY("nproc_per_node|NPROC_PER_NODE", "cluster.gpus_per_node"),
     BY(read_count, "nnodes|NNODES", "machines"),
     BY(read_use_deepspeed, "use_deepspeed", NULL),

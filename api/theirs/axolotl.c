@@ -6,6 +6,8 @@
  */
 #include "api/theirs/theirs.h"
 
+#include "api/decode/unknown.h"
+
 #include <string.h>
 
 /* rl: the trainer that is used, of the trl that axolotl pins: other than the ones that training.stage is modelled by. */
@@ -24,6 +26,23 @@ static enum err_code read_rl(struct theirs *t, const struct their_key *key, cons
     return ERR_OK;
 }
 
+/* utils/config normalize_config: rows of one GPU in a step, where gradient_accumulation_steps is left out. */
+static enum err_code read_batch(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    const struct json *accumulation = json_get(t->doc, "gradient_accumulation_steps");
+    uint64_t batch, rows = 1;
+
+    if (!theirs_tool_is(t, TOOL_AXOLOTL))
+        return unknown_refuse(&t->d, "batch_size", "per_device_train_batch_size");
+    if (json_type(v) == JSON_NULL || (accumulation && json_type(accumulation) != JSON_NULL))
+        return ERR_OK;
+    if (!json_uint64(v, &batch))
+        return decode_fail(&t->d, ERR_FIELD_TYPE, "must be a whole number, not %s", json_type_name(json_type(v)));
+    (void)json_uint64(json_get(t->doc, "micro_batch_size"), &rows);
+    (void)key;
+    return theirs_say_number(t, "training.gradient_accumulation_steps", rows && batch > rows ? batch / rows : 1);
+}
+
 /* lora_target_linear adds all linear layers to the list (axolotl loaders/adapter.py): what is in it beside them is not known here. */
 enum err_code theirs_read_targets(struct theirs *t, const struct their_key *key, const struct json *v)
 {
@@ -37,11 +56,42 @@ enum err_code theirs_read_targets(struct theirs *t, const struct their_key *key,
     return ERR_OK;
 }
 
+static bool is_said(const struct theirs *t, const char *key)
+{
+    const struct json *v = json_get(t->arguments, key);
+
+    return v && json_type(v) != JSON_NULL;
+}
+
+static bool is_on(const struct theirs *t, const char *key)
+{
+    bool on = false;
+
+    return theirs_flag(json_get(t->arguments, key), &on) && on;
+}
+
+/* utils/schemas/config.py check_auto_enable_lora_kernels: kernels that nobody asked for. FSDP's first version has none. */
+enum err_code axolotl_settle(struct theirs *t)
+{
+    const char *adapter = json_str(json_get(t->arguments, "adapter"));
+    bool first_fsdp = is_said(t, "fsdp_config") && t->fsdp_version != 2;
+
+    if (!adapter || !word_among("lora|qlora", adapter, strlen(adapter), false) || is_said(t, "rl") || is_on(t, "trust_remote_code") || first_fsdp ||
+        (!strcmp(adapter, "lora") && is_on(t, "load_in_8bit")) || is_said(t, "lora_mlp_kernel") || is_said(t, "lora_qkv_kernel") ||
+        is_said(t, "lora_o_kernel") || is_said(t, "lora_embedding_kernel"))
+        return ERR_OK;
+    note_of(&t->e->warnings, NOTE_OF_FIGURES,
+            "%s/adapter: axolotl turns on LoRA kernels of its own where the file says nothing; the figures are of peft's own adapters, as with "
+            "lora_mlp_kernel, lora_qkv_kernel, lora_o_kernel and lora_embedding_kernel false",
+            t->arguments_at);
+    return ERR_OK;
+}
+
 const struct their_key axolotl_keys[] = {
     SAY("sequence_len", "training.seq_len"),
     SAY("sample_packing", "training.packing"),
     BY(read_rl, "rl", "training.stage"),
-    FLAG("process_reward_model", "training.stage=\"reward\""),
+    FLAG("process_reward_model", "training.stage=\"token_classification\""), /* trl's PRMTrainer: a label a token */
     FLAG("lora_target_linear", "training.lora.target_modules=\"all-linear\""),
     SAY("peft_use_dora", "training.lora.use_dora"),
     SAY("peft_layers_to_transform", "training.lora.layers_to_transform"),
@@ -61,7 +111,9 @@ const struct their_key axolotl_keys[] = {
        "liger_rope|liger_rms_norm|liger_layer_norm|liger_swiglu|liger_glu_activation|liger_cross_entropy|liger_fused_linear_cross_entropy",
        "training.liger_kernels"),
     MOVES("liger_rms_norm_gated|liger_use_token_scaling", "a kernel of Liger's that few models have"),
-    MOVES("bfloat16|float16|float32", "weights, gradients and states in one dtype"),
+    BY(theirs_read_amp, "bfloat16", "bf16"), /* core/builders/base.py: bf16 or bfloat16 */
+    BY(read_batch, "batch_size", "training.micro_batch_size"),
+    MOVES("float16|float32", "weights, gradients and states in one dtype"),
     MOVES("fp32_norms|embeddings_skip_upcast", "which weights are upcast"),
     KNOWN("fp8_config"), /* read beside fp8 */
     MOVES(
@@ -96,10 +148,10 @@ const struct their_key axolotl_keys[] = {
     MOVES_BUT("true", "peft_autocast_adapter_dtype", "adapters in the dtype of the base"),
     MOVES("resize_token_embeddings_to_32x|shrink_embeddings|tokens|added_tokens_overrides",
           "a vocabulary of another size (config.vocab_size says it)"),
-    MOVES("num_labels", "a head of labels"),
+    MOVES_BUT("2", "num_labels", "a head of labels (config.num_labels says it)"),
     MOVES("ebft|trainer_cls|vllm|trl|diffusion|hatchery|kd_trainer|nemo_gym_enabled|llmcompressor", "a trainer other than axolotl's own"),
     MOVES("dpo_use_weighting|dpo_use_liger_kernel|dpo_padding_free|dpo_loss_type|dpo_loss_weights|dpo_norm_loss|dpo_use_logits_to_keep|"
-          "dpo_generate_during_eval|kto_desirable_weight|kto_undesirable_weight",
+          "dpo_generate_during_eval",
           "a stage other than sft"),
     MOVES("overrides_of_model_config|overrides_of_model_kwargs|model_config",
           "a config of the model's that is changed (the request's config says it)"),
@@ -113,7 +165,7 @@ const struct their_key axolotl_keys[] = {
     NOTE("do_causal_lm_eval|do_bench_eval|generate_samples", "an evaluation has a peak of its own"),
     /* FSDP's settings are in fsdp_config; what is written here beside it is the same. */
     BY(theirs_read_fsdp_version, "fsdp_version", NULL),
-    KNOWN("rl_beta|dpo_beta|orpo_alpha"), /* factors */
+    KNOWN("rl_beta|dpo_beta|orpo_alpha|kto_desirable_weight|kto_undesirable_weight"), /* factors */
     KNOWN(
         "val_set_size|fsdp_final_state_dict_type|auto_resume_from_checkpoints|mean_resizing_embeddings|reinit_weights|dynamic_checkpoint|"
         "test_datasets|shuffle_merged_datasets|shuffle_before_merging_datasets|dataset_prepared_path|dataset_shard_num|dataset_shard_idx|"

@@ -269,6 +269,15 @@ static void write_environment(struct command *c, unsigned end)
     }
 }
 
+/* The script, or the word that a program of several commands is given: "dpo.py", "rlhf" of `swift rlhf`. */
+static void write_run(struct command *c, unsigned begin, unsigned first, unsigned script)
+{
+    unsigned at = script > begin ? script - 1 : first - 1;
+
+    if (first > begin && (script > begin || first > begin + 1) && !strchr(c->words[at].s, '='))
+        jsonw_str(&c->w, "run", c->words[at].s);
+}
+
 static enum err_code write_command(struct command *c, struct err *err)
 {
     unsigned first = 0, begin, end, script;
@@ -286,6 +295,7 @@ static enum err_code write_command(struct command *c, struct err *err)
     jsonw_object(&c->w, NULL);
     jsonw_object(&c->w, "launcher");
     write_environment(c, first);
+    write_run(c, begin, first, script);
     write_flags(c, begin, script > begin ? script - 1 : begin);
     jsonw_end(&c->w);
     write_flags(c, script, end);

@@ -5,7 +5,8 @@
  *           their YAML files hold.
  * Models    the first command that has a flag: {"model": "X", "tuner_type": "lora"}. A flag alone is true, one value is what YAML makes of
  *           it (or an object where it is JSON), several are a list; '-' within a name is '_'. Flags before the script (a word that ends in
- *           .py) and NPROC_PER_NODE, NNODES of the environment stand in "launcher". Known variables and `expr A / B` are filled in.
+ *           .py), NPROC_PER_NODE, NNODES of the environment and what is run (the script, or "sft" of `swift sft`) stand in
+ *           "launcher". Known variables and `expr A / B` are filled in.
  * Not       run: no other substitution, no loops. What is left of them stays as text.
  * Errors    ERR_FIELD_VALUE, ERR_NOMEM.
  * Owner     the document is the caller's: json_free().

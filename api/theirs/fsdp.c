@@ -80,6 +80,18 @@ static enum err_code read_offload(struct theirs *t, const struct their_key *key,
     return rc;
 }
 
+/* accelerator.py prepare_model wraps the layers itself, whatever gradient_checkpointing says: settled when all is read. */
+static enum err_code read_checkpoints(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    bool on;
+    enum err_code rc = theirs_flag_only(t, v, &on);
+
+    (void)key;
+    if (!rc && on)
+        t->at.checkpoints = theirs_path(t);
+    return rc;
+}
+
 enum err_code theirs_read_wrap(struct theirs *t, const struct their_key *key, const struct json *v)
 {
     const char *s = json_str(v);
@@ -124,7 +136,7 @@ const struct their_key fsdp_keys[] = {
     BY(theirs_read_strategy, "fsdp_sharding_strategy|sharding_strategy", NULL),
     BY(read_reshard, "fsdp_reshard_after_forward|reshard_after_forward", NULL),
     BY(read_offload, "fsdp_offload_params|offload_params|fsdp_cpu_offload|cpu_offload", NULL),
-    FLAG("fsdp_activation_checkpointing|activation_checkpointing", "training.gradient_checkpointing=true"),
+    BY(read_checkpoints, "fsdp_activation_checkpointing|activation_checkpointing", NULL),
     BY(theirs_read_wrap, "fsdp_auto_wrap_policy|auto_wrap_policy", "training.fsdp.wrap"),
     SAY("fsdp_backward_prefetch|backward_prefetch|fsdp_backward_prefetch_policy", "training.fsdp.backward_prefetch"),
     SAY("fsdp_forward_prefetch|forward_prefetch", "training.fsdp.forward_prefetch"),

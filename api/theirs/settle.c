@@ -111,6 +111,21 @@ static enum err_code settle_offload(struct theirs *t)
     return t->at.offload_optimizer ? say_at(t, t->at.offload_optimizer, "training.offload", "optimizer") : ERR_OK;
 }
 
+/* accelerate 1.15.0 accelerator.py: checkpoint_wrapper of kind NO_REENTRANT around each unit, beside a Trainer's false too. */
+static enum err_code settle_checkpoints(struct theirs *t)
+{
+    struct words *said = &t->e->rq.training.gradient_checkpointing;
+    enum err_code rc;
+
+    if (!t->at.checkpoints)
+        return ERR_OK;
+    if (origin_of(&t->e->origins, said))
+        said->n = 0;
+    stand_at(t, t->at.checkpoints);
+    rc = theirs_say_text(t, "training.gradient_checkpointing", "true");
+    return rc || theirs_is_filled(t, "training.checkpoint_reentrant") ? rc : theirs_say_text(t, "training.checkpoint_reentrant", "false");
+}
+
 /* num_processes counts all GPUs. */
 static enum err_code settle_processes(struct theirs *t)
 {
@@ -159,22 +174,68 @@ uint64_t theirs_gpus(const struct theirs *t)
     return c->gpus_per_node.whole * (c->nodes.set ? c->nodes.whole : 1);
 }
 
-/* The model's name has to be known before anything of a file is read. */
+/* A file's model was taken where it is an id (theirs_model()). */
 static enum err_code tell_model(struct theirs *t)
 {
-    static const char *const names[] = {"model_name_or_path", "base_model", "model", "model_name"};
+    const char *name, *said;
 
     if (t->e->rq.model || t->e->rq.config)
         return ERR_OK;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const struct json *of = json_type(json_get(t->arguments, "model")) == JSON_OBJECT ? json_get(t->arguments, "model") : t->arguments;
-        const char *said = json_str(json_get(of, names[i]));
-
-        if (said)
-            return err_set(t->d.err, ERR_FIELD_MISSING, "/model", "a model's id; %s of %s says '%.96s': send it as `model` too", names[i],
-                           t->tool ? "framework_config" : "training_arguments", said);
-    }
+    said = json_str(theirs_model_said(t->arguments, &name));
+    if (said)
+        return err_set(t->d.err, ERR_FIELD_MISSING, "/model",
+                       "a model's id; %s of %s says '%.96s', which is none: send one as `model`, or its config.json as `config`", name,
+                       t->tool ? "framework_config" : "training_arguments", said);
     return err_set(t->d.err, ERR_FIELD_MISSING, "/model", "a model's id, or its config.json as `config`");
+}
+
+bool theirs_has_stage(const struct theirs *t)
+{
+    const struct words *w = &t->e->rq.training.stage;
+
+    return w->n == 1 && !has_word(w, stage_words, "sft") && !has_word(w, stage_words, "pretrain");
+}
+
+/* What a command runs: a trainer, or nothing that trains. trl 1.16.0 scripts and cli; ms-swift 4.6.0 cli/main.py; open-instruct's own scripts. */
+static const struct {
+    enum tool tool;
+    const char *names, *stage;
+} runs[] = {
+    {TOOL_TRL, "sft|run_sft|chat_sft", "sft"},
+    {TOOL_TRL, "dpo|run_dpo|dpo_vlm", "dpo"},
+    {TOOL_TRL, "kto|run_kto", "kto"},
+    {TOOL_TRL, "orpo|run_orpo", "orpo"},
+    {TOOL_TRL, "cpo|run_cpo", "cpo"},
+    {TOOL_TRL, "reward|reward_modeling|run_rm", "reward"},
+    {TOOL_TRL, "grpo|run_grpo|rloo", "grpo"},
+    {TOOL_TRL, "ppo|ppo_tldr", "ppo"},
+    {TOOL_MS_SWIFT, "infer|export|deploy|eval|app|sample|rollout|web-ui|merge-lora", ""},
+    {TOOL_OPEN_INSTRUCT, "finetune", "sft"},
+    {TOOL_OPEN_INSTRUCT, "grpo|grpo_fast|grpo_vllm_thread_ray_gtrl|online_dpo|online_dpo_vllm_thread", "grpo"},
+    {TOOL_OPEN_INSTRUCT, "ppo|ppo_fast|ppo_vllm_thread|ppo_vllm_thread_ray_gtrl", "ppo"},
+    {TOOL_OPEN_INSTRUCT, "dpo|dpo_tune|dpo_tune_cache|reward_modeling|rejection_sampling", NULL},
+};
+
+enum err_code theirs_read_run(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    const char *s = json_str(v), *base = s ? strrchr(s, '/') : NULL;
+    size_t n;
+
+    if (!s)
+        return ERR_OK;
+    s = base ? base + 1 : s;
+    n = strlen(s) - (strlen(s) > 3 && !strcmp(s + strlen(s) - 3, ".py") ? 3 : 0);
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        if (!theirs_tool_is(t, runs[i].tool) || !word_among(runs[i].names, s, n, false))
+            continue;
+        if (!runs[i].stage)
+            theirs_gap(&t->d, "another trainer than finetune.py");
+        else if (!*runs[i].stage)
+            return decode_fail(&t->d, ERR_FIELD_VALUE, "trains nothing: send the command of sft, pt or rlhf");
+        else if (strcmp(runs[i].stage, "sft") != 0)
+            return theirs_say_word(t, key->member, runs[i].stage);
+    }
+    return ERR_OK;
 }
 
 static bool says_no(const struct json *v)
@@ -219,6 +280,8 @@ enum err_code theirs_settle(struct theirs *t)
         rc = settle_method(t);
     if (!rc)
         rc = settle_offload(t);
+    if (!rc)
+        rc = settle_checkpoints(t);
     if (!rc)
         rc = settle_processes(t);
     return rc ? rc : settle_defaults(t);

@@ -216,12 +216,18 @@ enum err_code theirs_walk_text(struct theirs *t, const char *json, const struct 
 /* --- the four ------------------------------------------------------------------------------------------------------------------ */
 
 /* A file's text as it stands: JSON, a command, else YAML. */
-static enum err_code read_text(struct theirs *t, const char *text, bool commands, struct json **ret)
+static enum err_code parse_text(const char *text, bool commands, struct arena *arena, struct json **ret, struct err *err)
 {
     size_t blank = strspn(text, " \t\r\n");
-    enum err_code rc = text[blank] == '{'             ? json_parse(text, strlen(text), &json_limits_config, ret, t->d.err)
-                       : commands && command_is(text) ? command_parse(text, t->d.arena, ret, t->d.err)
-                                                      : yaml_parse(text, strlen(text), t->d.arena, ret, t->d.err);
+
+    return text[blank] == '{'             ? json_parse(text, strlen(text), &json_limits_config, ret, err)
+           : commands && command_is(text) ? command_parse(text, arena, ret, err)
+                                          : yaml_parse(text, strlen(text), arena, ret, err);
+}
+
+static enum err_code read_text(struct theirs *t, const char *text, bool commands, struct json **ret)
+{
+    enum err_code rc = parse_text(text, commands, t->d.arena, ret, t->d.err);
 
     if (rc)
         return decode_fail(&t->d, rc == ERR_NOMEM ? rc : ERR_FIELD_VALUE, "%.300s", t->d.err->detail);
@@ -232,6 +238,38 @@ static enum err_code read_text(struct theirs *t, const char *text, bool commands
 
 /* Of a command what stands before its script too. */
 static const struct their_key tool_keys[] = {OBJECT("launcher", launcher_keys), TABLE(trainer_keys), {0}};
+
+const struct json *theirs_model_said(const struct json *arguments, const char **ret_name)
+{
+    static const char *const names[] = {"model_name_or_path", "base_model", "model", "model_name", "model_id_or_path"};
+    const struct json *of = json_type(json_get(arguments, "model")) == JSON_OBJECT ? json_get(arguments, "model") : arguments; /* oumi */
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (json_str(json_get(of, names[i]))) {
+            *ret_name = names[i];
+            return json_get(of, names[i]);
+        }
+    return NULL;
+}
+
+const char *theirs_model(const struct json *request, struct arena *arena)
+{
+    const struct json *given = json_get(json_get(request, "framework_config"), "text");
+    const char *id = json_str(json_get(request, "model")), *name;
+    struct json *doc = NULL;
+    struct err err;
+
+    if (id || json_get(request, "model") || json_get(request, "config"))
+        return id;
+    if (!given)
+        given = json_get(request, "training_arguments");
+    if (json_str(given) && !parse_text(json_str(given), true, arena, &doc, &err))
+        given = doc;
+    id = json_str(theirs_model_said(given, &name));
+    id = id && !model_id_fault(id) ? arena_str(arena, id, strlen(id)) : NULL;
+    json_free(doc);
+    return id;
+}
 
 /* A tool's own file: the keys of training_arguments, with defaults of its own. */
 static enum err_code read_tool(struct theirs *t)

@@ -45,7 +45,7 @@ extern const struct their_key deepspeed_keys[], accelerate_keys[], trainer_keys[
 /* Readers of more than one table. */
 their_reader theirs_read_stage, theirs_read_device, theirs_read_fsdp, theirs_read_fsdp_version, theirs_read_file_name, theirs_read_dtype,
     theirs_read_layer_class, theirs_read_attention, theirs_read_targets, theirs_read_liger, theirs_read_liger_kernel, theirs_read_plugins,
-    theirs_read_amp, theirs_read_strategy, theirs_read_wrap;
+    theirs_read_amp, theirs_read_strategy, theirs_read_wrap, theirs_read_run;
 /* A flag that says one value of a member when it is on. `member`: "training.optimizer=\"adafactor\"". */
 their_reader theirs_read_flag;
 
@@ -76,6 +76,7 @@ struct theirs {
     const struct json *doc; /* the object that holds it */
     struct {                /* where these were said; NULL: nowhere */
         const char *stage, *strategy, *distributed, *processes, *offload_optimizer, *offload_params, *own_adam; /* the last: DeepSpeed's */
+        const char *checkpoints;                                                                               /* by FSDP */
     } at;
     unsigned stage, fsdp_version;
     const char *fsdp_method; /* of version 1: "fsdp_grad_op" */
@@ -114,6 +115,8 @@ MUST_CHECK enum err_code theirs_flag_only(struct theirs *t, const struct json *v
 MUST_CHECK enum err_code theirs_walk_text(struct theirs *t, const char *json, const struct their_key *keys);
 /* GPUs of the request; 0: it leaves them open. */
 uint64_t theirs_gpus(const struct theirs *t);
+/* Whether the request, or a key before, asks for another stage than SFT and pretraining. */
+bool theirs_has_stage(const struct theirs *t);
 /* A copy of d.path. */
 const char *theirs_path(struct theirs *t);
 /* Whether the request, or a config before, has filled a member. */
@@ -133,9 +136,14 @@ struct tool_file {
     enum err_code (*settle)(struct theirs *t); /* defaults that hang on other keys; NULL: none */
 };
 
+/* What a file calls the model's id, and by which key; NULL: it does not. */
+const struct json *theirs_model_said(const struct json *arguments, const char **ret_name);
+
 /* The file that framework_config holds. *ret: NULL where none was given, or where its tool has no model (a gap). */
 MUST_CHECK enum err_code theirs_tool(struct theirs *t, const struct tool_file **ret);
 bool theirs_tool_is(const struct theirs *t, enum tool tool);
+/* What a tool's file means together. */
+MUST_CHECK enum err_code axolotl_settle(struct theirs *t);
 /* Its defaults, where nothing is said. */
 MUST_CHECK enum err_code theirs_tool_defaults(struct theirs *t);
 /* The dtype that a tool loads weights in where no key says one. After what says autocast. */

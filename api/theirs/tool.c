@@ -23,7 +23,6 @@ static const struct tool_default llama_factory_defaults[] = {
 static const struct tool_default trl_defaults[] = {
     {"max_length", "training.seq_len", "1024", NULL},
     {"gradient_checkpointing", "training.gradient_checkpointing", "true", NULL},
-    {"loss_type", "training.loss", "\"chunked_nll\"", "training.liger_kernels"}, /* SFTConfig's "nll" */
     {0},
 };
 
@@ -55,11 +54,19 @@ static const struct tool_default oumi_defaults[] = {
     {0},
 };
 
+/* SFTConfig's "nll"; another trainer's loss is its own. */
+static enum err_code trl_settle(struct theirs *t)
+{
+    if (theirs_has_stage(t) || theirs_is_filled(t, "training.liger_kernels"))
+        return ERR_OK;
+    return theirs_leave_out(t, "training.loss", "\"chunked_nll\"", "loss_type");
+}
+
 /* bf16: "auto" is axolotl's default, true SFTConfig's. */
 static const struct tool_file files[TOOLS] = {
-    [TOOL_AXOLOTL] = {.source = "axolotl 0.19.0", .amp = AMP_BF16, .defaults = axolotl_defaults},
+    [TOOL_AXOLOTL] = {.source = "axolotl 0.19.0", .amp = AMP_BF16, .defaults = axolotl_defaults, .settle = axolotl_settle},
     [TOOL_LLAMA_FACTORY] = {.source = "llamafactory 0.9.5", .amp = AMP_NO, .defaults = llama_factory_defaults},
-    [TOOL_TRL] = {.source = "trl 1.16.0", .amp = AMP_BF16, .defaults = trl_defaults},
+    [TOOL_TRL] = {.source = "trl 1.16.0", .amp = AMP_BF16, .defaults = trl_defaults, .settle = trl_settle},
     [TOOL_MS_SWIFT] =
         {.source = "ms-swift 4.6.0", .amp = AMP_AS_LOADED, .keys = ms_swift_keys, .defaults = ms_swift_defaults, .settle = ms_swift_settle},
     [TOOL_OPEN_INSTRUCT] = {.source = "open-instruct e6c3044a finetune.py",

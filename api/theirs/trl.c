@@ -8,15 +8,59 @@
 
 #include <string.h>
 
+/* The one that docs/options.md has of each stage. */
+static bool says_stage_loss(const struct theirs *t, const char *loss)
+{
+    static const struct {
+        const char *stage, *loss;
+    } own[] = {{"dpo", "sigmoid"}, {"kto", "kto"}, {"cpo", "sigmoid"}, {"simpo", "simpo"}};
+
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (has_word(&t->e->rq.training.stage, stage_words, own[i].stage))
+            return !strcmp(own[i].loss, loss);
+    return false;
+}
+
 /* SFTConfig.loss_type, or another trainer's. 1.16.0 computes "nll" a chunk of the tokens at a time, without all logits; "chunked_nll" is its older name. */
 static enum err_code read_loss(struct theirs *t, const struct their_key *key, const struct json *v)
 {
-    const char *s = json_str(v);
+    const char *s = json_str(json_type(v) == JSON_ARRAY && json_count(v) == 1 ? json_first(v) : v);
 
-    if (s && word_among("nll|chunked_nll", s, strlen(s), false))
+    if (s && theirs_has_stage(t) && says_stage_loss(t, s))
+        return ERR_OK;
+    if (s && !theirs_has_stage(t) && word_among("nll|chunked_nll", s, strlen(s), false))
         return theirs_say_word(t, key->member, "chunked_nll");
     theirs_gap(&t->d, "a loss of trl's own");
     return ERR_OK;
+}
+
+/* Of a preference trainer, where training.stage or the command says which; without, nobody knows whose file it is. */
+static enum err_code read_preference(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    if (json_type(v) != JSON_NULL && !theirs_has_stage(t))
+        theirs_gap(&t->d, "a trainer of trl's other than SFTTrainer: training.stage says which (dpo, kto, orpo, cpo, simpo, reward), and has figures");
+    (void)key;
+    return ERR_OK;
+}
+
+/* The same of what moves memory, but for its neutral values. */
+static enum err_code read_preference_option(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    if (!theirs_has_stage(t))
+        return read_preference(t, key, v);
+    if (!theirs_is_neutral(key, v))
+        theirs_gap(&t->d, "an option of this trainer's");
+    return ERR_OK;
+}
+
+static enum err_code read_precomputed(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    bool on = false;
+    enum err_code rc = read_preference(t, key, v);
+
+    if (!rc && json_type(v) != JSON_NULL)
+        rc = theirs_flag_only(t, v, &on);
+    return rc || !on || !theirs_has_stage(t) ? rc : theirs_say_word(t, key->member, "precomputed");
 }
 
 /* true: TRL's OffloadActivations; axolotl's "legacy", "disk" and "hidden_states" are others. */
@@ -81,13 +125,19 @@ const struct their_key trl_keys[] = {
         "dataset_config|dataset_train_split|dataset_test_split|dataset_streaming|ignore_bias_buffers|dataset_mixer|datasets|callbacks|"
         "dataset_mixture|dataset_splits|"
         "exp_name|tracker_project_name|tracker_kwargs|accelerator_kwargs|project_kwargs|logdir|sanity_check|log_with|task_name|num_epochs"),
-    /* DPO, KTO, reward models */
-    MOVES(
-        "beta|label_smoothing|use_weighting|f_divergence_type|f_alpha_divergence_coef|discopop_tau|loss_weights|ld_alpha|desirable_weight|"
-        "undesirable_weight|center_rewards_coefficient|rpo_alpha|cpo_alpha|tpo_alpha|tpo_l_gamma|disable_dropout|reference_free|"
-        "precompute_ref_log_probs|precompute_ref_batch_size|sync_ref_model|force_use_ref_model|ref_model_init_kwargs|ref_adapter_name|"
-        "model_adapter_name|max_prompt_length|max_target_length|use_logits_to_keep|generate_during_eval|is_encoder_decoder",
-        "a trainer of trl's other than SFTTrainer (training.stage dpo, kto, reward, .. without this key has figures)"),
+    /* DPO, KTO, ORPO, CPO, reward models: factors and lengths of data, then what moves memory */
+    BY(read_preference,
+       "beta|desirable_weight|undesirable_weight|max_prompt_length|max_target_length|precompute_ref_batch_size",
+       NULL),
+    BY(read_precomputed, "precompute_ref_log_probs", "training.reference"),
+    KEYS("disable_dropout", .effect = READ, .read = read_preference_option, .neutral = "true"),
+    KEYS("f_divergence_type", .effect = READ, .read = read_preference_option, .neutral = "reverse_kl"),
+    KEYS("cpo_alpha", .effect = READ, .read = read_preference_option, .neutral = "1"),
+    BY(read_preference_option,
+       "label_smoothing|use_weighting|f_alpha_divergence_coef|discopop_tau|loss_weights|ld_alpha|center_rewards_coefficient|rpo_alpha|tpo_alpha|"
+       "tpo_l_gamma|reference_free|sync_ref_model|force_use_ref_model|ref_model_init_kwargs|ref_adapter_name|model_adapter_name|"
+       "use_logits_to_keep|generate_during_eval|is_encoder_decoder",
+       NULL),
     KNOWN("simpo_gamma|ref_model_mixup_alpha|ref_model_sync_steps|label_pad_token_id|padding_value|base_model_attribute_name|tools"),
     /* GRPO, RLOO, PPO, distillation */
     MOVES(

@@ -183,6 +183,22 @@ static const struct {
     {FILE_OF("trl", "fp16: true\\n"), "training/precision", "fp16-mixed"},
     {FILE_OF("trl", "use_liger_kernel: true\\n"), "training/loss", "hf"}, /* Liger has no head for opt; the chunks are gone */
     {FILE_OF("trl", "gradient_checkpointing: false\\nmax_length: 640\\n"), "training/gradient_checkpointing", "false"},
+    {"{" GPU ",\"framework_config\":{\"framework\":\"axolotl\",\"text\":\"base_model: facebook/opt-125m\\n\"}}", "model", "facebook/opt-125m"},
+    {"{" GPU ",\"framework_config\":{\"framework\":\"ms-swift\",\"text\":\"swift sft --model facebook/opt-125m\"}}", "model", "facebook/opt-125m"},
+    {"{" GPU ",\"framework_config\":{\"framework\":\"oumi\",\"text\":\"model: {model_name: facebook/opt-125m}\\n\"}}", "model", "facebook/opt-125m"},
+    {"{" GPU ",\"training_arguments\":\"model_name_or_path: facebook/opt-125m\\n\"}", "model", "facebook/opt-125m"},
+    {"{" OPT "," GPU ",\"training\":{\"stage\":\"dpo\"},\"framework_config\":{\"framework\":\"trl\",\"text\":\"beta: 0.1\\nmax_prompt_length: 512\\nloss_type: sigmoid\\n\"}}",
+     "training/stage", "dpo"},
+    {FILE_OF("trl", "trl dpo --beta 0.1 --precompute_ref_log_probs"), "training/stage", "dpo"},
+    {FILE_OF("trl", "trl dpo --beta 0.1 --precompute_ref_log_probs"), "training/reference", "precomputed"},
+    {FILE_OF("trl", "python trl/scripts/kto.py --loss_type kto"), "training/stage", "kto"},
+    {FILE_OF("trl", "accelerate launch scripts/sft.py --max_length 640"), "training/loss", "chunked_nll"},
+    {FILE_OF("trl", "gradient_checkpointing: false\\nfsdp: full_shard\\nfsdp_config: {activation_checkpointing: true}\\n"), "training/gradient_checkpointing", "true"},
+    {FILE_OF("trl", "fsdp_config: {activation_checkpointing: true}\\nfsdp: full_shard\\ngradient_checkpointing: false\\n"), "training/checkpoint_reentrant", "false"},
+    {FILE_OF("axolotl", "bfloat16: true\\nbf16: false\\n"), "training/precision", "bf16-autocast"},
+    {FILE_OF("axolotl", "batch_size: 8\\nmicro_batch_size: 2\\n"), "training/gradient_accumulation_steps", "4"},
+    {FILE_OF("axolotl", "batch_size: 8\\nmicro_batch_size: 2\\ngradient_accumulation_steps: 3\\n"), "training/gradient_accumulation_steps", "3"},
+    {FILE_OF("axolotl", "rl: kto\\nmicro_batch_size: 2\\nkto_desirable_weight: 0.2\\n"), "training/stage", "kto"},
     {FILE_OF("llama-factory", "finetuning_type: full\\n"), "training/gradient_checkpointing", "true"},
     {FILE_OF("llama-factory", "finetuning_type: full\\n"), "training/precision", "fp32"},
     {FILE_OF("llama-factory", "finetuning_type: full\\nbf16: true\\n"), "training/precision", "bf16-mixed"},
@@ -209,7 +225,10 @@ static const struct {
     {"{" OPT "," GPU ",\"framework_config\":{\"framework\":\"trl\"}}", "/framework_config/text"},
     {"{" OPT "," GPU ",\"framework_config\":{\"text\":\"a: 1\"}}", "/framework_config/framework"},
     {"{" OPT "," GPU ",\"training_arguments\":{},\"framework_config\":{\"framework\":\"trl\",\"text\":\"a: 1\"}}", "/framework_config"},
-    {"{" GPU ",\"framework_config\":{\"framework\":\"axolotl\",\"text\":\"base_model: facebook/opt-125m\\n\"}}", "/model"},
+    {"{" GPU ",\"framework_config\":{\"framework\":\"axolotl\",\"text\":\"base_model: ./mine\\n\"}}", "/model"},
+    {"{" OPT "," GPU ",\"training\":{\"gradient_checkpointing\":false},\"accelerate_config\":\"distributed_type: FSDP\\nfsdp_config: {fsdp_activation_checkpointing: true}\\n\"}",
+     "/accelerate_config/fsdp_config/fsdp_activation_checkpointing"},
+    {FILE_OF("ms-swift", "swift infer --max_batch_size 1"), "/framework_config/text/launcher/run"},
     {FILE_OF("megatron", "a: 1"), "/framework_config/framework"},
     {FILE_OF("ms-swift", "deepspeed: mine.json\\n"), "/framework_config/text/deepspeed"},
     {FILE_OF("ms-swift", "swift sft --lora_rnak 8"), "/framework_config/text/lora_rnak"},
@@ -218,6 +237,44 @@ static const struct {
     {FILE_OF("axolotl", "micro_batch_size: 0\\n"), "/framework_config/text/micro_batch_size"},
     {FILE_OF("trl", "deepspeed: ds.json\\n"), "/framework_config/text/deepspeed"},
 };
+
+/* Known, and not in the figures: whose they are. */
+static const struct {
+    const char *body, *pointer;
+} gaps[] = {
+    {FILE_OF("trl", "beta: 0.1\\n"), "/framework_config/text/beta"},
+    {FILE_OF("trl", "trl dpo --loss_type ipo"), "/framework_config/text/loss_type"},
+    {FILE_OF("trl", "trl dpo --use_weighting"), "/framework_config/text/use_weighting"},
+    {FILE_OF("open-instruct", "python open_instruct/dpo_tune_cache.py --max_seq_length 512"), "/framework_config/text/launcher/run"},
+    {FILE_OF("axolotl", "process_reward_model: true\\nnum_labels: 3\\n"), "/framework_config/text/num_labels"},
+};
+
+START_TEST(has_no_figures)
+{
+    struct reply reply = ask(gaps[_i].body);
+    const char *gap = json_str(reply_at(&reply, "not_in_figures/0"));
+
+    ck_assert_msg(reply.r.status == 200 && gap && !strcmp(gap, gaps[_i].pointer), "%s: %d %s", gaps[_i].body, reply.r.status, gap);
+    ck_assert_int_eq(json_type(reply_at(&reply, "candidates/0/memory")) == JSON_OBJECT, 0);
+    reply_done(reply);
+}
+END_TEST
+
+/* What axolotl switches on by itself is told, unless the file says no. */
+START_TEST(tells_kernels_that_nobody_asked_for)
+{
+    struct reply told = ask(FILE_OF("axolotl", "adapter: lora\\nlora_target_linear: true\\n"));
+    struct reply off = ask(FILE_OF("axolotl", "adapter: lora\\nlora_target_linear: true\\nlora_mlp_kernel: false\\n"));
+    struct reply first = ask(FILE_OF("axolotl", "adapter: lora\\nlora_target_linear: true\\nrl: orpo\\n"));
+
+    ck_assert_ptr_nonnull(strstr(told.r.body, "LoRA kernels of its own"));
+    ck_assert_ptr_null(strstr(off.r.body, "LoRA kernels of its own"));
+    ck_assert_ptr_null(strstr(first.r.body, "LoRA kernels of its own"));
+    reply_done(told);
+    reply_done(off);
+    reply_done(first);
+}
+END_TEST
 
 START_TEST(refuses)
 {
@@ -268,4 +325,4 @@ START_TEST(reads_commands)
 END_TEST
 
 UNIT_TESTS("api/frameworks", unit_rows(reads_commands, commands); unit_rows(is_read_whole, files); unit_rows(says_what_to_write, unread); unit_rows(has_the_tools_defaults, left_out);
-           unit_rows(refuses, refused);)
+           unit_rows(refuses, refused); unit_rows(has_no_figures, gaps); unit_test(tells_kernels_that_nobody_asked_for);)

@@ -174,7 +174,7 @@ static const struct {
     {ARGS("\"bf16\":true,\"fp16\":true"), "/training_arguments/fp16", "/training_arguments/bf16"},
     {"{" OPT "," GPU ",\"training_arguments\":{\"bf16\":true},\"deepspeed_config\":{\"fp16\":{\"enabled\":true}}}",
      "/deepspeed_config/fp16/enabled", "/training_arguments/bf16"},
-    {"{" GPU ",\"training_arguments\":\"base_model: facebook/opt-125m\\nadapter: lora\\n\"}", "/model", "base_model of training_arguments says 'facebook/opt-125m'"},
+    {"{" GPU ",\"training_arguments\":\"base_model: ./opt\\nadapter: lora\\n\"}", "/model", "base_model of training_arguments says './opt'"},
     {ARGS("\"per_device_train_batch_size\":0"), "/training_arguments/per_device_train_batch_size", "within 1"},
     {ARGS("\"optim\":\"adam\""), "/training_arguments/optim", "not known"},
     {ARGS("\"deepspeed\":\"ds.json\""), "/training_arguments/deepspeed", "deepspeed_config"},
