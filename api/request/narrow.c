@@ -73,6 +73,9 @@ bool narrow_agrees(const void *have, const void *said)
     return same_numbers(alone(((const struct given_request *)have)->v), alone(((const struct given_request *)said)->v));
 }
 
+/* As many as are echoed: what is less would come back as 0. */
+static const double last_decimal = 1e-9;
+
 static enum err_code numbers_read(struct decoding *d, const struct json *v, bool whole, struct given_request *ret)
 {
     uint32_t n = 0;
@@ -84,7 +87,7 @@ static enum err_code numbers_read(struct decoding *d, const struct json *v, bool
     json_each (e, v) {
         if (!json_name(e)[0] || strlen(json_name(e)) > NAME_MAX_BYTES || ++n > NAMES_MAX)
             return decode_fail(d, ERR_FIELD_RANGE, "must have at most %d names of 1 to %d bytes", NAMES_MAX, NAME_MAX_BYTES);
-        if (whole ? !json_uint64(e, &rank) || !rank || rank > RANK_MAX : !json_number(e, &number) || !(number > 0) || number > ALPHA_MAX)
+        if (whole ? !json_uint64(e, &rank) || !rank || rank > RANK_MAX : !json_number(e, &number) || !(number >= last_decimal) || number > ALPHA_MAX)
             return decode_fail(d, ERR_FIELD_RANGE, "must be %s above 0, at most %d", whole ? "whole numbers" : "numbers", whole ? RANK_MAX : ALPHA_MAX);
     }
     ret->v = v;

@@ -54,6 +54,7 @@ static const struct {
     {"{" OPT ",\"cluster\":{\"gpu\":\"T4\",\"inter_node_gbs\":-1}}", 422, "field-range", "/cluster/inter_node_gbs"},
     {"{" OPT "," GPU ",\"training\":{\"max_grad_norm\":1e-10}}", 422, "field-range", "/training/max_grad_norm"},
     {"{" OPT "," GPU ",\"training\":{\"lora\":{\"alpha\":1e-12}}}", 422, "field-range", "/training/lora/alpha"},
+    {"{" OPT "," GPU ",\"training\":{\"lora\":{\"alpha_pattern\":{\"x\":1e-12}}}}", 422, "field-range", "/training/lora/alpha_pattern"},
     {"{" OPT ",\"cluster\":{\"gpu\":\"T4\",\"gpus_per_node\":0}}", 422, "field-range", "/cluster/gpus_per_node"},
     {"{" OPT ",\"cluster\":{\"gpu\":\"T4\",\"free_memory_bytes\":[1000000000,true]}}", 422, "field-type", "/cluster/free_memory_bytes/1"},
     {"{" OPT ",\"cluster\":{\"gpu\":\"T4\",\"intra_node\":\"string\"}}", 422, "field-value", "/cluster/intra_node"},
