@@ -318,8 +318,10 @@ enum err_code command_parse(const char *text, struct arena *arena, struct json *
         rc = write_command(&c, err);
     if (rc)
         return rc;
+    if (c.full && c.n == WORDS_MOST)
+        return err_set(err, ERR_FIELD_RANGE, "", "a command of more than %d words", (int)WORDS_MOST);
     if (c.full || !jsonw_done(&c.w))
-        return err_set(err, ERR_NOMEM, "", "the command is too long");
+        return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small for this command");
     return json_parse(buf_text(&out), out.bytes, &json_limits_request, ret, err);
 }
 

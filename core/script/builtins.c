@@ -246,7 +246,7 @@ static sv abs_(struct script *s, const struct script_args *a)
 
 static sv id(struct script *s, const struct script_args *a)
 {
-    return sv_int(sv_is_obj(a->v[0]) ? (int64_t)script_place(s, a->v[0].o) : a->v[0].i * 32 + a->v[0].tag);
+    return sv_int(sv_is_obj(a->v[0]) ? (int64_t)script_place(s, a->v[0].o) : (int64_t)((uint64_t)a->v[0].i * 32 + a->v[0].tag));
 }
 
 static sv hash(struct script *s, const struct script_args *a)

@@ -219,6 +219,8 @@ START_TEST(has_the_tools_defaults)
 }
 END_TEST
 
+#define TIMES16(t) t t t t t t t t t t t t t t t t
+
 static const struct {
     const char *body, *pointer;
 } refused[] = {
@@ -232,6 +234,7 @@ static const struct {
     {FILE_OF("megatron", "a: 1"), "/framework_config/framework"},
     {FILE_OF("ms-swift", "deepspeed: mine.json\\n"), "/framework_config/text/deepspeed"},
     {FILE_OF("ms-swift", "swift sft --lora_rnak 8"), "/framework_config/text/lora_rnak"},
+    {FILE_OF("ms-swift", "swift sft " TIMES16(TIMES16("--x y --x y --x y --x y --x y "))), "/framework_config/text"}, /* more words than are read */
     {FILE_OF("open-instruct", "accelerate launch --config_file x.yaml finetune.py --use_lora true"), "/framework_config/text/launcher/config_file"},
     {FILE_OF("axolotl", "[x"), "/framework_config/text"},
     {FILE_OF("axolotl", "micro_batch_size: 0\\n"), "/framework_config/text/micro_batch_size"},
