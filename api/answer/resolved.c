@@ -70,9 +70,13 @@ static void resolve_lora(struct lora_request *l, const struct lora *lora)
     whole(&l->dropout, 0);
     word(&l->dtype, lora_dtype_words, (int)lora->dtype);
     word(&l->bias, lora_bias_words, LORA_BIAS_NONE);
-    if (l->target_modules.set || !lora->n_targets)
+    if (l->target_modules.set || (!lora->n_targets && !lora->pattern))
         return;
     l->target_modules.set = true;
+    if (lora->pattern) {
+        l->target_modules.is_string = true;
+        l->target_modules.v[l->target_modules.n++] = lora->pattern_text;
+    }
     for (uint32_t i = 0; i < lora->n_targets && i < STRS_MAX; i++)
         l->target_modules.v[l->target_modules.n++] = lora->targets[i];
 }

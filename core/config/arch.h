@@ -52,6 +52,7 @@ enum activation {
     ACT_SILU,              /* "silu", "swish" */
     ACT_RELU,
     ACT_BLOOM_GELU,        /* BloomGelu: its own autograd function in modeling_bloom.py */
+    ACT_OTHER,             /* another of ACT2FN (models/library/activations.py) */
     ACT_COUNT
 };
 

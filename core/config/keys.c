@@ -6,17 +6,24 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ACT2FN (transformers activations.py) has more; these have a formula in models/. */
+/* ACT2FN (transformers activations.py); how each is computed stands in models/library/activations.py. */
 static const struct {
     const char *name;
     enum activation activation;
 } activations[] = {
-    {"gelu", ACT_GELU},           {"gelu_new", ACT_GELU_NEW}, {"gelu_pytorch_tanh", ACT_GELU_PYTORCH_TANH},
-    {"gelu_fast", ACT_GELU_FAST}, {"silu", ACT_SILU},         {"swish", ACT_SILU},
-    {"relu", ACT_RELU},
+    {"gelu", ACT_GELU},           {"gelu_new", ACT_GELU_NEW},      {"gelu_pytorch_tanh", ACT_GELU_PYTORCH_TANH},
+    {"gelu_fast", ACT_GELU_FAST}, {"silu", ACT_SILU},              {"swish", ACT_SILU},
+    {"relu", ACT_RELU},           {"gelu_10", ACT_OTHER},          {"gelu_accurate", ACT_OTHER},
+    {"gelu_python", ACT_OTHER},   {"gelu_python_tanh", ACT_OTHER}, {"hardswish", ACT_OTHER},
+    {"laplace", ACT_OTHER},       {"leaky_relu", ACT_OTHER},       {"linear", ACT_OTHER},
+    {"mish", ACT_OTHER},          {"quick_gelu", ACT_OTHER},       {"relu2", ACT_OTHER},
+    {"relu6", ACT_OTHER},         {"sigmoid", ACT_OTHER},          {"sqrtsoftplus", ACT_OTHER},
+    {"tanh", ACT_OTHER},          {"xielu", ACT_OTHER},
 };
 
-#define ACTIVATION_NAMES "gelu, gelu_new, gelu_pytorch_tanh, gelu_fast, silu, swish, relu"
+#define ACTIVATION_NAMES                                                                                                                           \
+    "gelu, gelu_new, gelu_pytorch_tanh, gelu_fast, silu, swish, relu, gelu_10, gelu_accurate, gelu_python, gelu_python_tanh, hardswish, laplace, " \
+    "leaky_relu, linear, mish, quick_gelu, relu2, relu6, sigmoid, sqrtsoftplus, tanh, xielu"
 
 enum err_code keys_refuse(struct err *err, enum err_code code, const char *key, const char *fmt, ...)
 {

@@ -245,8 +245,8 @@ static enum err_code take_error(struct inferring *p, struct inference_candidate 
         return inference_reason(p, c, "not-modelled", e.detail);
     if (rc == ERR_TENSOR_SIZE)
         return inference_reason(p, c, "does-not-fit", e.detail);
-    if (rc == ERR_LEAVES_LANGUAGE)
-        return inference_reason(p, c, "leaves-the-language", e.detail);
+    if (rc == ERR_LEAVES_LANGUAGE || rc == ERR_SCRIPT_RAISED) /* weights of another form may take another way through the same files */
+        return inference_reason(p, c, err_slug(rc), e.detail);
     *p->err = e;
     return rc;
 }
@@ -272,7 +272,13 @@ static enum err_code settle(struct inferring *p, struct inference_candidate *c, 
     q.capacity_bytes = room_of(p->q);
     q.timed = p->q->system != NULL;
     rc = generate(&q, p->scratch, &c->memory, p->err);
-    if (!rc)
+    if (rc == ERR_NOMEM && q.timed) { /* a scan that steps through a long prompt has more kernels than are kept: its memory can be told without them */
+        arena_rewind(p->scratch, mark);
+        *p->err = (struct err){0};
+        q.timed = false;
+        rc = generate(&q, p->scratch, &c->memory, p->err);
+    }
+    if (!rc && q.timed)
         take_time(p, c);
     arena_rewind(p->scratch, mark);
     if (rc)

@@ -20,10 +20,12 @@ enum err_code adapted_find(const struct arch *arch, const struct recipe *r, stru
     if (!rc) {
         o.q = &step.quirks;
         o.experts = lora_experts(&step.quirks, arch->model_type);
-        if (train_targets(arch, &step.r.stack, &lora)) {
-            o.targets = lora.targets;
-            o.n_targets = lora.n_targets;
-        }
+        rc = train_targets(arch, &step.r.stack, arena, &lora, err);
+        o.targets = lora.targets;
+        o.n_targets = lora.n_targets;
+        o.pattern = lora.pattern;
+        if (rc == ERR_NO_TARGETS)
+            rc = ERR_OK; /* said where it is resolved */
     }
     if (!rc)
         rc = trainer_declare(t, arch, &step, arena, err);

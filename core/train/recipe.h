@@ -223,8 +223,8 @@ struct batch_shape train_batch_shape(const struct recipe *r);
 /* Whether the loop reads sync_each_batch: some releases of the Trainer do not, whatever they are told. */
 bool train_reads_sync(const struct recipe *r);
 
-/* Targets that were left out: peft's for this type. false: it has none. */
-bool train_targets(const struct arch *arch, const struct stack *stack, struct lora *l);
+/* Targets that were left out: peft's for this type. ERR_NO_TARGETS: it has none. */
+MUST_CHECK enum err_code train_targets(const struct arch *arch, const struct stack *stack, struct arena *arena, struct lora *l, struct err *err);
 
 /* Fills what `asked` left out. `arch` gives the model's own defaults (saved dtype, use_cache, maximum length). */
 MUST_CHECK enum err_code train_resolve(const struct recipe *asked, const struct arch *arch, const struct device *device,

@@ -9,6 +9,7 @@
 #include "stack/refusals.h"
 #include "stack/release.h"
 #include "train/recipe.h"
+#include "tuning/pattern.h"
 #include "tuning/targets.h"
 
 #include <math.h>
@@ -18,6 +19,7 @@ struct resolving {
     const struct device *device;
     const struct stack *stack;
     struct stack_defaults defaults;
+    struct arena *arena;
     struct err *err;
 };
 
@@ -355,11 +357,20 @@ static bool trains_fp32(const struct lora *l, const struct recipe *r)
     return l->dtype == LORA_DTYPE_FP32 || r->upcasts_adapters;
 }
 
-bool train_targets(const struct arch *arch, const struct stack *stack, struct lora *l)
+enum err_code train_targets(const struct arch *arch, const struct stack *stack, struct arena *arena, struct lora *l, struct err *err)
 {
+    static const char at[] = "/training/lora/target_modules";
+    struct default_targets d;
+
     if (l->n_targets || l->all_linear || l->pattern || l->n_parameters)
-        return true;
-    return targets_default(arch->model_type, stack->peft, &l->targets, &l->n_targets);
+        return ERR_OK;
+    if (!targets_default(arch->model_type, stack->peft, &d))
+        return err_set(err, ERR_NO_TARGETS, at, "this peft release has no default target modules for '%.64s': name them, or write \"all-linear\"",
+                       arch->model_type);
+    l->targets = d.modules;
+    l->n_targets = d.n;
+    l->pattern_text = d.pattern;
+    return d.pattern ? pattern_compile(d.pattern, at, arena, &l->pattern, err) : ERR_OK;
 }
 
 static enum err_code resolve_lora(struct recipe *r, const struct resolving *c)
@@ -380,11 +391,7 @@ static enum err_code resolve_lora(struct recipe *r, const struct resolving *c)
     if (precision_scales_loss(r->precision) && !method_is_zero(r->method) && !trains_fp32(l, r)) /* torch/amp/grad_scaler.py, cuda/AmpKernels.cu */
         return err_set(c->err, ERR_FIELD_CONFLICT, "/training/lora/dtype",
                        "the GradScaler of fp16 precisions unscales fp32 gradients only: fp32 adapters");
-    if (!train_targets(c->arch, &r->stack, l))
-        return err_set(c->err, ERR_NO_TARGETS, "/training/lora/target_modules",
-                       "this peft release has no default target modules for '%.64s': name them, or write \"all-linear\"",
-                       c->arch->model_type);
-    return ERR_OK;
+    return train_targets(c->arch, &r->stack, c->arena, l, c->err);
 }
 
 /* A KV cache is built in forward when config.use_cache says so; the classes switch it off when they checkpoint, save
@@ -730,11 +737,10 @@ static enum err_code check_in_backward(struct recipe *r, struct err *err)
 enum err_code train_resolve(const struct recipe *asked, const struct arch *arch, const struct device *device, struct arena *arena,
                             struct step *ret, struct err *err)
 {
-    struct resolving c = {arch, device, &asked->stack, stack_defaults_of(&asked->stack), err};
+    struct resolving c = {arch, device, &asked->stack, stack_defaults_of(&asked->stack), arena, err};
     struct step s = {.r = *asked};
     enum err_code rc;
 
-    (void)arena; /* every list is the caller's or a table's */
     rc = check_class(&c);
     if (!rc)
         rc = check_head(asked, &c);

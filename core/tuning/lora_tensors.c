@@ -201,6 +201,15 @@ static void adapt_tensor(struct tree *t, struct module *m, struct param *p, uint
     around->of = w;
 }
 
+/* route_tokens_to_experts() of the block reads self.gate.e_score_correction_bias, and self.gate is a ParamWrapper (traced, 5.4, 5.10) */
+static bool is_read_through(const struct module *m, const struct lora_options *o)
+{
+    for (const struct param *p = m->params; p && !o->q->router_groups_itself; p = p->next)
+        if (p->buffer && !strcmp(p->name, "e_score_correction_bias"))
+            return true;
+    return false;
+}
+
 /* NULL, or why peft has no adapter for it or we no forward. */
 static const char *tensor_gap(const struct module *m, const struct param *p, const struct lora_options *o)
 {
@@ -213,6 +222,9 @@ static const char *tensor_gap(const struct module *m, const struct param *p, con
         return "\"lora.ParamWrapper does not work with use_dora=True\", and peft adapts tensors of experts for these names: the linears of attention alone";
     if (m->kind != MODULE_CONTAINER)
         return "target_parameters of a module that is a linear, an embedding or a norm are not modelled: target_modules";
+    if (is_read_through(m, o))
+        return "this release of transformers reads the router's e_score_correction_bias through the module that peft wraps: AttributeError. A later one, "
+               "or the linears of attention alone";
     return p->ndim == 2 || p->ndim == 3 ? NULL : "peft adapts parameters of two or three dimensions alone";
 }
 
@@ -231,7 +243,7 @@ enum err_code lora_adapt_tensors(struct tree *t, struct module *m, const struct 
 
     for (struct param *p = m->params; p; p = p->next) {
         bool router = !strcmp(p->name, "weight") && !strcmp(m->name, "gate") && m->kind != MODULE_LINEAR;
-        uint32_t all, asked = p->buffer ? 0 : asked_of(module, router ? "gate.weight" : p->name, o, effort, &all);
+        uint32_t all = 0, asked = p->buffer ? 0 : asked_of(module, router ? "gate.weight" : p->name, o, effort, &all);
         const char *gap;
 
         (void)snprintf(path, sizeof path, "%s.%s", module, p->name);

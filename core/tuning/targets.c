@@ -8,26 +8,27 @@ static const struct targets {
     const char *model_type;
     release since; /* the release whose table has it first; a later row of the same type replaces it */
     const char *modules[MAX_TARGETS + 1];
+    const char *pattern;
 } table[] = {
-#define TARGETS(type, since, ...) {type, since, {__VA_ARGS__}},
+#define TARGETS(type, since, ...) {type, since, {__VA_ARGS__}, NULL},
+#define TARGETS_PATTERN(type, since, pattern) {type, since, {NULL}, pattern},
 #include "tuning/targets.def"
+#undef TARGETS_PATTERN
 #undef TARGETS
 };
 
-bool targets_default(const char *model_type, release peft, const char *const **ret, uint32_t *ret_n)
+bool targets_default(const char *model_type, release peft, struct default_targets *ret)
 {
     const struct targets *last = NULL;
-    uint32_t n = 0;
 
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (!strcmp(table[i].model_type, model_type) && table[i].since <= peft)
             last = &table[i];
-    if (!last || !last->modules[0])
+    if (!last || (!last->modules[0] && !last->pattern))
         return false;
-    while (last->modules[n])
-        n++;
-    *ret = last->modules;
-    *ret_n = n;
+    *ret = (struct default_targets){.modules = last->modules, .pattern = last->pattern};
+    while (last->modules[ret->n])
+        ret->n++;
     return true;
 }
 

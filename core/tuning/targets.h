@@ -13,7 +13,12 @@
 #include <stdint.h>
 
 /* false when peft has no default for this type: it then refuses (tuners/lora/model.py: "Please specify `target_modules`"). */
-bool targets_default(const char *model_type, release peft, const char *const **ret, uint32_t *ret_n);
+struct default_targets {
+    const char *const *modules; /* ends of names */
+    uint32_t n;
+    const char *pattern; /* instead of them a regular expression; NULL: none */
+};
+bool targets_default(const char *model_type, release peft, struct default_targets *ret);
 
 /*
  * Names of linears that experts once were, which peft takes for the tensors they are now: such a name adapts no linear of that name any more.

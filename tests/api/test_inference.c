@@ -40,6 +40,20 @@ START_TEST(each_form_of_the_weights_holds_what_it_packs)
 }
 END_TEST
 
+/* mamba's own path multiplies a weight that bitsandbytes has packed: of the forms that are compared that one has a reason, the others figures. */
+START_TEST(a_form_that_raises_leaves_the_others)
+{
+    struct reply reply = ask("{\"config\":{\"model_type\":\"mamba\",\"hidden_size\":64,\"num_hidden_layers\":2,\"state_size\":8,\"vocab_size\":100},"
+                             "\"workload\":\"inference\",\"cluster\":{\"gpu\":\"A100\"},\"inference\":{\"prompt_tokens\":16,\"new_tokens\":4}}");
+    const char *code = json_str(reply_at(&reply, "candidates/2/reason/code"));
+    double v = 0;
+
+    ck_assert_msg(reply.r.status == 200 && json_number(reply_at(&reply, PEAK), &v), "%s", reply.r.body);
+    ck_assert_msg(code && !strcmp(code, "modeling-raised"), "%s", reply.r.body);
+    reply_done(reply);
+}
+END_TEST
+
 #define QWEN "Qwen/Qwen3-0.6B"                      /* 440,401,920 weights of linears, a table of 155,582,464 */
 #define TINY "TinyLlama/TinyLlama-1.1B-Chat-v1.0" /* 968,884,224, a table and a head of 65,536,000 */
 
@@ -431,6 +445,7 @@ UNIT_TESTS("api/inference", unit_test(caches_hold_what_they_store); unit_test(a_
            unit_rows(device_map_puts_packed_weights_with_their_layers, packed_spreads); unit_test(device_map_puts_no_packed_weights_on_the_host); unit_rows(litgpt_generates_in_what_it_printed, litgpt_rows);
            unit_test(of_litgpt_the_rest_is_refused);
            unit_test(precision_is_not_given_up_unasked); unit_test(tensor_parallelism_shares_weights_and_cache);
-           unit_test(nothing_is_faster_than_its_bound); unit_test(each_form_of_the_weights_holds_what_it_packs); unit_rows(packed_checkpoints_hold_what_they_store, packed); unit_rows(a_checkpoint_says_its_form, checkpoints);
+           unit_test(nothing_is_faster_than_its_bound); unit_test(a_form_that_raises_leaves_the_others);
+    unit_test(each_form_of_the_weights_holds_what_it_packs); unit_rows(packed_checkpoints_hold_what_they_store, packed); unit_rows(a_checkpoint_says_its_form, checkpoints);
            unit_test(more_never_holds_less);
            unit_test(the_largest_batch_is_the_largest); unit_test(compares_three_forms_where_none_is_named); unit_rows(says_what_it_cannot, refused);)

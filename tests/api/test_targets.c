@@ -139,6 +139,16 @@ END_TEST
     "\"num_key_value_heads\":2,\"num_local_experts\":4,\"vocab_size\":1000},\"cluster\":{\"gpu\":\"A100-80GB\",\"gpus_per_node\":4},\"training\":{"        \
     "\"methods\":\"" method "\",\"micro_batch_size\":1,\"seq_len\":64,\"precision\":\"bf16-autocast\",\"tuning\":\"lora\",\"lora\":{" lora "}}" more "}"
 #define ALL "\"target_modules\":\"all-linear\""
+#define SMALL(config, method, training, more)                                                                                                         \
+    "{\"config\":{\"hidden_size\":256,\"intermediate_size\":384,\"num_hidden_layers\":2,\"num_attention_heads\":4,\"num_key_value_heads\":4,"     \
+    "\"vocab_size\":1000," config "},\"cluster\":{\"gpu\":\"A100-80GB\",\"gpus_per_node\":4},\"training\":{\"methods\":\"" method "\","           \
+    "\"micro_batch_size\":1,\"seq_len\":64," training "}" more "}"
+#define ADAPTED "\"precision\":\"bf16-autocast\",\"tuning\":\"lora\",\"lora\":{" ALL "}"
+#define TIED "\"model_type\":\"llama\",\"tie_word_embeddings\":true"
+#define LATENT                                                                                                                                         \
+    "\"model_type\":\"deepseek_v3\",\"n_routed_experts\":8,\"num_experts_per_tok\":2,\"n_group\":2,\"topk_group\":1,\"first_k_dense_replace\":1,"    \
+    "\"moe_intermediate_size\":64,\"q_lora_rank\":64,\"kv_lora_rank\":32"
+#define ERNIE "\"model_type\":\"ernie4_5_moe\",\"moe_num_experts\":4,\"moe_k\":2,\"moe_intermediate_size\":64"
 
 /* Adapters that do not go with a method, a release or each other: why, and what to write instead. */
 static const struct {
@@ -146,6 +156,10 @@ static const struct {
 } apart[] = {
     {EXPERTS("fsdp", ALL, ""), "RuntimeError", "fsdp2"},
     {EXPERTS("zero3", ALL, ""), "zero3", "zero2"},
+    {SMALL(TIED, "fsdp_no_shard", ADAPTED, ""), "tied embeddings of a frozen unit", "use_orig_params false"},
+    {SMALL(LATENT, "single", ADAPTED, ",\"stack\":{\"transformers\":\"5.10\",\"peft\":\"0.21\"}"), "e_score_correction_bias", "A later one"},
+    {SMALL(ERNIE, "fsdp2", "\"precision\":\"bf16\",\"tuning\":\"full\"", ",\"stack\":{\"framework\":\"torch\"}"), "uniform original parameter dtype", "bf16-mixed"},
+    {SMALL("\"model_type\":\"helium\",\"head_dim\":32", "single", "\"tuning\":\"full\"", ""), "shapes cannot be multiplied", "64x128 and 256x256"},
     {EXPERTS("ddp", ALL ",\"dropout\":0.1", ""), "lora_dropout != 0", "dropout 0"},
     {EXPERTS("ddp", ALL ",\"use_dora\":true", ""), "use_dora=True", "attention alone"},
     {EXPERTS("fsdp2", "\"target_modules\":[\"q_proj\"],\"use_dora\":true", ""), "DoRA fsdp2", "single or ddp"},

@@ -88,6 +88,17 @@ static enum tri flag(const struct json *o, const char *key, enum tri otherwise)
     return json_bool(json_get(o, key), &b) ? b ? TRI_TRUE : TRI_FALSE : otherwise;
 }
 
+static const char *default_lora(const struct arch *arch, struct recipe *r)
+{
+    struct default_targets d;
+
+    if (!targets_default(arch->model_type, r->stack.peft, &d) || d.pattern)
+        return "no default targets";
+    r->lora.targets = d.modules;
+    r->lora.n_targets = d.n;
+    return NULL;
+}
+
 static const char *lora(const struct json *o, const struct arch *arch, const char *targets[TRACED_TARGETS], struct recipe *r)
 {
     const struct json *l = json_get(o, "lora"), *given = json_get(l, "target_modules");
@@ -100,7 +111,7 @@ static const char *lora(const struct json *o, const struct arch *arch, const cha
     if (r->lora.all_linear)
         return NULL;
     if (json_type(given) != JSON_ARRAY)
-        return targets_default(arch->model_type, r->stack.peft, &r->lora.targets, &r->lora.n_targets) ? NULL : "no default targets";
+        return default_lora(arch, r);
     json_each(t, given) {
         if (r->lora.n_targets == TRACED_TARGETS)
             return "too many targets";

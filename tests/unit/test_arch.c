@@ -162,7 +162,7 @@ static const struct {
     {LLAMA(",\"use_cache\":1"), ERR_FIELD_TYPE, "/use_cache", "true or false"},
     {LLAMA(",\"attention_dropout\":1.5"), ERR_FIELD_RANGE, "/attention_dropout", ""},
     {LLAMA(",\"attention_dropout\":\"0.1\""), ERR_FIELD_TYPE, "/attention_dropout", ""},
-    {LLAMA(",\"hidden_act\":\"quick_gelu\""), ERR_FIELD_VALUE, "/hidden_act", "gelu_pytorch_tanh"},
+    {LLAMA(",\"hidden_act\":\"glu\""), ERR_FIELD_VALUE, "/hidden_act", "gelu_pytorch_tanh"},
     {LLAMA(",\"hidden_act\":3"), ERR_FIELD_TYPE, "/hidden_act", ""},
     {LLAMA(",\"torch_dtype\":\"int8\""), ERR_FIELD_VALUE, "/torch_dtype", "bfloat16"},
     {LLAMA(",\"dtype\":16"), ERR_FIELD_TYPE, "/dtype", ""},

@@ -7,8 +7,6 @@
 #include "tests/support/unit.h"
 #include "train/inventory.h"
 #include "train/recipe.h"
-#include "tuning/pattern.h"
-#include "tuning/targets.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,7 +76,6 @@ static uint64_t whole(const struct json *o, const char *key)
 static void lora_count(const struct json *c, const struct arch *arch, const char *key, bool all_linear, const char *name, void *block)
 {
     struct step s = step_of(TUNING_LORA);
-    const char *pattern = json_str(json_get(c, "lora_default_pattern"));
     struct inventory v;
     struct err err = {0};
     struct arena a;
@@ -86,11 +83,7 @@ static void lora_count(const struct json *c, const struct arch *arch, const char
 
     arena_init(&a, block, ROOM);
     s.r.lora.all_linear = all_linear;
-    if (pattern && !all_linear) { /* peft's table has a pattern for the type, which targets.def has not: what it would mean */
-        ck_assert_msg(!pattern_compile(pattern, "", &a, &s.r.lora.pattern, &err), "%s: %s", name, err.detail);
-        s.r.lora.pattern_text = pattern;
-    }
-    known = all_linear || pattern || targets_default(arch->model_type, traced.peft, &s.r.lora.targets, &s.r.lora.n_targets);
+    known = !train_targets(arch, &traced, &a, &s.r.lora, &err);
     if (json_type(json_get(c, key)) != JSON_NUMBER) {
         ck_assert_msg(all_linear || !known, "%s: peft refuses to choose targets, we did not", name);
         return;

@@ -39,6 +39,9 @@ class HeliumAttention(LlamaAttention):
     def biases(self, config):
         return config.attention_bias, False
 
+    def width_of_heads(self, config, q):
+        return config.hidden_size
+
 
 class HeliumDecoderLayer(LlamaDecoderLayer):
     attention, norm = HeliumAttention, HeliumRMSNorm

@@ -79,7 +79,10 @@ class LlamaAttention(nn.Module):
         in_bias, out_bias = self.biases(config)
         for name, width in ("q_proj", q), ("k_proj", kv), ("v_proj", kv):
             setattr(self, name, nn.Linear(config.hidden_size, width, bias=in_bias))
-        setattr(self, self.out, nn.Linear(q, config.hidden_size, bias=out_bias))
+        setattr(self, self.out, nn.Linear(self.width_of_heads(config, q), config.hidden_size, bias=out_bias))
+
+    def width_of_heads(self, config, q):  # what the projection out takes
+        return q
 
     def biases(self, config):
         return config.attention_bias, config.attention_bias

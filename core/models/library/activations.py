@@ -84,8 +84,20 @@ class LaplaceActivation(nn.Module):
         return 0.5 * (1.0 + torch.erf(x))
 
 
+class ClippedGELUActivation(nn.Module):
+    def forward(self, x):
+        return torch.clamp(nn.functional.gelu(x), -10, 10)
+
+
+class SqrtSoftplusActivation(nn.Module):
+    def forward(self, x):
+        return nn.functional.softplus(x).sqrt()
+
+
 class Activations(dict):
     def __getitem__(self, name):
+        if name not in self:
+            raise ValueError(f"the activation '{name}' is not modelled; known are " + ", ".join(self.keys()))
         return super().__getitem__(name)()
 
 
@@ -110,12 +122,12 @@ class BloomGelu(nn.Module):
         return GeLUFunction.apply(x)
 
 
-
 ACT2FN = Activations(
-    gelu=GELUActivation, gelu_accurate=AccurateGELUActivation, gelu_fast=FastGELUActivation, gelu_new=NewGELUActivation, gelu_python=GELUPython,
+    gelu=GELUActivation, gelu_10=ClippedGELUActivation, gelu_accurate=AccurateGELUActivation, gelu_fast=FastGELUActivation, gelu_new=NewGELUActivation, gelu_python=GELUPython,
     gelu_python_tanh=GELUTanhPython, gelu_pytorch_tanh=GELUTanh, hardswish=nn.Hardswish, laplace=LaplaceActivation, leaky_relu=nn.LeakyReLU,
     linear=LinearActivation, mish=nn.Mish,
     quick_gelu=QuickGELUActivation, relu=nn.ReLU, relu2=ReLUSquaredActivation, relu6=nn.ReLU6, sigmoid=nn.Sigmoid, silu=SiLUActivation,
+    sqrtsoftplus=SqrtSoftplusActivation,
     swish=nn.SiLU, tanh=nn.Tanh, xielu=XIELUActivation,
 )
 

@@ -92,6 +92,17 @@ static void tell_dtypes(struct unit *u)
     }
 }
 
+/* _flat_param.py _use_unsharded_views(as_params=True): what another name is set to is a view by then, "as_params=True type(prim_param)=<class 'torch.Tensor'>"
+ * (traced, 2.15: frozen units alone). */
+static void check_ties(const struct unit *u)
+{
+    const struct fsdp1 *f = u->all;
+
+    if (u->n_tied && !u->trained && !f->sharded && f->o->fsdp.use_orig_params)
+        run_fail(f->r, ERR_FIELD_CONFLICT, "/training/fsdp/use_orig_params",
+                 "NO_SHARD raises an AssertionError at the tied embeddings of a frozen unit: use_orig_params false, ddp, or a method that shards");
+}
+
 bool unit_declare(struct unit *u)
 {
     struct run *r = u->all->r;
@@ -111,6 +122,7 @@ bool unit_declare(struct unit *u)
     find_params(&(struct walk){.u = u, .take = true}, u->module);
     u->pre_forward_index = u->post_forward_index = -1;
     tell_dtypes(u);
+    check_ties(u);
     lay_out(u);
     return !run_dead(r);
 }

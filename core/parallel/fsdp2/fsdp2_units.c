@@ -111,6 +111,24 @@ static void search(struct search *s, const struct module *m)
     take_params(s, m);
 }
 
+/* _fsdp_param_group.py _init_mp_dtypes, when a unit runs first */
+static void check_dtypes(const struct search *s)
+{
+    const struct param *first = NULL;
+
+    for (uint32_t i = 0; i < s->u->n_params; i++) {
+        const struct param *p = s->u->params[i].declared;
+
+        if (!p->requires_grad)
+            continue;
+        if (first && p->dtype != first->dtype)
+            run_fail(s->f->r, ERR_FIELD_CONFLICT, "/training/precision",
+                     "fully_shard raises \"FSDP expects uniform original parameter dtype\": this model trains parameters of two dtypes in one unit. Weights "
+                     "in fp32 (bf16-mixed)");
+        first = first ? first : p;
+    }
+}
+
 static void fill_units(struct search *s)
 {
     for (uint32_t i = 0; i < s->f->n_units; i++) {
@@ -118,6 +136,7 @@ static void fill_units(struct search *s)
         s->u->params = s->at;
         for (uint32_t k = 0; k < s->u->n_modules; k++)
             search(s, s->u->modules[k]);
+        check_dtypes(s);
     }
 }
 

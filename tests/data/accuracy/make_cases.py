@@ -26,7 +26,6 @@ COUNTED = FAMILIES | {"mixtral", "qwen2_moe", "qwen3_moe", "gpt_oss", "deepseek_
                       "ernie4_5_moe", "falcon_h1", "nemotron_h", "qwen3_next", "qwen3_5", "qwen3_5_moe", "gemma3", "mamba", "phimoe", "dbrx", "minicpm3",
                       "openai-gpt", "rwkv", "mimo_v2_flash", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "fuyu", "kimi_k25",
                       "deepseek_v4", "mllama", "llama4", "gemma4", "step3p7"}
-PATTERNS = {"gemma4": r".*language_model\..*\.(q_proj|v_proj)"}  # default target modules of peft 0.19 to 0.21, utils/constants.py, that are no list
 # What of them is written of earlier releases of transformers: family_is_written of core/stack/quirks.def.
 SINCE = {"olmo": 4048, "olmo2": 4048, "granite": 4045, "cohere": 4048, "phi": 4048, "glm": 4048, "phi3": 4048, "helium": 4049,
          "glm4": 4051, "gemma3_text": 4053, "smollm3": 4053, "cohere2": 4053, "arcee": 4053, "exaone4": 4054, "ernie4_5": 4054, "seed_oss": 4056, "olmo3": 5000,
@@ -120,11 +119,9 @@ def tensors(truth, configs, folder):
         for name, r in sorted(wanted.items()):
             number = lambda key: int(r[key]) if r.get(key) else None
             config = config_of(configs, name)
-            pattern = PATTERNS.get(config["model_type"])
             out.write(json.dumps({"config_file": name, "config": config, "total": int(r["total"]), "tensors": int(r["tensors"]),
                                   "lora_r16_default": number("lora_r16_default"), "lora_r16_all_linear": number("lora_r16_all_linear"),
-                                  "lora_default_modules": number("lora_r16_default_modules"), "digest": fnv(sorted(lines[name])), "rows": len(lines[name]),
-                                  **({"lora_default_pattern": pattern} if pattern else {})},
+                                  "lora_default_modules": number("lora_r16_default_modules"), "digest": fnv(sorted(lines[name])), "rows": len(lines[name])},
                                  separators=(",", ":")) + "\n")
 
 

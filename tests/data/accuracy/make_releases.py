@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
 """Makes releases.jsonl of this folder: small steps of model types on the releases of transformers that differ, as the oracle traces them.
 
-    PYTHONPATH=RELEASE:.. PYTHON make_releases.py ORACLE RELEASE [TYPE..]
+    PYTHONPATH=RELEASE:.. PYTHON make_releases.py ORACLE RELEASE [TYPE..] [--beside PROGRAM [--steps eager,lora] [--over JSON]]
 
 ORACLE holds ask.py and one_gpu. PYTHON has torch 2.2 with 4.40 to 4.44, 2.4 with 4.45 to 4.50, 2.7 with 4.51 to 4.57, 2.11 with 5; PYTHONPATH names a folder with
 RELEASE ("5.10": its last patch). Configs are those of tests/data/families.jsonl, what is changed of them stands below. Each step runs in a process of its own, forked once all is imported.
+
+--beside: writes no file; any TYPE, and what PROGRAM (llmemd) answers of each step is printed beside the trace. What differs then: tools/compare-events.
 """
+import argparse
 import importlib.metadata
 import json
 import os
+import subprocess
 import sys
 import tempfile
 
@@ -16,25 +20,34 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 STEPS = {"eager": dict(attention="eager"),
          "mixed-ckpt-pad": dict(precision="bf16-mixed", gradient_checkpointing=True, padded=True),
          "lora": dict(tuning="lora", precision="bf16-autocast", lora={"rank": 8, "alpha": 16, "dropout": 0.0, "dtype": "fp32", "target_modules": "all-linear"}),
+         "lora-table": dict(tuning="lora", lora={"rank": 8, "alpha": 16, "dropout": 0.0, "dtype": "fp32"}),  # target_modules: peft's own for the type
          "fa2-accum": dict(attention="flash_attention_2", gradient_accumulation_steps=2)}
 BASE = dict(methods="single", seq_len=256, micro_batch_size=2, optimizer="adamw_torch", loss="hf", tuning="full", precision="bf16", attention="sdpa",
             gradient_checkpointing=False, padded=False, checkpoint_reentrant=False, gradient_accumulation_steps=1, max_grad_norm=1.0)
 NO_FLASH, NO_LORA = ["eager", "mixed-ckpt-pad", "lora"], ["eager", "mixed-ckpt-pad", "fa2-accum"]
+ALL = NO_FLASH + ["fa2-accum"]
 ROWS = {  # type: (releases, steps)
-    "falcon": (("5.2", "5.10", "5.14", "5.15", "5.17"), list(STEPS)),
-    "qwen2_moe": (("4.54", "4.55", "4.57"), list(STEPS)),
-    "vaultgemma": (("5.0", "5.1"), list(STEPS)),
+    "falcon": (("5.2", "5.10", "5.14", "5.15", "5.17"), ALL),
+    "qwen2_moe": (("4.54", "4.55", "4.57"), ALL),
+    "vaultgemma": (("5.0", "5.1"), ALL),
     "openai-gpt": (("5.0", "5.1"), ["eager", "lora"]),
     "ernie4_5_moe": (("5.0", "5.2", "5.9"), NO_LORA),
     "deepseek_v3": (("5.0", "5.4", "5.10"), NO_LORA),
     "glm4_moe_lite": (("5.0", "5.4", "5.10"), NO_LORA),
     "youtu": (("5.2", "5.4", "5.10"), NO_LORA),
     "minimax_m2": (("5.0", "5.10", "5.17"), NO_LORA),
-    "llama4_text": (("5.0", "5.4", "5.9"), ["eager", "mixed-ckpt-pad"]),
-    "olmo3": (("4.57",), list(STEPS)),
+    "llama4_text": (("4.54", "4.56", "4.57", "5.0", "5.4", "5.9"), ["eager", "mixed-ckpt-pad"]),
+    "llama4": (("5.10", "5.17", "5.20"), ["eager", "mixed-ckpt-pad"]),
+    "qwen3_moe": (("4.51",), ALL),
+    "deepseek_v2": (("5.13", "5.17", "5.20"), ALL),
+    "phimoe": (("5.5", "5.9"), ["eager", "mixed-ckpt-pad", "fa2-accum"]),
+    "gemma4": (("5.20",), ["lora-table"]),
+    **{kind: (("5.17",), ["eager", "mixed-ckpt-pad"]) for kind in ("llama+quick_gelu", "gpt_neox+quick_gelu", "llama+gelu_10", "llama+hardswish", "llama+mish")},
+    **{kind: (("5.0", "5.1"), ["eager", "mixed-ckpt-pad"]) for kind in ("qwen2_vl", "qwen2_5_vl", "qwen3_vl")},
+    "olmo3": (("4.57",), ALL),
     "nemotron_h": (("5.6", "5.10", "5.14", "5.17"), NO_LORA),
 }
-CHANGED = {}
+CHANGED = {kind: {"hidden_act": kind.split("+")[1]} for kind in ROWS if "+" in kind}  # what stands behind a type's name
 FIGURES = ("peak_allocated_bytes", "peak_reserved_bytes", "static_bytes", "resting_bytes", "peak_phase", "phase_peaks_bytes")
 
 
@@ -57,6 +70,11 @@ def trace(config, training):
     if (5, 0) <= version < (5, 19):  # Trainer._get_num_items_in_batch
         step.Run.count_items = lambda run, batches: sum(
             (b["labels"][..., 1:] if version >= (5, 10) else b["labels"]).ne(-100).sum() for b in batches) if run.takes_count else None
+    if "text_config" in config or "vision_config" in config:  # with its towers, as composite.py has it
+        import transformers
+        whole = transformers.AutoModelForImageTextToText._model_mapping
+        if transformers.CONFIG_MAPPING[config["model_type"]] in whole:
+            transformers.AutoModelForCausalLM._model_mapping = whole
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "config.json")
         with open(path, "w", encoding="utf-8") as f:
@@ -83,8 +101,28 @@ def forked(config, training):
     return json.loads(text) if text else {"error": "died"}
 
 
+def beside(program, kind, name, request, told):
+    """What differs, a line a step; what the tracer and the program each refuse."""
+    done = subprocess.run([program, "estimate", "--offline", "--json"], input=json.dumps(request), capture_output=True, text=True)
+    answer = json.loads(done.stdout or "{}")
+    first = (answer.get("candidates") or [{}])[0]
+    ours, theirs = first.get("memory"), told.get("result")
+    refused = "" if ours else (first.get("reason") or answer).get("detail") or done.stderr[-200:]
+    if not ours or not theirs:
+        print("%s %s: %s; traced: %s" % (kind, name, refused or ours["peak_allocated_bytes"], theirs["peak_allocated_bytes"] if theirs else told["error"]), flush=True)
+        return
+    off = {k: ours[k] - v[-1] if isinstance(v, list) else ours[k] - v for k, v in theirs.items() if k in FIGURES and isinstance(ours.get(k), int)}
+    off.update((k, ours["phase_peaks_bytes"][k] - v) for k, v in theirs["phase_peaks_bytes"].items())
+    off = {k: v for k, v in off.items() if v}
+    print("%s %s: %s" % (kind, name, "equal" if not off else "%+.4f %% %s" % (100 * off.get("peak_allocated_bytes", 0) / theirs["peak_allocated_bytes"], off)), flush=True)
+
+
 def main():
-    oracle, release, wanted = sys.argv[1], sys.argv[2], sys.argv[3:]
+    a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    a.add_argument("oracle"), a.add_argument("release"), a.add_argument("types", nargs="*"), a.add_argument("--beside")
+    a.add_argument("--steps", help="of STEPS, joined by commas"), a.add_argument("--over", type=json.loads, default={}, help="JSON: what is put over the config")
+    a = a.parse_args()
+    oracle, release, wanted = a.oracle, a.release, a.types
     sys.path.insert(0, oracle)
     os.environ.update(NULLCUDA_CC="80", NULLCUDA_SMS="108", NULLCUDA_TPM="2048", NULLCUDA_BPM="32", PYTHONHASHSEED="0")
     import environment
@@ -112,10 +150,15 @@ def main():
     target, rows = os.path.join(HERE, "releases.jsonl"), {}
     if os.path.exists(target):
         rows = {json.loads(line)["id"]: line for line in open(target, encoding="utf-8")}
-    for kind, (releases, steps) in ROWS.items():
-        for name in steps if release in releases and (not wanted or kind in wanted) else ():
-            config, training = {**configs[kind], **CHANGED.get(kind, {})}, {**BASE, **STEPS[name]}
+    asked = {kind: a.steps.split(",") if a.steps else STEPS for kind in wanted} if a.beside else {
+        kind: steps for kind, (releases, steps) in ROWS.items() if release in releases and (not wanted or kind in wanted)}
+    for kind, steps in asked.items():
+        for name in steps:
+            config, training = {**configs[kind.split("+")[0]], **CHANGED.get(kind, {}), **a.over}, {**BASE, **STEPS[name]}
             told = forked(config, training)
+            if a.beside:
+                beside(a.beside, kind, name, {"cluster": {"gpu": "A100-80GB"}, "training": training, "stack": stack, "config": config}, told)
+                continue
             if "error" in told:
                 print(kind, name, told["error"], file=sys.stderr, flush=True)
                 continue

@@ -2,6 +2,7 @@
 import torch
 
 from transformers.cache_utils import DynamicCache, QuantizedCache, StaticCache
+from transformers.releases import refuse
 
 
 def positions_of(attention_mask):
@@ -81,6 +82,8 @@ class Generation:
     def choose(self):
         """The most likely token goes behind the others."""
         self.cache = self.outputs.past_key_values
+        if self.cache is None:
+            refuse("/workload", "this class keeps no keys and values: each token is the whole text anew, which is not modelled")
         if self.position_ids is not None:
             self.position_ids = grow_positions(self.position_ids)
         if self.attention_mask is not None:
