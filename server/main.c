@@ -5,8 +5,10 @@
 #include "server/terminal/lists.h"
 #include "server/terminal/manual.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static int run_serve(int argc, char **argv, int first)
 {
@@ -51,8 +53,22 @@ static const struct {
     {"version", version},       {"--version", version},             {"-V", version},
 };
 
+/* Who starts it with one of the three closed would have the next socket take its number, and lines of the log go to a caller. Standard output fails when it
+   is written to, as a closed one does: an answer that nobody gets is no success. */
+static bool stand_open(void)
+{
+    static const int modes[] = {O_RDONLY, O_RDONLY, O_WRONLY};
+
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", modes[fd]) != fd)
+            return false;
+    return true;
+}
+
 int main(int argc, char **argv)
 {
+    if (!stand_open())
+        return 1;
     for (size_t i = 0; argc > 1 && i < sizeof commands / sizeof *commands; i++)
         if (!strcmp(argv[1], commands[i].name))
             return commands[i].run(argc, argv, 2);

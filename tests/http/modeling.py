@@ -114,7 +114,7 @@ class Modeling(unittest.TestCase):
             ranges = [[int(x, 16) for x in line.split()[0].split("-")] for line in f]
         told = [int(n, 0) for n in re.findall(r"0x[0-9a-f]+|[0-9]{9,}", json.dumps([answer for _, answer, _ in first]))]
         self.assertTrue(told)
-        self.assertEqual([hex(n) for n in told if any(a <= n < b for a, b in ranges)], [])
+        self.assertEqual([hex(n) for n in told if any(a <= n < b for a, b in ranges if b - a < 1 << 38)], [])  # but for a sanitizer's shadow
 
     def test_example(self):
         asked = example(seq_len=512, micro_batch_size=2)

@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -12,7 +13,7 @@ import tempfile
 import time
 import unittest
 
-from daemon import LLMEMD, QUESTION, Daemon, main
+from daemon import LLMEMD, QUESTION, Daemon, SlowHub, main, question
 
 CONTRACT = sys.argv[1]
 
@@ -205,6 +206,37 @@ class Life(unittest.TestCase):
         for a in answers:
             if not a.exception():
                 self.assertEqual(a.result()[0], 200)
+
+    def test_closed_standard_files(self):
+        """No socket takes their numbers; an answer that goes nowhere is no success."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "at")
+            p = subprocess.Popen([LLMEMD, "serve", "--listen", "unix:" + path], preexec_fn=lambda: os.closerange(0, 3))
+            self.addCleanup(p.kill)
+            while not os.path.exists(path):
+                self.assertIsNone(p.poll())
+                time.sleep(0.01)
+            self.assertEqual({os.readlink("/proc/%d/fd/%d" % (p.pid, fd)) for fd in range(3)}, {"/dev/null"})
+            with socket.socket(socket.AF_UNIX) as s:
+                s.connect(path)
+                s.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n" * 2)
+                self.assertTrue(s.recv(9).startswith(b"HTTP/1.1 "))
+            p.terminate()
+            self.assertEqual(p.wait(60), 0)
+        done = subprocess.run([LLMEMD, "estimate", "--offline", "--json", "--model", "gpt2", "--gpu", "T4"], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                              preexec_fn=lambda: os.close(1))
+        self.assertNotEqual(done.returncode, 0)
+
+    def test_a_limit_of_file_sizes(self):
+        """What may not be written is not kept, and ends nothing."""
+        hub = SlowHub(0)
+        with tempfile.TemporaryDirectory() as cache:
+            d = hub.daemon("--cache-dir", cache)
+            resource.prlimit(d.process.pid, resource.RLIMIT_FSIZE, (0, 0))
+            for i in range(3):
+                self.assertEqual(d.ask("POST", "/estimate", question("org/m%d" % i))[0], 200)
+            self.assertEqual(d.stop()[0], 0)
+        hub.stop()
 
     def test_interrupt(self):
         self.assertEqual(Daemon("--log", "none").stop(signal.SIGINT), (0, ""))
