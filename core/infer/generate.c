@@ -30,6 +30,12 @@ struct generating {
     struct piece piece[MOST_PIECES];
 };
 
+/* Of a layer, each a module with three linears and an activation, and a chain of operators in forward. */
+static uint32_t experts_of(const struct generate_question *q)
+{
+    return q->quirks->experts_in_turn ? (uint32_t)q->arch->experts : 0;
+}
+
 static enum err_code declare(struct generating *g, struct arena *arena, struct err *err)
 {
     const struct generate_question *q = g->q;
@@ -44,7 +50,7 @@ static enum err_code declare(struct generating *g, struct arena *arena, struct e
     m->padded = q->padded;
     m->quantised = q->weights || q->packed.kind;
     m->use_cache = true;
-    rc = tree_init(&m->tree, arena, q->dtype, 64 + q->arch->layers * 96, err);
+    rc = tree_init(&m->tree, arena, q->dtype, 64 + q->arch->layers * (96 + experts_of(q) * 24), err);
     if (!rc)
         rc = model_declare(m, err);
     if (!rc && q->weights)
@@ -61,13 +67,13 @@ static enum err_code declare(struct generating *g, struct arena *arena, struct e
 
 static struct run_limits limits_of(const struct generate_question *q)
 {
-    uint32_t layers = q->arch->layers + 4;
+    uint32_t layers = q->arch->layers + 4, experts = experts_of(q);
 
     return (struct run_limits){
-        .values = 8192 + layers * 512,
-        .storages = 4096 + layers * 256,
+        .values = 8192 + layers * (512 + experts * 36),
+        .storages = 4096 + layers * (256 + experts * 16),
         .nodes = 1024,
-        .births = 16384 + layers * 800 * (q->replay == REPLAY_ALL ? MOST_STEPS : 8),
+        .births = 16384 + layers * (800 + experts * 40) * (q->replay == REPLAY_ALL ? MOST_STEPS : 8),
         .marks = 64,
     };
 }

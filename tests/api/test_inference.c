@@ -40,6 +40,46 @@ START_TEST(each_form_of_the_weights_holds_what_it_packs)
 }
 END_TEST
 
+/*
+ * What others printed of one GPU, beside the figure of ours that it is: QwenLM/Qwen3 docs/source/getting_started/speed_benchmark.md (MiB, transformers 4.51) prints
+ * what stands when the last token is made: weights, cache and cuBLAS's workspace, less than the products of its prompt. Its AWQ rows are the peak of the tokens.
+ */
+static const struct {
+    const char *model, *weights, *stack, *path;
+    int prompt, tokens;
+    double bytes;
+} published[] = {
+#define MIB(n) ((n) * 1048576.0)
+#define REST "candidates/0/memory/resting_bytes"
+#define TOKENS "candidates/0/memory/phase_peaks_bytes/decode"
+    {"Qwen/Qwen3-0.6B", "bf16", "4.51", REST, 6144, 2048, MIB(2066)},
+    {"Qwen/Qwen3-8B", "bf16", "4.51", REST, 30720, 2048, MIB(20267)},
+    {"Qwen/Qwen3-32B", "bf16", "4.51", REST, 30720, 2048, MIB(70728)},
+    {"Qwen/Qwen3-30B-A3B", "bf16", "4.51", REST, 6144, 2048, MIB(59037)},
+    {"Qwen/Qwen3-8B", "fp8", "4.51", REST, 30720, 2048, MIB(13644)},
+    {"Qwen/Qwen3-1.7B", "gptq8", "4.51", REST, 6144, 2048, MIB(2901)},
+    {"Qwen/Qwen3-14B", "awq4", "4.51", TOKENS, 6144, 2048, MIB(11020)},
+    {"Qwen/Qwen3-32B", "awq4", "4.51", TOKENS, 30720, 2048, MIB(27718)},
+};
+
+START_TEST(is_what_others_printed)
+{
+    char body[500];
+    double v = 0;
+    struct reply reply;
+
+    (void)snprintf(body, sizeof body,
+                   "{\"model\":\"%s\",\"workload\":\"inference\",\"cluster\":{\"gpu\":\"H20\"},\"inference\":{\"weights\":\"%s\",\"prompt_tokens\":%d,"
+                   "\"new_tokens\":%d,\"batch_size\":1},\"stack\":{\"torch\":\"2.6\",\"transformers\":\"%s\"}}",
+                   published[_i].model, published[_i].weights, published[_i].prompt, published[_i].tokens, published[_i].stack);
+    reply = ask(body);
+    ck_assert_msg(json_number(reply_at(&reply, published[_i].path), &v), "%s", reply.r.body);
+    ck_assert_msg(v > published[_i].bytes * 0.995 && v < published[_i].bytes * 1.005, "%s in %s: %.0f, not %.0f", published[_i].model, published[_i].weights, v,
+                  published[_i].bytes);
+    reply_done(reply);
+}
+END_TEST
+
 /* mamba's own path multiplies a weight that bitsandbytes has packed: of the forms that are compared that one has a reason, the others figures. */
 START_TEST(a_form_that_raises_leaves_the_others)
 {
@@ -446,6 +486,7 @@ UNIT_TESTS("api/inference", unit_test(caches_hold_what_they_store); unit_test(a_
            unit_test(of_litgpt_the_rest_is_refused);
            unit_test(precision_is_not_given_up_unasked); unit_test(tensor_parallelism_shares_weights_and_cache);
            unit_test(nothing_is_faster_than_its_bound); unit_test(a_form_that_raises_leaves_the_others);
+    unit_rows(is_what_others_printed, published);
     unit_test(each_form_of_the_weights_holds_what_it_packs); unit_rows(packed_checkpoints_hold_what_they_store, packed); unit_rows(a_checkpoint_says_its_form, checkpoints);
            unit_test(more_never_holds_less);
            unit_test(the_largest_batch_is_the_largest); unit_test(compares_three_forms_where_none_is_named); unit_rows(says_what_it_cannot, refused);)
