@@ -5,7 +5,7 @@
 #include "natives/tensor.h"
 
 enum parts { PARTS_SPLIT, PARTS_CHUNK };
-enum write { WRITE_ANY, WRITE_ZERO, WRITE_FILL, WRITE_COPY, WRITE_MASKED };
+enum write { WRITE_ANY, WRITE_RANDOM, WRITE_ZERO, WRITE_FILL, WRITE_COPY, WRITE_MASKED };
 enum unary_fn {
     UNARY_FN_ABS,
     UNARY_FN_FLOOR,

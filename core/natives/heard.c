@@ -194,7 +194,7 @@ void hearing_begun(struct natives *n, struct hearing *h)
 /* Tensors of which nothing is known but what core/torch knows. */
 static bool is_plain(const struct natives *n, const struct tensor *t)
 {
-    return t && t->run == n->run && !t->param && t->v && !t->mapped && t->content.kind == CONTENT_UNKNOWN && !sv_ok(t->part_of) && !t->rows;
+    return t && t->run == n->run && !t->param && t->v && !t->mapped && t->content.kind == CONTENT_UNKNOWN && !t->rows;
 }
 
 /* ------------------------------------------------------------------------------------------------------------ by hand */

@@ -37,7 +37,7 @@ static void forget(struct run *r, void *context)
 static val temporary_of(struct run *r, val v)
 {
     if (r->values[v].refs > 1) {
-        val same = value_alias(r, v);
+        val same = value_again(r, v);
 
         value_unref(r, v);
         return same;

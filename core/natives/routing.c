@@ -116,36 +116,75 @@ sv f_grouped_mm(struct script *s, const struct script_args *a)
     return wrap(s, x->run, grouped_mm(x->run, value_in(x), value_in(w), value_in(offs)));
 }
 
-/* The tensor goes on as what was written into it. */
+/* The tensor has the history of what was written into it, which ends. */
 sv tensor_becomes(struct script *s, struct tensor *t, sv self, val out)
 {
-    val old = t->v;
-
     if (run_dead(t->run))
         return run_failed(s, t->run);
     calls_unheard(t->run);
-    t->v = owned(t->run, out);
+    out = owned(t->run, out);
+    rebase_history(t->run, t->v, out);
+    value_unref(t->run, out);
     t->content = content_unknown();
-    value_unref(t->run, old);
-    return sv_keep(self);
+    return run_dead(t->run) ? run_failed(s, t->run) : sv_keep(self);
+}
+
+bool may_be_written(struct script *s, struct tensor *t, const char *what)
+{
+    if (!check_in_place(t->run, value_in(t)))
+        (void)run_failed(s, t->run);
+    else if (t->param && !t->v)
+        (void)script_leave(s, "%s of a parameter or a buffer, and a gradient passes", what);
+    return !script_failed(s);
+}
+
+void tensor_written(struct tensor *t)
+{
+    if (!t->run->calls)
+        rebase_history(t->run, value_in(t), 0);
+}
+
+sv tensor_copied(struct script *s, struct tensor *t, sv self, struct tensor *from)
+{
+    if (!may_be_written(s, t, "copy_()"))
+        return sv_null();
+    if (!on_device(natives_of(s), from))
+        return script_leave(s, "copy_() from the host of what a gradient passes through");
+    return tensor_becomes(s, t, self, copy_in_place(t->run, value_in(t), value_in(from)));
+}
+
+/* A formula that is written down, in place. */
+static sv written_in_place(struct script *s, struct tensor *t, const char *name, uint32_t n, const sv *argv)
+{
+    sv made = written_formula(s, name, n, argv);
+    val out;
+
+    if (!sv_ok(made))
+        return made;
+    out = value_in(as_tensor(s, made));
+    value_ref(t->run, out);
+    sv_drop(s, made);
+    return tensor_becomes(s, t, argv[0], out);
 }
 
 /* x.add_(y), x += y: y a tensor or a number */
 sv m_write_with(struct script *s, const struct script_args *a)
 {
     struct tensor *t = need_tensor(s, a->v[0], a->def->name), *other = t ? as_tensor(s, a->v[1]) : NULL;
+    bool alpha = a->n > 2 && sv_given(a->v[2]);
     val b;
 
     if (!t)
         return sv_null();
-    if (a->n > 2 && sv_given(a->v[2]))
-        return script_leave(s, "%s() with alpha", a->def->name);
-    if (!shape_of(t)->requires_grad && !(other && shape_of(other)->requires_grad && t->run->grad_enabled)) {
+    if (!is_followed(t) && !(other && is_followed(other))) {
         t->content = content_unknown(); /* a buffer's too */
+        tensor_written(t);
         return sv_keep(a->v[0]);
     }
-    if (t->param && !t->v)
-        return script_leave(s, "%s() of a parameter", a->def->name);
+    if (!may_be_written(s, t, a->def->name))
+        return sv_null();
+    if (alpha && other && is_followed(other))
+        return written_in_place(s, t, a->def->data == OP_SUB ? "sub_alpha_" : "add_alpha_", 3, a->v);
     b = other && on_device(natives_of(s), other) && (shape_of(other)->ndim || shape_of(other)->requires_grad) ? value_in(other) : 0;
     return tensor_becomes(s, t, a->v[0], write_in_place(t->run, (enum op)a->def->data, value_in(t), b));
 }
@@ -157,23 +196,24 @@ sv m_clamp_(struct script *s, const struct script_args *a)
 
     if (!t)
         return sv_null();
-    if (as_tensor(s, a->v[1]) || as_tensor(s, a->v[2]) || (t->param && !t->v))
-        return script_leave(s, "clamp_() by tensors, or of a parameter");
+    if (as_tensor(s, a->v[1]) || as_tensor(s, a->v[2]))
+        return script_leave(s, "clamp_() by tensors");
+    if (!is_followed(t)) {
+        t->content = content_unknown();
+        tensor_written(t);
+        return sv_keep(a->v[0]);
+    }
+    if (!may_be_written(s, t, "clamp_()"))
+        return sv_null();
     return tensor_becomes(s, t, a->v[0], clamp_in_place(t->run, value_in(t), sv_given(a->v[1]), sv_given(a->v[2])));
 }
 
 /* scores.masked_fill_(mask, value) where a gradient passes: the mask is saved, the storage stays. */
 sv masked_fill_followed(struct script *s, struct tensor *t, const struct script_args *a)
 {
-    sv made = written_formula(s, "masked_fill_", 3, (sv[]){a->v[0], a->rest[0], a->rest[1]});
-    val out;
-
-    if (!sv_ok(made))
-        return made;
-    out = value_in(as_tensor(s, made));
-    value_ref(t->run, out);
-    sv_drop(s, made);
-    return tensor_becomes(s, t, a->v[0], out);
+    if (!may_be_written(s, t, "masked_fill_()"))
+        return sv_null();
+    return written_in_place(s, t, "masked_fill_", 3, (sv[]){a->v[0], a->rest[0], a->rest[1]});
 }
 
 /* What is known once a number stands at the places of an index. */
@@ -192,27 +232,23 @@ static struct content scattered(struct script *s, const struct tensor *t, const 
 sv m_scatter_(struct script *s, const struct script_args *a)
 {
     bool named = a->n > 4 && sv_given(a->v[4]), alpha = a->def->data; /* index_add_: its last is alpha, else it is src= */
-    sv source = named && !alpha ? a->v[4] : a->v[3], made;
+    sv source = named && !alpha ? a->v[4] : a->v[3];
     struct tensor *t = need_tensor(s, a->v[0], a->def->name), *from = t ? as_tensor(s, source) : NULL;
-    val out;
 
     if (!t)
         return sv_null();
-    if (alpha && from && shape_of(from)->dtype != shape_of(t)->dtype)
-        return script_raise(s, EXC_RuntimeError, "index_add_(): self and source must have the same scalar type");
+    if (from && shape_of(from)->dtype != shape_of(t)->dtype && (shape_of(from)->ndim || alpha))
+        return script_raise(s, EXC_RuntimeError, "%s(): self and what is written must have the same scalar type", a->def->name);
     if (!is_followed(t) && !(from && is_followed(from))) {
         t->content = scattered(s, t, a, from ? sv_null() : source);
+        tensor_written(t);
         return sv_keep(a->v[0]);
     }
-    if ((t->param && !t->v) || !sv_given(source))
-        return script_leave(s, "%s() of a parameter, or of other arguments", a->def->name);
-    made = written_formula(s, a->def->name, named && alpha ? 5 : 4, (sv[]){a->v[0], a->v[1], a->v[2], source, a->v[4]});
-    if (!sv_ok(made))
-        return made;
-    out = value_in(as_tensor(s, made));
-    value_ref(t->run, out);
-    sv_drop(s, made);
-    return tensor_becomes(s, t, a->v[0], out);
+    if (!sv_given(source))
+        return script_leave(s, "%s() of other arguments", a->def->name);
+    if (!may_be_written(s, t, a->def->name))
+        return sv_null();
+    return written_in_place(s, t, a->def->name, named && alpha ? 5 : 4, (sv[]){a->v[0], a->v[1], a->v[2], source, a->v[4]});
 }
 
 /* index_select(x, 0, index) of what wants no gradient */

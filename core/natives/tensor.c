@@ -87,8 +87,7 @@ static void tensor_die(struct script *s, struct obj *o)
     if (t->v)
         calls_held(t->run, CALLED_DROP, t->v);
     t->v = 0;
-    sv_drop(s, t->part_of);
-    t->part_of = sv_null();
+    (void)s;
 }
 
 bool is_followed(const struct tensor *t)
@@ -368,9 +367,13 @@ static sv get_is_cuda(struct script *s, sv self, uint32_t data)
 static sv get_data(struct script *s, sv self, uint32_t data)
 {
     struct tensor *t = self_of(self);
+    val out;
 
     (void)data;
-    return wrap_content(s, t->run, detach(t->run, value_in(t)), t->content);
+    out = detach(t->run, value_in(t));
+    if (out)
+        t->run->values[out].made = MADE_DATA;
+    return wrap_content(s, t->run, out, t->content);
 }
 
 static sv get_transposed(struct script *s, sv self, uint32_t data)

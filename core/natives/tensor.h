@@ -14,7 +14,6 @@ struct tensor {
     struct param *param; /* then: whose value it is */
     struct content content;
     int64_t rows;        /* CONTENT_PADDED, flattened: how long a row was */
-    sv part_of;          /* the tensor that it was sliced from, where a gradient may pass through what is written into it; owned */
     bool mapped;         /* by torch.vmap, which calls a function for one element and makes all: what is new beside it is as many */
     struct tensor *next; /* planted: the tensors of the tree */
 };
@@ -118,7 +117,9 @@ bool is_of_choice(struct content c);
 sv tensor_getitem(struct script *s, sv self, sv key);
 bool tensor_setitem(struct script *s, sv self, sv key, sv value);
 sv tensor_becomes(struct script *s, struct tensor *t, sv self, val out); /* routing.c: it goes on as what was written into it */
-bool tensor_write_part(struct script *s, struct tensor *part, struct tensor *from); /* part.copy_(from): the tensor it is of goes on from there */
+bool may_be_written(struct script *s, struct tensor *t, const char *what); /* where a gradient passes; false: an exception is set, or it has left */
+void tensor_written(struct tensor *t);                                     /* where none does */
+sv tensor_copied(struct script *s, struct tensor *t, sv self, struct tensor *from); /* t.copy_(from) where a gradient passes */
 /* tensor_math.c */
 sv tensor_binary(struct script *s, enum script_binary op, sv a, sv b, bool in_place);
 sv tensor_compare(struct script *s, enum script_compare op, sv a, sv b);

@@ -268,25 +268,37 @@ static const sv *keys_of(const sv *key, uint32_t *ret_n)
     return many ? items : key;
 }
 
-sv tensor_getitem(struct script *s, sv self, sv key)
+/* What all keys make of c->t; false: an exception is set, or the script has ended. */
+static bool take_all(struct script *s, struct cursor *c, uint32_t n, const sv *keys)
 {
-    struct cursor c = {.t = need_tensor(s, self, "[]")};
-    uint32_t n, taken = 0;
-    const sv *keys = keys_of(&key, &n);
-    sv result;
+    uint32_t taken = 0;
 
     if (!script_charge(s, 1))
-        return sv_null();
-    c.x = value_in(c.t);
-    c.c = c.t->content;
+        return false;
+    c->x = value_in(c->t);
+    c->c = c->t->content;
     for (uint32_t i = 0; i < n; i++)
         taken += keys[i].tag != SV_NONE && keys[i].tag != SV_ELLIPSIS;
     for (uint32_t i = 0; i < n; i++) {
-        if (!take(s, &c, keys[i], shape_of(c.t)->ndim - (int)taken) || run_dead(c.t->run)) {
-            calls_held(c.t->run, CALLED_CONSUME, c.x == value_in(c.t) ? 0 : c.x);
-            return script_failed(s) ? sv_null() : run_failed(s, c.t->run);
-        }
+        if (take(s, c, keys[i], shape_of(c->t)->ndim - (int)taken) && !run_dead(c->t->run))
+            continue;
+        calls_held(c->t->run, CALLED_CONSUME, c->x == value_in(c->t) ? 0 : c->x);
+        if (!script_failed(s))
+            (void)run_failed(s, c->t->run);
+        return false;
     }
+    return true;
+}
+
+sv tensor_getitem(struct script *s, sv self, sv key)
+{
+    struct cursor c = {.t = need_tensor(s, self, "[]")};
+    uint32_t n;
+    const sv *keys = keys_of(&key, &n);
+    sv result;
+
+    if (!take_all(s, &c, n, keys))
+        return sv_null();
     if (c.n_index) {
         result = by_tensors(s, c.t, c.x, c.n_index, c.index, c.dims, c.c);
         while (c.n_made)
@@ -298,48 +310,9 @@ sv tensor_getitem(struct script *s, sv self, sv key)
 
         c.x = index_slice(c.t->run, c.x, 0, 0, rows, 1);
     }
-    result = wrap_content(s, c.t->run, c.x, c.c);
-    if (sv_ok(result) && on_device(natives_of(s), c.t) && c.t->run->grad_enabled && !c.t->param)
-        as_tensor(s, result)->part_of = sv_keep(self);
-    return result;
-}
-
-/* What was sliced of a slice is of the same whole: a view's base. */
-static struct tensor *whole_of(struct script *s, const struct tensor *part)
-{
-    struct tensor *t = sv_ok(part->part_of) ? as_tensor(s, part->part_of) : NULL;
-
-    return t && !sv_ok(t->part_of) && shape_of(t)->storage == shape_of(part)->storage && !shape_of(t)->leaf ? t : NULL;
-}
-
-/* Whether one spreads to the shape of the other. */
-static bool spreads_to(const struct value *from, const struct value *to)
-{
-    if (from->ndim > to->ndim)
-        return false;
-    for (int i = 1; i <= from->ndim; i++)
-        if (from->size[from->ndim - i] != 1 && from->size[from->ndim - i] != to->size[to->ndim - i])
-            return false;
-    return true;
-}
-
-bool tensor_write_part(struct script *s, struct tensor *part, struct tensor *from)
-{
-    struct tensor *whole = whole_of(s, part);
-    struct run *r = part->run;
-    val old;
-
-    if (!whole || !on_device(natives_of(s), from) || !spreads_to(shape_of(from), shape_of(part)) || part->base.h.refs > 2) {
-        (void)script_leave(s, "copy_() where a gradient passes, but into a part of a tensor that is sliced for it");
-        return false;
-    }
-    calls_unheard(r);
-    old = whole->v;
-    whole->v = owned(r, copy_into_part(r, old, value_in(part), value_in(from)));
-    whole->content = content_unknown();
-    if (old != whole->v)
-        value_unref(r, old);
-    return !run_dead(r);
+    if (c.x && c.x != value_in(c.t) && !c.t->param && c.t->run->grad_enabled && !c.t->run->views_known) /* such views are written into */
+        view_is_of(c.t->run, c.x, value_in(c.t));
+    return wrap_content(s, c.t->run, c.x, c.c);
 }
 
 /* Keys of which some are tensors; the first of them, or n. */
@@ -359,6 +332,8 @@ static bool put_at(struct script *s, struct tensor *t, sv self, uint32_t n, cons
     bool followed = is_followed(t) || (as_tensor(s, value) && is_followed(as_tensor(s, value)));
     val out;
 
+    if (followed ? !may_be_written(s, t, "elements") : (tensor_written(t), false))
+        return false;
     if (!followed && n == 1 && !is_number(value) && as_tensor(s, *keys) && shape_of(as_tensor(s, *keys))->dtype != DTYPE_BOOL) { /* one kernel */
         t->content = content_unknown();
         return true;
@@ -383,16 +358,52 @@ static bool put_at(struct script *s, struct tensor *t, sv self, uint32_t n, cons
     if (!sv_ok(made))
         return false;
     out = value_in(as_tensor(s, made));
-    if (out == value_in(t)) {
-        t->content = content_unknown();
-        sv_drop(s, made);
-        return true;
-    }
     value_ref(t->run, out);
     sv_drop(s, made);
     made = tensor_becomes(s, t, self, out);
     sv_drop(s, made);
     return sv_ok(made);
+}
+
+/* TensorIndexing.h slicePrefix1sSize(), expand_inplace() */
+static val as_wide_as(struct run *r, val from, val part)
+{
+    const struct value *x = &r->values[from], *y = &r->values[part];
+    int ones = 0, nd = y->ndim;
+    int64_t size[MAX_DIMS];
+    bool same = x->ndim == nd && !memcmp(x->size, y->size, (size_t)nd * sizeof *x->size);
+
+    if (same)
+        return from;
+    while (ones < x->ndim && x->size[ones] == 1)
+        ones++;
+    memcpy(size, y->size, sizeof size);
+    from = view(r, from, x->ndim - ones, x->size + ones);
+    x = &r->values[from];
+    return x->ndim == nd && !memcmp(x->size, size, (size_t)nd * sizeof *size) ? from : expand(r, from, nd, size);
+}
+
+/* x[..] = y where a gradient passes; TensorIndexing.h copy_to() */
+static bool copy_to(struct script *s, struct tensor *t, sv self, sv value, struct tensor *from)
+{
+    const bool on_host = from && !on_device(natives_of(s), from);
+    val wide;
+    sv done;
+
+    if (!may_be_written(s, t, "elements"))
+        return false;
+    if (!from || (on_host && !shape_of(from)->ndim)) {
+        if (!from && !is_number(value))
+            return script_leave(s, "elements are set to what is no number and no tensor"), false;
+        done = tensor_becomes(s, t, self, fill_in_place(t->run, value_in(t)));
+    } else if (on_host) {
+        return script_leave(s, "elements are set to a tensor of the host's, and a gradient passes"), false;
+    } else {
+        wide = as_wide_as(t->run, value_in(from), value_in(t));
+        done = run_dead(t->run) ? run_failed(s, t->run) : tensor_becomes(s, t, self, copy_in_place(t->run, value_in(t), wide));
+    }
+    sv_drop(s, done);
+    return sv_ok(done);
 }
 
 /* x[..] = y: written in place, nothing is born but what the right side was; index_put of rows is flash-attn's own. */
@@ -401,18 +412,23 @@ bool tensor_setitem(struct script *s, sv self, sv key, sv value)
     struct tensor *t = need_tensor(s, self, "[] ="), *from = as_tensor(s, value);
     uint32_t n;
     const sv *keys = keys_of(&key, &n);
+    struct cursor c = {.t = t};
+    bool done;
+    sv part;
 
     if (first_tensor(s, n, keys) < n)
         return put_at(s, t, self, n, keys, value);
-    if (shape_of(t)->requires_grad || (from && shape_of(from)->requires_grad)) {
-        sv part = from && t->run->grad_enabled ? tensor_getitem(s, self, key) : sv_null();
-        bool written = sv_ok(part) && tensor_write_part(s, as_tensor(s, part), from);
-
-        if (!script_failed(s) && !written)
-            (void)script_leave(s, "elements of a tensor are set, and a gradient has to pass");
-        sv_drop(s, part);
-        return written;
-    }
     t->content = content_unknown();
-    return true;
+    if (!on_device(natives_of(s), t) || (!is_followed(t) && !(from && is_followed(from)))) {
+        tensor_written(t);
+        return true;
+    }
+    if (!take_all(s, &c, n, keys))
+        return false;
+    if (!c.any)
+        return copy_to(s, t, self, value, from);
+    part = wrap(s, t->run, c.x);
+    done = sv_ok(part) && copy_to(s, as_tensor(s, part), part, value, from);
+    sv_drop(s, part);
+    return done;
 }

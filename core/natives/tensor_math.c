@@ -251,6 +251,8 @@ static sv matmul_of_vector(struct script *s, sv a, sv b, int dims, int dims_of_b
     return script_leave(s, "a product of two vectors");
 }
 
+enum { HELD_ONCE = 2 }; /* by a name, and on the stack */
+
 sv tensor_binary(struct script *s, enum script_binary op, sv a, sv b, bool in_place)
 {
     bool sum = op == BINARY_ADD || op == BINARY_SUB; /* its gradient is that of what it is added to */
@@ -273,12 +275,16 @@ sv tensor_binary(struct script *s, enum script_binary op, sv a, sv b, bool in_pl
     if (op == BINARY_MATMUL && x.t && y.t && (shape_of(x.t)->ndim < 2 || shape_of(y.t)->ndim < 2))
         return matmul_of_vector(s, a, b, shape_of(x.t)->ndim, shape_of(y.t)->ndim);
     c = content_of(op, &x, &y);
+    if (in_place && x.t && on_device(natives_of(s), x.t) && is_followed(x.t) && (shape_of(x.t)->base || shape_of(x.t)->leaf || x.t->base.h.refs > HELD_ONCE))
+        return write_into(s, op, a, b); /* others see it, too */
     if (in_place && x.t && !y.t && op == BINARY_MUL && dtype_is_float((enum dtype)shape_of(x.t)->dtype)) {
+        tensor_written(x.t);
         out = mul_scalar_in_place(r, value_in(x.t));
         return wrap_content(s, r, out, c);
     }
-    if (in_place && x.t && (sum || !shape_of(x.t)->requires_grad) && !(y.t && shape_of(y.t)->requires_grad)) {
+    if (in_place && x.t && (sum || !is_followed(x.t)) && !(y.t && is_followed(y.t))) {
         x.t->content = c; /* written over: no storage is made */
+        tensor_written(x.t);
         return sv_keep(a);
     }
     if (in_place && x.t)

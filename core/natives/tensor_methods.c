@@ -460,6 +460,22 @@ static sv m_cpu(struct script *s, const struct script_args *a)
     return on_device(natives_of(s), t) ? script_leave(s, "cpu() of a tensor on the device") : sv_keep(a->v[0]);
 }
 
+/* The same where a gradient passes. */
+static sv written_followed(struct script *s, struct tensor *t, struct tensor *from, const struct script_args *a)
+{
+    const uint32_t how = a->def->data;
+
+    if (how == WRITE_MASKED && a->n_rest == 2 && as_tensor(s, a->rest[0]) && is_number(a->rest[1]))
+        return masked_fill_followed(s, t, a);
+    if (from)
+        return tensor_copied(s, t, a->v[0], from);
+    if (how != WRITE_ZERO && how != WRITE_RANDOM && !(how == WRITE_FILL && a->n_rest && is_number(a->rest[0])))
+        return script_leave(s, "%s() of a tensor that wants a gradient", a->def->name);
+    if (!may_be_written(s, t, a->def->name))
+        return sv_null();
+    return tensor_becomes(s, t, a->v[0], fill_in_place(t->run, value_in(t)));
+}
+
 /* What writes in place and needs nothing: normal_(), zero_(), fill_(x), copy_(x), uniform_() */
 static sv m_written(struct script *s, const struct script_args *a)
 {
@@ -468,13 +484,9 @@ static sv m_written(struct script *s, const struct script_args *a)
     if (!t)
         return sv_null();
     from = a->def->data == WRITE_COPY && a->n_rest ? as_tensor(s, a->rest[0]) : NULL;
-    if (from && (shape_of(t)->node || shape_of(from)->requires_grad) && t->run->grad_enabled && sv_ok(t->part_of))
-        return tensor_write_part(s, t, from) ? sv_keep(a->v[0]) : sv_null();
-    if (a->def->data == WRITE_MASKED && is_followed(t) && !t->param && !sv_ok(t->part_of) && a->n_rest == 2 && as_tensor(s, a->rest[0]) &&
-        is_number(a->rest[1]))
-        return masked_fill_followed(s, t, a);
-    if ((shape_of(t)->node || (from && shape_of(from)->requires_grad)) && t->run->grad_enabled && t->run == natives_of(s)->run)
-        return script_leave(s, "%s() of a tensor that wants a gradient", a->def->name);
+    if (on_device(natives_of(s), t) && (is_followed(t) || (from && is_followed(from))))
+        return written_followed(s, t, from, a);
+    tensor_written(t);
     mask = a->def->data == WRITE_MASKED && a->n_rest ? as_tensor(s, a->rest[0]) : NULL;
     if (mask && masks_nothing(mask))
         return sv_keep(a->v[0]);
@@ -577,11 +589,11 @@ const struct script_native tensor_methods[] = {
     {"__deepcopy__", m_deep_copy, "self, memo", 0, NATIVE_PLAIN},
     {"cpu", m_cpu, "self", 0, NATIVE_PLAIN},
     {"detach", m_detach, "self", 0, NATIVE_PLAIN},
-    {"normal_", m_written, "self, *rest, **kw", WRITE_ANY, NATIVE_PLAIN},
-    {"exponential_", m_written, "self, *rest, **kw", WRITE_ANY, NATIVE_PLAIN},
-    {"bernoulli_", m_written, "self, *rest, **kw", WRITE_ANY, NATIVE_PLAIN},
-    {"random_", m_written, "self, *rest, **kw", WRITE_ANY, NATIVE_PLAIN},
-    {"uniform_", m_written, "self, *rest, **kw", WRITE_ANY, NATIVE_PLAIN},
+    {"normal_", m_written, "self, *rest, **kw", WRITE_RANDOM, NATIVE_PLAIN},
+    {"exponential_", m_written, "self, *rest, **kw", WRITE_RANDOM, NATIVE_PLAIN},
+    {"bernoulli_", m_written, "self, *rest, **kw", WRITE_RANDOM, NATIVE_PLAIN},
+    {"random_", m_written, "self, *rest, **kw", WRITE_RANDOM, NATIVE_PLAIN},
+    {"uniform_", m_written, "self, *rest, **kw", WRITE_RANDOM, NATIVE_PLAIN},
     {"zero_", m_written, "self, *rest", WRITE_ZERO, NATIVE_PLAIN},
     {"fill_", m_written, "self, *rest", WRITE_FILL, NATIVE_PLAIN},
     {"fill_diagonal_", m_written, "self, fill_value, *rest, **kw", WRITE_ANY, NATIVE_PLAIN},

@@ -172,6 +172,8 @@ static void node_bury(struct run *r, uint32_t i, uint32_t *list)
 {
     struct node *n = &r->nodes[i];
 
+    if (n->closure && n->op == OP_COPY_SLICES)
+        slices_release(r, n);
     release_saved(r, n);
     if (n->closure)
         region_unref(r, n->closure);
@@ -286,6 +288,8 @@ uint32_t attach(struct run *r, enum op op, int n_in, const val *in)
         any |= wants_grad(r, in[k]);
     if (!any)
         return 0;
+    if (r->wrote)
+        views_renew(r, n_in, in);
     i = node_new(r, op, 1);
     if (!i)
         return 0;
@@ -366,7 +370,7 @@ static void save_as(struct run *r, uint32_t node, val v, bool result)
         n->saved[n->n_saved++] = offload_pack(r, v) | SAVED_OFFLOADED;
         return;
     }
-    if (result) {
+    if (result || (r->wrote && r->region)) { /* what a recomputation's hook gives the node is detached: a view would hold the graph that is to come */
         v = value_alias(r, v);
         r->values[v].floating = false;
     } else {
@@ -625,6 +629,20 @@ static val unpacked(struct run *r, uint32_t node, int i)
     return n->saved[i] & SAVED_OFFLOADED ? offload_unpack(r, n->saved[i] & ~SAVED_OFFLOADED) : n->saved[i];
 }
 
+COLD void writer_runs(struct back *b)
+{
+    struct run *r = b->r;
+    const struct node *n = &r->nodes[b->node];
+
+    for (int i = 0; i < n->n_saved; i++)
+        b->saved[i] = unpacked(r, b->node, i);
+    if (saved_written(b))
+        return;
+    (n->function ? back_function : formulas[n->op])(b);
+    while (b->n_temps)
+        value_unref(r, b->temp[--b->n_temps]);
+}
+
 void node_gives_saved(struct back *b)
 {
     struct node *n = &b->r->nodes[b->node];
@@ -687,6 +705,8 @@ static void evaluate(struct run *r, uint32_t base, uint32_t node)
     for (int i = 0; i < n->n_saved; i++)
         b.saved[i] = unpacked(r, node, i);
     n = &r->nodes[node];
+    if (r->wrote && saved_written(&b))
+        any = false;
     if (any || n->closure) /* any_grad_defined of generated code; a checkpoint materialises its gradients */
         (n->function ? back_function : formulas[n->op])(&b);
     while (b.n_temps)
@@ -734,7 +754,7 @@ void run_graph(struct run *r, int n, const val *outputs, const val *gradients)
     for (int i = 0; i < n; i++) {
         const struct value *out = &r->values[outputs[i]];
 
-        if (run_dead(r) || !out->node) {
+        if (run_dead(r) || !grad_fn(r, outputs[i])) {
             consume(r, gradients[i]);
             continue;
         }

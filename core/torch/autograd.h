@@ -117,6 +117,11 @@ val autocast_arg(struct run *r, enum op op, val v);
 /* The dtype that an operator of class DTYPE is told when its caller names none (DTYPE_COUNT). */
 enum dtype autocast_dtype(const struct run *r, enum op op, val v, enum dtype asked);
 
+void writer_runs(struct back *b); /* the formula of what the node is, which unpacks what was saved; and its temporaries end */
+void views_renew(struct run *r, int n, const val *v); /* those that were written and are asked for their grad_fn */
+bool saved_written(const struct back *b);             /* what the node saved has been written since: the run has failed */
+void slices_release(struct run *r, struct node *n);
+
 /* Makes the node of `op` when an input wants a gradient; 0 otherwise. Edge k is input k. Inputs are saved before the kernel
  * runs, as generated code does; attach_output() ties the result to it. */
 uint32_t attach(struct run *r, enum op op, int n_in, const val *in);

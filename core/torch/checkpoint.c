@@ -23,6 +23,7 @@ struct region {
     uint32_t handle[REGION_ARGS]; /* of arguments that were packed: offload.h, or a region's */
     struct edge edge[REGION_ARGS]; /* what those of a region are gradients of: a SavedVariable gives its grad_fn back */
     uint32_t refs;
+    uint64_t began; /* the sequence number */
     bool recomputing, recomputed, autocast;
     enum dtype autocast_dtype;
     uint32_t packed, seen;   /* saves of the forward; of the recomputation so far */
@@ -79,6 +80,7 @@ static void region_hold(struct run *r, struct region *g, struct module *module, 
     r->release = NULL;
     g->n_args = n_args;
     g->n_closed = n_closed;
+    g->began = r->sequence;
     for (int i = 0; i < n_args; i++)
         value_ref(r, g->args[i] = args[i]);
     for (int i = 0; i < n_closed; i++)
@@ -299,7 +301,7 @@ static void pack_arg(struct run *r, struct region *g, int i)
         else if (!region_pack(r, outer, &g->handle[i]))
             return;
         if (outer && wants_grad(r, v)) {
-            g->edge[i].node = r->values[v].leaf ? accumulate_node(r, v) : r->values[v].node;
+            g->edge[i].node = r->values[v].leaf ? accumulate_node(r, v) : grad_fn(r, v);
             g->edge[i].input = r->values[v].leaf ? 0 : r->values[v].output_nr;
             node_ref(r, g->edge[i].node);
         }
@@ -361,6 +363,9 @@ static void recompute(struct run *r, struct region *g)
     struct region *outer = r->region;
     struct frame f;
 
+    for (int i = 0; i < g->n_args && !g->within && !g->offloaded && r->wrote; i++)
+        if (written_since(r, g->began, g->args[i]))
+            return;
     unpack_args(r, g); /* a region around this one may run again for them */
     f = frame_enter(r);
     r->grad_enabled = true;

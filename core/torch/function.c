@@ -43,10 +43,11 @@ void function_results(struct run *r, uint32_t node, int n, const val *out)
         return;
     }
     for (int i = 0; i < n; i++) {
-        const struct value *x = &r->values[out[i]];
+        struct value *x = &r->values[out[i]];
 
         if (!out[i])
             continue;
+        x->made = f->aten ? MADE_PLAIN : x->view ? MADE_BY_FUNCTION : x->made;
         if (n > 1 && !f->bare)
             f->shape[i] = owned(r, value_new(r, (enum dtype)x->dtype, x->ndim, x->size));
         attach_output(r, node, out[i], i);

@@ -49,7 +49,7 @@ void hooks_release(struct run *r, struct hook *list)
 
 void hook_gradient(struct run *r, val v, hook_function f, void *of)
 {
-    uint32_t node = wants_grad(r, v) ? (r->values[v].leaf ? accumulate_node(r, v) : r->values[v].node) : 0;
+    uint32_t node = wants_grad(r, v) ? (r->values[v].leaf ? accumulate_node(r, v) : grad_fn(r, v)) : 0;
 
     if (node)
         append(r, &r->nodes[node].hooks, f, of);

@@ -425,7 +425,8 @@ static val linear_plain(struct run *r, val x, val weight, val bias)
             rows *= size[d];
         size[nd - 1] = size_of(r, weight, 0);
         x = reshape(r, x, SHAPE(rows, v->size[nd - 1]));
-        return view(r, addmm_plain(r, bias, x, t_op(r, weight)), nd, size);
+        out = addmm_plain(r, bias, x, t_op(r, weight));
+        return r->q->linear_is_no_view ? unsafe_view(r, out, nd, size) : view(r, out, nd, size);
     }
     out = matmul_plain(r, x, t_op(r, weight), wants_grad(r, weight)); /* a view of it wants a gradient under no_grad() too */
     if (!bias)

@@ -743,8 +743,11 @@ static val alias_view(struct run *r, val a)
 {
     val v = value_alias(r, a);
 
-    if (v)
+    if (v) {
         r->values[v].view = true;
+        if (r->views_known)
+            view_is_of(r, v, a);
+    }
     return v;
 }
 
@@ -1159,6 +1162,8 @@ static void split_as(struct run *r, enum op op, val a, int dim, int n, const int
 
         if (!v)
             return;
+        if (r->views_known && r->grad_enabled)
+            y->made = MADE_PARTS;
         y->size[dim] = sizes[k];
         y->contiguous = is_contiguous(y);
         attach_output(r, node, v, k);
@@ -1194,6 +1199,8 @@ void unbind(struct run *r, val a, int dim, val *ret)
         ret[k] = v;
         if (!v)
             return;
+        if (r->views_known && r->grad_enabled)
+            y->made = MADE_PARTS;
         for (int i = dim; i + 1 < x->ndim; i++) {
             y->size[i] = x->size[i + 1];
             y->stride[i] = x->stride[i + 1];
@@ -1311,9 +1318,8 @@ val stack_op(struct run *r, int n, const val *in, int dim)
 val detach(struct run *r, val a)
 {
     ASKED_V(r, detach, a);
-    val out = alias_view(r, a);
+    val out = value_alias(r, a); /* VariableTypeManual.cpp detach: not differentiable, so that it holds no base */
 
-    r->values[out].view = false; /* VariableTypeManual.cpp detach: not differentiable, so that it holds no base */
     consume(r, a);
     return out;
 }

@@ -8,6 +8,7 @@
 #define TORCH_OPS_H
 
 #include "torch/run.h"
+#include "torch/views.h"
 
 /* elementwise */
 val add(struct run *r, val a, val b);
@@ -120,9 +121,6 @@ void extreme_dim(struct run *r, enum op op, val a, int dim, bool keepdim, val re
 val gather_op(struct run *r, val a, val index);
 void sort_integers(struct run *r, val a, val ret[2]);   /* the same */
 val grouped_mm(struct run *r, val a, val b, val offs);  /* [tokens, inner] times [experts, inner, columns] by group */
-val clamp_in_place(struct run *r, val a, bool min, bool max); /* which of them are given */
-val copy_into_part(struct run *r, val base, val part, val from); /* base[part] = from: base as it is then */
-val write_in_place(struct run *r, enum op op, val a, val b); /* a op= b for OP_ADD, OP_SUB, OP_MUL, OP_DIV; b 0: a number */
 
 /* shapes */
 val view(struct run *r, val a, int ndim, const int64_t *size);

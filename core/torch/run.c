@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define COLD __attribute__((noinline, cold)) /* what seldom runs takes no registers of what often does */
-
 const char *dtype_name(enum dtype t)
 {
     static const char *const names[DTYPE_COUNT] = {"bool", "uint8", "int32", "int64", "fp16", "bf16", "fp32", "fp64", "complex64"};
@@ -456,7 +454,8 @@ static inline val value_sized(struct run *r, enum dtype dtype, int ndim, const i
     x->output_nr = 0;
     x->requires_grad = x->leaf = x->view = false;
     x->floating = x->contiguous = true;
-    x->cast = 0;
+    x->made = MADE_PLAIN;
+    x->cast = x->base = 0;
     *ret = step;
     return v;
 }
@@ -498,13 +497,35 @@ val value_alias(struct run *r, val of)
     x->requires_grad = x->leaf = false;
     x->view = false;
     x->floating = true;
-    x->cast = 0;
+    x->made = MADE_PLAIN;
+    x->cast = x->base = 0;
     if (x->storage)
         r->storages[x->storage].refs++;
     return v;
 }
 
-void value_die(struct run *r, val v)
+val value_again(struct run *r, val of)
+{
+    val v = value_alias(r, of);
+    struct value *x = &r->values[v];
+    const struct value *y = &r->values[of];
+
+    if (!v || y->leaf)
+        return v;
+    x->view = y->view;
+    x->made = y->made;
+    x->base = y->base;
+    x->version = y->version;
+    x->node = y->node;
+    x->output_nr = y->output_nr;
+    x->requires_grad = y->requires_grad;
+    value_ref(r, x->base);
+    node_ref(r, x->node);
+    return v;
+}
+
+/* What a value holds but its base, which has none itself. */
+static inline void value_ends(struct run *r, val v)
 {
     struct value *x = &r->values[v];
     uint32_t storage = x->storage, node = x->node;
@@ -513,6 +534,24 @@ void value_die(struct run *r, val v)
     r->free_value = v;
     storage_unref(r, storage);
     node_unref(r, node);
+}
+
+static COLD void base_ends(struct run *r, struct value *x)
+{
+    val base = x->base;
+
+    x->base = 0; /* views.c looks through all values */
+    if (!--r->values[base].refs)
+        value_ends(r, base);
+}
+
+void value_die(struct run *r, val v)
+{
+    struct value *x = &r->values[v];
+
+    value_ends(r, v);
+    if (x->base)
+        base_ends(r, x);
 }
 
 void mark_block(struct run *r, val v, enum mark mark)

@@ -28,6 +28,8 @@
 
 typedef uint32_t val;
 
+#define COLD __attribute__((noinline, cold)) /* what seldom runs takes no registers of what often does */
+
 enum { MAX_DIMS = 8, MAX_EDGES = 4, MAX_SAVED = 16, MAX_OUTPUTS = 4 };
 
 enum dtype { DTYPE_BOOL, DTYPE_UINT8, DTYPE_INT32, DTYPE_INT64, DTYPE_FP16, DTYPE_BF16, DTYPE_FP32, DTYPE_FP64, DTYPE_COMPLEX64, DTYPE_COUNT };
@@ -109,8 +111,14 @@ struct value {
     uint8_t dtype, ndim;
     bool requires_grad, floating, contiguous;
     bool leaf : 1, view : 1;
-    val cast; /* a leaf's half copy in autocast's cache, 0: none */
+    uint8_t made : 6; /* enum view_made */
+    val cast;         /* a leaf's half copy in autocast's cache, 0: none */
+    val base;         /* views.h: of a view, the tensor that it is of, held; 0: of none, or nobody writes into it where a gradient passes */
+    uint32_t version; /* of a view: the storage's when its grad_fn was made */
 };
+
+/* variable.h CreationMeta; MADE_DATA: no view, but what Tensor.data gave, whose writes nobody counts */
+enum view_made { MADE_PLAIN, MADE_PARTS, MADE_NO_GRAD, MADE_BY_FUNCTION, MADE_DATA };
 
 struct storage {
     uint64_t bytes;
@@ -128,6 +136,7 @@ struct region;
 struct function;
 struct hook;
 struct module;
+struct slices;
 
 /* Of a node with more results than MAX_OUTPUTS: its input buffer, and how long each is along the dimension that was split. */
 struct wide {
@@ -172,7 +181,10 @@ struct node {
     struct many *many;         /* in place of edge[] and meta[] */
     struct hook *hooks, *own;  /* hooks.h: of the tensors that it made; of itself */
     struct region *region;     /* whose recomputation unpacks the saves */
-    struct region *closure;    /* of a reentrant checkpoint: what it calls */
+    union {
+        struct region *closure; /* of a reentrant checkpoint: what it calls */
+        struct slices *slices;  /* views.h: of a CopySlices, what it runs and where; until it has */
+    };
     struct function *function; /* function.h: of an autograd.Function that the caller runs */
     val variable, accumulated; /* AccumulateGrad: the leaf and its .grad. Of others `accumulated` is what ctx has as an attribute */
     val saved[MAX_SAVED];      /* storages kept for backward; bit 31: packed by a checkpoint region, see checkpoint.c */
@@ -203,6 +215,8 @@ struct run {
 
     /* switches of the running thread */
     bool grad_enabled, in_backward, stopped, recompute;
+    bool wrote; /* something was written in place: views.h */
+    bool views_known; /* every view knows what it is of; else those alone that view_is_of() tells */
     bool outgrew; /* it failed for a pool that was too small: wider ones may hold it */
     bool diverged; /* it failed where calls.h asked again: by hand it might not */
     bool counts_evenly; /* how many tokens an expert has was read, and told by their being shared evenly: natives/content.h */
@@ -221,6 +235,8 @@ struct run {
     void (*release)(struct run *r, void *context); /* checkpoint_releases() */
     struct wide *free_wide;
     struct many *free_many;
+    struct slices *free_slices;
+    struct storage_write *writes; /* of each storage; once something was written */
     struct hook *free_hook, *at_end; /* hooks.h; at_end: of the backward that runs */
     uint32_t n_hooks, max_hooks;
     struct hook *hooks;
@@ -334,6 +350,7 @@ void sizes_too_large(int ndim, const int64_t *size, char *ret, size_t bytes);
 val value_new(struct run *r, enum dtype dtype, int ndim, const int64_t *size); /* contiguous, no storage yet, floating */
 val value_empty(struct run *r, enum op op, enum dtype dtype, int ndim, const int64_t *size);
 val value_alias(struct run *r, val of); /* same storage, sizes and strides; no graph; floating */
+val value_again(struct run *r, val of); /* the same with its graph, where it is no leaf */
 void value_birth(struct run *r, val v, enum op op, uint64_t bytes);
 void value_die(struct run *r, val v); /* nothing refers to it any more */
 static inline void value_ref(struct run *r, val v)

@@ -24,7 +24,14 @@ static const char before[] = "import torch\n"
                              "w = torch.zeros(8, 8, device='cuda')\n"
                              "q = torch.zeros(1, 4, 2, 64, dtype=torch.bfloat16, device='cuda')\n"
                              "b = torch.zeros(1, 4, 8, device='cuda')\n"
-                             "def f(x): return x\n";
+                             "def f(x): return x\n"
+                             "def raises(text, call):\n"
+                             "    try:\n"
+                             "        call()\n"
+                             "    except RuntimeError as e:\n"
+                             "        assert text in str(e), str(e)\n"
+                             "    else:\n"
+                             "        assert False, text\n";
 
 static const struct row {
     const char *code, *leaves; /* NULL: it runs */
@@ -138,7 +145,12 @@ static const struct row {
     {"y = x.clone(); y[torch.empty(4, 8, device='cuda') > 0] = g[0, 0]", "is data"},
     {"g2 = g * 2; g2[:, i] = x", "beside a slice or by a list"},
     {"x[[0, 1]] = 1.0", "elements that a tensor chooses"},
-    {"x.copy_(g)", "wants a gradient"},
+    {"h = g * 2; v = h[:2]; w2 = h[2:]; v.t().mul_(x[:2].t()); assert w2.requires_grad; z = x.clone(); p = z[0]; z[1].copy_(g[0]); assert p.requires_grad", NULL},
+    {"raises('a leaf Variable that requires grad', lambda: g.add_(1))", NULL},
+    {"raises('a view of a leaf Variable', lambda: g[0].add_(1))", NULL},
+    {"raises('one of several', lambda: (g * 2).chunk(2)[0].mul_(0.5))", NULL},
+    {"raises('more than one element', lambda: (g * 2)[:1].expand(4, 8).mul_(0.5))", NULL},
+    {"x.copy_(g); x.copy_(torch.zeros(4, 8))", "from the host"},
     {"flash_attn_func(q, q, q, return_attn_probs=True)", "flash_attn_func(return_attn_probs=)"},
     {"flash_attn_func(q, q, q, deterministic=True)", "flash_attn_func(deterministic=)"},
     {"flash_attn_func(q, q, q, alibi_slopes=x[0])", "flash_attn_func(alibi_slopes=)"},
@@ -186,6 +198,7 @@ START_TEST(settles_every_argument)
     ck_assert(!run_init(&run, &room, &quirks, traced_device, limits, &err));
     ck_assert(!script_new(&room, top, NULL, &host, &s, &err) && !natives_begin(&n, s, &room, &quirks, &err));
     natives_on_device(&n, &run);
+    run.views_known = true;
     ok = sv_ok(script_import(s, "m"));
     if (!ok)
         (void)script_error(s, &err);

@@ -991,17 +991,36 @@ class _AddAlpha(_Formula):
     """add.Tensor with alpha: the kernel multiplies as it adds"""
 
     @staticmethod
-    def forward(ctx, x, other, alpha):
+    def forward(ctx, x, other, alpha, inplace):
         ctx.alpha = alpha
-        return alike(None, x, other)
+        return x if inplace else alike(None, x, other)
 
     @staticmethod
     def backward(ctx, grad):
-        return grad if ctx.needs_input_grad[0] else None, grad * ctx.alpha if ctx.needs_input_grad[1] else None, None
+        return grad if ctx.needs_input_grad[0] else None, grad * ctx.alpha if ctx.needs_input_grad[1] else None, None, None
 
 
 def add_alpha(x, other, alpha):
-    return _several(_AddAlpha, (x, other), x, other, alpha)
+    return _several(_AddAlpha, (x, other), x, other, alpha, False)
+
+
+def add_alpha_(x, other, alpha):
+    return _AddAlpha.apply(x, other, alpha, True)
+
+
+def sub_alpha_(x, other, alpha):
+    """maybe_multiply(-grad, alpha)"""
+    return _SubAlpha.apply(x, other, alpha, True)
+
+
+class _SubAlpha(_AddAlpha):
+    @staticmethod
+    def backward(ctx, grad):
+        of_other = None
+        if ctx.needs_input_grad[1]:
+            negative = -grad
+            of_other = negative * ctx.alpha
+        return grad if ctx.needs_input_grad[0] else None, of_other, None, None
 
 
 class _AddCDiv(_Formula):
