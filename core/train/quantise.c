@@ -82,7 +82,14 @@ static enum err_code by_gptq(const struct asked *a, struct err *err)
 
 static enum err_code by_torchao(const struct asked *a, struct err *err)
 {
-    if (a->r->method != METHOD_SINGLE)
+    enum method m = a->r->method;
+
+    if (m == METHOD_DDP) /* torch/distributed/utils.py _verify_param_shape_across_processes(), of tensors of tensors; torch 2.15 with torchao 0.18 */
+        return gap(a, err, "under %s torch raises on torchao's weights, which have no storage of their own (\"DDP expects same model across all ranks\"): "
+                           "single, or nf4 or int8");
+    if (a->r->quantization == KBIT_TORCHAO_INT8 && method_is_fsdp2(m)) /* torchao/utils.py: aten.chunk of an Int8Tensor */
+        return gap(a, err, "under %s fully_shard cuts each weight by torch.chunk(), for which Int8Tensor raises NotImplementedError: single, or nf4 or int8");
+    if (m != METHOD_SINGLE)
         return gap(a, err, "torchao's weights under %s are not modelled yet: single, or nf4 or int8");
     if (!a->m->q->bnb_loads_by_name)
         return err_set(err, ERR_FIELD_CONFLICT, "/stack/transformers",

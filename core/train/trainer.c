@@ -98,8 +98,8 @@ static const char *bias_gap(const struct recipe *s)
     if (method_is_fsdp1(s->method)) /* torch/distributed/fsdp/_flat_param.py */
         return "a unit of FullyShardedDataParallel is trained or frozen as a whole (\"Must flatten tensors with uniform `requires_grad`\"), and biases stand "
                "among frozen weights under %s: none, or ddp";
-    if (s->quantization) /* bitsandbytes nn/modules.py Linear4bit.forward() casts a bias where it lies: its gradient and states have another dtype */
-        return "biases trained beside quantised weights are not modelled yet (%s): none";
+    if (s->quantization && (s->method != METHOD_SINGLE || s->quantization > KBIT_NF4_DQ))
+        return "biases trained beside these quantised weights under %s are not modelled yet: nf4, nf4-dq or fp4 on one GPU, or none";
     return s->method > METHOD_DDP ? "biases trained beside adapters under %s are not modelled yet: single or ddp" : NULL;
 }
 
@@ -117,7 +117,7 @@ static enum err_code check_scaler(const struct trainer *t, struct err *err)
     const struct recipe *r = &t->step->r;
     const struct param *half = NULL;
 
-    if (r->precision != PRECISION_FP16_AUTOCAST || r->quantization || r->method > METHOD_DDP || t->as_saved)
+    if (r->precision != PRECISION_FP16_AUTOCAST || (r->quantization && r->prepare_kbit) || r->method > METHOD_DDP || t->as_saved)
         return ERR_OK;
     params_visit(t->model.tree.root, find_half, &half);
     return !half ? ERR_OK
@@ -168,8 +168,7 @@ static enum err_code declare_adapters(struct trainer *t, struct err *err)
         rc = dora_gap(t, err);
     if (rc)
         return rc;
-    rc = lora_apply(&t->model.tree, &o, &t->adapted_modules, err);
-    return rc ? rc : check_scaler(t, err);
+    return lora_apply(&t->model.tree, &o, &t->adapted_modules, err);
 }
 
 /* utils/other.py ModulesToSaveWrapper: of all that a module holds a copy is trained beside what it is of. */
@@ -342,6 +341,7 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
             params_visit(m->tree.root, train_wide, NULL);
         if (!rc && m->score_head)
             save_heads(m);
+        rc = rc ? rc : check_scaler(t, err);
     } else {
         params_visit(m->tree.root, train_all, NULL);
         rc = freeze_apply(&m->tree, s->n_freeze, s->freeze, err);

@@ -90,9 +90,14 @@ val bnb_dequantised(struct run *r, struct module *m)
 static void backward(struct run *r, void *of, const val *grad, const val *saved, val *ret)
 {
     const struct bnb_linear *l = of;
-    val weight = owned(r, dequantised(r, l));
+    val weight;
 
     (void)saved;
+    if (l->of_bias)
+        ret[1] = sum_dim(r, grad[0], 0, false); /* the engine sums what is left of it to the bias */
+    if (!l->of_input || run_dead(r))
+        return;
+    weight = owned(r, dequantised(r, l));
     if (run_dead(r))
         return;
     if (l->dtype != dtype_of(r, grad[0])) {
@@ -115,6 +120,8 @@ static val matmul_4bit(struct run *r, struct bnb_linear *l, val x, val bias)
 
     l->function.backward = backward;
     l->function.of = l;
+    l->of_input = wants_grad(r, x);
+    l->of_bias = bias && wants_grad(r, bias);
     node = function_begin(r, "MatMul4BitBackward", bias ? 2 : 1, in, &l->function);
     r->grad_enabled = false;
     out = gemm_4bit(r, l, x, bias);
@@ -134,6 +141,12 @@ val bnb_bias(struct run *r, struct module *m, enum dtype dtype)
         return 0;
     if (dtype_of(r, p->value) == dtype)
         return p->value;
+    if (p->requires_grad) {
+        run_fail(r, ERR_FIELD_CONFLICT, "/training/lora/bias",
+                 "Linear4bit casts a bias where it lies, here to the dtype of what comes in: one that is trained has another gradient then, which is not "
+                 "modelled: none");
+        return 0;
+    }
     old = p->value;
     p->value = owned(r, cast_copy(r, old, dtype));
     mark_block(r, p->value, MARK_PARAMETER);

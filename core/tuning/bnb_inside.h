@@ -15,10 +15,11 @@ struct bnb_context;
 struct bnb_linear {
     int64_t in, out, blocks;       /* blocks: of BNB_BLOCK elements, each with an absmax */
     bool int8, doubly, transposed, compute_is_set; /* transposed: the checkpoint holds it as Conv1D does */
+    bool of_input, of_bias;        /* whose gradients backward makes */
     enum dtype compute, dtype;     /* dtype: of the weight before */
     val absmax, code, offset, nested_absmax, nested_code;
     struct bnb_context *idle; /* int8: of nodes that have ended */
-    struct function function; /* of every MatMul4Bit of it: one input wants a gradient, nothing is saved */
+    struct function function; /* of every MatMul4Bit of it: nothing is saved */
 };
 
 val bnb_forward(struct run *r, struct module *m, val x);

@@ -124,6 +124,8 @@ enum err_code lora_narrow_gap(const struct lora_options *o, struct err *err)
 {
     const struct lora_narrow *w = o->narrow;
 
+    if (o->n_parameters && !o->q->lora_takes_tensors)
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/lora/target_parameters", "peft has it from 0.17 on, and before raises for what it does not know");
     if (w && (w->n_excluded || w->excluded_pattern) && !o->q->lora_excludes)
         return err_set(err, ERR_FIELD_CONFLICT, "/training/lora/exclude_modules", "peft has it from 0.14 on, and before raises for what it does not know");
     for (uint32_t i = 0; w && i < w->n_ranks && !o->q->lora_rank_of_whole_names; i++)

@@ -135,13 +135,16 @@ static const struct {
     const char *method, *training, *why;
 } refused[] = {
     {"ddp", "\"quantization\":\"awq4\"", "AWQ weights under ddp"},
-    {"ddp", "\"quantization\":\"torchao-int8\"", "torchao's weights under ddp"},
+    {"ddp", "\"quantization\":\"torchao-int8\"", "DDP expects same model across all ranks"},
+    {"ddp", "\"quantization\":\"torchao-nf4\"", "DDP expects same model across all ranks"},
+    {"fsdp2", "\"quantization\":\"torchao-int8\"", "Int8Tensor raises NotImplementedError"},
     {"ddp", "\"quantization\":\"hqq4\"", "hqq's weights under ddp"},
     {"fsdp2", "\"quantization\":\"torchao-nf4\"", "torchao's weights under fsdp2"},
     {"single", "\"quantization\":\"hqq4\",\"precision\":\"bf16-mixed\"", "cannot multiply gradients in half"},
     {"single", "\"quantization\":\"hqq4\",\"lora\":{\"use_dora\":true}", "of these quantised weights"},
     {"single", "\"quantization\":\"torchao-int8\",\"lora\":{\"use_dora\":true}", "of these quantised weights"},
-    {"single", "\"quantization\":\"nf4\",\"lora\":{\"bias\":\"all\"}", "biases trained beside quantised weights"},
+    {"single", "\"quantization\":\"int8\",\"lora\":{\"bias\":\"all\"}", "biases trained beside these quantised weights"},
+    {"ddp", "\"quantization\":\"nf4\",\"lora\":{\"bias\":\"all\"}", "biases trained beside these quantised weights"},
     {"fsdp", "\"tuning\":\"qlora\",\"quantization\":\"int8\"", "where fsdp flattens or cuts"},
     {"fsdp2", "\"tuning\":\"qlora\",\"quantization\":\"int8\"", "where fsdp2 flattens or cuts"},
     {"fsdp", "\"tuning\":\"qlora\",\"prepare_kbit\":\"peft\"", "are not of one dtype"},

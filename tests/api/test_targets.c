@@ -172,6 +172,7 @@ static const struct {
     {EXPERTS("ddp", "\"target_modules\":[\"q_proj\"],\"layers_to_transform\":7", ""), "no linear module", "such a name"},
     {EXPERTS("ddp", "\"target_modules\":[\"q_proj\"],\"rank_pattern\":{\"(q\":4}", ""), "without its )", "position 2"},
     {EXPERTS("ddp", "\"target_modules\":[\"q_proj\"],\"exclude_modules\":[\"k_proj\"]", ",\"stack\":{\"peft\":\"0.13\",\"transformers\":\"4.48\"}"), "from 0.14", "raises"},
+    {EXPERTS("single", "\"target_modules\":[],\"target_parameters\":[\"mlp.experts.down_proj\"]", ",\"stack\":{\"peft\":\"0.16\"}"), "from 0.17", "raises"},
     {EXPERTS("ddp", "\"target_modules\":[\"q_proj\"],\"rank_pattern\":{\"q_proj|k\":4}", ",\"stack\":{\"peft\":\"0.13\",\"transformers\":\"4.48\"}"), "before peft 0.15", "for each"},
 };
 
