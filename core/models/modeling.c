@@ -509,6 +509,11 @@ enum err_code program_look(struct program_source *from, const struct stack *stac
     return look(from, stack, arena, ret, err);
 }
 
+bool arch_is_of_files(const struct arch *a)
+{
+    return a->program && (a->program->n_files || a->program->files || a->program->installed);
+}
+
 struct arch program_arch_blank(const struct json *config, struct program_source *from, struct arena *arena)
 {
     const char *type = program_type(json_str(json_get(config, "model_type"))), *first = json_str(json_first(json_get(config, "architectures")));

@@ -39,6 +39,7 @@ MUST_CHECK enum err_code program_library(struct arena *arena, struct program_lib
 
 /* A family that is in the language has one. */
 const char *program_type(const char *named); /* what transformers calls it: falcon, of RefinedWebModel */
+bool arch_is_of_files(const struct arch *a); /* of a request or an installed release: what the classes do there is theirs */
 bool program_is_builtin(const char *model_type);
 bool program_has_step(const char *model_type); /* in some release; its text says when only its parameters are known */
 

@@ -12,8 +12,13 @@ static const struct script_module pytorch_utils = {.name = "transformers.pytorch
 static const struct script_module *const modules[] = {&torch_module,    &functional_module, &nn_module_table, &checkpoint_module,
                                                       &switches_module, &autograd_module,   &flash_module,    &pytorch_utils,  &triton_module};
 
+/* torch/csrc/utils/python_arg_parser.cpp numpy_compatibility_arg_names */
+static const struct script_keyword numpy_names[] = {{"dim", "axis"}, {"keepdim", "keepdims"}, {"input", "x"}, {"input", "a"},
+                                                    {"input", "x1"}, {"other", "x2"},          {0}};
+
 enum err_code natives_image(struct image *im, struct err *err)
 {
+    image_keywords(im, numpy_names, "core/natives/library/");
     for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
         if (image_native(im, modules[i], err))
             return err->code;

@@ -63,6 +63,29 @@ bool module_own(struct script *s, sv self, sv name, sv value, enum entry_kind ki
     return add_entry(s, nn_of(self), name, kind) && script_store(s, self, name, value);
 }
 
+/* A buffer of the model that forward puts another in the place of, and that nothing else names: the tree lets go of it too. */
+static void forget_buffer(struct script *s, sv old)
+{
+    struct tensor *t = sv_ok(old) ? as_tensor(s, old) : NULL;
+
+    if (t && t->param && t->param->buffer && t->param->value && t->base.h.refs == 1 && natives_of(s)->run) {
+        value_unref(natives_of(s)->run, t->param->value);
+        t->param->value = 0;
+    }
+    sv_drop(s, old);
+}
+
+/* `self.name = tensor` where a buffer of that name is: _buffers[name] = value. */
+static bool replace_buffer(struct script *s, sv self, sv name, sv value)
+{
+    sv old = script_get_plain(s, self, name);
+    bool ok = script_store(s, self, name, value);
+
+    calls_unheard(natives_of(s)->run);
+    forget_buffer(s, old);
+    return ok;
+}
+
 static int module_setattr(struct script *s, sv self, sv name, sv value)
 {
     struct nn_module *m = nn_of(self);
@@ -73,8 +96,11 @@ static int module_setattr(struct script *s, sv self, sv name, sv value)
     }
     if (!sv_is(value, KIND_INSTANCE))
         return 0;
-    if (value.o->cls == natives_of(s)->tensor)
-        return 0;
+    if (value.o->cls == natives_of(s)->tensor) {
+        int at = m->m && natives_of(s)->run ? find_entry(m, script_intern(s, name)) : -1;
+
+        return at < 0 || m->entries[at].kind != ENTRY_BUFFER || replace_buffer(s, self, name, value) ? 0 : -1;
+    }
     if (value.o->cls == natives_of(s)->parameter)
         return add_entry(s, m, name, ENTRY_PARAMETER) ? 0 : -1;
     if (as_module(s, value))
@@ -91,18 +117,6 @@ static sv module_init(struct script *s, const struct script_args *a)
     (void)s;
     (void)a;
     return sv_none();
-}
-
-/* A buffer of the model that forward puts another in the place of, and that nothing else names: the tree lets go of it too. */
-static void forget_buffer(struct script *s, sv old)
-{
-    struct tensor *t = sv_ok(old) ? as_tensor(s, old) : NULL;
-
-    if (t && t->param && t->param->buffer && t->param->value && t->base.h.refs == 1 && natives_of(s)->run) {
-        value_unref(natives_of(s)->run, t->param->value);
-        t->param->value = 0;
-    }
-    sv_drop(s, old);
 }
 
 static sv register_buffer(struct script *s, const struct script_args *a)

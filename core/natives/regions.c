@@ -5,6 +5,8 @@
 #include "torch/checkpoint.h"
 #include "torch/autograd.h"
 
+enum { RESULTS = 4 };
+
 /* What a checkpointed region runs again: it lives as long as the region. */
 struct again {
     struct natives *n;
@@ -13,8 +15,19 @@ struct again {
     sv others[REGION_ARGS]; /* arguments that are no tensors, by place */
     uint32_t n_args, n_kw;
     uint32_t n_results; /* the layer returns a tuple of so many; 0: a tensor */
+    bool reentrant;
+    sv *first;         /* RESULTS of them: what is no tensor among the results of the first run; NULL: it is over */
+    sv again[RESULTS]; /* the same of a run in backward, whose results CheckpointFunction.backward() holds until it returns: its graph knows tensors alone */
     struct again *next;
 };
+
+static void drop_results(struct script *s, sv results[RESULTS])
+{
+    for (int i = 0; i < RESULTS; i++) {
+        sv_drop(s, results[i]);
+        results[i] = sv_null();
+    }
+}
 
 static void forget(struct run *r, void *context)
 {
@@ -28,9 +41,18 @@ static void forget(struct run *r, void *context)
     }
     for (uint32_t i = 0; i < g->n_args; i++)
         sv_drop(s, g->others[i]);
+    drop_results(s, g->again);
     sv_drop(s, g->function);
     g->next = g->n->free_again;
     g->n->free_again = g;
+}
+
+static void forget_results(struct run *r, void *context)
+{
+    struct again *g = context;
+
+    (void)r;
+    drop_results(g->n->s, g->again);
 }
 
 /* A tensor that nobody else holds becomes a temporary; of another, one of its own is made. `v` is held once for this. */
@@ -46,7 +68,19 @@ static val temporary_of(struct run *r, val v)
     return v;
 }
 
-/* A result for core/torch, and a second one beside it: (tensor,), (tensor, tensor), (tensor, None). */
+/* Of a tuple, what is no tensor: an autograd.Function gives it back as it is. */
+static void keep_others(struct script *s, struct again *g, const sv *items, uint32_t n)
+{
+    sv *to = g->first ? g->first : g->again;
+
+    if (!g->first)
+        drop_results(s, g->again);
+    for (uint32_t i = 1; i < n && (g->first || g->reentrant); i++)
+        if (!as_tensor(s, items[i]))
+            to[i] = sv_keep(items[i]);
+}
+
+/* A result for core/torch, and a second one beside it: (tensor,), (tensor, tensor), (tensor, None), (tensor, (tensor, tensor)). */
 static val as_temporary(struct script *s, struct again *g, sv result)
 {
     struct run *r = g->n->run;
@@ -56,9 +90,11 @@ static val as_temporary(struct script *s, struct again *g, sv result)
     val v, beside = 0;
 
     g->n_results = items ? n : 0;
-    for (uint32_t i = 1; i < n; i++)
-        if (i > 1 || (!sv_is_none(items[i]) && !other))
+    for (uint32_t i = 2; i < n; i++)
+        if (i >= RESULTS || as_tensor(s, items[i]))
             (void)script_leave(s, "a checkpointed layer that returns more than two tensors, or what is none");
+    if (n <= RESULTS)
+        keep_others(s, g, items, n);
     if (!t) {
         (void)script_leave(s, "a checkpointed layer that returns no tensor");
         sv_drop(s, result);
@@ -153,22 +189,26 @@ static val run_again(struct run *r, void *context, const val *args)
     return 0;
 }
 
-static sv results_of(struct script *s, struct run *r, uint32_t n, val out)
+/* Takes `others`. */
+static sv results_of(struct script *s, struct run *r, uint32_t n, val out, sv others[RESULTS])
 {
     val second = r->second;
-    sv made[2] = {wrap(s, r, out), sv_none()};
 
     r->second = 0;
-    if (!sv_ok(made[0]) || !n) {
+    others[0] = wrap(s, r, out);
+    if (!sv_ok(others[0]) || !n) {
         consume(r, second);
-        return made[0];
+        return others[0];
     }
     if (second)
-        made[1] = wrap(s, r, second);
-    if (sv_ok(made[1]))
-        return tuple_take(s, n, made);
-    sv_drop(s, made[0]);
-    return sv_null();
+        others[1] = wrap(s, r, second);
+    if (script_failed(s)) {
+        drop_results(s, others);
+        return sv_null();
+    }
+    for (uint32_t i = 1; i < n; i++) /* heard, not made: tensors and None alone */
+        others[i] = sv_ok(others[i]) ? others[i] : sv_none();
+    return tuple_take(s, n, others);
 }
 
 /* checkpoint(function, *args, use_reentrant=.., **kwargs); data: 1: reentrant unless it says otherwise */
@@ -178,6 +218,7 @@ sv regions_checkpoint(struct script *s, const struct script_args *a)
     struct run *r = n->run;
     bool reentrant = a->def->data;
     struct again *g;
+    sv others[RESULTS] = {0};
     val args[REGION_ARGS] = {0}, out;
 
     if (!r || !a->n)
@@ -219,12 +260,18 @@ sv regions_checkpoint(struct script *s, const struct script_args *a)
     if (reentrant && g->n_kw)
         return script_raise(s, EXC_ValueError, "Unexpected keyword arguments: %s", str_text(g->names[0], NULL));
     checkpoint_releases(r, forget);
+    checkpoint_returns(r, forget_results);
+    g->reentrant = reentrant;
+    g->first = others;
     out = checkpoint(r, reentrant, NULL, run_again, g, (int)g->n_args, args, 0, NULL);
+    g->first = NULL;
+    checkpoint_returns(r, NULL); /* where no region was made */
     if (script_failed(s)) {
         consume(r, out);
+        drop_results(s, others);
         return sv_null();
     }
-    return results_of(s, r, g->n_results, out);
+    return results_of(s, r, g->n_results, out, others);
 }
 
 /* ------------------------------------------------------------------------------------------------------------ switches */

@@ -387,6 +387,24 @@ static sv get_transposed(struct script *s, sv self, uint32_t data)
     return wrap(s, t->run, nd == 2 ? t_op(t->run, value_in(t)) : transpose(t->run, value_in(t), -2, -1));
 }
 
+/* Neither of other layouts nor of other devices: those are none of the language. */
+static sv get_false(struct script *s, sv self, uint32_t data)
+{
+    (void)s;
+    (void)self;
+    (void)data;
+    return sv_bool(false);
+}
+
+static sv get_is_leaf(struct script *s, sv self, uint32_t data)
+{
+    const struct value *x = shape_of(self_of(self));
+
+    (void)s;
+    (void)data;
+    return sv_bool(!x->requires_grad || x->leaf);
+}
+
 static sv get_none(struct script *s, sv self, uint32_t data)
 {
     (void)s;
@@ -399,7 +417,8 @@ static const struct script_member members[] = {
     {"shape", get_shape, NULL, 0}, {"dtype", get_dtype, NULL, 0},     {"device", get_device, NULL, 0},
     {"ndim", get_ndim, NULL, 0},   {"is_cuda", get_is_cuda, NULL, 0}, {"requires_grad", get_requires_grad, set_requires_grad, 0},
     {"data", get_data, NULL, 0},   {"T", get_transposed, NULL, 0},    {"mT", get_transposed, NULL, 0},
-    {"grad", get_none, NULL, 0},   {"is_nested", get_none, NULL, 0},  {0},
+    {"grad", get_none, NULL, 0},   {"is_nested", get_none, NULL, 0},  {"is_leaf", get_is_leaf, NULL, 0},
+    {"is_sparse", get_false, NULL, 0}, {"is_quantized", get_false, NULL, 0}, {"is_meta", get_false, NULL, 0}, {0},
 };
 
 static int64_t tensor_len(struct script *s, sv self)
@@ -444,6 +463,16 @@ static sv tensor_repr(struct script *s, sv self)
     return str_format(s, "tensor(..)");
 }
 
+/* SV_NULL: no tensor has it. */
+static sv not_modelled(struct script *s, sv name)
+{
+    sv module = script_import(s, "torch._tensor_names"), names = sv_ok(module) ? script_get(s, module, script_symbol(s, "NAMES")) : sv_null();
+    bool has = sv_ok(names) && script_contains(s, names, name) == 1;
+
+    sv_drop(s, names);
+    return has ? script_leave(s, "Tensor.%s", str_text(name, NULL)) : sv_null();
+}
+
 /* What is shorter in the language: library/_methods.py. */
 static sv tensor_getattr(struct script *s, sv self, sv name)
 {
@@ -453,7 +482,7 @@ static sv tensor_getattr(struct script *s, sv self, sv name)
         return sv_null();
     module = script_import(s, "torch._methods");
     if (!sv_ok(module) || script_find(s, module, name, &function))
-        return sv_null();
+        return script_failed(s) ? sv_null() : not_modelled(s, name);
     bound = method_new(s, function, self);
     sv_drop(s, function);
     return bound;

@@ -40,6 +40,31 @@ static int param_at(const struct code *c, const struct str *name)
     return -1;
 }
 
+/* What a library calls it too: image_keywords(). */
+static const char *other_name(const struct script *s, const char *name, const struct script_keyword **from)
+{
+    const struct script_keyword *k = *from ? *from + 1 : s->w->keywords;
+
+    while (k && k->name && strcmp(k->also, name) != 0)
+        k++;
+    *from = k && k->name ? k : NULL;
+    return *from ? (*from)->name : NULL;
+}
+
+static int param_named(const struct script *s, const struct code *c, const struct str *name)
+{
+    const struct script_keyword *from = NULL;
+    const char *other;
+
+    if (!s->w->keywords || strncmp(c->path, s->w->keywords_under, strlen(s->w->keywords_under)) != 0)
+        return -1;
+    while ((other = other_name(s, name->text, &from)) != NULL)
+        for (uint32_t i = c->n_positional_only; i < (uint32_t)c->n_args + c->n_keyword; i++)
+            if (!strcmp(c->vars[i]->text, other))
+                return (int)i;
+    return -1;
+}
+
 static bool bind_keyword(struct script *s, struct func *f, sv *locals, sv name, sv value, struct dict *kw)
 {
     const struct code *c = f->code;
@@ -50,6 +75,8 @@ static bool bind_keyword(struct script *s, struct func *f, sv *locals, sv name, 
         (void)script_raise(s, EXC_TypeError, "keywords must be strings");
         return false;
     }
+    if (at < 0 && t && !kw)
+        at = param_named(s, c, t);
     if (at >= 0) {
         if (sv_ok(locals[at])) {
             (void)script_raise(s, EXC_TypeError, "%.100s() got multiple values for argument '%.100s'", as_str(f->qualname)->text, t->text);
@@ -239,6 +266,19 @@ static int name_at(const struct signature *g, const sv name)
     return -1;
 }
 
+static int name_beside(const struct script *s, const struct native *f, const sv name)
+{
+    const struct signature *g = f->signature;
+    const struct script_keyword *from = NULL;
+    const char *other;
+
+    while (f->registered && (other = other_name(s, AS(str, name)->text, &from)) != NULL)
+        for (uint32_t i = g->n_positional_only; i < g->n; i++)
+            if (!strcmp(g->names[i]->text, other))
+                return (int)i;
+    return -1;
+}
+
 static sv missing_of_native(struct script *s, const struct native *f, const sv *p)
 {
     const struct signature *g = f->signature;
@@ -258,6 +298,8 @@ static bool native_keywords(struct script *s, const struct native *f, sv *p, uin
     for (uint32_t i = 0; i < n_kw; i++) {
         int k = sv_is(names[i], KIND_STR) ? name_at(g, names[i]) : -1;
 
+        if (k < 0 && !g->kw && sv_is(names[i], KIND_STR))
+            k = name_beside(s, f, names[i]);
         if (k >= 0 && !sv_ok(p[k])) {
             p[k] = values[i];
             *given |= 1u << k;

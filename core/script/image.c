@@ -456,6 +456,12 @@ static bool place(struct image *im, const char *module, const char *name, sv val
     return m && key && shared_set(im->arena, m->dict, key, value);
 }
 
+void image_keywords(struct image *im, const struct script_keyword *table, const char *under)
+{
+    im->world->keywords = table;
+    im->world->keywords_under = under;
+}
+
 enum err_code image_native(struct image *im, const struct script_module *def, struct err *err)
 {
     struct native_module *m = module_of(im, def->name, strlen(def->name));

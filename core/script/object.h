@@ -380,6 +380,8 @@ struct world { /* of the first image */
     struct obj *object_new, *object_init; /* object's own */
     uint32_t n_classes;
     bool made; /* natives that come now are no part of the language */
+    const struct script_keyword *keywords; /* image_keywords(); NULL: none */
+    const char *keywords_under;
 };
 
 struct source_module {

@@ -268,6 +268,12 @@ struct script_module {
 MUST_CHECK enum err_code image_new(struct arena *arena, const struct image *below, struct image **ret, struct err *err);
 MUST_CHECK enum err_code image_native(struct image *im, const struct script_module *module, struct err *err);
 
+/* Other names of parameters, for natives of modules and for functions of files whose path begins with `under`. */
+struct script_keyword {
+    const char *name, *also; /* NULL ends a table */
+};
+void image_keywords(struct image *im, const struct script_keyword *table, const char *under);
+
 /* Compiles a module: name as `import` says it ("transformers.models.llama.modeling_llama"), path as an error says it. `text` may go. */
 MUST_CHECK enum err_code image_source(struct image *im, const char *name, const char *path, const char *text, size_t bytes, bool package,
                                       struct err *err);

@@ -13,7 +13,7 @@ struct region {
     struct module *module;
     region_function run;
     void *context;
-    region_release release;
+    region_release release, returns;
     val args[REGION_ARGS], closed[REGION_CLOSED];
     val second; /* the shape of a second result, without storage; 0: one result */
     int n_args, n_closed, n_given;
@@ -77,7 +77,8 @@ static void region_hold(struct run *r, struct region *g, struct module *module, 
     g->run = run;
     g->context = context;
     g->release = r->release;
-    r->release = NULL;
+    g->returns = r->returns;
+    r->release = r->returns = NULL;
     g->n_args = n_args;
     g->n_closed = n_closed;
     g->began = r->sequence;
@@ -503,11 +504,18 @@ void back_checkpoint(struct back *b)
             value_ref(r, b->out[i] = *grad);
     }
     (void)frame_leave(r, f, 0);
+    if (g->returns)
+        g->returns(r, g->context);
 }
 
 void checkpoint_releases(struct run *r, region_release ends)
 {
     r->release = ends;
+}
+
+void checkpoint_returns(struct run *r, region_release returns)
+{
+    r->returns = returns;
 }
 
 /* No region is made: the function has run. */

@@ -23,6 +23,8 @@ struct module;
 /* What `context` holds ends with the last that may run it again; NULL: it outlives the step. For the next checkpoint(). */
 typedef void (*region_release)(struct run *r, void *context);
 void checkpoint_releases(struct run *r, region_release release);
+/* What `context` holds of a run in backward, beside the tensors that it gave, ends as CheckpointFunction.backward() returns. */
+void checkpoint_returns(struct run *r, region_release returns);
 
 /* `module`: whose __call__ the checkpointed function is; NULL where only its forward is (the caller then enters it once). */
 val checkpoint(struct run *r, bool reentrant, struct module *module, region_function run, void *context, int n_args, const val *args,

@@ -233,6 +233,7 @@ struct run {
     struct region *free_region;
     struct offloading *offload; /* saves go to the host: offload.h; NULL: they stay */
     void (*release)(struct run *r, void *context); /* checkpoint_releases() */
+    void (*returns)(struct run *r, void *context); /* checkpoint_returns() */
     struct wide *free_wide;
     struct many *free_many;
     struct slices *free_slices;

@@ -394,13 +394,13 @@ static enum err_code resolve_lora(struct recipe *r, const struct resolving *c)
     return train_targets(c->arch, &r->stack, c->arena, l, c->err);
 }
 
-/* A KV cache is built in forward when config.use_cache says so; the classes switch it off when they checkpoint, save
- * gpt_bigcode in some releases. */
+/* A KV cache is built in forward when config.use_cache says so; the classes switch it off when they checkpoint, save gpt_bigcode in some releases. Files of a
+ * request and of an installed release do so themselves, or do not. */
 static void resolve_cache(struct recipe *r, const struct resolving *c)
 {
     bool trainer = r->framework == FRAMEWORK_TRANSFORMERS;
     struct quirks q = quirks_for(c->stack, c->arch->model_type);
-    bool keeps = c->arch->family == FAMILY_GPT_BIGCODE && (!q.bigcode_cache_off || q.bigcode_never_checkpoints);
+    bool keeps = arch_is_of_files(c->arch) || (c->arch->family == FAMILY_GPT_BIGCODE && (!q.bigcode_cache_off || q.bigcode_never_checkpoints));
 
     tri_default(&r->use_cache, c->arch->use_cache && !(trainer && c->defaults.cache_off));
     if (r->gradient_checkpointing == TRI_TRUE && !keeps)

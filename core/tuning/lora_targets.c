@@ -77,6 +77,14 @@ static bool is_within_saved(const struct lora_options *o, const char *path)
     return false;
 }
 
+/* Before peft 0.15: last names without the path of the head. */
+static bool is_spared(const struct tree *t, const struct module *m, const struct lora_options *o)
+{
+    if (o->q->lora_spares_by_path || !t->head)
+        return m == t->head;
+    return t->head->parent == t->root && !strcmp(m->name, t->head->name);
+}
+
 bool lora_adapts(const struct tree *t, const struct module *m, const char *path, const struct lora_options *o, struct pattern_effort *effort)
 {
     bool meant;
@@ -85,7 +93,7 @@ bool lora_adapts(const struct tree *t, const struct module *m, const char *path,
         return false;
     if (lora_saves(o, path) || is_within_saved(o, path))
         return false;
-    meant = o->all_linear ? m != t->head && !is_saved(t, m, o->saved) : lora_means(o, path, effort);
+    meant = o->all_linear ? !is_spared(t, m, o) && !is_saved(t, m, o->saved) : lora_means(o, path, effort);
     return meant && !lora_narrows_out(o, path, effort);
 }
 

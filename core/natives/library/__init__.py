@@ -258,8 +258,8 @@ def maximum(input, other):
     return max(input, other)
 
 
-def concatenate(tensors, dim=0, *, axis=None):
-    return cat(tensors, dim if axis is None else axis)
+def concatenate(tensors, dim=0):
+    return cat(tensors, dim)
 
 
 def hstack(tensors):
