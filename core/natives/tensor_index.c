@@ -290,6 +290,13 @@ static bool take_all(struct script *s, struct cursor *c, uint32_t n, const sv *k
     return true;
 }
 
+/* Such views are written into: their base is known, whatever others are of. */
+static void know_base(const struct cursor *c)
+{
+    if (c->x && c->x != value_in(c->t) && !c->t->param && c->t->run->grad_enabled && !c->t->run->views_known)
+        view_is_of(c->t->run, c->x, value_in(c->t));
+}
+
 sv tensor_getitem(struct script *s, sv self, sv key)
 {
     struct cursor c = {.t = need_tensor(s, self, "[]")};
@@ -310,8 +317,7 @@ sv tensor_getitem(struct script *s, sv self, sv key)
 
         c.x = index_slice(c.t->run, c.x, 0, 0, rows, 1);
     }
-    if (c.x && c.x != value_in(c.t) && !c.t->param && c.t->run->grad_enabled && !c.t->run->views_known) /* such views are written into */
-        view_is_of(c.t->run, c.x, value_in(c.t));
+    know_base(&c);
     return wrap_content(s, c.t->run, c.x, c.c);
 }
 
@@ -330,8 +336,14 @@ static bool put_at(struct script *s, struct tensor *t, sv self, uint32_t n, cons
 {
     sv all[MAX_DIMS + 2] = {self, value}, made;
     bool followed = is_followed(t) || (as_tensor(s, value) && is_followed(as_tensor(s, value)));
+    const struct tensor *from = as_tensor(s, value);
     val out;
 
+    if (from && on_device(natives_of(s), from) && shape_of(from)->dtype != shape_of(t)->dtype) { /* TensorAdvancedIndexing.cpp make_index_put_iterator() */
+        (void)script_raise(s, EXC_RuntimeError, "Index put requires the source and destination dtypes match, got %s for the destination and %s for the source.",
+                           scalar_type((enum dtype)shape_of(t)->dtype), scalar_type((enum dtype)shape_of(from)->dtype));
+        return false;
+    }
     if (followed ? !may_be_written(s, t, "elements") : (tensor_written(t), false))
         return false;
     if (!followed && n == 1 && !is_number(value) && as_tensor(s, *keys) && shape_of(as_tensor(s, *keys))->dtype != DTYPE_BOOL) { /* one kernel */
@@ -427,6 +439,7 @@ bool tensor_setitem(struct script *s, sv self, sv key, sv value)
         return false;
     if (!c.any)
         return copy_to(s, t, self, value, from);
+    know_base(&c);
     part = wrap(s, t->run, c.x);
     done = sv_ok(part) && copy_to(s, as_tensor(s, part), part, value, from);
     sv_drop(s, part);

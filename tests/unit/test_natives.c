@@ -66,6 +66,11 @@ static const struct row {
     {"torch.ones(3, device='cuda') @ torch.ones(2, 4, 3, device='cuda').transpose(1, 2)", NULL},
     {"assert torch.ones(4, 6)[[slice(None), slice(0, 2)]].shape == (4, 2) and torch.ones(4, 6)[[None, ...]].shape == (1, 4, 6)", NULL},
     {"nn.Linear(8, 8, device='cpu', dtype=torch.float32)", NULL},
+    {"def put(): x[x > 0] = q[0, 0, 0]\nraises('got Float for the destination and BFloat16 for the source', put)", NULL},
+    {"assert x.sum(axis=-1, keepdims=True).shape == torch.cat([x, x], axis=1).std(axis=1, keepdims=True).shape == (4, 1)", NULL},
+    {"assert x.is_leaf and not x.is_inference() and not x.is_sparse and x.is_same_size(x) and torch.amax(x, axis=0).shape == (8,)", NULL},
+    {"x.cholesky()", "Tensor.cholesky"},
+    {"x.stft(2)", "Tensor.stft"},
     {"nn.Linear(8, 8).to('cuda')", NULL},
     {"nn.LeakyReLU(0.1)", NULL},
     /* modelled */
