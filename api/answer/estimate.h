@@ -147,9 +147,9 @@ MUST_CHECK enum err_code inference_answer(struct estimate *e);
 /* Most of what is left of `arena`, until its end is set back to the scratch's. */
 struct arena scratch_of(struct arena *arena);
 
-/* Users' own configs into e->rq; and, once e->model is known, what they leave to it. */
 /* The id that a request asks for: its own `model`, else what framework_config or training_arguments name, in the arena; NULL: none, or no id. */
 const char *theirs_model(const struct json *request, struct arena *arena);
+/* Users' own configs into e->rq; and, once e->model is known, what they leave to it. */
 MUST_CHECK enum err_code theirs_read(struct estimate *e);
 MUST_CHECK enum err_code theirs_resolve(struct estimate *e);
 

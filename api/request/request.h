@@ -156,11 +156,11 @@ double lengths_mean(const struct lengths_request *l, uint64_t longest); /* of se
 
 extern const struct member estimate_members[], training_members[], lora_members[], stack_members[];
 
-/* Reads the document; each member by itself is right then. warnings: what a person should know. left_out: what is not known, and what other
- * tools call it (theirs.h). */
 /* Whether a list of words holds a word. */
 bool has_word(const struct words *w, const struct word *vocabulary, const char *name);
 
+/* Reads the document; each member by itself is right then. warnings: what a person should know. left_out: what is not known, and what other
+ * tools call it (theirs.h). */
 MUST_CHECK enum err_code request_read(const struct json *doc, struct arena *arena, struct notes *warnings, struct left_out *left_out,
                                       struct estimate_request *ret, struct err *err);
 

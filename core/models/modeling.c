@@ -511,7 +511,7 @@ enum err_code program_look(struct program_source *from, const struct stack *stac
 
 bool arch_is_of_files(const struct arch *a)
 {
-    return a->program && (a->program->n_files || a->program->files || a->program->installed);
+    return a->program && program_is_of_files(a->program);
 }
 
 struct arch program_arch_blank(const struct json *config, struct program_source *from, struct arena *arena)

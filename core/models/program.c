@@ -705,7 +705,7 @@ void program_on_device(struct program *p, const struct model *m, struct run *r)
     const struct arch *a = m->arch;
 
     natives_on_device(&p->n, r);
-    r->views_known = m->source->n_files || m->source->installed || m->source->host; /* the library writes into what it has sliced for it, and nothing else */
+    r->views_known = program_is_of_files(m->source); /* the library writes into what it has sliced for it, and nothing else */
     /* a layer looks at its own gradient_checkpointing: where not all are told the same, each is heard for itself */
     natives_heard(&p->n, m->by_hand || !m->identity ? NULL : program_book(m, NULL), m->identity, m->checkpoint_every > 1 ? NULL : a->layer_kinds, a->layers);
 }

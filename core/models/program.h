@@ -44,6 +44,12 @@ struct program_source {
     struct program_ready *ready; /* program_ready(); NULL: modules are imported anew for each walk */
 };
 
+/* Files of a request or of an installed release: what the classes do there is theirs. */
+static inline bool program_is_of_files(const struct program_source *from)
+{
+    return from->n_files || from->files || from->installed || from->host;
+}
+
 /*
  * Keeps the model's modules as they are once they are imported, and models that pass as they were declared: for the walks
  * of one source, one after the other.

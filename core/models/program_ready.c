@@ -102,7 +102,7 @@ static bool key_of(const struct model *m, struct shelf_key *ret)
     const struct program_source *from = m->source;
     const char *names[] = {from->module, from->config_module, from->config_class, from->model_class};
 
-    if (!from->shelf || from->n_files || from->files || from->installed || from->host)
+    if (!from->shelf || program_is_of_files(from))
         return false;
     memset(ret, 0, sizeof *ret); /* gaps are compared too */
     memcpy(&ret->q, m->q, sizeof ret->q);

@@ -106,7 +106,7 @@ struct calls_book *program_book(const struct model *m, uint64_t *ret_identity)
     struct stand_key key;
     uint32_t i = 0;
 
-    if (!all || from->n_files || from->files || from->installed || from->host)
+    if (!all || program_is_of_files(from))
         return NULL;
     if (!ret_identity)
         return all->book;

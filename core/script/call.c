@@ -40,29 +40,22 @@ static int param_at(const struct code *c, const struct str *name)
     return -1;
 }
 
-/* What a library calls it too: image_keywords(). */
-static const char *other_name(const struct script *s, const char *name, const struct script_keyword **from)
+/* Where one of `names`, from `first` on, is what a library calls `name` too (image_keywords()); -1: none is. */
+static int other_name_at(const struct script *s, struct str *const *names, uint32_t first, uint32_t n, const struct str *name)
 {
-    const struct script_keyword *k = *from ? *from + 1 : s->w->keywords;
-
-    while (k && k->name && strcmp(k->also, name) != 0)
-        k++;
-    *from = k && k->name ? k : NULL;
-    return *from ? (*from)->name : NULL;
-}
-
-static int param_named(const struct script *s, const struct code *c, const struct str *name)
-{
-    const struct script_keyword *from = NULL;
-    const char *other;
-
-    if (!s->w->keywords || strncmp(c->path, s->w->keywords_under, strlen(s->w->keywords_under)) != 0)
-        return -1;
-    while ((other = other_name(s, name->text, &from)) != NULL)
-        for (uint32_t i = c->n_positional_only; i < (uint32_t)c->n_args + c->n_keyword; i++)
-            if (!strcmp(c->vars[i]->text, other))
+    for (const struct script_keyword *k = s->w->keywords; k && k->name; k++)
+        for (uint32_t i = first; i < n && !strcmp(k->also, name->text); i++)
+            if (!strcmp(names[i]->text, k->name))
                 return (int)i;
     return -1;
+}
+
+/* A function of the language has such names where it is the library's. */
+static int param_beside(const struct script *s, const struct code *c, const struct str *name)
+{
+    bool has = s->w->keywords && !strncmp(c->path, s->w->keywords_under, strlen(s->w->keywords_under));
+
+    return has ? other_name_at(s, c->vars, c->n_positional_only, (uint32_t)c->n_args + c->n_keyword, name) : -1;
 }
 
 static bool bind_keyword(struct script *s, struct func *f, sv *locals, sv name, sv value, struct dict *kw)
@@ -76,7 +69,7 @@ static bool bind_keyword(struct script *s, struct func *f, sv *locals, sv name, 
         return false;
     }
     if (at < 0 && t && !kw)
-        at = param_named(s, c, t);
+        at = param_beside(s, c, t);
     if (at >= 0) {
         if (sv_ok(locals[at])) {
             (void)script_raise(s, EXC_TypeError, "%.100s() got multiple values for argument '%.100s'", as_str(f->qualname)->text, t->text);
@@ -266,19 +259,6 @@ static int name_at(const struct signature *g, const sv name)
     return -1;
 }
 
-static int name_beside(const struct script *s, const struct native *f, const sv name)
-{
-    const struct signature *g = f->signature;
-    const struct script_keyword *from = NULL;
-    const char *other;
-
-    while (f->registered && (other = other_name(s, AS(str, name)->text, &from)) != NULL)
-        for (uint32_t i = g->n_positional_only; i < g->n; i++)
-            if (!strcmp(g->names[i]->text, other))
-                return (int)i;
-    return -1;
-}
-
 static sv missing_of_native(struct script *s, const struct native *f, const sv *p)
 {
     const struct signature *g = f->signature;
@@ -298,8 +278,8 @@ static bool native_keywords(struct script *s, const struct native *f, sv *p, uin
     for (uint32_t i = 0; i < n_kw; i++) {
         int k = sv_is(names[i], KIND_STR) ? name_at(g, names[i]) : -1;
 
-        if (k < 0 && !g->kw && sv_is(names[i], KIND_STR))
-            k = name_beside(s, f, names[i]);
+        if (k < 0 && !g->kw && f->registered && sv_is(names[i], KIND_STR))
+            k = other_name_at(s, g->names, g->n_positional_only, g->n, AS(str, names[i]));
         if (k >= 0 && !sv_ok(p[k])) {
             p[k] = values[i];
             *given |= 1u << k;
