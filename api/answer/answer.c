@@ -18,10 +18,9 @@ static void write_recommendation(struct jsonw *w, const struct estimate *e)
     jsonw_null(w, "recommendation");
 }
 
-/* That nothing fits is known only where all were looked at. */
 static bool is_decided(const struct plan_answer *a)
 {
-    return (a->any_modelled || a->any_beyond) && (a->any_fits || (!a->n_cut && !a->n_outgrown));
+    return (a->any_modelled || a->any_beyond) && (a->any_fits || plan_saw_all(a));
 }
 
 static void write_head(struct jsonw *w, const struct estimate *e)

@@ -217,7 +217,7 @@ static void say_nothing(struct buf *out, const struct estimate *e)
     const struct plan_candidate *c = e->answer.candidates;
 
     buf_str(out, e->answer.any_modelled ? "Undecided: what was looked at does not fit, and " : e->answer.any_beyond ? "Does not fit: " : "No answer: ");
-    buf_str(out, e->answer.any_modelled            ? "the work that one question may cause did not reach the rest"
+    buf_str(out, e->answer.any_modelled            ? "what one question may cause did not reach the rest"
                  : e->answer.n && c->reason.detail ? c->reason.detail
                                                    : "nothing was asked that has a model");
     buf_char(out, '.');
@@ -243,7 +243,7 @@ static void say(struct buf *out, const struct estimate *e)
 
     if (a->any_fits)
         say_fit(out, e, a->candidates);
-    else if (a->any_modelled && !a->n_cut && !a->n_outgrown)
+    else if (a->any_modelled && plan_saw_all(a))
         say_miss(out, e);
     else
         say_nothing(out, e);

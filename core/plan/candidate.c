@@ -176,9 +176,7 @@ static enum err_code foresee(struct planning *p, struct plan_candidate *c)
     uint32_t n = c->max_micro_batch_size = p->q->recipe.micro_batch_size;
     enum err_code rc;
 
-    if (p->measured++ == PLAN_MAX_MEASURED)
-        return err_set(p->err, ERR_FIELD_RANGE, "/training", "the lists ask for more than %d combinations: name fewer",
-                       (int)PLAN_MAX_MEASURED);
+    p->measured++;
     rc = budget_status(p->scratch->budget, p->err);
     if (!rc && !p->plays_all)
         rc = foresee_all(p, c, &n);
@@ -234,13 +232,14 @@ static enum err_code foresee_within(struct planning *p, struct plan_candidate *c
 
 /* LoRA without targets is an error only of who asked for LoRA. What contradicts itself in one combination of several is set aside; that
  * all do is found at the end. */
-enum err_code candidate_foresee(struct planning *p, struct plan_candidate *c)
+enum err_code candidate_resolve(struct planning *p, struct plan_candidate *c)
 {
     struct recipe r = recipe_of(p->q, c);
     struct err *err = p->err;
     const char *gap = layout_gap(p, &r);
     enum err_code rc;
 
+    c->modelled = true; /* until something sets it aside */
     if (!gap)
         gap = offload_gap(p, &r);
     if (gap)
@@ -262,6 +261,12 @@ enum err_code candidate_foresee(struct planning *p, struct plan_candidate *c)
                       c->step.r.data_parallel);
         return set_aside(p, c, "batch-conflict");
     }
+    return ERR_OK;
+}
+
+enum err_code candidate_foresee(struct planning *p, struct plan_candidate *c)
+{
+    c->modelled = false;
     return candidate_stands(p, c, foresee_within(p, c));
 }
 

@@ -49,7 +49,13 @@ static bool is_variation(const struct planning *p, const struct plan_candidate *
     return false;
 }
 
-static enum err_code add(struct planning *p, const struct plan_candidate *asked)
+/* Places are kept for what the lists still ask. */
+static bool is_full(const struct planning *p, bool runs)
+{
+    return p->answer->n + p->listed >= PLAN_MAX_CANDIDATES || (runs && p->measured + p->listed_to_run >= PLAN_MAX_MEASURED);
+}
+
+static enum err_code add(struct planning *p, const struct plan_candidate *asked, bool is_listed)
 {
     struct plan_answer *answer = p->answer;
     struct plan_candidate *c = &answer->candidates[answer->n];
@@ -58,13 +64,22 @@ static enum err_code add(struct planning *p, const struct plan_candidate *asked)
 
     if (gap && is_variation(p, asked))
         return ERR_OK;
-    if (answer->n == PLAN_MAX_CANDIDATES)
-        return err_set(p->err, ERR_FIELD_RANGE, "/training", "the lists ask for more than %d candidates: name fewer",
-                       (int)PLAN_MAX_CANDIDATES);
     *c = *asked;
     if (gap)
         c->reason = (struct plan_reason){.code = "not-modelled", .detail = gap};
     else
+        rc = candidate_resolve(p, c);
+    if (rc)
+        return rc;
+    if (is_listed && p->listed) {
+        p->listed--;
+        p->listed_to_run -= c->modelled;
+    }
+    if (is_full(p, c->modelled)) {
+        answer->n_left_out++;
+        return ERR_OK;
+    }
+    if (c->modelled)
         rc = candidate_foresee(p, c);
     if (rc)
         return rc;
@@ -80,15 +95,15 @@ static bool may_sync(const struct planning *p, const struct plan_candidate *c)
            method_holds_whole_gradients(c->step.r.method) && c->step.r.gradient_accumulation_steps > 1 && c->step.r.data_parallel > 1;
 }
 
-static enum err_code add_both(struct planning *p, const struct plan_candidate *asked)
+static enum err_code add_both(struct planning *p, const struct plan_candidate *asked, bool is_listed)
 {
     struct plan_candidate synced = *asked;
     uint32_t at = p->answer->n;
-    enum err_code rc = add(p, asked);
+    enum err_code rc = add(p, asked, is_listed);
 
     synced.sync_each_batch = true;
     if (!rc && p->answer->n > at && may_sync(p, &p->answer->candidates[at]))
-        rc = add(p, &synced);
+        rc = add(p, &synced, false);
     return rc;
 }
 
@@ -103,7 +118,7 @@ static enum err_code add_with_offload(struct planning *p, const struct plan_cand
     static const struct plan_choice kinds[] = {{"optimizer", OFFLOAD_OPTIMIZER}, {"optimizer+params", OFFLOAD_OPTIMIZER_PARAMS}};
     enum method method = (enum method)asked->choice[AXIS_METHOD]->value;
     uint32_t before = p->answer->n;
-    enum err_code rc = add_both(p, asked);
+    enum err_code rc = add_both(p, asked, true);
 
     for (uint32_t i = before; !rc && i < p->answer->n; i++)
         if (!may_offload(p, &p->answer->candidates[i]))
@@ -115,7 +130,7 @@ static enum err_code add_with_offload(struct planning *p, const struct plan_cand
 
         helped.choice[AXIS_OFFLOAD] = &kinds[i];
         if (method_offloads(method, (enum offload)kinds[i].value))
-            rc = add_both(p, &helped);
+            rc = add_both(p, &helped, false);
     }
     return rc;
 }
@@ -133,22 +148,58 @@ static bool next(const struct plan_question *q, uint32_t *at, bool tuning_stays)
     return false;
 }
 
+static struct plan_candidate combination(const struct plan_question *q, const uint32_t *at)
+{
+    struct plan_candidate c = {0};
+
+    for (int a = 0; a < AXIS_COUNT; a++)
+        c.choice[a] = &q->axes[a].choices[at[a]];
+    return c;
+}
+
+static enum err_code too_many(struct planning *p, int most, const char *of)
+{
+    return err_set(p->err, ERR_FIELD_RANGE, "/training", "the lists ask for more than %d %s: name fewer", most, of);
+}
+
+/* How many the lists ask for is told before the first of them is foretold. */
+static enum err_code count_listed(struct planning *p, bool staged)
+{
+    uint32_t at[AXIS_COUNT] = {0};
+    unsigned char *mark = p->keep->cur;
+    enum err_code rc = ERR_OK;
+
+    do {
+        struct plan_candidate c = combination(p->q, at);
+        const char *gap = gap_of(p, &c);
+
+        p->listed += !gap || !is_variation(p, &c);
+        rc = gap ? ERR_OK : candidate_resolve(p, &c);
+        p->listed_to_run += c.modelled;
+        arena_rewind(p->keep, mark);
+    } while (!rc && p->listed <= PLAN_MAX_CANDIDATES && p->listed_to_run <= PLAN_MAX_MEASURED && next(p->q, at, staged));
+    p->conflicts = 0;
+    if (rc)
+        return rc;
+    if (p->listed_to_run > PLAN_MAX_MEASURED)
+        return too_many(p, PLAN_MAX_MEASURED, "combinations");
+    return p->listed > PLAN_MAX_CANDIDATES ? too_many(p, PLAN_MAX_CANDIDATES, "candidates") : ERR_OK;
+}
+
 /* All combinations, of one kind of tuning where they are tried kind by kind. */
 static enum err_code enumerate(struct planning *p, uint32_t *at, bool staged)
 {
     enum err_code rc = ERR_OK;
 
     do {
-        struct plan_candidate asked = {0};
+        struct plan_candidate asked = combination(p->q, at);
 
-        for (int a = 0; a < AXIS_COUNT; a++)
-            asked.choice[a] = &p->q->axes[a].choices[at[a]];
         rc = add_with_offload(p, &asked);
     } while (!rc && next(p->q, at, staged));
     return rc;
 }
 
-/* A row more than the limit, which add() fills before it knows that there is one too many. */
+/* A row more than the limit, which add() fills before it knows whether it is one. */
 static struct plan_candidate *room_for_candidates(const struct plan_question *q, struct arena *keep)
 {
     uint64_t n = 1;
@@ -289,6 +340,9 @@ enum err_code plan_answer(const struct plan_question *asked, struct arena *keep,
 
     if (!answer.candidates)
         return no_room(&p);
+    rc = count_listed(&p, staged);
+    if (rc)
+        return rc;
     if (may_take_few(asked, scratch)) {
         repeating.fixed_depth = false;
         own.arch = &repeating;
@@ -301,7 +355,7 @@ enum err_code plan_answer(const struct plan_question *asked, struct arena *keep,
             rc = settle(&p);
         if (p.plays_all) /* nobody has run before */
             answer.any_modelled = any_runs(&answer);
-    } while (!rc && staged && answer.any_modelled && !answer.any_launches && !answer.n_cut && ++at[AXIS_TUNING] < q->axes[AXIS_TUNING].n);
+    } while (!rc && staged && answer.any_modelled && !answer.any_launches && !answer.n_cut && !answer.n_left_out && ++at[AXIS_TUNING] < q->axes[AXIS_TUNING].n);
     if (!rc)
         find_dominated(&answer);
     answer.any_modelled = count_modelled(&answer) > 0; /* some were set aside while they ran */

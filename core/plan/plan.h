@@ -32,6 +32,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Of candidates, and of those that run; lists that ask for more are refused before any of them is. */
 enum { PLAN_MAX_CANDIDATES = 256, PLAN_MAX_MEASURED = 128, PLAN_MAX_MICRO_BATCH = 65536 };
 
 enum { PLAN_UNMODELLED = -1 };
@@ -186,11 +187,18 @@ struct plan_answer {
     bool any_fits, any_modelled, any_launches; /* any_launches: of those that fit */
     bool any_beyond;                           /* of those without figures: a tensor of theirs is larger than any memory */
     uint32_t n_cut;                            /* candidates that the budget did not reach */
+    uint32_t n_left_out;                       /* what nobody asked (offload, synchronising each batch, another tuning) and would have been tried beyond the limits */
     uint32_t n_outgrown;                       /* those that outgrew the scratch */
     uint32_t n_untried;                        /* changes that were to be tried before they are advised, and outgrew the scratch or the work that is left */
     uint32_t n_advice;                         /* nearest first: where nothing fits what does, else what would save or gain */
     struct plan_advice advice[PLAN_ADVICE_MAX];
 };
+
+/* That nothing fits is known only where all were looked at. */
+static inline bool plan_saw_all(const struct plan_answer *a)
+{
+    return !a->n_cut && !a->n_outgrown && !a->n_left_out;
+}
 
 MUST_CHECK enum err_code plan_answer(const struct plan_question *q, struct arena *keep, struct arena *scratch, struct plan_answer *ret,
                                      struct err *err);

@@ -13,6 +13,7 @@ struct planning {
     unsigned char *begin; /* of the scratch arena: between two looks it is empty */
     struct plan_answer *answer;
     uint32_t measured, conflicts;
+    uint32_t listed, listed_to_run; /* combinations of the lists that are still to come */
     struct foreseen_like like[2]; /* what the candidate before was foreseen to fit, without checkpointing and with: the next may be like it */
     bool plays_all;    /* each at the micro-batch that was stated: a verdict needs no foretelling, only what does not fit has it */
     bool rooms_of_all; /* whoever turns out tight tries a smaller micro-batch at once, not only when it stands first */
@@ -42,8 +43,11 @@ static inline struct probe probe_on_candidate(const struct planning *p, struct p
     return probe;
 }
 
-/* Resolves a candidate; its largest micro-batch, the one it is answered with, its time and whether it fits as models of few layers foretell them
- * (BASIS_NONE). What contradicts itself in one combination of several, or has no model, is set aside with its reason. */
+/* Resolves a candidate. modelled: it can be run; what contradicts itself in one combination of several, or has no model, is set aside with its reason. */
+MUST_CHECK enum err_code candidate_resolve(struct planning *p, struct plan_candidate *c);
+
+/* The largest micro-batch of a resolved one, the one it is answered with, its time and whether it fits as models of few layers foretell them
+ * (BASIS_NONE). */
 MUST_CHECK enum err_code candidate_foresee(struct planning *p, struct plan_candidate *c);
 
 /* The largest micro-batch and the time of one that was played as it was stated and does not fit. */

@@ -407,8 +407,10 @@ END_TEST
 
 START_TEST(bounds_what_is_asked)
 {
+    static const struct plan_choice sharded = {"zero3", METHOD_ZERO3};
     static struct plan_choice many[PLAN_MAX_MEASURED + 2];
     struct plan_question q;
+    uint32_t n;
     struct plan_answer a;
     struct arena keep, scratch;
     struct err err = {0};
@@ -420,8 +422,24 @@ START_TEST(bounds_what_is_asked)
     q.axes[AXIS_PRECISION] = (struct plan_axis){many, PLAN_MAX_MEASURED + 2, true};
     arena_init(&keep, keep_block, sizeof keep_block);
     arena_init(&scratch, scratch_block, sizeof scratch_block);
+    walks = replays = 0;
     ck_assert_int_eq(plan_answer(&q, &keep, &scratch, &a, &err), ERR_FIELD_RANGE);
     ck_assert_str_eq(err.at, "/training");
+    ck_assert_uint_eq(walks + replays, 0); /* counted before the first of them is foretold */
+
+    /* With offload, which nobody asked for, there would be more: those beyond the limit are not tried, and counted. */
+    now = &formulas[3];
+    q = question();
+    q.axes[AXIS_METHOD] = (struct plan_axis){&sharded, 1, true};
+    q.gpus = 2;
+    q.axes[AXIS_PRECISION] = (struct plan_axis){many, PLAN_MAX_MEASURED - 3, true};
+    a = answer(&q);
+    ck_assert(!a.any_fits && !plan_saw_all(&a));
+    ck_assert_uint_eq(a.n, PLAN_MAX_MEASURED);
+    for (uint32_t i = n = 0; i < a.n; i++)
+        n += a.candidates[i].choice[AXIS_OFFLOAD] == &none;
+    ck_assert_uint_eq(n, PLAN_MAX_MEASURED - 3); /* whatever was asked is */
+    ck_assert_uint_eq(a.n_left_out, 2 * (PLAN_MAX_MEASURED - 3) - 3);
 }
 END_TEST
 
