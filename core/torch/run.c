@@ -455,7 +455,7 @@ static inline val value_sized(struct run *r, enum dtype dtype, int ndim, const i
     x->requires_grad = x->leaf = x->view = false;
     x->floating = x->contiguous = true;
     x->made = MADE_PLAIN;
-    x->cast = x->base = 0;
+    x->cast = x->base = x->n_views = 0;
     *ret = step;
     return v;
 }
@@ -498,7 +498,7 @@ val value_alias(struct run *r, val of)
     x->view = false;
     x->floating = true;
     x->made = MADE_PLAIN;
-    x->cast = x->base = 0;
+    x->cast = x->base = x->n_views = 0;
     if (x->storage)
         r->storages[x->storage].refs++;
     return v;
@@ -514,8 +514,11 @@ val value_again(struct run *r, val of)
         return v;
     x->view = y->view;
     x->made = y->made;
-    x->base = y->base;
-    x->version = y->version;
+    if (y->base) {
+        x->base = y->base;
+        x->version = y->version;
+        r->values[x->base].n_views++;
+    }
     x->node = y->node;
     x->output_nr = y->output_nr;
     x->requires_grad = y->requires_grad;
@@ -541,6 +544,7 @@ static COLD void base_ends(struct run *r, struct value *x)
     val base = x->base;
 
     x->base = 0; /* views.c looks through all values */
+    r->values[base].n_views--;
     if (!--r->values[base].refs)
         value_ends(r, base);
 }

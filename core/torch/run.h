@@ -114,7 +114,10 @@ struct value {
     uint8_t made : 6; /* enum view_made */
     val cast;         /* a leaf's half copy in autocast's cache, 0: none */
     val base;         /* views.h: of a view, the tensor that it is of, held; 0: of none, or nobody writes into it where a gradient passes */
-    uint32_t version; /* of a view: the storage's when its grad_fn was made */
+    union {
+        uint32_t version; /* of a view: the storage's when its grad_fn was made */
+        uint32_t n_views; /* of others: how many have them as their base */
+    };
 };
 
 /* variable.h CreationMeta; MADE_DATA: no view, but what Tensor.data gave, whose writes nobody counts */
@@ -237,7 +240,8 @@ struct run {
     struct wide *free_wide;
     struct many *free_many;
     struct slices *free_slices;
-    struct storage_write *writes; /* of each storage; once something was written */
+    struct storage_write *writes; /* of the first n_writes storages; of others nothing was written in place */
+    uint32_t n_writes;
     struct hook *free_hook, *at_end; /* hooks.h; at_end: of the backward that runs */
     uint32_t n_hooks, max_hooks;
     struct hook *hooks;

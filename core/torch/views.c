@@ -43,8 +43,9 @@ void view_is_of(struct run *r, val v, val a)
     }
     x->base = of->base ? of->base : a;
     r->values[x->base].refs++;
+    r->values[x->base].n_views++;
     x->made = of->made;
-    x->version = r->wrote ? r->writes[x->storage].version : 0;
+    x->version = writes_of(r, x->storage).version;
 }
 
 /* Where the gradient of a tensor that is no view goes. */
@@ -117,7 +118,7 @@ COLD void view_renews(struct run *r, val v)
     n->meta[0] = like;
     for (int i = 0; i < x->ndim; i++)
         n->at.dim |= (x->size[i] > 1 && !x->stride[i]) << i;
-    x->version = r->writes[x->storage].version;
+    x->version = writes_of(r, x->storage).version;
     set_history(r, v, node);
 }
 
@@ -147,14 +148,19 @@ COLD bool check_in_place(struct run *r, val v)
     return !run_dead(r);
 }
 
-/* The views of what begins to want a gradient want one too. */
-static void spread(struct run *r, val base)
+/* The views of what begins to want a gradient want one too. `v` is one of them, and mostly the only one. */
+static void spread(struct run *r, val base, val v)
 {
-    if (!run_spend(r, r->n_values / 256))
+    uint32_t others = r->values[base].n_views - 1;
+
+    r->values[v].requires_grad = true;
+    if (!others || !run_spend(r, r->n_values / 32))
         return;
-    for (uint32_t i = 1; i < r->n_values; i++)
-        if (r->values[i].base == base)
+    for (uint32_t i = 1; i < r->n_values && others; i++)
+        if (r->values[i].base == base && i != v) {
             r->values[i].requires_grad = true;
+            others--;
+        }
 }
 
 static struct slices *slices_new(struct run *r)
@@ -221,15 +227,26 @@ static void write_part(struct run *r, val v, uint32_t node)
     node_ref(r, node_edge(n, 0)->node);
     set_history(r, base, node);
     if (begins)
-        spread(r, base);
+        spread(r, base, v);
     (void)grad_fn(r, v);
 }
 
-static bool writes_known(struct run *r)
+/* Numbers of storages beyond those of the last time are new: nobody wrote them. */
+static bool writes_known(struct run *r, uint32_t storage)
 {
-    if (!r->writes)
-        r->writes = run_room(r, sizeof *r->writes, r->max_storages);
-    return r->wrote = r->writes != NULL;
+    uint32_t n = r->max_storages - r->n_storages < r->n_storages ? r->max_storages : 2 * r->n_storages;
+    struct storage_write *more;
+
+    if (storage < r->n_writes)
+        return true;
+    more = run_room(r, sizeof *more, n);
+    if (!more)
+        return false;
+    if (r->n_writes)
+        memcpy(more, r->writes, r->n_writes * sizeof *more);
+    r->writes = more;
+    r->n_writes = n;
+    return r->wrote = true;
 }
 
 /* x.mul_(x): what it saved it writes over. */
@@ -250,7 +267,7 @@ COLD void rebase_history(struct run *r, val v, val writer)
 
     if (run_dead(r))
         return;
-    if (x->storage && x->made != MADE_DATA && writes_known(r)) {
+    if (x->storage && x->made != MADE_DATA && writes_known(r, x->storage)) {
         r->sequence += !node || saves(r, node, x->storage); /* after all nodes that saved it */
         r->writes[x->storage].version++;
         r->writes[x->storage].at = (uint32_t)r->sequence;
@@ -265,7 +282,7 @@ bool written_since(struct run *r, uint64_t sequence, val v)
 {
     if (!r->views_known) /* kernels of the library write past autograd's counters: Triton's, as Liger's backward takes its input's room */
         return false;
-    if (r->writes[r->values[v].storage].at <= sequence)
+    if (writes_of(r, r->values[v].storage).at <= sequence)
         return false;
     raise(r, "RuntimeError: one of the variables needed for gradient computation has been modified by an inplace operation");
     return true;

@@ -17,6 +17,11 @@ struct storage_write {
     uint32_t version, at;
 };
 
+static inline struct storage_write writes_of(const struct run *r, uint32_t storage)
+{
+    return storage < r->n_writes ? r->writes[storage] : (struct storage_write){0};
+}
+
 /* The view `v` is of `a`, or of what that is of; told of every view where run.views_known. */
 void view_is_of(struct run *r, val v, val a);
 
@@ -26,7 +31,7 @@ static inline uint32_t grad_fn(struct run *r, val v)
 {
     const struct value *x = &r->values[v];
 
-    if (r->wrote && x->base && x->version != r->writes[x->storage].version)
+    if (r->wrote && x->base && x->version != writes_of(r, x->storage).version)
         view_renews(r, v);
     return x->node;
 }
