@@ -91,7 +91,7 @@ static sv by_tensors(struct script *s, struct tensor *t, val x, uint32_t n, stru
     if (n == 1 && first == 0 && shape_of(index[0])->dtype != DTYPE_BOOL)
         return rows_at(s, r, x, value_in(index[0]), c);
     if (n == 2 && first == 0 && dims[1] == 1 && shape_of(t)->requires_grad && shape_of(index[0])->ndim == 1 && shape_of(index[1])->ndim == 1 &&
-        shape_of(index[0])->size[0] == shape_of(index[1])->size[0])
+        (shape_of(index[0])->size[0] == shape_of(index[1])->size[0] || shape_of(index[1])->size[0] == 1))
         return wrap(s, r, index_pair(r, x, value_in(index[0]), value_in(index[1])));
     for (uint32_t k = 0; k < n; k++) {
         const struct value *i = shape_of(index[k]);

@@ -59,13 +59,14 @@ val masked_scatter(struct run *r, val x, val mask, val source, int64_t n)
     return out;
 }
 
-/* x[i, j] of two lists as long as each other */
+/* x[i, j] of two lists as long as each other, or of a list and one number, which is copied as often while the kernel runs (TensorAdvancedIndexing.cpp
+ * AdvancedIndex) */
 val index_pair(struct run *r, val x, val i, val j)
 {
     int64_t size[MAX_DIMS] = {size_of(r, i, 0)};
     int nd = 1;
     uint32_t node = attach(r, OP_INDEX_PAIR, 1, &x);
-    val out;
+    val out, spread = 0;
 
     if (run_dead(r))
         return 0;
@@ -75,9 +76,12 @@ val index_pair(struct run *r, val x, val i, val j)
     save(r, node, j);
     for (int d = 2; d < r->values[x].ndim; d++)
         size[nd++] = r->values[x].size[d];
+    if (size_of(r, j, 0) != size[0])
+        spread = owned(r, contiguous(r, expand(r, j, 1, size)));
     out = value_empty(r, OP_INDEX_PAIR, dtype_of(r, x), nd, size);
     launch(r, OP_INDEX_PAIR, out, 1, &i);
     attach_output(r, node, out, 0);
+    value_unref(r, spread);
     consume(r, j);
     consume(r, i);
     consume(r, x);

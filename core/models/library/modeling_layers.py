@@ -9,6 +9,10 @@ class GradientCheckpointingLayer(nn.Module):
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
+        cls.checkpoint_forward()
+
+    @classmethod
+    def checkpoint_forward(cls):
         forward = cls.forward
 
         @wraps(forward)

@@ -7,6 +7,8 @@ def of(*classes):
     def put(member, name=None):
         for cls in classes:
             setattr(cls, name or member.__name__, member)
+            if (name or member.__name__) == "forward" and hasattr(cls, "checkpoint_forward"):
+                cls.checkpoint_forward()
         return member
 
     return put

@@ -18,6 +18,8 @@ if quirks.experts_in_turn:
         for i in range(self.num_experts):
             with torch.no_grad():
                 _, token_idx = torch.where(expert_mask[i])
+            if not quirks.expert_is_a_number:
+                i = expert_hit[i]
             current_state = hidden_states[token_idx]
             gate_up = current_state @ self.gate_up_proj[i] + self.gate_up_proj_bias[i]
             gate, up = gate_up[..., ::2], gate_up[..., 1::2]
@@ -26,6 +28,8 @@ if quirks.experts_in_turn:
             glu = gate * torch.sigmoid(gate * alpha)
             gated_output = (up + 1) * glu
             out = gated_output @ self.down_proj[i] + self.down_proj_bias[i]
+            if not quirks.expert_is_a_number:
+                out = out[0]
             weighted_output = out * routing_weights[token_idx, i, None]
             next_states.index_add_(0, token_idx, weighted_output.to(hidden_states.dtype))
         next_states = next_states.view(batch_size, -1, width)

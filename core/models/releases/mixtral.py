@@ -32,7 +32,7 @@ if quirks.experts_in_turn:
     def routed(self, hidden_states):
         return self.block_sparse_moe(hidden_states)
 
-    MixtralDecoderLayer.forward = routed_forward
+    of(MixtralDecoderLayer)(routed_forward, "forward")
 
 if not quirks.router_keeps_logits:
 

@@ -26,4 +26,4 @@ if quirks.experts_in_turn:
     def routed(self, hidden_states):
         return self.mlp(hidden_states)
 
-    OlmoeDecoderLayer.forward = routed_forward
+    of(OlmoeDecoderLayer)(routed_forward, "forward")

@@ -20,7 +20,7 @@ if quirks.experts_in_turn:
     def routed(self, hidden_states):
         return self.mlp(hidden_states)
 
-    Qwen2MoeDecoderLayer.forward = routed_forward
+    of(Qwen2MoeDecoderLayer)(routed_forward, "forward")
 
 
 if quirks.shared_added_in_place:

@@ -12,4 +12,4 @@ if quirks.experts_in_turn:
     def routed(self, hidden_states):
         return self.mlp(hidden_states)
 
-    Qwen3MoeDecoderLayer.forward = routed_forward
+    of(Qwen3MoeDecoderLayer)(routed_forward, "forward")

@@ -156,7 +156,7 @@ static void make_whole(struct fsdp2 *f, struct fsdp2_param *p)
     if (d->requires_grad) {
         require_grad(r, p->gathered);
         pin_leaf(r, p->gathered);
-        gradient_dtype(r, p->gathered, p->widens ? f->reduce : p->compute);
+        gradient_dtype(r, p->gathered, p->widens && r->q->fsdp2_widens_by_autograd ? f->reduce : p->compute);
     }
     show(f, p);
 }
@@ -199,11 +199,18 @@ void fsdp2_release_kept(struct fsdp2 *f)
 void fsdp2_wait(struct fsdp2_unit *u)
 {
     struct fsdp2 *f = u->all;
+    val before = 0;
 
     if (!u->pending || run_dead(f->r))
         return;
-    if (u->group_state == FSDP2_FORWARD)
-        fsdp2_release_kept(f);
+    if (u->group_state == FSDP2_FORWARD) {
+        before = f->kept;
+        f->kept = 0;
+    }
+    if (f->r->q->fsdp2_frees_before_copy) {
+        value_unref(f->r, before);
+        before = 0;
+    }
     work_wait(f->r, u->gather);
     if (f->ranks > 1)
         copy_out(u);
@@ -215,6 +222,7 @@ void fsdp2_wait(struct fsdp2_unit *u)
     else
         value_unref(f->r, u->result);
     u->result = 0;
+    value_unref(f->r, before);
 }
 
 /* to_sharded(): the storages of the whole parameters are resized to nothing. */
@@ -257,6 +265,8 @@ void fsdp2_gradient_dtypes(struct fsdp2_unit *u, bool defer)
     struct fsdp2 *f = u->all;
     struct run *r = f->r;
 
+    if (!r->q->fsdp2_widens_by_autograd)
+        return;
     for (uint32_t i = 0; i < u->n_params; i++) {
         const struct fsdp2_param *p = &u->params[i];
         val *grad = p->widens && p->gathered ? grad_of(r, p->gathered) : NULL;

@@ -16,7 +16,7 @@ static val take(struct run *r, val leaf)
 struct reduction {
     struct fsdp2_unit *u;
     uint32_t n, *of; /* parameters that have a gradient */
-    val *grads;
+    val *grads, last; /* last: held by a name */
     int64_t elems;    /* of a rank's share */
     enum dtype dtype; /* that is reduced in */
 };
@@ -44,9 +44,10 @@ static bool collect(struct reduction *d)
         return false;
     }
     for (uint32_t i = 0; i < d->u->n_params; i++) {
-        const struct fsdp2_param *p = &d->u->params[i];
-        val grad = part_of(r, take(r, p->gathered), p->gathered);
+        struct fsdp2_param *p = &d->u->params[i];
+        val grad = part_of(r, p->accumulated ? p->accumulated : take(r, p->gathered), p->gathered);
 
+        p->accumulated = 0;
         if (!grad)
             continue;
         d->grads[d->n] = grad;
@@ -71,16 +72,21 @@ static val copy_in(struct reduction *d)
 {
     struct fsdp2 *f = d->u->all;
     struct run *r = f->r;
-    val input = flat(r, d->dtype, d->elems * f->ranks, MARK_COMMUNICATION);
+    val input;
     struct fsdp2_chunks c = {0};
     uint64_t bytes = (uint64_t)(d->elems * f->ranks) * dtype_bytes(d->dtype);
 
+    if (!r->q->fsdp2_keeps_reduce_input)
+        r->stream = STREAM_REDUCE;
+    input = flat(r, d->dtype, d->elems * f->ranks, MARK_COMMUNICATION);
     for (uint32_t i = 0; i < d->n; i++) {
         fsdp2_chunk(&c, (uint64_t)d->u->params[d->of[i]].shard_elems * dtype_bytes(d->dtype));
         bytes += (uint64_t)numel(r, d->grads[i]) * dtype_bytes(dtype_of(r, d->grads[i]));
     }
     scratch(r, OP_CLONE, fsdp2_chunk_table_bytes(&c));
     work_add(r, OP_CLONE, 0, bytes, 1);
+    if (r->q->fsdp2_holds_last_gradient)
+        value_ref(r, d->last = d->grads[d->n - 1]);
     for (uint32_t i = d->n; i-- > 0;)
         value_unref(r, d->grads[i]);
     return input;
@@ -103,8 +109,9 @@ static val scatter(struct reduction *d)
     f->reduction = send(f, COLLECTIVE_REDUCE_SCATTER, bytes * f->ranks, (struct work_group){f->ranks, f->stride}, STREAM_REDUCE);
     if (f->copies > 1)
         f->all_reduction = send(f, COLLECTIVE_ALL_REDUCE, bytes, (struct work_group){f->copies, f->ranks * f->stride}, STREAM_ALL_REDUCE);
-    if (f->hybrid) {
+    if (f->hybrid)
         r->stream = STREAM_ALL_REDUCE;
+    if (f->hybrid && r->q->fsdp2_keeps_reduce_input) {
         value_ref(r, output);
         value_unref(r, d->u->all_reduced);
         d->u->all_reduced = output;
@@ -158,8 +165,9 @@ static void accumulate(struct reduction *d, val output)
     mark_block(r, cast, MARK_GRADIENT);
     for (uint32_t i = 0; i < d->n; i++)
         hand_over(f, &d->u->params[d->of[i]], cast ? cast : output);
-    value_unref(r, output);
-    value_unref(r, cast);
+    value_unref(r, cast ? output : 0);
+    value_unref(r, d->last);
+    value_unref(r, cast ? cast : output);
 }
 
 static void reduce(struct reduction *d)
@@ -175,7 +183,42 @@ static void reduce(struct reduction *d)
     output = scatter(d);
     accumulate(d, output);
     r->stream = stream;
-    f->reduce_input = input;
+    if (r->q->fsdp2_keeps_reduce_input)
+        f->reduce_input = input;
+    else
+        value_unref(r, input);
+}
+
+/* accumulate_unsharded_grad_if_needed() */
+static void add_to_accumulated(struct fsdp2_unit *u)
+{
+    struct run *r = u->all->r;
+
+    for (uint32_t i = 0; i < u->n_params; i++) {
+        const struct fsdp2_param *p = &u->params[i];
+        val grad = p->accumulated ? take(r, p->gathered) : 0;
+
+        if (!grad)
+            continue;
+        launch(r, OP_ADD, p->accumulated, 2, (val[]){p->accumulated, grad});
+        value_unref(r, grad);
+    }
+}
+
+/* to_accumulated_grad_if_needed() */
+static void accumulate_wide(struct fsdp2_unit *u)
+{
+    struct run *r = u->all->r;
+
+    for (uint32_t i = 0; i < u->n_params; i++) {
+        struct fsdp2_param *p = &u->params[i];
+        val grad = p->widens ? take(r, p->gathered) : 0;
+
+        if (!grad)
+            continue;
+        p->accumulated = owned(r, cast_copy(r, grad, u->all->reduce));
+        value_unref(r, grad);
+    }
 }
 
 void fsdp2_post_backward(struct fsdp2_unit *u)
@@ -188,11 +231,14 @@ void fsdp2_post_backward(struct fsdp2_unit *u)
     if (!u->n_params || run_dead(r))
         return;
     u->group_state = FSDP2_POST_BACKWARD;
+    add_to_accumulated(u);
     if (f->sync && !collect(&d))
         return;
     fsdp2_gradient_dtypes(u, false);
     fsdp2_reshard(u);
-    if (f->sync) {
+    if (!f->sync && !r->q->fsdp2_widens_by_autograd)
+        accumulate_wide(u);
+    if (f->sync && (d.n || r->q->fsdp2_empty_units_free)) {
         work_wait(r, f->reduction);
         value_unref(r, f->reduce_input); /* one at most is kept */
         f->reduce_input = 0;

@@ -29,6 +29,7 @@ enum fsdp2_state { FSDP2_IDLE, FSDP2_FORWARD, FSDP2_PRE_BACKWARD, FSDP2_POST_BAC
 struct fsdp2_param {
     struct param *declared;
     val gathered;               /* a leaf: its storage comes and goes; 0 until it is gathered for the first time */
+    val accumulated;            /* unsharded_accumulated_grad, before torch 2.15 */
     int64_t shard_elems;        /* of each rank, padding included; those of rank 0 need none */
     enum dtype stored, compute; /* compute: what is gathered, orig_dtype where the policy names none */
     bool widens;                /* its gradient is left in `compute` and reduced in a wider dtype */

@@ -43,6 +43,7 @@ ROWS = {  # type: (releases, steps)
     "phimoe": (("5.5", "5.9"), ["eager", "mixed-ckpt-pad", "fa2-accum"]),
     "jais2": (("5.0", "5.10", "5.20"), ALL),
     "gemma4": (("5.20",), ["lora-table"]),
+    "gpt_oss": (("4.55", "4.56"), NO_FLASH),
     **{kind: (("5.17",), ["eager", "mixed-ckpt-pad"]) for kind in ("llama+quick_gelu", "gpt_neox+quick_gelu", "llama+gelu_10", "llama+hardswish", "llama+mish")},
     **{kind: (("5.0", "5.1"), ["eager", "mixed-ckpt-pad"]) for kind in ("qwen2_vl", "qwen2_5_vl", "qwen3_vl")},
     "olmo3": (("4.57",), ALL),
