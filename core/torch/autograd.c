@@ -38,6 +38,7 @@ uint32_t node_new(struct run *r, enum op op, int n_outputs)
         run_outgrew(r, "the autograd graph is too large for the working memory of one request");
         return 0;
     }
+    r->far_nodes += i > NEAR_NODES;
     n = &r->nodes[i];
     memset(n, 0, offsetof(struct node, saved)); /* of saved[], the first n_saved are set */
     n->op = (uint16_t)op;

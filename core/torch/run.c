@@ -144,9 +144,11 @@ bool run_spend(struct run *r, uint64_t events)
 bool run_count(struct run *r)
 {
     uint32_t grown = r->n_events - r->counted_events;
+    uint64_t fetched = (uint64_t)FAR_NODE_EVENTS * r->far_nodes;
 
     r->counted_events = r->n_events;
-    return run_spend(r, grown);
+    r->far_nodes = 0;
+    return run_spend(r, grown + fetched);
 }
 
 /* Where the room for births ends the run does; before it, work is counted from time to time. */

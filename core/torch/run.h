@@ -193,6 +193,10 @@ struct node {
     val saved[MAX_SAVED];      /* storages kept for backward; bit 31: packed by a checkpoint region, see checkpoint.c */
 };
 
+/* A graph of so many nodes outgrows the caches of a processor (2.5 MB). Each one made beyond them is fetched from memory when it is made and by each of
+ * backward's walks, which takes the time of four events: deep mixtures take 80 to 110 ns an event where it is not counted, others 40 to 60 (tools/worst). */
+enum { NEAR_NODES = 8192, FAR_NODE_EVENTS = 4 };
+
 static inline struct edge *node_edge(struct node *n, int k)
 {
     return n->many ? &n->many->edge[k] : &n->edge[k];
@@ -268,6 +272,7 @@ struct run {
     struct birth *births;
     uint32_t n_births, max_births;        /* max_births: where they end, or are counted next */
     uint32_t room_births, counted_events; /* the end of room; of the tape, counted so far */
+    uint32_t far_nodes;                   /* nodes that were made beyond NEAR_NODES and are not counted yet */
     uint32_t *events;
     uint32_t n_events, max_events;
     uint32_t n_marks, max_marks;            /* of them neither birth nor death */

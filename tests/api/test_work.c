@@ -3,6 +3,7 @@
 #include "tests/support/ask.h"
 #include "tests/support/unit.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,5 +95,32 @@ START_TEST(says_what_is_beyond_any_memory)
 }
 END_TEST
 
+static uint64_t work_of_depth(unsigned layers)
+{
+    char body[600];
+    struct reply reply;
+    uint64_t events;
+
+    (void)snprintf(body, sizeof body,
+                   "{\"config\":{\"model_type\":\"llama\",\"hidden_size\":64,\"num_attention_heads\":1,\"num_key_value_heads\":1,\"num_hidden_layers\":%u,"
+                   "\"intermediate_size\":128,\"vocab_size\":100,\"max_position_embeddings\":2048}," EIGHT("A100-80GB") ","
+                   "\"training\":{\"seq_len\":128,\"methods\":\"zero3\",\"tuning\":\"full\",\"micro_batch_size\":1,\"gradient_checkpointing\":false}}",
+                   layers);
+    reply = ask_within(API_ARENA_BYTES, "POST", "/estimate", NULL, body);
+    ck_assert_int_eq(reply.r.status, 200);
+    events = reply.r.work_events;
+    reply_done(reply);
+    return events;
+}
+
+/* A layer whose part of the graph has to be fetched from memory is more work than one that lies in a processor's cache. */
+START_TEST(counts_what_a_deep_graph_takes)
+{
+    uint64_t shallow = work_of_depth(80) - work_of_depth(40), deep = work_of_depth(280) - work_of_depth(240);
+
+    ck_assert_msg(deep * 5 > shallow * 6, "%llu events for 40 layers more, %llu of a shallow one", (unsigned long long)deep, (unsigned long long)shallow);
+}
+END_TEST
+
 UNIT_TESTS("api/work", unit_rows(plays_no_more_than_it_has_to, questions); unit_rows(is_the_same_where_another_request_imported, questions);
-           unit_test(has_the_same_room_for_runs); unit_test(says_what_is_beyond_any_memory);)
+           unit_test(has_the_same_room_for_runs); unit_test(says_what_is_beyond_any_memory); unit_test(counts_what_a_deep_graph_takes);)
