@@ -187,7 +187,7 @@ struct plan_answer {
     bool any_fits, any_modelled, any_launches; /* any_launches: of those that fit */
     bool any_beyond;                           /* of those without figures: a tensor of theirs is larger than any memory */
     uint32_t n_cut;                            /* candidates that the budget did not reach */
-    uint32_t n_left_out;                       /* what nobody asked (offload, synchronising each batch, another tuning) and would have been tried beyond the limits */
+    uint32_t n_left_out;                       /* that nobody asked for (offload, synchronising each batch, another tuning), beyond the limits */
     uint32_t n_outgrown;                       /* those that outgrew the scratch */
     uint32_t n_untried;                        /* changes that were to be tried before they are advised, and outgrew the scratch or the work that is left */
     uint32_t n_advice;                         /* nearest first: where nothing fits what does, else what would save or gain */
