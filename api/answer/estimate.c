@@ -61,8 +61,8 @@ static void note_partial(struct estimate *e)
              (unsigned)a->n_cut, (unsigned)a->n, (unsigned long long)e->work_limit);
     if (a->n_left_out)
         note(&e->warnings,
-             "%u combinations that were not asked (with offload, synchronising each batch, with adapters) were not tried: the lists ask for nearly as many as one "
-             "question may have, %u that run: name fewer",
+             "%u combinations that were not asked (with offload, synchronising each batch, with adapters) were not tried: the lists ask for nearly as many as "
+             "one question may have, %u that run: name fewer",
              (unsigned)a->n_left_out, (unsigned)PLAN_MAX_MEASURED);
     if (a->n_untried)
         note(&e->warnings, "the advice is not complete: %u changes outgrew the memory or the work that one question has before it was known whether they fit",

@@ -5,9 +5,9 @@
  *           What was done until then is answered.
  * Event     a birth, a death or a mark of a run's tape: once when the tape comes to be, whichever way it is made, and once for each replay on the
  *           allocator's model that plays it. Beside tapes: a kernel or message of a step's log, once for the step's time and once for each clock that
- *           follows it; a module that is declared; an autograd
- *           node beyond the first 8,192 that a run holds, as four; four turns of a stage in a pipeline's schedule; eight steps of a pattern. Counts depend on the
- *           question alone: equal requests end at the same event, and a faster way to the same tape counts the same.
+ *           follows it; a module that is declared; an autograd node beyond the first 8,192 that a run holds, as four; four turns of a stage in a
+ *           pipeline's schedule; eight steps of a pattern. Counts depend on the question alone: equal requests end at the same event, and a faster way to
+ *           the same tape counts the same.
  * Owner     the caller of api_answer(); whatever has the arena finds it there (arena.h). NULL: no limit.
  * Errors    ERR_BUDGET: the limit is passed. ERR_CANCELLED: nobody waits any more, or `passed` said so.
  * Threads   counted by one; *cancelled may be set by any.
