@@ -24,6 +24,14 @@ static const struct {
     {"fused_linear_cross_entropy", "fused_linear_cross_entropy", true},
 };
 
+/* trl 1.16 trainer/{sft,dpo,kto}_trainer.py: a fused head of its own stands where Liger's would. */
+static bool keeps_trl_head(const struct theirs *t)
+{
+    const struct words *stage = &t->e->rq.training.stage;
+
+    return theirs_tool_is(t, TOOL_TRL) && (!theirs_has_stage(t) || has_word(stage, stage_words, "dpo") || has_word(stage, stage_words, "kto"));
+}
+
 /* All of them that are on, `before` each name of theirs, in one list. */
 static enum err_code say_kernels(struct theirs *t, const char *member, const struct json *of, const char *before, bool by_default)
 {
@@ -31,10 +39,13 @@ static enum err_code say_kernels(struct theirs *t, const char *member, const str
     size_t n = 1;
 
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
-        bool on = by_default && kernels[i].on;
+        bool is_head = !strcmp(kernels[i].word, "fused_linear_cross_entropy") && keeps_trl_head(t), on = by_default && kernels[i].on && !is_head;
 
         (void)snprintf(name, sizeof name, "%s%s", before, kernels[i].theirs);
         (void)theirs_flag(json_get(of, name), &on);
+        if (is_head && on)
+            return decode_fail(&t->d, ERR_FIELD_VALUE,
+                               "trl 1.16 raises on liger_kernel_config.fused_linear_cross_entropy: it has a fused head of its own; leave it out");
         if (on)
             n += (size_t)snprintf(text + n, sizeof text - n, "%s\"%s\"", n > 1 ? "," : "", kernels[i].word);
     }

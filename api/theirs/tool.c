@@ -57,7 +57,7 @@ static const struct tool_default oumi_defaults[] = {
 /* SFTConfig's "nll"; another trainer's loss is its own. */
 static enum err_code trl_settle(struct theirs *t)
 {
-    if (theirs_has_stage(t) || theirs_is_filled(t, "training.liger_kernels"))
+    if (theirs_has_stage(t))
         return ERR_OK;
     return theirs_leave_out(t, "training.loss", "\"chunked_nll\"", "loss_type");
 }

@@ -34,6 +34,17 @@ static enum err_code read_loss(struct theirs *t, const struct their_key *key, co
     return ERR_OK;
 }
 
+/* The trainers of 1.16 have a mixture's balancing loss unasked: its weight moves no memory, 0 does. */
+static enum err_code read_balance(struct theirs *t, const struct their_key *key, const struct json *v)
+{
+    double weight = 1;
+
+    (void)key;
+    if (json_type(v) != JSON_NULL && json_number(v, &weight) && weight == 0)
+        theirs_gap(&t->d, "a mixture without its balancing loss (config.router_aux_loss_coef 0 says it)");
+    return ERR_OK;
+}
+
 /* Of a preference trainer, where training.stage or the command says which; without, nobody knows whose file it is. */
 static enum err_code read_preference(struct theirs *t, const struct their_key *key, const struct json *v)
 {
@@ -114,7 +125,7 @@ const struct their_key trl_keys[] = {
     /* sft_trainer.py 1.16.0: rows without padding follow from bfd */
     MOVES_BUT("bfd|bfd_split|ffd", "packing_strategy", "rows of wrapped text, with a mask of their own"),
     BY(read_activations, "activation_offloading", "training.offload"),
-    MOVES("router_aux_loss_coef", "the auxiliary loss of experts"),
+    BY(read_balance, "router_aux_loss_coef", "config.router_aux_loss_coef"),
     MOVES("use_liger_loss", "Liger's losses"),
     KNOWN(
         "eval_packing|dataset_text_field|dataset_kwargs|dataset_num_proc|dataset_batch_size|num_of_sequences|chars_per_token|"

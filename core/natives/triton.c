@@ -113,18 +113,7 @@ static sv f_product_into(struct script *s, const struct script_args *a)
     return run_dead(out->run) ? run_failed(s, out->run) : sv_keep(a->v[0]);
 }
 
-/* x[mask] of a mask that counts all: what data decides is asked for by name */
-static sv f_all_of(struct script *s, const struct script_args *a)
-{
-    struct tensor *x = need_tensor(s, a->v[0], "input"), *mask = x ? need_tensor(s, a->v[1], "mask") : NULL;
-
-    if (!mask)
-        return sv_null();
-    return wrap(s, x->run, mask_index(x->run, value_in(x), value_in(mask), numel(mask->run, value_in(mask))));
-}
-
 static const struct script_native functions[] = {
-    {"all_of", f_all_of, "input, mask, /", 0, NATIVE_PLAIN},
     {"attend", attend, "query, key, causal, backward, /", 0, NATIVE_PLAIN},
     {"launch", launch_kernel, "reads, writes, /", 0, NATIVE_PLAIN},
     {"multiprocessors", multiprocessors, "", 0, NATIVE_PLAIN},

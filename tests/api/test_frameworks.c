@@ -181,7 +181,8 @@ static const struct {
     {FILE_OF("trl", "load_in_4bit: false\\n"), "training/quantization", "none"},
     {FILE_OF("trl", "bf16: false\\n"), "training/precision", "fp32"},
     {FILE_OF("trl", "fp16: true\\n"), "training/precision", "fp16-mixed"},
-    {FILE_OF("trl", "use_liger_kernel: true\\n"), "training/loss", "hf"}, /* Liger has no head for opt; the chunks are gone */
+    {FILE_OF("trl", "use_liger_kernel: true\\n"), "training/loss", "chunked_nll"}, /* trl 1.16 leaves its own head where it is */
+    {FILE_OF("trl", "router_aux_loss_coef: 0.01\\n"), "training/loss", "chunked_nll"},
     {FILE_OF("trl", "gradient_checkpointing: false\\nmax_length: 640\\n"), "training/gradient_checkpointing", "false"},
     {"{" GPU ",\"framework_config\":{\"framework\":\"axolotl\",\"text\":\"base_model: facebook/opt-125m\\n\"}}", "model", "facebook/opt-125m"},
     {"{" GPU ",\"framework_config\":{\"framework\":\"ms-swift\",\"text\":\"swift sft --model facebook/opt-125m\"}}", "model", "facebook/opt-125m"},
@@ -239,6 +240,7 @@ static const struct {
     {FILE_OF("axolotl", "[x"), "/framework_config/text"},
     {FILE_OF("axolotl", "micro_batch_size: 0\\n"), "/framework_config/text/micro_batch_size"},
     {FILE_OF("trl", "deepspeed: ds.json\\n"), "/framework_config/text/deepspeed"},
+    {FILE_OF("trl", "use_liger_kernel: true\\nliger_kernel_config: {fused_linear_cross_entropy: true}\\n"), "/framework_config/text/use_liger_kernel"},
 };
 
 /* Known, and not in the figures: whose they are. */
@@ -246,6 +248,7 @@ static const struct {
     const char *body, *pointer;
 } gaps[] = {
     {FILE_OF("trl", "beta: 0.1\\n"), "/framework_config/text/beta"},
+    {FILE_OF("trl", "router_aux_loss_coef: 0.0\\n"), "/framework_config/text/router_aux_loss_coef"},
     {FILE_OF("trl", "trl dpo --loss_type ipo"), "/framework_config/text/loss_type"},
     {FILE_OF("trl", "trl dpo --use_weighting"), "/framework_config/text/use_weighting"},
     {FILE_OF("open-instruct", "python open_instruct/dpo_tune_cache.py --max_seq_length 512"), "/framework_config/text/launcher/run"},

@@ -111,6 +111,7 @@ class DbrxModel(LlamaModel):
 class DbrxForCausalLM(MoeCausalLM, LlamaPreTrainedModel):
     config_class, base_model_prefix, _no_split_modules, _input_embed_layer = DbrxConfig, "transformer", ["DbrxBlock"], "wte"
     decoder, stage = DbrxModel, None
+    balances_unasked = False  # its weight is ffn_config's: trl finds no router_aux_loss_coef
 
 
 causal_lm = DbrxForCausalLM

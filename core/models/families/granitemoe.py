@@ -82,6 +82,7 @@ class GraniteMoeModel(LlamaModel):
 
 class GraniteMoeForCausalLM(MoeCausalLM, LlamaForCausalLM):
     config_class, decoder, _no_split_modules = GraniteMoeConfig, GraniteMoeModel, ["GraniteMoeDecoderLayer"]
+    names_num_experts = False  # its config has num_local_experts alone: trl 1.16 raises an AttributeError
 
     def logits(self, x):
         logits = self.lm_head(x)

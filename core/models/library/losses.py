@@ -3,10 +3,10 @@ import torch
 from torch import nn
 
 from transformers.liger import bind, linear_loss, liger_cross_entropy
-from transformers.liger.ops import is_one
 from transformers.modeling_outputs import CausalLMOutputWithPast
-from transformers.releases import quirks, refuse
-from triton import addmm_into, all_of, cdiv, launch, mm_into
+from transformers.releases import refuse
+from transformers.trl.fused_lm_head import add_fused_lm_head, router_aux_loss_coef, text_config
+from triton import cdiv, launch
 
 
 def head_of(model, pointer="/training/loss"):
@@ -168,79 +168,22 @@ def cut_cross_entropy(model):
     put(model, loss_of)
 
 
-TOKENS, VOCABULARY = 4096, 32768  # trl kernels/chunked_logprob.py TOKEN_CHUNK_SIZE, trainer/utils.py _CHUNKED_LOGPROB_CHUNK_SIZE
-
-
-class ChunkedLogProbFunction(torch.autograd.Function):
-    """trl 1.16.0 kernels/chunked_logprob.py: tiles of logits in one buffer, in backward again; gradients are summed in fp32."""
-
-    @staticmethod
-    def forward(ctx, hidden, weight, targets):
-        ctx.set_materialize_grads(False)
-        n, vocab = hidden.shape[0], weight.shape[0]
-        compute = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else hidden.dtype
-        running_max = torch.full((n,), 0.0, device=hidden.device, dtype=torch.float32)
-        sum_exp, x_sum_exp, sq_sum_exp, z_sum, before, target_logit = [torch.zeros((n,), device=hidden.device, dtype=torch.float32) for _ in range(6)]
-        tiles = torch.empty((min(n, TOKENS), VOCABULARY), device=hidden.device, dtype=compute)
-        for token in range(0, n, TOKENS):
-            hidden_chunk = hidden[token : min(token + TOKENS, n)].to(compute)
-            for start in range(0, vocab, VOCABULARY):
-                end = min(start + VOCABULARY, vocab)
-                tile = tiles[: hidden_chunk.shape[0], : end - start]
-                mm_into(tile, hidden_chunk, weight[start:end].to(compute).t())
-                launch((tile,), (running_max, sum_exp, x_sum_exp, target_logit))
-        log_z = running_max + torch.log(sum_exp)
-        logprobs = target_logit - log_z
-        entropy = log_z - x_sum_exp / sum_exp
-        is_top1 = (target_logit >= running_max) & (target_logit > before)
-        ctx.save_for_backward(hidden, weight, targets, log_z, entropy)
-        ctx.compute = compute
-        return logprobs, entropy, is_top1
-
-    @staticmethod
-    def backward(ctx, grad_logprobs, grad_entropy, _):
-        hidden, weight, targets, log_z, entropy = ctx.saved_tensors
-        compute = ctx.compute
-        n, vocab = hidden.shape[0], weight.shape[0]
-        grad_hidden = torch.zeros(hidden.shape, device=hidden.device, dtype=torch.float32) if ctx.needs_input_grad[0] else None
-        grad_weight = torch.zeros(weight.shape, device=weight.device, dtype=torch.float32) if ctx.needs_input_grad[1] else None
-        tiles = torch.empty((min(n, TOKENS), VOCABULARY), device=hidden.device, dtype=compute)
-        for token in range(0, n, TOKENS):
-            hidden_chunk = hidden[token : min(token + TOKENS, n)].to(compute)
-            for start in range(0, vocab, VOCABULARY):
-                end = min(start + VOCABULARY, vocab)
-                w_chunk = weight[start:end].to(compute)
-                tile = tiles[: hidden_chunk.shape[0], : end - start]
-                mm_into(tile, hidden_chunk, w_chunk.t())
-                launch((tile, log_z), (tile,))
-                if grad_hidden is not None:
-                    add_product(grad_hidden[token : token + TOKENS], tile, w_chunk)
-                if grad_weight is not None:
-                    add_product(grad_weight[start:end], tile.t(), hidden_chunk)
-        return (grad_hidden.to(hidden.dtype) if grad_hidden is not None else None,
-                grad_weight.to(weight.dtype) if grad_weight is not None else None, None)
-
-
-def add_product(total, a, b):
-    """_addmm_fp32: addmm(out_dtype=torch.float32) of halves since torch 2.8"""
-    if quirks.addmm_sums_in_fp32 and a.dtype in (torch.float16, torch.bfloat16):
-        addmm_into(total, a, b)
-    else:
-        addmm_into(total, a.float(), b.float())
-
-
 def chunked_nll(model):
-    """trl 1.16.0 trainer/utils.py add_fused_lm_head, as SFTTrainer asks it: log-probabilities and entropy of each token, no logits"""
-    head_of(model)
+    """trl 1.16.0 trainer/sft_trainer.py SFTTrainer.compute_loss, over the head of trainer/utils.py add_fused_lm_head: no logits"""
+    decoder_of(model)
+    add_fused_lm_head(model, ("log_probs", "entropy", "is_top1"))
+    fused, coef = model.forward, router_aux_loss_coef(model)
+    if coef != 0.0:
+        text_config(model).output_router_logits = True
 
-    def loss_of(hidden, model, labels, items):
-        hidden_states = hidden[:, :-1]
-        labels = labels[:, 1:]
-        mask = labels != -100
-        outputs = ChunkedLogProbFunction.apply(all_of(hidden_states, mask), model.get_output_embeddings().weight, all_of(labels, mask))
-        log_probs, entropy = [x.view(mask.shape) + 0 for x in outputs[:2]]
-        per_token_loss = -log_probs
-        loss = per_token_loss.sum() / (mask.sum() if items is None else items)
-        return loss
+    def forward(self, labels=None, num_items_in_batch=None, **batch):
+        outputs = fused(labels=labels, **batch)
+        per_token_loss = -outputs.log_probs
+        num_tokens = outputs.label_mask.sum() if num_items_in_batch is None else num_items_in_batch
+        loss = per_token_loss.sum() / torch.as_tensor(num_tokens).clamp(min=1)
+        if coef != 0.0:
+            weighted_aux_loss = coef * outputs.aux_loss
+            loss = loss + weighted_aux_loss / 1  # the steps of an accumulation
+        return CausalLMOutputWithPast(loss=loss, logits=None)
 
-    put(model, loss_of)
+    bind(model, forward)

@@ -130,6 +130,10 @@ class SparseMoeBlock(nn.Module):
         return self.gate(hidden_states)
 
 
+def counts_of(selected, num_experts):
+    return torch.histc(selected.to(torch.int32), bins=num_experts, min=0, max=num_experts)
+
+
 def load_balancing_loss_func(gate_logits, num_experts, top_k, attention_mask=None):
     device = gate_logits[0].device
     tokens_sum = torch.zeros(num_experts, dtype=torch.float32, device=device)
@@ -141,7 +145,7 @@ def load_balancing_loss_func(gate_logits, num_experts, top_k, attention_mask=Non
         routing = nn.functional.softmax(gate.to(device), dim=-1)
         _, selected = torch.topk(routing, top_k, dim=-1)
         if attention_mask is None:
-            tokens_sum = tokens_sum + torch.histc(selected.reshape(-1).to(torch.int32), bins=num_experts, min=0, max=num_experts)
+            tokens_sum = tokens_sum + counts_of(selected.reshape(-1), num_experts)
             prob_sum = prob_sum + routing.float().sum(dim=0)
             rows = rows + routing.shape[0]
         else:

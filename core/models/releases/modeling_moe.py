@@ -4,7 +4,40 @@ from transformers.releases import of, quirks, refuse
 if not quirks.balance_summed_by_layer:
 
     def load_balancing_loss_func(gate_logits, num_experts, top_k, attention_mask=None):
-        refuse("/config/output_router_logits", "the balancing loss is modelled as transformers 5.23 and later add it up")
+        compute_device = gate_logits[0].device
+        concatenated_gate_logits = torch.cat([layer_gate.to(compute_device) for layer_gate in gate_logits], dim=0)
+        routing_weights = nn.functional.softmax(concatenated_gate_logits, dim=-1)
+        _, selected_experts = torch.topk(routing_weights, top_k, dim=-1)
+        expert_mask = nn.functional.one_hot(selected_experts, num_experts)
+        if attention_mask is None:
+            tokens_per_expert = torch.mean(expert_mask.float(), dim=0)
+            router_prob_per_expert = torch.mean(routing_weights, dim=0)
+        else:
+            batch_size, sequence_length = attention_mask.shape
+            layers = concatenated_gate_logits.shape[0] // (batch_size * sequence_length)
+            expert_attention_mask = (
+                attention_mask[None, :, :, None, None]
+                .expand((layers, batch_size, sequence_length, top_k, num_experts))
+                .reshape(-1, top_k, num_experts)
+                .to(compute_device)
+            )
+            tokens_per_expert = torch.sum(expert_mask.float() * expert_attention_mask, dim=0) / torch.sum(expert_attention_mask, dim=0)
+            router_per_expert_attention_mask = (
+                attention_mask[None, :, :, None]
+                .expand((layers, batch_size, sequence_length, num_experts))
+                .reshape(-1, num_experts)
+                .to(compute_device)
+            )
+            router_prob_per_expert = torch.sum(routing_weights * router_per_expert_attention_mask, dim=0) / torch.sum(
+                router_per_expert_attention_mask, dim=0)
+        overall_loss = torch.sum(tokens_per_expert * router_prob_per_expert.unsqueeze(0))
+        return overall_loss * num_experts
+
+
+if not quirks.balance_by_histc:
+
+    def counts_of(selected, num_experts):
+        return torch.bincount(selected, minlength=num_experts).float()
 
 
 if not quirks.loss_by_function:

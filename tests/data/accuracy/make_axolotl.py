@@ -33,6 +33,8 @@ CASES = [
     ("kto-lora", TINY, 0, 2, 512, dict(stage="kto", precision="bf16-autocast", gradient_checkpointing=True, **LORA)),
     ("kto-full", QWEN3, 4, 4, 256, dict(stage="kto", precision="bf16")),
     ("simpo-mixed", QWEN2, 4, 2, 300, dict(stage="simpo", precision="bf16-mixed")),
+    ("dpo-moe", make_stages.MOE, 2, 1, 257, dict(stage="dpo", precision="bf16-autocast", gradient_checkpointing=True, **LORA)),
+    ("kto-moe", make_stages.MOE, 2, 2, 257, dict(stage="kto", precision="bf16")),
     ("dpo-softcap", GEMMA, 3, 1, 384, dict(stage="dpo", precision="bf16-autocast", **LORA)),
 ]
 

@@ -4,7 +4,7 @@
     make_losses.py ORACLE CONFIGS CUT_CROSS_ENTROPY TRL
 
 run with the oracle's Python (torch 2.15, transformers 5.23, peft 0.21); CUT_CROSS_ENTROPY and TRL are folders with the wheels of 25.1.1 and 1.16.0 unpacked.
-A launch of Triton does nothing, nothing is compiled, and every token counts: trl's `hidden_states[mask]` is given places of all of them.
+A launch of Triton does nothing, nothing is compiled, and every token counts: trl's x[mask] and masked_scatter() find all of them (make_stages.py).
 The rows `adafactor/` are those of the traces that other rows of this folder come from (make_cases.py).
 """
 import ast
@@ -15,10 +15,29 @@ import types
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import make_kernels  # noqa: E402
+import make_stages  # noqa: E402
 
 CASES = [("", make_kernels.T, {}), ("-tied-ckpt", make_kernels.Q2, dict(gradient_checkpointing=True, micro_batch_size=4, seq_len=1024)),
          ("-autocast-lora", make_kernels.Q3, dict(precision="bf16-mixed", weights_dtype="bf16", gradient_checkpointing=True, **make_kernels.ADAPTERS))]
+NLL = [("-softcap", "google__gemma-2-2b-it", dict(tuning="lora", gradient_checkpointing=True, seq_len=333, precision="bf16-mixed", lora=dict(rank=8, dtype="fp32"))),
+       ("-head-bias", "Salesforce__codegen-350M-mono", dict(tuning="lora", seq_len=500, gradient_checkpointing=True, lora=dict(rank=8, dtype="fp32"))),
+       ("-moe", "Qwen__Qwen3-30B-A3B", dict(seq_len=257, precision="bf16-mixed", gradient_checkpointing=True, model_config=dict(num_hidden_layers=3))),
+       ("-moe-lora", "mistralai__Mixtral-8x7B-v0.1", dict(model_config=dict(num_hidden_layers=2), tuning="lora", lora=dict(rank=8, dtype="fp32", target_modules=["q_proj", "v_proj"]))),
+       ("-accumulated", make_kernels.Q3, dict(gradient_accumulation_steps=2, precision="bf16-mixed", gradient_checkpointing=True))]
 WORDS = {"cce": "cut_cross_entropy", "chunked": "chunked", "nll": "chunked_nll"}
+
+
+phases = [lambda name: None]  # the tracer's, from its run's beginning on
+
+
+def mark_phases(step):
+    init = step.Run.__init__
+
+    def begin(run, path, o, phase):
+        phases.append(phase)
+        init(run, path, o, phase)
+
+    step.Run.__init__ = begin
 
 
 def cut(folder):
@@ -51,7 +70,7 @@ def fused_head(folder):
         sys.modules[name] = types.ModuleType(name)
         sys.modules[name].__path__ = [os.path.join(folder, *name.split("."))]
     with open(os.path.join(folder, "trl", "trainer", "utils.py"), encoding="utf-8") as f:
-        text = f.read().replace("[mask] if compact", "[places(mask)] if compact")
+        text = f.read()
     keep = [n for n in ast.parse(text).body if getattr(n, "name", "") in ("add_fused_lm_head", "FusedCausalLMOutput", "maybe_gather_lm_head_ctx")]
     module = sys.modules["trl.trainer.utils"] = types.ModuleType("trl.trainer.utils")
     exec("import functools, types, torch, transformers\nfrom contextlib import nullcontext\nfrom dataclasses import dataclass\n"
@@ -59,8 +78,10 @@ def fused_head(folder):
          "from transformers.utils import ModelOutput\n"
          "from trl.kernels.chunked_logprob import _use_triton, ChunkedLogProbFunction as _ChunkedLogProbFunction\n"
          "_CHUNKED_LOGPROB_CHUNK_SIZE = 32768\n", module.__dict__)
-    module.places = lambda mask: torch.empty((mask.numel(), mask.dim()), dtype=torch.int64, device="cuda").unbind(1)
+    make_stages.patch_masks(torch)
     exec(compile(ast.Module(keep, []), "utils.py", "exec"), module.__dict__)
+    real = module._ChunkedLogProbFunction
+    module._ChunkedLogProbFunction = types.SimpleNamespace(apply=lambda *a: (phases[-1]("loss"), real.apply(*a))[1])
     return module.add_fused_lm_head
 
 
@@ -70,13 +91,22 @@ def put(model, word, packages):
     if word == "chunked_nll":
         import torch
         fused_head(packages[1])(base, outputs=("log_probs", "entropy", "is_top1"))
-        inner = base.forward
+        inner, text = base.forward, base.config.get_text_config()
+        coef = getattr(text, "router_aux_loss_coef", 0.0)  # SFTTrainer.__init__, where nobody says router_aux_loss_coef
+        balances = hasattr(text, "output_router_logits") and coef != 0.0
+        if hasattr(text, "router_aux_loss_coef"):
+            text.output_router_logits = balances
 
         def forward(self, labels=None, num_items_in_batch=None, **batch):
+            if balances:
+                batch["output_router_logits"] = True
             outputs = inner(labels=labels, fused_lm_head=True, **batch)
             per_token_loss = -outputs.log_probs
             tokens = outputs.label_mask.sum() if num_items_in_batch is None else num_items_in_batch
-            return CausalLMOutputWithPast(loss=per_token_loss.sum() / torch.as_tensor(tokens).clamp(min=1))
+            loss = per_token_loss.sum() / torch.as_tensor(tokens).clamp(min=1)
+            if balances:
+                loss = loss + coef * outputs.aux_loss / 1
+            return CausalLMOutputWithPast(loss=loss)
     else:
         loss_of = cut(packages[0]) if word == "cut_cross_entropy" else chunked
 
@@ -92,6 +122,7 @@ def main():
     from one_gpu import emulate
     emulate.install_flash_attn()
     from one_gpu import report, step
+    mark_phases(step)
     build = step.build
     step.DEFAULTS["own_loss"] = None
 
@@ -102,7 +133,7 @@ def main():
 
     step.build = patched
     for short, word in WORDS.items():
-        for name, config, options in CASES:
+        for name, config, options in CASES + (NLL if short == "nll" else []):
             o = {"seq_len": 512, "micro_batch_size": 2, "precision": "bf16", "optimizer": "adamw_torch_fused", "attention": "sdpa", **options}
             path = os.path.join(sys.argv[2], config + ".json")
             pid = os.fork()

@@ -17,6 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 FIGURES = ("peak_allocated_bytes", "peak_reserved_bytes", "peak_reserved_expandable_bytes", "static_bytes", "resting_bytes", "peak_phase", "phase_peaks_bytes")
 STACK = {"torch": "2.15", "transformers": "5.23", "peft": "0.21", "trl": "1.16"}
 TINY, GPT2, QWEN2, QWEN3, GEMMA = ("TinyLlama__TinyLlama-1.1B-Chat-v1.0", "openai-community__gpt2", "Qwen__Qwen2-0.5B", "Qwen__Qwen3-0.6B", "google__gemma-2-2b-it")
+MOE = "Qwen__Qwen3-30B-A3B"
 LORA = dict(tuning="lora", lora={"rank": 16, "dropout": 0.05, "target_modules": ["q_proj", "v_proj"]})
 
 # name, config, layers (0: as they are), rows (samples), tokens of a row, the rest of `training`
@@ -37,6 +38,8 @@ CASES = [
     ("orpo-lora", TINY, 0, 2, 512, dict(stage="orpo", precision="bf16-autocast", gradient_checkpointing=True, **LORA)),
     ("cpo", QWEN2, 4, 1, 512, dict(stage="cpo", precision="bf16-autocast")),
     ("simpo", TINY, 4, 2, 512, dict(stage="simpo", precision="bf16")),
+    ("dpo-moe", MOE, 2, 2, 257, dict(stage="dpo", precision="bf16-mixed", gradient_checkpointing=True)),
+    ("kto-moe", MOE, 2, 2, 257, dict(stage="kto", precision="bf16")),
     ("kto", QWEN3, 4, 2, 512, dict(stage="kto", precision="bf16")),
     ("kto-lora", TINY, 0, 2, 512, dict(stage="kto", precision="bf16-autocast", gradient_checkpointing=True, **LORA)),
     ("reward", QWEN3, 0, 2, 512, dict(stage="reward", precision="bf16")),
@@ -145,9 +148,12 @@ def trainer_of(run, **more):
     import torch
     one = types.SimpleNamespace(device=torch.device("cuda"), gather_for_metrics=lambda x: x, gather=lambda x: x, num_processes=1,
                                 unwrap_model=lambda m, keep_fp32_wrapper=True: m, is_main_process=True)
-    return types.SimpleNamespace(model=run.model, accelerator=one, aux_loss_enabled=False, _tp_size=1, _total_train_tokens=0,
+    text = run.model.config.get_text_config()
+    coef = getattr(text, "router_aux_loss_coef", 0.0)  # as __init__ of SFTTrainer, DPOTrainer and KTOTrainer ask, where nobody says router_aux_loss_coef
+    aux = {"aux_loss_enabled": hasattr(text, "output_router_logits") and coef != 0.0, "router_aux_loss_coef": coef}
+    return types.SimpleNamespace(model=run.model, accelerator=one, _tp_size=1, _total_train_tokens=0,
                                  _metrics=collections.defaultdict(lambda: collections.defaultdict(list)),
-                                 args=types.SimpleNamespace(gradient_checkpointing_kwargs=None, center_rewards_coefficient=None), **more)
+                                 args=types.SimpleNamespace(gradient_checkpointing_kwargs=None, center_rewards_coefficient=None), **{**aux, **more})
 
 
 def mark_loss(run):
@@ -253,7 +259,7 @@ class Distillation:
 
 class Orpo:
     """ORPOTrainer, CPOTrainer: pairs without a reference."""
-    options = dict(beta=0.1, is_encoder_decoder=False, padding_value=0, pad_token_id=0, _peft_has_been_casted_to_bf16=False, label_smoothing=0.0)
+    options = dict(aux_loss_enabled=False, beta=0.1, is_encoder_decoder=False, padding_value=0, pad_token_id=0, _peft_has_been_casted_to_bf16=False, label_smoothing=0.0)
 
     @staticmethod
     def prepare(run, stage):

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from transformers.axolotl.logps import entropy_from_logits, selective_log_softmax
+from transformers.trl.fused_lm_head import router_aux_loss_coef
 from transformers.trl.loop import all_count, loss_begins, without_dropout
 from transformers.trl.prepared import Prepared, disable_gradient_checkpointing, use_adapter
 
@@ -23,7 +24,8 @@ def _compute_loss(models, inputs):
     model, reference = models
     beta = 0.1
     model_kwargs = {name: inputs[name] for name in ("input_ids", "attention_mask")}
-    outputs = model(**model_kwargs, use_cache=False)
+    routed = {"output_router_logits": True} if router_aux_loss_coef(model.model) != 0.0 else {}
+    outputs = model(**model_kwargs, **routed, use_cache=False)
     loss_begins()
     input_ids = inputs["input_ids"]
     completion_mask = inputs["completion_mask"]
@@ -65,4 +67,7 @@ def _compute_loss(models, inputs):
     total_chosen_tokens = chosen_mask.sum()
     total_rejected_logits = rejected_logits[all_count(rejected_mask.bool())].mean(-1).sum()
     predictions = chosen_logits.argmax(dim=-1)
+    if routed:
+        aux_loss = outputs.aux_loss
+        loss = loss + 0.001 * aux_loss
     return loss

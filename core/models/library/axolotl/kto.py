@@ -7,6 +7,7 @@ import torch.nn.functional as F
 
 from transformers.axolotl.dpo import prepare
 from transformers.axolotl.logps import entropy_from_logits, selective_log_softmax
+from transformers.trl.fused_lm_head import router_aux_loss_coef
 from transformers.trl.loop import all_count, half_count, loss_begins
 from transformers.trl.prepared import disable_gradient_checkpointing, use_adapter
 
@@ -32,7 +33,8 @@ def _compute_loss(models, batch):
     num_rejected = len(labels) - num_chosen
     KL_logps = _compute_kl_logps(model, batch)
     model_kwargs = {name: batch[name] for name in ("input_ids", "attention_mask")}
-    outputs = model(**model_kwargs)
+    routed = {"output_router_logits": True} if router_aux_loss_coef(model.model) != 0.0 else {}
+    outputs = model(**model_kwargs, **routed)
     loss_begins()
     shift_logits = outputs.logits[:, :-1, :]
     per_token_logps = selective_log_softmax(shift_logits, batch["input_ids"][:, 1:])
@@ -83,4 +85,7 @@ def _compute_loss(models, batch):
     total_chosen_tokens = chosen_mask.sum()
     total_rejected_logits = rejected_logits[all_count(rejected_mask.bool())].mean(-1).sum()
     loss = losses.mean()
+    if routed:
+        aux_loss = outputs.aux_loss
+        loss = loss + 0.001 * aux_loss
     return loss

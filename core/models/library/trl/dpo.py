@@ -5,7 +5,7 @@ What it logs are means of a number a token, made when the tiles of the head are 
 import torch
 import torch.nn.functional as F
 
-from transformers.trl.fused_lm_head import add_fused_lm_head
+from transformers.trl.fused_lm_head import add_fused_lm_head, router_aux_loss_coef
 from transformers.trl.loop import without_dropout
 from transformers.trl.prepared import Prepared, disable_gradient_checkpointing, use_adapter
 
@@ -27,10 +27,12 @@ def _compute_loss(models, inputs):
     model, reference = models
     beta = 0.1
     model_kwargs = {name: inputs[name] for name in ("input_ids", "attention_mask")}
+    coef = router_aux_loss_coef(model.model)
+    routed = {"output_router_logits": True} if coef != 0.0 else {}
     completion_mask = inputs["completion_mask"]
     shift_completion_mask = completion_mask[..., 1:]
     labels = inputs["input_ids"].masked_fill(completion_mask == 0, -100)
-    outputs = model(**model_kwargs, labels=labels)
+    outputs = model(**model_kwargs, **routed, labels=labels)
     seq_len = shift_completion_mask.size(1)
     per_token_logps = outputs.log_probs[:, -seq_len:]
     logps = per_token_logps.sum(dim=1)
@@ -55,4 +57,7 @@ def _compute_loss(models, inputs):
     loss = 0.0
     per_sequence_loss = -F.logsigmoid(beta * delta_score)
     loss += per_sequence_loss.mean() * 1.0
+    if coef != 0.0:
+        aux_loss = outputs.aux_loss
+        loss = loss + coef * aux_loss
     return loss

@@ -4,6 +4,8 @@ from types import MethodType
 
 import torch
 
+from transformers.modeling_moe import load_balancing_loss_func
+from transformers.releases import quirks, refuse
 from transformers.trl.loop import all_count, loss_begins, reads_head
 from transformers.utils.generic import ModelOutput
 from triton import addmm_into, launch, mm_into
@@ -20,10 +22,11 @@ class FusedCausalLMOutput(ModelOutput):
     mean_logits: object = None
     is_top1: object = None
     label_mask: object = None
+    aux_loss: object = None
 
 
 def _addmm_fp32(acc, a, b):
-    if a.dtype in (torch.float16, torch.bfloat16):  # out_dtype=, since torch 2.8
+    if quirks.addmm_sums_in_fp32 and a.dtype in (torch.float16, torch.bfloat16):
         addmm_into(acc, a, b)
     else:
         addmm_into(acc, a.float(), b.float())
@@ -102,9 +105,23 @@ class ChunkedLogProbFunction(torch.autograd.Function):
         )
 
 
+def text_config(model):
+    return getattr(model.config, "text_config", model.config)
+
+
+def router_aux_loss_coef(model):
+    """The architecture's own, since nobody asks for another; 0: aux_loss_enabled of SFTTrainer, DPOTrainer and KTOTrainer is false."""
+    config = text_config(model)
+    asked = hasattr(config, "output_router_logits") and getattr(model, "balances_unasked", True)
+    return getattr(config, "router_aux_loss_coef", 0.0) if asked else 0.0
+
+
 def add_fused_lm_head(model, outputs=("log_probs",)):
     def forward(self, labels=None, **kwargs):
         kwargs["use_cache"] = False
+        config = text_config(self)
+        if getattr(config, "output_router_logits", False):
+            kwargs.setdefault("output_router_logits", True)
         backbone_outputs = self.base_model(**kwargs)
         hidden_states = backbone_outputs.last_hidden_state[:, :-1]
         labels = labels[:, 1:]
@@ -115,7 +132,15 @@ def add_fused_lm_head(model, outputs=("log_probs",)):
         per_token = (None if x is None else x.new_zeros(mask.shape).masked_scatter(mask, x) for x in per_token)
         log_probs, entropy, mean_logits, is_top1 = per_token
         loss = -log_probs.sum() / mask.sum().clamp(min=1)
-        return FusedCausalLMOutput(loss=loss, log_probs=log_probs, entropy=entropy, mean_logits=mean_logits, is_top1=is_top1, label_mask=mask)
+        aux_loss = None
+        if kwargs.get("output_router_logits"):
+            if not getattr(self, "names_num_experts", True):
+                refuse("/config/router_aux_loss_coef", "trl 1.16 raises: its balancing loss reads num_experts, which this config has not; 0 turns it off")
+            aux_loss = load_balancing_loss_func(backbone_outputs.router_logits, config.num_experts, config.num_experts_per_tok,
+                                                kwargs.get("attention_mask"))
+            loss = loss + getattr(config, "router_aux_loss_coef", 0.0) * aux_loss
+        return FusedCausalLMOutput(loss=loss, log_probs=log_probs, entropy=entropy, mean_logits=mean_logits, is_top1=is_top1, label_mask=mask,
+                                   aux_loss=aux_loss)
 
     def score(hidden, weight, bias, targets):
         loss_begins()

@@ -5,7 +5,7 @@ Half of a batch's rows are desirable ones. What it logs is left out.
 import torch
 import torch.nn.functional as F
 
-from transformers.trl.fused_lm_head import add_fused_lm_head
+from transformers.trl.fused_lm_head import add_fused_lm_head, router_aux_loss_coef
 from transformers.trl.loop import half_count, without_dropout
 from transformers.trl.prepared import Prepared, disable_gradient_checkpointing, use_adapter
 
@@ -38,8 +38,10 @@ def _compute_loss(models, batch):
     num_rejected = len(labels) - num_chosen
     KL_logps = _compute_kl_logps(model, batch)
     model_kwargs = {name: batch[name] for name in ("input_ids", "attention_mask")}
+    coef = router_aux_loss_coef(model.model)
+    routed = {"output_router_logits": True} if coef != 0.0 else {}
     completion_labels = batch["input_ids"].masked_fill(batch["completion_mask"] == 0, -100)
-    outputs = model(**model_kwargs, labels=completion_labels)
+    outputs = model(**model_kwargs, **routed, labels=completion_labels)
     seq_len = batch["input_ids"].size(1) - 1
     per_token_logps = outputs.log_probs[:, -seq_len:]
     completion_logps = per_token_logps.sum(-1)
@@ -72,4 +74,7 @@ def _compute_loss(models, batch):
     rejected_losses = 1 - F.sigmoid(0.1 * (kl - rejected_logratios))
     losses = torch.cat((1.0 * chosen_losses, 1.0 * rejected_losses), 0)
     loss = losses.mean()
+    if coef != 0.0:
+        aux_loss = outputs.aux_loss
+        loss = loss + coef * aux_loss
     return loss
