@@ -12,7 +12,7 @@
 static const struct {
     const char *names, *meant;
 } aliases[] = {
-    {"batch_size|batchsize|bs|train_batch|mbs|per_device_batch_size|per_gpu_batch_size|device_batch_size|local_batch_size|batch_size_per_gpu|"
+    {"batch|batch_size|batchsize|bs|train_batch|mbs|per_device_batch_size|per_gpu_batch_size|device_batch_size|local_batch_size|batch_size_per_gpu|"
      "train_micro_batch_size|micro_batch",
      "/training/micro_batch_size"},
     {"sequence_length|seq_length|seqlen|context_length|context_len|ctx_len|max_seq_len|max_sequence_length|max_tokens|model_max_length|block_size|"

@@ -23,26 +23,43 @@ static void put_repr(struct writer *w, sv v)
     sv_drop(w->s, t);
 }
 
+/* Bytes that repr() writes as they are. */
+static uint32_t plain_run(const struct str *t, uint32_t from, char quote)
+{
+    uint32_t i = from;
+
+    while (i < t->bytes && (unsigned char)t->text[i] >= 0x20 && t->text[i] != 0x7F && t->text[i] != quote && t->text[i] != '\\')
+        i++;
+    return i - from;
+}
+
 static sv repr_str(struct script *s, const struct str *t)
 {
     struct writer w = {.s = s};
     char quote = memchr(t->text, '\'', t->bytes) && !memchr(t->text, '"', t->bytes) ? '"' : '\'';
     char text[8];
 
+    if (!pay_letters(s, t->bytes))
+        return sv_null();
     text_put(&w, &quote, 1);
-    for (uint32_t i = 0; i < t->bytes; i++) {
-        unsigned char c = (unsigned char)t->text[i];
+    for (uint32_t i = 0, run; i < t->bytes; i++) {
+        unsigned char c;
 
+        run = plain_run(t, i, quote);
+        text_put(&w, t->text + i, run);
+        i += run;
+        if (i == t->bytes)
+            break;
+        c = (unsigned char)t->text[i];
         if (c == (unsigned char)quote || c == '\\') {
             text[0] = '\\';
             text[1] = (char)c;
             text_put(&w, text, 2);
         } else if (c == '\n' || c == '\r' || c == '\t') {
             put_text(&w, c == '\n' ? "\\n" : c == '\r' ? "\\r" : "\\t");
-        } else if (c < 0x20 || c == 0x7F) {
+        } else {
             text_put(&w, text, (size_t)snprintf(text, sizeof text, "\\x%02x", c));
-        } else
-            text_put(&w, t->text + i, 1);
+        }
     }
     text_put(&w, &quote, 1);
     return written(&w);

@@ -183,8 +183,11 @@ sv str_repeat(struct script *s, const struct str *t, int64_t n)
     r = str_raw(s, (size_t)n * t->bytes);
     if (!r)
         return sv_null();
-    for (int64_t i = 0; i < n; i++)
-        memcpy(r->text + i * t->bytes, t->text, t->bytes);
+    memcpy(r->text, t->text, t->bytes);
+    for (size_t at = t->bytes, all = (size_t)n * t->bytes, more; at < all; at += more) { /* what stands is doubled */
+        more = at < all - at ? at : all - at;
+        memcpy(r->text + at, r->text, more);
+    }
     r->h.flags = t->h.flags & STR_ASCII;
     return sv_counted(r);
 }

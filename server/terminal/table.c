@@ -65,18 +65,22 @@ static const char *offload_of(const struct json *candidate)
     return !strcmp(word, "none") ? "-" : !strcmp(word, "optimizer+params") ? "opt+params" : word;
 }
 
+/* A row beside its bar, and a column that stays free. */
+enum { ROW_COLUMNS = 74, BAR_LEAST = 6, BAR_MOST = 32, HEAD_COLUMNS = 12 };
+
 static unsigned bar_cells(const struct paint *p)
 {
-    unsigned rest = p->columns > 86 ? p->columns - 86 : 0;
+    unsigned rest = p->columns > ROW_COLUMNS ? p->columns - ROW_COLUMNS : 0;
 
-    return 12 + (rest > 20 ? 20 : rest);
+    return rest < BAR_LEAST ? BAR_LEAST : rest > BAR_MOST ? BAR_MOST : rest;
 }
 
 static void put_head(const struct paint *p, double capacity)
 {
-    char head[64];
+    char head[64] = ""; /* of a shorter bar: the sentence above has it */
 
-    (void)snprintf(head, sizeof head, "of %.1f GiB", capacity / gib);
+    if (bar_cells(p) >= HEAD_COLUMNS)
+        (void)snprintf(head, sizeof head, "of %.1f GiB", capacity / gib);
     fputs("  ", p->out);
     paint_text(p, INK_DIM, NAME_COLUMNS, "method");
     paint_text(p, INK_DIM, 7, " tuning");

@@ -23,6 +23,7 @@ LOOPS = [(name, again(before, repeated)) for before, rows in (
                ("rfind", "a.rfind('b' + a[:1000])"), ("rpartition", "a.rpartition('b' + a[:1000])"), ("replace", "a.replace('c', 'd')"), ("strip", "a.strip('abcdefghijkly')"),
                ("repr", "repr(a)"), ("f-string", "f'{a}{b}'"), ("percent", "'%s%s' % (a, b)"), ("key", "{a: 1}[a[:-1] + 'a']"), ("attribute", "getattr(x, a, 0)"),
                ("print", "print(a)"), ("letters in a tuple", "b in (a, a, a)"))),
+    ("a = 'x' * 250", (("repeat letters", "'x' * 250"), ("repr of a part", "repr((a,))"))),
     (WIDE, (("wide length", "len(a)"), ("wide item", "a[-1]"), ("wide slice", "a[::-1]"), ("wide find", "a.rfind('b')"), ("wide beginning", "a.startswith('b', -5)"))),
     (ITEMS, (("turn", "a.reverse()"), ("index", "try: a.index(1)\nexcept ValueError: pass"), ("count", "a.count(1)"), ("membership", "1 in a"), ("dunder", "a.__contains__(1)"),
              ("delete first", "del a[0]\na.append(0)"), ("delete a slice", "del a[0:1]\na.append(0)"), ("set a slice", "a[0:1] = [1]"), ("pop first", "a.append(a.pop(0))"),

@@ -146,7 +146,7 @@ class Terminal(unittest.TestCase):
         self.assertEqual(rows(ascii_), rows(terminal("estimate", *ONE)[1]))
 
     def test_lines_keep_to_the_columns(self):
-        for columns in (100, 120, 160):
+        for columns in (80, 100, 120, 160):
             for line in plain(terminal("estimate", *QUESTIONS[2], columns=columns)[1]).split("\n"):
                 self.assertLessEqual(len(line), columns, line)
 
