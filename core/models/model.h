@@ -50,6 +50,7 @@ struct family_program {
     const char *source;     /* the Python file it mirrors */
     void (*declare)(struct model *m);
     void (*forward)(struct run *r, struct model *m, const struct batch *b, struct outputs *ret);
+    void (*widen)(struct run *r, struct model *m); /* what forward returned beside loss and logits becomes fp32, as accelerate has it; NULL: nothing is */
     val (*loss)(struct run *r, struct model *m, const struct batch *b); /* of a task: a temporary */
     void (*evaluate)(struct model *m);                                  /* model.eval() */
     enum err_code (*refer)(struct model *m, struct err *err);           /* of a task, once adapters stand: a reference model, and the trainer's __init__ */

@@ -792,6 +792,51 @@ static bool keep_rest(struct program *p)
     return true;
 }
 
+/* operations.py recursively_apply() within lists, tuples and dicts; an object of another kind stays. */
+static sv widened(struct program *p, sv v, unsigned depth)
+{
+    enum { DEEPEST = 8 };
+    struct script *s = p->s;
+    uint32_t n = 0, at = 0;
+    const sv *items = depth < DEEPEST ? seq_items(v, &n) : NULL;
+    sv made, key, value;
+    val x = natives_value(&p->n, v);
+
+    if (x)
+        return p->n.run->values[x].dtype == DTYPE_BF16 || p->n.run->values[x].dtype == DTYPE_FP16
+                   ? script_call_method(s, v, script_symbol(s, "float"), 0, NULL)
+                   : sv_keep(v);
+    if (!items && !(depth < DEEPEST && sv_is(v, KIND_DICT)))
+        return sv_keep(v);
+    made = list_new(s, 0, NULL);
+    for (uint32_t i = 0; items && i < n && !script_failed(s); i++) {
+        value = widened(p, items[i], depth + 1);
+        if (sv_ok(value))
+            (void)list_append(s, made, value);
+        sv_drop(s, value);
+    }
+    while (!items && !script_failed(s) && dict_each(v, &at, &key, &value)) {
+        value = widened(p, value, depth + 1);
+        if (sv_ok(value))
+            (void)list_append(s, made, value);
+        sv_drop(s, value);
+    }
+    return made;
+}
+
+static void widen(struct run *r, struct model *m)
+{
+    struct program *p = m->parts;
+    sv made = sv_ok(p->outputs) && !run_dead(r) ? widened(p, p->outputs, 0) : sv_null();
+
+    if (sv_ok(made)) {
+        sv_drop(p->s, p->outputs);
+        p->outputs = made;
+    }
+    if (script_failed(p->s))
+        natives_fail_run(&p->n);
+}
+
 /* trainer.py compute_loss: what is returned is asked for its loss, and has one. */
 static void miss_loss(struct program *p)
 {
@@ -1027,6 +1072,7 @@ const struct family_program script_program = {
     .source = "the request's own",
     .declare = declare,
     .forward = forward,
+    .widen = widen,
     .loss = loss_of_task,
     .evaluate = evaluate,
     .refer = refer,

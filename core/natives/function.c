@@ -60,8 +60,9 @@ static sv save_result(struct script *s, const struct script_args *a)
 {
     struct ctx *c = ctx_of(a->v[0]);
 
+    c->function.saves_result = !c->n_saved;
     sv_drop(s, c->to_save);
-    c->to_save = tuple_new(s, 1, &a->v[1]);
+    c->to_save = tuple_new(s, a->n_rest, a->rest);
     return sv_ok(c->to_save) ? sv_none() : sv_null();
 }
 
@@ -144,7 +145,7 @@ static sv get_needs(struct script *s, sv self, uint32_t data)
 
 static const struct script_native ctx_methods[] = {
     {"save_for_backward", save_for_backward, "self, *rest", 0, NATIVE_PLAIN},
-    {"save_result", save_result, "self, tensor", 0, NATIVE_PLAIN},
+    {"save_result", save_result, "self, *rest", 0, NATIVE_PLAIN},
     {"mark_dirty", left_out, "self, *rest", 0, NATIVE_PLAIN},
     {"mark_non_differentiable", mark_non_differentiable, "self, *rest", 0, NATIVE_PLAIN},
     {"box_arguments", box_arguments, "self", 0, NATIVE_PLAIN},
@@ -326,7 +327,7 @@ static sv tie_results(struct script *s, struct ctx *c, uint32_t node, sv result,
     for (uint32_t i = 0; i < n_saves; i++) {
         struct tensor *t = as_tensor(s, saves[i]);
 
-        if (!keep_saved(s, c, saves[i], t && is_one_of(value_in(t), n, out)))
+        if (!keep_saved(s, c, saves[i], t && (c->function.saves_result || is_one_of(value_in(t), n, out))))
             break;
     }
     function_results(r, node, (int)n, out);

@@ -4,6 +4,7 @@
 #include "torch/autograd.h"
 
 #include <math.h>
+#include <string.h>
 
 static struct tensor *first(struct script *s, const struct script_args *a)
 {
@@ -16,21 +17,28 @@ static bool is_const(const struct tensor *t)
 }
 
 /* -------------------------------------------------------------------------------------------------------- elementwise */
+static const enum op unary_ops[] = {[UNARY_FN_EXP] = OP_EXP,
+                                    [UNARY_FN_EXPM1] = OP_EXPM1,
+                                    [UNARY_FN_LOG] = OP_LOG,
+                                    [UNARY_FN_SQRT] = OP_SQRT,
+                                    [UNARY_FN_ERF] = OP_ERF,
+                                    [UNARY_FN_SIGMOID] = OP_SIGMOID,
+                                    [UNARY_FN_RELU6] = OP_HARDTANH,
+                                    [UNARY_FN_MISH] = OP_MISH,
+                                    [UNARY_FN_LEAKY_RELU] = OP_LEAKY_RELU,
+                                    [UNARY_FN_HARDSWISH] = OP_HARDSWISH,
+                                    [UNARY_FN_ELU] = OP_ELU,
+                                    [UNARY_FN_SOFTPLUS] = OP_SOFTPLUS,
+                                    [UNARY_FN_LOG_SIGMOID] = OP_LOG_SIGMOID,
+                                    [UNARY_FN_NEG] = OP_NEG,
+                                    [UNARY_FN_TANH] = OP_TANH,
+                                    [UNARY_FN_RSQRT] = OP_RSQRT,
+                                    [UNARY_FN_RELU] = OP_RELU,
+                                    [UNARY_FN_SILU] = OP_SILU,
+                                    [UNARY_FN_SQUARE] = OP_POW};
+
 sv f_unary(struct script *s, const struct script_args *a)
 {
-    static const enum op ops[] = {[UNARY_FN_EXP] = OP_EXP,
-                                  [UNARY_FN_EXPM1] = OP_EXPM1,
-                                  [UNARY_FN_LOG] = OP_LOG,
-                                  [UNARY_FN_SQRT] = OP_SQRT,
-                                  [UNARY_FN_ERF] = OP_ERF,
-                                  [UNARY_FN_SIGMOID] = OP_SIGMOID,
-                                  [UNARY_FN_RELU6] = OP_HARDTANH,
-                                  [UNARY_FN_MISH] = OP_MISH,
-                                  [UNARY_FN_LEAKY_RELU] = OP_LEAKY_RELU,
-                                  [UNARY_FN_HARDSWISH] = OP_HARDSWISH,
-                                  [UNARY_FN_ELU] = OP_ELU,
-                                  [UNARY_FN_SOFTPLUS] = OP_SOFTPLUS,
-                                  [UNARY_FN_LOG_SIGMOID] = OP_LOG_SIGMOID};
     struct tensor *t = first(s, a);
     struct run *r;
     val x;
@@ -74,9 +82,62 @@ sv f_unary(struct script *s, const struct script_args *a)
         return wrap(s, r, pow_scalar(r, x, 2));
     default:
         if (dtype_is_float((enum dtype)shape_of(t)->dtype))
-            return wrap(s, r, unary_op(r, ops[a->def->data], x));
-        return wrap(s, r, pointwise_op(r, ops[a->def->data], natives_of(s)->default_dtype, x, 0)); /* TensorIterator promote_int_to_float */
+            return wrap(s, r, unary_op(r, unary_ops[a->def->data], x));
+        return wrap(s, r, pointwise_op(r, unary_ops[a->def->data], natives_of(s)->default_dtype, x, 0)); /* TensorIterator promote_int_to_float */
     }
+}
+
+/* x.exp_(), relu_(x): where a gradient passes, with the node of the operator */
+sv m_unary_(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = first(s, a);
+    const enum unary_fn fn = (enum unary_fn)a->def->data;
+
+    if (!t)
+        return sv_null();
+    if (!is_followed(t)) {
+        t->content = content_unknown();
+        tensor_written(t);
+        return sv_keep(a->v[0]);
+    }
+    if (!may_be_written(s, t, a->def->name))
+        return sv_null();
+    return tensor_becomes(s, t, a->v[0], unary_in_place(t->run, unary_ops[fn], value_in(t), 2));
+}
+
+/* x.sin_(), x.tril_(), x.addcmul_(a, b): what library/_formulas.py has in place */
+sv m_formula_(struct script *s, const struct script_args *a)
+{
+    enum { ARGS = 6 };
+    struct tensor *t = first(s, a), *other;
+    sv argv[ARGS] = {a->v[0], script_symbol(s, a->def->name)};
+    bool followed;
+
+    if (!t)
+        return sv_null();
+    followed = is_followed(t);
+    for (uint32_t i = 1; i < a->n && i + 1 < ARGS; i++) {
+        argv[i + 1] = sv_given(a->v[i]) ? a->v[i] : sv_none();
+        followed = followed || ((other = as_tensor(s, argv[i + 1])) && is_followed(other));
+    }
+    if (!followed) {
+        t->content = content_unknown();
+        tensor_written(t);
+        return sv_keep(a->v[0]);
+    }
+    if (!may_be_written(s, t, a->def->name))
+        return sv_null();
+    return written_in_place(s, t, "written", a->n + 1, argv);
+}
+
+/* silu(x, inplace=): the last argument */
+static sv f_activation(struct script *s, const struct script_args *a)
+{
+    bool in_place = false;
+
+    if (!bool_arg(s, a->v[a->def->data == UNARY_FN_LEAKY_RELU || a->def->data == UNARY_FN_ELU ? 2 : 1], &in_place))
+        return sv_null();
+    return in_place ? m_unary_(s, a) : f_unary(s, a);
 }
 
 sv f_pow(struct script *s, const struct script_args *a)
@@ -179,10 +240,12 @@ sv f_dropout(struct script *s, const struct script_args *a)
 {
     struct tensor *t = first(s, a);
     double p = 0.5;
-    bool training = true;
+    bool training = true, in_place = false;
 
-    if (!t || !float_arg(s, a->v[1], &p) || !bool_arg(s, a->v[2], &training))
+    if (!t || !float_arg(s, a->v[1], &p) || !bool_arg(s, a->v[2], &training) || (a->n > 3 && !bool_arg(s, a->v[3], &in_place)))
         return sv_null();
+    if (in_place && training && p > 0)
+        return written_formula(s, "dropout_", 2, a->v);
     return training ? wrap_of(s, t, a->v[0], dropout(t->run, value_in(t), p)) : sv_keep(a->v[0]);
 }
 
@@ -626,10 +689,13 @@ sv f_pad(struct script *s, const struct script_args *a)
     const sv *pad = seq_items(a->v[1], &n);
     int64_t size[MAX_DIMS];
     int nd;
+    size_t bytes = 0;
     bool grows = false;
 
     if (!t)
         return sv_null();
+    if (sv_given(a->v[2]) && strcmp(str_text(a->v[2], &bytes), "constant") != 0)
+        return written_formula(s, "pad_by", 3, a->v);
     if (!pad || n % 2 || n / 2 > (uint32_t)shape_of(t)->ndim)
         return script_raise(s, EXC_RuntimeError, "Padding length must be divisible by 2 and at most twice the number of dimensions");
     nd = shape_of(t)->ndim;
@@ -671,20 +737,20 @@ static sv f_conv1d(struct script *s, const struct script_args *a)
 static const struct script_native functions[] = {
     {"softmax", f_softmax, "input, dim=, *, dtype=, _stacklevel=", 0, NATIVE_PLAIN},
     {"log_softmax", f_softmax, "input, dim=, *, dtype=, _stacklevel=", 1, NATIVE_PLAIN},
-    {"dropout", f_dropout, "input, p=, training=, inplace=!", 0, NATIVE_PLAIN},
+    {"dropout", f_dropout, "input, p=, training=, inplace=", 0, NATIVE_PLAIN},
     {"linear", f_linear, "input, weight, bias=", 0, NATIVE_PLAIN},
     {"embedding", f_embedding, "input, weight, padding_idx=, max_norm=!, norm_type=, scale_grad_by_freq=!, sparse=!", 0, NATIVE_PLAIN},
     {"rms_norm", f_rms_norm, "input, normalized_shape, weight=, eps=", 0, NATIVE_PLAIN},
     {"layer_norm", f_layer_norm, "input, normalized_shape, weight=, bias=, eps=", 0, NATIVE_PLAIN},
     {"gelu", f_gelu, "input, approximate=", 0, NATIVE_PLAIN},
-    {"silu", f_unary, "input, inplace=!", UNARY_FN_SILU, NATIVE_PLAIN},
-    {"relu", f_unary, "input, inplace=!", UNARY_FN_RELU, NATIVE_PLAIN},
-    {"relu6", f_unary, "input, inplace=!", UNARY_FN_RELU6, NATIVE_PLAIN},
+    {"silu", f_activation, "input, inplace=", UNARY_FN_SILU, NATIVE_PLAIN},
+    {"relu", f_activation, "input, inplace=", UNARY_FN_RELU, NATIVE_PLAIN},
+    {"relu6", f_activation, "input, inplace=", UNARY_FN_RELU6, NATIVE_PLAIN},
     {"sigmoid", f_unary, "input", UNARY_FN_SIGMOID, NATIVE_PLAIN},
-    {"mish", f_unary, "input, inplace=!", UNARY_FN_MISH, NATIVE_PLAIN},
-    {"leaky_relu", f_unary, "input, negative_slope=, inplace=!", UNARY_FN_LEAKY_RELU, NATIVE_PLAIN},
-    {"hardswish", f_unary, "input, inplace=!", UNARY_FN_HARDSWISH, NATIVE_PLAIN},
-    {"elu", f_unary, "input, alpha=, inplace=!", UNARY_FN_ELU, NATIVE_PLAIN},
+    {"mish", f_activation, "input, inplace=", UNARY_FN_MISH, NATIVE_PLAIN},
+    {"leaky_relu", f_activation, "input, negative_slope=, inplace=", UNARY_FN_LEAKY_RELU, NATIVE_PLAIN},
+    {"hardswish", f_activation, "input, inplace=", UNARY_FN_HARDSWISH, NATIVE_PLAIN},
+    {"elu", f_activation, "input, alpha=, inplace=", UNARY_FN_ELU, NATIVE_PLAIN},
     {"logsigmoid", f_unary, "input", UNARY_FN_LOG_SIGMOID, NATIVE_PLAIN},
     {"softplus", f_unary, "input, beta=, threshold=", UNARY_FN_SOFTPLUS, NATIVE_PLAIN},
     {"tanh", f_unary, "input", UNARY_FN_TANH, NATIVE_PLAIN},
@@ -692,7 +758,7 @@ static const struct script_native functions[] = {
      "input, target, weight=!, size_average=!, ignore_index=, reduce=!, reduction=!mean|sum|none, label_smoothing=", 0, NATIVE_PLAIN},
     {"grouped_mm", f_grouped_mm, "mat_a, mat_b, offs=, bias=, *, out_dtype=", 0, NATIVE_PLAIN},
     {"conv1d", f_conv1d, "input, weight, bias=, stride=, padding=, dilation=, groups=", 0, NATIVE_PLAIN},
-    {"pad", f_pad, "input, pad, mode=!constant, value=", 0, NATIVE_PLAIN},
+    {"pad", f_pad, "input, pad, mode=!constant|reflect|replicate, value=", 0, NATIVE_PLAIN},
     {"scaled_dot_product_attention", f_attention, "query, key, value, attn_mask=, dropout_p=, is_causal=, scale=, enable_gqa=", 0,
      NATIVE_PLAIN},
     {0},

@@ -36,7 +36,7 @@ script_fn f_pow, f_mean, f_sum, f_reduce_bool, f_extreme, f_cumsum, f_diff, f_ma
     f_binary, f_compare, f_addmm, f_gelu, f_dropout, f_cross_entropy, f_pad, f_rsub, f_logical_not, m_repeat, f_repeat_interleave, f_gather, f_triangle,
     f_autocast_half, f_view_as, f_polar,
     f_unbind, f_clamp, f_topk, f_sort, f_histc, f_divide, f_bincount, f_grouped_mm, f_index_select, f_argmax, f_masked_scatter, m_write_with,
-    m_scatter_, m_clamp_;
+    m_scatter_, m_clamp_, m_unary_, m_formula_;
 
 /* What torch.return_types has: values and indices; temporaries, taken. */
 sv pair_of(struct script *s, struct run *r, val two[2], struct content values, struct content places);
@@ -47,5 +47,8 @@ sv tensors_of(struct script *s, struct run *r, uint32_t n, val *parts, struct co
 extern const struct script_module torch_module, functional_module;
 
 sv masked_fill_followed(struct script *s, struct tensor *t, const struct script_args *a); /* of methods' rest: the mask, the value */
+
+/* A formula of library/_formulas.py, in place. */
+sv written_in_place(struct script *s, struct tensor *t, const char *name, uint32_t n, const sv *argv);
 
 #endif

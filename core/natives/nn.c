@@ -385,6 +385,18 @@ static sv set_training(struct script *s, const struct script_args *a)
     return sv_keep(a->v[0]);
 }
 
+/* register_forward_hook(hook), register_forward_pre_hook(hook) */
+static sv hook_forward(struct script *s, const struct script_args *a)
+{
+    sv argv[3] = {a->v[0], a->v[1], sv_bool(a->def->data)}, made = written_out(s, "torch.nn._module", "hooked_with", 3, argv);
+
+    if (sv_ok(made))
+        nn_of(a->v[0])->hooked = true;
+    return made;
+}
+
+static sv module_called(struct script *s, sv self, const struct script_args *a);
+
 static sv no_hooks(struct script *s, const struct script_args *a)
 {
     return script_leave(s, "%s(): a hook of the model's own", a->def->name);
@@ -426,6 +438,15 @@ static sv call_by_name(struct script *s, const struct script_args *a)
     return module_call(s, a->v[0], &rest);
 }
 
+static sv call_unhooked(struct script *s, const struct script_args *a)
+{
+    struct script_args rest = *a;
+
+    rest.v++;
+    rest.n--;
+    return module_called(s, a->v[0], &rest);
+}
+
 /* Another of its class, with what is native of it and nothing else. */
 static sv bare(struct script *s, const struct script_args *a)
 {
@@ -444,6 +465,7 @@ static sv bare(struct script *s, const struct script_args *a)
     m->p = from->p;
     m->padding_idx = from->padding_idx;
     m->affine = from->affine;
+    m->hooked = from->hooked;
     if (sv_ok(from->items))
         m->items = sv_is(from->items, KIND_DICT) ? dict_new(s) : list_new(s, 0, NULL);
     if (!script_failed(s))
@@ -475,8 +497,9 @@ static const struct script_native module_methods[] = {
     {"to", moved_itself, "self, *rest, **kw", 0, NATIVE_PLAIN},
     {"train", set_training, "self, mode=", 1, NATIVE_PLAIN},
     {"eval", set_training, "self", 0, NATIVE_PLAIN},
-    {"register_forward_hook", no_hooks, "self, *rest, **kw", 0, NATIVE_PLAIN},
-    {"register_forward_pre_hook", no_hooks, "self, *rest, **kw", 0, NATIVE_PLAIN},
+    {"register_forward_hook", hook_forward, "self, hook, *, prepend=!, with_kwargs=!, always_call=!", 0, NATIVE_PLAIN},
+    {"register_forward_pre_hook", hook_forward, "self, hook, *, prepend=!, with_kwargs=!", 1, NATIVE_PLAIN},
+    {"_unhooked", call_unhooked, NULL, 0, NATIVE_PLAIN},
     {"register_full_backward_hook", no_hooks, "self, *rest, **kw", 0, NATIVE_PLAIN},
     {0},
 };
@@ -712,8 +735,6 @@ static sv cast_argument(struct script *s, struct run *r, sv v, enum dtype dtype)
     return items && n ? cast_items(s, r, v, n, items, dtype) : sv_keep(v);
 }
 
-static sv module_called(struct script *s, sv self, const struct script_args *a);
-
 /* A wrapper's hook has other arguments than the first in its dtype; what it made of them lives until the call has returned. */
 static sv call_cast(struct script *s, sv self, const struct script_args *a, enum dtype dtype)
 {
@@ -741,10 +762,28 @@ static sv call_cast(struct script *s, sv self, const struct script_args *a, enum
     return result;
 }
 
+static sv call_hooked(struct script *s, sv self, const struct script_args *a)
+{
+    sv argv[3] = {self, tuple_new(s, a->n, a->v), dict_new(s)}, made = sv_null();
+    bool ok = sv_ok(argv[1]) && sv_ok(argv[2]);
+
+    for (uint32_t i = 0; i < a->n_kw && ok; i++)
+        ok = dict_set(s, argv[2], a->names[i], a->kw[i]);
+    if (ok)
+        made = written_out(s, "torch.nn._module", "call_hooked", 3, argv);
+    sv_drop(s, argv[1]);
+    sv_drop(s, argv[2]);
+    return made;
+}
+
 sv module_call(struct script *s, sv self, const struct script_args *a)
 {
     const struct nn_module *o = nn_of(self);
 
+    if (o->hooked && o->m && (o->leaf ? o->m->forward != module_leaf_forward(o->m->kind) : natives_is_replaced(o->m)))
+        return script_leave(s, "a hook of a layer that is adapted");
+    if (o->hooked)
+        return call_hooked(s, self, a);
     return o->m && o->m->casts_to && natives_of(s)->run ? call_cast(s, self, a, (enum dtype)(o->m->casts_to - 1)) : module_called(s, self, a);
 }
 

@@ -154,10 +154,14 @@ static sv layer_norm_init(struct script *s, const struct script_args *a)
 static sv dropout_init(struct script *s, const struct script_args *a)
 {
     struct nn_module *o = nn_of(a->v[0]);
+    bool in_place = false;
 
     o->kind = MODULE_DROPOUT;
     o->p = 0.5;
-    return float_arg(s, a->v[1], &o->p) ? sv_none() : sv_null();
+    if (!float_arg(s, a->v[1], &o->p) || !bool_arg(s, a->v[2], &in_place))
+        return sv_null();
+    o->out = in_place;
+    return sv_none();
 }
 
 /* p, which a trainer may change in the tree after the model has been made */
@@ -218,6 +222,8 @@ static sv leaf_forward(struct script *s, const struct script_args *a)
     case MODULE_LAYER_NORM:
         return wrap(s, r, layer_norm(r, value_in(x), weight, bias));
     case MODULE_DROPOUT:
+        if (o->out && !o->eval && (o->m ? o->m->p : o->p) > 0)
+            return written_formula(s, "dropout_", 2, (sv[]){a->v[1], sv_float(o->m ? o->m->p : o->p)});
         return wrap_of(s, x, a->v[1], o->eval ? value_in(x) : dropout(r, value_in(x), o->m ? o->m->p : o->p));
     case MODULE_CONV1D:
         return o->m ? wrap(s, r, o->m->forward(r, o->m, value_in(x))) : script_leave(s, "Conv1D before the model runs");
@@ -244,7 +250,7 @@ LEAF(
     embedding, "Embedding", embedding_init,
     "self, num_embeddings, embedding_dim, padding_idx=, max_norm=!, norm_type=, scale_grad_by_freq=!, sparse=!, _weight=!, _freeze=, device=, dtype=");
 LEAF(layer_norm, "LayerNorm", layer_norm_init, "self, normalized_shape, eps=, elementwise_affine=, bias=, device=, dtype=");
-LEAF(dropout, "Dropout", dropout_init, "self, p=, inplace=!");
+LEAF(dropout, "Dropout", dropout_init, "self, p=, inplace=");
 
 static sv identity_forward(struct script *s, const struct script_args *a)
 {
@@ -263,23 +269,34 @@ static sv activation_forward(struct script *s, const struct script_args *a)
 
     if (def.data == 99)
         return f_gelu(s, &one);
-    return f_unary(s, &one);
+    return nn_of(a->v[0])->p != 0 ? m_unary_(s, &one) : f_unary(s, &one);
 }
 
-#define ACTIVATION(id, text, fn, signature)                                                                               \
-    static const struct script_native id##_methods[] = {{"__init__", nothing, signature, 0, NATIVE_PLAIN},                \
+/* inplace=: the last argument */
+static sv activation_init(struct script *s, const struct script_args *a)
+{
+    bool in_place = false;
+
+    if (!bool_arg(s, a->v[a->n - 1], &in_place))
+        return sv_null();
+    nn_of(a->v[0])->p = in_place;
+    return nothing(s, a);
+}
+
+#define ACTIVATION(id, text, init, fn, signature)                                                                               \
+    static const struct script_native id##_methods[] = {{"__init__", init, signature, 0, NATIVE_PLAIN},                   \
                                                         {"forward", activation_forward, "self, input", fn, NATIVE_PLAIN}, \
                                                         {0}};                                                             \
     static const struct script_class id##_class = {.name = text, .base = &module_class, .methods = id##_methods}
-ACTIVATION(silu_module, "SiLU", UNARY_FN_SILU, "self, inplace=!");
-ACTIVATION(relu_module, "ReLU", UNARY_FN_RELU, "self, inplace=!");
-ACTIVATION(tanh_module, "Tanh", UNARY_FN_TANH, "self");
-ACTIVATION(gelu_module, "GELU", 99, "self, approximate=");
-ACTIVATION(sigmoid_module, "Sigmoid", UNARY_FN_SIGMOID, "self");
-ACTIVATION(relu6_module, "ReLU6", UNARY_FN_RELU6, "self, inplace=!");
-ACTIVATION(mish_module, "Mish", UNARY_FN_MISH, "self, inplace=!");
-ACTIVATION(leaky_relu_module, "LeakyReLU", UNARY_FN_LEAKY_RELU, "self, negative_slope=, inplace=!");
-ACTIVATION(hardswish_module, "Hardswish", UNARY_FN_HARDSWISH, "self, inplace=!");
+ACTIVATION(silu_module, "SiLU", activation_init, UNARY_FN_SILU, "self, inplace=");
+ACTIVATION(relu_module, "ReLU", activation_init, UNARY_FN_RELU, "self, inplace=");
+ACTIVATION(tanh_module, "Tanh", nothing, UNARY_FN_TANH, "self");
+ACTIVATION(gelu_module, "GELU", nothing, 99, "self, approximate=");
+ACTIVATION(sigmoid_module, "Sigmoid", nothing, UNARY_FN_SIGMOID, "self");
+ACTIVATION(relu6_module, "ReLU6", activation_init, UNARY_FN_RELU6, "self, inplace=");
+ACTIVATION(mish_module, "Mish", activation_init, UNARY_FN_MISH, "self, inplace=");
+ACTIVATION(leaky_relu_module, "LeakyReLU", activation_init, UNARY_FN_LEAKY_RELU, "self, negative_slope=, inplace=");
+ACTIVATION(hardswish_module, "Hardswish", activation_init, UNARY_FN_HARDSWISH, "self, inplace=");
 
 /* Softmax(dim) */
 static sv softmax_init(struct script *s, const struct script_args *a)

@@ -407,6 +407,18 @@ static sv made_alike(struct script *s, const struct script_args *a)
     return wrap(s, t[0]->run, out);
 }
 
+/* strided(x, sizes, strides): a view without a node, as wide as its storage */
+static sv made_strided(struct script *s, const struct script_args *a)
+{
+    struct tensor *t = need_tensor(s, a->v[0], "strided");
+    int64_t size[MAX_DIMS], stride[MAX_DIMS];
+    int nd = t ? sizes_arg(s, 1, &a->v[1], size) : -1;
+
+    if (nd < 0 || sizes_arg(s, 1, &a->v[2], stride) != nd)
+        return script_failed(s) ? sv_null() : script_leave(s, "a view of other strides than sizes");
+    return wrap(s, t->run, as_strided(t->run, value_in(t), nd, size, stride));
+}
+
 static sv take_cublas_workspace(struct script *s, const struct script_args *a)
 {
     (void)a;
@@ -432,6 +444,7 @@ static const struct script_native switch_functions[] = {{"cublas_workspace", tak
                                                         {"float_mask", float_mask_of, "mask, like", 0, NATIVE_PLAIN},
                                                         {"attention_is_safe", attention_is_safe, "", 0, NATIVE_PLAIN},
                                                         {"flash_attention", flash_alone, "query, key, value, dropout_p, is_causal", 0, NATIVE_PLAIN},
+                                                        {"strided", made_strided, "x, sizes, strides", 0, NATIVE_PLAIN},
                                                         {"alike", made_alike, "dtype, *rest", 0, NATIVE_PLAIN},
                                                         {"mapped", set_mapped, "x", 0, NATIVE_PLAIN},
                                                         {"set_grad_enabled", set_grad_enabled, "on", 0, NATIVE_PLAIN},

@@ -119,8 +119,10 @@ sv f_grouped_mm(struct script *s, const struct script_args *a)
 /* The tensor has the history of what was written into it, which ends. */
 sv tensor_becomes(struct script *s, struct tensor *t, sv self, val out)
 {
-    if (run_dead(t->run))
+    if (run_dead(t->run)) {
+        consume(t->run, out); /* the result was the last that a recomputation saves */
         return run_failed(s, t->run);
+    }
     calls_unheard(t->run);
     out = owned(t->run, out);
     rebase_history(t->run, t->v, out);
@@ -154,7 +156,7 @@ sv tensor_copied(struct script *s, struct tensor *t, sv self, struct tensor *fro
 }
 
 /* A formula that is written down, in place. */
-static sv written_in_place(struct script *s, struct tensor *t, const char *name, uint32_t n, const sv *argv)
+sv written_in_place(struct script *s, struct tensor *t, const char *name, uint32_t n, const sv *argv)
 {
     sv made = written_formula(s, name, n, argv);
     val out;

@@ -18,6 +18,7 @@ struct function {
     void *of;
     bool aten;              /* an operator of ATen, written as one: the engine keeps its gradients until what it returned is summed and cast */
     bool boxed;             /* AOTAutograd's: backward owns what it is given, gradients and saved ones alike (runtime_wrappers.py, boxed calls) */
+    bool saves_result;      /* nothing but what it returned: in place it saves what it wrote */
     bool bare;              /* set_materialize_grads(False): 0 where nobody used it */
     val shape[MAX_OUTPUTS]; /* function_results(): of results beside others, values without storage */
 };

@@ -324,6 +324,17 @@ static bool should_fold(const struct run *r, val a, bool trained)
     return true;
 }
 
+/* The same of a tensor that stands behind the matrix, turned. */
+static bool folds_turned(const struct value *y, bool trained)
+{
+    const int n = y->ndim;
+
+    for (int i = 0; !trained && i < n - 2; i++)
+        if (y->stride[i] != (i < n - 3 ? y->stride[i + 1] * y->size[i + 1] : y->stride[n - 1] * y->size[n - 1]))
+            return false;
+    return true;
+}
+
 static val matmul_batched(struct run *r, val a, val b)
 {
     const struct value *x = &r->values[a], *y = &r->values[b];
@@ -352,17 +363,20 @@ static val matmul_batched(struct run *r, val a, val b)
     return unsafe_view(r, product(r, OP_BMM, bmm_raw, fa, fb), nd, so);
 }
 
-/* A matrix that wants a gradient times a tensor of three or more dimensions: folded as the tensor turned times the matrix turned, and laid out. */
-static val matmul_turned(struct run *r, val a, val b)
+/* A matrix times a tensor of three or more dimensions, folded: the tensor turned times the matrix turned, and laid out beside what was folded. */
+static val matmul_turned(struct run *r, val a, val turned)
 {
-    int nd = r->values[b].ndim;
+    int nd = r->values[turned].ndim;
     int64_t size[MAX_DIMS];
-    val turned = transpose(r, b, nd - 2, nd - 1);
+    val rows, out;
 
     memcpy(size, r->values[turned].size, sizeof size);
     size[nd - 1] = size_of(r, a, 0);
-    turned = unsafe_view(r, mm(r, reshape(r, turned, SHAPE(-1, size_of(r, a, 1))), t_op(r, a)), nd, size);
-    return contiguous(r, transpose(r, turned, nd - 2, nd - 1));
+    rows = owned(r, reshape(r, turned, SHAPE(-1, size_of(r, a, 1))));
+    out = unsafe_view(r, mm(r, rows, t_op(r, a)), nd, size);
+    out = contiguous(r, transpose(r, out, nd - 2, nd - 1));
+    value_unref(r, rows);
+    return out;
 }
 
 static val matmul_plain(struct run *r, val a, val b, bool trained)
@@ -383,8 +397,8 @@ static val matmul_plain(struct run *r, val a, val b, bool trained)
         size[nd - 1] = y->size[1];
         return unsafe_view(r, mm(r, reshape(r, a, SHAPE(-1, x->size[nd - 1])), b), nd, size);
     }
-    if (x->ndim == 2 && y->ndim >= 3 && wants_grad(r, a))
-        return matmul_turned(r, a, b);
+    if (x->ndim == 2 && y->ndim >= 3 && folds_turned(y, wants_grad(r, a)))
+        return matmul_turned(r, a, transpose(r, b, y->ndim - 2, y->ndim - 1));
     return matmul_batched(r, a, b);
 }
 

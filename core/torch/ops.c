@@ -1076,6 +1076,22 @@ val expand(struct run *r, val a, int ndim, const int64_t *size)
     return finish_view(r, OP_EXPAND, a, out, 0);
 }
 
+val as_strided(struct run *r, val a, int ndim, const int64_t *size, const int64_t *stride)
+{
+    calls_unheard(r);
+    val out = run_dead(r) ? 0 : alias_view(r, a);
+    struct value *y = &r->values[out];
+
+    if (!out)
+        return 0;
+    y->ndim = (uint8_t)ndim;
+    memcpy(y->size, size, (size_t)ndim * sizeof *size);
+    memcpy(y->stride, stride, (size_t)ndim * sizeof *stride);
+    y->contiguous = is_contiguous(y);
+    consume(r, a);
+    return out;
+}
+
 val slice_step(struct run *r, val a, int dim, int64_t start, int64_t end, int64_t step)
 {
     ASKED_VI(r, slice_step, a, dim, start, end, step);

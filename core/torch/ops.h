@@ -132,6 +132,7 @@ val unsqueeze(struct run *r, val a, int dim);
 val squeeze(struct run *r, val a, int dim);
 val expand(struct run *r, val a, int ndim, const int64_t *size);
 val slice(struct run *r, val a, int dim, int64_t start, int64_t end);
+val as_strided(struct run *r, val a, int ndim, const int64_t *size, const int64_t *stride); /* a view without a node */
 val slice_step(struct run *r, val a, int dim, int64_t start, int64_t end, int64_t step);
 val index_slice(struct run *r, val a, int dim, int64_t start, int64_t end, int64_t step); /* Python's a[.., start:end:step] */
 val select_op(struct run *r, val a, int dim, int64_t at);

@@ -249,11 +249,19 @@ static bool writes_known(struct run *r, uint32_t storage)
     return r->wrote = true;
 }
 
-/* x.mul_(x): what it saved it writes over. */
+/* derivatives.yaml elu_, leaky_relu_: in place they ask for the result */
+static bool saves_written(unsigned op)
+{
+    return op == OP_ELU || op == OP_LEAKY_RELU;
+}
+
+/* x.mul_(x): what it saved it writes over. x.exp_() saves what it wrote. */
 static bool saves(const struct run *r, uint32_t node, uint32_t storage)
 {
     const struct node *n = &r->nodes[node];
 
+    if (n->function ? n->function->saves_result : op_rows[n->op].saves == SAVES_RESULT || saves_written(n->op))
+        return false;
     for (int i = 0; i < n->n_saved; i++)
         if (!(n->saved[i] & (SAVED_PACKED | SAVED_OFFLOADED)) && r->values[n->saved[i]].storage == storage)
             return true;
@@ -445,22 +453,51 @@ val write_in_place(struct run *r, enum op op, val a, val b)
     return out;
 }
 
-/* x.clamp_(min, max): its derivative asks for the old x */
+/* A derivative asks for the old x: VariableType's original_self */
+static void save_old(struct run *r, uint32_t node, val a)
+{
+    val old = node ? value_empty(r, OP_CLONE, dtype_of(r, a), r->values[a].ndim, r->values[a].size) : 0;
+
+    if (!old)
+        return;
+    launch(r, OP_CLONE, old, 1, &a);
+    save(r, node, old);
+    consume(r, old);
+}
+
+val unary_in_place(struct run *r, enum op op, val a, double p)
+{
+    calls_unheard(r);
+    uint32_t node = attach(r, op, 1, &a);
+    const bool result = op_rows[op].saves == SAVES_RESULT || saves_written(op);
+    val out;
+
+    if (run_dead(r))
+        return 0;
+    if (node)
+        r->nodes[node].at.p = p;
+    if (op_rows[op].saves == SAVES_IN0 && !result)
+        save_old(r, node, a);
+    out = value_alias(r, a);
+    launch(r, op, out, 1, &a);
+    if (result)
+        save_result(r, node, out);
+    attach_output(r, node, out, 0);
+    return out;
+}
+
+/* x.clamp_(min, max) */
 val clamp_in_place(struct run *r, val a, bool min, bool max)
 {
     calls_unheard(r);
     uint32_t node = attach(r, OP_CLAMP, 1, &a);
-    val old, out;
+    val out;
 
     if (run_dead(r))
         return 0;
-    if (node) {
+    if (node)
         r->nodes[node].at.dim = min + 2 * max;
-        old = value_empty(r, OP_CLONE, dtype_of(r, a), r->values[a].ndim, r->values[a].size);
-        launch(r, OP_CLONE, old, 1, &a);
-        save(r, node, old);
-        consume(r, old);
-    }
+    save_old(r, node, a);
     out = value_alias(r, a);
     launch(r, OP_CLAMP, out, 1, &a);
     attach_output(r, node, out, 0);

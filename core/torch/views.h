@@ -46,6 +46,7 @@ bool written_since(struct run *r, uint64_t sequence, val v);
 val copy_in_place(struct run *r, val a, val from);            /* a.copy_(from) */
 val fill_in_place(struct run *r, val a);                      /* a.fill_(number), a.zero_() */
 val write_in_place(struct run *r, enum op op, val a, val b);  /* a op= b for OP_ADD, OP_SUB, OP_MUL, OP_DIV; b 0: a number */
+val unary_in_place(struct run *r, enum op op, val a, double p); /* a.exp_(), a.relu_() ..; p: the exponent of a.pow_(p) */
 val clamp_in_place(struct run *r, val a, bool min, bool max); /* which of them are given */
 
 #endif

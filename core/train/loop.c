@@ -133,6 +133,8 @@ static void convert_outputs(struct trainer *t, struct outputs *o)
         t->model.cache[i] = owned(r, to_dtype(r, v, DTYPE_FP32));
         value_unref(r, v);
     }
+    if (t->model.family->widen)
+        t->model.family->widen(r, &t->model);
     for (int i = 0; i < 3; i++) {
         value_unref(r, old[i]);
         if (*fields[i])

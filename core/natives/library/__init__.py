@@ -266,6 +266,14 @@ def hstack(tensors):
     return cat(tensors, 0 if tensors[0].dim() == 1 else 1)
 
 
+def column_stack(tensors):
+    return hstack([t if t.dim() > 1 else t.unsqueeze(1) for t in tensors])
+
+
+def dstack(tensors):
+    return cat([t.unsqueeze(2) if t.dim() == 2 else t for t in tensors], 2)
+
+
 def vstack(tensors):
     return cat([t if t.dim() > 1 else t.unsqueeze(0) for t in tensors], 0)
 
@@ -448,12 +456,14 @@ class iinfo:
         self.min = 0 if dtype is uint8 else -self.max - 1
 
 
-_METHODS = ("swapaxes", "swapdims", "movedim", "moveaxis", "narrow", "select", "ravel", "tile", "clip", "diagonal", "unflatten", "argmax", "argmin",
-            "sinh", "cosh", "isnan", "isinf", "isfinite", "masked_select", "atleast_2d", "view_as_real", "logical_xor", "count_nonzero",
-            "take_along_dim", "remainder", "floor_divide")
+_METHODS = ("swapaxes", "swapdims", "movedim", "moveaxis", "narrow", "select", "ravel", "tile", "clip", "unflatten", "argmax", "argmin",
+            "isnan", "isinf", "isfinite", "masked_select", "atleast_2d", "view_as_real", "logical_xor", "count_nonzero",
+            "take_along_dim", "remainder", "floor_divide", "fliplr", "flipud", "dot", "hsplit", "vsplit")
 _FORMULAS = ("std", "var", "norm", "log1p", "expm1", "exp2", "log2", "log10", "reciprocal", "round", "floor", "ceil", "trunc", "sign",
              "sgn", "amax", "amin", "addcmul", "addcdiv", "lerp", "scatter", "scatter_add", "index_add", "index_copy", "index_fill",
-             "nan_to_num", "mv", "erfinv", "logcumsumexp", "logaddexp")
+             "nan_to_num", "mv", "erfinv", "logcumsumexp", "logaddexp", "cumprod", "prod", "cummax", "cummin", "median", "kthvalue", "aminmax", "nansum",
+             "var_mean", "std_mean", "diagonal", "diag_embed", "prelu", "tan", "atan", "arctan", "asin", "acos", "arcsin", "arccos", "sinh", "cosh", "erfc",
+             "frac", "fmod", "atan2", "arctan2", "xlogy", "hardshrink", "softshrink", "threshold", "alpha_dropout", "feature_dropout")
 
 
 _ALSO = {"multiply": "mul", "subtract": "sub", "divide": "div", "negative": "neg", "absolute": "abs"}

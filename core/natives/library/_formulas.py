@@ -4,7 +4,7 @@ A name lives in backward as long as a temporary of its C++ expression does.
 """
 import math
 
-from _script import leave
+from _script import import_by_name, leave
 from torch import _half, _nonzero, bfloat16, bool as truth, broadcast_tensors, empty, empty_like, flip as _flip, float16, float32, int64
 from torch import is_autocast_enabled, is_tensor, mean as _mean, roll as _roll
 from torch import tril as _tril, triu as _triu, where, zeros
@@ -259,6 +259,108 @@ class _Step(_Formula):
         return empty_like(grad)
 
 
+class _Tan(_Formula):
+    @staticmethod
+    def forward(ctx, x):
+        y = empty_like(x)
+        ctx.save_result(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        (y,) = ctx.saved_tensors
+        squared = y**2
+        more = squared + 1
+        return grad * more
+
+
+class _Atan(_Formula):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return empty_like(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        squared = x * x
+        more = squared + 1
+        return grad / more
+
+
+class _Asin(_Formula):
+    """(-self * self + 1).rsqrt()"""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return empty_like(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        negative = -x
+        squared = negative * x
+        more = squared + 1
+        root = more.rsqrt()
+        return grad * root
+
+
+class _Erfc(_Formula):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return empty_like(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        squared = x**2
+        negative = -squared
+        bell = negative.exp()
+        scaled = bell * (-2 / math.sqrt(math.pi))
+        return scaled * grad
+
+
+class _Passes(_Formula):
+    """remainder, fmod by a number, frac: the gradient as it came"""
+
+    @staticmethod
+    def forward(ctx, x):
+        return empty_like(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+
+
+class _Atan2(_Formula):
+    @staticmethod
+    def forward(ctx, x, other):
+        ctx.save_for_backward(other, x)
+        return alike(None, x, other)
+
+    @staticmethod
+    def backward(ctx, grad):
+        other, x = ctx.saved_tensors
+        squared = x * x
+        squared_ = other * other
+        total = squared_ + squared
+        del squared, squared_
+        part = total.reciprocal()
+        zero = total == 0
+        del zero
+        of_x = of_other = None
+        if ctx.needs_input_grad[0]:
+            scaled = other * part
+            of_x = grad * scaled
+        if ctx.needs_input_grad[1]:
+            negative = -x
+            product = negative * part
+            of_other = grad * product
+        return of_x, of_other
+
+
 class _LogSigmoid(_Formula):
     """log_sigmoid_forward: the buffer is empty on CUDA"""
 
@@ -323,6 +425,56 @@ def sin(x):
 
 def cos(x):
     return _apply(_Cos, x)
+
+
+def tan(x):
+    return _apply(_Tan, _full(x))
+
+
+def atan(x):
+    return _apply(_Atan, x)
+
+
+arctan = atan
+
+
+def asin(x):
+    return _apply(_Asin, _full(x))
+
+
+acos = arcsin = arccos = asin
+
+
+def sinh(x):
+    return _apply(_Sin, _full(x))
+
+
+cosh = sinh
+
+
+def erfc(x):
+    return _apply(_Erfc, x)
+
+
+def frac(x):
+    return _apply(_Passes, x)
+
+
+def remainder(x, other):
+    if is_tensor(other) and other.dim() or not is_tensor(x):
+        leave("remainder() but by a number")
+    return _apply(_Passes, x)
+
+
+fmod = remainder
+
+
+def atan2(x, other):
+    x, other = _widest(x, other)
+    return _several(_Atan2, (x, other), x, other)
+
+
+arctan2 = atan2
 
 
 class _NanToNum(_Formula):
@@ -424,19 +576,6 @@ def glu(x, dim=-1):
     return _apply(_Glu, x, dim)
 
 
-class _MseLoss(_Formula):
-    """Loss.cpp mse_loss_out, mse_loss_backward_out: the mean of one tensor of squares"""
-
-    @staticmethod
-    def forward(ctx, x, target, reduction):
-        ctx.save_for_backward(x, target)
-        return _reduced_loss(empty_like(x), reduction)
-
-    @staticmethod
-    def backward(ctx, grad):
-        return empty_like(ctx.saved_tensors[0]), None, None
-
-
 class _LogitsLoss(_Formula):
     """Loss.cpp binary_cross_entropy_with_logits, binary_cross_entropy_with_logits_backward"""
 
@@ -463,11 +602,6 @@ def _reduced_loss(loss, reduction):
 def _no_weights(name, *weights):
     if any(weight is not None for weight in weights):
         leave(name + "() with weights, or a reduction of before 1.0")
-
-
-def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
-    _no_weights("mse_loss", size_average, reduce, weight)
-    return _apply(_MseLoss, _full(input), target, reduction)
 
 
 def binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None):
@@ -611,10 +745,11 @@ class _Var(_Formula):
     @staticmethod
     def backward(ctx, grad):
         x = ctx.saved_tensors[0]
+        divided = None
         if ctx.root:
             y = ctx.saved_tensors[1]
             doubled = y * 2
-            grad = grad / doubled
+            divided = grad = grad / doubled
             zero = y == 0
             del doubled, zero
         grad = _restored(grad, ctx.dims, ctx.keepdim)
@@ -659,13 +794,61 @@ class _Norm(_Formula):
         return made.to(x.dtype), None, None, None
 
 
+class _NormOf1(_Norm):
+    @staticmethod
+    def backward(ctx, grad):
+        x = ctx.saved_tensors[0]
+        grad = _restored(grad, ctx.dims, ctx.keepdim)
+        sign = empty_like(x)
+        return sign * grad, None, None, None
+
+
+class _NormOfHighest(_Norm):
+    """of inf and -inf: shared among those that are as high"""
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, y = ctx.saved_tensors
+        grad, y = _restored(grad, ctx.dims, ctx.keepdim), _restored(y, ctx.dims, ctx.keepdim)
+        size = x.abs()
+        there = size == y
+        wrong = size != size
+        mask = there.logical_or(wrong)
+        del there, wrong
+        times = mask.sum(ctx.dims, True)
+        part = grad / times
+        share = part * mask
+        sign = empty_like(x)
+        return sign * share, None, None, None
+
+
+class _NormOfP(_Norm):
+    """of more than 2"""
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, y = ctx.saved_tensors
+        grad, y = _restored(grad, ctx.dims, ctx.keepdim), _restored(y, ctx.dims, ctx.keepdim)
+        size = x.abs()
+        powered = x * size
+        del size
+        high = empty_like(y)
+        scale = grad / high
+        del high
+        zero = y == 0
+        del zero
+        return powered * scale, None, None, None
+
+
 def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
     dtype = dtype or (float32 if is_autocast_enabled("cuda") else x.dtype)
-    return _apply(_Norm, x, _dims(x, dim), keepdim, dtype)
+    if ord not in (1, 2, 3, math.inf, -math.inf):
+        leave(f"a norm of {ord}")
+    return _apply(_Norm if ord == 2 else _NormOf1 if ord == 1 else _NormOfP if ord == 3 else _NormOfHighest, x, _dims(x, dim), keepdim, dtype)
 
 
 def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
-    return vector_norm(input, 2, dim, keepdim, dtype=dtype)
+    return vector_norm(input, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)
 
 
 class _LogSumExp(_Formula):
@@ -739,6 +922,33 @@ def logcumsumexp(input, dim):
     return _apply(_LogCumSumExp, input, dim % input.dim())
 
 
+class _XLogY(_Formula):
+    @staticmethod
+    def forward(ctx, x, other):
+        ctx.save_for_backward(other, x)
+        return alike(None, x, other)
+
+    @staticmethod
+    def backward(ctx, grad):
+        other, x = ctx.saved_tensors
+        of_x = of_other = None
+        if ctx.needs_input_grad[1]:
+            scaled = grad * x
+            of_other = scaled / other
+            scaled = None
+        if ctx.needs_input_grad[0]:
+            product = alike(None, grad, other)
+            below = other <= 0
+            zero = x == 0
+            both = zero & below
+            of_x = product.masked_fill(both, 0)
+        return of_x, of_other
+
+
+def xlogy(input, other):
+    return _several(_XLogY, (input, other), input, other)
+
+
 class _LogAddExp(_Formula):
     @staticmethod
     def forward(ctx, x, other):
@@ -776,15 +986,22 @@ class _HardTanh(_Formula):
 
 
 def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
-    if inplace:
-        leave("hardtanh(inplace=True)")
-    return _apply(_HardTanh, input)
+    return input.hardtanh_() if inplace else _apply(_HardTanh, input)
 
 
 def hardsigmoid(input, inplace=False):
-    if inplace:
-        leave("hardsigmoid(inplace=True)")
+    return input.hardtanh_() if inplace else _apply(_HardTanh, input)
+
+
+def threshold(input, threshold, value, inplace=False):
+    return input.hardtanh_() if inplace else _apply(_HardTanh, input)
+
+
+def hardshrink(input, lambd=0.5):
     return _apply(_HardTanh, input)
+
+
+softshrink = hardshrink
 
 
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
@@ -956,10 +1173,10 @@ def index_select(x, dim, index):
 # ------------------------------------------------------------------------------------------------------------ of several
 class _AddCMul(_Formula):
     @staticmethod
-    def forward(ctx, x, a, b, value):
+    def forward(ctx, x, a, b, value, into=None):
         ctx.value = value
         ctx.save_for_backward(a if b.requires_grad else None, b if a.requires_grad else None)
-        return alike(None, x, a, b)
+        return alike(None, x, a, b) if into is None else into
 
     @staticmethod
     def backward(ctx, grad):
@@ -1025,21 +1242,19 @@ class _SubAlpha(_AddAlpha):
 
 class _AddCDiv(_Formula):
     @staticmethod
-    def forward(ctx, x, a, b, value):
+    def forward(ctx, x, a, b, value, into=None):
         ctx.value = value
         ctx.save_for_backward(a if b.requires_grad else None, b)
-        return alike(None, x, a, b)
+        return alike(None, x, a, b) if into is None else into
 
     @staticmethod
     def backward(ctx, grad):
         a, b = ctx.saved_tensors
         of_a = of_b = None
         if ctx.needs_input_grad[1]:
-            share = reciprocal(b)
-            scaled = share * ctx.value
+            share = empty_like(b)
+            of_a = grad * share
             share = None
-            of_a = grad * scaled
-            scaled = None
         if ctx.needs_input_grad[2]:
             squared = b * b
             scaled = a * ctx.value
@@ -1459,3 +1674,102 @@ class _SolveTriangular(_Formula):
 def solve_triangular(A, B, upper, unitriangular):
     wanted = (A.requires_grad or B.requires_grad) and A.is_cuda
     return _SolveTriangular.apply(A, B, upper, unitriangular) if wanted else _SolveTriangular.forward(_NOTHING, A, B, upper, unitriangular)
+
+
+# ---------------------------------------------------------------------------------------------------------------- in place
+class _OldSaved(_Formula):
+    """VariableType's original_self: a copy of the old one, which the derivative asks for"""
+
+    @staticmethod
+    def forward(ctx, x, of):
+        ctx.of = of
+        ctx.save_for_backward(x.clone())
+        return x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return ctx.of.backward(ctx, grad), None
+
+
+class _ResultSaved(_Formula):
+    @staticmethod
+    def forward(ctx, x, of):
+        ctx.of = of
+        ctx.save_result(x)
+        return x
+
+    backward = _OldSaved.backward
+
+
+class _NothingSaved(_Formula):
+    @staticmethod
+    def forward(ctx, x, of):
+        ctx.of = of
+        return x
+
+    backward = _OldSaved.backward
+
+
+_IN_PLACE = {"sin": (_OldSaved, _Sin), "cos": (_OldSaved, _Cos), "abs": (_OldSaved, _Abs), "log1p": (_OldSaved, _Log1p), "log2": (_OldSaved, _LogOf),
+             "log10": (_OldSaved, _LogOf), "erfinv": (_OldSaved, _Erfinv), "nan_to_num": (_OldSaved, _NanToNum), "hardtanh": (_OldSaved, _HardTanh),
+             "atan": (_OldSaved, _Atan), "sinh": (_OldSaved, _Sin), "cosh": (_OldSaved, _Sin), "erfc": (_OldSaved, _Erfc),
+             "reciprocal": (_ResultSaved, _Reciprocal), "exp2": (_ResultSaved, _Exp2), "tan": (_ResultSaved, _Tan),
+             "round": (_NothingSaved, _Step), "floor": (_NothingSaved, _Step), "ceil": (_NothingSaved, _Step), "trunc": (_NothingSaved, _Step),
+             "sign": (_NothingSaved, _Step), "sgn": (_NothingSaved, _Step), "frac": (_NothingSaved, _Passes)}
+
+
+class _TriangleInPlace(_Triangle):
+    @staticmethod
+    def forward(ctx, x, cut, diagonal):
+        ctx.cut, ctx.diagonal = cut, diagonal
+        return x
+
+
+class _AddCMulInPlace(_AddCMul):
+    @staticmethod
+    def forward(ctx, x, a, b, value):
+        return _AddCMul.forward(ctx, x, a, b, value, x)
+
+
+class _AddCDivInPlace(_AddCDiv):
+    @staticmethod
+    def forward(ctx, x, a, b, value):
+        return _AddCDiv.forward(ctx, x, a, b, value, x)
+
+
+class _LerpInPlace(_Lerp):
+    @staticmethod
+    def forward(ctx, x, end, weight):
+        ctx.weight = weight
+        return x
+
+
+def written(x, name, first=None, second=None, value=None):
+    """What a function in place returns where a gradient passes: functional.c m_formula_"""
+    if name in ("tril_", "triu_"):
+        return _TriangleInPlace.apply(x, _tril if name == "tril_" else _triu, first or 0)
+    if name == "lerp_":
+        if not isinstance(second, (int, float)):
+            leave("lerp_() by a tensor")
+        if first.dtype != x.dtype:
+            raise RuntimeError(f"expected dtype {x.dtype} for `end` but got dtype {first.dtype}")
+        return _LerpInPlace.apply(x, first, second)
+    if name in ("addcmul_", "addcdiv_"):
+        return (_AddCMulInPlace if name == "addcmul_" else _AddCDivInPlace).apply(x, first, second, 1 if value is None else value)
+    how, of = _IN_PLACE[name[:-1]]
+    return how.apply(x, of)
+
+
+def __getattr__(name):
+    for module, names in _ELSEWHERE.items():
+        if name in names:
+            return getattr(import_by_name(module), name)
+    raise AttributeError(name)
+
+
+_ELSEWHERE = {
+    "torch._scans": ("cumprod", "prod", "cummax", "cummin", "median", "kthvalue", "var_mean", "std_mean", "aminmax", "nansum"),
+    "torch._windows": ("unfold", "diagonal", "diag_embed", "avg_pool1d", "max_pool1d", "adaptive_avg_pool1d", "interpolate", "pad_by", "prelu", "dropout1d",
+                       "dropout2d", "dropout3d", "feature_dropout", "dropout_", "alpha_dropout", "feature_alpha_dropout"),
+    "torch._losses": ("mse_loss", "smooth_l1_loss", "huber_loss", "l1_loss", "kl_div", "binary_cross_entropy", "margin_ranking_loss"),
+}

@@ -4,11 +4,13 @@ from torch import nonzero, not_equal, outer, roll, true_divide
 from torch import absolute, divide, multiply, subtract  # noqa: F401: other names
 from math import inf
 from torch import empty_like as _empty_like, mm as _mm, tensor as _tensor, where as _where
-from _script import import_by_name
+from _script import import_by_name, leave
 
 _FORMULAS = ("std", "var", "norm", "log1p", "expm1", "exp2", "log2", "log10", "reciprocal", "round", "floor", "ceil", "trunc",
              "sign", "sgn", "amax", "amin", "argmax", "argmin", "addcmul", "addcdiv", "lerp", "scatter", "scatter_add", "index_add", "index_copy", "index_fill",
-             "nan_to_num", "mv", "erfinv", "logcumsumexp", "logaddexp")
+             "nan_to_num", "mv", "erfinv", "logcumsumexp", "logaddexp", "cumprod", "prod", "cummax", "cummin", "median", "kthvalue", "aminmax", "nansum",
+             "unfold", "diagonal", "diag_embed", "prelu", "tan", "atan", "arctan", "asin", "acos", "arcsin", "arccos", "sinh", "cosh", "erfc", "frac", "fmod",
+             "atan2", "arctan2", "xlogy", "hardshrink")
 
 
 def expand_as(self, other):
@@ -43,6 +45,50 @@ def clamp_max(self, max):
 
 def cuda(self, device=None, non_blocking=False):
     return self.to("cuda")
+
+
+def clamp_min_(self, min):
+    return self.clamp_(min=min)
+
+
+def clamp_max_(self, max):
+    return self.clamp_(max=max)
+
+
+def clip_(self, min=None, max=None):
+    return self.clamp_(min, max)
+
+
+def pow_(self, exponent):
+    """at.p of PowBackward0 is 2 in place"""
+    if exponent != 2:
+        leave("pow_() but of 2")
+    return self.square_()
+
+
+def masked_select(self, mask):
+    """cuda/IndexKernel.cpp masked_select_out_cuda_impl: an index by the mask"""
+    return import_by_name("torch._windows").masked_select(self, mask)
+
+
+def fliplr(self):
+    return self.flip(1)
+
+
+def flipud(self):
+    return self.flip(0)
+
+
+def dot(self, tensor):
+    return import_by_name("torch._windows").dot(self, tensor)
+
+
+def hsplit(self, indices_or_sections):
+    return tensor_split(self, indices_or_sections, 0 if self.dim() == 1 else 1)
+
+
+def vsplit(self, indices_or_sections):
+    return tensor_split(self, indices_or_sections, 0)
 
 
 def clip(self, min=None, max=None):
@@ -127,6 +173,8 @@ def where(self, condition, other):
 
 
 def remainder(self, other):
+    if self.requires_grad and self.is_cuda:
+        return import_by_name("torch._formulas").remainder(self, other)
     return self % other
 
 

@@ -9,7 +9,9 @@ _MORE = ("AvgPool1d", "AvgPool2d", "MaxPool1d", "MaxPool2d", "AdaptiveAvgPool1d"
          "GroupNorm", "MultiheadAttention", "Transformer", "TransformerEncoderLayer", "ParameterList",
          "ParameterDict", "Softplus", "LogSoftmax", "ELU", "GLU", "LogSigmoid", "Mish", "Softsign",
          "Flatten", "Unflatten", "CosineSimilarity", "ZeroPad1d", "ConstantPad1d", "MSELoss", "BCEWithLogitsLoss", "TransformerEncoder", "Hardtanh",
-         "Hardsigmoid", "SELU", "CELU", "Tanhshrink", "Softmin", "L1Loss", "NLLLoss")
+         "Hardsigmoid", "SELU", "CELU", "Tanhshrink", "Softmin", "L1Loss", "NLLLoss", "Upsample", "PReLU", "Threshold", "Hardshrink", "Softshrink", "Dropout1d",
+         "Dropout2d", "AlphaDropout", "ReflectionPad1d", "ReplicationPad1d", "SmoothL1Loss", "HuberLoss", "KLDivLoss", "BCELoss",
+         "MarginRankingLoss", "RNNCell", "GRUCell", "LSTMCell")
 
 
 class RMSNorm(Module):

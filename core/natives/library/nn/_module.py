@@ -119,3 +119,36 @@ def _heard(self, *args, **kwargs):
 
 _register_load_state_dict_pre_hook = register_load_state_dict_pre_hook = register_load_state_dict_post_hook = _heard
 _register_state_dict_hook = register_state_dict_pre_hook = register_state_dict_post_hook = _heard
+
+
+class _Handle:
+    """torch/utils/hooks.py RemovableHandle"""
+
+    def __init__(self, hooks, hook):
+        self.hooks, self.hook = hooks, hook
+
+    def remove(self):
+        self.hooks.remove(self.hook)
+
+
+def hooked_with(self, hook, before):
+    if "_own_hooks" not in self.__dict__:
+        set_plain(self, "_own_hooks", ([], []))
+    hooks = self._own_hooks[not before]
+    hooks.append(hook)
+    return _Handle(hooks, hook)
+
+
+def call_hooked(self, args, kwargs):
+    """module.py _call_impl"""
+    before, after = self._own_hooks
+    for hook in [*before]:
+        changed = hook(self, args)
+        if changed is not None:
+            args = changed if isinstance(changed, tuple) else (changed,)
+    result = self._unhooked(*args, **kwargs)
+    for hook in [*after]:
+        changed = hook(self, args, result)
+        if changed is not None:
+            result = changed
+    return result

@@ -3,7 +3,7 @@ import copy
 import math
 
 import torch
-from _script import leave
+from _script import import_by_name, leave
 from torch.nn import Dropout, LayerNorm, Linear, Module, ModuleList, Parameter, functional as F
 
 
@@ -449,7 +449,7 @@ class NLLLoss(Module):
         return F.nll_loss(input, target, weight=self.weight, ignore_index=self.ignore_index, reduction=self.reduction)
 
 
-class _Pool(Module):
+class _Images(Module):
     """Of images: a forward through it is not modelled."""
 
     def __init__(self, *args, **kwargs):
@@ -459,25 +459,217 @@ class _Pool(Module):
         leave(f"a forward through torch.nn.{type(self).__name__}")
 
 
-class AvgPool1d(_Pool):
+class AvgPool2d(_Images):
     pass
 
 
-class AvgPool2d(_Pool):
+class MaxPool2d(_Images):
     pass
 
 
-class MaxPool1d(_Pool):
+class AdaptiveAvgPool2d(_Images):
     pass
 
 
-class MaxPool2d(_Pool):
+class AvgPool1d(Module):
+    def __init__(self, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
+        super().__init__()
+        self.kernel_size, self.stride, self.padding, self.ceil_mode = kernel_size, stride, padding, ceil_mode
+
+    def forward(self, input):
+        return F.avg_pool1d(input, self.kernel_size, self.stride, self.padding, self.ceil_mode)
+
+
+class MaxPool1d(Module):
+    def __init__(self, kernel_size, stride=None, padding=0, dilation=1, return_indices=False, ceil_mode=False):
+        super().__init__()
+        self.kernel_size, self.stride, self.padding, self.dilation = kernel_size, stride, padding, dilation
+        self.return_indices, self.ceil_mode = return_indices, ceil_mode
+
+    def forward(self, input):
+        return F.max_pool1d(input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices)
+
+
+class AdaptiveAvgPool1d(Module):
+    def __init__(self, output_size):
+        super().__init__()
+        self.output_size = output_size
+
+    def forward(self, input):
+        return F.adaptive_avg_pool1d(input, self.output_size)
+
+
+class Upsample(Module):
+    def __init__(self, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None):
+        super().__init__()
+        self.size, self.scale_factor, self.mode, self.align_corners = size, scale_factor, mode, align_corners
+
+    def forward(self, input):
+        return F.interpolate(input, self.size, self.scale_factor, self.mode, self.align_corners)
+
+
+class PReLU(Module):
+    def __init__(self, num_parameters=1, init=0.25, device=None, dtype=None):
+        super().__init__()
+        self.num_parameters = num_parameters
+        self.weight = Parameter(torch.empty(num_parameters))
+
+    def forward(self, input):
+        return F.prelu(input, self.weight)
+
+
+class Threshold(Module):
+    def __init__(self, threshold, value, inplace=False):
+        super().__init__()
+        self.threshold, self.value, self.inplace = threshold, value, inplace
+
+    def forward(self, input):
+        return F.threshold(input, self.threshold, self.value, self.inplace)
+
+
+class Hardshrink(Module):
+    def __init__(self, lambd=0.5):
+        super().__init__()
+        self.lambd = lambd
+
+    def forward(self, input):
+        return F.hardshrink(input, self.lambd)
+
+
+class Softshrink(Hardshrink):
     pass
 
 
-class AdaptiveAvgPool1d(_Pool):
+class Dropout1d(Module):
+    """of channels, each as a whole"""
+
+    def __init__(self, p=0.5, inplace=False):
+        super().__init__()
+        self.p, self.inplace = p, inplace
+
+    def forward(self, input):
+        return F.dropout1d(input, self.p, self.training, self.inplace)
+
+
+class Dropout2d(Dropout1d):
     pass
 
 
-class AdaptiveAvgPool2d(_Pool):
+class AlphaDropout(Dropout1d):
+    def forward(self, input):
+        return F.alpha_dropout(input, self.p, self.training)
+
+
+class _PadMode(Module):
+    mode = "reflect"
+
+    def __init__(self, padding):
+        super().__init__()
+        self.padding = (padding, padding) if isinstance(padding, int) else padding
+
+    def forward(self, input):
+        return F.pad(input, self.padding, self.mode)
+
+
+class ReflectionPad1d(_PadMode):
     pass
+
+
+class ReplicationPad1d(_PadMode):
+    mode = "replicate"
+
+
+class SmoothL1Loss(_Loss):
+    def __init__(self, size_average=None, reduce=None, reduction="mean", beta=1.0):
+        super().__init__(size_average, reduce, reduction)
+        self.beta = beta
+
+    def forward(self, input, target):
+        return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
+
+
+class HuberLoss(_Loss):
+    def __init__(self, reduction="mean", delta=1.0):
+        super().__init__(reduction=reduction)
+        self.delta = delta
+
+    def forward(self, input, target):
+        return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
+
+
+class KLDivLoss(_Loss):
+    def __init__(self, size_average=None, reduce=None, reduction="mean", log_target=False):
+        super().__init__(size_average, reduce, reduction)
+        self.log_target = log_target
+
+    def forward(self, input, target):
+        return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
+
+
+class BCELoss(_Loss):
+    def __init__(self, weight=None, size_average=None, reduce=None, reduction="mean"):
+        super().__init__(size_average, reduce, reduction)
+        if weight is not None:
+            leave("BCELoss() with weights")
+
+    def forward(self, input, target):
+        return F.binary_cross_entropy(input, target, reduction=self.reduction)
+
+
+class MarginRankingLoss(_Loss):
+    def __init__(self, margin=0.0, size_average=None, reduce=None, reduction="mean"):
+        super().__init__(size_average, reduce, reduction)
+        self.margin = margin
+
+    def forward(self, input1, input2, target):
+        return F.margin_ranking_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
+
+
+# ------------------------------------------------------------------------------------------------------------------ cells
+class _Cell(Module):
+    """rnn.py RNNCellBase"""
+
+    chunks = 1
+
+    def __init__(self, input_size, hidden_size, bias=True, *rest, device=None, dtype=None):
+        super().__init__()
+        self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
+        self.weight_ih = Parameter(torch.empty(self.chunks * hidden_size, input_size))
+        self.weight_hh = Parameter(torch.empty(self.chunks * hidden_size, hidden_size))
+        self.bias_ih = Parameter(torch.empty(self.chunks * hidden_size)) if bias else None
+        self.bias_hh = Parameter(torch.empty(self.chunks * hidden_size)) if bias else None
+
+    def _begun(self, input, hx):
+        if input.dim() != 2:
+            leave(f"nn.{type(self).__name__} but of [batch, features]")
+        return torch.zeros(input.size(0), self.hidden_size, dtype=input.dtype, device=input.device) if hx is None else hx
+
+
+class RNNCell(_Cell):
+    def __init__(self, input_size, hidden_size, bias=True, nonlinearity="tanh", device=None, dtype=None):
+        super().__init__(input_size, hidden_size, bias)
+        self.nonlinearity = nonlinearity
+
+    def forward(self, input, hx=None):
+        return _cells().rnn_cell(input, self._begun(input, hx), self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh, self.nonlinearity)
+
+
+class GRUCell(_Cell):
+    chunks = 3
+
+    def forward(self, input, hx=None):
+        return _cells().gru_cell(input, self._begun(input, hx), self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+
+
+class LSTMCell(_Cell):
+    chunks = 4
+
+    def forward(self, input, hx=None):
+        if hx is None:
+            zeros = self._begun(input, None)
+            hx = (zeros, zeros)
+        return _cells().lstm_cell(input, hx, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+
+
+def _cells():
+    return import_by_name("torch._cells")

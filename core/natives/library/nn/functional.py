@@ -5,7 +5,9 @@ import torch
 from _script import import_by_name
 
 _FORMULAS = ("nll_loss", "one_hot", "logsigmoid", "glu", "mse_loss", "binary_cross_entropy_with_logits", "group_norm", "hardtanh", "hardsigmoid",
-             "cosine_similarity")
+             "cosine_similarity", "smooth_l1_loss", "huber_loss", "l1_loss", "kl_div", "binary_cross_entropy", "margin_ranking_loss", "avg_pool1d", "max_pool1d",
+             "adaptive_avg_pool1d", "interpolate", "prelu", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout", "threshold",
+             "hardshrink", "softshrink")
 
 
 def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
@@ -33,12 +35,23 @@ def celu(input, alpha=1.0, inplace=False):
     return elu(input, alpha, inplace)
 
 
-def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
-    """Loss.cpp: composite"""
-    if size_average is not None or reduce is not None or weight is not None:
-        return _Refused("torch.nn.functional.l1_loss with weights, or a reduction of before 1.0")()
-    loss = (input - target).abs()
-    return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
+def relu_(input):
+    return input.relu_()
+
+
+def elu_(input, alpha=1.0):
+    return elu(input, alpha, True)
+
+
+def leaky_relu_(input, negative_slope=0.01):
+    return leaky_relu(input, negative_slope, True)
+
+
+def hardtanh_(input, min_val=-1.0, max_val=1.0):
+    return input.hardtanh_()
+
+
+threshold_ = hardtanh_
 
 
 def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
