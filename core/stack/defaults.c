@@ -48,6 +48,8 @@ static const struct since {
     {offsetof(struct stack_defaults, trainer_fsdp2), PACKAGE(transformers), 5010, NEVER},
     /* training_args.py OptimizerNames: ADAMW_HF in 4.49, none in 4.50 */
     {offsetof(struct stack_defaults, own_adamw), PACKAGE(transformers), 0, 4050},
+    /* torch/optim/_muon.py: 2.9 on, none in 2.7.1 */
+    {offsetof(struct stack_defaults, muon), PACKAGE(torch), 2009, NEVER},
     /* modeling_utils.py: one _supports_flash_attn in 4.54; 4.53 has a _supports_flash_attn_3 of each class */
     {offsetof(struct stack_defaults, has_flash_3), PACKAGE(transformers), 4054, NEVER},
 };
@@ -62,7 +64,7 @@ static bool holds(const struct since *row, const struct stack *s)
 
 struct stack_defaults stack_defaults_of(const struct stack *s)
 {
-    struct stack_defaults d = {true, true, true, true, true, true, true, true, true, true, true, true, true, true, true, true, true};
+    struct stack_defaults d = {true, true, true, true, true, true, true, true, true, true, true, true, true, true, true, true, true, true};
 
     for (size_t i = 0; i < sizeof since / sizeof *since; i++)
         if (!holds(&since[i], s))

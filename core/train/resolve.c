@@ -505,6 +505,9 @@ static enum err_code check_optimizer(const struct recipe *r, const struct resolv
     if (r->optimizer == OPTIMIZER_ADAMW_HF && !c->defaults.own_adamw)
         return err_set(err, ERR_FIELD_CONFLICT, "/training/optimizer", "transformers %s has no adamw_hf, which ended with 4.49: adamw_torch",
                        release_text(r->stack.transformers).text);
+    if (r->optimizer == OPTIMIZER_MUON && !c->defaults.muon)
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/optimizer", "torch %s has no torch.optim.Muon, which came with 2.9: adamw_torch",
+                       release_text(r->stack.torch).text);
     if (takes_no_bf16(row->kind) && trains_bf16(r)) /* bitsandbytes 0.50.2 backends/cuda/ops.py str2optimizer32bit */
         return err_set(err, ERR_FIELD_CONFLICT, "/training/optimizer",
                        "bitsandbytes has no RMSprop for gradients in bf16 and raises: precision fp16 or one with fp32 weights");

@@ -236,9 +236,25 @@ struct saving {
     struct module *of, *original; /* original_module, once it has something */
 };
 
+struct tying {
+    const struct param *of;
+    struct param *to;
+};
+
+/* A head that shares a saved embedding's weight keeps the one that stays. */
+static void tie_to_original(void *context, struct module *m, struct param *p)
+{
+    const struct tying *tie = context;
+
+    (void)m;
+    if (p->tied == tie->of)
+        p->tied = tie->to;
+}
+
 static void save_param(void *context, struct module *m, struct param *p)
 {
     struct saving *s = context;
+    struct tying tie = {p, NULL};
 
     if (p->requires_grad || (m->parent && !strcmp(m->name, "original_module")))
         return;
@@ -252,8 +268,10 @@ static void save_param(void *context, struct module *m, struct param *p)
     s->of = m;
     if (s->t->error.code)
         return;
-    (void)param_add(s->t, s->original, p->name, p->ndim, p->size);
+    tie.to = param_add(s->t, s->original, p->name, p->ndim, p->size);
     p->requires_grad = true;
+    if (tie.to)
+        params_visit(s->t->root, tie_to_original, &tie);
 }
 
 /* utils/other.py ModulesToSaveWrapper: a copy is trained beside what it is of, which stays. */

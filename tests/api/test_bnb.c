@@ -130,6 +130,21 @@ START_TEST(goes_back_to_its_last_release)
 }
 END_TEST
 
+/* torch.optim.Muon came with 2.9 */
+START_TEST(muon_wants_its_release)
+{
+#define MUON "{\"model\":\"Qwen/Qwen2-0.5B\",\"cluster\":{\"gpu\":\"A100-80GB\"},\"training\":{\"tuning\":\"full\",\"optimizer\":\"muon\"}"
+    struct reply newer = ask(MUON ",\"stack\":{\"torch\":\"2.9\"}}"), older = ask(MUON ",\"stack\":{\"torch\":\"2.8\"}}");
+
+    ck_assert_msg(newer.r.status == 200, "%s", newer.r.body);
+    ck_assert_msg(older.r.status == 422, "%s", older.r.body);
+    ck_assert_str_eq(reply_text(&older, "pointer"), "/training/optimizer");
+    reply_done(newer);
+    reply_done(older);
+#undef MUON
+}
+END_TEST
+
 /* Why it does not run, where PyTorch itself raises. */
 static const struct {
     const char *method, *training, *why;
@@ -313,7 +328,8 @@ END_TEST
 
 UNIT_TESTS("bnb", unit_rows(fuses_what_bitsandbytes_does, products); unit_test(packed_weights_hold_less); unit_test(checkpoints_of_gptq_hold_less); unit_test(gptq_leaves_routers_alone);
            unit_rows(packed_weights_are_sharded, sharding);
-           unit_rows(adapters_over_quantised_weights_are_qlora, kinds); unit_test(quantised_weights_are_not_trained); unit_test(goes_back_to_its_last_release); unit_rows(says_why_they_are_not, refused);
+           unit_rows(adapters_over_quantised_weights_are_qlora, kinds); unit_test(quantised_weights_are_not_trained); unit_test(goes_back_to_its_last_release);
+           unit_test(muon_wants_its_release); unit_rows(says_why_they_are_not, refused);
            unit_test(torchao_keeps_what_it_casts); unit_test(torchao_makes_nf4_by_index); unit_test(awq_goes_back_to_its_last_release);
            unit_test(hqq_goes_back_to_its_last_release); unit_test(checkpoints_of_awq_go_back_too);
            unit_test(small_states_hold_less);)

@@ -92,6 +92,7 @@ CASES = [
     ("zero3-nf4-prepared", "zero3", 4, TINY, 4, 1, 256, dict(precision="bf16", prepare_kbit="peft", quantization="nf4", **CKPT, **NF4)),
     ("saved-tied", "single", 1, QWEN3, 4, 1, 256, dict(precision="bf16-autocast", **SAVED)),
     ("saved-tied-head", "single", 1, QWEN2, 4, 1, 256, dict(precision="bf16", **HEAD)),
+    ("saved-tied-embedding", "single", 1, QWEN2, 4, 1, 256, dict(precision="bf16-autocast", **lora(modules_to_save=["embed_tokens"]))),
     ("experts-fsdp2-ckpt", "fsdp2", 4, QWEN3_MOE, None, 2, 128, dict(precision="bf16-mixed", **CKPT, **lora(), **FSDP2)),
     ("layers", "single", 1, LLAMA, None, 2, 256, dict(precision="bf16-autocast", **lora(["q_proj", "v_proj"], layers_to_transform=[0, 2]))),
     ("layers-pattern", "single", 1, GPT2, 4, 2, 256, dict(precision="bf16", **CKPT, **lora(["c_attn", "c_proj"], layers_to_transform=3, layers_pattern=["h"]))),
