@@ -21,6 +21,8 @@ STEPS = {"eager": dict(attention="eager"),
          "mixed-ckpt-pad": dict(precision="bf16-mixed", gradient_checkpointing=True, padded=True),
          "lora": dict(tuning="lora", precision="bf16-autocast", lora={"rank": 8, "alpha": 16, "dropout": 0.0, "dtype": "fp32", "target_modules": "all-linear"}),
          "lora-table": dict(tuning="lora", lora={"rank": 8, "alpha": 16, "dropout": 0.0, "dtype": "fp32"}),  # target_modules: peft's own for the type
+         "eager-nc": dict(attention="eager", use_cache=False),
+         "fp32-nc": dict(precision="fp32", use_cache=False, gradient_accumulation_steps=2),
          "fa2-accum": dict(attention="flash_attention_2", gradient_accumulation_steps=2)}
 BASE = dict(methods="single", seq_len=256, micro_batch_size=2, optimizer="adamw_torch", loss="hf", tuning="full", precision="bf16", attention="sdpa",
             gradient_checkpointing=False, padded=False, checkpoint_reentrant=False, gradient_accumulation_steps=1, max_grad_norm=1.0)
@@ -47,6 +49,8 @@ ROWS = {  # type: (releases, steps)
     **{kind: (("5.17",), ["eager", "mixed-ckpt-pad"]) for kind in ("llama+quick_gelu", "gpt_neox+quick_gelu", "llama+gelu_10", "llama+hardswish", "llama+mish")},
     **{kind: (("5.0", "5.1"), ["eager", "mixed-ckpt-pad"]) for kind in ("qwen2_vl", "qwen2_5_vl", "qwen3_vl")},
     "olmo3": (("4.57",), ALL),
+    "qwen3_next": (("4.57",), ["mixed-ckpt-pad", "eager-nc", "fp32-nc"]),
+    "lfm2": (("4.54", "4.57"), ["mixed-ckpt-pad", "eager-nc", "fp32-nc"]),
     "nemotron_h": (("5.6", "5.10", "5.14", "5.17"), NO_LORA),
 }
 CHANGED = {kind: {"hidden_act": kind.split("+")[1]} for kind in ROWS if "+" in kind}  # what stands behind a type's name
