@@ -388,8 +388,11 @@ static sv set_training(struct script *s, const struct script_args *a)
 /* register_forward_hook(hook), register_forward_pre_hook(hook) */
 static sv hook_forward(struct script *s, const struct script_args *a)
 {
-    sv argv[3] = {a->v[0], a->v[1], sv_bool(a->def->data)}, made = written_out(s, "torch.nn._module", "hooked_with", 3, argv);
+    sv argv[3] = {a->v[0], a->v[1], sv_bool(a->def->data)}, made;
 
+    if (!as_module(s, a->v[0]))
+        return script_raise(s, EXC_TypeError, "%s() of what is no module", a->def->name);
+    made = written_out(s, "torch.nn._module", "hooked_with", 3, argv);
     if (sv_ok(made))
         nn_of(a->v[0])->hooked = true;
     return made;
@@ -442,6 +445,8 @@ static sv call_unhooked(struct script *s, const struct script_args *a)
 {
     struct script_args rest = *a;
 
+    if (!a->n || !as_module(s, a->v[0]))
+        return script_raise(s, EXC_TypeError, "_unhooked() of what is no module");
     rest.v++;
     rest.n--;
     return module_called(s, a->v[0], &rest);
