@@ -652,6 +652,8 @@ static struct program *begin(struct model *m, const struct frozen *frozen, struc
 
         p = s ? root : NULL;
         if (p) {
+            if (apart != t->arena)
+                script_may_stay(s, frozen);
             script_host_of(s, &p->n);
             return natives_wake(&p->n, apart, m->q, &t->error) ? NULL : p;
         }

@@ -7,8 +7,9 @@
 
 #include <string.h>
 
-enum { LIVES = 2, LIVE_ROOM = 8 << 20, APART_ROOM = 12 << 20, BOOK_ROOM = 4 << 20, MODELS_HEARD = 24, ALIGN = 64 };
-enum { COPIES_ROOM = STANDS_ROOM - LIVES * LIVE_ROOM - APART_ROOM - BOOK_ROOM };
+enum { APART_ROOM = 12 << 20, BOOK_ROOM = 4 << 20, MODELS_HEARD = 24, ALIGN = 64 };
+enum { MODEL_ROOM = 8 << 20, LEAST_ROOM = 3 << 20, LASTING_ROOM = 96 << 10 }; /* of one: while it is made; at least; for what lasts beside it */
+enum { KEPT_ROOM = 14 << 20, PASSING_ROOM = STANDS_ROOM - KEPT_ROOM - APART_ROOM - BOOK_ROOM };
 
 /* All that declare() may read, whatever a member of struct model is called that came since; the source and its config are one. */
 struct stand_key {
@@ -17,32 +18,43 @@ struct stand_key {
     uint32_t layers;
 };
 
+/* One model, where it stands whenever it is asked for: what was thawed, which is rarely written, and behind it what it is made of, which each run writes. */
 struct stood {
     struct stood *next;
     struct stand_key key;
     struct model m; /* as declare() left it */
-    size_t bytes, own_bytes;
-    const void *copy, *host;
+    struct arena arena;
+    unsigned char *begin;
+    unsigned char *from, *copy; /* from here on; `whole`: from its begin on, else behind what was thawed */
+    void *modules, *script, *program, *host;
+    size_t bytes, own_bytes; /* bytes: of the copy */
+    bool whole;
     uint64_t steps;
 };
 
-struct live {
+struct region {
     struct arena arena;
     unsigned char *begin;
+    struct stood *first;
 };
 
-/* One model stands in a `live` at a time, at the same address as when it was copied: of those that pass, of those whose tape is kept.
- * The tables of its host and its stack lie apart: one runs at a time. */
+/* Models of those that pass; of those whose tape is kept, of which one is used at a time. The tables of their hosts and their stacks lie apart: one runs at a
+ * time. */
 struct stands {
-    struct live live[LIVES];
-    struct arena apart, copies;
-    unsigned char *apart_begin, *copies_begin;
-    struct stood *first;
-    bool used;
+    struct region of[2];
+    struct arena apart;
+    unsigned char *apart_begin;
+    bool used, are_stirred; /* their runs write what was thawed: it is copied, too, of those that are made from then on */
     struct calls_book *book;
     struct stand_key *heard; /* MODELS_HEARD of them, whatever their depth */
     uint32_t n_heard;
 };
+
+static void region_init(struct region *r, unsigned char *room, size_t bytes)
+{
+    arena_init(&r->arena, room, bytes);
+    r->begin = r->arena.cur;
+}
 
 struct stands *program_stands_new(struct arena *arena)
 {
@@ -51,31 +63,15 @@ struct stands *program_stands_new(struct arena *arena)
 
     if (!room)
         return NULL;
-    for (int i = 0; i < LIVES; i++, room += LIVE_ROOM) {
-        arena_init(&s->live[i].arena, room, LIVE_ROOM);
-        s->live[i].begin = room;
-    }
+    region_init(&s->of[0], room, PASSING_ROOM);
+    region_init(&s->of[1], room + PASSING_ROOM, KEPT_ROOM);
+    room += PASSING_ROOM + KEPT_ROOM;
     arena_init(&s->apart, room, APART_ROOM);
-    arena_init(&s->copies, room + APART_ROOM, COPIES_ROOM);
-    s->heard = (struct stand_key *)(void *)(room + APART_ROOM + COPIES_ROOM);
-    room += APART_ROOM + COPIES_ROOM + MODELS_HEARD * sizeof *s->heard;
+    s->heard = (struct stand_key *)(void *)(room + APART_ROOM);
+    room += APART_ROOM + MODELS_HEARD * sizeof *s->heard;
     s->book = calls_book(room, BOOK_ROOM - MODELS_HEARD * sizeof *s->heard);
     s->apart_begin = s->apart.cur;
-    s->copies_begin = s->copies.cur;
     return s;
-}
-
-static struct live *live_of(struct stands *all, const struct model *m)
-{
-    return &all->live[m->memory == MEMORY_KEPT];
-}
-
-/* That it would take in an arena of its own, which has a table of modules already. */
-static size_t own_bytes(struct stands *all, const struct model *m)
-{
-    const struct live *live = live_of(all, m);
-
-    return (size_t)(live->arena.cur - live->begin) + (size_t)(all->apart.cur - all->apart_begin) - m->tree.max_modules * sizeof *m->tree.modules;
 }
 
 /* Which tapes are kept beside each other follows from the room that is left: the same as if each had its model's beside it. Nobody touches it. */
@@ -124,43 +120,59 @@ struct calls_book *program_book(const struct model *m, uint64_t *ret_identity)
     return all->book;
 }
 
-static const struct stood *find(const struct stands *all, const struct stand_key *key)
+/* Where what was thawed is as it was, or can be put back. */
+static bool is_whole(const struct stood *s)
 {
-    for (const struct stood *s = all->first; s; s = s->next)
-        if (!memcmp(&s->key, key, sizeof *key))
+    return s->whole || !script_is_stirred(((const struct program *)s->m.parts)->s);
+}
+
+static struct stood *find(struct stands *all, struct region *r, const struct stand_key *key)
+{
+    for (struct stood *s = r->first; s; s = s->next) {
+        if (memcmp(&s->key, key, sizeof *key) != 0)
+            continue;
+        if (is_whole(s))
             return s;
+        all->are_stirred = true;
+    }
     return NULL;
 }
 
-static void copy(struct stands *all, const struct stand_key *key, const struct model *m)
+/* Others of this question may come again less often. */
+static void begin_anew(struct region *r)
 {
-    const struct program *p = m->parts;
-    struct live *live = live_of(all, m);
-    size_t bytes = (size_t)(live->arena.cur - live->begin), host_bytes = natives_host_bytes(&p->n);
-    struct stood *s;
-    void *copied, *host;
+    arena_rewind(&r->arena, r->begin);
+    r->arena.full = false;
+    r->first = NULL;
+}
 
-    if (bytes + host_bytes + sizeof *s + 3 * ALIGN > (size_t)(all->copies.end - all->copies.cur)) { /* others of this question may come again less often */
-        arena_rewind(&all->copies, all->copies_begin);
-        all->first = NULL;
-    }
-    s = arena_new(&all->copies, struct stood);
-    copied = arena_push_raw(&all->copies, bytes, ALIGN, 1);
-    host = arena_push_raw(&all->copies, host_bytes, ALIGN, 1);
-    if (!s || !copied || !host)
+static void copy(struct region *r, struct stood *s, const struct stand_key *key, const struct model *m, bool whole)
+{
+    struct program *p = m->parts;
+    unsigned char *from = whole ? s->begin : script_thawed_end(p->s);
+    size_t bytes = (size_t)(s->arena.cur - from), modules = m->tree.n_modules * sizeof *m->tree.modules;
+
+    s->copy = arena_push_raw(&r->arena, bytes, ALIGN, 1);
+    s->modules = arena_push_raw(&r->arena, modules, ALIGN, 1);
+    s->host = arena_push_raw(&r->arena, natives_host_bytes(&p->n), ALIGN, 1);
+    s->script = arena_push_raw(&r->arena, script_itself_bytes(), ALIGN, 1);
+    s->program = arena_push_raw(&r->arena, sizeof *p, ALIGN, 1);
+    if (!s->copy || !s->modules || !s->host || !s->script || !s->program)
         return;
-    arena_open(&live->arena, live->begin);
-    memcpy(copied, live->begin, bytes);
-    natives_host_save(&p->n, host);
+    script_stands(p->s, s->script);
+    arena_open(&s->arena, s->begin);
+    memcpy(s->copy, from, bytes);
+    memcpy(s->modules, m->tree.modules, modules);
+    memcpy(s->program, p, sizeof *p);
+    natives_host_save(&p->n, s->host);
     memcpy(&s->key, key, sizeof *key);
     s->m = *m;
+    s->from = from;
     s->bytes = bytes;
-    s->own_bytes = own_bytes(all, m);
-    s->copy = copied;
-    s->host = host;
+    s->whole = whole;
     s->steps = script_steps_taken(p->s, &script_limits_default);
-    s->next = all->first;
-    all->first = s;
+    s->next = r->first;
+    r->first = s;
 }
 
 /* What the model is from here on: another step's, in the arena of its run. */
@@ -179,16 +191,27 @@ bool program_has_stood(const struct program_ready *r)
     return r->stands && r->stands->used;
 }
 
+static void restore(struct stood *s)
+{
+    struct program *p = s->m.parts;
+    unsigned char *from = s->from, *thawed_end = script_thawed_end(p->s);
+
+    if (script_is_stirred(p->s))
+        arena_rewind(&s->arena, from + s->bytes); /* what was remembered goes, too */
+    else
+        from = thawed_end;
+    memcpy(from, s->copy + (from - s->from), s->bytes - (size_t)(from - s->from));
+    memcpy(s->m.tree.modules, s->modules, s->m.tree.n_modules * sizeof *s->m.tree.modules);
+    memcpy(p, s->program, sizeof *p);
+    script_stands_again(p->s, s->script);
+}
+
 /* False: there is no work left. */
-static bool put_back(struct stands *all, const struct stood *s, struct model *m)
+static bool put_back(struct stands *all, struct stood *s, struct model *m)
 {
     struct arena *arena = m->tree.arena;
-    struct live *live = live_of(all, m);
-    void *at;
 
-    arena_rewind(&live->arena, live->begin);
-    at = arena_push_raw(&live->arena, s->bytes, 1, 1);
-    memcpy(at, s->copy, s->bytes);
+    restore(s);
     m->tree = s->m.tree;
     m->parts = s->m.parts;
     m->outputs_end = s->m.outputs_end;
@@ -204,48 +227,77 @@ static bool put_back(struct stands *all, const struct stood *s, struct model *m)
     return budget_take(arena->budget, s->steps, &m->tree.error) == ERR_OK;
 }
 
-/* Declared where it will stand. */
-static bool make_there(struct stands *all, const struct frozen *frozen, struct model *m, program_maker *make)
+/* Declared where it will stand; NULL: it finds no room there, or cannot be. */
+static struct stood *make_there(struct stands *all, struct region *r, const struct frozen *frozen, struct model *m, program_maker *make,
+                                bool *ret_full)
 {
+    struct stood *s = arena_new(&r->arena, struct stood);
     struct tree *t = &m->tree;
-    struct live *live = live_of(all, m);
+    size_t room;
 
-    arena_rewind(&live->arena, live->begin);
+    *ret_full = true;
+    t->modules = s ? arena_array(&r->arena, struct module *, t->max_modules) : NULL;
+    room = (size_t)(r->arena.end - r->arena.cur) & ~(size_t)(ALIGN - 1);
+    room = room > ALIGN + MODEL_ROOM ? MODEL_ROOM : room - ALIGN;
+    s->begin = t->modules && room > LASTING_ROOM ? arena_push_raw(&r->arena, room, ALIGN, 1) : NULL;
+    if (!s->begin)
+        return NULL;
+    arena_init(&s->arena, s->begin, room);
     arena_rewind(&all->apart, all->apart_begin);
-    live->arena.full = all->apart.full = false;
-    live->arena.budget = all->apart.budget = t->arena->budget;
-    t->arena = &live->arena;
-    t->modules = arena_array(&live->arena, struct module *, t->max_modules);
-    if (t->modules)
-        make(m, frozen, &all->apart);
-    return t->modules && !t->error.code && m->parts && !live->arena.full && !all->apart.full;
+    all->apart.full = false;
+    s->arena.budget = all->apart.budget = t->arena->budget;
+    t->arena = &s->arena;
+    make(m, frozen, &all->apart);
+    *ret_full = s->arena.full;
+    if (t->error.code || !m->parts || s->arena.full || all->apart.full)
+        return NULL;
+    if ((size_t)(s->arena.end - s->arena.cur) > LASTING_ROOM)
+        s->arena.end = s->arena.cur + LASTING_ROOM;
+    arena_rewind(&r->arena, s->arena.end);
+    s->own_bytes = (size_t)(s->arena.cur - s->begin) + (size_t)(all->apart.cur - all->apart_begin);
+    return s;
 }
 
 bool program_stands(struct model *m, const struct frozen *(*frozen)(struct model *), program_maker *make)
 {
     struct stands *all = m->source->ready ? m->source->ready->stands : NULL;
+    struct region *r = all ? &all->of[m->memory == MEMORY_KEPT] : NULL;
     struct arena *arena = m->tree.arena;
     const struct frozen *imported;
-    const struct stood *stood;
+    struct stood *s;
     struct model before = *m;
     struct stand_key key;
     struct program *p;
+    bool full = false;
+    unsigned char *mark;
 
     if (!all)
         return false;
     key_of(m, &key);
-    stood = find(all, &key);
-    if (stood)
-        return put_back(all, stood, m) || m->tree.error.code;
+    s = find(all, r, &key);
+    if (s)
+        return put_back(all, s, m) || m->tree.error.code;
     imported = frozen(m);
-    if (!imported || !make_there(all, imported, m, make)) {
+    if ((size_t)(r->arena.end - r->arena.cur) < LEAST_ROOM)
+        begin_anew(r);
+    mark = r->arena.cur;
+    s = imported ? make_there(all, r, imported, m, make, &full) : NULL;
+    if (!s && full && mark != r->begin) {
+        *m = before;
+        begin_anew(r);
+        mark = r->begin;
+        s = make_there(all, r, imported, m, make, &full);
+    }
+    if (!s) {
+        arena_rewind(&r->arena, mark);
+        r->arena.full = false;
         *m = before;
         return false;
     }
     p = m->parts;
     if (script_rests(p->s) && natives_rest(&p->n))
-        copy(all, &key, m);
-    take_room(m, arena, own_bytes(all, m));
+        copy(r, s, &key, m, all->are_stirred);
+    take_room(m, arena, s->own_bytes);
     move_on(m, arena, NULL);
     return true;
 }

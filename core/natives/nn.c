@@ -27,6 +27,7 @@ static bool add_entry(struct script *s, struct nn_module *m, sv name, enum entry
     if (!sv_ok(name))
         return false;
     at = find_entry(m, name);
+    script_stirs(s, &m->base.h);
     if (at >= 0) {
         m->entries[at].kind = (uint8_t)kind;
         return true;
@@ -381,6 +382,7 @@ static sv set_training(struct script *s, const struct script_args *a)
 
     if (!bool_arg(s, a->n > 1 ? a->v[1] : sv_null(), &on))
         return sv_null();
+    script_stirs(s, a->v[0].o);
     nn_of(a->v[0])->eval = !on;
     return sv_keep(a->v[0]);
 }
@@ -393,8 +395,10 @@ static sv hook_forward(struct script *s, const struct script_args *a)
     if (!as_module(s, a->v[0]))
         return script_raise(s, EXC_TypeError, "%s() of what is no module", a->def->name);
     made = written_out(s, "torch.nn._module", "hooked_with", 3, argv);
-    if (sv_ok(made))
+    if (sv_ok(made)) {
+        script_stirs(s, a->v[0].o);
         nn_of(a->v[0])->hooked = true;
+    }
     return made;
 }
 
@@ -417,6 +421,7 @@ static bool put_training(struct script *s, sv self, sv value, uint32_t data)
     int on = script_truth(s, value);
 
     (void)data;
+    script_stirs(s, self.o);
     nn_of(self)->eval = on == 0;
     return on >= 0;
 }

@@ -161,6 +161,7 @@ static struct dict *to_dict(struct script *s, struct script_object *o, const str
 
     if (d)
         return d;
+    stirs(s, o);
     d = dict_make(s);
     if (!d)
         return NULL;
@@ -178,18 +179,17 @@ static struct dict *to_dict(struct script *s, struct script_object *o, const str
     return d;
 }
 
+/* What instances have where is learned, and stays so: an order of names that says nothing of any object. */
 static bool key_new(struct script *s, struct cls *c, struct str *name)
 {
     if (c->n_keys == c->max_keys) {
         uint32_t max = c->max_keys ? c->max_keys * 2 : 8;
-        struct str **keys = heap_take(s, max * sizeof *keys);
+        struct str **keys = script_lasting(s, max * sizeof *keys);
 
         if (!keys)
             return false;
         if (c->n_keys)
             memcpy(keys, c->keys, c->n_keys * sizeof *keys);
-        if (c->max_keys)
-            heap_give(s, c->keys, c->max_keys * sizeof *keys);
         c->keys = keys;
         c->max_keys = max;
     }
@@ -204,6 +204,7 @@ bool instance_set(struct script *s, struct script_object *o, struct cls *c, stru
     sv *slot = instance_slot(s, o, c, name), old;
     int32_t at;
 
+    stirs(s, o);
     if (!sv_ok(value)) {
         if (!slot)
             return false;
@@ -266,8 +267,10 @@ sv dict_of(struct script *s, sv of)
     at = sv_is_obj(of) ? attributes_of(of) : NULL;
     if (!at)
         return script_raise(s, EXC_AttributeError, "'%s' object has no attribute '__dict__'", class_of(s, of)->name->text);
-    if (!*at)
+    if (!*at) {
+        stirs(s, of.o);
         *at = dict_make(s);
+    }
     return *at ? sv_keep(sv_counted(*at)) : sv_null();
 }
 
@@ -639,8 +642,10 @@ static bool set_plain(struct script *s, sv of, struct str *name, sv value)
     }
     own = sv_is_obj(of) ? attributes_of(of) : NULL;
     if (own && sv_ok(value)) {
-        if (!*own)
+        if (!*own) {
+            stirs(s, of.o);
             *own = dict_make(s);
+        }
         return *own && dict_put_name(s, *own, name, value);
     }
     if (own && *own && dict_remove(s, *own, sv_forever(name), NULL) == 1)

@@ -134,6 +134,7 @@ static bool tell_names(struct script *s, struct cls *c)
         if (key.tag == SV_NULL || !sv_is_obj(v))
             continue;
         if (v.o->kind == KIND_PROPERTY && v.o->cls == s->w->types[B_CACHED]) {
+            stirs(s, v.o);
             AS(property, v)->name = sv_forever(name_of(s, key));
         } else if (v.o->kind == KIND_INSTANCE && sv_ok(type_find(s, v.o->cls, s->sym[SYM_set_name]))) {
             argv[0] = sv_forever(c);
@@ -238,6 +239,7 @@ bool class_set(struct script *s, struct cls *c, struct str *name, sv value)
         (void)script_raise(s, EXC_TypeError, "cannot set '%s' attribute of immutable type '%s'", name->text, c->name->text);
         return false;
     }
+    stirs(s, c);
     if (name == s->sym[SYM_name] && as_str(value)) {
         c->name = name_of(s, value);
         return c->name;

@@ -641,6 +641,7 @@ bool script_setitem(struct script *s, sv of, sv key, sv value)
             return false;
         if (!sv_ok(value) && !pay_items(s, (l->n - (uint64_t)i) / 2))
             return false;
+        stirs(s, l);
         old = l->items[i];
         if (sv_ok(value)) {
             l->items[i] = sv_keep(value);

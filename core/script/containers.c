@@ -117,6 +117,7 @@ static sv list_init(struct script *s, const struct script_args *a)
 {
     struct list *l = AS(list, a->v[0]);
 
+    stirs(s, l);
     while (l->n)
         sv_drop(s, l->items[--l->n]);
     return done(!sv_ok(a->v[1]) || list_extend(s, l, a->v[1]));
@@ -147,6 +148,7 @@ static sv list_pop(struct script *s, const struct script_args *a)
         return script_raise(s, EXC_IndexError, "pop index out of range");
     if (!script_charge(s, (l->n - (uint64_t)i) / 64))
         return sv_null();
+    stirs(s, l);
     r = l->items[i];
     memmove(l->items + i, l->items + i + 1, ((size_t)l->n - (size_t)i - 1) * sizeof(sv));
     l->n--;
@@ -229,6 +231,7 @@ static sv list_reverse(struct script *s, const struct script_args *a)
 
     if (!pay_items(s, l->n))
         return sv_null();
+    stirs(s, l);
     for (uint32_t i = 0, k = l->n; i + 1 < k; i++) {
         sv t = l->items[i];
 
@@ -244,6 +247,7 @@ static sv list_clear(struct script *s, const struct script_args *a)
     sv *items = l->items;
     uint32_t n = l->n, cap = l->cap;
 
+    stirs(s, l);
     l->n = l->cap = 0;
     l->items = NULL;
     while (n-- > 0)

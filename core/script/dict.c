@@ -344,6 +344,7 @@ static bool resize(struct script *s, struct dict *d, uint32_t cap)
     struct entry *entries = heap_take(s, entry_bytes(cap));
     uint32_t *hashes, mask = 0, *index = NULL, n = 0;
 
+    stirs(s, d);
     if (!entries)
         return false;
     hashes = (uint32_t *)(void *)(entries + cap);
@@ -381,6 +382,7 @@ static bool is_symbol(sv key)
 
 static bool insert(struct script *s, struct dict *d, sv key, uint32_t hash, sv value)
 {
+    stirs(s, d);
     if (!is_symbol(key))
         d->h.flags |= DICT_OTHERS;
     if (d->used == d->cap) {
@@ -422,6 +424,7 @@ bool dict_put(struct script *s, struct dict *d, sv key, sv value)
         return false;
     if (!there)
         return insert(s, d, key, hash, value);
+    stirs(s, d);
     old = e->value;
     e->value = sv_keep(value);
     sv_drop(s, old);
@@ -440,6 +443,7 @@ int dict_remove(struct script *s, struct dict *d, sv key, sv *ret)
 
     if (there <= 0)
         return there;
+    stirs(s, d);
     gone = *e;
     e->key = sv_null();
     e->value = sv_null();
@@ -474,6 +478,7 @@ void dict_release(struct script *s, struct dict *d)
 
 void dict_clear(struct script *s, struct dict *d)
 {
+    stirs(s, d);
     d->version = ++s->next_version;
     dict_release(s, d);
 }

@@ -226,6 +226,10 @@ void script_die(struct script *s, struct obj *o)
 {
     if (s->over) /* its memory goes as a whole */
         return;
+    if ((uintptr_t)o - (uintptr_t)s->still < s->still_bytes && !s->stirred) { /* what has been put back since may hold it, uncounted */
+        o->refs = UINT32_MAX / 2;
+        return;
+    }
     if (o->kind == KIND_INSTANCE && o->cls->flags == CLS_SHARED && !((struct script_object *)(void *)o)->slots &&
         !((struct script_object *)(void *)o)->dict) { /* a tensor, most of the time: nothing dies with it that lies in the language */
         const struct script_class *native = o->cls->native;

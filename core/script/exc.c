@@ -29,10 +29,12 @@ void exc_set(struct script *s, sv exc)
     if (sv_ok(s->handled) && s->handled.o != exc.o) {
         sv before = e->context, at = s->handled;
 
+        stirs(s, e);
         for (int i = 0; i < 1000 && is_exc(at); i++) {
             sv next = AS(exc, at)->context;
 
             if (sv_ok(next) && next.o == exc.o) {
+                stirs(s, at.o);
                 AS(exc, at)->context = sv_null();
                 sv_drop(s, next);
                 break;
@@ -98,6 +100,7 @@ bool exc_raise_value(struct script *s, sv what, sv cause)
             sv_drop(s, exc);
             return false;
         }
+        stirs(s, exc.o);
         AS(exc, exc)->cause = because;
         AS(exc, exc)->suppress = true;
         sv_drop(s, old);
@@ -158,6 +161,7 @@ void trace_add(struct script *s, struct frame *f)
 
     if (!t)
         return;
+    stirs(s, e);
     o->h.refs++;
     t->frame = sv_counted(o);
     t->next = e->trace;

@@ -189,9 +189,53 @@ bool script_rests(const struct script *s)
     return !s->frame && !sv_ok(s->exc) && !sv_ok(s->handled) && !s->over && s->sp == s->stack && !s->where;
 }
 
+/* What is given back of it, and what was given back before, is nobody's: whoever took it would stand where nothing is put back. */
+void script_may_stay(struct script *s, const struct frozen *of)
+{
+    s->still = (unsigned char *)s - of->script;
+    s->still_bytes = of->n;
+    s->stirred = true; /* whoever is about to make something of it may write */
+    memset(s->free_lists, 0, sizeof s->free_lists);
+    memset(s->large, 0, sizeof s->large);
+}
+
+unsigned char *script_thawed_end(const struct script *s)
+{
+    return s->still + s->still_bytes;
+}
+
+size_t script_itself_bytes(void)
+{
+    return sizeof(struct script);
+}
+
+void script_stands(struct script *s, void *itself)
+{
+    s->stirred = false;
+    memcpy(itself, s, sizeof *s);
+}
+
+bool script_is_stirred(const struct script *s)
+{
+    return s->stirred || s->own->is_beyond;
+}
+
+/* Versions are never given twice: sites remember them. */
+void script_stands_again(struct script *s, const void *itself)
+{
+    uint32_t version = s->next_version;
+
+    memcpy(s, itself, sizeof *s);
+    s->next_version = version;
+}
+
 void script_moves_on(struct script *s, struct arena *arena)
 {
-    s->arena = s->own->arena = arena;
+    s->arena = arena;
+    if (s->still)
+        s->own->beyond = arena;
+    else
+        s->own->arena = arena;
 }
 
 uint64_t script_steps_taken(const struct script *s, const struct script_limits *limits)

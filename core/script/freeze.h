@@ -34,9 +34,19 @@ const struct frozen *script_frozen_copy(const struct frozen *f, struct arena *to
 struct script *script_thaw(const struct frozen *f, struct arena *arena, struct arena *apart, const struct script_limits *limits,
                            const struct script_host *host, void **ret_root);
 
-/* A script that rests, nobody's call running, is all of what it pushed to the arena that it was thawed in: a copy put back to the same place is the
- * script as it stood. */
+/*
+ * A script that stands again where it stood, again and again, after each of its calls. It rests: nobody's call is running. All that it pushed to the arena that
+ * it was thawed in lies behind what was thawed, which calls rarely write: where none did, it stays as it is, and the rest is put
+ * back. What is remembered of sites, names and layouts stays and lies behind (64 KB or so; where that is full, in the arena of its run, and the script is
+ * stirred). Of what was thawed nothing dies, and counts are not put back.
+ */
 bool script_rests(const struct script *s);
+void script_may_stay(struct script *s, const struct frozen *of); /* as it was thawed */
+unsigned char *script_thawed_end(const struct script *s);
+size_t script_itself_bytes(void);
+void script_stands(struct script *s, void *itself); /* *itself: what it is, to be put back */
+bool script_is_stirred(const struct script *s);     /* since: what was thawed was written, too */
+void script_stands_again(struct script *s, const void *itself);
 void script_moves_on(struct script *s, struct arena *arena); /* new memory is that one's from here on */
 uint64_t script_steps_taken(const struct script *s, const struct script_limits *limits); /* out of the budget, so far */
 void script_host_of(struct script *s, void *of); /* what script_of() answers from here on */

@@ -30,6 +30,7 @@ sv gen_send(struct script *s, struct gen *g, sv value, sv thrown, sv *returned)
     struct frame *f = g->frame;
     sv outer, r;
 
+    stirs(s, g);
     *returned = sv_null();
     if (g->state == GEN_RUNNING)
         return script_raise(s, EXC_ValueError, "generator already executing");
@@ -93,6 +94,7 @@ sv gen_close(struct script *s, struct gen *g)
 {
     sv exc, r, returned;
 
+    stirs(s, g);
     if (g->state == GEN_CREATED) {
         s->depth++;
         frame_end(s, g->frame);
@@ -175,6 +177,7 @@ static sv gen_throw_(struct script *s, const struct script_args *a)
         sv_drop(s, exc);
         return script_raise(s, EXC_TypeError, "exceptions must be classes or instances deriving from BaseException");
     }
+    stirs(s, a->v[0].o);
     if (AS(gen, a->v[0])->state == GEN_CREATED) {
         s->depth++;
         frame_end(s, AS(gen, a->v[0])->frame);

@@ -46,9 +46,24 @@ void heap_give_large(struct script *s, void *p, size_t bytes)
     *list = p;
 }
 
+void *script_lasting(struct script *s, size_t bytes)
+{
+    void *p = image_room(s->own, bytes);
+
+    s->heap_bytes += bytes;
+    if (!p)
+        (void)script_nomem(s);
+    return p;
+}
+
 void *script_memory(struct script *s, size_t bytes)
 {
     return heap_zero(s, bytes);
+}
+
+void script_stirs(struct script *s, const struct obj *o)
+{
+    stirs(s, o);
 }
 
 void script_memory_give(struct script *s, void *p, size_t bytes)

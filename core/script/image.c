@@ -17,6 +17,15 @@ struct str *image_find(const struct image *im, const char *text, size_t bytes, u
     return NULL;
 }
 
+void *image_room(struct image *im, size_t bytes)
+{
+    if (im->beyond && (size_t)(im->arena->end - im->arena->cur) < bytes + sizeof(max_align_t)) {
+        im->is_beyond = true;
+        im->arena = im->beyond;
+    }
+    return arena_push(im->arena, bytes, alignof(max_align_t), 1);
+}
+
 static bool grow(struct image *im)
 {
     uint32_t cap = im->cap ? im->cap * 2 : 1024;
@@ -26,7 +35,7 @@ static bool grow(struct image *im)
         return true;
     if (!im->cap && im->below)
         cap = 256;
-    table = arena_array(im->arena, struct str *, cap);
+    table = image_room(im, cap * sizeof *table);
     if (!table)
         return false;
     for (uint32_t i = 0; i < im->cap; i++)
@@ -51,7 +60,7 @@ struct str *image_intern(struct image *im, const char *text, size_t bytes)
         return t;
     if (!grow(im))
         return NULL;
-    t = arena_push(im->arena, sizeof *t + bytes + 1, alignof(max_align_t), 1);
+    t = image_room(im, sizeof *t + bytes + 1);
     if (!t)
         return NULL;
     t->h = (struct obj){.refs = 1, .kind = KIND_STR, .flags = STR_SYMBOL | STR_ASCII};

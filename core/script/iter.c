@@ -277,6 +277,7 @@ static sv next_iter(struct script *s, struct iter *it)
 
     if (!sv_ok(it->of))
         return sv_null();
+    stirs(s, it);
     switch (it->h.aux) {
     case ITER_SEQ:
         items = seq_items(it->of, &n);

@@ -407,7 +407,8 @@ struct native_classes {
 };
 
 struct image {
-    struct arena *arena;
+    struct arena *arena, *beyond; /* beyond: where there is no room left; NULL: nowhere */
+    bool is_beyond;
     const void *end; /* of its memory */
     const struct image *below;
     struct world *world;
@@ -423,6 +424,7 @@ struct image {
 };
 
 struct str *image_intern(struct image *im, const char *text, size_t bytes);
+void *image_room(struct image *im, size_t bytes); /* zeroed */
 struct str *image_find(const struct image *im, const char *text, size_t bytes, uint32_t hash);
 const struct source_module *image_source_of(const struct image *im, const struct str *name); /* not of those below */
 enum err_code image_again(struct image *im, const char *name, struct err *err); /* what was compiled last, under another name */
@@ -479,7 +481,19 @@ struct script {
     struct method_cache *cache; /* METHOD_CACHE of them */
     char end_path[128];
     uint32_t end_line;
+    unsigned char *still; /* where what was thawed lies (freeze.h): nobody writes there but counts, caches and names; NULL: anywhere */
+    size_t still_bytes;
+    bool stirred; /* somebody did */
 };
+
+/* Before an object that may lie there is written: all but its count, what is remembered at a site, and the layout of a class's instances. */
+static inline void stirs(struct script *s, const void *o)
+{
+    s->stirred |= (uintptr_t)o - (uintptr_t)s->still < s->still_bytes;
+}
+
+/* For the script's life, however often it is put back: names, caches, layouts. Zeroed; NULL: no memory, and the script is over. */
+void *script_lasting(struct script *s, size_t bytes);
 
 bool script_set_up(struct script *s, struct arena *arena, struct arena *cache, struct arena *stack, const struct script_limits *limits,
                    const struct script_host *host);
@@ -504,6 +518,10 @@ static inline void heap_give(struct script *s, void *p, size_t bytes)
 {
     size_t k = bytes ? (bytes - 1) / HEAP_STEP : 0;
 
+    if ((uintptr_t)p - (uintptr_t)s->still < s->still_bytes) { /* not taken again: what lies there is what was thawed */
+        s->stirred = true;
+        return;
+    }
     if (k >= HEAP_CLASSES) {
         heap_give_large(s, p, bytes);
         return;

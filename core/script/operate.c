@@ -265,6 +265,7 @@ static sv builtin_binary(struct script *s, enum script_binary op, sv a, sv b, bo
             if (in_place && sv_ok(r) && sv_is(a, KIND_LIST)) {
                 struct list *l = AS(list, a), *n = AS(list, r), keep = *l;
 
+                stirs(s, l);
                 l->items = n->items;
                 l->n = n->n;
                 l->cap = n->cap;

@@ -174,6 +174,10 @@ static const struct source_module *ask_host(struct script *s, struct str *name)
 
     if (!s->host.source || !s->host.source(s->host.files ? s->host.files : s->host.of, name->text, &path, &text, &bytes, &package))
         return NULL;
+    if (s->own->beyond) { /* what runs again and again has no room for files */
+        s->own->arena = s->own->beyond;
+        s->own->is_beyond = true;
+    }
     if (image_source(s->own, name->text, path ? path : name->text, text, bytes, package, &s->end)) {
         s->over = true;
         return NULL;

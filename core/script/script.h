@@ -357,6 +357,7 @@ sv tuple_take(struct script *s, uint32_t n, const sv *items); /* takes them */
 /* Memory of the script for while a native runs, zeroed; given back with as many bytes. NULL: there is none, and the script is over. */
 void *script_memory(struct script *s, size_t bytes);
 void script_memory_give(struct script *s, void *p, size_t bytes);
+void script_stirs(struct script *s, const struct obj *o); /* before a native object is written that was made earlier (freeze.h) */
 sv list_new(struct script *s, uint32_t n, const sv *items);   /* keeps them */
 bool list_append(struct script *s, sv list, sv item);         /* keeps it */
 sv dict_new(struct script *s);

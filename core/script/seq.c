@@ -112,6 +112,7 @@ static bool list_room(struct script *s, struct list *l, uint32_t n)
     uint32_t cap;
     sv *items;
 
+    stirs(s, l);
     if (n <= l->cap)
         return true;
     if (n > SEQ_MAX)
@@ -143,6 +144,7 @@ sv list_new(struct script *s, uint32_t n, const sv *items)
 
 bool list_push(struct script *s, struct list *l, sv item)
 {
+    stirs(s, l);
     if (l->n == l->cap && !list_room(s, l, l->n + 1)) {
         sv_drop(s, item);
         return false;
@@ -391,6 +393,7 @@ bool list_set_slice(struct script *s, struct list *l, const struct slice *at, sv
         (void)script_raise(s, EXC_ValueError, "attempt to assign sequence of size %u to extended slice of size %lld", k, (long long)n);
         ok = false;
     } else {
+        stirs(s, l);
         for (uint32_t i = 0; i < k; i++) {
             sv old = l->items[from + i * step];
 
@@ -458,6 +461,7 @@ bool list_sort(struct script *s, struct list *l, sv key, bool reverse)
     b = heap_zero(s, bytes);
     if (!a || !b)
         return false;
+    stirs(s, l);
     l->n = l->cap = 0; /* nobody sees it meanwhile */
     l->items = NULL;
     for (uint32_t i = 0; i < n; i++) {

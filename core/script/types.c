@@ -605,8 +605,10 @@ static sv annotations_of(struct script *s, struct func *f)
     for (uint32_t i = 0; sv_ok(d) && i < f->code->n_annotations; i++)
         if (!dict_put_name(s, dict_ptr(d), f->code->annotations[i].name, sv_forever(f->code->annotations[i].text)))
             return sv_null();
-    if (sv_ok(d) && !f->attributes)
+    if (sv_ok(d) && !f->attributes) {
+        stirs(s, f);
         f->attributes = dict_make(s);
+    }
     if (sv_ok(d) && f->attributes)
         (void)dict_put_name(s, f->attributes, s->sym[SYM_annotations], d);
     return d;
@@ -641,6 +643,7 @@ static bool func_set(struct script *s, sv self, sv value, uint32_t data)
     struct func *f = AS(func, self);
     sv *at = data == FUNC_NAME ? &f->name : data == FUNC_QUALNAME ? &f->qualname : &f->defaults, old = *at;
 
+    stirs(s, f);
     if (data == FUNC_MODULE)
         return true;
     if (data == FUNC_ANNOTATIONS) {
@@ -817,6 +820,7 @@ static sv exc_init(struct script *s, const struct script_args *a)
 
     if (!sv_ok(args))
         return args;
+    stirs(s, e);
     e->args = args;
     sv_drop(s, old);
     for (uint32_t i = 0; i < a->n_kw; i++)
@@ -830,6 +834,7 @@ static sv exc_with_traceback(struct script *s, const struct script_args *a)
     struct exc *e = AS(exc, a->v[0]);
     sv old = e->trace;
 
+    stirs(s, e);
     e->trace = a->v[1].tag == SV_NONE ? sv_null() : sv_keep(a->v[1]);
     sv_drop(s, old);
     return sv_keep(a->v[0]);
@@ -877,6 +882,7 @@ static bool exc_put(struct script *s, sv self, sv value, uint32_t data)
 {
     sv *at = exc_part(self, data), old = *at;
 
+    stirs(s, self.o);
     if (data == 0) {
         value = tuple_of(s, value);
         if (!sv_ok(value))
@@ -1097,6 +1103,7 @@ sv class_statement(struct script *s, sv body, sv bases, sv keywords, struct str 
     if (sv_ok(r) && sv_is(cell, KIND_CELL)) {
         sv old = AS(cell, cell)->value;
 
+        stirs(s, cell.o);
         AS(cell, cell)->value = sv_keep(r);
         sv_drop(s, old);
     }

@@ -141,6 +141,7 @@ bool vm_set_attr(struct script *s, struct cache *k, sv of, sv value)
     if (k->index < o->h.aux) {
         sv old = o->slots[k->index];
 
+        stirs(s, o);
         o->slots[k->index] = sv_keep(value);
         sv_drop(s, old);
         return true;

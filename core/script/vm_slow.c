@@ -129,21 +129,19 @@ struct run_code *run_code_of(struct script *s, const struct code *code)
 
     if (code->id >= s->n_runs) {
         uint32_t n = code->id + code->id / 2 + 256;
-        struct run_code **runs = heap_zero(s, n * sizeof *runs);
+        struct run_code **runs = script_lasting(s, n * sizeof *runs);
 
         if (!runs)
             return NULL;
-        if (s->n_runs) {
+        if (s->n_runs)
             memcpy(runs, s->runs, s->n_runs * sizeof *runs);
-            heap_give(s, s->runs, s->n_runs * sizeof *runs);
-        }
         s->runs = runs;
         s->n_runs = n;
     }
     r = s->runs[code->id];
     if (r && r->code == code)
         return r;
-    r = heap_zero(s, sizeof *r + code->n_names * sizeof r->cache[0]);
+    r = script_lasting(s, sizeof *r + code->n_names * sizeof r->cache[0]);
     if (!r)
         return NULL;
     r->code = code;

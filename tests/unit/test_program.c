@@ -224,7 +224,8 @@ static enum err_code run_once(const struct arch *arch, const struct step *step, 
     return trainer_run(trainer, arch, step, &traced_device, room, err);
 }
 
-/* A source's second run keeps what its modules are once imported, and the third begins with that; of runs whose model passes the second has that of the first. */
+/* A source's second run keeps what its modules are once imported, and the third begins with that; of runs whose model passes the second has that of
+ * the first, or the third that of the second, where runs write what was imported. */
 enum { TURNS_KEPT = 5 };
 static enum err_code run_kept(const struct arch *arch, struct program_source *source, const struct step *step, struct arena *room, struct err *err)
 {
@@ -236,8 +237,8 @@ static enum err_code run_kept(const struct arch *arch, struct program_source *so
     source->ready = program_ready(room);
     ck_assert(source->ready != NULL);
     mark = room->cur;
-    for (int i = 0; i < 6 && !rc; i++) {
-        bool between = i == 4; /* a model unlike it stands in the same place */
+    for (int i = 0; i < 8 && !rc; i++) {
+        bool between = i == 4 || i == 6; /* a model unlike it is walked */
         struct err ignored = {0};
 
         arena_rewind(room, mark);

@@ -330,6 +330,138 @@ START_TEST(is_kept_with_tables_by_identity)
 }
 END_TEST
 
+/* Whatever writes into what was thawed is seen, so that it is put back; what is remembered, learned or counted is not. */
+START_TEST(writing_what_was_thawed_is_seen)
+{
+    static const char head[] = "import functools\n"
+                               "class A:\n"
+                               "    kind = 1\n"
+                               "    def __init__(self): self.x = 1\n"
+                               "    @property\n"
+                               "    def twice(self): return 2 * self.x\n"
+                               "class S(dict): pass\n"
+                               "class L(list): pass\n"
+                               "class E(Exception): pass\n"
+                               "a = A(); many = A(); many.__dict__; d = {'k': 1, 'l': 2}; e = {}; big = {i: i for i in range(40)}; l = [3, 1, 2]; s = {1, 2}; g = 0\n"
+                               "sub = S(); lsub = L(); it = iter([1, 2]); error = E('x'); zipped = zip(l, l)\n"
+                               "def outer():\n"
+                               "    n = 0\n"
+                               "    def inner():\n"
+                               "        nonlocal n\n"
+                               "        n += 1\n"
+                               "        return n\n"
+                               "    return inner\n"
+                               "count = outer()\n"
+                               "@functools.lru_cache\n"
+                               "def cached(i): return i\n"
+                               "def f(i=1, *, k=2): return i\n"
+                               "def check():\n";
+    static const struct {
+        const char *does;
+        bool stirs;
+    } rows[] = {
+        {"return len(l)", false},
+        {"return a.x", false},
+        {"return d['k']", false},
+        {"return A.kind", false},
+        {"return f()", false},
+        {"return a.twice", false},
+        {"b = A(); b.y = 2; b.z = [1]; return sorted(l)", false},
+        {"b = dict(d); b['n'] = 1; c = l[:]; c.append(1); return [i for i in big]", false},
+        {"class B(A):\n        other = 3\n    return B().x", false},
+        {"try:\n        raise E('y')\n    except E as x: return str(x)", false},
+        {"b = a; c = [a, b, d]; del c; return (b, d)", false},
+        {"a.x = 2", true},
+        {"a.new = 2", true},
+        {"del a.x", true},
+        {"many.x = 3", true},
+        {"many.__dict__['x'] = 3", true},
+        {"a.__dict__", true},
+        {"A.kind = 2", true},
+        {"A.__name__ = 'B'", true},
+        {"d['k'] = 2", true},
+        {"d['new'] = 2", true},
+        {"del d['k']", true},
+        {"d.pop('k')", true},
+        {"d.popitem()", true},
+        {"d.clear()", true},
+        {"d.update(x=1)", true},
+        {"d.setdefault('z', 1)", true},
+        {"e[1] = 1", true},
+        {"big[99] = 1", true},
+        {"l.append(4)", true},
+        {"l.extend(i for i in [4])", true},
+        {"l += [4]", true},
+        {"l *= 2", true},
+        {"l[0] = 9", true},
+        {"l[0:1] = [9]", true},
+        {"l[::2] = [9, 9]", true},
+        {"del l[0]", true},
+        {"l.pop()", true},
+        {"l.insert(0, 1)", true},
+        {"l.remove(1)", true},
+        {"l.reverse()", true},
+        {"l.sort()", true},
+        {"l.clear()", true},
+        {"l.__init__([1])", true},
+        {"s.add(5)", true},
+        {"s.discard(1)", true},
+        {"s |= {7}", true},
+        {"s.pop()", true},
+        {"sub.y = 1", true},
+        {"lsub.y = 1", true},
+        {"f.y = 1", true},
+        {"f.__defaults__ = (2,)", true},
+        {"return f.__annotations__", true},
+        {"global g\n    g = 1", true},
+        {"return count()", true},
+        {"return cached(3)", true},
+        {"return next(it)", true},
+        {"return next(zipped)", true},
+        {"try:\n        raise error\n    except E: pass", true},
+        {"error.args = (1,)", true},
+        {"error.y = 1", true},
+        {"import math", true},
+    };
+    static char block[24 << 20], keep_block[8 << 20], apart_block[4 << 20];
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct arena arena, keep, apart, run;
+        struct image *im;
+        struct script *s;
+        struct err err = {0};
+        const struct frozen *frozen;
+        char text[4096], *itself;
+        void *root;
+        sv main, f, said;
+
+        arena_init(&arena, block, sizeof block);
+        arena_init(&keep, keep_block, sizeof keep_block);
+        arena_init(&apart, apart_block, sizeof apart_block);
+        (void)snprintf(text, sizeof text, "%s    %s%s\n", head, strstr(rows[i].does, " += ") || strstr(rows[i].does, " *= ") || strstr(rows[i].does, " |= ")
+                                                                  ? "global l, s\n    " : "", rows[i].does);
+        ck_assert_msg(!image_new(&arena, NULL, &im, &err) && !image_source(im, "m", "m.py", text, strlen(text), false, &err), "%s: %s", rows[i].does, err.detail);
+        frozen = script_freeze(&keep, &arena, imported, im);
+        ck_assert_msg(frozen, "%s", rows[i].does);
+        itself = malloc(script_itself_bytes());
+        s = script_thaw(frozen, &arena, &apart, &script_limits_default, &(struct script_host){0}, &root);
+        ck_assert(s);
+        script_may_stay(s, frozen);
+        main = script_import(s, "m");
+        f = script_get(s, main, script_symbol(s, "check"));
+        script_stands(s, itself);
+        ck_assert(!script_is_stirred(s));
+        arena_init(&run, arena.end - (4 << 20), 4 << 20);
+        arena.end -= 4 << 20;
+        script_moves_on(s, &run);
+        said = script_call(s, f, 0, NULL);
+        ck_assert_msg(sv_ok(said) || !script_error(s, &err), "%s: %s", rows[i].does, err.detail);
+        ck_assert_msg(script_is_stirred(s) == rows[i].stirs, "%s", rows[i].does);
+        free(itself);
+    }
+}
+END_TEST
+
 /* Numbers of objects and what is printed of them are the same wherever memory lies: equal requests take equal steps, and nobody learns an address. */
 START_TEST(places_are_the_same_everywhere)
 {
@@ -412,6 +544,6 @@ START_TEST(compiles_in_any_arena_size)
 END_TEST
 
 UNIT_TESTS("script/script", unit_rows(does_what_python_does, programs); unit_test(goes_on_where_a_slice_of_steps_ends); unit_rows(hostile_files_end_cleanly, hostile);
-           unit_test(natives_are_part_of_the_language); unit_test(is_kept_with_tables_by_identity); unit_test(places_are_the_same_everywhere);
+           unit_test(natives_are_part_of_the_language); unit_test(is_kept_with_tables_by_identity); unit_test(writing_what_was_thawed_is_seen); unit_test(places_are_the_same_everywhere);
            unit_test(survives_any_arena_size);
            unit_test(compiles_in_any_arena_size);)
