@@ -122,7 +122,7 @@ const struct their_key axolotl_keys[] = {
         "an attention or kernels of axolotl's own"),
     MOVES("batch_flattening|pretraining_sample_concatenation|use_pose", "rows of several sequences"),
     MOVES("multipack_real_batches", "batches of packed rows"),
-    MOVES("unfrozen_parameters|freeze_mm_modules", "training a part of the model"),
+    MOVES("unfrozen_parameters|freeze_mm_modules", "training a part of the model (training.freeze names what is not trained)"),
     MOVES("relora|relora_cpu_offload|lisa_n_layers|use_mora|mora", "a training that changes what is trained"),
     MOVES("selective_checkpointing", "selective checkpointing"),
     MOVES("layer_offloading|ple_cpu_offload", "layers on the host"),

@@ -59,7 +59,8 @@ static enum err_code read_tuning(struct theirs *t, const struct their_key *key, 
     const char *s = json_str(v);
 
     if (s && word_among("oft|qoft|freeze|llama-adapter|adalora|dora", s, strlen(s), true)) {
-        theirs_gap(&t->d, "a tuning other than full, lora and qlora");
+        theirs_gap(&t->d, !strcmp(s, "freeze") ? "training the last blocks alone (training.freeze names what is not trained)"
+                                               : "a tuning other than full, lora and qlora");
         return ERR_OK;
     }
     return theirs_say(t, key->member, v);
@@ -74,7 +75,8 @@ static enum err_code read_stage(struct theirs *t, const struct their_key *key, c
     enum err_code rc;
 
     if (s && word_among("rm|ppo", s, strlen(s), true)) {
-        theirs_gap(&t->d, "a trainer of LLaMA-Factory's own (training.stage is trl 1.16's)");
+        theirs_gap(&t->d, !strcmp(s, "rm") ? "LLaMA-Factory's own trainer of reward models (training.stage reward has the figures of trl's)"
+                                           : "LLaMA-Factory's own trainer of policies");
         return ERR_OK;
     }
     if (!s || !word_among("dpo|kto", s, strlen(s), true))
@@ -118,7 +120,7 @@ const struct their_key llama_factory_keys[] = {
     FLAG("disable_gradient_checkpointing", "training.gradient_checkpointing=false"),
     SAY("use_reentrant_gc", "training.checkpoint_reentrant"),
     MOVES("neat_packing", "rows of several sequences whose mask counts them"),
-    MOVES("freeze_extra_modules", "training a part of the model"),
+    MOVES("freeze_extra_modules", "training a part of the model (training.freeze names what is not trained)"),
     MOVES("use_galore|use_apollo|use_badam|use_adam_mini|use_muon", "an optimizer of LLaMA-Factory's own"),
     MOVES("use_llama_pro", "training blocks that are added"),
     MOVES("use_unsloth|use_unsloth_gc|use_v1_kernels|use_kt|use_mca|use_hyper_parallel",
