@@ -226,7 +226,7 @@ void script_die(struct script *s, struct obj *o)
 {
     if (s->over) /* its memory goes as a whole */
         return;
-    if ((uintptr_t)o - (uintptr_t)s->still < s->still_bytes && !s->stirred) { /* what has been put back since may hold it, uncounted */
+    if (lies_still(s, o) && !s->stirred) { /* what has been put back since may hold it, uncounted */
         o->refs = UINT32_MAX / 2;
         return;
     }

@@ -486,10 +486,15 @@ struct script {
     bool stirred; /* somebody did */
 };
 
+static inline bool lies_still(const struct script *s, const void *p)
+{
+    return (uintptr_t)p - (uintptr_t)s->still < s->still_bytes;
+}
+
 /* Before an object that may lie there is written: all but its count, what is remembered at a site, and the layout of a class's instances. */
 static inline void stirs(struct script *s, const void *o)
 {
-    s->stirred |= (uintptr_t)o - (uintptr_t)s->still < s->still_bytes;
+    s->stirred |= lies_still(s, o);
 }
 
 /* For the script's life, however often it is put back: names, caches, layouts. Zeroed; NULL: no memory, and the script is over. */
@@ -518,7 +523,7 @@ static inline void heap_give(struct script *s, void *p, size_t bytes)
 {
     size_t k = bytes ? (bytes - 1) / HEAP_STEP : 0;
 
-    if ((uintptr_t)p - (uintptr_t)s->still < s->still_bytes) { /* not taken again: what lies there is what was thawed */
+    if (lies_still(s, p)) { /* not taken again: what lies there is what was thawed */
         s->stirred = true;
         return;
     }
