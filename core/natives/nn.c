@@ -475,6 +475,7 @@ static sv bare(struct script *s, const struct script_args *a)
     m->p = from->p;
     m->padding_idx = from->padding_idx;
     m->affine = from->affine;
+    m->in_place = from->in_place;
     m->hooked = from->hooked;
     if (sv_ok(from->items))
         m->items = sv_is(from->items, KIND_DICT) ? dict_new(s) : list_new(s, 0, NULL);

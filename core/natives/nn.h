@@ -29,7 +29,7 @@ struct nn_module {
     uint8_t kind; /* enum module_kind of the native class */
     int64_t in, out;
     double p;
-    bool padding_idx, affine, hooked; /* hooked: by the model's own hooks, see library/nn/_module.py */
+    bool padding_idx, affine, in_place, hooked; /* hooked: by the model's own hooks, see library/nn/_module.py */
     const struct nn_covered *covered; /* while forward runs; NULL: none */
 };
 

@@ -154,14 +154,10 @@ static sv layer_norm_init(struct script *s, const struct script_args *a)
 static sv dropout_init(struct script *s, const struct script_args *a)
 {
     struct nn_module *o = nn_of(a->v[0]);
-    bool in_place = false;
 
     o->kind = MODULE_DROPOUT;
     o->p = 0.5;
-    if (!float_arg(s, a->v[1], &o->p) || !bool_arg(s, a->v[2], &in_place))
-        return sv_null();
-    o->out = in_place;
-    return sv_none();
+    return float_arg(s, a->v[1], &o->p) && bool_arg(s, a->v[2], &o->in_place) ? sv_none() : sv_null();
 }
 
 /* p, which a trainer may change in the tree after the model has been made */
@@ -222,7 +218,7 @@ static sv leaf_forward(struct script *s, const struct script_args *a)
     case MODULE_LAYER_NORM:
         return wrap(s, r, layer_norm(r, value_in(x), weight, bias));
     case MODULE_DROPOUT:
-        if (o->out && !o->eval && (o->m ? o->m->p : o->p) > 0)
+        if (o->in_place && !o->eval && (o->m ? o->m->p : o->p) > 0)
             return written_formula(s, "dropout_", 2, (sv[]){a->v[1], sv_float(o->m ? o->m->p : o->p)});
         return wrap_of(s, x, a->v[1], o->eval ? value_in(x) : dropout(r, value_in(x), o->m ? o->m->p : o->p));
     case MODULE_CONV1D:
@@ -269,18 +265,13 @@ static sv activation_forward(struct script *s, const struct script_args *a)
 
     if (def.data == 99)
         return f_gelu(s, &one);
-    return nn_of(a->v[0])->p != 0 ? m_unary_(s, &one) : f_unary(s, &one);
+    return nn_of(a->v[0])->in_place ? m_unary_(s, &one) : f_unary(s, &one);
 }
 
 /* inplace=: the last argument */
 static sv activation_init(struct script *s, const struct script_args *a)
 {
-    bool in_place = false;
-
-    if (!bool_arg(s, a->v[a->n - 1], &in_place))
-        return sv_null();
-    nn_of(a->v[0])->p = in_place;
-    return nothing(s, a);
+    return bool_arg(s, a->v[a->n - 1], &nn_of(a->v[0])->in_place) ? nothing(s, a) : sv_null();
 }
 
 #define ACTIVATION(id, text, init, fn, signature)                                                                               \

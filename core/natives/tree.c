@@ -147,7 +147,7 @@ static struct module *node_of(struct script *s, struct tree *t, struct module *p
     if (t->error.code)
         return m;
     o->m = m;
-    o->leaf = o->kind != MODULE_CONTAINER && !(o->kind == MODULE_DROPOUT && o->out) && forward_is_native(s, module);
+    o->leaf = o->kind != MODULE_CONTAINER && !(o->kind == MODULE_DROPOUT && o->in_place) && forward_is_native(s, module);
     m->kind = (enum module_kind)o->kind;
     m->in = o->in;
     m->out = o->out;
