@@ -54,7 +54,8 @@ breaks lint-format 'the guard is not BASE_ATTIC_H' core/base/attic.h '#ifndef AT
 # lint-pure reads an archive: one of a file that is pure, then the same with a call and a counter.
 pure() { # pure SENTENCE TEXT
     printf '%b\n' "$2" >"$copy/a.c"
-    "${CC:-cc}" -c -o "$copy/a.o" "$copy/a.c" && rm -f "$copy/lib.a" && ar rcs "$copy/lib.a" "$copy/a.o" || exit 1
+    # shellcheck disable=SC2086 # CC may be several words: ccache gcc
+    ${CC:-cc} -c -o "$copy/a.o" "$copy/a.c" && rm -f "$copy/lib.a" && ar rcs "$copy/lib.a" "$copy/a.o" || exit 1
     tools/lint-pure "$copy/lib.a" >"$copy/out" 2>&1
     case $?:$1 in
     0:) return ;;
