@@ -20,37 +20,50 @@ static size_t fold(const char *text, size_t bytes, char ret[NEAR_BYTES])
     return n;
 }
 
-/* Three rows of the table: a step back reaches over two. */
+static void lower(const char *text, size_t bytes, char *ret)
+{
+    for (size_t i = 0; i < bytes; i++)
+        ret[i] = ascii_lower(text[i]);
+}
+
+enum { BEYOND = UINT8_MAX - 1 }; /* of the band: no way of at most `most` steps leads through it */
+
+/* Three rows of the table: a step back reaches over two. Of each as much as `most` steps aside can reach. */
 unsigned near_distance(const char *a, size_t a_bytes, const char *b, size_t b_bytes, unsigned most)
 {
-    uint8_t rows[3][NEAR_BYTES + 1] = {{0}};
+    uint8_t rows[3][NEAR_BYTES + 1];
     uint8_t *before = rows[0], *last = rows[1], *row = rows[2];
+    char x[NEAR_BYTES], y[NEAR_BYTES];
 
-    if (a_bytes > NEAR_BYTES || b_bytes > NEAR_BYTES)
+    if (a_bytes > NEAR_BYTES || b_bytes > NEAR_BYTES || a_bytes > b_bytes + most || b_bytes > a_bytes + most)
         return most + 1;
-    for (size_t j = 0; j <= b_bytes; j++)
+    lower(a, a_bytes, x);
+    lower(b, b_bytes, y);
+    for (size_t j = 0; j <= b_bytes && j <= (size_t)most + 1; j++)
         last[j] = (uint8_t)j;
     for (size_t i = 1; i <= a_bytes; i++) {
-        uint8_t *spare = before, least = row[0] = (uint8_t)i;
+        size_t first = i > most ? i - most : 1, end = i + most < b_bytes ? i + most : b_bytes;
+        uint8_t *spare = before, least = row[first - 1] = first > 1 ? BEYOND : (uint8_t)i;
 
-        for (size_t j = 1; j <= b_bytes; j++) {
-            char x = ascii_lower(a[i - 1]), y = ascii_lower(b[j - 1]);
-            uint8_t d = (uint8_t)(last[j - 1] + (x != y));
+        for (size_t j = first; j <= end; j++) {
+            uint8_t d = (uint8_t)(last[j - 1] + (x[i - 1] != y[j - 1]));
 
             d = last[j] + 1 < d ? (uint8_t)(last[j] + 1) : d;
             d = row[j - 1] + 1 < d ? (uint8_t)(row[j - 1] + 1) : d;
-            if (i > 1 && j > 1 && x == ascii_lower(b[j - 2]) && y == ascii_lower(a[i - 2]) && before[j - 2] + 1 < d)
+            if (i > 1 && j > 1 && x[i - 1] == y[j - 2] && y[j - 1] == x[i - 2] && before[j - 2] + 1 < d)
                 d = (uint8_t)(before[j - 2] + 1);
             row[j] = d;
             least = d < least ? d : least;
         }
         if (least > most)
             return most + 1;
+        if (end < b_bytes)
+            row[end + 1] = BEYOND;
         before = last;
         last = row;
         row = spare;
     }
-    return last[b_bytes];
+    return last[b_bytes] > most ? most + 1 : last[b_bytes];
 }
 
 void near_init(struct near *n, const char *typed)
@@ -83,6 +96,14 @@ static void keep(struct near *n, const char *name, unsigned far)
     n->far[at] = far;
 }
 
+/* What is no nearer than the last of a full list is not kept. */
+static unsigned most_kept(const struct near *n, unsigned most)
+{
+    unsigned last = n->n == NEAR_MAX ? (n->far[NEAR_MAX - 1] + 3) / 4 : most;
+
+    return last < most ? last : most;
+}
+
 static void offer(struct near *n, const char *name, const char *spelling, size_t bytes)
 {
     char folded[NEAR_BYTES];
@@ -91,7 +112,7 @@ static void offer(struct near *n, const char *name, const char *spelling, size_t
 
     if (n->bytes < 2 || !m)
         return;
-    far = near_distance(n->typed, n->bytes, folded, m, most) * 4;
+    far = near_distance(n->typed, n->bytes, folded, m, most_kept(n, most)) * 4;
     if (n->bytes >= 3 && m > n->bytes && strstr(folded, n->typed)) {
         unsigned held = 2 + (unsigned)(m - n->bytes) / 2;
 

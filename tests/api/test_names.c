@@ -186,7 +186,8 @@ END_TEST
 /* The distance is one: it is symmetric, 0 of equals alone, and no detour is shorter. */
 START_TEST(distance_is_a_distance)
 {
-    static const char *const words[] = {"", "a", "ab", "ba", "abc", "acb", "zero3", "zeroo3", "zreo3", "A100", "a10", "kitten", "sitting"};
+    static const char *const words[] = {"", "a", "ab", "ba", "abc", "acb", "zero3", "zeroo3", "zreo3", "A100", "a10", "kitten", "sitting", "meta-llama/Llama-3-8B",
+                                        "llama/Meta-Llama-8B-3"};
     enum { N = sizeof words / sizeof *words };
 
     for (int i = 0; i < N; i++)
@@ -198,6 +199,8 @@ START_TEST(distance_is_a_distance)
             for (int m = 0; m < N; m++)
                 ck_assert(d <= near_distance(words[i], strlen(words[i]), words[m], strlen(words[m]), 50) +
                                    near_distance(words[m], strlen(words[m]), words[k], strlen(words[k]), 50) + (strlen(words[m]) > 1));
+            for (unsigned most = 0; most < 9; most++) /* a narrow look is the same as a wide one */
+                ck_assert_uint_eq(near_distance(words[i], strlen(words[i]), words[k], strlen(words[k]), most), d > most ? most + 1 : d);
         }
     ck_assert_uint_eq(near_distance("kitten", 6, "sitting", 7, 50), 3);
     ck_assert_uint_eq(near_distance("zreo3", 5, "zero3", 5, 50), 1);
