@@ -30,19 +30,28 @@ static const struct plan_candidate *twin(const struct planning *p, const struct 
     return NULL;
 }
 
-enum { FAR = 4 }; /* a quarter off the budget: nobody has to play how the allocator cuts its segments, nor to look closer than models of few layers do */
+enum { FAR = 4 }; /* a quarter below the budget: nobody has to play how the allocator cuts its segments, nor to look closer than models of few layers do */
 
+/* Lines over depth are closer than that where they were looked at (search.c). Empirical. */
+static const double NEAR = 0.03;
+
+static bool is_near(uint64_t bytes, uint64_t limit)
+{
+    double apart = (double)bytes - (double)limit;
+
+    return (apart < 0 ? -apart : apart) < NEAR * (double)limit;
+}
+
+/* Models of few layers tell what is clear of either limit; what is near one is walked, and what lies between them is played. */
 enum err_code surely_fits(const struct probe *probe, uint32_t n, bool *ret)
 {
+    uint64_t budget = probe_budget(probe), clear = budget - budget / FAR;
     struct measured m;
-    uint64_t budget = probe_budget(probe);
     enum err_code rc = probe_foresee(probe, n, &m);
 
-    *ret = !rc && m.walk_peak_bytes < budget - budget / FAR;
-    if (rc || *ret || m.walk_peak_bytes > budget + budget / FAR)
-        return rc;
-    rc = probe_fold(probe, n, false, &m);
-    *ret = !rc && m.walk_peak_bytes < budget - budget / FAR;
+    if (!rc && m.walk_peak_bytes >= clear && (is_near(m.walk_peak_bytes, clear) || is_near(m.walk_peak_bytes, budget)))
+        rc = probe_fold(probe, n, false, &m);
+    *ret = !rc && m.walk_peak_bytes < clear;
     if (rc || *ret || m.walk_peak_bytes > budget)
         return rc;
     return probe_may_advise(probe, n, ret);

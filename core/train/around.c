@@ -308,6 +308,7 @@ static enum err_code play_whole(const struct arch *arch, const struct step *step
     if (!t)
         return err_set(err, ERR_NOMEM, "", "the working memory of one request is too small");
     t->foretells = t->live_blocks_only = true;
+    t->memory = MEMORY_PASSING;
     t->around = q;
     rc = trainer_run(t, arch, step, device, arena, err);
     if (!rc) {
