@@ -36,7 +36,8 @@ static struct inference_weights form(const struct estimate *e, int value)
     static const enum kbit kbits[WEIGHTS_COUNT] = {
         [WEIGHTS_INT8] = KBIT_INT8, [WEIGHTS_NF4] = KBIT_NF4, [WEIGHTS_NF4_DQ] = KBIT_NF4_DQ, [WEIGHTS_FP4] = KBIT_FP4};
     static const enum packing packings[WEIGHTS_COUNT] = {
-        [WEIGHTS_GPTQ4] = PACKING_GPTQ4, [WEIGHTS_GPTQ8] = PACKING_GPTQ8, [WEIGHTS_AWQ4] = PACKING_AWQ4, [WEIGHTS_FP8] = PACKING_FP8};
+        [WEIGHTS_GPTQ4] = PACKING_GPTQ4, [WEIGHTS_GPTQ8] = PACKING_GPTQ8, [WEIGHTS_AWQ4] = PACKING_AWQ4,
+        [WEIGHTS_FP8] = PACKING_FP8, [WEIGHTS_MXFP4] = PACKING_MXFP4};
     const char *name = word_named(weights_words, value);
     struct inference_weights w = {.name = name};
     uint32_t group;
@@ -173,6 +174,7 @@ static void take_engine(struct inferring *i)
     i->q.batched_tokens = (uint32_t)r->max_num_batched_tokens.whole;
     i->q.utilization = r->gpu_memory_utilization.set ? r->gpu_memory_utilization.real : UTILIZATION_PERCENT / 100.0;
     i->q.a100 = is_a100(e);
+    i->q.eager = r->enforce_eager == TRI_TRUE;
     if (i->q.engine != ENGINE_VLLM)
         return;
     if (!r->gpu_memory_utilization.set)

@@ -110,6 +110,8 @@ static void write_blocks(struct jsonw *w, const struct inference_candidate *c)
         jsonw_u64(w, "block_size", a->group[k].block_tokens);
         jsonw_u64(w, "layers", a->group[k].layers);
         jsonw_u64(w, "window", a->group[k].window);
+        if (a->group[k].state_blocks)
+            jsonw_u64(w, "state_blocks", a->group[k].state_blocks);
         jsonw_end(w);
     }
     jsonw_end(w);

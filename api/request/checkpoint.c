@@ -58,6 +58,8 @@ int checkpoint_weights(const struct json *config, uint32_t *ret_group)
         return bits == 4 ? WEIGHTS_GPTQ4 : bits == 8 ? WEIGHTS_GPTQ8 : -1;
     if (!strcmp(method, "awq"))
         return bits == 4 ? WEIGHTS_AWQ4 : -1;
+    if (!strcmp(method, "mxfp4"))
+        return WEIGHTS_MXFP4;
     return !strcmp(method, "fp8") && has_usual_blocks(q) ? WEIGHTS_FP8 : -1;
 }
 

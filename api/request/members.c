@@ -282,6 +282,7 @@ static const struct member inference_members[] = {
     {REAL(gpu_memory_utilization, 1)},
     {WHOLE(max_model_len, 1, UINT64_C(1) << 22)},
     {WHOLE(max_num_batched_tokens, 1, UINT64_C(1) << 22)},
+    {BOOL(enforce_eager)},
     {WHOLE(num_beams, 1, 1024), .also = "beams|best_of", LATER("beam search"), .neutral = "1"},
     {WHOLE(prefill_chunk_size, 1, UINT64_C(1) << 22), LATER("a prompt in chunks under generate()")},
     {STR(assistant_model, 255), .also = "speculative_model|draft_model", LATER("speculative decoding, whose draft stands beside the model")},

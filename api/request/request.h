@@ -103,6 +103,7 @@ struct inference_request {
     struct quantity prompt_tokens, new_tokens, batch_size;
     struct words weights, compute_dtype, kv_cache, cache, engine;
     struct quantity tensor_parallel, gpu_memory_utilization, max_model_len, max_num_batched_tokens, num_beams, prefill_chunk_size, num_speculative_tokens;
+    enum tri enforce_eager;
     const char *assistant_model;
 };
 

@@ -11,7 +11,7 @@ enum workload { WORKLOAD_FINETUNE, WORKLOAD_INFERENCE };
 enum kv_cache { KV_CACHE_HALF, KV_CACHE_FP8 };
 enum engine { ENGINE_OF_TRANSFORMERS, ENGINE_OF_VLLM };
 enum weights { WEIGHTS_BF16, WEIGHTS_FP16, WEIGHTS_FP32, WEIGHTS_INT8, WEIGHTS_NF4, WEIGHTS_NF4_DQ, WEIGHTS_FP4,
-               WEIGHTS_GPTQ4, WEIGHTS_GPTQ8, WEIGHTS_AWQ4, WEIGHTS_FP8, WEIGHTS_COUNT };
+               WEIGHTS_GPTQ4, WEIGHTS_GPTQ8, WEIGHTS_AWQ4, WEIGHTS_FP8, WEIGHTS_MXFP4, WEIGHTS_COUNT };
 
 extern const struct word workload_words[], tuning_words[], quantization_words[], prepare_kbit_words[], precision_words[], float8_words[],
     optimizer_words[], checkpointing_words[], attention_words[], loss_words[], liger_words[], reduce_words[], wrap_words[],

@@ -10,8 +10,10 @@
  * Range     what vLLM measures when it starts is not known before: the profile's peak lies between two counts of what a layer holds at once, its sampler's
  *           between two sets of kernels; the two EMPIRICAL terms are what its logs print. `low` is the least that is left for blocks, `high` the most.
  *           Checked against start-up logs: tests/unit/test_vllm.c.
- * Models    one group of full, of windowed or of latent attention, and groups of two kinds (hybrid cache manager); tensor parallelism. Not modelled: states of
- *           convolutions and recurrences, pipeline and data parallelism, speculative decoding, adapters, encoders, bitsandbytes' weights.
+ *           States: platforms/interface.py _align_hybrid_block_size(); model_executor/layers/mamba/mamba_utils.py; prefix caching is on, as it is by default.
+ * Models    full, windowed and latent attention, states of convolutions and recurrences, in groups (hybrid cache manager); tensor parallelism by vLLM's own
+ *           classes, or by transformers' plan where it wraps transformers'. Not modelled: pipeline and data parallelism, speculative decoding, adapters,
+ *           encoders.
  * Units     bytes, tokens of a GPU.
  * Errors    as generate(); ERR_FIELD_CONFLICT for what is not modelled.
  * Threads   pure.
@@ -29,6 +31,7 @@ struct vllm_question {
     unsigned kv_bytes;              /* of an element of the cache */
     uint32_t tensor_parallel, max_model_len;
     uint32_t max_num_seqs, batched_tokens; /* 0: its default */
+    bool eager;                     /* enforce_eager: nothing is compiled, no CUDA graphs */
 };
 
 struct vllm_range {
@@ -38,6 +41,7 @@ struct vllm_range {
 enum { VLLM_MOST_GROUPS = 64 };
 struct vllm_group {
     uint32_t block_tokens, window, layers; /* window 0: all tokens stay */
+    uint32_t state_blocks;                 /* of states, which do not grow: that a request holds; 0: keys and values */
 };
 
 struct vllm_answer {
@@ -46,6 +50,7 @@ struct vllm_answer {
     struct vllm_range profile, outside, graphs; /* transient peak of the profile; outside PyTorch; CUDA graphs */
     struct vllm_range pool;              /* bytes for blocks; 0: none are left */
     uint64_t bytes_per_block, bytes_per_token; /* bytes_per_token: that attention reads, of a token that no window has dropped */
+    uint64_t state_bytes;                /* of a request's convolutions and recurrences, unpadded */
     struct vllm_range blocks;
     uint32_t batched_tokens, max_num_seqs, in_flight_tokens;
     uint32_t n_groups;
@@ -56,6 +61,9 @@ struct vllm_answer {
 };
 
 MUST_CHECK enum err_code vllm_budget(const struct vllm_question *q, struct arena *arena, struct vllm_answer *ret, struct err *err);
+
+/* The last release that had a class for a type; NULL: it is there, or was never. */
+const char *vllm_gave_up(const char *model_type);
 
 /* Blocks that one request of `tokens` holds at most. */
 uint64_t vllm_blocks_of(const struct vllm_answer *a, uint64_t tokens);

@@ -32,10 +32,16 @@ void generation_skip(struct generation *g, int64_t tokens);
 void generation_mark_cache(struct generation *g, uint64_t *ret_bytes);
 
 /* What the cache holds of a layer that keeps keys or states: library/generation/layers.py. */
+enum cache_states { STATES_NONE, STATES_CONVOLUTION, STATES_MAMBA, STATES_MAMBA2, STATES_DELTA };
 struct cache_layer {
-    uint32_t heads, key_width, value_width; /* latent attention: one head, the latent vector and its rotated part, no value */
+    uint32_t heads, key_width, value_width; /* latent attention: one head, the latent vector and its rotated part, no value; 0: it keeps no keys */
     uint32_t window;                        /* 0: none */
-    bool states;                            /* of a convolution or a recurrence, beside keys or instead */
+    uint32_t states;                        /* enum cache_states, beside keys or instead */
+    uint32_t conv_channels, conv_columns;   /* of a convolution; columns that a next token wants */
+    uint32_t state_heads, head_elems;       /* of a recurrence */
+    uint32_t groups, group_channels;        /* of the convolution: B and C, of Mamba 2 */
+    uint32_t chunk_tokens;                  /* that a prompt's recurrence is cut in; 0: it steps */
+    bool states_in_full;                    /* vLLM keeps the recurrence in fp32 */
 };
 uint32_t generation_layers(struct generation *g, struct cache_layer *ret, uint32_t max); /* how many; 0: the run has failed, or there are more */
 

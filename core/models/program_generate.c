@@ -115,7 +115,7 @@ void generation_mark_cache(struct generation *g, uint64_t *ret_bytes)
 
 uint32_t generation_layers(struct generation *g, struct cache_layer *ret, uint32_t max)
 {
-    enum { NUMBERS = 5 };
+    enum { NUMBERS = 13 };
     struct script *s = g->p->s;
     sv module = run_dead(g->run) ? sv_null() : script_import(s, "transformers.generation.layers"), layers_of, told;
     const sv *numbers;
@@ -126,7 +126,21 @@ uint32_t generation_layers(struct generation *g, struct cache_layer *ret, uint32
     numbers = sv_ok(told) ? seq_items(told, &n) : NULL;
     n = numbers && n / NUMBERS <= max ? n / NUMBERS : 0;
     for (uint32_t i = 0; i < n; i++, numbers += NUMBERS)
-        ret[i] = (struct cache_layer){(uint32_t)numbers[0].i, (uint32_t)numbers[1].i, (uint32_t)numbers[2].i, (uint32_t)numbers[3].i, numbers[4].i != 0};
+        ret[i] = (struct cache_layer){
+            .heads = (uint32_t)numbers[0].i,
+            .key_width = (uint32_t)numbers[1].i,
+            .value_width = (uint32_t)numbers[2].i,
+            .window = (uint32_t)numbers[3].i,
+            .states = (uint32_t)numbers[4].i,
+            .conv_channels = (uint32_t)numbers[5].i,
+            .conv_columns = (uint32_t)numbers[6].i,
+            .state_heads = (uint32_t)numbers[7].i,
+            .head_elems = (uint32_t)numbers[8].i,
+            .groups = (uint32_t)numbers[9].i,
+            .group_channels = (uint32_t)numbers[10].i,
+            .chunk_tokens = (uint32_t)numbers[11].i,
+            .states_in_full = numbers[12].i != 0,
+        };
     if (!sv_ok(told))
         natives_fail_run(&g->p->n);
     else

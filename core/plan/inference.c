@@ -395,6 +395,11 @@ static enum err_code answer_one(struct inferring *p, struct inference_candidate 
         return inference_reason(p, c, "dtype-unsupported", "this GPU computes nothing in bf16: fp16");
     if (p->q->tensor_parallel > p->q->gpus)
         return inference_reason(p, c, "needs-gpus", "tensor_parallel wants more GPUs than the cluster has");
+    if (p->q->engine == ENGINE_VLLM && !inference_vllm_offers(p, c, &rc))
+        return rc;
+    if (p->q->engine != ENGINE_VLLM && c->weights->packed.kind == PACKING_MXFP4)
+        return inference_reason(p, c, "not-modelled",
+                                "experts that stay in mxfp4 under generate() are not modelled: engine vllm, or weights bf16 (Mxfp4Config(dequantize=True))");
     if (p->q->litgpt && (c->weights->packed.kind || c->weights->kbit == KBIT_INT8 || c->spread))
         return inference_reason(p, c, "not-modelled", "of litgpt's generate: weights in bf16, fp16, fp32 and 4 bits on one GPU");
     rc = resolve(p, c->weights, &c->step);

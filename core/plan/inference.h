@@ -45,6 +45,7 @@ struct inference_question {
     double utilization;
     bool a100;
     unsigned kv_bytes;        /* of an element of the cache; 0: as what is not quantised */
+    bool eager;               /* enforce_eager */
     uint32_t max_model_len, batched_tokens; /* 0: as many positions as the model has; its default */
     enum dtype compute;      /* of 4-bit weights' products; DTYPE_COUNT: as what is not quantised */
     uint32_t batch_size, prompt_tokens, new_tokens;

@@ -39,7 +39,7 @@ static void take_bound(const struct inferring *p, struct inference_candidate *c)
     double batch = q->batch_size, middle = q->prompt_tokens + q->new_tokens / 2.0, flops = 2 * a->active_parameters / q->tensor_parallel;
     double read = weights_read(a, batch, q->arch->experts, q->arch->experts_used) - (double)inference_table(q->arch, dtype) / q->tensor_parallel;
 
-    c->token_s = inference_bound(q->system, dtype, read + batch * middle * (double)a->bytes_per_token, flops * batch);
+    c->token_s = inference_bound(q->system, dtype, read + batch * (middle * (double)a->bytes_per_token + (double)a->state_bytes), flops * batch);
     c->prefill_s = inference_bound(q->system, dtype, (double)a->weights_bytes, flops * batch * q->prompt_tokens);
     if (c->token_s > 0)
         c->bound_tokens_per_s = batch * q->new_tokens / (c->prefill_s + (q->new_tokens - 1) * c->token_s);
@@ -93,6 +93,20 @@ static enum err_code judge(struct inferring *p, struct inference_candidate *c)
     return c->fits ? ERR_OK : explain_batch(p, c);
 }
 
+bool inference_vllm_offers(struct inferring *p, struct inference_candidate *c, enum err_code *ret)
+{
+    const char *type = p->q->arch->model_type, *last = vllm_gave_up(type);
+    char text[160];
+
+    if (c->weights->kbit) {
+        *ret = inference_reason(p, c, "not-offered", "vLLM 0.33.0 has no bitsandbytes weights: gptq, awq, fp8, mxfp4 (model_executor/layers/quantization)");
+    } else if (last) {
+        (void)snprintf(text, sizeof text, "vLLM served %.40s until %s, and 0.33.0, whose rule this is, does not", type, last);
+        *ret = inference_reason(p, c, "not-offered", text);
+    }
+    return !c->weights->kbit && !last;
+}
+
 enum err_code inference_vllm(struct inferring *p, struct inference_candidate *c)
 {
     const struct inference_question *q = p->q;
@@ -107,6 +121,7 @@ enum err_code inference_vllm(struct inferring *p, struct inference_candidate *c)
         .tensor_parallel = q->tensor_parallel,
         .max_num_seqs = q->batch_size > DEFAULT_SEQS ? q->batch_size : 0,
         .batched_tokens = q->batched_tokens,
+        .eager = q->eager,
     };
     enum err_code rc;
 

@@ -17,12 +17,13 @@
 #include "base/json.h"
 #include "torch/module.h"
 
-enum packing { PACKING_NONE, PACKING_GPTQ4, PACKING_GPTQ8, PACKING_AWQ4, PACKING_FP8 };
+enum packing { PACKING_NONE, PACKING_GPTQ4, PACKING_GPTQ8, PACKING_AWQ4, PACKING_FP8, PACKING_MXFP4 };
 enum { PACKED_GROUP = 128, PACKED_BLOCK = 128 }; /* of rows that share a scale; of an fp8 block: where the config says nothing */
 
 struct packed_options {
     enum packing kind;
     uint32_t group; /* rows that share a scale; 0: all of a column */
+    bool leaves_experts; /* that are one tensor: whoever asks counts them by itself */
     const struct json *left_alone; /* modules_to_not_convert, an array of names; the output embeddings stay in half anyway */
 };
 
