@@ -145,11 +145,26 @@ sv f_pow(struct script *s, const struct script_args *a)
     return script_binary(s, BINARY_POW, a->v[0], a->v[1], false);
 }
 
+/* An operator asked by its name: none of two numbers, and no other side to ask where a tensor does not know one. */
+static bool has_tensor(struct script *s, const struct script_args *a)
+{
+    return as_tensor(s, a->v[0]) || need_tensor(s, a->v[1], a->def->name);
+}
+
+static sv told(struct script *s, const struct script_args *a, sv answer)
+{
+    if (answer.tag != SV_NOTIMPLEMENTED)
+        return answer;
+    return script_raise(s, EXC_TypeError, "%s(): no operands are %s and %s", a->def->name, cls_name(sv_class(s, a->v[0])), cls_name(sv_class(s, a->v[1])));
+}
+
 sv f_binary(struct script *s, const struct script_args *a)
 {
+    if (!has_tensor(s, a))
+        return sv_null();
     if (a->n > 2 && sv_given(a->v[2]) && as_tensor(s, a->v[0]) && as_tensor(s, a->v[1]))
         return written_formula(s, "add_alpha", 3, a->v);
-    return tensor_binary(s, (enum script_binary)a->def->data, a->v[0], a->v[1], false);
+    return told(s, a, tensor_binary(s, (enum script_binary)a->def->data, a->v[0], a->v[1], false));
 }
 
 /* div(x, other, rounding_mode=): floor and trunc are kernels of their own, of the same dtype */
@@ -163,7 +178,7 @@ sv f_divide(struct script *s, const struct script_args *a)
         return sv_null();
     if (mode && is_followed(t))
         return script_leave(s, "div(rounding_mode=) of a tensor that wants a gradient");
-    return tensor_binary(s, mode ? BINARY_FLOORDIV : BINARY_DIV, a->v[0], a->v[1], false);
+    return told(s, a, tensor_binary(s, mode ? BINARY_FLOORDIV : BINARY_DIV, a->v[0], a->v[1], false));
 }
 
 /* rsub(x, other): other - x */
@@ -217,7 +232,7 @@ sv f_rsub(struct script *s, const struct script_args *a)
 
 sv f_compare(struct script *s, const struct script_args *a)
 {
-    return tensor_compare(s, (enum script_compare)a->def->data, a->v[0], a->v[1]);
+    return has_tensor(s, a) ? told(s, a, tensor_compare(s, (enum script_compare)a->def->data, a->v[0], a->v[1])) : sv_null();
 }
 
 sv f_masked_fill(struct script *s, const struct script_args *a)

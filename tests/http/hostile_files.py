@@ -128,6 +128,8 @@ CASES = [
     ("del loop", "fits", dict(top="class D:\n    def __del__(s): D()\nD()")),
     ("mro", "leaves-the-language", dict(top="\n".join("class A%d(%s): pass"%(i,",".join("A%d"%j for j in range(i-1,-1,-1)) or "object") for i in range(200)))),
     ("product of two dtypes", "modeling-raised", dict(fwd="y = x.double() @ x.half().transpose(-1, -2)")),
+    ("an operator of two numbers", "modeling-raised", dict(fwd="y = torch.bitwise_xor(16, 3)")),
+    ("an operator of letters", "modeling-raised", dict(fwd="y = torch.add(x, 'a')")),
     ("norm of two dtypes", "modeling-raised", dict(fwd="y = nn.functional.layer_norm(x.double(), x.shape[-1:], x.half()[0, 0], x.half()[0, 0])")),
     ("attention of two dtypes", "modeling-raised", dict(fwd="y = nn.functional.scaled_dot_product_attention(x[:, None].double(), x[:, None].half(), x[:, None].half())")),
     ("assert", "modeling-raised", dict(fwd="assert x.shape[0] == 77, 'seventy-seven'")),
