@@ -22,15 +22,19 @@ static uint64_t segment_bytes(uint64_t bytes)
     return bytes < MIN_LARGE_BYTES ? LARGE_BUFFER_BYTES : round_up(bytes, ROUND_LARGE_BYTES);
 }
 
-static bool reserve(struct torch_alloc *t, uint64_t bytes)
+static bool has_room(const struct torch_alloc *t, uint64_t bytes)
+{
+    uint64_t reserved = t->stats.reserved_bytes;
+
+    return !t->capacity_bytes || (reserved <= t->capacity_bytes && bytes <= t->capacity_bytes - reserved);
+}
+
+static void reserve(struct torch_alloc *t, uint64_t bytes)
 {
     struct torch_alloc_stats *s = &t->stats;
 
-    if (t->capacity_bytes && (s->reserved_bytes > t->capacity_bytes || bytes > t->capacity_bytes - s->reserved_bytes))
-        return false;
     s->reserved_bytes += bytes;
     s->reserved_peak_bytes = max_u64(s->reserved_peak_bytes, s->reserved_bytes);
-    return true;
 }
 
 static uint64_t page_bytes(const struct pool *p)
@@ -38,17 +42,29 @@ static uint64_t page_bytes(const struct pool *p)
     return p->small ? SMALL_BUFFER_BYTES : LARGE_BUFFER_BYTES;
 }
 
+/* Where a segment lies; ALLOC_ADDRESS_END: no address is left for it. */
+static uint64_t address_of(struct torch_alloc *t, struct pool *p, uint64_t bytes)
+{
+    uint64_t at = p->end;
+
+    if (t->falling.gaps)
+        return addresses_take(&t->falling, bytes);
+    if (bytes > ALLOC_ADDRESS_END - at)
+        return ALLOC_ADDRESS_END;
+    p->end += bytes;
+    return at;
+}
+
 /* alloc_block(): a new segment, one free block. */
 static uint32_t add_segment(struct torch_alloc *t, struct pool *p, uint8_t stream, uint64_t want)
 {
-    uint64_t bytes = segment_bytes(want);
+    uint64_t bytes = segment_bytes(want), at = has_room(t, bytes) ? address_of(t, p, bytes) : ALLOC_ADDRESS_END;
+    uint32_t b;
 
-    if (bytes > ALLOC_ADDRESS_END - p->end || !reserve(t, bytes))
+    if (at == ALLOC_ADDRESS_END)
         return NO_NODE;
-
-    uint64_t at = t->falling.gaps ? addresses_take(&t->falling, bytes) : p->end;
-    uint32_t b = block_new(t, (struct block){.at = at, .bytes = bytes, .stream = stream, .mapped = true, .small = p->small});
-    p->end += t->falling.gaps ? 0 : bytes;
+    reserve(t, bytes);
+    b = block_new(t, (struct block){.at = at, .bytes = bytes, .stream = stream, .mapped = true, .small = p->small});
     alloc_tell(t, true, t->blocks[b].at, bytes, stream, p->small);
     return cache(t, p, b);
 }
@@ -78,8 +94,9 @@ static uint32_t map_hole(struct torch_alloc *t, struct pool *p, uint32_t b, uint
     uint64_t bytes = round_up(want, page_bytes(p));
     bool all = bytes >= t->blocks[b].bytes;
 
-    if (!reserve(t, all ? t->blocks[b].bytes : bytes))
+    if (!has_room(t, all ? t->blocks[b].bytes : bytes))
         return NO_NODE;
+    reserve(t, all ? t->blocks[b].bytes : bytes);
     rows_remove(&p->holes, rows_find(&p->holes, hole_of(t, b)));
     if (!all)
         rows_add(&p->holes, hole_of(t, block_cut(t, b, bytes)));

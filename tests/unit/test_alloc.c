@@ -387,6 +387,27 @@ START_TEST(lays_segments_as_the_driver_does)
 }
 END_TEST
 
+/* 512 TiB, whichever way they are laid out: then nothing is born, no two blocks lie at one place, and what was given back is found again. */
+START_TEST(ends_where_addresses_end)
+{
+    enum { MOST = 32 };
+    struct torch_alloc *t = alloc_new((struct torch_alloc_options){.max_live = 2 * MOST, .addresses_fall = _i});
+
+    for (uint32_t i = 0; i < 2 * MOST; i++)
+        ck_assert_int_eq(torch_alloc_take(t, i, MIB(16) << 20, 0), i < MOST);
+    ck_assert(torch_alloc_stats(t).oom);
+    ck_assert_uint_eq(torch_alloc_stats(t).reserved_bytes, MOST * MIB(16) << 20);
+    for (uint32_t i = 0; i < MOST; i++)
+        for (uint32_t k = 0; k < i; k++)
+            ck_assert_uint_ne(torch_alloc_address(t, i), torch_alloc_address(t, k));
+    for (uint32_t i = 0; i < MOST; i += 2)
+        torch_alloc_give(t, i);
+    for (uint32_t i = 0; i < MOST; i += 2)
+        ck_assert(torch_alloc_take(t, i, MIB(16) << 20, 0));
+    ck_assert_int_eq(torch_alloc_status(t, NULL), ERR_OK);
+}
+END_TEST
+
 START_TEST(keeps_its_laws)
 {
     for (uint64_t seed = 1; seed <= 8; seed++)
@@ -512,6 +533,7 @@ UNIT_TESTS("torch/alloc",
     unit_rows(follows_the_rule, rule);
     unit_rows(equals_the_real_one, tape_name);
     unit_test(lays_segments_as_the_driver_does);
+    tcase_add_loop_test(unit_.tcase, ends_where_addresses_end, 0, 2); /* they rise, they fall */
     unit_rows(keeps_its_laws, life);
     unit_rows(a_visit_is_a_birth_and_a_death, life);
     unit_test(survives_any_number_of_blocks);
