@@ -50,7 +50,9 @@ enum split {
     SPLIT_VOCABULARY,
     SPLIT_EXPERTS,
     SPLIT_SUM_GRADIENT,
-    SPLIT_SUM_LAST_COLUMNS
+    SPLIT_SUM_LAST_COLUMNS,
+    SPLIT_NARROW_OUT, /* adapters of a cut linear that were made as wide as its part, and stand for themselves */
+    SPLIT_NARROW_IN
 };
 
 typedef val (*module_forward)(struct run *r, struct module *m, val x);

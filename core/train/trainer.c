@@ -494,9 +494,8 @@ static enum err_code take_part(struct trainer *t, struct err *err)
 
     if (!tp && !pp)
         return ERR_OK;
-    if (s->tuning != TUNING_FULL && (pp || s->quantization))
-        return err_set(err, ERR_FIELD_CONFLICT, "/training/tuning", "%s under %s are not modelled: tuning full",
-                       s->quantization ? "quantised weights" : "adapters", method_rows[s->method].name);
+    if (s->quantization)
+        return err_set(err, ERR_FIELD_CONFLICT, "/training/quantization", "quantised weights under %s are not modelled: none", method_rows[s->method].name);
     if (s->data_parallel > 1 && s->method != METHOD_TP_FSDP2)
         return err_set(err, ERR_FIELD_CONFLICT, pp ? "/training/pipeline_parallel" : "/training/tensor_parallel",
                        "%s over a part of the GPUs needs a data-parallel method beside it: over all of them, or tp+fsdp2",
@@ -505,11 +504,7 @@ static enum err_code take_part(struct trainer *t, struct err *err)
     if (rc)
         return rc;
     rc = tp ? take_shard(t, err) : take_stage(t, err);
-    if (!rc && tp && s->tuning != TUNING_FULL && lora_split(&t->model.tree) && t->model.q->rows_told_their_width && !t->plain)
-        return err_set(err, ERR_FIELD_CONFLICT, "/training/lora/target_modules",
-                       "this release of transformers cuts the input of a linear by in_features, of which peft 0.21 tells adapters a rank's part: adapters of "
-                       "o_proj and down_proj raise RuntimeError. stack.transformers 5.20, or q_proj, k_proj, v_proj, gate_proj, up_proj");
-    return rc;
+    return rc || !tp || s->tuning == TUNING_FULL ? rc : lora_split(&t->model.tree, t->model.q, err);
 }
 
 static void prepare_states(struct trainer *t)

@@ -357,25 +357,52 @@ static bool is_adapted(const struct module *m)
     return m->forward == lora_forward || m->forward == lora_forward_kbit || m->forward == lora_forward_packed || m->forward == lora_forward_hqq;
 }
 
-bool lora_split(struct tree *t)
+/* What real adapters of a linear that is cut so raise; NULL: they run. */
+static const char *split_gap(enum split split, const struct quirks *q)
 {
-    bool rows = false;
+    if (split == SPLIT_COLUMNS_GATHERED || split == SPLIT_ROWS_OF_WHOLE) /* tuners_utils.py _get_in_out_features: weight.to_local().shape */
+        return "the plan of tensor parallelism gathers what goes into or comes out of %.40s, and peft makes its adapters as wide as a rank's part: "
+               "RuntimeError (\"must match the size\", \"cannot be multiplied\"). Name linears that are cut by columns alone, or tuning full";
+    if (split != SPLIT_COLUMNS && split != SPLIT_ROWS)
+        return NULL;
+    if (!q->lora_under_plans)
+        return "peft before 0.18 makes adapters of %.40s as wide as the whole, where tensor parallelism leaves a rank a part: RuntimeError. stack.peft 0.21";
+    if (q->lora_under_plans < 2)
+        return NULL;
+    if (!q->adapters_under_plans)
+        return "peft 0.21 raises for %.40s, which tensor parallelism has cut: \"LoRA with DTensor tensor parallelism requires transformers >= 5.17.0\"";
+    if (split == SPLIT_ROWS && q->rows_told_their_width)
+        return "this release of transformers cuts the input of a linear by in_features, of which peft 0.21 tells the adapters of %.40s a rank's part: "
+               "RuntimeError. stack.transformers 5.20, or q_proj, k_proj, v_proj, gate_proj, up_proj";
+    return NULL;
+}
 
+static void split_adapter(struct adapter *l, const struct quirks *q)
+{
+    bool hooked = q->lora_under_plans > 1;
+
+    if (l->base->split == SPLIT_COLUMNS)
+        l->b->split = hooked ? SPLIT_COLUMNS : SPLIT_NARROW_OUT;
+    if (l->base->split == SPLIT_ROWS)
+        l->a->split = hooked ? SPLIT_ROWS : SPLIT_NARROW_IN;
+}
+
+enum err_code lora_split(struct tree *t, const struct quirks *q, struct err *err)
+{
     for (uint32_t i = 1; i < t->n_modules; i++) {
         struct module *m = t->modules[i];
-        const struct adapter *l = is_adapted(m) ? m->extra : NULL;
+        struct adapter *l = is_adapted(m) ? m->extra : NULL;
+        const char *gap = l ? split_gap((enum split)m->split, q) : NULL;
 
+        if (gap)
+            return err_set(err, ERR_FIELD_CONFLICT, "/training/lora/target_modules", gap, m->name);
         if (!l)
             continue;
         l->base->split = m->split;
         m->split = SPLIT_NONE;
-        if (l->base->split == SPLIT_COLUMNS)
-            l->b->split = SPLIT_COLUMNS;
-        if (l->base->split == SPLIT_ROWS)
-            l->a->split = SPLIT_ROWS;
-        rows |= l->base->split == SPLIT_ROWS;
+        split_adapter(l, q);
     }
-    return rows;
+    return ERR_OK;
 }
 
 static val birth(struct run *r, const struct param *p, enum dtype dtype)

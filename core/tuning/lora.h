@@ -76,9 +76,9 @@ bool lora_saves(const struct lora_options *o, const char *path);
 /* Declares the adapters. The number of adapted modules in *ret. */
 MUST_CHECK enum err_code lora_apply(struct tree *t, const struct lora_options *o, uint32_t *ret, struct err *err);
 
-/* What the plan of tensor parallelism says of a linear, for its base and its adapters: B is cut by columns as its base is, A by rows.
- * tuners/lora/model.py add_lora_tp_hooks_dtensor (0.21; transformers from 5.17). Whether some A is cut. */
-bool lora_split(struct tree *t);
+/* What the plan of tensor parallelism says of a linear, for its base and its adapters: B is cut by columns as its base is, A by rows
+ * (tuners/lora/model.py add_lora_tp_hooks_dtensor). Where peft cannot, the error says what it raises. */
+MUST_CHECK enum err_code lora_split(struct tree *t, const struct quirks *q, struct err *err);
 
 /* Their births, in peft's order: made in the base's dtype, then cast one after the other. After materialise(). */
 void lora_materialise(struct run *r, struct tree *t, const struct lora_options *o);

@@ -304,9 +304,44 @@ START_TEST(biases_train_beside_adapters)
 }
 END_TEST
 
+/* Of a model that tensor parallelism has cut: as real stacks run it or raise, release by release (rows: adapters.jsonl, pipelines.jsonl). */
+static const struct {
+    const char *type, *targets, *transformers, *peft, *says; /* NULL: it has figures */
+} parts[] = {
+    {"llama", "[\"q_proj\",\"v_proj\"]", "5.23", "0.21", NULL},
+    {"llama", "[\"o_proj\"]", "5.23", "0.21", "a rank's part: RuntimeError"},
+    {"llama", "[\"o_proj\"]", "5.20", "0.21", NULL},
+    {"llama", "[\"o_proj\"]", "5.23", "0.20", NULL},
+    {"llama", "[\"q_proj\"]", "5.23", "0.17", "peft before 0.18"},
+    {"llama", "[\"q_proj\"]", "5.16", "0.21", "requires transformers >= 5.17.0"},
+    {"olmo2", "[\"q_proj\"]", "5.23", "0.21", "gathers what goes into or comes out of q_proj"},
+    {"olmo2", "[\"o_proj\"]", "5.20", "0.20", "gathers what goes into or comes out of o_proj"},
+    {"qwen2_moe", "[\"q_proj\"]", "5.20", "0.21", "no tensor parallel plan for qwen2_moe, or another"},
+};
+
+START_TEST(adapts_what_is_cut)
+{
+    char body[900];
+    struct reply reply;
+
+    (void)snprintf(body, sizeof body,
+                   "{\"config\":{\"model_type\":\"%s\",\"hidden_size\":256,\"intermediate_size\":512,\"moe_intermediate_size\":128,\"num_experts\":4,"
+                   "\"num_experts_per_tok\":2,\"num_hidden_layers\":2,\"num_attention_heads\":4,\"num_key_value_heads\":4,\"vocab_size\":1000,"
+                   "\"tie_word_embeddings\":false,\"pad_token_id\":0},\"cluster\":{\"gpu\":\"A100-80GB\",\"gpus_per_node\":2},\"stack\":{\"transformers\":"
+                   "\"%s\",\"peft\":\"%s\"},\"training\":{\"methods\":\"tp\",\"tuning\":\"lora\",\"micro_batch_size\":1,\"seq_len\":128,\"lora\":"
+                   "{\"target_modules\":%s}}}",
+                   parts[_i].type, parts[_i].transformers, parts[_i].peft, parts[_i].targets);
+    reply = ask(body);
+    ck_assert_msg(strstr(reply.r.body, parts[_i].says ? parts[_i].says : "peak_allocated_bytes") != NULL, "%s: %s", body, reply.r.body);
+    ck_assert_msg(!parts[_i].says || !strstr(reply.r.body, "peak_allocated_bytes"), "%s: %s", body, reply.r.body);
+    reply_done(reply);
+}
+END_TEST
+
 UNIT_TESTS("api/targets",
     unit_rows(means_the_same_modules, same);
     unit_test(tells_what_a_release_would_refuse); unit_rows(refuses, refused);
     unit_rows(gives_no_figures, gaps); unit_rows(some_layers_hold_less_than_all, uneven);
     unit_rows(says_what_does_not_go_together, apart); unit_test(adapts_tensors_of_some_layers); unit_test(adapts_tensors_by_either_name);
-    unit_test(is_echoed_and_launched); unit_rows(is_narrowed, narrowed); unit_test(narrower_holds_less); unit_rows(biases_train_beside_adapters, biases);)
+    unit_test(is_echoed_and_launched); unit_rows(is_narrowed, narrowed); unit_test(narrower_holds_less); unit_rows(biases_train_beside_adapters, biases);
+    unit_rows(adapts_what_is_cut, parts);)

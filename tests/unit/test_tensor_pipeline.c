@@ -180,14 +180,15 @@ END_TEST
 
 START_TEST(refuses_what_it_does_not_play)
 {
-    struct recipe lora = pure(METHOD_PP), short_step = pure(METHOD_PP);
+    struct recipe packed = pure(METHOD_PP), short_step = pure(METHOD_PP);
     struct measured m;
     struct err err = {0};
 
-    lora.pipeline_parallel = 2;
-    lora.tuning = TUNING_LORA;
-    ck_assert_int_eq(measured(&small_llama, lora, &m, &err), ERR_FIELD_CONFLICT);
-    ck_assert_str_eq(err.at, "/training/tuning");
+    packed.pipeline_parallel = 2;
+    packed.tuning = TUNING_QLORA;
+    packed.quantization = KBIT_NF4;
+    ck_assert_int_eq(measured(&small_llama, packed, &m, &err), ERR_FIELD_CONFLICT);
+    ck_assert_str_eq(err.at, "/training/quantization");
     short_step.pipeline_parallel = 3;
     short_step.gradient_accumulation_steps = 2;
     ck_assert_int_eq(measured(&small_llama, short_step, &m, &err), ERR_FIELD_CONFLICT);

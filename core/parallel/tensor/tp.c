@@ -209,7 +209,7 @@ static val scaled_vocabulary_leave(struct run *r, struct module *m, void *of, va
 }
 
 /* -------------------------------------------------------------------------------------------------------------------- cut */
-/* By enum split: which dimension of weight and bias is cut (-1: none), and what forward becomes. */
+/* By enum split: which dimension of weight and bias is cut (-1: none), and what forward becomes (NULL: what it is). */
 static const struct {
     int weight, bias;
     module_forward forward;
@@ -220,6 +220,8 @@ static const struct {
     [SPLIT_ROWS_OF_WHOLE] = {1, -1, rows_of_whole_forward},
     [SPLIT_VOCABULARY] = {0, -1, vocabulary_forward},
     [SPLIT_SUM_LAST_COLUMNS] = {-1, -1, last_columns_forward},
+    [SPLIT_NARROW_OUT] = {0, -1, NULL},
+    [SPLIT_NARROW_IN] = {1, -1, NULL},
 };
 
 /* Shard: torch.chunk's sizes, the first of them. */
@@ -259,6 +261,11 @@ static bool cut_module(struct wrapping *w, struct module *m)
 
     if (!c)
         return false;
+    if (m->split == SPLIT_COLUMNS_GATHERED && m->out % ranks && !w->r->q->gathers_uneven_columns) {
+        run_fail(w->r, ERR_FIELD_CONFLICT, "/training/tensor_parallel",
+                 "transformers before 5.21 raises ValueError where the outputs of a linear that is gathered, such as the head's, do not divide by the GPUs");
+        return false;
+    }
     c->group = (struct work_group){ranks, 1};
     if (m->split == SPLIT_EXPERTS)
         return cut_experts(w, m, c);
@@ -267,7 +274,7 @@ static bool cut_module(struct wrapping *w, struct module *m)
     if (m->split == SPLIT_VOCABULARY && m->forward != module_leaf_forward(m->kind)) {
         m->within = scaled_vocabulary_forward;
         module_hook(w->tree, &m->hooks, (struct module_hook){NULL, scaled_vocabulary_leave, c, NULL});
-    } else {
+    } else if (ways[m->split].forward) {
         m->forward = ways[m->split].forward;
     }
     take_first(m->weight, ways[m->split].weight, ranks); /* a tied one too: who makes a tensor of its own for it asks for its size */
@@ -282,7 +289,7 @@ static bool is_touched(const struct module *m)
 
 bool tp_is_sharded(const struct module *m)
 {
-    return is_touched(m) && m->split != SPLIT_SUM_LAST_COLUMNS;
+    return is_touched(m) && m->split != SPLIT_SUM_LAST_COLUMNS && m->split != SPLIT_NARROW_OUT && m->split != SPLIT_NARROW_IN;
 }
 
 bool tp_cut(struct wrapping *w)
@@ -291,7 +298,8 @@ bool tp_cut(struct wrapping *w)
         struct module *m = w->tree->modules[i];
 
         if (is_touched(m) && !cut_module(w, m)) {
-            run_fail(w->r, ERR_NOMEM, "", "the working memory of one request is too small for the plan of tensor parallelism");
+            if (!run_dead(w->r))
+                run_fail(w->r, ERR_NOMEM, "", "the working memory of one request is too small for the plan of tensor parallelism");
             return false;
         }
     }

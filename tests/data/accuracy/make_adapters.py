@@ -4,7 +4,7 @@
     make_adapters.py ORACLE CONFIGS PYTHON [--only TEXT]
 
 ORACLE holds trace.py and dist_trace.py; PYTHON is that of its environment (torch 2.15, transformers 5.23, peft 0.21.2, deepspeed 0.19.8). A case with "peft" in its stack
-wants PEFT_<release> in the environment: a folder with that release, unpacked.
+wants PEFT_<release> in the environment: a folder with that release, unpacked; TRANSFORMERS_<release> likewise.
 """
 import json
 import os
@@ -40,6 +40,7 @@ HUNYUAN = {"model_type": "hunyuan_v1_moe", "architectures": ["HunYuanMoEV1ForCau
 LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], **SMALL, "intermediate_size": 768, "num_hidden_layers": 4, "num_attention_heads": 8,
          "num_key_value_heads": 4, "head_dim": 32, "vocab_size": 2000}
 PLAIN = {"framework": "torch"}
+PLANS = {"framework": "torch", "transformers": "5.20"}  # from 5.21 on adapters of what is cut by rows raise
 
 
 def lora(targets="all-linear", **more):
@@ -83,10 +84,13 @@ CASES = [
     ("dora-nf4", "single", 1, TINY, 4, 2, 256, dict(precision="bf16", quantization="nf4", prepare_kbit="none", **dict(lora(["q_proj"], use_dora=True), tuning="qlora"))),
     ("dora-0.13", "single", 1, QWEN2, 4, 2, 256, dict(precision="bf16", **lora(["q_proj", "down_proj"], use_dora=True)), {"peft": "0.13"}),
     ("dora-ddp", "ddp", 4, TINY, 4, 2, 256, dict(precision="bf16-autocast", **lora(["q_proj", "v_proj"], use_dora=True))),
-    ("tp", "tp", 4, LLAMA, None, 2, 256, dict(precision="bf16", tensor_parallel=4, **lora()), PLAIN),
-    ("tp-dropout", "tp", 2, LLAMA, None, 2, 256, dict(precision="bf16-mixed", tensor_parallel=2, **lora(["q_proj", "o_proj", "down_proj"], dropout=0.1)), PLAIN),
-    ("tp-fsdp2", "tp+fsdp2", 8, LLAMA, None, 2, 256, dict(precision="bf16-mixed", tensor_parallel=2, **lora(), fsdp={"wrap": "layers"}), PLAIN),
-    ("tp-fsdp2-ckpt", "tp+fsdp2", 8, LLAMA, None, 2, 256, dict(precision="bf16-mixed", tensor_parallel=2, **CKPT, **lora(), fsdp={"wrap": "layers"}), PLAIN),
+    ("tp", "tp", 4, LLAMA, None, 2, 256, dict(precision="bf16", tensor_parallel=4, **lora()), PLANS),
+    ("tp-dropout", "tp", 2, LLAMA, None, 2, 256, dict(precision="bf16-mixed", tensor_parallel=2, **lora(["q_proj", "o_proj", "down_proj"], dropout=0.1)), PLANS),
+    ("tp-columns", "tp", 2, LLAMA, None, 2, 256, dict(precision="bf16-mixed", tensor_parallel=2, **CKPT, **lora(["q_proj", "v_proj", "up_proj"], dropout=0.1)), PLAIN),
+    ("tp-narrow", "tp", 2, LLAMA, None, 2, 256, dict(precision="bf16", tensor_parallel=2, **lora()), dict(PLAIN, peft="0.20")),
+    ("tp-fsdp2-columns", "tp+fsdp2", 8, LLAMA, None, 1, 256, dict(precision="bf16", tensor_parallel=4, **lora(["q_proj", "v_proj"]), fsdp={"wrap": "layers"}), PLAIN),
+    ("tp-fsdp2", "tp+fsdp2", 8, LLAMA, None, 2, 256, dict(precision="bf16-mixed", tensor_parallel=2, **lora(), fsdp={"wrap": "layers"}), PLANS),
+    ("tp-fsdp2-ckpt", "tp+fsdp2", 8, LLAMA, None, 2, 256, dict(precision="bf16-mixed", tensor_parallel=2, **CKPT, **lora(), fsdp={"wrap": "layers"}), PLANS),
     ("zero3-nf4", "zero3", 4, TINY, 4, 1, 256, dict(precision="bf16", prepare_kbit="none", quantization="nf4", **NF4)),
     ("zero3-nf4-dq-ckpt", "zero3", 8, QWEN2, 4, 1, 256, dict(precision="bf16", prepare_kbit="none", quantization="nf4-dq", **CKPT, **NF4)),
     ("zero3-nf4-prepared", "zero3", 4, TINY, 4, 1, 256, dict(precision="bf16", prepare_kbit="peft", quantization="nf4", **CKPT, **NF4)),
@@ -129,22 +133,22 @@ CASES = [
 
 def cut_before(training):
     """from_pretrained() with a plan cuts the model; peft cuts its adapters as it adds them (tuners/lora/model.py); fully_shard comes last."""
-    import types
     import dist_trace
     from many_gpus import models, parallel
     from torch.distributed.device_mesh import init_device_mesh
-    cut, add, make = parallel.apply_tp, models.add_lora, dist_trace.make_model
+    from transformers.distributed import DistributedConfig
+    from transformers.distributed.tensor_parallel import apply_tensor_parallelism
+    newest, add, make = parallel.apply_tp, models.add_lora, dist_trace.make_model
+
+    def cut(model, mesh):  # before 5.21 it reads the model's plan itself
+        return newest(model, mesh) if hasattr(model, "_expand_parallel_plan") else apply_tensor_parallelism(model, mesh)
 
     def make_model(cfg, o, device):
         def add_to_cut(model, lora):
             mesh = parallel.data_mesh(o) if "+" in o["method"] else init_device_mesh("cuda", (o["world_size"],), mesh_dim_names=("tp",))
             cut(model, mesh["tp"])
-            model._device_mesh, model.config.distributed_config = mesh["tp"], types.SimpleNamespace(tp_size=o["tensor_parallel"])
-            peft_model = add(model, lora)
-            for name, m in peft_model.named_modules():  # what transformers before 5.21 takes for granted, and peft 0.21 does not say
-                if name.endswith(".lora_A.default"):
-                    m.in_features = m.weight.shape[1]
-            return peft_model
+            model._device_mesh, model.config.distributed_config = mesh["tp"], DistributedConfig(tp_size=o["tensor_parallel"])
+            return add(model, lora)
         models.add_lora = add_to_cut
         return make(cfg, o, device)
     dist_trace.make_model, parallel.apply_tp = make_model, lambda model, mesh: None
@@ -210,9 +214,8 @@ def main():
             continue
         request, worst = request_of(case, configs), None
         env = dict(os.environ, ADAPTERS_REQUEST=json.dumps(request))
-        release = request["stack"]["peft"]
-        if "PEFT_" + release in os.environ:
-            env["PYTHONPATH"] = os.environ["PEFT_" + release]
+        places = [os.environ.get("%s_%s" % (name.upper(), request["stack"][name])) for name in ("peft", "transformers")]
+        env["PYTHONPATH"] = os.pathsep.join([p for p in places if p] + [env.get("PYTHONPATH", "")])
         for rank in range(case[2]) if case[1] in ("zero1", "zero2") else [0]:
             told = subprocess.run([python, os.path.abspath(__file__), "--trace", oracle], env=dict(env, ADAPTERS_RANK=str(rank)), stdout=subprocess.PIPE).stdout
             if b"\n{" not in told:

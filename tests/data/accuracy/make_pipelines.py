@@ -17,6 +17,8 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 STACK = {"torch": "2.15", "transformers": "5.23", "framework": "torch"}
 CKPT = dict(gradient_checkpointing=True)
+LORA = dict(tuning="lora", lora={"rank": 8, "alpha": 16, "dropout": 0.05, "target_modules": "all-linear"})  # peft adapts the model before it is cut
+OVER = dict(precision="bf16-autocast")  # of a base in half
 HALF, AUTO = dict(precision="bf16"), dict(precision="bf16-mixed")
 
 # name, model type, changes of the config, stages, micro-batches, rows, tokens, the rest of `training`
@@ -54,6 +56,11 @@ CASES = [
     ("jamba", "jamba", {}, 2, 4, 1, 64, HALF),
     ("bamba", "bamba", {}, 2, 4, 1, 256, HALF),
     ("granitemoehybrid", "granitemoehybrid", {}, 2, 4, 1, 256, HALF),
+    ("llama-lora", "llama", {"num_hidden_layers": 6}, 3, 6, 2, 256, {**HALF, **LORA}),
+    ("llama-lora-ckpt", "llama", {"num_hidden_layers": 4}, 2, 4, 1, 384, {**OVER, **CKPT, **LORA}),
+    ("qwen3-lora", "qwen3", {"num_hidden_layers": 4}, 2, 4, 2, 256, {**OVER, **LORA}),
+    ("gpt2-lora", "gpt2", {"n_layer": 4}, 2, 4, 1, 256, {**OVER, **CKPT, **LORA}),
+    ("opt-lora", "opt", {"num_hidden_layers": 4}, 2, 4, 1, 384, {**HALF, **LORA}),
 ]
 
 
@@ -148,7 +155,7 @@ def stage_class():
             out = {"attention_mask": create_causal_mask(**how)}
             if self.rotary is not None:
                 out["position_embeddings"] = self.rotary(h, positions)
-            if kind in ("gptj", "codegen"):
+            if kind in ("gptj", "codegen", "llama", "qwen3"):
                 out["position_ids"] = positions
             return out
 
@@ -198,10 +205,13 @@ def traced(oracle, path):
         json.dump(cfg, f)
     import torch.distributed.pipelining
     real = torch.distributed.pipelining.PipelineStage
+    adapted = request["training"]["tuning"] == "lora"
     wide = cfg["model_type"] in ("mamba", "mamba2")
 
     def stage_of(module, index, stages, device, input_args, output_args):
         def as_it_is(x):
+            if x.is_floating_point() and adapted and not wide:  # the residual stream keeps the dtype of the frozen embedding
+                return x.to(models.DTYPES[options["base_dtype"]])
             return x.float() if x.is_floating_point() and wide else x
         if module.is_last and module.kind in ("mamba", "mamba2", "nemotron_h"):
             output_args = output_args.float()
@@ -212,6 +222,7 @@ def traced(oracle, path):
 
     def make(cfg, o, device, plain=dist_trace.make_model):
         model = plain(cfg, {**o, "attention": request["attention"]}, device)
+        model = model.get_base_model() if adapted else model
         for holder in [model] if not hasattr(model, "model") else [model.model]:
             if holder is model:
                 object.__setattr__(model, "model", type("", (), {"rotary_emb": None}))
@@ -265,7 +276,7 @@ def main():
         request = {"cluster": {"gpu": "A100-80GB", "gpus_per_node": stages},
                    "training": {"methods": "pp", "pipeline_parallel": stages, "tuning": "full", "attention": "sdpa", "gradient_checkpointing": False, "optimizer": "adamw_torch",
                                 "micro_batch_size": batch, "seq_len": tokens, "gradient_accumulation_steps": micro, **training},
-                   "stack": STACK, "config": own}
+                   "stack": {**STACK, "peft": "0.21"} if "lora" in training else STACK, "config": own}
         path = os.path.join("/tmp", "pipelines-%d.json" % os.getpid())
         attention = "eager" if kind in EAGER else "sdpa"
         with open(path, "w", encoding="utf-8") as f:
