@@ -411,7 +411,7 @@ struct module *module_list(const struct tree *t)
         struct module *m = t->modules[i];
         int64_t n = 0;
 
-        if (!m->first || strcmp(m->first->name, "0") != 0 || (t->root && !module_is_below(m, t->root)))
+        if (!m->first || *m->first->name < '0' || *m->first->name > '9' || (t->root && !module_is_below(m, t->root)))
             continue;
         params_visit(m, count_elements, &n);
         if (n > most) {

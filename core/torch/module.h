@@ -133,7 +133,7 @@ const char *module_path(const struct tree *t, uint32_t number, char *buf, size_t
 void run_owner(struct run *r, const struct module *m);
 void materialise(struct run *r, struct tree *t);
 
-/* The longest ModuleList below the root: a container of "0", "1", .. with the most parameters; NULL: there is none. */
+/* The longest ModuleList below the root: a container of "0", "1", .. (of a stage: of its own) with the most parameters; NULL: none. */
 struct module *module_list(const struct tree *t);
 
 /* Walks model.named_parameters(): a module's own parameters, then its children. */
