@@ -22,6 +22,7 @@ void arena_init(struct arena *a, void *block, size_t bytes)
     a->end = a->cur + bytes;
     a->budget = NULL;
     a->kept = a->kept_end = NULL;
+    a->aside = NULL;
     a->full = false;
     ASAN_POISON_MEMORY_REGION(block, bytes);
 }
@@ -66,6 +67,8 @@ void arena_rewind(struct arena *a, unsigned char *mark)
     a->cur = mark; /* use after rewind is now a report */
     if (mark < a->kept_end)
         a->kept = a->kept_end = NULL;
+    if (mark <= (unsigned char *)a->aside)
+        a->aside = NULL;
 }
 
 void arena_open(struct arena *a, unsigned char *mark)

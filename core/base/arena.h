@@ -5,6 +5,7 @@
  *           The block is the limit: a full arena is ERR_NOMEM for the caller, never malloc.
  * Budget    an arena is what a request may use: memory, and work (budget.h). Whoever computes in one counts its work there; a rewind gives no work back.
  * Kept      one thing that whoever made it may want to find again, for as long as the arena is not rewound below its end.
+ * Aside     another, which stays when more is pushed and rewound behind it, and is gone when the arena is rewound below it.
  * Errors    arena_push returns NULL when the block is full; memory is zeroed. `full` sticks: whoever gives something back that was made in
  *           an arena asks once whether all of it found room.
  * Owner     the caller owns the block. Not thread-safe: one arena, one thread.
@@ -24,6 +25,7 @@ struct arena {
     struct budget *budget; /* NULL: as much work as it takes */
     void *kept;            /* lies below kept_end; NULL: nothing is kept, or it is gone */
     unsigned char *kept_end;
+    void *aside; /* NULL: nothing is */
     bool full; /* something did not fit since this was last set to false */
 };
 

@@ -27,7 +27,7 @@ struct rows_of_run {
 
 /* Distinct keys, numbered as they came. */
 struct keys {
-    uint32_t n;
+    uint32_t n, most, mask;
     uint64_t *key;
     uint32_t *slot; /* of open addressing: 1 + a number */
 };

@@ -1,7 +1,7 @@
 /* resize_classes.c - which rows of a run are alike: resize.h */
 #include "meters/resize_inside.h"
 
-enum { CLASSES_MAX = 8192, SLOTS = 4 * CLASSES_MAX };
+enum { CLASSES_MAX = 8192, SLOTS_EACH = 2 };
 
 /* ---------------------------------------------------------------------------------------------------------------- keys */
 static inline uint64_t mixed(uint64_t hash, uint64_t word)
@@ -88,17 +88,20 @@ static struct key message_key(const struct message *m)
 /* ------------------------------------------------------------------------------------------------------------- classes */
 static uint32_t *slot_of(const struct keys *k, uint64_t key)
 {
-    uint32_t at = (uint32_t)(key >> 40) % SLOTS;
+    uint32_t at = (uint32_t)(key >> 40) & k->mask;
 
     while (k->slot[at] && k->key[k->slot[at] - 1] != key)
-        at = (at + 1) % SLOTS;
+        at = (at + 1) & k->mask;
     return &k->slot[at];
 }
 
-static bool keys_init(struct keys *k, struct arena *arena)
+static bool keys_init(struct keys *k, uint32_t most, struct arena *arena)
 {
-    k->key = arena_array_raw(arena, uint64_t, CLASSES_MAX);
-    k->slot = arena_array(arena, uint32_t, SLOTS);
+    k->most = most;
+    for (k->mask = 1; k->mask < SLOTS_EACH * most; k->mask = 2 * k->mask + 1)
+        ;
+    k->key = arena_array_raw(arena, uint64_t, most);
+    k->slot = arena_array(arena, uint32_t, k->mask + (size_t)1);
     return k->key && k->slot;
 }
 
@@ -107,7 +110,7 @@ static uint32_t key_add(struct keys *k, uint64_t key)
 {
     uint32_t *slot = slot_of(k, key);
 
-    if (!*slot && k->n < CLASSES_MAX) {
+    if (!*slot && k->n < k->most) {
         k->key[k->n] = key;
         *slot = ++k->n;
     }
@@ -121,15 +124,17 @@ static uint32_t key_find(const struct keys *k, uint64_t key)
 
 static bool classes_init(struct classes *c, uint32_t deep, uint32_t shallow, struct arena *arena)
 {
+    uint32_t most = deep < CLASSES_MAX ? deep : CLASSES_MAX;
+
     c->of = arena_array_raw(arena, uint32_t, deep);
     c->of_shallow = arena_array_raw(arena, uint32_t, shallow);
     c->wider_of_shallow = arena_array_raw(arena, uint32_t, shallow);
     c->kind_of_shallow = arena_array_raw(arena, uint32_t, shallow);
-    c->wider_of = arena_array_raw(arena, uint32_t, CLASSES_MAX);
-    c->kind = arena_array_raw(arena, uint32_t, CLASSES_MAX);
-    c->fixed = arena_array_raw(arena, bool, CLASSES_MAX);
-    return c->of && c->of_shallow && c->wider_of_shallow && c->kind_of_shallow && c->wider_of && c->kind && c->fixed && keys_init(&c->keys, arena) &&
-           keys_init(&c->wider, arena) && keys_init(&c->kinds, arena);
+    c->wider_of = arena_array_raw(arena, uint32_t, most);
+    c->kind = arena_array_raw(arena, uint32_t, most);
+    c->fixed = arena_array_raw(arena, bool, most);
+    return c->of && c->of_shallow && c->wider_of_shallow && c->kind_of_shallow && c->wider_of && c->kind && c->fixed && keys_init(&c->keys, most, arena) &&
+           keys_init(&c->wider, most, arena) && keys_init(&c->kinds, most, arena);
 }
 
 static bool class_add(struct classes *c, uint32_t row, struct key key)
@@ -137,7 +142,7 @@ static bool class_add(struct classes *c, uint32_t row, struct key key)
     uint32_t known = c->keys.n, of = key_add(&c->keys, key.whole);
 
     c->of[row] = of;
-    if (of == known && of < CLASSES_MAX) {
+    if (of == known && of != RESIZE_UNLIKE) {
         c->wider_of[of] = key_add(&c->wider, key.wider);
         c->kind[of] = key_add(&c->kinds, key.kind);
         c->fixed[of] = key.fixed;

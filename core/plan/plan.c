@@ -317,13 +317,20 @@ static bool may_take_few(const struct plan_question *q, struct arena *scratch)
     return q->arch && q->arch->fixed_depth && q->arch->may_repeat && many && train_repeats(q->arch, &q->recipe, &q->device, scratch);
 }
 
+/* What was foretold, and the runs that foretold it. */
+static struct memo *memo_with_runs(struct arena *scratch)
+{
+    train_runs_aside(scratch);
+    return memo_new(scratch);
+}
+
 enum err_code plan_answer(const struct plan_question *asked, struct arena *keep, struct arena *scratch, struct plan_answer *ret,
                           struct err *err)
 {
     struct arch repeating = asked->arch ? *asked->arch : (struct arch){0};
     struct plan_question own = *asked;
     const struct plan_question *q = &own;
-    struct memo *memo = memo_new(scratch);
+    struct memo *memo = memo_with_runs(scratch);
     struct plan_answer answer = {.candidates = room_for_candidates(q, keep)};
     struct planning p = {.q = q,
                          .keep = keep,

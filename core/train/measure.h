@@ -81,6 +81,9 @@ struct rank_peaks {
     uint64_t bytes[RANKS_TOLD];
 };
 
+/* Room for what models of few layers foretold (play.h), for as long as the arena is not rewound below it. Without it everything is the same, but slower. */
+void train_runs_aside(struct arena *arena);
+
 MUST_CHECK enum err_code train_walk(const struct arch *arch, const struct step *step, const struct device *device,
                                     struct arena *arena, struct measured *ret, struct err *err);
 /* The same of one step whose optimizer states stand before it: near the walk, at half its price. For what is proposed, never for an answer. `cost`: what

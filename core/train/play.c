@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static void tell(const struct kept_run *k, const struct arena *arena, struct taped *ret)
+static void tell(const struct kept_run *k, uint32_t head, const struct arena *arena, struct taped *ret)
 {
     const struct trainer *t = k->t;
 
@@ -17,7 +17,7 @@ static void tell(const struct kept_run *k, const struct arena *arena, struct tap
         .n_events = t->run.n_events,
         .steps_begin = t->steps_begin,
         .peaks_begin = trainer_peaks_begin(t),
-        .head_module = t->model.tree.head ? t->model.tree.head->number : 0,
+        .head_module = head,
         .addresses_fall = t->run.device.addresses_fall,
     };
 }
@@ -107,13 +107,12 @@ static enum err_code play_and_keep(const struct play_question *q, struct arena *
     if (rc)
         return rc;
     arena_keep(arena, k);
-    tell(&k->deep, arena, ret);
+    tell(&k->deep, play_head(k->deep.t), arena, ret);
     ret->made = laid_out ? TAPE_LAID_OUT : TAPE_PLAYED;
     return ERR_OK;
 }
 
-/* In memory of the caller's, who gives back what stands behind it. */
-static struct trainer *copy_costs(const struct trainer *of, struct arena *arena)
+struct trainer *play_copy_costs(const struct trainer *of, struct arena *arena)
 {
     struct trainer *t = arena_new(arena, struct trainer);
     struct work *log = t ? arena_new(arena, struct work) : NULL;
@@ -144,7 +143,7 @@ static bool told_costs(const struct play_question *q, struct arena *arena, struc
     for (const struct kept *k = arena->kept; k; k = k->next) {
         if (!k->deep.costs || memcmp(&k->step, q->step, sizeof k->step) != 0 || !same_model(k, q))
             continue;
-        t = copy_costs(k->deep.costs, arena);
+        t = play_copy_costs(k->deep.costs, arena);
         if (t) {
             *ret = (struct taped){.t = t, .made = TAPE_TOLD};
             return true;
@@ -180,23 +179,25 @@ static struct kept *find(struct arena *arena, const struct play_question *q)
 
 enum err_code train_play(const struct play_question *q, struct arena *arena, struct taped *ret, struct err *err)
 {
-    struct kept_run run;
+    struct few_played few;
     struct kept *k;
     enum err_code rc;
 
     if (q->look == LOOK_COSTS && !q->in_full && (told_costs(q, arena, ret) || play_costs(q, arena, ret)))
         return budget_take(arena->budget, ret->t->model.tree.n_modules + (uint64_t)ret->t->run.n_events, err);
     if (q->in_full || !play_is_deep(q)) {
-        rc = play_passing(q, arena, &run, err);
-        if (!rc)
-            tell(&run, arena, ret);
-        return rc;
+        rc = play_few(q, arena, &few, err);
+        if (rc)
+            return rc;
+        tell(&few.run, few.head, arena, ret);
+        ret->made = few.resized ? TAPE_RESIZED : TAPE_PLAYED;
+        return ERR_OK;
     }
     k = find(arena, q);
     if (!k)
         return play_and_keep(q, arena, ret, err);
     k->deep.t->step = q->step;
-    tell(&k->deep, arena, ret);
+    tell(&k->deep, play_head(k->deep.t), arena, ret);
     ret->made = TAPE_RESIZED;
     return budget_take(arena->budget, k->deep.t->model.tree.n_modules + (uint64_t)k->deep.t->run.n_events, err);
 }

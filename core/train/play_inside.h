@@ -14,6 +14,8 @@ struct kept_run {
     struct trainer *costs; /* its log, and what of it is counted, as LOOK_COSTS has them; NULL: nobody told */
 };
 
+enum resizable { UNPREPARED, PREPARED, REFUSED };
+
 struct kept {
     struct kept *next;                         /* of other ranks, or of sizes at which operators take other paths */
     uint32_t micro_batch_size, seq_len_tokens; /* as it is now */
@@ -22,9 +24,12 @@ struct kept {
     struct device device;
     bool live_blocks_only, logged;
     struct kept_run deep;
-    enum { UNPREPARED, PREPARED, REFUSED } state;
+    enum resizable state;
     struct resizing z;
 };
+
+/* play.c: in memory of the caller's, who gives back what stands behind it; NULL: there is no room */
+struct trainer *play_copy_costs(const struct trainer *of, struct arena *arena);
 
 /* play_once.c */
 enum err_code play_no_room(struct err *err);
@@ -45,6 +50,20 @@ enum err_code play_deep(const struct play_question *q, struct arena *arena, stru
 
 /* The log of a deep run's last step, laid out: nothing else of it is told, but what it counts. False: it has to be played; `arena` is as it was. */
 bool play_costs(const struct play_question *q, struct arena *arena, struct taped *ret);
+
+/* Its module's number; 0: there is none. */
+static inline uint32_t play_head(const struct trainer *t)
+{
+    return t->model.tree.head ? t->model.tree.head->number : 0;
+}
+
+/* play_few.c: play_passing(), or what it would leave but for the tree. */
+struct few_played {
+    struct kept_run run;
+    uint32_t head; /* the module that is the head; 0: there is none */
+    bool resized;
+};
+enum err_code play_few(const struct play_question *q, struct arena *arena, struct few_played *ret, struct err *err);
 
 /* play_size.c: false: it cannot be made of what was kept, which is as it was. */
 bool play_takes_size(struct kept *k, const struct step *step, struct arena *arena);

@@ -12,7 +12,7 @@ static bool rows_of(const struct kept_run *k, const struct arch *arch, struct ar
 }
 
 /* The same question of a model of few layers, whose events are nobody's. */
-static bool play_few(const struct kept *k, const struct step *step, struct arena *arena, bool stays, struct rows_of_run *ret)
+static bool play_shallow(const struct kept *k, const struct step *step, struct arena *arena, bool stays, struct rows_of_run *ret)
 {
     struct budget *budget = arena->budget;
     struct play_question q = {&k->arch, step, &k->device, k->live_blocks_only ? LOOK_WALK : LOOK_REPLAY, k->logged, false};
@@ -40,7 +40,7 @@ static bool prepare(struct kept *k, struct arena *arena)
         return false;
     if (k->state == UNPREPARED) {
         k->state = REFUSED;
-        if (play_few(k, &k->step, arena, true, &shallow) && rows_of(&k->deep, &k->arch, arena, &deep) &&
+        if (play_shallow(k, &k->step, arena, true, &shallow) && rows_of(&k->deep, &k->arch, arena, &deep) &&
             resize_prepare(&deep, &shallow, arena, &k->z))
             k->state = PREPARED;
         arena_keep(arena, arena->kept);
@@ -57,7 +57,7 @@ static bool resized(struct kept *k, const struct step *step, struct arena *arena
     if (!prepare(k, arena))
         return false;
     mark = arena->cur;
-    done = play_few(k, step, arena, false, &then) && resize(&k->z, &then, arena);
+    done = play_shallow(k, step, arena, false, &then) && resize(&k->z, &then, arena);
     arena_rewind(arena, mark);
     if (done) {
         k->micro_batch_size = step->r.micro_batch_size;

@@ -11,6 +11,7 @@
 #include "tests/support/traced.h"
 #include "tests/support/unit.h"
 #include "train/fold.h"
+#include "train/measure.h"
 #include "train/play.h"
 #include "train/timing.h"
 
@@ -411,6 +412,67 @@ START_TEST(what_is_foretold_has_the_log_of_its_costs)
 }
 END_TEST
 
+/* Two depths at one size after the other, as a search asks. */
+static int few_again(struct draw *d, void *room, void *other)
+{
+    uint32_t few = 2 * fold_period(&d->arch);
+    bool logged = timing_is_foretold(&d->step) && chance(60);
+    struct play_question q = {&d->arch, &d->step, &traced_device, chance(30) ? LOOK_COSTS : LOOK_FORETELL, logged, false}, in_full;
+    struct arena aside, fresh;
+    struct taped a, b;
+    struct err err;
+    int n = 0;
+
+    arena_init(&aside, room, ROOM);
+    train_runs_aside(&aside);
+    for (int i = 0; i < 2 * LOOKS; i++) {
+        unsigned char *mark = aside.cur;
+
+        d->arch.layers = i % 2 ? 2 * few : few;
+        if (i && i % 2 == 0)
+            draw_size(&d->step.r, &d->arch);
+        if (train_play(&q, &aside, &a, &err))
+            break;
+        if (a.made == TAPE_RESIZED) {
+            in_full = q;
+            in_full.in_full = true;
+            arena_init(&fresh, other, ROOM);
+            ck_assert(!train_play(&in_full, &fresh, &b, &err));
+            same_tape(d, &a, &b);
+            if (a.t->log)
+                same_costs(d, &a, &b);
+            n++;
+        }
+        arena_rewind(&aside, mark);
+    }
+    return n;
+}
+
+/* Of what foretells a deep model, too, the deeper of two is the one it was at another size, resized by the shallower. */
+START_TEST(few_layers_at_another_size_are_those_of_a_run)
+{
+    void *config = malloc(2 * CONFIG_ROOM), *room = malloc(ROOM), *other = malloc(ROOM);
+    const char *draws = getenv("LLMEMD_LAWS_DRAWS");
+    int left = draws ? atoi(draws) : 2 * DRAWS, n = 0;
+
+    ck_assert(config && room && other);
+    state = 20261127;
+    while (left) {
+        struct draw d = {0};
+
+        if (!draw(&d, config) || d.arch.fixed_depth || fold_period(&d.arch) > 4)
+            continue;
+        n += few_again(&d, room, other);
+        left--;
+    }
+    printf("runs of few layers that were resized: %d\n", n);
+    ck_assert_int_ge(n, DRAWS / 2);
+    free(config);
+    free(room);
+    free(other);
+}
+END_TEST
+
 /* A stage of a pipeline, one of those that may be the highest. */
 static bool draw_stage(struct draw *d, void *room)
 {
@@ -489,4 +551,5 @@ UNIT_TESTS("train/play",
     unit_rows(layers_of_two_kinds_are_laid_out, ((int[]){0, 1, 2, 3}));
     unit_test(a_log_that_was_laid_out_is_that_of_a_walk);
     unit_test(what_is_foretold_has_the_log_of_its_costs);
+    unit_test(few_layers_at_another_size_are_those_of_a_run);
 )

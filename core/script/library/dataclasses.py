@@ -93,8 +93,19 @@ def _make_init(cls, found, frozen):
     init_vars = tuple([f.name for f in found.values() if f.init_var])
     has_post = hasattr(cls, "__post_init__")
     plain_set = object.__setattr__
+    simple = not frozen and all([f.init and not f.init_var and f.default is not MISSING for f in listed])
+    defaults = tuple([(f.name, f.default) for f in listed])
 
     def __init__(self, *args, **kwargs):
+        if simple and not args:
+            for name in kwargs:
+                if name not in found:
+                    raise TypeError(f"{type(self).__name__}.__init__() got an unexpected keyword argument '{name}'")
+            for name, default in defaults:
+                setattr(self, name, kwargs[name] if name in kwargs else default)
+            if has_post:
+                self.__post_init__()
+            return
         if len(args) > len(positional):
             raise TypeError(f"{type(self).__name__}.__init__() takes {len(positional) + 1} positional arguments but {len(args) + 1} were given")
         given = dict(zip(positional, args))

@@ -26,18 +26,15 @@ class GeneralInterface:
 
 class ModelOutput(OrderedDict):
     def __post_init__(self):
+        first = getattr(self, next(iter(self.__dataclass_fields__)))
+        if not isinstance(first, dict):  # the others are items since they were set
+            return
         names = [field.name for field in fields(self)]
-        first = getattr(self, names[0])
-        if isinstance(first, dict) and all(getattr(self, name) is None for name in names[1:]):
+        if all(getattr(self, name) is None for name in names[1:]):
             setattr(self, names[0], None)
             super().__delitem__(names[0])
             for name, value in first.items():
                 setattr(self, name, value)
-            return
-        for name in names:
-            value = getattr(self, name)
-            if value is not None:
-                self[name] = value
 
     def __getitem__(self, key):
         if isinstance(key, str):
