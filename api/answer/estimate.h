@@ -69,6 +69,7 @@ struct estimate {
     enum dtype_saved loaded; /* the dtype that the weights are loaded in, where one says so */
     bool loads_as_saved;     /* ... or that it is the one they are saved in */
     struct auto_buckets auto_buckets;
+    const char *lora_kernels_at; /* the file in which axolotl switches on kernels of adapters by itself; NULL: none */
     struct notes warnings, assumptions;
     const char *summary;
     struct timeline *timeline; /* NULL: nobody asked */

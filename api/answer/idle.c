@@ -307,6 +307,7 @@ static const struct idle rows[] = {
     {"training.lora.dropout", adapts, NO_ADAPTERS},
     {"training.lora.use_dora", adapts, NO_ADAPTERS},
     {"training.lora.bias", adapts, NO_ADAPTERS},
+    {"training.lora.kernels", adapts, NO_ADAPTERS},
     {"training.lora.dtype", keeps_adapters_dtype, "no candidate has adapters, or accelerate and DeepSpeed's engine hold them in a dtype of their own"},
     {"training.lora.alpha", adapts_tensors, "a factor, which takes memory beside target_parameters alone"},
     {"training.lora.alpha_pattern", adapts_tensors, "factors, which take memory beside target_parameters alone"},

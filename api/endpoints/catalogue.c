@@ -92,6 +92,7 @@ enum err_code get_methods(struct call *c)
         {"liger_kernels", liger_words},
         {"framework", framework_words},
         {"lora_bias", lora_bias_words},
+        {"lora_kernels", lora_kernel_words},
         {"stage", stage_words},
         {"trainer", trainer_words},
         {"reference", reference_words},

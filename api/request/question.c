@@ -191,21 +191,12 @@ static enum err_code axis_tuning(struct estimate *e)
     return axis_of(e, AXIS_TUNING, &e->rq.training.tuning, tuning_words, gpu && gpu_is_consumer(gpu) ? at_home : kinds, 3);
 }
 
-static unsigned liger_kernels(const struct training_request *t)
-{
-    unsigned bits = 0;
-
-    for (unsigned i = 0; i < t->liger_kernels.n; i++)
-        bits |= 1u << liger_words[t->liger_kernels.at[i]].value;
-    return bits;
-}
-
 static enum err_code build_axes(struct estimate *e)
 {
     static const struct plan_choice open = {NULL, 0}, none = {"none", 0}, hf = {"hf", LOSS_HF}, liger = {"liger", LOSS_LIGER};
     static const struct plan_choice both[] = {{"false", TRI_FALSE}, {"true", TRI_TRUE}};
     const struct training_request *t = &e->rq.training;
-    bool fused = liger_kernels(t) >> LIGER_FUSED_LINEAR & 1;
+    bool fused = words_bits(&t->liger_kernels, liger_words) >> LIGER_FUSED_LINEAR & 1;
     const struct {
         enum plan_axis_name axis;
         const struct words *asked;
@@ -334,7 +325,7 @@ static enum err_code build_recipe(struct estimate *e)
         .quantization = (enum kbit)word_or(&t->quantization, quantization_words, KBIT_NONE),
         .checkpoint = checkpoint_form(e->model.config),
         .prepare_kbit = (enum kbit_prepare)word_or(&t->prepare_kbit, prepare_kbit_words, int8 ? KBIT_PREPARE_PEFT : KBIT_PREPARE_NONE),
-        .liger_kernels = liger_kernels(t),
+        .liger_kernels = words_bits(&t->liger_kernels, liger_words),
         .padded = t->padded == TRI_TRUE,
         .stage = stage_of(t),
         .reference = (enum reference)word_or(&t->reference, reference_words, REFERENCE_UNSET),

@@ -119,6 +119,15 @@ bool has_word(const struct words *w, const struct word *vocabulary, const char *
     return false;
 }
 
+unsigned words_bits(const struct words *w, const struct word *vocabulary)
+{
+    unsigned bits = 0;
+
+    for (unsigned i = 0; i < w->n; i++)
+        bits |= 1u << vocabulary[w->at[i]].value;
+    return bits;
+}
+
 static enum err_code check_loss(const struct training_request *t, struct err *err)
 {
     bool fused = has_word(&t->liger_kernels, liger_words, "fused_linear_cross_entropy");

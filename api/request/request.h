@@ -42,7 +42,7 @@ struct lora_request {
     struct quantity rank, alpha, dropout;
     struct strs target_modules, target_parameters, modules_to_save, layers_pattern, exclude_modules;
     struct given_request layers_to_transform, rank_pattern, alpha_pattern;
-    struct words dtype, bias;
+    struct words dtype, bias, kernels;
     enum tri use_dora;
 };
 
@@ -159,6 +159,7 @@ extern const struct member estimate_members[], training_members[], lora_members[
 
 /* Whether a list of words holds a word. */
 bool has_word(const struct words *w, const struct word *vocabulary, const char *name);
+unsigned words_bits(const struct words *w, const struct word *vocabulary); /* 1u << the value of each */
 
 /* Reads the document; each member by itself is right then. warnings: what a person should know. left_out: what is not known, and what other
  * tools call it (theirs.h). */

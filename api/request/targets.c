@@ -21,6 +21,7 @@ enum err_code lora_read(const struct lora_request *asked, const char *at, struct
         .dropout = asked->dropout.real,
         .dtype = asked->dtype.n ? (enum lora_dtype)lora_dtype_words[asked->dtype.at[0]].value : LORA_DTYPE_UNSET,
         .dora = asked->use_dora == TRI_TRUE,
+        .kernels = words_bits(&asked->kernels, lora_kernel_words),
         .bias = asked->bias.n ? (enum lora_bias)lora_bias_words[asked->bias.at[0]].value : LORA_BIAS_NONE,
         .all_linear = all,
         .n_targets = targets->is_string ? 0 : targets->n,

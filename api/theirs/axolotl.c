@@ -8,6 +8,7 @@
 
 #include "api/decode/unknown.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* rl: the trainer that is used, of the trl that axolotl pins: other than the ones that training.stage is modelled by. */
@@ -70,20 +71,37 @@ static bool is_on(const struct theirs *t, const char *key)
     return theirs_flag(json_get(t->arguments, key), &on) && on;
 }
 
+static const struct {
+    const char *key, *word;
+} lora_kernels[] = {{"lora_qkv_kernel", "qkv"}, {"lora_o_kernel", "o"}, {"lora_mlp_kernel", "mlp"}};
+
+static enum err_code say_kernels(struct theirs *t)
+{
+    char list[64] = "[";
+    size_t n = 1;
+
+    for (size_t i = 0; i < sizeof lora_kernels / sizeof *lora_kernels; i++)
+        if (is_on(t, lora_kernels[i].key))
+            n += (size_t)snprintf(list + n, sizeof list - n, "%s\"%s\"", n > 1 ? ", " : "", lora_kernels[i].word);
+    (void)snprintf(list + n, sizeof list - n, "]");
+    return n > 1 ? theirs_say_text(t, "training.lora.kernels", list) : ERR_OK;
+}
+
 /* utils/schemas/config.py check_auto_enable_lora_kernels: kernels that nobody asked for. FSDP's first version has none. */
 enum err_code axolotl_settle(struct theirs *t)
 {
     const char *adapter = json_str(json_get(t->arguments, "adapter"));
-    bool first_fsdp = is_said(t, "fsdp_config") && t->fsdp_version != 2;
+    bool first_fsdp = is_said(t, "fsdp_config") && t->fsdp_version != 2, said = is_said(t, "lora_embedding_kernel");
 
-    if (!adapter || !word_among("lora|qlora", adapter, strlen(adapter), false) || is_said(t, "rl") || is_on(t, "trust_remote_code") || first_fsdp ||
-        (!strcmp(adapter, "lora") && is_on(t, "load_in_8bit")) || is_said(t, "lora_mlp_kernel") || is_said(t, "lora_qkv_kernel") ||
-        is_said(t, "lora_o_kernel") || is_said(t, "lora_embedding_kernel"))
-        return ERR_OK;
-    note_of(&t->e->warnings, NOTE_OF_FIGURES,
-            "%s/adapter: axolotl turns on LoRA kernels of its own where the file says nothing; the figures are of peft's own adapters, as with "
-            "lora_mlp_kernel, lora_qkv_kernel, lora_o_kernel and lora_embedding_kernel false",
-            t->arguments_at);
+    for (size_t i = 0; i < sizeof lora_kernels / sizeof *lora_kernels; i++)
+        said = said || is_said(t, lora_kernels[i].key);
+    if (said)
+        return say_kernels(t);
+    t->e->lora_kernels_at =
+        adapter && word_among("lora|qlora", adapter, strlen(adapter), false) && !is_said(t, "rl") && !is_on(t, "trust_remote_code") && !first_fsdp &&
+                !(!strcmp(adapter, "lora") && is_on(t, "load_in_8bit"))
+            ? t->arguments_at
+            : NULL;
     return ERR_OK;
 }
 
@@ -126,7 +144,7 @@ const struct their_key axolotl_keys[] = {
     MOVES("relora|relora_cpu_offload|lisa_n_layers|use_mora|mora", "a training that changes what is trained"),
     MOVES("selective_checkpointing", "selective checkpointing"),
     MOVES("layer_offloading|ple_cpu_offload", "layers on the host"),
-    MOVES("lora_mlp_kernel|lora_qkv_kernel|lora_o_kernel|lora_embedding_kernel", "axolotl's kernels of adapters"),
+    KNOWN("lora_mlp_kernel|lora_qkv_kernel|lora_o_kernel|lora_embedding_kernel"), /* axolotl_settle() */
     MOVES("tiled_mlp", "an MLP a tile of the sequence at a time"),
     MOVES("use_eaft", "a loss of axolotl's own"),
     MOVES("llama4_linearized_experts|quantize_moe_experts|experts_implementation|expert_backend|nonexpert_quantization|moe_grouped_backend|"

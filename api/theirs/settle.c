@@ -1,6 +1,7 @@
 /* Users' own configs: what several keys, or a key and the model, mean together. */
 #include "api/theirs/theirs.h"
 
+#include "models/kernels.h"
 #include "stack/defaults.h"
 
 #include <stdio.h>
@@ -372,11 +373,41 @@ static void settle_buckets(struct estimate *e)
         whole(&b->persistence_elems, 10 * hidden);
 }
 
+/* What axolotl switches on unasked, where it has a model here; else its trainer runs peft's own adapters with them false, which is told. */
+static void settle_lora_kernels(struct estimate *e)
+{
+    struct training_request *r = &e->rq.training;
+    bool sharded = r->methods.n && (strstr(r->methods.v[0], "fsdp2") || strstr(r->methods.v[0], "zero3") || strstr(r->methods.v[0], "tp"));
+    bool foreign = e->model.installed || !e->model.has_program || e->model.files;
+    enum lora_kernels_fit fit = foreign ? LORA_KERNELS_FIT : lora_kernels_fit(e->model.arch.model_type);
+    const char *why = foreign                        ? "they are modelled of the service's own files of a model alone"
+                      : fit == LORA_KERNELS_RAISE    ? "it asserts \"Original QKV code not found\" for this type, and ends"
+                      : fit == LORA_KERNELS_CAST     ? "they raise on this type's norms under autocast (addmm_ of bf16 and fp32)"
+                      : fit == LORA_KERNELS_UNREAD   ? "those of this type are not modelled yet"
+                      : sharded                      ? "under this method they are not modelled yet"
+                      : r->lora.use_dora == TRI_TRUE ? "those of DoRA are not modelled yet"
+                                                     : NULL;
+
+    if (!e->lora_kernels_at || r->lora.kernels.n)
+        return;
+    if (!why) {
+        r->lora.kernels = (struct words){.n = 3, .at = {0, 1, 2}};
+        note_of(&e->assumptions, NOTE_OF_YOURS, "lora_qkv_kernel, lora_o_kernel and lora_mlp_kernel true: left out, axolotl 0.19 switches them on");
+        return;
+    }
+    note_of(&e->warnings, NOTE_OF_FIGURES,
+            "%s/adapter: axolotl turns on LoRA kernels of its own where the file says nothing, and %s; the figures are of peft's own adapters, as with "
+            "lora_mlp_kernel, lora_qkv_kernel, lora_o_kernel and lora_embedding_kernel false",
+            e->lora_kernels_at, why);
+}
+
 enum err_code theirs_resolve(struct estimate *e)
 {
     enum err_code rc = settle_precision(e);
 
     if (!rc && e->model.has_program)
         settle_buckets(e);
+    if (!rc)
+        settle_lora_kernels(e);
     return rc;
 }

@@ -162,6 +162,13 @@ const struct word lora_bias_words[] = {
     {0},
 };
 
+const struct word lora_kernel_words[] = {
+    {"qkv", LORA_KERNEL_QKV, "lora_qkv_kernel", "Query, key and value in one function (axolotl)."},
+    {"o", LORA_KERNEL_O, "lora_o_kernel", "Attention's projection out in a function of its own (axolotl)."},
+    {"mlp", LORA_KERNEL_MLP, "lora_mlp_kernel", "A gated MLP in one function, gradients written over its factors (axolotl)."},
+    {0},
+};
+
 const struct word lora_dtype_words[] = {
     {"fp32", LORA_DTYPE_FP32, "float32", "Adapters in fp32, as peft casts them."},
     {"bf16", LORA_DTYPE_BF16, "bfloat16", "Adapters in bf16."},

@@ -77,6 +77,7 @@ struct model {
     const char *loss;             /* a function of models/library/losses.py; NULL: the model's own */
     unsigned liger_kernels;       /* a bit each */
     uint32_t liger_release;
+    unsigned lora_kernels;        /* a bit each, of models whose linears will be adapted */
     bool padded, use_cache, checkpointing, reentrant;
     uint32_t checkpoint_every;    /* of checkpointing: one layer in so many */
     bool quantised;               /* its weights will be packed: configs say so, as transformers' quantizers/base.py leaves them */

@@ -469,16 +469,21 @@ static bool replace_parts(struct program *p, struct model *m)
         [LIGER_ROPE] = "rope", [LIGER_RMS_NORM] = "rms_norm", [LIGER_SWIGLU] = "swiglu", [LIGER_GEGLU] = "geglu", [LIGER_LAYER_NORM] = "layer_norm",
         [LIGER_CROSS_ENTROPY] = "cross_entropy", [LIGER_FUSED_LINEAR] = "fused_linear_cross_entropy", [LIGER_COUNT] = "release",
     };
+    static const char *const adapted[] = {[LORA_KERNEL_QKV] = "qkv", [LORA_KERNEL_O] = "o", [LORA_KERNEL_MLP] = "mlp"};
     sv values[LIGER_COUNT + 1];
 
-    if ((m->liger_kernels || m->loss) && m->source->installed) {
-        (void)script_leave(p->s, "Liger's kernels, or a loss of its own, over an installed transformers");
+    if ((m->liger_kernels || m->loss || m->lora_kernels) && m->source->installed) {
+        (void)script_leave(p->s, "kernels in the place of a model's own, or another loss, over an installed transformers");
         return false;
     }
     for (int i = 0; i < LIGER_COUNT; i++)
         values[i] = sv_bool(m->liger_kernels >> i & 1);
     values[LIGER_COUNT] = sv_int(m->liger_release);
     if (m->liger_kernels && !call_on_model(p, "transformers.liger", "apply", LIGER_COUNT + 1, values, names))
+        return false;
+    for (int i = 0; i < LORA_KERNEL_COUNT; i++)
+        values[i] = sv_bool(m->lora_kernels >> i & 1);
+    if (m->lora_kernels && !call_on_model(p, "transformers.axolotl.kernels", "apply", LORA_KERNEL_COUNT, values, adapted))
         return false;
     m->tree.reads_head = (m->liger_kernels >> LIGER_FUSED_LINEAR & 1) || (m->loss && !keeps_head(m->loss));
     return !m->loss || call_on_model(p, "transformers.losses", m->loss, 0, NULL, NULL);

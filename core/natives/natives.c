@@ -5,12 +5,13 @@
 
 #include <string.h>
 
-extern const struct script_module flash_module, autograd_module, triton_module;
+extern const struct script_module flash_module, autograd_module, triton_module, adapters_module;
 static const struct script_class *const pytorch_utils_classes[] = {&conv1d_class, NULL};
 static const struct script_module pytorch_utils = {.name = "transformers.pytorch_utils", .classes = pytorch_utils_classes};
 
 static const struct script_module *const modules[] = {&torch_module,    &functional_module, &nn_module_table, &checkpoint_module,
-                                                      &switches_module, &autograd_module,   &flash_module,    &pytorch_utils,  &triton_module};
+                                                      &switches_module, &autograd_module,   &flash_module,    &pytorch_utils,  &triton_module,
+                                                      &adapters_module};
 
 /* torch/csrc/utils/python_arg_parser.cpp numpy_compatibility_arg_names */
 static const struct script_keyword numpy_names[] = {{"dim", "axis"}, {"keepdim", "keepdims"}, {"input", "x"}, {"input", "a"},

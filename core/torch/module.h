@@ -64,6 +64,15 @@ struct module_around {
     void *of;
 };
 
+/* What peft puts around a linear. Its forward is the node's own; who multiplies by the parts himself finds them here. */
+struct adapter {
+    struct module *base, *dropout, *a, *b;
+    struct module *identity;  /* in the place of a dropout of 0, where somebody counts; NULL: left out */
+    struct module *magnitude; /* DoRA's; NULL: none */
+    bool packed;              /* the base's weight is no matrix */
+    val (*unpacked)(struct run *r, struct module *base); /* of a packed base, as axolotl's kernels make one: a temporary; NULL: they cannot */
+};
+
 struct module {
     const char *name;
     struct module *parent, *first, *last, *next;
@@ -83,6 +92,7 @@ struct module {
     struct module_hook *hooks; /* hooks.h */
     uint8_t casts_to;          /* enum dtype + 1: floats among its other arguments are cast, in tuples and lists too; 0: they stay */
     struct module_around *around;
+    const struct adapter *adapter; /* of a linear that has one; NULL: none */
 };
 
 struct tree {

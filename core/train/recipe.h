@@ -117,6 +117,7 @@ struct lora {
     double dropout;
     enum lora_dtype dtype;      /* of the adapters, whatever the base weights have */
     bool dora;                  /* use_dora */
+    unsigned kernels;           /* axolotl's, a bit each, 1u << LORA_KERNEL_QKV */
     enum lora_bias bias;
     bool all_linear;            /* target_modules: "all-linear" */
     uint32_t n_targets;         /* 0 and not all_linear: peft's table for the model type */

@@ -244,6 +244,35 @@ static bool take_loss(struct model *m, const struct recipe *s, struct err *err)
     return true;
 }
 
+/* Where axolotl's kernels have no model here, or raise: they read the parts of an adapted linear, whose module nobody calls. */
+static enum err_code take_lora_kernels(struct model *m, const struct recipe *s, struct err *err)
+{
+    static const char at[] = "/training/lora/kernels";
+    bool of_attention = s->lora.kernels & (1u << LORA_KERNEL_QKV | 1u << LORA_KERNEL_O);
+    enum lora_kernels_fit fit = lora_kernels_fit(m->arch->model_type);
+
+    if (s->tuning == TUNING_FULL || !s->lora.kernels)
+        return ERR_OK;
+    if (method_is_fsdp1(s->method))
+        return err_set(err, ERR_FIELD_CONFLICT, at, "axolotl refuses its kernels of adapters under FSDP1: fsdp2, ddp, or none of them");
+    if (s->method > METHOD_DDP && !method_is_zero_whole(s->method))
+        return err_set(err, ERR_FIELD_CONFLICT, at, "axolotl's kernels of adapters under %s are not modelled yet: single, ddp, zero1 or zero2, or none of them",
+                       method_rows[s->method].name);
+    if (s->lora.dora)
+        return err_set(err, ERR_FIELD_CONFLICT, at, "axolotl's kernels of DoRA are not modelled yet: none of them, or use_dora false");
+    if (s->quantization > KBIT_NF4_DQ)
+        return err_set(err, ERR_FIELD_CONFLICT, at, "axolotl's kernels multiply by weights as loaded, or of nf4: none of them over these");
+    if (s->lora.bias)
+        return err_set(err, ERR_FIELD_CONFLICT, at, "axolotl's kernels compute no gradient of a base's bias, and its adapters have bias none");
+    if (fit == LORA_KERNELS_UNREAD)
+        return err_set(err, ERR_FIELD_CONFLICT, at, "axolotl's kernels of adapters for %.40s are not modelled yet: none of them", m->arch->model_type);
+    if (of_attention && fit == LORA_KERNELS_RAISE)
+        return err_set(err, ERR_FIELD_CONFLICT, at,
+                       "axolotl 0.19 asserts \"Original QKV code not found\" for %.40s: lora_qkv_kernel and lora_o_kernel false, or mlp alone", m->arch->model_type);
+    m->lora_kernels = s->lora.kernels;
+    return ERR_OK;
+}
+
 /* Dynamo cuts at DDP's buckets (_dynamo/backends/distributed.py) and at hooks of units that are gathered; hooks of gradients come after the graph. */
 static bool is_one_graph(enum method m)
 {
@@ -307,6 +336,9 @@ enum err_code trainer_declare(struct trainer *t, const struct arch *arch, const 
     m->attention = kernel_of(s->attention);
     if (!take_loss(m, s, err))
         return err->code;
+    rc = t->as_saved ? ERR_OK : take_lora_kernels(m, s, err);
+    if (rc)
+        return rc;
     m->padded = s->padded;
     m->quantised = s->quantization != KBIT_NONE;
     m->memory = t->memory;

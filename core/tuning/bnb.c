@@ -86,6 +86,16 @@ val bnb_dequantised(struct run *r, struct module *m)
     return dequantised(r, m->extra);
 }
 
+val bnb_unpacked_first(struct run *r, struct module *m)
+{
+    const struct bnb_linear *l = m->extra;
+    val weight = unpacked(r, l, OP_DEQUANTIZE_4BIT, l->dtype);
+
+    if (l->doubly)
+        value_unref(r, owned(r, scales(r, l)));
+    return weight;
+}
+
 /* MatMul4Bit.backward: grad_output @ dequantize_4bit(B, state).to(grad_output.dtype) */
 static void backward(struct run *r, void *of, const val *grad, const val *saved, val *ret)
 {

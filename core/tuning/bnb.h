@@ -36,6 +36,7 @@ bool bnb_is_quantised(const struct module *m);
 bool bnb_is_int8(const struct module *m);
 
 val bnb_dequantised(struct run *r, struct module *m); /* functional.dequantize_4bit(): a temporary, in the dtype before */
+val bnb_unpacked_first(struct run *r, struct module *m); /* axolotl 0.19 kernels/quantize.py dequantize(): the same, born before the scales of double ones */
 
 /* Whether one kernel multiplies by packed weights; else a half copy of them is made first. M rows, [N, K] weights. */
 bool bnb_gemm_is_fused(const struct device *d, enum dtype dtype, int64_t m, int64_t n, int64_t k);

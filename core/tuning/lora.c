@@ -201,11 +201,14 @@ static void adapt(struct tree *t, struct module *m, uint32_t rank, const struct 
     l->b = lora_part(t, m, "lora_B", rank, m->out, o);
     if (o->dora)
         l->magnitude = magnitude(t, m, o);
+    l->packed = quantiser_of(base) != NULL;
+    l->unpacked = bnb_is_quantised(base) && !bnb_is_int8(base) ? bnb_unpacked_first : NULL;
     m->kind = MODULE_CONTAINER;
     m->forward = forward_over(quantiser_of(base));
     m->weight = m->bias = NULL;
     m->params = m->last_param = NULL;
     m->extra = l;
+    m->adapter = l;
 }
 
 static void freeze(void *context, struct module *m, struct param *p)

@@ -4,12 +4,6 @@
 
 #include "tuning/lora.h"
 
-struct adapter {
-    struct module *base, *dropout, *a, *b;
-    struct module *identity;  /* in the place of a dropout of 0, where somebody counts; NULL: left out */
-    struct module *magnitude; /* DoRA's; NULL: none */
-};
-
 /* --- lora_dora.c */
 val dora_forward(struct run *r, const struct adapter *l, val x, val base); /* what is added to the base's result; base 0: it has to be made again of x */
 void dora_give_birth(struct run *r, const struct adapter *l);               /* of the magnitude, once A and B stand */

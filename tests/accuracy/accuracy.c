@@ -293,6 +293,7 @@ int main(int argc, char **argv)
         !read_cases(&j, "tests/data/accuracy/freeze.jsonl", NULL, only, 1) || !read_cases(&j, "tests/data/accuracy/options.jsonl", NULL, only, 1) ||
         !read_cases(&j, "tests/data/accuracy/adapters.jsonl", NULL, only, 1) ||
         !read_cases(&j, "tests/data/accuracy/kernels.jsonl", NULL, only, 1) ||
+        !read_cases(&j, "tests/data/accuracy/lora_kernels.jsonl", NULL, only, 1) ||
         !read_cases(&j, "tests/data/accuracy/moe.jsonl", NULL, only, 1) ||
         !read_cases(&j, "tests/data/accuracy/hybrids.jsonl", NULL, only, 1) ||
         !read_cases(&j, "tests/data/accuracy/scans.jsonl", NULL, only, 1) ||

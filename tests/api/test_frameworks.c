@@ -266,19 +266,33 @@ START_TEST(has_no_figures)
 }
 END_TEST
 
-/* What axolotl switches on by itself is told, unless the file says no. */
-START_TEST(tells_kernels_that_nobody_asked_for)
-{
-    struct reply told = ask(FILE_OF("axolotl", "adapter: lora\\nlora_target_linear: true\\n"));
-    struct reply off = ask(FILE_OF("axolotl", "adapter: lora\\nlora_target_linear: true\\nlora_mlp_kernel: false\\n"));
-    struct reply first = ask(FILE_OF("axolotl", "adapter: lora\\nlora_target_linear: true\\nrl: orpo\\n"));
+/* What axolotl switches on by itself where the file says nothing: modelled, or told that it is not. */
+static const struct {
+    const char *config, *text, *kernels, *says; /* kernels: of resolved, 0: none */
+} axolotls[] = {
+    {"Qwen/Qwen2-0.5B", "adapter: lora\\nlora_target_linear: true\\n", "3", "axolotl 0.19 switches them on"},
+    {"Qwen/Qwen2-0.5B", "adapter: qlora\\nload_in_4bit: true\\nlora_target_linear: true\\n", "3", "axolotl 0.19 switches them on"},
+    {"Qwen/Qwen2-0.5B", "adapter: lora\\nlora_target_linear: true\\nlora_mlp_kernel: false\\n", "0", NULL},
+    {"Qwen/Qwen2-0.5B", "adapter: lora\\nlora_target_linear: true\\nlora_mlp_kernel: true\\nlora_qkv_kernel: true\\n", "2", NULL},
+    {"Qwen/Qwen2-0.5B", "adapter: lora\\nlora_target_linear: true\\nrl: orpo\\n", "0", NULL},
+    {"Qwen/Qwen2-0.5B", "adapter: lora\\nlora_target_linear: true\\nload_in_8bit: true\\n", "0", NULL},
+    {"Qwen/Qwen2-0.5B", "adapter: lora\\nlora_target_linear: true\\npeft_use_dora: true\\n", "0", "those of DoRA are not modelled yet"},
+    {"EleutherAI/gpt-neo-125m", "adapter: lora\\nlora_target_linear: true\\n", "0", "Original QKV code not found"},
+};
 
-    ck_assert_ptr_nonnull(strstr(told.r.body, "LoRA kernels of its own"));
-    ck_assert_ptr_null(strstr(off.r.body, "LoRA kernels of its own"));
-    ck_assert_ptr_null(strstr(first.r.body, "LoRA kernels of its own"));
-    reply_done(told);
-    reply_done(off);
-    reply_done(first);
+START_TEST(takes_kernels_that_nobody_asked_for)
+{
+    char body[1024], n[16];
+    struct reply reply;
+
+    (void)snprintf(body, sizeof body, "{\"model\":\"%s\",\"cluster\":{\"gpu\":\"A100-80GB\"},\"framework_config\":{\"framework\":\"axolotl\",\"text\":\"%s\"}}",
+                   axolotls[_i].config, axolotls[_i].text);
+    reply = ask(body);
+    (void)snprintf(n, sizeof n, "%zu", json_count(reply_at(&reply, "resolved/training/lora/kernels")));
+    ck_assert_msg(reply.r.status == 200 && !strcmp(n, axolotls[_i].kernels), "%s: %d, %s kernels", axolotls[_i].text, reply.r.status, n);
+    if (axolotls[_i].says)
+        ck_assert_msg(strstr(reply.r.body, axolotls[_i].says) != NULL, "%s: nothing of '%s'", axolotls[_i].text, axolotls[_i].says);
+    reply_done(reply);
 }
 END_TEST
 
@@ -331,4 +345,4 @@ START_TEST(reads_commands)
 END_TEST
 
 UNIT_TESTS("api/frameworks", unit_rows(reads_commands, commands); unit_rows(is_read_whole, files); unit_rows(says_what_to_write, unread); unit_rows(has_the_tools_defaults, left_out);
-           unit_rows(refuses, refused); unit_rows(has_no_figures, gaps); unit_test(tells_kernels_that_nobody_asked_for);)
+           unit_rows(refuses, refused); unit_rows(has_no_figures, gaps); unit_rows(takes_kernels_that_nobody_asked_for, axolotls);)

@@ -27,6 +27,7 @@ static const struct word compile_words[] = {{"true", 1, NULL, "torch.compile wit
 static const struct word lora_words[] = {
     {"bias", 1, NULL, "Biases that are trained beside adapters: all of the model's, or those of adapted modules."},
     {"use_dora", 1, NULL, "DoRA: a magnitude for each output, over the norm of the adapted weight."},
+    {"kernels", 1, NULL, "axolotl's own kernels of adapters: qkv, o, mlp; its file's lora_qkv_kernel, lora_o_kernel, lora_mlp_kernel, on unless it says no."},
     {"target_parameters", 1, NULL, "Adapters of tensors that no linear has, experts above all."},
     {"layers_to_transform", 1, NULL, "Some layers alone."},
     {"layers_pattern", 1, NULL, "What the list of layers is called."},

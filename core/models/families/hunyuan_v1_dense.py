@@ -29,7 +29,7 @@ class HunYuanDenseV1Attention(LlamaAttention):
         output, weights = attend(self, q, k, v, attention_mask, self.eager, dropout=self.attention_dropout if self.training else 0.0,
                                  scaling=self.scaling, **kwargs)
         output = output.reshape(*rows, -1).contiguous()
-        output = self.o_proj(output)
+        output = getattr(self, self.out)(output)
         return output, weights
 
 

@@ -43,7 +43,7 @@ class Ministral3Attention(MistralAttention):
         output, weights = attend(self, q, k, v, attention_mask, dropout=self.attention_dropout if self.training else 0.0, scaling=self.scaling,
                                  position_ids=position_ids, **self.keywords, **kwargs)
         output = output.reshape(*rows, -1).contiguous()
-        output = self.o_proj(output)
+        output = getattr(self, self.out)(output)
         return output, weights
 
 
