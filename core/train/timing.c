@@ -11,8 +11,10 @@ enum {
     KERNELS_OF_EXPERT = 64, /* that is a module of its own */
     KERNELS_BESIDE = 4096,
     MESSAGES_OF_LAYER = 256,
+    MESSAGES_OF_EXPERT = 96, /* FSDP1 makes a unit of each adapter, and offload copies each there and back */
     MESSAGES_BESIDE = 256,
     ORDERS_OF_LAYER = 512,
+    ORDERS_OF_EXPERT = 48,
     ORDERS_BESIDE = 1024
 };
 
@@ -33,10 +35,10 @@ static double model_flops(const struct trainer *t, const struct arch *a, const s
 static enum err_code room_for(const struct arch *arch, const struct step *step, uint32_t micro_steps, bool orders, unsigned wider, struct arena *arena,
                               struct work *log, struct err *err)
 {
-    uint32_t experts = step->quirks.experts_in_turn ? arch->experts * KERNELS_OF_EXPERT : 0, turns = 3 * train_turns(arch, step);
-    struct work_limits l = {(KERNELS_BESIDE + arch->layers * (KERNELS_OF_LAYER + experts + turns)) * micro_steps,
-                            MESSAGES_BESIDE + arch->layers * MESSAGES_OF_LAYER,
-                            orders ? (ORDERS_BESIDE + arch->layers * ORDERS_OF_LAYER) * micro_steps : 0};
+    uint32_t experts = step->quirks.experts_in_turn ? arch->experts : 0, turns = 3 * train_turns(arch, step);
+    struct work_limits l = {(KERNELS_BESIDE + arch->layers * (KERNELS_OF_LAYER + experts * KERNELS_OF_EXPERT + turns)) * micro_steps,
+                            MESSAGES_BESIDE + arch->layers * (MESSAGES_OF_LAYER + experts * MESSAGES_OF_EXPERT),
+                            orders ? (ORDERS_BESIDE + arch->layers * (ORDERS_OF_LAYER + experts * ORDERS_OF_EXPERT)) * micro_steps : 0};
 
     l.kernels <<= wider;
     if (!work_init(log, arena, l))

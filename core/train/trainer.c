@@ -488,8 +488,8 @@ static struct run_limits limits_of(const struct trainer *t, const struct arch *a
         return l;
     l.values += SHARDS; /* pieces of a bucket, however few the layers are */
     l.storages += SHARDS;
-    l.marks += layers * 64 * steps;
-    l.hooks += layers * (s->r.tuning == TUNING_FULL ? 64 : 192); /* of every module, adapters included */
+    l.marks += layers * (64 + experts * 24) * steps; /* FSDP1 makes a unit of each adapter of an expert that is a module, and waits for each */
+    l.hooks += layers * (s->r.tuning == TUNING_FULL ? 64 : 192 + experts * 24); /* of every module, adapters included */
     return l;
 }
 
