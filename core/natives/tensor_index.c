@@ -268,6 +268,16 @@ static const sv *keys_of(const sv *key, uint32_t *ret_n)
     return many ? items : key;
 }
 
+/* TensorIndexing.h count_specified_dimensions(): a mask has as many as it is wide. */
+static uint32_t dims_taken(struct script *s, sv key)
+{
+    const struct tensor *t = as_tensor(s, key);
+
+    if (t && shape_of(t)->dtype == DTYPE_BOOL)
+        return (uint32_t)shape_of(t)->ndim;
+    return key.tag != SV_NONE && key.tag != SV_ELLIPSIS;
+}
+
 /* What all keys make of c->t; false: an exception is set, or the script has ended. */
 static bool take_all(struct script *s, struct cursor *c, uint32_t n, const sv *keys)
 {
@@ -278,7 +288,11 @@ static bool take_all(struct script *s, struct cursor *c, uint32_t n, const sv *k
     c->x = value_in(c->t);
     c->c = c->t->content;
     for (uint32_t i = 0; i < n; i++)
-        taken += keys[i].tag != SV_NONE && keys[i].tag != SV_ELLIPSIS;
+        taken += dims_taken(s, keys[i]);
+    if (taken > (uint32_t)shape_of(c->t)->ndim) {
+        (void)script_raise(s, EXC_IndexError, "too many indices for tensor of dimension %d", shape_of(c->t)->ndim);
+        return false;
+    }
     for (uint32_t i = 0; i < n; i++) {
         if (take(s, c, keys[i], shape_of(c->t)->ndim - (int)taken) && !run_dead(c->t->run))
             continue;

@@ -130,6 +130,8 @@ CASES = [
     ("product of two dtypes", "modeling-raised", dict(fwd="y = x.double() @ x.half().transpose(-1, -2)")),
     ("an operator of two numbers", "modeling-raised", dict(fwd="y = torch.bitwise_xor(16, 3)")),
     ("an operator of letters", "modeling-raised", dict(fwd="y = torch.add(x, 'a')")),
+    ("indices that there are no dimensions for", "modeling-raised", dict(fwd="for i in range(4): x = x[..., 0]")),
+    ("a mask beside dots", "modeling-raised", dict(fwd="y = x[(x > 0), ..., 0]")),
     ("norm of two dtypes", "modeling-raised", dict(fwd="y = nn.functional.layer_norm(x.double(), x.shape[-1:], x.half()[0, 0], x.half()[0, 0])")),
     ("attention of two dtypes", "modeling-raised", dict(fwd="y = nn.functional.scaled_dot_product_attention(x[:, None].double(), x[:, None].half(), x[:, None].half())")),
     ("assert", "modeling-raised", dict(fwd="assert x.shape[0] == 77, 'seventy-seven'")),
