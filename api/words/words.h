@@ -15,7 +15,8 @@ enum weights { WEIGHTS_BF16, WEIGHTS_FP16, WEIGHTS_FP32, WEIGHTS_INT8, WEIGHTS_N
 
 extern const struct word workload_words[], tuning_words[], quantization_words[], prepare_kbit_words[], precision_words[], float8_words[],
     optimizer_words[], checkpointing_words[], attention_words[], loss_words[], liger_words[], reduce_words[], wrap_words[],
-    prefetch_words[], offload_words[], lora_dtype_words[], lora_bias_words[], lora_kernel_words[], target_words[], weights_words[], compute_words[], kv_cache_words[],
+    prefetch_words[], offload_words[], lora_dtype_words[], lora_bias_words[], lora_kernel_words[], target_words[], weights_words[], compute_words[],
+    kv_cache_words[],
     cache_words[], engine_words[], framework_words[], stage_words[], trainer_words[], reference_words[], tool_words[], objective_words[], program_words[],
     llmem_words[], link_words[];
 

@@ -268,7 +268,8 @@ static enum err_code take_lora_kernels(struct model *m, const struct recipe *s, 
         return err_set(err, ERR_FIELD_CONFLICT, at, "axolotl's kernels of adapters for %.40s are not modelled yet: none of them", m->arch->model_type);
     if (of_attention && fit == LORA_KERNELS_RAISE)
         return err_set(err, ERR_FIELD_CONFLICT, at,
-                       "axolotl 0.19 asserts \"Original QKV code not found\" for %.40s: lora_qkv_kernel and lora_o_kernel false, or mlp alone", m->arch->model_type);
+                       "axolotl 0.19 asserts \"Original QKV code not found\" for %.40s: lora_qkv_kernel and lora_o_kernel false, or mlp alone",
+                       m->arch->model_type);
     m->lora_kernels = s->lora.kernels;
     return ERR_OK;
 }
