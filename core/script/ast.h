@@ -72,7 +72,18 @@ enum node_kind {
     N_DEF,   /* name, a: N_PARAM.., b: body, c: decorators, d: -> */
     N_CLASS, /* name, a: bases, b: body, c: decorators, d: of N_KEYWORD */
     N_PARAM, /* op: enum param, name, a: annotation, b: default */
-    N_ASYNC  /* async def, for, with: leaves the language when it is met */
+    N_ASYNC, /* async def, for, with: leaves the language when it is met */
+    N_MATCH, /* a, b: of N_CASE */
+    N_CASE,  /* pattern a if c: b */
+    /* patterns */
+    P_VALUE,  /* == a */
+    P_IS,     /* is a: None, True, False */
+    P_NAME,   /* a as name; a NULL: anything; name NULL: nothing is bound */
+    P_OR,     /* a: patterns */
+    P_SEQ,    /* a: patterns */
+    P_STAR,   /* *name in one */
+    P_MAP,    /* a: of N_PAIR, key and pattern; **name */
+    P_CLASS,  /* a(b.., c..): c of N_KEYWORD */
 };
 
 enum param { PARAM_POSITIONAL, PARAM_PLAIN, PARAM_REST, PARAM_KEYWORD, PARAM_KW };
@@ -93,6 +104,11 @@ struct node {
     const char *text;    /* an annotation's, as it was written */
     uint32_t bytes;
 };
+
+static inline bool is_wildcard(const struct node *n)
+{
+    return n->kind == P_NAME && !n->a && !n->name;
+}
 
 struct parsed {
     struct node *module;

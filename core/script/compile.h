@@ -117,6 +117,7 @@ void compile_call(struct compiler *c, struct node *args, struct node *kws, uint3
 void compile_function(struct compiler *c, struct node *n);
 void compile_class(struct compiler *c, struct node *n);
 void compile_closure(struct compiler *c, const struct code *code, uint32_t flags);
+void compile_match(struct compiler *c, struct node *n);
 void compile_block_leave(struct compiler *c, struct block *b, bool keep_top);
 bool node_const(const struct node *n, sv *ret);                            /* a literal, or minus one */
 bool compile_const_tuple(struct compiler *c, struct node *first, sv *ret); /* all of them are constant */

@@ -882,6 +882,9 @@ static void statement(struct compiler *c, struct node *n)
     case N_CLASS:
         compile_class(c, n);
         break;
+    case N_MATCH:
+        compile_match(c, n);
+        break;
     case N_ASYNC:
         what = image_intern(c->im, "async", 5);
         if (what)

@@ -59,6 +59,7 @@ struct node *parse_number(struct parser *p);
 struct node *parse_params(struct parser *p, enum token end, bool annotated);
 struct node *parse_yield(struct parser *p);
 struct node *parse_block(struct parser *p);
+struct node *parse_match(struct parser *p); /* NULL: `match` is a name here */
 void parse_check_target(struct parser *p, const struct node *n); /* can be assigned to */
 bool parse_at_expression(const struct parser *p);                /* an expression may begin here */
 

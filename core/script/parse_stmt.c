@@ -565,6 +565,12 @@ static struct node *statement(struct parser *p)
         lex_next(&p->lex);
         n = statement(p);
         return parse_node(p, N_ASYNC, n, NULL, NULL);
+    case T_NAME:
+        n = parse_match(p);
+        if (n)
+            return n;
+        simple_line(p, &line);
+        return line.first;
     default:
         simple_line(p, &line);
         return line.first;

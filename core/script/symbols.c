@@ -322,6 +322,13 @@ static void visit(struct pass *p, struct scope *sc, struct node *n)
         if (n->b)
             bind(p, sc, n->b);
         return;
+    case P_NAME:
+    case P_STAR:
+    case P_MAP:
+        visit_list(p, sc, n->a);
+        if (n->name)
+            (void)note(p, sc, n->name, SYM_BOUND);
+        return;
     case N_EXCEPT:
         visit(p, sc, n->a);
         if (n->name)

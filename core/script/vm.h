@@ -24,6 +24,8 @@ bool vm_unwind(struct script *s, struct frame *f); /* true: a handler goes on */
 bool vm_unbound(struct script *s, const struct frame *f, uint32_t at);
 sv vm_build_map(struct script *s, sv *at, uint32_t n);
 sv vm_build_string(struct script *s, sv *at, uint32_t n);
+sv vm_match_keys(struct script *s, sv map, sv keys);                        /* a tuple, or None */
+sv vm_match_class(struct script *s, sv subject, sv cls, sv names, uint32_t n); /* a tuple, or None */
 sv vm_super_method(struct script *s, sv of, struct str *name, sv *self);
 
 #endif

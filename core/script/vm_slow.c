@@ -308,3 +308,86 @@ sv vm_build_string(struct script *s, sv *at, uint32_t n)
     t->h.flags = flags & STR_ASCII;
     return sv_counted(t);
 }
+
+/* ---- match: ceval.c match_keys(), match_class() */
+
+sv vm_match_keys(struct script *s, sv map, sv keys)
+{
+    struct tuple *asked = AS(tuple, keys);
+    sv made = list_new(s, 0, NULL), found;
+    bool ok = sv_ok(made) && script_charge(s, asked->n);
+
+    for (uint32_t i = 0; ok && i < asked->n; i++) {
+        found = dict_get(s, map, asked->items[i]);
+        if (!sv_ok(found)) {
+            sv_drop(s, made);
+            return script_failed(s) ? sv_null() : sv_none();
+        }
+        ok = list_push(s, AS(list, made), sv_keep(found));
+    }
+    found = ok ? tuple_new(s, asked->n, AS(list, made)->items) : sv_null();
+    sv_drop(s, made);
+    return found;
+}
+
+/* A class without names for its parts whose one part is itself. */
+static bool is_its_part(const struct script *s, struct cls *c)
+{
+    static const uint8_t of[] = {B_BOOL, B_INT, B_FLOAT, B_STR, B_TUPLE, B_LIST, B_DICT, B_SET, B_FROZENSET};
+
+    for (size_t i = 0; i < sizeof of; i++)
+        if (cls_derives(c, s->w->types[of[i]]))
+            return true;
+    return false;
+}
+
+/* 1: *ret has it too; 0: there is no such attribute */
+static int add_attr(struct script *s, sv subject, sv name, struct list *ret)
+{
+    sv value = sv_null();
+    int found = script_find(s, subject, name, &value);
+
+    if (found)
+        return found == SCRIPT_ABSENT ? 0 : -1;
+    return list_push(s, ret, value) ? 1 : -1;
+}
+
+static int add_parts(struct script *s, sv subject, sv cls, uint32_t n, struct list *ret)
+{
+    sv names = sv_null();
+    int found = script_find(s, cls, sv_forever(s->sym[SYM_match_args]), &names), yes = 1;
+    uint32_t allowed = 0;
+    const sv *items = found ? NULL : seq_items(names, &allowed);
+
+    if (found == SCRIPT_ABSENT && n == 1 && is_its_part(s, sv_as_class(cls)))
+        return list_push(s, ret, sv_keep(subject)) ? 1 : -1;
+    if (allowed < n && found >= 0) {
+        (void)script_raise(s, EXC_TypeError, "%.100s() accepts %u positional sub-pattern%s (%u given)", sv_as_class(cls)->name->text, allowed,
+                           allowed == 1 ? "" : "s", n);
+        yes = -1;
+    }
+    for (uint32_t i = 0; yes > 0 && i < n; i++)
+        yes = add_attr(s, subject, items[i], ret);
+    sv_drop(s, names);
+    return found < 0 ? -1 : yes;
+}
+
+sv vm_match_class(struct script *s, sv subject, sv cls, sv names, uint32_t n)
+{
+    struct tuple *keywords = AS(tuple, names);
+    int yes = sv_as_class(cls) ? isinstance_of(s, subject, cls) : -1;
+    sv made, all = sv_null();
+
+    if (!sv_as_class(cls))
+        return script_raise(s, EXC_TypeError, "called match pattern must be a class");
+    if (yes <= 0 || !script_charge(s, n + keywords->n))
+        return script_failed(s) ? sv_null() : sv_none();
+    made = list_new(s, 0, NULL);
+    yes = !sv_ok(made) ? -1 : n ? add_parts(s, subject, cls, n, AS(list, made)) : 1;
+    for (uint32_t i = 0; yes > 0 && i < keywords->n; i++)
+        yes = add_attr(s, subject, keywords->items[i], AS(list, made));
+    if (yes > 0)
+        all = tuple_new(s, AS(list, made)->n, AS(list, made)->items);
+    sv_drop(s, made);
+    return yes > 0 ? all : yes < 0 ? sv_null() : sv_none();
+}

@@ -67,7 +67,7 @@ static struct said run_text(const char *name, const char *text, size_t room, enu
     return said;
 }
 
-static const char *const programs[] = {"language", "library", "hidden", "lives_calls", "lives_errors", "lives_random"};
+static const char *const programs[] = {"language", "library", "hidden", "matches", "lives_calls", "lives_errors", "lives_random"};
 
 START_TEST(does_what_python_does)
 {

@@ -151,6 +151,8 @@ def _process(cls, init, repr, eq, order, unsafe_hash, frozen, kw_only):
     own = cls.__dict__
     if init:
         cls.__init__ = _make_init(cls, found, frozen)
+    if "__match_args__" not in own:
+        cls.__match_args__ = tuple([f.name for f in found.values() if f.init and not f.kw_only])
     if repr and "__repr__" not in own:
         def __repr__(self):
             return type(self).__qualname__ + "(" + ", ".join([f"{name}={getattr(self, name)!r}" for name in shown]) + ")"
