@@ -628,16 +628,17 @@ static sv f_embedding(struct script *s, const struct script_args *a)
 static sv f_rms_norm(struct script *s, const struct script_args *a)
 {
     struct tensor *t = first(s, a), *w = t && sv_given(a->v[2]) ? need_tensor(s, a->v[2], "rms_norm") : NULL;
+    const struct quirks *q = natives_of(s)->host.q;
     uint32_t n = 1;
 
     if (!t || (sv_given(a->v[2]) && !w))
         return sv_null();
-    if (!natives_of(s)->host.q->fused_rms_norm)
-        return script_leave(s, "rms_norm() before it was one kernel");
+    if (!q->has_rms_norm)
+        return script_raise(s, EXC_AttributeError, "module 'torch.nn.functional' has no attribute 'rms_norm'");
     if (seq_items(a->v[1], &n) && n != 1)
         return script_leave(s, "rms_norm() over more than the last dimension");
-    if (w && shape_of(w)->dtype != shape_of(t)->dtype && !t->run->autocast) /* else both are cast */
-        return script_leave(s, "rms_norm() of a weight of another dtype");
+    if (!q->fused_rms_norm || (w && shape_of(w)->dtype != shape_of(t)->dtype && !(t->run->autocast && q->rms_norm_autocast)))
+        return written_formula(s, "rms_norm", 2, (sv[]){a->v[0], w ? a->v[2] : sv_none()});
     return wrap(s, t->run, rms_norm_op(t->run, value_in(t), w ? value_in(w) : 0));
 }
 

@@ -5,6 +5,9 @@
 #include "torch/checkpoint.h"
 #include "torch/autograd.h"
 
+#include <stddef.h>
+#include <string.h>
+
 enum { RESULTS = 4 };
 
 /* What a checkpointed region runs again: it lives as long as the region. */
@@ -347,10 +350,13 @@ static sv set_mapped(struct script *s, const struct script_args *a)
     return sv_keep(a->v[0]);
 }
 
-static sv einsum_swaps(struct script *s, const struct script_args *a)
+/* A row of quirks.def of the request's torch */
+static sv of_release(struct script *s, const struct script_args *a)
 {
-    (void)a;
-    return sv_bool(natives_of(s)->host.q->einsum_swaps_operands);
+    int value;
+
+    memcpy(&value, (const char *)natives_of(s)->host.q + a->def->data, sizeof value);
+    return sv_bool(value);
 }
 
 static sv attention_is_safe(struct script *s, const struct script_args *a)
@@ -438,9 +444,15 @@ static sv count_ones(struct script *s, const struct script_args *a)
     return n < 0 ? script_leave(s, "elements that a mask chooses are set: how many is data") : sv_int(n);
 }
 
+#define OF_RELEASE(name, row) {name, of_release, "", (uint32_t)offsetof(struct quirks, row), NATIVE_PLAIN}
 static const struct script_native switch_functions[] = {{"cublas_workspace", take_cublas_workspace, "", 0, NATIVE_PLAIN},
                                                         {"true_count", count_ones, "mask", 0, NATIVE_PLAIN},
-                                                        {"einsum_swaps", einsum_swaps, "", 0, NATIVE_PLAIN},
+                                                        OF_RELEASE("einsum_swaps", einsum_swaps_operands),
+                                                        OF_RELEASE("compares_first", extreme_compares_first),
+                                                        OF_RELEASE("rms_norm_widens", rms_norm_widens),
+                                                        OF_RELEASE("rms_norm_weighs_wide", rms_norm_weighs_wide),
+                                                        OF_RELEASE("group_norm_wide_means", group_norm_wide_means),
+                                                        OF_RELEASE("group_norm_lays_within", group_norm_lays_within),
                                                         {"float_mask", float_mask_of, "mask, like", 0, NATIVE_PLAIN},
                                                         {"attention_is_safe", attention_is_safe, "", 0, NATIVE_PLAIN},
                                                         {"flash_attention", flash_alone, "query, key, value, dropout_p, is_causal", 0, NATIVE_PLAIN},

@@ -38,12 +38,12 @@ sv f_topk(struct script *s, const struct script_args *a)
     dim = shape_of(t)->ndim - 1;
     if (!int_arg(s, a->v[1], &k) || !dim_arg(s, t, a->v[2], &dim))
         return sv_null();
-    if (dim != shape_of(t)->ndim - 1 || shape_of(t)->size[dim] > TOPK_ONE_BLOCK)
-        return script_leave(s, "topk() but of the last dimension, of at most %d", TOPK_ONE_BLOCK);
+    if (shape_of(t)->size[dim] > TOPK_ONE_BLOCK)
+        return script_leave(s, "topk() of more than %d", TOPK_ONE_BLOCK);
     if (k < 0 || k > shape_of(t)->size[dim])
         return script_raise(s, EXC_RuntimeError, "selected index k out of range");
-    topk(t->run, value_in(t), k, two);
-    return pair_of(s, t->run, two, content_unknown(), content_of_choice(t, dim, k));
+    topk(t->run, value_in(t), dim, k, two);
+    return pair_of(s, t->run, two, content_unknown(), dim == shape_of(t)->ndim - 1 ? content_of_choice(t, dim, k) : content_unknown());
 }
 
 /* sort(x) and argsort(x) of integers of one dimension */

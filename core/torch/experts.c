@@ -6,7 +6,7 @@
 
 /* ----------------------------------------------------------------------------------------------------------- selection */
 /* TensorTopK.cu: one block a slice, sorted in place; slices that many blocks share take scratch and are refused by the caller. */
-void topk(struct run *r, val a, int64_t k, val ret[2])
+void topk(struct run *r, val a, int dim, int64_t k, val ret[2])
 {
     uint32_t node = attach(r, OP_TOPK, 1, &a);
     int64_t size[MAX_DIMS];
@@ -16,7 +16,7 @@ void topk(struct run *r, val a, int64_t k, val ret[2])
     if (run_dead(r))
         return;
     memcpy(size, r->values[a].size, sizeof size);
-    size[nd - 1] = k;
+    size[dim] = k;
     ret[0] = value_empty(r, OP_TOPK, dtype_of(r, a), nd, size);
     ret[1] = value_empty(r, OP_TOPK, DTYPE_INT64, nd, size);
     if (!r->values[a].contiguous) /* self.contiguous(), for the kernel alone */

@@ -35,10 +35,10 @@ static void lt_workspace(struct run *r)
 
     if (r->q->cublaslt_workspace == CUBLASLT_TAKEN)
         w = scratch_take(r, OP_ADDMM, MIB, MARK_NONE);
-    else if (r->q->cublaslt_workspace == CUBLASLT_KEPT && !*kept && !run_dead(r))
-        *kept = scratch_take(r, OP_ADDMM, MIB, MARK_WORKSPACE);
     if (r->q->cublas_workspace_kept)
         cublas_workspace(r, OP_ADDMM);
+    if (r->q->cublaslt_workspace == CUBLASLT_KEPT && !*kept && !run_dead(r)) /* traced, 2.9 to 2.11: behind the handle's */
+        *kept = scratch_take(r, OP_ADDMM, MIB, MARK_WORKSPACE);
     scratch_give(r, w);
 }
 

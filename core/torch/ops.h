@@ -116,7 +116,7 @@ val index_first(struct run *r, enum op op, val x, val indices); /* rows of x: OP
 val index_put_first(struct run *r, val x, val indices, int64_t rows); /* zeros of so many rows, those of x put among them */
 
 /* routing to experts: experts.c */
-void topk(struct run *r, val a, int64_t k, val ret[2]); /* values and places, of the last dimension */
+void topk(struct run *r, val a, int dim, int64_t k, val ret[2]); /* values and places */
 void extreme_dim(struct run *r, enum op op, val a, int dim, bool keepdim, val ret[2]); /* OP_MAX_DIM, OP_MIN_DIM */
 val gather_op(struct run *r, val a, val index);
 void sort_integers(struct run *r, val a, val ret[2]);   /* the same */

@@ -607,8 +607,13 @@ val rms_norm_op(struct run *r, val a, val weight)
     if (run_dead(r))
         return 0;
     pin(r, &p, a);
-    in[1] = weight ? autocast_arg(r, OP_RMS_NORM, weight) : 0;
-    in[0] = a = autocast_arg(r, OP_RMS_NORM, a);
+    in[1] = weight;
+    in[0] = a;
+    if (r->q->rms_norm_autocast) {
+        in[1] = weight ? autocast_arg(r, OP_RMS_NORM, weight) : 0;
+        in[0] = autocast_arg(r, OP_RMS_NORM, a);
+    }
+    a = in[0];
     weight = in[1];
     node = attach(r, OP_RMS_NORM, weight ? 2 : 1, in);
     save(r, node, a);

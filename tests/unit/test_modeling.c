@@ -123,7 +123,7 @@ START_TEST(makes_the_tape_of_pytorch)
     struct stack stack;
     struct step step;
     const char *targets[TRACED_TARGETS], *wrong;
-    char path[256], *text, *end;
+    char path[256], of[32] = "new", *text, *end;
     struct err err = {0};
     size_t bytes;
     void *blocks[2] = {malloc(LIBRARY_ROOM), malloc(ROOM)};
@@ -138,8 +138,10 @@ START_TEST(makes_the_tape_of_pytorch)
     ck_assert_msg(!program_library(&library_room, &library, &err), "%s %s", err.at, err.detail);
     ck_assert(!json_parse(text + 8, (size_t)(end - text) - 8, &json_limits_config, &given, &err));
     ck_assert(!json_parse(from.config, strlen(from.config), &json_limits_config, &config, &err));
-    ck_assert_msg(!program_arch(&library, config, from.files, from.n, NULL, &room, &arch, &err), "%s %s", err.at, err.detail);
-    ck_assert(traced_stack("new", &stack));
+    if (sscanf(end + 1, "stack %31s\n", of) == 1)
+        end = strchr(end + 1, '\n');
+    ck_assert(traced_stack(of, &stack));
+    ck_assert_msg(!program_arch(&library, config, from.files, from.n, &stack, &room, &arch, &err), "%s %s", err.at, err.detail);
     wrong = traced_step(given, &arch, &stack, targets, &step);
     ck_assert_msg(!wrong, "%s", wrong);
     ck_assert_msg(!trainer_run(t, &arch, &step, &traced_device, &room, &err), "%s: %s %s after %u events", tapes[_i], err.at, err.detail,

@@ -458,7 +458,7 @@ class iinfo:
 
 _METHODS = ("swapaxes", "swapdims", "movedim", "moveaxis", "narrow", "select", "ravel", "tile", "clip", "unflatten", "argmax", "argmin",
             "isnan", "isinf", "isfinite", "masked_select", "atleast_2d", "view_as_real", "logical_xor", "count_nonzero",
-            "take_along_dim", "remainder", "floor_divide", "fliplr", "flipud", "dot", "hsplit", "vsplit")
+            "take_along_dim", "clamp_min", "clamp_max", "remainder", "floor_divide", "fliplr", "flipud", "dot", "hsplit", "vsplit")
 _FORMULAS = ("std", "var", "norm", "log1p", "expm1", "exp2", "log2", "log10", "reciprocal", "round", "floor", "ceil", "trunc", "sign",
              "sgn", "amax", "amin", "addcmul", "addcdiv", "lerp", "scatter", "scatter_add", "index_add", "index_copy", "index_fill",
              "nan_to_num", "mv", "erfinv", "logcumsumexp", "logaddexp", "cumprod", "prod", "cummax", "cummin", "median", "kthvalue", "aminmax", "nansum",

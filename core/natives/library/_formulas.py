@@ -9,8 +9,8 @@ from torch import _half, _nonzero, bfloat16, bool as truth, broadcast_tensors, e
 from torch import is_autocast_enabled, is_tensor, mean as _mean, roll as _roll
 from torch import tril as _tril, triu as _triu, where, zeros
 from torch._return_types import pair
-from torch._switches import alike, true_count
-from torch._switches import cublas_workspace
+from torch._switches import alike, compares_first, cublas_workspace, group_norm_lays_within, group_norm_wide_means, rms_norm_weighs_wide
+from torch._switches import rms_norm_widens, true_count
 from torch.autograd import Function
 
 
@@ -577,22 +577,29 @@ def glu(x, dim=-1):
 
 
 class _LogitsLoss(_Formula):
-    """Loss.cpp binary_cross_entropy_with_logits, binary_cross_entropy_with_logits_backward"""
+    """Loss.cpp binary_cross_entropy_with_logits; FunctionsManual.cpp binary_cross_entropy_with_logits_backward: in place but for what pos_weight spreads"""
 
     @staticmethod
-    def forward(ctx, x, target, reduction):
-        ctx.save_for_backward(x, target)
+    def forward(ctx, x, target, weight, pos_weight, reduction):
+        ctx.save_for_backward(x, target, weight, pos_weight)
         log_sigmoid = logsigmoid(x.detach())
-        loss = (1 - target).mul_(x.detach())
-        loss = loss - log_sigmoid
+        if pos_weight is not None:
+            less = pos_weight - 1
+            log_weight = less * target
+            del less, log_weight
+        loss = empty_like(target)
         return _reduced_loss(loss, reduction)
 
     @staticmethod
     def backward(ctx, grad):
-        x, target = ctx.saved_tensors
-        share = x.sigmoid()
-        share = share - target
-        return share * grad, None, None
+        x, target, weight, pos_weight = ctx.saved_tensors
+        if pos_weight is None:
+            return x.sigmoid(), None, None, None, None
+        positive = pos_weight * target
+        share = positive + 1
+        chance = x.sigmoid()
+        del chance
+        return share, None, None, None, None
 
 
 def _reduced_loss(loss, reduction):
@@ -605,8 +612,36 @@ def _no_weights(name, *weights):
 
 
 def binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None):
-    _no_weights("binary_cross_entropy_with_logits", weight, size_average, reduce, pos_weight)
-    return _apply(_LogitsLoss, _full(input), target, reduction)
+    _no_weights("binary_cross_entropy_with_logits", size_average, reduce)
+    if target.requires_grad:
+        leave("binary_cross_entropy_with_logits() whose target wants a gradient")
+    pos_weight_, weight_ = [None if t is None else _full(t) for t in (pos_weight, weight)]  # arguments of C++, from the last
+    target_ = _full(target)
+    return _apply(_LogitsLoss, _full(input), target_, weight_, pos_weight_, reduction)
+
+
+def rms_norm(input, weight):
+    """layer_norm.cpp rms_norm, rms_norm_composite: of several operators; what lives in an expression dies at its end, from the last"""
+    if rms_norm_widens():
+        wide = input.to(float32)
+        squared = wide**2
+        mean = squared.mean(-1, keepdim=True).add_(1e-5)
+        root = mean.rsqrt()
+        del mean, squared
+        made = wide * root
+        if not rms_norm_weighs_wide():
+            made = made.to(input.dtype)
+            del root, wide
+            return made if weight is None else made * weight
+        made = made if weight is None else made * weight
+        del root, wide
+        return made.to(input.dtype)
+    squared = input**2
+    mean = squared.mean(-1, keepdim=True).add_(1e-5)
+    root = mean.rsqrt()
+    made = input * root
+    del root, mean, squared
+    return made if weight is None else made * weight
 
 
 class _NllLoss(_Formula):
@@ -678,7 +713,7 @@ class _GroupNorm(_Formula):
         mean = empty([x.shape[0], groups], dtype=x.dtype, device=x.device)
         rstd = empty_like(mean)
         laid = x.contiguous()
-        if x.dtype != float32:
+        if x.dtype != float32 and group_norm_wide_means():
             means = empty_like(mean, dtype=float32)
             rstds = empty_like(means)
         if ctx.affine and x.dim() > 2:
@@ -695,7 +730,7 @@ class _GroupNorm(_Formula):
         of_x = empty_like(x) if ctx.needs_input_grad[0] else None
         of_weight = empty_like(weight) if ctx.needs_input_grad[2] else None
         of_bias = empty_like(weight) if ctx.needs_input_grad[3] else None
-        if x.dim() > 2:
+        if x.dim() > 2 or not group_norm_lays_within():
             of_both = empty(x.shape[:2], dtype=float32, device=x.device)
             of_bias_too = empty_like(of_both)
         if of_x is not None:
@@ -708,6 +743,9 @@ class _GroupNorm(_Formula):
 def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     if input.shape[1] % num_groups:
         raise RuntimeError("Expected number of channels in input to be divisible by num_groups")
+    if not group_norm_lays_within():
+        laid = _full(input).contiguous()
+        return _several(_GroupNorm, (input, weight, bias), laid, num_groups, weight, bias)
     return _several(_GroupNorm, (input, weight, bias), _full(input), num_groups, weight, bias)
 
 
@@ -1329,10 +1367,17 @@ class _Minimum(_Formula):
 
 def _of_extreme(x, other, grad):
     """at::where(self == other, grad / 2, grad).masked_fill_(self > other, 0)"""
-    less = x < other
+    if compares_first():
+        less = x < other
+        half = grad / 2
+        same = x == other
+        return where(same, half, grad)
     half = grad / 2
     same = x == other
-    return where(same, half, grad)
+    chosen = where(same, half, grad)
+    less = x < other
+    del less, same, half
+    return chosen
 
 
 def minimum(x, other):
@@ -1507,7 +1552,7 @@ def argsort(x, dim):
 
 
 class _ClampTensor(_Formula):
-    """clamp_backward, clamp_backward_min_max of 2.15"""
+    """clamp_backward, clamp_backward_min_max"""
 
     @staticmethod
     def forward(ctx, x, low, high):
@@ -1518,6 +1563,9 @@ class _ClampTensor(_Formula):
     def backward(ctx, grad):
         high, low, x = ctx.saved_tensors
         of_low = of_high = of_x = None
+        if not compares_first():
+            of_low, of_high = _bounds_alone(x, low, high, grad, ctx.needs_input_grad)
+            return _within_bounds(x, low, high, grad) if ctx.needs_input_grad[0] else None, of_low, of_high
         if low is None or high is None:
             bound = low if high is None else high
             of_bound = _of_extreme(x, bound, grad) if ctx.needs_input_grad[2 if low is None else 1] else None
@@ -1537,6 +1585,41 @@ class _ClampTensor(_Formula):
             half = grad / 2
             of_x = where(tie, half, grad)
         return of_x, of_low, of_high
+
+
+def _bounds_alone(x, low, high, grad, needs):
+    """before 2.14: a bound has the gradient of what it cut off"""
+    if not needs[1] and not needs[2]:
+        return None, None
+    of_low = of_high = None
+    nothing = empty([], dtype=grad.dtype, device=grad.device)
+    if low is None or high is None:
+        bound = high if low is None else low
+        of_bound = where(x < bound, nothing, grad)
+        return (of_bound, None) if high is None else (None, of_bound)
+    if needs[1]:
+        below, proper = x < low, low < high
+        of_low = where(below, nothing, grad)
+        del proper, below
+    if needs[2]:
+        above, crossed = x > high, high < low
+        of_high = where(above, nothing, grad)
+        del crossed, above
+    return of_low, of_high
+
+
+def _within_bounds(x, low, high, grad):
+    if low is None or high is None:
+        nothing = empty([], dtype=grad.dtype, device=grad.device)
+        inside = x >= (high if low is None else low)
+        made = where(inside, grad, nothing)
+        del inside
+        return made
+    inside, beside = x >= low, x <= high
+    nothing = empty([], dtype=grad.dtype, device=grad.device)
+    made = where(inside, grad, nothing)
+    del nothing, beside, inside
+    return made
 
 
 def _of_bounds(x, low, high, grad, needs):

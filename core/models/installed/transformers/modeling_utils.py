@@ -7,6 +7,7 @@ from torch import nn
 
 from transformers.configuration_utils import PreTrainedConfig, _release
 from transformers.integrations.flash_attention import flash_attention_forward
+from transformers.releases import quirks
 
 try:
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
@@ -168,7 +169,13 @@ class PreTrainedModel(nn.Module):
         return inputs_embeds
 
     def get_output_embeddings(self):
-        return getattr(self, "lm_head", None)
+        if not quirks.finds_output_embeddings or not hasattr(self, "lm_head"):
+            return None
+        try:
+            self.get_input_embeddings()
+        except NotImplementedError:
+            return None
+        return self.lm_head
 
     def get_extended_attention_mask(self, attention_mask, input_shape, device=None, dtype=None):
         """ModuleUtilsMixin's, of an encoder; the third was a device until 5.0"""
