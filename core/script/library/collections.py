@@ -120,7 +120,8 @@ def namedtuple(typename, field_names, *, rename=False, defaults=None, module=Non
     def _replace(self, **kwargs):
         return type(self)(*[kwargs.pop(n, v) for n, v in zip(fields, self)])
 
-    names = {"__new__": __new__, "__repr__": __repr__, "_asdict": _asdict, "_replace": _replace, "_fields": fields, "__match_args__": fields, "_field_defaults": given,
+    names = {"__new__": __new__, "__repr__": __repr__, "_asdict": _asdict, "_replace": _replace, "_fields": fields,
+             "__match_args__": fields, "_field_defaults": given,
              "_make": classmethod(lambda cls, iterable: tuple.__new__(cls, iterable)), "__module__": caller_module().__name__}
     for i, name in enumerate(fields):
         names[name] = _field(i)
