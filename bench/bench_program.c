@@ -72,7 +72,7 @@ typedef enum err_code walking(const struct arch *arch, const struct step *step, 
 /* The median of its time, ns; 0: it ends, *err says why. */
 static double time_of(walking *walk, const struct arch *arch, const struct step *step, struct arena *a, struct trainer *t, struct err *err)
 {
-    const struct device device = {8, 0, 108, 2048, false, UINT64_C(80) << 30, 0, false};
+    const struct device device = {8, 0, 108, 2048, false, UINT64_C(80) << 30, 0, false, false};
     unsigned char *mark = a->cur;
     double ns[MOST_ROUNDS];
 

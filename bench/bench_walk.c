@@ -44,7 +44,7 @@ int main(void)
             struct err err = {0};
             struct step step = {0};
             struct measured m;
-            struct device device = {8, 0, 108, 2048, false, UINT64_C(80) << 30, 0, false};
+            struct device device = {8, 0, 108, 2048, false, UINT64_C(80) << 30, 0, false, false};
             double begin, middle;
 
             arena_init(&a, block, room);

@@ -117,6 +117,8 @@ MUST_CHECK enum err_code stack_read(const struct stack_request *asked, struct st
 
 /* The cluster's part of e->question. */
 MUST_CHECK enum err_code cluster_read(struct estimate *e);
+bool cluster_has_no_gpu(const struct estimate *e);                /* gpu "none": of inference alone */
+MUST_CHECK enum err_code cluster_host(struct estimate *e); /* the host in the place of a GPU */
 
 /* A method of the contract by its name has a program. */
 bool method_named_is_modelled(const char *name);

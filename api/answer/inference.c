@@ -81,9 +81,13 @@ static void take_weights(struct inferring *i)
         note_of(&e->assumptions, NOTE_OF_YOURS, "inference.weights %s: the checkpoint's quantization_config", i->weights[0].name);
         return;
     }
+    if (i->q.on_host)
+        i->q.n_weights = 1;
     i->weights[0] = form(e, half ? WEIGHTS_FP16 : WEIGHTS_BF16);
     i->weights[1] = form(e, WEIGHTS_INT8);
     i->weights[2] = form(e, WEIGHTS_NF4);
+    if (i->q.on_host)
+        return;
     note_of(&e->assumptions, NOTE_OF_YOURS, "inference.weights %s, int8 and nf4 are compared: left out%s", i->weights[0].name,
             saved_in_half(e) ? "" : " (the model is saved in fp32 or does not say)");
 }
@@ -131,6 +135,8 @@ static void warn_of_training(struct inferring *i)
         note(&e->warnings, "/training: of its members only attention and padded are read where the workload is inference");
     if (e->question.gpus > e->question.gpus_per_node)
         note(&e->warnings, "the GPUs of one node are used: neither device_map nor tensor_parallel goes over several here");
+    if (i->q.on_host && i->q.host_bytes_per_s <= 0)
+        note(&e->warnings, "/cluster/host_memory_gbs, how fast the host's memory is, is left out: no bound on tokens/s");
     if (e->rq.inference.gpu_memory_utilization.set && i->q.engine == ENGINE_TRANSFORMERS)
         note(&e->warnings, "/inference/gpu_memory_utilization is vLLM's: generate() takes what it needs");
 }
@@ -139,7 +145,7 @@ enum { UTILIZATION_PERCENT = 92 }; /* vLLM 0.33.0 config/cache.py */
 
 static bool is_a100(const struct estimate *e)
 {
-    return !e->rq.cluster.gpu.by_numbers && strstr(gpu_in_words(e), "A100");
+    return !e->rq.cluster.gpu.by_numbers && e->rq.cluster.gpu.name && strstr(gpu_in_words(e), "A100");
 }
 
 /* Left out, vLLM has all GPUs of a node where they divide the heads. */
@@ -158,18 +164,68 @@ static void take_degree(struct inferring *i)
     i->q.host_bytes = e->question.host_memory_bytes_per_node;
 }
 
+static void take_device_map(struct inferring *i)
+{
+    struct estimate *e = i->e;
+    const struct words *map = &e->rq.inference.device_map;
+    int asked = map->n ? device_map_words[map->at[0]].value : WORD_UNMODELLED;
+
+    if (i->q.engine == ENGINE_VLLM && map->n)
+        note(&e->warnings, "/inference/device_map is transformers': vLLM's is tensor_parallel");
+    if (i->q.tensor_parallel > 1 && map->n)
+        note(&e->warnings, "/inference/device_map goes with no tensor_parallel: this one answers");
+    i->q.spread_alone = asked == DEVICE_MAP_AUTO && !i->q.on_host && i->q.engine == ENGINE_TRANSFORMERS && i->q.tensor_parallel == 1;
+    i->q.spread_never = asked == DEVICE_MAP_ONE || i->q.on_host;
+}
+
+enum { TOP_K = 50 }; /* GenerationConfig's own, where the model's generation_config.json says nothing else */
+
+/* do_sample with its warpers; expand_inputs_for_generation(): a row for each sequence that comes back. */
+static void take_choice(struct inferring *i)
+{
+    struct estimate *e = i->e;
+    struct inference_request *r = &e->rq.inference;
+    bool warps = r->temperature.set || r->top_k.set || r->top_p.set, drawn = r->do_sample == TRI_TRUE;
+
+    if (i->q.engine == ENGINE_VLLM) {
+        if (r->do_sample != TRI_UNSET || warps || r->num_return_sequences.set)
+            note(&e->warnings, "/inference: how vLLM samples moves nothing here: its profile has a sampler's logits of max_num_seqs rows");
+        return;
+    }
+    if (warps && !drawn)
+        note(&e->warnings, "/inference: temperature, top_k and top_p go with do_sample: true, which is not asked: generate() takes the most likely token");
+    i->q.choice = (struct generation_choice){.drawn = drawn};
+    if (drawn) {
+        i->q.choice.tempered = r->temperature.set && r->temperature.real != 1;
+        i->q.choice.cut = r->top_p.set && r->top_p.real < 1;
+        i->q.choice.top_k = r->top_k.set ? (uint32_t)r->top_k.whole : TOP_K;
+        if (!r->top_k.set)
+            note_of(&e->assumptions, NOTE_OF_YOURS, "inference.top_k %d: left out, GenerationConfig's (a model's own file may say another)", TOP_K);
+    }
+    if (!r->num_return_sequences.set || r->num_return_sequences.whole == 1)
+        return;
+    if (!drawn && !i->q.gap)
+        i->q.gap = "num_return_sequences above 1 wants do_sample: true (or beams): generate() refuses it where the most likely token is taken";
+    note_of(&e->assumptions, NOTE_OF_YOURS, "num_return_sequences %u: each prompt is repeated before the model sees it, so that batch_size is %u x %u rows",
+            (unsigned)r->num_return_sequences.whole, i->q.batch_size, (unsigned)r->num_return_sequences.whole);
+    i->q.batch_size *= (uint32_t)r->num_return_sequences.whole;
+}
+
 static void take_engine(struct inferring *i)
 {
     struct estimate *e = i->e;
     struct inference_request *r = &e->rq.inference;
-    bool fp8 = r->kv_cache.n && kv_cache_words[r->kv_cache.at[0]].value == KV_CACHE_FP8;
+    int kv = r->kv_cache.n ? kv_cache_words[r->kv_cache.at[0]].value : KV_CACHE_AUTO;
+    bool fp8 = kv == KV_CACHE_FP8;
 
     i->q.engine = r->engine.n && engine_words[r->engine.at[0]].value == ENGINE_OF_VLLM ? ENGINE_VLLM : ENGINE_TRANSFORMERS;
-    i->q.kv_bytes = fp8 ? 1 : 0;
+    i->q.kv_bytes = fp8 ? 1 : kv == KV_CACHE_HALF ? 2 : 0;
     i->q.cache = fp8 ? CACHE_FP8 : r->cache.n && cache_words[r->cache.at[0]].value == CACHE_STATIC ? CACHE_STATIC : CACHE_DYNAMIC;
     if (i->q.litgpt)
         i->q.cache = CACHE_LITGPT;
     take_degree(i);
+    take_device_map(i);
+    take_choice(i);
     i->q.max_model_len = (uint32_t)r->max_model_len.whole;
     i->q.batched_tokens = (uint32_t)r->max_num_batched_tokens.whole;
     i->q.utilization = r->gpu_memory_utilization.set ? r->gpu_memory_utilization.real : UTILIZATION_PERCENT / 100.0;
@@ -185,6 +241,11 @@ static void take_engine(struct inferring *i)
         i->q.n_weights = 1;
 }
 
+static bool is_on_host(const struct inference_request *r)
+{
+    return r->device_map.n && device_map_words[r->device_map.at[0]].value == DEVICE_MAP_HOST;
+}
+
 static enum err_code build(struct inferring *i)
 {
     struct estimate *e = i->e;
@@ -197,6 +258,11 @@ static enum err_code build(struct inferring *i)
         rc = question_gap(e, &q->gap);
     if (rc)
         return rc;
+    q->on_host = cluster_has_no_gpu(e) || is_on_host(&e->rq.inference);
+    rc = q->on_host ? cluster_host(e) : ERR_OK;
+    if (rc)
+        return rc;
+    q->host_bytes_per_s = e->rq.cluster.host_memory_gbs.real * 1e9;
     q->arch = e->model.has_program ? &e->model.arch : NULL;
     q->stack = e->stack;
     q->device = e->question.device;

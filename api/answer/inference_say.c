@@ -25,7 +25,10 @@ void inference_say(struct buf *out, const struct inferring *i)
     buf_str(out, " of ");
     say_gib(out, (double)q->capacity_bytes);
     buf_str(out, " GiB on ");
-    say_gpus(out, c->spread ? q->gpus_per_node : q->tensor_parallel, gpu_in_words(i->e));
+    if (q->on_host)
+        buf_str(out, "a host without a GPU");
+    else
+        say_gpus(out, c->spread ? q->gpus_per_node : q->tensor_parallel, gpu_in_words(i->e));
     if (c->spread)
         buf_str(out, " by device_map=auto");
     if (c->spread && (c->devices->host_bytes || c->devices->disk_bytes)) {
@@ -108,7 +111,12 @@ void inference_assume(struct inferring *i)
                 "transformers' are, its top-k sampling and what it takes to load are not counted");
         return;
     }
-    note_of(n, NOTE_OF_YOURS, "greedy search with %s: sampling, beams and torch.compile hold other temporaries", caches[i->q.cache]);
+    if (i->q.on_host)
+        note_of(n, NOTE_OF_YOURS,
+                "basis range: on the host from weights and cache to all tensors that are alive at once; kernels' scratch, weights that oneDNN orders anew, "
+                "the process and its libraries are not counted; bound_tokens_per_s: weights and cache once a token at host_memory_gbs");
+    note_of(n, NOTE_OF_YOURS, "%s with %s: %sbeams and torch.compile hold other temporaries", i->q.choice.drawn ? "a token is drawn" : "greedy search",
+            caches[i->q.cache], i->q.choice.drawn ? "" : "sampling (do_sample), ");
     for (uint32_t k = 0; k < i->answer.n; k++) {
         part |= i->answer.candidates[k].modelled && !i->answer.candidates[k].spread && !i->answer.candidates[k].memory.replayed_in_full;
         if (i->answer.candidates[k].spread && i->answer.candidates[k].modelled)

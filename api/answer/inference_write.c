@@ -22,24 +22,26 @@ static void write_breakdown(struct jsonw *w, const struct generated *m)
 static void write_memory(struct jsonw *w, const struct inferring *i, const struct inference_candidate *c)
 {
     const struct generated *m = &c->memory;
-    bool generic = i->e->model.generic;
+    bool generic = i->e->model.generic, range = i->q.on_host;
 
     jsonw_object(w, "memory");
     jsonw_u64(w, "peak_allocated_bytes", m->peak_allocated_bytes);
     jsonw_u64(w, "peak_active_bytes", m->peak_allocated_bytes);
     jsonw_u64(w, "peak_reserved_bytes", i->q.expandable_segments ? m->peak_reserved_expandable_bytes : m->peak_reserved_bytes);
     jsonw_u64(w, "peak_reserved_expandable_bytes", m->peak_reserved_expandable_bytes);
-    jsonw_u64(w, "device_bytes", c->device_bytes);
+    jsonw_u64(w, "device_bytes", range ? 0 : c->device_bytes);
+    if (range)
+        jsonw_u64(w, "host_bytes_per_node", c->device_bytes);
     write_breakdown(w, m);
     jsonw_u64(w, "capacity_bytes", i->q.capacity_bytes);
     jsonw_u64(w, "static_bytes", m->static_bytes);
     jsonw_u64(w, "resting_bytes", m->resting_bytes);
     jsonw_u64(w, "kv_cache_bytes", m->kv_cache_bytes);
-    jsonw_str(w, "basis", generic ? "generic" : m->replayed_in_full ? "replayed" : "bounded");
-    jsonw_u64(w, "low_bytes", generic ? m->peak_allocated_bytes / 100 * GENERIC_LOW_PERCENT : m->peak_allocated_bytes);
+    jsonw_str(w, "basis", generic ? "generic" : range ? "range" : m->replayed_in_full ? "replayed" : "bounded");
+    jsonw_u64(w, "low_bytes", generic ? m->peak_allocated_bytes / 100 * GENERIC_LOW_PERCENT : range ? m->resting_bytes : m->peak_allocated_bytes);
     jsonw_u64(w, "high_bytes",
               generic               ? m->peak_allocated_bytes / 100 * GENERIC_HIGH_PERCENT
-              : m->replayed_in_full ? m->peak_allocated_bytes
+              : m->replayed_in_full || range ? m->peak_allocated_bytes
                                     : m->peak_reserved_bytes);
     jsonw_str(w, "peak_phase", m->peak_phase == PHASE_INIT ? "load" : phase_name(m->peak_phase));
     jsonw_u64(w, "context_bytes", i->q.device.context_bytes);
@@ -214,7 +216,7 @@ static void write_reason(struct jsonw *w, const struct plan_reason *r)
 
 const char *inference_method(const struct inferring *i, const struct inference_candidate *c)
 {
-    return c->spread ? "device_map" : i->q.tensor_parallel > 1 ? "tp" : "single";
+    return i->q.on_host ? "cpu" : c->spread ? "device_map" : i->q.tensor_parallel > 1 ? "tp" : "single";
 }
 
 static void write_candidate(struct jsonw *w, const char *name, const struct inferring *i, const struct inference_candidate *c)

@@ -7,12 +7,36 @@
 
 #include <string.h>
 
+bool cluster_has_no_gpu(const struct estimate *e)
+{
+    const char *name = e->rq.cluster.gpu.name;
+
+    return asks_inference(&e->rq) && name && (!strcmp(name, "none") || !strcmp(name, "cpu"));
+}
+
+/* What runs on a host alone: the capability only says that it computes in bf16. */
+enum err_code cluster_host(struct estimate *e)
+{
+    const struct quantity *host = &e->rq.cluster.host_memory_bytes_per_node;
+
+    if (!host->set)
+        return err_set(e->call->err, ERR_FIELD_MISSING, "/cluster/host_memory_bytes_per_node",
+                       "the memory of the host, which all stands in where no GPU computes");
+    e->question.device = (struct device){.cc_major = 8, .multiprocessors = 108, .threads_per_multiprocessor = 2048, .usable_bytes = host->whole, .host = true};
+    e->question.capacity_bytes = e->question.host_memory_bytes_per_node = host->whole;
+    e->question.gpus = e->question.gpus_per_node = 1;
+    e->question.system = NULL;
+    return ERR_OK;
+}
+
 static enum err_code named_gpu(struct estimate *e, struct device *ret)
 {
     struct gpu_request *asked = &e->rq.cluster.gpu;
     const struct gpu *gpu = gpu_find(asked->name);
     struct gpu_notes notes = {0};
 
+    if (!strcmp(asked->name, "none") || !strcmp(asked->name, "cpu"))
+        return err_set(e->call->err, ERR_FIELD_VALUE, "/cluster/gpu", "a host without a GPU is answered for workload inference alone");
     if (!gpu)
         return err_set(e->call->err, ERR_FIELD_VALUE, "/cluster/gpu",
                        "'%.40s' is no GPU that is known: GET /gpus lists them, or give an object of its numbers", asked->name);
@@ -117,8 +141,11 @@ enum err_code cluster_read(struct estimate *e)
 {
     struct plan_question *q = &e->question;
     const struct quantity *free_bytes = &e->rq.cluster.free_memory_bytes;
-    enum err_code rc = e->rq.cluster.gpu.by_numbers ? described_gpu(e, &q->device) : named_gpu(e, &q->device);
+    enum err_code rc;
 
+    if (cluster_has_no_gpu(e))
+        return cluster_host(e);
+    rc = e->rq.cluster.gpu.by_numbers ? described_gpu(e, &q->device) : named_gpu(e, &q->device);
     if (!rc)
         rc = read_system(e);
     if (rc)

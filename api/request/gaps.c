@@ -49,7 +49,7 @@ static bool changes_something(const struct member *m, const void *at)
 
     switch (m->kind) {
     case KIND_BOOL:
-        return *(const enum tri *)at == TRI_TRUE;
+        return *(const enum tri *)at == (m->neutral && !strcmp(m->neutral, "true") ? TRI_FALSE : TRI_TRUE);
     case KIND_WHOLE:
     case KIND_BYTES:
     case KIND_REAL:

@@ -110,6 +110,8 @@ static enum err_code read_gpu(struct cluster_request *c, bool is_presets, struct
         return ERR_OK;
     if (!c->gpu.name)
         return err_set(err, ERR_FIELD_MISSING, "/cluster/gpu", "a GPU's name (GET /gpus lists them), or an object of its numbers");
+    if (!strcmp(c->gpu.name, "none") || !strcmp(c->gpu.name, "cpu"))
+        return ERR_OK; /* of inference alone: cluster_read() */
     if (!gpu_named(c->gpu.name, free_bytes, "/cluster/gpu", &r, err))
         return err->code;
     rc = take_count(c, r.count, err);

@@ -28,7 +28,7 @@ struct gpu_request {
 struct cluster_request {
     const char *name;
     struct gpu_request gpu;
-    struct quantity gpus_per_node, nodes, free_memory_bytes, host_memory_bytes_per_node;
+    struct quantity gpus_per_node, nodes, free_memory_bytes, host_memory_bytes_per_node, host_memory_gbs;
     const char *intra_node, *inter_node;
     struct quantity intra_node_gbs, inter_node_gbs;
 };
@@ -101,9 +101,11 @@ struct training_request {
 
 struct inference_request {
     struct quantity prompt_tokens, new_tokens, batch_size;
-    struct words weights, compute_dtype, kv_cache, cache, engine;
+    struct words weights, compute_dtype, kv_cache, cache, engine, device_map;
     struct quantity tensor_parallel, gpu_memory_utilization, max_model_len, max_num_batched_tokens, num_beams, prefill_chunk_size, num_speculative_tokens;
-    enum tri enforce_eager;
+    struct quantity temperature, top_k, top_p, num_return_sequences, pipeline_parallel, data_parallel, cpu_offload_gb;
+    enum tri enforce_eager, do_sample, enable_expert_parallel, use_cache;
+    const struct json *max_memory;
     const char *assistant_model;
 };
 

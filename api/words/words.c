@@ -201,8 +201,12 @@ const struct word compute_words[] = {
 };
 
 const struct word kv_cache_words[] = {
-    {"bf16", 0, "bfloat16|fp16|float16|auto", "Keys and values in the dtype of what is not quantised."},
+    {"auto", KV_CACHE_AUTO, NULL, "Keys and values in the dtype of what is not quantised."},
+    {"bf16", KV_CACHE_HALF, "bfloat16|fp16|float16", "Keys and values in half. generate() keeps them as the weights are: under fp32 weights vLLM's alone."},
     {"fp8", KV_CACHE_FP8, "float8_e4m3fn|fp8_e4m3|fp8_e5m2", "Keys and values in float8: vLLM's, and QuantizedCache(backend=\"fp8\") of generate() from transformers 5.21 on."},
+    LATER_TOO("int8", "8bit", "QuantizedCache in 8 bits."),
+    LATER_TOO("int4", "4bit", "QuantizedCache in 4 bits."),
+    LATER_TOO("int2", "2bit", "QuantizedCache in 2 bits."),
     {0},
 };
 
@@ -211,6 +215,15 @@ const struct word cache_words[] = {
     {"static", CACHE_STATIC, NULL, "Room for prompt and answer from the start, without torch.compile (disable_compile=True)."},
     LATER_TOO("quantized", "quanto|hqq", "Keys and values in 2, 4 or 8 bits, the last 128 tokens in half."),
     LATER_TOO("offloaded", "offloaded_static", "Keys and values of all layers but two on the host."),
+    {0},
+};
+
+const struct word device_map_words[] = {
+    {"auto", DEVICE_MAP_AUTO, "balanced", "Over a node's GPUs in equal shares, then the host, as transformers and accelerate lay it out."},
+    {"cuda", DEVICE_MAP_ONE, "cuda:0|none|single", "All on one GPU."},
+    {"cpu", DEVICE_MAP_HOST, NULL, "All on the host, whose processors compute."},
+    LATER("sequential", "One GPU full after the other."),
+    LATER("balanced_low_0", "As auto, with less on the first GPU."),
     {0},
 };
 

@@ -8,7 +8,8 @@
 #include "api/decode/decode.h"
 
 enum workload { WORKLOAD_FINETUNE, WORKLOAD_INFERENCE };
-enum kv_cache { KV_CACHE_HALF, KV_CACHE_FP8 };
+enum kv_cache { KV_CACHE_AUTO, KV_CACHE_HALF, KV_CACHE_FP8 };
+enum device_map { DEVICE_MAP_AUTO, DEVICE_MAP_ONE, DEVICE_MAP_HOST };
 enum engine { ENGINE_OF_TRANSFORMERS, ENGINE_OF_VLLM };
 enum weights { WEIGHTS_BF16, WEIGHTS_FP16, WEIGHTS_FP32, WEIGHTS_INT8, WEIGHTS_NF4, WEIGHTS_NF4_DQ, WEIGHTS_FP4,
                WEIGHTS_GPTQ4, WEIGHTS_GPTQ8, WEIGHTS_AWQ4, WEIGHTS_FP8, WEIGHTS_MXFP4, WEIGHTS_COUNT };
@@ -16,8 +17,8 @@ enum weights { WEIGHTS_BF16, WEIGHTS_FP16, WEIGHTS_FP32, WEIGHTS_INT8, WEIGHTS_N
 extern const struct word workload_words[], tuning_words[], quantization_words[], prepare_kbit_words[], precision_words[], float8_words[],
     optimizer_words[], checkpointing_words[], attention_words[], loss_words[], liger_words[], reduce_words[], wrap_words[],
     prefetch_words[], offload_words[], lora_dtype_words[], lora_bias_words[], lora_kernel_words[], target_words[], weights_words[], compute_words[],
-    kv_cache_words[],
-    cache_words[], engine_words[], framework_words[], stage_words[], trainer_words[], reference_words[], tool_words[], objective_words[], program_words[],
+    kv_cache_words[], cache_words[], device_map_words[], engine_words[],
+    framework_words[], stage_words[], trainer_words[], reference_words[], tool_words[], objective_words[], program_words[],
     llmem_words[], link_words[];
 
 /* The word that has this value; NULL: none has. */

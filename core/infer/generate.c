@@ -237,7 +237,8 @@ static void play(struct generating *g)
     g->ids = owned(r, empty(r, DTYPE_INT64, 2, size));
     g->mask = owned(r, empty(r, DTYPE_INT64, 2, size));
     r->stage = STAGE_PREFILL;
-    g->loop = run_dead(r) ? NULL : generation_begin(r, &g->model, g->ids, g->mask, g->q->cache, (int64_t)g->q->prompt_tokens + g->q->new_tokens - 1);
+    if (!run_dead(r))
+        g->loop = generation_begin(r, &g->model, g->ids, g->mask, g->q->cache, (int64_t)g->q->prompt_tokens + g->q->new_tokens - 1, &g->q->choice);
     if (!g->loop)
         return;
     r->work = g->prompt;

@@ -5,8 +5,8 @@
  *           first and last of the new tokens; what lies between leaves a cache that is as much longer. All figures are of blocks that lived.
  * Source    transformers 5.23 generation/utils.py, cache_utils.py, in the language: core/models/library/generation. Checked against real PyTorch:
  *           tests/data/accuracy/generate.jsonl.
- * Models    greedy search on one stream, with a cache that grows, one that stands whole from the start, or one in fp8. Not modelled: beams, sampling's sorted
- *           logits, integer and offloaded caches, chunked prefill, assisted decoding, torch.compile.
+ * Models    the most likely token or one that is drawn, on one stream, with a cache that grows, one that stands whole from the start, or one in fp8. Not
+ *           modelled: beams, integer and offloaded caches, chunked prefill, assisted decoding, torch.compile.
  * Units     bytes, tokens.
  * Errors    ERR_NOMEM when the arena is too small, ERR_FIELD_CONFLICT for what the model cannot run.
  * Threads   pure; one arena a thread.
@@ -33,6 +33,7 @@ struct generate_question {
     enum attention_kernel attention;
     uint32_t tensor_parallel;    /* GPUs that share each layer: tp_plan="auto"; 0, 1: none. Rank 0 is told, whose part is the largest */
     enum generation_cache cache;
+    struct generation_choice choice;
     bool packs_head;             /* bitsandbytes packs the output embeddings too */
     bool padded;                 /* prompts of a batch have several lengths, padded on the left */
     uint32_t batch_size, prompt_tokens, new_tokens;

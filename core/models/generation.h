@@ -21,8 +21,15 @@ enum generation_cache {
     CACHE_LITGPT   /* static, and logits of the whole prompt: litgpt */
 };
 
+/* How a token is chosen: do_sample with its warpers; all zero: the most likely one. */
+struct generation_choice {
+    bool drawn, tempered, cut; /* do_sample; temperature other than 1; top_p below 1 */
+    uint32_t top_k;            /* 0: all */
+};
+
 /* `ids` and `mask` are int64 [batch, prompt], held by the caller; a static cache has room for `tokens`. NULL: the run has failed. */
-struct generation *generation_begin(struct run *r, struct model *m, val ids, val mask, enum generation_cache cache, int64_t tokens);
+struct generation *generation_begin(struct run *r, struct model *m, val ids, val mask, enum generation_cache cache, int64_t tokens,
+                                    const struct generation_choice *choice);
 void generation_prefill(struct generation *g);
 void generation_choose(struct generation *g);
 void generation_decode(struct generation *g);

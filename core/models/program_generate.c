@@ -1,4 +1,4 @@
-/* program_generate.c - transformers' greedy loop over a model in the language. */
+/* program_generate.c - transformers' loop over a model in the language. */
 #include "models/generation.h"
 #include "models/program_parts.h"
 
@@ -13,25 +13,28 @@ static sv named(struct script *s, sv of, const char *name)
     return script_get(s, of, script_symbol(s, name));
 }
 
-/* Generation(model, input_ids, attention_mask, cache, tokens) */
-static sv make_loop(struct generation *g, const struct model *m, val ids, val mask, enum generation_cache cache, int64_t tokens)
+/* Generation(model, input_ids, attention_mask, cache, tokens, drawn, tempered, top_k, cut) */
+static sv make_loop(struct generation *g, const struct model *m, val ids, val mask, enum generation_cache cache, int64_t tokens,
+                    const struct generation_choice *how)
 {
     struct program *p = g->p;
     struct script *s = p->s;
     sv module = script_import(s, "transformers.generation.utils"), cls = sv_ok(module) ? named(s, module, "Generation") : module;
-    sv given[] = {sv_keep(p->model), natives_tensor(&p->n, ids), natives_tensor(&p->n, mask), sv_int((int64_t)cache), sv_int(tokens)}, made;
+    sv given[] = {sv_keep(p->model), natives_tensor(&p->n, ids), natives_tensor(&p->n, mask), sv_int((int64_t)cache), sv_int(tokens),
+                  sv_int(how->drawn), sv_int(how->tempered), sv_int(how->top_k), sv_int(how->cut)}, made;
 
     if (!sv_ok(cls) || !sv_ok(given[1]) || !sv_ok(given[2]))
         return sv_null();
     (m->padded ? natives_tell_padded : natives_tell_ones)(given[2]);
-    made = script_call(s, cls, 5, given);
+    made = script_call(s, cls, 9, given);
     for (int i = 0; i < 3; i++)
         sv_drop(s, given[i]);
     sv_drop(s, cls);
     return made;
 }
 
-struct generation *generation_begin(struct run *r, struct model *m, val ids, val mask, enum generation_cache cache, int64_t tokens)
+struct generation *generation_begin(struct run *r, struct model *m, val ids, val mask, enum generation_cache cache, int64_t tokens,
+                                    const struct generation_choice *choice)
 {
     struct generation *g = arena_new(r->arena, struct generation);
 
@@ -43,7 +46,7 @@ struct generation *generation_begin(struct run *r, struct model *m, val ids, val
     g->p = m->parts;
     if (!g->p->n.run)
         natives_on_device(&g->p->n, r);
-    g->loop = make_loop(g, m, ids, mask, cache, tokens);
+    g->loop = make_loop(g, m, ids, mask, cache, tokens, choice);
     if (sv_ok(g->loop))
         return g;
     natives_fail_run(&g->p->n);

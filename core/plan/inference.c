@@ -70,6 +70,7 @@ struct generate_question inference_generate(const struct inferring *p, const str
                      : c->step.r.attention == ATTENTION_FLASH_2 ? KERNEL_FLASH_2
                                                                 : KERNEL_SDPA,
         .packs_head = q->litgpt,
+        .choice = q->choice,
         .padded = q->padded,
         .cache = q->engine == ENGINE_TRANSFORMERS ? q->cache : CACHE_DYNAMIC,
         .batch_size = q->batch_size,
@@ -195,6 +196,10 @@ static enum err_code search_largest(const struct search *s, uint64_t from, uint6
     enum err_code rc = search_live(s, room_of(s->p->q), from, most, grain, &at);
     bool fits = false;
 
+    if (s->p->q->on_host) {
+        *ret = at;
+        return rc;
+    }
     high = at + 1;
     for (int i = 0; i < TRIES / 2 && !rc && at > low && high - low > (low / 128 > grain ? low / 128 : grain); i++) {
         rc = bytes_at(s, at, true, &bytes, &fits);
@@ -387,6 +392,8 @@ static enum err_code answer_one(struct inferring *p, struct inference_candidate 
         (void)snprintf(text, sizeof text, "weights in %s are not modelled yet", c->weights->name);
         return inference_reason(p, c, "not-modelled", text);
     }
+    if (p->q->on_host && !inference_host_offers(p, c, &rc))
+        return rc;
     if (p->q->attention == ATTENTION_FLASH_3)
         return inference_reason(p, c, "not-modelled", "generating with flash_attention_3 is not modelled: flash_attention_2, or sdpa");
     if (p->q->attention == ATTENTION_FLEX)
@@ -403,6 +410,8 @@ static enum err_code answer_one(struct inferring *p, struct inference_candidate 
     if (p->q->litgpt && (c->weights->packed.kind || c->weights->kbit == KBIT_INT8 || c->spread))
         return inference_reason(p, c, "not-modelled", "of litgpt's generate: weights in bf16, fp16, fp32 and 4 bits on one GPU");
     rc = resolve(p, c->weights, &c->step);
+    if (!rc && p->q->engine == ENGINE_TRANSFORMERS && p->q->kv_bytes == 2 && inference_dtype(c) == DTYPE_FP32)
+        return inference_reason(p, c, "not-offered", "generate() keeps keys and values as the weights are, in fp32: kv_cache auto, or weights in half");
     if (!rc && p->q->engine == ENGINE_TRANSFORMERS && p->q->cache == CACHE_FP8 && !c->step.quirks.cache_in_fp8)
         return inference_reason(p, c, "not-offered", "generate() keeps a cache in fp8 from transformers 5.21 on");
     if (!rc && p->q->engine == ENGINE_TRANSFORMERS && p->q->cache == CACHE_STATIC && !c->step.quirks.generate_drops_mask)
@@ -414,7 +423,7 @@ static enum err_code answer_one(struct inferring *p, struct inference_candidate 
     if (!rc)
         rc = p->q->engine == ENGINE_VLLM ? inference_vllm(p, c) : degree_gap(p);
     if (!rc && p->q->engine != ENGINE_VLLM)
-        rc = c->spread ? spread(p, c) : settle(p, c, REPLAY_PLAYED);
+        rc = p->q->on_host ? inference_host(p, c) : c->spread ? spread(p, c) : settle(p, c, REPLAY_PLAYED);
     return rc ? take_error(p, c, rc) : ERR_OK;
 }
 
@@ -458,7 +467,7 @@ static bool in_full(struct inferring *p, struct inference_candidate *c)
 {
     struct inference_candidate before = *c;
 
-    if (c->spread)
+    if (c->spread || p->q->on_host)
         return true;
     if (settle(p, c, REPLAY_ALL)) {
         *p->err = (struct err){0};
@@ -479,7 +488,7 @@ static void look_for_largest(struct inferring *p, struct inference_candidate *c)
 enum err_code plan_inference(const struct inference_question *q, struct arena *keep, struct arena *scratch, struct inference_answer *ret, struct err *err)
 {
     struct inferring p = {q, keep, scratch, err};
-    bool spreads = q->engine == ENGINE_TRANSFORMERS && q->tensor_parallel == 1 && q->gpus_per_node > 1;
+    bool spreads = q->engine == ENGINE_TRANSFORMERS && q->tensor_parallel == 1 && q->gpus_per_node > 1 && !q->spread_alone && !q->spread_never;
     struct inference_answer a = {.n = q->n_weights + spreads};
     enum err_code rc = ERR_OK;
 
@@ -487,7 +496,7 @@ enum err_code plan_inference(const struct inference_question *q, struct arena *k
     if (!a.candidates)
         return no_room(&p);
     for (uint32_t i = 0; i < a.n && !rc; i++) {
-        a.candidates[i].spread = spreads && i == 1; /* of the first form, behind it on one GPU */
+        a.candidates[i].spread = q->spread_alone || (spreads && i == 1); /* of the first form, behind it on one GPU */
         a.candidates[i].weights = &q->weights[spreads && i ? i - 1 : i];
         rc = answer_one(&p, &a.candidates[i]);
     }

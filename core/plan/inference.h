@@ -37,10 +37,15 @@ struct inference_question {
     bool expandable_segments, padded, litgpt; /* litgpt: generate/base.py of that package, over a model of its own */
     enum attention attention;
     enum inference_engine engine;
+    struct generation_choice choice;
     enum generation_cache cache; /* generate()'s; CACHE_FP8 where kv_bytes is 1 */
     uint32_t tensor_parallel; /* GPUs that share each layer; at least 1 */
     uint32_t gpus, gpus_per_node;
+    bool spread_alone;        /* device_map="auto" was asked: no candidate on one GPU beside it */
+    bool spread_never;        /* another device_map was */
     uint64_t host_bytes;      /* of a node; 0: not known */
+    bool on_host;             /* no GPU computes: capacity_bytes is the host's memory */
+    double host_bytes_per_s;  /* of that; 0: not known */
     /* vLLM's */
     double utilization;
     bool a100;

@@ -15,6 +15,10 @@ MUST_CHECK enum err_code inference_reason(struct inferring *p, struct inference_
 enum dtype inference_dtype(const struct inference_candidate *c); /* of what is not quantised */
 
 /* vLLM's start on one GPU, and how many requests its blocks hold at once. */
+/* inference_host.c: a candidate whose processors are the host's; false: the reason says why not. */
+bool inference_host_offers(struct inferring *p, struct inference_candidate *c, enum err_code *ret);
+MUST_CHECK enum err_code inference_host(struct inferring *p, struct inference_candidate *c);
+
 bool inference_vllm_offers(struct inferring *p, struct inference_candidate *c, enum err_code *ret); /* false: the reason says why not */
 MUST_CHECK enum err_code inference_vllm(struct inferring *p, struct inference_candidate *c);
 

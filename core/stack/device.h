@@ -15,6 +15,7 @@ struct device {
     uint64_t usable_bytes;         /* what a program sees: torch.cuda.get_device_properties().total_memory */
     uint64_t context_bytes;        /* what a process holds beside the allocator's segments */
     bool addresses_fall;           /* torch/alloc.h: how the driver lays out what is asked of it */
+    bool host;                     /* no GPU: a host whose processors compute, without cuBLAS's workspaces */
 };
 
 #endif

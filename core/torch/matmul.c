@@ -19,7 +19,7 @@ static uint64_t workspace_bytes(const struct run *r)
 /* Kept per thread that calls cuBLAS (forward, autograd), or taken and freed inside each product. */
 void cublas_workspace(struct run *r, enum op op)
 {
-    if (run_dead(r))
+    if (run_dead(r) || r->device.host)
         return;
     if (!r->q->cublas_workspace_kept) {
         scratch_give(r, scratch_take(r, op, workspace_bytes(r), MARK_WORKSPACE));
@@ -33,6 +33,8 @@ static void lt_workspace(struct run *r)
 {
     uint32_t w = 0, *kept = &r->lt_workspaces[r->in_backward];
 
+    if (r->device.host)
+        return;
     if (r->q->cublaslt_workspace == CUBLASLT_TAKEN)
         w = scratch_take(r, OP_ADDMM, MIB, MARK_NONE);
     if (r->q->cublas_workspace_kept)

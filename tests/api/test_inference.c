@@ -271,6 +271,13 @@ static const struct {
     {"A100", "\"cache\":\"static\"", ",\"stack\":{\"transformers\":\"5.17\"}", "not-modelled", "5.18"},
     {"A100", "\"cache_implementation\":\"quantized\"", "", "not-modelled", "quantized"},
     {"A100", "\"num_beams\":4", "", "not-modelled", "beam"},
+    {"A100", "\"num_return_sequences\":4", "", "not-modelled", "do_sample"},
+    {"A100", "\"weights\":\"fp32\",\"kv_cache\":\"bf16\"", "", "not-offered", "in fp32"},
+    {"A100", "\"kv_cache\":\"int4\"", "", "not-modelled", "int4"},
+    {"A100", "\"device_map\":\"sequential\"", "", "not-modelled", "sequential"},
+    {"A100", "\"max_memory\":{\"0\":\"10GiB\"}", "", "not-modelled", "max_memory"},
+    {"A100", "\"use_cache\":false", "", "not-modelled", "cache"},
+    {"A100", "\"engine\":\"vllm\",\"pipeline_parallel_size\":2", "", "not-modelled", "vLLM"},
     {"A100", "\"speculative_model\":\"Qwen/Qwen3-0.6B\"", "", "not-modelled", "speculative"},
     {"A100", "\"prompt_lookup_num_tokens\":10", "", "not-modelled", "speculative"},
     {"A100", "\"prefill_chunk_size\":256", "", "not-modelled", "chunks"},
@@ -299,6 +306,56 @@ START_TEST(tensor_parallelism_shares_weights_and_cache)
     ck_assert_msg(half > one / 2 && half < one / 2 * 1.02, "%.0f of %.0f", half, one);
     ck_assert(figure(two, OF("bf16", ",\"tensor_parallel\":2"), "candidates/0/memory/kv_cache_bytes") * 2 == cache);
     ck_assert(figure(two, OF("bf16", ",\"tensor_parallel\":2"), "candidates/0/memory/nccl_bytes") > 0);
+}
+END_TEST
+
+/* A map that is asked is the only one answered; a prompt that comes back four times is four rows; a drawn token sorts more than the most likely one. */
+START_TEST(maps_and_draws_are_heard)
+{
+    const char *two = "\"gpu\":\"A100\",\"gpus_per_node\":2";
+    struct reply reply = asked(two, "\"device_map\":\"auto\"", "");
+
+    json_each (c, json_get(reply.doc, "candidates"))
+        ck_assert_str_eq(json_str(json_get(c, "method")), "device_map");
+    reply_done(reply);
+    reply = asked(two, "\"device_map\":\"cuda:0\"", "");
+    json_each (c, json_get(reply.doc, "candidates"))
+        ck_assert_str_eq(json_str(json_get(c, "method")), "single");
+    reply_done(reply);
+    ck_assert(figure("A100", "\"weights\":\"bf16\",\"prompt_tokens\":16,\"new_tokens\":4,\"do_sample\":true,\"num_return_sequences\":4", PEAK) ==
+              figure("A100", "\"weights\":\"bf16\",\"prompt_tokens\":16,\"new_tokens\":4,\"do_sample\":true,\"batch_size\":4", PEAK));
+    ck_assert(figure("A100", "\"weights\":\"bf16\",\"prompt_tokens\":16,\"new_tokens\":4,\"batch_size\":64,\"do_sample\":true,\"top_p\":0.9", PEAK) >
+              figure("A100", "\"weights\":\"bf16\",\"prompt_tokens\":16,\"new_tokens\":4,\"batch_size\":64", PEAK) + 64 * 151936 * 30.);
+}
+END_TEST
+
+/* A host without a GPU: PyTorch 2.15 on one counts 345,819,432 bytes at most for this model, prompt and answer (torch.profiler, profile_memory). */
+START_TEST(a_host_alone_generates_too)
+{
+    const char *body = "{\"workload\":\"inference\",\"config\":{\"model_type\":\"llama\",\"hidden_size\":1024,\"num_hidden_layers\":8,\"num_attention_heads\":16,"
+                       "\"num_key_value_heads\":4,\"intermediate_size\":2816,\"vocab_size\":32000,\"max_position_embeddings\":2048,\"pad_token_id\":0},"
+                       "\"cluster\":{\"gpu\":\"none\",\"host_memory_bytes_per_node\":\"%s\",\"host_memory_gbs\":100},\"inference\":{\"weights\":\"bf16\",\"batch_size\":4,"
+                       "\"prompt_tokens\":256,\"new_tokens\":8}}";
+    char text[900];
+    struct reply reply;
+    double v = 0, low = 0, bound = 0;
+
+    (void)snprintf(text, sizeof text, body, "64GiB");
+    reply = ask(text);
+    ck_assert_msg(reply.r.fits && json_number(reply_at(&reply, "candidates/0/memory/high_bytes"), &v), "%s", reply.r.body);
+    ck_assert_msg(v > 345819432 * 0.97 && v < 345819432 * 1.03, "%.0f", v);
+    ck_assert(json_number(reply_at(&reply, "candidates/0/memory/low_bytes"), &low) && low < v);
+    ck_assert(json_number(reply_at(&reply, "candidates/0/bound_tokens_per_s"), &bound));
+    ck_assert(bound > 4 * 100e9 / low && bound < 4 * 100e9 / (low - 2 * 32000 * 1024. * 2)); /* each token reads the weights, but for the table */
+    ck_assert_str_eq(json_str(reply_at(&reply, "candidates/0/method")), "cpu");
+    reply_done(reply);
+    (void)snprintf(text, sizeof text, body, "300MiB");
+    reply = ask(text);
+    ck_assert_str_eq(json_str(reply_at(&reply, "candidates/0/reason/code")), "host-memory");
+    reply_done(reply);
+    reply = ask("{\"model\":\"Qwen/Qwen3-0.6B\",\"cluster\":{\"gpu\":\"none\",\"host_memory_bytes_per_node\":\"64GiB\"}}");
+    ck_assert_int_eq(reply.r.status, 422);
+    reply_done(reply);
 }
 END_TEST
 
@@ -484,7 +541,7 @@ UNIT_TESTS("api/inference", unit_test(caches_hold_what_they_store); unit_test(a_
            unit_test(fp8_came_with_a_release); unit_test(encoders_beside_a_decoder_are_refused_by_that); unit_rows(device_map_puts_every_weight_somewhere, spreads);
            unit_rows(device_map_puts_packed_weights_with_their_layers, packed_spreads); unit_test(device_map_puts_no_packed_weights_on_the_host); unit_rows(litgpt_generates_in_what_it_printed, litgpt_rows);
            unit_test(of_litgpt_the_rest_is_refused);
-           unit_test(precision_is_not_given_up_unasked); unit_test(tensor_parallelism_shares_weights_and_cache);
+           unit_test(precision_is_not_given_up_unasked); unit_test(maps_and_draws_are_heard); unit_test(a_host_alone_generates_too); unit_test(tensor_parallelism_shares_weights_and_cache);
            unit_test(nothing_is_faster_than_its_bound); unit_test(a_form_that_raises_leaves_the_others);
     unit_rows(is_what_others_printed, published);
     unit_test(each_form_of_the_weights_holds_what_it_packs); unit_rows(packed_checkpoints_hold_what_they_store, packed); unit_rows(a_checkpoint_says_its_form, checkpoints);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 const struct stack traced_new = {2015, 5023, 21, 1015, 50, 19, 2008, 8, 0, 0, 0}, traced_old = {2002, 4040, 10, 29, 43, 14, 2005, 6, 0, 0, 0};
-const struct device traced_device = {8, 0, 108, 2048, false, UINT64_C(84974239744), 0, false};
+const struct device traced_device = {8, 0, 108, 2048, false, UINT64_C(84974239744), 0, false, false};
 
 bool traced_stack(const char *text, struct stack *ret)
 {

@@ -37,9 +37,12 @@ class DynamicLayer:
         self.keys, self.values = skipped(self.keys, tokens), skipped(self.values, tokens)
 
 
-def skipped(states, tokens, most=None):
-    batch, heads, length, width = states.shape
-    length = length + tokens if most is None else min(length + tokens, most)
+def skipped(states, tokens):
+    return as_long(states, states.shape[2] + tokens)
+
+
+def as_long(states, length):
+    batch, heads, _, width = states.shape
     return torch.empty((batch, heads, length, width), dtype=states.dtype, device=states.device)
 
 
@@ -77,8 +80,9 @@ class DynamicSlidingWindowLayer(DynamicLayer):
     def skip(self, tokens):
         self.cumulative_length += tokens
         most = self.sliding_window
-        self.keys = skipped(self.keys, tokens, most)[:, :, -most + 1 :, :]
-        self.values = skipped(self.values, tokens, most)[:, :, -most + 1 :, :]
+        length = min(self.cumulative_length, most)  # of what stands: once the window is full, tokens that are taken back do not shorten it
+        self.keys = as_long(self.keys, length)[:, :, -most + 1 :, :]
+        self.values = as_long(self.values, length)[:, :, -most + 1 :, :]
 
 
 class StaticLayer:

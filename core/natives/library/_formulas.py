@@ -5,7 +5,7 @@ A name lives in backward as long as a temporary of its C++ expression does.
 import math
 
 from _script import import_by_name, leave
-from torch import _half, _nonzero, bfloat16, bool as truth, broadcast_tensors, empty, empty_like, flip as _flip, float16, float32, int64
+from torch import _half, _nonzero, bfloat16, bool as truth, broadcast_tensors, empty, empty_like, flip as _flip, float16, float32, int64, uint8
 from torch import is_autocast_enabled, is_tensor, mean as _mean, roll as _roll
 from torch import tril as _tril, triu as _triu, where, zeros
 from torch._return_types import pair
@@ -1530,8 +1530,11 @@ class _Sort(_Formula):
         ctx.shape, ctx.dtype, ctx.device = x.shape, x.dtype, x.device
         values = empty_like(x)
         places = empty_like(x, dtype=int64)
-        rising = empty([x.shape[dim]], dtype=int64, device=x.device)
-        del rising
+        if x.shape[dim] > 4096:
+            _radix_sort(x, x.numel(), x.numel() // x.shape[dim])
+        else:
+            rising = empty([x.shape[dim]], dtype=int64, device=x.device)
+            del rising
         ctx.mark_non_differentiable(places)
         ctx.save_for_backward(places)
         return values, places
@@ -1541,9 +1544,17 @@ class _Sort(_Formula):
         return empty(ctx.shape, dtype=grad.dtype, device=grad.device), None
 
 
+def _radix_sort(x, n, rows):
+    """cuda/Sort.cu launch_stable_sort_kernel(): one row with its places, up to 127 by a sort of all with places and rows, more as segments. CUB's
+    radix sort keeps keys and values once more; over all (onesweep) also counts of digits, of each pass and of each tile of 3,072."""
+    kept = [empty([n], dtype=int64, device=x.device)]
+    if 1 < rows < 128:
+        kept += [empty([n], dtype=int64, device=x.device), empty([n], dtype=x.dtype, device=x.device)]
+    counts = (n + 3071) // 3072 * 1024 + x.element_size() * 2048 + 64 if rows < 128 else 0
+    kept += [empty([n * (x.element_size() + 8) + counts], dtype=uint8, device=x.device)]
+
+
 def sort(x, dim):
-    if x.shape[dim] > 4096:
-        leave("sort() of more than 4,096 in a dimension")
     return pair(_several(_Sort, (x,), x, dim))
 
 

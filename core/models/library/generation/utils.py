@@ -33,10 +33,54 @@ def in_full(logits):
     return logits.clone() if logits.dtype == torch.float32 else logits.float()
 
 
-class Generation:
-    """One call of generate(); whoever calls it holds the prompt and its mask."""
+def nucleus(scores):
+    """TopPLogitsWarper"""
+    sorted_logits, sorted_indices = torch.sort(scores, descending=False)
+    cumulative_probs = sorted_logits.softmax(dim=-1).cumsum(dim=-1)
+    sorted_indices_to_remove = cumulative_probs <= 0.5
+    sorted_indices_to_remove[..., -1:] = 0
+    indices_to_remove = sorted_indices_to_remove.scatter(1, sorted_indices, sorted_indices_to_remove)
+    scores_processed = scores.masked_fill(indices_to_remove, float("-inf"))
+    return scores_processed
 
-    def __init__(self, model, input_ids, attention_mask, cache=0, tokens=0):
+
+def greatest(scores, top_k):
+    """topk() of long rows: TensorTopK.cu keeps counts of parts, half a byte an element at most, which are left out."""
+    if scores.shape[-1] <= 20000:
+        return torch.topk(scores, top_k)
+    return torch.empty((scores.shape[0], top_k), dtype=scores.dtype, device=scores.device), torch.empty((scores.shape[0], top_k), dtype=torch.long, device=scores.device)
+
+
+def best(scores, top_k):
+    """TopKLogitsWarper"""
+    top_k = min(top_k, scores.shape[-1])
+    indices_to_remove = scores < greatest(scores, top_k)[0][..., -1, None]
+    scores_processed = scores.masked_fill(indices_to_remove, float("-inf"))
+    return scores_processed
+
+
+def warped(scores, tempered, top_k, cut):
+    """LogitsProcessorList"""
+    if tempered:
+        scores = scores / 0.5
+    if top_k:
+        scores = best(scores, top_k)
+    if cut:
+        scores = nucleus(scores)
+    return scores
+
+
+def multinomial(probs):
+    """Distributions.cpp: one draw is the greatest of what is divided by exponential noise, in the place of the noise."""
+    noise = torch.empty_like(probs).exponential_()
+    return torch.argmax(noise, dim=-1, keepdim=True)
+
+
+class Generation:
+    """One call of generate(); whoever calls it holds the prompt and its mask. A drawn token's choice wants temperature, top_k, top_p, 0 each: not asked."""
+
+    def __init__(self, model, input_ids, attention_mask, cache=0, tokens=0, drawn=0, tempered=0, top_k=0, cut=0):
+        self.drawn, self.warp = drawn, (tempered, top_k, cut)
         self.model, self.input_ids, self.attention_mask = model, input_ids, attention_mask
         self.outputs = None
         self.special = [] if getattr(model.config, "bos_token_id", 0) is None else [torch.tensor(0, device=input_ids.device)]
@@ -53,13 +97,13 @@ class Generation:
     def inputs(self, last):
         """prepare_inputs_for_generation()"""
         input_ids = self.input_ids if last is None else self.input_ids[:, -last:]
-        made = {"input_ids": input_ids.clone(), "past_key_values": self.cache}
+        made = {"input_ids": input_ids.clone(), getattr(self.model, "cache_name", "past_key_values"): self.cache}
         position_ids = self.position_ids
         if position_ids is not None and position_ids.shape[-1] != input_ids.shape[1]:
             position_ids = position_ids[..., -input_ids.shape[1]:].clone()
         if position_ids is not None:
             made["position_ids"] = position_ids
-        if self.attention_mask is not None:
+        if self.attention_mask is not None and (last is None or not hasattr(self.model, "cache_name")):
             made["attention_mask"] = self.attention_mask
         return made
 
@@ -89,11 +133,19 @@ class Generation:
         if self.attention_mask is not None:
             self.attention_mask = grow_mask(self.attention_mask, 1)
         self.logits = in_full(self.outputs.logits[:, -1])
-        self.tokens = torch.argmax(self.logits, dim=-1)
+        self.pick()
         self.input_ids = torch.cat([self.input_ids, self.tokens[:, None]], dim=-1)
         self.unfinished = self.unfinished & ~stopped(self.input_ids)
         self.unfinished.max() == 0
         self.outputs = None
+
+    def pick(self):
+        if not self.drawn:
+            self.tokens = torch.argmax(self.logits, dim=-1)
+            return
+        self.scores = warped(self.logits, *self.warp)
+        self.probs = torch.nn.functional.softmax(self.scores, dim=-1)
+        self.tokens = multinomial(self.probs).squeeze(1)
 
     def skip(self, n):
         """As n steps leave it."""

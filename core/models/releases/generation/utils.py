@@ -73,7 +73,7 @@ if not quirks.generate_asks_last:
         logits = self.outputs.logits[:, -1, :]
         self.logits = logits.clone() if quirks.generate_makes_cache else logits
         logits = None
-        self.tokens = torch.argmax(self.logits, dim=-1)
+        self.pick()
         self.input_ids = torch.cat([self.input_ids, self.tokens[:, None]], dim=-1)
         self.attention_mask = grow_mask(self.attention_mask, 1)
         self.cache_position = self.cache_position[-1:] + 1
