@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct device step_device = {8, 0, 108, 2048, false, UINT64_C(84974501888), 0, false};
+static const struct device step_device = {8, 0, 108, 2048, false, UINT64_C(84974501888), 0, false, false};
 
 /* What a small Llama is made of; its products hold `layers * layer_weights + head` weights. */
 struct small_llama {
