@@ -291,6 +291,7 @@ static bool never(const struct estimate *e, const struct plan_candidate *c)
 #define NO_PACKAGE   "no candidate runs code of that package"
 static const struct idle rows[] = {
     {"cluster.host_memory_bytes_per_node", is_on_host, "no candidate keeps anything on the host"},
+    {"cluster.host_memory_gbs", never, "no host computes: a host without a GPU is answered for workload inference"},
     {"cluster.intra_node", has_neighbours, NO_PEERS},
     {"cluster.intra_node_gbs", has_neighbours, NO_PEERS},
     {"cluster.inter_node", has_nodes, ONE_NODE},

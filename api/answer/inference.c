@@ -189,7 +189,8 @@ static void take_choice(struct inferring *i)
 
     if (i->q.engine == ENGINE_VLLM) {
         if (r->do_sample != TRI_UNSET || warps || r->num_return_sequences.set)
-            note(&e->warnings, "/inference: how vLLM samples moves nothing here: its profile has a sampler's logits of max_num_seqs rows");
+            note(&e->warnings, "/inference: do_sample, temperature, top_k, top_p and num_return_sequences move nothing here: vLLM's profile has a sampler's "
+                               "logits of max_num_seqs rows");
         return;
     }
     if (warps && !drawn)
@@ -231,6 +232,8 @@ static void take_engine(struct inferring *i)
     i->q.utilization = r->gpu_memory_utilization.set ? r->gpu_memory_utilization.real : UTILIZATION_PERCENT / 100.0;
     i->q.a100 = is_a100(e);
     i->q.eager = r->enforce_eager == TRI_TRUE;
+    if (i->q.engine != ENGINE_VLLM && r->enforce_eager != TRI_UNSET)
+        note(&e->warnings, "/inference/enforce_eager is vLLM's: generate() captures no graphs");
     if (i->q.engine != ENGINE_VLLM)
         return;
     if (!r->gpu_memory_utilization.set)
@@ -263,6 +266,8 @@ static enum err_code build(struct inferring *i)
     if (rc)
         return rc;
     q->host_bytes_per_s = e->rq.cluster.host_memory_gbs.real * 1e9;
+    if (e->rq.cluster.host_memory_gbs.set && !q->on_host)
+        note(&e->warnings, "/cluster/host_memory_gbs is read where a host without a GPU computes");
     q->arch = e->model.has_program ? &e->model.arch : NULL;
     q->stack = e->stack;
     q->device = e->question.device;

@@ -68,7 +68,7 @@ bool member_is_set(const struct member *m, const void *at)
     case KIND_OWN:
         return m->is_set(at);
     case KIND_JSON:
-        return false; /* the caller's own document is not repeated */
+        return *(const struct json *const *)at != NULL;
     }
     return false;
 }
@@ -108,7 +108,7 @@ static void write_member(struct jsonw *w, const struct member *m, const void *at
         m->write(w, m->key, at);
         return;
     case KIND_JSON:
-        return;
+        return; /* the caller's own document is not repeated */
     }
 }
 

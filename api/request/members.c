@@ -181,7 +181,7 @@ const struct member lora_members[] = {
     {REAL(dropout, 1), .open = true, .also = "lora_dropout"},
     {WORD(dtype, lora_dtype_words)},
     {WORD(bias, lora_bias_words)},
-    {AT(kernels), .kind = KIND_WORDS, .words = lora_kernel_words, .list = true},
+    {WORDS(kernels, lora_kernel_words)},
     {BOOL(use_dora), .also = "lora_use_dora|use_dora|peft_use_dora"},
     {0},
 };

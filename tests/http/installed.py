@@ -182,10 +182,10 @@ class TinyForSequenceClassification(TinyForCausalLM):
         self.assertGreater(static(), plain)
 
     def test_heads_are_tied_before_5(self):
-        """tie_weights(): what get_output_embeddings() gives, whatever _tied_weights_keys lists"""
+        """tie_weights(): what get_output_embeddings() gives, whatever _tied_weights_keys lists; before 4.54 a class has none that does not say so"""
         config = FILES["models/tiny/configuration_tiny.py"].replace("tie_word_embeddings: bool = False", "tie_word_embeddings: bool = True")
         for release, text, tied in (("4.57.0", FILES[MODELING].replace("supports_gradient", '_tied_weights_keys = ["lm_head.weight"]\n    supports_gradient'), 1),
-                                    ("4.40.0", FILES[MODELING], 1), ("5.23.0", FILES[MODELING], 0)):
+                                    ("4.54.0", FILES[MODELING], 1), ("4.53.0", FILES[MODELING], 0), ("5.23.0", FILES[MODELING], 0)):
             lay(self.folder, {**FILES, "__init__.py": '"""x"""\n__version__ = "%s"\n' % release, "models/tiny/configuration_tiny.py": config, MODELING: text})
             done, answer = self.ask({**REQUEST, "stack": {"transformers": release[:4]}})
             self.assertEqual((answer or {}).get("model", {}).get("parameters"), PARAMETERS - tied * 100 * 128, answer or done.stderr)

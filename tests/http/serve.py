@@ -169,7 +169,8 @@ class Served(unittest.TestCase):
     def test_contract_has_the_servers_words(self):
         contract = self.d.ask("GET", "/openapi.yaml")[2].decode()
         words = self.words()
-        name_of = {"methods": "MethodPart", "optimizers": "Optimizer", "liger_kernels": "LigerKernel", "trainer": "StageTrainer", "links": None,
+        name_of = {"methods": "MethodPart", "optimizers": "Optimizer", "liger_kernels": "LigerKernel", "lora_kernels": "LoraKernel",
+                   "trainer": "StageTrainer", "links": None,
                    "gradient_checkpointing": None}
         for vocabulary, listed in words.items():
             schema = name_of.get(vocabulary, "".join(p.capitalize() for p in vocabulary.split("_")))

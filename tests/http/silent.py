@@ -49,7 +49,8 @@ WHOLE = ("full", "ddp, 2 nodes", "generate")
 # Of what is neither a flag nor a list of words: values that do not mean the same.
 VALUES = {
     "cluster.gpus_per_node": [2, 4], "cluster.nodes": [2, 4], "cluster.free_memory_bytes": [8 << 30, 20 << 30],
-    "cluster.host_memory_bytes_per_node": [1 << 26, 1 << 40], "cluster.intra_node": ["pcie3", "nvlink4"], "cluster.inter_node": ["ib-hdr", "ethernet-10g"],
+    "cluster.host_memory_bytes_per_node": [1 << 26, 1 << 40],
+    "cluster.host_memory_gbs": [50, 400], "cluster.intra_node": ["pcie3", "nvlink4"], "cluster.inter_node": ["ib-hdr", "ethernet-10g"],
     "cluster.intra_node_gbs": [10, 100], "cluster.inter_node_gbs": [1, 50], "llmem.base_bytes": [300 << 20, 900 << 20], "margin": [0, 0.999],
     "training.seq_len": [128, 192], "training.micro_batch_size": [1, 3], "training.global_batch_size": [24, 48], "training.gradient_accumulation_steps": [2, 3],
     "training.tensor_parallel": [2, 4], "training.pipeline_parallel": [2, 4], "training.context_parallel": [2, 4], "training.expert_parallel": [2, 4],
@@ -68,6 +69,9 @@ VALUES = {
     "training.eval_batch_size": [1, 16], "training.eval_batches": [2, 9], "training.eval_accumulation_steps": [1, 3],
     "inference.prompt_tokens": [32, 96], "inference.new_tokens": [48, 96], "inference.batch_size": [1, 4], "inference.tensor_parallel": [1, 2],
     "inference.gpu_memory_utilization": [0.5, 0.8], "inference.max_model_len": [512, 1024], "inference.max_num_batched_tokens": [512, 4096],
+    "inference.temperature": [0.5, 2], "inference.top_k": [10, 50], "inference.top_p": [0.5, 0.9], "inference.num_return_sequences": [2, 3],
+    "inference.pipeline_parallel": [2, 4], "inference.data_parallel": [2, 4], "inference.cpu_offload_gb": [1, 4],
+    "inference.max_memory": [{"0": "8GiB"}, {"0": "4GiB"}],
     "inference.num_beams": [2, 4], "inference.prefill_chunk_size": [16, 32], "inference.assistant_model": ["a/b", "a/c"], "inference.num_speculative_tokens": [2, 4],
     "stack.torch": ["2.2", "2.15"], "stack.transformers": ["4.40", "5.23"], "stack.peft": ["0.10", "0.21"], "stack.accelerate": ["0.28", "1.15"],
     "stack.bitsandbytes": ["0.43", "0.50"], "stack.deepspeed": ["0.14", "0.19"], "stack.flash_attn": ["2.5", "2.8"], "stack.liger": ["0.3", "0.8"],
@@ -84,6 +88,8 @@ SAME = {
     "stack.framework": {"colossalai"},  # what llmem_* run on anyway
     "training.optimizer": {"adamw_torch"},  # under DeepSpeed its own AdamW
     "inference.compute_dtype": {"bf16"},  # as loaded
+    "inference.kv_cache": {"bf16"},  # what is computed in
+    "inference.device_map": {"cuda"},  # on one GPU
     "objective": {"fewest_gpus", "least_memory"},  # one candidate is as good
     "llmem.variant": {"paper"},
 }

@@ -129,7 +129,7 @@ static bool shows(release from, const char *model_types)
 /* Rows of other families and of other methods. */
 static bool is_of_others(const char *name)
 {
-    static const char *const others[] = {"gpt", "bloom", "opt_", "biogpt", "bigcode", "codegen", "tensor_parallel_plans", "loss_over_ranks", "trainer_divides",
+    static const char *const others[] = {"gpt", "bloom", "opt_", "biogpt", "bigcode", "codegen", "tensor_parallel_plans", "plans_are_todays", "loss_over_ranks", "trainer_divides",
                                          "checkpoints_forward_alone" /* hooks see it */, "checkpoints_every_n" /* refused before a walk */, "bnb_", "hqq_",
                                          "trainer_widens_embeddings",
                                          "masking_is_a_class" /* gpt_oss */, "generate_", "mpt_", "cohere_", "generation_in_config" /* no step has it */, "starcoder2_", "olmo2_", "olmo_",

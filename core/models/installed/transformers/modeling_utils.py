@@ -5,9 +5,8 @@ import sys
 import torch
 from torch import nn
 
-from transformers.configuration_utils import PreTrainedConfig, _release
+from transformers.configuration_utils import PreTrainedConfig, _minor, _release
 from transformers.integrations.flash_attention import flash_attention_forward
-from transformers.releases import quirks
 
 try:
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
@@ -169,7 +168,7 @@ class PreTrainedModel(nn.Module):
         return inputs_embeds
 
     def get_output_embeddings(self):
-        if not quirks.finds_output_embeddings or not hasattr(self, "lm_head"):
+        if _release == 4 and _minor < 54 or not hasattr(self, "lm_head"):  # before, a class says so, or has none
             return None
         try:
             self.get_input_embeddings()
