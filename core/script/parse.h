@@ -43,6 +43,8 @@ struct node_list {
 };
 static inline void node_add(struct node_list *l, struct node *n)
 {
+    if (n->kind == N_MODULE && l->first) /* it stands for what could not be read, and may be the first of another list */
+        return;
     if (!l->first)
         l->end = &l->first;
     *l->end = n;

@@ -32,6 +32,13 @@ except ImportError:  # before 4.53: the mapping alone
         def get(self, key, default=None):
             return self._global_mapping.get(key, default)
 
+try:
+    from transformers.releases import quirks
+
+    FINDS_OUTPUT_EMBEDDINGS = quirks.finds_output_embeddings
+except ImportError:  # an installed release says which it is
+    FINDS_OUTPUT_EMBEDDINGS = _release > 4 or _minor >= 54
+
 
 class AttentionInterface(GeneralInterface):
     _global_mapping = {
@@ -168,7 +175,7 @@ class PreTrainedModel(nn.Module):
         return inputs_embeds
 
     def get_output_embeddings(self):
-        if _release == 4 and _minor < 54 or not hasattr(self, "lm_head"):  # before, a class says so, or has none
+        if not FINDS_OUTPUT_EMBEDDINGS or not hasattr(self, "lm_head"):  # a class says so, or has none
             return None
         try:
             self.get_input_embeddings()
