@@ -1,5 +1,6 @@
 /* The cluster of a request: the GPU as the engine knows it, and the system that step times are computed on. */
 #include "api/answer/estimate.h"
+#include "api/request/named.h"
 
 #include "catalog/clusters.h"
 #include "catalog/gpus.h"
@@ -9,9 +10,7 @@
 
 bool cluster_has_no_gpu(const struct estimate *e)
 {
-    const char *name = e->rq.cluster.gpu.name;
-
-    return asks_inference(&e->rq) && name && (!strcmp(name, "none") || !strcmp(name, "cpu"));
+    return asks_inference(&e->rq) && names_no_gpu(&e->rq.cluster);
 }
 
 /* What runs on a host alone: the capability only says that it computes in bf16. */
@@ -35,7 +34,7 @@ static enum err_code named_gpu(struct estimate *e, struct device *ret)
     const struct gpu *gpu = gpu_find(asked->name);
     struct gpu_notes notes = {0};
 
-    if (!strcmp(asked->name, "none") || !strcmp(asked->name, "cpu"))
+    if (names_no_gpu(&e->rq.cluster))
         return err_set(e->call->err, ERR_FIELD_VALUE, "/cluster/gpu", "a host without a GPU is answered for workload inference alone");
     if (!gpu)
         return err_set(e->call->err, ERR_FIELD_VALUE, "/cluster/gpu",

@@ -98,6 +98,11 @@ static void say_choice(const struct cluster_request *c, const struct gpu_reading
              r->by_free_bytes ? ", the first with as much memory as free_memory_bytes says" : ": the name does not say which", r->others);
 }
 
+bool names_no_gpu(const struct cluster_request *c)
+{
+    return c->gpu.name && (!strcmp(c->gpu.name, "none") || !strcmp(c->gpu.name, "cpu"));
+}
+
 static enum err_code read_gpu(struct cluster_request *c, bool is_presets, struct notes *assumptions, struct notes *warnings, struct err *err)
 {
     uint64_t free_bytes = c->free_memory_bytes.set ? c->free_memory_bytes.whole : 0;
@@ -110,7 +115,7 @@ static enum err_code read_gpu(struct cluster_request *c, bool is_presets, struct
         return ERR_OK;
     if (!c->gpu.name)
         return err_set(err, ERR_FIELD_MISSING, "/cluster/gpu", "a GPU's name (GET /gpus lists them), or an object of its numbers");
-    if (!strcmp(c->gpu.name, "none") || !strcmp(c->gpu.name, "cpu"))
+    if (names_no_gpu(c))
         return ERR_OK; /* of inference alone: cluster_read() */
     if (!gpu_named(c->gpu.name, free_bytes, "/cluster/gpu", &r, err))
         return err->code;

@@ -10,6 +10,8 @@
 #include "catalog/gpus.h"
 
 /* The preset fills what is left out; the GPU's name becomes the catalogue's, "2x" before it gpus_per_node. */
+bool names_no_gpu(const struct cluster_request *c); /* a host without one, as inference may ask */
+
 MUST_CHECK enum err_code cluster_names(struct cluster_request *c, struct notes *assumptions, struct notes *warnings, struct err *err);
 
 /* NULL: *err says at `at` that there is none, and which are near. free_bytes, ret_reading: gpu_name.h. */

@@ -63,10 +63,9 @@ static enum err_code axis_of(struct estimate *e, enum plan_axis_name axis, const
 /* Methods with a program, by the name that the contract gives them. */
 static int method_value(const char *name)
 {
-    for (int m = 0; m < METHOD_COUNT; m++)
-        if (!strcmp(method_rows[m].name, name))
-            return method_is_modelled((enum method)m) ? m : PLAN_UNMODELLED;
-    return PLAN_UNMODELLED;
+    enum method m = method_named(name);
+
+    return m < METHOD_COUNT && method_is_modelled(m) ? (int)m : PLAN_UNMODELLED;
 }
 
 bool method_named_is_modelled(const char *name)

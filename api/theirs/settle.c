@@ -377,14 +377,14 @@ static void settle_buckets(struct estimate *e)
 static void settle_lora_kernels(struct estimate *e)
 {
     struct training_request *r = &e->rq.training;
-    bool sharded = r->methods.n && (strstr(r->methods.v[0], "fsdp2") || strstr(r->methods.v[0], "zero3") || strstr(r->methods.v[0], "tp"));
+    bool whole_model = !r->methods.n || method_keeps_whole(method_named(r->methods.v[0])); /* a file has one strategy, which is the first's */
     bool foreign = e->model.installed || !e->model.has_program || e->model.files;
     enum lora_kernels_fit fit = foreign ? LORA_KERNELS_FIT : lora_kernels_fit(e->model.arch.model_type);
     const char *why = foreign                        ? "they are modelled of the service's own files of a model alone"
                       : fit == LORA_KERNELS_RAISE    ? "it asserts \"Original QKV code not found\" for this type, and ends"
                       : fit == LORA_KERNELS_CAST     ? "they raise on this type's norms under autocast (addmm_ of bf16 and fp32)"
                       : fit == LORA_KERNELS_UNREAD   ? "those of this type are not modelled yet"
-                      : sharded                      ? "under this method they are not modelled yet"
+                      : !whole_model                 ? "under this method they are not modelled yet"
                       : r->lora.use_dora == TRI_TRUE ? "those of DoRA are not modelled yet"
                                                      : NULL;
 

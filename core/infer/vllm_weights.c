@@ -1,6 +1,8 @@
 /* vllm_weights.c - weights of a rank as vLLM's classes share them. See vllm.h. */
 #include "infer/vllm_inside.h"
 
+#include "base/name.h"
+
 #include <string.h>
 
 enum { FP8_BLOCK = 128, MX_BLOCK = 32 };
@@ -15,25 +17,17 @@ static const struct {
 #undef OWN
 #undef GAVE_UP
 
-static bool is_among(const char *name, const char *const *names, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (!strcmp(name, names[i]))
-            return true;
-    return false;
-}
-
 bool vllm_has_own(const char *model_type)
 {
-#define OWN(type) type,
+#define OWN(type) type ";"
 #define GAVE_UP(type, last)
-    static const char *const own[] = {
+    static const char own[] =
 #include "infer/vllm_models.def"
-    };
+        "";
 #undef OWN
 #undef GAVE_UP
 
-    return is_among(model_type, own, sizeof own / sizeof *own);
+    return name_in_list(model_type, own);
 }
 
 const char *vllm_gave_up(const char *model_type)
@@ -57,18 +51,16 @@ bool vllm_is_expert(const struct param *p)
 /* ReplicatedLinear and GateLinear of its models: routers, the first half of latent projections, what stands around a narrow embedding. */
 static bool is_replicated(const struct module *m)
 {
-    static const char *const names[] = {"gate", "router", "shared_expert_gate", "q_a_proj", "kv_a_proj_with_mqa", "per_layer_input_gate",
-                                        "per_layer_projection", "project_in", "project_out", "fc1_latent_proj", "fc2_latent_proj"};
+    static const char names[] = "gate;router;shared_expert_gate;q_a_proj;kv_a_proj_with_mqa;per_layer_input_gate;per_layer_projection;project_in;project_out;"
+                                "fc1_latent_proj;fc2_latent_proj";
 
-    return is_among(m->name, names, sizeof names / sizeof *names) || (m->parent && m->parent->name && !strcmp(m->parent->name, "router"));
+    return name_in_list(m->name, names) || (m->parent && m->parent->name && !strcmp(m->parent->name, "router"));
 }
 
 /* RowParallelLinear, whose bias each rank has whole. */
 static bool is_row(const struct module *m)
 {
-    static const char *const names[] = {"o_proj", "out_proj", "c_proj", "dense", "dense_4h_to_h", "down_proj", "fc2", "fc_out", "output_linear", "proj", "w2"};
-
-    return is_among(m->name, names, sizeof names / sizeof *names);
+    return name_in_list(m->name, "o_proj;out_proj;c_proj;dense;dense_4h_to_h;down_proj;fc2;fc_out;output_linear;proj;w2");
 }
 
 static uint32_t kv_heads(const struct model *m)

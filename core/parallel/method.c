@@ -1,5 +1,16 @@
 #include "parallel/method.h"
 
+#include <string.h>
+
+enum method method_named(const char *name)
+{
+    enum method m = METHOD_SINGLE;
+
+    while (m < METHOD_COUNT && strcmp(method_rows[m].name, name) != 0)
+        m++;
+    return m;
+}
+
 bool method_offloads(enum method m, enum offload what)
 {
     if (what == OFFLOAD_ACTIVATIONS)

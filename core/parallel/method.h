@@ -31,6 +31,8 @@ struct method_row {
 };
 extern const struct method_row method_rows[METHOD_COUNT];
 
+enum method method_named(const char *name); /* METHOD_COUNT: none is called so */
+
 /* Whether a framework offers it: DeepSpeed (runtime/zero/offload_config.py), FSDP's CPUOffload and CPUOffloadPolicy; TRL's OffloadActivations under all. */
 bool method_offloads(enum method m, enum offload what);
 
@@ -65,6 +67,11 @@ static inline bool method_is_zero(enum method m)
 static inline bool method_is_zero_whole(enum method m)
 {
     return method_is_zero(m) && m != METHOD_ZERO3;
+}
+/* Each GPU computes with the whole model, in its own tensors. */
+static inline bool method_keeps_whole(enum method m)
+{
+    return m == METHOD_SINGLE || m == METHOD_DDP || method_is_zero_whole(m);
 }
 static inline bool method_is_fsdp1(enum method m)
 {

@@ -13,8 +13,7 @@ struct least {
 /* Where products are the layers' own, and not another package's function around them. */
 static bool tells_products(const struct recipe *r)
 {
-    return !r->quantization && (r->method == METHOD_SINGLE || r->method == METHOD_DDP || method_is_zero_whole(r->method) ||
-                                method_is_fsdp1(r->method) || (method_is_fsdp2(r->method) && r->method != METHOD_TP_FSDP2));
+    return !r->quantization && (method_keeps_whole(r->method) || method_is_fsdp1(r->method) || (method_is_fsdp2(r->method) && r->method != METHOD_TP_FSDP2));
 }
 
 /* What a checkpoint keeps by its own word is kept; without one the graph chooses. */

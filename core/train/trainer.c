@@ -255,7 +255,7 @@ static enum err_code take_lora_kernels(struct model *m, const struct recipe *s, 
         return ERR_OK;
     if (method_is_fsdp1(s->method))
         return err_set(err, ERR_FIELD_CONFLICT, at, "axolotl refuses its kernels of adapters under FSDP1: fsdp2, ddp, or none of them");
-    if (s->method > METHOD_DDP && !method_is_zero_whole(s->method))
+    if (!method_keeps_whole(s->method))
         return err_set(err, ERR_FIELD_CONFLICT, at, "axolotl's kernels of adapters under %s are not modelled yet: single, ddp, zero1 or zero2, or none of them",
                        method_rows[s->method].name);
     if (s->lora.dora)

@@ -113,14 +113,6 @@ static bool read_system(const struct json *c, struct device *device, struct perf
     return plan_system(&a, ret, &notes, err) == ERR_OK;
 }
 
-static enum method method_named(const char *name)
-{
-    for (int m = 0; m < METHOD_COUNT; m++)
-        if (!strcmp(method_rows[m].name, name))
-            return (enum method)m;
-    return METHOD_COUNT;
-}
-
 static uint64_t elems(const struct json *buckets, const char *key)
 {
     double n = number(buckets, key, -1);

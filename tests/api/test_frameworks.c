@@ -268,25 +268,32 @@ END_TEST
 
 /* What axolotl switches on by itself where the file says nothing: modelled, or told that it is not. */
 static const struct {
-    const char *config, *text, *kernels, *says; /* kernels: of resolved, 0: none */
+    const char *config, *text, *kernels, *says, *methods; /* kernels: of resolved, 0: none; methods: of four GPUs; NULL: one GPU */
 } axolotls[] = {
-    {"Qwen/Qwen2-0.5B", "adapter: lora\\nlora_target_linear: true\\n", "3", "axolotl 0.19 switches them on"},
-    {"Qwen/Qwen2-0.5B", "adapter: qlora\\nload_in_4bit: true\\nlora_target_linear: true\\n", "3", "axolotl 0.19 switches them on"},
-    {"Qwen/Qwen2-0.5B", "adapter: lora\\nlora_target_linear: true\\nlora_mlp_kernel: false\\n", "0", NULL},
-    {"Qwen/Qwen2-0.5B", "adapter: lora\\nlora_target_linear: true\\nlora_mlp_kernel: true\\nlora_qkv_kernel: true\\n", "2", NULL},
-    {"Qwen/Qwen2-0.5B", "adapter: lora\\nlora_target_linear: true\\nrl: orpo\\n", "0", NULL},
-    {"Qwen/Qwen2-0.5B", "adapter: lora\\nlora_target_linear: true\\nload_in_8bit: true\\n", "0", NULL},
-    {"Qwen/Qwen2-0.5B", "adapter: lora\\nlora_target_linear: true\\npeft_use_dora: true\\n", "0", "those of DoRA are not modelled yet"},
-    {"EleutherAI/gpt-neo-125m", "adapter: lora\\nlora_target_linear: true\\n", "0", "Original QKV code not found"},
+    {"Qwen/Qwen2-0.5B", "adapter: lora\\nlora_target_linear: true\\n", "3", "axolotl 0.19 switches them on", NULL},
+    {"Qwen/Qwen2-0.5B", "adapter: qlora\\nload_in_4bit: true\\nlora_target_linear: true\\n", "3", "axolotl 0.19 switches them on", NULL},
+    {"Qwen/Qwen2-0.5B", "adapter: lora\\nlora_target_linear: true\\nlora_mlp_kernel: false\\n", "0", NULL, NULL},
+    {"Qwen/Qwen2-0.5B", "adapter: lora\\nlora_target_linear: true\\nlora_mlp_kernel: true\\nlora_qkv_kernel: true\\n", "2", NULL, NULL},
+    {"Qwen/Qwen2-0.5B", "adapter: lora\\nlora_target_linear: true\\nrl: orpo\\n", "0", NULL, NULL},
+    {"Qwen/Qwen2-0.5B", "adapter: lora\\nlora_target_linear: true\\nload_in_8bit: true\\n", "0", NULL, NULL},
+    {"Qwen/Qwen2-0.5B", "adapter: lora\\nlora_target_linear: true\\npeft_use_dora: true\\n", "0", "those of DoRA are not modelled yet", NULL},
+    {"EleutherAI/gpt-neo-125m", "adapter: lora\\nlora_target_linear: true\\n", "0", "Original QKV code not found", NULL},
+    {"Qwen/Qwen2-0.5B", "adapter: lora\\nlora_target_linear: true\\n", "0", "under this method they are not modelled yet", "fsdp2"},
+    {"Qwen/Qwen2-0.5B", "adapter: lora\\nlora_target_linear: true\\n", "0", "under this method they are not modelled yet", "hsdp2"},
+    {"Qwen/Qwen2-0.5B", "adapter: lora\\nlora_target_linear: true\\n", "0", "under this method they are not modelled yet", "fsdp"},
+    {"Qwen/Qwen2-0.5B", "adapter: lora\\nlora_target_linear: true\\n", "0", "under this method they are not modelled yet", "pp"},
 };
 
 START_TEST(takes_kernels_that_nobody_asked_for)
 {
+    const char *methods = axolotls[_i].methods;
     char body[1024], n[16];
     struct reply reply;
 
-    (void)snprintf(body, sizeof body, "{\"model\":\"%s\",\"cluster\":{\"gpu\":\"A100-80GB\"},\"framework_config\":{\"framework\":\"axolotl\",\"text\":\"%s\"}}",
-                   axolotls[_i].config, axolotls[_i].text);
+    (void)snprintf(body, sizeof body,
+                   "{\"model\":\"%s\",\"cluster\":{\"gpu\":\"A100-80GB\",\"gpus_per_node\":%d},\"training\":{\"methods\":\"%s\"},"
+                   "\"framework_config\":{\"framework\":\"axolotl\",\"text\":\"%s\"}}",
+                   axolotls[_i].config, methods ? 4 : 1, methods ? methods : "single", axolotls[_i].text);
     reply = ask(body);
     (void)snprintf(n, sizeof n, "%zu", json_count(reply_at(&reply, "resolved/training/lora/kernels")));
     ck_assert_msg(reply.r.status == 200 && !strcmp(n, axolotls[_i].kernels), "%s: %d, %s kernels", axolotls[_i].text, reply.r.status, n);

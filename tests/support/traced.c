@@ -247,11 +247,9 @@ static void sharding(const struct json *o, struct recipe *r)
 static enum method method_of(const struct json *o)
 {
     const char *name = json_str(json_get(o, "method"));
+    enum method m = name ? method_named(name) : METHOD_COUNT;
 
-    for (int m = 0; name && m < METHOD_COUNT; m++)
-        if (!strcmp(method_rows[m].name, name))
-            return (enum method)m;
-    return METHOD_DDP;
+    return m < METHOD_COUNT ? m : METHOD_DDP;
 }
 
 const char *traced_ddp_recipe(const struct json *options, const struct arch *arch, const struct stack *stack, const char *targets[TRACED_TARGETS],
