@@ -350,7 +350,7 @@ static sv set_mapped(struct script *s, const struct script_args *a)
     return sv_keep(a->v[0]);
 }
 
-/* A row of quirks.def of the request's torch */
+/* A row of quirks.def of the request's stack */
 static sv of_release(struct script *s, const struct script_args *a)
 {
     int value;
@@ -453,6 +453,7 @@ static const struct script_native switch_functions[] = {{"cublas_workspace", tak
                                                         OF_RELEASE("rms_norm_weighs_wide", rms_norm_weighs_wide),
                                                         OF_RELEASE("group_norm_wide_means", group_norm_wide_means),
                                                         OF_RELEASE("group_norm_lays_within", group_norm_lays_within),
+                                                        OF_RELEASE("finds_output_embeddings", finds_output_embeddings),
                                                         {"float_mask", float_mask_of, "mask, like", 0, NATIVE_PLAIN},
                                                         {"attention_is_safe", attention_is_safe, "", 0, NATIVE_PLAIN},
                                                         {"flash_attention", flash_alone, "query, key, value, dropout_p, is_causal", 0, NATIVE_PLAIN},

@@ -4,8 +4,9 @@ import sys
 
 import torch
 from torch import nn
+from torch._switches import finds_output_embeddings
 
-from transformers.configuration_utils import PreTrainedConfig, _minor, _release
+from transformers.configuration_utils import PreTrainedConfig, _release
 from transformers.integrations.flash_attention import flash_attention_forward
 
 try:
@@ -31,13 +32,6 @@ except ImportError:  # before 4.53: the mapping alone
 
         def get(self, key, default=None):
             return self._global_mapping.get(key, default)
-
-try:
-    from transformers.releases import quirks
-
-    FINDS_OUTPUT_EMBEDDINGS = quirks.finds_output_embeddings
-except ImportError:  # an installed release says which it is
-    FINDS_OUTPUT_EMBEDDINGS = _release > 4 or _minor >= 54
 
 
 class AttentionInterface(GeneralInterface):
@@ -175,7 +169,7 @@ class PreTrainedModel(nn.Module):
         return inputs_embeds
 
     def get_output_embeddings(self):
-        if not FINDS_OUTPUT_EMBEDDINGS or not hasattr(self, "lm_head"):  # a class says so, or has none
+        if not finds_output_embeddings() or not hasattr(self, "lm_head"):  # a class says so, or has none
             return None
         try:
             self.get_input_embeddings()
