@@ -25,7 +25,7 @@ struct rows_of_run {
     uint32_t n_roles;
 };
 
-/* Distinct keys, numbered as they came. */
+/* Distinct keys, numbered as they came; as many as there is room for. */
 struct keys {
     uint32_t n, most, mask;
     uint64_t *key;

@@ -142,7 +142,7 @@ static bool class_add(struct classes *c, uint32_t row, struct key key)
     uint32_t known = c->keys.n, of = key_add(&c->keys, key.whole);
 
     c->of[row] = of;
-    if (of == known && of != RESIZE_UNLIKE) {
+    if (of == known) {
         c->wider_of[of] = key_add(&c->wider, key.wider);
         c->kind[of] = key_add(&c->kinds, key.kind);
         c->fixed[of] = key.fixed;

@@ -86,7 +86,8 @@ void train_runs_aside(struct arena *arena);
 
 MUST_CHECK enum err_code train_walk(const struct arch *arch, const struct step *step, const struct device *device,
                                     struct arena *arena, struct measured *ret, struct err *err);
-/* The same of one step whose optimizer states stand before it: near the walk, at half its price. For what is proposed, never for an answer. `cost`: what
+/* The same of one step whose optimizer states stand before it: near the walk, at half its price. For what is proposed, never for an answer; parameters are
+ * not counted. `cost`: what
  * train_cost() would tell too, where the same run tells it (timing_is_foretold()): its log stays in `arena`; else without kernels. NULL: nobody asks. */
 MUST_CHECK enum err_code train_foretell(const struct arch *arch, const struct step *step, const struct device *device, struct rank_peaks *peaks,
                                         struct cost *cost, struct arena *arena, struct measured *ret, struct err *err);

@@ -84,10 +84,9 @@ static bool same_size(struct size a, struct size b)
 static void key_of(const struct play_question *q, struct few *ret)
 {
     memcpy(&ret->arch, q->arch, sizeof ret->arch);
-    memcpy(&ret->step, q->step, sizeof ret->step);
+    play_without_size(q->step, &ret->step);
     memcpy(&ret->device, q->device, sizeof ret->device);
     ret->arch.layers = 0;
-    ret->step.r.micro_batch_size = ret->step.r.seq_len_tokens = 0;
     ret->look = q->look;
     ret->logged = q->logged;
 }

@@ -28,7 +28,10 @@ struct kept {
     struct resizing z;
 };
 
-/* play.c: in memory of the caller's, who gives back what stands behind it; NULL: there is no room */
+/* play.c: all that has to be the same but batch and length */
+void play_without_size(const struct step *step, struct step *ret);
+
+/* In memory of the caller's, who gives back what stands behind it; NULL: there is no room */
 struct trainer *play_copy_costs(const struct trainer *of, struct arena *arena);
 
 /* play_once.c */
