@@ -89,32 +89,14 @@ def _collect(cls, kw_only):
 
 def _make_init(cls, found, frozen):
     positional = tuple([f.name for f in found.values() if f.init and not f.kw_only])
-    listed = tuple(found.values())
+    simple = not frozen and all([f.init and not f.init_var and f.default is not MISSING for f in found.values()])
+    plain = tuple([(f.name, f.default) for f in found.values()]) if simple else ()
+    listed = () if simple else tuple(found.values())  # all of them, or none
     init_vars = tuple([f.name for f in found.values() if f.init_var])
     has_post = hasattr(cls, "__post_init__")
     plain_set = object.__setattr__
-    simple = not frozen and all([f.init and not f.init_var and f.default is not MISSING for f in listed])
-    defaults = tuple([(f.name, f.default) for f in listed])
 
-    def __init__(self, *args, **kwargs):
-        if simple and not args:
-            for name in kwargs:
-                if name not in found:
-                    raise TypeError(f"{type(self).__name__}.__init__() got an unexpected keyword argument '{name}'")
-            for name, default in defaults:
-                setattr(self, name, kwargs[name] if name in kwargs else default)
-            if has_post:
-                self.__post_init__()
-            return
-        if len(args) > len(positional):
-            raise TypeError(f"{type(self).__name__}.__init__() takes {len(positional) + 1} positional arguments but {len(args) + 1} were given")
-        given = dict(zip(positional, args))
-        for name in kwargs:
-            if name in given:
-                raise TypeError(f"{type(self).__name__}.__init__() got multiple values for argument '{name}'")
-            if name not in found or not found[name].init:
-                raise TypeError(f"{type(self).__name__}.__init__() got an unexpected keyword argument '{name}'")
-        given.update(kwargs)
+    def set_listed(self, given):
         missing = [f.name for f in listed if f.init and f.default is MISSING and f.default_factory is MISSING and f.name not in given]
         if missing:
             raise TypeError(f"{type(self).__name__}.__init__() missing {len(missing)} required argument{'s' if len(missing) > 1 else ''}: {missing!r}")
@@ -137,8 +119,24 @@ def _make_init(cls, found, frozen):
                 plain_set(self, name, value)
             else:
                 setattr(self, name, value)
+        return [rest[name] for name in init_vars]
+
+    def __init__(self, *args, **kwargs):
+        if len(args) > len(positional):
+            raise TypeError(f"{type(self).__name__}.__init__() takes {len(positional) + 1} positional arguments but {len(args) + 1} were given")
+        given = dict(zip(positional, args)) if args else kwargs
+        for name in kwargs:
+            if args and name in given:
+                raise TypeError(f"{type(self).__name__}.__init__() got multiple values for argument '{name}'")
+            if name not in found or not found[name].init:
+                raise TypeError(f"{type(self).__name__}.__init__() got an unexpected keyword argument '{name}'")
+        if args:
+            given.update(kwargs)
+        for name, default in plain:
+            setattr(self, name, given[name] if name in given else default)
+        rest = set_listed(self, given) if listed else ()
         if has_post:
-            self.__post_init__(*[rest[name] for name in init_vars])
+            self.__post_init__(*rest)
 
     return __init__
 
