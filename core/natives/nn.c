@@ -182,8 +182,6 @@ bool children_visit(struct script *s, sv module, child_visitor visit, void *of)
     return true;
 }
 
-enum { DEEPEST = 300 }; /* modules within another: C calls itself */
-
 struct gathering {
     sv list, seen; /* seen: a module that stands in itself, or in two, is told once; absent: of children alone */
     bool named, flat; /* flat: of the module alone */
@@ -195,7 +193,7 @@ static bool gather_below(struct script *s, struct gathering *g, sv module, child
 {
     bool ok;
 
-    if (g->depth >= DEEPEST) {
+    if (g->depth >= MODULES_DEEPEST) {
         (void)script_raise(s, EXC_RecursionError, "maximum recursion depth exceeded");
         return false;
     }

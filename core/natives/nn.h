@@ -47,6 +47,7 @@ struct nn_module *as_module(struct script *s, sv v);                            
 
 /* Calls f(of, name, value) for each child module, in order. */
 typedef bool (*child_visitor)(struct script *s, void *of, sv name, sv child);
+enum { MODULES_DEEPEST = 300 }; /* within one another: C calls itself, as nn.Module does: RecursionError */
 bool children_visit(struct script *s, sv module, child_visitor visit, void *of);
 
 sv module_call(struct script *s, sv self, const struct script_args *a);

@@ -6,8 +6,7 @@
 struct planting {
     struct tree *t;
     struct module *parent;
-    struct param **first; /* by storage of the host: a parameter that stands in the tree already */
-    uint32_t n_first;
+    unsigned depth;
 };
 
 /* As a symbol: it lives as long as the script, which lies in the tree's arena. */
@@ -117,11 +116,15 @@ bool natives_is_replaced(const struct module *m)
 
 static bool plant(struct script *s, void *of, sv name, sv child);
 
-static bool fill(struct script *s, struct tree *t, struct module *m, sv module)
+static bool fill(struct script *s, struct tree *t, struct module *m, sv module, unsigned depth)
 {
     struct nn_module *o = nn_of(module);
-    struct planting below = {.t = t, .parent = m};
+    struct planting below = {.t = t, .parent = m, .depth = depth};
 
+    if (depth >= MODULES_DEEPEST) {
+        (void)script_raise(s, EXC_RecursionError, "maximum recursion depth exceeded");
+        return false;
+    }
     for (uint32_t i = 0; i < o->n; i++)
         if (o->entries[i].kind != ENTRY_MODULE && !plant_tensor(s, t, m, o, module, &o->entries[i]))
             return false;
@@ -179,7 +182,7 @@ static bool plant(struct script *s, void *of, sv name, sv child)
         return true;
     }
     m = node_of(s, p->t, p->parent, text, child);
-    return !p->t->error.code && fill(s, p->t, m, child);
+    return !p->t->error.code && fill(s, p->t, m, child, p->depth + 1);
 }
 
 struct module *natives_module(struct natives *n, sv module)
@@ -196,7 +199,7 @@ enum err_code natives_tree(struct natives *n, sv model, struct tree *t, struct e
         return err_set(err, ERR_ARCH_INVALID, "", "the class that the config names is no nn.Module");
     n->tree = t;
     root = node_of(s, t, NULL, "", model);
-    if (!t->error.code && fill(s, t, root, model))
+    if (!t->error.code && fill(s, t, root, model, 0))
         return ERR_OK;
     if (t->error.code) {
         *err = t->error;

@@ -1,5 +1,7 @@
 #include "script/compile.h"
 
+#include <stdlib.h>
+
 static const int8_t effects[] = {
 #define OPCODE(name, effect) effect,
 #include "script/ops.def"
@@ -255,12 +257,27 @@ bool handler_here(struct compiler *c, struct guard *g)
 
 /* ---- units */
 
-static int by_name(const struct str *a, const struct str *b)
+static int by_name(const void *of_a, const void *of_b)
 {
+    const struct str *a = *(struct str *const *)of_a, *b = *(struct str *const *)of_b;
     size_t n = a->bytes < b->bytes ? a->bytes : b->bytes;
     int order = memcmp(a->text, b->text, n);
 
     return order ? order : a->bytes < b->bytes ? -1 : a->bytes > b->bytes;
+}
+
+uint32_t unit_cell(struct compiler *c, const struct str *name)
+{
+    const struct unit *u = c->u;
+    struct str *const *at = u->n_cells ? bsearch(&name, u->cells, u->n_cells, sizeof name, by_name) : NULL;
+
+    if (at)
+        return (uint32_t)(at - u->cells);
+    at = u->n_frees ? bsearch(&name, u->frees, u->n_frees, sizeof name, by_name) : NULL;
+    if (at)
+        return u->n_cells + (uint32_t)(at - u->frees);
+    compile_fail(c, ERR_INTERNAL, "a name without a place");
+    return 0;
 }
 
 static struct str **sorted(struct compiler *c, const struct scope *sc, bool cells, uint32_t *ret_n)
@@ -282,15 +299,11 @@ static struct str **sorted(struct compiler *c, const struct scope *sc, bool cell
     for (const struct sym *y = sc->first; y; y = y->later) {
         bool is_cell = y->place == PLACE_CELL;
         bool is_free = sc->kind != SCOPE_MODULE && (y->place == PLACE_FREE || ((y->flags & SYM_PASSED) && sc->kind == SCOPE_CLASS));
-        uint32_t at = n;
 
-        if (cells ? !is_cell : !is_free)
-            continue;
-        for (; at > 0 && by_name(list[at - 1], y->name) > 0; at--)
-            list[at] = list[at - 1];
-        list[at] = y->name;
-        n++;
+        if (cells ? is_cell : is_free)
+            list[n++] = y->name;
     }
+    qsort(list, n, sizeof *list, by_name);
     *ret_n = n;
     return list;
 }

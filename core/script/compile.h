@@ -107,6 +107,7 @@ bool handler_here(struct compiler *c, struct guard *g);         /* false: nothin
 void unit_open(struct compiler *c, struct unit *u, struct scope *sc, struct str *name, uint32_t line);
 const struct code *unit_close(struct compiler *c, struct unit *u);
 uint32_t unit_var(struct compiler *c, struct str *name);
+uint32_t unit_cell(struct compiler *c, const struct str *name); /* among cells, then free names */
 
 void compile_expr(struct compiler *c, struct node *n);
 void compile_body(struct compiler *c, struct node *n);

@@ -59,20 +59,6 @@ bool compile_const_tuple(struct compiler *c, struct node *first, sv *ret)
 
 /* ---- names */
 
-static uint32_t deref_index(struct compiler *c, const struct str *name)
-{
-    const struct unit *u = c->u;
-
-    for (uint32_t i = 0; i < u->n_cells; i++)
-        if (u->cells[i] == name)
-            return i;
-    for (uint32_t i = 0; i < u->n_frees; i++)
-        if (u->frees[i] == name)
-            return u->n_cells + i;
-    compile_fail(c, ERR_INTERNAL, "a name without a place");
-    return 0;
-}
-
 void compile_name(struct compiler *c, struct str *name, char how)
 {
     const struct sym *y;
@@ -98,7 +84,7 @@ void compile_name(struct compiler *c, struct str *name, char how)
              : how == 'd'                       ? OPC_DELETE_DEREF
              : c->u->scope->kind == SCOPE_CLASS ? OPC_LOAD_CLASSDEREF
                                                 : OPC_LOAD_DEREF,
-             deref_index(c, name));
+             unit_cell(c, name));
         break;
     case PLACE_GLOBAL:
     case PLACE_GLOBAL_SAID:

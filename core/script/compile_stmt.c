@@ -739,13 +739,19 @@ static void try_(struct compiler *c, struct node *n)
     label_here(c, &end);
 }
 
-static void with_(struct compiler *c, struct node *n, struct node *item)
+enum { BLOCKS_MOST = 20 }; /* CPython's CO_MAXBLOCKS (Include/cpython/code.h): "too many statically nested blocks" */
+
+static void with_(struct compiler *c, struct node *n, struct node *item, int blocks)
 {
     struct label end = NEW_LABEL, suppress = NEW_LABEL;
     struct block b = {.kind = BLOCK_WITH, .up = c->u->block, .outer = c->u->guard};
     struct guard g, g2;
     bool was_dead = c->u->dead;
 
+    if (blocks == BLOCKS_MOST) {
+        compile_fail(c, ERR_LEAVES_LANGUAGE, "too many statically nested blocks");
+        return;
+    }
     compile_expr(c, item->a);
     emit(c, OPC_BEFORE_WITH, 0);
     guard_open(c, &g, -1); /* without what __enter__ gave */
@@ -755,7 +761,7 @@ static void with_(struct compiler *c, struct node *n, struct node *item)
     else
         emit(c, OPC_POP_TOP, 0);
     if (item->next)
-        with_(c, n, item->next);
+        with_(c, n, item->next, blocks + 1);
     else
         compile_body(c, n->b);
     c->u->block = b.up;
@@ -859,7 +865,7 @@ static void statement(struct compiler *c, struct node *n)
         while_(c, n);
         break;
     case N_WITH:
-        with_(c, n, n->a);
+        with_(c, n, n->a, 0);
         break;
     case N_TRY:
         try_(c, n);
